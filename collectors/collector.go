@@ -1,0 +1,115 @@
+// Package collectors asks the services of a chat stack how they are: one file per service, one entry per kind in the
+// table of kinds.
+package collectors
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
+)
+
+// Collector asks one target how it is.
+type Collector interface {
+	// Collect makes one reading and writes what it learnt to b. It returns when ctx is done at the latest; one that
+	// does not is abandoned, and what it still writes is thrown away. A nil error means that the target is up. With an
+	// error, ReasonOf tells why, and of b only what was kept with Keep remains. It is never called twice at once.
+	Collect(ctx context.Context, b *Batch) error
+}
+
+// Kind is a sort of target: what its block in exporter.yaml may hold, and how a collector is made of it.
+type Kind struct {
+	config.Kind
+	// New makes a collector of settings that this kind's Defaults made and that were found valid. It connects to nothing.
+	New func(config.Settings, Deps) (Collector, error)
+}
+
+// Deps is what a collector may need beside its settings.
+type Deps struct {
+	Limits config.Limits
+	// Log is the target's own logger.
+	Log *slog.Logger
+	// State is the part of the state file that belongs to the target.
+	State State
+	// UserAgent is sent with every HTTP request.
+	UserAgent string
+}
+
+// State keeps a small value over restarts of the exporter. Without a state file it keeps it in memory.
+type State interface {
+	// Load fills v, a pointer, with the value kept last, or leaves it as it is where there is none.
+	Load(v any) error
+	// Save keeps v. When it returns nil, v is on the disk.
+	Save(v any) error
+}
+
+// Batch is what one reading learnt. It belongs to the collector until Collect returns.
+type Batch struct {
+	// HTTPStatus is the status of the last HTTP answer; 0 without one.
+	HTTPStatus int
+	// Notes say more about the reading to a person who looks at it: never a body, a secret or a person's name.
+	Notes []string
+
+	metrics  []prometheus.Metric
+	kept     []prometheus.Metric
+	families []exposition.Family
+}
+
+// Gauge adds a gauge that is true if the reading succeeds.
+func (b *Batch) Gauge(desc *prometheus.Desc, value float64, labels ...string) {
+	b.metrics = append(b.metrics, newMetric(desc, prometheus.GaugeValue, value, labels))
+}
+
+// Counter adds a counter that is true if the reading succeeds.
+func (b *Batch) Counter(desc *prometheus.Desc, value float64, labels ...string) {
+	b.metrics = append(b.metrics, newMetric(desc, prometheus.CounterValue, value, labels))
+}
+
+// KeepGauge adds a gauge that this very reading found out and that is true even if the reading fails.
+func (b *Batch) KeepGauge(desc *prometheus.Desc, value float64, labels ...string) {
+	b.kept = append(b.kept, newMetric(desc, prometheus.GaugeValue, value, labels))
+}
+
+// Families adds families of another exposition, which count if the reading succeeds.
+func (b *Batch) Families(families ...exposition.Family) {
+	b.families = append(b.families, families...)
+}
+
+// Note adds a line for people.
+func (b *Batch) Note(line string) { b.Notes = append(b.Notes, line) }
+
+// Metrics returns the metrics that hold: all of them after a success, those kept after a failure.
+func (b *Batch) Metrics(success bool) []prometheus.Metric {
+	if !success {
+		return b.kept
+	}
+	return append(b.kept[:len(b.kept):len(b.kept)], b.metrics...)
+}
+
+// Foreign returns the families of other expositions that hold: none after a failure.
+func (b *Batch) Foreign(success bool) []exposition.Family {
+	if !success {
+		return nil
+	}
+	return b.families
+}
+
+// newMetric never fails: a metric that cannot be made fails the gathering of its batch.
+func newMetric(desc *prometheus.Desc, kind prometheus.ValueType, value float64, labels []string) prometheus.Metric {
+	m, err := prometheus.NewConstMetric(desc, kind, value, labels...)
+	if err != nil {
+		return prometheus.NewInvalidMetric(desc, err)
+	}
+	return m
+}
+
+// boolValue is 1 for true and 0 for false.
+func boolValue(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,145 @@
+package collectors
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+)
+
+// httpTarget asks one HTTP service. Every reading has a fresh connection, so that it sees what a new client would see,
+// and a certificate that was renewed.
+type httpTarget struct {
+	settings  config.HTTP
+	limit     int64
+	userAgent string
+}
+
+// answer is an HTTP answer whose body was read to its end.
+type answer struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+// maxRedirects is how many redirects on the same host are followed.
+const maxRedirects = 5
+
+// errRedirect is a redirect that is not followed.
+var errRedirect = errors.New("redirect to another host is not followed")
+
+// get asks for rawURL, which is the target's own URL in most cases.
+func (h *httpTarget) get(ctx context.Context, b *Batch, header http.Header) (*answer, error) {
+	return h.do(ctx, b, http.MethodGet, h.settings.URL, header, nil)
+}
+
+// do sends one request and reads the whole answer, whatever its status. The error of an answer that is longer than the
+// limit is TooLarge.
+func (h *httpTarget) do(ctx context.Context, b *Batch, method, rawURL string, header http.Header, body io.Reader) (*answer, error) {
+	req, err := http.NewRequestWithContext(ctx, method, rawURL, body)
+	if err != nil {
+		return nil, fmt.Errorf("make request: %w", err)
+	}
+	for name, values := range header {
+		req.Header[name] = values
+	}
+	req.Header.Set("User-Agent", h.userAgent)
+	transport, err := h.transport()
+	if err != nil {
+		return nil, Failf(TLS, "%s %s: %w", method, printable(rawURL), err)
+	}
+	defer transport.CloseIdleConnections()
+	client := &http.Client{Transport: transport, CheckRedirect: sameHost}
+	resp, err := client.Do(req)
+	if err != nil {
+		if errors.Is(err, errRedirect) && resp != nil {
+			b.HTTPStatus = resp.StatusCode
+			return nil, Failf(HTTPStatus, "%s %s: status %d: %w", method, printable(rawURL), resp.StatusCode, errRedirect)
+		}
+		return nil, fmt.Errorf("%s %s: %w", method, printable(rawURL), withoutURL(err))
+	}
+	defer resp.Body.Close() //nolint:errcheck // the body is read to its end or given up
+	b.HTTPStatus = resp.StatusCode
+	content, err := readLimited(resp.Body, h.limit)
+	if err != nil {
+		return nil, fmt.Errorf("%s %s: status %d: read body: %w", method, printable(rawURL), resp.StatusCode, err)
+	}
+	return &answer{status: resp.StatusCode, header: resp.Header, body: content}, nil
+}
+
+// maxHeaderBytes bounds the header of an answer.
+const maxHeaderBytes = 64 << 10
+
+func (h *httpTarget) transport() (*http.Transport, error) {
+	tlsConfig, err := h.settings.TLS.Client()
+	if err != nil {
+		return nil, err
+	}
+	t := &http.Transport{
+		DialContext:            (&net.Dialer{KeepAlive: -1}).DialContext,
+		TLSClientConfig:        tlsConfig,
+		DisableKeepAlives:      true,
+		MaxResponseHeaderBytes: maxHeaderBytes,
+		ExpectContinueTimeout:  time.Second,
+	}
+	if h.settings.ProxyURL != "" {
+		proxy, err := url.Parse(h.settings.ProxyURL)
+		if err != nil {
+			return nil, fmt.Errorf("parse proxy_url: %w", err)
+		}
+		t.Proxy = http.ProxyURL(proxy)
+	}
+	return t, nil
+}
+
+func sameHost(req *http.Request, via []*http.Request) error {
+	if req.URL.Host != via[0].URL.Host || req.URL.Scheme != via[0].URL.Scheme {
+		return errRedirect
+	}
+	if len(via) > maxRedirects {
+		return fmt.Errorf("%w: more than %d in a row", errRedirect, maxRedirects)
+	}
+	return nil
+}
+
+// readLimited reads r to its end, up to limit bytes.
+func readLimited(r io.Reader, limit int64) ([]byte, error) {
+	content, err := io.ReadAll(io.LimitReader(r, limit+1))
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(content)) > limit {
+		return nil, Failf(TooLarge, "more than %d bytes", limit).
+			WithHint("raise limits.body or limits.metrics_body in exporter.yaml if the answer is meant to be so large")
+	}
+	return content, nil
+}
+
+// withoutURL takes the URL out of a client's error, since ours names it once already and a redirect's may hold more.
+func withoutURL(err error) error {
+	if wrapped, ok := errors.AsType[*url.Error](err); ok {
+		return wrapped.Err
+	}
+	return err
+}
+
+// printable is a URL as it may be shown: without credentials, query and fragment.
+func printable(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return "<no URL>"
+	}
+	u.User, u.RawQuery, u.Fragment = nil, "", ""
+	return u.String()
+}
+
+// statusError is the failure of an answer whose status is no success.
+func statusError(method, rawURL string, status int) *Error {
+	return Failf(statusReason(status), "%s %s: status %d", method, printable(rawURL), status)
+}

@@ -1,0 +1,182 @@
+package collectors
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"syscall"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+)
+
+// Reason says why a reading failed: one word of a closed set, so that it can be a label.
+type Reason string
+
+// The reasons. What each means to an operator stands in Explain.
+const (
+	DNS          Reason = "dns"
+	Refused      Reason = "refused"
+	Closed       Reason = "closed"
+	Timeout      Reason = "timeout"
+	TLS          Reason = "tls"
+	Unauthorized Reason = "unauthorized"
+	Forbidden    Reason = "forbidden"
+	NotFound     Reason = "not_found"
+	HTTPStatus   Reason = "http_status"
+	Malformed    Reason = "malformed"
+	Mismatch     Reason = "mismatch"
+	TooLarge     Reason = "too_large"
+	RPCError     Reason = "rpc_error"
+	Panic        Reason = "panic"
+	Internal     Reason = "internal"
+)
+
+// Reasons are all of them, in the order of the contract.
+var Reasons = []Reason{
+	DNS, Refused, Closed, Timeout, TLS, Unauthorized, Forbidden, NotFound, HTTPStatus, Malformed, Mismatch, TooLarge,
+	RPCError, Panic, Internal,
+}
+
+// explanations are what the reasons mean and what to do, for people. README.md prints the same table.
+var explanations = map[Reason]string{
+	DNS:          "the host name does not resolve: the service's container is stopped, or the name is wrong",
+	Refused:      "nothing listens there: the service is stopped, still starting, or the port or socket path is wrong",
+	Closed:       "the connection was closed or reset before the answer was whole: the service crashed or restarts",
+	Timeout:      "no whole answer within the deadline: the service hangs, is overloaded, or a firewall drops packets",
+	TLS:          "the TLS handshake failed: a certificate that is expired, for another name or by an unknown authority, or no TLS on that port",
+	Unauthorized: "401, the credentials are missing or wrong",
+	Forbidden:    "403, or no permission for the socket: this address or user is not allowed",
+	NotFound:     "404, the path or the module behind it does not exist there",
+	HTTPStatus:   "an HTTP status that is no success: read the service's log",
+	Malformed:    "the answer is not what the protocol says: something else may listen there",
+	Mismatch:     "the answer is well formed, but not the right one",
+	TooLarge:     "the answer is larger than the configured limit",
+	RPCError:     "the server understood the call and answered with an error",
+	Panic:        "a fault of this exporter: its log has the stack, please report it",
+	Internal:     "a fault of this exporter or of its configuration: read its log",
+}
+
+// Explain says what a reason means and what to do about it.
+func Explain(r Reason) string { return explanations[r] }
+
+// Error is why a reading failed.
+type Error struct {
+	Reason Reason
+	// Hint, where set, says what to do in this very case; Explain's text serves where it is empty.
+	Hint string
+	Err  error
+}
+
+func (e *Error) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Failf makes an Error of a known reason. It wraps what %w names.
+func Failf(reason Reason, format string, args ...any) *Error {
+	return &Error{Reason: reason, Err: fmt.Errorf(format, args...)}
+}
+
+// WithHint returns e with what to do about it.
+func (e *Error) WithHint(hint string) *Error {
+	e.Hint = hint
+	return e
+}
+
+// HintOf returns what to do about an error: its own hint, or what its reason means in general.
+func HintOf(err error) string {
+	if known, ok := errors.AsType[*Error](err); ok && known.Hint != "" {
+		return known.Hint
+	}
+	return Explain(ReasonOf(err))
+}
+
+// ReasonOf classifies an error. An Error knows its reason; what net, crypto/tls and net/http say is read off its type.
+// The first row that matches counts, so a lookup that times out is dns.
+func ReasonOf(err error) Reason {
+	if known, ok := errors.AsType[*Error](err); ok {
+		return known.Reason
+	}
+	if is[*net.DNSError](err) {
+		return DNS
+	}
+	if isTLS(err) {
+		return TLS
+	}
+	if netErr, ok := errors.AsType[net.Error](err); errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) || (ok && netErr.Timeout()) {
+		return Timeout
+	}
+	for _, row := range []struct {
+		cause  error
+		reason Reason
+	}{
+		{syscall.ECONNREFUSED, Refused},
+		{syscall.ENOENT, Refused},       // no such socket
+		{syscall.EHOSTUNREACH, Refused}, // the container's address is gone
+		{syscall.ENETUNREACH, Refused},
+		{syscall.EACCES, Forbidden},
+		{syscall.EPERM, Forbidden},
+		{syscall.ECONNRESET, Closed},
+		{syscall.ECONNABORTED, Closed},
+		{syscall.EPIPE, Closed},
+		{io.EOF, Closed},
+		{io.ErrUnexpectedEOF, Closed},
+		{net.ErrClosed, Closed},
+		{syscall.ETIMEDOUT, Timeout},
+	} {
+		if errors.Is(err, row.cause) {
+			return row.reason
+		}
+	}
+	// net/http has no types for these.
+	for _, row := range []struct {
+		text   string
+		reason Reason
+	}{
+		{"server closed idle connection", Closed},
+		{"server sent GOAWAY", Closed},
+		{"server response headers exceeded", TooLarge},
+		{"malformed", Malformed},
+		{"invalid", Malformed},
+		{"gzip: ", Malformed},
+		{"flate: ", Malformed},
+	} {
+		if strings.Contains(err.Error(), row.text) {
+			return row.reason
+		}
+	}
+	return Internal
+}
+
+func isTLS(err error) bool {
+	return is[*tls.CertificateVerificationError](err) || is[tls.RecordHeaderError](err) || is[tls.AlertError](err) ||
+		is[x509.UnknownAuthorityError](err) || is[x509.HostnameError](err) || is[x509.CertificateInvalidError](err) ||
+		errors.Is(err, config.ErrFingerprint) || errors.Is(err, http.ErrSchemeMismatch) ||
+		strings.Contains(err.Error(), "tls: ")
+}
+
+func is[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
+}
+
+// statusReason classifies an HTTP status that is no success.
+func statusReason(status int) Reason {
+	switch status {
+	case http.StatusUnauthorized:
+		return Unauthorized
+	case http.StatusForbidden:
+		return Forbidden
+	case http.StatusNotFound:
+		return NotFound
+	default:
+		return HTTPStatus
+	}
+}

@@ -1,0 +1,47 @@
+package collectors
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+)
+
+// XMPPProxy is the block of the HTTPS proxy in front of the XMPP server.
+type XMPPProxy struct {
+	config.Target `yaml:",inline"`
+	config.HTTP   `yaml:",inline"`
+}
+
+func newXMPPProxySettings() *XMPPProxy { return &XMPPProxy{} }
+
+// Environ implements config.Settings.
+func (s *XMPPProxy) Environ(e *config.Env) {
+	e.Base("url", "XMPP_PROXY_URL", "/health", &s.URL)
+	e.TLS("XMPP_PROXY", &s.TLS)
+}
+
+// Configured implements config.Settings.
+func (s *XMPPProxy) Configured() bool { return s.URL != "" }
+
+// Check implements config.Settings.
+func (s *XMPPProxy) Check(r *config.Report) { s.HTTP.Check(r) }
+
+// xmppProxy reads GET /health, which the proxy answers by itself: it says nothing of the XMPP server behind it.
+type xmppProxy struct{ http httpTarget }
+
+func newXMPPProxy(s *XMPPProxy, d Deps) (Collector, error) {
+	return &xmppProxy{httpTarget{s.HTTP, int64(d.Limits.Body), d.UserAgent}}, nil
+}
+
+// Collect implements Collector.
+func (c *xmppProxy) Collect(ctx context.Context, b *Batch) error {
+	a, err := c.http.get(ctx, b, nil)
+	if err != nil {
+		return err
+	}
+	if a.status != http.StatusOK {
+		return statusError(http.MethodGet, c.http.settings.URL, a.status)
+	}
+	return nil
+}

@@ -1,0 +1,93 @@
+package collectors
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+)
+
+var (
+	moduleProblemsDesc = prometheus.NewDesc("chatstack_xmpp_module_problems",
+		"Modules that the XMPP server's status page reports in this state, per virtual host or component (* is global).",
+		[]string{"host", "state"}, nil)
+	componentConnectedDesc = prometheus.NewDesc("chatstack_xmpp_component_connected",
+		"Whether the external component, such as the bridge, is connected to the XMPP server.",
+		[]string{"host"}, nil)
+)
+
+// XMPPStatus is the block of the XMPP server's status page.
+type XMPPStatus struct {
+	config.Target `yaml:",inline"`
+	config.HTTP   `yaml:",inline"`
+}
+
+func newXMPPStatusSettings() *XMPPStatus { return &XMPPStatus{} }
+
+// Environ implements config.Settings.
+func (s *XMPPStatus) Environ(e *config.Env) {
+	e.At("url", "XMPP_REST_URL", "/status", &s.URL)
+	e.TLS("XMPP_REST", &s.TLS)
+}
+
+// Configured implements config.Settings.
+func (s *XMPPStatus) Configured() bool { return s.URL != "" }
+
+// Check implements config.Settings.
+func (s *XMPPStatus) Check(r *config.Report) { s.HTTP.Check(r) }
+
+// xmppStatus reads GET /status. The page says 200 even when modules are broken, so what it says of them are numbers,
+// and whether it answers at all is the verdict.
+type xmppStatus struct{ http httpTarget }
+
+func newXMPPStatus(s *XMPPStatus, d Deps) (Collector, error) {
+	return &xmppStatus{httpTarget{s.HTTP, int64(d.Limits.Body), d.UserAgent}}, nil
+}
+
+// moduleStatus is one module's entry on the status page. Any of its fields may be missing.
+type moduleStatus struct {
+	Type    string `json:"type"`
+	Message string `json:"message"`
+}
+
+// Collect implements Collector.
+func (c *xmppStatus) Collect(ctx context.Context, b *Batch) error {
+	a, err := c.http.get(ctx, b, nil)
+	if err != nil {
+		return err
+	}
+	switch a.status {
+	case http.StatusOK:
+	case http.StatusForbidden:
+		return statusError(http.MethodGet, c.http.settings.URL, a.status).
+			WithHint("the status module's own allow list refuses this address: add it to http_status_allow_cidr in the XMPP server's configuration")
+	case http.StatusNotFound:
+		return statusError(http.MethodGet, c.http.settings.URL, a.status).
+			WithHint("the XMPP server answers, but has no status page: enable its module http_status")
+	default:
+		return statusError(http.MethodGet, c.http.settings.URL, a.status)
+	}
+	var hosts map[string]map[string]moduleStatus
+	if err := json.Unmarshal(a.body, &hosts); err != nil {
+		b.Note("the status page is no JSON of modules; the server is up, nothing is known of its modules")
+		return nil
+	}
+	for host, modules := range hosts {
+		problems := map[string]int{"warn": 0, "error": 0}
+		for name, m := range modules {
+			if _, known := problems[m.Type]; known {
+				problems[m.Type]++
+			}
+			if name == "component" {
+				b.Gauge(componentConnectedDesc, boolValue(m.Type == "info" && m.Message == "Connected"), host)
+			}
+		}
+		for state, n := range problems {
+			b.Gauge(moduleProblemsDesc, float64(n), host, state)
+		}
+	}
+	return nil
+}

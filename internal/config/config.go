@@ -1,0 +1,305 @@
+// Package config reads exporter.yaml and the environment into validated values, and tells everything that is wrong
+// with them at once.
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"reflect"
+	"time"
+
+	"gopkg.in/yaml.v3"
+)
+
+// Config is a whole, valid configuration.
+type Config struct {
+	// StateFile keeps what must outlive the process; "" keeps it in memory only.
+	StateFile string `yaml:"state_file"`
+	Poll      Poll   `yaml:"poll"`
+	Limits    Limits `yaml:"limits"`
+	// Targets are the configured ones, in the order of the file, then of the table of kinds.
+	Targets []Settings `yaml:"-"`
+	// Unconfigured are the names of the targets that nobody configured: not polled, not red, but told.
+	Unconfigured []string `yaml:"-"`
+}
+
+// Poll says when targets are asked, where they do not say it themselves.
+type Poll struct {
+	// Interval is the time between two readings of a target: 30 s by default, from 1 s.
+	Interval Duration `yaml:"interval"`
+	// Timeout is the deadline of one reading: 10 s by default or the interval if that is shorter; from 1 s.
+	Timeout Duration `yaml:"timeout"`
+}
+
+// Limits bound what is read of other people's answers.
+type Limits struct {
+	// MetricsBody bounds a metrics page after decompression: 16 MiB by default.
+	MetricsBody Bytes `yaml:"metrics_body"`
+	// Body bounds every other answer after decompression: 1 MiB by default.
+	Body Bytes `yaml:"body"`
+	// Series, Families and LabelBytes bound a metrics page: 200,000 series, 20,000 families, 4,096 bytes for one
+	// series' labels. What exceeds them is left out and counted as dropped.
+	Series     int `yaml:"series"`
+	Families   int `yaml:"families"`
+	LabelBytes int `yaml:"label_bytes"`
+}
+
+// Settings is the block of one target in exporter.yaml: a pointer to a struct that embeds Target and has a yaml tag
+// on every key of its kind.
+type Settings interface {
+	// Common returns the part that every kind has.
+	Common() *Target
+	// Environ lays the stack's environment variables over the values of the file.
+	Environ(*Env)
+	// Configured reports whether enough is known to ask the target; one that is not is never polled.
+	Configured() bool
+	// Check reports what is wrong with a configured target.
+	Check(*Report)
+}
+
+// Kind is a sort of target: its name in exporter.yaml, and its settings with their defaults.
+type Kind struct {
+	Name     string
+	Defaults func() Settings
+}
+
+// Source is what a configuration is read from.
+type Source struct {
+	// File is the path of exporter.yaml; "" reads the environment alone.
+	File string
+	// Lookup finds an environment variable, as os.LookupEnv does.
+	Lookup func(string) (string, bool)
+	// Kinds are the sorts of target that exist.
+	Kinds []Kind
+	// Interval and Timeout, where not zero, outweigh the file's poll keys.
+	Interval, Timeout time.Duration
+}
+
+// Load reads and validates a configuration. The environment outweighs the file, flags outweigh both. An error that is
+// a Faults names every fault; any other means that the file could not be read at all.
+func Load(src Source) (*Config, error) {
+	cfg := &Config{
+		Poll:   Poll{Interval: Duration(30 * time.Second)},
+		Limits: Limits{MetricsBody: 16 << 20, Body: 1 << 20, Series: 200_000, Families: 20_000, LabelBytes: 4096},
+	}
+	l := &loader{src: src, cfg: cfg, origins: map[string]string{}}
+	if src.File != "" {
+		if err := l.readFile(); err != nil {
+			return nil, err
+		}
+	}
+	l.applyFlags()
+	l.addFromEnvironment()
+	l.check()
+	if len(l.faults) > 0 {
+		return nil, l.faults
+	}
+	return cfg, nil
+}
+
+type loader struct {
+	src     Source
+	cfg     *Config
+	faults  Faults
+	origins map[string]string
+	// blocks are the targets with the path of their block, configured or not.
+	blocks []block
+}
+
+type block struct {
+	path     string
+	where    string
+	settings Settings
+}
+
+func (l *loader) readFile() error {
+	f, err := os.Open(l.src.File)
+	if err != nil {
+		return fmt.Errorf("read configuration: %w; name the file with --config.file", err)
+	}
+	defer f.Close() //nolint:errcheck // only read
+	parser := yaml.NewDecoder(f)
+	var doc, more yaml.Node
+	if err := parser.Decode(&doc); errors.Is(err, io.EOF) {
+		return nil // an empty file says nothing
+	} else if err != nil {
+		return Faults{{Where: l.src.File, Message: fmt.Sprintf("not YAML: %v", err)}}
+	}
+	if err := parser.Decode(&more); !errors.Is(err, io.EOF) {
+		return Faults{{Where: l.src.File, Message: "holds more than one YAML document; keep one"}}
+	}
+	d := &decoder{file: filepath.Base(l.src.File), faults: &l.faults, origins: l.origins}
+	root := doc.Content[0]
+	targets, rest := splitTargets(root)
+	if targets != nil {
+		l.origins["targets"] = d.where(targets)
+	}
+	d.mapping(rest, "", reflect.ValueOf(l.cfg).Elem())
+	if targets != nil {
+		l.readTargets(d, targets)
+	}
+	return nil
+}
+
+// splitTargets takes the key targets out of the root mapping, since what its entries may hold depends on their kind.
+func splitTargets(root *yaml.Node) (targets, rest *yaml.Node) {
+	if root.Kind != yaml.MappingNode {
+		return nil, root
+	}
+	remaining := *root
+	remaining.Content = nil
+	for i := 0; i+1 < len(root.Content); i += 2 {
+		if root.Content[i].Value == "targets" && targets == nil {
+			targets = root.Content[i+1]
+			continue
+		}
+		remaining.Content = append(remaining.Content, root.Content[i], root.Content[i+1])
+	}
+	return targets, &remaining
+}
+
+func (l *loader) readTargets(d *decoder, n *yaml.Node) {
+	if n.Kind == yaml.ScalarNode && n.Tag == "!!null" {
+		return
+	}
+	if n.Kind != yaml.SequenceNode {
+		d.faultf(n, "targets", "is %s, must be a list; begin each target with \"- kind: NAME\"", kindOf(n))
+		return
+	}
+	for i, item := range n.Content {
+		path := fmt.Sprintf("targets[%d]", i)
+		settings := l.settingsFor(d, item, path)
+		if settings == nil {
+			continue
+		}
+		d.mapping(item, path, reflect.ValueOf(settings).Elem())
+		l.blocks = append(l.blocks, block{path, d.where(item), settings})
+	}
+}
+
+func (l *loader) settingsFor(d *decoder, item *yaml.Node, path string) Settings {
+	if item.Kind == yaml.AliasNode {
+		item = item.Alias
+	}
+	if item.Kind != yaml.MappingNode {
+		d.faultf(item, path, "is %s, must be a mapping; begin it with \"kind: NAME\"", kindOf(item))
+		return nil
+	}
+	for i := 0; i+1 < len(item.Content); i += 2 {
+		if item.Content[i].Value != "kind" {
+			continue
+		}
+		name := item.Content[i+1].Value
+		for _, k := range l.src.Kinds {
+			if k.Name == name {
+				return k.Defaults()
+			}
+		}
+		d.faultf(item.Content[i+1], path+".kind", "there is no kind %q; %s", name, kindSuggestion(name, l.src.Kinds))
+		return nil
+	}
+	d.faultf(item, path, "has no kind; begin it with \"kind: NAME\"")
+	return nil
+}
+
+func kindSuggestion(name string, kinds []Kind) string {
+	fields := map[string]reflect.Value{}
+	for _, k := range kinds {
+		fields[k.Name] = reflect.ValueOf("")
+	}
+	return suggestion(name, fields)
+}
+
+func (l *loader) applyFlags() {
+	poll := &l.cfg.Poll
+	if l.src.Interval != 0 {
+		poll.Interval = Duration(l.src.Interval)
+		l.origins["poll.interval"] = "--poll.interval"
+	}
+	if l.src.Timeout != 0 {
+		poll.Timeout = Duration(l.src.Timeout)
+		l.origins["poll.timeout"] = "--poll.timeout"
+	}
+	if poll.Timeout == 0 {
+		poll.Timeout = Duration(min(10*time.Second, poll.Interval.Std()))
+	}
+}
+
+// addFromEnvironment lays the environment over each kind's own target, which it makes where the file has none.
+func (l *loader) addFromEnvironment() {
+	for _, kind := range l.src.Kinds {
+		b := l.ownBlock(kind)
+		e := &Env{lookup: l.src.Lookup, faults: &l.faults, origins: l.origins, path: b.path}
+		b.settings.Environ(e)
+	}
+}
+
+// ownBlock finds the block that a kind's environment variables speak of: the first one of the kind that bears the
+// kind's name.
+func (l *loader) ownBlock(kind Kind) block {
+	others := false
+	for _, b := range l.blocks {
+		if t := b.settings.Common(); t.Kind == kind.Name {
+			if t.Name == "" || t.Name == kind.Name {
+				return b
+			}
+			others = true
+		}
+	}
+	made := block{path: "targets(" + kind.Name + ")", where: "environment", settings: kind.Defaults()}
+	made.settings.Common().Kind = kind.Name
+	if !others {
+		l.blocks = append(l.blocks, made)
+	}
+	return made
+}
+
+func (l *loader) check() {
+	cfg := l.cfg
+	r := &Report{faults: &l.faults, origins: l.origins, where: "default"}
+	if cfg.Poll.Interval.Std() < time.Second {
+		r.Faultf("poll.interval", "is %s, must be at least 1s", cfg.Poll.Interval.Std())
+	}
+	if cfg.Poll.Timeout.Std() < time.Second {
+		r.Faultf("poll.timeout", "is %s, must be at least 1s", cfg.Poll.Timeout.Std())
+	}
+	if cfg.Poll.Timeout > cfg.Poll.Interval {
+		r.Faultf("poll.timeout", "is %s, longer than poll.interval (%s); a reading must end before the next is due", cfg.Poll.Timeout.Std(), cfg.Poll.Interval.Std())
+	}
+	for _, limit := range []struct {
+		key string
+		n   int
+	}{{"series", cfg.Limits.Series}, {"families", cfg.Limits.Families}, {"label_bytes", cfg.Limits.LabelBytes}} {
+		if limit.n <= 0 {
+			r.Faultf("limits."+limit.key, "is %d, must be above 0", limit.n)
+		}
+	}
+	names := map[string]string{}
+	for _, b := range l.blocks {
+		t := b.settings.Common()
+		if t.Name == "" {
+			t.Name = t.Kind
+		}
+		r := &Report{faults: &l.faults, origins: l.origins, path: b.path, where: b.where}
+		if first, again := names[t.Name]; again {
+			r.Faultf("name", "%q is taken by %s; give each target a name of its own", t.Name, first)
+		}
+		names[t.Name] = b.where
+		if !b.settings.Configured() {
+			cfg.Unconfigured = append(cfg.Unconfigured, t.Name)
+			continue
+		}
+		if t.Schedule == "" {
+			t.Schedule = "@every " + cfg.Poll.Interval.Std().String()
+		}
+		if t.Timeout == 0 {
+			t.Timeout = cfg.Poll.Timeout
+		}
+		t.check(r)
+		b.settings.Check(r)
+		cfg.Targets = append(cfg.Targets, b.settings)
+	}
+}

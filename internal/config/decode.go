@@ -1,0 +1,326 @@
+package config
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"gopkg.in/yaml.v3"
+)
+
+// decoder fills structs from YAML nodes, strictly: it goes on after a fault, so that all faults of a file are told at
+// once, each with its line and the path of its key. Keys are the structs' yaml tags; a struct tagged ",inline" shares
+// its parent's mapping. A Secret called x is also read from the file named by x_file.
+type decoder struct {
+	file    string
+	faults  *Faults
+	origins map[string]string
+}
+
+func (d *decoder) where(n *yaml.Node) string { return fmt.Sprintf("%s:%d", d.file, n.Line) }
+
+func (d *decoder) faultf(n *yaml.Node, path, format string, args ...any) {
+	*d.faults = append(*d.faults, Fault{d.where(n), path, fmt.Sprintf(format, args...)})
+}
+
+// mapping reads a mapping into the struct that v points to.
+func (d *decoder) mapping(n *yaml.Node, path string, v reflect.Value) {
+	if n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	if n.Kind != yaml.MappingNode {
+		if n.Tag != "!!null" {
+			d.faultf(n, path, "is %s, must be a mapping of keys to values", kindOf(n))
+		}
+		return
+	}
+	fields := map[string]reflect.Value{}
+	collectFields(v, fields)
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		full := join(path, key.Value)
+		if first, again := d.origins[full]; again {
+			d.faultf(key, full, "is set twice, first at %s; keep one of them", first)
+			continue
+		}
+		d.origins[full] = d.where(key)
+		if field, ok := fields[key.Value]; ok {
+			d.value(value, full, field)
+			continue
+		}
+		if field, ok := secretFile(fields, key.Value); ok {
+			d.secretFile(value, full, field)
+			continue
+		}
+		d.faultf(key, full, "unknown key; %s", suggestion(key.Value, fields))
+	}
+}
+
+func (d *decoder) value(n *yaml.Node, path string, v reflect.Value) {
+	if n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	switch target := v.Addr().Interface().(type) {
+	case *Secret:
+		if s, ok := d.scalar(n, path, "a string"); ok {
+			*target = NewSecret(s)
+		}
+		return
+	case *Duration:
+		if s, ok := d.scalar(n, path, "a duration such as 30s"); ok {
+			parsed, err := time.ParseDuration(s)
+			if err != nil || parsed < 0 {
+				d.faultf(n, path, "is %q, must be a duration such as 500ms, 30s or 5m", s)
+				return
+			}
+			*target = Duration(parsed)
+		}
+		return
+	case *Bytes:
+		if s, ok := d.scalar(n, path, "a size such as 16MiB"); ok {
+			parsed, err := parseBytes(s)
+			if err != nil {
+				d.faultf(n, path, "is %q, must be a size such as 65536, 512KiB or 16MiB", s)
+				return
+			}
+			*target = parsed
+		}
+		return
+	}
+	switch v.Kind() { //nolint:exhaustive // the kinds that the configuration's structs use
+	case reflect.Struct:
+		d.mapping(n, path, v)
+	case reflect.String:
+		if s, ok := d.scalar(n, path, "a string"); ok {
+			v.SetString(s)
+		}
+	case reflect.Bool:
+		s, ok := d.scalar(n, path, "true or false")
+		if !ok {
+			return
+		}
+		if s != "true" && s != "false" {
+			d.faultf(n, path, "is %q, must be true or false", s)
+			return
+		}
+		v.SetBool(s == "true")
+	case reflect.Int64, reflect.Int:
+		if s, ok := d.scalar(n, path, "a whole number"); ok {
+			parsed, err := strconv.ParseInt(s, 10, 64)
+			if err != nil {
+				d.faultf(n, path, "is %q, must be a whole number", s)
+				return
+			}
+			v.SetInt(parsed)
+		}
+	case reflect.Slice:
+		d.sequence(n, path, v)
+	case reflect.Map:
+		d.stringMap(n, path, v)
+	default:
+		panic(fmt.Sprintf("config: no decoding into %s at %s", v.Type(), path))
+	}
+}
+
+func (d *decoder) sequence(n *yaml.Node, path string, v reflect.Value) {
+	if n.Kind == yaml.ScalarNode && n.Tag == "!!null" {
+		return
+	}
+	if n.Kind != yaml.SequenceNode {
+		d.faultf(n, path, "is %s, must be a list", kindOf(n))
+		return
+	}
+	list := reflect.MakeSlice(v.Type(), len(n.Content), len(n.Content))
+	for i, item := range n.Content {
+		full := fmt.Sprintf("%s[%d]", path, i)
+		d.origins[full] = d.where(item)
+		d.value(item, full, list.Index(i))
+	}
+	v.Set(list)
+}
+
+func (d *decoder) stringMap(n *yaml.Node, path string, v reflect.Value) {
+	if n.Kind == yaml.ScalarNode && n.Tag == "!!null" {
+		return
+	}
+	if n.Kind != yaml.MappingNode {
+		d.faultf(n, path, "is %s, must be a mapping of names to strings", kindOf(n))
+		return
+	}
+	m := reflect.MakeMap(v.Type())
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		full := join(path, n.Content[i].Value)
+		if first, again := d.origins[full]; again {
+			d.faultf(n.Content[i], full, "is set twice, first at %s; keep one of them", first)
+			continue
+		}
+		d.origins[full] = d.where(n.Content[i])
+		if s, ok := d.scalar(n.Content[i+1], full, "a string"); ok {
+			m.SetMapIndex(reflect.ValueOf(n.Content[i].Value), reflect.ValueOf(s))
+		}
+	}
+	v.Set(m)
+}
+
+// scalar returns a scalar's text. A null leaves the default and reports nothing.
+func (d *decoder) scalar(n *yaml.Node, path, want string) (string, bool) {
+	if n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	if n.Kind != yaml.ScalarNode {
+		d.faultf(n, path, "is %s, must be %s", kindOf(n), want)
+		return "", false
+	}
+	return n.Value, n.Tag != "!!null"
+}
+
+func (d *decoder) secretFile(n *yaml.Node, path string, v reflect.Value) {
+	name, ok := d.scalar(n, path, "the path of a file")
+	if !ok || name == "" {
+		return
+	}
+	secret, err := readSecret(name)
+	if err != nil {
+		d.faultf(n, path, "%v; name a file that this user can read", err)
+		return
+	}
+	if base := strings.TrimSuffix(path, fileSuffix); d.origins[base] != "" {
+		d.faultf(n, path, "%s is set too, at %s; keep one of them", base, d.origins[base])
+		return
+	}
+	v.Set(reflect.ValueOf(secret))
+}
+
+const (
+	fileSuffix = "_file"
+	// maxSecretBytes bounds a secret file, so that a path like /dev/zero is an error and no hang.
+	maxSecretBytes = 64 << 10
+)
+
+// readSecret reads a secret file without its trailing line ends.
+func readSecret(name string) (Secret, error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return Secret{}, fmt.Errorf("read secret: %w", err)
+	}
+	if !info.Mode().IsRegular() {
+		return Secret{}, fmt.Errorf("read secret: %s is no regular file", name)
+	}
+	if info.Size() > maxSecretBytes {
+		return Secret{}, fmt.Errorf("read secret: %s has %d bytes, at most %d make sense", name, info.Size(), maxSecretBytes)
+	}
+	content, err := os.ReadFile(name)
+	if err != nil {
+		return Secret{}, fmt.Errorf("read secret: %w", err)
+	}
+	return NewSecret(strings.TrimRight(string(content), "\r\n")), nil
+}
+
+func collectFields(v reflect.Value, into map[string]reflect.Value) {
+	t := v.Type()
+	for i := range t.NumField() {
+		name, options, _ := strings.Cut(t.Field(i).Tag.Get("yaml"), ",")
+		switch {
+		case options == "inline":
+			collectFields(v.Field(i), into)
+		case name != "" && name != "-":
+			into[name] = v.Field(i)
+		}
+	}
+}
+
+var secretType = reflect.TypeFor[Secret]()
+
+// secretFile finds the Secret field that the key x_file stands for.
+func secretFile(fields map[string]reflect.Value, key string) (reflect.Value, bool) {
+	base, ok := strings.CutSuffix(key, fileSuffix)
+	if !ok {
+		return reflect.Value{}, false
+	}
+	field, ok := fields[base]
+	return field, ok && field.Type() == secretType
+}
+
+// suggestion names the known key that is nearest to a mistyped one, or all of them.
+func suggestion(key string, fields map[string]reflect.Value) string {
+	var known []string
+	for name, field := range fields {
+		known = append(known, name)
+		if field.Type() == secretType {
+			known = append(known, name+fileSuffix)
+		}
+	}
+	slices.Sort(known)
+	best, distance := "", 3
+	for _, name := range known {
+		if d := editDistance(key, name); d < distance {
+			best, distance = name, d
+		}
+	}
+	if best != "" {
+		return fmt.Sprintf("did you mean %q?", best)
+	}
+	return "known here: " + strings.Join(known, ", ")
+}
+
+// editDistance is Levenshtein's, in bytes.
+func editDistance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}
+
+func kindOf(n *yaml.Node) string {
+	switch n.Kind {
+	case yaml.MappingNode:
+		return "a mapping"
+	case yaml.SequenceNode:
+		return "a list"
+	case yaml.ScalarNode:
+		return fmt.Sprintf("%q", n.Value)
+	case yaml.DocumentNode, yaml.AliasNode:
+	}
+	return "something else"
+}
+
+// Duration is a time.Duration that YAML spells 30s.
+type Duration time.Duration
+
+// Std returns d as the standard library's type.
+func (d Duration) Std() time.Duration { return time.Duration(d) }
+
+// Bytes is a size that YAML spells as a number of bytes, or with KiB, MiB or GiB.
+type Bytes int64
+
+func parseBytes(s string) (Bytes, error) {
+	factor := int64(1)
+	for suffix, f := range map[string]int64{"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30} {
+		if number, ok := strings.CutSuffix(s, suffix); ok {
+			s, factor = strings.TrimSpace(number), f
+		}
+	}
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil || n <= 0 || n > math.MaxInt64/factor {
+		return 0, fmt.Errorf("parse size %q", s)
+	}
+	return Bytes(n * factor), nil
+}

@@ -1,0 +1,86 @@
+package config
+
+import (
+	"fmt"
+	"net/url"
+)
+
+// Env lays environment variables over the block of one target. A variable that is empty counts as unset, since
+// compose files pass unset ones on as empty.
+type Env struct {
+	lookup  func(string) (string, bool)
+	faults  *Faults
+	origins map[string]string
+	path    string
+}
+
+// Get returns the variable's value, "" where it is unset.
+func (e *Env) Get(name string) string {
+	value, _ := e.lookup(name)
+	return value
+}
+
+// String replaces the value of key by the variable's, if that is set.
+func (e *Env) String(key, name string, value *string) {
+	if s := e.Get(name); s != "" {
+		*value = s
+		e.set(key, name)
+	}
+}
+
+// At replaces the value of key by the variable's URL with its path and query replaced, if the variable is set.
+// A value that is no URL is kept as it is, for the check to name.
+func (e *Env) At(key, name, path string, value *string) {
+	raw := e.Get(name)
+	if raw == "" {
+		return
+	}
+	e.set(key, name)
+	*value = raw
+	if u, err := url.Parse(raw); err == nil && u.Host != "" {
+		u.Path, u.RawPath, u.RawQuery, u.Fragment = path, "", "", ""
+		*value = u.String()
+	}
+}
+
+// Base replaces the value of key by the variable's URL, with path where that has none of its own, if the variable is
+// set.
+func (e *Env) Base(key, name, path string, value *string) {
+	if u, err := url.Parse(e.Get(name)); err == nil && u.Host != "" && u.Path != "" && u.Path != "/" {
+		path = u.Path
+	}
+	e.At(key, name, path, value)
+}
+
+// Secret replaces the value of key by the variable's, or by the content of the file that NAME_FILE names. Both set is
+// a fault.
+func (e *Env) Secret(key, name string, value *Secret) {
+	plain, file := e.Get(name), e.Get(name+"_FILE")
+	switch {
+	case plain != "" && file != "":
+		e.fault(name, fmt.Sprintf("%s_FILE is set too; keep one of them", name))
+	case plain != "":
+		*value = NewSecret(plain)
+		e.set(key, name)
+	case file != "":
+		secret, err := readSecret(file)
+		if err != nil {
+			e.fault(name+"_FILE", fmt.Sprintf("%v; name a file that this user can read", err))
+			return
+		}
+		*value = secret
+		e.set(key, name+"_FILE")
+	}
+}
+
+// TLS replaces the values of ca_file and fingerprint by PREFIX_CA_FILE's and PREFIX_FINGERPRINT's.
+func (e *Env) TLS(prefix string, t *TLS) {
+	e.String("ca_file", prefix+"_CA_FILE", &t.CAFile)
+	e.String("fingerprint", prefix+"_FINGERPRINT", &t.Fingerprint)
+}
+
+func (e *Env) set(key, name string) { e.origins[join(e.path, key)] = name }
+
+func (e *Env) fault(name, message string) {
+	*e.faults = append(*e.faults, Fault{Where: name, Message: message})
+}

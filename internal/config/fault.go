@@ -1,0 +1,62 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Fault is one thing that is wrong with the configuration.
+type Fault struct {
+	// Where is "file:line" or the name of an environment variable.
+	Where string
+	// Key is the path of the key, such as targets[2].url; empty where the whole file is meant.
+	Key string
+	// Message says what is wrong and what to do.
+	Message string
+}
+
+func (f Fault) String() string {
+	parts := make([]string, 0, 3)
+	for _, p := range []string{f.Where, f.Key, f.Message} {
+		if p != "" {
+			parts = append(parts, p)
+		}
+	}
+	return strings.Join(parts, ": ")
+}
+
+// Faults is everything that is wrong with a configuration, in the order of the file. It is never empty as an error.
+type Faults []Fault
+
+func (f Faults) Error() string {
+	lines := make([]string, len(f))
+	for i, fault := range f {
+		lines[i] = fault.String()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Report collects faults about one block of the configuration and knows where each of its keys was set.
+type Report struct {
+	faults  *Faults
+	origins map[string]string // full key path -> where
+	path    string            // of the block, such as targets[2]
+	where   string            // of the block itself, for keys that nobody set
+}
+
+// Faultf reports what is wrong with a key of the block. An empty key means the block.
+func (r *Report) Faultf(key, format string, args ...any) {
+	full := join(r.path, key)
+	where, ok := r.origins[full]
+	if !ok {
+		where = r.where
+	}
+	*r.faults = append(*r.faults, Fault{where, full, fmt.Sprintf(format, args...)})
+}
+
+func join(path, key string) string {
+	if path == "" || key == "" {
+		return path + key
+	}
+	return path + "." + key
+}

@@ -1,0 +1,151 @@
+package config
+
+import (
+	"encoding/hex"
+	"fmt"
+	"net/url"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/robfig/cron/v3"
+)
+
+// Target is what the block of every target has, whatever its kind.
+type Target struct {
+	// Kind names the entry of the table of kinds.
+	Kind string `yaml:"kind"`
+	// Name is the value of the label target; the kind where unset.
+	Name string `yaml:"name"`
+	// Schedule is "@every 30s" or a cron line of five fields; "@every" the poll interval where unset.
+	Schedule string `yaml:"schedule"`
+	// Timeout bounds one reading; the poll timeout where unset.
+	Timeout Duration `yaml:"timeout"`
+	// Container is the name of the container that serves the target, where known.
+	Container string `yaml:"container"`
+}
+
+// Common returns the target itself, for settings that embed it.
+func (t *Target) Common() *Target { return t }
+
+// targetName is what a target may be called: it stands in labels and in paths.
+var targetName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$`)
+
+func (t *Target) check(r *Report) {
+	if !targetName.MatchString(t.Name) {
+		r.Faultf("name", "is %q, must be 1 to 64 letters, digits, '_', '.' or '-', and not begin with '.' or '-'", t.Name)
+	}
+	if _, err := ParseSchedule(t.Schedule); err != nil {
+		r.Faultf("schedule", "%v; write \"@every 30s\" or five cron fields such as \"*/5 * * * *\"", err)
+	}
+	if t.Timeout.Std() < time.Second {
+		r.Faultf("timeout", "is %s, must be at least 1s", t.Timeout.Std())
+	}
+}
+
+// ParseSchedule reads "@every 30s" (from one second) or a standard cron line of five fields. A line that never comes
+// due is an error.
+func ParseSchedule(line string) (cron.Schedule, error) {
+	if strings.HasPrefix(line, "TZ=") || strings.HasPrefix(line, "CRON_TZ=") {
+		if !strings.Contains(strings.TrimSpace(line), " ") {
+			return nil, fmt.Errorf("parse schedule %q: a time zone without fields", line)
+		}
+	}
+	if every, ok := strings.CutPrefix(line, "@every "); ok {
+		if d, err := time.ParseDuration(every); err == nil && d < time.Second {
+			return nil, fmt.Errorf("parse schedule %q: shorter than 1s", line)
+		}
+	}
+	schedule, err := cron.ParseStandard(line)
+	if err != nil {
+		return nil, fmt.Errorf("parse schedule %q: %w", line, err)
+	}
+	if schedule.Next(time.Now()).IsZero() {
+		return nil, fmt.Errorf("parse schedule %q: never comes due", line)
+	}
+	return schedule, nil
+}
+
+// TLS says whom to trust on the other side of a TLS connection. The zero TLS trusts the system's certificate
+// authorities and demands the host's name.
+type TLS struct {
+	// CAFile is a PEM file of authorities that replace the system's.
+	CAFile string `yaml:"ca_file"`
+	// Fingerprint is the SHA-256 of the one leaf certificate that is accepted, as 64 hexadecimal digits; colons are
+	// allowed. It replaces verification by authority, name and date.
+	Fingerprint string `yaml:"fingerprint"`
+	// ServerName replaces the URL's host in SNI and verification.
+	ServerName string `yaml:"server_name"`
+	// InsecureSkipVerify accepts every certificate.
+	InsecureSkipVerify bool `yaml:"insecure_skip_verify"`
+}
+
+// PinnedSHA256 returns the fingerprint's 32 bytes, or nil where none is set or it is malformed.
+func (t *TLS) PinnedSHA256() []byte {
+	digest, err := hex.DecodeString(strings.ReplaceAll(t.Fingerprint, ":", ""))
+	if err != nil || len(digest) != 32 {
+		return nil
+	}
+	return digest
+}
+
+// Check reports faults of the TLS keys.
+func (t *TLS) Check(r *Report) {
+	if t.Fingerprint != "" && t.PinnedSHA256() == nil {
+		r.Faultf("fingerprint", "must be a SHA-256 digest of 64 hexadecimal digits, as `openssl x509 -noout -fingerprint -sha256` prints it")
+	}
+	if t.InsecureSkipVerify && (t.CAFile != "" || t.Fingerprint != "") {
+		r.Faultf("insecure_skip_verify", "is true beside ca_file or fingerprint, which it would switch off; keep one of them")
+	}
+	if t.CAFile != "" && t.Fingerprint != "" {
+		r.Faultf("fingerprint", "is set beside ca_file; keep one of them")
+	}
+	if t.CAFile != "" {
+		if _, err := t.Roots(); err != nil {
+			r.Faultf("ca_file", "%v", err)
+		}
+	}
+}
+
+// HTTP is where and how an HTTP service is asked.
+type HTTP struct {
+	// URL is absolute, http or https. Credentials have keys of their own and may not stand in it.
+	URL string `yaml:"url"`
+	// ProxyURL is an HTTP proxy; none where unset, whatever HTTP_PROXY says.
+	ProxyURL string `yaml:"proxy_url"`
+	TLS      `yaml:",inline"`
+}
+
+// Check reports faults of the HTTP keys.
+func (h *HTTP) Check(r *Report) {
+	CheckURL(r, "url", h.URL, "http", "https")
+	if h.ProxyURL != "" {
+		CheckURL(r, "proxy_url", h.ProxyURL, "http", "https")
+	}
+	h.TLS.Check(r)
+}
+
+// CheckURL reports a fault unless raw is an absolute URL of one of the schemes, with a host (a path for unix) and
+// without credentials. What it says never repeats credentials.
+func CheckURL(r *Report, key, raw string, schemes ...string) {
+	want := strings.Join(schemes, ":// or ") + "://"
+	u, err := url.Parse(raw)
+	if err != nil {
+		r.Faultf(key, "is no URL; write one that begins with %s", want)
+		return
+	}
+	known := false
+	for _, s := range schemes {
+		known = known || u.Scheme == s
+	}
+	switch {
+	case !known:
+		r.Faultf(key, "begins with %q, must begin with %s", u.Scheme+"://", want)
+	case u.User != nil:
+		r.Faultf(key, "carries credentials; take them out of the URL and give them to the keys made for them")
+	case u.Scheme == "unix" && u.Path == "":
+		r.Faultf(key, "has no path; write unix:///path/to/socket")
+	case u.Scheme != "unix" && u.Hostname() == "":
+		r.Faultf(key, "has no host; write %shost:port/path", u.Scheme+"://")
+	}
+}
