@@ -56,6 +56,10 @@ func (h *httpTarget) do(ctx context.Context, b *Batch, method, rawURL string, he
 	}
 	defer transport.CloseIdleConnections()
 	client := &http.Client{Transport: transport, CheckRedirect: sameHost}
+	if method != http.MethodGet {
+		// A redirect would send it again, or as another method.
+		client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	}
 	resp, err := client.Do(req)
 	if err != nil {
 		if errors.Is(err, errRedirect) && resp != nil {

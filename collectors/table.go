@@ -10,6 +10,7 @@ var Kinds = []Kind{
 	kind("xmpp_proxy", newXMPPProxySettings, newXMPPProxy),
 	kind("irc_rpc", newIRCRPCSettings, newIRCRPC),
 	kind("irc_services", newIRCServicesSettings, newIRCServices),
+	kind("plant_store", newPlantStoreSettings, newPlantStore),
 }
 
 // kind makes an entry of the table, so that a collector is made of settings of its own type.

@@ -1,0 +1,42 @@
+# make run    the exporter against the built-in simulated stack
+# make test   every test that needs neither root nor packages
+# make help   the rest
+
+GO      ?= go
+BIN     := bin/chatstack_exporter
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+PKG     := github.com/prometheus/common/version
+LDFLAGS := -s -w \
+	-X $(PKG).Version=$(VERSION) \
+	-X $(PKG).Revision=$(shell git rev-parse HEAD 2>/dev/null) \
+	-X $(PKG).Branch=$(shell git rev-parse --abbrev-ref HEAD 2>/dev/null)
+
+# The race detector needs cgo and a C compiler.
+RACE := $(shell [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v "$$($(GO) env CC)" >/dev/null 2>&1 && echo -race)
+
+.PHONY: help build run test lint integration bench golden
+
+help: ## This list.
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: ## The static binary, in bin/.
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/chatstack_exporter
+
+run: build ## The exporter against the built-in simulated stack.
+	$(BIN) demo
+
+test: ## Every test that needs neither root nor packages.
+	$(GO) vet ./...
+	$(GO) test $(RACE) ./...
+
+lint: ## golangci-lint, pinned.
+	$(GO) tool -modfile=.ci/tools/golangci-lint/go.mod golangci-lint run
+
+integration: ## Tests against real servers; needs Debian's packages, see .ci/run.
+	$(GO) test -count=1 -tags realservers $(RACE) ./...
+
+bench: ## Benchmarks.
+	$(GO) test -run '^$$' -bench . -benchmem ./internal/bench
+
+golden: ## Renew the golden files.
+	$(GO) test ./collectors/... ./internal/openmetrics/... -update

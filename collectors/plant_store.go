@@ -1,0 +1,397 @@
+package collectors
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"slices"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+)
+
+var (
+	plantSuccessDesc = prometheus.NewDesc("chatstack_plant_store_operation_success",
+		"Whether the plant store answered the operation as it promises: in mode canary with the plant, in mode reject with the documented refusal.",
+		[]string{"operation"}, nil)
+	plantDurationDesc = prometheus.NewDesc("chatstack_plant_store_operation_duration_seconds",
+		"How long the plant store took over the operation.", []string{"operation"}, nil)
+	plantOrphansDesc = prometheus.NewDesc("chatstack_plant_store_orphans",
+		"Canary plants that may be in the store and whose deletion is still owed.", nil, nil)
+)
+
+// Modes of the plant store's probe.
+const (
+	// ModeReject sends a plant without a name and wants the documented refusal: nothing is written.
+	ModeReject = "reject"
+	// ModeCanary creates a plant and deletes it again.
+	ModeCanary = "canary"
+)
+
+const (
+	// maxPlantID is the largest id that every JSON reader keeps exactly.
+	maxPlantID = 1<<53 - 1
+	// minPlantRange is the least number of ids that lets two exporters choose at random without meeting.
+	minPlantRange = 1 << 20
+	// maxOwed is how many deletions may be owed before no more canaries are created: a store that refuses deletions
+	// must not be filled by its own watchdog.
+	maxOwed = 5
+	// finishGrace is how long a transaction that was begun may go on after the exporter was told to stop.
+	finishGrace = 3 * time.Second
+)
+
+// PlantStore is the block of the plant store.
+type PlantStore struct {
+	config.Target `yaml:",inline"`
+	config.HTTP   `yaml:",inline"` // the URL is the store's base address
+	Token         config.Secret    `yaml:"token"`
+	// Mode is ModeReject or ModeCanary.
+	Mode string `yaml:"mode"`
+	// IDMin and IDMax are the range of ids that canaries are taken from; nobody else may use it.
+	IDMin int64 `yaml:"id_min"`
+	IDMax int64 `yaml:"id_max"`
+}
+
+func newPlantStoreSettings() *PlantStore {
+	return &PlantStore{Mode: ModeReject, IDMin: 9_007_190_000_000_000, IDMax: maxPlantID}
+}
+
+// Environ implements config.Settings.
+func (s *PlantStore) Environ(e *config.Env) {
+	e.String("url", "PLANT_STORE_URL", &s.URL)
+	e.Secret("token", "PLANT_STORE_TOKEN", &s.Token)
+	e.TLS("PLANT_STORE", &s.TLS)
+}
+
+// Configured implements config.Settings.
+func (s *PlantStore) Configured() bool { return s.URL != "" }
+
+// Check implements config.Settings.
+func (s *PlantStore) Check(r *config.Report) {
+	s.HTTP.Check(r)
+	if s.Mode != ModeReject && s.Mode != ModeCanary {
+		r.Faultf("mode", "is %q, must be %s or %s", s.Mode, ModeReject, ModeCanary)
+	}
+	if s.IDMin < 1 || s.IDMax > maxPlantID {
+		r.Faultf("id_max", "the range %d to %d must lie within 1 and %d, which JSON readers keep exactly", s.IDMin, s.IDMax, int64(maxPlantID))
+	} else if s.IDMax-s.IDMin < minPlantRange {
+		r.Faultf("id_max", "the range %d to %d must hold more than %d ids, so that two exporters do not meet", s.IDMin, s.IDMax, minPlantRange)
+	}
+}
+
+// plantStore creates a plant and deletes it, or has one refused. A canary is kept as owed from before it is sent until
+// the store has said that it is gone, so that none is forgotten, whenever the process ends.
+type plantStore struct {
+	http     httpTarget
+	base     *url.URL
+	token    config.Secret
+	mode     string
+	min, max int64
+	state    State
+	log      *slog.Logger
+	owed     []owedPlant
+}
+
+// owedPlant is a plant that may be in the store.
+type owedPlant struct {
+	ID    int64     `json:"id"`
+	Since time.Time `json:"since"`
+}
+
+// plant is a NewPlant of the store's interface; a Plant is one without id.
+type plant struct {
+	ID   int64  `json:"id,omitempty"`
+	Name string `json:"name,omitempty"`
+	Tag  string `json:"tag,omitempty"`
+}
+
+// plantError is an Error of the store's interface.
+type plantError struct {
+	Number  *int32  `json:"error"`
+	Message *string `json:"message"`
+}
+
+func newPlantStore(s *PlantStore, d Deps) (Collector, error) {
+	base, err := url.Parse(s.URL)
+	if err != nil {
+		return nil, fmt.Errorf("parse url: %w", err)
+	}
+	c := &plantStore{
+		http: httpTarget{s.HTTP, int64(d.Limits.Body), d.UserAgent}, base: base, token: s.Token,
+		mode: s.Mode, min: s.IDMin, max: s.IDMax, state: d.State, log: d.Log,
+	}
+	if err := d.State.Load(&c.owed); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// Collect implements Collector. Once a canary is on its way, the end of ctx by anything but its deadline no longer
+// ends the transaction, for up to finishGrace.
+func (c *plantStore) Collect(ctx context.Context, b *Batch) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	ctx, cancel := finishing(ctx, finishGrace)
+	defer cancel()
+	defer func() { b.KeepGauge(plantOrphansDesc, float64(len(c.owed))) }()
+	owedErr := c.deleteOwed(ctx, b)
+	if owedErr != nil && b.HTTPStatus == 0 {
+		return fmt.Errorf("delete an owed canary: %w", owedErr) // the store cannot even be reached
+	}
+	if c.mode == ModeReject {
+		return c.reject(ctx, b)
+	}
+	if len(c.owed) >= maxOwed {
+		return fmt.Errorf("no canary is created while %d deletions are owed: %w", len(c.owed), owedErr)
+	}
+	return c.canary(ctx, b)
+}
+
+// finishing returns a context that ends with ctx's deadline, or grace after ctx was cancelled.
+func finishing(ctx context.Context, grace time.Duration) (context.Context, context.CancelFunc) {
+	out, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	if deadline, ok := ctx.Deadline(); ok {
+		out, cancel = withDeadline(out, cancel, deadline)
+	}
+	stop := context.AfterFunc(ctx, func() {
+		timer := time.AfterFunc(grace, cancel)
+		context.AfterFunc(out, func() { timer.Stop() })
+	})
+	return out, func() { stop(); cancel() }
+}
+
+// withDeadline adds a deadline to a context that already has a cancel function of its own.
+func withDeadline(ctx context.Context, outer context.CancelFunc, deadline time.Time) (context.Context, context.CancelFunc) {
+	out, cancel := context.WithDeadline(ctx, deadline)
+	return out, func() { cancel(); outer() }
+}
+
+// share returns a context with a part of the time that ctx has left, so that one slow step leaves time for the next.
+func share(ctx context.Context, part float64) (context.Context, context.CancelFunc) {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, time.Duration(part*float64(time.Until(deadline))))
+}
+
+// deleteOwed tries all owed deletions again and returns the last error. It stops at the first one that gets no
+// answer, since the others would get none either; b.HTTPStatus is then 0.
+func (c *plantStore) deleteOwed(ctx context.Context, b *Batch) error {
+	if len(c.owed) == 0 {
+		return nil
+	}
+	ctx, cancel := share(ctx, 1.0/3)
+	defer cancel()
+	var last error
+	for _, p := range slices.Clone(c.owed) {
+		b.HTTPStatus = 0
+		err := c.delete(ctx, b, p.ID, true)
+		if err != nil {
+			last = err
+			if b.HTTPStatus == 0 {
+				break
+			}
+			continue
+		}
+		if err := c.settle(p.ID); err != nil {
+			return err
+		}
+		c.log.Info("owed canary deleted", "id", p.ID, "since", p.Since)
+	}
+	return last
+}
+
+// canary creates a plant and deletes it.
+func (c *plantStore) canary(ctx context.Context, b *Batch) error {
+	p := plant{ID: c.min + rand.Int64N(c.max-c.min+1), Name: "chatstack_exporter canary", Tag: "canary"}
+	if err := c.owe(p.ID); err != nil {
+		return Failf(Internal, "canary not sent, since it could not be recorded: %w", err).
+			WithHint("make the state file writable again, or there is no telling which canaries are left in the store")
+	}
+	posting, cancel := share(ctx, 0.5)
+	start := time.Now()
+	created, createErr := c.create(posting, b, p)
+	cancel()
+	b.KeepGauge(plantDurationDesc, time.Since(start).Seconds(), "create")
+	b.KeepGauge(plantSuccessDesc, boolValue(createErr == nil), "create")
+	if created == certainlyNot {
+		return errors.Join(createErr, c.settle(p.ID))
+	}
+	status := b.HTTPStatus
+	start = time.Now()
+	deleteErr := c.delete(ctx, b, p.ID, created == perhaps)
+	if created == certainly {
+		b.KeepGauge(plantDurationDesc, time.Since(start).Seconds(), "delete")
+		b.KeepGauge(plantSuccessDesc, boolValue(deleteErr == nil), "delete")
+	}
+	if deleteErr == nil {
+		deleteErr = c.settle(p.ID)
+	}
+	if createErr != nil {
+		b.HTTPStatus = status // of the operation that is to blame
+		return createErr
+	}
+	return deleteErr
+}
+
+// reject sends a plant without a name. Only a store that wrongly accepts it has something to delete.
+func (c *plantStore) reject(ctx context.Context, b *Batch) error {
+	p := plant{ID: c.min + rand.Int64N(c.max-c.min+1)}
+	posting, cancel := share(ctx, 0.5)
+	defer cancel()
+	start := time.Now()
+	a, err := c.post(posting, b, p)
+	b.KeepGauge(plantDurationDesc, time.Since(start).Seconds(), "create")
+	if err == nil {
+		err = c.refusal(b, a)
+	}
+	b.KeepGauge(plantSuccessDesc, boolValue(err == nil), "create")
+	if a == nil || a.status/100 != 2 {
+		return err
+	}
+	// Owed first: if the process ends here, the next one deletes it.
+	if oweErr := c.owe(p.ID); oweErr != nil {
+		c.log.Error("plant that should have been refused could not be recorded", "id", p.ID, "err", oweErr)
+	}
+	if deleteErr := c.delete(ctx, b, p.ID, true); deleteErr != nil {
+		return errors.Join(err, deleteErr)
+	}
+	return errors.Join(err, c.settle(p.ID))
+}
+
+// refusal returns nil if a is the documented answer to a plant that is not valid.
+func (c *plantStore) refusal(b *Batch, a *answer) error {
+	switch {
+	case a.status/100 == 2:
+		return Failf(Mismatch, "POST %s: status %d for a plant without a name, which should be refused with 400", printable(c.plants()), a.status)
+	case a.status != http.StatusBadRequest:
+		return c.unexpected(http.MethodPost, c.plants(), a)
+	}
+	e, ok := readPlantError(a.body)
+	if !ok || e.Number == nil || e.Message == nil {
+		return Failf(Malformed, "POST %s: status 400 without the documented body of error and message", printable(c.plants()))
+	}
+	b.Note(fmt.Sprintf("refused as documented: error %d: %s", *e.Number, foreignText(*e.Message)))
+	return nil
+}
+
+// existence is what is known of a plant after it was sent.
+type existence int
+
+const (
+	certainlyNot existence = iota
+	perhaps
+	certainly
+)
+
+// create sends a plant and compares what comes back. The plant is certainly not in the store if the request never left
+// or was refused with a status of the 400s; everything else that is no success leaves it open.
+func (c *plantStore) create(ctx context.Context, b *Batch, p plant) (existence, error) {
+	var sent atomic.Bool
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { sent.Store(true) }})
+	a, err := c.post(ctx, b, p)
+	switch {
+	case err != nil && !sent.Load():
+		return certainlyNot, err
+	case err != nil:
+		return perhaps, err
+	case a.status/100 == 4:
+		return certainlyNot, c.unexpected(http.MethodPost, c.plants(), a)
+	case a.status/100 != 2:
+		return perhaps, c.unexpected(http.MethodPost, c.plants(), a)
+	}
+	var got plant
+	if err := json.Unmarshal(a.body, &got); err != nil {
+		return certainly, Failf(Malformed, "POST %s: status %d: read plant: %w", printable(c.plants()), a.status, err)
+	}
+	if got.Name != p.Name || got.Tag != p.Tag {
+		return certainly, Failf(Mismatch, "POST %s: the plant that came back is not the one that was sent", printable(c.plants()))
+	}
+	return certainly, nil
+}
+
+func (c *plantStore) post(ctx context.Context, b *Batch, p plant) (*answer, error) {
+	body, err := json.Marshal(p)
+	if err != nil {
+		return nil, fmt.Errorf("write plant: %w", err)
+	}
+	header := c.header()
+	header.Set("Content-Type", "application/json")
+	return c.http.do(ctx, b, http.MethodPost, c.plants(), header, bytes.NewReader(body))
+}
+
+// delete deletes a plant. Any success will do, since the interface does not say which. That there is no such plant is
+// a success for one that perhaps never was.
+func (c *plantStore) delete(ctx context.Context, b *Batch, id int64, mayLack bool) error {
+	target := c.base.JoinPath("plants", strconv.FormatInt(id, 10)).String()
+	a, err := c.http.do(ctx, b, http.MethodDelete, target, c.header(), nil)
+	switch {
+	case err != nil:
+		return err
+	case a.status/100 == 2, a.status == http.StatusNotFound && mayLack:
+		return nil
+	}
+	return c.unexpected(http.MethodDelete, target, a)
+}
+
+func (c *plantStore) header() http.Header {
+	h := http.Header{}
+	if !c.token.IsZero() {
+		h.Set("Authorization", "Bearer "+c.token.Reveal())
+	}
+	return h
+}
+
+func (c *plantStore) plants() string { return c.base.JoinPath("plants").String() }
+
+// unexpected is the failure of a status that was not wanted, with what an error body says about it.
+func (c *plantStore) unexpected(method, target string, a *answer) *Error {
+	e, ok := readPlantError(a.body)
+	if !ok || e.Message == nil {
+		return statusError(method, target, a.status)
+	}
+	number := int32(0)
+	if e.Number != nil {
+		number = *e.Number
+	}
+	return Failf(statusReason(a.status), "%s %s: status %d: error %d: %s", method, printable(target), a.status, number, foreignText(*e.Message))
+}
+
+func readPlantError(body []byte) (plantError, bool) {
+	var e plantError
+	err := json.Unmarshal(body, &e)
+	return e, err == nil
+}
+
+// owe records that a plant may be in the store from now on.
+func (c *plantStore) owe(id int64) error {
+	owed := append(slices.Clone(c.owed), owedPlant{id, time.Now().UTC()})
+	if err := c.state.Save(owed); err != nil {
+		return err
+	}
+	c.owed = owed
+	return nil
+}
+
+// settle records that a plant is certainly not in the store any more. Where that cannot be written down, the plant is
+// deleted once more after a restart, which does no harm.
+func (c *plantStore) settle(id int64) error {
+	c.owed = slices.DeleteFunc(slices.Clone(c.owed), func(p owedPlant) bool { return p.ID == id })
+	if err := c.state.Save(c.owed); err != nil {
+		return Failf(Internal, "record that canary %d is gone: %w", id, err)
+	}
+	return nil
+}

@@ -1,0 +1,215 @@
+// Package poll asks targets when they are due and keeps what they said as one finished page.
+package poll
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/robfig/cron/v3"
+
+	"github.com/chatstack-exporter/chatstack_exporter/collectors"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
+)
+
+const (
+	// publishInterval is the least time between two pages.
+	publishInterval = 250 * time.Millisecond
+	// heartbeatInterval is how often the poll loop shows that it lives, and pages are renewed if nothing else happens.
+	heartbeatInterval = 10 * time.Second
+	// stalledAfter is the age of the last heartbeat from which on the poll loop stands still.
+	stalledAfter = 3 * heartbeatInterval
+)
+
+// Snapshot is everything that is known at one moment. It is immutable.
+type Snapshot struct {
+	Page     *exposition.Page
+	Statuses []Status
+	Time     time.Time
+}
+
+// Poller asks targets and publishes snapshots. It is used once.
+type Poller struct {
+	log     *slog.Logger
+	own     prometheus.Gatherer
+	targets []*target
+
+	snapshot  atomic.Pointer[Snapshot]
+	heartbeat atomic.Pointer[time.Time]
+	dirty     chan struct{}
+	readings  sync.WaitGroup
+	clashes   map[string]bool // told already; the publisher's own
+}
+
+var heartbeatDesc = prometheus.NewDesc("chatstack_poll_last_completed_timestamp_seconds",
+	"When the poll loop last went round: its heartbeat.", nil, nil)
+
+// New makes a poller that asks nobody yet; its snapshot already has a page. The families of own stand on every page
+// beside the targets'. Names of targets must be unique.
+func New(targets []Target, own prometheus.Gatherer, log *slog.Logger) (*Poller, error) {
+	p := &Poller{log: log, own: own, dirty: make(chan struct{}, 1), clashes: map[string]bool{}}
+	now := time.Now()
+	p.heartbeat.Store(&now)
+	for _, given := range targets {
+		failures := make(map[collectors.Reason]uint64, len(collectors.Reasons))
+		t := &target{Target: given, log: log, status: Status{
+			Target: given.Name, Kind: given.Kind, Container: given.Container, Failures: failures,
+		}}
+		t.encodeStatus()
+		p.targets = append(p.targets, t)
+	}
+	if err := p.publish(); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// Snapshot returns the present snapshot, without waiting for anything.
+func (p *Poller) Snapshot() *Snapshot { return p.snapshot.Load() }
+
+// Ready reports whether every target has been read once.
+func (p *Poller) Ready() bool {
+	for _, s := range p.Snapshot().Statuses {
+		if s.LastAttempt.IsZero() {
+			return false
+		}
+	}
+	return true
+}
+
+// Alive returns nil while the poll loop goes round and its page is renewed, or says for how long it has stood still.
+func (p *Poller) Alive() error {
+	for _, part := range []struct {
+		name string
+		last time.Time
+	}{{"poll loop", *p.heartbeat.Load()}, {"page", p.Snapshot().Time}} {
+		if age := time.Since(part.last); age > stalledAfter {
+			return fmt.Errorf("the %s has stood still for %s", part.name, age.Round(time.Second))
+		}
+	}
+	return nil
+}
+
+// Run asks every target at once, and then whenever it is due, until ctx is done. It returns when all readings are
+// over, at the latest StopGrace after that; one that does not end is left behind.
+func (p *Poller) Run(ctx context.Context) {
+	var publisher sync.WaitGroup
+	publishing, stopPublishing := context.WithCancel(context.WithoutCancel(ctx))
+	publisher.Go(func() { p.publishLoop(publishing) })
+	defer publisher.Wait()
+	defer stopPublishing()
+
+	// cron starts a goroutine for each job; a reading that is still running is never started again, by its target.
+	c := cron.New(cron.WithLogger(cron.DiscardLogger))
+	start := time.Now()
+	for _, t := range p.targets {
+		t.Schedule = spreadFrom(t.Schedule, t.Name, start)
+		job := cron.FuncJob(func() { p.read(ctx, t) })
+		c.Schedule(t.Schedule, job)
+		p.readings.Go(job.Run)
+	}
+	c.Schedule(spread{first: start.Add(heartbeatInterval), every: heartbeatInterval}, cron.FuncJob(func() { p.beat(start) }))
+	c.Start()
+	<-ctx.Done()
+	<-c.Stop().Done()
+	p.readings.Wait()
+}
+
+// read makes one reading and has its result published.
+func (p *Poller) read(ctx context.Context, t *target) {
+	if ctx.Err() != nil {
+		return
+	}
+	t.read(ctx)
+	p.changed()
+}
+
+// beat shows that the loop lives, and drops what is too old to be shown. It does not beat while a target is overdue
+// although it should have been read, since that means that the loop is not what it should be.
+func (p *Poller) beat(start time.Time) {
+	now := time.Now()
+	overdue := false
+	for _, t := range p.targets {
+		if t.expire(now, start) {
+			overdue = true
+		}
+	}
+	if !overdue {
+		p.heartbeat.Store(&now)
+	}
+	p.changed()
+}
+
+// changed asks for a new page.
+func (p *Poller) changed() {
+	select {
+	case p.dirty <- struct{}{}:
+	default: // one is asked for already
+	}
+}
+
+// publishLoop makes a page when something changed, at most every publishInterval.
+func (p *Poller) publishLoop(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-p.dirty:
+		}
+		if err := p.publish(); err != nil {
+			p.log.Error("the page was not renewed", "err", err)
+		}
+		pause := time.NewTimer(publishInterval)
+		select {
+		case <-ctx.Done():
+			pause.Stop()
+			return
+		case <-pause.C:
+		}
+	}
+}
+
+// publish makes a snapshot of what is known now and swaps it in.
+func (p *Poller) publish() error {
+	gathered, err := p.own.Gather()
+	if err != nil {
+		// What could be gathered still counts: better a page without a few of our own numbers than an old one.
+		p.log.Error("own metrics are incomplete", "err", err)
+	}
+	own, err := exposition.FromGathered(gathered)
+	if err != nil {
+		return fmt.Errorf("encode own metrics: %w", err)
+	}
+	beat, err := encode([]prometheus.Metric{
+		prometheus.MustNewConstMetric(heartbeatDesc, prometheus.GaugeValue, unixSeconds(*p.heartbeat.Load())),
+	})
+	if err != nil {
+		return fmt.Errorf("encode heartbeat: %w", err)
+	}
+	s := &Snapshot{Time: time.Now(), Statuses: make([]Status, len(p.targets))}
+	sources := make([][]exposition.Family, 1, len(p.targets)+1)
+	sources[0] = append(own, beat...)
+	for i, t := range p.targets {
+		status, families := t.view()
+		s.Statuses[i] = status
+		sources = append(sources, families)
+	}
+	page, clashes, err := exposition.Compose(sources...)
+	if err != nil {
+		return fmt.Errorf("compose page: %w", err)
+	}
+	for _, c := range clashes {
+		name := p.targets[c.Source-1].Name
+		if key := name + "\x00" + c.Family; !p.clashes[key] {
+			p.clashes[key] = true
+			p.log.Warn("family left out, another target has one of that name and another type", "target", name, "family", c.Family, "series", c.Series)
+		}
+	}
+	s.Page = page
+	p.snapshot.Store(s)
+	return nil
+}

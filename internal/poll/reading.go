@@ -1,0 +1,273 @@
+package poll
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/robfig/cron/v3"
+
+	"github.com/chatstack-exporter/chatstack_exporter/collectors"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
+)
+
+// Target is one thing to ask, and when.
+type Target struct {
+	Name      string
+	Kind      string
+	Container string
+	Collector collectors.Collector
+	// Schedule says when readings are due. One made of "@every" is spread by a hash of the name.
+	Schedule cron.Schedule
+	// Timeout is the deadline of one reading.
+	Timeout time.Duration
+}
+
+// target is a Target with what is known of it.
+type target struct {
+	Target
+	log *slog.Logger
+
+	mu     sync.Mutex
+	status Status
+	// busy is true while a reading runs, abandoned when its deadline passed without an end.
+	busy, abandoned bool
+	// families are what the last reading found; own are the metrics of the status.
+	families, own []exposition.Family
+}
+
+// outcome is how a reading ended.
+type outcome struct {
+	families   []exposition.Family
+	httpStatus int
+	notes      []string
+	err        error
+}
+
+const (
+	// obeyGrace is how long a reading may take to notice that its deadline has passed before it is abandoned.
+	obeyGrace = 500 * time.Millisecond
+	// StopGrace is how long a reading may take to end after the poller was stopped: a transaction that was begun is
+	// finished, and the process still ends within five seconds.
+	StopGrace = 4 * time.Second
+)
+
+// read makes one reading of t, unless the one before is still running. It returns when the reading is over or
+// abandoned.
+func (t *target) read(ctx context.Context) {
+	if !t.begin() {
+		return
+	}
+	readCtx, cancel := context.WithTimeout(ctx, t.Timeout)
+	start := time.Now()
+	ended := make(chan outcome, 1)
+	go func() {
+		defer cancel()
+		t.deliver(ended, t.collect(readCtx))
+	}()
+	select {
+	case o := <-ended:
+		t.end(ctx, start, o)
+		return
+	case <-readCtx.Done():
+	}
+	grace := obeyGrace
+	if ctx.Err() != nil {
+		grace = StopGrace
+	}
+	timer := time.NewTimer(grace)
+	defer timer.Stop()
+	select {
+	case o := <-ended:
+		t.end(ctx, start, o)
+	case <-timer.C:
+		t.end(ctx, start, t.abandon(ended, grace))
+	}
+}
+
+// begin claims t for one reading. While one is running, it counts an overrun; while that was even abandoned, the
+// target cannot be asked, which is a failure of its own.
+func (t *target) begin() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.busy {
+		t.busy, t.abandoned = true, false
+		t.status.Attempts++
+		return true
+	}
+	t.status.Overruns++
+	if t.abandoned {
+		t.status.Attempts++
+		t.status.Failures[collectors.Timeout]++
+		t.status.LastAttempt = time.Now()
+	}
+	t.encodeStatus()
+	return false
+}
+
+// deliver hands over how a reading ended. If the reading was abandoned, nobody wants to know any more, and the target
+// may be asked again.
+func (t *target) deliver(ended chan<- outcome, o outcome) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.abandoned {
+		t.busy = false
+		t.log.Info("abandoned reading has ended", "target", t.Name)
+		return
+	}
+	ended <- o
+}
+
+// abandon gives up on the running reading, unless it has ended at the last moment, and returns how that ended.
+func (t *target) abandon(ended <-chan outcome, grace time.Duration) outcome {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	select {
+	case o := <-ended:
+		return o
+	default:
+	}
+	t.abandoned = true
+	return outcome{err: collectors.Failf(collectors.Timeout,
+		"the reading did not end within %s of its deadline of %s and was abandoned", grace, t.Timeout)}
+}
+
+// collect runs the collector and makes families of what it found. A panic is contained here, since a recover higher
+// up does not reach this goroutine: one broken collector must not end the watch over all others.
+func (t *target) collect(ctx context.Context) (o outcome) {
+	b := &collectors.Batch{}
+	defer func() {
+		if r := recover(); r != nil {
+			t.log.Error("collector panicked", "target", t.Name, "panic", fmt.Sprint(r), "stack", string(debug.Stack()))
+			o = outcome{err: collectors.Failf(collectors.Panic, "the collector panicked: %v", r)}
+		}
+	}()
+	err := t.Collector.Collect(ctx, b)
+	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		err = late(err)
+	}
+	o = outcome{httpStatus: b.HTTPStatus, notes: b.Notes, err: err}
+	families, encodeErr := encode(b.Metrics(err == nil))
+	if encodeErr != nil {
+		o.err = collectors.Failf(collectors.Internal, "encode the reading: %w", encodeErr)
+		return o
+	}
+	o.families = append(families, b.Foreign(err == nil)...)
+	return o
+}
+
+// late names what a deadline did to a reading: whatever broke because of it is a timeout.
+func late(err error) error {
+	switch collectors.ReasonOf(err) { //nolint:exhaustive // the others are findings of their own
+	case collectors.Closed, collectors.Internal:
+		return &collectors.Error{Reason: collectors.Timeout, Err: err}
+	default:
+		return err
+	}
+}
+
+// encode writes metrics out through a registry of their own, so that a bad one fails alone.
+func encode(metrics []prometheus.Metric) ([]exposition.Family, error) {
+	registry := prometheus.NewPedanticRegistry()
+	if err := registry.Register(batchCollector(metrics)); err != nil {
+		return nil, err
+	}
+	gathered, err := registry.Gather()
+	if err != nil {
+		return nil, err
+	}
+	return exposition.FromGathered(gathered)
+}
+
+// end records how a reading ended and says it in the log if the verdict changed.
+func (t *target) end(ctx context.Context, start time.Time, o outcome) {
+	now := time.Now()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.busy = t.abandoned
+	if o.err != nil && ctx.Err() != nil {
+		return // cut short by the shutdown, which says nothing about the target
+	}
+	s := &t.status
+	changed := !s.Known || s.Up != (o.err == nil)
+	s.Known, s.Up = true, o.err == nil
+	if changed {
+		s.Since = now
+	}
+	s.LastAttempt, s.Duration = now, now.Sub(start)
+	s.HTTPStatus, s.Notes = o.httpStatus, o.notes
+	s.Reason, s.Error, s.Hint = "", "", ""
+	if o.err == nil {
+		s.LastSuccess = now
+	} else {
+		s.Reason, s.Error, s.Hint = collectors.ReasonOf(o.err), o.err.Error(), collectors.HintOf(o.err)
+		s.Failures[s.Reason]++
+	}
+	t.families = o.families
+	t.encodeStatus()
+	switch {
+	case changed && o.err == nil:
+		t.log.Info("target is up", "target", t.Name, "duration", s.Duration)
+	case changed:
+		t.log.Warn("target is down", "target", t.Name, "reason", string(s.Reason), "err", s.Error, "hint", s.Hint)
+	}
+}
+
+// missedReadings is how many readings may be missed before a target's families are too old to be shown.
+const missedReadings = 3
+
+// expire forgets what is known of a target that was due three times since its last reading without being read, and
+// reports whether that is so. A target whose reading is abandoned counts as read.
+func (t *target) expire(now, start time.Time) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	due := t.status.LastAttempt
+	if due.IsZero() {
+		due = start
+	}
+	for range missedReadings {
+		due = t.Schedule.Next(due)
+	}
+	if !now.After(due.Add(t.Timeout)) {
+		return false
+	}
+	if t.status.Known {
+		t.log.Error("target was not read when it was due", "target", t.Name, "last_attempt", t.status.LastAttempt)
+		t.status.Known = false
+		t.families = nil
+		t.encodeStatus()
+	}
+	return true
+}
+
+// encodeStatus writes the status out. The caller holds mu.
+func (t *target) encodeStatus() {
+	t.status.Series = 0
+	for i := range t.families {
+		t.status.Series += t.families[i].Series
+	}
+	own, err := encode(t.status.metrics())
+	if err != nil {
+		t.log.Error("status metrics do not encode", "target", t.Name, "err", err)
+		return
+	}
+	t.own = own
+}
+
+// view returns the status and the families as they are now. Families are immutable and may be kept.
+func (t *target) view() (Status, []exposition.Family) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := t.status
+	s.Failures = make(map[collectors.Reason]uint64, len(t.status.Failures))
+	for r, n := range t.status.Failures {
+		s.Failures[r] = n
+	}
+	families := make([]exposition.Family, 0, len(t.own)+len(t.families))
+	return s, append(append(families, t.own...), t.families...)
+}

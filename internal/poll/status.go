@@ -1,0 +1,118 @@
+package poll
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/chatstack-exporter/chatstack_exporter/collectors"
+)
+
+// Status is what is known of a target, apart from its metrics. It is a value: nobody changes one that was handed out.
+type Status struct {
+	Target    string
+	Kind      string
+	Container string
+	// Known is false before the first reading has ended, and again when no reading has for three intervals.
+	Known bool
+	// Up is the verdict of the last reading, Since the time of the first one in a row with that verdict.
+	Up    bool
+	Since time.Time
+	// Reason, Error and Hint are set while the target is down.
+	Reason collectors.Reason
+	Error  string
+	Hint   string
+	// Duration is how long the last reading took.
+	Duration    time.Duration
+	LastAttempt time.Time
+	LastSuccess time.Time
+	// HTTPStatus is the status of the last HTTP answer; 0 where the last reading had none.
+	HTTPStatus int
+	Notes      []string
+	// Series counts the series of the target's own families on the page.
+	Series   int
+	Attempts uint64
+	Overruns uint64
+	Failures map[collectors.Reason]uint64
+}
+
+var (
+	successDesc = prometheus.NewDesc("chatstack_probe_success",
+		"Whether the last reading of the target succeeded; absent before the first one.", []string{"target"}, nil)
+	durationDesc = prometheus.NewDesc("chatstack_probe_duration_seconds",
+		"How long the last reading of the target took.", []string{"target"}, nil)
+	attemptsDesc = prometheus.NewDesc("chatstack_probe_attempts_total",
+		"Readings of the target that were begun.", []string{"target"}, nil)
+	failuresDesc = prometheus.NewDesc("chatstack_probe_failures_total",
+		"Readings of the target that failed, by reason.", []string{"target", "reason"}, nil)
+	lastAttemptDesc = prometheus.NewDesc("chatstack_probe_last_attempt_timestamp_seconds",
+		"When the last reading of the target ended.", []string{"target"}, nil)
+	lastSuccessDesc = prometheus.NewDesc("chatstack_probe_last_success_timestamp_seconds",
+		"When the last reading of the target that succeeded ended.", []string{"target"}, nil)
+	failingDesc = prometheus.NewDesc("chatstack_probe_failing",
+		"1 with the reason of the last failure, only while the target is failing.", []string{"target", "reason"}, nil)
+	httpStatusDesc = prometheus.NewDesc("chatstack_probe_http_status_code",
+		"Status of the last HTTP answer of the target; absent where the last reading got none.", []string{"target"}, nil)
+	targetInfoDesc = prometheus.NewDesc("chatstack_target_info",
+		"1 with the target's kind and the container that serves it, where that is known.", []string{"target", "kind", "container"}, nil)
+	overrunsDesc = prometheus.NewDesc("chatstack_poll_overruns_total",
+		"Times when a reading was due while the one before was not over.", []string{"target"}, nil)
+)
+
+// metrics returns the metrics that every target has.
+func (s *Status) metrics() batchCollector {
+	var m batchCollector
+	add := func(desc *prometheus.Desc, kind prometheus.ValueType, v float64, labels ...string) {
+		m = append(m, prometheus.MustNewConstMetric(desc, kind, v, append([]string{s.Target}, labels...)...))
+	}
+	add(targetInfoDesc, prometheus.GaugeValue, 1, s.Kind, s.Container)
+	add(attemptsDesc, prometheus.CounterValue, float64(s.Attempts))
+	add(overrunsDesc, prometheus.CounterValue, float64(s.Overruns))
+	for _, r := range collectors.Reasons {
+		add(failuresDesc, prometheus.CounterValue, float64(s.Failures[r]), string(r))
+	}
+	if !s.LastAttempt.IsZero() {
+		add(lastAttemptDesc, prometheus.GaugeValue, unixSeconds(s.LastAttempt))
+	}
+	if !s.LastSuccess.IsZero() {
+		add(lastSuccessDesc, prometheus.GaugeValue, unixSeconds(s.LastSuccess))
+	}
+	if !s.Known {
+		return m
+	}
+	add(durationDesc, prometheus.GaugeValue, s.Duration.Seconds())
+	if s.Up {
+		add(successDesc, prometheus.GaugeValue, 1)
+	} else {
+		add(successDesc, prometheus.GaugeValue, 0)
+		add(failingDesc, prometheus.GaugeValue, 1, string(s.Reason))
+	}
+	if s.HTTPStatus != 0 {
+		add(httpStatusDesc, prometheus.GaugeValue, float64(s.HTTPStatus))
+	}
+	return m
+}
+
+// unixSeconds is a time as Prometheus writes it, to the millisecond.
+func unixSeconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }
+
+// batchCollector collects metrics that are made already. It describes each, so that a pedantic registry checks them.
+type batchCollector []prometheus.Metric
+
+// Describe implements prometheus.Collector.
+func (c batchCollector) Describe(ch chan<- *prometheus.Desc) {
+	seen := map[*prometheus.Desc]bool{}
+	for _, m := range c {
+		if d := m.Desc(); !seen[d] {
+			seen[d] = true
+			ch <- d
+		}
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c batchCollector) Collect(ch chan<- prometheus.Metric) {
+	for _, m := range c {
+		ch <- m
+	}
+}

@@ -1,0 +1,150 @@
+// Package state keeps small values over restarts of the process, in one JSON file.
+package state
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+)
+
+// version is the version of the file's format.
+const version = 1
+
+// File is a set of named values that are on the disk when Save returns. It is safe for concurrent use.
+type File struct {
+	path string
+
+	mu     sync.Mutex
+	values map[string]json.RawMessage
+}
+
+// content is what stands in the file.
+type content struct {
+	Version int                        `json:"version"`
+	Values  map[string]json.RawMessage `json:"values"`
+}
+
+// Open reads the file, or begins with nothing where it does not exist. An empty path keeps values in memory only. A
+// file that is damaged is renamed to PATH.damaged-TIME, told in the returned notice, and replaced by an empty one: a
+// watchdog that does not start is worse than one that has forgotten. A file of a newer version is an error, since
+// writing it would lose what this version does not know. So is a directory that cannot be written.
+func Open(path string) (f *File, notice string, err error) {
+	f = &File{path: path, values: map[string]json.RawMessage{}}
+	if path == "" {
+		return f, "", nil
+	}
+	raw, err := os.ReadFile(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return nil, "", fmt.Errorf("read state file: %w; give this user the right to read and write it, or name another with state_file", err)
+	default:
+		if notice, err = f.parse(raw); err != nil {
+			return nil, "", err
+		}
+	}
+	if err := f.write(); err != nil {
+		return nil, "", fmt.Errorf("%w; give this user the right to write the directory, or name another file with state_file", err)
+	}
+	return f, notice, nil
+}
+
+func (f *File) parse(raw []byte) (notice string, err error) {
+	var c content
+	if jsonErr := json.Unmarshal(raw, &c); jsonErr != nil || c.Version < 1 {
+		aside := fmt.Sprintf("%s.damaged-%s", f.path, time.Now().UTC().Format("20060102T150405Z"))
+		if err := os.Rename(f.path, aside); err != nil {
+			return "", fmt.Errorf("put damaged state file aside: %w", err)
+		}
+		return fmt.Sprintf("the state file %s was damaged and is now %s; what it kept is forgotten", f.path, aside), nil
+	}
+	if c.Version > version {
+		return "", fmt.Errorf("state file %s is of version %d, this program knows up to %d: run the newer program, or name another file with state_file", f.path, c.Version, version)
+	}
+	if c.Values != nil {
+		f.values = c.Values
+	}
+	return "", nil
+}
+
+// write replaces the file by one that is whole on the disk, and syncs the directory so that the name is too.
+func (f *File) write() error {
+	if f.path == "" {
+		return nil
+	}
+	raw, err := json.MarshalIndent(content{version, f.values}, "", "  ")
+	if err != nil {
+		return fmt.Errorf("write state file: %w", err)
+	}
+	dir := filepath.Dir(f.path)
+	tmp, err := os.CreateTemp(dir, filepath.Base(f.path)+".*.tmp")
+	if err != nil {
+		return fmt.Errorf("write state file: %w", err)
+	}
+	_, err = tmp.Write(append(raw, '\n'))
+	err = errors.Join(err, tmp.Sync(), tmp.Close())
+	if err == nil {
+		err = os.Rename(tmp.Name(), f.path)
+	}
+	if err != nil {
+		return fmt.Errorf("write state file: %w", errors.Join(err, os.Remove(tmp.Name())))
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return fmt.Errorf("sync directory of state file: %w", err)
+	}
+	if err := errors.Join(d.Sync(), d.Close()); err != nil {
+		return fmt.Errorf("sync directory of state file: %w", err)
+	}
+	return nil
+}
+
+// Value is one named value of a file.
+type Value struct {
+	file *File
+	name string
+}
+
+// Value returns the value of that name, which need not exist yet.
+func (f *File) Value(name string) *Value { return &Value{f, name} }
+
+// Load fills v, a pointer, with the value kept last, or leaves it as it is where there is none.
+func (v *Value) Load(into any) error {
+	v.file.mu.Lock()
+	raw, ok := v.file.values[v.name]
+	v.file.mu.Unlock()
+	if !ok {
+		return nil
+	}
+	if err := json.Unmarshal(raw, into); err != nil {
+		return fmt.Errorf("read %s from state file: %w", v.name, err)
+	}
+	return nil
+}
+
+// Save keeps value. When it returns nil, the value is on the disk, if there is a file. With an error, what the file
+// held before is still there.
+func (v *Value) Save(value any) error {
+	raw, err := json.Marshal(value)
+	if err != nil {
+		return fmt.Errorf("write %s to state file: %w", v.name, err)
+	}
+	v.file.mu.Lock()
+	defer v.file.mu.Unlock()
+	before, had := v.file.values[v.name]
+	v.file.values[v.name] = raw
+	if err := v.file.write(); err != nil {
+		if had {
+			v.file.values[v.name] = before
+		} else {
+			delete(v.file.values, v.name)
+		}
+		return err
+	}
+	return nil
+}

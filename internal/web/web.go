@@ -1,0 +1,131 @@
+// Package web serves what the poller knows: the metrics page, a status page for people, and the health of the process.
+package web
+
+import (
+	"bytes"
+	_ "embed"
+	"fmt"
+	"html/template"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
+)
+
+// Source is where the answers come from. Its methods must not block.
+type Source interface {
+	// Snapshot returns what is known now.
+	Snapshot() *poll.Snapshot
+	// Ready reports whether every target has been read once.
+	Ready() bool
+	// Alive returns nil unless the poll loop stands still.
+	Alive() error
+}
+
+// Options are what the pages say beside what the source knows.
+type Options struct {
+	// Version is shown on the status page.
+	Version string
+	// Unconfigured are the names of the targets that are not polled.
+	Unconfigured []string
+	Log          *slog.Logger
+}
+
+// New returns the handler of all paths.
+func New(src Source, o Options) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) { serveMetrics(w, r, src) })
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { serveStatus(w, src, o) })
+	mux.HandleFunc("GET /-/healthy", func(w http.ResponseWriter, _ *http.Request) {
+		if err := src.Alive(); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprintln(w, "chatstack_exporter is healthy.") //nolint:errcheck // nobody to tell
+	})
+	mux.HandleFunc("GET /-/ready", func(w http.ResponseWriter, _ *http.Request) {
+		if !src.Ready() {
+			http.Error(w, "not every target has been read yet", http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprintln(w, "chatstack_exporter is ready.") //nolint:errcheck // nobody to tell
+	})
+	return mux
+}
+
+// serveMetrics writes bytes that are there already: no lock, no encoding, nothing that can fail.
+func serveMetrics(w http.ResponseWriter, r *http.Request, src Source) {
+	body := src.Snapshot().Page.Negotiate(r.Header)
+	h := w.Header()
+	h.Set("Content-Type", body.ContentType)
+	h.Set("Vary", "Accept, Accept-Encoding")
+	if body.ContentEncoding != "" {
+		h.Set("Content-Encoding", body.ContentEncoding)
+	}
+	h.Set("Content-Length", strconv.Itoa(len(body.Bytes)))
+	w.Write(body.Bytes) //nolint:errcheck // the scraper has gone, and knows it
+}
+
+//go:embed status.html
+var statusHTML string
+
+var statusPage = template.Must(template.New("status").Parse(statusHTML))
+
+// row is one target on the status page.
+type row struct {
+	Name, Kind, State, Text, Since, Took, Hint string
+	Notes                                      []string
+}
+
+func serveStatus(w http.ResponseWriter, src Source, o Options) {
+	s := src.Snapshot()
+	data := struct {
+		Version      string
+		Time         string
+		Down         int
+		Rows         []row
+		Unconfigured []string
+	}{Version: o.Version, Time: s.Time.UTC().Format(time.DateTime), Unconfigured: o.Unconfigured}
+	for _, status := range s.Statuses {
+		r := rowOf(status, s.Time)
+		if r.State == "down" {
+			data.Down++
+		}
+		data.Rows = append(data.Rows, r)
+	}
+	slices.SortStableFunc(data.Rows, func(a, b row) int { return rank(a.State) - rank(b.State) })
+	var page bytes.Buffer
+	if err := statusPage.Execute(&page, data); err != nil {
+		o.Log.Error("status page does not render", "err", err)
+		http.Error(w, "the status page does not render; the log says why", http.StatusInternalServerError)
+		return
+	}
+	h := w.Header()
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self' 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cache-Control", "no-store")
+	w.Write(page.Bytes()) //nolint:errcheck // the browser has gone, and knows it
+}
+
+// rank puts what is wrong first.
+func rank(state string) int { return slices.Index([]string{"down", "waiting", "up"}, state) }
+
+func rowOf(s poll.Status, now time.Time) row {
+	r := row{Name: s.Target, Kind: s.Kind, Notes: s.Notes}
+	switch {
+	case !s.Known:
+		r.State, r.Text = "waiting", "no reading yet"
+		return r
+	case s.Up:
+		r.State, r.Text = "up", "up"
+	default:
+		r.State, r.Text, r.Hint = "down", string(s.Reason)+": "+s.Error, s.Hint
+	}
+	r.Since = fmt.Sprintf("for %s", now.Sub(s.Since).Round(time.Second))
+	r.Took = s.Duration.Round(10 * time.Microsecond).String()
+	return r
+}
