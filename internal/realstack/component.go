@@ -1,0 +1,97 @@
+//go:build realservers
+
+package realstack
+
+import (
+	"context"
+	"crypto/sha1"
+	"encoding/hex"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"net"
+)
+
+// Component is a connected external component, as XEP-0114 has it.
+type Component struct{ conn net.Conn }
+
+// DialComponent connects a component to a server's component port. A secret that the server does not like is an error
+// that names the server's condition. The context bounds the handshake, not the connection.
+func DialComponent(ctx context.Context, addr, host, secret string) (*Component, error) {
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("connect component %s: %w", host, err)
+	}
+	stop := context.AfterFunc(ctx, func() { conn.Close() }) //nolint:errcheck // wakes the reader
+	err = handshake(conn, host, secret)
+	if !stop() && err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("connect component %s: %w", host, errors.Join(err, ctx.Err(), ignoreClosed(conn.Close())))
+	}
+	return &Component{conn}, nil
+}
+
+// Close ends the stream and the connection, as a component does that leaves. The server's status page then says
+// "Disconnected: stream error", though there was none.
+func (c *Component) Close() error {
+	_, err := c.conn.Write([]byte("</stream:stream>"))
+	return errors.Join(err, c.conn.Close())
+}
+
+// Drop ends the connection alone, as a component does that dies. The status page then says "Disconnected".
+func (c *Component) Drop() error { return c.conn.Close() }
+
+func handshake(conn net.Conn, host, secret string) error {
+	_, err := fmt.Fprintf(conn, "<?xml version='1.0'?><stream:stream to='%s' xmlns='jabber:component:accept' xmlns:stream='http://etherx.jabber.org/streams'>", host)
+	if err != nil {
+		return err
+	}
+	d := xml.NewDecoder(conn)
+	stream, err := nextElement(d)
+	if err != nil {
+		return fmt.Errorf("read stream header: %w", err)
+	}
+	id := ""
+	for _, attr := range stream.Attr {
+		if attr.Name.Local == "id" {
+			id = attr.Value
+		}
+	}
+	proof := sha1.Sum([]byte(id + secret))
+	if _, err := fmt.Fprintf(conn, "<handshake>%s</handshake>", hex.EncodeToString(proof[:])); err != nil {
+		return err
+	}
+	reply, err := nextElement(d)
+	if err != nil {
+		return fmt.Errorf("read answer to handshake: %w", err)
+	}
+	if reply.Name.Local == "handshake" {
+		return nil
+	}
+	condition, err := nextElement(d)
+	if err != nil {
+		return fmt.Errorf("read %s: %w", reply.Name.Local, err)
+	}
+	return fmt.Errorf("%s: %s", reply.Name.Local, condition.Name.Local)
+}
+
+func nextElement(d *xml.Decoder) (xml.StartElement, error) {
+	for {
+		token, err := d.Token()
+		if err != nil {
+			return xml.StartElement{}, err
+		}
+		if start, ok := token.(xml.StartElement); ok {
+			return start, nil
+		}
+	}
+}
+
+func ignoreClosed(err error) error {
+	if errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,2 @@
+// Package realstack starts the real servers of a chat stack on loopback for tests.
+package realstack

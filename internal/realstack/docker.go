@@ -1,0 +1,170 @@
+//go:build realservers
+
+package realstack
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// DockerEnv names the environment variable that holds the address of an engine that is already running.
+const DockerEnv = "CHATSTACK_TEST_DOCKER"
+
+// DockerOptions say what is particular about an engine.
+type DockerOptions struct {
+	// Own starts an engine even where DockerEnv names one: for a test that stops or hangs it.
+	Own bool
+	// TLS makes an engine of one's own listen on TCP too, for clients with a certificate.
+	TLS bool
+}
+
+// Docker is a container engine. It has no networks but none and host, and changes no firewall rule.
+type Docker struct {
+	*Process
+	// Host is the engine's address as DOCKER_HOST has it.
+	Host string
+	// TLSHost is its address over TCP, tcp://host:port; "" without DockerOptions.TLS.
+	TLSHost string
+	// CertPath is a directory that holds ca.pem, cert.pem and key.pem, as DOCKER_CERT_PATH has it; "" without TLS.
+	CertPath string
+}
+
+// StartDocker starts an engine, which takes root, or returns the one that DockerEnv names. That one belongs to
+// somebody else: to stop, hang or kill it ends the test.
+func StartDocker(tb testing.TB, o DockerOptions) *Docker {
+	tb.Helper()
+	if given := os.Getenv(DockerEnv); given != "" && !o.Own {
+		return &Docker{Host: given, Process: &Process{tb: tb, name: "docker at " + given, given: true}}
+	}
+	if os.Getuid() != 0 {
+		tb.Fatalf("a container engine needs root: run as root, or name a running one in %s", DockerEnv)
+	}
+	program := binary(tb, "dockerd", "docker.io")
+	p := newProcess(tb, "docker", false)
+	d := &Docker{Process: p, Host: "unix://" + p.path("docker.sock")}
+	p.write("daemon.json", []byte("{}\n"))
+	p.argv = []string{
+		program,
+		"--config-file", p.path("daemon.json"),
+		"--data-root", p.path("data"), "--exec-root", p.path("exec"), "--pidfile", p.path("docker.pid"),
+		"--bridge=none", "--iptables=false", "--ip6tables=false",
+		"--host", d.Host,
+	}
+	if o.TLS {
+		d.listenTLS()
+	}
+	p.ready = func(ctx context.Context) error {
+		transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", p.path("docker.sock"))
+		}}
+		defer transport.CloseIdleConnections()
+		return answers(ctx, transport, "http://docker/_ping")
+	}
+	p.ended = d.sweep
+	p.Start()
+	return d
+}
+
+func (d *Docker) listenTLS() {
+	d.tb.Helper()
+	addr := address(port(d.tb, 0))
+	authority := NewAuthority(d.tb)
+	ca, err := os.ReadFile(authority.File)
+	if err != nil {
+		d.tb.Fatalf("read certificate of authority: %v", err)
+	}
+	d.write("ca.pem", ca)
+	certificate, key := authority.Issue("127.0.0.1", "localhost")
+	d.write("server.pem", certificate)
+	d.write("server-key.pem", key)
+	certificate, key = authority.Issue("client")
+	d.write("cert.pem", certificate)
+	d.write("key.pem", key)
+	d.TLSHost, d.CertPath = "tcp://"+addr, d.dir
+	d.argv = append(d.argv, "--host", d.TLSHost,
+		"--tlsverify", "--tlscacert", d.path("ca.pem"), "--tlscert", d.path("server.pem"), "--tlskey", d.path("server-key.pem"))
+}
+
+// sweep ends what an engine that was killed leaves running, and takes its mounts off.
+func (d *Docker) sweep() {
+	all := processes()
+	left := map[int]bool{}
+	for _, s := range all {
+		commandLine, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(s.pid), "cmdline"))
+		// containerd and the containers' shims are told this directory; the containers are the shims' children.
+		if err == nil && bytes.Contains(commandLine, []byte(d.dir)) && s.pid != os.Getpid() {
+			left[s.pid] = true
+		}
+	}
+	for grown := true; grown; {
+		grown = false
+		for _, s := range all {
+			if left[s.parent] && !left[s.pid] {
+				left[s.pid], grown = true, true
+			}
+		}
+	}
+	for pid := range left {
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+			d.tb.Errorf("end process %d of docker: %v", pid, err)
+		}
+	}
+	ended := eventually(stopWithin, func() bool {
+		return !slices.ContainsFunc(processes(), func(s procStat) bool { return left[s.pid] && s.state != 'Z' && s.state != 'X' })
+	})
+	if !ended {
+		d.tb.Errorf("stop docker: of processes %v some survive SIGKILL", left)
+	}
+	d.unmount()
+	// A new engine takes the process of an old pid file for its own while that is dead but not yet reaped.
+	d.removeIfThere("docker.pid")
+	d.removeIfThere("exec/containerd/containerd.pid")
+}
+
+// unmount takes off what is mounted in the engine's directory, which is removed later.
+func (d *Docker) unmount() {
+	mounts, err := os.ReadFile("/proc/self/mounts")
+	if err != nil {
+		d.tb.Errorf("list mounts: %v", err)
+		return
+	}
+	for line := range strings.Lines(string(mounts)) {
+		fields := strings.Fields(line)
+		if len(fields) < 2 || !strings.HasPrefix(fields[1], d.dir+"/") {
+			continue
+		}
+		if err := syscall.Unmount(fields[1], syscall.MNT_DETACH); err != nil && !errors.Is(err, syscall.EINVAL) {
+			d.tb.Errorf("unmount %s: %v", fields[1], err)
+		}
+	}
+}
+
+// answers asks for a URL once. Any answer will do, whatever its status.
+func answers(ctx context.Context, transport http.RoundTripper, url string) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	req.Close = true
+	resp, err := transport.RoundTrip(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close() //nolint:errcheck // only read
+	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+		return fmt.Errorf("read answer of %s: %w", url, err)
+	}
+	return nil
+}

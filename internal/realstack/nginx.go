@@ -1,0 +1,52 @@
+//go:build realservers
+
+package realstack
+
+import (
+	"context"
+	"net/http"
+	"testing"
+)
+
+// NginxOptions say what is particular about an nginx.
+type NginxOptions struct {
+	// Upstream is the URL that it passes requests on to, without a path: Prosody.URL.
+	Upstream string
+	// Port is a port of 127.0.0.1; 0 picks a free one.
+	Port int
+}
+
+// Nginx is the HTTPS proxy of an XMPP server. It answers /health itself.
+type Nginx struct {
+	*Process
+	// Addr is host:port.
+	Addr string
+	// Authority signed its certificate, which is for XMPPDomain, localhost and 127.0.0.1.
+	Authority *Authority
+}
+
+// StartNginx starts an HTTPS proxy.
+func StartNginx(tb testing.TB, o NginxOptions) *Nginx {
+	tb.Helper()
+	program := binary(tb, "nginx", "nginx")
+	o.Port = port(tb, o.Port)
+	n := &Nginx{Process: newProcess(tb, "nginx", true), Addr: address(o.Port), Authority: NewAuthority(tb)}
+	n.argv = []string{program, "-c", n.path("nginx.conf"), "-e", n.path("server.log"), "-p", n.dir}
+	n.ready = func(ctx context.Context) error {
+		transport := &http.Transport{TLSClientConfig: n.Authority.client()}
+		defer transport.CloseIdleConnections()
+		return answers(ctx, transport, n.URL()+"/health")
+	}
+	certificate, key := n.Authority.Issue(XMPPDomain, "localhost", "127.0.0.1")
+	n.write("certificate.pem", certificate)
+	n.write("key.pem", key)
+	n.configure("nginx.conf", struct {
+		NginxOptions
+		Dir string
+	}{o, n.dir})
+	n.Start()
+	return n
+}
+
+// URL is the proxy, without a slash at its end.
+func (n *Nginx) URL() string { return "https://" + n.Addr }

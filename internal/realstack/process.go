@@ -1,0 +1,430 @@
+//go:build realservers
+
+package realstack
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+const (
+	// readyWithin bounds the wait for a server's first answer; an engine on a busy machine takes longest.
+	readyWithin = 60 * time.Second
+	// stopWithin bounds an orderly end, before the process is killed. An engine gives its containers 15 s.
+	stopWithin = 30 * time.Second
+	// pollEvery is the pause between two looks at something that has no event to wait for.
+	pollEvery = 10 * time.Millisecond
+)
+
+// Process is the process of one real server, with its children, and the directory it lives in. Both end with the test.
+// Its methods belong to the test's goroutine.
+type Process struct {
+	tb   testing.TB
+	name string
+	dir  string
+	argv []string
+	// credential is the user the server runs as; nil is the test's own.
+	credential *syscall.Credential
+	// ready asks the server anything; nil means that it answers.
+	ready func(ctx context.Context) error
+	// ended, where set, clears away what the server's end left.
+	ended func()
+	// given is a server that was here before the test and outlives it: it is asked, and left alone.
+	given bool
+
+	running *running
+}
+
+// running is a process that was started and perhaps ended since.
+type running struct {
+	pid  int
+	done chan struct{}
+	err  error // readable when done is closed
+}
+
+// newProcess makes the directory of a server that is not running yet. With drop, root gives the server to nobody.
+func newProcess(tb testing.TB, name string, drop bool) *Process {
+	tb.Helper()
+	// TB.TempDir lies in a directory that nobody but its owner may enter.
+	dir, err := os.MkdirTemp("", "realstack-"+name+"-") //nolint:usetesting // see above
+	if err != nil {
+		tb.Fatalf("make directory for %s: %v", name, err)
+	}
+	p := &Process{tb: tb, name: name, dir: dir}
+	tb.Cleanup(p.close)
+	if drop && os.Getuid() == 0 {
+		p.credential = nobody(tb)
+		p.own("")
+	}
+	return p
+}
+
+// nobody is the user that root runs servers as, since some of them refuse to be root.
+func nobody(tb testing.TB) *syscall.Credential {
+	tb.Helper()
+	u, err := user.Lookup("nobody")
+	if err != nil {
+		tb.Fatalf("look up the user that servers run as: %v", err)
+	}
+	uid, err := strconv.ParseUint(u.Uid, 10, 32)
+	if err != nil {
+		tb.Fatalf("read uid of nobody: %v", err)
+	}
+	gid, err := strconv.ParseUint(u.Gid, 10, 32)
+	if err != nil {
+		tb.Fatalf("read gid of nobody: %v", err)
+	}
+	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+}
+
+// path is a path in the server's directory.
+func (p *Process) path(name string) string { return filepath.Join(p.dir, name) }
+
+// own gives a path in the directory to the user that the server runs as.
+func (p *Process) own(name string) {
+	p.tb.Helper()
+	if p.credential == nil {
+		return
+	}
+	if err := os.Chown(p.path(name), int(p.credential.Uid), int(p.credential.Gid)); err != nil {
+		p.tb.Fatalf("give %s its directory: %v", p.name, err)
+	}
+}
+
+// mkdir makes a directory that belongs to the server.
+func (p *Process) mkdir(name string) {
+	p.tb.Helper()
+	if err := os.Mkdir(p.path(name), 0o700); err != nil {
+		p.tb.Fatalf("make directory for %s: %v", p.name, err)
+	}
+	p.own(name)
+}
+
+// write writes a file that belongs to the server.
+func (p *Process) write(name string, content []byte) {
+	p.tb.Helper()
+	if err := os.WriteFile(p.path(name), content, 0o600); err != nil {
+		p.tb.Fatalf("write file for %s: %v", p.name, err)
+	}
+	p.own(name)
+}
+
+// configure writes a file of a template in conf/.
+func (p *Process) configure(name string, values any) {
+	p.tb.Helper()
+	var out bytes.Buffer
+	if err := templates.ExecuteTemplate(&out, name+".tmpl", values); err != nil {
+		p.tb.Fatalf("configure %s: %v", p.name, err)
+	}
+	p.write(name, out.Bytes())
+}
+
+// command is a command that runs as the server's user, in the server's directory, and outlives the test's context:
+// cleaning up ends it in order.
+func (p *Process) command(argv ...string) *exec.Cmd {
+	cmd := exec.CommandContext(context.WithoutCancel(p.tb.Context()), argv[0], argv[1:]...)
+	cmd.Dir = p.dir
+	cmd.Env = []string{"PATH=" + searchPath, "HOME=" + p.dir, "TMPDIR=" + p.dir, "LC_ALL=C.UTF-8"}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: p.credential, Setpgid: true, Pdeathsig: syscall.SIGTERM}
+	return cmd
+}
+
+// Start starts the server where it is not running, on the same port as ever, and returns when it answers.
+func (p *Process) Start() {
+	p.tb.Helper()
+	p.refuseGiven("start")
+	if p.alive() {
+		return
+	}
+	output, err := os.OpenFile(p.path("output.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		p.tb.Fatalf("start %s: %v", p.name, err)
+	}
+	defer output.Close() //nolint:errcheck // the process has its own descriptor
+	cmd := p.command(p.argv...)
+	cmd.Stdout, cmd.Stderr = output, output
+	r := &running{done: make(chan struct{})}
+	started := make(chan error)
+	go func() {
+		// The signal for a parent's death comes when the thread ends that started the process, so it is kept.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		if err == nil {
+			r.pid = cmd.Process.Pid
+		}
+		started <- err
+		if err == nil {
+			r.err = cmd.Wait()
+			close(r.done)
+		}
+	}()
+	if err := <-started; err != nil {
+		p.tb.Fatalf("start %s: %v", p.name, err)
+	}
+	p.running = r
+	p.awaitReady()
+}
+
+func (p *Process) awaitReady() {
+	p.tb.Helper()
+	var last error
+	ready := eventually(readyWithin, func() bool {
+		if !p.alive() {
+			p.tb.Fatalf("start %s: ended at once (%v)\n%s", p.name, p.running.err, p.Log())
+		}
+		ctx, cancel := context.WithTimeout(p.tb.Context(), time.Second)
+		defer cancel()
+		last = p.ready(ctx)
+		return last == nil
+	})
+	if !ready {
+		p.tb.Fatalf("start %s: no answer within %v: %v\n%s", p.name, readyWithin, last, p.Log())
+	}
+}
+
+// Stop ends the server in order, a hung one too, and returns when nothing listens any more.
+func (p *Process) Stop() {
+	p.tb.Helper()
+	p.end(syscall.SIGTERM)
+}
+
+// Kill ends the server without letting it clear up.
+func (p *Process) Kill() {
+	p.tb.Helper()
+	p.end(syscall.SIGKILL)
+}
+
+// Hang stops the server's processes where they stand: connections are accepted by the kernel, and nothing answers.
+func (p *Process) Hang() {
+	p.tb.Helper()
+	p.refuseGiven("hang")
+	if !p.alive() {
+		p.tb.Fatalf("hang %s: it does not run", p.name)
+	}
+	p.signal(syscall.SIGSTOP)
+	hung := eventually(stopWithin, func() bool {
+		for _, state := range p.states() {
+			if state != 'T' {
+				return false
+			}
+		}
+		return true
+	})
+	if !hung {
+		p.tb.Fatalf("hang %s: still running after %v", p.name, stopWithin)
+	}
+}
+
+// Resume lets a hung server go on.
+func (p *Process) Resume() {
+	p.tb.Helper()
+	p.refuseGiven("resume")
+	if !p.alive() {
+		p.tb.Fatalf("resume %s: it does not run", p.name)
+	}
+	p.signal(syscall.SIGCONT)
+}
+
+// PID is the process id of the server, 0 when it does not run.
+func (p *Process) PID() int {
+	if !p.alive() {
+		return 0
+	}
+	return p.running.pid
+}
+
+// Log is what the server has printed and logged since its first start.
+func (p *Process) Log() string {
+	var log strings.Builder
+	for _, name := range []string{"output.log", "server.log"} {
+		content, err := os.ReadFile(p.path(name))
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			fmt.Fprintf(&log, "read log of %s: %v\n", p.name, err)
+		}
+		log.Write(content)
+	}
+	return log.String()
+}
+
+func (p *Process) refuseGiven(verb string) {
+	p.tb.Helper()
+	if p.given {
+		p.tb.Fatalf("%s %s: it belongs to somebody else", verb, p.name)
+	}
+}
+
+func (p *Process) alive() bool {
+	if p.running == nil {
+		return false
+	}
+	select {
+	case <-p.running.done:
+		return false
+	default:
+		return true
+	}
+}
+
+// signal reaches the server and its children: they are a process group of their own.
+func (p *Process) signal(s syscall.Signal) {
+	p.tb.Helper()
+	if err := syscall.Kill(-p.running.pid, s); err != nil && !errors.Is(err, syscall.ESRCH) {
+		p.tb.Errorf("send %v to %s: %v", s, p.name, err)
+	}
+}
+
+func (p *Process) end(s syscall.Signal) {
+	p.tb.Helper()
+	p.refuseGiven("end")
+	if p.running == nil {
+		return
+	}
+	// Of a group whose leader was reaped nothing is signalled before it was looked at: its number may be another's.
+	gone := func() bool { return !p.alive() && len(p.states()) == 0 }
+	if !gone() {
+		p.signal(s)
+		p.signal(syscall.SIGCONT)
+	}
+	if !eventually(stopWithin, gone) {
+		p.tb.Logf("stop %s: not ended %v after %v, killed", p.name, stopWithin, s)
+		p.signal(syscall.SIGKILL)
+		if !eventually(stopWithin, gone) {
+			p.tb.Errorf("stop %s: process %d survives SIGKILL", p.name, p.running.pid)
+		}
+	}
+	if p.ended != nil {
+		p.ended()
+	}
+	p.running = nil
+}
+
+// removeIfThere removes what a killed server left behind.
+func (p *Process) removeIfThere(name string) {
+	p.tb.Helper()
+	if err := os.Remove(p.path(name)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		p.tb.Errorf("clear up after %s: %v", p.name, err)
+	}
+}
+
+func (p *Process) close() {
+	p.end(syscall.SIGTERM)
+	if p.tb.Failed() {
+		p.tb.Logf("log of %s:\n%s", p.name, p.Log())
+	}
+	if err := os.RemoveAll(p.dir); err != nil {
+		p.tb.Errorf("remove directory of %s: %v", p.name, err)
+	}
+}
+
+// states are the states of the processes in the server's group, as proc(5) spells them; the dead do not count.
+func (p *Process) states() map[int]byte {
+	states := map[int]byte{}
+	for _, s := range processes() {
+		if s.group == p.running.pid && s.state != 'Z' && s.state != 'X' {
+			states[s.pid] = s.state
+		}
+	}
+	return states
+}
+
+// procStat is the part of /proc/PID/stat that matters here.
+type procStat struct {
+	pid, parent, group int
+	state              byte
+}
+
+// processes are all processes of the machine.
+func processes() []procStat {
+	files, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		return nil // only a bad pattern fails
+	}
+	var all []procStat
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			continue // ended meanwhile
+		}
+		// The name stands in brackets and may hold anything, brackets too.
+		pid, _, _ := bytes.Cut(content, []byte(" "))
+		fields := bytes.Fields(content[bytes.LastIndexByte(content, ')')+1:])
+		if len(fields) < 3 {
+			continue
+		}
+		all = append(all, procStat{pid: number(pid), state: fields[0][0], parent: number(fields[1]), group: number(fields[2])})
+	}
+	return all
+}
+
+func number(b []byte) int {
+	n, err := strconv.Atoi(string(b))
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// eventually waits until the condition holds, and reports whether it did within the time given.
+func eventually(within time.Duration, condition func() bool) bool {
+	deadline := time.NewTimer(within)
+	defer deadline.Stop()
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	for {
+		if condition() {
+			return true
+		}
+		select {
+		case <-tick.C:
+		case <-deadline.C:
+			return false
+		}
+	}
+}
+
+// searchPath is where servers and what they call are found. A user's own path often lacks the directories of daemons.
+const searchPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+// binary finds a server's program, and ends the test where its Debian package is missing.
+func binary(tb testing.TB, program, debianPackage string) string {
+	tb.Helper()
+	for dir := range strings.SplitSeq(searchPath, ":") {
+		path := filepath.Join(dir, program)
+		if info, err := os.Stat(path); err == nil && !info.IsDir() && info.Mode()&0o111 != 0 {
+			return path
+		}
+	}
+	tb.Fatalf("%s is not installed: apt-get install --no-install-recommends %s", program, debianPackage)
+	return ""
+}
+
+// port returns want, or a free port of 127.0.0.1 where want is 0.
+func port(tb testing.TB, want int) int {
+	tb.Helper()
+	if want != 0 {
+		return want
+	}
+	l, err := (&net.ListenConfig{}).Listen(tb.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatalf("find a free port: %v", err)
+	}
+	defer l.Close() //nolint:errcheck // it only held the port
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// address is a port of loopback as host:port.
+func address(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
