@@ -1,0 +1,255 @@
+package collectors
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net"
+	"net/url"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+)
+
+// DefaultDockerSocket is where a Docker Engine listens unless it was told otherwise.
+const DefaultDockerSocket = "/var/run/docker.sock"
+
+// Docker is the block of a Docker Engine. A container is watched if it fits projects, labels and names, of which an
+// empty one fits all, and if exclude does not name it.
+type Docker struct {
+	config.Target `yaml:",inline"`
+	// Host is where the engine listens: unix:///path/to/socket, tcp://host:port (2375 or, with TLS, 2376 where it has
+	// no port), or http:// and https:// for tcp without and with TLS. Any TLS key switches TLS on for tcp.
+	Host string `yaml:"host"`
+	// Label is the value of docker_host on every metric of a container: "local" by default.
+	Label string `yaml:"label"`
+	// TLS says whom to trust. Verification is off only with insecure_skip_verify, whatever else is set or not.
+	config.TLS `yaml:",inline"`
+	// CertFile and KeyFile are the client's certificate and key, in PEM. They come in pairs.
+	CertFile string `yaml:"cert_file"`
+	KeyFile  string `yaml:"key_file"`
+	// Projects are compose projects; a container must belong to one of them.
+	Projects []string `yaml:"projects"`
+	// Labels are "key" or "key=value"; a container must have all of them.
+	Labels []string `yaml:"labels"`
+	// Names and Exclude are patterns of whole container names as path.Match reads them: * stands for any letters, ? for
+	// one, [a-z] for one of those. A container must fit one of Names and none of Exclude.
+	Names   []string `yaml:"names"`
+	Exclude []string `yaml:"exclude"`
+	// Roles are the roles of containers, by name. One that is not named here has the role that its label chatstack.role
+	// says, or that its compose service, image or name tells.
+	Roles map[string]string `yaml:"roles"`
+	// Parallelism is how many containers are inspected at once: 8 by default, from 1 to 64.
+	Parallelism int `yaml:"parallelism"`
+
+	// verify is what DOCKER_TLS_VERIFY says: TLS, even where no file is named.
+	verify bool
+}
+
+func newDockerSettings() *Docker { return &Docker{Label: "local", Parallelism: 8} }
+
+// UseDefaultSocket makes the socket at this path the host, if there is something and no host was set. It is for a start
+// without a configuration file, to be called before the environment is laid over the settings.
+func (s *Docker) UseDefaultSocket(path string) {
+	if s.Host != "" {
+		return
+	}
+	// A socket that this user may not even see is still there: the reading will say so.
+	if _, err := os.Stat(path); err == nil || !errors.Is(err, fs.ErrNotExist) {
+		s.Host = "unix://" + path
+	}
+}
+
+// Environ implements config.Settings. The variables mean what they mean to the docker command: DOCKER_TLS_VERIFY, set
+// to anything, demands TLS with verification, and only then DOCKER_CERT_PATH (else DOCKER_CONFIG, else ~/.docker) is
+// the directory of ca.pem, cert.pem and key.pem.
+func (s *Docker) Environ(e *config.Env) {
+	e.String("host", "DOCKER_HOST", &s.Host)
+	e.TLS("DOCKER", &s.TLS)
+	if e.Get("DOCKER_TLS_VERIFY") == "" || strings.HasPrefix(s.Host, "unix:") {
+		return
+	}
+	s.verify = true
+	origin, dir := "DOCKER_CERT_PATH", e.Get("DOCKER_CERT_PATH")
+	if dir == "" {
+		origin, dir = "DOCKER_TLS_VERIFY", e.Get("DOCKER_CONFIG")
+	}
+	if dir == "" {
+		dir = filepath.Join(e.Get("HOME"), ".docker")
+	}
+	if s.Fingerprint == "" && e.Get("DOCKER_CA_FILE") == "" {
+		e.String("ca_file", origin, &s.CAFile)
+		s.CAFile = filepath.Join(dir, "ca.pem")
+	}
+	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	// The command does without the pair where the directory holds none.
+	if _, err := os.Stat(cert); err == nil {
+		e.String("cert_file", origin, &s.CertFile)
+		e.String("key_file", origin, &s.KeyFile)
+		s.CertFile, s.KeyFile = cert, key
+	}
+}
+
+// Configured implements config.Settings.
+func (s *Docker) Configured() bool { return s.Host != "" }
+
+// maxParallelism bounds how many calls an engine gets at once.
+const maxParallelism = 64
+
+// Check implements config.Settings.
+func (s *Docker) Check(r *config.Report) {
+	if _, err := s.endpoint(); err != nil {
+		r.Faultf("host", "%v", err)
+	}
+	if s.Label == "" {
+		r.Faultf("label", "is empty; give the engine a name, such as local")
+	}
+	s.TLS.Check(r)
+	if (s.CertFile == "") != (s.KeyFile == "") {
+		r.Faultf("cert_file", "and key_file must be set together")
+	} else if s.CertFile != "" {
+		if _, err := tls.LoadX509KeyPair(s.CertFile, s.KeyFile); err != nil {
+			r.Faultf("cert_file", "read client certificate: %v", err)
+		}
+	}
+	for _, key := range []struct {
+		name     string
+		patterns []string
+	}{{"names", s.Names}, {"exclude", s.Exclude}} {
+		for i, p := range key.patterns {
+			if _, err := path.Match(p, ""); err != nil || p == "" {
+				r.Faultf(fmt.Sprintf("%s[%d]", key.name, i), "is %q, must be a pattern such as chat-* or irc-?", p)
+			}
+		}
+	}
+	for i, project := range s.Projects {
+		if project == "" {
+			r.Faultf(fmt.Sprintf("projects[%d]", i), "is empty; name a compose project")
+		}
+	}
+	for i, label := range s.Labels {
+		if key, _, _ := strings.Cut(label, "="); key == "" {
+			r.Faultf(fmt.Sprintf("labels[%d]", i), "is %q, must be \"key\" or \"key=value\"", label)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Roles)) {
+		if role := s.Roles[name]; !validRole.MatchString(role) {
+			r.Faultf("roles."+name, "is %q, must be a role such as xmpp or irc_services: lower-case letters, digits and '_'", role)
+		}
+	}
+	if s.Parallelism < 1 || s.Parallelism > maxParallelism {
+		r.Faultf("parallelism", "is %d, must be from 1 to %d", s.Parallelism, maxParallelism)
+	}
+}
+
+// dockerEndpoint is where an engine is reached.
+type dockerEndpoint struct {
+	network, address string // as net.Dial wants them
+	tls              bool
+}
+
+// maxSocketPath is the longest path of a Unix socket that the kernel takes.
+const maxSocketPath = 107
+
+func (s *Docker) endpoint() (dockerEndpoint, error) {
+	if socket, ok := strings.CutPrefix(s.Host, "unix://"); ok {
+		if !strings.HasPrefix(socket, "/") {
+			return dockerEndpoint{}, errors.New("is no absolute path; write unix:///path/to/docker.sock, with three slashes")
+		}
+		if len(socket) > maxSocketPath {
+			return dockerEndpoint{}, fmt.Errorf("has a path of %d bytes, the system takes %d; link the socket to a shorter one", len(socket), maxSocketPath)
+		}
+		return dockerEndpoint{network: "unix", address: socket}, nil
+	}
+	u, err := url.Parse(s.Host)
+	if err != nil {
+		return dockerEndpoint{}, errors.New("is no URL; write unix:///path/to/docker.sock or tcp://host:port")
+	}
+	e := dockerEndpoint{network: "tcp", tls: s.wantsTLS()}
+	switch u.Scheme {
+	case "tcp":
+	case "http":
+		if e.tls {
+			return dockerEndpoint{}, errors.New("begins with http:// beside keys of TLS; write tcp:// or https://")
+		}
+	case "https":
+		e.tls = true
+	case "ssh":
+		return dockerEndpoint{}, errors.New("begins with ssh://, which runs commands over there and is not supported; forward the socket with `ssh -L /path/docker.sock:/var/run/docker.sock HOST` and write unix:///path/docker.sock, or expose the engine with TLS and write tcp://HOST:2376")
+	case "npipe":
+		return dockerEndpoint{}, errors.New("begins with npipe://, a Windows pipe, which is not supported; expose the engine with TLS and write tcp://HOST:2376")
+	default:
+		return dockerEndpoint{}, errors.New("must begin with unix:// or tcp://")
+	}
+	switch {
+	case u.User != nil:
+		return dockerEndpoint{}, errors.New("carries credentials; an engine knows only client certificates: use cert_file and key_file")
+	case u.Hostname() == "":
+		return dockerEndpoint{}, errors.New("has no host; write tcp://host:port")
+	case (u.Path != "" && u.Path != "/") || u.RawQuery != "" || u.Fragment != "":
+		return dockerEndpoint{}, errors.New("has more than host and port; write tcp://host:port")
+	}
+	port := u.Port()
+	switch {
+	case port != "":
+	case e.tls:
+		port = "2376"
+	default:
+		port = "2375"
+	}
+	e.address = net.JoinHostPort(u.Hostname(), port)
+	return e, nil
+}
+
+func (s *Docker) wantsTLS() bool {
+	return s.verify || s.TLS != (config.TLS{}) || s.CertFile != ""
+}
+
+// watches reports whether a container of this name and these labels is to be watched.
+func (s *Docker) watches(name string, labels map[string]string) bool {
+	if labels[composeOneOff] == "True" {
+		return false
+	}
+	if len(s.Projects) > 0 && !slices.Contains(s.Projects, labels[composeProject]) {
+		return false
+	}
+	for _, want := range s.Labels {
+		key, value, valued := strings.Cut(want, "=")
+		if got, ok := labels[key]; !ok || (valued && got != value) {
+			return false
+		}
+	}
+	if len(s.Names) > 0 && !matchesAny(name, s.Names) {
+		return false
+	}
+	return !matchesAny(name, s.Exclude)
+}
+
+func matchesAny(name string, patterns []string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool {
+		ok, err := path.Match(p, name)
+		return ok && err == nil
+	})
+}
+
+// clientTLS returns the TLS configuration, with the files as they are now.
+func (s *Docker) clientTLS() (*tls.Config, error) {
+	tlsConfig, err := s.TLS.Client()
+	if err != nil {
+		return nil, err
+	}
+	if s.CertFile != "" {
+		pair, err := tls.LoadX509KeyPair(s.CertFile, s.KeyFile)
+		if err != nil {
+			return nil, fmt.Errorf("read client certificate: %w", err)
+		}
+		tlsConfig.Certificates = []tls.Certificate{pair}
+	}
+	return tlsConfig, nil
+}

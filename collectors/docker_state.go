@@ -1,0 +1,182 @@
+package collectors
+
+import (
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+var (
+	containerHealthDesc = prometheus.NewDesc("chatstack_container_health",
+		"Whether the container's health is this one. It is none unless the container runs and has a health check.",
+		[]string{"container", "health", "docker_host"}, nil)
+	containerStateDesc = prometheus.NewDesc("chatstack_container_state",
+		"Whether the container's state is this one.",
+		[]string{"container", "state", "docker_host"}, nil)
+	containerStartTimeDesc = prometheus.NewDesc("chatstack_container_start_time_seconds",
+		"When the container was last started, in seconds since the epoch. Absent before its first start.",
+		[]string{"container", "docker_host"}, nil)
+	containerExitCodeDesc = prometheus.NewDesc("chatstack_container_exit_code",
+		"Exit code of the container's last run, while it is stopped.",
+		[]string{"container", "docker_host"}, nil)
+	containerInfoDesc = prometheus.NewDesc("chatstack_container_info",
+		"What the container is for and what it was made of.",
+		[]string{"container", "role", "compose_project", "compose_service", "image", "docker_host"}, nil)
+)
+
+var containerHealths = []string{container.Healthy, container.Unhealthy, container.Starting, container.NoHealthcheck}
+
+// stateMissing is the state of a container that was expected and does not exist. No engine says so itself.
+const stateMissing = "missing"
+
+var containerStates = []string{
+	container.StateCreated, container.StateRunning, container.StatePaused, container.StateRestarting,
+	container.StateRemoving, container.StateExited, container.StateDead, stateMissing,
+}
+
+// The labels that compose puts on its containers.
+const (
+	composeProject = "com.docker.compose.project"
+	composeService = "com.docker.compose.service"
+	composeOneOff  = "com.docker.compose.oneoff"
+)
+
+// containerStatus is what is told of one container at one moment. It is a value: compare and copy it freely.
+type containerStatus struct {
+	id, name string
+	state    string
+	health   string
+	// started is zero before the first start.
+	started time.Time
+	// exitCode counts while stopped is true.
+	exitCode int
+	stopped  bool
+
+	role, project, service, image string
+}
+
+// statusOf reads an engine's account of a container. It depends on nothing else, so that it serves polls and events
+// alike. roles, by container name, outweigh what the container says and looks like. An answer that describes no
+// container is Malformed.
+func statusOf(c *container.InspectResponse, roles map[string]string) (containerStatus, error) {
+	if c.ContainerJSONBase == nil || c.ID == "" || c.Name == "" || c.State == nil || c.Config == nil {
+		return containerStatus{}, Failf(Malformed, "the description of a container lacks its id, name, state or configuration")
+	}
+	s := containerStatus{
+		id:      c.ID,
+		name:    strings.TrimPrefix(c.Name, "/"),
+		state:   stateOf(c.State),
+		started: parseDockerTime(c.State.StartedAt),
+		project: c.Config.Labels[composeProject],
+		service: c.Config.Labels[composeService],
+		image:   withoutDigest(c.Config.Image),
+	}
+	s.health = healthOf(s.state, c.State.Health)
+	if s.state == container.StateExited || s.state == container.StateDead {
+		s.stopped, s.exitCode = true, c.State.ExitCode
+	}
+	s.role = roles[s.name]
+	if s.role == "" && validRole.MatchString(c.Config.Labels[roleLabel]) {
+		s.role = c.Config.Labels[roleLabel]
+	}
+	if s.role == "" {
+		s.role = inferRole(s.service, s.image, s.name)
+	}
+	return s, nil
+}
+
+// stateOf is the engine's own word where it is a known one, else what the flags beside it amount to.
+func stateOf(s *container.State) string {
+	if container.ValidateContainerState(s.Status) == nil {
+		return s.Status
+	}
+	switch {
+	case s.Dead:
+		return container.StateDead
+	case s.Restarting:
+		return container.StateRestarting
+	case s.Paused:
+		return container.StatePaused
+	case s.Running:
+		return container.StateRunning
+	case parseDockerTime(s.StartedAt).IsZero():
+		return container.StateCreated
+	default:
+		return container.StateExited
+	}
+}
+
+// healthOf corrects the engine, which says unhealthy whenever it stops checking: of containers that are stopped, paused
+// or restarting, and after an unpause until the next check. So only a running container has a health, and an unhealthy
+// one has failed a check at least. Without a failure the verdict is still to come, which is what starting means.
+func healthOf(state string, h *container.Health) string {
+	if state != container.StateRunning || h == nil {
+		return container.NoHealthcheck
+	}
+	switch h.Status {
+	case container.Healthy:
+		return container.Healthy
+	case container.Starting:
+		return container.Starting
+	case container.Unhealthy:
+		if h.FailingStreak > 0 {
+			return container.Unhealthy
+		}
+		return container.Starting
+	default:
+		return container.NoHealthcheck
+	}
+}
+
+// parseDockerTime reads an engine's time. What never happened is the zero time, and so is what cannot be read.
+func parseDockerTime(s string) time.Time {
+	t, err := time.Parse(time.RFC3339Nano, s)
+	if err != nil || t.Unix() <= 0 {
+		return time.Time{}
+	}
+	return t
+}
+
+// withoutDigest takes the digest off an image reference that says more than that: it would make a series of its own
+// for each build, and nobody reads it.
+func withoutDigest(image string) string {
+	if name, _, ok := strings.Cut(image, "@"); ok && name != "" {
+		return name
+	}
+	return image
+}
+
+// temporaryName is what compose calls the old or the new container while it replaces one: 12 digits of an id, and the
+// name.
+var temporaryName = regexp.MustCompile(`^[0-9a-f]{12}_(.+)$`)
+
+// lastingName is a container's name, or the one that a temporary name stands in for.
+func lastingName(name string) string {
+	if m := temporaryName.FindStringSubmatch(name); m != nil {
+		return m[1]
+	}
+	return name
+}
+
+// write adds the container's metrics. host is the value of docker_host.
+func (s *containerStatus) write(b *Batch, host string) {
+	for _, h := range containerHealths {
+		b.Gauge(containerHealthDesc, boolValue(s.health == h), s.name, h, host)
+	}
+	for _, state := range containerStates {
+		b.Gauge(containerStateDesc, boolValue(s.state == state), s.name, state, host)
+	}
+	if !s.started.IsZero() {
+		b.Gauge(containerStartTimeDesc, epochSeconds(s.started), s.name, host)
+	}
+	if s.stopped {
+		b.Gauge(containerExitCodeDesc, float64(s.exitCode), s.name, host)
+	}
+	b.Gauge(containerInfoDesc, 1, s.name, s.role, s.project, s.service, s.image, host)
+}
+
+// epochSeconds is a time as Prometheus wants it, to the millisecond as its own timestamps are.
+func epochSeconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }
