@@ -1,15 +1,17 @@
 package collectors
 
 import (
-	"bytes"
 	"errors"
 	"flag"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
@@ -23,7 +25,25 @@ var update = flag.Bool("update", false, "write the golden pages anew instead of 
 // here.
 func goldenPage(t *testing.T, name string, b *Batch) {
 	t.Helper()
-	got := pageOf(t, b)
+	compareGolden(t, name, pageOf(t, b, true))
+}
+
+// goldenFailure does the same for a reading that failed with err, whose reason and message stand on top of the page.
+func goldenFailure(t *testing.T, name string, b *Batch, err error) {
+	t.Helper()
+	if err == nil {
+		t.Errorf("%s: the reading succeeded", name)
+		return
+	}
+	compareGolden(t, name, fmt.Appendf(nil, "# reason: %s\n%s", ReasonOf(err), pageOf(t, b, false)))
+}
+
+// durations are what no two runs have in common.
+var durations = regexp.MustCompile(`(?m)^([a-z_]+_duration_seconds\S*) \S+$`)
+
+func compareGolden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	got = durations.ReplaceAll(got, []byte("$1 <duration>"))
 	path := filepath.Join("testdata", filepath.FromSlash(name)+".prom")
 	if *update {
 		if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
@@ -40,16 +60,16 @@ func goldenPage(t *testing.T, name string, b *Batch) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := diffLines(string(want), string(got)); diff != "" {
+	if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(string(got), "\n")); diff != "" {
 		t.Errorf("page %s (-want +got):\n%s", path, diff)
 	}
 }
 
-// pageOf is the text page of a batch after a success.
-func pageOf(t *testing.T, b *Batch) []byte {
+// pageOf is the text page of a batch after a success or a failure.
+func pageOf(t *testing.T, b *Batch, success bool) []byte {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
-	if err := registry.Register(batchCollector(b.Metrics(true))); err != nil {
+	if err := registry.Register(batchCollector(b.Metrics(success))); err != nil {
 		t.Fatal(err)
 	}
 	gathered, err := registry.Gather()
@@ -67,7 +87,7 @@ func pageOf(t *testing.T, b *Batch) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	page, clashes, err := exposition.Compose(families, b.Foreign(true))
+	page, clashes, err := exposition.Compose(families, b.Foreign(success))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,51 +113,5 @@ func (c batchCollector) Describe(ch chan<- *prometheus.Desc) {
 func (c batchCollector) Collect(ch chan<- prometheus.Metric) {
 	for _, m := range c {
 		ch <- m
-	}
-}
-
-// diffLines lists the lines that only one of two pages has, in their order; "" when the pages are the same.
-func diffLines(want, got string) string {
-	if want == got {
-		return ""
-	}
-	w, g := strings.SplitAfter(want, "\n"), strings.SplitAfter(got, "\n")
-	// common[i][j] is the length of the longest common subsequence of w[i:] and g[j:].
-	common := make([][]int, len(w)+1)
-	for i := range common {
-		common[i] = make([]int, len(g)+1)
-	}
-	for i := len(w) - 1; i >= 0; i-- {
-		for j := len(g) - 1; j >= 0; j-- {
-			if w[i] == g[j] {
-				common[i][j] = common[i+1][j+1] + 1
-			} else {
-				common[i][j] = max(common[i+1][j], common[i][j+1])
-			}
-		}
-	}
-	var out bytes.Buffer
-	for i, j := 0, 0; i < len(w) || j < len(g); {
-		switch {
-		case i < len(w) && j < len(g) && w[i] == g[j]:
-			i, j = i+1, j+1
-		case j == len(g) || (i < len(w) && common[i+1][j] >= common[i][j+1]):
-			out.WriteString("-" + strings.TrimSuffix(w[i], "\n") + "\n")
-			i++
-		default:
-			out.WriteString("+" + strings.TrimSuffix(g[j], "\n") + "\n")
-			j++
-		}
-	}
-	return out.String()
-}
-
-func TestDiffNamesBothSides(t *testing.T) {
-	got := diffLines("a\nb\nc\n", "a\nx\nc\nd\n")
-	if want := "-b\n+x\n+d\n"; got != want {
-		t.Errorf("diff: got %q, want %q", got, want)
-	}
-	if got := diffLines("a\n", "a\n"); got != "" {
-		t.Errorf("diff of the same page: got %q, want none", got)
 	}
 }

@@ -1,0 +1,393 @@
+package collectors
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+)
+
+// store is a plant store whose answers a test can replace.
+type store struct {
+	mu       sync.Mutex
+	plants   map[int64]plant
+	deletes  []int64 // asked for, whatever came of it
+	onPost   func(http.ResponseWriter, plant) bool
+	onDelete func(http.ResponseWriter, int64) bool
+	hang     chan struct{}
+}
+
+// swap replaces the answers, safely while requests run.
+func (s *store) swap(onPost func(http.ResponseWriter, plant) bool, onDelete func(http.ResponseWriter, int64) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.onPost, s.onDelete = onPost, onDelete
+}
+
+func (s *store) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Header.Get("Authorization") != "Bearer good" {
+		w.WriteHeader(http.StatusUnauthorized)
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r.Method == http.MethodDelete {
+		id, err := strconv.ParseInt(strings.TrimPrefix(r.URL.Path, "/base/plants/"), 10, 64)
+		if err != nil {
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
+		s.deletes = append(s.deletes, id)
+		if s.onDelete != nil && s.onDelete(w, id) {
+			return
+		}
+		if _, ok := s.plants[id]; !ok {
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
+		delete(s.plants, id)
+		w.WriteHeader(http.StatusNoContent)
+		return
+	}
+	var p plant
+	if err := json.NewDecoder(r.Body).Decode(&p); err != nil || r.URL.Path != "/base/plants" {
+		w.WriteHeader(http.StatusNotFound)
+		return
+	}
+	if s.onPost != nil && s.onPost(w, p) {
+		return
+	}
+	if p.Name == "" {
+		w.WriteHeader(http.StatusBadRequest)
+		io.WriteString(w, `{"error":400,"message":"a name is required"}`) //nolint:errcheck // a test's server
+		return
+	}
+	s.plants[p.ID] = p
+	json.NewEncoder(w).Encode(plant{Name: p.Name, Tag: p.Tag}) //nolint:errcheck,errchkjson // a test's server
+}
+
+// memory is a State that notes what was saved, and can refuse.
+type memory struct {
+	saved []byte
+	err   error
+	saves [][]byte
+}
+
+func (m *memory) Load(v any) error {
+	if m.saved == nil {
+		return nil
+	}
+	return json.Unmarshal(m.saved, v)
+}
+
+func (m *memory) Save(v any) error {
+	if m.err != nil {
+		return m.err
+	}
+	raw, err := json.Marshal(v)
+	m.saved = raw
+	m.saves = append(m.saves, raw)
+	return err
+}
+
+func deps(state State) Deps {
+	return Deps{Limits: config.Limits{Body: 1 << 20, MetricsBody: 16 << 20, Series: 1000, Families: 1000, LabelBytes: 4096},
+		Log: slog.New(slog.DiscardHandler), State: state, UserAgent: "test"}
+}
+
+func startStore(t *testing.T) (*store, string) {
+	t.Helper()
+	s := &store{plants: map[int64]plant{}, hang: make(chan struct{})}
+	server := httptest.NewServer(s)
+	t.Cleanup(server.Close)
+	t.Cleanup(func() { close(s.hang) })
+	return s, server.URL + "/base"
+}
+
+func newStoreProbe(t *testing.T, url, mode, token string, state State) *plantStore {
+	t.Helper()
+	settings := newPlantStoreSettings()
+	settings.Name, settings.URL, settings.Mode, settings.Token = "plant_store", url, mode, config.NewSecret(token)
+	c, err := newPlantStore(settings, deps(state))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.(*plantStore)
+}
+
+// read makes one reading under a deadline and returns its batch and error.
+func read(t *testing.T, c Collector, timeout time.Duration) (*Batch, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
+	defer cancel()
+	b := &Batch{}
+	err := c.Collect(ctx, b)
+	return b, err
+}
+
+func wantReason(t *testing.T, err error, want Reason) {
+	t.Helper()
+	if err == nil || ReasonOf(err) != want {
+		t.Errorf("got %v (%s), want reason %s", err, ReasonOf(err), want)
+	}
+}
+
+func status(code int) func(http.ResponseWriter, plant) bool {
+	return func(w http.ResponseWriter, _ plant) bool { w.WriteHeader(code); return true }
+}
+
+func refuseDelete(code int) func(http.ResponseWriter, int64) bool {
+	return func(w http.ResponseWriter, _ int64) bool { w.WriteHeader(code); return true }
+}
+
+func reset(w http.ResponseWriter) bool {
+	conn, _, err := http.NewResponseController(w).Hijack()
+	if err == nil {
+		conn.Close() //nolint:errcheck,gosec // that is the point
+	}
+	return true
+}
+
+func TestCanaryIsCreatedAndDeleted(t *testing.T) {
+	s, url := startStore(t)
+	state := &memory{}
+	c := newStoreProbe(t, url, ModeCanary, "good", state)
+	b, err := read(t, c, 10*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	goldenPage(t, "plant_store/canary", b)
+	if len(s.plants) != 0 || len(s.deletes) != 1 {
+		t.Errorf("left in the store: %v; deleted: %v", s.plants, s.deletes)
+	}
+	if id := s.deletes[0]; id < c.min || id > c.max {
+		t.Errorf("id %d is outside of the range", id)
+	}
+	if len(state.saves) != 2 || !strings.Contains(string(state.saves[0]), strconv.FormatInt(s.deletes[0], 10)) || string(state.saves[1]) != "[]" {
+		t.Errorf("recorded %s; want the canary before it is sent, and nothing in the end", state.saves)
+	}
+}
+
+func TestRejectModeWritesNothing(t *testing.T) {
+	s, url := startStore(t)
+	state := &memory{}
+	b, err := read(t, newStoreProbe(t, url, ModeReject, "good", state), 10*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	goldenPage(t, "plant_store/reject", b)
+	if len(s.plants) != 0 || len(s.deletes) != 0 || len(state.saves) != 0 {
+		t.Errorf("plants %v, deletes %v, recorded %s; want nothing at all", s.plants, s.deletes, state.saves)
+	}
+}
+
+// TestWhatIsDeletedAfterWhichAnswer holds the rule that only an id whose creation succeeded or ended openly is ever
+// deleted.
+func TestWhatIsDeletedAfterWhichAnswer(t *testing.T) {
+	created := func(s *store, then func(http.ResponseWriter) bool) func(http.ResponseWriter, plant) bool {
+		return func(w http.ResponseWriter, p plant) bool { s.plants[p.ID] = p; return then(w) }
+	}
+	for name, c := range map[string]struct {
+		post    func(*store) func(http.ResponseWriter, plant) bool
+		token   string
+		reason  Reason
+		deleted bool
+	}{
+		"400":         {func(*store) func(http.ResponseWriter, plant) bool { return status(400) }, "good", HTTPStatus, false},
+		"403":         {func(*store) func(http.ResponseWriter, plant) bool { return status(403) }, "good", Forbidden, false},
+		"404":         {func(*store) func(http.ResponseWriter, plant) bool { return status(404) }, "good", NotFound, false},
+		"wrong token": {func(*store) func(http.ResponseWriter, plant) bool { return nil }, "bad", Unauthorized, false},
+		"500, created": {func(s *store) func(http.ResponseWriter, plant) bool {
+			return created(s, func(w http.ResponseWriter) bool { return status(500)(w, plant{}) })
+		}, "good", HTTPStatus, true},
+		"502, not there": {func(*store) func(http.ResponseWriter, plant) bool { return status(502) }, "good", HTTPStatus, true},
+		"reset":          {func(s *store) func(http.ResponseWriter, plant) bool { return created(s, reset) }, "good", Closed, true},
+		"other plant": {func(s *store) func(http.ResponseWriter, plant) bool {
+			return created(s, func(w http.ResponseWriter) bool { io.WriteString(w, `{"name":"rose"}`); return true }) //nolint:errcheck // a test's server
+		}, "good", Mismatch, true},
+		"no json": {func(s *store) func(http.ResponseWriter, plant) bool {
+			return created(s, func(w http.ResponseWriter) bool { io.WriteString(w, `<html>`); return true }) //nolint:errcheck // a test's server
+		}, "good", Malformed, true},
+		"huge": {func(s *store) func(http.ResponseWriter, plant) bool {
+			return created(s, func(w http.ResponseWriter) bool { w.Write(make([]byte, 2<<20)); return true }) //nolint:errcheck // a test's server
+		}, "good", TooLarge, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, url := startStore(t)
+			s.swap(c.post(s), nil)
+			probe := newStoreProbe(t, url, ModeCanary, c.token, &memory{})
+			b, err := read(t, probe, 10*time.Second)
+			wantReason(t, err, c.reason)
+			if deleted := len(s.deletes) > 0; deleted != c.deleted {
+				t.Errorf("deleted: %v, want %v", deleted, c.deleted)
+			}
+			if len(s.plants) != 0 || len(probe.owed) != 0 {
+				t.Errorf("plants %v, owed %v; want none", s.plants, probe.owed)
+			}
+			if len(b.Metrics(false)) == 0 {
+				t.Error("a failure without its own metrics")
+			}
+		})
+	}
+}
+
+func TestRefusedConnectionOwesNothing(t *testing.T) {
+	state := &memory{}
+	probe := newStoreProbe(t, "http://127.0.0.1:1", ModeCanary, "good", state)
+	_, err := read(t, probe, 10*time.Second)
+	wantReason(t, err, Refused)
+	if len(probe.owed) != 0 || string(state.saved) != "[]" {
+		t.Errorf("owed %v, recorded %s; nothing was sent", probe.owed, state.saved)
+	}
+}
+
+func TestErrorBodyIsToldAndNeverALabel(t *testing.T) {
+	s, url := startStore(t)
+	s.swap(func(w http.ResponseWriter, _ plant) bool {
+		w.WriteHeader(http.StatusBadRequest)
+		io.WriteString(w, `{"error":7,"message":"soil\u0007 too dry"}`) //nolint:errcheck // a test's server
+		return true
+	}, nil)
+	b, err := read(t, newStoreProbe(t, url, ModeCanary, "good", &memory{}), 10*time.Second)
+	wantReason(t, err, HTTPStatus)
+	if !strings.Contains(err.Error(), "error 7: soil  too dry") {
+		t.Errorf("got %q, want the store's own words without control characters", err)
+	}
+	goldenFailure(t, "plant_store/refused", b, err)
+}
+
+func TestFailedDeletionIsOwedUntilItSucceeds(t *testing.T) {
+	s, url := startStore(t)
+	state := &memory{}
+	s.swap(nil, refuseDelete(500))
+	probe := newStoreProbe(t, url, ModeCanary, "good", state)
+	for i := range 3 {
+		b, err := read(t, probe, 10*time.Second)
+		wantReason(t, err, HTTPStatus)
+		if len(probe.owed) != i+1 {
+			t.Errorf("after %d readings %d are owed", i+1, len(probe.owed))
+		}
+		if i == 2 {
+			goldenFailure(t, "plant_store/owed", b, err)
+		}
+	}
+	// A restart of the exporter forgets nothing.
+	probe = newStoreProbe(t, url, ModeCanary, "good", state)
+	if len(probe.owed) != 3 || len(s.plants) != 3 {
+		t.Errorf("owed after a restart: %v, in the store: %v; want 3", probe.owed, s.plants)
+	}
+	s.swap(nil, nil)
+	if _, err := read(t, probe, 10*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	if len(probe.owed) != 0 || len(s.plants) != 0 || string(state.saved) != "[]" {
+		t.Errorf("owed %v, plants %v, recorded %s; want none", probe.owed, s.plants, state.saved)
+	}
+}
+
+func TestStoreThatRefusesDeletionsIsNotFilled(t *testing.T) {
+	s, url := startStore(t)
+	s.swap(nil, refuseDelete(403))
+	probe := newStoreProbe(t, url, ModeCanary, "good", &memory{})
+	for range 3 * maxOwed {
+		_, err := read(t, probe, 10*time.Second)
+		wantReason(t, err, Forbidden)
+	}
+	if len(s.plants) != maxOwed || len(probe.owed) != maxOwed {
+		t.Errorf("%d plants in the store, %d owed; want %d", len(s.plants), len(probe.owed), maxOwed)
+	}
+}
+
+func TestOwedPlantThatIsGoneIsDeleted(t *testing.T) {
+	s, url := startStore(t)
+	state := &memory{saved: []byte(`[{"id":9007190000000007,"since":"2026-01-01T00:00:00Z"}]`)}
+	probe := newStoreProbe(t, url, ModeReject, "good", state)
+	if _, err := read(t, probe, 10*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(s.deletes, []int64{9007190000000007}) || len(probe.owed) != 0 {
+		t.Errorf("deletes %v, owed %v", s.deletes, probe.owed)
+	}
+}
+
+func TestHungStoreCostsOneDeadline(t *testing.T) {
+	s, url := startStore(t)
+	probe := newStoreProbe(t, url, ModeCanary, "good", &memory{})
+	s.swap(func(http.ResponseWriter, plant) bool { <-s.hang; return true }, nil)
+	// The server holds its lock while it hangs, so the deletion hangs too.
+	b, err := read(t, probe, 200*time.Millisecond)
+	wantReason(t, err, Timeout)
+	if len(probe.owed) != 1 {
+		t.Errorf("owed %v; nobody knows whether the plant is there", probe.owed)
+	}
+	goldenFailure(t, "plant_store/hung", b, err)
+	if _, err := read(t, probe, 200*time.Millisecond); ReasonOf(err) != Timeout || len(probe.owed) != 1 {
+		t.Errorf("got %v, owed %v; a store that does not answer is not sent another canary", err, probe.owed)
+	}
+}
+
+func TestStopInTheMiddleFinishesTheTransaction(t *testing.T) {
+	s, url := startStore(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	s.swap(func(http.ResponseWriter, plant) bool { cancel(); return false }, nil)
+	probe := newStoreProbe(t, url, ModeCanary, "good", &memory{})
+	if err := probe.Collect(ctx, &Batch{}); err != nil {
+		t.Errorf("got %v, want the transaction finished", err)
+	}
+	if len(s.plants) != 0 || len(s.deletes) != 1 {
+		t.Errorf("plants %v, deletes %v", s.plants, s.deletes)
+	}
+	if err := probe.Collect(ctx, &Batch{}); !errors.Is(err, context.Canceled) || len(s.deletes) != 1 {
+		t.Errorf("got %v, want nothing begun after the stop", err)
+	}
+}
+
+func TestNothingIsSentThatCannotBeRecorded(t *testing.T) {
+	s, url := startStore(t)
+	_, err := read(t, newStoreProbe(t, url, ModeCanary, "good", &memory{err: errors.New("disk full")}), 10*time.Second)
+	wantReason(t, err, Internal)
+	if len(s.plants) != 0 || len(s.deletes) != 0 {
+		t.Errorf("plants %v, deletes %v", s.plants, s.deletes)
+	}
+}
+
+func TestRejectModeFindsAStoreThatAcceptsEverything(t *testing.T) {
+	s, url := startStore(t)
+	s.swap(func(w http.ResponseWriter, p plant) bool {
+		s.plants[p.ID] = p
+		w.WriteHeader(http.StatusOK)
+		return true
+	}, nil)
+	b, err := read(t, newStoreProbe(t, url, ModeReject, "good", &memory{}), 10*time.Second)
+	wantReason(t, err, Mismatch)
+	if len(s.plants) != 0 {
+		t.Errorf("left in the store: %v", s.plants)
+	}
+	goldenFailure(t, "plant_store/accepts_invalid", b, err)
+}
+
+func TestRejectModeWantsTheDocumentedErrorBody(t *testing.T) {
+	for body, want := range map[string]Reason{`{"error":1}`: Malformed, `no`: Malformed, ``: Malformed, `{"message":"x","error":"1"}`: Malformed} {
+		s, url := startStore(t)
+		s.swap(func(w http.ResponseWriter, _ plant) bool {
+			w.WriteHeader(http.StatusBadRequest)
+			io.WriteString(w, body) //nolint:errcheck // a test's server
+			return true
+		}, nil)
+		_, err := read(t, newStoreProbe(t, url, ModeReject, "good", &memory{}), 10*time.Second)
+		if err == nil || ReasonOf(err) != want {
+			t.Errorf("%q: got %v, want %s", body, err, want)
+		}
+	}
+}

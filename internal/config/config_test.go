@@ -1,0 +1,318 @@
+package config_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/chatstack-exporter/chatstack_exporter/collectors"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+)
+
+// load reads a configuration of the real kinds.
+func load(t *testing.T, content string, env map[string]string) (*config.Config, error) {
+	t.Helper()
+	file := ""
+	if content != "" {
+		file = filepath.Join(t.TempDir(), "exporter.yaml")
+		write(t, file, content)
+	}
+	return config.Load(config.Source{File: file, Kinds: collectors.ConfigKinds(),
+		Lookup: func(name string) (string, bool) { v, ok := env[name]; return v, ok }})
+}
+
+func write(t *testing.T, file, content string) string {
+	t.Helper()
+	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+func TestShippedFileIsValidAndSetsNothing(t *testing.T) {
+	content, err := os.ReadFile("../../exporter.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	shipped, err := load(t, string(content), nil)
+	if err != nil {
+		t.Fatalf("the shipped exporter.yaml is not valid:\n%v", err)
+	}
+	if len(shipped.Targets) != 0 {
+		t.Errorf("the shipped file configures %d targets, which would be red on a stack without them", len(shipped.Targets))
+	}
+	bare, err := load(t, "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if shipped.Poll != bare.Poll || shipped.Limits != bare.Limits || shipped.StateFile != bare.StateFile {
+		t.Errorf("the shipped file says other defaults than the code: %+v, want %+v", shipped, bare)
+	}
+	for _, kind := range collectors.Kinds {
+		if !strings.Contains(string(content), "- kind: "+kind.Name+"\n") {
+			t.Errorf("the shipped file does not explain the kind %s", kind.Name)
+		}
+	}
+}
+
+func TestAllFaultsAreToldAtOnce(t *testing.T) {
+	dir := t.TempDir()
+	_, err := load(t, `pol:
+  interval: 30s
+poll:
+  interval: fast
+  timeout: [1]
+limits:
+  body: 1 apple
+targets:
+  - kind: xmpp_status
+    urll: http://xmpp:5280/status
+  - kind: irc_rpc
+    url: ftp://irc/api
+    password_file: `+dir+`/none
+  - kind: xmpp_statsu
+  - url: http://x
+  - kind: irc_services
+    url: http://user:hunter2@irc:8081/
+    schedule: sometimes
+    timeout: 10ms
+  - kind: irc_services
+    name: irc_services
+    url: http://other:8081/
+  - kind: plant_store
+    url: http://plants
+    url: http://other
+    mode: destroy
+    id_min: 1
+    id_max: 2
+`, nil)
+	faults, ok := errors.AsType[config.Faults](err)
+	if !ok {
+		t.Fatalf("got %v, want faults", err)
+	}
+	got := faults.Error()
+	for _, want := range []string{
+		`exporter.yaml:1: pol: unknown key; did you mean "poll"?`,
+		`exporter.yaml:4: poll.interval: is "fast", must be a duration`,
+		`exporter.yaml:5: poll.timeout: is a list, must be a duration`,
+		`exporter.yaml:7: limits.body: is "1 apple", must be a size`,
+		`exporter.yaml:10: targets[0].urll: unknown key; did you mean "url"?`,
+		`exporter.yaml:12: targets[1].url: begins with "ftp://", must begin with http:// or https://`,
+		`exporter.yaml:13: targets[1].password_file: read secret: `,
+		`exporter.yaml:14: targets[2].kind: there is no kind "xmpp_statsu"; did you mean "xmpp_status"?`,
+		`exporter.yaml:15: targets[3]: has no kind`,
+		`exporter.yaml:17: targets[4].url: carries credentials`,
+		`exporter.yaml:18: targets[4].schedule: parse schedule "sometimes"`,
+		`exporter.yaml:19: targets[4].timeout: is 10ms, must be at least 1s`,
+		`exporter.yaml:21: targets[5].name: "irc_services" is taken by exporter.yaml:16`,
+		`exporter.yaml:25: targets[6].url: is set twice, first at exporter.yaml:24`,
+		`exporter.yaml:26: targets[6].mode: is "destroy", must be reject or canary`,
+		`exporter.yaml:28: targets[6].id_max: the range 1 to 2 must hold more than 1048576 ids`,
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("lacks %q", want)
+		}
+	}
+	if strings.Contains(got, "hunter2") {
+		t.Error("a password stands in the message")
+	}
+	if t.Failed() {
+		t.Log(got)
+	}
+}
+
+func TestFilesThatAreNoConfiguration(t *testing.T) {
+	for name, c := range map[string]struct{ content, want string }{
+		"not yaml":      {"poll: [", "not YAML"},
+		"two documents": {"poll: {}\n---\npoll: {}\n", "more than one YAML document"},
+		"a list":        {"- poll\n", "must be a mapping"},
+		"targets":       {"targets: 3\n", "must be a list"},
+		"target":        {"targets: [3]\n", "must be a mapping"},
+		"targets twice": {"targets: []\ntargets: []\n", "is set twice"},
+		"tabs":          {"poll:\n\tinterval: 1s\n", "not YAML"},
+		"long timeout":  {"poll:\n  timeout: 1m\n", "longer than poll.interval"},
+		"short":         {"poll:\n  interval: 10ms\n", "at least 1s"},
+		"zone alone":    {"targets:\n  - kind: xmpp_proxy\n    url: http://x/\n    schedule: TZ=UTC\n", "a time zone without fields"},
+		"never due":     {"targets:\n  - kind: xmpp_proxy\n    url: http://x/\n    schedule: 0 0 30 2 *\n", "never comes due"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := load(t, c.content, nil)
+			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "exporter.yaml") {
+				t.Errorf("got %v, want the file's name and %q", err, c.want)
+			}
+		})
+	}
+	if _, err := config.Load(config.Source{File: "/does/not/exist.yaml", Kinds: collectors.ConfigKinds()}); err == nil || !strings.Contains(err.Error(), "--config.file") {
+		t.Errorf("got %v, want what to do about a file that is not there", err)
+	}
+}
+
+func TestEmptyFileIsTheEnvironmentAlone(t *testing.T) {
+	for _, content := range []string{"# nothing\n", "targets:\n", "targets: []\npoll:\n"} {
+		cfg, err := load(t, content, map[string]string{"PLANT_STORE_URL": "http://plants:8000"})
+		if err != nil {
+			t.Errorf("%q: %v", content, err)
+			continue
+		}
+		if len(cfg.Targets) != 1 || cfg.Poll.Interval.Std() != 30*time.Second || cfg.Poll.Timeout.Std() != 10*time.Second {
+			t.Errorf("%q: got %+v", content, cfg)
+		}
+	}
+}
+
+// settingsOf finds the settings of a target as YAML shows them.
+func settingsOf(t *testing.T, cfg *config.Config, name string) string {
+	t.Helper()
+	for _, s := range cfg.Targets {
+		if s.Common().Name == name {
+			shown, err := yaml.Marshal(s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return string(shown)
+		}
+	}
+	t.Fatalf("target %s is not configured", name)
+	return ""
+}
+
+func TestEnvironmentAloneIsEnough(t *testing.T) {
+	secret := write(t, filepath.Join(t.TempDir(), "secret"), "from-a-file\n")
+	cfg, err := load(t, "", map[string]string{
+		"IRC_RPC_URL": "https://irc:8600/api", "IRC_RPC_USER": "exporter", "IRC_RPC_PASSWORD_FILE": secret,
+		"IRC_RPC_FINGERPRINT":      strings.Repeat("ab", 32),
+		"IRC_SERVICES_JSONRPC_URL": "http://irc:8081/jsonrpc?x=1",
+		"XMPP_REST_URL":            "http://xmpp:5280/admin_api",
+		"XMPP_PROXY_URL":           "https://xmpp-proxy:5281",
+		"PLANT_STORE_URL":          "http://plants:8000", "PLANT_STORE_TOKEN": "",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		"irc_rpc":      "url: https://irc:8600/api\n",
+		"irc_services": "url: http://irc:8081/\n",
+		"xmpp_status":  "url: http://xmpp:5280/status\n",
+		"xmpp_proxy":   "url: https://xmpp-proxy:5281/health\n",
+		"plant_store":  "mode: reject\n",
+	} {
+		if got := settingsOf(t, cfg, name); !strings.Contains(got, want) {
+			t.Errorf("%s: lacks %q:\n%s", name, want, got)
+		}
+	}
+	for _, s := range cfg.Targets {
+		if rpc, ok := s.(*collectors.IRCRPC); ok && (rpc.Password.Reveal() != "from-a-file" || rpc.User != "exporter" || rpc.PinnedSHA256() == nil) {
+			t.Errorf("got user %q, password %q", rpc.User, rpc.Password.Reveal())
+		}
+	}
+}
+
+func TestEnvironmentOutweighsFile(t *testing.T) {
+	file := `targets:
+  - kind: irc_rpc
+    url: https://file:8600/api
+    user: file
+    password: file
+  - kind: irc_rpc
+    name: second
+    url: https://second:8600/api
+`
+	cfg, err := load(t, file, map[string]string{"IRC_RPC_URL": "https://env:8600/api", "IRC_RPC_PASSWORD": "env"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, second := cfg.Targets[0].(*collectors.IRCRPC), cfg.Targets[1].(*collectors.IRCRPC)
+	if first.URL != "https://env:8600/api" || first.User != "file" || first.Password.Reveal() != "env" {
+		t.Errorf("first: %s, user %s, password %s", first.URL, first.User, first.Password.Reveal())
+	}
+	if second.URL != "https://second:8600/api" || !second.Password.IsZero() {
+		t.Errorf("second: %s; a target with a name of its own is not the stack's", second.URL)
+	}
+}
+
+func TestFlagsOutweighAll(t *testing.T) {
+	cfg, err := config.Load(config.Source{Kinds: collectors.ConfigKinds(), Lookup: func(string) (string, bool) { return "", false },
+		Interval: 5 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cfg.Poll.Interval.Std() != 5*time.Second || cfg.Poll.Timeout.Std() != 5*time.Second {
+		t.Errorf("got %+v, want the interval as given and a timeout that fits into it", cfg.Poll)
+	}
+	_, err = config.Load(config.Source{Kinds: collectors.ConfigKinds(), Lookup: func(string) (string, bool) { return "", false },
+		Interval: time.Millisecond})
+	if err == nil || !strings.Contains(err.Error(), "--poll.interval: poll.interval: is 1ms, must be at least 1s") {
+		t.Errorf("got %v, want the flag to be named", err)
+	}
+}
+
+func TestSecretGivenTwiceIsAFault(t *testing.T) {
+	secret := write(t, filepath.Join(t.TempDir(), "secret"), "x")
+	for name, c := range map[string]struct {
+		file string
+		env  map[string]string
+	}{
+		"environment": {"", map[string]string{"PLANT_STORE_URL": "http://p", "PLANT_STORE_TOKEN": "a", "PLANT_STORE_TOKEN_FILE": secret}},
+		"file":        {"targets:\n  - kind: plant_store\n    url: http://p\n    token: a\n    token_file: " + secret + "\n", nil},
+	} {
+		if _, err := load(t, c.file, c.env); err == nil || !strings.Contains(err.Error(), "keep one of them") {
+			t.Errorf("%s: got %v, want a fault", name, err)
+		}
+	}
+}
+
+func TestSecretFilesThatCannotBe(t *testing.T) {
+	for name, path := range map[string]string{"missing": "/does/not/exist", "device": "/dev/zero", "directory": t.TempDir()} {
+		_, err := load(t, "", map[string]string{"PLANT_STORE_URL": "http://p", "PLANT_STORE_TOKEN_FILE": path})
+		if err == nil || !strings.Contains(err.Error(), "PLANT_STORE_TOKEN_FILE: ") || !strings.Contains(err.Error(), "name a file that this user can read") {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
+
+func TestUnconfiguredTargetsAreNamed(t *testing.T) {
+	cfg, err := load(t, "", map[string]string{"XMPP_REST_URL": "http://xmpp:5280"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(cfg.Unconfigured, " "); !strings.Contains(got, "irc_rpc") || strings.Contains(got, "xmpp_status") {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestSecretIsNeverPrinted(t *testing.T) {
+	const value = "hunter2"
+	s := struct {
+		Password config.Secret
+		hidden   config.Secret
+	}{config.NewSecret(value), config.NewSecret(value)}
+	asJSON, err := json.Marshal(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	asYAML, err := yaml.Marshal(s.Password)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log strings.Builder
+	slog.New(slog.NewTextHandler(&log, nil)).Info("x", "secret", s.Password, "all", s)
+	for _, shown := range []string{
+		fmt.Sprint(s), fmt.Sprintf("%+v", s), fmt.Sprintf("%#v", s), fmt.Sprintf("%v %s %q %x", s.Password, s.Password, s.Password, s.Password),
+		fmt.Sprintf("%v", &s), fmt.Sprintf("%d", s), string(asJSON), string(asYAML), log.String(),
+	} {
+		if strings.Contains(shown, value) || strings.Contains(shown, "68756e74657232") {
+			t.Errorf("printed: %s", shown)
+		}
+	}
+	if s.hidden.Reveal() != value || s.Password.IsZero() || !(config.Secret{}).IsZero() {
+		t.Error("the value is lost")
+	}
+}

@@ -1,0 +1,420 @@
+package poll
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/robfig/cron/v3"
+
+	"github.com/chatstack-exporter/chatstack_exporter/collectors"
+)
+
+var plantsDesc = prometheus.NewDesc("chatstack_test_plants", "Plants, for tests.", nil, nil)
+
+// reader is a collector made of a function.
+type reader func(context.Context, *collectors.Batch) error
+
+func (r reader) Collect(ctx context.Context, b *collectors.Batch) error { return r(ctx, b) }
+
+func every(t *testing.T, interval string) cron.Schedule {
+	t.Helper()
+	s, err := cron.ParseStandard("@every " + interval)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// start runs a poller over the targets, and returns it with a function that stops it and waits for its end.
+func start(t *testing.T, log io.Writer, targets ...Target) (*Poller, func()) {
+	t.Helper()
+	p, err := New(targets, prometheus.NewRegistry(), slog.New(slog.NewTextHandler(log, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { defer close(ended); p.Run(ctx) }()
+	return p, func() { cancel(); <-ended }
+}
+
+func textOf(p *Poller) string {
+	return string(p.Snapshot().Page.Negotiate(http.Header{}).Bytes)
+}
+
+func wantLines(t *testing.T, page string, lines ...string) {
+	t.Helper()
+	for _, line := range lines {
+		if !strings.Contains(page, line+"\n") {
+			t.Errorf("the page lacks %q:\n%s", line, page)
+		}
+	}
+}
+
+func TestFailureLeavesNothingStale(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var down atomic.Bool
+		p, stop := start(t, io.Discard, Target{Name: "store", Kind: "plant_store", Schedule: every(t, "30s"), Timeout: 10 * time.Second,
+			Collector: reader(func(_ context.Context, b *collectors.Batch) error {
+				b.HTTPStatus = http.StatusOK
+				b.Gauge(plantsDesc, 7)
+				if down.Load() {
+					b.HTTPStatus = 0
+					return collectors.Failf(collectors.Refused, "dial: nobody there")
+				}
+				return nil
+			})})
+		defer stop()
+		if page := textOf(p); strings.Contains(page, "chatstack_probe_success{") {
+			t.Errorf("a verdict before the first reading:\n%s", page)
+		}
+		time.Sleep(time.Second)
+		wantLines(t, textOf(p), "chatstack_test_plants 7", `chatstack_probe_success{target="store"} 1`,
+			`chatstack_probe_http_status_code{target="store"} 200`, `chatstack_probe_failures_total{reason="refused",target="store"} 0`)
+
+		down.Store(true)
+		time.Sleep(50 * time.Second)
+		page := textOf(p)
+		wantLines(t, page, `chatstack_probe_success{target="store"} 0`, `chatstack_probe_failing{reason="refused",target="store"} 1`)
+		for _, stale := range []string{"chatstack_test_plants", "chatstack_probe_http_status_code{"} {
+			if strings.Contains(page, stale) {
+				t.Errorf("%s outlived the failure:\n%s", stale, page)
+			}
+		}
+		if !strings.Contains(page, "chatstack_probe_last_success_timestamp_seconds{") {
+			t.Errorf("the time of the last success is forgotten:\n%s", page)
+		}
+
+		down.Store(false)
+		time.Sleep(31 * time.Second)
+		page = textOf(p)
+		wantLines(t, page, "chatstack_test_plants 7", `chatstack_probe_success{target="store"} 1`)
+		if strings.Contains(page, "chatstack_probe_failing{") {
+			t.Errorf("still said to be failing after the recovery:\n%s", page)
+		}
+	})
+}
+
+func TestIgnoredDeadlineIsAbandonedAndNeverStartedTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var running, most, begun atomic.Int32
+		release := make(chan struct{})
+		stuck := reader(func(context.Context, *collectors.Batch) error {
+			begun.Add(1)
+			if n := running.Add(1); n > most.Load() {
+				most.Store(n)
+			}
+			defer running.Add(-1)
+			<-release
+			return nil
+		})
+		fine := reader(func(_ context.Context, b *collectors.Batch) error { b.Gauge(plantsDesc, 1); return nil })
+		p, stop := start(t, io.Discard,
+			Target{Name: "stuck", Schedule: every(t, "30s"), Timeout: 10 * time.Second, Collector: stuck},
+			Target{Name: "fine", Schedule: every(t, "30s"), Timeout: 10 * time.Second, Collector: fine})
+		defer stop()
+		time.Sleep(11 * time.Second)
+		wantLines(t, textOf(p), `chatstack_probe_success{target="stuck"} 0`, `chatstack_probe_failing{reason="timeout",target="stuck"} 1`,
+			`chatstack_probe_success{target="fine"} 1`)
+		time.Sleep(5 * time.Minute)
+		if begun.Load() != 1 || most.Load() != 1 {
+			t.Errorf("begun %d times, %d at once; want one reading that is never started again", begun.Load(), most.Load())
+		}
+		page := textOf(p)
+		wantLines(t, page, `chatstack_probe_success{target="stuck"} 0`, `chatstack_probe_success{target="fine"} 1`)
+		if strings.Contains(page, `chatstack_poll_overruns_total{target="stuck"} 0`) {
+			t.Errorf("no overrun was counted:\n%s", page)
+		}
+		if err := p.Alive(); err != nil {
+			t.Errorf("one stuck target makes the loop look dead: %v", err)
+		}
+		close(release)
+		time.Sleep(45 * time.Second)
+		wantLines(t, textOf(p), `chatstack_probe_success{target="stuck"} 1`)
+	})
+}
+
+func TestLateResultOfAbandonedReadingIsThrownAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, stop := start(t, io.Discard, Target{Name: "late", Schedule: every(t, "60s"), Timeout: 5 * time.Second,
+			Collector: reader(func(_ context.Context, b *collectors.Batch) error {
+				time.Sleep(20 * time.Second) // ignores its context
+				b.Gauge(plantsDesc, 1)
+				return nil
+			})})
+		defer stop()
+		time.Sleep(25 * time.Second)
+		page := textOf(p)
+		wantLines(t, page, `chatstack_probe_success{target="late"} 0`)
+		if strings.Contains(page, "chatstack_test_plants") {
+			t.Errorf("a result of twenty seconds ago is shown as if it were new:\n%s", page)
+		}
+	})
+}
+
+func TestPanicIsContained(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		p, stop := start(t, &log, Target{Name: "broken", Schedule: every(t, "30s"), Timeout: 10 * time.Second,
+			Collector: reader(func(context.Context, *collectors.Batch) error { panic("boom") })})
+		time.Sleep(time.Second)
+		wantLines(t, textOf(p), `chatstack_probe_failing{reason="panic",target="broken"} 1`)
+		stop()
+		if !strings.Contains(log.String(), "boom") || !strings.Contains(log.String(), "poll_test.go") {
+			t.Errorf("the log lacks the panic or its stack:\n%s", log.String())
+		}
+	})
+}
+
+func TestBadCollectorFailsAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		twice := reader(func(_ context.Context, b *collectors.Batch) error {
+			b.Gauge(plantsDesc, 1)
+			b.Gauge(plantsDesc, 2)
+			return nil
+		})
+		p, stop := start(t, io.Discard,
+			Target{Name: "twice", Schedule: every(t, "30s"), Timeout: 10 * time.Second, Collector: twice},
+			Target{Name: "fine", Schedule: every(t, "30s"), Timeout: 10 * time.Second,
+				Collector: reader(func(context.Context, *collectors.Batch) error { return nil })})
+		defer stop()
+		time.Sleep(time.Second)
+		wantLines(t, textOf(p), `chatstack_probe_failing{reason="internal",target="twice"} 1`, `chatstack_probe_success{target="fine"} 1`)
+	})
+}
+
+func TestWhatTheDeadlineBrokeIsTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, stop := start(t, io.Discard, Target{Name: "hung", Schedule: every(t, "30s"), Timeout: 10 * time.Second,
+			Collector: reader(func(ctx context.Context, _ *collectors.Batch) error {
+				<-ctx.Done()
+				return io.ErrUnexpectedEOF // what a reader makes of a connection that was closed under it
+			})})
+		defer stop()
+		time.Sleep(11 * time.Second)
+		wantLines(t, textOf(p), `chatstack_probe_failing{reason="timeout",target="hung"} 1`)
+	})
+}
+
+func TestKeptMetricsOutliveTheirOwnFailureOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var readings atomic.Int32
+		p, stop := start(t, io.Discard, Target{Name: "store", Schedule: every(t, "30s"), Timeout: 10 * time.Second,
+			Collector: reader(func(_ context.Context, b *collectors.Batch) error {
+				if readings.Add(1) == 1 {
+					b.KeepGauge(plantsDesc, 3)
+				}
+				return errors.New("down")
+			})})
+		defer stop()
+		time.Sleep(time.Second)
+		wantLines(t, textOf(p), "chatstack_test_plants 3")
+		time.Sleep(50 * time.Second)
+		if page := textOf(p); strings.Contains(page, "chatstack_test_plants") {
+			t.Errorf("kept from an older reading:\n%s", page)
+		}
+	})
+}
+
+func TestReadingsStartAtOnceAndThenSpread(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begin := time.Now()
+		seconds := map[time.Duration]int{}
+		var targets []Target
+		times := make(chan time.Time, 1000)
+		for _, name := range []string{"a", "b", "c", "d", "e", "f", "g", "h"} {
+			targets = append(targets, Target{Name: name, Schedule: every(t, "30s"), Timeout: time.Second,
+				Collector: reader(func(context.Context, *collectors.Batch) error { times <- time.Now(); return nil })})
+		}
+		_, stop := start(t, io.Discard, targets...)
+		time.Sleep(time.Millisecond)
+		if n := len(times); n != len(targets) {
+			t.Errorf("%d of %d first readings at once", n, len(targets))
+		}
+		time.Sleep(46 * time.Second)
+		stop()
+		close(times)
+		for at := range times {
+			if since := at.Sub(begin); since > time.Second {
+				seconds[since.Truncate(time.Second)]++
+				if since < 15*time.Second {
+					t.Errorf("second reading %s after the first; want half an interval at least", since)
+				}
+			}
+		}
+		if len(seconds) < len(targets)/2 {
+			t.Errorf("second readings fall into %d seconds: %v; want them spread", len(seconds), seconds)
+		}
+	})
+}
+
+func TestIntervalDoesNotDrift(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		times := make(chan time.Time, 100)
+		_, stop := start(t, io.Discard, Target{Name: "a", Schedule: every(t, "30s"), Timeout: 10 * time.Second,
+			Collector: reader(func(context.Context, *collectors.Batch) error {
+				times <- time.Now()
+				time.Sleep(3 * time.Second) // a reading takes its time
+				return nil
+			})})
+		time.Sleep(10 * time.Minute)
+		stop()
+		close(times)
+		<-times // the first one is outside of the rhythm
+		last := <-times
+		for at := range times {
+			if gap := at.Sub(last); gap != 30*time.Second {
+				t.Errorf("gap of %s, want 30s", gap)
+			}
+			last = at
+		}
+	})
+}
+
+func TestStopFinishesWhatWasBegun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var finished atomic.Bool
+		_, stop := start(t, io.Discard, Target{Name: "store", Schedule: every(t, "30s"), Timeout: 10 * time.Second,
+			Collector: reader(func(ctx context.Context, _ *collectors.Batch) error {
+				<-ctx.Done()
+				time.Sleep(3 * time.Second) // deletes what it has created
+				finished.Store(true)
+				return nil
+			})})
+		time.Sleep(time.Second)
+		began := time.Now()
+		stop()
+		if !finished.Load() {
+			t.Error("stopped in the middle of a transaction")
+		}
+		if took := time.Since(began); took > 5*time.Second {
+			t.Errorf("stopping took %s, want at most 5s", took)
+		}
+	})
+}
+
+func TestStopDoesNotWaitForever(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		_, stop := start(t, io.Discard, Target{Name: "stuck", Schedule: every(t, "30s"), Timeout: 10 * time.Second,
+			Collector: reader(func(context.Context, *collectors.Batch) error { <-release; return nil })})
+		time.Sleep(time.Second)
+		began := time.Now()
+		stop()
+		if took := time.Since(began); took > 5*time.Second {
+			t.Errorf("stopping took %s, want at most 5s", took)
+		}
+		close(release)
+	})
+}
+
+func TestShutdownIsNoFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		p, stop := start(t, &log, Target{Name: "slow", Schedule: every(t, "30s"), Timeout: 10 * time.Second,
+			Collector: reader(func(ctx context.Context, _ *collectors.Batch) error { <-ctx.Done(); return ctx.Err() })})
+		time.Sleep(time.Second)
+		stop()
+		if strings.Contains(log.String(), "down") || strings.Contains(textOf(p), `chatstack_probe_success{target="slow"} 0`) {
+			t.Errorf("a target was called down because we stopped:\n%s", log.String())
+		}
+	})
+}
+
+func TestVerdictsAreLoggedOncePerChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var down atomic.Bool
+		var log bytes.Buffer
+		_, stop := start(t, &log, Target{Name: "store", Schedule: every(t, "30s"), Timeout: 10 * time.Second,
+			Collector: reader(func(context.Context, *collectors.Batch) error {
+				if down.Load() {
+					return collectors.Failf(collectors.Unauthorized, "status 401")
+				}
+				return nil
+			})})
+		time.Sleep(3 * time.Minute)
+		down.Store(true)
+		time.Sleep(3 * time.Minute)
+		stop()
+		for line, want := range map[string]int{"target is up": 1, "target is down": 1, "reason=unauthorized": 1, "level=ERROR": 0} {
+			if got := strings.Count(log.String(), line); got != want {
+				t.Errorf("%q stands %d times in the log, want %d:\n%s", line, got, want, log.String())
+			}
+		}
+	})
+}
+
+func TestTargetThatIsNotReadLosesItsFamilies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		// Nobody calls read, as if the loop stood still.
+		tg := &target{Target: Target{Name: "a", Schedule: every(t, "30s"), Timeout: 10 * time.Second,
+			Collector: reader(func(_ context.Context, b *collectors.Batch) error { b.Gauge(plantsDesc, 1); return nil })},
+			log: slog.New(slog.DiscardHandler), status: Status{Target: "a", Failures: map[collectors.Reason]uint64{}}}
+		begin := time.Now()
+		tg.read(t.Context())
+		time.Sleep(99 * time.Second)
+		if tg.expire(time.Now(), begin) {
+			t.Error("expired within three intervals and a deadline")
+		}
+		time.Sleep(2 * time.Second)
+		if !tg.expire(time.Now(), begin) {
+			t.Error("not expired after three intervals and a deadline")
+		}
+		status, families := tg.view()
+		if status.Known {
+			t.Error("still known")
+		}
+		for _, f := range families {
+			if f.Name == "chatstack_test_plants" || f.Name == "chatstack_probe_success" {
+				t.Errorf("%s is still shown", f.Name)
+			}
+		}
+	})
+}
+
+func TestStandstillIsSeen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, stop := start(t, io.Discard, Target{Name: "a", Schedule: every(t, "30s"), Timeout: time.Second,
+			Collector: reader(func(context.Context, *collectors.Batch) error { return nil })})
+		time.Sleep(5 * time.Minute)
+		if err := p.Alive(); err != nil {
+			t.Errorf("alive and well, but: %v", err)
+		}
+		stop()
+		time.Sleep(stalledAfter + heartbeatInterval + time.Second)
+		if err := p.Alive(); err == nil {
+			t.Error("nobody polls any more, and it is not said")
+		}
+	})
+}
+
+func TestPagesAreMadeAtMostEveryQuarterSecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var targets []Target
+		for i := range 100 {
+			targets = append(targets, Target{Name: "t" + string(rune('A'+i)), Schedule: every(t, "30s"), Timeout: time.Second,
+				Collector: reader(func(context.Context, *collectors.Batch) error { return nil })})
+		}
+		p, stop := start(t, io.Discard, targets...)
+		defer stop()
+		pages := 0
+		for last, end := p.Snapshot(), time.Now().Add(30*time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+			if s := p.Snapshot(); s != last {
+				pages, last = pages+1, s
+			}
+		}
+		if pages > 4*30+1 || pages < 10 {
+			t.Errorf("%d pages in 30 s of 100 targets; want at most one every 250 ms, and more than the heartbeat's", pages)
+		}
+	})
+}

@@ -1,0 +1,126 @@
+package state
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func open(t *testing.T, path string) *File {
+	t.Helper()
+	f, notice, err := Open(path)
+	if err != nil || notice != "" {
+		t.Fatalf("open: notice %q, error %v", notice, err)
+	}
+	return f
+}
+
+func TestValuesOutliveTheProcess(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state.json")
+	f := open(t, path)
+	if err := f.Value("plants").Save([]int{1, 2}); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Value("other").Save("kept"); err != nil {
+		t.Fatal(err)
+	}
+	var plants []int
+	var other string
+	again := open(t, path)
+	if err := again.Value("plants").Load(&plants); err != nil {
+		t.Fatal(err)
+	}
+	if err := again.Value("other").Load(&other); err != nil {
+		t.Fatal(err)
+	}
+	if len(plants) != 2 || plants[1] != 2 || other != "kept" {
+		t.Errorf("got %v and %q", plants, other)
+	}
+	unset := 7
+	if err := again.Value("unset").Load(&unset); err != nil || unset != 7 {
+		t.Errorf("an unset value: %d, %v; want it left as it is", unset, err)
+	}
+	entries, err := os.ReadDir(filepath.Dir(path))
+	if err != nil || len(entries) != 1 {
+		t.Errorf("files left behind: %v, %v", entries, err)
+	}
+}
+
+func TestWithoutPathValuesAreInMemory(t *testing.T) {
+	f := open(t, "")
+	if err := f.Value("a").Save(1); err != nil {
+		t.Fatal(err)
+	}
+	var got int
+	if err := f.Value("a").Load(&got); err != nil || got != 1 {
+		t.Errorf("got %d, %v", got, err)
+	}
+}
+
+func TestDamagedFileIsPutAside(t *testing.T) {
+	for name, content := range map[string]string{"cut": `{"version":1,"values":{"a`, "empty": "", "other": `[1]`, "no version": `{}`} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "state.json")
+			if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			f, notice, err := Open(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.Contains(notice, "damaged") {
+				t.Errorf("notice %q does not say what happened", notice)
+			}
+			aside, err := filepath.Glob(path + ".damaged-*")
+			if err != nil || len(aside) != 1 {
+				t.Fatalf("aside: %v, %v", aside, err)
+			}
+			if kept, err := os.ReadFile(aside[0]); err != nil || string(kept) != content {
+				t.Errorf("kept %q, %v; want what was in the file", kept, err)
+			}
+			if err := f.Value("a").Save(1); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestNewerVersionIsNotOverwritten(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state.json")
+	const newer = `{"version":2,"values":{}}`
+	if err := os.WriteFile(path, []byte(newer), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := Open(path); err == nil || !strings.Contains(err.Error(), "version 2") {
+		t.Errorf("got %v, want the version named", err)
+	}
+	if kept, err := os.ReadFile(path); err != nil || string(kept) != newer {
+		t.Errorf("the file is now %q, %v", kept, err)
+	}
+}
+
+func TestFailedSaveLosesNothing(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "sub", "state.json")
+	if _, _, err := Open(path); err == nil || !strings.Contains(err.Error(), "state_file") {
+		t.Errorf("a directory that is not there: %v, want what to do", err)
+	}
+	if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	f := open(t, path)
+	if err := f.Value("a").Save("old"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(filepath.Dir(path)); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Value("a").Save("new"); err == nil {
+		t.Error("saved into a directory that is gone")
+	}
+	var got string
+	if err := f.Value("a").Load(&got); err != nil || got != "old" {
+		t.Errorf("got %q, %v; want what is true of the disk", got, err)
+	}
+}
