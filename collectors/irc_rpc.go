@@ -124,7 +124,7 @@ func (c *ircRPC) call(ctx context.Context, b *Batch, method string, v any) error
 		return Failf(RPCError, "%s: error %d: %s", method, resp.Error.Code, foreignText(resp.Error.Message))
 	case resp.ID == nil || *resp.ID != c.lastID:
 		return Failf(Mismatch, "%s: the answer is to another call than number %d", method, c.lastID)
-	case resp.Result == nil:
+	case resp.Result == nil, string(resp.Result) == "null":
 		return Failf(Malformed, "%s: the answer has neither result nor error", method)
 	}
 	if err := json.Unmarshal(resp.Result, v); err != nil {

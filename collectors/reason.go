@@ -145,6 +145,7 @@ func ReasonOf(err error) Reason {
 		{"server response headers exceeded", TooLarge},
 		{"malformed", Malformed},
 		{"invalid", Malformed},
+		{"transport connection broken", Malformed},
 		{"gzip: ", Malformed},
 		{"flate: ", Malformed},
 	} {

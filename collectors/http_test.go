@@ -1,0 +1,241 @@
+package collectors
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"encoding/hex"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+)
+
+// rawServer answers every connection with what answer writes, after it has read the head of a request.
+func rawServer(t *testing.T, network string, answer func(net.Conn)) string {
+	t.Helper()
+	address := "127.0.0.1:0"
+	if network == "unix" {
+		address = filepath.Join(t.TempDir(), "s")
+	}
+	l, err := net.Listen(network, address) //nolint:noctx // ends with the test
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			buf := make([]byte, 4096)
+			conn.Read(buf) //nolint:errcheck,gosec // whatever it is
+			answer(conn)
+			conn.Close() //nolint:errcheck,gosec // a test's server
+		}
+	}()
+	t.Cleanup(func() {
+		l.Close() //nolint:errcheck,gosec // a test's server
+		<-ended
+	})
+	return l.Addr().String()
+}
+
+// say answers with bytes and closes.
+func say(s string) func(net.Conn) {
+	return func(c net.Conn) { io.WriteString(c, s) } //nolint:errcheck // the client may be gone
+}
+
+// hold reads until the client gives up.
+func hold(c net.Conn) { io.Copy(io.Discard, c) } //nolint:errcheck // the client is gone then
+
+func rst(c net.Conn) {
+	c.(*net.TCPConn).SetLinger(0) //nolint:errcheck,gosec // close sends a reset
+}
+
+func bomb(t *testing.T, size int) string {
+	t.Helper()
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	if _, err := w.Write(make([]byte, size)); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n%s", b.Len(), b.String())
+}
+
+// TestEveryFailureShapeHasItsReason asks the simplest of the HTTP collectors; the others share its transport.
+func TestEveryFailureShapeHasItsReason(t *testing.T) {
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	for name, c := range map[string]struct {
+		answer func(net.Conn)
+		want   Reason
+	}{
+		"401":                    {say("HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n"), Unauthorized},
+		"403":                    {say("HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n"), Forbidden},
+		"404":                    {say("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"), NotFound},
+		"500":                    {say("HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n"), HTTPStatus},
+		"204":                    {say("HTTP/1.1 204 No Content\r\n\r\n"), HTTPStatus},
+		"hangs":                  {hold, Timeout},
+		"hangs after the header": {func(c net.Conn) { say("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n")(c); hold(c) }, Timeout},
+		"closes without a word":  {func(net.Conn) {}, Closed},
+		"resets":                 {rst, Closed},
+		"truncated":              {say("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nab"), Closed},
+		"truncated chunk":        {say("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab"), Closed},
+		"truncated header":       {say("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n"), Closed},
+		"no http":                {say("SSH-2.0-OpenSSH_9.2\r\n"), Malformed},
+		"bad header":             {say("HTTP/1.1 200 OK\r\nnonsense\r\n\r\n"), Malformed},
+		"bad length":             {say("HTTP/1.1 200 OK\r\nContent-Length: nine\r\n\r\n"), Malformed},
+		"bad chunk":              {say("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nab"), Malformed},
+		"bad gzip":               {say("HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 20\r\n\r\nabcdefghijklmnopqrst"), Malformed},
+		"header flood":           {say("HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", 2*maxHeaderBytes) + "\r\n\r\n"), TooLarge},
+		"huge body":              {say("HTTP/1.1 200 OK\r\n\r\n" + strings.Repeat("x", 1<<20+1)), TooLarge},
+		"gzip bomb":              {say(bomb(t, 8<<20)), TooLarge},
+		"redirect elsewhere":     {say("HTTP/1.1 302 Found\r\nLocation: http://127.0.0.2:1/health\r\nContent-Length: 0\r\n\r\n"), HTTPStatus},
+		"redirect to nowhere":    {say("HTTP/1.1 302 Found\r\nContent-Length: 0\r\n\r\n"), HTTPStatus},
+		"endless redirect":       {say("HTTP/1.1 302 Found\r\nLocation: /health\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"), HTTPStatus},
+	} {
+		t.Run(name, func(t *testing.T) {
+			probe := proxyProbe(t, "http://"+rawServer(t, "tcp", c.answer)+"/health", config.TLS{})
+			timeout := 10 * time.Second
+			if c.want == Timeout {
+				timeout = 100 * time.Millisecond
+			}
+			b, err := read(t, probe, timeout)
+			wantReason(t, err, c.want)
+			goldenFailure(t, "http/"+strings.ReplaceAll(name, " ", "_"), b, err)
+		})
+	}
+}
+
+func proxyProbe(t *testing.T, url string, trust config.TLS) Collector {
+	t.Helper()
+	s := newXMPPProxySettings()
+	s.URL, s.TLS = url, trust
+	c, err := newXMPPProxy(s, deps(&memory{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestNobodyThere(t *testing.T) {
+	for url, want := range map[string]Reason{
+		"http://127.0.0.1:1/health":             Refused,
+		"http://no-such-host.invalid:80/health": DNS,
+	} {
+		_, err := read(t, proxyProbe(t, url, config.TLS{}), 10*time.Second)
+		wantReason(t, err, want)
+	}
+}
+
+func TestRedirectOnTheSameHostIsFollowed(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/health" {
+			http.Redirect(w, r, "/health/", http.StatusFound)
+		}
+	}))
+	defer server.Close()
+	if _, err := read(t, proxyProbe(t, server.URL+"/health", config.TLS{}), 10*time.Second); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestTrust(t *testing.T) {
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.StartTLS()
+	defer server.Close()
+	leaf := server.Certificate()
+	authority := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(authority, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: leaf.Raw}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	digest := sha256.Sum256(leaf.Raw)
+	pin := hex.EncodeToString(digest[:])
+	for name, c := range map[string]struct {
+		trust config.TLS
+		want  Reason
+	}{
+		"unknown authority": {config.TLS{}, TLS},
+		"own authority":     {config.TLS{CAFile: authority}, ""},
+		"other name":        {config.TLS{CAFile: authority, ServerName: "chat.test"}, TLS},
+		"pinned":            {config.TLS{Fingerprint: pin}, ""},
+		"pinned, any case":  {config.TLS{Fingerprint: strings.ToUpper(pin)}, ""},
+		"another pin":       {config.TLS{Fingerprint: strings.Repeat("00", 32)}, TLS},
+		"written out":       {config.TLS{InsecureSkipVerify: true}, ""},
+		"authority is gone": {config.TLS{CAFile: authority + ".gone"}, TLS},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := read(t, proxyProbe(t, server.URL+"/health", c.trust), 10*time.Second)
+			if c.want == "" {
+				if err != nil {
+					t.Errorf("got %v, want trust", err)
+				}
+				return
+			}
+			wantReason(t, err, c.want)
+		})
+	}
+	t.Run("plain text on a tls port", func(t *testing.T) {
+		_, err := read(t, proxyProbe(t, "https://"+rawServer(t, "tcp", say("HTTP/1.1 400 Bad Request\r\n\r\n"))+"/", config.TLS{}), 10*time.Second)
+		wantReason(t, err, TLS)
+	})
+	t.Run("expired", func(t *testing.T) {
+		l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{expired(t)}, MinVersion: tls.VersionTLS12})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := &http.Server{ReadHeaderTimeout: time.Second, ErrorLog: log.New(io.Discard, "", 0)}
+		ended := make(chan struct{})
+		go func() { defer close(ended); s.Serve(l) }() //nolint:errcheck // ends with Close
+		defer func() { s.Close(); <-ended }()          //nolint:errcheck // a test's server
+		_, err = read(t, proxyProbe(t, "https://"+l.Addr().String()+"/", config.TLS{}), 10*time.Second)
+		wantReason(t, err, TLS)
+	})
+}
+
+func TestPrintableURLHidesWhatMayBeSecret(t *testing.T) {
+	for raw, want := range map[string]string{
+		"http://user:pass@host:1/path?token=1#x": "http://host:1/path",
+		"http://host/":                           "http://host/",
+		"http://bad host":                        "<no URL>",
+	} {
+		if got := printable(raw); got != want {
+			t.Errorf("%s: got %s, want %s", raw, got, want)
+		}
+	}
+}
+
+func TestConnectionsAreFresh(t *testing.T) {
+	seen := map[string]bool{}
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { seen[r.RemoteAddr] = true }))
+	defer server.Close()
+	probe := proxyProbe(t, server.URL, config.TLS{})
+	for range 3 {
+		if err := probe.Collect(context.Background(), &Batch{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(seen) != 3 {
+		t.Errorf("%d connections for 3 readings", len(seen))
+	}
+}

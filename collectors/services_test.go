@@ -1,0 +1,231 @@
+package collectors
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+)
+
+// expired is a certificate for 127.0.0.1 that is a day too old.
+func expired(t *testing.T) tls.Certificate {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "chat.test"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		NotBefore: time.Now().Add(-48 * time.Hour), NotAfter: time.Now().Add(-24 * time.Hour),
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+}
+
+// answering serves one answer to everything.
+func answering(t *testing.T, status int, body string) string {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(status)
+		io.WriteString(w, body) //nolint:errcheck // a test's server
+	}))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+func TestXMPPStatusShapes(t *testing.T) {
+	for name, c := range map[string]struct {
+		status int
+		body   string
+		want   Reason // "" is up
+	}{
+		"healthy":        {200, `{"chat.test":{"muc":{"type":"core","message":"Loaded","time":"2026-11-20T15:32:15Z"}},"*":{"http":{"type":"core"}}}`, ""},
+		"problems":       {200, `{"chat.test":{"a":{"type":"warn","message":"x"},"b":{"type":"error"},"c":{"type":"error"},"d":{}},"*":{}}`, ""},
+		"component_up":   {200, `{"bridge.chat.test":{"component":{"type":"info","message":"Connected"}}}`, ""},
+		"component_new":  {200, `{"bridge.chat.test":{"component":{"type":"core","message":"Loaded"}}}`, ""},
+		"component_down": {200, `{"bridge.chat.test":{"component":{"type":"warn","message":"Disconnected"}}}`, ""},
+		"not_json":       {200, "OK\n", ""},
+		"empty":          {200, "", ""},
+		"other_json":     {200, `[1]`, ""},
+		"403":            {403, "<html>", Forbidden},
+		"404":            {404, "<html>", NotFound},
+		"502":            {502, "<html>", HTTPStatus},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newXMPPStatusSettings()
+			s.URL = answering(t, c.status, c.body) + "/status"
+			probe, err := newXMPPStatus(s, deps(&memory{}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, err := read(t, probe, 10*time.Second)
+			if c.want != "" {
+				wantReason(t, err, c.want)
+				goldenFailure(t, "xmpp_status/"+name, b, err)
+				if c.want == Forbidden && !strings.Contains(HintOf(err), "http_status_allow_cidr") {
+					t.Errorf("hint %q does not name the status module's own allow list", HintOf(err))
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			goldenPage(t, "xmpp_status/"+name, b)
+		})
+	}
+}
+
+func TestIRCServicesAreAliveBelow500(t *testing.T) {
+	for status, want := range map[int]Reason{200: "", 404: "", 401: "", 411: "", 500: HTTPStatus, 502: HTTPStatus, 504: HTTPStatus} {
+		s := newIRCServicesSettings()
+		s.URL = answering(t, status, "")
+		probe, err := newIRCServices(s, deps(&memory{}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := read(t, probe, 10*time.Second); (err == nil) != (want == "") || (err != nil && ReasonOf(err) != want) {
+			t.Errorf("status %d: got %v, want %q", status, err, want)
+		}
+	}
+}
+
+// rpcServer answers JSON-RPC over HTTP or over a Unix socket, with the id of the request for %ID%.
+func rpcServer(t *testing.T, network, answer string) string {
+	t.Helper()
+	reply := func(request []byte) string {
+		var r struct {
+			JSONRPC, Method string
+			Params          map[string]any
+			ID              int64
+		}
+		if err := json.Unmarshal(request, &r); err != nil || r.JSONRPC != "2.0" || r.Method != "rpc.info" || r.Params == nil {
+			t.Errorf("request %s is no rpc.info: %v", request, err)
+		}
+		return strings.ReplaceAll(answer, "%ID%", fmt.Sprint(r.ID))
+	}
+	if network == "unix" {
+		l, err := net.Listen("unix", t.TempDir()+"/s") //nolint:noctx // ends with the test
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { l.Close() }) //nolint:errcheck,gosec // a test's server
+		go func() {
+			for {
+				conn, err := l.Accept()
+				if err != nil {
+					return
+				}
+				buf := make([]byte, 4096)
+				n, err := conn.Read(buf)
+				if err == nil && buf[n-1] == '\n' {
+					io.WriteString(conn, reply(buf[:n])+"\n") //nolint:errcheck // a test's server
+				}
+				hold(conn)
+				conn.Close() //nolint:errcheck,gosec // a test's server
+			}
+		}()
+		return "unix://" + l.Addr().String()
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if user, password, _ := r.BasicAuth(); user != "exporter" || password != "good" {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		body, err := io.ReadAll(r.Body)
+		if err != nil || r.Method != http.MethodPost || r.ContentLength != int64(len(body)) {
+			t.Errorf("%s with %d of %d bytes: %v", r.Method, len(body), r.ContentLength, err)
+		}
+		io.WriteString(w, reply(body)) //nolint:errcheck // a test's server
+	}))
+	t.Cleanup(server.Close)
+	return server.URL + "/api"
+}
+
+func TestIRCRPCShapes(t *testing.T) {
+	for name, c := range map[string]struct {
+		answer, password string
+		want             Reason
+	}{
+		"info":        {`{"jsonrpc": "2.0", "method": "rpc.info", "id": %ID%, "result": {"methods": {"rpc.info": {"name": "rpc.info"}}}}`, "good", ""},
+		"error":       {`{"jsonrpc": "2.0", "method": "rpc.info", "id": %ID%, "error": {"code": -32000, "message": "not authorized"}}`, "good", RPCError},
+		"error no id": {`{"jsonrpc": "2.0", "error": {"code": -32700, "message": "Unparsable JSON data"}}`, "good", RPCError},
+		"other id":    {`{"jsonrpc": "2.0", "id": 99999, "result": {"methods": {"rpc.info": {}}}}`, "good", Mismatch},
+		"no methods":  {`{"jsonrpc": "2.0", "id": %ID%, "result": {}}`, "good", Mismatch},
+		"no result":   {`{"jsonrpc": "2.0", "id": %ID%}`, "good", Malformed},
+		"null result": {`{"jsonrpc": "2.0", "id": %ID%, "result": null}`, "good", Malformed},
+		"odd result":  {`{"jsonrpc": "2.0", "id": %ID%, "result": [1]}`, "good", Malformed},
+		"no json":     {`<html>`, "good", Malformed},
+		"password":    {``, "bad", Unauthorized},
+	} {
+		for _, network := range []string{"tcp", "unix"} {
+			if network == "unix" && c.want == Unauthorized {
+				continue // the socket knows no passwords
+			}
+			t.Run(name+"/"+network, func(t *testing.T) {
+				s := newIRCRPCSettings()
+				s.URL, s.User, s.Password = rpcServer(t, network, c.answer), "exporter", config.NewSecret(c.password)
+				probe, err := newIRCRPC(s, deps(&memory{}))
+				if err != nil {
+					t.Fatal(err)
+				}
+				for range 2 { // the second call has another id
+					_, err = read(t, probe, 10*time.Second)
+					if c.want == "" && err != nil {
+						t.Fatal(err)
+					}
+					if c.want != "" {
+						wantReason(t, err, c.want)
+					}
+				}
+				if err != nil && strings.Contains(err.Error(), "bad") {
+					t.Errorf("the password stands in %q", err)
+				}
+			})
+		}
+	}
+}
+
+func TestIRCSocketFailures(t *testing.T) {
+	for name, c := range map[string]struct {
+		url  string
+		want Reason
+	}{
+		"missing":  {"unix:///does/not/exist", Refused},
+		"hangs":    {"unix://" + rawServer(t, "unix", hold), Timeout},
+		"closes":   {"unix://" + rawServer(t, "unix", func(net.Conn) {}), Closed},
+		"half":     {"unix://" + rawServer(t, "unix", say(`{"jsonrpc":`)), Closed},
+		"too long": {"unix://" + rawServer(t, "unix", say(strings.Repeat("x", 2<<20))), TooLarge},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newIRCRPCSettings()
+			s.URL = c.url
+			probe, err := newIRCRPC(s, deps(&memory{}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			timeout := 10 * time.Second
+			if c.want == Timeout {
+				timeout = 100 * time.Millisecond
+			}
+			_, err = read(t, probe, timeout)
+			wantReason(t, err, c.want)
+		})
+	}
+}

@@ -1,0 +1,189 @@
+package exposition
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"io"
+	"math"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/textparse"
+)
+
+// gathered are families of every kind that client_golang makes.
+func gathered(t *testing.T) []Family {
+	t.Helper()
+	r := prometheus.NewPedanticRegistry()
+	counter := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "plants_total", Help: "Plants \"planted\"\nso far, \\o/."}, []string{"kind"})
+	gauge := prometheus.NewGauge(prometheus.GaugeOpts{Name: "soil_temperature_seconds", Help: "A unit."})
+	histogram := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "growth_bytes", Help: "Growth.", Buckets: []float64{1, 2}})
+	summary := prometheus.NewSummary(prometheus.SummaryOpts{Name: "rain", Help: "Rain.", Objectives: map[float64]float64{0.5: 0.1}})
+	r.MustRegister(counter, gauge, histogram, summary)
+	counter.WithLabelValues("a\"b\\c\nd").Add(3)
+	gauge.Set(math.Inf(1))
+	histogram.Observe(1.5)
+	summary.Observe(2)
+	mfs, err := r.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	families, err := FromGathered(mfs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return families
+}
+
+func compose(t *testing.T, sources ...[]Family) *Page {
+	t.Helper()
+	p, clashes, err := Compose(sources...)
+	if err != nil || len(clashes) > 0 {
+		t.Fatalf("compose: clashes %v, error %v", clashes, err)
+	}
+	return p
+}
+
+// seriesOf are the series that a parser of Prometheus finds, `_created` aside.
+func seriesOf(t *testing.T, p textparse.Parser) []string {
+	t.Helper()
+	var series []string
+	for {
+		entry, err := p.Next()
+		if errors.Is(err, io.EOF) {
+			slices.Sort(series)
+			return series
+		}
+		if err != nil {
+			t.Fatalf("the page does not parse: %v", err)
+		}
+		if entry != textparse.EntrySeries {
+			continue
+		}
+		var l labels.Labels
+		p.Labels(&l)
+		if !strings.HasSuffix(l.Get(model.MetricNameLabel), "_created") {
+			series = append(series, l.String())
+		}
+	}
+}
+
+func TestBothFormatsNameTheSameSeries(t *testing.T) {
+	p := compose(t, gathered(t))
+	om := p.Negotiate(http.Header{"Accept": {"application/openmetrics-text; version=1.0.0"}})
+	text := p.Negotiate(http.Header{})
+	st := labels.NewSymbolTable()
+	inOpenMetrics := seriesOf(t, textparse.NewOpenMetricsParser(om.Bytes, st))
+	inText := seriesOf(t, textparse.NewPromParser(text.Bytes, st, false))
+	// A classic text page writes le="1" where OpenMetrics has le="1.0"; the parser makes them one.
+	if !slices.Equal(inOpenMetrics, inText) {
+		t.Errorf("openmetrics: %v\ntext: %v", inOpenMetrics, inText)
+	}
+	if p.Series != len(inText) {
+		t.Errorf("counted %d series, the page has %d", p.Series, len(inText))
+	}
+	parser := expfmt.NewTextParser(model.LegacyValidation)
+	families, err := parser.TextToMetricFamilies(bytes.NewReader(text.Bytes))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := families["plants_total"].GetHelp(); got != "Plants \"planted\"\nso far, \\o/." {
+		t.Errorf("help is now %q", got)
+	}
+	if !bytes.Contains(om.Bytes, []byte("# UNIT soil_temperature_seconds seconds\n")) {
+		t.Error("the unit is lost")
+	}
+}
+
+func TestNegotiation(t *testing.T) {
+	p := compose(t, gathered(t))
+	const prom3 = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited;q=0.6," +
+		"application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.5,application/openmetrics-text;version=0.0.1;q=0.4," +
+		"text/plain;version=1.0.0;escaping=allow-utf-8;q=0.3,text/plain;version=0.0.4;q=0.2,/;q=0.1"
+	for name, c := range map[string]struct{ accept, encoding, wantType, wantEncoding string }{
+		"nothing":             {"", "", "text/plain; version=0.0.4; charset=utf-8", ""},
+		"a browser":           {"text/html,application/xhtml+xml,*/*;q=0.8", "gzip, deflate, br", "text/plain; version=0.0.4; charset=utf-8", "gzip"},
+		"prometheus 2":        {"application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1", "gzip", "application/openmetrics-text; version=1.0.0; charset=utf-8", "gzip"},
+		"prometheus 3":        {prom3, "gzip", "application/openmetrics-text; version=1.0.0; charset=utf-8", "gzip"},
+		"protobuf only":       {"application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited", "", "text/plain; version=0.0.4; charset=utf-8", ""},
+		"old openmetrics":     {"application/openmetrics-text;version=0.0.1", "", "application/openmetrics-text; version=0.0.1; charset=utf-8", ""},
+		"text preferred":      {"application/openmetrics-text;version=1.0.0;q=0.1,text/plain;version=0.0.4;q=0.9", "", "text/plain; version=0.0.4; charset=utf-8", ""},
+		"gzip refused":        {"", "gzip;q=0, *", "text/plain; version=0.0.4; charset=utf-8", ""},
+		"everything but":      {"", "identity;q=0.5, *;q=0.1", "text/plain; version=0.0.4; charset=utf-8", "gzip"},
+		"weight is no weight": {"", "gzip;q=much", "text/plain; version=0.0.4; charset=utf-8", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := p.Negotiate(http.Header{"Accept": {c.accept}, "Accept-Encoding": {c.encoding}})
+			if got.ContentType != c.wantType || got.ContentEncoding != c.wantEncoding {
+				t.Errorf("got %q, %q; want %q, %q", got.ContentType, got.ContentEncoding, c.wantType, c.wantEncoding)
+			}
+			body := got.Bytes
+			if got.ContentEncoding == "gzip" {
+				r, err := gzip.NewReader(bytes.NewReader(body))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if body, err = io.ReadAll(r); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if isOM := bytes.HasSuffix(body, []byte("# EOF\n")); isOM != strings.Contains(c.wantType, "openmetrics") {
+				t.Errorf("the body is not of its type:\n%s", body)
+			}
+		})
+	}
+}
+
+func TestFamiliesOfOneNameBecomeOne(t *testing.T) {
+	own := Family{Name: "up", Type: model.MetricTypeGauge, Help: "First.", Series: 1, Text: []byte("up{a=\"1\"} 1\n"), OpenMetrics: []byte("up{a=\"1\"} 1\n")}
+	other := Family{Name: "up", Type: model.MetricTypeGauge, Help: "Second.", Series: 1, Text: []byte("up{a=\"2\"} 1\n"), OpenMetrics: []byte("up{a=\"2\"} 1\n")}
+	p := compose(t, []Family{own}, []Family{other})
+	want := "# HELP up First.\n# TYPE up gauge\nup{a=\"1\"} 1\nup{a=\"2\"} 1\n"
+	if got := string(p.Negotiate(http.Header{}).Bytes); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestClashingFamilyIsLeftOutAndReported(t *testing.T) {
+	family := func(name string, kind model.MetricType) Family {
+		return Family{Name: name, Type: kind, Series: 2, Text: []byte(name + " 1\n"), OpenMetrics: []byte(name + " 1\n")}
+	}
+	for name, c := range map[string]struct{ first, second Family }{
+		"another type":          {family("x", model.MetricTypeGauge), family("x", model.MetricTypeCounter)},
+		"gauge called as total": {family("x", model.MetricTypeCounter), family("x_total", model.MetricTypeGauge)},
+		"total after gauge":     {family("x_total", model.MetricTypeGauge), family("x", model.MetricTypeCounter)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, clashes, err := Compose([]Family{c.first}, []Family{c.second})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(clashes) != 1 || clashes[0] != (Clash{Source: 1, Family: c.second.Name, Series: 2}) {
+				t.Errorf("clashes: %+v", clashes)
+			}
+			if p.Series != 2 {
+				t.Errorf("%d series, want the first family's 2", p.Series)
+			}
+		})
+	}
+}
+
+func TestCounterWithoutTotalIsAnError(t *testing.T) {
+	r := prometheus.NewRegistry()
+	c := prometheus.NewCounter(prometheus.CounterOpts{Name: "plants", Help: "Plants."})
+	r.MustRegister(c)
+	mfs, err := r.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := FromGathered(mfs); err == nil || !strings.Contains(err.Error(), "_total") {
+		t.Errorf("got %v, want an error that names the rule", err)
+	}
+}
