@@ -47,7 +47,7 @@ var dockerFiles = []string{
 	"temporary", "unpaused", "xmpp",
 }
 
-func inspected(t *testing.T, name string) container.InspectResponse {
+func inspectedContainer(t *testing.T, name string) container.InspectResponse {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join("testdata", "docker", "inspect", name+".json"))
 	if err != nil {
@@ -74,7 +74,7 @@ func plainContainer(name string, labels map[string]string) container.InspectResp
 func startEngine(t *testing.T, containers ...container.InspectResponse) *engine {
 	t.Helper()
 	e := &engine{containers: containers, open: map[net.Conn]bool{}, closed: make(chan struct{})}
-	socket := socketPath(t)
+	socket := engineSocket(t)
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", socket)
 	if err != nil {
 		t.Fatal(err)
@@ -86,8 +86,8 @@ func startEngine(t *testing.T, containers ...container.InspectResponse) *engine 
 	return e
 }
 
-// socketPath is a path that is short enough for a socket, which t.TempDir's is not always.
-func socketPath(t *testing.T) string {
+// engineSocket is a path that is short enough for a socket, which t.TempDir's is not always.
+func engineSocket(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "engine") //nolint:usetesting // t.TempDir is too long for a socket's path
 	if err != nil {
@@ -227,7 +227,7 @@ func readDockerUntil(ctx context.Context, t *testing.T, s *Docker) (*Batch, erro
 func containersOn(t *testing.T, b *Batch) []string {
 	t.Helper()
 	var names []string
-	for line := range strings.Lines(string(pageOf(t, b))) {
+	for line := range strings.Lines(string(pageOf(t, b, true))) {
 		if rest, ok := strings.CutPrefix(line, "chatstack_container_info{"); ok {
 			_, rest, _ = strings.Cut(rest, `container="`)
 			name, _, _ := strings.Cut(rest, `"`)
@@ -240,7 +240,7 @@ func containersOn(t *testing.T, b *Batch) []string {
 func TestDockerPage(t *testing.T) {
 	var containers []container.InspectResponse
 	for _, name := range dockerFiles {
-		containers = append(containers, inspected(t, name))
+		containers = append(containers, inspectedContainer(t, name))
 	}
 	e := startEngine(t, containers...)
 	b, err := readDocker(t, dockerSettings(e.host))
@@ -464,22 +464,22 @@ var dockerFailures = []struct {
 }{
 	{
 		name:   "proxy refuses the ping",
-		answer: func(w http.ResponseWriter, _ *http.Request) bool { return forbid(w) },
+		answer: func(w http.ResponseWriter, _ *http.Request) bool { return engineForbids(w) },
 		reason: Forbidden, hint: "PING=1", status: http.StatusForbidden,
 	},
 	{
 		name:   "proxy refuses the list",
-		answer: onPath("/v1.41/containers/json", forbid),
+		answer: onEnginePath("/v1.41/containers/json", engineForbids),
 		reason: Forbidden, hint: "CONTAINERS=1", status: http.StatusForbidden,
 	},
 	{
 		name:   "proxy refuses the inspection",
-		answer: onPath("/v1.41/containers/id-a/json", forbid),
+		answer: onEnginePath("/v1.41/containers/id-a/json", engineForbids),
 		reason: Forbidden, hint: "CONTAINERS=1", status: http.StatusForbidden,
 	},
 	{
 		name: "engine is in trouble",
-		answer: onPath("/v1.41/containers/json", func(w http.ResponseWriter) bool {
+		answer: onEnginePath("/v1.41/containers/json", func(w http.ResponseWriter) bool {
 			engineSays(w, http.StatusInternalServerError, "database is locked")
 			return true
 		}),
@@ -487,7 +487,7 @@ var dockerFailures = []struct {
 	},
 	{
 		name: "no such page",
-		answer: onPath("/v1.41/containers/id-a/json", func(w http.ResponseWriter) bool {
+		answer: onEnginePath("/v1.41/containers/id-a/json", func(w http.ResponseWriter) bool {
 			engineSays(w, http.StatusNotFound, "page not found")
 			return true
 		}),
@@ -511,58 +511,58 @@ var dockerFailures = []struct {
 	},
 	{
 		name:   "no HTTP at all",
-		answer: func(w http.ResponseWriter, _ *http.Request) bool { return raw(w, "SSH-2.0-OpenSSH_9.2\r\n") },
+		answer: func(w http.ResponseWriter, _ *http.Request) bool { return rawEngine(w, "SSH-2.0-OpenSSH_9.2\r\n") },
 		reason: Malformed, hint: "something else may listen",
 	},
 	{
 		name:   "list is no JSON",
-		answer: onPath("/v1.41/containers/json", answering("200 OK", "[{\"Id\": 7}]")),
+		answer: onEnginePath("/v1.41/containers/json", engineSends("200 OK", "[{\"Id\": 7}]")),
 		reason: Malformed, hint: "something else may listen", status: http.StatusOK,
 	},
 	{
 		name:   "list is empty text",
-		answer: onPath("/v1.41/containers/json", answering("200 OK", "")),
+		answer: onEnginePath("/v1.41/containers/json", engineSends("200 OK", "")),
 		reason: Malformed, hint: "something else may listen", status: http.StatusOK,
 	},
 	{
 		name:   "description of nothing",
-		answer: onPath("/v1.41/containers/id-a/json", answering("200 OK", "{}")),
+		answer: onEnginePath("/v1.41/containers/id-a/json", engineSends("200 OK", "{}")),
 		reason: Malformed, hint: "something else may listen", status: http.StatusOK,
 	},
 	{
 		name:   "redirect",
-		answer: onPath("/v1.41/containers/json", answering("301 Moved Permanently\r\nLocation: http://other/", "")),
+		answer: onEnginePath("/v1.41/containers/json", engineSends("301 Moved Permanently\r\nLocation: http://other/", "")),
 		reason: HTTPStatus, hint: "log", status: http.StatusMovedPermanently,
 	},
 	{
 		name:   "connection is closed instead of an answer",
-		answer: func(w http.ResponseWriter, _ *http.Request) bool { return raw(w, "") },
+		answer: func(w http.ResponseWriter, _ *http.Request) bool { return rawEngine(w, "") },
 		reason: Closed, hint: "closed or reset",
 	},
 	{
 		name: "list is cut in the middle",
-		answer: onPath("/v1.41/containers/json", func(w http.ResponseWriter) bool {
-			return raw(w, "HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n[{\"Id\":\"id-a\",")
+		answer: onEnginePath("/v1.41/containers/json", func(w http.ResponseWriter) bool {
+			return rawEngine(w, "HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n[{\"Id\":\"id-a\",")
 		}),
 		reason: Closed, hint: "closed or reset", status: http.StatusOK,
 	},
 	{
 		name: "list without a length is cut in the middle",
-		answer: onPath("/v1.41/containers/json", func(w http.ResponseWriter) bool {
-			return raw(w, "HTTP/1.0 200 OK\r\n\r\n[{\"Id\":\"id-a\",")
+		answer: onEnginePath("/v1.41/containers/json", func(w http.ResponseWriter) bool {
+			return rawEngine(w, "HTTP/1.0 200 OK\r\n\r\n[{\"Id\":\"id-a\",")
 		}),
 		reason: Closed, hint: "closed or reset", status: http.StatusOK,
 	},
 	{
 		name: "description is cut in the middle",
-		answer: onPath("/v1.41/containers/id-a/json", func(w http.ResponseWriter) bool {
-			return raw(w, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{\"Id\"\r\n")
+		answer: onEnginePath("/v1.41/containers/id-a/json", func(w http.ResponseWriter) bool {
+			return rawEngine(w, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{\"Id\"\r\n")
 		}),
 		reason: Closed, hint: "closed or reset", status: http.StatusOK,
 	},
 	{
 		name: "endless list",
-		answer: onPath("/v1.41/containers/json", func(w http.ResponseWriter) bool {
+		answer: onEnginePath("/v1.41/containers/json", func(w http.ResponseWriter) bool {
 			chunk := bytes.Repeat([]byte("{},"), 10_000)
 			for _, err := io.WriteString(w, "["); err == nil; {
 				_, err = w.Write(chunk)
@@ -574,13 +574,13 @@ var dockerFailures = []struct {
 	{
 		name: "endless header",
 		answer: func(w http.ResponseWriter, _ *http.Request) bool {
-			return raw(w, "HTTP/1.1 200 OK\r\nX: "+strings.Repeat("x", 2*maxHeaderBytes)+"\r\n\r\n")
+			return rawEngine(w, "HTTP/1.1 200 OK\r\nX: "+strings.Repeat("x", 2*maxHeaderBytes)+"\r\n\r\n")
 		},
 		reason: TooLarge, hint: "limit",
 	},
 	{
 		name: "proxy's page is long",
-		answer: onPath("/v1.41/containers/json", func(w http.ResponseWriter) bool {
+		answer: onEnginePath("/v1.41/containers/json", func(w http.ResponseWriter) bool {
 			http.Error(w, strings.Repeat("<p>", 100_000), http.StatusBadGateway)
 			return true
 		}),
@@ -588,24 +588,24 @@ var dockerFailures = []struct {
 	},
 }
 
-func onPath(path string, answer func(http.ResponseWriter) bool) func(http.ResponseWriter, *http.Request) bool {
+func onEnginePath(path string, answer func(http.ResponseWriter) bool) func(http.ResponseWriter, *http.Request) bool {
 	return func(w http.ResponseWriter, r *http.Request) bool { return r.URL.Path == path && answer(w) }
 }
 
-func forbid(w http.ResponseWriter) bool {
+func engineForbids(w http.ResponseWriter) bool {
 	http.Error(w, "<html><body><h1>403 Forbidden</h1></body></html>", http.StatusForbidden)
 	return true
 }
 
-// answering sends a whole answer. status may carry headers.
-func answering(status, body string) func(http.ResponseWriter) bool {
+// engineSends sends a whole answer. status may carry headers.
+func engineSends(status, body string) func(http.ResponseWriter) bool {
 	return func(w http.ResponseWriter) bool {
-		return raw(w, fmt.Sprintf("HTTP/1.1 %s\r\nContent-Length: %d\r\n\r\n%s", status, len(body), body))
+		return rawEngine(w, fmt.Sprintf("HTTP/1.1 %s\r\nContent-Length: %d\r\n\r\n%s", status, len(body), body))
 	}
 }
 
-// raw sends exactly these bytes and closes the connection.
-func raw(w http.ResponseWriter, content string) bool {
+// rawEngine sends exactly these bytes and closes the connection.
+func rawEngine(w http.ResponseWriter, content string) bool {
 	conn, _, err := http.NewResponseController(w).Hijack()
 	if err != nil {
 		return false
@@ -649,7 +649,7 @@ func wantDockerFailure(t *testing.T, err error, reason Reason, hint string) {
 }
 
 func TestMissingSocketIsRefused(t *testing.T) {
-	path := socketPath(t)
+	path := engineSocket(t)
 	_, err := readDocker(t, dockerSettings("unix://"+path))
 	wantDockerFailure(t, err, Refused, "mount the socket")
 	if !strings.Contains(err.Error(), path) {
@@ -746,7 +746,7 @@ func TestFirstFailureEndsTheOtherInspections(t *testing.T) {
 			return true
 		case "/v1.41/containers/id-b/json":
 			<-waiting
-			return forbid(w)
+			return engineForbids(w)
 		}
 		return false
 	}
@@ -775,7 +775,7 @@ func TestReadingLeavesNoGoroutineOrDescriptor(t *testing.T) {
 	}
 	read(nil, time.Minute) // what the runtime opens once
 	ignore := goleak.IgnoreCurrent()
-	before := descriptors(t)
+	before := openDescriptors(t)
 	for range 3 {
 		read(nil, time.Minute)
 		for _, tt := range dockerFailures {
@@ -786,14 +786,14 @@ func TestReadingLeavesNoGoroutineOrDescriptor(t *testing.T) {
 			return true
 		}, 20*time.Millisecond)
 	}
-	if after := descriptors(t); after != before {
+	if after := openDescriptors(t); after != before {
 		t.Errorf("open descriptors: got %d, want %d as before", after, before)
 	}
 	goleak.VerifyNone(t, ignore)
 }
 
-// descriptors counts the open ones of this process.
-func descriptors(t *testing.T) int {
+// openDescriptors counts the open ones of this process.
+func openDescriptors(t *testing.T) int {
 	t.Helper()
 	entries, err := os.ReadDir("/proc/self/fd")
 	if errors.Is(err, os.ErrNotExist) {

@@ -39,8 +39,8 @@ func expired(t *testing.T) tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
-// answering serves one answer to everything.
-func answering(t *testing.T, status int, body string) string {
+// serving serves one answer to everything.
+func serving(t *testing.T, status int, body string) string {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(status)
@@ -70,7 +70,7 @@ func TestXMPPStatusShapes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newXMPPStatusSettings()
-			s.URL = answering(t, c.status, c.body) + "/status"
+			s.URL = serving(t, c.status, c.body) + "/status"
 			probe, err := newXMPPStatus(s, deps(&memory{}))
 			if err != nil {
 				t.Fatal(err)
@@ -95,7 +95,7 @@ func TestXMPPStatusShapes(t *testing.T) {
 func TestIRCServicesAreAliveBelow500(t *testing.T) {
 	for status, want := range map[int]Reason{200: "", 404: "", 401: "", 411: "", 500: HTTPStatus, 502: HTTPStatus, 504: HTTPStatus} {
 		s := newIRCServicesSettings()
-		s.URL = answering(t, status, "")
+		s.URL = serving(t, status, "")
 		probe, err := newIRCServices(s, deps(&memory{}))
 		if err != nil {
 			t.Fatal(err)

@@ -1,0 +1,64 @@
+// Workload is what the containers of the test against a real Docker Engine run: their main process, and their health
+// command.
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/signal"
+	"strconv"
+	"syscall"
+)
+
+// flag is the file whose existence makes the container unhealthy.
+const flag = "/unhealthy"
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string) error {
+	if len(args) == 0 {
+		return fmt.Errorf("usage: workload serve | health | exit CODE")
+	}
+	switch args[0] {
+	case "serve":
+		return serve()
+	case "health":
+		if _, err := os.Stat(flag); err == nil {
+			return fmt.Errorf("%s exists", flag)
+		}
+		return nil
+	case "exit":
+		if len(args) < 2 {
+			return fmt.Errorf("usage: workload exit CODE")
+		}
+		code, err := strconv.Atoi(args[1])
+		if err != nil {
+			return fmt.Errorf("read exit code: %w", err)
+		}
+		os.Exit(code)
+	}
+	return fmt.Errorf("there is no command %q", args[0])
+}
+
+// serve waits. SIGUSR1 makes the container unhealthy and healthy again in turn, SIGTERM ends it.
+func serve() error {
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, syscall.SIGUSR1, syscall.SIGTERM)
+	for s := range signals {
+		if s == syscall.SIGTERM {
+			return nil
+		}
+		if os.Remove(flag) == nil {
+			continue
+		}
+		if err := os.WriteFile(flag, nil, 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
