@@ -1,0 +1,99 @@
+package simstack
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+)
+
+// newIRCServices is the IRC services' HTTP daemon: Atheme's.
+func newIRCServices() *service {
+	return &service{name: "irc_services", handle: handleIRCServices}
+}
+
+func handleIRCServices(x *exchange) *answer {
+	switch {
+	case x.req.Method == http.MethodHead || x.req.Method == http.MethodOptions:
+		a := captured("services_501")
+		a.missing = len("HTTP/1.1 501 Method Not Implemented\r\n") - len(a.body)
+		return a
+	case x.req.URL.Path != "/jsonrpc" && x.req.Method == http.MethodPost:
+		// It says how long its body is, and sends none.
+		a := captured("services_404")
+		a.missing, a.body, a.end = len(a.body), nil, endSilent
+		return a
+	case x.req.URL.Path != "/jsonrpc":
+		return captured("services_404")
+	case x.req.Method != http.MethodPost || x.req.ContentLength <= 0:
+		a := captured("services_411")
+		if x.req.Method == http.MethodPost {
+			a.end = endClose
+		}
+		return a
+	}
+	contentType, _, _ := strings.Cut(x.req.Header.Get("Content-Type"), ";")
+	if contentType != "application/json" && contentType != "text/xml" {
+		return captured("services_415")
+	}
+	body, _ := x.body()
+	var call struct {
+		Method string   `json:"method"`
+		ID     *string  `json:"id"`
+		Params []string `json:"params"`
+	}
+	if err := json.Unmarshal(body, &call); err != nil || call.ID == nil || call.Method == "" {
+		// It does not answer what it cannot read, and an id that is a number is such a thing.
+		return &answer{end: endSilent}
+	}
+	x.calls(call.Method)
+	a := captured("services_ison")
+	a.body = mustJSON(ircServicesCall(call.Method, call.Params, *call.ID))
+	return a
+}
+
+// servicesAnswer is an answer of the services. Its fields stand in the real one's order.
+type servicesAnswer struct {
+	Error  *servicesError `json:"error"`
+	ID     string         `json:"id"`
+	Result any            `json:"result"`
+}
+
+type servicesError struct {
+	Code    int    `json:"code"`
+	Message string `json:"message"`
+}
+
+// servicesAccount is the one account that the services know, servicesPassword what it logs in with.
+const (
+	servicesAccount  = "alice"
+	servicesPassword = "pw-alice"
+)
+
+func ircServicesCall(method string, params []string, id string) servicesAnswer {
+	fail := func(code int, message string) servicesAnswer {
+		return servicesAnswer{Error: &servicesError{code, message}, ID: id}
+	}
+	switch method {
+	case "atheme.ison":
+		return servicesAnswer{ID: id, Result: struct {
+			Account string `json:"accountname"`
+			Online  bool   `json:"online"`
+		}{"*", false}}
+	case "atheme.login":
+		switch {
+		case len(params) < 2:
+			return fail(1, "Insufficient parameters.")
+		case params[0] != servicesAccount:
+			return fail(3, "The account is not registered.")
+		case params[1] != servicesPassword:
+			return fail(5, "The password is incorrect.")
+		}
+		return servicesAnswer{ID: id, Result: "abcdefghijklmnopqrst"}
+	case "atheme.metadata":
+		return fail(3, "No account was found for this accountname or UID.")
+	case "atheme.command":
+		return fail(6, "You are not authorized to perform this operation.")
+	default:
+		return fail(2, "Invalid command")
+	}
+}

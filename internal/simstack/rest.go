@@ -1,0 +1,199 @@
+package simstack
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// plant is a record of the plant store.
+type plant struct {
+	Name string  `json:"name"`
+	Tag  *string `json:"tag,omitempty"`
+}
+
+// plantStore is the sample plant store.
+type plantStore struct {
+	service *service
+	token   string
+
+	mu     sync.Mutex
+	plants map[int64]plant
+}
+
+func newPlantStore(p *plantStore) *service {
+	p.service = &service{name: "plant_store", handle: p.handle, faults: []Fault{
+		{Name: "wrong_credentials", Description: "the store knows the token no more: 401"},
+		{Name: "reject_all", Description: "every plant is rejected with 400 and an Error, even a good one"},
+		{Name: "accepts_invalid", Description: "a plant that breaks the schema is answered with 200"},
+		{Name: "wrong_plant", Description: "the answer to a creation is another plant"},
+		{Name: "create_500", Description: "a plant is stored, yet the answer is 500"},
+		{Name: "lost_create", Description: "a plant is stored, then the connection breaks before the answer"},
+		{Name: "refuse_delete", Description: "every deletion is answered with 500, and nothing is deleted"},
+		{Name: "lost_delete", Description: "a plant is deleted, then the connection breaks before the answer"},
+	}}
+	return p.service
+}
+
+func (p *plantStore) handle(x *exchange) *answer {
+	if !x.bearer(p.token) {
+		return jsonError(http.StatusUnauthorized, "a valid bearer token is needed").set("WWW-Authenticate", "Bearer")
+	}
+	id, one := strings.CutPrefix(x.req.URL.Path, "/plants/")
+	switch {
+	case x.req.Method == http.MethodPost && x.req.URL.Path == "/plants":
+		return p.create(x)
+	case x.req.Method == http.MethodDelete && one:
+		return p.remove(id)
+	default:
+		return jsonError(http.StatusNotFound, "there is no such operation")
+	}
+}
+
+func (p *plantStore) create(x *exchange) *answer {
+	body, whole := x.body()
+	id, created, err := readPlant(body)
+	if !whole {
+		return &answer{end: endCut}
+	}
+	switch on := p.service.on; {
+	case err != nil && on("accepts_invalid"):
+		return jsonReply(http.StatusOK, plant{Name: "accepted"})
+	case err != nil:
+		return jsonError(http.StatusBadRequest, err.Error())
+	case on("reject_all"):
+		return jsonError(http.StatusBadRequest, "no plant is welcome")
+	}
+	p.mu.Lock()
+	_, exists := p.plants[id]
+	if !exists {
+		p.plants[id] = created
+	}
+	p.mu.Unlock()
+	switch on := p.service.on; {
+	case exists:
+		return jsonError(http.StatusBadRequest, fmt.Sprintf("plant %d exists already", id))
+	case on("create_500"):
+		return jsonError(http.StatusInternalServerError, "something broke after the plant was stored")
+	case on("lost_create"):
+		return &answer{end: endCut}
+	case on("wrong_plant"):
+		return jsonReply(http.StatusOK, plant{Name: "another " + created.Name})
+	}
+	return jsonReply(http.StatusOK, created)
+}
+
+// readPlant reads a NewPlant: an id that is an integer, a name, a tag if need be.
+func readPlant(body []byte) (int64, plant, error) {
+	var p struct {
+		ID   *int64  `json:"id"`
+		Name *string `json:"name"`
+		Tag  *string `json:"tag"`
+	}
+	if err := json.Unmarshal(body, &p); err != nil {
+		return 0, plant{}, fmt.Errorf("not a NewPlant: %w", err)
+	}
+	if p.ID == nil || p.Name == nil {
+		return 0, plant{}, fmt.Errorf("not a NewPlant: id and name are required")
+	}
+	return *p.ID, plant{*p.Name, p.Tag}, nil
+}
+
+func (p *plantStore) remove(segment string) *answer {
+	id, err := strconv.ParseInt(segment, 10, 64)
+	if err != nil {
+		return jsonError(http.StatusBadRequest, "the id is no integer")
+	}
+	if p.service.on("refuse_delete") {
+		return jsonError(http.StatusInternalServerError, "nothing can be deleted now")
+	}
+	p.mu.Lock()
+	_, exists := p.plants[id]
+	delete(p.plants, id)
+	p.mu.Unlock()
+	switch {
+	case p.service.on("lost_delete"):
+		return &answer{end: endCut}
+	case !exists:
+		return jsonError(http.StatusNotFound, fmt.Sprintf("there is no plant %d", id))
+	}
+	return &answer{status: http.StatusNoContent, header: []string{"Date"}}
+}
+
+// jsonError is an Error of the plant store's description, which the identity API shares here.
+func jsonError(status int, message string) *answer {
+	return jsonReply(status, struct {
+		Error   int    `json:"error"`
+		Message string `json:"message"`
+	}{status, message})
+}
+
+func jsonReply(status int, v any) *answer {
+	return reply(status, "application/json", string(mustJSON(v)))
+}
+
+// identity is what the identity API tells of the one user it knows.
+type identity struct {
+	UserID    string `json:"user_id"`
+	DiscordID string `json:"discord_id"`
+	IRCNick   string `json:"irc_nick"`
+	XMPPJID   string `json:"xmpp_jid"`
+}
+
+var knownIdentity = identity{"user-1", "100000000000000001", "alice", "alice@" + xmppDomain}
+
+// newIdentity is the identity API.
+func newIdentity(token string) *service {
+	return &service{
+		name:   "identity",
+		faults: []Fault{{Name: "wrong_credentials", Description: "the API knows the token no more: 401"}},
+		handle: func(x *exchange) *answer {
+			if x.req.URL.Path != "/api/bridge/identity" || x.req.Method != http.MethodGet {
+				return jsonError(http.StatusNotFound, "there is no such operation")
+			}
+			if !x.bearer(token) {
+				return jsonError(http.StatusUnauthorized, "a valid bearer token is needed").set("WWW-Authenticate", "Bearer")
+			}
+			query := x.req.URL.Query()
+			keys := []struct{ name, known string }{
+				{"discordId", knownIdentity.DiscordID}, {"ircNick", knownIdentity.IRCNick}, {"xmppJid", knownIdentity.XMPPJID},
+			}
+			for _, key := range keys {
+				switch query.Get(key.name) {
+				case "":
+				case key.known:
+					return jsonReply(http.StatusOK, struct {
+						OK       bool     `json:"ok"`
+						Identity identity `json:"identity"`
+					}{true, knownIdentity})
+				default:
+					return jsonError(http.StatusNotFound, "no matching identity")
+				}
+			}
+			return jsonError(http.StatusBadRequest, "one of discordId, ircNick, xmppJid is required")
+		},
+	}
+}
+
+// newDocsSearch is the documentation site's search.
+func newDocsSearch() *service {
+	type hit struct {
+		ID      string `json:"id"`
+		Type    string `json:"type"`
+		Content string `json:"content"`
+		URL     string `json:"url"`
+	}
+	return &service{name: "docs_search", handle: func(x *exchange) *answer {
+		if x.req.URL.Path != "/api/search" || x.req.Method != http.MethodGet {
+			return plainStatus(http.StatusNotFound)
+		}
+		hits := []hit{}
+		if term := x.req.URL.Query().Get("query"); term != "" {
+			hits = append(hits, hit{"/docs", "page", "All about " + term, "/docs"})
+		}
+		return jsonReply(http.StatusOK, hits)
+	}}
+}

@@ -1,0 +1,303 @@
+// Package simstack is a simulated chat stack: every service that the exporter asks, answering as the real ones do, with
+// faults that can be switched on by name.
+package simstack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// Options say where a stack listens and how large it is. The zero value is a stack on ephemeral ports of 127.0.0.1.
+type Options struct {
+	// Host is the address that all TCP services listen on: 127.0.0.1 by default.
+	Host string
+	// BasePort, where not 0, is the switchboard's port; the services take the ports after it, in the order of
+	// Services. 0 takes ephemeral ports.
+	BasePort int
+	// Dir holds the sockets and the CA's certificate. When empty, a temporary directory is made, and removed by Close.
+	Dir string
+	// Containers is how many containers the engine lists: the stack's own ones at least.
+	Containers int
+	// UpstreamSeries is how many series the XMPP server's metrics page has beyond those of the real one.
+	UpstreamSeries int
+	// User and Password are the IRC server's RPC credentials.
+	User, Password string
+	// Token is what the bearer tokens begin with; each service expects another one, as Environ tells.
+	Token string
+	// Slow is how long an answer takes under the fault "slow": 3 s by default.
+	Slow time.Duration
+	// CrashEvery is how long one round of a crash loop takes: 2 s by default.
+	CrashEvery time.Duration
+}
+
+// The stack's own names: what its certificates are valid for, and where its XMPP accounts live.
+const (
+	xmppDomain = "chat.test"
+	ircName    = "irc.test"
+)
+
+// Stack is a running simulated stack. Its methods may be called at any time and at once.
+type Stack struct {
+	opts     Options
+	dir      string
+	ownDir   bool
+	caFile   string
+	services []*service
+	store    *plantStore
+	engine   *engine
+	control  *controlServer
+	wg       sync.WaitGroup
+	closing  sync.Once
+}
+
+// Services are the names of a stack's services, in the order of their ports. The engine listens on a Unix socket only.
+var Services = []string{"xmpp", "proxy", "irc_rpc", "irc_services", "plant_store", "identity", "docs_search", "docker"}
+
+// Start starts a stack. When it returns, every service answers.
+func Start(opts Options) (*Stack, error) {
+	setDefaults(&opts)
+	k := &Stack{opts: opts}
+	if err := k.start(); err != nil {
+		return nil, errors.Join(err, k.Close())
+	}
+	return k, nil
+}
+
+func setDefaults(o *Options) {
+	defaults := []struct {
+		value    *string
+		fallback string
+	}{
+		{&o.Host, "127.0.0.1"},
+		{&o.User, "exporter"},
+		{&o.Password, "simulated-rpc-password"},
+		{&o.Token, "simulated-token"},
+	}
+	for _, d := range defaults {
+		if *d.value == "" {
+			*d.value = d.fallback
+		}
+	}
+	if o.Slow <= 0 {
+		o.Slow = 3 * time.Second
+	}
+	if o.CrashEvery <= 0 {
+		o.CrashEvery = 2 * time.Second
+	}
+}
+
+func (k *Stack) start() error {
+	if err := k.makeDir(); err != nil {
+		return err
+	}
+	certs, err := newCertificates(k.opts.Host)
+	if err != nil {
+		return err
+	}
+	k.caFile = filepath.Join(k.dir, "ca.pem")
+	if err := os.WriteFile(k.caFile, certs.caPEM, 0o644); err != nil { //nolint:gosec // a certificate is public
+		return fmt.Errorf("write authority: %w", err)
+	}
+	k.store = &plantStore{plants: map[int64]plant{}, token: k.opts.Token + "-plants"}
+	k.engine = newEngine(k.opts, &k.wg)
+	xmpp := newXMPP(k.opts)
+	for _, s := range []*service{
+		xmpp,
+		newProxy(func() string { return xmpp.address() }),
+		newIRC(k.opts, filepath.Join(k.dir, "irc-rpc.sock")),
+		newIRCServices(),
+		newPlantStore(k.store),
+		newIdentity(k.opts.Token + "-identity"),
+		newDocsSearch(),
+		newDocker(k.engine, filepath.Join(k.dir, "docker.sock")),
+	} {
+		if err := k.add(s, certs); err != nil {
+			return err
+		}
+	}
+	k.control, err = startControl(k, net.JoinHostPort(k.opts.Host, strconv.Itoa(k.opts.BasePort)))
+	return err
+}
+
+func (k *Stack) makeDir() (err error) {
+	k.dir = k.opts.Dir
+	if k.dir == "" {
+		k.ownDir = true
+		k.dir, err = os.MkdirTemp("", "chatstack-")
+		return err
+	}
+	return os.MkdirAll(k.dir, 0o755) //nolint:gosec // holds sockets and a certificate
+}
+
+// add opens a service, on the port after those before it.
+func (k *Stack) add(s *service, certs *certificates) error {
+	s.slow, s.wg = k.opts.Slow, &k.wg
+	if s.secure {
+		s.tls = certs.config(s)
+	}
+	if s.name != "docker" {
+		port := 0
+		if k.opts.BasePort != 0 {
+			port = k.opts.BasePort + len(k.services) + 1
+		}
+		tcp := &endpoint{network: "tcp", address: net.JoinHostPort(k.opts.Host, strconv.Itoa(port))}
+		s.endpoints = append([]*endpoint{tcp}, s.endpoints...)
+	}
+	k.services = append(k.services, s)
+	if err := s.open(); err != nil {
+		return fmt.Errorf("start %s: %w", s.name, err)
+	}
+	return nil
+}
+
+// Close stops every service and waits for all that Start and requests began. Connections are cut.
+func (k *Stack) Close() error {
+	var err error
+	k.closing.Do(func() {
+		if k.control != nil {
+			err = k.control.close()
+		}
+		for _, s := range k.services {
+			s.close()
+		}
+		if k.engine != nil {
+			k.engine.close()
+		}
+		k.wg.Wait()
+		if k.ownDir && k.dir != "" {
+			err = errors.Join(err, os.RemoveAll(k.dir))
+		}
+	})
+	return err
+}
+
+// Environ returns the environment variables that point an exporter at the stack.
+func (k *Stack) Environ() map[string]string {
+	url := func(scheme, name, path string) string {
+		return scheme + "://" + k.service(name).address() + path
+	}
+	return map[string]string{
+		"IRC_RPC_URL":              url("https", "irc_rpc", "/api"),
+		"IRC_RPC_USER":             k.opts.User,
+		"IRC_RPC_PASSWORD":         k.opts.Password,
+		"IRC_RPC_CA_FILE":          k.caFile,
+		"IRC_SERVICES_JSONRPC_URL": url("http", "irc_services", "/jsonrpc"),
+		"XMPP_REST_URL":            url("http", "xmpp", ""),
+		"XMPP_REST_TOKEN":          k.opts.Token + "-xmpp",
+		"XMPP_DOMAIN":              xmppDomain,
+		"XMPP_OPENMETRICS_CIDR":    "127.0.0.0/8",
+		"XMPP_PROXY_URL":           url("https", "proxy", ""),
+		"XMPP_PROXY_CA_FILE":       k.caFile,
+		"PLANT_STORE_URL":          url("http", "plant_store", ""),
+		"PLANT_STORE_TOKEN":        k.opts.Token + "-plants",
+		"BRIDGE_IDENTITY_BASE_URL": url("http", "identity", ""),
+		"BRIDGE_IDENTITY_TOKEN":    k.opts.Token + "-identity",
+		"DOCS_SEARCH_URL":          url("http", "docs_search", ""),
+		"DOCKER_HOST":              "unix://" + k.service("docker").address(),
+	}
+}
+
+// IRCSocket returns the path of the IRC server's JSON-RPC Unix socket.
+func (k *Stack) IRCSocket() string { return k.service("irc_rpc").endpoints[1].address }
+
+// ControlURL returns the address of the switchboard.
+func (k *Stack) ControlURL() string {
+	return "http://" + reachable(k.control.listener.Addr().String()) + "/"
+}
+
+// Faults returns the whole catalogue, sorted by service and name.
+func (k *Stack) Faults() []Fault { return k.faults(func(*service, string) bool { return true }) }
+
+// Active returns the faults that are on, sorted by service and name.
+func (k *Stack) Active() []Fault { return k.faults((*service).on) }
+
+func (k *Stack) faults(keep func(*service, string) bool) []Fault {
+	var kept []Fault
+	for _, s := range k.services {
+		for _, f := range s.catalogue() {
+			if keep(s, f.Name) {
+				kept = append(kept, f)
+			}
+		}
+	}
+	slices.SortFunc(kept, compareFaults)
+	return kept
+}
+
+// Switch turns one fault on or off. When it returns, new requests see the change; requests that hung because of the
+// fault go on once it is off. The error of an unknown service or fault lists the known ones.
+func (k *Stack) Switch(service, fault string, on bool) error {
+	s := k.service(service)
+	if s == nil {
+		return fmt.Errorf("there is no service %q; there are %v", service, Services)
+	}
+	return s.turn(fault, on)
+}
+
+// Reset turns every fault off.
+func (k *Stack) Reset() error {
+	var errs []error
+	for _, f := range k.Active() {
+		errs = append(errs, k.Switch(f.Service, f.Name, false))
+	}
+	return errors.Join(errs...)
+}
+
+// Requests returns what a service was asked, oldest first; of a long run only the last 10,000. nil for an unknown
+// service.
+func (k *Stack) Requests(service string) []Request {
+	if s := k.service(service); s != nil {
+		return s.recorded()
+	}
+	return nil
+}
+
+// Plants returns the ids of the plants that the plant store holds, sorted.
+func (k *Stack) Plants() []int64 {
+	k.store.mu.Lock()
+	defer k.store.mu.Unlock()
+	return slices.Sorted(maps.Keys(k.store.plants))
+}
+
+func (k *Stack) service(name string) *service {
+	for _, s := range k.services {
+		if s.name == name {
+			return s
+		}
+	}
+	return nil
+}
+
+// reachable turns a listener's address into one that a client on this machine can dial.
+func reachable(address string) string {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return address
+	}
+	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return net.JoinHostPort(host, port)
+}
+
+// pause waits for d, for change or for the end of ctx; it reports whether ctx is still alive.
+func pause(ctx context.Context, d time.Duration, change <-chan struct{}) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-change:
+	case <-ctx.Done():
+		return false
+	}
+	return true
+}
