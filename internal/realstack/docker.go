@@ -59,7 +59,7 @@ func StartDocker(tb testing.TB, o DockerOptions) *Docker {
 		program,
 		"--config-file", p.path("daemon.json"),
 		"--data-root", p.path("data"), "--exec-root", p.path("exec"), "--pidfile", p.path("docker.pid"),
-		"--bridge=none", "--iptables=false", "--ip6tables=false",
+		"--bridge=none", "--iptables=false", "--ip6tables=false", "--log-level=warn",
 		"--host", d.Host,
 	}
 	if o.TLS {
