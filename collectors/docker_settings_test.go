@@ -1,0 +1,363 @@
+package collectors
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"io"
+	"log"
+	"math/big"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+)
+
+// loadDocker reads a configuration whose only kind is docker. file is the target's block after "kind: docker", if
+// there is to be a file.
+func loadDocker(t *testing.T, file string, env map[string]string, defaults func() *Docker) (*config.Config, error) {
+	t.Helper()
+	src := config.Source{
+		Lookup: func(name string) (string, bool) {
+			value, ok := env[name]
+			return value, ok
+		},
+		Kinds: []config.Kind{{Name: "docker", Defaults: func() config.Settings { return defaults() }}},
+	}
+	if file != "" {
+		src.File = filepath.Join(t.TempDir(), "exporter.yaml")
+		content := "targets:\n  - kind: docker\n" + file
+		if err := os.WriteFile(src.File, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return config.Load(src)
+}
+
+func loadedDocker(t *testing.T, file string, env map[string]string) *Docker {
+	t.Helper()
+	cfg, err := loadDocker(t, file, env, newDockerSettings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(cfg.Targets) != 1 {
+		t.Fatalf("targets: got %d, want 1", len(cfg.Targets))
+	}
+	s, ok := cfg.Targets[0].(*Docker)
+	if !ok {
+		t.Fatalf("target is a %T", cfg.Targets[0])
+	}
+	return s
+}
+
+func TestDockerHostIsUnderstood(t *testing.T) {
+	for _, tt := range []struct {
+		host string
+		want dockerEndpoint
+		file string
+	}{
+		{host: "unix:///var/run/docker.sock", want: dockerEndpoint{"unix", "/var/run/docker.sock", false}},
+		{host: "unix:///a b/%41", want: dockerEndpoint{"unix", "/a b/%41", false}},
+		{host: "tcp://proxy:2375", want: dockerEndpoint{"tcp", "proxy:2375", false}},
+		{host: "tcp://proxy", want: dockerEndpoint{"tcp", "proxy:2375", false}},
+		{host: "tcp://proxy/", want: dockerEndpoint{"tcp", "proxy:2375", false}},
+		{host: "tcp://[::1]:1", want: dockerEndpoint{"tcp", "[::1]:1", false}},
+		{host: "http://proxy", want: dockerEndpoint{"tcp", "proxy:2375", false}},
+		{host: "https://engine", want: dockerEndpoint{"tcp", "engine:2376", true}},
+		{host: "https://engine:1", want: dockerEndpoint{"tcp", "engine:1", true}},
+		{host: "tcp://engine", file: "    insecure_skip_verify: true\n", want: dockerEndpoint{"tcp", "engine:2376", true}},
+		{host: "unix:///x", file: "    insecure_skip_verify: true\n", want: dockerEndpoint{"unix", "/x", false}},
+	} {
+		s := loadedDocker(t, tt.file, map[string]string{"DOCKER_HOST": tt.host})
+		got, err := s.endpoint()
+		if err != nil {
+			t.Errorf("host %s: %v", tt.host, err)
+		}
+		if got != tt.want {
+			t.Errorf("host %s: got %+v, want %+v", tt.host, got, tt.want)
+		}
+	}
+}
+
+func TestDockerFaultsSayWhatToDo(t *testing.T) {
+	for _, tt := range []struct {
+		name, file string
+		env        map[string]string
+		want       []string // a part of each fault
+	}{
+		{name: "ssh", env: map[string]string{"DOCKER_HOST": "ssh://me@host"}, want: []string{"DOCKER_HOST: targets(docker).host: begins with ssh://, which runs commands over there and is not supported; forward the socket with `ssh -L"}},
+		{name: "npipe", env: map[string]string{"DOCKER_HOST": "npipe:////./pipe/docker_engine"}, want: []string{"host: begins with npipe://, a Windows pipe"}},
+		{name: "no scheme", env: map[string]string{"DOCKER_HOST": "engine:2375"}, want: []string{"host: must begin with unix:// or tcp://"}},
+		{name: "bare path", env: map[string]string{"DOCKER_HOST": "/var/run/docker.sock"}, want: []string{"host: must begin with unix:// or tcp://"}},
+		{name: "descriptor", env: map[string]string{"DOCKER_HOST": "fd://"}, want: []string{"host: must begin with unix:// or tcp://"}},
+		{name: "no URL", env: map[string]string{"DOCKER_HOST": "tcp://a b"}, want: []string{"host: is no URL"}},
+		{name: "relative socket", env: map[string]string{"DOCKER_HOST": "unix://docker.sock"}, want: []string{"host: is no absolute path"}},
+		{name: "long socket", env: map[string]string{"DOCKER_HOST": "unix:///" + strings.Repeat("x", 107)}, want: []string{"host: has a path of 108 bytes, the system takes 107"}},
+		{name: "no host", env: map[string]string{"DOCKER_HOST": "tcp://:2375"}, want: []string{"host: has no host"}},
+		{name: "path", env: map[string]string{"DOCKER_HOST": "tcp://engine/base"}, want: []string{"host: has more than host and port"}},
+		{name: "credentials", env: map[string]string{"DOCKER_HOST": "tcp://me:hunter2@engine"}, want: []string{"host: carries credentials"}},
+		{name: "http with TLS", file: "    host: http://engine\n    insecure_skip_verify: true\n", want: []string{"exporter.yaml:3: targets[0].host: begins with http:// beside keys of TLS"}},
+		{
+			name: "everything at once",
+			file: "    host: unix:///x\n    label: \"\"\n    cert_file: /c\n    names: [\"ok\", \"[\"]\n    exclude: [\"\"]\n" +
+				"    projects: [\"\"]\n    labels: [\"=x\"]\n    roles: {a: XMPP}\n    parallelism: 65\n",
+			want: []string{
+				"exporter.yaml:4: targets[0].label: is empty", "exporter.yaml:5: targets[0].cert_file: and key_file",
+				"exporter.yaml:6: targets[0].names[1]: is \"[\"", "exporter.yaml:7: targets[0].exclude[0]: is \"\"",
+				"exporter.yaml:8: targets[0].projects[0]: is empty", "exporter.yaml:9: targets[0].labels[0]: is \"=x\"",
+				"exporter.yaml:10: targets[0].roles.a: is \"XMPP\"", "exporter.yaml:11: targets[0].parallelism: is 65",
+			},
+		},
+		{name: "files that are not there", file: "    host: tcp://engine\n    ca_file: /nowhere/ca\n    cert_file: /nowhere/c\n    key_file: /nowhere/k\n", want: []string{
+			"targets[0].ca_file: read authorities: open /nowhere/ca", "targets[0].cert_file: read client certificate: open /nowhere/c",
+		}},
+		{name: "verification demanded and switched off", file: "    insecure_skip_verify: true\n", env: map[string]string{
+			"DOCKER_HOST": "tcp://engine", "DOCKER_TLS_VERIFY": "1", "DOCKER_CERT_PATH": "/nowhere",
+		}, want: []string{"insecure_skip_verify: is true beside ca_file", "DOCKER_CERT_PATH: targets[0].ca_file: read authorities: open /nowhere/ca.pem"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := loadDocker(t, tt.file, tt.env, newDockerSettings)
+			if err == nil {
+				t.Fatal("got no fault")
+			}
+			lines := strings.Split(err.Error(), "\n")
+			if len(lines) != len(tt.want) {
+				t.Errorf("faults: got %d, want %d:\n%v", len(lines), len(tt.want), err)
+			}
+			for _, want := range tt.want {
+				if !slices.ContainsFunc(lines, func(l string) bool { return strings.Contains(l, want) }) {
+					t.Errorf("no fault with %q in:\n%v", want, err)
+				}
+			}
+			if strings.Contains(err.Error(), "hunter2") {
+				t.Errorf("the fault repeats a password: %v", err)
+			}
+		})
+	}
+}
+
+func TestDockerIsUnconfiguredWithoutHost(t *testing.T) {
+	cfg, err := loadDocker(t, "", map[string]string{"DOCKER_HOST": "", "DOCKER_TLS_VERIFY": "", "DOCKER_CERT_PATH": ""}, newDockerSettings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"docker"}; len(cfg.Targets) != 0 || !slices.Equal(cfg.Unconfigured, want) {
+		t.Errorf("got targets %v, unconfigured %q, want none and %q", cfg.Targets, cfg.Unconfigured, want)
+	}
+}
+
+func TestDefaultSocketCountsOnlyWhereItExistsAndNothingElseIsSaid(t *testing.T) {
+	there := filepath.Join(t.TempDir(), "docker.sock")
+	if err := os.WriteFile(there, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name, socket, env, want string
+	}{
+		{"there", there, "", "unix://" + there},
+		{"not there", there + "x", "", ""},
+		{"environment", there, "tcp://engine:1", "tcp://engine:1"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			cfg, err := loadDocker(t, "", map[string]string{"DOCKER_HOST": tt.env}, func() *Docker {
+				s := newDockerSettings()
+				s.UseDefaultSocket(tt.socket)
+				return s
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got string
+			if len(cfg.Targets) == 1 {
+				got = cfg.Targets[0].(*Docker).Host //nolint:errcheck,forcetypeassert // the only kind
+			}
+			if got != tt.want {
+				t.Errorf("host: got %q, want %q", got, tt.want)
+			}
+		})
+	}
+	s := dockerSettings("tcp://engine:1")
+	s.UseDefaultSocket(there)
+	if s.Host != "tcp://engine:1" {
+		t.Errorf("host: got %q, want the one that was set", s.Host)
+	}
+}
+
+// authority issues certificates for one test.
+type authority struct {
+	t    *testing.T
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+}
+
+func newAuthority(t *testing.T) *authority {
+	t.Helper()
+	a := &authority{t: t}
+	a.cert, a.key = a.issue(&x509.Certificate{
+		Subject: pkix.Name{CommonName: "authority"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	})
+	return a
+}
+
+// issue makes a certificate that is signed by the authority, or by itself where that has none yet.
+func (a *authority) issue(template *x509.Certificate) (*x509.Certificate, *ecdsa.PrivateKey) {
+	a.t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	template.SerialNumber = big.NewInt(time.Now().UnixNano())
+	template.NotBefore, template.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
+	parent, signer := a.cert, a.key
+	if parent == nil {
+		parent, signer = template, key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), signer)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return cert, key
+}
+
+// leaf makes a certificate that serves for both sides.
+func (a *authority) leaf(name string) (*x509.Certificate, *ecdsa.PrivateKey) {
+	a.t.Helper()
+	return a.issue(&x509.Certificate{
+		Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	})
+}
+
+// certPath makes a directory as DOCKER_CERT_PATH names one.
+func (a *authority) certPath(withPair bool) string {
+	a.t.Helper()
+	dir := a.t.TempDir()
+	write := func(name, kind string, der []byte) {
+		content := pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
+			a.t.Fatal(err)
+		}
+	}
+	write("ca.pem", "CERTIFICATE", a.cert.Raw)
+	if !withPair {
+		return dir
+	}
+	cert, key := a.leaf("exporter")
+	write("cert.pem", "CERTIFICATE", cert.Raw)
+	der, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	write("key.pem", "EC PRIVATE KEY", der)
+	return dir
+}
+
+// startTLSEngine starts an engine on loopback that wants a client certificate of the authority.
+func startTLSEngine(t *testing.T, a *authority, name string) (host string) {
+	t.Helper()
+	cert, key := a.leaf(name)
+	clients := x509.NewCertPool()
+	clients.AddCert(a.cert)
+	server := httptest.NewUnstartedServer(&engine{})
+	server.TLS = &tls.Config{
+		Certificates: []tls.Certificate{{Certificate: [][]byte{cert.Raw}, PrivateKey: key}},
+		ClientAuth:   tls.RequireAndVerifyClientCert, ClientCAs: clients,
+	}
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	return "tcp://" + strings.Replace(server.Listener.Addr().String(), "127.0.0.1", "localhost", 1)
+}
+
+func TestDockerOverTLS(t *testing.T) {
+	ours, others := newAuthority(t), newAuthority(t)
+	host := startTLSEngine(t, ours, "localhost")
+	plain := httptest.NewServer(&engine{})
+	defer plain.Close()
+	good := ours.certPath(true)
+	home := t.TempDir()
+	if err := os.CopyFS(filepath.Join(home, ".docker"), os.DirFS(good)); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name, file string
+		env        map[string]string
+		reason     Reason // "" for success
+		hint       string
+	}{
+		{name: "as the docker command has it", env: map[string]string{"DOCKER_HOST": host, "DOCKER_TLS_VERIFY": "1", "DOCKER_CERT_PATH": good}},
+		{name: "the home directory", env: map[string]string{"DOCKER_HOST": host, "DOCKER_TLS_VERIFY": "1", "HOME": home}},
+		{name: "the docker command's configuration", env: map[string]string{"DOCKER_HOST": host, "DOCKER_TLS_VERIFY": "1", "DOCKER_CONFIG": good, "HOME": "/nowhere"}},
+		{name: "keys", env: map[string]string{"DOCKER_HOST": host}, file: "    ca_file: " + good + "/ca.pem\n    cert_file: " + good + "/cert.pem\n    key_file: " + good + "/key.pem\n"},
+		{
+			name: "verification is not off because nobody demanded it", file: "    cert_file: " + good + "/cert.pem\n    key_file: " + good + "/key.pem\n",
+			env: map[string]string{"DOCKER_HOST": host}, reason: TLS, hint: "unknown authority",
+		},
+		{
+			name: "verification is off once it is written out",
+			file: "    insecure_skip_verify: true\n    cert_file: " + good + "/cert.pem\n    key_file: " + good + "/key.pem\n",
+			env:  map[string]string{"DOCKER_HOST": host},
+		},
+		{
+			name: "another authority", env: map[string]string{"DOCKER_HOST": host, "DOCKER_TLS_VERIFY": "1", "DOCKER_CERT_PATH": others.certPath(true)},
+			reason: TLS, hint: "unknown authority",
+		},
+		{
+			name: "no client certificate", env: map[string]string{"DOCKER_HOST": host, "DOCKER_TLS_VERIFY": "1", "DOCKER_CERT_PATH": ours.certPath(false)},
+			reason: TLS, hint: "handshake",
+		},
+		{
+			name: "another name", env: map[string]string{"DOCKER_HOST": strings.Replace(host, "localhost", "127.0.0.1", 1), "DOCKER_TLS_VERIFY": "1", "DOCKER_CERT_PATH": good},
+			reason: TLS, hint: "another name",
+		},
+		{name: "no TLS to a port with TLS", env: map[string]string{"DOCKER_HOST": host, "DOCKER_CERT_PATH": good}, reason: TLS, hint: "DOCKER_TLS_VERIFY=1"},
+		{
+			name: "TLS to a port without", env: map[string]string{"DOCKER_HOST": "https://" + plain.Listener.Addr().String()},
+			reason: TLS, hint: "no TLS on that port",
+		},
+		{name: "no TLS on both sides", env: map[string]string{"DOCKER_HOST": plain.URL}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := loadedDocker(t, tt.file, tt.env)
+			_, err := readDocker(t, s)
+			if tt.reason == "" {
+				if err != nil {
+					t.Errorf("got error %v, want none", err)
+				}
+				return
+			}
+			wantDockerFailure(t, err, tt.reason, tt.hint)
+		})
+	}
+}
+
+func TestDockerTakesNoProxyFromTheEnvironment(t *testing.T) {
+	c, err := newDocker(dockerSettings("tcp://engine.example:1"), Deps{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, ok := c.(*docker)
+	if !ok {
+		t.Fatalf("collector is a %T", c)
+	}
+	s, err := d.open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.transport.Proxy != nil {
+		t.Error("the transport looks for a proxy")
+	}
+}
