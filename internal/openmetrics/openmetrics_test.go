@@ -1,0 +1,422 @@
+package openmetrics
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/textparse"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew instead of comparing with them")
+
+const (
+	openMetricsType = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+	textType        = "text/plain; version=0.0.4"
+)
+
+// pages writes a page's families out in both formats.
+func pages(t *testing.T, p *Page) (openMetrics, text []byte) {
+	t.Helper()
+	composed, clashes, err := exposition.Compose(p.Families)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range clashes {
+		t.Errorf("family %s clashes with another of the same page", c.Family)
+	}
+	if composed.Series != p.Series {
+		t.Errorf("series of the composed page: got %d, want %d", composed.Series, p.Series)
+	}
+	om := composed.Negotiate(http.Header{"Accept": {"application/openmetrics-text;version=1.0.0"}})
+	return om.Bytes, composed.Negotiate(http.Header{}).Bytes
+}
+
+// series is one series with its value as textparse reads it.
+type series struct {
+	name  string
+	kind  model.MetricType
+	value string
+}
+
+// parse reads a page with textparse to its end and returns its series by labels. A page that textparse refuses or that
+// has a series twice fails the test, as do sample timestamps and families in pieces.
+func parse(t *testing.T, page []byte, contentType string) map[string]series {
+	t.Helper()
+	p, err := textparse.New(page, contentType, labels.NewSymbolTable(), textparse.ParserOptions{})
+	if p == nil {
+		t.Fatalf("make parser: %v", err)
+	}
+	found := map[string]series{}
+	declared := map[string]bool{}
+	kind := model.MetricTypeUnknown
+	for {
+		entry, err := p.Next()
+		if errors.Is(err, io.EOF) {
+			return found
+		}
+		if err != nil {
+			t.Fatalf("textparse refuses the page: %v\n%s", err, page)
+		}
+		switch entry {
+		case textparse.EntryType:
+			var name []byte
+			name, kind = p.Type()
+			if declared[string(name)] {
+				t.Errorf("type of family %s is declared twice", name)
+			}
+			declared[string(name)] = true
+		case textparse.EntrySeries:
+			_, timestamp, value := p.Series()
+			if timestamp != nil {
+				t.Errorf("a sample has a timestamp")
+			}
+			var l labels.Labels
+			p.Labels(&l)
+			if name, twice := l.HasDuplicateLabelNames(); twice {
+				t.Errorf("%s has label %s twice", l, name)
+			}
+			if _, twice := found[l.String()]; twice {
+				t.Errorf("series %s stands on the page twice\n%s", l, page)
+			}
+			found[l.String()] = series{l.Get(model.MetricNameLabel), kind, fmt.Sprint(value)}
+		default:
+		}
+	}
+}
+
+// checkLegal proves what Read promises of its families: both formats' parsers take them, both formats name the same
+// series, and reading what was written changes nothing.
+func checkLegal(t *testing.T, p *Page) {
+	t.Helper()
+	om, text := pages(t, p)
+	inOpenMetrics, inText := parse(t, om, openMetricsType), parse(t, text, textType)
+	for name, s := range inOpenMetrics {
+		hasCreated := s.kind == model.MetricTypeCounter || s.kind == model.MetricTypeHistogram || s.kind == model.MetricTypeSummary
+		if hasCreated && strings.HasSuffix(s.name, "_created") {
+			delete(inOpenMetrics, name)
+			continue
+		}
+		if other, ok := inText[name]; !ok || other.value != s.value {
+			t.Errorf("series %s: got %v in text, want %v as in OpenMetrics", name, other, s)
+		}
+	}
+	if len(inText) != len(inOpenMetrics) || len(inText) != p.Series {
+		t.Errorf("series: got %d in text and %d in OpenMetrics, want %d", len(inText), len(inOpenMetrics), p.Series)
+	}
+	parser := expfmt.NewTextParser(model.LegacyValidation)
+	if _, err := parser.TextToMetricFamilies(bytes.NewReader(text)); err != nil {
+		t.Errorf("expfmt refuses the text page: %v\n%s", err, text)
+	}
+	again := Read(om, openMetricsType, Options{})
+	if diff := cmp.Diff(p.Dropped, map[Reason]int{Clash: 0, Limit: 0, Malformed: 0}); len(again.Drops) > 0 {
+		t.Errorf("reading the page again drops %v (first time -, none +):\n%s", again.Drops, diff)
+	}
+	if omAgain, textAgain := pages(t, again); !bytes.Equal(om, omAgain) || !bytes.Equal(text, textAgain) {
+		t.Errorf("reading the page again changes it (-first +again):\n%s", cmp.Diff(string(om), string(omAgain)))
+	}
+	if back := Read(text, textType, Options{}); back.Series != p.Series || len(back.Drops) > 0 {
+		t.Errorf("reading the text page: got %d series and drops %v, want %d and none\n%s", back.Series, back.Drops, p.Series, text)
+	}
+}
+
+// capture is the body of a captured answer, with or without its HTTP header.
+func capture(t testing.TB, name string) []byte {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join("testdata", name+".http"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.HasPrefix(raw, []byte("HTTP/")) {
+		return raw
+	}
+	header, body, found := bytes.Cut(bytes.ReplaceAll(raw, []byte("\r\n"), []byte("\n")), []byte("\n\n"))
+	if !found {
+		t.Fatalf("capture %s is a header alone: %s", name, header)
+	}
+	return body
+}
+
+const prosodyType = "application/openmetrics-text; version=0.0.4"
+
+func TestRealPagesAreKeptWhole(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		samples int // _created too
+	}{
+		{"prosody012_metrics_accept_openmetrics", 563},
+		{"prosody012_metrics_with_s2s", 581},
+		{"nginx_metrics_proxied", 347},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			body := capture(t, tc.name)
+			p := Read(body, prosodyType, Options{})
+			if len(p.Drops) > 0 || !p.Complete {
+				t.Errorf("got drops %v, complete %t; want none, true", p.Drops, p.Complete)
+			}
+			want := parse(t, body, openMetricsType)
+			if len(want) != tc.samples {
+				t.Errorf("samples of the capture: got %d, want %d", len(want), tc.samples)
+			}
+			om, _ := pages(t, p)
+			if diff := cmp.Diff(want, parse(t, om, openMetricsType), cmp.AllowUnexported(series{})); diff != "" {
+				t.Errorf("samples (-upstream +ours):\n%s", diff)
+			}
+			checkLegal(t, p)
+		})
+	}
+}
+
+// TestHostilePages reads every page of testdata/hostile, *.om as OpenMetrics and *.txt as text 0.0.4, and compares what
+// survives with the golden file of the same name.
+func TestHostilePages(t *testing.T) {
+	files, err := filepath.Glob("testdata/hostile/*.*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ran := 0
+	for _, file := range files {
+		contentType, known := map[string]string{".om": openMetricsType, ".txt": textType}[filepath.Ext(file)]
+		if !known {
+			continue
+		}
+		ran++
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			body, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			before := bytes.Clone(body)
+			p := Read(body, contentType, hostileOptions)
+			if !bytes.Equal(body, before) {
+				t.Errorf("the page was changed while it was read")
+			}
+			checkLegal(t, p)
+			compareGolden(t, file+".golden", report(t, p))
+		})
+	}
+	if ran < 20 {
+		t.Errorf("hostile pages: got %d, want them all", ran)
+	}
+}
+
+// hostileOptions is tight where the corpus tries the limits.
+var hostileOptions = Options{
+	Series: 40, Families: 20, LabelBytes: 200,
+	Name: func(name string) (string, bool) {
+		if strings.HasPrefix(name, "process_") {
+			return "xmpp_" + name, true
+		}
+		return name, !strings.HasPrefix(name, "chatstack_")
+	},
+	DropLabels: []string{"job", "instance"},
+}
+
+// report is all that there is to say of a page, for people to review.
+func report(t *testing.T, p *Page) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "series %d, complete %t\n", p.Series, p.Complete)
+	for _, reason := range Reasons {
+		fmt.Fprintf(&b, "dropped %s %d\n", reason, p.Dropped[reason])
+	}
+	for _, d := range p.Drops {
+		fmt.Fprintf(&b, "line %d: %s: %s\n", d.Line, d.Reason, d.What)
+	}
+	om, text := pages(t, p)
+	fmt.Fprintf(&b, "--- openmetrics\n%s--- text\n%s", om, text)
+	return b.Bytes()
+}
+
+func compareGolden(t *testing.T, path string, got []byte) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(path, got, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatalf("%v; run the test with -update and review what it writes", err)
+	}
+	if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(string(got), "\n")); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", path, diff)
+	}
+}
+
+func TestGoldenPages(t *testing.T) {
+	o := Options{
+		Name: func(name string) (string, bool) {
+			if strings.HasPrefix(name, "process_") {
+				return "xmpp_" + name, true
+			}
+			return name, true
+		},
+		Labels:     []Label{{"target", `a "quoted\" name`}},
+		DropLabels: []string{"host"},
+	}
+	for _, name := range []string{"prosody012_metrics_accept_openmetrics", "nginx_metrics_proxied"} {
+		p := Read(capture(t, name), prosodyType, o)
+		checkLegal(t, p)
+		compareGolden(t, "testdata/"+name+".golden", report(t, p))
+	}
+}
+
+func TestContentTypeNamesTheGrammar(t *testing.T) {
+	const om, text = "# TYPE x counter\nx_total 1\n# EOF\n", "# TYPE x_total counter\nx_total 1\n"
+	for _, tc := range []struct {
+		contentType, page string
+		complete          bool
+	}{
+		{prosodyType, om, true},
+		{prosodyType, text, false},
+		{"application/openmetrics-text", om, true},
+		{"APPLICATION/OpenMetrics-Text;version", om, true},
+		{"", om, true},
+		{"", text, true},
+		{textType, text, true},
+		{"text/html", text, true},
+		{"text/plain", om, true},
+	} {
+		p := Read([]byte(tc.page), tc.contentType, Options{})
+		if p.Complete != tc.complete || len(p.Families) != 1 || p.Families[0].Type != model.MetricTypeCounter || p.Families[0].Name != "x" {
+			t.Errorf("%q, %q: got complete %t, families %v; want %t and counter x", tc.contentType, tc.page, p.Complete, p.Families, tc.complete)
+		}
+	}
+}
+
+func TestEmptyPageIsEmpty(t *testing.T) {
+	for _, page := range []string{"", "\n", "# EOF\n", "# EOF", "# TYPE x gauge\n# EOF\n"} {
+		for _, contentType := range []string{textType, openMetricsType} {
+			p := Read([]byte(page), contentType, Options{})
+			if p.Series != 0 || len(p.Families) != 0 || p.Dropped[Malformed] != 0 {
+				t.Errorf("%q as %s: got %d series, drops %v; want none", page, contentType, p.Series, p.Drops)
+			}
+		}
+	}
+}
+
+// TestLimitsBoundWhatIsKept reads a page that is larger than each limit by far.
+func TestLimitsBoundWhatIsKept(t *testing.T) {
+	var page bytes.Buffer
+	for i := range 1000 {
+		fmt.Fprintf(&page, "family_%d{a=\"%d\"} 1\n", i/10, i)
+	}
+	for _, tc := range []struct {
+		o                    Options
+		series, families, to int
+	}{
+		{Options{}, 1000, 100, 0},
+		{Options{Series: 95}, 95, 10, 905},
+		{Options{Families: 7}, 70, 7, 930},
+		{Options{LabelBytes: 8}, 100, 10, 900},
+	} {
+		p := Read(page.Bytes(), textType, tc.o)
+		if p.Series != tc.series || len(p.Families) != tc.families || p.Dropped[Limit] != tc.to {
+			t.Errorf("%+v: got %d series, %d families, %d beyond the limit; want %d, %d, %d",
+				tc.o, p.Series, len(p.Families), p.Dropped[Limit], tc.series, tc.families, tc.to)
+		}
+	}
+}
+
+func TestDropsNameNoLabelValue(t *testing.T) {
+	const secret = "alice@chat.test"
+	page := strings.Join([]string{
+		`x{jid="` + secret + `"} 1`, `x{jid="` + secret + `"} 1`, `x{jid="` + secret, `x{jid="` + secret + `"} one`,
+		secret + " 5", "alice logged in", `y{jid="` + secret + `",jid="b"} 1`, "# TYPE " + secret + " gauge",
+	}, "\n")
+	for _, contentType := range []string{textType, openMetricsType} {
+		for _, d := range Read([]byte(page), contentType, Options{Series: 1}).Drops {
+			if strings.Contains(d.What, "alice") {
+				t.Errorf("drop tells too much: %+v", d)
+			}
+			if d.Line < 1 || d.Line > 8 {
+				t.Errorf("drop of line %d of 8: %+v", d.Line, d)
+			}
+		}
+	}
+}
+
+func TestNumbersReadBackAsTheSame(t *testing.T) {
+	for _, v := range []string{
+		"0", "-0", "1", "-1", "0.1", "1e-7", "1e17", "123456789012345678", "9007199254740993", "1.7951887358333395e9",
+		"1.7976931348623157e308", "5e-324", "-2.5e-5", "9223372036854775807", "-9223372036854775808", "1e19",
+	} {
+		want, err := parseFloat([]byte(v))
+		if err != nil {
+			t.Fatal(err)
+		}
+		written := appendFloat(nil, want)
+		got, err := parseFloat(written)
+		if err != nil || got != want || fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("%s: wrote %s, read back %v, %v", v, written, got, err)
+		}
+	}
+	for v, want := range map[string]string{"nan": "NaN", "inf": "+Inf", "+Inf": "+Inf", "-infinity": "-Inf", "1e6": "1000000", "0.10": "0.1"} {
+		number, err := parseFloat([]byte(v))
+		if got := string(appendFloat(nil, number)); err != nil || got != want {
+			t.Errorf("%s: got %s, %v; want %s", v, got, err, want)
+		}
+	}
+}
+
+// FuzzRead throws pages at the reader. Whatever comes, it does not panic, and what it keeps is legal.
+func FuzzRead(f *testing.F) {
+	files, err := filepath.Glob("testdata/hostile/*.*")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, file := range files {
+		if filepath.Ext(file) == ".golden" {
+			continue
+		}
+		body, err := os.ReadFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		for how := range uint8(4) {
+			f.Add(body, how)
+		}
+	}
+	f.Fuzz(func(t *testing.T, page []byte, how uint8) {
+		contentType := textType
+		if how&1 != 0 {
+			contentType = openMetricsType
+		}
+		o := Options{}
+		if how&2 != 0 {
+			o = hostileOptions
+			o.Labels = []Label{{"target", "one"}}
+		}
+		before := bytes.Clone(page)
+		p := Read(page, contentType, o)
+		if !bytes.Equal(before, page) {
+			t.Fatal("the page was changed while it was read")
+		}
+		checkLegal(t, p)
+		for _, family := range p.Families {
+			if family.Series == 0 || len(family.Text) == 0 || !slices.Contains(allTypes, family.Type) {
+				t.Errorf("family without a series or of no type: %+v", family)
+			}
+		}
+	})
+}
+
+var allTypes = []model.MetricType{
+	model.MetricTypeCounter, model.MetricTypeGauge, model.MetricTypeUnknown, model.MetricTypeStateset,
+	model.MetricTypeInfo, model.MetricTypeHistogram, model.MetricTypeGaugeHistogram, model.MetricTypeSummary,
+}
