@@ -66,6 +66,9 @@ func (s *Docker) UseDefaultSocket(path string) {
 	}
 }
 
+// Distinction implements config.Distinct.
+func (s *Docker) Distinction() (key, value string) { return "label", s.Label }
+
 // Environ implements config.Settings. The variables mean what they mean to the docker command: DOCKER_TLS_VERIFY, set
 // to anything, demands TLS with verification, and only then DOCKER_CERT_PATH (else DOCKER_CONFIG, else ~/.docker) is
 // the directory of ca.pem, cert.pem and key.pem.

@@ -37,6 +37,9 @@ func (s *IRCRPC) Environ(e *config.Env) {
 // Configured implements config.Settings.
 func (s *IRCRPC) Configured() bool { return s.URL != "" }
 
+// Distinction implements config.Distinct.
+func (s *IRCRPC) Distinction() (key, value string) { return "", "" }
+
 // Check implements config.Settings.
 func (s *IRCRPC) Check(r *config.Report) {
 	if strings.HasPrefix(s.URL, "unix:") {

@@ -77,6 +77,9 @@ func (s *PlantStore) Environ(e *config.Env) {
 // Configured implements config.Settings.
 func (s *PlantStore) Configured() bool { return s.URL != "" }
 
+// Distinction implements config.Distinct.
+func (s *PlantStore) Distinction() (key, value string) { return "", "" }
+
 // Check implements config.Settings.
 func (s *PlantStore) Check(r *config.Report) {
 	s.HTTP.Check(r)

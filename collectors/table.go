@@ -11,6 +11,7 @@ var Kinds = []Kind{
 	kind("irc_rpc", newIRCRPCSettings, newIRCRPC),
 	kind("irc_services", newIRCServicesSettings, newIRCServices),
 	kind("plant_store", newPlantStoreSettings, newPlantStore),
+	kind("docker", newDockerSettings, newDocker),
 }
 
 // kind makes an entry of the table, so that a collector is made of settings of its own type.

@@ -36,6 +36,9 @@ func (s *XMPPStatus) Environ(e *config.Env) {
 // Configured implements config.Settings.
 func (s *XMPPStatus) Configured() bool { return s.URL != "" }
 
+// Distinction implements config.Distinct.
+func (s *XMPPStatus) Distinction() (key, value string) { return "", "" }
+
 // Check implements config.Settings.
 func (s *XMPPStatus) Check(r *config.Report) { s.HTTP.Check(r) }
 

@@ -1,16 +1,108 @@
+// Command chatstack_exporter watches a self-hosted chat stack and tells Prometheus how it is.
 package main
 
 import (
-	_ "github.com/alecthomas/kingpin/v2"
-	_ "github.com/docker/docker/client"
-	_ "github.com/prometheus/client_golang/prometheus"
-	_ "github.com/prometheus/common/expfmt"
-	_ "github.com/prometheus/common/promslog"
-	_ "github.com/prometheus/exporter-toolkit/web"
-	_ "github.com/prometheus/prometheus/model/textparse"
-	_ "github.com/robfig/cron/v3"
-	_ "go.uber.org/goleak"
-	_ "gopkg.in/yaml.v3"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/alecthomas/kingpin/v2"
+	"github.com/prometheus/common/promslog"
+	promslogflag "github.com/prometheus/common/promslog/flag"
+	"github.com/prometheus/common/version"
+	"github.com/prometheus/exporter-toolkit/web/kingpinflag"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/app"
 )
 
-func main() {}
+const defaultConfigFile = "exporter.yaml"
+
+func main() {
+	os.Exit(run(os.Args[1:]))
+}
+
+func run(args []string) int {
+	cli := kingpin.New("chatstack_exporter", "Watches a self-hosted chat stack and tells Prometheus how it is.")
+	cli.Version(version.Print("chatstack_exporter"))
+	cli.HelpFlag.Short('h')
+	cli.UsageWriter(os.Stdout)
+	var fileGiven bool
+	configFile := cli.Flag("config.file", "Configuration file. Without this flag, exporter.yaml in the working directory if there is one, else the environment alone.").
+		Default(defaultConfigFile).IsSetByUser(&fileGiven).String()
+	interval := cli.Flag("poll.interval", "Time between two readings of a target, from 1s; outweighs the configuration.").Duration()
+	timeout := cli.Flag("poll.timeout", "Deadline of one reading, from 1s; outweighs the configuration.").Duration()
+	webFlags := kingpinflag.AddFlags(cli, ":9655")
+	logging := &promslog.Config{}
+	promslogflag.AddFlags(cli, logging)
+	serve := cli.Command("serve", "Poll the stack and serve its metrics.").Default()
+	demo := cli.Command("demo", "The same, against a simulated stack whose faults can be switched on.")
+	check := cli.Command("check-config", "Validate the configuration and print every fault with file, line and key.")
+	show := cli.Command("version", "Print the version.")
+
+	command, err := cli.Parse(args)
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "chatstack_exporter: %v; try --help\n", err)
+		return 1
+	}
+	log := promslog.New(logging)
+	options := app.Options{
+		ConfigFile: existingFile(*configFile, fileGiven), Lookup: os.LookupEnv,
+		Interval: *interval, Timeout: *timeout, Web: webFlags, Log: log,
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+	defer stop()
+	switch command {
+	case serve.FullCommand():
+		err = runServe(ctx, options)
+	case demo.FullCommand():
+		err = app.RunDemo(ctx, options, os.Stdout)
+	case check.FullCommand():
+		err = runCheckConfig(options)
+	case show.FullCommand():
+		fmt.Println(version.Print("chatstack_exporter"))
+	}
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "chatstack_exporter: %v\n", err)
+		return 1
+	}
+	return 0
+}
+
+func runServe(ctx context.Context, options app.Options) error {
+	a, err := app.New(options)
+	if err != nil {
+		return err
+	}
+	options.Log.Info("starting", "version", version.Info(), "config_file", options.ConfigFile, slog.Time("time", time.Now()))
+	return a.Run(ctx)
+}
+
+func runCheckConfig(options app.Options) error {
+	cfg, err := app.LoadConfig(options)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("The configuration is valid: %d targets are configured", len(cfg.Targets))
+	if n := len(cfg.Unconfigured); n > 0 {
+		fmt.Printf(", %d are not: %v", n, cfg.Unconfigured)
+	}
+	fmt.Println(".")
+	return nil
+}
+
+// existingFile is the path of the configuration, or "" where the user named none and the default does not exist.
+func existingFile(path string, given bool) string {
+	if given {
+		return path
+	}
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return ""
+	}
+	return path
+}

@@ -3,12 +3,14 @@
 package config
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"time"
 
 	"gopkg.in/yaml.v3"
@@ -60,6 +62,13 @@ type Settings interface {
 	Check(*Report)
 }
 
+// Distinct is implemented by settings whose metrics do not carry the label target. Two targets of one kind must not have
+// the same value, since their metrics could not be told apart.
+type Distinct interface {
+	// Distinction is the value, and the key that sets it; without a key, there can be only one target of the kind.
+	Distinction() (key, value string)
+}
+
 // Kind is a sort of target: its name in exporter.yaml, and its settings with their defaults.
 type Kind struct {
 	Name     string
@@ -70,6 +79,8 @@ type Kind struct {
 type Source struct {
 	// File is the path of exporter.yaml; "" reads the environment alone.
 	File string
+	// Content, where not nil, is read instead of the file, which then is only a name.
+	Content []byte
 	// Lookup finds an environment variable, as os.LookupEnv does.
 	Lookup func(string) (string, bool)
 	// Kinds are the sorts of target that exist.
@@ -95,6 +106,7 @@ func Load(src Source) (*Config, error) {
 	l.addFromEnvironment()
 	l.check()
 	if len(l.faults) > 0 {
+		slices.SortStableFunc(l.faults, func(a, b Fault) int { return a.line() - b.line() })
 		return nil, l.faults
 	}
 	return cfg, nil
@@ -116,12 +128,14 @@ type block struct {
 }
 
 func (l *loader) readFile() error {
-	f, err := os.Open(l.src.File)
-	if err != nil {
-		return fmt.Errorf("read configuration: %w; name the file with --config.file", err)
+	content := l.src.Content
+	if content == nil {
+		var err error
+		if content, err = os.ReadFile(l.src.File); err != nil {
+			return fmt.Errorf("read configuration: %w; name the file with --config.file", err)
+		}
 	}
-	defer f.Close() //nolint:errcheck // only read
-	parser := yaml.NewDecoder(f)
+	parser := yaml.NewDecoder(bytes.NewReader(content))
 	var doc, more yaml.Node
 	if err := parser.Decode(&doc); errors.Is(err, io.EOF) {
 		return nil // an empty file says nothing
@@ -277,7 +291,7 @@ func (l *loader) check() {
 			r.Faultf("limits."+limit.key, "is %d, must be above 0", limit.n)
 		}
 	}
-	names := map[string]string{}
+	names, distinctions := map[string]string{}, map[string]string{}
 	for _, b := range l.blocks {
 		t := b.settings.Common()
 		if t.Name == "" {
@@ -300,6 +314,22 @@ func (l *loader) check() {
 		}
 		t.check(r)
 		b.settings.Check(r)
+		if d, ok := b.settings.(Distinct); ok {
+			checkDistinction(r, d, t.Kind, b.where, distinctions)
+		}
 		cfg.Targets = append(cfg.Targets, b.settings)
+	}
+}
+
+func checkDistinction(r *Report, d Distinct, kind, where string, seen map[string]string) {
+	key, value := d.Distinction()
+	first, again := seen[kind+"\x00"+value]
+	seen[kind+"\x00"+value] = where
+	switch {
+	case !again:
+	case key == "":
+		r.Faultf("kind", "%s is a %s too, and the metrics of two could not be told apart; let a second exporter watch it", first, kind)
+	default:
+		r.Faultf(key, "%q is taken by %s; give each %s another, so that their metrics can be told apart", value, first, kind)
 	}
 }

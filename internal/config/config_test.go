@@ -221,20 +221,47 @@ func TestEnvironmentOutweighsFile(t *testing.T) {
     url: https://file:8600/api
     user: file
     password: file
-  - kind: irc_rpc
+  - kind: xmpp_proxy
     name: second
-    url: https://second:8600/api
+    url: https://second:5281/health
+  - kind: xmpp_proxy
+    url: https://first:5281/health
 `
-	cfg, err := load(t, file, map[string]string{"IRC_RPC_URL": "https://env:8600/api", "IRC_RPC_PASSWORD": "env"})
+	cfg, err := load(t, file, map[string]string{"IRC_RPC_URL": "https://env:8600/api", "IRC_RPC_PASSWORD": "env", "XMPP_PROXY_URL": "https://env/"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	first, second := cfg.Targets[0].(*collectors.IRCRPC), cfg.Targets[1].(*collectors.IRCRPC)
-	if first.URL != "https://env:8600/api" || first.User != "file" || first.Password.Reveal() != "env" {
-		t.Errorf("first: %s, user %s, password %s", first.URL, first.User, first.Password.Reveal())
+	rpc := cfg.Targets[0].(*collectors.IRCRPC)
+	if rpc.URL != "https://env:8600/api" || rpc.User != "file" || rpc.Password.Reveal() != "env" {
+		t.Errorf("irc_rpc: %s, user %s, password %s", rpc.URL, rpc.User, rpc.Password.Reveal())
 	}
-	if second.URL != "https://second:8600/api" || !second.Password.IsZero() {
-		t.Errorf("second: %s; a target with a name of its own is not the stack's", second.URL)
+	second, first := cfg.Targets[1].(*collectors.XMPPProxy), cfg.Targets[2].(*collectors.XMPPProxy)
+	if first.URL != "https://env/health" || second.URL != "https://second:5281/health" {
+		t.Errorf("first %s, second %s; a target with a name of its own is not the stack's", first.URL, second.URL)
+	}
+}
+
+func TestTargetsWhoseMetricsCouldNotBeToldApart(t *testing.T) {
+	_, err := load(t, `targets:
+  - kind: irc_rpc
+    url: https://a/api
+  - kind: irc_rpc
+    name: b
+    url: https://b/api
+  - kind: docker
+    host: unix:///a
+  - kind: docker
+    name: second
+    host: unix:///b
+  - kind: docker
+    name: c
+    label: c
+    host: unix:///c
+`, nil)
+	faults, _ := errors.AsType[config.Faults](err)
+	if len(faults) != 2 || !strings.Contains(faults[0].String(), "exporter.yaml:4: targets[1].kind: exporter.yaml:2 is a irc_rpc too") ||
+		!strings.Contains(faults[1].String(), `exporter.yaml:9: targets[3].label: "local" is taken by exporter.yaml:7`) {
+		t.Errorf("got %v", err)
 	}
 }
 

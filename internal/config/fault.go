@@ -2,6 +2,8 @@ package config
 
 import (
 	"fmt"
+	"math"
+	"strconv"
 	"strings"
 )
 
@@ -25,7 +27,16 @@ func (f Fault) String() string {
 	return strings.Join(parts, ": ")
 }
 
-// Faults is everything that is wrong with a configuration, in the order of the file. It is never empty as an error.
+// line is the line of the file, or one beyond every file's for what stands elsewhere.
+func (f Fault) line() int {
+	_, after, _ := strings.Cut(f.Where, ":")
+	if n, err := strconv.Atoi(after); err == nil {
+		return n
+	}
+	return math.MaxInt32
+}
+
+// Faults is everything that is wrong with a configuration, in the order of the file, then of the environment and the flags. It is never empty as an error.
 type Faults []Fault
 
 func (f Faults) Error() string {

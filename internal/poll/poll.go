@@ -203,10 +203,13 @@ func (p *Poller) publish() error {
 		return fmt.Errorf("compose page: %w", err)
 	}
 	for _, c := range clashes {
-		name := p.targets[c.Source-1].Name
+		name := "exporter"
+		if c.Source > 0 {
+			name = p.targets[c.Source-1].Name
+		}
 		if key := name + "\x00" + c.Family; !p.clashes[key] {
 			p.clashes[key] = true
-			p.log.Warn("family left out, another target has one of that name and another type", "target", name, "family", c.Family, "series", c.Series)
+			p.log.Warn("family left out, one of that name and another type comes before it", "target", name, "family", c.Family, "series", c.Series)
 		}
 	}
 	s.Page = page

@@ -1,0 +1,528 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	toolkit "github.com/prometheus/exporter-toolkit/web"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
+)
+
+// logBuffer is a log that may be read while it is written.
+type logBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *logBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *logBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// exporter is an App under test that polls every second.
+type exporter struct {
+	url  string
+	log  *logBuffer
+	stop func() error
+}
+
+func options(env map[string]string, log io.Writer) Options {
+	address, none := []string{"127.0.0.1:0"}, ""
+	return Options{
+		Lookup:   func(name string) (string, bool) { v, ok := env[name]; return v, ok },
+		Interval: time.Second, Timeout: time.Second,
+		Web: &toolkit.FlagConfig{WebListenAddresses: &address, WebConfigFile: &none},
+		Log: slog.New(slog.NewTextHandler(log, nil)),
+	}
+}
+
+func startExporter(t *testing.T, env map[string]string, content string) *exporter {
+	t.Helper()
+	e := &exporter{log: &logBuffer{}}
+	o := options(env, e.log)
+	if content != "" {
+		o.ConfigFile, o.configContent = "exporter.yaml", []byte(content)
+	}
+	a, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- a.Run(ctx) }()
+	var once sync.Once
+	var result error
+	e.url = "http://" + a.Addresses()[0].String()
+	e.stop = func() error {
+		once.Do(func() { cancel(); result = <-ended })
+		return result
+	}
+	t.Cleanup(func() {
+		if err := e.stop(); err != nil {
+			t.Errorf("run: %v", err)
+		}
+		if t.Failed() {
+			t.Log(e.log)
+		}
+	})
+	return e
+}
+
+func startStack(t *testing.T, o simstack.Options) *simstack.Stack {
+	t.Helper()
+	s, err := simstack.Start(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Errorf("close the stack: %v", err)
+		}
+	})
+	return s
+}
+
+func (e *exporter) get(t *testing.T, path string, header http.Header) (*http.Response, []byte) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, e.url+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header = header
+	resp, err := (&http.Transport{DisableKeepAlives: true, DisableCompression: true}).RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close() //nolint:errcheck // read to its end
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp, body
+}
+
+// page is a scraped text page.
+type page map[string]*dto.MetricFamily
+
+func (e *exporter) scrape(t *testing.T) page {
+	t.Helper()
+	_, body := e.get(t, "/metrics", http.Header{})
+	parser := expfmt.NewTextParser(model.LegacyValidation)
+	families, err := parser.TextToMetricFamilies(bytes.NewReader(body))
+	if err != nil {
+		t.Fatalf("the page does not parse: %v\n%s", err, body)
+	}
+	return families
+}
+
+// value finds a sample by its labels, given as name, value, name, value.
+func (p page) value(family string, labels ...string) (float64, bool) {
+	for _, m := range p[family].GetMetric() {
+		matching := 0
+		for i := 0; i < len(labels); i += 2 {
+			if slices.ContainsFunc(m.GetLabel(), func(l *dto.LabelPair) bool { return l.GetName() == labels[i] && l.GetValue() == labels[i+1] }) {
+				matching += 2
+			}
+		}
+		if matching == len(labels) {
+			return m.GetGauge().GetValue() + m.GetCounter().GetValue() + m.GetUntyped().GetValue(), true
+		}
+	}
+	return 0, false
+}
+
+// verdict is "" before the first reading, "up", or the reason of the failure.
+func (p page) verdict(target string) string {
+	success, known := p.value("chatstack_probe_success", "target", target)
+	if !known {
+		return ""
+	}
+	if success == 1 {
+		return "up"
+	}
+	for _, m := range p["chatstack_probe_failing"].GetMetric() {
+		var own bool
+		var reason string
+		for _, l := range m.GetLabel() {
+			own = own || l.GetName() == "target" && l.GetValue() == target
+			if l.GetName() == "reason" {
+				reason = l.GetValue()
+			}
+		}
+		if own {
+			return reason
+		}
+	}
+	return "down without a reason"
+}
+
+// wait polls until the page is as it should be.
+func (e *exporter) wait(t *testing.T, what string, reached func(page) bool) page {
+	t.Helper()
+	var p page
+	deadline := time.Now().Add(20 * time.Second)
+	for time.Now().Before(deadline) {
+		if p = e.scrape(t); reached(p) {
+			return p
+		}
+		pause(t, 20*time.Millisecond)
+	}
+	t.Errorf("never reached: %s", what)
+	return p
+}
+
+func pause(t *testing.T, d time.Duration) {
+	t.Helper()
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-t.Context().Done():
+		t.Fatal(t.Context().Err())
+	}
+}
+
+// simulated is what each service of the simulated stack is to the exporter.
+var simulated = map[string][]string{
+	"xmpp": {"xmpp_status", "xmpp_metrics"}, "proxy": {"xmpp_proxy"}, "irc_rpc": {"irc_rpc"}, "irc_services": {"irc_services"},
+	"plant_store": {"plant_store"}, "docker": {"docker"},
+}
+
+var allTargets = []string{"xmpp_status", "xmpp_metrics", "xmpp_proxy", "irc_rpc", "irc_services", "plant_store", "docker"}
+
+const canaryMode = "targets:\n  - kind: plant_store\n    mode: canary\n"
+
+func allUp(p page) bool {
+	for _, target := range allTargets {
+		if p.verdict(target) != "up" {
+			return false
+		}
+	}
+	return true
+}
+
+// reasonOf is the reason that a fault of the simulated stack must give a target: "up" where it is none of its business.
+// A fault that the table does not name must be one that every service has.
+func reasonOf(target, fault string) (string, bool) {
+	if reason, ok := particular[target][fault]; ok {
+		return reason, true
+	}
+	reason, ok := map[string]string{
+		"stopped": "refused", "hang": "timeout", "slow": "timeout", "reset": "closed", "not_http": "malformed",
+		"expired_certificate": "tls", "wrong_name_certificate": "tls", "other_certificate": "tls", "no_tls": "tls",
+		"status_403": "forbidden", "status_404": "not_found", "status_500": "http_status", "status_502": "http_status",
+		"redirect": "http_status", "header_flood": "too_large", "truncated": "closed", "malformed": "malformed",
+		"huge": "too_large", "gzip_bomb": "too_large", "wrong_credentials": "unauthorized",
+	}[fault]
+	return reason, ok
+}
+
+// particular are the faults that mean something else to one target than to others.
+var particular = map[string]map[string]string{
+	"xmpp_status": {
+		"malformed": "up", // 200 without JSON is up
+		"not_json":  "up", "module_error": "up", "component_disconnected": "up",
+		"wrong_credentials": "up", "not_admin": "up", "unknown_host": "up", "metrics_403": "up", "status_page_403": "forbidden",
+		"statistics_off": "up", "bad_page": "up", "no_eof": "up", "auth_failures": "up",
+	},
+	"xmpp_metrics": {
+		"not_json": "up", "module_error": "up", "component_disconnected": "up",
+		"wrong_credentials": "up", "not_admin": "up", "unknown_host": "up", "metrics_403": "forbidden", "status_page_403": "up",
+		"statistics_off": "not_found", "bad_page": "up", "no_eof": "up", "auth_failures": "up",
+	},
+	"xmpp_proxy": {
+		"malformed": "up", // its status is all that is asked for
+		"no_tls":    "tls", "not_http": "tls",
+	},
+	"irc_rpc": {
+		"not_http": "tls", "forbidden": "rpc_error", "rpc_error": "rpc_error", "other_id": "mismatch", "services_unlinked": "up",
+	},
+	"irc_services": {
+		"status_403": "up", "status_404": "up", "malformed": "up",
+	},
+	"plant_store": {
+		"reject_all": "http_status", "accepts_invalid": "up", "wrong_plant": "mismatch", "create_500": "http_status",
+		"lost_create": "closed", "refuse_delete": "http_status", "lost_delete": "closed",
+	},
+	"docker": {
+		"gzip_bomb": "malformed", // compression is not asked for
+	},
+}
+
+// belongings are the beginnings of the names that only a target that is up has on the page.
+var belongings = map[string]string{
+	"xmpp_status": "chatstack_xmpp_", "xmpp_metrics": "prosody_", "docker": "chatstack_container_",
+}
+
+// TestEveryFaultIsToldApart switches every fault of every simulated service on and off again: the target is down with
+// the right reason, the others never are, nothing of the target's old values stays, and it recovers.
+func TestEveryFaultIsToldApart(t *testing.T) {
+	for service, targets := range simulated {
+		t.Run(service, func(t *testing.T) {
+			t.Parallel()
+			stack := startStack(t, simstack.Options{})
+			e := startExporter(t, stack.Environ(), canaryMode)
+			e.wait(t, "every target up", allUp)
+			tried := 0
+			for _, fault := range stack.Faults() {
+				if fault.Service != service {
+					continue
+				}
+				tried++
+				tryFault(t, stack, e, service, fault.Name, targets)
+			}
+			if tried < 5 {
+				t.Errorf("only %d faults were tried", tried)
+			}
+			p := e.scrape(t)
+			for _, other := range allTargets {
+				if slices.Contains(targets, other) {
+					continue
+				}
+				for _, m := range p["chatstack_probe_failures_total"].GetMetric() {
+					if strings.Contains(m.String(), `"`+other+`"`) && m.GetCounter().GetValue() > 0 {
+						t.Errorf("a fault of %s touched %s: %s", service, other, m)
+					}
+				}
+			}
+			if len(stack.Plants()) != 0 {
+				t.Errorf("plants left in the store: %v", stack.Plants())
+			}
+		})
+	}
+}
+
+func tryFault(t *testing.T, stack *simstack.Stack, e *exporter, service, fault string, targets []string) {
+	t.Helper()
+	want := map[string]string{}
+	for _, target := range targets {
+		reason, ok := reasonOf(target, fault)
+		if !ok {
+			if service == "docker" {
+				reason = "up" // a container's fault is not the engine's
+			} else {
+				t.Errorf("%s/%s: no test says what it means to %s", service, fault, target)
+				return
+			}
+		}
+		want[target] = reason
+	}
+	before := e.scrape(t)
+	if err := stack.Switch(service, fault, true); err != nil {
+		t.Fatal(err)
+	}
+	for target, reason := range want {
+		attempts, _ := before.value("chatstack_probe_attempts_total", "target", target)
+		p := e.wait(t, fmt.Sprintf("%s/%s: %s is %s", service, fault, target, reason), func(p page) bool {
+			now, _ := p.value("chatstack_probe_attempts_total", "target", target)
+			// Two readings later for one that must stay up: the first may have been under way.
+			return p.verdict(target) == reason && (reason != "up" || now > attempts+2)
+		})
+		for name := range p {
+			if own := belongings[target]; own != "" && reason != "up" && strings.HasPrefix(name, own) {
+				t.Errorf("%s/%s: %s is stale", service, fault, name)
+			}
+		}
+	}
+	if err := stack.Switch(service, fault, false); err != nil {
+		t.Fatal(err)
+	}
+	e.wait(t, fmt.Sprintf("%s/%s: recovery", service, fault), func(p page) bool {
+		orphans, _ := p.value("chatstack_plant_store_orphans")
+		return allUp(p) && orphans == 0
+	})
+}
+
+func TestNothingIsAskedThatChangesAnything(t *testing.T) {
+	stack := startStack(t, simstack.Options{})
+	e := startExporter(t, stack.Environ(), canaryMode)
+	p := e.wait(t, "five readings of each target", func(p page) bool {
+		for _, target := range allTargets {
+			if n, _ := p.value("chatstack_probe_attempts_total", "target", target); n < 5 {
+				return false
+			}
+		}
+		return allUp(p)
+	})
+	if len(p["prosody_mod_c2s__connections"].GetMetric()) == 0 {
+		t.Error("the XMPP server's own families are not on the page")
+	}
+	for _, r := range stack.Requests("irc_rpc") {
+		if r.RPC != "rpc.info" || r.Method != http.MethodPost {
+			t.Errorf("the IRC server was asked %s %s %s; only rpc.info changes nothing and is needed", r.Method, r.Path, r.RPC)
+		}
+	}
+	for _, r := range stack.Requests("docker") {
+		if r.Method != http.MethodGet && (r.Method != http.MethodHead || !strings.HasSuffix(r.Path, "/_ping")) {
+			t.Errorf("the engine was asked %s %s", r.Method, r.Path)
+		}
+	}
+	for _, service := range []string{"xmpp", "proxy", "irc_services"} {
+		for _, r := range stack.Requests(service) {
+			if r.Method != http.MethodGet {
+				t.Errorf("%s was asked %s %s", service, r.Method, r.Path)
+			}
+		}
+	}
+	if err := e.stop(); err != nil {
+		t.Error(err)
+	}
+	if len(stack.Plants()) != 0 {
+		t.Errorf("plants left in the store: %v", stack.Plants())
+	}
+	env := stack.Environ()
+	for _, secret := range []string{"IRC_RPC_PASSWORD", "PLANT_STORE_TOKEN"} {
+		if strings.Contains(e.log.String(), env[secret]) {
+			t.Errorf("%s stands in the log", secret)
+		}
+	}
+}
+
+func TestSecretsAreOnNoPage(t *testing.T) {
+	stack := startStack(t, simstack.Options{Token: "sesame-token", Password: "sesame-password"})
+	e := startExporter(t, stack.Environ(), "")
+	for _, fault := range []string{"", "wrong_credentials"} {
+		if fault != "" {
+			for _, service := range []string{"irc_rpc", "plant_store"} {
+				if err := stack.Switch(service, fault, true); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		e.wait(t, "readings", func(p page) bool {
+			return p.verdict("irc_rpc") != "" && (fault == "" || p.verdict("irc_rpc") == "unauthorized" && p.verdict("plant_store") == "unauthorized")
+		})
+		for _, path := range []string{"/metrics", "/"} {
+			if _, body := e.get(t, path, http.Header{}); bytes.Contains(body, []byte("sesame")) {
+				t.Errorf("a secret stands on %s", path)
+			}
+		}
+	}
+	if strings.Contains(e.log.String(), "sesame") {
+		t.Error("a secret stands in the log")
+	}
+}
+
+func TestStatusPageAndHealth(t *testing.T) {
+	stack := startStack(t, simstack.Options{})
+	e := startExporter(t, stack.Environ(), "")
+	e.wait(t, "every target up", allUp)
+	for path, want := range map[string]string{"/": "No target is down", "/-/healthy": "healthy", "/-/ready": "ready"} {
+		if resp, body := e.get(t, path, http.Header{}); resp.StatusCode != http.StatusOK || !bytes.Contains(body, []byte(want)) {
+			t.Errorf("%s: status %d, lacks %q:\n%s", path, resp.StatusCode, want, body)
+		}
+	}
+	if err := stack.Switch("irc_services", "stopped", true); err != nil {
+		t.Fatal(err)
+	}
+	e.wait(t, "irc_services down", func(p page) bool { return p.verdict("irc_services") == "refused" })
+	resp, body := e.get(t, "/", http.Header{})
+	for _, want := range []string{"1 of 7 targets down", "irc_services", "nothing listens there"} {
+		if !bytes.Contains(body, []byte(want)) {
+			t.Errorf("the status page lacks %q:\n%s", want, body)
+		}
+	}
+	if resp.Header.Get("Content-Security-Policy") == "" {
+		t.Error("no content security policy")
+	}
+	if resp, _ := e.get(t, "/nowhere", http.Header{}); resp.StatusCode != http.StatusNotFound {
+		t.Errorf("/nowhere: status %d", resp.StatusCode)
+	}
+}
+
+func TestBadStartsAreToldAndLeaveNothing(t *testing.T) {
+	busy, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // ends with the test
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer busy.Close() //nolint:errcheck // a test's listener
+	webConfig := filepath.Join(t.TempDir(), "web.yml")
+	if err := os.WriteFile(webConfig, []byte("tls_server_config:\n  cert_file: /does/not/exist\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		change func(*Options)
+		want   []string
+	}{
+		"port in use": {func(o *Options) { *o.Web.WebListenAddresses = []string{busy.Addr().String()} },
+			[]string{busy.Addr().String(), "address already in use", "--web.listen-address"}},
+		"no such address": {func(o *Options) { *o.Web.WebListenAddresses = []string{"192.0.2.1:9655"} }, []string{"192.0.2.1:9655", "--web.listen-address"}},
+		"web config":      {func(o *Options) { *o.Web.WebConfigFile = webConfig }, []string{webConfig, "/does/not/exist"}},
+		"no such file":    {func(o *Options) { o.ConfigFile = "/does/not/exist.yaml" }, []string{"/does/not/exist.yaml", "--config.file"}},
+		"state directory": {func(o *Options) {
+			o.ConfigFile, o.configContent = "exporter.yaml", []byte("state_file: /does/not/exist/state.json\n")
+		}, []string{"/does/not/exist", "state_file"}},
+		"faults": {func(o *Options) {
+			o.ConfigFile, o.configContent = "exporter.yaml", []byte("a: 1\nb: 2\n")
+		}, []string{"exporter.yaml:1: a", "exporter.yaml:2: b"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := options(nil, io.Discard)
+			free := (*o.Web.WebListenAddresses)[0]
+			c.change(&o)
+			_, err := New(o)
+			if err == nil {
+				t.Fatal("started")
+			}
+			for _, want := range c.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("%q does not say %q", err, want)
+				}
+			}
+			if l, err := net.Listen("tcp", free); err != nil { //nolint:noctx // ends with the test
+				t.Errorf("half started: %v", err)
+			} else {
+				l.Close() //nolint:errcheck,gosec // a test's listener
+			}
+		})
+	}
+}
+
+func TestStackThatIsNotThereIsNoReasonToStop(t *testing.T) {
+	e := startExporter(t, map[string]string{
+		"XMPP_REST_URL": "http://127.0.0.1:1", "XMPP_PROXY_URL": "https://127.0.0.1:1", "IRC_RPC_URL": "https://127.0.0.1:1/api",
+		"IRC_SERVICES_JSONRPC_URL": "http://127.0.0.1:1/jsonrpc", "PLANT_STORE_URL": "http://127.0.0.1:1", "DOCKER_HOST": "unix:///does/not/exist.sock",
+	}, "")
+	e.wait(t, "every target refused", func(p page) bool {
+		return !slices.ContainsFunc(allTargets, func(target string) bool { return p.verdict(target) != "refused" })
+	})
+}
+
+func TestStopIsGraceful(t *testing.T) {
+	stack := startStack(t, simstack.Options{})
+	e := startExporter(t, stack.Environ(), canaryMode)
+	e.wait(t, "every target up", allUp)
+	if err := e.stop(); err != nil {
+		t.Error(err)
+	}
+	if _, err := http.Get(e.url); err == nil { //nolint:noctx,bodyclose // nobody answers
+		t.Error("still serving")
+	}
+	if err := stack.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+		t.Errorf("something still hangs on the stack: %v", err)
+	}
+}
