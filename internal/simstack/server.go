@@ -271,19 +271,25 @@ func (s *service) serve(ctx context.Context, e *endpoint, raw net.Conn) {
 		e.lines(ctx, s, conn)
 		return
 	}
-	if s.tls != nil && !s.on("no_tls") {
+	if s.tls != nil {
 		first, err := ahead.Peek(1)
 		if err != nil {
 			return
 		}
-		if first[0] == tlsHandshake {
+		switch speaksTLS := first[0] == tlsHandshake; {
+		case s.on("no_tls") && speaksTLS:
+			_, _ = plainStatus(http.StatusBadRequest).set("Connection", "close").write(conn, &http.Request{})
+			finish(raw)
+			return
+		case s.on("no_tls"):
+		case speaksTLS:
 			secure := tls.Server(conn, s.tls)
 			if secure.HandshakeContext(ctx) != nil {
 				return
 			}
 			defer secure.Close() //nolint:errcheck // the client may be gone
 			conn = secure
-		} else if s.plain == nil {
+		case s.plain == nil:
 			waitForClient(conn)
 			return
 		}
@@ -374,11 +380,17 @@ func (s *service) rude(raw net.Conn, ahead *bufio.Reader) bool {
 		return true
 	}
 	_, _ = io.WriteString(raw, "SSH-2.0-OpenSSH_9.2p1\r\n")
+	finish(raw)
+	return true
+}
+
+// finish ends what is said and waits for the client to leave: closing over what it still sends would reset the
+// connection, and lose what it has not read yet.
+func finish(raw net.Conn) {
 	if half, ok := raw.(interface{ CloseWrite() error }); ok {
 		_ = half.CloseWrite()
 	}
 	waitForClient(raw)
-	return true
 }
 
 // answer asks the service, unless a fault answers in its place.

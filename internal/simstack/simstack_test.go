@@ -1,0 +1,954 @@
+package simstack
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/textparse"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// started starts a stack that ends with the test. Slow answers take for ever, so that no test waits for one by chance.
+func started(t *testing.T, o Options) *Stack {
+	t.Helper()
+	if o.Slow == 0 {
+		o.Slow = time.Hour
+	}
+	k, err := Start(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := k.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return k
+}
+
+func switchFault(t *testing.T, k *Stack, service, fault string, on bool) {
+	t.Helper()
+	if err := k.Switch(service, fault, on); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// call is one request of a plain client.
+type call struct {
+	service, method, target string
+	header                  http.Header
+	body                    string
+	timeout                 time.Duration
+}
+
+// seen is what a plain client saw.
+type seen struct {
+	status int
+	header http.Header
+	body   string
+	err    error
+}
+
+// maxSeen bounds what a test's client reads of a body.
+const maxSeen = 17 << 20
+
+func (k *Stack) base(service string) string {
+	scheme := "http://"
+	if k.service(service).secure {
+		scheme = "https://"
+	}
+	if service == "docker" {
+		return scheme + "docker"
+	}
+	return scheme + k.service(service).address()
+}
+
+func (k *Stack) do(t *testing.T, c call) seen {
+	t.Helper()
+	timeout := c.timeout
+	if timeout == 0 {
+		timeout = 30 * time.Second
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
+	defer cancel()
+	method := c.method
+	if method == "" {
+		method = http.MethodGet
+	}
+	req, err := http.NewRequestWithContext(ctx, method, k.base(c.service)+c.target, strings.NewReader(c.body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.header != nil {
+		req.Header = c.header
+		req.Host = c.header.Get("Host")
+	}
+	transport := &http.Transport{DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: 64 << 10, TLSClientConfig: k.trust(t)}
+	if c.service == "docker" {
+		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", k.service("docker").address())
+		}
+	}
+	defer transport.CloseIdleConnections()
+	resp, err := transport.RoundTrip(req)
+	if err != nil {
+		return seen{err: err}
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxSeen))
+	return seen{resp.StatusCode, resp.Header, string(body), err}
+}
+
+func (k *Stack) trust(t *testing.T) *tls.Config {
+	t.Helper()
+	pem, err := os.ReadFile(k.caFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(pem)
+	return &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
+}
+
+func bearer(token string) http.Header { return http.Header{"Authorization": {"Bearer " + token}} }
+
+func basic(user, password string) http.Header {
+	r := &http.Request{Header: http.Header{}}
+	r.SetBasicAuth(user, password)
+	return r.Header
+}
+
+func (k *Stack) rpc(t *testing.T, body string) seen {
+	t.Helper()
+	return k.do(t, call{service: "irc_rpc", method: http.MethodPost, target: "/api", header: basic(k.opts.User, k.opts.Password), body: body})
+}
+
+func (k *Stack) plants(t *testing.T, method, target, body string) seen {
+	t.Helper()
+	h := bearer(k.opts.Token + "-plants")
+	h.Set("Content-Type", "application/json")
+	return k.do(t, call{service: "plant_store", method: method, target: target, header: h, body: body})
+}
+
+// probe is the plainest request to a service that shows whether it is well.
+func (k *Stack) probe(t *testing.T, service string, timeout time.Duration) seen {
+	t.Helper()
+	c := map[string]call{
+		"xmpp":         {target: "/status"},
+		"proxy":        {target: "/health"},
+		"irc_rpc":      {method: http.MethodPost, target: "/api", header: basic(k.opts.User, k.opts.Password), body: rpcInfo},
+		"irc_services": {target: "/"},
+		"plant_store":  {method: http.MethodPost, target: "/plants", header: bearer(k.opts.Token + "-plants"), body: `{}`},
+		"identity":     {target: "/api/bridge/identity?ircNick=alice", header: bearer(k.opts.Token + "-identity")},
+		"docs_search":  {target: "/api/search?query=x"},
+		"docker":       {target: "/v1.41/containers/json?all=1"},
+	}[service]
+	c.service, c.timeout = service, timeout
+	return k.do(t, c)
+}
+
+const rpcInfo = `{"jsonrpc":"2.0","method":"rpc.info","params":{},"id":1}`
+
+// wellStatus is the status of a probe's answer when all is well; 200 where it is not here.
+var wellStatus = map[string]int{"irc_services": http.StatusNotFound, "plant_store": http.StatusBadRequest}
+
+func (k *Stack) mustBeWell(t *testing.T, service string) {
+	t.Helper()
+	want := wellStatus[service]
+	if want == 0 {
+		want = http.StatusOK
+	}
+	if got := k.probe(t, service, 0); got.err != nil || got.status != want {
+		t.Fatalf("%s: got status %d, error %v; want %d, none", service, got.status, got.err, want)
+	}
+}
+
+func TestAnswersAreThoseOfTheRealServers(t *testing.T) {
+	k := started(t, Options{})
+	admin, rpcUser := bearer(k.opts.Token+"-xmpp"), basic(k.opts.User, k.opts.Password)
+	identity, jsonType := bearer(k.opts.Token+"-identity"), http.Header{"Content-Type": {"application/json"}}
+	rpc := func(body string) call {
+		return call{service: "irc_rpc", method: http.MethodPost, target: "/api", header: rpcUser, body: body}
+	}
+	services := func(body string) call {
+		return call{service: "irc_services", method: http.MethodPost, target: "/jsonrpc", header: jsonType, body: body}
+	}
+	for _, c := range []struct {
+		name   string
+		call   call
+		status int
+		header []string // "Name: value"; "Name:" must be absent
+		body   string   // a part of it, or all of it after "="
+	}{
+		{"status page", call{service: "xmpp", target: "/status"}, 200, []string{"Content-Type: application/json", "Access-Control-Allow-Origin: *"}, `"component":{"message":"Connected"`},
+		{"status page, HEAD", call{service: "xmpp", method: "HEAD", target: "/status"}, 200, []string{"Content-Length: 15044"}, "="},
+		{"metrics page", call{service: "xmpp", target: "/metrics"}, 200, []string{"Content-Type: application/openmetrics-text; version=0.0.4", "Content-Encoding:"}, "# EOF\n"},
+		{"metrics page, POST", call{service: "xmpp", method: "POST", target: "/metrics"}, 404, []string{"Content-Type: text/html; charset=utf-8"}, "404 Not Found"},
+		{"unknown page", call{service: "xmpp", target: "/bogus"}, 404, []string{"Content-Type: text/html; charset=utf-8"}, "It&apos;s behind you."},
+		{"admin API without a token", call{service: "xmpp", target: "/admin_api/users"}, 401, []string{`Authorization: Bearer realm="chat.test/http_admin_api"`, "Www-Authenticate:"}, "401 Unauthorized"},
+		{"admin API with Basic", call{service: "xmpp", target: "/admin_api/users", header: rpcUser}, 401, nil, ""},
+		{"admin API, users", call{service: "xmpp", target: "/admin_api/users", header: admin}, 200, nil, `=[{"username":"alice"},{"username":"bob"}]`},
+		{"admin API, server", call{service: "xmpp", target: "/admin_api/server/info", header: admin}, 200, []string{"Content-Type: application/json"}, `={"site_name":"chat.test","version":"0.12.3"}`},
+
+		{"proxy", call{service: "proxy", target: "/health"}, 200, []string{"Server: nginx/1.22.1", "Content-Type: text/plain", "Strict-Transport-Security: max-age=31536000; includeSubDomains"}, "=ok\n"},
+		{"proxy, HEAD", call{service: "proxy", method: "HEAD", target: "/health"}, 200, []string{"Content-Length: 3"}, "="},
+		{"proxy, slash", call{service: "proxy", target: "/health/"}, 404, []string{"Server: nginx/1.22.1"}, "behind you"},
+		{"proxy, status page", call{service: "proxy", target: "/status"}, 200, []string{"Content-Type: application/json", "Access-Control-Allow-Origin: *", "Server: nginx/1.22.1"}, `"bridge.chat.test"`},
+		{"proxy, metrics page", call{service: "proxy", target: "/metrics"}, 200, []string{"Content-Type: application/openmetrics-text; version=0.0.4"}, "# EOF\n"},
+
+		{"rpc.info", rpc(rpcInfo), 200, []string{"Server: UnrealIRCd", "Content-Length:", "Content-Type:", "Date:"}, `"server.rehash": {"name": "server.rehash"`},
+		{"stats.get", rpc(`{"jsonrpc":"2.0","method":"stats.get","id":"two"}`), 200, nil, `{"jsonrpc": "2.0", "method": "stats.get", "id": "two", "result": {"server": {"total": 2, "ulined": 1}, "user": {"total": 7, "ulined": 4, "oper": 0, "record": 7, "countries": []}`},
+		{"stats.get, level 0", rpc(`{"jsonrpc":"2.0","method":"stats.get","params":{"object_detail_level":0},"id":1}`), 200, nil, `"record": 7}, "channel"`},
+		{"server.list", rpc(`{"jsonrpc":"2.0","method":"server.list","params":{},"id":1}`), 200, nil, `"boot_time": null, "synced": true, "ulined": true`},
+		{"server.get", rpc(`{"jsonrpc":"2.0","method":"server.get","params":{},"id":1}`), 200, nil, `"name": "irc.test", "id": "001"`},
+		{"user.list, level 0", rpc(`{"jsonrpc":"2.0","method":"user.list","params":{"object_detail_level":0},"id":1}`), 200, nil, `{"id":"00AAAAAAB","name":"ChanServ"}]}`},
+		{"user.list, level 1", rpc(`{"jsonrpc":"2.0","method":"user.list","params":{"object_detail_level":1},"id":1}`), 200, nil, `{"details":"user00002!user@127.0.0.1","hostname":"127.0.0.1","id":"001XBX11I","ip":"127.0.0.1","name":"user00002"}`},
+		{"user.list", rpc(`{"jsonrpc":"2.0","method":"user.list","params":{},"id":1}`), 200, nil, `"servername":"services.irc.test"`},
+		{"user.list, level 4", rpc(`{"jsonrpc":"2.0","method":"user.list","params":{"object_detail_level":4},"id":1}`), 200, nil, `"channels":[`},
+		{"channel.list", rpc(`{"jsonrpc":"2.0","method":"channel.list","params":{},"id":1}`), 200, nil, `"num_users":3`},
+		{"channel.list, level 0", rpc(`{"jsonrpc":"2.0","method":"channel.list","params":{"object_detail_level":0},"id":1}`), 200, nil, `[{"name":"#room2"},{"name":"#room1"},{"name":"#room0"},{"name":"#chan"}]`},
+		{"server.rehash", rpc(`{"jsonrpc":"2.0","method":"server.rehash","params":{},"id":1}`), 200, nil, `"result": true}`},
+		{"unknown method", rpc(`{"jsonrpc":"2.0","method":"no.such","params":{},"id":1}`), 200, nil, `={"jsonrpc": "2.0", "method": "no.such", "id": 1, "error": {"code": -32601, "message": "Unsupported method"}}` + "\n"},
+		{"malformed call", rpc(`{bad`), 200, nil, `={"jsonrpc": "2.0", "error": {"code": -32700, "message": "Unparsable JSON data"}}` + "\n"},
+		{"call without an id", rpc(`{"jsonrpc":"2.0","method":"rpc.info","params":{}}`), 200, nil, `={"jsonrpc": "2.0", "method": "rpc.info", "error": {"code": -32600, "message": "Missing 'id'"}}` + "\n"},
+		{"batch", rpc(`[` + rpcInfo + `]`), 200, nil, `"code": -32600, "message": "Only JSON-RPC version 2.0 is supported"`},
+		{"GET", call{service: "irc_rpc", target: "/api", header: rpcUser}, 200, nil, "you need to make a POST request"},
+		{"no credentials", call{service: "irc_rpc", target: "/api"}, 401, []string{"Www-Authenticate:", "Server: UnrealIRCd"}, "=Authentication required\n"},
+		{"other path", call{service: "irc_rpc", method: "POST", target: "/nope", header: rpcUser, body: rpcInfo}, 404, nil, "=Page not found.\n\n"},
+
+		{"services", call{service: "irc_services", target: "/"}, 404, []string{"Server: Atheme/7.2.12", "Content-Type: text/plain", "Content-Length: 24"}, "=HTTP/1.1 404 Not Found\r\n"},
+		{"services, HEAD", call{service: "irc_services", method: "HEAD", target: "/"}, 501, []string{"Content-Length: 37"}, "="},
+		{"services, GET /jsonrpc", call{service: "irc_services", target: "/jsonrpc"}, 411, nil, ""},
+		{"services, empty call", services(""), 411, nil, ""},
+		{"services, other type", call{service: "irc_services", method: "POST", target: "/jsonrpc", header: http.Header{"Content-Type": {"text/plain"}}, body: "{}"}, 415, nil, "Unsupported Media Type"},
+		{"atheme.ison", services(`{"jsonrpc":"2.0","method":"atheme.ison","params":["alice"],"id":"1"}`), 200, []string{"Content-Type: application/json"}, `={"error":null,"id":"1","result":{"accountname":"*","online":false}}`},
+		{"unknown method of the services", services(`{"method":"nope","params":[],"id":"1"}`), 200, nil, `={"error":{"code":2,"message":"Invalid command"},"id":"1","result":null}`},
+		{"atheme.login, wrong password", services(`{"method":"atheme.login","params":["alice","x"],"id":"1"}`), 200, nil, `={"error":{"code":5,"message":"The password is incorrect."},"id":"1","result":null}`},
+		{"atheme.login, nobody", services(`{"method":"atheme.login","params":["x","x"],"id":"1"}`), 200, nil, `"code":3,"message":"The account is not registered."`},
+		{"atheme.login, too little", services(`{"method":"atheme.login","params":["x"],"id":"1"}`), 200, nil, `"code":1,"message":"Insufficient parameters."`},
+
+		{"plant store without a token", call{service: "plant_store", method: "POST", target: "/plants", body: `{"id":1,"name":"fern"}`}, 401, nil, `"message"`},
+		{"plant store with a wrong token", call{service: "plant_store", method: "DELETE", target: "/plants/1", header: bearer("wrong")}, 401, nil, ""},
+
+		{"identity", call{service: "identity", target: "/api/bridge/identity?discordId=100000000000000001", header: identity}, 200, nil, `={"ok":true,"identity":{"user_id":"user-1","discord_id":"100000000000000001","irc_nick":"alice","xmpp_jid":"alice@chat.test"}}`},
+		{"identity of nobody", call{service: "identity", target: "/api/bridge/identity?xmppJid=x@y", header: identity}, 404, nil, ""},
+		{"identity without a key", call{service: "identity", target: "/api/bridge/identity?ircServer=irc.test", header: identity}, 400, nil, ""},
+		{"identity without a token", call{service: "identity", target: "/api/bridge/identity?ircNick=alice"}, 401, nil, ""},
+		{"search", call{service: "docs_search", target: "/api/search?query=fern"}, 200, []string{"Content-Type: application/json"}, `"content":"All about fern"`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got := k.do(t, c.call)
+			if got.err != nil {
+				t.Fatal(got.err)
+			}
+			if got.status != c.status {
+				t.Errorf("got status %d, want %d", got.status, c.status)
+			}
+			for _, line := range c.header {
+				name, value, _ := strings.Cut(line, ":")
+				if got := got.header.Get(name); got != strings.TrimSpace(value) {
+					t.Errorf("header %s: got %q, want %q", name, got, strings.TrimSpace(value))
+				}
+			}
+			if want, whole := strings.CutPrefix(c.body, "="); whole && got.body != want || !strings.Contains(got.body, want) {
+				t.Errorf("got body %.300q, want %q", got.body, c.body)
+			}
+		})
+	}
+}
+
+func TestMetricsPageIsTheCaptureAndGrows(t *testing.T) {
+	k := started(t, Options{})
+	page := func() string { return k.do(t, call{service: "xmpp", target: "/metrics"}).body }
+	first, second := page(), page()
+	if want := string(captured("xmpp_metrics").body); first != want {
+		t.Errorf("the first page differs from the capture: %d bytes, want %d", len(first), len(want))
+	}
+	sample := regexp.MustCompile(`(?m)^prosody_mod_measure_stanza_counts__sent_total\{session_type="c2s",stanza_kind="message"\} (.*)$`)
+	if got := sample.FindStringSubmatch(second); len(got) != 2 || got[1] != "15" {
+		t.Errorf("messages sent on the second page: got %q, want 15", got)
+	}
+	for _, p := range []string{first, second} {
+		if n := parsed(t, p); n != 563 {
+			t.Errorf("got %d series, want 563", n)
+		}
+	}
+}
+
+func TestUpstreamSeriesAreAdded(t *testing.T) {
+	k := started(t, Options{UpstreamSeries: 1203})
+	if n := parsed(t, k.do(t, call{service: "xmpp", target: "/metrics"}).body); n != 563+1203 {
+		t.Errorf("got %d series, want %d", n, 563+1203)
+	}
+}
+
+// parsed counts the series of an OpenMetrics page.
+func parsed(t *testing.T, page string) int {
+	t.Helper()
+	p := textparse.NewOpenMetricsParser([]byte(page), labels.NewSymbolTable())
+	for n := 0; ; {
+		entry, err := p.Next()
+		if errors.Is(err, io.EOF) {
+			return n
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if entry == textparse.EntrySeries {
+			n++
+		}
+	}
+}
+
+// effect checks what a fault does, while it is on.
+type effect func(t *testing.T, k *Stack, service string)
+
+func status(want int) effect {
+	return func(t *testing.T, k *Stack, service string) {
+		t.Helper()
+		if got := k.probe(t, service, 0); got.err != nil || got.status != want {
+			t.Errorf("got status %d, error %v; want %d", got.status, got.err, want)
+		}
+	}
+}
+
+func failure(want func(error) bool) effect {
+	return func(t *testing.T, k *Stack, service string) {
+		t.Helper()
+		if got := k.probe(t, service, 0); got.err == nil || !want(got.err) {
+			t.Errorf("got status %d, error %v", got.status, got.err)
+		}
+	}
+}
+
+func isAny(targets ...error) func(error) bool {
+	return func(err error) bool {
+		return slices.ContainsFunc(targets, func(target error) bool { return errors.Is(err, target) })
+	}
+}
+
+func text(s string) func(error) bool {
+	return func(err error) bool { return strings.Contains(err.Error(), s) }
+}
+
+// silent checks that no answer comes before the client gives up.
+func silent(t *testing.T, k *Stack, service string) {
+	t.Helper()
+	if got := k.probe(t, service, 50*time.Millisecond); !errors.Is(got.err, context.DeadlineExceeded) {
+		t.Errorf("got status %d, error %v; want none before the deadline", got.status, got.err)
+	}
+}
+
+// commonEffects are those of the faults that several services have.
+var commonEffects = map[string]effect{
+	"stopped":      failure(isAny(syscall.ECONNREFUSED, syscall.ENOENT)),
+	"hang":         silent,
+	"slow":         silent,
+	"reset":        failure(isAny(syscall.ECONNRESET, syscall.EPIPE, io.EOF)),
+	"not_http":     failure(func(err error) bool { return text("malformed HTTP")(err) || text("does not look like a TLS")(err) }),
+	"status_403":   status(403),
+	"status_404":   status(404),
+	"status_500":   status(500),
+	"status_502":   status(502),
+	"header_flood": failure(text("server response headers exceeded")),
+	"redirect": func(t *testing.T, k *Stack, service string) {
+		got := k.probe(t, service, 0)
+		if location := got.header.Get("Location"); got.status != 302 || location != "http://elsewhere.invalid/" {
+			t.Errorf("got status %d, location %q, error %v", got.status, location, got.err)
+		}
+	},
+	"truncated": func(t *testing.T, k *Stack, service string) {
+		got := k.probe(t, service, 0)
+		if service == "irc_rpc" { // no length says that something is missing
+			if got.body == "" || json.Valid([]byte(got.body)) {
+				t.Errorf("got %.80q, error %v; want half an answer", got.body, got.err)
+			}
+		} else if !errors.Is(got.err, io.ErrUnexpectedEOF) {
+			t.Errorf("got %.80q, error %v; want an unexpected end", got.body, got.err)
+		}
+	},
+	"malformed": func(t *testing.T, k *Stack, service string) {
+		got := k.probe(t, service, 0)
+		if got.status != 200 || got.body == "" || json.Valid([]byte(got.body)) {
+			t.Errorf("got status %d, %.80q, error %v", got.status, got.body, got.err)
+		}
+	},
+	"huge": func(t *testing.T, k *Stack, service string) {
+		if got := k.probe(t, service, 0); len(got.body) != maxSeen {
+			t.Errorf("got %d bytes, error %v; want more than the client reads", len(got.body), got.err)
+		}
+	},
+	"gzip_bomb": func(t *testing.T, k *Stack, service string) {
+		got := k.probe(t, service, 0)
+		if got.err != nil || got.header.Get("Content-Encoding") != "gzip" || len(got.body) > 4<<20 {
+			t.Fatalf("got %d bytes of %q, error %v", len(got.body), got.header.Get("Content-Encoding"), got.err)
+		}
+		r, err := gzip.NewReader(strings.NewReader(got.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, err := io.CopyN(io.Discard, r, 64<<20); err != nil {
+			t.Errorf("it is %d bytes long: %v", n, err)
+		}
+	},
+	"expired_certificate":    failure(text("expired")),
+	"wrong_name_certificate": failure(is[x509.HostnameError]),
+	"other_certificate":      failure(is[x509.UnknownAuthorityError]),
+	"no_tls":                 failure(is[tls.RecordHeaderError]),
+}
+
+func is[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
+}
+
+// answers is the effect of a fault on one answer: its status, and a part of its body, or what it lacks after "!".
+func answers(ask func(*testing.T, *Stack) seen, status int, part string) effect {
+	return func(t *testing.T, k *Stack, _ string) {
+		t.Helper()
+		got := ask(t, k)
+		unwanted, not := strings.CutPrefix(part, "!")
+		if got.err != nil || got.status != status || !not && !strings.Contains(got.body, part) || not && strings.Contains(got.body, unwanted) {
+			t.Errorf("got status %d, body %.300q, error %v; want %d, %q", got.status, got.body, got.err, status, part)
+		}
+	}
+}
+
+func get(service, target string, header http.Header) func(*testing.T, *Stack) seen {
+	return func(t *testing.T, k *Stack) seen {
+		t.Helper()
+		return k.do(t, call{service: service, target: target, header: header})
+	}
+}
+
+func calling(method string) func(*testing.T, *Stack) seen {
+	return func(t *testing.T, k *Stack) seen {
+		t.Helper()
+		return k.rpc(t, fmt.Sprintf(`{"jsonrpc":"2.0","method":%q,"params":{},"id":1}`, method))
+	}
+}
+
+func planting(body string) func(*testing.T, *Stack) seen {
+	return func(t *testing.T, k *Stack) seen {
+		t.Helper()
+		return k.plants(t, http.MethodPost, "/plants", body)
+	}
+}
+
+// ownEffects are those of the faults that only one service has.
+var ownEffects = map[string]effect{
+	"xmpp/wrong_credentials":      answers(get("xmpp", "/admin_api/users", bearer("simulated-token-xmpp")), 401, ""),
+	"xmpp/not_admin":              answers(get("xmpp", "/admin_api/users", bearer("simulated-token-xmpp")), 403, "You&apos;re not allowed"),
+	"xmpp/unknown_host":           answers(get("xmpp", "/admin_api/users", http.Header{"Host": {"where.test:5280"}}), 404, "Unknown host: where.test"),
+	"xmpp/metrics_403":            answers(get("xmpp", "/metrics", nil), 403, "You&apos;re not allowed"),
+	"xmpp/status_page_403":        answers(get("xmpp", "/status", nil), 403, "You&apos;re not allowed"),
+	"xmpp/statistics_off":         answers(get("xmpp", "/metrics", nil), 404, "No statistics provider configured\n"),
+	"xmpp/bad_page":               answers(get("xmpp", "/metrics", nil), 200, "prosody_good_among_bad"),
+	"xmpp/no_eof":                 answers(get("xmpp", "/metrics", nil), 200, "!# EOF"),
+	"xmpp/not_json":               answers(get("xmpp", "/status", nil), 200, "Prosody is running"),
+	"xmpp/module_error":           answers(get("xmpp", "/status", nil), 200, `"type":"error"`),
+	"xmpp/component_disconnected": answers(get("xmpp", "/status", nil), 200, `"message":"Disconnected"`),
+	"xmpp/auth_failures":          answers(get("xmpp", "/metrics", nil), 200, `prosody_mod_measure_auth__attempts_total{host="chat.test",result="failure"} 100`),
+
+	"irc_rpc/wrong_credentials": answers(calling("rpc.info"), 401, "Authentication required"),
+	"irc_rpc/forbidden":         answers(calling("server.rehash"), 200, `"code": -32000, "message": "Your API account is not authorized to make this API call"`),
+	"irc_rpc/rpc_error":         answers(calling("rpc.info"), 200, `"code": -32603`),
+	"irc_rpc/other_id":          answers(calling("rpc.info"), 200, `"id": 424242, "result"`),
+	"irc_rpc/services_unlinked": func(t *testing.T, k *Stack, service string) {
+		answers(calling("stats.get"), 200, `"server": {"total": 1, "ulined": 0}`)(t, k, service)
+		answers(calling("server.list"), 200, "!services.irc.test")(t, k, service)
+		answers(calling("user.list"), 200, "!NickServ")(t, k, service)
+	},
+
+	"plant_store/wrong_credentials": answers(planting(`{"id":1,"name":"fern"}`), 401, `"error":401`),
+	"plant_store/reject_all":        answers(planting(`{"id":1,"name":"fern"}`), 400, `"error":400`),
+	"plant_store/accepts_invalid":   answers(planting(`{"id":"one"}`), 200, `"name"`),
+	"plant_store/wrong_plant":       stores(1, func(s seen) bool { return s.status == 200 && !strings.Contains(s.body, `"name":"fern"`) }),
+	"plant_store/create_500":        stores(1, func(s seen) bool { return s.status == 500 }),
+	"plant_store/lost_create":       stores(1, func(s seen) bool { return errors.Is(s.err, io.EOF) }),
+	"plant_store/refuse_delete":     deletes(1, func(s seen) bool { return s.status == 500 }),
+	"plant_store/lost_delete":       deletes(0, func(s seen) bool { return errors.Is(s.err, io.EOF) }),
+
+	"identity/wrong_credentials": answers(get("identity", "/api/bridge/identity?ircNick=alice", bearer("simulated-token-identity")), 401, ""),
+}
+
+// stores is the effect of a fault on a creation: how many plants there are afterwards, and what the client saw.
+func stores(want int, see func(seen) bool) effect {
+	return func(t *testing.T, k *Stack, _ string) {
+		t.Helper()
+		k.store.mu.Lock()
+		clear(k.store.plants)
+		k.store.mu.Unlock()
+		if got := planting(`{"id":1,"name":"fern"}`)(t, k); !see(got) || len(k.Plants()) != want {
+			t.Errorf("got status %d, %q, error %v, %d plants; want %d plants", got.status, got.body, got.err, len(k.Plants()), want)
+		}
+	}
+}
+
+// deletes is the effect of a fault on a deletion.
+func deletes(want int, see func(seen) bool) effect {
+	return func(t *testing.T, k *Stack, service string) {
+		t.Helper()
+		stores(1, func(s seen) bool { return s.status == 200 })(t, k, service)
+		if got := k.plants(t, http.MethodDelete, "/plants/1", ""); !see(got) || len(k.Plants()) != want {
+			t.Errorf("got status %d, error %v, %d plants; want %d plants", got.status, got.err, len(k.Plants()), want)
+		}
+	}
+}
+
+func TestEveryFaultIsFeltAndPasses(t *testing.T) {
+	k := started(t, Options{CrashEvery: 20 * time.Millisecond})
+	for _, f := range k.Faults() {
+		t.Run(f.Service+"/"+f.Name, func(t *testing.T) {
+			felt := commonEffects[f.Name]
+			for _, own := range []map[string]effect{ownEffects, dockerEffects} {
+				if e := own[f.Service+"/"+f.Name]; e != nil {
+					felt = e
+				}
+			}
+			if felt == nil {
+				t.Fatal("nothing here checks this fault")
+			}
+			k.mustBeWell(t, f.Service)
+			switchFault(t, k, f.Service, f.Name, true)
+			if got := k.Active(); !slices.Equal(got, []Fault{f}) {
+				t.Errorf("active faults: got %v, want %v", got, f)
+			}
+			felt(t, k, f.Service)
+			switchFault(t, k, f.Service, f.Name, false)
+			k.mustBeWell(t, f.Service)
+			if got := k.Active(); len(got) != 0 {
+				t.Errorf("active faults: got %v, want none", got)
+			}
+			if f.Description == "" {
+				t.Error("it has no description")
+			}
+		})
+	}
+}
+
+func TestUnknownFaultListsTheKnown(t *testing.T) {
+	k := started(t, Options{})
+	if err := k.Switch("xmpp", "unhappy", true); err == nil || !strings.Contains(err.Error(), "statistics_off") {
+		t.Errorf("unknown fault: got %v, want the known ones", err)
+	}
+	if err := k.Switch("mail", "hang", true); err == nil || !strings.Contains(err.Error(), "plant_store") {
+		t.Errorf("unknown service: got %v, want the known ones", err)
+	}
+}
+
+func TestHangLetsGo(t *testing.T) {
+	for _, fault := range []string{"hang", "slow"} {
+		for _, service := range Services {
+			t.Run(fault+" "+service, func(t *testing.T) {
+				k := started(t, Options{})
+				switchFault(t, k, service, fault, true)
+				silent(t, k, service)
+				answered := make(chan seen, 1)
+				var asking sync.WaitGroup
+				asking.Go(func() { answered <- k.probe(t, service, 0) })
+				defer asking.Wait()
+				switchFault(t, k, service, fault, false)
+				want := max(wellStatus[service], 200)
+				if got := <-answered; got.err != nil || got.status != want {
+					t.Errorf("got status %d, error %v; want %d once the fault is off", got.status, got.err, want)
+				}
+			})
+		}
+	}
+}
+
+func TestCloseCutsWhatHangs(t *testing.T) {
+	k, err := Start(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, service := range Services {
+		switchFault(t, k, service, "hang", true)
+	}
+	conns := make([]net.Conn, len(Services))
+	for i, name := range Services {
+		s := k.service(name)
+		if conns[i], err = net.Dial(s.endpoints[0].network, s.address()); err != nil {
+			t.Fatal(err)
+		}
+		defer conns[i].Close()
+	}
+	dir := k.dir
+	if err := k.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for i, conn := range conns {
+		if n, err := conn.Read(make([]byte, 1)); n != 0 || err == nil {
+			t.Errorf("%s: got %d bytes, error %v; want a closed connection", Services[i], n, err)
+		}
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("temporary directory after Close: got %v, want none", err)
+	}
+	if err := k.Switch("docker", "crash_loop", true); !errors.Is(err, errClosed) {
+		t.Errorf("switch after Close: got %v, want %v", err, errClosed)
+	}
+}
+
+func TestStoppedServiceComesBackAtItsAddress(t *testing.T) {
+	k := started(t, Options{})
+	before := k.Environ()
+	for _, service := range Services {
+		switchFault(t, k, service, "stopped", true)
+	}
+	for _, service := range Services {
+		switchFault(t, k, service, "stopped", false)
+		k.mustBeWell(t, service)
+	}
+	if after := k.Environ(); !maps.Equal(before, after) {
+		t.Errorf("got %v, want %v", after, before)
+	}
+}
+
+func TestProxyHangsAndFailsWithTheServerBehindIt(t *testing.T) {
+	k := started(t, Options{})
+	switchFault(t, k, "xmpp", "stopped", true)
+	if got := k.do(t, call{service: "proxy", target: "/status"}); got.status != 502 || !strings.Contains(got.body, "nginx/1.22.1") {
+		t.Errorf("stopped: got status %d, %q, error %v", got.status, got.body, got.err)
+	}
+	switchFault(t, k, "xmpp", "stopped", false)
+	switchFault(t, k, "xmpp", "hang", true)
+	if got := k.do(t, call{service: "proxy", target: "/status", timeout: 50 * time.Millisecond}); !errors.Is(got.err, context.DeadlineExceeded) {
+		t.Errorf("hanging: got status %d, error %v", got.status, got.err)
+	}
+	k.mustBeWell(t, "proxy")
+}
+
+// conversation sends bytes, ends its side and returns all that comes back.
+func conversation(t *testing.T, conn net.Conn, send string) string {
+	t.Helper()
+	defer conn.Close()
+	if _, err := io.WriteString(conn, send); err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.(interface{ CloseWrite() error }).CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	all, err := io.ReadAll(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(all)
+}
+
+func TestSilenceIsThatOfTheRealServers(t *testing.T) {
+	k := started(t, Options{})
+	request := func(method, path string, header http.Header, body string) string {
+		req, err := http.NewRequest(method, "http://127.0.0.1"+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header = header
+		var b bytes.Buffer
+		if err := req.Write(&b); err != nil {
+			t.Fatal(err)
+		}
+		return b.String()
+	}
+	jsonType := http.Header{"Content-Type": {"application/json"}}
+	rpcUser := basic(k.opts.User, k.opts.Password)
+	const unreal = "HTTP/1.1 200 OK\r\nServer: UnrealIRCd\r\nConnection: close\r\n\r\n"
+	for _, c := range []struct{ name, service, network, send, want string }{
+		{"services, integer id", "irc_services", "tcp", request("POST", "/jsonrpc", jsonType, `{"method":"atheme.ison","params":["a"],"id":1}`), ""},
+		{"services, malformed", "irc_services", "tcp", request("POST", "/jsonrpc", jsonType, `{bad`), ""},
+		{"services, object params", "irc_services", "tcp", request("POST", "/jsonrpc", jsonType, `{"method":"atheme.ison","params":{},"id":"1"}`), ""},
+		{"services, POST /", "irc_services", "tcp", request("POST", "/", jsonType, `{}`), "HTTP/1.1 404 Not Found\r\nServer: Atheme/7.2.12\r\nContent-Type: text/plain\r\nContent-Length: 24\r\n\r\n"},
+		{"rpc, empty body", "irc_rpc", "tls", request("POST", "/api", rpcUser, ""), unreal},
+		{"rpc, short body", "irc_rpc", "tls", strings.Replace(request("POST", "/api", rpcUser, rpcInfo), "Content-Length: ", "Content-Length: 1", 1), unreal},
+		{"rpc, plain HTTP", "irc_rpc", "tcp", request("GET", "/api", rpcUser, ""), ""},
+		{"rpc, answer", "irc_rpc", "tls", request("POST", "/api", rpcUser, `{"jsonrpc":"2.0","method":"no.such","id":7}`), unreal + `{"jsonrpc": "2.0", "method": "no.such", "id": 7, "error": {"code": -32601, "message": "Unsupported method"}}` + "\n"},
+		{"xmpp, garbage", "xmpp", "tcp", "garbage\r\n\r\n", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			address := k.service(c.service).address()
+			var conn net.Conn
+			var err error
+			if c.network == "tls" {
+				conn, err = tls.Dial("tcp", address, k.trust(t))
+			} else {
+				conn, err = net.Dial("tcp", address)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := conversation(t, conn, c.send); got != c.want {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+	conn, err := net.Dial("tcp", k.service("proxy").address())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := conversation(t, conn, request("GET", "/health", nil, "")); !strings.Contains(got, "The plain HTTP request was sent to HTTPS port") {
+		t.Errorf("proxy, plain HTTP: got %q", got)
+	}
+}
+
+func TestIRCSocketIsPersistent(t *testing.T) {
+	k := started(t, Options{})
+	conn, err := net.Dial("unix", k.IRCSocket())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	answers := bufio.NewReader(conn)
+	for _, c := range []struct{ send, want string }{
+		{`{"jsonrpc":"2.0","method":"no.such","params":{},"id":3}`, `{"jsonrpc": "2.0", "method": "no.such", "id": 3, "error": {"code": -32601, "message": "Unsupported method"}}`},
+		{`{bad`, `{"jsonrpc": "2.0", "error": {"code": -32700, "message": "Unparsable JSON data"}}`},
+		{`{"jsonrpc":"2.0","method":"server.rehash","id":4}`, `{"jsonrpc": "2.0", "method": "server.rehash", "id": 4, "result": true}`},
+	} {
+		if _, err := io.WriteString(conn, c.send+"\n"); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := answers.ReadString('\n'); got != c.want+"\n" || err != nil {
+			t.Errorf("%s: got %q, error %v; want %q", c.send, got, err, c.want)
+		}
+	}
+	// The file of the real server's socket outlives the server.
+	switchFault(t, k, "irc_rpc", "stopped", true)
+	if _, err := net.Dial("unix", k.IRCSocket()); !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("stopped: got %v, want refused", err)
+	}
+	switchFault(t, k, "irc_rpc", "stopped", false)
+	again, err := net.Dial("unix", k.IRCSocket())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = again.Close()
+}
+
+func TestPlantsAreKeptUntilDeleted(t *testing.T) {
+	k := started(t, Options{})
+	const big = 9007199254740991
+	for _, c := range []struct {
+		method, target, body string
+		status               int
+		want                 string
+		plants               []int64
+	}{
+		{"POST", "/plants", `{"id":7,"name":"fern","tag":"canary"}`, 200, `{"name":"fern","tag":"canary"}`, []int64{7}},
+		{"POST", "/plants", `{"id":9007199254740991,"name":"moss"}`, 200, `{"name":"moss"}`, []int64{7, big}},
+		{"POST", "/plants", `{"id":7,"name":"fern"}`, 400, "", []int64{7, big}},
+		{"POST", "/plants", `{"name":"fern"}`, 400, "", []int64{7, big}},
+		{"POST", "/plants", `{"id":"8","name":"fern"}`, 400, "", []int64{7, big}},
+		{"POST", "/plants", `{"id":8.5,"name":"fern"}`, 400, "", []int64{7, big}},
+		{"POST", "/plants", `{"id":8}`, 400, "", []int64{7, big}},
+		{"POST", "/plants", `{"id":8,"name":1}`, 400, "", []int64{7, big}},
+		{"POST", "/plants", `not JSON`, 400, "", []int64{7, big}},
+		{"DELETE", "/plants/7", "", 204, "", []int64{big}},
+		{"DELETE", "/plants/7", "", 404, "", []int64{big}},
+		{"DELETE", "/plants/fern", "", 400, "", []int64{big}},
+	} {
+		got := k.plants(t, c.method, c.target, c.body)
+		if got.err != nil || got.status != c.status {
+			t.Errorf("%s %s %s: got status %d, error %v; want %d", c.method, c.target, c.body, got.status, got.err, c.status)
+		}
+		if c.want != "" && got.body != c.want {
+			t.Errorf("%s %s %s: got %s, want %s", c.method, c.target, c.body, got.body, c.want)
+		}
+		if c.status == 400 {
+			var e struct {
+				Error   *int32
+				Message *string
+			}
+			if err := json.Unmarshal([]byte(got.body), &e); err != nil || e.Error == nil || e.Message == nil {
+				t.Errorf("%s %s %s: %s is no Error: %v", c.method, c.target, c.body, got.body, err)
+			}
+		}
+		if got := k.Plants(); !slices.Equal(got, c.plants) {
+			t.Errorf("%s %s %s: got plants %v, want %v", c.method, c.target, c.body, got, c.plants)
+		}
+	}
+}
+
+func TestRequestsAreRememberedWithoutSecrets(t *testing.T) {
+	k := started(t, Options{Password: "the-secret-itself"})
+	k.rpc(t, `{"jsonrpc":"2.0","method":"server.rehash","params":{},"id":1}`)
+	k.do(t, call{service: "irc_services", method: "POST", target: "/jsonrpc?a=b", header: http.Header{"Content-Type": {"application/json"}}, body: `{"method":"atheme.ison","params":["x"],"id":"1"}`})
+	got := k.Requests("irc_rpc")
+	if len(got) != 1 || got[0].Method != "POST" || got[0].Path != "/api" || got[0].RPC != "server.rehash" || !slices.Contains(got[0].Headers, "Authorization") || got[0].Time.IsZero() {
+		t.Errorf("got %+v", got)
+	}
+	if s := fmt.Sprintf("%+v", got); strings.Contains(s, "Basic") || strings.Contains(s, "the-secret-itself") {
+		t.Errorf("a header's value is remembered: %s", s)
+	}
+	if got := k.Requests("irc_services"); len(got) != 1 || got[0].RPC != "atheme.ison" || got[0].Query != "a=b" {
+		t.Errorf("got %+v", got)
+	}
+	if got := k.Requests("nobody"); got != nil {
+		t.Errorf("unknown service: got %v, want nil", got)
+	}
+}
+
+func TestSwitchingIsSafeAtAnyTime(t *testing.T) {
+	k := started(t, Options{CrashEvery: 2 * time.Millisecond, Slow: time.Millisecond})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	faults := k.Faults()
+	var work sync.WaitGroup
+	for _, service := range Services {
+		work.Go(func() {
+			for ctx.Err() == nil {
+				k.probe(t, service, 20*time.Millisecond)
+			}
+		})
+	}
+	for start := range 3 {
+		work.Go(func() {
+			for i := start; ctx.Err() == nil; i += 7 {
+				f := faults[i%len(faults)]
+				if err := k.Switch(f.Service, f.Name, i%2 == 0); err != nil {
+					t.Error(err)
+				}
+				if i%101 == 0 {
+					k.Environ()
+					k.Requests(f.Service)
+				}
+			}
+		})
+	}
+	work.Wait()
+	if err := k.Reset(); err != nil {
+		t.Fatal(err)
+	}
+	if got := k.Active(); len(got) != 0 {
+		t.Errorf("after Reset: got %v, want none", got)
+	}
+	for _, service := range Services {
+		k.mustBeWell(t, service)
+	}
+}
+
+func TestFixedPortsAreConsecutive(t *testing.T) {
+	// The port of a listener that was just closed, and those after it, are most likely free.
+	var k *Stack
+	for range 20 {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		port := l.Addr().(*net.TCPAddr).Port
+		_ = l.Close()
+		if k, err = Start(Options{BasePort: port, Dir: filepath.Join(t.TempDir(), "new")}); err != nil {
+			if !errors.Is(err, syscall.EADDRINUSE) {
+				t.Fatal(err)
+			}
+			continue
+		}
+		defer k.Close()
+		if got, want := k.ControlURL(), fmt.Sprintf("http://127.0.0.1:%d/", port); got != want {
+			t.Errorf("switchboard: got %s, want %s", got, want)
+		}
+		if got, want := k.Environ()["DOCS_SEARCH_URL"], fmt.Sprintf("http://127.0.0.1:%d", port+7); got != want {
+			t.Errorf("search: got %s, want %s", got, want)
+		}
+		return
+	}
+	t.Fatal("no eight consecutive ports are free")
+}
+
+func TestPortInUseIsAnError(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	k, err := Start(Options{BasePort: l.Addr().(*net.TCPAddr).Port - 1})
+	if !errors.Is(err, syscall.EADDRINUSE) || k != nil {
+		t.Errorf("got %v, %v; want an address in use", k, err)
+	}
+}
+
+func TestSwitchboardWorksWithoutScripts(t *testing.T) {
+	k := started(t, Options{})
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	ask := func(method, path string, header http.Header) (int, string, http.Header) {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), method, strings.TrimSuffix(k.ControlURL(), "/")+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header = header
+		resp, err := client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		body, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp.StatusCode, string(body), resp.Header
+	}
+	browser := http.Header{"Accept": {"text/html,*/*"}}
+	_, page, _ := ask("GET", "/", browser)
+	for _, f := range k.Faults() {
+		if action := fmt.Sprintf(`action="/faults/%s/%s/on"`, f.Service, f.Name); !strings.Contains(page, action) {
+			t.Errorf("the page lacks %s", action)
+		}
+	}
+	if code, _, h := ask("POST", "/faults/xmpp/no_eof/on", browser); code != 303 || h.Get("Location") != "/" {
+		t.Errorf("browser: got %d to %q, want 303 to /", code, h.Get("Location"))
+	}
+	if _, page, _ := ask("GET", "/", browser); !strings.Contains(page, `action="/faults/xmpp/no_eof/off"`) || !strings.Contains(page, "1 of ") {
+		t.Error("the page does not show the fault that is on")
+	}
+	var states []switchState
+	_, list, _ := ask("GET", "/faults", nil)
+	if err := json.Unmarshal([]byte(list), &states); err != nil || len(states) != len(k.Faults()) {
+		t.Errorf("got %d faults, error %v; want %d", len(states), err, len(k.Faults()))
+	}
+	if !slices.ContainsFunc(states, func(s switchState) bool { return s.Active && s.Service == "xmpp" && s.Name == "no_eof" }) {
+		t.Error("the list does not show the fault that is on")
+	}
+	for _, c := range []struct {
+		method, path string
+		header       http.Header
+		want         int
+	}{
+		{"POST", "/faults/xmpp/no_eof/off", nil, 204},
+		{"POST", "/faults/xmpp/nothing/on", nil, 404},
+		{"POST", "/faults/xmpp/no_eof/maybe", nil, 404},
+		{"GET", "/faults/xmpp/no_eof/on", nil, 405},
+		{"POST", "/faults/xmpp/no_eof/on", http.Header{"Sec-Fetch-Site": {"cross-site"}}, 403},
+		{"POST", "/faults/docker/paused/on", nil, 204},
+		{"POST", "/reset", nil, 204},
+	} {
+		if got, body, _ := ask(c.method, c.path, c.header); got != c.want {
+			t.Errorf("%s %s: got %d %s, want %d", c.method, c.path, got, body, c.want)
+		}
+	}
+	if got := k.Active(); len(got) != 0 {
+		t.Errorf("after reset: got %v, want none", got)
+	}
+}
