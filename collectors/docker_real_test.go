@@ -77,21 +77,20 @@ func (e *realEngine) dockerIn(ctx context.Context, t *testing.T, args ...string)
 	return strings.TrimSpace(string(out))
 }
 
-// make makes a container of the workload with the command run or create, and returns its name.
-func (e *realEngine) make(t *testing.T, command []string, service string, args ...string) string {
+// make makes a container of the workload with the command run or create, and returns its name. args are options of
+// that command; what follows "--" is the container's own command.
+func (e *realEngine) make(t *testing.T, how []string, service string, args ...string) string {
 	t.Helper()
 	name := e.name + "-" + service
-	line := slices.Concat(command, []string{
+	line := slices.Concat(how, []string{
 		"--network", "none", "--name", name, "--label", e.name,
 		"--label", composeProject + "=" + e.name, "--label", composeService + "=" + service,
 	})
-	for i, arg := range args { // options first, then the image, then what follows "--"
-		if arg == "--" {
-			e.docker(t, slices.Concat(line, args[:i], []string{e.name}, args[i+1:])...)
-			return name
-		}
+	options, command := args, []string(nil)
+	if i := slices.Index(args, "--"); i >= 0 {
+		options, command = args[:i], args[i+1:]
 	}
-	e.docker(t, slices.Concat(line, args, []string{e.name})...)
+	e.docker(t, slices.Concat(line, options, []string{e.name}, command)...)
 	return name
 }
 
@@ -104,21 +103,23 @@ func (e *realEngine) says(t *testing.T, name, format string) string {
 // realDeadline bounds every wait for a real engine.
 const realDeadline = time.Minute
 
-// waitUntil asks again and again until ok, as fast as the engine answers.
-func (e *realEngine) waitUntil(t *testing.T, name, format string, ok func(string) bool) {
-	t.Helper()
-	var got string
-	for end := time.Now().Add(realDeadline); time.Now().Before(end); {
-		if got = e.says(t, name, format); ok(got) {
-			return
-		}
-	}
-	t.Fatalf("container %s: %s is still %q after %s", name, format, got, realDeadline)
-}
-
+// waitForWord asks again and again until the engine says what is wanted.
 func (e *realEngine) waitForWord(t *testing.T, name, format, want string) {
 	t.Helper()
-	e.waitUntil(t, name, format, func(got string) bool { return got == want })
+	again := time.NewTicker(100 * time.Millisecond)
+	defer again.Stop()
+	deadline := time.After(realDeadline)
+	for {
+		got := e.says(t, name, format)
+		if got == want {
+			return
+		}
+		select {
+		case <-again.C:
+		case <-deadline:
+			t.Fatalf("container %s: %s is still %q after %s, want %q", name, format, got, realDeadline, want)
+		}
+	}
 }
 
 const (
@@ -291,8 +292,8 @@ func startTime(t *testing.T, lines []string) string {
 func TestRealEngineCrashLoop(t *testing.T) {
 	e := startRealEngine(t)
 	name := e.make(t, runDetached, "loop", "--restart", "always", "--", "exit", "3")
-	// The engine waits longer after each crash, so that later pauses outlast a reading. That one came first to a
-	// whole pause shows in equal accounts before and after.
+	// The engine waits longer after each crash, so that a later wait outlasts a reading. That it did shows in the same
+	// account before and after.
 	account := formatState + " " + formatStart
 	for end := time.Now().Add(realDeadline); time.Now().Before(end); {
 		before := e.says(t, name, account)
