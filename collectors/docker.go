@@ -299,7 +299,7 @@ func (s *dockerSession) withHint(err error) error {
 	if is[*Error](err) || s.endpoint.network != "unix" {
 		return err
 	}
-	switch reason := ReasonOf(err); reason { //nolint:exhaustive // the others need no word of their own
+	switch reason := ReasonOf(err); reason {
 	case Refused:
 		return Failf(reason, "%w", err).WithHint(hintNoSocket)
 	case Forbidden:

@@ -177,8 +177,10 @@ func TestDefaultSocketCountsOnlyWhereItExistsAndNothingElseIsSaid(t *testing.T) 
 				t.Fatal(err)
 			}
 			var got string
-			if len(cfg.Targets) == 1 {
-				got = cfg.Targets[0].(*Docker).Host //nolint:errcheck,forcetypeassert // the only kind
+			for _, target := range cfg.Targets {
+				if s, ok := target.(*Docker); ok {
+					got = s.Host
+				}
 			}
 			if got != tt.want {
 				t.Errorf("host: got %q, want %q", got, tt.want)

@@ -15,7 +15,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -114,6 +113,7 @@ func (e *engine) connState(c net.Conn, state http.ConnState) {
 // waitForSilence returns when no connection is open.
 func (e *engine) waitForSilence(t *testing.T) {
 	t.Helper()
+	deadline := time.After(time.Minute)
 	for {
 		e.mu.Lock()
 		n, closed := len(e.open), e.closed
@@ -123,7 +123,7 @@ func (e *engine) waitForSilence(t *testing.T) {
 		}
 		select {
 		case <-closed:
-		case <-t.Context().Done():
+		case <-deadline:
 			t.Fatalf("%d connections are still open", n)
 		}
 	}
@@ -418,23 +418,27 @@ func TestInspectionsAreParallelAndBounded(t *testing.T) {
 		containers = append(containers, plainContainer(fmt.Sprintf("c%d", i), nil))
 	}
 	e := startEngine(t, containers...)
-	var running, most atomic.Int64
+	var (
+		mu            sync.Mutex
+		running, most int
+	)
 	full := make(chan struct{})
 	e.answer = func(_ http.ResponseWriter, r *http.Request) bool {
 		if !strings.HasPrefix(r.URL.Path, "/v1.41/containers/id-") {
 			return false
 		}
-		n := running.Add(1)
-		defer running.Add(-1)
-		for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+		mu.Lock()
+		running++
+		most = max(most, running)
+		if running == parallelism && !isClosed(full) {
+			close(full)
 		}
-		if n == parallelism {
-			select {
-			case <-full:
-			default:
-				close(full)
-			}
-		}
+		mu.Unlock()
+		defer func() {
+			mu.Lock()
+			defer mu.Unlock()
+			running--
+		}()
 		select {
 		case <-full:
 		case <-r.Context().Done():
@@ -450,8 +454,19 @@ func TestInspectionsAreParallelAndBounded(t *testing.T) {
 	if got := len(containersOn(t, b)); got != len(containers) {
 		t.Errorf("containers: got %d, want %d", got, len(containers))
 	}
-	if got := most.Load(); got != parallelism {
-		t.Errorf("inspections at once: got %d, want %d", got, parallelism)
+	mu.Lock()
+	defer mu.Unlock()
+	if most != parallelism {
+		t.Errorf("inspections at once: got %d, want %d", most, parallelism)
+	}
+}
+
+func isClosed(ch chan struct{}) bool {
+	select {
+	case <-ch:
+		return true
+	default:
+		return false
 	}
 }
 
