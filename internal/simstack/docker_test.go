@@ -59,6 +59,7 @@ var dockerEffects = map[string]effect{
 	}),
 	"docker/starting": state("xmpp-proxy", func(c container.InspectResponse) bool { return c.State.Health.Status == "starting" }),
 	"docker/crash_loop": func(t *testing.T, k *Stack, _ string) {
+		t.Helper()
 		before := inspected(t, k, "irc-services")
 		for { // until the test's own deadline
 			if c := inspected(t, k, "irc-services"); c.RestartCount > before.RestartCount && c.State.StartedAt > before.State.StartedAt && c.State.Restarting {
@@ -79,22 +80,26 @@ var dockerEffects = map[string]effect{
 		return c.State.Status == "running" && c.RestartCount == 0 && c.State.FinishedAt != stamp(time.Time{})
 	}),
 	"docker/missing": func(t *testing.T, k *Stack, _ string) {
+		t.Helper()
 		if got := k.do(t, call{service: "docker", target: "/containers/plant-store/json"}); got.status != 404 || !strings.Contains(got.body, "No such container: plant-store") {
 			t.Errorf("got status %d, %s, error %v", got.status, got.body, got.err)
 		}
 	},
 	"docker/memory_high": func(t *testing.T, k *Stack, _ string) {
+		t.Helper()
 		if got := used(t, k, "xmpp"); got != 600e6 {
 			t.Errorf("got %d bytes, want 600 MB", got)
 		}
 	},
 	"docker/forbidden_stats": func(t *testing.T, k *Stack, _ string) {
+		t.Helper()
 		if got := k.do(t, call{service: "docker", target: "/containers/xmpp/stats?stream=false"}); got.status != 403 {
 			t.Errorf("got status %d, error %v; want 403", got.status, got.err)
 		}
 		inspected(t, k, "xmpp")
 	},
 	"docker/partial": func(t *testing.T, k *Stack, _ string) {
+		t.Helper()
 		k.mustBeWell(t, "docker")
 		if got := k.do(t, call{service: "docker", target: "/containers/xmpp/json"}); !errors.Is(got.err, io.ErrUnexpectedEOF) {
 			t.Errorf("got status %d, error %v; want an unexpected end", got.status, got.err)
@@ -153,7 +158,7 @@ func TestEngineSpeaksWithTheRealClient(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer stats.Body.Close()
+	defer stats.Body.Close() //nolint:errcheck // only read
 	var s container.StatsResponse
 	if err := json.NewDecoder(stats.Body).Decode(&s); err != nil {
 		t.Fatal(err)

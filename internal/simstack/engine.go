@@ -365,7 +365,7 @@ func (b *box) filtered(filters map[string]map[string]bool) (bool, error) {
 	for key, values := range filters {
 		matches, known := boxFilters[key]
 		if !known {
-			return false, fmt.Errorf("Invalid filter '%s'", key) //nolint:revive,staticcheck // the engine's words
+			return false, fmt.Errorf("Invalid filter '%s'", key) //nolint:staticcheck // the engine's words
 		}
 		all := key == "label" // labels must all match, of others one must
 		want := slices.Collect(maps.Keys(values))

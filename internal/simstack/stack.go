@@ -23,7 +23,8 @@ type Options struct {
 	// BasePort, where not 0, is the switchboard's port; the services take the ports after it, in the order of
 	// Services. 0 takes ephemeral ports.
 	BasePort int
-	// Dir holds the sockets and the CA's certificate. When empty, a temporary directory is made, and removed by Close.
+	// Dir holds docker.sock, irc-rpc.sock and ca.pem, of which the last outlives Close. When empty, a temporary directory
+	// is made, and removed by Close.
 	Dir string
 	// Containers is how many containers the engine lists: the stack's own ones at least.
 	Containers int
