@@ -17,9 +17,6 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
 
-// DefaultDockerSocket is where a Docker Engine listens unless it was told otherwise.
-const DefaultDockerSocket = "/var/run/docker.sock"
-
 // Docker is the block of a Docker Engine. A container is watched if it fits projects, labels and names, of which an
 // empty one fits all, and if exclude does not name it.
 type Docker struct {
