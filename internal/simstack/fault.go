@@ -75,6 +75,10 @@ var answerFaults = []struct {
 		a.status, a.end = http.StatusOK, endCut
 		a.drop("Content-Length").drop("Transfer-Encoding")
 		a.rest = s.flood("huge", "simulated_endless{n=\"0\"} 1\n")
+		if len(a.body) > 0 && strings.ContainsRune("[{", rune(a.body[0])) {
+			// A reader of JSON stops where the value ends, so the value does not end.
+			a.body, a.rest = bytes.TrimRight(a.body, "]}\n"), s.flood("huge", strings.Repeat(" ", 31)+"\n")
+		}
 	}},
 	{name: "gzip_bomb", description: "a small compressed body that becomes 1 GiB", spoil: func(_ *service, a *answer) {
 		a.status, a.body, a.rest = http.StatusOK, bomb(), nil

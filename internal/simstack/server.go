@@ -605,7 +605,7 @@ func (a *answer) write(conn net.Conn, req *http.Request) (again bool, err error)
 			return false, err
 		}
 	}
-	if a.rest != nil && req.Method != http.MethodHead {
+	if a.rest != nil && (a.headerOpen || req.Method != http.MethodHead) {
 		if err := a.rest(conn); err != nil {
 			return false, err
 		}

@@ -364,16 +364,23 @@ func silent(t *testing.T, k *Stack, service string) {
 
 // commonEffects are those of the faults that several services have.
 var commonEffects = map[string]effect{
-	"stopped":      failure(isAny(syscall.ECONNREFUSED, syscall.ENOENT)),
-	"hang":         silent,
-	"slow":         silent,
-	"reset":        failure(isAny(syscall.ECONNRESET, syscall.EPIPE, io.EOF)),
-	"not_http":     failure(func(err error) bool { return text("malformed HTTP")(err) || text("does not look like a TLS")(err) }),
-	"status_403":   status(403),
-	"status_404":   status(404),
-	"status_500":   status(500),
-	"status_502":   status(502),
-	"header_flood": failure(text("server response headers exceeded")),
+	"stopped":    failure(isAny(syscall.ECONNREFUSED, syscall.ENOENT)),
+	"hang":       silent,
+	"slow":       silent,
+	"reset":      failure(isAny(syscall.ECONNRESET, syscall.EPIPE, io.EOF)),
+	"not_http":   failure(func(err error) bool { return text("malformed HTTP")(err) || text("does not look like a TLS")(err) }),
+	"status_403": status(403),
+	"status_404": status(404),
+	"status_500": status(500),
+	"status_502": status(502),
+	"header_flood": func(t *testing.T, k *Stack, service string) {
+		t.Helper()
+		exceeded := text("server response headers exceeded")
+		failure(exceeded)(t, k, service)
+		if got := k.do(t, call{service: service, method: http.MethodHead, target: "/"}); got.err == nil || !exceeded(got.err) {
+			t.Errorf("HEAD: got status %d, error %v", got.status, got.err)
+		}
+	},
 	"redirect": func(t *testing.T, k *Stack, service string) {
 		t.Helper()
 		got := k.probe(t, service, 0)
@@ -401,8 +408,13 @@ var commonEffects = map[string]effect{
 	},
 	"huge": func(t *testing.T, k *Stack, service string) {
 		t.Helper()
-		if got := k.probe(t, service, 0); len(got.body) != maxSeen {
+		got := k.probe(t, service, 0)
+		if len(got.body) != maxSeen {
 			t.Errorf("got %d bytes, error %v; want more than the client reads", len(got.body), got.err)
+		}
+		var v any
+		if err := json.NewDecoder(strings.NewReader(got.body)).Decode(&v); err == nil {
+			t.Errorf("a reader of JSON is content with %v", v)
 		}
 	},
 	"gzip_bomb": func(t *testing.T, k *Stack, service string) {
