@@ -42,6 +42,14 @@ func nameLen(s []byte, start, rest uint8) int {
 
 func isBlank(c byte) bool { return c == ' ' || c == '\t' }
 
+// trimBlanks cuts the blanks off the front of s.
+func trimBlanks(s []byte) []byte {
+	for len(s) > 0 && isBlank(s[0]) {
+		s = s[1:]
+	}
+	return s
+}
+
 // labelReader walks a label set from its opening brace on. It takes blanks and loose commas.
 type labelReader struct {
 	s []byte

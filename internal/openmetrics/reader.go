@@ -122,7 +122,7 @@ func (r *reader) parse() bool {
 			r.page.Complete = true
 			r.afterEnd()
 			return true
-		case !r.openMetrics && len(bytes.Trim(line, " \t")) == 0:
+		case !r.openMetrics && len(trimBlanks(line)) == 0:
 			// The text parser passes over it by itself.
 		default:
 			entry, err := p.Next()
@@ -266,13 +266,13 @@ func (r *reader) familyOf(name []byte) (*family, role) {
 
 // sample keeps the sample of one line: series is its name and labels, rest what stands behind them.
 func (r *reader) sample(series, rest []byte, value float64) {
-	series = bytes.TrimLeft(series, " \t")
+	series = trimBlanks(series)
 	name := series[:nameLen(series, metricStart, metricRest)]
 	if len(name) == 0 {
 		r.drop(Malformed, "metric name outside [a-zA-Z0-9_:]", nil)
 		return
 	}
-	set := bytes.TrimLeft(series[len(name):], " \t")
+	set := trimBlanks(series[len(name):])
 	if limit := r.opts.LabelBytes; limit > 0 && (len(set) > limit || len(name) > limit) {
 		if f, _ := r.familyOf(name); f != nil {
 			f.truncated = true
@@ -299,16 +299,16 @@ func (r *reader) sample(series, rest []byte, value float64) {
 		return
 	}
 	hash += maphash.Bytes(r.seed, name)
-	if _, twice := r.known[hash]; twice {
-		r.dropSample(Clash, role, "series stands there twice", name)
-		return
-	}
 	if r.full(role) {
 		f.truncated = true
 		r.dropSample(Limit, role, "series beyond the limit", name)
 		return
 	}
-	r.known[hash] = struct{}{}
+	before := len(r.known)
+	if r.known[hash] = struct{}{}; len(r.known) == before {
+		r.dropSample(Clash, role, "series stands there twice", name)
+		return
+	}
 	if r.openMetrics && (role == total || role == bucket || role == bare && f.kind == model.MetricTypeCounter) {
 		s.exemplar = r.exemplar(rest)
 	}
@@ -456,7 +456,7 @@ func (r *reader) exemplar(rest []byte) int32 {
 	if l.fault != "" || runes > maxExemplarRunes || hasDuplicate(r.names) {
 		return 0
 	}
-	value, timestamp := word(bytes.TrimLeft(rest[l.i:], " "))
+	value, timestamp := word(trimBlanks(rest[l.i:]))
 	number, err := parseFloat(value)
 	if err != nil {
 		return 0
@@ -522,7 +522,7 @@ var errNumber = errors.New("no number of the formats")
 
 // parseFloat reads a number as the formats have it: Go's syntax without hexadecimals and underscores.
 func parseFloat(s []byte) (float64, error) {
-	if bytes.ContainsAny(s, "xXpP_") {
+	if len(s) == 0 || bytes.ContainsAny(s, "xXpP_") {
 		return 0, errNumber
 	}
 	return strconv.ParseFloat(string(s), 64)

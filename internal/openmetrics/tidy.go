@@ -26,7 +26,7 @@ func (r *reader) tidy() {
 			if fault != faultMetadata {
 				r.page.Dropped[Malformed]++
 			}
-			r.tell(Malformed, line, fault, metricName(bytes.TrimLeft(raw, " \t")))
+			r.tell(Malformed, line, fault, metricName(trimBlanks(raw)))
 		}
 		if len(out) > from {
 			r.origins = append(r.origins, int32(line))
@@ -68,7 +68,7 @@ func word(s []byte) (first, rest []byte) {
 	if i < 0 {
 		return s, nil
 	}
-	return s[:i], bytes.TrimLeft(s[i:], " \t")
+	return s[:i], trimBlanks(s[i:])
 }
 
 func (r *reader) tidyMetadata(dst, line []byte) (out []byte, fault string) {
@@ -147,12 +147,12 @@ func (r *reader) tidySample(dst, line []byte) (out []byte, fault string) {
 		return dst, faultLine
 	}
 	dst = append(dst, line[:n]...)
-	line = bytes.TrimLeft(line[n:], " \t")
+	line = trimBlanks(line[n:])
 	if len(line) > 0 && line[0] == '{' {
 		if dst, n, fault = appendLabelSet(dst, line, nil); fault != "" {
 			return dst, fault
 		}
-		line = bytes.TrimLeft(line[n:], " \t")
+		line = trimBlanks(line[n:])
 	}
 	value, rest := word(line)
 	if _, err := parseFloat(value); err != nil {
@@ -172,7 +172,7 @@ func (r *reader) tidySample(dst, line []byte) (out []byte, fault string) {
 		return dst, faultLine
 	}
 	if r.openMetrics && len(rest) > 0 {
-		dst = tidyExemplar(dst, bytes.TrimLeft(rest[1:], " \t"))
+		dst = tidyExemplar(dst, trimBlanks(rest[1:]))
 	}
 	return append(dst, '\n'), ""
 }
