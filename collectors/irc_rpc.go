@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -120,6 +121,10 @@ func (c *ircRPC) call(ctx context.Context, b *Batch, method string, v any) error
 	}
 	var resp rpcResponse
 	if err := json.Unmarshal(body, &resp); err != nil {
+		if syntax, ok := errors.AsType[*json.SyntaxError](err); ok && int(syntax.Offset) >= len(body) {
+			// The IRC server gives no length, so an answer that was cut looks whole to HTTP.
+			return Failf(Closed, "%s: the answer breaks off after %d bytes", method, len(body))
+		}
 		return Failf(Malformed, "%s: read answer: %w", method, err)
 	}
 	switch {

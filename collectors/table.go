@@ -7,6 +7,7 @@ import (
 // Kinds is the table of kinds, in the order in which people read of them. A new service is one file and one line here.
 var Kinds = []Kind{
 	kind("xmpp_status", newXMPPStatusSettings, newXMPPStatus),
+	kind("xmpp_metrics", newXMPPMetricsSettings, newXMPPMetrics),
 	kind("xmpp_proxy", newXMPPProxySettings, newXMPPProxy),
 	kind("irc_rpc", newIRCRPCSettings, newIRCRPC),
 	kind("irc_services", newIRCServicesSettings, newIRCServices),
@@ -15,7 +16,7 @@ var Kinds = []Kind{
 }
 
 // kind makes an entry of the table, so that a collector is made of settings of its own type.
-func kind[S config.Settings](name string, defaults func() S, make func(S, Deps) (Collector, error)) Kind {
+func kind[S config.Settings](name string, defaults func() S, build func(S, Deps) (Collector, error)) Kind {
 	return Kind{
 		Kind: config.Kind{Name: name, Defaults: func() config.Settings { return defaults() }},
 		New: func(s config.Settings, d Deps) (Collector, error) {
@@ -23,7 +24,7 @@ func kind[S config.Settings](name string, defaults func() S, make func(S, Deps) 
 			if !ok {
 				return nil, Failf(Internal, "settings of kind %s are a %T", name, s)
 			}
-			return make(own, d)
+			return build(own, d)
 		},
 	}
 }

@@ -21,6 +21,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/version"
 	toolkit "github.com/prometheus/exporter-toolkit/web"
+	"github.com/robfig/cron/v3"
 
 	"github.com/chatstack-exporter/chatstack_exporter/collectors"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
@@ -41,7 +42,8 @@ type Options struct {
 	Web *toolkit.FlagConfig
 	Log *slog.Logger
 
-	configContent []byte // read instead of ConfigFile
+	configContent []byte        // read instead of ConfigFile
+	every         time.Duration // tests ask more often than a configuration can say
 }
 
 // App is an exporter that listens, but asks and answers nobody before Run.
@@ -101,7 +103,7 @@ func New(o Options) (_ *App, err error) {
 	if err := a.listen(o.Web); err != nil {
 		return nil, err
 	}
-	targets, err := a.targets(cfg)
+	targets, err := a.targets(cfg, o.every)
 	if err != nil {
 		return nil, err
 	}
@@ -126,13 +128,13 @@ func New(o Options) (_ *App, err error) {
 }
 
 // targets makes a collector of each configured target.
-func (a *App) targets(cfg *config.Config) ([]poll.Target, error) {
+func (a *App) targets(cfg *config.Config, every time.Duration) ([]poll.Target, error) {
 	file, notice, err := state.Open(cfg.StateFile)
 	if err != nil {
 		return nil, err
 	}
 	if notice != "" {
-		a.log.Error(notice)
+		a.log.Error("state is lost", "notice", notice)
 	}
 	targets := make([]poll.Target, 0, len(cfg.Targets))
 	for _, settings := range cfg.Targets {
@@ -154,6 +156,9 @@ func (a *App) targets(cfg *config.Config) ([]poll.Target, error) {
 		schedule, err := config.ParseSchedule(common.Schedule)
 		if err != nil {
 			return nil, fmt.Errorf("target %s: %w", common.Name, err)
+		}
+		if every != 0 {
+			schedule = cron.ConstantDelaySchedule{Delay: every}
 		}
 		targets = append(targets, poll.Target{
 			Name: common.Name, Kind: common.Kind, Container: common.Container,

@@ -43,7 +43,7 @@ func (l *logBuffer) String() string {
 	return l.b.String()
 }
 
-// exporter is an App under test that polls every second.
+// exporter is an App under test that polls ten times a second.
 type exporter struct {
 	url  string
 	log  *logBuffer
@@ -54,7 +54,7 @@ func options(env map[string]string, log io.Writer) Options {
 	address, none := []string{"127.0.0.1:0"}, ""
 	return Options{
 		Lookup:   func(name string) (string, bool) { v, ok := env[name]; return v, ok },
-		Interval: time.Second, Timeout: time.Second,
+		Timeout: 3 * time.Second, every: 100 * time.Millisecond,
 		Web: &toolkit.FlagConfig{WebListenAddresses: &address, WebConfigFile: &none},
 		Log: slog.New(slog.NewTextHandler(log, nil)),
 	}
@@ -270,6 +270,7 @@ var particular = map[string]map[string]string{
 	},
 	"docker": {
 		"gzip_bomb": "malformed", // compression is not asked for
+		"partial":   "closed",
 	},
 }
 
@@ -284,7 +285,7 @@ func TestEveryFaultIsToldApart(t *testing.T) {
 	for service, targets := range simulated {
 		t.Run(service, func(t *testing.T) {
 			t.Parallel()
-			stack := startStack(t, simstack.Options{})
+			stack := startStack(t, simstack.Options{Slow: 6 * time.Second})
 			e := startExporter(t, stack.Environ(), canaryMode)
 			e.wait(t, "every target up", allUp)
 			tried := 0
@@ -308,6 +309,9 @@ func TestEveryFaultIsToldApart(t *testing.T) {
 						t.Errorf("a fault of %s touched %s: %s", service, other, m)
 					}
 				}
+			}
+			if err := e.stop(); err != nil {
+				t.Error(err)
 			}
 			if len(stack.Plants()) != 0 {
 				t.Errorf("plants left in the store: %v", stack.Plants())
@@ -471,7 +475,7 @@ func TestBadStartsAreToldAndLeaveNothing(t *testing.T) {
 		"port in use": {func(o *Options) { *o.Web.WebListenAddresses = []string{busy.Addr().String()} },
 			[]string{busy.Addr().String(), "address already in use", "--web.listen-address"}},
 		"no such address": {func(o *Options) { *o.Web.WebListenAddresses = []string{"192.0.2.1:9655"} }, []string{"192.0.2.1:9655", "--web.listen-address"}},
-		"web config":      {func(o *Options) { *o.Web.WebConfigFile = webConfig }, []string{webConfig, "/does/not/exist"}},
+		"web config":      {func(o *Options) { *o.Web.WebConfigFile = webConfig }, []string{webConfig}},
 		"no such file":    {func(o *Options) { o.ConfigFile = "/does/not/exist.yaml" }, []string{"/does/not/exist.yaml", "--config.file"}},
 		"state directory": {func(o *Options) {
 			o.ConfigFile, o.configContent = "exporter.yaml", []byte("state_file: /does/not/exist/state.json\n")
