@@ -33,11 +33,9 @@ func replayed(t *testing.T, name string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer resp.Body.Close() //nolint:errcheck // nothing is behind it
 	body, err := io.ReadAll(resp.Body)
 	if err != nil {
-		t.Fatal(err)
-	}
-	if err := resp.Body.Close(); err != nil {
 		t.Fatal(err)
 	}
 	return answering(t, func(w http.ResponseWriter, _ *http.Request) {

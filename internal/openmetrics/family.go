@@ -137,6 +137,7 @@ func (f *family) special(r role) string {
 		return model.QuantileLabel
 	case model.MetricTypeStateset:
 		return f.declared
+	default:
 	}
 	return ""
 }

@@ -139,7 +139,7 @@ func checkLegal(t *testing.T, p *Page) {
 }
 
 // capture is the body of a captured answer, with or without its HTTP header.
-func capture(t testing.TB, name string) []byte {
+func capture(t *testing.T, name string) []byte {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join("testdata", name+".http"))
 	if err != nil {

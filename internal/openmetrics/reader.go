@@ -402,17 +402,8 @@ func (r *reader) readSpecial(s *sample, f *family, value []byte) (hash uint64, f
 
 // dropsLabel reports whether a label of the upstream is taken off: by name, or because the options set it.
 func (r *reader) dropsLabel(name []byte) bool {
-	for _, drop := range r.opts.DropLabels {
-		if string(name) == drop {
-			return true
-		}
-	}
-	for _, label := range r.opts.Labels {
-		if string(name) == label.Name {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.opts.DropLabels, func(drop string) bool { return drop == string(name) }) ||
+		slices.ContainsFunc(r.opts.Labels, func(l Label) bool { return l.Name == string(name) })
 }
 
 // sideChunk is how much room for rewritten label sets is made at once.
@@ -471,7 +462,7 @@ func (r *reader) exemplar(rest []byte) int32 {
 	out = appendFloat(append(out, ' '), number)
 	if len(timestamp) > 0 {
 		observed, err := parseFloat(timestamp)
-		if err != nil || math.IsNaN(observed) || math.IsInf(observed, 0) {
+		if err != nil || !isFinite(observed) {
 			return 0
 		}
 		out = appendFloat(append(out, ' '), observed)
@@ -527,6 +518,8 @@ func parseFloat(s []byte) (float64, error) {
 	}
 	return strconv.ParseFloat(string(s), 64)
 }
+
+func isFinite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
 // exactInts is up to where every float64 without a fraction is written as an integer.
 const exactInts = 1 << 53

@@ -196,8 +196,8 @@ func tidyExemplar(dst, rest []byte) []byte {
 	if len(numbers) == 0 || len(numbers) > 2 {
 		return dst[:from]
 	}
-	for _, number := range numbers {
-		if v, err := parseFloat(number); err != nil || v-v != 0 { //nolint:staticcheck // neither NaN nor infinite
+	for i, number := range numbers {
+		if v, err := parseFloat(number); err != nil || i == 1 && !isFinite(v) {
 			return dst[:from]
 		}
 		dst = append(dst, ' ')
