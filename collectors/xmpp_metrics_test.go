@@ -38,9 +38,10 @@ func replayed(t *testing.T, name string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	status, contentType := resp.StatusCode, resp.Header.Get("Content-Type")
 	return answering(t, func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", resp.Header.Get("Content-Type"))
-		w.WriteHeader(resp.StatusCode)
+		w.Header().Set("Content-Type", contentType)
+		w.WriteHeader(status)
 		w.Write(body) //nolint:errcheck,gosec // a test's server
 	})
 }
