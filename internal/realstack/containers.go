@@ -1,0 +1,137 @@
+//go:build realservers
+
+package realstack
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// workloadSource is the package of the program that the containers run.
+const workloadSource = "github.com/chatstack-exporter/chatstack_exporter/internal/realstack/testdata/workload"
+
+//go:embed testdata/workload/Dockerfile
+var workloadFile []byte
+
+// What the engine says of a container: formats for Says and Await.
+const (
+	HealthStatus  = "{{.State.Health.Status}}"
+	FailingStreak = "{{.State.Health.FailingStreak}}"
+	ContainerIs   = "{{.State.Status}}"
+	StartedAt     = "{{.State.StartedAt}}"
+)
+
+// awaitWithin bounds the wait for an engine to say something.
+const awaitWithin = time.Minute
+
+// Containers are made of one image with the docker command, which may write, so that the exporter need not. Their
+// program waits, checks its health every second, and takes SIGUSR1 for a word to become unhealthy, or healthy again.
+type Containers struct {
+	// Name begins the names of all containers, and is their compose project and a label of theirs.
+	Name string
+
+	tb   testing.TB
+	host string
+}
+
+// Containers builds the image, FROM scratch. It and all containers made of it end with the test.
+func (d *Docker) Containers() *Containers {
+	d.tb.Helper()
+	c := &Containers{Name: fmt.Sprintf("chatstack-test-%d", os.Getpid()), tb: d.tb, host: d.Host}
+	dir := d.tb.TempDir()
+	build := exec.CommandContext(d.tb.Context(), "go", "build", "-trimpath", "-ldflags=-s -w", "-o", filepath.Join(dir, "workload"), workloadSource)
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if output, err := build.CombinedOutput(); err != nil {
+		d.tb.Fatalf("build workload: %v\n%s", err, output)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "Dockerfile"), workloadFile, 0o600); err != nil {
+		d.tb.Fatalf("build workload: %v", err)
+	}
+	d.tb.Cleanup(c.remove)
+	c.Docker("build", "-q", "-t", c.Name, dir)
+	return c
+}
+
+func (c *Containers) remove() {
+	// The test's own context is over by now.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.tb.Context()), awaitWithin)
+	defer cancel()
+	if ids := strings.Fields(c.docker(ctx, "ps", "-aq", "--filter", "label="+c.Name)); len(ids) > 0 {
+		c.docker(ctx, append([]string{"rm", "-f"}, ids...)...)
+	}
+	c.docker(ctx, "rmi", "-f", c.Name)
+}
+
+// Docker runs the docker command and returns what it printed, trimmed. A failure ends the test.
+func (c *Containers) Docker(args ...string) string {
+	c.tb.Helper()
+	return c.docker(c.tb.Context(), args...)
+}
+
+func (c *Containers) docker(ctx context.Context, args ...string) string {
+	c.tb.Helper()
+	var stderr strings.Builder
+	cmd := exec.CommandContext(ctx, binary(c.tb, "docker", "docker.io"), append([]string{"-H", c.host}, args...)...)
+	cmd.Stderr = &stderr
+	output, err := cmd.Output()
+	if err != nil {
+		c.tb.Fatalf("docker %s: %v\n%s", strings.Join(args, " "), err, stderr.String())
+	}
+	return strings.TrimSpace(string(output))
+}
+
+// Run starts a container of a compose service, and returns its name. Options are those of docker run; what follows
+// "--" is the container's own command.
+func (c *Containers) Run(service string, options ...string) string {
+	c.tb.Helper()
+	return c.make([]string{"run", "--detach"}, service, options)
+}
+
+// Create makes a container as Run does, without starting it.
+func (c *Containers) Create(service string, options ...string) string {
+	c.tb.Helper()
+	return c.make([]string{"create"}, service, options)
+}
+
+func (c *Containers) make(how []string, service string, options []string) string {
+	c.tb.Helper()
+	name := c.Name + "-" + service
+	var command []string
+	if i := slices.Index(options, "--"); i >= 0 {
+		options, command = options[:i], options[i+1:]
+	}
+	c.Docker(slices.Concat(how, []string{
+		"--network", "none", "--name", name, "--label", c.Name,
+		"--label", "com.docker.compose.project=" + c.Name, "--label", "com.docker.compose.service=" + service,
+	}, options, []string{c.Name}, command)...)
+	return name
+}
+
+// Turn tells a container's program to become unhealthy, or healthy again. The engine says so after its next check.
+func (c *Containers) Turn(name string) {
+	c.tb.Helper()
+	c.Docker("kill", "--signal", "USR1", name)
+}
+
+// Says is the engine's own word about a container, in a format of docker inspect.
+func (c *Containers) Says(name, format string) string {
+	c.tb.Helper()
+	return c.Docker("inspect", "--format", format, name)
+}
+
+// Await asks until the engine says what is wanted, up to a minute.
+func (c *Containers) Await(name, format, want string) {
+	c.tb.Helper()
+	var got string
+	if !eventually(awaitWithin, func() bool { got = c.Says(name, format); return got == want }) {
+		c.tb.Fatalf("container %s: %s is still %q after %v, want %q", name, format, got, awaitWithin, want)
+	}
+}
