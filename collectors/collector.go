@@ -5,6 +5,7 @@ package collectors
 import (
 	"context"
 	"log/slog"
+	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -86,7 +87,7 @@ func (b *Batch) Metrics(success bool) []prometheus.Metric {
 	if !success {
 		return b.kept
 	}
-	return append(b.kept[:len(b.kept):len(b.kept)], b.metrics...)
+	return append(slices.Clip(b.kept), b.metrics...)
 }
 
 // Foreign returns the families of other expositions that hold: none after a failure.

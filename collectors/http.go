@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -46,9 +47,7 @@ func (h *httpTarget) do(ctx context.Context, b *Batch, method, rawURL string, he
 	if err != nil {
 		return nil, fmt.Errorf("make request: %w", err)
 	}
-	for name, values := range header {
-		req.Header[name] = values
-	}
+	maps.Copy(req.Header, header)
 	req.Header.Set("User-Agent", h.userAgent)
 	transport, err := h.transport()
 	if err != nil {

@@ -101,15 +101,20 @@ type plantStore struct {
 	token    config.Secret
 	mode     string
 	min, max int64
-	state    State
-	log      *slog.Logger
-	owed     []owedPlant
+	// late is how long after it was sent a creation without an answer may still be carried out by a store that was
+	// slow: until then, that there is no such plant proves nothing.
+	late  time.Duration
+	state State
+	log   *slog.Logger
+	owed  []owedPlant
 }
 
 // owedPlant is a plant that may be in the store.
 type owedPlant struct {
 	ID    int64     `json:"id"`
 	Since time.Time `json:"since"`
+	// Created is set when the store has said that the plant is there.
+	Created bool `json:"created,omitempty"`
 }
 
 // plant is a NewPlant of the store's interface; a Plant is one without id.
@@ -132,7 +137,7 @@ func newPlantStore(s *PlantStore, d Deps) (Collector, error) {
 	}
 	c := &plantStore{
 		http: httpTarget{s.HTTP, int64(d.Limits.Body), d.UserAgent}, base: base, token: s.Token,
-		mode: s.Mode, min: s.IDMin, max: s.IDMax, state: d.State, log: d.Log,
+		mode: s.Mode, min: s.IDMin, max: s.IDMax, late: 3 * s.Timeout.Std(), state: d.State, log: d.Log,
 	}
 	if err := d.State.Load(&c.owed); err != nil {
 		return nil, err
@@ -201,18 +206,18 @@ func (c *plantStore) deleteOwed(ctx context.Context, b *Batch) error {
 	var last error
 	for _, p := range slices.Clone(c.owed) {
 		b.HTTPStatus = 0
-		err := c.delete(ctx, b, p.ID, true)
-		if err != nil {
-			last = err
-			if b.HTTPStatus == 0 {
-				break
-			}
-			continue
-		}
-		if err := c.settle(p.ID); err != nil {
+		gone, err := c.delete(ctx, b, p, true)
+		switch {
+		case err != nil && b.HTTPStatus == 0:
 			return err
+		case err != nil:
+			last = err
+		case gone:
+			if err := c.settle(p.ID); err != nil {
+				return err
+			}
+			c.log.Info("owed canary deleted", "id", p.ID, "since", p.Since)
 		}
-		c.log.Info("owed canary deleted", "id", p.ID, "since", p.Since)
 	}
 	return last
 }
@@ -220,7 +225,8 @@ func (c *plantStore) deleteOwed(ctx context.Context, b *Batch) error {
 // canary creates a plant and deletes it.
 func (c *plantStore) canary(ctx context.Context, b *Batch) error {
 	p := plant{ID: c.min + rand.Int64N(c.max-c.min+1), Name: "chatstack_exporter canary", Tag: "canary"}
-	if err := c.owe(p.ID); err != nil {
+	owed, err := c.owe(p.ID)
+	if err != nil {
 		return Failf(Internal, "canary not sent, since it could not be recorded: %w", err).
 			WithHint("make the state file writable again, or there is no telling which canaries are left in the store")
 	}
@@ -233,14 +239,16 @@ func (c *plantStore) canary(ctx context.Context, b *Batch) error {
 	if created == certainlyNot {
 		return errors.Join(createErr, c.settle(p.ID))
 	}
+	owed.Created = created == certainly
+	c.owed[len(c.owed)-1] = owed
 	status := b.HTTPStatus
 	start = time.Now()
-	deleteErr := c.delete(ctx, b, p.ID, created == perhaps)
-	if created == certainly {
+	gone, deleteErr := c.delete(ctx, b, owed, false)
+	if owed.Created {
 		b.KeepGauge(plantDurationDesc, time.Since(start).Seconds(), "delete")
 		b.KeepGauge(plantSuccessDesc, boolValue(deleteErr == nil), "delete")
 	}
-	if deleteErr == nil {
+	if gone {
 		deleteErr = c.settle(p.ID)
 	}
 	if createErr != nil {
@@ -266,13 +274,16 @@ func (c *plantStore) reject(ctx context.Context, b *Batch) error {
 		return err
 	}
 	// Owed first: if the process ends here, the next one deletes it.
-	if oweErr := c.owe(p.ID); oweErr != nil {
+	owed, oweErr := c.owe(p.ID)
+	if oweErr != nil {
 		c.log.Error("plant that should have been refused could not be recorded", "id", p.ID, "err", oweErr)
 	}
-	if deleteErr := c.delete(ctx, b, p.ID, true); deleteErr != nil {
-		return errors.Join(err, deleteErr)
+	owed.Created = true
+	gone, deleteErr := c.delete(ctx, b, owed, true) // a store that says yes to everything may keep nothing
+	if gone {
+		deleteErr = c.settle(p.ID)
 	}
-	return errors.Join(err, c.settle(p.ID))
+	return errors.Join(err, deleteErr)
 }
 
 // refusal returns nil if a is the documented answer to a plant that is not valid.
@@ -336,18 +347,23 @@ func (c *plantStore) post(ctx context.Context, b *Batch, p plant) (*answer, erro
 	return c.http.do(ctx, b, http.MethodPost, c.plants(), header, bytes.NewReader(body))
 }
 
-// delete deletes a plant. Any success will do, since the interface does not say which. That there is no such plant is
-// a success for one that perhaps never was.
-func (c *plantStore) delete(ctx context.Context, b *Batch, id int64, mayLack bool) error {
-	target := c.base.JoinPath("plants", strconv.FormatInt(id, 10)).String()
+// delete deletes a plant and reports whether it is certainly gone. Any success will do, since the interface does not
+// say which. That there is no such plant is a fault of one that was created a moment ago; an owed one it settles, unless
+// its creation may still be under way.
+func (c *plantStore) delete(ctx context.Context, b *Batch, p owedPlant, owed bool) (gone bool, err error) {
+	target := c.base.JoinPath("plants", strconv.FormatInt(p.ID, 10)).String()
 	a, err := c.http.do(ctx, b, http.MethodDelete, target, c.header(), nil)
 	switch {
 	case err != nil:
-		return err
-	case a.status/100 == 2, a.status == http.StatusNotFound && mayLack:
-		return nil
+		return false, err
+	case a.status/100 == 2:
+		return true, nil
+	case a.status == http.StatusNotFound && p.Created && owed:
+		return true, nil
+	case a.status == http.StatusNotFound && !p.Created:
+		return time.Since(p.Since) >= c.late, nil
 	}
-	return c.unexpected(http.MethodDelete, target, a)
+	return false, c.unexpected(http.MethodDelete, target, a)
 }
 
 func (c *plantStore) header() http.Header {
@@ -380,13 +396,14 @@ func readPlantError(body []byte) (plantError, bool) {
 }
 
 // owe records that a plant may be in the store from now on.
-func (c *plantStore) owe(id int64) error {
-	owed := append(slices.Clone(c.owed), owedPlant{id, time.Now().UTC()})
+func (c *plantStore) owe(id int64) (owedPlant, error) {
+	p := owedPlant{ID: id, Since: time.Now().UTC()}
+	owed := append(slices.Clone(c.owed), p)
 	if err := c.state.Save(owed); err != nil {
-		return err
+		return p, err
 	}
 	c.owed = owed
-	return nil
+	return p, nil
 }
 
 // settle records that a plant is certainly not in the store any more. Where that cannot be written down, the plant is

@@ -102,8 +102,10 @@ func (m *memory) Save(v any) error {
 }
 
 func deps(state State) Deps {
-	return Deps{Limits: config.Limits{Body: 1 << 20, MetricsBody: 16 << 20, Series: 1000, Families: 1000, LabelBytes: 4096},
-		Log: slog.New(slog.DiscardHandler), State: state, UserAgent: "test"}
+	return Deps{
+		Limits: config.Limits{Body: 1 << 20, MetricsBody: 16 << 20, Series: 1000, Families: 1000, LabelBytes: 4096},
+		Log:    slog.New(slog.DiscardHandler), State: state, UserAgent: "test",
+	}
 }
 
 func startStore(t *testing.T) (*store, string) {
@@ -240,6 +242,57 @@ func TestWhatIsDeletedAfterWhichAnswer(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestCreationThatComesLateIsStillDeleted has a store that carries a creation out after it was given up and its deletion
+// answered with 404.
+func TestCreationThatComesLateIsStillDeleted(t *testing.T) {
+	s, url := startStore(t)
+	probe := newStoreProbe(t, url, ModeCanary, "good", &memory{})
+	probe.late = time.Hour
+	var late plant
+	s.swap(func(w http.ResponseWriter, p plant) bool { late = p; return reset(w) }, nil)
+	_, err := read(t, probe, 10*time.Second)
+	wantReason(t, err, Closed)
+	if len(s.deletes) != 1 || len(probe.owed) != 1 {
+		t.Fatalf("deletes %v, owed %v; want it tried and still owed", s.deletes, probe.owed)
+	}
+	s.mu.Lock()
+	s.plants[late.ID] = late
+	s.mu.Unlock()
+	s.swap(nil, nil)
+	if _, err := read(t, probe, 10*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	if len(s.plants) != 0 || len(probe.owed) != 0 {
+		t.Errorf("plants %v, owed %v; want none", s.plants, probe.owed)
+	}
+}
+
+func TestLostAnswerToADeletionIsSettledByTheNext(t *testing.T) {
+	s, url := startStore(t)
+	probe := newStoreProbe(t, url, ModeCanary, "good", &memory{})
+	probe.late = time.Hour
+	s.swap(nil, func(w http.ResponseWriter, id int64) bool { delete(s.plants, id); return reset(w) })
+	_, err := read(t, probe, 10*time.Second)
+	wantReason(t, err, Closed)
+	if len(probe.owed) != 1 {
+		t.Errorf("owed %v; nobody knows whether it is deleted", probe.owed)
+	}
+	s.swap(nil, nil)
+	if _, err := read(t, probe, 10*time.Second); err != nil || len(probe.owed) != 0 {
+		t.Errorf("got %v, owed %v; that it is not there settles it", err, probe.owed)
+	}
+}
+
+func TestFreshPlantThatIsNotThereIsAFault(t *testing.T) {
+	s, url := startStore(t)
+	s.swap(func(w http.ResponseWriter, p plant) bool {
+		json.NewEncoder(w).Encode(plant{Name: p.Name, Tag: p.Tag}) //nolint:errcheck,errchkjson // a test's server
+		return true
+	}, nil)
+	_, err := read(t, newStoreProbe(t, url, ModeCanary, "good", &memory{}), 10*time.Second)
+	wantReason(t, err, NotFound)
 }
 
 func TestRefusedConnectionOwesNothing(t *testing.T) {

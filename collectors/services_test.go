@@ -56,17 +56,18 @@ func TestXMPPStatusShapes(t *testing.T) {
 		body   string
 		want   Reason // "" is up
 	}{
-		"healthy":        {200, `{"chat.test":{"muc":{"type":"core","message":"Loaded","time":"2026-11-20T15:32:15Z"}},"*":{"http":{"type":"core"}}}`, ""},
-		"problems":       {200, `{"chat.test":{"a":{"type":"warn","message":"x"},"b":{"type":"error"},"c":{"type":"error"},"d":{}},"*":{}}`, ""},
-		"component_up":   {200, `{"bridge.chat.test":{"component":{"type":"info","message":"Connected"}}}`, ""},
-		"component_new":  {200, `{"bridge.chat.test":{"component":{"type":"core","message":"Loaded"}}}`, ""},
-		"component_down": {200, `{"bridge.chat.test":{"component":{"type":"warn","message":"Disconnected"}}}`, ""},
-		"not_json":       {200, "OK\n", ""},
-		"empty":          {200, "", ""},
-		"other_json":     {200, `[1]`, ""},
-		"403":            {403, "<html>", Forbidden},
-		"404":            {404, "<html>", NotFound},
-		"502":            {502, "<html>", HTTPStatus},
+		"healthy":          {200, `{"chat.test":{"muc":{"type":"core","message":"Loaded","time":"2026-11-20T15:32:15Z"}},"*":{"http":{"type":"core"}}}`, ""},
+		"problems":         {200, `{"chat.test":{"a":{"type":"warn","message":"x"},"b":{"type":"error"},"c":{"type":"error"},"d":{}},"*":{}}`, ""},
+		"component_up":     {200, `{"bridge.chat.test":{"component":{"type":"info","message":"Connected"}}}`, ""},
+		"component_new":    {200, `{"bridge.chat.test":{"component":{"type":"core","message":"Loaded"}}}`, ""},
+		"component_global": {200, `{"*":{"component":{"type":"core","message":"Loaded"}}}`, ""},
+		"component_down":   {200, `{"bridge.chat.test":{"component":{"type":"warn","message":"Disconnected"}}}`, ""},
+		"not_json":         {200, "OK\n", ""},
+		"empty":            {200, "", ""},
+		"other_json":       {200, `[1]`, ""},
+		"403":              {403, "<html>", Forbidden},
+		"404":              {404, "<html>", NotFound},
+		"502":              {502, "<html>", HTTPStatus},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newXMPPStatusSettings()

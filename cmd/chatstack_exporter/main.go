@@ -6,11 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
-	"time"
 
 	"github.com/alecthomas/kingpin/v2"
 	"github.com/prometheus/common/promslog"
@@ -79,7 +77,7 @@ func runServe(ctx context.Context, options app.Options) error {
 	if err != nil {
 		return err
 	}
-	options.Log.Info("starting", "version", version.Info(), "config_file", options.ConfigFile, slog.Time("time", time.Now()))
+	options.Log.Info("starting", "version", version.Info(), "config_file", options.ConfigFile)
 	return a.Run(ctx)
 }
 

@@ -53,7 +53,7 @@ type exporter struct {
 func options(env map[string]string, log io.Writer) Options {
 	address, none := []string{"127.0.0.1:0"}, ""
 	return Options{
-		Lookup:   func(name string) (string, bool) { v, ok := env[name]; return v, ok },
+		Lookup:  func(name string) (string, bool) { v, ok := env[name]; return v, ok },
 		Timeout: 3 * time.Second, every: 100 * time.Millisecond,
 		Web: &toolkit.FlagConfig{WebListenAddresses: &address, WebConfigFile: &none},
 		Log: slog.New(slog.NewTextHandler(log, nil)),
@@ -106,7 +106,14 @@ func startStack(t *testing.T, o simstack.Options) *simstack.Stack {
 	return s
 }
 
-func (e *exporter) get(t *testing.T, path string, header http.Header) (*http.Response, []byte) {
+// reply is an answer that was read to its end.
+type reply struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+func (e *exporter) get(t *testing.T, path string, header http.Header) reply {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, e.url+path, nil)
 	if err != nil {
@@ -122,7 +129,7 @@ func (e *exporter) get(t *testing.T, path string, header http.Header) (*http.Res
 	if err != nil {
 		t.Fatal(err)
 	}
-	return resp, body
+	return reply{resp.StatusCode, resp.Header, body}
 }
 
 // page is a scraped text page.
@@ -130,7 +137,7 @@ type page map[string]*dto.MetricFamily
 
 func (e *exporter) scrape(t *testing.T) page {
 	t.Helper()
-	_, body := e.get(t, "/metrics", http.Header{})
+	body := e.get(t, "/metrics", http.Header{}).body
 	parser := expfmt.NewTextParser(model.LegacyValidation)
 	families, err := parser.TextToMetricFamilies(bytes.NewReader(body))
 	if err != nil {
@@ -421,7 +428,7 @@ func TestSecretsAreOnNoPage(t *testing.T) {
 			return p.verdict("irc_rpc") != "" && (fault == "" || p.verdict("irc_rpc") == "unauthorized" && p.verdict("plant_store") == "unauthorized")
 		})
 		for _, path := range []string{"/metrics", "/"} {
-			if _, body := e.get(t, path, http.Header{}); bytes.Contains(body, []byte("sesame")) {
+			if body := e.get(t, path, http.Header{}).body; bytes.Contains(body, []byte("sesame")) {
 				t.Errorf("a secret stands on %s", path)
 			}
 		}
@@ -436,25 +443,25 @@ func TestStatusPageAndHealth(t *testing.T) {
 	e := startExporter(t, stack.Environ(), "")
 	e.wait(t, "every target up", allUp)
 	for path, want := range map[string]string{"/": "No target is down", "/-/healthy": "healthy", "/-/ready": "ready"} {
-		if resp, body := e.get(t, path, http.Header{}); resp.StatusCode != http.StatusOK || !bytes.Contains(body, []byte(want)) {
-			t.Errorf("%s: status %d, lacks %q:\n%s", path, resp.StatusCode, want, body)
+		if r := e.get(t, path, http.Header{}); r.status != http.StatusOK || !bytes.Contains(r.body, []byte(want)) {
+			t.Errorf("%s: status %d, lacks %q:\n%s", path, r.status, want, r.body)
 		}
 	}
 	if err := stack.Switch("irc_services", "stopped", true); err != nil {
 		t.Fatal(err)
 	}
 	e.wait(t, "irc_services down", func(p page) bool { return p.verdict("irc_services") == "refused" })
-	resp, body := e.get(t, "/", http.Header{})
+	r := e.get(t, "/", http.Header{})
 	for _, want := range []string{"1 of 7 targets down", "irc_services", "nothing listens there"} {
-		if !bytes.Contains(body, []byte(want)) {
-			t.Errorf("the status page lacks %q:\n%s", want, body)
+		if !bytes.Contains(r.body, []byte(want)) {
+			t.Errorf("the status page lacks %q:\n%s", want, r.body)
 		}
 	}
-	if resp.Header.Get("Content-Security-Policy") == "" {
+	if r.header.Get("Content-Security-Policy") == "" {
 		t.Error("no content security policy")
 	}
-	if resp, _ := e.get(t, "/nowhere", http.Header{}); resp.StatusCode != http.StatusNotFound {
-		t.Errorf("/nowhere: status %d", resp.StatusCode)
+	if r := e.get(t, "/nowhere", http.Header{}); r.status != http.StatusNotFound {
+		t.Errorf("/nowhere: status %d", r.status)
 	}
 }
 
@@ -472,8 +479,10 @@ func TestBadStartsAreToldAndLeaveNothing(t *testing.T) {
 		change func(*Options)
 		want   []string
 	}{
-		"port in use": {func(o *Options) { *o.Web.WebListenAddresses = []string{busy.Addr().String()} },
-			[]string{busy.Addr().String(), "address already in use", "--web.listen-address"}},
+		"port in use": {
+			func(o *Options) { *o.Web.WebListenAddresses = []string{busy.Addr().String()} },
+			[]string{busy.Addr().String(), "address already in use", "--web.listen-address"},
+		},
 		"no such address": {func(o *Options) { *o.Web.WebListenAddresses = []string{"192.0.2.1:9655"} }, []string{"192.0.2.1:9655", "--web.listen-address"}},
 		"web config":      {func(o *Options) { *o.Web.WebConfigFile = webConfig }, []string{webConfig}},
 		"no such file":    {func(o *Options) { o.ConfigFile = "/does/not/exist.yaml" }, []string{"/does/not/exist.yaml", "--config.file"}},

@@ -21,11 +21,11 @@ const demoBasePort = 9656
 // RunDemo runs the exporter against a simulated stack of its own, on loopback, until ctx is done, and writes what to
 // open to out. The configuration file and the environment are not looked at.
 func RunDemo(ctx context.Context, o Options, out io.Writer) (err error) {
-	stack, err := simstack.Start(simstack.Options{BasePort: demoBasePort})
+	stack, err := simstack.Start(simstack.Options{BasePort: demoBasePort}) //nolint:contextcheck // it ends with Close
 	if err != nil {
 		return fmt.Errorf("start the simulated stack: %w; another demo may be running", err)
 	}
-	defer func() { err = errors.Join(err, stack.Close()) }()
+	defer func() { err = errors.Join(err, stack.Close()) }() //nolint:contextcheck // it ends after ctx
 	env := stack.Environ()
 	o.ConfigFile, o.configContent = "demo.yaml", demoConfig
 	o.Lookup = func(name string) (string, bool) { v, ok := env[name]; return v, ok }

@@ -174,8 +174,10 @@ func readAll(b *testing.B, cfg *config.Config, file *state.File) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		targets = append(targets, poll.Target{Name: settings.Common().Name, Kind: kind.Name, Collector: collector,
-			Schedule: cron.Every(time.Hour), Timeout: 10 * time.Second})
+		targets = append(targets, poll.Target{
+			Name: settings.Common().Name, Kind: kind.Name, Collector: collector,
+			Schedule: cron.Every(time.Hour), Timeout: 10 * time.Second,
+		})
 	}
 	poller, err := poll.New(targets, prometheus.NewRegistry(), slog.New(slog.DiscardHandler))
 	if err != nil {

@@ -25,8 +25,10 @@ func load(t *testing.T, content string, env map[string]string) (*config.Config, 
 		file = filepath.Join(t.TempDir(), "exporter.yaml")
 		write(t, file, content)
 	}
-	return config.Load(config.Source{File: file, Kinds: collectors.ConfigKinds(),
-		Lookup: func(name string) (string, bool) { v, ok := env[name]; return v, ok }})
+	return config.Load(config.Source{
+		File: file, Kinds: collectors.ConfigKinds(),
+		Lookup: func(name string) (string, bool) { v, ok := env[name]; return v, ok },
+	})
 }
 
 func write(t *testing.T, file, content string) string {
@@ -266,16 +268,20 @@ func TestTargetsWhoseMetricsCouldNotBeToldApart(t *testing.T) {
 }
 
 func TestFlagsOutweighAll(t *testing.T) {
-	cfg, err := config.Load(config.Source{Kinds: collectors.ConfigKinds(), Lookup: func(string) (string, bool) { return "", false },
-		Interval: 5 * time.Second})
+	cfg, err := config.Load(config.Source{
+		Kinds: collectors.ConfigKinds(), Lookup: func(string) (string, bool) { return "", false },
+		Interval: 5 * time.Second,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if cfg.Poll.Interval.Std() != 5*time.Second || cfg.Poll.Timeout.Std() != 5*time.Second {
 		t.Errorf("got %+v, want the interval as given and a timeout that fits into it", cfg.Poll)
 	}
-	_, err = config.Load(config.Source{Kinds: collectors.ConfigKinds(), Lookup: func(string) (string, bool) { return "", false },
-		Interval: time.Millisecond})
+	_, err = config.Load(config.Source{
+		Kinds: collectors.ConfigKinds(), Lookup: func(string) (string, bool) { return "", false },
+		Interval: time.Millisecond,
+	})
 	if err == nil || !strings.Contains(err.Error(), "--poll.interval: poll.interval: is 1ms, must be at least 1s") {
 		t.Errorf("got %v, want the flag to be named", err)
 	}

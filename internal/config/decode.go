@@ -92,7 +92,7 @@ func (d *decoder) value(n *yaml.Node, path string, v reflect.Value) {
 		}
 		return
 	}
-	switch v.Kind() { //nolint:exhaustive // the kinds that the configuration's structs use
+	switch v.Kind() {
 	case reflect.Struct:
 		d.mapping(n, path, v)
 	case reflect.String:

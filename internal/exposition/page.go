@@ -133,7 +133,7 @@ type Body struct {
 func (p *Page) Negotiate(h http.Header) Body {
 	body := Body{ContentType: textType, Bytes: p.text}
 	compressed := p.textGzip
-	format := expfmt.NegotiateIncludingOpenMetrics(http.Header{"Accept": withoutProtobuf(h.Values("Accept"))})
+	format := expfmt.NegotiateAccept(http.Header{"Accept": withoutProtobuf(h.Values("Accept"))}, expfmt.DefaultOpenMetricsAcceptedFormats()...)
 	if format.FormatType() == expfmt.TypeOpenMetrics {
 		version := expfmt.OpenMetricsVersion_1_0_0
 		if strings.Contains(string(format), "version="+expfmt.OpenMetricsVersion_0_0_1) {

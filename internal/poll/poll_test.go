@@ -64,7 +64,8 @@ func wantLines(t *testing.T, page string, lines ...string) {
 func TestFailureLeavesNothingStale(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var down atomic.Bool
-		p, stop := start(t, io.Discard, Target{Name: "store", Kind: "plant_store", Schedule: every(t, "30s"), Timeout: 10 * time.Second,
+		p, stop := start(t, io.Discard, Target{
+			Name: "store", Kind: "plant_store", Schedule: every(t, "30s"), Timeout: 10 * time.Second,
 			Collector: reader(func(_ context.Context, b *collectors.Batch) error {
 				b.HTTPStatus = http.StatusOK
 				b.Gauge(plantsDesc, 7)
@@ -73,7 +74,8 @@ func TestFailureLeavesNothingStale(t *testing.T) {
 					return collectors.Failf(collectors.Refused, "dial: nobody there")
 				}
 				return nil
-			})})
+			}),
+		})
 		defer stop()
 		if page := textOf(p); strings.Contains(page, "chatstack_probe_success{") {
 			t.Errorf("a verdict before the first reading:\n%s", page)
@@ -146,12 +148,14 @@ func TestIgnoredDeadlineIsAbandonedAndNeverStartedTwice(t *testing.T) {
 
 func TestLateResultOfAbandonedReadingIsThrownAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, stop := start(t, io.Discard, Target{Name: "late", Schedule: every(t, "60s"), Timeout: 5 * time.Second,
+		p, stop := start(t, io.Discard, Target{
+			Name: "late", Schedule: every(t, "60s"), Timeout: 5 * time.Second,
 			Collector: reader(func(_ context.Context, b *collectors.Batch) error {
 				time.Sleep(20 * time.Second) // ignores its context
 				b.Gauge(plantsDesc, 1)
 				return nil
-			})})
+			}),
+		})
 		defer stop()
 		time.Sleep(25 * time.Second)
 		page := textOf(p)
@@ -165,8 +169,10 @@ func TestLateResultOfAbandonedReadingIsThrownAway(t *testing.T) {
 func TestPanicIsContained(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		p, stop := start(t, &log, Target{Name: "broken", Schedule: every(t, "30s"), Timeout: 10 * time.Second,
-			Collector: reader(func(context.Context, *collectors.Batch) error { panic("boom") })})
+		p, stop := start(t, &log, Target{
+			Name: "broken", Schedule: every(t, "30s"), Timeout: 10 * time.Second,
+			Collector: reader(func(context.Context, *collectors.Batch) error { panic("boom") }),
+		})
 		time.Sleep(time.Second)
 		wantLines(t, textOf(p), `chatstack_probe_failing{reason="panic",target="broken"} 1`)
 		stop()
@@ -185,8 +191,10 @@ func TestBadCollectorFailsAlone(t *testing.T) {
 		})
 		p, stop := start(t, io.Discard,
 			Target{Name: "twice", Schedule: every(t, "30s"), Timeout: 10 * time.Second, Collector: twice},
-			Target{Name: "fine", Schedule: every(t, "30s"), Timeout: 10 * time.Second,
-				Collector: reader(func(context.Context, *collectors.Batch) error { return nil })})
+			Target{
+				Name: "fine", Schedule: every(t, "30s"), Timeout: 10 * time.Second,
+				Collector: reader(func(context.Context, *collectors.Batch) error { return nil }),
+			})
 		defer stop()
 		time.Sleep(time.Second)
 		wantLines(t, textOf(p), `chatstack_probe_failing{reason="internal",target="twice"} 1`, `chatstack_probe_success{target="fine"} 1`)
@@ -195,11 +203,13 @@ func TestBadCollectorFailsAlone(t *testing.T) {
 
 func TestWhatTheDeadlineBrokeIsTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, stop := start(t, io.Discard, Target{Name: "hung", Schedule: every(t, "30s"), Timeout: 10 * time.Second,
+		p, stop := start(t, io.Discard, Target{
+			Name: "hung", Schedule: every(t, "30s"), Timeout: 10 * time.Second,
 			Collector: reader(func(ctx context.Context, _ *collectors.Batch) error {
 				<-ctx.Done()
 				return io.ErrUnexpectedEOF // what a reader makes of a connection that was closed under it
-			})})
+			}),
+		})
 		defer stop()
 		time.Sleep(11 * time.Second)
 		wantLines(t, textOf(p), `chatstack_probe_failing{reason="timeout",target="hung"} 1`)
@@ -209,13 +219,15 @@ func TestWhatTheDeadlineBrokeIsTimeout(t *testing.T) {
 func TestKeptMetricsOutliveTheirOwnFailureOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var readings atomic.Int32
-		p, stop := start(t, io.Discard, Target{Name: "store", Schedule: every(t, "30s"), Timeout: 10 * time.Second,
+		p, stop := start(t, io.Discard, Target{
+			Name: "store", Schedule: every(t, "30s"), Timeout: 10 * time.Second,
 			Collector: reader(func(_ context.Context, b *collectors.Batch) error {
 				if readings.Add(1) == 1 {
 					b.KeepGauge(plantsDesc, 3)
 				}
 				return errors.New("down")
-			})})
+			}),
+		})
 		defer stop()
 		time.Sleep(time.Second)
 		wantLines(t, textOf(p), "chatstack_test_plants 3")
@@ -233,8 +245,10 @@ func TestReadingsStartAtOnceAndThenSpread(t *testing.T) {
 		var targets []Target
 		times := make(chan time.Time, 1000)
 		for _, name := range []string{"a", "b", "c", "d", "e", "f", "g", "h"} {
-			targets = append(targets, Target{Name: name, Schedule: every(t, "30s"), Timeout: time.Second,
-				Collector: reader(func(context.Context, *collectors.Batch) error { times <- time.Now(); return nil })})
+			targets = append(targets, Target{
+				Name: name, Schedule: every(t, "30s"), Timeout: time.Second,
+				Collector: reader(func(context.Context, *collectors.Batch) error { times <- time.Now(); return nil }),
+			})
 		}
 		_, stop := start(t, io.Discard, targets...)
 		time.Sleep(time.Millisecond)
@@ -261,12 +275,14 @@ func TestReadingsStartAtOnceAndThenSpread(t *testing.T) {
 func TestIntervalDoesNotDrift(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		times := make(chan time.Time, 100)
-		_, stop := start(t, io.Discard, Target{Name: "a", Schedule: every(t, "30s"), Timeout: 10 * time.Second,
+		_, stop := start(t, io.Discard, Target{
+			Name: "a", Schedule: every(t, "30s"), Timeout: 10 * time.Second,
 			Collector: reader(func(context.Context, *collectors.Batch) error {
 				times <- time.Now()
 				time.Sleep(3 * time.Second) // a reading takes its time
 				return nil
-			})})
+			}),
+		})
 		time.Sleep(10 * time.Minute)
 		stop()
 		close(times)
@@ -284,13 +300,15 @@ func TestIntervalDoesNotDrift(t *testing.T) {
 func TestStopFinishesWhatWasBegun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var finished atomic.Bool
-		_, stop := start(t, io.Discard, Target{Name: "store", Schedule: every(t, "30s"), Timeout: 10 * time.Second,
+		_, stop := start(t, io.Discard, Target{
+			Name: "store", Schedule: every(t, "30s"), Timeout: 10 * time.Second,
 			Collector: reader(func(ctx context.Context, _ *collectors.Batch) error {
 				<-ctx.Done()
 				time.Sleep(3 * time.Second) // deletes what it has created
 				finished.Store(true)
 				return nil
-			})})
+			}),
+		})
 		time.Sleep(time.Second)
 		began := time.Now()
 		stop()
@@ -306,8 +324,10 @@ func TestStopFinishesWhatWasBegun(t *testing.T) {
 func TestStopDoesNotWaitForever(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
-		_, stop := start(t, io.Discard, Target{Name: "stuck", Schedule: every(t, "30s"), Timeout: 10 * time.Second,
-			Collector: reader(func(context.Context, *collectors.Batch) error { <-release; return nil })})
+		_, stop := start(t, io.Discard, Target{
+			Name: "stuck", Schedule: every(t, "30s"), Timeout: 10 * time.Second,
+			Collector: reader(func(context.Context, *collectors.Batch) error { <-release; return nil }),
+		})
 		time.Sleep(time.Second)
 		began := time.Now()
 		stop()
@@ -321,8 +341,10 @@ func TestStopDoesNotWaitForever(t *testing.T) {
 func TestShutdownIsNoFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		p, stop := start(t, &log, Target{Name: "slow", Schedule: every(t, "30s"), Timeout: 10 * time.Second,
-			Collector: reader(func(ctx context.Context, _ *collectors.Batch) error { <-ctx.Done(); return ctx.Err() })})
+		p, stop := start(t, &log, Target{
+			Name: "slow", Schedule: every(t, "30s"), Timeout: 10 * time.Second,
+			Collector: reader(func(ctx context.Context, _ *collectors.Batch) error { <-ctx.Done(); return ctx.Err() }),
+		})
 		time.Sleep(time.Second)
 		stop()
 		if strings.Contains(log.String(), "down") || strings.Contains(textOf(p), `chatstack_probe_success{target="slow"} 0`) {
@@ -335,13 +357,15 @@ func TestVerdictsAreLoggedOncePerChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var down atomic.Bool
 		var log bytes.Buffer
-		_, stop := start(t, &log, Target{Name: "store", Schedule: every(t, "30s"), Timeout: 10 * time.Second,
+		_, stop := start(t, &log, Target{
+			Name: "store", Schedule: every(t, "30s"), Timeout: 10 * time.Second,
 			Collector: reader(func(context.Context, *collectors.Batch) error {
 				if down.Load() {
 					return collectors.Failf(collectors.Unauthorized, "status 401")
 				}
 				return nil
-			})})
+			}),
+		})
 		time.Sleep(3 * time.Minute)
 		down.Store(true)
 		time.Sleep(3 * time.Minute)
@@ -357,9 +381,13 @@ func TestVerdictsAreLoggedOncePerChange(t *testing.T) {
 func TestTargetThatIsNotReadLosesItsFamilies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// Nobody calls read, as if the loop stood still.
-		tg := &target{Target: Target{Name: "a", Schedule: every(t, "30s"), Timeout: 10 * time.Second,
-			Collector: reader(func(_ context.Context, b *collectors.Batch) error { b.Gauge(plantsDesc, 1); return nil })},
-			log: slog.New(slog.DiscardHandler), status: Status{Target: "a", Failures: map[collectors.Reason]uint64{}}}
+		tg := &target{
+			Target: Target{
+				Name: "a", Schedule: every(t, "30s"), Timeout: 10 * time.Second,
+				Collector: reader(func(_ context.Context, b *collectors.Batch) error { b.Gauge(plantsDesc, 1); return nil }),
+			},
+			log: slog.New(slog.DiscardHandler), status: Status{Target: "a", Failures: map[collectors.Reason]uint64{}},
+		}
 		begin := time.Now()
 		tg.read(t.Context())
 		time.Sleep(99 * time.Second)
@@ -384,8 +412,10 @@ func TestTargetThatIsNotReadLosesItsFamilies(t *testing.T) {
 
 func TestStandstillIsSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, stop := start(t, io.Discard, Target{Name: "a", Schedule: every(t, "30s"), Timeout: time.Second,
-			Collector: reader(func(context.Context, *collectors.Batch) error { return nil })})
+		p, stop := start(t, io.Discard, Target{
+			Name: "a", Schedule: every(t, "30s"), Timeout: time.Second,
+			Collector: reader(func(context.Context, *collectors.Batch) error { return nil }),
+		})
 		time.Sleep(5 * time.Minute)
 		if err := p.Alive(); err != nil {
 			t.Errorf("alive and well, but: %v", err)
@@ -402,8 +432,10 @@ func TestPagesAreMadeAtMostEveryQuarterSecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var targets []Target
 		for i := range 100 {
-			targets = append(targets, Target{Name: "t" + string(rune('A'+i)), Schedule: every(t, "30s"), Timeout: time.Second,
-				Collector: reader(func(context.Context, *collectors.Batch) error { return nil })})
+			targets = append(targets, Target{
+				Name: "t" + string(rune('A'+i)), Schedule: every(t, "30s"), Timeout: time.Second,
+				Collector: reader(func(context.Context, *collectors.Batch) error { return nil }),
+			})
 		}
 		p, stop := start(t, io.Discard, targets...)
 		defer stop()

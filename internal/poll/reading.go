@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -163,7 +164,7 @@ func (t *target) collect(ctx context.Context) (o outcome) {
 
 // late names what a deadline did to a reading: whatever broke because of it is a timeout.
 func late(err error) error {
-	switch collectors.ReasonOf(err) { //nolint:exhaustive // the others are findings of their own
+	switch collectors.ReasonOf(err) {
 	case collectors.Closed, collectors.Internal:
 		return &collectors.Error{Reason: collectors.Timeout, Err: err}
 	default:
@@ -264,10 +265,7 @@ func (t *target) view() (Status, []exposition.Family) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := t.status
-	s.Failures = make(map[collectors.Reason]uint64, len(t.status.Failures))
-	for r, n := range t.status.Failures {
-		s.Failures[r] = n
-	}
+	s.Failures = maps.Clone(t.status.Failures)
 	families := make([]exposition.Family, 0, len(t.own)+len(t.families))
 	return s, append(append(families, t.own...), t.families...)
 }

@@ -33,7 +33,7 @@ func spreadFrom(s cron.Schedule, name string, start time.Time) cron.Schedule {
 		return s
 	}
 	h := fnv.New64a()
-	h.Write([]byte(name)) //nolint:errcheck // a hash does not fail
+	h.Write([]byte(name))
 	offset := time.Duration(h.Sum64() % uint64(constant.Delay))
 	if offset < constant.Delay/2 {
 		offset += constant.Delay
