@@ -1,0 +1,270 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
+)
+
+// patience bounds the wait for what a process should do soon, on a busy machine too.
+const patience = 30 * time.Second
+
+// buildBinary builds the program as it is shipped, without cgo, and returns its path.
+func buildBinary(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "chatstack_exporter")
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", path, "github.com/chatstack-exporter/chatstack_exporter/cmd/chatstack_exporter")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if output, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, output)
+	}
+	return path
+}
+
+// program is a running binary. It ends with the test.
+type program struct {
+	cmd            *exec.Cmd
+	stdout, stderr logBuffer
+	ended          chan struct{}
+}
+
+// startProgram runs a binary in a directory, with the given environment and nothing else of this one.
+func startProgram(t *testing.T, binary, dir string, env map[string]string, args ...string) *program {
+	t.Helper()
+	p := &program{cmd: exec.CommandContext(t.Context(), binary, args...), ended: make(chan struct{})}
+	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = dir, &p.stdout, &p.stderr
+	p.cmd.Env = []string{}
+	for name, value := range env {
+		p.cmd.Env = append(p.cmd.Env, name+"="+value)
+	}
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(p.ended)
+		p.cmd.Wait() //nolint:errcheck // its exit code is looked at
+	}()
+	// The end of the test's context kills it.
+	t.Cleanup(func() {
+		<-p.ended
+		if t.Failed() {
+			t.Logf("%s %s\n%s%s", filepath.Base(binary), strings.Join(args, " "), &p.stdout, &p.stderr)
+		}
+	})
+	return p
+}
+
+// exitCode waits for the end of the process, but not for longer than within.
+func (p *program) exitCode(t *testing.T, within time.Duration) int {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), within)
+	defer cancel()
+	select {
+	case <-p.ended:
+	case <-ctx.Done():
+		t.Fatalf("still running after %s", within)
+	}
+	return p.cmd.ProcessState.ExitCode()
+}
+
+// terminate tells the process to end in order.
+func (p *program) terminate(t *testing.T) {
+	t.Helper()
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// listening is what the log says of the address, as logfmt.
+var listening = regexp.MustCompile(`msg="Listening on" address=(127\.0\.0\.1:\d+)`)
+
+// exporter waits until the program listens.
+func (p *program) exporter(t *testing.T) *exporter {
+	t.Helper()
+	for end := time.Now().Add(patience); time.Now().Before(end); pause(t, 10*time.Millisecond) {
+		if m := listening.FindStringSubmatch(p.stderr.String()); m != nil {
+			return &exporter{url: "http://" + m[1], log: &p.stderr}
+		}
+		select {
+		case <-p.ended:
+			t.Fatalf("ended at once, with code %d", p.cmd.ProcessState.ExitCode())
+		default:
+		}
+	}
+	t.Fatalf("the log names no address after %s", patience)
+	return nil
+}
+
+// stopsAtOnce ends the program as an init system does, and wants what an init system wants.
+func (p *program) stopsAtOnce(t *testing.T, e *exporter) {
+	t.Helper()
+	p.terminate(t)
+	if code := p.exitCode(t, 5*time.Second); code != 0 {
+		t.Errorf("exit code %d after SIGTERM, want 0", code)
+	}
+	if conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(e.url, "http://")); !errors.Is(err, syscall.ECONNREFUSED) {
+		if err == nil {
+			conn.Close() //nolint:errcheck // it should not be there
+		}
+		t.Errorf("dial after the end: %v, want %v", err, syscall.ECONNREFUSED)
+	}
+}
+
+func TestGracefulStopOfTheBinary(t *testing.T) {
+	binary := buildBinary(t)
+	t.Run("environment alone", func(t *testing.T) {
+		stack := startStack(t, simstack.Options{})
+		p := startProgram(t, binary, t.TempDir(), stack.Environ(), "--web.listen-address=127.0.0.1:0", "--poll.interval=1s", "--poll.timeout=1s")
+		e := p.exporter(t)
+		e.wait(t, "every target up", allUp)
+		p.stopsAtOnce(t, e)
+		if plants := stack.Plants(); len(plants) > 0 {
+			t.Errorf("plants left in the store: %v", plants)
+		}
+	})
+	// The store takes its time, so that the signal meets a canary that was created and not deleted yet.
+	t.Run("canary under way", func(t *testing.T) {
+		stack := startStack(t, simstack.Options{Slow: 700 * time.Millisecond})
+		if err := stack.Switch("plant_store", "slow", true); err != nil {
+			t.Fatal(err)
+		}
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "exporter.yaml"), []byte(canaryMode), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		p := startProgram(t, binary, dir, stack.Environ(), "--web.listen-address=127.0.0.1:0")
+		e := p.exporter(t)
+		for end := time.Now().Add(patience); len(stack.Plants()) == 0; pause(t, 10*time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("no canary after %s", patience)
+			}
+		}
+		p.stopsAtOnce(t, e)
+		if plants := stack.Plants(); len(plants) > 0 {
+			t.Errorf("plants left in the store: %v", plants)
+		}
+		if !slices.ContainsFunc(stack.Requests("plant_store"), func(r simstack.Request) bool { return r.Method == http.MethodDelete }) {
+			t.Error("the store was never asked to delete the canary")
+		}
+	})
+}
+
+func TestBinaryRefusesWhatIsWrongBeforeItStarts(t *testing.T) {
+	binary := buildBinary(t)
+	stack := startStack(t, simstack.Options{})
+	busy, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer busy.Close() //nolint:errcheck // a test's listener
+	for name, c := range map[string]struct {
+		file string
+		env  map[string]string
+		args []string
+		want []string
+	}{
+		"file": {
+			file: "poll:\n  intervall: 30s\ntargets:\n  - kind: telepathy\n",
+			want: []string{"exporter.yaml:2: ", "intervall", "exporter.yaml:4: ", "telepathy"},
+		},
+		"environment":     {env: map[string]string{"XMPP_REST_URL": "ftp://127.0.0.1"}, want: []string{"XMPP_REST_URL", "http"}},
+		"no such file":    {args: []string{"--config.file=absent.yaml"}, want: []string{"absent.yaml", "--config.file"}},
+		"unknown flag":    {args: []string{"--no-such-flag"}, want: []string{"no-such-flag", "--help"}},
+		"unknown command": {args: []string{"juggle"}, want: []string{"juggle", "--help"}},
+		"port in use": {
+			args: []string{"--web.listen-address=" + busy.Addr().String()},
+			want: []string{busy.Addr().String(), "address already in use", "--web.listen-address"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			env := stack.Environ()
+			for name, value := range c.env {
+				env[name] = value
+			}
+			p := startProgram(t, binary, directoryWith(t, c.file), env, append([]string{"--web.listen-address=127.0.0.1:0"}, c.args...)...)
+			if code := p.exitCode(t, patience); code != 1 {
+				t.Errorf("exit code %d, want 1", code)
+			}
+			for _, want := range c.want {
+				if !strings.Contains(p.stderr.String(), want) {
+					t.Errorf("%q does not say %q", p.stderr.String(), want)
+				}
+			}
+			if m := listening.FindString(p.stderr.String()); m != "" {
+				t.Errorf("half started: %s", m)
+			}
+		})
+	}
+	for _, service := range simstack.Services {
+		if asked := stack.Requests(service); len(asked) > 0 {
+			t.Errorf("half started: %s was asked %v", service, asked)
+		}
+	}
+}
+
+// directoryWith makes a directory with this exporter.yaml in it, or with none.
+func directoryWith(t *testing.T, file string) string {
+	t.Helper()
+	dir := t.TempDir()
+	if file != "" {
+		if err := os.WriteFile(filepath.Join(dir, "exporter.yaml"), []byte(file), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func TestCommandsOfTheBinaryAnswerAndEnd(t *testing.T) {
+	binary := buildBinary(t)
+	everything := map[string]string{"PLANT_STORE_URL": "http://127.0.0.1:1", "IRC_SERVICES_JSONRPC_URL": "http://127.0.0.1:1/jsonrpc"}
+	for name, c := range map[string]struct {
+		file           string
+		args           []string
+		code           int
+		stdout, stderr []string
+	}{
+		"version": {args: []string{"version"}, stdout: []string{"chatstack_exporter, version "}},
+		"check-config of a good file": {
+			file: canaryMode + "  - kind: irc_services\n", args: []string{"check-config"},
+			stdout: []string{"valid", "2 targets are configured"},
+		},
+		"check-config of the environment": {args: []string{"check-config"}, stdout: []string{"valid", "2 targets are configured"}},
+		"check-config of a bad file": {
+			file: "poll:\n  interval: soon\ntargets:\n  - kind: plant_store\n    mode: plough\n", args: []string{"check-config"},
+			code: 1, stderr: []string{"exporter.yaml:2: ", "soon", "exporter.yaml:5: ", "plough"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := startProgram(t, binary, directoryWith(t, c.file), everything, c.args...)
+			if code := p.exitCode(t, patience); code != c.code {
+				t.Errorf("exit code %d, want %d", code, c.code)
+			}
+			for _, stream := range []struct {
+				name string
+				got  string
+				want []string
+			}{{"standard output", p.stdout.String(), c.stdout}, {"standard error", p.stderr.String(), c.stderr}} {
+				for _, want := range stream.want {
+					if !strings.Contains(stream.got, want) {
+						t.Errorf("%s: %q does not say %q", stream.name, stream.got, want)
+					}
+				}
+				if len(stream.want) == 0 && stream.got != "" {
+					t.Errorf("%s: %q, want nothing", stream.name, stream.got)
+				}
+			}
+		})
+	}
+}
