@@ -5,7 +5,9 @@ package collectors
 import (
 	"context"
 	"log/slog"
+	"net/http"
 	"slices"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -53,10 +55,32 @@ type Batch struct {
 	HTTPStatus int
 	// Notes say more about the reading to a person who looks at it: never a body, a secret or a person's name.
 	Notes []string
+	// Exchanges are the requests of the reading, in their order.
+	Exchanges []*Exchange
 
 	metrics  []prometheus.Metric
 	kept     []prometheus.Metric
 	families []exposition.Family
+}
+
+// Exchange is one request and what came of it, fit to be shown: it has no body, no credentials and no query.
+type Exchange struct {
+	// Request is what was asked, such as "GET http://xmpp:5280/status".
+	Request string
+	// Status is the HTTP status; 0 where none came, or where the protocol has none.
+	Status int
+	// Header is the answer's header, with the values of all but harmless fields masked.
+	Header http.Header
+	// Phases are how long each step took, in their order.
+	Phases []Phase
+	// Err is how the exchange failed; "" for an answer of any status.
+	Err string
+}
+
+// Phase is one step of an exchange: dns, connect, tls, first_byte, body.
+type Phase struct {
+	Name     string
+	Duration time.Duration
 }
 
 // Gauge adds a gauge that is true if the reading succeeds.

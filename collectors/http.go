@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"time"
 
@@ -43,6 +44,19 @@ func (h *httpTarget) get(ctx context.Context, b *Batch, header http.Header) (*an
 // do sends one request and reads the whole answer, whatever its status. The error of an answer that is longer than the
 // limit is TooLarge.
 func (h *httpTarget) do(ctx context.Context, b *Batch, method, rawURL string, header http.Header, body io.Reader) (*answer, error) {
+	timing, clientTrace := trace()
+	e := &Exchange{Request: method + " " + printable(rawURL)}
+	b.Exchanges = append(b.Exchanges, e)
+	a, err := h.exchange(httptrace.WithClientTrace(ctx, clientTrace), b, e, method, rawURL, header, body)
+	if err != nil {
+		e.Phases, e.Err = timing.end("failed"), foreignText(err.Error())
+		return nil, err
+	}
+	e.Phases = timing.end("body")
+	return a, nil
+}
+
+func (h *httpTarget) exchange(ctx context.Context, b *Batch, e *Exchange, method, rawURL string, header http.Header, body io.Reader) (*answer, error) {
 	req, err := http.NewRequestWithContext(ctx, method, rawURL, body)
 	if err != nil {
 		return nil, fmt.Errorf("make request: %w", err)
@@ -62,13 +76,14 @@ func (h *httpTarget) do(ctx context.Context, b *Batch, method, rawURL string, he
 	resp, err := client.Do(req)
 	if err != nil {
 		if errors.Is(err, errRedirect) && resp != nil {
-			b.HTTPStatus = resp.StatusCode
+			b.HTTPStatus, e.Status = resp.StatusCode, resp.StatusCode
 			return nil, Failf(HTTPStatus, "%s %s: status %d: %w", method, printable(rawURL), resp.StatusCode, errRedirect)
 		}
 		return nil, fmt.Errorf("%s %s: %w", method, printable(rawURL), withoutURL(err))
 	}
 	defer resp.Body.Close() //nolint:errcheck // the body is read to its end or given up
 	b.HTTPStatus = resp.StatusCode
+	e.Status, e.Header = resp.StatusCode, maskedHeader(resp.Header)
 	content, err := readLimited(resp.Body, h.limit)
 	if err != nil {
 		return nil, fmt.Errorf("%s %s: status %d: read body: %w", method, printable(rawURL), resp.StatusCode, err)
