@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/cenkalti/backoff/v5"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
@@ -137,4 +138,11 @@ func boolValue(b bool) float64 {
 		return 1
 	}
 	return 0
+}
+
+// Retrier is implemented by a collector whose target is read again sooner after a failure, so that a passing fault is
+// over in seconds. Each of these readings counts by itself: a retry hides no outage.
+type Retrier interface {
+	// Backoff returns a fresh policy for one outage. When it says backoff.Stop, the target waits for its schedule again.
+	Backoff() backoff.BackOff
 }
