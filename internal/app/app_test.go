@@ -62,11 +62,17 @@ func options(env map[string]string, log io.Writer) Options {
 
 func startExporter(t *testing.T, env map[string]string, content string) *exporter {
 	t.Helper()
-	e := &exporter{log: &logBuffer{}}
-	o := options(env, e.log)
+	log := &logBuffer{}
+	o := options(env, log)
 	if content != "" {
 		o.ConfigFile, o.configContent = "exporter.yaml", []byte(content)
 	}
+	return startApp(t, o, log)
+}
+
+func startApp(t *testing.T, o Options, log *logBuffer) *exporter {
+	t.Helper()
+	e := &exporter{log: log}
 	a, err := New(o)
 	if err != nil {
 		t.Fatal(err)
