@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/alecthomas/kingpin/v2"
 	"github.com/prometheus/common/promslog"
@@ -38,9 +39,13 @@ func run(args []string) int {
 	webFlags := kingpinflag.AddFlags(cli, ":9655")
 	logging := &promslog.Config{}
 	promslogflag.AddFlags(cli, logging)
+	lifecycle := cli.Flag("web.enable-lifecycle", "Allow POST /-/reload.").Bool()
 	serve := cli.Command("serve", "Poll the stack and serve its metrics.").Default()
 	demo := cli.Command("demo", "The same, against a simulated stack whose faults can be switched on.")
-	check := cli.Command("check-config", "Validate the configuration and print every fault with file, line and key.")
+	check := cli.Command("check", "Read every target once and say what is wrong and what to do about it; exit 1 if a target is down.")
+	output := check.Flag("output", "table or json.").Default("table").Enum("table", "json")
+	checkConfig := cli.Command("check-config", "Validate the configuration and print every fault with file, line and key.")
+	health := cli.Command("healthcheck", "Ask the exporter that listens on --web.listen-address whether it is alive; exit 0 or 1.")
 	show := cli.Command("version", "Print the version.")
 
 	command, err := cli.Parse(args)
@@ -51,7 +56,7 @@ func run(args []string) int {
 	log := promslog.New(logging)
 	options := app.Options{
 		ConfigFile: existingFile(*configFile, fileGiven), Lookup: os.LookupEnv,
-		Interval: *interval, Timeout: *timeout, Web: webFlags, Log: log,
+		Interval: *interval, Timeout: *timeout, Web: webFlags, Log: log, EnableLifecycle: *lifecycle,
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
@@ -61,9 +66,16 @@ func run(args []string) int {
 	case demo.FullCommand():
 		err = app.RunDemo(ctx, options, os.Stdout)
 	case check.FullCommand():
+		err = runCheck(ctx, options, *output)
+	case checkConfig.FullCommand():
 		err = runCheckConfig(options)
+	case health.FullCommand():
+		err = runHealthcheck(ctx, (*webFlags.WebListenAddresses)[0])
 	case show.FullCommand():
 		fmt.Println(version.Print("chatstack_exporter"))
+	}
+	if errors.Is(err, errDown) {
+		return 1 // the table has said it
 	}
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "chatstack_exporter: %v\n", err)
@@ -72,12 +84,55 @@ func run(args []string) int {
 	return 0
 }
 
+// errDown means that a check found a target down.
+var errDown = errors.New("a target is down")
+
+func runCheck(ctx context.Context, options app.Options, output string) error {
+	results, err := app.Check(ctx, options)
+	if err != nil {
+		return err
+	}
+	if output == "json" {
+		err = app.WriteJSON(os.Stdout, results)
+	} else {
+		err = app.WriteTable(os.Stdout, results, isTerminal(os.Stdout) && os.Getenv("NO_COLOR") == "")
+	}
+	if err == nil && !app.AllUp(results) {
+		err = errDown
+	}
+	return err
+}
+
+func isTerminal(f *os.File) bool {
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+func runHealthcheck(ctx context.Context, address string) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	return app.Healthcheck(ctx, address)
+}
+
 func runServe(ctx context.Context, options app.Options) error {
 	a, err := app.New(options)
 	if err != nil {
 		return err
 	}
 	options.Log.Info("starting", "version", version.Info(), "config_file", options.ConfigFile)
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
+	go func() {
+		for {
+			select {
+			case <-hangups:
+				a.Reload(ctx) //nolint:errcheck // the log and the metrics say how it went
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
 	return a.Run(ctx)
 }
 

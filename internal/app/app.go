@@ -6,19 +6,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"os"
+	"reflect"
 	"slices"
+	"sync/atomic"
 	"syscall"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	promcollectors "github.com/prometheus/client_golang/prometheus/collectors"
-	versioncollector "github.com/prometheus/client_golang/prometheus/collectors/version"
-	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/version"
 	toolkit "github.com/prometheus/exporter-toolkit/web"
 	"github.com/robfig/cron/v3"
@@ -41,6 +38,8 @@ type Options struct {
 	// Web says where to listen, and with which TLS and authentication.
 	Web *toolkit.FlagConfig
 	Log *slog.Logger
+	// EnableLifecycle lets POST /-/reload through.
+	EnableLifecycle bool
 
 	configContent []byte        // read instead of ConfigFile
 	every         time.Duration // tests ask more often than a configuration can say
@@ -48,12 +47,21 @@ type Options struct {
 
 // App is an exporter that listens, but asks and answers nobody before Run.
 type App struct {
+	options   Options
 	log       *slog.Logger
-	web       *toolkit.FlagConfig
-	poller    *poll.Poller
-	closers   []io.Closer
+	own       *ownMetrics
+	state     *state.File
 	server    *http.Server
 	listeners []net.Listener
+	reloads   chan chan error
+
+	current atomic.Pointer[generation]
+}
+
+// generation is what one configuration made.
+type generation struct {
+	cfg    *config.Config
+	poller *poll.Poller
 }
 
 // LoadConfig reads the configuration that the options name.
@@ -94,7 +102,7 @@ func New(o Options) (_ *App, err error) {
 			return nil, fmt.Errorf("read web configuration %s: %w", *o.Web.WebConfigFile, err)
 		}
 	}
-	a := &App{log: o.Log, web: o.Web}
+	a := &App{options: o, log: o.Log, own: newOwnMetrics(), reloads: make(chan chan error)}
 	defer func() {
 		if err != nil {
 			a.close()
@@ -103,88 +111,118 @@ func New(o Options) (_ *App, err error) {
 	if err := a.listen(o.Web); err != nil {
 		return nil, err
 	}
-	targets, err := a.targets(cfg, o.every)
-	if err != nil {
+	var notice string
+	if a.state, notice, err = state.Open(cfg.StateFile); err != nil {
 		return nil, err
 	}
-	if a.poller, err = poll.New(targets, ownMetrics(), o.Log); err != nil {
+	if notice != "" {
+		a.log.Error("state is lost", "notice", notice)
+	}
+	if err := a.adopt(cfg); err != nil {
 		return nil, err
 	}
 	a.server = &http.Server{
-		Handler: web.New(a.poller, web.Options{Version: version.Version, Unconfigured: cfg.Unconfigured, Log: o.Log}),
+		Handler: web.New(a, web.Options{Version: version.Version, Lifecycle: o.EnableLifecycle, Log: o.Log}),
 		// A scraper that stalls must not hold a connection for ever.
 		ReadHeaderTimeout: 10 * time.Second,
 		WriteTimeout:      30 * time.Second,
 		IdleTimeout:       5 * time.Minute,
 		ErrorLog:          slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
 	}
-	for _, t := range targets {
-		o.Log.Info("target is configured", "target", t.Name, "kind", t.Kind)
-	}
-	if len(cfg.Unconfigured) > 0 {
-		o.Log.Info("targets are not configured and not polled", "targets", cfg.Unconfigured)
-	}
 	return a, nil
 }
 
-// targets makes a collector of each configured target.
-func (a *App) targets(cfg *config.Config, every time.Duration) ([]poll.Target, error) {
-	file, notice, err := state.Open(cfg.StateFile)
+// adopt makes a generation of a valid configuration and puts it in the place of the present one, whose poller must
+// have ended. With an error, the present one stays.
+func (a *App) adopt(cfg *config.Config) error {
+	old := a.current.Load()
+	targets, err := a.targets(cfg, old)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if notice != "" {
-		a.log.Error("state is lost", "notice", notice)
+	a.own.describe(cfg)
+	var previous *poll.Poller
+	if old != nil {
+		previous = old.poller
 	}
+	poller, err := poll.New(targets, a.own, a.log, previous)
+	if err != nil {
+		return err
+	}
+	a.current.Store(&generation{cfg, poller})
+	for _, t := range targets {
+		if !t.Same {
+			a.log.Info("target is configured", "target", t.Name, "kind", t.Kind)
+		}
+	}
+	if len(cfg.Unconfigured) > 0 {
+		a.log.Info("targets are not configured and not polled", "targets", cfg.Unconfigured)
+	}
+	for _, w := range Warnings(cfg) {
+		a.log.Warn("configuration is doubtful", "target", w.Target, "warning", w.Text)
+	}
+	return nil
+}
+
+// targets makes a collector of each configured target that is not the same as before.
+func (a *App) targets(cfg *config.Config, old *generation) ([]poll.Target, error) {
 	targets := make([]poll.Target, 0, len(cfg.Targets))
 	for _, settings := range cfg.Targets {
-		common := settings.Common()
-		kind, ok := collectors.KindOf(common.Kind)
-		if !ok {
-			return nil, fmt.Errorf("target %s: there is no kind %q", common.Name, common.Kind)
-		}
-		collector, err := kind.New(settings, collectors.Deps{
-			Limits: cfg.Limits, Log: a.log.With("target", common.Name), State: file.Value(common.Kind + "/" + common.Name),
-			UserAgent: "chatstack_exporter/" + version.Version,
-		})
+		t, err := newTarget(cfg, settings, a.state, a.log)
 		if err != nil {
-			return nil, fmt.Errorf("target %s: %w", common.Name, err)
+			return nil, err
 		}
-		if c, ok := collector.(io.Closer); ok {
-			a.closers = append(a.closers, c)
+		if a.options.every != 0 {
+			t.Schedule = cron.ConstantDelaySchedule{Delay: a.options.every}
 		}
-		schedule, err := config.ParseSchedule(common.Schedule)
-		if err != nil {
-			return nil, fmt.Errorf("target %s: %w", common.Name, err)
-		}
-		if every != 0 {
-			schedule = cron.ConstantDelaySchedule{Delay: every}
-		}
-		targets = append(targets, poll.Target{
-			Name: common.Name, Kind: common.Kind, Container: common.Container,
-			Collector: collector, Schedule: schedule, Timeout: common.Timeout.Std(),
+		t.Same = old != nil && old.cfg.Limits == cfg.Limits && slices.ContainsFunc(old.cfg.Targets, func(s config.Settings) bool {
+			return reflect.DeepEqual(s, settings)
 		})
+		targets = append(targets, t)
 	}
 	return targets, nil
 }
 
-// allocatedTotal is a counter of the Go collector whose family has the same name in OpenMetrics as a gauge beside it.
-// The gauge is kept.
-const allocatedTotal = "go_memstats_alloc_bytes_total"
-
-// ownMetrics are the exporter's own: of the Go runtime, of the process, and which build it is.
-func ownMetrics() prometheus.Gatherer {
-	r := prometheus.NewPedanticRegistry()
-	r.MustRegister(
-		promcollectors.NewGoCollector(),
-		promcollectors.NewProcessCollector(promcollectors.ProcessCollectorOpts{}),
-		versioncollector.NewCollector("chatstack_exporter"),
-	)
-	return prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
-		families, err := r.Gather()
-		return slices.DeleteFunc(families, func(f *dto.MetricFamily) bool { return f.GetName() == allocatedTotal }), err
+// newTarget makes a target of settings that were found valid.
+func newTarget(cfg *config.Config, settings config.Settings, file *state.File, log *slog.Logger) (poll.Target, error) {
+	common := settings.Common()
+	kind, ok := collectors.KindOf(common.Kind)
+	if !ok {
+		return poll.Target{}, fmt.Errorf("target %s: there is no kind %q", common.Name, common.Kind)
+	}
+	collector, err := kind.New(settings, collectors.Deps{
+		Limits: cfg.Limits, Log: log.With("target", common.Name), State: file.Value(common.Kind + "/" + common.Name),
+		UserAgent: "chatstack_exporter/" + version.Version,
 	})
+	if err != nil {
+		return poll.Target{}, fmt.Errorf("target %s: %w", common.Name, err)
+	}
+	schedule, err := config.ParseSchedule(common.Schedule)
+	if err != nil {
+		return poll.Target{}, fmt.Errorf("target %s: %w", common.Name, err)
+	}
+	return poll.Target{
+		Name: common.Name, Kind: common.Kind, Container: common.Container,
+		Collector: collector, Schedule: schedule, Timeout: common.Timeout.Std(),
+	}, nil
 }
+
+// Snapshot implements web.Source.
+func (a *App) Snapshot() *poll.Snapshot { return a.current.Load().poller.Snapshot() }
+
+// Ready implements web.Source.
+func (a *App) Ready() bool { return a.current.Load().poller.Ready() }
+
+// Alive implements web.Source.
+func (a *App) Alive() error { return a.current.Load().poller.Alive() }
+
+// History implements web.Source.
+func (a *App) History(target string) (poll.History, bool) {
+	return a.current.Load().poller.History(target)
+}
+
+// Unconfigured implements web.Source.
+func (a *App) Unconfigured() []string { return a.current.Load().cfg.Unconfigured }
 
 func (a *App) listen(flags *toolkit.FlagConfig) error {
 	if flags.WebSystemdSocket != nil && *flags.WebSystemdSocket {
@@ -224,24 +262,25 @@ func (a *App) Addresses() []net.Addr {
 // what was being asked is finished or given up, and requests get their answers meanwhile.
 func (a *App) Run(ctx context.Context) error {
 	defer a.close()
-	polling, stopPolling := context.WithCancel(ctx)
-	defer stopPolling()
-	polled := make(chan struct{})
-	go func() {
-		defer close(polled)
-		a.poller.Run(polling)
-	}()
 	served := make(chan error, 1)
 	go func() { served <- a.serve() }()
+	stopPolling := a.poll(ctx)
 
 	var err error
-	select {
-	case err = <-served:
-		stopPolling()
-	case <-ctx.Done():
-		a.log.Info("stopping", "cause", context.Cause(ctx))
+	for running := true; running; {
+		select {
+		case err = <-served:
+			running = false
+		case <-ctx.Done():
+			a.log.Info("stopping", "cause", context.Cause(ctx))
+			running = false
+		case done := <-a.reloads:
+			var reloadErr error
+			stopPolling, reloadErr = a.reload(ctx, stopPolling)
+			done <- reloadErr
+		}
 	}
-	<-polled
+	stopPolling()
 	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), 500*time.Millisecond)
 	defer cancel()
 	if shutdownErr := a.server.Shutdown(stopping); shutdownErr != nil {
@@ -253,20 +292,68 @@ func (a *App) Run(ctx context.Context) error {
 	return err
 }
 
-func (a *App) serve() error {
-	if len(a.listeners) == 0 {
-		return toolkit.ListenAndServe(a.server, a.web, a.log)
+// poll runs the present generation's poller and returns the function that stops it and waits for its end.
+func (a *App) poll(ctx context.Context) (stop func()) {
+	polling, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	poller := a.current.Load().poller
+	go func() {
+		defer close(ended)
+		poller.Run(polling)
+	}()
+	return func() {
+		cancel()
+		<-ended
 	}
-	return toolkit.ServeMultiple(a.listeners, a.server, a.web, a.log)
 }
 
-// close gives back what New took, last first.
-func (a *App) close() {
-	for _, c := range slices.Backward(a.closers) {
-		if err := c.Close(); err != nil {
-			a.log.Debug("close", "err", err)
-		}
+// Reload reads the configuration anew and goes on with it. A configuration that is not valid changes nothing.
+func (a *App) Reload(ctx context.Context) error {
+	done := make(chan error, 1)
+	select {
+	case a.reloads <- done:
+	case <-ctx.Done():
+		return ctx.Err()
 	}
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// reload stops the poller, once the new configuration is known to be good, and goes on with the next generation's. It
+// returns what stops the one that runs then.
+func (a *App) reload(ctx context.Context, stop func()) (func(), error) {
+	cfg, err := LoadConfig(a.options)
+	if err == nil && cfg.StateFile != a.current.Load().cfg.StateFile {
+		err = errors.New("state_file has changed, which takes a restart")
+	}
+	if err == nil {
+		stop()
+		err = a.adopt(cfg)
+		stop = a.poll(ctx)
+	}
+	a.own.reloaded(err)
+	a.current.Load().poller.Refresh()
+	if err != nil {
+		a.log.Error("configuration was not reloaded; the present one stays", "err", err)
+		return stop, fmt.Errorf("reload configuration: %w", err)
+	}
+	a.log.Info("configuration reloaded", "targets", len(cfg.Targets))
+	return stop, nil
+}
+
+func (a *App) serve() error {
+	if len(a.listeners) == 0 {
+		return toolkit.ListenAndServe(a.server, a.options.Web, a.log)
+	}
+	return toolkit.ServeMultiple(a.listeners, a.server, a.options.Web, a.log)
+}
+
+// close gives back what New took.
+func (a *App) close() {
 	for _, l := range a.listeners {
 		l.Close() //nolint:errcheck,gosec // the server may have closed it already
 	}

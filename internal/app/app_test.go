@@ -45,6 +45,7 @@ func (l *logBuffer) String() string {
 
 // exporter is an App under test that polls ten times a second.
 type exporter struct {
+	app  *App
 	url  string
 	log  *logBuffer
 	stop func() error
@@ -77,6 +78,7 @@ func startApp(t *testing.T, o Options, log *logBuffer) *exporter {
 	if err != nil {
 		t.Fatal(err)
 	}
+	e.app = a
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- a.Run(ctx) }()

@@ -70,7 +70,7 @@ func BenchmarkScrape(b *testing.B) {
 	for _, n := range sizes {
 		registry := prometheus.NewRegistry()
 		registry.MustRegister(newSeriesCollector(n))
-		poller, err := poll.New(nil, registry, slog.New(slog.DiscardHandler))
+		poller, err := poll.New(nil, registry, slog.New(slog.DiscardHandler), nil)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -112,7 +112,7 @@ func BenchmarkPublish(b *testing.B) {
 			registry.MustRegister(newSeriesCollector(n))
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := poll.New(nil, registry, slog.New(slog.DiscardHandler)); err != nil {
+				if _, err := poll.New(nil, registry, slog.New(slog.DiscardHandler), nil); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -179,7 +179,7 @@ func readAll(b *testing.B, cfg *config.Config, file *state.File) {
 			Schedule: cron.Every(time.Hour), Timeout: 10 * time.Second,
 		})
 	}
-	poller, err := poll.New(targets, prometheus.NewRegistry(), slog.New(slog.DiscardHandler))
+	poller, err := poll.New(targets, prometheus.NewRegistry(), slog.New(slog.DiscardHandler), nil)
 	if err != nil {
 		b.Fatal(err)
 	}

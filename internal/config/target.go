@@ -107,6 +107,14 @@ func (t *TLS) Check(r *Report) {
 	}
 }
 
+// Warnings implements Warner.
+func (t *TLS) Warnings() []string {
+	if t.InsecureSkipVerify {
+		return []string{"insecure_skip_verify accepts every certificate, also an attacker's; prefer fingerprint"}
+	}
+	return nil
+}
+
 // HTTP is where and how an HTTP service is asked.
 type HTTP struct {
 	// URL is absolute, http or https. Credentials have keys of their own and may not stand in it.

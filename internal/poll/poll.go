@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/cenkalti/backoff/v5"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/robfig/cron/v3"
 
@@ -32,7 +33,7 @@ type Snapshot struct {
 	Time     time.Time
 }
 
-// Poller asks targets and publishes snapshots. It is used once.
+// Poller asks targets and publishes snapshots. Run may be called again after it has returned.
 type Poller struct {
 	log     *slog.Logger
 	own     prometheus.Gatherer
@@ -49,23 +50,66 @@ var heartbeatDesc = prometheus.NewDesc("chatstack_poll_last_completed_timestamp_
 	"When the poll loop last went round: its heartbeat.", nil, nil)
 
 // New makes a poller that asks nobody yet; its snapshot already has a page. The families of own stand on every page
-// beside the targets'. Names of targets must be unique.
-func New(targets []Target, own prometheus.Gatherer, log *slog.Logger) (*Poller, error) {
+// beside the targets'. Names of targets must be unique. After a reload, previous is the poller that has ended: a target
+// that is the Same goes on where it was, any other of the same name and kind keeps its counters.
+func New(targets []Target, own prometheus.Gatherer, log *slog.Logger, previous *Poller) (*Poller, error) {
 	p := &Poller{log: log, own: own, dirty: make(chan struct{}, 1), clashes: map[string]bool{}}
 	now := time.Now()
 	p.heartbeat.Store(&now)
 	for _, given := range targets {
-		failures := make(map[collectors.Reason]uint64, len(collectors.Reasons))
-		t := &target{Target: given, log: log, status: Status{
-			Target: given.Name, Kind: given.Kind, Container: given.Container, Failures: failures,
-		}}
-		t.encodeStatus()
-		p.targets = append(p.targets, t)
+		p.targets = append(p.targets, previous.successor(given, log))
 	}
 	if err := p.publish(); err != nil {
 		return nil, err
 	}
 	return p, nil
+}
+
+// successor makes the target of a new poller of what the previous one knows of it.
+func (p *Poller) successor(given Target, log *slog.Logger) *target {
+	t := &target{Target: given, log: log, status: Status{
+		Target: given.Name, Kind: given.Kind, Container: given.Container, Failures: map[collectors.Reason]uint64{},
+	}}
+	if p != nil {
+		for _, old := range p.targets {
+			switch {
+			case old.Name != given.Name || old.Kind != given.Kind:
+			case given.Same:
+				return old
+			default:
+				s, _ := old.view()
+				t.status.Attempts, t.status.Overruns, t.status.Failures = s.Attempts, s.Overruns, s.Failures
+			}
+		}
+	}
+	t.encodeStatus()
+	return t
+}
+
+// History returns the last readings of a target, or false for a name that no target has.
+func (p *Poller) History(name string) (History, bool) {
+	for _, t := range p.targets {
+		if t.Name == name {
+			t.mu.Lock()
+			defer t.mu.Unlock()
+			return t.history, true
+		}
+	}
+	return History{}, false
+}
+
+// Refresh has the page made anew, for own metrics that have changed.
+func (p *Poller) Refresh() { p.changed() }
+
+// Once makes one reading of a target, outside of any schedule.
+func Once(ctx context.Context, given Target, log *slog.Logger) (Status, Reading) {
+	t := (*Poller)(nil).successor(given, log)
+	t.read(ctx)
+	s, _ := t.view()
+	if len(t.history.Last) == 0 {
+		return s, Reading{} // ctx ended first
+	}
+	return s, t.history.Last[0]
 }
 
 // Snapshot returns the present snapshot, without waiting for anything.
@@ -94,7 +138,7 @@ func (p *Poller) Alive() error {
 	return nil
 }
 
-// Run asks every target at once, and then whenever it is due, until ctx is done. It returns when all readings are
+// Run asks every target that was never asked at once, and all of them whenever it is due, until ctx is done. It returns when all readings are
 // over, at the latest StopGrace after that; one that does not end is left behind.
 func (p *Poller) Run(ctx context.Context) {
 	var publisher sync.WaitGroup
@@ -110,7 +154,9 @@ func (p *Poller) Run(ctx context.Context) {
 		t.Schedule = spreadFrom(t.Schedule, t.Name, start)
 		job := cron.FuncJob(func() { p.read(ctx, t) })
 		c.Schedule(t.Schedule, job)
-		p.readings.Go(job.Run)
+		if t.unread() {
+			p.readings.Go(job.Run)
+		}
 	}
 	c.Schedule(spread{first: start.Add(heartbeatInterval), every: heartbeatInterval}, cron.FuncJob(func() { p.beat(start) }))
 	c.Start()
@@ -124,8 +170,42 @@ func (p *Poller) read(ctx context.Context, t *target) {
 	if ctx.Err() != nil {
 		return
 	}
-	t.read(ctx)
+	wentDown := t.read(ctx)
 	p.changed()
+	if r, ok := t.Collector.(collectors.Retrier); ok && wentDown {
+		p.retry(ctx, t, r)
+	}
+}
+
+// retry reads a target that has just gone down again, sooner than its schedule would, until it is up, the policy says
+// that it is enough, or ctx is done. Its schedule goes on meanwhile.
+func (p *Poller) retry(ctx context.Context, t *target, r collectors.Retrier) {
+	if !t.claimRetry() {
+		return
+	}
+	defer t.releaseRetry()
+	policy := r.Backoff()
+	for {
+		delay := policy.NextBackOff()
+		if delay == backoff.Stop {
+			return
+		}
+		timer := time.NewTimer(delay)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-timer.C:
+		}
+		if s, _ := t.view(); s.Up {
+			return // its schedule found it up meanwhile
+		}
+		t.read(ctx)
+		p.changed()
+		if s, _ := t.view(); s.Up {
+			return
+		}
+	}
 }
 
 // beat shows that the loop lives, and drops what is too old to be shown. It does not beat while a target is overdue

@@ -38,7 +38,7 @@ func every(t *testing.T, interval string) cron.Schedule {
 // start runs a poller over the targets, and returns it with a function that stops it and waits for its end.
 func start(t *testing.T, log io.Writer, targets ...Target) (*Poller, func()) {
 	t.Helper()
-	p, err := New(targets, prometheus.NewRegistry(), slog.New(slog.NewTextHandler(log, nil)))
+	p, err := New(targets, prometheus.NewRegistry(), slog.New(slog.NewTextHandler(log, nil)), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

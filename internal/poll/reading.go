@@ -27,6 +27,9 @@ type Target struct {
 	Schedule cron.Schedule
 	// Timeout is the deadline of one reading.
 	Timeout time.Duration
+	// Same says, after a reload, that nothing about the target has changed: it goes on where it was, with the collector
+	// that it had.
+	Same bool
 }
 
 // target is a Target with what is known of it.
@@ -40,6 +43,8 @@ type target struct {
 	busy, abandoned bool
 	// families are what the last reading found; own are the metrics of the status.
 	families, own []exposition.Family
+	history       History
+	retrying      bool
 }
 
 // outcome is how a reading ended.
@@ -47,7 +52,45 @@ type outcome struct {
 	families   []exposition.Family
 	httpStatus int
 	notes      []string
+	exchanges  []*collectors.Exchange
 	err        error
+}
+
+// Reading is what is remembered of one reading, for people who look into a failure.
+type Reading struct {
+	Time       time.Time
+	Duration   time.Duration
+	Up         bool
+	Reason     collectors.Reason
+	Error      string
+	Hint       string
+	HTTPStatus int
+	Series     int
+	Notes      []string
+	Exchanges  []*collectors.Exchange
+}
+
+// History are the last readings of a target, newest first. Failures are kept apart, so that they are still there when
+// somebody looks. It is a value: nobody changes one that was handed out.
+type History struct {
+	Last     []Reading
+	Failures []Reading
+}
+
+// kept is how many readings, and how many failures, are remembered of a target.
+const kept = 10
+
+// with returns the history with one more reading.
+func (h History) with(r Reading) History {
+	h.Last = newest(r, h.Last)
+	if !r.Up {
+		h.Failures = newest(r, h.Failures)
+	}
+	return h
+}
+
+func newest(r Reading, rest []Reading) []Reading {
+	return append([]Reading{r}, rest[:min(len(rest), kept-1)]...)
 }
 
 const (
@@ -59,10 +102,10 @@ const (
 )
 
 // read makes one reading of t, unless the one before is still running. It returns when the reading is over or
-// abandoned.
-func (t *target) read(ctx context.Context) {
+// abandoned, and reports whether the target was not down before and now is.
+func (t *target) read(ctx context.Context) (wentDown bool) {
 	if !t.begin() {
-		return
+		return false
 	}
 	readCtx, cancel := context.WithTimeout(ctx, t.Timeout)
 	start := time.Now()
@@ -73,8 +116,7 @@ func (t *target) read(ctx context.Context) {
 	}()
 	select {
 	case o := <-ended:
-		t.end(ctx, start, o)
-		return
+		return t.end(ctx, start, o)
 	case <-readCtx.Done():
 	}
 	grace := obeyGrace
@@ -85,9 +127,9 @@ func (t *target) read(ctx context.Context) {
 	defer timer.Stop()
 	select {
 	case o := <-ended:
-		t.end(ctx, start, o)
+		return t.end(ctx, start, o)
 	case <-timer.C:
-		t.end(ctx, start, t.abandon(ended, grace))
+		return t.end(ctx, start, t.abandon(ended, grace))
 	}
 }
 
@@ -152,7 +194,7 @@ func (t *target) collect(ctx context.Context) (o outcome) {
 	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		err = late(err)
 	}
-	o = outcome{httpStatus: b.HTTPStatus, notes: b.Notes, err: err}
+	o = outcome{httpStatus: b.HTTPStatus, notes: b.Notes, exchanges: b.Exchanges, err: err}
 	families, encodeErr := encode(b.Metrics(err == nil))
 	if encodeErr != nil {
 		o.err = collectors.Failf(collectors.Internal, "encode the reading: %w", encodeErr)
@@ -185,14 +227,14 @@ func encode(metrics []prometheus.Metric) ([]exposition.Family, error) {
 	return exposition.FromGathered(gathered)
 }
 
-// end records how a reading ended and says it in the log if the verdict changed.
-func (t *target) end(ctx context.Context, start time.Time, o outcome) {
+// end records how a reading ended, says it in the log if the verdict changed, and reports whether the target went down.
+func (t *target) end(ctx context.Context, start time.Time, o outcome) (wentDown bool) {
 	now := time.Now()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.busy = t.abandoned
 	if o.err != nil && ctx.Err() != nil {
-		return // cut short by the shutdown, which says nothing about the target
+		return false // cut short by the shutdown, which says nothing about the target
 	}
 	s := &t.status
 	changed := !s.Known || s.Up != (o.err == nil)
@@ -211,12 +253,17 @@ func (t *target) end(ctx context.Context, start time.Time, o outcome) {
 	}
 	t.families = o.families
 	t.encodeStatus()
+	t.history = t.history.with(Reading{
+		Time: now, Duration: s.Duration, Up: s.Up, Reason: s.Reason, Error: s.Error, Hint: s.Hint,
+		HTTPStatus: s.HTTPStatus, Series: s.Series, Notes: s.Notes, Exchanges: o.exchanges,
+	})
 	switch {
 	case changed && o.err == nil:
 		t.log.Info("target is up", "target", t.Name, "duration", s.Duration)
 	case changed:
 		t.log.Warn("target is down", "target", t.Name, "reason", string(s.Reason), "err", s.Error, "hint", s.Hint)
 	}
+	return changed && o.err != nil
 }
 
 // missedReadings is how many readings may be missed before a target's families are too old to be shown.
@@ -268,4 +315,28 @@ func (t *target) view() (Status, []exposition.Family) {
 	s.Failures = maps.Clone(t.status.Failures)
 	families := make([]exposition.Family, 0, len(t.own)+len(t.families))
 	return s, append(append(families, t.own...), t.families...)
+}
+
+// unread reports whether no reading has ended yet.
+func (t *target) unread() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.status.LastAttempt.IsZero()
+}
+
+// claimRetry claims t for one series of retries.
+func (t *target) claimRetry() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.retrying {
+		return false
+	}
+	t.retrying = true
+	return true
+}
+
+func (t *target) releaseRetry() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.retrying = false
 }

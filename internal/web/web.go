@@ -3,6 +3,7 @@ package web
 
 import (
 	"bytes"
+	"context"
 	_ "embed"
 	"fmt"
 	"html/template"
@@ -23,15 +24,21 @@ type Source interface {
 	Ready() bool
 	// Alive returns nil unless the poll loop stands still.
 	Alive() error
+	// History returns the last readings of a target, or false for a name that no target has.
+	History(target string) (poll.History, bool)
+	// Unconfigured are the names of the targets that are not polled.
+	Unconfigured() []string
+	// Reload reads the configuration anew.
+	Reload(ctx context.Context) error
 }
 
 // Options are what the pages say beside what the source knows.
 type Options struct {
 	// Version is shown on the status page.
 	Version string
-	// Unconfigured are the names of the targets that are not polled.
-	Unconfigured []string
-	Log          *slog.Logger
+	// Lifecycle lets POST /-/reload through.
+	Lifecycle bool
+	Log       *slog.Logger
 }
 
 // New returns the handler of all paths.
@@ -39,6 +46,8 @@ func New(src Source, o Options) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) { serveMetrics(w, r, src) })
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { serveStatus(w, src, o) })
+	mux.HandleFunc("GET /debug/targets/{target}", func(w http.ResponseWriter, r *http.Request) { serveTarget(w, r, src, o) })
+	mux.HandleFunc("POST /-/reload", func(w http.ResponseWriter, r *http.Request) { serveReload(w, r, src, o) })
 	mux.HandleFunc("GET /-/healthy", func(w http.ResponseWriter, _ *http.Request) {
 		if err := src.Alive(); err != nil {
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
@@ -88,7 +97,7 @@ func serveStatus(w http.ResponseWriter, src Source, o Options) {
 		Down         int
 		Rows         []row
 		Unconfigured []string
-	}{Version: o.Version, Time: s.Time.UTC().Format(time.DateTime), Unconfigured: o.Unconfigured}
+	}{Version: o.Version, Time: s.Time.UTC().Format(time.DateTime), Unconfigured: src.Unconfigured()}
 	for _, status := range s.Statuses {
 		r := rowOf(status, s.Time)
 		if r.State == "down" {
@@ -97,18 +106,23 @@ func serveStatus(w http.ResponseWriter, src Source, o Options) {
 		data.Rows = append(data.Rows, r)
 	}
 	slices.SortStableFunc(data.Rows, func(a, b row) int { return rank(a.State) - rank(b.State) })
-	var page bytes.Buffer
-	if err := statusPage.Execute(&page, data); err != nil {
-		o.Log.Error("status page does not render", "err", err)
-		http.Error(w, "the status page does not render; the log says why", http.StatusInternalServerError)
+	render(w, statusPage, data, o.Log)
+}
+
+// render writes a page for people, or none at all.
+func render(w http.ResponseWriter, page *template.Template, data any, log *slog.Logger) {
+	var b bytes.Buffer
+	if err := page.Execute(&b, data); err != nil {
+		log.Error("page does not render", "page", page.Name(), "err", err)
+		http.Error(w, "the page does not render; the log says why", http.StatusInternalServerError)
 		return
 	}
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
-	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self' 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'")
+	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cache-Control", "no-store")
-	w.Write(page.Bytes()) //nolint:errcheck // the browser has gone, and knows it
+	w.Write(b.Bytes()) //nolint:errcheck // the browser has gone, and knows it
 }
 
 // rank puts what is wrong first.

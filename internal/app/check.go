@@ -1,0 +1,146 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/collectors"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/state"
+)
+
+// checkParallelism is how many targets a check reads at once.
+const checkParallelism = 8
+
+// CheckResult is what a check found out about one target.
+type CheckResult struct {
+	Target string `json:"target"`
+	Kind   string `json:"kind"`
+	// Verdict is "up", "down" or "not configured".
+	Verdict string `json:"verdict"`
+	// Seconds is how long the reading took.
+	Seconds float64           `json:"seconds"`
+	Reason  collectors.Reason `json:"reason,omitempty"`
+	Error   string            `json:"error,omitempty"`
+	// Todo says what the failure means and what to do.
+	Todo  string   `json:"todo,omitempty"`
+	Notes []string `json:"notes,omitempty"`
+	// Warnings are what is doubtful about the target's configuration.
+	Warnings []string `json:"warnings,omitempty"`
+}
+
+// Check reads every configured target once and returns what it found, the failures first. It keeps nothing: what a
+// running exporter has in its state file is not touched.
+func Check(ctx context.Context, o Options) ([]CheckResult, error) {
+	cfg, err := LoadConfig(o)
+	if err != nil {
+		return nil, err
+	}
+	memory, _, err := state.Open("")
+	if err != nil {
+		return nil, err
+	}
+	results := make([]CheckResult, len(cfg.Targets))
+	var readings sync.WaitGroup
+	slots := make(chan struct{}, checkParallelism)
+	for i, settings := range cfg.Targets {
+		target, err := newTarget(cfg, settings, memory, slog.New(slog.DiscardHandler))
+		if err != nil {
+			return nil, err
+		}
+		readings.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			results[i] = resultOf(poll.Once(ctx, target, slog.New(slog.DiscardHandler)))
+		})
+	}
+	readings.Wait()
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	addWarnings(results, cfg)
+	slices.SortStableFunc(results, func(a, b CheckResult) int { return strings.Compare(a.Verdict, b.Verdict) })
+	for _, name := range cfg.Unconfigured {
+		results = append(results, CheckResult{Target: name, Verdict: "not configured"})
+	}
+	return results, nil
+}
+
+func addWarnings(results []CheckResult, cfg *config.Config) {
+	for _, w := range Warnings(cfg) {
+		i := slices.IndexFunc(results, func(r CheckResult) bool { return r.Target == w.Target })
+		results[i].Warnings = append(results[i].Warnings, w.Text)
+	}
+}
+
+func resultOf(s poll.Status, r poll.Reading) CheckResult {
+	result := CheckResult{
+		Target: s.Target, Kind: s.Kind, Verdict: "up", Seconds: s.Duration.Seconds(),
+		Reason: s.Reason, Error: s.Error, Todo: s.Hint, Notes: r.Notes,
+	}
+	if !s.Up {
+		result.Verdict = "down"
+	}
+	return result
+}
+
+// AllUp reports whether no target is down.
+func AllUp(results []CheckResult) bool {
+	return !slices.ContainsFunc(results, func(r CheckResult) bool { return r.Verdict == "down" })
+}
+
+// WriteJSON writes results for programs.
+func WriteJSON(w io.Writer, results []CheckResult) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(results)
+}
+
+// WriteTable writes results for people, with colours if they are wanted.
+func WriteTable(w io.Writer, results []CheckResult, colours bool) error {
+	widest := len("TARGET")
+	for _, r := range results {
+		widest = max(widest, len(r.Target))
+	}
+	paint := func(code, text string) string {
+		if !colours {
+			return text
+		}
+		return "\x1b[" + code + "m" + text + "\x1b[0m"
+	}
+	var b strings.Builder
+	down, up := 0, 0
+	fmt.Fprintf(&b, "%-*s  %-4s  %8s  REASON\n", widest, "TARGET", "IS", "TOOK")
+	indent := strings.Repeat(" ", widest+2)
+	for _, r := range results {
+		took := time.Duration(r.Seconds * float64(time.Second)).Round(100 * time.Microsecond).String()
+		switch r.Verdict {
+		case "up":
+			up++
+			fmt.Fprintf(&b, "%-*s  %s  %8s\n", widest, r.Target, paint("32", "up  "), took)
+		case "down":
+			down++
+			fmt.Fprintf(&b, "%-*s  %s  %8s  %s: %s\n", widest, r.Target, paint("31", "DOWN"), took, r.Reason, r.Error)
+			fmt.Fprintf(&b, "%s%s %s\n", indent, paint("1", "what to do:"), r.Todo)
+		default:
+			fmt.Fprintf(&b, "%-*s  -     %8s  not configured, so not asked\n", widest, r.Target, "")
+		}
+		for _, n := range r.Notes {
+			fmt.Fprintf(&b, "%snote: %s\n", indent, n)
+		}
+		for _, text := range r.Warnings {
+			fmt.Fprintf(&b, "%s%s %s\n", indent, paint("33", "warning:"), text)
+		}
+	}
+	fmt.Fprintf(&b, "\n%d up, %d down, %d not configured\n", up, down, len(results)-up-down)
+	_, err := io.WriteString(w, b.String())
+	return err
+}

@@ -1,0 +1,271 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
+)
+
+// startWithFile runs an exporter whose configuration is a file, and returns the path.
+func startWithFile(t *testing.T, env map[string]string, content string, change func(*Options)) (*exporter, string) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "exporter.yaml")
+	rewrite(t, path, content)
+	log := &logBuffer{}
+	o := options(env, log)
+	o.ConfigFile = path
+	if change != nil {
+		change(&o)
+	}
+	return startApp(t, o, log), path
+}
+
+func rewrite(t *testing.T, path, content string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (e *exporter) post(t *testing.T, path string) (int, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, e.url+path, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close() //nolint:errcheck // read to its end
+	var b bytes.Buffer
+	if _, err := b.ReadFrom(resp.Body); err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, b.String()
+}
+
+func TestReloadKeepsWhatHasNotChanged(t *testing.T) {
+	stack := startStack(t, simstack.Options{})
+	env := stack.Environ()
+	block := func(kind, name, url string) string {
+		return "  - kind: " + kind + "\n    name: " + name + "\n    url: " + url + "\n"
+	}
+	services := strings.TrimSuffix(env["IRC_SERVICES_JSONRPC_URL"], "jsonrpc")
+	first := "targets:\n" + block("irc_services", "same", services) + block("irc_services", "changed", services) + block("irc_services", "gone", services)
+	e, path := startWithFile(t, nil, first, nil)
+	before := e.wait(t, "five readings", func(p page) bool {
+		n, _ := p.value("chatstack_probe_attempts_total", "target", "changed")
+		return n >= 5 && p.verdict("same") == "up"
+	})
+
+	rewrite(t, path, "targets:\n"+block("irc_services", "same", services)+block("irc_services", "changed", services+"?x")+block("irc_services", "new", services))
+	if err := e.app.Reload(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	// The very first page of the new generation already knows what has not changed.
+	p := e.scrape(t)
+	if got := p.verdict("same"); got != "up" {
+		t.Errorf("same is %q right after the reload", got)
+	}
+	for _, target := range []string{"same", "changed"} {
+		was, _ := before.value("chatstack_probe_attempts_total", "target", target)
+		if now, _ := p.value("chatstack_probe_attempts_total", "target", target); now < was {
+			t.Errorf("%s: attempts fell from %v to %v", target, was, now)
+		}
+	}
+	p = e.wait(t, "the new target up", func(p page) bool { return p.verdict("new") == "up" && p.verdict("changed") == "up" })
+	if got := p.verdict("gone"); got != "" {
+		t.Errorf("gone is still %q", got)
+	}
+	if ok, _ := p.value("chatstack_config_last_reload_successful"); ok != 1 {
+		t.Error("the reload is not called successful")
+	}
+}
+
+func TestBadFileChangesNothingAndShows(t *testing.T) {
+	stack := startStack(t, simstack.Options{})
+	e, path := startWithFile(t, stack.Environ(), "poll: {}\n", nil)
+	e.wait(t, "every target up", allUp)
+	loaded, _ := e.scrape(t).value("chatstack_config_last_reload_success_timestamp_seconds")
+	rewrite(t, path, "pol: {}\n")
+	err := e.app.Reload(t.Context())
+	if err == nil || !strings.Contains(err.Error(), `exporter.yaml:1: pol: unknown key`) {
+		t.Errorf("got %v, want the fault", err)
+	}
+	p := e.wait(t, "the failure on the page", func(p page) bool {
+		ok, known := p.value("chatstack_config_last_reload_successful")
+		return known && ok == 0
+	})
+	if !allUp(p) {
+		t.Error("a bad file took targets down")
+	}
+	if now, _ := p.value("chatstack_config_last_reload_success_timestamp_seconds"); now != loaded {
+		t.Errorf("the time of the last success moved from %v to %v", loaded, now)
+	}
+	attempts, _ := p.value("chatstack_probe_attempts_total", "target", "irc_services")
+	e.wait(t, "polling goes on", func(p page) bool {
+		n, _ := p.value("chatstack_probe_attempts_total", "target", "irc_services")
+		return n > attempts+2
+	})
+}
+
+func TestReloadOverHTTPWantsItsFlag(t *testing.T) {
+	for enabled, want := range map[bool]int{false: http.StatusForbidden, true: http.StatusOK} {
+		e, _ := startWithFile(t, nil, "poll: {}\n", func(o *Options) { o.EnableLifecycle = enabled })
+		if status, body := e.post(t, "/-/reload"); status != want {
+			t.Errorf("enabled %v: status %d, want %d: %s", enabled, status, want, body)
+		}
+	}
+	e, path := startWithFile(t, nil, "poll: {}\n", func(o *Options) { o.EnableLifecycle = true })
+	rewrite(t, path, "x: 1\n")
+	if status, body := e.post(t, "/-/reload"); status != http.StatusInternalServerError || !strings.Contains(body, "exporter.yaml:1: x") {
+		t.Errorf("a bad file: status %d: %s", status, body)
+	}
+}
+
+func TestFailureIsStillThereWhenOneLooks(t *testing.T) {
+	stack := startStack(t, simstack.Options{Password: "sesame-password", Token: "sesame-token"})
+	e := startExporter(t, stack.Environ(), canaryMode)
+	e.wait(t, "every target up", allUp)
+	if err := stack.Switch("irc_rpc", "rpc_error", true); err != nil {
+		t.Fatal(err)
+	}
+	e.wait(t, "irc_rpc down", func(p page) bool { return p.verdict("irc_rpc") == "rpc_error" })
+	if err := stack.Switch("irc_rpc", "rpc_error", false); err != nil {
+		t.Fatal(err)
+	}
+	before, _ := e.scrape(t).value("chatstack_probe_attempts_total", "target", "irc_rpc")
+	e.wait(t, "twenty readings later", func(p page) bool {
+		n, _ := p.value("chatstack_probe_attempts_total", "target", "irc_rpc")
+		return n > before+20
+	})
+	r := e.get(t, "/debug/targets/irc_rpc", http.Header{})
+	for _, want := range []string{"rpc_error: rpc.info: error -32603", "POST https://", "tls ", "first_byte ", "Server: UnrealIRCd"} {
+		if !bytes.Contains(r.body, []byte(want)) {
+			t.Errorf("the page lacks %q:\n%s", want, r.body)
+		}
+	}
+	for _, target := range allTargets {
+		r := e.get(t, "/debug/targets/"+target, http.Header{})
+		if r.status != http.StatusOK || bytes.Contains(r.body, []byte("sesame")) {
+			t.Errorf("%s: status %d, or a secret on the page", target, r.status)
+		}
+	}
+	if r := e.get(t, "/debug/targets/none", http.Header{}); r.status != http.StatusNotFound {
+		t.Errorf("an unknown target: status %d", r.status)
+	}
+}
+
+func TestCheckNamesEveryFault(t *testing.T) {
+	stack := startStack(t, simstack.Options{})
+	o := options(stack.Environ(), &logBuffer{})
+	o.Timeout = time.Second
+	o.configContent, o.ConfigFile = []byte("poll:\n  interval: 30s\n"), "exporter.yaml"
+	results, err := Check(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !AllUp(results) {
+		t.Errorf("a healthy stack: %+v", results)
+	}
+	for service, fault := range map[string]string{
+		"irc_rpc": "wrong_credentials", "irc_services": "stopped", "proxy": "expired_certificate", "plant_store": "accepts_invalid", "xmpp": "statistics_off",
+	} {
+		if err := stack.Switch(service, fault, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	results, err = Check(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if AllUp(results) {
+		t.Error("five faults, and all is up")
+	}
+	var table, coloured, asJSON bytes.Buffer
+	if err := WriteTable(&table, results, false); err != nil {
+		t.Fatal(err)
+	}
+	if err := WriteTable(&coloured, results, true); err != nil {
+		t.Fatal(err)
+	}
+	if err := WriteJSON(&asJSON, results); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"unauthorized: ", "wrong password, an unknown rpc-user", "refused: ", "nothing listens there", "tls: ", "expired",
+		"mismatch: ", "should be refused with 400", "not_found: ", `statistics = "internal"`, "5 down",
+	} {
+		if !strings.Contains(table.String(), want) {
+			t.Errorf("the table lacks %q", want)
+		}
+	}
+	if strings.Contains(table.String(), "\x1b") || !strings.Contains(coloured.String(), "\x1b[31mDOWN") {
+		t.Error("colours are where they should not be, or not where they should")
+	}
+	if t.Failed() {
+		t.Log(table.String())
+	}
+	var decoded []CheckResult
+	if err := json.Unmarshal(asJSON.Bytes(), &decoded); err != nil || len(decoded) != len(results) {
+		t.Errorf("json: %v, %d of %d results", err, len(decoded), len(results))
+	}
+}
+
+func TestPlaceholdersAreToldEverywhere(t *testing.T) {
+	stack := startStack(t, simstack.Options{})
+	env := stack.Environ()
+	env["IRC_RPC_PASSWORD"] = "change_me_please"
+	e := startExporter(t, env, "targets:\n  - kind: plant_store\n    token: \"\"\n")
+	p := e.wait(t, "the page", func(p page) bool { return p.verdict("irc_rpc") != "" })
+	if v, ok := p.value("chatstack_placeholder_credential", "target", "irc_rpc"); !ok || v != 1 {
+		t.Error("the metric does not tell")
+	}
+	if _, ok := p.value("chatstack_placeholder_credential", "target", "plant_store"); ok {
+		t.Error("the environment's token is called a placeholder")
+	}
+	if !strings.Contains(e.log.String(), "password: an obvious placeholder") {
+		t.Error("the log does not tell")
+	}
+	delete(env, "PLANT_STORE_TOKEN")
+	o := options(env, &logBuffer{})
+	o.ConfigFile, o.configContent = "exporter.yaml", []byte("targets:\n  - kind: plant_store\n    token: \"\"\n")
+	results, err := Check(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := map[string]bool{}
+	for _, r := range results {
+		for _, w := range r.Warnings {
+			told[r.Target] = told[r.Target] || strings.Contains(w, "placeholder")
+		}
+	}
+	if !told["irc_rpc"] || !told["plant_store"] {
+		t.Errorf("check tells of %v, want irc_rpc and plant_store", told)
+	}
+}
+
+func TestHealthcheck(t *testing.T) {
+	e, _ := startWithFile(t, nil, "poll: {}\n", nil)
+	address := e.app.Addresses()[0].String()
+	if err := Healthcheck(t.Context(), address); err != nil {
+		t.Error(err)
+	}
+	if err := e.stop(); err != nil {
+		t.Error(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if err := Healthcheck(ctx, address); err == nil {
+		t.Error("healthy after its end")
+	}
+}

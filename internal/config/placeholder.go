@@ -1,0 +1,65 @@
+package config
+
+import (
+	"reflect"
+	"strings"
+)
+
+// placeholders are how secrets begin that somebody wrote to be replaced.
+var placeholders = []string{
+	"change_me", "changeme", "change-me", "change_this", "change-this", "replace_with", "replace-with", "replace_me",
+	"replace-me", "replaceme", "placeholder", "your_", "your-", "<",
+}
+
+// Placeholders returns the keys of a target's secrets that are obvious placeholders: they begin like one, or all
+// secrets that are set are empty.
+func Placeholders(settings Settings) []string {
+	var obvious, empty []string
+	given := false
+	eachSecret(reflect.ValueOf(settings).Elem(), func(key string, s Secret) {
+		switch {
+		case s.value == nil:
+		case *s.value == "":
+			empty = append(empty, key)
+		case isPlaceholder(*s.value):
+			obvious = append(obvious, key)
+		default:
+			given = true
+		}
+	})
+	if given || len(obvious) > 0 {
+		return obvious
+	}
+	return empty
+}
+
+func isPlaceholder(value string) bool {
+	for _, p := range placeholders {
+		if strings.HasPrefix(strings.ToLower(strings.TrimSpace(value)), p) {
+			return true
+		}
+	}
+	return false
+}
+
+// eachSecret calls f with every secret of a settings struct, also those in maps.
+func eachSecret(v reflect.Value, f func(key string, s Secret)) {
+	fields := map[string]reflect.Value{}
+	collectFields(v, fields)
+	for key, field := range fields {
+		switch value := field.Interface().(type) {
+		case Secret:
+			f(key, value)
+		case map[string]Secret:
+			for name, s := range value {
+				f(key+"."+name, s)
+			}
+		}
+	}
+}
+
+// Warner is implemented by settings that can be valid and still not what their user wants.
+type Warner interface {
+	// Warnings are sentences that say what is doubtful and what to do.
+	Warnings() []string
+}

@@ -1,0 +1,65 @@
+package web
+
+import (
+	_ "embed"
+	"fmt"
+	"html/template"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/collectors"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
+)
+
+//go:embed target.html
+var targetHTML string
+
+var targetPage = template.Must(template.New("target").Funcs(template.FuncMap{
+	"clock": func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000") },
+	"short": func(d time.Duration) string { return d.Round(10 * time.Microsecond).String() },
+	"phases": func(phases []collectors.Phase) string {
+		parts := make([]string, len(phases))
+		for i, p := range phases {
+			parts[i] = fmt.Sprintf("%s %s", p.Name, p.Duration.Round(10*time.Microsecond))
+		}
+		return strings.Join(parts, ", ")
+	},
+	"header": func(h http.Header) []string {
+		var lines []string
+		for name, values := range h {
+			lines = append(lines, name+": "+strings.Join(values, ", "))
+		}
+		slices.Sort(lines)
+		return lines
+	},
+}).Parse(targetHTML))
+
+// serveTarget shows the last readings of one target, its failures apart: what was asked, what came back, how long each
+// phase took. Never a body.
+func serveTarget(w http.ResponseWriter, r *http.Request, src Source, o Options) {
+	name := r.PathValue("target")
+	history, ok := src.History(name)
+	if !ok {
+		http.Error(w, fmt.Sprintf("there is no target %q; the status page lists them all", name), http.StatusNotFound)
+		return
+	}
+	render(w, targetPage, struct {
+		Name string
+		poll.History
+	}{name, history}, o.Log)
+}
+
+// serveReload reads the configuration anew, where that is allowed.
+func serveReload(w http.ResponseWriter, r *http.Request, src Source, o Options) {
+	if !o.Lifecycle {
+		http.Error(w, "reloading over HTTP is not enabled; start with --web.enable-lifecycle, or send SIGHUP", http.StatusForbidden)
+		return
+	}
+	if err := src.Reload(r.Context()); err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	fmt.Fprintln(w, "configuration reloaded") //nolint:errcheck // nobody to tell
+}
