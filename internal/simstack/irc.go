@@ -19,10 +19,12 @@ var ircHeader = []string{"Server: UnrealIRCd", "Connection: close"}
 type irc struct {
 	service        *service
 	user, password string
+	// people is how many users there are, without the services' bots.
+	people int
 }
 
 func newIRC(o Options, socket string) *service {
-	i := &irc{user: o.User, password: o.Password}
+	i := &irc{user: o.User, password: o.Password, people: o.IRCUsers}
 	i.service = &service{
 		name:      "irc_rpc",
 		secure:    true,
@@ -34,6 +36,8 @@ func newIRC(o Options, socket string) *service {
 			{Name: "rpc_error", Description: "every call fails with error -32603 under status 200"},
 			{Name: "other_id", Description: "every answer bears another id than the call"},
 			{Name: "services_unlinked", Description: "the IRC services are not linked: the server counts only itself"},
+			{Name: "numbers_forbidden", Description: "the account's class allows rpc.info only: error -32000 to stats.get and every list"},
+			{Name: "no_stats", Description: "an older server without the method stats.get"},
 		},
 	}
 	return i.service
@@ -116,6 +120,8 @@ func (i *irc) call(raw []byte, note func(method string)) []byte {
 		return ircError(c.Method, c.ID, -32000, "Your API account is not authorized to make this API call")
 	case i.service.on("rpc_error"):
 		return ircError(c.Method, c.ID, -32603, "Internal error")
+	case i.service.on("numbers_forbidden") && c.Method != "rpc.info":
+		return ircError(c.Method, c.ID, -32000, "Your API account is not authorized to make this API call")
 	}
 	result := i.result(&c)
 	if result == nil {
@@ -144,15 +150,21 @@ func (i *irc) result(c *rpcCall) []byte {
 		return standard
 	}
 	unlinked := i.service.on("services_unlinked")
+	noStats := i.service.on("no_stats")
 	switch c.Method {
-	case "rpc.info", "server.get":
+	case "rpc.info":
+		return ircInfo(noStats)
+	case "server.get":
 		return ircCapture(c.Method)
 	case "stats.get":
-		return ircStats(level(1), unlinked)
+		if noStats {
+			return nil
+		}
+		return i.stats(level(1), unlinked)
 	case "server.list":
-		return ircServers(unlinked)
+		return i.servers(unlinked)
 	case "user.list":
-		return ircUsers(level(2), unlinked)
+		return i.users(level(2), unlinked)
 	case "channel.list":
 		return ircChannels(level(1))
 	case "server.rehash":
@@ -168,53 +180,89 @@ func ircCapture(method string) []byte {
 	return bytes.TrimSuffix(bytes.TrimSpace(result), []byte("}"))
 }
 
-func ircStats(level int, unlinked bool) []byte {
+// ircInfo is the result of rpc.info; an older server's has no stats.get.
+func ircInfo(noStats bool) []byte {
+	all := ircCapture("rpc.info")
+	if !noStats {
+		return all
+	}
+	var info struct {
+		Methods map[string]any `json:"methods"`
+	}
+	parse(all, &info)
+	delete(info.Methods, "stats.get")
+	return mustJSON(info)
+}
+
+// parse reads a capture's JSON.
+func parse(capture []byte, v any) {
+	if err := json.Unmarshal(capture, v); err != nil {
+		panic(err) // a slip of ours: the capture is part of the binary
+	}
+}
+
+func (i *irc) stats(level int, unlinked bool) []byte {
 	stats := string(ircCapture("stats.get"))
 	if level == 0 {
 		stats = strings.Replace(stats, `, "countries": []`, "", 1)
 	}
+	servers, bots := `{"total": 2, "ulined": 1}`, ircBots
 	if unlinked {
-		stats = strings.Replace(stats, `{"total": 2, "ulined": 1}`, `{"total": 1, "ulined": 0}`, 1)
-		stats = strings.Replace(stats, `{"total": 7, "ulined": 4`, `{"total": 3, "ulined": 0`, 1)
+		servers, bots = `{"total": 1, "ulined": 0}`, 0
 	}
-	return []byte(stats)
+	stats = strings.Replace(stats, `{"total": 2, "ulined": 1}`, servers, 1)
+	stats = strings.Replace(stats, `"record": 7`, fmt.Sprintf(`"record": %d`, i.people+ircBots), 1)
+	return []byte(strings.Replace(stats, `{"total": 7, "ulined": 4`, fmt.Sprintf(`{"total": %d, "ulined": %d`, i.people+bots, bots), 1))
 }
 
-func ircServers(unlinked bool) []byte {
+func (i *irc) servers(unlinked bool) []byte {
 	all := ircCapture("server.list")
-	if !unlinked {
+	if !unlinked && i.people == ircPeople {
 		return all
 	}
 	var servers struct {
 		List []map[string]any `json:"list"`
 	}
-	if err := json.Unmarshal(all, &servers); err != nil {
-		panic(err) // a slip of ours: the capture is part of the binary
+	parse(all, &servers)
+	servers.List = slices.DeleteFunc(servers.List, func(s map[string]any) bool { return unlinked && s["name"] == "services."+ircName })
+	for _, s := range servers.List {
+		if own, ok := s["server"].(map[string]any); ok && s["name"] == ircName {
+			own["num_users"] = i.people
+		}
 	}
-	servers.List = slices.DeleteFunc(servers.List, func(s map[string]any) bool { return s["name"] == "services."+ircName })
 	return mustJSON(servers)
 }
 
-// ircPeople are who is on the IRC server: three people and the services' bots.
-var ircPeople = []struct{ name, id, server string }{
-	{"user00002", "001XBX11I", ircName},
-	{"user00001", "001VZEN1H", ircName},
-	{"user00000", "0014UCR1G", ircName},
-	{"SaslServ", "00AAAAAAE", "services." + ircName},
-	{"OperServ", "00AAAAAAD", "services." + ircName},
-	{"NickServ", "00AAAAAAC", "services." + ircName},
-	{"ChanServ", "00AAAAAAB", "services." + ircName},
+const (
+	// ircPeople is how many users the captured server has, ircBots how many bots the services have there.
+	ircPeople = 3
+	ircBots   = 4
+)
+
+// ircUser is one user of the server.
+type ircUser struct{ name, id, server string }
+
+// everybody lists the users: people first, then the services' bots unless these are not linked.
+func (i *irc) everybody(unlinked bool) []ircUser {
+	all := make([]ircUser, 0, i.people+ircBots)
+	for n := i.people - 1; n >= 0; n-- {
+		all = append(all, ircUser{fmt.Sprintf("user%05d", n), fmt.Sprintf("001X%05d", n), ircName})
+	}
+	if unlinked {
+		return all
+	}
+	for n, bot := range []string{"ChanServ", "NickServ", "OperServ", "SaslServ"} {
+		all = append(all, ircUser{bot, "00AAAAAA" + string(rune('B'+n)), "services." + ircName})
+	}
+	return all
 }
 
 const ircSince = "2026-11-20T15:59:28.000Z"
 
-// ircUsers lists users; each level adds to those below it.
-func ircUsers(level int, unlinked bool) []byte {
+// users lists users; each level adds to those below it.
+func (i *irc) users(level int, unlinked bool) []byte {
 	list := []map[string]any{}
-	for _, p := range ircPeople {
-		if unlinked && p.server != ircName {
-			continue
-		}
+	for _, p := range i.everybody(unlinked) {
 		u := map[string]any{"name": p.name, "id": p.id}
 		if level >= 1 {
 			u["hostname"], u["ip"], u["details"] = "127.0.0.1", "127.0.0.1", p.name+"!user@127.0.0.1"
@@ -236,9 +284,7 @@ func ircChannels(level int) []byte {
 	var channels struct {
 		List []map[string]any `json:"list"`
 	}
-	if err := json.Unmarshal(ircCapture("channel.list"), &channels); err != nil {
-		panic(err) // a slip of ours: the capture is part of the binary
-	}
+	parse(ircCapture("channel.list"), &channels)
 	for _, c := range channels.List {
 		if level == 0 {
 			delete(c, "creation_time")

@@ -224,8 +224,8 @@ func TestAnswersAreThoseOfTheRealServers(t *testing.T) {
 		{"stats.get, level 0", rpc(`{"jsonrpc":"2.0","method":"stats.get","params":{"object_detail_level":0},"id":1}`), 200, nil, `"record": 7}, "channel"`},
 		{"server.list", rpc(`{"jsonrpc":"2.0","method":"server.list","params":{},"id":1}`), 200, nil, `"boot_time": null, "synced": true, "ulined": true`},
 		{"server.get", rpc(`{"jsonrpc":"2.0","method":"server.get","params":{},"id":1}`), 200, nil, `"name": "irc.test", "id": "001"`},
-		{"user.list, level 0", rpc(`{"jsonrpc":"2.0","method":"user.list","params":{"object_detail_level":0},"id":1}`), 200, nil, `{"id":"00AAAAAAB","name":"ChanServ"}]}`},
-		{"user.list, level 1", rpc(`{"jsonrpc":"2.0","method":"user.list","params":{"object_detail_level":1},"id":1}`), 200, nil, `{"details":"user00002!user@127.0.0.1","hostname":"127.0.0.1","id":"001XBX11I","ip":"127.0.0.1","name":"user00002"}`},
+		{"user.list, level 0", rpc(`{"jsonrpc":"2.0","method":"user.list","params":{"object_detail_level":0},"id":1}`), 200, nil, `{"id":"00AAAAAAE","name":"SaslServ"}]}`},
+		{"user.list, level 1", rpc(`{"jsonrpc":"2.0","method":"user.list","params":{"object_detail_level":1},"id":1}`), 200, nil, `{"details":"user00002!user@127.0.0.1","hostname":"127.0.0.1","id":"001X00002","ip":"127.0.0.1","name":"user00002"}`},
 		{"user.list", rpc(`{"jsonrpc":"2.0","method":"user.list","params":{},"id":1}`), 200, nil, `"servername":"services.irc.test"`},
 		{"user.list, level 4", rpc(`{"jsonrpc":"2.0","method":"user.list","params":{"object_detail_level":4},"id":1}`), 200, nil, `"channels":[`},
 		{"channel.list", rpc(`{"jsonrpc":"2.0","method":"channel.list","params":{},"id":1}`), 200, nil, `"num_users":3`},
@@ -499,6 +499,18 @@ var ownEffects = map[string]effect{
 		answers(calling("stats.get"), 200, `"server": {"total": 1, "ulined": 0}`)(t, k, service)
 		answers(calling("server.list"), 200, "!services.irc.test")(t, k, service)
 		answers(calling("user.list"), 200, "!NickServ")(t, k, service)
+	},
+	"irc_rpc/numbers_forbidden": func(t *testing.T, k *Stack, service string) {
+		t.Helper()
+		answers(calling("rpc.info"), 200, `"stats.get"`)(t, k, service)
+		answers(calling("stats.get"), 200, `"code": -32000`)(t, k, service)
+		answers(calling("user.list"), 200, `"code": -32000`)(t, k, service)
+	},
+	"irc_rpc/no_stats": func(t *testing.T, k *Stack, service string) {
+		t.Helper()
+		answers(calling("rpc.info"), 200, `!"stats.get"`)(t, k, service)
+		answers(calling("stats.get"), 200, `"code": -32601`)(t, k, service)
+		answers(calling("server.list"), 200, "services.irc.test")(t, k, service)
 	},
 
 	"plant_store/wrong_credentials": answers(planting(`{"id":1,"name":"fern"}`), 401, `"error":401`),

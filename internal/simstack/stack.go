@@ -30,6 +30,8 @@ type Options struct {
 	Containers int
 	// UpstreamSeries is how many series the XMPP server's metrics page has beyond those of the real one.
 	UpstreamSeries int
+	// IRCUsers is how many users are on the IRC server beside the services' bots: 3 by default.
+	IRCUsers int
 	// User and Password are the IRC server's RPC credentials.
 	User, Password string
 	// Token is what the bearer tokens begin with; each service expects another one, as Environ tells.
@@ -87,6 +89,9 @@ func setDefaults(o *Options) {
 		if *d.value == "" {
 			*d.value = d.fallback
 		}
+	}
+	if o.IRCUsers <= 0 {
+		o.IRCUsers = ircPeople
 	}
 	if o.Slow <= 0 {
 		o.Slow = 3 * time.Second
