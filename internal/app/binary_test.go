@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -190,9 +191,7 @@ func TestBinaryRefusesWhatIsWrongBeforeItStarts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			env := stack.Environ()
-			for name, value := range c.env {
-				env[name] = value
-			}
+			maps.Copy(env, c.env)
 			p := startProgram(t, binary, directoryWith(t, c.file), env, append([]string{"--web.listen-address=127.0.0.1:0"}, c.args...)...)
 			if code := p.exitCode(t, patience); code != 1 {
 				t.Errorf("exit code %d, want 1", code)

@@ -211,13 +211,13 @@ func canonical(t *testing.T, bound string) string {
 	return strconv.FormatFloat(v, 'f', 1, 64)
 }
 
-// scalar evaluates an expression whose result is one sample, which may be missing.
-func (s *server) scalar(t *testing.T, expression string) (float64, bool) {
+// scalar evaluates an expression whose result is one sample, or none, which counts as 0.
+func (s *server) scalar(t *testing.T, expression string) float64 {
 	t.Helper()
 	for _, value := range s.query(t, expression) {
-		return value, true
+		return value
 	}
-	return 0, false
+	return 0
 }
 
 // untilNil tries until there is no fault any more, or fails the test with the last one.
@@ -240,14 +240,14 @@ func TestPrometheusIngestsEverySample(t *testing.T) {
 			e.wait(t, "every target up", allUp)
 			s := startPrometheus(t, e)
 			untilNil(t, func() error {
-				if n, _ := s.scalar(t, `count_over_time(up{job="exporter"}[1m])`); n < 3 {
+				if n := s.scalar(t, `count_over_time(up{job="exporter"}[1m])`); n < 3 {
 					return fmt.Errorf("%v scrapes", n)
 				}
 				return nil
 			})
 			// A scrape and a look at the page are not the same moment: what moves in between is right the next time.
 			untilNil(t, func() error { return s.hasAll(t, e, upstream) })
-			if up, _ := s.scalar(t, `min_over_time(up{job="exporter"}[1m])`); up != 1 {
+			if up := s.scalar(t, `min_over_time(up{job="exporter"}[1m])`); up != 1 {
 				t.Error("a scrape failed")
 			}
 			s.complainsOfNothing(t)
@@ -260,7 +260,7 @@ func (s *server) hasAll(t *testing.T, e *exporter, upstream int) error {
 	t.Helper()
 	before := e.parse(t, openMetricsFormat)
 	got := s.query(t, `{job="exporter"}`)
-	count, _ := s.scalar(t, `count({job="exporter"})`)
+	count := s.scalar(t, `count({job="exporter"})`)
 	want := e.parse(t, openMetricsFormat)
 	var faults []error
 	if len(want.samples) < upstream {

@@ -188,18 +188,26 @@ func (r *realRig) certificateFaults() []realFault {
 	return []realFault{
 		{
 			"nginx by an unknown authority",
-			func(t *testing.T) { r.trust(t, "proxy-ca.pem", contentOf(t, realstack.NewAuthority(t).File)) },
-			func(t *testing.T) { r.trust(t, "proxy-ca.pem", contentOf(t, r.nginx.Authority.File)) },
+			func(t *testing.T) {
+				t.Helper()
+				r.trust(t, "proxy-ca.pem", contentOf(t, realstack.NewAuthority(t).File))
+			},
+			func(t *testing.T) {
+				t.Helper()
+				r.trust(t, "proxy-ca.pem", contentOf(t, r.nginx.Authority.File))
+			},
 			map[string]string{"xmpp_proxy": "tls"},
 		},
 		{
 			"docker does not know the client",
 			func(t *testing.T) {
+				t.Helper()
 				certificate, key := realstack.NewAuthority(t).Issue("client")
 				r.trust(t, "cert.pem", certificate)
 				r.trust(t, "key.pem", key)
 			},
 			func(t *testing.T) {
+				t.Helper()
 				for _, name := range []string{"cert.pem", "key.pem"} {
 					r.trust(t, name, contentOf(t, filepath.Join(r.engine.CertPath, name)))
 				}
