@@ -33,8 +33,11 @@ type answer struct {
 // maxRedirects is how many redirects on the same host are followed.
 const maxRedirects = 5
 
-// errRedirect is a redirect that is not followed.
-var errRedirect = errors.New("redirect to another host is not followed")
+// These are redirects that are not followed.
+var (
+	errRedirect  = errors.New("redirect to another host is not followed")
+	errRedirects = fmt.Errorf("more than %d redirects in a row", maxRedirects)
+)
 
 // get asks for rawURL, which is the target's own URL in most cases.
 func (h *httpTarget) get(ctx context.Context, b *Batch, header http.Header) (*answer, error) {
@@ -63,6 +66,7 @@ func (h *httpTarget) exchange(ctx context.Context, b *Batch, e *Exchange, method
 	}
 	maps.Copy(req.Header, header)
 	req.Header.Set("User-Agent", h.userAgent)
+	req.Host = header.Get("Host") // net/http heeds no header of that name; empty is the URL's
 	transport, err := h.transport()
 	if err != nil {
 		return nil, Failf(TLS, "%s %s: %w", method, printable(rawURL), err)
@@ -75,9 +79,9 @@ func (h *httpTarget) exchange(ctx context.Context, b *Batch, e *Exchange, method
 	}
 	resp, err := client.Do(req)
 	if err != nil {
-		if errors.Is(err, errRedirect) && resp != nil {
+		if resp != nil && (errors.Is(err, errRedirect) || errors.Is(err, errRedirects)) {
 			b.HTTPStatus, e.Status = resp.StatusCode, resp.StatusCode
-			return nil, Failf(HTTPStatus, "%s %s: status %d: %w", method, printable(rawURL), resp.StatusCode, errRedirect)
+			return nil, Failf(HTTPStatus, "%s %s: status %d: %w", method, printable(rawURL), resp.StatusCode, withoutURL(err))
 		}
 		return nil, fmt.Errorf("%s %s: %w", method, printable(rawURL), withoutURL(err))
 	}
@@ -121,7 +125,7 @@ func sameHost(req *http.Request, via []*http.Request) error {
 		return errRedirect
 	}
 	if len(via) > maxRedirects {
-		return fmt.Errorf("%w: more than %d in a row", errRedirect, maxRedirects)
+		return errRedirects
 	}
 	return nil
 }

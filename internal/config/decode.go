@@ -160,9 +160,12 @@ func (d *decoder) stringMap(n *yaml.Node, path string, v reflect.Value) {
 			continue
 		}
 		d.origins[full] = d.where(n.Content[i])
-		if s, ok := d.scalar(n.Content[i+1], full, "a string"); ok {
-			m.SetMapIndex(reflect.ValueOf(n.Content[i].Value), reflect.ValueOf(s))
+		if n.Content[i+1].Tag == "!!null" {
+			continue
 		}
+		value := reflect.New(v.Type().Elem()).Elem()
+		d.value(n.Content[i+1], full, value)
+		m.SetMapIndex(reflect.ValueOf(n.Content[i].Value), value)
 	}
 	v.Set(m)
 }
