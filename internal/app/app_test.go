@@ -229,7 +229,8 @@ var simulated = map[string][]string{
 
 var allTargets = []string{"xmpp_status", "xmpp_metrics", "xmpp_proxy", "irc_rpc", "irc_services", "plant_store", "docker"}
 
-const canaryMode = "targets:\n  - kind: plant_store\n    mode: canary\n"
+// canaryMode also bounds pages low, so that an endless one is at its bound long before the deadline.
+const canaryMode = "limits:\n  metrics_body: 2MiB\ntargets:\n  - kind: plant_store\n    mode: canary\n"
 
 func allUp(p page) bool {
 	for _, target := range allTargets {

@@ -68,10 +68,11 @@ func Check(ctx context.Context, o Options) ([]CheckResult, error) {
 	}
 	addWarnings(results, cfg)
 	slices.SortStableFunc(results, func(a, b CheckResult) int { return strings.Compare(a.Verdict, b.Verdict) })
+	var silent []CheckResult
 	for _, name := range cfg.Unconfigured {
-		results = append(results, CheckResult{Target: name, Verdict: "not configured"})
+		silent = append(silent, CheckResult{Target: name, Verdict: "not configured"})
 	}
-	return results, nil
+	return slices.Concat(results, silent), nil
 }
 
 func addWarnings(results []CheckResult, cfg *config.Config) {

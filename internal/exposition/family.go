@@ -79,26 +79,19 @@ func (f *Family) appendOpenMetricsHeader(b []byte) []byte {
 var baseUnits = []string{"seconds", "bytes", "ratio"}
 
 // FromGathered writes out gathered families. Counters must be called …_total. The unit is read off the name's end,
-// as Prometheus' naming rules put it there.
+// as Prometheus' naming rules put it there. Both formats share the lines of the text format, which are OpenMetrics as
+// well: so le and quantile are spelled the same, and a series keeps its name whichever format a scraper asks for.
+// Exemplars and creation times are left out.
 func FromGathered(gathered []*dto.MetricFamily) ([]Family, error) {
 	families := make([]Family, 0, len(gathered))
-	var text, om bytes.Buffer
+	var text bytes.Buffer
 	for _, mf := range gathered {
 		text.Reset()
-		om.Reset()
 		if _, err := expfmt.MetricFamilyToText(&text, mf); err != nil {
 			return nil, fmt.Errorf("write family %s as text: %w", mf.GetName(), err)
 		}
-		if _, err := expfmt.MetricFamilyToOpenMetrics(&om, mf); err != nil {
-			return nil, fmt.Errorf("write family %s as openmetrics: %w", mf.GetName(), err)
-		}
-		f := Family{
-			Name:        mf.GetName(),
-			Type:        typeOf(mf),
-			Help:        mf.GetHelp(),
-			Text:        withoutMetadata(text.Bytes()),
-			OpenMetrics: withoutMetadata(om.Bytes()),
-		}
+		lines := withoutMetadata(text.Bytes())
+		f := Family{Name: mf.GetName(), Type: typeOf(mf), Help: mf.GetHelp(), Text: lines, OpenMetrics: lines}
 		if f.Type == model.MetricTypeCounter {
 			base, ok := strings.CutSuffix(f.Name, "_total")
 			if !ok {

@@ -82,7 +82,6 @@ func TestBothFormatsNameTheSameSeries(t *testing.T) {
 	st := labels.NewSymbolTable()
 	inOpenMetrics := seriesOf(t, textparse.NewOpenMetricsParser(om.Bytes, st))
 	inText := seriesOf(t, textparse.NewPromParser(text.Bytes, st, false))
-	// A classic text page writes le="1" where OpenMetrics has le="1.0"; the parser makes them one.
 	if !slices.Equal(inOpenMetrics, inText) {
 		t.Errorf("openmetrics: %v\ntext: %v", inOpenMetrics, inText)
 	}
