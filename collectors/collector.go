@@ -52,6 +52,8 @@ type State interface {
 
 // Batch is what one reading learnt. It belongs to the collector until Collect returns.
 type Batch struct {
+	// Target is the name of the target. Whoever makes the Batch sets it.
+	Target string
 	// HTTPStatus is the status of the last HTTP answer; 0 without one.
 	HTTPStatus int
 	// Notes say more about the reading to a person who looks at it: never a body, a secret or a person's name.
@@ -62,6 +64,9 @@ type Batch struct {
 	metrics  []prometheus.Metric
 	kept     []prometheus.Metric
 	families []exposition.Family
+	// certificates are what a certificateWatch found out, and certified tells that it saw a server's own.
+	certificates []prometheus.Metric
+	certified    bool
 }
 
 // Exchange is one request and what came of it, fit to be shown: it has no body, no credentials and no query.
@@ -109,10 +114,11 @@ func (b *Batch) Note(line string) { b.Notes = append(b.Notes, line) }
 
 // Metrics returns the metrics that hold: all of them after a success, those kept after a failure.
 func (b *Batch) Metrics(success bool) []prometheus.Metric {
+	always := slices.Concat(b.kept, b.certificates)
 	if !success {
-		return b.kept
+		return always
 	}
-	return append(slices.Clip(b.kept), b.metrics...)
+	return append(always, b.metrics...)
 }
 
 // Foreign returns the families of other expositions that hold: none after a failure.

@@ -44,6 +44,9 @@ func (c *docker) Collect(ctx context.Context, b *Batch) error {
 		return err
 	}
 	defer s.transport.CloseIdleConnections()
+	if c.endpoint.tls {
+		defer s.watch.keep(b)
+	}
 	if err := s.negotiate(ctx, b); err != nil {
 		return err
 	}
@@ -110,6 +113,7 @@ type dockerSession struct {
 	*docker
 	client    *client.Client
 	transport *http.Transport
+	watch     *certificateWatch
 }
 
 // dockerDialTimeout bounds a dial that nobody waits for any more.
@@ -127,11 +131,12 @@ func (c *docker) open() (*dockerSession, error) {
 		DisableCompression:     true,
 	}
 	scheme, host := "http", "unix://"+c.endpoint.address
+	watch := &certificateWatch{trust: &c.settings.TLS, host: c.endpoint.host}
 	if c.endpoint.network != "unix" {
 		host = "tcp://" + c.endpoint.address
 	}
 	if c.endpoint.tls {
-		tlsConfig, err := c.settings.clientTLS()
+		tlsConfig, err := c.settings.clientTLS(watch)
 		if err != nil {
 			return nil, Failf(TLS, "reach %s: %w", c.settings.Host, err)
 		}
@@ -149,7 +154,7 @@ func (c *docker) open() (*dockerSession, error) {
 	if err != nil {
 		return nil, Failf(Internal, "make docker client for %s: %w", c.settings.Host, err)
 	}
-	return &dockerSession{docker: c, client: cli, transport: transport}, nil
+	return &dockerSession{docker: c, client: cli, transport: transport, watch: watch}, nil
 }
 
 // apiVersion is what an engine's header Api-Version holds.

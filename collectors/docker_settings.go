@@ -151,6 +151,7 @@ func (s *Docker) Check(r *config.Report) {
 // dockerEndpoint is where an engine is reached.
 type dockerEndpoint struct {
 	network, address string // as net.Dial wants them
+	host             string // without the port
 	tls              bool
 }
 
@@ -203,7 +204,7 @@ func (s *Docker) endpoint() (dockerEndpoint, error) {
 	default:
 		port = "2375"
 	}
-	e.address = net.JoinHostPort(u.Hostname(), port)
+	e.host, e.address = u.Hostname(), net.JoinHostPort(u.Hostname(), port)
 	return e, nil
 }
 
@@ -238,9 +239,9 @@ func matchesAny(name string, patterns []string) bool {
 	})
 }
 
-// clientTLS returns the TLS configuration, with the files as they are now.
-func (s *Docker) clientTLS() (*tls.Config, error) {
-	tlsConfig, err := s.TLS.Client()
+// clientTLS returns the TLS configuration, with the files as they are now, of a client that reports to watch.
+func (s *Docker) clientTLS(watch *certificateWatch) (*tls.Config, error) {
+	tlsConfig, err := watch.client()
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package collectors
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -50,7 +51,12 @@ func (h *httpTarget) do(ctx context.Context, b *Batch, method, rawURL string, he
 	timing, clientTrace := trace()
 	e := &Exchange{Request: method + " " + printable(rawURL)}
 	b.Exchanges = append(b.Exchanges, e)
-	a, err := h.exchange(httptrace.WithClientTrace(ctx, clientTrace), b, e, method, rawURL, header, body)
+	secure, host := splitURL(rawURL)
+	watch := &certificateWatch{trust: &h.settings.TLS, host: host}
+	if secure {
+		defer watch.keep(b)
+	}
+	a, err := h.exchange(httptrace.WithClientTrace(ctx, clientTrace), b, e, watch, method, rawURL, header, body)
 	if err != nil {
 		e.Phases, e.Err = timing.end("failed"), foreignText(err.Error())
 		return nil, err
@@ -59,7 +65,7 @@ func (h *httpTarget) do(ctx context.Context, b *Batch, method, rawURL string, he
 	return a, nil
 }
 
-func (h *httpTarget) exchange(ctx context.Context, b *Batch, e *Exchange, method, rawURL string, header http.Header, body io.Reader) (*answer, error) {
+func (h *httpTarget) exchange(ctx context.Context, b *Batch, e *Exchange, watch *certificateWatch, method, rawURL string, header http.Header, body io.Reader) (*answer, error) {
 	req, err := http.NewRequestWithContext(ctx, method, rawURL, body)
 	if err != nil {
 		return nil, fmt.Errorf("make request: %w", err)
@@ -67,7 +73,7 @@ func (h *httpTarget) exchange(ctx context.Context, b *Batch, e *Exchange, method
 	maps.Copy(req.Header, header)
 	req.Header.Set("User-Agent", h.userAgent)
 	req.Host = header.Get("Host") // net/http heeds no header of that name; empty is the URL's
-	transport, err := h.transport()
+	transport, err := h.transport(watch)
 	if err != nil {
 		return nil, Failf(TLS, "%s %s: %w", method, printable(rawURL), err)
 	}
@@ -83,7 +89,7 @@ func (h *httpTarget) exchange(ctx context.Context, b *Batch, e *Exchange, method
 			b.HTTPStatus, e.Status = resp.StatusCode, resp.StatusCode
 			return nil, Failf(HTTPStatus, "%s %s: status %d: %w", method, printable(rawURL), resp.StatusCode, withoutURL(err))
 		}
-		return nil, fmt.Errorf("%s %s: %w", method, printable(rawURL), withoutURL(err))
+		return nil, withTLSHint(fmt.Errorf("%s %s: %w", method, printable(rawURL), withoutURL(err)))
 	}
 	defer resp.Body.Close() //nolint:errcheck // the body is read to its end or given up
 	b.HTTPStatus = resp.StatusCode
@@ -98,13 +104,14 @@ func (h *httpTarget) exchange(ctx context.Context, b *Batch, e *Exchange, method
 // maxHeaderBytes bounds the header of an answer.
 const maxHeaderBytes = 64 << 10
 
-func (h *httpTarget) transport() (*http.Transport, error) {
-	tlsConfig, err := h.settings.TLS.Client()
+func (h *httpTarget) transport(watch *certificateWatch) (*http.Transport, error) {
+	tlsConfig, err := watch.client()
 	if err != nil {
 		return nil, err
 	}
+	dialer := &net.Dialer{KeepAlive: -1}
 	t := &http.Transport{
-		DialContext:            (&net.Dialer{KeepAlive: -1}).DialContext,
+		DialContext:            dialer.DialContext,
 		TLSClientConfig:        tlsConfig,
 		DisableKeepAlives:      true,
 		MaxResponseHeaderBytes: maxHeaderBytes,
@@ -116,8 +123,28 @@ func (h *httpTarget) transport() (*http.Transport, error) {
 			return nil, fmt.Errorf("parse proxy_url: %w", err)
 		}
 		t.Proxy = http.ProxyURL(proxy)
+		if t.DialTLSContext, err = h.dialProxy(dialer, proxy.Hostname()); err != nil {
+			return nil, err
+		}
 	}
 	return t, nil
+}
+
+// dialProxy connects to an HTTPS proxy. Its certificate is not the target's: neither the target's name nor its pin is
+// asked of it, and it is not reported.
+func (h *httpTarget) dialProxy(dialer *net.Dialer, host string) (func(context.Context, string, string) (net.Conn, error), error) {
+	trust := config.TLS{CAFile: h.settings.CAFile, InsecureSkipVerify: h.settings.InsecureSkipVerify}
+	tlsConfig, err := trust.ClientFor(host, func(config.Peer) {})
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dialer.DialContext(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return tls.Client(conn, tlsConfig), nil // the transport makes the handshake
+	}, nil
 }
 
 func sameHost(req *http.Request, via []*http.Request) error {
@@ -149,6 +176,15 @@ func withoutURL(err error) error {
 		return wrapped.Err
 	}
 	return err
+}
+
+// splitURL tells whether a URL is asked over TLS, and its host.
+func splitURL(raw string) (secure bool, host string) {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return false, ""
+	}
+	return u.Scheme == "https", u.Hostname()
 }
 
 // printable is a URL as it may be shown: without credentials, query and fragment.

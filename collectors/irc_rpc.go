@@ -11,9 +11,25 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"time"
 	"unicode"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+)
+
+var (
+	ircUsersDesc = prometheus.NewDesc("chatstack_irc_users",
+		"Users on the IRC network, without the services' bots.", nil, nil)
+	ircChannelsDesc = prometheus.NewDesc("chatstack_irc_channels",
+		"Channels on the IRC network.", nil, nil)
+	ircServersDesc = prometheus.NewDesc("chatstack_irc_servers",
+		"Servers of the IRC network, with the one that was asked and with linked services.", nil, nil)
+	ircOperatorsDesc = prometheus.NewDesc("chatstack_irc_operators",
+		"IRC operators who are online.", nil, nil)
+	ircLinkedDesc = prometheus.NewDesc("chatstack_irc_services_linked",
+		"Whether IRC services are linked to the IRC server; absent where its account may not see it.", nil, nil)
 )
 
 // IRCRPC is the block of the IRC server's JSON-RPC.
@@ -23,9 +39,12 @@ type IRCRPC struct {
 	// User and Password are sent as HTTP Basic; a Unix socket needs neither.
 	User     string        `yaml:"user"`
 	Password config.Secret `yaml:"password"`
+	// Pause is the time between two calls of one reading, 100 ms by default: the server does nothing else while it
+	// writes a long answer.
+	Pause config.Duration `yaml:"pause"`
 }
 
-func newIRCRPCSettings() *IRCRPC { return &IRCRPC{} }
+func newIRCRPCSettings() *IRCRPC { return &IRCRPC{Pause: config.Duration(100 * time.Millisecond)} }
 
 // Environ implements config.Settings.
 func (s *IRCRPC) Environ(e *config.Env) {
@@ -43,145 +62,476 @@ func (s *IRCRPC) Distinction() (key, value string) { return "", "" }
 
 // Check implements config.Settings.
 func (s *IRCRPC) Check(r *config.Report) {
-	if strings.HasPrefix(s.URL, "unix:") {
+	if all := maxPauses * s.Pause.Std(); all >= s.Timeout.Std() {
+		r.Faultf("pause", "is %s, and %d of them leave nothing of the timeout (%s); make it shorter", s.Pause.Std(), maxPauses, s.Timeout.Std())
+	}
+	if s.socket() {
 		config.CheckURL(r, "url", s.URL, "unix")
 		return
 	}
 	s.HTTP.Check(r)
 }
 
-// ircRPC calls rpc.info, the method that changes nothing and that the IRC server's own health check calls too.
+// Warnings implements config.Warner.
+func (s *IRCRPC) Warnings() []string {
+	if s.socket() {
+		return nil
+	}
+	warnings := s.TLS.Warnings()
+	if s.User == "" || s.Password.IsZero() {
+		warnings = append(warnings, "user or password is not set, and over HTTP the IRC server answers nobody without both; "+
+			"set IRC_RPC_USER and IRC_RPC_PASSWORD, or ask its Unix socket, which needs neither")
+	}
+	if strings.HasPrefix(s.URL, "http://") {
+		warnings = append(warnings, "url begins with http://, but the IRC server's RPC port speaks TLS only, and the password would be sent in the clear; write https://")
+	}
+	return warnings
+}
+
+func (s *IRCRPC) socket() bool { return strings.HasPrefix(s.URL, "unix:") }
+
+// ircRPC asks the IRC server's JSON-RPC, by methods that only read. rpc.info, which the server's own health check calls
+// too, decides whether the target is up. The others give numbers: a server that answers such a call with an error, or
+// with something that cannot be read as its result, is up without those numbers, and a note says what is missing; one
+// that does not answer it, or not in JSON-RPC, is down.
 type ircRPC struct {
 	http     httpTarget
-	socket   string // path; "" for HTTP
+	path     string // of the Unix socket; "" for HTTP
 	user     string
 	password config.Secret
+	pause    time.Duration
 	// lastID is the id of the last call. A server that echoes another one answers somebody else's question.
-	lastID int64
+	lastID  int64
+	refused refusals
 }
 
 func newIRCRPC(s *IRCRPC, d Deps) (Collector, error) {
-	c := &ircRPC{http: httpTarget{s.HTTP, int64(d.Limits.Body), d.UserAgent}, user: s.User, password: s.Password}
+	c := &ircRPC{
+		http: httpTarget{s.HTTP, int64(d.Limits.Body), d.UserAgent}, user: s.User, password: s.Password, pause: s.Pause.Std(),
+		refused: refusals{},
+	}
 	if path, ok := strings.CutPrefix(s.URL, "unix://"); ok {
-		c.socket = path
+		c.path = path
 	}
 	return c, nil
 }
 
-// rpcInfo is the result of rpc.info.
-type rpcInfo struct {
-	Methods map[string]struct{} `json:"methods"`
-}
-
 // Collect implements Collector.
 func (c *ircRPC) Collect(ctx context.Context, b *Batch) error {
-	var info rpcInfo
-	if err := c.call(ctx, b, "rpc.info", &info); err != nil {
+	r := &ircReading{ircRPC: c, b: b}
+	defer r.close()
+	err := r.read(ctx)
+	if err != nil {
+		clear(c.refused) // whoever mends the server may have changed its permissions too
+	}
+	return err
+}
+
+// refusals remember which methods the server refused, and when, so that its log is not filled with refusals.
+type refusals map[string]time.Time
+
+// refusedFor is how long a refused method is not tried again.
+const refusedFor = time.Hour
+
+// hold reports whether the method was refused less than an hour ago.
+func (r refusals) hold(method string) bool {
+	at, refused := r[method]
+	return refused && time.Since(at) < refusedFor
+}
+
+func (r refusals) add(method string) { r[method] = time.Now() }
+
+// ircReading is one reading of the IRC server.
+type ircReading struct {
+	*ircRPC
+	b       *Batch
+	methods map[string]struct{}
+	line    *ircLine
+}
+
+// maxPauses is how many calls one reading makes at most after the first: stats.get and three lists.
+const maxPauses = 4
+
+// ircGrant is what the exporter's account needs to be allowed.
+const ircGrant = "give the account's rpc-class: rpc; stats; server { list; } channel { list; }"
+
+func (r *ircReading) read(ctx context.Context) error {
+	var info struct {
+		Methods map[string]struct{} `json:"methods"`
+	}
+	result, err := r.call(ctx, "rpc.info", rpcParams{})
+	if refusal, ok := errors.AsType[*rpcError](err); ok && refusal.Code == rpcForbidden {
+		return Failf(RPCError, "%w", err).WithHint("the server forbids every call to this account: " + ircGrant)
+	}
+	if err != nil {
 		return err
+	}
+	if err := json.Unmarshal(result, &info); err != nil {
+		return Failf(Malformed, "rpc.info: read result: %w", err)
 	}
 	if len(info.Methods) == 0 {
 		return Failf(Mismatch, "rpc.info: the answer lists no methods")
 	}
+	r.methods = info.Methods
+	return r.numbers(ctx)
+}
+
+// ircStats is the result of stats.get. What a server does not tell is nil.
+type ircStats struct {
+	Server  struct{ Total, Ulined *int64 }
+	User    struct{ Total, Ulined, Oper *int64 }
+	Channel struct{ Total *int64 }
+}
+
+// users is how many users there are without the services' bots.
+func (s *ircStats) users() *int64 {
+	if s.User.Total == nil || s.User.Ulined == nil {
+		return nil
+	}
+	return new(*s.User.Total - *s.User.Ulined)
+}
+
+// ircServers is the result of server.list. A server without ulined is none of services.
+type ircServers struct {
+	List []struct {
+		ID     string
+		Server struct {
+			Users  *int64 `json:"num_users"`
+			Synced bool
+			Ulined bool
+		}
+	}
+}
+
+// linked reports whether services are among the servers and know them all.
+func (s *ircServers) linked() bool {
+	for _, l := range s.List {
+		if l.Server.Ulined && l.Server.Synced {
+			return true
+		}
+	}
+	return false
+}
+
+// users is how many users the servers have that are none of services.
+func (s *ircServers) users() *int64 {
+	if len(s.List) == 0 {
+		return nil
+	}
+	var sum int64
+	for _, l := range s.List {
+		if l.Server.Users == nil {
+			return nil
+		}
+		if !l.Server.Ulined {
+			sum += *l.Server.Users
+		}
+	}
+	return &sum
+}
+
+// bot reports whether the user of this id is on a server of services: ids begin with their server's.
+func (s *ircServers) bot(id string) bool {
+	for _, l := range s.List {
+		if l.Server.Ulined && l.ID != "" && strings.HasPrefix(id, l.ID) {
+			return true
+		}
+	}
+	return false
+}
+
+// numbers asks for what there is to count: in a few hundred bytes where the server has stats.get, else by its lists.
+func (r *ircReading) numbers(ctx context.Context) error {
+	level0 := rpcParams{Level: new(int)}
+	var stats ircStats
+	known, err := r.ask(ctx, "stats.get", level0, &stats)
+	if err != nil {
+		return err
+	}
+	if !known {
+		stats = ircStats{}
+	}
+	var servers ircServers
+	listed, err := r.ask(ctx, "server.list", rpcParams{}, &servers)
+	if err != nil {
+		return err
+	}
+	if !listed {
+		servers = ircServers{}
+	}
+	users, channels, total := stats.users(), stats.Channel.Total, stats.Server.Total
+	if users == nil {
+		users = servers.users()
+	}
+	if users == nil {
+		if users, err = r.countUsers(ctx, level0, &servers); err != nil {
+			return err
+		}
+	}
+	if channels == nil {
+		if channels, err = r.countChannels(ctx, level0); err != nil {
+			return err
+		}
+	}
+	if total == nil && len(servers.List) > 0 {
+		total = new(int64(len(servers.List)))
+	}
+	for _, g := range []struct {
+		desc  *prometheus.Desc
+		value *int64
+	}{{ircUsersDesc, users}, {ircChannelsDesc, channels}, {ircServersDesc, total}, {ircOperatorsDesc, stats.User.Oper}} {
+		if g.value != nil && *g.value >= 0 {
+			r.b.Gauge(g.desc, float64(*g.value))
+		}
+	}
+	switch {
+	case len(servers.List) > 0:
+		r.b.Gauge(ircLinkedDesc, boolValue(servers.linked()))
+	case stats.Server.Ulined != nil:
+		r.b.Gauge(ircLinkedDesc, boolValue(*stats.Server.Ulined > 0))
+	}
 	return nil
 }
 
+// countUsers counts user.list, without the bots as far as server.list told which servers are services.
+func (r *ircReading) countUsers(ctx context.Context, level0 rpcParams, servers *ircServers) (*int64, error) {
+	var users struct{ List []struct{ ID string } }
+	if known, err := r.ask(ctx, "user.list", level0, &users); err != nil || !known || users.List == nil {
+		return nil, err
+	}
+	if len(servers.List) == 0 {
+		r.b.Note("the services' bots are among the users that are counted: without server.list they cannot be told apart")
+	}
+	var n int64
+	for _, u := range users.List {
+		if !servers.bot(u.ID) {
+			n++
+		}
+	}
+	return &n, nil
+}
+
+func (r *ircReading) countChannels(ctx context.Context, level0 rpcParams) (*int64, error) {
+	var channels struct{ List []struct{} }
+	if known, err := r.ask(ctx, "channel.list", level0, &channels); err != nil || !known || channels.List == nil {
+		return nil, err
+	}
+	return new(int64(len(channels.List))), nil
+}
+
+// ask calls a method whose result is not needed to know that the server is up. It reports false, and notes why, where
+// the server does not have the method, refuses it, or answers it with something of no use. Its notes repeat nothing that
+// the server said, which may be a name.
+func (r *ircReading) ask(ctx context.Context, method string, params rpcParams, v any) (known bool, err error) {
+	if _, there := r.methods[method]; !there {
+		r.b.Note("the server has no method " + method)
+		return false, nil
+	}
+	if r.refused.hold(method) {
+		r.b.Note(method + " was refused less than an hour ago and is not asked for now: " + ircGrant)
+		return false, nil
+	}
+	if err := wait(ctx, r.pause); err != nil {
+		return false, fmt.Errorf("%s: %w", method, err)
+	}
+	result, err := r.call(ctx, method, params)
+	if refusal, ok := errors.AsType[*rpcError](err); ok {
+		note := fmt.Sprintf("%s was answered with error %d", method, refusal.Code)
+		if refusal.Code == rpcForbidden || refusal.Code == rpcUnknown {
+			r.refused.add(method)
+			note += ", it is not asked for again within an hour: " + ircGrant
+		}
+		r.b.Note(note)
+		return false, nil
+	}
+	if err != nil && ReasonOf(err) == TooLarge {
+		r.b.Note(fmt.Sprintf("%s has more than %d bytes: raise limits.body in exporter.yaml", method, r.http.limit))
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if json.Unmarshal(result, v) != nil {
+		r.b.Note(method + " has a result of another shape than expected")
+		return false, nil
+	}
+	return true, nil
+}
+
+// wait waits for d, or until ctx is done, which is an error.
+func wait(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Codes of JSON-RPC errors that refuse a method: to this account, or to everybody.
+const (
+	rpcForbidden = -32000
+	rpcUnknown   = -32601
+)
+
+type rpcParams struct {
+	// Level is how much is told of each object; nil is the method's own choice.
+	Level *int `json:"object_detail_level,omitempty"`
+}
+
 type rpcRequest struct {
-	JSONRPC string   `json:"jsonrpc"`
-	Method  string   `json:"method"`
-	Params  struct{} `json:"params"`
-	ID      int64    `json:"id"`
+	JSONRPC string    `json:"jsonrpc"`
+	Method  string    `json:"method"`
+	Params  rpcParams `json:"params"`
+	ID      int64     `json:"id"`
 }
 
 type rpcResponse struct {
 	JSONRPC string          `json:"jsonrpc"`
 	ID      *int64          `json:"id"`
 	Result  json.RawMessage `json:"result"`
-	Error   *struct {
-		Code    int    `json:"code"`
-		Message string `json:"message"`
-	} `json:"error"`
+	Error   *rpcError       `json:"error"`
 }
 
-// call makes one JSON-RPC 2.0 call without parameters and reads its result into v. An error object is RPCError, though
-// it comes under HTTP 200.
-func (c *ircRPC) call(ctx context.Context, b *Batch, method string, v any) error {
-	c.lastID++
-	request, err := json.Marshal(rpcRequest{JSONRPC: "2.0", Method: method, ID: c.lastID})
+// rpcError is the error object of an answer.
+type rpcError struct {
+	Code    int    `json:"code"`
+	Message string `json:"message"`
+}
+
+func (e *rpcError) Error() string { return fmt.Sprintf("error %d: %s", e.Code, foreignText(e.Message)) }
+
+// call makes one JSON-RPC 2.0 call and returns its result. An error object is RPCError, though it comes under HTTP 200,
+// and wraps the *rpcError.
+func (r *ircReading) call(ctx context.Context, method string, params rpcParams) (json.RawMessage, error) {
+	r.lastID++
+	request, err := json.Marshal(rpcRequest{JSONRPC: "2.0", Method: method, Params: params, ID: r.lastID})
 	if err != nil {
-		return fmt.Errorf("%s: write request: %w", method, err)
+		return nil, fmt.Errorf("%s: write request: %w", method, err)
 	}
 	var body []byte
-	if c.socket != "" {
-		body, err = c.overSocket(ctx, request)
+	if r.path != "" {
+		body, err = r.overSocket(ctx, method, request)
 	} else {
-		body, err = c.overHTTP(ctx, b, request)
+		body, err = r.overHTTP(ctx, request)
+		r.b.Exchanges[len(r.b.Exchanges)-1].Request += " " + method
 	}
 	if err != nil {
-		return fmt.Errorf("%s: %w", method, err)
+		return nil, fmt.Errorf("%s: %w", method, err)
 	}
 	var resp rpcResponse
 	if err := json.Unmarshal(body, &resp); err != nil {
 		if syntax, ok := errors.AsType[*json.SyntaxError](err); ok && int(syntax.Offset) >= len(body) {
 			// The IRC server gives no length, so an answer that was cut looks whole to HTTP.
-			return Failf(Closed, "%s: the answer breaks off after %d bytes", method, len(body))
+			return nil, Failf(Closed, "%s: the answer breaks off after %d bytes", method, len(body))
 		}
-		return Failf(Malformed, "%s: read answer: %w", method, err)
+		return nil, Failf(Malformed, "%s: read answer: %w", method, err)
 	}
 	switch {
 	case resp.Error != nil:
-		return Failf(RPCError, "%s: error %d: %s", method, resp.Error.Code, foreignText(resp.Error.Message))
-	case resp.ID == nil || *resp.ID != c.lastID:
-		return Failf(Mismatch, "%s: the answer is to another call than number %d", method, c.lastID)
+		return nil, Failf(RPCError, "%s: %w", method, resp.Error)
+	case resp.ID == nil || *resp.ID != r.lastID:
+		return nil, Failf(Mismatch, "%s: the answer is to another call than number %d", method, r.lastID)
 	case resp.Result == nil, string(resp.Result) == "null":
-		return Failf(Malformed, "%s: the answer has neither result nor error", method)
+		return nil, Failf(Malformed, "%s: the answer has neither result nor error", method)
 	}
-	if err := json.Unmarshal(resp.Result, v); err != nil {
-		return Failf(Malformed, "%s: read result: %w", method, err)
-	}
-	return nil
+	return resp.Result, nil
 }
 
-func (c *ircRPC) overHTTP(ctx context.Context, b *Batch, request []byte) ([]byte, error) {
+func (r *ircReading) overHTTP(ctx context.Context, request []byte) ([]byte, error) {
 	header := http.Header{"Content-Type": {"application/json"}}
-	if c.user != "" || !c.password.IsZero() {
+	given := r.user != "" || !r.password.IsZero()
+	if given {
 		auth := &http.Request{Header: header}
-		auth.SetBasicAuth(c.user, c.password.Reveal())
+		auth.SetBasicAuth(r.user, r.password.Reveal())
 	}
-	a, err := c.http.do(ctx, b, http.MethodPost, c.http.settings.URL, header, bytes.NewReader(request))
-	if err != nil {
+	url := r.http.settings.URL
+	a, err := r.http.do(ctx, r.b, http.MethodPost, url, header, bytes.NewReader(request))
+	switch {
+	case err != nil && strings.HasPrefix(url, "http://") && ReasonOf(err) == Timeout:
+		return nil, Failf(Timeout, "%w", err).WithHint("the IRC server's RPC port speaks TLS only and does not answer plain HTTP: write https:// in the url; or else it hangs")
+	case err != nil:
 		return nil, err
-	}
-	if a.status == http.StatusUnauthorized {
-		return nil, statusError(http.MethodPost, c.http.settings.URL, a.status).
+	case a.status == http.StatusUnauthorized && !given:
+		return nil, statusError(http.MethodPost, url, a.status).
+			WithHint("neither user nor password is set: set IRC_RPC_USER and IRC_RPC_PASSWORD to an rpc-user of the IRC server")
+	case a.status == http.StatusUnauthorized:
+		return nil, statusError(http.MethodPost, url, a.status).
 			WithHint("the IRC server says the same of a wrong password, an unknown rpc-user and an address that its rpc-user block does not match: look at all three")
-	}
-	if a.status != http.StatusOK {
-		return nil, statusError(http.MethodPost, c.http.settings.URL, a.status)
+	case a.status != http.StatusOK:
+		return nil, statusError(http.MethodPost, url, a.status)
 	}
 	return a.body, nil
 }
 
-// overSocket speaks the Unix socket's dialect: one line of JSON each way, no HTTP, no credentials.
-func (c *ircRPC) overSocket(ctx context.Context, request []byte) ([]byte, error) {
-	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", c.socket)
+// ircLine is a connection to the Unix socket, which speaks a dialect of its own: one line of JSON each way, no HTTP, no
+// credentials, and as many calls over one connection as one likes.
+type ircLine struct {
+	conn    net.Conn
+	limited *io.LimitedReader
+	reader  *bufio.Reader
+	// wake ends the closing of conn at the end of the reading's time.
+	wake func() bool
+}
+
+func (r *ircReading) overSocket(ctx context.Context, method string, request []byte) (answer []byte, err error) {
+	timing, _ := trace()
+	e := &Exchange{Request: method + " over unix://" + r.path}
+	r.b.Exchanges = append(r.b.Exchanges, e)
+	defer func() {
+		if err != nil {
+			r.close() // what comes next on it may be the rest of this answer
+			e.Err, e.Phases = foreignText(err.Error()), timing.end("failed")
+			return
+		}
+		e.Phases = timing.end("body")
+	}()
+	if r.line == nil {
+		if err := r.connect(ctx); err != nil {
+			return nil, err
+		}
+		timing.phase("connect")
+	}
+	if _, err := r.line.conn.Write(append(request, '\n')); err != nil {
+		return nil, inTime(ctx, fmt.Errorf("write to %s: %w", r.path, err))
+	}
+	r.line.limited.N = r.http.limit + 1
+	answer, err = r.line.reader.ReadBytes('\n')
+	if err != nil && r.line.limited.N <= 0 {
+		return nil, Failf(TooLarge, "read from %s: more than %d bytes", r.path, r.http.limit)
+	}
 	if err != nil {
-		return nil, err
+		return nil, inTime(ctx, fmt.Errorf("read from %s: %w", r.path, err))
 	}
-	defer conn.Close()                                      //nolint:errcheck // the answer is read or given up
-	stop := context.AfterFunc(ctx, func() { conn.Close() }) //nolint:errcheck // wakes the reader
-	defer stop()
-	if _, err := conn.Write(append(request, '\n')); err != nil {
-		return nil, inTime(ctx, fmt.Errorf("write to %s: %w", c.socket, err))
-	}
-	limited := &io.LimitedReader{R: conn, N: c.http.limit + 1}
-	line, err := bufio.NewReader(limited).ReadBytes('\n')
-	if limited.N <= 0 {
-		return nil, Failf(TooLarge, "read from %s: more than %d bytes", c.socket, c.http.limit)
-	}
+	return answer, nil
+}
+
+func (r *ircReading) connect(ctx context.Context) error {
+	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", r.path)
 	if err != nil {
-		return nil, inTime(ctx, fmt.Errorf("read from %s: %w", c.socket, err))
+		return err
 	}
-	return line, nil
+	limited := &io.LimitedReader{R: conn}
+	r.line = &ircLine{
+		conn: conn, limited: limited, reader: bufio.NewReader(limited),
+		wake: context.AfterFunc(ctx, func() { conn.Close() }), //nolint:errcheck // wakes the reader
+	}
+	return nil
+}
+
+// close closes the connection to the Unix socket, if there is one.
+func (r *ircReading) close() {
+	if r.line == nil {
+		return
+	}
+	r.line.wake()
+	r.line.conn.Close() //nolint:errcheck,gosec // the answers are read or given up
+	r.line = nil
 }
 
 // inTime returns the context's error in place of what closing a connection at its end looks like.

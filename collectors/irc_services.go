@@ -1,8 +1,12 @@
 package collectors
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"fmt"
 	"net/http"
+	"net/url"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
@@ -11,6 +15,10 @@ import (
 type IRCServices struct {
 	config.Target `yaml:",inline"`
 	config.HTTP   `yaml:",inline"`
+	// JSONRPC also makes a JSON-RPC call that changes nothing; false by default.
+	JSONRPC bool `yaml:"jsonrpc"`
+	// JSONRPCURL is where that call goes: /jsonrpc at the URL's host where unset.
+	JSONRPCURL string `yaml:"jsonrpc_url"`
 }
 
 func newIRCServicesSettings() *IRCServices { return &IRCServices{} }
@@ -18,6 +26,7 @@ func newIRCServicesSettings() *IRCServices { return &IRCServices{} }
 // Environ implements config.Settings.
 func (s *IRCServices) Environ(e *config.Env) {
 	e.At("url", "IRC_SERVICES_JSONRPC_URL", "/", &s.URL)
+	e.Base("jsonrpc_url", "IRC_SERVICES_JSONRPC_URL", "/jsonrpc", &s.JSONRPCURL)
 	e.TLS("IRC_SERVICES", &s.TLS)
 }
 
@@ -25,14 +34,35 @@ func (s *IRCServices) Environ(e *config.Env) {
 func (s *IRCServices) Configured() bool { return s.URL != "" }
 
 // Check implements config.Settings.
-func (s *IRCServices) Check(r *config.Report) { s.HTTP.Check(r) }
+func (s *IRCServices) Check(r *config.Report) {
+	s.HTTP.Check(r)
+	if s.JSONRPCURL != "" {
+		config.CheckURL(r, "jsonrpc_url", s.JSONRPCURL, "http", "https")
+	}
+}
 
 // ircServices reads GET /. The real daemon serves no page there and says 404, so any status below 500 is a sign of
-// life; whether services are linked to the IRC server, only that server knows.
-type ircServices struct{ http httpTarget }
+// life; whether services are linked to the IRC server, only that server knows. The JSON-RPC call, where it is wanted,
+// shows that the services themselves answer, behind their HTTP daemon.
+type ircServices struct {
+	http httpTarget
+	rpc  string // URL of the JSON-RPC call; "" makes none
+}
 
 func newIRCServices(s *IRCServices, d Deps) (Collector, error) {
-	return &ircServices{httpTarget{s.HTTP, int64(d.Limits.Body), d.UserAgent}}, nil
+	c := &ircServices{http: httpTarget{s.HTTP, int64(d.Limits.Body), d.UserAgent}}
+	switch {
+	case !s.JSONRPC:
+	case s.JSONRPCURL != "":
+		c.rpc = s.JSONRPCURL
+	default:
+		u, err := url.Parse(s.URL)
+		if err != nil {
+			return nil, fmt.Errorf("parse url: %w", err)
+		}
+		c.rpc = u.ResolveReference(&url.URL{Path: "/jsonrpc"}).String()
+	}
+	return c, nil
 }
 
 // Collect implements Collector.
@@ -43,6 +73,58 @@ func (c *ircServices) Collect(ctx context.Context, b *Batch) error {
 	}
 	if a.status >= http.StatusInternalServerError {
 		return statusError(http.MethodGet, c.http.settings.URL, a.status)
+	}
+	if c.rpc == "" {
+		return nil
+	}
+	return c.ison(ctx, b)
+}
+
+const (
+	servicesMethod = "atheme.ison"
+	// servicesCall asks whether a nick is online that nobody can have. The services answer only calls whose id and
+	// params are strings; to others they say nothing.
+	servicesCall = `{"jsonrpc":"2.0","method":"` + servicesMethod + `","params":["*"],"id":"1"}`
+)
+
+const (
+	hintNoServicesRPC  = "the services' HTTP daemon has no JSON-RPC there: load their module transport/jsonrpc, or name its path in jsonrpc_url"
+	hintServicesSilent = "the HTTP daemon answers, the JSON-RPC call does not: the services hang, or something else listens at jsonrpc_url"
+)
+
+// ison makes the call atheme.ison, which needs no login and changes nothing.
+func (c *ircServices) ison(ctx context.Context, b *Batch) error {
+	a, err := c.http.do(ctx, b, http.MethodPost, c.rpc, http.Header{"Content-Type": {"application/json"}}, bytes.NewReader([]byte(servicesCall)))
+	e := b.Exchanges[len(b.Exchanges)-1]
+	e.Request += " " + servicesMethod
+	switch {
+	case err != nil && e.Status == http.StatusNotFound:
+		// The real daemon announces a body for its 404 and never sends it.
+		return Failf(NotFound, "%s: %w", servicesMethod, err).WithHint(hintNoServicesRPC)
+	case err != nil && ReasonOf(err) == Timeout:
+		return Failf(Timeout, "%s: %w", servicesMethod, err).WithHint(hintServicesSilent)
+	case err != nil:
+		return fmt.Errorf("%s: %w", servicesMethod, err)
+	case a.status == http.StatusNotFound:
+		return statusError(http.MethodPost, c.rpc, a.status).WithHint(hintNoServicesRPC)
+	case a.status != http.StatusOK:
+		return statusError(http.MethodPost, c.rpc, a.status)
+	}
+	var resp struct {
+		ID     *string         `json:"id"`
+		Result json.RawMessage `json:"result"`
+		Error  *rpcError       `json:"error"`
+	}
+	if err := json.Unmarshal(a.body, &resp); err != nil {
+		return Failf(Malformed, "%s: read answer: %w", servicesMethod, err)
+	}
+	switch {
+	case resp.Error != nil:
+		return Failf(RPCError, "%s: %w", servicesMethod, resp.Error)
+	case resp.ID == nil || *resp.ID != "1":
+		return Failf(Mismatch, "%s: the answer is to another call", servicesMethod)
+	case resp.Result == nil, string(resp.Result) == "null":
+		return Failf(Malformed, "%s: the answer has neither result nor error", servicesMethod)
 	}
 	return nil
 }

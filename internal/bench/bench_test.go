@@ -64,6 +64,12 @@ func (d *discard) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// source is a poller as the pages want it.
+type source struct{ *poll.Poller }
+
+func (source) Unconfigured() []string       { return nil }
+func (source) Reload(context.Context) error { return nil }
+
 // BenchmarkScrape is one GET /metrics of the page that is kept, and the same series through promhttp, which gathers and
 // encodes them for each scrape. The network is left out of both.
 func BenchmarkScrape(b *testing.B) {
@@ -78,7 +84,7 @@ func BenchmarkScrape(b *testing.B) {
 			name    string
 			handler http.Handler
 		}{
-			{"kept", web.New(poller, web.Options{})},
+			{"kept", web.New(source{poller}, web.Options{})},
 			{"promhttp", promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true})},
 		}
 		for _, encoding := range []string{"identity", "gzip"} {

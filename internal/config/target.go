@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"net/url"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"time"
@@ -74,10 +75,13 @@ type TLS struct {
 	// Fingerprint is the SHA-256 of the one leaf certificate that is accepted, as 64 hexadecimal digits; colons are
 	// allowed. It replaces verification by authority, name and date.
 	Fingerprint string `yaml:"fingerprint"`
-	// ServerName replaces the URL's host in SNI and verification.
+	// ServerName replaces the host of the URL or address in SNI and verification.
 	ServerName string `yaml:"server_name"`
 	// InsecureSkipVerify accepts every certificate.
 	InsecureSkipVerify bool `yaml:"insecure_skip_verify"`
+	// CertificateFile is the PEM file, or a glob of files, that the server is meant to have loaded its certificate from.
+	// It decides about no connection; it is only compared.
+	CertificateFile string `yaml:"certificate_file"`
 }
 
 // PinnedSHA256 returns the fingerprint's 32 bytes, or nil where none is set or it is malformed.
@@ -105,6 +109,9 @@ func (t *TLS) Check(r *Report) {
 			r.Faultf("ca_file", "%v", err)
 		}
 	}
+	if _, err := filepath.Match(t.CertificateFile, ""); err != nil {
+		r.Faultf("certificate_file", "is %q, must be a path or a pattern such as certs/live/*/fullchain.pem", t.CertificateFile)
+	}
 }
 
 // Warnings implements Warner.
@@ -131,6 +138,9 @@ func (h *HTTP) Check(r *Report) {
 		CheckURL(r, "proxy_url", h.ProxyURL, "http", "https")
 	}
 	h.TLS.Check(r)
+	if h.CertificateFile != "" && strings.HasPrefix(strings.ToLower(h.URL), "http://") {
+		r.Faultf("certificate_file", "is set beside an http:// url, which shows no certificate; take it out, or write https://")
+	}
 }
 
 // CheckURL reports a fault unless raw is an absolute URL of one of the schemes, with a host (a path for unix) and

@@ -183,7 +183,7 @@ func (t *target) abandon(ended <-chan outcome, grace time.Duration) outcome {
 // collect runs the collector and makes families of what it found. A panic is contained here, since a recover higher
 // up does not reach this goroutine: one broken collector must not end the watch over all others.
 func (t *target) collect(ctx context.Context) (o outcome) {
-	b := &collectors.Batch{}
+	b := &collectors.Batch{Target: t.Name}
 	defer func() {
 		if r := recover(); r != nil {
 			t.log.Error("collector panicked", "target", t.Name, "panic", fmt.Sprint(r), "stack", string(debug.Stack()))
