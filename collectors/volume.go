@@ -1,0 +1,189 @@
+package collectors
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+)
+
+var (
+	volumeSizeDesc = prometheus.NewDesc("chatstack_volume_size_bytes",
+		"Size of the file system that the volume is on, as df counts it.", []string{"volume"}, nil)
+	volumeFreeDesc = prometheus.NewDesc("chatstack_volume_free_bytes",
+		"Bytes that are free on the volume, with those kept back for root.", []string{"volume"}, nil)
+	volumeAvailableDesc = prometheus.NewDesc("chatstack_volume_available_bytes",
+		"Bytes that a user other than root may still write to the volume.", []string{"volume"}, nil)
+	volumeInodesDesc = prometheus.NewDesc("chatstack_volume_inodes",
+		"Inodes of the volume; absent where its file system has no fixed number of them.", []string{"volume"}, nil)
+	volumeInodesFreeDesc = prometheus.NewDesc("chatstack_volume_inodes_free",
+		"Inodes of the volume that are free; absent where its file system has no fixed number of them.", []string{"volume"}, nil)
+	volumeErrorDesc = prometheus.NewDesc("chatstack_volume_error",
+		"1 while the volume cannot be read, as when its mount hangs.", []string{"volume"}, nil)
+)
+
+// Volume is the block of one data volume. Its name is the label volume.
+type Volume struct {
+	config.Target `yaml:",inline"`
+	// Path is any path on the volume, absolute.
+	Path string `yaml:"path"`
+	// Mountpoint demands that something is mounted at Path, so that a volume that was not mounted is not mistaken for
+	// the disk below it.
+	Mountpoint bool `yaml:"mountpoint"`
+}
+
+func newVolumeSettings() *Volume { return &Volume{} }
+
+// Environ implements config.Settings.
+func (s *Volume) Environ(*config.Env) {}
+
+// Configured implements config.Settings.
+func (s *Volume) Configured() bool { return s.Path != "" }
+
+// Check implements config.Settings.
+func (s *Volume) Check(r *config.Report) {
+	if !filepath.IsAbs(s.Path) {
+		r.Faultf("path", "is %q, must be an absolute path such as /var/lib/docker", s.Path)
+	}
+}
+
+// usage is what a file system says of itself.
+type usage struct {
+	// size, free and available are in bytes. Like df, available goes below 0 where others ate into what is kept for root.
+	size, free, available float64
+	// inodes is 0 where the file system has no fixed number of them.
+	inodes, inodesFree float64
+	// mounted reports whether the path is where something is mounted, unless mountErr says why that is not known.
+	mounted  bool
+	mountErr error
+}
+
+// measurement is one call to the kernel, which may never return. What it fills in may be read once done is closed.
+type measurement struct {
+	begun time.Time
+	done  chan struct{}
+	usage usage
+	err   error
+}
+
+// measurements are the calls to the kernel that are under way, by path. A call on a hung mount cannot be ended, so there
+// is one per path at most, whoever asks and however often, also after a reload: a hung mount costs one goroutine.
+type measurements struct {
+	// measure asks the kernel. It may block for ever.
+	measure func(path string) (usage, error)
+
+	mu       sync.Mutex
+	underway map[string]*measurement
+}
+
+func newMeasurements(measure func(path string) (usage, error)) *measurements {
+	return &measurements{measure: measure, underway: map[string]*measurement{}}
+}
+
+// begin begins a measurement, or joins the one that is under way.
+func (m *measurements) begin(path string) *measurement {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if running, ok := m.underway[path]; ok {
+		return running
+	}
+	begun := &measurement{begun: time.Now(), done: make(chan struct{})}
+	m.underway[path] = begun
+	go func() {
+		defer close(begun.done)
+		begun.usage, begun.err = m.measure(path)
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		delete(m.underway, path)
+	}()
+	return begun
+}
+
+// volume reads one data volume.
+type volume struct {
+	name       string
+	path       string
+	mountpoint bool
+	all        *measurements
+}
+
+// collector makes a collector of a volume's settings.
+func (m *measurements) collector(s *Volume, _ Deps) (Collector, error) {
+	return &volume{s.Name, filepath.Clean(s.Path), s.Mountpoint, m}, nil
+}
+
+// Collect implements Collector.
+func (c *volume) Collect(ctx context.Context, b *Batch) error {
+	u, err := c.usage(ctx)
+	b.KeepGauge(volumeErrorDesc, boolValue(err != nil), c.name)
+	if err != nil {
+		return err
+	}
+	if u.size > 0 {
+		b.Gauge(volumeSizeDesc, u.size, c.name)
+		b.Gauge(volumeFreeDesc, u.free, c.name)
+		b.Gauge(volumeAvailableDesc, u.available, c.name)
+	} else {
+		b.Note("the file system does not tell its size")
+	}
+	if u.inodes > 0 {
+		b.Gauge(volumeInodesDesc, u.inodes, c.name)
+		b.Gauge(volumeInodesFreeDesc, u.inodesFree, c.name)
+	}
+	return nil
+}
+
+func (c *volume) usage(ctx context.Context) (usage, error) {
+	running := c.all.begin(c.path)
+	select {
+	case <-running.done:
+	case <-ctx.Done():
+		select {
+		case <-running.done: // at the last moment
+		default:
+			return usage{}, Failf(Timeout, "statfs %s: no answer since %s: %w", c.path, time.Since(running.begun).Round(time.Second), ctx.Err()).
+				WithHint("the mount hangs, and so does whoever uses it: look at the server or the disk behind it; it is read again as soon as the kernel answers")
+		}
+	}
+	u := running.usage
+	switch {
+	case running.err != nil:
+		return usage{}, volumeError(c.path, running.err)
+	case c.mountpoint && u.mountErr != nil:
+		return usage{}, fmt.Errorf("find mount of %s: %w", c.path, u.mountErr)
+	case c.mountpoint && !u.mounted:
+		return usage{}, Failf(Mismatch, "find mount of %s: nothing is mounted there", c.path).
+			WithHint("the volume is not mounted, and what is written goes to the disk below: mount it, or set mountpoint to false")
+	}
+	return u, nil
+}
+
+// volumeError classifies what the kernel says of a path.
+func volumeError(path string, err error) error {
+	err = fmt.Errorf("statfs %s: %w", path, err)
+	for _, row := range []struct {
+		cause  error
+		reason Reason
+		hint   string
+	}{
+		{syscall.ENOENT, NotFound, "there is no such path: correct it, or mount the volume into the exporter's container (read-only is enough)"},
+		{syscall.ENOTDIR, NotFound, "a part of the path is a file: correct it"},
+		{syscall.EACCES, Forbidden, "this user may not look into a directory on the way: run the exporter as a user or group that may, or name a path above it"},
+		{syscall.EPERM, Forbidden, "this process may not ask the kernel for it: look at its security profile"},
+		{syscall.ESTALE, Closed, "what was mounted there is gone on its server: mount it again"},
+		{syscall.ENOTCONN, Closed, "the program that serves the mount has ended: mount it again"},
+		{syscall.EIO, Closed, "the disk or the server behind the mount fails: read the kernel's log"},
+	} {
+		if errors.Is(err, row.cause) {
+			return Failf(row.reason, "%w", err).WithHint(row.hint)
+		}
+	}
+	return err
+}

@@ -1,0 +1,10 @@
+//go:build !linux
+
+package collectors
+
+import "errors"
+
+// measureVolume is not written for this system.
+func measureVolume(string) (usage, error) {
+	return usage{}, errors.New("volumes are read on Linux only")
+}

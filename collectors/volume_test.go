@@ -1,0 +1,221 @@
+package collectors
+
+import (
+	"errors"
+	"io/fs"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+)
+
+// volumeProbe is a collector of the volume data at /data.
+func volumeProbe(t *testing.T, all *measurements, mountpoint bool) Collector {
+	t.Helper()
+	s := newVolumeSettings()
+	s.Name, s.Path, s.Mountpoint = "data", "/data", mountpoint
+	c, err := all.collector(s, deps(&memory{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func measured(u usage, err error) *measurements {
+	return newMeasurements(func(string) (usage, error) { return u, err })
+}
+
+func TestVolumeShapes(t *testing.T) {
+	full := usage{size: 1000, free: 300, available: 250, inodes: 50, inodesFree: 7, mounted: true}
+	noInodes, noSize := full, full
+	noInodes.inodes, noInodes.inodesFree = 0, 0
+	noSize.size, noSize.free, noSize.available = 0, 0, 0
+	overdrawn := full
+	overdrawn.available = -50
+	elsewhere := full
+	elsewhere.mounted = false
+	for name, c := range map[string]struct {
+		usage      usage
+		err        error
+		mountpoint bool
+		want       Reason
+	}{
+		"usage":         {usage: full},
+		"mounted":       {usage: full, mountpoint: true},
+		"no_inodes":     {usage: noInodes},
+		"no_size":       {usage: noSize},
+		"overdrawn":     {usage: overdrawn},
+		"not_asked":     {usage: elsewhere},
+		"not_mounted":   {usage: elsewhere, mountpoint: true, want: Mismatch},
+		"mount_unknown": {usage: usage{size: 1, mountErr: errors.New("no /proc")}, mountpoint: true, want: Internal},
+		"missing":       {err: syscall.ENOENT, want: NotFound},
+		"file_in_path":  {err: syscall.ENOTDIR, want: NotFound},
+		"permission":    {err: syscall.EACCES, want: Forbidden},
+		"not_permitted": {err: syscall.EPERM, want: Forbidden},
+		"stale":         {err: syscall.ESTALE, want: Closed},
+		"fuse_ended":    {err: syscall.ENOTCONN, want: Closed},
+		"disk_error":    {err: syscall.EIO, want: Closed},
+		"other":         {err: syscall.ENOSYS, want: Internal},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b, err := read(t, volumeProbe(t, measured(c.usage, c.err), c.mountpoint), 10*time.Second)
+			if c.want != "" {
+				wantReason(t, err, c.want)
+				goldenFailure(t, "volume/"+name, b, err)
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			goldenPage(t, "volume/"+name, b)
+		})
+	}
+}
+
+// TestHungMountCostsOneGoroutine reads a mount that hangs again and again, also with a collector of its own as after a
+// reload: the kernel is asked once, every reading is a timeout, and when the kernel answers at last the next reading is
+// a fresh one.
+func TestHungMountCostsOneGoroutine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var asked atomic.Int64
+		hang := make(chan struct{})
+		all := newMeasurements(func(string) (usage, error) {
+			n := asked.Add(1)
+			if n == 1 {
+				<-hang
+			}
+			return usage{size: float64(n)}, nil
+		})
+		for n := range 3 {
+			b, err := read(t, volumeProbe(t, all, n == 2), 10*time.Second)
+			wantReason(t, err, Timeout)
+			if !strings.Contains(HintOf(err), "hangs") {
+				t.Errorf("hint %q", HintOf(err))
+			}
+			if got, want := string(pageOf(t, b, false)), `chatstack_volume_error{volume="data"} 1`; !strings.Contains(got, want) {
+				t.Errorf("page %s lacks %s", got, want)
+			}
+		}
+		if n := asked.Load(); n != 1 {
+			t.Errorf("the kernel was asked %d times while it did not answer", n)
+		}
+		close(hang)
+		synctest.Wait()
+		b, err := read(t, volumeProbe(t, all, false), 10*time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		page := string(pageOf(t, b, true))
+		for _, want := range []string{`chatstack_volume_error{volume="data"} 0`, `chatstack_volume_size_bytes{volume="data"} 2`} {
+			if !strings.Contains(page, want) {
+				t.Errorf("page %s lacks %s", page, want)
+			}
+		}
+	})
+}
+
+// TestHungMountRecoversWithinAReading answers while a reading waits: that reading is good.
+func TestHungMountRecoversWithinAReading(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all := newMeasurements(func(string) (usage, error) {
+			<-time.After(15 * time.Second)
+			return usage{size: 1}, nil
+		})
+		_, err := read(t, volumeProbe(t, all, false), 10*time.Second)
+		wantReason(t, err, Timeout)
+		if _, err := read(t, volumeProbe(t, all, false), 10*time.Second); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestOneHungMountHoldsNoOther hangs /hung for ever and reads /data beside it.
+func TestOneHungMountHoldsNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hang := make(chan struct{})
+		all := newMeasurements(func(path string) (usage, error) {
+			if path == "/hung" {
+				<-hang
+			}
+			return usage{size: 1}, nil
+		})
+		all.begin("/hung")
+		if _, err := read(t, volumeProbe(t, all, false), time.Second); err != nil {
+			t.Error(err)
+		}
+		close(hang)
+	})
+}
+
+func TestKernelIsAskedAboutRealPaths(t *testing.T) {
+	for name, c := range map[string]struct {
+		path       string
+		mountpoint bool
+		want       Reason
+	}{
+		"root":      {"/", true, ""},
+		"directory": {t.TempDir(), false, ""},
+		"no mount":  {t.TempDir(), true, Mismatch},
+		"missing":   {t.TempDir() + "/nowhere", false, NotFound},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newVolumeSettings()
+			s.Name, s.Path, s.Mountpoint = "data", c.path, c.mountpoint
+			probe, err := newMeasurements(measureVolume).collector(s, deps(&memory{}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, err := read(t, probe, 10*time.Second)
+			if c.want != "" {
+				wantReason(t, err, c.want)
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if page := string(pageOf(t, b, true)); !strings.Contains(page, "chatstack_volume_available_bytes") {
+				t.Errorf("page %s tells no size", page)
+			}
+		})
+	}
+	if _, err := measureVolume("/does/not/exist"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestMountPointsAreFoundAsTheKernelWritesThem(t *testing.T) {
+	const mounts = `22 28 0:21 / /proc rw,nosuid shared:13 - proc proc rw
+28 1 254:1 / / rw,relatime shared:1 - ext4 /dev/vda1 rw
+97 28 254:1 /srv/x /data\040of\134mine rw - ext4 /dev/vda1 rw
+`
+	for path, want := range map[string]bool{"/": true, "/proc": true, `/data of\mine`: true, "/data": false, "/srv/x": false, `/data\040of\134mine`: false} {
+		if got, err := mountedAt(strings.NewReader(mounts), path); err != nil || got != want {
+			t.Errorf("%s: got %t, %v, want %t", path, got, err, want)
+		}
+	}
+	if _, err := mountedAt(strings.NewReader("22 28\n"), "/"); err == nil {
+		t.Error("a line of two fields was read")
+	}
+}
+
+func TestVolumeKeysAreChecked(t *testing.T) {
+	for content, want := range map[string]string{
+		"- {kind: volume, name: a, path: data}":                                            "targets[0].path: is \"data\", must be an absolute path",
+		"- {kind: volume, path: /a}\n  - {kind: volume, path: /b}":                         "\"volume\" is taken by",
+		"- {kind: volume, name: a, path: /a, mountpoint: yes}":                             "must be true or false",
+		"- {kind: volume, name: a, path: /a}\n  - {kind: volume, name: b, path: /a}":       "",
+		"- {kind: volume, name: a, path: ''}\n  - {kind: volume, name: b, path: /var/lib}": "",
+	} {
+		_, err := config.Load(config.Source{
+			File: "exporter.yaml", Content: []byte("targets:\n  " + content + "\n"), Kinds: ConfigKinds(),
+			Lookup: func(string) (string, bool) { return "", false },
+		})
+		if (err == nil) != (want == "") || (err != nil && !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: got %v, want %q", content, err, want)
+		}
+	}
+}
