@@ -1,0 +1,68 @@
+package collectors
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+)
+
+// DocsSearch is the block of the documentation site's search.
+type DocsSearch struct {
+	config.Target `yaml:",inline"`
+	config.HTTP   `yaml:",inline"` // the URL with the path, /api/search
+	// Query is the term that is searched for: "help" by default. Whether it is found does not matter.
+	Query string `yaml:"query"`
+}
+
+func newDocsSearchSettings() *DocsSearch { return &DocsSearch{Query: "help"} }
+
+// Environ implements config.Settings.
+func (s *DocsSearch) Environ(e *config.Env) {
+	e.Base("url", "DOCS_SEARCH_URL", "/api/search", &s.URL)
+	e.TLS("DOCS_SEARCH", &s.TLS)
+}
+
+// Configured implements config.Settings.
+func (s *DocsSearch) Configured() bool { return s.URL != "" }
+
+// Check implements config.Settings.
+func (s *DocsSearch) Check(r *config.Report) { s.HTTP.Check(r) }
+
+// docsSearch searches for one term. The schema of the results may change, so any JSON will do.
+type docsSearch struct {
+	http httpTarget
+	url  string
+}
+
+func newDocsSearch(s *DocsSearch, d Deps) (Collector, error) {
+	u, err := url.Parse(s.URL)
+	if err != nil {
+		return nil, fmt.Errorf("parse url: %w", err)
+	}
+	q := u.Query()
+	q.Set("query", s.Query)
+	u.RawQuery = q.Encode()
+	return &docsSearch{httpTarget{s.HTTP, int64(d.Limits.Body), d.UserAgent}, u.String()}, nil
+}
+
+// Collect implements Collector.
+func (c *docsSearch) Collect(ctx context.Context, b *Batch) error {
+	a, err := c.http.do(ctx, b, http.MethodGet, c.url, nil, nil)
+	if err != nil {
+		return err
+	}
+	switch {
+	case a.status == http.StatusNotFound:
+		return statusError(http.MethodGet, c.url, a.status).
+			WithHint("the documentation site answers, but has no search there: correct the path of DOCS_SEARCH_URL")
+	case a.status != http.StatusOK:
+		return statusError(http.MethodGet, c.url, a.status)
+	case !json.Valid(a.body):
+		return Failf(Malformed, "GET %s: status %d: the answer is no JSON", printable(c.url), a.status)
+	}
+	return nil
+}

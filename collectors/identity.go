@@ -1,0 +1,257 @@
+package collectors
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"mime"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+)
+
+var identityCacheExpiresDesc = prometheus.NewDesc("chatstack_identity_cache_expires_timestamp_seconds",
+	"When the last entry of the bridge's cache of identities is too old, unless the API answers before: its last answer plus the cache's time to live.",
+	nil, nil)
+
+// unmatchedDiscordID is a well-formed Discord id that nobody has: such ids begin with their time of birth, and this
+// one's is in 2084. It is still a number that 64 bits and JSON readers hold exactly.
+const unmatchedDiscordID = "9200000000000000000"
+
+// Identity is the block of the identity API.
+type Identity struct {
+	config.Target `yaml:",inline"`
+	config.HTTP   `yaml:",inline"` // the URL is the API's base address
+	Token         config.Secret    `yaml:"token"`
+	// DiscordID, IRCNick with IRCServer, or XMPPJID is the key to look up; where none is set, a Discord id that cannot
+	// match.
+	DiscordID string `yaml:"discord_id"`
+	IRCNick   string `yaml:"irc_nick"`
+	IRCServer string `yaml:"irc_server"`
+	XMPPJID   string `yaml:"xmpp_jid"`
+	// MustMatch makes a failure of an answer that no identity matches. It needs a key of one's own.
+	MustMatch bool `yaml:"must_match"`
+	// CacheTTL is how long the bridge keeps what it resolved: 1 h by default.
+	CacheTTL config.Duration `yaml:"cache_ttl"`
+}
+
+func newIdentitySettings() *Identity { return &Identity{CacheTTL: config.Duration(time.Hour)} }
+
+// Environ implements config.Settings.
+func (s *Identity) Environ(e *config.Env) {
+	e.String("url", "BRIDGE_IDENTITY_BASE_URL", &s.URL)
+	e.Secret("token", "BRIDGE_IDENTITY_TOKEN", &s.Token)
+	e.TLS("BRIDGE_IDENTITY", &s.TLS)
+}
+
+// Configured implements config.Settings.
+func (s *Identity) Configured() bool { return s.URL != "" }
+
+// Distinction implements config.Distinct.
+func (s *Identity) Distinction() (key, value string) { return "", "" }
+
+// Check implements config.Settings.
+func (s *Identity) Check(r *config.Report) {
+	s.HTTP.Check(r)
+	(&Credentials{Token: s.Token}).check(r)
+	set := ""
+	for _, key := range []struct{ name, value string }{
+		{"discord_id", s.DiscordID}, {"irc_nick", s.IRCNick}, {"xmpp_jid", s.XMPPJID},
+	} {
+		if key.value == "" {
+			continue
+		}
+		if set != "" {
+			r.Faultf(key.name, "is set beside %s; a lookup takes one key", set)
+		}
+		set = key.name
+	}
+	if s.IRCServer != "" && s.IRCNick == "" {
+		r.Faultf("irc_server", "is set without irc_nick, which it goes with")
+	}
+	if s.MustMatch && set == "" {
+		r.Faultf("must_match", "is true without a key that can match; set discord_id, irc_nick or xmpp_jid")
+	}
+	if s.CacheTTL <= 0 {
+		r.Faultf("cache_ttl", "is %s, must be above 0", s.CacheTTL.Std())
+	}
+}
+
+// query is the lookup as the API wants it.
+func (s *Identity) query() url.Values {
+	q := url.Values{}
+	switch {
+	case s.IRCNick != "":
+		q.Set("ircNick", s.IRCNick)
+		if s.IRCServer != "" {
+			q.Set("ircServer", s.IRCServer)
+		}
+	case s.XMPPJID != "":
+		q.Set("xmppJid", s.XMPPJID)
+	case s.DiscordID != "":
+		q.Set("discordId", s.DiscordID)
+	default:
+		q.Set("discordId", unmatchedDiscordID)
+	}
+	return q
+}
+
+// identity makes one lookup. Nothing of the person whom it may find is kept, shown or logged.
+type identity struct {
+	http        httpTarget
+	url         string
+	credentials Credentials
+	mustMatch   bool
+	ownKey      bool
+	ttl         time.Duration
+	state       State
+	log         *slog.Logger
+	// answered is when the API last did what it is for; saved is what of it is in the state file.
+	answered, saved time.Time
+}
+
+func newIdentity(s *Identity, d Deps) (Collector, error) {
+	base, err := url.Parse(s.URL)
+	if err != nil {
+		return nil, fmt.Errorf("parse url: %w", err)
+	}
+	base = base.JoinPath("api", "bridge", "identity")
+	query := s.query()
+	base.RawQuery = query.Encode()
+	c := &identity{
+		http: httpTarget{s.HTTP, int64(d.Limits.Body), d.UserAgent}, url: base.String(), credentials: Credentials{Token: s.Token},
+		mustMatch: s.MustMatch, ownKey: query.Get("discordId") != unmatchedDiscordID, ttl: s.CacheTTL.Std(), state: d.State, log: d.Log,
+	}
+	if err := d.State.Load(&c.answered); err != nil {
+		d.Log.Error("last answer of the identity API is forgotten", "err", err)
+		c.answered = time.Time{}
+	}
+	c.saved = c.answered
+	return c, nil
+}
+
+// saveEvery is how far the state file may be behind the last answer. A disk needs no write for every reading; after a
+// restart, the cache is then held to be older than it is, by no more than this.
+const saveEvery = time.Minute
+
+// Collect implements Collector.
+func (c *identity) Collect(ctx context.Context, b *Batch) error {
+	err := c.lookUp(ctx, b)
+	if err == nil {
+		c.remember(time.Now().UTC())
+	}
+	if !c.answered.IsZero() {
+		b.KeepGauge(identityCacheExpiresDesc, float64(c.answered.Add(c.ttl).UnixMilli())/1000)
+	}
+	return err
+}
+
+// remember keeps when the API last answered. A saved time that lies ahead, since the clock was set back, is replaced.
+func (c *identity) remember(now time.Time) {
+	c.answered = now
+	if since := now.Sub(c.saved); since >= 0 && since < saveEvery {
+		return
+	}
+	if err := c.state.Save(now); err != nil {
+		c.log.Error("last answer of the identity API could not be recorded", "err", err)
+		return
+	}
+	c.saved = now
+}
+
+// lookUp makes the one attempt of a reading.
+func (c *identity) lookUp(ctx context.Context, b *Batch) error {
+	a, err := c.http.do(ctx, b, http.MethodGet, c.url, c.credentials.header(), nil)
+	if err != nil {
+		return err
+	}
+	failed := statusError(http.MethodGet, c.url, a.status)
+	switch a.status {
+	case http.StatusOK:
+		return c.found(b, a)
+	case http.StatusNotFound:
+		return c.notFound(b, a, failed)
+	case http.StatusBadRequest:
+		return failed.WithHint("the identity API refuses the key of the lookup: set discord_id, irc_nick or xmpp_jid to one that it takes")
+	case http.StatusUnauthorized:
+		return failed.WithHint("the identity API does not know the token: set BRIDGE_IDENTITY_TOKEN to the one that the bridge has")
+	case http.StatusForbidden:
+		return failed.WithHint("the identity API knows the token and does not let it look up identities, or refuses this address")
+	default:
+		return failed
+	}
+}
+
+func (c *identity) found(b *Batch, a *answer) error {
+	var lookup struct {
+		OK *bool `json:"ok"`
+	}
+	if err := json.Unmarshal(a.body, &lookup); err != nil || lookup.OK == nil {
+		// What the decoder says of a value could repeat a person's name.
+		return Failf(Malformed, "GET %s: status %d: the answer is no JSON with a boolean ok", printable(c.url), a.status)
+	}
+	if !*lookup.OK {
+		return Failf(Mismatch, "GET %s: status %d: the answer says that it is not ok", printable(c.url), a.status).
+			WithHint("the identity API answers and says itself that the lookup failed: read its log")
+	}
+	if !c.ownKey {
+		b.Note("a key that nobody has was found: the API may answer so to everything")
+	}
+	return nil
+}
+
+// notFound is the good answer to a key that cannot match. A base URL that is wrong would get a 404 too, and what the
+// API's own looks like is not known, so the doubt is told.
+func (c *identity) notFound(b *Batch, a *answer, failed *Error) error {
+	if c.mustMatch {
+		return failed.WithHint("no identity matches the configured key: link one, or correct the key; if it matches elsewhere, BRIDGE_IDENTITY_BASE_URL is wrong")
+	}
+	if c.ownKey {
+		b.Note("no identity matches the configured key; the API works")
+	}
+	if mediaType, _, _ := mime.ParseMediaType(a.header.Get("Content-Type")); mediaType != "application/json" { //nolint:errcheck // then it is not JSON
+		b.Note("the 404 is not JSON: if it is not the identity API that says it, BRIDGE_IDENTITY_BASE_URL is wrong; a key that matches, with must_match, would tell")
+	}
+	return nil
+}
+
+// The bridge's own rule for a lookup that fails: five attempts altogether, 2 to 30 seconds apart.
+const (
+	identityRetries  = 4
+	identityDelayMin = 2 * time.Second
+	identityDelayMax = 30 * time.Second
+)
+
+// Backoff implements Retrier with the bridge's rule.
+func (c *identity) Backoff() backoff.BackOff {
+	b := &backoff.ExponentialBackOff{InitialInterval: identityDelayMin, Multiplier: 2, MaxInterval: identityDelayMax}
+	b.Reset()
+	return &limitedBackoff{BackOff: b, retries: identityRetries}
+}
+
+// limitedBackoff ends a policy after a number of retries.
+type limitedBackoff struct {
+	backoff.BackOff
+	retries, used int
+}
+
+// NextBackOff implements backoff.BackOff.
+func (l *limitedBackoff) NextBackOff() time.Duration {
+	if l.used == l.retries {
+		return backoff.Stop
+	}
+	l.used++
+	return l.BackOff.NextBackOff()
+}
+
+// Reset implements backoff.BackOff.
+func (l *limitedBackoff) Reset() {
+	l.used = 0
+	l.BackOff.Reset()
+}

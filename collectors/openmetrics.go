@@ -1,0 +1,80 @@
+package collectors
+
+import (
+	"context"
+	"net/http"
+	"regexp"
+	"strings"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/openmetrics"
+)
+
+// OpenMetrics is the block of a metrics page that somebody else serves.
+type OpenMetrics struct {
+	config.Target `yaml:",inline"`
+	config.HTTP   `yaml:",inline"`
+	Credentials   `yaml:",inline"`
+	// Prefix is put before the names of all families.
+	Prefix string `yaml:"prefix"`
+}
+
+func newOpenMetricsSettings() *OpenMetrics { return &OpenMetrics{} }
+
+// Environ implements config.Settings. The stack has no variables for it.
+func (s *OpenMetrics) Environ(*config.Env) {}
+
+// Configured implements config.Settings.
+func (s *OpenMetrics) Configured() bool { return s.URL != "" }
+
+var prefixPattern = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
+
+// Check implements config.Settings.
+func (s *OpenMetrics) Check(r *config.Report) {
+	s.HTTP.Check(r)
+	s.check(r)
+	switch {
+	case s.Prefix == "":
+	case !prefixPattern.MatchString(s.Prefix):
+		r.Faultf("prefix", "is %q, must be letters, digits and underscores, and not begin with a digit", s.Prefix)
+	case strings.HasPrefix(s.Prefix, ownPrefix):
+		r.Faultf("prefix", "begins with %s, which this exporter's own metrics do", ownPrefix)
+	}
+}
+
+// ownPrefix is how the names of this exporter's own metrics begin.
+const ownPrefix = "chatstack_"
+
+// openMetrics takes over the families of a page, each series with the label target.
+type openMetrics struct {
+	upstream    upstream
+	credentials Credentials
+}
+
+func newOpenMetrics(s *OpenMetrics, d Deps) (Collector, error) {
+	return &openMetrics{
+		upstream: newUpstream(s.Name, s.HTTP, d, openmetrics.Options{
+			Name: func(family string) (string, bool) {
+				name := s.Prefix + family
+				return name, !strings.HasPrefix(name, ownPrefix)
+			},
+			Labels:     []openmetrics.Label{{Name: "target", Value: s.Name}},
+			DropLabels: []string{"job", "instance"},
+		}),
+		credentials: s.Credentials,
+	}, nil
+}
+
+// Collect implements Collector.
+func (c *openMetrics) Collect(ctx context.Context, b *Batch) error {
+	header := c.credentials.header()
+	header.Set("Accept", metricsAccept)
+	a, err := c.upstream.http.get(ctx, b, header)
+	if err != nil {
+		return err
+	}
+	if a.status != http.StatusOK {
+		return statusError(http.MethodGet, c.upstream.http.settings.URL, a.status)
+	}
+	return c.upstream.reexpose(b, a)
+}

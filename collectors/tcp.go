@@ -1,0 +1,120 @@
+package collectors
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"regexp"
+	"strconv"
+	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+)
+
+// TCP is the block of anything that listens on a TCP port.
+type TCP struct {
+	config.Target `yaml:",inline"`
+	// Address is host:port.
+	Address string `yaml:"address"`
+	// Send is sent first, if it is set.
+	Send string `yaml:"send"`
+	// Expect is a regular expression that what the service says must match; where empty, that it accepts is enough.
+	Expect string `yaml:"expect"`
+}
+
+func newTCPSettings() *TCP { return &TCP{} }
+
+// Environ implements config.Settings. The stack has no variables for it.
+func (s *TCP) Environ(*config.Env) {}
+
+// Configured implements config.Settings.
+func (s *TCP) Configured() bool { return s.Address != "" }
+
+// Check implements config.Settings.
+func (s *TCP) Check(r *config.Report) {
+	host, port, err := net.SplitHostPort(s.Address)
+	number, numberErr := strconv.Atoi(port)
+	if err != nil || host == "" || numberErr != nil || number < 1 || number > 65535 {
+		r.Faultf("address", "is %q, must be host:port, such as irc:6667 or [::1]:6667", s.Address)
+	}
+	checkPattern(r, "expect", s.Expect)
+}
+
+// tcp connects, says something if need be, and hears what the service says.
+type tcp struct {
+	address, send string
+	expect        *regexp.Regexp
+}
+
+func newTCP(s *TCP, _ Deps) (Collector, error) {
+	expect, err := pattern(s.Expect)
+	if err != nil {
+		return nil, err
+	}
+	return &tcp{s.Address, s.Send, expect}, nil
+}
+
+// Collect implements Collector.
+func (c *tcp) Collect(ctx context.Context, b *Batch) error {
+	e := &Exchange{Request: "connect to " + c.address}
+	b.Exchanges = append(b.Exchanges, e)
+	timing := &tracer{last: time.Now()}
+	err := c.converse(ctx, timing)
+	if err != nil {
+		e.Phases, e.Err = timing.end("failed"), foreignText(err.Error())
+		return err
+	}
+	e.Phases = timing.end("end")
+	return nil
+}
+
+func (c *tcp) converse(ctx context.Context, timing *tracer) error {
+	conn, err := (&net.Dialer{KeepAlive: -1}).DialContext(ctx, "tcp", c.address)
+	if err != nil {
+		return fmt.Errorf("connect to %s: %w", c.address, err)
+	}
+	defer conn.Close()                                      //nolint:errcheck // what was to be heard is heard
+	stop := context.AfterFunc(ctx, func() { conn.Close() }) //nolint:errcheck,gosec // wakes the reader
+	defer stop()
+	timing.phase("connect")
+	if c.send != "" {
+		if _, err := io.WriteString(conn, c.send); err != nil {
+			return fmt.Errorf("write to %s: %w", c.address, inTime(ctx, err))
+		}
+	}
+	if c.expect == nil {
+		return nil
+	}
+	return c.hear(ctx, conn, timing)
+}
+
+// maxHeard bounds what is read until it matches.
+const maxHeard = 16 << 10
+
+// hear reads until what was said matches. A service that says something else has until the deadline to go on.
+func (c *tcp) hear(ctx context.Context, conn net.Conn, timing *tracer) error {
+	heard := make([]byte, 0, maxHeard)
+	for len(heard) < maxHeard {
+		n, err := conn.Read(heard[len(heard):maxHeard])
+		if n > 0 && len(heard) == 0 {
+			timing.phase("first_byte")
+		}
+		heard = heard[:len(heard)+n]
+		if c.expect.Match(heard) {
+			return nil
+		}
+		if err != nil && len(heard) == 0 {
+			return fmt.Errorf("read from %s: %w", c.address, inTime(ctx, err))
+		}
+		if err != nil {
+			if ctx.Err() != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				return ctx.Err()
+			}
+			break
+		}
+	}
+	return Failf(Mismatch, "read from %s: none of %d bytes match expect", c.address, len(heard)).
+		WithHint("something answers there, but not what expect describes: another service may have the port")
+}

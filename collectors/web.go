@@ -1,0 +1,162 @@
+package collectors
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+)
+
+// Web is the block of anything that is asked over HTTP and judged by status and body: the stack's web front ends and
+// whatever else its operator has.
+type Web struct {
+	config.Target `yaml:",inline"`
+	config.HTTP   `yaml:",inline"`
+	Credentials   `yaml:",inline"`
+	// Method is GET or HEAD. GET follows redirects on the same host, HEAD follows none.
+	Method string `yaml:"method"`
+	// Headers are sent as they are; Host is the name to ask for. Their values may be secret.
+	Headers map[string]config.Secret `yaml:"headers"`
+	// ExpectStatus are the statuses that count as up, such as 204 or 2xx: 2xx by default.
+	ExpectStatus []string `yaml:"expect_status"`
+	// ExpectBody and RefuseBody are regular expressions that the body must match and must not match.
+	ExpectBody string `yaml:"expect_body"`
+	RefuseBody string `yaml:"refuse_body"`
+}
+
+func newWebSettings() *Web { return &Web{Method: http.MethodGet, ExpectStatus: []string{"2xx"}} }
+
+// Environ implements config.Settings. The stack has no variables for these.
+func (s *Web) Environ(*config.Env) {}
+
+// Configured implements config.Settings.
+func (s *Web) Configured() bool { return s.URL != "" }
+
+var (
+	statusPattern = regexp.MustCompile(`^[1-5]([0-9][0-9]|xx)$`)
+	headerPattern = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
+)
+
+// Check implements config.Settings.
+func (s *Web) Check(r *config.Report) {
+	s.HTTP.Check(r)
+	s.check(r)
+	if s.Method != http.MethodGet && s.Method != http.MethodHead {
+		r.Faultf("method", "is %q, must be GET or HEAD", s.Method)
+	}
+	if len(s.ExpectStatus) == 0 {
+		r.Faultf("expect_status", "is empty, so nothing would count as up; name a status, or leave the key out")
+	}
+	for _, status := range s.ExpectStatus {
+		if !statusPattern.MatchString(status) {
+			r.Faultf("expect_status", "holds %q; write statuses such as 204 or 2xx", status)
+		}
+	}
+	for name, value := range s.Headers {
+		if !headerPattern.MatchString(name) {
+			r.Faultf("headers."+name, "is no name of a header")
+		}
+		if strings.ContainsFunc(value.Reveal(), unicode.IsControl) {
+			r.Faultf("headers."+name, "holds a control character, such as a line break")
+		}
+	}
+	for _, key := range []struct{ name, pattern string }{{"expect_body", s.ExpectBody}, {"refuse_body", s.RefuseBody}} {
+		if key.pattern == "" {
+			continue
+		}
+		checkPattern(r, key.name, key.pattern)
+		if s.Method == http.MethodHead {
+			r.Faultf(key.name, "is set beside method HEAD, whose answers have no body; use GET")
+		}
+	}
+}
+
+// checkPattern reports a fault of a regular expression.
+func checkPattern(r *config.Report, key, pattern string) {
+	if _, err := regexp.Compile(pattern); err != nil {
+		r.Faultf(key, "is no regular expression: %v", err)
+	}
+}
+
+// pattern compiles a regular expression; nil for an empty one.
+func pattern(s string) (*regexp.Regexp, error) {
+	if s == "" {
+		return nil, nil //nolint:nilnil // no expression is none
+	}
+	return regexp.Compile(s)
+}
+
+// web asks one URL.
+type web struct {
+	http           httpTarget
+	method         string
+	header         http.Header
+	status         []string
+	expect, refuse *regexp.Regexp
+}
+
+func newWeb(s *Web, d Deps) (Collector, error) {
+	c := &web{
+		http: httpTarget{s.HTTP, int64(d.Limits.Body), d.UserAgent}, method: s.Method, header: s.header(), status: s.ExpectStatus,
+	}
+	for name, value := range s.Headers {
+		c.header.Set(name, value.Reveal())
+	}
+	var err error
+	if c.expect, err = pattern(s.ExpectBody); err != nil {
+		return nil, err
+	}
+	if c.refuse, err = pattern(s.RefuseBody); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// Collect implements Collector.
+func (c *web) Collect(ctx context.Context, b *Batch) error {
+	target := c.http.settings.URL
+	a, err := c.http.do(ctx, b, c.method, target, c.header, nil)
+	switch {
+	case errors.Is(err, errRedirect) && c.expects(b.HTTPStatus) && c.expect == nil:
+		b.Note("the answer is a redirect to another host, which is expected and not followed")
+		return nil
+	case errors.Is(err, errRedirect):
+		return Failf(HTTPStatus, "%w", err).
+			WithHint("the answer is a redirect to another host, or from http to https: write the address that it leads to, or name its status in expect_status if that is the good answer")
+	case err != nil:
+		return err
+	case !c.expects(a.status):
+		return c.unexpected(a)
+	case c.expect != nil && !c.expect.Match(a.body):
+		return Failf(Mismatch, "%s %s: status %d: none of %d bytes match expect_body", c.method, printable(target), a.status, len(a.body)).
+			WithHint("the service answers with another page than the one that expect_body describes")
+	case c.refuse != nil && c.refuse.Match(a.body):
+		return Failf(Mismatch, "%s %s: status %d: the body matches refuse_body", c.method, printable(target), a.status).
+			WithHint("the service answers with a page that refuse_body describes")
+	}
+	return nil
+}
+
+// expects reports whether a status counts as up.
+func (c *web) expects(status int) bool {
+	text := strconv.Itoa(status)
+	return slices.ContainsFunc(c.status, func(s string) bool {
+		class, isClass := strings.CutSuffix(s, "xx")
+		return s == text || isClass && strings.HasPrefix(text, class)
+	})
+}
+
+func (c *web) unexpected(a *answer) *Error {
+	failed := Failf(statusReason(a.status), "%s %s: status %d, want %s",
+		c.method, printable(c.http.settings.URL), a.status, strings.Join(c.status, " or "))
+	if a.status == http.StatusUnauthorized || a.status == http.StatusForbidden {
+		return failed.WithHint("the service wants somebody who is logged in: give it user and password or a token, or name the status in expect_status if that is the good answer")
+	}
+	return failed
+}

@@ -1,0 +1,185 @@
+package collectors
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+)
+
+// XMPPRest is the block of the XMPP server's REST admin API.
+type XMPPRest struct {
+	config.Target `yaml:",inline"`
+	config.HTTP   `yaml:",inline"` // the URL is the API's base address
+	Credentials   `yaml:",inline"`
+	// Path is what is asked below the base address: the server's name and version by default, which changes nothing.
+	Path string `yaml:"path"`
+	// Domain is the virtual host whose API is asked; that of the URL where empty.
+	Domain string `yaml:"domain"`
+}
+
+func newXMPPRestSettings() *XMPPRest { return &XMPPRest{Path: "/admin_api/server/info"} }
+
+// Environ implements config.Settings. XMPP_REST_URL also stands for the server's other pages, so without a credential
+// it does not say that the server has a REST API.
+func (s *XMPPRest) Environ(e *config.Env) {
+	e.Secret("token", "XMPP_REST_TOKEN", &s.Token)
+	e.String("user", "XMPP_REST_USERNAME", &s.User)
+	e.Secret("password", "XMPP_REST_PASSWORD", &s.Password)
+	e.String("domain", "XMPP_DOMAIN", &s.Domain)
+	if s.given() || s.URL != "" {
+		e.String("url", "XMPP_REST_URL", &s.URL)
+	}
+	e.TLS("XMPP_REST", &s.TLS)
+}
+
+// Configured implements config.Settings.
+func (s *XMPPRest) Configured() bool { return s.URL != "" }
+
+// Check implements config.Settings.
+func (s *XMPPRest) Check(r *config.Report) {
+	s.HTTP.Check(r)
+	s.check(r)
+	if !strings.HasPrefix(s.Path, "/") {
+		r.Faultf("path", "is %q, must begin with a slash", s.Path)
+	}
+	if strings.ContainsAny(s.Domain, "/:@ \t\r\n") {
+		r.Faultf("domain", "is %q, must be the name of a virtual host alone, such as chat.example.org", s.Domain)
+	}
+}
+
+// Warnings implements config.Warner.
+func (s *XMPPRest) Warnings() []string {
+	warnings := s.TLS.Warnings()
+	if s.basic() {
+		warnings = append(warnings, "user and password are HTTP Basic, which is deprecated for the REST API: have the XMPP server issue a bearer token and set XMPP_REST_TOKEN")
+	}
+	return warnings
+}
+
+// host is the virtual host to ask for; "" is the URL's host.
+func (s *XMPPRest) host() string {
+	if s.Domain != "" {
+		return s.Domain
+	}
+	_, domain, _ := strings.Cut(s.User, "@")
+	domain, _, _ = strings.Cut(domain, "/")
+	return domain
+}
+
+// xmppRest asks one page of the REST admin API, which the server has per virtual host. Without a credential, that the
+// API wants one is the proof that it is there.
+type xmppRest struct {
+	http        httpTarget
+	url         string
+	host        string
+	credentials Credentials
+}
+
+func newXMPPRest(s *XMPPRest, d Deps) (Collector, error) {
+	base, err := url.Parse(s.URL)
+	if err != nil {
+		return nil, fmt.Errorf("parse url: %w", err)
+	}
+	return &xmppRest{
+		http: httpTarget{s.HTTP, int64(d.Limits.Body), d.UserAgent},
+		url:  base.JoinPath(s.Path).String(), host: s.host(), credentials: s.Credentials,
+	}, nil
+}
+
+// Collect implements Collector.
+func (c *xmppRest) Collect(ctx context.Context, b *Batch) error {
+	header := c.credentials.header()
+	if c.host != "" {
+		header.Set("Host", c.host)
+	}
+	a, err := c.http.do(ctx, b, http.MethodGet, c.url, header, nil)
+	if err != nil {
+		return err
+	}
+	if c.credentials.basic() {
+		b.Note("asked with HTTP Basic, which is deprecated for the REST API")
+	}
+	failed := statusError(http.MethodGet, c.url, a.status)
+	switch a.status {
+	case http.StatusOK:
+		return c.accepted(b, a)
+	case http.StatusUnauthorized:
+		return c.unauthorized(b, a, failed)
+	case http.StatusForbidden:
+		return failed.WithHint("the XMPP server knows the credential, but its account is no administrator of " + c.where() +
+			": make it one, or have a token issued with an administrator's role")
+	case http.StatusNotFound:
+		return failed.WithHint(c.missing(a))
+	default:
+		return failed
+	}
+}
+
+// accepted reads the answer to a good credential.
+func (c *xmppRest) accepted(b *Batch, a *answer) error {
+	if !json.Valid(a.body) {
+		return Failf(Malformed, "GET %s: status %d: the answer is no JSON", printable(c.url), a.status)
+	}
+	var info struct {
+		Version string `json:"version"`
+	}
+	if json.Unmarshal(a.body, &info) == nil && info.Version != "" {
+		b.Note("the server says that it is of version " + foreignText(info.Version))
+	}
+	if !c.credentials.given() {
+		b.Note("the API answers without any credential: everybody who reaches it can manage accounts")
+	}
+	return nil
+}
+
+// unauthorized tells a credential that is not accepted from an API that was only to be found.
+func (c *xmppRest) unauthorized(b *Batch, a *answer, failed *Error) error {
+	challenged := false
+	// The real server asks for a token in a header of the wrong name.
+	for _, name := range []string{"Authorization", "WWW-Authenticate"} {
+		challenge := a.header.Get(name)
+		challenged = challenged || len(challenge) >= len("Bearer") && strings.EqualFold(challenge[:len("Bearer")], "Bearer")
+	}
+	switch {
+	case !challenged:
+		return failed.WithHint("this 401 does not ask for a bearer token, so it may come from a proxy in between: look at what answers at " + printable(c.url))
+	case !c.credentials.given():
+		b.Note("the API is there and asks for a token; without one nothing is known of credentials")
+		return nil
+	case c.credentials.basic():
+		return failed.WithHint("the XMPP server does not accept this name and password at " + c.where() +
+			", and from version 13 on it may accept no HTTP Basic at all: have it issue a bearer token and set XMPP_REST_TOKEN")
+	default:
+		return failed.WithHint("the XMPP server does not know this token at " + c.where() +
+			": it has expired, was revoked, or belongs to another virtual host; have a new one issued and set XMPP_REST_TOKEN")
+	}
+}
+
+// unknownHost is how the server's 404 begins to say that it has no such virtual host.
+const unknownHost = "Unknown host"
+
+// missing says what a 404 means.
+func (c *xmppRest) missing(a *answer) string {
+	if bytes.Contains(a.body, []byte(unknownHost)) {
+		return "the XMPP server has no virtual host of that name: set XMPP_DOMAIN to one that it has, now it is asked for " + c.where()
+	}
+	return "the XMPP server answers, but has no REST API at " + c.where() +
+		": enable its module http_admin_api for that virtual host, or correct path, or set XMPP_DOMAIN to the virtual host that has it"
+}
+
+// where names the virtual host for people.
+func (c *xmppRest) where() string {
+	if c.host != "" {
+		return c.host
+	}
+	if u, err := url.Parse(c.url); err == nil {
+		return u.Hostname()
+	}
+	return "the URL's host"
+}
