@@ -1,0 +1,512 @@
+package collectors
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
+)
+
+// ircOf is a collector of the simulated stack's IRC server, over HTTPS or over its Unix socket.
+func ircOf(t *testing.T, stack *simstack.Stack, network string) *ircRPC {
+	t.Helper()
+	env := stack.Environ()
+	s := newIRCRPCSettings()
+	s.URL, s.User, s.Password = env["IRC_RPC_URL"], env["IRC_RPC_USER"], config.NewSecret(env["IRC_RPC_PASSWORD"])
+	s.CAFile = env["IRC_RPC_CA_FILE"]
+	if network == "unix" {
+		s.URL, s.User, s.Password = "unix://"+stack.IRCSocket(), "", config.Secret{}
+	}
+	s.Pause = 0
+	return ircProbe(t, s)
+}
+
+func ircProbe(t *testing.T, s *IRCRPC) *ircRPC {
+	t.Helper()
+	c, err := newIRCRPC(s, deps(&memory{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.(*ircRPC)
+}
+
+func simulated(t *testing.T, o simstack.Options) *simstack.Stack {
+	t.Helper()
+	stack, err := simstack.Start(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := stack.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return stack
+}
+
+func TestIRCNumbers(t *testing.T) {
+	stack := simulated(t, simstack.Options{})
+	for _, c := range []struct{ fault, notes string }{
+		{"", ""},
+		{"services_unlinked", ""},
+		{"no_stats", "the server has no method stats.get"},
+		{"numbers_forbidden", "server { list; } channel { list; }"},
+	} {
+		for _, network := range []string{"tcp", "unix"} {
+			t.Run(c.fault+"/"+network, func(t *testing.T) {
+				name := "healthy"
+				if c.fault != "" {
+					name = c.fault
+					if err := stack.Switch("irc_rpc", c.fault, true); err != nil {
+						t.Fatal(err)
+					}
+				}
+				b, err := read(t, ircOf(t, stack, network), 10*time.Second)
+				if err := stack.Reset(); err != nil {
+					t.Fatal(err)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				goldenPage(t, "irc_rpc/"+name, b)
+				if notes := strings.Join(b.Notes, "\n"); (notes == "") != (c.notes == "") || !strings.Contains(notes, c.notes) {
+					t.Errorf("notes %q, want %q", notes, c.notes)
+				}
+			})
+		}
+	}
+}
+
+// ircFake is an IRC server with an answer for each of its methods. An empty answer is none at all.
+type ircFake struct {
+	answers map[string]string
+
+	mu    sync.Mutex
+	calls []string
+}
+
+// asked returns the methods that were called since it was asked last.
+func (f *ircFake) asked() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	calls := f.calls
+	f.calls = nil
+	return calls
+}
+
+// answer is what the server answers; false is nothing.
+func (f *ircFake) answer(request []byte) (string, bool) {
+	var call struct {
+		Method string
+		ID     int64
+	}
+	if err := json.Unmarshal(request, &call); err != nil {
+		return "", false
+	}
+	f.mu.Lock()
+	f.calls = append(f.calls, call.Method)
+	f.mu.Unlock()
+	answer, ok := f.answers[call.Method]
+	if call.Method == "rpc.info" && !ok {
+		methods := map[string]any{"rpc.info": struct{}{}}
+		for method := range f.answers {
+			methods[method] = struct{}{}
+		}
+		info, err := json.Marshal(methods)
+		if err != nil {
+			return "", false
+		}
+		answer = ircResult(`{"methods": ` + string(info) + `}`)
+	}
+	return strings.ReplaceAll(answer, "%ID%", fmt.Sprint(call.ID)), answer != ""
+}
+
+func (f *ircFake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	answer, ok := f.answer(body)
+	if !ok {
+		<-r.Context().Done()
+		return
+	}
+	io.WriteString(w, answer) //nolint:errcheck // a test's server
+}
+
+func (f *ircFake) start(t *testing.T) *IRCRPC {
+	t.Helper()
+	server := httptest.NewServer(f)
+	t.Cleanup(server.Close)
+	s := newIRCRPCSettings()
+	s.URL, s.Pause = server.URL+"/api", 0
+	return s
+}
+
+func ircResult(result string) string {
+	return `{"jsonrpc": "2.0", "id": %ID%, "result": ` + result + `}`
+}
+
+func ircRefusal(code int) string {
+	return fmt.Sprintf(`{"jsonrpc": "2.0", "id": %%ID%%, "error": {"code": %d, "message": "not for secretnick"}}`, code)
+}
+
+const (
+	ircStatsAnswer  = `{"server": {"total": 2, "ulined": 1}, "user": {"total": 7, "ulined": 4, "oper": 1, "record": 9}, "channel": {"total": 4}}`
+	ircServerAnswer = `{"list": [{"name": "services.irc.test", "id": "00A", "server": {"num_users": 2, "synced": true, "ulined": true}}, {"name": "irc.test", "id": "001", "server": {"num_users": 1}}]}`
+	// ircOldServers does not tell how many users each server has.
+	ircOldServers = `{"list": [{"id": "00A", "server": {"synced": true, "ulined": true}}, {"id": "001", "server": {}}]}`
+	ircUserAnswer = `{"list": [{"name": "secretnick", "id": "001XBX11I"}, {"name": "NickServ", "id": "00AAAAAAC"}, {"name": "ChanServ", "id": "00AAAAAAB"}]}`
+	ircChannels   = `{"list": [{"name": "#secretchannel"}, {"name": "#room"}]}`
+)
+
+// TestIRCCallsBesideTheFirst answers the calls for numbers in every way that they may be. Whatever is said there, no name
+// of a person or a channel is repeated.
+func TestIRCCallsBesideTheFirst(t *testing.T) {
+	for name, c := range map[string]struct {
+		answers map[string]string
+		want    Reason
+		notes   int
+	}{
+		"all":                  {map[string]string{"stats.get": ircResult(ircStatsAnswer), "server.list": ircResult(ircServerAnswer)}, "", 0},
+		"stats_hang":           {map[string]string{"stats.get": "", "server.list": ircResult(ircServerAnswer)}, Timeout, 0},
+		"list_hangs":           {map[string]string{"stats.get": ircResult(ircStatsAnswer), "server.list": ""}, Timeout, 0},
+		"stats_no_json":        {map[string]string{"stats.get": "<html>"}, Malformed, 0},
+		"stats_other_id":       {map[string]string{"stats.get": `{"id": 0, "result": {}}`}, Mismatch, 0},
+		"stats_cut":            {map[string]string{"stats.get": `{"id": %ID%, "resu`}, Closed, 0},
+		"stats_error":          {map[string]string{"stats.get": ircRefusal(-32603), "server.list": ircResult(ircServerAnswer), "channel.list": ircResult(ircChannels)}, "", 1},
+		"stats_other_shape":    {map[string]string{"stats.get": ircResult(`{"user": {"total": "secretnick"}}`), "server.list": ircResult(ircServerAnswer), "channel.list": ircResult(ircChannels)}, "", 1},
+		"stats_partial":        {map[string]string{"stats.get": ircResult(`{"user": {"total": 7}}`), "server.list": ircResult(ircServerAnswer), "channel.list": ircResult(ircChannels)}, "", 0},
+		"stats_do_not_add_up":  {map[string]string{"stats.get": ircResult(`{"user": {"total": 1, "ulined": 4}, "channel": {"total": 0}}`), "server.list": ircResult(ircServerAnswer)}, "", 0},
+		"lists_only":           {map[string]string{"server.list": ircResult(ircServerAnswer), "channel.list": ircResult(ircChannels)}, "", 1},
+		"old_lists":            {map[string]string{"server.list": ircResult(ircOldServers), "user.list": ircResult(ircUserAnswer), "channel.list": ircResult(ircChannels)}, "", 1},
+		"users_and_channels":   {map[string]string{"user.list": ircResult(ircUserAnswer), "channel.list": ircResult(ircChannels)}, "", 3},
+		"server_list_refused":  {map[string]string{"stats.get": ircResult(ircStatsAnswer), "server.list": ircRefusal(-32000)}, "", 1},
+		"server_list_empty":    {map[string]string{"stats.get": ircResult(ircStatsAnswer), "server.list": ircResult(`{"list": []}`)}, "", 0},
+		"refused_and_unlinked": {map[string]string{"stats.get": ircResult(strings.Replace(ircStatsAnswer, `"ulined": 1`, `"ulined": 0`, 1)), "server.list": ircRefusal(-32000)}, "", 1},
+		"unsynced":             {map[string]string{"stats.get": ircResult(ircStatsAnswer), "server.list": ircResult(strings.Replace(ircServerAnswer, `"synced": true`, `"synced": false`, 1))}, "", 0},
+		"unknown_to_all":       {map[string]string{"stats.get": ircRefusal(-32601), "server.list": ircRefusal(-32601), "user.list": ircRefusal(-32601), "channel.list": ircRefusal(-32601)}, "", 4},
+		"too_large":            {map[string]string{"server.list": ircResult(ircOldServers), "user.list": strings.Repeat("x", 2<<20), "channel.list": ircResult(ircChannels)}, "", 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fake := &ircFake{answers: c.answers}
+			timeout := 10 * time.Second
+			if c.want == Timeout {
+				timeout = 300 * time.Millisecond
+			}
+			b, err := read(t, ircProbe(t, fake.start(t)), timeout)
+			if c.want != "" {
+				wantReason(t, err, c.want)
+				goldenFailure(t, "irc_rpc/"+name, b, err)
+			} else {
+				if err != nil {
+					t.Fatal(err)
+				}
+				goldenPage(t, "irc_rpc/"+name, b)
+			}
+			if len(b.Notes) != c.notes {
+				t.Errorf("got %d notes, want %d: %q", len(b.Notes), c.notes, b.Notes)
+			}
+			told := fmt.Sprint(b.Notes, err, string(pageOf(t, b, err == nil)))
+			for _, e := range b.Exchanges {
+				told += fmt.Sprint(*e)
+			}
+			if strings.Contains(told, "secret") {
+				t.Errorf("a name is repeated: %s", told)
+			}
+		})
+	}
+}
+
+// TestIRCServerIsNotAskedForMoreThanIsNeeded wants the cheap calls where there are such, and names each in the exchanges.
+func TestIRCServerIsNotAskedForMoreThanIsNeeded(t *testing.T) {
+	for name, c := range map[string]struct {
+		answers map[string]string
+		want    []string
+	}{
+		"all":      {map[string]string{"stats.get": ircResult(ircStatsAnswer), "server.list": ircResult(ircServerAnswer), "user.list": "", "channel.list": "", "server.rehash": ""}, []string{"rpc.info", "stats.get", "server.list"}},
+		"no stats": {map[string]string{"server.list": ircResult(ircServerAnswer), "user.list": "", "channel.list": ircResult(ircChannels)}, []string{"rpc.info", "server.list", "channel.list"}},
+		"nothing":  {map[string]string{"server.rehash": ""}, []string{"rpc.info"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fake := &ircFake{answers: c.answers}
+			b, err := read(t, ircProbe(t, fake.start(t)), 10*time.Second)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := fake.asked(); !slices.Equal(got, c.want) {
+				t.Errorf("asked %v, want %v", got, c.want)
+			}
+			for i, e := range b.Exchanges {
+				if !strings.HasSuffix(e.Request, "/api "+c.want[i]) {
+					t.Errorf("exchange %d is called %q, want %s named", i, e.Request, c.want[i])
+				}
+			}
+		})
+	}
+}
+
+func TestIRCMethodThatIsRefusedIsLeftAlone(t *testing.T) {
+	fake := &ircFake{answers: map[string]string{"stats.get": ircResult(ircStatsAnswer), "server.list": ircRefusal(-32000)}}
+	probe := ircProbe(t, fake.start(t))
+	all, fewer := []string{"rpc.info", "stats.get", "server.list"}, []string{"rpc.info", "stats.get"}
+	for n, want := range [][]string{all, fewer, fewer} {
+		b, err := read(t, probe, 10*time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := fake.asked(); !slices.Equal(got, want) {
+			t.Errorf("reading %d asked %v, want %v", n, got, want)
+		}
+		if len(b.Notes) != 1 || !strings.Contains(b.Notes[0], "rpc-class") {
+			t.Errorf("reading %d: notes %q do not say what to grant", n, b.Notes)
+		}
+	}
+	healthy := fake.answers["stats.get"]
+	fake.answers["stats.get"] = "<html>"
+	_, err := read(t, probe, 10*time.Second)
+	wantReason(t, err, Malformed)
+	fake.answers["stats.get"] = healthy
+	fake.asked()
+	if _, err := read(t, probe, 10*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	if got := fake.asked(); !slices.Equal(got, all) {
+		t.Errorf("after a failure asked %v, want %v", got, all)
+	}
+}
+
+func TestIRCRefusalIsForgottenAfterAnHour(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := refusals{}
+		if r.hold("stats.get") {
+			t.Error("held before it was refused")
+		}
+		r.add("stats.get")
+		<-time.After(refusedFor - time.Second)
+		if !r.hold("stats.get") || r.hold("server.list") {
+			t.Error("a refusal does not hold for an hour, or holds for another method")
+		}
+		<-time.After(time.Second)
+		if r.hold("stats.get") {
+			t.Error("held after an hour")
+		}
+	})
+}
+
+func TestIRCPauseStandsBetweenCalls(t *testing.T) {
+	fake := &ircFake{answers: map[string]string{"stats.get": ircResult(ircStatsAnswer), "server.list": ircResult(ircServerAnswer)}}
+	s := fake.start(t)
+	s.Pause = config.Duration(time.Hour)
+	_, err := read(t, ircProbe(t, s), 300*time.Millisecond)
+	wantReason(t, err, Timeout)
+	if got, want := fake.asked(), []string{"rpc.info"}; !slices.Equal(got, want) {
+		t.Errorf("asked %v within the pause, want %v", got, want)
+	}
+}
+
+// TestIRCSocketIsOneConnection counts the connections of three calls.
+func TestIRCSocketIsOneConnection(t *testing.T) {
+	fake := &ircFake{answers: map[string]string{"stats.get": ircResult(ircStatsAnswer), "server.list": ircResult(ircServerAnswer)}}
+	var connections atomic.Int64
+	l, err := net.Listen("unix", t.TempDir()+"/s") //nolint:noctx // ends with the test
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			connections.Add(1)
+			d := json.NewDecoder(conn)
+			for {
+				var call json.RawMessage
+				if d.Decode(&call) != nil {
+					break
+				}
+				answer, _ := fake.answer(call)
+				io.WriteString(conn, answer+"\n") //nolint:errcheck // a test's server
+			}
+			conn.Close() //nolint:errcheck,gosec // a test's server
+		}
+	}()
+	t.Cleanup(func() {
+		l.Close() //nolint:errcheck,gosec // a test's server
+		<-ended
+	})
+	s := newIRCRPCSettings()
+	s.URL, s.Pause = "unix://"+l.Addr().String(), 0
+	b, err := read(t, ircProbe(t, s), 10*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	goldenPage(t, "irc_rpc/all", b)
+	if n := connections.Load(); n != 1 {
+		t.Errorf("%d connections for three calls", n)
+	}
+	if len(b.Exchanges) != 3 || !strings.HasPrefix(b.Exchanges[1].Request, "stats.get over unix://") {
+		t.Errorf("exchanges %v", b.Exchanges)
+	}
+}
+
+// counted is a relay before address that counts what passes through it, in both directions.
+func counted(t *testing.T, address string) (relay string, bytes func() int64) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // ends with the test
+	if err != nil {
+		t.Fatal(err)
+	}
+	var n atomic.Int64
+	var all sync.WaitGroup
+	pass := func(to, from net.Conn) {
+		passed, _ := io.Copy(to, from) //nolint:errcheck // whoever goes first ends both
+		n.Add(passed)
+		to.Close()   //nolint:errcheck,gosec // the other side has ended
+		from.Close() //nolint:errcheck,gosec // it has ended
+	}
+	all.Go(func() {
+		for {
+			client, err := l.Accept()
+			if err != nil {
+				return
+			}
+			server, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", address)
+			if err != nil {
+				client.Close() //nolint:errcheck,gosec // nobody is there
+				return
+			}
+			all.Go(func() { pass(server, client) })
+			all.Go(func() { pass(client, server) })
+		}
+	})
+	return l.Addr().String(), func() int64 {
+		l.Close() //nolint:errcheck,gosec // the reading is over
+		all.Wait()
+		return n.Load()
+	}
+}
+
+// TestIRCReadingOfACrowdIsLight weighs one reading of a server with 10,000 users, with TLS and headers: under 1 MB also
+// where nothing but user.list tells how many there are.
+func TestIRCReadingOfACrowdIsLight(t *testing.T) {
+	const crowd = 10_000
+	list := make([]string, crowd)
+	for i := range list {
+		list[i] = fmt.Sprintf(`{"name": "user%05d", "id": "001X%05d"}`, i, i)
+	}
+	lists := &ircFake{answers: map[string]string{"user.list": ircResult(`{"list": [` + strings.Join(list, ", ") + `]}`), "channel.list": ircResult(ircChannels)}}
+	stack := simulated(t, simstack.Options{IRCUsers: crowd})
+	for name, c := range map[string]struct {
+		fault string
+		most  int64
+	}{
+		"stats":  {"", 30_000},
+		"lists":  {"no_stats", 30_000},
+		"spec's": {"lists", 1_000_000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var s *IRCRPC
+			switch c.fault {
+			case "lists":
+				s = lists.start(t)
+			default:
+				if c.fault != "" {
+					if err := stack.Switch("irc_rpc", c.fault, true); err != nil {
+						t.Fatal(err)
+					}
+				}
+				env := stack.Environ()
+				s = newIRCRPCSettings()
+				s.URL, s.User, s.Password, s.CAFile = env["IRC_RPC_URL"], env["IRC_RPC_USER"], config.NewSecret(env["IRC_RPC_PASSWORD"]), env["IRC_RPC_CA_FILE"]
+			}
+			scheme, rest, _ := strings.Cut(s.URL, "://")
+			address, _, _ := strings.Cut(rest, "/")
+			relay, weigh := counted(t, address)
+			s.URL = scheme + "://" + relay + "/api"
+			b, err := read(t, ircProbe(t, s), 10*time.Second)
+			if n := weigh(); n < 1000 || n > c.most {
+				t.Errorf("one reading moved %d bytes, want at most %d", n, c.most)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if page := string(pageOf(t, b, true)); !strings.Contains(page, "\nchatstack_irc_users 10000\n") {
+				t.Errorf("page counts other users:\n%s", page)
+			}
+			if err := stack.Reset(); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+func TestIRCHintsSayWhatIsMissing(t *testing.T) {
+	stack := simulated(t, simstack.Options{})
+	anonymous := ircOf(t, stack, "tcp")
+	anonymous.user, anonymous.password = "", config.Secret{}
+	_, err := read(t, anonymous, 10*time.Second)
+	wantReason(t, err, Unauthorized)
+	if !strings.Contains(HintOf(err), "IRC_RPC_USER") {
+		t.Errorf("hint %q does not say that no user is set", HintOf(err))
+	}
+	plain := ircOf(t, stack, "tcp")
+	plain.http.settings.URL = strings.Replace(plain.http.settings.URL, "https", "http", 1)
+	_, err = read(t, plain, 300*time.Millisecond)
+	wantReason(t, err, Timeout)
+	if !strings.Contains(HintOf(err), "https://") {
+		t.Errorf("hint %q does not name the scheme", HintOf(err))
+	}
+	if err := stack.Switch("irc_rpc", "forbidden", true); err != nil {
+		t.Fatal(err)
+	}
+	_, err = read(t, ircOf(t, stack, "tcp"), 10*time.Second)
+	wantReason(t, err, RPCError)
+	if !strings.Contains(HintOf(err), "rpc-class") {
+		t.Errorf("hint %q does not say what to grant", HintOf(err))
+	}
+}
+
+func TestIRCSettingsAreChecked(t *testing.T) {
+	for content, c := range map[string]struct{ fault, warning string }{
+		"url: https://irc:8600/api, user: u, password: p":                             {},
+		"url: unix:///run/rpc.socket":                                                 {},
+		"url: https://irc:8600/api":                                                   {warning: "IRC_RPC_USER"},
+		"url: https://irc:8600/api, user: u":                                          {warning: "password"},
+		"url: http://irc:8600/api, user: u, password: p":                              {warning: "TLS only"},
+		"url: https://irc:8600/api, user: u, password: p, insecure_skip_verify: true": {warning: "fingerprint"},
+		"url: unix:///run/rpc.socket, pause: 3s":                                      {fault: "pause: is 3s"},
+		"url: unix:///run/rpc.socket, pause: 0s":                                      {},
+		"url: unix:///run/rpc.socket, pause: 400ms, timeout: 2s":                      {},
+	} {
+		cfg, err := config.Load(config.Source{
+			File: "exporter.yaml", Content: []byte("targets:\n  - {kind: irc_rpc, " + content + "}\n"), Kinds: ConfigKinds(),
+			Lookup: func(string) (string, bool) { return "", false },
+		})
+		if (err == nil) != (c.fault == "") || (err != nil && !strings.Contains(err.Error(), c.fault)) {
+			t.Errorf("%s: got %v, want %q", content, err, c.fault)
+		}
+		if err != nil {
+			continue
+		}
+		warnings := strings.Join(cfg.Targets[0].(*IRCRPC).Warnings(), "\n")
+		if (warnings == "") != (c.warning == "") || !strings.Contains(warnings, c.warning) {
+			t.Errorf("%s: warnings %q, want %q", content, warnings, c.warning)
+		}
+	}
+}
