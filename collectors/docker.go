@@ -131,7 +131,7 @@ func (c *docker) open() (*dockerSession, error) {
 		DisableCompression:     true,
 	}
 	scheme, host := "http", "unix://"+c.endpoint.address
-	watch := &certificateWatch{trust: &c.settings.TLS, host: c.endpoint.host}
+	watch := &certificateWatch{trust: &c.settings.TLS, host: hostOf(c.endpoint.address)}
 	if c.endpoint.network != "unix" {
 		host = "tcp://" + c.endpoint.address
 	}

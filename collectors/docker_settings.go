@@ -151,7 +151,6 @@ func (s *Docker) Check(r *config.Report) {
 // dockerEndpoint is where an engine is reached.
 type dockerEndpoint struct {
 	network, address string // as net.Dial wants them
-	host             string // without the port
 	tls              bool
 }
 
@@ -204,7 +203,7 @@ func (s *Docker) endpoint() (dockerEndpoint, error) {
 	default:
 		port = "2375"
 	}
-	e.host, e.address = u.Hostname(), net.JoinHostPort(u.Hostname(), port)
+	e.address = net.JoinHostPort(u.Hostname(), port)
 	return e, nil
 }
 

@@ -10,7 +10,9 @@ var Kinds = []Kind{
 	kind("xmpp_metrics", newXMPPMetricsSettings, newXMPPMetrics),
 	kind("xmpp_proxy", newXMPPProxySettings, newXMPPProxy),
 	kind("xmpp_rest", newXMPPRestSettings, newXMPPRest),
+	kind("xmpp_c2s", newXMPPC2SSettings, newXMPPC2S),
 	kind("irc_rpc", newIRCRPCSettings, newIRCRPC),
+	kind("irc_tls", newIRCTLSSettings, newIRCTLS),
 	kind("irc_services", newIRCServicesSettings, newIRCServices),
 	kind("plant_store", newPlantStoreSettings, newPlantStore),
 	kind("identity", newIdentitySettings, newIdentity),
@@ -22,6 +24,7 @@ var Kinds = []Kind{
 	kind("tcp", newTCPSettings, newTCP),
 	kind("openmetrics", newOpenMetricsSettings, newOpenMetrics),
 	kind("volume", newVolumeSettings, newMeasurements(measureVolume).collector),
+	kind("tls", newTLSEndpointSettings, newTLSEndpoint),
 	kind("docker", newDockerSettings, newDocker),
 }
 

@@ -1,0 +1,151 @@
+package collectors
+
+import (
+	"cmp"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+)
+
+// certificateFile is the first certificate of a PEM file: the one that a server which loads the file shows.
+type certificateFile struct {
+	path string
+	leaf *x509.Certificate
+}
+
+const (
+	// maxCertificateFile bounds one file; a chain has a few kilobytes.
+	maxCertificateFile = 1 << 20
+	// maxCertificateFiles bounds what a glob may name.
+	maxCertificateFiles = 1000
+)
+
+// loadedFile finds the file that a server has its certificate from. A path names it. Of a glob's files it is the one with
+// the certificate that is served, else, of those for the server's name, the one that was issued last.
+func loadedFile(pattern, name string, served *x509.Certificate) (certificateFile, error) {
+	files, err := readCertificateFiles(pattern)
+	if err != nil && len(files) == 0 {
+		return certificateFile{}, err
+	}
+	if !config.IsGlob(pattern) {
+		return files[0], nil
+	}
+	if i := slices.IndexFunc(files, func(f certificateFile) bool { return served != nil && f.leaf.Equal(served) }); i >= 0 {
+		return files[i], nil
+	}
+	fitting := slices.DeleteFunc(files, func(f certificateFile) bool { return f.leaf.VerifyHostname(name) != nil })
+	if len(fitting) == 0 {
+		if err != nil {
+			return certificateFile{}, err
+		}
+		return certificateFile{}, Failf(Mismatch, "certificate_file: none of the files that %s names is for %s", pattern, name)
+	}
+	return slices.MaxFunc(fitting, func(a, b certificateFile) int {
+		return cmp.Or(a.leaf.NotBefore.Compare(b.leaf.NotBefore), a.leaf.NotAfter.Compare(b.leaf.NotAfter))
+	}), nil
+}
+
+// readCertificateFiles reads the file at a path, or every file that a glob names, in the order of their paths. The error
+// is that of the first file that could not be read, beside those that could.
+func readCertificateFiles(pattern string) ([]certificateFile, error) {
+	paths := []string{pattern}
+	if config.IsGlob(pattern) {
+		var err error
+		if paths, err = glob(pattern); err != nil {
+			return nil, err
+		}
+	}
+	var files []certificateFile
+	var first error
+	for _, path := range paths {
+		leaf, err := readLeaf(path)
+		if err != nil {
+			first = cmp.Or(first, err)
+			continue
+		}
+		files = append(files, certificateFile{path, leaf})
+	}
+	return files, first
+}
+
+func glob(pattern string) ([]string, error) {
+	paths, err := filepath.Glob(pattern)
+	switch {
+	case err != nil:
+		return nil, Failf(Internal, "certificate_file %s: %w", pattern, err)
+	case len(paths) > maxCertificateFiles:
+		return nil, Failf(TooLarge, "certificate_file %s: names %d files, more than %d", pattern, len(paths), maxCertificateFiles).
+			WithHint("name fewer files; an archive of old certificates does not belong to them")
+	case len(paths) > 0:
+		return paths, nil
+	}
+	// A directory that may not be read looks empty to Glob.
+	if _, err := os.ReadDir(parentOf(pattern)); err != nil {
+		return nil, fileError(pattern, err)
+	}
+	return nil, fileError(pattern, fs.ErrNotExist)
+}
+
+// parentOf is the directory that a glob begins to look in.
+func parentOf(pattern string) string {
+	dir := filepath.Dir(pattern)
+	for config.IsGlob(dir) {
+		dir = filepath.Dir(dir)
+	}
+	return dir
+}
+
+func readLeaf(path string) (*x509.Certificate, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fileError(path, err)
+	}
+	if !info.Mode().IsRegular() {
+		return nil, Failf(Malformed, "certificate_file %s: no regular file", path)
+	}
+	if info.Size() > maxCertificateFile {
+		return nil, Failf(TooLarge, "certificate_file %s: more than %d bytes", path, maxCertificateFile)
+	}
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fileError(path, err)
+	}
+	for {
+		var block *pem.Block
+		if block, content = pem.Decode(content); block == nil {
+			return nil, Failf(Malformed, "certificate_file %s: holds no PEM certificate", path).
+				WithHint("name the file that the server loads its certificate from, in PEM; a key alone is none")
+		}
+		if block.Type != "CERTIFICATE" {
+			continue
+		}
+		leaf, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, Failf(Malformed, "certificate_file %s: %w", path, err)
+		}
+		return leaf, nil
+	}
+}
+
+// fileError is the failure of a file that cannot be read.
+func fileError(path string, err error) *Error {
+	if wrapped, ok := errors.AsType[*fs.PathError](err); ok {
+		err = wrapped.Err // the path stands there already
+	}
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return Failf(Forbidden, "certificate_file %s: %w", path, err).
+			WithHint("let the user that the exporter runs as read the certificate and enter every directory above it; the key may stay closed")
+	case errors.Is(err, fs.ErrNotExist):
+		return Failf(NotFound, "certificate_file %s: no such file", path).
+			WithHint("write the path as the exporter sees it: in a container, the directory must be mounted")
+	default:
+		return Failf(Internal, "certificate_file %s: %w", path, err)
+	}
+}

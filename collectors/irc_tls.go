@@ -1,0 +1,126 @@
+package collectors
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+)
+
+// IRCTLS is the block of the port that the IRC server's clients connect to with TLS.
+type IRCTLS struct {
+	config.Target `yaml:",inline"`
+	// Address is host:port; port 6697 where it has none.
+	Address    string `yaml:"address"`
+	config.TLS `yaml:",inline"`
+}
+
+func newIRCTLSSettings() *IRCTLS { return &IRCTLS{} }
+
+// ircTLSPort is where clients connect to an IRC server with TLS.
+const ircTLSPort = "6697"
+
+// Environ implements config.Settings. No variable of the stack names the address: the host of another service's would
+// be a guess.
+func (s *IRCTLS) Environ(e *config.Env) { e.TLS("IRC_TLS", &s.TLS) }
+
+// Configured implements config.Settings.
+func (s *IRCTLS) Configured() bool { return s.Address != "" }
+
+// Check implements config.Settings.
+func (s *IRCTLS) Check(r *config.Report) {
+	checkAddress(r, withPort(s.Address, ircTLSPort))
+	s.TLS.Check(r)
+}
+
+// ircTLS asks the IRC server for its capabilities, the cheapest real answer, and leaves. It does not register, so it is
+// no user, and no connection that is throttled.
+type ircTLS struct{ server tlsServer }
+
+func newIRCTLS(s *IRCTLS, _ Deps) (Collector, error) {
+	return &ircTLS{tlsServer{address: withPort(s.Address, ircTLSPort), trust: s.TLS}}, nil
+}
+
+// Collect implements Collector.
+func (c *ircTLS) Collect(ctx context.Context, b *Batch) error {
+	return c.server.session(ctx, b, func(conn *tls.Conn) error {
+		// The server is silent until it is spoken to.
+		if _, err := io.WriteString(conn, "CAP LS 302\r\n"); err != nil {
+			return fmt.Errorf("send CAP LS: %w", err)
+		}
+		if err := awaitCapabilities(conn); err != nil {
+			return err
+		}
+		// The answer came, so nothing that happens to the goodbye matters.
+		io.WriteString(conn, "QUIT\r\n") //nolint:errcheck // see above
+		return nil
+	})
+}
+
+const (
+	// maxIRCLine bounds one line: 8191 bytes of tags, 512 of the message.
+	maxIRCLine = 8191 + 512
+	// maxIRCLines is how many lines may come before the answer.
+	maxIRCLines = 100
+)
+
+// awaitCapabilities reads lines until the answer to CAP LS; notices and pings before it are nothing to answer.
+func awaitCapabilities(r io.Reader) error {
+	lines := bufio.NewReaderSize(r, maxIRCLine)
+	for range maxIRCLines {
+		line, err := lines.ReadSlice('\n')
+		if errors.Is(err, bufio.ErrBufferFull) {
+			return Failf(TooLarge, "await the answer to CAP LS: a line of more than %d bytes", maxIRCLine)
+		}
+		if err != nil {
+			return fmt.Errorf("await the answer to CAP LS: %w", err)
+		}
+		if done, err := judgeIRC(strings.TrimRight(string(line), "\r\n")); done || err != nil {
+			return err
+		}
+	}
+	return Failf(TooLarge, "await the answer to CAP LS: more than %d other lines", maxIRCLines)
+}
+
+// ircCommand is what a command of IRC looks like: a word or three digits.
+var ircCommand = regexp.MustCompile(`^([A-Za-z]+|[0-9]{3})$`)
+
+// judgeIRC reports whether a line is the answer.
+func judgeIRC(line string) (done bool, err error) {
+	command, params := splitIRC(line)
+	switch {
+	case line == "":
+		return false, nil
+	case !ircCommand.MatchString(command):
+		return false, Failf(Malformed, "await the answer to CAP LS: a line that is not IRC")
+	case strings.EqualFold(command, "ERROR"):
+		return false, Failf(Mismatch, "the server refuses the connection: %s", foreignText(strings.TrimPrefix(params, ":"))).
+			WithHint("the IRC server bans this address, throttles it, or has too many connections from it: exempt the exporter's address (except ban, allow { maxperip })")
+	case command == "CAP":
+		fields := strings.Fields(params)
+		return len(fields) >= 2 && fields[1] == "LS", nil
+	case command == "421", command == "451":
+		// A server without capabilities that says so is a server that lives.
+		return true, nil
+	default:
+		return false, nil
+	}
+}
+
+// splitIRC takes tags and source off a line.
+func splitIRC(line string) (command, params string) {
+	for _, mark := range []string{"@", ":"} {
+		if strings.HasPrefix(line, mark) {
+			_, line, _ = strings.Cut(line, " ")
+			line = strings.TrimLeft(line, " ")
+		}
+	}
+	command, params, _ = strings.Cut(line, " ")
+	return command, params
+}

@@ -1,0 +1,263 @@
+package collectors
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"strings"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+)
+
+// XMPPC2S is the block of the port that the XMPP server's clients connect to.
+type XMPPC2S struct {
+	config.Target `yaml:",inline"`
+	// Address is host:port; port 5222 where it has none.
+	Address string `yaml:"address"`
+	// Domain is the virtual host that is asked for, and that the certificate must be for unless server_name is set.
+	Domain     string `yaml:"domain"`
+	config.TLS `yaml:",inline"`
+}
+
+func newXMPPC2SSettings() *XMPPC2S { return &XMPPC2S{} }
+
+// c2sPort is where clients connect to an XMPP server.
+const c2sPort = "5222"
+
+// Environ implements config.Settings. The address is derived only where the domain is known and the file says none: it
+// is then port 5222 of the host of XMPP_REST_URL.
+func (s *XMPPC2S) Environ(e *config.Env) {
+	e.String("domain", "XMPP_DOMAIN", &s.Domain)
+	if s.Domain == "" {
+		e.String("domain", "XMPP_REST_USERNAME", &s.Domain)
+		_, s.Domain, _ = strings.Cut(s.Domain, "@")
+		s.Domain, _, _ = strings.Cut(s.Domain, "/")
+	}
+	if u, err := url.Parse(e.Get("XMPP_REST_URL")); err == nil && u.Hostname() != "" && s.Domain != "" && s.Address == "" {
+		e.String("address", "XMPP_REST_URL", &s.Address)
+		s.Address = net.JoinHostPort(u.Hostname(), c2sPort)
+	}
+	e.TLS("XMPP_C2S", &s.TLS)
+}
+
+// Configured implements config.Settings.
+func (s *XMPPC2S) Configured() bool { return s.Address != "" }
+
+// Check implements config.Settings.
+func (s *XMPPC2S) Check(r *config.Report) {
+	checkAddress(r, withPort(s.Address, c2sPort))
+	if s.Domain == "" {
+		r.Faultf("domain", "must be set: the virtual host to ask for, such as chat.example.org; variable XMPP_DOMAIN")
+	}
+	checkDomain(r, s.Domain)
+	s.TLS.Check(r)
+}
+
+// xmppC2S negotiates a client's stream up to TLS. It does not log in, and the server counts one encrypted connection.
+type xmppC2S struct{ server tlsServer }
+
+func newXMPPC2S(s *XMPPC2S, _ Deps) (Collector, error) {
+	return &xmppC2S{tlsServer{address: withPort(s.Address, c2sPort), startTLS: xmppClient, domain: s.Domain, trust: s.TLS}}, nil
+}
+
+// Collect implements Collector.
+func (c *xmppC2S) Collect(ctx context.Context, b *Batch) error { return c.server.session(ctx, b, nil) }
+
+// The streams of XMPP in which TLS begins, as they are called in starttls.
+const (
+	xmppClient = "xmpp-client"
+	xmppServer = "xmpp-server"
+)
+
+// The namespaces of a stream.
+const (
+	nsStreams    = "http://etherx.jabber.org/streams"
+	nsConditions = "urn:ietf:params:xml:ns:xmpp-streams"
+	nsStartTLS   = "urn:ietf:params:xml:ns:xmpp-tls"
+)
+
+// maxStream bounds what is read of a server before TLS begins.
+const maxStream = 64 << 10
+
+// tlsAlert is the first byte of what a server says that speaks TLS at once and was spoken to without.
+const tlsAlert = 0x15
+
+// startXMPP opens a stream for a virtual host and negotiates TLS in it (RFC 6120, sections 4 and 5). When it returns nil,
+// the connection is ready for the handshake. The server is silent until the stream is opened.
+func startXMPP(conn net.Conn, kind, domain string) error {
+	if err := openStream(conn, kind, domain); err != nil {
+		return fmt.Errorf("open stream: %w", err)
+	}
+	limited := &io.LimitedReader{R: conn, N: maxStream}
+	// A reader of bytes, so that the decoder takes no byte more than it needs.
+	in := bufio.NewReader(limited)
+	if err := negotiateTLS(conn, in); err != nil {
+		if limited.N <= 0 {
+			return Failf(TooLarge, "stream: more than %d bytes before TLS", maxStream)
+		}
+		return err
+	}
+	if in.Buffered() > 0 {
+		// Somebody in between may have put it there, to be taken for what comes over TLS.
+		return Failf(Malformed, "stream: %d bytes between <proceed/> and TLS", in.Buffered())
+	}
+	return nil
+}
+
+func openStream(w io.Writer, kind, domain string) error {
+	var to bytes.Buffer
+	if err := xml.EscapeText(&to, []byte(domain)); err != nil {
+		return err
+	}
+	content := "jabber:client"
+	if kind == xmppServer {
+		content = "jabber:server"
+	}
+	_, err := fmt.Fprintf(w, "<?xml version='1.0'?><stream:stream to='%s' version='1.0' xml:lang='en' xmlns='%s' xmlns:stream='%s'>", to.Bytes(), content, nsStreams)
+	return err
+}
+
+func negotiateTLS(w io.Writer, in *bufio.Reader) error {
+	if err := expectXML(in); err != nil {
+		return err
+	}
+	d := xml.NewDecoder(in)
+	root, err := nextElement(d)
+	if err != nil {
+		return err
+	}
+	if root.Name != (xml.Name{Space: nsStreams, Local: "stream"}) {
+		return Failf(Malformed, "stream: the server opens a %q instead", foreignText(root.Name.Local))
+	}
+	offered, err := readFeatures(d)
+	if err != nil {
+		return err
+	}
+	if !offered {
+		return Failf(TLS, "stream: the server offers no STARTTLS").
+			WithHint("the XMPP server has no certificate that it can use for this virtual host, or its TLS module is off: read its log of the last start")
+	}
+	if _, err := fmt.Fprintf(w, "<starttls xmlns='%s'/>", nsStartTLS); err != nil {
+		return fmt.Errorf("ask for TLS: %w", err)
+	}
+	reply, err := nextElement(d)
+	if err != nil {
+		return err
+	}
+	switch reply.Name {
+	case xml.Name{Space: nsStartTLS, Local: "proceed"}:
+		return streamError(d.Skip())
+	case xml.Name{Space: nsStartTLS, Local: "failure"}:
+		return Failf(TLS, "stream: the server offers STARTTLS and then refuses it").
+			WithHint("the XMPP server cannot use its certificate or key for this virtual host: read its log")
+	default:
+		return Failf(Malformed, "stream: the server answers <starttls/> with %q", foreignText(reply.Name.Local))
+	}
+}
+
+// expectXML looks at the first byte, since a server of another kind may say a line and wait, which a decoder of XML would
+// take for text without an end.
+func expectXML(in *bufio.Reader) error {
+	first, err := in.Peek(1)
+	switch {
+	case err != nil:
+		return fmt.Errorf("stream: %w", err)
+	case first[0] == tlsAlert:
+		return Failf(TLS, "stream: the server speaks TLS at once").
+			WithHint("leave starttls empty for this port: kind tls without starttls fits ports such as 5223 and 5270")
+	case first[0] != '<':
+		return Failf(Malformed, "stream: the server does not answer in XML")
+	}
+	return nil
+}
+
+// nextElement reads up to the next start of an element. What ends the stream is an error: the server's own, or its end.
+func nextElement(d *xml.Decoder) (xml.StartElement, error) {
+	for {
+		token, err := d.Token()
+		if err != nil {
+			return xml.StartElement{}, streamError(err)
+		}
+		switch t := token.(type) {
+		case xml.StartElement:
+			if t.Name == (xml.Name{Space: nsStreams, Local: "error"}) {
+				return t, serverError(d, &t)
+			}
+			return t.Copy(), nil
+		case xml.EndElement:
+			return xml.StartElement{}, Failf(Closed, "stream: the server closed it")
+		}
+	}
+}
+
+// readFeatures reports whether the server offers TLS.
+func readFeatures(d *xml.Decoder) (startTLS bool, err error) {
+	start, err := nextElement(d)
+	if err != nil {
+		return false, err
+	}
+	if start.Name != (xml.Name{Space: nsStreams, Local: "features"}) {
+		return false, Failf(Malformed, "stream: %q in place of the features", foreignText(start.Name.Local))
+	}
+	var features struct {
+		StartTLS *struct{} `xml:"urn:ietf:params:xml:ns:xmpp-tls starttls"`
+	}
+	if err := d.DecodeElement(&features, &start); err != nil {
+		return false, streamError(err)
+	}
+	return features.StartTLS != nil, nil
+}
+
+// serverError reads the error that a server ends a stream with.
+func serverError(d *xml.Decoder, start *xml.StartElement) error {
+	var said struct {
+		Children []struct {
+			XMLName xml.Name
+			Text    string `xml:",chardata"`
+		} `xml:",any"`
+	}
+	if err := d.DecodeElement(&said, start); err != nil {
+		return streamError(err)
+	}
+	condition, text := "", ""
+	for _, c := range said.Children {
+		switch {
+		case c.XMLName.Space != nsConditions:
+		case c.XMLName.Local == "text":
+			text = ": " + c.Text
+		default:
+			condition = c.XMLName.Local
+		}
+	}
+	message := foreignText(condition + text)
+	switch condition {
+	case "host-unknown", "host-gone":
+		return Failf(NotFound, "stream: the server says %s", message).
+			WithHint("the XMPP server does not serve this virtual host: set domain (XMPP_DOMAIN) to one of its VirtualHost names")
+	case "system-shutdown":
+		return Failf(Closed, "stream: the server says %s", message)
+	default:
+		return Failf(Mismatch, "stream: the server says %s", message)
+	}
+}
+
+// streamError classifies what a decoder says: what the connection did keeps its reason, everything else is no XML.
+func streamError(err error) error {
+	syntax, ok := errors.AsType[*xml.SyntaxError](err)
+	switch {
+	case err == nil:
+		return nil
+	case ok && syntax.Msg == "unexpected EOF":
+		return Failf(Closed, "stream: %w", io.ErrUnexpectedEOF)
+	case ok || ReasonOf(err) == Internal:
+		return Failf(Malformed, "stream: %w", err)
+	default:
+		return fmt.Errorf("stream: %w", err)
+	}
+}
