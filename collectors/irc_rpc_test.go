@@ -7,6 +7,9 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -14,6 +17,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
@@ -64,7 +69,7 @@ func TestIRCNumbers(t *testing.T) {
 		{"no_stats", "the server has no method stats.get"},
 		{"numbers_forbidden", "server { list; } channel { list; }"},
 	} {
-		for _, network := range []string{"tcp", "unix"} {
+		for _, network := range []string{"unix", "tcp"} {
 			t.Run(c.fault+"/"+network, func(t *testing.T) {
 				name := "healthy"
 				if c.fault != "" {
@@ -80,12 +85,29 @@ func TestIRCNumbers(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				goldenPage(t, "irc_rpc/"+name, b)
+				if network == "unix" {
+					goldenPage(t, "irc_rpc/"+name, b)
+				} else { // which also shows the certificate of the day
+					wantSamples(t, "irc_rpc/"+name, b)
+				}
 				if notes := strings.Join(b.Notes, "\n"); (notes == "") != (c.notes == "") || !strings.Contains(notes, c.notes) {
 					t.Errorf("notes %q, want %q", notes, c.notes)
 				}
 			})
 		}
+	}
+}
+
+// wantSamples compares the numbers of the IRC server, and nothing else on the page, with those of a golden page.
+func wantSamples(t *testing.T, name string, b *Batch) {
+	t.Helper()
+	golden, err := os.ReadFile(filepath.Join("testdata", filepath.FromSlash(name)+".prom"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sample := regexp.MustCompile(`(?m)^chatstack_irc_.*$`)
+	if diff := cmp.Diff(sample.FindAllString(string(golden), -1), sample.FindAllString(string(pageOf(t, b, true)), -1)); diff != "" {
+		t.Errorf("samples of %s (-want +got):\n%s", name, diff)
 	}
 }
 

@@ -1,0 +1,28 @@
+//go:build realservers
+
+package collectors
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/realstack"
+)
+
+// TestRealServicesAnswerTheCall calls real IRC services, which are silent on whatever they cannot read, and at a path
+// where they have no JSON-RPC.
+func TestRealServicesAnswerTheCall(t *testing.T) {
+	services := realstack.StartAtheme(t, realstack.AthemeOptions{})
+	s := newIRCServicesSettings()
+	s.URL, s.JSONRPC = services.URL(), true
+	if _, err := readServices(t, s, 10*time.Second); err != nil {
+		t.Error(err)
+	}
+	s.JSONRPCURL = services.URL() + "nowhere"
+	_, err := readServices(t, s, time.Second)
+	wantReason(t, err, NotFound)
+	if err != nil && !strings.Contains(HintOf(err), "transport/jsonrpc") {
+		t.Errorf("hint %q", HintOf(err))
+	}
+}
