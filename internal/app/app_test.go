@@ -223,11 +223,13 @@ func pause(t *testing.T, d time.Duration) {
 
 // simulated is what each service of the simulated stack is to the exporter.
 var simulated = map[string][]string{
-	"xmpp": {"xmpp_status", "xmpp_metrics"}, "proxy": {"xmpp_proxy"}, "irc_rpc": {"irc_rpc"}, "irc_services": {"irc_services"},
-	"plant_store": {"plant_store"}, "docker": {"docker"},
+	"xmpp": {"xmpp_status", "xmpp_metrics", "xmpp_rest"}, "proxy": {"xmpp_proxy"}, "irc_rpc": {"irc_rpc"}, "irc_services": {"irc_services"},
+	"plant_store": {"plant_store"}, "identity": {"identity"}, "docs_search": {"docs_search"}, "docker": {"docker"},
 }
 
-var allTargets = []string{"xmpp_status", "xmpp_metrics", "xmpp_proxy", "irc_rpc", "irc_services", "plant_store", "docker"}
+var allTargets = []string{
+	"xmpp_status", "xmpp_metrics", "xmpp_proxy", "xmpp_rest", "irc_rpc", "irc_services", "plant_store", "identity", "docs_search", "docker",
+}
 
 // canaryMode also bounds pages low, so that an endless one is at its bound long before the deadline.
 const canaryMode = "limits:\n  metrics_body: 2MiB\ntargets:\n  - kind: plant_store\n    mode: canary\n"
@@ -269,6 +271,14 @@ var particular = map[string]map[string]string{
 		"not_json": "up", "module_error": "up", "component_disconnected": "up",
 		"wrong_credentials": "up", "not_admin": "up", "unknown_host": "up", "metrics_403": "forbidden", "status_page_403": "up",
 		"statistics_off": "not_found", "bad_page": "up", "no_eof": "up", "auth_failures": "up",
+	},
+	"xmpp_rest": {
+		"not_json": "up", "module_error": "up", "component_disconnected": "up",
+		"not_admin": "forbidden", "unknown_host": "up", // it is asked for the right one
+		"metrics_403": "up", "status_page_403": "up", "statistics_off": "up", "bad_page": "up", "no_eof": "up", "auth_failures": "up",
+	},
+	"identity": {
+		"status_404": "up", // as good an answer as any to a key that nobody has
 	},
 	"xmpp_proxy": {
 		"malformed": "up", // its status is all that is asked for
@@ -402,7 +412,7 @@ func TestNothingIsAskedThatChangesAnything(t *testing.T) {
 			t.Errorf("the engine was asked %s %s", r.Method, r.Path)
 		}
 	}
-	for _, service := range []string{"xmpp", "proxy", "irc_services"} {
+	for _, service := range []string{"xmpp", "proxy", "irc_services", "identity", "docs_search"} {
 		for _, r := range stack.Requests(service) {
 			if r.Method != http.MethodGet {
 				t.Errorf("%s was asked %s %s", service, r.Method, r.Path)
@@ -416,7 +426,7 @@ func TestNothingIsAskedThatChangesAnything(t *testing.T) {
 		t.Errorf("plants left in the store: %v", stack.Plants())
 	}
 	env := stack.Environ()
-	for _, secret := range []string{"IRC_RPC_PASSWORD", "PLANT_STORE_TOKEN"} {
+	for _, secret := range []string{"IRC_RPC_PASSWORD", "PLANT_STORE_TOKEN", "XMPP_REST_TOKEN", "BRIDGE_IDENTITY_TOKEN"} {
 		if strings.Contains(e.log.String(), env[secret]) {
 			t.Errorf("%s stands in the log", secret)
 		}
@@ -425,21 +435,23 @@ func TestNothingIsAskedThatChangesAnything(t *testing.T) {
 
 func TestSecretsAreOnNoPage(t *testing.T) {
 	stack := startStack(t, simstack.Options{Token: "sesame-token", Password: "sesame-password"})
-	e := startExporter(t, stack.Environ(), "")
+	e := startExporter(t, stack.Environ(), "targets:\n  - kind: identity\n    irc_nick: sesame-nick\n")
+	// Each of these targets has a credential, which its service knows no more under the fault.
+	locked := map[string]string{"irc_rpc": "irc_rpc", "plant_store": "plant_store", "identity": "identity", "xmpp": "xmpp_rest"}
 	for _, fault := range []string{"", "wrong_credentials"} {
-		if fault != "" {
-			for _, service := range []string{"irc_rpc", "plant_store"} {
+		for service, target := range locked {
+			want := "up"
+			if fault != "" {
+				want = "unauthorized"
 				if err := stack.Switch(service, fault, true); err != nil {
 					t.Fatal(err)
 				}
 			}
-		}
-		e.wait(t, "readings", func(p page) bool {
-			return p.verdict("irc_rpc") != "" && (fault == "" || p.verdict("irc_rpc") == "unauthorized" && p.verdict("plant_store") == "unauthorized")
-		})
-		for _, path := range []string{"/metrics", "/"} {
-			if body := e.get(t, path, http.Header{}).body; bytes.Contains(body, []byte("sesame")) {
-				t.Errorf("a secret stands on %s", path)
+			e.wait(t, target+" "+want, func(p page) bool { return p.verdict(target) == want })
+			for _, path := range []string{"/metrics", "/", "/debug/targets/" + target} {
+				if r := e.get(t, path, http.Header{}); r.status != http.StatusOK || bytes.Contains(r.body, []byte("sesame")) {
+					t.Errorf("status %d, or a secret stands on %s", r.status, path)
+				}
 			}
 		}
 	}
@@ -462,7 +474,7 @@ func TestStatusPageAndHealth(t *testing.T) {
 	}
 	e.wait(t, "irc_services down", func(p page) bool { return p.verdict("irc_services") == "refused" })
 	r := e.get(t, "/", http.Header{})
-	for _, want := range []string{"1 of 7 targets down", "irc_services", "nothing listens there"} {
+	for _, want := range []string{fmt.Sprintf("1 of %d targets down", len(allTargets)), "irc_services", "nothing listens there"} {
 		if !bytes.Contains(r.body, []byte(want)) {
 			t.Errorf("the status page lacks %q:\n%s", want, r.body)
 		}
@@ -529,6 +541,7 @@ func TestStackThatIsNotThereIsNoReasonToStop(t *testing.T) {
 	e := startExporter(t, map[string]string{
 		"XMPP_REST_URL": "http://127.0.0.1:1", "XMPP_PROXY_URL": "https://127.0.0.1:1", "IRC_RPC_URL": "https://127.0.0.1:1/api",
 		"IRC_SERVICES_JSONRPC_URL": "http://127.0.0.1:1/jsonrpc", "PLANT_STORE_URL": "http://127.0.0.1:1", "DOCKER_HOST": "unix:///does/not/exist.sock",
+		"XMPP_REST_TOKEN": "t", "BRIDGE_IDENTITY_BASE_URL": "http://127.0.0.1:1", "DOCS_SEARCH_URL": "http://127.0.0.1:1",
 	}, "")
 	e.wait(t, "every target refused", func(p page) bool {
 		return !slices.ContainsFunc(allTargets, func(target string) bool { return p.verdict(target) != "refused" })
