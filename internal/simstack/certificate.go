@@ -24,11 +24,15 @@ type certificates struct {
 func newCertificates(host string) (*certificates, error) {
 	now := time.Now()
 	names := []string{"localhost", xmppDomain, ircName, "127.0.0.1", "::1", host}
-	known, err := newAuthority("simulated chat stack")
+	known, err := newAuthority("simulated chat stack", nil)
 	if err != nil {
 		return nil, err
 	}
-	unknown, err := newAuthority("somebody else")
+	unknown, err := newAuthority("somebody else", nil)
+	if err != nil {
+		return nil, err
+	}
+	between, err := newAuthority("intermediate", known)
 	if err != nil {
 		return nil, err
 	}
@@ -43,11 +47,14 @@ func newCertificates(host string) (*certificates, error) {
 		{"expired_certificate", known, names, now.AddDate(0, 0, -1)},
 		{"wrong_name_certificate", known, []string{"other.example"}, now.AddDate(0, 0, 60)},
 		{"other_certificate", unknown, names, now.AddDate(0, 0, 60)},
+		{"incomplete_chain", between, names, now.AddDate(0, 0, 60)},
 	} {
 		if c.shown[leaf.fault], err = leaf.by.issue(leaf.names, leaf.until); err != nil {
 			return nil, err
 		}
 	}
+	short := c.shown["incomplete_chain"]
+	short.Certificate = short.Certificate[:1]
 	return c, nil
 }
 
@@ -73,7 +80,8 @@ type authority struct {
 	pem  []byte
 }
 
-func newAuthority(name string) (*authority, error) {
+// newAuthority makes an authority that another one vouches for, or itself where by is nil.
+func newAuthority(name string, by *authority) (*authority, error) {
 	template := &x509.Certificate{
 		Subject:               pkix.Name{CommonName: name},
 		NotBefore:             time.Now().AddDate(0, -6, 0),
@@ -82,7 +90,11 @@ func newAuthority(name string) (*authority, error) {
 		BasicConstraintsValid: true,
 		IsCA:                  true,
 	}
-	key, der, err := sign(template, template, nil)
+	parent, signer := template, (*ecdsa.PrivateKey)(nil)
+	if by != nil {
+		parent, signer = by.cert, by.key
+	}
+	key, der, err := sign(template, parent, signer)
 	if err != nil {
 		return nil, err
 	}

@@ -33,15 +33,18 @@ var connectionFaults = []Fault{
 	{Name: "not_http", Description: "something that speaks another protocol has the port"},
 }
 
-// tlsFaults are those of the services that speak TLS.
-var tlsFaults = []Fault{
+// certificateFaults are those of the services that have a certificate.
+var certificateFaults = []Fault{
 	{Name: "expired_certificate", Description: "the certificate expired yesterday"},
 	{Name: "wrong_name_certificate", Description: "the certificate is for another host"},
 	{Name: "other_certificate", Description: "the certificate is by an authority that nobody knows"},
-	{Name: "no_tls", Description: "the port speaks plain HTTP"},
+	{Name: "incomplete_chain", Description: "the server leaves out the intermediate certificate that signed its own"},
 }
 
-// answerFaults act on HTTP answers. Every service has them.
+// noTLS is the fault of the services that speak TLS from the beginning.
+var noTLS = Fault{Name: "no_tls", Description: "the port speaks plain HTTP"}
+
+// answerFaults act on HTTP answers. Every service that speaks HTTP has them.
 var answerFaults = []struct {
 	name, description string
 	// instead makes the answer in the service's place, which never sees the request.
@@ -144,11 +147,16 @@ var bomb = sync.OnceValue(func() []byte {
 // catalogue returns the faults of the service.
 func (s *service) catalogue() []Fault {
 	all := slices.Concat(connectionFaults, s.faults)
+	if s.secure || s.startTLS {
+		all = append(all, certificateFaults...)
+	}
 	if s.secure {
-		all = append(all, tlsFaults...)
+		all = append(all, noTLS)
 	}
 	for _, f := range answerFaults {
-		all = append(all, Fault{Name: f.name, Description: f.description})
+		if s.speak == nil {
+			all = append(all, Fault{Name: f.name, Description: f.description})
+		}
 	}
 	for i := range all {
 		all[i].Service = s.name

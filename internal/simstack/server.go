@@ -23,7 +23,7 @@ type Request struct {
 	Time time.Time
 	// Method, Path and Query are those of HTTP; empty on the IRC server's Unix socket.
 	Method, Path, Query string
-	// RPC is the JSON-RPC method; empty where there is none.
+	// RPC is the JSON-RPC method, or what was asked in a protocol that is not HTTP; empty where there is none.
 	RPC string
 	// Headers are the names of the request's header fields, sorted; never their values.
 	Headers []string
@@ -40,12 +40,16 @@ type service struct {
 	faults []Fault
 	// switched, where set, is told of every change of a fault, one at a time.
 	switched func(fault string, on bool)
-	// secure services speak TLS; plain is what they answer to plain HTTP, silence by default.
-	secure bool
-	plain  func() *answer
-	tls    *tls.Config
-	slow   time.Duration
-	wg     *sync.WaitGroup
+	// speak, where set, serves a connection in another protocol than HTTP, over TLS if the service is secure.
+	speak func(ctx context.Context, conn net.Conn)
+	// secure services speak TLS; plain is what they answer to plain HTTP, silence by default. startTLS ones begin with it
+	// by themselves.
+	secure   bool
+	startTLS bool
+	plain    func() *answer
+	tls      *tls.Config
+	slow     time.Duration
+	wg       *sync.WaitGroup
 
 	switching sync.Mutex // held while a fault is switched
 
@@ -271,7 +275,7 @@ func (s *service) serve(ctx context.Context, e *endpoint, raw net.Conn) {
 		e.lines(ctx, s, conn)
 		return
 	}
-	if s.tls != nil {
+	if s.secure {
 		first, err := ahead.Peek(1)
 		if err != nil {
 			return
@@ -293,6 +297,10 @@ func (s *service) serve(ctx context.Context, e *endpoint, raw net.Conn) {
 			waitForClient(conn)
 			return
 		}
+	}
+	if s.speak != nil {
+		s.speak(ctx, conn)
+		return
 	}
 	s.converse(ctx, raw, conn)
 }

@@ -156,6 +156,12 @@ func (k *Stack) plants(t *testing.T, method, target, body string) seen {
 // probe is the plainest request to a service that shows whether it is well.
 func (k *Stack) probe(t *testing.T, service string, timeout time.Duration) seen {
 	t.Helper()
+	if k.service(service).speak != nil {
+		if err := k.speaking(t, service, timeout); err != nil {
+			return seen{err: err}
+		}
+		return seen{status: http.StatusOK}
+	}
 	c := map[string]call{
 		"xmpp":         {target: "/status"},
 		"proxy":        {target: "/health"},
@@ -434,6 +440,7 @@ var commonEffects = map[string]effect{
 	"expired_certificate":    failure(text("expired")),
 	"wrong_name_certificate": failure(is[x509.HostnameError]),
 	"other_certificate":      failure(is[x509.UnknownAuthorityError]),
+	"incomplete_chain":       failure(is[x509.UnknownAuthorityError]),
 	"no_tls":                 failure(is[tls.RecordHeaderError]),
 }
 
@@ -554,7 +561,10 @@ func TestEveryFaultIsFeltAndPasses(t *testing.T) {
 	for _, f := range k.Faults() {
 		t.Run(f.Service+"/"+f.Name, func(t *testing.T) {
 			felt := commonEffects[f.Name]
-			for _, own := range []map[string]effect{ownEffects, dockerEffects} {
+			if e := streamEffects[f.Name]; e != nil && k.service(f.Service).startTLS {
+				felt = e
+			}
+			for _, own := range []map[string]effect{ownEffects, dockerEffects, speakEffects} {
 				if e := own[f.Service+"/"+f.Name]; e != nil {
 					felt = e
 				}

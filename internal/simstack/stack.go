@@ -63,7 +63,7 @@ type Stack struct {
 }
 
 // Services are the names of a stack's services, in the order of their ports. The engine listens on a Unix socket only.
-var Services = []string{"xmpp", "proxy", "irc_rpc", "irc_services", "plant_store", "identity", "docs_search", "docker"}
+var Services = []string{"xmpp", "proxy", "irc_rpc", "irc_services", "plant_store", "identity", "docs_search", "docker", "xmpp_c2s", "xmpp_s2s", "irc_tls"}
 
 // Start starts a stack. When it returns, every service answers.
 func Start(opts Options) (*Stack, error) {
@@ -125,6 +125,9 @@ func (k *Stack) start() error {
 		newIdentity(k.opts.Token + "-identity"),
 		newDocsSearch(),
 		newDocker(k.engine, filepath.Join(k.dir, "docker.sock")),
+		newC2S(),
+		newS2S(),
+		newIRCPort(),
 	} {
 		if err := k.add(s, certs); err != nil {
 			return err
@@ -147,7 +150,7 @@ func (k *Stack) makeDir() (err error) {
 // add opens a service, on the port after those before it.
 func (k *Stack) add(s *service, certs *certificates) error {
 	s.slow, s.wg = k.opts.Slow, &k.wg
-	if s.secure {
+	if s.secure || s.startTLS {
 		s.tls = certs.config(s)
 	}
 	if s.name != "docker" {

@@ -1,0 +1,73 @@
+package simstack
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net"
+	"strings"
+	"time"
+)
+
+// ircPort is the port of the IRC server's clients: enough of the protocol for one that does not register.
+type ircPort struct{ service *service }
+
+// newIRCPort is the TLS port of the IRC server's clients.
+func newIRCPort() *service {
+	i := &ircPort{}
+	i.service = &service{name: "irc_tls", secure: true, speak: i.speak, faults: []Fault{
+		{Name: "throttled", Description: "the server refuses connections from this address: Throttled: Reconnecting too fast"},
+		{Name: "hang_after_tls", Description: "TLS stands, and nothing is ever answered"},
+		{Name: "no_cap", Description: "an old server that does not know the command CAP"},
+		{Name: "truncated", Description: "the connection closes in the middle of the answer"},
+		{Name: "malformed", Description: "an HTTP server has the port, with TLS and the right certificate"},
+		{Name: "huge", Description: "the server sends a line that never ends"},
+	}}
+	return i.service
+}
+
+// ircCapabilities are those of the real server.
+const ircCapabilities = "unrealircd.org/link-security=2 extended-join chghost cap-notify userhost-in-names multi-prefix away-notify account-notify sasl=PLAIN tls"
+
+// speak serves one client. The server is silent until the client speaks.
+func (i *ircPort) speak(ctx context.Context, conn net.Conn) {
+	in := bufio.NewScanner(conn)
+	say := func(s string) { _, _ = io.WriteString(conn, s) }
+	_ = conn.SetReadDeadline(time.Now().Add(maxIdle))
+	for in.Scan() {
+		line := strings.TrimSpace(in.Text())
+		i.service.remember(&Request{RPC: line})
+		if !i.service.delay(ctx) {
+			return
+		}
+		command, params, _ := strings.Cut(line, " ")
+		answer := ":" + ircName + " CAP * LS :" + ircCapabilities + "\r\n"
+		switch {
+		case i.service.on("hang_after_tls"):
+		case i.service.on("throttled"):
+			say("ERROR :Closing Link: [127.0.0.1] (Throttled: Reconnecting too fast - Email admin@" + ircName + " for more information.)\r\n")
+			return
+		case i.service.on("malformed"):
+			say("HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n")
+			return
+		case i.service.on("huge"):
+			_ = i.service.flood("huge", strings.Repeat("x", 64))(conn)
+			return
+		case command == "QUIT":
+			say("ERROR :Closing Link: [127.0.0.1] (Quit)\r\n")
+			return
+		case command == "CAP" && i.service.on("no_cap"):
+			say(":" + ircName + " 451 CAP :You have not registered\r\n")
+		case command == "CAP" && strings.HasPrefix(params, "LS") && i.service.on("truncated"):
+			say(answer[:len(answer)/2])
+			return
+		case command == "CAP" && strings.HasPrefix(params, "LS"):
+			say(answer)
+		case command != "CAP" && command != "":
+			say(":" + ircName + " 451 * :You have not registered\r\n")
+		}
+	}
+}
+
+// IRCAddress returns host:port of the IRC server's TLS port.
+func (k *Stack) IRCAddress() string { return k.service("irc_tls").address() }

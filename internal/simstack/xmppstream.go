@@ -1,0 +1,161 @@
+package simstack
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"encoding/xml"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"strings"
+)
+
+// xmppStream is a port of the XMPP server on which TLS begins within a stream: its clients' or other servers'.
+type xmppStream struct {
+	service *service
+	// content is the namespace of the stream's stanzas, extra what stands beside the offer of TLS.
+	content, extra string
+}
+
+// newC2S is the port of the XMPP server's clients.
+func newC2S() *service {
+	return newXMPPStream("xmpp_c2s", "jabber:client", "<limits xmlns='urn:xmpp:stream-limits:0'><max-bytes>10000</max-bytes><idle-seconds>840</idle-seconds></limits>")
+}
+
+// newS2S is the port of other XMPP servers.
+func newS2S() *service {
+	return newXMPPStream("xmpp_s2s", "jabber:server", "<dialback xmlns='urn:xmpp:features:dialback'/>")
+}
+
+func newXMPPStream(name, content, extra string) *service {
+	x := &xmppStream{content: content, extra: extra}
+	x.service = &service{name: name, startTLS: true, speak: x.speak, faults: []Fault{
+		{Name: "no_starttls", Description: "STARTTLS is not offered, as when the server has no certificate for the virtual host"},
+		{Name: "starttls_failure", Description: "STARTTLS is offered and then refused"},
+		{Name: "unknown_host", Description: "the server serves another virtual host than " + xmppDomain},
+		{Name: "stream_error", Description: "the server ends every stream with the error resource-constraint"},
+		{Name: "truncated", Description: "the connection closes in the middle of the stream's features"},
+		{Name: "hang_after_proceed", Description: "the server agrees to TLS and then says nothing"},
+		{Name: "malformed", Description: "the server answers with something that is no XML after its first letters"},
+		{Name: "huge", Description: "the stream's features never end"},
+	}}
+	return x.service
+}
+
+// speak serves one stream.
+func (x *xmppStream) speak(ctx context.Context, conn net.Conn) {
+	in := bufio.NewReader(io.LimitReader(conn, 1<<20))
+	d := xml.NewDecoder(in)
+	header, err := nextStart(d)
+	if err != nil || !x.service.delay(ctx) {
+		return
+	}
+	host := ""
+	for _, a := range header.Attr {
+		if a.Name.Local == "to" {
+			host = a.Value
+		}
+	}
+	r := &Request{RPC: "stream"}
+	x.service.remember(r)
+	if !x.open(conn, host) {
+		waitForClient(conn)
+		return
+	}
+	if start, err := nextStart(d); err != nil || start.Name.Local != "starttls" || d.Skip() != nil {
+		return
+	}
+	if x.service.on("starttls_failure") {
+		_, _ = io.WriteString(conn, "<failure xmlns='urn:ietf:params:xml:ns:xmpp-tls'/></stream:stream>")
+		waitForClient(conn)
+		return
+	}
+	if _, err := io.WriteString(conn, "<proceed xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>"); err != nil {
+		return
+	}
+	if x.service.on("hang_after_proceed") {
+		waitForClient(conn)
+		return
+	}
+	secure := tls.Server(peeked{conn, in}, x.service.tls)
+	if secure.HandshakeContext(ctx) != nil {
+		return
+	}
+	x.service.remember(&Request{RPC: "starttls"})
+	waitForClient(secure)
+	_ = secure.Close()
+}
+
+// open answers a stream's header; false when there will be no TLS.
+func (x *xmppStream) open(w io.Writer, host string) bool {
+	say := func(s string) bool {
+		_, err := io.WriteString(w, s)
+		return err == nil
+	}
+	s := x.service
+	if s.on("malformed") {
+		say("<?xml version='1.0'?><stream:stream <<<< \x00\n")
+		return false
+	}
+	// The real server writes the attributes in another order each time.
+	attributes := []string{
+		"xml:lang='en'", "version='1.0'", "xmlns:stream='http://etherx.jabber.org/streams'", "from='" + escape(host) + "'",
+		"xmlns='" + x.content + "'", fmt.Sprintf("id='%08x'", rand.Uint32()),
+	}
+	rand.Shuffle(len(attributes), func(i, j int) { attributes[i], attributes[j] = attributes[j], attributes[i] })
+	say("<?xml version='1.0'?><stream:stream " + strings.Join(attributes, " ") + ">")
+	const starttls = "<starttls xmlns='urn:ietf:params:xml:ns:xmpp-tls'><required/></starttls>"
+	switch {
+	case host != xmppDomain || s.on("unknown_host"):
+		say("<stream:error><host-unknown xmlns='urn:ietf:params:xml:ns:xmpp-streams'/>" +
+			"<text xmlns='urn:ietf:params:xml:ns:xmpp-streams'>This server does not serve " + escape(host) + "</text></stream:error></stream:stream>")
+	case s.on("stream_error"):
+		say("<stream:error><resource-constraint xmlns='urn:ietf:params:xml:ns:xmpp-streams'/></stream:error></stream:stream>")
+	case s.on("no_starttls"):
+		say("<stream:features>" + x.extra + "</stream:features>")
+	case s.on("huge"):
+		say("<stream:features>")
+		_ = s.flood("huge", x.extra)(w)
+	case s.on("truncated"):
+		say("<stream:features><starttls xml")
+		if closer, ok := w.(io.Closer); ok {
+			_ = closer.Close()
+		}
+	default:
+		return say("<stream:features>" + starttls + x.extra + "</stream:features>")
+	}
+	return false
+}
+
+// nextStart reads up to the next start of an element.
+func nextStart(d *xml.Decoder) (xml.StartElement, error) {
+	for {
+		token, err := d.Token()
+		if err != nil {
+			return xml.StartElement{}, err
+		}
+		if start, ok := token.(xml.StartElement); ok {
+			return start.Copy(), nil
+		}
+	}
+}
+
+func escape(s string) string {
+	var b strings.Builder
+	_ = xml.EscapeText(&b, []byte(s))
+	return b.String()
+}
+
+// XMPPDomain is the one virtual host of the stack's XMPP server.
+const XMPPDomain = xmppDomain
+
+// XMPPClientAddress returns host:port of the XMPP server for clients.
+func (k *Stack) XMPPClientAddress() string { return k.service("xmpp_c2s").address() }
+
+// XMPPServerAddress returns host:port of the XMPP server for other servers.
+func (k *Stack) XMPPServerAddress() string { return k.service("xmpp_s2s").address() }
+
+// CAFile returns the path of the authority that signed the stack's certificates.
+func (k *Stack) CAFile() string { return k.caFile }
