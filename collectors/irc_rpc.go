@@ -335,20 +335,19 @@ func (r *ircReading) ask(ctx context.Context, method string, params rpcParams, v
 		return false, fmt.Errorf("%s: %w", method, err)
 	}
 	result, err := r.call(ctx, method, params)
-	if refusal, ok := errors.AsType[*rpcError](err); ok {
-		note := fmt.Sprintf("%s was answered with error %d", method, refusal.Code)
-		if refusal.Code == rpcForbidden || refusal.Code == rpcUnknown {
-			r.refused.add(method)
-			note += ", it is not asked for again within an hour: " + ircGrant
-		}
-		r.b.Note(note)
+	refusal, refused := errors.AsType[*rpcError](err)
+	switch {
+	case refused && (refusal.Code == rpcForbidden || refusal.Code == rpcUnknown):
+		r.refused.add(method)
+		r.b.Note(fmt.Sprintf("%s was refused with error %d and is not asked for again within an hour: %s", method, refusal.Code, ircGrant))
 		return false, nil
-	}
-	if err != nil && ReasonOf(err) == TooLarge {
+	case refused:
+		r.b.Note(fmt.Sprintf("%s was answered with error %d", method, refusal.Code))
+		return false, nil
+	case err != nil && ReasonOf(err) == TooLarge:
 		r.b.Note(fmt.Sprintf("%s has more than %d bytes: raise limits.body in exporter.yaml", method, r.http.limit))
-		return false, nil
-	}
-	if err != nil {
+		return false, nil //nolint:nilerr // the server is up, and the note tells
+	case err != nil:
 		return false, err
 	}
 	if json.Unmarshal(result, v) != nil {

@@ -397,7 +397,7 @@ func counted(t *testing.T, address string) (relay string, bytes func() int64) {
 	var n atomic.Int64
 	var all sync.WaitGroup
 	pass := func(to, from net.Conn) {
-		passed, _ := io.Copy(to, from) //nolint:errcheck // whoever goes first ends both
+		passed, _ := io.Copy(to, from)
 		n.Add(passed)
 		to.Close()   //nolint:errcheck,gosec // the other side has ended
 		from.Close() //nolint:errcheck,gosec // it has ended
