@@ -346,13 +346,13 @@ func (r *ircReading) ask(ctx context.Context, method string, params rpcParams, v
 		return false, nil
 	case err != nil && ReasonOf(err) == TooLarge:
 		r.b.Note(fmt.Sprintf("%s has more than %d bytes: raise limits.body in exporter.yaml", method, r.http.limit))
-		return false, nil //nolint:nilerr // the server is up, and the note tells
+		return false, nil
 	case err != nil:
 		return false, err
 	}
 	if json.Unmarshal(result, v) != nil {
 		r.b.Note(method + " has a result of another shape than expected")
-		return false, nil
+		return false, nil //nolint:nilerr // the server is up, and the note tells
 	}
 	return true, nil
 }
