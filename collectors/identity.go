@@ -215,7 +215,7 @@ func (c *identity) notFound(b *Batch, a *answer, failed *Error) error {
 	if c.ownKey {
 		b.Note("no identity matches the configured key; the API works")
 	}
-	if mediaType, _, _ := mime.ParseMediaType(a.header.Get("Content-Type")); mediaType != "application/json" { //nolint:errcheck // then it is not JSON
+	if mediaType, _, err := mime.ParseMediaType(a.header.Get("Content-Type")); err != nil || mediaType != "application/json" {
 		b.Note("the 404 is not JSON: if it is not the identity API that says it, BRIDGE_IDENTITY_BASE_URL is wrong; a key that matches, with must_match, would tell")
 	}
 	return nil
@@ -223,14 +223,14 @@ func (c *identity) notFound(b *Batch, a *answer, failed *Error) error {
 
 // The bridge's own rule for a lookup that fails: five attempts altogether, 2 to 30 seconds apart.
 const (
-	identityRetries  = 4
-	identityDelayMin = 2 * time.Second
-	identityDelayMax = 30 * time.Second
+	identityRetries      = 4
+	identityFirstDelay   = 2 * time.Second
+	identityLongestDelay = 30 * time.Second
 )
 
 // Backoff implements Retrier with the bridge's rule.
 func (c *identity) Backoff() backoff.BackOff {
-	b := &backoff.ExponentialBackOff{InitialInterval: identityDelayMin, Multiplier: 2, MaxInterval: identityDelayMax}
+	b := &backoff.ExponentialBackOff{InitialInterval: identityFirstDelay, Multiplier: 2, MaxInterval: identityLongestDelay}
 	b.Reset()
 	return &limitedBackoff{BackOff: b, retries: identityRetries}
 }

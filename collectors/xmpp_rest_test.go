@@ -114,8 +114,10 @@ func TestXMPPRestAsksTheVirtualHostWithItsBestCredential(t *testing.T) {
 		host, authorization string
 	}{
 		"domain and token": {withToken, "chat.test", "Bearer sesame-token"},
-		"domain of the name": {func(s *XMPPRest) { withPassword(s); s.User = "admin@other.test/x" }, "other.test",
-			"Basic YWRtaW5Ab3RoZXIudGVzdC94OnNlc2FtZS1wYXNzd29yZA=="},
+		"domain of the name": {
+			func(s *XMPPRest) { withPassword(s); s.User = "admin@other.test/x" }, "other.test",
+			"Basic YWRtaW5Ab3RoZXIudGVzdC94OnNlc2FtZS1wYXNzd29yZA==",
+		},
 		"token before password": {func(s *XMPPRest) { withPassword(s); withToken(s) }, "chat.test", "Bearer sesame-token"},
 		"name without password": {func(s *XMPPRest) { s.User = "admin@chat.test" }, "chat.test", ""},
 		"nothing":               {nil, "", ""},

@@ -32,7 +32,10 @@ type realRig struct {
 }
 
 // realTargets are the targets of a rig. The engine is asked twice: over its socket, and over TCP with TLS.
-var realTargets = slices.Concat(allTargets, []string{"docker_tls"})
+var realTargets = slices.Concat(withoutREST, []string{"docker_tls"})
+
+// withoutREST are the targets without the XMPP server's REST API, whose module no package brings.
+var withoutREST = slices.DeleteFunc(slices.Clone(allTargets), func(target string) bool { return target == "xmpp_rest" })
 
 func startReal(t *testing.T) *realRig {
 	t.Helper()
@@ -49,6 +52,7 @@ func startReal(t *testing.T) *realRig {
 	}
 	env := r.sim.Environ()
 	delete(env, "DOCKER_HOST")
+	delete(env, "XMPP_REST_TOKEN")
 	maps.Copy(env, map[string]string{
 		"XMPP_REST_URL": r.prosody.URL(), "IRC_SERVICES_JSONRPC_URL": r.atheme.URL() + "jsonrpc",
 		"XMPP_PROXY_URL": r.nginx.URL() + "/health", "XMPP_PROXY_CA_FILE": filepath.Join(r.trusted, "proxy-ca.pem"),
@@ -220,7 +224,7 @@ func (r *realRig) certificateFaults() []realFault {
 // simulatedFaults are those of the services that have no real server here.
 func (r *realRig) simulatedFaults() []realFault {
 	var faults []realFault
-	for _, service := range []string{"irc_rpc", "plant_store"} {
+	for _, service := range []string{"irc_rpc", "plant_store", "identity"} {
 		for _, f := range [][2]string{{"stopped", "refused"}, {"hang", "timeout"}, {"wrong_credentials", "unauthorized"}} {
 			fault, reason := f[0], f[1]
 			turn := func(on bool) func(*testing.T) {

@@ -12,7 +12,7 @@ import (
 )
 
 // find returns the settings of the target of that name.
-func find[S config.Settings](t *testing.T, cfg *config.Config, name string) S {
+func find[S config.Settings](t *testing.T, cfg *config.Config, name string) (found S) {
 	t.Helper()
 	for _, s := range cfg.Targets {
 		if own, ok := s.(S); ok && s.Common().Name == name {
@@ -20,7 +20,7 @@ func find[S config.Settings](t *testing.T, cfg *config.Config, name string) S {
 		}
 	}
 	t.Fatalf("target %s is not configured", name)
-	panic("unreachable")
+	return found
 }
 
 // servicesEnv are the variables of the services with a token.
