@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -80,6 +81,13 @@ func (s *PlantStore) Configured() bool { return s.URL != "" }
 // Distinction implements config.Distinct.
 func (s *PlantStore) Distinction() (key, value string) { return "", "" }
 
+// Harmless makes a probe of it that writes nothing to a store that does what it promises, for one reading outside of the
+// exporter's own state.
+func (s *PlantStore) Harmless() { s.Mode = ModeReject }
+
+// NeedsState reports whether something may be left behind if the process ends without a state file.
+func (s *PlantStore) NeedsState() bool { return s.Mode == ModeCanary }
+
 // Check implements config.Settings.
 func (s *PlantStore) Check(r *config.Report) {
 	s.HTTP.Check(r)
@@ -93,8 +101,9 @@ func (s *PlantStore) Check(r *config.Report) {
 	}
 }
 
-// plantStore creates a plant and deletes it, or has one refused. A canary is kept as owed from before it is sent until
-// the store has said that it is gone, so that none is forgotten, whenever the process ends.
+// plantStore creates a plant and deletes it, or has one refused. A plant is kept as owed from before it is sent until
+// the store has said that it is not there, so that none is forgotten, whenever the process ends; also one that should
+// be refused, since a broken store may accept it.
 type plantStore struct {
 	http     httpTarget
 	base     *url.URL
@@ -109,10 +118,12 @@ type plantStore struct {
 	owed  []owedPlant
 }
 
-// owedPlant is a plant that may be in the store.
+// owedPlant is a plant that may be in a store.
 type owedPlant struct {
 	ID    int64     `json:"id"`
 	Since time.Time `json:"since"`
+	// URL is the store's base address: another store must not be asked to delete it.
+	URL string `json:"url"`
 	// Created is set when the store has said that the plant is there.
 	Created bool `json:"created,omitempty"`
 }
@@ -140,31 +151,49 @@ func newPlantStore(s *PlantStore, d Deps) (Collector, error) {
 		mode: s.Mode, min: s.IDMin, max: s.IDMax, late: 3 * s.Timeout.Std(), state: d.State, log: d.Log,
 	}
 	if err := d.State.Load(&c.owed); err != nil {
-		return nil, err
+		d.Log.Error("owed canaries are forgotten: the state file does not hold them as it should", "err", err)
+		c.owed = nil
 	}
 	return c, nil
 }
 
-// Collect implements Collector. Once a canary is on its way, the end of ctx by anything but its deadline no longer
-// ends the transaction, for up to finishGrace.
+// Collect implements Collector. Once a plant is on its way, the end of ctx by anything but its deadline no longer ends
+// the transaction, for up to finishGrace.
 func (c *plantStore) Collect(ctx context.Context, b *Batch) error {
+	defer func() {
+		b.KeepGauge(plantOrphansDesc, float64(len(c.owed)))
+		c.tell(ctx, b)
+	}()
+	if owedErr := c.deleteOwed(ctx, b); owedErr != nil && (b.HTTPStatus == 0 || len(c.owed) >= maxOwed) {
+		// The store cannot even be reached, or it must not be filled any further.
+		return fmt.Errorf("%d deletions of canaries are owed: %w", len(c.owed), owedErr)
+	}
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	ctx, cancel := finishing(ctx, finishGrace)
-	defer cancel()
-	defer func() { b.KeepGauge(plantOrphansDesc, float64(len(c.owed))) }()
-	owedErr := c.deleteOwed(ctx, b)
-	if owedErr != nil && b.HTTPStatus == 0 {
-		return fmt.Errorf("delete an owed canary: %w", owedErr) // the store cannot even be reached
+	p := plant{ID: c.min + rand.Int64N(c.max-c.min+1)}
+	if c.mode == ModeCanary {
+		p.Name, p.Tag = "chatstack_exporter canary", "canary"
 	}
-	if c.mode == ModeReject {
-		return c.reject(ctx, b)
+	return c.transaction(ctx, b, p)
+}
+
+// tell says which plants are owed: on the debug page always, in the log when the exporter ends with them.
+func (c *plantStore) tell(ctx context.Context, b *Batch) {
+	if len(c.owed) == 0 {
+		return
 	}
-	if len(c.owed) >= maxOwed {
-		return fmt.Errorf("no canary is created while %d deletions are owed: %w", len(c.owed), owedErr)
+	ids := make([]string, len(c.owed))
+	for i, p := range c.owed {
+		ids[i] = strconv.FormatInt(p.ID, 10)
+		if p.URL != c.base.String() {
+			ids[i] += " in " + printable(p.URL)
+		}
 	}
-	return c.canary(ctx, b)
+	b.Note("canaries whose deletion is owed: " + strings.Join(ids, ", "))
+	if errors.Is(ctx.Err(), context.Canceled) {
+		c.log.Warn("the exporter ends while deletions of canaries are owed", "ids", ids)
+	}
 }
 
 // finishing returns a context that ends with ctx's deadline, or grace after ctx was cancelled.
@@ -195,8 +224,8 @@ func share(ctx context.Context, part float64) (context.Context, context.CancelFu
 	return context.WithTimeout(ctx, time.Duration(part*float64(time.Until(deadline))))
 }
 
-// deleteOwed tries all owed deletions again and returns the last error. It stops at the first one that gets no
-// answer, since the others would get none either; b.HTTPStatus is then 0.
+// deleteOwed tries all owed deletions of this store again and returns the last error. It stops at the first one that
+// gets no answer, since the others would get none either; b.HTTPStatus is then 0.
 func (c *plantStore) deleteOwed(ctx context.Context, b *Batch) error {
 	if len(c.owed) == 0 {
 		return nil
@@ -205,6 +234,9 @@ func (c *plantStore) deleteOwed(ctx context.Context, b *Batch) error {
 	defer cancel()
 	var last error
 	for _, p := range slices.Clone(c.owed) {
+		if p.URL != c.base.String() {
+			continue
+		}
 		b.HTTPStatus = 0
 		gone, err := c.delete(ctx, b, p, true)
 		switch {
@@ -222,18 +254,22 @@ func (c *plantStore) deleteOwed(ctx context.Context, b *Batch) error {
 	return last
 }
 
-// canary creates a plant and deletes it.
-func (c *plantStore) canary(ctx context.Context, b *Batch) error {
-	p := plant{ID: c.min + rand.Int64N(c.max-c.min+1), Name: "chatstack_exporter canary", Tag: "canary"}
+// transaction sends a plant, judges the answer by the mode, and deletes the plant unless it is certainly not there.
+func (c *plantStore) transaction(ctx context.Context, b *Batch, p plant) error {
 	owed, err := c.owe(p.ID)
 	if err != nil {
-		return Failf(Internal, "canary not sent, since it could not be recorded: %w", err).
+		return Failf(Internal, "nothing is sent, since it could not be recorded: %w", err).
 			WithHint("make the state file writable again, or there is no telling which canaries are left in the store")
 	}
-	posting, cancel := share(ctx, 0.5)
+	// A stop leaves half of the grace to the creation and the rest to the deletion.
+	posting, cancelPosting := finishing(ctx, finishGrace/2)
+	defer cancelPosting()
+	deleting, cancelDeleting := finishing(ctx, finishGrace)
+	defer cancelDeleting()
+	posting, cancelShare := share(posting, 0.5)
+	defer cancelShare()
 	start := time.Now()
 	created, createErr := c.create(posting, b, p)
-	cancel()
 	b.KeepGauge(plantDurationDesc, time.Since(start).Seconds(), "create")
 	b.KeepGauge(plantSuccessDesc, boolValue(createErr == nil), "create")
 	if created == certainlyNot {
@@ -243,8 +279,8 @@ func (c *plantStore) canary(ctx context.Context, b *Batch) error {
 	c.owed[len(c.owed)-1] = owed
 	status := b.HTTPStatus
 	start = time.Now()
-	gone, deleteErr := c.delete(ctx, b, owed, false)
-	if owed.Created {
+	gone, deleteErr := c.delete(deleting, b, owed, c.mode == ModeReject)
+	if owed.Created && c.mode == ModeCanary {
 		b.KeepGauge(plantDurationDesc, time.Since(start).Seconds(), "delete")
 		b.KeepGauge(plantSuccessDesc, boolValue(deleteErr == nil), "delete")
 	}
@@ -256,34 +292,6 @@ func (c *plantStore) canary(ctx context.Context, b *Batch) error {
 		return createErr
 	}
 	return deleteErr
-}
-
-// reject sends a plant without a name. Only a store that wrongly accepts it has something to delete.
-func (c *plantStore) reject(ctx context.Context, b *Batch) error {
-	p := plant{ID: c.min + rand.Int64N(c.max-c.min+1)}
-	posting, cancel := share(ctx, 0.5)
-	defer cancel()
-	start := time.Now()
-	a, err := c.post(posting, b, p)
-	b.KeepGauge(plantDurationDesc, time.Since(start).Seconds(), "create")
-	if err == nil {
-		err = c.refusal(b, a)
-	}
-	b.KeepGauge(plantSuccessDesc, boolValue(err == nil), "create")
-	if a == nil || a.status/100 != 2 {
-		return err
-	}
-	// Owed first: if the process ends here, the next one deletes it.
-	owed, oweErr := c.owe(p.ID)
-	if oweErr != nil {
-		c.log.Error("plant that should have been refused could not be recorded", "id", p.ID, "err", oweErr)
-	}
-	owed.Created = true
-	gone, deleteErr := c.delete(ctx, b, owed, true) // a store that says yes to everything may keep nothing
-	if gone {
-		deleteErr = c.settle(p.ID)
-	}
-	return errors.Join(err, deleteErr)
 }
 
 // refusal returns nil if a is the documented answer to a plant that is not valid.
@@ -311,30 +319,48 @@ const (
 	certainly
 )
 
-// create sends a plant and compares what comes back. The plant is certainly not in the store if the request never left
-// or was refused with a status of the 400s; everything else that is no success leaves it open.
+// create sends a plant and judges the answer. The plant is certainly not in the store if the request never left, or was
+// refused with a status of the 400s, or sent elsewhere with one of the 300s; everything else that is no success leaves
+// it open.
 func (c *plantStore) create(ctx context.Context, b *Batch, p plant) (existence, error) {
 	var sent atomic.Bool
+	b.HTTPStatus = 0
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { sent.Store(true) }})
 	a, err := c.post(ctx, b, p)
 	switch {
 	case err != nil && !sent.Load():
 		return certainlyNot, err
+	case err != nil && b.HTTPStatus/100 == 2:
+		return certainly, err // the answer's body was lost, not the answer
 	case err != nil:
 		return perhaps, err
-	case a.status/100 == 4:
-		return certainlyNot, c.unexpected(http.MethodPost, c.plants(), a)
-	case a.status/100 != 2:
-		return perhaps, c.unexpected(http.MethodPost, c.plants(), a)
+	}
+	existence := perhaps
+	switch a.status / 100 {
+	case 2:
+		existence = certainly
+	case 3, 4:
+		existence = certainlyNot
+	}
+	if c.mode == ModeReject {
+		return existence, c.refusal(b, a)
+	}
+	return existence, c.acceptance(p, a)
+}
+
+// acceptance returns nil if a is the documented answer to the plant.
+func (c *plantStore) acceptance(p plant, a *answer) error {
+	if a.status/100 != 2 {
+		return c.unexpected(http.MethodPost, c.plants(), a)
 	}
 	var got plant
 	if err := json.Unmarshal(a.body, &got); err != nil {
-		return certainly, Failf(Malformed, "POST %s: status %d: read plant: %w", printable(c.plants()), a.status, err)
+		return Failf(Malformed, "POST %s: status %d: read plant: %w", printable(c.plants()), a.status, err)
 	}
 	if got.Name != p.Name || got.Tag != p.Tag {
-		return certainly, Failf(Mismatch, "POST %s: the plant that came back is not the one that was sent", printable(c.plants()))
+		return Failf(Mismatch, "POST %s: the plant that came back is not the one that was sent", printable(c.plants()))
 	}
-	return certainly, nil
+	return nil
 }
 
 func (c *plantStore) post(ctx context.Context, b *Batch, p plant) (*answer, error) {
@@ -378,6 +404,10 @@ func (c *plantStore) plants() string { return c.base.JoinPath("plants").String()
 
 // unexpected is the failure of a status that was not wanted, with what an error body says about it.
 func (c *plantStore) unexpected(method, target string, a *answer) *Error {
+	if a.status/100 == 3 {
+		return statusError(method, target, a.status).
+			WithHint("the store redirects: write the address that it redirects to as the url")
+	}
 	e, ok := readPlantError(a.body)
 	if !ok || e.Message == nil {
 		return statusError(method, target, a.status)
@@ -397,7 +427,7 @@ func readPlantError(body []byte) (plantError, bool) {
 
 // owe records that a plant may be in the store from now on.
 func (c *plantStore) owe(id int64) (owedPlant, error) {
-	p := owedPlant{ID: id, Since: time.Now().UTC()}
+	p := owedPlant{ID: id, Since: time.Now().UTC(), URL: c.base.String()}
 	owed := append(slices.Clone(c.owed), p)
 	if err := c.state.Save(owed); err != nil {
 		return p, err

@@ -189,8 +189,8 @@ func TestRejectModeWritesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	goldenPage(t, "plant_store/reject", b)
-	if len(s.plants) != 0 || len(s.deletes) != 0 || len(state.saves) != 0 {
-		t.Errorf("plants %v, deletes %v, recorded %s; want nothing at all", s.plants, s.deletes, state.saves)
+	if len(s.plants) != 0 || len(s.deletes) != 0 || string(state.saved) != "[]" {
+		t.Errorf("plants %v, deletes %v, recorded %s; want nothing in the end", s.plants, s.deletes, state.saved)
 	}
 }
 
@@ -350,27 +350,96 @@ func TestFailedDeletionIsOwedUntilItSucceeds(t *testing.T) {
 }
 
 func TestStoreThatRefusesDeletionsIsNotFilled(t *testing.T) {
-	s, url := startStore(t)
-	s.swap(nil, refuseDelete(403))
-	probe := newStoreProbe(t, url, ModeCanary, "good", &memory{})
-	for range 3 * maxOwed {
-		_, err := read(t, probe, 10*time.Second)
-		wantReason(t, err, Forbidden)
+	for _, mode := range []string{ModeCanary, ModeReject} {
+		s, url := startStore(t)
+		accept := func(w http.ResponseWriter, p plant) bool {
+			s.plants[p.ID] = p
+			json.NewEncoder(w).Encode(plant{Name: p.Name, Tag: p.Tag}) //nolint:errcheck,errchkjson // a test's server
+			return true
+		}
+		s.swap(accept, refuseDelete(403))
+		probe := newStoreProbe(t, url, mode, "good", &memory{})
+		for range 3 * maxOwed {
+			if _, err := read(t, probe, 10*time.Second); err == nil {
+				t.Errorf("%s: up", mode)
+			}
+		}
+		if len(s.plants) != maxOwed || len(probe.owed) != maxOwed {
+			t.Errorf("%s: %d plants in the store, %d owed; want %d", mode, len(s.plants), len(probe.owed), maxOwed)
+		}
 	}
-	if len(s.plants) != maxOwed || len(probe.owed) != maxOwed {
-		t.Errorf("%d plants in the store, %d owed; want %d", len(s.plants), len(probe.owed), maxOwed)
+}
+
+// TestRejectModeForgetsNothing has a store that accepts what it should refuse, and whose answer is lost.
+func TestRejectModeForgetsNothing(t *testing.T) {
+	for name, answer := range map[string]func(http.ResponseWriter) bool{
+		"reset": reset,
+		"500":   func(w http.ResponseWriter) bool { w.WriteHeader(http.StatusInternalServerError); return true },
+		"cut": func(w http.ResponseWriter) bool {
+			w.Header().Set("Content-Length", "500")
+			io.WriteString(w, "{") //nolint:errcheck // a test's server
+			return reset(w)
+		},
+	} {
+		s, url := startStore(t)
+		s.swap(func(w http.ResponseWriter, p plant) bool { s.plants[p.ID] = p; return answer(w) }, nil)
+		probe := newStoreProbe(t, url, ModeReject, "good", &memory{})
+		if _, err := read(t, probe, 10*time.Second); err == nil {
+			t.Errorf("%s: up", name)
+		}
+		if len(s.plants) != 0 || len(probe.owed) != 0 {
+			t.Errorf("%s: plants %v, owed %v; want none", name, s.plants, probe.owed)
+		}
+	}
+}
+
+func TestNothingIsBegunAfterTheStop(t *testing.T) {
+	s, url := startStore(t)
+	posts := 0
+	ctx, cancel := context.WithCancel(t.Context())
+	s.swap(func(http.ResponseWriter, plant) bool { posts++; return false },
+		func(http.ResponseWriter, int64) bool { cancel(); return false })
+	state := &memory{saved: []byte(`[{"id":9007190000000007,"since":"2026-01-01T00:00:00Z","url":"` + url + `"}]`)}
+	if err := newStoreProbe(t, url, ModeCanary, "good", state).Collect(ctx, &Batch{}); err == nil {
+		t.Error("no error after the stop")
+	}
+	if posts != 0 {
+		t.Errorf("%d plants were sent after the stop", posts)
+	}
+}
+
+// TestStopLeavesTimeForTheDeletion has a store that is so slow with a creation that the stop ends it.
+func TestStopLeavesTimeForTheDeletion(t *testing.T) {
+	s, url := startStore(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	late := make(chan struct{})
+	s.swap(func(w http.ResponseWriter, p plant) bool {
+		s.plants[p.ID] = p
+		s.mu.Unlock() // the store serves others meanwhile
+		cancel()
+		<-late
+		s.mu.Lock()
+		return true
+	}, nil)
+	probe := newStoreProbe(t, url, ModeCanary, "good", &memory{})
+	wantReason(t, probe.Collect(ctx, &Batch{}), Internal)
+	close(late)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.plants) != 0 || len(s.deletes) != 1 {
+		t.Errorf("plants %v, deletes %v; want the plant deleted within the grace", s.plants, s.deletes)
 	}
 }
 
 func TestOwedPlantThatIsGoneIsDeleted(t *testing.T) {
 	s, url := startStore(t)
-	state := &memory{saved: []byte(`[{"id":9007190000000007,"since":"2026-01-01T00:00:00Z"}]`)}
+	state := &memory{saved: []byte(`[{"id":9007190000000007,"since":"2026-01-01T00:00:00Z","url":"` + url + `"},{"id":9007190000000008,"since":"2026-01-01T00:00:00Z","url":"http://other"}]`)}
 	probe := newStoreProbe(t, url, ModeReject, "good", state)
 	if _, err := read(t, probe, 10*time.Second); err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Equal(s.deletes, []int64{9007190000000007}) || len(probe.owed) != 0 {
-		t.Errorf("deletes %v, owed %v", s.deletes, probe.owed)
+	if !slices.Equal(s.deletes, []int64{9007190000000007}) || len(probe.owed) != 1 {
+		t.Errorf("deletes %v, owed %v; want this store's deleted, and another store's neither deleted nor forgotten", s.deletes, probe.owed)
 	}
 }
 
