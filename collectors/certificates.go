@@ -67,8 +67,8 @@ func (w *certificateWatch) keep(b *Batch) {
 		b.certificateEnd("leaf", served.NotAfter)
 		if peer.Err == nil {
 			b.certificateEnd("verified_chain", chainEnd(peer.Chains))
-		} else {
-			b.noteOnce("the certificate does not verify: " + foreignText(peer.Err.Error()))
+		} else if w.trust.Fingerprint != "" || w.trust.InsecureSkipVerify {
+			b.noteOnce("the certificate is accepted as configured, but does not verify: " + foreignText(peer.Err.Error()))
 		}
 		b.certificateGauge(certificateVerifiedDesc, boolValue(peer.Err == nil))
 	}

@@ -225,22 +225,39 @@ func pause(t *testing.T, d time.Duration) {
 var simulated = map[string][]string{
 	"xmpp": {"xmpp_status", "xmpp_metrics", "xmpp_rest"}, "proxy": {"xmpp_proxy"}, "irc_rpc": {"irc_rpc"}, "irc_services": {"irc_services"},
 	"plant_store": {"plant_store"}, "identity": {"identity"}, "docs_search": {"docs_search"}, "docker": {"docker"},
+	"xmpp_c2s": {"xmpp_c2s"}, "xmpp_s2s": {"xmpp_s2s"}, "irc_tls": {"irc_tls"},
 }
 
 var allTargets = []string{
 	"xmpp_status", "xmpp_metrics", "xmpp_proxy", "xmpp_rest", "irc_rpc", "irc_services", "plant_store", "identity", "docs_search", "docker",
 }
 
+// tlsPorts are the targets of tlsPortBlocks.
+var tlsPorts = []string{"xmpp_c2s", "xmpp_s2s", "irc_tls"}
+
+// tlsPortBlocks are the blocks of the targets whose addresses no variable names.
+func tlsPortBlocks(stack *simstack.Stack) string {
+	return fmt.Sprintf(`
+  - kind: xmpp_c2s
+    address: %s
+  - kind: tls
+    name: xmpp_s2s
+    address: %s
+    starttls: xmpp-server
+    domain: %s
+    ca_file: %s
+  - kind: irc_tls
+    address: %s
+`, stack.XMPPClientAddress(), stack.XMPPServerAddress(), simstack.XMPPDomain, stack.CAFile(), stack.IRCAddress())
+}
+
 // canaryMode also bounds pages low, so that an endless one is at its bound long before the deadline.
 const canaryMode = "limits:\n  metrics_body: 2MiB\ntargets:\n  - kind: plant_store\n    mode: canary\n"
 
-func allUp(p page) bool {
-	for _, target := range allTargets {
-		if p.verdict(target) != "up" {
-			return false
-		}
-	}
-	return true
+func allUp(p page) bool { return p.up(allTargets) }
+
+func (p page) up(targets []string) bool {
+	return !slices.ContainsFunc(targets, func(target string) bool { return p.verdict(target) != "up" })
 }
 
 // reasonOf is the reason that a fault of the simulated stack must give a target: "up" where it is none of its business.
@@ -251,12 +268,17 @@ func reasonOf(target, fault string) (string, bool) {
 	}
 	reason, ok := map[string]string{
 		"stopped": "refused", "hang": "timeout", "slow": "timeout", "reset": "closed", "not_http": "malformed",
-		"expired_certificate": "tls", "wrong_name_certificate": "tls", "other_certificate": "tls", "no_tls": "tls",
+		"expired_certificate": "tls", "wrong_name_certificate": "tls", "other_certificate": "tls", "incomplete_chain": "tls", "no_tls": "tls",
 		"status_403": "forbidden", "status_404": "not_found", "status_500": "http_status", "status_502": "http_status",
 		"redirect": "http_status", "header_flood": "too_large", "truncated": "closed", "malformed": "malformed",
 		"huge": "too_large", "gzip_bomb": "too_large", "wrong_credentials": "unauthorized",
 	}[fault]
 	return reason, ok
+}
+
+// xmppStreamFaults are those of a port on which TLS begins in an XMPP stream.
+var xmppStreamFaults = map[string]string{
+	"no_starttls": "tls", "starttls_failure": "tls", "unknown_host": "not_found", "stream_error": "mismatch", "hang_after_proceed": "timeout",
 }
 
 // particular are the faults that mean something else to one target than to others.
@@ -276,6 +298,11 @@ var particular = map[string]map[string]string{
 		"not_json": "up", "module_error": "up", "component_disconnected": "up",
 		"not_admin": "forbidden", "unknown_host": "up", // it is asked for the right one
 		"metrics_403": "up", "status_page_403": "up", "statistics_off": "up", "bad_page": "up", "no_eof": "up", "auth_failures": "up",
+	},
+	"xmpp_c2s": xmppStreamFaults,
+	"xmpp_s2s": xmppStreamFaults,
+	"irc_tls": {
+		"not_http": "tls", "throttled": "mismatch", "hang_after_tls": "timeout", "no_cap": "up",
 	},
 	"identity": {
 		"status_404": "up", // as good an answer as any to a key that nobody has
@@ -313,8 +340,8 @@ func TestEveryFaultIsToldApart(t *testing.T) {
 		t.Run(service, func(t *testing.T) {
 			t.Parallel()
 			stack := startStack(t, simstack.Options{Slow: 6 * time.Second})
-			e := startExporter(t, stack.Environ(), canaryMode)
-			e.wait(t, "every target up", allUp)
+			e := startExporter(t, stack.Environ(), canaryMode+tlsPortBlocks(stack))
+			e.wait(t, "every target up", func(p page) bool { return allUp(p) && p.up(tlsPorts) })
 			tried := 0
 			for _, fault := range stack.Faults() {
 				if fault.Service != service {
@@ -327,7 +354,7 @@ func TestEveryFaultIsToldApart(t *testing.T) {
 				t.Errorf("only %d faults were tried", tried)
 			}
 			p := e.scrape(t)
-			for _, other := range allTargets {
+			for _, other := range slices.Concat(allTargets, tlsPorts) {
 				if slices.Contains(targets, other) {
 					continue
 				}
@@ -384,7 +411,7 @@ func tryFault(t *testing.T, stack *simstack.Stack, e *exporter, service, fault s
 	}
 	e.wait(t, fmt.Sprintf("%s/%s: recovery", service, fault), func(p page) bool {
 		orphans, _ := p.value("chatstack_plant_store_orphans")
-		return allUp(p) && orphans == 0
+		return allUp(p) && p.up(targets) && orphans == 0
 	})
 }
 
@@ -462,8 +489,8 @@ func TestSecretsAreOnNoPage(t *testing.T) {
 
 func TestStatusPageAndHealth(t *testing.T) {
 	stack := startStack(t, simstack.Options{})
-	e := startExporter(t, stack.Environ(), "")
-	e.wait(t, "every target up", allUp)
+	e := startExporter(t, stack.Environ(), "targets:"+tlsPortBlocks(stack))
+	e.wait(t, "every target up", func(p page) bool { return allUp(p) && p.up(tlsPorts) })
 	for path, want := range map[string]string{"/": "No target is down", "/-/healthy": "healthy", "/-/ready": "ready"} {
 		if r := e.get(t, path, http.Header{}); r.status != http.StatusOK || !bytes.Contains(r.body, []byte(want)) {
 			t.Errorf("%s: status %d, lacks %q:\n%s", path, r.status, want, r.body)
@@ -474,7 +501,7 @@ func TestStatusPageAndHealth(t *testing.T) {
 	}
 	e.wait(t, "irc_services down", func(p page) bool { return p.verdict("irc_services") == "refused" })
 	r := e.get(t, "/", http.Header{})
-	for _, want := range []string{fmt.Sprintf("1 of %d targets down", len(allTargets)), "irc_services", "nothing listens there"} {
+	for _, want := range []string{fmt.Sprintf("1 of %d targets down", len(allTargets)+len(tlsPorts)), "irc_services", "nothing listens there"} {
 		if !bytes.Contains(r.body, []byte(want)) {
 			t.Errorf("the status page lacks %q:\n%s", want, r.body)
 		}

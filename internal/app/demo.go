@@ -13,7 +13,7 @@ import (
 )
 
 //go:embed demo.yaml
-var demoConfig []byte
+var demoConfig string
 
 // demoBasePort is the port of the simulated stack's switchboard; its services take the ports after it.
 const demoBasePort = 9656
@@ -27,7 +27,9 @@ func RunDemo(ctx context.Context, o Options, out io.Writer) (err error) {
 	}
 	defer func() { err = errors.Join(err, stack.Close()) }() //nolint:contextcheck // it ends after ctx
 	env := stack.Environ()
-	o.ConfigFile, o.configContent = "demo.yaml", demoConfig
+	// No variable of the stack names these.
+	o.ConfigFile, o.configContent = "demo.yaml", []byte(strings.NewReplacer("XMPP_CLIENTS", stack.XMPPClientAddress(),
+		"XMPP_SERVERS", stack.XMPPServerAddress(), "IRC_CLIENTS", stack.IRCAddress(), "CA_FILE", stack.CAFile()).Replace(demoConfig))
 	o.Lookup = func(name string) (string, bool) { v, ok := env[name]; return v, ok }
 	for i, address := range *o.Web.WebListenAddresses {
 		if strings.HasPrefix(address, ":") {

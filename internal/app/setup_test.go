@@ -169,7 +169,7 @@ func TestCheckNamesEveryFault(t *testing.T) {
 	stack := startStack(t, simstack.Options{})
 	o := options(stack.Environ(), &logBuffer{})
 	o.Timeout = time.Second
-	o.configContent, o.ConfigFile = []byte("poll:\n  interval: 30s\n"), "exporter.yaml"
+	o.configContent, o.ConfigFile = []byte("poll:\n  interval: 30s\ntargets:"+tlsPortBlocks(stack)), "exporter.yaml"
 	results, err := Check(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)

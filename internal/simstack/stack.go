@@ -206,6 +206,8 @@ func (k *Stack) Environ() map[string]string {
 		"XMPP_OPENMETRICS_CIDR":    "127.0.0.0/8",
 		"XMPP_PROXY_URL":           url("https", "proxy", ""),
 		"XMPP_PROXY_CA_FILE":       k.caFile,
+		"XMPP_C2S_CA_FILE":         k.caFile,
+		"IRC_TLS_CA_FILE":          k.caFile,
 		"PLANT_STORE_URL":          url("http", "plant_store", ""),
 		"PLANT_STORE_TOKEN":        k.opts.Token + "-plants",
 		"BRIDGE_IDENTITY_BASE_URL": url("http", "identity", ""),
