@@ -54,7 +54,8 @@ func (c *docker) Collect(ctx context.Context, b *Batch) error {
 	if err != nil {
 		return err
 	}
-	found, err := s.inspectAll(ctx, b, c.watched(listed))
+	watched := c.watched(listed)
+	found, err := s.inspectAll(ctx, b, watched)
 	if err != nil {
 		return err
 	}

@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -539,21 +538,4 @@ func inTime(ctx context.Context, err error) error {
 		return ctx.Err()
 	}
 	return err
-}
-
-// maxForeignText bounds what is repeated of an error text that somebody else wrote.
-const maxForeignText = 200
-
-// foreignText makes text from elsewhere fit for a log line: control characters become spaces, and it is cut.
-func foreignText(s string) string {
-	s = strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return ' '
-		}
-		return r
-	}, s)
-	if runes := []rune(s); len(runes) > maxForeignText {
-		s = string(runes[:maxForeignText]) + "…"
-	}
-	return s
 }

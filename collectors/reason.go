@@ -12,6 +12,7 @@ import (
 	"os"
 	"strings"
 	"syscall"
+	"unicode"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
@@ -95,6 +96,9 @@ func HintOf(err error) string {
 	if known, ok := errors.AsType[*Error](err); ok && known.Hint != "" {
 		return known.Hint
 	}
+	if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
+		return "this exporter is out of file descriptors: raise its limit (ulimit -n, LimitNOFILE=, ulimits: in compose)"
+	}
 	return Explain(ReasonOf(err))
 }
 
@@ -117,6 +121,8 @@ func ReasonOf(err error) Reason {
 		cause  error
 		reason Reason
 	}{
+		{syscall.EMFILE, Internal}, // ours to mend, see HintOf
+		{syscall.ENFILE, Internal},
 		{syscall.ECONNREFUSED, Refused},
 		{syscall.ENOENT, Refused},       // no such socket
 		{syscall.EHOSTUNREACH, Refused}, // the container's address is gone
@@ -143,8 +149,10 @@ func ReasonOf(err error) Reason {
 		{"server closed idle connection", Closed},
 		{"server sent GOAWAY", Closed},
 		{"server response headers exceeded", TooLarge},
-		{"malformed", Malformed},
-		{"invalid", Malformed},
+		{"malformed HTTP", Malformed},
+		{"malformed MIME", Malformed},
+		{"malformed chunked", Malformed},
+		{"chunk", Malformed},
 		{"transport connection broken", Malformed},
 		{"gzip: ", Malformed},
 		{"flate: ", Malformed},
@@ -180,4 +188,24 @@ func statusReason(status int) Reason {
 	default:
 		return HTTPStatus
 	}
+}
+
+// maxForeignText bounds what is repeated of an error text that somebody else wrote.
+const maxForeignText = 200
+
+// foreignText makes text from elsewhere fit to be part of a message.
+func foreignText(s string) string { return Printable(s, maxForeignText) }
+
+// Printable replaces what cannot be printed by spaces and cuts what is longer than limit characters.
+func Printable(s string, limit int) string {
+	s = strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, s)
+	if runes := []rune(s); len(runes) > limit {
+		s = string(runes[:limit]) + "…"
+	}
+	return s
 }

@@ -61,6 +61,7 @@ func TestXMPPStatusShapes(t *testing.T) {
 		"component_up":     {200, `{"bridge.chat.test":{"component":{"type":"info","message":"Connected"}}}`, ""},
 		"component_new":    {200, `{"bridge.chat.test":{"component":{"type":"core","message":"Loaded"}}}`, ""},
 		"component_global": {200, `{"*":{"component":{"type":"core","message":"Loaded"}}}`, ""},
+		"odd_entry":        {200, `{"chat.test":{"a":{"type":5},"b":{"type":"error"}},"bridge.chat.test":{"component":{"type":"info","message":"Connected"}}}`, ""},
 		"component_down":   {200, `{"bridge.chat.test":{"component":{"type":"warn","message":"Disconnected"}}}`, ""},
 		"not_json":         {200, "OK\n", ""},
 		"empty":            {200, "", ""},

@@ -3,6 +3,7 @@ package collectors
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -56,6 +57,9 @@ type moduleStatus struct {
 	Message string `json:"message"`
 }
 
+// maxHosts bounds the series that one page makes: three for each host.
+const maxHosts = 1000
+
 // Collect implements Collector.
 func (c *xmppStatus) Collect(ctx context.Context, b *Batch) error {
 	a, err := c.http.get(ctx, b, nil)
@@ -73,14 +77,22 @@ func (c *xmppStatus) Collect(ctx context.Context, b *Batch) error {
 	default:
 		return statusError(http.MethodGet, c.http.settings.URL, a.status)
 	}
-	var hosts map[string]map[string]moduleStatus
+	var hosts map[string]map[string]json.RawMessage
 	if err := json.Unmarshal(a.body, &hosts); err != nil {
 		b.Note("the status page is no JSON of modules; the server is up, nothing is known of its modules")
 		return nil //nolint:nilerr // it answers, which is what was asked
 	}
+	if len(hosts) > maxHosts {
+		b.Note(fmt.Sprintf("the status page has %d hosts, more than %d; nothing is told of their modules", len(hosts), maxHosts))
+		return nil
+	}
 	for host, modules := range hosts {
 		problems := map[string]int{"warn": 0, "error": 0}
-		for name, m := range modules {
+		for name, raw := range modules {
+			var m moduleStatus
+			if err := json.Unmarshal(raw, &m); err != nil {
+				b.Note("a module's entry on the status page is not of the form of the others")
+			}
 			if _, known := problems[m.Type]; known {
 				problems[m.Type]++
 			}

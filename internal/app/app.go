@@ -203,7 +203,7 @@ func newTarget(cfg *config.Config, settings config.Settings, file *state.File, l
 	}
 	return poll.Target{
 		Name: common.Name, Kind: common.Kind, Container: common.Container,
-		Collector: collector, Schedule: schedule, Timeout: common.Timeout.Std(),
+		Collector: collector, Schedule: schedule, Timeout: common.Timeout.Std(), Redact: config.Redactor(settings),
 	}, nil
 }
 

@@ -37,6 +37,9 @@ type CheckResult struct {
 	Warnings []string `json:"warnings,omitempty"`
 }
 
+// harmless is implemented by settings of a probe that writes, which a check outside of the exporter's own state must not.
+type harmless interface{ Harmless() }
+
 // Check reads every configured target once and returns what it found, the failures first. It keeps nothing: what a
 // running exporter has in its state file is not touched.
 func Check(ctx context.Context, o Options) ([]CheckResult, error) {
@@ -52,6 +55,9 @@ func Check(ctx context.Context, o Options) ([]CheckResult, error) {
 	var readings sync.WaitGroup
 	slots := make(chan struct{}, checkParallelism)
 	for i, settings := range cfg.Targets {
+		if h, ok := settings.(harmless); ok {
+			h.Harmless()
+		}
 		target, err := newTarget(cfg, settings, memory, slog.New(slog.DiscardHandler))
 		if err != nil {
 			return nil, err

@@ -23,6 +23,9 @@ func Warnings(cfg *config.Config) []Warning {
 			slices.Sort(keys)
 			warnings = append(warnings, Warning{name, fmt.Sprintf("%s: an obvious placeholder, which must be changed before production", strings.Join(keys, ", "))})
 		}
+		if n, ok := settings.(interface{ NeedsState() bool }); ok && n.NeedsState() && cfg.StateFile == "" {
+			warnings = append(warnings, Warning{name, "a canary that cannot be deleted before the exporter ends stays in the store; set state_file"})
+		}
 		if w, ok := settings.(config.Warner); ok {
 			for _, text := range w.Warnings() {
 				warnings = append(warnings, Warning{name, text})

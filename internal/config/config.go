@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -245,37 +246,61 @@ func (l *loader) applyFlags() {
 // addFromEnvironment lays the environment over each kind's own target, which it makes where the file has none.
 func (l *loader) addFromEnvironment() {
 	for _, kind := range l.src.Kinds {
-		b := l.ownBlock(kind)
-		e := &Env{lookup: l.src.Lookup, faults: &l.faults, origins: l.origins, path: b.path}
-		b.settings.Environ(e)
+		b, speaksOf := l.ownBlock(kind)
+		origins := l.origins
+		if speaksOf == "" {
+			origins = map[string]string{}
+		}
+		b.settings.Environ(&Env{lookup: l.src.Lookup, faults: &l.faults, origins: origins, path: b.path})
+		if speaksOf == "" && len(origins) > 0 {
+			names := slices.Sorted(maps.Values(origins))
+			l.faults = append(l.faults, Fault{Where: names[0], Message: fmt.Sprintf(
+				"is set, but none of the targets of kind %s is called %s; name the one that it speaks of so, or unset it", kind.Name, kind.Name)})
+		}
 	}
 }
 
-// ownBlock finds the block that a kind's environment variables speak of: the first one of the kind that bears the
-// kind's name.
-func (l *loader) ownBlock(kind Kind) block {
-	others := false
+// ownBlock finds the block that a kind's environment variables speak of: the one that bears the kind's name, or the
+// only one of the kind, or a new one where there is none. Where there are several and none bears the name, they speak
+// of nobody: the block is then to be thrown away, and the second result is empty.
+func (l *loader) ownBlock(kind Kind) (own block, name string) {
+	var others []block
 	for _, b := range l.blocks {
 		if t := b.settings.Common(); t.Kind == kind.Name {
 			if t.Name == "" || t.Name == kind.Name {
-				return b
+				return b, kind.Name
 			}
-			others = true
+			others = append(others, b)
 		}
+	}
+	if len(others) == 1 {
+		return others[0], others[0].settings.Common().Name
 	}
 	made := block{path: "targets(" + kind.Name + ")", where: "environment", settings: kind.Defaults()}
 	made.settings.Common().Kind = kind.Name
-	if !others {
-		l.blocks = append(l.blocks, made)
+	if len(others) > 1 {
+		return made, ""
 	}
-	return made
+	l.blocks = append(l.blocks, made)
+	return made, kind.Name
 }
+
+// maxBody is the largest bound on an answer.
+const maxBody = 1 << 30
 
 func (l *loader) check() {
 	cfg := l.cfg
 	r := &Report{faults: &l.faults, origins: l.origins, where: "default"}
-	if cfg.Poll.Interval.Std() < time.Second {
-		r.Faultf("poll.interval", "is %s, must be at least 1s", cfg.Poll.Interval.Std())
+	if i := cfg.Poll.Interval.Std(); i < time.Second || i%time.Second != 0 {
+		r.Faultf("poll.interval", "is %s, must be a whole number of seconds, at least 1s", i)
+	}
+	for _, limit := range []struct {
+		key string
+		n   Bytes
+	}{{"metrics_body", cfg.Limits.MetricsBody}, {"body", cfg.Limits.Body}} {
+		if limit.n > maxBody {
+			r.Faultf("limits."+limit.key, "is %d bytes, at most 1GiB makes sense", limit.n)
+		}
 	}
 	if cfg.Poll.Timeout.Std() < time.Second {
 		r.Faultf("poll.timeout", "is %s, must be at least 1s", cfg.Poll.Timeout.Std())
@@ -311,8 +336,12 @@ func (l *loader) check() {
 		}
 		if t.Timeout == 0 {
 			t.Timeout = cfg.Poll.Timeout
+			if s, err := ParseSchedule(t.Schedule); err == nil {
+				t.Timeout = min(t.Timeout, Duration(shortestGap(s)))
+			}
 		}
 		t.check(r)
+		checkSecrets(r, b.settings)
 		b.settings.Check(r)
 		if d, ok := b.settings.(Distinct); ok {
 			checkDistinction(r, d, t.Kind, b.where, distinctions)

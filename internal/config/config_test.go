@@ -282,7 +282,7 @@ func TestFlagsOutweighAll(t *testing.T) {
 		Kinds: collectors.ConfigKinds(), Lookup: func(string) (string, bool) { return "", false },
 		Interval: time.Millisecond,
 	})
-	if err == nil || !strings.Contains(err.Error(), "--poll.interval: poll.interval: is 1ms, must be at least 1s") {
+	if err == nil || !strings.Contains(err.Error(), "--poll.interval: poll.interval: is 1ms, must be a whole number of seconds") {
 		t.Errorf("got %v, want the flag to be named", err)
 	}
 }

@@ -1,8 +1,11 @@
 package config
 
 import (
+	"encoding/base64"
+	"net/url"
 	"reflect"
 	"strings"
+	"unicode"
 )
 
 // placeholders are how secrets begin that somebody wrote to be replaced.
@@ -56,6 +59,43 @@ func eachSecret(v reflect.Value, f func(key string, s Secret)) {
 			}
 		}
 	}
+}
+
+// checkSecrets reports secrets that cannot be sent: a line end in one is a file that was joined wrongly in most cases.
+func checkSecrets(r *Report, settings Settings) {
+	eachSecret(reflect.ValueOf(settings).Elem(), func(key string, s Secret) {
+		if strings.ContainsFunc(s.Reveal(), unicode.IsControl) {
+			r.Faultf(key, "holds a line end or another control character, which cannot be sent; look at where it comes from")
+		}
+	})
+}
+
+// minRedacted is the length from which on a secret is looked for in texts; a shorter one would mask words.
+const minRedacted = 4
+
+// Redactor returns a function that masks a target's secrets in a text, also as HTTP Basic sends them; nil where there
+// are none.
+func Redactor(settings Settings) func(string) string {
+	v := reflect.ValueOf(settings).Elem()
+	fields := map[string]reflect.Value{}
+	collectFields(v, fields)
+	var pairs []string
+	eachSecret(v, func(_ string, s Secret) {
+		secret := s.Reveal()
+		if len(secret) < minRedacted {
+			return
+		}
+		pairs = append(pairs, secret, mask, url.QueryEscape(secret), mask)
+		for _, key := range []string{"user", "username"} {
+			if user, ok := fields[key]; ok && user.Kind() == reflect.String {
+				pairs = append(pairs, base64.StdEncoding.EncodeToString([]byte(user.String()+":"+secret)), mask)
+			}
+		}
+	})
+	if len(pairs) == 0 {
+		return nil
+	}
+	return strings.NewReplacer(pairs...).Replace
 }
 
 // Warner is implemented by settings that can be valid and still not what their user wants.

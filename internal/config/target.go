@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -36,12 +37,29 @@ func (t *Target) check(r *Report) {
 	if !targetName.MatchString(t.Name) {
 		r.Faultf("name", "is %q, must be 1 to 64 letters, digits, '_', '.' or '-', and not begin with '.' or '-'", t.Name)
 	}
-	if _, err := ParseSchedule(t.Schedule); err != nil {
-		r.Faultf("schedule", "%v; write \"@every 30s\" or five cron fields such as \"*/5 * * * *\"", err)
-	}
 	if t.Timeout.Std() < time.Second {
 		r.Faultf("timeout", "is %s, must be at least 1s", t.Timeout.Std())
 	}
+	schedule, err := ParseSchedule(t.Schedule)
+	if err != nil {
+		r.Faultf("schedule", "%v; write \"@every 30s\" or five cron fields such as \"*/5 * * * *\"", err)
+		return
+	}
+	if gap := shortestGap(schedule); t.Timeout.Std() > gap {
+		r.Faultf("timeout", "is %s, longer than the %s between two readings; a hung service would stay green for so long", t.Timeout.Std(), gap)
+	}
+}
+
+// shortestGap is the shortest time between two readings among the next few.
+func shortestGap(s cron.Schedule) time.Duration {
+	at := s.Next(time.Now())
+	shortest := time.Duration(1<<63 - 1)
+	for range 10 {
+		next := s.Next(at)
+		shortest = min(shortest, next.Sub(at))
+		at = next
+	}
+	return shortest
 }
 
 // ParseSchedule reads "@every 30s" (from one second) or a standard cron line of five fields. A line that never comes
@@ -53,8 +71,8 @@ func ParseSchedule(line string) (cron.Schedule, error) {
 		}
 	}
 	if every, ok := strings.CutPrefix(line, "@every "); ok {
-		if d, err := time.ParseDuration(every); err == nil && d < time.Second {
-			return nil, fmt.Errorf("parse schedule %q: shorter than 1s", line)
+		if d, err := time.ParseDuration(every); err == nil && (d < time.Second || d%time.Second != 0) {
+			return nil, fmt.Errorf("parse schedule %q: not a whole number of seconds, at least one", line)
 		}
 	}
 	schedule, err := cron.ParseStandard(line)
@@ -161,9 +179,21 @@ func CheckURL(r *Report, key, raw string, schemes ...string) {
 		r.Faultf(key, "begins with %q, must begin with %s", u.Scheme+"://", want)
 	case u.User != nil:
 		r.Faultf(key, "carries credentials; take them out of the URL and give them to the keys made for them")
-	case u.Scheme == "unix" && u.Path == "":
-		r.Faultf(key, "has no path; write unix:///path/to/socket")
+	case u.Scheme == "unix" && (u.Host != "" || u.Opaque != "" || !strings.HasPrefix(u.Path, "/")):
+		r.Faultf(key, "names no absolute path; write unix:///path/to/socket, with three slashes")
+	case u.Scheme == "unix" && len(u.Path) > maxSocketPath:
+		r.Faultf(key, "has a path of %d bytes, a socket's can have %d", len(u.Path), maxSocketPath)
 	case u.Scheme != "unix" && u.Hostname() == "":
 		r.Faultf(key, "has no host; write %shost:port/path", u.Scheme+"://")
+	case u.Scheme != "unix" && u.Port() != "" && !isPort(u.Port()):
+		r.Faultf(key, "has port %s, must be 1 to 65535", u.Port())
 	}
+}
+
+// maxSocketPath is what fits into a Unix socket's address on Linux.
+const maxSocketPath = 107
+
+func isPort(s string) bool {
+	n, err := strconv.ParseUint(s, 10, 16)
+	return err == nil && n > 0
 }

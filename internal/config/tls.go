@@ -43,6 +43,8 @@ type Peer struct {
 	Chains [][]*x509.Certificate
 	// Err is why the certificates do not verify; nil where they do.
 	Err error
+	// Accepted tells that the configuration trusts the server: for its pin, because it verifies, or because it need not.
+	Accepted bool
 }
 
 // ClientFor returns the configuration of a client of one server: name is its DNS name or IP address, which ServerName
@@ -62,8 +64,10 @@ func (t *TLS) ClientFor(name string, seen func(Peer)) (*tls.Config, error) {
 				return errors.New("tls: the server showed no certificate")
 			}
 			p := verify(name, roots, s.PeerCertificates)
+			err := t.accept(p)
+			p.Accepted = err == nil
 			seen(p)
-			return t.accept(p)
+			return err
 		},
 	}, nil
 }

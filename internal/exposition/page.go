@@ -152,7 +152,7 @@ func (p *Page) Negotiate(h http.Header) Body {
 func withoutProtobuf(accept []string) []string {
 	var kept []string
 	for clause := range strings.SplitSeq(strings.Join(accept, ","), ",") {
-		if !strings.HasPrefix(strings.TrimSpace(clause), "application/vnd.google.protobuf") {
+		if !strings.HasPrefix(strings.ToLower(strings.TrimSpace(clause)), "application/vnd.google.protobuf") {
 			kept = append(kept, clause)
 		}
 	}
@@ -165,9 +165,12 @@ func acceptsGzip(headers []string) bool {
 	for clause := range strings.SplitSeq(strings.Join(headers, ","), ",") {
 		name, params, _ := strings.Cut(clause, ";")
 		ok := true
-		if q, found := strings.CutPrefix(strings.TrimSpace(params), "q="); found {
-			weight, err := strconv.ParseFloat(q, 64)
-			ok = err == nil && weight > 0
+		for param := range strings.SplitSeq(params, ";") {
+			key, value, found := strings.Cut(param, "=")
+			if found && strings.EqualFold(strings.TrimSpace(key), "q") {
+				weight, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
+				ok = err == nil && weight > 0
+			}
 		}
 		switch strings.ToLower(strings.TrimSpace(name)) {
 		case "gzip", "x-gzip":

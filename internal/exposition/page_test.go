@@ -115,6 +115,7 @@ func TestNegotiation(t *testing.T) {
 		"old openmetrics":     {"application/openmetrics-text;version=0.0.1", "", "application/openmetrics-text; version=0.0.1; charset=utf-8", ""},
 		"text preferred":      {"application/openmetrics-text;version=1.0.0;q=0.1,text/plain;version=0.0.4;q=0.9", "", "text/plain; version=0.0.4; charset=utf-8", ""},
 		"gzip refused":        {"", "gzip;q=0, *", "text/plain; version=0.0.4; charset=utf-8", ""},
+		"refused oddly":       {"", "gzip; level=1 ;Q = 0", "text/plain; version=0.0.4; charset=utf-8", ""},
 		"everything but":      {"", "identity;q=0.5, *;q=0.1", "text/plain; version=0.0.4; charset=utf-8", "gzip"},
 		"weight is no weight": {"", "gzip;q=much", "text/plain; version=0.0.4; charset=utf-8", ""},
 	} {

@@ -22,6 +22,8 @@ const (
 	publishInterval = 250 * time.Millisecond
 	// heartbeatInterval is how often the poll loop shows that it lives, and pages are renewed if nothing else happens.
 	heartbeatInterval = 10 * time.Second
+	// firstStep is the time between two first readings, so that a thousand targets do not take all descriptors at once.
+	firstStep = 2 * time.Millisecond
 	// stalledAfter is the age of the last heartbeat from which on the poll loop stands still.
 	stalledAfter = 3 * heartbeatInterval
 )
@@ -44,6 +46,7 @@ type Poller struct {
 	dirty     chan struct{}
 	readings  sync.WaitGroup
 	clashes   map[string]bool // told already; the publisher's own
+	overdue   bool            // at the last beat a target was; the beat's own
 }
 
 var heartbeatDesc = prometheus.NewDesc("chatstack_poll_last_completed_timestamp_seconds",
@@ -150,12 +153,11 @@ func (p *Poller) Run(ctx context.Context) {
 	// cron starts a goroutine for each job; a reading that is still running is never started again, by its target.
 	c := cron.New(cron.WithLogger(cron.DiscardLogger))
 	start := time.Now()
-	for _, t := range p.targets {
+	for i, t := range p.targets {
 		t.Schedule = spreadFrom(t.Schedule, t.Name, start)
-		job := cron.FuncJob(func() { p.read(ctx, t) })
-		c.Schedule(t.Schedule, job)
+		c.Schedule(t.Schedule, cron.FuncJob(func() { p.read(ctx, t) }))
 		if t.unread() {
-			p.readings.Go(job.Run)
+			p.readings.Go(func() { p.first(ctx, t, time.Duration(i)*firstStep) })
 		}
 	}
 	c.Schedule(spread{first: start.Add(heartbeatInterval), every: heartbeatInterval}, cron.FuncJob(func() { p.beat(start) }))
@@ -163,6 +165,17 @@ func (p *Poller) Run(ctx context.Context) {
 	<-ctx.Done()
 	<-c.Stop().Done()
 	p.readings.Wait()
+}
+
+// first makes a target's first reading, a moment after the one before it.
+func (p *Poller) first(ctx context.Context, t *target, delay time.Duration) {
+	timer := time.NewTimer(delay)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		p.read(ctx, t)
+	case <-ctx.Done():
+	}
 }
 
 // read makes one reading and has its result published.
@@ -212,12 +225,16 @@ func (p *Poller) retry(ctx context.Context, t *target, r collectors.Retrier) {
 // although it should have been read, since that means that the loop is not what it should be.
 func (p *Poller) beat(start time.Time) {
 	now := time.Now()
-	overdue := false
+	// After a stall of the whole process everybody is late, the beat as well. The readings are due at the same moment, so
+	// it is the next beat that judges.
+	stalled := now.Sub(*p.heartbeat.Load()) > 2*heartbeatInterval && !p.overdue
+	p.overdue = false
 	for _, t := range p.targets {
-		if t.expire(now, start) {
-			overdue = true
+		if !stalled && t.expire(now, start) {
+			p.overdue = true
 		}
 	}
+	overdue := p.overdue
 	if !overdue {
 		p.heartbeat.Store(&now)
 	}

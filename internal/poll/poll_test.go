@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -134,6 +135,11 @@ func TestIgnoredDeadlineIsAbandonedAndNeverStartedTwice(t *testing.T) {
 		}
 		page := textOf(p)
 		wantLines(t, page, `chatstack_probe_success{target="stuck"} 0`, `chatstack_probe_success{target="fine"} 1`)
+		for _, failures := range []string{"0", "1"} { // each reading that was due counts
+			if strings.Contains(page, `chatstack_probe_failures_total{reason="timeout",target="stuck"} `+failures+"\n") {
+				t.Errorf("%s failures in five minutes", failures)
+			}
+		}
 		if strings.Contains(page, `chatstack_poll_overruns_total{target="stuck"} 0`) {
 			t.Errorf("no overrun was counted:\n%s", page)
 		}
@@ -251,7 +257,7 @@ func TestReadingsStartAtOnceAndThenSpread(t *testing.T) {
 			})
 		}
 		_, stop := start(t, io.Discard, targets...)
-		time.Sleep(time.Millisecond)
+		time.Sleep(time.Duration(len(targets)) * firstStep)
 		if n := len(times); n != len(targets) {
 			t.Errorf("%d of %d first readings at once", n, len(targets))
 		}
@@ -447,6 +453,71 @@ func TestPagesAreMadeAtMostEveryQuarterSecond(t *testing.T) {
 		}
 		if pages > 4*30+1 || pages < 10 {
 			t.Errorf("%d pages in 30 s of 100 targets; want at most one every 250 ms, and more than the heartbeat's", pages)
+		}
+	})
+}
+
+func TestStallOfTheProcessIsForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, stop := start(t, io.Discard, Target{
+			Name: "a", Schedule: every(t, "10s"), Timeout: time.Second,
+			Collector: reader(func(context.Context, *collectors.Batch) error { return nil }),
+		})
+		time.Sleep(time.Minute)
+		stop() // as if the process were stopped
+		time.Sleep(time.Minute)
+		p.beat(time.Now())
+		if err := p.Alive(); err != nil && strings.Contains(err.Error(), "poll loop") {
+			t.Errorf("the first beat after a stall: %v", err)
+		}
+		if s, _ := p.targets[0].view(); !s.Known {
+			t.Error("the first beat after a stall made a target unknown that is about to be read")
+		}
+		time.Sleep(heartbeatInterval)
+		p.beat(time.Now())
+		if s, _ := p.targets[0].view(); s.Known {
+			t.Error("a target that is still not read a beat later is still known")
+		}
+	})
+}
+
+func TestStepOfTheWallClockMakesNobodyLate(t *testing.T) {
+	line, err := cron.ParseStandard("*/5 * * * *")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tg := (*Poller)(nil).successor(Target{
+		Name: "a", Schedule: line, Timeout: time.Second,
+		Collector: reader(func(context.Context, *collectors.Batch) error { return nil }),
+	}, slog.New(slog.DiscardHandler))
+	tg.read(t.Context())
+	read := tg.status.LastAttempt
+	if tg.expire(read.Add(9*time.Minute), read) {
+		t.Error("late although it was due twice at most")
+	}
+	if !tg.expire(read.Add(16*time.Minute), read) {
+		t.Error("not late although it was due three times")
+	}
+}
+
+func TestRepeatedSecretIsMasked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		p, stop := start(t, &log, Target{
+			Name: "store", Schedule: every(t, "30s"), Timeout: time.Second,
+			Redact: strings.NewReplacer("sesame", "<secret>").Replace,
+			Collector: reader(func(_ context.Context, b *collectors.Batch) error {
+				b.Note("said sesame")
+				b.Exchanges = append(b.Exchanges, &collectors.Exchange{Err: "sesame", Header: http.Header{"Server": {"sesame"}}})
+				return collectors.Failf(collectors.Unauthorized, "status 401: token sesame\x1b is not valid%s", strings.Repeat("!", 5000))
+			}),
+		})
+		time.Sleep(time.Second)
+		stop()
+		h, _ := p.History("store")
+		shown := fmt.Sprintf("%+v %+v %s", h, *h.Last[0].Exchanges[0], log.String())
+		if strings.Contains(shown, "sesame") || strings.Contains(shown, "\x1b") || len(h.Last[0].Error) > 2*maxText {
+			t.Errorf("shown: %s", shown)
 		}
 	})
 }

@@ -27,6 +27,8 @@ type Target struct {
 	Schedule cron.Schedule
 	// Timeout is the deadline of one reading.
 	Timeout time.Duration
+	// Redact masks the target's secrets in text that a server may have made of them; nil where there are none.
+	Redact func(string) string
 	// Same says, after a reload, that nothing about the target has changed: it goes on where it was, with the collector
 	// that it had.
 	Same bool
@@ -45,6 +47,8 @@ type target struct {
 	families, own []exposition.Family
 	history       History
 	retrying      bool
+	// patient is how long after the last reading the next one may take.
+	patient time.Duration
 }
 
 // outcome is how a reading ended.
@@ -148,6 +152,7 @@ func (t *target) begin() bool {
 		t.status.Attempts++
 		t.status.Failures[collectors.Timeout]++
 		t.status.LastAttempt = time.Now()
+		t.patient = t.patience(t.status.LastAttempt)
 	}
 	t.encodeStatus()
 	return false
@@ -243,12 +248,14 @@ func (t *target) end(ctx context.Context, start time.Time, o outcome) (wentDown 
 		s.Since = now
 	}
 	s.LastAttempt, s.Duration = now, now.Sub(start)
+	t.patient = t.patience(now)
+	t.redact(&o)
 	s.HTTPStatus, s.Notes = o.httpStatus, o.notes
 	s.Reason, s.Error, s.Hint = "", "", ""
 	if o.err == nil {
 		s.LastSuccess = now
 	} else {
-		s.Reason, s.Error, s.Hint = collectors.ReasonOf(o.err), o.err.Error(), collectors.HintOf(o.err)
+		s.Reason, s.Error, s.Hint = collectors.ReasonOf(o.err), t.clean(o.err.Error()), collectors.HintOf(o.err)
 		s.Failures[s.Reason]++
 	}
 	t.families = o.families
@@ -269,19 +276,27 @@ func (t *target) end(ctx context.Context, start time.Time, o outcome) (wentDown 
 // missedReadings is how many readings may be missed before a target's families are too old to be shown.
 const missedReadings = 3
 
+// patience is how long after now a target that is read by its schedule will have been due so often that it must have
+// been read. It is taken when a reading ends and measured on the monotonic clock, so that a step of the wall clock makes
+// nobody late.
+func (t *target) patience(now time.Time) time.Duration {
+	due := now
+	for range missedReadings {
+		due = t.Schedule.Next(due)
+	}
+	return due.Sub(now) + t.Timeout
+}
+
 // expire forgets what is known of a target that was due three times since its last reading without being read, and
 // reports whether that is so. A target whose reading is abandoned counts as read.
 func (t *target) expire(now, start time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	due := t.status.LastAttempt
-	if due.IsZero() {
-		due = start
+	last, patience := t.status.LastAttempt, t.patient
+	if last.IsZero() {
+		last, patience = start, t.patience(start)
 	}
-	for range missedReadings {
-		due = t.Schedule.Next(due)
-	}
-	if !now.After(due.Add(t.Timeout)) {
+	if now.Sub(last) <= patience {
 		return false
 	}
 	if t.status.Known {
@@ -339,4 +354,31 @@ func (t *target) releaseRetry() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.retrying = false
+}
+
+// maxText bounds what is kept of a text that a server may have made.
+const maxText = 1000
+
+// clean makes a text fit to be logged and shown: without the target's secrets, in case a server repeats them, without
+// control characters, and not too long.
+func (t *target) clean(text string) string {
+	if t.Redact != nil {
+		text = t.Redact(text)
+	}
+	return collectors.Printable(text, maxText)
+}
+
+// redact cleans what is remembered of a reading.
+func (t *target) redact(o *outcome) {
+	for i, note := range o.notes {
+		o.notes[i] = t.clean(note)
+	}
+	for _, e := range o.exchanges {
+		e.Err, e.Request = t.clean(e.Err), t.clean(e.Request)
+		for _, values := range e.Header {
+			for i, v := range values {
+				values[i] = t.clean(v)
+			}
+		}
+	}
 }

@@ -91,8 +91,10 @@ func TestSuccessorGoesOnWhereItWas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		calls := map[string]*atomic.Int32{"same": {}, "changed": {}, "gone": {}}
 		target := func(name string, same bool) Target {
-			return Target{Name: name, Kind: "k", Schedule: every(t, "30s"), Timeout: time.Second, Same: same,
-				Collector: reader(func(context.Context, *collectors.Batch) error { calls[name].Add(1); return nil })}
+			return Target{
+				Name: name, Kind: "k", Schedule: every(t, "30s"), Timeout: time.Second, Same: same,
+				Collector: reader(func(context.Context, *collectors.Batch) error { calls[name].Add(1); return nil }),
+			}
 		}
 		first, stop := start(t, io.Discard, target("same", false), target("changed", false), target("gone", false))
 		time.Sleep(61 * time.Second)
