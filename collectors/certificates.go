@@ -67,7 +67,7 @@ func (w *certificateWatch) keep(b *Batch) {
 		b.certificateEnd("leaf", served.NotAfter)
 		if peer.Err == nil {
 			b.certificateEnd("verified_chain", chainEnd(peer.Chains))
-		} else if w.trust.Fingerprint != "" || w.trust.InsecureSkipVerify {
+		} else if peer.Accepted {
 			b.noteOnce("the certificate is accepted as configured, but does not verify: " + foreignText(peer.Err.Error()))
 		}
 		b.certificateGauge(certificateVerifiedDesc, boolValue(peer.Err == nil))
@@ -146,7 +146,7 @@ func tlsHint(err error) string {
 		return fmt.Sprintf("the certificate ended at %s: renew it, and reload the server", stamp(invalid.Cert.NotAfter))
 	}
 	if unknown, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
-		if unknown.Cert != nil && unknown.Cert.CheckSignatureFrom(unknown.Cert) == nil {
+		if unknown.Cert != nil && signsItself(unknown.Cert) {
 			return "the certificate is signed by itself: set ca_file to it, or fingerprint to its SHA-256"
 		}
 		return "no trusted authority stands behind the certificate: let the server send the whole chain (fullchain.pem, not cert.pem), or name the authority with ca_file"
@@ -155,6 +155,11 @@ func tlsHint(err error) string {
 		return "the server has no certificate for the name that was asked for: set server_name or domain to a virtual host that it serves"
 	}
 	return ""
+}
+
+// signsItself is true of an authority too, but also of a server's certificate, which is none.
+func signsItself(c *x509.Certificate) bool {
+	return c.CheckSignature(c.SignatureAlgorithm, c.RawTBSCertificate, c.Signature) == nil
 }
 
 // stamp is a time as people read it.

@@ -77,11 +77,11 @@ func (c *tlsEndpoint) Collect(ctx context.Context, b *Batch) error {
 func keepFileOnly(b *Batch, trust *config.TLS) error {
 	files, err := readCertificateFiles(trust.CertificateFile)
 	if trust.ServerName != "" {
-		file, nameErr := loadedFile(trust.CertificateFile, trust.ServerName, nil)
-		files = []certificateFile{file}
-		if nameErr != nil {
-			return nameErr
+		var file certificateFile
+		if file, err = loadedFile(trust.CertificateFile, trust.ServerName, nil); err != nil {
+			return err
 		}
+		files = []certificateFile{file}
 	}
 	if len(files) == 0 {
 		return err
