@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"regexp"
@@ -27,6 +28,8 @@ type docker struct {
 	endpoint  dockerEndpoint
 	limit     int64
 	userAgent string
+	log       *slog.Logger
+	empty     bool // at the last reading no container was watched
 }
 
 func newDocker(s *Docker, d Deps) (Collector, error) {
@@ -34,7 +37,7 @@ func newDocker(s *Docker, d Deps) (Collector, error) {
 	if err != nil {
 		return nil, fmt.Errorf("host: %w", err)
 	}
-	return &docker{settings: s, endpoint: e, limit: int64(d.Limits.MetricsBody), userAgent: d.UserAgent}, nil
+	return &docker{settings: s, endpoint: e, limit: int64(d.Limits.MetricsBody), userAgent: d.UserAgent, log: d.Log}, nil
 }
 
 // Collect implements Collector.
@@ -65,6 +68,15 @@ func (c *docker) Collect(ctx context.Context, b *Batch) error {
 	}
 	for _, status := range statuses {
 		status.write(b, c.settings.Label)
+		if trouble := status.trouble(); trouble != "" {
+			b.Note(trouble)
+		}
+	}
+	if empty := len(statuses) == 0; empty != c.empty {
+		c.empty = empty
+		if empty {
+			c.log.Warn("no container is watched: look at projects, labels, names and exclude", "listed", len(listed))
+		}
 	}
 	b.Note(fmt.Sprintf("%d of %d containers are watched", len(statuses), len(listed)))
 	if !slices.ContainsFunc(statuses, func(s containerStatus) bool { return s.role == "xmpp" }) {
@@ -73,18 +85,18 @@ func (c *docker) Collect(ctx context.Context, b *Batch) error {
 	return nil
 }
 
-// watched are the ids of the listed containers to inspect. One with a temporary name may bear its lasting one a moment
+// watched are the listed containers to inspect. One with a temporary name may bear its lasting one a moment
 // later, so it is judged once it is inspected.
-func (c *docker) watched(listed []container.Summary) []string {
-	var ids []string
+func (c *docker) watched(listed []container.Summary) []container.Summary {
+	var chosen []container.Summary
 	for _, l := range listed {
 		// Links of the old kind add names such as /other/alias.
 		own := slices.IndexFunc(l.Names, func(n string) bool { return !strings.Contains(strings.TrimPrefix(n, "/"), "/") })
 		if own < 0 || c.settings.watches(lastingName(strings.TrimPrefix(l.Names[own], "/")), l.Labels) {
-			ids = append(ids, l.ID)
+			chosen = append(chosen, l)
 		}
 	}
-	return ids
+	return chosen
 }
 
 // statuses are what is told of the inspected containers. A name that a swap gave to two of them in the meantime counts
@@ -197,18 +209,20 @@ func (s *dockerSession) list(ctx context.Context, b *Batch) ([]container.Summary
 	return listed, nil
 }
 
-// inspectAll inspects containers, some at once. One that is gone by now is nil. The first failure ends it.
-func (s *dockerSession) inspectAll(ctx context.Context, b *Batch, ids []string) ([]*container.InspectResponse, error) {
+// inspectAll inspects containers, some at once. One that is gone by now is nil. The first failure ends it, but that the
+// engine stumbles over one container hides no other: of that one, the list's words are taken.
+func (s *dockerSession) inspectAll(ctx context.Context, b *Batch, listed []container.Summary) ([]*container.InspectResponse, error) {
 	inner, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var (
-		found    = make([]*container.InspectResponse, len(ids))
+		found    = make([]*container.InspectResponse, len(listed))
 		wg       sync.WaitGroup
 		next     atomic.Int64
+		stumbles atomic.Int64
 		panicked atomic.Pointer[string]
 		status   atomic.Int64
 	)
-	for range min(s.settings.Parallelism, len(ids)) {
+	for range min(s.settings.Parallelism, len(listed)) {
 		wg.Go(func() {
 			defer func() {
 				if v := recover(); v != nil {
@@ -217,8 +231,11 @@ func (s *dockerSession) inspectAll(ctx context.Context, b *Batch, ids []string) 
 					cancel(errors.New("panic"))
 				}
 			}()
-			for i := int(next.Add(1)) - 1; i < len(ids) && inner.Err() == nil; i = int(next.Add(1)) - 1 {
-				c, call, err := s.inspect(inner, ids[i])
+			for i := int(next.Add(1)) - 1; i < len(listed) && inner.Err() == nil; i = int(next.Add(1)) - 1 {
+				c, call, err := s.inspect(inner, listed[i].ID)
+				if err != nil && call.status >= http.StatusInternalServerError && inner.Err() == nil && int(stumbles.Add(1)) < len(listed) {
+					c, err = fromSummary(&listed[i]), nil
+				}
 				if err != nil {
 					if inner.Err() == nil {
 						status.Store(int64(call.status))
@@ -235,6 +252,9 @@ func (s *dockerSession) inspectAll(ctx context.Context, b *Batch, ids []string) 
 		panic(*text) // where the caller of Collect contains it
 	}
 	if inner.Err() == nil {
+		if n := stumbles.Load(); n > 0 {
+			b.Note(fmt.Sprintf("the engine cannot describe %d of %d containers; what its list says of them is told", n, len(listed)))
+		}
 		return found, nil
 	}
 	if n := status.Load(); n != 0 {

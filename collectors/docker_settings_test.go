@@ -10,6 +10,7 @@ import (
 	"encoding/pem"
 	"io"
 	"log"
+	"log/slog"
 	"math/big"
 	"net/http/httptest"
 	"os"
@@ -347,7 +348,7 @@ func TestDockerOverTLS(t *testing.T) {
 }
 
 func TestDockerTakesNoProxyFromTheEnvironment(t *testing.T) {
-	c, err := newDocker(dockerSettings("tcp://engine.example:1"), Deps{})
+	c, err := newDocker(dockerSettings("tcp://engine.example:1"), Deps{Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package collectors
 
 import (
+	"fmt"
 	"regexp"
 	"strings"
 	"time"
@@ -180,3 +181,40 @@ func (s *containerStatus) write(b *Batch, host string) {
 
 // epochSeconds is a time as Prometheus wants it, to the millisecond as its own timestamps are.
 func epochSeconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }
+
+// trouble is what a person should know of the container; "" if all is well.
+func (s *containerStatus) trouble() string {
+	switch {
+	case s.health == container.Unhealthy:
+		return s.name + " is unhealthy"
+	case s.state == container.StateRunning, s.state == container.StateCreated:
+		return ""
+	case s.stopped && s.exitCode == 0:
+		return "" // a one-shot that has done its work looks like this
+	case s.stopped:
+		return fmt.Sprintf("%s is %s, exit code %d", s.name, s.state, s.exitCode)
+	}
+	return s.name + " is " + s.state
+}
+
+// summaryHealth is how a list tells the health of a container: in words for people, such as "Up 2 hours (unhealthy)".
+var summaryHealth = regexp.MustCompile(`\((healthy|unhealthy|health: starting)\)`)
+
+// fromSummary makes an account of what a list says of a container. It does not know when the container was started, nor
+// its exit code; and of a container in any state but running, the list says no health.
+func fromSummary(l *container.Summary) *container.InspectResponse {
+	state := &container.State{Status: l.State, Running: l.State == container.StateRunning, Paused: l.State == container.StatePaused}
+	if found := summaryHealth.FindStringSubmatch(l.Status); found != nil {
+		status := strings.TrimPrefix(found[1], "health: ")
+		// The list has no failing streak. It says unhealthy only of a container that was found so.
+		state.Health = &container.Health{Status: status, FailingStreak: 1}
+	}
+	c := &container.InspectResponse{
+		ContainerJSONBase: &container.ContainerJSONBase{ID: l.ID, State: state},
+		Config:            &container.Config{Labels: l.Labels, Image: l.Image},
+	}
+	if len(l.Names) > 0 {
+		c.Name = l.Names[0]
+	}
+	return c
+}

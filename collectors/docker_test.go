@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -182,7 +183,11 @@ func (e *engine) list(w http.ResponseWriter, r *http.Request) {
 			fits = fits && ok && (!valued || got == value)
 		}
 		if fits {
-			listed = append(listed, container.Summary{ID: c.ID, Names: []string{c.Name}, Labels: c.Config.Labels, State: c.State.Status})
+			status := "Up 2 hours"
+			if c.State.Health != nil {
+				status += " (" + c.State.Health.Status + ")"
+			}
+			listed = append(listed, container.Summary{ID: c.ID, Names: []string{c.Name}, Labels: c.Config.Labels, State: c.State.Status, Status: status})
 		}
 	}
 	engineAnswers(w, listed)
@@ -215,7 +220,7 @@ func readDocker(t *testing.T, s *Docker) (*Batch, error) {
 
 func readDockerUntil(ctx context.Context, t *testing.T, s *Docker) (*Batch, error) {
 	t.Helper()
-	c, err := newDocker(s, Deps{Limits: config.Limits{MetricsBody: 1 << 20, Body: 1 << 16}, UserAgent: "chatstack_exporter/test"})
+	c, err := newDocker(s, Deps{Limits: config.Limits{MetricsBody: 1 << 20, Body: 1 << 16}, UserAgent: "chatstack_exporter/test", Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -1047,5 +1052,36 @@ func TestRolePhrasesAreWrittenAsNamesAreRead(t *testing.T) {
 		if !validRole.MatchString(role) {
 			t.Errorf("role %q of %q is none", role, phrase)
 		}
+	}
+}
+
+// TestContainerThatTheEngineStumblesOverHidesNoOther has an engine that fails to describe one container, as it does when
+// that container's layer is damaged.
+func TestContainerThatTheEngineStumblesOverHidesNoOther(t *testing.T) {
+	sick := plainContainer("sick", nil)
+	sick.State.Health = &container.Health{Status: container.Unhealthy, FailingStreak: 3}
+	e := startEngine(t, plainContainer("web", nil), sick)
+	e.mu.Lock()
+	e.answer = onEnginePath("/v1.41/containers/id-sick/json", func(w http.ResponseWriter) bool {
+		engineSays(w, http.StatusInternalServerError, "RWLayer of container is unexpectedly nil")
+		return true
+	})
+	e.mu.Unlock()
+	b, err := readDocker(t, dockerSettings(e.host))
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := string(pageOf(t, b, true))
+	for _, want := range []string{
+		`chatstack_container_health{container="sick",docker_host="local",health="unhealthy"} 1`,
+		`chatstack_container_state{container="sick",docker_host="local",state="running"} 1`,
+		`chatstack_container_state{container="web",docker_host="local",state="running"} 1`,
+	} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %s:\n%s", want, page)
+		}
+	}
+	if notes := strings.Join(b.Notes, "; "); !strings.Contains(notes, "cannot describe 1 of 2") || !strings.Contains(notes, "sick is unhealthy") {
+		t.Errorf("notes: %s", notes)
 	}
 }

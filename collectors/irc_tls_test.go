@@ -1,0 +1,129 @@
+package collectors
+
+import (
+	"crypto/tls"
+	"io"
+	"net"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+)
+
+func ircTLSProbe(t *testing.T, address string, trust config.TLS) Collector {
+	t.Helper()
+	s := newIRCTLSSettings()
+	s.Address, s.TLS = address, trust
+	c, err := newIRCTLS(s, deps(&memory{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// overTLS lets answer speak inside TLS.
+func overTLS(t *testing.T, shown tls.Certificate, answer func(net.Conn)) string {
+	t.Helper()
+	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{shown}, MinVersion: tls.VersionTLS12})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			answer(conn)
+			conn.Close() //nolint:errcheck,gosec // a test's server
+		}
+	}()
+	t.Cleanup(func() {
+		l.Close() //nolint:errcheck,gosec // a test's server
+		<-ended
+	})
+	return l.Addr().String()
+}
+
+// TestIRCShapes also sees that nothing but CAP LS and QUIT is ever said, so that the probe is no user.
+func TestIRCShapes(t *testing.T) {
+	root := certificate{name: "root", authority: true}.make(t)
+	shown := chain(certificate{by: root, names: []string{"127.0.0.1"}}.make(t))
+	trust := config.TLS{CAFile: write(t, filepath.Join(t.TempDir(), "ca.pem"), root)}
+	const yes = ":irc.test CAP * LS :sasl=PLAIN tls\r\n"
+	for name, c := range map[string]struct {
+		answer string
+		holds  bool
+		want   Reason
+		says   string
+	}{
+		"capabilities":         {yes, true, "", ""},
+		"first of several":     {":irc.test CAP * LS * :sasl=PLAIN\r\n", true, "", ""},
+		"bare line feed":       {"CAP * LS :\n", true, "", ""},
+		"with tags":            {"@time=2026-01-01T00:00:00Z;x=1 :irc.test CAP * LS :tls\r\n", true, "", ""},
+		"after notices":        {":irc.test NOTICE * :*** Looking up your hostname\r\n\r\nPING :12345\r\n" + yes, true, "", ""},
+		"old server":           {":irc.test 451 CAP :You have not registered\r\n", true, "", ""},
+		"older server":         {":irc.test 421 * CAP :Unknown command\r\n", true, "", ""},
+		"throttled":            {"ERROR :Closing Link: [127.0.0.1] (Throttled: Reconnecting too fast)\r\n", false, Mismatch, "Throttled"},
+		"banned":               {":irc.test NOTICE * :x\r\nerror :Closing Link (Banned)\r\n", false, Mismatch, "exempt"},
+		"http":                 {"HTTP/1.1 400 Bad Request\r\n\r\n", true, Malformed, ""},
+		"another protocol":     {"SSH-2.0-OpenSSH_9.2\r\n", true, Malformed, ""},
+		"not a line":           {"\x00\x01\x02\r\n", true, Malformed, ""},
+		"source alone":         {":irc.test\r\n", true, Malformed, ""},
+		"silence":              {"", true, Timeout, ""},
+		"another capability":   {":irc.test CAP * ACK :tls\r\n", true, Timeout, ""},
+		"a number of its own":  {":irc.test 001 x :Welcome\r\n", true, Timeout, ""},
+		"closes":               {"", false, Closed, ""},
+		"cut off":              {yes[:len(yes)-2], false, Closed, ""},
+		"endless line":         {strings.Repeat("x", 2*maxIRCLine), true, TooLarge, ""},
+		"long line at the end": {":irc.test CAP * LS :" + strings.Repeat("x", 8000) + "\r\n", true, "", ""},
+		"endless notices":      {strings.Repeat(":irc.test NOTICE * :x\r\n", maxIRCLines+1), true, TooLarge, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			heard := make(chan string, 1)
+			address := overTLS(t, shown, func(conn net.Conn) {
+				buf := make([]byte, 512)
+				n, err := conn.Read(buf)
+				if err != nil {
+					heard <- ""
+					return
+				}
+				say(c.answer)(conn)
+				rest := []byte{}
+				if c.holds {
+					rest, _ = io.ReadAll(conn) //nolint:errcheck // a client may leave without a goodbye
+				}
+				heard <- string(buf[:n]) + string(rest)
+			})
+			timeout := 10 * time.Second
+			if c.want == Timeout {
+				timeout = 200 * time.Millisecond
+			}
+			b, err := read(t, ircTLSProbe(t, address, trust), timeout)
+			said := <-heard
+			if c.want == "" {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if said != "CAP LS 302\r\nQUIT\r\n" {
+					t.Errorf("the probe said %q", said)
+				}
+				return
+			}
+			wantReason(t, err, c.want)
+			if err != nil && !strings.Contains(err.Error()+HintOf(err), c.says) {
+				t.Errorf("%q, %q lacks %q", err, HintOf(err), c.says)
+			}
+			if said != "CAP LS 302\r\n" {
+				t.Errorf("the probe said %q", said)
+			}
+			if len(b.Exchanges) != 1 || b.Exchanges[0].Err == "" {
+				t.Errorf("exchanges: %+v", b.Exchanges)
+			}
+		})
+	}
+}

@@ -1,0 +1,195 @@
+package collectors
+
+import (
+	"io"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
+)
+
+// sayAndHold answers with bytes and then waits for the client to leave.
+func sayAndHold(s string) func(net.Conn) {
+	return func(c net.Conn) { say(s)(c); hold(c) }
+}
+
+func c2sProbe(t *testing.T, address string, trust config.TLS) Collector {
+	t.Helper()
+	s := newXMPPC2SSettings()
+	s.Address, s.Domain, s.TLS = address, simstack.XMPPDomain, trust
+	c, err := newXMPPC2S(s, deps(&memory{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+const (
+	streamStart    = "<?xml version='1.0'?><stream:stream id='1' xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams' from='chat.test' version='1.0'>"
+	streamFeatures = "<stream:features><starttls xmlns='urn:ietf:params:xml:ns:xmpp-tls'><required/></starttls></stream:features>"
+	streamProceed  = "<proceed xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>"
+)
+
+func streamFault(condition, text string) string {
+	return streamStart + "<stream:error><" + condition + " xmlns='urn:ietf:params:xml:ns:xmpp-streams'/>" +
+		"<text xmlns='urn:ietf:params:xml:ns:xmpp-streams'>" + text + "</text></stream:error></stream:stream>"
+}
+
+func TestXMPPStreamShapes(t *testing.T) {
+	for name, c := range map[string]struct {
+		answer func(net.Conn)
+		want   Reason
+		says   string // in the message or the hint
+	}{
+		"says nothing":             {hold, Timeout, ""},
+		"closes":                   {func(net.Conn) {}, Closed, ""},
+		"resets":                   {rst, Closed, ""},
+		"another protocol":         {sayAndHold("SSH-2.0-OpenSSH_9.2\r\n"), Malformed, ""},
+		"http":                     {sayAndHold("HTTP/1.1 400 Bad Request\r\n\r\n"), Malformed, ""},
+		"tls at once":              {sayAndHold("\x15\x03\x01\x00\x02\x02\x46"), TLS, "leave starttls empty"},
+		"html":                     {sayAndHold("<html><body>"), Malformed, `"html"`},
+		"stream of another kind":   {sayAndHold("<stream:stream xmlns:stream='urn:other'>"), Malformed, ""},
+		"bad xml":                  {sayAndHold("<stream:stream <<<"), Malformed, ""},
+		"another encoding":         {sayAndHold("<?xml version='1.0' encoding='latin1'?>" + streamStart[21:]), Malformed, ""},
+		"header and end":           {say(streamStart), Closed, ""},
+		"header and closed stream": {sayAndHold(streamStart + "</stream:stream>"), Closed, ""},
+		"features cut off":         {say(streamStart + streamFeatures[:40]), Closed, ""},
+		"header only":              {sayAndHold(streamStart), Timeout, ""},
+		"no features":              {sayAndHold(streamStart + "<iq/>"), Malformed, `"iq"`},
+		"no starttls":              {sayAndHold(streamStart + "<stream:features><mechanisms xmlns='urn:ietf:params:xml:ns:xmpp-sasl'/></stream:features>"), TLS, "no certificate that it can use"},
+		"starttls of another kind": {sayAndHold(streamStart + "<stream:features><starttls xmlns='urn:other'/></stream:features>"), TLS, ""},
+		"endless features": {func(c net.Conn) {
+			say(streamStart + "<stream:features>" + strings.Repeat("<x/>", maxStream/4))(c)
+			hold(c)
+		}, TooLarge, ""},
+		"endless name":               {sayAndHold("<" + strings.Repeat("a", 2*maxStream)), TooLarge, ""},
+		"starttls refused":           {sayAndHold(streamStart + streamFeatures + "<failure xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>"), TLS, "read its log"},
+		"starttls answered oddly":    {sayAndHold(streamStart + streamFeatures + "<message/>"), Malformed, `"message"`},
+		"proceed of another kind":    {sayAndHold(streamStart + streamFeatures + "<proceed xmlns='urn:other'/>"), Malformed, ""},
+		"silence after proceed":      {sayAndHold(streamStart + streamFeatures + streamProceed), Timeout, ""},
+		"words after proceed":        {sayAndHold(streamStart + streamFeatures + streamProceed + "<stream:features/>"), Malformed, "between <proceed/> and TLS"},
+		"unknown host":               {sayAndHold(streamFault("host-unknown", "This server does not serve chat.test")), NotFound, "XMPP_DOMAIN"},
+		"host is gone":               {sayAndHold(streamFault("host-gone", "")), NotFound, "XMPP_DOMAIN"},
+		"shutdown":                   {sayAndHold(streamFault("system-shutdown", "")), Closed, "system-shutdown"},
+		"policy":                     {sayAndHold(streamFault("policy-violation", "Too many\x09connections")), Mismatch, "policy-violation: Too many connections"},
+		"fault instead of proceed":   {sayAndHold(streamStart + streamFeatures + streamFault("resource-constraint", "")[len(streamStart):]), Mismatch, "resource-constraint"},
+		"fault that is cut off":      {say(streamFault("host-unknown", "x")[:len(streamStart)+30]), Closed, ""},
+		"fault of another namespace": {sayAndHold(streamStart + "<stream:error><host-unknown xmlns='urn:other'/></stream:error>"), Mismatch, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			timeout := 10 * time.Second
+			if c.want == Timeout {
+				timeout = 100 * time.Millisecond
+			}
+			b, err := read(t, c2sProbe(t, rawServer(t, "tcp", c.answer), config.TLS{}), timeout)
+			wantReason(t, err, c.want)
+			if err != nil && !strings.Contains(err.Error()+HintOf(err), c.says) {
+				t.Errorf("%q, %q lacks %q", err, HintOf(err), c.says)
+			}
+			if len(b.Exchanges) != 1 || b.Exchanges[0].Err == "" {
+				t.Errorf("exchanges: %+v", b.Exchanges)
+			}
+		})
+	}
+}
+
+// TestXMPPStreamAsksForTheVirtualHost sees what is sent until TLS begins, and that nothing more is.
+func TestXMPPStreamAsksForTheVirtualHost(t *testing.T) {
+	for kind, namespace := range map[string]string{xmppClient: "jabber:client", xmppServer: "jabber:server"} {
+		client, server := net.Pipe()
+		sent := make(chan string, 1)
+		go func() {
+			defer server.Close() //nolint:errcheck // a test's server
+			var all strings.Builder
+			buf := make([]byte, 4096)
+			for _, answer := range []string{streamStart + streamFeatures, streamProceed} {
+				n, err := server.Read(buf)
+				if err != nil {
+					break
+				}
+				all.Write(buf[:n])
+				io.WriteString(server, answer) //nolint:errcheck // the client may be gone
+			}
+			sent <- all.String()
+		}()
+		if err := startXMPP(client, kind, "chat.test"); err != nil {
+			t.Fatal(err)
+		}
+		client.Close() //nolint:errcheck,gosec // all is said
+		want := "<?xml version='1.0'?><stream:stream to='chat.test' version='1.0' xml:lang='en' xmlns='" + namespace +
+			"' xmlns:stream='http://etherx.jabber.org/streams'><starttls xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>"
+		if got := <-sent; got != want {
+			t.Errorf("%s: got\n%s\nwant\n%s", kind, got, want)
+		}
+	}
+}
+
+// phases are the names of an exchange's phases.
+func phases(e *Exchange) []string {
+	names := make([]string, len(e.Phases))
+	for i, p := range e.Phases {
+		names[i] = p.Name
+	}
+	return names
+}
+
+func TestTLSPortsOfTheStack(t *testing.T) {
+	stack := simulated(t, simstack.Options{})
+	ca := config.TLS{CAFile: stack.CAFile()}
+	port := func(s TLSEndpoint) Collector {
+		s.TLS = ca
+		c, err := newTLSEndpoint(&s, deps(&memory{}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	_, number, err := net.SplitHostPort(stack.XMPPClientAddress())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		probe  Collector
+		phases []string
+	}{
+		"c2s":           {c2sProbe(t, stack.XMPPClientAddress(), ca), []string{"connect", "starttls", "tls"}},
+		"c2s by name":   {c2sProbe(t, "localhost:"+number, ca), []string{"dns", "connect", "starttls", "tls"}},
+		"starttls c2s":  {port(TLSEndpoint{Address: stack.XMPPClientAddress(), StartTLS: xmppClient, Domain: simstack.XMPPDomain}), []string{"connect", "starttls", "tls"}},
+		"starttls s2s":  {port(TLSEndpoint{Address: stack.XMPPServerAddress(), StartTLS: xmppServer, Domain: simstack.XMPPDomain}), []string{"connect", "starttls", "tls"}},
+		"tls at once":   {port(TLSEndpoint{Address: stack.IRCAddress()}), []string{"connect", "tls"}},
+		"domain in sni": {port(TLSEndpoint{Address: stack.IRCAddress(), Domain: simstack.XMPPDomain}), []string{"connect", "tls"}},
+		"irc":           {ircTLSProbe(t, stack.IRCAddress(), ca), []string{"connect", "tls", "reply"}},
+	} {
+		b, err := readNamed(t, c.probe)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if len(b.Metrics(true)) != 3 {
+			t.Errorf("%s: %d metrics, want leaf, verified chain, verified", name, len(b.Metrics(true)))
+		}
+		if got := phases(b.Exchanges[0]); !slices.Equal(got, c.phases) {
+			t.Errorf("%s: phases %v, want %v", name, got, c.phases)
+		}
+	}
+	for name, c := range map[string]struct {
+		probe Collector
+		want  Reason
+	}{
+		"another domain":             {port(TLSEndpoint{Address: stack.IRCAddress(), Domain: "unknown.test"}), TLS},
+		"another virtual host":       {port(TLSEndpoint{Address: stack.XMPPServerAddress(), StartTLS: xmppServer, Domain: "unknown.test"}), NotFound},
+		"tls at once where it isn't": {port(TLSEndpoint{Address: stack.XMPPClientAddress()}), TLS},
+		"nobody there":               {port(TLSEndpoint{Address: "127.0.0.1:1"}), Refused},
+		"no such host":               {port(TLSEndpoint{Address: "no-such-host.invalid:1"}), DNS},
+		"unknown authority":          {c2sProbe(t, stack.XMPPClientAddress(), config.TLS{}), TLS},
+	} {
+		_, err := readNamed(t, c.probe)
+		wantReason(t, err, c.want)
+		if err != nil && !strings.Contains(err.Error(), "tls") {
+			t.Errorf("%s: %q does not say what was asked", name, err)
+		}
+	}
+}
