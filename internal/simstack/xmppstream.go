@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/xml"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -49,6 +50,12 @@ func (x *xmppStream) speak(ctx context.Context, conn net.Conn) {
 	in := bufio.NewReader(io.LimitReader(conn, 1<<20))
 	d := xml.NewDecoder(in)
 	header, err := nextStart(d)
+	if _, broken := errors.AsType[*xml.SyntaxError](err); broken {
+		_, _ = io.WriteString(conn, "<?xml version='1.0'?><stream:stream xmlns:stream='http://etherx.jabber.org/streams' xmlns='"+x.content+"' version='1.0'>"+
+			"<stream:error><not-well-formed xmlns='urn:ietf:params:xml:ns:xmpp-streams'/></stream:error></stream:stream>")
+		waitForClient(conn)
+		return
+	}
 	if err != nil || !x.service.delay(ctx) {
 		return
 	}

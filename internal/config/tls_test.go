@@ -1,0 +1,114 @@
+package config_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/chatstack-exporter/chatstack_exporter/collectors"
+)
+
+func TestXMPPClientPortOfTheEnvironment(t *testing.T) {
+	for name, c := range map[string]struct {
+		content, address, domain string // no address: not configured
+		env                      map[string]string
+	}{
+		"nothing":           {env: map[string]string{}},
+		"no domain":         {env: map[string]string{"XMPP_REST_URL": "http://xmpp:5280"}},
+		"domain alone":      {env: map[string]string{"XMPP_DOMAIN": "chat.test"}},
+		"domain":            {env: map[string]string{"XMPP_REST_URL": "http://xmpp:5280/rest", "XMPP_DOMAIN": "chat.test"}, address: "xmpp:5222", domain: "chat.test"},
+		"address of six":    {env: map[string]string{"XMPP_REST_URL": "http://[::1]:5280", "XMPP_DOMAIN": "chat.test"}, address: "[::1]:5222", domain: "chat.test"},
+		"user":              {env: map[string]string{"XMPP_REST_URL": "http://xmpp", "XMPP_REST_USERNAME": "admin@chat.test/rest"}, address: "xmpp:5222", domain: "chat.test"},
+		"domain over user":  {env: map[string]string{"XMPP_REST_URL": "http://xmpp", "XMPP_REST_USERNAME": "admin@a.test", "XMPP_DOMAIN": "b.test"}, address: "xmpp:5222", domain: "b.test"},
+		"user without host": {env: map[string]string{"XMPP_REST_URL": "http://xmpp", "XMPP_REST_USERNAME": "admin"}},
+		"file alone":        {content: "    address: file:5299\n    domain: file.test\n", address: "file:5299", domain: "file.test"},
+		"file's address over a derived one": {
+			content: "    address: file:5299\n    domain: file.test\n",
+			env:     map[string]string{"XMPP_REST_URL": "http://xmpp:5280", "XMPP_DOMAIN": "env.test"}, address: "file:5299", domain: "env.test",
+		},
+		"file's domain over a user's": {
+			content: "    domain: file.test\n",
+			env:     map[string]string{"XMPP_REST_URL": "http://xmpp:5280", "XMPP_REST_USERNAME": "admin@env.test"}, address: "xmpp:5222", domain: "file.test",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			content := ""
+			if c.content != "" {
+				content = "targets:\n  - kind: xmpp_c2s\n" + c.content
+			}
+			cfg, err := load(t, content, c.env)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.address == "" {
+				for _, s := range cfg.Targets {
+					if s.Common().Kind == "xmpp_c2s" {
+						t.Errorf("configured: %+v", s)
+					}
+				}
+				return
+			}
+			if s := find[*collectors.XMPPC2S](t, cfg, "xmpp_c2s"); s.Address != c.address || s.Domain != c.domain {
+				t.Errorf("got %s for %s, want %s for %s", s.Address, s.Domain, c.address, c.domain)
+			}
+		})
+	}
+}
+
+func TestTrustOfTLSPortsFromTheEnvironment(t *testing.T) {
+	pin := strings.Repeat("ab", 32)
+	cfg, err := load(t, "targets:\n  - kind: irc_tls\n    address: irc\n  - kind: xmpp_c2s\n    address: xmpp\n    domain: chat.test\n",
+		map[string]string{"IRC_TLS_FINGERPRINT": pin, "XMPP_C2S_FINGERPRINT": strings.ToUpper(pin), "IRC_RPC_URL": "https://irc:8600/api"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	irc, xmpp := find[*collectors.IRCTLS](t, cfg, "irc_tls"), find[*collectors.XMPPC2S](t, cfg, "xmpp_c2s")
+	if irc.PinnedSHA256() == nil || xmpp.PinnedSHA256() == nil {
+		t.Errorf("got %q and %q", irc.Fingerprint, xmpp.Fingerprint)
+	}
+	// The JSON-RPC's host would be a guess.
+	cfg, err = load(t, "", map[string]string{"IRC_RPC_URL": "https://irc:8600/api", "IRC_TLS_FINGERPRINT": pin})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(cfg.Targets); n != 1 {
+		t.Errorf("%d targets, want irc_rpc alone", n)
+	}
+}
+
+func TestFaultsOfTLSPorts(t *testing.T) {
+	for block, want := range map[string]string{
+		"kind: tls\n    address: irc.test":                                                                       `targets[0].address: is "irc.test", must be host:port`,
+		"kind: tls\n    address: https://irc.test:1":                                                             "targets[0].address: is",
+		"kind: tls\n    address: irc.test:0":                                                                     "targets[0].address: is",
+		"kind: tls\n    address: irc.test:65536":                                                                 "targets[0].address: is",
+		"kind: tls\n    address: irc.test:ircs":                                                                  "targets[0].address: is",
+		"kind: tls\n    address: :6697":                                                                          "targets[0].address: is",
+		"kind: tls\n    address: a:1\n    starttls: smtp":                                                        `targets[0].starttls: is "smtp", must be "xmpp-client", "xmpp-server" or empty`,
+		"kind: tls\n    address: a:1\n    starttls: xmpp-server":                                                 "targets[0].domain: must be set with starttls",
+		"kind: tls\n    certificate_file: a.pem\n    starttls: xmpp-server\n    domain: chat.test":               "targets[0].starttls: is set without an address",
+		"kind: tls\n    address: a:1\n    domain: admin@chat.test":                                               "targets[0].domain: is",
+		"kind: tls\n    certificate_file: live/[/a.pem":                                                          "targets[0].certificate_file: is",
+		"kind: xmpp_c2s\n    address: xmpp":                                                                      "targets[0].domain: must be set: the virtual host to ask for, such as chat.example.org; variable XMPP_DOMAIN",
+		"kind: xmpp_c2s\n    address: xmpp:x\n    domain: chat.test":                                             "targets[0].address: is",
+		"kind: xmpp_c2s\n    address: xmpp\n    domain: \"<chat>\"":                                              "targets[0].domain: is",
+		"kind: irc_tls\n    address: ircs://irc.test":                                                            "targets[0].address: is",
+		"kind: irc_tls\n    address: irc\n    fingerprint: ab":                                                   "targets[0].fingerprint: must be",
+		"kind: xmpp_proxy\n    url: http://proxy/health\n    certificate_file: a.pem":                            "targets[0].certificate_file: is set beside an http:// url",
+		"kind: docker\n    host: tcp://engine:2376\n    certificate_file: \"[\"":                                 "targets[0].certificate_file: is",
+		"kind: xmpp_proxy\n    url: https://proxy/health\n    certificate_file: certs/live/*/fullchain.pem":      "",
+		"kind: tls\n    certificate_file: certs/live/*/fullchain.pem":                                            "",
+		"kind: tls\n    address: \"[::1]:5270\"\n    domain: chat.test":                                          "",
+		"kind: tls\n    address: chat.test:5269\n    starttls: xmpp-server\n    domain: chat.test":               "",
+		"kind: xmpp_c2s\n    address: \"::1\"\n    domain: chat.test":                                            "",
+		"kind: irc_tls\n    address: irc.test":                                                                   "",
+		"kind: irc_tls\n    address: irc.test\n    server_name: irc.example.org\n    insecure_skip_verify: true": "",
+	} {
+		_, err := load(t, "targets:\n  - "+block+"\n", nil)
+		switch {
+		case want == "" && err != nil:
+			t.Errorf("%s\ngot %v", block, err)
+		case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
+			t.Errorf("%s\ngot %v\nwant %s", block, err, want)
+		}
+	}
+}
