@@ -68,6 +68,9 @@ func (s *IRCRPC) Check(r *config.Report) {
 		config.CheckURL(r, "url", s.URL, "unix")
 		return
 	}
+	if strings.Contains(s.User, ":") {
+		r.Faultf("user", "holds a colon, which HTTP Basic does not allow")
+	}
 	s.HTTP.Check(r)
 }
 

@@ -98,8 +98,15 @@ func (c *xmppStatus) Collect(ctx context.Context, b *Batch) error {
 			}
 			// Among the global modules there is one of that name, which is no component.
 			if name == "component" && host != "*" {
-				b.Gauge(componentConnectedDesc, boolValue(m.Type == "info" && m.Message == "Connected"), host)
+				connected := m.Type == "info" && m.Message == "Connected"
+				b.Gauge(componentConnectedDesc, boolValue(connected), host)
+				if !connected {
+					b.Note(foreignText(host) + ": the component, such as the bridge, is not connected")
+				}
 			}
+		}
+		if n := problems["error"]; n > 0 {
+			b.Note(fmt.Sprintf("%s: %d modules in state error", foreignText(host), n))
 		}
 		for state, n := range problems {
 			b.Gauge(moduleProblemsDesc, float64(n), host, state)

@@ -354,6 +354,11 @@ func (a *App) serve() error {
 
 // close gives back what New took.
 func (a *App) close() {
+	if a.state != nil {
+		if err := a.state.Close(); err != nil {
+			a.log.Error("close state file", "err", err)
+		}
+	}
 	for _, l := range a.listeners {
 		l.Close() //nolint:errcheck,gosec // the server may have closed it already
 	}

@@ -50,7 +50,7 @@ func RunDemo(ctx context.Context, o Options, out io.Writer) (err error) {
 		fmt.Fprintf(out, "\nThe exporter watches a simulated chat stack. Open\n\n"+
 			"  %s/          the status page\n"+
 			"  %s/metrics   what Prometheus scrapes\n"+
-			"  %s            the switchboard: switch faults on, and see what becomes of them within 5 s\n\n"+
+			"  %s           the switchboard: switch faults on, and see what becomes of them within 10 s\n\n"+
 			"Stop it with Ctrl-C.\n\n", own, own, strings.Replace(stack.ControlURL(), "127.0.0.1", "localhost", 1))
 	}
 	return a.Run(ctx)

@@ -11,7 +11,9 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"gopkg.in/yaml.v3"
@@ -141,7 +143,7 @@ func (l *loader) readFile() error {
 	if err := parser.Decode(&doc); errors.Is(err, io.EOF) {
 		return nil // an empty file says nothing
 	} else if err != nil {
-		return Faults{{Where: l.src.File, Message: fmt.Sprintf("not YAML: %v", err)}}
+		return Faults{notYAML(filepath.Base(l.src.File), err)}
 	}
 	if err := parser.Decode(&more); !errors.Is(err, io.EOF) {
 		return Faults{{Where: l.src.File, Message: "holds more than one YAML document; keep one"}}
@@ -157,6 +159,24 @@ func (l *loader) readFile() error {
 		l.readTargets(d, targets)
 	}
 	return nil
+}
+
+// yamlLine finds the line in what the YAML reader says.
+var yamlLine = regexp.MustCompile(`line (\d+): `)
+
+// notYAML words what the YAML reader says, without the values that it may repeat: an unquoted password that begins with
+// an asterisk is to it the name of an anchor.
+func notYAML(file string, err error) Fault {
+	text := strings.TrimPrefix(err.Error(), "yaml: ")
+	where := file
+	if found := yamlLine.FindStringSubmatch(text); found != nil {
+		where += ":" + found[1]
+		text = strings.Replace(text, found[0], "", 1)
+	}
+	if strings.HasPrefix(text, "unknown anchor") {
+		text = "a value begins with *"
+	}
+	return Fault{Where: where, Message: "not YAML: " + text + "; indent with spaces, never with tabs, and put values with special characters into quotes"}
 }
 
 // splitTargets takes the key targets out of the root mapping, since what its entries may hold depends on their kind.
@@ -238,7 +258,8 @@ func (l *loader) applyFlags() {
 		poll.Timeout = Duration(l.src.Timeout)
 		l.origins["poll.timeout"] = "--poll.timeout"
 	}
-	if poll.Timeout == 0 {
+	// An interval that was given as a flag also shortens a timeout that was not.
+	if poll.Timeout == 0 || (l.src.Interval != 0 && l.src.Timeout == 0 && poll.Timeout > poll.Interval) {
 		poll.Timeout = Duration(min(10*time.Second, poll.Interval.Std()))
 	}
 }

@@ -139,6 +139,7 @@ func TestFilesThatAreNoConfiguration(t *testing.T) {
 		"targets":       {"targets: 3\n", "must be a list"},
 		"target":        {"targets: [3]\n", "must be a mapping"},
 		"targets twice": {"targets: []\ntargets: []\n", "is set twice"},
+		"a secret":      {"targets:\n  - kind: irc_rpc\n    password: *hunter2\n", "put values with special characters into quotes"},
 		"tabs":          {"poll:\n\tinterval: 1s\n", "not YAML"},
 		"long timeout":  {"poll:\n  timeout: 1m\n", "longer than poll.interval"},
 		"short":         {"poll:\n  interval: 10ms\n", "at least 1s"},
@@ -147,6 +148,9 @@ func TestFilesThatAreNoConfiguration(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := load(t, c.content, nil)
+			if err != nil && strings.Contains(err.Error(), "hunter2") {
+				t.Errorf("a secret stands in %q", err)
+			}
 			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "exporter.yaml") {
 				t.Errorf("got %v, want the file's name and %q", err, c.want)
 			}

@@ -57,6 +57,9 @@ func (d *decoder) mapping(n *yaml.Node, path string, v reflect.Value) {
 			d.secretFile(value, full, field)
 			continue
 		}
+		if path == "" {
+			fields["targets"] = reflect.ValueOf("") // which is read apart
+		}
 		d.faultf(key, full, "unknown key; %s", suggestion(key.Value, fields))
 	}
 }

@@ -65,7 +65,7 @@ func eachSecret(v reflect.Value, f func(key string, s Secret)) {
 func checkSecrets(r *Report, settings Settings) {
 	eachSecret(reflect.ValueOf(settings).Elem(), func(key string, s Secret) {
 		if strings.ContainsFunc(s.Reveal(), unicode.IsControl) {
-			r.Faultf(key, "holds a line end or another control character, which cannot be sent; look at where it comes from")
+			r.Faultf(key, "holds a control character, such as a line end, which cannot be sent; look at where it comes from")
 		}
 	})
 }

@@ -270,7 +270,7 @@ func TestFaultsOfServicesAreAllTold(t *testing.T) {
 		`exporter.yaml:38: targets[7].kind: exporter.yaml:8 is a identity too`,
 		`exporter.yaml:41: targets[7].irc_server: is set without irc_nick`,
 		`exporter.yaml:42: targets[7].must_match: is true without a key`,
-		`exporter.yaml:44: targets[8].url: begins with "://", must begin with http:// or https://`,
+		`exporter.yaml:44: targets[8].url: does not say how it is reached, must begin with http:// or https://`,
 		`exporter.yaml:48: targets[9].headers: is a list, must be a mapping`,
 	} {
 		if !strings.Contains(err.Error(), want) {

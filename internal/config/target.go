@@ -175,8 +175,10 @@ func CheckURL(r *Report, key, raw string, schemes ...string) {
 		known = known || u.Scheme == s
 	}
 	switch {
-	case !known:
+	case !known && strings.Contains(raw, "://"):
 		r.Faultf(key, "begins with %q, must begin with %s", u.Scheme+"://", want)
+	case !known:
+		r.Faultf(key, "does not say how it is reached, must begin with %s", want)
 	case u.User != nil:
 		r.Faultf(key, "carries credentials; take them out of the URL and give them to the keys made for them")
 	case u.Scheme == "unix" && (u.Host != "" || u.Opaque != "" || !strings.HasPrefix(u.Path, "/")):

@@ -53,11 +53,46 @@ func (a *Authority) Pool() *x509.CertPool {
 	return pool
 }
 
+// Below makes an authority that this one vouches for. Its file holds its own certificate alone.
+func (a *Authority) Below() *Authority {
+	a.tb.Helper()
+	below := &Authority{tb: a.tb, File: filepath.Join(a.tb.TempDir(), "intermediate.pem")}
+	template := &x509.Certificate{
+		Subject:               pkix.Name{CommonName: "test intermediate authority"},
+		IsCA:                  true,
+		BasicConstraintsValid: true,
+		KeyUsage:              x509.KeyUsageCertSign,
+	}
+	certPEM, _, key := a.sign(template)
+	block, _ := pem.Decode(certPEM)
+	cert, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		a.tb.Fatalf("read certificate: %v", err)
+	}
+	below.cert, below.key = cert, key
+	if err := os.WriteFile(below.File, certPEM, 0o644); err != nil {
+		a.tb.Fatalf("write certificate of authority: %v", err)
+	}
+	return below
+}
+
 // Issue makes a certificate, valid for a day for servers and clients, and its key, both PEM. Names are DNS names or
 // addresses; the first is the common name.
 func (a *Authority) Issue(names ...string) (certificate, key []byte) {
 	a.tb.Helper()
+	return a.IssueUntil(time.Now().Add(24*time.Hour), names...)
+}
+
+// IssueUntil is Issue with another end, which may be past: the certificate begins a day before it, or an hour ago.
+func (a *Authority) IssueUntil(end time.Time, names ...string) (certificate, key []byte) {
+	a.tb.Helper()
+	begin := time.Now().Add(-time.Hour)
+	if end.Before(begin) {
+		begin = end.Add(-24 * time.Hour)
+	}
 	template := &x509.Certificate{
+		NotBefore:   begin,
+		NotAfter:    end,
 		Subject:     pkix.Name{CommonName: names[0]},
 		KeyUsage:    x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
@@ -85,8 +120,10 @@ func (a *Authority) sign(template *x509.Certificate) (certPEM, keyPEM []byte, ke
 		a.tb.Fatalf("make serial number: %v", err)
 	}
 	template.SerialNumber = serial
-	template.NotBefore = time.Now().Add(-time.Hour)
-	template.NotAfter = time.Now().Add(24 * time.Hour)
+	if template.NotAfter.IsZero() {
+		template.NotBefore = time.Now().Add(-time.Hour)
+		template.NotAfter = time.Now().Add(24 * time.Hour)
+	}
 	signer := a.key
 	if signer == nil {
 		signer = key

@@ -5,6 +5,7 @@ package realstack
 import (
 	"context"
 	"net/http"
+	"syscall"
 	"testing"
 )
 
@@ -46,6 +47,24 @@ func StartNginx(tb testing.TB, o NginxOptions) *Nginx {
 	}{o, n.dir})
 	n.Start()
 	return n
+}
+
+// CertificateFile is the path that it loads its certificate from.
+func (n *Nginx) CertificateFile() string { return n.path("certificate.pem") }
+
+// Renew replaces the certificate and its key, both PEM, on the disk. The server goes on with those that it has.
+func (n *Nginx) Renew(certificate, key []byte) {
+	n.tb.Helper()
+	n.write("certificate.pem", certificate)
+	n.write("key.pem", key)
+}
+
+// Reload has the server read its files anew. It does not wait for that.
+func (n *Nginx) Reload() {
+	n.tb.Helper()
+	if err := syscall.Kill(n.PID(), syscall.SIGHUP); err != nil {
+		n.tb.Fatalf("reload nginx: %v", err)
+	}
 }
 
 // URL is the proxy, without a slash at its end.

@@ -35,6 +35,9 @@ var modHTTPStatus []byte
 type ProsodyOptions struct {
 	// HTTPPort, ClientPort (c2s, STARTTLS) and ComponentPort are ports of 127.0.0.1; 0 picks a free one.
 	HTTPPort, ClientPort, ComponentPort int
+	// Federation has it speak with other servers: on ServerPort (s2s, STARTTLS), of which 0 picks a free one.
+	Federation bool
+	ServerPort int
 	// MetricsCIDR and StatusCIDR are the networks that may ask for /metrics and /status, Loopback by default. Others
 	// get a 403. An X-Forwarded-For from loopback replaces the client's address.
 	MetricsCIDR, StatusCIDR string
@@ -49,8 +52,10 @@ type ProsodyOptions struct {
 // Prosody is an XMPP server.
 type Prosody struct {
 	*Process
-	// HTTPAddr, ClientAddr and ComponentAddr are host:port.
-	HTTPAddr, ClientAddr, ComponentAddr string
+	// HTTPAddr, ClientAddr, ComponentAddr and ServerAddr are host:port. Nothing listens on ServerAddr without Federation.
+	HTTPAddr, ClientAddr, ComponentAddr, ServerAddr string
+	// Authority signed its certificate, which is for XMPPDomain, OtherDomain, localhost and 127.0.0.1.
+	Authority *Authority
 
 	options ProsodyOptions
 }
@@ -61,18 +66,21 @@ func StartProsody(tb testing.TB, o ProsodyOptions) *Prosody {
 	program := binary(tb, "prosody", "prosody prosody-modules")
 	control := binary(tb, "prosodyctl", "prosody")
 	o.HTTPPort, o.ClientPort, o.ComponentPort = port(tb, o.HTTPPort), port(tb, o.ClientPort), port(tb, o.ComponentPort)
+	o.ServerPort = port(tb, o.ServerPort)
 	p := &Prosody{
 		Process:       newProcess(tb, "prosody", true),
 		HTTPAddr:      address(o.HTTPPort),
 		ClientAddr:    address(o.ClientPort),
 		ComponentAddr: address(o.ComponentPort),
+		ServerAddr:    address(o.ServerPort),
+		Authority:     NewAuthority(tb),
 	}
 	p.argv = []string{program, "-F", "--config", p.path("prosody.cfg.lua")}
 	p.ready = func(ctx context.Context) error { return answers(ctx, http.DefaultTransport, p.URL()) }
 	p.mkdir("data")
 	p.mkdir("plugins")
 	p.write("plugins/mod_http_status.lua", modHTTPStatus)
-	certificate, key := NewAuthority(tb).Issue(XMPPDomain, OtherDomain, "localhost", "127.0.0.1")
+	certificate, key := p.Authority.Issue(XMPPDomain, OtherDomain, "localhost", "127.0.0.1")
 	p.write("certificate.pem", certificate)
 	p.write("key.pem", key)
 	p.apply(o)
@@ -91,6 +99,7 @@ func (p *Prosody) URL() string { return "http://" + p.HTTPAddr }
 func (p *Prosody) Reconfigure(o ProsodyOptions) {
 	p.tb.Helper()
 	o.HTTPPort, o.ClientPort, o.ComponentPort = p.options.HTTPPort, p.options.ClientPort, p.options.ComponentPort
+	o.ServerPort = p.options.ServerPort
 	p.Stop()
 	p.apply(o)
 	p.Start()

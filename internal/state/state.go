@@ -18,6 +18,7 @@ const version = 1
 // File is a set of named values that are on the disk when Save returns. It is safe for concurrent use.
 type File struct {
 	path string
+	lock *os.File // held while the file is open; nil in memory
 
 	mu     sync.Mutex
 	values map[string]json.RawMessage
@@ -32,12 +33,23 @@ type content struct {
 // Open reads the file, or begins with nothing where it does not exist. An empty path keeps values in memory only. A
 // file that is damaged is renamed to PATH.damaged-TIME, told in the returned notice, and replaced by an empty one: a
 // watchdog that does not start is worse than one that has forgotten. A file of a newer version is an error, since
-// writing it would lose what this version does not know. So is a directory that cannot be written.
+// writing it would lose what this version does not know. So is a directory that cannot be written, and a file that another
+// process has open.
 func Open(path string) (f *File, notice string, err error) {
 	f = &File{path: path, values: map[string]json.RawMessage{}}
 	if path == "" {
 		return f, "", nil
 	}
+	if f.lock, err = lock(path); err != nil {
+		return nil, "", fmt.Errorf("%w; name another with state_file", err)
+	}
+	opened := f
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, opened.Close())
+		}
+	}()
+	opened.sweep()
 	raw, err := os.ReadFile(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -52,6 +64,29 @@ func Open(path string) (f *File, notice string, err error) {
 		return nil, "", fmt.Errorf("%w; give this user the right to write the directory, or name another file with state_file", err)
 	}
 	return f, notice, nil
+}
+
+// Close lets another process have the file. Values can still be read, but not saved any more.
+func (f *File) Close() error {
+	if f.lock == nil {
+		return nil
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	l := f.lock
+	f.lock = nil
+	return l.Close()
+}
+
+// sweep removes what a process left that ended in the middle of a write.
+func (f *File) sweep() {
+	left, err := filepath.Glob(f.path + ".*.tmp")
+	if err != nil {
+		return // a path that is no pattern leaves nothing that could be found
+	}
+	for _, name := range left {
+		os.Remove(name) //nolint:errcheck,gosec // it does no harm
+	}
 }
 
 func (f *File) parse(raw []byte) (notice string, err error) {
@@ -127,8 +162,8 @@ func (v *Value) Load(into any) error {
 	return nil
 }
 
-// Save keeps value. When it returns nil, the value is on the disk, if there is a file. With an error, what the file
-// held before is still there.
+// Save keeps value. When it returns nil, the value is on the disk, if there is a file. With an error, the
+// disk holds what it held before, or the new value if only the directory could not be synced.
 func (v *Value) Save(value any) error {
 	raw, err := json.Marshal(value)
 	if err != nil {

@@ -27,6 +27,15 @@ func TestValuesOutliveTheProcess(t *testing.T) {
 	}
 	var plants []int
 	var other string
+	if _, _, err := Open(path); err == nil || !strings.Contains(err.Error(), "another exporter uses it") {
+		t.Errorf("opened twice: %v", err)
+	}
+	if err := os.WriteFile(path+".123.tmp", []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
 	again := open(t, path)
 	if err := again.Value("plants").Load(&plants); err != nil {
 		t.Fatal(err)
@@ -42,7 +51,7 @@ func TestValuesOutliveTheProcess(t *testing.T) {
 		t.Errorf("an unset value: %d, %v; want it left as it is", unset, err)
 	}
 	entries, err := os.ReadDir(filepath.Dir(path))
-	if err != nil || len(entries) != 1 {
+	if err != nil || len(entries) != 2 { // and the lock
 		t.Errorf("files left behind: %v, %v", entries, err)
 	}
 }

@@ -1,0 +1,196 @@
+//go:build realservers
+
+package collectors
+
+import (
+	"crypto/x509"
+	"encoding/pem"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/realstack"
+)
+
+// certificateFacts are what one reading tells of a target's certificates, by metric and, of ends, by source.
+func certificateFacts(t *testing.T, b *Batch, success bool) map[string]float64 {
+	t.Helper()
+	facts := map[string]float64{}
+	for _, m := range b.Metrics(success) {
+		var out dto.Metric
+		if err := m.Write(&out); err != nil {
+			t.Fatal(err)
+		}
+		name := ""
+		switch m.Desc() {
+		case certificateVerifiedDesc:
+			name = "verified"
+		case certificateMatchesFileDesc:
+			name = "matches_file"
+		case certificateNotAfterDesc:
+			i := slices.IndexFunc(out.GetLabel(), func(l *dto.LabelPair) bool { return l.GetName() == "source" })
+			name = out.GetLabel()[i].GetValue()
+		default:
+			continue
+		}
+		facts[name] = out.GetGauge().GetValue()
+	}
+	return facts
+}
+
+// endOf is the end of the first certificate of a PEM text.
+func endOf(t *testing.T, text []byte) float64 {
+	t.Helper()
+	block, _ := pem.Decode(text)
+	cert, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return float64(cert.NotAfter.Unix())
+}
+
+// TestRealProxyCertificates has nginx show certificates of every kind, and one that it was not told to load.
+func TestRealProxyCertificates(t *testing.T) {
+	nginx := realstack.StartNginx(t, realstack.NginxOptions{Upstream: "http://127.0.0.1:1"})
+	trust := config.TLS{CAFile: nginx.Authority.File, CertificateFile: nginx.CertificateFile()}
+	port := newTLSEndpointSettings()
+	port.Address, port.TLS = nginx.Addr, trust
+	direct, err := newTLSEndpoint(port, deps(&memory{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	probes := map[string]Collector{"https": proxyProbe(t, nginx.URL()+"/health", trust), "tls": direct}
+	// await reads both probes until each sees the certificate that ends then, and compares what they tell.
+	await := func(what string, end float64, reason Reason, want map[string]float64) {
+		t.Helper()
+		for name, probe := range probes {
+			var facts map[string]float64
+			var err error
+			var b *Batch
+			for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); {
+				b, err = readNamed(t, probe)
+				if facts = certificateFacts(t, b, err == nil); facts["leaf"] == end {
+					break
+				}
+			}
+			for fact, value := range want {
+				got, known := facts[fact]
+				if absent := value < 0; known == absent || !absent && got != value {
+					t.Errorf("%s, %s: %s is %v, known %v, want %v; all: %v", what, name, fact, got, known, value, facts)
+				}
+			}
+			if reason == "" && err != nil || reason != "" && (err == nil || ReasonOf(err) != reason) {
+				t.Errorf("%s, %s: got %v, want reason %q", what, name, err, reason)
+			}
+		}
+	}
+	const absent = -1
+	first, err := os.ReadFile(nginx.CertificateFile())
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := endOf(t, first)
+	await("as installed", served, "", map[string]float64{"leaf": served, "file": served, "verified_chain": served, "verified": 1, "matches_file": 1})
+
+	soon := time.Now().Add(2 * time.Hour)
+	certificate, key := nginx.Authority.IssueUntil(soon, "127.0.0.1")
+	nginx.Renew(certificate, key)
+	renewed := endOf(t, certificate)
+	await("renewed on the disk", served, "", map[string]float64{"leaf": served, "file": renewed, "verified": 1, "matches_file": 0})
+	nginx.Reload()
+	await("reloaded", renewed, "", map[string]float64{"leaf": renewed, "file": renewed, "verified_chain": renewed, "verified": 1, "matches_file": 1})
+
+	show := func(end time.Time, by *realstack.Authority, more []byte, names ...string) float64 {
+		t.Helper()
+		certificate, key := by.IssueUntil(end, names...)
+		nginx.Renew(append(slices.Clone(certificate), more...), key)
+		nginx.Reload()
+		return endOf(t, certificate)
+	}
+	refused := func(end float64) map[string]float64 {
+		return map[string]float64{"leaf": end, "file": end, "verified_chain": absent, "verified": 0, "matches_file": 1}
+	}
+	end := show(time.Now().Add(-3*time.Hour), nginx.Authority, nil, "127.0.0.1")
+	await("expired", end, TLS, refused(end))
+	end = show(soon.Add(time.Minute), nginx.Authority, nil, "other.test")
+	await("for another name", end, TLS, refused(end))
+	below := nginx.Authority.Below()
+	intermediate, err := os.ReadFile(below.File)
+	if err != nil {
+		t.Fatal(err)
+	}
+	end = show(soon.Add(2*time.Minute), below, nil, "127.0.0.1")
+	await("incomplete chain", end, TLS, refused(end))
+	end = show(soon.Add(3*time.Minute), below, intermediate, "127.0.0.1")
+	await("whole chain", end, "", map[string]float64{"leaf": end, "verified_chain": end, "verified": 1, "matches_file": 1})
+}
+
+// TestRealXMPPStreams negotiates TLS with Prosody, on the ports of its clients and of other servers.
+func TestRealXMPPStreams(t *testing.T) {
+	prosody := realstack.StartProsody(t, realstack.ProsodyOptions{Federation: true})
+	trust := config.TLS{CAFile: prosody.Authority.File}
+	probe := func(address, kind, domain string, trust config.TLS) Collector {
+		c, err := newTLSEndpoint(&TLSEndpoint{Address: address, StartTLS: kind, Domain: domain, TLS: trust}, deps(&memory{}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	client, server := prosody.ClientAddr, prosody.ServerAddr
+	for name, c := range map[string]struct {
+		probe Collector
+		want  Reason
+	}{
+		"c2s":                     {probe(client, xmppClient, realstack.XMPPDomain, trust), ""},
+		"c2s, another host":       {probe(client, xmppClient, realstack.OtherDomain, trust), ""},
+		"s2s":                     {probe(server, xmppServer, realstack.XMPPDomain, trust), ""},
+		"s2s, another host":       {probe(server, xmppServer, realstack.OtherDomain, trust), ""},
+		"c2s, unknown host":       {probe(client, xmppClient, "unknown.test", trust), NotFound},
+		"s2s, unknown host":       {probe(server, xmppServer, "unknown.test", trust), NotFound},
+		"c2s, unknown authority":  {probe(client, xmppClient, realstack.XMPPDomain, config.TLS{}), TLS},
+		"c2s, tls at once":        {probe(client, "", "", trust), TLS},
+		"http port":               {probe(prosody.HTTPAddr, xmppClient, realstack.XMPPDomain, trust), Malformed},
+		"s2s asked as c2s":        {probe(server, xmppClient, realstack.XMPPDomain, trust), Mismatch},
+		"another name in its SNI": {probe(client, xmppClient, realstack.XMPPDomain, config.TLS{CAFile: trust.CAFile, ServerName: "mail.test"}), TLS},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b, err := readNamed(t, c.probe)
+			if c.want != "" {
+				wantReason(t, err, c.want)
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if facts := certificateFacts(t, b, true); facts["verified"] != 1 || facts["leaf"] == 0 || facts["verified_chain"] != facts["leaf"] {
+				t.Errorf("got %v", facts)
+			}
+			if e := b.Exchanges[0]; !slices.Equal(phases(e), []string{"connect", "starttls", "tls"}) {
+				t.Errorf("phases %v", phases(e))
+			}
+		})
+	}
+	t.Run("hung and stopped", func(t *testing.T) {
+		p := c2sProbe(t, client, trust)
+		prosody.Hang()
+		_, err := read(t, p, 300*time.Millisecond)
+		wantReason(t, err, Timeout)
+		prosody.Resume()
+		if _, err := read(t, p, 10*time.Second); err != nil {
+			t.Error(err)
+		}
+		prosody.Stop()
+		_, err = read(t, p, 10*time.Second)
+		wantReason(t, err, Refused)
+	})
+	for line := range strings.Lines(prosody.Log()) {
+		if strings.Contains(line, "error") {
+			t.Errorf("the server logs %s", line)
+		}
+	}
+}

@@ -1,0 +1,24 @@
+//go:build unix
+
+package state
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+)
+
+// lock takes the file for this process alone, through a file beside it that is never replaced. It is let go of when the
+// process ends, however it does.
+func lock(path string) (*os.File, error) {
+	f, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("lock state file: %w", err)
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		err = errors.Join(err, f.Close())
+		return nil, fmt.Errorf("lock state file %s: another exporter uses it: %w; give each exporter a state_file of its own", path, err)
+	}
+	return f, nil
+}
