@@ -413,7 +413,7 @@ func TestStopLeavesTimeForTheDeletion(t *testing.T) {
 	s, url := startStore(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	late := make(chan struct{})
-	s.swap(func(w http.ResponseWriter, p plant) bool {
+	s.swap(func(_ http.ResponseWriter, p plant) bool {
 		s.plants[p.ID] = p
 		s.mu.Unlock() // the store serves others meanwhile
 		cancel()
