@@ -32,8 +32,13 @@ test: ## Every test that needs neither root nor packages.
 lint: ## golangci-lint, pinned.
 	$(GO) tool -modfile=.ci/tools/golangci-lint/go.mod golangci-lint run
 
+# The tests that need no real server have run in `make test`. Those that do are called TestReal..., which is held here.
 integration: ## Tests against real servers; needs Debian's packages, see .ci/run.
-	$(GO) test -count=1 -tags realservers $(RACE) ./...
+	@if grep -l 'go:build realservers' $$(git ls-files 'collectors/*_test.go' 'internal/app/*_test.go') | \
+		xargs grep -n '^func Test' | grep -v 'func TestReal'; then \
+		echo 'the tests above need real servers, so their names must begin with TestReal'; exit 1; fi
+	$(GO) test -count=1 -tags realservers $(RACE) ./internal/realstack
+	$(GO) test -count=1 -tags realservers $(RACE) -run '^TestReal' ./collectors ./internal/app
 
 bench: ## Benchmarks.
 	$(GO) test -run '^$$' -bench . -benchmem ./internal/bench

@@ -90,7 +90,7 @@ func fill(t *testing.T, path string) {
 	}
 }
 
-func TestVolumeAgreesWithDf(t *testing.T) {
+func TestRealVolumeAgreesWithDf(t *testing.T) {
 	path := mountTmpfs(t)
 	for _, step := range []struct {
 		name string
@@ -120,7 +120,7 @@ func TestVolumeAgreesWithDf(t *testing.T) {
 
 // TestVolumeKnowsWhatRootKeepsBack reads the disk that this runs on, since a tmpfs keeps nothing back for root. Others may
 // write to it between the two looks, so it looks more than once.
-func TestVolumeKnowsWhatRootKeepsBack(t *testing.T) {
+func TestRealVolumeKnowsWhatRootKeepsBack(t *testing.T) {
 	var got, want [5]float64
 	for range 20 {
 		got, want = exported(t, "/"), df(t, "/")
@@ -131,7 +131,7 @@ func TestVolumeKnowsWhatRootKeepsBack(t *testing.T) {
 	t.Errorf("size, used, available, inodes, free inodes: got %v, df says %v", got, want)
 }
 
-func TestMountThatWasTakenAwayIsToldApart(t *testing.T) {
+func TestRealMountThatWasTakenAwayIsToldApart(t *testing.T) {
 	path := mountTmpfs(t)
 	s := newVolumeSettings()
 	s.Name, s.Path, s.Mountpoint = "data", path, true

@@ -232,7 +232,7 @@ func untilNil(t *testing.T, try func() error) {
 	t.Error(err)
 }
 
-func TestPrometheusIngestsEverySample(t *testing.T) {
+func TestRealPrometheusIngestsEverySample(t *testing.T) {
 	for _, upstream := range []int{0, 20_000} {
 		t.Run(fmt.Sprintf("%d more upstream series", upstream), func(t *testing.T) {
 			stack := startStack(t, simstack.Options{UpstreamSeries: upstream})
@@ -332,9 +332,9 @@ func (s *server) complainsOfNothing(t *testing.T) {
 	}
 }
 
-// TestPageOfARealServerIsClean has the page with the families of a real XMPP server on it judged by those who read it.
+// TestRealServersPageIsClean has the page with the families of a real XMPP server on it judged by those who read it.
 // One target is down, so that what is only said then is there too.
-func TestPageOfARealServerIsClean(t *testing.T) {
+func TestRealServersPageIsClean(t *testing.T) {
 	promtool, err := exec.LookPath("promtool")
 	if err != nil {
 		t.Fatal("promtool is not installed: apt-get install --no-install-recommends prometheus")
