@@ -2,6 +2,7 @@ package collectors
 
 import (
 	"bytes"
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -141,8 +142,10 @@ func tlsServerOf(t *testing.T, shown tls.Certificate) string {
 // readNamed makes one reading of a target with a name.
 func readNamed(t *testing.T, c Collector) (*Batch, error) {
 	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
 	b := &Batch{Target: "endpoint"}
-	return b, c.Collect(t.Context(), b)
+	return b, c.Collect(ctx, b)
 }
 
 // goldenCertificates compares with a page of a success or, where a reason is wanted, of a failure.

@@ -91,13 +91,17 @@ const tlsAlert = 0x15
 // startXMPP opens a stream for a virtual host and negotiates TLS in it (RFC 6120, sections 4 and 5). When it returns nil,
 // the connection is ready for the handshake. The server is silent until the stream is opened.
 func startXMPP(conn net.Conn, kind, domain string) error {
-	if err := openStream(conn, kind, domain); err != nil {
+	content := "jabber:client"
+	if kind == xmppServer {
+		content = "jabber:server"
+	}
+	if err := openStream(conn, content, domain); err != nil {
 		return fmt.Errorf("open stream: %w", err)
 	}
 	limited := &io.LimitedReader{R: conn, N: maxStream}
 	// A reader of bytes, so that the decoder takes no byte more than it needs.
 	in := bufio.NewReader(limited)
-	if err := negotiateTLS(conn, in); err != nil {
+	if err := negotiateTLS(conn, in, content); err != nil {
 		if limited.N <= 0 {
 			return Failf(TooLarge, "stream: more than %d bytes before TLS", maxStream)
 		}
@@ -110,20 +114,16 @@ func startXMPP(conn net.Conn, kind, domain string) error {
 	return nil
 }
 
-func openStream(w io.Writer, kind, domain string) error {
+func openStream(w io.Writer, content, domain string) error {
 	var to bytes.Buffer
 	if err := xml.EscapeText(&to, []byte(domain)); err != nil {
 		return err
-	}
-	content := "jabber:client"
-	if kind == xmppServer {
-		content = "jabber:server"
 	}
 	_, err := fmt.Fprintf(w, "<?xml version='1.0'?><stream:stream to='%s' version='1.0' xml:lang='en' xmlns='%s' xmlns:stream='%s'>", to.Bytes(), content, nsStreams)
 	return err
 }
 
-func negotiateTLS(w io.Writer, in *bufio.Reader) error {
+func negotiateTLS(w io.Writer, in *bufio.Reader, content string) error {
 	if err := expectXML(in); err != nil {
 		return err
 	}
@@ -134,6 +134,13 @@ func negotiateTLS(w io.Writer, in *bufio.Reader) error {
 	}
 	if root.Name != (xml.Name{Space: nsStreams, Local: "stream"}) {
 		return Failf(Malformed, "stream: the server opens a %q instead", foreignText(root.Name.Local))
+	}
+	for _, a := range root.Attr {
+		// A server may answer a stream of the other kind in its own.
+		if a.Name == (xml.Name{Local: "xmlns"}) && a.Value != content {
+			return Failf(Mismatch, "stream: the server answers in %q, not in %q", foreignText(a.Value), content).
+				WithHint("clients and other servers have ports of their own: 5222 is for xmpp-client, 5269 for xmpp-server")
+		}
 	}
 	offered, err := readFeatures(d)
 	if err != nil {

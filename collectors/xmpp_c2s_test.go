@@ -53,6 +53,7 @@ func TestXMPPStreamShapes(t *testing.T) {
 		"tls at once":              {sayAndHold("\x15\x03\x01\x00\x02\x02\x46"), TLS, "leave starttls empty"},
 		"html":                     {sayAndHold("<html><body>"), Malformed, `"html"`},
 		"stream of another kind":   {sayAndHold("<stream:stream xmlns:stream='urn:other'>"), Malformed, ""},
+		"port of servers":          {sayAndHold(strings.Replace(streamStart, "jabber:client", "jabber:server", 1) + streamFeatures), Mismatch, "5269"},
 		"bad xml":                  {sayAndHold("<stream:stream <<<"), Malformed, ""},
 		"another encoding":         {sayAndHold("<?xml version='1.0' encoding='latin1'?>" + streamStart[21:]), Malformed, ""},
 		"header and end":           {say(streamStart), Closed, ""},
@@ -112,7 +113,7 @@ func TestXMPPStreamAsksForTheVirtualHost(t *testing.T) {
 					break
 				}
 				all.Write(buf[:n])
-				io.WriteString(server, answer) //nolint:errcheck // the client may be gone
+				io.WriteString(server, strings.Replace(answer, "jabber:client", namespace, 1)) //nolint:errcheck // the client may be gone
 			}
 			sent <- all.String()
 		}()
