@@ -26,7 +26,7 @@ func certificateFacts(t *testing.T, b *Batch, success bool) map[string]float64 {
 		if err := m.Write(&out); err != nil {
 			t.Fatal(err)
 		}
-		name := ""
+		var name string
 		switch m.Desc() {
 		case certificateVerifiedDesc:
 			name = "verified"

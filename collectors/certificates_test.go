@@ -494,3 +494,21 @@ func TestUnreadableCertificateFilesAreToldApart(t *testing.T) {
 		wantReason(t, err, TooLarge)
 	})
 }
+
+func TestEngineOverTLSReportsItsCertificate(t *testing.T) {
+	root := certificate{name: "root", authority: true, end: thirdDay}.make(t)
+	leaf := certificate{by: root, names: []string{"127.0.0.1"}, end: firstDay}.make(t)
+	dir := t.TempDir()
+	s := newDockerSettings()
+	s.Host = strings.Replace(tlsServerOf(t, chain(leaf)), "https://", "tcp://", 1)
+	s.TLS = config.TLS{CAFile: write(t, filepath.Join(dir, "ca.pem"), root), CertificateFile: write(t, filepath.Join(dir, "chain.pem"), leaf)}
+	probe, err := newDocker(s, deps(&memory{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := readNamed(t, probe)
+	if err == nil {
+		t.Fatal("a server without an API passes for an engine")
+	}
+	compareGolden(t, "certificates/several_requests", pageOf(t, b, false))
+}

@@ -95,7 +95,7 @@ func TestIRCShapes(t *testing.T) {
 				say(c.answer)(conn)
 				rest := []byte{}
 				if c.holds {
-					rest, _ = io.ReadAll(conn) //nolint:errcheck // a client may leave without a goodbye
+					rest, _ = io.ReadAll(conn) // a client may leave without a goodbye
 				}
 				heard <- string(buf[:n]) + string(rest)
 			})
