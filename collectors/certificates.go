@@ -147,7 +147,7 @@ func tlsHint(err error) string {
 	}
 	if unknown, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
 		if unknown.Cert != nil && signsItself(unknown.Cert) {
-			return "the certificate is signed by itself: set ca_file to it, or fingerprint to its SHA-256"
+			return "the certificate, or the authority behind it, is signed by itself, and nobody has named it as trusted: only if it is your own, name it with ca_file, or pin the certificate with fingerprint; else somebody else may answer there"
 		}
 		return "no trusted authority stands behind the certificate: let the server send the whole chain (fullchain.pem, not cert.pem), or name the authority with ca_file"
 	}

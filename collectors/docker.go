@@ -72,6 +72,12 @@ func (c *docker) Collect(ctx context.Context, b *Batch) error {
 			b.Note(trouble)
 		}
 	}
+	for _, name := range c.settings.Names {
+		plain := !strings.ContainsAny(name, `*?[\`)
+		if plain && !slices.ContainsFunc(statuses, func(s containerStatus) bool { return s.name == name }) {
+			b.Note(fmt.Sprintf("names has %s, and there is no such container", foreignText(name)))
+		}
+	}
 	if empty := len(statuses) == 0; empty != c.empty {
 		c.empty = empty
 		if empty {
@@ -305,6 +311,10 @@ func (s *dockerSession) failure(ctx context.Context, doing string, call *dockerC
 	case call.status >= http.StatusMultipleChoices:
 		text := strings.TrimPrefix(err.Error(), "Error response from daemon: ")
 		failed := Failf(statusReason(call.status), "%s: status %d: %s", what, call.status, foreignText(text))
+		if strings.Contains(text, "<") {
+			// A page of somebody in between, or of no engine at all, is not repeated.
+			failed = Failf(statusReason(call.status), "%s: status %d, with an answer that is no engine's", what, call.status)
+		}
 		switch {
 		case failed.Reason == Forbidden:
 			return failed.WithHint(hintProxy)

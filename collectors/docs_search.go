@@ -39,7 +39,7 @@ type docsSearch struct {
 }
 
 func newDocsSearch(s *DocsSearch, d Deps) (Collector, error) {
-	u, err := url.Parse(s.URL)
+	u, err := url.Parse(config.WithPath(s.URL, "/api/search"))
 	if err != nil {
 		return nil, fmt.Errorf("parse url: %w", err)
 	}

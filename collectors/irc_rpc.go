@@ -288,7 +288,11 @@ func (r *ircReading) numbers(ctx context.Context) error {
 	}
 	switch {
 	case len(servers.List) > 0:
-		r.b.Gauge(ircLinkedDesc, boolValue(servers.linked()))
+		linked := servers.linked()
+		r.b.Gauge(ircLinkedDesc, boolValue(linked))
+		if !linked {
+			r.b.Note("the IRC services are not linked to the IRC server")
+		}
 	case stats.Server.Ulined != nil:
 		r.b.Gauge(ircLinkedDesc, boolValue(*stats.Server.Ulined > 0))
 	}

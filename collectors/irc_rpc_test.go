@@ -65,7 +65,7 @@ func TestIRCNumbers(t *testing.T) {
 	stack := simulated(t, simstack.Options{})
 	for _, c := range []struct{ fault, notes string }{
 		{"", ""},
-		{"services_unlinked", ""},
+		{"services_unlinked", "the IRC services are not linked"},
 		{"no_stats", "the server has no method stats.get"},
 		{"numbers_forbidden", "server { list; } channel { list; }"},
 	} {
@@ -218,7 +218,7 @@ func TestIRCCallsBesideTheFirst(t *testing.T) {
 		"server_list_refused":  {map[string]string{"stats.get": ircResult(ircStatsAnswer), "server.list": ircRefusal(-32000)}, "", 1},
 		"server_list_empty":    {map[string]string{"stats.get": ircResult(ircStatsAnswer), "server.list": ircResult(`{"list": []}`)}, "", 0},
 		"refused_and_unlinked": {map[string]string{"stats.get": ircResult(strings.Replace(ircStatsAnswer, `"ulined": 1`, `"ulined": 0`, 1)), "server.list": ircRefusal(-32000)}, "", 1},
-		"unsynced":             {map[string]string{"stats.get": ircResult(ircStatsAnswer), "server.list": ircResult(strings.Replace(ircServerAnswer, `"synced": true`, `"synced": false`, 1))}, "", 0},
+		"unsynced":             {map[string]string{"stats.get": ircResult(ircStatsAnswer), "server.list": ircResult(strings.Replace(ircServerAnswer, `"synced": true`, `"synced": false`, 1))}, "", 1},
 		"unknown_to_all":       {map[string]string{"stats.get": ircRefusal(-32601), "server.list": ircRefusal(-32601), "user.list": ircRefusal(-32601), "channel.list": ircRefusal(-32601)}, "", 4},
 		"too_large":            {map[string]string{"server.list": ircResult(ircOldServers), "user.list": strings.Repeat("x", 2<<20), "channel.list": ircResult(ircChannels)}, "", 2},
 	} {

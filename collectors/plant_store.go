@@ -82,8 +82,12 @@ func (s *PlantStore) Configured() bool { return s.URL != "" }
 func (s *PlantStore) Distinction() (key, value string) { return "", "" }
 
 // Harmless makes a probe of it that writes nothing to a store that does what it promises, for one reading outside of the
-// exporter's own state.
-func (s *PlantStore) Harmless() { s.Mode = ModeReject }
+// exporter's own state. It reports whether it was another.
+func (s *PlantStore) Harmless() bool {
+	was := s.Mode
+	s.Mode = ModeReject
+	return was != ModeReject
+}
 
 // NeedsState reports whether something may be left behind if the process ends without a state file.
 func (s *PlantStore) NeedsState() bool { return s.Mode == ModeCanary }
@@ -408,15 +412,24 @@ func (c *plantStore) unexpected(method, target string, a *answer) *Error {
 		return statusError(method, target, a.status).
 			WithHint("the store redirects: write the address that it redirects to as the url")
 	}
+	hint := ""
+	switch a.status {
+	case http.StatusUnauthorized, http.StatusForbidden:
+		hint = "the store does not accept the token: set PLANT_STORE_TOKEN, or token in the configuration file, to one that it knows"
+	case http.StatusNotFound:
+		if method == http.MethodPost {
+			hint = "the store has no /plants there: the url is its base address, without /plants"
+		}
+	}
 	e, ok := readPlantError(a.body)
 	if !ok || e.Message == nil {
-		return statusError(method, target, a.status)
+		return statusError(method, target, a.status).WithHint(hint)
 	}
 	number := int32(0)
 	if e.Number != nil {
 		number = *e.Number
 	}
-	return Failf(statusReason(a.status), "%s %s: status %d: error %d: %s", method, printable(target), a.status, number, foreignText(*e.Message))
+	return Failf(statusReason(a.status), "%s %s: status %d: error %d: %s", method, printable(target), a.status, number, foreignText(*e.Message)).WithHint(hint)
 }
 
 func readPlantError(body []byte) (plantError, bool) {

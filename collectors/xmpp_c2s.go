@@ -23,6 +23,8 @@ type XMPPC2S struct {
 	// Domain is the virtual host that is asked for, and that the certificate must be for unless server_name is set.
 	Domain     string `yaml:"domain"`
 	config.TLS `yaml:",inline"`
+
+	guessed bool // the address is made of the environment
 }
 
 func newXMPPC2SSettings() *XMPPC2S { return &XMPPC2S{} }
@@ -42,8 +44,18 @@ func (s *XMPPC2S) Environ(e *config.Env) {
 	if u, err := url.Parse(e.Get("XMPP_REST_URL")); err == nil && u.Hostname() != "" && s.Domain != "" && s.Address == "" {
 		e.String("address", "XMPP_REST_URL", &s.Address)
 		s.Address = net.JoinHostPort(u.Hostname(), c2sPort)
+		s.guessed = true
 	}
 	e.TLS("XMPP_C2S", &s.TLS)
+}
+
+// Warnings implements config.Warner.
+func (s *XMPPC2S) Warnings() []string {
+	warnings := s.TLS.Warnings()
+	if s.guessed {
+		warnings = append(warnings, "address "+s.Address+" is guessed from XMPP_REST_URL, because a domain is set; if clients connect elsewhere, set address in the configuration file")
+	}
+	return warnings
 }
 
 // Configured implements config.Settings.

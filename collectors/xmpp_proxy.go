@@ -31,6 +31,7 @@ func (s *XMPPProxy) Check(r *config.Report) { s.HTTP.Check(r) }
 type xmppProxy struct{ http httpTarget }
 
 func newXMPPProxy(s *XMPPProxy, d Deps) (Collector, error) {
+	s.URL = config.WithPath(s.URL, "/health")
 	return &xmppProxy{httpTarget{s.HTTP, int64(d.Limits.Body), d.UserAgent}}, nil
 }
 

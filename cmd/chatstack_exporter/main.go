@@ -146,6 +146,12 @@ func runCheckConfig(options app.Options) error {
 		fmt.Printf(", %d are not: %v", n, cfg.Unconfigured)
 	}
 	fmt.Println(".")
+	for _, w := range app.Warnings(cfg) {
+		fmt.Printf("warning: %s: %s\n", w.Target, w.Text)
+	}
+	if len(cfg.Targets) == 0 {
+		fmt.Println("warning: nothing is watched; write targets into the file, or set the stack's environment variables")
+	}
 	return nil
 }
 

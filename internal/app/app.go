@@ -55,7 +55,8 @@ type App struct {
 	listeners []net.Listener
 	reloads   chan chan error
 
-	current atomic.Pointer[generation]
+	current     atomic.Pointer[generation]
+	reloadError atomic.Pointer[error]
 }
 
 // generation is what one configuration made.
@@ -221,6 +222,14 @@ func (a *App) History(target string) (poll.History, bool) {
 	return a.current.Load().poller.History(target)
 }
 
+// ReloadError implements web.Source.
+func (a *App) ReloadError() error {
+	if err := a.reloadError.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
 // Unconfigured implements web.Source.
 func (a *App) Unconfigured() []string { return a.current.Load().cfg.Unconfigured }
 
@@ -336,6 +345,7 @@ func (a *App) reload(ctx context.Context, stop func()) (func(), error) {
 		stop = a.poll(ctx)
 	}
 	a.own.reloaded(err)
+	a.reloadError.Store(&err)
 	a.current.Load().poller.Refresh()
 	if err != nil {
 		a.log.Error("configuration was not reloaded; the present one stays", "err", err)

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/collectors"
-	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/state"
 )
@@ -38,7 +37,10 @@ type CheckResult struct {
 }
 
 // harmless is implemented by settings of a probe that writes, which a check outside of the exporter's own state must not.
-type harmless interface{ Harmless() }
+type harmless interface {
+	// Harmless makes the settings such, and reports whether that changed them.
+	Harmless() bool
+}
 
 // Check reads every configured target once and returns what it found, the failures first. It keeps nothing: what a
 // running exporter has in its state file is not touched.
@@ -54,9 +56,10 @@ func Check(ctx context.Context, o Options) ([]CheckResult, error) {
 	results := make([]CheckResult, len(cfg.Targets))
 	var readings sync.WaitGroup
 	slots := make(chan struct{}, checkParallelism)
+	var spared []Warning
 	for i, settings := range cfg.Targets {
-		if h, ok := settings.(harmless); ok {
-			h.Harmless()
+		if h, ok := settings.(harmless); ok && h.Harmless() {
+			spared = append(spared, Warning{settings.Common().Name, "a check writes nothing, so it asked in mode reject; whether a plant can be created and deleted was not tried"})
 		}
 		target, err := newTarget(cfg, settings, memory, slog.New(slog.DiscardHandler))
 		if err != nil {
@@ -72,7 +75,7 @@ func Check(ctx context.Context, o Options) ([]CheckResult, error) {
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	addWarnings(results, cfg)
+	addWarnings(results, append(Warnings(cfg), spared...))
 	slices.SortStableFunc(results, func(a, b CheckResult) int { return strings.Compare(a.Verdict, b.Verdict) })
 	var silent []CheckResult
 	for _, name := range cfg.Unconfigured {
@@ -81,8 +84,8 @@ func Check(ctx context.Context, o Options) ([]CheckResult, error) {
 	return slices.Concat(results, silent), nil
 }
 
-func addWarnings(results []CheckResult, cfg *config.Config) {
-	for _, w := range Warnings(cfg) {
+func addWarnings(results []CheckResult, warnings []Warning) {
+	for _, w := range warnings {
 		i := slices.IndexFunc(results, func(r CheckResult) bool { return r.Target == w.Target })
 		results[i].Warnings = append(results[i].Warnings, w.Text)
 	}

@@ -68,6 +68,7 @@ func (d *discard) Write(p []byte) (int, error) {
 type source struct{ *poll.Poller }
 
 func (source) Unconfigured() []string       { return nil }
+func (source) ReloadError() error           { return nil }
 func (source) Reload(context.Context) error { return nil }
 
 // BenchmarkScrape is one GET /metrics of the page that is kept, and the same series through promhttp, which gathers and

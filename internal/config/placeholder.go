@@ -11,7 +11,7 @@ import (
 // placeholders are how secrets begin that somebody wrote to be replaced.
 var placeholders = []string{
 	"change_me", "changeme", "change-me", "change_this", "change-this", "replace_with", "replace-with", "replace_me",
-	"replace-me", "replaceme", "placeholder", "your_", "your-", "<",
+	"replace-me", "replaceme", "placeholder", "your_", "your-", "<", "${",
 }
 
 // Placeholders returns the keys of a target's secrets that are obvious placeholders: they begin like one, or all

@@ -161,6 +161,15 @@ func (h *HTTP) Check(r *Report) {
 	}
 }
 
+// WithPath gives a URL that has no path of its own this one.
+func WithPath(raw, path string) string {
+	if u, err := url.Parse(raw); err == nil && u.Host != "" && (u.Path == "" || u.Path == "/") {
+		u.Path = path
+		return u.String()
+	}
+	return raw
+}
+
 // CheckURL reports a fault unless raw is an absolute URL of one of the schemes, with a host (a path for unix) and
 // without credentials. What it says never repeats credentials.
 func CheckURL(r *Report, key, raw string, schemes ...string) {

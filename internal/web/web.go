@@ -16,7 +16,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
 )
 
-// Source is where the answers come from. Its methods must not block.
+// Source is where the answers come from. None of its methods but Reload may block.
 type Source interface {
 	// Snapshot returns what is known now.
 	Snapshot() *poll.Snapshot
@@ -28,7 +28,9 @@ type Source interface {
 	History(target string) (poll.History, bool)
 	// Unconfigured are the names of the targets that are not polled.
 	Unconfigured() []string
-	// Reload reads the configuration anew.
+	// ReloadError is why the configuration on the disk is not the one that is in force; nil where it is.
+	ReloadError() error
+	// Reload reads the configuration anew. It waits for readings to end.
 	Reload(ctx context.Context) error
 }
 
@@ -95,9 +97,10 @@ func serveStatus(w http.ResponseWriter, src Source, o Options) {
 		Version      string
 		Time         string
 		Down         int
+		Stale        error
 		Rows         []row
 		Unconfigured []string
-	}{Version: o.Version, Time: s.Time.UTC().Format(time.DateTime), Unconfigured: src.Unconfigured()}
+	}{Version: o.Version, Time: s.Time.UTC().Format(time.DateTime), Unconfigured: src.Unconfigured(), Stale: src.ReloadError()}
 	for _, status := range s.Statuses {
 		r := rowOf(status, s.Time)
 		if r.State == "down" {
