@@ -27,7 +27,8 @@ const (
 )
 
 // loadedFile finds the file that a server has its certificate from. A path names it. Of a glob's files it is the one with
-// the certificate that is served, else, of those for the server's name, the one that was issued last.
+// the certificate that is served, else, of those for the server's name or for one of the served certificate's, the one
+// that was issued last.
 func loadedFile(pattern, name string, served *x509.Certificate) (certificateFile, error) {
 	files, err := readCertificateFiles(pattern)
 	if err != nil && len(files) == 0 {
@@ -39,7 +40,9 @@ func loadedFile(pattern, name string, served *x509.Certificate) (certificateFile
 	if i := slices.IndexFunc(files, func(f certificateFile) bool { return served != nil && f.leaf.Equal(served) }); i >= 0 {
 		return files[i], nil
 	}
-	fitting := slices.DeleteFunc(files, func(f certificateFile) bool { return f.leaf.VerifyHostname(name) != nil })
+	fitting := slices.DeleteFunc(files, func(f certificateFile) bool {
+		return f.leaf.VerifyHostname(name) != nil && !sharesName(f.leaf, served)
+	})
 	if len(fitting) == 0 {
 		if err != nil {
 			return certificateFile{}, err
@@ -49,6 +52,12 @@ func loadedFile(pattern, name string, served *x509.Certificate) (certificateFile
 	return slices.MaxFunc(fitting, func(a, b certificateFile) int {
 		return cmp.Or(a.leaf.NotBefore.Compare(b.leaf.NotBefore), a.leaf.NotAfter.Compare(b.leaf.NotAfter))
 	}), nil
+}
+
+// sharesName reports whether a certificate is for a name that the served one is for too: a server that is reached by
+// another name than its certificate's still has its file.
+func sharesName(leaf, served *x509.Certificate) bool {
+	return served != nil && slices.ContainsFunc(served.DNSNames, func(name string) bool { return slices.Contains(leaf.DNSNames, name) })
 }
 
 // readCertificateFiles reads the file at a path, or every file that a glob names, in the order of their paths. The error

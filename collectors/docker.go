@@ -96,9 +96,7 @@ func (c *docker) Collect(ctx context.Context, b *Batch) error {
 func (c *docker) watched(listed []container.Summary) []container.Summary {
 	var chosen []container.Summary
 	for _, l := range listed {
-		// Links of the old kind add names such as /other/alias.
-		own := slices.IndexFunc(l.Names, func(n string) bool { return !strings.Contains(strings.TrimPrefix(n, "/"), "/") })
-		if own < 0 || c.settings.watches(lastingName(strings.TrimPrefix(l.Names[own], "/")), l.Labels) {
+		if name := ownName(l.Names); name == "" || c.settings.watches(lastingName(name), l.Labels) {
 			chosen = append(chosen, l)
 		}
 	}

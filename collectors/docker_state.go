@@ -3,6 +3,7 @@ package collectors
 import (
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -76,7 +77,7 @@ func statusOf(c *container.InspectResponse, roles map[string]string) (containerS
 		image:   withoutDigest(c.Config.Image),
 	}
 	s.health = healthOf(s.state, c.State.Health)
-	if s.state == container.StateExited || s.state == container.StateDead {
+	if (s.state == container.StateExited || s.state == container.StateDead) && c.State.ExitCode != unknownExitCode {
 		s.stopped, s.exitCode = true, c.State.ExitCode
 	}
 	s.role = roles[s.name]
@@ -189,7 +190,7 @@ func (s *containerStatus) trouble() string {
 		return s.name + " is unhealthy"
 	case s.state == container.StateRunning, s.state == container.StateCreated:
 		return ""
-	case s.stopped && s.exitCode == 0:
+	case s.stopped && s.exitCode == 0 && s.state == container.StateExited:
 		return "" // a one-shot that has done its work looks like this
 	case s.stopped:
 		return fmt.Sprintf("%s is %s, exit code %d", s.name, s.state, s.exitCode)
@@ -200,8 +201,25 @@ func (s *containerStatus) trouble() string {
 // summaryHealth is how a list tells the health of a container: in words for people, such as "Up 2 hours (unhealthy)".
 var summaryHealth = regexp.MustCompile(`\((healthy|unhealthy|health: starting)\)`)
 
-// fromSummary makes an account of what a list says of a container. It does not know when the container was started, nor
-// its exit code; and of a container in any state but running, the list says no health.
+// summaryExit is how a list tells the exit code, such as "Exited (137) 2 hours ago".
+var summaryExit = regexp.MustCompile(`^Exited \((\d+)\)`)
+
+// unknownExitCode stands for an exit code that nobody told; real ones are from 0 on.
+const unknownExitCode = -1
+
+// ownName is a container's name among those that the engine lists: links of the old kind add names such as
+// /other/alias. It is "" where there is none.
+func ownName(names []string) string {
+	for _, n := range names {
+		if n = strings.TrimPrefix(n, "/"); !strings.Contains(n, "/") {
+			return n
+		}
+	}
+	return ""
+}
+
+// fromSummary makes an account of what a list says of a container. It does not know when the container was started; and
+// of a container in any state but running, the list says no health.
 func fromSummary(l *container.Summary) *container.InspectResponse {
 	state := &container.State{Status: l.State, Running: l.State == container.StateRunning, Paused: l.State == container.StatePaused}
 	if found := summaryHealth.FindStringSubmatch(l.Status); found != nil {
@@ -213,8 +231,12 @@ func fromSummary(l *container.Summary) *container.InspectResponse {
 		ContainerJSONBase: &container.ContainerJSONBase{ID: l.ID, State: state},
 		Config:            &container.Config{Labels: l.Labels, Image: l.Image},
 	}
-	if len(l.Names) > 0 {
-		c.Name = l.Names[0]
+	c.Name = "/" + ownName(l.Names)
+	state.ExitCode = unknownExitCode
+	if found := summaryExit.FindStringSubmatch(l.Status); found != nil {
+		if code, err := strconv.Atoi(found[1]); err == nil {
+			state.ExitCode = code
+		}
 	}
 	return c
 }

@@ -1085,3 +1085,36 @@ func TestContainerThatTheEngineStumblesOverHidesNoOther(t *testing.T) {
 		t.Errorf("notes: %s", notes)
 	}
 }
+
+func TestWhatAListSaysOfAContainer(t *testing.T) {
+	for name, c := range map[string]struct {
+		summary container.Summary
+		want    containerStatus
+		trouble string
+	}{
+		"killed": {
+			container.Summary{ID: "i", Names: []string{"/a"}, State: container.StateExited, Status: "Exited (137) 2 hours ago"},
+			containerStatus{id: "i", name: "a", state: container.StateExited, health: container.NoHealthcheck, stopped: true, exitCode: 137},
+			"a is exited, exit code 137",
+		},
+		"dead": {
+			container.Summary{ID: "i", Names: []string{"/a"}, State: container.StateDead, Status: "Dead"},
+			containerStatus{id: "i", name: "a", state: container.StateDead, health: container.NoHealthcheck},
+			"a is dead",
+		},
+		"linked": {
+			container.Summary{ID: "i", Names: []string{"/other/alias", "/a"}, State: container.StateRunning, Status: "Up 2 hours (healthy)"},
+			containerStatus{id: "i", name: "a", state: container.StateRunning, health: container.Healthy},
+			"",
+		},
+	} {
+		got, err := statusOf(fromSummary(&c.summary), nil)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if got != c.want || got.trouble() != c.trouble {
+			t.Errorf("%s: got %+v, %q; want %+v, %q", name, got, got.trouble(), c.want, c.trouble)
+		}
+	}
+}

@@ -190,8 +190,9 @@ func statusReason(status int) Reason {
 	}
 }
 
-// maxForeignText bounds what is repeated of an error text that somebody else wrote.
-const maxForeignText = 200
+// maxForeignText bounds what is repeated of an error text that somebody else wrote. The poller cuts it further, once the
+// target's secrets are masked: a cut before that could leave half a secret.
+const maxForeignText = 64 << 10
 
 // foreignText makes text from elsewhere fit to be part of a message.
 func foreignText(s string) string { return Printable(s, maxForeignText) }

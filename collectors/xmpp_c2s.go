@@ -35,7 +35,10 @@ const c2sPort = "5222"
 // Environ implements config.Settings. The address is derived only where the domain is known and the file says none: it
 // is then port 5222 of the host of XMPP_REST_URL.
 func (s *XMPPC2S) Environ(e *config.Env) {
-	e.String("domain", "XMPP_DOMAIN", &s.Domain)
+	// The variable speaks of the stack's own server, not of one that was given a name.
+	if s.Domain == "" || s.Name == "" || s.Name == s.Kind {
+		e.String("domain", "XMPP_DOMAIN", &s.Domain)
+	}
 	if s.Domain == "" {
 		e.String("domain", "XMPP_REST_USERNAME", &s.Domain)
 		_, s.Domain, _ = strings.Cut(s.Domain, "@")

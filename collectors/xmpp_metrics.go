@@ -5,7 +5,10 @@ import (
 	"context"
 	"fmt"
 	"mime"
+	"net"
 	"net/http"
+	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -88,6 +91,9 @@ func isMarkup(contentType string) bool {
 type XMPPMetrics struct {
 	config.Target `yaml:",inline"`
 	config.HTTP   `yaml:",inline"`
+	// CIDR is the network that may read the page, as the XMPP server was told, or several with commas between them.
+	// Nothing is asked with it: a host that has no address in it is warned of.
+	CIDR string `yaml:"openmetrics_cidr"`
 }
 
 func newXMPPMetricsSettings() *XMPPMetrics { return &XMPPMetrics{} }
@@ -95,6 +101,7 @@ func newXMPPMetricsSettings() *XMPPMetrics { return &XMPPMetrics{} }
 // Environ implements config.Settings.
 func (s *XMPPMetrics) Environ(e *config.Env) {
 	e.At("url", "XMPP_REST_URL", "/metrics", &s.URL)
+	e.String("openmetrics_cidr", "XMPP_OPENMETRICS_CIDR", &s.CIDR)
 	e.TLS("XMPP_REST", &s.TLS)
 }
 
@@ -105,7 +112,57 @@ func (s *XMPPMetrics) Configured() bool { return s.URL != "" }
 func (s *XMPPMetrics) Distinction() (key, value string) { return "", "" }
 
 // Check implements config.Settings.
-func (s *XMPPMetrics) Check(r *config.Report) { s.HTTP.Check(r) }
+func (s *XMPPMetrics) Check(r *config.Report) {
+	s.HTTP.Check(r)
+	if _, err := s.networks(); err != nil {
+		r.Faultf("openmetrics_cidr", "%v; write a network such as 172.16.0.0/12", err)
+	}
+}
+
+// networks reads the CIDR. A lone address is a network of one.
+func (s *XMPPMetrics) networks() ([]netip.Prefix, error) {
+	var networks []netip.Prefix
+	for part := range strings.SplitSeq(s.CIDR, ",") {
+		part = strings.TrimSpace(part)
+		if part == "" {
+			continue
+		}
+		if a, err := netip.ParseAddr(part); err == nil {
+			networks = append(networks, netip.PrefixFrom(a, a.BitLen()))
+			continue
+		}
+		n, err := netip.ParsePrefix(part)
+		if err != nil {
+			return nil, fmt.Errorf("%q is no network", part)
+		}
+		networks = append(networks, n)
+	}
+	return networks, nil
+}
+
+// Warnings implements config.Warner.
+func (s *XMPPMetrics) Warnings() []string {
+	warnings := s.TLS.Warnings()
+	networks, err := s.networks()
+	if err != nil || len(networks) == 0 {
+		return warnings
+	}
+	own, err := net.InterfaceAddrs()
+	if err != nil {
+		return warnings // nothing can be said
+	}
+	for _, a := range own {
+		ip, ok := a.(*net.IPNet)
+		if !ok {
+			continue
+		}
+		address, ok := netip.AddrFromSlice(ip.IP)
+		if ok && slices.ContainsFunc(networks, func(n netip.Prefix) bool { return n.Contains(address.Unmap()) }) {
+			return warnings
+		}
+	}
+	return append(warnings, "no address of this host lies in XMPP_OPENMETRICS_CIDR ("+s.CIDR+"), so the XMPP server will refuse the exporter: widen it, or run the exporter inside it")
+}
 
 // xmppMetrics reads GET /metrics and takes the server's families over, under their own names.
 type xmppMetrics struct{ upstream upstream }

@@ -273,8 +273,12 @@ func (l *loader) addFromEnvironment() {
 			origins = map[string]string{}
 		}
 		b.settings.Environ(&Env{lookup: l.src.Lookup, faults: &l.faults, origins: origins, path: b.path})
-		if speaksOf == "" && len(origins) > 0 {
-			names := slices.Sorted(maps.Values(origins))
+		// Variables that other kinds read too may well be meant for those.
+		own := strings.ToUpper(kind.Name) + "_"
+		names := slices.DeleteFunc(slices.Sorted(maps.Values(origins)), func(name string) bool {
+			return !strings.HasPrefix(name, own) || strings.HasPrefix(name, "XMPP_REST_")
+		})
+		if speaksOf == "" && len(names) > 0 {
 			l.faults = append(l.faults, Fault{Where: names[0], Message: fmt.Sprintf(
 				"is set, but none of the targets of kind %s is called %s; name the one that it speaks of so, or unset it", kind.Name, kind.Name)})
 		}

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"net/url"
 	"reflect"
+	"slices"
 	"strings"
 	"unicode"
 )
@@ -37,8 +38,10 @@ func Placeholders(settings Settings) []string {
 }
 
 func isPlaceholder(value string) bool {
+	value = strings.ToLower(strings.TrimSpace(value))
+	value = strings.TrimPrefix(strings.TrimPrefix(value, "bearer "), "basic ")
 	for _, p := range placeholders {
-		if strings.HasPrefix(strings.ToLower(strings.TrimSpace(value)), p) {
+		if strings.HasPrefix(value, p) {
 			return true
 		}
 	}
@@ -79,21 +82,27 @@ func Redactor(settings Settings) func(string) string {
 	v := reflect.ValueOf(settings).Elem()
 	fields := map[string]reflect.Value{}
 	collectFields(v, fields)
-	var pairs []string
+	var forms []string
 	eachSecret(v, func(_ string, s Secret) {
 		secret := s.Reveal()
 		if len(secret) < minRedacted {
 			return
 		}
-		pairs = append(pairs, secret, mask, url.QueryEscape(secret), mask)
+		forms = append(forms, secret, url.QueryEscape(secret))
 		for _, key := range []string{"user", "username"} {
 			if user, ok := fields[key]; ok && user.Kind() == reflect.String {
-				pairs = append(pairs, base64.StdEncoding.EncodeToString([]byte(user.String()+":"+secret)), mask)
+				forms = append(forms, base64.StdEncoding.EncodeToString([]byte(user.String()+":"+secret)))
 			}
 		}
 	})
-	if len(pairs) == 0 {
+	if len(forms) == 0 {
 		return nil
+	}
+	// The longest first, so that one which another begins with does not leave the other's rest.
+	slices.SortFunc(forms, func(a, b string) int { return len(b) - len(a) })
+	pairs := make([]string, 0, 2*len(forms))
+	for _, form := range forms {
+		pairs = append(pairs, form, mask)
 	}
 	return strings.NewReplacer(pairs...).Replace
 }

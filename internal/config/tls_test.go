@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 
@@ -110,5 +111,63 @@ func TestFaultsOfTLSPorts(t *testing.T) {
 		case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
 			t.Errorf("%s\ngot %v\nwant %s", block, err, want)
 		}
+	}
+}
+
+// TestSharedVariablesDoNotForbidSeveralTargets has two virtual hosts watched beside the stack's own variables, which
+// other kinds read as well.
+func TestSharedVariablesDoNotForbidSeveralTargets(t *testing.T) {
+	const file = `targets:
+  - kind: xmpp_c2s
+    name: a
+    address: a:5222
+    domain: a.test
+  - kind: xmpp_c2s
+    name: b
+    address: b:5222
+    domain: b.test
+`
+	env := map[string]string{"XMPP_REST_URL": "http://xmpp:5280", "XMPP_REST_USERNAME": "admin@chat.test", "XMPP_DOMAIN": "chat.test"}
+	cfg, err := load(t, file, env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a := find[*collectors.XMPPC2S](t, cfg, "a"); a.Domain != "a.test" || a.Address != "a:5222" {
+		t.Errorf("got %s at %s", a.Domain, a.Address)
+	}
+	env["XMPP_C2S_CA_FILE"] = "/ca.pem"
+	if _, err := load(t, file, env); err == nil || !strings.Contains(err.Error(), "XMPP_C2S_CA_FILE: is set, but none of the targets") {
+		t.Errorf("got %v, want a variable that speaks of nobody named", err)
+	}
+	one, _, _ := strings.Cut(file, "  - kind: xmpp_c2s\n    name: b")
+	delete(env, "XMPP_C2S_CA_FILE")
+	if cfg, err = load(t, one, env); err != nil {
+		t.Fatal(err)
+	}
+	if a := find[*collectors.XMPPC2S](t, cfg, "a"); a.Domain != "a.test" {
+		t.Errorf("the stack's domain %s was given to a server of another name", a.Domain)
+	}
+}
+
+func TestNetworkThatMayReadTheMetricsPage(t *testing.T) {
+	for cidr, warned := range map[string]bool{"127.0.0.0/8": false, "10.255.0.0/16, 127.0.0.1": false, "240.0.0.0/8": true, "": false} {
+		for _, content := range []string{"", "targets:\n  - kind: xmpp_metrics\n    openmetrics_cidr: " + strconv.Quote(cidr) + "\n"} {
+			env := map[string]string{"XMPP_REST_URL": "http://xmpp:5280"}
+			if content == "" {
+				env["XMPP_OPENMETRICS_CIDR"] = cidr
+			}
+			cfg, err := load(t, content, env)
+			if err != nil {
+				t.Fatal(err)
+			}
+			warnings := strings.Join(find[*collectors.XMPPMetrics](t, cfg, "xmpp_metrics").Warnings(), "\n")
+			if strings.Contains(warnings, "XMPP_OPENMETRICS_CIDR") != warned {
+				t.Errorf("%q, file %q: warnings %q", cidr, content, warnings)
+			}
+		}
+	}
+	if _, err := load(t, "", map[string]string{"XMPP_REST_URL": "http://xmpp:5280", "XMPP_OPENMETRICS_CIDR": "172.16/12"}); err == nil ||
+		!strings.Contains(err.Error(), "XMPP_OPENMETRICS_CIDR") {
+		t.Errorf("got %v, want the variable named", err)
 	}
 }

@@ -147,7 +147,9 @@ func (t *target) begin() bool {
 		t.status.Attempts++
 		return true
 	}
-	t.status.Overruns++
+	if !t.retrying { // a retry and the schedule may well meet
+		t.status.Overruns++
+	}
 	if t.abandoned {
 		t.status.Attempts++
 		t.status.Failures[collectors.Timeout]++
@@ -357,7 +359,7 @@ func (t *target) releaseRetry() {
 }
 
 // maxText bounds what is kept of a text that a server may have made.
-const maxText = 1000
+const maxText = 500
 
 // clean makes a text fit to be logged and shown: without the target's secrets, in case a server repeats them, without
 // control characters, and not too long.

@@ -20,6 +20,8 @@ type File struct {
 	path string
 	lock *os.File // held while the file is open; nil in memory
 
+	closed bool
+
 	mu     sync.Mutex
 	values map[string]json.RawMessage
 }
@@ -74,7 +76,7 @@ func (f *File) Close() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	l := f.lock
-	f.lock = nil
+	f.lock, f.closed = nil, true
 	return l.Close()
 }
 
@@ -171,6 +173,9 @@ func (v *Value) Save(value any) error {
 	}
 	v.file.mu.Lock()
 	defer v.file.mu.Unlock()
+	if v.file.closed {
+		return fmt.Errorf("write %s to state file: it is closed", v.name)
+	}
 	before, had := v.file.values[v.name]
 	v.file.values[v.name] = raw
 	if err := v.file.write(); err != nil {

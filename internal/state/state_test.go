@@ -37,6 +37,9 @@ func TestValuesOutliveTheProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	again := open(t, path)
+	if err := f.Value("late").Save(1); err == nil {
+		t.Error("saved into a file that another process may have by now")
+	}
 	if err := again.Value("plants").Load(&plants); err != nil {
 		t.Fatal(err)
 	}
