@@ -3,6 +3,7 @@
 # make help   the rest
 
 GO      ?= go
+BENCHTIME ?= 1s
 BIN     := bin/chatstack_exporter
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 PKG     := github.com/prometheus/common/version
@@ -42,8 +43,8 @@ integration: ## Tests against real servers; needs Debian's packages, see .ci/run
 	$(GO) test -count=1 -tags realservers $(RACE) ./internal/realstack
 	$(GO) test -count=1 -tags realservers $(RACE) -run '^TestReal' ./collectors ./internal/app
 
-bench: ## Benchmarks.
-	$(GO) test -run '^$$' -bench . -benchmem ./internal/bench
+bench: ## Benchmarks; BENCHTIME=1x only shows that they run.
+	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./internal/bench ./internal/openmetrics
 
 golden: ## Renew the golden files.
 	$(GO) test ./collectors/... ./internal/openmetrics/... -update

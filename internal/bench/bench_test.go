@@ -140,7 +140,12 @@ func BenchmarkPoll(b *testing.B) {
 		}
 	}()
 	env := stack.Environ()
-	cfg, err := config.Load(config.Source{Kinds: collectors.ConfigKinds(), Lookup: func(name string) (string, bool) { v, ok := env[name]; return v, ok }})
+	// The simulated server has not the port that a real one has.
+	content := fmt.Appendf(nil, "targets:\n  - kind: xmpp_c2s\n    address: %s\n", stack.XMPPClientAddress())
+	cfg, err := config.Load(config.Source{
+		File: "exporter.yaml", Content: content, Kinds: collectors.ConfigKinds(),
+		Lookup: func(name string) (string, bool) { v, ok := env[name]; return v, ok },
+	})
 	if err != nil {
 		b.Fatal(err)
 	}
