@@ -515,3 +515,18 @@ func TestEngineOverTLSReportsItsCertificate(t *testing.T) {
 	}
 	compareGolden(t, "certificates/several_requests", pageOf(t, b, false))
 }
+
+// TestRenewedFileShowsUnderAnotherName reaches a server by an address that its certificate is not for, as a pinned one
+// often is.
+func TestRenewedFileShowsUnderAnotherName(t *testing.T) {
+	dir := t.TempDir()
+	root := certificate{name: "root", authority: true, end: thirdDay}.make(t)
+	old := certificate{by: root, names: []string{"chat.test"}, begins: longAgo, end: firstDay}.make(t)
+	renewed := certificate{by: root, names: []string{"chat.test"}, end: secondDay}.make(t)
+	foreign := certificate{by: root, names: []string{"other.example"}, end: thirdDay}.make(t)
+	write(t, filepath.Join(dir, "live", "chat.test", "fullchain.pem"), renewed, root)
+	write(t, filepath.Join(dir, "live", "other.example", "fullchain.pem"), foreign, root)
+	trust := config.TLS{Fingerprint: pinOf(old), CertificateFile: filepath.Join(dir, "live", "*", "fullchain.pem")}
+	b, err := readNamed(t, proxyProbe(t, tlsServerOf(t, chain(old)), trust))
+	goldenCertificates(t, "file_renewed_under_another_name", b, err, "")
+}

@@ -17,6 +17,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -237,5 +238,12 @@ func TestConnectionsAreFresh(t *testing.T) {
 	}
 	if len(seen) != 3 {
 		t.Errorf("%d connections for 3 readings", len(seen))
+	}
+}
+
+func TestShortageOfDescriptorsIsOurs(t *testing.T) {
+	err := fmt.Errorf("dial: %w", syscall.EMFILE)
+	if ReasonOf(err) != Internal || !strings.Contains(HintOf(err), "out of file descriptors") {
+		t.Errorf("got %s, %q", ReasonOf(err), HintOf(err))
 	}
 }

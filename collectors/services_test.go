@@ -231,3 +231,23 @@ func TestIRCSocketFailures(t *testing.T) {
 		})
 	}
 }
+
+func TestStatusPageOfTooManyHostsTellsNothingOfThem(t *testing.T) {
+	var body strings.Builder
+	for i := range maxHosts + 1 {
+		fmt.Fprintf(&body, `,"h%d":{}`, i)
+	}
+	s := newXMPPStatusSettings()
+	s.URL = serving(t, 200, "{"+body.String()[1:]+"}") + "/status"
+	probe, err := newXMPPStatus(s, deps(&memory{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := read(t, probe, 10*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(b.Metrics(true)); n != 0 || len(b.Notes) != 1 {
+		t.Errorf("%d metrics, notes %q", n, b.Notes)
+	}
+}

@@ -272,3 +272,21 @@ func TestHealthcheck(t *testing.T) {
 		t.Error("healthy after its end")
 	}
 }
+
+func TestCheckSparesTheStoreAndSaysSo(t *testing.T) {
+	stack := startStack(t, simstack.Options{})
+	o := options(stack.Environ(), &logBuffer{})
+	o.ConfigFile, o.configContent = "exporter.yaml", []byte(canaryMode)
+	results, err := Check(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range results {
+		if r.Target == "plant_store" && !strings.Contains(strings.Join(r.Warnings, " "), "was not tried") {
+			t.Errorf("warnings %q", r.Warnings)
+		}
+	}
+	if n := len(stack.Requests("plant_store")); n != 1 || len(stack.Plants()) != 0 {
+		t.Errorf("%d requests, plants %v; want one that is refused", n, stack.Plants())
+	}
+}

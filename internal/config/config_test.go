@@ -143,6 +143,15 @@ func TestFilesThatAreNoConfiguration(t *testing.T) {
 		"tabs":          {"poll:\n\tinterval: 1s\n", "not YAML"},
 		"long timeout":  {"poll:\n  timeout: 1m\n", "longer than poll.interval"},
 		"short":         {"poll:\n  interval: 10ms\n", "at least 1s"},
+		"half seconds":  {"poll:\n  interval: 1500ms\n", "whole number of seconds"},
+		"hides a hang":  {"targets:\n  - kind: xmpp_proxy\n    url: http://x/\n    timeout: 1m\n", "a hung service would stay green"},
+		"short gap":     {"targets:\n  - kind: xmpp_proxy\n    url: http://x/\n    schedule: '@every 2s'\n    timeout: 5s\n", "a hung service would stay green"},
+		"no such port":  {"targets:\n  - kind: xmpp_proxy\n    url: http://x:99999/\n", "must be 1 to 65535"},
+		"no scheme":     {"targets:\n  - kind: plant_store\n    url: plant-store:8000\n", "does not say how it is reached"},
+		"two slashes":   {"targets:\n  - kind: irc_rpc\n    url: unix://run/rpc.sock\n", "names no absolute path"},
+		"huge limit":    {"limits:\n  metrics_body: 9223372036854775807\n", "at most 1GiB"},
+		"two lines":     {"targets:\n  - kind: plant_store\n    url: http://p\n    token: \"a\\nb\"\n", "control character"},
+		"top key":       {"target: []\n", `did you mean "targets"?`},
 		"zone alone":    {"targets:\n  - kind: xmpp_proxy\n    url: http://x/\n    schedule: TZ=UTC\n", "a time zone without fields"},
 		"never due":     {"targets:\n  - kind: xmpp_proxy\n    url: http://x/\n    schedule: 0 0 30 2 *\n", "never comes due"},
 	} {
@@ -351,5 +360,55 @@ func TestSecretIsNeverPrinted(t *testing.T) {
 	}
 	if s.hidden.Reveal() != value || s.Password.IsZero() || !(config.Secret{}).IsZero() {
 		t.Error("the value is lost")
+	}
+}
+
+func TestVariablesSpeakOfTheOnlyTargetOfAKind(t *testing.T) {
+	const one = "targets:\n  - kind: irc_rpc\n    name: irc-main\n    url: https://irc/api\n"
+	cfg, err := load(t, one, map[string]string{"IRC_RPC_PASSWORD": "env"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := find[*collectors.IRCRPC](t, cfg, "irc-main").Password.Reveal(); got != "env" {
+		t.Errorf("password %q, want the environment's", got)
+	}
+	const two = "targets:\n  - kind: xmpp_proxy\n    name: a\n    url: https://a/\n  - kind: xmpp_proxy\n    name: b\n    url: https://b/\n"
+	if _, err := load(t, two, map[string]string{"XMPP_PROXY_URL": "https://c/"}); err == nil || !strings.Contains(err.Error(), "XMPP_PROXY_URL: is set, but none") {
+		t.Errorf("got %v, want a variable that speaks of nobody named", err)
+	}
+}
+
+func TestTimeoutFitsIntoAShortSchedule(t *testing.T) {
+	cfg, err := load(t, "targets:\n  - kind: xmpp_proxy\n    url: http://x/\n    schedule: '@every 2s'\n", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := cfg.Targets[0].Common().Timeout.Std(); got != 2*time.Second {
+		t.Errorf("timeout %s, want the 2s between two readings", got)
+	}
+}
+
+func TestRedactorMasksEveryFormOfEverySecret(t *testing.T) {
+	// One secret begins with the other, so the order matters.
+	s := &collectors.IRCRPC{User: "user", Password: config.NewSecret("sesame open")}
+	w := &collectors.Web{Headers: map[string]config.Secret{"A": config.NewSecret("sesame"), "B": config.NewSecret("sesame-street")}}
+	for _, c := range []struct {
+		settings config.Settings
+		text     string
+	}{
+		{s, "token sesame open is wrong"},
+		{s, "?q=sesame+open"},
+		{s, "Basic dXNlcjpzZXNhbWUgb3Blbg=="},
+		{w, "sesame-street and sesame"},
+	} {
+		got := config.Redactor(c.settings)(c.text)
+		for _, left := range []string{"sesame", "street", "dXNlcjpz"} {
+			if strings.Contains(got, left) {
+				t.Errorf("%q became %q", c.text, got)
+			}
+		}
+	}
+	if config.Redactor(&collectors.XMPPProxy{}) != nil {
+		t.Error("a redactor where there is no secret")
 	}
 }

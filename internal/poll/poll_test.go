@@ -521,3 +521,13 @@ func TestRepeatedSecretIsMasked(t *testing.T) {
 		}
 	})
 }
+
+// TestSecretAtTheCutIsMasked has a server whose text is so long that a secret lies across its end.
+func TestSecretAtTheCutIsMasked(t *testing.T) {
+	tg := (*Poller)(nil).successor(Target{Name: "a", Redact: strings.NewReplacer("sesame-token", "<secret>").Replace}, slog.New(slog.DiscardHandler))
+	for at := maxText - 15; at <= maxText+1; at++ {
+		if got := tg.clean(strings.Repeat("x", at) + "sesame-token"); strings.Contains(got, "ses") {
+			t.Fatalf("a secret after %d characters: %q", at, got[max(0, len(got)-30):])
+		}
+	}
+}

@@ -136,3 +136,23 @@ func TestSuccessorGoesOnWhereItWas(t *testing.T) {
 		}
 	})
 }
+
+// TestRetryThatMeetsTheScheduleIsNoOverrun has a target that hangs until its deadline, so that both meet.
+func TestRetryThatMeetsTheScheduleIsNoOverrun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, stop := start(t, io.Discard, Target{Name: "identity", Schedule: every(t, "30s"), Timeout: 10 * time.Second, Collector: &hanging{}})
+		defer stop()
+		time.Sleep(time.Minute)
+		wantLines(t, textOf(p), `chatstack_poll_overruns_total{target="identity"} 0`)
+	})
+}
+
+// hanging is a collector that obeys its deadline and nothing else, and is read again after a failure.
+type hanging struct{}
+
+func (*hanging) Backoff() backoff.BackOff { return &twice{left: 2} }
+
+func (*hanging) Collect(ctx context.Context, _ *collectors.Batch) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
