@@ -247,3 +247,12 @@ func TestShortageOfDescriptorsIsOurs(t *testing.T) {
 		t.Errorf("got %s, %q", ReasonOf(err), HintOf(err))
 	}
 }
+
+// TestForeignTextKeepsASecretWhole holds that no collector cuts a text before the poller has masked the secrets in it.
+func TestForeignTextKeepsASecretWhole(t *testing.T) {
+	for at := range 2000 {
+		if got := foreignText(strings.Repeat("x", at) + "sesame-token"); !strings.Contains(got, "sesame-token") {
+			t.Fatalf("cut after %d characters", at)
+		}
+	}
+}
