@@ -40,6 +40,9 @@ type Deps struct {
 	State State
 	// UserAgent is sent with every HTTP request.
 	UserAgent string
+	// Once says that a single reading will be made and nobody follows, so that a reading finds out by itself what would
+	// be learnt beside it.
+	Once bool
 }
 
 // State keeps a small value over restarts of the exporter. Without a state file it keeps it in memory.
@@ -151,4 +154,14 @@ func boolValue(b bool) float64 {
 type Retrier interface {
 	// Backoff returns a fresh policy for one outage. When it says backoff.Stop, the target waits for its schedule again.
 	Backoff() backoff.BackOff
+}
+
+// Follower is implemented by a collector whose target says by itself, between readings, what has changed.
+type Follower interface {
+	// Follow listens to the target until ctx is done, and calls changed whenever Present would write something else than
+	// before. Collect and Present may be called meanwhile.
+	Follow(ctx context.Context, changed func())
+	// Present adds what holds now: what the last successful reading found, and what was learnt since. It asks nobody and
+	// does not wait. It is called as long as the last reading succeeded; Collect need not add the same.
+	Present(b *Batch)
 }

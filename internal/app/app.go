@@ -169,7 +169,7 @@ func (a *App) adopt(cfg *config.Config) error {
 func (a *App) targets(cfg *config.Config, old *generation) ([]poll.Target, error) {
 	targets := make([]poll.Target, 0, len(cfg.Targets))
 	for _, settings := range cfg.Targets {
-		t, err := newTarget(cfg, settings, a.state, a.log)
+		t, err := newTarget(cfg, settings, a.state, a.log, false)
 		if err != nil {
 			return nil, err
 		}
@@ -184,8 +184,8 @@ func (a *App) targets(cfg *config.Config, old *generation) ([]poll.Target, error
 	return targets, nil
 }
 
-// newTarget makes a target of settings that were found valid.
-func newTarget(cfg *config.Config, settings config.Settings, file *state.File, log *slog.Logger) (poll.Target, error) {
+// newTarget makes a target of settings that were found valid; once says that it will be read a single time.
+func newTarget(cfg *config.Config, settings config.Settings, file *state.File, log *slog.Logger, once bool) (poll.Target, error) {
 	common := settings.Common()
 	kind, ok := collectors.KindOf(common.Kind)
 	if !ok {
@@ -193,7 +193,7 @@ func newTarget(cfg *config.Config, settings config.Settings, file *state.File, l
 	}
 	collector, err := kind.New(settings, collectors.Deps{
 		Limits: cfg.Limits, Log: log.With("target", common.Name), State: file.Value(common.Kind + "/" + common.Name),
-		UserAgent: "chatstack_exporter/" + version.Version,
+		UserAgent: "chatstack_exporter/" + version.Version, Once: once,
 	})
 	if err != nil {
 		return poll.Target{}, fmt.Errorf("target %s: %w", common.Name, err)

@@ -61,7 +61,7 @@ func Check(ctx context.Context, o Options) ([]CheckResult, error) {
 		if h, ok := settings.(harmless); ok && h.Harmless() {
 			spared = append(spared, Warning{settings.Common().Name, "a check writes nothing, so it asked in mode reject; whether a plant can be created and deleted was not tried"})
 		}
-		target, err := newTarget(cfg, settings, memory, slog.New(slog.DiscardHandler))
+		target, err := newTarget(cfg, settings, memory, slog.New(slog.DiscardHandler), true)
 		if err != nil {
 			return nil, err
 		}

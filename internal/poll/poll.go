@@ -154,6 +154,9 @@ func (p *Poller) Run(ctx context.Context) {
 	c := cron.New(cron.WithLogger(cron.DiscardLogger))
 	start := time.Now()
 	for i, t := range p.targets {
+		if f, ok := t.Collector.(collectors.Follower); ok {
+			p.readings.Go(func() { p.follow(ctx, t, f) })
+		}
 		t.Schedule = spreadFrom(t.Schedule, t.Name, start)
 		c.Schedule(t.Schedule, cron.FuncJob(func() { p.read(ctx, t) }))
 		if t.unread() {
@@ -187,6 +190,34 @@ func (p *Poller) read(ctx context.Context, t *target) {
 	p.changed()
 	if r, ok := t.Collector.(collectors.Retrier); ok && wentDown {
 		p.retry(ctx, t, r)
+	}
+}
+
+// followAgain is how long a Follower rests that has stopped listening although nobody told it to.
+const followAgain = 10 * time.Second
+
+// follow has a Follower listen until ctx is done. One that does not obey is left behind after StopGrace.
+func (p *Poller) follow(ctx context.Context, t *target, f collectors.Follower) {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for ctx.Err() == nil {
+			t.follow(ctx, f, p.changed)
+			rest := time.NewTimer(followAgain)
+			select {
+			case <-ctx.Done():
+			case <-rest.C:
+			}
+			rest.Stop()
+		}
+	}()
+	<-ctx.Done()
+	grace := time.NewTimer(StopGrace)
+	defer grace.Stop()
+	select {
+	case <-ended:
+	case <-grace.C:
+		p.log.Error("a collector did not stop listening", "target", t.Name)
 	}
 }
 

@@ -7,7 +7,9 @@ import (
 	"log/slog"
 	"maps"
 	"runtime/debug"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -43,8 +45,11 @@ type target struct {
 	status Status
 	// busy is true while a reading runs, abandoned when its deadline passed without an end.
 	busy, abandoned bool
-	// families are what the last reading found; own are the metrics of the status.
-	families, own []exposition.Family
+	// families are what the last reading found; own are the metrics of the status; present is what a Follower knows now.
+	families, own, present []exposition.Family
+	// changes counts what a Follower has noticed, presented how much of it present shows.
+	changes   atomic.Uint64
+	presented uint64
 	history       History
 	retrying      bool
 	// patient is how long after the last reading the next one may take.
@@ -261,6 +266,7 @@ func (t *target) end(ctx context.Context, start time.Time, o outcome) (wentDown 
 		s.Failures[s.Reason]++
 	}
 	t.families = o.families
+	t.represent()
 	t.encodeStatus()
 	t.history = t.history.with(Reading{
 		Time: now, Duration: s.Duration, Up: s.Up, Reason: s.Reason, Error: s.Error, Hint: s.Hint,
@@ -304,17 +310,59 @@ func (t *target) expire(now, start time.Time) bool {
 	if t.status.Known {
 		t.log.Error("target was not read when it was due", "target", t.Name, "last_attempt", t.status.LastAttempt)
 		t.status.Known = false
-		t.families = nil
+		t.families, t.present = nil, nil
 		t.encodeStatus()
 	}
 	return true
 }
 
+// represent has a Follower tell what holds now, which is nothing unless the last reading succeeded. The caller holds mu.
+func (t *target) represent() {
+	t.present, t.presented = nil, t.changes.Load()
+	f, ok := t.Collector.(collectors.Follower)
+	if !ok || !t.status.Known || !t.status.Up {
+		return
+	}
+	families, err := t.presentation(f)
+	if err != nil {
+		// Nothing stale is shown; the next reading tries again.
+		t.log.Error("what is known of the target cannot be shown", "target", t.Name, "err", err)
+		return
+	}
+	t.present = families
+}
+
+func (t *target) presentation(f collectors.Follower) (families []exposition.Family, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
+		}
+	}()
+	b := &collectors.Batch{Target: t.Name}
+	f.Present(b)
+	return encode(b.Metrics(true))
+}
+
+// follow has a Follower listen until ctx is done, and contains its panics.
+func (t *target) follow(ctx context.Context, f collectors.Follower, changed func()) {
+	defer func() {
+		if r := recover(); r != nil {
+			t.log.Error("collector panicked while it listened", "target", t.Name, "panic", fmt.Sprint(r), "stack", string(debug.Stack()))
+		}
+	}()
+	f.Follow(ctx, func() {
+		t.changes.Add(1)
+		changed()
+	})
+}
+
 // encodeStatus writes the status out. The caller holds mu.
 func (t *target) encodeStatus() {
 	t.status.Series = 0
-	for i := range t.families {
-		t.status.Series += t.families[i].Series
+	for _, families := range [][]exposition.Family{t.families, t.present} {
+		for i := range families {
+			t.status.Series += families[i].Series
+		}
 	}
 	own, err := encode(t.status.metrics())
 	if err != nil {
@@ -328,10 +376,13 @@ func (t *target) encodeStatus() {
 func (t *target) view() (Status, []exposition.Family) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.changes.Load() != t.presented {
+		t.represent()
+		t.encodeStatus()
+	}
 	s := t.status
 	s.Failures = maps.Clone(t.status.Failures)
-	families := make([]exposition.Family, 0, len(t.own)+len(t.families))
-	return s, append(append(families, t.own...), t.families...)
+	return s, slices.Concat(t.own, t.families, t.present)
 }
 
 // unread reports whether no reading has ended yet.

@@ -1,0 +1,160 @@
+package poll
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/collectors"
+)
+
+// listener is a collector whose target speaks up between readings.
+type listener struct {
+	down    atomic.Bool
+	plants  atomic.Int64
+	panics  atomic.Bool // in Present
+	follows atomic.Int32
+	follow  func(context.Context, *listener)
+
+	mu      sync.Mutex
+	changed func()
+}
+
+func (l *listener) Collect(context.Context, *collectors.Batch) error {
+	if l.down.Load() {
+		return collectors.Failf(collectors.Refused, "dial: nobody there")
+	}
+	return nil
+}
+
+func (l *listener) Follow(ctx context.Context, changed func()) {
+	l.follows.Add(1)
+	l.mu.Lock()
+	l.changed = changed
+	l.mu.Unlock()
+	if l.follow != nil {
+		l.follow(ctx, l)
+		return
+	}
+	<-ctx.Done()
+}
+
+func (l *listener) Present(b *collectors.Batch) {
+	if l.panics.Load() {
+		panic("boom")
+	}
+	b.Gauge(plantsDesc, float64(l.plants.Load()))
+}
+
+// says has the target speak up.
+func (l *listener) says(plants int64) {
+	l.plants.Store(plants)
+	l.mu.Lock()
+	changed := l.changed
+	l.mu.Unlock()
+	changed()
+}
+
+func followed(t *testing.T, log io.Writer, l *listener) (*Poller, func()) {
+	t.Helper()
+	p, stop := start(t, log, Target{Name: "engine", Kind: "docker", Schedule: every(t, "30s"), Timeout: 10 * time.Second, Collector: l})
+	time.Sleep(time.Second)
+	return p, stop
+}
+
+func TestChangeBetweenReadingsIsOnThePageInASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &listener{}
+		p, stop := followed(t, io.Discard, l)
+		defer stop()
+		wantLines(t, textOf(p), "chatstack_test_plants 0")
+		for plants := range int64(5) {
+			l.says(plants)
+		}
+		time.Sleep(publishInterval)
+		wantLines(t, textOf(p), "chatstack_test_plants 4")
+		if h, _ := p.History("engine"); h.Last[0].Series != 1 {
+			t.Errorf("%d series in the reading, want those that are presented", h.Last[0].Series)
+		}
+	})
+}
+
+func TestChangeOfAFailingTargetShowsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &listener{}
+		p, stop := followed(t, io.Discard, l)
+		defer stop()
+		l.down.Store(true)
+		time.Sleep(46 * time.Second)
+		l.says(7)
+		time.Sleep(time.Second)
+		if page := textOf(p); strings.Contains(page, "chatstack_test_plants ") {
+			t.Errorf("a target that is down is told of:\n%s", page)
+		}
+		l.down.Store(false)
+		time.Sleep(31 * time.Second)
+		wantLines(t, textOf(p), "chatstack_test_plants 7")
+	})
+}
+
+func TestPanicOfAPresentationIsContained(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		l := &listener{}
+		p, stop := followed(t, &log, l)
+		l.panics.Store(true)
+		l.says(1)
+		time.Sleep(time.Second)
+		if page := textOf(p); strings.Contains(page, "chatstack_test_plants ") || !strings.Contains(page, `chatstack_probe_success{target="engine"} 1`) {
+			t.Errorf("want the page without the stale number:\n%s", page)
+		}
+		l.panics.Store(false)
+		l.says(2)
+		time.Sleep(time.Second)
+		wantLines(t, textOf(p), "chatstack_test_plants 2")
+		stop()
+		if !strings.Contains(log.String(), "boom") {
+			t.Errorf("the log lacks the panic:\n%s", log.String())
+		}
+	})
+}
+
+func TestListeningGoesOnAfterAPanic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		l := &listener{follow: func(ctx context.Context, l *listener) {
+			if l.follows.Load() == 1 {
+				panic("boom")
+			}
+			<-ctx.Done()
+		}}
+		_, stop := followed(t, &log, l)
+		time.Sleep(followAgain)
+		stop()
+		if got := l.follows.Load(); got != 2 {
+			t.Errorf("listened %d times, want 2", got)
+		}
+		if !strings.Contains(log.String(), "boom") {
+			t.Errorf("the log lacks the panic:\n%s", log.String())
+		}
+	})
+}
+
+func TestStopDoesNotWaitForADeafListener(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		_, stop := followed(t, io.Discard, &listener{follow: func(context.Context, *listener) { <-release }})
+		began := time.Now()
+		stop()
+		if took := time.Since(began); took > 5*time.Second {
+			t.Errorf("stopping took %s, want at most 5s", took)
+		}
+		close(release)
+	})
+}
