@@ -50,8 +50,8 @@ type target struct {
 	// changes counts what a Follower has noticed, presented how much of it present shows.
 	changes   atomic.Uint64
 	presented uint64
-	history       History
-	retrying      bool
+	history   History
+	retrying  bool
 	// patient is how long after the last reading the next one may take.
 	patient time.Duration
 }
