@@ -1,0 +1,170 @@
+package collectors
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+)
+
+// lifeOf is one start of a container as the engine knows it.
+type lifeOf struct {
+	started, stamped time.Time
+	policy           int
+}
+
+// life makes n starts at random: by policy, or by hand, which zeroes the engine's count.
+func life(r *rand.Rand, n int) []lifeOf {
+	at := time.Unix(1_700_000_000, 0)
+	starts := make([]lifeOf, n)
+	policy := 0
+	for i := range starts {
+		at = at.Add(time.Duration(1+r.IntN(1000)) * time.Millisecond)
+		if i > 0 && r.IntN(2) == 0 {
+			policy++
+		} else {
+			policy = 0
+		}
+		starts[i] = lifeOf{at, at.Add(time.Duration(1+r.IntN(900)) * time.Microsecond), policy}
+	}
+	return starts
+}
+
+// TestEveryStartIsCountedOnceWhileEventsFlow delivers all events in their order, some of them late, among descriptions
+// of whatever moment.
+func TestEveryStartIsCountedOnceWhileEventsFlow(t *testing.T) {
+	for seed := range uint64(20000) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		starts := life(r, 1+r.IntN(8))
+		l := startLedger{}
+		trace := ""
+		delivered := 0
+		for now := 0; now < len(starts) || delivered < len(starts); {
+			switch {
+			case now < len(starts) && r.IntN(3) == 0:
+				now++
+			case now > 0 && r.IntN(2) == 0:
+				// A description that was fetched while an event came in is thrown away, so it is never older than those.
+				if delivered <= now {
+					l.described(starts[now-1].started, starts[now-1].policy)
+					trace += fmt.Sprintf(" d%d", now)
+				}
+			case delivered < now:
+				l.event(starts[delivered].stamped)
+				delivered++
+				trace += fmt.Sprintf(" e%d", delivered)
+			}
+		}
+		// After the last event, the container is described once more.
+		l.described(starts[len(starts)-1].started, starts[len(starts)-1].policy)
+		if got, want := l.Starts, uint64(len(starts)); got != want {
+			t.Fatalf("seed %d: %d starts, want %d: %s %+v", seed, got, want, trace, starts)
+		}
+	}
+}
+
+// TestGapIsMadeUpFor loses a run of events and describes the container after it.
+func TestGapIsMadeUpFor(t *testing.T) {
+	for seed := range uint64(20000) {
+		r := rand.New(rand.NewPCG(seed, 2))
+		starts := life(r, 2+r.IntN(8))
+		from := r.IntN(len(starts))
+		to := from + 1 + r.IntN(len(starts)-from) // starts[from:to] are lost
+		l := startLedger{}
+		for _, s := range starts[:from] {
+			l.event(s.stamped)
+			l.described(s.started, s.policy)
+		}
+		last := starts[to-1]
+		base := 0
+		if from > 0 {
+			base = starts[from-1].policy
+		}
+		least := uint64(max(last.policy-base, 1)) //nolint:gosec // not negative
+		if from == 0 {
+			least = uint64(last.policy + 1) //nolint:gosec // not negative
+		}
+		want := uint64(from) + least //nolint:gosec // not negative
+		l.described(last.started, last.policy)
+		if l.Starts != want {
+			t.Fatalf("seed %d: %d starts after a gap, want %d", seed, l.Starts, want)
+		}
+		for _, s := range starts[to:] {
+			l.event(s.stamped)
+			l.described(s.started, s.policy)
+		}
+		want += uint64(len(starts) - to) //nolint:gosec // not negative
+		if l.Starts != want {
+			t.Fatalf("seed %d: %d starts after events flow again, want %d", seed, l.Starts, want)
+		}
+	}
+}
+
+func TestStartBeforeTheFirstSightDoesNotCount(t *testing.T) {
+	started := time.Unix(1_700_000_000, 0)
+	l := sightedLedger(started, 7)
+	l.event(started.Add(time.Millisecond)) // was under way
+	l.described(started, 7)
+	if l.Starts != 0 {
+		t.Errorf("%d starts, want none: the container was running when it was first seen", l.Starts)
+	}
+	l.described(started.Add(time.Minute), 9)
+	if l.Starts != 2 {
+		t.Errorf("%d starts, want the policy's 2", l.Starts)
+	}
+	l.described(started.Add(time.Hour), 9) // the engine itself was restarted
+	if l.Starts != 3 {
+		t.Errorf("%d starts, want 3", l.Starts)
+	}
+}
+
+func TestPlannedRestartIsNoStart(t *testing.T) {
+	started := time.Unix(1_700_000_000, 0)
+	l := sightedLedger(started, 0)
+	// The engine counts a restart when it decides on it, and waits before it does it.
+	l.described(started, 1)
+	if l.Starts != 0 {
+		t.Errorf("%d starts, want none yet", l.Starts)
+	}
+	l.described(started.Add(time.Second), 1)
+	if l.Starts != 1 {
+		t.Errorf("%d starts, want 1", l.Starts)
+	}
+}
+
+func TestOutOfMemoryIsCountedOnce(t *testing.T) {
+	began := time.Unix(1_700_000_000, 0)
+	at := func(s int) time.Time { return began.Add(time.Duration(s) * time.Second) }
+	for _, tt := range []struct {
+		name string
+		do   func(*oomLedger)
+		want uint64
+	}{
+		{"event, then description", func(l *oomLedger) { l.event(at(9)); l.described(began, at(10)) }, 1},
+		{"description, then event", func(l *oomLedger) { l.described(began, at(10)); l.event(at(9)) }, 1},
+		{"description twice", func(l *oomLedger) { l.described(began, at(10)); l.described(began, at(10)) }, 1},
+		{"event of a child, without an end", func(l *oomLedger) { l.event(at(3)) }, 1},
+		{"two runs by events", func(l *oomLedger) {
+			l.event(at(9))
+			l.described(began, at(10))
+			l.event(at(19))
+			l.described(at(11), at(20))
+		}, 2},
+		{"second run without event", func(l *oomLedger) {
+			l.event(at(9))
+			l.described(began, at(10))
+			l.described(at(11), at(20))
+		}, 2},
+		{"second run without event, running again", func(l *oomLedger) {
+			l.event(at(9))
+			l.described(began, at(10))
+			l.described(time.Time{}, at(20))
+		}, 2},
+	} {
+		var l oomLedger
+		tt.do(&l)
+		if l.Count != tt.want {
+			t.Errorf("%s: %d, want %d", tt.name, l.Count, tt.want)
+		}
+	}
+}
