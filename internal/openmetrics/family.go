@@ -67,6 +67,8 @@ type family struct {
 	// truncated families lost a sample to a limit.
 	truncated bool
 	renamed   bool
+	// unwanted says whether the family is passed over, once judged is set.
+	judged, unwanted bool
 
 	seen    [roles]int
 	samples []sample

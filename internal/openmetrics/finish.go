@@ -307,10 +307,10 @@ func (r *reader) withBound(set []byte) []byte {
 
 // rename gives a family the name that the options have for it.
 func (r *reader) rename(f *family) {
-	if r.opts.Name == nil || len(f.samples) == 0 {
+	if len(f.samples) == 0 {
 		return
 	}
-	name, ok := r.opts.Name(f.name)
+	name, ok := r.newName(f)
 	if !ok || !isMetricName([]byte(name)) {
 		r.dropFamily(f, Clash, "name is not the upstream's to use")
 		return

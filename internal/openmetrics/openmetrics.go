@@ -6,6 +6,8 @@ import (
 	"mime"
 	"strings"
 
+	"github.com/prometheus/common/model"
+
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
 )
 
@@ -27,9 +29,14 @@ var Reasons = []Reason{Clash, Limit, Malformed}
 
 // Options say how a page is read. The zero Options keep everything, under its own name.
 type Options struct {
+	// Keep decides once for each family that has samples, by its declared name and type, whether it is wanted. What is
+	// not is passed over as if it did not stand there: it counts as nothing but one of Families. Nil wants all.
+	Keep func(family string, kind model.MetricType) bool
 	// Series and Families bound what is kept of a page, LabelBytes the labels of one series as they are written, and
 	// a metric's name. Families without samples count too. 0 is no bound.
 	Series, Families, LabelBytes int
+	// Rename gives a family another name, in OpenMetrics' spelling, before Name is asked about it. Nil renames none.
+	Rename func(family string, kind model.MetricType) string
 	// Name maps the name of a family, in OpenMetrics' spelling, to the one that it is served under, which must be made
 	// of [a-zA-Z0-9_:]. With false the family is refused, as a clash. Nil keeps every name. A family that is renamed
 	// gives way to one that has the name from home.

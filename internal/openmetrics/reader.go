@@ -272,15 +272,18 @@ func (r *reader) sample(series, rest []byte, value float64) {
 		r.drop(Malformed, "metric name outside [a-zA-Z0-9_:]", nil)
 		return
 	}
+	f, role := r.familyOf(name)
+	if f != nil && r.passesOver(f) {
+		return
+	}
 	set := trimBlanks(series[len(name):])
 	if limit := r.opts.LabelBytes; limit > 0 && (len(set) > limit || len(name) > limit) {
-		if f, _ := r.familyOf(name); f != nil {
+		if f != nil {
 			f.truncated = true
 		}
 		r.drop(Limit, "labels or name too long", name)
 		return
 	}
-	f, role := r.familyOf(name)
 	if f == nil {
 		r.drop(Limit, "family beyond the limit", name)
 		return
