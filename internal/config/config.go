@@ -25,6 +25,8 @@ type Config struct {
 	StateFile string `yaml:"state_file"`
 	Poll      Poll   `yaml:"poll"`
 	Limits    Limits `yaml:"limits"`
+	// Maintenance are the times in which something is expected to fail.
+	Maintenance []Maintenance `yaml:"maintenance"`
 	// Targets are the configured ones, in the order of the file, then of the table of kinds.
 	Targets []Settings `yaml:"-"`
 	// Unconfigured are the names of the targets that nobody configured: not polled, not red, but told.
@@ -373,6 +375,7 @@ func (l *loader) check() {
 		}
 		cfg.Targets = append(cfg.Targets, b.settings)
 	}
+	l.checkMaintenance()
 }
 
 func checkDistinction(r *Report, d Distinct, kind, where string, seen map[string]string) {

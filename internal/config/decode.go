@@ -84,6 +84,16 @@ func (d *decoder) value(n *yaml.Node, path string, v reflect.Value) {
 			*target = Duration(parsed)
 		}
 		return
+	case *Time:
+		if s, ok := d.scalar(n, path, "a time such as 2026-05-01T22:00:00Z"); ok {
+			parsed, err := time.Parse(time.RFC3339, s)
+			if err != nil {
+				d.faultf(n, path, "is %q, must be a time with its zone such as 2026-05-01T22:00:00Z or 2026-05-02T00:00:00+02:00", s)
+				return
+			}
+			*target = Time(parsed)
+		}
+		return
 	case *Bytes:
 		if s, ok := d.scalar(n, path, "a size such as 16MiB"); ok {
 			parsed, err := parseBytes(s)

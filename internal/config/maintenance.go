@@ -1,0 +1,148 @@
+package config
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/robfig/cron/v3"
+)
+
+// The kinds of things that can be under maintenance.
+const (
+	MaintenanceTarget    = "target"
+	MaintenanceContainer = "container"
+)
+
+const (
+	// MaxMaintenance bounds one maintenance, so that a forgotten one does not blind its watchers for ever.
+	MaxMaintenance = 30 * 24 * time.Hour
+	// maxMaintenanceReason bounds the reason, in bytes: it stands on the status page and in the log.
+	maxMaintenanceReason = 200
+)
+
+// Maintenance is a time in which a target or a container is expected to fail: once from From until Until, or for
+// Duration whenever Schedule comes due.
+type Maintenance struct {
+	// Kind is target or container, Name the target's or the container's.
+	Kind string `yaml:"kind"`
+	Name string `yaml:"name"`
+	// From and Until bound a single maintenance, which may be over.
+	From  Time `yaml:"from"`
+	Until Time `yaml:"until"`
+	// Schedule is a cron line of five fields that says when maintenance begins, Duration how long it lasts.
+	Schedule string   `yaml:"schedule"`
+	Duration Duration `yaml:"duration"`
+	// Reason is told to people.
+	Reason string `yaml:"reason"`
+
+	begins cron.Schedule
+}
+
+// At returns the maintenance that is in force at t, or else the next one. It is false where neither exists any more.
+func (m *Maintenance) At(t time.Time) (from, until time.Time, ok bool) {
+	if m.begins == nil {
+		return m.From.Std(), m.Until.Std(), m.Until.Std().After(t)
+	}
+	from = m.begins.Next(t.Add(-m.Duration.Std()))
+	if from.IsZero() {
+		return time.Time{}, time.Time{}, false
+	}
+	return from, from.Add(m.Duration.Std()), true
+}
+
+// containerName is what the engine lets a container be called.
+var containerName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$`)
+
+// CheckMaintenance says what is wrong with the key kind, name or reason of a maintenance, and which key it is; "" where
+// nothing is.
+func CheckMaintenance(kind, name, reason string) (key, fault string) {
+	switch {
+	case kind != MaintenanceTarget && kind != MaintenanceContainer:
+		return "kind", fmt.Sprintf("is %q, must be target or container", kind)
+	case name == "":
+		return "name", fmt.Sprintf("is empty, must be the name of a %s", kind)
+	case kind == MaintenanceTarget && !targetName.MatchString(name), kind == MaintenanceContainer && !containerName.MatchString(name):
+		return "name", fmt.Sprintf("is %q, which no %s can be called", name, kind)
+	case len(reason) > maxMaintenanceReason:
+		return "reason", fmt.Sprintf("has %d bytes, at most %d are kept", len(reason), maxMaintenanceReason)
+	case strings.ContainsFunc(reason, func(r rune) bool { return !unicode.IsPrint(r) }):
+		return "reason", "must be one line of text"
+	}
+	return "", ""
+}
+
+// checkMaintenance reports what is wrong with the list of maintenance and makes its schedules.
+func (l *loader) checkMaintenance() {
+	for i := range l.cfg.Maintenance {
+		m := &l.cfg.Maintenance[i]
+		path := fmt.Sprintf("maintenance[%d]", i)
+		r := &Report{faults: &l.faults, origins: l.origins, path: path, where: l.origins[path]}
+		if key, fault := CheckMaintenance(m.Kind, m.Name, m.Reason); fault != "" {
+			r.Faultf(key, "%s", fault)
+		} else if m.Kind == MaintenanceTarget && !l.hasTarget(m.Name) {
+			r.Faultf("name", "there is no target %q; the key name of a target, else its kind, is meant", m.Name)
+		}
+		if m.Schedule == "" {
+			m.checkOnce(r)
+		} else {
+			m.checkRepeated(r)
+		}
+	}
+}
+
+// hasTarget reports whether a target is so called, configured or not: one file may serve several stacks.
+func (l *loader) hasTarget(name string) bool {
+	return slices.ContainsFunc(l.blocks, func(b block) bool { return b.settings.Common().Name == name })
+}
+
+func (m *Maintenance) checkOnce(r *Report) {
+	from, until := m.From.Std(), m.Until.Std()
+	switch {
+	case m.Duration != 0:
+		r.Faultf("duration", "is set without a schedule; write from and until, or say with schedule when it begins")
+	case until.IsZero():
+		r.Faultf("until", "is not set; write from and until, or schedule and duration")
+	case from.IsZero():
+		r.Faultf("from", "is not set; write when the maintenance begins, such as 2026-05-01T22:00:00Z")
+	case !until.After(from):
+		r.Faultf("until", "is not after from")
+	case until.Sub(from) > MaxMaintenance:
+		r.Faultf("until", "is %s after from, at most %s (30 days) are allowed; what is never watched is better left out", until.Sub(from), MaxMaintenance)
+	}
+}
+
+func (m *Maintenance) checkRepeated(r *Report) {
+	if !m.From.Std().IsZero() || !m.Until.Std().IsZero() {
+		r.Faultf("schedule", "is set beside from or until; keep one of the two ways")
+		return
+	}
+	if strings.HasPrefix(m.Schedule, "@every") {
+		r.Faultf("schedule", "is %q, which says how often, not when; write five cron fields such as \"0 3 * * 0\"", m.Schedule)
+		return
+	}
+	begins, err := ParseSchedule(m.Schedule)
+	if err != nil {
+		r.Faultf("schedule", "%v; write five cron fields such as \"0 3 * * 0\"", err)
+		return
+	}
+	switch gap := shortestGap(begins); {
+	case m.Duration < Duration(time.Second):
+		r.Faultf("duration", "is %s, must be at least 1s", m.Duration.Std())
+	case m.Duration.Std() > MaxMaintenance:
+		r.Faultf("duration", "is %s, at most %s (30 days) are allowed", m.Duration.Std(), MaxMaintenance)
+	case m.Duration.Std() >= gap:
+		r.Faultf("duration", "is %s, but the next one begins after %s already, so that it would never end", m.Duration.Std(), gap)
+	default:
+		m.begins = begins
+	}
+}
+
+// Time is a time.Time that YAML spells as RFC 3339 does, such as 2026-05-01T22:00:00Z.
+type Time time.Time
+
+// Std returns t as the standard library's type.
+func (t Time) Std() time.Time { return time.Time(t) }
