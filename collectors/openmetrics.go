@@ -15,7 +15,8 @@ type OpenMetrics struct {
 	config.Target `yaml:",inline"`
 	config.HTTP   `yaml:",inline"`
 	Credentials   `yaml:",inline"`
-	// Prefix is put before the names of all families.
+	FamilyRules   `yaml:",inline"`
+	// Prefix is put before the names of all families, as the rules have them.
 	Prefix string `yaml:"prefix"`
 }
 
@@ -32,7 +33,8 @@ var prefixPattern = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
 // Check implements config.Settings.
 func (s *OpenMetrics) Check(r *config.Report) {
 	s.HTTP.Check(r)
-	s.check(r)
+	s.Credentials.check(r)
+	s.FamilyRules.check(r, func(name string) string { return s.Prefix + name })
 	switch {
 	case s.Prefix == "":
 	case !prefixPattern.MatchString(s.Prefix):
@@ -53,7 +55,7 @@ type openMetrics struct {
 
 func newOpenMetrics(s *OpenMetrics, d Deps) (Collector, error) {
 	return &openMetrics{
-		upstream: newUpstream(s.Name, s.HTTP, d, openmetrics.Options{
+		upstream: newUpstream(s.Name, s.HTTP, d, &s.FamilyRules, openmetrics.Options{
 			Name: func(family string) (string, bool) {
 				name := s.Prefix + family
 				return name, !strings.HasPrefix(name, ownPrefix)

@@ -237,8 +237,22 @@ func TestStatusPageOfTooManyHostsTellsNothingOfThem(t *testing.T) {
 	for i := range maxHosts + 1 {
 		fmt.Fprintf(&body, `,"h%d":{}`, i)
 	}
+	wantNoModules(t, "{"+body.String()[1:]+"}", 1)
+}
+
+func TestStatusPageOfTooManyModulesTellsTheirNumbersAlone(t *testing.T) {
+	var body strings.Builder
+	for i := range maxModules + 1 {
+		fmt.Fprintf(&body, `,"m%d":{"type":"core"}`, i)
+	}
+	wantNoModules(t, `{"chat.test":{`+body.String()[1:]+"}}", 3)
+}
+
+// wantNoModules reads a status page of which the modules are not told, and counts the other metrics.
+func wantNoModules(t *testing.T, page string, metrics int) {
+	t.Helper()
 	s := newXMPPStatusSettings()
-	s.URL = serving(t, 200, "{"+body.String()[1:]+"}") + "/status"
+	s.URL = serving(t, 200, page) + "/status"
 	probe, err := newXMPPStatus(s, deps(&memory{}))
 	if err != nil {
 		t.Fatal(err)
@@ -247,7 +261,10 @@ func TestStatusPageOfTooManyHostsTellsNothingOfThem(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := len(b.Metrics(true)); n != 0 || len(b.Notes) != 1 {
-		t.Errorf("%d metrics, notes %q", n, b.Notes)
+	if n := len(b.Metrics(true)); n != metrics || len(b.Notes) != 1 {
+		t.Errorf("%d metrics, want %d and one note; notes %q", n, metrics, b.Notes)
+	}
+	if own := string(ownText(t, b)); strings.Contains(own, "xmpp_module_status{") || !strings.Contains(own, `{family="xmpp_module_status"} 0`) {
+		t.Errorf("got\n%s\nwant no module in it, and the family not available", own)
 	}
 }

@@ -12,8 +12,10 @@ import (
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/common/model"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/openmetrics"
 )
 
@@ -38,9 +40,11 @@ type upstream struct {
 	options openmetrics.Options
 }
 
-// newUpstream bounds what is read by the limits. The options' own bounds are replaced.
-func newUpstream(target string, settings config.HTTP, d Deps, o openmetrics.Options) upstream {
+// newUpstream bounds what is read by the limits, and keeps and renames families as the rules say. What the options say
+// of that is replaced.
+func newUpstream(target string, settings config.HTTP, d Deps, rules *FamilyRules, o openmetrics.Options) upstream {
 	o.Series, o.Families, o.LabelBytes = d.Limits.Series, d.Limits.Families, d.Limits.LabelBytes
+	o.Keep, o.Rename = rules.serves, rules.renamed
 	return upstream{httpTarget{settings, int64(d.Limits.MetricsBody), d.UserAgent}, target, o}
 }
 
@@ -49,9 +53,19 @@ func (u *upstream) get(ctx context.Context, b *Batch) (*answer, error) {
 	return u.http.get(ctx, b, http.Header{"Accept": {metricsAccept}})
 }
 
-// reexpose adds the families of a page to b, and says how much of it was kept. A page without a single series is an
-// error if it held something else, and fine if it is just empty.
+// reexpose adds the families of a page to b, and says how much of it was kept.
 func (u *upstream) reexpose(b *Batch, a *answer) error {
+	page, err := u.read(b, a)
+	if err != nil {
+		return err
+	}
+	u.keep(b, page.Families)
+	return nil
+}
+
+// read reads a page, and notes and counts what is left out of it. A page without a single series is an error if it
+// held something else, and fine if it is just empty.
+func (u *upstream) read(b *Batch, a *answer) (*openmetrics.Page, error) {
 	contentType := a.header.Get("Content-Type")
 	page := openmetrics.Read(a.body, contentType, u.options)
 	for _, d := range page.Drops {
@@ -59,18 +73,26 @@ func (u *upstream) reexpose(b *Batch, a *answer) error {
 	}
 	malformed := page.Dropped[openmetrics.Malformed]
 	if page.Series == 0 && (malformed > 0 || isMarkup(contentType)) {
-		return Failf(Malformed, "%s %s: status %d: no metrics page: no sample, %d lines of something else",
+		return nil, Failf(Malformed, "%s %s: status %d: no metrics page: no sample, %d lines of something else",
 			http.MethodGet, printable(u.http.settings.URL), a.status, malformed)
 	}
 	if !page.Complete {
 		b.Note("the metrics page does not end in # EOF: the upstream may have left something out")
 	}
-	b.Gauge(upstreamSeriesDesc, float64(page.Series), u.target)
 	for reason, n := range page.Dropped {
 		b.Gauge(upstreamDroppedSeriesDesc, float64(n), u.target, string(reason))
 	}
-	b.Families(page.Families...)
-	return nil
+	return page, nil
+}
+
+// keep adds families of the page to b, and counts their series.
+func (u *upstream) keep(b *Batch, families []exposition.Family) {
+	series := 0
+	for i := range families {
+		series += families[i].Series
+	}
+	b.Gauge(upstreamSeriesDesc, float64(series), u.target)
+	b.Families(families...)
 }
 
 // isMarkup reports whether a content type is one that people or programs read, but no scraper.
@@ -91,6 +113,7 @@ func isMarkup(contentType string) bool {
 type XMPPMetrics struct {
 	config.Target `yaml:",inline"`
 	config.HTTP   `yaml:",inline"`
+	FamilyRules   `yaml:",inline"`
 	// CIDR is the network that may read the page, as the XMPP server was told, or several with commas between them.
 	// Nothing is asked with it: a host that has no address in it is warned of.
 	CIDR string `yaml:"openmetrics_cidr"`
@@ -114,6 +137,7 @@ func (s *XMPPMetrics) Distinction() (key, value string) { return "", "" }
 // Check implements config.Settings.
 func (s *XMPPMetrics) Check(r *config.Report) {
 	s.HTTP.Check(r)
+	s.check(r, func(name string) string { return name })
 	if _, err := s.networks(); err != nil {
 		r.Faultf("openmetrics_cidr", "%v; write a network such as 172.16.0.0/12", err)
 	}
@@ -164,14 +188,66 @@ func (s *XMPPMetrics) Warnings() []string {
 	return append(warnings, "no address of this host lies in XMPP_OPENMETRICS_CIDR ("+s.CIDR+"), so the XMPP server will refuse the exporter: widen it, or run the exporter inside it")
 }
 
-// xmppMetrics reads GET /metrics and takes the server's families over, under their own names.
-type xmppMetrics struct{ upstream upstream }
+// xmppMetrics reads GET /metrics and takes the server's families over, under their own names, with the canonical ones
+// beside them.
+type xmppMetrics struct {
+	upstream  upstream
+	rules     *FamilyRules
+	canonical *canonicalMap
+}
 
 func newXMPPMetrics(s *XMPPMetrics, d Deps) (Collector, error) {
-	return &xmppMetrics{newUpstream(s.Name, s.HTTP, d, openmetrics.Options{
+	c := &xmppMetrics{rules: &s.FamilyRules}
+	c.upstream = newUpstream(s.Name, s.HTTP, d, c.rules, openmetrics.Options{
 		Name:       xmppFamilyName,
 		DropLabels: []string{"job", "instance"},
-	})}, nil
+	})
+	// The sources of the canonical families are read in any case, and left out afterwards where the rules want it so.
+	c.upstream.options.Keep = func(family string, kind model.MetricType) bool {
+		return c.rules.serves(family, kind) || isCanonicalSource(family)
+	}
+	c.upstream.options.Rename = c.renamed
+	c.canonical = newCanonicalMap(func(family string, kind model.MetricType) string {
+		name, _ := xmppFamilyName(c.renamed(family, kind))
+		return name
+	})
+	return c, nil
+}
+
+// renamed is what the rules call a family of the server. One that is not served keeps its name.
+func (c *xmppMetrics) renamed(family string, kind model.MetricType) string {
+	if !c.rules.serves(family, kind) {
+		return family
+	}
+	return c.rules.renamed(family, kind)
+}
+
+// reexpose adds the families of a page to b, and the canonical ones, and tells which of these have a source.
+func (c *xmppMetrics) reexpose(b *Batch, a *answer) error {
+	page, err := c.upstream.read(b, a)
+	if err != nil {
+		return err
+	}
+	whole := page.Complete && page.Dropped[openmetrics.Limit]+page.Dropped[openmetrics.Malformed] == 0
+	reading := c.canonical.read(page.Families, whole)
+	c.upstream.keep(b, slices.DeleteFunc(page.Families, func(f exposition.Family) bool { return c.canonical.hides(c.rules, &f) }))
+	for _, f := range reading.families {
+		if c.rules.serves(f.Name, f.Type) {
+			b.Families(f)
+		}
+	}
+	for _, text := range reading.taken {
+		b.Note(text)
+	}
+	for row := range canonicalFamilies {
+		f := &canonicalFamilies[row]
+		available := reading.available[row] && c.rules.serves(f.fullName(), f.kind)
+		b.Gauge(familyAvailableDesc, boolValue(available), f.name)
+		if f.name == authFailures && !available {
+			b.Note("authentication failures have no source, so no alert can tell of them: load " + ownModule + " (deploy/prosody) on every virtual host of the XMPP server")
+		}
+	}
+	return nil
 }
 
 // xmppFamilyName is what a family of the XMPP server is served as. Those about a process would pass for our own, and
@@ -197,7 +273,7 @@ func (c *xmppMetrics) Collect(ctx context.Context, b *Batch) error {
 	failed := statusError(http.MethodGet, c.upstream.http.settings.URL, a.status)
 	switch {
 	case a.status == http.StatusOK:
-		return c.upstream.reexpose(b, a)
+		return c.reexpose(b, a)
 	case a.status == http.StatusForbidden:
 		return failed.WithHint("this address is outside XMPP_OPENMETRICS_CIDR: add it to openmetrics_allow_cidr in the XMPP server's configuration")
 	case a.status == http.StatusNotFound && bytes.Contains(a.body, []byte(noStatistics)):

@@ -79,8 +79,8 @@ func TestXMPPMetricsOfRealServer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(b.Notes) > 0 {
-			t.Errorf("%s: notes: got %q, want none", name, b.Notes)
+		if len(b.Notes) != 1 || !strings.Contains(b.Notes[0], "authentication failures have no source") {
+			t.Errorf("%s: notes: got %q, want one, that authentication failures have no source", name, b.Notes)
 		}
 		goldenPage(t, "xmpp_metrics/"+name, b)
 	}
@@ -147,8 +147,8 @@ func TestXMPPMetricsEmptyPageIsUp(t *testing.T) {
 			t.Errorf("%q: %v", page, err)
 			continue
 		}
-		if got := len(b.Metrics(true)); got != 4 || len(b.Foreign(true)) != 0 {
-			t.Errorf("%q: got %d metrics of ours and families %v, want 4 and none", page, got, b.Foreign(true))
+		if got, want := len(b.Metrics(true)), 4+len(canonicalFamilies); got != want || len(b.Foreign(true)) != 0 {
+			t.Errorf("%q: got %d metrics of ours and families %v, want %d and none", page, got, b.Foreign(true), want)
 		}
 	}
 }

@@ -18,7 +18,17 @@ var (
 	componentConnectedDesc = prometheus.NewDesc("chatstack_xmpp_component_connected",
 		"Whether the external component, such as the bridge, is connected to the XMPP server.",
 		[]string{"host"}, nil)
+	moduleStatusDesc = prometheus.NewDesc(moduleStatusFamily,
+		"What the XMPP server's status page says of a module: 0 ok, 1 info, 2 warn, 3 error, per virtual host or component (* is global). A module that was not loaded is missing.",
+		[]string{"host", "module"}, nil)
 )
+
+// moduleStatusFamily is the canonical family that has its source here and not on the server's metrics page, whose
+// prosody_module_status falls back to 0 at every change.
+const moduleStatusFamily = "xmpp_module_status"
+
+// moduleLevels are the values of the states that a module can be in.
+var moduleLevels = map[string]float64{"core": 0, "info": 1, "warn": 2, "error": 3}
 
 // XMPPStatus is the block of the XMPP server's status page.
 type XMPPStatus struct {
@@ -57,8 +67,11 @@ type moduleStatus struct {
 	Message string `json:"message"`
 }
 
-// maxHosts bounds the series that one page makes: three for each host.
-const maxHosts = 1000
+// maxHosts and maxModules bound the series that one page makes: three for each host, and one for each of its modules.
+const (
+	maxHosts   = 1000
+	maxModules = 10_000
+)
 
 // Collect implements Collector.
 func (c *xmppStatus) Collect(ctx context.Context, b *Batch) error {
@@ -80,12 +93,16 @@ func (c *xmppStatus) Collect(ctx context.Context, b *Batch) error {
 	var hosts map[string]map[string]json.RawMessage
 	if err := json.Unmarshal(a.body, &hosts); err != nil {
 		b.Note("the status page is no JSON of modules; the server is up, nothing is known of its modules")
+		b.Gauge(familyAvailableDesc, 0, moduleStatusFamily)
 		return nil //nolint:nilerr // it answers, which is what was asked
 	}
 	if len(hosts) > maxHosts {
 		b.Note(fmt.Sprintf("the status page has %d hosts, more than %d; nothing is told of their modules", len(hosts), maxHosts))
+		b.Gauge(familyAvailableDesc, 0, moduleStatusFamily)
 		return nil
 	}
+	states := c.moduleStates(b, hosts)
+	b.Gauge(familyAvailableDesc, boolValue(states > 0), moduleStatusFamily)
 	for host, modules := range hosts {
 		problems := map[string]int{"warn": 0, "error": 0}
 		for name, raw := range modules {
@@ -113,4 +130,31 @@ func (c *xmppStatus) Collect(ctx context.Context, b *Batch) error {
 		}
 	}
 	return nil
+}
+
+// moduleStates adds the state of each module, unless there are too many, and returns how many it added. A state that
+// is none of the known ones is told of no module.
+func (c *xmppStatus) moduleStates(b *Batch, hosts map[string]map[string]json.RawMessage) int {
+	modules := 0
+	for _, of := range hosts {
+		modules += len(of)
+	}
+	if modules > maxModules {
+		b.Note(fmt.Sprintf("the status page has %d modules, more than %d; the state of each is not told", modules, maxModules))
+		return 0
+	}
+	told := 0
+	for host, of := range hosts {
+		for name, raw := range of {
+			var m moduleStatus
+			if err := json.Unmarshal(raw, &m); err != nil {
+				continue // which is noted where its host is read
+			}
+			if level, known := moduleLevels[m.Type]; known {
+				b.Gauge(moduleStatusDesc, level, host, name)
+				told++
+			}
+		}
+	}
+	return told
 }

@@ -1,0 +1,126 @@
+package collectors
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/prometheus/common/model"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+)
+
+// FamilyRules say which families of somebody else's metrics page are served, and under which names. A counter answers
+// to its name with _total and without, an info to its name with _info and without. The zero FamilyRules serve all.
+type FamilyRules struct {
+	// Allow are patterns of the families that are served; all where empty. *, ? and [a-z] are as in a shell.
+	Allow []string `yaml:"allow"`
+	// Deny are patterns of those that are not, among the allowed. What is not served was not dropped.
+	Deny []string `yaml:"deny"`
+	// Rename maps names of families to other names. It is no pattern.
+	Rename map[string]string `yaml:"rename"`
+}
+
+var (
+	familyName    = regexp.MustCompile(`^[a-zA-Z_:][a-zA-Z0-9_:]*$`)
+	familyPattern = regexp.MustCompile(`^[a-zA-Z0-9_:*?\[\]^\\-]+$`)
+)
+
+// check reports faults. served is what becomes of a name that Rename gave, before it stands on the page.
+func (f *FamilyRules) check(r *config.Report, served func(name string) string) {
+	for key, patterns := range map[string][]string{"allow": f.Allow, "deny": f.Deny} {
+		for i, p := range patterns {
+			if _, err := path.Match(p, ""); err != nil || !familyPattern.MatchString(p) {
+				r.Faultf(fmt.Sprintf("%s[%d]", key, i), "is %q, must be the name of a family, or a pattern of *, ? and [a-z] for names", p)
+			}
+		}
+	}
+	from, to := map[string]string{}, map[string]string{}
+	for _, old := range slices.Sorted(maps.Keys(f.Rename)) {
+		key, name := "rename."+old, f.Rename[old]
+		switch {
+		case !familyName.MatchString(old):
+			r.Faultf(key, "is no name of a family: it must be made of letters, digits, underscores and colons, and not begin with a digit")
+			continue
+		case !familyName.MatchString(name):
+			r.Faultf(key, "is %q, must be made of letters, digits, underscores and colons, and not begin with a digit", name)
+			continue
+		case strings.HasPrefix(served(name), ownPrefix):
+			r.Faultf(key, "is %q, which begins with %s, as this exporter's own metrics do", name, ownPrefix)
+			continue
+		}
+		if first, taken := from[bareName(old)]; taken {
+			r.Faultf(key, "names the same family as %s; keep one of them", first)
+		}
+		if first, taken := to[bareName(name)]; taken {
+			r.Faultf(key, "is %q, which %s is renamed to as well; two families need two names", name, first)
+		}
+		from[bareName(old)], to[bareName(name)] = old, old
+	}
+}
+
+// bareName is a name without the suffix that a counter or an info has in the text format.
+func bareName(name string) string {
+	for _, suffix := range []string{"_total", "_info"} {
+		if base, ok := strings.CutSuffix(name, suffix); ok && base != "" {
+			return base
+		}
+	}
+	return name
+}
+
+// createdSuffix ends the names of the samples that say since when the others count.
+const createdSuffix = "_created"
+
+// spellings are the names that a family answers to. In text format, creation times are gauges beside their family.
+func spellings(family string, kind model.MetricType) []string {
+	suffix := ""
+	switch {
+	case kind == model.MetricTypeCounter:
+		suffix = "_total"
+	case kind == model.MetricTypeInfo:
+		suffix = "_info"
+	case strings.HasSuffix(family, createdSuffix) && len(family) > len(createdSuffix):
+		base := strings.TrimSuffix(family, createdSuffix)
+		return []string{family, base, base + "_total"}
+	default:
+		return []string{family}
+	}
+	base := strings.TrimSuffix(family, suffix)
+	return []string{base, base + suffix}
+}
+
+// serves reports whether the rules let a family through. They must have been found free of faults.
+func (f *FamilyRules) serves(family string, kind model.MetricType) bool {
+	names := spellings(family, kind)
+	return (len(f.Allow) == 0 || matches(f.Allow, names)) && !matches(f.Deny, names)
+}
+
+func matches(patterns, names []string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool {
+		return slices.ContainsFunc(names, func(name string) bool {
+			ok, err := path.Match(p, name)
+			return ok && err == nil
+		})
+	})
+}
+
+// renamed is what the rules call a family, in OpenMetrics' spelling: without the suffix of a counter or an info.
+func (f *FamilyRules) renamed(family string, kind model.MetricType) string {
+	names := spellings(family, kind)
+	if kind != model.MetricTypeCounter && kind != model.MetricTypeInfo {
+		names = names[:1]
+	}
+	for _, name := range names {
+		if to, ok := f.Rename[name]; ok {
+			if len(names) > 1 {
+				to = strings.TrimSuffix(to, names[1][len(names[0]):])
+			}
+			return to
+		}
+	}
+	return family
+}
