@@ -45,8 +45,9 @@ type Poller struct {
 	heartbeat atomic.Pointer[time.Time]
 	dirty     chan struct{}
 	readings  sync.WaitGroup
-	clashes   map[string]bool // told already; the publisher's own
-	overdue   bool            // at the last beat a target was; the beat's own
+	clashes   map[string]bool     // told already; the publisher's own
+	composer  exposition.Composer // the publisher's own
+	overdue   bool                // at the last beat a target was; the beat's own
 }
 
 var heartbeatDesc = prometheus.NewDesc("chatstack_poll_last_completed_timestamp_seconds",
@@ -326,7 +327,7 @@ func (p *Poller) publish() error {
 		s.Statuses[i] = status
 		sources = append(sources, families)
 	}
-	page, clashes, err := exposition.Compose(sources...)
+	page, clashes, err := p.composer.Compose(sources...)
 	if err != nil {
 		return fmt.Errorf("compose page: %w", err)
 	}

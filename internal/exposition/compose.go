@@ -1,0 +1,264 @@
+package exposition
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+
+	"github.com/prometheus/common/model"
+)
+
+// Clash is a family that a page could not take, because a family that came earlier may write samples of its name.
+type Clash struct {
+	// Source is the index of the source that lost the family.
+	Source int
+	Family string
+	Series int
+}
+
+// Compose makes a page of families from several sources. Families of the same name become one, in the order of the
+// sources; metadata is the first's. Families are sorted by name. One that claims a name under another type than an
+// earlier source did, or of which a sample could be one of an earlier family's (histogram x and gauge x_count), is left
+// out and reported. That no series stands in two sources is the caller's duty.
+func Compose(sources ...[]Family) (*Page, []Clash, error) { return new(Composer).Compose(sources...) }
+
+// Composer makes pages as Compose does, and compresses only what was not on its page before. It is for one goroutine
+// at a time; the zero Composer is ready. It holds on to the families of its last page.
+type Composer struct {
+	segments []segment
+	deflater deflater
+}
+
+// part is what one source has of a family.
+type part struct {
+	Family
+	source int
+	// headed says that the family's metadata stands before it.
+	headed bool
+}
+
+// same reports whether two parts are written with the same bytes. Those that share their lines are found to be so
+// without a look at them.
+func (p *part) same(q *part) bool {
+	return p.Name == q.Name && p.Type == q.Type && p.headed == q.headed && p.Help == q.Help && p.Unit == q.Unit &&
+		bytes.Equal(p.Text, q.Text) && bytes.Equal(p.OpenMetrics, q.OpenMetrics)
+}
+
+// metadataSize bounds the metadata of the part, in either format.
+func (p *part) metadataSize() int {
+	if !p.headed {
+		return 0
+	}
+	const fixed = len("# HELP _total \n# TYPE _total gaugehistogram\n# UNIT  \n")
+	return fixed + 3*len(p.Name) + 2*len(p.Help) + len(p.Unit)
+}
+
+// segmentSize is how much of a page is compressed in one piece, where families are not larger. It is the window of
+// deflate: with more the page gets hardly smaller, with less a change costs less.
+const segmentSize = 32 << 10
+
+// segment is a run of parts that is written and compressed in one piece.
+type segment struct {
+	parts             []part
+	text, openMetrics piece
+}
+
+// piece is a segment in one format. Both are a page's own bytes once that is written.
+type piece struct {
+	plain []byte
+	// blocks are deflate blocks that need nothing before them; nil until they are made.
+	blocks []byte
+}
+
+// begins reports whether parts begin with those of the segment.
+func (s *segment) begins(parts []part) bool {
+	if len(parts) < len(s.parts) {
+		return false
+	}
+	for i := range s.parts {
+		if !s.parts[i].same(&parts[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// Compose makes a page; see the function of that name.
+func (c *Composer) Compose(sources ...[]Family) (*Page, []Clash, error) {
+	parts, clashes := arrange(sources)
+	segments := divide(parts, c.segments)
+	if len(segments) > fragments(parts) {
+		segments = divide(parts, nil)
+	}
+	p, err := c.write(segments)
+	if err != nil {
+		return nil, nil, err
+	}
+	c.segments = segments
+	return p, clashes, nil
+}
+
+// arrange puts the families of all sources in the order of the page, without those that clash.
+func arrange(sources [][]Family) ([]part, []Clash) {
+	n := 0
+	for _, families := range sources {
+		n += len(families)
+	}
+	var (
+		parts   = make([]part, 0, n)
+		clashes []Clash
+		taken   = names{byName: make(map[string]model.MetricType, n)}
+	)
+	for source, families := range sources {
+		for i := range families {
+			f := &families[i]
+			if !taken.claim(f) {
+				clashes = append(clashes, Clash{Source: source, Family: f.Name, Series: f.Series})
+				continue
+			}
+			parts = append(parts, part{Family: *f, source: source})
+		}
+	}
+	slices.SortStableFunc(parts, func(a, b part) int {
+		if a.Name != b.Name {
+			return strings.Compare(a.Name, b.Name)
+		}
+		return a.source - b.source
+	})
+	for i := range parts {
+		parts[i].headed = i == 0 || parts[i-1].Name != parts[i].Name
+	}
+	return parts, clashes
+}
+
+// divide cuts the parts of a page into segments. Those of the last page that are on this one as well are kept.
+func divide(parts []part, last []segment) []segment {
+	segments := make([]segment, 0, len(last)+1)
+	from, size := 0, 0 // of the parts that are in no segment yet
+	for i := 0; i < len(parts); {
+		for len(last) > 0 && last[0].parts[0].Name < parts[i].Name {
+			last = last[1:]
+		}
+		kept := known(last, parts[i:])
+		n := len(parts[i].Text)
+		if i > from && (kept >= 0 || size+n > segmentSize) {
+			segments = append(segments, segment{parts: parts[from:i:i]})
+			from, size = i, 0
+		}
+		if kept < 0 {
+			i++
+			size += n
+			continue
+		}
+		// The parts are this page's: those of the last one would keep a whole reading in memory that is over.
+		s := last[kept]
+		i += len(s.parts)
+		s.parts = parts[from:i:i]
+		segments = append(segments, s)
+		last = last[kept+1:]
+		from = i
+	}
+	if from < len(parts) {
+		segments = append(segments, segment{parts: parts[from:]})
+	}
+	return segments
+}
+
+// known is the index of the segment that the parts begin with, -1 for none. Segments are in the order of the page.
+func known(segments []segment, parts []part) int {
+	for i := range segments {
+		if segments[i].parts[0].Name != parts[0].Name {
+			break
+		}
+		if segments[i].begins(parts) {
+			return i
+		}
+	}
+	return -1
+}
+
+// fragments bounds the number of segments: with twice as many as dividing anew can make, families that came and went
+// have left too many small ones, which compress badly.
+func fragments(parts []part) int {
+	size := 0
+	for i := range parts {
+		size += len(parts[i].Text)
+	}
+	return 4*size/segmentSize + 16
+}
+
+// write writes a page: of the segments that have their pieces it copies these, and makes those of the others.
+func (c *Composer) write(segments []segment) (*Page, error) {
+	var textSize, openMetricsSize int
+	for i := range segments {
+		text, openMetrics := segments[i].size()
+		textSize += text
+		openMetricsSize += openMetrics
+	}
+	p := &Page{text: make([]byte, 0, textSize), openMetrics: make([]byte, 0, openMetricsSize+len(end))}
+	for i := range segments {
+		s := &segments[i]
+		text, openMetrics := len(p.text), len(p.openMetrics)
+		if s.text.blocks != nil {
+			p.text = append(p.text, s.text.plain...)
+			p.openMetrics = append(p.openMetrics, s.openMetrics.plain...)
+		} else {
+			p.write(s.parts)
+		}
+		s.text.plain, s.openMetrics.plain = p.text[text:], p.openMetrics[openMetrics:]
+		if err := c.compress(s); err != nil {
+			return nil, err
+		}
+		for _, part := range s.parts {
+			p.Series += part.Series
+		}
+	}
+	p.openMetrics = append(p.openMetrics, end...)
+	p.textGzip = member(segments, func(s *segment) *piece { return &s.text }, "", p.text)
+	p.openMetricsGzip = member(segments, func(s *segment) *piece { return &s.openMetrics }, end, p.openMetrics)
+	return p, nil
+}
+
+// compress makes the blocks of a segment that has none.
+func (c *Composer) compress(s *segment) (err error) {
+	if s.text.blocks != nil {
+		return nil
+	}
+	if s.text.blocks, err = c.deflater.blocks(s.text.plain); err != nil {
+		return err
+	}
+	if bytes.Equal(s.text.plain, s.openMetrics.plain) {
+		s.openMetrics.blocks = s.text.blocks
+		return nil
+	}
+	s.openMetrics.blocks, err = c.deflater.blocks(s.openMetrics.plain)
+	return err
+}
+
+// size bounds what the segment takes in both formats.
+func (s *segment) size() (text, openMetrics int) {
+	if s.text.blocks != nil {
+		return len(s.text.plain), len(s.openMetrics.plain)
+	}
+	for i := range s.parts {
+		n := s.parts[i].metadataSize()
+		text += n + len(s.parts[i].Text)
+		openMetrics += n + len(s.parts[i].OpenMetrics)
+	}
+	return text, openMetrics
+}
+
+// end is the last line of an OpenMetrics page.
+const end = "# EOF\n"
+
+func (p *Page) write(parts []part) {
+	for i := range parts {
+		f := &parts[i].Family
+		if parts[i].headed {
+			p.text = f.appendTextHeader(p.text)
+			p.openMetrics = f.appendOpenMetricsHeader(p.openMetrics)
+		}
+		p.text = append(p.text, f.Text...)
+		p.openMetrics = append(p.openMetrics, f.OpenMetrics...)
+	}
+}
