@@ -1,15 +1,12 @@
 package simstack
 
 import (
-	"context"
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
-	"math"
 	"net/http"
-	"net/http/httputil"
 	"regexp"
 	"slices"
 	"strconv"
@@ -17,19 +14,14 @@ import (
 	"time"
 )
 
-// The engine's version and the API versions that it speaks.
-const (
-	engineVersion = "20.10.24+dfsg1"
-	apiVersion    = "1.41"
-	minAPIVersion = "1.12"
-	hostMemory    = 16 << 30
-)
+// hostMemory is what the engine's machine has.
+const hostMemory = 16 << 30
 
-// dockerHeader begins the header of every answer of the engine.
-var dockerHeader = []string{"Api-Version: " + apiVersion, "Docker-Experimental: false", "Ostype: linux", "Server: Docker/" + engineVersion + " (linux)", "Date"}
+// dockerHeader begins the header of every answer of the engine. The versions are those of the older engine.
+var dockerHeader = []string{"Api-Version: 1.41", "Docker-Experimental: false", "Ostype: linux", "Server: Docker/20.10.24+dfsg1 (linux)", "Date"}
 
-// newDocker is the Docker Engine API on a Unix socket: the reading half of it, as version 20.10 answers.
-func newDocker(e *engine, socket string) *service {
+// newDocker is the Docker Engine API on a Unix socket: the reading half of it.
+func newDocker(e *Engine, socket string) *service {
 	s := &service{
 		name:      "docker",
 		endpoints: []*endpoint{{network: "unix", address: socket}},
@@ -37,6 +29,13 @@ func newDocker(e *engine, socket string) *service {
 		switched:  e.switched,
 		faults: []Fault{
 			{Name: "forbidden_stats", Description: "a socket proxy refuses the containers' statistics: 403"},
+			{Name: "forbidden_events", Description: "a socket proxy refuses the stream of events: 403"},
+			{Name: "events_cut", Description: "streams of events are cut as soon as they are open"},
+			{Name: "events_deaf", Description: "streams of events stay open and tell nothing any more"},
+			{Name: "engine_restarted", Description: "the engine was restarted, once, when this is switched on; containers without a restart policy stay stopped"},
+			{Name: "hang_list", Description: "the list of containers stops in the middle"},
+			{Name: "hang_inspect", Description: "what is told of one container stops in the middle"},
+			{Name: "hang_stats", Description: "a container's statistics stop in the middle"},
 			{Name: "partial", Description: "the list is whole, but what is told of one container is cut in the middle"},
 		},
 	}
@@ -50,15 +49,23 @@ func newDocker(e *engine, socket string) *service {
 // versioned is a path that names an API version.
 var versioned = regexp.MustCompile(`^/v1\.(\d+)(/.*)$`)
 
-func (e *engine) handle(x *exchange) *answer {
+func (e *Engine) handle(x *exchange) *answer {
+	a := e.answer(x)
+	if slices.ContainsFunc(a.header, named("Api-Version")) {
+		a.set("Api-Version", e.version.api).set("Server", "Docker/"+e.version.engine+" (linux)")
+	}
+	return a
+}
+
+func (e *Engine) answer(x *exchange) *answer {
 	path := x.req.URL.Path
 	if m := versioned.FindStringSubmatch(path); m != nil {
 		minor, _ := strconv.Atoi(m[1])
 		switch {
-		case minor > minorOf(apiVersion):
-			return dockerError(http.StatusBadRequest, fmt.Sprintf("client version 1.%d is too new. Maximum supported API version is %s", minor, apiVersion))
-		case minor < minorOf(minAPIVersion):
-			return dockerError(http.StatusBadRequest, fmt.Sprintf("client version 1.%d is too old. Minimum supported API version is %s, please upgrade your client to a newer version", minor, minAPIVersion))
+		case minor > minorOf(e.version.api):
+			return dockerError(http.StatusBadRequest, fmt.Sprintf("client version 1.%d is too new. Maximum supported API version is %s", minor, e.version.api))
+		case minor < minorOf(e.version.oldestAPI):
+			return dockerError(http.StatusBadRequest, fmt.Sprintf("client version 1.%d is too old. Minimum supported API version is %s, please upgrade your client to a newer version", minor, e.version.oldestAPI))
 		}
 		path = m[2]
 	}
@@ -69,7 +76,7 @@ func (e *engine) handle(x *exchange) *answer {
 	case !read && (strings.HasPrefix(path, "/containers") || path == "/events" || path == "/version" || path == "/info"):
 		return dockerError(http.StatusMethodNotAllowed, "the simulated engine can only be read")
 	case path == "/version":
-		return dockerReply(map[string]any{"Version": engineVersion, "ApiVersion": apiVersion, "MinAPIVersion": minAPIVersion, "Os": "linux", "Arch": "amd64", "Platform": map[string]string{"Name": ""}})
+		return dockerReply(map[string]any{"Version": e.version.engine, "ApiVersion": e.version.api, "MinAPIVersion": e.version.oldestAPI, "Os": "linux", "Arch": "amd64", "Platform": map[string]string{"Name": ""}})
 	case path == "/info":
 		return e.info()
 	case path == "/events":
@@ -79,7 +86,7 @@ func (e *engine) handle(x *exchange) *answer {
 	}
 	if rest, ok := strings.CutPrefix(path, "/containers/"); ok {
 		if name, what, ok := strings.Cut(rest, "/"); ok {
-			return e.about(name, what)
+			return e.about(x, name, what)
 		}
 	}
 	return dockerError(http.StatusNotFound, "page not found")
@@ -92,24 +99,29 @@ func minorOf(version string) int {
 }
 
 // about answers what is asked of one container.
-func (e *engine) about(name, what string) *answer {
-	b, network, ok := e.one(name)
+func (e *Engine) about(x *exchange, name, what string) *answer {
+	c, ok := e.one(name)
 	if !ok {
 		return dockerError(http.StatusNotFound, "No such container: "+name)
 	}
 	switch what {
 	case "json":
-		a := dockerReply(b.inspect(network))
+		a := dockerReply(c.inspect())
 		if e.service.on("partial") {
 			a.missing, a.end = len(a.body)/2, endCut
 			a.body = a.body[:len(a.body)-a.missing]
+			return a
 		}
-		return a
+		return e.hang(x, "hang_inspect", a)
 	case "stats":
+		query := x.req.URL.Query()
 		if e.service.on("forbidden_stats") {
-			return reply(http.StatusForbidden, "text/html", "<html><body><h1>403 Forbidden</h1>\nRequest forbidden by administrative rules.\n</body></html>\n")
+			return refusedByProxy()
 		}
-		return dockerReply(b.stats())
+		if isTrue(query.Get("one-shot")) && (!query.Has("stream") || isTrue(query.Get("stream"))) {
+			return dockerError(http.StatusBadRequest, "cannot have stream=true and one-shot=true")
+		}
+		return e.hang(x, "hang_stats", dockerReply(e.stats(&c)))
 	case "logs":
 		text := "simulated\n"
 		frame := binary.BigEndian.AppendUint32([]byte{1, 0, 0, 0}, uint32(len(text))) // one frame of stdout
@@ -119,6 +131,41 @@ func (e *engine) about(name, what string) *answer {
 	default:
 		return dockerError(http.StatusNotFound, "page not found")
 	}
+}
+
+// refusedByProxy is what a proxy in front of the engine answers.
+func refusedByProxy() *answer {
+	return reply(http.StatusForbidden, "text/html", "<html><body><h1>403 Forbidden</h1>\nRequest forbidden by administrative rules.\n</body></html>\n")
+}
+
+// hang lets an answer stop in the middle while a fault is on. It goes on when the fault goes, unless the client has left.
+func (e *Engine) hang(x *exchange, fault string, a *answer) *answer {
+	if !e.service.on(fault) {
+		return a
+	}
+	rest := a.body[len(a.body)/2:]
+	a.body, a.missing = a.body[:len(a.body)/2], len(rest)
+	a.end = endClose // waiting for the client to leave takes what it sends next
+	a.rest = func(w io.Writer) error {
+		ctx, stop := x.untilGone()
+		defer stop()
+		for {
+			on, change := e.service.watch(fault)
+			if !on {
+				_, err := w.Write(rest)
+				return err
+			}
+			if !pause(ctx, maxHang, change) {
+				return ctx.Err()
+			}
+		}
+	}
+	return a
+}
+
+// isTrue reads a switch in a query as the engine does.
+func isTrue(s string) bool {
+	return !slices.Contains([]string{"", "0", "no", "false", "none"}, strings.ToLower(strings.TrimSpace(s)))
 }
 
 func dockerReply(v any) *answer {
@@ -131,11 +178,11 @@ func dockerError(status int, message string) *answer {
 	return a
 }
 
-func (e *engine) info() *answer {
+func (e *Engine) info() *answer {
 	all := e.snapshot()
 	count := func(keep func(string) bool) (n int) {
-		for _, b := range all {
-			if keep(b.state) {
+		for i := range all {
+			if keep(all[i].state) {
 				n++
 			}
 		}
@@ -146,22 +193,70 @@ func (e *engine) info() *answer {
 		"ContainersRunning": count(func(s string) bool { return s == "running" || s == "restarting" }),
 		"ContainersPaused":  count(func(s string) bool { return s == "paused" }),
 		"ContainersStopped": count(func(s string) bool { return s == "exited" }),
-		"ServerVersion":     engineVersion, "NCPU": 2, "MemTotal": int64(hostMemory), "OSType": "linux", "Architecture": "x86_64",
-		"Driver": "overlay2", "CgroupDriver": "cgroupfs", "CgroupVersion": "1",
+		"ServerVersion":     e.version.engine, "NCPU": 2, "MemTotal": int64(hostMemory), "OSType": "linux", "Architecture": "x86_64",
+		"Driver": "overlay2", "CgroupDriver": "cgroupfs", "CgroupVersion": e.cgroupVersion(),
 	})
 }
 
-// boxFilters are the filters of the container list.
-var boxFilters = map[string]func(*box, string) bool{
-	"id":     func(b *box, v string) bool { return strings.HasPrefix(b.id(), v) },
-	"status": func(b *box, v string) bool { return b.state == v },
-	"health": func(b *box, v string) bool { return b.health == v || b.health == "" && v == "none" },
-	"name": func(b *box, v string) bool {
-		matched, err := regexp.MatchString(v, "/"+b.name)
-		bare, bareErr := regexp.MatchString(v, b.name)
+func (e *Engine) cgroupVersion() string {
+	if e.version.cgroup2 {
+		return "2"
+	}
+	return "1"
+}
+
+// containerFilters are the filters of the container list.
+var containerFilters = map[string]func(*Container, string) bool{
+	"id":     func(c *Container, v string) bool { return strings.HasPrefix(c.id, v) },
+	"status": func(c *Container, v string) bool { return c.state == v },
+	"health": func(c *Container, v string) bool { return c.health == v || c.health == "" && v == "none" },
+	"exited": func(c *Container, v string) bool {
+		code, err := strconv.Atoi(v)
+		return err == nil && c.state == "exited" && c.exit == code
+	},
+	"name": func(c *Container, v string) bool {
+		matched, err := regexp.MatchString(v, "/"+c.name)
+		bare, bareErr := regexp.MatchString(v, c.name)
 		return err == nil && matched || bareErr == nil && bare
 	},
-	"label": func(b *box, v string) bool { return hasLabel(b.labels(), v) },
+	"label": func(c *Container, v string) bool { return hasLabel(c.labels, v) },
+}
+
+// filterValues are the values that filters may have which do not take any.
+var filterValues = map[string][]string{
+	"status": {"created", "running", "paused", "restarting", "removing", "exited", "dead"},
+	"health": {"starting", "healthy", "unhealthy", "none"},
+}
+
+// checkFilters is the engine's complaint about filters of the list that it does not have.
+func checkFilters(filters map[string]map[string]bool) error {
+	for key, values := range filters {
+		if containerFilters[key] == nil {
+			return fmt.Errorf("Invalid filter '%s'", key) //nolint:staticcheck // the engine's words
+		}
+		for v := range values {
+			if allowed := filterValues[key]; allowed != nil && !slices.Contains(allowed, v) {
+				return fmt.Errorf("Invalid filter '%s=%s'", key, v) //nolint:staticcheck // the engine's words
+			}
+		}
+	}
+	return nil
+}
+
+// filtered reports whether a container passes the filters: of labels all, of others one.
+func (c *Container) filtered(filters map[string]map[string]bool) bool {
+	for key, values := range filters {
+		matched := 0
+		for v := range values {
+			if containerFilters[key](c, v) {
+				matched++
+			}
+		}
+		if matched == 0 && len(values) > 0 || key == "label" && matched < len(values) {
+			return false
+		}
+	}
+	return true
 }
 
 // hasLabel matches "key" or "key=value".
@@ -191,264 +286,210 @@ func readFilters(raw string) (map[string]map[string]bool, error) {
 	return filters, nil
 }
 
-func (e *engine) list(x *exchange) *answer {
+func (e *Engine) list(x *exchange) *answer {
 	query := x.req.URL.Query()
 	filters, err := readFilters(query.Get("filters"))
 	if err != nil {
 		return dockerError(http.StatusBadRequest, "invalid filter: "+err.Error())
 	}
-	all := query.Get("all") == "1" || query.Get("all") == "true" || len(filters["status"]) > 0
-	rows := []map[string]any{}
-	for _, b := range e.snapshot() {
-		keep, err := b.filtered(filters)
-		if err != nil {
-			return dockerError(http.StatusBadRequest, err.Error())
-		}
-		if keep && (all || b.running() || b.state == "restarting") {
-			_, network, _ := e.one(b.name)
-			rows = append(rows, b.row(network))
+	if err := checkFilters(filters); err != nil {
+		return dockerError(http.StatusBadRequest, err.Error())
+	}
+	all := isTrue(query.Get("all")) || len(filters["status"]) > 0
+	now := time.Now()
+	containers := e.snapshot()
+	rows := append(make([]byte, 0, 1024*(len(containers)+1)), '[')
+	for i := range containers {
+		if c := &containers[i]; c.filtered(filters) && (all || c.running() || c.state == "restarting") {
+			if len(rows) > 1 {
+				rows = append(rows, ',')
+			}
+			rows = c.appendRow(rows, now)
 		}
 	}
-	return dockerReply(rows)
+	a := dockerReply(nil)
+	a.body = append(rows, ']', '\n')
+	return e.hang(x, "hang_list", a)
 }
 
-// row is a container in the list.
-func (b *box) row(network string) map[string]any {
-	return map[string]any{
-		"Id": b.id(), "Names": []string{"/" + b.name}, "Image": b.image, "ImageID": "sha256:" + strings.Repeat("0", 64),
-		"Command": "/" + b.name, "Created": b.created.Unix(), "Ports": []any{}, "Labels": b.labels(),
-		"State": b.state, "Status": b.statusText(time.Now()),
-		"HostConfig":      map[string]string{"NetworkMode": network},
-		"NetworkSettings": map[string]any{"Networks": map[string]any{}}, "Mounts": []any{},
+// imageID stands for every image's id.
+var imageID = "sha256:" + strings.Repeat("0", 64)
+
+// lastingRow is what a list says of a container for as long as it is there, as the beginning of an object in JSON.
+func (c *Container) lastingRow() []byte {
+	row := mustJSON(map[string]any{
+		"Id": c.id, "Image": c.spec.Image, "ImageID": imageID, "Command": "/" + c.spec.Name, "Ports": []any{}, "Labels": c.labels,
+		"HostConfig": map[string]any{"NetworkMode": c.network}, "NetworkSettings": map[string]any{"Networks": c.networks()}, "Mounts": []any{},
+	})
+	return row[:len(row)-1]
+}
+
+// appendRow appends a container of the list.
+func (c *Container) appendRow(to []byte, now time.Time) []byte {
+	to = append(to, c.lasting...)
+	to = append(to, `,"Names":[`...)
+	to = append(to, mustJSON("/"+c.name)...)
+	to = fmt.Appendf(to, `],"Created":%d,"State":"%s","Status":"%s"}`, c.created.Unix(), c.state, c.statusText(now)) // words of the engine, without quotes
+	return to
+}
+
+// networks are the networks that the container is in, of which no more is told than their names.
+func (c *Container) networks() map[string]struct{} {
+	if strings.HasPrefix(c.network, "container:") {
+		return map[string]struct{}{}
 	}
+	return map[string]struct{}{c.network: {}}
 }
 
 // statusText is the state in words.
-func (b *box) statusText(now time.Time) string {
-	switch b.state {
-	case "exited":
-		return fmt.Sprintf("Exited (%d) %s ago", b.exit, roughly(now.Sub(b.finished)))
-	case "restarting":
-		return fmt.Sprintf("Restarting (%d) %s ago", b.exit, roughly(now.Sub(b.finished)))
-	}
-	text := "Up " + roughly(now.Sub(b.started))
+func (c *Container) statusText(now time.Time) string {
+	ended := roughly(now.Sub(c.finished))
+	up := "Up " + roughly(now.Sub(c.started))
 	switch {
-	case b.state == "paused":
-		text += " (Paused)"
-	case b.health == "starting":
-		text += " (health: starting)"
-	case b.health != "":
-		text += " (" + b.health + ")"
+	case c.state == "created":
+		return "Created"
+	case c.state == "removing":
+		return "Removal In Progress"
+	case c.state == "dead":
+		return "Dead"
+	case c.state == "exited":
+		return fmt.Sprintf("Exited (%d) %s ago", c.exit, ended)
+	case c.state == "restarting":
+		return fmt.Sprintf("Restarting (%d) %s ago", c.exit, ended)
+	case c.state == "paused":
+		return up + " (Paused)"
+	case c.health == "":
+		return up
+	case c.health == "starting":
+		return up + " (health: starting)"
+	default:
+		return up + " (" + c.health + ")"
 	}
-	return text
 }
 
+// roughly writes a duration for people. Hours are rounded, all others are cut off.
 func roughly(d time.Duration) string {
+	const day = 24
+	seconds, minutes, hours := int(d.Seconds()), int(d.Minutes()), int(d.Hours()+0.5)
 	switch {
-	case d < time.Second:
+	case seconds < 1:
 		return "Less than a second"
-	case d < time.Minute:
-		return fmt.Sprintf("%d seconds", int(d.Seconds()))
-	case d < 2*time.Hour:
-		return fmt.Sprintf("%d minutes", int(d.Minutes()))
+	case seconds == 1:
+		return "1 second"
+	case seconds < 60:
+		return fmt.Sprintf("%d seconds", seconds)
+	case minutes == 1:
+		return "About a minute"
+	case minutes < 60:
+		return fmt.Sprintf("%d minutes", minutes)
+	case hours == 1:
+		return "About an hour"
+	case hours < 2*day:
+		return fmt.Sprintf("%d hours", hours)
+	case hours < 14*day:
+		return fmt.Sprintf("%d days", hours/day)
+	case hours < 60*day:
+		return fmt.Sprintf("%d weeks", hours/(7*day))
 	default:
-		return fmt.Sprintf("%d hours", int(d.Hours()))
+		return fmt.Sprintf("%d months", hours/(30*day))
 	}
 }
 
 // inspect is what the engine tells of one container.
-func (b *box) inspect(network string) map[string]any {
-	now := time.Now()
+func (c *Container) inspect() map[string]any {
 	state := map[string]any{
-		"Status": b.state, "Running": b.running() || b.state == "restarting", "Paused": b.state == "paused", "Restarting": b.state == "restarting",
-		"OOMKilled": b.oom, "Dead": false, "Pid": 0, "ExitCode": b.exit, "Error": "", "StartedAt": stamp(b.started), "FinishedAt": stamp(b.finished),
+		"Status": c.state, "Running": c.running() || c.state == "restarting", "Paused": c.state == "paused", "Restarting": c.state == "restarting",
+		"OOMKilled": c.oom, "Dead": c.state == "dead", "Pid": c.pid, "ExitCode": c.exit, "Error": "", "StartedAt": stamp(c.started), "FinishedAt": stamp(c.finished),
 	}
 	config := map[string]any{
-		"Hostname": b.id()[:12], "Image": b.image, "Labels": b.labels(), "Env": []string{"PATH=/usr/bin:/bin"}, "Cmd": []string{"/" + b.name},
+		"Hostname": c.id[:12], "Image": c.spec.Image, "Labels": c.labels, "Env": []string{"PATH=/usr/bin:/bin"}, "Cmd": []string{"/" + c.spec.Name},
 	}
-	if b.running() {
-		state["Pid"] = 1000 + len(b.name)
+	if h := c.spec.Health; h != nil {
+		config["Healthcheck"] = map[string]any{"Test": []string{"CMD-SHELL", "/check"}, "Interval": h.Interval, "Timeout": h.Timeout, "StartPeriod": h.StartPeriod, "Retries": h.Retries}
+		if !c.started.IsZero() {
+			state["Health"] = map[string]any{"Status": c.health, "FailingStreak": c.streak, "Log": append([]check{}, c.checks...)}
+		}
 	}
-	if b.checked {
-		state["Health"] = map[string]any{"Status": b.health, "FailingStreak": b.streak(now), "Log": b.checks(now)}
-		config["Healthcheck"] = map[string]any{"Test": []string{"CMD", "/check"}, "Interval": checkInterval, "Timeout": 5 * time.Second, "Retries": 3}
-	}
+	policy, most := c.spec.policy()
 	return map[string]any{
-		"Id": b.id(), "Created": stamp(b.created), "Path": "/" + b.name, "Args": []string{}, "State": state,
-		"Image": "sha256:" + strings.Repeat("0", 64), "Name": "/" + b.name, "RestartCount": b.restarts, "Driver": "overlay2", "Platform": "linux",
+		"Id": c.id, "Created": stamp(c.created), "Path": "/" + c.spec.Name, "Args": []string{}, "State": state,
+		"Image": imageID, "Name": "/" + c.name, "RestartCount": c.restarts, "Driver": "overlay2", "Platform": "linux",
 		"HostConfig": map[string]any{
-			"NetworkMode": network, "RestartPolicy": map[string]any{"Name": "unless-stopped", "MaximumRetryCount": 0},
-			"Memory": b.limit, "LogConfig": map[string]any{"Type": "json-file", "Config": map[string]string{}},
+			"NetworkMode": c.network, "RestartPolicy": map[string]any{"Name": policy, "MaximumRetryCount": most}, "AutoRemove": c.spec.AutoRemove,
+			"Memory": c.spec.MemoryLimit, "LogConfig": map[string]any{"Type": "json-file", "Config": map[string]string{}},
 		},
-		"Mounts": []any{}, "Config": config, "NetworkSettings": map[string]any{"Networks": map[string]any{}},
+		"Mounts": []any{}, "Config": config, "NetworkSettings": map[string]any{"Networks": c.networks()},
 	}
 }
 
 // stamp writes a time as the engine does; one that never was is the year 1.
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 
-// maxChecks is how many health checks the engine remembers.
-const maxChecks = 5
-
-// checks are the last health checks, oldest first. Of a container that fails them, the first failures came just before
-// it was called unhealthy.
-func (b *box) checks(now time.Time) []map[string]any {
-	log := []map[string]any{}
-	if b.health == "starting" {
-		return log
-	}
-	last, exit, output := b.started.Add(now.Sub(b.started).Truncate(checkInterval)), 0, "ok"
-	n := maxChecks
-	if !b.ailing.IsZero() {
-		last, exit, output = b.ailing.Add(now.Sub(b.ailing).Truncate(checkInterval)), 1, "no answer"
-		n = min(n, b.streak(now))
-	}
-	for i := n - 1; i >= 0; i-- {
-		at := last.Add(-time.Duration(i) * checkInterval)
-		if at.Before(b.started) {
-			continue
-		}
-		log = append(log, map[string]any{"Start": stamp(at), "End": stamp(at.Add(20 * time.Millisecond)), "ExitCode": exit, "Output": output})
-	}
-	return log
-}
-
-// stats is what a container uses: nothing unless it runs. One on another's network has no network of its own to count.
-func (b *box) stats() map[string]any {
+// stats is what a container uses: nothing unless it runs. One on another's network shows the other's.
+func (e *Engine) stats(c *Container) map[string]any {
 	none := map[string]any{"total_usage": 0, "usage_in_kernelmode": 0, "usage_in_usermode": 0}
 	throttling := map[string]any{"periods": 0, "throttled_periods": 0, "throttled_time": 0}
 	out := map[string]any{
-		"read": stamp(time.Time{}), "preread": stamp(time.Time{}), "name": "/" + b.name, "id": b.id(), "num_procs": 0,
+		"read": stamp(time.Time{}), "preread": stamp(time.Time{}), "name": "/" + c.name, "id": c.id, "num_procs": 0,
 		"pids_stats": map[string]any{}, "blkio_stats": map[string]any{}, "storage_stats": map[string]any{}, "memory_stats": map[string]any{},
 		"cpu_stats":    map[string]any{"cpu_usage": none, "throttling_data": throttling},
 		"precpu_stats": map[string]any{"cpu_usage": none, "throttling_data": throttling},
 	}
-	if !b.running() {
+	if !c.running() {
 		return out
 	}
 	now := time.Now()
-	up := now.Sub(b.started)
-	busy := up.Nanoseconds() / 50 // 2 % of a core
-	limit := b.limit
-	if limit == 0 {
-		limit = hostMemory
+	u := c.uses(now)
+	busy := u.CPU.Nanoseconds()
+	cpu := map[string]any{"total_usage": busy, "usage_in_kernelmode": busy / 4, "usage_in_usermode": busy - busy/4}
+	limit := cmp.Or(c.spec.MemoryLimit, hostMemory)
+	memory := map[string]any{"usage": u.WorkingSet + u.Cache, "limit": limit}
+	if e.version.cgroup2 {
+		memory["stats"] = map[string]any{"anon": u.WorkingSet, "file": u.Cache, "inactive_file": u.Cache, "active_file": 0, "kernel_stack": 16384}
+	} else {
+		cpu["percpu_usage"] = []int64{busy / 2, busy - busy/2}
+		memory["max_usage"] = u.WorkingSet + 2*u.Cache
+		memory["stats"] = map[string]any{"cache": u.Cache, "rss": u.WorkingSet, "inactive_file": u.Cache, "total_inactive_file": u.Cache, "total_rss": u.WorkingSet, "total_cache": u.Cache, "hierarchical_memory_limit": limit}
 	}
-	const cache = 4 << 20
 	out["read"] = stamp(now)
 	out["pids_stats"] = map[string]any{"current": 4}
-	out["cpu_stats"] = map[string]any{
-		"cpu_usage":        map[string]any{"total_usage": busy, "percpu_usage": []int64{busy / 2, busy - busy/2}, "usage_in_kernelmode": busy / 4, "usage_in_usermode": busy - busy/4},
-		"system_cpu_usage": now.UnixNano(), "online_cpus": 2, "throttling_data": throttling,
-	}
-	out["memory_stats"] = map[string]any{
-		"usage": b.used + cache, "max_usage": b.used + 2*cache, "limit": limit,
-		"stats": map[string]any{"cache": cache, "rss": b.used, "inactive_file": cache, "total_inactive_file": cache, "total_rss": b.used, "total_cache": cache},
-	}
-	if b.network == "" {
-		bytes := int64(up.Seconds() * 1000)
+	out["cpu_stats"] = map[string]any{"cpu_usage": cpu, "system_cpu_usage": now.UnixNano(), "online_cpus": 2, "throttling_data": throttling}
+	out["memory_stats"] = memory
+	if net, ok := e.traffic(c, now); ok {
 		out["networks"] = map[string]any{"eth0": map[string]any{
-			"rx_bytes": bytes, "rx_packets": bytes / 500, "rx_errors": 0, "rx_dropped": 0,
-			"tx_bytes": 2 * bytes, "tx_packets": bytes / 250, "tx_errors": 0, "tx_dropped": 0,
+			"rx_bytes": net.Receive, "rx_packets": net.Receive / 500, "rx_errors": 0, "rx_dropped": 0,
+			"tx_bytes": net.Transmit, "tx_packets": net.Transmit / 500, "tx_errors": 0, "tx_dropped": 0,
 		}}
 	}
 	return out
 }
 
-// eventStream tells what happens, and with since what happened, until the client leaves or the time is until.
-func (e *engine) eventStream(x *exchange) *answer {
-	query := x.req.URL.Query()
-	filters, err := readFilters(query.Get("filters"))
-	if err != nil {
-		return dockerError(http.StatusBadRequest, "invalid filter: "+err.Error())
-	}
-	since, sinceErr := readTime(query.Get("since"))
-	until, untilErr := readTime(query.Get("until"))
-	if sinceErr != nil || untilErr != nil {
-		return dockerError(http.StatusBadRequest, "invalid time: since and until are seconds since 1970")
-	}
-	_, next, _ := e.after(math.MaxInt)
-	if !since.IsZero() {
-		next = 0
-	}
-	a := &answer{status: http.StatusOK, end: endClose, header: slices.Concat(dockerHeader, []string{"Content-Type: application/json", "Transfer-Encoding: chunked"})}
-	a.rest = func(w io.Writer) error {
-		ctx, stop := x.untilGone()
-		defer stop()
-		if !until.IsZero() {
-			var cancel context.CancelFunc
-			ctx, cancel = context.WithDeadline(ctx, until)
-			defer cancel()
+// traffic is what a container's network counted: that of the container whose network it is. The machine's own network is
+// not counted.
+func (e *Engine) traffic(c *Container, now time.Time) (Usage, bool) {
+	for range maxNetworkHops {
+		id, shared := strings.CutPrefix(c.network, "container:")
+		if !shared {
+			return c.uses(now), c.network != "host" && c.network != "none"
 		}
-		chunks := httputil.NewChunkedWriter(w)
-		for {
-			events, following, emitted := e.after(next)
-			for _, ev := range events {
-				if ev.at.Before(since) || !until.IsZero() && ev.at.After(until) || !ev.passes(filters) {
-					continue
-				}
-				if _, err := chunks.Write(append(mustJSON(ev.json()), '\n')); err != nil {
-					return err
-				}
-			}
-			next = following
-			select {
-			case <-emitted:
-			case <-ctx.Done():
-				if err := chunks.Close(); err != nil {
-					return err
-				}
-				_, err := io.WriteString(w, "\r\n")
-				return err
-			}
+		other, ok := e.one(id)
+		if !ok || !other.running() {
+			return Usage{}, false
 		}
+		c = &other
 	}
-	return a
+	return Usage{}, false
 }
 
-// passes reports whether an event passes the filters; one that is not known lets nothing through.
-func (ev *event) passes(filters map[string]map[string]bool) bool {
-	verb, _, _ := strings.Cut(ev.action, ":")
-	for key, values := range filters {
-		ok := false
-		for v := range maps.Keys(values) {
-			switch key {
-			case "type":
-				ok = ok || v == "container"
-			case "event":
-				ok = ok || v == ev.action || v == verb
-			case "container":
-				ok = ok || v == ev.box || strings.HasPrefix(ev.id, v)
-			case "label":
-				ok = ok || hasLabel(ev.attributes, v)
-			case "image":
-				ok = ok || v == ev.image
-			}
-		}
-		if !ok {
-			return false
-		}
-	}
-	return true
-}
+// maxNetworkHops is how many containers may be between one and its network.
+const maxNetworkHops = 8
 
-func (ev *event) json() map[string]any {
-	return map[string]any{
-		"status": ev.action, "id": ev.id, "from": ev.image, "Type": "container", "Action": ev.action,
-		"Actor": map[string]any{"ID": ev.id, "Attributes": ev.attributes},
-		"scope": "local", "time": ev.at.Unix(), "timeNano": ev.at.UnixNano(),
+// uses is what the container has used until now: unless it was told, 2 % of a core and some network.
+func (c *Container) uses(now time.Time) Usage {
+	if c.usage != nil {
+		return *c.usage
 	}
-}
-
-// readTime reads seconds since 1970 with a fraction; nothing is the zero time.
-func readTime(s string) (time.Time, error) {
-	if s == "" {
-		return time.Time{}, nil
-	}
-	whole, fraction, _ := strings.Cut(s, ".")
-	seconds, err := strconv.ParseInt(whole, 10, 64)
-	if err != nil {
-		return time.Time{}, err
-	}
-	nanos, err := strconv.ParseInt((fraction + "000000000")[:9], 10, 64)
-	return time.Unix(seconds, nanos), err
+	up := now.Sub(c.started)
+	bytes := int64(up.Seconds() * 1000)
+	return Usage{WorkingSet: c.used, Cache: 4 << 20, CPU: up / 50, Receive: bytes, Transmit: 2 * bytes}
 }

@@ -55,7 +55,7 @@ func state(name string, check func(container.InspectResponse) bool) effect {
 var dockerEffects = map[string]effect{
 	"docker/unhealthy": state("bridge", func(c container.InspectResponse) bool {
 		log := c.State.Health.Log
-		return c.State.Status == "running" && c.State.Health.Status == "unhealthy" && c.State.Health.FailingStreak == 3 && len(log) == 3 && log[0].ExitCode == 1 && log[0].Start.Before(log[2].Start)
+		return c.State.Status == "running" && c.State.Health.Status == "unhealthy" && c.State.Health.FailingStreak == 3 && len(log) == 5 && log[1].ExitCode == 0 && log[2].ExitCode == 1 && log[2].Start.Before(log[4].Start)
 	}),
 	"docker/starting": state("xmpp-proxy", func(c container.InspectResponse) bool { return c.State.Health.Status == "starting" }),
 	"docker/crash_loop": func(t *testing.T, k *Stack, _ string) {
@@ -98,6 +98,50 @@ var dockerEffects = map[string]effect{
 		}
 		inspected(t, k, "xmpp")
 	},
+	"docker/forbidden_events": func(t *testing.T, k *Stack, _ string) {
+		t.Helper()
+		if got := k.do(t, call{service: "docker", target: "/events"}); got.status != 403 {
+			t.Errorf("got status %d, error %v; want 403", got.status, got.err)
+		}
+	},
+	"docker/events_cut": func(t *testing.T, k *Stack, _ string) {
+		t.Helper()
+		if got := k.do(t, call{service: "docker", target: "/events"}); !errors.Is(got.err, io.ErrUnexpectedEOF) {
+			t.Errorf("got status %d, error %v; want an unexpected end", got.status, got.err)
+		}
+	},
+	"docker/events_deaf": func(t *testing.T, k *Stack, _ string) {
+		t.Helper()
+		stream := k.engine.subscribe(time.Time{}, time.Time{}, nil, nil)
+		k.engine.Noise(1)
+		if events, last := k.engine.next(stream); len(events) > 0 || last {
+			t.Errorf("got %d events, last %v; want a silent stream", len(events), last)
+		}
+		k.engine.unsubscribe(stream)
+	},
+	"docker/engine_restarted": func(t *testing.T, k *Stack, _ string) {
+		t.Helper()
+		got := k.do(t, call{service: "docker", target: "/events?since=0&until=" + seconds(time.Now())})
+		if strings.Contains(got.body, `"die"`) || !strings.Contains(got.body, `"start"`) {
+			t.Errorf("got %s, error %v; want none of the events before the restart", got.body, got.err)
+		}
+		if c := inspected(t, k, "irc"); c.State.Status != "running" || c.RestartCount != 0 || c.State.FinishedAt == stamp(time.Time{}) {
+			t.Errorf("got %+v, %d restarts", *c.State, c.RestartCount)
+		}
+		if c := inspected(t, k, "docs"); c.State.Status != "exited" {
+			t.Errorf("without a restart policy: got %s", c.State.Status)
+		}
+		switchFault(t, k, "docker", "engine_restarted", false)
+		if c := inspected(t, k, "docs"); c.State.Status != "running" {
+			t.Errorf("without a restart policy, afterwards: got %s", c.State.Status)
+		}
+	},
+	"docker/hang_list":    hangs("hang_list", "/containers/json"),
+	"docker/hang_inspect": hangs("hang_inspect", "/containers/irc/json"),
+	"docker/hang_stats":   hangs("hang_stats", "/containers/irc/stats?stream=false"),
+	"docker/deployed": state("docs", func(c container.InspectResponse) bool {
+		return c.State.Status == "running" && c.State.FinishedAt == stamp(time.Time{}) && c.Config.Labels["com.docker.compose.replace"] == "docs"
+	}),
 	"docker/partial": func(t *testing.T, k *Stack, _ string) {
 		t.Helper()
 		k.mustBeWell(t, "docker")
@@ -105,6 +149,35 @@ var dockerEffects = map[string]effect{
 			t.Errorf("got status %d, error %v; want an unexpected end", got.status, got.err)
 		}
 	},
+}
+
+// hangs is the effect of a fault that stops an answer in the middle, and lets it go on when it passes.
+func hangs(fault, target string) effect {
+	return func(t *testing.T, k *Stack, _ string) {
+		t.Helper()
+		if got := k.do(t, call{service: "docker", target: target, timeout: 50 * time.Millisecond}); got.err == nil {
+			t.Errorf("got all of %s", got.body)
+		}
+		c := engineClient(t, k)
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://engine"+target, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := c.HTTPClient().Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close() //nolint:errcheck // only read
+		first := make([]byte, 1)
+		if _, err := io.ReadFull(resp.Body, first); err != nil {
+			t.Fatal(err)
+		}
+		switchFault(t, k, "docker", fault, false)
+		rest, err := io.ReadAll(resp.Body)
+		if err != nil || !json.Valid(slices.Concat(first, rest)) {
+			t.Errorf("after the fault: got %s%s, error %v", first, rest, err)
+		}
+	}
 }
 
 // used is a container's working set, as docker stats counts it.
@@ -285,11 +358,15 @@ func TestEventsEndAtUntil(t *testing.T) {
 		}
 		actions = append(actions, string(m.Action))
 	}
-	if want := []string{"die", "start", "restart"}; got.err != nil || !slices.Equal(actions, want) {
+	want := []string{"kill", "die", "disconnect", "stop", "connect", "start", "restart", "health_status: healthy"}
+	if got.err != nil || !slices.Equal(actions, want) {
 		t.Errorf("got %v, error %v; want %v", actions, got.err, want)
 	}
-	if got := k.do(t, call{service: "docker", target: "/events?since=yesterday"}); got.status != 400 {
-		t.Errorf("no time: got %d, want 400", got.status)
+	if got := k.do(t, call{service: "docker", target: "/events?since=yesterday"}); got.status != 500 {
+		t.Errorf("no time: got %d, want 500", got.status)
+	}
+	if got := k.do(t, call{service: "docker", target: "/events?since=2&until=1"}); got.status != 400 || !strings.Contains(got.body, "cannot be after") {
+		t.Errorf("until before since: got %d %s, want 400", got.status, got.body)
 	}
 }
 

@@ -3,273 +3,538 @@ package simstack
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
-	"maps"
+	"os"
+	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
 )
 
-// containerSpec is what a compose file says of a container, and what it uses when all is well.
-type containerSpec struct {
-	name, image string
-	// network is the compose service whose network is shared; empty for one of its own.
-	network string
-	// depends is the compose label depends_on.
-	depends string
-	// checked containers have a health check.
-	checked bool
-	// limit is the memory limit in bytes; 0 is none. used is the working set.
-	limit, used int64
-}
-
-// containerSpecs are the stack's containers, in the order in which they are started.
-var containerSpecs = []containerSpec{
-	{name: "irc", image: "chat/unrealircd:6.1.10", checked: true, used: 48e6},
-	{name: "irc-services", image: "chat/atheme:7.2.12", network: "irc", depends: "irc:service_healthy:false", checked: true, used: 21e6},
-	{name: "xmpp", image: "chat/prosody:0.12.3", checked: true, limit: 2 << 30, used: 96e6},
-	{name: "xmpp-proxy", image: "chat/nginx:1.22.1", depends: "xmpp:service_started:false", checked: true, used: 9e6},
-	{name: "bridge", image: "chat/bridge:1.4.0", depends: "irc:service_healthy:false,xmpp:service_healthy:false", checked: true, limit: 512 << 20, used: 130e6},
-	{name: "web-irc", image: "chat/web-irc:4.4.3", depends: "irc:service_started:false", checked: true, used: 85e6},
-	{name: "web-panel", image: "chat/web-panel:1.0.7", depends: "irc:service_started:false", checked: true, used: 44e6},
-	{name: "docs", image: "chat/docs:2026.11", used: 150e6},
-	{name: "plant-store", image: "chat/plant-store:1.0.0", checked: true, used: 31e6},
-}
-
-const (
-	composeProject = "chat"
-	checkInterval  = 30 * time.Second
-	// running for so long when the stack starts.
-	initialAge = 3 * time.Hour
-)
-
-// box is one container.
-type box struct {
-	containerSpec
-	generation int
-	created    time.Time
-	started    time.Time
-	finished   time.Time
-	state      string
-	health     string
-	// ailing is since when the health check fails.
-	ailing   time.Time
-	exit     int
-	oom      bool
-	restarts int
-	missing  bool
-}
-
-// id changes with each recreation.
-func (b *box) id() string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s/%d", b.name, b.generation))
-	return hex.EncodeToString(sum[:])
-}
-
-func (b *box) labels() map[string]string {
-	hash := sha256.Sum256([]byte(b.image))
-	service := b.name
-	if n := strings.LastIndexByte(b.name, '-'); strings.HasPrefix(b.name, loadName) {
-		service = b.name[:n]
-	}
-	return map[string]string{
-		"com.docker.compose.project":          composeProject,
-		"com.docker.compose.service":          service,
-		"com.docker.compose.container-number": "1",
-		"com.docker.compose.oneoff":           "False",
-		"com.docker.compose.config-hash":      hex.EncodeToString(hash[:]),
-		"com.docker.compose.depends_on":       b.depends,
-	}
-}
-
-func (b *box) running() bool { return b.state == "running" || b.state == "paused" }
-
-// streak is how many health checks in a row failed.
-func (b *box) streak(now time.Time) int {
-	if b.ailing.IsZero() {
-		return 0
-	}
-	return 3 + int(now.Sub(b.ailing)/checkInterval)
-}
-
-// event is one line of the engine's event stream.
-type event struct {
-	at         time.Time
-	box        string
-	id, image  string
-	action     string
-	attributes map[string]string
-}
-
-// engine is the state of the Docker Engine. Its faults change containers as an operator or a crash would.
-type engine struct {
-	service    *service
-	crashEvery time.Duration
-	wg         *sync.WaitGroup
-
-	mu       sync.Mutex
-	boxes    []*box
-	events   []event
-	dropped  int // events that are no longer kept
-	emitted  chan struct{}
-	stopLoop func()
+// containerSpecs are the stack's containers, in the order in which they are started. Those that a fault ends for good
+// have no restart policy.
+var containerSpecs = []ContainerSpec{
+	{Name: "irc", Image: "chat/unrealircd:6.1.10", Restart: "always", Health: &HealthCheck{}, WorkingSet: 48e6},
+	{Name: "irc-services", Image: "chat/atheme:7.2.12", Restart: "unless-stopped", Network: "service:irc", DependsOn: "irc:service_healthy:false", Health: &HealthCheck{}, WorkingSet: 21e6},
+	{Name: "xmpp", Image: "chat/prosody:0.12.3", Restart: "unless-stopped", MemoryLimit: 2 << 30, Health: &HealthCheck{}, WorkingSet: 96e6},
+	{Name: "xmpp-proxy", Image: "chat/nginx:1.22.1", Restart: "unless-stopped", DependsOn: "xmpp:service_started:false", Health: &HealthCheck{}, WorkingSet: 9e6},
+	{Name: "bridge", Image: "chat/bridge:1.4.0", Restart: "unless-stopped", DependsOn: "irc:service_healthy:false,xmpp:service_healthy:true", MemoryLimit: 512 << 20, Health: &HealthCheck{}, WorkingSet: 130e6},
+	{Name: "web-irc", Image: "chat/web-irc:4.4.3", Restart: "no", DependsOn: "irc:service_started:false", MemoryLimit: 256 << 20, Health: &HealthCheck{}, WorkingSet: 85e6},
+	{Name: "web-panel", Image: "chat/web-panel:1.0.7", Restart: "on-failure:5", DependsOn: "irc:service_started:false", Health: &HealthCheck{}, WorkingSet: 44e6},
+	{Name: "docs", Image: "chat/docs:2026.11", Restart: "no", WorkingSet: 150e6},
+	{Name: "plant-store", Image: "chat/plant-store:1.0.0", Restart: "unless-stopped", MemoryLimit: 128 << 20, Health: &HealthCheck{}, WorkingSet: 31e6},
 }
 
 // loadName is how the containers beyond the stack's own ones are named.
 const loadName = "worker-"
 
-func newEngine(o Options, wg *sync.WaitGroup) *engine {
-	e := &engine{crashEvery: o.CrashEvery, wg: wg, emitted: make(chan struct{})}
-	specs := slices.Clone(containerSpecs)
-	for i := len(specs); i < o.Containers; i++ {
-		specs = append(specs, containerSpec{name: fmt.Sprintf("%s%d", loadName, i), image: "chat/worker:1", checked: true, used: 12e6})
+// EngineOptions say what a lone engine is. The zero value is engine 20.10 without containers on a socket of its own.
+type EngineOptions struct {
+	// Socket is where the engine listens. When empty, it lies in a temporary directory that Close removes.
+	Socket string
+	// Version is "20.10" or "28": the former by default, which speaks API 1.41 on cgroup v1; the latter speaks 1.51 on
+	// cgroup v2.
+	Version string
+	// Slow is how long an answer takes under the fault "slow": 3 s by default.
+	Slow time.Duration
+}
+
+// Engine is a simulated Docker Engine. A test does to its containers what people, programs and accidents do to real
+// ones; whoever reads its API sees what the real engine would show. Its methods may be called at any time and at once.
+type Engine struct {
+	service    *service
+	version    *engineVersion
+	crashEvery time.Duration
+	// checking engines go on with the health checks of their containers by themselves.
+	checking bool
+	wg       *sync.WaitGroup
+	ownDir   string
+	seed     string
+
+	mu     sync.Mutex
+	all    []*Container // in the order of their creation
+	byID   map[string]*Container
+	byName map[string]*Container
+	made   int
+	pids   int
+	down   bool
+	// last is when the last event was: no two are at the same time.
+	last    time.Time
+	events  []*event
+	streams map[*subscription]struct{}
+	// opened is closed and replaced when the number of streams changes.
+	opened   chan struct{}
+	stopLoop func()
+}
+
+// engineVersion is what engines of different age do differently.
+type engineVersion struct {
+	engine, api, oldestAPI string
+	cgroup2                bool
+	// execDuration is whether a die event tells how long the container ran.
+	execDuration bool
+	// oomAtOnce is whether a container is OOMKilled from the event on; of older engines, from its end on.
+	oomAtOnce bool
+}
+
+var engineVersions = map[string]*engineVersion{
+	"20.10": {engine: "20.10.24+dfsg1", api: "1.41", oldestAPI: "1.12"},
+	"28":    {engine: "28.5.2", api: "1.51", oldestAPI: "1.24", cgroup2: true, execDuration: true, oomAtOnce: true},
+}
+
+// NewEngine starts an engine that stands alone, without a stack around it. Its health checks happen only when it is
+// told. The caller closes it.
+func NewEngine(o EngineOptions) (*Engine, error) {
+	version, ok := engineVersions[cmp.Or(o.Version, "20.10")]
+	if !ok {
+		return nil, fmt.Errorf("there is no simulated engine %q; there are 20.10 and 28", o.Version)
 	}
-	began := time.Now().UTC().Add(-initialAge)
-	for i, spec := range specs {
-		b := &box{containerSpec: spec, created: began.Add(time.Duration(i) * time.Millisecond)}
-		b.started = b.created.Add(200 * time.Millisecond)
-		b.state, b.health = "running", b.wellness()
-		e.boxes = append(e.boxes, b)
+	e := newEmptyEngine(&sync.WaitGroup{})
+	e.version, e.crashEvery = version, defaultCrash
+	if o.Socket == "" {
+		dir, err := os.MkdirTemp("", "engine-")
+		if err != nil {
+			return nil, err
+		}
+		e.ownDir, o.Socket = dir, filepath.Join(dir, "docker.sock")
+	}
+	s := newDocker(e, o.Socket)
+	s.wg, s.slow = e.wg, cmp.Or(o.Slow, defaultSlow)
+	if err := s.open(); err != nil {
+		return nil, errors.Join(fmt.Errorf("start engine: %w", err), e.Close())
+	}
+	return e, nil
+}
+
+const (
+	defaultSlow  = 3 * time.Second
+	defaultCrash = 2 * time.Second
+)
+
+func newEmptyEngine(wg *sync.WaitGroup) *Engine {
+	return &Engine{
+		version: engineVersions["20.10"], wg: wg, seed: rand.Text(),
+		byID: map[string]*Container{}, byName: map[string]*Container{}, streams: map[*subscription]struct{}{}, opened: make(chan struct{}),
+	}
+}
+
+// newEngine is a stack's engine, with the stack's containers and as many more as the options want.
+func newEngine(o Options, wg *sync.WaitGroup) *Engine {
+	e := newEmptyEngine(wg)
+	e.checking, e.crashEvery = true, o.CrashEvery
+	specs := slices.Clone(containerSpecs)
+	for i := range specs {
+		specs[i].Service = specs[i].Name
+	}
+	for i := len(specs); i < o.Containers; i++ {
+		specs = append(specs, ContainerSpec{Name: fmt.Sprintf("%s%d", loadName, i), Service: strings.TrimSuffix(loadName, "-"), Image: "chat/worker:1", Restart: "unless-stopped", Health: &HealthCheck{}, WorkingSet: 12e6})
+	}
+	for _, spec := range specs {
+		e.Add(spec)
 	}
 	return e
 }
 
-// wellness is the health of a container that is well.
-func (b *box) wellness() string {
-	if b.checked {
-		return "healthy"
+// Engine returns the stack's Docker Engine.
+func (k *Stack) Engine() *Engine { return k.engine }
+
+// Host returns the engine's address, as DOCKER_HOST has it.
+func (e *Engine) Host() string { return "unix://" + e.service.address() }
+
+// Requests returns what the engine was asked, oldest first; of a long run only the last 10,000.
+func (e *Engine) Requests() []Request { return e.service.recorded() }
+
+// Switch turns one fault of the engine on or off, as Stack.Switch does for the service "docker". The error of an
+// unknown fault lists the known ones.
+func (e *Engine) Switch(fault string, on bool) error { return e.service.turn(fault, on) }
+
+// Close stops an engine that NewEngine started and waits for what it began. Connections are cut. A stack closes its
+// engine itself.
+func (e *Engine) Close() error {
+	e.service.close()
+	e.close()
+	e.wg.Wait()
+	if e.ownDir != "" {
+		return os.RemoveAll(e.ownDir)
 	}
-	return ""
+	return nil
+}
+
+func (e *Engine) close() { e.endLoop() }
+
+// Add puts a container there that has been running for the spec's age, and is well; no event tells of it. It is for
+// what was there before anybody looked.
+func (e *Engine) Add(spec ContainerSpec) *Container {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	c := e.make(spec)
+	now := time.Now().UTC()
+	// Some time lies between the creations of two containers, so that a list has an order.
+	c.created = now.Add(-cmp.Or(spec.Age, defaultAge) + time.Duration(e.made)*time.Millisecond)
+	if c.created.After(now) {
+		c.created = now.Add(-time.Millisecond)
+	}
+	c.started = c.created.Add(min(200*time.Millisecond, now.Sub(c.created)/2))
+	c.state, c.pid = "running", e.newPID()
+	if c.spec.Health != nil {
+		c.health = "healthy"
+		c.runChecks(c.started, now)
+	}
+	return c
+}
+
+// defaultAge is how long a container that Add makes has been running.
+const defaultAge = 3 * time.Hour
+
+// Create creates a container, as docker create does. It takes the place of one of that name only when that was removed
+// before: else it panics, since the test's script is wrong.
+func (e *Engine) Create(spec ContainerSpec) *Container {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.create(spec)
+}
+
+// Run creates and starts a container, as docker run does.
+func (e *Engine) Run(spec ContainerSpec) *Container {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	c := e.create(spec)
+	e.start(c, true)
+	return c
+}
+
+func (e *Engine) create(spec ContainerSpec) *Container {
+	c := e.make(spec)
+	c.created = e.before(10 * time.Millisecond)
+	e.emit(c, "create")
+	return c
+}
+
+// make registers a container that was never started. The caller holds the lock.
+func (e *Engine) make(spec ContainerSpec) *Container {
+	if e.byName[spec.Name] != nil {
+		panic(fmt.Sprintf("the name %s is in use", spec.Name))
+	}
+	e.made++
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s/%d", e.seed, e.made))
+	c := &Container{engine: e, id: hex.EncodeToString(sum[:]), name: spec.Name, spec: spec.complete(), state: "created"}
+	c.used = c.spec.WorkingSet
+	c.labels = c.spec.allLabels()
+	c.network = e.networkOf(&c.spec)
+	c.lasting = c.lastingRow()
+	e.all = append(e.all, c)
+	e.byID[c.id], e.byName[c.name] = c, c
+	return c
+}
+
+// networkOf is a container's network mode as the engine keeps it: that of another container names it by the id that it
+// has now, and goes on to do so when that one is gone.
+func (e *Engine) networkOf(spec *ContainerSpec) string {
+	kind, name, ok := strings.Cut(spec.Network, ":")
+	if !ok {
+		return spec.Network
+	}
+	if kind == "service" {
+		for _, c := range e.all {
+			if c.spec.Service == name && c.spec.Project == spec.Project && !c.spec.OneOff {
+				return "container:" + c.id
+			}
+		}
+	}
+	if c := e.byName[name]; c != nil {
+		return "container:" + c.id
+	}
+	return "container:" + name
+}
+
+func (e *Engine) newPID() int {
+	e.pids++
+	return 1000 + e.pids
+}
+
+// Container returns the container that bears the name now, nil where there is none.
+func (e *Engine) Container(name string) *Container {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.byName[name]
+}
+
+// find returns a container by id, name or beginning of the id, as the engine looks for it: nil where there is none. The
+// caller holds the lock.
+func (e *Engine) find(name string) *Container {
+	if c := e.byID[name]; c != nil {
+		return c
+	}
+	if c := e.byName[strings.TrimPrefix(name, "/")]; c != nil {
+		return c
+	}
+	for _, c := range e.all {
+		if strings.HasPrefix(c.id, name) {
+			return c
+		}
+	}
+	return nil
+}
+
+// forget takes a container off the engine. The caller holds the lock.
+func (e *Engine) forget(c *Container) {
+	e.all = slices.DeleteFunc(slices.Clone(e.all), func(other *Container) bool { return other == c })
+	delete(e.byID, c.id)
+	delete(e.byName, c.name)
+	c.gone = true
+}
+
+// snapshot returns copies of the containers, newest first, as the engine lists them.
+func (e *Engine) snapshot() []Container {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	newest := slices.Clone(e.all)
+	slices.Reverse(newest) // which is the order already, unless Add was told of ages
+	slices.SortStableFunc(newest, func(a, b *Container) int { return b.created.Compare(a.created) })
+	copies := make([]Container, len(newest))
+	for i, c := range newest {
+		copies[i] = *c
+	}
+	return copies
+}
+
+// one returns a copy of the container of that name or id.
+func (e *Engine) one(name string) (Container, bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	c := e.find(name)
+	if c == nil {
+		return Container{}, false
+	}
+	if e.checking {
+		c.goOnChecking(time.Now().UTC())
+	}
+	return *c, true
+}
+
+// Restart restarts the engine, as systemctl restart docker does: every container is stopped, streams are cut, the
+// engine forgets its events, and then starts the containers that have the policy always, or unless-stopped and were not
+// stopped by hand, or on-failure and failed. Such a start counts no restart: it sets the count to 0, and only
+// Container.StartedAt shows it.
+func (e *Engine) Restart() error {
+	e.Stop()
+	return e.Start()
+}
+
+// Stop stops the engine and all its containers, which is the first half of Restart. Nothing listens until Start.
+func (e *Engine) Stop() {
+	e.service.switching.Lock()
+	defer e.service.switching.Unlock()
+	e.stop(false)
+}
+
+// Start starts an engine that was stopped, which is the second half of Restart. The error is that of listening.
+func (e *Engine) Start() error {
+	e.service.switching.Lock()
+	defer e.service.switching.Unlock()
+	return e.begin(false)
+}
+
+// RestartLive restarts an engine that was configured to keep its containers running meanwhile (live-restore): streams
+// are cut and events forgotten, but no container notices. Their health starts anew.
+func (e *Engine) RestartLive() error {
+	e.service.switching.Lock()
+	defer e.service.switching.Unlock()
+	e.stop(true)
+	return e.begin(true)
+}
+
+func (e *Engine) stop(live bool) {
+	e.mu.Lock()
+	e.down = true
+	if !live {
+		for _, c := range e.all {
+			e.stopContainer(c, false)
+			e.autoRemove(c)
+		}
+	}
+	ended := e.cutStreams()
+	e.mu.Unlock()
+	waitForAll(ended)
+	e.service.shut()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.events = nil
+}
+
+func (e *Engine) begin(live bool) error {
+	e.mu.Lock()
+	if !e.down {
+		e.mu.Unlock()
+		return nil
+	}
+	e.down = false
+	for _, c := range slices.Clone(e.all) {
+		switch {
+		case live:
+			if c.spec.Health != nil && c.state == "running" {
+				c.health, c.streak = "starting", 0
+			}
+		case !c.started.IsZero() && c.policyRestarts(c.byHand, c.exit):
+			e.start(c, true)
+			if e.checking {
+				c.pass()
+			}
+		case c.spec.AutoRemove:
+			e.destroy(c)
+		}
+	}
+	e.mu.Unlock()
+	if e.service.on("stopped") {
+		return nil
+	}
+	return e.service.open()
 }
 
 // containerFaults are what can happen to containers: each to another one, so that all can be on at once.
 var containerFaults = []struct {
 	name, container, description string
-	on, off                      func(*engine, *box)
+	on, off                      func(*Engine, *Container)
 }{
 	{
 		"unhealthy", "bridge", "the bridge's container fails its health check",
-		func(e *engine, b *box) { b.ail(); e.emit(b, "health_status: unhealthy") },
-		func(e *engine, b *box) { b.recover(); e.emit(b, "health_status: healthy") },
+		func(_ *Engine, c *Container) { c.fail(0) },
+		func(_ *Engine, c *Container) { c.pass() },
 	},
 	{
 		"starting", "xmpp-proxy", "the proxy's container was restarted and has not yet passed a health check",
-		func(e *engine, b *box) { e.stop(b, 0); e.start(b); b.health = "starting" },
-		func(e *engine, b *box) { b.recover(); e.emit(b, "health_status: healthy") },
+		(*Engine).restartContainer,
+		func(_ *Engine, c *Container) { c.pass() },
 	},
-	{"crash_loop", "irc-services", "the services' container crashes and is restarted, again and again", (*engine).beginLoop, nil},
+	{"crash_loop", "irc-services", "the services' container crashes and is restarted, again and again", (*Engine).beginLoop, nil},
 	{
 		"exited", "docs", "the documentation site's container exited with code 1",
-		func(e *engine, b *box) { e.stop(b, 1) },
-		(*engine).start,
+		func(e *Engine, c *Container) { e.exit(c, 1) },
+		(*Engine).startWell,
 	},
 	{
 		"paused", "web-panel", "the panel's container is paused; the engine goes on to call it unhealthy",
-		func(e *engine, b *box) { b.ail(); b.state = "paused"; e.emit(b, "pause") },
-		func(e *engine, b *box) { b.recover(); b.state = "running"; e.emit(b, "unpause") },
+		(*Engine).pause,
+		func(e *Engine, c *Container) { e.unpause(c); c.pass() },
 	},
 	{
 		"missing", "plant-store", "the plant store's container was removed; it comes back as a new one",
-		func(e *engine, b *box) { e.stop(b, 0); b.missing = true; e.emit(b, "destroy") },
-		(*engine).recreate,
+		(*Engine).removeContainer, nil,
 	},
 	{
 		"oom_killed", "web-irc", "the web client's container was killed for want of memory",
-		func(e *engine, b *box) { e.emit(b, "oom"); e.stop(b, 137); b.oom = true },
-		(*engine).start,
+		(*Engine).oom,
+		(*Engine).startWell,
 	},
 	{
 		"restarted", "irc", "the IRC server's container was restarted by hand: once, when this is switched on",
-		func(e *engine, b *box) { e.stop(b, 0); e.start(b); e.emit(b, "restart") },
-		func(*engine, *box) {},
+		func(e *Engine, c *Container) { e.restartContainer(c); c.pass() },
+		func(*Engine, *Container) {},
+	},
+	{
+		"deployed", "docs", "the documentation site was deployed: once, when this is switched on",
+		func(e *Engine, c *Container) { e.recreate(c, nil).pass() },
+		func(*Engine, *Container) {},
 	},
 	{
 		"memory_high", "xmpp", "the XMPP server's container uses 600 MB",
-		func(_ *engine, b *box) { b.used = 600e6 },
-		func(_ *engine, b *box) { b.used = 96e6 },
+		func(_ *Engine, c *Container) { c.used = 600e6 },
+		func(_ *Engine, c *Container) { c.used = c.spec.WorkingSet },
 	},
 }
 
-// switched carries out a container fault.
-func (e *engine) switched(fault string, on bool) {
-	if fault == "crash_loop" && !on {
+// switched carries out a fault of a container or of the events.
+func (e *Engine) switched(fault string, on bool) {
+	switch {
+	case fault == "crash_loop" && !on:
 		e.endLoop()
+		return
+	case fault == "events_cut" && on:
+		e.CutEvents()
+		return
+	case fault == "engine_restarted" && on:
+		e.stop(false)
+		_ = e.begin(false) // that nobody listens then is plain to see
 		return
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	switch {
+	case fault == "missing" && !on:
+		e.bringBack("plant-store")
+		return
+	case fault == "engine_restarted" && !on:
+		e.startIdle()
+		return
+	}
 	for _, f := range containerFaults {
-		if f.name != fault {
-			continue
-		}
-		if b := e.find(f.container); on {
-			f.on(e, b)
-		} else {
-			f.off(e, b)
+		c := e.byName[f.container]
+		switch {
+		case f.name != fault || c == nil:
+		case on:
+			f.on(e, c)
+		default:
+			f.off(e, c)
 		}
 	}
 }
 
-func (b *box) ail() { b.health, b.ailing = "unhealthy", time.Now().UTC() }
-
-func (b *box) recover() { b.health, b.ailing = b.wellness(), time.Time{} }
-
-// stop ends a container. The engine calls a stopped container with a health check unhealthy.
-func (e *engine) stop(b *box, exit int) {
-	b.state, b.exit, b.finished = "exited", exit, time.Now().UTC()
-	if b.checked {
-		b.health = "unhealthy"
+// bringBack creates and starts one of the stack's own containers that was removed. The caller holds the lock.
+func (e *Engine) bringBack(name string) {
+	for _, spec := range containerSpecs {
+		if spec.Name == name && e.byName[name] == nil {
+			spec.Service = name
+			e.startWell(e.create(spec))
+		}
 	}
-	e.emit(b, "die", "exitCode", strconv.Itoa(exit))
 }
 
-// start starts a stopped container, which is well at once.
-func (e *engine) start(b *box) {
-	b.state, b.exit, b.oom, b.started = "running", 0, false, time.Now().UTC()
-	b.recover()
-	e.emit(b, "start")
+// startIdle starts the containers that do not run though no fault keeps them from it. The caller holds the lock.
+func (e *Engine) startIdle() {
+	ill := map[string]bool{}
+	for _, f := range containerFaults {
+		ill[f.container] = ill[f.container] || e.service.on(f.name)
+	}
+	for _, c := range e.all {
+		if c.state == "exited" && !ill[c.name] {
+			e.startWell(c)
+		}
+	}
 }
 
-func (e *engine) recreate(b *box) {
-	b.generation++
-	b.missing, b.restarts, b.created, b.finished = false, 0, time.Now().UTC(), time.Time{}
-	e.emit(b, "create")
-	e.start(b)
+// startWell starts a container that passes its first health check at once.
+func (e *Engine) startWell(c *Container) {
+	e.start(c, true)
+	c.pass()
 }
 
 // beginLoop starts a crash loop. The caller holds the lock.
-func (e *engine) beginLoop(b *box) {
+func (e *Engine) beginLoop(c *Container) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	e.stopLoop = func() { cancel(); <-done }
-	e.crash(b)
+	e.exit(c, 1)
 	e.wg.Go(func() {
 		defer close(done)
 		for pause(ctx, e.crashEvery/2, nil) {
 			e.mu.Lock()
-			if b.state == "restarting" {
-				b.restarts++
-				e.start(b)
+			if c.state == "restarting" {
+				e.start(c, false)
 			} else {
-				e.crash(b)
+				e.exit(c, 1)
 			}
 			e.mu.Unlock()
 		}
 	})
 }
 
-// crash ends a container that its restart policy is about to start again.
-func (e *engine) crash(b *box) {
-	e.stop(b, 1)
-	b.state = "restarting"
-}
-
 // endLoop ends a crash loop, if there is one. The caller does not hold the lock, which the loop needs.
-func (e *engine) endLoop() {
+func (e *Engine) endLoop() {
 	e.mu.Lock()
 	stop := e.stopLoop
 	e.stopLoop = nil
@@ -280,99 +545,10 @@ func (e *engine) endLoop() {
 	stop()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if b := e.find("irc-services"); b.state == "restarting" {
-		b.restarts++
-		e.start(b)
-	}
-}
-
-func (e *engine) close() { e.endLoop() }
-
-// maxEvents is how many events the engine keeps.
-const maxEvents = 256
-
-// emit tells of something that happened to a container. The caller holds the lock.
-func (e *engine) emit(b *box, action string, attributes ...string) {
-	all := b.labels()
-	all["image"], all["name"] = b.image, b.name
-	for pair := range slices.Chunk(attributes, 2) {
-		all[pair[0]] = pair[1]
-	}
-	e.events = append(e.events, event{time.Now().UTC(), b.name, b.id(), b.image, action, all})
-	if extra := len(e.events) - maxEvents; extra > 0 {
-		e.events = slices.Clone(e.events[extra:])
-		e.dropped += extra
-	}
-	close(e.emitted)
-	e.emitted = make(chan struct{})
-}
-
-// after returns the events from the n-th on, the number of the next one, and what is closed when that one comes.
-func (e *engine) after(n int) ([]event, int, <-chan struct{}) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	first := min(max(0, n-e.dropped), len(e.events))
-	return slices.Clone(e.events[first:]), e.dropped + len(e.events), e.emitted
-}
-
-// find returns a container that is there by name, id or beginning of the id, nil where there is none. A missing one is
-// found by its name only. The caller holds the lock.
-func (e *engine) find(name string) *box {
-	for _, b := range e.boxes {
-		if b.name == name {
-			return b
+	if c := e.byName["irc-services"]; c != nil {
+		if c.state == "restarting" {
+			e.start(c, false)
 		}
+		c.pass()
 	}
-	for _, b := range e.boxes {
-		if !b.missing && len(name) >= 4 && strings.HasPrefix(b.id(), name) {
-			return b
-		}
-	}
-	return nil
-}
-
-// snapshot returns copies of the containers that are there, newest first, as the engine lists them.
-func (e *engine) snapshot() []box {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	var all []box
-	for _, b := range e.boxes {
-		if !b.missing {
-			all = append(all, *b)
-		}
-	}
-	slices.SortStableFunc(all, func(a, b box) int { return cmp.Compare(b.created.UnixNano(), a.created.UnixNano()) })
-	return all
-}
-
-// one returns a copy of the container of that name or id, and the id of the container whose network it shares.
-func (e *engine) one(name string) (b box, network string, ok bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	found := e.find(name)
-	if found == nil || found.missing {
-		return box{}, "", false
-	}
-	network = composeProject + "_default"
-	if found.network != "" {
-		network = "container:" + e.find(found.network).id()
-	}
-	return *found, network, true
-}
-
-// filtered reports whether a container passes the engine's filters; an error names a filter that does not exist.
-func (b *box) filtered(filters map[string]map[string]bool) (bool, error) {
-	for key, values := range filters {
-		matches, known := boxFilters[key]
-		if !known {
-			return false, fmt.Errorf("Invalid filter '%s'", key) //nolint:staticcheck // the engine's words
-		}
-		all := key == "label" // labels must all match, of others one must
-		want := slices.Collect(maps.Keys(values))
-		match := func(v string) bool { return matches(b, v) }
-		if all && slices.ContainsFunc(want, func(v string) bool { return !match(v) }) || !all && !slices.ContainsFunc(want, match) {
-			return false, nil
-		}
-	}
-	return true, nil
 }

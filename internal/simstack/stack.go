@@ -56,7 +56,7 @@ type Stack struct {
 	caFile   string
 	services []*service
 	store    *plantStore
-	engine   *engine
+	engine   *Engine
 	control  *controlServer
 	wg       sync.WaitGroup
 	closing  sync.Once
@@ -94,10 +94,10 @@ func setDefaults(o *Options) {
 		o.IRCUsers = ircPeople
 	}
 	if o.Slow <= 0 {
-		o.Slow = 3 * time.Second
+		o.Slow = defaultSlow
 	}
 	if o.CrashEvery <= 0 {
-		o.CrashEvery = 2 * time.Second
+		o.CrashEvery = defaultCrash
 	}
 }
 
