@@ -12,6 +12,7 @@ import (
 	"os"
 	"reflect"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -22,6 +23,7 @@ import (
 
 	"github.com/chatstack-exporter/chatstack_exporter/collectors"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/maintenance"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/state"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/web"
@@ -38,7 +40,7 @@ type Options struct {
 	// Web says where to listen, and with which TLS and authentication.
 	Web *toolkit.FlagConfig
 	Log *slog.Logger
-	// EnableLifecycle lets POST /-/reload through.
+	// EnableLifecycle lets through what changes something over HTTP: POST /-/reload, and switches of maintenance.
 	EnableLifecycle bool
 
 	configContent []byte        // read instead of ConfigFile
@@ -47,13 +49,14 @@ type Options struct {
 
 // App is an exporter that listens, but asks and answers nobody before Run.
 type App struct {
-	options   Options
-	log       *slog.Logger
-	own       *ownMetrics
-	state     *state.File
-	server    *http.Server
-	listeners []net.Listener
-	reloads   chan chan error
+	options     Options
+	log         *slog.Logger
+	own         *ownMetrics
+	state       *state.File
+	maintenance *maintenance.Register
+	server      *http.Server
+	listeners   []net.Listener
+	reloads     chan chan error
 
 	current     atomic.Pointer[generation]
 	reloadError atomic.Pointer[error]
@@ -119,6 +122,10 @@ func New(o Options) (_ *App, err error) {
 	if notice != "" {
 		a.log.Error("state is lost", "notice", notice)
 	}
+	if a.maintenance, err = maintenance.New(a.state.Value("maintenance"), a.log); err != nil {
+		a.log.Error("switches of maintenance are lost", "err", err)
+	}
+	a.own.registry.MustRegister(a.maintenance)
 	if err := a.adopt(cfg); err != nil {
 		return nil, err
 	}
@@ -142,6 +149,7 @@ func (a *App) adopt(cfg *config.Config) error {
 		return err
 	}
 	a.own.describe(cfg)
+	a.maintenance.Configure(cfg.Maintenance)
 	var previous *poll.Poller
 	if old != nil {
 		previous = old.poller
@@ -274,6 +282,11 @@ func (a *App) Run(ctx context.Context) error {
 	served := make(chan error, 1)
 	go func() { served <- a.serve() }()
 	stopPolling := a.poll(ctx)
+	maintaining, stopMaintaining := context.WithCancel(ctx)
+	var register sync.WaitGroup
+	register.Go(func() { a.maintenance.Run(maintaining, func() { a.current.Load().poller.Refresh() }) })
+	defer register.Wait()
+	defer stopMaintaining()
 
 	var err error
 	for running := true; running; {

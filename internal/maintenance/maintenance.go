@@ -29,8 +29,10 @@ const (
 	FromAPI    = "api"
 )
 
-// Errors that Set and End return, perhaps wrapped.
+// What can be wrong with a wish for maintenance; each error of it wraps one of these.
 var (
+	// ErrUnknown means that there is no such target.
+	ErrUnknown = errors.New("unknown target")
 	// ErrInvalid means that the wish itself is wrong.
 	ErrInvalid = errors.New("not a maintenance")
 	// ErrTooMany means that there is no room for another switch.

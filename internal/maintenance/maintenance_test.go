@@ -123,8 +123,8 @@ func TestRestartForgetsNoSwitch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kept := &memory{}
 		first := register(t, kept)
-		for name, hours := range map[string]time.Duration{"irc_rpc": 1, "xmpp_c2s": 3} {
-			if _, _, err := first.Set("target", name, "", time.Now().Add(hours*time.Hour)); err != nil {
+		for name, length := range map[string]time.Duration{"irc_rpc": time.Hour, "xmpp_c2s": 3 * time.Hour} {
+			if _, _, err := first.Set("target", name, "", time.Now().Add(length)); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -51,15 +51,21 @@ func serveTarget(w http.ResponseWriter, r *http.Request, src Source, o Options) 
 	}{name, history}, o.Log)
 }
 
-// serveReload reads the configuration anew, where that is allowed.
-func serveReload(w http.ResponseWriter, r *http.Request, src Source, o Options) {
-	if !o.Lifecycle {
-		http.Error(w, "reloading over HTTP is not enabled; start with --web.enable-lifecycle, or send SIGHUP", http.StatusForbidden)
-		return
-	}
+// serveReload reads the configuration anew.
+func serveReload(w http.ResponseWriter, r *http.Request, src Source) {
 	if err := src.Reload(r.Context()); err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
 	fmt.Fprintln(w, "configuration reloaded") //nolint:errcheck // nobody to tell
+}
+
+// changing is a handler of requests that change something, where that is allowed.
+func (o Options) changing(what string, h http.HandlerFunc) http.HandlerFunc {
+	if o.Lifecycle {
+		return h
+	}
+	return func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, what+" over HTTP is not enabled; start with --web.enable-lifecycle, or change the configuration and send SIGHUP", http.StatusForbidden)
+	}
 }

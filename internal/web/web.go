@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/chatstack-exporter/chatstack_exporter/internal/maintenance"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
 )
 
@@ -32,13 +33,20 @@ type Source interface {
 	ReloadError() error
 	// Reload reads the configuration anew. It waits for readings to end.
 	Reload(ctx context.Context) error
+	// Maintenance is what is under maintenance or will be, in the order of kind and name.
+	Maintenance() []maintenance.Entry
+	// SetMaintenance puts a target or container under maintenance until then, in the place of a switch that it may have.
+	// Warnings tell what the user should know of it. The error wraps one of the package maintenance.
+	SetMaintenance(kind, name, reason string, until time.Time) (set maintenance.Entry, replaced bool, warnings []string, err error)
+	// EndMaintenance ends what SetMaintenance began; warnings and error as there.
+	EndMaintenance(kind, name string) (warnings []string, err error)
 }
 
 // Options are what the pages say beside what the source knows.
 type Options struct {
 	// Version is shown on the status page.
 	Version string
-	// Lifecycle lets POST /-/reload through.
+	// Lifecycle lets through what changes something: POST /-/reload, and POST and DELETE below /api/v1/maintenance.
 	Lifecycle bool
 	Log       *slog.Logger
 }
@@ -49,7 +57,10 @@ func New(src Source, o Options) http.Handler {
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) { serveMetrics(w, r, src) })
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { serveStatus(w, src, o) })
 	mux.HandleFunc("GET /debug/targets/{target}", func(w http.ResponseWriter, r *http.Request) { serveTarget(w, r, src, o) })
-	mux.HandleFunc("POST /-/reload", func(w http.ResponseWriter, r *http.Request) { serveReload(w, r, src, o) })
+	mux.HandleFunc("POST /-/reload", o.changing("reloading", func(w http.ResponseWriter, r *http.Request) { serveReload(w, r, src) }))
+	mux.HandleFunc("GET /api/v1/maintenance", func(w http.ResponseWriter, _ *http.Request) { serveMaintenance(w, src, o) })
+	mux.HandleFunc("POST /api/v1/maintenance", o.changing("maintenance", func(w http.ResponseWriter, r *http.Request) { serveSetMaintenance(w, r, src, o) }))
+	mux.HandleFunc("DELETE /api/v1/maintenance/{kind}/{name}", o.changing("maintenance", func(w http.ResponseWriter, r *http.Request) { serveEndMaintenance(w, r, src, o) }))
 	mux.HandleFunc("GET /-/healthy", func(w http.ResponseWriter, _ *http.Request) {
 		if err := src.Alive(); err != nil {
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
@@ -64,7 +75,8 @@ func New(src Source, o Options) http.Handler {
 		}
 		fmt.Fprintln(w, "chatstack_exporter is ready.") //nolint:errcheck // nobody to tell
 	})
-	return mux
+	// A page of another site must not change anything by the browser of somebody who may.
+	return http.NewCrossOriginProtection().Handler(mux)
 }
 
 // serveMetrics writes bytes that are there already: no lock, no encoding, nothing that can fail.
@@ -87,8 +99,8 @@ var statusPage = template.Must(template.New("status").Parse(statusHTML))
 
 // row is one target on the status page.
 type row struct {
-	Name, Kind, State, Text, Since, Took, Hint string
-	Notes                                      []string
+	Name, Kind, State, Text, Since, Took, Hint, Maintenance string
+	Notes                                                   []string
 }
 
 func serveStatus(w http.ResponseWriter, src Source, o Options) {
@@ -100,9 +112,13 @@ func serveStatus(w http.ResponseWriter, src Source, o Options) {
 		Stale        error
 		Rows         []row
 		Unconfigured []string
+		Maintenance  []string
 	}{Version: o.Version, Time: s.Time.UTC().Format(time.DateTime), Unconfigured: src.Unconfigured(), Stale: src.ReloadError()}
+	entries := src.Maintenance()
+	data.Maintenance = sentences(entries)
 	for _, status := range s.Statuses {
 		r := rowOf(status, s.Time)
+		r.Maintenance = underMaintenance(entries, status.Target, status.Container)
 		if r.State == "down" {
 			data.Down++
 		}

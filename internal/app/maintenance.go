@@ -1,0 +1,62 @@
+package app
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/maintenance"
+)
+
+// Maintenance implements web.Source.
+func (a *App) Maintenance() []maintenance.Entry { return a.maintenance.List() }
+
+// SetMaintenance implements web.Source.
+func (a *App) SetMaintenance(kind, name, reason string, until time.Time) (set maintenance.Entry, replaced bool, warnings []string, err error) {
+	cfg := a.current.Load().cfg
+	if kind == config.MaintenanceTarget && !slices.ContainsFunc(cfg.Targets, func(s config.Settings) bool { return s.Common().Name == name }) {
+		return set, false, nil, fmt.Errorf("%w: no configured target is called %q; the status page lists them all", maintenance.ErrUnknown, name)
+	}
+	set, replaced, err = a.maintenance.Set(kind, name, reason, until)
+	if warnings, err = a.kept(err); err != nil {
+		return set, replaced, nil, err
+	}
+	if cfg.StateFile == "" {
+		warnings = append(warnings, "no state_file is configured, so that a restart of the exporter forgets it")
+	}
+	if kind == config.MaintenanceContainer && !a.sees(name) {
+		warnings = append(warnings, fmt.Sprintf("no container %q is seen at present; if it is not mistyped, all is well", name))
+	}
+	return set, replaced, warnings, nil
+}
+
+// EndMaintenance implements web.Source.
+func (a *App) EndMaintenance(kind, name string) (warnings []string, err error) {
+	if warnings, err = a.kept(a.maintenance.End(kind, name)); err != nil {
+		return nil, err
+	}
+	if slices.ContainsFunc(a.maintenance.List(), func(e maintenance.Entry) bool { return e.Active && e.Kind == kind && e.Name == name }) {
+		warnings = append(warnings, "it goes on, since the configuration says so too")
+	}
+	return warnings, nil
+}
+
+// kept makes a warning of a change that is in force, but not on the disk.
+func (a *App) kept(err error) ([]string, error) {
+	if _, ok := errors.AsType[*maintenance.KeepError](err); !ok {
+		return nil, err
+	}
+	a.log.Error("maintenance was not kept", "err", err)
+	return []string{"it is in force, but a restart undoes it: " + err.Error()}, nil
+}
+
+// sees reports whether the page has a container of that name. The page is the one place where all engines' containers
+// meet; a valid name needs no escaping there.
+func (a *App) sees(container string) bool {
+	page := a.Snapshot().Page.Negotiate(http.Header{"Accept": {"text/plain"}, "Accept-Encoding": {"identity"}})
+	return bytes.Contains(page.Bytes, fmt.Appendf(nil, "\nchatstack_container_state{container=%q,", container))
+}

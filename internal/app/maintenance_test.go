@@ -1,0 +1,214 @@
+package app
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/maintenance"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
+)
+
+// answer is what the maintenance API says.
+type answer struct {
+	status      int
+	Error       string
+	Warnings    []string
+	Maintenance json.RawMessage
+	text        string
+}
+
+func (a answer) warns(of string) bool { return strings.Contains(strings.Join(a.Warnings, "\n"), of) }
+
+// ask makes one request of the maintenance API.
+func (e *exporter) ask(t *testing.T, method, path, body string, header map[string]string) answer {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, e.url+"/api/v1/maintenance"+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if method == http.MethodPost {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	for name, value := range header {
+		req.Header.Set(name, value)
+	}
+	req.Close = true
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close() //nolint:errcheck // read to its end
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := answer{status: resp.StatusCode, text: string(text)}
+	if strings.HasPrefix(resp.Header.Get("Content-Type"), "application/json") {
+		if err := json.Unmarshal(text, &a); err != nil {
+			t.Fatalf("%s %s: %v\n%s", method, path, err, text)
+		}
+	}
+	return a
+}
+
+func lifecycle(o *Options) { o.EnableLifecycle = true }
+
+// oneTarget is a configuration with one target, which is down.
+const oneTarget = "targets:\n  - {kind: irc_services, url: \"http://127.0.0.1:1/\", container: chat-irc-1}\n"
+
+func TestMaintenanceBadWishesFail(t *testing.T) {
+	e, _ := startWithFile(t, nil, oneTarget, lifecycle)
+	good := `{"kind":"target","name":"irc_services","duration":"1h"}`
+	for name, c := range map[string]struct {
+		method, path, body string
+		header             map[string]string
+		status             int
+		want               string
+	}{
+		"no JSON":           {body: "kind=target", status: 400, want: "read body"},
+		"cut":               {body: good[:20], status: 400, want: "read body"},
+		"two values":        {body: good + good, status: 400, want: "more than one"},
+		"a list":            {body: "[]", status: 400, want: "read body"},
+		"a key too many":    {body: `{"kind":"target","nick":"x"}`, status: 400, want: "nick"},
+		"a long body":       {body: good + strings.Repeat(" ", 5000), status: 413, want: "longer than 4096"},
+		"form":              {body: good, header: map[string]string{"Content-Type": "application/x-www-form-urlencoded"}, status: 415, want: "application/json"},
+		"text":              {body: good, header: map[string]string{"Content-Type": "text/plain"}, status: 415, want: "application/json"},
+		"another site":      {body: good, header: map[string]string{"Sec-Fetch-Site": "cross-site"}, status: 403},
+		"another origin":    {body: good, header: map[string]string{"Origin": "https://evil.example"}, status: 403},
+		"another's delete":  {method: "DELETE", path: "/target/irc_services", header: map[string]string{"Sec-Fetch-Site": "same-site"}, status: 403},
+		"no kind":           {body: `{"name":"x","duration":"1h"}`, status: 400, want: "kind is"},
+		"unknown kind":      {body: `{"kind":"stack","name":"x","duration":"1h"}`, status: 400, want: `kind is "stack"`},
+		"unknown target":    {body: `{"kind":"target","name":"irc_service","duration":"1h"}`, status: 404, want: `no configured target is called "irc_service"`},
+		"unpolled target":   {body: `{"kind":"target","name":"irc_rpc","duration":"1h"}`, status: 404, want: "no configured target"},
+		"odd container":     {body: `{"kind":"container","name":"a b","duration":"1h"}`, status: 400, want: "which no container"},
+		"no end":            {body: `{"kind":"target","name":"irc_services"}`, status: 400, want: "one of duration and until"},
+		"two ends":          {body: `{"kind":"target","name":"irc_services","duration":"1h","until":"2100-01-01T00:00:00Z"}`, status: 400, want: "one of duration and until"},
+		"odd duration":      {body: `{"kind":"target","name":"irc_services","duration":"soon"}`, status: 400, want: `duration is "soon"`},
+		"past":              {body: `{"kind":"target","name":"irc_services","until":"2020-01-01T00:00:00Z"}`, status: 400, want: "would end at 2020-01-01T00:00:00Z"},
+		"no time":           {body: `{"kind":"target","name":"irc_services","duration":"0s"}`, status: 400, want: "would end at"},
+		"too long":          {body: `{"kind":"target","name":"irc_services","duration":"31d"}`, status: 400, want: "at most 720h"},
+		"far":               {body: `{"kind":"target","name":"irc_services","until":"2100-01-01T00:00:00Z"}`, status: 400, want: "at most 720h"},
+		"a reason of lines": {body: `{"kind":"target","name":"irc_services","duration":"1h","reason":"a\nb"}`, status: 400, want: "one line"},
+		"end of nothing":    {method: "DELETE", path: "/target/irc_services", status: 404, want: "not under maintenance"},
+		"another method":    {method: "PUT", body: good, status: 405},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if c.method == "" {
+				c.method = http.MethodPost
+			}
+			if a := e.ask(t, c.method, c.path, c.body, c.header); a.status != c.status || !strings.Contains(a.Error, c.want) {
+				t.Errorf("status %d, error %q; want %d, %q\n%s", a.status, a.Error, c.status, c.want, a.text)
+			}
+		})
+	}
+	if a := e.ask(t, http.MethodGet, "", "", nil); string(a.Maintenance) != "[]" {
+		t.Errorf("a bad wish came true: %s", a.Maintenance)
+	}
+}
+
+func TestMaintenanceWantsItsFlag(t *testing.T) {
+	e, _ := startWithFile(t, nil, oneTarget, nil)
+	for method, path := range map[string]string{http.MethodPost: "", http.MethodDelete: "/target/irc_services"} {
+		if a := e.ask(t, method, path, `{"kind":"target","name":"irc_services","duration":"1h"}`, nil); a.status != http.StatusForbidden {
+			t.Errorf("%s: status %d, want 403", method, a.status)
+		}
+	}
+	if a := e.ask(t, http.MethodGet, "", "", nil); a.status != http.StatusOK || string(a.Maintenance) != "[]" {
+		t.Errorf("reading: status %d, %s", a.status, a.Maintenance)
+	}
+}
+
+func TestMaintenanceShowsEverywhereUntilItEnds(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "state.json")
+	content := "state_file: " + file + "\n" + oneTarget
+	e, path := startWithFile(t, nil, content, lifecycle)
+	shown := func(kind, name string) func(page) bool {
+		return func(p page) bool {
+			v, ok := p.value("chatstack_maintenance", "kind", kind, "name", name)
+			return ok && v == 1
+		}
+	}
+	a := e.ask(t, http.MethodPost, "", `{"kind":"target","name":"irc_services","duration":"1d12h","reason":"<upgrade>"}`, map[string]string{"Sec-Fetch-Site": "same-origin"})
+	var set maintenance.Entry
+	if err := json.Unmarshal(a.Maintenance, &set); err != nil || a.status != http.StatusCreated || len(a.Warnings) > 0 {
+		t.Fatalf("status %d, %v, %s", a.status, err, a.text)
+	}
+	if got, want := set.Until.Sub(set.From), 36*time.Hour; (got-want).Abs() > time.Second || !set.Active || set.Source != maintenance.FromAPI {
+		t.Errorf("got %+v, want %s from now on", set, want)
+	}
+	if a := e.ask(t, http.MethodPost, "", `{"kind":"container","name":"chat-irc-1","duration":"2h"}`, nil); a.status != http.StatusCreated || !a.warns(`no container "chat-irc-1" is seen`) {
+		t.Errorf("a container that is not there: status %d, warnings %q, want 201 and one", a.status, a.Warnings)
+	}
+	e.wait(t, "both on the page", func(p page) bool {
+		return shown("target", "irc_services")(p) && shown("container", "chat-irc-1")(p)
+	})
+	body := e.get(t, "/", http.Header{}).body
+	for _, want := range []string{"Under maintenance until ", ": &lt;upgrade&gt;", "container chat-irc-1 until "} {
+		if !bytes.Contains(body, []byte(want)) {
+			t.Errorf("the status page lacks %q\n%s", want, body)
+		}
+	}
+	// A reload, which changes the configuration's windows, is no business of switches.
+	rewrite(t, path, content+"maintenance:\n  - {kind: container, name: window, from: 2020-01-01T00:00:00Z, until: 2020-01-02T00:00:00Z}\n")
+	if err := e.app.Reload(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if p := e.scrape(t); !shown("target", "irc_services")(p) || !shown("container", "chat-irc-1")(p) {
+		t.Error("a reload ended maintenance")
+	}
+	if a := e.ask(t, http.MethodDelete, "/target/irc_services", "", nil); a.status != http.StatusOK || len(a.Warnings) > 0 {
+		t.Errorf("its end: status %d, %s", a.status, a.text)
+	}
+	e.wait(t, "its end on the page", func(p page) bool { return !shown("target", "irc_services")(p) })
+	if body := e.get(t, "/", http.Header{}).body; !bytes.Contains(body, []byte("Its container chat-irc-1 is under maintenance until ")) {
+		t.Errorf("the status page does not tell of the target's container\n%s", body)
+	}
+	if err := e.stop(); err != nil {
+		t.Fatal(err)
+	}
+	again, _ := startWithFile(t, nil, content, nil)
+	p := again.scrape(t)
+	if !shown("container", "chat-irc-1")(p) || shown("target", "irc_services")(p) {
+		t.Errorf("after a restart: %v, want the container alone", p["chatstack_maintenance"])
+	}
+}
+
+func TestMaintenanceWarnsOfWhatItsUserShouldKnow(t *testing.T) {
+	stack := startStack(t, simstack.Options{})
+	from := time.Now().Add(-time.Hour).UTC().Format(time.RFC3339)
+	until := time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
+	content := "maintenance:\n  - {kind: target, name: docker, from: " + from + ", until: " + until + "}\n"
+	e, _ := startWithFile(t, stack.Environ(), content, lifecycle)
+	p := e.wait(t, "containers on the page", func(p page) bool {
+		return len(p["chatstack_container_state"].GetMetric()) > 0
+	})
+	if v, ok := p.value("chatstack_maintenance", "kind", "target", "name", "docker"); !ok || v != 1 {
+		t.Error("the configuration's window is not on the page")
+	}
+	var container string
+	for _, l := range p["chatstack_container_state"].GetMetric()[0].GetLabel() {
+		if l.GetName() == "container" {
+			container = l.GetValue()
+		}
+	}
+	a := e.ask(t, http.MethodPost, "", `{"kind":"container","name":"`+container+`","duration":"1h"}`, nil)
+	if a.status != http.StatusCreated || !a.warns("no state_file") || a.warns("is seen") {
+		t.Errorf("%s: status %d, warnings %q, want one about the state file alone", container, a.status, a.Warnings)
+	}
+	if a := e.ask(t, http.MethodPost, "", `{"kind":"container","name":"`+container+`","duration":"2h"}`, nil); a.status != http.StatusOK {
+		t.Errorf("another end: status %d, want 200", a.status)
+	}
+	if a := e.ask(t, http.MethodDelete, "/target/docker", "", nil); a.status != http.StatusConflict || !strings.Contains(a.Error, "by the configuration") {
+		t.Errorf("end of a window: status %d, %q, want 409", a.status, a.Error)
+	}
+	e.ask(t, http.MethodPost, "", `{"kind":"target","name":"docker","duration":"1h"}`, nil)
+	if a := e.ask(t, http.MethodDelete, "/target/docker", "", nil); a.status != http.StatusOK || !a.warns("it goes on") {
+		t.Errorf("end of a switch beside a window: status %d, warnings %q", a.status, a.Warnings)
+	}
+}

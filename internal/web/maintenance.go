@@ -1,0 +1,188 @@
+package web
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"mime"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/common/model"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/maintenance"
+)
+
+// maxWish bounds the body of a request for maintenance.
+const maxWish = 4 << 10
+
+// wish is the body of POST /api/v1/maintenance.
+type wish struct {
+	Kind string `json:"kind"`
+	Name string `json:"name"`
+	// Duration is written as Prometheus does, such as 2h or 1d12h; Until as RFC 3339 says. One of them is needed.
+	Duration string     `json:"duration"`
+	Until    *time.Time `json:"until"`
+	Reason   string     `json:"reason"`
+}
+
+// end is when the maintenance is over that begins now.
+func (w *wish) end(now time.Time) (time.Time, error) {
+	switch {
+	case (w.Duration == "") == (w.Until == nil):
+		return time.Time{}, errors.New("one of duration and until must be set")
+	case w.Until != nil:
+		return *w.Until, nil
+	}
+	d, err := model.ParseDuration(w.Duration)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("duration is %q, must be one such as 30m, 2h or 1d12h", w.Duration)
+	}
+	return now.Add(time.Duration(d)), nil
+}
+
+// readWish reads the body strictly: a key that is mistyped must not become a maintenance that is not meant so.
+func readWish(w http.ResponseWriter, r *http.Request) (wish, int, error) {
+	var made wish
+	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != "application/json" {
+		return made, http.StatusUnsupportedMediaType, errors.New("the content type must be application/json")
+	}
+	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxWish))
+	d.DisallowUnknownFields()
+	err := d.Decode(&made)
+	if err == nil {
+		if _, more := d.Token(); !errors.Is(more, io.EOF) {
+			err = errors.New("more than one JSON value")
+			if _, long := errors.AsType[*http.MaxBytesError](more); long {
+				err = more
+			}
+		}
+	}
+	if _, long := errors.AsType[*http.MaxBytesError](err); long {
+		return made, http.StatusRequestEntityTooLarge, fmt.Errorf("the body is longer than %d bytes", maxWish)
+	}
+	if err != nil {
+		return made, http.StatusBadRequest, fmt.Errorf("read body: %w", err)
+	}
+	return made, 0, nil
+}
+
+// serveMaintenance lists what is under maintenance or will be.
+func serveMaintenance(w http.ResponseWriter, src Source, o Options) {
+	writeJSON(w, http.StatusOK, map[string]any{"maintenance": src.Maintenance()}, o.Log)
+}
+
+// serveSetMaintenance puts a target or container under maintenance from now on.
+func serveSetMaintenance(w http.ResponseWriter, r *http.Request, src Source, o Options) {
+	made, status, err := readWish(w, r)
+	if err != nil {
+		writeError(w, status, err, o.Log)
+		return
+	}
+	until, err := made.end(time.Now())
+	if err != nil {
+		writeError(w, http.StatusBadRequest, err, o.Log)
+		return
+	}
+	set, replaced, warnings, err := src.SetMaintenance(made.Kind, made.Name, made.Reason, until)
+	if err != nil {
+		writeError(w, statusOf(err), err, o.Log)
+		return
+	}
+	status = http.StatusCreated
+	if replaced {
+		status = http.StatusOK
+	}
+	writeJSON(w, status, map[string]any{"maintenance": set, "warnings": atLeastEmpty(warnings)}, o.Log)
+}
+
+// serveEndMaintenance ends one that was set so.
+func serveEndMaintenance(w http.ResponseWriter, r *http.Request, src Source, o Options) {
+	warnings, err := src.EndMaintenance(r.PathValue("kind"), r.PathValue("name"))
+	if err != nil {
+		writeError(w, statusOf(err), err, o.Log)
+		return
+	}
+	writeJSON(w, http.StatusOK, map[string]any{"warnings": atLeastEmpty(warnings)}, o.Log)
+}
+
+// atLeastEmpty makes JSON of nothing an empty list.
+func atLeastEmpty(list []string) []string { return append([]string{}, list...) }
+
+func statusOf(err error) int {
+	for _, known := range []struct {
+		err    error
+		status int
+	}{
+		{maintenance.ErrInvalid, http.StatusBadRequest},
+		{maintenance.ErrUnknown, http.StatusNotFound},
+		{maintenance.ErrNone, http.StatusNotFound},
+		{maintenance.ErrConfigured, http.StatusConflict},
+		{maintenance.ErrTooMany, http.StatusConflict},
+	} {
+		if errors.Is(err, known.err) {
+			return known.status
+		}
+	}
+	return http.StatusInternalServerError
+}
+
+func writeError(w http.ResponseWriter, status int, err error, log *slog.Logger) {
+	writeJSON(w, status, map[string]string{"error": err.Error()}, log)
+}
+
+func writeJSON(w http.ResponseWriter, status int, value any, log *slog.Logger) {
+	body, err := json.MarshalIndent(value, "", "  ")
+	if err != nil {
+		log.Error("answer is no JSON", "err", err)
+		http.Error(w, "the answer is no JSON; the log says why", http.StatusInternalServerError)
+		return
+	}
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	w.Write(append(body, '\n')) //nolint:errcheck // the client has gone, and knows it
+}
+
+// underMaintenance says for people why a target is expected to fail, or "" where it is not: it, or else the container
+// that serves it.
+func underMaintenance(entries []maintenance.Entry, target, container string) string {
+	text := ""
+	for _, e := range entries {
+		switch {
+		case !e.Active:
+		case e.Kind == config.MaintenanceTarget && e.Name == target:
+			return "Under maintenance until " + minutes(e.Until) + reasonOf(e)
+		case e.Kind == config.MaintenanceContainer && e.Name == container:
+			text = "Its container " + e.Name + " is under maintenance until " + minutes(e.Until) + reasonOf(e)
+		}
+	}
+	return text
+}
+
+// sentences tells every maintenance in a line of its own.
+func sentences(entries []maintenance.Entry) []string {
+	lines := make([]string, len(entries))
+	for i, e := range entries {
+		lines[i] = fmt.Sprintf("%s %s until %s%s", e.Kind, e.Name, minutes(e.Until), reasonOf(e))
+		if !e.Active {
+			lines[i] = fmt.Sprintf("%s %s from %s until %s%s", e.Kind, e.Name, minutes(e.From), minutes(e.Until), reasonOf(e))
+		}
+	}
+	return lines
+}
+
+func reasonOf(e maintenance.Entry) string {
+	if e.Reason == "" {
+		return ""
+	}
+	return ": " + e.Reason
+}
+
+// minutes is a time for people who plan.
+func minutes(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 MST") }
