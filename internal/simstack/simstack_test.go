@@ -286,28 +286,31 @@ func TestAnswersAreThoseOfTheRealServers(t *testing.T) {
 	}
 }
 
+// pageSeries are the series of the capture, and those of the module that counts logins, creation times among them.
+const pageSeries = 563 + 4
+
 func TestMetricsPageIsTheCaptureAndGrows(t *testing.T) {
 	k := started(t, Options{})
 	page := func() string { return k.do(t, call{service: "xmpp", target: "/metrics"}).body }
 	first, second := page(), page()
-	if want := string(captured("xmpp_metrics").body); first != want {
-		t.Errorf("the first page differs from the capture: %d bytes, want %d", len(first), len(want))
+	if want := strings.Replace(string(captured("xmpp_metrics").body), endOfPage, logins(0)+endOfPage, 1); first != want {
+		t.Errorf("the first page differs from the capture with logins: %d bytes, want %d", len(first), len(want))
 	}
 	sample := regexp.MustCompile(`(?m)^prosody_mod_measure_stanza_counts__sent_total\{session_type="c2s",stanza_kind="message"\} (.*)$`)
 	if got := sample.FindStringSubmatch(second); len(got) != 2 || got[1] != "15" {
 		t.Errorf("messages sent on the second page: got %q, want 15", got)
 	}
 	for _, p := range []string{first, second} {
-		if n := parsed(t, p); n != 563 {
-			t.Errorf("got %d series, want 563", n)
+		if n := parsed(t, p); n != pageSeries {
+			t.Errorf("got %d series, want %d", n, pageSeries)
 		}
 	}
 }
 
 func TestUpstreamSeriesAreAdded(t *testing.T) {
 	k := started(t, Options{UpstreamSeries: 1203})
-	if n := parsed(t, k.do(t, call{service: "xmpp", target: "/metrics"}).body); n != 563+1203 {
-		t.Errorf("got %d series, want %d", n, 563+1203)
+	if n := parsed(t, k.do(t, call{service: "xmpp", target: "/metrics"}).body); n != pageSeries+1203 {
+		t.Errorf("got %d series, want %d", n, pageSeries+1203)
 	}
 }
 
@@ -495,7 +498,8 @@ var ownEffects = map[string]effect{
 	"xmpp/not_json":               answers(get("xmpp", "/status", nil), 200, "Prosody is running"),
 	"xmpp/module_error":           answers(get("xmpp", "/status", nil), 200, `"type":"error"`),
 	"xmpp/component_disconnected": answers(get("xmpp", "/status", nil), 200, `"message":"Disconnected"`),
-	"xmpp/auth_failures":          answers(get("xmpp", "/metrics", nil), 200, `prosody_mod_measure_auth__attempts_total{host="chat.test",result="failure"} 100`),
+	"xmpp/auth_failures":          answers(get("xmpp", "/metrics", nil), 200, `prosody_mod_measure_chatstack__c2s_auth_failure_total{host="chat.test"} 100`),
+	"xmpp/no_auth_source":         answers(get("xmpp", "/metrics", nil), 200, "!prosody_mod_measure_chatstack__c2s_auth"),
 
 	"irc_rpc/wrong_credentials": answers(calling("rpc.info"), 401, "Authentication required"),
 	"irc_rpc/forbidden":         answers(calling("server.rehash"), 200, `"code": -32000, "message": "Your API account is not authorized to make this API call"`),

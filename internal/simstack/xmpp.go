@@ -90,7 +90,8 @@ func newXMPP(o Options) *service {
 		{Name: "not_json", Description: "the status page is 200 with text that is no JSON"},
 		{Name: "module_error", Description: "the status page reports one module in state error"},
 		{Name: "component_disconnected", Description: "the status page says that the bridge's component is disconnected"},
-		{Name: "auth_failures", Description: "the metrics page counts logins, and 100 of them fail between two readings"},
+		{Name: "auth_failures", Description: "100 logins fail between two readings"},
+		{Name: "no_auth_source", Description: "the server was started without the module mod_measure_chatstack: no page counts logins"},
 	}}
 	return x.service
 }
@@ -198,7 +199,10 @@ func (p *xmpp) metricsPage() *answer {
 	}
 	page.Write(p.extra)
 	if p.service.on("auth_failures") {
-		page.WriteString(logins(p.failures.Add(100)))
+		p.failures.Add(100)
+	}
+	if !p.service.on("no_auth_source") {
+		page.WriteString(logins(p.failures.Load()))
 	}
 	if !bad && !p.service.on("no_eof") {
 		page.WriteString(endOfPage)
@@ -207,16 +211,15 @@ func (p *xmpp) metricsPage() *answer {
 	return a
 }
 
-// logins is a family that only a module of the operator's own brings: the real server counts no logins.
+// logins are the families that mod_measure_chatstack brings: the server itself counts no logins.
 func logins(failures int64) string {
-	const name = "prosody_mod_measure_auth__attempts"
 	var b strings.Builder
-	fmt.Fprintf(&b, "# HELP %s Authentication attempts\n# UNIT %s \n# TYPE %s counter\n", name, name, name)
 	for _, row := range []struct {
-		result string
-		n      int64
-	}{{"failure", failures}, {"success", 12}} {
-		labels := fmt.Sprintf(`{host=%q,result=%q}`, xmppDomain, row.result)
+		name, help string
+		n          int64
+	}{{"c2s_auth_success", "Logins of clients that succeeded", 12}, {"c2s_auth_failure", "Logins of clients that failed", failures}} {
+		name, labels := "prosody_mod_measure_chatstack__"+row.name, fmt.Sprintf(`{host=%q}`, xmppDomain)
+		fmt.Fprintf(&b, "# HELP %s %s\n# UNIT %s \n# TYPE %s counter\n", name, row.help, name, name)
 		fmt.Fprintf(&b, "%s_created%s 1795188735.5\n%s_total%s %d\n", name, labels, name, labels, row.n)
 	}
 	return b.String()
