@@ -4,6 +4,7 @@
 
 GO      ?= go
 BENCHTIME ?= 1s
+FUZZTIME  ?= 20s
 BIN     := bin/chatstack_exporter
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 PKG     := github.com/prometheus/common/version
@@ -15,7 +16,7 @@ LDFLAGS := -s -w \
 # The race detector needs cgo and a C compiler.
 RACE := $(shell [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v "$$($(GO) env CC)" >/dev/null 2>&1 && echo -race)
 
-.PHONY: help build run test lint integration bench golden
+.PHONY: help build run test lint fuzz integration bench golden
 
 help: ## This list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,6 +35,11 @@ test: ## Every test that needs neither root nor packages.
 
 lint: ## golangci-lint, pinned.
 	$(GO) tool -modfile=.ci/tools/golangci-lint/go.mod golangci-lint run
+
+# What is found on the way is hardly minimized: that takes all the time otherwise.
+fuzz: ## Pages of every kind against the reader, FUZZTIME for each target.
+	@for target in FuzzRead FuzzRoundTrip; do \
+		$(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 50x ./internal/openmetrics || exit 1; done
 
 # The tests that need no real server have run in `make test`. Those that do are called TestReal..., which is held here.
 integration: ## Tests against real servers; needs Debian's packages, see .ci/run.
