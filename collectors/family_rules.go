@@ -77,7 +77,7 @@ const createdSuffix = "_created"
 
 // spellings are the names that a family answers to. In text format, creation times are gauges beside their family.
 func spellings(family string, kind model.MetricType) []string {
-	suffix := ""
+	var suffix string
 	switch {
 	case kind == model.MetricTypeCounter:
 		suffix = "_total"

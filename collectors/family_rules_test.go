@@ -124,12 +124,14 @@ func TestRulesOfTheXMPPServersPage(t *testing.T) {
 		"the canonical families alone": {
 			FamilyRules{Allow: []string{"xmpp_*"}},
 			[]string{"xmpp_c2s_auth_failure_total", "xmpp_storage_operations_total", "xmpp_memory_usage_bytes"},
-			[]string{authFailures, "xmpp_memory_usage_bytes", "xmpp_storage_operations_total"}, "0",
+			[]string{authFailures, "xmpp_memory_usage_bytes", "xmpp_storage_operations_total"},
+			"0",
 		},
 		"denied families were not dropped": {
 			FamilyRules{Deny: []string{"prosody_b", "chatstack_*", "prosody_mod_*", "process_*", "xmpp_c2s_auth_failure_total"}},
 			[]string{"prosody_a", "prosody_c", "xmpp_storage_operations_total", "xmpp_memory_usage_bytes"},
-			[]string{"xmpp_memory_usage_bytes", "xmpp_storage_operations_total"}, "0",
+			[]string{"xmpp_memory_usage_bytes", "xmpp_storage_operations_total"},
+			"0",
 		},
 		"renamed families": {
 			FamilyRules{Deny: []string{"prosody_mod_measure_storage__*"}, Rename: map[string]string{
@@ -140,11 +142,13 @@ func TestRulesOfTheXMPPServersPage(t *testing.T) {
 				"prosody_a", "logins_total", "xmpp_http_request_duration_seconds", "x", "failures_total", "memory_bytes",
 				"xmpp_c2s_auth_failure_total", "xmpp_storage_operations_total", "xmpp_memory_usage_bytes",
 			},
-			[]string{authFailures, "xmpp_http_request_duration_seconds", "xmpp_memory_usage_bytes", "xmpp_storage_operations_total"}, "1",
+			[]string{authFailures, "xmpp_http_request_duration_seconds", "xmpp_memory_usage_bytes", "xmpp_storage_operations_total"},
+			"1",
 		},
 		"a name that another family has": {
 			FamilyRules{Allow: []string{"prosody_?"}, Rename: map[string]string{"prosody_a": "prosody_c"}},
-			[]string{"prosody_b_total", "prosody_c"}, nil, "2",
+			[]string{"prosody_b_total", "prosody_c"},
+			nil, "2",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
