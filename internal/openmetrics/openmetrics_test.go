@@ -357,6 +357,41 @@ func TestLimitsBoundWhatIsKept(t *testing.T) {
 	}
 }
 
+// TestLinesOfAMegabyteCostThemselvesAlone is about what no file of the corpus should hold.
+func TestLinesOfAMegabyteCostThemselvesAlone(t *testing.T) {
+	huge, long := strings.Repeat("x", 1<<20), strings.Repeat("x", 1<<16)
+	for what, line := range map[string]string{
+		"label value":      `a{b="` + huge + `"} 1`,
+		"label name":       `a{` + long + `="b"} 1`,
+		"labels":           `a{` + strings.Repeat(`b="c",`, 1<<14) + `} 1`,
+		"backslashes":      `a{b="` + strings.Repeat(`\`, 1<<19) + `"} 1`,
+		"metric name":      long + " 1",
+		"number":           "a " + strings.Repeat("1", 1<<16) + "x",
+		"label sans end":   `a{b="` + long,
+		"word":             long + " " + long,
+		"type":             "# TYPE a " + long,
+		"family of a type": "# TYPE " + long + " gauge",
+		"unit":             "# UNIT a " + long,
+		"comment":          "# " + long,
+		"blanks":           "a" + strings.Repeat(" ", 1<<16) + "x",
+	} {
+		for _, contentType := range []string{textType, openMetricsType} {
+			p := Read([]byte("# TYPE b gauge\nb 1\n"+line+"\nc 2\n# EOF\n"), contentType, Options{LabelBytes: 4096})
+			if _, text := pages(p); string(text) != "# TYPE b gauge\nb 1\n# TYPE c untyped\nc 2\n" {
+				t.Errorf("%s as %s: got %d series: %.200q", what, contentType, p.Series, text)
+			}
+			if n := p.Dropped[Limit] + p.Dropped[Malformed]; n > 1 || n == 0 && line[0] != '#' {
+				t.Errorf("%s as %s: dropped %v, want that line", what, contentType, p.Dropped)
+			}
+			for _, d := range p.Drops {
+				if len(d.What) > 300 {
+					t.Errorf("%s as %s: told in %d bytes", what, contentType, len(d.What))
+				}
+			}
+		}
+	}
+}
+
 func TestDropsNameNoLabelValue(t *testing.T) {
 	const secret = "alice@chat.test"
 	page := strings.Join([]string{
