@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"regexp"
@@ -21,15 +22,38 @@ import (
 	"github.com/docker/docker/client"
 )
 
-// docker lists the containers of an engine and inspects those it watches. The list alone says less than it should:
-// its health is words for people.
+// docker watches the containers of an engine. Events tell of changes at once, and count restarts; a list at every reading
+// is the truth, of which only what is new or doubtful is inspected. The list alone says less than it should: its health is
+// words for people.
 type docker struct {
 	settings  *Docker
 	endpoint  dockerEndpoint
 	limit     int64
 	userAgent string
 	log       *slog.Logger
+	state     State
+	once      bool
 	empty     bool // at the last reading no container was watched
+	measuring chan dockerRound
+	patience  time.Duration // deafAfter
+
+	mu    sync.Mutex // guards what follows; nothing is asked while it is held
+	fleet *fleet
+	// unsure is true while everything is to be inspected: at the start, and after events may have been lost.
+	unsure bool
+	stream eventStream
+	// rounds counts the readings that succeeded, measured is the last of them whose containers' resources are known.
+	rounds, measured int
+	resources        map[string]containerResources
+	// stats is how the last measurement ended.
+	stats feature
+	saved []byte
+}
+
+// feature is whether a part of the engine's API is at hand.
+type feature struct {
+	known bool
+	err   error
 }
 
 func newDocker(s *Docker, d Deps) (Collector, error) {
@@ -37,12 +61,17 @@ func newDocker(s *Docker, d Deps) (Collector, error) {
 	if err != nil {
 		return nil, fmt.Errorf("host: %w", err)
 	}
-	return &docker{settings: s, endpoint: e, limit: int64(d.Limits.MetricsBody), userAgent: d.UserAgent, log: d.Log}, nil
+	c := &docker{
+		settings: s, endpoint: e, limit: int64(d.Limits.MetricsBody), userAgent: d.UserAgent, log: d.Log, state: d.State, once: d.Once,
+		measuring: make(chan dockerRound, 1), fleet: newFleet(s), unsure: true, patience: deafAfter,
+	}
+	c.load()
+	return c, nil
 }
 
-// Collect implements Collector.
+// Collect implements Collector. What it finds is told by Present.
 func (c *docker) Collect(ctx context.Context, b *Batch) error {
-	s, err := c.open()
+	s, err := c.open(c.settings.Parallelism)
 	if err != nil {
 		return err
 	}
@@ -53,45 +82,124 @@ func (c *docker) Collect(ctx context.Context, b *Batch) error {
 	if err := s.negotiate(ctx, b); err != nil {
 		return err
 	}
-	listed, err := s.list(ctx, b)
+	listed, err := c.review(ctx, s, b)
 	if err != nil {
 		return err
 	}
-	watched := c.watched(listed)
-	found, err := s.inspectAll(ctx, b, watched)
-	if err != nil {
-		return err
+	m := c.round()
+	if c.once {
+		c.tryEvents(ctx, s)
+		c.measure(ctx, m)
+	} else {
+		c.save()
+		c.askFor(m)
 	}
-	statuses, err := c.statuses(found)
+	c.tell(b, listed)
+	return nil
+}
+
+// review brings the fleet up to the engine's list, and returns how many containers that has.
+func (c *docker) review(ctx context.Context, s *dockerSession, b *Batch) (listed int, err error) {
+	c.mu.Lock()
+	mark, following := c.fleet.mark, c.stream.open
+	full := c.unsure || !following
+	c.unsure = false
+	c.mu.Unlock()
+	defer func() {
+		if err != nil {
+			c.mu.Lock()
+			c.unsure = true
+			c.mu.Unlock()
+		}
+	}()
+	all, err := s.list(ctx, b)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	for _, status := range statuses {
-		status.write(b, c.settings.Label)
-		if trouble := status.trouble(); trouble != "" {
-			b.Note(trouble)
+	chosen := c.watched(all)
+	c.mu.Lock()
+	wanted := c.fleet.listed(all, chosen, mark, full, following, time.Now())
+	c.mu.Unlock()
+	found, err := s.inspectAll(ctx, b, wanted, true)
+	if err != nil {
+		return 0, err
+	}
+	return len(all), c.describe(wanted, found, mark)
+}
+
+// describe takes in what inspections found, which began after the mark. One that is nil found nothing.
+func (c *docker) describe(wanted []container.Summary, found []*container.InspectResponse, mark uint64) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	for i, d := range found {
+		if d == nil {
+			if !c.fleet.newerThan(mark, wanted[i].ID) {
+				c.fleet.gone(wanted[i].ID, now)
+			}
+			continue
+		}
+		if err := c.fleet.described(d, mark, now); err != nil {
+			return err
+		}
+	}
+	c.fleet.expect(now)
+	c.fleet.tidy(now)
+	return nil
+}
+
+// tell says what a person should know.
+func (c *docker) tell(b *Batch, listed int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	here, xmpp := 0, false
+	for _, name := range slices.Sorted(maps.Keys(c.fleet.members)) {
+		m := c.fleet.members[name]
+		xmpp = xmpp || m.Role == "xmpp"
+		switch {
+		case m.here:
+			here++
+			if trouble := m.status.trouble(); trouble != "" {
+				b.Note(trouble)
+			}
+		case c.fleet.missing(m, now):
+			b.Note(name + " is missing")
 		}
 	}
 	for _, name := range c.settings.Names {
 		plain := !strings.ContainsAny(name, `*?[\`)
-		if plain && !slices.ContainsFunc(statuses, func(s containerStatus) bool { return s.name == name }) {
+		if m := c.fleet.members[name]; plain && (m == nil || !m.here) {
 			b.Note(fmt.Sprintf("names has %s, and there is no such container", foreignText(name)))
 		}
 	}
-	if empty := len(statuses) == 0; empty != c.empty {
+	if empty := here == 0; empty != c.empty {
 		c.empty = empty
 		if empty {
-			c.log.Warn("no container is watched: look at projects, labels, names and exclude", "listed", len(listed))
+			c.log.Warn("no container is watched: look at projects, labels, names and exclude", "listed", listed)
 		}
 	}
-	b.Note(fmt.Sprintf("%d of %d containers are watched", len(statuses), len(listed)))
-	if !slices.ContainsFunc(statuses, func(s containerStatus) bool { return s.role == "xmpp" }) {
+	b.Note(fmt.Sprintf("%d of %d containers are watched", here, listed))
+	if !xmpp {
 		b.Note("no container has the role xmpp, so the rules for the XMPP server's container watch none; name it under roles")
 	}
-	return nil
+	if err := c.stream.err; err != nil {
+		b.Note("changes are seen only when the engine is asked, since its events cannot be followed: " + withHintText(err))
+	}
+	if err := c.stats.err; err != nil {
+		b.Note("memory, CPU and network of some containers are not known: " + withHintText(err))
+	}
 }
 
-// watched are the listed containers to inspect. One with a temporary name may bear its lasting one a moment
+// withHintText is an error with what to do about it.
+func withHintText(err error) string {
+	if hint := HintOf(err); hint != "" {
+		return err.Error() + "; " + hint
+	}
+	return err.Error()
+}
+
+// watched are the listed containers that may be watched. One with a temporary name may bear its lasting one a moment
 // later, so it is judged once it is inspected.
 func (c *docker) watched(listed []container.Summary) []container.Summary {
 	var chosen []container.Summary
@@ -101,28 +209,6 @@ func (c *docker) watched(listed []container.Summary) []container.Summary {
 		}
 	}
 	return chosen
-}
-
-// statuses are what is told of the inspected containers. A name that a swap gave to two of them in the meantime counts
-// once.
-func (c *docker) statuses(found []*container.InspectResponse) ([]containerStatus, error) {
-	var statuses []containerStatus
-	seen := map[string]bool{}
-	for _, f := range found {
-		if f == nil {
-			continue
-		}
-		s, err := statusOf(f, c.settings.Roles)
-		if err != nil {
-			return nil, err
-		}
-		if seen[s.name] || temporaryName.MatchString(s.name) || !c.settings.watches(s.name, f.Config.Labels) {
-			continue
-		}
-		seen[s.name] = true
-		statuses = append(statuses, s)
-	}
-	return statuses, nil
 }
 
 // dockerSession is a client for one reading, on connections of its own.
@@ -136,14 +222,15 @@ type dockerSession struct {
 // dockerDialTimeout bounds a dial that nobody waits for any more.
 const dockerDialTimeout = 10 * time.Second
 
-func (c *docker) open() (*dockerSession, error) {
+// open makes a session that asks so much at once.
+func (c *docker) open(parallelism int) (*dockerSession, error) {
 	dialer := &net.Dialer{Timeout: dockerDialTimeout, KeepAlive: -1}
 	transport := &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return dialer.DialContext(ctx, c.endpoint.network, c.endpoint.address)
 		},
-		MaxConnsPerHost:        c.settings.Parallelism,
-		MaxIdleConnsPerHost:    c.settings.Parallelism,
+		MaxConnsPerHost:        parallelism,
+		MaxIdleConnsPerHost:    parallelism,
 		MaxResponseHeaderBytes: maxHeaderBytes,
 		DisableCompression:     true,
 	}
@@ -191,6 +278,7 @@ func (s *dockerSession) negotiate(ctx context.Context, b *Batch) error {
 			WithHint("something else than a Docker Engine listens there")
 	}
 	s.client.NegotiateAPIVersionPing(ping)
+	s.begin(call.date)
 	return nil
 }
 
@@ -214,8 +302,8 @@ func (s *dockerSession) list(ctx context.Context, b *Batch) ([]container.Summary
 }
 
 // inspectAll inspects containers, some at once. One that is gone by now is nil. The first failure ends it, but that the
-// engine stumbles over one container hides no other: of that one, the list's words are taken.
-func (s *dockerSession) inspectAll(ctx context.Context, b *Batch, listed []container.Summary) ([]*container.InspectResponse, error) {
+// engine stumbles over one container hides no other: of that one, the list's words are taken, if listed has them.
+func (s *dockerSession) inspectAll(ctx context.Context, b *Batch, listed []container.Summary, words bool) ([]*container.InspectResponse, error) {
 	inner, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var (
@@ -237,7 +325,7 @@ func (s *dockerSession) inspectAll(ctx context.Context, b *Batch, listed []conta
 			}()
 			for i := int(next.Add(1)) - 1; i < len(listed) && inner.Err() == nil; i = int(next.Add(1)) - 1 {
 				c, call, err := s.inspect(inner, listed[i].ID)
-				if err != nil && call.status >= http.StatusInternalServerError && inner.Err() == nil && int(stumbles.Add(1)) < len(listed) {
+				if err != nil && words && call.status >= http.StatusInternalServerError && inner.Err() == nil && int(stumbles.Add(1)) < len(listed) {
 					c, err = fromSummary(&listed[i]), nil
 				}
 				if err != nil {
@@ -294,7 +382,7 @@ func recorded(ctx context.Context) (context.Context, *dockerCall) {
 const (
 	hintNoSocket = "no Docker Engine listens on this socket: start it, or mount the socket into the exporter's container"
 	hintSocket   = "this user may not open the socket: add it to the socket's group, docker in most cases (group_add in compose), or put a socket proxy that only reads in front and write its tcp:// address"
-	hintProxy    = "a proxy in front of the engine refuses this call: let it pass GET on /_ping, /containers/json and /containers/{id}/json, which most call PING=1 and CONTAINERS=1"
+	hintProxy    = "a proxy in front of the engine refuses this call: let it pass GET on /_ping, /events, /containers/json, /containers/{id}/json and /containers/{id}/stats, which most call PING=1, EVENTS=1 and CONTAINERS=1"
 	hintTLS      = "the engine speaks TLS on this port: write https://, or set ca_file or DOCKER_TLS_VERIFY=1"
 )
 

@@ -4,6 +4,7 @@ import (
 	"io"
 	"net/http"
 	"regexp"
+	"time"
 )
 
 // dockerPaths are the calls that only read and that this exporter has a use for, as they stand on the wire. Anything
@@ -53,6 +54,8 @@ func methodOf(req *http.Request) string {
 // advice to a person at a terminal, so they are kept here.
 type dockerCall struct {
 	status int
+	// date is the engine's clock when it answered, to the second; zero where it does not tell.
+	date time.Time
 	// err is what broke the call or the reading of its answer.
 	err error
 }
@@ -78,6 +81,9 @@ func (r dockerRecorder) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	call.status = resp.StatusCode
+	if date, err := http.ParseTime(resp.Header.Get("Date")); err == nil {
+		call.date = date
+	}
 	resp.Body = &dockerBody{ReadCloser: resp.Body, limit: r.limit, left: r.limit, call: call}
 	return resp, nil
 }

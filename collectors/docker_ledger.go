@@ -22,31 +22,41 @@ type startLedger struct {
 	// events of earlier starts are.
 	owed       bool
 	owedBefore int
+	// floor is the start that the ledger began with: what was before does not count, even if the engine tells of it.
+	floor time.Time
 }
 
 // sightedLedger begins with a container of whose starts nothing was heard: they do not count, but later ones do.
 func sightedLedger(started time.Time, policy int) startLedger {
-	return startLedger{Started: started, Policy: policy, owed: true}
+	return startLedger{Started: started, Policy: policy, owed: true, floor: started}
 }
 
-// event takes in that the engine has started the container, and reports whether that start is a new one.
-func (l *startLedger) event(at time.Time) bool {
+// resumed is a ledger that was kept: all starts until the last one that it knows are accounted for.
+func (l startLedger) resumed() startLedger {
+	l.owed, l.floor = true, l.Started
+	return l
+}
+
+// event takes in that the engine has started the container.
+func (l *startLedger) event(at time.Time) {
 	l.heardLast = at
+	if at.Before(l.floor) {
+		return
+	}
 	if at.Before(l.Started) {
 		if l.owedBefore > 0 {
 			l.owedBefore--
-			return false
+			return
 		}
 	} else {
 		l.owedBefore = 0 // events come in order: what is owed from before is lost
 		if l.owed {
 			l.owed = false
-			return false
+			return
 		}
 	}
 	l.heard++
 	l.Starts++
-	return true
 }
 
 // described takes in what a description says: when the container was started last, and how often by policy until then.

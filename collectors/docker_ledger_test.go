@@ -103,6 +103,7 @@ func TestGapIsMadeUpFor(t *testing.T) {
 func TestStartBeforeTheFirstSightDoesNotCount(t *testing.T) {
 	started := time.Unix(1_700_000_000, 0)
 	l := sightedLedger(started, 7)
+	l.event(started.Add(-time.Minute))     // the engine tells of what was
 	l.event(started.Add(time.Millisecond)) // was under way
 	l.described(started, 7)
 	if l.Starts != 0 {

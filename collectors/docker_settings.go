@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
@@ -42,14 +43,42 @@ type Docker struct {
 	// Roles are the roles of containers, by name. One that is not named here has the role that its label chatstack.role
 	// says, or that its compose service, image or name tells.
 	Roles map[string]string `yaml:"roles"`
+	// Expected are names of containers that must exist and run, besides all that were seen and should run.
+	Expected []string `yaml:"expected"`
+	// MissingAfter is how long an expected container may be gone before it is missing: a minute by default, so that a
+	// deploy goes unnoticed. ForgetAfter is how long one that Expected does not name is missed: a day by default, 0 for ever.
+	MissingAfter config.Duration `yaml:"missing_after"`
+	ForgetAfter  config.Duration `yaml:"forget_after"`
 	// Parallelism is how many containers are inspected at once: 8 by default, from 1 to 64.
 	Parallelism int `yaml:"parallelism"`
+	// Resources is where memory, CPU and network numbers come from: "engine" by default, "cgroup" for the files of the
+	// host's cgroup tree, "none".
+	Resources string `yaml:"resources"`
+	// CgroupRoot is where the host's cgroup tree is mounted, and ProcRoot its /proc, whose network numbers are then read;
+	// the latter may be empty.
+	CgroupRoot string `yaml:"cgroup_root"`
+	ProcRoot   string `yaml:"proc_root"`
+	// ResourcesParallelism is how many containers the engine is asked about at once: 256 by default, from 1 to 1024. Engines
+	// answer each of these calls at their next tick of a second.
+	ResourcesParallelism int `yaml:"resources_parallelism"`
 
 	// verify is what DOCKER_TLS_VERIFY says: TLS, even where no file is named.
 	verify bool
 }
 
-func newDockerSettings() *Docker { return &Docker{Label: "local", Parallelism: 8} }
+func newDockerSettings() *Docker {
+	return &Docker{
+		Label: "local", Parallelism: 8, MissingAfter: config.Duration(time.Minute), ForgetAfter: config.Duration(24 * time.Hour),
+		Resources: resourcesEngine, CgroupRoot: "/sys/fs/cgroup", ResourcesParallelism: 256,
+	}
+}
+
+// The values of Docker.Resources.
+const (
+	resourcesEngine = "engine"
+	resourcesCgroup = "cgroup"
+	resourcesNone   = "none"
+)
 
 // UseDefaultSocket makes the socket at this path the host, if there is something and no host was set. It is for a start
 // without a configuration file, to be called before the environment is laid over the settings.
@@ -143,8 +172,46 @@ func (s *Docker) Check(r *config.Report) {
 			r.Faultf("roles."+name, "is %q, must be a role such as xmpp or irc_services: lower-case letters, digits and '_'", role)
 		}
 	}
+	s.checkResources(r)
+	for i, name := range s.Expected {
+		switch {
+		case strings.ContainsAny(name, `*?[\`) || name == "":
+			r.Faultf(fmt.Sprintf("expected[%d]", i), "is %q, must be the name of one container", name)
+		case matchesAny(name, s.Exclude) || len(s.Names) > 0 && !matchesAny(name, s.Names):
+			r.Faultf(fmt.Sprintf("expected[%d]", i), "is %q, which names or exclude leave out", name)
+		}
+	}
+	if s.MissingAfter < 0 {
+		r.Faultf("missing_after", "is %s, must not be negative", s.MissingAfter.Std())
+	}
+	if s.ForgetAfter < 0 || s.ForgetAfter > 0 && s.ForgetAfter <= s.MissingAfter {
+		r.Faultf("forget_after", "is %s, must be longer than missing_after, or 0 for never", s.ForgetAfter.Std())
+	}
 	if s.Parallelism < 1 || s.Parallelism > maxParallelism {
 		r.Faultf("parallelism", "is %d, must be from 1 to %d", s.Parallelism, maxParallelism)
+	}
+}
+
+// maxResourcesParallelism bounds how many calls for stats an engine gets at once.
+const maxResourcesParallelism = 1024
+
+func (s *Docker) checkResources(r *config.Report) {
+	switch s.Resources {
+	case resourcesEngine, resourcesNone:
+	case resourcesCgroup:
+		if _, err := os.Stat(s.CgroupRoot); err != nil {
+			r.Faultf("cgroup_root", "%v; mount the host's /sys/fs/cgroup there, read-only", err)
+		}
+		if s.ProcRoot != "" {
+			if _, err := os.Stat(filepath.Join(s.ProcRoot, "1")); err != nil {
+				r.Faultf("proc_root", "%v; mount the host's /proc there, read-only, or leave it empty", err)
+			}
+		}
+	default:
+		r.Faultf("resources", "is %q, must be engine, cgroup or none", s.Resources)
+	}
+	if s.ResourcesParallelism < 1 || s.ResourcesParallelism > maxResourcesParallelism {
+		r.Faultf("resources_parallelism", "is %d, must be from 1 to %d", s.ResourcesParallelism, maxResourcesParallelism)
 	}
 }
 

@@ -356,7 +356,7 @@ func TestDockerTakesNoProxyFromTheEnvironment(t *testing.T) {
 	if !ok {
 		t.Fatalf("collector is a %T", c)
 	}
-	s, err := d.open()
+	s, err := d.open(1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package collectors
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -24,6 +25,12 @@ var (
 	containerExitCodeDesc = prometheus.NewDesc("chatstack_container_exit_code",
 		"Exit code of the container's last run, while it is stopped.",
 		[]string{"container", "docker_host"}, nil)
+	containerUnhealthySinceDesc = prometheus.NewDesc("chatstack_container_unhealthy_since_timestamp_seconds",
+		"When the container's health checks began to fail, while it is unhealthy: estimated from the failing streak and the interval, never later than the oldest failing check that the engine keeps.",
+		[]string{"container", "docker_host"}, nil)
+	containerRecreatedDesc = prometheus.NewDesc("chatstack_container_last_recreated_timestamp_seconds",
+		"When the container was made; a deploy makes a new one under the same name.",
+		[]string{"container", "docker_host"}, nil)
 	containerInfoDesc = prometheus.NewDesc("chatstack_container_info",
 		"What the container is for and what it was made of.",
 		[]string{"container", "role", "compose_project", "compose_service", "image", "docker_host"}, nil)
@@ -44,6 +51,7 @@ const (
 	composeProject = "com.docker.compose.project"
 	composeService = "com.docker.compose.service"
 	composeOneOff  = "com.docker.compose.oneoff"
+	composeDepends = "com.docker.compose.depends_on"
 )
 
 // containerStatus is what is told of one container at one moment. It is a value: compare and copy it freely.
@@ -58,7 +66,32 @@ type containerStatus struct {
 	stopped  bool
 
 	role, project, service, image string
+
+	created time.Time
+	// policyRestarts is how often the engine has restarted the container by policy since a person started it. One that is
+	// decided on and still to come is left out.
+	policyRestarts int
+	// ended is when its last run ended, killedForMemory that the kernel ended it for want of memory.
+	ended           time.Time
+	killedForMemory bool
+	// unhealthySince is when the checks began to fail, while health is unhealthy; zero where the engine does not tell.
+	unhealthySince time.Time
+	// said is the state and health in the engine's own words, as a list says them too.
+	said summaryWords
+	// listed says that only a list was asked, which knows less.
+	listed bool
+
+	pid         int
+	memoryLimit int64 // in bytes, 0 for none
+	// restartPolicy is no, always, unless-stopped or on-failure; "" where the engine does not tell.
+	restartPolicy string
+	autoRemove    bool
+	// dependsOn is compose's label, networkOf the id or name of the container whose network this one shares.
+	dependsOn, networkOf string
 }
+
+// summaryWords are what both a list and a description say of a container.
+type summaryWords struct{ state, health string }
 
 // statusOf reads an engine's account of a container. It depends on nothing else, so that it serves polls and events
 // alike. roles, by container name, outweigh what the container says and looks like. An answer that describes no
@@ -80,6 +113,7 @@ func statusOf(c *container.InspectResponse, roles map[string]string) (containerS
 	if (s.state == container.StateExited || s.state == container.StateDead) && c.State.ExitCode != unknownExitCode {
 		s.stopped, s.exitCode = true, c.State.ExitCode
 	}
+	s.describe(c)
 	s.role = roles[s.name]
 	if s.role == "" && validRole.MatchString(c.Config.Labels[roleLabel]) {
 		s.role = c.Config.Labels[roleLabel]
@@ -88,6 +122,83 @@ func statusOf(c *container.InspectResponse, roles map[string]string) (containerS
 		s.role = inferRole(s.service, s.image, s.name)
 	}
 	return s, nil
+}
+
+// describe fills in what only a description knows.
+func (s *containerStatus) describe(c *container.InspectResponse) {
+	s.listed = c.State.StartedAt == ""
+	s.created, s.ended = parseDockerTime(c.Created), parseDockerTime(c.State.FinishedAt)
+	s.killedForMemory, s.pid = c.State.OOMKilled, c.State.Pid
+	s.said = summaryWords{state: c.State.Status}
+	if s.state == container.StateRunning && c.State.Health != nil && c.State.Health.Status != container.NoHealthcheck {
+		s.said.health = c.State.Health.Status
+	}
+	if s.health == container.Unhealthy {
+		s.unhealthySince = unhealthySince(c.State.Health, c.Config.Healthcheck, s.started)
+	}
+	s.policyRestarts = c.RestartCount
+	if s.state == container.StateRestarting {
+		s.policyRestarts = max(0, s.policyRestarts-1)
+	}
+	s.dependsOn = c.Config.Labels[composeDepends]
+	if h := c.HostConfig; h != nil {
+		s.restartPolicy, s.autoRemove, s.memoryLimit = string(h.RestartPolicy.Name), h.AutoRemove, h.Memory
+		if h.NetworkMode.IsContainer() {
+			s.networkOf = h.NetworkMode.ConnectedContainer()
+		}
+	}
+}
+
+// defaultCheckInterval is the engine's own, where a health check names none.
+const defaultCheckInterval = 30 * time.Second
+
+// unhealthySince is when the checks began to fail. The engine keeps the last few of them, and counts how many have failed
+// in a row: those that it does not keep any more were one interval and one check's duration apart.
+func unhealthySince(h *container.Health, check *container.HealthConfig, started time.Time) time.Time {
+	var failing []*container.HealthcheckResult
+	for _, check := range slices.Backward(h.Log) {
+		// The log outlives a restart of the container.
+		if check == nil || check.ExitCode == 0 || check.Start.Before(started) {
+			break
+		}
+		failing = append(failing, check)
+	}
+	if len(failing) == 0 {
+		return time.Time{}
+	}
+	oldest := failing[len(failing)-1]
+	forgotten := h.FailingStreak - len(failing)
+	if forgotten <= 0 {
+		return oldest.Start
+	}
+	period := defaultCheckInterval
+	if check != nil && check.Interval > 0 {
+		period = check.Interval
+	}
+	if took := oldest.End.Sub(oldest.Start); took > 0 {
+		period += took
+	}
+	since := oldest.Start.Add(-time.Duration(forgotten) * period)
+	if since.Before(started) {
+		return started
+	}
+	return since
+}
+
+// expected reports whether the container should be running, so that it is an outage if it does not: unless it was made
+// to be thrown away, or was never started, or has done its work. byHand says that somebody has stopped it.
+func (s *containerStatus) expected(byHand bool) bool {
+	service := s.restartPolicy == string(container.RestartPolicyAlways) || s.restartPolicy == string(container.RestartPolicyUnlessStopped)
+	switch {
+	case s.autoRemove:
+		return false
+	case service:
+		return true
+	case s.state == container.StateCreated:
+		return s.service != ""
+	default:
+		return !s.stopped || s.exitCode != 0 || byHand
+	}
 }
 
 // stateOf is the engine's own word where it is a known one, else what the flags beside it amount to.
@@ -177,7 +288,22 @@ func (s *containerStatus) write(b *Batch, host string) {
 	if s.stopped {
 		b.Gauge(containerExitCodeDesc, float64(s.exitCode), s.name, host)
 	}
+	if !s.unhealthySince.IsZero() {
+		b.Gauge(containerUnhealthySinceDesc, epochSeconds(s.unhealthySince), s.name, host)
+	}
+	if !s.created.IsZero() {
+		b.Gauge(containerRecreatedDesc, epochSeconds(s.created), s.name, host)
+	}
 	b.Gauge(containerInfoDesc, 1, s.name, s.role, s.project, s.service, s.image, host)
+}
+
+// wordsOf are what a list says of a container, to be compared with what is known.
+func wordsOf(l *container.Summary) summaryWords {
+	w := summaryWords{state: l.State}
+	if found := summaryHealth.FindStringSubmatch(l.Status); found != nil && l.State == container.StateRunning {
+		w.health = strings.TrimPrefix(found[1], "health: ")
+	}
+	return w
 }
 
 // epochSeconds is a time as Prometheus wants it, to the millisecond as its own timestamps are.
@@ -232,6 +358,9 @@ func fromSummary(l *container.Summary) *container.InspectResponse {
 		Config:            &container.Config{Labels: l.Labels, Image: l.Image},
 	}
 	c.Name = "/" + ownName(l.Names)
+	if l.Created > 0 {
+		c.Created = time.Unix(l.Created, 0).UTC().Format(time.RFC3339Nano)
+	}
 	state.ExitCode = unknownExitCode
 	if found := summaryExit.FindStringSubmatch(l.Status); found != nil {
 		if code, err := strconv.Atoi(found[1]); err == nil {

@@ -225,7 +225,11 @@ func readDockerUntil(ctx context.Context, t *testing.T, s *Docker) (*Batch, erro
 		t.Fatal(err)
 	}
 	b := &Batch{}
-	return b, c.Collect(ctx, b)
+	if err := c.Collect(ctx, b); err != nil {
+		return b, err
+	}
+	c.(Follower).Present(b)
+	return b, nil
 }
 
 // containersOn are the names of the containers on a batch's page, sorted.
@@ -962,6 +966,7 @@ func TestStatusSaysWhatTheEngineKnows(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			tt.want.said.state = tt.want.state
 			if got != tt.want {
 				t.Errorf("got %+v, want %+v", got, tt.want)
 			}
@@ -1094,17 +1099,17 @@ func TestWhatAListSaysOfAContainer(t *testing.T) {
 	}{
 		"killed": {
 			container.Summary{ID: "i", Names: []string{"/a"}, State: container.StateExited, Status: "Exited (137) 2 hours ago"},
-			containerStatus{id: "i", name: "a", state: container.StateExited, health: container.NoHealthcheck, stopped: true, exitCode: 137},
+			containerStatus{id: "i", name: "a", state: container.StateExited, health: container.NoHealthcheck, stopped: true, exitCode: 137, listed: true, said: summaryWords{state: container.StateExited}},
 			"a is exited, exit code 137",
 		},
 		"dead": {
 			container.Summary{ID: "i", Names: []string{"/a"}, State: container.StateDead, Status: "Dead"},
-			containerStatus{id: "i", name: "a", state: container.StateDead, health: container.NoHealthcheck},
+			containerStatus{id: "i", name: "a", state: container.StateDead, health: container.NoHealthcheck, listed: true, said: summaryWords{state: container.StateDead}},
 			"a is dead",
 		},
 		"linked": {
 			container.Summary{ID: "i", Names: []string{"/other/alias", "/a"}, State: container.StateRunning, Status: "Up 2 hours (healthy)"},
-			containerStatus{id: "i", name: "a", state: container.StateRunning, health: container.Healthy},
+			containerStatus{id: "i", name: "a", state: container.StateRunning, health: container.Healthy, listed: true, said: summaryWords{container.StateRunning, container.Healthy}},
 			"",
 		},
 	} {

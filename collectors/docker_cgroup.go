@@ -1,0 +1,333 @@
+package collectors
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// cgroupTree reads what containers use from the host's cgroup file system, v1 or v2, without asking the engine. root is where
+// that is mounted, best read-only. procRoot is where the host's /proc is, for network numbers, which are not known where it
+// is "".
+type cgroupTree struct{ root, procRoot string }
+
+// What to do about mounts that are not the host's.
+const (
+	hintCgroup = "mount the host's /sys/fs/cgroup there, read-only, or set resources: engine"
+	hintProc   = "mount the host's /proc there, read-only, or leave proc_root empty"
+)
+
+// cgroupLayout is where the numbers are in one version of cgroups.
+type cgroupLayout struct {
+	// memory and cpu are the directories of the two controllers, one and the same on v2. On v1 one may be "": not mounted.
+	memory, cpu string
+	// usage and cpuTime are names of files in a group's directory; in the latter, cpuKey begins the line of the number,
+	// "" where there is nothing else.
+	usage, cpuTime, cpuKey string
+	// perSecond is how many of the CPU's units of time make a second.
+	perSecond float64
+	// onlyTop is a file that only the top of the host's tree has, onlyBelow one that only the groups below have. Each version
+	// knows one of them.
+	onlyTop, onlyBelow string
+}
+
+func (t cgroupTree) layout() (cgroupLayout, error) {
+	if _, err := os.Stat(filepath.Join(t.root, "cgroup.controllers")); err == nil {
+		return cgroupLayout{
+			memory: t.root, cpu: t.root, usage: "memory.current", cpuTime: "cpu.stat", cpuKey: "usage_usec", perSecond: 1e6,
+			onlyBelow: "cgroup.type",
+		}, nil
+	}
+	l := cgroupLayout{usage: "memory.usage_in_bytes", cpuTime: "cpuacct.usage", perSecond: 1e9, onlyTop: "release_agent"}
+	l.memory = firstDirectory(t.root, "memory")
+	l.cpu = firstDirectory(t.root, "cpuacct", "cpu,cpuacct", "cpuacct,cpu")
+	if l.memory == "" && l.cpu == "" {
+		return l, Failf(NotFound, "read cgroups in %s: there is no cgroup tree, of v1 or v2", t.root).WithHint(hintCgroup)
+	}
+	return l, nil
+}
+
+// firstDirectory is the path of the first of these below root that exists, or "".
+func firstDirectory(root string, names ...string) string {
+	for _, name := range names {
+		if path := filepath.Join(root, name); isDirectory(path) {
+			return path
+		}
+	}
+	return ""
+}
+
+func isDirectory(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+// top is the directory of the one controller whose groups are looked for; the other has them under the same paths.
+func (l *cgroupLayout) top() string {
+	if l.memory != "" {
+		return l.memory
+	}
+	return l.cpu
+}
+
+// isHosts reports whether the tree is the host's, rather than the part of it that a container sees as its own.
+func (l *cgroupLayout) isHosts() bool {
+	exists := func(name string) bool {
+		_, err := os.Stat(filepath.Join(l.top(), name))
+		return err == nil
+	}
+	if l.onlyTop != "" {
+		return exists(l.onlyTop)
+	}
+	return !exists(l.onlyBelow)
+}
+
+// resources reads the numbers of all subjects until ctx is done. The result has an entry for each whose group is there; one
+// whose group is gone has stopped and is missing. The error is the first one that means more than one container, beside
+// what was got nevertheless.
+func (t cgroupTree) resources(ctx context.Context, subjects []resourceSubject) (map[string]containerResources, error) {
+	if len(subjects) == 0 {
+		return nil, nil
+	}
+	l, err := t.layout()
+	if err != nil {
+		return nil, err
+	}
+	n, err := t.networks()
+	if err != nil {
+		return nil, err
+	}
+	var (
+		got   = make(map[string]containerResources, len(subjects))
+		found = cgroupFinder{layout: &l}
+	)
+	for _, subject := range subjects {
+		if err := ctx.Err(); err != nil {
+			return got, fmt.Errorf("read cgroups in %s: %w", t.root, err)
+		}
+		group := found.group(ctx, subject.id)
+		if group == "" {
+			continue
+		}
+		r, err := l.read(group)
+		if err == nil {
+			err = n.read(subject.pid, &r)
+		}
+		if err != nil {
+			return got, err
+		}
+		if !r.hasMemory && !r.hasCPU {
+			continue
+		}
+		if r.hasMemory {
+			r.limit = uint64(max(subject.limit, 0))
+		}
+		got[subject.id] = r
+	}
+	// One may have vanished since it was listed. That all of several did is not to be believed.
+	if len(got) == 0 && (len(subjects) > 1 || !l.isHosts()) {
+		return nil, Failf(NotFound, "read cgroups in %s: none of %d running containers is there", t.root, len(subjects)).WithHint(hintCgroup)
+	}
+	if n.asked > 1 && n.found == 0 {
+		return got, Failf(NotFound, "read networks in %s: no process of %d running containers is there", t.procRoot, n.asked).WithHint(hintProc)
+	}
+	return got, nil
+}
+
+// read reads the numbers of one group; what is not there is not known.
+func (l *cgroupLayout) read(group string) (containerResources, error) {
+	var r containerResources
+	if l.memory != "" {
+		usage, known, err := cgroupNumber(filepath.Join(l.memory, group, l.usage), "")
+		if err != nil {
+			return r, err
+		}
+		cache, there, err := readInactiveFile(filepath.Join(l.memory, group, "memory.stat"))
+		if err != nil {
+			return r, err
+		}
+		r.hasMemory = known && there && usage > 0
+		r.workingSet = workingSet(usage, cache)
+	}
+	if l.cpu != "" {
+		used, known, err := cgroupNumber(filepath.Join(l.cpu, group, l.cpuTime), l.cpuKey)
+		if err != nil {
+			return r, err
+		}
+		r.hasCPU, r.cpuSeconds = known && used > 0, float64(used)/l.perSecond
+	}
+	return r, nil
+}
+
+// cgroupFinder finds containers' groups.
+type cgroupFinder struct {
+	layout *cgroupLayout
+	// others are the groups in unusual places by their containers' ids, once it was looked for them.
+	others map[string]string
+}
+
+// group is the path of a container's group below a controller's directory, or "".
+func (f *cgroupFinder) group(ctx context.Context, id string) string {
+	if !isContainerID(id) {
+		return "" // nothing that the engine says leads elsewhere
+	}
+	top := f.layout.top()
+	// The engine's driver is cgroupfs or systemd.
+	if group := filepath.Join("docker", id); isDirectory(filepath.Join(top, group)) {
+		return group
+	}
+	if group := filepath.Join("system.slice", "docker-"+id+".scope"); isDirectory(filepath.Join(top, group)) {
+		return group
+	}
+	if f.others == nil {
+		f.others = map[string]string{}
+		f.search(ctx)
+	}
+	return f.others[id]
+}
+
+// search looks through the whole tree: for engines without root, engines in containers, and those with cgroup-parent.
+func (f *cgroupFinder) search(ctx context.Context) {
+	top := f.layout.top()
+	//nolint:errcheck // what cannot be read is passed over
+	filepath.WalkDir(top, func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case ctx.Err() != nil:
+			return fs.SkipAll
+		case err != nil: // the group is gone
+			return nil //nolint:nilerr // as said above
+		case !entry.IsDir():
+			return nil
+		}
+		name := entry.Name()
+		if scope, ok := strings.CutPrefix(name, "docker-"); ok {
+			name = strings.TrimSuffix(scope, ".scope")
+		}
+		if group, err := filepath.Rel(top, path); err == nil && isContainerID(name) {
+			f.others[name] = group
+		}
+		return nil
+	})
+}
+
+// isContainerID reports whether it is a whole id, as engines make them.
+func isContainerID(s string) bool {
+	return len(s) == 64 && strings.Trim(s, "0123456789abcdef") == ""
+}
+
+// cgroupNumber reads a number from a file: the one after the key and a space, or the only one. known is false where there is
+// no such file any more, or no such line.
+func cgroupNumber(path, key string) (number uint64, known bool, err error) {
+	content, known, err := readIfThere(path)
+	if err != nil || !known {
+		return 0, false, err
+	}
+	return numberOf(path, content, key)
+}
+
+func numberOf(path string, content []byte, key string) (number uint64, known bool, err error) {
+	for line := range bytes.Lines(content) {
+		text := bytes.TrimSpace(line)
+		if key != "" {
+			var ok bool
+			if text, ok = bytes.CutPrefix(text, append([]byte(key), ' ')); !ok {
+				continue
+			}
+		}
+		if number, err = strconv.ParseUint(string(text), 10, 64); err != nil {
+			return 0, false, Failf(Malformed, "read %s: %q is no number", path, foreignText(string(text)))
+		}
+		return number, true, nil
+	}
+	return 0, false, nil
+}
+
+// readInactiveFile reads a memory.stat.
+func readInactiveFile(path string) (cache inactiveFile, known bool, err error) {
+	content, known, err := readIfThere(path)
+	if err != nil || !known {
+		return cache, false, err
+	}
+	if cache.Total, _, err = numberOf(path, content, "total_inactive_file"); err != nil {
+		return cache, false, err
+	}
+	cache.Own, _, err = numberOf(path, content, "inactive_file")
+	return cache, err == nil, err
+}
+
+// readIfThere reads a file that may be gone, or whose group or process may go while it is read.
+func readIfThere(path string) (content []byte, there bool, err error) {
+	content, err = os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENODEV) || errors.Is(err, syscall.ESRCH) {
+		return nil, false, nil
+	}
+	return content, err == nil, err
+}
+
+// processNetworks reads network numbers of processes, and counts for how many it was to, and for how many it could.
+type processNetworks struct {
+	procRoot     string
+	host         os.FileInfo
+	asked, found int
+}
+
+func (t cgroupTree) networks() (*processNetworks, error) {
+	n := &processNetworks{procRoot: t.procRoot}
+	if t.procRoot == "" {
+		return n, nil
+	}
+	var err error
+	if n.host, err = os.Stat(n.file(1)); err != nil {
+		return nil, Failf(ReasonOf(err), "find the host's network: %w", err).WithHint(hintProc)
+	}
+	return n, nil
+}
+
+func (n *processNetworks) file(pid int) string {
+	return filepath.Join(n.procRoot, strconv.Itoa(pid), "net", "dev")
+}
+
+// read sums what the interfaces of a process's network have carried, but lo. On the host's own network, and without any
+// interface, nothing is known, as with the engine.
+func (n *processNetworks) read(pid int, r *containerResources) error {
+	if n.host == nil || pid <= 0 {
+		return nil
+	}
+	n.asked++
+	path := n.file(pid)
+	// The kernel has one such file for each network namespace, so it is the same one for all processes in it.
+	if info, err := os.Stat(path); err == nil && os.SameFile(info, n.host) {
+		n.found++
+		return nil
+	}
+	content, there, err := readIfThere(path)
+	if err != nil || !there {
+		return err
+	}
+	n.found++
+	for line := range strings.Lines(string(content)) {
+		name, numbers, ok := strings.Cut(line, ":")
+		if name = strings.TrimSpace(name); !ok || name == "lo" {
+			continue
+		}
+		const received, transmitted = 0, 8
+		fields := strings.Fields(numbers)
+		if len(fields) <= transmitted {
+			return Failf(Malformed, "read %s: interface %s has %d numbers", path, foreignText(name), len(fields))
+		}
+		in, errIn := strconv.ParseUint(fields[received], 10, 64)
+		out, errOut := strconv.ParseUint(fields[transmitted], 10, 64)
+		if err := errors.Join(errIn, errOut); err != nil {
+			return Failf(Malformed, "read %s: interface %s: %w", path, foreignText(name), err)
+		}
+		r.received, r.transmitted, r.hasNetwork = r.received+in, r.transmitted+out, true
+	}
+	return nil
+}

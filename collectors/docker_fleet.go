@@ -1,0 +1,553 @@
+package collectors
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/events"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+var (
+	containerRestartsDesc = prometheus.NewDesc("chatstack_container_restarts_total",
+		"Restarts of the container, by policy or by hand. Exact while the engine's events flow; after a gap the larger of the policy's own count and one if the container was started anew.",
+		[]string{"container", "docker_host"}, nil)
+	containerRecreationsDesc = prometheus.NewDesc("chatstack_container_recreations_total",
+		"New containers under the same name, as a deploy makes them. They are no restarts.",
+		[]string{"container", "docker_host"}, nil)
+	containerOOMEventsDesc = prometheus.NewDesc("chatstack_container_oom_events_total",
+		"How often the kernel has ended a process of the container for want of memory.",
+		[]string{"container", "docker_host"}, nil)
+	containerExpectedDesc = prometheus.NewDesc("chatstack_container_expected",
+		"Whether the container should be running: 0 for one that has done its work, was never started or is thrown away when it ends.",
+		[]string{"container", "docker_host"}, nil)
+	containerDependencyDesc = prometheus.NewDesc("chatstack_container_dependency",
+		"1 where the container needs another one: by compose's depends_on, or because it uses its network.",
+		[]string{"container", "depends_on", "docker_host"}, nil)
+)
+
+// fleet is what is known of an engine's containers, put together of lists, descriptions and events. It asks nobody. It is
+// not safe for concurrent use.
+//
+// What is asked takes time, in which events come in. So whoever asks takes a mark first, and what was asked is thrown away
+// where an event has come since: that event has the container described anew.
+type fleet struct {
+	settings *Docker
+	// members are the watched containers by name, those that are gone among them.
+	members map[string]*member
+	// names are the lasting names of the containers that exist, by id.
+	names map[string]string
+	// newborn are containers without a member: their lasting name is still another's, or they were not yet described.
+	newborn map[string]*newborn
+	// touched is the mark of the last event of a container, by id.
+	touched map[string]uint64
+	mark    uint64
+	// doubtful are containers that a list knew otherwise than their last event left them, by id, and since when.
+	doubtful map[string]time.Time
+	// turn is where the round of inspections goes on that nothing has given a reason for.
+	turn int
+}
+
+// newborn are the ledgers of a container that was not yet described. seen is true if its creation was.
+type newborn struct {
+	starts startLedger
+	ooms   oomLedger
+	seen   bool
+}
+
+// member is a watched container: one name, whatever container bears it.
+type member struct {
+	memberRecord
+	status containerStatus
+	// here is true while a container of that name exists.
+	here bool
+	// unsure is true where what is known may be old, and it is to be inspected when next the engine is asked.
+	unsure bool
+}
+
+// memberRecord is the part of a member that outlives the process.
+type memberRecord struct {
+	ID     string      `json:"id"`
+	Starts startLedger `json:"starts"`
+	OOMs   oomLedger   `json:"ooms"`
+	// Born is true if the container's first start was counted, which is no restart.
+	Born bool `json:"born,omitempty"`
+	// Before are the restarts, and OOMsBefore the others, of the containers that bore the name before.
+	Before      uint64 `json:"restarts_before,omitempty"`
+	OOMsBefore  uint64 `json:"ooms_before,omitempty"`
+	Recreations uint64 `json:"recreations,omitempty"`
+	// Wanted says that the container should be running.
+	Wanted bool `json:"expected"`
+	// ByHand is true where somebody has stopped it.
+	ByHand bool `json:"by_hand,omitempty"`
+	// Gone is when it was seen last, zero while it exists.
+	Gone time.Time `json:"gone,omitzero"`
+
+	Role    string `json:"role,omitempty"`
+	Project string `json:"project,omitempty"`
+	Service string `json:"service,omitempty"`
+	Image   string `json:"image,omitempty"`
+}
+
+func newFleet(s *Docker) *fleet {
+	return &fleet{
+		settings: s, members: map[string]*member{}, names: map[string]string{}, newborn: map[string]*newborn{},
+		touched: map[string]uint64{}, doubtful: map[string]time.Time{},
+	}
+}
+
+// fleetMemory is what is kept over restarts of the exporter.
+type fleetMemory struct {
+	// Selection is which containers were watched: of others nothing is missing.
+	Selection  string                  `json:"selection"`
+	Containers map[string]memberRecord `json:"containers"`
+}
+
+// selection tells which containers the settings choose.
+func (s *Docker) selection() string {
+	return strings.Join(slices.Concat(s.Projects, []string{"|"}, s.Labels, []string{"|"}, s.Names, []string{"|"}, s.Exclude), ",")
+}
+
+// remember returns what is to be kept.
+func (f *fleet) remember() fleetMemory {
+	m := fleetMemory{Selection: f.settings.selection(), Containers: make(map[string]memberRecord, len(f.members))}
+	for name, c := range f.members {
+		if c.ID != "" {
+			m.Containers[name] = c.memberRecord
+		}
+	}
+	return m
+}
+
+// recall takes in what was kept. Whether the containers still exist is not known yet.
+func (f *fleet) recall(m fleetMemory, now time.Time) {
+	same := m.Selection == f.settings.selection()
+	for name, kept := range m.Containers {
+		c := &member{memberRecord: kept}
+		c.Starts = c.Starts.resumed()
+		if c.Gone.IsZero() {
+			c.Gone = now
+		}
+		if !same {
+			c.Wanted = false // it may be none of ours any more
+		}
+		f.members[name] = c
+		f.names[kept.ID] = name
+	}
+}
+
+// expect adds the containers that the configuration names as expected.
+func (f *fleet) expect(now time.Time) {
+	for _, name := range f.settings.Expected {
+		c := f.members[name]
+		if c == nil {
+			role := f.settings.Roles[name]
+			if role == "" {
+				role = inferRole("", "", name)
+			}
+			c = &member{memberRecord: memberRecord{Gone: now, Role: role}}
+			f.members[name] = c
+		}
+		c.Wanted = true
+	}
+}
+
+// eventActions are the events that are asked for: those that change a number or a state.
+var eventActions = []events.Action{
+	events.ActionCreate, events.ActionStart, events.ActionRestart, events.ActionStop, events.ActionDie, events.ActionOOM,
+	events.ActionPause, events.ActionUnPause, events.ActionRename, events.ActionUpdate, events.ActionDestroy, events.ActionHealthStatus,
+}
+
+// event takes in an event and reports whether the container is to be inspected now.
+func (f *fleet) event(e *events.Message, now time.Time) (inspect bool) {
+	id, name := e.Actor.ID, e.Actor.Attributes["name"]
+	if _, known := f.names[id]; id == "" || !known && !f.settings.watches(lastingName(name), e.Actor.Attributes) {
+		return false
+	}
+	f.mark++
+	f.touched[id] = f.mark
+	delete(f.doubtful, id)
+	at := time.Unix(0, e.TimeNano)
+	switch e.Action {
+	case events.ActionDestroy:
+		f.gone(id, now)
+		return false
+	case events.ActionCreate:
+		if f.member(id) == nil {
+			f.child(id).seen = true
+		}
+	case events.ActionStart:
+		starts, _ := f.ledgers(id)
+		starts.event(at)
+		if c := f.member(id); c != nil {
+			c.ByHand = false
+		}
+	case events.ActionOOM:
+		_, ooms := f.ledgers(id)
+		ooms.event(at)
+	case events.ActionStop:
+		if c := f.member(id); c != nil {
+			c.ByHand = true
+		}
+	default: // what it means is in the description
+	}
+	return true
+}
+
+// member is the member whose present container this is, or nil.
+func (f *fleet) member(id string) *member {
+	if c := f.members[f.names[id]]; c != nil && c.ID == id {
+		return c
+	}
+	return nil
+}
+
+func (f *fleet) child(id string) *newborn {
+	n := f.newborn[id]
+	if n == nil {
+		n = &newborn{}
+		f.newborn[id] = n
+	}
+	return n
+}
+
+func (f *fleet) ledgers(id string) (*startLedger, *oomLedger) {
+	if c := f.member(id); c != nil {
+		return &c.Starts, &c.OOMs
+	}
+	n := f.child(id)
+	return &n.starts, &n.ooms
+}
+
+// newerThan reports whether an event of the container has come since the mark.
+func (f *fleet) newerThan(mark uint64, id string) bool { return f.touched[id] > mark }
+
+// listed takes in a list, made after the mark, and returns the containers of it that are to be inspected: all of them if
+// full, else those of which the list knows something else than we, those that may change without a word, and a few in
+// turn. chosen are those of the list that may be watched. following says that events should have told of any change.
+func (f *fleet) listed(all, chosen []container.Summary, mark uint64, full, following bool, now time.Time) []container.Summary {
+	exist := make(map[string]bool, len(all))
+	for i := range all {
+		exist[all[i].ID] = true
+	}
+	for id := range f.names {
+		if !exist[id] && !f.newerThan(mark, id) {
+			f.doubt(id, following && !full, now)
+			f.gone(id, now)
+		}
+	}
+	for id := range f.newborn {
+		if !exist[id] && !f.newerThan(mark, id) {
+			f.forget(id)
+		}
+	}
+	var wanted []container.Summary
+	first, last := f.nextTurn(len(chosen))
+	for i := range chosen {
+		l := &chosen[i]
+		c := f.member(l.ID)
+		switch {
+		case full, c == nil, !c.here, c.unsure, i >= first && i < last:
+		case c.status.name != lastingName(ownName(l.Names)):
+		case wordsOf(l) != c.status.said:
+		case l.State != container.StateRunning && l.State != container.StateExited && l.State != container.StateCreated:
+		case c.status.said.health == container.Unhealthy: // the streak grows without events
+		default:
+			continue
+		}
+		if following && !full && !f.newerThan(mark, l.ID) && f.surprising(c, l) {
+			f.doubt(l.ID, true, now)
+		}
+		wanted = append(wanted, *l)
+	}
+	return wanted
+}
+
+// inTurn is the part of the containers that is inspected in each round without a reason: all of them in ten rounds.
+const inTurn = 10
+
+func (f *fleet) nextTurn(n int) (first, last int) {
+	if f.turn >= n {
+		f.turn = 0
+	}
+	first = f.turn
+	last = min(n, first+(n+inTurn-1)/inTurn)
+	f.turn = last
+	return first, last
+}
+
+// surprising reports whether a list tells of a change that an event should have told of before.
+func (f *fleet) surprising(c *member, l *container.Summary) bool {
+	switch {
+	case c == nil:
+		_, coming := f.newborn[l.ID]
+		return !coming && temporaryName.FindString(ownName(l.Names)) == ""
+	case l.State == container.StateRemoving, l.State == container.StateDead:
+		return false // no event tells of these
+	default:
+		return wordsOf(l) != c.status.said
+	}
+}
+
+func (f *fleet) doubt(id string, following bool, now time.Time) {
+	if _, already := f.doubtful[id]; following && !already {
+		f.doubtful[id] = now
+	}
+}
+
+// deaf reports whether an event that should have come has not done so for that long.
+func (f *fleet) deaf(now time.Time, patience time.Duration) bool {
+	for _, since := range f.doubtful {
+		if now.Sub(since) >= patience {
+			return true
+		}
+	}
+	return false
+}
+
+// described takes in a description that was asked for after the mark. One that is no container's is Malformed.
+func (f *fleet) described(d *container.InspectResponse, mark uint64, now time.Time) error {
+	s, err := statusOf(d, f.settings.Roles)
+	if err != nil {
+		return err
+	}
+	if f.newerThan(mark, s.id) {
+		return nil
+	}
+	if temporaryName.MatchString(s.name) {
+		f.stepAside(s.id, now)
+		return nil
+	}
+	if !f.settings.watches(s.name, d.Config.Labels) {
+		f.gone(s.id, now)
+		return nil
+	}
+	c := f.bind(&s, now)
+	if s.listed {
+		s.takeOver(&c.status)
+	} else {
+		c.Starts.described(s.started, s.policyRestarts)
+		if s.killedForMemory {
+			began := s.started
+			if !s.stopped {
+				began = time.Time{}
+			}
+			c.OOMs.described(began, s.ended)
+		}
+	}
+	// The estimate moves with every check; the earliest is the best.
+	if old := c.status.unhealthySince; s.health == container.Unhealthy && c.status.health == container.Unhealthy &&
+		c.status.started.Equal(s.started) && !old.IsZero() && (s.unhealthySince.IsZero() || old.Before(s.unhealthySince)) {
+		s.unhealthySince = old
+	}
+	if s.health == container.Unhealthy && s.unhealthySince.IsZero() {
+		s.unhealthySince = now
+	}
+	if s.state == container.StateRunning || s.state == container.StatePaused {
+		c.ByHand = false
+	}
+	c.status, c.here, c.Gone, c.unsure = s, true, time.Time{}, s.listed
+	c.Role, c.Project, c.Service, c.Image = s.role, s.project, s.service, s.image
+	c.Wanted = s.expected(c.ByHand) || slices.Contains(f.settings.Expected, s.name)
+	return nil
+}
+
+// takeOver fills in what a list does not tell from what was known of the same container before.
+func (s *containerStatus) takeOver(old *containerStatus) {
+	if old.id != s.id {
+		return
+	}
+	s.created, s.restartPolicy, s.autoRemove, s.memoryLimit = old.created, old.restartPolicy, old.autoRemove, old.memoryLimit
+	s.dependsOn, s.networkOf, s.unhealthySince = old.dependsOn, old.networkOf, old.unhealthySince
+	if s.health != container.Unhealthy {
+		s.unhealthySince = time.Time{}
+	}
+	if s.state == old.state {
+		s.started, s.pid = old.started, old.pid
+	}
+}
+
+// bind returns the member of the container's name, which the container is from now on.
+func (f *fleet) bind(s *containerStatus, now time.Time) *member {
+	before, known := f.names[s.id]
+	if known && before != s.name {
+		f.renamed(s.id, before, s.name, now)
+	}
+	f.names[s.id] = s.name
+	c := f.members[s.name]
+	if c != nil && c.ID == s.id {
+		return c
+	}
+	n := f.newborn[s.id]
+	delete(f.newborn, s.id)
+	if c == nil {
+		c = &member{}
+		f.members[s.name] = c
+	}
+	switch {
+	case c.ID != "": // another container bore the name
+		c.Before, c.OOMsBefore = c.restarts(), c.ooms()
+		c.Recreations++
+		c.Starts, c.OOMs, c.Born = startLedger{owed: true}, oomLedger{}, true
+		switch {
+		case n != nil:
+			c.Starts, c.OOMs = n.starts, n.ooms
+		case known: // it is an old one under a new name
+			c.Starts, c.Born = sightedLedger(s.started, s.policyRestarts), s.started.IsZero()
+		}
+	case n != nil && n.seen:
+		c.Starts, c.OOMs, c.Born = n.starts, n.ooms, true
+	default:
+		c.Starts, c.OOMs, c.Born = sightedLedger(s.started, s.policyRestarts), oomLedger{}, s.started.IsZero()
+	}
+	c.ID, c.status, c.ByHand = s.id, containerStatus{}, false
+	return c
+}
+
+// renamed moves a container that got another lasting name. If nobody bears that yet, it takes its numbers along, and its
+// old name is not missed.
+func (f *fleet) renamed(id, from, to string, now time.Time) {
+	c := f.members[from]
+	if c == nil || c.ID != id {
+		return
+	}
+	if f.members[to] == nil && !slices.Contains(f.settings.Expected, from) {
+		delete(f.members, from)
+		f.members[to] = c
+		return
+	}
+	c.here, c.Gone = false, now
+}
+
+// stepAside takes in that a container bears a temporary name: whoever replaces it is about to have its lasting one.
+func (f *fleet) stepAside(id string, now time.Time) {
+	if c := f.member(id); c != nil && c.here {
+		c.here, c.Gone = false, now
+	}
+}
+
+// gone takes in that a container does not exist any more.
+func (f *fleet) gone(id string, now time.Time) {
+	if c := f.member(id); c != nil && c.here {
+		c.here, c.Gone = false, now
+	}
+	f.forget(id)
+}
+
+func (f *fleet) forget(id string) {
+	delete(f.names, id)
+	delete(f.newborn, id)
+	delete(f.touched, id)
+}
+
+// tidy forgets members that are gone and that nobody expects any more.
+func (f *fleet) tidy(now time.Time) {
+	for name, c := range f.members {
+		if c.here || slices.Contains(f.settings.Expected, name) {
+			continue
+		}
+		age := now.Sub(c.Gone)
+		forgotten := f.settings.ForgetAfter.Std()
+		if c.status.autoRemove || age >= f.settings.MissingAfter.Std() && !c.Wanted || forgotten > 0 && age >= forgotten {
+			delete(f.members, name)
+		}
+	}
+	for id, since := range f.doubtful {
+		if now.Sub(since) > time.Hour {
+			delete(f.doubtful, id)
+		}
+	}
+}
+
+// restarts is the member's count of restarts. It never goes down.
+func (c *member) restarts() uint64 {
+	n := c.Starts.Starts
+	if c.Born && n > 0 {
+		n--
+	}
+	return c.Before + n
+}
+
+func (c *member) ooms() uint64 { return c.OOMsBefore + c.OOMs.Count }
+
+// missing reports whether the container is expected and has been gone for so long that it is no deploy.
+func (f *fleet) missing(c *member, now time.Time) bool {
+	return !c.here && c.Wanted && now.Sub(c.Gone) >= f.settings.MissingAfter.Std()
+}
+
+// present adds what is known of every member.
+func (f *fleet) present(b *Batch, now time.Time) {
+	host := f.settings.Label
+	services := map[composeUnit][]string{}
+	for name, c := range f.members {
+		if c.Service != "" {
+			unit := composeUnit{c.Project, c.Service}
+			services[unit] = append(services[unit], name)
+		}
+	}
+	for name, c := range f.members {
+		switch {
+		case c.here:
+			c.status.write(b, host)
+		case f.missing(c, now):
+			absent := containerStatus{
+				name: name, state: stateMissing, health: container.NoHealthcheck,
+				role: c.Role, project: c.Project, service: c.Service, image: c.Image,
+			}
+			absent.write(b, host)
+		}
+		if c.here || f.missing(c, now) {
+			b.Gauge(containerExpectedDesc, boolValue(c.Wanted), name, host)
+			for _, other := range f.dependencies(name, c, services) {
+				b.Gauge(containerDependencyDesc, 1, name, other, host)
+			}
+		}
+		b.Counter(containerRestartsDesc, float64(c.restarts()), name, host)
+		b.Counter(containerRecreationsDesc, float64(c.Recreations), name, host)
+		b.Counter(containerOOMEventsDesc, float64(c.ooms()), name, host)
+	}
+}
+
+// composeUnit is a compose service.
+type composeUnit struct{ project, service string }
+
+// dependencies are the names of the members that this one needs: those of the compose services that it depends on, and
+// the one whose network it shares.
+func (f *fleet) dependencies(name string, c *member, services map[composeUnit][]string) []string {
+	var needed []string
+	add := func(other string) {
+		if other != name && !slices.Contains(needed, other) {
+			needed = append(needed, other)
+		}
+	}
+	if of := c.status.networkOf; of != "" {
+		if other, ok := f.names[of]; ok {
+			add(other)
+		} else if f.members[of] != nil { // the network was chosen by name
+			add(of)
+		}
+	}
+	// The label holds service:condition:restart, with commas between them.
+	for part := range strings.SplitSeq(c.status.dependsOn, ",") {
+		service, _, _ := strings.Cut(part, ":")
+		for _, other := range services[composeUnit{c.status.project, service}] {
+			add(other)
+		}
+	}
+	return needed
+}
+
+// subjects are the running containers whose resources are to be measured.
+func (f *fleet) subjects() []resourceSubject {
+	var subjects []resourceSubject
+	for _, c := range f.members {
+		if c.here && (c.status.state == container.StateRunning || c.status.state == container.StatePaused) {
+			subjects = append(subjects, resourceSubject{
+				id: c.ID, pid: c.status.pid, limit: c.status.memoryLimit, paused: c.status.state == container.StatePaused,
+			})
+		}
+	}
+	return subjects
+}

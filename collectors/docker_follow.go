@@ -1,0 +1,499 @@
+package collectors
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"runtime/debug"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/events"
+	"github.com/docker/docker/api/types/filters"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+var dockerFeatureDesc = prometheus.NewDesc("chatstack_docker_feature_available",
+	"Whether a part of the engine's API is at hand: events, without which changes are seen at readings only, and stats, without which memory, CPU and network are not known.",
+	[]string{"docker_host", "feature"}, nil)
+
+const (
+	// eventsHeaderTimeout bounds the wait for the beginning of the events' answer.
+	eventsHeaderTimeout = 10 * time.Second
+	// lookTimeout bounds the inspections that events ask for.
+	lookTimeout = 5 * time.Second
+	// deafAfter is how late an event may come that a list has shown to be due; tests have less patience.
+	deafAfter = 5 * time.Second
+	// quietAfter is how long a stream may say nothing before it is opened anew, in case it has died in silence.
+	quietAfter = 5 * time.Minute
+	// eventsQueue is how many events may wait while containers are inspected.
+	eventsQueue = 4096
+	// eventsKept is how many events are remembered, so that none counts twice when the engine repeats them. It keeps 256.
+	eventsKept = 512
+)
+
+// eventStream is what is known of the stream of events.
+type eventStream struct {
+	open bool
+	// known says that the stream was open once, or could not be opened for err.
+	known bool
+	err   error
+	// last is the stamp of the last event; before the first, a moment before the engine was first asked.
+	last time.Time
+	// heard are the last events, each at its number modulo eventsKept; seen are the same.
+	heard []eventKey
+	count int
+	seen  map[eventKey]bool
+}
+
+type eventKey struct {
+	id     string
+	action events.Action
+	nano   int64
+}
+
+// repeated reports whether the event was heard before, and remembers it.
+func (s *eventStream) repeated(e *events.Message) bool {
+	key := eventKey{e.Actor.ID, e.Action, e.TimeNano}
+	if s.seen[key] {
+		return true
+	}
+	if s.seen == nil {
+		s.seen, s.heard = map[eventKey]bool{}, make([]eventKey, eventsKept)
+	}
+	delete(s.seen, s.heard[s.count%eventsKept])
+	s.heard[s.count%eventsKept] = key
+	s.seen[key] = true
+	s.count++
+	s.last = time.Unix(0, e.TimeNano)
+	return false
+}
+
+var (
+	errDeaf  = errors.New("a list shows changes that no event has told of")
+	errQuiet = errors.New("no event for a long time")
+	errEnded = errors.New("the stream has ended")
+)
+
+// Follow implements Follower: it listens to the engine's events, opens the stream again whenever it ends, and measures
+// resources after each reading, beside it.
+func (c *docker) Follow(ctx context.Context, changed func()) {
+	var measuring sync.WaitGroup
+	measuring.Go(func() { c.measureLoop(ctx, changed) })
+	defer measuring.Wait()
+	defer c.save()
+	policy := backoff.NewExponentialBackOff()
+	policy.InitialInterval, policy.MaxInterval = 250*time.Millisecond, 30*time.Second
+	for ctx.Err() == nil {
+		err := c.listen(ctx, changed)
+		if ctx.Err() != nil {
+			return
+		}
+		opened := c.closed(err)
+		changed()
+		if opened {
+			policy.Reset()
+			if errors.Is(err, errQuiet) || errors.Is(err, errDeaf) {
+				continue
+			}
+		}
+		rest := time.NewTimer(policy.NextBackOff())
+		select {
+		case <-ctx.Done():
+		case <-rest.C:
+		}
+		rest.Stop()
+	}
+}
+
+// closed takes in that the stream has ended, and reports whether it had been open.
+func (c *docker) closed(err error) (opened bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	opened = c.stream.open
+	c.stream.open, c.unsure = false, true
+	switch {
+	case opened:
+		c.log.Debug("events are followed no more", "err", err)
+		clear(c.fleet.doubtful)
+	case c.stream.err == nil:
+		c.log.Warn("the engine's events cannot be followed, changes are seen when it is asked", "err", err, "hint", HintOf(err))
+		fallthrough
+	default:
+		c.stream.known, c.stream.err = true, err
+	}
+	return opened
+}
+
+// opened takes in that the stream is open, and reports whether the engine was asked before, so that something may have
+// been missed since.
+func (c *docker) opened() (missed bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.stream.err != nil {
+		c.log.Info("the engine's events are followed again")
+	}
+	c.stream.open, c.stream.known, c.stream.err = true, true, nil
+	c.unsure = true
+	return c.rounds > 0
+}
+
+// begin takes in the engine's clock, to the second. Events are wanted from the first answer on: an engine answers a request
+// for events a moment before it begins to listen for them.
+func (c *docker) begin(engine time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.stream.last.IsZero() && !engine.IsZero() {
+		c.stream.last = engine.Add(-time.Second)
+	}
+}
+
+// since is from when on events are wanted, as the API writes it: from the last one, or "" for those to come.
+func (c *docker) since() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.stream.last.IsZero() {
+		return ""
+	}
+	return fmt.Sprintf("%d.%09d", c.stream.last.Unix(), c.stream.last.Nanosecond())
+}
+
+// wantedEvents are the filters of the engine's events.
+func wantedEvents() filters.Args {
+	wanted := filters.NewArgs(filters.Arg("type", string(events.ContainerEventType)))
+	for _, a := range eventActions {
+		wanted.Add("event", string(a))
+	}
+	return wanted
+}
+
+// openEvents opens the stream and returns its messages once the engine has answered. It ends with ctx.
+func (s *dockerSession) openEvents(ctx context.Context) (<-chan events.Message, <-chan error, error) {
+	opening, cancel := context.WithTimeout(ctx, eventsHeaderTimeout)
+	defer cancel()
+	if err := s.negotiate(opening, &Batch{}); err != nil {
+		return nil, nil, err
+	}
+	streaming, end := context.WithCancelCause(ctx)
+	late := time.AfterFunc(eventsHeaderTimeout, func() { end(context.DeadlineExceeded) })
+	recording, call := recorded(streaming)
+	messages, errs := s.client.Events(recording, events.ListOptions{Since: s.since(), Filters: wantedEvents()})
+	inTime := late.Stop()
+	if call.status == http.StatusOK && inTime {
+		context.AfterFunc(ctx, func() { end(nil) })
+		return messages, errs, nil
+	}
+	err := <-errs
+	end(nil)
+	if !inTime {
+		return nil, nil, fmt.Errorf("follow events of %s: %w", s.settings.Host, context.DeadlineExceeded)
+	}
+	return nil, nil, s.failure(ctx, "follow events of", call, err)
+}
+
+// listen opens the stream once and takes in what it says until it ends.
+func (c *docker) listen(ctx context.Context, changed func()) error {
+	s, err := c.open(1)
+	if err != nil {
+		return err
+	}
+	defer s.transport.CloseIdleConnections()
+	ctx, cancel := context.WithCancel(ctx)
+	var pump sync.WaitGroup
+	defer pump.Wait()
+	defer cancel()
+	messages, errs, err := s.openEvents(ctx)
+	if err != nil {
+		return err
+	}
+	queue := make(chan events.Message, eventsQueue)
+	pump.Go(func() { queueEvents(ctx, messages, errs, queue) })
+	if missed := c.opened(); missed {
+		c.catchUp(ctx)
+	}
+	changed()
+	tick := time.NewTicker(c.patience)
+	defer tick.Stop()
+	quiet := time.NewTimer(quietAfter)
+	defer quiet.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case e, ok := <-queue:
+			if !ok {
+				return fmt.Errorf("follow events of %s: %w", c.settings.Host, errEnded)
+			}
+			c.take(ctx, append([]events.Message{e}, drained(queue)...), changed)
+			quiet.Reset(quietAfter)
+		case <-tick.C:
+			c.save()
+			if c.deaf() {
+				return errDeaf
+			}
+		case <-quiet.C:
+			return errQuiet
+		}
+	}
+}
+
+// queueEvents moves events to the queue, which takes those that come while containers are inspected, and closes it when the
+// stream has ended, or ctx.
+func queueEvents(ctx context.Context, messages <-chan events.Message, errs <-chan error, queue chan<- events.Message) {
+	defer close(queue)
+	for {
+		select {
+		case e := <-messages:
+			select {
+			case queue <- e:
+			case <-ctx.Done():
+			}
+		case _, streaming := <-errs:
+			if !streaming { // the client's goroutine is over
+				return
+			}
+		}
+	}
+}
+
+// drained takes what is in the queue, without waiting.
+func drained(queue <-chan events.Message) []events.Message {
+	var batch []events.Message
+	for {
+		select {
+		case e, ok := <-queue:
+			if !ok {
+				return batch
+			}
+			batch = append(batch, e)
+		default:
+			return batch
+		}
+	}
+}
+
+func (c *docker) deaf() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.fleet.deaf(time.Now(), c.patience)
+}
+
+// take takes in events and has the containers inspected that they speak of.
+func (c *docker) take(ctx context.Context, batch []events.Message, changed func()) {
+	var wanted []container.Summary
+	again := map[string]bool{}
+	c.mu.Lock()
+	now := time.Now()
+	for i := range batch {
+		e := &batch[i]
+		if c.stream.repeated(e) || !c.fleet.event(e, now) || again[e.Actor.ID] {
+			continue
+		}
+		again[e.Actor.ID] = true
+		wanted = append(wanted, container.Summary{ID: e.Actor.ID})
+	}
+	mark := c.fleet.mark
+	c.mu.Unlock()
+	if len(wanted) > 0 {
+		if err := c.look(ctx, wanted, mark); err != nil && ctx.Err() == nil {
+			c.log.Debug("containers that events speak of were not inspected", "err", err)
+			c.mu.Lock()
+			c.unsure = true
+			c.mu.Unlock()
+		}
+	}
+	changed()
+}
+
+// look inspects containers between two readings.
+func (c *docker) look(ctx context.Context, wanted []container.Summary, mark uint64) error {
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	s, err := c.open(c.settings.Parallelism)
+	if err != nil {
+		return err
+	}
+	defer s.transport.CloseIdleConnections()
+	b := &Batch{}
+	if err := s.negotiate(ctx, b); err != nil {
+		return err
+	}
+	found, err := s.inspectAll(ctx, b, wanted, false)
+	if err != nil {
+		return err
+	}
+	return c.describe(wanted, found, mark)
+}
+
+// catchUp asks for everything after events may have been lost. If that fails, the next reading does it.
+func (c *docker) catchUp(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	s, err := c.open(c.settings.Parallelism)
+	if err != nil {
+		return
+	}
+	defer s.transport.CloseIdleConnections()
+	b := &Batch{}
+	if err := s.negotiate(ctx, b); err != nil {
+		return
+	}
+	if _, err := c.review(ctx, s, b); err != nil {
+		c.log.Debug("the engine was not reviewed after its events were followed again", "err", err)
+	}
+}
+
+// tryEvents finds out whether events could be followed.
+func (c *docker) tryEvents(ctx context.Context, s *dockerSession) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	_, _, err := s.openEvents(ctx)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stream.known, c.stream.err = true, err
+}
+
+// dockerRound is whose resources are to be measured, and for which round of readings.
+type dockerRound struct {
+	round    int
+	subjects []resourceSubject
+}
+
+// round begins the next round: a reading has succeeded.
+func (c *docker) round() dockerRound {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.rounds++
+	return dockerRound{c.rounds, c.fleet.subjects()}
+}
+
+// askFor has resources measured beside the readings. If that still goes on for an earlier one, the newest waits.
+func (c *docker) askFor(m dockerRound) {
+	select {
+	case <-c.measuring:
+	default:
+	}
+	select {
+	case c.measuring <- m:
+	default: // a reading that was abandoned has been here in between
+	}
+}
+
+func (c *docker) measureLoop(ctx context.Context, changed func()) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case m := <-c.measuring:
+			measuring, cancel := context.WithTimeout(ctx, max(c.settings.Timeout.Std(), lookTimeout))
+			c.measure(measuring, m)
+			cancel()
+			changed()
+		}
+	}
+}
+
+// measure finds out what containers use. It is no critical path: what cannot be had is missing, and said.
+func (c *docker) measure(ctx context.Context, m dockerRound) {
+	var (
+		used map[string]containerResources
+		err  error
+	)
+	if c.settings.Resources == resourcesNone {
+		return
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			c.log.Error("measuring resources panicked", "panic", fmt.Sprint(r), "stack", string(debug.Stack()))
+			used, err = nil, Failf(Panic, "measuring panicked: %v", r)
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if changed := c.stats.err == nil != (err == nil); changed && err != nil && !c.once {
+			c.log.Warn("resources of containers are not known", "err", err, "hint", HintOf(err))
+		} else if changed && !c.once {
+			c.log.Info("resources of containers are known again")
+		}
+		c.resources, c.measured, c.stats = used, m.round, feature{true, err}
+	}()
+	if c.settings.Resources == resourcesCgroup {
+		used, err = cgroupTree{c.settings.CgroupRoot, c.settings.ProcRoot}.resources(ctx, m.subjects)
+		return
+	}
+	s, err := c.open(c.settings.ResourcesParallelism)
+	if err != nil {
+		return
+	}
+	defer s.transport.CloseIdleConnections()
+	if err = s.negotiate(ctx, &Batch{}); err == nil {
+		used, err = s.resources(ctx, m.subjects, c.settings.ResourcesParallelism)
+	}
+}
+
+// Present implements Follower.
+func (c *docker) Present(b *Batch) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	host := c.settings.Label
+	c.fleet.present(b, time.Now())
+	if c.rounds-c.measured <= 1 { // older ones are stale
+		for name, m := range c.fleet.members {
+			if used, ok := c.resources[m.ID]; ok && m.here && m.status.pid != 0 {
+				used.write(b, name, host)
+			}
+		}
+	}
+	if c.stream.known {
+		b.Gauge(dockerFeatureDesc, boolValue(c.stream.err == nil), host, "events")
+	}
+	if c.stats.known {
+		b.Gauge(dockerFeatureDesc, boolValue(c.stats.err == nil), host, "stats")
+	}
+}
+
+// load takes in what was kept by an earlier process, or by this one before a reload.
+func (c *docker) load() {
+	if c.state == nil {
+		return
+	}
+	var kept fleetMemory
+	if err := c.state.Load(&kept); err != nil {
+		c.log.Error("what was known of containers is lost, their counters begin anew", "err", err)
+		return
+	}
+	c.fleet.recall(kept, time.Now())
+}
+
+// save keeps what must outlive the process, if it has changed.
+func (c *docker) save() {
+	if c.state == nil {
+		return
+	}
+	c.mu.Lock()
+	kept := c.fleet.remember()
+	c.mu.Unlock()
+	content, err := json.Marshal(kept)
+	if err != nil {
+		c.log.Error("what is known of containers cannot be kept", "err", err)
+		return
+	}
+	c.mu.Lock()
+	same := bytes.Equal(content, c.saved)
+	c.mu.Unlock()
+	if same {
+		return
+	}
+	if err := c.state.Save(json.RawMessage(content)); err != nil {
+		c.log.Error("what is known of containers was not kept: after a restart of the exporter their counters are not exact", "err", err, "bytes", strconv.Itoa(len(content)))
+		return
+	}
+	c.mu.Lock()
+	c.saved = content
+	c.mu.Unlock()
+}

@@ -1,0 +1,292 @@
+package collectors
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
+)
+
+// watch is a collector that follows a simulated engine.
+type watch struct {
+	t       *testing.T
+	engine  *simstack.Engine
+	docker  *docker
+	changed chan struct{}
+	stop    func()
+}
+
+// follow starts an engine with containers, reads it once, and follows it.
+func follow(t *testing.T, change func(*Docker), specs ...simstack.ContainerSpec) *watch {
+	t.Helper()
+	engine, err := simstack.NewEngine(simstack.EngineOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := engine.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, spec := range specs {
+		engine.Add(spec)
+	}
+	w := &watch{t: t, engine: engine, changed: make(chan struct{}, 1)}
+	s := dockerSettings(engine.Host())
+	s.Resources = resourcesNone
+	s.Timeout = config.Duration(time.Minute)
+	if change != nil {
+		change(s)
+	}
+	w.docker = w.collector(s, nil, false)
+	w.read()
+	w.start()
+	t.Cleanup(func() { w.stop() })
+	return w
+}
+
+func (w *watch) collector(s *Docker, state State, once bool) *docker {
+	w.t.Helper()
+	c, err := newDocker(s, Deps{
+		Limits: config.Limits{MetricsBody: 1 << 20, Body: 1 << 16}, Log: slog.New(slog.DiscardHandler), State: state, Once: once,
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	d, ok := c.(*docker)
+	if !ok {
+		w.t.Fatalf("collector is a %T", c)
+	}
+	d.patience = 20 * time.Millisecond
+	return d
+}
+
+// start follows the engine, and returns once its events flow, unless they cannot.
+func (w *watch) start() {
+	w.t.Helper()
+	ctx, cancel := context.WithCancel(w.t.Context())
+	var following sync.WaitGroup
+	following.Go(func() {
+		w.docker.Follow(ctx, func() {
+			select {
+			case w.changed <- struct{}{}:
+			default:
+			}
+		})
+	})
+	w.stop = sync.OnceFunc(func() { cancel(); following.Wait() })
+	w.until("events flow or fail", func() bool {
+		w.docker.mu.Lock()
+		defer w.docker.mu.Unlock()
+		return w.docker.stream.known
+	})
+}
+
+func (w *watch) read() {
+	w.t.Helper()
+	if err := w.try(); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *watch) try() error {
+	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
+	defer cancel()
+	return w.docker.Collect(ctx, &Batch{})
+}
+
+// page is what is presented, without docker_host.
+func (w *watch) page() string {
+	w.t.Helper()
+	b := &Batch{}
+	w.docker.Present(b)
+	return strings.ReplaceAll(string(pageOf(w.t, b, true)), `,docker_host="local"`, "")
+}
+
+// until waits for a condition, which is looked at whenever the collector says that something has changed.
+func (w *watch) until(what string, holds func() bool) {
+	w.t.Helper()
+	late := time.NewTimer(time.Minute)
+	defer late.Stop()
+	for !holds() {
+		select {
+		case <-w.changed:
+		case <-late.C:
+			w.t.Fatalf("%s: not within a minute:\n%s", what, w.page())
+		}
+	}
+}
+
+// want waits until a line, without the prefix, is presented.
+func (w *watch) want(what, line string) {
+	w.t.Helper()
+	w.until(what+": "+line, func() bool { return strings.Contains(w.page(), "\nchatstack_container_"+line+"\n") })
+}
+
+// wantNow does not wait.
+func (w *watch) wantNow(what string, lines ...string) {
+	w.t.Helper()
+	page := w.page()
+	for _, line := range lines {
+		if !strings.Contains(page, "\nchatstack_"+line+"\n") {
+			w.t.Errorf("%s: the page lacks %s:\n%s", what, line, page)
+		}
+	}
+}
+
+func (w *watch) await(streams int) {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
+	defer cancel()
+	if err := w.engine.AwaitStreams(ctx, streams); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func service(name string) simstack.ContainerSpec {
+	return simstack.ContainerSpec{Name: name, Service: name, Image: "chat/" + name + ":1", Restart: "always", Health: &simstack.HealthCheck{}}
+}
+
+func TestChangesAreToldWithoutAReading(t *testing.T) {
+	w := follow(t, nil, service("irc"))
+	irc := w.engine.Container("irc")
+	irc.SetHealth("healthy")
+	w.want("", `health{container="irc",health="healthy"} 1`)
+	irc.SetHealth("unhealthy")
+	w.want("", `health{container="irc",health="unhealthy"} 1`)
+	irc.SetHealth("healthy")
+	irc.Pause()
+	w.want("", `state{container="irc",state="paused"} 1`)
+	irc.Unpause()
+	w.want("after an unpause nobody has checked yet", `health{container="irc",health="starting"} 1`)
+	for range 4 {
+		irc.Crash(1)
+	}
+	w.want("a crash loop", restarts("irc", 4))
+	irc.Restart()
+	w.want("by hand", restarts("irc", 5))
+	irc.OOM()
+	w.want("out of memory", `oom_events_total{container="irc"} 1`)
+	w.engine.Run(service("bridge"))
+	w.want("a new one", `state{container="bridge",state="running"} 1`)
+	w.engine.Container("bridge").Recreate(nil)
+	w.want("a deploy", `recreations_total{container="bridge"} 1`)
+	w.read()
+	w.wantNow("after a reading", "container_"+restarts("bridge", 0), "container_"+restarts("irc", 5))
+}
+
+func TestCutStreamLosesNoRestart(t *testing.T) {
+	w := follow(t, nil, service("irc"), service("xmpp"))
+	w.engine.Container("irc").Crash(1)
+	w.want("", restarts("irc", 1))
+	w.engine.CutEvents()
+	w.engine.Container("irc").Restart()
+	w.engine.Container("irc").Restart()
+	w.engine.Container("irc").Crash(1)
+	w.await(1)
+	w.want("the engine remembers its events", restarts("irc", 4))
+	w.read()
+	w.wantNow("", "container_"+restarts("irc", 4), "container_"+restarts("xmpp", 0))
+}
+
+func TestRestartOfTheEngineCountsOnce(t *testing.T) {
+	w := follow(t, nil, service("irc"), service("xmpp"))
+	w.engine.Container("irc").Crash(1)
+	w.want("", restarts("irc", 1))
+	if err := w.engine.Restart(); err != nil {
+		t.Fatal(err)
+	}
+	w.want("", restarts("irc", 2))
+	w.want("", restarts("xmpp", 1))
+	w.await(1)
+	w.read()
+	w.engine.Container("xmpp").Crash(1)
+	w.want("events flow again", restarts("xmpp", 2))
+	w.wantNow("", "container_"+restarts("irc", 2))
+}
+
+func TestForgottenEventsAreMadeUpFor(t *testing.T) {
+	w := follow(t, nil, service("irc"))
+	w.stop()
+	for range 3 {
+		w.engine.Container("irc").Crash(1)
+	}
+	w.engine.Noise(1000) // the engine forgets them
+	w.start()
+	w.want("", restarts("irc", 3))
+}
+
+func TestDeafStreamIsOpenedAnew(t *testing.T) {
+	w := follow(t, nil, service("irc"))
+	if err := w.engine.MuteEvents(true); err != nil {
+		t.Fatal(err)
+	}
+	w.engine.Container("irc").Restart()
+	w.engine.Container("irc").Pause()
+	w.read()
+	w.wantNow("the list", `container_state{container="irc",state="paused"} 1`)
+	if err := w.engine.MuteEvents(false); err != nil {
+		t.Fatal(err)
+	}
+	w.engine.Container("irc").Unpause() // which the old stream may tell, but not what was before
+	w.want("", `state{container="irc",state="running"} 1`)
+	w.want("", restarts("irc", 1))
+}
+
+func TestFollowingLeavesNothingBehind(t *testing.T) {
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	w := follow(t, func(s *Docker) { s.Resources = resourcesEngine }, service("irc"))
+	w.engine.Container("irc").Crash(1)
+	w.want("", restarts("irc", 1))
+	w.stop()
+	w.await(0)
+	if err := w.engine.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestReadingFailsWithItsReasonWhileEventsAreFollowed(t *testing.T) {
+	w := follow(t, nil, service("irc"))
+	w.engine.Stop()
+	if got := ReasonOf(w.try()); got != Refused {
+		t.Errorf("reason: got %s, want %s", got, Refused)
+	}
+	if err := w.engine.Start(); err != nil {
+		t.Fatal(err)
+	}
+	w.await(1)
+	w.read()
+	w.want("", restarts("irc", 1))
+	w.wantNow("", `docker_feature_available{docker_host="local",feature="events"} 1`)
+}
+
+func TestNotesTellWhatCannotBeFollowed(t *testing.T) {
+	w := follow(t, nil, service("irc"))
+	w.stop()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for fault, want := range map[string]string{"forbidden_events": "events cannot be followed", "forbidden_stats": "memory, CPU and network"} {
+		if err := w.engine.Switch(fault, true); err != nil {
+			t.Fatal(err)
+		}
+		s := dockerSettings(w.engine.Host())
+		b := &Batch{}
+		if err := w.collector(s, nil, true).Collect(ctx, b); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.ContainsFunc(b.Notes, func(n string) bool { return strings.Contains(n, want) && strings.Contains(n, "403") }) {
+			t.Errorf("%s: notes %q, want one with %q and the status", fault, b.Notes, want)
+		}
+		if err := w.engine.Switch(fault, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,237 @@
+package collectors
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+var (
+	containerMemoryDesc = prometheus.NewDesc("chatstack_container_memory_working_set_bytes",
+		"Memory that the container uses, without file cache that the kernel may drop at once: the same number as in docker stats.",
+		[]string{"container", "docker_host"}, nil)
+	containerMemoryLimitDesc = prometheus.NewDesc("chatstack_container_memory_limit_bytes",
+		"Memory that the container may use. Absent where it has no limit of its own.",
+		[]string{"container", "docker_host"}, nil)
+	containerCPUDesc = prometheus.NewDesc("chatstack_container_cpu_seconds_total",
+		"CPU time that the container has used since it was started.",
+		[]string{"container", "docker_host"}, nil)
+	containerReceiveDesc = prometheus.NewDesc("chatstack_container_network_receive_bytes_total",
+		"Bytes that the container has received over all of its networks since it was started. Absent on the host's network.",
+		[]string{"container", "docker_host"}, nil)
+	containerTransmitDesc = prometheus.NewDesc("chatstack_container_network_transmit_bytes_total",
+		"Bytes that the container has sent over all of its networks since it was started. Absent on the host's network.",
+		[]string{"container", "docker_host"}, nil)
+)
+
+// containerResources is what one container used at one moment. The has flags say which parts are known: what is not is no
+// series, rather than 0.
+type containerResources struct {
+	workingSet, limit     uint64 // in bytes; a limit of 0 is none
+	hasMemory             bool
+	cpuSeconds            float64
+	hasCPU                bool
+	received, transmitted uint64 // in bytes
+	hasNetwork            bool
+}
+
+// write adds the metrics of what is known.
+func (r *containerResources) write(b *Batch, name, host string) {
+	if r.hasMemory {
+		b.Gauge(containerMemoryDesc, float64(r.workingSet), name, host)
+		if r.limit > 0 {
+			b.Gauge(containerMemoryLimitDesc, float64(r.limit), name, host)
+		}
+	}
+	if r.hasCPU {
+		b.Counter(containerCPUDesc, r.cpuSeconds, name, host)
+	}
+	if r.hasNetwork {
+		b.Counter(containerReceiveDesc, float64(r.received), name, host)
+		b.Counter(containerTransmitDesc, float64(r.transmitted), name, host)
+	}
+}
+
+// resourceSubject is one running container to ask about.
+type resourceSubject struct {
+	id     string
+	pid    int
+	limit  int64 // of memory, in bytes; 0 is none
+	paused bool
+}
+
+// inactiveFile is the part of a memory.stat that a working set goes without.
+type inactiveFile struct {
+	// Total counts the groups below too, which is what cgroup v1's usage does. cgroup v2 has only Own, which does it there.
+	Total uint64 `json:"total_inactive_file"`
+	Own   uint64 `json:"inactive_file"`
+}
+
+// workingSet is the memory in use by the formula of the Docker CLI since 20.10: usage without total_inactive_file on cgroup
+// v1, without inactive_file on v2, and each only where it is smaller.
+// See https://docs.docker.com/reference/cli/docker/container/stats/.
+func workingSet(usage uint64, cache inactiveFile) uint64 {
+	for _, c := range []uint64{cache.Total, cache.Own} {
+		if c > 0 && c < usage {
+			return usage - c
+		}
+	}
+	return usage
+}
+
+// maxStats bounds the stats of one container, which take some kilobytes.
+const maxStats = 1 << 20
+
+// dockerStats is the part of an engine's answer about stats that is used. The client's own type has maps and a second
+// sample, which cost more than the rest of the work.
+type dockerStats struct {
+	// Read is zero where the container did not run.
+	Read   time.Time `json:"read"`
+	Memory struct {
+		Usage uint64       `json:"usage"` // absent where the engine cannot know it
+		Limit uint64       `json:"limit"` // the machine's memory where the container has no limit
+		Stats inactiveFile `json:"stats"`
+	} `json:"memory_stats"`
+	CPU struct {
+		Usage struct {
+			Total uint64 `json:"total_usage"` // in nanoseconds
+		} `json:"cpu_usage"`
+	} `json:"cpu_stats"`
+	// Networks is absent on the host's network and on none.
+	Networks map[string]struct {
+		Received    uint64 `json:"rx_bytes"`
+		Transmitted uint64 `json:"tx_bytes"`
+	} `json:"networks"`
+}
+
+// resources is what the answer says. configured is the limit of memory that the container was given.
+func (d *dockerStats) resources(configured int64) containerResources {
+	r := containerResources{
+		// A container that runs has used some of both, so 0 means that nobody counts.
+		hasMemory:  d.Memory.Usage > 0,
+		workingSet: workingSet(d.Memory.Usage, d.Memory.Stats),
+		hasCPU:     d.CPU.Usage.Total > 0,
+		cpuSeconds: float64(d.CPU.Usage.Total) / 1e9,
+		hasNetwork: len(d.Networks) > 0,
+	}
+	if configured > 0 && r.hasMemory {
+		r.limit = uint64(configured)
+		if d.Memory.Limit > 0 { // what docker stats says: no more than the machine has
+			r.limit = d.Memory.Limit
+		}
+	}
+	for _, n := range d.Networks {
+		r.received += n.Received
+		r.transmitted += n.Transmitted
+	}
+	return r
+}
+
+// resources asks the engine for the stats of all subjects, at most parallelism at once, until ctx is done. The result has
+// an entry for each that answered. One that is gone or has stopped is missing, and so is one that the engine stumbles over,
+// unless it stumbles over all. The error is the first one that means more than one container; it ends the asking, and
+// what was got by then is returned beside it.
+func (s *dockerSession) resources(ctx context.Context, subjects []resourceSubject, parallelism int) (map[string]containerResources, error) {
+	var (
+		mu      sync.Mutex
+		got     = make(map[string]containerResources, len(subjects))
+		stumble error
+	)
+	err := inParallel(ctx, len(subjects), parallelism, func(ctx context.Context, i int) error {
+		subject := subjects[i]
+		stats, call, err := s.stats(ctx, subject.id)
+		if err != nil && call.status < http.StatusInternalServerError {
+			return err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		switch {
+		case err != nil:
+			stumble = err
+		case stats != nil:
+			got[subject.id] = stats.resources(subject.limit)
+		}
+		return nil
+	})
+	switch {
+	case ctx.Err() != nil && errors.Is(err, context.Cause(ctx)):
+		return got, fmt.Errorf("measure containers of %s: %w", s.settings.Host, ctx.Err())
+	case err == nil && len(got) == 0:
+		return got, stumble
+	}
+	return got, err
+}
+
+// stats asks for the stats of one container, or gives nil if it does not run any more.
+func (s *dockerSession) stats(ctx context.Context, id string) (*dockerStats, *dockerCall, error) {
+	const doing = "measure container of"
+	ctx, call := recorded(ctx)
+	answer, err := s.client.ContainerStatsOneShot(ctx, id)
+	if err != nil {
+		gone := call.status == http.StatusNotFound && strings.Contains(strings.ToLower(err.Error()), "no such container")
+		if gone || call.status == http.StatusConflict { // the latter while it is being removed
+			return nil, call, nil
+		}
+		return nil, call, s.failure(ctx, doing, call, err)
+	}
+	defer answer.Body.Close() //nolint:errcheck // only read
+	content, err := io.ReadAll(io.LimitReader(answer.Body, maxStats+1))
+	switch {
+	case err != nil:
+		return nil, call, s.failure(ctx, doing, call, err)
+	case len(content) > maxStats:
+		return nil, call, Failf(TooLarge, "%s %s: more than %d bytes", doing, s.settings.Host, maxStats)
+	}
+	var stats dockerStats
+	if err := json.Unmarshal(content, &stats); err != nil {
+		return nil, call, s.failure(ctx, doing, call, err)
+	}
+	if stats.Read.IsZero() {
+		return nil, call, nil
+	}
+	return &stats, call, nil
+}
+
+// inParallel calls do for each number below n, so many at once, until one returns an error or ctx is done. It returns that
+// error when all calls are over; the others' context ends with it. A call that panics makes it panic.
+func inParallel(ctx context.Context, n, parallelism int, do func(ctx context.Context, i int) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var (
+		wg       sync.WaitGroup
+		next     atomic.Int64
+		panicked atomic.Pointer[string]
+	)
+	for range min(parallelism, n) {
+		wg.Go(func() {
+			defer func() {
+				if v := recover(); v != nil {
+					text := fmt.Sprintf("%v\n%s", v, debug.Stack())
+					panicked.Store(&text)
+					cancel(errors.New("panic"))
+				}
+			}()
+			for i := int(next.Add(1)) - 1; i < n && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
+				if err := do(ctx, i); err != nil {
+					cancel(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if text := panicked.Load(); text != nil {
+		panic(*text) // nobody contains what happens in a goroutine of its own
+	}
+	return context.Cause(ctx)
+}
