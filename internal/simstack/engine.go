@@ -153,8 +153,8 @@ func (e *Engine) Requests() []Request { return e.service.recorded() }
 // unknown fault lists the known ones.
 func (e *Engine) Switch(fault string, on bool) error { return e.service.turn(fault, on) }
 
-// Close stops an engine that NewEngine started and waits for what it began. Connections are cut. A stack closes its
-// engine itself.
+// Close stops an engine that NewEngine started and waits for what it began. Connections are cut; a second Close does
+// nothing. A stack closes its engine itself.
 func (e *Engine) Close() error {
 	e.service.close()
 	e.close()
@@ -191,8 +191,8 @@ func (e *Engine) Add(spec ContainerSpec) *Container {
 // defaultAge is how long a container that Add makes has been running.
 const defaultAge = 3 * time.Hour
 
-// Create creates a container, as docker create does. It takes the place of one of that name only when that was removed
-// before: else it panics, since the test's script is wrong.
+// Create creates a container, as docker create does. Like Add and Run it panics when the name is in use, since the test's
+// script is wrong then.
 func (e *Engine) Create(spec ContainerSpec) *Container {
 	e.mu.Lock()
 	defer e.mu.Unlock()
