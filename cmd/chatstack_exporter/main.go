@@ -45,6 +45,8 @@ func run(args []string) int {
 	check := cli.Command("check", "Read every target once and say what is wrong and what to do about it; exit 1 if a target is down.")
 	output := check.Flag("output", "table or json.").Default("table").Enum("table", "json")
 	checkConfig := cli.Command("check-config", "Validate the configuration and print every fault with file, line and key.")
+	rules := cli.Command("rules", "Print the alert rules for the thresholds in the configuration, as a rule file of Prometheus.")
+	recording := rules.Flag("recording", "Print the recording rules of the dashboards instead.").Bool()
 	health := cli.Command("healthcheck", "Ask the exporter that listens on --web.listen-address whether it is alive; exit 0 or 1.")
 	show := cli.Command("version", "Print the version.")
 
@@ -69,6 +71,8 @@ func run(args []string) int {
 		err = runCheck(ctx, options, *output)
 	case checkConfig.FullCommand():
 		err = runCheckConfig(options)
+	case rules.FullCommand():
+		err = app.WriteRules(os.Stdout, options, *recording)
 	case health.FullCommand():
 		err = runHealthcheck(ctx, (*webFlags.WebListenAddresses)[0])
 	case show.FullCommand():

@@ -21,6 +21,7 @@ type ownMetrics struct {
 	reloadedOK  prometheus.Gauge
 	reloadedAt  prometheus.Gauge
 	placeholder *prometheus.GaugeVec
+	threshold   *prometheus.GaugeVec
 }
 
 func newOwnMetrics() *ownMetrics {
@@ -38,12 +39,13 @@ func newOwnMetrics() *ownMetrics {
 			Name: "chatstack_placeholder_credential",
 			Help: "1 while a secret of the target is an obvious placeholder, which must be changed before production.",
 		}, []string{"target"}),
+		threshold: newThresholdGauge(),
 	}
 	m.registry.MustRegister(
 		promcollectors.NewGoCollector(),
 		promcollectors.NewProcessCollector(promcollectors.ProcessCollectorOpts{}),
 		versioncollector.NewCollector("chatstack_exporter"),
-		m.reloadedOK, m.reloadedAt, m.placeholder,
+		m.reloadedOK, m.reloadedAt, m.placeholder, m.threshold,
 	)
 	m.reloaded(nil)
 	return m
@@ -67,6 +69,7 @@ func (m *ownMetrics) reloaded(err error) {
 
 // describe notes what can be told of a configuration without asking anybody.
 func (m *ownMetrics) describe(cfg *config.Config) {
+	setThresholds(m.threshold, cfg.Alerts)
 	m.placeholder.Reset()
 	for _, settings := range cfg.Targets {
 		if len(config.Placeholders(settings)) > 0 {

@@ -25,6 +25,8 @@ type Config struct {
 	StateFile string `yaml:"state_file"`
 	Poll      Poll   `yaml:"poll"`
 	Limits    Limits `yaml:"limits"`
+	// Alerts are the thresholds of the alert rules.
+	Alerts Alerts `yaml:"alerts"`
 	// Maintenance are the times in which something is expected to fail.
 	Maintenance []Maintenance `yaml:"maintenance"`
 	// Targets are the configured ones, in the order of the file, then of the table of kinds.
@@ -100,6 +102,7 @@ func Load(src Source) (*Config, error) {
 	cfg := &Config{
 		Poll:   Poll{Interval: Duration(30 * time.Second)},
 		Limits: Limits{MetricsBody: 16 << 20, Body: 1 << 20, Series: 200_000, Families: 20_000, LabelBytes: 4096},
+		Alerts: DefaultAlerts(),
 	}
 	l := &loader{src: src, cfg: cfg, origins: map[string]string{}}
 	if src.File != "" {
@@ -343,6 +346,7 @@ func (l *loader) check() {
 			r.Faultf("limits."+limit.key, "is %d, must be above 0", limit.n)
 		}
 	}
+	l.checkAlerts()
 	names, distinctions := map[string]string{}, map[string]string{}
 	for _, b := range l.blocks {
 		t := b.settings.Common()

@@ -1,0 +1,156 @@
+// Package alerts makes the Prometheus rules that turn the exporter's metrics into pages, from the thresholds of the
+// configuration.
+package alerts
+
+import (
+	"fmt"
+	"hash/crc32"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/prometheus/common/model"
+	"gopkg.in/yaml.v3"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+)
+
+// The severities. An alert of severity None says that alerting works.
+const (
+	Warning  = "warning"
+	Critical = "critical"
+	None     = "none"
+)
+
+// Defaults returns the thresholds of the rules that are shipped, which are also the configuration's defaults.
+func Defaults() config.Alerts { return config.DefaultAlerts() }
+
+// Threshold is what one alert of one severity is held against: seconds, bytes, a ratio, or a number. An alert that has
+// only a duration is held against that, in seconds.
+type Threshold struct {
+	Alert, Severity string
+	Value           float64
+}
+
+// Thresholds returns those of all alerts but the one that always fires, in the order of the rules. That of
+// RulesOutOfDate is a checksum of all other rules, so that it tells rules that were made of other settings.
+func Thresholds(a config.Alerts) []Threshold {
+	thresholds, _ := settled(&a)
+	return thresholds
+}
+
+// Write writes the alert rules for the settings, which must be valid, as a rule file of Prometheus.
+func Write(w io.Writer, a config.Alerts) error {
+	thresholds, rules := settled(&a)
+	rules = append(rules, outOfDate(&a, thresholds), watchdog(&a))
+	return write(w, "The alert rules of chatstack_exporter. Generated from the settings under alerts: in exporter.yaml:\n"+
+		"#   chatstack_exporter rules --config.file=exporter.yaml >chatstack.rules.yml\n"+
+		"# They hold for Prometheus from 2.42 on, and want honor_labels: true in the scrape configuration.",
+		group{Name: "chatstack", Interval: seconds(a.Interval), Rules: rules})
+}
+
+// settled returns all rules but those about the rules themselves, and the thresholds of all.
+func settled(a *config.Alerts) ([]Threshold, []rule) {
+	var thresholds []Threshold
+	rules := conditions(a)
+	for _, alert := range table(a) {
+		rules = append(rules, alert.rule(a))
+		thresholds = append(thresholds, Threshold{alert.name, alert.severity, alert.threshold})
+	}
+	return append(thresholds, Threshold{"RulesOutOfDate", Warning, checksum(rules)}), rules
+}
+
+// checksum is exact as a float.
+func checksum(rules []rule) float64 {
+	text, err := yaml.Marshal(rules)
+	if err != nil {
+		panic(err) // rules are strings
+	}
+	return float64(crc32.ChecksumIEEE(text))
+}
+
+// alert is one row of the table: an alert of one severity.
+type alert struct {
+	name, severity string
+	expr           string
+	hold           config.Hold
+	threshold      float64
+	// summary and description are templates of Prometheus.
+	summary, description string
+}
+
+func (t *alert) rule(a *config.Alerts) rule {
+	return rule{
+		Alert: t.name, Expr: t.expr, For: seconds(t.hold.For), KeepFiringFor: seconds(t.hold.KeepFiringFor),
+		Labels: map[string]string{"severity": t.severity},
+		Annotations: map[string]string{
+			"summary": t.summary, "description": t.description,
+			"runbook_url": strings.TrimSuffix(a.RunbookURL, "/") + "/" + t.name + ".md",
+		},
+	}
+}
+
+// The shape of a rule file.
+type (
+	file struct {
+		Groups []group `yaml:"groups"`
+	}
+	group struct {
+		Name     string         `yaml:"name"`
+		Interval model.Duration `yaml:"interval,omitempty"`
+		Rules    []rule         `yaml:"rules"`
+	}
+	rule struct {
+		Record        string            `yaml:"record,omitempty"`
+		Alert         string            `yaml:"alert,omitempty"`
+		Expr          string            `yaml:"expr"`
+		For           model.Duration    `yaml:"for,omitempty"`
+		KeepFiringFor model.Duration    `yaml:"keep_firing_for,omitempty"`
+		Labels        map[string]string `yaml:"labels,omitempty"`
+		Annotations   map[string]string `yaml:"annotations,omitempty"`
+	}
+)
+
+func write(w io.Writer, heading string, groups ...group) error {
+	if _, err := fmt.Fprintf(w, "# %s\n", heading); err != nil {
+		return err
+	}
+	e := yaml.NewEncoder(w)
+	e.SetIndent(2)
+	if err := e.Encode(file{groups}); err != nil {
+		return err
+	}
+	return e.Close()
+}
+
+// seconds is a duration as Prometheus spells it.
+func seconds(d config.Duration) model.Duration { return model.Duration(d) }
+
+// plain is a duration as people read it: 14 days, 5 minutes.
+func plain(d config.Duration) string {
+	for _, unit := range []struct {
+		name   string
+		length time.Duration
+	}{{"day", 24 * time.Hour}, {"hour", time.Hour}, {"minute", time.Minute}, {"second", time.Second}} {
+		if n := d.Std() / unit.length; n > 0 && d.Std()%unit.length == 0 {
+			if n == 1 {
+				return "1 " + unit.name
+			}
+			return fmt.Sprintf("%d %ss", n, unit.name)
+		}
+	}
+	return d.Std().String()
+}
+
+// size is a number of bytes as people read it: 500 MB, 1 GB.
+func size(n int64) string {
+	for _, unit := range []struct {
+		name  string
+		bytes int64
+	}{{"GB", 1e9}, {"MB", 1e6}, {"kB", 1e3}} {
+		if n > 0 && n%unit.bytes == 0 {
+			return fmt.Sprintf("%d %s", n/unit.bytes, unit.name)
+		}
+	}
+	return fmt.Sprintf("%d bytes", n)
+}

@@ -1,0 +1,276 @@
+package config
+
+import (
+	"regexp"
+	"slices"
+	"time"
+)
+
+// Alerts is what the alert rules are generated from: thresholds, how long they must be exceeded, and over which time is
+// looked. DefaultAlerts has the values of the rules that are shipped.
+type Alerts struct {
+	// Job is the label job of the exporter's scrapes, whose up tells that the exporter itself is gone.
+	Job string `yaml:"job"`
+	// RunbookURL is what the runbooks' file names are put behind, without a slash at the end.
+	RunbookURL string `yaml:"runbook_url"`
+	// Interval is the time between two evaluations of the rules; that between two scrapes should be the same.
+	Interval Duration `yaml:"interval"`
+	// Lookback is how long the last scrape of a series counts, so that one or two that were lost change nothing.
+	Lookback Duration `yaml:"lookback"`
+	// SlowLookback is the same for what changes slowly: certificates and volumes.
+	SlowLookback Duration `yaml:"slow_lookback"`
+
+	ContainerUnhealthy        UnhealthyAlert `yaml:"container_unhealthy"`
+	XMPPAuthFailureRate       RateAlert      `yaml:"xmpp_auth_failure_rate"`
+	TLSCertificateExpiry      ExpiryAlert    `yaml:"tls_certificate_expiry"`
+	DataVolumeUsage           AmountAlert    `yaml:"data_volume_usage"`
+	ContainerRestarts         RestartsAlert  `yaml:"container_restarts"`
+	ContainerMemory           AmountAlert    `yaml:"container_memory"`
+	ContainerDown             DownAlert      `yaml:"container_down"`
+	TargetDown                DownAlert      `yaml:"target_down"`
+	ContainerMissing          Hold           `yaml:"container_missing"`
+	ExporterDown              ExporterAlert  `yaml:"exporter_down"`
+	PollStalled               AfterAlert     `yaml:"poll_stalled"`
+	UpstreamSeriesDropped     Hold           `yaml:"upstream_series_dropped"`
+	XMPPAuthSourceMissing     Hold           `yaml:"xmpp_auth_source_missing"`
+	PlantStoreOrphans         Hold           `yaml:"plant_store_orphans"`
+	TLSChainInvalid           Hold           `yaml:"tls_chain_invalid"`
+	TLSServedNotRenewed       RenewalAlert   `yaml:"tls_served_not_renewed"`
+	ConfigReloadFailed        Hold           `yaml:"config_reload_failed"`
+	IdentityCacheExhausted    Hold           `yaml:"identity_cache_exhausted"`
+	XMPPModuleProblem         ModuleAlert    `yaml:"xmpp_module_problem"`
+	XMPPComponentDisconnected Hold           `yaml:"xmpp_component_disconnected"`
+	IRCServicesUnlinked       Hold           `yaml:"irc_services_unlinked"`
+	RulesOutOfDate            Hold           `yaml:"rules_out_of_date"`
+	PlaceholderCredential     Hold           `yaml:"placeholder_credential"`
+}
+
+// Hold is how long a condition must hold before its alert fires, and how long the alert stays after it, so that a
+// condition that comes and goes does not page each time.
+type Hold struct {
+	For           Duration `yaml:"for"`
+	KeepFiringFor Duration `yaml:"keep_firing_for"`
+}
+
+// Amount is a threshold that is exceeded above Over, not at it.
+type Amount struct {
+	Over int64 `yaml:"over"`
+	Hold `yaml:",inline"`
+}
+
+// Remaining is a threshold that is passed when less than Under is left.
+type Remaining struct {
+	Under Duration `yaml:"under"`
+	Hold  `yaml:",inline"`
+}
+
+// UnhealthyAlert warns at once of an unhealthy container, and is critical after a while.
+type UnhealthyAlert struct {
+	Warning  Hold       `yaml:"warning"`
+	Critical AfterAlert `yaml:"critical"`
+}
+
+// AfterAlert is about something that may last for After, and no longer.
+type AfterAlert struct {
+	After         Duration `yaml:"after"`
+	KeepFiringFor Duration `yaml:"keep_firing_for"`
+}
+
+// AmountAlert is about an amount: percent of a volume, bytes of memory.
+type AmountAlert struct {
+	Warning  Amount `yaml:"warning"`
+	Critical Amount `yaml:"critical"`
+}
+
+// RateAlert is about a number of events per minute, as they were over Window.
+type RateAlert struct {
+	Window   Duration `yaml:"window"`
+	Warning  Amount   `yaml:"warning"`
+	Critical Amount   `yaml:"critical"`
+}
+
+// RestartsAlert is about a number of restarts within Window. They fire at once and stay as long as the window does.
+type RestartsAlert struct {
+	Window   Duration `yaml:"window"`
+	Warning  Count    `yaml:"warning"`
+	Critical Count    `yaml:"critical"`
+}
+
+// Count is a number of events that is exceeded above Over, not at it.
+type Count struct {
+	Over int64 `yaml:"over"`
+}
+
+// ExpiryAlert is about a certificate's end.
+type ExpiryAlert struct {
+	Warning  Remaining `yaml:"warning"`
+	Critical Remaining `yaml:"critical"`
+}
+
+// RenewalAlert is about a server that does not show its new certificate; it is critical shortly before the old one ends.
+type RenewalAlert struct {
+	Warning  Hold      `yaml:"warning"`
+	Critical Remaining `yaml:"critical"`
+}
+
+// DownAlert is about something that is down: first a warning, then critical.
+type DownAlert struct {
+	Warning  Hold `yaml:"warning"`
+	Critical Hold `yaml:"critical"`
+}
+
+// ExporterAlert is about the exporter itself: one of several is a warning, the last of them critical.
+type ExporterAlert struct {
+	Warning  Hold `yaml:"warning"`
+	Critical Hold `yaml:"critical"`
+	// Absent is how long no exporter may be known at all.
+	Absent Duration `yaml:"absent"`
+}
+
+// ModuleAlert is about modules of the XMPP server that are in error.
+type ModuleAlert struct {
+	Hold `yaml:",inline"`
+	// Ignore are the modules whose errors are known and accepted.
+	Ignore []string `yaml:"ignore"`
+}
+
+// DefaultAlerts returns the operators' thresholds.
+func DefaultAlerts() Alerts {
+	const day = 24 * time.Hour
+	hold := func(hold, keep time.Duration) Hold { return Hold{Duration(hold), Duration(keep)} }
+	return Alerts{
+		Job:          "chatstack_exporter",
+		RunbookURL:   "https://github.com/chatstack-exporter/chatstack_exporter/blob/main/alerts/runbooks",
+		Interval:     Duration(30 * time.Second),
+		Lookback:     Duration(2 * time.Minute),
+		SlowLookback: Duration(time.Hour),
+		ContainerUnhealthy: UnhealthyAlert{
+			Warning:  hold(0, 5*time.Minute),
+			Critical: AfterAlert{After: Duration(5 * time.Minute), KeepFiringFor: Duration(5 * time.Minute)},
+		},
+		XMPPAuthFailureRate: RateAlert{
+			Window:   Duration(2 * time.Minute),
+			Warning:  Amount{10, hold(5*time.Minute, 5*time.Minute)},
+			Critical: Amount{50, hold(5*time.Minute, 5*time.Minute)},
+		},
+		TLSCertificateExpiry: ExpiryAlert{
+			Warning:  Remaining{Duration(14 * day), hold(5*time.Minute, 15*time.Minute)},
+			Critical: Remaining{Duration(3 * day), hold(5*time.Minute, 15*time.Minute)},
+		},
+		DataVolumeUsage: AmountAlert{
+			Warning:  Amount{80, hold(5*time.Minute, 15*time.Minute)},
+			Critical: Amount{95, hold(time.Minute, 15*time.Minute)},
+		},
+		ContainerRestarts: RestartsAlert{
+			Window:   Duration(10 * time.Minute),
+			Warning:  Count{0},
+			Critical: Count{3},
+		},
+		ContainerMemory: AmountAlert{
+			Warning:  Amount{500_000_000, hold(5*time.Minute, 5*time.Minute)},
+			Critical: Amount{1_000_000_000, hold(2*time.Minute, 5*time.Minute)},
+		},
+		ContainerDown:             DownAlert{hold(time.Minute, 2*time.Minute), hold(5*time.Minute, 2*time.Minute)},
+		TargetDown:                DownAlert{hold(2*time.Minute, 2*time.Minute), hold(5*time.Minute, 2*time.Minute)},
+		ContainerMissing:          hold(5*time.Minute, 0),
+		ExporterDown:              ExporterAlert{hold(5*time.Minute, 0), hold(2*time.Minute, 0), Duration(5 * time.Minute)},
+		PollStalled:               AfterAlert{Duration(3 * time.Minute), 0},
+		UpstreamSeriesDropped:     hold(15*time.Minute, 0),
+		XMPPAuthSourceMissing:     hold(15*time.Minute, 0),
+		PlantStoreOrphans:         hold(15*time.Minute, 0),
+		TLSChainInvalid:           hold(5*time.Minute, 5*time.Minute),
+		TLSServedNotRenewed:       RenewalAlert{hold(time.Hour, 0), Remaining{Duration(3 * day), hold(15*time.Minute, 0)}},
+		ConfigReloadFailed:        hold(5*time.Minute, 0),
+		IdentityCacheExhausted:    hold(0, 2*time.Minute),
+		XMPPModuleProblem:         ModuleAlert{Hold: hold(5*time.Minute, 0)},
+		XMPPComponentDisconnected: hold(5*time.Minute, 2*time.Minute),
+		IRCServicesUnlinked:       hold(5*time.Minute, 2*time.Minute),
+		RulesOutOfDate:            hold(15*time.Minute, 0),
+		PlaceholderCredential:     hold(5*time.Minute, 0),
+	}
+}
+
+const (
+	// fewestReadings is how many scrapes must fit into a window, so that two of them may be lost.
+	fewestReadings = 4
+	// heartbeat is how often the poll loop says that it lives.
+	heartbeat = 10 * time.Second
+)
+
+// jobName and moduleName go into expressions as they are.
+var (
+	jobName    = regexp.MustCompile(`^[A-Za-z0-9_./:-]{1,128}$`)
+	moduleName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,128}$`)
+)
+
+func (l *loader) checkAlerts() {
+	a := &l.cfg.Alerts
+	r := &Report{faults: &l.faults, origins: l.origins, path: "alerts", where: "default"}
+	if !jobName.MatchString(a.Job) {
+		r.Faultf("job", "is %q, must be the name of a scrape job: 1 to 128 letters, digits, '_', '.', '/', ':' or '-'", a.Job)
+	}
+	CheckURL(r, "runbook_url", a.RunbookURL, "http", "https")
+	interval := a.Interval.Std()
+	if interval < time.Second {
+		r.Faultf("interval", "is %s, must be at least 1s", interval)
+		return
+	}
+	for _, window := range []struct {
+		key    string
+		length Duration
+	}{
+		{"lookback", a.Lookback},
+		{"slow_lookback", a.SlowLookback},
+		{"xmpp_auth_failure_rate.window", a.XMPPAuthFailureRate.Window},
+		{"container_restarts.window", a.ContainerRestarts.Window},
+		{"exporter_down.absent", a.ExporterDown.Absent},
+	} {
+		if window.length.Std() < fewestReadings*interval {
+			r.Faultf(window.key, "is %s, must be at least %s: %d times alerts.interval, so that two lost scrapes change nothing",
+				window.length.Std(), fewestReadings*interval, fewestReadings)
+		}
+	}
+	if least := a.Lookback.Std() + heartbeat; a.PollStalled.After.Std() < least {
+		r.Faultf("poll_stalled.after", "is %s, must be at least %s: alerts.lookback and the %s between two heartbeats", a.PollStalled.After.Std(), least, heartbeat)
+	}
+	l.checkLevels(r)
+	if i := slices.IndexFunc(a.XMPPModuleProblem.Ignore, func(m string) bool { return !moduleName.MatchString(m) }); i >= 0 {
+		r.Faultf("xmpp_module_problem.ignore", "holds %q, must be names of modules as /status has them", a.XMPPModuleProblem.Ignore[i])
+	}
+}
+
+// checkLevels holds that critical is worse than warning.
+func (l *loader) checkLevels(r *Report) {
+	a := &l.cfg.Alerts
+	for _, level := range []struct {
+		key               string
+		warning, critical int64
+		most              int64
+	}{
+		{"xmpp_auth_failure_rate", a.XMPPAuthFailureRate.Warning.Over, a.XMPPAuthFailureRate.Critical.Over, 1 << 53},
+		{"data_volume_usage", a.DataVolumeUsage.Warning.Over, a.DataVolumeUsage.Critical.Over, 99},
+		{"container_restarts", a.ContainerRestarts.Warning.Over, a.ContainerRestarts.Critical.Over, 1 << 53},
+		{"container_memory", a.ContainerMemory.Warning.Over, a.ContainerMemory.Critical.Over, 1 << 53},
+	} {
+		if level.warning < 0 {
+			r.Faultf(level.key+".warning.over", "is %d, must not be below 0", level.warning)
+		}
+		if level.critical < level.warning {
+			r.Faultf(level.key+".critical.over", "is %d, below the warning's %d", level.critical, level.warning)
+		}
+		if level.critical > level.most {
+			r.Faultf(level.key+".critical.over", "is %d, must be at most %d", level.critical, level.most)
+		}
+	}
+	if e := a.TLSCertificateExpiry; e.Critical.Under > e.Warning.Under {
+		r.Faultf("tls_certificate_expiry.critical.under", "is %s, longer than the warning's %s", e.Critical.Under.Std(), e.Warning.Under.Std())
+	}
+	for _, level := range []struct {
+		key               string
+		warning, critical Hold
+	}{{"container_down", a.ContainerDown.Warning, a.ContainerDown.Critical}, {"target_down", a.TargetDown.Warning, a.TargetDown.Critical}} {
+		if level.critical.For < level.warning.For {
+			r.Faultf(level.key+".critical.for", "is %s, shorter than the warning's %s", level.critical.For.Std(), level.warning.For.Std())
+		}
+	}
+}
