@@ -42,7 +42,7 @@ func (e *realEngine) lines(t *testing.T, name string) []string {
 	return realLines(string(pageOf(t, b, true)), name)
 }
 
-var sampleLine = regexp.MustCompile(`(?m)^chatstack_container_(\w+)\{(.*)\} (\S+)$`)
+var sampleLine = regexp.MustCompile(`(?m)^chatstack_container_(exit_code|health|info|start_time_seconds|state)\{(.*)\} (\S+)$`)
 
 func realLines(page, name string) []string {
 	var lines []string

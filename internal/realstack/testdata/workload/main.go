@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime"
 	"strconv"
 	"syscall"
 )
@@ -22,7 +23,7 @@ func main() {
 
 func run(args []string) error {
 	if len(args) == 0 {
-		return fmt.Errorf("usage: workload serve | health | exit CODE")
+		return fmt.Errorf("usage: workload serve | health | exit CODE | hold MEGABYTES")
 	}
 	switch args[0] {
 	case "serve":
@@ -32,6 +33,21 @@ func run(args []string) error {
 			return fmt.Errorf("%s exists", flag)
 		}
 		return nil
+	case "hold":
+		if len(args) < 2 {
+			return fmt.Errorf("usage: workload hold MEGABYTES")
+		}
+		megabytes, err := strconv.Atoi(args[1])
+		if err != nil {
+			return fmt.Errorf("read megabytes: %w", err)
+		}
+		held := make([]byte, megabytes<<20)
+		for i := 0; i < len(held); i += 4096 {
+			held[i] = 1 // a page is taken once it is written to
+		}
+		err = serve()
+		runtime.KeepAlive(held)
+		return err
 	case "exit":
 		if len(args) < 2 {
 			return fmt.Errorf("usage: workload exit CODE")

@@ -1,0 +1,332 @@
+//go:build realservers
+
+package collectors
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/realstack"
+)
+
+// relay stands between the exporter and an engine's socket.
+type relay struct {
+	host   string
+	engine string
+	mu     sync.Mutex
+	open   map[net.Conn]bool
+	done   sync.WaitGroup
+}
+
+func startRelay(t *testing.T, host string) *relay {
+	t.Helper()
+	socket := engineSocket(t)
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &relay{host: "unix://" + socket, engine: strings.TrimPrefix(host, "unix://"), open: map[net.Conn]bool{}}
+	r.done.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			r.done.Go(func() { r.serve(c) })
+		}
+	})
+	t.Cleanup(func() {
+		l.Close() //nolint:errcheck // the test is over
+		r.cut()
+		r.done.Wait()
+	})
+	return r
+}
+
+func (r *relay) serve(c net.Conn) {
+	up, err := net.Dial("unix", r.engine) //nolint:noctx // ends with cut
+	if err != nil {
+		c.Close() //nolint:errcheck // the engine is not there
+		return
+	}
+	r.mu.Lock()
+	r.open[c], r.open[up] = true, true
+	r.mu.Unlock()
+	var both sync.WaitGroup
+	for _, way := range [][2]net.Conn{{c, up}, {up, c}} {
+		both.Go(func() {
+			io.Copy(way[0], way[1]) //nolint:errcheck // either end may close
+			way[0].Close()          //nolint:errcheck // and then both are
+			way[1].Close()          //nolint:errcheck // the same
+		})
+	}
+	both.Wait()
+	r.mu.Lock()
+	delete(r.open, c)
+	delete(r.open, up)
+	r.mu.Unlock()
+}
+
+// cut closes every connection that is open.
+func (r *relay) cut() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for c := range r.open {
+		c.Close() //nolint:errcheck // that is what is wanted
+	}
+}
+
+// realWatch is a watch over a real engine in one of three ways: by its events, by its events with the stream cut in the
+// middle of everything that happens, and by readings alone.
+type realWatch struct {
+	*watch
+	*realstack.Containers
+	t       *testing.T
+	way     string
+	relay   *relay
+	process *realstack.Docker
+}
+
+func watchRealEngine(t *testing.T, way string) *realWatch {
+	t.Helper()
+	d := realstack.StartDocker(t, realstack.DockerOptions{Own: true})
+	r := startRelay(t, d.Host)
+	w := &realWatch{
+		watch:      &watch{t: t, changed: make(chan struct{}, 1)},
+		Containers: d.Containers(), t: t, way: way, relay: r, process: d,
+	}
+	s := dockerSettings(r.host)
+	s.Resources, s.Projects = resourcesNone, []string{w.Containers.Name}
+	s.Timeout = config.Duration(realDeadline)
+	w.docker = w.collector(s, nil, false)
+	w.docker.patience = deafAfter
+	w.read()
+	if way != "readings" {
+		w.start()
+		t.Cleanup(func() { w.stop() })
+	}
+	return w
+}
+
+// does something to containers, and wants lines of the page afterwards. ready, where not nil, waits for the engine to have
+// got there, so that a reading finds it.
+func (w *realWatch) does(what string, do func(), ready func(), lines ...string) {
+	w.t.Helper()
+	if w.way == "cut" {
+		w.relay.cut()
+	}
+	do()
+	if ready != nil {
+		ready()
+	}
+	if w.way == "readings" {
+		w.read()
+	}
+	for _, line := range lines {
+		if w.way == "readings" {
+			w.wantNow(what, "container_"+line)
+			continue
+		}
+		w.want(what, line)
+	}
+	if w.way == "readings" {
+		return
+	}
+	// The list is the truth: it changes nothing of what events have told.
+	w.read()
+	for _, line := range lines {
+		w.wantNow(what+", and a reading", "container_"+line)
+	}
+}
+
+func (w *realWatch) sameAsListed(name string) {
+	w.t.Helper()
+	s, err := w.docker.open(1)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer s.transport.CloseIdleConnections()
+	b := &Batch{}
+	if err := s.negotiate(w.t.Context(), b); err != nil {
+		w.t.Fatal(err)
+	}
+	all, err := s.list(w.t.Context(), b)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for i := range all {
+		if ownName(all[i].Names) != name {
+			continue
+		}
+		got, err := statusOf(fromSummary(&all[i]), nil)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		w.wantNow("the list's words", fmt.Sprintf(`container_state{container="%s",state="%s"} 1`, name, got.state),
+			fmt.Sprintf(`container_health{container="%s",health="%s"} 1`, name, got.health))
+		return
+	}
+	w.t.Errorf("%s is not listed", name)
+}
+
+func TestRealEngineWatch(t *testing.T) {
+	for _, way := range []string{"events", "cut", "readings"} {
+		t.Run(way, func(t *testing.T) {
+			w := watchRealEngine(t, way)
+			w.lives()
+			w.crashes()
+			w.deploys()
+			w.engineRestarts()
+		})
+	}
+}
+
+func line(family, name, labels, value string) string {
+	return fmt.Sprintf(`%s{container="%s"%s} %s`, family, name, labels, value)
+}
+
+// lives goes through what happens to one container from its start on.
+func (w *realWatch) lives() {
+	w.t.Helper()
+	name := w.Containers.Name + "-irc"
+	is := func(health, state string, restarts int) []string {
+		return []string{
+			line("health", name, `,health="`+health+`"`, "1"), line("state", name, `,state="`+state+`"`, "1"),
+			line("restarts_total", name, "", strconv.Itoa(restarts)), line("recreations_total", name, "", "0"),
+			line("expected", name, "", "1"),
+		}
+	}
+	healthy := func() { w.Await(name, realstack.HealthStatus, container.Healthy) }
+	w.does("run", func() { w.Run("irc", "--restart", "unless-stopped") }, healthy, is("healthy", "running", 0)...)
+	w.sameAsListed(name)
+	w.does("unhealthy", func() { w.Turn(name) }, func() { w.Await(name, realstack.HealthStatus, container.Unhealthy) }, is("unhealthy", "running", 0)...)
+	w.sameAsListed(name)
+	w.since(name)
+	w.does("healthy again", func() { w.Turn(name) }, healthy, is("healthy", "running", 0)...)
+	w.does("docker restart", func() { w.Docker("restart", "-t", "1", name) }, healthy, is("healthy", "running", 1)...)
+	w.does("pause", func() { w.Docker("pause", name) }, nil, is("none", "paused", 1)...)
+	w.sameAsListed(name)
+	w.does("unpause", func() { w.Docker("unpause", name) }, healthy, is("healthy", "running", 1)...)
+	w.does("kill -9 with a restart policy", func() {
+		pid, err := strconv.Atoi(w.Says(name, "{{.State.Pid}}"))
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			w.t.Fatal(err)
+		}
+		w.Await(name, "{{.RestartCount}} {{.State.Status}}", "1 running")
+	}, healthy, is("healthy", "running", 2)...)
+	w.does("stop", func() { w.Docker("stop", "-t", "1", name) }, nil, append(is("none", "exited", 2), line("exit_code", name, "", "0"))...)
+	w.sameAsListed(name)
+	w.does("start", func() { w.Docker("start", name) }, healthy, is("healthy", "running", 3)...)
+}
+
+// since compares what is said of an unhealthy container with the checks that the engine keeps: its streak is short.
+func (w *realWatch) since(name string) {
+	w.t.Helper()
+	oldest := w.Says(name, `{{range .State.Health.Log}}{{if ne .ExitCode 0}}{{.Start.UnixNano}} {{end}}{{end}}`)
+	first, _, _ := strings.Cut(oldest, " ")
+	nano, err := strconv.ParseInt(first, 10, 64)
+	if err != nil {
+		w.t.Fatalf("the engine's failing checks are %q: %v", oldest, err)
+	}
+	got := -1.0
+	for _, l := range strings.Split(w.page(), "\n") {
+		if rest, ok := strings.CutPrefix(l, `chatstack_container_unhealthy_since_timestamp_seconds{container="`+name+`"} `); ok {
+			if got, err = strconv.ParseFloat(rest, 64); err != nil {
+				w.t.Fatal(err)
+			}
+		}
+	}
+	// By the time of the question the engine may have let go of the first of its five checks, one second apart.
+	if at := epochSeconds(time.Unix(0, nano)); got > at || got < at-5 {
+		w.t.Errorf("unhealthy since %f, the oldest failing check that the engine keeps is of %f", got, at)
+	}
+}
+
+// crashes goes through a crash loop and an end for want of memory.
+func (w *realWatch) crashes() {
+	w.t.Helper()
+	loop := w.Containers.Name + "-bridge"
+	w.does("crash loop", func() { w.Run("bridge", "--restart", "on-failure:4", "--no-healthcheck", "--", "exit", "3") },
+		func() { w.Await(loop, "{{.RestartCount}} {{.State.Status}}", "4 exited") },
+		line("state", loop, `,state="exited"`, "1"), line("exit_code", loop, "", "3"), line("expected", loop, "", "1"))
+	// Readings alone see the container first when it has ended, and what was before the first sight does not count.
+	want := map[string]string{"readings": "0"}[w.way]
+	if want == "" {
+		want = "4"
+	}
+	w.want("crash loop", line("restarts_total", loop, "", want))
+
+	hungry := w.Containers.Name + "-docs"
+	w.does("out of memory", func() { w.Run("docs", "--memory", "32m", "--no-healthcheck", "--", "hold", "300") },
+		func() { w.Await(hungry, "{{.State.Status}} {{.State.OOMKilled}}", "exited true") },
+		line("oom_events_total", hungry, "", "1"), line("exit_code", hungry, "", "137"), line("restarts_total", hungry, "", "0"))
+
+	once := w.Containers.Name + "-migrate"
+	w.does("one-shot", func() { w.Run("migrate", "--no-healthcheck", "--", "exit", "0") },
+		func() { w.Await(once, realstack.ContainerIs, "exited") },
+		line("exit_code", once, "", "0"), line("expected", once, "", "0"), line("restarts_total", once, "", "0"))
+}
+
+// deploys puts a new container in the place of another.
+func (w *realWatch) deploys() {
+	w.t.Helper()
+	name := w.Containers.Name + "-irc"
+	w.does("rm and run", func() {
+		w.Docker("rm", "-f", name)
+		w.Run("irc", "--restart", "unless-stopped")
+	}, func() { w.Await(name, realstack.HealthStatus, container.Healthy) },
+		line("restarts_total", name, "", "3"), line("recreations_total", name, "", "1"), line("state", name, `,state="running"`, "1"))
+	created := parseDockerTime(w.Says(name, "{{.Created}}"))
+	w.wantNow("rm and run", "container_"+line("last_recreated_timestamp_seconds", name, "", fmt.Sprint(epochSeconds(created))))
+	w.does("a crash after the deploy", func() {
+		pid, err := strconv.Atoi(w.Says(name, "{{.State.Pid}}"))
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			w.t.Fatal(err)
+		}
+		w.Await(name, "{{.RestartCount}} {{.State.Status}}", "1 running")
+	}, nil, line("restarts_total", name, "", "4"))
+
+	gone := w.Containers.Name + "-docs"
+	w.missingAfter(time.Nanosecond)
+	w.does("rm", func() { w.Docker("rm", "-f", gone) }, w.read, line("state", gone, `,state="missing"`, "1"), line("oom_events_total", gone, "", "1"))
+	w.missingAfter(time.Minute)
+}
+
+func (w *realWatch) missingAfter(d time.Duration) {
+	w.docker.mu.Lock()
+	defer w.docker.mu.Unlock()
+	w.docker.settings.MissingAfter = config.Duration(d)
+}
+
+// engineRestarts ends the engine and starts it again.
+func (w *realWatch) engineRestarts() {
+	w.t.Helper()
+	name, single := w.Containers.Name+"-irc", w.Containers.Name+"-web"
+	w.does("run", func() { w.Run("web") }, nil, line("restarts_total", single, "", "0"))
+	w.process.Stop()
+	if err := w.try(); ReasonOf(err) != Refused && ReasonOf(err) != Closed {
+		w.t.Errorf("reading without an engine: %v, want refused or closed", err)
+	}
+	w.does("dockerd restarted", w.process.Start, func() { w.Await(name, realstack.HealthStatus, container.Healthy) },
+		line("restarts_total", name, "", "5"), line("state", name, `,state="running"`, "1"),
+		line("restarts_total", single, "", "0"), line("state", single, `,state="exited"`, "1"), line("recreations_total", name, "", "1"))
+	if w.way != "readings" {
+		w.does("events flow again", func() { w.Docker("restart", "-t", "1", name) }, nil, line("restarts_total", name, "", "6"))
+	}
+}
