@@ -100,13 +100,10 @@ func (t cgroupTree) resources(ctx context.Context, subjects []resourceSubject) (
 	if err != nil {
 		return nil, err
 	}
-	n, err := t.networks()
-	if err != nil {
-		return nil, err
-	}
 	var (
 		got   = make(map[string]containerResources, len(subjects))
 		found = cgroupFinder{layout: &l}
+		nets  = t.networks()
 	)
 	for _, subject := range subjects {
 		if err := ctx.Err(); err != nil {
@@ -116,29 +113,27 @@ func (t cgroupTree) resources(ctx context.Context, subjects []resourceSubject) (
 		if group == "" {
 			continue
 		}
-		r, err := l.read(group)
+		r, failed := l.read(group)
 		if err == nil {
-			err = n.read(subject.pid, &r)
+			err = failed
 		}
-		if err != nil {
-			return got, err
-		}
-		if !r.hasMemory && !r.hasCPU {
+		if failed != nil || !r.hasMemory && !r.hasCPU {
 			continue
 		}
 		if r.hasMemory {
 			r.limit = uint64(max(subject.limit, 0))
 		}
+		nets.read(subject.pid, &r)
 		got[subject.id] = r
 	}
+	switch {
+	case err != nil:
+		return got, err
 	// One may have vanished since it was listed. That all of several did is not to be believed.
-	if len(got) == 0 && (len(subjects) > 1 || !l.isHosts()) {
-		return nil, Failf(NotFound, "read cgroups in %s: none of %d running containers is there", t.root, len(subjects)).WithHint(hintCgroup)
+	case len(got) == 0 && (len(subjects) > 1 || !l.isHosts()):
+		return got, Failf(NotFound, "read cgroups in %s: none of %d running containers is there", t.root, len(subjects)).WithHint(hintCgroup)
 	}
-	if n.asked > 1 && n.found == 0 {
-		return got, Failf(NotFound, "read networks in %s: no process of %d running containers is there", t.procRoot, n.asked).WithHint(hintProc)
-	}
-	return got, nil
+	return got, nets.failure()
 }
 
 // read reads the numbers of one group; what is not there is not known.
@@ -271,63 +266,79 @@ func readIfThere(path string) (content []byte, there bool, err error) {
 	return content, err == nil, err
 }
 
-// processNetworks reads network numbers of processes, and counts for how many it was to, and for how many it could.
+// processNetworks reads network numbers of processes.
 type processNetworks struct {
-	procRoot     string
-	host         os.FileInfo
+	procRoot string
+	host     os.FileInfo
+	// asked counts the processes whose numbers were asked for, found those that were there.
 	asked, found int
+	err          error // the first
 }
 
-func (t cgroupTree) networks() (*processNetworks, error) {
+func (t cgroupTree) networks() *processNetworks {
 	n := &processNetworks{procRoot: t.procRoot}
 	if t.procRoot == "" {
-		return n, nil
+		return n
 	}
 	var err error
 	if n.host, err = os.Stat(n.file(1)); err != nil {
-		return nil, Failf(ReasonOf(err), "find the host's network: %w", err).WithHint(hintProc)
+		n.err = Failf(ReasonOf(err), "find the host's network: %w", err).WithHint(hintProc)
 	}
-	return n, nil
+	return n
 }
 
 func (n *processNetworks) file(pid int) string {
 	return filepath.Join(n.procRoot, strconv.Itoa(pid), "net", "dev")
 }
 
-// read sums what the interfaces of a process's network have carried, but lo. On the host's own network, and without any
-// interface, nothing is known, as with the engine.
-func (n *processNetworks) read(pid int, r *containerResources) error {
+// read sums what the interfaces of a process's network have carried. On the host's own network, and without any interface,
+// nothing is known, as with the engine.
+func (n *processNetworks) read(pid int, r *containerResources) {
 	if n.host == nil || pid <= 0 {
-		return nil
+		return
 	}
 	n.asked++
-	path := n.file(pid)
 	// The kernel has one such file for each network namespace, so it is the same one for all processes in it.
-	if info, err := os.Stat(path); err == nil && os.SameFile(info, n.host) {
+	if info, err := os.Stat(n.file(pid)); err == nil && os.SameFile(info, n.host) {
 		n.found++
-		return nil
+		return
 	}
-	content, there, err := readIfThere(path)
-	if err != nil || !there {
-		return err
+	content, there, err := readIfThere(n.file(pid))
+	if there {
+		n.found++
+		r.received, r.transmitted, r.hasNetwork, err = sumInterfaces(string(content))
 	}
-	n.found++
-	for line := range strings.Lines(string(content)) {
+	if err != nil && n.err == nil {
+		n.err = fmt.Errorf("read network of a container: %w", err)
+	}
+}
+
+// failure is why numbers are not known, of more than one container.
+func (n *processNetworks) failure() error {
+	if n.err == nil && n.asked > 1 && n.found == 0 {
+		return Failf(NotFound, "read networks in %s: none of %d containers' processes is there", n.procRoot, n.asked).WithHint(hintProc)
+	}
+	return n.err
+}
+
+// sumInterfaces sums the bytes of a net/dev, over all interfaces but lo. known tells whether there is any.
+func sumInterfaces(content string) (received, transmitted uint64, known bool, err error) {
+	for line := range strings.Lines(content) {
 		name, numbers, ok := strings.Cut(line, ":")
 		if name = strings.TrimSpace(name); !ok || name == "lo" {
 			continue
 		}
-		const received, transmitted = 0, 8
+		const in, out = 0, 8
 		fields := strings.Fields(numbers)
-		if len(fields) <= transmitted {
-			return Failf(Malformed, "read %s: interface %s has %d numbers", path, foreignText(name), len(fields))
+		if len(fields) <= out {
+			return 0, 0, false, Failf(Malformed, "interface %s has %d numbers", foreignText(name), len(fields))
 		}
-		in, errIn := strconv.ParseUint(fields[received], 10, 64)
-		out, errOut := strconv.ParseUint(fields[transmitted], 10, 64)
+		r, errIn := strconv.ParseUint(fields[in], 10, 64)
+		t, errOut := strconv.ParseUint(fields[out], 10, 64)
 		if err := errors.Join(errIn, errOut); err != nil {
-			return Failf(Malformed, "read %s: interface %s: %w", path, foreignText(name), err)
+			return 0, 0, false, Failf(Malformed, "interface %s: %w", foreignText(name), err)
 		}
-		r.received, r.transmitted, r.hasNetwork = r.received+in, r.transmitted+out, true
+		received, transmitted, known = received+r, transmitted+t, true
 	}
-	return nil
+	return received, transmitted, known, nil
 }

@@ -1,0 +1,301 @@
+package collectors
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// Ids of containers, whose groups are found by them.
+var (
+	cgroupID      = strings.Repeat("a1", 32)
+	otherCgroupID = strings.Repeat("b2", 32)
+)
+
+// writeTree writes files below a directory.
+func writeTree(t *testing.T, root string, files map[string]string) {
+	t.Helper()
+	for name, content := range files {
+		path := filepath.Join(root, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// cgroup1 are the files of a group on v1, at the host's: 500 MiB used, of them 200 MiB inactive files here and below.
+func cgroup1(group string) map[string]string {
+	return map[string]string{
+		"memory/release_agent":                       "\n",
+		"memory/memory.usage_in_bytes":               "9000000000\n",
+		"memory/" + group + "/memory.usage_in_bytes": "524288000\n",
+		"memory/" + group + "/memory.stat":           "cache 210763776\ninactive_anon 313524224\ninactive_file 104857600\nactive_file 1048576\ntotal_cache 210763776\ntotal_inactive_anon 1\ntotal_inactive_file 209715200\ntotal_active_file 1048576\n",
+		"memory/" + group + "/memory.limit_in_bytes": "9223372036854771712\n",
+		"cpuacct/" + group + "/cpuacct.usage":        "93250000000\n",
+		"cpuacct/" + group + "/cpuacct.usage_percpu": "50250000000 43000000000 \n",
+		"unified/cgroup.controllers":                 "\n", // where systemd keeps v2 beside v1
+		"unified/" + group + "/cgroup.controllers":   "\n",
+		"unified/" + group + "/cpu.stat":             "usage_usec 1\n",
+		"systemd/" + group + "/cgroup.procs":         "77\n",
+		"cpu/" + group + "/cpu.shares":               "1024\n",
+	}
+}
+
+// cgroup2 are the same on v2, with the same numbers.
+func cgroup2(group string) map[string]string {
+	return map[string]string{
+		"cgroup.controllers":       "cpuset cpu io memory pids\n",
+		group + "/cgroup.type":     "domain\n",
+		group + "/memory.current":  "524288000\n",
+		group + "/memory.stat":     "anon 313528320\nfile 210763776\ninactive_anon 313524224\nactive_anon 4096\ninactive_file 209715200\nactive_file 1048576\nworkingset_refault_file 0\n",
+		group + "/memory.max":      "max\n",
+		group + "/cpu.stat":        "usage_usec 93250000\nuser_usec 72000000\nsystem_usec 21250000\nnr_periods 0\n",
+		group + "/cpu.stat.local":  "throttled_usec 0\n",
+		group + "/memory.pressure": "some avg10=0.00 avg60=0.00 avg300=0.00 total=0\n",
+	}
+}
+
+var cgroupResources = containerResources{
+	workingSet: 524288000 - 209715200, hasMemory: true, cpuSeconds: 93.25, hasCPU: true,
+}
+
+// without is the files but for those whose path contains a text.
+func without(files map[string]string, text string) map[string]string {
+	maps.DeleteFunc(files, func(name, _ string) bool { return strings.Contains(name, text) })
+	return files
+}
+
+// moved are the files with a directory renamed.
+func moved(files map[string]string, from, to string) map[string]string {
+	renamed := map[string]string{}
+	for name, content := range files {
+		renamed[strings.Replace(name, from, to, 1)] = content
+	}
+	return renamed
+}
+
+func TestCgroupsGiveWhatTheEngineGives(t *testing.T) {
+	cgroupfs, systemd := "docker/"+cgroupID, "system.slice/docker-"+cgroupID+".scope"
+	rootless := "user.slice/user-1000.slice/user@1000.service/user.slice/docker-" + cgroupID + ".scope"
+	noMemory, noCPU := cgroupResources, cgroupResources
+	noMemory.hasMemory, noMemory.workingSet = false, 0
+	noCPU.hasCPU, noCPU.cpuSeconds = false, 0
+	for name, tt := range map[string]struct {
+		files map[string]string
+		want  containerResources
+	}{
+		"v1, cgroupfs":                    {cgroup1(cgroupfs), cgroupResources},
+		"v1, systemd":                     {cgroup1(systemd), cgroupResources},
+		"v1, controllers share a mount":   {moved(cgroup1(systemd), "cpuacct/", "cpu,cpuacct/"), cgroupResources},
+		"v1, controllers in other order":  {moved(cgroup1(systemd), "cpuacct/", "cpuacct,cpu/"), cgroupResources},
+		"v1, memory is not mounted":       {without(cgroup1(cgroupfs), "memory"), noMemory},
+		"v1, cpuacct is not mounted":      {without(cgroup1(cgroupfs), "cpuacct"), noCPU},
+		"v1, engine inside a container":   {cgroup1("docker/" + otherCgroupID + "/" + cgroupfs), cgroupResources},
+		"v2, cgroupfs":                    {cgroup2(cgroupfs), cgroupResources},
+		"v2, systemd":                     {cgroup2(systemd), cgroupResources},
+		"v2, engine without root":         {cgroup2(rootless), cgroupResources},
+		"v2, parent of the user's choice": {cgroup2("chat.slice/docker-" + cgroupID + ".scope"), cgroupResources},
+		"v2, memory is not delegated":     {without(cgroup2(rootless), "memory"), noMemory},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tree := cgroupTree{root: t.TempDir()}
+			writeTree(t, tree.root, tt.files)
+			got, err := tree.resources(t.Context(), subjectsOf(cgroupID))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(map[string]containerResources{cgroupID: tt.want}, got, compareResources); diff != "" {
+				t.Errorf("resources (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestLimitIsTheOneThatTheContainerWasGiven(t *testing.T) {
+	for name, tt := range map[string]struct {
+		files map[string]string
+		limit int64
+		want  uint64
+	}{
+		"none":            {cgroup2("docker/" + cgroupID), 0, 0},
+		"one":             {cgroup2("docker/" + cgroupID), 1 << 29, 1 << 29},
+		"nonsense":        {cgroup2("docker/" + cgroupID), -1, 0},
+		"nobody keeps it": {without(cgroup2("docker/"+cgroupID), "memory"), 1 << 29, 0},
+	} {
+		tree := cgroupTree{root: t.TempDir()}
+		writeTree(t, tree.root, tt.files)
+		got, err := tree.resources(t.Context(), []resourceSubject{{id: cgroupID, limit: tt.limit}})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if got := got[cgroupID].limit; got != tt.want {
+			t.Errorf("%s: limit: got %d, want %d", name, got, tt.want)
+		}
+	}
+}
+
+func TestGroupThatIsGoneIsNoFailure(t *testing.T) {
+	for name, files := range map[string]map[string]string{
+		"v1": cgroup1("docker/" + otherCgroupID),
+		"v2": cgroup2("docker/" + otherCgroupID),
+	} {
+		tree := cgroupTree{root: t.TempDir()}
+		writeTree(t, tree.root, files)
+		got, err := tree.resources(t.Context(), subjectsOf(cgroupID, otherCgroupID, "../"+otherCgroupID, ""))
+		if want := []string{otherCgroupID}; err != nil || !slices.Equal(slices.Collect(maps.Keys(got)), want) {
+			t.Errorf("%s: got %v, error %v; want those of %q, and none", name, got, err, want)
+		}
+		if got, err := tree.resources(t.Context(), subjectsOf(cgroupID)); err != nil || len(got) != 0 {
+			t.Errorf("%s: the only one: got %v, error %v; want nothing and none", name, got, err)
+		}
+		// Its directory is there a moment longer than its files.
+		empty := filepath.Join(tree.root, "docker", cgroupID)
+		if name == "v1" {
+			empty = filepath.Join(tree.root, "memory", "docker", cgroupID)
+		}
+		if err := os.MkdirAll(empty, 0o750); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := tree.resources(t.Context(), subjectsOf(cgroupID)); err != nil || len(got) != 0 {
+			t.Errorf("%s: an empty directory: got %v, error %v; want nothing and none", name, got, err)
+		}
+	}
+}
+
+func TestMountThatIsNotTheHostsIsAFailure(t *testing.T) {
+	for name, tt := range map[string]struct {
+		files    map[string]string
+		subjects []resourceSubject
+	}{
+		"no cgroups at all":     {map[string]string{"readme": "hello"}, subjectsOf(cgroupID)},
+		"v1, a container's own": {without(cgroup1("other"), "release_agent"), subjectsOf(cgroupID)},
+		"v2, a container's own": {map[string]string{"cgroup.controllers": "cpu memory\n", "cgroup.type": "domain\n", "cpu.stat": "usage_usec 1\n"}, subjectsOf(cgroupID)},
+		"another host's":        {cgroup2("docker/" + strings.Repeat("0f", 32)), subjectsOf(cgroupID, otherCgroupID)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tree := cgroupTree{root: t.TempDir()}
+			writeTree(t, tree.root, tt.files)
+			got, err := tree.resources(t.Context(), tt.subjects)
+			wantDockerFailure(t, err, NotFound, "mount the host's /sys/fs/cgroup")
+			if len(got) != 0 {
+				t.Errorf("got %v, want nothing", got)
+			}
+		})
+	}
+	if got, err := (cgroupTree{root: t.TempDir()}).resources(t.Context(), nil); err != nil || len(got) != 0 {
+		t.Errorf("without containers: got %v, error %v; want nothing and none", got, err)
+	}
+}
+
+func TestDamagedCgroupFileIsMalformed(t *testing.T) {
+	for _, file := range []string{"memory.current", "memory.stat", "cpu.stat"} {
+		tree := cgroupTree{root: t.TempDir()}
+		writeTree(t, tree.root, cgroup2("docker/"+cgroupID))
+		writeTree(t, tree.root, cgroup2("docker/"+otherCgroupID))
+		writeTree(t, tree.root, map[string]string{"docker/" + otherCgroupID + "/" + file: "inactive_file many\nusage_usec many\n"})
+		got, err := tree.resources(t.Context(), subjectsOf(otherCgroupID, cgroupID))
+		wantDockerFailure(t, err, Malformed, "something else")
+		if diff := cmp.Diff(map[string]containerResources{cgroupID: cgroupResources}, got, compareResources); diff != "" {
+			t.Errorf("%s: resources got nevertheless (-want +got):\n%s", file, diff)
+		}
+	}
+}
+
+func TestReadingCgroupsEndsWithTheContext(t *testing.T) {
+	tree := cgroupTree{root: t.TempDir()}
+	writeTree(t, tree.root, cgroup2("docker/"+cgroupID))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	got, err := tree.resources(ctx, subjectsOf(cgroupID))
+	if !errors.Is(err, context.Canceled) || len(got) != 0 {
+		t.Errorf("got %v, error %v; want nothing, and the context's", got, err)
+	}
+}
+
+const netDevHeader = `Inter-|   Receive                                                |  Transmit
+ face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier compressed
+`
+
+func TestNetworkIsTheSumOfInterfaces(t *testing.T) {
+	const lo = "    lo: 9000       9    0    0    0     0          0         0     9000       9    0    0    0     0       0          0\n"
+	const eth0 = "  eth0: 1200       9    0    0    0     0          0         0      340       4    0    0    0     0       0          0\n"
+	const eth1 = "  eth1:34 1 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n" // wide numbers leave no space behind the name
+	network := func(received, transmitted uint64) containerResources {
+		r := cgroupResources
+		r.received, r.transmitted, r.hasNetwork = received, transmitted, true
+		return r
+	}
+	for name, tt := range map[string]struct {
+		pid  int
+		dev  string
+		want containerResources
+	}{
+		"one":                {77, netDevHeader + lo + eth0, network(1200, 340)},
+		"two":                {77, netDevHeader + lo + eth0 + eth1, network(1234, 340)},
+		"none":               {77, netDevHeader + lo, cgroupResources},
+		"the host's":         {78, "", cgroupResources},
+		"the process ended":  {79, "", cgroupResources},
+		"no process is told": {0, "", cgroupResources},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tree := cgroupTree{root: t.TempDir(), procRoot: t.TempDir()}
+			writeTree(t, tree.root, cgroup2("docker/"+cgroupID))
+			writeTree(t, tree.procRoot, map[string]string{
+				"1/net/dev":  netDevHeader + lo + eth0,
+				"77/net/dev": tt.dev,
+				"78/status":  "Name: x\n",
+			})
+			shared := func(pid int) string { return filepath.Join(tree.procRoot, strconv.Itoa(pid), "net", "dev") }
+			if err := os.Mkdir(filepath.Dir(shared(78)), 0o750); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Link(shared(1), shared(78)); err != nil {
+				t.Fatal(err)
+			}
+			got, err := tree.resources(t.Context(), []resourceSubject{{id: cgroupID, pid: tt.pid}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(map[string]containerResources{cgroupID: tt.want}, got, compareResources); diff != "" {
+				t.Errorf("resources (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestNetworksThatCannotBeReadAreSaid(t *testing.T) {
+	for name, tt := range map[string]struct {
+		proc   map[string]string
+		reason Reason
+		hint   string
+	}{
+		"no /proc":            {nil, Refused, "mount the host's /proc"},
+		"another host's":      {map[string]string{"1/net/dev": netDevHeader}, NotFound, "mount the host's /proc"},
+		"a line is cut":       {map[string]string{"1/net/dev": netDevHeader, "77/net/dev": "eth0: 1 2\n"}, Malformed, "something else"},
+		"a number is no such": {map[string]string{"1/net/dev": netDevHeader, "77/net/dev": "eth0: x 2 3 4 5 6 7 8 9\n"}, Malformed, "something else"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tree := cgroupTree{root: t.TempDir(), procRoot: t.TempDir()}
+			writeTree(t, tree.root, cgroup2("docker/"+cgroupID))
+			writeTree(t, tree.root, cgroup2("docker/"+otherCgroupID))
+			writeTree(t, tree.procRoot, tt.proc)
+			got, err := tree.resources(t.Context(), []resourceSubject{{id: cgroupID, pid: 77}, {id: otherCgroupID, pid: 78}})
+			wantDockerFailure(t, err, tt.reason, tt.hint)
+			want := map[string]containerResources{cgroupID: cgroupResources, otherCgroupID: cgroupResources}
+			if diff := cmp.Diff(want, got, compareResources); diff != "" {
+				t.Errorf("resources got nevertheless (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
