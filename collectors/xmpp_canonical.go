@@ -93,10 +93,10 @@ const authFailures = "xmpp_c2s_auth_failure_total"
 // canonicalFamilies is the table of them. Nothing is invented in it: no source, no series.
 var canonicalFamilies = []canonicalFamily{
 	{
-		name: "xmpp_c2s_connections_total", kind: model.MetricTypeCounter, labels: []string{"host"},
+		name: "xmpp_c2s_connections_total", kind: model.MetricTypeCounter,
 		help:    "Connections of clients that the XMPP server accepted.",
 		sources: []canonicalSource{own("c2s_connections", model.MetricTypeCounter)},
-		remark:  "stock Prosody counts none: its `prosody_mod_c2s__encrypted` counts TLS handshakes, and a client that comes without, or twice, would be missed or doubled",
+		remark:  "stock Prosody counts none: its `prosody_mod_c2s__encrypted` counts TLS handshakes, and a client that comes without, or twice, would be missed or doubled; a connection is counted before it names a host",
 	},
 	{
 		name: "xmpp_s2s_connections_total", kind: model.MetricTypeCounter, labels: []string{"direction", "host"},
@@ -134,7 +134,7 @@ var canonicalFamilies = []canonicalFamily{
 		name: authFailures, kind: model.MetricTypeCounter, labels: []string{"host"},
 		help:    "Logins of clients that failed.",
 		sources: []canonicalSource{own("c2s_auth_failure", model.MetricTypeCounter), attempts("failure")},
-		remark:  "stock Prosody counts none, nor does any community module; without a source the alert `XMPPAuthFailureRate` cannot fire, and `XMPPAuthSourceMissing` does",
+		remark:  "stock Prosody counts none, nor does any community module; at last, `auth_failure_log` counts them from the container's log, without `host` and from 0 when the exporter starts; without any source the alert `XMPPAuthFailureRate` cannot fire, and `XMPPAuthSourceMissing` does",
 	},
 	{
 		name: "xmpp_messages_sent_total", kind: model.MetricTypeCounter, labels: []string{"host"},
@@ -177,12 +177,12 @@ var canonicalFamilies = []canonicalFamily{
 		sources: []canonicalSource{own("storage_errors", model.MetricTypeCounter)},
 	},
 	{
-		name: "xmpp_http_requests_total", kind: model.MetricTypeCounter, labels: []string{"host"},
+		name: "xmpp_http_requests_total", kind: model.MetricTypeCounter,
 		help:    "HTTP requests that the XMPP server answered.",
 		sources: []canonicalSource{own("http_requests", model.MetricTypeCounter)},
 	},
 	{
-		name: "xmpp_http_request_duration_seconds", kind: model.MetricTypeHistogram, unit: "seconds", labels: []string{"host"},
+		name: "xmpp_http_request_duration_seconds", kind: model.MetricTypeHistogram, unit: "seconds",
 		help:    "How long the XMPP server took to answer HTTP requests.",
 		sources: []canonicalSource{own("http_request_duration_seconds", model.MetricTypeHistogram)},
 	},
@@ -305,8 +305,9 @@ type canonicalReading struct {
 	families []exposition.Family
 	// available tells of each row whether a series of it is served.
 	available []bool
-	// taken tells of rows whose name the page gives to something else.
-	taken []string
+	// blocked are the rows whose name stands on the page, and taken tells of those where it is something else's.
+	blocked []bool
+	taken   []string
 }
 
 // foundPart is a family of the page that is a part of a source.
@@ -319,8 +320,8 @@ type foundPart struct {
 // sources. On a page that is not whole, no counter is made of several: it would be too low, and look like a restart.
 func (m *canonicalMap) read(families []exposition.Family, whole bool) canonicalReading {
 	var (
-		reading = canonicalReading{available: make([]bool, len(canonicalFamilies))}
 		blocked = make([]bool, len(canonicalFamilies))
+		reading = canonicalReading{available: make([]bool, len(canonicalFamilies)), blocked: blocked}
 		found   = make([]map[int][]foundPart, len(canonicalFamilies))
 	)
 	note := func(use canonicalUse, f *exposition.Family) {

@@ -117,9 +117,11 @@ type XMPPMetrics struct {
 	// CIDR is the network that may read the page, as the XMPP server was told, or several with commas between them.
 	// Nothing is asked with it: a host that has no address in it is warned of.
 	CIDR string `yaml:"openmetrics_cidr"`
+	// Log is where failed logins are counted if the page does not tell them.
+	Log AuthFailureLog `yaml:"auth_failure_log"`
 }
 
-func newXMPPMetricsSettings() *XMPPMetrics { return &XMPPMetrics{} }
+func newXMPPMetricsSettings() *XMPPMetrics { return &XMPPMetrics{Log: newAuthFailureLog()} }
 
 // Environ implements config.Settings.
 func (s *XMPPMetrics) Environ(e *config.Env) {
@@ -138,6 +140,7 @@ func (s *XMPPMetrics) Distinction() (key, value string) { return "", "" }
 func (s *XMPPMetrics) Check(r *config.Report) {
 	s.HTTP.Check(r)
 	s.check(r, func(name string) string { return name })
+	s.Log.check(r)
 	if _, err := s.networks(); err != nil {
 		r.Faultf("openmetrics_cidr", "%v; write a network such as 172.16.0.0/12", err)
 	}
@@ -194,10 +197,15 @@ type xmppMetrics struct {
 	upstream  upstream
 	rules     *FamilyRules
 	canonical *canonicalMap
+	log       *loginLog // nil where no log is read
 }
 
 func newXMPPMetrics(s *XMPPMetrics, d Deps) (Collector, error) {
-	c := &xmppMetrics{rules: &s.FamilyRules}
+	log, err := newLoginLog(s.Log, d)
+	if err != nil {
+		return nil, err
+	}
+	c := &xmppMetrics{rules: &s.FamilyRules, log: log}
 	c.upstream = newUpstream(s.Name, s.HTTP, d, c.rules, openmetrics.Options{
 		Name:       xmppFamilyName,
 		DropLabels: []string{"job", "instance"},
@@ -223,7 +231,7 @@ func (c *xmppMetrics) renamed(family string, kind model.MetricType) string {
 }
 
 // reexpose adds the families of a page to b, and the canonical ones, and tells which of these have a source.
-func (c *xmppMetrics) reexpose(b *Batch, a *answer) error {
+func (c *xmppMetrics) reexpose(ctx context.Context, b *Batch, a *answer) error {
 	page, err := c.upstream.read(b, a)
 	if err != nil {
 		return err
@@ -241,7 +249,11 @@ func (c *xmppMetrics) reexpose(b *Batch, a *answer) error {
 	}
 	for row := range canonicalFamilies {
 		f := &canonicalFamilies[row]
-		available := reading.available[row] && c.rules.serves(f.fullName(), f.kind)
+		serves := c.rules.serves(f.fullName(), f.kind)
+		available := reading.available[row] && serves
+		if f.name == authFailures && !available && serves && !reading.blocked[row] && c.log != nil {
+			available = c.log.tell(ctx, b)
+		}
 		b.Gauge(familyAvailableDesc, boolValue(available), f.name)
 		if f.name == authFailures && !available {
 			b.Note("authentication failures have no source, so no alert can tell of them: load " + ownModule + " (deploy/prosody) on every virtual host of the XMPP server")
@@ -273,7 +285,7 @@ func (c *xmppMetrics) Collect(ctx context.Context, b *Batch) error {
 	failed := statusError(http.MethodGet, c.upstream.http.settings.URL, a.status)
 	switch {
 	case a.status == http.StatusOK:
-		return c.reexpose(b, a)
+		return c.reexpose(ctx, b, a)
 	case a.status == http.StatusForbidden:
 		return failed.WithHint("this address is outside XMPP_OPENMETRICS_CIDR: add it to openmetrics_allow_cidr in the XMPP server's configuration")
 	case a.status == http.StatusNotFound && bytes.Contains(a.body, []byte(noStatistics)):

@@ -1,0 +1,190 @@
+package collectors
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"regexp"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/pkg/stdcopy"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+)
+
+// AuthFailureLog says where failed logins can be counted from a container's log, for an XMPP server that counts none.
+// The zero AuthFailureLog counts nothing.
+type AuthFailureLog struct {
+	// Container is the name of the XMPP server's container; nothing is read where it is empty.
+	Container string `yaml:"container"`
+	// DockerHost is its engine, unix:// or tcp:// without TLS.
+	DockerHost string `yaml:"docker_host"`
+	// Pattern is the regular expression that a line about a failed login matches.
+	Pattern string `yaml:"pattern"`
+}
+
+// defaultFailurePattern is what the community's mod_log_auth writes.
+const defaultFailurePattern = "Failed authentication attempt"
+
+func newAuthFailureLog() AuthFailureLog {
+	return AuthFailureLog{DockerHost: "unix:///var/run/docker.sock", Pattern: defaultFailurePattern}
+}
+
+func (s *AuthFailureLog) check(r *config.Report) {
+	if s.Container == "" {
+		return
+	}
+	if !containerName.MatchString(s.Container) {
+		r.Faultf("auth_failure_log.container", "is %q, which is no container's name", s.Container)
+	}
+	if _, err := regexp.Compile(s.Pattern); err != nil || s.Pattern == "" {
+		r.Faultf("auth_failure_log.pattern", "is %q, must be a regular expression that lines about failed logins match", s.Pattern)
+	}
+	if _, err := (&Docker{Host: s.DockerHost}).endpoint(); err != nil {
+		r.Faultf("auth_failure_log.docker_host", "%v", err)
+	}
+}
+
+var containerName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]*$`)
+
+var authFailuresDesc = prometheus.NewDesc(authFailures, "Logins of clients that failed.", nil, nil)
+
+// loginLog counts the lines of a container's log that tell of a failed login. It begins at the end of the log as it is
+// at the first reading, so that the count starts at 0. No line is kept.
+type loginLog struct {
+	container string
+	pattern   *regexp.Regexp
+	engine    *docker
+	// begun is set once last is known: the engine's stamp of the last line that was seen, zero for an empty log.
+	begun    bool
+	last     time.Time
+	failures float64
+}
+
+// newLoginLog returns nil where no container is named. The settings must have been found free of faults.
+func newLoginLog(s AuthFailureLog, d Deps) (*loginLog, error) {
+	if s.Container == "" {
+		return nil, nil //nolint:nilnil // there is none
+	}
+	pattern, err := regexp.Compile(s.Pattern)
+	if err != nil {
+		return nil, fmt.Errorf("auth_failure_log.pattern: %w", err)
+	}
+	settings := &Docker{Host: s.DockerHost}
+	e, err := settings.endpoint()
+	if err != nil {
+		return nil, fmt.Errorf("auth_failure_log.docker_host: %w", err)
+	}
+	return &loginLog{
+		container: s.Container, pattern: pattern,
+		engine: &docker{settings: settings, endpoint: e, limit: int64(d.Limits.MetricsBody), userAgent: d.UserAgent},
+	}, nil
+}
+
+// logTimeout bounds the reading of a log, whose failure must not be the target's.
+const logTimeout = 3 * time.Second
+
+// read reads what the log has gained since the last reading. After an error, what was read before it is counted, and
+// the next reading goes on there.
+func (l *loginLog) read(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, logTimeout)
+	defer cancel()
+	s, err := l.engine.open(1)
+	if err != nil {
+		return err
+	}
+	defer s.transport.CloseIdleConnections()
+	inspected, _, err := s.inspect(ctx, l.container)
+	switch {
+	case err != nil:
+		return err
+	case inspected == nil || inspected.Config == nil:
+		return Failf(NotFound, "read log of container %s: there is no such container", l.container)
+	}
+	options := container.LogsOptions{ShowStdout: true, ShowStderr: true, Timestamps: true}
+	switch {
+	case !l.begun:
+		options.Tail = "1"
+	case !l.last.IsZero():
+		options.Since = fmt.Sprintf("%d.%09d", l.last.Unix(), l.last.Nanosecond())
+	}
+	ctx, call := recorded(ctx)
+	body, err := s.client.ContainerLogs(ctx, inspected.ID, options)
+	if err != nil {
+		return s.failure(ctx, "read log of a container of", call, err)
+	}
+	defer body.Close() //nolint:errcheck // it was read
+	if err := l.count(body, inspected.Config.Tty); err != nil {
+		return s.failure(ctx, "read log of a container of", call, err)
+	}
+	return nil
+}
+
+// count counts the lines of a log that are newer than the last one. A terminal's log is bare; the other kind says
+// before each piece which of two streams it is from.
+func (l *loginLog) count(log io.Reader, terminal bool) error {
+	before, counts := l.last, l.begun
+	line := func(text []byte) {
+		stamp, rest, ok := bytes.Cut(text, []byte{' '})
+		at, err := time.Parse(time.RFC3339Nano, string(stamp))
+		if !ok || err != nil || !at.After(before) {
+			return
+		}
+		if at.After(l.last) {
+			l.last = at
+		}
+		if counts && l.pattern.Match(rest) {
+			l.failures++
+		}
+	}
+	out, other := &lineWriter{line: line}, &lineWriter{line: line}
+	var err error
+	if terminal {
+		_, err = io.Copy(out, log)
+	} else {
+		_, err = stdcopy.StdCopy(out, other, log)
+	}
+	l.begun = l.begun || err == nil
+	return err
+}
+
+// maxLineBytes is how much of one line is looked at.
+const maxLineBytes = 8 << 10
+
+// lineWriter hands on the lines of what is written to it, without their ends, and each to its first maxLineBytes. What
+// has no end is no line yet.
+type lineWriter struct {
+	line func([]byte)
+	kept []byte
+}
+
+// Write implements io.Writer. It never fails.
+func (w *lineWriter) Write(p []byte) (int, error) {
+	n := len(p)
+	for {
+		part, rest, ended := bytes.Cut(p, []byte{'\n'})
+		w.kept = append(w.kept, part[:min(len(part), maxLineBytes-len(w.kept))]...)
+		if !ended {
+			return n, nil
+		}
+		w.line(bytes.TrimSuffix(w.kept, []byte{'\r'}))
+		w.kept, p = w.kept[:0], rest
+	}
+}
+
+// tell adds the count to b, and reports whether there is one. That a log cannot be read is a note.
+func (l *loginLog) tell(ctx context.Context, b *Batch) bool {
+	err := l.read(ctx)
+	if err != nil {
+		b.Note("failed logins cannot be counted from the log: " + err.Error())
+	}
+	// A log that has gained too much at once is read in several readings, and counted as far as it was.
+	if err != nil && ReasonOf(err) != TooLarge {
+		return false
+	}
+	b.Counter(authFailuresDesc, l.failures)
+	return true
+}

@@ -1,0 +1,293 @@
+package collectors
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/docker/docker/pkg/stdcopy"
+	"github.com/google/go-cmp/cmp"
+)
+
+// logEngine is a Docker Engine with one container, xmpp, of which it has the log.
+type logEngine struct {
+	host     string
+	terminal bool
+
+	mu     sync.Mutex
+	status int // of the log, if it is not 200
+	lines  []logLine
+	asked  []string
+}
+
+type logLine struct {
+	at     time.Time
+	stream stdcopy.StdType
+	text   string
+}
+
+func startLogEngine(t *testing.T, terminal bool) *logEngine {
+	t.Helper()
+	e := &logEngine{terminal: terminal, host: filepath.Join(t.TempDir(), "s")}
+	l, err := net.Listen("unix", e.host) //nolint:noctx // ends with the test
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewUnstartedServer(e)
+	server.Listener.Close() //nolint:errcheck,gosec // replaced by a socket
+	server.Listener = l
+	server.Start()
+	t.Cleanup(server.Close)
+	e.host = "unix://" + e.host
+	return e
+}
+
+// write adds lines to the log, one nanosecond after the other.
+func (e *logEngine) write(texts ...string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, text := range texts {
+		n := len(e.lines)
+		stream := stdcopy.Stdout
+		if n%2 == 1 {
+			stream = stdcopy.Stderr
+		}
+		e.lines = append(e.lines, logLine{time.Date(2026, 11, 20, 12, 0, 0, n, time.UTC), stream, text})
+	}
+}
+
+func (e *logEngine) fail(status int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.status = status
+}
+
+// ServeHTTP implements http.Handler.
+func (e *logEngine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	w.Header().Set("Api-Version", "1.41")
+	switch path := r.URL.Path; {
+	case path == "/_ping":
+		io.WriteString(w, "OK") //nolint:errcheck // a test's server
+	case strings.HasSuffix(path, "/containers/xmpp/json"):
+		fmt.Fprintf(w, `{"Id":"0123456789ab","Name":"/xmpp","Config":{"Tty":%v}}`, e.terminal) //nolint:errcheck // a test's server
+	case strings.HasSuffix(path, "/containers/0123456789ab/logs"):
+		e.asked = append(e.asked, r.URL.Query().Get("tail")+"/"+r.URL.Query().Get("since"))
+		e.log(w, r)
+	default:
+		w.WriteHeader(http.StatusNotFound)
+		io.WriteString(w, `{"message":"No such container: x"}`) //nolint:errcheck // a test's server
+	}
+}
+
+func (e *logEngine) log(w http.ResponseWriter, r *http.Request) {
+	if e.status != 0 {
+		w.WriteHeader(e.status)
+		io.WriteString(w, `{"message":"configured logging driver does not support reading"}`) //nolint:errcheck // a test's server
+		return
+	}
+	lines := e.lines
+	if r.URL.Query().Get("tail") == "1" {
+		lines = lines[max(0, len(lines)-1):]
+	}
+	for _, line := range lines {
+		// Like the real one, it includes the very moment.
+		if since := r.URL.Query().Get("since"); since != "" && fmt.Sprintf("%d.%09d", line.at.Unix(), line.at.Nanosecond()) < since {
+			continue
+		}
+		text := line.at.Format(time.RFC3339Nano) + " " + line.text
+		if e.terminal {
+			io.WriteString(w, text+"\r\n") //nolint:errcheck // a test's server
+			continue
+		}
+		// A line may come in pieces.
+		out := stdcopy.NewStdWriter(w, line.stream)
+		io.WriteString(out, text[:len(text)/2])      //nolint:errcheck // a test's server
+		io.WriteString(out, text[len(text)/2:]+"\n") //nolint:errcheck // a test's server
+	}
+}
+
+// loginReader reads an XMPP server whose page is empty, and the log.
+func loginReader(t *testing.T, page, host string) func() (*Batch, []string) {
+	t.Helper()
+	s := newXMPPMetricsSettings()
+	s.Name, s.URL = "xmpp_metrics", metricsPage(t, prosodyType, page)+"/metrics"
+	s.Log.Container, s.Log.DockerHost = "xmpp", host
+	c, err := newXMPPMetrics(s, deps(&memory{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func() (*Batch, []string) {
+		b, err := read(t, c, 10*time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b, ownSeries(t, b, authFailures)
+	}
+}
+
+// ownSeries are the series of a batch's own family.
+func ownSeries(t *testing.T, b *Batch, family string) []string {
+	t.Helper()
+	var lines []string
+	for line := range strings.Lines(string(ownText(t, b))) {
+		if strings.HasPrefix(line, family) {
+			lines = append(lines, strings.TrimSpace(line))
+		}
+	}
+	return lines
+}
+
+const failedLogin = "c2s559 info Failed authentication attempt (not-authorized) for user alice@chat.test from IP: 192.0.2.7"
+
+func TestFailedLoginsAreCountedFromTheLog(t *testing.T) {
+	for _, terminal := range []bool{false, true} {
+		t.Run(fmt.Sprintf("terminal=%v", terminal), func(t *testing.T) {
+			e := startLogEngine(t, terminal)
+			reading := loginReader(t, "# EOF\n", e.host)
+			for i, step := range []struct {
+				written []string
+				want    string
+			}{
+				{[]string{failedLogin, failedLogin}, "0"}, // what was there before counts as little as with any counter
+				{nil, "0"},
+				{[]string{failedLogin, "c2s559 info Authenticated as alice@chat.test", failedLogin}, "2"},
+				{nil, "2"},
+				{[]string{strings.Repeat("x", 3*maxLineBytes) + failedLogin, failedLogin + strings.Repeat("x", 3*maxLineBytes), failedLogin}, "4"},
+			} {
+				e.write(step.written...)
+				b, got := reading()
+				if want := []string{authFailures + " " + step.want}; !slices.Equal(got, want) {
+					t.Errorf("step %d: got %q, want %q; notes %q", i, got, want, b.Notes)
+				}
+				if available := availableFamilies(t, b); !slices.Equal(available, []string{authFailures}) || len(b.Notes) > 0 {
+					t.Errorf("step %d: available %q, notes %q", i, available, b.Notes)
+				}
+			}
+			if diff := cmp.Diff([]string{"1/", "/1795176000.000000001", "/1795176000.000000001", "/1795176000.000000004", "/1795176000.000000004"}, withoutAll(e.asked)); diff != "" {
+				t.Errorf("asked for (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// withoutAll leaves out the number of lines that the docker client asks for where none is given.
+func withoutAll(asked []string) []string {
+	for i := range asked {
+		asked[i] = strings.TrimPrefix(asked[i], "all")
+	}
+	return asked
+}
+
+func TestLogThatBeginsEmptyIsCountedFromItsFirstLine(t *testing.T) {
+	e := startLogEngine(t, false)
+	reading := loginReader(t, "# EOF\n", e.host)
+	reading()
+	e.write(failedLogin)
+	if _, got := reading(); !slices.Equal(got, []string{authFailures + " 1"}) {
+		t.Errorf("got %q, want 1", got)
+	}
+}
+
+func TestLogThatCannotBeReadIsANote(t *testing.T) {
+	e := startLogEngine(t, false)
+	reading := loginReader(t, "# EOF\n", e.host)
+	reading()
+	e.write(failedLogin)
+	e.fail(http.StatusNotImplemented)
+	b, got := reading()
+	if len(got) > 0 || len(b.Notes) != 2 || !strings.Contains(b.Notes[0], "status 501") || !strings.Contains(b.Notes[1], "no source") {
+		t.Errorf("got %q, notes %q; want no series and two notes", got, b.Notes)
+	}
+	for _, secret := range []string{"alice", "192.0.2.7"} {
+		if strings.Contains(strings.Join(b.Notes, "\n"), secret) {
+			t.Errorf("notes tell %s: %q", secret, b.Notes)
+		}
+	}
+	e.fail(0)
+	if _, got := reading(); !slices.Equal(got, []string{authFailures + " 1"}) {
+		t.Errorf("after the failure: got %q, want 1, which was written meanwhile", got)
+	}
+	for name, host := range map[string]string{"no engine": "unix:///does/not/exist", "no container": startLogEngineWithout(t)} {
+		if b, got := loginReader(t, "# EOF\n", host)(); len(got) > 0 || len(b.Notes) != 2 {
+			t.Errorf("%s: got %q, notes %q; want no series and two notes", name, got, b.Notes)
+		}
+	}
+}
+
+// startLogEngineWithout has no container at all.
+func startLogEngineWithout(t *testing.T) string {
+	t.Helper()
+	return "unix://" + rawServer(t, "unix", say("HTTP/1.1 404 Not Found\r\nConnection: close\r\nContent-Length: 36\r\n\r\n{\"message\":\"No such container: xmpp\"}"))
+}
+
+func TestPageGoesBeforeTheLog(t *testing.T) {
+	e := startLogEngine(t, false)
+	const page = "# TYPE prosody_mod_measure_chatstack__c2s_auth_failure counter\nprosody_mod_measure_chatstack__c2s_auth_failure_total{host=\"a.test\"} 3\n# EOF\n"
+	b, got := loginReader(t, page, e.host)()
+	if len(got) > 0 || len(e.asked) > 0 || len(b.Notes) > 0 {
+		t.Errorf("got %q from the log, asked %q, notes %q; want nothing", got, e.asked, b.Notes)
+	}
+}
+
+func TestFaultsOfTheLogsBlockAreTold(t *testing.T) {
+	for block, want := range map[string]string{
+		"": "", "    auth_failure_log: {pattern: \"(\"}\n": "",
+		"    auth_failure_log: {container: xmpp}\n":                             "",
+		"    auth_failure_log: {container: xmpp, pattern: \"(\"}\n":             "auth_failure_log.pattern",
+		"    auth_failure_log: {container: xmpp, pattern: \"\"}\n":              "auth_failure_log.pattern",
+		"    auth_failure_log: {container: a/b}\n":                              "auth_failure_log.container",
+		"    auth_failure_log: {container: xmpp, docker_host: \"ssh://x\"}\n":   "auth_failure_log.docker_host",
+		"    auth_failure_log: {container: xmpp, docker_host: tcp://proxy:1}\n": "",
+	} {
+		got := strings.Join(rulesFaults(t, "xmpp_metrics", block), "\n")
+		if want == "" && got != "" || !strings.Contains(got, want) {
+			t.Errorf("%s: got %q, want %q", block, got, want)
+		}
+	}
+}
+
+func TestLogThatGrewTooMuchIsReadInParts(t *testing.T) {
+	e := startLogEngine(t, false)
+	d := deps(&memory{})
+	d.Limits.MetricsBody = 100_000
+	s := newXMPPMetricsSettings()
+	s.Name, s.URL = "xmpp_metrics", metricsPage(t, prosodyType, "# EOF\n")+"/metrics"
+	s.Log.Container, s.Log.DockerHost = "xmpp", e.host
+	c, err := newXMPPMetrics(s, d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	counted := func() int {
+		b, err := read(t, c, 10*time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, err := strconv.Atoi(strings.TrimPrefix(strings.Join(ownSeries(t, b, authFailures), ""), authFailures+" "))
+		if err != nil {
+			t.Fatalf("%v; notes %q", err, b.Notes)
+		}
+		return n
+	}
+	counted()
+	const written = 2000 // some 300 KB
+	e.write(slices.Repeat([]string{failedLogin}, written)...)
+	parts := []int{counted()}
+	for last := 0; parts[len(parts)-1] > last && parts[len(parts)-1] < written; {
+		last = parts[len(parts)-1]
+		parts = append(parts, counted())
+	}
+	if len(parts) < 3 || parts[len(parts)-1] != written || counted() != written {
+		t.Errorf("counted %v, want several parts, up to %d", parts, written)
+	}
+}
