@@ -95,6 +95,9 @@ func spellings(family string, kind model.MetricType) []string {
 
 // serves reports whether the rules let a family through. They must have been found free of faults.
 func (f *FamilyRules) serves(family string, kind model.MetricType) bool {
+	if len(f.Allow)+len(f.Deny) == 0 {
+		return true
+	}
 	names := spellings(family, kind)
 	return (len(f.Allow) == 0 || matches(f.Allow, names)) && !matches(f.Deny, names)
 }
@@ -110,6 +113,9 @@ func matches(patterns, names []string) bool {
 
 // renamed is what the rules call a family, in OpenMetrics' spelling: without the suffix of a counter or an info.
 func (f *FamilyRules) renamed(family string, kind model.MetricType) string {
+	if len(f.Rename) == 0 {
+		return family
+	}
 	names := spellings(family, kind)
 	if kind != model.MetricTypeCounter && kind != model.MetricTypeInfo {
 		names = names[:1]
