@@ -27,6 +27,7 @@ func Compose(sources ...[]Family) (*Page, []Clash, error) { return new(Composer)
 type Composer struct {
 	segments []segment
 	deflater deflater
+	choices  *choices
 }
 
 // part is what one source has of a family.
@@ -195,7 +196,12 @@ func (c *Composer) write(segments []segment) (*Page, error) {
 		textSize += text
 		openMetricsSize += openMetrics
 	}
-	p := &Page{text: make([]byte, 0, textSize), openMetrics: make([]byte, 0, openMetricsSize+len(end))}
+	if c.choices == nil {
+		c.choices = &choices{}
+	}
+	p := &Page{
+		text: make([]byte, 0, textSize), openMetrics: make([]byte, 0, openMetricsSize+len(end)), choices: c.choices,
+	}
 	for i := range segments {
 		s := &segments[i]
 		text, openMetrics := len(p.text), len(p.openMetrics)

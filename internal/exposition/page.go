@@ -2,9 +2,11 @@ package exposition
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"github.com/prometheus/common/expfmt"
 )
@@ -16,6 +18,8 @@ type Page struct {
 
 	text, textGzip               []byte
 	openMetrics, openMetricsGzip []byte
+	// choices are shared with the pages before.
+	choices *choices
 }
 
 const (
@@ -35,21 +39,86 @@ type Body struct {
 // where it is preferred to text, else text format 0.0.4. Protobuf is passed over, so that a scraper which likes it
 // best still gets its second choice.
 func (p *Page) Negotiate(h http.Header) Body {
-	body := Body{ContentType: textType, Bytes: p.text}
-	compressed := p.textGzip
-	format := expfmt.NegotiateAccept(http.Header{"Accept": withoutProtobuf(h.Values("Accept"))}, expfmt.DefaultOpenMetricsAcceptedFormats()...)
-	if format.FormatType() == expfmt.TypeOpenMetrics {
-		version := expfmt.OpenMetricsVersion_1_0_0
-		if strings.Contains(string(format), "version="+expfmt.OpenMetricsVersion_0_0_1) {
-			version = expfmt.OpenMetricsVersion_0_0_1
-		}
-		body = Body{ContentType: fmt.Sprintf(openMetricsType, version), Bytes: p.openMetrics}
-		compressed = p.openMetricsGzip
+	c := p.choices.of(h)
+	body := Body{ContentType: c.contentType, Bytes: p.text}
+	if c.openMetrics {
+		body.Bytes = p.openMetrics
 	}
-	if acceptsGzip(h.Values("Accept-Encoding")) {
-		body.ContentEncoding, body.Bytes = "gzip", compressed
+	if c.gzip {
+		body.ContentEncoding, body.Bytes = "gzip", p.textGzip
+		if c.openMetrics {
+			body.Bytes = p.openMetricsGzip
+		}
 	}
 	return body
+}
+
+// choice is what a request asks for.
+type choice struct {
+	contentType       string
+	openMetrics, gzip bool
+}
+
+// choices remember what requests asked for. Scrapers ask for the same each time, and reading it takes longer than all
+// that is left to do for a small page.
+type choices struct {
+	known atomic.Pointer[map[asked]choice]
+}
+
+// asked are the header fields that a choice depends on.
+type asked struct{ accept, encoding string }
+
+// maxChoices is how many choices are remembered, and maxAsked is up to which length: enough for every scraper that there
+// is, and little for those who invent headers.
+const (
+	maxChoices = 32
+	maxAsked   = 1024
+)
+
+// of reads the headers of a request. It never waits: of two that learn something at once, one may learn it in vain.
+func (c *choices) of(h http.Header) choice {
+	accept, encoding := h["Accept"], h["Accept-Encoding"]
+	if len(accept) > 1 || len(encoding) > 1 {
+		return read(accept, encoding)
+	}
+	key := asked{first(accept), first(encoding)}
+	if len(key.accept)+len(key.encoding) > maxAsked {
+		return read(accept, encoding)
+	}
+	old := c.known.Load()
+	if old != nil {
+		if found, ok := (*old)[key]; ok {
+			return found
+		}
+	}
+	chosen := read(accept, encoding)
+	known := map[asked]choice{key: chosen}
+	if old != nil && len(*old) < maxChoices {
+		maps.Copy(known, *old)
+	}
+	c.known.CompareAndSwap(old, &known)
+	return chosen
+}
+
+func first(values []string) string {
+	if len(values) == 0 {
+		return ""
+	}
+	return values[0]
+}
+
+func read(accept, encoding []string) choice {
+	c := choice{contentType: textType, gzip: acceptsGzip(encoding)}
+	format := expfmt.NegotiateAccept(http.Header{"Accept": withoutProtobuf(accept)}, expfmt.DefaultOpenMetricsAcceptedFormats()...)
+	if format.FormatType() != expfmt.TypeOpenMetrics {
+		return c
+	}
+	version := expfmt.OpenMetricsVersion_1_0_0
+	if strings.Contains(string(format), "version="+expfmt.OpenMetricsVersion_0_0_1) {
+		version = expfmt.OpenMetricsVersion_0_0_1
+	}
+	c.contentType, c.openMetrics = fmt.Sprintf(openMetricsType, version), true
+	return c
 }
 
 // withoutProtobuf returns one Accept value without its protobuf clauses.

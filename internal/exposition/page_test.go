@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"compress/gzip"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -120,7 +122,11 @@ func TestNegotiation(t *testing.T) {
 		"weight is no weight": {"", "gzip;q=much", "text/plain; version=0.0.4; charset=utf-8", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := p.Negotiate(http.Header{"Accept": {c.accept}, "Accept-Encoding": {c.encoding}})
+			h := http.Header{"Accept": {c.accept}, "Accept-Encoding": {c.encoding}}
+			got := p.Negotiate(h)
+			if again := p.Negotiate(h); again.ContentType != got.ContentType || again.ContentEncoding != got.ContentEncoding || !bytes.Equal(again.Bytes, got.Bytes) {
+				t.Errorf("asked again: got %q, %q; want %q, %q", again.ContentType, again.ContentEncoding, got.ContentType, got.ContentEncoding)
+			}
 			if got.ContentType != c.wantType || got.ContentEncoding != c.wantEncoding {
 				t.Errorf("got %q, %q; want %q, %q", got.ContentType, got.ContentEncoding, c.wantType, c.wantEncoding)
 			}
@@ -138,6 +144,44 @@ func TestNegotiation(t *testing.T) {
 				t.Errorf("the body is not of its type:\n%s", body)
 			}
 		})
+	}
+}
+
+// TestRequestsAreRememberedWithinBounds asks in more ways than are remembered, on several pages and at once.
+func TestRequestsAreRememberedWithinBounds(t *testing.T) {
+	var composer Composer
+	var group sync.WaitGroup
+	for page := range 3 {
+		p, _, err := composer.Compose([]Family{lines("x", 1, page)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 4 * maxChoices {
+			group.Go(func() {
+				weight := fmt.Sprintf("0.%d", i+1)
+				openMetrics := p.Negotiate(http.Header{"Accept": {"application/openmetrics-text;q=" + weight}, "Accept-Encoding": {""}})
+				text := p.Negotiate(http.Header{"Accept": {"text/plain;q=" + weight}, "Accept-Encoding": {"gzip;q=" + weight}})
+				if !strings.HasPrefix(openMetrics.ContentType, "application/openmetrics-text") || !bytes.HasSuffix(openMetrics.Bytes, []byte(fmt.Sprintf(" %d\n# EOF\n", page))) {
+					t.Errorf("openmetrics with weight %s: got %s\n%s", weight, openMetrics.ContentType, openMetrics.Bytes)
+				}
+				if text.ContentType != textType || text.ContentEncoding != "gzip" {
+					t.Errorf("text with weight %s: got %s, %s", weight, text.ContentType, text.ContentEncoding)
+				}
+			})
+		}
+		group.Wait()
+	}
+	if n := len(*composer.choices.known.Load()); n == 0 || n > maxChoices {
+		t.Errorf("remembered %d requests, want at most %d", n, maxChoices)
+	}
+	kept := composer.choices.known.Load()
+	p, _, err := composer.Compose()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Negotiate(http.Header{"Accept": {strings.Repeat("x", maxAsked+1)}, "Accept-Encoding": {"gzip"}})
+	if composer.choices.known.Load() != kept {
+		t.Error("a header that is too long is remembered")
 	}
 }
 
