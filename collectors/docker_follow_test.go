@@ -3,6 +3,7 @@ package collectors
 import (
 	"context"
 	"log/slog"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/state"
 )
 
 // watch is a collector that follows a simulated engine.
@@ -289,4 +291,117 @@ func TestNotesTellWhatCannotBeFollowed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// TestFaultsOfTheEngineHaveTheirReasonsAndPass goes through what can become of an engine while it is followed.
+func TestFaultsOfTheEngineHaveTheirReasonsAndPass(t *testing.T) {
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	before := openDescriptors(t)
+	w := follow(t, func(s *Docker) { s.Resources = resourcesEngine }, service("irc"))
+	w.want("", `memory_working_set_bytes{container="irc"} 4.194304e+06`)
+	w.await(1)
+	for _, fault := range []struct {
+		name   string
+		reason Reason // "" where the reading succeeds
+		bring  func() error
+		mend   func() error
+	}{
+		{"engine stopped", Refused, func() error { w.engine.Stop(); return nil }, w.engine.Start},
+		{"engine replaced", "", func() error { return nil }, w.engine.Restart},
+		{"status 500", HTTPStatus, w.turn("status_500", true), w.turn("status_500", false)},
+		{"status 403", Forbidden, w.turn("status_403", true), w.turn("status_403", false)},
+		{"list hangs", Timeout, w.turn("hang_list", true), w.turn("hang_list", false)},
+		{"stats hang", "", w.turn("hang_stats", true), w.turn("hang_stats", false)},
+		{"stats refused", "", w.turn("forbidden_stats", true), w.turn("forbidden_stats", false)},
+		{"events refused", "", func() error {
+			err := w.turn("forbidden_events", true)()
+			w.engine.CutEvents()
+			return err
+		}, w.turn("forbidden_events", false)},
+		{"events cut", "", w.turn("events_cut", true), w.turn("events_cut", false)},
+	} {
+		if err := fault.bring(); err != nil {
+			t.Fatalf("%s: %v", fault.name, err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		if fault.reason == Timeout {
+			ctx, cancel = context.WithTimeout(t.Context(), 100*time.Millisecond)
+		}
+		err := w.docker.Collect(ctx, &Batch{})
+		cancel()
+		if got := reasonOrNone(err); got != fault.reason {
+			t.Errorf("%s: reason %q, want %q: %v", fault.name, got, fault.reason, err)
+		}
+		if err := fault.mend(); err != nil {
+			t.Fatalf("%s: %v", fault.name, err)
+		}
+		w.await(1)
+		crashes := w.restarts("irc") + 1
+		w.engine.Container("irc").Crash(1)
+		w.want(fault.name+": after it", restarts("irc", crashes))
+		w.read()
+		w.want(fault.name+": after it", `memory_working_set_bytes{container="irc"} 4.194304e+06`)
+		w.until(fault.name+": features", func() bool {
+			return !strings.Contains(w.page(), `feature="stats"} 0`) && !strings.Contains(w.page(), `feature="events"} 0`)
+		})
+	}
+	w.stop()
+	if err := w.engine.Close(); err != nil {
+		t.Error(err)
+	}
+	if after := openDescriptors(t); after > before {
+		t.Errorf("%d descriptors are open, before it were %d", after, before)
+	}
+}
+
+func reasonOrNone(err error) Reason {
+	if err == nil {
+		return ""
+	}
+	return ReasonOf(err)
+}
+
+func (w *watch) turn(fault string, on bool) func() error {
+	return func() error { return w.engine.Switch(fault, on) }
+}
+
+// restarts is the count that is presented of a container.
+func (w *watch) restarts(name string) int {
+	w.t.Helper()
+	w.docker.mu.Lock()
+	defer w.docker.mu.Unlock()
+	return int(w.docker.fleet.members[name].restarts()) //nolint:gosec // small
+}
+
+func TestCountersOutliveTheProcess(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state.json")
+	file := func() *state.File {
+		f, _, err := state.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f
+	}
+	first := file()
+	w := follow(t, nil, service("irc"), service("xmpp"))
+	w.stop()
+	w.docker = w.collector(w.docker.settings, first.Value("docker"), false)
+	w.read()
+	w.start()
+	w.engine.Container("irc").Crash(1)
+	w.want("", restarts("irc", 1))
+	w.stop() // which keeps what is known
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	w.engine.Container("irc").Restart() // while nobody looks
+
+	second := file()
+	defer second.Close() //nolint:errcheck // the test is over
+	w.docker = w.collector(w.docker.settings, second.Value("docker"), false)
+	w.read()
+	w.wantNow("after a restart of the exporter", "container_"+restarts("irc", 2), "container_"+restarts("xmpp", 0))
+	w.start()
+	w.read()
+	w.wantNow("with events, some of which it has heard before", "container_"+restarts("irc", 2), "container_"+restarts("xmpp", 0))
 }

@@ -242,7 +242,7 @@ func (w *realWatch) since(name string) {
 		w.t.Fatalf("the engine's failing checks are %q: %v", oldest, err)
 	}
 	got := -1.0
-	for _, l := range strings.Split(w.page(), "\n") {
+	for l := range strings.SplitSeq(w.page(), "\n") {
 		if rest, ok := strings.CutPrefix(l, `chatstack_container_unhealthy_since_timestamp_seconds{container="`+name+`"} `); ok {
 			if got, err = strconv.ParseFloat(rest, 64); err != nil {
 				w.t.Fatal(err)
