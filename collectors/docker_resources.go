@@ -192,6 +192,9 @@ func (s *dockerSession) stats(ctx context.Context, id string) (*dockerStats, *do
 	case len(content) > maxStats:
 		return nil, call, Failf(TooLarge, "%s %s: more than %d bytes", doing, s.settings.Host, maxStats)
 	}
+	if len(content) == 0 { // removed while the engine waited for its clock
+		return nil, call, nil
+	}
 	var stats dockerStats
 	if err := json.Unmarshal(content, &stats); err != nil {
 		return nil, call, s.failure(ctx, doing, call, err)

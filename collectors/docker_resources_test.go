@@ -186,9 +186,12 @@ func TestContainersThatAreGoneHaveNoResources(t *testing.T) {
 		"removed":  says(http.StatusNotFound, "No such container: removed"),
 		"removing": says(http.StatusConflict, "container removing is marked for removal"),
 		"stopped":  func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, stopped) }, //nolint:errcheck // the client's loss
+		"leaving": func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusOK) // it was removed while the engine waited: nothing follows
+		},
 	}
 	e := statsEngine(t, answers)
-	got, err := statsSession(t, e.host, 2).resources(t.Context(), subjectsOf("removed", "a", "removing", "stopped", "b"), 2)
+	got, err := statsSession(t, e.host, 2).resources(t.Context(), subjectsOf("removed", "a", "removing", "stopped", "leaving", "b"), 2)
 	if err != nil {
 		t.Errorf("got error %v, want none: each of these is about one container", err)
 	}
