@@ -49,8 +49,8 @@ integration: ## Tests against real servers; needs Debian's packages, see .ci/run
 	$(GO) test -count=1 -tags realservers $(RACE) ./internal/realstack
 	$(GO) test -count=1 -tags realservers $(RACE) -run '^TestReal' ./collectors ./internal/app
 
-bench: ## Benchmarks; BENCHTIME=1x only shows that they run.
-	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./internal/bench
+bench: ## Benchmarks; BENCHTIME=1x only shows that they run, BENCHTAGS=realservers adds nginx and Prometheus.
+	$(GO) test -tags '$(BENCHTAGS)' -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./internal/bench
 
 golden: ## Renew the golden files.
 	$(GO) test ./collectors/... ./internal/openmetrics/... -update
