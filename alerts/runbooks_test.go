@@ -1,0 +1,178 @@
+package alerts_test
+
+import (
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"unicode"
+
+	"gopkg.in/yaml.v3"
+)
+
+// runbookHeadings are those of every runbook, in this order.
+var runbookHeadings = []string{"What it means", "How to see it", "Likely causes", "What to do", "How to silence it"}
+
+// alertedRules are the alerts of the rule file with the address of their runbook.
+func alertedRules(t *testing.T) map[string]string {
+	t.Helper()
+	content, err := os.ReadFile("chatstack.rules.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct {
+		Groups []struct {
+			Rules []struct {
+				Alert       string
+				Annotations map[string]string
+			}
+		}
+	}
+	if err := yaml.Unmarshal(content, &file); err != nil {
+		t.Fatal(err)
+	}
+	alerts := map[string]string{}
+	for _, g := range file.Groups {
+		for _, r := range g.Rules {
+			if r.Alert != "" {
+				alerts[r.Alert] = r.Annotations["runbook_url"]
+			}
+		}
+	}
+	if len(alerts) == 0 {
+		t.Fatal("the rule file has no alerts")
+	}
+	return alerts
+}
+
+func runbooks(t *testing.T) map[string]string {
+	t.Helper()
+	paths, err := filepath.Glob("runbooks/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	books := map[string]string{}
+	for _, path := range paths {
+		books[strings.TrimSuffix(filepath.Base(path), ".md")] = read(t, path)
+	}
+	return books
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}
+
+// headings are the lines of a Markdown text that begin with this many #, outside of code.
+func headings(text, marks string) []string {
+	var found []string
+	code := false
+	for line := range strings.Lines(text) {
+		line = strings.TrimRight(line, "\n")
+		if strings.HasPrefix(strings.TrimSpace(line), "```") {
+			code = !code
+		}
+		if title, ok := strings.CutPrefix(line, marks+" "); ok && !code {
+			found = append(found, title)
+		}
+	}
+	return found
+}
+
+func TestEveryAlertHasItsRunbook(t *testing.T) {
+	alerts, books := alertedRules(t), runbooks(t)
+	for alert, address := range alerts {
+		if _, ok := books[alert]; !ok {
+			t.Errorf("%s has no runbook: write alerts/runbooks/%s.md", alert, alert)
+		}
+		if want := "/alerts/runbooks/" + alert + ".md"; !strings.HasSuffix(address, want) {
+			t.Errorf("%s points to %q, want something that ends with %s", alert, address, want)
+		}
+	}
+	for name := range books {
+		if _, ok := alerts[name]; !ok {
+			t.Errorf("runbooks/%s.md belongs to no alert", name)
+		}
+	}
+}
+
+func TestEveryRunbookHasTheSameParts(t *testing.T) {
+	for name, text := range runbooks(t) {
+		if got := headings(text, "#"); !slices.Equal(got, []string{name}) {
+			t.Errorf("%s: its title is %q", name, got)
+		}
+		if got := headings(text, "##"); !slices.Equal(got, runbookHeadings) {
+			t.Errorf("%s: headings %q, want %q", name, got, runbookHeadings)
+		}
+		for _, part := range strings.Split(text, "\n## ")[1:] {
+			if heading, body, _ := strings.Cut(part, "\n"); strings.TrimSpace(body) == "" {
+				t.Errorf("%s: nothing stands under %q", name, heading)
+			}
+		}
+		// Whoever is called must not have to look up how to silence it. The alert that always fires is not to be silenced.
+		if _, last, _ := strings.Cut(text, "\n## How to silence it\n"); name != "Watchdog" && !strings.Contains(last, "silence add --duration=1h --comment=WHY alertname="+name) {
+			t.Errorf("%s: does not say how to silence it", name)
+		}
+	}
+}
+
+// markdownLink finds the targets of links.
+var markdownLink = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+
+func TestLinksInRunbooksLeadSomewhere(t *testing.T) {
+	count := 0
+	for name, text := range runbooks(t) {
+		for _, found := range markdownLink.FindAllStringSubmatch(text, -1) {
+			link, err := url.Parse(found[1])
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+				continue
+			}
+			if link.Scheme != "" {
+				continue // another's page
+			}
+			count++
+			path := filepath.Join("runbooks", name+".md")
+			if link.Path != "" {
+				path = filepath.Join("runbooks", link.Path)
+			}
+			info, err := os.Stat(path)
+			if err != nil {
+				t.Errorf("%s: leads nowhere: %v", name, err)
+				continue
+			}
+			if link.Fragment != "" && (info.IsDir() || !slices.Contains(anchors(read(t, path)), link.Fragment)) {
+				t.Errorf("%s: %s has no heading #%s", name, path, link.Fragment)
+			}
+		}
+	}
+	if count == 0 {
+		t.Error("no links were found, so none were checked")
+	}
+}
+
+// anchors are what a Markdown text's headings are called in links.
+func anchors(text string) []string {
+	var names []string
+	for _, marks := range []string{"#", "##", "###", "####"} {
+		for _, title := range headings(text, marks) {
+			names = append(names, strings.Map(func(r rune) rune {
+				switch {
+				case unicode.IsLetter(r), unicode.IsDigit(r), r == '-', r == '_':
+					return unicode.ToLower(r)
+				case r == ' ':
+					return '-'
+				}
+				return -1
+			}, title))
+		}
+	}
+	return names
+}
