@@ -6,6 +6,9 @@ import (
 	"context"
 	_ "embed"
 	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -45,7 +48,9 @@ type ProsodyOptions struct {
 	NoStatistics bool
 	// NoStatus leaves the status module out: /status is a 404 in HTML.
 	NoStatus bool
-	// Modules are further modules to load; one that does not exist is only logged.
+	// StatisticsInterval is the setting of that name, "manual" by default: "manual", or seconds.
+	StatisticsInterval string
+	// Modules are further modules to load; one that does not exist is only logged. Those of deploy/prosody are at hand.
 	Modules []string
 }
 
@@ -64,7 +69,6 @@ type Prosody struct {
 func StartProsody(tb testing.TB, o ProsodyOptions) *Prosody {
 	tb.Helper()
 	program := binary(tb, "prosody", "prosody prosody-modules")
-	control := binary(tb, "prosodyctl", "prosody")
 	o.HTTPPort, o.ClientPort, o.ComponentPort = port(tb, o.HTTPPort), port(tb, o.ClientPort), port(tb, o.ComponentPort)
 	o.ServerPort = port(tb, o.ServerPort)
 	p := &Prosody{
@@ -80,16 +84,78 @@ func StartProsody(tb testing.TB, o ProsodyOptions) *Prosody {
 	p.mkdir("data")
 	p.mkdir("plugins")
 	p.write("plugins/mod_http_status.lua", modHTTPStatus)
+	p.write("plugins/mod_measure_chatstack.lua", repositoryFile(tb, "deploy/prosody/mod_measure_chatstack.lua"))
 	certificate, key := p.Authority.Issue(XMPPDomain, OtherDomain, "localhost", "127.0.0.1")
 	p.write("certificate.pem", certificate)
 	p.write("key.pem", key)
 	p.apply(o)
-	register := p.command(control, "--config", p.path("prosody.cfg.lua"), "register", XMPPUser, XMPPDomain, XMPPPassword)
-	if output, err := register.CombinedOutput(); err != nil {
-		tb.Fatalf("register %s@%s: %v\n%s", XMPPUser, XMPPDomain, err, output)
-	}
+	p.Register(XMPPUser, XMPPDomain, XMPPPassword)
 	p.Start()
 	return p
+}
+
+// Register makes an account, or gives it another password, whether the server runs or not.
+func (p *Prosody) Register(user, domain, password string) {
+	p.tb.Helper()
+	p.control("register", user, domain, password)
+}
+
+// ReloadModule has the running server load a module anew, everywhere. It wants the module admin_shell.
+func (p *Prosody) ReloadModule(name string) {
+	p.tb.Helper()
+	output := p.control("shell", "module", "reload", name)
+	if !strings.Contains(output, "OK: Module reloaded") {
+		p.tb.Fatalf("reload module %s:\n%s", name, output)
+	}
+}
+
+// control runs the server's own tool, and returns what it says.
+func (p *Prosody) control(args ...string) string {
+	p.tb.Helper()
+	program := binary(p.tb, "prosodyctl", "prosody")
+	output, err := p.command(append([]string{program, "--config", p.path("prosody.cfg.lua")}, args...)...).CombinedOutput()
+	if err != nil {
+		p.tb.Fatalf("prosodyctl %s: %v\n%s", args[0], err, output)
+	}
+	return string(output)
+}
+
+// Forbid takes the right to write to the data of a virtual host from the server, and returns what gives it back.
+func (p *Prosody) Forbid(domain, store string) (allow func()) {
+	p.tb.Helper()
+	dir := p.path(filepath.Join("data", strings.ReplaceAll(domain, ".", "%2e"), store))
+	change := func(mode os.FileMode) {
+		p.tb.Helper()
+		if err := os.Chmod(dir, mode); err != nil {
+			p.tb.Fatalf("change the rights to store %s of %s: %v", store, domain, err)
+		}
+	}
+	change(0o500)
+	return func() { change(0o700) }
+}
+
+// repositoryFile is a file of the repository that the test's directory lies in.
+func repositoryFile(tb testing.TB, name string) []byte {
+	tb.Helper()
+	dir, err := os.Getwd()
+	if err != nil {
+		tb.Fatalf("find the repository: %v", err)
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			break
+		}
+		up := filepath.Dir(dir)
+		if up == dir {
+			tb.Fatal("find the repository: no go.mod above the test's directory")
+		}
+		dir = up
+	}
+	content, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(name)))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return content
 }
 
 // URL is the server's HTTP side, without a slash at its end.
@@ -112,6 +178,9 @@ func (p *Prosody) apply(o ProsodyOptions) {
 	}
 	if o.StatusCIDR == "" {
 		o.StatusCIDR = Loopback
+	}
+	if o.StatisticsInterval == "" {
+		o.StatisticsInterval = "manual"
 	}
 	p.options = o
 	p.configure("prosody.cfg.lua", struct {
