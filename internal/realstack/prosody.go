@@ -68,7 +68,7 @@ type Prosody struct {
 // StartProsody starts an XMPP server with virtual hosts, an account and a component as the constants say.
 func StartProsody(tb testing.TB, o ProsodyOptions) *Prosody {
 	tb.Helper()
-	program := binary(tb, "prosody", "prosody prosody-modules")
+	program := prosodyProgram(tb, "prosody")
 	o.HTTPPort, o.ClientPort, o.ComponentPort = port(tb, o.HTTPPort), port(tb, o.ClientPort), port(tb, o.ComponentPort)
 	o.ServerPort = port(tb, o.ServerPort)
 	p := &Prosody{
@@ -112,7 +112,7 @@ func (p *Prosody) ReloadModule(name string) {
 // control runs the server's own tool, and returns what it says.
 func (p *Prosody) control(args ...string) string {
 	p.tb.Helper()
-	program := binary(p.tb, "prosodyctl", "prosody")
+	program := prosodyProgram(p.tb, "prosodyctl")
 	output, err := p.command(append([]string{program, "--config", p.path("prosody.cfg.lua")}, args...)...).CombinedOutput()
 	if err != nil {
 		p.tb.Fatalf("prosodyctl %s: %v\n%s", args[0], err, output)
@@ -132,6 +132,16 @@ func (p *Prosody) Forbid(domain, store string) (allow func()) {
 	}
 	change(0o500)
 	return func() { change(0o700) }
+}
+
+// prosodyProgram is one of the server's programs: of the directory that CHATSTACK_TEST_PROSODY names, as .ci/prosody13
+// prints it, or else of Debian's package.
+func prosodyProgram(tb testing.TB, name string) string {
+	tb.Helper()
+	if dir := os.Getenv("CHATSTACK_TEST_PROSODY"); dir != "" {
+		return filepath.Join(dir, name)
+	}
+	return binary(tb, name, "prosody prosody-modules")
 }
 
 // repositoryFile is a file of the repository that the test's directory lies in.
