@@ -39,9 +39,7 @@ func containerAlerts(a *config.Alerts) []alert {
 		indented(lines(
 			fmt.Sprintf("time() - %s > %s", over("min", ownContainer, nil, latest(a, "chatstack_container_unhealthy_since_timestamp_seconds")), number(after.Std().Seconds())),
 			"or",
-			over("min", ownContainer, drop, fmt.Sprintf("min_over_time(%s[%s])", health, seconds(after)))+" == 1",
-			"and",
-			over("min", ownContainer, drop, fmt.Sprintf("%s offset %s", health, seconds(after)))+" == 1",
+			over("max", ownContainer, drop, fmt.Sprintf("min_over_time(%s[%s]) == 1 and %s offset %s == 1", health, seconds(after), health, seconds(after))),
 		)),
 		")",
 		unlessJustExcused,
@@ -126,7 +124,7 @@ func restartAlerts(a *config.Alerts) []alert {
 				fmt.Sprintf("unless max_over_time(%s[%s])", containerExcused, window),
 			),
 			summary:     aContainer + " was restarted.",
-			description: fmt.Sprintf("It was restarted {{ $value }} times within %s; more than %d is %s. A deploy is no restart.", plain(a.ContainerRestarts.Window), level.over, level.severity),
+			description: fmt.Sprintf("It was restarted {{ $value }} times within %s. More than %d is %s; a deploy is no restart.", plain(a.ContainerRestarts.Window), level.over, level.severity),
 		})
 	}
 	return alerts
@@ -155,9 +153,10 @@ func memoryAlerts(a *config.Alerts) []alert {
 func xmppAlerts(a *config.Alerts) []alert {
 	var alerts []alert
 	rates := a.XMPPAuthFailureRate
-	// rate() is per second. It is rounded, so that ten a minute are not ten and a trifle.
-	rate := fmt.Sprintf("round(%s * 60, 0.001)", over("max", ownNone, nil,
-		fmt.Sprintf("sum without (host) (rate(xmpp_c2s_auth_failure_total[%s]))", seconds(rates.Window))))
+	// rate() is per second. It is rounded, so that ten a minute are not ten and a trifle. While two readings are lost, and
+	// until the window is full again, it shows as little as a third: the best of three evaluations counts.
+	rate := fmt.Sprintf("round(%s * 60, 0.001)", over("max", ownNone, nil, fmt.Sprintf(
+		"max_over_time(sum without (host) (rate(xmpp_c2s_auth_failure_total[%s]))[%s:%s])", seconds(rates.Window), seconds(3*a.Interval), seconds(a.Interval))))
 	for _, level := range []struct {
 		severity string
 		amount   config.Amount
@@ -169,7 +168,7 @@ func xmppAlerts(a *config.Alerts) []alert {
 				"unless "+ofKind(targetMaintenance, "xmpp_metrics"),
 			),
 			summary:     `{{ $value | printf "%.1f" }} logins a minute fail at the XMPP server.`,
-			description: fmt.Sprintf("Over %d a minute failed for over %s.", level.amount.Over, plain(level.amount.For)),
+			description: fmt.Sprintf("More than %d a minute have failed for over %s.", level.amount.Over, plain(level.amount.For)),
 		})
 	}
 	modules := over("max", ownNone, []string{"state"}, latest(a, `chatstack_xmpp_module_problems{state="error"}`))
