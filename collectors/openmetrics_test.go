@@ -7,6 +7,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	promcollectors "github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
 
@@ -79,5 +84,54 @@ func TestOpenMetricsAsksForOpenMetricsWithItsCredential(t *testing.T) {
 	}
 	if got.Get("Authorization") != "Bearer sesame" || !strings.HasPrefix(got.Get("Accept"), "application/openmetrics-text") {
 		t.Errorf("got %v", got)
+	}
+}
+
+// TestGoProgramLosesNothing takes over a page that has a gauge and a counter of one name.
+func TestGoProgramLosesNothing(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(promcollectors.NewGoCollector())
+	for format, openMetrics := range map[string]bool{"text": false, "OpenMetrics": true} {
+		url := answering(t, promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: openMetrics}).ServeHTTP)
+		for name, c := range map[string]struct {
+			change func(*OpenMetrics)
+			want   []string
+		}{
+			"plain":    {nil, []string{"go_memstats_alloc_bytes gauge", "go_memstats_alloc_bytes_total unknown"}},
+			"prefixed": {func(s *OpenMetrics) { s.Prefix = "bridge_" }, []string{"bridge_go_memstats_alloc_bytes gauge", "bridge_go_memstats_alloc_bytes_total unknown"}},
+			"gauge renamed": {
+				func(s *OpenMetrics) { s.Rename = map[string]string{"go_memstats_alloc_bytes": "go_heap_alloc_bytes"} },
+				[]string{"go_heap_alloc_bytes gauge", "go_memstats_alloc_bytes_total unknown"},
+			},
+			"counter renamed": {
+				func(s *OpenMetrics) {
+					s.Rename = map[string]string{"go_memstats_alloc_bytes_total": "go_heap_alloc_bytes_total"}
+				},
+				[]string{"go_memstats_alloc_bytes gauge", "go_heap_alloc_bytes_total unknown"},
+			},
+			"counter alone": {
+				func(s *OpenMetrics) { s.Allow = []string{"go_memstats_alloc_bytes_total"} },
+				[]string{"go_memstats_alloc_bytes counter"},
+			},
+		} {
+			b, err := readOpenMetrics(t, url, c.change)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, f := range b.Foreign(true) {
+				if strings.Contains(f.Name, "_alloc_bytes") && !strings.Contains(f.Name, "go_memstats_heap_") {
+					got = append(got, f.Name+" "+string(f.Type))
+				}
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("%s, %s: families (-want +got):\n%s", format, name, diff)
+			}
+			if own := string(ownText(t, b)); len(b.Notes) > 0 || strings.Count(own, "chatstack_upstream_dropped_series{") != 3 ||
+				strings.Count(own, `,target="bridge"} 0`+"\n") != 3 {
+				t.Errorf("%s, %s: notes %q, drops:\n%s\nwant none", format, name, b.Notes, own)
+			}
+			wantReadable(t, b)
+		}
 	}
 }

@@ -55,6 +55,8 @@ var allowed = func() map[model.MetricType]uint16 {
 type family struct {
 	// declared is the name in the page's metadata, or that of the samples where there is none.
 	declared string
+	// known is the name in the metadata of a counter that is declared with _total because another family has its name.
+	known string
 	// name is the one that it is written under, once it is settled.
 	name       string
 	kind       model.MetricType // "" until a TYPE line or a sample settles it
@@ -64,6 +66,8 @@ type family struct {
 	index      int32
 	// rejected families are declared a second time, as another type: their samples are a clash.
 	rejected bool
+	// displaced counters had their name until another family was declared by it: their samples say total.
+	displaced bool
 	// truncated families lost a sample to a limit.
 	truncated bool
 	renamed   bool

@@ -14,6 +14,7 @@ import (
 
 // finish makes families of what was read.
 func (r *reader) finish() *Page {
+	r.fullNames()
 	r.foldCreated()
 	r.sortByFamily()
 	for _, f := range r.order {
@@ -31,9 +32,31 @@ func (r *reader) finish() *Page {
 				r.dropFamily(f, Clash, "name belongs to another family")
 			}
 		}
+		for _, f := range r.order {
+			if len(f.samples) > 0 && f.renamed == renamed && f.kind == model.MetricTypeCounter && !r.claimBase(claims, f) {
+				f.count(total, bare)
+				f.name += suffixes[total]
+				r.makeUnknown(f)
+			}
+		}
 	}
 	r.write()
 	return r.page
+}
+
+// fullNames makes the samples of displaced counters what they are to the names that these are declared by now.
+func (r *reader) fullNames() {
+	if !r.displaced {
+		return
+	}
+	for i := range r.samples {
+		s := &r.samples[i]
+		if f := r.order[s.family]; f.displaced && s.role == total {
+			s.role = bare
+			f.seen[total]--
+			f.seen[bare]++
+		}
+	}
 }
 
 // foldCreated gives the samples of a gauge X_created to the counter, histogram or summary X, where each belongs to a
@@ -124,17 +147,30 @@ func (r *reader) settle(f *family) {
 		case f.kind == model.MetricTypeCounter && r.totalBase(f) != "":
 			// Text format 0.0.4, or a page that names its counters as that does.
 			f.name = r.totalBase(f)
-			for i := range f.samples {
-				if f.samples[i].role == bare {
-					f.samples[i].role = total
-				}
-			}
-			f.seen[total], f.seen[bare] = f.seen[bare], 0
+			f.count(bare, total)
 		default:
-			f.setKind(model.MetricTypeUnknown)
-			r.dropRole(f, created)
+			r.makeUnknown(f)
 		}
 	}
+	if !unitFits(f.name, f.unit, f.kind) {
+		f.unit = ""
+	}
+}
+
+// count makes samples of one role those of another, of which there are none.
+func (f *family) count(from, to role) {
+	for i := range f.samples {
+		if f.samples[i].role == from {
+			f.samples[i].role = to
+		}
+	}
+	f.seen[to], f.seen[from] = f.seen[from], 0
+}
+
+// makeUnknown makes a family unknown, whose samples are called as it is.
+func (r *reader) makeUnknown(f *family) {
+	f.setKind(model.MetricTypeUnknown)
+	r.dropRole(f, created)
 	if !unitFits(f.name, f.unit, f.kind) {
 		f.unit = ""
 	}
@@ -357,7 +393,8 @@ func (r *reader) renameState(f *family) {
 	f.compact()
 }
 
-// claim takes the names that a family may write samples under. It returns false if one of them is taken.
+// claim takes the names that a family may write samples under, and its own, but for a counter. It returns false if one of
+// them is taken.
 func (r *reader) claim(claims map[uint64]struct{}, f *family) bool {
 	var scratch [256]byte
 	var hashes [len(suffixes)]uint64
@@ -366,7 +403,7 @@ func (r *reader) claim(claims map[uint64]struct{}, f *family) bool {
 		hashes[i] = maphash.Bytes(r.seed, append(append(scratch[:0], f.name...), suffixes[role]...))
 	}
 	n := len(list)
-	if list[0] != bare {
+	if list[0] != bare && f.kind != model.MetricTypeCounter {
 		hashes[n] = maphash.Bytes(r.seed, append(scratch[:0], f.name...))
 		n++
 	}
@@ -378,6 +415,17 @@ func (r *reader) claim(claims map[uint64]struct{}, f *family) bool {
 	for _, h := range hashes[:n] {
 		claims[h] = struct{}{}
 	}
+	return true
+}
+
+// claimBase takes the name that a counter has without _total, which none of its samples has. It returns false if that is
+// taken.
+func (r *reader) claimBase(claims map[uint64]struct{}, f *family) bool {
+	h := maphash.String(r.seed, f.name)
+	if _, taken := claims[h]; taken {
+		return false
+	}
+	claims[h] = struct{}{}
 	return true
 }
 

@@ -88,7 +88,9 @@ const maxDrops = 3
 // values in Go's shortest form, escapes in the formats' own. Sample timestamps are left out; `_created` and exemplars,
 // with the time at which these were observed, are in OpenMetrics only. Names of metrics and labels outside
 // the classic alphabet are malformed. Of two series that are equal, or two families of which one could write a sample
-// of the other, the first is kept. A counter whose samples lack `_total`, which OpenMetrics does not know, is unknown.
+// of the other, the first is kept. A counter whose samples lack `_total`, which OpenMetrics does not know, is unknown. So
+// is one whose name another family of the page has, a gauge for example: it is served under the name of its samples,
+// with `_total`. A creation time that is read before that shows is left out, since there is no place for it.
 func Read(page []byte, contentType string, o Options) *Page {
 	r := newReader(page, isOpenMetrics(page, contentType), o)
 	r.read()

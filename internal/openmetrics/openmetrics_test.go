@@ -62,17 +62,27 @@ type series struct {
 // has a series twice fails the test, as do sample timestamps and families in pieces.
 func parse(t *testing.T, page []byte, contentType string) map[string]series {
 	t.Helper()
+	found, twice := parseSeries(t, page, contentType)
+	for _, name := range twice {
+		t.Errorf("type of family %s is declared twice", name)
+	}
+	return found
+}
+
+// parseSeries is parse for a page that may declare families twice, which it returns.
+func parseSeries(t *testing.T, page []byte, contentType string) (found map[string]series, twice []string) {
+	t.Helper()
 	p, err := textparse.New(page, contentType, labels.NewSymbolTable(), textparse.ParserOptions{})
 	if p == nil {
 		t.Fatalf("make parser: %v", err)
 	}
-	found := map[string]series{}
+	found = map[string]series{}
 	declared := map[string]bool{}
 	kind := model.MetricTypeUnknown
 	for {
 		entry, err := p.Next()
 		if errors.Is(err, io.EOF) {
-			return found
+			return found, twice
 		}
 		if err != nil {
 			t.Fatalf("textparse refuses the page: %v\n%s", err, page)
@@ -82,7 +92,7 @@ func parse(t *testing.T, page []byte, contentType string) map[string]series {
 			var name []byte
 			name, kind = p.Type()
 			if declared[string(name)] {
-				t.Errorf("type of family %s is declared twice", name)
+				twice = append(twice, string(name))
 			}
 			declared[string(name)] = true
 		case textparse.EntrySeries:

@@ -38,8 +38,13 @@ type reader struct {
 
 	samples []sample
 	created int
-	// scattered is set once a family stands on the page in several pieces.
-	scattered bool
+	// scattered is set once a family stands on the page in several pieces, displaced once a counter is.
+	scattered, displaced bool
+	// spare is a help text that came second, of a family that may turn out to be two.
+	spare struct {
+		family *family
+		help   string
+	}
 	exemplars [][]byte
 	known     map[uint64]struct{}
 	seed      maphash.Seed
@@ -179,9 +184,7 @@ func (r *reader) entry(p textparse.Parser, entry textparse.Entry, line []byte) b
 		if !isMetricName(name) {
 			return false
 		}
-		if f := r.declare(name); f != nil && f.help == "" {
-			f.help = strings.TrimSpace(string(text))
-		}
+		r.declareHelp(name, text)
 	case textparse.EntryUnit:
 		name, unit := p.Unit()
 		if !isMetricName(name) {
@@ -203,7 +206,7 @@ func isMetricName(name []byte) bool {
 
 // declare finds or makes the family that a line of metadata speaks of; nil where that would be one too many.
 func (r *reader) declare(name []byte) *family {
-	if r.current != nil && r.current.declared == string(name) {
+	if r.current != nil && (r.current.declared == string(name) || r.current.known == string(name)) {
 		return r.current
 	}
 	if r.current = r.families[string(name)]; r.current == nil {
@@ -212,23 +215,71 @@ func (r *reader) declare(name []byte) *family {
 	return r.current
 }
 
+func (r *reader) declareHelp(name, text []byte) {
+	f := r.declare(name)
+	if f == nil {
+		return
+	}
+	help := strings.TrimSpace(string(text))
+	if f.help == "" {
+		f.help = help
+		return
+	}
+	r.spare.family, r.spare.help = f, help
+}
+
 func (r *reader) declareType(name []byte, kind model.MetricType) {
 	f := r.declare(name)
 	if f == nil {
 		return
 	}
-	if f.rejected {
-		f = r.families[f.declared]
+	if f.rejected || f.declared != string(name) {
+		f = r.families[string(name)]
 	}
 	switch f.kind {
 	case "":
 		f.setKind(kind)
 	case kind:
 	default:
-		f = &family{declared: f.declared, line: r.lineNumber(), rejected: true}
-		f.setKind(kind)
+		f = r.second(f, kind)
 	}
 	r.current = f
+}
+
+// second is the family for a name that is declared again, as another type than f. The samples of a counter have names
+// of their own, so it can stand beside any other type: Go programs have a gauge and a counter of one name. It is declared
+// with _total then, as in text format 0.0.4, whichever of the two comes first.
+func (r *reader) second(f *family, kind model.MetricType) *family {
+	name := f.declared
+	full := r.families[name+suffixes[total]]
+	var made *family
+	switch {
+	case kind == model.MetricTypeCounter && full != nil:
+		if full.kind == "" || full.kind == model.MetricTypeUnknown || full.kind == model.MetricTypeCounter {
+			made = full
+		}
+	case kind == model.MetricTypeCounter:
+		made = r.addFamily([]byte(name + suffixes[total]))
+	case f.kind == model.MetricTypeCounter && full == nil && !f.has(bare):
+		if made = r.addFamily([]byte(name)); made != nil {
+			f.declared, f.known, f.displaced = name+suffixes[total], name, true
+			r.families[f.declared] = f
+			r.displaced = true
+		}
+	}
+	if made == nil {
+		made = &family{declared: name, line: r.lineNumber(), rejected: true}
+	}
+	if made.kind == "" {
+		made.setKind(kind)
+	}
+	if kind == model.MetricTypeCounter && !made.rejected {
+		made.known = name
+	}
+	if made.help == "" && r.spare.family == f {
+		made.help = r.spare.help
+	}
+	return made
 }
 
 func (r *reader) addFamily(name []byte) *family {
