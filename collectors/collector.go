@@ -14,6 +14,7 @@ import (
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/openmetrics"
 )
 
 // Collector asks one target how it is.
@@ -67,6 +68,7 @@ type Batch struct {
 	metrics  []prometheus.Metric
 	kept     []prometheus.Metric
 	families []exposition.Family
+	dropped  Drops
 	// certificates are what a certificateWatch found out, and certified tells that it saw a server's own.
 	certificates []prometheus.Metric
 	certified    bool
@@ -112,6 +114,15 @@ func (b *Batch) Families(families ...exposition.Family) {
 	b.families = append(b.families, families...)
 }
 
+// Drop counts series of another exposition that were left out. Whoever adds Families tells every reason, those of which
+// there were none with 0, since what is lost later is counted with them.
+func (b *Batch) Drop(reason openmetrics.Reason, series int) {
+	if b.dropped == nil {
+		b.dropped = Drops{}
+	}
+	b.dropped[reason] += series
+}
+
 // Note adds a line for people.
 func (b *Batch) Note(line string) { b.Notes = append(b.Notes, line) }
 
@@ -130,6 +141,34 @@ func (b *Batch) Foreign(success bool) []exposition.Family {
 		return nil
 	}
 	return b.families
+}
+
+// Dropped returns how many series of other expositions were left out, by reason: nil after a failure, and where Drop was
+// not called.
+func (b *Batch) Dropped(success bool) Drops {
+	if !success {
+		return nil
+	}
+	return b.dropped
+}
+
+var upstreamDroppedSeriesDesc = prometheus.NewDesc("chatstack_upstream_dropped_series",
+	"Series of the target's own metrics page that were left out: a duplicate or a name that is taken (clash), beyond a limit, or malformed.",
+	[]string{"target", "reason"}, nil)
+
+// Drops counts the series of a target's own page that were left out, by reason. It is nil for a target without one.
+type Drops map[openmetrics.Reason]int
+
+// Metrics tells what was dropped, and among the clashes those series that were lost beside other targets' later.
+func (d Drops) Metrics(target string, lost int) []prometheus.Metric {
+	metrics := make([]prometheus.Metric, 0, len(d))
+	for reason, n := range d {
+		if reason == openmetrics.Clash {
+			n += lost
+		}
+		metrics = append(metrics, newMetric(upstreamDroppedSeriesDesc, prometheus.GaugeValue, float64(n), []string{target, string(reason)}))
+	}
+	return metrics
 }
 
 // newMetric never fails: a metric that cannot be made fails the gathering of its batch.

@@ -69,7 +69,7 @@ func compareGolden(t *testing.T, name string, got []byte) {
 func pageOf(t *testing.T, b *Batch, success bool) []byte {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
-	if err := registry.Register(batchCollector(b.Metrics(success))); err != nil {
+	if err := registry.Register(batchCollector(metricsOf(b, success))); err != nil {
 		t.Fatal(err)
 	}
 	gathered, err := registry.Gather()
@@ -95,6 +95,11 @@ func pageOf(t *testing.T, b *Batch, success bool) []byte {
 		t.Errorf("family %s of source %d clashes with another", c.Family, c.Source)
 	}
 	return page.Negotiate(http.Header{}).Bytes
+}
+
+// metricsOf are the metrics that the page has because of a batch.
+func metricsOf(b *Batch, success bool) []prometheus.Metric {
+	return append(b.Metrics(success), b.Dropped(success).Metrics(b.Target, 0)...)
 }
 
 // batchCollector hands a batch's metrics to a registry.

@@ -81,6 +81,7 @@ func TestHostilePagesSurviveTheWire(t *testing.T) {
 			if diff := cmp.Diff(want.Families, b.Foreign(true)); diff != "" {
 				t.Errorf("%s: families (-want +got):\n%s", name, diff)
 			}
+			b.Target = s.Name
 			own := string(ownText(t, b))
 			for reason, n := range want.Dropped {
 				if line := fmt.Sprintf("chatstack_upstream_dropped_series{reason=%q,target=\"bridge\"} %d\n", reason, n); !strings.Contains(own, line) {

@@ -26,7 +26,9 @@ func readOpenMetrics(t *testing.T, url string, change func(*OpenMetrics)) (*Batc
 	if err != nil {
 		t.Fatal(err)
 	}
-	return read(t, c, 10*time.Second)
+	b, err := read(t, c, 10*time.Second)
+	b.Target = s.Name
+	return b, err
 }
 
 // bridgePage is a page such as a Python program has, with labels that are ours to give.

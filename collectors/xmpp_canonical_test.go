@@ -76,6 +76,7 @@ func readPage(t *testing.T, page string, change func(*XMPPMetrics)) *Batch {
 	if err != nil {
 		t.Fatal(err)
 	}
+	b.Target = s.Name
 	return b
 }
 

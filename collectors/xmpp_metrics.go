@@ -19,14 +19,9 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/openmetrics"
 )
 
-var (
-	upstreamSeriesDesc = prometheus.NewDesc("chatstack_upstream_series",
-		"Series that were taken over from the target's own metrics page.",
-		[]string{"target"}, nil)
-	upstreamDroppedSeriesDesc = prometheus.NewDesc("chatstack_upstream_dropped_series",
-		"Series of the target's own metrics page that were left out: a duplicate or a name that is taken (clash), beyond a limit, or malformed.",
-		[]string{"target", "reason"}, nil)
-)
+var upstreamSeriesDesc = prometheus.NewDesc("chatstack_upstream_series",
+	"Series that were taken over from the target's own metrics page.",
+	[]string{"target"}, nil)
 
 // metricsAccept asks for OpenMetrics first, and takes what comes.
 const metricsAccept = "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75," +
@@ -80,7 +75,7 @@ func (u *upstream) read(b *Batch, a *answer) (*openmetrics.Page, error) {
 		b.Note("the metrics page does not end in # EOF: the upstream may have left something out")
 	}
 	for reason, n := range page.Dropped {
-		b.Gauge(upstreamDroppedSeriesDesc, float64(n), u.target, string(reason))
+		b.Drop(reason, n)
 	}
 	return page, nil
 }

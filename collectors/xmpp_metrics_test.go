@@ -70,7 +70,9 @@ func readXMPPMetrics(t *testing.T, url string, d Deps) (*Batch, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return read(t, c, 10*time.Second)
+	b, err := read(t, c, 10*time.Second)
+	b.Target = s.Name
+	return b, err
 }
 
 func TestXMPPMetricsOfRealServer(t *testing.T) {
@@ -133,8 +135,8 @@ func TestXMPPMetricsFailures(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b, err := readXMPPMetrics(t, c.url, c.deps)
 			wantReason(t, err, c.want)
-			if families := b.Foreign(false); len(families) > 0 || len(b.Metrics(false)) > 0 {
-				t.Errorf("a failed reading leaves families %v, metrics %v", families, b.Metrics(false))
+			if families := b.Foreign(false); len(families) > 0 || len(metricsOf(b, false)) > 0 {
+				t.Errorf("a failed reading leaves families %v, metrics %v", families, metricsOf(b, false))
 			}
 		})
 	}
@@ -147,7 +149,7 @@ func TestXMPPMetricsEmptyPageIsUp(t *testing.T) {
 			t.Errorf("%q: %v", page, err)
 			continue
 		}
-		if got, want := len(b.Metrics(true)), 4+len(canonicalFamilies); got != want || len(b.Foreign(true)) != 0 {
+		if got, want := len(metricsOf(b, true)), 4+len(canonicalFamilies); got != want || len(b.Foreign(true)) != 0 {
 			t.Errorf("%q: got %d metrics of ours and families %v, want %d and none", page, got, b.Foreign(true), want)
 		}
 	}
@@ -212,7 +214,7 @@ func TestXMPPMetricsStayWithinLimits(t *testing.T) {
 func ownText(t *testing.T, b *Batch) []byte {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
-	registry.MustRegister(batchCollector(b.Metrics(true)))
+	registry.MustRegister(batchCollector(metricsOf(b, true)))
 	gathered, err := registry.Gather()
 	if err != nil {
 		t.Fatal(err)

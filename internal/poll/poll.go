@@ -94,9 +94,7 @@ func (p *Poller) successor(given Target, log *slog.Logger) *target {
 func (p *Poller) History(name string) (History, bool) {
 	for _, t := range p.targets {
 		if t.Name == name {
-			t.mu.Lock()
-			defer t.mu.Unlock()
-			return t.history, true
+			return t.recent(), true
 		}
 	}
 	return History{}, false
@@ -319,9 +317,26 @@ func (p *Poller) publish() error {
 	if err != nil {
 		return fmt.Errorf("encode heartbeat: %w", err)
 	}
+	own = append(own, beat...)
+	s, clashes, err := p.compose(own)
+	if err != nil {
+		return err
+	}
+	if p.clashed(s.Statuses, clashes) {
+		// The page itself tells what it could not take, so it is made again. Nothing clashes because of that number.
+		if s, _, err = p.compose(own); err != nil {
+			return err
+		}
+	}
+	p.snapshot.Store(s)
+	return nil
+}
+
+// compose makes a snapshot of own families and what is known of the targets now.
+func (p *Poller) compose(own []exposition.Family) (*Snapshot, []exposition.Clash, error) {
 	s := &Snapshot{Time: time.Now(), Statuses: make([]Status, len(p.targets))}
 	sources := make([][]exposition.Family, 1, len(p.targets)+1)
-	sources[0] = append(own, beat...)
+	sources[0] = own
 	for i, t := range p.targets {
 		status, families := t.view()
 		s.Statuses[i] = status
@@ -329,19 +344,29 @@ func (p *Poller) publish() error {
 	}
 	page, clashes, err := p.composer.Compose(sources...)
 	if err != nil {
-		return fmt.Errorf("compose page: %w", err)
+		return nil, nil, fmt.Errorf("compose page: %w", err)
 	}
+	s.Page = page
+	return s, clashes, nil
+}
+
+// clashed tells each target which of its families a page could not take, and reports whether that is news to one.
+// Statuses are what the page was made of.
+func (p *Poller) clashed(statuses []Status, clashes []exposition.Clash) (news bool) {
+	lost := make([][]exposition.Clash, len(p.targets))
 	for _, c := range clashes {
 		name := "exporter"
 		if c.Source > 0 {
 			name = p.targets[c.Source-1].Name
+			lost[c.Source-1] = append(lost[c.Source-1], c)
 		}
 		if key := name + "\x00" + c.Family; !p.clashes[key] {
 			p.clashes[key] = true
 			p.log.Warn("family left out, one of that name and another type comes before it", "target", name, "family", c.Family, "series", c.Series)
 		}
 	}
-	s.Page = page
-	p.snapshot.Store(s)
-	return nil
+	for i, t := range p.targets {
+		news = t.clashed(&statuses[i], lost[i]) || news
+	}
+	return news
 }

@@ -59,6 +59,7 @@ type target struct {
 // outcome is how a reading ended.
 type outcome struct {
 	families   []exposition.Family
+	dropped    collectors.Drops
 	httpStatus int
 	notes      []string
 	exchanges  []*collectors.Exchange
@@ -213,6 +214,7 @@ func (t *target) collect(ctx context.Context) (o outcome) {
 		return o
 	}
 	o.families = append(families, b.Foreign(err == nil)...)
+	o.dropped = b.Dropped(err == nil)
 	return o
 }
 
@@ -257,7 +259,10 @@ func (t *target) end(ctx context.Context, start time.Time, o outcome) (wentDown 
 	s.LastAttempt, s.Duration = now, now.Sub(start)
 	t.patient = t.patience(now)
 	t.redact(&o)
-	s.HTTPStatus, s.Notes = o.httpStatus, o.notes
+	s.HTTPStatus, s.Notes, s.Dropped = o.httpStatus, o.notes, o.dropped
+	if o.err != nil {
+		s.Clashes = nil
+	}
 	s.Reason, s.Error, s.Hint = "", "", ""
 	if o.err == nil {
 		s.LastSuccess = now
@@ -310,6 +315,7 @@ func (t *target) expire(now, start time.Time) bool {
 	if t.status.Known {
 		t.log.Error("target was not read when it was due", "target", t.Name, "last_attempt", t.status.LastAttempt)
 		t.status.Known = false
+		t.status.Dropped, t.status.Clashes = nil, nil
 		t.families, t.present = nil, nil
 		t.encodeStatus()
 	}
@@ -382,7 +388,52 @@ func (t *target) view() (Status, []exposition.Family) {
 	}
 	s := t.status
 	s.Failures = maps.Clone(t.status.Failures)
+	s.Notes = t.withClashes(s.Notes)
 	return s, slices.Concat(t.own, t.families, t.present)
+}
+
+// clashed notes which families a page could not take that was made of what the target was when it was seen, and reports
+// whether that is news. If it has been read since, it is none: the page that follows will tell.
+func (t *target) clashed(seen *Status, found []exposition.Clash) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := &t.status
+	if !s.Known || !s.Up || !s.LastAttempt.Equal(seen.LastAttempt) || slices.Equal(s.Clashes, found) {
+		return false
+	}
+	s.Clashes = found
+	t.encodeStatus()
+	return true
+}
+
+// maxClashes is how many families that clash are told of by name.
+const maxClashes = 5
+
+// withClashes adds a line to notes for each of the first families that clash. The caller holds mu.
+func (t *target) withClashes(notes []string) []string {
+	clashes := t.status.Clashes
+	notes = slices.Clip(notes)
+	for _, c := range clashes[:min(len(clashes), maxClashes)] {
+		notes = append(notes, t.clean(fmt.Sprintf(
+			"clash: %d series of family %s are left out: a family that comes before it on the page has that name, or one of its samples', and another type",
+			c.Series, c.Family)))
+	}
+	if more := len(clashes) - maxClashes; more > 0 {
+		notes = append(notes, fmt.Sprintf("clash: %d families more", more))
+	}
+	return notes
+}
+
+// recent returns the history. What the last reading found and the page could not take is told with that reading.
+func (t *target) recent() History {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	h := t.history
+	if len(t.status.Clashes) > 0 && len(h.Last) > 0 {
+		h.Last = slices.Clone(h.Last)
+		h.Last[0].Notes = t.withClashes(h.Last[0].Notes)
+	}
+	return h
 }
 
 // unread reports whether no reading has ended yet.

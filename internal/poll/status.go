@@ -6,6 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/chatstack-exporter/chatstack_exporter/collectors"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
 )
 
 // Status is what is known of a target, apart from its metrics. It is a value: nobody changes one that was handed out.
@@ -29,6 +30,10 @@ type Status struct {
 	// HTTPStatus is the status of the last HTTP answer; 0 where the last reading had none.
 	HTTPStatus int
 	Notes      []string
+	// Dropped counts the series of the target's own page that the last reading left out, by reason; nil for a target that
+	// has none, and after a failure. Clashes are the families that it found and the exporter's page could not take.
+	Dropped collectors.Drops
+	Clashes []exposition.Clash
 	// Series counts the series of the target's own families on the page.
 	Series   int
 	Attempts uint64
@@ -90,7 +95,16 @@ func (s *Status) metrics() batchCollector {
 	if s.HTTPStatus != 0 {
 		add(httpStatusDesc, prometheus.GaugeValue, float64(s.HTTPStatus))
 	}
-	return m
+	return append(m, s.dropped()...)
+}
+
+// dropped are the metrics of what was left out of the target's own page, when it was read and when ours was made.
+func (s *Status) dropped() []prometheus.Metric {
+	lost := 0
+	for _, c := range s.Clashes {
+		lost += c.Series
+	}
+	return s.Dropped.Metrics(s.Target, lost)
 }
 
 // unixSeconds is a time as Prometheus writes it, to the millisecond.
