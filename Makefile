@@ -16,7 +16,7 @@ LDFLAGS := -s -w \
 # The race detector needs cgo and a C compiler.
 RACE := $(shell [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v "$$($(GO) env CC)" >/dev/null 2>&1 && echo -race)
 
-.PHONY: help build run test lint fuzz integration bench golden
+.PHONY: help build run test lint fuzz integration drill bench bench-docker golden
 
 help: ## This list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,14 +43,24 @@ fuzz: ## Pages of every kind against the reader, FUZZTIME for each target.
 
 # The tests that need no real server have run in `make test`. Those that do are called TestReal..., which is held here.
 integration: ## Tests against real servers; needs Debian's packages, see .ci/run.
-	@if grep -l 'go:build realservers' $$(git ls-files 'collectors/*_test.go' 'internal/app/*_test.go') | \
+	@if grep -l 'go:build realservers' $$(git ls-files 'collectors/*_test.go' 'internal/app/*_test.go' 'internal/bench/*_test.go') | \
 		xargs grep -n '^func Test' | grep -v 'func TestReal'; then \
 		echo 'the tests above need real servers, so their names must begin with TestReal'; exit 1; fi
 	$(GO) test -count=1 -tags realservers $(RACE) ./internal/realstack
 	$(GO) test -count=1 -tags realservers $(RACE) -run '^TestReal' ./collectors ./internal/app
+	@# Ten containers, to show that it runs; numbers are the business of bench-docker.
+	$(GO) test -count=1 -short -tags realservers -run '^TestReal' ./internal/bench
+
+# Sites wait most of the time, so that many more fit beside each other than there are processors.
+drill: ## Every alert's fault, really caused, and who is told of it when; needs root, Docker and Debian's packages, see .ci/run.
+	$(GO) test -count=1 -v -timeout 15m -parallel 16 -tags realservers -run '^TestRealFireDrill$$' ./internal/drill
 
 bench: ## Benchmarks; BENCHTIME=1x only shows that they run, BENCHTAGS=realservers adds nginx and Prometheus.
 	$(GO) test -tags '$(BENCHTAGS)' -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./internal/bench
+
+# Starts an engine of its own with up to 210 containers, for about four minutes. CADVISOR=path measures that beside ours.
+bench-docker: ## What watching containers costs, on a real engine; needs root and Docker.
+	$(GO) test -count=1 -v -timeout 15m -tags realservers -run '^TestRealDockerCost$$' ./internal/bench
 
 golden: ## Renew the golden files.
 	$(GO) test ./collectors/... ./internal/openmetrics/... -update

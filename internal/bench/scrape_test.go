@@ -147,11 +147,11 @@ func startServer(b *testing.B, kind string, series int) *rival {
 }
 
 // cpuTime is how long a process has been on a processor.
-func cpuTime(b *testing.B, pid int) time.Duration {
-	b.Helper()
+func cpuTime(tb testing.TB, pid int) time.Duration {
+	tb.Helper()
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
 	if err != nil || len(threads) == 0 {
-		b.Fatalf("process %d tells no processor time: %v", pid, err)
+		tb.Fatalf("process %d tells no processor time: %v", pid, err)
 	}
 	var sum time.Duration
 	for _, name := range threads {
@@ -162,7 +162,7 @@ func cpuTime(b *testing.B, pid int) time.Duration {
 		first, _, _ := strings.Cut(string(stat), " ")
 		ns, err := strconv.ParseInt(first, 10, 64)
 		if err != nil {
-			b.Fatalf("%s: %v", name, err)
+			tb.Fatalf("%s: %v", name, err)
 		}
 		sum += time.Duration(ns)
 	}

@@ -38,14 +38,15 @@ type Containers struct {
 	// Name begins the names of all containers, and is their compose project and a label of theirs.
 	Name string
 
-	tb   testing.TB
-	host string
+	tb     testing.TB
+	host   string
+	engine *Docker
 }
 
 // Containers builds the image, FROM scratch. It and all containers made of it end with the test.
 func (d *Docker) Containers() *Containers {
 	d.tb.Helper()
-	c := &Containers{Name: fmt.Sprintf("chatstack-test-%d", os.Getpid()), tb: d.tb, host: d.Host}
+	c := &Containers{Name: fmt.Sprintf("chatstack-test-%d", os.Getpid()), tb: d.tb, host: d.Host, engine: d}
 	dir := d.tb.TempDir()
 	build := exec.CommandContext(d.tb.Context(), "go", "build", "-trimpath", "-ldflags=-s -w", "-o", filepath.Join(dir, "workload"), workloadSource)
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
@@ -61,6 +62,9 @@ func (d *Docker) Containers() *Containers {
 }
 
 func (c *Containers) remove() {
+	if !c.engine.given && !c.engine.alive() {
+		return // they ended with it
+	}
 	// The test's own context is over by now.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.tb.Context()), awaitWithin)
 	defer cancel()
@@ -88,8 +92,8 @@ func (c *Containers) docker(ctx context.Context, args ...string) string {
 	return strings.TrimSpace(string(output))
 }
 
-// Run starts a container of a compose service, and returns its name. Options are those of docker run; what follows
-// "--" is the container's own command.
+// Run starts a container of a compose service, without a network unless the options say otherwise, and returns its name.
+// Options are those of docker run; what follows "--" is the container's own command.
 func (c *Containers) Run(service string, options ...string) string {
 	c.tb.Helper()
 	return c.make([]string{"run", "--detach"}, service, options)
@@ -105,11 +109,15 @@ func (c *Containers) make(how []string, service string, options []string) string
 	c.tb.Helper()
 	name := c.Name + "-" + service
 	var command []string
+	network := []string{"--network", "none"}
+	if slices.Contains(options, "--network") {
+		network = nil
+	}
 	if i := slices.Index(options, "--"); i >= 0 {
 		options, command = options[:i], options[i+1:]
 	}
-	c.Docker(slices.Concat(how, []string{
-		"--network", "none", "--name", name, "--label", c.Name,
+	c.Docker(slices.Concat(how, network, []string{
+		"--name", name, "--label", c.Name,
 		"--label", "com.docker.compose.project=" + c.Name, "--label", "com.docker.compose.service=" + service,
 	}, options, []string{c.Name}, command)...)
 	return name

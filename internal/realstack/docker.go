@@ -97,16 +97,41 @@ func (d *Docker) listenTLS() {
 		"--tlsverify", "--tlscacert", d.path("ca.pem"), "--tlscert", d.path("server.pem"), "--tlskey", d.path("server-key.pem"))
 }
 
+// PIDs returns the processes of an engine of one's own: those of dockerd and containerd, and those that stand between them
+// and the containers, one for each container. The containers themselves are not among them.
+func (d *Docker) PIDs() (engine, shims []int) {
+	d.tb.Helper()
+	d.refuseGiven("tell processes of")
+	for pid, program := range d.ours(processes()) {
+		if strings.HasPrefix(program, "containerd-shim") {
+			shims = append(shims, pid)
+		} else {
+			engine = append(engine, pid)
+		}
+	}
+	return engine, shims
+}
+
+// ours are the programs by process, of all these, that were told the engine's directory: dockerd, containerd and the
+// containers' shims. The containers are the shims' children.
+func (d *Docker) ours(all []procStat) map[int]string {
+	programs := map[int]string{}
+	for _, s := range all {
+		commandLine, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(s.pid), "cmdline"))
+		if err == nil && bytes.Contains(commandLine, []byte(d.dir)) && s.pid != os.Getpid() {
+			program, _, _ := bytes.Cut(commandLine, []byte{0})
+			programs[s.pid] = filepath.Base(string(program))
+		}
+	}
+	return programs
+}
+
 // sweep ends what an engine that was killed leaves running, and takes its mounts off.
 func (d *Docker) sweep() {
 	all := processes()
 	left := map[int]bool{}
-	for _, s := range all {
-		commandLine, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(s.pid), "cmdline"))
-		// containerd and the containers' shims are told this directory; the containers are the shims' children.
-		if err == nil && bytes.Contains(commandLine, []byte(d.dir)) && s.pid != os.Getpid() {
-			left[s.pid] = true
-		}
+	for pid := range d.ours(all) {
+		left[pid] = true
 	}
 	for grown := true; grown; {
 		grown = false
