@@ -28,11 +28,19 @@ type Authority struct {
 	key  *ecdsa.PrivateKey
 }
 
-// NewAuthority makes an authority that nobody trusts yet. Its file ends with the test.
+// NewAuthority makes an authority that nobody trusts yet, for a day. Its file ends with the test.
 func NewAuthority(tb testing.TB) *Authority {
+	tb.Helper()
+	return NewAuthorityUntil(tb, time.Now().Add(24*time.Hour))
+}
+
+// NewAuthorityUntil is NewAuthority with another end.
+func NewAuthorityUntil(tb testing.TB, end time.Time) *Authority {
 	tb.Helper()
 	a := &Authority{tb: tb, File: filepath.Join(tb.TempDir(), "ca.pem")}
 	a.cert = &x509.Certificate{
+		NotBefore:             time.Now().Add(-time.Hour),
+		NotAfter:              end,
 		Subject:               pkix.Name{CommonName: "test authority"},
 		IsCA:                  true,
 		BasicConstraintsValid: true,

@@ -36,6 +36,8 @@ type Process struct {
 	name string
 	dir  string
 	argv []string
+	// environ are variables of its own, NAME=VALUE.
+	environ []string
 	// credential is the user the server runs as; nil is the test's own.
 	credential *syscall.Credential
 	// ready asks the server anything; nil means that it answers.
@@ -137,7 +139,7 @@ func (p *Process) configure(name string, values any) {
 func (p *Process) command(argv ...string) *exec.Cmd {
 	cmd := exec.CommandContext(context.WithoutCancel(p.tb.Context()), argv[0], argv[1:]...)
 	cmd.Dir = p.dir
-	cmd.Env = []string{"PATH=" + searchPath, "HOME=" + p.dir, "TMPDIR=" + p.dir, "LC_ALL=C.UTF-8"}
+	cmd.Env = append([]string{"PATH=" + searchPath, "HOME=" + p.dir, "TMPDIR=" + p.dir, "LC_ALL=C.UTF-8"}, p.environ...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: p.credential, Setpgid: true, Pdeathsig: syscall.SIGTERM}
 	return cmd
 }
@@ -246,6 +248,9 @@ func (p *Process) PID() int {
 	}
 	return p.running.pid
 }
+
+// LogFile is the path of the log that the server opens itself, where its configuration names one.
+func (p *Process) LogFile() string { return p.path("server.log") }
 
 // Log is what the server has printed and logged since its first start.
 func (p *Process) Log() string {

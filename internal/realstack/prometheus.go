@@ -20,9 +20,18 @@ type Prometheus struct {
 // StartPrometheus starts a Prometheus with the given configuration, as prometheus.yml has it.
 func StartPrometheus(tb testing.TB, config string) *Prometheus {
 	tb.Helper()
+	return StartPrometheusWith(tb, config, nil)
+}
+
+// StartPrometheusWith starts one that finds files, such as those of rules, beside its configuration.
+func StartPrometheusWith(tb testing.TB, config string, files map[string][]byte) *Prometheus {
+	tb.Helper()
 	program := binary(tb, "prometheus", "prometheus")
 	p := &Prometheus{Process: newProcess(tb, "prometheus", true), Addr: address(port(tb, 0))}
 	p.write("prometheus.yml", []byte(config))
+	for name, content := range files {
+		p.write(name, content)
+	}
 	p.mkdir("data")
 	p.argv = []string{
 		program,

@@ -23,7 +23,7 @@ func main() {
 
 func run(args []string) error {
 	if len(args) == 0 {
-		return fmt.Errorf("usage: workload serve | health | exit CODE | hold MEGABYTES | fill MEGABYTES MEGABYTES_OF_FILE")
+		return fmt.Errorf("usage: workload serve | health | exit CODE | hold MEGABYTES | forward ADDRESS TARGET... | fill MEGABYTES MEGABYTES_OF_FILE")
 	}
 	switch args[0] {
 	case "serve":
@@ -48,6 +48,11 @@ func run(args []string) error {
 		err = serve()
 		runtime.KeepAlive(held)
 		return err
+	case "forward":
+		if err := forward(args[1:]); err != nil {
+			return err
+		}
+		return serve()
 	case "fill":
 		return fill(args[1:])
 	case "exit":

@@ -1,0 +1,71 @@
+//go:build realservers
+
+package realstack
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+)
+
+// exporterSource is the package of the exporter's command.
+const exporterSource = "github.com/chatstack-exporter/chatstack_exporter/cmd/chatstack_exporter"
+
+// BuildExporter builds the exporter's binary as it is shipped, without cgo, and returns its path. It ends with the test.
+func BuildExporter(tb testing.TB) string {
+	tb.Helper()
+	program := filepath.Join(tb.TempDir(), "chatstack_exporter")
+	build := exec.CommandContext(tb.Context(), "go", "build", "-trimpath", "-o", program, exporterSource)
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if output, err := build.CombinedOutput(); err != nil {
+		tb.Fatalf("build the exporter: %v\n%s", err, output)
+	}
+	return program
+}
+
+// Exporter is the exporter's own binary, with a configuration and a state of its own.
+type Exporter struct {
+	*Process
+	// Addr is host:port.
+	Addr string
+}
+
+// StartExporter starts a binary of BuildExporter with a configuration, as exporter.yaml has it, and environment
+// variables, as the user that the test is. Its lifecycle can be switched over HTTP.
+func StartExporter(tb testing.TB, program, config string, environ map[string]string) *Exporter {
+	tb.Helper()
+	e := &Exporter{Process: newProcess(tb, "exporter", false), Addr: address(port(tb, 0))}
+	e.write("exporter.yaml", []byte(config))
+	for name, value := range environ {
+		e.environ = append(e.environ, name+"="+value)
+	}
+	e.argv = []string{program, "--config.file=" + e.path("exporter.yaml"), "--web.listen-address=" + e.Addr, "--web.enable-lifecycle"}
+	e.ready = func(ctx context.Context) error { return succeeds(ctx, e.URL()+"/-/healthy") }
+	e.Start()
+	return e
+}
+
+// URL is the exporter, without a slash at its end.
+func (e *Exporter) URL() string { return "http://" + e.Addr }
+
+// Rules are the alert rules for the configuration, as the binary prints them.
+func (e *Exporter) Rules() string {
+	e.tb.Helper()
+	rules, err := e.command(e.argv[0], "rules", e.argv[1]).Output()
+	if err != nil {
+		e.tb.Fatalf("print the rules: %v", err)
+	}
+	return string(rules)
+}
+
+// Reconfigure replaces the configuration and has the exporter read it. It does not wait for that.
+func (e *Exporter) Reconfigure(config string) {
+	e.tb.Helper()
+	e.write("exporter.yaml", []byte(config))
+	if err := syscall.Kill(e.PID(), syscall.SIGHUP); err != nil {
+		e.tb.Fatalf("reload the exporter: %v", err)
+	}
+}
