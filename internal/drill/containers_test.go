@@ -1,0 +1,138 @@
+//go:build realservers
+
+package drill
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/realstack"
+)
+
+// engineTarget is the configuration of a site's part of the engine: the containers whose services begin with its name.
+func (r *rig) engineTarget(env string) string {
+	return fmt.Sprintf("  - kind: docker\n    host: %s\n    names: [%s-%s-*]\n    missing_after: 3s\n", r.engine, r.containers.Name, env)
+}
+
+// deploy starts a container of a site, after it has removed one of the same name.
+func (s *site) deploy(service string, options ...string) string {
+	s.t.Helper()
+	service = s.env + "-" + service
+	s.containers.Docker("rm", "-f", s.containers.Name+"-"+service)
+	// The engine takes a health check that ends with its container for a failure, so that a single one must not count.
+	name := s.containers.Run(service, append([]string{"--restart", "unless-stopped", "--health-retries", "2"}, options...)...)
+	s.containers.Await(name, realstack.HealthStatus, "healthy")
+	return name
+}
+
+// ofContainer are the labels of an alert about a container.
+func ofContainer(name string) map[string]string { return of("container", name, "docker_host", "local") }
+
+// drillContainers is about containers that fail by themselves.
+func (r *rig) drillContainers(t *testing.T) {
+	t.Helper()
+	s := r.open(t, "containers", r.engineTarget("containers"), nil)
+	docs := s.deploy("docs")
+	turn := func() { s.signal(docs, syscall.SIGUSR1) }
+	labels := ofContainer(docs)
+	unhealthy := is(1, "chatstack_container_health", "container", docs, "health", "unhealthy")
+	s.try(fault{
+		name: "container unhealthy", cause: turn, repair: turn, shown: unhealthy,
+		want: []notice{{"ContainerUnhealthy", "warning", labels}},
+	})
+	s.try(fault{
+		name: "container unhealthy for long", cause: turn, repair: turn, shown: unhealthy,
+		want: []notice{{"ContainerUnhealthy", "warning", labels}, {"ContainerUnhealthy", "critical", labels}},
+	})
+	s.try(fault{
+		name: "process killed 3 times", cause: func() { s.kill(docs, 3) }, repair: func() {},
+		shown: above(0, "chatstack_container_restarts_total", "container", docs),
+		want:  []notice{{"ContainerRestarts", "warning", labels}},
+	})
+	s.try(fault{
+		name: "crash loop of 4", cause: func() { s.kill(docs, 4) }, repair: func() {},
+		shown: above(6, "chatstack_container_restarts_total", "container", docs),
+		want:  []notice{{"ContainerRestarts", "critical", labels}},
+		may:   []notice{{"ContainerRestarts", "warning", labels}},
+	})
+}
+
+// kill ends a container's process again and again, as soon as the engine has started it anew.
+func (s *site) kill(name string, times int) {
+	s.t.Helper()
+	for range times {
+		before := s.containers.Says(name, "{{.RestartCount}}")
+		s.signal(name, syscall.SIGKILL)
+		s.await("the engine to restart "+name, func() bool {
+			return s.containers.Says(name, "{{.RestartCount}}") != before && s.containers.Says(name, realstack.ContainerIs) == "running"
+		})
+	}
+}
+
+// signal sends a signal to a container's process. The engine is not asked to: it would restart none that it has sent one to.
+func (s *site) signal(name string, signal syscall.Signal) {
+	s.t.Helper()
+	pid, err := strconv.Atoi(s.containers.Says(name, "{{.State.Pid}}"))
+	if err != nil || pid <= 0 {
+		s.t.Fatalf("process of %s: %d, %v", name, pid, err)
+	}
+	if err := syscall.Kill(pid, signal); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// drillResources is about containers and volumes that grow.
+func (r *rig) drillResources(t *testing.T) {
+	t.Helper()
+	volume := filepath.Join(t.TempDir(), "volume")
+	if err := os.Mkdir(volume, 0o755); err != nil { //nolint:gosec // nothing is in it
+		t.Fatal(err)
+	}
+	const size = 16 << 20
+	if err := syscall.Mount("drill", volume, "tmpfs", 0, fmt.Sprintf("size=%d", size)); err != nil {
+		t.Fatalf("mount a volume, which takes root: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(volume, 0); err != nil {
+			t.Errorf("unmount the volume: %v", err)
+		}
+	})
+	s := r.open(t, "resources", r.engineTarget("resources")+"  - kind: volume\n    name: data\n    path: "+volume+"\n", nil)
+	xmpp, docs := s.deploy("xmpp"), s.deploy("docs")
+	using := func(name string, bytes float64) func(page) bool {
+		return above(bytes, "chatstack_container_memory_working_set_bytes", "container", name)
+	}
+	s.try(fault{
+		name: "XMPP server holds 550 MB", shown: using(xmpp, 5e8),
+		cause: func() { s.deploy("xmpp", "--", "hold", "530") }, repair: func() { s.deploy("xmpp") },
+		want: []notice{{"ContainerMemory", "warning", ofContainer(xmpp)}},
+	})
+	s.try(fault{
+		name: "container holds 1.05 GB", shown: using(docs, 1e9),
+		cause: func() { s.deploy("docs", "--", "hold", "1005") }, repair: func() { s.deploy("docs") },
+		want: []notice{{"ContainerMemory", "critical", ofContainer(docs)}},
+	})
+	file := filepath.Join(volume, "file")
+	remove := func() {
+		if err := os.Remove(file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for percent, f := range map[int]fault{
+		85: {want: []notice{{"DataVolumeUsage", "warning", of("volume", "data")}}},
+		97: {want: []notice{{"DataVolumeUsage", "critical", of("volume", "data")}}, may: []notice{{"DataVolumeUsage", "warning", of("volume", "data")}}},
+	} {
+		f.name, f.repair = fmt.Sprintf("volume %d %% full", percent), remove
+		f.shown = below(size*float64(101-percent)/100, "chatstack_volume_available_bytes", "volume", "data")
+		f.cause = func() {
+			if err := os.WriteFile(file, make([]byte, size*percent/100), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.try(f)
+	}
+}

@@ -1,0 +1,211 @@
+//go:build realservers
+
+package drill
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/realstack"
+)
+
+// rig is what all sites share: those who watch, and those who are told.
+type rig struct {
+	report       report
+	operators    *operators
+	program      string
+	prometheus   *realstack.Prometheus
+	alertmanager *realstack.Alertmanager
+	containers   *realstack.Containers
+	engine       string
+	// begun is when Prometheus was started.
+	begun time.Time
+}
+
+// settings are what every exporter's configuration begins with: everything is asked every second, and the alerts are
+// those that are shipped, with shorter times. Numbers are the shipped ones.
+const settings = `
+poll:
+  interval: 1s
+  timeout: 1s
+alerts:
+  interval: 1s
+  lookback: 5s
+  slow_lookback: 10s
+  container_unhealthy:
+    warning: {for: 0s, keep_firing_for: 3s}
+    critical: {after: 12s, keep_firing_for: 3s}
+  xmpp_auth_failure_rate:
+    window: 40s
+    warning: {for: 5s, keep_firing_for: 3s}
+    critical: {for: 5s, keep_firing_for: 3s}
+  tls_certificate_expiry:
+    warning: {for: 5s, keep_firing_for: 3s}
+    critical: {for: 5s, keep_firing_for: 3s}
+  data_volume_usage:
+    warning: {for: 5s, keep_firing_for: 3s}
+    critical: {for: 3s, keep_firing_for: 3s}
+  container_restarts: {window: 20s}
+  container_memory:
+    warning: {for: 5s, keep_firing_for: 3s}
+    critical: {for: 3s, keep_firing_for: 3s}
+  container_down:
+    warning: {for: 4s, keep_firing_for: 3s}
+    critical: {for: 12s, keep_firing_for: 3s}
+  target_down:
+    warning: {for: 6s, keep_firing_for: 3s}
+    critical: {for: 12s, keep_firing_for: 3s}
+  container_missing: {for: 5s}
+  exporter_down:
+    warning: {for: 8s}
+    critical: {for: 6s}
+    absent: 15s
+  poll_stalled: {after: 25s}
+  upstream_series_dropped: {for: 8s}
+  xmpp_auth_source_missing: {for: 8s}
+  plant_store_orphans: {for: 8s}
+  tls_chain_invalid: {for: 8s, keep_firing_for: 3s}
+  tls_served_not_renewed:
+    warning: {for: 12s}
+    critical: {for: 6s}
+  config_reload_failed: {for: 5s}
+  identity_cache_exhausted: {for: 0s, keep_firing_for: 3s}
+  xmpp_module_problem: {for: 5s}
+  xmpp_component_disconnected: {for: 8s, keep_firing_for: 3s}
+  irc_services_unlinked: {for: 8s, keep_firing_for: 3s}
+  rules_out_of_date: {for: 8s}
+  placeholder_credential: {for: 5s}
+targets:
+`
+
+// repository is where the shipped files are.
+const repository = "../.."
+
+// TestRealFireDrill causes every fault that the rules know, and wants every notification, and no other.
+func TestRealFireDrill(t *testing.T) {
+	r := &rig{operators: startOperators(t), program: realstack.BuildExporter(t)}
+	engine := realstack.StartDocker(t, realstack.DockerOptions{})
+	r.engine, r.containers = engine.Host, engine.Containers()
+	r.alertmanager = r.startAlertmanager(t)
+	// Without any exporter Prometheus would begin with an alert.
+	quiet := r.openQuiet(t)
+	rules := quiet.exporter.Rules()
+	r.begun = time.Now()
+	r.prometheus = realstack.StartPrometheusWith(t, fmt.Sprintf(`
+global: {scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s}
+rule_files: [chatstack.rules.yml]
+alerting:
+  alertmanagers:
+    - static_configs: [{targets: [%q]}]
+scrape_configs:
+  - job_name: chatstack_exporter
+    honor_labels: true
+    http_sd_configs: [{url: %q, refresh_interval: 1s}]
+`, r.alertmanager.Addr, r.operators.url+"/targets"), map[string][]byte{"chatstack.rules.yml": []byte(rules)})
+
+	t.Run("sites", func(t *testing.T) {
+		for name, drill := range map[string]func(*testing.T){
+			"quiet":        quiet.drillQuiet,
+			"containers":   r.drillContainers,
+			"stack":        r.drillStack,
+			"resources":    r.drillResources,
+			"logins":       r.drillLogins,
+			"servers":      r.drillServers,
+			"certificates": r.drillCertificates,
+			"services":     r.drillServices,
+			"settings":     r.drillSettings,
+			"stalled":      r.drillStalled,
+			"pair":         r.drillPair,
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				drill(t)
+			})
+		}
+	})
+	r.awaitHeartbeat(t)
+	r.judge(t, rules)
+}
+
+// awaitHeartbeat holds that the heart beats to the end, and that nothing was said of what has no site.
+func (r *rig) awaitHeartbeat(t *testing.T) {
+	t.Helper()
+	before, _ := r.operators.heartbeats()
+	if !eventually(func() bool { now, _ := r.operators.heartbeats(); return now > before }) {
+		t.Errorf("no heartbeat any more after %d", before)
+	}
+	beats, first := r.operators.heartbeats()
+	r.report.add(row{fault: "none: it always fires", alert: "Watchdog", severity: "none", metric: -1, notified: first.Sub(r.begun), resolved: -1, note: fmt.Sprintf("(%d heartbeats)", beats)})
+	about, _ := r.operators.since(0, "")
+	about = slices.DeleteFunc(about, func(n told) bool {
+		return n.Labels["alertname"] == "Watchdog" && n.Receiver == "heartbeat" && n.Status == "firing"
+	})
+	if len(about) > 0 {
+		t.Errorf("told of no site: %s", list(about))
+	}
+}
+
+// startAlertmanager starts one with what is shipped, fitted to the operators.
+func (r *rig) startAlertmanager(t *testing.T) *realstack.Alertmanager {
+	t.Helper()
+	files := r.operators.secrets()
+	files["templates/chatstack.tmpl"] = shipped(t, "deploy/alertmanager/templates/chatstack.tmpl")
+	return realstack.StartAlertmanager(t, r.operators.fit(t, string(shipped(t, "deploy/alertmanager/alertmanager.yml"))), files)
+}
+
+func shipped(t *testing.T, path string) []byte {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join(repository, filepath.FromSlash(path)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return content
+}
+
+// undrilled are alerts that no fault is caused for, and why.
+var undrilled = map[string]string{}
+
+// judge holds that the heart has beaten, that every alert of the rules was drilled, and shows the table.
+func (r *rig) judge(t *testing.T, rules string) {
+	t.Helper()
+	var file struct {
+		Groups []struct {
+			Rules []struct {
+				Alert  string
+				Labels map[string]string
+			}
+		}
+	}
+	if err := yaml.Unmarshal([]byte(rules), &file); err != nil {
+		t.Fatal(err)
+	}
+	for _, group := range file.Groups {
+		for _, rule := range group.Rules {
+			severity := rule.Labels["severity"]
+			if rule.Alert != "" && undrilled[rule.Alert+" "+severity] == "" && !r.report.has(rule.Alert, severity) {
+				t.Errorf("no fault was caused that makes %s %s", rule.Alert, severity)
+			}
+		}
+	}
+	for line := range strings.Lines(r.prometheus.Log() + r.alertmanager.Log()) {
+		if strings.Contains(line, "level=error") || strings.Contains(line, "Evaluating rule failed") {
+			t.Errorf("complaint: %s", line)
+		}
+	}
+	if r.operators.posted() == 0 {
+		t.Error("the channel was told nothing")
+	}
+	table := r.report.String()
+	path := filepath.Join(t.ArtifactDir(), "drill.txt")
+	if err := os.WriteFile(path, []byte(table), 0o644); err != nil { //nolint:gosec // it is to be read
+		t.Error(err)
+	}
+	t.Logf("%s:\n%s", path, strings.TrimRight(table, "\n"))
+}

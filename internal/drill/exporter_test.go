@@ -1,0 +1,132 @@
+//go:build realservers
+
+package drill
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/realstack"
+)
+
+// drillSettings is about an exporter whose configuration is not what it should be.
+func (r *rig) drillSettings(t *testing.T) {
+	t.Helper()
+	sim := startSim(t)
+	targets := "  - {kind: docs_search, url: " + sim.Environ()["DOCS_SEARCH_URL"] + "}\n"
+	s := r.open(t, "settings", targets, nil)
+	for _, f := range []struct {
+		name, config string
+		shown        func(page) bool
+		want         []notice
+	}{
+		{
+			"placeholder for a credential", settings + targets + "  - {kind: http, name: panel, url: " + sim.Environ()["DOCS_SEARCH_URL"] + "/api/search, token: change_me}\n",
+			is(1, "chatstack_placeholder_credential", "target", "panel"),
+			[]notice{{"PlaceholderCredential", "warning", of("target", "panel")}},
+		},
+		{
+			"threshold changed and rules not deployed", strings.Replace(settings, "  poll_stalled: {after: 25s}", "  poll_stalled: {after: 26s}", 1) + targets,
+			is(26, "chatstack_alert_threshold", "alert", "PollStalled"),
+			[]notice{{"RulesOutOfDate", "warning", of("alert", "PollStalled")}, {"RulesOutOfDate", "warning", of("alert", "RulesOutOfDate")}},
+		},
+		{
+			"configuration file broken", settings + targets + "nonsense: 1\n",
+			is(0, "chatstack_config_last_reload_successful"),
+			[]notice{{"ConfigReloadFailed", "warning", of()}},
+		},
+	} {
+		s.try(fault{
+			name: f.name, shown: f.shown, want: f.want,
+			cause:  func() { s.exporter.Reconfigure(f.config) },
+			repair: func() { s.exporter.Reconfigure(settings + targets) },
+		})
+	}
+}
+
+// gone is what a page shows that does not come.
+func gone(p page) bool { return p == nil }
+
+// drillStalled is about an exporter that stands still, and one that is gone. Before it is a proxy that keeps the last
+// page: without that, a process that stands still cannot be told from one that is gone.
+func (r *rig) drillStalled(t *testing.T) {
+	t.Helper()
+	sim := startSim(t)
+	s := &site{rig: r, t: t, env: "stalled"}
+	s.exporter = realstack.StartExporter(t, r.program, settings+"  - {kind: docs_search, url: "+sim.Environ()["DOCS_SEARCH_URL"]+"}\n", nil)
+	cache := &cache{from: s.exporter.URL()}
+	server := httptest.NewServer(cache)
+	t.Cleanup(server.Close)
+	s.url = server.URL
+	s.scrape(strings.TrimPrefix(server.URL, "http://"))
+	s.try(fault{
+		name:   "exporter stands still behind a proxy that keeps pages",
+		cause:  func() { cache.keep(true); s.exporter.Hang() },
+		repair: func() { s.exporter.Resume(); cache.keep(false) },
+		shown: func(p page) bool {
+			return below(float64(time.Now().Add(-25*time.Second).Unix()), "chatstack_poll_last_completed_timestamp_seconds")(p)
+		},
+		want: []notice{{"PollStalled", "critical", of()}},
+	})
+	s.try(fault{
+		name: "only exporter stopped", cause: s.exporter.Stop, repair: s.exporter.Start, shown: gone,
+		want: []notice{{"ExporterDown", "critical", of()}},
+	})
+}
+
+// cache is a proxy that may go on with the last page that it got.
+type cache struct {
+	from string
+
+	mu   sync.Mutex
+	kept bool
+	last []byte
+}
+
+func (c *cache) keep(on bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.kept = on
+}
+
+// ServeHTTP implements http.Handler.
+func (c *cache) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.kept {
+		body, err := fetch(r.Context(), c.from+"/metrics")
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadGateway)
+			return
+		}
+		c.last = body
+	}
+	w.Header().Set("Content-Type", "text/plain; version=0.0.4")
+	w.Write(c.last) //nolint:errcheck // it asks again
+}
+
+// drillPair is about two exporters of one stack.
+func (r *rig) drillPair(t *testing.T) {
+	t.Helper()
+	sim := startSim(t)
+	targets := "  - {kind: docs_search, url: " + sim.Environ()["DOCS_SEARCH_URL"] + "}\n"
+	s := r.open(t, "pair", targets, nil)
+	second := realstack.StartExporter(t, r.program, settings+targets, nil)
+	s.scrape(second.Addr)
+	s.await("both", func() bool { return len(s.query(fmt.Sprintf("up{env=%q} == 1", s.env))) == 2 })
+	s.try(fault{
+		name:  "service stopped before a pair of exporters",
+		cause: s.turn(sim, "docs_search", "stopped", true), repair: s.turn(sim, "docs_search", "stopped", false), shown: down("docs_search"),
+		want: bothOf("docs_search"),
+	})
+	s.try(fault{
+		name: "one exporter of a pair stopped", cause: second.Stop, repair: second.Start,
+		shown: func(page) bool { return gone((&site{t: t, url: second.URL()}).page()) },
+		want:  []notice{{"ExporterDown", "warning", of("instance", second.Addr, "job", "chatstack_exporter")}},
+	})
+}

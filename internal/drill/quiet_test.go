@@ -1,0 +1,84 @@
+//go:build realservers
+
+package drill
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/realstack"
+)
+
+// quietFor is longer than every window, and than every alert waits.
+const quietFor = 130 * time.Second
+
+// openQuiet opens a site at which nothing happens that is not daily work.
+func (r *rig) openQuiet(t *testing.T) *site {
+	t.Helper()
+	return r.open(t, "quiet", r.engineTarget("quiet"), nil)
+}
+
+// drillQuiet has a healthy stack deployed, its XMPP server restarted and its logs rotated, again and again. Nobody is to
+// be told of any of it.
+func (s *site) drillQuiet(t *testing.T) {
+	t.Helper()
+	s.t = t
+	xmpp := s.deploy("xmpp")
+	prosody := realstack.StartProsody(t, realstack.ProsodyOptions{Modules: []string{"measure_chatstack"}})
+	bridge := s.connect(prosody)
+	s.exporter.Reconfigure(settings + s.engineTarget("quiet") + fmt.Sprintf(`
+  - {kind: xmpp_status, url: %[1]s/status, container: %[2]s}
+  - {kind: xmpp_metrics, url: %[1]s/metrics, container: %[2]s}
+`, prosody.URL(), xmpp))
+	s.await("the new configuration", func() bool {
+		return is(1, "chatstack_probe_success", "target", "xmpp_metrics")(s.page())
+	})
+	s.settle()
+	place, begun := s.operators.place(), time.Now()
+	rounds := 0
+	for ; time.Since(begun) < quietFor; rounds++ {
+		s.deploy("docs")
+		prosody.Stop()
+		prosody.Start()
+		bridge.Drop() //nolint:errcheck,gosec // the server has ended it
+		bridge = s.connect(prosody)
+		rotate(t, prosody)
+		round := time.Now()
+		s.await("a quiet while", func() bool { return time.Since(round) > 20*time.Second })
+	}
+	s.settle()
+	s.nothingElse(place, fault{name: "quiet hour"})
+	s.report.add(row{
+		fault: fmt.Sprintf("%d deploys, restarts of the XMPP server and log rotations", rounds), alert: "nobody is told", severity: "-",
+		metric: -1, notified: -1, resolved: -1, note: fmt.Sprintf("(%.0fs)", time.Since(begun).Seconds()),
+	})
+}
+
+// rotate does what logrotate does with a server's log.
+func rotate(t *testing.T, p *realstack.Prosody) {
+	t.Helper()
+	log := p.LogFile()
+	if err := os.Rename(log, log+".1"); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(p.PID(), syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	if !eventually(func() bool { _, err := os.Stat(log); return err == nil }) {
+		t.Errorf("the server has no new log after %s", patience)
+	}
+}
+
+// connect connects the bridge's component.
+func (s *site) connect(p *realstack.Prosody) *realstack.Component {
+	s.t.Helper()
+	c, err := realstack.DialComponent(s.t.Context(), p.ComponentAddr, realstack.ComponentHost, realstack.ComponentSecret)
+	if err != nil && !strings.Contains(err.Error(), "context") {
+		s.t.Fatal(err)
+	}
+	return c
+}

@@ -1,0 +1,57 @@
+//go:build realservers
+
+package drill
+
+import (
+	"testing"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
+)
+
+// startSim starts a simulated stack, for the services that have no package.
+func startSim(t *testing.T) *simstack.Stack {
+	t.Helper()
+	sim, err := simstack.Start(simstack.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := sim.Close(); err != nil {
+			t.Errorf("close the simulated stack: %v", err)
+		}
+	})
+	return sim
+}
+
+// turn makes a function that switches a fault of a simulated service.
+func (s *site) turn(sim *simstack.Stack, service, fault string, on bool) func() {
+	return func() {
+		s.t.Helper()
+		if err := sim.Switch(service, fault, on); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+}
+
+// drillServices is about services that answer, and say what is wrong.
+func (r *rig) drillServices(t *testing.T) {
+	t.Helper()
+	sim := startSim(t)
+	s := r.open(t, "services", "  - kind: plant_store\n    mode: canary\n  - kind: identity\n    cache_ttl: 20s\n  - kind: xmpp_c2s\n    address: "+sim.XMPPClientAddress()+"\n", sim.Environ())
+	for _, f := range []struct {
+		service, fault string
+		shown          func(page) bool
+		want           []notice
+	}{
+		{"irc_rpc", "services_unlinked", is(0, "chatstack_irc_services_linked"), []notice{{"IRCServicesUnlinked", "critical", of()}}},
+		{"xmpp", "module_error", above(0, "chatstack_xmpp_module_problems", "state", "error"), []notice{{"XMPPModuleProblem", "warning", of("host", simstack.XMPPDomain)}}},
+		{"xmpp", "bad_page", above(0, "chatstack_upstream_dropped_series", "target", "xmpp_metrics"), []notice{{"UpstreamSeriesDropped", "warning", of("target", "xmpp_metrics")}}},
+		{"plant_store", "refuse_delete", above(0, "chatstack_plant_store_orphans"), append(bothOf("plant_store"), notice{"PlantStoreOrphans", "warning", of()})},
+		{"identity", "stopped", down("identity"), append(bothOf("identity"), notice{"IdentityCacheExhausted", "critical", of()})},
+	} {
+		s.try(fault{
+			name: f.service + " " + f.fault, cause: s.turn(sim, f.service, f.fault, true), repair: s.turn(sim, f.service, f.fault, false),
+			shown: f.shown, want: f.want,
+		})
+	}
+}

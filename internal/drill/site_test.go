@@ -1,0 +1,364 @@
+//go:build realservers
+
+package drill
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/realstack"
+)
+
+const (
+	// patience bounds every wait, on a busy machine too.
+	patience = 90 * time.Second
+	// lookEvery is the pause between two looks at a page.
+	lookEvery = 50 * time.Millisecond
+)
+
+// site is a chat stack of its own with an exporter, which Prometheus tells from others by the label env. What happens at
+// one site happens one after the other; sites do not touch each other.
+type site struct {
+	*rig
+	t        *testing.T
+	env      string
+	exporter *realstack.Exporter
+	// url is where the exporter's pages come from.
+	url string
+}
+
+// open starts an exporter for a site and waits until Prometheus has its metrics. The configuration is that of the targets.
+func (r *rig) open(t *testing.T, env, targets string, environ map[string]string) *site {
+	t.Helper()
+	s := &site{rig: r, t: t, env: env, exporter: realstack.StartExporter(t, r.program, settings+targets, environ)}
+	s.url = s.exporter.URL()
+	s.scrape(s.exporter.Addr)
+	return s
+}
+
+// scrape has Prometheus scrape an address of the site until the end of the test.
+func (s *site) scrape(address string) {
+	leave := s.operators.watch(address, s.env)
+	s.t.Cleanup(func() {
+		leave()
+		if s.prometheus != nil && s.prometheus.PID() != 0 {
+			// Else it would find the exporter down.
+			s.await("prometheus to forget "+address, func() bool { return s.none(fmt.Sprintf("up{instance=%q}", address)) })
+		}
+	})
+}
+
+// settle waits until every target of the site is up, and nothing is wrong in Prometheus' eyes.
+func (s *site) settle() {
+	s.t.Helper()
+	s.await("nothing wrong", func() bool {
+		p := s.page()
+		return above(0, "chatstack_probe_success")(p) && !is(0, "chatstack_probe_success")(p) &&
+			len(s.query(fmt.Sprintf("up{env=%q}", s.env))) > 0 && s.none(fmt.Sprintf("ALERTS{env=%q}", s.env))
+	})
+}
+
+// await waits until a condition holds.
+func (s *site) await(what string, holds func() bool) {
+	s.t.Helper()
+	if !eventually(holds) {
+		s.t.Fatalf("%s: waited %s for %s; alerts: %v", s.env, patience, what, s.query(fmt.Sprintf("ALERTS{env=%q}", s.env)))
+	}
+}
+
+// eventually reports whether a condition holds within the patience of the drill.
+func eventually(holds func() bool) bool {
+	deadline := time.NewTimer(patience)
+	defer deadline.Stop()
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for !holds() {
+		select {
+		case <-tick.C:
+		case <-deadline.C:
+			return false
+		}
+	}
+	return true
+}
+
+// notice is what must be told of a fault: an alert, its severity, and all labels but these and env.
+type notice struct {
+	alert, severity string
+	labels          map[string]string
+}
+
+func (n notice) String() string { return n.alert + " " + n.severity + " " + fmt.Sprint(n.labels) }
+
+// row is the notice as a line of the table, about a notification that took so long.
+func (n notice) row(fault string, notified time.Duration) row {
+	return row{fault: fault, alert: n.alert, severity: n.severity, about: n.about(), metric: -1, notified: notified}
+}
+
+// about is what the notice's labels name, for people.
+func (n notice) about() string {
+	for _, label := range []string{"container", "target", "endpoint", "volume", "host", "alert", "instance"} {
+		if name, ok := n.labels[label]; ok {
+			return name
+		}
+	}
+	return ""
+}
+
+// of are labels, given as name, value, name, value.
+func of(pairs ...string) map[string]string {
+	labels := map[string]string{}
+	for i := 0; i < len(pairs); i += 2 {
+		labels[pairs[i]] = pairs[i+1]
+	}
+	return labels
+}
+
+// fits tells whether a notification is this one.
+func (n notice) fits(said told) bool {
+	labels := maps.Clone(said.Labels)
+	maps.DeleteFunc(labels, func(name, _ string) bool { return slices.Contains([]string{"alertname", "severity", "env"}, name) })
+	receiver := map[string]string{"critical": "page", "warning": "chat"}[n.severity]
+	return said.Labels["alertname"] == n.alert && said.Labels["severity"] == n.severity && said.Receiver == receiver && maps.Equal(labels, n.labels)
+}
+
+// fault is something that goes wrong at a site.
+type fault struct {
+	name string
+	// cause brings it about, and repair ends it.
+	cause, repair func()
+	// shown reports whether the exporter's page tells of it.
+	shown func(page) bool
+	// want is all that must be told, and nothing else may be; but for may, which somebody is told of if a worse alert that
+	// silences it is slower than the wait for others of its group.
+	want, may []notice
+	// after is what must be told of the repair.
+	after []notice
+}
+
+// try causes a fault, waits until all is told that must be, repairs it, and waits until all of that is resolved.
+func (s *site) try(f fault) {
+	s.t.Helper()
+	s.settle()
+	place := s.operators.place()
+	begun := time.Now()
+	metric := s.firstShown(f.shown)
+	f.cause()
+	var rows []row
+	for _, n := range f.want {
+		rows = append(rows, n.row(f.name, s.told(place, f.name, "firing", n).At.Sub(begun)))
+	}
+	shown := <-metric
+	if shown.IsZero() {
+		s.t.Fatalf("%s: %s: the page never told", s.env, f.name)
+	}
+	repaired := time.Now()
+	f.repair()
+	for i, n := range f.want {
+		rows[i].metric, rows[i].resolved = shown.Sub(begun), s.told(place, f.name, "resolved", n).At.Sub(repaired)
+	}
+	for _, n := range f.after {
+		last := n.row(f.name+": the repair", s.told(place, f.name, "firing", n).At.Sub(repaired))
+		last.resolved = s.told(place, f.name, "resolved", n).At.Sub(repaired)
+		rows = append(rows, last)
+	}
+	s.settle()
+	s.nothingElse(place, f)
+	s.report.add(rows...)
+	s.t.Logf("%s: %s: %d told and resolved", s.env, f.name, len(rows))
+}
+
+// pass causes a fault that nobody is to be told of, waits until Prometheus has seen enough of it, and repairs it.
+func (s *site) pass(name string, cause, repair func(), enough func() bool) {
+	s.t.Helper()
+	s.settle()
+	place := s.operators.place()
+	cause()
+	s.await(name+" to be seen", enough)
+	repair()
+	s.settle()
+	s.nothingElse(place, fault{name: name})
+	s.report.add(row{fault: name, alert: "nobody is told", severity: "-", metric: -1, notified: -1, resolved: -1})
+}
+
+// told waits for one notification.
+func (s *site) told(place int, fault, status string, n notice) told {
+	s.t.Helper()
+	said, ok := s.operators.await(place, s.env, func(said told) bool { return said.Status == status && n.fits(said) })
+	if !ok {
+		about, _ := s.operators.since(place, s.env)
+		s.t.Fatalf("%s: %s: not told after %s: %s %s\ntold: %s\nalerts: %v", s.env, fault, patience, status, n, list(about), s.query(fmt.Sprintf("ALERTS{env=%q}", s.env)))
+	}
+	for _, name := range []string{"summary", "description", "runbook_url"} {
+		if text := said.Annotations[name]; text == "" || strings.Contains(text, "<no value>") || strings.Contains(text, "%!") || strings.Contains(text, "error expanding") {
+			s.t.Errorf("%s: %s: the %s of %s is %q", s.env, fault, name, n, text)
+		}
+	}
+	return said
+}
+
+// nothingElse holds that nobody was told anything else, and nothing twice.
+func (s *site) nothingElse(place int, f fault) {
+	s.t.Helper()
+	about, _ := s.operators.since(place, s.env)
+	for _, status := range []string{"firing", "resolved"} {
+		for _, n := range slices.Concat(f.want, f.after) {
+			times := 0
+			for _, said := range about {
+				if said.Status == status && n.fits(said) {
+					times++
+				}
+			}
+			if times != 1 {
+				s.t.Errorf("%s: %s: told %d times: %s %s", s.env, f.name, times, status, n)
+			}
+		}
+	}
+	about = slices.DeleteFunc(about, func(said told) bool {
+		return slices.ContainsFunc(slices.Concat(f.want, f.may, f.after), func(n notice) bool { return n.fits(said) })
+	})
+	if len(about) > 0 {
+		s.t.Errorf("%s: %s: told besides: %s", s.env, f.name, list(about))
+	}
+}
+
+func list(about []told) string {
+	var b strings.Builder
+	for _, said := range about {
+		fmt.Fprintf(&b, "\n  %s %s to %s: %v", said.At.Format("15:04:05.0"), said.Status, said.Receiver, said.Labels)
+	}
+	return b.String()
+}
+
+// firstShown looks at the exporter's page until it shows something, and sends when that was; the zero time says never.
+func (s *site) firstShown(shown func(page) bool) <-chan time.Time {
+	at := make(chan time.Time, 1)
+	go func() {
+		var seen time.Time
+		eventually(func() bool {
+			// No page is what some faults show.
+			if !shown(s.page()) {
+				return s.t.Context().Err() != nil
+			}
+			seen = time.Now()
+			return true
+		})
+		at <- seen
+	}()
+	return at
+}
+
+// page is an exporter's page; nil is none at all.
+type page map[string]*dto.MetricFamily
+
+// page asks the exporter for its page.
+func (s *site) page() page {
+	body, err := fetch(context.Background(), s.url+"/metrics")
+	if err != nil {
+		return nil
+	}
+	parser := expfmt.NewTextParser(model.LegacyValidation)
+	families, err := parser.TextToMetricFamilies(bytes.NewReader(body))
+	if err != nil {
+		s.t.Errorf("%s: read page: %v", s.env, err)
+		return nil
+	}
+	return families
+}
+
+// any reports whether a sample with these labels, given as name, value, name, value, has a value that fits.
+func (p page) any(fits func(float64) bool, family string, labels ...string) bool {
+	return slices.ContainsFunc(p[family].GetMetric(), func(m *dto.Metric) bool {
+		for i := 0; i < len(labels); i += 2 {
+			if !slices.ContainsFunc(m.GetLabel(), func(l *dto.LabelPair) bool { return l.GetName() == labels[i] && l.GetValue() == labels[i+1] }) {
+				return false
+			}
+		}
+		return fits(m.GetGauge().GetValue() + m.GetCounter().GetValue() + m.GetUntyped().GetValue())
+	})
+}
+
+// is makes a condition: a sample has a value.
+func is(want float64, family string, labels ...string) func(page) bool {
+	return func(p page) bool { return p.any(func(v float64) bool { return v == want }, family, labels...) }
+}
+
+// above makes a condition: a sample is above a value.
+func above(limit float64, family string, labels ...string) func(page) bool {
+	return func(p page) bool { return p.any(func(v float64) bool { return v > limit }, family, labels...) }
+}
+
+// below makes a condition: a sample is below a value.
+func below(limit float64, family string, labels ...string) func(page) bool {
+	return func(p page) bool { return p.any(func(v float64) bool { return v < limit }, family, labels...) }
+}
+
+// down makes a condition: the target's last reading failed.
+func down(target string) func(page) bool { return is(0, "chatstack_probe_success", "target", target) }
+
+// none tells whether an expression has no result in Prometheus now.
+func (r *rig) none(expression string) bool {
+	result := r.query(expression)
+	return result != nil && len(result) == 0
+}
+
+// query evaluates an expression in Prometheus now: values by labels, nil where it could not be asked.
+func (r *rig) query(expression string) map[string]string {
+	body, err := fetch(context.Background(), r.prometheus.URL()+"/api/v1/query?"+url.Values{"query": {expression}}.Encode())
+	if err != nil {
+		return nil
+	}
+	var answer struct {
+		Data struct {
+			Result []struct {
+				Metric map[string]string
+				Value  [2]any
+			}
+		}
+	}
+	if json.Unmarshal(body, &answer) != nil {
+		return nil
+	}
+	values := map[string]string{}
+	for _, result := range answer.Data.Result {
+		values[fmt.Sprint(result.Metric)] = fmt.Sprint(result.Value[1])
+	}
+	return values
+}
+
+// fetch gets a page of status 200.
+func fetch(ctx context.Context, address string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close() //nolint:errcheck // read to its end
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("get %s: status %d", address, resp.StatusCode)
+	}
+	return body, nil
+}

@@ -1,0 +1,103 @@
+//go:build realservers
+
+package drill
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
+)
+
+// free is an address of loopback that nobody listens on.
+func free(t *testing.T) string {
+	t.Helper()
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close() //nolint:errcheck // it only held the port
+	return l.Addr().String()
+}
+
+// drillStack is about a container that others, and targets, hang on: the XMPP server is reached through it. Only it is
+// told of.
+func (r *rig) drillStack(t *testing.T) {
+	t.Helper()
+	sim := startSim(t)
+	environ := sim.Environ()
+	web, clients := free(t), free(t)
+	xmpp, bridge := r.containers.Name+"-stack-xmpp", r.containers.Name+"-stack-bridge"
+	s := r.open(t, "stack", r.engineTarget("stack")+fmt.Sprintf(`
+  - {kind: xmpp_status, url: "http://%[1]s/status", container: %[3]s}
+  - {kind: xmpp_metrics, url: "http://%[1]s/metrics", container: %[3]s}
+  - {kind: xmpp_rest, url: "http://%[1]s", token: %[4]q, domain: %[5]s, container: %[3]s}
+  - {kind: xmpp_c2s, address: %[2]q, domain: %[5]s, ca_file: %[6]s, container: %[3]s}
+`, web, clients, xmpp, environ["XMPP_REST_TOKEN"], simstack.XMPPDomain, sim.CAFile()), nil)
+	start := func() {
+		s.deploy("xmpp", "--network", "host", "--", "forward", web, strings.TrimPrefix(environ["XMPP_REST_URL"], "http://"), clients, sim.XMPPClientAddress())
+	}
+	start()
+	s.deploy("bridge", "--label", "com.docker.compose.depends_on=stack-xmpp:service_healthy:true")
+	stopped := is(0, "chatstack_container_state", "container", xmpp, "state", "running")
+	s.try(fault{
+		name: "XMPP container stopped", shown: stopped,
+		cause: func() { r.containers.Docker("stop", xmpp) }, repair: func() { r.containers.Docker("start", xmpp) },
+		want:  []notice{{"ContainerDown", "warning", ofContainer(xmpp)}},
+		after: []notice{{"ContainerRestarts", "warning", ofContainer(xmpp)}},
+	})
+	// The bridge's health check notices.
+	s.try(fault{
+		name: "XMPP container stopped for long, bridge unhealthy", shown: stopped,
+		cause:  func() { r.containers.Docker("stop", xmpp); s.signal(bridge, syscall.SIGUSR1) },
+		repair: func() { r.containers.Docker("start", xmpp); s.signal(bridge, syscall.SIGUSR1) },
+		want:   []notice{{"ContainerDown", "warning", ofContainer(xmpp)}, {"ContainerDown", "critical", ofContainer(xmpp)}},
+		after:  []notice{{"ContainerRestarts", "warning", ofContainer(xmpp)}},
+	})
+	s.try(fault{
+		name: "XMPP container removed", shown: is(1, "chatstack_container_state", "container", xmpp, "state", "missing"),
+		cause: func() { r.containers.Docker("rm", "-f", xmpp) }, repair: start,
+		want: []notice{{"ContainerMissing", "critical", ofContainer(xmpp)}},
+	})
+	maintain := s.maintenance(http.MethodPost, "/api/v1/maintenance", fmt.Sprintf(`{"kind":"container","name":%q,"duration":"10m"}`, xmpp))
+	end := s.maintenance(http.MethodDelete, "/api/v1/maintenance/container/"+xmpp, "")
+	s.pass("XMPP container stopped under maintenance",
+		func() { maintain(); r.containers.Docker("stop", xmpp) },
+		func() { r.containers.Docker("start", xmpp); s.upAgain(); end() },
+		// That is longer than any alert waits.
+		func() bool {
+			return len(s.query(fmt.Sprintf("count_over_time(chatstack:container_down{env=%q}[30s]) > 15", s.env))) == 1
+		})
+}
+
+// upAgain waits until Prometheus has every target and container of the site up.
+func (s *site) upAgain() {
+	s.await("prometheus to have all up", func() bool {
+		return s.none(fmt.Sprintf("chatstack:container_down{env=%[1]q} or chatstack:target_down{env=%[1]q}", s.env))
+	})
+}
+
+// maintenance makes a request to the exporter's switches.
+func (s *site) maintenance(method, path, body string) func() {
+	return func() {
+		s.t.Helper()
+		req, err := http.NewRequestWithContext(s.t.Context(), method, s.url+path, bytes.NewReader([]byte(body)))
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/json")
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		defer resp.Body.Close() //nolint:errcheck // its status says all
+		if resp.StatusCode/100 != 2 {
+			s.t.Fatalf("%s %s: status %d", method, path, resp.StatusCode)
+		}
+	}
+}
