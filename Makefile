@@ -16,7 +16,7 @@ LDFLAGS := -s -w \
 # The race detector needs cgo and a C compiler.
 RACE := $(shell [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v "$$($(GO) env CC)" >/dev/null 2>&1 && echo -race)
 
-.PHONY: help build run test lint fuzz integration drill bench bench-docker golden
+.PHONY: help build run test rules test-rules mutate-rules lint fuzz integration drill bench bench-docker golden
 
 help: ## This list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,6 +32,23 @@ test: ## Every test that needs neither root nor packages.
 	@# Built first, so that no compiler takes the time that a reading has.
 	$(GO) build $(RACE) ./...
 	$(GO) test $(RACE) ./...
+
+rules: ## The rule files, anew from the thresholds in internal/config.
+	$(GO) test ./alerts -run '^TestRuleFilesAreUpToDate$$' -update
+
+# The oldest Prometheus that the rules are for, which Debian has, and the newest. PROMTOOL=bin/promtool tries the newest alone.
+PROMTOOL ?= promtool $(CURDIR)/bin/promtool
+
+test-rules: bin/promtool ## Unit tests of the alert rules, with two versions of promtool; needs Debian's package prometheus.
+	@for tool in $(PROMTOOL); do \
+		$$tool --version 2>&1 | head -n 1 && $$tool check rules alerts/chatstack.rules.yml alerts/chatstack.recording.yml || exit 1; done
+	@printf '%s\n' $(PROMTOOL) | xargs -P 2 -I {} sh -c '{} test rules alerts/*_test.yml'
+
+mutate-rules: bin/promtool ## Changes everything in the alert rules, one thing at a time: a unit test must fail for each.
+	PROMTOOL='$(PROMTOOL)' $(GO) test -count=1 -v -timeout 20m -parallel 2 -tags promtool -run 'Mutant|AnySettings|Ignored' ./alerts
+
+bin/promtool: .ci/tools/promtool/go.mod
+	cd .ci/tools/promtool && $(GO) build -tags remove_all_sd -trimpath -ldflags '-s -w' -o $(CURDIR)/$@ github.com/prometheus/prometheus/cmd/promtool
 
 lint: ## golangci-lint, pinned.
 	$(GO) tool -modfile=.ci/tools/golangci-lint/go.mod golangci-lint run

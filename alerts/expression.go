@@ -23,8 +23,8 @@ var (
 	ownNone      []string
 )
 
-// over aggregates series of one exporter each over the exporters: max or min, whichever is worse. The labels in drop go
-// too. own are those of foreign that the series have from us.
+// over aggregates series of one exporter each over the exporters: max or min, whichever is worse, or group where only
+// counts whether there is one. The labels in drop go too. own are those of foreign that the series have from us.
 func over(operator string, own, drop []string, series string) string {
 	labels := slices.Concat(scrapeLabels, drop)
 	for _, l := range foreign {
@@ -47,6 +47,11 @@ func slow(a *config.Alerts, selector string) string {
 	return fmt.Sprintf("last_over_time(%s[%s])", selector, seconds(a.SlowLookback))
 }
 
+// known is whether the last scrape, as latest has it, had the series at all; the value says nothing.
+func known(a *config.Alerts, selector string) string {
+	return fmt.Sprintf("present_over_time(%s[%s])", selector, seconds(a.Lookback))
+}
+
 // lines joins the parts of an expression, one a line.
 func lines(parts ...string) string { return strings.Join(parts, "\n") }
 
@@ -58,12 +63,12 @@ func number(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
 
 // ofKind is whether any target of the kind is in the recorded condition; it has no labels of ours.
 func ofKind(condition, kind string) string {
-	return fmt.Sprintf("max without (container, kind, target) (%s{kind=~%q})", condition, kind)
+	return fmt.Sprintf("group without (container, kind, target) (%s{kind=~%q})", condition, kind)
 }
 
 // ofTarget is the recorded condition by target alone, under another name of the label where renamed is not empty.
 func ofTarget(condition, renamed string) string {
-	by := fmt.Sprintf("max without (container, kind) (%s)", condition)
+	by := fmt.Sprintf("group without (container, kind) (%s)", condition)
 	if renamed == "" {
 		return by
 	}
@@ -75,69 +80,92 @@ const (
 	containerDown        = "chatstack:container_down"
 	containerMaintenance = "chatstack:container_maintenance"
 	containerExcused     = "chatstack:container_excused"
+	containerStopped     = "chatstack:container_stopped"
+	containerRestarts    = "chatstack:container_restarts"
 	roleExcused          = "chatstack:role_excused"
 	targetDown           = "chatstack:target_down"
 	targetMaintenance    = "chatstack:target_maintenance"
 	targetExcused        = "chatstack:target_excused"
+	authFailureRate      = "chatstack:xmpp_auth_failure_rate"
+	volumeUsed           = "chatstack:volume_used_bytes"
+	volumeUsage          = "chatstack:volume_usage"
 )
 
 // conditions returns the recording rules that come before the alerts, in an order in which each uses only those before
-// it. A series of theirs exists while the condition holds; its value says nothing.
+// it. Of a pair of exporters, the one that sees the worse counts.
 func conditions(a *config.Alerts) []rule {
-	info := over("max", ownContainer, nil, latest(a, "chatstack_target_info"))
-	running := func(operator string) string {
-		return over(operator, ownContainer, []string{"state"}, latest(a, `chatstack_container_state{state="running"}`))
-	}
-	maintained := func(kind string) string {
-		return fmt.Sprintf("label_replace(%s, %q, \"$1\", \"name\", \"(.+)\")",
-			over("max", ownNone, []string{"kind"}, latest(a, fmt.Sprintf("chatstack_maintenance{kind=%q}", kind))), kind)
+	return slices.Concat(containerConditions(a), targetConditions(a), amounts(a))
+}
+
+// containerConditions have a series while the condition holds; its value says nothing.
+func containerConditions(a *config.Alerts) []rule {
+	state := func(operator, selector string) string {
+		return over(operator, ownContainer, []string{"state"}, latest(a, "chatstack_container_state"+selector))
 	}
 	return []rule{
-		// Of a pair, the exporter that sees the worse counts.
 		{Record: containerDown, Expr: lines(
 			over("max", ownContainer, nil, latest(a, "chatstack_container_expected"))+" == 1",
 			"and",
-			running("min")+" == 0",
+			state("min", `{state="running"}`)+" == 0",
 		)},
 		{Record: containerMaintenance, Expr: lines(
-			running("max"),
-			"and ignoring (docker_host, name)",
-			maintained("container"),
+			over("group", ownContainer, []string{"state"}, known(a, "chatstack_container_state")),
+			"and ignoring (docker_host, kind, name)",
+			maintained(a, "container"),
 		)},
 		// Not to blame: under maintenance, or one that it depends on is down.
 		{Record: containerExcused, Expr: lines(
 			containerMaintenance,
 			"or",
-			"max without (depends_on) (",
+			"group without (depends_on) (",
 			indented(lines(
-				over("max", ownContainer, nil, latest(a, "chatstack_container_dependency")),
+				over("group", ownContainer, nil, known(a, "chatstack_container_dependency")),
 				"and ignoring (container)",
 				fmt.Sprintf("label_replace(%s, \"depends_on\", \"$1\", \"container\", \"(.+)\")", containerDown),
 			)),
 			")",
 		)},
+		// One that is restarted again and again is the business of ContainerRestarts, a missing one of ContainerMissing.
+		{Record: containerStopped, Expr: lines(
+			containerDown,
+			"unless "+state("max", `{state=~"missing|restarting"}`)+" == 1",
+			"unless "+containerExcused,
+		)},
 		{Record: roleExcused, Expr: lines(
-			"max without (container, docker_host) (",
+			"group without (container, docker_host) (",
 			indented(lines(
-				over("max", ownContainer, []string{"compose_project", "compose_service", "image"}, latest(a, `chatstack_container_info{role!=""}`)),
+				over("group", ownContainer, []string{"compose_project", "compose_service", "image"}, known(a, `chatstack_container_info{role!=""}`)),
 				"and ignoring (role)",
 				fmt.Sprintf("(%s or %s)", containerDown, containerExcused),
 			)),
 			")",
 		)},
+	}
+}
+
+// maintained is what is under maintenance: its name stands in the label name and in that of the kind.
+func maintained(a *config.Alerts, kind string) string {
+	return fmt.Sprintf("label_replace(%s, %q, \"$1\", \"name\", \"(.+)\")",
+		over("group", ownContainer, nil, known(a, fmt.Sprintf("chatstack_maintenance{kind=%q}", kind))), kind)
+}
+
+// targetConditions have a series while the condition holds; its value says nothing.
+func targetConditions(a *config.Alerts) []rule {
+	info := over("group", ownContainer, nil, known(a, "chatstack_target_info"))
+	return []rule{
 		{Record: targetDown, Expr: lines(
 			info,
 			"and ignoring (container, kind)",
-			over("min", ownNone, nil, latest(a, "chatstack_probe_success"))+" == 0",
+			over("min", ownContainer, nil, latest(a, "chatstack_probe_success"))+" == 0",
 		)},
 		{Record: targetMaintenance, Expr: lines(
 			info,
 			"and ignoring (container, kind, name)",
-			maintained("target"),
+			maintained(a, "target"),
 			"or",
 			info,
 			"and ignoring (kind, target)",
-			fmt.Sprintf("max without (docker_host) (%s)", containerMaintenance),
+			fmt.Sprintf("group without (docker_host) (%s)", containerMaintenance),
 		)},
 		// Not to blame: under maintenance, or its container is down, or is itself not to blame.
 		{Record: targetExcused, Expr: lines(
@@ -145,7 +173,40 @@ func conditions(a *config.Alerts) []rule {
 			"or",
 			info,
 			"and ignoring (kind, target)",
-			fmt.Sprintf("max without (docker_host) (%s or %s)", containerDown, containerExcused),
+			fmt.Sprintf("group without (docker_host) (%s or %s)", containerDown, containerExcused),
 		)},
+	}
+}
+
+// amounts are what the thresholds of several severities are held against.
+func amounts(a *config.Alerts) []rule {
+	interval := a.Interval
+	const restarts = "chatstack_container_restarts_total"
+	window := a.ContainerRestarts.Window
+	before := fmt.Sprintf("%s[%s] offset %s", restarts, seconds(window), seconds(interval))
+	used := slow(a, "chatstack_volume_size_bytes") + " - " + slow(a, "chatstack_volume_free_bytes")
+	return []rule{
+		// Restarts are counted whole: increase() would make 3.2 of 3. The counter's growth is added up from one step to the
+		// next, where a counter that fell, since the exporter began to count anew, has grown by all that it shows.
+		{Record: containerRestarts, Expr: over("max", ownContainer, nil, lines(
+			"",
+			indented(lines(
+				"sum_over_time((",
+				indented(lines(
+					fmt.Sprintf("%s - last_over_time(%s) >= 0", restarts, before),
+					"or",
+					fmt.Sprintf("%s * present_over_time(%s)", restarts, before),
+				)),
+				fmt.Sprintf(")[%s:%s])", seconds(window), seconds(interval)),
+			)),
+			"",
+		))},
+		// rate() is per second. While two readings are lost, and until its window is full again, it shows as little as a third:
+		// the best of three evaluations counts, which lie within two and a half intervals.
+		{Record: authFailureRate, Expr: over("max", ownNone, nil, fmt.Sprintf("max_over_time(sum without (host) (rate(xmpp_c2s_auth_failure_total[%s]))[%s:%s])",
+			seconds(a.XMPPAuthFailureRate.Window), seconds(interval*5/2), seconds(interval))) + " * 60"},
+		// As df counts: what is kept back for root is neither used nor to be had.
+		{Record: volumeUsed, Expr: used},
+		{Record: volumeUsage, Expr: over("max", ownNone, nil, fmt.Sprintf("%s / (%s + %s)", volumeUsed, volumeUsed, slow(a, "chatstack_volume_available_bytes")))},
 	}
 }

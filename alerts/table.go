@@ -27,7 +27,7 @@ func held(h config.Hold) float64 { return h.For.Std().Seconds() }
 func containerAlerts(a *config.Alerts) []alert {
 	unlessExcused := "unless " + containerExcused
 	// It takes a container a health check to find out that the one it depends on is well again.
-	unlessJustExcused := fmt.Sprintf("unless max_over_time(%s[%s])", containerExcused, seconds(a.Lookback))
+	unlessJustExcused := fmt.Sprintf("unless present_over_time(%s[%s])", containerExcused, seconds(a.Lookback))
 	health := `chatstack_container_health{health="unhealthy"}`
 	drop := []string{"health"}
 	unhealthy := over("max", ownContainer, drop, latest(a, health)) + " == 1"
@@ -44,12 +44,7 @@ func containerAlerts(a *config.Alerts) []alert {
 		")",
 		unlessJustExcused,
 	)
-	state := func(states string) string {
-		return over("max", ownContainer, []string{"state"}, latest(a, fmt.Sprintf("chatstack_container_state{state=~%q}", states))) + " == 1"
-	}
-	// One that is restarted again and again is the business of ContainerRestarts, a missing one of ContainerMissing.
-	down := lines(containerDown, "unless "+state("missing|restarting"), unlessExcused)
-	missing := lines(state("missing"), unlessExcused)
+	missing := over("max", ownContainer, []string{"state"}, latest(a, `chatstack_container_state{state="missing"}`)) + " == 1"
 	alerts := []alert{
 		{
 			name: "ContainerUnhealthy", severity: Warning, expr: lines(unhealthy, unlessJustExcused),
@@ -66,10 +61,10 @@ func containerAlerts(a *config.Alerts) []alert {
 	alerts = append(alerts, restartAlerts(a)...)
 	alerts = append(alerts, memoryAlerts(a)...)
 	return append(
-		append(alerts, bothDown("ContainerDown", down, a.ContainerDown, aContainer+" does not run.",
+		append(alerts, bothDown("ContainerDown", containerStopped, a.ContainerDown, aContainer+" does not run.",
 			"It should run, and has not for over %s. No container that it depends on is down.")...),
 		alert{
-			name: "ContainerMissing", severity: Critical, expr: missing,
+			name: "ContainerMissing", severity: Critical, expr: lines(missing, unlessExcused),
 			hold: a.ContainerMissing, threshold: held(a.ContainerMissing),
 			summary:     aContainer + " is missing.",
 			description: "It was there, or is expected by the configuration, and has not existed for over " + plain(a.ContainerMissing.For) + ".",
@@ -92,25 +87,7 @@ func bothDown(name, expr string, d config.DownAlert, summary, description string
 	return alerts
 }
 
-// restartAlerts count whole restarts: increase() would make 3.2 of 3. The counter's growth is added up from one step to
-// the next, where a counter that fell, since the exporter began to count anew, has grown by all that it shows.
 func restartAlerts(a *config.Alerts) []alert {
-	window, step := seconds(a.ContainerRestarts.Window), seconds(a.Interval)
-	const now = "chatstack_container_restarts_total"
-	before := fmt.Sprintf("last_over_time(%s[%s] offset %s)", now, window, step)
-	count := over("max", ownContainer, nil, lines(
-		"",
-		indented(lines(
-			"sum_over_time((",
-			indented(lines(
-				fmt.Sprintf("%s - %s >= 0", now, before),
-				"or",
-				fmt.Sprintf("%s + 0 * %s", now, before),
-			)),
-			fmt.Sprintf(")[%s:%s])", window, step),
-		)),
-		"",
-	))
 	var alerts []alert
 	for _, level := range []struct {
 		severity string
@@ -120,8 +97,8 @@ func restartAlerts(a *config.Alerts) []alert {
 			name: "ContainerRestarts", severity: level.severity, threshold: float64(level.over),
 			// What a container did because of another one is still in the window when that one is well again.
 			expr: lines(
-				fmt.Sprintf("%s > %d", count, level.over),
-				fmt.Sprintf("unless max_over_time(%s[%s])", containerExcused, window),
+				fmt.Sprintf("%s > %d", containerRestarts, level.over),
+				fmt.Sprintf("unless present_over_time(%s[%s])", containerExcused, seconds(a.ContainerRestarts.Window)),
 			),
 			summary:     aContainer + " was restarted.",
 			description: fmt.Sprintf("It was restarted {{ $value }} times within %s. More than %d is %s; a deploy is no restart.", plain(a.ContainerRestarts.Window), level.over, level.severity),
@@ -132,7 +109,7 @@ func restartAlerts(a *config.Alerts) []alert {
 
 func memoryAlerts(a *config.Alerts) []alert {
 	used := over("max", ownContainer, nil, latest(a, "chatstack_container_memory_working_set_bytes"))
-	xmpp := over("max", ownContainer, []string{"compose_project", "compose_service", "image", "role"}, latest(a, `chatstack_container_info{role="xmpp"}`))
+	xmpp := over("group", ownContainer, []string{"compose_project", "compose_service", "image", "role"}, known(a, `chatstack_container_info{role="xmpp"}`))
 	warning, critical := a.ContainerMemory.Warning, a.ContainerMemory.Critical
 	const uses = " uses {{ $value | humanize }}B of memory."
 	return []alert{
@@ -153,10 +130,6 @@ func memoryAlerts(a *config.Alerts) []alert {
 func xmppAlerts(a *config.Alerts) []alert {
 	var alerts []alert
 	rates := a.XMPPAuthFailureRate
-	// rate() is per second. It is rounded, so that ten a minute are not ten and a trifle. While two readings are lost, and
-	// until the window is full again, it shows as little as a third: the best of three evaluations counts.
-	rate := fmt.Sprintf("round(%s * 60, 0.001)", over("max", ownNone, nil, fmt.Sprintf(
-		"max_over_time(sum without (host) (rate(xmpp_c2s_auth_failure_total[%s]))[%s:%s])", seconds(rates.Window), seconds(3*a.Interval), seconds(a.Interval))))
 	for _, level := range []struct {
 		severity string
 		amount   config.Amount
@@ -164,7 +137,7 @@ func xmppAlerts(a *config.Alerts) []alert {
 		alerts = append(alerts, alert{
 			name: "XMPPAuthFailureRate", severity: level.severity, hold: level.amount.Hold, threshold: float64(level.amount.Over),
 			expr: lines(
-				fmt.Sprintf("%s > %d", rate, level.amount.Over),
+				fmt.Sprintf("%s > %d", authFailureRate, level.amount.Over),
 				"unless "+ofKind(targetMaintenance, "xmpp_metrics"),
 			),
 			summary:     `{{ $value | printf "%.1f" }} logins a minute fail at the XMPP server.`,
@@ -200,7 +173,7 @@ func xmppAlerts(a *config.Alerts) []alert {
 			expr: lines(
 				over("min", ownNone, nil, latest(a, "chatstack_xmpp_component_connected"))+" == 0",
 				statusExcused,
-				"unless ignoring (host) max without (role) ("+roleExcused+`{role="bridge"})`,
+				"unless ignoring (host) group without (role) ("+roleExcused+`{role="bridge"})`,
 			),
 			summary:     "The component {{ $labels.host }} is not connected to the XMPP server.",
 			description: "It has not been for over " + plain(a.XMPPComponentDisconnected.For) + ". If it is the bridge, no message passes between the networks.",
@@ -238,7 +211,7 @@ func certificateAlerts(a *config.Alerts) []alert {
 			expr: lines(
 				fmt.Sprintf("label_replace(%s == 0, \"target\", \"$1\", \"endpoint\", \"(.+)\")", over("min", ownEndpoint, nil, slow(a, "chatstack_tls_certificate_verified"))),
 				"and ignoring (endpoint)",
-				over("max", ownNone, []string{"reason"}, latest(a, `chatstack_probe_failing{reason="tls"}`)),
+				over("group", ownEndpoint, []string{"reason"}, known(a, `chatstack_probe_failing{reason="tls"}`)),
 				"unless ignoring (endpoint) "+ofTarget(targetExcused, ""),
 			),
 			summary:     "The certificate of {{ $labels.endpoint }} does not verify.",
@@ -302,7 +275,7 @@ func targetAlerts(a *config.Alerts) []alert {
 				over("min", ownNone, nil, latest(a, "chatstack_irc_services_linked"))+" == 0",
 				"unless "+ofKind(targetExcused, "irc_rpc|irc_services"),
 				"unless "+ofKind(targetDown, "irc_services"),
-				"unless max without (role) ("+roleExcused+`{role="irc_services"})`,
+				"unless group without (role) ("+roleExcused+`{role="irc_services"})`,
 			),
 			summary:     "No services are linked to the IRC server.",
 			description: "They have not been for over " + plain(a.IRCServicesUnlinked.For) + ", though they run: nobody can log in to an account.",
@@ -311,12 +284,6 @@ func targetAlerts(a *config.Alerts) []alert {
 }
 
 func volumeAlerts(a *config.Alerts) []alert {
-	used := slow(a, "chatstack_volume_size_bytes") + " - " + slow(a, "chatstack_volume_free_bytes")
-	ratio := over("max", ownNone, nil, lines(
-		"",
-		indented(lines("("+used+")", "/", "("+used+" + "+slow(a, "chatstack_volume_available_bytes")+")")),
-		"",
-	))
 	var alerts []alert
 	for _, level := range []struct {
 		severity string
@@ -326,7 +293,7 @@ func volumeAlerts(a *config.Alerts) []alert {
 		alerts = append(alerts, alert{
 			name: "DataVolumeUsage", severity: level.severity, hold: level.amount.Hold, threshold: limit,
 			expr: lines(
-				ratio+" > "+number(limit),
+				volumeUsage+" > "+number(limit),
 				"unless ignoring (target) "+ofTarget(targetMaintenance, "volume"),
 			),
 			summary:     "Volume {{ $labels.volume }} is {{ $value | humanizePercentage }} full.",

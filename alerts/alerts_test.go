@@ -1,0 +1,293 @@
+package alerts_test
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/prometheus/promql/parser"
+	"gopkg.in/yaml.v3"
+
+	"github.com/chatstack-exporter/chatstack_exporter/alerts"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+)
+
+var update = flag.Bool("update", false, "write the rule files anew")
+
+// ruleFile is what Prometheus reads.
+type ruleFile struct {
+	Groups []struct {
+		Name     string       `yaml:"name"`
+		Interval string       `yaml:"interval,omitempty"`
+		Rules    []loadedRule `yaml:"rules"`
+	} `yaml:"groups"`
+}
+
+type loadedRule struct {
+	Record        string            `yaml:"record,omitempty"`
+	Alert         string            `yaml:"alert,omitempty"`
+	Expr          string            `yaml:"expr"`
+	For           string            `yaml:"for,omitempty"`
+	KeepFiringFor string            `yaml:"keep_firing_for,omitempty"`
+	Labels        map[string]string `yaml:"labels,omitempty"`
+	Annotations   map[string]string `yaml:"annotations,omitempty"`
+}
+
+func (r *loadedRule) String() string {
+	return strings.TrimSpace(r.Record + r.Alert + " " + r.Labels["severity"])
+}
+
+// rulesFor are the alert rules for the settings, read as Prometheus reads them.
+func rulesFor(t *testing.T, a config.Alerts) []loadedRule {
+	t.Helper()
+	var b bytes.Buffer
+	if err := alerts.Write(&b, a); err != nil {
+		t.Fatal(err)
+	}
+	d := yaml.NewDecoder(&b)
+	d.KnownFields(true)
+	var file ruleFile
+	if err := d.Decode(&file); err != nil {
+		t.Fatal(err)
+	}
+	if len(file.Groups) != 1 {
+		t.Fatalf("got %d groups, want 1: rules use what those before them have recorded", len(file.Groups))
+	}
+	return file.Groups[0].Rules
+}
+
+func TestRuleFilesAreUpToDate(t *testing.T) {
+	for name, write := range map[string]func(*bytes.Buffer) error{
+		"chatstack.rules.yml":     func(b *bytes.Buffer) error { return alerts.Write(b, alerts.Defaults()) },
+		"chatstack.recording.yml": func(b *bytes.Buffer) error { return alerts.WriteRecording(b, alerts.Defaults()) },
+	} {
+		var b bytes.Buffer
+		if err := write(&b); err != nil {
+			t.Fatal(err)
+		}
+		if *update {
+			if err := os.WriteFile(name, b.Bytes(), 0o644); err != nil { //nolint:gosec // everybody may read it
+				t.Fatal(err)
+			}
+		}
+		have, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(string(have), b.String()); diff != "" {
+			t.Errorf("%s is out of date; run make rules (-file +generated):\n%s", name, diff)
+		}
+	}
+}
+
+// TestEveryAlertIsThere holds the names and severities that runbooks, routes and people's own rules depend on.
+func TestEveryAlertIsThere(t *testing.T) {
+	want := map[string][]string{
+		"ContainerUnhealthy":        {"critical", "warning"},
+		"XMPPAuthFailureRate":       {"critical", "warning"},
+		"TLSCertificateExpiry":      {"critical", "warning"},
+		"DataVolumeUsage":           {"critical", "warning"},
+		"ContainerRestarts":         {"critical", "warning"},
+		"ContainerMemory":           {"critical", "warning"},
+		"ContainerDown":             {"critical", "warning"},
+		"TargetDown":                {"critical", "warning"},
+		"ContainerMissing":          {"critical"},
+		"ExporterDown":              {"critical", "warning"},
+		"PollStalled":               {"critical"},
+		"UpstreamSeriesDropped":     {"warning"},
+		"XMPPAuthSourceMissing":     {"warning"},
+		"PlantStoreOrphans":         {"warning"},
+		"TLSChainInvalid":           {"warning"},
+		"TLSServedNotRenewed":       {"critical", "warning"},
+		"ConfigReloadFailed":        {"warning"},
+		"IdentityCacheExhausted":    {"critical"},
+		"XMPPModuleProblem":         {"warning"},
+		"XMPPComponentDisconnected": {"critical"},
+		"IRCServicesUnlinked":       {"critical"},
+		"RulesOutOfDate":            {"warning"},
+		"PlaceholderCredential":     {"warning"},
+		"Watchdog":                  {"none"},
+	}
+	got := map[string][]string{}
+	for _, r := range rulesFor(t, alerts.Defaults()) {
+		if r.Alert != "" {
+			got[r.Alert] = append(got[r.Alert], r.Labels["severity"])
+		}
+	}
+	for _, severities := range got {
+		slices.Sort(severities)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("alerts and their severities (-want +got):\n%s", diff)
+	}
+}
+
+func TestEveryAlertSaysWhatAndWhere(t *testing.T) {
+	a := alerts.Defaults()
+	a.RunbookURL = "https://wiki.example.org/runbooks/"
+	for _, r := range rulesFor(t, a) {
+		if r.Alert == "" {
+			continue
+		}
+		for _, key := range []string{"summary", "description"} {
+			if text := r.Annotations[key]; !strings.HasSuffix(text, ".") {
+				t.Errorf("%s: %s is %q, want a sentence", &r, key, text)
+			}
+		}
+		if got, want := r.Annotations["runbook_url"], "https://wiki.example.org/runbooks/"+r.Alert+".md"; got != want {
+			t.Errorf("%s: runbook_url is %q, want %q", &r, got, want)
+		}
+		// What changes from one evaluation to the next would make another alert each time.
+		if keys := slices.Sorted(maps.Keys(r.Labels)); !slices.Equal(keys, []string{"severity"}) {
+			t.Errorf("%s: labels %v, want only severity", &r, keys)
+		}
+	}
+}
+
+// drill are settings that let a fault be seen in seconds.
+func drill() config.Alerts {
+	a := alerts.Defaults()
+	scale(reflect.ValueOf(&a).Elem(), 60)
+	a.Interval = config.Duration(time.Second)
+	a.PollStalled.After = config.Duration(20 * time.Second)
+	return a
+}
+
+func scale(v reflect.Value, by int64) {
+	if v.Type() == reflect.TypeFor[config.Duration]() {
+		v.SetInt(max(v.Int()/by, int64(4*time.Second)))
+		return
+	}
+	if v.Kind() == reflect.Struct {
+		for _, field := range v.Fields() {
+			scale(field, by)
+		}
+	}
+}
+
+func TestRulesParseForAnySettings(t *testing.T) {
+	ignoring := alerts.Defaults()
+	ignoring.XMPPModuleProblem.Ignore = []string{"muc_defaults", "vendor.module"}
+	for name, a := range map[string]config.Alerts{"defaults": alerts.Defaults(), "drill": drill(), "ignored modules": ignoring} {
+		for _, r := range rulesFor(t, a) {
+			if _, err := parser.NewParser(parser.Options{}).ParseExpr(r.Expr); err != nil {
+				t.Errorf("%s: %s: %v", name, &r, err)
+			}
+		}
+	}
+}
+
+// TestEverySettingIsInTheRules changes each key of the configuration in turn: the rules must follow, and their
+// checksum, by which an exporter sees that it is watched by other rules than its own.
+func TestEverySettingIsInTheRules(t *testing.T) {
+	shipped, checksum := rulesFor(t, alerts.Defaults()), checksumOf(alerts.Defaults())
+	tried := 0
+	eachSetting(reflect.TypeFor[config.Alerts](), nil, func(path []int, name string) {
+		tried++
+		a := alerts.Defaults()
+		field := reflect.ValueOf(&a).Elem().FieldByIndex(path)
+		switch {
+		case field.Kind() == reflect.Slice:
+			field.Set(reflect.ValueOf([]string{"muc_defaults"}))
+		case field.Kind() == reflect.String:
+			field.SetString(field.String() + "x")
+		case field.Type() == reflect.TypeFor[config.Duration]():
+			field.SetInt(field.Int() + int64(time.Second))
+		default:
+			field.SetInt(field.Int() + 1)
+		}
+		if cmp.Equal(shipped, rulesFor(t, a)) {
+			t.Errorf("%s: the rules stay the same after a change", name)
+		}
+		own := strings.HasPrefix(name, "RulesOutOfDate.") // is not in its own checksum
+		if got := checksumOf(a); (got == checksum) != own {
+			t.Errorf("%s: the checksum was %v and is %v", name, checksum, got)
+		}
+	})
+	if tried < 60 {
+		t.Errorf("tried %d settings, want all of them", tried)
+	}
+}
+
+func eachSetting(t reflect.Type, path []int, do func(path []int, name string)) {
+	for i := range t.NumField() {
+		field, at := t.Field(i), append(slices.Clone(path), i)
+		if field.Type.Kind() == reflect.Struct {
+			eachSetting(field.Type, at, func(path []int, name string) { do(path, field.Name+"."+name) })
+			continue
+		}
+		do(at, field.Name)
+	}
+}
+
+func checksumOf(a config.Alerts) float64 {
+	all := alerts.Thresholds(a)
+	return all[len(all)-1].Value
+}
+
+// TestRulesCompareWhatTheExporterSays holds that RulesOutOfDate knows every threshold, with its very value.
+func TestRulesCompareWhatTheExporterSays(t *testing.T) {
+	a := alerts.Defaults()
+	rules := rulesFor(t, a)
+	expr := rules[len(rules)-2].Expr
+	want := map[string]string{}
+	for _, threshold := range alerts.Thresholds(a) {
+		want[threshold.Alert+" "+threshold.Severity] = fmt.Sprint(threshold.Value)
+	}
+	got := map[string]string{}
+	for _, m := range regexp.MustCompile(`alert="(\w+)",severity="(\w+)"\}\[2m\]\) != ([\d.]+)`).FindAllStringSubmatch(expr, -1) {
+		var value float64
+		if _, err := fmt.Sscan(m[3], &value); err != nil {
+			t.Fatal(err)
+		}
+		got[m[1]+" "+m[2]] = fmt.Sprint(value)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("thresholds (-exporter +rules):\n%s", diff)
+	}
+	for _, r := range rules {
+		if r.Alert != "" && r.Alert != "Watchdog" && got[r.String()] == "" {
+			t.Errorf("%s: the exporter says no threshold", &r)
+		}
+	}
+}
+
+// TestNoRuleNamesAScrape holds that no alert has labels that tell one exporter of a pair from the other.
+func TestNoRuleNamesAScrape(t *testing.T) {
+	for _, r := range rulesFor(t, alerts.Defaults()) {
+		if r.String() == "ExporterDown warning" || r.Alert == "Watchdog" || r.Record == "chatstack:volume_used_bytes" {
+			continue // which is about one of a pair; about nobody; and aggregated in the next rule
+		}
+		expr, err := parser.NewParser(parser.Options{}).ParseExpr(r.Expr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		parser.Inspect(expr, func(node parser.Node, path []parser.Node) error {
+			selector, ok := node.(*parser.VectorSelector)
+			if !ok || strings.Contains(selector.Name, ":") {
+				return nil
+			}
+			aggregated := slices.ContainsFunc(path, func(n parser.Node) bool {
+				a, ok := n.(*parser.AggregateExpr)
+				return ok && a.Without && slices.Contains(a.Grouping, "instance")
+			})
+			absent := slices.ContainsFunc(path, func(n parser.Node) bool {
+				c, ok := n.(*parser.Call)
+				return ok && c.Func.Name == "absent_over_time"
+			})
+			if !aggregated && !absent {
+				t.Errorf("%s: %s is not aggregated over the exporters", &r, selector)
+			}
+			return nil
+		})
+	}
+}

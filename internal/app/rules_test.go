@@ -1,0 +1,156 @@
+package app
+
+import (
+	"bytes"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/prometheus/promql/parser"
+	"gopkg.in/yaml.v3"
+
+	"github.com/chatstack-exporter/chatstack_exporter/alerts"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
+)
+
+// selectors are the metrics that a rule file names, each with the labels that it selects by. Those that the rules have
+// recorded themselves are left out.
+func selectors(t *testing.T, content []byte) map[string][]string {
+	t.Helper()
+	var file struct {
+		Groups []struct {
+			Rules []struct {
+				Record string
+				Expr   string
+			}
+		}
+	}
+	if err := yaml.Unmarshal(content, &file); err != nil {
+		t.Fatal(err)
+	}
+	named, recorded := map[string][]string{}, map[string]bool{}
+	for _, group := range file.Groups {
+		for _, r := range group.Rules {
+			recorded[r.Record] = true
+			expr, err := parser.NewParser(parser.Options{}).ParseExpr(r.Expr)
+			if err != nil {
+				t.Fatal(err)
+			}
+			parser.Inspect(expr, func(node parser.Node, _ []parser.Node) error {
+				if s, ok := node.(*parser.VectorSelector); ok && !recorded[s.Name] {
+					if _, known := named[s.Name]; !known {
+						named[s.Name] = nil
+					}
+					for _, m := range s.LabelMatchers {
+						if m.Name != "__name__" {
+							named[s.Name] = append(named[s.Name], m.Name)
+						}
+					}
+				}
+				return nil
+			})
+		}
+	}
+	return named
+}
+
+// TestRulesNameOnlyWhatIsExported holds every metric that a rule names, and every label that it selects by, against the
+// page of an exporter that watches the simulated stack, in which something of everything is wrong.
+func TestRulesNameOnlyWhatIsExported(t *testing.T) {
+	stack := startStack(t, simstack.Options{})
+	if err := stack.Switch("docker", "unhealthy", true); err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	e := startExporter(t, stack.Environ(), canaryMode+tlsPortBlocks(stack)+
+		"  - {kind: tcp, name: gone, address: '127.0.0.1:1'}\n"+
+		"  - {kind: volume, name: data, path: "+t.TempDir()+"}\n"+
+		"  - {kind: http, name: placeholder, url: '"+stack.ControlURL()+"', token: change_me}\n"+
+		"  - {kind: tls, name: served, address: '"+stack.IRCAddress()+"', ca_file: "+stack.CAFile()+", certificate_file: "+stack.CAFile()+"}\n"+
+		"  - {kind: tls, name: file, certificate_file: "+stack.CAFile()+"}\n"+
+		"maintenance: [{kind: target, name: gone, from: "+now.Add(-time.Minute).Format(time.RFC3339)+", until: "+now.Add(time.Hour).Format(time.RFC3339)+"}]\n")
+	p := e.wait(t, "every target up", func(p page) bool { return allUp(p) && p.verdict("gone") == "refused" })
+	var rules, recording bytes.Buffer
+	if err := alerts.Write(&rules, alerts.Defaults()); err != nil {
+		t.Fatal(err)
+	}
+	if err := alerts.WriteRecording(&recording, alerts.Defaults()); err != nil {
+		t.Fatal(err)
+	}
+	named := selectors(t, rules.Bytes())
+	maps.Copy(named, selectors(t, recording.Bytes()))
+	delete(named, "up") // is Prometheus' own
+	for _, name := range slices.Sorted(maps.Keys(named)) {
+		family, ok := p[name]
+		if !ok {
+			t.Errorf("a rule names %s, which is not on the page", name)
+			continue
+		}
+		for _, label := range named[name] {
+			for _, m := range family.GetMetric() {
+				if !slices.ContainsFunc(m.GetLabel(), func(l *dto.LabelPair) bool { return l.GetName() == label }) {
+					t.Errorf("a rule selects %s by %s, which it does not have", name, label)
+					break
+				}
+			}
+		}
+	}
+}
+
+// TestExporterSaysWhatItsRulesAreHeldAgainst holds that each threshold of a configuration is on the page, and that it
+// follows a new one.
+func TestExporterSaysWhatItsRulesAreHeldAgainst(t *testing.T) {
+	own := newOwnMetrics()
+	changed := alerts.Defaults()
+	changed.ContainerMemory.Critical.Over = 2_000_000_000
+	for _, settings := range []config.Alerts{alerts.Defaults(), changed} {
+		own.describe(&config.Config{Alerts: settings})
+		families, err := own.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := page{}
+		for _, f := range families {
+			p[f.GetName()] = f
+		}
+		thresholds := alerts.Thresholds(settings)
+		for _, want := range thresholds {
+			if got, ok := p.value("chatstack_alert_threshold", "alert", want.Alert, "severity", want.Severity); !ok || got != want.Value {
+				t.Errorf("%s, %s: got %v, %v, want %v", want.Alert, want.Severity, got, ok, want.Value)
+			}
+		}
+		if got := len(p["chatstack_alert_threshold"].GetMetric()); got != len(thresholds) {
+			t.Errorf("got %d thresholds, want %d", got, len(thresholds))
+		}
+	}
+}
+
+func TestRulesArePrintedForTheConfiguration(t *testing.T) {
+	o := options(nil, io.Discard)
+	o.ConfigFile, o.configContent = "exporter.yaml", []byte("alerts:\n  container_memory:\n    critical: {over: 2000000000}\n")
+	var got, want, recording bytes.Buffer
+	if err := WriteRules(&got, o, false); err != nil {
+		t.Fatal(err)
+	}
+	changed := alerts.Defaults()
+	changed.ContainerMemory.Critical.Over = 2_000_000_000
+	if err := alerts.Write(&want, changed); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want.String(), got.String()); diff != "" {
+		t.Errorf("rules (-want +got):\n%s", diff)
+	}
+	if err := WriteRules(&recording, o, true); err != nil || !strings.Contains(recording.String(), "record: chatstack:volume_used:ratio") {
+		t.Errorf("recording rules: %v\n%s", err, &recording)
+	}
+	o.configContent = []byte("alerts: {lookback: 1s}\n")
+	if err := WriteRules(&got, o, false); err == nil || !strings.Contains(err.Error(), "exporter.yaml:1: alerts.lookback") {
+		t.Errorf("of a configuration that is not valid: got %v, want the fault with its line", err)
+	}
+}
