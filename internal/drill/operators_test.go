@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -112,6 +113,19 @@ func (o *operators) since(place int, env string) (about []told, changed <-chan s
 		}
 	}
 	return about, o.changed
+}
+
+// unresolved are the notifications about an environment whose end was not told.
+func (o *operators) unresolved(env string) []told {
+	about, _ := o.since(0, env)
+	var open []told
+	for _, n := range about {
+		open = slices.DeleteFunc(open, func(before told) bool { return before.Receiver == n.Receiver && maps.Equal(before.Labels, n.Labels) })
+		if n.Status == "firing" {
+			open = append(open, n)
+		}
+	}
+	return open
 }
 
 // place is the end of the log.

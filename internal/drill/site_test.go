@@ -62,13 +62,15 @@ func (s *site) scrape(address string) {
 	})
 }
 
-// settle waits until every target of the site is up, and nothing is wrong in Prometheus' eyes.
+// settle waits until every target of the site is up, nothing is wrong in Prometheus' eyes, and of all that was told the
+// end was told, too.
 func (s *site) settle() {
 	s.t.Helper()
 	s.await("nothing wrong", func() bool {
 		p := s.page()
 		return above(0, "chatstack_probe_success")(p) && !is(0, "chatstack_probe_success")(p) &&
-			len(s.query(fmt.Sprintf("up{env=%q}", s.env))) > 0 && s.none(fmt.Sprintf("ALERTS{env=%q}", s.env))
+			len(s.query(fmt.Sprintf("up{env=%q}", s.env))) > 0 && s.none(fmt.Sprintf("ALERTS{env=%q}", s.env)) &&
+			len(s.operators.unresolved(s.env)) == 0
 	})
 }
 
@@ -76,7 +78,8 @@ func (s *site) settle() {
 func (s *site) await(what string, holds func() bool) {
 	s.t.Helper()
 	if !eventually(holds) {
-		s.t.Fatalf("%s: waited %s for %s; alerts: %v", s.env, patience, what, s.query(fmt.Sprintf("ALERTS{env=%q}", s.env)))
+		s.t.Fatalf("%s: waited %s for %s; alerts: %v; not resolved: %s", s.env, patience, what,
+			s.query(fmt.Sprintf("ALERTS{env=%q}", s.env)), list(s.operators.unresolved(s.env)))
 	}
 }
 

@@ -14,10 +14,11 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
 )
 
-// free is an address of loopback that nobody listens on.
+// free is an address of loopback that nobody listens on, nor will: everything else that takes a free port takes one of
+// 127.0.0.1.
 func free(t *testing.T) string {
 	t.Helper()
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.2:0")
 	if err != nil {
 		t.Fatal(err)
 	}
