@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"regexp"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -35,7 +34,11 @@ type docker struct {
 	once      bool
 	empty     bool // at the last reading no container was watched
 	measuring chan dockerRound
-	patience  time.Duration // deafAfter
+	// looking is held while containers are described, so that an older description never comes after a newer one.
+	looking chan struct{}
+	// answered has Follow try again at once to open the stream of events.
+	answered                 chan struct{}
+	patience, quiet, lasting time.Duration // deafAfter, quietAfter, lastingStream
 
 	mu    sync.Mutex // guards what follows; nothing is asked while it is held
 	fleet *fleet
@@ -44,10 +47,18 @@ type docker struct {
 	stream eventStream
 	// rounds counts the readings that succeeded, measured is the last of them whose containers' resources are known.
 	rounds, measured int
-	resources        map[string]containerResources
+	resources        map[string]runUsage
 	// stats is how the last measurement ended.
 	stats feature
-	saved []byte
+	// saved is what was kept last, touched says that there may be something else to keep.
+	saved   []byte
+	touched bool
+}
+
+// runUsage is what one run of a container used.
+type runUsage struct {
+	containerResources
+	started time.Time
 }
 
 // feature is whether a part of the engine's API is at hand.
@@ -63,14 +74,21 @@ func newDocker(s *Docker, d Deps) (Collector, error) {
 	}
 	c := &docker{
 		settings: s, endpoint: e, limit: int64(d.Limits.MetricsBody), userAgent: d.UserAgent, log: d.Log, state: d.State, once: d.Once,
-		measuring: make(chan dockerRound, 1), fleet: newFleet(s), unsure: true, patience: deafAfter,
+		measuring: make(chan dockerRound, 1), looking: make(chan struct{}, 1), answered: make(chan struct{}, 1),
+		patience: deafAfter, quiet: quietAfter, lasting: lastingStream,
+		fleet: newFleet(s), unsure: true,
 	}
 	c.load()
 	return c, nil
 }
 
 // Collect implements Collector. What it finds is told by Present.
-func (c *docker) Collect(ctx context.Context, b *Batch) error {
+func (c *docker) Collect(ctx context.Context, b *Batch) (err error) {
+	defer func() {
+		if err != nil { // what was measured before is old by the time that the engine answers again
+			c.locked(func() { c.resources = nil })
+		}
+	}()
 	s, err := c.open(c.settings.Parallelism)
 	if err != nil {
 		return err
@@ -87,29 +105,65 @@ func (c *docker) Collect(ctx context.Context, b *Batch) error {
 		return err
 	}
 	m := c.round()
-	if c.once {
+	switch {
+	case c.once:
 		c.tryEvents(ctx, s)
 		c.measure(ctx, m)
-	} else {
-		c.save()
+	case c.settings.Resources == resourcesCgroup:
+		c.measure(ctx, m) // files are read in no time
+	default:
 		c.askFor(m)
+	}
+	if !c.once {
+		c.save()
+		if !m.following {
+			select {
+			case c.answered <- struct{}{}:
+			default:
+			}
+		}
 	}
 	c.tell(b, listed)
 	return nil
 }
 
+// locked calls do with the lock, which it gives back whatever happens.
+func (c *docker) locked(do func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	do()
+}
+
+// claim waits until nobody else asks for descriptions, and returns what ends that.
+func (c *docker) claim(ctx context.Context) (release func(), err error) {
+	select {
+	case c.looking <- struct{}{}:
+		return func() { <-c.looking }, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("describe containers of %s: %w", c.settings.Host, ctx.Err())
+	}
+}
+
 // review brings the fleet up to the engine's list, and returns how many containers that has.
 func (c *docker) review(ctx context.Context, s *dockerSession, b *Batch) (listed int, err error) {
-	c.mu.Lock()
-	mark, following := c.fleet.mark, c.stream.open
-	full := c.unsure || !following
-	c.unsure = false
-	c.mu.Unlock()
+	release, err := c.claim(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer release()
+	var (
+		mark            uint64
+		full, following bool
+		wanted          []container.Summary
+	)
+	c.locked(func() {
+		mark, following = c.fleet.mark, c.stream.open
+		full = c.unsure || !following
+		c.unsure = false
+	})
 	defer func() {
 		if err != nil {
-			c.mu.Lock()
-			c.unsure = true
-			c.mu.Unlock()
+			c.locked(func() { c.unsure = true })
 		}
 	}()
 	all, err := s.list(ctx, b)
@@ -117,35 +171,40 @@ func (c *docker) review(ctx context.Context, s *dockerSession, b *Batch) (listed
 		return 0, err
 	}
 	chosen := c.watched(all)
-	c.mu.Lock()
-	wanted := c.fleet.listed(all, chosen, mark, full, following, time.Now())
-	c.mu.Unlock()
-	found, err := s.inspectAll(ctx, b, wanted, true)
+	c.locked(func() { wanted = c.fleet.listed(all, chosen, mark, full, following, time.Now()) })
+	found, err := s.inspectAll(ctx, b, wanted, len(chosen))
 	if err != nil {
 		return 0, err
+	}
+	for i := range found {
+		if found[i].stumbled { // the list's words are better than none
+			found[i].InspectResponse = fromSummary(&wanted[i])
+		}
 	}
 	return len(all), c.describe(wanted, found, mark)
 }
 
-// describe takes in what inspections found, which began after the mark. One that is nil found nothing.
-func (c *docker) describe(wanted []container.Summary, found []*container.InspectResponse, mark uint64) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	now := time.Now()
-	for i, d := range found {
-		if d == nil {
-			if !c.fleet.newerThan(mark, wanted[i].ID) {
+// describe takes in what inspections found, which began after the mark.
+func (c *docker) describe(wanted []container.Summary, found []inspection, mark uint64) (err error) {
+	c.locked(func() {
+		c.touched = true
+		now := time.Now()
+		for i, d := range found {
+			switch {
+			case d.InspectResponse != nil:
+				if err = c.fleet.described(d.InspectResponse, mark, now); err != nil {
+					return
+				}
+			case d.stumbled:
+				c.fleet.doubtMember(wanted[i].ID)
+			case !c.fleet.newerThan(mark, wanted[i].ID):
 				c.fleet.gone(wanted[i].ID, now)
 			}
-			continue
 		}
-		if err := c.fleet.described(d, mark, now); err != nil {
-			return err
-		}
-	}
-	c.fleet.expect(now)
-	c.fleet.tidy(now)
-	return nil
+		c.fleet.expect(now)
+		c.fleet.tidy(now)
+	})
+	return err
 }
 
 // tell says what a person should know.
@@ -301,51 +360,43 @@ func (s *dockerSession) list(ctx context.Context, b *Batch) ([]container.Summary
 	return listed, nil
 }
 
-// inspectAll inspects containers, some at once. One that is gone by now is nil. The first failure ends it, but that the
-// engine stumbles over one container hides no other: of that one, the list's words are taken, if listed has them.
-func (s *dockerSession) inspectAll(ctx context.Context, b *Batch, listed []container.Summary, words bool) ([]*container.InspectResponse, error) {
-	inner, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
+// inspection is what became of the inspection of a container: it is nil where the container is gone, or where the engine
+// has stumbled over it.
+type inspection struct {
+	*container.InspectResponse
+	stumbled bool
+}
+
+// inspectAll inspects containers, some at once. The first failure ends it, but that the engine stumbles over one container,
+// or hangs at it, hides no other, unless it does so with all of so many.
+func (s *dockerSession) inspectAll(ctx context.Context, b *Batch, listed []container.Summary, all int) ([]inspection, error) {
 	var (
-		found    = make([]*container.InspectResponse, len(listed))
-		wg       sync.WaitGroup
-		next     atomic.Int64
+		found    = make([]inspection, len(listed))
 		stumbles atomic.Int64
-		panicked atomic.Pointer[string]
 		status   atomic.Int64
+		patience = s.settings.Timeout.Std() / inspectShare
 	)
-	for range min(s.settings.Parallelism, len(listed)) {
-		wg.Go(func() {
-			defer func() {
-				if v := recover(); v != nil {
-					text := fmt.Sprintf("%v\n%s", v, debug.Stack())
-					panicked.Store(&text)
-					cancel(errors.New("panic"))
-				}
-			}()
-			for i := int(next.Add(1)) - 1; i < len(listed) && inner.Err() == nil; i = int(next.Add(1)) - 1 {
-				c, call, err := s.inspect(inner, listed[i].ID)
-				if err != nil && words && call.status >= http.StatusInternalServerError && inner.Err() == nil && int(stumbles.Add(1)) < len(listed) {
-					c, err = fromSummary(&listed[i]), nil
-				}
-				if err != nil {
-					if inner.Err() == nil {
-						status.Store(int64(call.status))
-					}
-					cancel(err)
-					return
-				}
-				found[i] = c
-			}
-		})
+	if deadline, ok := ctx.Deadline(); ok {
+		patience = min(max(patience, time.Second), time.Until(deadline)/inspectShare)
 	}
-	wg.Wait()
-	if text := panicked.Load(); text != nil {
-		panic(*text) // where the caller of Collect contains it
-	}
-	if inner.Err() == nil {
+	err := inParallel(ctx, len(listed), s.settings.Parallelism, func(inner context.Context, i int) error {
+		one, cancel := context.WithTimeout(inner, patience)
+		defer cancel()
+		d, call, err := s.inspect(one, listed[i].ID)
+		hung := one.Err() != nil && inner.Err() == nil
+		if err != nil && (call.status >= http.StatusInternalServerError || hung) && inner.Err() == nil && int(stumbles.Add(1)) < max(all, 2) {
+			found[i].stumbled = true
+			return nil
+		}
+		if err != nil && inner.Err() == nil {
+			status.Store(int64(call.status))
+		}
+		found[i].InspectResponse = d
+		return err
+	})
+	if err == nil {
 		if n := stumbles.Load(); n > 0 {
-			b.Note(fmt.Sprintf("the engine cannot describe %d of %d containers; what its list says of them is told", n, len(listed)))
+			b.Note(fmt.Sprintf("the engine cannot describe %d of %d containers; what its list says of them is told", n, all))
 		}
 		return found, nil
 	}
@@ -355,8 +406,11 @@ func (s *dockerSession) inspectAll(ctx context.Context, b *Batch, listed []conta
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("inspect containers of %s: %w", s.settings.Host, ctx.Err())
 	}
-	return nil, context.Cause(inner)
+	return nil, err
 }
+
+// inspectShare is the part of the time that is left which one inspection may take.
+const inspectShare = 4
 
 // inspect describes one container, or gives nil if it no longer exists.
 func (s *dockerSession) inspect(ctx context.Context, id string) (*container.InspectResponse, *dockerCall, error) {

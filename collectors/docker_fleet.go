@@ -41,7 +41,8 @@ type fleet struct {
 	names map[string]string
 	// newborn are containers without a member: their lasting name is still another's, or they were not yet described.
 	newborn map[string]*newborn
-	// touched is the mark of the last event of a container, by id.
+	// touched is the mark of the last event of a container, by id. Those of a container that is gone stay until a list
+	// without it shows that nobody can speak of it any more.
 	touched map[string]uint64
 	mark    uint64
 	// doubtful are containers that a list knew otherwise than their last event left them, by id, and since when.
@@ -85,6 +86,12 @@ type memberRecord struct {
 	// Gone is when it was seen last, zero while it exists.
 	Gone time.Time `json:"gone,omitzero"`
 
+	// Blind says that only a list has told of the container yet, which knows neither starts nor restarts.
+	Blind bool `json:"blind,omitempty"`
+	// DependsOn is compose's label, NetworkOf the name of the member whose network this one uses.
+	DependsOn string `json:"depends_on,omitempty"`
+	NetworkOf string `json:"network_of,omitempty"`
+
 	Role    string `json:"role,omitempty"`
 	Project string `json:"project,omitempty"`
 	Service string `json:"service,omitempty"`
@@ -100,19 +107,23 @@ func newFleet(s *Docker) *fleet {
 
 // fleetMemory is what is kept over restarts of the exporter.
 type fleetMemory struct {
-	// Selection is which containers were watched: of others nothing is missing.
-	Selection  string                  `json:"selection"`
+	// Host is the engine that it is about.
+	Host string `json:"host"`
+	// Labels are those that the watched containers had.
+	Labels     []string                `json:"labels,omitempty"`
 	Containers map[string]memberRecord `json:"containers"`
 }
 
-// selection tells which containers the settings choose.
-func (s *Docker) selection() string {
-	return strings.Join(slices.Concat(s.Projects, []string{"|"}, s.Labels, []string{"|"}, s.Names, []string{"|"}, s.Exclude), ",")
+// watchesStill reports whether a container that was watched is still chosen, as far as that can be told without it.
+func (s *Docker) watchesStill(name, project string, labels []string) bool {
+	kept := *s
+	kept.Labels = nil
+	return slices.Equal(labels, s.Labels) && kept.watches(name, map[string]string{composeProject: project})
 }
 
 // remember returns what is to be kept.
 func (f *fleet) remember() fleetMemory {
-	m := fleetMemory{Selection: f.settings.selection(), Containers: make(map[string]memberRecord, len(f.members))}
+	m := fleetMemory{Host: f.settings.Host, Labels: f.settings.Labels, Containers: make(map[string]memberRecord, len(f.members))}
 	for name, c := range f.members {
 		if c.ID != "" {
 			m.Containers[name] = c.memberRecord
@@ -123,14 +134,16 @@ func (f *fleet) remember() fleetMemory {
 
 // recall takes in what was kept. Whether the containers still exist is not known yet.
 func (f *fleet) recall(m fleetMemory, now time.Time) {
-	same := m.Selection == f.settings.selection()
+	if m.Host != f.settings.Host {
+		return // another engine's containers are others, whatever their names
+	}
 	for name, kept := range m.Containers {
 		c := &member{memberRecord: kept}
 		c.Starts = c.Starts.resumed()
 		if c.Gone.IsZero() {
 			c.Gone = now
 		}
-		if !same {
+		if !f.settings.watchesStill(name, kept.Project, m.Labels) {
 			c.Wanted = false // it may be none of ours any more
 		}
 		f.members[name] = c
@@ -243,6 +256,11 @@ func (f *fleet) listed(all, chosen []container.Summary, mark uint64, full, follo
 			f.forget(id)
 		}
 	}
+	for id := range f.touched {
+		if !exist[id] && !f.newerThan(mark, id) {
+			delete(f.touched, id)
+		}
+	}
 	var wanted []container.Summary
 	first, last := f.nextTurn(len(chosen))
 	for i := range chosen {
@@ -325,32 +343,35 @@ func (f *fleet) described(d *container.InspectResponse, mark uint64, now time.Ti
 		return nil
 	}
 	c := f.bind(&s, now)
-	if s.listed {
-		s.takeOver(&c.status)
-	} else {
+	old := c.status
+	switch {
+	case s.listed:
+		s.takeOver(&old)
+	case c.Blind:
+		c.Starts.sight(s.started, s.policyRestarts)
+		c.Blind = false
+	default:
 		c.Starts.described(s.started, s.policyRestarts)
-		if s.killedForMemory {
-			began := s.started
-			if !s.stopped {
-				began = time.Time{}
-			}
-			c.OOMs.described(began, s.ended)
+	}
+	if s.killedForMemory {
+		began := s.started
+		if !s.stopped {
+			began = time.Time{}
 		}
+		c.OOMs.described(began, s.ended)
 	}
-	// The estimate moves with every check; the earliest is the best.
-	if old := c.status.unhealthySince; s.health == container.Unhealthy && c.status.health == container.Unhealthy &&
-		c.status.started.Equal(s.started) && !old.IsZero() && (s.unhealthySince.IsZero() || old.Before(s.unhealthySince)) {
-		s.unhealthySince = old
-	}
-	if s.health == container.Unhealthy && s.unhealthySince.IsZero() {
-		s.unhealthySince = now
-	}
+	s.since(&old, now)
 	if s.state == container.StateRunning || s.state == container.StatePaused {
 		c.ByHand = false
 	}
 	c.status, c.here, c.Gone, c.unsure = s, true, time.Time{}, s.listed
-	c.Role, c.Project, c.Service, c.Image = s.role, s.project, s.service, s.image
-	c.Wanted = s.expected(c.ByHand) || slices.Contains(f.settings.Expected, s.name)
+	c.Role, c.Project, c.Service, c.Image, c.DependsOn = s.role, s.project, s.service, s.image, s.dependsOn
+	if !s.going() {
+		c.Wanted = s.expected(c.ByHand)
+	} else if old.id != s.id {
+		c.Wanted = false
+	}
+	c.Wanted = c.Wanted || slices.Contains(f.settings.Expected, s.name)
 	return nil
 }
 
@@ -360,10 +381,7 @@ func (s *containerStatus) takeOver(old *containerStatus) {
 		return
 	}
 	s.created, s.restartPolicy, s.autoRemove, s.memoryLimit = old.created, old.restartPolicy, old.autoRemove, old.memoryLimit
-	s.dependsOn, s.networkOf, s.unhealthySince = old.dependsOn, old.networkOf, old.unhealthySince
-	if s.health != container.Unhealthy {
-		s.unhealthySince = time.Time{}
-	}
+	s.dependsOn, s.networkOf, s.streak = old.dependsOn, old.networkOf, old.streak
 	if s.state == old.state {
 		s.started, s.pid = old.started, old.pid
 	}
@@ -373,7 +391,7 @@ func (s *containerStatus) takeOver(old *containerStatus) {
 func (f *fleet) bind(s *containerStatus, now time.Time) *member {
 	before, known := f.names[s.id]
 	if known && before != s.name {
-		f.renamed(s.id, before, s.name, now)
+		f.renamed(s.id, before, now)
 	}
 	f.names[s.id] = s.name
 	c := f.members[s.name]
@@ -390,35 +408,31 @@ func (f *fleet) bind(s *containerStatus, now time.Time) *member {
 	case c.ID != "": // another container bore the name
 		c.Before, c.OOMsBefore = c.restarts(), c.ooms()
 		c.Recreations++
-		c.Starts, c.OOMs, c.Born = startLedger{owed: true}, oomLedger{}, true
+		c.Starts, c.OOMs, c.Born = startLedger{}, oomLedger{}, true
 		switch {
 		case n != nil:
 			c.Starts, c.OOMs = n.starts, n.ooms
 		case known: // it is an old one under a new name
 			c.Starts, c.Born = sightedLedger(s.started, s.policyRestarts), s.started.IsZero()
+			c.Blind = s.listed
 		}
 	case n != nil && n.seen:
 		c.Starts, c.OOMs, c.Born = n.starts, n.ooms, true
+	case s.listed:
+		c.Blind = true
 	default:
-		c.Starts, c.OOMs, c.Born = sightedLedger(s.started, s.policyRestarts), oomLedger{}, s.started.IsZero()
+		c.Starts, c.Born = sightedLedger(s.started, s.policyRestarts), s.started.IsZero()
 	}
 	c.ID, c.status, c.ByHand = s.id, containerStatus{}, false
 	return c
 }
 
-// renamed moves a container that got another lasting name. If nobody bears that yet, it takes its numbers along, and its
-// old name is not missed.
-func (f *fleet) renamed(id, from, to string, now time.Time) {
-	c := f.members[from]
-	if c == nil || c.ID != id {
-		return
+// renamed takes in that a container has another lasting name. Numbers belong to names, so they stay with the old one, which
+// is not missed: somebody meant that.
+func (f *fleet) renamed(id, from string, now time.Time) {
+	if c := f.members[from]; c != nil && c.ID == id {
+		c.here, c.Gone, c.Wanted = false, now, slices.Contains(f.settings.Expected, from)
 	}
-	if f.members[to] == nil && !slices.Contains(f.settings.Expected, from) {
-		delete(f.members, from)
-		f.members[to] = c
-		return
-	}
-	c.here, c.Gone = false, now
 }
 
 // stepAside takes in that a container bears a temporary name: whoever replaces it is about to have its lasting one.
@@ -439,7 +453,6 @@ func (f *fleet) gone(id string, now time.Time) {
 func (f *fleet) forget(id string) {
 	delete(f.names, id)
 	delete(f.newborn, id)
-	delete(f.touched, id)
 }
 
 // tidy forgets members that are gone and that nobody expects any more.
@@ -454,10 +467,38 @@ func (f *fleet) tidy(now time.Time) {
 			delete(f.members, name)
 		}
 	}
+	f.limitGone()
 	for id, since := range f.doubtful {
 		if now.Sub(since) > time.Hour {
 			delete(f.doubtful, id)
 		}
+	}
+}
+
+// maxGone bounds how many containers are remembered that are gone: names that are never used twice must not pile up.
+const maxGone = 500
+
+// limitGone forgets those that have been gone the longest.
+func (f *fleet) limitGone() {
+	var gone []string
+	for name, c := range f.members {
+		if !c.here && !slices.Contains(f.settings.Expected, name) {
+			gone = append(gone, name)
+		}
+	}
+	if len(gone) <= maxGone {
+		return
+	}
+	slices.SortFunc(gone, func(a, b string) int { return f.members[b].Gone.Compare(f.members[a].Gone) })
+	for _, name := range gone[maxGone:] {
+		delete(f.members, name)
+	}
+}
+
+// doubtMember has a container inspected when next the engine is asked.
+func (f *fleet) doubtMember(id string) {
+	if c := f.member(id); c != nil {
+		c.unsure = true
 	}
 }
 
@@ -522,17 +563,22 @@ func (f *fleet) dependencies(name string, c *member, services map[composeUnit][]
 			needed = append(needed, other)
 		}
 	}
-	if of := c.status.networkOf; of != "" {
-		if other, ok := f.names[of]; ok {
-			add(other)
-		} else if f.members[of] != nil { // the network was chosen by name
-			add(of)
-		}
+	switch of := c.status.networkOf; {
+	case c.here && of == "":
+		c.NetworkOf = ""
+	case f.names[of] != "":
+		c.NetworkOf = f.names[of]
+	case f.members[of] != nil: // the network was chosen by name
+		c.NetworkOf = of
+	default: // whose network it was is gone, or this container is
+	}
+	if c.NetworkOf != "" {
+		add(c.NetworkOf)
 	}
 	// The label holds service:condition:restart, with commas between them.
-	for part := range strings.SplitSeq(c.status.dependsOn, ",") {
+	for part := range strings.SplitSeq(c.DependsOn, ",") {
 		service, _, _ := strings.Cut(part, ":")
-		for _, other := range services[composeUnit{c.status.project, service}] {
+		for _, other := range services[composeUnit{c.Project, service}] {
 			add(other)
 		}
 	}
@@ -545,7 +591,7 @@ func (f *fleet) subjects() []resourceSubject {
 	for _, c := range f.members {
 		if c.here && (c.status.state == container.StateRunning || c.status.state == container.StatePaused) {
 			subjects = append(subjects, resourceSubject{
-				id: c.ID, pid: c.status.pid, limit: c.status.memoryLimit, paused: c.status.state == container.StatePaused,
+				id: c.ID, pid: c.status.pid, limit: c.status.memoryLimit, started: c.status.started,
 			})
 		}
 	}

@@ -139,6 +139,11 @@ func (p *port) restart(id string) {
 	p.emit(id, events.ActionRestart)
 }
 
+func (p *port) rename(id, name string) {
+	p.boxes[id].Name = "/" + name
+	p.emit(id, events.ActionRename)
+}
+
 func (p *port) remove(id string) {
 	if p.boxes[id].State.Running {
 		p.die(id, 137)
@@ -389,15 +394,50 @@ func TestConfiguredContainerIsMissedFromTheStart(t *testing.T) {
 		restarts("prosody", 0), `recreations_total{container="prosody"} 0`)
 }
 
-func TestRenamedContainerTakesItsNumbersAlong(t *testing.T) {
-	p := openPort(t)
-	p.run("1", "irc")
-	p.crash("1")
-	p.boxes["1"].Name = "/ircd"
-	p.emit("1", events.ActionRename)
-	p.pass(time.Hour)
-	p.poll(false, true)
-	p.want("after it", restarts("ircd", 1), `recreations_total{container="ircd"} 0`, `!state{container="irc"`, `!restarts_total{container="irc"`)
+func TestNumbersBelongToNames(t *testing.T) {
+	t.Run("renamed", func(t *testing.T) {
+		p := openPort(t)
+		p.run("1", "irc")
+		p.crash("1")
+		p.rename("1", "ircd")
+		p.want("at once", restarts("irc", 1), restarts("ircd", 0), `recreations_total{container="ircd"} 0`, `!state{container="irc"`)
+		p.pass(time.Hour)
+		p.poll(false, true)
+		p.want("later", restarts("ircd", 0), `!state{container="irc"`, `!restarts_total{container="irc"`)
+	})
+	t.Run("one put in the place of another", func(t *testing.T) {
+		p := openPort(t)
+		p.run("1", "app")
+		p.run("2", "app-new")
+		for range 4 {
+			p.crash("2")
+		}
+		p.rename("1", "app-old")
+		p.rename("2", "app")
+		p.poll(true, false)
+		p.want("", restarts("app", 0), `recreations_total{container="app"} 1`)
+		p.crash("2")
+		p.want("a crash", restarts("app", 1))
+	})
+	t.Run("renamed, and another run", func(t *testing.T) {
+		p := openPort(t)
+		p.run("1", "app")
+		for range 4 {
+			p.crash("1")
+		}
+		p.rename("1", "app-old")
+		p.run("2", "app")
+		p.want("", restarts("app", 4), `recreations_total{container="app"} 1`)
+	})
+	t.Run("renamed and back", func(t *testing.T) {
+		p := openPort(t)
+		p.run("1", "app")
+		p.crash("1")
+		p.rename("1", "app-old")
+		p.rename("1", "app")
+		p.poll(true, false)
+		p.want("", restarts("app", 1), `recreations_total{container="app"} 0`, `expected{container="app"} 1`)
+	})
 }
 
 func TestListIsTheTruthAndOnlyDoubtsAreInspected(t *testing.T) {
@@ -469,7 +509,9 @@ func TestDescriptionOlderThanAnEventIsThrownAway(t *testing.T) {
 	p.want("an old list", `state{container="xmpp",state="running"} 1`)
 }
 
-func failingChecks(p *port, id string, interval time.Duration, streak int) {
+// failingChecks has the last checks of container 1 fail.
+func failingChecks(p *port, interval time.Duration, streak int) {
+	const id = "1"
 	h := &container.Health{Status: container.Unhealthy, FailingStreak: streak}
 	for i := min(streak, 5) - 1; i >= 0; i-- {
 		at := p.now.Add(-time.Duration(i) * interval)
@@ -489,11 +531,11 @@ func TestUnhealthySinceTheFirstFailingCheck(t *testing.T) {
 	begin := p.now
 	p.want("healthy", `!unhealthy_since_timestamp_seconds{container="xmpp"`)
 	p.pass(20 * time.Second)
-	failingChecks(p, "1", 10*time.Second, 3)
+	failingChecks(p, 10*time.Second, 3)
 	p.emit("1", events.ActionHealthStatusUnhealthy)
 	p.want("three checks", `health{container="xmpp",health="unhealthy"} 1`, since(begin))
 	p.pass(70*time.Second - time.Millisecond)
-	failingChecks(p, "1", 10*time.Second, 10)
+	failingChecks(p, 10*time.Second, 10)
 	p.poll(false, true)
 	p.want("ten checks, of which five are kept", since(begin))
 	// Another exporter, that saw nothing of this, comes to the same.
@@ -509,7 +551,7 @@ func TestUnhealthySinceIsNeverBeforeTheStart(t *testing.T) {
 	p := openPort(t)
 	p.run("1", "xmpp")
 	p.pass(5 * time.Second)
-	failingChecks(p, "1", 10*time.Second, 20) // the log holds checks of the run before
+	failingChecks(p, 10*time.Second, 20) // the log holds checks of the run before
 	p.emit("1", events.ActionHealthStatusUnhealthy)
 	b := p.boxes["1"]
 	p.want("since the only check of this run or its start", fmt.Sprintf(`unhealthy_since_timestamp_seconds{container="xmpp"} %g`, epochSeconds(parseDockerTime(b.State.StartedAt))))
@@ -563,4 +605,177 @@ func TestOutOfMemoryIsTold(t *testing.T) {
 	p.lost = false
 	p.poll(true, false)
 	p.want("a lost one", `oom_events_total{container="irc"} 2`)
+}
+
+// describeAs takes in a description that was made earlier.
+func (p *port) describeAs(b *container.InspectResponse, mark uint64) {
+	p.t.Helper()
+	if err := p.fleet.described(b, mark, p.now); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func TestDescriptionOfARemovedContainerIsThrownAway(t *testing.T) {
+	p := openPort(t)
+	p.run("1", "irc")
+	for range 4 {
+		p.crash("1")
+	}
+	mark, all, old := p.fleet.mark, p.list(), clone(t, p.boxes["1"])
+	p.remove("1")
+	p.fleet.listed(all, all, mark, false, true, p.now) // an old list
+	p.describeAs(clone(t, old), mark)
+	p.want("removed", `!state{container="irc"`)
+	p.run("2", "irc")
+	p.describeAs(old, mark)
+	p.poll(false, true)
+	p.want("deployed", restarts("irc", 4), `recreations_total{container="irc"} 1`)
+	p.pass(time.Minute)
+	if p.fleet.deaf(p.now, deafAfter) {
+		t.Error("an old list makes the stream look deaf")
+	}
+	if n := len(p.fleet.touched); n != 1 {
+		t.Errorf("%d containers are remembered that had an event, want the one that is there", n)
+	}
+}
+
+func TestOneShotThatIsBeingRemovedIsNotMissed(t *testing.T) {
+	p := openPort(t)
+	p.run("1", "migrate", func(b *container.InspectResponse) { b.HostConfig.RestartPolicy.Name = container.RestartPolicyDisabled })
+	p.die("1", 0)
+	p.run("2", "irc")
+	for _, id := range []string{"1", "2"} {
+		p.boxes[id].State.Status = container.StateRemoving
+	}
+	p.poll(false, true)
+	p.want("removing", `expected{container="migrate"} 0`, `expected{container="irc"} 1`)
+	p.emit("1", events.ActionDestroy)
+	p.emit("2", events.ActionDestroy)
+	p.pass(10 * time.Minute)
+	p.poll(false, true)
+	p.want("gone", `!state{container="migrate"`, `state{container="irc",state="missing"} 1`)
+}
+
+func TestFirstSightByAListCountsNoRestart(t *testing.T) {
+	p := openPort(t)
+	p.lost = true
+	p.run("1", "irc")
+	for range 7 {
+		p.crash("1")
+	}
+	p.lost = false
+	l := p.list()[0]
+	l.Status = "Up 2 minutes"
+	p.describeAs(fromSummary(&l), p.fleet.mark)
+	p.want("listed", restarts("irc", 0))
+	p.poll(true, false)
+	p.want("described", restarts("irc", 0))
+	p.crash("1")
+	p.want("a crash", restarts("irc", 1))
+}
+
+func TestNetworkOfAContainerThatIsGoneIsADependency(t *testing.T) {
+	p := openPort(t)
+	p.run("1", "irc")
+	p.run("3", "services", func(b *container.InspectResponse) { b.HostConfig.NetworkMode = "container:1" })
+	const edge = `dependency{container="services",depends_on="irc"} 1`
+	p.want("", edge)
+	p.remove("1")
+	p.pass(time.Hour)
+	p.poll(false, true)
+	p.want("missing", `state{container="irc",state="missing"} 1`, edge)
+	kept := p.fleet.remember()
+	p.fleet = newFleet(p.fleet.settings)
+	p.fleet.recall(kept, p.now)
+	p.poll(true, false)
+	p.want("after a restart of the exporter", edge)
+	p.run("4", "irc")
+	p.want("made anew", edge)
+}
+
+func TestUnhealthySinceTheLastTimeItWasHealthy(t *testing.T) {
+	p := openPort(t)
+	p.run("1", "xmpp")
+	p.pass(time.Hour)
+	failingChecks(p, 5*time.Second, 3)
+	p.poll(true, false)
+	p.pass(10 * time.Minute)
+	// Nobody saw that it was healthy in between, but the engine's log shows it.
+	failingChecks(p, 5*time.Second, 3)
+	h := p.boxes["1"].State.Health
+	passed := &container.HealthcheckResult{Start: p.now.Add(-15 * time.Second), End: p.now.Add(-14 * time.Second)}
+	h.Log = append([]*container.HealthcheckResult{passed}, h.Log...)
+	p.poll(true, false)
+	p.want("", fmt.Sprintf(`unhealthy_since_timestamp_seconds{container="xmpp"} %v`, epochSeconds(h.Log[1].Start)))
+	// A streak that has become shorter has begun anew.
+	p.pass(10 * time.Minute)
+	failingChecks(p, 5*time.Second, 2)
+	p.poll(true, false)
+	p.want("a shorter streak", fmt.Sprintf(`unhealthy_since_timestamp_seconds{container="xmpp"} %v`, epochSeconds(p.boxes["1"].State.Health.Log[0].Start)))
+}
+
+func TestEstimateOfUnhealthySinceDoesNotMoveForward(t *testing.T) {
+	p := openPort(t)
+	p.run("1", "xmpp")
+	p.pass(time.Hour)
+	begin := p.now
+	p.pass(90 * time.Second)
+	failingChecks(p, 10*time.Second, 10)
+	p.poll(true, false)
+	want := fmt.Sprintf(`unhealthy_since_timestamp_seconds{container="xmpp"} %v`, epochSeconds(begin))
+	p.want("estimated", want)
+	p.pass(47 * time.Second) // the engine was busy: four checks instead of five
+	failingChecks(p, 10*time.Second, 14)
+	p.poll(true, false)
+	p.want("later", want)
+}
+
+func TestAnotherEngineUnderTheSameLabelIsNotMissed(t *testing.T) {
+	p := openPort(t, func(s *Docker) { s.Host = "tcp://a:2375" })
+	p.run("1", "irc")
+	p.run("2", "only-there")
+	kept := p.fleet.remember()
+	q := openPort(t, func(s *Docker) { s.Host = "tcp://b:2375" })
+	q.fleet.recall(kept, q.now)
+	q.run("7", "irc")
+	q.pass(10 * time.Minute)
+	q.poll(false, true)
+	q.want("another engine", `!state{container="only-there"`, restarts("irc", 0), `recreations_total{container="irc"} 0`)
+}
+
+func TestMissingContainerIsMissedAfterASelectionThatKeepsIt(t *testing.T) {
+	p := openPort(t)
+	p.run("1", "irc")
+	p.run("2", "xmpp")
+	p.remove("2")
+	p.pass(5 * time.Minute)
+	p.poll(false, true)
+	kept := p.fleet.remember()
+	p.fleet.settings.Exclude = []string{"portainer"}
+	p.fleet = newFleet(p.fleet.settings)
+	p.fleet.recall(kept, p.now)
+	p.poll(true, false)
+	p.want("", `state{container="xmpp",state="missing"} 1`)
+}
+
+func TestNamesThatAreNeverUsedAgainDoNotPileUp(t *testing.T) {
+	p := openPort(t, func(s *Docker) { s.ForgetAfter = 0; s.Expected = []string{"irc"} })
+	p.poll(true, true)
+	for i := range maxGone + 50 {
+		id := fmt.Sprint(i)
+		p.run(id, "job-"+id)
+		p.die(id, 1)
+		p.remove(id)
+	}
+	p.pass(time.Hour)
+	p.poll(false, true)
+	if n := len(p.fleet.members); n != maxGone+1 {
+		t.Errorf("%d containers are remembered, want %d and the expected one", n, maxGone)
+	}
+	p.want("the newest stay", fmt.Sprintf(`state{container="job-%d",state="missing"} 1`, maxGone+49), `state{container="irc",state="missing"} 1`, `!state{container="job-0"`)
+	for name, n := range map[string]int{"names": len(p.fleet.names), "newborn": len(p.fleet.newborn), "touched": len(p.fleet.touched)} {
+		if n != 0 {
+			t.Errorf("%d %s are kept of containers that are gone", n, name)
+		}
+	}
 }

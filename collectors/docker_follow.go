@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net/http"
 	"runtime/debug"
-	"strconv"
 	"sync"
 	"time"
 
@@ -32,6 +31,10 @@ const (
 	deafAfter = 5 * time.Second
 	// quietAfter is how long a stream may say nothing before it is opened anew, in case it has died in silence.
 	quietAfter = 5 * time.Minute
+	// lastingStream is how long a stream lives that is sound, briefStreams how many in a row may live shorter before
+	// events count as not to be had.
+	lastingStream = 30 * time.Second
+	briefStreams  = 3
 	// eventsQueue is how many events may wait while containers are inspected.
 	eventsQueue = 4096
 	// eventsKept is how many events are remembered, so that none counts twice when the engine repeats them. It keeps 256.
@@ -44,6 +47,8 @@ type eventStream struct {
 	// known says that the stream was open once, or could not be opened for err.
 	known bool
 	err   error
+	// brief counts the streams in a row that ended soon.
+	brief int
 	// last is the stamp of the last event; before the first, a moment before the engine was first asked.
 	last time.Time
 	// heard are the last events, each at its number modulo eventsKept; seen are the same.
@@ -60,6 +65,9 @@ type eventKey struct {
 
 // repeated reports whether the event was heard before, and remembers it.
 func (s *eventStream) repeated(e *events.Message) bool {
+	if e.TimeNano == 0 {
+		return false // no engine that is known leaves it out
+	}
 	key := eventKey{e.Actor.ID, e.Action, e.TimeNano}
 	if s.seen[key] {
 		return true
@@ -84,51 +92,56 @@ var (
 // Follow implements Follower: it listens to the engine's events, opens the stream again whenever it ends, and measures
 // resources after each reading, beside it.
 func (c *docker) Follow(ctx context.Context, changed func()) {
+	ctx, cancel := context.WithCancel(ctx)
 	var measuring sync.WaitGroup
 	measuring.Go(func() { c.measureLoop(ctx, changed) })
 	defer measuring.Wait()
+	defer cancel()
 	defer c.save()
+	defer c.locked(func() { c.stream.open, c.unsure = false, true })
 	policy := backoff.NewExponentialBackOff()
 	policy.InitialInterval, policy.MaxInterval = 250*time.Millisecond, 30*time.Second
 	for ctx.Err() == nil {
+		began := time.Now()
 		err := c.listen(ctx, changed)
 		if ctx.Err() != nil {
 			return
 		}
-		opened := c.closed(err)
-		changed()
-		if opened {
+		lasted := time.Since(began) > c.lasting
+		if lasted {
 			policy.Reset()
-			if errors.Is(err, errQuiet) || errors.Is(err, errDeaf) {
-				continue
-			}
 		}
+		c.closed(err, lasted)
+		changed()
 		rest := time.NewTimer(policy.NextBackOff())
 		select {
 		case <-ctx.Done():
 		case <-rest.C:
+		case <-c.answered: // the engine is there again
 		}
 		rest.Stop()
 	}
 }
 
-// closed takes in that the stream has ended, and reports whether it had been open.
-func (c *docker) closed(err error) (opened bool) {
+// closed takes in that the stream has ended, or could not be opened.
+func (c *docker) closed(err error, lasted bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	opened = c.stream.open
+	opened := c.stream.open
 	c.stream.open, c.unsure = false, true
-	switch {
-	case opened:
-		c.log.Debug("events are followed no more", "err", err)
-		clear(c.fleet.doubtful)
-	case c.stream.err == nil:
-		c.log.Warn("the engine's events cannot be followed, changes are seen when it is asked", "err", err, "hint", HintOf(err))
-		fallthrough
-	default:
-		c.stream.known, c.stream.err = true, err
+	clear(c.fleet.doubtful)
+	c.stream.brief++
+	if lasted {
+		c.stream.brief = 0
 	}
-	return opened
+	if opened && c.stream.brief < briefStreams {
+		c.log.Debug("events are followed no more", "err", err)
+		return
+	}
+	if c.stream.err == nil {
+		c.log.Warn("the engine's events cannot be followed, changes are seen when it is asked", "err", err, "hint", HintOf(err))
+	}
+	c.stream.known, c.stream.err = true, err
 }
 
 // opened takes in that the stream is open, and reports whether the engine was asked before, so that something may have
@@ -136,12 +149,19 @@ func (c *docker) closed(err error) (opened bool) {
 func (c *docker) opened() (missed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.stream.open, c.stream.known, c.unsure = true, true, true
+	if c.stream.brief < briefStreams {
+		c.sound()
+	}
+	return c.rounds > 0
+}
+
+// sound takes in that events can be followed. The caller holds the lock.
+func (c *docker) sound() {
 	if c.stream.err != nil {
 		c.log.Info("the engine's events are followed again")
 	}
-	c.stream.open, c.stream.known, c.stream.err = true, true, nil
-	c.unsure = true
-	return c.rounds > 0
+	c.stream.err = nil
 }
 
 // begin takes in the engine's clock, to the second. Events are wanted from the first answer on: an engine answers a request
@@ -220,8 +240,10 @@ func (c *docker) listen(ctx context.Context, changed func()) error {
 	changed()
 	tick := time.NewTicker(c.patience)
 	defer tick.Stop()
-	quiet := time.NewTimer(quietAfter)
+	quiet := time.NewTimer(c.quiet)
 	defer quiet.Stop()
+	lasting := time.NewTimer(c.lasting)
+	defer lasting.Stop()
 	for {
 		select {
 		case <-ctx.Done():
@@ -231,12 +253,18 @@ func (c *docker) listen(ctx context.Context, changed func()) error {
 				return fmt.Errorf("follow events of %s: %w", c.settings.Host, errEnded)
 			}
 			c.take(ctx, append([]events.Message{e}, drained(queue)...), changed)
-			quiet.Reset(quietAfter)
+			quiet.Reset(c.quiet)
 		case <-tick.C:
 			c.save()
 			if c.deaf() {
 				return errDeaf
 			}
+		case <-lasting.C:
+			c.locked(func() {
+				c.stream.brief = 0
+				c.sound()
+			})
+			changed()
 		case <-quiet.C:
 			return errQuiet
 		}
@@ -286,26 +314,28 @@ func (c *docker) deaf() bool {
 
 // take takes in events and has the containers inspected that they speak of.
 func (c *docker) take(ctx context.Context, batch []events.Message, changed func()) {
-	var wanted []container.Summary
+	var (
+		wanted []container.Summary
+		mark   uint64
+	)
 	again := map[string]bool{}
-	c.mu.Lock()
-	now := time.Now()
-	for i := range batch {
-		e := &batch[i]
-		if c.stream.repeated(e) || !c.fleet.event(e, now) || again[e.Actor.ID] {
-			continue
+	c.locked(func() {
+		c.touched = true
+		now := time.Now()
+		for i := range batch {
+			e := &batch[i]
+			if c.stream.repeated(e) || !c.fleet.event(e, now) || again[e.Actor.ID] {
+				continue
+			}
+			again[e.Actor.ID] = true
+			wanted = append(wanted, container.Summary{ID: e.Actor.ID})
 		}
-		again[e.Actor.ID] = true
-		wanted = append(wanted, container.Summary{ID: e.Actor.ID})
-	}
-	mark := c.fleet.mark
-	c.mu.Unlock()
+		mark = c.fleet.mark
+	})
 	if len(wanted) > 0 {
 		if err := c.look(ctx, wanted, mark); err != nil && ctx.Err() == nil {
 			c.log.Debug("containers that events speak of were not inspected", "err", err)
-			c.mu.Lock()
-			c.unsure = true
-			c.mu.Unlock()
+			c.locked(func() { c.unsure = true })
 		}
 	}
 	changed()
@@ -320,11 +350,17 @@ func (c *docker) look(ctx context.Context, wanted []container.Summary, mark uint
 		return err
 	}
 	defer s.transport.CloseIdleConnections()
+	release, err := c.claim(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
 	b := &Batch{}
 	if err := s.negotiate(ctx, b); err != nil {
 		return err
 	}
-	found, err := s.inspectAll(ctx, b, wanted, false)
+	// Events speak of some of the containers: that the engine stumbles over all of these is nothing yet.
+	found, err := s.inspectAll(ctx, b, wanted, len(wanted)+1)
 	if err != nil {
 		return err
 	}
@@ -353,16 +389,22 @@ func (c *docker) catchUp(ctx context.Context) {
 func (c *docker) tryEvents(ctx context.Context, s *dockerSession) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	_, _, err := s.openEvents(ctx)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.stream.known, c.stream.err = true, err
+	_, errs, err := s.openEvents(ctx)
+	c.locked(func() { c.stream.known, c.stream.err = true, err })
+	if err == nil {
+		cancel()
+		for range errs { // the client's goroutine ends
+			continue
+		}
+	}
 }
 
 // dockerRound is whose resources are to be measured, and for which round of readings.
 type dockerRound struct {
 	round    int
 	subjects []resourceSubject
+	// following says that events flow.
+	following bool
 }
 
 // round begins the next round: a reading has succeeded.
@@ -370,7 +412,7 @@ func (c *docker) round() dockerRound {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.rounds++
-	return dockerRound{c.rounds, c.fleet.subjects()}
+	return dockerRound{c.rounds, c.fleet.subjects(), c.stream.open}
 }
 
 // askFor has resources measured beside the readings. If that still goes on for an earlier one, the newest waits.
@@ -420,7 +462,12 @@ func (c *docker) measure(ctx context.Context, m dockerRound) {
 		} else if changed && !c.once {
 			c.log.Info("resources of containers are known again")
 		}
-		c.resources, c.measured, c.stats = used, m.round, feature{true, err}
+		c.measured, c.stats, c.resources = m.round, feature{true, err}, make(map[string]runUsage, len(used))
+		for _, subject := range m.subjects {
+			if r, ok := used[subject.id]; ok {
+				c.resources[subject.id] = runUsage{r, subject.started}
+			}
+		}
 	}()
 	if c.settings.Resources == resourcesCgroup {
 		used, err = cgroupTree{c.settings.CgroupRoot, c.settings.ProcRoot}.resources(ctx, m.subjects)
@@ -444,7 +491,8 @@ func (c *docker) Present(b *Batch) {
 	c.fleet.present(b, time.Now())
 	if c.rounds-c.measured <= 1 { // older ones are stale
 		for name, m := range c.fleet.members {
-			if used, ok := c.resources[m.ID]; ok && m.here && m.status.pid != 0 {
+			// A run that has ended uses nothing, whatever it used.
+			if used, ok := c.resources[m.ID]; ok && m.here && m.status.pid != 0 && used.started.Equal(m.status.started) {
 				used.write(b, name, host)
 			}
 		}
@@ -475,9 +523,16 @@ func (c *docker) save() {
 	if c.state == nil {
 		return
 	}
-	c.mu.Lock()
-	kept := c.fleet.remember()
-	c.mu.Unlock()
+	var kept fleetMemory
+	touched := false
+	c.locked(func() {
+		if touched = c.touched; touched {
+			kept, c.touched = c.fleet.remember(), false
+		}
+	})
+	if !touched {
+		return
+	}
 	content, err := json.Marshal(kept)
 	if err != nil {
 		c.log.Error("what is known of containers cannot be kept", "err", err)
@@ -490,7 +545,8 @@ func (c *docker) save() {
 		return
 	}
 	if err := c.state.Save(json.RawMessage(content)); err != nil {
-		c.log.Error("what is known of containers was not kept: after a restart of the exporter their counters are not exact", "err", err, "bytes", strconv.Itoa(len(content)))
+		c.log.Error("what is known of containers was not kept: after a restart of the exporter their counters are not exact", "err", err, "bytes", len(content))
+		c.locked(func() { c.touched = true })
 		return
 	}
 	c.mu.Lock()

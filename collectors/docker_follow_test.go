@@ -2,14 +2,19 @@ package collectors
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"net/http"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/events"
 	"go.uber.org/goleak"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
@@ -67,7 +72,7 @@ func (w *watch) collector(s *Docker, state State, once bool) *docker {
 	if !ok {
 		w.t.Fatalf("collector is a %T", c)
 	}
-	d.patience = 20 * time.Millisecond
+	d.patience, d.lasting = 20*time.Millisecond, time.Millisecond
 	return d
 }
 
@@ -404,4 +409,208 @@ func TestCountersOutliveTheProcess(t *testing.T) {
 	w.start()
 	w.read()
 	w.wantNow("with events, some of which it has heard before", "container_"+restarts("irc", 2), "container_"+restarts("xmpp", 0))
+}
+
+func TestRestartsRightAfterTheFirstSightCount(t *testing.T) {
+	w := follow(t, nil, service("irc"))
+	w.await(1)
+	for range 3 {
+		w.engine.Container("irc").Restart()
+	}
+	w.want("", restarts("irc", 3))
+	w.read()
+	w.wantNow("after a reading", "container_"+restarts("irc", 3))
+}
+
+// TestReviewsTakeTurns has two rounds of questions at once, of which the one that asked first is answered last.
+func TestReviewsTakeTurns(t *testing.T) {
+	w := follow(t, nil, service("irc"))
+	w.stop()
+	release, err := w.docker.claim(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- w.docker.Collect(ctx, &Batch{}) }()
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("a reading that had to wait for another: %v, want its context's end", err)
+	}
+	release()
+	w.read()
+}
+
+func TestResourcesOfBeforeAreNotShown(t *testing.T) {
+	w := follow(t, func(s *Docker) { s.Resources = resourcesEngine }, service("irc"))
+	const memory = `memory_working_set_bytes{container="irc"} 4.194304e+06`
+	w.want("", memory)
+	switchTo := func(fault string, on bool) {
+		if err := w.engine.Switch(fault, on); err != nil {
+			t.Fatal(err)
+		}
+	}
+	none := func(when string) {
+		if page := w.page(); strings.Contains(page, "chatstack_container_memory_working_set_bytes{") {
+			t.Errorf("%s: memory of before is shown:\n%s", when, page)
+		}
+	}
+	switchTo("hang_stats", true)
+	switchTo("status_500", true)
+	if w.try() == nil {
+		t.Fatal("the reading succeeds")
+	}
+	switchTo("status_500", false)
+	w.read()
+	none("after failing readings")
+	switchTo("hang_stats", false)
+	w.want("", memory)
+	w.engine.Container("irc").Restart()
+	w.want("", restarts("irc", 1))
+	none("after a restart of the container")
+	w.read()
+	w.want("", memory)
+}
+
+// stuckEngine has three containers, of which one is answered as said.
+func stuckEngine(t *testing.T, answer func(http.ResponseWriter, *http.Request)) (e *engine, stuck, other container.InspectResponse) {
+	t.Helper()
+	boxes := []container.InspectResponse{plainContainer("a", nil), plainContainer("b", nil), plainContainer("c", nil)}
+	for i := range boxes {
+		boxes[i].ID = strings.Repeat(strings.TrimPrefix(boxes[i].Name, "/"), 64)
+	}
+	e = startEngine(t, boxes...)
+	e.answer = func(w http.ResponseWriter, r *http.Request) bool {
+		if !strings.HasSuffix(r.URL.Path, boxes[0].ID+"/json") {
+			return false
+		}
+		answer(w, r)
+		return true
+	}
+	return e, boxes[0], boxes[1]
+}
+
+func TestContainerThatTheEngineHangsAtHidesNoOther(t *testing.T) {
+	e, _, _ := stuckEngine(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	s := dockerSettings(e.host)
+	s.Resources = resourcesNone
+	w := &watch{t: t}
+	w.docker = w.collector(s, nil, false)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	b := &Batch{}
+	if err := w.docker.Collect(ctx, b); err != nil {
+		t.Fatal(err)
+	}
+	w.wantNow("", `container_state{container="a",state="running"} 1`, `container_state{container="b",state="running"} 1`)
+	if !slices.ContainsFunc(b.Notes, func(n string) bool { return strings.Contains(n, "cannot describe 1 of 3") }) {
+		t.Errorf("notes %q, want one about the container that the engine hangs at", b.Notes)
+	}
+}
+
+func TestStumbleBetweenReadingsHidesNoOther(t *testing.T) {
+	stumbling := atomic.Bool{}
+	e, a, other := stuckEngine(t, func(w http.ResponseWriter, _ *http.Request) {
+		if stumbling.Load() {
+			engineSays(w, http.StatusInternalServerError, "boom")
+			return
+		}
+		engineAnswers(w, plainContainer("a", nil))
+	})
+	s := dockerSettings(e.host)
+	s.Resources = resourcesNone
+	w := &watch{t: t, changed: make(chan struct{}, 1)}
+	w.docker = w.collector(s, nil, false)
+	w.read()
+	e.mu.Lock()
+	e.containers[1].State = &container.State{Status: container.StateExited, ExitCode: 3, StartedAt: other.State.StartedAt}
+	e.mu.Unlock()
+	stumbling.Store(true)
+	died := func(id, name string) events.Message {
+		return events.Message{
+			Action: events.ActionDie, TimeNano: time.Now().UnixNano(),
+			Actor: events.Actor{ID: id, Attributes: map[string]string{"name": name}},
+		}
+	}
+	w.docker.take(t.Context(), []events.Message{died(a.ID, "a"), died(other.ID, "b")}, func() {})
+	w.wantNow("b has died", `container_state{container="b",state="exited"} 1`)
+}
+
+func TestPanicEndsFollowingWhole(t *testing.T) {
+	w := follow(t, nil, service("irc"))
+	w.stop()
+	ended := make(chan any, 1)
+	var once sync.Once
+	go func() {
+		defer func() { ended <- recover() }()
+		w.docker.Follow(t.Context(), func() { once.Do(func() { panic("boom") }) })
+	}()
+	if v := <-ended; v != "boom" {
+		t.Errorf("following ended with %v, want the panic", v)
+	}
+	w.docker.mu.Lock()
+	defer w.docker.mu.Unlock()
+	if w.docker.stream.open || !w.docker.unsure {
+		t.Error("events count as followed")
+	}
+}
+
+func TestStreamThatEndsAtOnceIsNoStream(t *testing.T) {
+	e := startEngine(t, plainContainer("a", nil))
+	e.answer = func(w http.ResponseWriter, r *http.Request) bool {
+		if !strings.HasSuffix(r.URL.Path, "/events") {
+			return false
+		}
+		w.WriteHeader(http.StatusOK)
+		return true
+	}
+	s := dockerSettings(e.host)
+	s.Resources = resourcesNone
+	w := &watch{t: t, changed: make(chan struct{}, 1)}
+	w.docker = w.collector(s, nil, false)
+	w.docker.lasting = lastingStream
+	w.read()
+	w.start()
+	defer w.stop()
+	w.until("events count as not to be had", func() bool {
+		return strings.Contains(w.page(), `chatstack_docker_feature_available{docker_host="local",feature="events"} 0`)
+	})
+	b := &Batch{}
+	if err := w.docker.Collect(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(b.Notes, func(n string) bool { return strings.Contains(n, "events cannot be followed") }) {
+		t.Errorf("notes %q, want one about the events", b.Notes)
+	}
+}
+
+func TestQuietStreamIsOpenedAnew(t *testing.T) {
+	w := follow(t, nil, service("irc"))
+	w.stop()
+	w.docker.quiet = time.Millisecond
+	w.start()
+	opened := func() bool {
+		n := 0
+		for _, r := range w.engine.Requests() {
+			if strings.Contains(r.Path, "/events") {
+				n++
+			}
+		}
+		return n >= 3
+	}
+	w.until("the stream is opened anew", opened)
+}
+
+func TestTwoEnginesAreToldApart(t *testing.T) {
+	w := follow(t, func(s *Docker) { s.Label = "a" }, service("irc"))
+	v := follow(t, func(s *Docker) { s.Label = "b" }, service("irc"))
+	b := &Batch{}
+	w.docker.Present(b)
+	v.docker.Present(b)
+	page := string(pageOf(t, b, true)) // which fails if one series stands there twice
+	for _, host := range []string{"a", "b"} {
+		if line := `chatstack_container_restarts_total{container="irc",docker_host="` + host + `"} 0`; !strings.Contains(page, line) {
+			t.Errorf("the page lacks %s:\n%s", line, page)
+		}
+	}
 }

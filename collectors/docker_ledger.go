@@ -18,22 +18,26 @@ type startLedger struct {
 
 	heard     int       // starts since Started that came as events
 	heardLast time.Time // the stamp of the last of all events
-	// owed is true while the event of the start at Started, which is counted, is still to come; owedBefore is how many
-	// events of earlier starts are.
-	owed       bool
-	owedBefore int
+	// owed are the starts, oldest first, that a description told of and whose events may still come; spare is how many
+	// more events of starts before Started may, whose time nobody told.
+	owed  []time.Time
+	spare int
 	// floor is the start that the ledger began with: what was before does not count, even if the engine tells of it.
 	floor time.Time
 }
 
+// stampedWithin is how long after a start the engine stamps its event at the latest. An event that comes later is of
+// another start.
+const stampedWithin = 3 * time.Second
+
 // sightedLedger begins with a container of whose starts nothing was heard: they do not count, but later ones do.
 func sightedLedger(started time.Time, policy int) startLedger {
-	return startLedger{Started: started, Policy: policy, owed: true, floor: started}
+	return startLedger{Started: started, Policy: policy, owed: []time.Time{started}, floor: started}
 }
 
 // resumed is a ledger that was kept: all starts until the last one that it knows are accounted for.
 func (l startLedger) resumed() startLedger {
-	l.owed, l.floor = true, l.Started
+	l.owed, l.floor = []time.Time{l.Started}, l.Started
 	return l
 }
 
@@ -43,21 +47,35 @@ func (l *startLedger) event(at time.Time) {
 	if at.Before(l.floor) {
 		return
 	}
-	if at.Before(l.Started) {
-		if l.owedBefore > 0 {
-			l.owedBefore--
-			return
-		}
-	} else {
-		l.owedBefore = 0 // events come in order: what is owed from before is lost
-		if l.owed {
-			l.owed = false
-			return
-		}
+	// Events come in order: what should have come before this one is lost.
+	for len(l.owed) > 0 && at.Sub(l.owed[0]) > stampedWithin {
+		l.owed = l.owed[1:]
 	}
-	l.heard++
-	l.Starts++
+	if !at.Before(l.Started) {
+		l.spare = 0
+	}
+	switch {
+	case len(l.owed) > 0 && !at.Before(l.owed[0]):
+		l.owed = l.owed[1:]
+	case l.spare > 0:
+		l.spare--
+	default:
+		l.heard++
+		l.Starts++
+	}
 }
+
+// sight takes in the first description of a container that was running before it could be described: what no event told
+// of does not count.
+func (l *startLedger) sight(started time.Time, policy int) {
+	l.Started, l.Policy, l.heard, l.owed = started, policy, 0, nil
+	if l.heardLast.Before(started) {
+		l.owed = []time.Time{started}
+	}
+}
+
+// maxOwedStarts bounds how many events are waited for: of a container that is started more often than it is heard of, the last.
+const maxOwedStarts = 64
 
 // described takes in what a description says: when the container was started last, and how often by policy until then.
 // What no event has told of is at least the larger of the policy's count, and one if the last start is a new one.
@@ -77,15 +95,10 @@ func (l *startLedger) described(started time.Time, policy int) {
 	total = max(total, least)
 	missed := total - l.heard
 	l.Starts += uint64(missed) //nolint:gosec // not negative: total is heard at least
-	l.owedBefore += missed
-	if l.owed {
-		l.owedBefore++
-	}
-	l.owed = !ownHeard
-	if l.owed {
-		l.owedBefore-- // missed is 1 at least, since the last start was not heard of
-	} else {
-		l.owedBefore = 0
+	l.spare += missed
+	if !ownHeard {
+		l.spare-- // missed is one at least
+		l.owed = append(l.owed[max(0, len(l.owed)-maxOwedStarts+1):], started)
 	}
 	l.heard, l.Started, l.Policy = 0, started, policy
 }

@@ -38,8 +38,16 @@ func TestEveryStartIsCountedOnceWhileEventsFlow(t *testing.T) {
 		starts := life(r, 1+r.IntN(8))
 		l := startLedger{}
 		trace := ""
-		delivered := 0
-		for now := 0; now < len(starts) || delivered < len(starts); {
+		delivered, now, want := 0, 0, uint64(len(starts))
+		if r.IntN(2) == 0 { // it was running before anybody looked; the event of its start may come or not
+			delivered, now, want = r.IntN(2), 1, want-1
+			if delivered == 1 { // it will not, since the start was long before
+				starts[0].started = starts[0].started.Add(-time.Hour)
+			}
+			l = sightedLedger(starts[0].started, starts[0].policy)
+			trace = fmt.Sprint(" sighted", delivered)
+		}
+		for now < len(starts) || delivered < len(starts) {
 			switch {
 			case now < len(starts) && r.IntN(3) == 0:
 				now++
@@ -57,8 +65,8 @@ func TestEveryStartIsCountedOnceWhileEventsFlow(t *testing.T) {
 		}
 		// After the last event, the container is described once more.
 		l.described(starts[len(starts)-1].started, starts[len(starts)-1].policy)
-		if got, want := l.Starts, uint64(len(starts)); got != want {
-			t.Fatalf("seed %d: %d starts, want %d: %s %+v", seed, got, want, trace, starts)
+		if l.Starts != want {
+			t.Fatalf("seed %d: %d starts, want %d: %s %+v", seed, l.Starts, want, trace, starts)
 		}
 	}
 }
@@ -116,6 +124,29 @@ func TestStartBeforeTheFirstSightDoesNotCount(t *testing.T) {
 	l.described(started.Add(time.Hour), 9) // the engine itself was restarted
 	if l.Starts != 3 {
 		t.Errorf("%d starts, want 3", l.Starts)
+	}
+}
+
+func TestFirstRestartsAfterTheFirstSightCount(t *testing.T) {
+	started := time.Unix(1_700_000_000, 0)
+	at := func(hours int) time.Time { return started.Add(time.Duration(hours) * time.Hour) }
+	for name, begin := range map[string]func() startLedger{
+		"sighted": func() startLedger { return sightedLedger(started, 0) },
+		"resumed": func() startLedger { return startLedger{Started: started}.resumed() },
+		"after a gap": func() startLedger {
+			l := sightedLedger(started.Add(-time.Hour), 0)
+			l.described(started, 0)
+			l.Starts = 0
+			return l
+		},
+	} {
+		l := begin()
+		l.event(at(1).Add(time.Millisecond)) // both at once, before anybody can look
+		l.event(at(2).Add(time.Millisecond))
+		l.described(at(2), 0)
+		if l.Starts != 2 {
+			t.Errorf("%s: %d starts, want 2", name, l.Starts)
+		}
 	}
 }
 

@@ -64,10 +64,10 @@ func (r *containerResources) write(b *Batch, name, host string) {
 
 // resourceSubject is one running container to ask about.
 type resourceSubject struct {
-	id     string
-	pid    int
-	limit  int64 // of memory, in bytes; 0 is none
-	paused bool
+	id      string
+	pid     int
+	limit   int64     // of memory, in bytes; 0 is none
+	started time.Time // of the run that is measured
 }
 
 // inactiveFile is the part of a memory.stat that a working set goes without.

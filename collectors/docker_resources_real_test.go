@@ -150,7 +150,6 @@ func TestRealPausedContainerIsMeasured(t *testing.T) {
 	name := e.Run("paused")
 	e.Docker("pause", name)
 	s := e.subject(t, name)
-	s.paused = true
 	asked, read := e.measure(t, s)
 	e.Docker("unpause", name)
 	if !read.hasMemory || !read.hasCPU || asked.cpuSeconds != read.cpuSeconds {

@@ -74,8 +74,13 @@ type containerStatus struct {
 	// ended is when its last run ended, killedForMemory that the kernel ended it for want of memory.
 	ended           time.Time
 	killedForMemory bool
-	// unhealthySince is when the checks began to fail, while health is unhealthy; zero where the engine does not tell.
+	// unhealthySince is when the checks began to fail, while health is unhealthy; zero where the engine does not tell. It
+	// is estimated where the engine does not keep all of the streak. streak is how many checks have failed in a row, and
+	// passed when the last one that is kept has not failed.
 	unhealthySince time.Time
+	estimated      bool
+	streak         int
+	passed         time.Time
 	// said is the state and health in the engine's own words, as a list says them too.
 	said summaryWords
 	// listed says that only a list was asked, which knows less.
@@ -88,6 +93,11 @@ type containerStatus struct {
 	autoRemove    bool
 	// dependsOn is compose's label, networkOf the id or name of the container whose network this one shares.
 	dependsOn, networkOf string
+}
+
+// going reports whether the container is being removed, or could not be: its state tells nothing of what it was before.
+func (s *containerStatus) going() bool {
+	return s.state == container.StateRemoving || s.state == container.StateDead
 }
 
 // summaryWords are what both a list and a description say of a container.
@@ -134,7 +144,7 @@ func (s *containerStatus) describe(c *container.InspectResponse) {
 		s.said.health = c.State.Health.Status
 	}
 	if s.health == container.Unhealthy {
-		s.unhealthySince = unhealthySince(c.State.Health, c.Config.Healthcheck, s.started)
+		s.readChecks(c.State.Health, c.Config.Healthcheck)
 	}
 	s.policyRestarts = c.RestartCount
 	if s.state == container.StateRestarting {
@@ -152,25 +162,32 @@ func (s *containerStatus) describe(c *container.InspectResponse) {
 // defaultCheckInterval is the engine's own, where a health check names none.
 const defaultCheckInterval = 30 * time.Second
 
-// unhealthySince is when the checks began to fail. The engine keeps the last few of them, and counts how many have failed
+// readChecks tells when the checks began to fail. The engine keeps the last few of them, and counts how many have failed
 // in a row: those that it does not keep any more were one interval and one check's duration apart.
-func unhealthySince(h *container.Health, check *container.HealthConfig, started time.Time) time.Time {
+func (s *containerStatus) readChecks(h *container.Health, check *container.HealthConfig) {
+	s.streak = h.FailingStreak
 	var failing []*container.HealthcheckResult
-	for _, check := range slices.Backward(h.Log) {
+	for _, result := range slices.Backward(h.Log) {
 		// The log outlives a restart of the container.
-		if check == nil || check.ExitCode == 0 || check.Start.Before(started) {
+		if result == nil || result.Start.Before(s.started) {
 			break
 		}
-		failing = append(failing, check)
+		if result.ExitCode == 0 {
+			s.passed = result.End
+			break
+		}
+		failing = append(failing, result)
 	}
 	if len(failing) == 0 {
-		return time.Time{}
+		return
 	}
 	oldest := failing[len(failing)-1]
+	s.unhealthySince = oldest.Start
 	forgotten := h.FailingStreak - len(failing)
 	if forgotten <= 0 {
-		return oldest.Start
+		return
 	}
+	s.estimated = true
 	period := defaultCheckInterval
 	if check != nil && check.Interval > 0 {
 		period = check.Interval
@@ -178,11 +195,27 @@ func unhealthySince(h *container.Health, check *container.HealthConfig, started 
 	if took := oldest.End.Sub(oldest.Start); took > 0 {
 		period += took
 	}
-	since := oldest.Start.Add(-time.Duration(forgotten) * period)
-	if since.Before(started) {
-		return started
+	s.unhealthySince = oldest.Start.Add(-time.Duration(forgotten) * period)
+	if s.unhealthySince.Before(s.started) {
+		s.unhealthySince = s.started
 	}
-	return since
+}
+
+// since settles when the checks began to fail with what was known of the same run before: of two estimates the earlier
+// one is nearer, since an estimate moves with every check. An account that is no estimate is right.
+func (s *containerStatus) since(old *containerStatus, now time.Time) {
+	if s.health != container.Unhealthy {
+		s.unhealthySince = time.Time{}
+		return
+	}
+	same := old.id == s.id && old.health == container.Unhealthy && old.started.Equal(s.started) && !old.unhealthySince.IsZero() &&
+		old.streak <= s.streak && !s.passed.After(old.unhealthySince)
+	switch {
+	case same && (s.unhealthySince.IsZero() || s.estimated && old.unhealthySince.Before(s.unhealthySince)):
+		s.unhealthySince = old.unhealthySince
+	case s.unhealthySince.IsZero():
+		s.unhealthySince = now
+	}
 }
 
 // expected reports whether the container should be running, so that it is an outage if it does not: unless it was made

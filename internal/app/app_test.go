@@ -325,7 +325,7 @@ var particular = map[string]map[string]string{
 	"docker": {
 		"gzip_bomb": "malformed", // compression is not asked for
 		"partial":   "closed",
-		"hang_list": "timeout", "hang_inspect": "timeout",
+		"hang_list": "timeout", "hang_inspect": "up", // the list tells of what cannot be inspected
 	},
 }
 
