@@ -39,7 +39,7 @@ func containerAlerts(a *config.Alerts) []alert {
 		indented(lines(
 			fmt.Sprintf("time() - %s > %s", over("min", ownContainer, nil, latest(a, "chatstack_container_unhealthy_since_timestamp_seconds")), number(after.Std().Seconds())),
 			"or",
-			over("max", ownContainer, drop, fmt.Sprintf("min_over_time(%s[%s]) == 1 and %s offset %s == 1", health, seconds(after), health, seconds(after))),
+			over("group", ownContainer, drop, fmt.Sprintf("min_over_time(%s[%s]) == 1 and %s offset %s == 1", health, seconds(after), health, seconds(after))),
 		)),
 		")",
 		unlessJustExcused,
