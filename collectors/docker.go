@@ -50,9 +50,11 @@ type docker struct {
 	resources        map[string]runUsage
 	// stats is how the last measurement ended.
 	stats feature
-	// saved is what was kept last, touched says that there may be something else to keep.
-	saved   []byte
+	// touched says that there may be something else to keep than what was kept last.
 	touched bool
+
+	saving sync.Mutex // guards saved, what was kept last
+	saved  []byte
 }
 
 // runUsage is what one run of a container used.

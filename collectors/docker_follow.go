@@ -523,6 +523,8 @@ func (c *docker) save() {
 	if c.state == nil {
 		return
 	}
+	c.saving.Lock() // so that nothing older is kept after something newer
+	defer c.saving.Unlock()
 	var kept fleetMemory
 	touched := false
 	c.locked(func() {
@@ -538,10 +540,7 @@ func (c *docker) save() {
 		c.log.Error("what is known of containers cannot be kept", "err", err)
 		return
 	}
-	c.mu.Lock()
-	same := bytes.Equal(content, c.saved)
-	c.mu.Unlock()
-	if same {
+	if bytes.Equal(content, c.saved) {
 		return
 	}
 	if err := c.state.Save(json.RawMessage(content)); err != nil {
@@ -549,7 +548,5 @@ func (c *docker) save() {
 		c.locked(func() { c.touched = true })
 		return
 	}
-	c.mu.Lock()
 	c.saved = content
-	c.mu.Unlock()
 }
