@@ -3,10 +3,12 @@
 package collectors
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"net/http"
 	"slices"
 	"strconv"
@@ -206,6 +208,95 @@ func TestRealModuleCountsLoginsExactly(t *testing.T) {
 	}
 }
 
+// rehearse has the server do what no client here can bring about.
+func (p *measuredProsody) rehearse(what string) {
+	p.t.Helper()
+	request, err := http.NewRequestWithContext(p.t.Context(), http.MethodGet, p.URL()+"/rehearse/"+what, nil)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if err := response.Body.Close(); err != nil || response.StatusCode != http.StatusNoContent {
+		p.t.Fatalf("rehearse %s: status %d, %v", what, response.StatusCode, err)
+	}
+}
+
+// TestRealModuleCountsLoginsOfClientsAlone has the server tell of logins that are not over a client's connection, such as
+// password grants over HTTP. One of each outcome is a client's.
+func TestRealModuleCountsLoginsOfClientsAlone(t *testing.T) {
+	p := startMeasuredProsody(t, realstack.ProsodyOptions{Modules: []string{realstack.Rehearse}})
+	before := p.values()
+	p.rehearse("logins")
+	p.wantSince(before, map[string]float64{
+		"xmpp_c2s_auth_failure_total " + chatHost: 1, "xmpp_c2s_auth_failure_total " + otherHost: 1,
+		"xmpp_c2s_auth_success_total " + chatHost: 1, "xmpp_c2s_auth_success_total " + otherHost: 1,
+	}, "xmpp_c2s_auth_failure_total", "xmpp_c2s_auth_success_total")
+}
+
+// TestRealModuleCountsClientsAlone has another server connect, a component talk to a client, and a client talk before it
+// has logged in.
+func TestRealModuleCountsClientsAlone(t *testing.T) {
+	p := startMeasuredProsody(t, realstack.ProsodyOptions{Federation: true})
+	before := p.values()
+	desk := p.client("bob", chatHost, "desk")
+	if err := errors.Join(desk.Send("<presence/>"), desk.Settle()); err != nil {
+		t.Fatal(err)
+	}
+	hasty, err := p.Dial(t.Context(), chatHost)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const early = "<presence/><message to='bob@chat.test/desk' type='chat'><body>too early</body></message>"
+	if err := errors.Join(hasty.Send(early), hasty.Close()); err != nil {
+		t.Fatal(err)
+	}
+	openServerStream(t, p.Prosody)
+	bridge, err := realstack.DialComponent(t.Context(), p.ComponentAddr, realstack.ComponentHost, realstack.ComponentSecret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const from = "room@" + realstack.ComponentHost
+	for range 3 {
+		if err := bridge.Send("<message from='" + from + "' to='bob@chat.test/desk' type='chat'><body>hello</body></message>"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(bridge.Settle(from, chatHost), desk.Settle(), bridge.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := desk.Messages, 3; got != want {
+		t.Errorf("the client got %d messages, want %d of the component's", got, want)
+	}
+	p.wantSince(before, map[string]float64{
+		"xmpp_messages_sent_total " + chatHost:     3,
+		"xmpp_presence_received_total " + chatHost: 1,
+		"xmpp_presence_sent_total " + chatHost:     1,
+	}, "xmpp_messages_received_total", "xmpp_messages_sent_total", "xmpp_presence_received_total", "xmpp_presence_sent_total")
+	const connections = "xmpp_c2s_connections_total"
+	if got, want := p.values()[connections]-before[connections], 2.; got != want {
+		t.Errorf("connections: got %v, want %v, those of clients", got, want)
+	}
+}
+
+// openServerStream opens the stream of another server, and leaves it open until the test ends.
+func openServerStream(t *testing.T, prosody *realstack.Prosody) {
+	t.Helper()
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", prosody.ServerAddr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() }) //nolint:errcheck,gosec // a test's connection
+	if _, err := fmt.Fprintf(conn, "<stream:stream to='%s' version='1.0' xmlns='jabber:server' xmlns:stream='http://etherx.jabber.org/streams'>", chatHost); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := bufio.NewReader(conn).ReadString('>'); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestRealModuleCountsStanzasExactly has clients talk, and compares the server's numbers with theirs.
 func TestRealModuleCountsStanzasExactly(t *testing.T) {
 	p := startMeasuredProsody(t, realstack.ProsodyOptions{Modules: []string{"carbons", "smacks"}})
@@ -347,6 +438,22 @@ func TestRealModuleCountsStorageExactly(t *testing.T) {
 	p.wantSince(before, map[string]float64{"xmpp_storage_operations_total " + chatHost: 5}, families...)
 }
 
+// TestRealModuleCountsOperationsNotTheirParts uses stores in ways that make more than one call of it, and gets answers
+// that are neither data nor errors.
+func TestRealModuleCountsOperationsNotTheirParts(t *testing.T) {
+	p := startMeasuredProsody(t, realstack.ProsodyOptions{Modules: []string{realstack.Rehearse}, ArchiveLimit: 2})
+	const operations, errs = "xmpp_storage_operations_total ", "xmpp_storage_errors_total"
+	families := []string{strings.TrimSpace(operations), errs}
+	// Three are added, of which one is too many, and one is looked for, which the archive does with a search of its own.
+	before := p.values()
+	p.rehearse("archive")
+	p.wantSince(before, map[string]float64{operations + chatHost: 4, operations + otherHost: 4}, families...)
+	// The driver has no maps: to write is to read and to write.
+	before = p.values()
+	p.rehearse("map")
+	p.wantSince(before, map[string]float64{operations + chatHost: 3, operations + otherHost: 3}, families...)
+}
+
 // TestRealModuleCountsHTTPExactly asks for pages that there are and pages that there are not.
 func TestRealModuleCountsHTTPExactly(t *testing.T) {
 	p := startMeasuredProsody(t, realstack.ProsodyOptions{})
@@ -403,6 +510,14 @@ func TestRealModuleSurvivesReloadAndRestart(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	// One of bob's, and one for each time to talk. The server's shell, which reloads the module, is no client.
+	const connections = "xmpp_c2s_connections_total"
+	wantConnections := func(want float64) {
+		t.Helper()
+		if got := p.values()[connections] - before[connections]; got != want {
+			t.Errorf("connections: got %v, want %v", got, want)
+		}
+	}
 	want := func(rounds float64) map[string]float64 {
 		return map[string]float64{
 			"xmpp_c2s_auth_failure_total " + chatHost:  2 * rounds,
@@ -420,6 +535,7 @@ func TestRealModuleSurvivesReloadAndRestart(t *testing.T) {
 	p.ReloadModule(measuring)
 	talk()
 	p.wantSince(before, want(3), families...)
+	wantConnections(1 + 3)
 
 	p.Stop()
 	p.Start()
@@ -435,4 +551,142 @@ func TestRealModuleSurvivesReloadAndRestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.wantSince(after, map[string]float64{"xmpp_c2s_auth_failure_total " + otherHost: 3}, families...)
+}
+
+// TestRealModuleThatIsUnloadedCountsNothing has the module go, in each way that it can: what nobody counts any more has no
+// source, rather than numbers that stand still. When it is loaded again, everything begins from 0.
+func TestRealModuleThatIsUnloadedCountsNothing(t *testing.T) {
+	p := startMeasuredProsody(t, realstack.ProsodyOptions{Modules: []string{"admin_shell"}})
+	const failures = "xmpp_c2s_auth_failure_total"
+	talk := func() {
+		t.Helper()
+		for host, user := range map[string]string{chatHost: "bob", otherHost: "carol"} {
+			c := p.client(user, host, "desk")
+			err := errors.Join(c.Send("<presence/><message to='"+user+"@"+host+"/desk'><body>to myself</body></message>"), c.Settle(), c.Close(),
+				p.failLogins(t.Context(), host, realstack.Plain, user, 2))
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	measured := func() (names []string) {
+		t.Helper()
+		b, err := readXMPPMetrics(t, p.URL(), deps(&memory{}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = availableFamilies(t, b)
+		for _, line := range canonicalSeries(b) {
+			names = append(names, line[:strings.IndexAny(line, "{ ")])
+		}
+		// What Prosody counts itself stays, of course.
+		names = slices.DeleteFunc(names, func(name string) bool { return strings.HasPrefix(name, "xmpp_s2s_") || name == "xmpp_c2s_sessions" })
+		slices.Sort(names)
+		names = slices.Compact(names)
+		noted := slices.ContainsFunc(b.Notes, func(n string) bool { return strings.Contains(n, "authentication failures have no source") })
+		if has := slices.Contains(names, failures); noted == has {
+			t.Errorf("%s: there %v, noted as missing %v", failures, has, noted)
+		}
+		return names
+	}
+	all := measured()
+	if !slices.Contains(all, failures) {
+		t.Fatalf("got %q, want %s among them", all, failures)
+	}
+	for _, c := range []struct {
+		name string
+		away func()
+	}{
+		{"everywhere", func() { p.UnloadModule(measuring, "") }},
+		// The part that hosts share goes as well, and without it the other host counts nothing.
+		{"on one host", func() { p.UnloadModule(measuring, otherHost) }},
+		{"by a reload that fails", func() { p.FailToReload(measuring) }},
+	} {
+		talk()
+		c.away()
+		talk()
+		if got := measured(); len(got) > 0 {
+			t.Errorf("unloaded %s: got %q, want none of the module's", c.name, got)
+		}
+		p.LoadModule(measuring)
+		if diff := cmp.Diff(all, measured()); diff != "" {
+			t.Errorf("loaded again (-want +got):\n%s", diff)
+		}
+		after := p.values()
+		for _, family := range measuredFamilies() {
+			for _, host := range []string{chatHost, otherHost} {
+				if got := p.of(after, family, host); got != 0 {
+					t.Errorf("unloaded %s: %s of %s: got %v when loaded again, want 0", c.name, family, host, got)
+				}
+			}
+		}
+		before := p.values()
+		talk()
+		p.wantSince(before, map[string]float64{
+			failures + " " + chatHost: 2, failures + " " + otherHost: 2,
+			"xmpp_messages_received_total " + chatHost: 1, "xmpp_messages_received_total " + otherHost: 1,
+		}, failures, "xmpp_messages_received_total")
+	}
+}
+
+// TestRealModuleForgetsHostsThatAreGone has the server serve a virtual host no longer: what was counted for it goes, and
+// nothing else does.
+func TestRealModuleForgetsHostsThatAreGone(t *testing.T) {
+	p := startMeasuredProsody(t, realstack.ProsodyOptions{Modules: []string{"admin_shell"}})
+	const failures = "xmpp_c2s_auth_failure_total"
+	fail := func(host string) {
+		t.Helper()
+		if err := p.failLogins(t.Context(), host, realstack.Plain, "nobody", 2); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fail(chatHost)
+	fail(otherHost)
+	p.Deactivate(otherHost)
+	fail(chatHost)
+	gone := p.values()
+	for _, family := range measuredFamilies() {
+		p.of(gone, family, chatHost)
+		if got, ok := gone[fmt.Sprintf("%s{host=%q}", family, otherHost)]; ok {
+			t.Errorf("%s: got %v for a host that is gone, want no series", family, got)
+		}
+	}
+	if got, want := p.of(gone, failures, chatHost), 4.; got != want {
+		t.Errorf("failures of the host that stays: got %v, want %v", got, want)
+	}
+	p.Activate(otherHost)
+	fail(otherHost)
+	again := p.values()
+	if got, want := p.of(again, failures, otherHost), 2.; got != want {
+		t.Errorf("failures of the host that came back: got %v, want %v", got, want)
+	}
+	if got, want := p.of(again, failures, chatHost), 4.; got != want {
+		t.Errorf("failures of the host that stayed: got %v, want %v", got, want)
+	}
+}
+
+// TestRealModuleForgetsHostsWithoutIt has the module go on one host alone, while the server goes on to serve it.
+func TestRealModuleForgetsHostsWithoutIt(t *testing.T) {
+	p := startMeasuredProsody(t, realstack.ProsodyOptions{Modules: []string{realstack.Rehearse}})
+	p.rehearse("unload_part")
+	for host, user := range map[string]string{chatHost: "bob", otherHost: "carol"} {
+		c := p.client(user, host, "desk")
+		err := errors.Join(c.Send("<presence/><message to='"+user+"@"+host+"/desk'><body>to myself</body></message>"), c.Settle(),
+			p.failLogins(t.Context(), host, realstack.Plain, user, 2))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.Messages != 1 {
+			t.Errorf("%s: got %d messages, want 1", host, c.Messages)
+		}
+	}
+	after := p.values()
+	for _, family := range measuredFamilies() {
+		if got := p.of(after, family, chatHost); got == 0 && family != "xmpp_storage_errors_total" {
+			t.Errorf("%s: got 0 for the host that has the module, want more", family)
+		}
+		if got, ok := after[fmt.Sprintf("%s{host=%q}", family, otherHost)]; ok {
+			t.Errorf("%s: got %v for the host without the module, want no series", family, got)
+		}
+	}
 }

@@ -5,11 +5,20 @@ module:set_global();
 
 local filters = require "util.filters";
 local http_events = require "net.http.server"._events;
+local modulemanager = require "core.modulemanager";
 local monotonic = require "util.time".monotonic;
+local statsmanager = require "core.statsmanager";
+local timer = require "util.timer";
 
 -- Families are global and have the host as a label of their own, so that one filter can serve all hosts.
+local families = {};
+local function metric(...)
+	local family = module:metric(...);
+	families[#families + 1] = family;
+	return family;
+end
 local function counter(name, description, labels)
-	return module:metric("counter", name, "", description, labels);
+	return metric("counter", name, "", description, labels);
 end
 local host_label = { "host" };
 
@@ -30,7 +39,7 @@ local errors = counter("storage_errors", "Operations on stores that ended in an 
 
 local connections = counter("c2s_connections", "Connections of clients that were accepted"):with_labels();
 local requests = counter("http_requests", "HTTP requests that were taken up"):with_labels();
-local durations = module:metric("histogram", "http_request_duration", "seconds",
+local durations = metric("histogram", "http_request_duration", "seconds",
 	"Time from taking up an HTTP request to its answer", {}, { buckets = { 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60 } }):with_labels();
 
 --- Connections, messages and presence: every session of a client passes its stanzas through filters.
@@ -43,13 +52,13 @@ end
 
 local function measured(host)
 	local served = prosody.hosts[host];
-	return served and served.type == "local" and served.modules[module.name] ~= nil;
+	return served ~= nil and served.modules[module.name] ~= nil;
 end
 
 -- A session may pass plain text too, and WebSocket and BOSH write the namespace that others leave out.
-local function counting(families)
+local function counting(by_name)
 	return function (stanza, session)
-		local family = families[stanza.name];
+		local family = by_name[stanza.name];
 		if family and logged_in[session.type] and measured(session.host)
 		and (stanza.attr.xmlns == nil or stanza.attr.xmlns == "jabber:client") then
 			family:with_labels(session.host):add(1);
@@ -110,7 +119,7 @@ end);
 
 --- The process
 
-local cpu = module:metric("counter", "cpu_usage", "seconds", "CPU time of the process"):with_labels();
+local cpu = metric("counter", "cpu_usage", "seconds", "CPU time of the process"):with_labels();
 
 local function resident_bytes()
 	local file = io.open("/proc/self/status");
@@ -122,7 +131,7 @@ end
 
 -- Only Linux tells its size, so elsewhere there is no such family.
 local memory = resident_bytes() and
-	module:metric("gauge", "memory_usage", "bytes", "Resident memory of the process"):with_labels();
+	metric("gauge", "memory_usage", "bytes", "Resident memory of the process"):with_labels();
 
 local function measure_process()
 	cpu:set(os.clock());
@@ -140,14 +149,15 @@ local no_error = { ["item-not-found"] = true, ["quota-limit"] = true };
 local replaced = {};
 
 local function replace(methods, host)
-	local own, counted, failed = {}, operations:with_labels(host), errors:with_labels(host);
+	local own = {};
 	for name, method in pairs(methods) do
 		if type(name) == "string" and type(method) == "function" then own[name] = method; end
 	end
 	replaced[methods] = { host = host, own = own };
 
-	-- A method's calls on its own store belong to the same operation, so it is given the store as it was.
-	local as_it_was = setmetatable({}, { __mode = "k" });
+	-- A method's calls on its own store belong to the same operation, so it is given the store as it was. A view refers to
+	-- its store, so both are weak: in Lua 5.1 the one would keep the other for ever.
+	local as_it_was = setmetatable({}, { __mode = "kv" });
 	local function uncounted(store)
 		local view = as_it_was[store];
 		if not view then
@@ -161,13 +171,16 @@ local function replace(methods, host)
 		return view;
 	end
 
+	local function count(family)
+		if measured(host) then family:with_labels(host):add(1); end
+	end
 	local function note(ok, err, ...)
-		if not ok and err ~= nil and not no_error[type(err) == "table" and err.condition or err] then failed:add(1); end
+		if not ok and err ~= nil and not no_error[type(err) == "table" and err.condition or err] then count(errors); end
 		return ok, err, ...;
 	end
 	for name, method in pairs(own) do
 		methods[name] = function (store, ...)
-			counted:add(1);
+			count(operations);
 			return note(method(type(store) == "table" and uncounted(store) or store, ...));
 		end
 	end
@@ -188,10 +201,36 @@ local function put_back()
 	end
 end
 
+--- Prosody keeps a family for good, so one without its module would say that nothing happens. It goes with the module, and
+--- so does a host's part of it. After a reload there may be no module either, which is known when the event at hand is over.
+
+local function forget_all()
+	local registry = statsmanager.get_metric_registry();
+	local registered = registry and registry:get_metric_families() or {};
+	for _, family in ipairs(families) do registered[family.family_name] = nil; end
+	-- Nothing counts for a host any more, and to load the module again, all of it has to be gone.
+	for host in pairs(prosody.hosts) do
+		if modulemanager.is_loaded(host, module.name) then modulemanager.unload(host, module.name); end
+	end
+end
+
+local function forget_host(host)
+	for _, family in ipairs(families) do
+		if #family.label_keys > 0 then family.data:remove(host); end
+	end
+end
+
+local function unless_loaded(host, forget)
+	timer.add_task(0, function ()
+		if not modulemanager.is_loaded(host, module.name) then forget(host); end
+	end);
+end
+
 --- Hosts
 
 function module.add_host(module)
 	local host = module.host;
+	function module.unload() unless_loaded(host, forget_host); end
 	operations:with_labels(host);
 	errors:with_labels(host);
 	module:hook("store-opened", opened);
@@ -202,8 +241,8 @@ function module.add_host(module)
 	end
 
 	if module:get_host_type() ~= "local" then return; end
-	for _, families in ipairs { logins, received, sent } do
-		for _, family in pairs(families) do family:with_labels(host); end
+	for _, by_name in ipairs { logins, received, sent } do
+		for _, family in pairs(by_name) do family:with_labels(host); end
 	end
 	for outcome, family in pairs(logins) do
 		module:hook("authentication-" .. outcome, function (event)
@@ -212,7 +251,7 @@ function module.add_host(module)
 	end
 end
 
---- A reload keeps what was counted, since families outlive the module, and counts on with the new code.
+--- A reload keeps what was counted, and counts on with the new code.
 
 function module.save() return { replaced = replaced }; end
 
@@ -226,4 +265,5 @@ function module.unload()
 	filters.remove_filter_hook(accept);
 	each_session(leave);
 	put_back();
+	unless_loaded("*", forget_all);
 end

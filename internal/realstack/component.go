@@ -13,7 +13,10 @@ import (
 )
 
 // Component is a connected external component, as XEP-0114 has it.
-type Component struct{ conn net.Conn }
+type Component struct {
+	conn net.Conn
+	xml  *xml.Decoder
+}
 
 // DialComponent connects a component to a server's component port. A secret that the server does not like is an error
 // that names the server's condition. The context bounds the handshake, not the connection.
@@ -23,14 +26,37 @@ func DialComponent(ctx context.Context, addr, host, secret string) (*Component, 
 		return nil, fmt.Errorf("connect component %s: %w", host, err)
 	}
 	stop := context.AfterFunc(ctx, func() { conn.Close() }) //nolint:errcheck // wakes the reader
-	err = handshake(conn, host, secret)
+	d := xml.NewDecoder(conn)
+	err = handshake(conn, d, host, secret)
 	if !stop() && err == nil {
 		err = ctx.Err()
 	}
 	if err != nil {
 		return nil, fmt.Errorf("connect component %s: %w", host, errors.Join(err, ctx.Err(), ignoreClosed(conn.Close())))
 	}
-	return &Component{conn}, nil
+	return &Component{conn, d}, nil
+}
+
+// Send writes text to the stream as it is.
+func (c *Component) Send(text string) error {
+	_, err := c.conn.Write([]byte(text))
+	return err
+}
+
+// Settle waits until the server has dealt with all that the component sent: until it answers, whatever it says, an iq
+// from one of the component's addresses to one of the server's. Nothing else may be on its way to the component.
+func (c *Component) Settle(from, to string) error {
+	if err := c.Send(fmt.Sprintf("<iq type='get' id='settle' from='%s' to='%s'><ping xmlns='urn:xmpp:ping'/></iq>", from, to)); err != nil {
+		return err
+	}
+	answer, err := nextElement(c.xml)
+	if err != nil {
+		return fmt.Errorf("read the answer of %s: %w", to, err)
+	}
+	if answer.Name.Local != "iq" {
+		return fmt.Errorf("settle: got %s of %s", answer.Name.Local, to)
+	}
+	return c.xml.Skip()
 }
 
 // Close ends the stream and the connection, as a component does that leaves. The server's status page then says
@@ -43,12 +69,11 @@ func (c *Component) Close() error {
 // Drop ends the connection alone, as a component does that dies. The status page then says "Disconnected".
 func (c *Component) Drop() error { return c.conn.Close() }
 
-func handshake(conn net.Conn, host, secret string) error {
+func handshake(conn net.Conn, d *xml.Decoder, host, secret string) error {
 	_, err := fmt.Fprintf(conn, "<?xml version='1.0'?><stream:stream to='%s' xmlns='jabber:component:accept' xmlns:stream='http://etherx.jabber.org/streams'>", host)
 	if err != nil {
 		return err
 	}
-	d := xml.NewDecoder(conn)
 	stream, err := nextElement(d)
 	if err != nil {
 		return fmt.Errorf("read stream header: %w", err)

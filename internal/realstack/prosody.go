@@ -34,6 +34,9 @@ const (
 //go:embed mod_http_status.lua
 var modHTTPStatus []byte
 
+//go:embed mod_rehearse.lua
+var modRehearse []byte
+
 // ProsodyOptions say what is particular about a Prosody. The zero value is one that answers everything.
 type ProsodyOptions struct {
 	// HTTPPort, ClientPort (c2s, STARTTLS) and ComponentPort are ports of 127.0.0.1; 0 picks a free one.
@@ -52,7 +55,12 @@ type ProsodyOptions struct {
 	StatisticsInterval string
 	// Modules are further modules to load; one that does not exist is only logged. Those of deploy/prosody are at hand.
 	Modules []string
+	// ArchiveLimit is how many items an archive of an account may hold; 0 is the server's default.
+	ArchiveLimit int
 }
+
+// Rehearse is a module that does what clients of a test cannot bring about, on GET /rehearse/ and what its source names.
+const Rehearse = "rehearse"
 
 // Prosody is an XMPP server.
 type Prosody struct {
@@ -84,6 +92,7 @@ func StartProsody(tb testing.TB, o ProsodyOptions) *Prosody {
 	p.mkdir("data")
 	p.mkdir("plugins")
 	p.write("plugins/mod_http_status.lua", modHTTPStatus)
+	p.write("plugins/mod_rehearse.lua", modRehearse)
 	p.write("plugins/mod_measure_chatstack.lua", repositoryFile(tb, "deploy/prosody/mod_measure_chatstack.lua"))
 	certificate, key := p.Authority.Issue(XMPPDomain, OtherDomain, "localhost", "127.0.0.1")
 	p.write("certificate.pem", certificate)
@@ -109,15 +118,73 @@ func (p *Prosody) ReloadModule(name string) {
 	}
 }
 
+// UnloadModule has the running server unload a module: on a host, or everywhere for "". Of a module that hosts share, the
+// shared part goes in any case. LoadModule loads it again, on all virtual hosts. They want the module admin_shell.
+func (p *Prosody) UnloadModule(name, host string) {
+	p.tb.Helper()
+	args := []string{"shell", "module", "unload", name}
+	if host != "" {
+		args = append(args, host)
+	}
+	if output := p.control(args...); !strings.Contains(output, "OK: Module unloaded") {
+		p.tb.Fatalf("unload module %s:\n%s", name, output)
+	}
+}
+
+// LoadModule undoes UnloadModule.
+func (p *Prosody) LoadModule(name string) {
+	p.tb.Helper()
+	if output := p.control("shell", "module", "load", name); !strings.Contains(output, "OK: Module loaded") {
+		p.tb.Fatalf("load module %s:\n%s", name, output)
+	}
+}
+
+// Deactivate has the running server serve a virtual host no longer; Activate has it serve the host again. They want the
+// module admin_shell.
+func (p *Prosody) Deactivate(host string) {
+	p.tb.Helper()
+	p.control("shell", "host", "deactivate", host)
+}
+
+// Activate undoes Deactivate.
+func (p *Prosody) Activate(host string) {
+	p.tb.Helper()
+	p.control("shell", "host", "activate", host)
+}
+
+// FailToReload has the running server reload a module with a source that fails when it is run. The source is then as it
+// was, for LoadModule. It wants the module admin_shell.
+func (p *Prosody) FailToReload(name string) {
+	p.tb.Helper()
+	source := filepath.Join("plugins", "mod_"+name+".lua")
+	was, err := os.ReadFile(p.path(source))
+	if err != nil {
+		p.tb.Fatal(err)
+	}
+	p.write(source, []byte("error('broken on purpose')\n"))
+	// Whether a failed command makes the program fail is not the same in all versions.
+	output, _ := p.tool("shell", "module", "reload", name)
+	if !strings.Contains(output, "broken on purpose") {
+		p.tb.Fatalf("reload broken module %s:\n%s", name, output)
+	}
+	p.write(source, was)
+}
+
 // control runs the server's own tool, and returns what it says.
 func (p *Prosody) control(args ...string) string {
 	p.tb.Helper()
-	program := prosodyProgram(p.tb, "prosodyctl")
-	output, err := p.command(append([]string{program, "--config", p.path("prosody.cfg.lua")}, args...)...).CombinedOutput()
+	output, err := p.tool(args...)
 	if err != nil {
 		p.tb.Fatalf("prosodyctl %s: %v\n%s", args[0], err, output)
 	}
-	return string(output)
+	return output
+}
+
+func (p *Prosody) tool(args ...string) (string, error) {
+	p.tb.Helper()
+	program := prosodyProgram(p.tb, "prosodyctl")
+	output, err := p.command(append([]string{program, "--config", p.path("prosody.cfg.lua")}, args...)...).CombinedOutput()
+	return string(output), err
 }
 
 // Forbid takes the right to write to the data of a virtual host from the server, and returns what gives it back.
