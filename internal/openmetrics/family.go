@@ -57,8 +57,8 @@ type family struct {
 	declared string
 	// known is the name in the metadata of a counter that is declared with _total because another family has its name.
 	known string
-	// name is the one that it is written under, once it is settled.
-	name       string
+	// name is the one that it is written under, once it is settled; own is that before it is renamed.
+	name, own  string
 	kind       model.MetricType // "" until a TYPE line or a sample settles it
 	roles      uint16           // bits of allowed, for kind
 	help, unit string

@@ -346,6 +346,7 @@ func (r *reader) rename(f *family) {
 	if len(f.samples) == 0 {
 		return
 	}
+	f.own = f.name
 	name, ok := r.newName(f)
 	if !ok || !isMetricName([]byte(name)) {
 		r.dropFamily(f, Clash, "name is not the upstream's to use")
@@ -466,6 +467,7 @@ func (r *reader) write() {
 		r.page.Families = append(r.page.Families, exposition.Family{
 			Name: f.name, Type: f.kind, Help: f.help, Unit: f.unit, Series: series,
 		})
+		r.page.Names = append(r.page.Names, f.own)
 		r.page.Series += series
 	}
 	for i, both := range spans {

@@ -55,6 +55,8 @@ type Page struct {
 	// Families are legal in OpenMetrics and in text format 0.0.4, in the order of the page. They are made anew and hold
 	// nothing of what was read. A family that is declared but has no samples is none.
 	Families []exposition.Family
+	// Names are what the page itself calls each of Families, in OpenMetrics' spelling: before Rename and Name.
+	Names []string
 	// Series counts the series kept, `_created` aside.
 	Series int
 	// Dropped counts what was left out, `_created` and metadata aside. Every reason is present.

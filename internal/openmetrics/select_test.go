@@ -52,6 +52,9 @@ func TestUnwantedFamiliesCountAsNothing(t *testing.T) {
 	if want := []string{"wanted gauge", "better_total counter", "taken gauge"}; !slices.Equal(got, want) {
 		t.Errorf("families: got %q, want %q", got, want)
 	}
+	if want := []string{"wanted", "renamed", "taken"}; !slices.Equal(page.Names, want) {
+		t.Errorf("the page's own names: got %q, want %q", page.Names, want)
+	}
 	if want := []string{"unwanted counter", "wanted gauge", "renamed counter", "taken gauge", "refused gauge"}; !slices.Equal(asked, want) {
 		t.Errorf("asked about %q, want %q", asked, want)
 	}
