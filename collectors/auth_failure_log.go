@@ -3,6 +3,7 @@ package collectors
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"regexp"
@@ -26,7 +27,7 @@ type AuthFailureLog struct {
 	Pattern string `yaml:"pattern"`
 }
 
-// defaultFailurePattern is what the community's mod_log_auth writes.
+// defaultFailurePattern is what the community's mod_log_auth writes, for logins of clients and by HTTP or OAuth2 alike.
 const defaultFailurePattern = "Failed authentication attempt"
 
 func newAuthFailureLog() AuthFailureLog {
@@ -53,7 +54,8 @@ var containerName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]*$`)
 var authFailuresDesc = prometheus.NewDesc(authFailures, "Logins of clients that failed.", nil, nil)
 
 // loginLog counts the lines of a container's log that tell of a failed login. It begins at the end of the log as it is
-// at the first reading, so that the count starts at 0. No line is kept.
+// at the first reading, so that the count starts at 0 and misses what fails while the exporter is restarted. No line is
+// kept.
 type loginLog struct {
 	container string
 	pattern   *regexp.Regexp
@@ -97,12 +99,16 @@ func (l *loginLog) read(ctx context.Context) error {
 		return err
 	}
 	defer s.transport.CloseIdleConnections()
-	inspected, _, err := s.inspect(ctx, l.container)
+	inspected, described, err := s.inspect(ctx, l.container)
 	switch {
 	case err != nil:
 		return err
 	case inspected == nil || inspected.Config == nil:
 		return Failf(NotFound, "read log of container %s: there is no such container", l.container)
+	}
+	anew := l.begun && ahead(l.last, described.date)
+	if anew {
+		l.begun, l.last = false, time.Time{}
 	}
 	options := container.LogsOptions{ShowStdout: true, ShowStderr: true, Timestamps: true}
 	switch {
@@ -117,27 +123,49 @@ func (l *loginLog) read(ctx context.Context) error {
 		return s.failure(ctx, "read log of a container of", call, err)
 	}
 	defer body.Close() //nolint:errcheck // it was read
-	if err := l.count(body, inspected.Config.Tty); err != nil {
+	err = l.count(body, inspected.Config.Tty, described.date)
+	switch {
+	case errors.Is(err, errClockWentBack), err == nil && anew:
+		return errClockWentBack
+	case err != nil:
 		return s.failure(ctx, "read log of a container of", call, err)
+	default:
+		return nil
 	}
-	return nil
 }
 
-// count counts the lines of a log that are newer than the last one. A terminal's log is bare; the other kind says
-// before each piece which of two streams it is from.
-func (l *loginLog) count(log io.Reader, terminal bool) error {
+var errClockWentBack = errors.New("the engine's clock went back behind the last line, so that the count goes on from a new beginning; what was logged meanwhile is not in it")
+
+// clockSlack is how much later than the engine's Date, which is cut to the second, a line can be written that is read
+// with it.
+const clockSlack = logTimeout + 2*time.Second
+
+// ahead reports whether a line's stamp lies ahead of the engine's clock, which must have gone back since: newer lines
+// have older stamps. Where the clock is not known, none does.
+func ahead(stamp, now time.Time) bool {
+	return !now.IsZero() && stamp.After(now.Add(clockSlack))
+}
+
+// count counts the lines of a log that are newer than the last one: those with later stamps, after it if it is there. A
+// terminal's log is bare; the other kind says before each piece which of two streams it is from. Now is the engine's clock.
+func (l *loginLog) count(log io.Reader, terminal bool, now time.Time) error {
 	before, counts := l.last, l.begun
+	last, failures := before, 0
 	line := func(text []byte) {
 		stamp, rest, ok := bytes.Cut(text, []byte{' '})
 		at, err := time.Parse(time.RFC3339Nano, string(stamp))
-		if !ok || err != nil || !at.After(before) {
+		switch {
+		case !ok || err != nil || at.Before(before):
 			return
-		}
-		if at.After(l.last) {
-			l.last = at
+		case at.Equal(before):
+			// What stands before it was seen, even with a later stamp: the clock went back between them.
+			last, failures = before, 0
+			return
+		case at.After(last):
+			last = at
 		}
 		if counts && l.pattern.Match(rest) {
-			l.failures++
+			failures++
 		}
 	}
 	out, other := &lineWriter{line: line}, &lineWriter{line: line}
@@ -147,7 +175,11 @@ func (l *loginLog) count(log io.Reader, terminal bool) error {
 	} else {
 		_, err = stdcopy.StdCopy(out, other, log)
 	}
-	l.begun = l.begun || err == nil
+	if ahead(last, now) {
+		l.begun, l.last = false, time.Time{}
+		return errClockWentBack
+	}
+	l.last, l.failures, l.begun = last, l.failures+float64(failures), l.begun || err == nil
 	return err
 }
 
@@ -181,8 +213,9 @@ func (l *loginLog) tell(ctx context.Context, b *Batch) bool {
 	if err != nil {
 		b.Note("failed logins cannot be counted from the log: " + err.Error())
 	}
-	// A log that has gained too much at once is read in several readings, and counted as far as it was.
-	if err != nil && ReasonOf(err) != TooLarge {
+	// A log that has gained too much at once is read in several readings, and counted as far as it was. Where even its
+	// last line is too much, the count has not begun.
+	if err != nil && (ReasonOf(err) != TooLarge || !l.begun) {
 		return false
 	}
 	b.Counter(authFailuresDesc, l.failures)

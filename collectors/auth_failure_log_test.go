@@ -24,7 +24,8 @@ type logEngine struct {
 	terminal bool
 
 	mu     sync.Mutex
-	status int // of the log, if it is not 200
+	status int           // of the log, if it is not 200
+	back   time.Duration // how far the clock went back
 	lines  []logLine
 	asked  []string
 }
@@ -61,8 +62,17 @@ func (e *logEngine) write(texts ...string) {
 		if n%2 == 1 {
 			stream = stdcopy.Stderr
 		}
-		e.lines = append(e.lines, logLine{time.Date(2026, 11, 20, 12, 0, 0, n, time.UTC), stream, text})
+		e.lines = append(e.lines, logLine{noon.Add(time.Duration(n) - e.back), stream, text})
 	}
+}
+
+var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+// turnBack sets the engine's clock, which stands at noon but for nanoseconds, to so long before noon.
+func (e *logEngine) turnBack(d time.Duration) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.back = d
 }
 
 func (e *logEngine) fail(status int) {
@@ -76,6 +86,7 @@ func (e *logEngine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	w.Header().Set("Api-Version", "1.41")
+	w.Header().Set("Date", noon.Add(-e.back).Format(http.TimeFormat))
 	switch path := r.URL.Path; {
 	case path == "/_ping":
 		io.WriteString(w, "OK") //nolint:errcheck // a test's server
@@ -187,6 +198,72 @@ func withoutAll(asked []string) []string {
 		asked[i] = strings.TrimPrefix(asked[i], "all")
 	}
 	return asked
+}
+
+// TestClockOfTheEngineThatGoesBackCostsNoCount has the clock go back by an hour, and come again to where it was.
+func TestClockOfTheEngineThatGoesBackCostsNoCount(t *testing.T) {
+	e := startLogEngine(t, false)
+	reading := loginReader(t, "# EOF\n", e.host)
+	for i, step := range []struct {
+		back    time.Duration
+		written []string
+		want    string // "" where nothing must be told
+	}{
+		{0, []string{failedLogin}, "0"},
+		{0, []string{failedLogin, failedLogin}, "2"},
+		{time.Hour, nil, ""},
+		{time.Hour, []string{"started"}, "2"},
+		{time.Hour, []string{failedLogin}, "3"}, // and none of those before, whose stamps are later
+		{time.Hour, nil, "3"},
+		{time.Second, []string{failedLogin}, "4"},
+		{0, nil, "4"},
+		{0, []string{failedLogin}, "5"},
+		{2 * time.Hour, []string{failedLogin, "started"}, ""},
+		{2 * time.Hour, []string{failedLogin}, "6"},
+		{0, []string{failedLogin}, "7"},
+		{3 * time.Second, nil, "7"}, // no more than what Date and the time of a reading make
+	} {
+		e.turnBack(step.back)
+		e.write(step.written...)
+		b, got := reading()
+		want := []string{authFailures + " " + step.want}
+		if step.want == "" {
+			want = nil
+			if len(b.Notes) == 0 || !strings.Contains(b.Notes[0], "clock went back") {
+				t.Errorf("step %d: notes: got %q, want one of the clock", i, b.Notes)
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("step %d: got %q, want %q; notes %q", i, got, want, b.Notes)
+		}
+		if available := len(availableFamilies(t, b)) > 0; available != (step.want != "") {
+			t.Errorf("step %d: available %v", i, available)
+		}
+	}
+}
+
+func TestLogWhoseLastLineIsTooMuchTellsNothing(t *testing.T) {
+	e := startLogEngine(t, false)
+	d := deps(&memory{})
+	d.Limits.MetricsBody = 10_000
+	s := newXMPPMetricsSettings()
+	s.Name, s.URL = "xmpp_metrics", metricsPage(t, prosodyType, "# EOF\n")+"/metrics"
+	s.Log.Container, s.Log.DockerHost = "xmpp", e.host
+	c, err := newXMPPMetrics(s, d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.write(strings.Repeat("x", 20_000))
+	for _, want := range [][]string{nil, {authFailures + " 0"}} {
+		b, err := read(t, c, 10*time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := ownSeries(t, b, authFailures); !slices.Equal(got, want) || len(availableFamilies(t, b)) != len(want) {
+			t.Errorf("got %q, available %q, want %q; notes %q", got, availableFamilies(t, b), want, b.Notes)
+		}
+		e.write("short")
+	}
 }
 
 func TestLogThatBeginsEmptyIsCountedFromItsFirstLine(t *testing.T) {
