@@ -94,6 +94,39 @@ func TestXMPPStatusShapes(t *testing.T) {
 	}
 }
 
+// TestComponentsAreToldOfHoweverManyHosts reads a page that is too large for the rest.
+func TestComponentsAreToldOfHoweverManyHosts(t *testing.T) {
+	for components, want := range map[int]int{1: 1, maxHosts + 5: maxHosts} {
+		hosts := map[string]any{"*": map[string]any{"component": map[string]string{"type": "core"}}}
+		for i := range maxHosts {
+			hosts[fmt.Sprintf("h%d.test", i)] = map[string]any{"roster": map[string]string{"type": "error"}}
+		}
+		for i := range components {
+			hosts[fmt.Sprintf("c%d.test", i)] = map[string]any{"component": map[string]string{"type": "info", "message": "Connected"}}
+		}
+		page, err := json.Marshal(hosts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := newXMPPStatusSettings()
+		s.URL = serving(t, http.StatusOK, string(page)) + "/status"
+		probe, err := newXMPPStatus(s, deps(&memory{}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := read(t, probe, 10*time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := ownSeries(t, b, "chatstack_xmpp_component_connected"); len(got) != want || !strings.HasSuffix(got[0], "} 1") {
+			t.Errorf("%d components: got %d series, want %d of 1", components, len(got), want)
+		}
+		if got := ownSeries(t, b, "chatstack_xmpp_module_problems"); len(got) > 0 || len(b.Notes) == 0 || len(b.Notes) > 2 {
+			t.Errorf("%d components: got %d series of problems and the notes %q, want none and at most two", components, len(got), b.Notes)
+		}
+	}
+}
+
 func TestIRCServicesAreAliveBelow500(t *testing.T) {
 	for status, want := range map[int]Reason{200: "", 404: "", 401: "", 411: "", 500: HTTPStatus, 502: HTTPStatus, 504: HTTPStatus} {
 		s := newIRCServicesSettings()

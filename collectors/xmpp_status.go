@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -97,29 +99,23 @@ func (c *xmppStatus) Collect(ctx context.Context, b *Batch) error {
 		return nil //nolint:nilerr // it answers, which is what was asked
 	}
 	if len(hosts) > maxHosts {
-		b.Note(fmt.Sprintf("the status page has %d hosts, more than %d; nothing is told of their modules", len(hosts), maxHosts))
+		b.Note(fmt.Sprintf("the status page has %d hosts, more than %d; nothing but components is told of them", len(hosts), maxHosts))
 		b.Gauge(familyAvailableDesc, 0, moduleStatusFamily)
+		c.components(b, hosts)
 		return nil
 	}
+	c.components(b, hosts)
 	states := c.moduleStates(b, hosts)
 	b.Gauge(familyAvailableDesc, boolValue(states > 0), moduleStatusFamily)
 	for host, modules := range hosts {
 		problems := map[string]int{"warn": 0, "error": 0}
-		for name, raw := range modules {
+		for _, raw := range modules {
 			var m moduleStatus
 			if err := json.Unmarshal(raw, &m); err != nil {
 				b.Note("a module's entry on the status page is not of the form of the others")
 			}
 			if _, known := problems[m.Type]; known {
 				problems[m.Type]++
-			}
-			// Among the global modules there is one of that name, which is no component.
-			if name == "component" && host != "*" {
-				connected := m.Type == "info" && m.Message == "Connected"
-				b.Gauge(componentConnectedDesc, boolValue(connected), host)
-				if !connected {
-					b.Note(foreignText(host) + ": the component, such as the bridge, is not connected")
-				}
 			}
 		}
 		if n := problems["error"]; n > 0 {
@@ -130,6 +126,29 @@ func (c *xmppStatus) Collect(ctx context.Context, b *Batch) error {
 		}
 	}
 	return nil
+}
+
+// components adds whether each component is connected: the first maxHosts by name, where there are more.
+func (c *xmppStatus) components(b *Batch, hosts map[string]map[string]json.RawMessage) {
+	told := 0
+	for _, host := range slices.Sorted(maps.Keys(hosts)) {
+		raw, is := hosts[host]["component"]
+		// Among the global modules there is one of that name, which is no component.
+		if !is || host == "*" {
+			continue
+		}
+		if told++; told > maxHosts {
+			b.Note(fmt.Sprintf("the status page has more than %d components; nothing is told of the others", maxHosts))
+			return
+		}
+		var m moduleStatus
+		// An entry of another form says nothing of a connection, and is noted where its host is read.
+		connected := json.Unmarshal(raw, &m) == nil && m.Type == "info" && m.Message == "Connected"
+		b.Gauge(componentConnectedDesc, boolValue(connected), host)
+		if !connected {
+			b.Note(foreignText(host) + ": the component, such as the bridge, is not connected")
+		}
+	}
 }
 
 // moduleStates adds the state of each module, unless there are too many, and returns how many it added. A state that
