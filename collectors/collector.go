@@ -41,6 +41,9 @@ type Deps struct {
 	State State
 	// UserAgent is sent with every HTTP request.
 	UserAgent string
+	// ModuleStatus says that a target of kind xmpp_status tells the states of the XMPP server's modules, so that no other
+	// target does.
+	ModuleStatus bool
 	// Once says that a single reading will be made and nobody follows, so that a reading finds out by itself what would
 	// be learnt beside it.
 	Once bool

@@ -145,6 +145,22 @@ func TestRulesOfTheXMPPServersPage(t *testing.T) {
 			[]string{authFailures, "xmpp_http_request_duration_seconds", "xmpp_memory_usage_bytes", "xmpp_storage_operations_total"},
 			"1",
 		},
+		"a part of a sum under another name, and another family under a part's": {
+			FamilyRules{Allow: []string{"prosody_c", "prosody_mod_measure_storage__*"}, Rename: map[string]string{
+				"prosody_mod_measure_storage__a_keyval_get_seconds": "a_seconds", "prosody_c": "prosody_mod_measure_storage__c",
+			}},
+			[]string{"prosody_mod_measure_storage__c", "a_seconds"},
+			nil,
+			"0",
+		},
+		"sums of what is renamed": {
+			FamilyRules{Allow: []string{"prosody_c", "prosody_mod_measure_storage__*", "xmpp_storage_*"}, Rename: map[string]string{
+				"prosody_mod_measure_storage__a_keyval_get_seconds": "a_seconds", "prosody_c": "prosody_mod_measure_storage__c",
+			}},
+			[]string{"prosody_mod_measure_storage__c", "a_seconds", "xmpp_storage_operations_total"},
+			[]string{"xmpp_storage_operations_total"},
+			"0",
+		},
 		"a name that another family has": {
 			FamilyRules{Allow: []string{"prosody_?"}, Rename: map[string]string{"prosody_a": "prosody_c"}},
 			[]string{"prosody_b_total", "prosody_c"},
@@ -166,6 +182,9 @@ func TestRulesOfTheXMPPServersPage(t *testing.T) {
 			}
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("families (-want +got):\n%s", diff)
+			}
+			if sum := canonicalSeries(b); slices.Contains(c.want, "xmpp_storage_operations_total") && !slices.Contains(sum, `xmpp_storage_operations_total{host="a.test"} 9`) {
+				t.Errorf("got the canonical series %q, want 9 operations whatever is served, and as what", sum)
 			}
 			if diff := cmp.Diff(c.available, availableFamilies(t, b)); diff != "" {
 				t.Errorf("available (-want +got):\n%s", diff)

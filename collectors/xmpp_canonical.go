@@ -3,6 +3,8 @@ package collectors
 import (
 	"bytes"
 	"fmt"
+	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,6 +13,7 @@ import (
 	"github.com/prometheus/common/model"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/openmetrics"
 )
 
 var familyAvailableDesc = prometheus.NewDesc("chatstack_xmpp_family_available",
@@ -48,6 +51,8 @@ type canonicalPart struct {
 	count bool
 	// only is the label, and its value, that a series must have; every one counts where empty.
 	only []labelPair
+	// begins says that a series which has another value there tells that those with this one are 0 so far.
+	begins bool
 	// set is put to each series.
 	set []labelPair
 }
@@ -83,12 +88,16 @@ func stanzas(direction, stanza string) canonicalSource {
 // attempts is a module that counts logins by their result, as a source.
 func attempts(result string) canonicalSource {
 	return canonicalSource{loginModule, []canonicalPart{{
-		family: "prosody_mod_measure_auth__attempts", kind: model.MetricTypeCounter, only: []labelPair{{"result", result}},
+		family: "prosody_mod_measure_auth__attempts", kind: model.MetricTypeCounter, only: []labelPair{{"result", result}}, begins: true,
 	}}}
 }
 
-// authFailures is the family that an alert threshold rests on.
-const authFailures = "xmpp_c2s_auth_failure_total"
+const (
+	// authFailures is the family that an alert threshold rests on.
+	authFailures = "xmpp_c2s_auth_failure_total"
+	// clientSessions tells which virtual hosts there are.
+	clientSessions = "xmpp_c2s_sessions"
+)
 
 // canonicalFamilies is the table of them. Nothing is invented in it: no source, no series.
 var canonicalFamilies = []canonicalFamily{
@@ -108,7 +117,7 @@ var canonicalFamilies = []canonicalFamily{
 		remark: "`direction=\"in\"` starts at 0 and has no `host`, since a connection is counted before it names one; `direction=\"out\"` has no series before the first",
 	},
 	{
-		name: "xmpp_c2s_sessions", kind: model.MetricTypeGauge, labels: []string{"host", "type"},
+		name: clientSessions, kind: model.MetricTypeGauge, labels: []string{"host", "type"},
 		help: "Sessions of clients that are open now; those of type c2s are logged in.",
 		sources: []canonicalSource{{stockProsody, []canonicalPart{
 			{family: "prosody_mod_c2s__connections", kind: model.MetricTypeGauge},
@@ -128,13 +137,13 @@ var canonicalFamilies = []canonicalFamily{
 		name: "xmpp_c2s_auth_success_total", kind: model.MetricTypeCounter, labels: []string{"host"},
 		help:    "Logins of clients that succeeded.",
 		sources: []canonicalSource{own("c2s_auth_success", model.MetricTypeCounter), attempts("success")},
-		remark:  "stock Prosody counts none, nor does any community module",
+		remark:  "stock Prosody counts none, nor does any community module; from the second source, 0 for a `host` with failures alone",
 	},
 	{
 		name: authFailures, kind: model.MetricTypeCounter, labels: []string{"host"},
 		help:    "Logins of clients that failed.",
 		sources: []canonicalSource{own("c2s_auth_failure", model.MetricTypeCounter), attempts("failure")},
-		remark:  "stock Prosody counts none, nor does any community module; at last, `auth_failure_log` counts them from the container's log, without `host` and from 0 when the exporter starts; without any source the alert `XMPPAuthFailureRate` cannot fire, and `XMPPAuthSourceMissing` does",
+		remark:  "stock Prosody counts none, nor does any community module; at last, `auth_failure_log` counts them from the container's log, without `host` and from 0 when the exporter starts; from the second source, 0 for a `host` with successes alone; a virtual host that has sessions but no series here is named by `check` and on the status page; without any source the alert `XMPPAuthFailureRate` cannot fire, and `XMPPAuthSourceMissing` does",
 	},
 	{
 		name: "xmpp_messages_sent_total", kind: model.MetricTypeCounter, labels: []string{"host"},
@@ -178,7 +187,7 @@ var canonicalFamilies = []canonicalFamily{
 	},
 	{
 		name: "xmpp_http_requests_total", kind: model.MetricTypeCounter,
-		help:    "HTTP requests that the XMPP server answered.",
+		help:    "HTTP requests that the XMPP server took up.",
 		sources: []canonicalSource{own("http_requests", model.MetricTypeCounter)},
 	},
 	{
@@ -221,15 +230,15 @@ type canonicalUse struct{ row, source, part int }
 
 // canonicalMap finds the table's families on the pages of one server. It is immutable.
 type canonicalMap struct {
-	// uses are by the name that the part is served under; prefixed are those of parts that stand for several.
+	// uses are by the name that the server has for the part; prefixed are those of parts that stand for several.
 	uses     map[string][]canonicalUse
 	prefixed []canonicalUse
 	// claims are the rows by each name that their samples and metadata have.
 	claims map[string]int
 }
 
-// newCanonicalMap prepares the table for a server whose families are served under other names than their own.
-func newCanonicalMap(served func(family string, kind model.MetricType) string) *canonicalMap {
+// newCanonicalMap prepares the table.
+func newCanonicalMap() *canonicalMap {
 	m := &canonicalMap{uses: map[string][]canonicalUse{}, claims: map[string]int{}}
 	for row := range canonicalFamilies {
 		f := &canonicalFamilies[row]
@@ -243,8 +252,7 @@ func newCanonicalMap(served func(family string, kind model.MetricType) string) *
 					m.prefixed = append(m.prefixed, use)
 					continue
 				}
-				name := served(p.family, p.kind)
-				m.uses[name] = append(m.uses[name], use)
+				m.uses[p.family] = append(m.uses[p.family], use)
 			}
 		}
 	}
@@ -284,20 +292,16 @@ func (p *canonicalPart) stands(family string) bool {
 	return p.family == family || p.kind == model.MetricTypeCounter && p.family+"_total" == family
 }
 
-// hides reports whether a family of the page was read for the canonical families alone.
-func (m *canonicalMap) hides(rules *FamilyRules, f *exposition.Family) bool {
-	for _, use := range m.uses[f.Name] {
-		if p := &canonicalFamilies[use.row].sources[use.source].parts[use.part]; !rules.serves(p.family, f.Type) {
-			return true
-		}
-	}
-	for _, use := range m.prefixed {
-		if canonicalFamilies[use.row].sources[use.source].parts[use.part].stands(f.Name) && !rules.serves(f.Name, f.Type) {
-			return true
-		}
-	}
-	return false
-}
+// choice is where a row's series come from.
+type choice int
+
+const (
+	noSource choice = iota
+	// ready is the page itself, which has the family under its canonical name.
+	ready
+	// firstSource is the first of the row's sources; the others follow.
+	firstSource
+)
 
 // canonicalReading is what one page holds of the table.
 type canonicalReading struct {
@@ -305,9 +309,12 @@ type canonicalReading struct {
 	families []exposition.Family
 	// available tells of each row whether a series of it is served.
 	available []bool
-	// blocked are the rows whose name stands on the page, and taken tells of those where it is something else's.
+	// blocked are the rows whose name stands on the page.
 	blocked []bool
-	taken   []string
+	// chosen is where each row comes from.
+	chosen []choice
+	// notes say for people what cannot be served.
+	notes []string
 }
 
 // foundPart is a family of the page that is a part of a source.
@@ -317,12 +324,16 @@ type foundPart struct {
 }
 
 // read makes the canonical families of a page, in one pass over its families and over the samples of the few that are
-// sources. On a page that is not whole, no counter is made of several: it would be too low, and look like a restart.
-func (m *canonicalMap) read(families []exposition.Family, whole bool) canonicalReading {
+// sources. These are known by the names that the server has for them, whatever they are served as. On a page that is not
+// whole, no counter is made of several: it would be too low, and look like a restart. Nor is a row made of a source after
+// the one that it had on the last whole page.
+func (m *canonicalMap) read(page *openmetrics.Page, whole bool, last []choice) canonicalReading {
 	var (
 		blocked = make([]bool, len(canonicalFamilies))
-		reading = canonicalReading{available: make([]bool, len(canonicalFamilies)), blocked: blocked}
-		found   = make([]map[int][]foundPart, len(canonicalFamilies))
+		reading = canonicalReading{
+			available: make([]bool, len(canonicalFamilies)), blocked: blocked, chosen: make([]choice, len(canonicalFamilies)),
+		}
+		found = make([]map[int][]foundPart, len(canonicalFamilies))
 	)
 	note := func(use canonicalUse, f *exposition.Family) {
 		part := &canonicalFamilies[use.row].sources[use.source].parts[use.part]
@@ -334,13 +345,13 @@ func (m *canonicalMap) read(families []exposition.Family, whole bool) canonicalR
 		}
 		found[use.row][use.source] = append(found[use.row][use.source], foundPart{part, f})
 	}
-	for i := range families {
-		f := &families[i]
-		for _, use := range m.uses[f.Name] {
+	for i := range page.Families {
+		f, own := &page.Families[i], page.Names[i]
+		for _, use := range m.uses[own] {
 			note(use, f)
 		}
 		for _, use := range m.prefixed {
-			if canonicalFamilies[use.row].sources[use.source].parts[use.part].stands(f.Name) {
+			if canonicalFamilies[use.row].sources[use.source].parts[use.part].stands(own) {
 				note(use, f)
 			}
 		}
@@ -354,9 +365,9 @@ func (m *canonicalMap) read(families []exposition.Family, whole bool) canonicalR
 			}
 			blocked[row] = true
 			if f.TextName() == canonicalFamilies[row].name {
-				reading.available[row] = true
+				reading.available[row], reading.chosen[row] = true, ready
 			} else {
-				reading.taken = append(reading.taken, fmt.Sprintf("%s cannot be served: the server's page gives its name to %s %s",
+				reading.notes = append(reading.notes, fmt.Sprintf("%s cannot be served: the server's page gives its name to %s %s",
 					canonicalFamilies[row].name, f.Type, f.Name))
 			}
 		}
@@ -366,19 +377,105 @@ func (m *canonicalMap) read(families []exposition.Family, whole bool) canonicalR
 			continue
 		}
 		for source := range canonicalFamilies[row].sources {
-			if f, ok := canonicalFamilies[row].make(found[row][source], whole); ok {
-				reading.families = append(reading.families, f)
-				reading.available[row] = true
+			here := firstSource + choice(source)
+			if !whole && last[row] != noSource && last[row] < here {
 				break
 			}
+			made, ok := canonicalFamilies[row].make(found[row][source], whole)
+			if !ok {
+				continue
+			}
+			reading.chosen[row] = here
+			if made.Series > 0 {
+				reading.families = append(reading.families, made.Family)
+				reading.available[row] = true
+			}
+			if made.spoiled > 0 {
+				reading.notes = append(reading.notes, fmt.Sprintf("%s is made without %d series of the server's page, whose values are negative or no numbers",
+					canonicalFamilies[row].name, made.spoiled))
+			}
+			break
 		}
 	}
 	return reading
 }
 
-// make makes the family of the parts of one source; false without a sample.
-func (f *canonicalFamily) make(parts []foundPart, whole bool) (exposition.Family, bool) {
-	out := exposition.Family{Name: f.fullName(), Type: f.kind, Help: f.help, Unit: f.unit}
+// maxUncounted is how many virtual hosts without a source are named.
+const maxUncounted = 5
+
+// uncounted notes which virtual hosts have sessions of clients, but no count of failed logins; "" for none, and where
+// that cannot be told. The hosts are those of the two families on the page or among those that were made of it. Our
+// module counts from 0 on; of another source, only a host that somebody is logged in to must have a series.
+func (r *canonicalReading) uncounted(page []exposition.Family) string {
+	var failures, sessions []exposition.Family
+	anyType := false
+	for row := range canonicalFamilies {
+		if canonicalFamilies[row].name == authFailures {
+			anyType = r.chosen[row] == firstSource
+		}
+	}
+	for _, families := range [][]exposition.Family{page, r.families} {
+		for _, f := range families {
+			switch f.TextName() {
+			case authFailures:
+				failures = append(failures, f)
+			case clientSessions:
+				sessions = append(sessions, f)
+			}
+		}
+	}
+	counted, everywhere := hostsOf(failures, nil)
+	if len(failures) == 0 || everywhere {
+		return ""
+	}
+	only := []labelPair{{"type", "c2s"}}
+	if anyType {
+		only = nil
+	}
+	served, _ := hostsOf(sessions, only)
+	var names []string
+	for _, host := range slices.Sorted(maps.Keys(served)) {
+		if !counted[host] {
+			names = append(names, foreignText(host))
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	if more := len(names) - maxUncounted; more > 0 {
+		names = append(names[:maxUncounted], fmt.Sprintf("%d more", more))
+	}
+	return "authentication failures of these virtual hosts have no source, so no alert can tell of them: " + strings.Join(names, ", ")
+}
+
+// hostsOf are the values of the label host of those samples that have all of these labels, and whether one has no host.
+func hostsOf(families []exposition.Family, only []labelPair) (hosts map[string]bool, without bool) {
+	hosts = map[string]bool{}
+	for i := range families {
+		for line := range bytes.Lines(families[i].Text) {
+			s, ok := splitSample(line)
+			if !ok || !s.has(only) {
+				continue
+			}
+			if host := s.label("host"); host != "" {
+				hosts[host] = true
+			} else {
+				without = true
+			}
+		}
+	}
+	return hosts, without
+}
+
+// madeFamily is a canonical family, and how many samples were left out of it for their values.
+type madeFamily struct {
+	exposition.Family
+	spoiled int
+}
+
+// make makes the family of the parts of one source; false without a sample. It has no series where it must not be told.
+func (f *canonicalFamily) make(parts []foundPart, whole bool) (madeFamily, bool) {
+	out := madeFamily{Family: exposition.Family{Name: f.fullName(), Type: f.kind, Help: f.help, Unit: f.unit}}
 	if len(parts) == 1 && f.alike(parts[0]) {
 		from := parts[0].family
 		out.Series = from.Series
@@ -386,19 +483,27 @@ func (f *canonicalFamily) make(parts []foundPart, whole bool) (exposition.Family
 		out.OpenMetrics = renameSamples(from.OpenMetrics, from.Name, out.Name)
 		return out, true
 	}
+	if f.kind == model.MetricTypeHistogram {
+		return out, false
+	}
 	var sums seriesSums
 	for _, p := range parts {
 		f.add(&sums, p)
 	}
-	if f.kind == model.MetricTypeHistogram || len(sums.order) == 0 || f.kind == model.MetricTypeCounter && sums.several && !whole {
-		return out, false
+	out.spoiled = len(sums.spoiled)
+	present := len(sums.order)+len(sums.begun)+len(sums.spoiled) > 0
+	if f.kind == model.MetricTypeCounter && sums.several && !whole {
+		return out, present
+	}
+	if whole {
+		sums.begin()
 	}
 	out.Series, out.Text = len(sums.order), sums.write(f.name)
 	out.OpenMetrics = out.Text
-	return out, true
+	return out, present
 }
 
-// alike reports whether a part has the family's type and none but its labels, so that it only needs another name.
+// alike reports whether a part has the family's type, values and none but its labels, so that it only needs another name.
 func (f *canonicalFamily) alike(p foundPart) bool {
 	if p.part.kind != f.kind || len(p.part.only) > 0 || len(p.part.set) > 0 {
 		return false
@@ -408,6 +513,9 @@ func (f *canonicalFamily) alike(p foundPart) bool {
 		if !ok || slices.ContainsFunc(s.labels, func(l rawLabel) bool {
 			return string(l.name) != model.BucketLabel && !slices.Contains(f.labels, string(l.name))
 		}) {
+			return false
+		}
+		if _, told := f.number(s); !told {
 			return false
 		}
 	}
@@ -431,15 +539,36 @@ func (f *canonicalFamily) add(sums *seriesSums, p foundPart) {
 	}
 	for line := range bytes.Lines(p.family.Text) {
 		s, ok := splitSample(line)
-		if !ok || string(s.name) != name || !s.has(p.part.only) {
+		if !ok || string(s.name) != name {
 			continue
 		}
-		value, err := strconv.ParseFloat(string(s.value), 64)
-		if err != nil {
+		labels := f.labelSet(s, p.part.set)
+		if !s.has(p.part.only) {
+			if p.part.begins {
+				sums.begun = append(sums.begun, labels)
+			}
 			continue
 		}
-		sums.add(f.labelSet(s, p.part.set), value)
+		if value, told := f.number(s); told {
+			sums.add(labels, value)
+		} else {
+			sums.spoiled = append(sums.spoiled, labels)
+		}
 	}
+}
+
+// number is the value of a sample; false where the family's series cannot have it, and would spoil a sum. What a
+// histogram has, it may keep.
+func (f *canonicalFamily) number(s rawSample) (float64, bool) {
+	value, err := strconv.ParseFloat(string(s.value), 64)
+	if err != nil {
+		return 0, false
+	}
+	if f.kind == model.MetricTypeHistogram {
+		return value, true
+	}
+	finite := !math.IsNaN(value) && !math.IsInf(value, 0)
+	return value, finite && (value >= 0 || f.kind != model.MetricTypeCounter)
 }
 
 // labelSet is the labels of a sample that the family has, with those that are set, as they stand on a page.
@@ -477,6 +606,8 @@ type seriesSums struct {
 	values []float64
 	// several is set once a series is made of more than one sample.
 	several bool
+	// begun are the labels of series that are 0 unless they were added, and spoiled those of samples that were not.
+	begun, spoiled []string
 }
 
 func (s *seriesSums) add(labels string, value float64) {
@@ -491,6 +622,15 @@ func (s *seriesSums) add(labels string, value float64) {
 	}
 	s.several = true
 	s.values[place] += value
+}
+
+// begin puts in the series that have begun without a sample of their own.
+func (s *seriesSums) begin() {
+	for _, labels := range s.begun {
+		if _, known := s.places[labels]; !known && !slices.Contains(s.spoiled, labels) {
+			s.add(labels, 0)
+		}
+	}
 }
 
 func (s *seriesSums) write(name string) []byte {
@@ -519,6 +659,16 @@ func (s *rawSample) has(pairs []labelPair) bool {
 		}
 	}
 	return true
+}
+
+// label is the value of a label as it stands on the page, "" without it.
+func (s *rawSample) label(name string) string {
+	for _, l := range s.labels {
+		if string(l.name) == name {
+			return string(l.value)
+		}
+	}
+	return ""
 }
 
 // splitSample takes a finished line of text apart: name{label="value",...} number.

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 	"github.com/prometheus/prometheus/model/textparse"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/openmetrics"
 )
 
 // documentedFamilies are the families that the stack's documentation promises.
@@ -135,8 +137,92 @@ func TestCanonicalFamilies(t *testing.T) {
 		"logins by their result": {
 			page: "# TYPE prosody_mod_measure_auth__attempts counter\nprosody_mod_measure_auth__attempts_total{host=\"a\\\"b\",result=\"failure\"} 7\n" +
 				"prosody_mod_measure_auth__attempts_total{host=\"a.test\",result=\"success\"} 2\nprosody_mod_measure_auth__attempts_total{host=\"a.test\",result=\"failure\"} 1\n# EOF\n",
-			want:      []string{`xmpp_c2s_auth_success_total{host="a.test"} 2`, `xmpp_c2s_auth_failure_total{host="a\"b"} 7`, `xmpp_c2s_auth_failure_total{host="a.test"} 1`},
+			want: []string{
+				`xmpp_c2s_auth_success_total{host="a.test"} 2`, `xmpp_c2s_auth_success_total{host="a\"b"} 0`,
+				`xmpp_c2s_auth_failure_total{host="a\"b"} 7`, `xmpp_c2s_auth_failure_total{host="a.test"} 1`,
+			},
 			available: []string{"xmpp_c2s_auth_failure_total", "xmpp_c2s_auth_success_total"},
+		},
+		"hosts with logins of one result": {
+			page: "# TYPE prosody_mod_measure_auth__attempts counter\nprosody_mod_measure_auth__attempts_total{host=\"a.test\",result=\"success\"} 2\n" +
+				"prosody_mod_measure_auth__attempts_total{host=\"b.test\",result=\"failure\"} 3\n# EOF\n",
+			want: []string{
+				`xmpp_c2s_auth_success_total{host="a.test"} 2`, `xmpp_c2s_auth_success_total{host="b.test"} 0`,
+				`xmpp_c2s_auth_failure_total{host="b.test"} 3`, `xmpp_c2s_auth_failure_total{host="a.test"} 0`,
+			},
+			available: []string{"xmpp_c2s_auth_failure_total", "xmpp_c2s_auth_success_total"},
+		},
+		"half a page says of no host that nothing failed there": {
+			page:      "# TYPE prosody_mod_measure_auth__attempts counter\nprosody_mod_measure_auth__attempts_total{host=\"a.test\",result=\"success\"} 2\n",
+			want:      []string{`xmpp_c2s_auth_success_total{host="a.test"} 2`},
+			available: []string{"xmpp_c2s_auth_success_total"},
+			notes:     []string{"does not end in # EOF", "authentication failures have no source"},
+		},
+		"values that no counter has": {
+			page: ours + "c2s_auth_failure counter\nprosody_mod_measure_chatstack__c2s_auth_failure_total{host=\"a.test\"} 3\n" +
+				"prosody_mod_measure_chatstack__c2s_auth_failure_total{host=\"b.test\"} NaN\nprosody_mod_measure_chatstack__c2s_auth_failure_total{host=\"c.test\"} -1\n" +
+				"# TYPE prosody_mod_measure_auth__attempts counter\nprosody_mod_measure_auth__attempts_total{host=\"a.test\",result=\"failure\"} 99\n" +
+				"prosody_mod_measure_auth__attempts_total{host=\"a.test\",result=\"success\"} +Inf\nprosody_mod_measure_auth__attempts_total{host=\"b.test\",result=\"success\"} 5\n# EOF\n",
+			want:      []string{`xmpp_c2s_auth_success_total{host="b.test"} 5`, `xmpp_c2s_auth_failure_total{host="a.test"} 3`},
+			available: []string{"xmpp_c2s_auth_failure_total", "xmpp_c2s_auth_success_total"},
+			notes:     []string{"xmpp_c2s_auth_failure_total is made without 2 series", "xmpp_c2s_auth_success_total is made without 1 series"},
+		},
+		"a sum goes on without what is no number": {
+			page:      strings.Replace(storagePage("# EOF\n"), `append_seconds_count{host="a.test"} 3`, `append_seconds_count{host="a.test"} NaN`, 1),
+			want:      []string{`xmpp_storage_operations_total{host="a.test"} 2`, `xmpp_storage_operations_total{host="b.test"} 3`},
+			available: []string{"xmpp_storage_operations_total"},
+			notes:     []string{"xmpp_storage_operations_total is made without 1 series", "authentication failures have no source"},
+		},
+		"a source whose values are none stays the source": {
+			page: ours + "messages_sent counter\nprosody_mod_measure_chatstack__messages_sent_total{host=\"a.test\"} NaN\n" +
+				"# TYPE prosody_mod_measure_stanza_counts__sent counter\nprosody_mod_measure_stanza_counts__sent_total{session_type=\"c2s\",stanza_kind=\"message\"} 7\n# EOF\n",
+			notes: []string{"xmpp_messages_sent_total is made without 1 series", "authentication failures have no source"},
+		},
+		"a virtual host without a source": {
+			page: ours + "c2s_auth_failure counter\nprosody_mod_measure_chatstack__c2s_auth_failure_total{host=\"a.test\"} 3\n" +
+				"# TYPE prosody_mod_c2s__connections gauge\nprosody_mod_c2s__connections{host=\"a.test\",type=\"c2s\",ip_family=\"ipv4\"} 3\n" +
+				"prosody_mod_c2s__connections{host=\"b.test\",type=\"c2s_unauthed\",ip_family=\"ipv4\"} 1\nprosody_mod_c2s__connections{host=\"\",type=\"c2s_unauthed\",ip_family=\"ipv4\"} 1\n# EOF\n",
+			want: []string{
+				`xmpp_c2s_sessions{host="a.test",type="c2s"} 3`, `xmpp_c2s_sessions{host="b.test",type="c2s_unauthed"} 1`, `xmpp_c2s_sessions{host="",type="c2s_unauthed"} 1`,
+				`xmpp_c2s_auth_failure_total{host="a.test"} 3`,
+			},
+			available: []string{"xmpp_c2s_auth_failure_total", "xmpp_c2s_sessions"},
+			notes:     []string{"authentication failures of these virtual hosts have no source, so no alert can tell of them: b.test"},
+		},
+		"half a page says of no host that it has no source": {
+			page: "# TYPE prosody_mod_c2s__connections gauge\nprosody_mod_c2s__connections{host=\"b.test\",type=\"c2s\",ip_family=\"ipv4\"} 1\n" +
+				ours + "c2s_auth_failure counter\nprosody_mod_measure_chatstack__c2s_auth_failure_total{host=\"a.test\"} 3\n",
+			want:      []string{`xmpp_c2s_sessions{host="b.test",type="c2s"} 1`, `xmpp_c2s_auth_failure_total{host="a.test"} 3`},
+			available: []string{"xmpp_c2s_auth_failure_total", "xmpp_c2s_sessions"},
+			notes:     []string{"does not end in # EOF"},
+		},
+		"many virtual hosts without a source": {
+			page: ours + "c2s_auth_failure counter\nprosody_mod_measure_chatstack__c2s_auth_failure_total{host=\"a.test\"} 3\n" +
+				"# TYPE xmpp_c2s_sessions gauge\nxmpp_c2s_sessions{host=\"h1\"} 1\nxmpp_c2s_sessions{host=\"h2\"} 1\nxmpp_c2s_sessions{host=\"h3\"} 1\nxmpp_c2s_sessions{host=\"h4\"} 1\n" +
+				"xmpp_c2s_sessions{host=\"h5\"} 1\nxmpp_c2s_sessions{host=\"h6\"} 1\nxmpp_c2s_sessions{host=\"h7\"} 1\n# EOF\n",
+			want: []string{
+				`xmpp_c2s_sessions{host="h1"} 1`, `xmpp_c2s_sessions{host="h2"} 1`, `xmpp_c2s_sessions{host="h3"} 1`, `xmpp_c2s_sessions{host="h4"} 1`,
+				`xmpp_c2s_sessions{host="h5"} 1`, `xmpp_c2s_sessions{host="h6"} 1`, `xmpp_c2s_sessions{host="h7"} 1`, `xmpp_c2s_auth_failure_total{host="a.test"} 3`,
+			},
+			available: []string{"xmpp_c2s_auth_failure_total", "xmpp_c2s_sessions"},
+			notes:     []string{"no alert can tell of them: h1, h2, h3, h4, h5, 2 more"},
+		},
+		"a virtual host that nobody logged in to": {
+			page: "# TYPE prosody_mod_measure_auth__attempts counter\nprosody_mod_measure_auth__attempts_total{host=\"a.test\",result=\"failure\"} 3\n" +
+				"# TYPE prosody_mod_c2s__connections gauge\nprosody_mod_c2s__connections{host=\"b.test\",type=\"c2s_unauthed\",ip_family=\"ipv4\"} 1\n" +
+				"prosody_mod_c2s__connections{host=\"c.test\",type=\"c2s\",ip_family=\"ipv4\"} 1\n# EOF\n",
+			want: []string{
+				`xmpp_c2s_sessions{host="b.test",type="c2s_unauthed"} 1`, `xmpp_c2s_sessions{host="c.test",type="c2s"} 1`,
+				`xmpp_c2s_auth_success_total{host="a.test"} 0`, `xmpp_c2s_auth_failure_total{host="a.test"} 3`,
+			},
+			available: []string{"xmpp_c2s_auth_failure_total", "xmpp_c2s_auth_success_total", "xmpp_c2s_sessions"},
+			notes:     []string{"so no alert can tell of them: c.test"},
+		},
+		"a page that is canonical already and does not tell hosts": {
+			page: "# TYPE xmpp_c2s_auth_failure counter\nxmpp_c2s_auth_failure_total 4\n" +
+				"# TYPE prosody_mod_c2s__connections gauge\nprosody_mod_c2s__connections{host=\"b.test\",type=\"c2s\",ip_family=\"ipv4\"} 1\n# EOF\n",
+			want:      []string{`xmpp_c2s_auth_failure_total 4`, `xmpp_c2s_sessions{host="b.test",type="c2s"} 1`},
+			available: []string{"xmpp_c2s_auth_failure_total", "xmpp_c2s_sessions"},
 		},
 		"sessions over address families": {
 			page: "# TYPE prosody_mod_c2s__connections gauge\nprosody_mod_c2s__connections{host=\"a.test\",type=\"c2s\",ip_family=\"ipv4\"} 3\n" +
@@ -216,6 +302,54 @@ func TestCanonicalFamilies(t *testing.T) {
 			}
 			wantReadable(t, b)
 		})
+	}
+}
+
+// TestCutPageChangesNoSource reads pages of which the source of the last whole one has been cut off.
+func TestCutPageChangesNoSource(t *testing.T) {
+	const (
+		ours    = "# TYPE prosody_mod_measure_chatstack__%s counter\nprosody_mod_measure_chatstack__%[1]s_total{host=\"a.test\"} 500\n"
+		process = "# TYPE process_cpu_seconds counter\nprocess_cpu_seconds_total 1.5\n"
+		already = "# TYPE xmpp_messages_sent counter\nxmpp_messages_sent_total{host=\"a.test\"} 400\n"
+		stanzas = "# TYPE prosody_mod_measure_stanza_counts__sent counter\nprosody_mod_measure_stanza_counts__sent_total{session_type=\"c2s\",stanza_kind=\"message\"} 7\n"
+	)
+	cpu, failures := fmt.Sprintf(ours, "cpu_usage_seconds"), fmt.Sprintf(ours, "c2s_auth_failure")
+	const ourCPU, ourFailures = `xmpp_cpu_usage_seconds_total 500`, `xmpp_c2s_auth_failure_total{host="a.test"} 500`
+	var page atomic.Value
+	s := newXMPPMetricsSettings()
+	e := startLogEngine(t, false)
+	s.Name, s.Log.Container, s.Log.DockerHost = "xmpp_metrics", "xmpp", e.host
+	s.URL = answering(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", prosodyType)
+		io.WriteString(w, page.Load().(string)) //nolint:errcheck,forcetypeassert // a test's server
+	}) + "/metrics"
+	c, err := newXMPPMetrics(s, deps(&memory{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, step := range []struct {
+		page, want, log string
+	}{
+		{process, "xmpp_cpu_usage_seconds_total 1.5", authFailures + " 0"}, // nothing is known before the first whole page
+		{process + stanzas + "# EOF\n", "xmpp_messages_sent_total 7 xmpp_cpu_usage_seconds_total 1.5", authFailures + " 0"},
+		{process + cpu + failures + already + stanzas + "# EOF\n", "xmpp_messages_sent_total{host=\"a.test\"} 400 " + ourFailures + " " + ourCPU, ""},
+		{process + stanzas, "", ""},
+		{process + failures, ourFailures, ""},
+		{process + stanzas + "# EOF\n", "xmpp_messages_sent_total 7 xmpp_cpu_usage_seconds_total 1.5", authFailures + " 0"},
+		{process + cpu, ourCPU, authFailures + " 0"}, // a better source does not wait
+	} {
+		page.Store(step.page)
+		b, err := read(t, c, 10*time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.Target = s.Name
+		if got := strings.Join(canonicalSeries(b), " "); got != step.want {
+			t.Errorf("step %d: got %s, want %s", i, got, step.want)
+		}
+		if got := strings.Join(ownSeries(t, b, authFailures), " "); got != step.log {
+			t.Errorf("step %d: got %q from the log, want %q; notes %q", i, got, step.log, b.Notes)
+		}
 	}
 }
 
@@ -335,7 +469,7 @@ func canonicalTable() string {
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", f.name, f.kind, labels, strings.Join(sources, "; "), f.remark)
 	}
-	b.WriteString("| `" + moduleStatusFamily + "` | gauge | `host`, `module` | 1. `GET /status` (the target `xmpp_status`) | 0 ok, 1 info, 2 warn, 3 error; `prosody_module_status` is no source: it falls back to 0 at every change |\n")
+	b.WriteString("| `" + moduleStatusFamily + "` | gauge | `host`, `module` | 1. `GET /status` (the target `xmpp_status`); without that target, a page that calls it so | 0 ok, 1 info, 2 warn, 3 error; `prosody_module_status` is no source: it falls back to 0 at every change |\n")
 	return b.String()
 }
 
@@ -365,11 +499,15 @@ func BenchmarkCanonicalFamilies(b *testing.B) {
 		}
 		text := []byte("prosody_mod_c2s__connections{host=\"a.test\",type=\"c2s\",ip_family=\"ipv4\"} 3\n")
 		families = append(families, exposition.Family{Name: "prosody_mod_c2s__connections", Type: model.MetricTypeGauge, Series: 1, Text: text, OpenMetrics: text})
-		m := newCanonicalMap(func(family string, _ model.MetricType) string { return family })
+		page := &openmetrics.Page{Families: families}
+		for _, f := range families {
+			page.Names = append(page.Names, f.Name)
+		}
+		m := newCanonicalMap()
 		b.Run(fmt.Sprintf("families=%d", n), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if r := m.read(families, true); len(r.families) != 1 {
+				if r := m.read(page, true, nil); len(r.families) != 1 {
 					b.Fatal(r)
 				}
 			}

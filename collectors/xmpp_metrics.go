@@ -192,7 +192,11 @@ type xmppMetrics struct {
 	upstream  upstream
 	rules     *FamilyRules
 	canonical *canonicalMap
-	log       *loginLog // nil where no log is read
+	// chosen is where each canonical family came from on the last whole page.
+	chosen []choice
+	log    *loginLog // nil where no log is read
+	// modules says that this page alone can tell the states of modules.
+	modules bool
 }
 
 func newXMPPMetrics(s *XMPPMetrics, d Deps) (Collector, error) {
@@ -200,9 +204,12 @@ func newXMPPMetrics(s *XMPPMetrics, d Deps) (Collector, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &xmppMetrics{rules: &s.FamilyRules, log: log}
+	c := &xmppMetrics{
+		rules: &s.FamilyRules, log: log, modules: !d.ModuleStatus,
+		canonical: newCanonicalMap(), chosen: make([]choice, len(canonicalFamilies)),
+	}
 	c.upstream = newUpstream(s.Name, s.HTTP, d, c.rules, openmetrics.Options{
-		Name:       xmppFamilyName,
+		Name:       c.served,
 		DropLabels: []string{"job", "instance"},
 	})
 	// The sources of the canonical families are read in any case, and left out afterwards where the rules want it so.
@@ -210,11 +217,14 @@ func newXMPPMetrics(s *XMPPMetrics, d Deps) (Collector, error) {
 		return c.rules.serves(family, kind) || isCanonicalSource(family)
 	}
 	c.upstream.options.Rename = c.renamed
-	c.canonical = newCanonicalMap(func(family string, kind model.MetricType) string {
-		name, _ := xmppFamilyName(c.renamed(family, kind))
-		return name
-	})
 	return c, nil
+}
+
+// served is what a family of the server is served as. The states of modules are refused where the status page tells
+// them, since both would have series of the same labels.
+func (c *xmppMetrics) served(family string) (string, bool) {
+	name, ok := xmppFamilyName(family)
+	return name, ok && (c.modules || name != moduleStatusFamily)
 }
 
 // renamed is what the rules call a family of the server. One that is not served keeps its name.
@@ -232,29 +242,57 @@ func (c *xmppMetrics) reexpose(ctx context.Context, b *Batch, a *answer) error {
 		return err
 	}
 	whole := page.Complete && page.Dropped[openmetrics.Limit]+page.Dropped[openmetrics.Malformed] == 0
-	reading := c.canonical.read(page.Families, whole)
-	c.upstream.keep(b, slices.DeleteFunc(page.Families, func(f exposition.Family) bool { return c.canonical.hides(c.rules, &f) }))
+	reading := c.canonical.read(page, whole, c.chosen)
+	c.upstream.keep(b, c.shown(page))
 	for _, f := range reading.families {
 		if c.rules.serves(f.Name, f.Type) {
 			b.Families(f)
 		}
 	}
-	for _, text := range reading.taken {
+	for _, text := range reading.notes {
 		b.Note(text)
 	}
 	for row := range canonicalFamilies {
 		f := &canonicalFamilies[row]
 		serves := c.rules.serves(f.fullName(), f.kind)
 		available := reading.available[row] && serves
-		if f.name == authFailures && !available && serves && !reading.blocked[row] && c.log != nil {
+		// A page that is cut off may have lost the source that it has.
+		cut := !whole && c.chosen[row] != noSource
+		if f.name == authFailures && !available && serves && !reading.blocked[row] && !cut && c.log != nil {
 			available = c.log.tell(ctx, b)
 		}
 		b.Gauge(familyAvailableDesc, boolValue(available), f.name)
-		if f.name == authFailures && !available {
+		switch {
+		case f.name != authFailures:
+		case available && whole:
+			if text := reading.uncounted(page.Families); text != "" {
+				b.Note(text)
+			}
+		case !available && cut:
+			b.Note("authentication failures are not told this time: the metrics page is not whole")
+		case !available:
 			b.Note("authentication failures have no source, so no alert can tell of them: load " + ownModule + " (deploy/prosody) on every virtual host of the XMPP server")
 		}
 	}
+	if c.modules {
+		there := slices.ContainsFunc(page.Families, func(f exposition.Family) bool { return f.TextName() == moduleStatusFamily })
+		b.Gauge(familyAvailableDesc, boolValue(there), moduleStatusFamily)
+	}
+	if whole {
+		c.chosen = reading.chosen
+	}
 	return nil
+}
+
+// shown are the families of a page without those that were read for the canonical families alone.
+func (c *xmppMetrics) shown(page *openmetrics.Page) []exposition.Family {
+	families := make([]exposition.Family, 0, len(page.Families))
+	for i, f := range page.Families {
+		if own := page.Names[i]; c.rules.serves(own, f.Type) || !isCanonicalSource(own) {
+			families = append(families, f)
+		}
+	}
+	return families
 }
 
 // xmppFamilyName is what a family of the XMPP server is served as. Those about a process would pass for our own, and

@@ -149,7 +149,7 @@ func TestXMPPMetricsEmptyPageIsUp(t *testing.T) {
 			t.Errorf("%q: %v", page, err)
 			continue
 		}
-		if got, want := len(metricsOf(b, true)), 4+len(canonicalFamilies); got != want || len(b.Foreign(true)) != 0 {
+		if got, want := len(metricsOf(b, true)), 5+len(canonicalFamilies); got != want || len(b.Foreign(true)) != 0 {
 			t.Errorf("%q: got %d metrics of ours and families %v, want %d and none", page, got, b.Foreign(true), want)
 		}
 	}

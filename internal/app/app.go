@@ -184,12 +184,17 @@ func (a *App) targets(cfg *config.Config, old *generation) ([]poll.Target, error
 		if a.options.every != 0 {
 			t.Schedule = cron.ConstantDelaySchedule{Delay: a.options.every}
 		}
-		t.Same = old != nil && old.cfg.Limits == cfg.Limits && slices.ContainsFunc(old.cfg.Targets, func(s config.Settings) bool {
+		t.Same = old != nil && old.cfg.Limits == cfg.Limits && tellsModules(old.cfg) == tellsModules(cfg) && slices.ContainsFunc(old.cfg.Targets, func(s config.Settings) bool {
 			return reflect.DeepEqual(s, settings)
 		})
 		targets = append(targets, t)
 	}
 	return targets, nil
+}
+
+// tellsModules reports whether a target tells the states of the XMPP server's modules.
+func tellsModules(cfg *config.Config) bool {
+	return slices.ContainsFunc(cfg.Targets, func(s config.Settings) bool { return s.Common().Kind == "xmpp_status" })
 }
 
 // newTarget makes a target of settings that were found valid; once says that it will be read a single time.
@@ -201,7 +206,7 @@ func newTarget(cfg *config.Config, settings config.Settings, file *state.File, l
 	}
 	collector, err := kind.New(settings, collectors.Deps{
 		Limits: cfg.Limits, Log: log.With("target", common.Name), State: file.Value(common.Kind + "/" + common.Name),
-		UserAgent: "chatstack_exporter/" + version.Version, Once: once,
+		UserAgent: "chatstack_exporter/" + version.Version, Once: once, ModuleStatus: tellsModules(cfg),
 	})
 	if err != nil {
 		return poll.Target{}, fmt.Errorf("target %s: %w", common.Name, err)
