@@ -146,7 +146,7 @@ func containerConditions(a *config.Alerts) []rule {
 // maintained is what is under maintenance: its name stands in the label name and in that of the kind.
 func maintained(a *config.Alerts, kind string) string {
 	return fmt.Sprintf("label_replace(%s, %q, \"$1\", \"name\", \"(.+)\")",
-		over("group", ownContainer, nil, known(a, fmt.Sprintf("chatstack_maintenance{kind=%q}", kind))), kind)
+		over("group", ownNone, nil, known(a, fmt.Sprintf("chatstack_maintenance{kind=%q}", kind))), kind)
 }
 
 // targetConditions have a series while the condition holds; its value says nothing.

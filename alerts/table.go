@@ -138,7 +138,7 @@ func xmppAlerts(a *config.Alerts) []alert {
 			name: "XMPPAuthFailureRate", severity: level.severity, hold: level.amount.Hold, threshold: float64(level.amount.Over),
 			expr: lines(
 				fmt.Sprintf("%s > %d", authFailureRate, level.amount.Over),
-				"unless "+ofKind(targetMaintenance, "xmpp_metrics"),
+				"unless group without (host) ("+ofKind(targetMaintenance, "xmpp_metrics")+")",
 			),
 			summary:     `{{ $value | printf "%.1f" }} logins a minute fail at the XMPP server.`,
 			description: fmt.Sprintf("More than %d a minute have failed for over %s.", level.amount.Over, plain(level.amount.For)),

@@ -217,7 +217,7 @@ func (c *docker) tell(b *Batch, listed int) {
 	here, xmpp := 0, false
 	for _, name := range slices.Sorted(maps.Keys(c.fleet.members)) {
 		m := c.fleet.members[name]
-		xmpp = xmpp || m.Role == "xmpp"
+		xmpp = xmpp || m.here && m.Role == "xmpp"
 		switch {
 		case m.here:
 			here++
@@ -232,6 +232,11 @@ func (c *docker) tell(b *Batch, listed int) {
 		plain := !strings.ContainsAny(name, `*?[\`)
 		if m := c.fleet.members[name]; plain && (m == nil || !m.here) {
 			b.Note(fmt.Sprintf("names has %s, and there is no such container", foreignText(name)))
+		}
+	}
+	for _, name := range c.settings.Expected {
+		if m := c.fleet.members[name]; m == nil || !m.here && !c.fleet.missing(m, now) {
+			b.Note(fmt.Sprintf("expected has %s, and there is no such container", foreignText(name)))
 		}
 	}
 	if empty := here == 0; empty != c.empty {
@@ -436,6 +441,7 @@ func recorded(ctx context.Context) (context.Context, *dockerCall) {
 
 // What to do about failures that an engine's users meet most.
 const (
+	hintEvents   = "the engine, or a proxy in front of it, cuts GET /events again and again: look at the proxy's idle timeout and at the engine's log"
 	hintNoSocket = "no Docker Engine listens on this socket: start it, or mount the socket into the exporter's container"
 	hintSocket   = "this user may not open the socket: add it to the socket's group, docker in most cases (group_add in compose), or put a socket proxy that only reads in front and write its tcp:// address"
 	hintProxy    = "a proxy in front of the engine refuses this call: let it pass GET on /_ping, /events, /containers/json, /containers/{id}/json and /containers/{id}/stats, which most call PING=1, EVENTS=1 and CONTAINERS=1"

@@ -250,14 +250,14 @@ func (c *docker) listen(ctx context.Context, changed func()) error {
 			return ctx.Err()
 		case e, ok := <-queue:
 			if !ok {
-				return fmt.Errorf("follow events of %s: %w", c.settings.Host, errEnded)
+				return Failf(Closed, "follow events of %s: %w", c.settings.Host, errEnded).WithHint(hintEvents)
 			}
 			c.take(ctx, append([]events.Message{e}, drained(queue)...), changed)
 			quiet.Reset(c.quiet)
 		case <-tick.C:
 			c.save()
 			if c.deaf() {
-				return errDeaf
+				return Failf(Closed, "follow events of %s: %w", c.settings.Host, errDeaf).WithHint(hintEvents)
 			}
 		case <-lasting.C:
 			c.locked(func() {
@@ -266,7 +266,7 @@ func (c *docker) listen(ctx context.Context, changed func()) error {
 			})
 			changed()
 		case <-quiet.C:
-			return errQuiet
+			return errQuiet // which is no fault
 		}
 	}
 }

@@ -341,6 +341,7 @@ func TestFaultsOfTheEngineHaveTheirReasonsAndPass(t *testing.T) {
 			t.Fatalf("%s: %v", fault.name, err)
 		}
 		w.await(1)
+		w.read() // which counts what the fault itself has done
 		crashes := w.restarts("irc") + 1
 		w.engine.Container("irc").Crash(1)
 		w.want(fault.name+": after it", restarts("irc", crashes))
@@ -611,6 +612,25 @@ func TestTwoEnginesAreToldApart(t *testing.T) {
 	for _, host := range []string{"a", "b"} {
 		if line := `chatstack_container_restarts_total{container="irc",docker_host="` + host + `"} 0`; !strings.Contains(page, line) {
 			t.Errorf("the page lacks %s:\n%s", line, page)
+		}
+	}
+}
+
+func TestCheckSaysWhichExpectedContainersAreNotThere(t *testing.T) {
+	w := follow(t, nil, service("irc"))
+	w.stop()
+	s := dockerSettings(w.engine.Host())
+	s.Resources, s.Expected = resourcesNone, []string{"irc", "prosody"}
+	b := &Batch{}
+	if err := w.collector(s, nil, true).Collect(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	said := strings.Join(b.Notes, "\n")
+	for text, want := range map[string]bool{
+		"expected has prosody, and there is no such container": true, "no container has the role xmpp": true, "expected has irc": false,
+	} {
+		if strings.Contains(said, text) != want {
+			t.Errorf("notes %q: want %q among them: %v", b.Notes, text, want)
 		}
 	}
 }

@@ -175,7 +175,7 @@ func (s *Docker) Check(r *config.Report) {
 	s.checkResources(r)
 	for i, name := range s.Expected {
 		switch {
-		case strings.ContainsAny(name, `*?[\`) || name == "":
+		case strings.ContainsAny(name, `*?[\/`) || name == "":
 			r.Faultf(fmt.Sprintf("expected[%d]", i), "is %q, must be the name of one container", name)
 		case matchesAny(name, s.Exclude) || len(s.Names) > 0 && !matchesAny(name, s.Names):
 			r.Faultf(fmt.Sprintf("expected[%d]", i), "is %q, which names or exclude leave out", name)

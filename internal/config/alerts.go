@@ -3,6 +3,7 @@ package config
 import (
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -210,6 +211,9 @@ func (l *loader) checkAlerts() {
 		r.Faultf("job", "is %q, must be the name of a scrape job: 1 to 128 letters, digits, '_', '.', '/', ':' or '-'", a.Job)
 	}
 	CheckURL(r, "runbook_url", a.RunbookURL, "http", "https")
+	if strings.Contains(a.RunbookURL, "{{") {
+		r.Faultf("runbook_url", "is %q, must be a plain address, not a template", a.RunbookURL)
+	}
 	interval := a.Interval.Std()
 	if interval < time.Second {
 		r.Faultf("interval", "is %s, must be at least 1s", interval)
@@ -228,6 +232,21 @@ func (l *loader) checkAlerts() {
 		if window.length.Std() < fewestReadings*interval {
 			r.Faultf(window.key, "is %s, must be at least %s: %d times alerts.interval, so that two lost scrapes change nothing",
 				window.length.Std(), fewestReadings*interval, fewestReadings)
+		}
+	}
+	if after := a.ContainerUnhealthy.Critical.After.Std(); after < interval {
+		r.Faultf("container_unhealthy.critical.after", "is %s, must be at least %s: one alerts.interval", after, interval)
+	}
+	for _, level := range []struct {
+		key   string
+		under Duration
+	}{
+		{"tls_certificate_expiry.critical.under", a.TLSCertificateExpiry.Critical.Under},
+		{"tls_certificate_expiry.warning.under", a.TLSCertificateExpiry.Warning.Under},
+		{"tls_served_not_renewed.critical.under", a.TLSServedNotRenewed.Critical.Under},
+	} {
+		if level.under.Std() < time.Second {
+			r.Faultf(level.key, "is %s, must be at least 1s; hours are the largest unit, 14 days are 336h", level.under.Std())
 		}
 	}
 	if least := a.Lookback.Std() + heartbeat; a.PollStalled.After.Std() < least {

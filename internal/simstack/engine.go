@@ -454,7 +454,7 @@ func (e *Engine) switched(fault string, on bool) {
 	case fault == "crash_loop" && !on:
 		e.endLoop()
 		return
-	case fault == "events_cut" && on:
+	case (fault == "events_cut" || fault == "forbidden_events") && on: // a proxy that was told so was started anew
 		e.CutEvents()
 		return
 	case fault == "engine_restarted" && on:

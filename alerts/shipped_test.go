@@ -1,0 +1,101 @@
+package alerts_test
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/common/model"
+	"gopkg.in/yaml.v3"
+
+	"github.com/chatstack-exporter/chatstack_exporter/alerts"
+)
+
+func shipped(t *testing.T, path string) string {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}
+
+// TestExporterDownInhibitsTheseAlertsAndNoOthers holds the names in the Alertmanager's configuration.
+func TestExporterDownInhibitsTheseAlertsAndNoOthers(t *testing.T) {
+	var want []string
+	for _, name := range regexp.MustCompile(`(?m)- alert: (\w+)$`).FindAllStringSubmatch(shipped(t, "chatstack.rules.yml"), -1) {
+		if name[1] != "ExporterDown" && name[1] != "Watchdog" && !slices.Contains(want, name[1]) {
+			want = append(want, name[1])
+		}
+	}
+	var config struct {
+		InhibitRules []struct {
+			Source []string `yaml:"source_matchers"`
+			Target []string `yaml:"target_matchers"`
+		} `yaml:"inhibit_rules"`
+	}
+	if err := yaml.Unmarshal([]byte(shipped(t, "../deploy/alertmanager/alertmanager.yml")), &config); err != nil {
+		t.Fatal(err)
+	}
+	for _, rule := range config.InhibitRules {
+		if !slices.Contains(rule.Source, `alertname="ExporterDown"`) {
+			continue
+		}
+		got := strings.Split(strings.TrimSuffix(strings.TrimPrefix(rule.Target[0], `alertname=~"`), `"`), "|")
+		slices.Sort(got)
+		slices.Sort(want)
+		if !slices.Equal(got, want) {
+			t.Errorf("inhibited are %v, want %v", got, want)
+		}
+		return
+	}
+	t.Error("ExporterDown inhibits nothing")
+}
+
+// TestWarningIsRepeatedBeforeTheNightIsOver holds that an alert which ended and came again is not kept quiet for longer
+// than the hours in which its end could not be told.
+func TestWarningIsRepeatedBeforeTheNightIsOver(t *testing.T) {
+	var config struct {
+		Route struct {
+			Repeat model.Duration `yaml:"repeat_interval"`
+		} `yaml:"route"`
+		Intervals []struct {
+			Intervals []struct {
+				Times []struct {
+					Start string `yaml:"start_time"`
+					End   string `yaml:"end_time"`
+				} `yaml:"times"`
+			} `yaml:"time_intervals"`
+		} `yaml:"time_intervals"`
+	}
+	if err := yaml.Unmarshal([]byte(shipped(t, "../deploy/alertmanager/alertmanager.yml")), &config); err != nil {
+		t.Fatal(err)
+	}
+	clock := func(s string) time.Duration {
+		at, err := time.Parse("15:04", s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return at.Sub(at.Truncate(24 * time.Hour))
+	}
+	day := config.Intervals[0].Intervals[0].Times[0]
+	night := 24*time.Hour - (clock(day.End) - clock(day.Start))
+	if repeat := time.Duration(config.Route.Repeat); repeat >= night {
+		t.Errorf("repeat_interval is %s, want less than the %s in which nothing is told", repeat, night)
+	}
+}
+
+// TestScrapeJobInTheReadmeIsTheRules holds what the rules rest on.
+func TestScrapeJobInTheReadmeIsTheRules(t *testing.T) {
+	readme := shipped(t, "../README.md")
+	for _, line := range []string{
+		"- job_name: " + alerts.Defaults().Job, "scrape_interval: 30s", "scrape_timeout: 10s", "honor_labels: true",
+	} {
+		if !strings.Contains(readme, line+"\n") {
+			t.Errorf("the README's scrape configuration lacks %q", line)
+		}
+	}
+}
