@@ -145,8 +145,12 @@ func containerConditions(a *config.Alerts) []rule {
 
 // maintained is what is under maintenance: its name stands in the label name and in that of the kind.
 func maintained(a *config.Alerts, kind string) string {
+	own := ownContainer
+	if kind == "container" {
+		own = ownNone // what stands in the label container is the operator's, and about to be replaced
+	}
 	return fmt.Sprintf("label_replace(%s, %q, \"$1\", \"name\", \"(.+)\")",
-		over("group", ownNone, nil, known(a, fmt.Sprintf("chatstack_maintenance{kind=%q}", kind))), kind)
+		over("group", own, nil, known(a, fmt.Sprintf("chatstack_maintenance{kind=%q}", kind))), kind)
 }
 
 // targetConditions have a series while the condition holds; its value says nothing.

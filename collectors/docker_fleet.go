@@ -45,6 +45,8 @@ type fleet struct {
 	// without it shows that nobody can speak of it any more.
 	touched map[string]uint64
 	mark    uint64
+	// followed is since when the engine's events are followed, by its own clock; zero where they are not.
+	followed time.Time
 	// doubtful are containers that a list knew otherwise than their last event left them, by id, and since when.
 	doubtful map[string]time.Time
 	// turn is where the round of inspections goes on that nothing has given a reason for.
@@ -418,6 +420,9 @@ func (f *fleet) bind(s *containerStatus, now time.Time) *member {
 		}
 	case n != nil && n.seen:
 		c.Starts, c.OOMs, c.Born = n.starts, n.ooms, true
+	case !f.followed.IsZero() && s.created.After(f.followed) && !s.listed:
+		// It was made while the stream was cut: its events may still come, and all of its restarts are news.
+		c.Starts, c.Born = startLedger{}, true
 	case s.listed:
 		c.Blind = true
 	default:

@@ -779,3 +779,19 @@ func TestNamesThatAreNeverUsedAgainDoNotPileUp(t *testing.T) {
 		}
 	}
 }
+
+func TestCrashLoopOfAContainerMadeInAGapCounts(t *testing.T) {
+	p := openPort(t)
+	p.fleet.followed = p.now
+	p.pass(time.Second)
+	p.lost = true
+	p.run("1", "bridge")
+	for range 4 {
+		p.crash("1")
+	}
+	p.lost = false
+	p.poll(true, true)
+	p.want("", restarts("bridge", 4))
+	p.crash("1")
+	p.want("with events again", restarts("bridge", 5))
+}

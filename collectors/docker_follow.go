@@ -150,6 +150,9 @@ func (c *docker) opened() (missed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.stream.open, c.stream.known, c.unsure = true, true, true
+	if c.fleet.followed.IsZero() {
+		c.fleet.followed = c.stream.last
+	}
 	if c.stream.brief < briefStreams {
 		c.sound()
 	}

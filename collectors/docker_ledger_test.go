@@ -33,7 +33,7 @@ func life(r *rand.Rand, n int) []lifeOf {
 // TestEveryStartIsCountedOnceWhileEventsFlow delivers all events in their order, some of them late, among descriptions
 // of whatever moment.
 func TestEveryStartIsCountedOnceWhileEventsFlow(t *testing.T) {
-	for seed := range uint64(20000) {
+	for seed := range uint64(5000) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		starts := life(r, 1+r.IntN(8))
 		l := startLedger{}
@@ -73,7 +73,7 @@ func TestEveryStartIsCountedOnceWhileEventsFlow(t *testing.T) {
 
 // TestGapIsMadeUpFor loses a run of events and describes the container after it.
 func TestGapIsMadeUpFor(t *testing.T) {
-	for seed := range uint64(20000) {
+	for seed := range uint64(5000) {
 		r := rand.New(rand.NewPCG(seed, 2))
 		starts := life(r, 2+r.IntN(8))
 		from := r.IntN(len(starts))

@@ -346,7 +346,9 @@ func isOwn(target, family string, m *dto.Metric) bool {
 	switch {
 	case strings.HasPrefix(family, "chatstack_upstream_"):
 		return labelled("target", target)
-	case strings.HasPrefix(family, "chatstack_xmpp_"):
+	case family == "chatstack_xmpp_family_available":
+		return target == "xmpp_metrics" && !labelled("family", "xmpp_module_status")
+	case strings.HasPrefix(family, "chatstack_xmpp_"), family == "xmpp_module_status":
 		return target == "xmpp_status"
 	case strings.HasPrefix(family, "chatstack_container_"):
 		return target == "docker" && labelled("docker_host", "local") || target == "docker_tls" && labelled("docker_host", "tls")
