@@ -117,7 +117,7 @@ type oomLedger struct {
 // event takes in an event.
 func (l *oomLedger) event(at time.Time) {
 	l.heardLast = at
-	if l.owed && !at.After(l.Settled) {
+	if l.owed && at.Sub(l.Settled) <= stampedWithin { // it may be stamped a moment after the end
 		l.owed = false
 		return
 	}
@@ -134,6 +134,6 @@ func (l *oomLedger) described(began, ended time.Time) {
 	if !heard {
 		l.Count++
 	}
-	l.owed = !heard
+	l.owed, l.heardLast = !heard, time.Time{}
 	l.Settled = ended
 }

@@ -174,6 +174,7 @@ func TestOutOfMemoryIsCountedOnce(t *testing.T) {
 	}{
 		{"event, then description", func(l *oomLedger) { l.event(at(9)); l.described(began, at(10)) }, 1},
 		{"description, then event", func(l *oomLedger) { l.described(began, at(10)); l.event(at(9)) }, 1},
+		{"description, then event stamped after the end", func(l *oomLedger) { l.described(began, at(10)); l.event(at(11)) }, 1},
 		{"description twice", func(l *oomLedger) { l.described(began, at(10)); l.described(began, at(10)) }, 1},
 		{"event of a child, without an end", func(l *oomLedger) { l.event(at(3)) }, 1},
 		{"two runs by events", func(l *oomLedger) {
