@@ -1,0 +1,142 @@
+// Package status makes what people look at of what the poller knows: services, containers, thresholds, and how they were
+// during the last day.
+package status
+
+import (
+	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/maintenance"
+)
+
+// Level is how bad something is. The order of the values is that of their weight.
+type Level int
+
+// The levels, from the best to the worst. Maintenance weighs less than Unknown: somebody knows.
+const (
+	OK Level = iota
+	Maintenance
+	Unknown
+	Warning
+	Critical
+)
+
+// Report is everything that people see at one moment. It is immutable: share it, do not change it.
+type Report struct {
+	// Time is when the snapshot was made that the report tells of.
+	Time    time.Time `json:"time"`
+	Version string    `json:"version"`
+	// Level is the worst of all services, containers and thresholds, Since the time from which on it has been that.
+	Level Level     `json:"level"`
+	Since time.Time `json:"since"`
+	// Summary is one sentence that answers whether the stack is all right.
+	Summary string `json:"summary"`
+	// ConfigError says why the configuration on the disk is not in force; empty where it is. Stale says that polling itself
+	// stands still, so that nothing here is of now.
+	ConfigError string `json:"config_error,omitempty"`
+	Stale       string `json:"stale,omitempty"`
+
+	Services   []Service   `json:"services"`   // worst first, then by name
+	Containers []Container `json:"containers"` // worst first, then by engine and name
+	Thresholds []Threshold `json:"thresholds"` // in the order of the operators' table
+	// Transitions are the last changes of a service's or container's state, newest first.
+	Transitions   []Transition        `json:"transitions"`
+	Maintenance   []maintenance.Entry `json:"maintenance"`
+	NotConfigured []string            `json:"not_configured"`
+}
+
+// Service is one target.
+type Service struct {
+	Name      string `json:"name"`
+	Kind      string `json:"kind"`
+	Container string `json:"container,omitempty"`
+	Level     Level  `json:"level"`
+	// State is up, down, or waiting before the first reading and when no reading has come for long.
+	State string    `json:"state"`
+	Since time.Time `json:"since,omitzero"`
+	// LastAttempt and LastSuccess are the ends of those readings.
+	LastAttempt time.Time `json:"last_attempt,omitzero"`
+	LastSuccess time.Time `json:"last_success,omitzero"`
+	// Duration of the last reading in seconds.
+	Duration float64 `json:"duration_seconds"`
+	// Reason is one of the closed set, Text the failure in plain words, Error what was found, Hint what to do.
+	Reason string `json:"reason,omitempty"`
+	Text   string `json:"text"`
+	Error  string `json:"error,omitempty"`
+	Hint   string `json:"hint,omitempty"`
+	// Maintenance says until when and why nobody is told; empty where there is none.
+	Maintenance string   `json:"maintenance,omitempty"`
+	Notes       []string `json:"notes"`
+	// Values are the few numbers that matter of the service.
+	Values []Value `json:"values"`
+	// Charts are the names of the histories to draw, see History.
+	Charts []string `json:"charts"`
+}
+
+// Container is one container of an engine.
+type Container struct {
+	Name       string    `json:"name"`
+	DockerHost string    `json:"docker_host"`
+	Role       string    `json:"role,omitempty"`
+	Level      Level     `json:"level"`
+	State      string    `json:"state"`
+	Health     string    `json:"health"`
+	Since      time.Time `json:"since,omitzero"`
+	// Text says in plain words what is wrong, or what it does; Hint what to do.
+	Text        string   `json:"text"`
+	Hint        string   `json:"hint,omitempty"`
+	Maintenance string   `json:"maintenance,omitempty"`
+	Values      []Value  `json:"values"`
+	Charts      []string `json:"charts"`
+}
+
+// Value is a number with its name, as a person reads it.
+type Value struct {
+	Name  string  `json:"name"`
+	Value float64 `json:"value"`
+	// Unit is seconds, bytes, ratio, per_minute, or empty for a plain number.
+	Unit string `json:"unit,omitempty"`
+	// Text is the number with its unit, rounded for people.
+	Text string `json:"text"`
+}
+
+// Threshold is a row of the operators' table with what it is compared to now.
+type Threshold struct {
+	// Alert is the name of the alert that the threshold belongs to.
+	Alert string `json:"alert"`
+	// Subject is what the present value is of: the worst container, certificate or volume; empty where there is one only.
+	Subject string `json:"subject,omitempty"`
+	// Present is nil where nothing is measured, which Text explains.
+	Present  *float64 `json:"present"`
+	Warning  *float64 `json:"warning"`
+	Critical *float64 `json:"critical"`
+	Unit     string   `json:"unit,omitempty"`
+	// Below says that the threshold is passed from above, as with days that are left.
+	Below bool   `json:"below"`
+	Level Level  `json:"level"`
+	Text  string `json:"text"`
+}
+
+// Transition is a change of state.
+type Transition struct {
+	Time time.Time `json:"time"`
+	// Kind is service or container, Name its name.
+	Kind string `json:"kind"`
+	Name string `json:"name"`
+	From string `json:"from"`
+	To   string `json:"to"`
+	// Level is how bad the new state is; Text says why, in plain words.
+	Level Level  `json:"level"`
+	Text  string `json:"text"`
+}
+
+// History is how a number was during the last day, in steps of equal length.
+type History struct {
+	Name  string `json:"name"`
+	Title string `json:"title"`
+	Unit  string `json:"unit,omitempty"`
+	// Start is the time of the first step, Step their length in seconds.
+	Start time.Time `json:"start"`
+	Step  float64   `json:"step_seconds"`
+	// Values has one number a step; nil where nothing was known.
+	Values []*float64 `json:"values"`
+}
