@@ -120,6 +120,8 @@ type plantStore struct {
 	state State
 	log   *slog.Logger
 	owed  []owedPlant
+	// absent are those of which the store has said in this reading that they are not there.
+	absent []owedPlant
 }
 
 // owedPlant is a plant that may be in a store.
@@ -229,8 +231,10 @@ func share(ctx context.Context, part float64) (context.Context, context.CancelFu
 }
 
 // deleteOwed tries all owed deletions of this store again and returns the last error. It stops at the first one that
-// gets no answer, since the others would get none either; b.HTTPStatus is then 0.
+// gets no answer, since the others would get none either; b.HTTPStatus is then 0. Plants that are not there are noted in
+// c.absent only: so answers a server too that has lost the whole path.
 func (c *plantStore) deleteOwed(ctx context.Context, b *Batch) error {
+	c.absent = nil
 	if len(c.owed) == 0 {
 		return nil
 	}
@@ -248,8 +252,10 @@ func (c *plantStore) deleteOwed(ctx context.Context, b *Batch) error {
 			return err
 		case err != nil:
 			last = err
+		case gone && b.HTTPStatus == http.StatusNotFound:
+			c.absent = append(c.absent, p)
 		case gone:
-			if err := c.settle(p.ID); err != nil {
+			if err := c.settle(p); err != nil {
 				return err
 			}
 			c.log.Info("owed canary deleted", "id", p.ID, "since", p.Since)
@@ -276,8 +282,12 @@ func (c *plantStore) transaction(ctx context.Context, b *Batch, p plant) error {
 	created, createErr := c.create(posting, b, p)
 	b.KeepGauge(plantDurationDesc, time.Since(start).Seconds(), "create")
 	b.KeepGauge(plantSuccessDesc, boolValue(createErr == nil), "create")
+	var absent []owedPlant
+	if createErr == nil {
+		absent = c.stillAbsent(deleting, b)
+	}
 	if created == certainlyNot {
-		return errors.Join(createErr, c.settle(p.ID))
+		return errors.Join(createErr, c.settle(append(absent, owed)...))
 	}
 	owed.Created = created == certainly
 	c.owed[len(c.owed)-1] = owed
@@ -289,13 +299,27 @@ func (c *plantStore) transaction(ctx context.Context, b *Batch, p plant) error {
 		b.KeepGauge(plantSuccessDesc, boolValue(deleteErr == nil), "delete")
 	}
 	if gone {
-		deleteErr = c.settle(p.ID)
+		deleteErr = c.settle(append(absent, owed)...)
 	}
 	if createErr != nil {
 		b.HTTPStatus = status // of the operation that is to blame
 		return createErr
 	}
 	return deleteErr
+}
+
+// stillAbsent asks once more for the owed plants that were not there, after the store has shown that it works, and
+// returns those that are certainly gone. If the store works afterwards too, they are settled.
+func (c *plantStore) stillAbsent(ctx context.Context, b *Batch) []owedPlant {
+	status := b.HTTPStatus
+	defer func() { b.HTTPStatus = status }() // of the operation that the reading is about
+	var gone []owedPlant
+	for _, p := range c.absent {
+		if ok, err := c.delete(ctx, b, p, true); ok && err == nil {
+			gone = append(gone, p)
+		}
+	}
+	return gone
 }
 
 // refusal returns nil if a is the documented answer to a plant that is not valid.
@@ -449,12 +473,19 @@ func (c *plantStore) owe(id int64) (owedPlant, error) {
 	return p, nil
 }
 
-// settle records that a plant is certainly not in the store any more. Where that cannot be written down, the plant is
+// settle records that plants are certainly not in the store any more. Where that cannot be written down, they are
 // deleted once more after a restart, which does no harm.
-func (c *plantStore) settle(id int64) error {
-	c.owed = slices.DeleteFunc(slices.Clone(c.owed), func(p owedPlant) bool { return p.ID == id })
+func (c *plantStore) settle(gone ...owedPlant) error {
+	c.owed = slices.DeleteFunc(slices.Clone(c.owed), func(p owedPlant) bool {
+		return slices.ContainsFunc(gone, func(g owedPlant) bool { return g.ID == p.ID && g.URL == p.URL })
+	})
 	if err := c.state.Save(c.owed); err != nil {
-		return Failf(Internal, "record that canary %d is gone: %w", id, err)
+		return Failf(Internal, "record that canary %d is gone: %w", gone[0].ID, err)
+	}
+	for _, p := range gone {
+		if slices.Contains(c.absent, p) {
+			c.log.Info("owed canary is gone", "id", p.ID, "since", p.Since)
+		}
 	}
 	return nil
 }

@@ -438,8 +438,35 @@ func TestOwedPlantThatIsGoneIsDeleted(t *testing.T) {
 	if _, err := read(t, probe, 10*time.Second); err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Equal(s.deletes, []int64{9007190000000007}) || len(probe.owed) != 1 {
+	// It is asked for once more after the store has shown that it works.
+	if !slices.Equal(s.deletes, []int64{9007190000000007, 9007190000000007}) || len(probe.owed) != 1 {
 		t.Errorf("deletes %v, owed %v; want this store's deleted, and another store's neither deleted nor forgotten", s.deletes, probe.owed)
+	}
+}
+
+// TestLostPathForgetsNoCanary has everything not found for a while, as a proxy does that has lost its way to the store.
+func TestLostPathForgetsNoCanary(t *testing.T) {
+	for _, mode := range []string{ModeCanary, ModeReject} {
+		t.Run(mode, func(t *testing.T) {
+			s, url := startStore(t)
+			probe := newStoreProbe(t, url, ModeCanary, "good", &memory{})
+			s.swap(nil, refuseDelete(http.StatusNotFound))
+			_, err := read(t, probe, 10*time.Second)
+			wantReason(t, err, NotFound)
+			probe.mode = mode
+			s.swap(status(http.StatusNotFound), refuseDelete(http.StatusNotFound))
+			for range 2 {
+				_, err := read(t, probe, 10*time.Second)
+				wantReason(t, err, NotFound)
+				if len(probe.owed) != 1 || len(s.plants) != 1 {
+					t.Fatalf("owed %v, plants %v; want the one plant owed", probe.owed, s.plants)
+				}
+			}
+			s.swap(nil, nil)
+			if _, err := read(t, probe, 10*time.Second); err != nil || len(s.plants) != 0 || len(probe.owed) != 0 {
+				t.Errorf("got %v, plants %v, owed %v; want the plant deleted once the store is back", err, s.plants, probe.owed)
+			}
+		})
 	}
 }
 
