@@ -42,9 +42,15 @@ type Options struct {
 	Log *slog.Logger
 	// EnableLifecycle lets through what changes something over HTTP: POST /-/reload, and switches of maintenance.
 	EnableLifecycle bool
+	// Notify, where not nil, tells a service manager of the exporter's state, in assignments such as READY=1.
+	Notify func(state string) error
+	// Watchdog is how long that service manager waits for a sign of life before it starts the exporter anew; 0 is for
+	// ever.
+	Watchdog time.Duration
 
-	configContent []byte        // read instead of ConfigFile
-	every         time.Duration // tests ask more often than a configuration can say
+	configContent []byte // read instead of ConfigFile
+	// every is how often a target of that name is asked: tests ask more often than a configuration can say.
+	every func(target string) time.Duration
 }
 
 // App is an exporter that listens, but asks and answers nobody before Run.
@@ -57,6 +63,7 @@ type App struct {
 	server      *http.Server
 	listeners   []net.Listener
 	reloads     chan chan error
+	manager     *serviceManager
 
 	current     atomic.Pointer[generation]
 	reloadError atomic.Pointer[error]
@@ -106,7 +113,7 @@ func New(o Options) (_ *App, err error) {
 			return nil, fmt.Errorf("read web configuration %s: %w", *o.Web.WebConfigFile, err)
 		}
 	}
-	a := &App{options: o, log: o.Log, own: newOwnMetrics(), reloads: make(chan chan error)}
+	a := &App{options: o, log: o.Log, own: newOwnMetrics(), reloads: make(chan chan error), manager: &serviceManager{notify: o.Notify, watchdog: o.Watchdog, log: o.Log}}
 	defer func() {
 		if err != nil {
 			a.close()
@@ -181,8 +188,8 @@ func (a *App) targets(cfg *config.Config, old *generation) ([]poll.Target, error
 		if err != nil {
 			return nil, err
 		}
-		if a.options.every != 0 {
-			t.Schedule = cron.ConstantDelaySchedule{Delay: a.options.every}
+		if a.options.every != nil {
+			t.Schedule = cron.ConstantDelaySchedule{Delay: a.options.every(t.Name)}
 		}
 		t.Same = old != nil && old.cfg.Limits == cfg.Limits && tellsModules(old.cfg) == tellsModules(cfg) && slices.ContainsFunc(old.cfg.Targets, func(s config.Settings) bool {
 			return reflect.DeepEqual(s, settings)
@@ -243,6 +250,9 @@ func (a *App) ReloadError() error {
 	return nil
 }
 
+// Peers implements web.Source.
+func (a *App) Peers() []config.Peers { return a.current.Load().cfg.Peers }
+
 // Unconfigured implements web.Source.
 func (a *App) Unconfigured() []string { return a.current.Load().cfg.Unconfigured }
 
@@ -287,11 +297,16 @@ func (a *App) Run(ctx context.Context) error {
 	served := make(chan error, 1)
 	go func() { served <- a.serve() }()
 	stopPolling := a.poll(ctx)
-	maintaining, stopMaintaining := context.WithCancel(ctx)
-	var register sync.WaitGroup
-	register.Go(func() { a.maintenance.Run(maintaining, func() { a.current.Load().poller.Refresh() }) })
-	defer register.Wait()
-	defer stopMaintaining()
+	beside, stopBeside := context.WithCancel(ctx)
+	var others sync.WaitGroup
+	others.Go(func() { a.maintenance.Run(beside, func() { a.current.Load().poller.Refresh() }) })
+	// The listeners are bound and a page is there since New, so that whoever is started after this one gets an answer.
+	a.manager.ready("serving; the first readings are under way")
+	others.Go(func() {
+		a.manager.keepAlive(beside, a.Alive, func() string { return inWords(a.Snapshot().Statuses) })
+	})
+	defer others.Wait()
+	defer stopBeside()
 
 	var err error
 	for running := true; running; {
@@ -307,6 +322,7 @@ func (a *App) Run(ctx context.Context) error {
 			done <- reloadErr
 		}
 	}
+	a.manager.stopping()
 	stopPolling()
 	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), 500*time.Millisecond)
 	defer cancel()
@@ -353,6 +369,7 @@ func (a *App) Reload(ctx context.Context) error {
 // reload stops the poller, once the new configuration is known to be good, and goes on with the next generation's. It
 // returns what stops the one that runs then.
 func (a *App) reload(ctx context.Context, stop func()) (func(), error) {
+	a.manager.reloading()
 	cfg, err := LoadConfig(a.options)
 	if err == nil && cfg.StateFile != a.current.Load().cfg.StateFile {
 		err = errors.New("state_file has changed, which takes a restart")
@@ -366,9 +383,11 @@ func (a *App) reload(ctx context.Context, stop func()) (func(), error) {
 	a.reloadError.Store(&err)
 	a.current.Load().poller.Refresh()
 	if err != nil {
+		a.manager.ready("the configuration was not reloaded; the log says why")
 		a.log.Error("configuration was not reloaded; the present one stays", "err", err)
 		return stop, fmt.Errorf("reload configuration: %w", err)
 	}
+	a.manager.ready("the configuration was reloaded")
 	a.log.Info("configuration reloaded", "targets", len(cfg.Targets))
 	return stop, nil
 }

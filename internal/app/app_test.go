@@ -55,7 +55,7 @@ func options(env map[string]string, log io.Writer) Options {
 	address, none := []string{"127.0.0.1:0"}, ""
 	return Options{
 		Lookup:  func(name string) (string, bool) { v, ok := env[name]; return v, ok },
-		Timeout: 3 * time.Second, every: 100 * time.Millisecond,
+		Timeout: 3 * time.Second, every: func(string) time.Duration { return 100 * time.Millisecond },
 		Web: &toolkit.FlagConfig{WebListenAddresses: &address, WebConfigFile: &none},
 		Log: slog.New(slog.NewTextHandler(log, nil)),
 	}
@@ -343,7 +343,16 @@ func TestEveryFaultIsToldApart(t *testing.T) {
 		t.Run(service, func(t *testing.T) {
 			t.Parallel()
 			stack := startStack(t, simstack.Options{Slow: 6 * time.Second})
-			e := startExporter(t, stack.Environ(), canaryMode+tlsPortBlocks(stack))
+			log := &logBuffer{}
+			o := options(stack.Environ(), log)
+			o.ConfigFile, o.configContent = "exporter.yaml", []byte(canaryMode+tlsPortBlocks(stack))
+			o.every = func(target string) time.Duration {
+				if slices.Contains(targets, target) {
+					return 100 * time.Millisecond
+				}
+				return time.Second // so that those which nothing is done to leave the processors to those that count
+			}
+			e := startApp(t, o, log)
 			e.wait(t, "every target up", func(p page) bool { return allUp(p) && p.up(tlsPorts) })
 			tried := 0
 			for _, fault := range stack.Faults() {
