@@ -56,10 +56,11 @@ func Check(ctx context.Context, o Options) ([]CheckResult, error) {
 	results := make([]CheckResult, len(cfg.Targets))
 	var readings sync.WaitGroup
 	slots := make(chan struct{}, checkParallelism)
-	var spared []Warning
+	// Asked before anything is made harmless, which is not how the exporter will run.
+	doubts := Warnings(cfg)
 	for i, settings := range cfg.Targets {
 		if h, ok := settings.(harmless); ok && h.Harmless() {
-			spared = append(spared, Warning{settings.Common().Name, "a check writes nothing, so it asked in mode reject; whether a plant can be created and deleted was not tried"})
+			doubts = append(doubts, Warning{settings.Common().Name, "a check writes nothing, so it asked in mode reject; whether a plant can be created and deleted was not tried"})
 		}
 		target, err := newTarget(cfg, settings, memory, slog.New(slog.DiscardHandler), true)
 		if err != nil {
@@ -75,7 +76,7 @@ func Check(ctx context.Context, o Options) ([]CheckResult, error) {
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	addWarnings(results, append(Warnings(cfg), spared...))
+	addWarnings(results, doubts)
 	slices.SortStableFunc(results, func(a, b CheckResult) int { return strings.Compare(a.Verdict, b.Verdict) })
 	var silent []CheckResult
 	for _, name := range cfg.Unconfigured {

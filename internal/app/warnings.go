@@ -26,6 +26,9 @@ func Warnings(cfg *config.Config) []Warning {
 		if n, ok := settings.(interface{ NeedsState() bool }); ok && n.NeedsState() && cfg.StateFile == "" {
 			warnings = append(warnings, Warning{name, "a canary that cannot be deleted before the exporter ends stays in the store; set state_file"})
 		}
+		if text := pairWarning(cfg, settings); text != "" {
+			warnings = append(warnings, Warning{name, text})
+		}
 		if w, ok := settings.(config.Warner); ok {
 			for _, text := range w.Warnings() {
 				warnings = append(warnings, Warning{name, text})
@@ -33,4 +36,19 @@ func Warnings(cfg *config.Config) []Warning {
 		}
 	}
 	return warnings
+}
+
+// pairWarning is what a target of an exporter that is not the first of a pair must not do beside the first, or "". What
+// the XMPP server's statistics_interval is cannot be asked, so that it is told in any case.
+func pairWarning(cfg *config.Config, settings config.Settings) string {
+	if cfg.Pair != config.PairOther {
+		return ""
+	}
+	if n, ok := settings.(interface{ NeedsState() bool }); ok && n.NeedsState() {
+		return "pair: other, and the first of the pair may run the canary alone; set mode: reject here"
+	}
+	if settings.Common().Kind == "xmpp_metrics" {
+		return "pair: other, and with statistics_interval = \"manual\" the XMPP server counts for one reader only; set a number of seconds there, or leave this target to the first of the pair"
+	}
+	return ""
 }

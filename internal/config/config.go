@@ -25,6 +25,10 @@ type Config struct {
 	StateFile string `yaml:"state_file"`
 	Poll      Poll   `yaml:"poll"`
 	Limits    Limits `yaml:"limits"`
+	// Pair is what the exporter is among several that ask the same targets: "" where it is alone, PairFirst or PairOther.
+	Pair string `yaml:"pair"`
+	// Peers are the exporters that GET /api/v1/discovery names.
+	Peers []Peers `yaml:"peers"`
 	// Alerts are the thresholds of the alert rules.
 	Alerts Alerts `yaml:"alerts"`
 	// Maintenance are the times in which something is expected to fail.
@@ -347,6 +351,7 @@ func (l *loader) check() {
 		}
 	}
 	l.checkAlerts()
+	l.checkHosts(r)
 	names, distinctions := map[string]string{}, map[string]string{}
 	for _, b := range l.blocks {
 		t := b.settings.Common()

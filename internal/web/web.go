@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/maintenance"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
 )
@@ -29,6 +30,8 @@ type Source interface {
 	History(target string) (poll.History, bool)
 	// Unconfigured are the names of the targets that are not polled.
 	Unconfigured() []string
+	// Peers are the exporters that are named to Prometheus' service discovery.
+	Peers() []config.Peers
 	// ReloadError is why the configuration on the disk is not the one that is in force; nil where it is.
 	ReloadError() error
 	// Reload reads the configuration anew. It waits for readings to end.
@@ -58,6 +61,7 @@ func New(src Source, o Options) http.Handler {
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { serveStatus(w, src, o) })
 	mux.HandleFunc("GET /debug/targets/{target}", func(w http.ResponseWriter, r *http.Request) { serveTarget(w, r, src, o) })
 	mux.HandleFunc("POST /-/reload", o.changing("reloading", func(w http.ResponseWriter, r *http.Request) { serveReload(w, r, src) }))
+	mux.HandleFunc("GET /api/v1/discovery", func(w http.ResponseWriter, _ *http.Request) { serveDiscovery(w, src, o) })
 	mux.HandleFunc("GET /api/v1/maintenance", func(w http.ResponseWriter, _ *http.Request) { serveMaintenance(w, src, o) })
 	mux.HandleFunc("POST /api/v1/maintenance", o.changing("maintenance", func(w http.ResponseWriter, r *http.Request) { serveSetMaintenance(w, r, src, o) }))
 	mux.HandleFunc("DELETE /api/v1/maintenance/{kind}/{name}", o.changing("maintenance", func(w http.ResponseWriter, r *http.Request) { serveEndMaintenance(w, r, src, o) }))
