@@ -26,6 +26,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/maintenance"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/state"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/web"
 )
 
@@ -60,6 +61,7 @@ type App struct {
 	own         *ownMetrics
 	state       *state.File
 	maintenance *maintenance.Register
+	recorder    *status.Recorder
 	server      *http.Server
 	listeners   []net.Listener
 	reloads     chan chan error
@@ -136,14 +138,17 @@ func New(o Options) (_ *App, err error) {
 	if err := a.adopt(cfg); err != nil {
 		return nil, err
 	}
+	a.recorder = status.NewRecorder(version.Version, a.known)
+	stopping := make(chan struct{})
 	a.server = &http.Server{
-		Handler: web.New(a, web.Options{Version: version.Version, Lifecycle: o.EnableLifecycle, Log: o.Log}),
+		Handler: web.New(a, web.Options{Version: version.Version, Lifecycle: o.EnableLifecycle, Log: o.Log, Stopping: stopping}),
 		// A scraper that stalls must not hold a connection for ever.
 		ReadHeaderTimeout: 10 * time.Second,
 		WriteTimeout:      30 * time.Second,
 		IdleTimeout:       5 * time.Minute,
 		ErrorLog:          slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
 	}
+	a.server.RegisterOnShutdown(sync.OnceFunc(func() { close(stopping) }))
 	return a, nil
 }
 
@@ -165,6 +170,7 @@ func (a *App) adopt(cfg *config.Config) error {
 	if err != nil {
 		return err
 	}
+	poller.Notify(func() { a.recorder.Wake() })
 	a.current.Store(&generation{cfg, poller})
 	for _, t := range targets {
 		if !t.Same {
@@ -300,6 +306,7 @@ func (a *App) Run(ctx context.Context) error {
 	beside, stopBeside := context.WithCancel(ctx)
 	var others sync.WaitGroup
 	others.Go(func() { a.maintenance.Run(beside, func() { a.current.Load().poller.Refresh() }) })
+	others.Go(func() { a.recorder.Run(beside) })
 	// The listeners are bound and a page is there since New, so that whoever is started after this one gets an answer.
 	a.manager.ready("serving; the first readings are under way")
 	others.Go(func() {

@@ -132,6 +132,9 @@ func withoutProtobuf(accept []string) []string {
 	return []string{strings.Join(kept, ",")}
 }
 
+// AcceptsGzip reports whether an answer to a request with these headers may be compressed by gzip.
+func AcceptsGzip(h http.Header) bool { return acceptsGzip(h["Accept-Encoding"]) }
+
 // acceptsGzip reads Accept-Encoding as RFC 9110, section 12.5.3, has it: an explicit gzip outweighs *.
 func acceptsGzip(headers []string) bool {
 	star := false

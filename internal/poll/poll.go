@@ -32,6 +32,8 @@ const (
 type Snapshot struct {
 	Page     *exposition.Page
 	Statuses []Status
+	// Families are those that the page was made of, a slice for each of Statuses, with the metrics of the status itself.
+	Families [][]exposition.Family
 	Time     time.Time
 }
 
@@ -48,6 +50,7 @@ type Poller struct {
 	clashes   map[string]bool     // told already; the publisher's own
 	composer  exposition.Composer // the publisher's own
 	overdue   bool                // at the last beat a target was; the beat's own
+	published func()              // called after each snapshot
 }
 
 var heartbeatDesc = prometheus.NewDesc("chatstack_poll_last_completed_timestamp_seconds",
@@ -99,6 +102,10 @@ func (p *Poller) History(name string) (History, bool) {
 	}
 	return History{}, false
 }
+
+// Notify has f called after each snapshot that is published from then on, by the goroutine that publishes: it must not
+// wait. Call it before Run.
+func (p *Poller) Notify(f func()) { p.published = f }
 
 // Refresh has the page made anew, for own metrics that have changed.
 func (p *Poller) Refresh() { p.changed() }
@@ -329,6 +336,9 @@ func (p *Poller) publish() error {
 		}
 	}
 	p.snapshot.Store(s)
+	if p.published != nil {
+		p.published()
+	}
 	return nil
 }
 
@@ -346,7 +356,7 @@ func (p *Poller) compose(own []exposition.Family) (*Snapshot, []exposition.Clash
 	if err != nil {
 		return nil, nil, fmt.Errorf("compose page: %w", err)
 	}
-	s.Page = page
+	s.Page, s.Families = page, sources[1:]
 	return s, clashes, nil
 }
 

@@ -22,6 +22,9 @@ const (
 
 // Report is everything that people see at one moment. It is immutable: share it, do not change it.
 type Report struct {
+	// Revision counts the reports of this process; Made is when this one was made.
+	Revision uint64    `json:"revision"`
+	Made     time.Time `json:"made"`
 	// Time is when the snapshot was made that the report tells of.
 	Time    time.Time `json:"time"`
 	Version string    `json:"version"`

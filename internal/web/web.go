@@ -16,6 +16,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/maintenance"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
 )
 
 // Source is where the answers come from. None of its methods but Reload may block.
@@ -43,6 +44,12 @@ type Source interface {
 	SetMaintenance(kind, name, reason string, until time.Time) (set maintenance.Entry, replaced bool, warnings []string, err error)
 	// EndMaintenance ends what SetMaintenance began; warnings and error as there.
 	EndMaintenance(kind, name string) (warnings []string, err error)
+	// Report returns what people are shown now.
+	Report() *status.Report
+	// Watch returns the report that watchers have been told of last, and a channel that is closed when there is another.
+	Watch() (told *status.Report, superseded <-chan struct{})
+	// Chart returns the history of that name, or false where there is none.
+	Chart(name string) (status.History, bool)
 }
 
 // Options are what the pages say beside what the source knows.
@@ -52,6 +59,8 @@ type Options struct {
 	// Lifecycle lets through what changes something: POST /-/reload, and POST and DELETE below /api/v1/maintenance.
 	Lifecycle bool
 	Log       *slog.Logger
+	// Stopping is closed when the server stops, which ends what would go on for ever. With nil, nothing ends so.
+	Stopping <-chan struct{}
 }
 
 // New returns the handler of all paths.
@@ -65,6 +74,12 @@ func New(src Source, o Options) http.Handler {
 	mux.HandleFunc("GET /api/v1/maintenance", func(w http.ResponseWriter, _ *http.Request) { serveMaintenance(w, src, o) })
 	mux.HandleFunc("POST /api/v1/maintenance", o.changing("maintenance", func(w http.ResponseWriter, r *http.Request) { serveSetMaintenance(w, r, src, o) }))
 	mux.HandleFunc("DELETE /api/v1/maintenance/{kind}/{name}", o.changing("maintenance", func(w http.ResponseWriter, r *http.Request) { serveEndMaintenance(w, r, src, o) }))
+	reports, streams := newReports(), newStreams()
+	mux.HandleFunc("GET /api/v1/status", func(w http.ResponseWriter, r *http.Request) { serveReport(w, r, src, reports, o) })
+	mux.HandleFunc("GET /api/v1/history/{name...}", func(w http.ResponseWriter, r *http.Request) { serveHistory(w, r, src, o) })
+	mux.HandleFunc("GET /api/v1/events", func(w http.ResponseWriter, r *http.Request) { streams.serve(w, r, src, o) })
+	mux.HandleFunc("GET /api/v1/openapi.yaml", func(w http.ResponseWriter, _ *http.Request) { serveOpenAPI(w) })
+	mux.HandleFunc("GET /badge/{file}", func(w http.ResponseWriter, r *http.Request) { serveBadge(w, r, src, o) })
 	mux.HandleFunc("GET /-/healthy", func(w http.ResponseWriter, _ *http.Request) {
 		if err := src.Alive(); err != nil {
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)

@@ -1,0 +1,30 @@
+package app
+
+import (
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
+)
+
+// Report implements web.Source.
+func (a *App) Report() *status.Report { return a.recorder.Report() }
+
+// Watch implements web.Source.
+func (a *App) Watch() (told *status.Report, superseded <-chan struct{}) { return a.recorder.Watch() }
+
+// Chart implements web.Source.
+func (a *App) Chart(name string) (status.History, bool) { return a.recorder.History(name) }
+
+// known is what the recorder makes its reports of.
+func (a *App) known() status.Input {
+	g := a.current.Load()
+	in := status.Input{
+		Snapshot: g.poller.Snapshot(), Alerts: g.cfg.Alerts, Maintenance: a.maintenance.List(), Unconfigured: g.cfg.Unconfigured,
+		ReloadError: a.ReloadError(), Alive: g.poller.Alive(),
+	}
+	for _, settings := range g.cfg.Targets {
+		if len(config.Placeholders(settings)) > 0 {
+			in.Placeholders = append(in.Placeholders, settings.Common().Name)
+		}
+	}
+	return in
+}

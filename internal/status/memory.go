@@ -1,0 +1,161 @@
+package status
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
+)
+
+const (
+	// maxTransitions bounds how many changes of state are remembered.
+	maxTransitions = 100
+	// sweepEvery is how often histories are looked through for those that nobody adds to any more.
+	sweepEvery = time.Hour
+)
+
+// memory is what must be known of the past to tell of the present. It is for one goroutine at a time.
+type memory struct {
+	families    map[string]*families // by target
+	services    map[string]*remembered
+	series      map[string]*series
+	transitions []Transition // newest first
+	level       Level
+	since       time.Time
+	sweep       time.Time // when to look through series next
+}
+
+// remembered is what is known of a service's or container's past.
+type remembered struct {
+	state string
+	since time.Time
+	// failures is how many readings had failed when the service was last looked at.
+	failures uint64
+}
+
+func newMemory() memory {
+	return memory{
+		families: map[string]*families{}, services: map[string]*remembered{}, series: map[string]*series{}, level: -1,
+	}
+}
+
+// report makes the report of an input.
+func (m *memory) report(in Input, now time.Time) *Report {
+	r := &Report{
+		Made: now, Time: in.Snapshot.Time, Maintenance: in.Maintenance, NotConfigured: orEmpty(in.Unconfigured),
+		Services: make([]Service, 0, len(in.Snapshot.Statuses)), Containers: []Container{}, Thresholds: []Threshold{},
+	}
+	if r.Maintenance == nil {
+		r.Maintenance = orEmpty(r.Maintenance)
+	}
+	if in.ReloadError != nil {
+		r.ConfigError = in.ReloadError.Error()
+	}
+	if in.Alive != nil {
+		r.Stale = in.Alive.Error()
+	}
+	targets := m.observed(in.Snapshot)
+	for i := range targets {
+		r.Services = append(r.Services, m.service(&in, &targets[i], now))
+	}
+	slices.SortStableFunc(r.Services, func(a, b Service) int {
+		return cmp.Or(cmp.Compare(b.Level, a.Level), cmp.Compare(a.Name, b.Name))
+	})
+	m.judge(r, now)
+	r.Transitions = slices.Clone(orEmpty(m.transitions))
+	m.forget(now)
+	return r
+}
+
+// observed takes what a snapshot has of each target.
+func (m *memory) observed(s *poll.Snapshot) []observed {
+	targets := make([]observed, len(s.Statuses))
+	for i := range s.Statuses {
+		name := s.Statuses[i].Target
+		f := m.families[name]
+		if f == nil {
+			f = &families{}
+			m.families[name] = f
+		}
+		if i < len(s.Families) {
+			f.renew(s.Families[i])
+		}
+		targets[i] = observed{s.Statuses[i], f}
+	}
+	return targets
+}
+
+// judge sets what the report says of the whole.
+func (m *memory) judge(r *Report, now time.Time) {
+	worst := OK
+	for i := range r.Services {
+		worst = max(worst, r.Services[i].Level)
+	}
+	for i := range r.Containers {
+		worst = max(worst, r.Containers[i].Level)
+	}
+	for i := range r.Thresholds {
+		worst = max(worst, r.Thresholds[i].Level)
+	}
+	if r.ConfigError != "" {
+		worst = max(worst, Warning)
+	}
+	if r.Stale != "" {
+		worst = Critical
+	}
+	if worst != m.level {
+		m.level, m.since = worst, now
+	}
+	r.Level, r.Since = m.level, m.since
+	r.Summary = summary(r)
+}
+
+// transition notes a change of state.
+func (m *memory) transition(t Transition) {
+	m.transitions = slices.Insert(m.transitions, 0, t)
+	m.transitions = m.transitions[:min(len(m.transitions), maxTransitions)]
+}
+
+// chart notes a value of a history, and returns the name where the history can be had.
+func (m *memory) chart(charts []string, name, title, unit string, k keep, now time.Time, v float64) []string {
+	s := m.series[name]
+	if s == nil {
+		if len(m.series) >= maxSeries {
+			return charts
+		}
+		s = newSeries(title, unit, k, now)
+		m.series[name] = s
+	}
+	s.add(now, v)
+	return append(charts, name)
+}
+
+// forget drops the histories of what has been gone for a day.
+func (m *memory) forget(now time.Time) {
+	if now.Before(m.sweep) {
+		return
+	}
+	m.sweep = now.Add(sweepEvery)
+	for name, s := range m.series {
+		if s.empty(now) {
+			delete(m.series, name)
+		}
+	}
+}
+
+func (m *memory) history(name string) (History, bool) {
+	s := m.series[name]
+	if s == nil {
+		return History{}, false
+	}
+	return s.history(name, time.Now()), true
+}
+
+// orEmpty makes JSON of nothing an empty list.
+func orEmpty[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}

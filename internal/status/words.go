@@ -1,0 +1,97 @@
+package status
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// clock is a moment for people who plan.
+func clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 MST") }
+
+// ago is a duration in the two largest units that are not zero: 3 d 4 h, 5 min, 12 s.
+func ago(d time.Duration) string {
+	d = max(d, 0).Truncate(time.Second)
+	units := []struct {
+		name   string
+		length time.Duration
+	}{{"d", 24 * time.Hour}, {"h", time.Hour}, {"min", time.Minute}, {"s", time.Second}}
+	for i, u := range units {
+		if d < u.length && u.length > time.Second {
+			continue
+		}
+		text := fmt.Sprintf("%d %s", d/u.length, u.name)
+		if i+1 < len(units) {
+			if rest := d % u.length / units[i+1].length; rest > 0 {
+				text += fmt.Sprintf(" %d %s", rest, units[i+1].name)
+			}
+		}
+		return text
+	}
+	return ""
+}
+
+// count is a number of things in words: 1 service, 2 services.
+func count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+// summary answers in a sentence whether the stack is all right.
+func summary(r *Report) string {
+	if r.Stale != "" {
+		return "Nothing here is of now: " + r.Stale + "."
+	}
+	if len(r.Services) == 0 {
+		return "No target is configured, so nobody is watched."
+	}
+	var parts []string
+	failing, wait := []string{}, 0
+	for i := range r.Services {
+		switch s := &r.Services[i]; {
+		case s.State == waiting:
+			wait++
+		case s.State == down && s.Level > Maintenance:
+			failing = append(failing, s.Name)
+		}
+	}
+	switch n := len(failing); {
+	case n == 1:
+		parts = append(parts, failing[0]+" is down")
+	case n > 1 && n <= 3:
+		parts = append(parts, strings.Join(failing[:n-1], ", ")+" and "+failing[n-1]+" are down")
+	case n > 3:
+		parts = append(parts, fmt.Sprintf("%d of %s are down", n, count(len(r.Services), "service")))
+	}
+	if wait > 0 {
+		parts = append(parts, count(wait, "service")+" not read yet")
+	}
+	if r.ConfigError != "" {
+		parts = append(parts, "the configuration on the disk is not in force")
+	}
+	if len(parts) == 0 {
+		return "All is well: " + count(len(r.Services), "service") + " answer as they should."
+	}
+	text := strings.Join(parts, "; ") + "."
+	return strings.ToUpper(text[:1]) + text[1:]
+}
+
+// tells reports whether somebody who has seen the report before must be told of this one at once: ages and numbers
+// aside, something is different.
+func (r *Report) tells(before *Report) bool {
+	return r.Level != before.Level || r.Summary != before.Summary || r.ConfigError != before.ConfigError || r.Stale != before.Stale ||
+		!slices.Equal(r.Maintenance, before.Maintenance) || !slices.Equal(r.NotConfigured, before.NotConfigured) ||
+		!slices.Equal(r.Transitions, before.Transitions) ||
+		!slices.EqualFunc(r.Services, before.Services, func(a, b Service) bool {
+			return a.Name == b.Name && a.Level == b.Level && a.State == b.State && a.Text == b.Text && a.Error == b.Error &&
+				a.Maintenance == b.Maintenance && slices.Equal(a.Notes, b.Notes)
+		}) ||
+		!slices.EqualFunc(r.Containers, before.Containers, func(a, b Container) bool {
+			return a.Name == b.Name && a.DockerHost == b.DockerHost && a.Level == b.Level && a.State == b.State && a.Health == b.Health &&
+				a.Maintenance == b.Maintenance
+		}) ||
+		!slices.EqualFunc(r.Thresholds, before.Thresholds, func(a, b Threshold) bool { return a.Alert == b.Alert && a.Level == b.Level })
+}

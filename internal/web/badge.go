@@ -1,0 +1,90 @@
+package web
+
+import (
+	"fmt"
+	"html/template"
+	"net/http"
+	"strings"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
+)
+
+// badge is a small picture with a name and a state.
+type badge struct {
+	Name, State, Colour string
+	// NameWidth and StateWidth are those of the two halves in pixels.
+	NameWidth, StateWidth int
+}
+
+// badgeColours have enough contrast to white letters.
+var badgeColours = map[status.Level]string{
+	status.OK: "#1a7f37", status.Maintenance: "#0969da", status.Unknown: "#57606a", status.Warning: "#9a6700", status.Critical: "#cf222e",
+}
+
+var badgeImage = template.Must(template.New("badge").Parse(
+	`<svg xmlns="http://www.w3.org/2000/svg" width="{{.Width}}" height="20" role="img" aria-label="{{.Name}} | {{.State}}">` +
+		`<title>{{.Name}} | {{.State}}</title>` +
+		`<rect width="{{.Width}}" height="20" rx="3" fill="#24292f"/>` +
+		`<rect x="{{.NameWidth}}" width="{{.StateWidth}}" height="20" rx="3" fill="{{.Colour}}"/>` +
+		`<g fill="#fff" font-family="Verdana,DejaVu Sans,sans-serif" font-size="11">` +
+		`<text x="6" y="14" textLength="{{.NameLength}}">{{.Name}}</text>` +
+		`<text x="{{.StateX}}" y="14" textLength="{{.StateLength}}">{{.State}}</text></g></svg>` + "\n"))
+
+// badgeLetter is how wide a letter is on average, badgePadding what surrounds a text.
+const badgeLetter, badgePadding = 7, 12
+
+func newBadge(name, state string, level status.Level) badge {
+	return badge{
+		Name: name, State: state, Colour: badgeColours[level],
+		NameWidth: badgeLetter*len([]rune(name)) + badgePadding, StateWidth: badgeLetter*len([]rune(state)) + badgePadding,
+	}
+}
+
+// Width is that of the whole picture.
+func (b badge) Width() int { return b.NameWidth + b.StateWidth }
+
+// NameLength is the width of the name's letters.
+func (b badge) NameLength() int { return b.NameWidth - badgePadding }
+
+// StateLength is the width of the state's letters.
+func (b badge) StateLength() int { return b.StateWidth - badgePadding }
+
+// StateX is where the state's letters begin.
+func (b badge) StateX() int { return b.NameWidth + badgePadding/2 }
+
+// badgeOf tells the state of a service, and what is wrong with one that is up.
+func badgeOf(s *status.Service) badge {
+	state := s.State
+	if s.State == "up" && s.Level > status.OK || s.Level == status.Maintenance {
+		state += ", " + s.Level.String()
+	}
+	return newBadge(s.Name, state, s.Level)
+}
+
+// serveBadge answers with the badge of a target. For a name that no target has it is a picture as well, under 404: who
+// sees it has asked for a picture.
+func serveBadge(w http.ResponseWriter, r *http.Request, src Source, o Options) {
+	name, isSVG := strings.CutSuffix(r.PathValue("file"), ".svg")
+	made, code := newBadge("target", "not found", status.Unknown), http.StatusNotFound
+	if isSVG {
+		services := src.Report().Services
+		for i := range services {
+			if services[i].Name == name {
+				made, code = badgeOf(&services[i]), http.StatusOK
+			}
+		}
+	}
+	var b strings.Builder
+	if err := badgeImage.Execute(&b, made); err != nil {
+		o.Log.Error("badge does not render", "err", err)
+		http.Error(w, "the badge does not render; the log says why", http.StatusInternalServerError)
+		return
+	}
+	h := w.Header()
+	h.Set("Content-Type", "image/svg+xml")
+	h.Set("Content-Security-Policy", "default-src 'none'")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cache-Control", "no-store")
+	w.WriteHeader(code)
+	fmt.Fprint(w, b.String()) //nolint:errcheck // the client has gone, and knows it
+}

@@ -1,0 +1,117 @@
+package web
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
+)
+
+const (
+	// maxStreams is how many clients may listen at once.
+	maxStreams = 2000
+	// streamRetry is after how long a client that was refused or lost may come again.
+	streamRetry = 3 * time.Second
+	// streamHeartbeat is how often a stream shows that it lives where there is nothing to tell.
+	streamHeartbeat = 15 * time.Second
+	// streamPatience is how long a client may take to accept a message. One that takes longer is dropped.
+	streamPatience = 10 * time.Second
+)
+
+// event is the data of an event of the name status.
+type event struct {
+	Revision uint64       `json:"revision"`
+	Time     time.Time    `json:"time"`
+	Level    status.Level `json:"level"`
+	Summary  string       `json:"summary"`
+}
+
+// streams are the open event streams.
+type streams struct {
+	open     atomic.Int64
+	messages kept
+}
+
+func newStreams() *streams {
+	return &streams{messages: kept{make: message}}
+}
+
+// message is what all clients are told of a report.
+func message(r *status.Report) ([]byte, error) {
+	data, err := json.Marshal(event{r.Revision, r.Time, r.Level, r.Summary})
+	if err != nil {
+		return nil, err
+	}
+	return fmt.Appendf(nil, "id: %s\nevent: status\ndata: %s\n\n", tag(r), data), nil
+}
+
+// serve tells a client of the present report and of each one that watchers are told of, until it goes, it does not
+// read, or the server stops.
+func (s *streams) serve(w http.ResponseWriter, r *http.Request, src Source, o Options) {
+	if s.open.Add(1) > maxStreams {
+		s.open.Add(-1)
+		w.Header().Set("Retry-After", strconv.Itoa(int(streamRetry.Seconds())))
+		writeError(w, http.StatusServiceUnavailable, fmt.Errorf("%d event streams are open, no more are served", maxStreams), o.Log)
+		return
+	}
+	defer s.open.Add(-1)
+	h := w.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("X-Accel-Buffering", "no") // or nginx would keep events back
+	send := sender(w)
+	if !send(fmt.Appendf(nil, "retry: %d\n\n", streamRetry.Milliseconds())) {
+		return
+	}
+	heartbeat := time.NewTicker(streamHeartbeat)
+	defer heartbeat.Stop()
+	known := r.Header.Get("Last-Event-ID")
+	for {
+		report, superseded := src.Watch()
+		if id := tag(report); id != known {
+			known = id
+			if m := s.messages.of(report); m.err != nil || !send(m.plain) {
+				return
+			}
+			heartbeat.Reset(streamHeartbeat)
+		}
+		for waiting := true; waiting; {
+			select {
+			case <-superseded:
+				waiting = false
+			case <-heartbeat.C:
+				if !send([]byte(": still here\n\n")) {
+					return
+				}
+			case <-r.Context().Done():
+				return
+			case <-o.Stopping:
+				return
+			}
+		}
+	}
+}
+
+// sender returns what writes a message to a client and reports whether the client took it in time. The server's own
+// deadline for a whole answer is put off, since a stream has no end.
+func sender(w http.ResponseWriter) func([]byte) bool {
+	c := http.NewResponseController(w)
+	return func(message []byte) bool {
+		if err := c.SetWriteDeadline(time.Now().Add(streamPatience)); err != nil {
+			return false
+		}
+		if _, err := w.Write(message); err != nil {
+			return false
+		}
+		if err := c.Flush(); err != nil {
+			return false
+		}
+		// HTTP/2 resets a stream whose deadline passes, whether or not anything is being written.
+		return c.SetWriteDeadline(time.Time{}) == nil
+	}
+}

@@ -1,0 +1,52 @@
+package web
+
+import (
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
+)
+
+//go:embed openapi.yaml
+var openAPI []byte
+
+// newReports keeps the report as JSON.
+func newReports() *kept {
+	return &kept{make: func(r *status.Report) ([]byte, error) {
+		body, err := json.Marshal(r)
+		return append(body, '\n'), err
+	}}
+}
+
+// serveReport answers with what is known now, in JSON.
+func serveReport(w http.ResponseWriter, r *http.Request, src Source, reports *kept, o Options) {
+	a := reports.of(src.Report())
+	if a.err != nil {
+		o.Log.Error("report is no JSON", "err", a.err)
+		http.Error(w, "the report is no JSON; the log says why", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	a.write(w, r)
+}
+
+// serveHistory answers with how a number was during the last day.
+func serveHistory(w http.ResponseWriter, r *http.Request, src Source, o Options) {
+	name := r.PathValue("name")
+	h, ok := src.Chart(name)
+	if !ok {
+		writeError(w, http.StatusNotFound, fmt.Errorf("there is no history %q; /api/v1/status names those that there are, as charts", name), o.Log)
+		return
+	}
+	writeJSON(w, http.StatusOK, h, o.Log)
+}
+
+// serveOpenAPI answers with the description of everything below /api and /badge.
+func serveOpenAPI(w http.ResponseWriter) {
+	h := w.Header()
+	h.Set("Content-Type", "application/yaml")
+	h.Set("X-Content-Type-Options", "nosniff")
+	w.Write(openAPI) //nolint:errcheck // the client has gone, and knows it
+}
