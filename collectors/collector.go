@@ -68,7 +68,7 @@ type Batch struct {
 	// Exchanges are the requests of the reading, in their order.
 	Exchanges []*Exchange
 
-	metrics  []prometheus.Metric
+	metrics  exposition.Samples
 	kept     []prometheus.Metric
 	families []exposition.Family
 	dropped  Drops
@@ -99,12 +99,12 @@ type Phase struct {
 
 // Gauge adds a gauge that is true if the reading succeeds.
 func (b *Batch) Gauge(desc *prometheus.Desc, value float64, labels ...string) {
-	b.metrics = append(b.metrics, newMetric(desc, prometheus.GaugeValue, value, labels))
+	b.metrics.Add(desc, prometheus.GaugeValue, value, labels...)
 }
 
 // Counter adds a counter that is true if the reading succeeds.
 func (b *Batch) Counter(desc *prometheus.Desc, value float64, labels ...string) {
-	b.metrics = append(b.metrics, newMetric(desc, prometheus.CounterValue, value, labels))
+	b.metrics.Add(desc, prometheus.CounterValue, value, labels...)
 }
 
 // KeepGauge adds a gauge that this very reading found out and that is true even if the reading fails.
@@ -135,7 +135,7 @@ func (b *Batch) Metrics(success bool) []prometheus.Metric {
 	if !success {
 		return always
 	}
-	return append(always, b.metrics...)
+	return b.metrics.AppendTo(always)
 }
 
 // Foreign returns the families of other expositions that hold: none after a failure.
@@ -174,13 +174,9 @@ func (d Drops) Metrics(target string, lost int) []prometheus.Metric {
 	return metrics
 }
 
-// newMetric never fails: a metric that cannot be made fails the gathering of its batch.
+// newMetric never fails: a metric that cannot be made fails the encoding of its batch.
 func newMetric(desc *prometheus.Desc, kind prometheus.ValueType, value float64, labels []string) prometheus.Metric {
-	m, err := prometheus.NewConstMetric(desc, kind, value, labels...)
-	if err != nil {
-		return prometheus.NewInvalidMetric(desc, err)
-	}
-	return m
+	return exposition.NewSample(desc, kind, value, labels...)
 }
 
 // boolValue is 1 for true and 0 for false.

@@ -40,6 +40,8 @@ type Target struct {
 type target struct {
 	Target
 	log *slog.Logger
+	// found writes out what a reading found; no two of them are under way at once.
+	found exposition.Encoder
 
 	mu     sync.Mutex
 	status Status
@@ -47,6 +49,8 @@ type target struct {
 	busy, abandoned bool
 	// families are what the last reading found; own are the metrics of the status; present is what a Follower knows now.
 	families, own, present []exposition.Family
+	// said writes out own, told present.
+	said, told exposition.Encoder
 	// changes counts what a Follower has noticed, presented how much of it present shows.
 	changes   atomic.Uint64
 	presented uint64
@@ -208,7 +212,7 @@ func (t *target) collect(ctx context.Context) (o outcome) {
 		err = late(err)
 	}
 	o = outcome{httpStatus: b.HTTPStatus, notes: b.Notes, exchanges: b.Exchanges, err: err}
-	families, encodeErr := encode(b.Metrics(err == nil))
+	families, encodeErr := t.found.Encode(b.Metrics(err == nil))
 	if encodeErr != nil {
 		o.err = collectors.Failf(collectors.Internal, "encode the reading: %w", encodeErr)
 		return o
@@ -228,17 +232,9 @@ func late(err error) error {
 	}
 }
 
-// encode writes metrics out through a registry of their own, so that a bad one fails alone.
+// encode writes out metrics of which there are few.
 func encode(metrics []prometheus.Metric) ([]exposition.Family, error) {
-	registry := prometheus.NewPedanticRegistry()
-	if err := registry.Register(batchCollector(metrics)); err != nil {
-		return nil, err
-	}
-	gathered, err := registry.Gather()
-	if err != nil {
-		return nil, err
-	}
-	return exposition.FromGathered(gathered)
+	return new(exposition.Encoder).Encode(metrics)
 }
 
 // end records how a reading ended, says it in the log if the verdict changed, and reports whether the target went down.
@@ -346,7 +342,7 @@ func (t *target) presentation(f collectors.Follower) (families []exposition.Fami
 	}()
 	b := &collectors.Batch{Target: t.Name}
 	f.Present(b)
-	return encode(b.Metrics(true))
+	return t.told.Encode(b.Metrics(true))
 }
 
 // follow has a Follower listen until ctx is done, and contains its panics.
@@ -370,7 +366,7 @@ func (t *target) encodeStatus() {
 			t.status.Series += families[i].Series
 		}
 	}
-	own, err := encode(t.status.metrics())
+	own, err := t.said.Encode(t.status.metrics())
 	if err != nil {
 		t.log.Error("status metrics do not encode", "target", t.Name, "err", err)
 		return

@@ -65,10 +65,10 @@ var (
 )
 
 // metrics returns the metrics that every target has.
-func (s *Status) metrics() batchCollector {
-	var m batchCollector
+func (s *Status) metrics() []prometheus.Metric {
+	var m []prometheus.Metric
 	add := func(desc *prometheus.Desc, kind prometheus.ValueType, v float64, labels ...string) {
-		m = append(m, prometheus.MustNewConstMetric(desc, kind, v, append([]string{s.Target}, labels...)...))
+		m = append(m, exposition.NewSample(desc, kind, v, append([]string{s.Target}, labels...)...))
 	}
 	add(targetInfoDesc, prometheus.GaugeValue, 1, s.Kind, s.Container)
 	add(attemptsDesc, prometheus.CounterValue, float64(s.Attempts))
@@ -109,24 +109,3 @@ func (s *Status) dropped() []prometheus.Metric {
 
 // unixSeconds is a time as Prometheus writes it, to the millisecond.
 func unixSeconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }
-
-// batchCollector collects metrics that are made already. It describes each, so that a pedantic registry checks them.
-type batchCollector []prometheus.Metric
-
-// Describe implements prometheus.Collector.
-func (c batchCollector) Describe(ch chan<- *prometheus.Desc) {
-	seen := map[*prometheus.Desc]bool{}
-	for _, m := range c {
-		if d := m.Desc(); !seen[d] {
-			seen[d] = true
-			ch <- d
-		}
-	}
-}
-
-// Collect implements prometheus.Collector.
-func (c batchCollector) Collect(ch chan<- prometheus.Metric) {
-	for _, m := range c {
-		ch <- m
-	}
-}
