@@ -16,7 +16,7 @@ LDFLAGS := -s -w \
 # The race detector needs cgo and a C compiler.
 RACE := $(shell [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v "$$($(GO) env CC)" >/dev/null 2>&1 && echo -race)
 
-.PHONY: help build run test rules test-rules mutate-rules lint fuzz integration drill bench bench-docker golden
+.PHONY: help build run test rules test-rules mutate-rules test-kubernetes lint fuzz integration drill bench bench-docker golden
 
 help: ## This list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -49,6 +49,9 @@ mutate-rules: bin/promtool ## Changes everything in the alert rules, one thing a
 
 bin/promtool: .ci/tools/promtool/go.mod
 	cd .ci/tools/promtool && $(GO) build -tags remove_all_sd -trimpath -ldflags '-s -w' -o $(CURDIR)/$@ github.com/prometheus/prometheus/cmd/promtool
+
+test-kubernetes: ## Builds deploy/kubernetes, and reads it with the types of Kubernetes and of the Prometheus Operator.
+	cd .ci/tools/kubernetes && $(GO) vet ./... && $(GO) test ./...
 
 lint: ## golangci-lint, pinned.
 	$(GO) tool -modfile=.ci/tools/golangci-lint/go.mod golangci-lint run

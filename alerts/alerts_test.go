@@ -69,6 +69,9 @@ func TestRuleFilesAreUpToDate(t *testing.T) {
 	for name, write := range map[string]func(*bytes.Buffer) error{
 		"chatstack.rules.yml":     func(b *bytes.Buffer) error { return alerts.Write(b, alerts.Defaults()) },
 		"chatstack.recording.yml": func(b *bytes.Buffer) error { return alerts.WriteRecording(b, alerts.Defaults()) },
+		"../deploy/kubernetes/components/prometheus-operator/prometheusrule.yaml": func(b *bytes.Buffer) error {
+			return alerts.WriteManifest(b, alerts.Defaults())
+		},
 	} {
 		var b bytes.Buffer
 		if err := write(&b); err != nil {

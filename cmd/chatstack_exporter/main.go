@@ -47,6 +47,7 @@ func run(args []string) int {
 	checkConfig := cli.Command("check-config", "Validate the configuration and print every fault with file, line and key.")
 	rules := cli.Command("rules", "Print the alert rules for the thresholds in the configuration, as a rule file of Prometheus.")
 	recording := rules.Flag("recording", "Print the recording rules of the dashboards instead.").Bool()
+	manifest := rules.Flag("kubernetes", "Print all of them as a PrometheusRule of the Prometheus Operator.").Bool()
 	health := cli.Command("healthcheck", "Ask the exporter that listens on --web.listen-address whether it is alive; exit 0 or 1.")
 	show := cli.Command("version", "Print the version.")
 
@@ -72,7 +73,11 @@ func run(args []string) int {
 	case checkConfig.FullCommand():
 		err = runCheckConfig(options)
 	case rules.FullCommand():
-		err = app.WriteRules(os.Stdout, options, *recording)
+		if *manifest {
+			err = app.WriteRuleManifest(os.Stdout, options)
+		} else {
+			err = app.WriteRules(os.Stdout, options, *recording)
+		}
 	case health.FullCommand():
 		err = runHealthcheck(ctx, (*webFlags.WebListenAddresses)[0])
 	case show.FullCommand():

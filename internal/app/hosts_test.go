@@ -94,3 +94,17 @@ func TestDiscoveryNamesThePeersOfTheConfigurationInForce(t *testing.T) {
 		t.Errorf("after a reload (-want +got):\n%s", diff)
 	}
 }
+
+func TestRuleManifestHasTheThresholdsOfTheConfiguration(t *testing.T) {
+	var log, manifest bytes.Buffer
+	o := options(nil, &log)
+	o.ConfigFile, o.configContent = "exporter.yaml", []byte("alerts: {container_down: {critical: {for: 7m}}}\n")
+	if err := WriteRuleManifest(&manifest, o); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"kind: PrometheusRule\n", "for: 7m\n", "- name: chatstack\n", "- name: chatstack-ratios\n"} {
+		if !strings.Contains(manifest.String(), want) {
+			t.Errorf("the manifest lacks %q", want)
+		}
+	}
+}

@@ -22,6 +22,15 @@ func WriteRules(w io.Writer, o Options, recording bool) error {
 	return alerts.Write(w, cfg.Alerts)
 }
 
+// WriteRuleManifest writes both as one resource of the Prometheus Operator.
+func WriteRuleManifest(w io.Writer, o Options) error {
+	cfg, err := LoadConfig(o)
+	if err != nil {
+		return err
+	}
+	return alerts.WriteManifest(w, cfg.Alerts)
+}
+
 // newThresholdGauge makes the metric that shows where deployed rules differ from the configuration.
 func newThresholdGauge() *prometheus.GaugeVec {
 	return prometheus.NewGaugeVec(prometheus.GaugeOpts{

@@ -1,0 +1,3 @@
+// Package kubernetes holds nothing: its tests build deploy/kubernetes and read it with the types of Kubernetes and of the
+// Prometheus Operator.
+package kubernetes
