@@ -1,0 +1,341 @@
+package dashboards_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/prometheus/promql/parser"
+	"gopkg.in/yaml.v3"
+
+	"github.com/chatstack-exporter/chatstack_exporter/alerts"
+	"github.com/chatstack-exporter/chatstack_exporter/dashboards"
+)
+
+var update = flag.Bool("update", false, "write the dashboards' files anew")
+
+// board is a dashboard as its file has it.
+type board struct {
+	file string
+	dashboards.Dashboard
+	text []byte
+}
+
+// shipped reads the dashboards' files.
+func shipped(t *testing.T) []board {
+	t.Helper()
+	files, err := filepath.Glob("*.json")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no dashboards: %v", err)
+	}
+	boards := make([]board, len(files))
+	for i, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		boards[i] = board{file: file, text: text}
+		if err := json.Unmarshal(text, &boards[i].Dashboard); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+	}
+	return boards
+}
+
+// TestFilesAreUpToDate holds the files against the code. With -update it writes them.
+func TestFilesAreUpToDate(t *testing.T) {
+	var want []string
+	for _, d := range dashboards.All(alerts.Defaults()) {
+		var b bytes.Buffer
+		if err := d.Write(&b); err != nil {
+			t.Fatal(err)
+		}
+		file := d.UID + ".json"
+		want = append(want, file)
+		if *update {
+			if err := os.WriteFile(file, b.Bytes(), 0o644); err != nil { //nolint:gosec // a file of the repository
+				t.Fatal(err)
+			}
+		}
+		got, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(b.String(), string(got)); diff != "" {
+			t.Errorf("%s is out of date, run make dashboards (-want +got):\n%s", file, diff)
+		}
+	}
+	got, err := filepath.Glob("*.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(want)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("files (-want +got):\n%s", diff)
+	}
+}
+
+// TestUIDsAreThoseThatLinksHoldOnTo is a list of its own on purpose: bookmarks have these names.
+func TestUIDsAreThoseThatLinksHoldOnTo(t *testing.T) {
+	var got []string
+	for _, b := range shipped(t) {
+		got = append(got, b.UID)
+		if b.file != b.UID+".json" {
+			t.Errorf("%s has the uid %s", b.file, b.UID)
+		}
+	}
+	want := []string{"chatstack-containers", "chatstack-exporter", "chatstack-irc", "chatstack-overview", "chatstack-tls-disks", "chatstack-xmpp"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("uids (-want +got):\n%s", diff)
+	}
+}
+
+// TestPanelsHaveWhatTheirReadersNeed holds places, ids, descriptions, units, limits and names of series.
+func TestPanelsHaveWhatTheirReadersNeed(t *testing.T) {
+	for _, b := range shipped(t) {
+		ids, titles := map[int]bool{}, map[string]bool{}
+		var taken [1000][24]bool
+		for _, p := range b.Panels {
+			what := fmt.Sprintf("%s, panel %d %q", b.file, p.ID, p.Title)
+			if p.ID <= 0 || ids[p.ID] {
+				t.Errorf("%s: an id that another one has", what)
+			}
+			ids[p.ID] = true
+			if p.Title == "" || titles[p.Type+p.Title] {
+				t.Errorf("%s: no title, or one that another one has", what)
+			}
+			titles[p.Type+p.Title] = true
+			g := p.GridPos
+			if g.W <= 0 || g.H <= 0 || g.X < 0 || g.X+g.W > 24 {
+				t.Fatalf("%s: place %+v is outside the grid", what, g)
+			}
+			for y := g.Y; y < g.Y+g.H; y++ {
+				for x := g.X; x < g.X+g.W; x++ {
+					if taken[y][x] {
+						t.Fatalf("%s overlaps another one at %d, %d", what, x, y)
+					}
+					taken[y][x] = true
+				}
+			}
+			if p.Type == "row" {
+				continue
+			}
+			if f := p.FieldConfig; len(p.Description) < 10 || f == nil || f.Defaults.Unit == "" || f.Defaults.NoValue == "" || len(f.Defaults.Thresholds.Steps) == 0 {
+				t.Errorf("%s: lacks a description, a unit, limits, or what is shown where there is nothing", what)
+			}
+			if len(p.Targets) == 0 {
+				t.Errorf("%s: asks nothing", what)
+			}
+			for _, q := range p.Targets {
+				if q.LegendFormat == "" && p.Type != "table" {
+					t.Errorf("%s, %s: its series have no name", what, q.RefID)
+				}
+			}
+		}
+		if b.Refresh != "30s" || b.Time.To != "now" || b.SchemaVersion < 36 || !slices.Contains(b.Tags, "chatstack") {
+			t.Errorf("%s: refresh %s, time %v, schema %d, tags %v", b.file, b.Refresh, b.Time, b.SchemaVersion, b.Tags)
+		}
+		if bytes.Contains(b.text, []byte(`"id": null`)) || regexp.MustCompile(`(?m)^  "id":`).Match(b.text) {
+			t.Errorf("%s: has an id, which is each Grafana's own business", b.file)
+		}
+	}
+}
+
+// TestDatasourceIsChosenByTheReader holds that no file names one.
+func TestDatasourceIsChosenByTheReader(t *testing.T) {
+	for _, b := range shipped(t) {
+		var tree any
+		if err := json.Unmarshal(b.text, &tree); err != nil {
+			t.Fatal(err)
+		}
+		found := 0
+		var walk func(any)
+		walk = func(node any) {
+			switch n := node.(type) {
+			case []any:
+				for _, e := range n {
+					walk(e)
+				}
+			case map[string]any:
+				for key, e := range n {
+					if key == "datasource" {
+						found++
+						if diff := cmp.Diff(map[string]any{"type": "prometheus", "uid": "${datasource}"}, e); diff != "" {
+							t.Errorf("%s: a datasource of its own (-want +got):\n%s", b.file, diff)
+						}
+					}
+					walk(e)
+				}
+			}
+		}
+		walk(tree)
+		if found == 0 || b.Templating.List[0].Name != "datasource" || b.Templating.List[0].Type != "datasource" {
+			t.Errorf("%s: the variable datasource is not the first, or nothing asks it", b.file)
+		}
+	}
+}
+
+// TestColoursBeginWhereAlertsDo reads the thresholds from the panels that draw them and from the shipped rules.
+func TestColoursBeginWhereAlertsDo(t *testing.T) {
+	limits := map[string]map[string]float64{}
+	for _, threshold := range alerts.Thresholds(alerts.Defaults()) {
+		if limits[threshold.Alert] == nil {
+			limits[threshold.Alert] = map[string]float64{}
+		}
+		limits[threshold.Alert][threshold.Severity] = threshold.Value
+	}
+	of := func(alert string, scale, shift float64) []float64 {
+		w, c := limits[alert]["warning"]*scale+shift, limits[alert]["critical"]*scale+shift
+		return []float64{min(w, c), max(w, c)}
+	}
+	for _, want := range []struct {
+		uid, panel string
+		limits     []float64
+	}{
+		{dashboards.XMPP, "Failed logins", of("XMPPAuthFailureRate", 1, 0)},
+		{dashboards.Overview, "Failed logins per minute", of("XMPPAuthFailureRate", 1, 0)},
+		{dashboards.Overview, "First certificate to end", of("TLSCertificateExpiry", 1, 0)},
+		{dashboards.TLSDisks, "Days left", of("TLSCertificateExpiry", 1./86400, 0)},
+		{dashboards.TLSDisks, "Used", of("DataVolumeUsage", 1, 0)},
+		{dashboards.TLSDisks, "Used over time", of("DataVolumeUsage", 1, 0)},
+		{dashboards.Containers, "Memory", of("ContainerMemory", 1, 0)},
+		// Whole numbers are above a limit from the next one on.
+		{dashboards.Containers, "Restarts in 10 minutes", of("ContainerRestarts", 1, 1)},
+		{dashboards.Exporter, "Poll loop's heartbeat", []float64{limits["PollStalled"]["critical"]}},
+	} {
+		var got []float64
+		for _, b := range shipped(t) {
+			for _, p := range b.Panels {
+				if b.UID == want.uid && p.Title == want.panel && p.Type != "row" {
+					for _, s := range p.FieldConfig.Defaults.Thresholds.Steps[1:] {
+						got = append(got, *s.Value)
+					}
+				}
+			}
+		}
+		if diff := cmp.Diff(want.limits, got); diff != "" {
+			t.Errorf("%s, %s: limits (-want +got):\n%s", want.uid, want.panel, diff)
+		}
+	}
+}
+
+// TestNewestParserTakesEveryExpression is for Prometheus 3; the oldest one runs them all, see TestRealEveryPanelFollowsItsFault.
+func TestNewestParserTakesEveryExpression(t *testing.T) {
+	for _, b := range shipped(t) {
+		for _, e := range expressions(b) {
+			expr, err := parser.NewParser(parser.Options{}).ParseExpr(resolve(e.expr))
+			if err != nil {
+				t.Errorf("%s: %v\n%s", e.name, err, e.expr)
+				continue
+			}
+			parser.Inspect(expr, func(node parser.Node, _ []parser.Node) error {
+				switch n := node.(type) {
+				case *parser.VectorSelector:
+					if n.Timestamp != nil || n.StartOrEnd != 0 || n.OriginalOffset < 0 {
+						t.Errorf("%s: %s has what Thanos or Mimir may not", e.name, n)
+					}
+				case *parser.SubqueryExpr:
+					if n.Timestamp != nil || n.StartOrEnd != 0 || n.Step == 0 {
+						t.Errorf("%s: %s needs a step of its own", e.name, n)
+					}
+				}
+				return nil
+			})
+		}
+	}
+}
+
+// TestLinksLeadSomewhere holds that a runbook which a dashboard names is there.
+func TestLinksLeadSomewhere(t *testing.T) {
+	runbook := regexp.MustCompile(regexp.QuoteMeta(alerts.Defaults().RunbookURL) + `/([^"]*)`)
+	for _, b := range shipped(t) {
+		for _, found := range runbook.FindAllSubmatch(b.text, -1) {
+			if name := string(found[1]); name != "${__value.text}.md" {
+				if _, err := os.Stat(filepath.Join("../alerts/runbooks", name)); err != nil {
+					t.Errorf("%s: %v", b.file, err)
+				}
+			}
+		}
+		if !bytes.Contains(b.text, []byte(`"${status_page:raw}/`)) || len(b.Links) != 3 {
+			t.Errorf("%s: lacks a link to the status page, the runbooks or the other dashboards", b.file)
+		}
+	}
+}
+
+// TestGrafanaFindsTheDashboards holds the files that Grafana is provisioned with.
+func TestGrafanaFindsTheDashboards(t *testing.T) {
+	const dir = "../deploy/grafana/provisioning/"
+	var provider struct {
+		Providers []struct {
+			Type    string
+			Options struct{ Path string }
+		}
+	}
+	var source struct {
+		Datasources []struct {
+			Type      string
+			IsDefault bool `yaml:"isDefault"`
+			JSONData  struct {
+				TimeInterval string `yaml:"timeInterval"`
+			} `yaml:"jsonData"`
+		}
+	}
+	for file, into := range map[string]any{"dashboards/chatstack.yaml": &provider, "datasources/prometheus.yaml": &source} {
+		content, err := os.ReadFile(dir + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := yaml.Unmarshal(content, into); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+	}
+	if len(provider.Providers) != 1 || provider.Providers[0].Type != "file" || provider.Providers[0].Options.Path != "/etc/grafana/dashboards" {
+		t.Errorf("providers are %+v", provider)
+	}
+	// What a rate is taken over follows from the time between two scrapes.
+	if want := alerts.Defaults().Interval.Std().String(); len(source.Datasources) != 1 || source.Datasources[0].Type != "prometheus" ||
+		!source.Datasources[0].IsDefault || source.Datasources[0].JSONData.TimeInterval != want {
+		t.Errorf("data sources are %+v, want the time interval %s", source, want)
+	}
+}
+
+// expression is one that a dashboard asks Prometheus.
+type expression struct {
+	// name is the dashboard's uid, the panel's title and the query's letter.
+	name, expr string
+	ranged     bool
+}
+
+// expressions are those of all panels and annotations.
+func expressions(b board) []expression {
+	var all []expression
+	for _, p := range b.Panels {
+		for _, q := range p.Targets {
+			all = append(all, expression{fmt.Sprintf("%s/%s/%s", b.UID, p.Title, q.RefID), q.Expr, q.Range})
+		}
+	}
+	for _, a := range b.Annotations.List {
+		all = append(all, expression{fmt.Sprintf("%s/%s/annotation", b.UID, a.Name), a.Expr, true})
+	}
+	return all
+}
+
+// resolve puts what Grafana would in the place of variables: all of everything, and windows for scrapes a second apart.
+func resolve(expr string) string {
+	return strings.NewReplacer(
+		"$__rate_interval", strconv.Itoa(testRateInterval)+"s", "$slo", "99.5",
+		"$job", ".+", "$instance", ".+", "$docker_host", ".+", "$container", ".+",
+	).Replace(expr)
+}
+
+// testRateInterval is four scrapes, as Grafana has it.
+const testRateInterval = 4

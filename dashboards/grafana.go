@@ -1,0 +1,200 @@
+package dashboards
+
+// schemaVersion is that of Grafana 10, which newer ones bring up to date when they load a dashboard.
+const schemaVersion = 39
+
+// The parts of Grafana's dashboard model that are used here, in the order in which they are written.
+type (
+	// Dashboard is one dashboard as Grafana reads it from a file.
+	Dashboard struct {
+		UID           string     `json:"uid"`
+		Title         string     `json:"title"`
+		Description   string     `json:"description"`
+		Tags          []string   `json:"tags"`
+		SchemaVersion int        `json:"schemaVersion"`
+		Editable      bool       `json:"editable"`
+		GraphTooltip  int        `json:"graphTooltip"`
+		Refresh       string     `json:"refresh"`
+		Time          TimeRange  `json:"time"`
+		Timezone      string     `json:"timezone"`
+		Links         []Link     `json:"links"`
+		Annotations   Annotated  `json:"annotations"`
+		Templating    Templating `json:"templating"`
+		Panels        []Panel    `json:"panels"`
+	}
+	// TimeRange is the span that is shown at first.
+	TimeRange struct {
+		From string `json:"from"`
+		To   string `json:"to"`
+	}
+	// Link leads from a dashboard or a panel to somewhere else.
+	Link struct {
+		Title       string   `json:"title"`
+		Type        string   `json:"type,omitempty"`
+		Icon        string   `json:"icon,omitempty"`
+		Tooltip     string   `json:"tooltip,omitempty"`
+		URL         string   `json:"url"`
+		Tags        []string `json:"tags,omitempty"`
+		AsDropdown  bool     `json:"asDropdown,omitempty"`
+		TargetBlank bool     `json:"targetBlank"`
+		IncludeVars bool     `json:"includeVars,omitempty"`
+		KeepTime    bool     `json:"keepTime,omitempty"`
+	}
+	// Source is a data source; it is a variable, always.
+	Source struct {
+		Type string `json:"type"`
+		UID  string `json:"uid"`
+	}
+	// Annotated is what is marked on the time axis.
+	Annotated struct {
+		List []Annotation `json:"list"`
+	}
+	// Annotation is one query for marks on the time axis. The values of its series are times, in milliseconds.
+	Annotation struct {
+		Name            string `json:"name"`
+		Datasource      Source `json:"datasource"`
+		Enable          bool   `json:"enable"`
+		IconColor       string `json:"iconColor"`
+		Expr            string `json:"expr"`
+		Step            string `json:"step"`
+		TitleFormat     string `json:"titleFormat"`
+		TextFormat      string `json:"textFormat"`
+		TagKeys         string `json:"tagKeys"`
+		UseValueForTime bool   `json:"useValueForTime"`
+	}
+	// Templating holds the variables.
+	Templating struct {
+		List []Variable `json:"list"`
+	}
+	// Variable is one that a dashboard's user can choose.
+	Variable struct {
+		Name        string    `json:"name"`
+		Type        string    `json:"type"`
+		Label       string    `json:"label"`
+		Description string    `json:"description"`
+		Datasource  *Source   `json:"datasource,omitempty"`
+		Query       any       `json:"query"`
+		Current     *Option   `json:"current,omitempty"`
+		Options     []Option  `json:"options,omitempty"`
+		Hide        int       `json:"hide"`
+		Refresh     int       `json:"refresh,omitempty"`
+		Sort        int       `json:"sort,omitempty"`
+		Multi       bool      `json:"multi"`
+		IncludeAll  bool      `json:"includeAll"`
+		AllValue    string    `json:"allValue,omitempty"`
+		SkipURLSync bool      `json:"skipUrlSync"`
+		definition  *labelled `json:"-"`
+	}
+	// Option is a value of a variable.
+	Option struct {
+		Selected bool `json:"selected"`
+		Text     any  `json:"text"`
+		Value    any  `json:"value"`
+	}
+	// labelled are the values of a label of the series that a selector finds.
+	labelled struct{ label, selector string }
+	// VariableQuery is what the data source is asked for a variable's values.
+	VariableQuery struct {
+		QueryType int    `json:"qryType"`
+		Query     string `json:"query"`
+		RefID     string `json:"refId"`
+	}
+	// Panel is a panel, or the heading of a row of them.
+	Panel struct {
+		ID              int         `json:"id"`
+		Type            string      `json:"type"`
+		Title           string      `json:"title"`
+		Description     string      `json:"description,omitempty"`
+		GridPos         GridPos     `json:"gridPos"`
+		Collapsed       *bool       `json:"collapsed,omitempty"`
+		Panels          []Panel     `json:"panels,omitzero"`
+		Datasource      *Source     `json:"datasource,omitempty"`
+		Interval        string      `json:"interval,omitempty"`
+		Links           []Link      `json:"links,omitempty"`
+		Targets         []Target    `json:"targets,omitempty"`
+		Transformations []Transform `json:"transformations,omitempty"`
+		FieldConfig     *Fields     `json:"fieldConfig,omitempty"`
+		Options         any         `json:"options,omitempty"`
+	}
+	// GridPos is where a panel is; the grid has 24 columns.
+	GridPos struct {
+		H int `json:"h"`
+		W int `json:"w"`
+		X int `json:"x"`
+		Y int `json:"y"`
+	}
+	// Target is one expression of a panel.
+	Target struct {
+		RefID        string `json:"refId"`
+		Datasource   Source `json:"datasource"`
+		EditorMode   string `json:"editorMode"`
+		Expr         string `json:"expr"`
+		LegendFormat string `json:"legendFormat"`
+		Format       string `json:"format"`
+		Instant      bool   `json:"instant"`
+		Range        bool   `json:"range"`
+	}
+	// Transform changes what the queries have brought.
+	Transform struct {
+		ID      string         `json:"id"`
+		Options map[string]any `json:"options"`
+	}
+	// Fields say how values are written and coloured.
+	Fields struct {
+		Defaults  Field      `json:"defaults"`
+		Overrides []Override `json:"overrides"`
+	}
+	// Field is how a value is written and coloured.
+	Field struct {
+		Unit       string         `json:"unit"`
+		Decimals   *int           `json:"decimals,omitempty"`
+		Min        *float64       `json:"min,omitempty"`
+		Max        *float64       `json:"max,omitempty"`
+		NoValue    string         `json:"noValue,omitempty"`
+		Color      *Color         `json:"color,omitempty"`
+		Thresholds Thresholds     `json:"thresholds"`
+		Mappings   []Mapping      `json:"mappings,omitempty"`
+		Links      []Link         `json:"links,omitempty"`
+		Custom     map[string]any `json:"custom,omitempty"`
+	}
+	// Color says where the colour of a series comes from.
+	Color struct {
+		Mode string `json:"mode"`
+	}
+	// Thresholds colour a value by the largest step that it reaches.
+	Thresholds struct {
+		Mode  string `json:"mode"`
+		Steps []Step `json:"steps"`
+	}
+	// Step is where a colour begins; the first begins below everything.
+	Step struct {
+		Color string   `json:"color"`
+		Value *float64 `json:"value"`
+	}
+	// Mapping gives values a text and a colour.
+	Mapping struct {
+		Type    string            `json:"type"`
+		Options map[string]Mapped `json:"options"`
+	}
+	// Mapped is the text and the colour of a value.
+	Mapped struct {
+		Text  string `json:"text"`
+		Color string `json:"color,omitempty"`
+		Index int    `json:"index"`
+	}
+	// Override is what is different for some fields.
+	Override struct {
+		Matcher    Matcher    `json:"matcher"`
+		Properties []Property `json:"properties"`
+	}
+	// Matcher names fields.
+	Matcher struct {
+		ID      string `json:"id"`
+		Options string `json:"options"`
+	}
+	// Property is one setting of a field.
+	Property struct {
+		ID    string `json:"id"`
+		Value any    `json:"value"`
+	}
+)

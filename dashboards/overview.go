@@ -1,0 +1,113 @@
+package dashboards
+
+import (
+	"fmt"
+	"time"
+)
+
+const (
+	noExporter = "no exporter: see its dashboard"
+	noRules    = "load chatstack.rules.yml"
+	noRecords  = "load chatstack.recording.yml"
+	// month is the span of the error budget.
+	month = "30d"
+	day   = 24 * time.Hour
+)
+
+// success is each target's last verdict.
+func success(more ...string) string { return each("min", sel("chatstack_probe_success", more...)) }
+
+// failing counts the series that meet a condition, and is 0, not empty, where there are series but none meets it.
+func failing(series, condition string) string {
+	return fmt.Sprintf("count(%s %s) or 0 * count(%s)", series, condition, series)
+}
+
+// firing counts the alerts of a severity. The one that always fires tells that there are rules.
+func firing(severity string) string {
+	return fmt.Sprintf(`count(ALERTS{alertstate="firing",severity=%q}) or 0 * count(ALERTS{alertname="Watchdog",alertstate="firing"})`, severity)
+}
+
+// down are the containers that should run and do not.
+func down() string {
+	return eachContainer("max", sel("chatstack_container_expected")) + " == 1 and " +
+		eachContainer("min", sel("chatstack_container_state", `state="running"`), "state") + " == 0"
+}
+
+// availability is the part of the last 30 days, or of as many as there are, in which each target answered.
+func availability() string {
+	return each("min", "avg_over_time("+sel("chatstack_probe_success")+"["+month+"])")
+}
+
+// budget is the part of the error budget that is left: below 0 where more was used than there is.
+func budget() string { return "1 - (1 - " + availability() + ") / (1 - $slo / 100)" }
+
+func (b *book) overview() Dashboard {
+	a := b.alerts
+	expected := eachContainer("max", sel("chatstack_container_expected"))
+	unhealthy := eachContainer("max", sel("chatstack_container_health", `health="unhealthy"`), "health")
+	// Up since the last failure in a day, or since the first reading in it; down since the last success.
+	since := "((max_over_time(timestamp(" + success() + " == 0)[1d:1m]) or min_over_time(timestamp(" + success() + ")[1d:1m])) and " + success() + " == 1 or " +
+		each("max", sel("chatstack_probe_last_success_timestamp_seconds")) + " and " + success() + " == 0) * 1000"
+	memory := a.ContainerMemory
+	xmppMemory := eachContainer("max", sel("chatstack_container_memory_working_set_bytes")) + " and on (docker_host, container) " +
+		sel("chatstack_container_info", `role="xmpp"`)
+	return b.dashboard(
+		Overview, "overview", "Is the chat all right, and if not, since when and why.", "now-24h", []Variable{budgetVariable()},
+		section{"Now", []panel{
+			b.guided(stat("Targets down", "Targets whose last reading failed. Details below, in plain words on the status page.",
+				query{failing(success(), "== 0"), "down"}).limits(critically(1)).none(noExporter), "TargetDown"),
+			b.guided(stat("Containers down", "Containers that should run and do not. One-shot and one-off containers do not count.",
+				query{fmt.Sprintf("count(%s) or 0 * count(%s)", down(), expected), "down"}).limits(critically(1)).none("no container engine is read"), "ContainerDown"),
+			b.guided(stat("Containers unhealthy", "Containers whose own health check fails.",
+				query{failing(unhealthy, "== 1"), "unhealthy"}).limits(steps([]string{well, warning}, 1)).none("no container engine is read"), "ContainerUnhealthy"),
+			stat("Critical alerts", "Alerts that fire now and page somebody.", query{firing("critical"), "critical"}).limits(critically(1)).none(noRules),
+			stat("Warnings", "Alerts that fire now and can wait for the day.", query{firing("warning"), "warning"}).limits(steps([]string{well, warning}, 1)).none(noRules),
+			stat("Error budget left", "Of the target that has the least of it left. The budget is what the objective chosen above allows to fail in 30 days.",
+				query{"min(" + budget() + ")", "left"}).unit("percentunit").decimals(0).limits(below(0, 0.25)).none(noExporter),
+		}},
+		section{"Services", []panel{
+			table("Every target", "State of each target and since when: down since its last success; up since its last failure, of which a day is looked back. The reason is empty while it is up.",
+				[]column{{"target", "Target"}, {"A", "State"}, {"B", "Since"}, {"reason", "Reason"}, {"kind", "Kind"}, {"container", "Container"}},
+				query{success(), ""}, query{since, ""}, query{each("max", sel("chatstack_probe_failing")), ""},
+				query{over("max", sel("chatstack_target_info")), ""}).
+				field("State", mapped(upDown()), coloured(), within(notBelow(1))).
+				field("Since", inUnit("dateTimeFromNow")).
+				field("Target", leadsTo(Link{Title: "Last readings on the status page", URL: "${status_page:raw}/debug/targets/${__value.text}", TargetBlank: true})).
+				none(noExporter).size(14, 13),
+			table("Firing alerts", "Alerts that fire now, in any rule group of this Prometheus. Watchdog always fires: it shows that alerting works.",
+				[]column{{"alertname", "Alert"}, {"severity", "Severity"}, {"target", "Target"}, {"container", "Container"}, {"endpoint", "Endpoint"}, {"volume", "Volume"}, {"host", "Host"}},
+				query{`max without (instance, job, pod, node, service, prometheus, prometheus_replica) (ALERTS{alertstate="firing"})`, ""}).
+				field("Alert", leadsTo(Link{Title: "Runbook", URL: b.runbook("${__value.text}"), TargetBlank: true})).
+				field("Severity", coloured(), Property{"mappings", []Mapping{{"value", map[string]Mapped{
+					"critical": {Text: "critical", Color: critical}, "warning": {Text: "warning", Color: warning, Index: 1}, "none": {Text: "none", Color: unknown, Index: 2},
+				}}}}).none(noRules).size(10, 13),
+			timeline("Targets over time", "Each target's state. Gaps: the exporter was not scraped, or the target is no longer configured.",
+				query{success(), "{{target}}"}).limits(notBelow(1)).maps(upDown()).none(noExporter).size(24, 11),
+		}},
+		section{"Against the thresholds", []panel{
+			b.guided(stat("Failed logins per minute", "At the XMPP server, as the alert sees them: the rate of the last two minutes.",
+				query{"max(chatstack:xmpp_auth_failure_rate)", "per minute"}).decimals(1).
+				limits(above(float64(a.XMPPAuthFailureRate.Warning.Over), float64(a.XMPPAuthFailureRate.Critical.Over))).none("no source, or rules not loaded: see XMPP"), "XMPPAuthFailureRate"),
+			b.guided(stat("First certificate to end", "Time left of the certificate that ends first, of all servers and files.",
+				query{"min(" + eachEndpoint("min", sel("chatstack_tls_certificate_not_after_timestamp_seconds")) + ") - time()", "left"}).unit("s").
+				limits(below(a.TLSCertificateExpiry.Critical.Under.Std().Seconds(), a.TLSCertificateExpiry.Warning.Under.Std().Seconds())).none("no TLS target"), "TLSCertificateExpiry"),
+			b.guided(stat("Fullest volume", "Used part of the volume that is fullest, as df counts it.",
+				query{"max(" + each("max", volumeUsage()) + ")", "used"}).unit("percentunit").decimals(0).limits(b.volumeLimits()).none("no volume is configured"), "DataVolumeUsage"),
+			b.guided(stat("Most restarts in 10 minutes", "Of one container, as the alert counts them. A deploy is no restart.",
+				query{"max(chatstack:container_restarts)", "restarts"}).limits(b.restartLimits()).none(noRules), "ContainerRestarts"),
+			b.guided(stat("Memory of the XMPP server", "Working set of the container with the role xmpp.",
+				query{"max(" + xmppMemory + ")", "used"}).unit("decbytes").limits(above(float64(memory.Warning.Over), float64(memory.Critical.Over))).none("no container has the role xmpp"), "ContainerMemory"),
+			b.guided(stat("Largest container", "Working set of the container that uses most memory.",
+				query{"max(" + eachContainer("max", sel("chatstack_container_memory_working_set_bytes")) + ")", "used"}).unit("decbytes").
+				limits(critically(float64(memory.Critical.Over))).none("no statistics of containers"), "ContainerMemory"),
+		}},
+		section{"Error budget, 30 days", []panel{
+			bars("Availability", "The part of the last 30 days, or of as many as are stored, in which readings of each target succeeded. Of a pair of exporters the one that saw less counts.",
+				query{availability(), "{{target}}"}).unit("percentunit").decimals(2).span(0, 1).limits(below(0.99, 0.999)).none(noExporter).size(8, 10),
+			bars("Error budget left", "What is left of what the objective allows to fail. Below 0 the promise is broken.",
+				query{budget(), "{{target}}"}).unit("percentunit").decimals(0).span(0, 1).limits(below(0, 0.25)).none(noExporter).size(8, 10),
+			chart("Availability, hour by hour", "The part of each last hour in which readings succeeded, as recorded by chatstack.recording.yml.",
+				query{"chatstack:probe_success:ratio1h", "{{target}}"}).unit("percentunit").span(0, 1).none(noRecords).size(8, 10),
+		}},
+	)
+}
