@@ -16,7 +16,7 @@ LDFLAGS := -s -w \
 # The race detector needs cgo and a C compiler.
 RACE := $(shell [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v "$$($(GO) env CC)" >/dev/null 2>&1 && echo -race)
 
-.PHONY: help build run test rules test-rules mutate-rules test-kubernetes lint fuzz integration drill bench bench-docker golden
+.PHONY: help build run test rules dashboards test-rules mutate-rules test-kubernetes lint fuzz integration drill bench bench-docker golden
 
 help: ## This list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,6 +35,9 @@ test: ## Every test that needs neither root nor packages.
 
 rules: ## The rule files, anew from the thresholds in internal/config.
 	$(GO) test ./alerts -run '^TestRuleFilesAreUpToDate$$' -update
+
+dashboards: ## The dashboards' files, anew from their code and the thresholds in internal/config.
+	$(GO) test ./dashboards -run '^TestFilesAreUpToDate$$' -update
 
 # The oldest Prometheus that the rules are for, which Debian has, and the newest. PROMTOOL=bin/promtool tries the newest alone.
 PROMTOOL ?= promtool $(CURDIR)/bin/promtool
