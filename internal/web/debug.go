@@ -18,6 +18,7 @@ var targetHTML string
 
 var targetPage = template.Must(template.New("target").Funcs(template.FuncMap{
 	"clock": func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000") },
+	"iso":   func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 	"short": func(d time.Duration) string { return d.Round(10 * time.Microsecond).String() },
 	"phases": func(phases []collectors.Phase) string {
 		parts := make([]string, len(phases))
@@ -38,7 +39,7 @@ var targetPage = template.Must(template.New("target").Funcs(template.FuncMap{
 
 // serveTarget shows the last readings of one target, its failures apart: what was asked, what came back, how long each
 // phase took. Never a body.
-func serveTarget(w http.ResponseWriter, r *http.Request, src Source, o Options) {
+func serveTarget(w http.ResponseWriter, r *http.Request, src Source, look *assets, o Options) {
 	name := r.PathValue("target")
 	history, ok := src.History(name)
 	if !ok {
@@ -46,9 +47,9 @@ func serveTarget(w http.ResponseWriter, r *http.Request, src Source, o Options) 
 		return
 	}
 	render(w, targetPage, struct {
-		Name string
+		Name, Style, Icon string
 		poll.History
-	}{name, history}, o.Log)
+	}{name, look.link("style.css"), look.link("icon-unknown.svg"), history}, o.Log)
 }
 
 // serveReload reads the configuration anew.

@@ -12,7 +12,6 @@ import (
 
 	"github.com/prometheus/common/model"
 
-	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/maintenance"
 )
 
@@ -148,41 +147,3 @@ func writeJSON(w http.ResponseWriter, status int, value any, log *slog.Logger) {
 	w.WriteHeader(status)
 	w.Write(append(body, '\n')) //nolint:errcheck // the client has gone, and knows it
 }
-
-// underMaintenance says for people why a target is expected to fail, or "" where it is not: it, or else the container
-// that serves it.
-func underMaintenance(entries []maintenance.Entry, target, container string) string {
-	text := ""
-	for _, e := range entries {
-		switch {
-		case !e.Active:
-		case e.Kind == config.MaintenanceTarget && e.Name == target:
-			return "Under maintenance until " + minutes(e.Until) + reasonOf(e)
-		case e.Kind == config.MaintenanceContainer && e.Name == container:
-			text = "Its container " + e.Name + " is under maintenance until " + minutes(e.Until) + reasonOf(e)
-		}
-	}
-	return text
-}
-
-// sentences tells every maintenance in a line of its own.
-func sentences(entries []maintenance.Entry) []string {
-	lines := make([]string, len(entries))
-	for i, e := range entries {
-		lines[i] = fmt.Sprintf("%s %s until %s%s", e.Kind, e.Name, minutes(e.Until), reasonOf(e))
-		if !e.Active {
-			lines[i] = fmt.Sprintf("%s %s from %s until %s%s", e.Kind, e.Name, minutes(e.From), minutes(e.Until), reasonOf(e))
-		}
-	}
-	return lines
-}
-
-func reasonOf(e maintenance.Entry) string {
-	if e.Reason == "" {
-		return ""
-	}
-	return ": " + e.Reason
-}
-
-// minutes is a time for people who plan.
-func minutes(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 MST") }

@@ -2,14 +2,10 @@
 package web
 
 import (
-	"bytes"
 	"context"
-	_ "embed"
 	"fmt"
-	"html/template"
 	"log/slog"
 	"net/http"
-	"slices"
 	"strconv"
 	"time"
 
@@ -67,8 +63,10 @@ type Options struct {
 func New(src Source, o Options) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) { serveMetrics(w, r, src) })
-	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { serveStatus(w, src, o) })
-	mux.HandleFunc("GET /debug/targets/{target}", func(w http.ResponseWriter, r *http.Request) { serveTarget(w, r, src, o) })
+	look := newAssets()
+	mux.Handle("GET /{$}", newPages(src, look, o))
+	mux.Handle("GET /assets/{file}", look)
+	mux.HandleFunc("GET /debug/targets/{target}", func(w http.ResponseWriter, r *http.Request) { serveTarget(w, r, src, look, o) })
 	mux.HandleFunc("POST /-/reload", o.changing("reloading", func(w http.ResponseWriter, r *http.Request) { serveReload(w, r, src) }))
 	mux.HandleFunc("GET /api/v1/discovery", func(w http.ResponseWriter, _ *http.Request) { serveDiscovery(w, src, o) })
 	mux.HandleFunc("GET /api/v1/maintenance", func(w http.ResponseWriter, _ *http.Request) { serveMaintenance(w, src, o) })
@@ -109,75 +107,4 @@ func serveMetrics(w http.ResponseWriter, r *http.Request, src Source) {
 	}
 	h.Set("Content-Length", strconv.Itoa(len(body.Bytes)))
 	w.Write(body.Bytes) //nolint:errcheck // the scraper has gone, and knows it
-}
-
-//go:embed status.html
-var statusHTML string
-
-var statusPage = template.Must(template.New("status").Parse(statusHTML))
-
-// row is one target on the status page.
-type row struct {
-	Name, Kind, State, Text, Since, Took, Hint, Maintenance string
-	Notes                                                   []string
-}
-
-func serveStatus(w http.ResponseWriter, src Source, o Options) {
-	s := src.Snapshot()
-	data := struct {
-		Version      string
-		Time         string
-		Down         int
-		Stale        error
-		Rows         []row
-		Unconfigured []string
-		Maintenance  []string
-	}{Version: o.Version, Time: s.Time.UTC().Format(time.DateTime), Unconfigured: src.Unconfigured(), Stale: src.ReloadError()}
-	entries := src.Maintenance()
-	data.Maintenance = sentences(entries)
-	for _, status := range s.Statuses {
-		r := rowOf(status, s.Time)
-		r.Maintenance = underMaintenance(entries, status.Target, status.Container)
-		if r.State == "down" {
-			data.Down++
-		}
-		data.Rows = append(data.Rows, r)
-	}
-	slices.SortStableFunc(data.Rows, func(a, b row) int { return rank(a.State) - rank(b.State) })
-	render(w, statusPage, data, o.Log)
-}
-
-// render writes a page for people, or none at all.
-func render(w http.ResponseWriter, page *template.Template, data any, log *slog.Logger) {
-	var b bytes.Buffer
-	if err := page.Execute(&b, data); err != nil {
-		log.Error("page does not render", "page", page.Name(), "err", err)
-		http.Error(w, "the page does not render; the log says why", http.StatusInternalServerError)
-		return
-	}
-	h := w.Header()
-	h.Set("Content-Type", "text/html; charset=utf-8")
-	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'")
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Cache-Control", "no-store")
-	w.Write(b.Bytes()) //nolint:errcheck // the browser has gone, and knows it
-}
-
-// rank puts what is wrong first.
-func rank(state string) int { return slices.Index([]string{"down", "waiting", "up"}, state) }
-
-func rowOf(s poll.Status, now time.Time) row {
-	r := row{Name: s.Target, Kind: s.Kind, Notes: s.Notes}
-	switch {
-	case !s.Known:
-		r.State, r.Text = "waiting", "no reading yet"
-		return r
-	case s.Up:
-		r.State, r.Text = "up", "up"
-	default:
-		r.State, r.Text, r.Hint = "down", string(s.Reason)+": "+s.Error, s.Hint
-	}
-	r.Since = fmt.Sprintf("for %s", now.Sub(s.Since).Round(time.Second))
-	r.Took = s.Duration.Round(10 * time.Microsecond).String()
-	return r
 }

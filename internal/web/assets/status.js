@@ -1,0 +1,288 @@
+// Keeps the status page true without a reload. Without it, the page is whole all the same.
+"use strict";
+
+(() => {
+  const SECOND = 1000;
+  const page = document.getElementById("page");
+  const lost = document.getElementById("lost");
+  const say = document.getElementById("say");
+
+  // Time is the exporter's: a phone's clock may be wrong.
+  let offset = Number(page.dataset.now) - Date.now();
+  const now = () => Date.now() + offset;
+
+  function age(milliseconds) {
+    const seconds = Math.max(0, Math.floor(milliseconds / SECOND));
+    const minutes = Math.floor(seconds / 60);
+    const hours = Math.floor(minutes / 60);
+    if (seconds < 60) return `${seconds} s`;
+    if (hours === 0) return `${minutes} min`;
+    if (hours < 24) return `${hours} h ${minutes % 60} min`;
+    if (hours < 24 * 14) return `${Math.floor(hours / 24)} d ${hours % 24} h`;
+    return `${Math.floor(hours / 24)} days`;
+  }
+
+  const put = (node, text) => {
+    if (node.textContent !== text) node.textContent = text;
+  };
+
+  // Ages count on, also when nothing comes any more: what is stale looks stale.
+  function ages(root) {
+    for (const node of root.querySelectorAll("time.age")) put(node, age(now() - Date.parse(node.dateTime)));
+  }
+
+  const clockOfDay = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+  const clockOfYear = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+
+  // The page tells UTC; whoever looks at it lives elsewhere.
+  function clocks(root) {
+    const today = new Date(now()).toDateString();
+    for (const node of root.querySelectorAll("time.clock")) {
+      const time = new Date(node.dateTime);
+      node.title = node.dateTime;
+      put(node, (time.toDateString() === today ? clockOfDay : clockOfYear).format(time));
+    }
+  }
+
+  // morph makes one tree of elements like another and touches nothing that is the same, so that focus, scroll position
+  // and what somebody has opened stay.
+  function morph(from, to) {
+    if (from.isEqualNode(to)) return;
+    for (const { name } of [...from.attributes]) {
+      if (name !== "open" && !to.hasAttribute(name)) from.removeAttribute(name);
+    }
+    for (const { name, value } of to.attributes) {
+      if (name !== "open" && from.getAttribute(name) !== value) from.setAttribute(name, value);
+    }
+    if (from.hasAttribute("data-own")) return;
+    const keyed = new Map();
+    for (const child of from.children) if (child.id) keyed.set(child.id, child);
+    let next = from.firstChild;
+    for (const want of [...to.childNodes]) {
+      let have = want.id ? keyed.get(want.id) : next;
+      if (have && (have.nodeName !== want.nodeName || (have.id || "") !== (want.id || ""))) have = undefined;
+      if (!have) {
+        from.insertBefore(document.importNode(want, true), next);
+        continue;
+      }
+      if (have === next) next = next.nextSibling;
+      else from.insertBefore(have, next);
+      if (have.nodeType === Node.ELEMENT_NODE) morph(have, want);
+      else if (have.data !== want.data) have.data = want.data;
+    }
+    while (next) {
+      const gone = next;
+      next = next.nextSibling;
+      gone.remove();
+    }
+  }
+
+  function show(html) {
+    const fresh = new DOMParser().parseFromString(html, "text/html");
+    const other = fresh.getElementById("page");
+    if (!other) throw new Error("the answer is another page");
+    offset = Number(other.dataset.now) - Date.now();
+    ages(other);
+    clocks(other);
+    const told = page.dataset.summary;
+    const focused = document.activeElement;
+    morph(page, other);
+    if (focused && focused !== document.body && document.activeElement !== focused && focused.isConnected) focused.focus({ preventScroll: true });
+    document.title = fresh.title;
+    const icon = document.getElementById("favicon");
+    if (icon.getAttribute("href") !== page.dataset.icon) icon.setAttribute("href", page.dataset.icon);
+    if (page.dataset.summary !== told) say.textContent = `${page.querySelector("h1").textContent}: ${page.dataset.summary}`;
+  }
+
+  // refresh fetches the page. Calls while one is under way make one more, no matter how many they are.
+  let busy = false;
+  let again = false;
+  let heard = now(); // when the exporter was last known to answer
+  let tried = performance.now();
+  let fault = "";
+  async function refresh() {
+    if (busy) {
+      again = true;
+      return;
+    }
+    busy = true;
+    tried = performance.now();
+    try {
+      const answer = await fetch("./", { cache: "no-store", credentials: "same-origin", signal: AbortSignal.timeout(8 * SECOND) });
+      if (!answer.ok) throw new Error(`it answers ${answer.status}`);
+      show(await answer.text());
+      heard = now();
+      fault = "";
+    } catch (error) {
+      fault = error.message.startsWith("it answers") ? error.message : "no answer";
+    }
+    busy = false;
+    connection();
+    if (again) {
+      again = false;
+      refresh();
+    }
+  }
+
+  function connection() {
+    const gone = fault !== "";
+    document.body.classList.toggle("gone", gone);
+    if (gone) put(lost, `Connection to the exporter lost (${fault}). This is how it was ${age(now() - heard)} ago.`);
+    if (lost.hidden === gone) {
+      lost.hidden = !gone;
+      say.textContent = gone ? "Connection to the exporter lost" : "Connection to the exporter is back";
+    }
+  }
+
+  // The stream says when there is something new. A verdict that changes is fetched at once, the rest every few seconds.
+  let stream;
+  let streamTried = 0;
+  let due = Infinity;
+  function connect() {
+    streamTried = performance.now();
+    stream = new EventSource("api/v1/events");
+    stream.addEventListener("status", (event) => {
+      const news = JSON.parse(event.data);
+      const urgent = news.level !== page.dataset.level || news.summary !== page.dataset.summary || fault !== "";
+      due = Math.min(due, urgent ? 0 : tried + 4 * SECOND);
+      if (urgent && !document.hidden) look();
+    });
+    stream.addEventListener("error", () => {
+      due = Math.min(due, tried + SECOND); // is it the stream alone, or the exporter?
+    });
+  }
+
+  function look() {
+    due = Infinity;
+    refresh();
+  }
+
+  setInterval(() => {
+    if (document.hidden) return;
+    ages(page);
+    connection();
+    const open = stream.readyState === EventSource.OPEN;
+    if (stream.readyState === EventSource.CLOSED && performance.now() - streamTried > 15 * SECOND) connect();
+    // A connection that broke without a word is found out by asking.
+    const patience = fault !== "" ? 3 : open ? 20 : 5;
+    if (performance.now() > due || performance.now() - tried > patience * SECOND) look();
+  }, SECOND);
+
+  document.addEventListener("visibilitychange", () => {
+    if (!document.hidden) look();
+  });
+  addEventListener("pageshow", (event) => {
+    if (event.persisted) look();
+  });
+
+  // Charts are drawn when their row is opened, and the library is loaded with the first of them.
+  let library;
+  function load() {
+    library ??= new Promise((resolve, reject) => {
+      const script = document.createElement("script");
+      script.src = document.body.dataset.plot;
+      script.onload = resolve;
+      script.onerror = () => {
+        library = undefined;
+        reject(new Error("the chart library does not load"));
+      };
+      document.head.append(script);
+    });
+    return library;
+  }
+
+  const round = (v) => (Math.abs(v) >= 100 || Number.isInteger(v) ? Math.round(v) : Math.abs(v) >= 1 ? Number(v.toFixed(1)) : Number(v.toFixed(2)));
+  function amount(v, unit) {
+    if (v === null || v === undefined) return "–";
+    if (unit === "seconds") return v > 0 && v < 1 ? `${round(1000 * v)} ms` : v < 60 ? `${round(v)} s` : age(v * SECOND);
+    if (unit === "ratio") return `${round(100 * v)} %`;
+    if (unit === "per_minute") return `${round(v)} /min`;
+    if (unit === "bytes") {
+      const prefixes = ["", "k", "M", "G", "T"];
+      let size = v;
+      while (prefixes.length > 1 && Math.abs(size) >= 999.5) {
+        size /= 1000;
+        prefixes.shift();
+      }
+      return `${round(size)} ${prefixes[0]}B`;
+    }
+    return String(round(v));
+  }
+
+  const plots = new Map(); // element to the plot in it
+  async function draw(figure) {
+    const place = figure.querySelector(".plot");
+    const path = figure.dataset.chart.split("/").map(encodeURIComponent).join("/");
+    const [answer] = await Promise.all([fetch(`api/v1/history/${path}`, { cache: "no-store" }), load()]);
+    if (!answer.ok) throw new Error(`history: status ${answer.status}`);
+    const history = await answer.json();
+    erase(place);
+    const start = Date.parse(history.start) / SECOND;
+    const times = history.values.map((_, i) => start + i * history.step_seconds);
+    const style = getComputedStyle(document.documentElement);
+    const axis = { stroke: style.getPropertyValue("--quiet"), grid: { stroke: style.getPropertyValue("--line"), width: 1 }, ticks: { stroke: style.getPropertyValue("--line"), width: 1 }, font: "12px system-ui, sans-serif" };
+    const stepped = history.unit !== "bytes" && uPlot.paths.stepped ? uPlot.paths.stepped({ align: 1 }) : undefined;
+    const plot = new uPlot(
+      {
+        width: Math.max(200, place.clientWidth || figure.clientWidth),
+        height: 190,
+        scales: { x: { time: true, range: [start, start + history.values.length * history.step_seconds] }, y: { range: (_, low, high) => [Math.min(0, low ?? 0), (high ?? 0) > 0 ? high * 1.1 : 1] } },
+        axes: [
+          { ...axis, values: [[3600, "{HH}:{mm}", null, null, null, null, null, null, 1], [60, "{HH}:{mm}", null, null, null, null, null, null, 1]] },
+          { ...axis, size: 70, values: (_, splits) => splits.map((v) => amount(v, history.unit)) },
+        ],
+        series: [
+          { label: "time", value: (_, v) => (v === null ? "–" : clockOfYear.format(new Date(v * SECOND))) },
+          { label: history.title, stroke: style.getPropertyValue("--chart"), fill: style.getPropertyValue("--chart-fill"), width: 1.5, paths: stepped, points: { show: false }, value: (_, v) => amount(v, history.unit) },
+        ],
+      },
+      [times, history.values],
+      place,
+    );
+    plot.root.setAttribute("role", "img");
+    plot.root.setAttribute("aria-label", figure.querySelector("figcaption").textContent);
+    plots.set(place, plot);
+  }
+
+  function erase(place) {
+    plots.get(place)?.destroy();
+    plots.delete(place);
+  }
+
+  function drawIn(row) {
+    for (const figure of row.querySelectorAll("figure.chart")) {
+      draw(figure).catch(() => erase(figure.querySelector(".plot"))); // the small chart stays in its place
+    }
+  }
+
+  function drawAll() {
+    for (const [place] of plots) if (!place.isConnected) erase(place);
+    for (const row of document.querySelectorAll("details.row[open]")) drawIn(row);
+  }
+
+  document.addEventListener(
+    "toggle",
+    (event) => {
+      const row = event.target;
+      if (!(row instanceof HTMLDetailsElement) || !row.classList.contains("row")) return;
+      if (row.open) drawIn(row);
+      else for (const place of row.querySelectorAll(".plot")) erase(place);
+    },
+    true, // toggle does not bubble
+  );
+  setInterval(() => {
+    if (!document.hidden && fault === "") drawAll();
+  }, 60 * SECOND);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
+  let resized;
+  addEventListener("resize", () => {
+    clearTimeout(resized);
+    resized = setTimeout(() => {
+      for (const [place, plot] of plots) plot.setSize({ width: Math.max(200, place.clientWidth), height: 190 });
+    }, 150);
+  });
+
+  ages(page);
+  clocks(page);
+  connect();
+})();

@@ -1,0 +1,224 @@
+//go:build realservers
+
+package web_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
+)
+
+var screens = flag.String("screens", "", "directory to put pictures of every state of the status page into")
+
+// chromium starts Debian's browser, which the test's end stops.
+func chromium(t *testing.T) context.Context {
+	t.Helper()
+	path := "/usr/bin/chromium"
+	if _, err := os.Stat(path); err != nil {
+		t.Fatalf("%v: install Debian's package chromium", err)
+	}
+	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]),
+		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.UserDataDir(t.TempDir()),
+		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true), chromedp.Flag("no-proxy-server", true),
+		chromedp.Flag("font-render-hinting", "none"), chromedp.Flag("force-color-profile", "srgb"))
+	allocator, stop := chromedp.NewExecAllocator(context.Background(), options...)
+	t.Cleanup(stop)
+	ctx, cancel := chromedp.NewContext(allocator)
+	t.Cleanup(func() {
+		if err := chromedp.Cancel(ctx); err != nil {
+			t.Errorf("stop the browser: %v", err)
+		}
+		cancel()
+	})
+	if err := chromedp.Do(ctx); err != nil {
+		t.Fatal(err)
+	}
+	return ctx
+}
+
+// look is how a page is looked at.
+type look struct {
+	width, height int64
+	dark, phone   bool
+}
+
+var (
+	desktop      = look{width: 1440, height: 900}
+	desktopDark  = look{width: 1440, height: 900, dark: true}
+	phone        = look{width: 360, height: 740, phone: true}
+	phoneDark    = look{width: 360, height: 740, phone: true, dark: true}
+	everyLook    = map[string]look{"desktop": desktop, "desktop-dark": desktopDark, "phone": phone, "phone-dark": phoneDark}
+	everyReports = map[string]func() *status.Report{
+		"healthy": healthyReport, "fault": func() *status.Report { return faultyReport(1) }, "faults-5": func() *status.Report { return faultyReport(5) },
+		"faults-30": func() *status.Report { return faultyReport(30) }, "maintenance": maintenanceReport, "large": largeReport, "empty": emptyReport,
+	}
+)
+
+// tab is a tab of the browser that complains of what a page does wrong.
+type tab struct {
+	context.Context
+
+	mu     sync.Mutex
+	origin string
+	faults []string
+}
+
+// newTab opens a tab in the test's browser; its end closes it and tells what the page did wrong.
+func newTab(t *testing.T, browser context.Context, l look) *tab {
+	t.Helper()
+	ctx, cancel := chromedp.NewContext(browser)
+	b := &tab{Context: ctx}
+	t.Cleanup(func() {
+		cancel()
+		for _, fault := range b.complaints() {
+			t.Error(fault)
+		}
+	})
+	b.do(t, l.emulate())
+	if err := chromedp.Listen(ctx, b.observe); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// observe notes what no page may do: write errors to the console, break its own policy, throw, or ask another server.
+func (b *tab) observe(event any) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch e := event.(type) {
+	case *log.EventEntryAdded:
+		if e.Entry.Level == log.EntryLevelError || e.Entry.Level == log.EntryLevelWarning {
+			b.faults = append(b.faults, fmt.Sprintf("log: %s %s", e.Entry.Text, e.Entry.URL))
+		}
+	case *runtime.EventConsoleAPICalled:
+		b.faults = append(b.faults, fmt.Sprintf("console.%s", e.Type))
+	case *runtime.EventExceptionThrown:
+		text := e.ExceptionDetails.Text
+		if e.ExceptionDetails.Exception != nil {
+			text += " " + e.ExceptionDetails.Exception.Description
+		}
+		b.faults = append(b.faults, "exception: "+text)
+	case *network.EventRequestWillBeSent:
+		if u, err := url.Parse(e.Request.URL); err != nil || b.origin != "" && u.Scheme != "data" && u.Scheme+"://"+u.Host != b.origin {
+			b.faults = append(b.faults, "request to "+e.Request.URL)
+		}
+	}
+}
+
+// complaints are what the page did wrong since they were asked for last.
+func (b *tab) complaints() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	faults := b.faults
+	b.faults = nil
+	return faults
+}
+
+// open goes to a page, beside whose server no other may be asked.
+func (b *tab) open(t *testing.T, address string) {
+	t.Helper()
+	u, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.mu.Lock()
+	b.origin = u.Scheme + "://" + u.Host
+	b.mu.Unlock()
+	b.do(t, chromedp.Navigate(address))
+}
+
+func (b *tab) do(t *testing.T, actions ...chromedp.Action[chromedp.Void]) {
+	t.Helper()
+	if err := chromedp.Do(b, actions...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// ask returns what a piece of script says.
+func ask[T any](t *testing.T, b *tab, script string) T {
+	t.Helper()
+	v, err := chromedp.Run(b, chromedp.Evaluate[T](script, chromedp.EvalAwaitPromise))
+	if err != nil {
+		t.Fatalf("%s: %v", script, err)
+	}
+	return v
+}
+
+func (l look) emulate() chromedp.Action[chromedp.Void] {
+	scheme := "light"
+	if l.dark {
+		scheme = "dark"
+	}
+	options := []chromedp.EmulateViewportOption{chromedp.EmulateScale(1)}
+	if l.phone {
+		options = []chromedp.EmulateViewportOption{chromedp.EmulateScale(2), chromedp.EmulateMobile, chromedp.EmulateTouch, chromedp.EmulatePortrait}
+	}
+	return chromedp.Steps(chromedp.EmulateViewport(l.width, l.height, options...), chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
+		if _, err := chromedp.Call(ctx, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "UTC"}); err != nil {
+			return err
+		}
+		_, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
+		})
+		return err
+	}))
+}
+
+// serve serves a report on loopback.
+func serve(t *testing.T, r *status.Report) string {
+	t.Helper()
+	server := httptest.NewServer(pagesOf(r))
+	t.Cleanup(func() {
+		server.CloseClientConnections()
+		server.Close()
+	})
+	return server.URL + "/"
+}
+
+func TestRealBrowserFitsEveryScreen(t *testing.T) {
+	browser := chromium(t)
+	for state, report := range everyReports {
+		for name, l := range everyLook {
+			t.Run(state+"/"+name, func(t *testing.T) {
+				address := serve(t, report())
+				b := newTab(t, browser, l)
+				b.open(t, address)
+				if wide := ask[int64](t, b, "document.documentElement.scrollWidth"); wide > l.width {
+					t.Errorf("the page is %d pixels wide, the screen %d", wide, l.width)
+				}
+				b.save(t, state+"-"+name)
+			})
+		}
+	}
+}
+
+// save keeps a picture for whoever wants to look at it.
+func (b *tab) save(t *testing.T, name string) {
+	t.Helper()
+	if *screens == "" {
+		return
+	}
+	picture, err := chromedp.Run(b, chromedp.FullScreenshot(100))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(*screens, strings.ReplaceAll(name, "/", "-")+".png"), picture, 0o644); err != nil { //nolint:gosec // pictures are for everybody
+		t.Fatal(err)
+	}
+}

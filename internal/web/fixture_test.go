@@ -1,0 +1,209 @@
+package web_test
+
+import (
+	"fmt"
+	"log/slog"
+	"math"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/maintenance"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/web"
+)
+
+// shown is a web.Source with a report that does not change. It answers what the status page asks, and nothing else.
+type shown struct {
+	web.Source
+
+	report *status.Report
+}
+
+func (s shown) Report() *status.Report { return s.report }
+
+func (s shown) Watch() (*status.Report, <-chan struct{}) { return s.report, nil }
+
+// Chart invents a day for every name that begins as its unit is called.
+func (s shown) Chart(name string) (status.History, bool) {
+	unit, title, _ := strings.Cut(name, ":")
+	if title == "" {
+		return status.History{}, false
+	}
+	h := status.History{Name: name, Title: title, Unit: unit, Start: s.report.Time.Add(-24 * time.Hour), Step: 300, Values: make([]*float64, 288)}
+	for i := range h.Values {
+		if i < 30 || i > 100 && i < 110 {
+			continue // the exporter was not there
+		}
+		v := 20 + 8*math.Sin(float64(i+7*len(title))/20) + 2*math.Sin(float64(i))
+		switch {
+		case unit == "bytes":
+			v *= 1e7
+		case unit == "seconds":
+			v /= 1000
+		case unit == "ratio":
+			v = 1
+			if i == 200 {
+				v = 0
+			}
+		}
+		h.Values[i] = &v
+	}
+	return h, true
+}
+
+// pagesOf serves a report as the exporter does.
+func pagesOf(r *status.Report) http.Handler {
+	return web.New(shown{report: r}, web.Options{Version: r.Version, Log: slog.New(slog.DiscardHandler)})
+}
+
+// now is when all reports of the fixtures are made.
+func now() time.Time { return time.Now().Add(-2 * time.Second) }
+
+func ago(d time.Duration) time.Time { return now().Add(-d) }
+
+func ptr(v float64) *float64 { return &v }
+
+// healthyReport is of a stack with nothing to complain of.
+func healthyReport() *status.Report {
+	r := &status.Report{
+		Made: now(), Time: now(), Version: "1.2.3", Level: status.OK, Since: ago(53 * time.Hour), Summary: "13 services and 9 containers are all right.",
+		NotConfigured: []string{"web_irc", "web_panel", "log_viewer", "volume"},
+	}
+	for _, s := range []struct{ name, kind, values string }{
+		{"docker", "docker", "containers=9"},
+		{"docs_search", "docs_search", "reading=12 ms"},
+		{"identity", "identity", "cache lasts=59 min"},
+		{"irc_rpc", "irc_rpc", "users=212 channels=31 servers=2"},
+		{"irc_services", "irc_services", "linked=yes"},
+		{"irc_tls", "irc_tls", "certificate=61 days"},
+		{"plant_store", "plant_store", "create=31 ms delete=12 ms orphans=0"},
+		{"xmpp_c2s", "xmpp_c2s", "certificate=61 days"},
+		{"xmpp_metrics", "xmpp_metrics", "sessions=143 failed logins=0.4 /min"},
+		{"xmpp_proxy", "xmpp_proxy", "certificate=61 days"},
+		{"xmpp_rest", "xmpp_rest", "reading=9 ms"},
+		{"xmpp_s2s", "tls", "certificate=61 days"},
+		{"xmpp_status", "xmpp_status", "modules in error=0"},
+	} {
+		service := status.Service{
+			Name: s.name, Kind: s.kind, Level: status.OK, State: "up", Since: ago(53 * time.Hour), LastAttempt: ago(4 * time.Second), LastSuccess: ago(4 * time.Second),
+			Duration: 0.0123, Text: "answers as it should", Charts: []string{"ratio:answers", "seconds:" + s.name + " takes"},
+		}
+		for _, v := range strings.Split(strings.ReplaceAll(s.values, " ", "\x00"), "\x00") {
+			// What has no "=" goes on with the word before.
+			if i := len(service.Values); i > 0 && !strings.Contains(v, "=") {
+				service.Values[i-1].Text += " " + v
+				continue
+			}
+			name, text, _ := strings.Cut(v, "=")
+			service.Values = append(service.Values, status.Value{Name: name, Text: text})
+		}
+		r.Services = append(r.Services, service)
+	}
+	for _, role := range []string{"bridge", "docs", "identity", "irc", "irc_services", "plant_store", "web_irc", "xmpp", "xmpp_proxy"} {
+		r.Containers = append(r.Containers, goodContainer("chat-"+strings.ReplaceAll(role, "_", "-")+"-1", role))
+	}
+	r.Thresholds = []status.Threshold{
+		{Alert: "ContainerUnhealthy", Present: ptr(0), Warning: ptr(0), Critical: ptr(300), Unit: "seconds", Text: "no container is unhealthy"},
+		{Alert: "XMPPAuthFailureRate", Present: ptr(0.4), Warning: ptr(10), Critical: ptr(50), Unit: "per_minute"},
+		{Alert: "TLSCertificateExpiry", Subject: "xmpp_proxy", Present: ptr(61 * 86400), Warning: ptr(14 * 86400), Critical: ptr(3 * 86400), Unit: "seconds", Below: true},
+		{Alert: "DataVolumeUsage", Warning: ptr(0.8), Critical: ptr(0.95), Unit: "ratio", Text: "no volume is configured"},
+		{Alert: "ContainerRestarts", Subject: "chat-irc-1", Present: ptr(0), Warning: ptr(0), Critical: ptr(3)},
+		{Alert: "ContainerMemory", Subject: "chat-xmpp-1", Present: ptr(2.14e8), Warning: ptr(5e8), Critical: ptr(1e9), Unit: "bytes"},
+		{Alert: "ContainerDown", Present: ptr(0), Warning: ptr(60), Critical: ptr(300), Unit: "seconds"},
+		{Alert: "TargetDown", Present: ptr(0), Warning: ptr(120), Critical: ptr(300), Unit: "seconds"},
+	}
+	r.Transitions = []status.Transition{
+		{Time: ago(53 * time.Hour), Kind: "service", Name: "irc_rpc", From: "down", To: "up", Level: status.OK, Text: "answers as it should"},
+		{Time: ago(53*time.Hour + 4*time.Minute), Kind: "service", Name: "irc_rpc", From: "up", To: "down", Level: status.Warning, Text: "nothing listens there"},
+	}
+	return r
+}
+
+func goodContainer(name, role string) status.Container {
+	return status.Container{
+		Name: name, DockerHost: "local", Role: role, Level: status.OK, State: "running", Health: "healthy", Since: ago(53 * time.Hour),
+		Text:   "runs and is healthy",
+		Values: []status.Value{{Name: "restarts", Text: "0"}, {Name: "memory", Value: 2.1e8, Unit: "bytes", Text: "210 MB"}, {Name: "cpu", Text: "1.2 %"}},
+		Charts: []string{"bytes:memory of " + name},
+	}
+}
+
+// faultyReport has that many faults, spread over services and containers.
+func faultyReport(faults int) *status.Report {
+	r := healthyReport()
+	r.Level, r.Since = status.Critical, ago(12*time.Minute)
+	r.Summary = fmt.Sprintf("%d things are wrong: irc_rpc has been down for 12 min.", faults)
+	for i := len(r.Services) + len(r.Containers); i < faults+4; i++ {
+		r.Containers = append(r.Containers, goodContainer(fmt.Sprintf("chat-worker-%d", i), ""))
+	}
+	texts := []string{
+		"nothing listens there: the service is stopped, still starting, or the port or socket path is wrong",
+		"no whole answer within the deadline: the service hangs, is overloaded, or a firewall drops packets",
+		"the TLS handshake failed: a certificate that is expired, for another name or by an unknown authority, or no TLS on that port",
+		"401, the credentials are missing or wrong",
+	}
+	for i := range faults {
+		level := status.Critical
+		if i%3 == 2 {
+			level = status.Warning
+		}
+		if services := (faults + 1) / 2; i < services && i < len(r.Services) {
+			s := &r.Services[(3+i)%len(r.Services)]
+			s.Level, s.State, s.Since, s.Values = level, "down", ago(time.Duration(12+i)*time.Minute), nil
+			s.Reason, s.Text = "refused", texts[i%len(texts)]
+			s.Error = "post https://127.0.0.1:8600/api: dial tcp 127.0.0.1:8600: connect: connection refused"
+			s.Hint = "is the container running? docker compose ps; docker compose logs --tail 50 irc"
+			continue
+		}
+		c := &r.Containers[i%len(r.Containers)]
+		c.Level, c.Health, c.Since = level, "unhealthy", ago(time.Duration(8+i)*time.Minute)
+		c.Text, c.Hint = "its health check has failed for 8 min: exit 1, curl: (7) Failed to connect to localhost port 8080", "docker inspect "+c.Name+" shows the last health checks"
+	}
+	slices.SortStableFunc(r.Services, func(a, b status.Service) int { return int(b.Level - a.Level) })
+	slices.SortStableFunc(r.Containers, func(a, b status.Container) int { return int(b.Level - a.Level) })
+	r.Thresholds[7].Present, r.Thresholds[7].Level, r.Thresholds[7].Subject = ptr(720), status.Critical, "irc_rpc"
+	r.Thresholds[1].Present, r.Thresholds[1].Level = ptr(17), status.Warning
+	for i := range 12 {
+		r.Transitions = slices.Insert(r.Transitions, 0, status.Transition{
+			Time: ago(time.Duration(12-i) * time.Minute), Kind: "service", Name: "irc_rpc", From: "up", To: "down", Level: status.Critical, Text: texts[0],
+		})
+	}
+	return r
+}
+
+// maintenanceReport has something under maintenance, something announced, a configuration that was not reloaded, and a
+// very long error.
+func maintenanceReport() *status.Report {
+	r := faultyReport(1)
+	r.ConfigError = "exporter.yaml:12: targets[3].tiemout: unknown key, did you mean timeout?\nexporter.yaml:19: poll.interval: 0s is too short"
+	r.Services[0].Error = "get https://" + strings.Repeat("very-long-host-name-", 30) + ".example:5281/status: " + strings.Repeat("x509 certificate signed by unknown authority ", 12)
+	s := &r.Services[1]
+	s.Level, s.State, s.Maintenance, s.Since = status.Maintenance, "down", "until 22:00 UTC: upgrade to 13.1", ago(time.Hour)
+	s.Text = "nothing listens there"
+	r.Maintenance = []maintenance.Entry{
+		{Kind: "target", Name: s.Name, From: ago(time.Hour), Until: ago(-time.Hour), Reason: "upgrade to 13.1", Source: maintenance.FromAPI, Active: true},
+		{Kind: "container", Name: "chat-irc-1", From: ago(-24 * time.Hour), Until: ago(-26 * time.Hour), Reason: "new certificate", Source: maintenance.FromConfig},
+	}
+	return r
+}
+
+// largeReport has two hundred containers on two engines.
+func largeReport() *status.Report {
+	r := faultyReport(5)
+	for i := range 190 {
+		c := goodContainer(fmt.Sprintf("tenant-%03d-service-with-a-rather-long-name-1", i), "")
+		c.DockerHost = []string{"local", "backup"}[i%2]
+		r.Containers = append(r.Containers, c)
+	}
+	return r
+}
+
+// emptyReport is of an exporter for which nothing is configured.
+func emptyReport() *status.Report {
+	return &status.Report{
+		Made: now(), Time: now(), Version: "1.2.3", Level: status.Unknown, Since: ago(time.Minute), Summary: "Nothing is configured, so nothing is watched.",
+		NotConfigured: []string{"xmpp_status", "xmpp_metrics", "xmpp_proxy", "irc_rpc", "irc_services", "plant_store", "identity", "docs_search", "docker"},
+	}
+}

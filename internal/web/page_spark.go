@@ -1,0 +1,107 @@
+package web
+
+import (
+	"math"
+	"strconv"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
+)
+
+const (
+	// sparkWidth and sparkHeight are the small chart's own units; the style sheet says how large it is.
+	sparkWidth, sparkHeight = 96, 24
+	sparkTop, sparkBottom   = 2, sparkHeight - 2
+)
+
+// spark is a day of a number as a small chart.
+type spark struct {
+	Name, Title, Unit string
+	// Path draws it within sparkWidth times sparkHeight. It is empty where nothing was known all day.
+	Path string
+	// Label says in words what is to be seen, Low, High and Last its numbers.
+	Label, Low, High, Last string
+}
+
+// newSpark draws a history. A column holds everything between the lowest and the highest of its steps, so that what was
+// short is seen; where nothing was known, nothing is drawn.
+func newSpark(h status.History) *spark {
+	s := &spark{Name: h.Name, Title: h.Title, Unit: h.Unit, Label: h.Title + ": nothing known of the last 24 hours"}
+	low, high, last := math.Inf(1), math.Inf(-1), math.NaN()
+	for _, v := range h.Values {
+		if v != nil {
+			low, high, last = min(low, *v), max(high, *v), *v
+		}
+	}
+	if math.IsInf(low, 1) {
+		return s
+	}
+	s.Low, s.High, s.Last = amount(low, h.Unit), amount(high, h.Unit), amount(last, h.Unit)
+	s.Label = h.Title + ", last 24 hours: from " + s.Low + " to " + s.High + ", at last " + s.Last
+	s.Path = sparkPath(h.Values, min(low, 0), high)
+	return s
+}
+
+// sparkPath is the line through the values, from bottom to top of the chart.
+func sparkPath(values []*float64, bottom, top float64) string {
+	if top <= bottom {
+		top = bottom + 1
+	}
+	y := func(v float64) int {
+		return int(math.Round(sparkBottom - (v-bottom)/(top-bottom)*(sparkBottom-sparkTop)))
+	}
+	path := make([]byte, 0, 4*sparkWidth)
+	point := func(command byte, x, y int) {
+		path = append(path, command)
+		path = strconv.AppendInt(path, int64(x), 10)
+		path = append(path, ' ')
+		path = strconv.AppendInt(path, int64(y), 10)
+	}
+	columns := min(sparkWidth, len(values))
+	drawing, before := false, 0
+	for x := range columns {
+		first, last, low, high := column(values[x*len(values)/columns : (x+1)*len(values)/columns])
+		if first == nil {
+			drawing = false
+			continue
+		}
+		at := x * sparkWidth / columns
+		start, lowest, highest, end := y(*first), y(*low), y(*high), y(*last)
+		switch {
+		case !drawing:
+			point('M', at, start)
+			path = append(path, "h1"...) // alone, it would not be seen
+		case start != before || lowest != highest:
+			point('L', at, start)
+		case x == columns-1:
+			point('L', sparkWidth, start)
+		}
+		if lowest != highest {
+			// Only what is between them is new: the line begins at the first and ends at the last.
+			point('L', at, highest)
+			point('L', at, lowest)
+			point('L', at, end)
+		}
+		drawing, before = true, end
+	}
+	return string(path)
+}
+
+// column finds the first, the last, the lowest and the highest of some steps; nil where nothing was known.
+func column(values []*float64) (first, last, low, high *float64) {
+	for _, v := range values {
+		if v == nil {
+			continue
+		}
+		if first == nil {
+			first, low, high = v, v, v
+		}
+		last = v
+		if *v < *low {
+			low = v
+		}
+		if *v > *high {
+			high = v
+		}
+	}
+	return first, last, low, high
+}
