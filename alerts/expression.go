@@ -42,9 +42,14 @@ func latest(a *config.Alerts, selector string) string {
 	return fmt.Sprintf("last_over_time(%s[%s])", selector, seconds(a.Lookback))
 }
 
-// slow is latest for what changes slowly.
-func slow(a *config.Alerts, selector string) string {
-	return fmt.Sprintf("last_over_time(%s[%s])", selector, seconds(a.SlowLookback))
+// slow is what the last scrape said of what changes slowly, over the exporters. An exporter that has said it of late wins
+// over one that has not, which may be gone since, or ask no more: its word is out of date.
+func slow(a *config.Alerts, operator string, own []string, selector string) string {
+	return lines(
+		over(operator, own, nil, latest(a, selector)),
+		"or",
+		over(operator, own, nil, fmt.Sprintf("last_over_time(%s[%s])", selector, seconds(a.SlowLookback))),
+	)
 }
 
 // known is whether the last scrape, as latest has it, had the series at all; the value says nothing.
@@ -79,10 +84,15 @@ func ofTarget(condition, renamed string) string {
 const (
 	containerDown        = "chatstack:container_down"
 	containerMaintenance = "chatstack:container_maintenance"
+	dependencyDown       = "chatstack:dependency_down"
 	containerExcused     = "chatstack:container_excused"
-	containerStopped     = "chatstack:container_stopped"
 	containerRestarts    = "chatstack:container_restarts"
+	containerStopped     = "chatstack:container_stopped"
+	containerServing     = "chatstack:container_serving"
 	roleExcused          = "chatstack:role_excused"
+	certificateEnd       = "chatstack:certificate_end"
+	certificateMatches   = "chatstack:certificate_matches_file"
+	certificateRefused   = "chatstack:certificate_refused"
 	targetDown           = "chatstack:target_down"
 	targetMaintenance    = "chatstack:target_maintenance"
 	targetExcused        = "chatstack:target_excused"
@@ -94,14 +104,26 @@ const (
 // conditions returns the recording rules that come before the alerts, in an order in which each uses only those before
 // it. Of a pair of exporters, the one that sees the worse counts.
 func conditions(a *config.Alerts) []rule {
-	return slices.Concat(containerConditions(a), targetConditions(a), amounts(a))
+	return slices.Concat(containerConditions(a), targetConditions(a), certificateConditions(a), amounts(a))
 }
 
-// containerConditions have a series while the condition holds; its value says nothing.
+// chain is how many containers that are down may stand between one and the cause of it. What is further away has no
+// excuse, and is told too.
+const chain = 3
+
+// containerConditions have a series while the condition holds; its value says nothing. Only the number of restarts does.
 func containerConditions(a *config.Alerts) []rule {
 	state := func(operator, selector string) string {
 		return over(operator, ownContainer, []string{"state"}, latest(a, "chatstack_container_state"+selector))
 	}
+	// What is down though nothing that it depends on is: that is told. Of containers that depend on each other none is a
+	// cause, so that none excuses another.
+	const cause = containerDown + " unless group without (depends_on) (" + dependencyDown + ")"
+	excused := behind(cause)
+	for range chain - 1 {
+		excused = behind(lines(cause, "or", excused))
+	}
+	justExcused := fmt.Sprintf("present_over_time(%s[%s])", containerExcused, seconds(a.Lookback))
 	return []rule{
 		{Record: containerDown, Expr: lines(
 			over("max", ownContainer, nil, latest(a, "chatstack_container_expected"))+" == 1",
@@ -113,34 +135,92 @@ func containerConditions(a *config.Alerts) []rule {
 			"and ignoring (docker_host, kind, name)",
 			maintained(a, "container"),
 		)},
-		// Not to blame: under maintenance, or one that it depends on is down.
-		{Record: containerExcused, Expr: lines(
-			containerMaintenance,
-			"or",
-			"group without (depends_on) (",
-			indented(lines(
-				over("group", ownContainer, nil, known(a, "chatstack_container_dependency")),
-				"and ignoring (container)",
-				fmt.Sprintf("label_replace(%s, \"depends_on\", \"$1\", \"container\", \"(.+)\")", containerDown),
-			)),
-			")",
+		{Record: dependencyDown, Expr: lines(
+			over("group", ownContainer, nil, known(a, "chatstack_container_dependency")),
+			"and ignoring (container)",
+			asDependency(containerDown),
 		)},
-		// One that is restarted again and again is the business of ContainerRestarts, a missing one of ContainerMissing.
+		// Not to blame: under maintenance, or one that it depends on is down, and that one or what brought it down is told.
+		{Record: containerExcused, Expr: lines(containerMaintenance, "or", excused)},
+		{Record: containerRestarts, Expr: restarts(a)},
+		// One that is restarted again and again is the business of ContainerRestarts, a missing one of ContainerMissing. One
+		// that waits for a restart that does not come is told here.
 		{Record: containerStopped, Expr: lines(
 			containerDown,
-			"unless "+state("max", `{state=~"missing|restarting"}`)+" == 1",
-			"unless "+containerExcused,
-		)},
-		{Record: roleExcused, Expr: lines(
-			"group without (container, docker_host) (",
+			"unless "+state("max", `{state="missing"}`)+" == 1",
+			"unless (",
 			indented(lines(
-				over("group", ownContainer, []string{"compose_project", "compose_service", "image"}, known(a, `chatstack_container_info{role!=""}`)),
-				"and ignoring (role)",
-				fmt.Sprintf("(%s or %s)", containerDown, containerExcused),
+				state("max", `{state="restarting"}`)+" == 1",
+				"and",
+				fmt.Sprintf("(%s > 0 or %s)", containerRestarts, justExcused),
 			)),
 			")",
+			"unless "+containerExcused,
+		)},
+		{Record: containerServing, Expr: lines(
+			state("min", `{state="running"}`)+" == 1",
+			"unless "+containerExcused,
+		)},
+		// One container of the role that is well is enough to be blamed.
+		{Record: roleExcused, Expr: lines(
+			ofRole(a, `chatstack_container_info{role!=""}`, fmt.Sprintf("(%s or %s)", containerDown, containerExcused)),
+			"unless",
+			ofRole(a, "chatstack_container_info", containerServing),
 		)},
 	}
+}
+
+// asDependency is a condition of containers by the name that others depend on.
+func asDependency(condition string) string {
+	return fmt.Sprintf("label_replace(%s, \"depends_on\", \"$1\", \"container\", \"(.+)\")", condition)
+}
+
+// behind are the containers that depend on one which is down and in the condition.
+func behind(condition string) string {
+	return lines(
+		"group without (depends_on) (",
+		indented(lines(dependencyDown, "and ignoring (container)", asDependency("\n"+indented(condition)+"\n"))),
+		")",
+	)
+}
+
+// ofRole are the roles, as the info tells them, of the containers in the condition.
+func ofRole(a *config.Alerts, info, condition string) string {
+	return lines(
+		"group without (container, docker_host) (",
+		indented(lines(
+			over("group", ownContainer, []string{"compose_project", "compose_service", "image"}, known(a, info)),
+			"and ignoring (role)",
+			condition,
+		)),
+		")",
+	)
+}
+
+// restarts are those within the window, but for what a container did because of another one, or under maintenance.
+// They are counted whole: increase() would make 3.2 of 3. The counter's growth is added up from one step to the next,
+// where a counter that fell, since the exporter began to count anew, has grown by all that it shows. A step begins before
+// the evaluation that it is looked at in, hence the offset of the excuse.
+func restarts(a *config.Alerts) string {
+	const counter = "chatstack_container_restarts_total"
+	window, interval := seconds(a.ContainerRestarts.Window), seconds(a.Interval)
+	before := fmt.Sprintf("%s[%s] offset %s", counter, window, interval)
+	others := slices.Sorted(slices.Values(append(slices.Clone(scrapeLabels), "endpoint")))
+	return over("max", ownContainer, nil, "\n"+indented(lines(
+		"sum_over_time((",
+		indented(lines(
+			"(",
+			indented(lines(
+				fmt.Sprintf("%s - last_over_time(%s) >= 0", counter, before),
+				"or",
+				fmt.Sprintf("%s * present_over_time(%s)", counter, before),
+			)),
+			")",
+			fmt.Sprintf("unless ignoring (%s)", strings.Join(others, ", ")),
+			fmt.Sprintf("present_over_time(%s[%s] offset -%s)", containerExcused, seconds(a.Lookback+a.Interval), interval),
+		)),
+		fmt.Sprintf(")[%s:%s])", window, interval),
+	))+"\n")
 }
 
 // maintained is what is under maintenance: its name stands in the label name and in that of the kind.
@@ -171,13 +251,32 @@ func targetConditions(a *config.Alerts) []rule {
 			"and ignoring (kind, target)",
 			fmt.Sprintf("group without (docker_host) (%s)", containerMaintenance),
 		)},
-		// Not to blame: under maintenance, or its container is down, or is itself not to blame.
+		// Not to blame: under maintenance, or its container is down, or is itself not to blame, and none of that name on
+		// another engine is well.
 		{Record: targetExcused, Expr: lines(
 			targetMaintenance,
 			"or",
 			info,
 			"and ignoring (kind, target)",
 			fmt.Sprintf("group without (docker_host) (%s or %s)", containerDown, containerExcused),
+			"unless ignoring (kind, target)",
+			fmt.Sprintf("group without (docker_host) (%s)", containerServing),
+		)},
+	}
+}
+
+// certificateConditions are what several alerts say of certificates. Only the end of one is a number.
+func certificateConditions(a *config.Alerts) []rule {
+	return []rule{
+		{Record: certificateEnd, Expr: slow(a, "min", ownEndpoint, "chatstack_tls_certificate_not_after_timestamp_seconds")},
+		{Record: certificateMatches, Expr: slow(a, "min", ownEndpoint, "chatstack_tls_certificate_matches_file")},
+		// A certificate that is pinned need not verify: then the target does not fail.
+		{Record: certificateRefused, Expr: lines(
+			"label_replace((",
+			indented(slow(a, "min", ownEndpoint, "chatstack_tls_certificate_verified")),
+			`) == 0, "target", "$1", "endpoint", "(.+)")`,
+			"and ignoring (endpoint)",
+			over("group", ownEndpoint, []string{"reason"}, known(a, `chatstack_probe_failing{reason="tls"}`)),
 		)},
 	}
 }
@@ -185,32 +284,19 @@ func targetConditions(a *config.Alerts) []rule {
 // amounts are what the thresholds of several severities are held against.
 func amounts(a *config.Alerts) []rule {
 	interval := a.Interval
-	const restarts = "chatstack_container_restarts_total"
-	window := a.ContainerRestarts.Window
-	before := fmt.Sprintf("%s[%s] offset %s", restarts, seconds(window), seconds(interval))
-	used := slow(a, "chatstack_volume_size_bytes") + " - " + slow(a, "chatstack_volume_free_bytes")
+	last := func(name string) string {
+		return fmt.Sprintf("last_over_time(chatstack_volume_%s_bytes[%s])", name, seconds(a.SlowLookback))
+	}
+	usage := fmt.Sprintf("%s / (%s + %s)", volumeUsed, volumeUsed, last("available"))
 	return []rule{
-		// Restarts are counted whole: increase() would make 3.2 of 3. The counter's growth is added up from one step to the
-		// next, where a counter that fell, since the exporter began to count anew, has grown by all that it shows.
-		{Record: containerRestarts, Expr: over("max", ownContainer, nil, lines(
-			"",
-			indented(lines(
-				"sum_over_time((",
-				indented(lines(
-					fmt.Sprintf("%s - last_over_time(%s) >= 0", restarts, before),
-					"or",
-					fmt.Sprintf("%s * present_over_time(%s)", restarts, before),
-				)),
-				fmt.Sprintf(")[%s:%s])", seconds(window), seconds(interval)),
-			)),
-			"",
-		))},
 		// rate() is per second. While two readings are lost, and until its window is full again, it shows as little as a third:
 		// the best of three evaluations counts, which lie within two and a half intervals.
 		{Record: authFailureRate, Expr: over("max", ownNone, nil, fmt.Sprintf("max_over_time(sum without (host) (rate(xmpp_c2s_auth_failure_total[%s]))[%s:%s])",
 			seconds(a.XMPPAuthFailureRate.Window), seconds(interval*5/2), seconds(interval))) + " * 60"},
 		// As df counts: what is kept back for root is neither used nor to be had.
-		{Record: volumeUsed, Expr: used},
-		{Record: volumeUsage, Expr: over("max", ownNone, nil, fmt.Sprintf("%s / (%s + %s)", volumeUsed, volumeUsed, slow(a, "chatstack_volume_available_bytes")))},
+		{Record: volumeUsed, Expr: last("size") + " - " + last("free")},
+		// As with slow, an exporter that has seen the volume of late wins over one that has not.
+		{Record: volumeUsage, Expr: lines(
+			over("max", ownNone, nil, usage+" and "+known(a, "chatstack_volume_size_bytes")), "or", over("max", ownNone, nil, usage))},
 	}
 }

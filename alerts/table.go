@@ -95,13 +95,9 @@ func restartAlerts(a *config.Alerts) []alert {
 	}{{Warning, a.ContainerRestarts.Warning.Over}, {Critical, a.ContainerRestarts.Critical.Over}} {
 		alerts = append(alerts, alert{
 			name: "ContainerRestarts", severity: level.severity, threshold: float64(level.over),
-			// What a container did because of another one is still in the window when that one is well again.
-			expr: lines(
-				fmt.Sprintf("%s > %d", containerRestarts, level.over),
-				fmt.Sprintf("unless present_over_time(%s[%s])", containerExcused, seconds(a.ContainerRestarts.Window)),
-			),
+			expr:        fmt.Sprintf("%s > %d", containerRestarts, level.over),
 			summary:     aContainer + " was restarted.",
-			description: fmt.Sprintf("It was restarted {{ $value }} times within %s. More than %d is %s; a deploy is no restart.", plain(a.ContainerRestarts.Window), level.over, level.severity),
+			description: fmt.Sprintf("It was restarted {{ $value }} {{ if eq $value 1.0 }}time{{ else }}times{{ end }} within %s. More than %d is %s; a deploy is no restart.", plain(a.ContainerRestarts.Window), level.over, level.severity),
 		})
 	}
 	return alerts
@@ -185,7 +181,7 @@ func certificateAlerts(a *config.Alerts) []alert {
 	var alerts []alert
 	unlessMaintained := "unless ignoring (target) " + ofTarget(targetMaintenance, "endpoint")
 	left := func(selector string) string {
-		return over("min", ownEndpoint, []string{"source"}, slow(a, "chatstack_tls_certificate_not_after_timestamp_seconds"+selector)) + " - time()"
+		return fmt.Sprintf("min without (source) (%s%s) - time()", certificateEnd, selector)
 	}
 	const ends = "{{ if gt $value 0.0 }}ends in {{ humanizeDuration $value }}{{ else }}has ended{{ end }}."
 	for _, level := range []struct {
@@ -200,20 +196,14 @@ func certificateAlerts(a *config.Alerts) []alert {
 			description: "One of the certificates that " + anEndpoint + " shows, or has in its file, ends in less than " + plain(level.end.Under) + ", or has ended.",
 		})
 	}
-	stale := over("min", ownEndpoint, nil, slow(a, "chatstack_tls_certificate_matches_file")) + " == 0"
+	const stale = certificateMatches + " == 0"
 	renewal := a.TLSServedNotRenewed
 	limit := renewal.Critical.Under.Std().Seconds()
 	return append(
 		alerts,
 		alert{
 			name: "TLSChainInvalid", severity: Warning, hold: a.TLSChainInvalid, threshold: held(a.TLSChainInvalid),
-			// A certificate that is pinned need not verify: then the target does not fail.
-			expr: lines(
-				fmt.Sprintf("label_replace(%s == 0, \"target\", \"$1\", \"endpoint\", \"(.+)\")", over("min", ownEndpoint, nil, slow(a, "chatstack_tls_certificate_verified"))),
-				"and ignoring (endpoint)",
-				over("group", ownEndpoint, []string{"reason"}, known(a, `chatstack_probe_failing{reason="tls"}`)),
-				"unless ignoring (endpoint) "+ofTarget(targetExcused, ""),
-			),
+			expr:        lines(certificateRefused, "unless ignoring (endpoint) "+ofTarget(targetExcused, "")),
 			summary:     "The certificate of {{ $labels.endpoint }} does not verify.",
 			description: "What " + anEndpoint + " shows is refused: by its authority, its name, its date, or because it is not the pinned one. Clients refuse it too, unless it is pinned there.",
 		},
@@ -233,11 +223,8 @@ func certificateAlerts(a *config.Alerts) []alert {
 }
 
 func targetAlerts(a *config.Alerts) []alert {
-	alerts := slices.Concat(volumeAlerts(a), bothDown("TargetDown", lines(targetDown, "unless "+targetExcused), a.TargetDown,
-		aTarget+" is down ("+reasons+").",
-		"All readings of it have failed for over %s. As far as is known, the container that serves it runs."))
 	return append(
-		alerts,
+		slices.Concat(volumeAlerts(a), targetDownAlerts(a)),
 		alert{
 			name: "UpstreamSeriesDropped", severity: Warning, hold: a.UpstreamSeriesDropped, threshold: held(a.UpstreamSeriesDropped),
 			expr: lines(
@@ -249,9 +236,11 @@ func targetAlerts(a *config.Alerts) []alert {
 		},
 		alert{
 			name: "PlantStoreOrphans", severity: Warning, hold: a.PlantStoreOrphans, threshold: held(a.PlantStoreOrphans),
+			// A store that refuses every deletion is down, and told of as such.
 			expr: lines(
 				over("max", ownNone, nil, latest(a, "chatstack_plant_store_orphans"))+" > 0",
 				"unless "+ofKind(targetExcused, "plant_store"),
+				"unless "+ofKind(targetDown, "plant_store"),
 			),
 			summary:     "{{ $value }} canary plants are left in the plant store.",
 			description: "They were created to try the store, and it has not let them be deleted for over " + plain(a.PlantStoreOrphans.For) + ".",
@@ -281,6 +270,20 @@ func targetAlerts(a *config.Alerts) []alert {
 			description: "They have not been for over " + plain(a.IRCServicesUnlinked.For) + ", though they run: nobody can log in to an account.",
 		},
 	)
+}
+
+// targetDownAlerts leave to the alerts on certificates what those tell: one that has ended is told as critical already, and
+// the warning is of one that is refused.
+func targetDownAlerts(a *config.Alerts) []alert {
+	const unless = "unless ignoring (container, endpoint, kind) "
+	ended := unless + lines("(", indented(lines(certificateRefused, "and ignoring (target)",
+		fmt.Sprintf("min without (source) (%s) < time()", certificateEnd))), ")")
+	alerts := bothDown("TargetDown", lines(targetDown, "unless "+targetExcused), a.TargetDown,
+		aTarget+" is down ("+reasons+").",
+		"All readings of it have failed for over %s. As far as is known, the container that serves it runs.")
+	alerts[0].expr = lines(alerts[0].expr, unless+certificateRefused)
+	alerts[1].expr = lines(alerts[1].expr, ended)
+	return alerts
 }
 
 func volumeAlerts(a *config.Alerts) []alert {

@@ -179,7 +179,7 @@ func DefaultAlerts() Alerts {
 		UpstreamSeriesDropped:     hold(15*time.Minute, 0),
 		XMPPAuthSourceMissing:     hold(15*time.Minute, 0),
 		PlantStoreOrphans:         hold(15*time.Minute, 0),
-		TLSChainInvalid:           hold(5*time.Minute, 5*time.Minute),
+		TLSChainInvalid:           hold(2*time.Minute, 5*time.Minute),
 		TLSServedNotRenewed:       RenewalAlert{hold(time.Hour, 0), Remaining{Duration(3 * day), hold(15*time.Minute, 0)}},
 		ConfigReloadFailed:        hold(5*time.Minute, 0),
 		IdentityCacheExhausted:    hold(0, 2*time.Minute),
