@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 
@@ -214,11 +213,13 @@ func (b *tab) save(t *testing.T, name string) {
 	if *screens == "" {
 		return
 	}
-	picture, err := chromedp.Run(b, chromedp.FullScreenshot(100))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(*screens, strings.ReplaceAll(name, "/", "-")+".png"), picture, 0o644); err != nil { //nolint:gosec // pictures are for everybody
-		t.Fatal(err)
+	for suffix, shot := range map[string]chromedp.Action[[]byte]{"-first": chromedp.CaptureScreenshot(), "": chromedp.FullScreenshot(100)} {
+		picture, err := chromedp.Run(b, shot)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(*screens, name+suffix+".png"), picture, 0o644); err != nil { //nolint:gosec // pictures are for everybody
+			t.Fatal(err)
+		}
 	}
 }

@@ -393,6 +393,8 @@ func limit(v *float64, t status.Threshold) string {
 	switch {
 	case v == nil:
 		return "none"
+	case *v == 0 && !t.Below:
+		return "any"
 	case t.Below:
 		return "under " + amount(*v, t.Unit)
 	default:
@@ -415,6 +417,8 @@ func distance(t status.Threshold) string {
 		return between(t.Critical) + " to critical"
 	case passed(t.Warning):
 		return between(t.Warning) + " beyond warning"
+	case t.Warning != nil && *t.Warning == 0 && *t.Present == 0:
+		return "none"
 	case t.Warning != nil:
 		return between(t.Warning) + " to warning"
 	case t.Critical != nil:
@@ -451,6 +455,7 @@ func newBar(t status.Threshold) *bar {
 var pageFuncs = template.FuncMap{
 	"level":      levelName,
 	"levelWord":  func(l status.Level) string { return levelWords[l] },
+	"unknown":    func() status.Level { return status.Unknown },
 	"maintained": func() status.Level { return status.Maintenance },
 	"calm":       func(l status.Level) bool { return l == status.OK },
 	"iso":        func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
@@ -500,19 +505,27 @@ var alertWords = map[string]string{
 
 // age is a length of time with at most two units.
 func age(d time.Duration) string {
-	d = max(d, 0)
-	switch minutes, hours := int(d.Minutes()), int(d.Hours()); {
-	case d < time.Minute:
-		return fmt.Sprintf("%d s", int(d.Seconds()))
+	seconds := int(max(d, 0).Seconds())
+	minutes, hours := seconds/60, seconds/3600
+	switch {
+	case minutes == 0:
+		return fmt.Sprintf("%d s", seconds)
 	case hours == 0:
 		return fmt.Sprintf("%d min", minutes)
 	case hours < 24:
-		return fmt.Sprintf("%d h %d min", hours, minutes%60)
+		return twoUnits(hours, "h", minutes%60, "min")
 	case hours < 24*14:
-		return fmt.Sprintf("%d d %d h", hours/24, hours%24)
+		return twoUnits(hours/24, "d", hours%24, "h")
 	default:
 		return fmt.Sprintf("%d days", hours/24)
 	}
+}
+
+func twoUnits(large int, largeUnit string, small int, smallUnit string) string {
+	if small == 0 {
+		return fmt.Sprintf("%d %s", large, largeUnit)
+	}
+	return fmt.Sprintf("%d %s %d %s", large, largeUnit, small, smallUnit)
 }
 
 // took is how long a reading took.

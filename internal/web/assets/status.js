@@ -17,8 +17,9 @@
     const hours = Math.floor(minutes / 60);
     if (seconds < 60) return `${seconds} s`;
     if (hours === 0) return `${minutes} min`;
-    if (hours < 24) return `${hours} h ${minutes % 60} min`;
-    if (hours < 24 * 14) return `${Math.floor(hours / 24)} d ${hours % 24} h`;
+    const two = (large, largeUnit, small, smallUnit) => `${large} ${largeUnit}${small ? ` ${small} ${smallUnit}` : ""}`;
+    if (hours < 24) return two(hours, "h", minutes % 60, "min");
+    if (hours < 24 * 14) return two(Math.floor(hours / 24), "d", hours % 24, "h");
     return `${Math.floor(hours / 24)} days`;
   }
 
