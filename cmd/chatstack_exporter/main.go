@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/alecthomas/kingpin/v2"
+	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/prometheus/common/promslog"
 	promslogflag "github.com/prometheus/common/promslog/flag"
 	"github.com/prometheus/common/version"
@@ -65,7 +66,7 @@ func run(args []string) int {
 	defer stop()
 	switch command {
 	case serve.FullCommand():
-		err = runServe(ctx, options)
+		err = runServe(ctx, underServiceManager(options))
 	case demo.FullCommand():
 		err = app.RunDemo(ctx, options, os.Stdout)
 	case check.FullCommand():
@@ -121,6 +122,19 @@ func runHealthcheck(ctx context.Context, address string) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	return app.Healthcheck(ctx, address)
+}
+
+// underServiceManager has systemd told of what the exporter does, where systemd has started it and wants to know.
+func underServiceManager(options app.Options) app.Options {
+	options.Notify = func(state string) error {
+		_, err := daemon.SdNotify(false, state)
+		return err
+	}
+	var err error
+	if options.Watchdog, err = daemon.SdWatchdogEnabled(false); err != nil {
+		options.Log.Warn("signs of life cannot be timed; the watchdog gets none", "err", err)
+	}
+	return options
 }
 
 func runServe(ctx context.Context, options app.Options) error {
