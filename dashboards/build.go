@@ -141,7 +141,7 @@ func (p panel) decimals(n int) panel { p.FieldConfig.Defaults.Decimals = &n; ret
 
 // linked adds a link to the panel.
 func (p panel) linked(title, url string) panel {
-	p.Links = append(p.Links, Link{Title: title, URL: url, TargetBlank: true})
+	p.Links = append(p.Links, Link{Title: title, Type: "link", Icon: "doc", URL: url, Tags: []string{}, TargetBlank: true})
 	return p
 }
 
@@ -255,7 +255,7 @@ func within(t Thresholds) Property { return Property{"thresholds", t} }
 func coloured() Property {
 	return Property{"custom.cellOptions", map[string]any{"type": "color-background", "mode": "basic"}}
 }
-func leadsTo(links ...Link) Property { return Property{"links", links} }
+func leadsTo(links ...DataLink) Property { return Property{"links", links} }
 
 // section is a heading and the panels below it.
 type section struct {

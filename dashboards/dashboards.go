@@ -62,8 +62,8 @@ func (b *book) dashboard(uid, title, description, from string, variables []Varia
 		Time: TimeRange{from, "now"}, Timezone: "browser",
 		Links: []Link{
 			{Title: "Chat stack", Type: "dashboards", Icon: "external link", Tags: []string{"chatstack"}, IncludeVars: true, KeepTime: true},
-			{Title: "Status page", Type: "link", Icon: "bolt", Tooltip: "The exporter's own page; its address is a variable above.", URL: "${status_page:raw}/", TargetBlank: true},
-			{Title: "Runbooks", Type: "link", Icon: "doc", Tooltip: "What to do about each alert.", URL: b.alerts.RunbookURL, TargetBlank: true},
+			{Title: "Status page", Type: "link", Icon: "bolt", Tooltip: "The exporter's own page; its address is a variable above.", URL: "${status_page:raw}/", Tags: []string{}, TargetBlank: true},
+			{Title: "Runbooks", Type: "link", Icon: "doc", Tooltip: "What to do about each alert.", URL: b.alerts.RunbookURL, Tags: []string{}, TargetBlank: true},
 		},
 		Annotations: Annotated{annotations()},
 		Templating:  Templating{append(commonVariables(), variables...)},

@@ -61,7 +61,7 @@ func (b *book) exporter() Dashboard {
 		section{"What it is held against", []panel{
 			table("Thresholds", "What the exporter's configuration says, in seconds, bytes, a ratio or a number; of RulesOutOfDate a checksum.",
 				[]column{{"alert", "Alert"}, {"severity", "Severity"}, {"A", "Threshold"}}, query{each("max", own("chatstack_alert_threshold")), ""}).
-				field("Alert", leadsTo(Link{Title: "Runbook", URL: b.runbook("${__value.text}"), TargetBlank: true})).none(noScrape),
+				field("Alert", leadsTo(DataLink{Title: "Runbook", URL: b.runbook("${__value.text}"), TargetBlank: true})).none(noScrape),
 		}},
 	)
 }

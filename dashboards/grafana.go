@@ -30,15 +30,21 @@ type (
 	// Link leads from a dashboard or a panel to somewhere else.
 	Link struct {
 		Title       string   `json:"title"`
-		Type        string   `json:"type,omitempty"`
-		Icon        string   `json:"icon,omitempty"`
-		Tooltip     string   `json:"tooltip,omitempty"`
+		Type        string   `json:"type"`
+		Icon        string   `json:"icon"`
+		Tooltip     string   `json:"tooltip"`
 		URL         string   `json:"url"`
-		Tags        []string `json:"tags,omitempty"`
-		AsDropdown  bool     `json:"asDropdown,omitempty"`
+		Tags        []string `json:"tags"`
+		AsDropdown  bool     `json:"asDropdown"`
 		TargetBlank bool     `json:"targetBlank"`
-		IncludeVars bool     `json:"includeVars,omitempty"`
-		KeepTime    bool     `json:"keepTime,omitempty"`
+		IncludeVars bool     `json:"includeVars"`
+		KeepTime    bool     `json:"keepTime"`
+	}
+	// DataLink leads from a value to somewhere else.
+	DataLink struct {
+		Title       string `json:"title"`
+		URL         string `json:"url"`
+		TargetBlank bool   `json:"targetBlank"`
 	}
 	// Source is a data source; it is a variable, always.
 	Source struct {
@@ -154,7 +160,7 @@ type (
 		Color      *Color         `json:"color,omitempty"`
 		Thresholds Thresholds     `json:"thresholds"`
 		Mappings   []Mapping      `json:"mappings,omitempty"`
-		Links      []Link         `json:"links,omitempty"`
+		Links      []DataLink     `json:"links,omitempty"`
 		Custom     map[string]any `json:"custom,omitempty"`
 	}
 	// Color says where the colour of a series comes from.

@@ -46,7 +46,7 @@ func (b *book) overview() Dashboard {
 	expected := eachContainer("max", sel("chatstack_container_expected"))
 	unhealthy := eachContainer("max", sel("chatstack_container_health", `health="unhealthy"`), "health")
 	// Up since the last failure in a day, or since the first reading in it; down since the last success.
-	since := "((max_over_time(timestamp(" + success() + " == 0)[1d:1m]) or min_over_time(timestamp(" + success() + ")[1d:1m])) and " + success() + " == 1 or " +
+	since := "((max_over_time(timestamp(" + success() + " == 0)[1d:30s]) or min_over_time(timestamp(" + success() + ")[1d:30s])) and " + success() + " == 1 or " +
 		each("max", sel("chatstack_probe_last_success_timestamp_seconds")) + " and " + success() + " == 0) * 1000"
 	memory := a.ContainerMemory
 	xmppMemory := eachContainer("max", sel("chatstack_container_memory_working_set_bytes")) + " and on (docker_host, container) " +
@@ -72,12 +72,12 @@ func (b *book) overview() Dashboard {
 				query{over("max", sel("chatstack_target_info")), ""}).
 				field("State", mapped(upDown()), coloured(), within(notBelow(1))).
 				field("Since", inUnit("dateTimeFromNow")).
-				field("Target", leadsTo(Link{Title: "Last readings on the status page", URL: "${status_page:raw}/debug/targets/${__value.text}", TargetBlank: true})).
+				field("Target", leadsTo(DataLink{Title: "Last readings on the status page", URL: "${status_page:raw}/debug/targets/${__value.text}", TargetBlank: true})).
 				none(noExporter).size(14, 13),
 			table("Firing alerts", "Alerts that fire now, in any rule group of this Prometheus. Watchdog always fires: it shows that alerting works.",
 				[]column{{"alertname", "Alert"}, {"severity", "Severity"}, {"target", "Target"}, {"container", "Container"}, {"endpoint", "Endpoint"}, {"volume", "Volume"}, {"host", "Host"}},
 				query{`max without (instance, job, pod, node, service, prometheus, prometheus_replica) (ALERTS{alertstate="firing"})`, ""}).
-				field("Alert", leadsTo(Link{Title: "Runbook", URL: b.runbook("${__value.text}"), TargetBlank: true})).
+				field("Alert", leadsTo(DataLink{Title: "Runbook", URL: b.runbook("${__value.text}"), TargetBlank: true})).
 				field("Severity", coloured(), Property{"mappings", []Mapping{{"value", map[string]Mapped{
 					"critical": {Text: "critical", Color: critical}, "warning": {Text: "warning", Color: warning, Index: 1}, "none": {Text: "none", Color: unknown, Index: 2},
 				}}}}).none(noRules).size(10, 13),

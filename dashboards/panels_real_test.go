@@ -1,0 +1,678 @@
+//go:build realservers
+
+package dashboards_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"crypto/tls"
+
+	"github.com/prometheus/prometheus/promql/parser"
+
+	"github.com/chatstack-exporter/chatstack_exporter/alerts"
+	"github.com/chatstack-exporter/chatstack_exporter/dashboards"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/realstack"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
+)
+
+// settings ask everything every second and shorten the times of the alerts, not their limits.
+const settings = `
+poll:
+  interval: 1s
+  timeout: 1s
+alerts:
+  interval: 1s
+  lookback: 5s
+  slow_lookback: 10s
+  poll_stalled: {after: 25s}
+  xmpp_auth_failure_rate: {window: 5s}
+  container_restarts: {window: 20s}
+  target_down:
+    warning: {for: 2s, keep_firing_for: 1s}
+    critical: {for: 4s, keep_firing_for: 1s}
+`
+
+// site is one exporter of the simulated stack, and a Prometheus that scrapes it as a pair.
+type site struct {
+	*testing.T
+	stack      *simstack.Stack
+	exporter   *realstack.Exporter
+	prometheus *realstack.Prometheus
+	config     string
+	// busy is how fast the families grow that the simulated XMPP server lacks.
+	busy atomic.Int64
+	// volume is a file system of our own; lost is a directory that a volume is on. certificate is a file bound to an endpoint.
+	volume, lost, certificate string
+	// seen are the names of all series that the exporter's page has had.
+	seen map[string]bool
+	// moves are the expressions whose values move all the time, such as the age of something.
+	moves map[string]bool
+	begun time.Time
+}
+
+// samples are the result of an expression: values by their series' labels.
+type samples map[string]float64
+
+// shows tells a fault's mark in a result. Without one, any change does.
+type shows func(samples) bool
+
+func above(limit float64) shows {
+	return func(s samples) bool {
+		return slices.ContainsFunc(slices.Collect(maps.Values(s)), func(v float64) bool { return v > limit })
+	}
+}
+
+func below(limit float64) shows {
+	return func(s samples) bool {
+		return slices.ContainsFunc(slices.Collect(maps.Values(s)), func(v float64) bool { return v < limit })
+	}
+}
+
+// fault is what a stage switches, and the expressions that must tell of it.
+type fault struct {
+	name    string
+	on, off func()
+	// follow are the expressions by name; "uid/title" means all of a panel.
+	follow map[string]shows
+}
+
+// TestRealEveryPanelFollowsItsFault runs every expression of every panel, annotation and variable against a Prometheus
+// that scrapes an exporter of the simulated stack, and switches on a fault for each that it must tell of.
+func TestRealEveryPanelFollowsItsFault(t *testing.T) {
+	s := openSite(t)
+	boards := shipped(t)
+	s.await("every target has been read", func() bool { return len(s.query(`chatstack_probe_success == 1`)) >= 2*14 })
+	s.checkVariables(boards)
+	all := map[string]string{}
+	for _, b := range boards {
+		for _, e := range expressions(b) {
+			all[e.name] = resolve(e.expr)
+		}
+	}
+	s.watchIdle(all)
+	followed := map[string]bool{}
+	for _, f := range s.faults() {
+		s.visit(f, all, followed)
+	}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if !followed[name] {
+			t.Errorf("%s: no fault is known that it tells of", name)
+		}
+	}
+	s.checkNames(all)
+	s.checkRanges(boards)
+}
+
+func openSite(t *testing.T) *site {
+	t.Helper()
+	s := &site{T: t, seen: map[string]bool{}, moves: map[string]bool{}, begun: time.Now()}
+	s.busy.Store(1)
+	var err error
+	if s.stack, err = simstack.Start(simstack.Options{Slow: 400 * time.Millisecond}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.stack.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	dir := t.TempDir()
+	s.volume, s.lost, s.certificate = filepath.Join(dir, "volume"), filepath.Join(dir, "lost"), filepath.Join(dir, "certificate.pem")
+	for _, d := range []string{s.volume, s.lost} {
+		if err := os.Mkdir(d, 0o755); err != nil { //nolint:gosec // nothing is in it
+			t.Fatal(err)
+		}
+	}
+	if err := syscall.Mount("dashboards", s.volume, "tmpfs", 0, "size=16m,nr_inodes=1000"); err != nil {
+		t.Fatalf("mount a volume, which takes root: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(s.volume, 0); err != nil {
+			t.Errorf("unmount the volume: %v", err)
+		}
+	})
+	s.write(s.certificate, s.served(s.stack.IRCAddress()))
+	env := s.stack.Environ()
+	xmpp := env["XMPP_REST_URL"]
+	delete(env, "XMPP_REST_URL") // it outweighs the addresses below
+	page := s.fuller(xmpp + "/metrics")
+	s.config = settings + fmt.Sprintf(`
+targets:
+  - {kind: plant_store, mode: canary}
+  - {kind: xmpp_status, url: %q}
+  - {kind: xmpp_rest, url: %q}
+  - {kind: xmpp_metrics, url: %q}
+  - {kind: xmpp_c2s, address: %q}
+  - {kind: irc_tls, address: %q, certificate_file: %q}
+  - {kind: volume, name: data, path: %q}
+  - {kind: volume, name: lost, path: %q}
+`, xmpp+"/status", xmpp, page, s.stack.XMPPClientAddress(), s.stack.IRCAddress(), s.certificate, s.volume, s.lost)
+	s.exporter = realstack.StartExporter(t, realstack.BuildExporter(t), s.config, env)
+	a := alerts.Defaults()
+	a.Interval = config.Duration(time.Second)
+	var recording bytes.Buffer
+	if err := alerts.WriteRecording(&recording, a); err != nil {
+		t.Fatal(err)
+	}
+	_, port, err := net.SplitHostPort(s.exporter.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A pair of exporters is the same one under two names, so that what counts twice shows.
+	s.prometheus = realstack.StartPrometheusWith(t, fmt.Sprintf(`
+global: {scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s}
+rule_files: [chatstack.rules.yml, chatstack.recording.yml]
+scrape_configs:
+  - job_name: chatstack_exporter
+    honor_labels: true
+    static_configs: [{targets: [%q, %q]}]
+`, s.exporter.Addr, "localhost:"+port), map[string][]byte{"chatstack.rules.yml": []byte(s.exporter.Rules()), "chatstack.recording.yml": recording.Bytes()})
+	return s
+}
+
+// served is the certificate that a server shows, as a file has it.
+func (s *site) served(address string) []byte {
+	s.Helper()
+	dialer := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // only looked at
+	c, err := dialer.DialContext(s.Context(), "tcp", address)
+	if err != nil {
+		s.Fatal(err)
+	}
+	defer c.Close() //nolint:errcheck // nothing was sent
+	var b bytes.Buffer
+	for _, certificate := range c.(*tls.Conn).ConnectionState().PeerCertificates {
+		if err := pem.Encode(&b, &pem.Block{Type: "CERTIFICATE", Bytes: certificate.Raw}); err != nil {
+			s.Fatal(err)
+		}
+	}
+	return b.Bytes()
+}
+
+// fuller serves the simulated XMPP server's metrics page with the canonical families that it lacks.
+func (s *site) fuller(page string) string {
+	var grown atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		req, err := http.NewRequestWithContext(r.Context(), http.MethodGet, page, nil)
+		if err != nil {
+			panic(err) // the address is ours
+		}
+		resp, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(req)
+		if err != nil {
+			w.WriteHeader(http.StatusBadGateway)
+			return
+		}
+		defer resp.Body.Close() //nolint:errcheck // only read
+		body, err := io.ReadAll(resp.Body)
+		if err != nil || resp.StatusCode != http.StatusOK {
+			w.WriteHeader(http.StatusBadGateway)
+			return
+		}
+		n := grown.Add(s.busy.Load())
+		w.Header().Set("Content-Type", resp.Header.Get("Content-Type"))
+		more := fmt.Sprintf(`# TYPE xmpp_c2s_connections counter
+xmpp_c2s_connections_total{host="chat.test"} %[1]d
+# TYPE xmpp_s2s_sessions gauge
+xmpp_s2s_sessions{host="chat.test",type="s2sin"} %[2]d
+# TYPE xmpp_storage_errors counter
+xmpp_storage_errors_total{host="chat.test"} %[1]d
+# TYPE xmpp_http_requests counter
+xmpp_http_requests_total{host="chat.test"} %[1]d
+# TYPE xmpp_http_request_duration_seconds histogram
+xmpp_http_request_duration_seconds_bucket{host="chat.test",le="0.1"} %[1]d
+xmpp_http_request_duration_seconds_bucket{host="chat.test",le="1.0"} %[3]d
+xmpp_http_request_duration_seconds_bucket{host="chat.test",le="+Inf"} %[3]d
+xmpp_http_request_duration_seconds_count{host="chat.test"} %[3]d
+xmpp_http_request_duration_seconds_sum{host="chat.test"} %[3]d
+# EOF
+`, n, s.busy.Load(), 2*n)
+		_, _ = w.Write(append(bytes.TrimSuffix(body, []byte("# EOF\n")), more...))
+	}))
+	s.Cleanup(server.Close)
+	return server.URL + "/metrics"
+}
+
+func (s *site) write(path string, content []byte) {
+	s.Helper()
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// turn switches faults of the simulated stack, as service/fault.
+func (s *site) turn(on bool, faults ...string) func() {
+	return func() {
+		s.Helper()
+		for _, f := range faults {
+			service, name, _ := strings.Cut(f, "/")
+			if err := s.stack.Switch(service, name, on); err != nil {
+				s.Fatal(err)
+			}
+		}
+	}
+}
+
+// simulated is a stage of faults of the simulated stack.
+func (s *site) simulated(follow map[string]shows, faults ...string) fault {
+	return fault{strings.Join(faults, ", "), s.turn(true, faults...), s.turn(false, faults...), follow}
+}
+
+func (s *site) container(name string) *simstack.Container {
+	c := s.stack.Engine().Container(name)
+	if c == nil {
+		s.Fatalf("the simulated engine has no container %s", name)
+	}
+	return c
+}
+
+func (s *site) ask(method, path, body string) {
+	s.Helper()
+	req, err := http.NewRequestWithContext(s.Context(), method, s.exporter.URL()+path, strings.NewReader(body))
+	if err != nil {
+		s.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := http.DefaultTransport.RoundTrip(req)
+	if err != nil {
+		s.Fatal(err)
+	}
+	defer resp.Body.Close() //nolint:errcheck // only the status counts
+	if resp.StatusCode >= http.StatusBadRequest {
+		s.Fatalf("%s %s: status %d", method, path, resp.StatusCode)
+	}
+}
+
+// get reads one answer of Prometheus' API.
+func (s *site) get(path string, query url.Values, data any) {
+	s.Helper()
+	req, err := http.NewRequestWithContext(s.Context(), http.MethodGet, s.prometheus.URL()+path+"?"+query.Encode(), nil)
+	if err != nil {
+		s.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		s.Fatal(err)
+	}
+	defer resp.Body.Close() //nolint:errcheck // read to its end
+	answer := struct {
+		Status, Error string
+		Warnings      []string
+		Data          any
+	}{Data: data}
+	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil || answer.Status != "success" || len(answer.Warnings) > 0 {
+		s.Fatalf("%s %v: %v, %s %v", path, query, err, answer.Error, answer.Warnings)
+	}
+}
+
+// query runs an expression now. No value may be one that nobody can read.
+func (s *site) query(expr string) samples {
+	s.Helper()
+	var data struct {
+		Result []struct {
+			Metric map[string]string
+			Value  [2]any
+		}
+	}
+	s.get("/api/v1/query", url.Values{"query": {expr}}, &data)
+	result := samples{}
+	for _, r := range data.Result {
+		v, err := strconv.ParseFloat(fmt.Sprint(r.Value[1]), 64)
+		if err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
+			s.Errorf("%s\nof %v: got %v, want a number", expr, r.Metric, r.Value[1])
+		}
+		result[fmt.Sprint(r.Metric)] = v
+	}
+	return result
+}
+
+func (s *site) pause(d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-s.Context().Done():
+		s.Fatal(context.Cause(s.Context()))
+	}
+}
+
+func (s *site) await(what string, reached func() bool) {
+	s.Helper()
+	for end := time.Now().Add(30 * time.Second); !reached(); s.pause(200 * time.Millisecond) {
+		if time.Now().After(end) {
+			s.Fatalf("never reached: %s", what)
+		}
+	}
+}
+
+// differs is whether a result has other series, or a value that is clearly another one.
+func differs(a, b samples, values bool) bool {
+	if len(a) != len(b) {
+		return true
+	}
+	for series, v := range a {
+		w, ok := b[series]
+		if !ok || values && math.Abs(v-w) > min(1, 1e-3*max(math.Abs(v), math.Abs(w))) {
+			return true
+		}
+	}
+	return false
+}
+
+// watchIdle finds out which expressions move while nothing happens.
+func (s *site) watchIdle(all map[string]string) {
+	s.Helper()
+	s.pause(6 * time.Second) // longer than any window that the test resolves
+	first := map[string]samples{}
+	for range 3 {
+		for name, expr := range all {
+			now := s.query(expr)
+			if first[name] == nil {
+				first[name] = now
+			}
+			s.moves[name] = s.moves[name] || differs(first[name], now, true)
+		}
+		s.pause(1300 * time.Millisecond)
+	}
+}
+
+// visit switches a fault on and waits until every expression that follows it tells of it. One that moves all the time
+// tells of it by its series alone, or has a mark of its own, so that no change is taken for an answer which would have
+// come anyway.
+func (s *site) visit(f fault, all map[string]string, followed map[string]bool) {
+	s.Helper()
+	begun := time.Now()
+	waiting := map[string]shows{}
+	for want, mark := range f.follow {
+		found := false
+		for name := range all {
+			if name == want || strings.HasPrefix(name, want+"/") {
+				waiting[name], found, followed[name] = mark, true, true
+			}
+		}
+		if !found {
+			s.Errorf("%s: no panel is called %s", f.name, want)
+		}
+	}
+	// The pair and the rules must have had the time to settle after the stage before.
+	before := map[string]samples{}
+	for end := time.Now().Add(15 * time.Second); ; {
+		for name := range waiting {
+			before[name] = s.query(all[name])
+		}
+		s.pause(1500 * time.Millisecond)
+		var restless []string
+		for name, mark := range waiting {
+			now := s.query(all[name])
+			if mark == nil && differs(before[name], now, !s.moves[name]) || mark != nil && mark(now) {
+				restless = append(restless, name)
+			}
+			before[name] = now
+		}
+		if len(restless) == 0 {
+			break
+		}
+		if time.Now().After(end) {
+			s.Errorf("%s: %q move, or tell of it before it is switched on", f.name, restless)
+			break
+		}
+	}
+	f.on()
+	empty := map[string]bool{}
+	for end := time.Now().Add(25 * time.Second); len(waiting) > 0; s.pause(300 * time.Millisecond) {
+		for name, mark := range waiting {
+			now := s.query(all[name])
+			told := mark == nil && differs(before[name], now, !s.moves[name]) || mark != nil && mark(now)
+			if told {
+				delete(waiting, name)
+				empty[name] = len(now) == 0 && len(before[name]) == 0
+			}
+		}
+		if time.Now().After(end) {
+			break
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(waiting)) {
+		s.Errorf("%s: %s does not tell of it (it moves by itself: %v)\n%s\nbefore: %v\nnow:    %v", f.name, name, s.moves[name], all[name], before[name], s.query(all[name]))
+	}
+	for name, nothing := range empty {
+		if nothing {
+			s.Errorf("%s: %s has been empty all the time", f.name, name)
+		}
+	}
+	s.note()
+	f.off()
+	s.Logf("%s: %d expressions, %s", f.name, len(f.follow), time.Since(begun).Round(100*time.Millisecond))
+}
+
+// note remembers what is on the exporter's page, as Prometheus has it.
+func (s *site) note() {
+	s.Helper()
+	var names []string
+	s.get("/api/v1/label/__name__/values", url.Values{}, &names)
+	for _, name := range names {
+		s.seen[name] = true
+	}
+}
+
+// checkVariables holds that every variable finds values.
+func (s *site) checkVariables(boards []board) {
+	s.Helper()
+	labelValues := regexp.MustCompile(`^label_values\((.+), (\w+)\)$`)
+	for _, b := range boards {
+		for _, v := range b.Templating.List {
+			if v.Type != "query" {
+				continue
+			}
+			asked := labelValues.FindStringSubmatch(v.Query.(map[string]any)["query"].(string))
+			if asked == nil {
+				s.Errorf("%s, variable %s: asks for no label's values: %v", b.UID, v.Name, v.Query)
+				continue
+			}
+			var found []string
+			s.get("/api/v1/label/"+asked[2]+"/values", url.Values{"match[]": {resolve(asked[1])}}, &found)
+			if len(found) == 0 {
+				s.Errorf("%s, variable %s: %v finds nothing", b.UID, v.Name, v.Query)
+			}
+		}
+	}
+}
+
+// checkNames holds that each metric that is shown was there, and that each of ours that was there is shown.
+func (s *site) checkNames(all map[string]string) {
+	s.Helper()
+	shown := map[string]bool{}
+	for name, text := range all {
+		expr, err := parser.NewParser(parser.Options{}).ParseExpr(text)
+		if err != nil {
+			s.Fatal(err)
+		}
+		parser.Inspect(expr, func(node parser.Node, _ []parser.Node) error {
+			if v, ok := node.(*parser.VectorSelector); ok {
+				shown[v.Name] = true
+				if !s.seen[v.Name] {
+					s.Errorf("%s: names %s, which nobody exports or records", name, v.Name)
+				}
+			}
+			return nil
+		})
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.seen)) {
+		if strings.HasPrefix(name, "chatstack_") && !shown[name] {
+			s.Errorf("no panel shows %s", name)
+		}
+	}
+}
+
+// checkRanges runs what is drawn over time as charts do, over the whole test.
+func (s *site) checkRanges(boards []board) {
+	s.Helper()
+	for _, b := range boards {
+		for _, e := range expressions(b) {
+			if !e.ranged {
+				continue
+			}
+			var data struct {
+				Result []struct{ Values [][2]any }
+			}
+			now := time.Now()
+			s.get("/api/v1/query_range", url.Values{
+				"query": {resolve(e.expr)}, "step": {"1"},
+				"start": {strconv.FormatInt(s.begun.Unix(), 10)}, "end": {strconv.FormatInt(now.Unix(), 10)},
+			}, &data)
+			if len(data.Result) == 0 {
+				s.Errorf("%s: draws nothing", e.name)
+			}
+			for _, r := range data.Result {
+				for _, v := range r.Values {
+					if text := fmt.Sprint(v[1]); text == "NaN" || strings.HasSuffix(text, "Inf") {
+						s.Errorf("%s: draws %s", e.name, text)
+					}
+				}
+			}
+		}
+	}
+}
+
+// names makes a stage's list of panels of one dashboard whose change alone is told.
+func names(uid string, titles ...string) map[string]shows {
+	m := map[string]shows{}
+	for _, title := range titles {
+		m[uid+"/"+title] = nil
+	}
+	return m
+}
+
+func join(lists ...map[string]shows) map[string]shows {
+	m := map[string]shows{}
+	for _, l := range lists {
+		maps.Copy(m, l)
+	}
+	return m
+}
+
+func (s *site) faults() []fault {
+	const (
+		o, x, i, c, d, e = dashboards.Overview, dashboards.XMPP, dashboards.IRC, dashboards.Containers, dashboards.TLSDisks, dashboards.Exporter
+	)
+	nothing := func() {}
+	large := func() {
+		s.container("docs").SetUsage(simstack.Usage{WorkingSet: 1_200_000_000, CPU: time.Hour})
+		s.container("xmpp").SetUsage(simstack.Usage{WorkingSet: 700_000_000, CPU: time.Hour})
+	}
+	return []fault{
+		s.simulated(join(
+			names(o, "Targets down", "Every target/A", "Every target/C", "Firing alerts", "Targets over time", "Critical alerts", "Warnings", "Error budget left", "Availability, hour by hour"),
+			map[string]shows{o + "/Availability": nil},
+			names(i, "Targets", "Targets down", "HTTP answers"),
+			names(e, "Last HTTP status"),
+			map[string]shows{e + "/Freshness": above(5), e + "/Failures by reason": above(0.3), e + "/Failed part": above(0.01)},
+		), "docs_search/stopped"),
+		s.simulated(join(
+			names(x, "Failed logins per minute", "Failed logins", "Logins/B"), names(o, "Failed logins per minute"),
+		), "xmpp/auth_failures"),
+		s.simulated(join(
+			names(x, "Modules in error", "Component", "Worst module by host", "Modules with problems", "Modules"),
+		), "xmpp/module_error", "xmpp/component_disconnected"),
+		s.simulated(join(
+			names(i, "Services linked", "Servers and operators/A"), names(e, "Series left out", "Samples/B"),
+		), "irc_rpc/services_unlinked", "xmpp/bad_page"),
+		s.simulated(join(
+			names(i, "Users", "Channels", "Users and channels", "Servers and operators"), names(x, "Sources", "Logins/A"),
+		), "irc_rpc/numbers_forbidden", "xmpp/no_auth_source"),
+		s.simulated(map[string]shows{
+			i + "/Identity cache left": below(3593), i + "/Plants left behind": nil, i + "/Plant store operations": nil,
+		}, "identity/stopped", "plant_store/refuse_delete"),
+		s.simulated(map[string]shows{
+			i + "/Time to answer": above(0.35), i + "/Plant store": above(0.35), x + "/HTTP durations/B": above(0.35), e + "/Reading duration": above(0.35),
+		}, "xmpp/slow", "plant_store/slow", "docs_search/slow"),
+		{"the XMPP server is busy", func() { s.busy.Store(1000) }, func() { s.busy.Store(1) }, map[string]shows{
+			x + "/New connections/B": above(500), x + "/Storage/B": above(500), x + "/HTTP requests/A": above(500), x + "/Sessions/B": nil,
+		}},
+		s.simulated(join(
+			names(x, "Targets", "Sessions", "New connections", "Messages", "Presence", "Storage", "Memory", "CPU", "File descriptors", "HTTP requests/A", "HTTP durations/A"),
+			names(o, "Every target/B"),
+		), "xmpp/stopped"),
+		s.simulated(join(
+			names(d, "Days left", "Days left over time", "Verifies", "Served is renewed"), map[string]shows{o + "/First certificate to end": below(0)}, names(e, "Overruns"),
+		), "irc_tls/expired_certificate", "docs_search/hang"),
+		{"a volume is filled, another one lost", func() {
+			s.write(filepath.Join(s.volume, "file"), make([]byte, 14<<20))
+			if err := os.Remove(s.lost); err != nil {
+				s.Fatal(err)
+			}
+		}, nothing, join(
+			names(d, "Used", "Used in a week", "Readable", "Used over time", "Room/A", "Room/B", "Inodes used", "Inodes/A"), names(o, "Fullest volume"),
+		)},
+		{"the volume grows", func() {
+			if err := syscall.Mount("dashboards", s.volume, "tmpfs", syscall.MS_REMOUNT, "size=32m,nr_inodes=2000"); err != nil {
+				s.Fatal(err)
+			}
+		}, nothing, names(d, "Room/C", "Inodes/B")},
+		{"containers go wrong", func() {
+			s.container("docs").Stop()
+			s.container("web-irc").OOM()
+			s.container("irc").Restart()
+			s.turn(true, "docker/unhealthy")()
+		}, func() {
+			s.container("docs").Start()
+			s.turn(false, "docker/unhealthy")()
+		}, join(
+			names(o, "Containers down", "Containers unhealthy", "Most restarts in 10 minutes", "Restarts/annotation"),
+			names(c, "Health", "State", "Unhealthy", "Exit codes", "Restarts in 10 minutes", "Restarts and deploys/A", "Out of memory", "Containers/B", "Restarts/annotation"),
+			names(x, "Restarts/annotation"), names(i, "Restarts/annotation"), names(d, "Restarts/annotation"), names(e, "Restarts/annotation"),
+		)},
+		{"containers use much", large, nothing, join(
+			names(o, "Memory of the XMPP server", "Largest container"), names(c, "Memory", "Memory against the container's limit"),
+			map[string]shows{c + "/CPU": above(5)},
+		)},
+		{"a deploy", func() {
+			s.container("plant-store").Recreate(func(spec *simstack.ContainerSpec) {
+				spec.Image, spec.MemoryLimit, spec.DependsOn, spec.Restart = "chat/plant-store:2.0.0", 256<<20, "irc:service_healthy:false", "no"
+			})
+		}, nothing, join(
+			names(o, "Deploys/annotation"), names(x, "Deploys/annotation"), names(i, "Deploys/annotation"), names(d, "Deploys/annotation"), names(e, "Deploys/annotation"),
+			names(c, "Deploys/annotation", "Restarts and deploys/B", "Containers/A", "Containers/C", "Containers/D", "Dependencies"),
+		)},
+		{"statistics are forbidden, and there is maintenance", func() {
+			s.turn(true, "docker/forbidden_stats")()
+			s.ask(http.MethodPost, "/api/v1/maintenance", `{"kind":"container","name":"docs","duration":"10m"}`)
+		}, func() {
+			s.turn(false, "docker/forbidden_stats")()
+			s.ask(http.MethodDelete, "/api/v1/maintenance/container/docs", "")
+		}, names(c, "Engine", "Maintenance", "Network", "CPU/A")},
+		{"a container has done its work", func() { s.container("docs").Die(0) }, s.container("docs").Revive, names(c, "Containers/E")},
+		{"another configuration", func() {
+			s.exporter.Reconfigure(strings.Replace(s.config, "poll_stalled: {after: 25s}", "poll_stalled: {after: 26s}", 1) +
+				"  - {kind: http, name: another, url: '" + s.stack.ControlURL() + "', token: change_me}\n")
+		}, nothing, join(
+			names(o, "Every target/D"), names(e, "Loaded", "Placeholder secrets", "Rules out of date", "Thresholds", "Attempts"),
+		)},
+		{"a configuration that is wrong", func() { s.exporter.Reconfigure("poll: {interval: never}\n") }, func() { s.exporter.Reconfigure(s.config) }, names(e, "Configuration")},
+		{"the exporter hangs", s.exporter.Hang, s.exporter.Resume, join(
+			map[string]shows{e + "/Poll loop's heartbeat": above(13), e + "/Scrape duration": above(0.8)},
+			names(e, "Scraped", "Version", "Samples/A", "Since the last attempt", "Attempts", "Memory", "CPU", "Goroutines"),
+			names(x, "HTTP requests/B"),
+			names(o, "Exporter starts/annotation"), names(x, "Exporter starts/annotation"), names(i, "Exporter starts/annotation"),
+			names(c, "Exporter starts/annotation"), names(d, "Exporter starts/annotation"), names(e, "Exporter starts/annotation"),
+		)},
+	}
+}
