@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"strings"
+	"sync/atomic"
 )
 
 // Healthcheck asks the exporter that listens on this address of the same host whether its poll loop goes round. It is
 // for a HEALTHCHECK in an image without a shell. An exporter that wants a password or a client's certificate first is
-// alive, since it says so.
+// alive, since it says so; whether its poll loop goes round is then not known here.
 func Healthcheck(ctx context.Context, address string) error {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -20,10 +20,19 @@ func Healthcheck(ctx context.Context, address string) error {
 	if ip := net.ParseIP(host); host == "" || (ip != nil && ip.IsUnspecified()) {
 		host = "localhost"
 	}
+	// With TLS 1.3 the refusal comes after the handshake, and may be lost with the connection: that a certificate was
+	// asked for is what is sure.
+	var asked atomic.Bool
 	transport := &http.Transport{
 		DisableKeepAlives: true,
-		// It is this very host's own process, and it is not told anything.
-		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // see above
+		TLSClientConfig: &tls.Config{
+			// It is this very host's own process, and it is not told anything.
+			InsecureSkipVerify: true, //nolint:gosec // see above
+			GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+				asked.Store(true)
+				return &tls.Certificate{}, nil // none to show
+			},
+		},
 	}
 	target := "://" + net.JoinHostPort(host, port) + "/-/healthy"
 	status, err := ask(ctx, transport, "http"+target)
@@ -31,7 +40,7 @@ func Healthcheck(ctx context.Context, address string) error {
 		status, err = ask(ctx, transport, "https"+target)
 	}
 	switch {
-	case err != nil && strings.Contains(err.Error(), "remote error: tls: "):
+	case err != nil && asked.Load() && ctx.Err() == nil:
 		return nil // it speaks TLS, and refuses this client for want of a certificate
 	case err != nil:
 		return fmt.Errorf("ask %s for its health: %w", address, err)
