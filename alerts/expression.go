@@ -98,6 +98,7 @@ const (
 	targetExcused        = "chatstack:target_excused"
 	authFailureRate      = "chatstack:xmpp_auth_failure_rate"
 	volumeUsed           = "chatstack:volume_used_bytes"
+	volumeUsageSeen      = "chatstack:volume_usage_seen"
 	volumeUsage          = "chatstack:volume_usage"
 )
 
@@ -287,7 +288,6 @@ func amounts(a *config.Alerts) []rule {
 	last := func(name string) string {
 		return fmt.Sprintf("last_over_time(chatstack_volume_%s_bytes[%s])", name, seconds(a.SlowLookback))
 	}
-	usage := fmt.Sprintf("%s / (%s + %s)", volumeUsed, volumeUsed, last("available"))
 	return []rule{
 		// rate() is per second. While two readings are lost, and until its window is full again, it shows as little as a third:
 		// the best of three evaluations counts, which lie within two and a half intervals.
@@ -295,8 +295,12 @@ func amounts(a *config.Alerts) []rule {
 			seconds(a.XMPPAuthFailureRate.Window), seconds(interval*5/2), seconds(interval))) + " * 60"},
 		// As df counts: what is kept back for root is neither used nor to be had.
 		{Record: volumeUsed, Expr: last("size") + " - " + last("free")},
+		{Record: volumeUsageSeen, Expr: fmt.Sprintf("%s / (%s + %s)", volumeUsed, volumeUsed, last("available"))},
 		// As with slow, an exporter that has seen the volume of late wins over one that has not.
 		{Record: volumeUsage, Expr: lines(
-			over("max", ownNone, nil, usage+" and "+known(a, "chatstack_volume_size_bytes")), "or", over("max", ownNone, nil, usage))},
+			over("max", ownNone, nil, volumeUsageSeen+" and "+known(a, "chatstack_volume_size_bytes")),
+			"or",
+			over("max", ownNone, nil, volumeUsageSeen),
+		)},
 	}
 }

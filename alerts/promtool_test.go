@@ -96,6 +96,7 @@ var equivalent = []struct{ rule, changed, why string }{
 	{"ExporterDown warning", `^max without .* to sum$`, "0 and 1 are 0 together if all are"},
 	{"ExporterDown critical", `^max without .* to sum$`, "0 and 1 are 0 together if all are"},
 	{"ExporterDown warning", `^keep job in max without `, "it is the same job by the selector"},
+	{"TLSServedNotRenewed critical", `^min without .* to (max|sum)$`, "an endpoint has one leaf"},
 	{"ContainerUnhealthy critical", `^no health="unhealthy" in (min_over_time )?chatstack_container_health\{`, "what stands on the other side of the `and` has it too"},
 	{"RulesOutOfDate warning", `^max without .* to (min|sum)$`, "which of two differing values is told decides nothing"},
 	{"RulesOutOfDate warning", `alert="RulesOutOfDate"`, "the checksum of all rules is held by TestRulesCompareWhatTheExporterSays"},

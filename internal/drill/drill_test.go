@@ -71,7 +71,7 @@ alerts:
   upstream_series_dropped: {for: 8s}
   xmpp_auth_source_missing: {for: 8s}
   plant_store_orphans: {for: 8s}
-  tls_chain_invalid: {for: 8s, keep_firing_for: 3s}
+  tls_chain_invalid: {for: 6s, keep_firing_for: 5s}
   tls_served_not_renewed:
     warning: {for: 12s}
     critical: {for: 6s}

@@ -161,16 +161,19 @@ func (r *rig) drillCertificates(t *testing.T) {
 		name: "certificate ends in 1 day", cause: load(authority, day), repair: good, shown: left(2 * day),
 		want: []notice{critical}, may: []notice{warning},
 	})
-	// A proxy that no client can use is down, too.
+	// A proxy that no client can use is down, too; that its certificate has ended is all that is told.
 	s.try(fault{
 		name: "certificate has ended", cause: load(authority, -day), repair: good, shown: left(0),
-		want: append(bothOf("xmpp_proxy"), critical), may: []notice{warning},
+		want: []notice{critical}, may: []notice{warning},
 	})
 	s.try(fault{
 		name: "certificate of another authority", repair: good,
 		cause: load(realstack.NewAuthorityUntil(t, time.Now().Add(365*day)), 60*day),
 		shown: is(0, "chatstack_tls_certificate_verified", "endpoint", "xmpp_proxy"),
-		want:  append(bothOf("xmpp_proxy"), notice{"TLSChainInvalid", "warning", of("endpoint", "xmpp_proxy", "target", "xmpp_proxy")}),
+		want: []notice{
+			{"TLSChainInvalid", "warning", of("endpoint", "xmpp_proxy", "target", "xmpp_proxy")},
+			{"TargetDown", "critical", ofTarget("xmpp_proxy")},
+		},
 	})
 	s.try(fault{
 		name: "certificate renewed and not loaded", cause: func() { issue(authority, 60*day) }, repair: nginx.Reload, shown: stale,

@@ -3,6 +3,14 @@
 package drill
 
 import (
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
@@ -37,7 +45,10 @@ func (s *site) turn(sim *simstack.Stack, service, fault string, on bool) func() 
 func (r *rig) drillServices(t *testing.T) {
 	t.Helper()
 	sim := startSim(t)
-	s := r.open(t, "services", "  - kind: plant_store\n    mode: canary\n  - kind: identity\n    cache_ttl: 20s\n  - kind: xmpp_c2s\n    address: "+sim.XMPPClientAddress()+"\n", sim.Environ())
+	environ := sim.Environ()
+	keep, front := keepingStore(t, environ["PLANT_STORE_URL"])
+	environ["PLANT_STORE_URL"] = front
+	s := r.open(t, "services", "  - kind: plant_store\n    mode: canary\n  - kind: identity\n    cache_ttl: 20s\n  - kind: xmpp_c2s\n    address: "+sim.XMPPClientAddress()+"\n", environ)
 	for _, f := range []struct {
 		service, fault string
 		shown          func(page) bool
@@ -46,7 +57,7 @@ func (r *rig) drillServices(t *testing.T) {
 		{"irc_rpc", "services_unlinked", is(0, "chatstack_irc_services_linked"), []notice{{"IRCServicesUnlinked", "critical", of()}}},
 		{"xmpp", "module_error", above(0, "chatstack_xmpp_module_problems", "state", "error"), []notice{{"XMPPModuleProblem", "warning", of("host", simstack.XMPPDomain)}}},
 		{"xmpp", "bad_page", above(0, "chatstack_upstream_dropped_series", "target", "xmpp_metrics"), []notice{{"UpstreamSeriesDropped", "warning", of("target", "xmpp_metrics")}}},
-		{"plant_store", "refuse_delete", above(0, "chatstack_plant_store_orphans"), append(bothOf("plant_store"), notice{"PlantStoreOrphans", "warning", of()})},
+		{"plant_store", "refuse_delete", above(0, "chatstack_plant_store_orphans"), bothOf("plant_store")},
 		{"identity", "stopped", down("identity"), append(bothOf("identity"), notice{"IdentityCacheExhausted", "critical", of()})},
 	} {
 		s.try(fault{
@@ -54,4 +65,39 @@ func (r *rig) drillServices(t *testing.T) {
 			shown: f.shown, want: f.want,
 		})
 	}
+	s.try(fault{
+		name: "plant_store keeps one canary", cause: func() { keep.Store(true) }, repair: func() { keep.Store(false) },
+		shown: above(0, "chatstack_plant_store_orphans"), want: []notice{{"PlantStoreOrphans", "warning", of()}},
+	})
+}
+
+// keepingStore stands before a plant store. While it is told to keep, it refuses to delete the first plant that anybody
+// wants deleted.
+func keepingStore(t *testing.T, store string) (keep *atomic.Bool, address string) {
+	t.Helper()
+	behind, err := url.Parse(store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keep = &atomic.Bool{}
+	var mu sync.Mutex
+	kept := ""
+	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(behind) }, ErrorLog: log.New(io.Discard, "", 0)}
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		if !keep.Load() {
+			kept = ""
+		} else if kept == "" && r.Method == http.MethodDelete {
+			kept = r.URL.Path
+		}
+		refused := kept != "" && r.Method == http.MethodDelete && r.URL.Path == kept
+		mu.Unlock()
+		if refused {
+			http.Error(w, "this one stays", http.StatusInternalServerError)
+			return
+		}
+		proxy.ServeHTTP(w, r)
+	}))
+	t.Cleanup(front.Close)
+	return keep, front.URL
 }
