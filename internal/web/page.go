@@ -51,11 +51,10 @@ var statusPage = template.Must(template.New("status").Funcs(pageFuncs).Parse(sta
 
 // pages makes the status page once for each report and keeps it, so that a page load is one write of kept bytes.
 type pages struct {
-	src     reporter
-	version string
-	assets  *assets
-	log     *slog.Logger
-	now     func() time.Time
+	src    reporter
+	assets *assets
+	log    *slog.Logger
+	now    func() time.Time
 
 	kept atomic.Pointer[keptPage]
 
@@ -72,7 +71,7 @@ type keptPage struct {
 }
 
 func newPages(src reporter, a *assets, o Options) *pages {
-	return &pages{src: src, version: o.Version, assets: a, log: o.Log, now: time.Now}
+	return &pages{src: src, assets: a, log: o.Log, now: time.Now}
 }
 
 // ServeHTTP implements http.Handler.

@@ -57,31 +57,37 @@ func sparkPath(values []*float64, bottom, top float64) string {
 		path = strconv.AppendInt(path, int64(y), 10)
 	}
 	columns := min(sparkWidth, len(values))
-	drawing, before := false, 0
+	drawing, level := false, 0
 	for x := range columns {
+		at, next := x*sparkWidth/columns, (x+1)*sparkWidth/columns
 		first, last, low, high := column(values[x*len(values)/columns : (x+1)*len(values)/columns])
 		if first == nil {
+			if drawing {
+				point('L', at, level)
+			}
 			drawing = false
 			continue
 		}
-		at := x * sparkWidth / columns
 		start, lowest, highest, end := y(*first), y(*low), y(*high), y(*last)
 		switch {
 		case !drawing:
 			point('M', at, start)
-			path = append(path, "h1"...) // alone, it would not be seen
-		case start != before || lowest != highest:
+		case start != level:
+			// It stayed as it was until here.
+			point('L', at, level)
 			point('L', at, start)
-		case x == columns-1:
-			point('L', sparkWidth, start)
+		case lowest != highest:
+			point('L', at, start)
 		}
 		if lowest != highest {
-			// Only what is between them is new: the line begins at the first and ends at the last.
 			point('L', at, highest)
 			point('L', at, lowest)
 			point('L', at, end)
 		}
-		drawing, before = true, end
+		if x == columns-1 {
+			point('L', next, end)
+		}
+		drawing, level = true, end
 	}
 	return string(path)
 }

@@ -1,0 +1,326 @@
+//go:build realservers
+
+package web_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+	toolkit "github.com/prometheus/exporter-toolkit/web"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/app"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
+)
+
+// patience is how long a test waits for what is sure to come.
+const patience = 20 * time.Second
+
+// exporter is the whole exporter beside a simulated stack, which it asks every second.
+type exporter struct {
+	stack *simstack.Stack
+	url   string
+	stop  func()
+}
+
+// startExporter starts both. Services are critical here as soon as they have been down for three seconds.
+func startExporter(t *testing.T) exporter {
+	t.Helper()
+	stack, err := simstack.Start(simstack.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := stack.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	file := filepath.Join(t.TempDir(), "exporter.yaml")
+	content := "poll:\n  interval: 1s\ntargets:\n  - kind: plant_store\n    mode: canary\nalerts:\n  target_down:\n    warning: {for: 0s}\n    critical: {for: 3s}\n"
+	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	env, address, none := stack.Environ(), []string{"127.0.0.1:0"}, ""
+	a, err := app.New(app.Options{
+		ConfigFile: file, Lookup: func(name string) (string, bool) { v, ok := env[name]; return v, ok },
+		Web: &toolkit.FlagConfig{WebListenAddresses: &address, WebConfigFile: &none}, Log: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- a.Run(ctx) }()
+	e := exporter{stack: stack, url: "http://" + a.Addresses()[0].String() + "/"}
+	stopped := false
+	e.stop = func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+	t.Cleanup(e.stop)
+	return e
+}
+
+// get returns what a path of the exporter says.
+func (e exporter) get(t *testing.T, path string) string {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, e.url+path, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close() //nolint:errcheck // read to its end
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(body)
+}
+
+// until asks until something is so, and returns how long that took.
+func until(t *testing.T, what string, reached func() bool) time.Duration {
+	t.Helper()
+	begun := time.Now()
+	for {
+		if reached() {
+			return time.Since(begun)
+		}
+		if time.Since(begun) > patience {
+			t.Fatalf("never reached: %s", what)
+		}
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-t.Context().Done():
+			t.Fatal(t.Context().Err())
+		}
+	}
+}
+
+func (b *tab) waitFor(t *testing.T, script string) time.Duration {
+	t.Helper()
+	return until(t, script, func() bool { return ask[bool](t, b, script) })
+}
+
+func TestRealBrowserShowsAFaultWithoutReload(t *testing.T) {
+	browser := chromium(t)
+	e := startExporter(t)
+	until(t, "everything is all right", func() bool { return strings.Contains(e.get(t, ""), `data-level="ok"`) })
+	b := newTab(t, browser, phone)
+	b.open(t, e.url)
+	b.waitFor(t, `document.getElementById("page").dataset.level === "ok"`)
+	// What somebody has opened, where the focus is and where the page is scrolled to are to stay.
+	ask[bool](t, b, `window.marker = true, document.getElementById("service:xmpp_rest").querySelector("summary").focus(), document.activeElement.click(), scrollTo(0, 400), true`)
+	b.waitFor(t, `document.getElementById("service:xmpp_rest").firstElementChild.open`)
+
+	if err := e.stack.Switch("irc_services", "stopped", true); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the fault is read", func() bool {
+		return strings.Contains(e.get(t, "metrics"), `chatstack_probe_success{target="irc_services"} 0`)
+	})
+	took := b.waitFor(t, `document.getElementById("page").dataset.level === "warning"`)
+	t.Logf("a warning %s after the reading was on the metrics page", took)
+	if took > 2*time.Second {
+		t.Errorf("the warning took %s, want 2 s at most", took)
+	}
+	b.waitFor(t, `document.getElementById("problem:service:irc_services") !== null && document.title.startsWith("Warning")`)
+	began := time.Now()
+	until(t, "it is critical", func() bool { return strings.Contains(e.get(t, "api/v1/status"), `"level":"critical"`) })
+	took = b.waitFor(t, `document.getElementById("page").dataset.level === "critical"`)
+	t.Logf("critical %s later, and %s after that on the page", time.Since(began)-took, took)
+	if took > 2*time.Second {
+		t.Errorf("critical took %s, want 2 s at most", took)
+	}
+	if !ask[bool](t, b, `window.marker === true`) {
+		t.Error("the page was loaded anew")
+	}
+	if !ask[bool](t, b, `document.getElementById("service:xmpp_rest").firstElementChild.open && document.activeElement === document.getElementById("service:xmpp_rest").querySelector("summary")`) {
+		t.Error("what was open is shut, or the focus is elsewhere")
+	}
+	if got := ask[string](t, b, `document.getElementById("say").textContent`); !strings.Contains(got, "ritical") {
+		t.Errorf("a screen reader was told %q", got)
+	}
+	if err := e.stack.Switch("irc_services", "stopped", false); err != nil {
+		t.Fatal(err)
+	}
+	b.waitFor(t, `document.getElementById("page").dataset.level === "ok" && document.getElementById("problems") === null`)
+}
+
+func TestRealBrowserTellsThatTheExporterIsGone(t *testing.T) {
+	browser := chromium(t)
+	e := startExporter(t)
+	until(t, "everything is all right", func() bool { return strings.Contains(e.get(t, ""), `data-level="ok"`) })
+	b := newTab(t, browser, desktop)
+	b.open(t, e.url)
+	b.waitFor(t, `document.getElementById("lost").hidden && !document.body.classList.contains("gone")`)
+	e.stop()
+	b.waitFor(t, `!document.getElementById("lost").hidden && document.body.classList.contains("gone")`)
+	if got := ask[string](t, b, `document.getElementById("lost").textContent`); !strings.Contains(got, "lost") {
+		t.Errorf("the page says %q", got)
+	}
+	before := ask[string](t, b, `document.querySelector(".asof time").textContent`)
+	b.waitFor(t, fmt.Sprintf(`document.querySelector(".asof time").textContent !== %q`, before))
+	b.save(t, "gone-desktop")
+	for _, fault := range b.complaints() {
+		if !strings.Contains(fault, "Failed to load resource") {
+			t.Error(fault)
+		}
+	}
+}
+
+func TestRealBrowserDrawsCharts(t *testing.T) {
+	browser := chromium(t)
+	for _, l := range []look{desktop, phoneDark} {
+		address := serve(t, healthyReport())
+		b := newTab(t, browser, l)
+		b.open(t, address)
+		ask[bool](t, b, `document.querySelector("details.row").open = true`)
+		b.waitFor(t, `document.querySelectorAll("details.row[open] .plot canvas").length === 2`)
+		// Something other than the ground is on the canvas.
+		if !ask[bool](t, b, `(() => { const c = document.querySelector(".plot canvas"); return c.getContext("2d").getImageData(0, 0, c.width, c.height).data.some((v) => v > 0); })()`) {
+			t.Error("the canvas is empty")
+		}
+		if wide := ask[int64](t, b, "document.documentElement.scrollWidth"); wide > l.width {
+			t.Errorf("with charts the page is %d pixels wide, the screen %d", wide, l.width)
+		}
+		b.save(t, fmt.Sprintf("charts-%d", l.width))
+		ask[bool](t, b, `document.querySelector("details.row").open = false, true`)
+		b.waitFor(t, `document.querySelectorAll(".plot canvas").length === 0`)
+	}
+}
+
+func TestRealBrowserFollowsTheScheme(t *testing.T) {
+	browser := chromium(t)
+	address := serve(t, faultyReport(2))
+	brightness := map[bool]int64{}
+	for dark, l := range map[bool]look{false: desktop, true: desktopDark} {
+		b := newTab(t, browser, l)
+		b.open(t, address)
+		brightness[dark] = ask[int64](t, b, `getComputedStyle(document.body).backgroundColor.match(/\d+/g).reduce((sum, v) => sum + Number(v), 0)`)
+	}
+	if brightness[true] > 100 || brightness[false] < 600 {
+		t.Errorf("the ground's brightness is %d when dark and %d when light", brightness[true], brightness[false])
+	}
+}
+
+func TestRealBrowserShowsAllWithoutScript(t *testing.T) {
+	browser := chromium(t)
+	report := maintenanceReport()
+	address := serve(t, report)
+	b := newTab(t, browser, phone)
+	if _, err := chromedp.Call(b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true}); err != nil {
+		t.Fatal(err)
+	}
+	b.open(t, address)
+	if !ask[bool](t, b, `document.querySelector('noscript meta[http-equiv="refresh"]') !== null && typeof uPlot === "undefined"`) {
+		t.Error("the page does not renew itself, or a script ran")
+	}
+	text := ask[string](t, b, `document.body.textContent`)
+	wants := []string{"Critical", report.Summary, "tiemout", "What to do:", "Maintenance", "Not configured"}
+	for _, s := range report.Services {
+		wants = append(wants, s.Name)
+	}
+	for _, c := range report.Containers {
+		wants = append(wants, c.Name)
+	}
+	for _, want := range wants {
+		if !strings.Contains(text, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	if n := ask[int64](t, b, `document.querySelectorAll("svg.spark path").length`); int(n) != len(report.Services)+len(report.Containers) {
+		t.Errorf("%d small charts for %d services and containers", n, len(report.Services)+len(report.Containers))
+	}
+	b.save(t, "noscript-phone")
+}
+
+func TestRealBrowserGoesByKeyboard(t *testing.T) {
+	browser := chromium(t)
+	address := serve(t, faultyReport(1))
+	b := newTab(t, browser, desktop)
+	b.open(t, address)
+	press := func(key string) { b.do(t, chromedp.KeyEvent(key)) }
+	press(kb.Tab)
+	if got := ask[string](t, b, `document.activeElement.className`); got != "skip" {
+		t.Errorf("the first stop is %q, want the link past the head", got)
+	}
+	press(kb.Enter)
+	if got := ask[string](t, b, `document.activeElement.id`); got != "main" {
+		t.Errorf("the link leads to %q", got)
+	}
+	for range 40 {
+		press(kb.Tab)
+		if !ask[bool](t, b, `document.activeElement.matches(":focus-visible") && parseFloat(getComputedStyle(document.activeElement).outlineWidth) >= 2`) {
+			t.Fatalf("the focus is not to be seen on %s", ask[string](t, b, `document.activeElement.outerHTML.slice(0, 200)`))
+		}
+		if ask[bool](t, b, `document.activeElement.matches("details.row > summary")`) {
+			press(kb.Enter)
+			b.waitFor(t, `document.activeElement.parentElement.open && document.activeElement.parentElement.querySelectorAll(".plot canvas").length > 0`)
+			return
+		}
+	}
+	t.Error("no service is within forty stops")
+}
+
+// violation is what axe-core found.
+type violation struct {
+	ID, Impact, Help string
+	Nodes            []struct {
+		HTML           string
+		FailureSummary string
+	}
+}
+
+func TestRealBrowserFindsNoBarrier(t *testing.T) {
+	browser := chromium(t)
+	axe, err := os.ReadFile("testdata/axe/axe.min.js")
+	if err != nil {
+		t.Fatal(err)
+	}
+	reports := map[string]func() *status.Report{"healthy": healthyReport, "faults": func() *status.Report { return faultyReport(8) }, "maintenance": maintenanceReport, "empty": emptyReport}
+	for state, report := range reports {
+		for name, l := range everyLook {
+			t.Run(state+"/"+name, func(t *testing.T) {
+				address := serve(t, report())
+				b := newTab(t, browser, l)
+				b.open(t, address)
+				ask[bool](t, b, `document.querySelectorAll("details").forEach((d) => { d.open = true; }), true`)
+				if state == "healthy" {
+					b.waitFor(t, `document.querySelectorAll(".plot canvas").length > 10`)
+				}
+				ask[bool](t, b, string(axe)+"\n;true")
+				found := ask[string](t, b, `axe.run(document, {resultTypes: ["violations"]}).then((r) => JSON.stringify(r.violations))`)
+				var violations []violation
+				if err := json.Unmarshal([]byte(found), &violations); err != nil {
+					t.Fatal(err)
+				}
+				for _, v := range violations {
+					for _, n := range v.Nodes {
+						t.Errorf("%s (%s): %s\n%s\n%s", v.ID, v.Impact, v.Help, n.HTML, n.FailureSummary)
+					}
+				}
+			})
+		}
+	}
+}

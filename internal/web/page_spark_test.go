@@ -1,0 +1,39 @@
+package web
+
+import (
+	"testing"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
+)
+
+func TestSmallChartHidesNothing(t *testing.T) {
+	series := func(n int, value func(i int) (float64, bool)) []*float64 {
+		values := make([]*float64, n)
+		for i := range values {
+			if v, ok := value(i); ok {
+				values[i] = &v
+			}
+		}
+		return values
+	}
+	for name, test := range map[string]struct {
+		values []*float64
+		want   string
+	}{
+		"nothing":              {make([]*float64, 288), ""},
+		"no steps":             {nil, ""},
+		"always the same":      {series(288, func(int) (float64, bool) { return 1, true }), "M0 2L96 2"},
+		"always nothing":       {series(288, func(int) (float64, bool) { return 0, true }), "M0 22L96 22"},
+		"one step of 288 down": {series(288, func(i int) (float64, bool) { return float64(min(1, abs(i-145))), true }), "M0 2L48 2L48 2L48 22L48 2L96 2"},
+		"an hour unknown":      {series(288, func(i int) (float64, bool) { return 1, i < 144 || i >= 156 }), "M0 2L48 2M52 2L96 2"},
+		"one step known":       {series(288, func(i int) (float64, bool) { return 1, i == 144 }), "M48 2L49 2"},
+		"from half on":         {series(288, func(i int) (float64, bool) { return float64(i / 144), true }), "M0 22L48 22L48 2L96 2"},
+		"fewer than columns":   {series(2, func(i int) (float64, bool) { return float64(i), true }), "M0 22L48 22L48 2L96 2"},
+	} {
+		if got := newSpark(status.History{Title: "up", Values: test.values}).Path; got != test.want {
+			t.Errorf("%s: got %q, want %q", name, got, test.want)
+		}
+	}
+}
+
+func abs(i int) int { return max(i, -i) }

@@ -1,0 +1,326 @@
+package web_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/hex"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/net/html"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
+)
+
+// fetch asks a handler for a path.
+func fetch(t *testing.T, h http.Handler, path string, header ...string) *http.Response {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, http.NoBody)
+	for i := 0; i+1 < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w.Result()
+}
+
+func read(t *testing.T, r *http.Response) []byte {
+	t.Helper()
+	defer r.Body.Close() //nolint:errcheck // read to its end
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return body
+}
+
+// allReports are the states that the page is tried in.
+func allReports() map[string]*status.Report {
+	return map[string]*status.Report{
+		"healthy": healthyReport(), "fault": faultyReport(1), "faults": faultyReport(5), "many faults": faultyReport(30),
+		"maintenance": maintenanceReport(), "large": largeReport(), "empty": emptyReport(), "hostile": hostileReport(),
+	}
+}
+
+// hostileReport has texts that would break out of wherever they are put.
+func hostileReport() *status.Report {
+	r := faultyReport(3)
+	nasty := `"><script>alert(1)</script><img src=x onerror=alert(1)>` + "`'\x00\u202e" + `</p></li>{{.}}`
+	r.Summary, r.ConfigError, r.Stale, r.Version = nasty, nasty, nasty, nasty
+	for i := range r.Services {
+		s := &r.Services[i]
+		s.Error, s.Hint, s.Text, s.Maintenance, s.Notes, s.Kind = nasty, nasty, nasty, nasty, []string{nasty}, nasty
+		s.Values = []status.Value{{Name: nasty, Text: nasty}}
+	}
+	for i := range r.Containers {
+		c := &r.Containers[i]
+		c.Text, c.Hint, c.Health, c.Role, c.DockerHost = nasty, nasty, nasty, nasty, nasty
+	}
+	for i := range r.Thresholds {
+		r.Thresholds[i].Text, r.Thresholds[i].Subject = nasty, nasty
+	}
+	r.Transitions[0].Text, r.Transitions[0].Name = nasty, nasty
+	r.NotConfigured = []string{nasty}
+	return r
+}
+
+// walk visits every element below n.
+func walk(n *html.Node, visit func(*html.Node)) {
+	if n.Type == html.ElementNode {
+		visit(n)
+	}
+	for c := range n.ChildNodes() {
+		walk(c, visit)
+	}
+}
+
+func attribute(n *html.Node, name string) (string, bool) {
+	for _, a := range n.Attr {
+		if a.Key == name {
+			return a.Val, true
+		}
+	}
+	return "", false
+}
+
+func TestPageKeepsItsOwnPolicy(t *testing.T) {
+	for state, report := range allReports() {
+		t.Run(state, func(t *testing.T) {
+			resp := fetch(t, pagesOf(report), "/")
+			policy := resp.Header.Get("Content-Security-Policy")
+			for _, want := range []string{"default-src 'none'", "script-src 'self'", "style-src 'self'", "frame-ancestors 'none'", "base-uri 'none'", "form-action 'none'"} {
+				if !strings.Contains(policy, want) {
+					t.Errorf("the policy lacks %q: %s", want, policy)
+				}
+			}
+			if strings.Contains(policy, "unsafe") || resp.Header.Get("X-Content-Type-Options") != "nosniff" {
+				t.Errorf("policy %q, headers %v", policy, resp.Header)
+			}
+			page, err := html.Parse(bytes.NewReader(read(t, resp)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			ids := map[string]bool{}
+			walk(page, func(n *html.Node) {
+				for _, a := range n.Attr {
+					switch {
+					case a.Key == "style" || strings.HasPrefix(a.Key, "on"):
+						t.Errorf("<%s %s=%q> is inline", n.Data, a.Key, a.Val)
+					case a.Key == "id" && ids[a.Val]:
+						t.Errorf("the id %q is there twice", a.Val)
+					case a.Key == "id":
+						ids[a.Val] = true
+					case a.Key == "href" || a.Key == "src":
+						if strings.HasPrefix(a.Val, "/") || regexp.MustCompile(`^[a-z]+:`).MatchString(a.Val) {
+							t.Errorf("<%s %s=%q> is not relative to the page", n.Data, a.Key, a.Val)
+						}
+					}
+				}
+				if n.Data == "style" || n.Data == "img" || n.Data == "script" && n.FirstChild != nil {
+					t.Errorf("a <%s> that is not ours, or inline", n.Data)
+				}
+			})
+			walk(page, func(n *html.Node) {
+				for _, key := range []string{"aria-labelledby", "for"} {
+					if id, ok := attribute(n, key); ok && !ids[id] {
+						t.Errorf("%s=%q leads nowhere", key, id)
+					}
+				}
+				if href, ok := attribute(n, "href"); ok && strings.HasPrefix(href, "#") && !ids[href[1:]] {
+					t.Errorf("the link %q leads nowhere", href)
+				}
+			})
+		})
+	}
+}
+
+// voidElements have no end; every other one that HTML lets us leave open is closed all the same.
+var voidElements = []string{"meta", "link", "br", "img", "input", "hr"}
+
+func TestPageClosesWhatItOpens(t *testing.T) {
+	for state, report := range allReports() {
+		var open []string
+		z := html.NewTokenizer(bytes.NewReader(read(t, fetch(t, pagesOf(report), "/"))))
+		for {
+			kind := z.Next()
+			if kind == html.ErrorToken {
+				break
+			}
+			name, _ := z.TagName()
+			switch {
+			case kind == html.StartTagToken && !slices.Contains(voidElements, string(name)):
+				open = append(open, string(name))
+			case kind == html.EndTagToken:
+				if len(open) == 0 || open[len(open)-1] != string(name) {
+					t.Fatalf("%s: </%s> ends %v", state, name, open)
+				}
+				open = open[:len(open)-1]
+			}
+		}
+		if len(open) != 0 {
+			t.Errorf("%s: %v stay open", state, open)
+		}
+	}
+}
+
+func TestPageSaysWhatIsWrongFirst(t *testing.T) {
+	body := string(read(t, fetch(t, pagesOf(faultyReport(5)), "/")))
+	last := -1
+	for _, want := range []string{
+		"<title>Critical", "<h1>Critical</h1>", "5 things are wrong", `id="problems"`, "irc_rpc", "nothing listens there", "What to do:", "docker compose ps",
+		"What was found", "connection refused", "debug/targets/irc_rpc", "Failed XMPP logins", `id="services"`, `id="containers"`, `id="thresholds"`, "33 /min to critical", `id="transitions"`, `id="unconfigured"`,
+	} {
+		at := strings.Index(body[last+1:], want)
+		if at < 0 {
+			t.Fatalf("%q is missing, or not in its place", want)
+		}
+		last += 1 + at
+	}
+}
+
+func TestPageIsMadeOnceForAReport(t *testing.T) {
+	report := healthyReport()
+	source := &counted{shown: shown{report: report}}
+	h := newHandler(source)
+	first := read(t, fetch(t, h, "/"))
+	made := source.charts
+	for range 50 {
+		if got := read(t, fetch(t, h, "/")); !bytes.Equal(got, first) {
+			t.Fatal("the same report makes another page")
+		}
+	}
+	if made == 0 || source.charts != made {
+		t.Errorf("charts were asked for %d times, then %d times more", made, source.charts-made)
+	}
+	source.report = faultyReport(1)
+	if !bytes.Contains(read(t, fetch(t, h, "/")), []byte("<h1>Critical</h1>")) {
+		t.Error("a newer report is not shown")
+	}
+}
+
+// counted counts how often a page asks for charts.
+type counted struct {
+	shown
+
+	charts int
+}
+
+func (c *counted) Chart(name string) (status.History, bool) {
+	c.charts++
+	return c.shown.Chart(name)
+}
+
+func TestPageIsCompressedForThoseWhoWantIt(t *testing.T) {
+	h := pagesOf(largeReport())
+	plain := read(t, fetch(t, h, "/"))
+	resp := fetch(t, h, "/", "Accept-Encoding", "gzip")
+	if got := resp.Header.Get("Content-Encoding"); got != "gzip" {
+		t.Fatalf("encoding %q", got)
+	}
+	packed := read(t, resp)
+	z, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		t.Fatal(err)
+	}
+	unpacked, err := io.ReadAll(z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(unpacked, plain) {
+		t.Error("the compressed page is another one")
+	}
+	if len(packed) > 100<<10 {
+		t.Errorf("200 containers make a page of %d bytes, compressed", len(packed))
+	}
+}
+
+func TestAssetsAreKeptForGoodByTheirHash(t *testing.T) {
+	h := pagesOf(healthyReport())
+	links := regexp.MustCompile(`assets/[A-Za-z.-]+\?v=[0-9a-f]+`).FindAllString(string(read(t, fetch(t, h, "/"))), -1)
+	if len(links) < 5 {
+		t.Fatalf("got %v, want the style sheets, the scripts and the icon", links)
+	}
+	for _, link := range links {
+		resp := fetch(t, h, "/"+link)
+		if resp.StatusCode != http.StatusOK || !strings.Contains(resp.Header.Get("Cache-Control"), "immutable") || resp.Header.Get("X-Content-Type-Options") != "nosniff" {
+			t.Errorf("%s: status %d, %v", link, resp.StatusCode, resp.Header)
+		}
+		if again := fetch(t, h, "/"+link, "If-None-Match", resp.Header.Get("ETag")); again.StatusCode != http.StatusNotModified {
+			t.Errorf("%s: status %d to one who has it", link, again.StatusCode)
+		}
+		path, _, _ := strings.Cut(link, "?")
+		if old := fetch(t, h, "/"+path+"?v=0123"); strings.Contains(old.Header.Get("Cache-Control"), "immutable") {
+			t.Errorf("%s is kept for good under another hash", path)
+		}
+	}
+	if resp := fetch(t, h, "/assets/page.go"); resp.StatusCode != http.StatusNotFound {
+		t.Errorf("an asset that is none: status %d", resp.StatusCode)
+	}
+}
+
+func TestVendoredFilesAreAsTheyCame(t *testing.T) {
+	for _, directory := range []string{"assets/uplot/"} {
+		readme, err := os.ReadFile(directory + "README.md")
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows := regexp.MustCompile("(?m)^\\| `([^`]+)` \\| `([0-9a-f]{64})` \\|$").FindAllStringSubmatch(string(readme), -1)
+		if len(rows) == 0 {
+			t.Errorf("%s: no sums", directory)
+		}
+		for _, row := range rows {
+			content, err := os.ReadFile(directory + row[1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			if sum := sha256.Sum256(content); hex.EncodeToString(sum[:]) != row[2] {
+				t.Errorf("%s%s is not what came from its makers", directory, row[1])
+			}
+		}
+	}
+}
+
+func TestAgesAreOfWhenThePageIsMade(t *testing.T) {
+	report := faultyReport(1)
+	report.Since = time.Now().Add(-90 * time.Minute)
+	body := string(read(t, fetch(t, pagesOf(report), "/")))
+	if !strings.Contains(body, `>1 h 30 min</time>`) {
+		t.Error("an hour and a half is not on the page")
+	}
+}
+
+func TestThresholdsTellTheirDistance(t *testing.T) {
+	day := 86400.0
+	for _, test := range []struct {
+		threshold status.Threshold
+		now, want string
+	}{
+		{status.Threshold{Present: ptr(0.4), Warning: ptr(10), Critical: ptr(50), Unit: "per_minute"}, "0.4 /min", "9.6 /min to warning"},
+		{status.Threshold{Present: ptr(10), Warning: ptr(10), Critical: ptr(50), Unit: "per_minute"}, "10 /min", "0 /min to warning"},
+		{status.Threshold{Present: ptr(17), Warning: ptr(10), Critical: ptr(50), Unit: "per_minute"}, "17 /min", "33 /min to critical"},
+		{status.Threshold{Present: ptr(61 * day), Warning: ptr(14 * day), Critical: ptr(3 * day), Unit: "seconds", Below: true}, "61 days", "47 days to warning"},
+		{status.Threshold{Present: ptr(5 * day), Warning: ptr(14 * day), Critical: ptr(3 * day), Unit: "seconds", Below: true}, "5 d", "2 d to critical"},
+		{status.Threshold{Present: ptr(-day), Warning: ptr(14 * day), Critical: ptr(3 * day), Unit: "seconds", Below: true}, "minus 1 d", "4 d beyond critical"},
+		{status.Threshold{Present: ptr(2.14e8), Warning: ptr(5e8), Critical: ptr(1e9), Unit: "bytes"}, "214 MB", "286 MB to warning"},
+		{status.Threshold{Present: ptr(1.26e9), Critical: ptr(1e9), Unit: "bytes"}, "1.3 GB", "260 MB beyond critical"},
+		{status.Threshold{Present: ptr(0.82), Warning: ptr(0.8), Critical: ptr(0.95), Unit: "ratio"}, "82 %", "13 % to critical"},
+		{status.Threshold{Present: ptr(3), Warning: ptr(0), Critical: ptr(3)}, "3", "0 to critical"},
+		{status.Threshold{Present: ptr(0), Warning: ptr(0), Critical: ptr(3)}, "0", "none"},
+		{status.Threshold{Warning: ptr(0), Critical: ptr(3), Text: "no engine is read"}, "not measured", "no engine is read"},
+	} {
+		report := emptyReport()
+		report.Thresholds = []status.Threshold{test.threshold}
+		body := string(read(t, fetch(t, pagesOf(report), "/")))
+		if !strings.Contains(body, "<b>"+test.now+"</b>") || !strings.Contains(body, ">"+test.want+"</span>") {
+			t.Errorf("lacks %q or %q: %s", test.now, test.want, body[strings.Index(body, "<tbody"):strings.Index(body, "</tbody>")])
+		}
+	}
+}
