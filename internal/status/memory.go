@@ -2,6 +2,7 @@ package status
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -19,6 +20,9 @@ const (
 type memory struct {
 	families    map[string]*families // by target
 	services    map[string]*remembered
+	containers  map[place]*pastContainer
+	rates       map[string]*rate // of failed logins, by target
+	holds       holds
 	series      map[string]*series
 	transitions []Transition // newest first
 	level       Level
@@ -36,7 +40,8 @@ type remembered struct {
 
 func newMemory() memory {
 	return memory{
-		families: map[string]*families{}, services: map[string]*remembered{}, series: map[string]*series{}, level: -1,
+		families: map[string]*families{}, services: map[string]*remembered{}, containers: map[place]*pastContainer{},
+		rates: map[string]*rate{}, holds: holds{}, series: map[string]*series{}, level: -1,
 	}
 }
 
@@ -44,7 +49,7 @@ func newMemory() memory {
 func (m *memory) report(in Input, now time.Time) *Report {
 	r := &Report{
 		Made: now, Time: in.Snapshot.Time, Maintenance: in.Maintenance, NotConfigured: orEmpty(in.Unconfigured),
-		Services: make([]Service, 0, len(in.Snapshot.Statuses)), Containers: []Container{}, Thresholds: []Threshold{},
+		Services: make([]Service, 0, len(in.Snapshot.Statuses)),
 	}
 	if r.Maintenance == nil {
 		r.Maintenance = orEmpty(r.Maintenance)
@@ -56,21 +61,32 @@ func (m *memory) report(in Input, now time.Time) *Report {
 		r.Stale = in.Alive.Error()
 	}
 	targets := m.observed(in.Snapshot)
+	all := m.fleet(targets)
+	r.Containers, r.ContainersLeftOut = m.tellContainers(&in, all, targets, now)
 	for i := range targets {
-		r.Services = append(r.Services, m.service(&in, &targets[i], now))
+		r.Services = append(r.Services, m.service(&in, &targets[i], all, now))
 	}
 	slices.SortStableFunc(r.Services, func(a, b Service) int {
 		return cmp.Or(cmp.Compare(b.Level, a.Level), cmp.Compare(a.Name, b.Name))
 	})
+	r.Thresholds = m.thresholds(&in, r, all, targets, now)
 	m.judge(r, now)
 	r.Transitions = slices.Clone(orEmpty(m.transitions))
 	m.forget(now)
 	return r
 }
 
-// observed takes what a snapshot has of each target.
+// observed takes what a snapshot has of each target, and forgets targets that are gone.
 func (m *memory) observed(s *poll.Snapshot) []observed {
 	targets := make([]observed, len(s.Statuses))
+	present := make(map[string]bool, len(targets))
+	for i := range s.Statuses {
+		present[s.Statuses[i].Target] = true
+	}
+	gone := func(name string) bool { return !present[name] }
+	maps.DeleteFunc(m.families, func(name string, _ *families) bool { return gone(name) })
+	maps.DeleteFunc(m.services, func(name string, _ *remembered) bool { return gone(name) })
+	maps.DeleteFunc(m.rates, func(name string, _ *rate) bool { return gone(name) })
 	for i := range s.Statuses {
 		name := s.Statuses[i].Target
 		f := m.families[name]
@@ -137,6 +153,7 @@ func (m *memory) forget(now time.Time) {
 		return
 	}
 	m.sweep = now.Add(sweepEvery)
+	m.holds.forget(now)
 	for name, s := range m.series {
 		if s.empty(now) {
 			delete(m.series, name)

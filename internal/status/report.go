@@ -40,7 +40,9 @@ type Report struct {
 
 	Services   []Service   `json:"services"`   // worst first, then by name
 	Containers []Container `json:"containers"` // worst first, then by engine and name
-	Thresholds []Threshold `json:"thresholds"` // in the order of the operators' table
+	// ContainersLeftOut is how many more containers there are than a report tells of, which is 2,000.
+	ContainersLeftOut int         `json:"containers_left_out,omitempty"`
+	Thresholds        []Threshold `json:"thresholds"` // in the order of the operators' table
 	// Transitions are the last changes of a service's or container's state, newest first.
 	Transitions   []Transition        `json:"transitions"`
 	Maintenance   []maintenance.Entry `json:"maintenance"`
@@ -112,6 +114,9 @@ type Threshold struct {
 	Present  *float64 `json:"present"`
 	Warning  *float64 `json:"warning"`
 	Critical *float64 `json:"critical"`
+	// Distance is how far the present value is from the next threshold that is worse, in Unit; it is negative by how far
+	// the last one is passed, and nil where Present is.
+	Distance *float64 `json:"distance"`
 	Unit     string   `json:"unit,omitempty"`
 	// Below says that the threshold is passed from above, as with days that are left.
 	Below bool   `json:"below"`

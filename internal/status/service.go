@@ -16,11 +16,8 @@ const (
 	waiting = "waiting"
 )
 
-// wanted are the families that are read, by their names in text format.
-var wanted = map[string]bool{}
-
 // service tells of one target.
-func (m *memory) service(in *Input, t *observed, now time.Time) Service {
+func (m *memory) service(in *Input, t *observed, all *fleet, now time.Time) Service {
 	s := Service{
 		Name: t.Target, Kind: t.Kind, Container: t.Container, Since: t.Since, LastAttempt: t.LastAttempt, LastSuccess: t.LastSuccess,
 		Duration: t.Duration.Seconds(), Notes: orEmpty(t.Notes), Values: []Value{}, Charts: []string{},
@@ -37,18 +34,22 @@ func (m *memory) service(in *Input, t *observed, now time.Time) Service {
 	default:
 		s.State, s.Reason, s.Error = down, string(t.Reason), t.Error
 		s.Text, s.Hint = collectors.Explain(t.Reason), t.Hint
-		s.Level = Warning
-		if now.Sub(t.Since) >= in.Alerts.TargetDown.Critical.For.Std() {
-			s.Level = Critical
-		}
+		s.Level = after(now, t.Since, in.Alerts.TargetDown.Critical.For)
 		if s.Hint == s.Text || s.Hint == "" {
 			s.Hint = look(t)
 		}
+		if cause := all.cause(t.Container); cause != "" {
+			s.Level, s.Text = Warning, cause+": "+s.Text // the container weighs what it weighs
+		}
 	}
 	if s.Maintenance = excuse(in.Maintenance, config.MaintenanceTarget, t.Target, t.Container); s.Maintenance != "" && s.Level > Maintenance {
-		s.Level = Maintenance
+		s.Level = Maintenance // which is what a transition tells
 	}
 	m.follow(&s, t, now)
+	m.details(in, &s, t, all, now)
+	if s.Maintenance != "" && s.Level > Maintenance {
+		s.Level = Maintenance
+	}
 	return s
 }
 
@@ -83,8 +84,7 @@ func (m *memory) follow(s *Service, t *observed, now time.Time) {
 		known.state, known.since = s.State, now
 	}
 	prefix := "service/" + s.Name + "/"
-	switch s.State {
-	case up, down:
+	if s.State != waiting {
 		ok := 0.0
 		// A failure between two looks shows too.
 		if s.State == up && failures == known.failures {

@@ -49,13 +49,15 @@ func summary(r *Report) string {
 		return "No target is configured, so nobody is watched."
 	}
 	var parts []string
-	failing, wait := []string{}, 0
+	failing, wait, wrong := []string{}, 0, 0
 	for i := range r.Services {
 		switch s := &r.Services[i]; {
 		case s.State == waiting:
 			wait++
 		case s.State == down && s.Level > Maintenance:
 			failing = append(failing, s.Name)
+		case s.Level > Unknown:
+			wrong++
 		}
 	}
 	switch n := len(failing); {
@@ -66,6 +68,17 @@ func summary(r *Report) string {
 	case n > 3:
 		parts = append(parts, fmt.Sprintf("%d of %s are down", n, count(len(r.Services), "service")))
 	}
+	if wrong > 0 {
+		parts = append(parts, count(wrong, "service")+" with something wrong")
+	}
+	parts = append(parts, containersSummary(r.Containers)...)
+	if len(parts) == 0 {
+		for i := range r.Thresholds {
+			if r.Thresholds[i].Level > Unknown {
+				parts = append(parts, "the threshold of "+r.Thresholds[i].Alert+" is passed")
+			}
+		}
+	}
 	if wait > 0 {
 		parts = append(parts, count(wait, "service")+" not read yet")
 	}
@@ -73,10 +86,41 @@ func summary(r *Report) string {
 		parts = append(parts, "the configuration on the disk is not in force")
 	}
 	if len(parts) == 0 {
-		return "All is well: " + count(len(r.Services), "service") + " answer as they should."
+		text := "All is well: " + count(len(r.Services), "service") + " answer as they should"
+		if len(r.Services) == 1 {
+			text = "All is well: " + r.Services[0].Name + " answers as it should"
+		}
+		if n := len(r.Containers); n > 0 {
+			text += ", and nothing is wrong with " + count(n, "container")
+		}
+		return text + "."
 	}
-	text := strings.Join(parts, "; ") + "."
-	return strings.ToUpper(text[:1]) + text[1:]
+	return strings.Join(parts, "; ") + "."
+}
+
+// containersSummary tells of the containers with which something is wrong.
+func containersSummary(list []Container) (parts []string) {
+	wrong, unknown, first := 0, 0, ""
+	for i := range list {
+		switch c := &list[i]; {
+		case c.Level > Unknown:
+			if wrong++; wrong == 1 {
+				first = "container " + c.Name + " " + c.words()
+			}
+		case c.Level == Unknown:
+			unknown++
+		}
+	}
+	switch {
+	case wrong == 1:
+		parts = append(parts, first)
+	case wrong > 1:
+		parts = append(parts, count(wrong, "container")+" with something wrong")
+	}
+	if unknown > 0 {
+		parts = append(parts, count(unknown, "container")+" of which nothing is known")
+	}
+	return parts
 }
 
 // tells reports whether somebody who has seen the report before must be told of this one at once: ages and numbers

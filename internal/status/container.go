@@ -1,0 +1,447 @@
+package status
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+)
+
+const (
+	// maxContainers bounds how many containers a report tells of, the worst first.
+	maxContainers = 2000
+	// vanishedFor is how long containers are told of whose engine does not answer.
+	vanishedFor = time.Hour
+	// idleAfter is how long a container's CPU time may stand still before it counts as idle.
+	idleAfter = 90 * time.Second
+)
+
+// The states of a container that matter here.
+const (
+	running    = "running"
+	restarting = "restarting"
+	missing    = "missing"
+	unhealthy  = "unhealthy"
+)
+
+// place names a container.
+type place struct{ host, name string }
+
+// facts are what the page of metrics says of a container.
+type facts struct {
+	state, health, role string
+	dependsOn           []string
+	expected, stopped   bool // stopped: an exit code is known
+	exitCode            float64
+	restarts, oom       float64
+	started             time.Time
+	unhealthySince      time.Time
+	memory, limit, cpu  float64
+	measured, timed     bool // memory and cpu are known
+}
+
+// down is what chatstack:container_down is in the alert rules.
+func (f *facts) down() bool { return f.expected && f.state != running && f.state != "" }
+
+// pastContainer is what is known of a container's past.
+type pastContainer struct {
+	remembered
+	target     string
+	seen       time.Time
+	restarts   counter
+	kills      counter // for want of memory
+	killed     time.Time
+	cpu        float64
+	cpuAt      time.Time
+	cpuRate    float64
+	cpuKnown   bool
+	last       Container
+	downSince  time.Time
+	badSince   time.Time // unhealthy
+	atTheStart bool      // it was found in its state when the exporter saw it first
+}
+
+// fleet are the containers of one moment.
+type fleet struct {
+	facts   map[place]*facts
+	engines int
+}
+
+// excusedBy names the container that is down and that this one depends on, or "".
+func (f *fleet) excusedBy(p place) string {
+	for _, name := range f.facts[p].dependsOn {
+		if other := f.facts[place{p.host, name}]; other != nil && other.down() {
+			return name
+		}
+	}
+	return ""
+}
+
+// cause says why the container of a service explains that the service is down, "" where it does not.
+func (f *fleet) cause(container string) string {
+	if container == "" {
+		return ""
+	}
+	for p, c := range f.facts {
+		if p.name != container {
+			continue
+		}
+		if c.down() {
+			return fmt.Sprintf("its container %s is %s", container, stateWord(c.state))
+		}
+		if other := f.excusedBy(p); other != "" {
+			return fmt.Sprintf("its container %s depends on %s, which does not run", container, other)
+		}
+	}
+	return ""
+}
+
+func stateWord(state string) string {
+	if state == restarting {
+		return "being restarted"
+	}
+	return state
+}
+
+// containerFamilies are those that facts are made of.
+var containerFamilies = map[string]func(*facts, *sample){
+	"chatstack_container_state": func(f *facts, s *sample) {
+		if s.value == 1 {
+			f.state = s.label("state")
+		}
+	},
+	"chatstack_container_health": func(f *facts, s *sample) {
+		if s.value == 1 {
+			f.health = s.label("health")
+		}
+	},
+	"chatstack_container_info":               func(f *facts, s *sample) { f.role = s.label("role") },
+	"chatstack_container_expected":           func(f *facts, s *sample) { f.expected = s.value == 1 },
+	"chatstack_container_dependency":         func(f *facts, s *sample) { f.dependsOn = append(f.dependsOn, s.label("depends_on")) },
+	"chatstack_container_exit_code":          func(f *facts, s *sample) { f.exitCode, f.stopped = s.value, true },
+	"chatstack_container_restarts_total":     func(f *facts, s *sample) { f.restarts = s.value },
+	"chatstack_container_oom_events_total":   func(f *facts, s *sample) { f.oom = s.value },
+	"chatstack_container_start_time_seconds": func(f *facts, s *sample) { f.started = unix(s.value) },
+	"chatstack_container_memory_limit_bytes": func(f *facts, s *sample) { f.limit = s.value },
+	"chatstack_container_cpu_seconds_total":  func(f *facts, s *sample) { f.cpu, f.timed = s.value, true },
+	"chatstack_container_memory_working_set_bytes": func(f *facts, s *sample) {
+		f.memory, f.measured = s.value, true
+	},
+	"chatstack_container_unhealthy_since_timestamp_seconds": func(f *facts, s *sample) { f.unhealthySince = unix(s.value) },
+}
+
+func unix(seconds float64) time.Time { return time.UnixMilli(int64(seconds * 1000)).UTC() }
+
+// fleet reads what the engines' families say. Of a target that is not up nothing is known.
+func (m *memory) fleet(targets []observed) *fleet {
+	all := &fleet{facts: map[place]*facts{}}
+	for i := range targets {
+		t := &targets[i]
+		if t.Kind != "docker" {
+			continue
+		}
+		all.engines++
+		if !t.Known || !t.Up {
+			continue
+		}
+		for name, read := range containerFamilies {
+			samples := t.families.of(name)
+			for j := range samples {
+				p := place{samples[j].label("docker_host"), samples[j].label("container")}
+				f := all.facts[p]
+				if f == nil {
+					f = &facts{health: "none"}
+					all.facts[p] = f
+					if m.containers[p] == nil {
+						m.containers[p] = &pastContainer{atTheStart: true}
+					}
+				}
+				m.containers[p].target = t.Target
+				read(f, &samples[j])
+			}
+		}
+	}
+	return all
+}
+
+// tellContainers tells of all containers, the worst first.
+func (m *memory) tellContainers(in *Input, all *fleet, targets []observed, now time.Time) (list []Container, left int) {
+	answering := map[string]bool{}
+	for i := range targets {
+		answering[targets[i].Target] = targets[i].Known && targets[i].Up
+	}
+	list = make([]Container, 0, len(m.containers))
+	for p, past := range m.containers {
+		f := all.facts[p]
+		if f == nil {
+			answers, configured := answering[past.target]
+			if answers || !configured || now.Sub(past.seen) > vanishedFor {
+				delete(m.containers, p)
+				continue
+			}
+			list = append(list, past.unknown(now))
+			continue
+		}
+		past.seen = now
+		past.last = m.container(in, all, p, f, past, now)
+		list = append(list, past.last)
+	}
+	slices.SortFunc(list, func(a, b Container) int {
+		return cmp.Or(cmp.Compare(b.Level, a.Level), strings.Compare(a.DockerHost, b.DockerHost), strings.Compare(a.Name, b.Name))
+	})
+	left = max(0, len(list)-maxContainers)
+	return list[:len(list)-left], left
+}
+
+// unknown tells of a container whose engine does not answer.
+func (p *pastContainer) unknown(now time.Time) Container {
+	c := p.last
+	c.Level, c.Since, c.Hint = Unknown, p.seen, ""
+	c.Text = fmt.Sprintf("its engine has not answered for %s; before, it was %s", ago(now.Sub(p.seen)), p.state)
+	c.State, c.Health, c.Values = "unknown", "none", []Value{}
+	if c.Maintenance != "" {
+		c.Level = Maintenance
+	}
+	return c
+}
+
+// container tells of one container.
+func (m *memory) container(in *Input, all *fleet, p place, f *facts, past *pastContainer, now time.Time) Container {
+	c := Container{
+		Name: p.name, DockerHost: p.host, Role: f.role, State: f.state, Health: f.health, Values: []Value{}, Charts: []string{},
+		Maintenance: excuse(in.Maintenance, config.MaintenanceContainer, p.name, ""),
+	}
+	window := in.Alerts.ContainerRestarts.Window.Std()
+	restarted := past.restarts.observe(now, f.restarts, window)
+	if past.kills.observe(now, f.oom, span) > 0 {
+		past.killed = now
+	}
+	past.began(&c, f, now)
+	excused := all.excusedBy(p)
+	problems := containerProblems(in.Alerts, p.name, f, past, excused, now)
+	for _, problem := range problems {
+		if problem.level > c.Level {
+			c.Level, c.Text, c.Hint = problem.level, problem.text, problem.hint
+		}
+	}
+	for _, problem := range problems {
+		if problem.text != c.Text {
+			c.Text += "; " + problem.text
+		}
+	}
+	if len(problems) == 0 {
+		c.Text = calm(f)
+	}
+	if c.Maintenance != "" && c.Level > Maintenance {
+		c.Level = Maintenance
+	}
+	m.containerValues(&c, f, past, now)
+	m.containerTransitions(&c, past, restarted, now)
+	return c
+}
+
+// began finds out since when the container has been what it is.
+func (p *pastContainer) began(c *Container, f *facts, now time.Time) {
+	track(&p.downSince, f.down(), now)
+	track(&p.badSince, f.health == unhealthy, now)
+	if f.health == unhealthy && !f.unhealthySince.IsZero() {
+		p.badSince = f.unhealthySince
+	}
+	switch state := c.words(); {
+	case p.state == "":
+		p.since = now
+	case p.state != state:
+		p.since, p.atTheStart = now, false
+	}
+	switch {
+	case f.health == unhealthy:
+		c.Since = p.badSince
+	case f.state == running && !f.started.IsZero():
+		c.Since = f.started
+	case !p.atTheStart:
+		c.Since = p.since
+	}
+}
+
+// track keeps since when a condition holds.
+func track(since *time.Time, is bool, now time.Time) {
+	switch {
+	case !is:
+		*since = time.Time{}
+	case since.IsZero():
+		*since = now
+	}
+}
+
+// words is the state with the health where that tells more.
+func (c *Container) words() string {
+	if c.State == running && c.Health != "none" {
+		return c.State + ", " + c.Health
+	}
+	return c.State
+}
+
+// problem is one thing that is wrong.
+type problem struct {
+	level      Level
+	text, hint string
+}
+
+// containerProblems are what is wrong with a container, by the thresholds of the alert rules.
+func containerProblems(a config.Alerts, name string, f *facts, past *pastContainer, excused string, now time.Time) []problem {
+	var list []problem
+	add := func(level Level, hint, format string, args ...any) {
+		list = append(list, problem{level, fmt.Sprintf(format, args...), hint})
+	}
+	atMost := func(level Level) Level {
+		if excused != "" {
+			return min(level, Warning) // the other one's alert tells it
+		}
+		return level
+	}
+	because := ""
+	if excused != "" {
+		because = ", and " + excused + ", which it depends on, does not run either"
+	}
+	switch {
+	case f.state == missing && f.expected:
+		add(atMost(after(now, past.downSince, a.ContainerMissing.For)), "Start it again, or take it out of what is expected; a deploy that takes longer than missing_after looks the same.",
+			"does not exist any more%s", because)
+	case f.state == restarting:
+		add(Warning, "Read why it ends: docker logs --tail 50 "+name, "ends and is restarted by its policy%s%s", exit(f, past, now), because)
+	case f.down():
+		add(atMost(after(now, past.downSince, a.ContainerDown.Critical.For)), "Read why it ended, then start it: docker logs --tail 50 "+name, "does not run: %s%s%s", f.state, exit(f, past, now), because)
+	}
+	if f.health == unhealthy {
+		level := Warning
+		if now.Sub(past.badSince) > a.ContainerUnhealthy.Critical.After.Std() {
+			level = Critical
+		}
+		add(atMost(level), "See what the check says: docker inspect --format '{{json .State.Health}}' "+name, "its health check fails%s", because)
+	}
+	switch n := past.restarts.within(); {
+	case n > float64(a.ContainerRestarts.Critical.Over):
+		add(atMost(Critical), "Read why it ends: docker logs --tail 50 "+name, "restarted %s within %s", times(n), ago(a.ContainerRestarts.Window.Std()))
+	case n > float64(a.ContainerRestarts.Warning.Over):
+		add(Warning, "Unless somebody did it, read why it ended: docker logs --tail 50 "+name, "restarted %s within %s", times(n), ago(a.ContainerRestarts.Window.Std()))
+	}
+	if f.measured {
+		switch limits := a.ContainerMemory; {
+		case f.memory > float64(limits.Critical.Over):
+			add(Critical, "Find out what takes it, or give the container a limit.", "uses %s of memory, over %s", bytesText(f.memory), bytesText(float64(limits.Critical.Over)))
+		case f.role == "xmpp" && f.memory > float64(limits.Warning.Over):
+			add(Warning, "Watch whether it grows on; a restart of the XMPP server logs everybody out.", "uses %s of memory, over %s", bytesText(f.memory), bytesText(float64(limits.Warning.Over)))
+		}
+	}
+	return list
+}
+
+// after is warning until something has lasted so long that it is critical.
+func after(now, since time.Time, critical config.Duration) Level {
+	if now.Sub(since) >= critical.Std() {
+		return Critical
+	}
+	return Warning
+}
+
+func times(n float64) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%.0f times", n)
+}
+
+// exit says how a container ended.
+func exit(f *facts, past *pastContainer, now time.Time) string {
+	if !f.stopped {
+		return ""
+	}
+	text := fmt.Sprintf(" with exit code %.0f", f.exitCode)
+	switch {
+	case !past.killed.IsZero() && now.Sub(past.killed) < vanishedFor:
+		text += ", killed for want of memory"
+	case f.exitCode == 137:
+		text += ", killed"
+	case f.exitCode == 143:
+		text += ", stopped by a signal"
+	}
+	return text
+}
+
+// calm tells of a container with which nothing is wrong.
+func calm(f *facts) string {
+	switch {
+	case f.state == running && f.health == "healthy":
+		return "runs, and its health check passes"
+	case f.state == running && f.health == "starting":
+		return "runs; its health check has not passed yet"
+	case f.state == running:
+		return "runs; it has no health check"
+	case f.state == "created":
+		return "was made and never started"
+	case f.stopped:
+		return fmt.Sprintf("ended with exit code %.0f, and is not expected to run", f.exitCode)
+	default:
+		return "is " + stateWord(f.state) + ", and is not expected to run"
+	}
+}
+
+// containerValues adds the numbers and charts of a container.
+func (m *memory) containerValues(c *Container, f *facts, past *pastContainer, now time.Time) {
+	prefix := "container/" + c.DockerHost + "/" + c.Name + "/"
+	up := 0.0
+	if f.state == running && f.health != unhealthy {
+		up = 1
+	}
+	c.Charts = m.chart(c.Charts, prefix+"up", c.Name+": runs and is not unhealthy", "", least, now, up)
+	if f.measured {
+		c.Values = append(c.Values, newValue("memory", f.memory, "bytes"))
+		if f.limit > 0 {
+			c.Values = append(c.Values, newValue("of its limit", f.memory/f.limit, "ratio"))
+		}
+		c.Charts = m.chart(c.Charts, prefix+"memory", c.Name+": memory", "bytes", most, now, f.memory)
+	}
+	if rate, ok := past.cpuUsage(f, now); ok {
+		c.Values = append(c.Values, newValue("CPU", rate, "ratio"))
+		c.Charts = m.chart(c.Charts, prefix+"cpu", c.Name+": CPU", "ratio", most, now, rate)
+	}
+	if n := past.restarts.within(); n > 0 {
+		c.Values = append(c.Values, newValue("restarts lately", n, ""))
+	}
+}
+
+// cpuUsage is how much of a core the container uses; false until two readings of it are known.
+func (p *pastContainer) cpuUsage(f *facts, now time.Time) (float64, bool) {
+	switch {
+	case !f.timed:
+		p.cpuAt, p.cpuKnown = time.Time{}, false
+	case p.cpuAt.IsZero() || f.cpu < p.cpu:
+		p.cpu, p.cpuAt, p.cpuKnown = f.cpu, now, false
+	case f.cpu > p.cpu:
+		if took := now.Sub(p.cpuAt).Seconds(); took >= 1 {
+			p.cpuRate, p.cpuKnown = (f.cpu-p.cpu)/took, true
+			p.cpu, p.cpuAt = f.cpu, now
+		}
+	case now.Sub(p.cpuAt) > idleAfter:
+		p.cpuRate, p.cpuKnown = 0, true
+	}
+	return p.cpuRate, p.cpuKnown
+}
+
+// containerTransitions notes how the container is now beside how it was.
+func (m *memory) containerTransitions(c *Container, past *pastContainer, restarted float64, now time.Time) {
+	state := c.words()
+	t := Transition{Time: now, Kind: "container", Name: c.Name, From: past.state, To: state, Level: c.Level, Text: c.Text}
+	switch {
+	case past.state == "": // seen for the first time
+	case restarted > 0:
+		t.To, t.Text = "restarted", fmt.Sprintf("restarted %s; now %s", times(restarted), state)
+		m.transition(t)
+	case past.state != state:
+		m.transition(t)
+	}
+	past.state = state
+}

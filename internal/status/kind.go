@@ -1,0 +1,230 @@
+package status
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+)
+
+// figure is a number of a service that matters.
+type figure struct {
+	kind, family, name, unit string
+	// label and value choose the series; both empty take the sum of all.
+	label, value string
+	chart        bool
+}
+
+// figures are what is shown of each kind of service, in this order.
+var figures = []figure{
+	{kind: "xmpp_metrics", family: "xmpp_c2s_sessions", name: "sessions", label: "type", value: "c2s", chart: true},
+	{kind: "xmpp_metrics", family: "xmpp_s2s_sessions", name: "links to other servers"},
+	{kind: "xmpp_metrics", family: "xmpp_memory_usage_bytes", name: "memory", unit: "bytes"},
+	{kind: "xmpp_status", family: "chatstack_xmpp_module_problems", name: "modules in error", label: "state", value: "error"},
+	{kind: "xmpp_status", family: "chatstack_xmpp_component_connected", name: "components connected"},
+	{kind: "irc_rpc", family: "chatstack_irc_users", name: "users", chart: true},
+	{kind: "irc_rpc", family: "chatstack_irc_channels", name: "channels"},
+	{kind: "irc_rpc", family: "chatstack_irc_servers", name: "servers"},
+	{kind: "plant_store", family: "chatstack_plant_store_operation_duration_seconds", name: "creating", unit: "seconds", label: "operation", value: "create"},
+	{kind: "plant_store", family: "chatstack_plant_store_operation_duration_seconds", name: "deleting", unit: "seconds", label: "operation", value: "delete"},
+	{kind: "plant_store", family: "chatstack_plant_store_orphans", name: "canaries left"},
+	{kind: "volume", family: "chatstack_volume_available_bytes", name: "available", unit: "bytes"},
+}
+
+// others are families that are read for what they mean, not shown as they are.
+var others = []string{
+	authFailures, certificateEnd, "chatstack_volume_size_bytes", "chatstack_volume_free_bytes", "chatstack_irc_services_linked",
+	"chatstack_xmpp_family_available", "xmpp_module_status", "chatstack_upstream_dropped_series", "chatstack_tls_certificate_matches_file",
+	"chatstack_identity_cache_expires_timestamp_seconds",
+}
+
+// wanted are the families that are read, by their names in text format.
+var wanted = func() map[string]bool {
+	names := map[string]bool{}
+	for _, f := range figures {
+		names[f.family] = true
+	}
+	for _, name := range others {
+		names[name] = true
+	}
+	for name := range containerFamilies {
+		names[name] = true
+	}
+	return names
+}()
+
+// sum adds up what a figure is of.
+func (f *figure) sum(t *observed) (sum float64, ok bool) {
+	samples := t.families.of(f.family)
+	for i := range samples {
+		if f.label == "" || samples[i].label(f.label) == f.value {
+			sum += samples[i].value
+			ok = true
+		}
+	}
+	return sum, ok
+}
+
+// details adds the numbers of a service, and what is wrong although it answers.
+func (m *memory) details(in *Input, s *Service, t *observed, all *fleet, now time.Time) {
+	for i := range figures {
+		f := &figures[i]
+		if f.kind != t.Kind {
+			continue
+		}
+		if v, ok := f.sum(t); ok {
+			s.Values = append(s.Values, newValue(f.name, v, f.unit))
+			if f.chart {
+				s.Charts = m.chart(s.Charts, "service/"+s.Name+"/"+f.name, s.Name+": "+f.name, f.unit, last, now, v)
+			}
+		}
+	}
+	if t.Kind == "xmpp_metrics" {
+		if v, ok := m.authFailures(t, now, in.Alerts.XMPPAuthFailureRate.Window.Std()); ok {
+			s.Values = append(s.Values, newValue("failed logins", v, "per_minute"))
+			s.Charts = m.chart(s.Charts, "service/"+s.Name+"/auth_failures", s.Name+": failed logins", "per_minute", most, now, v)
+		}
+	}
+	if t.Kind == "docker" && s.State == up {
+		runs := 0
+		for p, f := range all.facts {
+			if past := m.containers[p]; past != nil && past.target == t.Target && f.state == running {
+				runs++
+			}
+		}
+		s.Values = append(s.Values, newValue("containers running", float64(runs), ""))
+	}
+	if used, ok := volumeUsage(t); ok {
+		s.Values = append(s.Values, newValue("used", used, "ratio"))
+		s.Charts = m.chart(s.Charts, "service/"+s.Name+"/used", s.Name+": used", "ratio", most, now, used)
+	}
+	if end := certificateEndOf(t); !end.IsZero() {
+		s.Values = append(s.Values, newValue("certificate ends in", end.Sub(now).Truncate(time.Second).Seconds(), "seconds"))
+	}
+	for _, p := range m.problems(in, t, all, now) {
+		s.Notes = append(slices.Clip(s.Notes), p.text)
+		if p.level > s.Level && s.State != down {
+			s.Level, s.Text, s.Hint = p.level, p.text, p.hint
+		}
+	}
+}
+
+// problems are what the alert rules know of a service besides that it is down.
+func (m *memory) problems(in *Input, t *observed, all *fleet, now time.Time) []problem {
+	var list []problem
+	a := in.Alerts
+	add := func(level Level, hint, format string, args ...any) {
+		list = append(list, problem{level, fmt.Sprintf(format, args...), hint})
+	}
+	// lasts is for how long something has been so, judged by how long an alert waits.
+	lasts := func(key string, holds bool, wait config.Duration) (is, long bool) {
+		d, is := m.holds.hold(t.Target+"/"+key, holds, now)
+		return is, is && d >= wait.Std()
+	}
+	if slices.Contains(in.Placeholders, t.Target) {
+		add(Warning, "Change it in the service and in the exporter's configuration.", "a secret is an obvious placeholder, which everybody knows")
+	}
+	samples := t.families.of("chatstack_xmpp_component_connected")
+	for i := range samples {
+		host := samples[i].label("host")
+		switch is, long := lasts("component/"+host, samples[i].value == 0, a.XMPPComponentDisconnected.For); {
+		case long && !all.roleExcused("bridge"):
+			add(Critical, "Look at the component's own log; for the bridge, no message passes between the networks.", "the component %s is not connected", host)
+		case is:
+			add(Warning, "Look at the component's own log; for the bridge, no message passes between the networks.", "the component %s is not connected", host)
+		}
+	}
+	if n := modulesInError(t, a.XMPPModuleProblem.Ignore); n > 0 {
+		add(Warning, "The XMPP server's log says which, and its page /status.", "%s in error", count(n, "module"))
+	}
+	if linked, ok := t.families.value("chatstack_irc_services_linked"); ok {
+		switch is, long := lasts("linked", linked == 0, a.IRCServicesUnlinked.For); {
+		case long && !all.roleExcused("irc_services"):
+			add(Critical, "Nobody can log in to an account: look at the services' log and at the link block of the IRC server.", "no services are linked")
+		case is:
+			add(Warning, "Nobody can log in to an account: look at the services' log and at the link block of the IRC server.", "no services are linked")
+		}
+	}
+	if orphans, ok := t.families.value("chatstack_plant_store_orphans"); ok && orphans > 0 {
+		add(Warning, "Their deletion is tried again at each reading; see why the store refuses it.", "%s left in the store", count(int(orphans), "canary plant"))
+	}
+	if matches, ok := t.families.value("chatstack_tls_certificate_matches_file"); ok {
+		if _, long := lasts("file", matches == 0, a.TLSServedNotRenewed.Warning.For); long {
+			add(Warning, "Have the server load its certificate anew.", "shows another certificate than its file holds")
+		}
+	}
+	dropped, _ := t.families.sum("chatstack_upstream_dropped_series")
+	if _, long := lasts("dropped", dropped > 0, a.UpstreamSeriesDropped.For); long {
+		add(Warning, "The page of its last readings names them.", "%.0f series of its page are left out", dropped)
+	}
+	families := t.families.of("chatstack_xmpp_family_available")
+	for i := range families {
+		if families[i].label("family") == authFailures {
+			if _, long := lasts("source", families[i].value == 0, a.XMPPAuthSourceMissing.For); long {
+				add(Warning, "Load the module of deploy/prosody, or set auth_failure_log.", "nobody counts failed logins")
+			}
+		}
+	}
+	if expires, ok := t.families.value("chatstack_identity_cache_expires_timestamp_seconds"); ok && t.Known && !t.Up && now.After(unix(expires)) {
+		add(Critical, "Bring the identity API back.", "the bridge's cache has run out: it knows no identities any more")
+	}
+	return append(list, limits(a, t, now)...)
+}
+
+// limits are the thresholds that a single service can pass.
+func limits(a config.Alerts, t *observed, now time.Time) []problem {
+	var list []problem
+	if end := certificateEndOf(t); !end.IsZero() {
+		left, text := end.Sub(now), "a certificate ends in "
+		if text += ago(left); left < 0 {
+			text = "a certificate has ended, " + ago(-left) + " ago"
+		}
+		switch e := a.TLSCertificateExpiry; {
+		case left < e.Critical.Under.Std():
+			list = append(list, problem{Critical, text, "Renew it, and have the server load it."})
+		case left < e.Warning.Under.Std():
+			list = append(list, problem{Warning, text, "Renew it, and have the server load it."})
+		}
+	}
+	if used, ok := volumeUsage(t); ok {
+		text := valueText(used, "ratio") + " of it is used"
+		switch u := a.DataVolumeUsage; {
+		case used > float64(u.Critical.Over)/100:
+			list = append(list, problem{Critical, text, "Make room, or make the volume larger."})
+		case used > float64(u.Warning.Over)/100:
+			list = append(list, problem{Warning, text, "Make room, or make the volume larger."})
+		}
+	}
+	return list
+}
+
+// modulesInError counts the modules of the XMPP server that are in error and not ignored.
+func modulesInError(t *observed, ignore []string) int {
+	n := 0
+	if samples := t.families.of("xmpp_module_status"); t.Kind == "xmpp_status" && len(samples) > 0 {
+		for i := range samples {
+			if samples[i].value == 3 && !slices.Contains(ignore, samples[i].label("module")) {
+				n++
+			}
+		}
+		return n
+	}
+	samples := t.families.of("chatstack_xmpp_module_problems")
+	for i := range samples {
+		if samples[i].label("state") == "error" {
+			n += int(samples[i].value)
+		}
+	}
+	return n
+}
+
+// roleExcused reports whether the container of a role explains that its service fails.
+func (f *fleet) roleExcused(role string) bool {
+	for p, c := range f.facts {
+		if c.role == role && (c.down() || f.excusedBy(p) != "") {
+			return true
+		}
+	}
+	return false
+}

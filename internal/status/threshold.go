@@ -1,0 +1,329 @@
+package status
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+)
+
+// row is a threshold before it is compared.
+type row struct {
+	alert, unit       string
+	warning, critical float64
+	oneLevel          bool // there is no warning
+	below             bool
+	// from says that a threshold is passed at its value, as one of time is, not above it.
+	from bool
+}
+
+// compare makes the row of a present value. Subject is what it is of; what the text says of it is left to the caller
+// where it is not empty.
+func (r row) compare(subject string, present float64, text string) Threshold {
+	t := r.unknown("")
+	t.Subject, t.Present = subject, &present
+	passed := func(limit float64) bool {
+		if r.below {
+			return present < limit
+		}
+		return present > limit || r.from && present == limit && limit > 0
+	}
+	left := func(limit float64) *float64 {
+		d := limit - present
+		if r.below {
+			d = present - limit
+		}
+		return &d
+	}
+	switch {
+	case passed(r.critical):
+		t.Level, t.Distance = Critical, left(r.critical)
+	case !r.oneLevel && passed(r.warning):
+		t.Level, t.Distance = Warning, left(r.critical)
+	case r.oneLevel:
+		t.Distance = left(r.critical)
+	default:
+		t.Distance = left(r.warning)
+	}
+	if t.Text = text; text == "" {
+		t.Text = r.text(&t)
+	}
+	return t
+}
+
+// text tells the value and the distance.
+func (r row) text(t *Threshold) string {
+	text := valueText(*t.Present, r.unit)
+	if r.below {
+		text += " left"
+	}
+	switch next := map[Level]string{OK: "warning", Warning: "critical"}[t.Level]; {
+	case t.Level == Critical && r.below:
+		text += ", under the critical " + valueText(r.critical, r.unit)
+	case t.Level == Critical:
+		text += ", over the critical " + valueText(r.critical, r.unit)
+	case r.oneLevel:
+		text += fmt.Sprintf(", %s from critical", valueText(*t.Distance, r.unit))
+	default:
+		text += fmt.Sprintf(", %s from %s", valueText(*t.Distance, r.unit), next)
+	}
+	return text
+}
+
+// unknown is the row where nothing is measured.
+func (r row) unknown(why string) Threshold {
+	t := Threshold{Alert: r.alert, Unit: r.unit, Critical: &r.critical, Below: r.below, Text: why}
+	if !r.oneLevel {
+		t.Warning = &r.warning
+	}
+	return t
+}
+
+const (
+	noEngine     = "no Docker Engine is configured, so nobody watches containers"
+	engineSilent = "no Docker Engine answers, so nothing is known of containers"
+)
+
+// thresholds are the operators' table with its present values.
+func (m *memory) thresholds(in *Input, r *Report, all *fleet, targets []observed, now time.Time) []Threshold {
+	a := in.Alerts
+	excused := func(kind, name, container string) bool {
+		return excuse(in.Maintenance, kind, name, container) != ""
+	}
+	list := m.containerThresholds(in, all, now)
+	auth := m.authThreshold(in, targets, now)
+	certificate, volume := certificateThreshold(a, targets, excused, now), volumeThreshold(a, targets, excused)
+	// The order of the operators' table.
+	list = append([]Threshold{list[0], auth, certificate, volume}, list[1:]...)
+	worst, name := time.Duration(-1), ""
+	for i := range r.Services {
+		s := &r.Services[i]
+		if s.State == down && s.Level > Maintenance && all.cause(s.Container) == "" && now.Sub(s.Since) > worst {
+			worst, name = now.Sub(s.Since), s.Name
+		}
+	}
+	targetDown := row{alert: "TargetDown", unit: "seconds", warning: a.TargetDown.Warning.For.Std().Seconds(), critical: a.TargetDown.Critical.For.Std().Seconds(), from: true}
+	return append(list, targetDown.lasting(worst, name, "no target is down of itself"))
+}
+
+// lasting is a row about something that lasts; worst is negative where nothing does.
+func (r row) lasting(worst time.Duration, name, calm string) Threshold {
+	if worst < 0 {
+		t := r.compare("", 0, calm)
+		t.Level = OK
+		return t
+	}
+	return r.compare(name, worst.Truncate(time.Second).Seconds(), "")
+}
+
+// containerThresholds are the rows about containers: unhealthy, restarts, memory twice, down.
+func (m *memory) containerThresholds(in *Input, all *fleet, now time.Time) []Threshold {
+	a := in.Alerts
+	rows := []row{
+		{alert: "ContainerUnhealthy", unit: "seconds", critical: a.ContainerUnhealthy.Critical.After.Std().Seconds()},
+		{alert: "ContainerRestarts", warning: float64(a.ContainerRestarts.Warning.Over), critical: float64(a.ContainerRestarts.Critical.Over)},
+		{alert: "ContainerMemory", unit: "bytes", warning: float64(a.ContainerMemory.Warning.Over), critical: float64(a.ContainerMemory.Critical.Over)},
+		{alert: "ContainerMemory", unit: "bytes", critical: float64(a.ContainerMemory.Critical.Over), oneLevel: true},
+		{alert: "ContainerDown", unit: "seconds", warning: a.ContainerDown.Warning.For.Std().Seconds(), critical: a.ContainerDown.Critical.For.Std().Seconds(), from: true},
+	}
+	if len(all.facts) == 0 {
+		why := engineSilent
+		if all.engines == 0 {
+			why = noEngine
+		}
+		list := make([]Threshold, len(rows))
+		for i := range rows {
+			list[i] = rows[i].unknown(why)
+		}
+		return list
+	}
+	type worst struct {
+		name  string
+		value float64
+		ok    bool
+	}
+	var bad, restarts, xmpp, memory, stopped worst
+	take := func(w *worst, name string, v float64) {
+		if !w.ok || v > w.value || v == w.value && name < w.name {
+			*w = worst{name, v, true}
+		}
+	}
+	for p, f := range all.facts {
+		past := m.containers[p]
+		if past == nil || excuse(in.Maintenance, config.MaintenanceContainer, p.name, "") != "" {
+			continue
+		}
+		if f.measured {
+			if f.role == "xmpp" {
+				take(&xmpp, p.name, f.memory)
+			} else {
+				take(&memory, p.name, f.memory)
+			}
+		}
+		if all.excusedBy(p) != "" {
+			continue
+		}
+		if f.health == unhealthy {
+			take(&bad, p.name, now.Sub(past.badSince).Seconds())
+		}
+		if n := past.restarts.within(); n > 0 {
+			take(&restarts, p.name, n)
+		}
+		if f.down() && f.state != missing && f.state != restarting {
+			take(&stopped, p.name, now.Sub(past.downSince).Seconds())
+		}
+	}
+	duration := func(r row, w worst, calm string) Threshold {
+		if !w.ok {
+			return r.lasting(-1, "", calm)
+		}
+		return r.lasting(time.Duration(w.value*float64(time.Second)), w.name, "")
+	}
+	amount := func(r row, w worst, why string) Threshold {
+		if !w.ok {
+			return r.unknown(why)
+		}
+		return r.compare(w.name, w.value, "")
+	}
+	counted := "none within " + ago(a.ContainerRestarts.Window.Std())
+	if restarts.ok {
+		counted = fmt.Sprintf("%s within %s", times(restarts.value), ago(a.ContainerRestarts.Window.Std()))
+	}
+	list := []Threshold{
+		duration(rows[0], bad, "no container is unhealthy"), rows[1].compare(restarts.name, restarts.value, counted),
+		amount(rows[2], xmpp, "no memory of a container with the role xmpp is known"), amount(rows[3], memory, "no container's memory is known"),
+		duration(rows[4], stopped, "every container that should run does"),
+	}
+	if bad.ok && list[0].Level == OK {
+		list[0].Level = Warning // at once
+	}
+	return list
+}
+
+const authFailures = "xmpp_c2s_auth_failure_total"
+
+// authThreshold is the row of failed logins. It is passed when the rate has been over it for as long as the alert waits.
+func (m *memory) authThreshold(in *Input, targets []observed, now time.Time) Threshold {
+	a := in.Alerts.XMPPAuthFailureRate
+	r := row{alert: "XMPPAuthFailureRate", unit: "per_minute", warning: float64(a.Warning.Over), critical: float64(a.Critical.Over)}
+	why := "no xmpp_metrics target is configured, so nobody counts failed logins"
+	for i := range targets {
+		t := &targets[i]
+		if t.Kind != "xmpp_metrics" {
+			continue
+		}
+		key := "auth/" + t.Target
+		value, ok := m.authFailures(t, now, a.Window.Std())
+		over, isOver := m.holds.hold(key+"/warning", ok && value > r.warning, now)
+		overCritical, isCritical := m.holds.hold(key+"/critical", ok && value > r.critical, now)
+		switch {
+		case !t.Known || !t.Up:
+			why = t.Target + " is not up, so nothing is known of failed logins"
+			continue
+		case len(t.families.of(authFailures)) == 0:
+			why = "the XMPP server has no source of failed logins; the README names those that there are"
+			continue
+		case !ok:
+			why = "two readings are needed to know a rate"
+			continue
+		}
+		found := r.compare(t.Target, value, "")
+		switch {
+		case isCritical && overCritical >= a.Critical.For.Std():
+			found.Level = Critical
+		case isOver && over >= a.Warning.For.Std():
+			found.Level = Warning
+		case isOver:
+			found.Level = OK
+			found.Text = fmt.Sprintf("%s, over the threshold for %s; it counts after %s", valueText(value, r.unit), ago(over), ago(a.Warning.For.Std()))
+		}
+		if excuse(in.Maintenance, config.MaintenanceTarget, t.Target, t.Container) != "" {
+			found.Level = min(found.Level, Maintenance)
+		}
+		return found
+	}
+	return r.unknown(why)
+}
+
+// authFailures is how many logins fail a minute.
+func (m *memory) authFailures(t *observed, now time.Time, window time.Duration) (float64, bool) {
+	known := m.rates[t.Target]
+	samples := t.families.of(authFailures)
+	if !t.Known || !t.Up || len(samples) == 0 {
+		if known != nil && now.Sub(t.LastSuccess) > window {
+			delete(m.rates, t.Target)
+		}
+		return 0, false
+	}
+	if known == nil {
+		known = &rate{}
+		m.rates[t.Target] = known
+	}
+	known.observe(t.LastAttempt, samples, window)
+	return known.perMinute(now, window)
+}
+
+const certificateEnd = "chatstack_tls_certificate_not_after_timestamp_seconds"
+
+// certificateThreshold is the row of the certificate that ends first.
+func certificateThreshold(a config.Alerts, targets []observed, excused func(kind, name, container string) bool, now time.Time) Threshold {
+	e := a.TLSCertificateExpiry
+	r := row{alert: "TLSCertificateExpiry", unit: "seconds", warning: e.Warning.Under.Std().Seconds(), critical: e.Critical.Under.Std().Seconds(), below: true}
+	var first time.Time
+	name := ""
+	for i := range targets {
+		if end := certificateEndOf(&targets[i]); !end.IsZero() && (first.IsZero() || end.Before(first)) && !excused(config.MaintenanceTarget, targets[i].Target, targets[i].Container) {
+			first, name = end, targets[i].Target
+		}
+	}
+	if first.IsZero() {
+		return r.unknown("no certificate is known")
+	}
+	left := first.Sub(now)
+	if left < 0 {
+		return r.compare(name, left.Seconds(), "ended "+ago(-left)+" ago")
+	}
+	return r.compare(name, left.Truncate(time.Second).Seconds(), "")
+}
+
+// certificateEndOf is when the first of the target's certificates ends, zero where none is known.
+func certificateEndOf(t *observed) time.Time {
+	var first time.Time
+	samples := t.families.of(certificateEnd)
+	for i := range samples {
+		if end := unix(samples[i].value); first.IsZero() || end.Before(first) {
+			first = end
+		}
+	}
+	return first
+}
+
+// volumeThreshold is the row of the fullest volume.
+func volumeThreshold(a config.Alerts, targets []observed, excused func(kind, name, container string) bool) Threshold {
+	r := row{
+		alert: "DataVolumeUsage", unit: "ratio",
+		warning: float64(a.DataVolumeUsage.Warning.Over) / 100, critical: float64(a.DataVolumeUsage.Critical.Over) / 100,
+	}
+	fullest, name := -1.0, ""
+	for i := range targets {
+		if used, ok := volumeUsage(&targets[i]); ok && used > fullest && !excused(config.MaintenanceTarget, targets[i].Target, targets[i].Container) {
+			fullest, name = used, targets[i].Target
+		}
+	}
+	if name == "" {
+		return r.unknown("no volume is configured or can be read")
+	}
+	return r.compare(name, fullest, "")
+}
+
+// volumeUsage is the used part of what can be used, as df counts it.
+func volumeUsage(t *observed) (float64, bool) {
+	size, ok := t.families.value("chatstack_volume_size_bytes")
+	free, hasFree := t.families.value("chatstack_volume_free_bytes")
+	available, hasAvailable := t.families.value("chatstack_volume_available_bytes")
+	used := size - free
+	if !ok || !hasFree || !hasAvailable || used+available <= 0 {
+		return 0, false
+	}
+	return used / (used + available), true
+}
