@@ -195,6 +195,18 @@ func (s *Docker) Check(r *config.Report) {
 // maxResourcesParallelism bounds how many calls for stats an engine gets at once.
 const maxResourcesParallelism = 1024
 
+// Warnings implements config.Warner. A role of one's own is allowed, but it is more often one that is mistyped.
+func (s *Docker) Warnings() []string {
+	warnings := s.TLS.Warnings()
+	known := slices.Compact(slices.Sorted(maps.Values(rolePhrases)))
+	for _, name := range slices.Sorted(maps.Keys(s.Roles)) {
+		if role := s.Roles[name]; !slices.Contains(known, role) {
+			warnings = append(warnings, fmt.Sprintf("roles.%s is %q, which no rule or dashboard knows; they know %s", name, role, strings.Join(known, ", ")))
+		}
+	}
+	return warnings
+}
+
 func (s *Docker) checkResources(r *config.Report) {
 	switch s.Resources {
 	case resourcesEngine, resourcesNone:

@@ -1123,3 +1123,11 @@ func TestWhatAListSaysOfAContainer(t *testing.T) {
 		}
 	}
 }
+
+func TestMistypedRoleIsWarnedOf(t *testing.T) {
+	s := &Docker{Roles: map[string]string{"chat-xmpp-1": "xmpp", "chat-irc-1": "icr"}}
+	want := "roles.chat-irc-1 is \"icr\", which no rule or dashboard knows; they know bridge, "
+	if got := s.Warnings(); len(got) != 1 || !strings.HasPrefix(got[0], want) {
+		t.Errorf("got %q, want one that begins with %q", got, want)
+	}
+}

@@ -305,6 +305,20 @@ func TestCanonicalFamilies(t *testing.T) {
 	}
 }
 
+func TestOwnRulesAreBlamedForWhatTheyHide(t *testing.T) {
+	const page = "# TYPE prosody_mod_measure_chatstack__c2s_auth_failure counter\nprosody_mod_measure_chatstack__c2s_auth_failure_total{host=\"a.test\"} 3\n# EOF\n"
+	for name, rules := range map[string]FamilyRules{
+		"deny":  {Deny: []string{"xmpp_c2s_*"}},
+		"allow": {Allow: []string{"xmpp_s2s_*"}},
+	} {
+		b := readPage(t, page, func(s *XMPPMetrics) { s.FamilyRules = rules })
+		want := []string{"authentication failures are not served, so no alert can tell of them: allow or deny of this target leaves xmpp_c2s_auth_failure out"}
+		if diff := cmp.Diff(want, b.Notes); diff != "" {
+			t.Errorf("%s: notes (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
 // TestCutPageChangesNoSource reads pages of which the source of the last whole one has been cut off.
 func TestCutPageChangesNoSource(t *testing.T) {
 	const (

@@ -270,6 +270,8 @@ func (c *xmppMetrics) reexpose(ctx context.Context, b *Batch, a *answer) error {
 			}
 		case !available && cut:
 			b.Note("authentication failures are not told this time: the metrics page is not whole")
+		case !serves:
+			b.Note("authentication failures are not served, so no alert can tell of them: allow or deny of this target leaves " + f.fullName() + " out")
 		case !available:
 			b.Note("authentication failures have no source, so no alert can tell of them: load " + ownModule + " (deploy/prosody) on every virtual host of the XMPP server")
 		}

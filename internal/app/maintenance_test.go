@@ -5,10 +5,12 @@ import (
 	"io"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/maintenance"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
 )
@@ -70,16 +72,21 @@ func TestMaintenanceBadWishesFail(t *testing.T) {
 		status             int
 		want               string
 	}{
-		"no JSON":           {body: "kind=target", status: 400, want: "read body"},
-		"cut":               {body: good[:20], status: 400, want: "read body"},
+		"no JSON":           {body: "kind=target", status: 400, want: "no JSON, from byte 1 on"},
+		"cut":               {body: good[:20], status: 400, want: "ends in the middle"},
 		"two values":        {body: good + good, status: 400, want: "more than one"},
-		"a list":            {body: "[]", status: 400, want: "read body"},
-		"a key too many":    {body: `{"kind":"target","nick":"x"}`, status: 400, want: "nick"},
+		"a list":            {body: "[]", status: 400, want: "a JSON array, must be an object"},
+		"nothing":           {body: "", status: 400, want: "it is empty"},
+		"a number":          {body: `{"kind":"target","name":5}`, status: 400, want: "name is a JSON number, must be a string"},
+		"an odd time":       {body: `{"kind":"target","name":"irc_services","until":"tomorrow"}`, status: 400, want: "must be a time with its zone"},
+		"a key too many":    {body: `{"kind":"target","nick":"x"}`, status: 400, want: `a key "nick", may have`},
 		"a long body":       {body: good + strings.Repeat(" ", 5000), status: 413, want: "longer than 4096"},
 		"form":              {body: good, header: map[string]string{"Content-Type": "application/x-www-form-urlencoded"}, status: 415, want: "application/json"},
 		"text":              {body: good, header: map[string]string{"Content-Type": "text/plain"}, status: 415, want: "application/json"},
 		"another site":      {body: good, header: map[string]string{"Sec-Fetch-Site": "cross-site"}, status: 403},
 		"another origin":    {body: good, header: map[string]string{"Origin": "https://evil.example"}, status: 403},
+		"a rebound name":    {body: good, header: map[string]string{"Origin": e.url}, status: 403, want: "not by a page in a browser"},
+		"its own delete":    {method: "DELETE", path: "/target/irc_services", header: map[string]string{"Sec-Fetch-Site": "same-origin"}, status: 403, want: "not by a page in a browser"},
 		"another's delete":  {method: "DELETE", path: "/target/irc_services", header: map[string]string{"Sec-Fetch-Site": "same-site"}, status: 403},
 		"no kind":           {body: `{"name":"x","duration":"1h"}`, status: 400, want: "kind is"},
 		"unknown kind":      {body: `{"kind":"stack","name":"x","duration":"1h"}`, status: 400, want: `kind is "stack"`},
@@ -133,7 +140,7 @@ func TestMaintenanceShowsEverywhereUntilItEnds(t *testing.T) {
 			return ok && v == 1
 		}
 	}
-	a := e.ask(t, http.MethodPost, "", `{"kind":"target","name":"irc_services","duration":"1d12h","reason":"<upgrade>"}`, map[string]string{"Sec-Fetch-Site": "same-origin"})
+	a := e.ask(t, http.MethodPost, "", `{"kind":"target","name":"irc_services","duration":"1d12h","reason":"<upgrade>"}`, nil)
 	var set maintenance.Entry
 	if err := json.Unmarshal(a.Maintenance, &set); err != nil || a.status != http.StatusCreated || len(a.Warnings) > 0 {
 		t.Fatalf("status %d, %v, %s", a.status, err, a.text)
@@ -202,5 +209,19 @@ func TestMaintenanceWarnsOfWhatItsUserShouldKnow(t *testing.T) {
 	e.ask(t, http.MethodPost, "", `{"kind":"target","name":"docker","duration":"1h"}`, nil)
 	if a := e.ask(t, http.MethodDelete, "/target/docker", "", nil); a.status != http.StatusOK || !a.warns("it goes on") {
 		t.Errorf("end of a switch beside a window: status %d, warnings %q", a.status, a.Warnings)
+	}
+}
+
+func TestMaintenanceThatIsOverIsWarnedOf(t *testing.T) {
+	over, to := config.Time(time.Date(2026, 5, 2, 0, 0, 0, 0, time.UTC)), config.Time(time.Now().Add(time.Hour))
+	cfg := &config.Config{Maintenance: []config.Maintenance{
+		{Kind: "container", Name: "chat-irc-1", Until: over}, {Kind: "container", Name: "chat-xmpp-1", Until: to}, {Kind: "target", Name: "irc_rpc", Until: over},
+	}}
+	want := []Warning{
+		{"maintenance", "maintenance[0] of container chat-irc-1 is over since 2026-05-02T00:00:00Z; take it out, or write when the next one is"},
+		{"irc_rpc", "maintenance[2] of target irc_rpc is over since 2026-05-02T00:00:00Z; take it out, or write when the next one is"},
+	}
+	if got := Warnings(cfg); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
@@ -34,6 +35,24 @@ func Warnings(cfg *config.Config) []Warning {
 				warnings = append(warnings, Warning{name, text})
 			}
 		}
+	}
+	return append(warnings, pastMaintenance(cfg)...)
+}
+
+// pastMaintenance are windows that are over and will never come again.
+func pastMaintenance(cfg *config.Config) []Warning {
+	var warnings []Warning
+	for i := range cfg.Maintenance {
+		m := &cfg.Maintenance[i]
+		if _, _, ok := m.At(time.Now()); ok {
+			continue
+		}
+		about := "maintenance"
+		if m.Kind == config.MaintenanceTarget {
+			about = m.Name
+		}
+		warnings = append(warnings, Warning{about, fmt.Sprintf("maintenance[%d] of %s %s is over since %s; take it out, or write when the next one is",
+			i, m.Kind, m.Name, m.Until.Std().UTC().Format(time.RFC3339))})
 	}
 	return warnings
 }

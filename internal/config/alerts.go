@@ -246,7 +246,7 @@ func (l *loader) checkAlerts() {
 		{"tls_served_not_renewed.critical.under", a.TLSServedNotRenewed.Critical.Under},
 	} {
 		if level.under.Std() < time.Second {
-			r.Faultf(level.key, "is %s, must be at least 1s; hours are the largest unit, 14 days are 336h", level.under.Std())
+			r.Faultf(level.key, "is %s, must be at least 1s", level.under.Std())
 		}
 	}
 	if least := a.Lookback.Std() + heartbeat; a.PollStalled.After.Std() < least {

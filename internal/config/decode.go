@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/common/model"
 	"gopkg.in/yaml.v3"
 )
 
@@ -76,12 +77,12 @@ func (d *decoder) value(n *yaml.Node, path string, v reflect.Value) {
 		return
 	case *Duration:
 		if s, ok := d.scalar(n, path, "a duration such as 30s"); ok {
-			parsed, err := time.ParseDuration(s)
-			if err != nil || parsed < 0 {
-				d.faultf(n, path, "is %q, must be a duration such as 500ms, 30s or 5m", s)
+			parsed, err := ParseDuration(s)
+			if err != nil {
+				d.faultf(n, path, "is %q, must be a duration such as 500ms, 30s, 5m or 14d", s)
 				return
 			}
-			*target = Duration(parsed)
+			*target = parsed
 		}
 		return
 	case *Time:
@@ -318,8 +319,25 @@ func kindOf(n *yaml.Node) string {
 	return "something else"
 }
 
-// Duration is a time.Duration that YAML spells 30s.
+// Duration is a time.Duration that YAML spells 30s; see ParseDuration.
 type Duration time.Duration
+
+// ParseDuration reads a duration as Go writes it, such as 1h30m or 0.5s, or as Prometheus does, such as 14d or 1d12h. The
+// error means that it is neither, or below zero.
+func ParseDuration(text string) (Duration, error) {
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		var days model.Duration
+		if days, err = model.ParseDuration(text); err != nil {
+			return 0, fmt.Errorf("parse duration %q: %w", text, err)
+		}
+		d = time.Duration(days)
+	}
+	if d < 0 {
+		return 0, fmt.Errorf("parse duration %q: below zero", text)
+	}
+	return Duration(d), nil
+}
 
 // Std returns d as the standard library's type.
 func (d Duration) Std() time.Duration { return time.Duration(d) }

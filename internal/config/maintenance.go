@@ -126,7 +126,7 @@ func (m *Maintenance) checkRepeated(r *Report) {
 	}
 	begins, err := ParseSchedule(m.Schedule)
 	if err != nil {
-		r.Faultf("schedule", "%v; write five cron fields such as \"0 3 * * 0\"", err)
+		r.Faultf("schedule", "%v; write five cron fields such as \"0 3 * * 0\", where 0 is Sunday and 6 Saturday", err)
 		return
 	}
 	switch gap := shortestGap(begins); {

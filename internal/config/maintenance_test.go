@@ -3,6 +3,9 @@ package config_test
 import (
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
 
 func TestMaintenanceFaultsAreTold(t *testing.T) {
@@ -22,6 +25,7 @@ func TestMaintenanceFaultsAreTold(t *testing.T) {
 		{`kind: container, name: x, schedule: "0 3 * * 0", duration: 1h, ` + once, "schedule: is set beside from or until"},
 		{`kind: container, name: x, schedule: "0 3 * * 0"`, "duration: is 0s, must be at least 1s"},
 		{`kind: container, name: x, schedule: "0 3 * *", duration: 1h`, "schedule: parse schedule"},
+		{`kind: container, name: x, schedule: "0 3 * * 7", duration: 1h`, "where 0 is Sunday"},
 		{`kind: container, name: x, schedule: "@every 3h", duration: 1h`, "which says how often, not when"},
 		{`kind: container, name: x, schedule: "0 3 * * *", duration: 24h`, "would never end"},
 		{`kind: container, name: x, schedule: "0 3 1 1 *", duration: 721h`, "at most 720h"},
@@ -33,6 +37,25 @@ func TestMaintenanceFaultsAreTold(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "exporter.yaml:2: ") || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s\n got %v\nwant %s", c.block, err, want)
 		}
+	}
+}
+
+func TestDurationsAreReadInBothSpellings(t *testing.T) {
+	for text, want := range map[string]time.Duration{
+		"30d": 720 * time.Hour, "1d12h": 36 * time.Hour, "720h": 720 * time.Hour, "1.5h": 90 * time.Minute, "500ms": 500 * time.Millisecond, "0": 0,
+	} {
+		if got, err := config.ParseDuration(text); err != nil || got.Std() != want {
+			t.Errorf("%s: got %s, %v; want %s", text, got.Std(), err, want)
+		}
+	}
+	for _, text := range []string{"", "soon", "-1h", "5", "1d-12h"} {
+		if got, err := config.ParseDuration(text); err == nil {
+			t.Errorf("%q: got %s, want an error", text, got.Std())
+		}
+	}
+	cfg, err := load(t, "maintenance:\n  - {kind: container, name: x, schedule: \"0 3 1 1 *\", duration: 30d}\n", nil)
+	if err != nil || cfg.Maintenance[0].Duration.Std() != 720*time.Hour {
+		t.Errorf("got %v; want a maintenance of 30 days", err)
 	}
 }
 

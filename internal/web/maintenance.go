@@ -8,10 +8,10 @@ import (
 	"log/slog"
 	"mime"
 	"net/http"
+	"strings"
 	"time"
 
-	"github.com/prometheus/common/model"
-
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/maintenance"
 )
 
@@ -22,7 +22,7 @@ const maxWish = 4 << 10
 type wish struct {
 	Kind string `json:"kind"`
 	Name string `json:"name"`
-	// Duration is written as Prometheus does, such as 2h or 1d12h; Until as RFC 3339 says. One of them is needed.
+	// Duration is written as in the configuration, such as 2h or 1d12h; Until as RFC 3339 says. One of them is needed.
 	Duration string     `json:"duration"`
 	Until    *time.Time `json:"until"`
 	Reason   string     `json:"reason"`
@@ -36,11 +36,11 @@ func (w *wish) end(now time.Time) (time.Time, error) {
 	case w.Until != nil:
 		return *w.Until, nil
 	}
-	d, err := model.ParseDuration(w.Duration)
+	d, err := config.ParseDuration(w.Duration)
 	if err != nil {
 		return time.Time{}, fmt.Errorf("duration is %q, must be one such as 30m, 2h or 1d12h", w.Duration)
 	}
-	return now.Add(time.Duration(d)), nil
+	return now.Add(d.Std()), nil
 }
 
 // readWish reads the body strictly: a key that is mistyped must not become a maintenance that is not meant so.
@@ -64,9 +64,45 @@ func readWish(w http.ResponseWriter, r *http.Request) (wish, int, error) {
 		return made, http.StatusRequestEntityTooLarge, fmt.Errorf("the body is longer than %d bytes", maxWish)
 	}
 	if err != nil {
-		return made, http.StatusBadRequest, fmt.Errorf("read body: %w", err)
+		return made, http.StatusBadRequest, fmt.Errorf("the body is not a maintenance: %s", plainly(err))
 	}
 	return made, 0, nil
+}
+
+// plainly says what is wrong with a body in words that need no knowledge of Go.
+func plainly(err error) string {
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		if wrong.Field == "" {
+			return "it is a JSON " + wrong.Value + ", must be an object such as {\"kind\": \"target\", \"name\": \"irc_rpc\", \"duration\": \"1h\"}"
+		}
+		return fmt.Sprintf("%s is a JSON %s, must be a string", wrong.Field, wrong.Value)
+	}
+	if wrong, ok := errors.AsType[*time.ParseError](err); ok {
+		return fmt.Sprintf("until is %s, must be a time with its zone such as 2026-05-01T22:00:00Z", wrong.Value)
+	}
+	if wrong, ok := errors.AsType[*json.SyntaxError](err); ok {
+		return fmt.Sprintf("it is no JSON, from byte %d on", wrong.Offset)
+	}
+	if errors.Is(err, io.EOF) {
+		return "it is empty"
+	}
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return "it ends in the middle of the JSON"
+	}
+	if key, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
+		return "it has a key " + key + ", may have kind, name, duration or until, and reason"
+	}
+	return err.Error()
+}
+
+// fromBrowser reports whether a page in a browser makes the request, and answers it then. None of ours does, and to one
+// whose name somebody has pointed at this address (DNS rebinding) the exporter looks like its own server.
+func fromBrowser(w http.ResponseWriter, r *http.Request, o Options) bool {
+	if r.Header.Get("Origin") == "" && r.Header.Get("Sec-Fetch-Site") == "" {
+		return false
+	}
+	writeError(w, http.StatusForbidden, errors.New("maintenance is set by a program such as curl, not by a page in a browser"), o.Log)
+	return true
 }
 
 // serveMaintenance lists what is under maintenance or will be.
@@ -76,6 +112,9 @@ func serveMaintenance(w http.ResponseWriter, src Source, o Options) {
 
 // serveSetMaintenance puts a target or container under maintenance from now on.
 func serveSetMaintenance(w http.ResponseWriter, r *http.Request, src Source, o Options) {
+	if fromBrowser(w, r, o) {
+		return
+	}
 	made, status, err := readWish(w, r)
 	if err != nil {
 		writeError(w, status, err, o.Log)
@@ -100,6 +139,9 @@ func serveSetMaintenance(w http.ResponseWriter, r *http.Request, src Source, o O
 
 // serveEndMaintenance ends one that was set so.
 func serveEndMaintenance(w http.ResponseWriter, r *http.Request, src Source, o Options) {
+	if fromBrowser(w, r, o) {
+		return
+	}
 	warnings, err := src.EndMaintenance(r.PathValue("kind"), r.PathValue("name"))
 	if err != nil {
 		writeError(w, statusOf(err), err, o.Log)
