@@ -16,7 +16,7 @@ LDFLAGS := -s -w \
 # The race detector needs cgo and a C compiler.
 RACE := $(shell [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v "$$($(GO) env CC)" >/dev/null 2>&1 && echo -race)
 
-.PHONY: help build run test rules dashboards dashboards-schema test-rules mutate-rules test-kubernetes lint fuzz integration drill bench bench-docker golden
+.PHONY: help build run test rules dashboards dashboards-schema test-rules mutate-rules test-kubernetes lint fuzz integration drill bench bench-docker capacity golden
 
 help: ## This list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -40,7 +40,7 @@ dashboards: ## The dashboards' files, anew from their code and the thresholds in
 	$(GO) test ./dashboards -run '^TestFilesAreUpToDate$$' -update
 
 dashboards-schema: ## What a dashboard's file may hold, anew from the types that Grafana publishes; needs Node.js and npm.
-	cd .ci/tools/grafana-schema && npm ci --silent && npm run --silent schema >$(CURDIR)/dashboards/testdata/schema.json
+	cd .ci/tools/grafana-schema && npm ci --silent && npm run --silent schema >schema.json
 
 # The oldest Prometheus that the rules are for, which Debian has, and the newest. PROMTOOL=bin/promtool tries the newest alone.
 PROMTOOL ?= promtool $(CURDIR)/bin/promtool
@@ -88,6 +88,12 @@ bench: ## Benchmarks; BENCHTIME=1x only shows that they run, BENCHTAGS=realserve
 # Starts an engine of its own with up to 210 containers, for about four minutes. CADVISOR=path measures that beside ours.
 bench-docker: ## What watching containers costs, on a real engine; needs root and Docker.
 	$(GO) test -count=1 -v -timeout 15m -tags realservers -run '^TestRealDockerCost$$' ./internal/bench
+
+# CAPACITY=-short only shows that it runs.
+CAPACITY ?= -capacity.page=$(CURDIR)/deploy/many-hosts/capacity.md
+
+capacity: ## What one exporter carries, written to deploy/many-hosts/capacity.md; takes seven minutes.
+	$(GO) test -count=1 -v -timeout 20m -tags capacity -run '^TestCapacity$$' ./internal/bench $(CAPACITY)
 
 golden: ## Renew the golden files.
 	$(GO) test ./collectors/... ./internal/openmetrics/... -update

@@ -33,10 +33,10 @@ func eachContainer(operator, series string, drop ...string) string {
 	return over(operator, series, drop...)
 }
 
-// eachEndpoint is each for series whose label endpoint is their own.
-func eachEndpoint(operator, series string, drop ...string) string {
+// eachEndpoint is each for series whose label endpoint is their own; the least counts.
+func eachEndpoint(series string) string {
 	labels := append(slices.DeleteFunc(strings.Split(scrapeLabels, ", "), func(l string) bool { return l == "endpoint" }), "container")
-	return without(operator, series, append(labels, drop...))
+	return without("min", series, labels)
 }
 
 func over(operator, series string, drop ...string) string {
@@ -51,13 +51,11 @@ func without(operator, series string, labels []string) string {
 // query is one expression of a panel and the name of its series.
 type query struct{ expr, legend string }
 
-func number(n float64) *float64 { return &n }
-
 // steps are the colours of a value: the first below all limits, each other from its limit on.
 func steps(colours []string, limits ...float64) Thresholds {
 	t := Thresholds{Mode: "absolute", Steps: []Step{{Color: colours[0]}}}
 	for i, limit := range limits {
-		t.Steps = append(t.Steps, Step{colours[i+1], number(limit)})
+		t.Steps = append(t.Steps, Step{colours[i+1], new(limit)})
 	}
 	return t
 }
@@ -77,8 +75,8 @@ func above(limits ...float64) Thresholds { return steps([]string{well, warning, 
 // below is critical under the first limit and a warning under the next.
 func below(limits ...float64) Thresholds { return steps([]string{critical, warning, well}, limits...) }
 
-// notBelow is critical under the limit.
-func notBelow(limit float64) Thresholds { return steps([]string{critical, well}, limit) }
+// good is critical at 0 and well at 1.
+func good() Thresholds { return steps([]string{critical, well}, 1) }
 
 // critically is critical from the limit on.
 func critically(limit float64) Thresholds { return steps([]string{well, critical}, limit) }
@@ -130,9 +128,9 @@ func (p panel) maps(m []Mapping) panel { p.FieldConfig.Defaults.Mappings = m; re
 // none is what is shown where there is no series.
 func (p panel) none(text string) panel { p.FieldConfig.Defaults.NoValue = text; return p }
 
-// span sets the ends of the axis or bar.
-func (p panel) span(least, most float64) panel {
-	p.FieldConfig.Defaults.Min, p.FieldConfig.Defaults.Max = &least, &most
+// upTo makes the axis or bar end at most; it begins at 0.
+func (p panel) upTo(most float64) panel {
+	p.FieldConfig.Defaults.Min, p.FieldConfig.Defaults.Max = new(0.0), &most
 	return p
 }
 
@@ -159,7 +157,7 @@ func newPanel(kind, title, description, format string, instant bool, queries []q
 	for i, q := range queries {
 		p.Targets = append(p.Targets, Target{
 			RefID: string(rune('A' + i)), Datasource: fromVariable, EditorMode: "code",
-			Expr: q.expr, LegendFormat: q.legend, Format: format, Instant: instant, Range: !instant,
+			Expr: q.expr, LegendFormat: q.legend, Format: format, Instant: instant, Range: !instant, Interval: scrapeInterval,
 		})
 	}
 	return p

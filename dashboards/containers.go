@@ -67,7 +67,7 @@ func (b *book) containers() Dashboard {
 				query{eachContainer("max", selContainer("chatstack_container_memory_working_set_bytes")), "{{container}}"}).unit("decbytes").
 				drawn(above(float64(memory.Warning.Over), float64(memory.Critical.Over))).none(noStats), "ContainerMemory"),
 			chart("Memory against the container's limit", "Used part of what the container may use; at 1 the kernel ends a process. Containers without a limit are not here. Recorded, for the last one the limits themselves.",
-				query{"chatstack:container_memory_used:ratio" + chosen, "{{container}}"}).unit("percentunit").span(0, 1).drawn(above(0.8, 0.95)).none("no container has a limit, or " + noRecords),
+				query{"chatstack:container_memory_used:ratio" + chosen, "{{container}}"}).unit("percentunit").upTo(1).drawn(above(0.8, 0.95)).none("no container has a limit, or " + noRecords),
 			chart("CPU", "Processors that each container uses, and smoothed over five minutes.",
 				query{speed("chatstack_container_cpu_seconds_total"), "{{container}}"}, query{"chatstack:container_cpu:rate5m" + chosen, "{{container}}, 5 minutes"}).unit("none").decimals(3).none(noStats),
 			chart("Network", "Bytes per second: received above, sent below the axis. Containers on the host's network have none of their own.",
@@ -87,7 +87,7 @@ func (b *book) containers() Dashboard {
 			table("Dependencies", "Which container needs which: an alert on the second keeps the first quiet.",
 				append(of, column{"depends_on", "Needs"}), query{eachContainer("max", selContainer("chatstack_container_dependency")), ""}).none("no container needs another").size(12, 8),
 			timeline("Engine", "Which parts of the engine's API are at hand: events, without which changes are seen at readings only, and stats.",
-				query{each("min", sel("chatstack_docker_feature_available", `docker_host=~"$docker_host"`)), "{{docker_host}}, {{feature}}"}).limits(notBelow(1)).maps(yesNo()).none(noEngine).size(12, 8),
+				query{each("min", sel("chatstack_docker_feature_available", `docker_host=~"$docker_host"`)), "{{docker_host}}, {{feature}}"}).limits(good()).maps(yesNo()).none(noEngine).size(12, 8),
 		}},
 	)
 }

@@ -136,6 +136,9 @@ func TestPanelsHaveWhatTheirReadersNeed(t *testing.T) {
 				t.Errorf("%s: asks nothing", what)
 			}
 			for _, q := range p.Targets {
+				if q.Interval != "30s" {
+					t.Errorf("%s, %s: rates are taken over windows that do not follow from the time between two scrapes", what, q.RefID)
+				}
 				if q.LegendFormat == "" && p.Type != "table" {
 					t.Errorf("%s, %s: its series have no name", what, q.RefID)
 				}

@@ -16,7 +16,7 @@ func (b *book) exporter() Dashboard {
 	return b.dashboard(
 		Exporter, "exporter", "The exporter itself: whether it is scraped, what its readings cost, and how fresh they are.", "now-6h", nil,
 		section{"Now", []panel{
-			b.guided(stat("Scraped", "Whether Prometheus got the last page of each exporter.", query{"up" + perScrape, "{{instance}}"}).limits(notBelow(1)).maps(upDown()).none(noScrape), "ExporterDown"),
+			b.guided(stat("Scraped", "Whether Prometheus got the last page of each exporter.", query{"up" + perScrape, "{{instance}}"}).limits(good()).maps(upDown()).none(noScrape), "ExporterDown"),
 			b.guided(stat("Poll loop's heartbeat", "How long ago the poll loop last went round; it does every ten seconds.",
 				query{age, "ago"}).unit("s").limits(critically(a.PollStalled.After.Std().Seconds())).none(noScrape), "PollStalled"),
 			b.guided(stat("Configuration", "Whether the last attempt to load the configuration succeeded.",
@@ -46,7 +46,7 @@ func (b *book) exporter() Dashboard {
 			chart("Attempts", "Readings that were begun, per second.", query{speed("chatstack_probe_attempts_total"), "{{target}}"}).unit("reqps").none(noScrape),
 			chart("Failures by reason", "Readings that failed, per second.", query{"sum by (reason) (" + speed("chatstack_probe_failures_total") + ")", "{{reason}}"}).unit("reqps").none(noScrape),
 			chart("Failed part", "Part of the readings of each last hour that failed, as recorded by chatstack.recording.yml.",
-				query{"chatstack:probe_failures:ratio_rate1h", "{{target}}"}).unit("percentunit").span(0, 1).none(noRecords),
+				query{"chatstack:probe_failures:ratio_rate1h", "{{target}}"}).unit("percentunit").upTo(1).none(noRecords),
 			chart("Overruns", "Readings that were due while the one before was not over.",
 				query{each("max", own("chatstack_poll_overruns_total")), "{{target}}"}).none(noScrape),
 			table("Last HTTP status", "Of every target that speaks HTTP.", []column{{"target", "Target"}, {"A", "Status"}},

@@ -139,6 +139,8 @@ type (
 		Format       string `json:"format"`
 		Instant      bool   `json:"instant"`
 		Range        bool   `json:"range"`
+		// Interval is the time between two scrapes, which $__rate_interval follows.
+		Interval string `json:"interval,omitempty"`
 	}
 	// Transform changes what the queries have brought.
 	Transform struct {

@@ -12,7 +12,7 @@ func (b *book) irc() Dashboard {
 			stat("Users", "People on the IRC network, without the services' bots.", query{each("max", sel("chatstack_irc_users")), "users"}).none(noRPC),
 			stat("Channels", "Channels on the IRC network.", query{each("max", sel("chatstack_irc_channels")), "channels"}).none(noRPC),
 			b.guided(stat("Services linked", "Whether IRC services are linked to the IRC server, as that one says: their own HTTP side cannot show it.",
-				query{each("min", sel("chatstack_irc_services_linked")), "linked"}).limits(notBelow(1)).maps(yesNo()).none(noRPC), "IRCServicesUnlinked"),
+				query{each("min", sel("chatstack_irc_services_linked")), "linked"}).limits(good()).maps(yesNo()).none(noRPC), "IRCServicesUnlinked"),
 			b.guided(stat("Identity cache left", "How long the bridge can go on with what it remembers of identities if their API answers no more.",
 				query{each("max", sel("chatstack_identity_cache_expires_timestamp_seconds")) + " - time()", "left"}).unit("s").limits(below(0, 1800)).none("no identity API is configured, or it has never answered"), "IdentityCacheExhausted"),
 			b.guided(stat("Plants left behind", "Test entries that are still in the plant store and should not be.",
@@ -25,19 +25,19 @@ func (b *book) irc() Dashboard {
 			chart("Servers and operators", "Servers of the network, with linked services, and operators who are online.",
 				query{each("max", sel("chatstack_irc_servers")), "servers"}, query{each("max", sel("chatstack_irc_operators")), "operators"}).none(noRPC),
 			timeline("Services linked", "Whether IRC services were linked to the IRC server. Gaps: the server was not read.",
-				query{each("min", sel("chatstack_irc_services_linked")), "linked"}).limits(notBelow(1)).maps(yesNo()).none(noRPC).size(24, 4),
+				query{each("min", sel("chatstack_irc_services_linked")), "linked"}).limits(good()).maps(yesNo()).none(noRPC).size(24, 4),
 		}},
 		section{"Services", []panel{
-			timeline("Targets", "State of each service's target.", query{success(targets), "{{target}}"}).limits(notBelow(1)).maps(upDown()).none(noExporter).size(24, 8),
+			timeline("Targets", "State of each service's target.", query{success(targets), "{{target}}"}).limits(good()).maps(upDown()).none(noExporter).size(24, 8),
 			chart("Time to answer", "How long the last reading took.", query{each("max", sel("chatstack_probe_duration_seconds", targets)), "{{target}}"}).unit("s").none(noExporter),
 			table("HTTP answers", "Status of the last HTTP answer. A status of 404 can be right: it is what the service documents for what it is asked.",
 				[]column{{"target", "Target"}, {"A", "Status"}, {"B", "State"}},
 				query{each("max", sel("chatstack_probe_http_status_code", targets)), ""}, query{success(targets), ""}).
-				field("State", mapped(upDown()), coloured(), within(notBelow(1))).none("no HTTP answer").size(12, 8),
+				field("State", mapped(upDown()), coloured(), within(good())).none("no HTTP answer").size(12, 8),
 			chart("Plant store", "How long the store took to make and to delete a plant.",
 				query{each("max", sel("chatstack_plant_store_operation_duration_seconds")), "{{operation}}"}).unit("s").none(noStore),
 			timeline("Plant store operations", "Whether the store answered each operation as it promises.",
-				query{each("min", sel("chatstack_plant_store_operation_success")), "{{operation}}"}).limits(notBelow(1)).maps(values(Mapped{Text: "failed", Color: critical}, Mapped{Text: "as promised", Color: well})).none(noStore).size(12, 8),
+				query{each("min", sel("chatstack_plant_store_operation_success")), "{{operation}}"}).limits(good()).maps(values(Mapped{Text: "failed", Color: critical}, Mapped{Text: "as promised", Color: well})).none(noStore).size(12, 8),
 		}},
 	)
 }

@@ -70,7 +70,7 @@ func (b *book) overview() Dashboard {
 				[]column{{"target", "Target"}, {"A", "State"}, {"B", "Since"}, {"reason", "Reason"}, {"kind", "Kind"}, {"container", "Container"}},
 				query{success(), ""}, query{since, ""}, query{each("max", sel("chatstack_probe_failing")), ""},
 				query{over("max", sel("chatstack_target_info")), ""}).
-				field("State", mapped(upDown()), coloured(), within(notBelow(1))).
+				field("State", mapped(upDown()), coloured(), within(good())).
 				field("Since", inUnit("dateTimeFromNow")).
 				field("Target", leadsTo(DataLink{Title: "Last readings on the status page", URL: "${status_page:raw}/debug/targets/${__value.text}", TargetBlank: true})).
 				none(noExporter).size(14, 13),
@@ -82,14 +82,14 @@ func (b *book) overview() Dashboard {
 					"critical": {Text: "critical", Color: critical}, "warning": {Text: "warning", Color: warning, Index: 1}, "none": {Text: "none", Color: unknown, Index: 2},
 				}}}}).none(noRules).size(10, 13),
 			timeline("Targets over time", "Each target's state. Gaps: the exporter was not scraped, or the target is no longer configured.",
-				query{success(), "{{target}}"}).limits(notBelow(1)).maps(upDown()).none(noExporter).size(24, 11),
+				query{success(), "{{target}}"}).limits(good()).maps(upDown()).none(noExporter).size(24, 11),
 		}},
 		section{"Against the thresholds", []panel{
 			b.guided(stat("Failed logins per minute", "At the XMPP server, as the alert sees them: the rate of the last two minutes.",
 				query{"max(chatstack:xmpp_auth_failure_rate)", "per minute"}).decimals(1).
 				limits(above(float64(a.XMPPAuthFailureRate.Warning.Over), float64(a.XMPPAuthFailureRate.Critical.Over))).none("no source, or rules not loaded: see XMPP"), "XMPPAuthFailureRate"),
 			b.guided(stat("First certificate to end", "Time left of the certificate that ends first, of all servers and files.",
-				query{"min(" + eachEndpoint("min", sel("chatstack_tls_certificate_not_after_timestamp_seconds")) + ") - time()", "left"}).unit("s").
+				query{"min(" + eachEndpoint(sel("chatstack_tls_certificate_not_after_timestamp_seconds")) + ") - time()", "left"}).unit("s").
 				limits(below(a.TLSCertificateExpiry.Critical.Under.Std().Seconds(), a.TLSCertificateExpiry.Warning.Under.Std().Seconds())).none("no TLS target"), "TLSCertificateExpiry"),
 			b.guided(stat("Fullest volume", "Used part of the volume that is fullest, as df counts it.",
 				query{"max(" + each("max", volumeUsage()) + ")", "used"}).unit("percentunit").decimals(0).limits(b.volumeLimits()).none("no volume is configured"), "DataVolumeUsage"),
@@ -103,11 +103,11 @@ func (b *book) overview() Dashboard {
 		}},
 		section{"Error budget, 30 days", []panel{
 			bars("Availability", "The part of the last 30 days, or of as many as are stored, in which readings of each target succeeded. Of a pair of exporters the one that saw less counts.",
-				query{availability(), "{{target}}"}).unit("percentunit").decimals(2).span(0, 1).limits(below(0.99, 0.999)).none(noExporter).size(8, 10),
+				query{availability(), "{{target}}"}).unit("percentunit").decimals(2).upTo(1).limits(below(0.99, 0.999)).none(noExporter).size(8, 10),
 			bars("Error budget left", "What is left of what the objective allows to fail. Below 0 the promise is broken.",
-				query{budget(), "{{target}}"}).unit("percentunit").decimals(0).span(0, 1).limits(below(0, 0.25)).none(noExporter).size(8, 10),
+				query{budget(), "{{target}}"}).unit("percentunit").decimals(0).upTo(1).limits(below(0, 0.25)).none(noExporter).size(8, 10),
 			chart("Availability, hour by hour", "The part of each last hour in which readings succeeded, as recorded by chatstack.recording.yml.",
-				query{"chatstack:probe_success:ratio1h", "{{target}}"}).unit("percentunit").span(0, 1).none(noRecords).size(8, 10),
+				query{"chatstack:probe_success:ratio1h", "{{target}}"}).unit("percentunit").upTo(1).none(noRecords).size(8, 10),
 		}},
 	)
 }

@@ -5,6 +5,7 @@ package dashboards_test
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
@@ -25,8 +26,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"crypto/tls"
 
 	"github.com/prometheus/prometheus/promql/parser"
 
@@ -112,6 +111,7 @@ func TestRealEveryPanelFollowsItsFault(t *testing.T) {
 		}
 	}
 	s.watchIdle(all)
+	s.checkPair(boards)
 	followed := map[string]bool{}
 	for _, f := range s.faults() {
 		s.visit(f, all, followed)
@@ -377,6 +377,45 @@ func differs(a, b samples, values bool) bool {
 	return false
 }
 
+// checkPair holds that two exporters of the same stack do not count twice: only what is about an exporter itself tells them
+// apart, and numbers that are known are not doubled.
+func (s *site) checkPair(boards []board) {
+	s.Helper()
+	for _, b := range boards {
+		for _, e := range expressions(b) {
+			for series := range s.query(resolve(e.expr)) {
+				apart := b.UID == dashboards.Exporter || e.name == b.UID+"/Exporter starts/annotation"
+				if !apart && strings.Contains(series, "instance:") {
+					s.Errorf("%s: tells exporters apart: %s", e.name, series)
+				}
+			}
+		}
+	}
+	for expr, want := range map[string]float64{
+		"count(up)": 2, s.expr(boards, dashboards.IRC+"/Users/A"): 3, s.expr(boards, dashboards.XMPP+"/Sessions/A"): 3,
+		"count(" + s.expr(boards, dashboards.Overview+"/Targets over time/A") + ")": 14,
+	} {
+		got := s.query(expr)
+		if values := slices.Collect(maps.Values(got)); len(values) != 1 || values[0] != want {
+			s.Errorf("%s: got %v, want %v", expr, got, want)
+		}
+	}
+}
+
+// expr is an expression by its name.
+func (s *site) expr(boards []board, name string) string {
+	s.Helper()
+	for _, b := range boards {
+		for _, e := range expressions(b) {
+			if e.name == name {
+				return resolve(e.expr)
+			}
+		}
+	}
+	s.Fatalf("no expression is called %s", name)
+	return ""
+}
+
 // watchIdle finds out which expressions move while nothing happens.
 func (s *site) watchIdle(all map[string]string) {
 	s.Helper()
@@ -418,7 +457,7 @@ func (s *site) visit(f fault, all map[string]string, followed map[string]bool) {
 		for name := range waiting {
 			before[name] = s.query(all[name])
 		}
-		s.pause(1500 * time.Millisecond)
+		s.pause(1100 * time.Millisecond)
 		var restless []string
 		for name, mark := range waiting {
 			now := s.query(all[name])

@@ -1,8 +1,8 @@
 package dashboards
 
 // rate is how fast a counter of the XMPP server grows, over all of its hosts.
-func rate(counter string, more ...string) string {
-	return each("max", "rate("+sel(counter, more...)+"[$__rate_interval])")
+func rate(counter string) string {
+	return each("max", "rate("+sel(counter)+"[$__rate_interval])")
 }
 
 // total adds up all that the series keep apart but what an operator has put to them.
@@ -27,11 +27,11 @@ func (b *book) xmpp() Dashboard {
 		XMPP, "XMPP", "The XMPP server: who is on it, what passes through it, and what it says of itself.", "now-6h", nil,
 		section{"Now", []panel{
 			stat("Sessions", "Sessions of clients that are logged in now.", query{total(each("max", sel("xmpp_c2s_sessions", `type="c2s"`)), "host", "type"), "sessions"}).none(noPage),
-			stat("Targets", "What answers of the XMPP server.", query{success(`target=~"xmpp_.*"`), "{{target}}"}).limits(notBelow(1)).maps(upDown()).none(noExporter).size(8, 4),
+			stat("Targets", "What answers of the XMPP server.", query{success(`target=~"xmpp_.*"`), "{{target}}"}).limits(good()).maps(upDown()).none(noExporter).size(8, 4),
 			b.guided(stat("Modules in error", "Modules that the status page reports in state error.",
 				query{"sum(" + each("max", sel("chatstack_xmpp_module_problems", `state="error"`), "state") + ")", "modules"}).limits(steps([]string{well, warning}, 1)).none("the status page is not read"), "XMPPModuleProblem"),
 			b.guided(stat("Component", "External components, such as the bridge: connected only when the status page says so.",
-				query{each("min", sel("chatstack_xmpp_component_connected")), "{{host}}"}).limits(notBelow(1)).maps(yesNo()).none("no external component, or no status page"), "XMPPComponentDisconnected"),
+				query{each("min", sel("chatstack_xmpp_component_connected")), "{{host}}"}).limits(good()).maps(yesNo()).none("no external component, or no status page"), "XMPPComponentDisconnected"),
 			stat("Failed logins per minute", "As the alert sees them: the rate of the last two minutes.", query{"max(chatstack:xmpp_auth_failure_rate)", "per minute"}).decimals(1).
 				limits(above(float64(logins.Warning.Over), float64(logins.Critical.Over))).none("no source, or rules not loaded"),
 		}},
@@ -61,7 +61,7 @@ func (b *book) xmpp() Dashboard {
 				query{"sum(" + rate("xmpp_http_requests_total") + ")", "all"},
 				query{each("max", "rate("+sel("chatstack_probe_attempts_total", httpSide)+"[$__rate_interval])"), "reading, {{target}}"}).unit("reqps").none(noPage),
 			chart("HTTP durations", "95 of 100 requests are faster than this, where the server tells (xmpp_http_request_duration_seconds); and how long the exporter's readings take.",
-				query{"histogram_quantile(0.95, sum by (le) (" + rate("xmpp_http_request_duration_seconds_bucket") + "))", "95 %, all"},
+				query{"histogram_quantile(0.95, sum by (le) (" + rate("xmpp_http_request_duration_seconds_bucket") + ")) >= 0", "95 %, all"},
 				query{each("max", sel("chatstack_probe_duration_seconds", httpSide)), "reading, {{target}}"}).unit("s").none(noPage),
 		}},
 		section{"Process", []panel{

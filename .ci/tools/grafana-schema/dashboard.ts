@@ -13,7 +13,7 @@ import type { FieldConfig as ChartFields, Options as ChartOptions } from '@grafa
 // The query of the data source prometheus is not among the published types.
 interface Query {
   refId: string; datasource: Source; editorMode: 'code' | 'builder'; expr: string; legendFormat: string;
-  format: 'time_series' | 'table' | 'heatmap'; instant: boolean; range: boolean;
+  format: 'time_series' | 'table' | 'heatmap'; instant: boolean; range: boolean; interval?: string;
 }
 
 // The published name has two meanings.
