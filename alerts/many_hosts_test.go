@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/prometheus/prometheus/promql/parser"
+	"gopkg.in/yaml.v3"
 
 	"github.com/chatstack-exporter/chatstack_exporter/alerts"
 )
@@ -91,5 +92,31 @@ func TestLabelsAreNobodyElses(t *testing.T) {
 		if ours[name] {
 			t.Errorf("%s is a label of ours, and of those that are put to series from outside", name)
 		}
+	}
+}
+
+// TestEndOfOnePartSilencesNoOther holds that the shipped Alertmanager configuration tells apart what is watched by different
+// exporters: where there is no label part, both sides lack it, which counts as equal.
+func TestEndOfOnePartSilencesNoOther(t *testing.T) {
+	var config struct {
+		InhibitRules []struct {
+			Source []string `yaml:"source_matchers"`
+			Equal  []string `yaml:"equal"`
+		} `yaml:"inhibit_rules"`
+	}
+	if err := yaml.Unmarshal([]byte(shipped(t, "../deploy/alertmanager/alertmanager.yml")), &config); err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	for _, rule := range config.InhibitRules {
+		if slices.Contains(rule.Source, `alertname="ExporterDown"`) || slices.Equal(rule.Source, []string{`severity="critical"`}) {
+			seen++
+			if !slices.Contains(rule.Equal, "part") {
+				t.Errorf("what %v silences need not be of the same part: %v", rule.Source, rule.Equal)
+			}
+		}
+	}
+	if seen != 2 {
+		t.Errorf("ExporterDown is the source of %d rules, want 2", seen)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gopkg.in/yaml.v3"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
@@ -23,7 +24,7 @@ func loadExample(t *testing.T, path string) *config.Config {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, dir := string(content), t.TempDir()
+	text, dir := strings.ReplaceAll(string(content), "{{ .Node.Hostname }}", "node-1"), t.TempDir()
 	for _, m := range secretFile.FindAllStringSubmatch(text, -1) {
 		rewrite(t, filepath.Join(dir, m[2]), "a-secret-of-its-own")
 		text = strings.ReplaceAll(text, m[1], filepath.Join(dir, m[2]))
@@ -96,6 +97,55 @@ func TestExamplesForKubernetesAreValid(t *testing.T) {
 				continue // which is told of in any case
 			}
 			t.Errorf("%s: %s: %s", path, w.Target, w.Text)
+		}
+	}
+}
+
+func TestExampleForSwarmIsValid(t *testing.T) {
+	cfg := loadExample(t, "../../deploy/swarm/node.yaml")
+	if len(cfg.Targets) != 1 || cfg.Targets[0].Common().Name != "node-1" || len(Warnings(cfg)) > 0 {
+		t.Errorf("targets %v, warnings %v: want the engine of node-1, without any", cfg.Targets, Warnings(cfg))
+	}
+	content, err := os.ReadFile("../../deploy/swarm/stack.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stack struct {
+		Services map[string]struct {
+			Configs []struct{ Source, Target string }
+			Secrets []struct{ Source, Target string }
+			Deploy  struct {
+				Mode string
+			}
+		}
+		Configs map[string]struct{ File string }
+		Secrets map[string]any
+	}
+	if err := yaml.Unmarshal(content, &stack); err != nil {
+		t.Fatal(err)
+	}
+	if got := stack.Services["node"].Deploy.Mode; got != "global" {
+		t.Errorf("the exporter for the nodes is deployed in mode %q", got)
+	}
+	probes, err := os.ReadFile("../../deploy/many-hosts/probes.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	mounted := map[string]bool{}
+	for name, service := range stack.Services {
+		if _, err := os.Stat(filepath.Join("../../deploy/swarm", stack.Configs[service.Configs[0].Source].File)); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		for _, s := range service.Secrets {
+			if _, ok := stack.Secrets[s.Source]; !ok {
+				t.Errorf("%s: secret %s is not declared", name, s.Source)
+			}
+			mounted[s.Target] = true
+		}
+	}
+	for _, m := range secretFile.FindAllStringSubmatch(string(probes), -1) {
+		if !mounted[m[1]] {
+			t.Errorf("no secret is mounted at %s", m[1])
 		}
 	}
 }

@@ -30,8 +30,11 @@ func TestRealPrometheusDiscoversThePeers(t *testing.T) {
 	replaced := 0
 	conf := string(content)
 	for _, r := range [][2]string{
-		{"probes.example.org:9655", strings.TrimPrefix(probes.url, "http://")}, {"alertmanager.example.org:9093", "127.0.0.1:1"},
-		{"scrape_interval: 30s", "scrape_interval: 1s"}, {"scrape_timeout: 10s", "scrape_timeout: 1s"}, {"refresh_interval: 1m", "refresh_interval: 1s"},
+		{"probes.example.org:9655", strings.TrimPrefix(probes.url, "http://")},
+		{"alertmanager.example.org:9093", "127.0.0.1:1"},
+		{"scrape_interval: 30s", "scrape_interval: 1s"},
+		{"scrape_timeout: 10s", "scrape_timeout: 1s"},
+		{"refresh_interval: 1m", "refresh_interval: 1s"},
 	} {
 		replaced += strings.Count(conf, r[0])
 		conf = strings.ReplaceAll(conf, r[0], r[1])

@@ -153,6 +153,7 @@ func TestPodsAreRestricted(t *testing.T) {
 	}
 	restricted := podsecurity.LevelVersion{Level: podsecurity.LevelRestricted, Version: podsecurity.LatestVersion()}
 	eachOverlay(t, func(t *testing.T, r resources) {
+		t.Helper()
 		pod := r.deployment.Spec.Template
 		for _, result := range evaluator.EvaluatePod(restricted, &pod.ObjectMeta, &pod.Spec) {
 			if !result.Allowed {
@@ -182,6 +183,7 @@ func TestPodsAreRestricted(t *testing.T) {
 // TestEverythingFindsTheOther holds what names something else: selectors, ports, volumes.
 func TestEverythingFindsTheOther(t *testing.T) {
 	eachOverlay(t, func(t *testing.T, r resources) {
+		t.Helper()
 		pod := r.deployment.Spec.Template
 		own := labels.Set(pod.Labels)
 		selectors := map[string]*metav1.LabelSelector{
@@ -243,6 +245,7 @@ func TestEverythingFindsTheOther(t *testing.T) {
 // that liveness asks for the poll loop alone.
 func TestSlowTargetStopsNoScrape(t *testing.T) {
 	eachOverlay(t, func(t *testing.T, r resources) {
+		t.Helper()
 		container := r.deployment.Spec.Template.Spec.Containers[0]
 		if !r.service.Spec.PublishNotReadyAddresses {
 			t.Error("the Service hides a pod that is not ready")
@@ -259,6 +262,7 @@ func TestSlowTargetStopsNoScrape(t *testing.T) {
 // TestTwoNeverReadWhereOneMay holds the rollout of a lone exporter, and that a pair says what it is.
 func TestTwoNeverReadWhereOneMay(t *testing.T) {
 	eachOverlay(t, func(t *testing.T, r resources) {
+		t.Helper()
 		var settings struct {
 			Pair    string
 			Targets []struct{ Kind, Mode string }
@@ -290,6 +294,7 @@ func TestTwoNeverReadWhereOneMay(t *testing.T) {
 // TestProbesMayGoWhereTheyAsk holds the ports of the network policy against the configuration.
 func TestProbesMayGoWhereTheyAsk(t *testing.T) {
 	eachOverlay(t, func(t *testing.T, r resources) {
+		t.Helper()
 		open := map[string]bool{}
 		for _, rule := range r.network.Spec.Egress {
 			for _, p := range rule.Ports {
@@ -319,6 +324,7 @@ func TestRulesAreTheShippedOnes(t *testing.T) {
 		want = append(want, f.Groups...)
 	}
 	eachOverlay(t, func(t *testing.T, r resources) {
+		t.Helper()
 		if r.rules == nil {
 			return // without the operator
 		}
@@ -347,6 +353,7 @@ func TestScrapesAreWhatTheRulesWant(t *testing.T) {
 	}
 	seen := 0
 	eachOverlay(t, func(t *testing.T, r resources) {
+		t.Helper()
 		if r.monitor != nil {
 			seen++
 			e := r.monitor.Spec.Endpoints[0]
