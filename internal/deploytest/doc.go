@@ -1,0 +1,2 @@
+// Package deploytest runs the image and the compose stack of deploy/ on a real container engine.
+package deploytest
