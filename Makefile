@@ -16,7 +16,7 @@ LDFLAGS := -s -w \
 # The race detector needs cgo and a C compiler.
 RACE := $(shell [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v "$$($(GO) env CC)" >/dev/null 2>&1 && echo -race)
 
-.PHONY: help build run test rules dashboards dashboards-schema test-rules mutate-rules test-kubernetes lint fuzz integration drill bench bench-docker capacity golden
+.PHONY: help build run test rules dashboards dashboards-schema test-rules mutate-rules test-kubernetes lint fuzz integration drill bench bench-docker capacity golden pictures
 
 help: ## This list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -69,12 +69,13 @@ fuzz: ## Pages of every kind against the reader, FUZZTIME for each target.
 
 # The tests that need no real server have run in `make test`. Those that do are called TestReal..., which is held here.
 integration: ## Tests against real servers; needs Debian's packages, see .ci/run.
-	@if grep -l 'go:build realservers' $$(git ls-files 'collectors/*_test.go' 'internal/app/*_test.go' 'internal/bench/*_test.go' 'dashboards/*_test.go') | \
+	@if grep -l 'go:build realservers' $$(git ls-files 'collectors/*_test.go' 'internal/app/*_test.go' 'internal/bench/*_test.go' 'dashboards/*_test.go' 'internal/web/*_test.go') | \
 		xargs grep -n '^func Test' | grep -v 'func TestReal'; then \
 		echo 'the tests above need real servers, so their names must begin with TestReal'; exit 1; fi
 	$(GO) test -count=1 -tags realservers $(RACE) ./internal/realstack
 	$(GO) test -count=1 -tags realservers $(RACE) -run '^TestReal' ./collectors ./internal/app
 	$(GO) test -count=1 -tags realservers -run '^TestReal' ./dashboards
+	$(GO) test -count=1 -tags realservers -run '^TestReal' ./internal/web
 	@# Ten containers, to show that it runs; numbers are the business of bench-docker.
 	$(GO) test -count=1 -short -tags realservers -run '^TestReal' ./internal/bench
 
@@ -97,3 +98,6 @@ capacity: ## What one exporter carries, written to deploy/many-hosts/capacity.md
 
 golden: ## Renew the golden files.
 	$(GO) test ./collectors/... ./internal/openmetrics/... -update
+
+pictures: ## The README's pictures of the status page, anew; needs Debian's package chromium.
+	$(GO) test -count=1 -tags realservers -run '^TestRealBrowserTakesPictures$$' ./internal/web -pictures $(CURDIR)/internal/web/pictures

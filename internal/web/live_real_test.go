@@ -48,7 +48,8 @@ func startExporter(t *testing.T) exporter {
 		}
 	})
 	file := filepath.Join(t.TempDir(), "exporter.yaml")
-	content := "poll:\n  interval: 1s\ntargets:\n  - kind: plant_store\n    mode: canary\nalerts:\n  target_down:\n    warning: {for: 0s}\n    critical: {for: 3s}\n"
+	content := "poll:\n  interval: 1s\ntargets:\n  - kind: plant_store\n    mode: canary\n" +
+		"  - kind: xmpp_c2s\n    address: " + stack.XMPPClientAddress() + "\n  - kind: irc_tls\n    address: " + stack.IRCAddress() + "\nalerts:\n  target_down:\n    warning: {for: 0s}\n    critical: {for: 3s}\n"
 	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -298,29 +299,43 @@ func TestRealBrowserFindsNoBarrier(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	reports := map[string]func() *status.Report{"healthy": healthyReport, "faults": func() *status.Report { return faultyReport(8) }, "maintenance": maintenanceReport, "empty": emptyReport}
-	for state, report := range reports {
-		for name, l := range everyLook {
-			t.Run(state+"/"+name, func(t *testing.T) {
-				address := serve(t, report())
-				b := newTab(t, browser, l)
-				b.open(t, address)
-				ask[bool](t, b, `document.querySelectorAll("details").forEach((d) => { d.open = true; }), true`)
-				if state == "healthy" {
-					b.waitFor(t, `document.querySelectorAll(".plot canvas").length > 10`)
+	for _, test := range []struct {
+		state  string
+		look   look
+		report *status.Report
+	}{
+		{"healthy", desktop, healthyReport()},
+		{"healthy", phoneDark, healthyReport()},
+		{"faults", desktopDark, faultyReport(8)},
+		{"faults", phone, faultyReport(8)},
+		{"maintenance", desktop, maintenanceReport()},
+		{"maintenance", phoneDark, maintenanceReport()},
+		{"empty", phone, emptyReport()},
+	} {
+		t.Run(fmt.Sprintf("%s/%d/dark=%v", test.state, test.look.width, test.look.dark), func(t *testing.T) {
+			address := serve(t, test.report)
+			b := newTab(t, browser, test.look)
+			b.open(t, address)
+			// All that is folded away is to be read, and a few rows with their charts.
+			ask[bool](t, b, `document.querySelectorAll("details:not(.row), .rows > li:nth-child(-n+2) > .row").forEach((d) => { d.open = true; }), true`)
+			b.waitFor(t, `document.querySelectorAll(".plot canvas").length === document.querySelectorAll("details[open] .plot").length`)
+			found := axeRun(t, b, axe)
+			for _, v := range found {
+				for _, n := range v.Nodes {
+					t.Errorf("%s (%s): %s\n%s\n%s", v.ID, v.Impact, v.Help, n.HTML, n.FailureSummary)
 				}
-				ask[bool](t, b, string(axe)+"\n;true")
-				found := ask[string](t, b, `axe.run(document, {resultTypes: ["violations"]}).then((r) => JSON.stringify(r.violations))`)
-				var violations []violation
-				if err := json.Unmarshal([]byte(found), &violations); err != nil {
-					t.Fatal(err)
-				}
-				for _, v := range violations {
-					for _, n := range v.Nodes {
-						t.Errorf("%s (%s): %s\n%s\n%s", v.ID, v.Impact, v.Help, n.HTML, n.FailureSummary)
-					}
-				}
-			})
-		}
+			}
+		})
 	}
+}
+
+func axeRun(t *testing.T, b *tab, axe []byte) []violation {
+	t.Helper()
+	ask[bool](t, b, string(axe)+"\n;true")
+	found := ask[string](t, b, `axe.run(document, {resultTypes: ["violations"]}).then((r) => JSON.stringify(r.violations))`)
+	var violations []violation
+	if err := json.Unmarshal([]byte(found), &violations); err != nil {
+		t.Fatal(err)
+	}
+	return violations
 }

@@ -85,14 +85,14 @@
     offset = Number(other.dataset.now) - Date.now();
     ages(other);
     clocks(other);
-    const told = page.dataset.summary;
+    const told = page.dataset.level + page.dataset.summary;
     const focused = document.activeElement;
     morph(page, other);
     if (focused && focused !== document.body && document.activeElement !== focused && focused.isConnected) focused.focus({ preventScroll: true });
     document.title = fresh.title;
     const icon = document.getElementById("favicon");
     if (icon.getAttribute("href") !== page.dataset.icon) icon.setAttribute("href", page.dataset.icon);
-    if (page.dataset.summary !== told) say.textContent = `${page.querySelector("h1").textContent}: ${page.dataset.summary}`;
+    if (page.dataset.level + page.dataset.summary !== told) say.textContent = `${page.querySelector("h1").textContent}: ${page.dataset.summary}`;
   }
 
   // refresh fetches the page. Calls while one is under way make one more, no matter how many they are.

@@ -1,0 +1,17 @@
+package web
+
+import (
+	"net/http"
+	"time"
+)
+
+// NewAt is New with a status page for which it is always the same time.
+func NewAt(src Source, o Options, now time.Time) http.Handler {
+	look := newAssets()
+	page := newPages(src, look, o)
+	page.now = func() time.Time { return now }
+	mux := http.NewServeMux()
+	mux.Handle("GET /{$}", page)
+	mux.Handle("GET /", New(src, o))
+	return mux
+}

@@ -1,0 +1,202 @@
+//go:build realservers
+
+package web_test
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"flag"
+	"image"
+	"image/color"
+	"image/png"
+	"log/slog"
+	"maps"
+	"math"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/web"
+)
+
+var pictures = flag.String("pictures", "", "directory to put the README's pictures into")
+
+// pictured is what an exporter tells of the simulated stack, as if it had watched for a day: times and charts are
+// invented, texts and values are not.
+type pictured struct {
+	shown
+
+	charts map[string]status.History
+}
+
+func (p pictured) Chart(name string) (status.History, bool) {
+	h, ok := p.charts[name]
+	return h, ok
+}
+
+// pictureTime is when all pictures are taken: at night.
+var pictureTime = time.Date(2026, time.March, 14, 3, 17, 0, 0, time.UTC)
+
+// picture takes the present report of an exporter. What is wrong has been so for twelve minutes.
+func picture(t *testing.T, e exporter) pictured {
+	t.Helper()
+	var r status.Report
+	if err := json.Unmarshal([]byte(e.get(t, "api/v1/status")), &r); err != nil {
+		t.Fatal(err)
+	}
+	p := pictured{shown{report: &r}, map[string]status.History{}}
+	now := pictureTime
+	since := func(l status.Level) time.Time {
+		if l > status.Maintenance {
+			return now.Add(-12 * time.Minute)
+		}
+		return now.Add(-53 * time.Hour)
+	}
+	r.Made, r.Time, r.Since, r.Version = now, now, since(r.Level), ""
+	day := func(names []string, level status.Level) {
+		for i, name := range names {
+			var h status.History
+			if err := json.Unmarshal([]byte(e.get(t, "api/v1/history/"+name)), &h); err != nil {
+				t.Fatal(err)
+			}
+			p.charts[name] = invented(h, now, level, i)
+		}
+	}
+	for i := range r.Services {
+		s := &r.Services[i]
+		s.Since, s.LastAttempt, s.LastSuccess = since(s.Level), now, now
+		if s.State == "down" {
+			s.LastSuccess = since(s.Level)
+		}
+		day(s.Charts, s.Level)
+	}
+	for i := range r.Containers {
+		c := &r.Containers[i]
+		c.Since = since(c.Level)
+		day(c.Charts, c.Level)
+	}
+	slices.SortStableFunc(r.Transitions, func(a, b status.Transition) int {
+		return cmp.Or(int(b.Level-a.Level), strings.Compare(a.Name, b.Name))
+	})
+	for i := range r.Transitions {
+		r.Transitions[i].Time = since(r.Transitions[i].Level).Add(-time.Duration(i) * time.Second)
+	}
+	return p
+}
+
+// invented is a day that ends as the present is.
+func invented(h status.History, now time.Time, level status.Level, which int) status.History {
+	last := 1.0
+	for _, v := range h.Values {
+		if v != nil {
+			last = *v
+		}
+	}
+	h.Start = now.Add(-24 * time.Hour)
+	steps := len(h.Values)
+	h.Values = make([]*float64, steps)
+	for i := range h.Values {
+		at := float64(i) / float64(steps)
+		v := last * (1 + 0.2*math.Sin(7*at+float64(len(h.Name))) + 0.05*math.Sin(90*at*float64(which+1)))
+		if h.Unit == "" || strings.HasSuffix(h.Name, "/up") {
+			v = last
+			if level > status.Maintenance && at < 0.99 {
+				v = 1
+			}
+		}
+		h.Values[i] = &v
+	}
+	return h
+}
+
+// TestRealBrowserTakesPictures takes the pictures of the README and puts them where -pictures says.
+func TestRealBrowserTakesPictures(t *testing.T) {
+	browser := chromium(t)
+	e := startExporter(t)
+	until(t, "everything is all right", func() bool { return strings.Contains(e.get(t, ""), `data-level="ok"`) })
+	take(t, browser, "healthy", look{width: 1280, height: 860}, picture(t, e))
+	for service, fault := range map[string]string{"irc_services": "stopped", "proxy": "expired_certificate", "irc_rpc": "wrong_credentials", "docker": "unhealthy"} {
+		if err := e.stack.Switch(service, fault, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	until(t, "the faults are critical", func() bool { return strings.Count(e.get(t, ""), `class="problem critical`) >= 3 })
+	faulty := picture(t, e)
+	take(t, browser, "faults", look{width: 1280, height: 860, dark: true}, faulty)
+	take(t, browser, "phone", look{width: 360, height: 740, phone: true}, faulty)
+}
+
+func take(t *testing.T, browser context.Context, name string, l look, source pictured) {
+	t.Helper()
+	server := httptest.NewServer(web.NewAt(source, web.Options{Log: slog.New(slog.DiscardHandler)}, pictureTime))
+	t.Cleanup(func() {
+		server.CloseClientConnections()
+		server.Close()
+	})
+	t.Run(name, func(t *testing.T) {
+		b := newTab(t, browser, l)
+		b.open(t, server.URL+"/")
+		b.waitFor(t, `(document.querySelector(".asof time").textContent = "1 s", true)`) // or each picture would be another one
+		shot, err := chromedp.Run(b, chromedp.CaptureScreenshot())
+		if err != nil {
+			t.Fatal(err)
+		}
+		small := fewerColours(t, shot)
+		if len(small) > 150<<10 {
+			t.Errorf("the picture has %d bytes", len(small))
+		}
+		if *pictures != "" {
+			if err := os.WriteFile(filepath.Join(*pictures, name+".png"), small, 0o644); err != nil { //nolint:gosec // pictures are for everybody
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+// fewerColours makes a picture small: its 256 most frequent colours, and for every other one the nearest of them.
+func fewerColours(t *testing.T, picture []byte) []byte {
+	t.Helper()
+	decoded, err := png.Decode(bytes.NewReader(picture))
+	if err != nil {
+		t.Fatal(err)
+	}
+	bounds := decoded.Bounds()
+	count := map[color.RGBA]int{}
+	at := func(x, y int) color.RGBA { return color.RGBAModel.Convert(decoded.At(x, y)).(color.RGBA) } //nolint:errcheck,forcetypeassert // the model's own type
+	for y := bounds.Min.Y; y < bounds.Max.Y; y++ {
+		for x := bounds.Min.X; x < bounds.Max.X; x++ {
+			count[at(x, y)]++
+		}
+	}
+	colours := slices.SortedFunc(maps.Keys(count), func(a, b color.RGBA) int {
+		return cmp.Or(count[b]-count[a], int(a.R)-int(b.R), int(a.G)-int(b.G), int(a.B)-int(b.B))
+	})
+	palette := make(color.Palette, 0, 256)
+	for _, c := range colours[:min(256, len(colours))] {
+		palette = append(palette, c)
+	}
+	nearest := map[color.RGBA]uint8{}
+	for _, c := range colours {
+		nearest[c] = uint8(palette.Index(c)) //nolint:gosec // one of 256
+	}
+	small := image.NewPaletted(bounds, palette)
+	for y := bounds.Min.Y; y < bounds.Max.Y; y++ {
+		for x := bounds.Min.X; x < bounds.Max.X; x++ {
+			small.SetColorIndex(x, y, nearest[at(x, y)])
+		}
+	}
+	var b bytes.Buffer
+	if err := (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&b, small); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
