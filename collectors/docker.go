@@ -39,6 +39,8 @@ type docker struct {
 	// answered has Follow try again at once to open the stream of events.
 	answered                 chan struct{}
 	patience, quiet, lasting time.Duration // deafAfter, quietAfter, lastingStream
+	// groups are where containers' groups were found last; they belong to measure, which is never called twice at once.
+	groups map[string]string
 
 	mu    sync.Mutex // guards what follows; nothing is asked while it is held
 	fleet *fleet
@@ -78,7 +80,7 @@ func newDocker(s *Docker, d Deps) (Collector, error) {
 		settings: s, endpoint: e, limit: int64(d.Limits.MetricsBody), userAgent: d.UserAgent, log: d.Log, state: d.State, once: d.Once,
 		measuring: make(chan dockerRound, 1), looking: make(chan struct{}, 1), answered: make(chan struct{}, 1),
 		patience: deafAfter, quiet: quietAfter, lasting: lastingStream,
-		fleet: newFleet(s), unsure: true,
+		fleet: newFleet(s), unsure: true, groups: map[string]string{},
 	}
 	c.load()
 	return c, nil

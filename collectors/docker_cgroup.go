@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -16,7 +17,11 @@ import (
 // cgroupTree reads what containers use from the host's cgroup file system, v1 or v2, without asking the engine. root is where
 // that is mounted, best read-only. procRoot is where the host's /proc is, for network numbers, which are not known where it
 // is "".
-type cgroupTree struct{ root, procRoot string }
+type cgroupTree struct {
+	root, procRoot string
+	// groups remembers from one reading to the next where containers' groups are, by their ids. A nil one remembers nothing.
+	groups map[string]string
+}
 
 // What to do about mounts that are not the host's.
 const (
@@ -102,18 +107,15 @@ func (t cgroupTree) resources(ctx context.Context, subjects []resourceSubject) (
 	}
 	var (
 		got   = make(map[string]containerResources, len(subjects))
-		found = cgroupFinder{layout: &l}
-		nets  = t.networks()
+		files = &kernelFiles{}
+		found = cgroupFinder{layout: &l, groups: t.groups, files: files}
+		nets  = t.networks(files)
 	)
 	for _, subject := range subjects {
 		if err := ctx.Err(); err != nil {
 			return got, fmt.Errorf("read cgroups in %s: %w", t.root, err)
 		}
-		group := found.group(ctx, subject.id)
-		if group == "" {
-			continue
-		}
-		r, failed := l.read(group)
+		r, failed := found.read(ctx, subject.id)
 		if err == nil {
 			err = failed
 		}
@@ -126,6 +128,10 @@ func (t cgroupTree) resources(ctx context.Context, subjects []resourceSubject) (
 		nets.read(subject.pid, &r)
 		got[subject.id] = r
 	}
+	maps.DeleteFunc(t.groups, func(id, _ string) bool {
+		_, still := got[id]
+		return !still
+	})
 	switch {
 	case err != nil:
 		return got, err
@@ -137,14 +143,14 @@ func (t cgroupTree) resources(ctx context.Context, subjects []resourceSubject) (
 }
 
 // read reads the numbers of one group; what is not there is not known.
-func (l *cgroupLayout) read(group string) (containerResources, error) {
+func (l *cgroupLayout) read(files *kernelFiles, group string) (containerResources, error) {
 	var r containerResources
 	if l.memory != "" {
-		usage, known, err := cgroupNumber(filepath.Join(l.memory, group, l.usage), "")
+		usage, known, err := files.number(filepath.Join(l.memory, group, l.usage), "")
 		if err != nil {
 			return r, err
 		}
-		cache, there, err := readInactiveFile(filepath.Join(l.memory, group, "memory.stat"))
+		cache, there, err := files.inactiveFile(filepath.Join(l.memory, group, "memory.stat"))
 		if err != nil {
 			return r, err
 		}
@@ -152,7 +158,7 @@ func (l *cgroupLayout) read(group string) (containerResources, error) {
 		r.workingSet = workingSet(usage, cache)
 	}
 	if l.cpu != "" {
-		used, known, err := cgroupNumber(filepath.Join(l.cpu, group, l.cpuTime), l.cpuKey)
+		used, known, err := files.number(filepath.Join(l.cpu, group, l.cpuTime), l.cpuKey)
 		if err != nil {
 			return r, err
 		}
@@ -164,8 +170,28 @@ func (l *cgroupLayout) read(group string) (containerResources, error) {
 // cgroupFinder finds containers' groups.
 type cgroupFinder struct {
 	layout *cgroupLayout
+	files  *kernelFiles
+	// groups are those that were found before.
+	groups map[string]string
 	// others are the groups in unusual places by their containers' ids, once it was looked for them.
 	others map[string]string
+}
+
+// read reads the numbers of a container, where it was found before or is found now; of none that has no group.
+func (f *cgroupFinder) read(ctx context.Context, id string) (containerResources, error) {
+	if group := f.groups[id]; group != "" {
+		if r, err := f.layout.read(f.files, group); err != nil || r.hasMemory || r.hasCPU {
+			return r, err
+		}
+	}
+	group := f.group(ctx, id)
+	if group == "" {
+		return containerResources{}, nil
+	}
+	if f.groups != nil {
+		f.groups[id] = group
+	}
+	return f.layout.read(f.files, group)
 }
 
 // group is the path of a container's group below a controller's directory, or "".
@@ -217,10 +243,14 @@ func isContainerID(s string) bool {
 	return len(s) == 64 && strings.Trim(s, "0123456789abcdef") == ""
 }
 
-// cgroupNumber reads a number from a file: the one after the key and a space, or the only one. known is false where there is
-// no such file any more, or no such line.
-func cgroupNumber(path, key string) (number uint64, known bool, err error) {
-	content, known, err := readIfThere(path)
+// kernelFiles reads small files that the kernel makes up, one after another. os.ReadFile asks it twice as much for each, which
+// is most of what reading them costs.
+type kernelFiles struct{ buffer []byte }
+
+// number reads a number from a file: the one after the key and a space, or the only one. known is false where there is no
+// such file any more, or no such line.
+func (k *kernelFiles) number(path, key string) (number uint64, known bool, err error) {
+	content, known, err := k.read(path)
 	if err != nil || !known {
 		return 0, false, err
 	}
@@ -231,10 +261,10 @@ func numberOf(path string, content []byte, key string) (number uint64, known boo
 	for line := range bytes.Lines(content) {
 		text := bytes.TrimSpace(line)
 		if key != "" {
-			var ok bool
-			if text, ok = bytes.CutPrefix(text, append([]byte(key), ' ')); !ok {
+			if len(text) <= len(key) || string(text[:len(key)]) != key || text[len(key)] != ' ' {
 				continue
 			}
+			text = text[len(key)+1:]
 		}
 		if number, err = strconv.ParseUint(string(text), 10, 64); err != nil {
 			return 0, false, Failf(Malformed, "read %s: %q is no number", path, foreignText(string(text)))
@@ -244,9 +274,9 @@ func numberOf(path string, content []byte, key string) (number uint64, known boo
 	return 0, false, nil
 }
 
-// readInactiveFile reads a memory.stat.
-func readInactiveFile(path string) (cache inactiveFile, known bool, err error) {
-	content, known, err := readIfThere(path)
+// inactiveFile reads a memory.stat.
+func (k *kernelFiles) inactiveFile(path string) (cache inactiveFile, known bool, err error) {
+	content, known, err := k.read(path)
 	if err != nil || !known {
 		return cache, false, err
 	}
@@ -257,17 +287,50 @@ func readInactiveFile(path string) (cache inactiveFile, known bool, err error) {
 	return cache, err == nil, err
 }
 
-// readIfThere reads a file that may be gone, or whose group or process may go while it is read.
-func readIfThere(path string) (content []byte, there bool, err error) {
-	content, err = os.ReadFile(path)
+// read reads a file that may be gone, or whose group or process may go while it is read. What it returns is good until
+// the next call.
+func (k *kernelFiles) read(path string) (content []byte, there bool, err error) {
+	content, err = k.whole(path)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENODEV) || errors.Is(err, syscall.ESRCH) {
 		return nil, false, nil
 	}
 	return content, err == nil, err
 }
 
+// kernelFileSize is more than most of these files have.
+const kernelFileSize = 8 << 10
+
+func (k *kernelFiles) whole(path string) ([]byte, error) {
+	fd, err := syscall.Open(path, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
+	for errors.Is(err, syscall.EINTR) {
+		fd, err = syscall.Open(path, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
+	}
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	defer syscall.Close(fd) //nolint:errcheck // only read
+	if k.buffer == nil {
+		k.buffer = make([]byte, kernelFileSize)
+	}
+	for size := 0; ; {
+		n, err := syscall.Read(fd, k.buffer[size:])
+		switch {
+		case errors.Is(err, syscall.EINTR):
+			continue
+		case err != nil:
+			return nil, &fs.PathError{Op: "read", Path: path, Err: err}
+		case n <= 0:
+			return k.buffer[:size], nil
+		}
+		if size += n; size == len(k.buffer) {
+			k.buffer = append(k.buffer, make([]byte, size)...)
+		}
+	}
+}
+
 // processNetworks reads network numbers of processes.
 type processNetworks struct {
+	files    *kernelFiles
 	procRoot string
 	host     os.FileInfo
 	// asked counts the processes whose numbers were asked for, found those that were there.
@@ -275,8 +338,8 @@ type processNetworks struct {
 	err          error // the first
 }
 
-func (t cgroupTree) networks() *processNetworks {
-	n := &processNetworks{procRoot: t.procRoot}
+func (t cgroupTree) networks(files *kernelFiles) *processNetworks {
+	n := &processNetworks{files: files, procRoot: t.procRoot}
 	if t.procRoot == "" {
 		return n
 	}
@@ -303,7 +366,7 @@ func (n *processNetworks) read(pid int, r *containerResources) {
 		n.found++
 		return
 	}
-	content, there, err := readIfThere(n.file(pid))
+	content, there, err := n.files.read(n.file(pid))
 	if there {
 		n.found++
 		r.received, r.transmitted, r.hasNetwork, err = sumInterfaces(string(content))

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -220,6 +221,58 @@ func TestReadingCgroupsEndsWithTheContext(t *testing.T) {
 	got, err := tree.resources(ctx, subjectsOf(cgroupID))
 	if !errors.Is(err, context.Canceled) || len(got) != 0 {
 		t.Errorf("got %v, error %v; want nothing, and the context's", got, err)
+	}
+}
+
+// TestRememberedGroupIsFoundWhereItMoves keeps where groups are from one reading to the next, and has an engine start a
+// container anew with another parent.
+func TestRememberedGroupIsFoundWhereItMoves(t *testing.T) {
+	tree := cgroupTree{root: t.TempDir(), groups: map[string]string{}}
+	read := func(files map[string]string, want map[string]string) {
+		t.Helper()
+		if err := os.RemoveAll(tree.root); err != nil {
+			t.Fatal(err)
+		}
+		writeTree(t, tree.root, cgroup2("docker/"+otherCgroupID))
+		writeTree(t, tree.root, files)
+		got, err := tree.resources(t.Context(), subjectsOf(cgroupID, otherCgroupID))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, known := got[cgroupID]; known != (files != nil) || known && got[cgroupID].workingSet != cgroupResources.workingSet {
+			t.Errorf("got %v", got)
+		}
+		if diff := cmp.Diff(want, tree.groups); diff != "" {
+			t.Errorf("remembered groups (-want +got):\n%s", diff)
+		}
+	}
+	other := filepath.Join("docker", otherCgroupID)
+	first, second := filepath.Join("docker", cgroupID), filepath.Join("chat.slice", "docker-"+cgroupID+".scope")
+	for range 2 {
+		read(cgroup2(filepath.ToSlash(first)), map[string]string{cgroupID: first, otherCgroupID: other})
+	}
+	read(cgroup2(filepath.ToSlash(second)), map[string]string{cgroupID: second, otherCgroupID: other})
+	read(nil, map[string]string{otherCgroupID: other})
+}
+
+// TestFileIsReadToItsEnd reads files that are shorter and longer than what is asked for at once, one after another.
+func TestFileIsReadToItsEnd(t *testing.T) {
+	var files kernelFiles
+	path := filepath.Join(t.TempDir(), "file")
+	for _, size := range []int{0, 1, kernelFileSize - 1, kernelFileSize, 5*kernelFileSize + 1, 2} {
+		want := strings.Repeat("x", size)
+		if err := os.WriteFile(path, []byte(want), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got, there, err := files.read(path); string(got) != want || !there || err != nil {
+			t.Errorf("a file of %d bytes: got %d, there: %t, error %v", size, len(got), there, err)
+		}
+	}
+	if _, there, err := files.read(path + "/none"); there || !errors.Is(err, syscall.ENOTDIR) {
+		t.Errorf("a file below a file: there: %t, error %v", there, err)
+	}
+	if got, there, err := files.read(path + "s"); got != nil || there || err != nil {
+		t.Errorf("no file: got %q, there: %t, error %v", got, there, err)
 	}
 }
 

@@ -473,7 +473,7 @@ func (c *docker) measure(ctx context.Context, m dockerRound) {
 		}
 	}()
 	if c.settings.Resources == resourcesCgroup {
-		used, err = cgroupTree{c.settings.CgroupRoot, c.settings.ProcRoot}.resources(ctx, m.subjects)
+		used, err = cgroupTree{c.settings.CgroupRoot, c.settings.ProcRoot, c.groups}.resources(ctx, m.subjects)
 		return
 	}
 	s, err := c.open(c.settings.ResourcesParallelism)

@@ -111,7 +111,7 @@ func realUsage(t *testing.T, id string) uint64 {
 		t.Fatal(err)
 	}
 	group := (&cgroupFinder{layout: &l}).group(t.Context(), id)
-	used, known, err := cgroupNumber(filepath.Join(l.memory, group, l.usage), "")
+	used, known, err := new(kernelFiles).number(filepath.Join(l.memory, group, l.usage), "")
 	if err != nil || !known {
 		t.Fatalf("usage of container %s: known %t, error %v", id, known, err)
 	}
