@@ -453,7 +453,7 @@ func (s *site) visit(f fault, all map[string]string, followed map[string]bool) {
 	}
 	// The pair and the rules must have had the time to settle after the stage before.
 	before := map[string]samples{}
-	for end := time.Now().Add(15 * time.Second); ; {
+	for end := time.Now().Add(30 * time.Second); ; {
 		for name := range waiting {
 			before[name] = s.query(all[name])
 		}
