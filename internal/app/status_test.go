@@ -1,0 +1,233 @@
+package app
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"gopkg.in/yaml.v3"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
+)
+
+// description is the exporter's own of its answers.
+type description struct{ compiler *jsonschema.Compiler }
+
+// describe reads the description that an exporter serves.
+func describe(t *testing.T, e *exporter) *description {
+	t.Helper()
+	_, content := e.exchange(t, http.MethodGet, "/api/v1/openapi.yaml", "")
+	var doc any
+	if err := yaml.Unmarshal(content, &doc); err != nil {
+		t.Fatal(err)
+	}
+	// What JSON has no word for, such as dates, must not be in the tree.
+	plain, err := json.Marshal(doc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree, err := jsonschema.UnmarshalJSON(bytes.NewReader(plain))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	c.AssertFormat()
+	if err := c.AddResource("openapi.json", tree); err != nil {
+		t.Fatal(err)
+	}
+	return &description{c}
+}
+
+// hold tells where an answer is not as the schema at the pointer has it.
+func (d *description) hold(t *testing.T, pointer string, body []byte) {
+	t.Helper()
+	schema, err := d.compiler.Compile("openapi.json#" + pointer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(body))
+	if err != nil {
+		t.Fatalf("%s: %v in %.200s", pointer, err, body)
+	}
+	if err := schema.Validate(value); err != nil {
+		t.Errorf("%v\nin %.2000s", err, body)
+	}
+}
+
+// schemaOf is the pointer to the schema of an answer.
+func schemaOf(path, method, code string) string {
+	return "/paths/" + strings.ReplaceAll(path, "/", "~1") + "/" + method + "/responses/" + code + "/content/application~1json/schema"
+}
+
+// exchange sends a request with a JSON body, or with none.
+func (e *exporter) exchange(t *testing.T, method, path, body string) (int, []byte) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, e.url+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close() //nolint:errcheck // read to its end
+	said, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, said
+}
+
+// reportWhen waits for a report that is as wanted, and returns it with its JSON.
+func (e *exporter) reportWhen(t *testing.T, what string, wanted func(*status.Report) bool) (r status.Report, body []byte) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	for {
+		report, superseded := e.app.Watch()
+		if wanted(report) {
+			_, body = e.exchange(t, http.MethodGet, "/api/v1/status", "")
+			r = status.Report{}
+			if err := json.Unmarshal(body, &r); err != nil {
+				t.Fatal(err)
+			}
+			return r, body
+		}
+		select {
+		case <-superseded:
+		case <-ctx.Done():
+			t.Fatalf("no report with %s: %s", what, report.Summary)
+		}
+	}
+}
+
+func serviceOf(r *status.Report, name string) *status.Service {
+	if i := slices.IndexFunc(r.Services, func(s status.Service) bool { return s.Name == name }); i >= 0 {
+		return &r.Services[i]
+	}
+	return &status.Service{}
+}
+
+func TestAnswersAreAsTheirDescriptionSays(t *testing.T) {
+	stack := startStack(t, simstack.Options{})
+	log := &logBuffer{}
+	o := options(stack.Environ(), log)
+	o.EnableLifecycle = true
+	e := startApp(t, o, log)
+	d := describe(t, e)
+	all := func(r *status.Report) bool {
+		return len(r.Services) > 5 && len(r.Containers) > 5 && !slices.ContainsFunc(r.Services, func(s status.Service) bool { return s.State == "waiting" })
+	}
+	report, body := e.reportWhen(t, "every service and container", all)
+	d.hold(t, schemaOf("/api/v1/status", "get", "200"), body)
+	var charts []string
+	for _, s := range report.Services {
+		charts = append(charts, s.Charts...)
+	}
+	for _, c := range report.Containers {
+		charts = append(charts, c.Charts...)
+	}
+	if len(charts) < 30 {
+		t.Errorf("only %d charts", len(charts))
+	}
+	for _, name := range charts {
+		code, body := e.exchange(t, http.MethodGet, "/api/v1/history/"+name, "")
+		if code != http.StatusOK {
+			t.Errorf("history %s: status %d", name, code)
+		}
+		d.hold(t, schemaOf("/api/v1/history/{name}", "get", "200"), body)
+	}
+	_, body = e.exchange(t, http.MethodGet, "/api/v1/history/none", "")
+	d.hold(t, "/components/schemas/Error", body)
+	_, body = e.exchange(t, http.MethodGet, "/api/v1/discovery", "")
+	d.hold(t, schemaOf("/api/v1/discovery", "get", "200"), body)
+
+	const one = "/api/v1/maintenance/{kind}/{name}"
+	wish := `{"kind": "target", "name": "irc_rpc", "duration": "1h", "reason": "test"}`
+	d.hold(t, "/components/schemas/MaintenanceWish", []byte(wish))
+	_, body = e.exchange(t, http.MethodPost, "/api/v1/maintenance", wish)
+	d.hold(t, schemaOf("/api/v1/maintenance", "post", "201"), body)
+	_, body = e.exchange(t, http.MethodGet, "/api/v1/maintenance", "")
+	d.hold(t, schemaOf("/api/v1/maintenance", "get", "200"), body)
+	_, body = e.reportWhen(t, "a maintenance", func(r *status.Report) bool { return len(r.Maintenance) > 0 })
+	d.hold(t, schemaOf("/api/v1/status", "get", "200"), body)
+	_, body = e.exchange(t, http.MethodDelete, "/api/v1/maintenance/target/irc_rpc", "")
+	d.hold(t, schemaOf(one, "delete", "200"), body)
+	for _, wrong := range []struct{ method, path, body string }{
+		{http.MethodPost, "/api/v1/maintenance", "{}"},
+		{http.MethodPost, "/api/v1/maintenance", `{"kind": "target", "name": "x", "duration": "1h"}`},
+		{http.MethodDelete, "/api/v1/maintenance/target/irc_rpc", ""},
+	} {
+		_, body = e.exchange(t, wrong.method, wrong.path, wrong.body)
+		d.hold(t, "/components/schemas/Error", body)
+	}
+}
+
+// told reads the events of a stream.
+func told(t *testing.T, e *exporter) <-chan string {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, e.url+"/api/v1/events", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	events := make(chan string, 100)
+	go func() {
+		defer close(events)
+		defer resp.Body.Close() //nolint:errcheck // it ends with the test
+		for s := bufio.NewScanner(resp.Body); s.Scan(); {
+			if data, ok := strings.CutPrefix(s.Text(), "data: "); ok {
+				events <- data
+			}
+		}
+	}()
+	return events
+}
+
+func TestFaultIsOnTheStreamAndInTheReport(t *testing.T) {
+	stack := startStack(t, simstack.Options{})
+	log := &logBuffer{}
+	e := startApp(t, options(stack.Environ(), log), log)
+	d := describe(t, e)
+	e.reportWhen(t, "the proxy up", func(r *status.Report) bool { return serviceOf(r, "xmpp_proxy").State == "up" })
+	events := told(t, e)
+	if err := stack.Switch("proxy", "status_502", true); err != nil {
+		t.Fatal(err)
+	}
+	r, body := e.reportWhen(t, "the proxy down", func(r *status.Report) bool { return serviceOf(r, "xmpp_proxy").State == "down" })
+	d.hold(t, schemaOf("/api/v1/status", "get", "200"), body)
+	s := serviceOf(&r, "xmpp_proxy")
+	if s.Level != status.Warning || s.Reason != "http_status" || s.Text == "" || s.Hint == "" || s.Since.IsZero() {
+		t.Errorf("got %+v", s)
+	}
+	if !slices.ContainsFunc(r.Transitions, func(t status.Transition) bool { return t.Name == "xmpp_proxy" && t.To == "down" }) {
+		t.Errorf("no transition: %+v", r.Transitions)
+	}
+	for {
+		select {
+		case data, ok := <-events:
+			if !ok {
+				t.Fatal("the stream has ended")
+			}
+			d.hold(t, "/components/schemas/Event", []byte(data))
+			if strings.Contains(data, "xmpp_proxy") {
+				return
+			}
+		case <-t.Context().Done():
+			t.Fatal("the stream tells nothing of it")
+		}
+	}
+}

@@ -1,0 +1,290 @@
+package web_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/web"
+)
+
+// teller is a web.Source whose report a test changes.
+type teller struct {
+	web.Source
+
+	mu   sync.Mutex
+	told *status.Report
+	next chan struct{}
+}
+
+func newTeller() *teller {
+	return &teller{told: &status.Report{Revision: 1, Made: time.Now(), Summary: "report 1"}, next: make(chan struct{})}
+}
+
+func (t *teller) Report() *status.Report { r, _ := t.Watch(); return r }
+
+func (t *teller) Watch() (*status.Report, <-chan struct{}) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.told, t.next
+}
+
+// tell makes the next report.
+func (t *teller) tell() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n := t.told.Revision + 1
+	t.told = &status.Report{Revision: n, Made: time.Now(), Summary: fmt.Sprintf("report %d", n)}
+	close(t.next)
+	t.next = make(chan struct{})
+}
+
+// pipes is a listener whose connections are pipes in memory, so that nothing is buffered and time can be a test's own.
+type pipes struct {
+	conns chan net.Conn
+	done  chan struct{}
+}
+
+func newPipes() *pipes { return &pipes{make(chan net.Conn), make(chan struct{})} }
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.done:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error   { close(p.done); return nil }
+func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "unix"} }
+
+// request sends a request for the stream and returns the connection with nothing read.
+func (p *pipes) request(t *testing.T, header string) net.Conn {
+	t.Helper()
+	client, server := net.Pipe()
+	p.conns <- server
+	if _, err := fmt.Fprintf(client, "GET /api/v1/events HTTP/1.1\r\nHost: x\r\n%s\r\n", header); err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+// lines reads what comes of a stream, without empty lines, until it ends.
+func lines(t *testing.T, c io.Reader) <-chan string {
+	t.Helper()
+	found := make(chan string, 1000)
+	go func() {
+		defer close(found)
+		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			return
+		}
+		defer resp.Body.Close() //nolint:errcheck // the test closes the pipe
+		for s := bufio.NewScanner(resp.Body); s.Scan(); {
+			if s.Text() != "" {
+				found <- s.Text()
+			}
+		}
+	}()
+	return found
+}
+
+// serveEvents serves streams over pipes as the exporter does, with its write timeout.
+func serveEvents(t *testing.T, src web.Source, stop <-chan struct{}) *pipes {
+	t.Helper()
+	listener := newPipes()
+	server := &http.Server{
+		Handler:           web.New(src, web.Options{Log: slog.New(slog.DiscardHandler), Stopping: stop}),
+		ReadHeaderTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second,
+	}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	t.Cleanup(func() {
+		server.Close() //nolint:errcheck,gosec // the pipes are in memory
+		<-served
+	})
+	return listener
+}
+
+func received(found <-chan string, text string) bool {
+	for {
+		select {
+		case line, ok := <-found:
+			if !ok {
+				return false
+			}
+			if strings.Contains(line, text) {
+				return true
+			}
+		default:
+			return false
+		}
+	}
+}
+
+func TestReaderThatNeverReadsIsDroppedAndOthersAreTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := newTeller()
+		p := serveEvents(t, src, nil)
+		stuck, good := p.request(t, ""), p.request(t, "")
+		if err := stuck.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		found := lines(t, good)
+		synctest.Wait()
+		if !received(found, "report 1") {
+			t.Fatal("the first report was not told")
+		}
+		for n := 2; n <= 4; n++ {
+			src.tell()
+			synctest.Wait() // not a second passes
+			if !received(found, fmt.Sprintf("report %d", n)) {
+				t.Errorf("report %d waits for the reader that does not read", n)
+			}
+		}
+		time.Sleep(11 * time.Second)
+		synctest.Wait()
+		if _, err := io.ReadAll(stuck); err != nil {
+			t.Errorf("the stream that nobody reads has not ended: %v", err)
+		}
+		src.tell()
+		synctest.Wait()
+		if !received(found, "report 5") {
+			t.Error("who reads was dropped as well")
+		}
+		good.Close() //nolint:errcheck,gosec // a pipe
+	})
+}
+
+func TestStreamOutlivesTheServersWriteTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := newTeller()
+		p := serveEvents(t, src, nil)
+		c := p.request(t, "")
+		found := lines(t, c)
+		time.Sleep(2*time.Minute + time.Second)
+		synctest.Wait()
+		beats, all := 0, len(found)
+		for range all {
+			if strings.HasPrefix(<-found, ": ") {
+				beats++
+			}
+		}
+		if beats != 8 {
+			t.Errorf("heartbeats in two minutes: got %d, want 8", beats)
+		}
+		src.tell()
+		synctest.Wait()
+		if !received(found, "report 2") {
+			t.Error("after two minutes nothing is told any more")
+		}
+		c.Close() //nolint:errcheck,gosec // a pipe
+	})
+}
+
+func TestWhoKnowsTheReportIsNotToldItAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := newTeller()
+		p := serveEvents(t, src, nil)
+		first := p.request(t, "")
+		found := lines(t, first)
+		synctest.Wait()
+		id := ""
+		for range len(found) {
+			if v, ok := strings.CutPrefix(<-found, "id: "); ok {
+				id = v
+			}
+		}
+		if id == "" {
+			t.Fatal("the event has no id")
+		}
+		again := p.request(t, "Last-Event-ID: "+id+"\r\n")
+		found = lines(t, again)
+		synctest.Wait()
+		if received(found, "report 1") {
+			t.Error("the report is told twice")
+		}
+		src.tell()
+		synctest.Wait()
+		if !received(found, "report 2") {
+			t.Error("the next report is not told")
+		}
+		// An id of another process says nothing.
+		other := p.request(t, "Last-Event-ID: 0-2\r\n")
+		found = lines(t, other)
+		synctest.Wait()
+		if !received(found, "report 2") {
+			t.Error("an unknown id keeps the report back")
+		}
+		for _, c := range []net.Conn{first, again, other} {
+			c.Close() //nolint:errcheck,gosec // a pipe
+		}
+	})
+}
+
+func TestStreamsEndWithTheServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stop := make(chan struct{})
+		p := serveEvents(t, newTeller(), stop)
+		c := p.request(t, "")
+		found := lines(t, c)
+		synctest.Wait()
+		close(stop)
+		synctest.Wait()
+		for range len(found) {
+			<-found
+		}
+		if _, open := <-found; open {
+			t.Error("the stream goes on")
+		}
+		c.Close() //nolint:errcheck,gosec // a pipe
+	})
+}
+
+// unheard is a response that takes everything.
+type unheard struct{ *httptest.ResponseRecorder }
+
+func (unheard) SetWriteDeadline(time.Time) error { return nil }
+func (unheard) Write(b []byte) (int, error)      { return len(b), nil }
+func (unheard) Flush()                           {}
+
+func TestStreamsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := web.New(newTeller(), web.Options{Log: slog.New(slog.DiscardHandler)})
+		ctx, cancel := context.WithCancel(t.Context())
+		request := func() *http.Request {
+			return httptest.NewRequestWithContext(ctx, http.MethodGet, "/api/v1/events", http.NoBody)
+		}
+		for range 2000 {
+			go h.ServeHTTP(unheard{httptest.NewRecorder()}, request())
+		}
+		synctest.Wait()
+		refused := httptest.NewRecorder()
+		h.ServeHTTP(refused, request())
+		if refused.Code != http.StatusServiceUnavailable || refused.Header().Get("Retry-After") == "" {
+			t.Errorf("stream 2001: got %d, Retry-After %q", refused.Code, refused.Header().Get("Retry-After"))
+		}
+		cancel()
+		synctest.Wait()
+		ctx, cancel = context.WithCancel(t.Context())
+		defer cancel()
+		again := unheard{httptest.NewRecorder()}
+		go h.ServeHTTP(again, request())
+		synctest.Wait()
+		if again.Code != http.StatusOK {
+			t.Errorf("after the others have gone: got %d", again.Code)
+		}
+	})
+}

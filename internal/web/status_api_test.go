@@ -1,0 +1,111 @@
+package web_test
+
+import (
+	"encoding/xml"
+	"net/http"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
+)
+
+func TestEveryRouteIsDescribedAndTheOtherWayRound(t *testing.T) {
+	source, err := os.ReadFile("web.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var routes []string
+	for _, found := range regexp.MustCompile(`mux\.Handle(?:Func)?\("([A-Z]+) (/(?:api|badge)/[^"]*)"`).FindAllStringSubmatch(string(source), -1) {
+		routes = append(routes, found[1]+" "+strings.ReplaceAll(found[2], "...", ""))
+	}
+	content, err := os.ReadFile("openapi.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var doc struct {
+		Paths map[string]map[string]any `yaml:"paths"`
+	}
+	if err := yaml.Unmarshal(content, &doc); err != nil {
+		t.Fatal(err)
+	}
+	var described []string
+	for path, methods := range doc.Paths {
+		for method := range methods {
+			described = append(described, strings.ToUpper(method)+" "+path)
+		}
+	}
+	slices.Sort(routes)
+	slices.Sort(described)
+	if len(routes) < 8 {
+		t.Errorf("only %d routes were found", len(routes))
+	}
+	if !slices.Equal(routes, described) {
+		t.Errorf("served: %q\ndescribed: %q", routes, described)
+	}
+}
+
+func TestReportIsAnsweredOnceToWhoHasIt(t *testing.T) {
+	h := pagesOf(healthyReport())
+	for _, encoding := range []string{"identity", "gzip"} {
+		first := fetch(t, h, "/api/v1/status", "Accept-Encoding", encoding)
+		etag := first.Header.Get("ETag")
+		if first.StatusCode != http.StatusOK || etag == "" {
+			t.Fatalf("%s: got %d, ETag %q", encoding, first.StatusCode, etag)
+		}
+		if again := fetch(t, h, "/api/v1/status", "Accept-Encoding", encoding, "If-None-Match", `"x", W/`+etag); again.StatusCode != http.StatusNotModified || len(read(t, again)) > 0 {
+			t.Errorf("%s: asked again: got %d", encoding, again.StatusCode)
+		}
+		if other := fetch(t, h, "/api/v1/status", "Accept-Encoding", encoding, "If-None-Match", `"x"`); other.StatusCode != http.StatusOK {
+			t.Errorf("%s: with another tag: got %d", encoding, other.StatusCode)
+		}
+	}
+	plain := fetch(t, h, "/api/v1/status", "Accept-Encoding", "identity").Header.Get("ETag")
+	if packed := fetch(t, h, "/api/v1/status", "Accept-Encoding", "gzip").Header.Get("ETag"); plain == packed {
+		t.Errorf("two encodings have one tag: %s", plain)
+	}
+}
+
+func TestBadgeTellsAndEscapes(t *testing.T) {
+	r := &status.Report{Services: []status.Service{
+		{Name: "irc_rpc", State: "up"},
+		{Name: "xmpp_status", State: "up", Level: status.Warning},
+		{Name: "docs_search", State: "down", Level: status.Critical},
+		{Name: "identity", State: "down", Level: status.Maintenance},
+		{Name: `<script>"&`, State: "waiting", Level: status.Unknown},
+	}}
+	for _, c := range []struct {
+		path, want string
+		code       int
+	}{
+		{"irc_rpc.svg", "irc_rpc | up", 200},
+		{"xmpp_status.svg", "xmpp_status | up, warning", 200},
+		{"docs_search.svg", "docs_search | down", 200},
+		{"identity.svg", "identity | down, maintenance", 200},
+		{"%3Cscript%3E%22&.svg", `<script>"& | waiting`, 200},
+		{"nobody.svg", "target | not found", 404},
+		{"irc_rpc", "target | not found", 404},
+	} {
+		resp := fetch(t, pagesOf(r), "/badge/"+c.path)
+		body := read(t, resp)
+		var svg struct {
+			XMLName xml.Name `xml:"http://www.w3.org/2000/svg svg"`
+			Label   string   `xml:"aria-label,attr"`
+			Title   string   `xml:"title"`
+			Texts   []string `xml:"g>text"`
+		}
+		if err := xml.Unmarshal(body, &svg); err != nil {
+			t.Errorf("%s: %v in %s", c.path, err, body)
+		}
+		if resp.StatusCode != c.code || svg.Title != c.want || svg.Label != c.want || strings.Join(svg.Texts, " | ") != c.want {
+			t.Errorf("%s: got %d %+v, want %d %q", c.path, resp.StatusCode, svg, c.code, c.want)
+		}
+		if got := resp.Header.Get("Cache-Control"); got != "no-store" {
+			t.Errorf("%s: Cache-Control is %q", c.path, got)
+		}
+	}
+}
