@@ -1,0 +1,550 @@
+package status
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/collectors"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/maintenance"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
+)
+
+// world is what a recorder looks at, as a test wishes it to be.
+type world struct {
+	*Recorder
+
+	now  time.Time
+	in   Input
+	text map[string]string // sample lines by target
+}
+
+// begin makes a world with targets that are up.
+func begin(targets ...poll.Status) *world {
+	w := &world{
+		now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), text: map[string]string{},
+		in: Input{Alerts: config.DefaultAlerts(), Snapshot: &poll.Snapshot{}},
+	}
+	w.Recorder = &Recorder{memory: newMemory()}
+	for _, t := range targets {
+		t.Known, t.Up = true, t.Reason == ""
+		t.Since, t.LastAttempt, t.LastSuccess = w.now, w.now, w.now
+		t.Failures = map[collectors.Reason]uint64{}
+		w.in.Snapshot.Statuses = append(w.in.Snapshot.Statuses, t)
+	}
+	return w
+}
+
+// status is the status of a target that will be looked at next.
+func (w *world) status(target string) *poll.Status {
+	i := slices.IndexFunc(w.in.Snapshot.Statuses, func(s poll.Status) bool { return s.Target == target })
+	return &w.in.Snapshot.Statuses[i]
+}
+
+// look has the recorder look after a while, at readings of that moment.
+func (w *world) look(later time.Duration) *Report {
+	w.now = w.now.Add(later)
+	s := &poll.Snapshot{Time: w.now}
+	for _, t := range w.in.Snapshot.Statuses {
+		t.LastAttempt = w.now
+		s.Statuses = append(s.Statuses, t)
+		s.Families = append(s.Families, familiesOf(w.text[t.Target]))
+	}
+	w.in.Snapshot = s
+	w.observe(w.in, w.now)
+	return w.Report()
+}
+
+// familiesOf makes families of sample lines, by their names in text format.
+func familiesOf(text string) []exposition.Family {
+	var list []exposition.Family
+	for line := range strings.Lines(text) {
+		name, _, _ := strings.Cut(strings.Fields(line)[0], "{")
+		i := slices.IndexFunc(list, func(f exposition.Family) bool { return f.Name == name })
+		if i < 0 {
+			i = len(list)
+			list = append(list, exposition.Family{Name: name, Type: "gauge"})
+		}
+		list[i].Text = append(list[i].Text, line...)
+	}
+	return list
+}
+
+// containerText is what the page says of a container.
+type containerText struct {
+	state, health, role, dependsOn string
+	restarts, memory               float64
+	optional                       bool
+}
+
+func (c containerText) lines(name string) string {
+	labels := fmt.Sprintf("container=%q,docker_host=\"local\"", name)
+	text := fmt.Sprintf("chatstack_container_state{%s,state=%q} 1\nchatstack_container_health{%s,health=%q} 1\nchatstack_container_info{%s,role=%q} 1\n"+
+		"chatstack_container_restarts_total{%s} %g\n", labels, orElse(c.state, "running"), labels, orElse(c.health, "none"), labels, c.role, labels, c.restarts)
+	if !c.optional {
+		text += fmt.Sprintf("chatstack_container_expected{%s} 1\n", labels)
+	}
+	if c.memory > 0 {
+		text += fmt.Sprintf("chatstack_container_memory_working_set_bytes{%s} %g\n", labels, c.memory)
+	}
+	if c.dependsOn != "" {
+		text += fmt.Sprintf("chatstack_container_dependency{%s,depends_on=%q} 1\n", labels, c.dependsOn)
+	}
+	return text
+}
+
+func orElse(s, other string) string {
+	if s == "" {
+		return other
+	}
+	return s
+}
+
+var engine = poll.Status{Target: "docker", Kind: "docker"}
+
+func (r *Report) container(name string) Container {
+	for _, c := range r.Containers {
+		if c.Name == name {
+			return c
+		}
+	}
+	return Container{}
+}
+
+func (r *Report) service(name string) Service {
+	for _, s := range r.Services {
+		if s.Name == name {
+			return s
+		}
+	}
+	return Service{}
+}
+
+func (r *Report) threshold(alert string) Threshold {
+	for _, t := range r.Thresholds {
+		if t.Alert == alert {
+			return t
+		}
+	}
+	return Threshold{}
+}
+
+func TestLevelsHaveNames(t *testing.T) {
+	for l := OK; l <= Critical; l++ {
+		text, err := l.MarshalText()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var back Level
+		if err := back.UnmarshalText(text); err != nil || back != l || l.String() != string(text) {
+			t.Errorf("%q became %d, %v", text, back, err)
+		}
+	}
+	if _, err := Level(9).MarshalText(); err == nil {
+		t.Error("there is a level 9")
+	}
+	if err := new(Level).UnmarshalText([]byte("fine")); err == nil {
+		t.Error("there is a level fine")
+	}
+}
+
+func TestDownIsCriticalExactlyWhenTheAlertIs(t *testing.T) {
+	w := begin(poll.Status{Target: "irc_rpc", Kind: "irc_rpc", Reason: collectors.Refused, Error: "dial: refused"})
+	for _, c := range []struct {
+		later          time.Duration
+		service, table Level
+	}{
+		{0, Warning, OK},
+		{2*time.Minute - time.Second, Warning, OK},
+		{time.Second, Warning, Warning},
+		{3*time.Minute - time.Second, Warning, Warning},
+		{time.Second, Critical, Critical},
+	} {
+		r := w.look(c.later)
+		if got := r.service("irc_rpc"); got.Level != c.service || got.Text != collectors.Explain(collectors.Refused) || got.Hint == "" {
+			t.Errorf("at %s: got %s, want %s: %+v", w.now.Format(time.TimeOnly), got.Level, c.service, got)
+		}
+		if got := r.threshold("TargetDown"); got.Level != c.table {
+			t.Errorf("at %s: row is %s, want %s: %s", w.now.Format(time.TimeOnly), got.Level, c.table, got.Text)
+		}
+	}
+}
+
+func TestExactlyThreeRestartsAreNotCritical(t *testing.T) {
+	w := begin(engine)
+	set := func(n float64) { w.text["docker"] = containerText{restarts: n}.lines("irc") }
+	set(7) // before the exporter looked
+	if got := w.look(0).container("irc"); got.Level != OK {
+		t.Errorf("restarts of before count: %+v", got)
+	}
+	for _, c := range []struct {
+		n     float64
+		later time.Duration
+		want  Level
+	}{
+		{8, time.Minute, Warning},
+		{10, time.Minute, Warning},
+		{11, time.Minute, Critical},
+		{11, 8*time.Minute - time.Second, Critical}, // a second before the first is ten minutes old
+		{11, time.Second, Warning},
+		{11, time.Minute, Warning},
+		{11, time.Minute, OK},
+		{2, time.Minute, Warning}, // the counter began anew
+	} {
+		set(c.n)
+		r := w.look(c.later)
+		if got := r.container("irc"); got.Level != c.want {
+			t.Errorf("at %s, %g restarts: got %s, want %s: %s", w.now.Format(time.TimeOnly), c.n, got.Level, c.want, got.Text)
+		}
+		if got := r.threshold("ContainerRestarts"); got.Level != c.want {
+			t.Errorf("at %s, %g restarts: row is %s, want %s: %s", w.now.Format(time.TimeOnly), c.n, got.Level, c.want, got.Text)
+		}
+	}
+}
+
+func TestMemoryIsJudgedByTheRole(t *testing.T) {
+	for _, c := range []struct {
+		role   string
+		memory float64
+		want   Level
+	}{
+		{"xmpp", 5e8, OK},
+		{"xmpp", 5e8 + 1, Warning},
+		{"xmpp", 1e9, Warning},
+		{"xmpp", 1e9 + 1, Critical},
+		{"irc", 1e9, OK},
+		{"irc", 1e9 + 1, Critical},
+	} {
+		w := begin(engine)
+		w.text["docker"] = containerText{role: c.role, memory: c.memory}.lines("x")
+		r := w.look(0)
+		if got := r.container("x"); got.Level != c.want {
+			t.Errorf("%s with %f bytes: got %s, want %s", c.role, c.memory, got.Level, c.want)
+		}
+		if r.Level != c.want {
+			t.Errorf("%s with %f bytes: the whole is %s, want %s", c.role, c.memory, r.Level, c.want)
+		}
+	}
+}
+
+func TestContainersAreJudgedAsTheAlertsDo(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		is   containerText
+		for_ time.Duration
+		want Level
+	}{
+		{"unhealthy at once", containerText{health: "unhealthy"}, 0, Warning},
+		{"unhealthy for five minutes", containerText{health: "unhealthy"}, 5 * time.Minute, Warning},
+		{"unhealthy for longer", containerText{health: "unhealthy"}, 5*time.Minute + time.Second, Critical},
+		{"down", containerText{state: "exited"}, 5*time.Minute - time.Second, Warning},
+		{"down for five minutes", containerText{state: "exited"}, 5 * time.Minute, Critical},
+		{"not expected", containerText{state: "exited", optional: true}, time.Hour, OK},
+		{"missing", containerText{state: "missing"}, 5*time.Minute - time.Second, Warning},
+		{"missing for five minutes", containerText{state: "missing"}, 5 * time.Minute, Critical},
+		{"restarting for ever", containerText{state: "restarting"}, time.Hour, Warning},
+		{"paused", containerText{state: "paused"}, 5 * time.Minute, Critical},
+		{"starting", containerText{health: "starting"}, time.Hour, OK},
+	} {
+		w := begin(engine)
+		w.text["docker"] = containerText{}.lines("x")
+		w.look(0)
+		w.text["docker"] = c.is.lines("x")
+		w.look(time.Minute)
+		if got := w.look(c.for_).container("x"); got.Level != c.want || got.Text == "" {
+			t.Errorf("%s: got %s, want %s: %s", c.name, got.Level, c.want, got.Text)
+		}
+	}
+}
+
+func TestRootCauseIsTold(t *testing.T) {
+	w := begin(engine, poll.Status{Target: "irc_rpc", Kind: "irc_rpc", Container: "irc", Reason: collectors.DNS})
+	w.text["docker"] = containerText{state: "exited"}.lines("irc") + containerText{state: "exited", dependsOn: "irc"}.lines("services")
+	w.look(0)
+	r := w.look(time.Hour)
+	for what, c := range map[string]struct {
+		level, want Level
+		text        string
+	}{
+		"irc":      {r.container("irc").Level, Critical, r.container("irc").Text + " irc"},
+		"services": {r.container("services").Level, Warning, r.container("services").Text},
+		"irc_rpc":  {r.service("irc_rpc").Level, Warning, r.service("irc_rpc").Text},
+	} {
+		if c.level != c.want || !strings.Contains(c.text, "irc") {
+			t.Errorf("%s: got %s, want %s: %s", what, c.level, c.want, c.text)
+		}
+	}
+	if got := r.threshold("TargetDown"); got.Level != OK {
+		t.Errorf("a target whose container is down counts: %+v", got)
+	}
+}
+
+func TestMaintenanceOutweighsWhatIsWrong(t *testing.T) {
+	w := begin(engine, poll.Status{Target: "irc_rpc", Kind: "irc_rpc", Container: "irc", Reason: collectors.DNS})
+	w.text["docker"] = containerText{state: "exited", restarts: 9}.lines("irc")
+	w.in.Maintenance = []maintenance.Entry{{Kind: "container", Name: "irc", Until: w.now.Add(2 * time.Hour), Active: true}}
+	w.look(0)
+	r := w.look(time.Hour)
+	if r.Level != Maintenance || r.container("irc").Level != Maintenance || r.service("irc_rpc").Level != Maintenance || r.service("irc_rpc").Maintenance == "" {
+		t.Errorf("got %s: %+v %+v", r.Level, r.Containers, r.Services)
+	}
+}
+
+func TestEngineThatDoesNotAnswerLeavesContainersUnknown(t *testing.T) {
+	w := begin(engine)
+	w.text["docker"] = containerText{}.lines("irc")
+	w.look(0)
+	w.text["docker"] = ""
+	w.status("docker").Up, w.status("docker").Reason = false, collectors.Refused
+	if got := w.look(time.Minute).container("irc"); got.Level != Unknown || got.State != "unknown" || len(got.Values) > 0 {
+		t.Errorf("got %+v", got)
+	}
+	if got := w.look(2 * time.Hour).Containers; len(got) > 0 {
+		t.Errorf("after two hours: got %+v", got)
+	}
+	w.status("docker").Up, w.status("docker").Reason = true, ""
+	w.text["docker"] = containerText{}.lines("irc")
+	w.look(time.Minute)
+	w.text["docker"] = containerText{}.lines("other")
+	if got := w.look(time.Minute).Containers; len(got) != 1 || got[0].Name != "other" {
+		t.Errorf("a container that is gone is told of: %+v", got)
+	}
+}
+
+func TestAuthFailuresCountWhenTheyLast(t *testing.T) {
+	w := begin(poll.Status{Target: "xmpp_metrics", Kind: "xmpp_metrics"})
+	if got := w.look(0).threshold("XMPPAuthFailureRate"); got.Present != nil || got.Distance != nil || !strings.Contains(got.Text, "source") {
+		t.Errorf("without a source: %+v", got)
+	}
+	total := 1000.0
+	reading := func(perMinute float64) Threshold {
+		total += perMinute / 2
+		w.text["xmpp_metrics"] = fmt.Sprintf("xmpp_c2s_auth_failure_total{host=\"a\"} %g\nxmpp_c2s_auth_failure_total{host=\"b\"} 3\n", total)
+		return w.look(30 * time.Second).threshold("XMPPAuthFailureRate")
+	}
+	if got := reading(0); got.Present != nil {
+		t.Errorf("after one reading: %+v", got)
+	}
+	if got := reading(10); got.Present == nil || *got.Present != 10 || got.Level != OK {
+		t.Errorf("exactly 10 a minute: %+v", got)
+	}
+	burst := func(perMinute float64, readings int) (worst Level) {
+		for range readings {
+			worst = max(worst, reading(perMinute).Level)
+		}
+		return worst
+	}
+	if got := burst(120, 3); got != OK { // 90 seconds
+		t.Errorf("a burst of 180: got %s", got)
+	}
+	if got := burst(0, 20); got != OK {
+		t.Errorf("after the burst: got %s", got)
+	}
+	if got := burst(30, 20); got != Warning {
+		t.Errorf("30 a minute for 10 minutes: got %s", got)
+	}
+	if got := burst(90, 20); got != Critical {
+		t.Errorf("90 a minute for 10 minutes: got %s", got)
+	}
+}
+
+func TestCertificatesAndVolumesHaveExactLimits(t *testing.T) {
+	w := begin(poll.Status{Target: "web", Kind: "tls"}, poll.Status{Target: "data", Kind: "volume"})
+	for _, c := range []struct {
+		left time.Duration
+		used float64
+		want Level
+	}{
+		{14 * 24 * time.Hour, 80, OK},
+		{14*24*time.Hour - time.Second, 80.5, Warning},
+		{3 * 24 * time.Hour, 95, Warning},
+		{3*24*time.Hour - time.Second, 95.5, Critical},
+		{-time.Hour, 100, Critical},
+	} {
+		w.text["web"] = fmt.Sprintf("chatstack_tls_certificate_not_after_timestamp_seconds{endpoint=\"web\",source=\"leaf\"} %d\n", w.now.Add(c.left).Unix())
+		w.text["data"] = fmt.Sprintf("chatstack_volume_size_bytes{volume=\"data\"} 110\nchatstack_volume_free_bytes{volume=\"data\"} %g\nchatstack_volume_available_bytes{volume=\"data\"} %g\n", 110-c.used, 100-c.used)
+		r := w.look(0)
+		for _, alert := range []string{"TLSCertificateExpiry", "DataVolumeUsage"} {
+			if got := r.threshold(alert); got.Level != c.want || got.Present == nil {
+				t.Errorf("%s, %s left, %g used: got %s, want %s: %s", alert, c.left, c.used, got.Level, c.want, got.Text)
+			}
+		}
+		for _, name := range []string{"web", "data"} {
+			if got := r.service(name); got.Level != c.want {
+				t.Errorf("%s, %s left, %g used: got %s, want %s: %s", name, c.left, c.used, got.Level, c.want, got.Text)
+			}
+		}
+	}
+}
+
+func TestShortOutageIsSeenInTheHistory(t *testing.T) {
+	w := begin(poll.Status{Target: "irc_rpc", Kind: "irc_rpc"})
+	w.look(0)
+	w.look(time.Minute)
+	// It failed and recovered between two looks.
+	w.status("irc_rpc").Failures = map[collectors.Reason]uint64{collectors.Timeout: 1}
+	w.look(time.Minute)
+	w.look(time.Minute)
+	w.look(10 * time.Minute)
+	s := w.memory.series["service/irc_rpc/up"]
+	h := s.history("x", w.now)
+	if len(h.Values) != 288 || h.Step != 300 || !h.Start.Equal(w.now.Truncate(step).Add(-287*step)) {
+		t.Errorf("got %d steps of %g s from %s", len(h.Values), h.Step, h.Start)
+	}
+	tail := h.Values[len(h.Values)-3:]
+	if tail[0] == nil || *tail[0] != 0 || tail[1] != nil || tail[2] == nil || *tail[2] != 1 {
+		t.Errorf("got %v, want 0, nothing, 1", tail)
+	}
+	later := s.history("x", w.now.Add(25*time.Hour))
+	if slices.ContainsFunc(later.Values, func(v *float64) bool { return v != nil }) {
+		t.Error("what is older than a day is still there")
+	}
+}
+
+func TestMemoryIsBounded(t *testing.T) {
+	w := begin(engine)
+	for round := range 3 {
+		var text strings.Builder
+		for i := range 2500 {
+			state := []string{"running", "exited"}[(round+i)%2]
+			text.WriteString(containerText{state: state, memory: 1}.lines(fmt.Sprintf("c%d-%d", round/2, i)))
+		}
+		w.text["docker"] = text.String()
+		r := w.look(time.Minute)
+		if len(r.Containers) != maxContainers || r.ContainersLeftOut != 500 || len(r.Transitions) > maxTransitions || len(w.memory.series) > maxSeries {
+			t.Errorf("got %d containers, %d left out, %d transitions, %d series", len(r.Containers), r.ContainersLeftOut, len(r.Transitions), len(w.memory.series))
+		}
+	}
+	w.text["docker"] = ""
+	w.look(25 * time.Hour)
+	w.look(2 * time.Hour)
+	for name := range w.memory.series {
+		if strings.HasPrefix(name, "container/") {
+			t.Fatalf("%s is kept although its container has been gone for a day", name)
+		}
+	}
+}
+
+func TestTransitionsAreNewsOnly(t *testing.T) {
+	w := begin(poll.Status{Target: "irc_rpc", Kind: "irc_rpc"}, engine)
+	w.text["docker"] = containerText{}.lines("irc")
+	if got := w.look(0).Transitions; len(got) > 0 {
+		t.Errorf("the start is news: %+v", got)
+	}
+	s := w.status("irc_rpc")
+	s.Up, s.Reason, s.Since = false, collectors.Timeout, w.now.Add(time.Minute)
+	w.text["docker"] = containerText{restarts: 1}.lines("irc")
+	r := w.look(time.Minute)
+	w.look(time.Minute)
+	if len(r.Transitions) != 2 {
+		t.Fatalf("got %+v", r.Transitions)
+	}
+	for _, got := range r.Transitions {
+		switch got.Kind {
+		case "service":
+			if got.From != "up" || got.To != "down" || got.Level != Warning || !got.Time.Equal(w.now.Add(-time.Minute)) {
+				t.Errorf("got %+v", got)
+			}
+		default:
+			if got.From != "running" || got.To != "restarted" || got.Level != Warning {
+				t.Errorf("got %+v", got)
+			}
+		}
+	}
+}
+
+func TestWatchersAreToldOfNewsAtOnceAndOfAgesSeldom(t *testing.T) {
+	w := begin(poll.Status{Target: "irc_rpc", Kind: "irc_rpc"})
+	first := w.look(0)
+	told, next := w.Watch()
+	if told != first {
+		t.Fatal("the first report is not told")
+	}
+	newer := func() bool {
+		select {
+		case <-next:
+			_, next = w.Watch()
+			return true
+		default:
+			return false
+		}
+	}
+	w.look(9 * time.Second)
+	if newer() {
+		t.Error("ages alone are told after nine seconds")
+	}
+	if w.Report().Revision != 2 {
+		t.Errorf("revision: got %d, want 2", w.Report().Revision)
+	}
+	w.look(time.Second)
+	if !newer() {
+		t.Error("nothing is told after ten seconds")
+	}
+	s := w.status("irc_rpc")
+	s.Up, s.Reason = false, collectors.Timeout
+	w.look(time.Millisecond)
+	if !newer() {
+		t.Error("a failure is not told at once")
+	}
+}
+
+func TestRecorderLooksWhenItIsWokenAndWhenNobodyWakesIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		in := begin(poll.Status{Target: "irc_rpc", Kind: "irc_rpc"}).in
+		alive := make(chan error, 1)
+		alive <- nil
+		r := NewRecorder("1.2.3", func() Input {
+			in := in
+			in.Alive = <-alive
+			alive <- in.Alive
+			return in
+		})
+		done := make(chan struct{})
+		go func() { defer close(done); r.Run(t.Context()) }()
+		r.Wake()
+		r.Wake()
+		synctest.Wait()
+		if got := r.Report().Revision; got < 2 || got > 3 {
+			t.Errorf("revision after waking it: got %d", got)
+		}
+		<-alive
+		alive <- errors.New("the poll loop has stood still for 31s")
+		time.Sleep(lookAgain)
+		synctest.Wait()
+		if got := r.Report(); got.Level != Critical || got.Stale == "" || got.Version != "1.2.3" {
+			t.Errorf("got %+v", got)
+		}
+	})
+}
+
+func TestOwnLinesAreReadBack(t *testing.T) {
+	got := parse([]byte("a 1\nb{x=\"q\\\"\\\\\\n,}\",y=\"\"} -2.5e+06\nbroken{x=\"1\nc{} NaN\n"))
+	if len(got) != 3 || got[0].value != 1 || got[1].label("x") != "q\"\\\n,}" || got[1].value != -2.5e6 || got[2].value == got[2].value {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestFamiliesAreReadAgainOnlyWhenTheyChange(t *testing.T) {
+	f := &families{}
+	given := familiesOf("chatstack_irc_users 3\n")
+	f.renew(given)
+	first := f.of("chatstack_irc_users")
+	f.renew(slices.Clone(given))
+	if again := f.of("chatstack_irc_users"); &again[0] != &first[0] {
+		t.Error("the same lines are read twice")
+	}
+	f.renew(familiesOf("chatstack_irc_users 4\n"))
+	if v, _ := f.value("chatstack_irc_users"); v != 4 {
+		t.Errorf("got %g, want 4", v)
+	}
+	f.renew(nil)
+	if _, ok := f.value("chatstack_irc_users"); ok {
+		t.Error("a family that is gone is still known")
+	}
+}
