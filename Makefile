@@ -16,7 +16,7 @@ LDFLAGS := -s -w \
 # The race detector needs cgo and a C compiler.
 RACE := $(shell [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v "$$($(GO) env CC)" >/dev/null 2>&1 && echo -race)
 
-.PHONY: help build run test rules dashboards dashboards-schema test-rules mutate-rules test-kubernetes lint fuzz integration drill bench bench-docker capacity golden pictures
+.PHONY: help build run test rules dashboards dashboards-schema test-rules mutate-rules test-kubernetes lint fuzz integration drill bench bench-docker capacity golden pictures install release vuln
 
 help: ## This list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -101,3 +101,45 @@ golden: ## Renew the golden files.
 
 pictures: ## The README's pictures of the status page, anew; needs Debian's package chromium.
 	$(GO) test -count=1 -tags realservers -run '^TestRealBrowserTakesPictures$$' ./internal/web -pictures $(CURDIR)/internal/web/pictures
+
+# What is installed goes below DESTDIR; configuration that is there already stays.
+PREFIX     ?= /usr/local
+INSTALL    ?= install
+
+install: build ## Binary, unit, rules, man page and completions below PREFIX; DESTDIR for packages.
+	rm -rf bin/extras && $(GO) run ./internal/release -extras $(CURDIR)/$(BIN) -out bin/extras
+	$(INSTALL) -D -m 0755 $(BIN) $(DESTDIR)$(PREFIX)/bin/chatstack_exporter
+	$(INSTALL) -d $(DESTDIR)$(PREFIX)/lib/systemd/system $(DESTDIR)/etc/chatstack_exporter
+	sed 's#/usr/bin/#$(PREFIX)/bin/#' deploy/systemd/chatstack_exporter.service >$(DESTDIR)$(PREFIX)/lib/systemd/system/chatstack_exporter.service
+	test -e $(DESTDIR)/etc/chatstack_exporter/exporter.yaml || $(INSTALL) -m 0644 exporter.yaml $(DESTDIR)/etc/chatstack_exporter/
+	test -e $(DESTDIR)/etc/chatstack_exporter/chatstack_exporter.env || $(INSTALL) -m 0644 deploy/systemd/chatstack_exporter.env $(DESTDIR)/etc/chatstack_exporter/
+	$(INSTALL) -D -m 0644 -t $(DESTDIR)$(PREFIX)/share/chatstack_exporter alerts/chatstack.rules.yml alerts/chatstack.recording.yml
+	$(INSTALL) -D -m 0644 -t $(DESTDIR)$(PREFIX)/share/doc/chatstack_exporter README.md CHANGELOG.md SECURITY.md LICENSE deploy/systemd/web.yml deploy/systemd/secrets.conf
+	$(INSTALL) -D -m 0644 -t $(DESTDIR)$(PREFIX)/share/man/man1 bin/extras/man/chatstack_exporter.1
+	$(INSTALL) -D -m 0644 bin/extras/completions/chatstack_exporter.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/chatstack_exporter
+	$(INSTALL) -D -m 0644 -t $(DESTDIR)$(PREFIX)/share/zsh/site-functions bin/extras/completions/_chatstack_exporter
+
+# The time is the commit's, so that whoever builds that commit gets the same bytes.
+release: ## Archives for amd64 and arm64 with checksums, parts and licences, in dist/; wants VERSION=x.y.z.
+	$(GO) run ./internal/release -version '$(VERSION)' -ldflags '$(LDFLAGS)' -time "$$(git log -1 --format=%ct)" -out dist
+	@cat dist/sha256sums.txt
+
+# Its database is on the network: that it cannot be reached is said, and is no fault of the code.
+vuln: bin/govulncheck ## Known vulnerabilities in what is really called, where their database can be reached.
+	@out=$$(bin/govulncheck ./... 2>&1); status=$$?; printf '%s\n' "$$out"; \
+	if [ $$status -ne 0 ] && printf '%s' "$$out" | grep -q 'fetching vulnerabilities'; then \
+		echo 'vuln: NOT CHECKED, the vulnerability database cannot be reached from here' >&2; exit 0; fi; exit $$status
+
+bin/govulncheck: .ci/tools/govulncheck/go.mod
+	cd .ci/tools/govulncheck && $(GO) build -trimpath -o $(CURDIR)/$@ golang.org/x/vuln/cmd/govulncheck
+
+image: ## The container image, under the name that deploy/compose.yaml has for it.
+	docker build --build-arg VERSION=$(VERSION) --build-arg REVISION=$(shell git rev-parse HEAD 2>/dev/null) $(IMAGEFLAGS) -t chatstack_exporter:local .
+
+bin/docker-compose: .ci/tools/compose/go.mod
+	cd .ci/tools/compose && $(GO) build -trimpath -ldflags '-s -w' -o $(CURDIR)/$@ github.com/docker/compose/v2/cmd
+
+# The servers' images are made of Debian's packages, so that no registry is needed. What is committed is what is tried.
+test-deploy: bin/docker-compose ## deploy/README.md, command by command, on the engine that CHATSTACK_TEST_DOCKER names.
+	images=$$(.ci/deploy-images "$$CHATSTACK_TEST_DOCKER") && env $$images \
+		$(GO) test -count=1 -v -timeout 15m -tags realservers -run '^TestReal' ./internal/deploytest
