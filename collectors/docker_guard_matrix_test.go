@@ -1,0 +1,129 @@
+package collectors
+
+import (
+	"bufio"
+	"net"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// plainly is what an allowed call may look like, written apart from the guard's own list: segment by segment.
+func plainly(method, requestURI string) bool {
+	path, _, _ := strings.Cut(requestURI, "?")
+	if method == http.MethodHead {
+		return path == "/_ping"
+	}
+	if method != http.MethodGet || !strings.HasPrefix(path, "/") {
+		return false
+	}
+	segments := strings.Split(path[1:], "/")
+	if regexp.MustCompile(`^v1\.\d{1,3}$`).MatchString(segments[0]) {
+		segments = segments[1:]
+	}
+	switch len(segments) {
+	case 1:
+		return segments[0] == "_ping" || segments[0] == "version" || segments[0] == "info" || segments[0] == "events"
+	case 2:
+		return segments[0] == "containers" && segments[1] == "json"
+	case 3:
+		ids := regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]*$`)
+		return segments[0] == "containers" && ids.MatchString(segments[1]) &&
+			(segments[2] == "json" || segments[2] == "stats" || segments[2] == "logs")
+	}
+	return false
+}
+
+// Every method with every path behind every prefix and before every suffix, at an engine that notes what stands on the
+// wire: nothing but what is plainly allowed may arrive there.
+func TestNothingElseStandsOnTheWire(t *testing.T) {
+	methods := []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "get", "Post", "PROPFIND", "GET\t", "G\u0130T"}
+	prefixes := []string{
+		"", "/v1.41", "/v1.0", "/v1.9999", "/v2.1", "/V1.41", "/v1.41/v1.41", "/v1.41/..", "/v1.41/.", "/.", "/..", "/", "//", "//x", "/%2e%2e",
+		"/v1%2e41", "/v1.41%2f..", "/containers/..", "/images/..", "/_ping/..",
+	}
+	paths := []string{
+		"/_ping", "/version", "/info", "/events", "/containers/json", "/containers/x/json", "/containers/x/stats", "/containers/x/logs",
+		"/containers/create", "/containers/x/start", "/containers/x/stop", "/containers/x/restart", "/containers/x/kill", "/containers/x/exec",
+		"/containers/x/attach", "/containers/x/attach/ws", "/containers/x/archive", "/containers/x/export", "/containers/x/top", "/containers/x/changes",
+		"/containers/x/update", "/containers/x/rename", "/containers/x/resize", "/containers/x/wait", "/containers/prune", "/containers/x",
+		"/exec/x/start", "/exec/x/json", "/images/json", "/images/create", "/images/x/json", "/images/x/push", "/images/load", "/images/get", "/build",
+		"/build/prune", "/commit", "/auth", "/networks", "/networks/create", "/volumes", "/volumes/create", "/volumes/prune", "/secrets", "/configs",
+		"/swarm", "/swarm/init", "/swarm/unlockkey", "/nodes", "/services", "/tasks", "/plugins", "/plugins/pull", "/system/df", "/session", "/grpc",
+		"/distribution/x/json", "/debug/pprof", "/metrics", "/Containers/json", "/containers/JSON",
+	}
+	suffixes := []string{
+		"", "?all=1", "?x=/containers/create", "/", "//", "/.", "/..", "/../json", "/../../images/json", "%00", "%0a", "%0d%0aX:%20y", "%20", "%2f..", "%252f..",
+		";x", "%3f", "%23", ".json", "\\", "?%0d%0aPOST%20/",
+	}
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := make(chan string)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			r := bufio.NewReader(conn)
+			line, err := r.ReadString('\n')
+			if err == nil {
+				lines <- line
+				conn.Write([]byte("HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n")) //nolint:errcheck,gosec // the test sees it
+			}
+			conn.Close() //nolint:errcheck,gosec // a test's connection
+		}
+	}()
+	transport := &http.Transport{DisableKeepAlives: true}
+	guard := dockerGuard{next: roundTrip(func(r *http.Request) (*http.Response, error) {
+		sent := make(chan string, 1)
+		go func() { sent <- <-lines }()
+		resp, err := transport.RoundTrip(r)
+		if err != nil {
+			t.Errorf("%s %s: let through, and then: %v", r.Method, r.URL, err)
+			return nil, err
+		}
+		line := <-sent
+		method, rest, _ := strings.Cut(line, " ")
+		requestURI, _, _ := strings.Cut(rest, " ")
+		if !plainly(method, requestURI) {
+			t.Errorf("on the wire: %q", line)
+		}
+		return resp, nil
+	})}
+	var tried, passed int
+	for _, prefix := range prefixes {
+		for _, path := range paths {
+			for _, suffix := range suffixes {
+				u, err := url.Parse("http://" + listener.Addr().String() + prefix + path + suffix)
+				if err != nil {
+					continue // a client could not even be asked for that
+				}
+				for _, method := range methods {
+					req := &http.Request{Method: method, URL: u, Header: http.Header{}}
+					tried++
+					resp, err := guard.RoundTrip(req.WithContext(t.Context()))
+					if allowed := plainly(method, u.RequestURI()); allowed != (err == nil) {
+						t.Errorf("%s %s: got error %v, want it let through: %v", method, u.RequestURI(), err, allowed)
+					}
+					if err == nil {
+						passed++
+						resp.Body.Close() //nolint:errcheck,gosec // it is empty
+					}
+				}
+			}
+		}
+	}
+	listener.Close() //nolint:errcheck,gosec // ends the engine
+	<-done
+	t.Logf("%d calls tried, %d passed", tried, passed)
+	if tried < 100_000 || passed == 0 {
+		t.Errorf("%d calls tried and %d passed: the matrix is not what it was", tried, passed)
+	}
+}
