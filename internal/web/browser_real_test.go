@@ -25,8 +25,11 @@ import (
 
 var screens = flag.String("screens", "", "directory to put pictures of every state of the status page into")
 
+// chrome is a browser that runs.
+type chrome struct{ ctx context.Context }
+
 // chromium starts Debian's browser, which the test's end stops.
-func chromium(t *testing.T) context.Context {
+func chromium(t *testing.T) chrome {
 	t.Helper()
 	path := "/usr/bin/chromium"
 	if _, err := os.Stat(path); err != nil {
@@ -48,7 +51,7 @@ func chromium(t *testing.T) context.Context {
 	if err := chromedp.Do(ctx); err != nil {
 		t.Fatal(err)
 	}
-	return ctx
+	return chrome{ctx}
 }
 
 // look is how a page is looked at.
@@ -79,9 +82,9 @@ type tab struct {
 }
 
 // newTab opens a tab in the test's browser; its end closes it and tells what the page did wrong.
-func newTab(t *testing.T, browser context.Context, l look) *tab {
+func newTab(t *testing.T, browser chrome, l look) *tab {
 	t.Helper()
-	ctx, cancel := chromedp.NewContext(browser)
+	ctx, cancel := chromedp.NewContext(browser.ctx)
 	b := &tab{Context: ctx}
 	t.Cleanup(func() {
 		cancel()

@@ -37,12 +37,12 @@ func (s shown) Chart(name string) (status.History, bool) {
 			continue // the exporter was not there
 		}
 		v := 20 + 8*math.Sin(float64(i+7*len(title))/20) + 2*math.Sin(float64(i))
-		switch {
-		case unit == "bytes":
+		switch unit {
+		case "bytes":
 			v *= 1e7
-		case unit == "seconds":
+		case "seconds":
 			v /= 1000
-		case unit == "ratio":
+		case "ratio":
 			v = 1
 			if i == 200 {
 				v = 0
@@ -67,7 +67,12 @@ func now() time.Time { return time.Now().Add(-2 * time.Second) }
 
 func ago(d time.Duration) time.Time { return now().Add(-d) }
 
-func ptr(v float64) *float64 { return &v }
+// ptr points to a number of its own.
+func ptr(v float64) *float64 {
+	p := new(float64)
+	*p = v
+	return p
+}
 
 // healthyReport is of a stack with nothing to complain of.
 func healthyReport() *status.Report {
@@ -94,7 +99,7 @@ func healthyReport() *status.Report {
 			Name: s.name, Kind: s.kind, Level: status.OK, State: "up", Since: ago(53 * time.Hour), LastAttempt: ago(4 * time.Second), LastSuccess: ago(4 * time.Second),
 			Duration: 0.0123, Text: "answers as it should", Charts: []string{"ratio:answers", "seconds:" + s.name + " takes"},
 		}
-		for _, v := range strings.Split(strings.ReplaceAll(s.values, " ", "\x00"), "\x00") {
+		for v := range strings.SplitSeq(s.values, " ") {
 			// What has no "=" goes on with the word before.
 			if i := len(service.Values); i > 0 && !strings.Contains(v, "=") {
 				service.Values[i-1].Text += " " + v

@@ -20,8 +20,17 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
 )
 
+// reply is what a handler answers.
+type reply struct {
+	StatusCode int
+	Header     http.Header
+	body       []byte
+}
+
+func read(_ *testing.T, r reply) []byte { return r.body }
+
 // fetch asks a handler for a path.
-func fetch(t *testing.T, h http.Handler, path string, header ...string) *http.Response {
+func fetch(t *testing.T, h http.Handler, path string, header ...string) reply {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, http.NoBody)
 	for i := 0; i+1 < len(header); i += 2 {
@@ -29,17 +38,7 @@ func fetch(t *testing.T, h http.Handler, path string, header ...string) *http.Re
 	}
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
-	return w.Result()
-}
-
-func read(t *testing.T, r *http.Response) []byte {
-	t.Helper()
-	defer r.Body.Close() //nolint:errcheck // read to its end
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return body
+	return reply{w.Code, w.Header(), w.Body.Bytes()}
 }
 
 // allReports are the states that the page is tried in.
@@ -104,7 +103,7 @@ func TestPageKeepsItsOwnPolicy(t *testing.T) {
 			if strings.Contains(policy, "unsafe") || resp.Header.Get("X-Content-Type-Options") != "nosniff" {
 				t.Errorf("policy %q, headers %v", policy, resp.Header)
 			}
-			page, err := html.Parse(bytes.NewReader(read(t, resp)))
+			page, err := html.Parse(bytes.NewReader(resp.body))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -148,7 +147,7 @@ var voidElements = []string{"meta", "link", "br", "img", "input", "hr"}
 func TestPageClosesWhatItOpens(t *testing.T) {
 	for state, report := range allReports() {
 		var open []string
-		z := html.NewTokenizer(bytes.NewReader(read(t, fetch(t, pagesOf(report), "/"))))
+		z := html.NewTokenizer(bytes.NewReader(fetch(t, pagesOf(report), "/").body))
 		for {
 			kind := z.Next()
 			if kind == html.ErrorToken {
@@ -172,7 +171,7 @@ func TestPageClosesWhatItOpens(t *testing.T) {
 }
 
 func TestPageSaysWhatIsWrongFirst(t *testing.T) {
-	body := string(read(t, fetch(t, pagesOf(faultyReport(5)), "/")))
+	body := string(fetch(t, pagesOf(faultyReport(5)), "/").body)
 	last := -1
 	for _, want := range []string{
 		"<title>Critical", "<h1>Critical</h1>", "5 things are wrong", `id="problems"`, "irc_rpc", "nothing listens there", "What to do:", "docker compose ps",
@@ -190,10 +189,10 @@ func TestPageIsMadeOnceForAReport(t *testing.T) {
 	report := healthyReport()
 	source := &counted{shown: shown{report: report}}
 	h := newHandler(source)
-	first := read(t, fetch(t, h, "/"))
+	first := fetch(t, h, "/").body
 	made := source.charts
 	for range 50 {
-		if got := read(t, fetch(t, h, "/")); !bytes.Equal(got, first) {
+		if got := fetch(t, h, "/").body; !bytes.Equal(got, first) {
 			t.Fatal("the same report makes another page")
 		}
 	}
@@ -201,7 +200,7 @@ func TestPageIsMadeOnceForAReport(t *testing.T) {
 		t.Errorf("charts were asked for %d times, then %d times more", made, source.charts-made)
 	}
 	source.report = faultyReport(1)
-	if !bytes.Contains(read(t, fetch(t, h, "/")), []byte("<h1>Critical</h1>")) {
+	if !bytes.Contains(fetch(t, h, "/").body, []byte("<h1>Critical</h1>")) {
 		t.Error("a newer report is not shown")
 	}
 }
@@ -220,12 +219,12 @@ func (c *counted) Chart(name string) (status.History, bool) {
 
 func TestPageIsCompressedForThoseWhoWantIt(t *testing.T) {
 	h := pagesOf(largeReport())
-	plain := read(t, fetch(t, h, "/"))
+	plain := fetch(t, h, "/").body
 	resp := fetch(t, h, "/", "Accept-Encoding", "gzip")
 	if got := resp.Header.Get("Content-Encoding"); got != "gzip" {
 		t.Fatalf("encoding %q", got)
 	}
-	packed := read(t, resp)
+	packed := resp.body
 	z, err := gzip.NewReader(bytes.NewReader(packed))
 	if err != nil {
 		t.Fatal(err)
@@ -244,7 +243,7 @@ func TestPageIsCompressedForThoseWhoWantIt(t *testing.T) {
 
 func TestAssetsAreKeptForGoodByTheirHash(t *testing.T) {
 	h := pagesOf(healthyReport())
-	links := regexp.MustCompile(`assets/[A-Za-z.-]+\?v=[0-9a-f]+`).FindAllString(string(read(t, fetch(t, h, "/"))), -1)
+	links := regexp.MustCompile(`assets/[A-Za-z.-]+\?v=[0-9a-f]+`).FindAllString(string(fetch(t, h, "/").body), -1)
 	if len(links) < 5 {
 		t.Fatalf("got %v, want the style sheets, the scripts and the icon", links)
 	}
@@ -291,7 +290,7 @@ func TestVendoredFilesAreAsTheyCame(t *testing.T) {
 func TestAgesAreOfWhenThePageIsMade(t *testing.T) {
 	report := faultyReport(1)
 	report.Since = time.Now().Add(-90 * time.Minute)
-	body := string(read(t, fetch(t, pagesOf(report), "/")))
+	body := string(fetch(t, pagesOf(report), "/").body)
 	if !strings.Contains(body, `>1 h 30 min</time>`) {
 		t.Error("an hour and a half is not on the page")
 	}
@@ -318,7 +317,7 @@ func TestThresholdsTellTheirDistance(t *testing.T) {
 	} {
 		report := emptyReport()
 		report.Thresholds = []status.Threshold{test.threshold}
-		body := string(read(t, fetch(t, pagesOf(report), "/")))
+		body := string(fetch(t, pagesOf(report), "/").body)
 		if !strings.Contains(body, "<b>"+test.now+"</b>") || !strings.Contains(body, ">"+test.want+"</span>") {
 			t.Errorf("lacks %q or %q: %s", test.now, test.want, body[strings.Index(body, "<tbody"):strings.Index(body, "</tbody>")])
 		}

@@ -5,7 +5,6 @@ package web_test
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"encoding/json"
 	"flag"
 	"image"
@@ -135,7 +134,7 @@ func TestRealBrowserTakesPictures(t *testing.T) {
 	take(t, browser, "phone", look{width: 360, height: 740, phone: true}, faulty)
 }
 
-func take(t *testing.T, browser context.Context, name string, l look, source pictured) {
+func take(t *testing.T, browser chrome, name string, l look, source pictured) {
 	t.Helper()
 	server := httptest.NewServer(web.NewAt(source, web.Options{Log: slog.New(slog.DiscardHandler)}, pictureTime))
 	t.Cleanup(func() {
@@ -171,7 +170,7 @@ func fewerColours(t *testing.T, picture []byte) []byte {
 	}
 	bounds := decoded.Bounds()
 	count := map[color.RGBA]int{}
-	at := func(x, y int) color.RGBA { return color.RGBAModel.Convert(decoded.At(x, y)).(color.RGBA) } //nolint:errcheck,forcetypeassert // the model's own type
+	at := func(x, y int) color.RGBA { return color.RGBAModel.Convert(decoded.At(x, y)).(color.RGBA) }
 	for y := bounds.Min.Y; y < bounds.Max.Y; y++ {
 		for x := bounds.Min.X; x < bounds.Max.X; x++ {
 			count[at(x, y)]++
