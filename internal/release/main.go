@@ -121,7 +121,7 @@ func repositoryFiles(ctx context.Context) ([]file, error) {
 		return nil, err
 	}
 	var files []file
-	for _, p := range strings.Split(strings.TrimRight(string(listed), "\x00"), "\x00") {
+	for _, p := range strings.SplitSeq(strings.TrimRight(string(listed), "\x00"), "\x00") {
 		if slices.ContainsFunc(unshipped, func(s string) bool { return strings.HasSuffix(p, s) || strings.Contains(p, s+"/") }) {
 			continue
 		}
@@ -254,7 +254,7 @@ func pack(base string, files []file, when time.Time) ([]byte, error) {
 // run returns what a command wrote; with an error, that says what it complained of.
 func run(ctx context.Context, env []string, command string, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, command, args...)
-	cmd.Env = append(os.Environ(), env...)
+	cmd.Env = append(cmd.Environ(), env...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
