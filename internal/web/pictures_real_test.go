@@ -128,7 +128,7 @@ func TestRealBrowserTakesPictures(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	until(t, "the faults are critical", func() bool { return strings.Count(e.get(t, ""), `class="problem critical`) >= 3 })
+	until(t, "the faults are critical", func() bool { return strings.Count(e.get(t, ""), `<details class="row critical">`) >= 3 })
 	faulty := picture(t, e)
 	take(t, browser, "faults", look{width: 1280, height: 860, dark: true}, faulty)
 	take(t, browser, "phone", look{width: 360, height: 740, phone: true}, faulty)
