@@ -121,7 +121,7 @@ func repositoryFiles(ctx context.Context) ([]file, error) {
 		return nil, err
 	}
 	var files []file
-	for _, p := range strings.SplitSeq(strings.TrimRight(string(listed), "\x00"), "\x00") {
+	for p := range strings.SplitSeq(strings.TrimRight(string(listed), "\x00"), "\x00") {
 		if slices.ContainsFunc(unshipped, func(s string) bool { return strings.HasSuffix(p, s) || strings.Contains(p, s+"/") }) {
 			continue
 		}
