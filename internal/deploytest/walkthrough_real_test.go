@@ -127,7 +127,7 @@ printf http://` + receiver + `:8080/hook >secrets/chat_webhook_url
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 2*time.Minute)
 		defer cancel()
 		if t.Failed() {
-			out, _ := n.try(ctx, "docker compose ps --all; docker compose logs --tail 40") //nolint:errcheck // all there is to say
+			out, _ := n.try(ctx, "docker compose ps --all; docker compose logs --tail 40")
 			t.Log(out)
 		}
 		command := fmt.Sprintf("docker compose down --volumes --timeout 1 || true; docker rm -f %s %s %s; docker network rm %s", xmpp, webPanel, receiver, network)
