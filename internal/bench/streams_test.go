@@ -123,7 +123,7 @@ func loadPages(ctx context.Context, url string, clients *sync.WaitGroup) *atomic
 			case <-pace.C:
 			}
 			clients.Go(func() {
-				if _, err := get(ctx, client, url+"/"); err == nil {
+				if _, err := fetchTimed(ctx, client, url+"/"); err == nil {
 					pages.Add(1)
 				}
 			})
@@ -132,8 +132,8 @@ func loadPages(ctx context.Context, url string, clients *sync.WaitGroup) *atomic
 	return &pages
 }
 
-// get reads a whole answer and returns how long that took.
-func get(ctx context.Context, client *http.Client, url string) (time.Duration, error) {
+// fetchTimed reads a whole answer and returns how long that took.
+func fetchTimed(ctx context.Context, client *http.Client, url string) (time.Duration, error) {
 	start := time.Now()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
@@ -161,7 +161,7 @@ func measureUnderLoad(b *testing.B, a *app.App, url, name string) {
 	client := &http.Client{Transport: &http.Transport{}}
 	lastly := map[string]time.Time{}
 	for end := time.Now().Add(*streamsTime); time.Now().Before(end); time.Sleep(scrapePause) {
-		d, err := get(b.Context(), client, url+"/metrics")
+		d, err := fetchTimed(b.Context(), client, url+"/metrics")
 		if err != nil {
 			b.Fatal(err)
 		}
