@@ -180,7 +180,7 @@ func told(t *testing.T, e *exporter) <-chan string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := http.DefaultClient.Do(req) //nolint:bodyclose // the goroutine below does
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -50,7 +50,12 @@ func BenchmarkStreams(b *testing.B) {
 	ctx, cancel := context.WithCancel(b.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- a.Run(ctx) }()
-	defer func() { cancel(); <-ended }()
+	defer func() {
+		cancel()
+		if err := <-ended; err != nil {
+			b.Error(err)
+		}
+	}()
 	url := "http://" + a.Addresses()[0].String()
 	for !a.Ready() {
 		time.Sleep(10 * time.Millisecond)

@@ -2,6 +2,7 @@ package status
 
 import (
 	"maps"
+	"strings"
 	"time"
 )
 
@@ -64,10 +65,11 @@ func (r *rate) observe(at time.Time, samples []sample, window time.Duration) {
 	before := r.series
 	r.series = make(map[string]*counter, len(samples))
 	for i := range samples {
-		key := ""
+		var b strings.Builder
 		for _, l := range samples[i].labels {
-			key += l.name + "\x00" + l.value + "\x00"
+			b.WriteString(l.name + "\x00" + l.value + "\x00")
 		}
+		key := b.String()
 		c := before[key]
 		if c == nil {
 			c = &counter{}

@@ -237,7 +237,7 @@ func TestContainersAreJudgedAsTheAlertsDo(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		is   containerText
-		for_ time.Duration
+		lasts time.Duration
 		want Level
 	}{
 		{"unhealthy at once", containerText{health: "unhealthy"}, 0, Warning},
@@ -257,7 +257,7 @@ func TestContainersAreJudgedAsTheAlertsDo(t *testing.T) {
 		w.look(0)
 		w.text["docker"] = c.is.lines("x")
 		w.look(time.Minute)
-		if got := w.look(c.for_).container("x"); got.Level != c.want || got.Text == "" {
+		if got := w.look(c.lasts).container("x"); got.Level != c.want || got.Text == "" {
 			t.Errorf("%s: got %s, want %s: %s", c.name, got.Level, c.want, got.Text)
 		}
 	}
@@ -513,7 +513,9 @@ func TestRecorderLooksWhenItIsWokenAndWhenNobodyWakesIt(t *testing.T) {
 		if got := r.Report().Revision; got < 2 || got > 3 {
 			t.Errorf("revision after waking it: got %d", got)
 		}
-		<-alive
+		if err := <-alive; err != nil {
+			t.Fatal(err)
+		}
 		alive <- errors.New("the poll loop has stood still for 31s")
 		time.Sleep(lookAgain)
 		synctest.Wait()

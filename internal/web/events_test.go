@@ -3,6 +3,7 @@ package web_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -113,7 +114,9 @@ func serveEvents(t *testing.T, src web.Source, stop <-chan struct{}) *pipes {
 	go func() { served <- server.Serve(listener) }()
 	t.Cleanup(func() {
 		server.Close() //nolint:errcheck,gosec // the pipes are in memory
-		<-served
+		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+			t.Errorf("serve: %v", err)
+		}
 	})
 	return listener
 }
