@@ -235,10 +235,10 @@ func TestMemoryIsJudgedByTheRole(t *testing.T) {
 
 func TestContainersAreJudgedAsTheAlertsDo(t *testing.T) {
 	for _, c := range []struct {
-		name string
-		is   containerText
+		name  string
+		is    containerText
 		lasts time.Duration
-		want Level
+		want  Level
 	}{
 		{"unhealthy at once", containerText{health: "unhealthy"}, 0, Warning},
 		{"unhealthy for five minutes", containerText{health: "unhealthy"}, 5 * time.Minute, Warning},
