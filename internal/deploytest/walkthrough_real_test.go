@@ -130,7 +130,7 @@ printf http://` + receiver + `:8080/hook >secrets/chat_webhook_url
 			out, _ := n.try(ctx, "docker compose ps --all; docker compose logs --tail 40")
 			t.Log(out)
 		}
-		command := fmt.Sprintf("docker compose down --volumes --timeout 1 || true; docker rm -f %s %s %s; docker network rm %s", xmpp, webPanel, receiver, network)
+		command := fmt.Sprintf("docker rm -f %s %s %s; docker compose down --volumes --timeout 1; docker rmi -f %s; docker network rm %s", xmpp, webPanel, receiver, testImage, network)
 		if out, err := n.try(ctx, command); err != nil {
 			t.Errorf("clear up: %v\n%s", err, out)
 		}
