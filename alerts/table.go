@@ -203,7 +203,11 @@ func certificateAlerts(a *config.Alerts) []alert {
 		alerts,
 		alert{
 			name: "TLSChainInvalid", severity: Warning, hold: a.TLSChainInvalid, threshold: held(a.TLSChainInvalid),
-			expr:        lines(certificateRefused, "unless ignoring (endpoint) "+ofTarget(targetExcused, "")),
+			expr: lines(
+				certificateRefused,
+				"unless ignoring (endpoint) "+ofTarget(targetExcused, ""),
+				fmt.Sprintf("unless ignoring (target) min without (source) (%s) < time()", certificateEnd),
+			),
 			summary:     "The certificate of {{ $labels.endpoint }} does not verify.",
 			description: "What " + anEndpoint + " shows is refused: by its authority, its name, its date, or because it is not the pinned one. Clients refuse it too, unless it is pinned there.",
 		},

@@ -57,8 +57,8 @@ alerts:
     warning: {for: 5s, keep_firing_for: 3s}
     critical: {for: 3s, keep_firing_for: 3s}
   container_down:
-    warning: {for: 4s, keep_firing_for: 3s}
-    critical: {for: 12s, keep_firing_for: 3s}
+    warning: {for: 8s, keep_firing_for: 3s}
+    critical: {for: 16s, keep_firing_for: 3s}
   target_down:
     warning: {for: 6s, keep_firing_for: 3s}
     critical: {for: 12s, keep_firing_for: 3s}

@@ -72,7 +72,7 @@ func (r *rig) drillStack(t *testing.T) {
 		func() { r.containers.Docker("start", xmpp); s.upAgain(); end() },
 		// That is longer than any alert waits.
 		func() bool {
-			return len(s.query(fmt.Sprintf("count_over_time(chatstack:container_down{env=%q}[30s]) > 15", s.env))) == 1
+			return len(s.query(fmt.Sprintf("count_over_time(chatstack:container_down{env=%q}[30s]) > 20", s.env))) == 1
 		})
 }
 
