@@ -41,6 +41,9 @@ type facts struct {
 	unhealthySince      time.Time
 	memory, limit, cpu  float64
 	measured, timed     bool // memory and cpu are known
+	maintained          bool
+	// excuse names the container whose being down excuses that this one does not serve, "" where nothing does.
+	excuse string
 }
 
 // down is what chatstack:container_down is in the alert rules.
@@ -59,8 +62,10 @@ type pastContainer struct {
 	cpuRate    float64
 	cpuKnown   bool
 	last       Container
-	downSince  time.Time
 	badSince   time.Time // unhealthy
+	// stoppedSince and missingSince are since when there has been no excuse either; excused is when there was one last.
+	stoppedSince, missingSince, excused time.Time
+
 	atTheStart bool      // it was found in its state when the exporter saw it first
 }
 
@@ -70,33 +75,65 @@ type fleet struct {
 	engines int
 }
 
-// excusedBy names the container that is down and that this one depends on, or "".
-func (f *fleet) excusedBy(p place) string {
-	for _, name := range f.facts[p].dependsOn {
-		if other := f.facts[place{p.host, name}]; other != nil && other.down() {
-			return name
+// chain is how many containers that are down may stand between one and the cause of it, as in the alert rules.
+const chain = 3
+
+// findExcuses finds what excuses each container. A cause is what is down though nothing that it depends on is; of
+// containers that depend on each other none is, so that none excuses another.
+func (f *fleet) findExcuses() {
+	told := map[place]bool{}
+	for p, c := range f.facts {
+		told[p] = c.down() && !slices.ContainsFunc(c.dependsOn, func(name string) bool { return f.isDown(place{p.host, name}) })
+	}
+	for range chain {
+		found := map[place]string{}
+		for p, c := range f.facts {
+			for _, name := range c.dependsOn {
+				if on := (place{p.host, name}); c.excuse == "" && f.isDown(on) && (told[on] || f.facts[on].excuse != "") {
+					found[p] = name
+					break
+				}
+			}
+		}
+		for p, name := range found {
+			f.facts[p].excuse = name
 		}
 	}
-	return ""
 }
 
-// cause says why the container of a service explains that the service is down, "" where it does not.
+func (f *fleet) isDown(p place) bool {
+	c := f.facts[p]
+	return c != nil && c.down()
+}
+
+// serving is what chatstack:container_serving is in the alert rules.
+func (f *facts) serving() bool { return f.state == running && !f.excused() }
+
+// excused is what chatstack:container_excused is in the alert rules.
+func (f *facts) excused() bool { return f.maintained || f.excuse != "" }
+
+// cause says why the container of a service explains that the service is down, "" where it does not: as long as one of
+// that name serves, on whatever engine, the service is to blame.
 func (f *fleet) cause(container string) string {
 	if container == "" {
 		return ""
 	}
+	text, host := "", ""
 	for p, c := range f.facts {
-		if p.name != container {
+		switch {
+		case p.name != container:
 			continue
-		}
-		if c.down() {
-			return fmt.Sprintf("its container %s is %s", container, stateWord(c.state))
-		}
-		if other := f.excusedBy(p); other != "" {
-			return fmt.Sprintf("its container %s depends on %s, which does not run", container, other)
+		case c.serving():
+			return ""
+		case text != "" && p.host > host:
+			continue
+		case c.down():
+			text, host = fmt.Sprintf("its container %s is %s", container, stateWord(c.state)), p.host
+		case c.excuse != "":
+			text, host = fmt.Sprintf("its container %s depends on %s, which does not run", container, c.excuse), p.host
 		}
 	}
-	return ""
+	return text
 }
 
 func stateWord(state string) string {
@@ -136,7 +173,7 @@ var containerFamilies = map[string]func(*facts, *sample){
 func unix(seconds float64) time.Time { return time.UnixMilli(int64(seconds * 1000)).UTC() }
 
 // fleet reads what the engines' families say. Of a target that is not up nothing is known.
-func (m *memory) fleet(targets []observed) *fleet {
+func (m *memory) fleet(in *Input, targets []observed) *fleet {
 	all := &fleet{facts: map[place]*facts{}}
 	for i := range targets {
 		t := &targets[i]
@@ -153,7 +190,7 @@ func (m *memory) fleet(targets []observed) *fleet {
 				p := place{samples[j].label("docker_host"), samples[j].label("container")}
 				f := all.facts[p]
 				if f == nil {
-					f = &facts{health: "none"}
+					f = &facts{health: "none", maintained: excuse(in.Maintenance, config.MaintenanceContainer, p.name, "") != ""}
 					all.facts[p] = f
 					if m.containers[p] == nil {
 						m.containers[p] = &pastContainer{atTheStart: true}
@@ -164,6 +201,7 @@ func (m *memory) fleet(targets []observed) *fleet {
 			}
 		}
 	}
+	all.findExcuses()
 	return all
 }
 
@@ -186,7 +224,7 @@ func (m *memory) tellContainers(in *Input, all *fleet, targets []observed, now t
 			continue
 		}
 		past.seen = now
-		past.last = m.container(in, all, p, f, past, now)
+		past.last = m.container(in, p, f, past, now)
 		list = append(list, past.last)
 	}
 	slices.SortFunc(list, func(a, b Container) int {
@@ -209,7 +247,7 @@ func (p *pastContainer) unknown(now time.Time) Container {
 }
 
 // container tells of one container.
-func (m *memory) container(in *Input, all *fleet, p place, f *facts, past *pastContainer, now time.Time) Container {
+func (m *memory) container(in *Input, p place, f *facts, past *pastContainer, now time.Time) Container {
 	c := Container{
 		Name: p.name, DockerHost: p.host, Role: f.role, State: f.state, Health: f.health, Values: []Value{}, Charts: []string{},
 		Maintenance: excuse(in.Maintenance, config.MaintenanceContainer, p.name, ""),
@@ -220,8 +258,8 @@ func (m *memory) container(in *Input, all *fleet, p place, f *facts, past *pastC
 		past.killed = now
 	}
 	past.began(&c, f, now)
-	excused := all.excusedBy(p)
-	problems := containerProblems(in.Alerts, p.name, f, past, excused, now)
+	past.blame(in.Alerts, f, now)
+	problems := containerProblems(in.Alerts, p.name, f, past, now)
 	for _, problem := range problems {
 		if problem.level > c.Level {
 			c.Level, c.Text, c.Hint = problem.level, problem.text, problem.hint
@@ -245,7 +283,6 @@ func (m *memory) container(in *Input, all *fleet, p place, f *facts, past *pastC
 
 // began finds out since when the container has been what it is.
 func (p *pastContainer) began(c *Container, f *facts, now time.Time) {
-	track(&p.downSince, f.down(), now)
 	track(&p.badSince, f.health == unhealthy, now)
 	if f.health == unhealthy && !f.unhealthySince.IsZero() {
 		p.badSince = f.unhealthySince
@@ -264,6 +301,25 @@ func (p *pastContainer) began(c *Container, f *facts, now time.Time) {
 	case !p.atTheStart:
 		c.Since = p.since
 	}
+}
+
+// blame finds out since when the container has been down of itself, as the alert rules count it. It takes a container a
+// while to recover from the failure of another one, and what it was restarted for meanwhile is not its own fault.
+func (p *pastContainer) blame(a config.Alerts, f *facts, now time.Time) {
+	if f.excused() {
+		p.excused = now
+		p.restarts.forgive(now.Add(-a.Interval.Std()))
+	} else if p.justExcused(a, now) {
+		p.restarts.forgive(now)
+	}
+	comesBack := f.state == restarting && (p.restarts.within() > 0 || p.justExcused(a, now))
+	track(&p.stoppedSince, f.down() && f.state != missing && !comesBack && !f.excused(), now)
+	track(&p.missingSince, f.down() && f.state == missing && !f.excused(), now)
+}
+
+// justExcused reports whether the container has an excuse, or had one a moment ago.
+func (p *pastContainer) justExcused(a config.Alerts, now time.Time) bool {
+	return !p.excused.IsZero() && now.Sub(p.excused) < a.Lookback.Std()
 }
 
 // track keeps since when a condition holds.
@@ -291,42 +347,39 @@ type problem struct {
 }
 
 // containerProblems are what is wrong with a container, by the thresholds of the alert rules.
-func containerProblems(a config.Alerts, name string, f *facts, past *pastContainer, excused string, now time.Time) []problem {
+func containerProblems(a config.Alerts, name string, f *facts, past *pastContainer, now time.Time) []problem {
 	var list []problem
 	add := func(level Level, hint, format string, args ...any) {
 		list = append(list, problem{level, fmt.Sprintf(format, args...), hint})
 	}
-	atMost := func(level Level) Level {
-		if excused != "" {
-			return min(level, Warning) // the other one's alert tells it
-		}
-		return level
-	}
 	because := ""
-	if excused != "" {
-		because = ", and " + excused + ", which it depends on, does not run either"
+	if f.excuse != "" {
+		because = ", and " + f.excuse + ", which it depends on, does not run either"
 	}
+	logs := "docker logs --tail 50 " + name
 	switch {
 	case f.state == missing && f.expected:
-		add(atMost(after(now, past.downSince, a.ContainerMissing.For)), "Start it again, or take it out of what is expected; a deploy that takes longer than missing_after looks the same.",
+		add(after(now, past.missingSince, a.ContainerMissing.For), "Start it again, or take it out of what is expected; a deploy that takes longer than missing_after looks the same.",
 			"does not exist any more%s", because)
+	case f.state == restarting && !past.stoppedSince.IsZero():
+		add(after(now, past.stoppedSince, a.ContainerDown.Critical.For), "Read why it ended: "+logs, "waits for a restart that does not come%s", exit(f, past, now))
 	case f.state == restarting:
-		add(Warning, "Read why it ends: docker logs --tail 50 "+name, "ends and is restarted by its policy%s%s", exit(f, past, now), because)
+		add(Warning, "Read why it ends: "+logs, "ends and is restarted by its policy%s%s", exit(f, past, now), because)
 	case f.down():
-		add(atMost(after(now, past.downSince, a.ContainerDown.Critical.For)), "Read why it ended, then start it: docker logs --tail 50 "+name, "does not run: %s%s%s", f.state, exit(f, past, now), because)
+		add(after(now, past.stoppedSince, a.ContainerDown.Critical.For), "Read why it ended, then start it: "+logs, "does not run: %s%s%s", f.state, exit(f, past, now), because)
 	}
 	if f.health == unhealthy {
 		level := Warning
-		if now.Sub(past.badSince) > a.ContainerUnhealthy.Critical.After.Std() {
+		if now.Sub(past.badSince) > a.ContainerUnhealthy.Critical.After.Std() && !past.justExcused(a, now) {
 			level = Critical
 		}
-		add(atMost(level), "See what the check says: docker inspect --format '{{json .State.Health}}' "+name, "its health check fails%s", because)
+		add(level, "See what the check says: docker inspect --format '{{json .State.Health}}' "+name, "its health check fails%s", because)
 	}
 	switch n := past.restarts.within(); {
 	case n > float64(a.ContainerRestarts.Critical.Over):
-		add(atMost(Critical), "Read why it ends: docker logs --tail 50 "+name, "restarted %s within %s", times(n), ago(a.ContainerRestarts.Window.Std()))
+		add(Critical, "Read why it ends: "+logs, "restarted %s within %s", times(n), ago(a.ContainerRestarts.Window.Std()))
 	case n > float64(a.ContainerRestarts.Warning.Over):
-		add(Warning, "Unless somebody did it, read why it ended: docker logs --tail 50 "+name, "restarted %s within %s", times(n), ago(a.ContainerRestarts.Window.Std()))
+		add(Warning, "Unless somebody did it, read why it ended: "+logs, "restarted %s within %s", times(n), ago(a.ContainerRestarts.Window.Std()))
 	}
 	if f.measured {
 		switch limits := a.ContainerMemory; {
@@ -339,9 +392,9 @@ func containerProblems(a config.Alerts, name string, f *facts, past *pastContain
 	return list
 }
 
-// after is warning until something has lasted so long that it is critical.
+// after is warning until something has lasted so long that it is critical. What does not last has no since.
 func after(now, since time.Time, critical config.Duration) Level {
-	if now.Sub(since) >= critical.Std() {
+	if !since.IsZero() && now.Sub(since) >= critical.Std() {
 		return Critical
 	}
 	return Warning

@@ -41,6 +41,13 @@ func (c *counter) observe(now time.Time, v float64, window time.Duration) float6
 	return grown
 }
 
+// forgive forgets growth that was seen at from or later.
+func (c *counter) forgive(from time.Time) {
+	for n := len(c.increases); n > 0 && !c.increases[n-1].at.Before(from); n-- {
+		c.increases = c.increases[:n-1]
+	}
+}
+
 // within is by how much the counter grew within the window that observe was told.
 func (c *counter) within() float64 {
 	sum := 0.0

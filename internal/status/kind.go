@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/chatstack-exporter/chatstack_exporter/collectors"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
 
@@ -36,6 +37,7 @@ var figures = []figure{
 var others = []string{
 	authFailures, certificateEnd, "chatstack_volume_size_bytes", "chatstack_volume_free_bytes", "chatstack_irc_services_linked",
 	"chatstack_xmpp_family_available", "xmpp_module_status", "chatstack_upstream_dropped_series", "chatstack_tls_certificate_matches_file",
+	"chatstack_tls_certificate_verified",
 	"chatstack_identity_cache_expires_timestamp_seconds",
 }
 
@@ -104,8 +106,12 @@ func (m *memory) details(in *Input, s *Service, t *observed, all *fleet, now tim
 	}
 	for _, p := range m.problems(in, t, all, now) {
 		s.Notes = append(slices.Clip(s.Notes), p.text)
-		if p.level > s.Level && s.State != down {
-			s.Level, s.Text, s.Hint = p.level, p.text, p.hint
+		if p.level <= s.Level {
+			continue
+		}
+		s.Level = p.level
+		if s.State != down { // why it is down says more
+			s.Text, s.Hint = p.text, p.hint
 		}
 	}
 }
@@ -219,12 +225,26 @@ func modulesInError(t *observed, ignore []string) int {
 	return n
 }
 
-// roleExcused reports whether the container of a role explains that its service fails.
+// roleExcused reports whether the containers of a role explain that their service fails. One that serves is enough to be
+// blamed.
 func (f *fleet) roleExcused(role string) bool {
-	for p, c := range f.facts {
-		if c.role == role && (c.down() || f.excusedBy(p) != "") {
-			return true
+	excused := false
+	for _, c := range f.facts {
+		if c.role != role {
+			continue
 		}
+		if c.serving() {
+			return false
+		}
+		excused = excused || c.down() || c.excused()
 	}
-	return false
+	return excused
+}
+
+// hasEnded reports whether the target is refused because its certificate has ended, which the alert on certificates tells
+// and the one on the target does not.
+func hasEnded(t *observed, now time.Time) bool {
+	verified, known := t.families.value("chatstack_tls_certificate_verified")
+	end := certificateEndOf(t)
+	return t.Reason == collectors.TLS && known && verified == 0 && !end.IsZero() && end.Before(now)
 }

@@ -61,7 +61,7 @@ func (m *memory) report(in Input, now time.Time) *Report {
 		r.Stale = in.Alive.Error()
 	}
 	targets := m.observed(in.Snapshot)
-	all := m.fleet(targets)
+	all := m.fleet(&in, targets)
 	r.Containers, r.ContainersLeftOut = m.tellContainers(&in, all, targets, now)
 	for i := range targets {
 		r.Services = append(r.Services, m.service(&in, &targets[i], all, now))

@@ -78,13 +78,14 @@ func familiesOf(text string) []exposition.Family {
 
 // containerText is what the page says of a container.
 type containerText struct {
-	state, health, role, dependsOn string
+	state, health, role, dependsOn string // dependsOn: several with a space between them
+	host                           string // local if empty
 	restarts, memory               float64
 	optional                       bool
 }
 
 func (c containerText) lines(name string) string {
-	labels := fmt.Sprintf("container=%q,docker_host=\"local\"", name)
+	labels := fmt.Sprintf("container=%q,docker_host=%q", name, orElse(c.host, "local"))
 	text := fmt.Sprintf("chatstack_container_state{%s,state=%q} 1\nchatstack_container_health{%s,health=%q} 1\nchatstack_container_info{%s,role=%q} 1\n"+
 		"chatstack_container_restarts_total{%s} %g\n", labels, orElse(c.state, "running"), labels, orElse(c.health, "none"), labels, c.role, labels, c.restarts)
 	if !c.optional {
@@ -93,8 +94,8 @@ func (c containerText) lines(name string) string {
 	if c.memory > 0 {
 		text += fmt.Sprintf("chatstack_container_memory_working_set_bytes{%s} %g\n", labels, c.memory)
 	}
-	if c.dependsOn != "" {
-		text += fmt.Sprintf("chatstack_container_dependency{%s,depends_on=%q} 1\n", labels, c.dependsOn)
+	for on := range strings.FieldsSeq(c.dependsOn) {
+		text += fmt.Sprintf("chatstack_container_dependency{%s,depends_on=%q} 1\n", labels, on)
 	}
 	return text
 }
@@ -248,7 +249,9 @@ func TestContainersAreJudgedAsTheAlertsDo(t *testing.T) {
 		{"not expected", containerText{state: "exited", optional: true}, time.Hour, OK},
 		{"missing", containerText{state: "missing"}, 5*time.Minute - time.Second, Warning},
 		{"missing for five minutes", containerText{state: "missing"}, 5 * time.Minute, Critical},
-		{"restarting for ever", containerText{state: "restarting"}, time.Hour, Warning},
+		{"restarting, without a restart that counts", containerText{state: "restarting"}, 5*time.Minute - time.Second, Warning},
+		{"restarting, without a restart that counts, for five minutes", containerText{state: "restarting"}, 5 * time.Minute, Critical},
+		{"restarting, and restarted", containerText{state: "restarting", restarts: 1}, 9 * time.Minute, Warning},
 		{"paused", containerText{state: "paused"}, 5 * time.Minute, Critical},
 		{"starting", containerText{health: "starting"}, time.Hour, OK},
 	} {

@@ -95,10 +95,14 @@ func (m *memory) thresholds(in *Input, r *Report, all *fleet, targets []observed
 	certificate, volume := certificateThreshold(a, targets, excused, now), volumeThreshold(a, targets, excused)
 	// The order of the operators' table.
 	list = append([]Threshold{list[0], auth, certificate, volume}, list[1:]...)
+	ended := map[string]bool{}
+	for i := range targets {
+		ended[targets[i].Target] = hasEnded(&targets[i], now)
+	}
 	worst, name := time.Duration(-1), ""
 	for i := range r.Services {
 		s := &r.Services[i]
-		if s.State == down && s.Level > Maintenance && all.cause(s.Container) == "" && now.Sub(s.Since) > worst {
+		if s.State == down && s.Level > Maintenance && all.cause(s.Container) == "" && !ended[s.Name] && now.Sub(s.Since) > worst {
 			worst, name = now.Sub(s.Since), s.Name
 		}
 	}
@@ -150,7 +154,7 @@ func (m *memory) containerThresholds(in *Input, all *fleet, now time.Time) []Thr
 	}
 	for p, f := range all.facts {
 		past := m.containers[p]
-		if past == nil || excuse(in.Maintenance, config.MaintenanceContainer, p.name, "") != "" {
+		if past == nil || f.maintained {
 			continue
 		}
 		if f.measured {
@@ -160,17 +164,14 @@ func (m *memory) containerThresholds(in *Input, all *fleet, now time.Time) []Thr
 				take(&memory, p.name, f.memory)
 			}
 		}
-		if all.excusedBy(p) != "" {
-			continue
-		}
-		if f.health == unhealthy {
+		if f.health == unhealthy && !past.justExcused(a, now) {
 			take(&bad, p.name, now.Sub(past.badSince).Seconds())
 		}
 		if n := past.restarts.within(); n > 0 {
 			take(&restarts, p.name, n)
 		}
-		if f.down() && f.state != missing && f.state != restarting {
-			take(&stopped, p.name, now.Sub(past.downSince).Seconds())
+		if !past.stoppedSince.IsZero() {
+			take(&stopped, p.name, now.Sub(past.stoppedSince).Seconds())
 		}
 	}
 	duration := func(r row, w worst, calm string) Threshold {
