@@ -93,7 +93,8 @@ func TestServicesAreExcusedAsTheAlertsDo(t *testing.T) {
 		{"of two engines' containers both are down", []named{dead("irc", "local"), dead("irc", "second")}, "", Warning},
 		{
 			"one is down, and the other one has lost its dependency",
-			[]named{dead("irc", "local"), well("irc", "second", "db"), {"db", containerText{state: "exited", host: "second"}}}, "", Warning,
+			[]named{dead("irc", "local"), well("irc", "second", "db"), {"db", containerText{state: "exited", host: "second"}}},
+			"", Warning,
 		},
 		{"another container is well", []named{dead("irc", ""), {"web", containerText{}}}, "", Warning},
 		{"it depends on one under maintenance that runs", []named{well("irc", "", "db"), {"db", containerText{}}}, "db", Critical},

@@ -52,21 +52,21 @@ func (f *facts) down() bool { return f.expected && f.state != running && f.state
 // pastContainer is what is known of a container's past.
 type pastContainer struct {
 	remembered
-	target     string
-	seen       time.Time
-	restarts   counter
-	kills      counter // for want of memory
-	killed     time.Time
-	cpu        float64
-	cpuAt      time.Time
-	cpuRate    float64
-	cpuKnown   bool
-	last       Container
-	badSince   time.Time // unhealthy
+	target   string
+	seen     time.Time
+	restarts counter
+	kills    counter // for want of memory
+	killed   time.Time
+	cpu      float64
+	cpuAt    time.Time
+	cpuRate  float64
+	cpuKnown bool
+	last     Container
+	badSince time.Time // unhealthy
 	// stoppedSince and missingSince are since when there has been no excuse either; excused is when there was one last.
 	stoppedSince, missingSince, excused time.Time
 
-	atTheStart bool      // it was found in its state when the exporter saw it first
+	atTheStart bool // it was found in its state when the exporter saw it first
 }
 
 // fleet are the containers of one moment.
