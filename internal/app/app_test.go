@@ -1,8 +1,10 @@
 package app
 
 import (
+	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -23,6 +25,7 @@ import (
 	toolkit "github.com/prometheus/exporter-toolkit/web"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
 )
 
 // logBuffer is a log that may be read while it is written.
@@ -498,6 +501,54 @@ func TestNothingIsAskedThatChangesAnything(t *testing.T) {
 	}
 }
 
+// pages are the paths of everything that anybody may read, and of every history and target.
+func (e *exporter) pages(t *testing.T) []string {
+	t.Helper()
+	paths := []string{"/", "/metrics", "/api/v1/status", "/api/v1/discovery", "/api/v1/maintenance", "/api/v1/openapi.yaml"}
+	for _, s := range e.report(t).Services {
+		paths = append(paths, "/debug/targets/"+s.Name, "/badge/"+s.Name+".svg")
+		for _, name := range s.Charts {
+			paths = append(paths, "/api/v1/history/"+name)
+		}
+	}
+	return paths
+}
+
+// report is what the exporter tells people now.
+func (e *exporter) report(t *testing.T) *status.Report {
+	t.Helper()
+	r := new(status.Report)
+	if err := json.Unmarshal(e.get(t, "/api/v1/status", http.Header{}).body, r); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// firstEvent is what the stream of events begins with.
+func (e *exporter) firstEvent(t *testing.T) string {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, e.url+"/api/v1/events", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := (&http.Transport{DisableKeepAlives: true, DisableCompression: true}).RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close() //nolint:errcheck // a stream is never read to its end
+	lines := bufio.NewReader(resp.Body)
+	var event strings.Builder
+	for {
+		line, err := lines.ReadString('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		if event.WriteString(line); line == "\n" && strings.Contains(event.String(), "data:") {
+			return event.String()
+		}
+	}
+}
+
 func TestSecretsAreOnNoPage(t *testing.T) {
 	stack := startStack(t, simstack.Options{Token: "sesame-token", Password: "sesame-password"})
 	e := startExporter(t, stack.Environ(), "targets:\n  - kind: identity\n    irc_nick: sesame-nick\n")
@@ -513,10 +564,13 @@ func TestSecretsAreOnNoPage(t *testing.T) {
 				}
 			}
 			e.wait(t, target+" "+want, func(p page) bool { return p.verdict(target) == want })
-			for _, path := range []string{"/metrics", "/", "/debug/targets/" + target} {
+			for _, path := range e.pages(t) {
 				if r := e.get(t, path, http.Header{}); r.status != http.StatusOK || bytes.Contains(r.body, []byte("sesame")) {
 					t.Errorf("status %d, or a secret stands on %s", r.status, path)
 				}
+			}
+			if event := e.firstEvent(t); !strings.Contains(event, "summary") || strings.Contains(event, "sesame") {
+				t.Errorf("a secret stands in the event, or no summary:\n%s", event)
 			}
 		}
 	}
