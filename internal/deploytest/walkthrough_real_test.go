@@ -5,6 +5,7 @@ package deploytest
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"crypto/tls"
 	"encoding/json"
 	"fmt"
@@ -33,6 +34,7 @@ const (
 	webPanel  = "chat-web-panel-1"
 	receiver  = "chatstack-walkthrough-receiver"
 	testImage = "chatstack_exporter:walkthrough"
+	version   = "0.0.0-walkthrough"
 )
 
 // newcomer is somebody who follows the page, with a shell in one directory after the other.
@@ -135,6 +137,7 @@ printf http://` + receiver + `:8080/hook >secrets/chat_webhook_url
 			t.Errorf("clear up: %v\n%s", err, out)
 		}
 	})
+	n.env = append(n.env, "VERSION="+version, "REVISION="+strings.TrimSpace(n.run("git -C "+root+" rev-parse HEAD")))
 	n.run("docker network create " + network)
 	stack := "docker run --detach --network " + network + " --label com.docker.compose.project=chat --name "
 	n.run(stack + xmpp + " --network-alias xmpp $GRAFANA_IMAGE 5280")
@@ -220,12 +223,14 @@ func TestRealNewcomerIsToldInTheChannel(t *testing.T) {
 	n.holdsRestrictions()
 	n.proxyRefuses()
 	n.loaded()
+	n.overridesAreSound()
 
 	n.run(page[5])
 	n.await("docker logs "+receiver, "*ContainerDown* Container "+webPanel+" ", 4*time.Minute)
 	t.Logf("told after %.0f s", time.Since(begun).Seconds())
 	n.run(strings.ReplaceAll(page[6], "$CONTAINER", webPanel)) // a shell of its own does not know the variable
 	n.figures()
+	n.imageIsReproducible()
 	n.staysHealthyWhenProtected()
 }
 
@@ -365,6 +370,65 @@ func (n *newcomer) loaded() {
 		if !strings.Contains(page, line+"\n") {
 			n.t.Errorf("the page lacks %s", line)
 		}
+	}
+}
+
+// overridesAreSound has the files beside compose.yaml read by those that they are for.
+func (n *newcomer) overridesAreSound() {
+	n.t.Helper()
+	n.run("docker compose -f compose.yaml -f compose.web-config.yaml config --quiet")
+	existing := "docker compose -f compose.yaml -f compose.existing-prometheus.yaml config "
+	if out, err := n.try(n.t.Context(), existing+"--quiet"); err == nil || !strings.Contains(out, "PROMETHEUS_NETWORK") {
+		n.t.Errorf("without PROMETHEUS_NETWORK %q is said: %v", out, err)
+	}
+	n.run("PROMETHEUS_NETWORK=" + network + " " + existing + "--quiet")
+	services := n.run("PROMETHEUS_NETWORK=" + network + " " + existing + "--services | sort | xargs")
+	if want := "exporter socket-proxy\n"; services != want {
+		n.t.Errorf("beside an existing Prometheus start %q, want %q", services, want)
+	}
+	// Inside, with the rules that it names.
+	if out := n.run("docker compose exec -T prometheus promtool check config /etc/prometheus/prometheus.yml"); !strings.Contains(out, " rules found") {
+		n.t.Errorf("prometheus.yml comes without rules:\n%s", out)
+	}
+	n.run("promtool check config prometheus/scrape.yml")
+}
+
+// imageIsReproducible builds the program once more, outside of the image, by the very command of the Dockerfile.
+func (n *newcomer) imageIsReproducible() {
+	n.t.Helper()
+	dockerfile, err := os.ReadFile(filepath.Join(n.dir, "..", "Dockerfile"))
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	const out = "/out/chatstack_exporter"
+	build := regexp.MustCompile(`(?m)^RUN (GOOS=linux (?:.*\\\n)*.*\./cmd/chatstack_exporter)$`).FindSubmatch(dockerfile)
+	if build == nil || !bytes.Contains(build[1], []byte(out)) {
+		n.t.Fatal("the Dockerfile has no line that builds the program")
+	}
+	dir := n.t.TempDir()
+	n.run("cd .. && export CGO_ENABLED=0 GOTOOLCHAIN=local BRANCH=unknown && " + strings.ReplaceAll(string(build[1]), out, dir+"/host") + " && cd deploy")
+	n.run("docker cp " + project + "-exporter-1:/chatstack_exporter " + dir + "/image")
+	var sums []string
+	for _, name := range []string{"host", "image"} {
+		content, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			n.t.Fatal(err)
+		}
+		sums = append(sums, fmt.Sprintf("%x", sha256.Sum256(content)))
+	}
+	n.t.Logf("sha256 of the program in the image: %s", sums[1])
+	if sums[0] != sums[1] {
+		n.t.Errorf("outside of the image the same build has sha256 %s\n%s", sums[0], n.run("go version -m "+dir+"/host "+dir+"/image"))
+	}
+	revision := n.variable("REVISION")
+	for label, want := range map[string]string{"version": version, "revision": revision} {
+		got := n.run("docker image inspect -f '{{index .Config.Labels \"org.opencontainers.image." + label + "\"}}' " + testImage)
+		if strings.TrimSpace(got) != want {
+			n.t.Errorf("label %s of the image: %q, want %q", label, got, want)
+		}
+	}
+	if got := n.run(dir + "/image --version 2>&1"); !strings.Contains(got, version) || !strings.Contains(got, revision) {
+		n.t.Errorf("the program says %q of itself, want version %s, revision %s", got, version, revision)
 	}
 }
 
