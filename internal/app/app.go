@@ -3,6 +3,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -50,8 +51,9 @@ type Options struct {
 	Watchdog time.Duration
 
 	configContent []byte // read instead of ConfigFile
-	// every is how often a target of that name is asked: tests ask more often than a configuration can say.
-	every func(target string) time.Duration
+	// pace is how often a target of that name is asked, since tests ask more often than a configuration can say, and for
+	// how long, where that is not 0.
+	pace func(target string) (every, timeout time.Duration)
 }
 
 // App is an exporter that listens, but asks and answers nobody before Run.
@@ -194,8 +196,10 @@ func (a *App) targets(cfg *config.Config, old *generation) ([]poll.Target, error
 		if err != nil {
 			return nil, err
 		}
-		if a.options.every != nil {
-			t.Schedule = cron.ConstantDelaySchedule{Delay: a.options.every(t.Name)}
+		if a.options.pace != nil {
+			every, timeout := a.options.pace(t.Name)
+			t.Schedule = cron.ConstantDelaySchedule{Delay: every}
+			t.Timeout = cmp.Or(timeout, t.Timeout)
 		}
 		t.Same = old != nil && old.cfg.Limits == cfg.Limits && tellsModules(old.cfg) == tellsModules(cfg) && slices.ContainsFunc(old.cfg.Targets, func(s config.Settings) bool {
 			return reflect.DeepEqual(s, settings)

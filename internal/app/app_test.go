@@ -62,7 +62,7 @@ func options(env map[string]string, log io.Writer) Options {
 	address, none := []string{"127.0.0.1:0"}, ""
 	return Options{
 		Lookup:  func(name string) (string, bool) { v, ok := env[name]; return v, ok },
-		Timeout: 3 * time.Second, every: func(string) time.Duration { return 100 * time.Millisecond },
+		Timeout: 3 * time.Second, pace: func(string) (every, timeout time.Duration) { return 100 * time.Millisecond, 0 },
 		Web: &toolkit.FlagConfig{WebListenAddresses: &address, WebConfigFile: &none},
 		Log: slog.New(slog.NewTextHandler(log, nil)),
 	}
@@ -376,11 +376,12 @@ func TestEveryFaultIsToldApart(t *testing.T) {
 			log := &logBuffer{}
 			o := options(stack.Environ(), log)
 			o.ConfigFile, o.configContent = "exporter.yaml", []byte(canaryMode+tlsPortBlocks(stack))
-			o.every = func(target string) time.Duration {
+			o.pace = func(target string) (every, timeout time.Duration) {
 				if slices.Contains(targets, target) {
-					return 100 * time.Millisecond
+					return 100 * time.Millisecond, 0
 				}
-				return time.Second // so that those which nothing is done to leave the processors to those that count
+				// Those which nothing is done to leave the processors to those that count, and have time on a busy machine.
+				return time.Second, 20 * time.Second
 			}
 			e := startApp(t, o, log)
 			e.wait(t, "every target up", func(p page) bool { return allUp(p) && p.up(tlsPorts) })

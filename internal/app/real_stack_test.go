@@ -77,7 +77,7 @@ func startSlowly(t *testing.T, env map[string]string, content string) *exporter 
 	log := &logBuffer{}
 	o := options(env, log)
 	o.ConfigFile, o.configContent = "exporter.yaml", []byte(content)
-	o.every = func(string) time.Duration { return time.Second }
+	o.pace = func(string) (every, timeout time.Duration) { return time.Second, 0 }
 	return startApp(t, o, log)
 }
 
