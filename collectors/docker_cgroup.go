@@ -167,6 +167,11 @@ func (l *cgroupLayout) read(files *kernelFiles, group string) (containerResource
 	return r, nil
 }
 
+// whole reports whether every controller that there is has told its numbers.
+func (l *cgroupLayout) whole(r *containerResources) bool {
+	return (l.memory == "" || r.hasMemory) && (l.cpu == "" || r.hasCPU)
+}
+
 // cgroupFinder finds containers' groups.
 type cgroupFinder struct {
 	layout *cgroupLayout
@@ -180,9 +185,10 @@ type cgroupFinder struct {
 // read reads the numbers of a container, where it was found before or is found now; of none that has no group.
 func (f *cgroupFinder) read(ctx context.Context, id string) (containerResources, error) {
 	if group := f.groups[id]; group != "" {
-		if r, err := f.layout.read(f.files, group); err != nil || r.hasMemory || r.hasCPU {
-			return r, err
+		if r, err := f.layout.read(f.files, group); err == nil && f.layout.whole(&r) {
+			return r, nil
 		}
+		delete(f.groups, id) // it may have moved, one controller after another
 	}
 	group := f.group(ctx, id)
 	if group == "" {

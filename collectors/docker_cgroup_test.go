@@ -255,6 +255,24 @@ func TestRememberedGroupIsFoundWhereItMoves(t *testing.T) {
 	read(nil, map[string]string{otherCgroupID: other})
 }
 
+// TestHalfOfARememberedGroupIsNotEnough has one controller's group stay behind when a container's groups move.
+func TestHalfOfARememberedGroupIsNotEnough(t *testing.T) {
+	tree := cgroupTree{root: t.TempDir(), groups: map[string]string{}}
+	writeTree(t, tree.root, cgroup1("docker/"+cgroupID))
+	for _, moved := range []bool{false, true} {
+		if moved {
+			if err := os.RemoveAll(filepath.Join(tree.root, "memory", "docker")); err != nil {
+				t.Fatal(err)
+			}
+			writeTree(t, tree.root, cgroup1("chat.slice/docker-"+cgroupID+".scope"))
+		}
+		got, err := tree.resources(t.Context(), subjectsOf(cgroupID))
+		if r := got[cgroupID]; err != nil || !r.hasMemory || !r.hasCPU || r.workingSet != cgroupResources.workingSet {
+			t.Errorf("moved: %t: got %+v, error %v; want memory and CPU", moved, r, err)
+		}
+	}
+}
+
 // TestFileIsReadToItsEnd reads files that are shorter and longer than what is asked for at once, one after another.
 func TestFileIsReadToItsEnd(t *testing.T) {
 	var files kernelFiles

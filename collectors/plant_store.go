@@ -170,7 +170,8 @@ func (c *plantStore) Collect(ctx context.Context, b *Batch) error {
 		b.KeepGauge(plantOrphansDesc, float64(len(c.owed)))
 		c.tell(ctx, b)
 	}()
-	if owedErr := c.deleteOwed(ctx, b); owedErr != nil && (b.HTTPStatus == 0 || len(c.owed) >= maxOwed) {
+	full := len(c.owed) >= maxOwed
+	if owedErr := c.deleteOwed(ctx, b); owedErr != nil && (b.HTTPStatus == 0 || full) {
 		// The store cannot even be reached, or it must not be filled any further.
 		return fmt.Errorf("%d deletions of canaries are owed: %w", len(c.owed), owedErr)
 	}
@@ -178,6 +179,9 @@ func (c *plantStore) Collect(ctx context.Context, b *Batch) error {
 		return ctx.Err()
 	}
 	p := plant{ID: c.min + rand.Int64N(c.max-c.min+1)}
+	if full && len(c.absent) > 0 {
+		p.ID = c.absent[0].ID // the store shows whether it deletes, and is not filled any further
+	}
 	if c.mode == ModeCanary {
 		p.Name, p.Tag = "chatstack_exporter canary", "canary"
 	}
@@ -266,6 +270,7 @@ func (c *plantStore) deleteOwed(ctx context.Context, b *Batch) error {
 
 // transaction sends a plant, judges the answer by the mode, and deletes the plant unless it is certainly not there.
 func (c *plantStore) transaction(ctx context.Context, b *Batch, p plant) error {
+	again := slices.ContainsFunc(c.absent, func(q owedPlant) bool { return q.ID == p.ID })
 	owed, err := c.owe(p.ID)
 	if err != nil {
 		return Failf(Internal, "nothing is sent, since it could not be recorded: %w", err).
@@ -284,13 +289,13 @@ func (c *plantStore) transaction(ctx context.Context, b *Batch, p plant) error {
 	b.KeepGauge(plantSuccessDesc, boolValue(createErr == nil), "create")
 	var absent []owedPlant
 	if createErr == nil {
-		absent = c.stillAbsent(deleting, b)
+		absent = c.stillAbsent(deleting, b, p.ID)
 	}
-	if created == certainlyNot {
+	if created == certainlyNot && !again {
 		return errors.Join(createErr, c.settle(append(absent, owed)...))
 	}
-	owed.Created = created == certainly
-	c.owed[len(c.owed)-1] = owed
+	owed.Created = owed.Created || created == certainly
+	c.note(owed)
 	status := b.HTTPStatus
 	start = time.Now()
 	gone, deleteErr := c.delete(deleting, b, owed, c.mode == ModeReject)
@@ -309,12 +314,18 @@ func (c *plantStore) transaction(ctx context.Context, b *Batch, p plant) error {
 }
 
 // stillAbsent asks once more for the owed plants that were not there, after the store has shown that it works, and
-// returns those that are certainly gone. If the store works afterwards too, they are settled.
-func (c *plantStore) stillAbsent(ctx context.Context, b *Batch) []owedPlant {
+// returns those that are certainly gone, but for the one that was just created. If the store works afterwards too, they
+// are settled.
+func (c *plantStore) stillAbsent(ctx context.Context, b *Batch, created int64) []owedPlant {
 	status := b.HTTPStatus
 	defer func() { b.HTTPStatus = status }() // of the operation that the reading is about
+	ctx, cancel := share(ctx, 0.5)
+	defer cancel()
 	var gone []owedPlant
 	for _, p := range c.absent {
+		if p.ID == created {
+			continue
+		}
 		if ok, err := c.delete(ctx, b, p, true); ok && err == nil {
 			gone = append(gone, p)
 		}
@@ -462,8 +473,16 @@ func readPlantError(body []byte) (plantError, bool) {
 	return e, err == nil
 }
 
-// owe records that a plant may be in the store from now on.
+// owe records that a plant may be in the store from now on. One that is owed already stays what it was, but for the time:
+// from now on its creation may be under way again.
 func (c *plantStore) owe(id int64) (owedPlant, error) {
+	for _, p := range c.owed {
+		if p.ID == id && p.URL == c.base.String() {
+			p.Since = time.Now().UTC()
+			c.note(p)
+			return p, nil
+		}
+	}
 	p := owedPlant{ID: id, Since: time.Now().UTC(), URL: c.base.String()}
 	owed := append(slices.Clone(c.owed), p)
 	if err := c.state.Save(owed); err != nil {
@@ -473,6 +492,16 @@ func (c *plantStore) owe(id int64) (owedPlant, error) {
 	return p, nil
 }
 
+// note keeps what has become known of a plant that is owed.
+func (c *plantStore) note(p owedPlant) {
+	c.owed = slices.Clone(c.owed)
+	for i, q := range c.owed {
+		if q.ID == p.ID && q.URL == p.URL {
+			c.owed[i] = p
+		}
+	}
+}
+
 // settle records that plants are certainly not in the store any more. Where that cannot be written down, they are
 // deleted once more after a restart, which does no harm.
 func (c *plantStore) settle(gone ...owedPlant) error {
@@ -480,7 +509,7 @@ func (c *plantStore) settle(gone ...owedPlant) error {
 		return slices.ContainsFunc(gone, func(g owedPlant) bool { return g.ID == p.ID && g.URL == p.URL })
 	})
 	if err := c.state.Save(c.owed); err != nil {
-		return Failf(Internal, "record that canary %d is gone: %w", gone[0].ID, err)
+		return Failf(Internal, "record that %d canaries are gone: %w", len(gone), err)
 	}
 	for _, p := range gone {
 		if slices.Contains(c.absent, p) {

@@ -370,6 +370,51 @@ func TestStoreThatRefusesDeletionsIsNotFilled(t *testing.T) {
 	}
 }
 
+// TestStoreWithoutAPathToDeletionsIsNotFilled has a proxy that lets plants be created, and finds none to delete.
+func TestStoreWithoutAPathToDeletionsIsNotFilled(t *testing.T) {
+	for name, onPost := range map[string]func(http.ResponseWriter, plant) bool{"replaces": nil, "conflict": nil} {
+		s, url := startStore(t)
+		if name == "conflict" {
+			onPost = func(w http.ResponseWriter, p plant) bool {
+				if _, ok := s.plants[p.ID]; ok {
+					w.WriteHeader(http.StatusConflict)
+					return true
+				}
+				return false
+			}
+		}
+		s.swap(onPost, refuseDelete(http.StatusNotFound))
+		probe := newStoreProbe(t, url, ModeCanary, "good", &memory{})
+		for range 3 * maxOwed {
+			if _, err := read(t, probe, 10*time.Second); err == nil {
+				t.Errorf("%s: up", name)
+			}
+		}
+		if len(s.plants) != maxOwed || len(probe.owed) != maxOwed {
+			t.Errorf("%s: %d plants in the store, %d owed; want %d", name, len(s.plants), len(probe.owed), maxOwed)
+		}
+		s.swap(onPost, nil)
+		if _, err := read(t, probe, 10*time.Second); err != nil || len(s.plants) != 0 || len(probe.owed) != 0 {
+			t.Errorf("%s: got %v, plants %v, owed %v; want all deleted once deletions find their way", name, err, s.plants, probe.owed)
+		}
+	}
+}
+
+// TestCapIsLeftWhenThePlantsAreGone has somebody else delete the plants that are owed.
+func TestCapIsLeftWhenThePlantsAreGone(t *testing.T) {
+	s, url := startStore(t)
+	s.swap(nil, refuseDelete(http.StatusNotFound))
+	probe := newStoreProbe(t, url, ModeCanary, "good", &memory{})
+	for range 2 * maxOwed {
+		read(t, probe, 10*time.Second) //nolint:errcheck // it fails, as the test before this one shows
+	}
+	clear(s.plants)
+	s.swap(nil, nil)
+	if _, err := read(t, probe, 10*time.Second); err != nil || len(s.plants) != 0 || len(probe.owed) != 0 {
+		t.Errorf("got %v, plants %v, owed %v; want nothing owed once the store shows that it deletes", err, s.plants, probe.owed)
+	}
+}
+
 // TestRejectModeForgetsNothing has a store that accepts what it should refuse, and whose answer is lost.
 func TestRejectModeForgetsNothing(t *testing.T) {
 	for name, answer := range map[string]func(http.ResponseWriter) bool{
