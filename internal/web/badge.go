@@ -52,8 +52,11 @@ func (b badge) StateLength() int { return b.StateWidth - badgePadding }
 // StateX is where the state's letters begin.
 func (b badge) StateX() int { return b.NameWidth + badgePadding/2 }
 
-// badgeOf tells the state of a service, and what is wrong with one that is up.
-func badgeOf(s *status.Service) badge {
+// badgeOf tells the state of a service, and what is wrong with one that is up. Where polling stands still, nobody knows.
+func badgeOf(s *status.Service, stale bool) badge {
+	if stale {
+		return newBadge(s.Name, "unknown", status.Unknown)
+	}
 	state := s.State
 	if s.State == "up" && s.Level > status.OK || s.Level == status.Maintenance {
 		state += ", " + s.Level.String()
@@ -65,12 +68,13 @@ func badgeOf(s *status.Service) badge {
 // sees it has asked for a picture.
 func serveBadge(w http.ResponseWriter, r *http.Request, src Source, o Options) {
 	name, isSVG := strings.CutSuffix(r.PathValue("file"), ".svg")
-	made, code := newBadge("target", "not found", status.Unknown), http.StatusNotFound
+	made, code := newBadge("badge", "no such target", status.Unknown), http.StatusNotFound
 	if isSVG {
-		services := src.Report().Services
+		report := src.Report()
+		services := report.Services
 		for i := range services {
 			if services[i].Name == name {
-				made, code = badgeOf(&services[i]), http.StatusOK
+				made, code = badgeOf(&services[i], report.Stale != ""), http.StatusOK
 			}
 		}
 	}

@@ -87,8 +87,8 @@ func TestBadgeTellsAndEscapes(t *testing.T) {
 		{"docs_search.svg", "docs_search | down", 200},
 		{"identity.svg", "identity | down, maintenance", 200},
 		{"%3Cscript%3E%22&.svg", `<script>"& | waiting`, 200},
-		{"nobody.svg", "target | not found", 404},
-		{"irc_rpc", "target | not found", 404},
+		{"nobody.svg", "badge | no such target", 404},
+		{"irc_rpc", "badge | no such target", 404},
 	} {
 		resp := fetch(t, pagesOf(r), "/badge/"+c.path)
 		body := read(t, resp)
@@ -106,6 +106,19 @@ func TestBadgeTellsAndEscapes(t *testing.T) {
 		}
 		if got := resp.Header.Get("Cache-Control"); got != "no-store" {
 			t.Errorf("%s: Cache-Control is %q", c.path, got)
+		}
+	}
+}
+
+func TestBadgeKnowsNothingWhilePollingStandsStill(t *testing.T) {
+	r := &status.Report{Stale: "no reading has ended for 5 min", Services: []status.Service{
+		{Name: "irc_rpc", State: "up"},
+		{Name: "docs_search", State: "down", Level: status.Critical},
+		{Name: "identity", State: "down", Level: status.Maintenance},
+	}}
+	for _, s := range r.Services {
+		if body := string(read(t, fetch(t, pagesOf(r), "/badge/"+s.Name+".svg"))); !strings.Contains(body, "<title>"+s.Name+" | unknown</title>") {
+			t.Errorf("%s: got %s", s.Name, body)
 		}
 	}
 }
