@@ -363,7 +363,20 @@ func lastPart(s string) string { return s[strings.LastIndexByte(s, '/')+1:] }
 type thresholdRow struct {
 	status.Threshold
 	Title, Now, WarningText, CriticalText, Distance string
-	Bar                                             *bar
+	// Waits is set where a threshold is passed, but not for as long as its alert waits: it looks like no good news.
+	Waits bool
+	Bar   *bar
+}
+
+// Class is the row's in the style sheet.
+func (r thresholdRow) Class() string {
+	switch {
+	case r.Present == nil:
+		return "unmeasured"
+	case r.Waits && r.Level < status.Warning:
+		return "waiting"
+	}
+	return levelName(r.Level)
 }
 
 // bar is where the present value lies between nothing and the threshold, in hundredths.
@@ -378,7 +391,27 @@ func newThresholdRow(t status.Threshold) thresholdRow {
 	r.Now = amount(*t.Present, t.Unit)
 	r.Distance = distance(t)
 	r.Bar = newBar(t)
+	r.Waits = waits(t)
 	return r
+}
+
+// waits reports whether a threshold is passed that the level does not tell of yet.
+func waits(t status.Threshold) bool {
+	if t.Level == status.Maintenance || t.Level == status.Unknown {
+		return false // somebody knows, or nobody does
+	}
+	return passed(t, t.Critical) && t.Level < status.Critical || passed(t, t.Warning) && t.Level < status.Warning
+}
+
+// passed reports whether the present value is beyond a threshold, which may be nil.
+func passed(t status.Threshold, limit *float64) bool {
+	if t.Present == nil || limit == nil {
+		return false
+	}
+	if t.Below {
+		return *t.Present < *limit
+	}
+	return *t.Present > *limit
 }
 
 func (r thresholdRow) sentence() string {
@@ -403,18 +436,13 @@ func limit(v *float64, t status.Threshold) string {
 
 // distance says how far the present value is from the next threshold, or how far beyond the last one.
 func distance(t status.Threshold) string {
-	sign := 1.0
-	if t.Below {
-		sign = -1
-	}
-	passed := func(v *float64) bool { return v != nil && sign*(*t.Present-*v) > 0 }
 	between := func(v *float64) string { return amount(math.Abs(*t.Present-*v), t.Unit) }
 	switch {
-	case passed(t.Critical):
+	case passed(t, t.Critical):
 		return between(t.Critical) + " beyond critical"
-	case passed(t.Warning) && t.Critical != nil:
+	case passed(t, t.Warning) && t.Critical != nil:
 		return between(t.Critical) + " to critical"
-	case passed(t.Warning):
+	case passed(t, t.Warning):
 		return between(t.Warning) + " beyond warning"
 	case t.Warning != nil && *t.Warning == 0 && *t.Present == 0:
 		return "none"

@@ -323,3 +323,38 @@ func TestThresholdsTellTheirDistance(t *testing.T) {
 		}
 	}
 }
+
+func TestPassedThresholdThatWaitsIsNoGoodNews(t *testing.T) {
+	const text = "17 /min, over the threshold for 2 min; it counts after 5 min"
+	over := status.Threshold{Alert: "XMPPAuthFailureRate", Present: ptr(17), Warning: ptr(10), Critical: ptr(50), Unit: "per_minute", Text: text}
+	rowOf := func(change func(*status.Threshold)) string {
+		row := over
+		change(&row)
+		report := healthyReport()
+		report.Thresholds = []status.Threshold{row}
+		body := string(fetch(t, pagesOf(report), "/").body)
+		return body[strings.Index(body, "<tbody"):strings.Index(body, "</tbody>")]
+	}
+	for name, c := range map[string]struct {
+		change func(*status.Threshold)
+		waits  bool
+		class  string
+	}{
+		"warning waits":              {func(*status.Threshold) {}, true, "waiting"},
+		"warning waits from above":   {func(r *status.Threshold) { r.Below, r.Present = true, ptr(7) }, true, "waiting"},
+		"critical waits":             {func(r *status.Threshold) { r.Present, r.Level = ptr(60), status.Warning }, true, "warning"},
+		"critical waits, no warning": {func(r *status.Threshold) { r.Present, r.Warning = ptr(60), nil }, true, "waiting"},
+		"nothing is passed":          {func(r *status.Threshold) { r.Present = ptr(10) }, false, "ok"},
+		"it counts":                  {func(r *status.Threshold) { r.Level = status.Warning }, false, "warning"},
+		"maintenance":                {func(r *status.Threshold) { r.Level = status.Maintenance }, false, "maintenance"},
+		"nobody knows":               {func(r *status.Threshold) { r.Level = status.Unknown }, false, "unknown"},
+	} {
+		row := rowOf(c.change)
+		if !strings.Contains(row, `<tr role="row" class="`+c.class+`">`) {
+			t.Errorf("%s: the class is not %s: %s", name, c.class, row)
+		}
+		if got := strings.Contains(row, "#i-waiting") && strings.Contains(row, text) && !strings.Contains(row, "#i-ok"); got != c.waits {
+			t.Errorf("%s: shown as waiting: %t, want %t: %s", name, got, c.waits, row)
+		}
+	}
+}
