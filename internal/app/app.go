@@ -254,11 +254,24 @@ func (a *App) History(target string) (poll.History, bool) {
 
 // ReloadError implements web.Source.
 func (a *App) ReloadError() error {
-	if err := a.reloadError.Load(); err != nil {
+	err := a.reloadError.Load()
+	switch {
+	case err == nil || *err == nil:
+		return nil
+	case errors.Is(*err, errStateFile):
 		return *err
 	}
-	return nil
+	if faults, ok := errors.AsType[config.Faults](*err); ok {
+		return fmt.Errorf("%s\n%s", faults.Places(), whereFaults)
+	}
+	return fmt.Errorf("the configuration cannot be read\n%s", whereFaults)
 }
+
+// errStateFile is why a configuration is not taken over that has another state file.
+var errStateFile = errors.New("state_file has changed, which takes a restart")
+
+// whereFaults is where those read what is wrong who may read the configuration.
+const whereFaults = "what is wrong there tell the log and chatstack_exporter check-config"
 
 // Peers implements web.Source.
 func (a *App) Peers() []config.Peers { return a.current.Load().cfg.Peers }
@@ -383,7 +396,7 @@ func (a *App) reload(ctx context.Context, stop func()) (func(), error) {
 	a.manager.reloading()
 	cfg, err := LoadConfig(a.options)
 	if err == nil && cfg.StateFile != a.current.Load().cfg.StateFile {
-		err = errors.New("state_file has changed, which takes a restart")
+		err = errStateFile
 	}
 	if err == nil {
 		stop()

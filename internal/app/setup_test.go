@@ -108,7 +108,7 @@ func TestBadFileChangesNothingAndShows(t *testing.T) {
 	if !allUp(p) {
 		t.Error("a bad file took targets down")
 	}
-	e.waitForPage(t, "exporter.yaml:1: pol: unknown key")
+	e.waitForPage(t, "exporter.yaml:1: unknown key")
 	if now, _ := p.value("chatstack_config_last_reload_success_timestamp_seconds"); now != loaded {
 		t.Errorf("the time of the last success moved from %v to %v", loaded, now)
 	}
@@ -128,8 +128,57 @@ func TestReloadOverHTTPWantsItsFlag(t *testing.T) {
 	}
 	e, path := startWithFile(t, nil, "poll: {}\n", func(o *Options) { o.EnableLifecycle = true })
 	rewrite(t, path, "x: 1\n")
-	if status, body := e.post(t, "/-/reload"); status != http.StatusInternalServerError || !strings.Contains(body, "exporter.yaml:1: x") {
+	if status, body := e.post(t, "/-/reload"); status != http.StatusInternalServerError || !strings.Contains(body, "exporter.yaml:1: unknown key") {
 		t.Errorf("a bad file: status %d: %s", status, body)
+	}
+}
+
+func TestPagesTellWhereAFaultIsAndNoValue(t *testing.T) {
+	const hidden = "hunter6secret"
+	for name, c := range map[string]struct{ content, want string }{
+		"a value":             {"poll:\n  timeout: " + hidden + "\n", "exporter.yaml:2: poll.timeout\n"},
+		"a key":               {"poll:\n  " + hidden + ": 1\n", "exporter.yaml:2: poll: unknown key\n"},
+		"a key at the top":    {hidden + ": 1\n", "exporter.yaml:1: unknown key\n"},
+		"a key that is twice": {hidden + ": 1\n" + hidden + ": 2\n", "exporter.yaml:2\n"},
+		"a target's value":    {"targets:\n  - {kind: http, name: \"" + hidden + "!\", url: \"http://u:" + hidden + "@127.0.0.1:1/\"}\n", "exporter.yaml:2: targets[0].name\nexporter.yaml:2: targets[0].url\n"},
+		"a kind":              {"targets:\n  - {kind: " + hidden + "}\n", "exporter.yaml:2: targets[0]"},
+		"a label":             {"peers:\n  - targets: [a:1]\n    labels: {" + hidden + "-: x}\n", "peers[0].labels\n"},
+		"no YAML":             {"poll: *" + hidden + "\n", "exporter.yaml"},
+	} {
+		e, path := startWithFile(t, nil, "poll: {}\n", lifecycle)
+		rewrite(t, path, c.content)
+		status, answer := e.post(t, "/-/reload")
+		if status != http.StatusInternalServerError || !strings.Contains(answer, c.want) || !strings.Contains(answer, "check-config") {
+			t.Errorf("%s: status %d, %q, want %q", name, status, answer, c.want)
+		}
+		e.waitForPage(t, "check-config")
+		for _, page := range []string{"/", "/api/v1/status", "/metrics"} {
+			if _, body := e.exchange(t, http.MethodGet, page, ""); strings.Contains(string(body), hidden) {
+				t.Errorf("%s: %s tells what stands in the file", name, page)
+			}
+		}
+		if strings.Contains(answer, hidden) {
+			t.Errorf("%s: the answer tells what stands in the file: %s", name, answer)
+		}
+	}
+}
+
+func TestNoBrowserMayReload(t *testing.T) {
+	e, _ := startWithFile(t, nil, "poll: {}\n", lifecycle)
+	for _, header := range [][2]string{{"Origin", e.url}, {"Sec-Fetch-Site", "same-origin"}, {"Sec-Fetch-Site", "none"}} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, e.url+"/-/reload", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set(header[0], header[1])
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close() //nolint:errcheck,gosec // only the status counts
+		if resp.StatusCode != http.StatusForbidden {
+			t.Errorf("%s: %s: status %d, want 403", header[0], header[1], resp.StatusCode)
+		}
 	}
 }
 

@@ -61,7 +61,7 @@ func (d *decoder) mapping(n *yaml.Node, path string, v reflect.Value) {
 		if path == "" {
 			fields["targets"] = reflect.ValueOf("") // which is read apart
 		}
-		d.faultf(key, full, "unknown key; %s", suggestion(key.Value, fields))
+		d.faultf(key, full, unknownKey+"; %s", suggestion(key.Value, fields))
 	}
 }
 

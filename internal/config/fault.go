@@ -47,6 +47,38 @@ func (f Faults) Error() string {
 	return strings.Join(lines, "\n")
 }
 
+// unknownKey is what the message of a fault begins with whose key is none of ours.
+const unknownKey = "unknown key"
+
+// Places tells where the faults are, a line each, and nothing that somebody has written there: no value, no key that is
+// none of ours and no name of a label, each of which can be a secret in the wrong place.
+func (f Faults) Places() string {
+	var unknown []string
+	for _, fault := range f {
+		if strings.HasPrefix(fault.Message, unknownKey) {
+			unknown = append(unknown, fault.Key)
+		}
+	}
+	lines := make([]string, len(f))
+	for i, fault := range f {
+		place := Fault{Where: fault.Where, Key: fault.Key}
+		if before, _, ok := strings.Cut(place.Key, ".labels."); ok {
+			place.Key = before + ".labels"
+		}
+		for _, key := range unknown {
+			if place.Key == key || strings.HasPrefix(place.Key, key+".") {
+				place.Key = key[:max(0, strings.LastIndexByte(key, '.'))]
+				if strings.HasPrefix(fault.Message, unknownKey) {
+					place.Message = unknownKey
+				}
+				break
+			}
+		}
+		lines[i] = place.String()
+	}
+	return strings.Join(lines, "\n")
+}
+
 // Report collects faults about one block of the configuration and knows where each of its keys was set.
 type Report struct {
 	faults  *Faults

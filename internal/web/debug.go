@@ -2,6 +2,7 @@ package web
 
 import (
 	_ "embed"
+	"errors"
 	"fmt"
 	"html/template"
 	"net/http"
@@ -52,19 +53,29 @@ func serveTarget(w http.ResponseWriter, r *http.Request, src Source, look *asset
 	}{name, look.link("style.css"), look.link("icon-unknown.svg"), history}, o.Log)
 }
 
-// serveReload reads the configuration anew.
+// serveReload reads the configuration anew. Who asks is told where a fault is; what stands there is for the log.
 func serveReload(w http.ResponseWriter, r *http.Request, src Source) {
 	if err := src.Reload(r.Context()); err != nil {
+		if shown := src.ReloadError(); shown != nil && r.Context().Err() == nil {
+			err = fmt.Errorf("reload configuration: %w", shown)
+		}
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
 	fmt.Fprintln(w, "configuration reloaded") //nolint:errcheck // nobody to tell
 }
 
-// changing is a handler of requests that change something, where that is allowed.
+// changing is a handler of requests that change something, where that is allowed. No page in a browser may: none of ours
+// does, and to one whose name somebody has pointed at this address (DNS rebinding) the exporter looks like its own server.
 func (o Options) changing(what string, h http.HandlerFunc) http.HandlerFunc {
 	if o.Lifecycle {
-		return h
+		return func(w http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != "" {
+				writeError(w, http.StatusForbidden, errors.New(what+" over HTTP is asked for by a program such as curl, not by a page in a browser"), o.Log)
+				return
+			}
+			h(w, r)
+		}
 	}
 	return func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, what+" over HTTP is not enabled; start with --web.enable-lifecycle, or change the configuration and send SIGHUP", http.StatusForbidden)

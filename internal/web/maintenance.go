@@ -95,16 +95,6 @@ func plainly(err error) string {
 	return err.Error()
 }
 
-// fromBrowser reports whether a page in a browser makes the request, and answers it then. None of ours does, and to one
-// whose name somebody has pointed at this address (DNS rebinding) the exporter looks like its own server.
-func fromBrowser(w http.ResponseWriter, r *http.Request, o Options) bool {
-	if r.Header.Get("Origin") == "" && r.Header.Get("Sec-Fetch-Site") == "" {
-		return false
-	}
-	writeError(w, http.StatusForbidden, errors.New("maintenance is set by a program such as curl, not by a page in a browser"), o.Log)
-	return true
-}
-
 // serveMaintenance lists what is under maintenance or will be.
 func serveMaintenance(w http.ResponseWriter, src Source, o Options) {
 	writeJSON(w, http.StatusOK, map[string]any{"maintenance": src.Maintenance()}, o.Log)
@@ -112,9 +102,6 @@ func serveMaintenance(w http.ResponseWriter, src Source, o Options) {
 
 // serveSetMaintenance puts a target or container under maintenance from now on.
 func serveSetMaintenance(w http.ResponseWriter, r *http.Request, src Source, o Options) {
-	if fromBrowser(w, r, o) {
-		return
-	}
 	made, status, err := readWish(w, r)
 	if err != nil {
 		writeError(w, status, err, o.Log)
@@ -139,9 +126,6 @@ func serveSetMaintenance(w http.ResponseWriter, r *http.Request, src Source, o O
 
 // serveEndMaintenance ends one that was set so.
 func serveEndMaintenance(w http.ResponseWriter, r *http.Request, src Source, o Options) {
-	if fromBrowser(w, r, o) {
-		return
-	}
 	warnings, err := src.EndMaintenance(r.PathValue("kind"), r.PathValue("name"))
 	if err != nil {
 		writeError(w, statusOf(err), err, o.Log)

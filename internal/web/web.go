@@ -29,7 +29,8 @@ type Source interface {
 	Unconfigured() []string
 	// Peers are the exporters that are named to Prometheus' service discovery.
 	Peers() []config.Peers
-	// ReloadError is why the configuration on the disk is not the one that is in force; nil where it is.
+	// ReloadError says where the configuration on the disk is wrong, without its values, so that it is not the one that is
+	// in force; nil where it is.
 	ReloadError() error
 	// Reload reads the configuration anew. It waits for readings to end.
 	Reload(ctx context.Context) error
