@@ -1,4 +1,5 @@
-# The exporter, alone in an empty image. Needs neither BuildKit nor buildx:
+# The exporter, alone in an empty image. Needs neither BuildKit nor buildx, but the image golang:1.26, from its registry or
+# loaded before, and Go's modules:
 #
 #   docker build --build-arg VERSION=1.2.3 --build-arg REVISION=$(git rev-parse HEAD) -t chatstack_exporter .
 #

@@ -14,15 +14,18 @@ LDFLAGS := -s -w \
 	-X $(PKG).Branch=$(shell git rev-parse --abbrev-ref HEAD 2>/dev/null)
 
 # The race detector needs cgo and a C compiler.
-RACE := $(shell [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v "$$($(GO) env CC)" >/dev/null 2>&1 && echo -race)
+RACE := $(shell [ "$$($(GO) env CGO_ENABLED 2>/dev/null)" = 1 ] && command -v "$$($(GO) env CC)" >/dev/null 2>&1 && echo -race)
 
-.PHONY: help build run test rules dashboards dashboards-schema test-rules mutate-rules test-kubernetes lint fuzz integration drill bench bench-docker capacity golden pictures install release vuln
+.PHONY: help build run test rules dashboards dashboards-schema test-rules mutate-rules test-kubernetes lint fuzz integration drill bench bench-docker capacity golden pictures install release vuln image test-deploy
 
 help: ## This list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## The static binary, in bin/.
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/chatstack_exporter
+	@# The program writes its own man page and completions; what is for another machine cannot be asked here.
+	@[ "$$($(GO) env GOOS GOARCH)" != "$$($(GO) env GOHOSTOS GOHOSTARCH)" ] || \
+		{ rm -rf bin/extras && $(GO) run ./internal/release -extras $(CURDIR)/$(BIN) -out bin/extras; }
 
 run: build ## The exporter against the built-in simulated stack.
 	$(BIN) demo
@@ -103,19 +106,32 @@ golden: ## Renew the golden files.
 pictures: ## The README's pictures of the status page, anew; needs Debian's package chromium.
 	$(GO) test -count=1 -tags realservers -run '^TestRealBrowserTakesPictures$$' ./internal/web -pictures $(CURDIR)/internal/web/pictures
 
-# What is installed goes below DESTDIR; configuration that is there already stays.
+# What is installed goes below DESTDIR; configuration that is there already stays. Nothing is built, since this is root's.
 PREFIX     ?= /usr/local
 INSTALL    ?= install
+DOC         = $(DESTDIR)$(PREFIX)/share/doc/chatstack_exporter
+installed   = sed 's|/usr/bin/|$(PREFIX)/bin/|; s|/usr/share/|$(PREFIX)/share/|'
 
-install: build ## Binary, unit, rules, man page and completions below PREFIX; DESTDIR for packages.
-	rm -rf bin/extras && $(GO) run ./internal/release -extras $(CURDIR)/$(BIN) -out bin/extras
+install: ## What `make build` has made, units, rules, documents and man page, below PREFIX; DESTDIR for packages.
+	@for made in $(BIN) bin/extras/man/chatstack_exporter.1; do \
+		[ -e $$made ] || { echo "install: $$made is not there: run 'make build' first, as yourself" >&2; exit 1; }; done
 	$(INSTALL) -D -m 0755 $(BIN) $(DESTDIR)$(PREFIX)/bin/chatstack_exporter
-	$(INSTALL) -d $(DESTDIR)$(PREFIX)/lib/systemd/system $(DESTDIR)/etc/chatstack_exporter
-	sed 's#/usr/bin/#$(PREFIX)/bin/#' deploy/systemd/chatstack_exporter.service >$(DESTDIR)$(PREFIX)/lib/systemd/system/chatstack_exporter.service
+	$(INSTALL) -d $(DESTDIR)$(PREFIX)/lib/systemd/system $(DESTDIR)$(PREFIX)/lib/sysusers.d $(DESTDIR)/etc/chatstack_exporter
+	for unit in chatstack_exporter chatstack_docker_proxy; do \
+		$(installed) deploy/systemd/$$unit.service | $(INSTALL) -m 0644 /dev/stdin $(DESTDIR)$(PREFIX)/lib/systemd/system/$$unit.service || exit 1; done
+	$(INSTALL) -m 0644 deploy/systemd/chatstack_docker_proxy.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/chatstack_docker_proxy.conf
 	test -e $(DESTDIR)/etc/chatstack_exporter/exporter.yaml || $(INSTALL) -m 0644 exporter.yaml $(DESTDIR)/etc/chatstack_exporter/
-	test -e $(DESTDIR)/etc/chatstack_exporter/chatstack_exporter.env || $(INSTALL) -m 0644 deploy/systemd/chatstack_exporter.env $(DESTDIR)/etc/chatstack_exporter/
+	test -e $(DESTDIR)/etc/chatstack_exporter/chatstack_exporter.env || \
+		$(installed) deploy/systemd/chatstack_exporter.env | $(INSTALL) -m 0644 /dev/stdin $(DESTDIR)/etc/chatstack_exporter/chatstack_exporter.env
 	$(INSTALL) -D -m 0644 -t $(DESTDIR)$(PREFIX)/share/chatstack_exporter alerts/chatstack.rules.yml alerts/chatstack.recording.yml
-	$(INSTALL) -D -m 0644 -t $(DESTDIR)$(PREFIX)/share/doc/chatstack_exporter README.md CHANGELOG.md SECURITY.md LICENSE deploy/systemd/web.yml deploy/systemd/secrets.conf
+	@# A service has no /dev/stdout that can be opened; its refusals go to the journal by another way.
+	sed 's#listen 2375;#listen unix:/run/chatstack_docker_proxy/docker.sock;#; s#/dev/stdout refusal#syslog:server=unix:/dev/log,nohostname refusal#' \
+		deploy/socket-proxy/nginx.conf | $(INSTALL) -m 0644 /dev/stdin $(DESTDIR)$(PREFIX)/share/chatstack_exporter/docker_proxy.nginx.conf
+	$(INSTALL) -D -m 0644 -t $(DOC) README.md CHANGELOG.md SECURITY.md LICENSE exporter.yaml
+	$(INSTALL) -D -m 0644 -t $(DOC)/alerts/runbooks alerts/runbooks/*.md
+	$(INSTALL) -D -m 0644 -t $(DOC)/deploy/alertmanager deploy/alertmanager/README.md deploy/alertmanager/*.yml
+	$(INSTALL) -D -m 0644 -t $(DOC)/deploy/alertmanager/templates deploy/alertmanager/templates/*
+	$(INSTALL) -D -m 0644 -t $(DOC)/deploy/systemd deploy/systemd/README.md deploy/systemd/*.conf deploy/systemd/web.yml
 	$(INSTALL) -D -m 0644 -t $(DESTDIR)$(PREFIX)/share/man/man1 bin/extras/man/chatstack_exporter.1
 	$(INSTALL) -D -m 0644 bin/extras/completions/chatstack_exporter.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/chatstack_exporter
 	$(INSTALL) -D -m 0644 -t $(DESTDIR)$(PREFIX)/share/zsh/site-functions bin/extras/completions/_chatstack_exporter
@@ -134,7 +150,7 @@ vuln: bin/govulncheck ## Known vulnerabilities in what is really called, where t
 bin/govulncheck: .ci/tools/govulncheck/go.mod
 	cd .ci/tools/govulncheck && $(GO) build -trimpath -o $(CURDIR)/$@ golang.org/x/vuln/cmd/govulncheck
 
-image: ## The container image, under the name that deploy/compose.yaml has for it.
+image: ## The container image, as deploy/compose.yaml names it; the engine must have or reach golang:1.26.
 	docker build --build-arg VERSION=$(VERSION) --build-arg REVISION=$(shell git rev-parse HEAD 2>/dev/null) $(IMAGEFLAGS) -t chatstack_exporter:local .
 
 bin/docker-compose: .ci/tools/compose/go.mod
