@@ -137,7 +137,7 @@ install: ## What `make build` has made, units, rules, documents and man page, be
 	$(INSTALL) -D -m 0644 -t $(DESTDIR)$(PREFIX)/share/zsh/site-functions bin/extras/completions/_chatstack_exporter
 
 # The time is the commit's, so that whoever builds that commit gets the same bytes.
-release: ## Archives for amd64 and arm64 with checksums, parts and licences, in dist/; wants VERSION=x.y.z.
+release: ## Archives for amd64 and arm64 with checksums, parts and licences, in dist/; wants VERSION=x.y.z and all committed.
 	$(GO) run ./internal/release -version '$(VERSION)' -ldflags '$(LDFLAGS)' -time "$$(git log -1 --format=%ct)" -out dist
 	@cat dist/sha256sums.txt
 

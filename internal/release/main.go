@@ -16,6 +16,7 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -62,8 +63,15 @@ type file struct {
 }
 
 func release(ctx context.Context, version, ldflags, out string, when time.Time) error {
-	if version == "" {
-		return fmt.Errorf("no -version is given")
+	if err := releasable(version); err != nil {
+		return err
+	}
+	changed, err := run(ctx, nil, "git", "status", "--porcelain")
+	if err != nil {
+		return err
+	}
+	if len(changed) != 0 {
+		return fmt.Errorf("release %s: what is not committed would be in it: commit it or take it away\n%s", version, bytes.TrimRight(changed, "\n"))
 	}
 	if err := os.RemoveAll(out); err != nil {
 		return err
@@ -112,6 +120,16 @@ func release(ctx context.Context, version, ldflags, out string, when time.Time) 
 		fmt.Fprintf(&sums, "%x  %s\n", sha256.Sum256(published[name]), name)
 	}
 	return os.WriteFile(filepath.Join(out, "sha256sums.txt"), sums.Bytes(), 0o644) //nolint:gosec // published
+}
+
+var versions = regexp.MustCompile(`^(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)(-rc(\.?[0-9]+)?)?$`)
+
+// releasable tells a version that can be published from what git calls a commit between two of them.
+func releasable(version string) error {
+	if !versions.MatchString(version) {
+		return fmt.Errorf("release %q: not a version: name it, as in make release VERSION=1.2.3 or VERSION=1.2.3-rc.1", version)
+	}
+	return nil
 }
 
 // repositoryFiles are the shipped ones as they are committed or would be: what is ignored stays out.

@@ -32,6 +32,18 @@ func TestArchiveDependsOnNothingButItsFiles(t *testing.T) {
 	}
 }
 
+func TestOnlyVersionsAreReleased(t *testing.T) {
+	for version, want := range map[string]bool{
+		"1.2.3": true, "0.10.0": true, "1.2.3-rc": true, "1.2.3-rc1": true, "1.2.3-rc.1": true,
+		"": false, "unknown": false, "v1.2.3": false, "1.2": false, "01.2.3": false, "1.2.3-dirty": false,
+		"1.2.3-4-gabcdef0": false, "f6aeb57": false, "f6aeb57-dirty": false, "1.2.3 -X": false, "1.2.3/..": false,
+	} {
+		if err := releasable(version); (err == nil) != want {
+			t.Errorf("%q: got %v, want it released: %v", version, err, want)
+		}
+	}
+}
+
 func TestLicencesAreKnownAndAllowed(t *testing.T) {
 	mit := `Permission is hereby granted, free of charge, to any person obtaining a copy of this software and associated documentation files (the "Software"), to deal in the Software without restriction, including without limitation the rights to use, copy, modify, merge, publish, distribute, sublicense, and/or sell copies of the Software, and to permit persons to whom the Software is furnished to do so, subject to the following conditions:
 
