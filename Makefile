@@ -131,6 +131,7 @@ install: ## What `make build` has made, units, rules, documents and man page, be
 	$(INSTALL) -D -m 0644 -t $(DOC)/alerts/runbooks alerts/runbooks/*.md
 	$(INSTALL) -D -m 0644 -t $(DOC)/deploy/alertmanager deploy/alertmanager/README.md deploy/alertmanager/*.yml
 	$(INSTALL) -D -m 0644 -t $(DOC)/deploy/alertmanager/templates deploy/alertmanager/templates/*
+	$(INSTALL) -D -m 0644 -t $(DOC)/deploy/socket-proxy deploy/socket-proxy/nginx.conf
 	$(INSTALL) -D -m 0644 -t $(DOC)/deploy/systemd deploy/systemd/README.md deploy/systemd/*.conf deploy/systemd/web.yml
 	$(INSTALL) -D -m 0644 -t $(DESTDIR)$(PREFIX)/share/man/man1 bin/extras/man/chatstack_exporter.1
 	$(INSTALL) -D -m 0644 bin/extras/completions/chatstack_exporter.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/chatstack_exporter
