@@ -57,7 +57,13 @@
     }
     if (from.hasAttribute("data-own")) return;
     const keyed = new Map();
-    for (const child of from.children) if (child.id) keyed.set(child.id, child);
+    const wanted = new Set(Array.from(to.children, (child) => child.id));
+    for (const child of [...from.children]) {
+      if (!child.id) continue;
+      // What is gone goes first, or what stands behind it would be taken for new.
+      if (wanted.has(child.id)) keyed.set(child.id, child);
+      else child.remove();
+    }
     let next = from.firstChild;
     for (const want of [...to.childNodes]) {
       let have = want.id ? keyed.get(want.id) : next;
