@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -42,11 +43,19 @@ func (t *teller) Watch() (*status.Report, <-chan struct{}) {
 }
 
 // tell makes the next report.
-func (t *teller) tell() {
+func (t *teller) tell() { t.tellOf("") }
+
+// tellOf makes the next report, in which one more service is down.
+func (t *teller) tellOf(service string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	n := t.told.Revision + 1
-	t.told = &status.Report{Revision: n, Made: time.Now(), Summary: fmt.Sprintf("report %d", n)}
+	next := &status.Report{Revision: n, Made: time.Now(), Summary: fmt.Sprintf("report %d", n), Services: slices.Clone(t.told.Services)}
+	if service != "" {
+		next.Level, next.Summary = status.Critical, service+" is down"
+		next.Services = append(next.Services, status.Service{Name: service, State: "down", Level: status.Critical})
+	}
+	t.told = next
 	close(t.next)
 	t.next = make(chan struct{})
 }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -168,6 +169,48 @@ func TestRealBrowserShowsAFaultWithoutReload(t *testing.T) {
 	}
 	if got := ask[string](t, b, `document.getElementById("say").textContent`); !strings.Contains(got, "ritical") {
 		t.Errorf("a screen reader was told %q", got)
+	}
+}
+
+func TestRealBrowserTellsAScreenReaderWhatCountsOnly(t *testing.T) {
+	browser := chromium(t)
+	src := newTeller()
+	server := httptest.NewServer(newHandler(src))
+	t.Cleanup(func() {
+		server.CloseClientConnections()
+		server.Close()
+	})
+	b := newTab(t, browser, desktop)
+	b.open(t, server.URL+"/")
+	ask[bool](t, b, `(() => {
+		const say = document.getElementById("say");
+		window.said = [];
+		new MutationObserver(() => said.push([performance.now(), say.textContent])).observe(say, {childList: true, characterData: true, subtree: true});
+		return true;
+	})()`)
+	for range 3 {
+		src.tell()
+		b.waitFor(t, fmt.Sprintf(`document.getElementById("page").dataset.summary === %q`, src.Report().Summary))
+	}
+	if got := ask[int64](t, b, "said.length"); got != 0 {
+		t.Errorf("of other words alone it is told %d times", got)
+	}
+	for _, name := range []string{"one", "two", "three"} {
+		src.tellOf(name)
+		b.waitFor(t, fmt.Sprintf(`document.getElementById("problem:service:%s") !== null`, name))
+		if name == "one" {
+			b.waitFor(t, "said.length === 1")
+		}
+	}
+	if got := ask[int64](t, b, "said.length"); got != 1 {
+		t.Errorf("within a moment it is told %d times, want once", got)
+	}
+	b.waitFor(t, "said.length === 2")
+	if got := ask[float64](t, b, "said[1][0] - said[0][0]"); got < 9900 {
+		t.Errorf("it is told again after %.0f ms", got)
+	}
+	if got := ask[string](t, b, "said[1][1]"); !strings.Contains(got, "three") {
+		t.Errorf("it is told %q, want what is so now", got)
 	}
 }
 

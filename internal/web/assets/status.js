@@ -91,14 +91,12 @@
     offset = Number(other.dataset.now) - Date.now();
     ages(other);
     clocks(other);
-    const told = page.dataset.level + page.dataset.summary;
     const focused = document.activeElement;
     morph(page, other);
     if (focused && focused !== document.body && document.activeElement !== focused && focused.isConnected) focused.focus({ preventScroll: true });
     document.title = fresh.title;
     const icon = document.getElementById("favicon");
     if (icon.getAttribute("href") !== page.dataset.icon) icon.setAttribute("href", page.dataset.icon);
-    if (page.dataset.level + page.dataset.summary !== told) say.textContent = `${page.querySelector("h1").textContent}: ${page.dataset.summary}`;
   }
 
   // refresh fetches the page. Calls while one is under way make one more, no matter how many they are.
@@ -135,10 +133,30 @@
     const gone = fault !== "";
     document.body.classList.toggle("gone", gone);
     if (gone) put(lost, `Connection to the exporter lost (${fault}). This is how it was ${age(now() - heard)} ago.`);
-    if (lost.hidden === gone) {
-      lost.hidden = !gone;
-      say.textContent = gone ? "Connection to the exporter lost" : "Connection to the exporter is back";
+    lost.hidden = !gone;
+    announce();
+  }
+
+  // A screen reader is told of another verdict, of another set of what is wrong, and of a connection that is lost or
+  // back: never of ages and numbers, and at most every ten seconds.
+  const verdict = () => (fault !== "" ? "lost" : [page.dataset.level, ...Array.from(page.querySelectorAll(".problem"), (p) => p.id).sort()].join(" "));
+  let said = verdict();
+  let saidAt = -Infinity;
+  let waiting;
+  function announce() {
+    if (verdict() === said) return;
+    const wait = saidAt + 10 * SECOND - performance.now();
+    if (wait > 0) {
+      waiting ??= setTimeout(() => {
+        waiting = undefined;
+        announce();
+      }, wait);
+      return;
     }
+    const back = said === "lost" ? "Connection to the exporter is back. " : "";
+    put(say, fault !== "" ? "Connection to the exporter lost" : `${back}${page.querySelector("h1").textContent}: ${page.dataset.summary}`);
+    said = verdict();
+    saidAt = performance.now();
   }
 
   // The stream says when there is something new. A verdict that changes is fetched at once, the rest every few seconds.
