@@ -37,7 +37,7 @@ type streams struct {
 }
 
 func newStreams() *streams {
-	return &streams{messages: kept{make: message}}
+	return &streams{messages: kept{make: message, plainly: true}}
 }
 
 // message is what all clients are told of a report.

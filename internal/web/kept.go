@@ -19,14 +19,16 @@ type answer struct {
 	report *status.Report
 	once   sync.Once
 	plain  []byte
-	gzip   []byte
+	gzip   []byte // nil for answers that are sent plainly
 	err    error
 }
 
 // kept makes the answers that depend on nothing but the report: once for each report that somebody asks for, and never
 // for one that nobody does. Whoever asks while it is made waits for it.
 type kept struct {
-	make    func(*status.Report) ([]byte, error)
+	make func(*status.Report) ([]byte, error)
+	// plainly says that nobody is sent the answers compressed.
+	plainly bool
 	present atomic.Pointer[answer]
 }
 
@@ -45,7 +47,7 @@ func (k *kept) of(r *status.Report) *answer {
 		a = k.present.Load()
 	}
 	a.once.Do(func() {
-		if a.plain, a.err = k.make(a.report); a.err == nil {
+		if a.plain, a.err = k.make(a.report); a.err == nil && !k.plainly {
 			a.gzip = compress(a.plain)
 		}
 	})

@@ -50,3 +50,8 @@ func serveOpenAPI(w http.ResponseWriter) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	w.Write(openAPI) //nolint:errcheck // the client has gone, and knows it
 }
+
+// serveNoSuchPath answers a path below /api that there is none of.
+func serveNoSuchPath(w http.ResponseWriter, r *http.Request, o Options) {
+	writeError(w, http.StatusNotFound, fmt.Errorf("there is no %s; /api/v1/openapi.yaml describes all paths", r.URL.Path), o.Log)
+}

@@ -1,6 +1,7 @@
 package web_test
 
 import (
+	"encoding/json"
 	"encoding/xml"
 	"net/http"
 	"os"
@@ -20,7 +21,7 @@ func TestEveryRouteIsDescribedAndTheOtherWayRound(t *testing.T) {
 		t.Fatal(err)
 	}
 	var routes []string
-	for _, found := range regexp.MustCompile(`mux\.Handle(?:Func)?\("([A-Z]+) (/(?:api|badge)/[^"]*)"`).FindAllStringSubmatch(string(source), -1) {
+	for _, found := range regexp.MustCompile(`mux\.Handle(?:Func)?\("([A-Z]+) (/(?:api|badge)/[^"]+)"`).FindAllStringSubmatch(string(source), -1) {
 		routes = append(routes, found[1]+" "+strings.ReplaceAll(found[2], "...", ""))
 	}
 	content, err := os.ReadFile("openapi.yaml")
@@ -119,6 +120,28 @@ func TestBadgeKnowsNothingWhilePollingStandsStill(t *testing.T) {
 	for _, s := range r.Services {
 		if body := string(read(t, fetch(t, pagesOf(r), "/badge/"+s.Name+".svg"))); !strings.Contains(body, "<title>"+s.Name+" | unknown</title>") {
 			t.Errorf("%s: got %s", s.Name, body)
+		}
+	}
+}
+
+func TestUnknownPathOfTheAPIPointsAtItsDescription(t *testing.T) {
+	for _, path := range []string{"/api/", "/api/v1/", "/api/v1/services", "/api/v2/status"} {
+		resp := fetch(t, pagesOf(healthyReport()), path)
+		var answer struct{ Error string }
+		if err := json.Unmarshal(read(t, resp), &answer); err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
+		if resp.StatusCode != http.StatusNotFound || !strings.Contains(answer.Error, "/api/v1/openapi.yaml") {
+			t.Errorf("%s: got %d %q", path, resp.StatusCode, answer.Error)
+		}
+	}
+}
+
+func TestPageWithoutScriptSaysThatItIsLoadedAnew(t *testing.T) {
+	body := string(read(t, fetch(t, pagesOf(healthyReport()), "/")))
+	for _, want := range []string{`<noscript><meta http-equiv="refresh" content="30"></noscript>`, "anew every 30 seconds", `href="api/v1/openapi.yaml"`} {
+		if !strings.Contains(body, want) {
+			t.Errorf("the page lacks %q", want)
 		}
 	}
 }
