@@ -69,6 +69,14 @@ type site struct {
 	// moves are the expressions whose values move all the time, such as the age of something.
 	moves map[string]bool
 	begun time.Time
+	// switched is when the fault of the present stage was switched on; zero before.
+	switched time.Time
+}
+
+// sinceNow is the mark of an expression that tells when something changed last, in ms.
+func (s *site) sinceNow(now samples) bool {
+	const interval = 3 * time.Second // a success just before may be the last one
+	return !s.switched.IsZero() && above(float64(s.switched.Add(-interval).UnixMilli()))(now)
 }
 
 // samples are the result of an expression: values by their series' labels.
@@ -439,6 +447,7 @@ func (s *site) watchIdle(all map[string]string) {
 func (s *site) visit(f fault, all map[string]string, followed map[string]bool) {
 	s.Helper()
 	begun := time.Now()
+	s.switched = time.Time{}
 	waiting := map[string]shows{}
 	for want, mark := range f.follow {
 		found := false
@@ -474,6 +483,7 @@ func (s *site) visit(f fault, all map[string]string, followed map[string]bool) {
 			break
 		}
 	}
+	s.switched = time.Now()
 	f.on()
 	empty := map[string]bool{}
 	for end := time.Now().Add(25 * time.Second); len(waiting) > 0; s.pause(300 * time.Millisecond) {
@@ -648,7 +658,7 @@ func (s *site) faults() []fault {
 		}},
 		s.simulated(join(
 			names(x, "Targets", "Sessions", "New connections", "Messages", "Presence", "Storage", "Memory", "CPU", "File descriptors", "HTTP requests/A", "HTTP durations/A"),
-			names(o, "Every target/B"),
+			map[string]shows{o + "/Every target/B": s.sinceNow},
 		), "xmpp/stopped"),
 		s.simulated(join(
 			names(d, "Days left", "Days left over time", "Verifies", "Served is renewed"), map[string]shows{o + "/First certificate to end": below(0)}, names(e, "Overruns"),
