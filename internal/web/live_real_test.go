@@ -101,13 +101,13 @@ func (e exporter) get(t *testing.T, path string) string {
 	return string(body)
 }
 
-// until asks until something is so, and returns how long that took.
-func until(t *testing.T, what string, reached func() bool) time.Duration {
+// until asks until something is so.
+func until(t *testing.T, what string, reached func() bool) {
 	t.Helper()
 	begun := time.Now()
 	for {
 		if reached() {
-			return time.Since(begun)
+			return
 		}
 		if time.Since(begun) > patience {
 			t.Fatalf("never reached: %s", what)
@@ -120,9 +120,9 @@ func until(t *testing.T, what string, reached func() bool) time.Duration {
 	}
 }
 
-func (b *tab) waitFor(t *testing.T, script string) time.Duration {
+func (b *tab) waitFor(t *testing.T, script string) {
 	t.Helper()
-	return until(t, script, func() bool { return ask[bool](t, b, script) })
+	until(t, script, func() bool { return ask[bool](t, b, script) })
 }
 
 func TestRealBrowserShowsAFaultWithoutReload(t *testing.T) {
