@@ -284,7 +284,7 @@ func TestRealBrowserShowsAllWithoutScript(t *testing.T) {
 		t.Error("the page does not renew itself, or a script ran")
 	}
 	text := ask[string](t, b, `document.body.textContent`)
-	wants := []string{"Critical", report.Summary, "tiemout", "What to do:", "Maintenance", "Not configured"}
+	wants := []string{"Critical", report.Summary, "targets[3]: unknown key", "What to do:", "Maintenance", "Not configured"}
 	for _, s := range report.Services {
 		wants = append(wants, s.Name)
 	}
