@@ -2,6 +2,7 @@ package status
 
 import (
 	"bytes"
+	"math"
 	"strconv"
 	"strings"
 
@@ -87,15 +88,19 @@ func (f *families) sum(name string) (sum float64, ok bool) {
 	for i := range samples {
 		sum += samples[i].value
 	}
-	return sum, len(samples) > 0
+	return sum, len(samples) > 0 && finite(sum)
 }
+
+// finite reports whether v is a number that JSON can tell.
+func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
 // same reports whether two texts are equal, at once where they are the same memory.
 func same(a, b []byte) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0] || bytes.Equal(a, b))
 }
 
-// parse reads sample lines that this process has written. What it cannot read it leaves out.
+// parse reads sample lines that this process has written. What it cannot read it leaves out, and so it does what is no
+// finite number: others' pages may hold NaN and Inf, which JSON cannot.
 func parse(text []byte) []sample {
 	rest := string(text)
 	lines := strings.Count(rest, "\n")
@@ -115,7 +120,7 @@ func parse(text []byte) []sample {
 		}
 		value, _, _ := strings.Cut(strings.TrimLeft(line, " "), " ")
 		v, err := strconv.ParseFloat(value, 64)
-		if err != nil {
+		if err != nil || !finite(v) {
 			labels = labels[:from]
 			continue
 		}

@@ -64,7 +64,7 @@ func (s *series) add(now time.Time, v float64) {
 	s.advance(now)
 	p := &s.values[s.at%int64(steps)]
 	switch known := float64(*p); {
-	case math.IsNaN(v):
+	case math.IsNaN(v), math.Abs(v) > math.MaxFloat32:
 	case math.IsNaN(known), s.keep == last,
 		s.keep == least && v < known,
 		s.keep == most && v > known:

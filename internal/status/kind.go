@@ -65,7 +65,7 @@ func (f *figure) sum(t *observed) (sum float64, ok bool) {
 			ok = true
 		}
 	}
-	return sum, ok
+	return sum, ok && finite(sum)
 }
 
 // details adds the numbers of a service, and what is wrong although it answers.
