@@ -147,20 +147,25 @@ func openSite(t *testing.T) *site {
 		}
 	})
 	dir := t.TempDir()
-	s.volume, s.lost, s.certificate = filepath.Join(dir, "volume"), filepath.Join(dir, "lost"), filepath.Join(dir, "certificate.pem")
-	for _, d := range []string{s.volume, s.lost} {
+	// Nobody else writes to either of them.
+	other := filepath.Join(dir, "other")
+	s.volume, s.lost, s.certificate = filepath.Join(dir, "volume"), filepath.Join(other, "lost"), filepath.Join(dir, "certificate.pem")
+	for _, d := range []string{s.volume, other} {
 		if err := os.Mkdir(d, 0o755); err != nil { //nolint:gosec // nothing is in it
 			t.Fatal(err)
 		}
-	}
-	if err := syscall.Mount("dashboards", s.volume, "tmpfs", 0, "size=16m,nr_inodes=1000"); err != nil {
-		t.Fatalf("mount a volume, which takes root: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := syscall.Unmount(s.volume, 0); err != nil {
-			t.Errorf("unmount the volume: %v", err)
+		if err := syscall.Mount("dashboards", d, "tmpfs", 0, "size=16m,nr_inodes=1000"); err != nil {
+			t.Fatalf("mount a volume, which takes root: %v", err)
 		}
-	})
+		t.Cleanup(func() {
+			if err := syscall.Unmount(d, 0); err != nil {
+				t.Errorf("unmount a volume: %v", err)
+			}
+		})
+	}
+	if err := os.Mkdir(s.lost, 0o755); err != nil { //nolint:gosec // as above
+		t.Fatal(err)
+	}
 	s.write(s.certificate, s.served(s.stack.IRCAddress()))
 	env := s.stack.Environ()
 	xmpp := env["XMPP_REST_URL"]
