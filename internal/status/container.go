@@ -260,13 +260,14 @@ func (m *memory) container(in *Input, p place, f *facts, past *pastContainer, no
 	past.began(&c, f, now)
 	past.blame(in.Alerts, f, now)
 	problems := containerProblems(in.Alerts, p.name, f, past, now)
-	for _, problem := range problems {
+	worst := -1
+	for i, problem := range problems {
 		if problem.level > c.Level {
-			c.Level, c.Text, c.Hint = problem.level, problem.text, problem.hint
+			worst, c.Level, c.Text, c.Hint = i, problem.level, problem.text, problem.hint
 		}
 	}
-	for _, problem := range problems {
-		if problem.text != c.Text {
+	for i, problem := range problems {
+		if i != worst {
 			c.Text += "; " + problem.text
 		}
 	}

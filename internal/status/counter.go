@@ -124,6 +124,22 @@ func (h holds) hold(key string, is bool, now time.Time) (time.Duration, bool) {
 	return now.Sub(c.since), true
 }
 
+// last is hold of a condition that may be unknown for a moment: until grace is over it holds on if it did.
+func (h holds) last(key string, known, is bool, grace time.Duration, now time.Time) (time.Duration, bool) {
+	if known {
+		return h.hold(key, is, now)
+	}
+	c, held := h[key]
+	if !held {
+		return 0, false
+	}
+	if now.Sub(c.seen) > grace {
+		delete(h, key)
+		return 0, false
+	}
+	return now.Sub(c.since), true
+}
+
 // forget drops the conditions of which nobody has said anything for long.
 func (h holds) forget(now time.Time) {
 	maps.DeleteFunc(h, func(_ string, c holding) bool { return now.Sub(c.seen) > sweepEvery })

@@ -7,6 +7,7 @@ import (
 
 	"github.com/chatstack-exporter/chatstack_exporter/collectors"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
 )
 
 // figure is a number of a service that matters.
@@ -146,7 +147,7 @@ func (m *memory) problems(in *Input, t *observed, all *fleet, now time.Time) []p
 	}
 	if linked, ok := t.families.value("chatstack_irc_services_linked"); ok {
 		switch is, long := lasts("linked", linked == 0, a.IRCServicesUnlinked.For); {
-		case long && !all.roleExcused("irc_services"):
+		case long && !all.roleExcused("irc_services") && !servicesExcused(in, all):
 			add(Critical, "Nobody can log in to an account: look at the services' log and at the link block of the IRC server.", "no services are linked")
 		case is:
 			add(Warning, "Nobody can log in to an account: look at the services' log and at the link block of the IRC server.", "no services are linked")
@@ -223,6 +224,14 @@ func modulesInError(t *observed, ignore []string) int {
 		}
 	}
 	return n
+}
+
+// servicesExcused reports whether a target of the IRC services says already that they do not run, or need not.
+func servicesExcused(in *Input, all *fleet) bool {
+	return slices.ContainsFunc(in.Snapshot.Statuses, func(s poll.Status) bool {
+		return s.Kind == "irc_services" && (s.Known && !s.Up || all.cause(s.Container) != "" ||
+			excuse(in.Maintenance, config.MaintenanceTarget, s.Target, s.Container) != "")
+	})
 }
 
 // roleExcused reports whether the containers of a role explain that their service fails. One that serves is enough to be

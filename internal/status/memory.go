@@ -70,6 +70,9 @@ func (m *memory) report(in Input, now time.Time) *Report {
 		return cmp.Or(cmp.Compare(b.Level, a.Level), cmp.Compare(a.Name, b.Name))
 	})
 	r.Thresholds = m.thresholds(&in, r, all, targets, now)
+	if r.Stale != "" {
+		r.outdate()
+	}
 	m.judge(r, now)
 	r.Transitions = slices.Clone(orEmpty(m.transitions))
 	m.forget(now)
@@ -112,7 +115,9 @@ func (m *memory) judge(r *Report, now time.Time) {
 		worst = max(worst, r.Containers[i].Level)
 	}
 	for i := range r.Thresholds {
-		worst = max(worst, r.Thresholds[i].Level)
+		if t := &r.Thresholds[i]; t.Level != Unknown { // that nobody measures it is no fault of the stack
+			worst = max(worst, t.Level)
+		}
 	}
 	if r.ConfigError != "" {
 		worst = max(worst, Warning)
@@ -124,7 +129,49 @@ func (m *memory) judge(r *Report, now time.Time) {
 		m.level, m.since = worst, now
 	}
 	r.Level, r.Since = m.level, m.since
+	if first := r.first(worst); !first.IsZero() && first.Before(r.Since) {
+		r.Since = first // it was so before the exporter was there to see it
+	}
 	r.Summary = summary(r)
+}
+
+// first is since when the first thing of a level has been what it is; zero where none says so.
+func (r *Report) first(level Level) time.Time {
+	var first time.Time
+	take := func(since time.Time) {
+		if !since.IsZero() && (first.IsZero() || since.Before(first)) {
+			first = since
+		}
+	}
+	for i := range r.Services {
+		if s := &r.Services[i]; s.Level == level && s.State == down && level > Unknown {
+			take(s.Since)
+		}
+	}
+	for i := range r.Containers {
+		if c := &r.Containers[i]; c.Level == level && (c.State != running || c.Health == unhealthy) && level > Unknown {
+			take(c.Since)
+		}
+	}
+	return first
+}
+
+// outdate says of everything that it is not known any more, since polling stands still.
+func (r *Report) outdate() {
+	for i := range r.Services {
+		s := &r.Services[i]
+		s.Text = "nobody asks any more; before, it was " + s.State
+		s.State, s.Level, s.Hint, s.Values = waiting, Unknown, "", []Value{}
+	}
+	for i := range r.Containers {
+		c := &r.Containers[i]
+		c.Text = "nobody asks any more; before, it was " + c.words()
+		c.State, c.Health, c.Level, c.Hint, c.Values = "unknown", "none", Unknown, "", []Value{}
+	}
+	for i := range r.Thresholds {
+		t := &r.Thresholds[i]
+		t.Present, t.Distance, t.Level, t.Text = nil, nil, Unknown, "nobody measures it any more"
+	}
 }
 
 // transition notes a change of state.

@@ -21,7 +21,7 @@ type row struct {
 // where it is not empty.
 func (r row) compare(subject string, present float64, text string) Threshold {
 	t := r.unknown("")
-	t.Subject, t.Present = subject, &present
+	t.Subject, t.Present, t.Level = subject, &present, OK
 	passed := func(limit float64) bool {
 		if r.below {
 			return present < limit
@@ -72,7 +72,7 @@ func (r row) text(t *Threshold) string {
 
 // unknown is the row where nothing is measured.
 func (r row) unknown(why string) Threshold {
-	t := Threshold{Alert: r.alert, Unit: r.unit, Critical: &r.critical, Below: r.below, Text: why}
+	t := Threshold{Alert: r.alert, Unit: r.unit, Critical: &r.critical, Below: r.below, Level: Unknown, Text: why}
 	if !r.oneLevel {
 		t.Warning = &r.warning
 	}
@@ -207,43 +207,61 @@ const authFailures = "xmpp_c2s_auth_failure_total"
 func (m *memory) authThreshold(in *Input, targets []observed, now time.Time) Threshold {
 	a := in.Alerts.XMPPAuthFailureRate
 	r := row{alert: "XMPPAuthFailureRate", unit: "per_minute", warning: float64(a.Warning.Over), critical: float64(a.Critical.Over)}
-	why := "no xmpp_metrics target is configured, so nobody counts failed logins"
+	worst := r.unknown("no xmpp_metrics target is configured, so nobody counts failed logins")
+	first := true
 	for i := range targets {
-		t := &targets[i]
-		if t.Kind != "xmpp_metrics" {
+		if targets[i].Kind != "xmpp_metrics" {
 			continue
 		}
-		key := "auth/" + t.Target
-		value, ok := m.authFailures(t, now, a.Window.Std())
-		over, isOver := m.holds.hold(key+"/warning", ok && value > r.warning, now)
-		overCritical, isCritical := m.holds.hold(key+"/critical", ok && value > r.critical, now)
-		switch {
-		case !t.Known || !t.Up:
-			why = t.Target + " is not up, so nothing is known of failed logins"
-			continue
-		case len(t.families.of(authFailures)) == 0:
-			why = "the XMPP server has no source of failed logins; the README names those that there are"
-			continue
-		case !ok:
-			why = "two readings are needed to know a rate"
-			continue
+		found := m.authOf(in, r, &targets[i], now)
+		if first || weight(found.Level) > weight(worst.Level) ||
+			found.Level == worst.Level && found.Present != nil && (worst.Present == nil || *found.Present > *worst.Present) {
+			worst, first = found, false
 		}
-		found := r.compare(t.Target, value, "")
-		switch {
-		case isCritical && overCritical >= a.Critical.For.Std():
-			found.Level = Critical
-		case isOver && over >= a.Warning.For.Std():
-			found.Level = Warning
-		case isOver:
-			found.Level = OK
-			found.Text = fmt.Sprintf("%s, over the threshold for %s; it counts after %s", valueText(value, r.unit), ago(over), ago(a.Warning.For.Std()))
-		}
-		if excuse(in.Maintenance, config.MaintenanceTarget, t.Target, t.Container) != "" {
-			found.Level = min(found.Level, Maintenance)
-		}
-		return found
 	}
-	return r.unknown(why)
+	return worst
+}
+
+// weight is how bad a level is beside others of the same row: what is not known is told where nothing else is.
+func weight(l Level) int {
+	if l == Unknown {
+		return -1
+	}
+	return int(l)
+}
+
+// authOf is the row of failed logins as one target tells it. What is not known for a moment, since a reading failed, is
+// over the threshold for as long as the rule would look back.
+func (m *memory) authOf(in *Input, r row, t *observed, now time.Time) Threshold {
+	a := in.Alerts.XMPPAuthFailureRate
+	value, ok := m.authFailures(t, now, a.Window.Std())
+	grace := in.Alerts.Lookback.Std() + a.Window.Std()
+	over, isOver := m.holds.last("auth/"+t.Target+"/warning", ok, value > r.warning, grace, now)
+	overCritical, isCritical := m.holds.last("auth/"+t.Target+"/critical", ok, value > r.critical, grace, now)
+	var found Threshold
+	switch {
+	case ok:
+		found = r.compare(t.Target, value, "")
+		found.Level = OK
+	case !t.Known || !t.Up:
+		found = r.unknown(t.Target + " is not up, so nothing is known of failed logins")
+	case len(t.families.of(authFailures)) == 0:
+		found = r.unknown("the XMPP server has no source of failed logins; the README names those that there are")
+	default:
+		found = r.unknown("two readings are needed to know a rate")
+	}
+	switch {
+	case isCritical && overCritical >= a.Critical.For.Std():
+		found.Level = Critical
+	case isOver && over >= a.Warning.For.Std():
+		found.Level = Warning
+	case isOver && ok:
+		found.Text = fmt.Sprintf("%s, over the threshold for %s; it counts after %s", valueText(value, r.unit), ago(over), ago(a.Warning.For.Std()))
+	}
+	if excuse(in.Maintenance, config.MaintenanceTarget, t.Target, t.Container) != "" && found.Level > Maintenance {
+		found.Level = Maintenance
+	}
+	return found
 }
 
 // authFailures is how many logins fail a minute.
