@@ -206,7 +206,7 @@ func certificateAlerts(a *config.Alerts) []alert {
 			expr: lines(
 				certificateRefused,
 				"unless ignoring (endpoint) "+ofTarget(targetExcused, ""),
-				fmt.Sprintf("unless ignoring (target) min without (source) (%s) < time()", certificateEnd),
+				fmt.Sprintf("unless ignoring (target) min without (source) (%s{source=\"leaf\"}) < time()", certificateEnd),
 			),
 			summary:     "The certificate of {{ $labels.endpoint }} does not verify.",
 			description: "What " + anEndpoint + " shows is refused: by its authority, its name, its date, or because it is not the pinned one. Clients refuse it too, unless it is pinned there.",
@@ -240,11 +240,13 @@ func targetAlerts(a *config.Alerts) []alert {
 		},
 		alert{
 			name: "PlantStoreOrphans", severity: Warning, hold: a.PlantStoreOrphans, threshold: held(a.PlantStoreOrphans),
-			// A store that refuses every deletion is down, and told of as such.
+			// A store that refuses every deletion is down, and told of as such. One that fails now and then is not, and this
+			// alert waits no longer because of it.
 			expr: lines(
 				over("max", ownNone, nil, latest(a, "chatstack_plant_store_orphans"))+" > 0",
 				"unless "+ofKind(targetExcused, "plant_store"),
-				"unless "+ofKind(targetDown, "plant_store"),
+				fmt.Sprintf("unless group without (container, kind, target) (count_over_time(%s{kind=~\"plant_store\"}[%s]) >= %d)",
+					targetDown, seconds(a.TargetDown.Warning.For), a.TargetDown.Warning.For/a.Interval),
 			),
 			summary:     "{{ $value }} canary plants are left in the plant store.",
 			description: "They were created to try the store, and it has not let them be deleted for over " + plain(a.PlantStoreOrphans.For) + ".",
@@ -276,17 +278,13 @@ func targetAlerts(a *config.Alerts) []alert {
 	)
 }
 
-// targetDownAlerts leave to the alerts on certificates what those tell: one that has ended is told as critical already, and
-// the warning is of one that is refused.
+// targetDownAlerts leave the warning of a certificate that is refused to the alert on that. The critical one comes all the
+// same: when a certificate ends, it is the only one that begins at that moment.
 func targetDownAlerts(a *config.Alerts) []alert {
-	const unless = "unless ignoring (container, endpoint, kind) "
-	ended := unless + lines("(", indented(lines(certificateRefused, "and ignoring (target)",
-		fmt.Sprintf("min without (source) (%s) < time()", certificateEnd))), ")")
 	alerts := bothDown("TargetDown", lines(targetDown, "unless "+targetExcused), a.TargetDown,
 		aTarget+" is down ("+reasons+").",
 		"All readings of it have failed for over %s. As far as is known, the container that serves it runs.")
-	alerts[0].expr = lines(alerts[0].expr, unless+certificateRefused)
-	alerts[1].expr = lines(alerts[1].expr, ended)
+	alerts[0].expr = lines(alerts[0].expr, "unless ignoring (container, endpoint, kind) "+certificateRefused)
 	return alerts
 }
 

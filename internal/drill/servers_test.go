@@ -161,10 +161,10 @@ func (r *rig) drillCertificates(t *testing.T) {
 		name: "certificate ends in 1 day", cause: load(authority, day), repair: good, shown: left(2 * day),
 		want: []notice{critical}, may: []notice{warning},
 	})
-	// A proxy that no client can use is down, too; that its certificate has ended is all that is told.
+	// A proxy that no client can use is down, too. That is told as well, since the other alert began days before.
 	s.try(fault{
 		name: "certificate has ended", cause: load(authority, -day), repair: good, shown: left(0),
-		want: []notice{critical}, may: []notice{warning},
+		want: []notice{critical, {"TargetDown", "critical", ofTarget("xmpp_proxy")}}, may: []notice{warning},
 	})
 	s.try(fault{
 		name: "certificate of another authority", repair: good,

@@ -176,7 +176,7 @@ func TestWaitingForARestartIsExcusedForAWhile(t *testing.T) {
 	look("running", time.Second, Critical)
 }
 
-func TestEndedCertificateIsToldOfByItself(t *testing.T) {
+func TestEndedCertificateIsCriticalAtOnce(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		left    time.Duration
@@ -184,7 +184,7 @@ func TestEndedCertificateIsToldOfByItself(t *testing.T) {
 		service Level
 		row     Level
 	}{
-		{"ended", -time.Second, collectors.TLS, Critical, OK},
+		{"ended", -time.Second, collectors.TLS, Critical, Warning},
 		{"refused for something else", 1000 * time.Hour, collectors.TLS, Warning, Warning},
 		{"ended, and down for another reason", -time.Second, collectors.Refused, Critical, Warning},
 	} {

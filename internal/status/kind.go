@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/chatstack-exporter/chatstack_exporter/collectors"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
 )
@@ -248,12 +247,4 @@ func (f *fleet) roleExcused(role string) bool {
 		excused = excused || c.down() || c.excused()
 	}
 	return excused
-}
-
-// hasEnded reports whether the target is refused because its certificate has ended, which the alert on certificates tells
-// and the one on the target does not.
-func hasEnded(t *observed, now time.Time) bool {
-	verified, known := t.families.value("chatstack_tls_certificate_verified")
-	end := certificateEndOf(t)
-	return t.Reason == collectors.TLS && known && verified == 0 && !end.IsZero() && end.Before(now)
 }

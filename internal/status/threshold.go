@@ -95,14 +95,10 @@ func (m *memory) thresholds(in *Input, r *Report, all *fleet, targets []observed
 	certificate, volume := certificateThreshold(a, targets, excused, now), volumeThreshold(a, targets, excused)
 	// The order of the operators' table.
 	list = append([]Threshold{list[0], auth, certificate, volume}, list[1:]...)
-	ended := map[string]bool{}
-	for i := range targets {
-		ended[targets[i].Target] = hasEnded(&targets[i], now)
-	}
 	worst, name := time.Duration(-1), ""
 	for i := range r.Services {
 		s := &r.Services[i]
-		if s.State == down && s.Level > Maintenance && all.cause(s.Container) == "" && !ended[s.Name] && now.Sub(s.Since) > worst {
+		if s.State == down && s.Level > Maintenance && all.cause(s.Container) == "" && now.Sub(s.Since) > worst {
 			worst, name = now.Sub(s.Since), s.Name
 		}
 	}
