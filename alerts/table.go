@@ -111,7 +111,7 @@ func memoryAlerts(a *config.Alerts) []alert {
 	return []alert{
 		{
 			name: "ContainerMemory", severity: Warning, hold: warning.Hold, threshold: float64(warning.Over),
-			expr:        lines(fmt.Sprintf("%s > %d", used, warning.Over), "and", xmpp, "unless "+containerMaintenance),
+			expr:        lines(fmt.Sprintf("%s > %d", used, warning.Over), "and ignoring (role)", xmpp, "unless "+containerMaintenance),
 			summary:     aContainer + uses,
 			description: fmt.Sprintf("It is the XMPP server, and has used over %s for over %s.", size(warning.Over), plain(warning.For)),
 		}, {
@@ -169,7 +169,7 @@ func xmppAlerts(a *config.Alerts) []alert {
 			expr: lines(
 				over("min", ownNone, nil, latest(a, "chatstack_xmpp_component_connected"))+" == 0",
 				statusExcused,
-				"unless ignoring (host) group without (role) ("+roleExcused+`{role="bridge"})`,
+				"unless ignoring (host, role) group without (role) ("+roleExcused+`{role="bridge"})`,
 			),
 			summary:     "The component {{ $labels.host }} is not connected to the XMPP server.",
 			description: "It has not been for over " + plain(a.XMPPComponentDisconnected.For) + ". If it is the bridge, no message passes between the networks.",
@@ -270,7 +270,7 @@ func targetAlerts(a *config.Alerts) []alert {
 				over("min", ownNone, nil, latest(a, "chatstack_irc_services_linked"))+" == 0",
 				"unless "+ofKind(targetExcused, "irc_rpc|irc_services"),
 				"unless "+ofKind(targetDown, "irc_services"),
-				"unless group without (role) ("+roleExcused+`{role="irc_services"})`,
+				"unless ignoring (role) group without (role) ("+roleExcused+`{role="irc_services"})`,
 			),
 			summary:     "No services are linked to the IRC server.",
 			description: "They have not been for over " + plain(a.IRCServicesUnlinked.For) + ", though they run: nobody can log in to an account.",
@@ -321,9 +321,11 @@ func exporterAlerts(a *config.Alerts) []alert {
 			description: "Prometheus has had no page of it for over " + plain(a.ExporterDown.Warning.For) + ". Another one still watches the chat stack.",
 		}, {
 			name: "ExporterDown", severity: Critical, hold: a.ExporterDown.Critical, threshold: held(a.ExporterDown.Critical),
-			expr:        lines(allDown, "or on ()", fmt.Sprintf("absent_over_time(chatstack_exporter_build_info[%s])", seconds(a.ExporterDown.Absent))),
-			summary:     "Nobody watches the chat stack.",
-			description: "Prometheus has had no page of any chatstack_exporter for over " + plain(a.ExporterDown.Critical.For) + ". Until it does, no other alert about the stack can fire.",
+			expr: lines(allDown, "or on ()", fmt.Sprintf("absent_over_time(chatstack_exporter_build_info[%s])", seconds(a.ExporterDown.Absent))),
+			// Where exporters watch different things, the label part says which nobody watches.
+			summary: "Nobody watches {{ with $labels.part }}{{ . }}{{ else }}the chat stack{{ end }}.",
+			description: "Prometheus has had no page of any chatstack_exporter{{ with $labels.part }} for {{ . }}{{ end }} for over " +
+				plain(a.ExporterDown.Critical.For) + ". Until it does, no other alert about {{ with $labels.part }}it{{ else }}the stack{{ end }} can fire.",
 		}, {
 			name: "PollStalled", severity: Critical, hold: config.Hold{KeepFiringFor: a.PollStalled.KeepFiringFor}, threshold: stalled,
 			expr:        fmt.Sprintf("time() - %s > %s", over("min", ownNone, nil, latest(a, "chatstack_poll_last_completed_timestamp_seconds")), number(stalled)),
