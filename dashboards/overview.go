@@ -24,7 +24,7 @@ func failing(series, condition string) string {
 
 // firing counts the alerts of a severity. The one that always fires tells that there are rules.
 func firing(severity string) string {
-	return fmt.Sprintf(`count(ALERTS{alertstate="firing",severity=%q}) or 0 * count(ALERTS{alertname="Watchdog",alertstate="firing"})`, severity)
+	return fmt.Sprintf(`count(max without (prometheus, prometheus_replica, replica) (ALERTS{alertstate="firing",severity=%q})) or 0 * count(ALERTS{alertname="Watchdog",alertstate="firing"})`, severity)
 }
 
 // down are the containers that should run and do not.
@@ -33,9 +33,11 @@ func down() string {
 		eachContainer("min", sel("chatstack_container_state", `state="running"`), "state") + " == 0"
 }
 
-// availability is the part of the last 30 days, or of as many as there are, in which each target answered.
+// availability is the part of the last 30 days, or of as many as there are, in which each target that there still is
+// answered. All readings count alike, whoever made them: an exporter that lived for an hour decides nothing.
 func availability() string {
-	return each("min", "avg_over_time("+sel("chatstack_probe_success")+"["+month+"])")
+	window := "(" + sel("chatstack_probe_success") + "[" + month + "])"
+	return "(" + each("sum", "sum_over_time"+window) + " / " + each("sum", "count_over_time"+window) + " and " + success() + ")"
 }
 
 // budget is the part of the error budget that is left: below 0 where more was used than there is.
@@ -102,7 +104,7 @@ func (b *book) overview() Dashboard {
 				limits(critically(float64(memory.Critical.Over))).none("no statistics of containers"), "ContainerMemory"),
 		}},
 		section{"Error budget, 30 days", []panel{
-			bars("Availability", "The part of the last 30 days, or of as many as are stored, in which readings of each target succeeded. Of a pair of exporters the one that saw less counts.",
+			bars("Availability", "The part of the last 30 days, or of as many as are stored, in which readings of each target succeeded, of all exporters together.",
 				query{availability(), "{{target}}"}).unit("percentunit").decimals(2).upTo(1).limits(below(0.99, 0.999)).none(noExporter).size(8, 10),
 			bars("Error budget left", "What is left of what the objective allows to fail. Below 0 the promise is broken.",
 				query{budget(), "{{target}}"}).unit("percentunit").decimals(0).upTo(1).limits(below(0, 0.25)).none(noExporter).size(8, 10),
