@@ -105,7 +105,7 @@ func restartAlerts(a *config.Alerts) []alert {
 
 func memoryAlerts(a *config.Alerts) []alert {
 	used := over("max", ownContainer, nil, latest(a, "chatstack_container_memory_working_set_bytes"))
-	xmpp := over("group", ownContainer, []string{"compose_project", "compose_service", "image", "role"}, known(a, `chatstack_container_info{role="xmpp"}`))
+	xmpp := over("group", ownContainer, []string{"compose_project", "compose_service", "image"}, known(a, `chatstack_container_info{role="xmpp"}`))
 	warning, critical := a.ContainerMemory.Warning, a.ContainerMemory.Critical
 	const uses = " uses {{ $value | humanize }}B of memory."
 	return []alert{
@@ -169,7 +169,7 @@ func xmppAlerts(a *config.Alerts) []alert {
 			expr: lines(
 				over("min", ownNone, nil, latest(a, "chatstack_xmpp_component_connected"))+" == 0",
 				statusExcused,
-				"unless ignoring (host, role) group without (role) ("+roleExcused+`{role="bridge"})`,
+				"unless ignoring (host, role) "+roleExcused+`{role="bridge"}`,
 			),
 			summary:     "The component {{ $labels.host }} is not connected to the XMPP server.",
 			description: "It has not been for over " + plain(a.XMPPComponentDisconnected.For) + ". If it is the bridge, no message passes between the networks.",
@@ -206,7 +206,7 @@ func certificateAlerts(a *config.Alerts) []alert {
 			expr: lines(
 				certificateRefused,
 				"unless ignoring (endpoint) "+ofTarget(targetExcused, ""),
-				fmt.Sprintf("unless ignoring (target) min without (source) (%s{source=\"leaf\"}) < time()", certificateEnd),
+				fmt.Sprintf("unless ignoring (source, target) %s{source=\"leaf\"} < time()", certificateEnd),
 			),
 			summary:     "The certificate of {{ $labels.endpoint }} does not verify.",
 			description: "What " + anEndpoint + " shows is refused: by its authority, its name, its date, or because it is not the pinned one. Clients refuse it too, unless it is pinned there.",
@@ -270,7 +270,7 @@ func targetAlerts(a *config.Alerts) []alert {
 				over("min", ownNone, nil, latest(a, "chatstack_irc_services_linked"))+" == 0",
 				"unless "+ofKind(targetExcused, "irc_rpc|irc_services"),
 				"unless "+ofKind(targetDown, "irc_services"),
-				"unless ignoring (role) group without (role) ("+roleExcused+`{role="irc_services"})`,
+				"unless ignoring (role) "+roleExcused+`{role="irc_services"}`,
 			),
 			summary:     "No services are linked to the IRC server.",
 			description: "They have not been for over " + plain(a.IRCServicesUnlinked.For) + ", though they run: nobody can log in to an account.",
