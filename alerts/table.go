@@ -235,7 +235,7 @@ func targetAlerts(a *config.Alerts) []alert {
 				over("max", ownNone, nil, "sum without (reason) ("+latest(a, "chatstack_upstream_dropped_series")+")")+" > 0",
 				"unless "+ofTarget(targetMaintenance, ""),
 			),
-			summary:     "{{ $value }} series of {{ $labels.target }} are left out.",
+			summary:     "{{ $value }} series of {{ $labels.target }} {{ if eq $value 1.0 }}is{{ else }}are{{ end }} left out.",
 			description: "They clash with others, are malformed or exceed a limit; the target's page under /debug/targets/ says which.",
 		},
 		alert{
@@ -248,7 +248,7 @@ func targetAlerts(a *config.Alerts) []alert {
 				fmt.Sprintf("unless group without (container, kind, target) (count_over_time(%s{kind=~\"plant_store\"}[%s]) >= %d)",
 					targetDown, seconds(a.TargetDown.Warning.For), a.TargetDown.Warning.For/a.Interval),
 			),
-			summary:     "{{ $value }} canary plants are left in the plant store.",
+			summary:     "{{ $value }} canary {{ if eq $value 1.0 }}plant is{{ else }}plants are{{ end }} left in the plant store.",
 			description: "They were created to try the store, and it has not let them be deleted for over " + plain(a.PlantStoreOrphans.For) + ".",
 		},
 		alert{

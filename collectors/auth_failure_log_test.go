@@ -1,17 +1,21 @@
 package collectors
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"regexp"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/docker/docker/pkg/stdcopy"
@@ -116,7 +120,13 @@ func (e *logEngine) log(w http.ResponseWriter, r *http.Request) {
 		if since := r.URL.Query().Get("since"); since != "" && fmt.Sprintf("%d.%09d", line.at.Unix(), line.at.Nanosecond()) < since {
 			continue
 		}
-		text := line.at.Format(time.RFC3339Nano) + " " + line.text
+		if asked := map[bool]string{false: "stdout", true: "stderr"}[line.stream == stdcopy.Stderr && !e.terminal]; r.URL.Query().Get(asked) != "1" {
+			continue
+		}
+		text := line.text
+		if r.URL.Query().Get("timestamps") == "1" {
+			text = line.at.Format(time.RFC3339Nano) + " " + text
+		}
 		if e.terminal {
 			io.WriteString(w, text+"\r\n") //nolint:errcheck // a test's server
 			continue
@@ -366,5 +376,70 @@ func TestLogThatGrewTooMuchIsReadInParts(t *testing.T) {
 	}
 	if len(parts) < 3 || parts[len(parts)-1] != written || counted() != written {
 		t.Errorf("counted %v, want several parts, up to %d", parts, written)
+	}
+}
+
+func TestLengthThatALogClaimsTakesNoMemory(t *testing.T) {
+	l := &loginLog{pattern: regexp.MustCompile(defaultFailurePattern), begun: true}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if err := l.count(strings.NewReader("\x01\x00\x00\x00\xff\xff\xff\xff2026-11-20T12:00:00Z Failed authentication attempt\n"), false, time.Time{}); err != nil {
+		t.Error(err)
+	}
+	runtime.ReadMemStats(&after)
+	if took := after.TotalAlloc - before.TotalAlloc; took > 1<<20 {
+		t.Errorf("took %d bytes for a piece that says that it has 4 GiB", took)
+	}
+	if l.failures != 1 {
+		t.Errorf("%v failures, want the one that there is", l.failures)
+	}
+}
+
+func TestLogThatBreaksOffIsNoWholeLog(t *testing.T) {
+	broken := errors.New("reset")
+	if err := demultiplex(iotest.ErrReader(broken), io.Discard, io.Discard); !errors.Is(err, broken) {
+		t.Errorf("at a piece's head: got %v, want %v", err, broken)
+	}
+	piece := "\x01\x00\x00\x00\x00\x00\x00\x09half"
+	if err := demultiplex(io.MultiReader(strings.NewReader(piece), iotest.ErrReader(broken)), io.Discard, io.Discard); !errors.Is(err, broken) {
+		t.Errorf("within a piece: got %v, want %v", err, broken)
+	}
+	if err := demultiplex(iotest.TimeoutReader(strings.NewReader(piece)), io.Discard, io.Discard); !errors.Is(err, iotest.ErrTimeout) {
+		t.Errorf("within a piece, before the end: got %v, want %v", err, iotest.ErrTimeout)
+	}
+	if err := demultiplex(strings.NewReader(piece+" line"), io.Discard, io.Discard); err != nil {
+		t.Errorf("at its end: got %v, want none", err)
+	}
+}
+
+func TestLinesThatAreOldOrBearNoTimeCountNothing(t *testing.T) {
+	stamp := func(at time.Time) string { return at.Format(time.RFC3339Nano) }
+	for name, line := range map[string]string{
+		"older than the last":   stamp(noon.Add(-time.Second)) + " " + failedLogin,
+		"the last":              stamp(noon) + " " + failedLogin,
+		"no time":               "yesterday " + failedLogin,
+		"nothing but a time":    stamp(noon.Add(time.Second)),
+		"nothing":               "",
+		"a newer one of others": stamp(noon.Add(time.Second)) + " all is well",
+	} {
+		pattern := defaultFailurePattern
+		if name == "nothing but a time" {
+			pattern = "^" // which every line matches
+		}
+		l := &loginLog{pattern: regexp.MustCompile(pattern), begun: true, last: noon}
+		if err := l.count(strings.NewReader(line+"\n"), true, noon); err != nil || l.failures != 0 {
+			t.Errorf("%s: got %v failures, %v, want none", name, l.failures, err)
+		}
+	}
+}
+
+func TestLogThatTheEngineBreaksOffSaysWhy(t *testing.T) {
+	const piece = "\x03\x00\x00\x00\x00\x00\x00\x09no driver"
+	if err := demultiplex(strings.NewReader(piece), io.Discard, io.Discard); err == nil || !strings.HasSuffix(err.Error(), ": no driver") {
+		t.Errorf("got %v, want what the engine says", err)
+	}
+	broken := errors.New("reset")
+	if err := demultiplex(io.MultiReader(strings.NewReader(piece[:10]), iotest.ErrReader(broken)), io.Discard, io.Discard); !errors.Is(err, broken) {
+		t.Errorf("got %v, want %v", err, broken)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/hex"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -23,6 +24,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -529,4 +531,47 @@ func TestRenewedFileShowsUnderAnotherName(t *testing.T) {
 	trust := config.TLS{Fingerprint: pinOf(old), CertificateFile: filepath.Join(dir, "live", "*", "fullchain.pem")}
 	b, err := readNamed(t, proxyProbe(t, tlsServerOf(t, chain(old)), trust))
 	goldenCertificates(t, "file_renewed_under_another_name", b, err, "")
+}
+
+func TestHintOfACertificateTakesNobodyElsesPlace(t *testing.T) {
+	expired := x509.CertificateInvalidError{Reason: x509.Expired, Cert: &x509.Certificate{NotAfter: time.Unix(1_700_000_000, 0)}}
+	for _, tt := range []struct {
+		name string
+		err  error
+		want string // a part of the hint
+	}{
+		{"its own hint", Failf(TLS, "handshake: %w", expired).WithHint("write https"), "write https"},
+		{"expired", fmt.Errorf("handshake: %w", expired), "ended at 2023-11-14 22:13 UTC"},
+		{"not for this", x509.CertificateInvalidError{Reason: x509.NotAuthorizedToSign, Cert: expired.Cert}, Explain(TLS)},
+		{"no name", errors.New("remote error: tls: unrecognized name"), "set server_name or domain"},
+		{"no certificate at all", syscall.ECONNREFUSED, Explain(Refused)},
+	} {
+		if got := HintOf(withTLSHint(tt.err)); !strings.Contains(got, tt.want) {
+			t.Errorf("%s: hint: got %q, want %q in it", tt.name, got, tt.want)
+		}
+	}
+}
+
+// TestServedCertificateGoesBeforeANewerOne has the file of the one that is served come first and last of those that a glob
+// names.
+func TestServedCertificateGoesBeforeANewerOne(t *testing.T) {
+	dir := t.TempDir()
+	old := certificate{names: []string{"chat.test"}, begins: longAgo, end: firstDay}.make(t)
+	renewed := certificate{names: []string{"chat.test"}, end: secondDay}.make(t)
+	other := certificate{names: []string{"chat.test"}, begins: longAgo, end: thirdDay}.make(t)
+	files := map[*certified]string{old: write(t, filepath.Join(dir, "a.pem"), old), renewed: write(t, filepath.Join(dir, "b.pem"), renewed)}
+	for served, want := range map[*certified]string{old: files[old], renewed: files[renewed], other: files[renewed]} {
+		if got, err := loadedFile(filepath.Join(dir, "*.pem"), "chat.test", served.cert); err != nil || got.path != want {
+			t.Errorf("got %s, %v, want %s", got.path, err, want)
+		}
+	}
+}
+
+func TestGlobBelowAFileIsToldFromOneOfNothing(t *testing.T) {
+	file := write(t, filepath.Join(t.TempDir(), "chain.pem"), certificate{names: []string{"chat.test"}}.make(t))
+	_, err := readCertificateFiles(filepath.Join(file, "*.pem"))
+	wantReason(t, err, Internal)
+	if err != nil && !strings.Contains(err.Error(), "not a directory") {
+		t.Errorf("got %v, want what is wrong there", err)
+	}
 }

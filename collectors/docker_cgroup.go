@@ -20,8 +20,34 @@ import (
 type cgroupTree struct {
 	root, procRoot string
 	// groups remembers from one reading to the next where containers' groups are, by their ids. A nil one remembers nothing.
-	groups map[string]string
+	groups map[string]*cgroupGroup
 }
+
+// cgroupGroup is the group of one container.
+type cgroupGroup struct {
+	// path is below a controller's directory.
+	path             string
+	usage, stat, cpu kernelFile
+}
+
+func (g *cgroupGroup) close() {
+	for _, f := range []*kernelFile{&g.usage, &g.stat, &g.cpu} {
+		f.close()
+	}
+}
+
+// forget closes the files of groups that are not to be kept, and forgets those.
+func (t cgroupTree) forget(kept func(id string) bool) {
+	maps.DeleteFunc(t.groups, func(id string, g *cgroupGroup) bool {
+		if kept(id) {
+			return false
+		}
+		g.close()
+		return true
+	})
+}
+
+func (t cgroupTree) forgetAll() { t.forget(func(string) bool { return false }) }
 
 // What to do about mounts that are not the host's.
 const (
@@ -99,15 +125,17 @@ func (l *cgroupLayout) isHosts() bool {
 // what was got nevertheless.
 func (t cgroupTree) resources(ctx context.Context, subjects []resourceSubject) (map[string]containerResources, error) {
 	if len(subjects) == 0 {
+		t.forgetAll()
 		return nil, nil
 	}
 	l, err := t.layout()
 	if err != nil {
+		t.forgetAll()
 		return nil, err
 	}
 	var (
 		got   = make(map[string]containerResources, len(subjects))
-		files = &kernelFiles{}
+		files = &kernelFiles{room: t.room()}
 		found = cgroupFinder{layout: &l, groups: t.groups, files: files}
 		nets  = t.networks(files)
 	)
@@ -128,9 +156,9 @@ func (t cgroupTree) resources(ctx context.Context, subjects []resourceSubject) (
 		nets.read(subject.pid, &r)
 		got[subject.id] = r
 	}
-	maps.DeleteFunc(t.groups, func(id, _ string) bool {
+	t.forget(func(id string) bool {
 		_, still := got[id]
-		return !still
+		return still
 	})
 	switch {
 	case err != nil:
@@ -143,14 +171,14 @@ func (t cgroupTree) resources(ctx context.Context, subjects []resourceSubject) (
 }
 
 // read reads the numbers of one group; what is not there is not known.
-func (l *cgroupLayout) read(files *kernelFiles, group string) (containerResources, error) {
+func (l *cgroupLayout) read(files *kernelFiles, group *cgroupGroup) (containerResources, error) {
 	var r containerResources
 	if l.memory != "" {
-		usage, known, err := files.number(filepath.Join(l.memory, group, l.usage), "")
+		usage, known, err := files.number(&group.usage, "")
 		if err != nil {
 			return r, err
 		}
-		cache, there, err := files.inactiveFile(filepath.Join(l.memory, group, "memory.stat"))
+		cache, there, err := files.inactiveFile(&group.stat)
 		if err != nil {
 			return r, err
 		}
@@ -158,13 +186,21 @@ func (l *cgroupLayout) read(files *kernelFiles, group string) (containerResource
 		r.workingSet = workingSet(usage, cache)
 	}
 	if l.cpu != "" {
-		used, known, err := files.number(filepath.Join(l.cpu, group, l.cpuTime), l.cpuKey)
+		used, known, err := files.number(&group.cpu, l.cpuKey)
 		if err != nil {
 			return r, err
 		}
 		r.hasCPU, r.cpuSeconds = known && used > 0, float64(used)/l.perSecond
 	}
 	return r, nil
+}
+
+// group is a group by its path below a controller's directory.
+func (l *cgroupLayout) group(path string) *cgroupGroup {
+	file := func(controller, name string) kernelFile {
+		return kernelFile{path: filepath.Join(controller, path, name), stays: true}
+	}
+	return &cgroupGroup{path: path, usage: file(l.memory, l.usage), stat: file(l.memory, "memory.stat"), cpu: file(l.cpu, l.cpuTime)}
 }
 
 // whole reports whether every controller that there is has told its numbers.
@@ -177,24 +213,28 @@ type cgroupFinder struct {
 	layout *cgroupLayout
 	files  *kernelFiles
 	// groups are those that were found before.
-	groups map[string]string
+	groups map[string]*cgroupGroup
 	// others are the groups in unusual places by their containers' ids, once it was looked for them.
 	others map[string]string
 }
 
 // read reads the numbers of a container, where it was found before or is found now; of none that has no group.
 func (f *cgroupFinder) read(ctx context.Context, id string) (containerResources, error) {
-	if group := f.groups[id]; group != "" {
+	if group := f.groups[id]; group != nil {
 		if r, err := f.layout.read(f.files, group); err == nil && f.layout.whole(&r) {
 			return r, nil
 		}
+		group.close()
 		delete(f.groups, id) // it may have moved, one controller after another
 	}
-	group := f.group(ctx, id)
-	if group == "" {
+	path := f.group(ctx, id)
+	if path == "" {
 		return containerResources{}, nil
 	}
-	if f.groups != nil {
+	group := f.layout.group(path)
+	if f.groups == nil {
+		defer group.close()
+	} else {
 		f.groups[id] = group
 	}
 	return f.layout.read(f.files, group)
@@ -249,18 +289,62 @@ func isContainerID(s string) bool {
 	return len(s) == 64 && strings.Trim(s, "0123456789abcdef") == ""
 }
 
-// kernelFiles reads small files that the kernel makes up, one after another. os.ReadFile asks it twice as much for each, which
-// is most of what reading them costs.
-type kernelFiles struct{ buffer []byte }
+// maxKeptFiles bounds the files of groups that stay open: the kernel uses about five kilobytes for each.
+const maxKeptFiles = 3 << 10
+
+// room is how many more files of groups may stay open: of each engine a quarter of what this process may open, so that
+// connections have theirs.
+func (t cgroupTree) room() int {
+	var limit syscall.Rlimit
+	if t.groups == nil || syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) != nil {
+		return 0
+	}
+	room := int(min(limit.Cur/4, maxKeptFiles)) //nolint:gosec // it is small
+	for _, g := range t.groups {
+		for _, f := range []*kernelFile{&g.usage, &g.stat, &g.cpu} {
+			switch {
+			case f.open == nil:
+			case room > 0:
+				room--
+			default: // the limit was lowered
+				f.close()
+			}
+		}
+	}
+	return room
+}
+
+// kernelFile is a small file that the kernel makes up.
+type kernelFile struct {
+	path string
+	// stays says that it stays open from one reading to the next, while there is room for it: opening and closing one costs
+	// the kernel twice as much as reading it.
+	stays bool
+	open  *os.File
+}
+
+func (f *kernelFile) close() {
+	if f.open != nil {
+		f.open.Close() //nolint:errcheck,gosec // only read
+		f.open = nil
+	}
+}
+
+// kernelFiles reads such files, one after another. os.ReadFile asks the kernel twice as much for each.
+type kernelFiles struct {
+	buffer []byte
+	// room is how many more may stay open.
+	room int
+}
 
 // number reads a number from a file: the one after the key and a space, or the only one. known is false where there is no
 // such file any more, or no such line.
-func (k *kernelFiles) number(path, key string) (number uint64, known bool, err error) {
-	content, known, err := k.read(path)
+func (k *kernelFiles) number(file *kernelFile, key string) (number uint64, known bool, err error) {
+	content, known, err := k.read(file)
 	if err != nil || !known {
 		return 0, false, err
 	}
-	return numberOf(path, content, key)
+	return numberOf(file.path, content, key)
 }
 
 func numberOf(path string, content []byte, key string) (number uint64, known bool, err error) {
@@ -281,45 +365,71 @@ func numberOf(path string, content []byte, key string) (number uint64, known boo
 }
 
 // inactiveFile reads a memory.stat.
-func (k *kernelFiles) inactiveFile(path string) (cache inactiveFile, known bool, err error) {
-	content, known, err := k.read(path)
+func (k *kernelFiles) inactiveFile(file *kernelFile) (cache inactiveFile, known bool, err error) {
+	content, known, err := k.read(file)
 	if err != nil || !known {
 		return cache, false, err
 	}
-	if cache.Total, _, err = numberOf(path, content, "total_inactive_file"); err != nil {
+	if cache.Total, _, err = numberOf(file.path, content, "total_inactive_file"); err != nil {
 		return cache, false, err
 	}
-	cache.Own, _, err = numberOf(path, content, "inactive_file")
+	cache.Own, _, err = numberOf(file.path, content, "inactive_file")
 	return cache, err == nil, err
 }
 
 // read reads a file that may be gone, or whose group or process may go while it is read. What it returns is good until
 // the next call.
-func (k *kernelFiles) read(path string) (content []byte, there bool, err error) {
-	content, err = k.whole(path)
+func (k *kernelFiles) read(file *kernelFile) (content []byte, there bool, err error) {
+	if content, err = k.whole(file); err != nil {
+		file.close()
+	}
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENODEV) || errors.Is(err, syscall.ESRCH) {
 		return nil, false, nil
 	}
 	return content, err == nil, err
 }
 
-// kernelFileSize is more than most of these files have.
-const kernelFileSize = 8 << 10
+const (
+	// kernelFileSize is more than most of these files have.
+	kernelFileSize = 8 << 10
+	// wholeAtOnce is a length up to which the kernel gives such a file in one piece: it makes at least a page of it at a
+	// time, of lines that are far shorter than the rest of that.
+	wholeAtOnce = 2 << 10
+)
 
-func (k *kernelFiles) whole(path string) ([]byte, error) {
-	fd, err := syscall.Open(path, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
+func (k *kernelFiles) whole(file *kernelFile) ([]byte, error) {
+	if file.open != nil {
+		fd := int(file.open.Fd()) //nolint:gosec // the system's own number
+		var info syscall.Stat_t
+		if err := syscall.Fstat(fd, &info); err != nil || info.Nlink == 0 {
+			return nil, &fs.PathError{Op: "read", Path: file.path, Err: syscall.ENODEV} // as the kernel's own say when they are removed
+		}
+		return k.all(fd, file.path)
+	}
+	fd, err := syscall.Open(file.path, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
 	for errors.Is(err, syscall.EINTR) {
-		fd, err = syscall.Open(path, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
+		fd, err = syscall.Open(file.path, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
 	}
 	if err != nil {
-		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
+		return nil, &fs.PathError{Op: "open", Path: file.path, Err: err}
 	}
-	defer syscall.Close(fd) //nolint:errcheck // only read
+	if file.stays && k.room > 0 {
+		k.room--
+		// Unlike os.Open's, such a file is not watched by the runtime, which costs more than it is worth.
+		file.open = os.NewFile(uintptr(fd), file.path)
+	} else {
+		defer syscall.Close(fd) //nolint:errcheck // only read
+	}
+	return k.all(fd, file.path)
+}
+
+// all reads an open file from its beginning to its end.
+func (k *kernelFiles) all(fd int, path string) ([]byte, error) {
 	if k.buffer == nil {
 		k.buffer = make([]byte, kernelFileSize)
 	}
 	for size := 0; ; {
-		n, err := syscall.Read(fd, k.buffer[size:])
+		n, err := syscall.Pread(fd, k.buffer[size:], int64(size))
 		switch {
 		case errors.Is(err, syscall.EINTR):
 			continue
@@ -327,6 +437,9 @@ func (k *kernelFiles) whole(path string) ([]byte, error) {
 			return nil, &fs.PathError{Op: "read", Path: path, Err: err}
 		case n <= 0:
 			return k.buffer[:size], nil
+		}
+		if size == 0 && n <= wholeAtOnce && k.buffer[n-1] == '\n' {
+			return k.buffer[:n], nil // another call would only say that this is the end
 		}
 		if size += n; size == len(k.buffer) {
 			k.buffer = append(k.buffer, make([]byte, size)...)
@@ -372,7 +485,7 @@ func (n *processNetworks) read(pid int, r *containerResources) {
 		n.found++
 		return
 	}
-	content, there, err := n.files.read(n.file(pid))
+	content, there, err := n.files.read(&kernelFile{path: n.file(pid)})
 	if there {
 		n.found++
 		r.received, r.transmitted, r.hasNetwork, err = sumInterfaces(string(content))

@@ -3,6 +3,7 @@ package collectors
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -153,7 +154,7 @@ func TestGroupThatIsGoneIsNoFailure(t *testing.T) {
 	} {
 		tree := cgroupTree{root: t.TempDir()}
 		writeTree(t, tree.root, files)
-		got, err := tree.resources(t.Context(), subjectsOf(cgroupID, otherCgroupID, "../"+otherCgroupID, ""))
+		got, err := tree.resources(t.Context(), subjectsOf(cgroupID, otherCgroupID, "../"+otherCgroupID, "../docker/"+otherCgroupID, ""))
 		if want := []string{otherCgroupID}; err != nil || !slices.Equal(slices.Collect(maps.Keys(got)), want) {
 			t.Errorf("%s: got %v, error %v; want those of %q, and none", name, got, err, want)
 		}
@@ -227,7 +228,8 @@ func TestReadingCgroupsEndsWithTheContext(t *testing.T) {
 // TestRememberedGroupIsFoundWhereItMoves keeps where groups are from one reading to the next, and has an engine start a
 // container anew with another parent.
 func TestRememberedGroupIsFoundWhereItMoves(t *testing.T) {
-	tree := cgroupTree{root: t.TempDir(), groups: map[string]string{}}
+	tree := cgroupTree{root: t.TempDir(), groups: map[string]*cgroupGroup{}}
+	defer tree.forgetAll()
 	read := func(files map[string]string, want map[string]string) {
 		t.Helper()
 		if err := os.RemoveAll(tree.root); err != nil {
@@ -242,7 +244,11 @@ func TestRememberedGroupIsFoundWhereItMoves(t *testing.T) {
 		if _, known := got[cgroupID]; known != (files != nil) || known && got[cgroupID].workingSet != cgroupResources.workingSet {
 			t.Errorf("got %v", got)
 		}
-		if diff := cmp.Diff(want, tree.groups); diff != "" {
+		remembered := map[string]string{}
+		for id, g := range tree.groups {
+			remembered[id] = g.path
+		}
+		if diff := cmp.Diff(want, remembered); diff != "" {
 			t.Errorf("remembered groups (-want +got):\n%s", diff)
 		}
 	}
@@ -255,41 +261,126 @@ func TestRememberedGroupIsFoundWhereItMoves(t *testing.T) {
 	read(nil, map[string]string{otherCgroupID: other})
 }
 
+// TestFilesStayOpenWhileThereIsRoom has more groups than this process may keep files of, then fewer, then none.
+func TestFilesStayOpenWhileThereIsRoom(t *testing.T) {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit) //nolint:errcheck // as it was
+	const groups = 70
+	tree := cgroupTree{root: t.TempDir(), groups: map[string]*cgroupGroup{}}
+	defer tree.forgetAll()
+	var ids []string
+	for i := range groups {
+		ids = append(ids, fmt.Sprintf("%064x", i))
+		writeTree(t, tree.root, cgroup2("docker/"+ids[i]))
+	}
+	for _, step := range []struct {
+		limit               uint64
+		groups, usage, want int
+	}{
+		{600, groups, 600000000, 150},
+		{400, groups, 610000000, 100},
+		{1000, groups, 620000000, 3 * groups},
+		{1000, groups, 630000000, 3 * groups},
+		{1000, 7, 640000000, 21},
+		{1000, 0, 0, 0},
+	} {
+		lower := limit
+		lower.Cur = step.limit
+		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &lower); err != nil {
+			t.Fatal(err)
+		}
+		for _, id := range ids[:step.groups] {
+			writeTree(t, tree.root, map[string]string{"docker/" + id + "/memory.current": fmt.Sprintln(step.usage)})
+		}
+		got, err := tree.resources(t.Context(), subjectsOf(ids[:step.groups]...))
+		if err != nil || len(got) != step.groups {
+			t.Fatalf("%d groups are known, error %v; want %d", len(got), err, step.groups)
+		}
+		for id, r := range got {
+			if want := uint64(step.usage) - 209715200; r.workingSet != want { //nolint:gosec // not negative
+				t.Fatalf("%s: %d bytes, want %d", id, r.workingSet, want)
+			}
+		}
+		if open := openBelow(t, tree.root); open != step.want {
+			t.Errorf("limit %d, %d groups: %d files are open, want %d", step.limit, step.groups, open, step.want)
+		}
+	}
+}
+
+// openBelow counts this process's open files below a directory.
+func openBelow(t *testing.T, dir string) int {
+	t.Helper()
+	links, err := filepath.Glob("/proc/self/fd/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	open := 0
+	for _, link := range links {
+		if path, err := os.Readlink(link); err == nil && strings.HasPrefix(path, dir+"/") {
+			open++
+		}
+	}
+	return open
+}
+
 // TestHalfOfARememberedGroupIsNotEnough has one controller's group stay behind when a container's groups move.
 func TestHalfOfARememberedGroupIsNotEnough(t *testing.T) {
-	tree := cgroupTree{root: t.TempDir(), groups: map[string]string{}}
-	writeTree(t, tree.root, cgroup1("docker/"+cgroupID))
-	for _, moved := range []bool{false, true} {
-		if moved {
-			if err := os.RemoveAll(filepath.Join(tree.root, "memory", "docker")); err != nil {
-				t.Fatal(err)
+	for _, controllers := range []string{"memory and CPU", "CPU alone"} {
+		group := func(path string) map[string]string {
+			if controllers == "CPU alone" {
+				return without(cgroup1(path), "memory")
 			}
-			writeTree(t, tree.root, cgroup1("chat.slice/docker-"+cgroupID+".scope"))
+			return cgroup1(path)
 		}
-		got, err := tree.resources(t.Context(), subjectsOf(cgroupID))
-		if r := got[cgroupID]; err != nil || !r.hasMemory || !r.hasCPU || r.workingSet != cgroupResources.workingSet {
-			t.Errorf("moved: %t: got %+v, error %v; want memory and CPU", moved, r, err)
+		tree := cgroupTree{root: t.TempDir(), groups: map[string]*cgroupGroup{}}
+		defer tree.forgetAll()
+		writeTree(t, tree.root, group("docker/"+cgroupID))
+		for _, moved := range []bool{false, true} {
+			if moved {
+				leaves := "memory"
+				if controllers == "CPU alone" {
+					leaves = "cpuacct"
+				}
+				if err := os.RemoveAll(filepath.Join(tree.root, leaves, "docker")); err != nil {
+					t.Fatal(err)
+				}
+				writeTree(t, tree.root, group("chat.slice/docker-"+cgroupID+".scope"))
+			}
+			got, err := tree.resources(t.Context(), subjectsOf(cgroupID))
+			if r := got[cgroupID]; err != nil || !r.hasCPU || r.hasMemory != (controllers != "CPU alone") {
+				t.Errorf("%s, moved: %t: got %+v, error %v; want all of it", controllers, moved, r, err)
+			}
 		}
 	}
 }
 
 // TestFileIsReadToItsEnd reads files that are shorter and longer than what is asked for at once, one after another.
 func TestFileIsReadToItsEnd(t *testing.T) {
-	var files kernelFiles
+	files := kernelFiles{room: 1}
 	path := filepath.Join(t.TempDir(), "file")
+	stays := kernelFile{path: path, stays: true}
+	defer stays.close()
 	for _, size := range []int{0, 1, kernelFileSize - 1, kernelFileSize, 5*kernelFileSize + 1, 2} {
 		want := strings.Repeat("x", size)
 		if err := os.WriteFile(path, []byte(want), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if got, there, err := files.read(path); string(got) != want || !there || err != nil {
-			t.Errorf("a file of %d bytes: got %d, there: %t, error %v", size, len(got), there, err)
+		for _, file := range []*kernelFile{{path: path}, &stays} {
+			if got, there, err := files.read(file); string(got) != want || !there || err != nil {
+				t.Errorf("a file of %d bytes, stays open: %t: got %d, there: %t, error %v", size, file.stays, len(got), there, err)
+			}
+			if open := file.open != nil; open != file.stays {
+				t.Errorf("open: %t, want %t", open, file.stays)
+			}
 		}
 	}
-	if _, there, err := files.read(path + "/none"); there || !errors.Is(err, syscall.ENOTDIR) {
+	if _, there, err := files.read(&kernelFile{path: path + "/none"}); there || !errors.Is(err, syscall.ENOTDIR) {
 		t.Errorf("a file below a file: there: %t, error %v", there, err)
 	}
-	if got, there, err := files.read(path + "s"); got != nil || there || err != nil {
+	if got, there, err := files.read(&kernelFile{path: path + "s", stays: true}); got != nil || there || err != nil {
 		t.Errorf("no file: got %q, there: %t, error %v", got, there, err)
 	}
 }

@@ -1,6 +1,7 @@
 package collectors
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -49,8 +50,14 @@ type fleet struct {
 	followed time.Time
 	// doubtful are containers that a list knew otherwise than their last event left them, by id, and since when.
 	doubtful map[string]time.Time
-	// turn is where the round of inspections goes on that nothing has given a reason for.
-	turn int
+	// quick and slow are where the two rounds of inspections go on that nothing has given a reason for, listedAt is when a
+	// list was taken in last.
+	quick, slow turn
+	listedAt    time.Time
+	// order are the ids of the chosen containers in the last list's order, which the next one most likely has too.
+	order []string
+	// held was kept of an engine at another address, until a list shows whether it is the same one.
+	held *fleetMemory
 }
 
 // newborn are the ledgers of a container that was not yet described. seen is true if its creation was.
@@ -68,6 +75,11 @@ type member struct {
 	here bool
 	// unsure is true where what is known may be old, and it is to be inspected when next the engine is asked.
 	unsure bool
+	// described is when its last description was made, by the engine's clock at the earliest; zero where that does not tell.
+	described time.Time
+	// differed says that it is inspected since a list told another age of its run than was known, and agesLie that this has
+	// come to nothing: the list's ages are counted by another clock than the descriptions' times.
+	differed, agesLie bool
 }
 
 // memberRecord is the part of a member that outlives the process.
@@ -85,6 +97,11 @@ type memberRecord struct {
 	Wanted bool `json:"expected"`
 	// ByHand is true where somebody has stopped it.
 	ByHand bool `json:"by_hand,omitempty"`
+	// RenamedFrom is the name that its container had before, until RenamedAt. SetAside says that another container took that
+	// soon, so that this one is what a deploy has left.
+	RenamedFrom string    `json:"renamed_from,omitempty"`
+	RenamedAt   time.Time `json:"renamed_at,omitzero"`
+	SetAside    bool      `json:"set_aside,omitempty"`
 	// Gone is when it was seen last, zero while it exists.
 	Gone time.Time `json:"gone,omitzero"`
 
@@ -123,8 +140,11 @@ func (s *Docker) watchesStill(name, project string, labels []string) bool {
 	return slices.Equal(labels, s.Labels) && kept.watches(name, map[string]string{composeProject: project})
 }
 
-// remember returns what is to be kept.
+// remember returns what is to be kept. Before the first list, that is what was kept of an engine at another address.
 func (f *fleet) remember() fleetMemory {
+	if f.held != nil {
+		return *f.held
+	}
 	m := fleetMemory{Host: f.settings.Host, Labels: f.settings.Labels, Containers: make(map[string]memberRecord, len(f.members))}
 	for name, c := range f.members {
 		if c.ID != "" {
@@ -136,8 +156,12 @@ func (f *fleet) remember() fleetMemory {
 
 // recall takes in what was kept. Whether the containers still exist is not known yet.
 func (f *fleet) recall(m fleetMemory, now time.Time) {
+	if len(m.Containers) == 0 {
+		return
+	}
 	if m.Host != f.settings.Host {
-		return // another engine's containers are others, whatever their names
+		f.held = &m
+		return
 	}
 	for name, kept := range m.Containers {
 		c := &member{memberRecord: kept}
@@ -150,6 +174,23 @@ func (f *fleet) recall(m fleetMemory, now time.Time) {
 		}
 		f.members[name] = c
 		f.names[kept.ID] = name
+	}
+}
+
+// recallHeld takes in what was kept of an engine at another address if a container of it is in the list: such as one that
+// is asked through a proxy now. Another engine's containers are others, whatever their names.
+func (f *fleet) recallHeld(l *listing, now time.Time) {
+	if f.held == nil {
+		return
+	}
+	held := *f.held
+	f.held = nil
+	for _, kept := range held.Containers {
+		if slices.ContainsFunc(l.all, func(c container.Summary) bool { return c.ID == kept.ID }) {
+			held.Host = f.settings.Host
+			f.recall(held, now)
+			return
+		}
 	}
 }
 
@@ -239,64 +280,156 @@ func (f *fleet) ledgers(id string) (*startLedger, *oomLedger) {
 // newerThan reports whether an event of the container has come since the mark.
 func (f *fleet) newerThan(mark uint64, id string) bool { return f.touched[id] > mark }
 
-// listed takes in a list, made after the mark, and returns the containers of it that are to be inspected: all of them if
-// full, else those of which the list knows something else than we, those that may change without a word, and a few in
-// turn. chosen are those of the list that may be watched. following says that events should have told of any change.
-func (f *fleet) listed(all, chosen []container.Summary, mark uint64, full, following bool, now time.Time) []container.Summary {
-	exist := make(map[string]bool, len(all))
-	for i := range all {
-		exist[all[i].ID] = true
-	}
-	for id := range f.names {
-		if !exist[id] && !f.newerThan(mark, id) {
-			f.doubt(id, following && !full, now)
-			f.gone(id, now)
-		}
-	}
-	for id := range f.newborn {
-		if !exist[id] && !f.newerThan(mark, id) {
-			f.forget(id)
-		}
-	}
-	for id := range f.touched {
-		if !exist[id] && !f.newerThan(mark, id) {
-			delete(f.touched, id)
-		}
-	}
+// listing is an engine's list and what is known of it.
+type listing struct {
+	// all are the containers in it, chosen those of them that may be watched.
+	all, chosen []container.Summary
+	// made is when the engine has made it, which was after the mark.
+	made clockSpan
+	mark uint64
+	// full has all of the chosen inspected. following says that events flow, which should have told of any change unless the
+	// stream is settling.
+	full, following, settling bool
+	// early are the containers, by id, that were described while the list was made, since it is about to be their turn.
+	early map[string]bool
+}
+
+// strict reports whether a change that no event has told of speaks against the stream.
+func (l *listing) strict() bool { return l.following && !l.full && !l.settling }
+
+// listed takes in a list and returns the containers of it that are to be inspected: all of them if it is full, else those of
+// which the list knows something else than we, those that may change without a word, and a few in turn.
+func (f *fleet) listed(l *listing, now time.Time) []container.Summary {
+	f.recallHeld(l, now)
+	f.compareNames(l, now)
 	var wanted []container.Summary
-	first, last := f.nextTurn(len(chosen))
-	for i := range chosen {
-		l := &chosen[i]
-		c := f.member(l.ID)
-		switch {
-		case full, c == nil, !c.here, c.unsure, i >= first && i < last:
-		case c.status.name != lastingName(ownName(l.Names)):
-		case wordsOf(l) != c.status.said:
-		case l.State != container.StateRunning && l.State != container.StateExited && l.State != container.StateCreated:
-		case c.status.said.health == container.Unhealthy: // the streak grows without events
-		default:
+	f.quick.next(len(l.chosen), quickTurn)
+	f.slow.next(len(l.chosen), slowLists(now.Sub(f.listedAt)))
+	f.listedAt, f.order = now, f.order[:0]
+	for i := range l.chosen {
+		one := &l.chosen[i]
+		f.order = append(f.order, one.ID)
+		c := f.member(one.ID)
+		if !l.full && c != nil && c.here && !c.unsure && !f.mayDiffer(c, l, i) {
 			continue
 		}
-		if following && !full && !f.newerThan(mark, l.ID) && f.surprising(c, l) {
-			f.doubt(l.ID, true, now)
+		if l.strict() && !f.newerThan(l.mark, one.ID) && f.surprising(c, one) {
+			f.doubt(one.ID, true, now)
 		}
-		wanted = append(wanted, *l)
+		wanted = append(wanted, *one)
 	}
 	return wanted
 }
 
-// inTurn is the part of the containers that is inspected in each round without a reason: all of them in ten rounds.
-const inTurn = 10
-
-func (f *fleet) nextTurn(n int) (first, last int) {
-	if f.turn >= n {
-		f.turn = 0
+// turnAhead are the containers whose turn it will be with the next list, as far as that can be told before it is made.
+func (f *fleet) turnAhead(now time.Time) []container.Summary {
+	next := f.slow
+	next.next(len(f.order), slowLists(now.Sub(f.listedAt)))
+	var ahead []container.Summary
+	for _, id := range f.order[next.first:next.last] {
+		if c := f.member(id); c != nil && c.here && !c.unsure {
+			ahead = append(ahead, container.Summary{ID: id})
+		}
 	}
-	first = f.turn
-	last = min(n, first+(n+inTurn-1)/inTurn)
-	f.turn = last
-	return first, last
+	return ahead
 }
+
+// describedEarly takes in what inspections of containers found that began after the mark, and returns which of them need no
+// other.
+func (f *fleet) describedEarly(ahead []container.Summary, looked []inspection, mark uint64, now time.Time) (map[string]bool, error) {
+	early := make(map[string]bool, len(looked))
+	for i, d := range looked {
+		switch {
+		case d.InspectResponse != nil:
+			if err := f.described(d.InspectResponse, mark, d.made, now); err != nil {
+				return nil, err
+			}
+			early[ahead[i].ID] = true
+		case d.stumbled: // nobody waits for it twice in one reading
+			early[ahead[i].ID] = true
+		default: // it is gone, as the list will show
+		}
+	}
+	return early, nil
+}
+
+// compareNames takes in which containers exist.
+func (f *fleet) compareNames(l *listing, now time.Time) {
+	exist := make(map[string]bool, len(l.all))
+	for i := range l.all {
+		exist[l.all[i].ID] = true
+	}
+	for id := range f.names {
+		if !exist[id] && !f.newerThan(l.mark, id) {
+			f.doubt(id, l.strict(), now)
+			f.gone(id, now)
+		}
+	}
+	for id := range f.newborn {
+		if !exist[id] && !f.newerThan(l.mark, id) {
+			f.forget(id)
+		}
+	}
+	for id := range f.touched {
+		if !exist[id] && !f.newerThan(l.mark, id) {
+			delete(f.touched, id)
+		}
+	}
+}
+
+// mayDiffer reports whether there may be more to know of a member, the i-th of those that are chosen, than what is known.
+func (f *fleet) mayDiffer(c *member, all *listing, i int) bool {
+	l := &all.chosen[i]
+	age := ageUntold
+	if !c.agesLie {
+		age = c.status.compareAge(l, all.made, c.described)
+	}
+	hasTurn := f.slow.has(i)
+	if age == ageUntold {
+		hasTurn = f.quick.has(i)
+	}
+	c.differed = age == ageDiffers && !f.newerThan(all.mark, l.ID) // an old list knows less
+	switch {
+	case age == ageDiffers, wordsOf(l) != c.status.said, c.status.name != lastingName(ownName(l.Names)):
+		return true
+	case all.early[l.ID]:
+		return false
+	case age == ageTooCoarse, hasTurn:
+		return true
+	case l.State != container.StateRunning && l.State != container.StateExited && l.State != container.StateCreated:
+		return true
+	default:
+		return c.status.said.health == container.Unhealthy // the streak grows without events
+	}
+}
+
+// Without a reason a container is inspected once in so many lists, for what neither events nor lists have told, such as a
+// limit that was changed. Where a list does not tell the age of a run either, a restart whose event was lost looks as
+// before, so that such a container has its turn more often. Where lists are rare, so has every container.
+const (
+	slowTurn  = 60
+	quickTurn = 10
+	slowRound = 30 * time.Minute
+)
+
+// slowLists is in how many lists each container has its turn, if they come at that distance.
+func slowLists(distance time.Duration) int {
+	return int(min(max(slowRound/max(distance, 1), quickTurn), slowTurn))
+}
+
+// turn is the part of the containers whose turn it is.
+type turn struct{ first, last int }
+
+// next passes the turn on, so that each of n has it once in that many lists.
+func (t *turn) next(n, lists int) {
+	if t.last >= n {
+		t.last = 0
+	}
+	t.first = t.last
+	t.last = min(n, t.first+(n+lists-1)/lists)
+}
+
+func (t *turn) has(i int) bool { return i >= t.first && i < t.last }
 
 // surprising reports whether a list tells of a change that an event should have told of before.
 func (f *fleet) surprising(c *member, l *container.Summary) bool {
@@ -327,8 +460,9 @@ func (f *fleet) deaf(now time.Time, patience time.Duration) bool {
 	return false
 }
 
-// described takes in a description that was asked for after the mark. One that is no container's is Malformed.
-func (f *fleet) described(d *container.InspectResponse, mark uint64, now time.Time) error {
+// described takes in a description that was asked for after the mark, and made by the engine's clock at made at the earliest.
+// One that is no container's is Malformed.
+func (f *fleet) described(d *container.InspectResponse, mark uint64, made, now time.Time) error {
 	s, err := statusOf(d, f.settings.Roles)
 	if err != nil {
 		return err
@@ -346,6 +480,10 @@ func (f *fleet) described(d *container.InspectResponse, mark uint64, now time.Ti
 	}
 	c := f.bind(&s, now)
 	old := c.status
+	if !s.listed {
+		c.agesLie = s.sameRun(&old) && (c.agesLie || c.differed)
+		c.described, c.differed = made, false
+	}
 	switch {
 	case s.listed:
 		s.takeOver(&old)
@@ -368,9 +506,14 @@ func (f *fleet) described(d *container.InspectResponse, mark uint64, now time.Ti
 	}
 	c.status, c.here, c.Gone, c.unsure = s, true, time.Time{}, s.listed
 	c.Role, c.Project, c.Service, c.Image, c.DependsOn = s.role, s.project, s.service, s.image, s.dependsOn
-	if !s.going() {
+	switch {
+	case c.SetAside:
+		c.Wanted = false
+	case s.state == container.StateCreated && !s.autoRemove && c.Recreations > 0:
+		c.Wanted = c.Wanted || s.expected(c.ByHand) // a deploy that does not come up is an outage of what was there before
+	case !s.going():
 		c.Wanted = s.expected(c.ByHand)
-	} else if old.id != s.id {
+	case old.id != s.id:
 		c.Wanted = false
 	}
 	c.Wanted = c.Wanted || slices.Contains(f.settings.Expected, s.name)
@@ -392,7 +535,9 @@ func (s *containerStatus) takeOver(old *containerStatus) {
 // bind returns the member of the container's name, which the container is from now on.
 func (f *fleet) bind(s *containerStatus, now time.Time) *member {
 	before, known := f.names[s.id]
+	var former *member // of the name that it had before
 	if known && before != s.name {
+		former = f.members[before]
 		f.renamed(s.id, before, now)
 	}
 	f.names[s.id] = s.name
@@ -400,9 +545,11 @@ func (f *fleet) bind(s *containerStatus, now time.Time) *member {
 	if c != nil && c.ID == s.id {
 		return c
 	}
+	f.setAside(s, now)
 	n := f.newborn[s.id]
 	delete(f.newborn, s.id)
-	if c == nil {
+	fresh := c == nil
+	if fresh {
 		c = &member{}
 		f.members[s.name] = c
 	}
@@ -429,7 +576,25 @@ func (f *fleet) bind(s *containerStatus, now time.Time) *member {
 		c.Starts, c.Born = sightedLedger(s.started, s.policyRestarts), s.started.IsZero()
 	}
 	c.ID, c.status, c.ByHand = s.id, containerStatus{}, false
+	c.RenamedFrom, c.RenamedAt, c.SetAside = "", time.Time{}, false
+	if former != nil {
+		// Under a name that is known already, it serves as what had that before.
+		c.RenamedFrom, c.RenamedAt, c.SetAside = before, now, fresh && (former.ID != s.id || former.SetAside)
+	}
 	return c
+}
+
+// replacedWithin is how soon after a rename another container takes the former name if that is one deploy.
+const replacedWithin = 10 * time.Minute
+
+// setAside takes in that a container bears the former name of another one, which is not missed from then on: somebody has
+// put it out of the way, to be removed or gone back to.
+func (f *fleet) setAside(s *containerStatus, now time.Time) {
+	for name, c := range f.members {
+		if c.RenamedFrom == s.name && c.ID != s.id && now.Sub(c.RenamedAt) < replacedWithin {
+			c.SetAside, c.Wanted = true, slices.Contains(f.settings.Expected, name)
+		}
+	}
 }
 
 // renamed takes in that a container has another lasting name. Numbers belong to names, so they stay with the old one, which
@@ -533,7 +698,9 @@ func (f *fleet) present(b *Batch, now time.Time) {
 			services[unit] = append(services[unit], name)
 		}
 	}
-	for name, c := range f.members {
+	// What comes in the order of the page need not be sorted there, family by family.
+	for _, name := range slices.Sorted(maps.Keys(f.members)) {
+		c := f.members[name]
 		switch {
 		case c.here:
 			c.status.write(b, host)
@@ -590,7 +757,7 @@ func (f *fleet) dependencies(name string, c *member, services map[composeUnit][]
 	return needed
 }
 
-// subjects are the running containers whose resources are to be measured.
+// subjects are the running containers whose resources are to be measured, in the order of their ids.
 func (f *fleet) subjects() []resourceSubject {
 	var subjects []resourceSubject
 	for _, c := range f.members {
@@ -600,5 +767,6 @@ func (f *fleet) subjects() []resourceSubject {
 			})
 		}
 	}
+	slices.SortFunc(subjects, func(a, b resourceSubject) int { return strings.Compare(a.id, b.id) })
 	return subjects
 }

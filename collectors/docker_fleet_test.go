@@ -4,13 +4,17 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
+	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/events"
+	"github.com/docker/go-units"
 )
 
 // port has the containers of a simulated engine, and a fleet that watches them. Time is the port's own.
@@ -19,8 +23,10 @@ type port struct {
 	fleet *fleet
 	now   time.Time
 	boxes map[string]*container.InspectResponse // by id
-	// lost has events get lost.
-	lost bool
+	// lost has events get lost, vague has lists tell no age of runs that anybody knows.
+	lost, vague bool
+	// ahead is by how much the clock that answers are stamped with is before the engine's own.
+	ahead time.Duration
 }
 
 var portOpened = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -80,7 +86,7 @@ func (p *port) inspect(id string, mark uint64) {
 		}
 		return
 	}
-	if err := p.fleet.described(clone(p.t, b), mark, p.now); err != nil {
+	if err := p.fleet.described(clone(p.t, b), mark, p.now.Add(p.ahead), p.now); err != nil {
 		p.t.Fatal(err)
 	}
 }
@@ -156,7 +162,8 @@ func (p *port) poll(full, following bool) (asked []string) {
 	p.t.Helper()
 	mark := p.fleet.mark
 	all := p.list()
-	for _, l := range p.fleet.listed(all, all, mark, full, following, p.now) {
+	made := clockSpan{p.now.Add(p.ahead), p.now.Add(p.ahead + time.Second)}
+	for _, l := range p.fleet.listed(&listing{all: all, chosen: all, made: made, mark: mark, full: full, following: following}, p.now) {
 		asked = append(asked, l.ID)
 		p.inspect(l.ID, mark)
 	}
@@ -169,14 +176,29 @@ func (p *port) poll(full, following bool) (asked []string) {
 func (p *port) list() []container.Summary {
 	var all []container.Summary
 	for id, b := range p.boxes {
-		l := container.Summary{ID: id, Names: []string{b.Name}, State: b.State.Status, Labels: b.Config.Labels}
-		if b.State.Health != nil && b.State.Running {
-			l.Status = fmt.Sprintf("Up 2 minutes (%s)", strings.Replace(b.State.Health.Status, "starting", "health: starting", 1))
-		}
-		all = append(all, l)
+		all = append(all, container.Summary{ID: id, Names: []string{b.Name}, State: b.State.Status, Labels: b.Config.Labels, Status: p.says(b.State)})
 	}
 	slices.SortFunc(all, func(a, b container.Summary) int { return strings.Compare(a.ID, b.ID) })
 	return all
+}
+
+// says tells a state in the engine's words for people.
+func (p *port) says(s *container.State) string {
+	ago := func(stamp string) string {
+		if p.vague {
+			return "for long"
+		}
+		return units.HumanDuration(p.now.Sub(parseDockerTime(stamp)))
+	}
+	switch {
+	case s.Status == container.StateExited:
+		return fmt.Sprintf("Exited (%d) %s ago", s.ExitCode, ago(s.FinishedAt))
+	case !s.Running:
+		return s.Status // nothing is read in these
+	case s.Health != nil:
+		return fmt.Sprintf("Up %s (%s)", ago(s.StartedAt), strings.Replace(s.Health.Status, "starting", "health: starting", 1))
+	}
+	return "Up " + ago(s.StartedAt)
 }
 
 // want compares lines of the page that is presented, given without prefix and docker_host.
@@ -441,23 +463,40 @@ func TestNumbersBelongToNames(t *testing.T) {
 }
 
 func TestListIsTheTruthAndOnlyDoubtsAreInspected(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		vague  bool
+		rounds int
+		each   int
+	}{
+		{"which tells how long each runs", false, slowTurn, 1},
+		{"which does not", true, quickTurn, 2},
+	} {
+		t.Run(c.name, func(t *testing.T) { onlyDoubtsAreInspected(t, c.vague, c.rounds, c.each) })
+	}
+}
+
+func onlyDoubtsAreInspected(t *testing.T, vague bool, rounds, each int) {
+	t.Helper()
 	p := openPort(t)
+	p.vague = vague
 	for id := range 20 {
 		p.run(fmt.Sprintf("%02d", id), fmt.Sprintf("c%02d", id))
 	}
+	p.pass(3 * time.Hour)
 	p.poll(true, true)
 	seen := map[string]bool{}
-	for range 10 {
+	for range rounds {
 		asked := p.poll(false, true)
-		if len(asked) > 2 {
-			t.Errorf("%d of 20 quiet containers were inspected, want 2 in turn", len(asked))
+		if len(asked) > each {
+			t.Errorf("%d of 20 quiet containers were inspected, want %d in turn", len(asked), each)
 		}
 		for _, id := range asked {
 			seen[id] = true
 		}
 	}
 	if len(seen) != 20 {
-		t.Errorf("%d of 20 containers were inspected in ten rounds, want all", len(seen))
+		t.Errorf("%d of 20 containers were inspected in %d rounds, want all", len(seen), rounds)
 	}
 	p.lost = true
 	p.die("07", 1)
@@ -477,6 +516,391 @@ func TestListIsTheTruthAndOnlyDoubtsAreInspected(t *testing.T) {
 	p.pass(deafAfter)
 	if !p.fleet.deaf(p.now, deafAfter) {
 		t.Error("changes without events, and the stream is not taken for deaf")
+	}
+}
+
+// TestTurnIsKnownAheadOfTheList wants to know before each list whom it would have inspected for no reason, and has nobody
+// inspected again who was in the meantime, unless the list knows something else.
+func TestTurnIsKnownAheadOfTheList(t *testing.T) {
+	p := openPort(t)
+	for id := range 100 {
+		p.run(fmt.Sprintf("%02d", id), fmt.Sprintf("c%02d", id))
+	}
+	p.pass(3 * time.Hour)
+	if ahead := p.fleet.turnAhead(p.now); len(ahead) > 0 {
+		t.Errorf("before the first list it is the turn of %d", len(ahead))
+	}
+	p.poll(true, true)
+	ids := func(ahead []container.Summary) (ids []string) {
+		for _, c := range ahead {
+			ids = append(ids, c.ID)
+		}
+		return ids
+	}
+	for range slowTurn + 5 {
+		p.pass(30 * time.Second)
+		ahead := ids(p.fleet.turnAhead(p.now))
+		if asked := p.poll(false, true); len(ahead) == 0 || !slices.Equal(asked, ahead) {
+			t.Errorf("%v are inspected in turn, and ahead of the list it was %v", asked, ahead)
+		}
+	}
+	p.remove("99")
+	for range slowTurn {
+		p.pass(30 * time.Second)
+		ahead := p.fleet.turnAhead(p.now)
+		var looked []inspection
+		for _, c := range ahead {
+			looked = append(looked, inspection{InspectResponse: p.boxes[c.ID], made: p.now})
+		}
+		changed := ids(ahead)[0]
+		mark := p.fleet.mark
+		early, err := p.fleet.describedEarly(ahead, looked, mark, p.now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.lost = true
+		p.die(changed, 1)
+		p.lost = false
+		l := &listing{all: p.list(), mark: mark, following: true, early: early, made: clockSpan{p.now, p.now.Add(time.Second)}}
+		l.chosen = l.all
+		for _, id := range ids(p.fleet.listed(l, p.now)) {
+			p.inspect(id, p.fleet.mark)
+			if id != changed && slices.Contains(ids(ahead), id) {
+				t.Errorf("%s is inspected twice", id)
+			}
+		}
+		if got := p.fleet.members["c"+changed].status.state; got != container.StateExited {
+			t.Errorf("c%s is %s, and the list, which knew more than its early description, says that it has ended", changed, got)
+		}
+	}
+}
+
+// TestLostRestartIsSeenInTheNextList has events lost of restarts that look as if nothing had been, but for the age.
+func TestLostRestartIsSeenInTheNextList(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		do   func(*port)
+		want []string
+	}{
+		{"by policy", func(p *port) { p.crash("2") }, []string{restarts("b", 1)}},
+		{"three times by policy", func(p *port) { p.crash("2"); p.crash("2"); p.crash("2") }, []string{restarts("b", 3)}},
+		{"by hand", func(p *port) { p.restart("2") }, []string{restarts("b", 1)}},
+		{"a job that fails again", func(p *port) { p.start("3"); p.die("3", 1) }, []string{restarts("c", 1)}},
+		{"a job that fails otherwise", func(p *port) { p.boxes["3"].State.ExitCode = 2 }, []string{`exit_code{container="c"} 2`}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := openPort(t)
+			for i, name := range []string{"a", "b", "c", "d"} {
+				p.run(strconv.Itoa(i+1), name)
+			}
+			p.die("3", 1)
+			p.pass(5 * time.Hour)
+			p.poll(true, true)
+			p.pass(30 * time.Second)
+			p.fleet.slow = turn{}
+			if asked := p.poll(false, true); !slices.Equal(asked, []string{"1"}) {
+				t.Fatalf("%v were inspected of quiet containers, want the first one in its turn", asked)
+			}
+			p.fleet.slow = turn{} // the first one's turn again
+			p.lost = true
+			c.do(p)
+			p.lost = false
+			p.pass(5 * time.Second)
+			if asked := p.poll(false, true); len(asked) != 2 {
+				t.Errorf("%v were inspected, want the first one in its turn and the one that changed", asked)
+			}
+			p.want(c.name, c.want...)
+		})
+	}
+}
+
+// TestAgesByAnotherClockAreGivenUp has a proxy in between stamp the lists with its own clock, an hour ahead.
+func TestAgesByAnotherClockAreGivenUp(t *testing.T) {
+	p := openPort(t)
+	for id := range 20 {
+		p.run(fmt.Sprintf("%02d", id), fmt.Sprintf("c%02d", id))
+	}
+	p.pass(3 * time.Hour)
+	p.poll(true, true)
+	p.ahead = time.Hour
+	if asked := p.poll(false, true); len(asked) != 20 {
+		t.Errorf("%d of 20 containers were inspected whose ages differ, want all", len(asked))
+	}
+	for range quickTurn {
+		if asked := p.poll(false, true); len(asked) > 3 {
+			t.Errorf("%d of 20 containers were inspected whose ages are known to lie, want a few in turn", len(asked))
+		}
+	}
+	p.ahead = 0
+	p.restart("07")
+	p.seesLostRestart("07")
+}
+
+// seesLostRestart wants a restart without an event to be seen by the next list, although it is not the container's turn.
+func (p *port) seesLostRestart(id string) {
+	p.t.Helper()
+	p.pass(10 * time.Minute)
+	p.poll(false, true) // it is as old as its age is coarse
+	p.pass(10 * time.Minute)
+	p.fleet.quick, p.fleet.slow = turn{}, turn{}
+	p.lost = true
+	p.restart(id)
+	p.lost = false
+	if asked := p.poll(false, true); !slices.Contains(asked, id) {
+		p.t.Errorf("%v were inspected, want %s among them, whose age is another one", asked, id)
+	}
+}
+
+// TestAgesThatWereRightAreBelievedStill has ages differ for good reasons.
+func TestAgesThatWereRightAreBelievedStill(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		do   func(*port)
+	}{
+		{"an end that no event told of, of one that had ended before", func(p *port) {
+			p.lost = true
+			p.die("07", 1)
+			p.lost = false
+			p.poll(false, true)
+			p.start("07")
+		}},
+		{"a start that failed, which changes the exit code alone", func(p *port) {
+			p.die("07", 1)
+			p.pass(time.Hour)
+			p.poll(false, true)
+			p.boxes["07"].State.ExitCode = 127
+			p.poll(false, true)
+			if p.fleet.members["c07"].agesLie {
+				p.t.Error("the ages of one whose start failed are given up")
+			}
+			p.start("07")
+		}},
+		{"a restart that no event told of, and an event of something else", func(p *port) {
+			p.lost = true
+			p.restart("07")
+			p.lost = false
+			p.poll(false, true)
+			p.emit("07", events.ActionUpdate)
+		}},
+		{"a list that is older than an event", func(p *port) {
+			mark, all, made := p.fleet.mark, p.list(), clockSpan{p.now, p.now.Add(time.Second)}
+			p.restart("07")
+			for _, l := range p.fleet.listed(&listing{all: all, chosen: all, made: made, mark: mark, following: true}, p.now) {
+				p.inspect(l.ID, mark)
+			}
+			p.emit("07", events.ActionUpdate)
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := openPort(t)
+			for id := range 20 {
+				p.run(fmt.Sprintf("%02d", id), fmt.Sprintf("c%02d", id))
+			}
+			p.restart("07")
+			p.pass(3 * time.Hour)
+			p.poll(true, true)
+			p.pass(time.Minute)
+			c.do(p)
+			if p.fleet.members["c07"].agesLie {
+				t.Error("the ages are given up, want them believed")
+			}
+			p.seesLostRestart("07")
+		})
+	}
+}
+
+// TestRestartRightAfterTheDescriptionIsSeen has a container restarted so soon that its age looks the same.
+func TestRestartRightAfterTheDescriptionIsSeen(t *testing.T) {
+	p := openPort(t)
+	for id := range 20 {
+		p.run(fmt.Sprintf("%02d", id), fmt.Sprintf("c%02d", id))
+	}
+	p.restart("07")
+	p.lost = true
+	p.crash("07")
+	p.lost = false
+	p.pass(30 * time.Second)
+	p.poll(false, true)
+	p.want("a restart after a second", restarts("c07", 2))
+}
+
+// TestStumbleProvesNothing has the engine fail to describe a container, of which the list's words are taken instead.
+func TestStumbleProvesNothing(t *testing.T) {
+	p := openPort(t)
+	p.run("1", "irc")
+	p.poll(true, true)
+	known := p.fleet.members["irc"].described
+	p.pass(time.Hour)
+	l := p.list()[0]
+	if err := p.fleet.described(fromSummary(&l), p.fleet.mark, p.now, p.now); err != nil {
+		t.Fatal(err)
+	}
+	if got := p.fleet.members["irc"].described; !got.Equal(known) {
+		t.Errorf("described at %s, want %s: the list describes nothing", got, known)
+	}
+}
+
+func TestRareListsHaveEverybodysTurnSooner(t *testing.T) {
+	for _, c := range []struct {
+		distance time.Duration
+		want     int
+	}{{0, 60}, {30 * time.Second, 60}, {time.Minute, 30}, {2 * time.Minute, 15}, {10 * time.Minute, 10}, {24 * time.Hour, 10}} {
+		if got := slowLists(c.distance); got != c.want {
+			t.Errorf("lists every %s: all have their turn in %d, want %d", c.distance, got, c.want)
+		}
+	}
+}
+
+// TestAgeThatAgreesProvesThatNothingRanSince draws runs at random: whatever the engine's words hide, no other run is taken
+// for the known one, and the known one is never taken for another. Answers are stamped by another clock, to the second.
+func TestAgeThatAgreesProvesThatNothingRanSince(t *testing.T) {
+	seed := rand.Uint64()
+	r := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // no secret
+	some := func(most time.Duration) time.Duration {
+		return time.Duration(math.Exp(r.Float64() * math.Log(float64(most)))) // as often hours as seconds
+	}
+	const year = 365 * 24 * time.Hour
+	counted := map[age]int{}
+	for range 400_000 {
+		state := []string{container.StateRunning, container.StateExited}[r.IntN(2)]
+		known := containerStatus{stopped: state == container.StateExited, exitCode: 1}
+		known.started = portOpened.Add(time.Duration(r.Float64() * float64(time.Second)))
+		described := known.started.Add(some(3 * year))
+		begun := known.started
+		if r.IntN(2) == 0 {
+			begun = described.Add(some(3 * year))
+		}
+		listed := begun
+		if described.After(begun) {
+			listed = described
+		}
+		listed = listed.Add(some(3 * year))
+		says := "Up " + units.HumanDuration(listed.Sub(begun))
+		if known.stopped {
+			known.started, known.ended = time.Time{}, known.started
+			says = "Exited (1) " + units.HumanDuration(listed.Sub(begun)) + " ago"
+		}
+		// A clock that is up to a second beside the engine's is told to the second; the answers took a while.
+		ahead := time.Duration(r.Float64()*2*float64(time.Second)) - time.Second
+		stamp := func(at time.Time) time.Time { return at.Add(ahead).Truncate(time.Second) }
+		made := clockSpan{stamp(listed).Add(-some(3 * time.Second)), stamp(listed).Add(time.Second)}
+		told := stamp(described).Add(-some(3 * time.Second))
+		got := known.compareAge(&container.Summary{State: state, Status: says}, made, told)
+		other := begun.After(described)
+		if got == ageUntold || other && got == ageAgrees || !other && got == ageDiffers {
+			t.Fatalf("seed %d: a run %s old when described is the same: %t; a list %s later says %q: got %d", seed, described.Sub(known.started), !other, listed.Sub(described), says, got)
+		}
+		counted[got]++
+	}
+	for _, a := range []age{ageAgrees, ageDiffers, ageTooCoarse} {
+		if counted[a] < 10_000 {
+			t.Errorf("verdict %d came %d times only", a, counted[a])
+		}
+	}
+}
+
+// TestRunsOfOneAgeInWordsAreToldApart goes to the limits: a second run began the moment after the first was described, and
+// the words are as coarse as they get.
+func TestRunsOfOneAgeInWordsAreToldApart(t *testing.T) {
+	const (
+		hour = time.Hour
+		day  = 24 * hour
+		year = 365 * day
+		// span is what the list's moment leaves open, with the slack at both ends.
+		span = time.Second + 2*ageSlack
+	)
+	for _, c := range []struct {
+		words  string
+		old    time.Duration // the known run's age in the list
+		coarse time.Duration
+	}{
+		{"5 seconds", 5500 * time.Millisecond, time.Second},
+		{"About a minute", 90 * time.Second, time.Minute},
+		{"59 minutes", 59*time.Minute + 30*time.Second, time.Minute},
+		{"About an hour", 75 * time.Minute, hour},
+		{"3 hours", 3 * hour, hour},
+		{"5 days", 5*day + 12*hour, day},
+		{"3 weeks", 24 * day, 7 * day},
+		{"4 months", 135 * day, 30 * day},
+		{"3 years", 3*year + year/2, year},
+	} {
+		known := containerStatus{started: portOpened}
+		listed := portOpened.Add(c.old)
+		made := clockSpan{listed, listed.Add(time.Second)}
+		for _, described := range []struct {
+			age  time.Duration
+			want age
+		}{{0, ageTooCoarse}, {c.coarse, ageTooCoarse}, {c.coarse + span - 1, ageTooCoarse}, {c.coarse + span, ageAgrees}} {
+			got := known.compareAge(&container.Summary{State: container.StateRunning, Status: "Up " + c.words}, made, portOpened.Add(described.age))
+			if got != described.want {
+				t.Errorf("%q, described at an age of %s: got %d, want %d", c.words, described.age, got, described.want)
+			}
+		}
+	}
+	// A clock beside the engine's, by up to the slack, makes nobody differ.
+	for _, c := range []struct {
+		ahead time.Duration
+		want  age
+	}{{-ageSlack - 2*time.Second, ageDiffers}, {-ageSlack, ageAgrees}, {ageSlack, ageAgrees}, {ageSlack + 2*time.Second, ageDiffers}} {
+		known := containerStatus{started: portOpened}
+		listed := portOpened.Add(30*time.Second + 500*time.Millisecond + c.ahead)
+		made := clockSpan{listed, listed.Add(time.Second)}
+		if got := known.compareAge(&container.Summary{State: container.StateRunning, Status: "Up 30 seconds"}, made, portOpened.Add(29*time.Second)); got != c.want {
+			t.Errorf("a clock %s ahead: got %d, want %d", c.ahead, got, c.want)
+		}
+	}
+}
+
+// TestRunInTheFutureIsNotInspectedForever has the engine's clock set back by a year, which takes that long to pass.
+func TestRunInTheFutureIsNotInspectedForever(t *testing.T) {
+	known := containerStatus{started: portOpened.Add(365 * 24 * time.Hour)}
+	made := clockSpan{portOpened, portOpened.Add(time.Second)}
+	got := known.compareAge(&container.Summary{State: container.StateRunning, Status: "Up Less than a second"}, made, portOpened.Add(-time.Minute))
+	if got != ageUntold {
+		t.Errorf("got %d, want %d: its age tells nothing", got, ageUntold)
+	}
+}
+
+func TestAgesOfOtherEnginesAreNotCompared(t *testing.T) {
+	at := clockSpan{portOpened, portOpened.Add(time.Second)}
+	known := containerStatus{started: portOpened.Add(-time.Hour), ended: portOpened.Add(-time.Hour), stopped: true}
+	for _, c := range []struct {
+		state, status string
+		made          clockSpan
+		want          age
+	}{
+		{container.StateRunning, "Up 5 minutes", at, ageDiffers},
+		{container.StateRunning, "Up 5 minutes (unhealthy)", at, ageDiffers},
+		{container.StateRunning, "Up About an hour (healthy)", at, ageTooCoarse},
+		{container.StateExited, "Exited (0) 5 minutes ago", at, ageDiffers},
+		{container.StateExited, "Exited (1) About an hour ago", at, ageDiffers},
+		{container.StateExited, "Exited (0) About an hour ago", at, ageTooCoarse},
+		{container.StatePaused, "Up 5 minutes (Paused)", at, ageDiffers},
+		{container.StateRunning, "Up 5 minutes", clockSpan{}, ageUntold},
+		{container.StateRunning, "", at, ageUntold},
+		{container.StateRunning, "Up", at, ageUntold},
+		{container.StateRunning, "Up ", at, ageUntold},
+		{container.StateRunning, "running", at, ageUntold},
+		{container.StateRunning, "Up since yesterday", at, ageUntold},
+		{container.StateExited, "Exited", at, ageUntold},
+		{container.StateExited, "Exited (0)", at, ageUntold},
+		{container.StateExited, "Exited () 5 minutes ago", at, ageUntold},
+		{container.StateExited, "Exited (0) 5 minutes", at, ageUntold},
+		{container.StateCreated, "Created", at, ageUntold},
+		{container.StateRestarting, "Restarting (1) 5 seconds ago", at, ageUntold},
+	} {
+		if got := known.compareAge(&container.Summary{State: c.state, Status: c.status}, c.made, portOpened); got != c.want {
+			t.Errorf("%s, %q: got %d, want %d", c.state, c.status, got, c.want)
+		}
+	}
+	known.started = time.Time{}
+	five := &container.Summary{State: container.StateRunning, Status: "Up 5 minutes"}
+	if got := known.compareAge(five, at, portOpened); got != ageUntold {
+		t.Errorf("without a known start: got %d, want %d", got, ageUntold)
+	}
+	known.started = portOpened.Add(-5 * time.Minute)
+	if got := known.compareAge(five, at, time.Time{}); got != ageUntold {
+		t.Errorf("without the time of the description: got %d, want %d", got, ageUntold)
 	}
 }
 
@@ -501,11 +925,11 @@ func TestDescriptionOlderThanAnEventIsThrownAway(t *testing.T) {
 	old := clone(t, p.boxes["1"])
 	p.die("1", 3) // while the list and the description are under way
 	p.run("2", "xmpp")
-	if err := p.fleet.described(old, mark, p.now); err != nil {
+	if err := p.fleet.described(old, mark, p.now, p.now); err != nil {
 		t.Fatal(err)
 	}
 	p.want("an old description", `state{container="irc",state="exited"} 1`)
-	p.fleet.listed(all, all, mark, false, true, p.now)
+	p.fleet.listed(&listing{all: all, chosen: all, mark: mark, following: true}, p.now)
 	p.want("an old list", `state{container="xmpp",state="running"} 1`)
 }
 
@@ -582,7 +1006,7 @@ func TestListAloneLosesNoNumber(t *testing.T) {
 	l := p.list()[0]
 	l.Created = parseDockerTime(created).Unix()
 	l.Status = "Up 2 minutes"
-	if err := p.fleet.described(fromSummary(&l), p.fleet.mark, p.now); err != nil {
+	if err := p.fleet.described(fromSummary(&l), p.fleet.mark, p.now, p.now); err != nil {
 		t.Fatal(err)
 	}
 	p.want("the engine could only list it", restarts("irc", 1), `expected{container="irc"} 1`, `state{container="irc",state="running"} 1`,
@@ -610,7 +1034,7 @@ func TestOutOfMemoryIsTold(t *testing.T) {
 // describeAs takes in a description that was made earlier.
 func (p *port) describeAs(b *container.InspectResponse, mark uint64) {
 	p.t.Helper()
-	if err := p.fleet.described(b, mark, p.now); err != nil {
+	if err := p.fleet.described(b, mark, p.now, p.now); err != nil {
 		p.t.Fatal(err)
 	}
 }
@@ -623,7 +1047,7 @@ func TestDescriptionOfARemovedContainerIsThrownAway(t *testing.T) {
 	}
 	mark, all, old := p.fleet.mark, p.list(), clone(t, p.boxes["1"])
 	p.remove("1")
-	p.fleet.listed(all, all, mark, false, true, p.now) // an old list
+	p.fleet.listed(&listing{all: all, chosen: all, mark: mark, following: true}, p.now) // an old list
 	p.describeAs(clone(t, old), mark)
 	p.want("removed", `!state{container="irc"`)
 	p.run("2", "irc")
@@ -733,6 +1157,7 @@ func TestEstimateOfUnhealthySinceDoesNotMoveForward(t *testing.T) {
 func TestAnotherEngineUnderTheSameLabelIsNotMissed(t *testing.T) {
 	p := openPort(t, func(s *Docker) { s.Host = "tcp://a:2375" })
 	p.run("1", "irc")
+	p.restart("1")
 	p.run("2", "only-there")
 	kept := p.fleet.remember()
 	q := openPort(t, func(s *Docker) { s.Host = "tcp://b:2375" })
@@ -741,6 +1166,17 @@ func TestAnotherEngineUnderTheSameLabelIsNotMissed(t *testing.T) {
 	q.pass(10 * time.Minute)
 	q.poll(false, true)
 	q.want("another engine", `!state{container="only-there"`, restarts("irc", 0), `recreations_total{container="irc"} 0`)
+
+	// The same engine behind a proxy has the same containers.
+	r := openPort(t, func(s *Docker) { s.Host = "tcp://proxy:2375" })
+	r.fleet.recall(kept, r.now)
+	if got := r.fleet.remember(); len(got.Containers) != len(kept.Containers) {
+		t.Errorf("%d containers are kept on before the first list, want %d", len(got.Containers), len(kept.Containers))
+	}
+	r.boxes["1"] = clone(t, p.boxes["1"])
+	r.poll(true, true)
+	r.pass(time.Hour)
+	r.want("the same engine", restarts("irc", 1), `state{container="only-there",state="missing"} 1`)
 }
 
 func TestMissingContainerIsMissedAfterASelectionThatKeepsIt(t *testing.T) {
@@ -794,4 +1230,94 @@ func TestCrashLoopOfAContainerMadeInAGapCounts(t *testing.T) {
 	p.want("", restarts("bridge", 4))
 	p.crash("1")
 	p.want("with events again", restarts("bridge", 5))
+}
+
+// TestDeployThatSetsTheOldContainerAside replaces a container as some tools do, and people: by renaming it.
+func TestDeployThatSetsTheOldContainerAside(t *testing.T) {
+	aside := func(p *port) { p.rename("1", "irc-old") }
+	anew := func(p *port) { p.run("2", "irc") }
+	for _, c := range []struct {
+		name string
+		do   []func(*port)
+	}{
+		{"stopped, renamed, made anew", []func(*port){func(p *port) { p.stop("1") }, aside, anew}},
+		{"renamed, made anew, stopped", []func(*port){aside, anew, func(p *port) { p.stop("1") }}},
+		{"made under another name, both renamed", []func(*port){func(p *port) { p.run("2", "irc-new") }, aside, func(p *port) { p.rename("2", "irc") }}},
+	} {
+		for _, lost := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, events lost: %t", c.name, lost), func(t *testing.T) {
+				p := openPort(t)
+				p.run("1", "irc")
+				p.poll(true, true)
+				p.lost = lost
+				for _, do := range c.do {
+					do(p)
+				}
+				p.poll(true, true)
+				p.want("with the old one kept", `expected{container="irc-old"} 0`, `expected{container="irc"} 1`, `state{container="irc",state="running"} 1`)
+				p.remove("1")
+				p.poll(false, true)
+				p.pass(time.Hour)
+				p.poll(false, true)
+				p.want("with the old one removed", `!state{container="irc-old"`, `expected{container="irc"} 1`, `!state{container="irc-new"`)
+				// The new one is watched as the old one was.
+				p.remove("2")
+				p.poll(false, true)
+				p.pass(time.Hour)
+				p.poll(false, true)
+				p.want("with the new one removed too", `state{container="irc",state="missing"} 1`, `!state{container="irc-old"`)
+			})
+		}
+	}
+}
+
+func TestOneThatGoesBackToItsNameIsExpectedAgain(t *testing.T) {
+	p := openPort(t)
+	p.run("1", "irc")
+	p.stop("1")
+	p.rename("1", "irc-old")
+	p.run("2", "irc")
+	p.want("set aside", `expected{container="irc-old"} 0`)
+	p.remove("2")
+	p.rename("1", "irc")
+	p.start("1")
+	p.want("gone back to", `expected{container="irc"} 1`, `state{container="irc",state="running"} 1`)
+	p.remove("1")
+	p.pass(time.Hour)
+	p.want("removed", `state{container="irc",state="missing"} 1`)
+}
+
+// TestNameThatIsTakenLaterSetsNobodyAside renames a container for good, and has another one of its former name long after.
+func TestNameThatIsTakenLaterSetsNobodyAside(t *testing.T) {
+	p := openPort(t)
+	p.run("1", "chat")
+	p.rename("1", "chat-main")
+	p.pass(replacedWithin)
+	p.run("2", "chat")
+	p.stop("1")
+	p.want("another one of the former name", `expected{container="chat-main"} 1`, `expected{container="chat"} 1`)
+}
+
+// TestDeployThatDoesNotComeUpIsAnOutage puts one that was never started in the place of one that ran.
+func TestDeployThatDoesNotComeUpIsAnOutage(t *testing.T) {
+	plain := func(b *container.InspectResponse) {
+		b.HostConfig.RestartPolicy.Name = container.RestartPolicyDisabled
+		delete(b.Config.Labels, composeService)
+	}
+	p := openPort(t)
+	p.run("1", "irc", plain)
+	p.poll(true, true)
+	p.remove("1")
+	p.make("2", "irc", plain)
+	p.want("one that was never started", `state{container="irc",state="created"} 1`, `expected{container="irc"} 1`)
+	p.poll(true, true)
+	p.want("after a reading", `expected{container="irc"} 1`)
+	p.make("3", "new", plain)
+	p.want("another one that was never started", `expected{container="new"} 0`)
+	p.start("2")
+	p.die("2", 0)
+	p.want("one that did its work", `expected{container="irc"} 0`)
+	p.remove("2")
+	p.make("4", "irc", plain)
+	p.want("one in the place of that", `expected{container="irc"} 0`)
 }

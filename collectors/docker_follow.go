@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
@@ -29,12 +31,19 @@ const (
 	lookTimeout = 5 * time.Second
 	// deafAfter is how late an event may come that a list has shown to be due; tests have less patience.
 	deafAfter = 5 * time.Second
+	// measureRest is a pause before resources are asked for, in which the reading is put on the page: hundreds of calls at once
+	// would come before that.
+	measureRest = 20 * time.Millisecond
 	// quietAfter is how long a stream may say nothing before it is opened anew, in case it has died in silence.
 	quietAfter = 5 * time.Minute
 	// lastingStream is how long a stream lives that is sound, briefStreams how many in a row may live shorter before
 	// events count as not to be had.
 	lastingStream = 30 * time.Second
 	briefStreams  = 3
+	// promptly is within what time after the engine was first asked its events have to be followed, so that what was found
+	// then need not be asked for again. The engine keeps 256 events, and may have forgotten some by then; the next list
+	// shows runs, healths and names that have changed, and the rounds of inspections find the rest, which is rare.
+	promptly = 10 * time.Second
 	// eventsQueue is how many events may wait while containers are inspected.
 	eventsQueue = 4096
 	// eventsKept is how many events are remembered, so that none counts twice when the engine repeats them. It keeps 256.
@@ -44,9 +53,13 @@ const (
 // eventStream is what is known of the stream of events.
 type eventStream struct {
 	open bool
+	// settling says that no list was made since it was opened, after a first reading that need not be made again.
+	settling bool
 	// known says that the stream was open once, or could not be opened for err.
 	known bool
 	err   error
+	// asked is when the engine was first asked, by our clock.
+	asked time.Time
 	// brief counts the streams in a row that ended soon.
 	brief int
 	// last is the stamp of the last event; before the first, a moment before the engine was first asked.
@@ -92,6 +105,9 @@ var (
 // Follow implements Follower: it listens to the engine's events, opens the stream again whenever it ends, and measures
 // resources after each reading, beside it.
 func (c *docker) Follow(ctx context.Context, changed func()) {
+	c.following.Store(true)
+	defer c.leaveGroups()
+	defer c.following.Store(false)
 	ctx, cancel := context.WithCancel(ctx)
 	var measuring sync.WaitGroup
 	measuring.Go(func() { c.measureLoop(ctx, changed) })
@@ -130,7 +146,9 @@ func (c *docker) closed(err error, lasted bool) {
 	opened := c.stream.open
 	c.stream.open, c.unsure = false, true
 	clear(c.fleet.doubtful)
-	c.stream.brief++
+	if opened { // what was never opened says nothing of how long streams live
+		c.stream.brief++
+	}
 	if lasted {
 		c.stream.brief = 0
 	}
@@ -149,7 +167,11 @@ func (c *docker) closed(err error, lasted bool) {
 func (c *docker) opened() (missed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.stream.open, c.stream.known, c.unsure = true, true, true
+	// What the first reading finds while the first stream is opened need not be asked for again at the second one: events are
+	// wanted from before it.
+	fromTheStart := !c.stream.known && !c.stream.last.IsZero() && time.Since(c.stream.asked) < promptly
+	c.stream.open, c.stream.known, c.unsure = true, true, c.unsure || !fromTheStart
+	c.stream.settling = fromTheStart
 	if c.fleet.followed.IsZero() {
 		c.fleet.followed = c.stream.last
 	}
@@ -173,7 +195,7 @@ func (c *docker) begin(engine time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.stream.last.IsZero() && !engine.IsZero() {
-		c.stream.last = engine.Add(-time.Second)
+		c.stream.last, c.stream.asked = engine.Add(-time.Second), time.Now()
 	}
 }
 
@@ -436,6 +458,13 @@ func (c *docker) measureLoop(ctx context.Context, changed func()) {
 		case <-ctx.Done():
 			return
 		case m := <-c.measuring:
+			rest := time.NewTimer(measureRest)
+			select {
+			case <-ctx.Done():
+				rest.Stop()
+				return
+			case <-rest.C:
+			}
 			measuring, cancel := context.WithTimeout(ctx, max(c.settings.Timeout.Std(), lookTimeout))
 			c.measure(measuring, m)
 			cancel()
@@ -446,43 +475,140 @@ func (c *docker) measureLoop(ctx context.Context, changed func()) {
 
 // measure finds out what containers use. It is no critical path: what cannot be had is missing, and said.
 func (c *docker) measure(ctx context.Context, m dockerRound) {
-	var (
-		used map[string]containerResources
-		err  error
-	)
 	if c.settings.Resources == resourcesNone {
 		return
 	}
+	used, err := c.used(ctx, m.subjects)
+	c.takeUsed(ctx, m, used, err)
+}
+
+// used finds out what containers use, and contains what may panic in doing so.
+func (c *docker) used(ctx context.Context, subjects []resourceSubject) (used map[string]containerResources, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			c.log.Error("measuring resources panicked", "panic", fmt.Sprint(r), "stack", string(debug.Stack()))
 			used, err = nil, Failf(Panic, "measuring panicked: %v", r)
 		}
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if changed := c.stats.err == nil != (err == nil); changed && err != nil && !c.once {
-			c.log.Warn("resources of containers are not known", "err", err, "hint", HintOf(err))
-		} else if changed && !c.once {
-			c.log.Info("resources of containers are known again")
-		}
-		c.measured, c.stats, c.resources = m.round, feature{true, err}, make(map[string]runUsage, len(used))
-		for _, subject := range m.subjects {
-			if r, ok := used[subject.id]; ok {
-				c.resources[subject.id] = runUsage{r, subject.started}
-			}
-		}
 	}()
 	if c.settings.Resources == resourcesCgroup {
-		used, err = cgroupTree{c.settings.CgroupRoot, c.settings.ProcRoot, c.groups}.resources(ctx, m.subjects)
-		return
+		c.withGroups(func(t cgroupTree) { used, err = t.resources(ctx, subjects) })
+		return used, err
 	}
-	s, err := c.open(c.settings.ResourcesParallelism)
+	s, err := c.openSingle(c.settings.ResourcesParallelism)
 	if err != nil {
-		return
+		return nil, err
 	}
 	defer s.transport.CloseIdleConnections()
-	if err = s.negotiate(ctx, &Batch{}); err == nil {
-		used, err = s.resources(ctx, m.subjects, c.settings.ResourcesParallelism)
+	if err := s.negotiate(ctx, &Batch{}); err != nil {
+		return nil, err
+	}
+	return s.resources(ctx, subjects, c.settings.ResourcesParallelism)
+}
+
+// takeUsed takes in what the round's containers use.
+func (c *docker) takeUsed(ctx context.Context, m dockerRound, used map[string]containerResources, err error) {
+	if errors.Is(ctx.Err(), context.Canceled) && !c.once {
+		return // the exporter ends, or is configured anew
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if changed := c.stats.err == nil != (err == nil); changed && err != nil && !c.once {
+		c.log.Warn("resources of containers are not known", "err", err, "hint", HintOf(err))
+	} else if changed && !c.once {
+		c.log.Info("resources of containers are known again")
+	}
+	c.measured, c.stats, c.resources = m.round, feature{true, err}, make(map[string]runUsage, len(used))
+	for _, subject := range m.subjects {
+		if r, ok := used[subject.id]; ok {
+			c.resources[subject.id] = runUsage{r, subject.started}
+		}
+	}
+}
+
+// earlyUsage is what containers use that were known before a list.
+type earlyUsage struct {
+	subjects []resourceSubject
+	cancel   context.CancelFunc
+	done     chan struct{} // closed when what follows may be read
+	used     map[string]containerResources
+	err      error
+	ended    time.Time
+}
+
+const (
+	// leaveWithin is how long a reading that has failed waits for files that are being read: one of them may hang.
+	leaveWithin = 100 * time.Millisecond
+	// earlyLasts is for how long after they were read files need not be read again.
+	earlyLasts = time.Second
+)
+
+// measureEarly reads the files of containers while the engine makes its list, which takes longer.
+func (c *docker) measureEarly(ctx context.Context) *earlyUsage {
+	ctx, cancel := context.WithCancel(ctx)
+	e := &earlyUsage{cancel: cancel, done: make(chan struct{})}
+	if c.settings.Resources == resourcesCgroup && !c.once {
+		c.locked(func() { e.subjects = c.fleet.subjects() })
+	}
+	if len(e.subjects) == 0 || !c.readingEarly.CompareAndSwap(false, true) { // the latter where those of an earlier reading hang
+		e.subjects = nil
+		close(e.done)
+		return e
+	}
+	go func() {
+		defer close(e.done)
+		defer c.readingEarly.Store(false)
+		e.used, e.err = c.used(ctx, e.subjects)
+		e.ended = time.Now()
+	}()
+	return e
+}
+
+// leave has the reading of files end, and waits a moment for that.
+func (e *earlyUsage) leave() {
+	e.cancel()
+	moment := time.NewTimer(leaveWithin)
+	defer moment.Stop()
+	select {
+	case <-e.done:
+	case <-moment.C:
+	}
+}
+
+// measureCgroups takes in what was read early, unless the list has shown that others run, or was long in coming.
+func (c *docker) measureCgroups(ctx context.Context, m dockerRound, e *earlyUsage) {
+	<-e.done
+	if len(e.subjects) == 0 || !slices.Equal(e.subjects, m.subjects) || time.Since(e.ended) > earlyLasts {
+		c.measure(ctx, m)
+		return
+	}
+	c.takeUsed(ctx, m, e.used, e.err)
+}
+
+// withGroups calls do with the cgroup tree, which remembers groups while events are followed.
+func (c *docker) withGroups(do func(t cgroupTree)) {
+	c.usage.Lock()
+	defer c.leaveGroups() // once they are free
+	defer c.usage.Unlock()
+	if c.groups == nil && c.following.Load() {
+		c.groups = map[string]*cgroupGroup{}
+	}
+	do(cgroupTree{c.settings.CgroupRoot, c.settings.ProcRoot, c.groups})
+}
+
+// leaveGroups forgets the groups if events are followed no more. Whoever uses them meanwhile does so afterwards, so that
+// nobody waits for a file that hangs.
+func (c *docker) leaveGroups() {
+	if !c.following.Load() {
+		c.forgetGroups()
+	}
+}
+
+// forgetGroups closes the groups' files, unless somebody uses them.
+func (c *docker) forgetGroups() {
+	if c.usage.TryLock() {
+		defer c.usage.Unlock()
+		cgroupTree{groups: c.groups}.forgetAll()
+		c.groups = nil
 	}
 }
 
@@ -493,7 +619,8 @@ func (c *docker) Present(b *Batch) {
 	host := c.settings.Label
 	c.fleet.present(b, time.Now())
 	if c.rounds-c.measured <= 1 { // older ones are stale
-		for name, m := range c.fleet.members {
+		for _, name := range slices.Sorted(maps.Keys(c.fleet.members)) {
+			m := c.fleet.members[name]
 			// A run that has ended uses nothing, whatever it used.
 			if used, ok := c.resources[m.ID]; ok && m.here && m.status.pid != 0 && used.started.Equal(m.status.started) {
 				used.write(b, name, host)

@@ -1,16 +1,24 @@
 package collectors
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"errors"
+	"io"
 	"log/slog"
+	"net"
 	"net/http"
+	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/docker/docker/api/types/container"
@@ -110,6 +118,20 @@ func (w *watch) try() error {
 	return w.docker.Collect(ctx, &Batch{})
 }
 
+// session is one that has agreed with the engine on a version.
+func (w *watch) session() *dockerSession {
+	w.t.Helper()
+	s, err := w.docker.open(1)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(s.transport.CloseIdleConnections)
+	if err := s.negotiate(w.t.Context(), &Batch{}); err != nil {
+		w.t.Fatal(err)
+	}
+	return s
+}
+
 // page is what is presented, without docker_host.
 func (w *watch) page() string {
 	w.t.Helper()
@@ -147,6 +169,16 @@ func (w *watch) wantNow(what string, lines ...string) {
 			w.t.Errorf("%s: the page lacks %s:\n%s", what, line, page)
 		}
 	}
+}
+
+// settle returns once no event is told any more of what was before: a description that an event has overtaken is thrown away,
+// and made again a moment later.
+func (w *watch) settle(name string) {
+	w.t.Helper()
+	w.engine.Container(name).Pause()
+	w.want("an event", `state{container="`+name+`",state="paused"} 1`)
+	w.engine.Container(name).Unpause()
+	w.want("an event", `state{container="`+name+`",state="running"} 1`)
 }
 
 func (w *watch) await(streams int) {
@@ -233,6 +265,7 @@ func TestForgottenEventsAreMadeUpFor(t *testing.T) {
 
 func TestDeafStreamIsOpenedAnew(t *testing.T) {
 	w := follow(t, nil, service("irc"))
+	w.settle("irc")
 	if err := w.engine.MuteEvents(true); err != nil {
 		t.Fatal(err)
 	}
@@ -273,6 +306,35 @@ func TestReadingFailsWithItsReasonWhileEventsAreFollowed(t *testing.T) {
 	w.read()
 	w.want("", restarts("irc", 1))
 	w.wantNow("", `docker_feature_available{docker_host="local",feature="events"} 1`)
+}
+
+// TestEngineThatIsBackIsNotSaidToBeGone has nobody listen until the events could not be had many times in a row.
+func TestEngineThatIsBackIsNotSaidToBeGone(t *testing.T) {
+	w := follow(t, nil, service("irc"))
+	w.stop()
+	gone := Failf(Refused, "ping %s: connect: no such file or directory", w.engine.Host()).WithHint(hintNoSocket)
+	for range 2 * briefStreams {
+		w.docker.closed(gone, false)
+	}
+	b := &Batch{}
+	if err := w.docker.Collect(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	if slices.ContainsFunc(b.Notes, func(n string) bool { return strings.Contains(n, hintNoSocket) }) {
+		t.Errorf("notes of a reading that succeeded: %q", b.Notes)
+	}
+	w.docker.opened()
+	if w.docker.stream.err != nil {
+		t.Errorf("events are followed again, and do not count as such: %v", w.docker.stream.err)
+	}
+	// What is opened again and again does not count before it lasts.
+	for range briefStreams {
+		w.docker.closed(errEnded, false)
+		w.docker.opened()
+	}
+	if w.docker.stream.err == nil {
+		t.Error("streams that all end at once count as sound")
+	}
 }
 
 func TestNotesTellWhatCannotBeFollowed(t *testing.T) {
@@ -537,6 +599,87 @@ func TestStumbleBetweenReadingsHidesNoOther(t *testing.T) {
 	w.wantNow("b has died", `container_state{container="b",state="exited"} 1`)
 }
 
+// TestTurnIsTakenWhileTheListIsMade has an engine that lists its containers only once one of them was inspected, and one that
+// then stumbles over it.
+func TestTurnIsTakenWhileTheListIsMade(t *testing.T) {
+	var (
+		patient, stumbling atomic.Bool
+		inspections        atomic.Int64
+		inspected          = make(chan struct{}, 10)
+	)
+	e := startEngine(t, plainContainer("a", nil))
+	e.answer = func(w http.ResponseWriter, r *http.Request) bool {
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/containers/json"):
+			if patient.Load() {
+				select {
+				case <-inspected:
+				case <-r.Context().Done():
+				}
+			}
+			return false
+		case strings.HasSuffix(r.URL.Path, "/json"):
+			inspections.Add(1)
+			inspected <- struct{}{}
+			if stumbling.Load() {
+				engineSays(w, http.StatusInternalServerError, "boom")
+				return true
+			}
+			return false
+		}
+		return false
+	}
+	s := dockerSettings(e.host)
+	s.Resources = resourcesNone
+	w := &watch{t: t}
+	w.docker = w.collector(s, nil, false)
+	w.read()
+	w.docker.locked(func() { w.docker.stream.open = true }) // so that not everything is inspected
+	read := func() []string {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		inspections.Store(0)
+		b := &Batch{}
+		if err := w.docker.Collect(ctx, b); err != nil {
+			t.Fatal(err)
+		}
+		return b.Notes
+	}
+	read() // its list tells another age than its descriptions
+	for len(inspected) > 0 {
+		<-inspected
+	}
+	patient.Store(true)
+	for _, stumbles := range []bool{false, true} {
+		stumbling.Store(stumbles)
+		w.docker.locked(func() { w.docker.fleet.slow = turn{} })
+		read()
+		if n := inspections.Load(); n != 1 {
+			t.Errorf("the engine stumbles: %t: %d inspections, want one", stumbles, n)
+		}
+		w.wantNow("", `container_state{container="a",state="running"} 1`)
+	}
+	patient.Store(false)
+	w.docker.locked(func() { w.docker.fleet.slow = turn{5, 5} })
+	if notes := read(); inspections.Load() != 1 || !slices.ContainsFunc(notes, func(n string) bool { return strings.Contains(n, "cannot describe 1") }) {
+		t.Errorf("after a stumble: %d inspections and notes %q, want another one, and its failure told", inspections.Load(), notes)
+	}
+}
+
+// TestPanicOfAnEarlyInspectionIsContained has a session without a client, which nothing can be asked by.
+func TestPanicOfAnEarlyInspectionIsContained(t *testing.T) {
+	d := (&watch{t: t}).collector(dockerSettings("unix:///none"), nil, false)
+	log, lines := logged()
+	d.log = log
+	if found := (&dockerSession{docker: d}).inspectEarly(t.Context(), []container.Summary{{ID: "a"}})(); found != nil {
+		t.Errorf("found %v", found)
+	}
+	if !strings.Contains(lines.String(), "panicked") {
+		t.Errorf("the log does not tell of it: %q", lines)
+	}
+}
+
 func TestPanicEndsFollowingWhole(t *testing.T) {
 	w := follow(t, nil, service("irc"))
 	w.stop()
@@ -633,4 +776,507 @@ func TestCheckSaysWhichExpectedContainersAreNotThere(t *testing.T) {
 			t.Errorf("notes %q: want %q among them: %v", b.Notes, text, want)
 		}
 	}
+}
+
+func TestStreamThatBeganWithTheFirstReadingAsksForNothingTwice(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(*docker)
+		unsure bool
+	}{
+		{"opened while it goes on", func(*docker) {}, false},
+		{"opened when the engine may have forgotten events", func(c *docker) { c.stream.asked = c.stream.asked.Add(-promptly) }, true},
+		{"opened again", func(c *docker) { c.stream.known = true }, true},
+		{"from the moment on that it is opened", func(c *docker) { c.stream.last = time.Time{} }, true},
+		{"opened after it", func(c *docker) { c.rounds = 1 }, false},
+		{"opened before it", func(c *docker) { c.unsure = true }, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			made, err := newDocker(dockerSettings("unix:///nowhere"), Deps{Log: slog.New(slog.DiscardHandler)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			d := made.(*docker)
+			d.begin(time.Now())
+			d.unsure = false // a reading has taken that upon itself
+			c.change(d)
+			d.opened()
+			if d.unsure != c.unsure {
+				t.Errorf("the next reading inspects all: got %t, want %t", d.unsure, c.unsure)
+			}
+		})
+	}
+}
+
+// asked counts what the engine was asked since: streams of events, lists and inspections.
+func (w *watch) asked(since int) (streams, lists, inspections int) {
+	for _, r := range w.engine.Requests()[since:] {
+		switch {
+		case strings.HasSuffix(r.Path, "/events"):
+			streams++
+		case strings.HasSuffix(r.Path, "/containers/json"):
+			lists++
+		case strings.HasSuffix(r.Path, "/json"):
+			inspections++
+		}
+	}
+	return streams, lists, inspections
+}
+
+// TestChangeForgottenBeforeTheStreamIsNoFaultOfIt has a container change after the first reading and before events are
+// followed, when the engine has forgotten that already.
+func TestChangeForgottenBeforeTheStreamIsNoFaultOfIt(t *testing.T) {
+	w := follow(t, nil, service("irc"), service("xmpp"), service("web"), service("docs"))
+	w.stop()
+	w.docker = w.collector(w.docker.settings, nil, false) // another process
+	since := len(w.engine.Requests())
+	w.read()
+	w.engine.Container("irc").SetHealth("unhealthy")
+	w.engine.Container("xmpp").Restart()
+	w.engine.Noise(1000)
+	w.start()
+	w.want("the next list", `health{container="irc",health="unhealthy"} 1`)
+	w.want("the next list", `restarts_total{container="xmpp"} 1`)
+	w.docker.locked(func() {
+		if n := len(w.docker.fleet.doubtful); n > 0 {
+			t.Errorf("%d changes speak against a stream that was opened after them", n)
+		}
+	})
+	w.read()
+	streams, lists, inspections := w.asked(since)
+	// Four at first, the two that changed, one in turn at most in either list, and the unhealthy one again.
+	if streams != 1 || lists != 3 || inspections > 4+2+2+1 {
+		t.Errorf("the engine was asked for %d streams, %d lists and %d inspections, want 1, 3 and 9 at most", streams, lists, inspections)
+	}
+	// From now on the stream has to tell.
+	if err := w.engine.MuteEvents(true); err != nil {
+		t.Fatal(err)
+	}
+	w.engine.Container("docs").SetHealth("unhealthy")
+	w.read()
+	w.docker.locked(func() {
+		if n := len(w.docker.fleet.doubtful); n != 1 {
+			t.Errorf("%d changes speak against a stream that does not tell of one", n)
+		}
+	})
+}
+
+// TestRestartThatNoEventTellsOfIsInTheNextList compares ages as a real engine's answers have them.
+func TestRestartThatNoEventTellsOfIsInTheNextList(t *testing.T) {
+	names := []string{"irc", "xmpp", "web", "docs", "bridge", "store"}
+	var services []simstack.ContainerSpec
+	for _, name := range names {
+		spec := service(name)
+		spec.Health = nil // or its health would tell
+		services = append(services, spec)
+	}
+	w := follow(t, nil, services...)
+	w.stop()
+	w.docker = w.collector(w.docker.settings, nil, false)
+	w.docker.patience = time.Hour // or the stream that tells nothing is opened anew
+	w.read()
+	w.start()
+	w.settle(names[0])
+	if err := w.engine.MuteEvents(true); err != nil {
+		t.Fatal(err)
+	}
+	for i, name := range names {
+		since := len(w.engine.Requests())
+		w.engine.Container(name).Restart()
+		w.read()
+		w.wantNow(name, `container_restarts_total{container="`+name+`"} 1`)
+		// One has its turn, and those that were restarted before are so young that they are looked at again.
+		if _, lists, inspections := w.asked(since); lists != 1 || inspections > 1+1+i {
+			t.Errorf("%s: %d lists and %d inspections", name, lists, inspections)
+		}
+	}
+}
+
+// TestListSaysWhenItWasMade wants the moment of a list between two that enclose it, by a clock that is told to the second.
+func TestListSaysWhenItWasMade(t *testing.T) {
+	w := follow(t, nil, service("irc"))
+	s := w.session()
+	before := time.Now()
+	_, made, err := s.list(t.Context(), &Batch{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if after := time.Now(); made.from.After(before) || made.to.Before(after.Truncate(time.Second)) || !made.to.After(before) || made.to.Sub(made.from) < time.Second {
+		t.Errorf("made from %s to %s, asked for from %s to %s", made.from, made.to, before, after)
+	}
+	w.docker.locked(func() {
+		if at := w.docker.fleet.members["irc"].described; at.After(before) || at.Before(before.Add(-time.Minute)) {
+			t.Errorf("described at %s, want a moment shortly before %s", at, before)
+		}
+	})
+}
+
+// TestEverythingIsInspectedAfterAFailure has a reading, and an inspection that an event asks for, end in the middle.
+func TestEverythingIsInspectedAfterAFailure(t *testing.T) {
+	w := follow(t, nil, service("irc"))
+	unsure := func() (unsure bool) {
+		w.docker.locked(func() { unsure = w.docker.unsure })
+		return unsure
+	}
+	w.read()
+	if unsure() {
+		t.Fatal("unsure after a reading that succeeded")
+	}
+	if err := w.engine.Switch("hang_list", true); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	since := len(w.engine.Requests())
+	var giving sync.WaitGroup
+	giving.Go(func() {
+		defer cancel()
+		for _, lists, _ := w.asked(since); lists == 0 && t.Context().Err() == nil; _, lists, _ = w.asked(since) {
+			runtime.Gosched()
+		}
+	})
+	err := w.docker.Collect(ctx, &Batch{})
+	giving.Wait()
+	if err == nil || !unsure() {
+		t.Errorf("a reading that is given up: %v, and the next inspects all: %t", err, unsure())
+	}
+	if err := w.engine.Switch("hang_list", false); err != nil {
+		t.Fatal(err)
+	}
+	w.read()
+	if unsure() {
+		t.Fatal("unsure after a reading that succeeded")
+	}
+	// The engine cannot be asked for what an event tells of.
+	w.docker.endpoint.address += ".gone"
+	w.docker.take(t.Context(), []events.Message{{
+		Action: events.ActionPause, Actor: events.Actor{ID: w.engine.Container("irc").ID(), Attributes: map[string]string{"name": "irc"}},
+		TimeNano: time.Now().UnixNano(),
+	}}, func() {})
+	if !unsure() {
+		t.Error("an event's inspection failed, and the next reading does not inspect all")
+	}
+	w.docker.locked(func() {
+		if !w.docker.touched {
+			t.Error("what an event has told is not to be kept")
+		}
+	})
+}
+
+func TestEventsOfOthersAreNotLookedAt(t *testing.T) {
+	w := follow(t, func(s *Docker) { s.Exclude = []string{"other"} }, service("irc"), service("other"))
+	since := len(w.engine.Requests())
+	w.docker.take(t.Context(), []events.Message{{
+		Action: events.ActionPause, Actor: events.Actor{ID: w.engine.Container("other").ID(), Attributes: map[string]string{"name": "other"}},
+		TimeNano: time.Now().UnixNano(),
+	}}, func() {})
+	if _, _, inspections := w.asked(since); inspections != 0 {
+		t.Errorf("%d inspections for an event of a container that is not watched", inspections)
+	}
+}
+
+// logged returns a logger, and what it was given at info and above.
+func logged() (*slog.Logger, *bytes.Buffer) {
+	var lines bytes.Buffer
+	return slog.New(slog.NewTextHandler(&lines, nil)), &lines
+}
+
+func TestFailedLookTakesNobodyAway(t *testing.T) {
+	e := startEngine(t, plainContainer("a", nil))
+	s := dockerSettings(e.host)
+	s.Resources = resourcesNone
+	w := &watch{t: t}
+	w.docker = w.collector(s, nil, false)
+	w.read()
+	for _, path := range []string{"/_ping", "/v1.41/containers/id-a/json"} {
+		e.mu.Lock()
+		e.answer = onEnginePath(path, engineForbids)
+		e.mu.Unlock()
+		wantReason(t, w.docker.look(t.Context(), []container.Summary{{ID: "id-a"}}, w.docker.fleet.mark), Forbidden)
+		w.wantNow("after "+path, `container_state{container="a",state="running"} 1`)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	w.docker.looking <- struct{}{} // somebody else describes containers
+	if err := w.docker.look(ended, nil, 0); !errors.Is(err, context.Canceled) {
+		t.Errorf("while somebody else looks: got %v, want %v", err, context.Canceled)
+	}
+}
+
+// TestEndOfFollowingIsNoFault ends it while the engine has not yet said anything.
+func TestEndOfFollowingIsNoFault(t *testing.T) {
+	e := startEngine(t)
+	asked := make(chan struct{}, 10)
+	e.answer = func(_ http.ResponseWriter, r *http.Request) bool {
+		asked <- struct{}{}
+		<-r.Context().Done()
+		return true
+	}
+	s := dockerSettings(e.host)
+	s.Resources = resourcesNone
+	d := (&watch{t: t}).collector(s, nil, false)
+	log, lines := logged()
+	d.log = log
+	ctx, cancel := context.WithCancel(t.Context())
+	var following sync.WaitGroup
+	following.Go(func() { d.Follow(ctx, func() { t.Error("something has changed") }) })
+	<-asked
+	cancel()
+	following.Wait()
+	if lines.Len() > 0 || d.stream.known {
+		t.Errorf("events count as not to be had: %t; logged: %s", d.stream.known, lines)
+	}
+}
+
+func TestEventsAreFollowedSinceTheEngineWasFirstAsked(t *testing.T) {
+	d := (&watch{t: t}).collector(dockerSettings("unix:///none"), nil, false)
+	d.begin(noon)
+	want := noon.Add(-time.Second)
+	for range 2 {
+		d.opened()
+		if got := d.fleet.followed; !got.Equal(want) {
+			t.Errorf("followed since %s, want %s", got, want)
+		}
+		d.stream.last = noon.Add(time.Hour)
+	}
+}
+
+// TestEngineThatDoesNotAnswerAboutEventsIsGivenUp has it answer a ping, and nothing else.
+func TestEngineThatDoesNotAnswerAboutEventsIsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := (&watch{t: t}).collector(dockerSettings("unix:///none"), nil, false)
+		s, err := d.open(1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.transport.DialContext = func(context.Context, string, string) (net.Conn, error) {
+			ours, engines := net.Pipe()
+			go func() {
+				in := bufio.NewReader(engines)
+				for {
+					r, err := http.ReadRequest(in)
+					if err != nil {
+						return
+					}
+					if r.URL.Path == "/_ping" {
+						io.WriteString(engines, "HTTP/1.1 200 OK\r\nApi-Version: 1.41\r\nContent-Length: 0\r\n\r\n") //nolint:errcheck // a test's server
+					}
+				}
+			}()
+			return ours, nil
+		}
+		defer s.transport.CloseIdleConnections()
+		began := time.Now()
+		_, _, err = s.openEvents(t.Context())
+		wantReason(t, err, Timeout)
+		if took := time.Since(began); took != eventsHeaderTimeout {
+			t.Errorf("given up after %s, want %s", took, eventsHeaderTimeout)
+		}
+	})
+}
+
+func TestUnknownResourcesAreLoggedOnce(t *testing.T) {
+	s := dockerSettings("unix:///none")
+	s.Resources, s.CgroupRoot = resourcesCgroup, filepath.Join(t.TempDir(), "none")
+	some := []resourceSubject{{id: "a"}}
+	for _, once := range []bool{false, true} {
+		d := (&watch{t: t}).collector(s, nil, once)
+		log, lines := logged()
+		d.log = log
+		for round := range 3 {
+			d.measure(t.Context(), dockerRound{round: round, subjects: some})
+		}
+		if !d.stats.known || d.stats.err == nil {
+			t.Errorf("once %t: got %+v, want an error", once, d.stats)
+		}
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		d.measure(ended, dockerRound{round: 3})
+		if known := d.stats.err == nil; known != once {
+			t.Errorf("once %t: after the end: got %+v", once, d.stats)
+		}
+		for round := range 3 {
+			d.measure(t.Context(), dockerRound{round: 3 + round})
+		}
+		if d.stats.err != nil || d.measured != 5 {
+			t.Errorf("once %t: got %+v, round %d, want no error in round 5", once, d.stats, d.measured)
+		}
+		want := 1
+		if once {
+			want = 0 // the page tells it
+		}
+		warnings, again := strings.Count(lines.String(), "are not known"), strings.Count(lines.String(), "known again")
+		if warnings != want || again != want || strings.Count(lines.String(), "\n") != 2*want {
+			t.Errorf("once %t: logged\n%s\nwant %d line about the fault and %d about its end", once, lines, want, want)
+		}
+	}
+}
+
+// TestFilesOfGroupsStayOpenWhileTheEngineIsFollowed reads a group whose files stay open until a reading fails, and until nobody
+// follows the engine any more.
+func TestFilesOfGroupsStayOpenWhileTheEngineIsFollowed(t *testing.T) {
+	root := t.TempDir()
+	w := follow(t, func(s *Docker) { s.Resources, s.CgroupRoot = resourcesCgroup, root }, simstack.ContainerSpec{Service: "irc"})
+	var id string
+	w.docker.locked(func() {
+		for _, m := range w.docker.fleet.members {
+			id = m.ID
+		}
+	})
+	writeTree(t, root, cgroup2("docker/"+id))
+	want := func(when string, open int) {
+		t.Helper()
+		if got := openBelow(t, root); got != open {
+			t.Errorf("%s: %d files are open, want %d", when, got, open)
+		}
+	}
+	for range 2 {
+		w.read()
+		want("after a reading", 3)
+		if !strings.Contains(w.page(), "chatstack_container_memory_working_set_bytes{") {
+			t.Fatalf("the page lacks the memory:\n%s", w.page())
+		}
+	}
+	late, cancel := context.WithDeadline(t.Context(), time.Unix(1, 0))
+	defer cancel()
+	if err := w.docker.Collect(late, &Batch{}); err == nil {
+		t.Fatal("a reading without time succeeded")
+	}
+	want("after a failure", 0)
+	w.read()
+	want("after the next reading", 3)
+	w.stop()
+	want("after the end", 0)
+	w.read()
+	want("after a reading that came later", 0)
+}
+
+// TestRunThatTheListShowsIsTheOneMeasured has a container started anew that was measured before the list told of it.
+func TestRunThatTheListShowsIsTheOneMeasured(t *testing.T) {
+	root := t.TempDir()
+	w := follow(t, func(s *Docker) { s.Resources, s.CgroupRoot = resourcesCgroup, root }, service("irc"), service("xmpp"))
+	w.stop() // so that only lists tell
+	irc, xmpp := w.engine.Container("irc"), w.engine.Container("xmpp")
+	writeTree(t, root, cgroup2("docker/"+irc.ID()))
+	writeTree(t, root, cgroup2("docker/"+xmpp.ID()))
+	measured := func(name string) bool {
+		return strings.Contains(w.page(), "\nchatstack_container_memory_working_set_bytes{container=\""+name+"\"}")
+	}
+	for _, change := range []struct {
+		name string
+		do   func()
+		irc  bool
+	}{
+		{"nothing", func() {}, true},
+		{"a restart", irc.Restart, true},
+		{"an end", irc.Stop, false},
+		{"nothing more", func() {}, false},
+		{"a start", irc.Start, true},
+	} {
+		change.do()
+		w.read()
+		if measured("irc") != change.irc || !measured("xmpp") {
+			t.Errorf("after %s: irc is measured: %t, want %t; xmpp: %t", change.name, measured("irc"), change.irc, measured("xmpp"))
+		}
+	}
+}
+
+// TestNumbersOfAnEarlierRunAreNotThoseOfTheNext has a container started anew between the early reading of its files and the list.
+func TestNumbersOfAnEarlierRunAreNotThoseOfTheNext(t *testing.T) {
+	root := t.TempDir()
+	w := follow(t, func(s *Docker) { s.Resources, s.CgroupRoot = resourcesCgroup, root }, service("irc"))
+	w.stop()
+	irc := w.engine.Container("irc")
+	group := "docker/" + irc.ID()
+	writeTree(t, root, cgroup2(group))
+	w.read()
+	early := w.docker.measureEarly(t.Context())
+	<-early.done
+	irc.Restart()
+	writeTree(t, root, map[string]string{group + "/cpu.stat": "usage_usec 1000000\n"})
+	s := w.session()
+	if _, err := w.docker.review(t.Context(), s, &Batch{}); err != nil {
+		t.Fatal(err)
+	}
+	w.docker.measureCgroups(t.Context(), w.docker.round(), early)
+	w.wantNow("after the restart", `container_cpu_seconds_total{container="irc"} 1`)
+
+	// What was read long before the list was there is read again.
+	late := w.docker.measureEarly(t.Context())
+	<-late.done
+	writeTree(t, root, map[string]string{group + "/cpu.stat": "usage_usec 2000000\n"})
+	late.ended = late.ended.Add(-2 * earlyLasts)
+	w.docker.measureCgroups(t.Context(), w.docker.round(), late)
+	w.wantNow("after a list that was long in coming", `container_cpu_seconds_total{container="irc"} 2`)
+}
+
+// TestFileThatHangsHidesNoFailureOfTheEngine has reading a file wait for ever while the engine breaks off in its list.
+func TestFileThatHangsHidesNoFailureOfTheEngine(t *testing.T) {
+	root := t.TempDir()
+	w := follow(t, func(s *Docker) { s.Resources, s.CgroupRoot = resourcesCgroup, root }, service("irc"))
+	w.stop()
+	group := "docker/" + w.engine.Container("irc").ID()
+	writeTree(t, root, cgroup2(group))
+	w.read()
+	pipe := filepath.Join(root, group, "memory.current")
+	if err := os.Remove(pipe); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.engine.Switch("hang_list", true); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // the second finds the first one's file still hanging
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		err := w.docker.Collect(ctx, &Batch{})
+		cancel()
+		if !errors.Is(err, context.DeadlineExceeded) || !w.docker.readingEarly.Load() {
+			t.Errorf("got %v while a file hangs (%t), want the deadline", err, w.docker.readingEarly.Load())
+		}
+	}
+	writer, err := os.OpenFile(pipe, os.O_RDWR, 0) // which has whoever waits for one go on
+	if err != nil {
+		t.Fatal(err)
+	}
+	for w.docker.readingEarly.Load() {
+		time.Sleep(time.Millisecond)
+	}
+	if err := writer.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestOnlyWhatHasChangedIsKept(t *testing.T) {
+	kept := &memory{}
+	d := (&watch{t: t}).collector(dockerSettings("unix:///none"), kept, false)
+	touch := func() { d.locked(func() { d.touched = true }) }
+	touch()
+	d.save()
+	d.save()
+	touch()
+	d.save()
+	if len(kept.saves) != 1 || !strings.Contains(string(kept.saved), "unix:///none") {
+		t.Fatalf("kept %s, want one line about the engine", kept.saves)
+	}
+	d.locked(func() { d.fleet.members["irc"] = &member{memberRecord: memberRecord{ID: "1"}} })
+	touch()
+	kept.err = errors.New("disk full")
+	d.save()
+	kept.err = nil
+	d.save()
+	if len(kept.saves) != 2 || !strings.Contains(string(kept.saved), "irc") {
+		t.Errorf("kept %s, want what could not be kept at first", kept.saves)
+	}
+}
+
+func TestCatchingUpLeavesNoConnection(t *testing.T) {
+	e := startEngine(t, plainContainer("a", nil))
+	s := dockerSettings(e.host)
+	s.Resources = resourcesNone
+	w := &watch{t: t}
+	w.docker = w.collector(s, nil, false)
+	w.docker.catchUp(t.Context())
+	w.wantNow("", `container_state{container="a",state="running"} 1`)
+	e.waitForSilence(t)
 }

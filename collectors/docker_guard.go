@@ -1,16 +1,18 @@
 package collectors
 
 import (
+	"encoding/json"
 	"io"
 	"net/http"
 	"regexp"
+	"strings"
 	"time"
 )
 
 // dockerPaths are the calls that only read and that this exporter has a use for, as they stand on the wire. Anything
 // else - another path, an escape, an empty or dotted segment - is not among them.
 var dockerPaths = regexp.MustCompile(
-	`^(/v1\.[0-9]{1,3})?/(_ping|version|info|events|containers/json|containers/[A-Za-z0-9][A-Za-z0-9_.-]*/(json|stats|logs))$`)
+	`^(/v1\.[0-9]{1,3})?/(_ping|events|containers/json|containers/[A-Za-z0-9][A-Za-z0-9_.-]*/(json|stats|logs))$`)
 
 // dockerGuard lets only calls that read pass to a Docker Engine, since whoever may write to its socket is root on that
 // machine. It looks at what would be sent, not at what a client meant, and refuses before a byte is.
@@ -58,6 +60,11 @@ type dockerCall struct {
 	date time.Time
 	// err is what broke the call or the reading of its answer.
 	err error
+	// into, where not nil, points to what a good answer is decoded into. The client finds null in place of it: what it
+	// would make of it has ten times as many fields as are used.
+	into any
+	// rest, where not nil, is over when a call on a connection of its own may look for its answer.
+	rest *statsRest
 }
 
 type dockerCallKey struct{}
@@ -74,7 +81,11 @@ func (r dockerRecorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	if !ok {
 		call = &dockerCall{}
 	}
-	*call = dockerCall{}
+	*call = dockerCall{into: call.into, rest: call.rest}
+	if req.Method == http.MethodHead {
+		// The client makes a GET of the same request when this fails, and the transport may still be reading it.
+		req = req.Clone(req.Context())
+	}
 	resp, err := r.next.RoundTrip(req)
 	if err != nil {
 		call.err = err
@@ -84,8 +95,30 @@ func (r dockerRecorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	if date, err := http.ParseTime(resp.Header.Get("Date")); err == nil {
 		call.date = date
 	}
-	resp.Body = &dockerBody{ReadCloser: resp.Body, limit: r.limit, left: r.limit, call: call}
+	body := &dockerBody{ReadCloser: resp.Body, limit: r.limit, left: r.limit, call: call}
+	resp.Body = body
+	if call.into != nil && resp.StatusCode == http.StatusOK {
+		resp.Body = &decodedBody{dockerBody: body}
+	}
 	return resp, nil
+}
+
+// decodedBody is an answer's body that is decoded when somebody reads it.
+type decodedBody struct {
+	*dockerBody
+	instead *strings.Reader
+}
+
+func (b *decodedBody) Read(p []byte) (int, error) {
+	if b.instead == nil {
+		if err := json.NewDecoder(b.dockerBody).Decode(b.call.into); err != nil {
+			return 0, err // as the client's own decoder says it
+		}
+		// The end of the answer stands behind it: unread, it would cost the connection.
+		io.CopyN(io.Discard, b.dockerBody, 512) //nolint:errcheck // what more there is is of no use
+		b.instead = strings.NewReader("null")
+	}
+	return b.instead.Read(p)
 }
 
 // dockerBody is an answer's body that ends in an error beyond its limit.
@@ -96,9 +129,6 @@ type dockerBody struct {
 }
 
 func (b *dockerBody) Read(p []byte) (int, error) {
-	if int64(len(p)) > b.left+1 {
-		p = p[:b.left+1]
-	}
 	n, err := b.ReadCloser.Read(p)
 	if int64(n) > b.left {
 		n = int(b.left)

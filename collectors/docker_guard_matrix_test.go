@@ -25,7 +25,7 @@ func plainly(method, requestURI string) bool {
 	}
 	switch len(segments) {
 	case 1:
-		return segments[0] == "_ping" || segments[0] == "version" || segments[0] == "info" || segments[0] == "events"
+		return segments[0] == "_ping" || segments[0] == "events"
 	case 2:
 		return segments[0] == "containers" && segments[1] == "json"
 	case 3:

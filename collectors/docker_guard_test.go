@@ -1,6 +1,7 @@
 package collectors
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/iotest"
 )
 
 // refusedCalls are calls that change an engine, read more than this exporter has a use for, or try to look like one
@@ -24,7 +26,9 @@ var refusedCalls = []struct{ method, url string }{
 	{"PATCH", "/containers/x/json"},
 	{"OPTIONS", "/containers/json"},
 	{"CONNECT", "/containers/json"},
-	{"TRACE", "/version"},
+	{"TRACE", "/events"},
+	{"GET", "/version"},
+	{"GET", "/v1.51/info"},
 	{"HEAD", "/containers/json"},
 	{"HEAD", "/containers/x/archive"},
 	{"HEAD", "/v1.41/_ping"},
@@ -77,8 +81,6 @@ var allowedCalls = []struct{ method, url string }{
 	{"", "/_ping"},
 	{"GET", "/_ping"},
 	{"GET", "/v1.41/_ping"},
-	{"GET", "/version"},
-	{"GET", "/v1.51/info"},
 	{"GET", "/events?since=1"},
 	{"GET", "/containers/json?all=1"},
 	{"GET", "/v1.41/containers/json"},
@@ -173,11 +175,54 @@ func TestGuardLooksAtWhatIsSent(t *testing.T) {
 	}
 }
 
+type closeCounter struct {
+	io.Reader
+	closed int
+}
+
+func (c *closeCounter) Close() error { c.closed++; return nil }
+
+func TestGuardClosesTheBodyOfWhatItRefuses(t *testing.T) {
+	body := &closeCounter{Reader: strings.NewReader("{}")}
+	req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/containers/x/restart", body)
+	req.Body = body
+	if _, err := (dockerGuard{}).RoundTrip(req); err == nil { //nolint:bodyclose // there is none
+		t.Fatal("let through")
+	}
+	if body.closed != 1 {
+		t.Errorf("closed %d times, want once", body.closed)
+	}
+}
+
+// TestRecordIsOfTheLastTry tries a call again, as the client does with a ping, once it has failed.
+func TestRecordIsOfTheLastTry(t *testing.T) {
+	failure := errors.New("the engine hung up")
+	call := &dockerCall{}
+	recorder := dockerRecorder{limit: 1, next: roundTrip(func(r *http.Request) (*http.Response, error) {
+		if r.Method == http.MethodHead {
+			return nil, failure
+		}
+		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: http.NoBody}, nil
+	})}
+	ctx := context.WithValue(t.Context(), dockerCallKey{}, call)
+	if _, err := recorder.RoundTrip(httptest.NewRequestWithContext(ctx, http.MethodHead, "/_ping", http.NoBody)); err == nil || !errors.Is(call.err, failure) { //nolint:bodyclose // there is none
+		t.Fatalf("got error %v, recorded %v, want %v", err, call.err, failure)
+	}
+	resp, err := recorder.RoundTrip(httptest.NewRequestWithContext(ctx, http.MethodGet, "/_ping", http.NoBody))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close() //nolint:errcheck // it is empty
+	if call.err != nil || call.status != http.StatusOK {
+		t.Errorf("recorded status %d and error %v, want 200 and none", call.status, call.err)
+	}
+}
+
 func TestGuardHoldsWhateverTheClient(t *testing.T) {
 	var reached atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		reached.Add(1)
-		if r.URL.Path == "/version" {
+		if r.URL.Path == "/events" {
 			http.Redirect(w, r, "/images/json", http.StatusTemporaryRedirect)
 		}
 	}))
@@ -205,10 +250,50 @@ func TestGuardHoldsWhateverTheClient(t *testing.T) {
 	if err := do(http.MethodGet, "/containers/json"); err != nil {
 		t.Errorf("a call that reads: %v", err)
 	}
-	if err := do(http.MethodGet, "/version"); err == nil {
+	if err := do(http.MethodGet, "/events"); err == nil {
 		t.Error("a redirect to a refused path was followed")
 	}
 	if got := reached.Load(); got != 2 {
 		t.Errorf("calls that reached the engine: got %d, want 2", got)
+	}
+}
+
+// TestFailedHeadIsNoLongerInUse has the transport keep the request, as it does until its connection has ended.
+func TestFailedHeadIsNoLongerInUse(t *testing.T) {
+	var kept *http.Request
+	recorder := dockerRecorder{next: roundTrip(func(r *http.Request) (*http.Response, error) {
+		kept = r
+		return nil, errors.New("the engine hung up")
+	})}
+	req := httptest.NewRequestWithContext(t.Context(), http.MethodHead, "/_ping", http.NoBody)
+	if _, err := recorder.RoundTrip(req); err == nil { //nolint:bodyclose // there is none
+		t.Fatal("no error")
+	}
+	req.Method = http.MethodGet // as the client does
+	if kept.Method != http.MethodHead {
+		t.Error("the request that was sent has changed")
+	}
+}
+
+// TestDecodedAnswerIsReadToItsEnd has an answer whose end comes after it, as that of an engine's list does: a connection of
+// which it was not read is lost.
+func TestDecodedAnswerIsReadToItsEnd(t *testing.T) {
+	content := strings.NewReader(`[{"Id":"1"}]` + "\n")
+	var list []struct{ ID string }
+	recorder := dockerRecorder{limit: 1 << 20, next: roundTrip(func(*http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(iotest.OneByteReader(content))}, nil
+	})}
+	ctx := context.WithValue(t.Context(), dockerCallKey{}, &dockerCall{into: &list})
+	resp, err := recorder.RoundTrip(httptest.NewRequestWithContext(ctx, http.MethodGet, "/containers/json", http.NoBody))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close() //nolint:errcheck // only read
+	instead, err := io.ReadAll(resp.Body)
+	if err != nil || string(instead) != "null" || len(list) != 1 || list[0].ID != "1" {
+		t.Fatalf("got %v, then %q, %v", list, instead, err)
+	}
+	if content.Len() > 0 {
+		t.Errorf("%d bytes were not read", content.Len())
 	}
 }

@@ -16,8 +16,10 @@ type startLedger struct {
 	// container.
 	Policy int `json:"policy"`
 
-	heard     int       // starts since Started that came as events
-	heardLast time.Time // the stamp of the last of all events
+	// Heard are the starts since Started that came as events, HeardLast is the stamp of the last of all events. They are
+	// kept because a process may end between an event and the description that it asks for.
+	Heard     int       `json:"heard,omitempty"`
+	HeardLast time.Time `json:"heard_last,omitzero"`
 	// owed are the starts, oldest first, that a description told of and whose events may still come; spare is how many
 	// more events of starts before Started may, whose time nobody told.
 	owed  []time.Time
@@ -38,15 +40,18 @@ func sightedLedger(started time.Time, policy int) startLedger {
 // resumed is a ledger that was kept: all starts until the last one that it knows are accounted for.
 func (l startLedger) resumed() startLedger {
 	l.owed, l.floor = []time.Time{l.Started}, l.Started
+	if l.HeardLast.After(l.Started) { // then the start that was described was heard as well, and the engine tells both again
+		l.owed, l.floor = nil, l.HeardLast.Add(1)
+	}
 	return l
 }
 
 // event takes in that the engine has started the container.
 func (l *startLedger) event(at time.Time) {
-	l.heardLast = at
 	if at.Before(l.floor) {
 		return
 	}
+	l.HeardLast = at
 	// Events come in order: what should have come before this one is lost.
 	for len(l.owed) > 0 && at.Sub(l.owed[0]) > stampedWithin {
 		l.owed = l.owed[1:]
@@ -60,7 +65,7 @@ func (l *startLedger) event(at time.Time) {
 	case l.spare > 0:
 		l.spare--
 	default:
-		l.heard++
+		l.Heard++
 		l.Starts++
 	}
 }
@@ -68,8 +73,8 @@ func (l *startLedger) event(at time.Time) {
 // sight takes in the first description of a container that was running before it could be described: what no event told
 // of does not count.
 func (l *startLedger) sight(started time.Time, policy int) {
-	l.Started, l.Policy, l.heard, l.owed = started, policy, 0, nil
-	if l.heardLast.Before(started) {
+	l.Started, l.Policy, l.Heard, l.owed = started, policy, 0, nil
+	if l.HeardLast.Before(started) {
 		l.owed = []time.Time{started}
 	}
 }
@@ -87,20 +92,20 @@ func (l *startLedger) described(started time.Time, policy int) {
 	if l.Started.IsZero() {
 		least = policy + 1 // the first start is no restart
 	}
-	ownHeard := !l.heardLast.Before(started)
-	total := l.heard
+	ownHeard := !l.HeardLast.Before(started)
+	total := l.Heard
 	if !ownHeard {
 		total++
 	}
 	total = max(total, least)
-	missed := total - l.heard
+	missed := total - l.Heard
 	l.Starts += uint64(missed) //nolint:gosec // not negative: total is heard at least
 	l.spare += missed
 	if !ownHeard {
 		l.spare-- // missed is one at least
 		l.owed = append(l.owed[max(0, len(l.owed)-maxOwedStarts+1):], started)
 	}
-	l.heard, l.Started, l.Policy = 0, started, policy
+	l.Heard, l.Started, l.Policy = 0, started, policy
 }
 
 // oomLedger counts how often the kernel ended a process of the container for want of memory. Each is an event; of one

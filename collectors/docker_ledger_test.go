@@ -1,6 +1,7 @@
 package collectors
 
 import (
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -164,6 +165,51 @@ func TestPlannedRestartIsNoStart(t *testing.T) {
 	}
 }
 
+// TestLateEventIsOneOfItsTime has the event of a start come, and one that is too late to be of that start.
+func TestLateEventIsOneOfItsTime(t *testing.T) {
+	started := time.Unix(1_700_000_000, 0)
+	for _, tt := range []struct {
+		after time.Duration
+		want  uint64
+	}{
+		{0, 0},
+		{3 * time.Second, 0},
+		{3*time.Second + 1, 1},
+	} {
+		l := sightedLedger(started, 0)
+		l.event(started.Add(tt.after))
+		if l.Starts != tt.want {
+			t.Errorf("an event %s after the start: %d more starts, want %d", tt.after, l.Starts, tt.want)
+		}
+		var oom oomLedger
+		oom.described(started.Add(-time.Hour), started)
+		oom.event(started.Add(tt.after))
+		if want := 1 + tt.want; oom.Count != want {
+			t.Errorf("an event %s after the end: %d times out of memory, want %d", tt.after, oom.Count, want)
+		}
+	}
+}
+
+// TestStartsThatNoEventTellsOfTakeBoundedMemory describes start after start, while no event comes.
+func TestStartsThatNoEventTellsOfTakeBoundedMemory(t *testing.T) {
+	started := time.Unix(1_700_000_000, 0)
+	l := sightedLedger(started, 0)
+	const starts = 2 * maxOwedStarts
+	for i := range starts {
+		l.described(started.Add(time.Duration(i+1)*time.Minute), 0)
+	}
+	if l.Starts != starts {
+		t.Errorf("%d starts, want %d", l.Starts, starts)
+	}
+	if got := len(l.owed); got != maxOwedStarts {
+		t.Errorf("waits for %d events, want %d", got, maxOwedStarts)
+	}
+	l.event(started.Add(starts * time.Minute)) // the last of them is among these
+	if l.Starts != starts {
+		t.Errorf("%d starts after the event of the last one, want %d", l.Starts, starts)
+	}
+}
+
 func TestOutOfMemoryIsCountedOnce(t *testing.T) {
 	began := time.Unix(1_700_000_000, 0)
 	at := func(s int) time.Time { return began.Add(time.Duration(s) * time.Second) }
@@ -183,6 +229,7 @@ func TestOutOfMemoryIsCountedOnce(t *testing.T) {
 			l.event(at(19))
 			l.described(at(11), at(20))
 		}, 2},
+		{"late event, then one of a child at once", func(l *oomLedger) { l.described(began, at(10)); l.event(at(9)); l.event(at(11)) }, 2},
 		{"second run without event", func(l *oomLedger) {
 			l.event(at(9))
 			l.described(began, at(10))
@@ -198,6 +245,70 @@ func TestOutOfMemoryIsCountedOnce(t *testing.T) {
 		tt.do(&l)
 		if l.Count != tt.want {
 			t.Errorf("%s: %d, want %d", tt.name, l.Count, tt.want)
+		}
+	}
+}
+
+// TestProcessThatEndsCountsNothingTwice has a process end around starts, and the engine tell some events again to the next one.
+func TestProcessThatEndsCountsNothingTwice(t *testing.T) {
+	begun := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	start := func(n int) time.Time { return begun.Add(time.Hour + time.Duration(n)*500*time.Millisecond) }
+	event := func(l *startLedger, n int) { l.event(start(n).Add(time.Millisecond)) }
+	described := func(l *startLedger, n int) { l.described(start(n), 0) }
+	for name, tt := range map[string]struct {
+		before, after func(l *startLedger)
+		want          uint64
+	}{
+		"between an event and the description": {
+			func(l *startLedger) { event(l, 1) },
+			func(l *startLedger) { described(l, 2); event(l, 1); event(l, 2) },
+			2,
+		},
+		"the event before comes alone": {
+			func(l *startLedger) { event(l, 1); described(l, 1); event(l, 2) },
+			func(l *startLedger) { event(l, 1); described(l, 2); event(l, 2) },
+			2,
+		},
+		"two events, no description": {
+			func(l *startLedger) { event(l, 1); event(l, 2) },
+			func(l *startLedger) { event(l, 1); described(l, 2); event(l, 2) },
+			2,
+		},
+		"two more before the description": {
+			func(l *startLedger) { event(l, 1) },
+			func(l *startLedger) { event(l, 2); event(l, 3); described(l, 3) },
+			3,
+		},
+		"two more, and all is told again": {
+			func(l *startLedger) { event(l, 1) },
+			func(l *startLedger) { event(l, 1); event(l, 2); event(l, 3); described(l, 3) },
+			3,
+		},
+		"two more soon after the description": {
+			func(l *startLedger) { event(l, 1); described(l, 1) },
+			func(l *startLedger) { event(l, 2); event(l, 3); described(l, 3) },
+			3,
+		},
+		"after the description": {
+			func(l *startLedger) { event(l, 1); described(l, 1) },
+			func(l *startLedger) { event(l, 1); event(l, 2); described(l, 2) },
+			2,
+		},
+	} {
+		l := sightedLedger(begun, 0)
+		tt.before(&l)
+		content, err := json.Marshal(l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var kept startLedger
+		if err := json.Unmarshal(content, &kept); err != nil {
+			t.Fatal(err)
+		}
+		kept = kept.resumed()
+		tt.after(&kept)
+		if kept.Starts != tt.want {
+			t.Errorf("%s: %d starts, want %d", name, kept.Starts, tt.want)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package collectors
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -147,9 +148,10 @@ func (s *dockerSession) resources(ctx context.Context, subjects []resourceSubjec
 		got     = make(map[string]containerResources, len(subjects))
 		stumble error
 	)
+	rest := s.restFor(len(subjects), parallelism)
 	err := inParallel(ctx, len(subjects), parallelism, func(ctx context.Context, i int) error {
 		subject := subjects[i]
-		stats, call, err := s.stats(ctx, subject.id)
+		stats, call, err := s.askStats(ctx, subject.id, rest)
 		if err != nil && call.status < http.StatusInternalServerError {
 			return err
 		}
@@ -163,6 +165,9 @@ func (s *dockerSession) resources(ctx context.Context, subjects []resourceSubjec
 		}
 		return nil
 	})
+	if err == nil && rest != nil {
+		s.locked(func() { s.rest = rest.next() })
+	}
 	switch {
 	case ctx.Err() != nil && errors.Is(err, context.Cause(ctx)):
 		return got, fmt.Errorf("measure containers of %s: %w", s.settings.Host, ctx.Err())
@@ -172,10 +177,77 @@ func (s *dockerSession) resources(ctx context.Context, subjects []resourceSubjec
 	return got, err
 }
 
-// stats asks for the stats of one container, or gives nil if it does not run any more.
-func (s *dockerSession) stats(ctx context.Context, id string) (*dockerStats, *dockerCall, error) {
+// An engine up to 27 answers a call for stats after a second at least, and many calls one after another over most of the next
+// one. To wake up for each of them costs more than to read it, so that all are left alone until the last of the round before
+// had come, and never longer than restMost. An answer that is there is read in less than lateAnswer.
+const (
+	restMost   = 1900 * time.Millisecond
+	lateAnswer = 5 * time.Millisecond
+)
+
+// statsRest is for how long answers are left alone, in one round.
+type statsRest struct {
+	patience time.Duration
+	begun    time.Time
+	over     chan struct{} // closed when they may be looked for
+
+	mu   sync.Mutex
+	last time.Duration // when the last one came that had to be waited for nevertheless; 0 for none
+}
+
+// restFor begins the rest of a round with so many subjects, or returns nil: where somebody waits for the answers, while it is not
+// known whether the engine answers, where not all are asked at once, and where a call has no connection of its own.
+func (c *docker) restFor(subjects, parallelism int) *statsRest {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.once || !c.stats.known || c.stats.err != nil || subjects == 0 || subjects > parallelism || c.endpoint.tls {
+		return nil
+	}
+	r := &statsRest{patience: c.rest, begun: time.Now(), over: make(chan struct{})}
+	time.AfterFunc(r.patience, func() { close(r.over) })
+	return r
+}
+
+// wait returns once the rest is over, or ctx.
+func (r *statsRest) wait(ctx context.Context) error {
+	select {
+	case <-r.over:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// came takes in when an answer was looked for, and that it is there now.
+func (r *statsRest) came(looked, now time.Time) {
+	if now.Sub(looked) < lateAnswer {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.last = max(r.last, now.Sub(r.begun))
+}
+
+// next is for how long the next answers are left alone. Where none had to be waited for, an engine that has become quicker is
+// found out step by step.
+func (r *statsRest) next() time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.last > 0 {
+		return min(r.last, restMost)
+	}
+	return r.patience - r.patience/16
+}
+
+// statsBuffers take the answers about stats: as many as are asked for at once.
+var statsBuffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
+// askStats asks for the stats of one container, and looks for the answer once the rest is over, if there is one. It gives nil if
+// the container does not run any more.
+func (s *dockerSession) askStats(ctx context.Context, id string, rest *statsRest) (*dockerStats, *dockerCall, error) {
 	const doing = "measure container of"
 	ctx, call := recorded(ctx)
+	call.rest = rest
 	answer, err := s.client.ContainerStatsOneShot(ctx, id)
 	if err != nil {
 		gone := call.status == http.StatusNotFound && strings.Contains(strings.ToLower(err.Error()), "no such container")
@@ -185,7 +257,11 @@ func (s *dockerSession) stats(ctx context.Context, id string) (*dockerStats, *do
 		return nil, call, s.failure(ctx, doing, call, err)
 	}
 	defer answer.Body.Close() //nolint:errcheck // only read
-	content, err := io.ReadAll(io.LimitReader(answer.Body, maxStats+1))
+	buffer := statsBuffers.Get().(*bytes.Buffer)
+	defer statsBuffers.Put(buffer)
+	buffer.Reset()
+	_, err = buffer.ReadFrom(io.LimitReader(answer.Body, maxStats+1))
+	content := buffer.Bytes()
 	switch {
 	case err != nil:
 		return nil, call, s.failure(ctx, doing, call, err)
@@ -226,8 +302,7 @@ func inParallel(ctx context.Context, n, parallelism int, do func(ctx context.Con
 			}()
 			for i := int(next.Add(1)) - 1; i < n && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
 				if err := do(ctx, i); err != nil {
-					cancel(err)
-					return
+					cancel(err) // which ends this loop as well
 				}
 			}
 		})

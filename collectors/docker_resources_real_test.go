@@ -5,11 +5,11 @@ package collectors
 import (
 	"math"
 	"net/http/httptrace"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/docker/docker/api/types/container"
 
@@ -110,12 +110,70 @@ func realUsage(t *testing.T, id string) uint64 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	group := (&cgroupFinder{layout: &l}).group(t.Context(), id)
-	used, known, err := new(kernelFiles).number(filepath.Join(l.memory, group, l.usage), "")
+	path := (&cgroupFinder{layout: &l}).group(t.Context(), id)
+	used, known, err := new(kernelFiles).number(&l.group(path).usage, "")
 	if err != nil || !known {
 		t.Fatalf("usage of container %s: known %t, error %v", id, known, err)
 	}
 	return used
+}
+
+// TestRealGroupFilesFollowTheContainer keeps the files of a group open while its container ends, is started again under the
+// same path, and is removed.
+func TestRealGroupFilesFollowTheContainer(t *testing.T) {
+	e := startRealEngine(t)
+	name := e.Run("again", "--restart", "no", "--", "fill", "8", "8")
+	e.Await(name, realstack.HealthStatus, container.Healthy)
+	id := e.subject(t, name).id
+	kept := realCgroups
+	kept.groups = map[string]*cgroupGroup{}
+	read := func(tree cgroupTree) (containerResources, bool) {
+		t.Helper()
+		got, err := tree.resources(t.Context(), []resourceSubject{{id: id}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, there := got[id]
+		return r, there
+	}
+	for _, step := range [][]string{nil, nil, {"restart", "-t", "1", name}, {"kill", name}, {"start", name}, {"rm", "-f", name}} {
+		if step != nil {
+			e.Docker(step...)
+		}
+		runs := len(step) == 0 || step[0] != "kill" && step[0] != "rm"
+		if runs {
+			e.Await(name, realstack.HealthStatus, container.Healthy)
+		} else {
+			e.awaitNoGroup(t, id)
+		}
+		before, _ := read(realCgroups)
+		got, there := read(kept)
+		after, _ := read(realCgroups)
+		g := kept.groups[id]
+		if there != runs || (g != nil) != runs || got.cpuSeconds < before.cpuSeconds || got.cpuSeconds > after.cpuSeconds {
+			t.Errorf("docker %v: there: %t, remembered: %t, %.9f s of CPU; want %t, between %.9f and %.9f s", step, there, g != nil, got.cpuSeconds, runs,
+				before.cpuSeconds, after.cpuSeconds)
+		}
+		if g != nil && (g.usage.open == nil || g.stat.open == nil || g.cpu.open == nil) {
+			t.Errorf("docker %v: the group's files are not open", step)
+		}
+	}
+}
+
+// awaitNoGroup waits until a container has no group any more.
+func (e *realEngine) awaitNoGroup(t *testing.T, id string) {
+	t.Helper()
+	l, err := realCgroups.layout()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 1000 {
+		if (&cgroupFinder{layout: &l}).group(t.Context(), id) == "" {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatalf("container %s has a group still", id)
 }
 
 func TestRealCPUAgreesWithCgroups(t *testing.T) {

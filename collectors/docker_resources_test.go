@@ -33,7 +33,7 @@ func statsSession(t *testing.T, host string, parallelism int) *dockerSession {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := c.(*docker).open(parallelism)
+	s, err := c.(*docker).openSingle(parallelism)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -168,6 +168,9 @@ func (s *Docker) Check(r *config.Report) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Roles)) {
+		if strings.Contains(name, "/") {
+			r.Faultf("roles."+name, "is for %q, which is no container's name; write it without a slash", name)
+		}
 		if role := s.Roles[name]; !validRole.MatchString(role) {
 			r.Faultf("roles."+name, "is %q, must be a role such as xmpp or irc_services: lower-case letters, digits and '_'", role)
 		}
@@ -181,10 +184,7 @@ func (s *Docker) Check(r *config.Report) {
 			r.Faultf(fmt.Sprintf("expected[%d]", i), "is %q, which names or exclude leave out", name)
 		}
 	}
-	if s.MissingAfter < 0 {
-		r.Faultf("missing_after", "is %s, must not be negative", s.MissingAfter.Std())
-	}
-	if s.ForgetAfter < 0 || s.ForgetAfter > 0 && s.ForgetAfter <= s.MissingAfter {
+	if s.ForgetAfter > 0 && s.ForgetAfter <= s.MissingAfter {
 		r.Faultf("forget_after", "is %s, must be longer than missing_after, or 0 for never", s.ForgetAfter.Std())
 	}
 	if s.Parallelism < 1 || s.Parallelism > maxParallelism {

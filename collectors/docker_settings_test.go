@@ -118,6 +118,22 @@ func TestDockerFaultsSayWhatToDo(t *testing.T) {
 				"exporter.yaml:10: targets[0].roles.a: is \"XMPP\"", "exporter.yaml:11: targets[0].parallelism: is 65",
 			},
 		},
+		{
+			name: "numbers and names at their limits",
+			file: "    host: unix:///x\n    names: [\"chat-*\"]\n    exclude: [\"*-test\"]\n" +
+				"    expected: [\"\", \"chat-?\", \"chat-a-test\", \"irc\", \"chat-a\"]\n    parallelism: 0\n    resources_parallelism: 0\n    missing_after: -1s\n",
+			want: []string{
+				"targets[0].expected[0]: is \"\", must be the name", "targets[0].expected[1]: is \"chat-?\", must be the name",
+				"targets[0].expected[2]: is \"chat-a-test\", which names or exclude", "targets[0].expected[3]: is \"irc\", which names or exclude",
+				"targets[0].parallelism: is 0, must be from 1 to 64", "targets[0].resources_parallelism: is 0, must be from 1 to 1024",
+				"targets[0].missing_after: is \"-1s\", must be a duration",
+			},
+		},
+		{name: "too much at once", file: "    host: unix:///x\n    resources_parallelism: 1025\n", want: []string{"resources_parallelism: is 1025"}},
+		{name: "no such source of resources", file: "    host: unix:///x\n    resources: cadvisor\n", want: []string{"resources: is \"cadvisor\", must be engine, cgroup or none"}},
+		{name: "mounts that are not there", file: "    host: unix:///x\n    resources: cgroup\n    cgroup_root: /nowhere/cgroup\n    proc_root: /nowhere/proc\n", want: []string{
+			"cgroup_root: stat /nowhere/cgroup", "proc_root: stat /nowhere/proc/1",
+		}},
 		{name: "files that are not there", file: "    host: tcp://engine\n    ca_file: /nowhere/ca\n    cert_file: /nowhere/c\n    key_file: /nowhere/k\n", want: []string{
 			"targets[0].ca_file: read authorities: open /nowhere/ca", "targets[0].cert_file: read client certificate: open /nowhere/c",
 		}},
@@ -146,6 +162,49 @@ func TestDockerFaultsSayWhatToDo(t *testing.T) {
 	}
 }
 
+func TestDockerTakesTheLeastAndTheMost(t *testing.T) {
+	for name, file := range map[string]string{
+		"least":                    "    host: unix:///x\n    parallelism: 1\n    resources_parallelism: 1\n    missing_after: 0s\n    forget_after: 0s\n",
+		"most":                     "    host: unix:///x\n    parallelism: 64\n    resources_parallelism: 1024\n",
+		"expected, any name":       "    host: unix:///x\n    expected: [irc]\n",
+		"expected, and what fits":  "    host: unix:///x\n    expected: [irc]\n    names: [i*]\n    exclude: [xmpp]\n",
+		"cgroups that can be read": "    host: unix:///x\n    resources: cgroup\n    cgroup_root: /\n    proc_root: \"\"\n",
+	} {
+		if _, err := loadDocker(t, file, nil, newDockerSettings); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestContainerIsWatchedThatFitsEveryKey(t *testing.T) {
+	labels := map[string]string{composeProject: "chat", "tier": "front", "empty": ""}
+	for _, tt := range []struct {
+		name string
+		s    Docker
+		want bool
+	}{
+		{"no key", Docker{}, true},
+		{"project", Docker{Projects: []string{"web", "chat"}}, true},
+		{"another project", Docker{Projects: []string{"web"}}, false},
+		{"label", Docker{Labels: []string{"tier", "empty"}}, true},
+		{"label with its value", Docker{Labels: []string{"tier=front", "empty="}}, true},
+		{"label with another value", Docker{Labels: []string{"tier", "tier=back"}}, false},
+		{"label that it has not", Docker{Labels: []string{"tier=front", "zone"}}, false},
+		{"no value of a label that it has not", Docker{Labels: []string{"zone="}}, false},
+		{"name", Docker{Names: []string{"xmpp", "irc-?"}}, true},
+		{"another name", Docker{Names: []string{"irc"}}, false},
+		{"excluded", Docker{Names: []string{"irc-?"}, Exclude: []string{"*-1"}}, false},
+	} {
+		if got := tt.s.watches("irc-1", labels); got != tt.want {
+			t.Errorf("%s: watched: %t, want %t", tt.name, got, tt.want)
+		}
+	}
+	oneOff := Docker{}
+	if oneOff.watches("irc-1", map[string]string{composeOneOff: "True"}) {
+		t.Error("a container that somebody runs once is watched")
+	}
+}
+
 func TestDockerIsUnconfiguredWithoutHost(t *testing.T) {
 	cfg, err := loadDocker(t, "", map[string]string{"DOCKER_HOST": "", "DOCKER_TLS_VERIFY": "", "DOCKER_CERT_PATH": ""}, newDockerSettings)
 	if err != nil {
@@ -156,8 +215,8 @@ func TestDockerIsUnconfiguredWithoutHost(t *testing.T) {
 	}
 }
 
-func TestDefaultSocketCountsOnlyWhereItExistsAndNothingElseIsSaid(t *testing.T) {
-	there := filepath.Join(t.TempDir(), "docker.sock")
+func TestDefaultSocketCountsOnlyWhereItExists(t *testing.T) {
+	there := filepath.Join(t.TempDir(), "s") // short, since a socket's path has at most 107 bytes
 	if err := os.WriteFile(there, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -166,6 +225,7 @@ func TestDefaultSocketCountsOnlyWhereItExistsAndNothingElseIsSaid(t *testing.T) 
 	}{
 		{"there", there, "", "unix://" + there},
 		{"not there", there + "x", "", ""},
+		{"nobody may look whether it is", there + "/x", "", "unix://" + there + "/x"},
 		{"environment", there, "tcp://engine:1", "tcp://engine:1"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -362,5 +422,18 @@ func TestDockerTakesNoProxyFromTheEnvironment(t *testing.T) {
 	}
 	if s.transport.Proxy != nil {
 		t.Error("the transport looks for a proxy")
+	}
+}
+
+// TestFaultOfTheCommandsCertificateNamesItsVariable has a directory that holds a certificate without its key.
+func TestFaultOfTheCommandsCertificateNamesItsVariable(t *testing.T) {
+	dir := t.TempDir()
+	leaf := certificate{names: []string{"engine"}, authority: true}.make(t)
+	write(t, filepath.Join(dir, "ca.pem"), leaf)
+	write(t, filepath.Join(dir, "cert.pem"), leaf)
+	env := map[string]string{"DOCKER_HOST": "tcp://engine", "DOCKER_TLS_VERIFY": "1", "DOCKER_CERT_PATH": dir}
+	_, err := loadDocker(t, "", env, newDockerSettings)
+	if err == nil || !strings.Contains(err.Error(), "read client certificate") || !strings.Contains(err.Error(), "DOCKER_CERT_PATH") {
+		t.Errorf("got %v, want a fault that names DOCKER_CERT_PATH", err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/docker/docker/api/types/container"
+	"github.com/docker/go-units"
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -36,14 +37,15 @@ var (
 		[]string{"container", "role", "compose_project", "compose_service", "image", "docker_host"}, nil)
 )
 
-var containerHealths = []string{container.Healthy, container.Unhealthy, container.Starting, container.NoHealthcheck}
+// Both are in the order of the page.
+var containerHealths = []string{container.Healthy, container.NoHealthcheck, container.Starting, container.Unhealthy}
 
 // stateMissing is the state of a container that was expected and does not exist. No engine says so itself.
 const stateMissing = "missing"
 
 var containerStates = []string{
-	container.StateCreated, container.StateRunning, container.StatePaused, container.StateRestarting,
-	container.StateRemoving, container.StateExited, container.StateDead, stateMissing,
+	container.StateCreated, container.StateDead, container.StateExited, stateMissing,
+	container.StatePaused, container.StateRemoving, container.StateRestarting, container.StateRunning,
 }
 
 // The labels that compose puts on its containers.
@@ -337,6 +339,110 @@ func wordsOf(l *container.Summary) summaryWords {
 		w.health = strings.TrimPrefix(found[1], "health: ")
 	}
 	return w
+}
+
+// clockSpan is two moments by the engine's clock that something happened between; zero where the engine does not tell.
+type clockSpan struct{ from, to time.Time }
+
+// age is how a list's age of a container's present run, or of the end of its last one, compares with what is known.
+type age int
+
+const (
+	// ageUntold: the list tells none, or in words of its own.
+	ageUntold age = iota
+	// ageAgrees: no other run has begun, or ended, since the container was described.
+	ageAgrees
+	// ageTooCoarse: another run may have begun so soon after the known one that both are of one age in the list's words.
+	ageTooCoarse
+	ageDiffers
+)
+
+// ageSlack is by how much the age in a list may be beside the one that is known, for clocks that are set while they run.
+const ageSlack = time.Second
+
+// compareAge compares the age that a list tells of a container's run with the one that is known from a description that was
+// made then, at the earliest. A list tells it in words, "About an hour", which get coarser as a run gets older: two runs may
+// be of the same age in them if the second one began before the first one was as old as the words are coarse. A run that
+// the description does not tell of began after it. So an age which agrees proves that there was no other run, if the known
+// one was older than that when it was described. All of these are times by the engine's clock.
+func (s *containerStatus) compareAge(l *container.Summary, made clockSpan, described time.Time) age {
+	words, exit, told := ageOf(l)
+	begun := s.started
+	if l.State == container.StateExited {
+		begun = s.ended
+	}
+	coarse := coarseness(words)
+	if !told || coarse == 0 || begun.IsZero() || made.from.IsZero() || described.IsZero() {
+		return ageUntold
+	}
+	if l.State == container.StateExited && s.stopped && exit != s.exitCode {
+		return ageDiffers
+	}
+	least, most := made.from.Sub(begun)-ageSlack, made.to.Sub(begun)+ageSlack
+	switch {
+	case most < 0:
+		return ageUntold // the engine's clock was set back, and counts such an age as none
+	case !hasWords(words, least, most):
+		return ageDiffers
+	case described.Sub(begun) < coarse+most-least:
+		return ageTooCoarse
+	}
+	return ageAgrees
+}
+
+// hasWords reports whether the engine puts a time between the two into these words.
+func hasWords(words string, least, most time.Duration) bool {
+	for d := least; d < most; d += time.Second {
+		if units.HumanDuration(d) == words {
+			return true
+		}
+	}
+	return units.HumanDuration(most) == words
+}
+
+// ageOf are the words in which a list tells how long ago a container's run began, or ended with that exit code.
+func ageOf(l *container.Summary) (words string, exit int, told bool) {
+	switch l.State {
+	case container.StateRunning, container.StatePaused:
+		words, told = strings.CutPrefix(l.Status, "Up ")
+		words, _, _ = strings.Cut(words, " (") // what follows is the health, or that it is paused
+		return words, unknownExitCode, told
+	case container.StateExited:
+		rest, found := strings.CutPrefix(l.Status, "Exited (")
+		code, rest, closed := strings.Cut(rest, ") ")
+		words, told = strings.CutSuffix(rest, " ago")
+		exit, err := strconv.Atoi(code)
+		return words, exit, found && closed && told && err == nil
+	}
+	return "", unknownExitCode, false
+}
+
+// coarseness is how much two times may differ that have the same words; 0 for what is no time in words.
+func coarseness(words string) time.Duration {
+	const day = 24 * time.Hour
+	unit := strings.TrimSuffix(words[strings.LastIndexByte(words, ' ')+1:], "s")
+	switch unit {
+	case "second":
+		return time.Second
+	case "minute":
+		return time.Minute
+	case "hour":
+		return time.Hour
+	case "day":
+		return day
+	case "week":
+		return 7 * day
+	case "month":
+		return 30 * day
+	case "year":
+		return 365 * day
+	}
+	return 0
+}
+
+// sameRun reports whether both accounts are of the same run of the same container, with the same end.
+func (s *containerStatus) sameRun(old *containerStatus) bool {
+	return s.id == old.id && s.started.Equal(old.started) && s.stopped == old.stopped && s.exitCode == old.exitCode
 }
 
 // epochSeconds is a time as Prometheus wants it, to the millisecond as its own timestamps are.

@@ -545,6 +545,11 @@ var dockerFailures = []struct {
 		reason: Malformed, hint: "something else may listen", status: http.StatusOK,
 	},
 	{
+		name:   "list has an id that is none",
+		answer: onEnginePath("/v1.41/containers/json", engineSends("200 OK", "[{\"Id\": \"../images\", \"Names\": [\"/a\"]}]")),
+		reason: Malformed, hint: "something else may listen", status: http.StatusOK,
+	},
+	{
 		name:   "list is empty text",
 		answer: onEnginePath("/v1.41/containers/json", engineSends("200 OK", "")),
 		reason: Malformed, hint: "something else may listen", status: http.StatusOK,
@@ -602,6 +607,11 @@ var dockerFailures = []struct {
 			return rawEngine(w, "HTTP/1.1 200 OK\r\nX: "+strings.Repeat("x", 2*maxHeaderBytes)+"\r\n\r\n")
 		},
 		reason: TooLarge, hint: "limit",
+	},
+	{
+		name:   "connection ends at an inspection",
+		answer: onEnginePath("/v1.41/containers/id-a/json", func(w http.ResponseWriter) bool { return rawEngine(w, "") }),
+		reason: Closed, status: http.StatusOK,
 	},
 	{
 		name: "proxy's page is long",
@@ -1129,5 +1139,11 @@ func TestMistypedRoleIsWarnedOf(t *testing.T) {
 	want := "roles.chat-irc-1 is \"icr\", which no rule or dashboard knows; they know bridge, "
 	if got := s.Warnings(); len(got) != 1 || !strings.HasPrefix(got[0], want) {
 		t.Errorf("got %q, want one that begins with %q", got, want)
+	}
+}
+
+func TestDigitsArePartsOfWords(t *testing.T) {
+	if got, want := nameWords("irc10_2a/9.b0"), []string{"irc10", "2a", "9", "b0"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }

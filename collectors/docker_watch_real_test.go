@@ -160,7 +160,7 @@ func (w *realWatch) sameAsListed(name string) {
 	if err := s.negotiate(w.t.Context(), b); err != nil {
 		w.t.Fatal(err)
 	}
-	all, err := s.list(w.t.Context(), b)
+	all, made, err := s.list(w.t.Context(), b)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -174,6 +174,13 @@ func (w *realWatch) sameAsListed(name string) {
 		}
 		w.wantNow("the list's words", fmt.Sprintf(`container_state{container="%s",state="%s"} 1`, name, got.state),
 			fmt.Sprintf(`container_health{container="%s",health="%s"} 1`, name, got.health))
+		w.docker.locked(func() {
+			known := w.docker.fleet.members[name]
+			if age := known.status.compareAge(&all[i], made, known.described); age != ageAgrees && age != ageTooCoarse || known.agesLie {
+				w.t.Errorf("%s is %q at %s by the engine's clock: the age compares as %d with %s and %s, and is given up: %t",
+					name, all[i].Status, made.to, age, known.status.started, known.status.ended, known.agesLie)
+			}
+		})
 		return
 	}
 	w.t.Errorf("%s is not listed", name)

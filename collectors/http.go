@@ -73,7 +73,8 @@ func (h *httpTarget) exchange(ctx context.Context, b *Batch, e *Exchange, watch 
 	maps.Copy(req.Header, header)
 	req.Header.Set("User-Agent", h.userAgent)
 	req.Host = header.Get("Host") // net/http heeds no header of that name; empty is the URL's
-	transport, err := h.transport(watch)
+	seen := &wire{}
+	transport, err := h.transport(ctx, watch, seen)
 	if err != nil {
 		return nil, Failf(TLS, "%s %s: %w", method, printable(rawURL), err)
 	}
@@ -89,7 +90,7 @@ func (h *httpTarget) exchange(ctx context.Context, b *Batch, e *Exchange, watch 
 			b.HTTPStatus, e.Status = resp.StatusCode, resp.StatusCode
 			return nil, Failf(HTTPStatus, "%s %s: status %d: %w", method, printable(rawURL), resp.StatusCode, withoutURL(err))
 		}
-		return nil, withTLSHint(fmt.Errorf("%s %s: %w", method, printable(rawURL), withoutURL(err)))
+		return nil, withTLSHint(fmt.Errorf("%s %s: %w", method, printable(rawURL), seen.reason(withoutURL(err))))
 	}
 	defer resp.Body.Close() //nolint:errcheck // the body is read to its end or given up
 	b.HTTPStatus = resp.StatusCode
@@ -104,14 +105,14 @@ func (h *httpTarget) exchange(ctx context.Context, b *Batch, e *Exchange, watch 
 // maxHeaderBytes bounds the header of an answer.
 const maxHeaderBytes = 64 << 10
 
-func (h *httpTarget) transport(watch *certificateWatch) (*http.Transport, error) {
+func (h *httpTarget) transport(ctx context.Context, watch *certificateWatch, seen *wire) (*http.Transport, error) {
 	tlsConfig, err := watch.client()
 	if err != nil {
 		return nil, err
 	}
 	dialer := &net.Dialer{KeepAlive: -1}
 	t := &http.Transport{
-		DialContext:            dialer.DialContext,
+		DialContext:            during(ctx, seen.watched(dialer.DialContext)),
 		TLSClientConfig:        tlsConfig,
 		DisableKeepAlives:      true,
 		MaxResponseHeaderBytes: maxHeaderBytes,
@@ -165,7 +166,7 @@ func readLimited(r io.Reader, limit int64) ([]byte, error) {
 	}
 	if int64(len(content)) > limit {
 		return nil, Failf(TooLarge, "more than %d bytes", limit).
-			WithHint("raise limits.body or limits.metrics_body in exporter.yaml if the answer is meant to be so large")
+			WithHint("raise limits.body or limits.metrics_body in exporter.yaml if the answer is meant to be so large, or the memory limit if the log at start says that it is too small")
 	}
 	return content, nil
 }

@@ -37,6 +37,16 @@ func rawServer(t *testing.T, network string, answer func(net.Conn)) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return serveEach(t, l, func(conn net.Conn) {
+		buf := make([]byte, 4096)
+		conn.Read(buf) //nolint:errcheck,gosec // whatever it is
+		answer(conn)
+	})
+}
+
+// serveEach lets answer speak on one connection after the other, which it need not close, until the test ends.
+func serveEach(t *testing.T, l net.Listener, answer func(net.Conn)) string {
+	t.Helper()
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -45,8 +55,6 @@ func rawServer(t *testing.T, network string, answer func(net.Conn)) string {
 			if err != nil {
 				return
 			}
-			buf := make([]byte, 4096)
-			conn.Read(buf) //nolint:errcheck,gosec // whatever it is
 			answer(conn)
 			conn.Close() //nolint:errcheck,gosec // a test's server
 		}
@@ -143,8 +151,11 @@ func TestNobodyThere(t *testing.T) {
 		"http://127.0.0.1:1/health":             Refused,
 		"http://no-such-host.invalid:80/health": DNS,
 	} {
-		_, err := read(t, proxyProbe(t, url, config.TLS{}), 10*time.Second)
+		b, err := read(t, proxyProbe(t, url, config.TLS{}), 10*time.Second)
 		wantReason(t, err, want)
+		if e := b.Exchanges[0]; e.Err == "" || len(e.Phases) == 0 || e.Phases[len(e.Phases)-1].Name != "failed" {
+			t.Errorf("%s: the exchange ends with %q in %+v, want what failed", url, e.Err, e.Phases)
+		}
 	}
 }
 
@@ -158,6 +169,32 @@ func TestRedirectOnTheSameHostIsFollowed(t *testing.T) {
 	if _, err := read(t, proxyProbe(t, server.URL+"/health", config.TLS{}), 10*time.Second); err != nil {
 		t.Error(err)
 	}
+}
+
+func TestFiveRedirectsAreFollowed(t *testing.T) {
+	for _, redirects := range []int{5, 6} {
+		left := redirects
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if left--; left >= 0 {
+				http.Redirect(w, r, "/health", http.StatusFound)
+			}
+		}))
+		_, err := read(t, proxyProbe(t, server.URL+"/health", config.TLS{}), 10*time.Second)
+		server.Close()
+		if redirects == 5 && err != nil {
+			t.Errorf("%d redirects: %v", redirects, err)
+		} else if redirects == 6 {
+			wantReason(t, err, HTTPStatus)
+		}
+	}
+}
+
+func TestBodyMayBeAsLongAsTheLimit(t *testing.T) {
+	if got, err := readLimited(strings.NewReader("12345"), 5); err != nil || string(got) != "12345" {
+		t.Errorf("5 of 5 bytes: got %q, error %v", got, err)
+	}
+	_, err := readLimited(strings.NewReader("12345"), 4)
+	wantReason(t, err, TooLarge)
 }
 
 func TestTrust(t *testing.T) {
@@ -253,6 +290,16 @@ func TestForeignTextKeepsASecretWhole(t *testing.T) {
 	for at := range 2000 {
 		if got := foreignText(strings.Repeat("x", at) + "sesame-token"); !strings.Contains(got, "sesame-token") {
 			t.Fatalf("cut after %d characters", at)
+		}
+	}
+}
+
+func TestProxyIsAskedForItsHealth(t *testing.T) {
+	for _, base := range []string{"", "/", "/health"} {
+		var asked string
+		url := answering(t, func(_ http.ResponseWriter, r *http.Request) { asked = r.URL.Path })
+		if _, err := read(t, proxyProbe(t, url+base, config.TLS{}), 10*time.Second); err != nil || asked != "/health" {
+			t.Errorf("with url ending in %q: asked for %q, %v, want /health", base, asked, err)
 		}
 	}
 }

@@ -59,7 +59,6 @@ func (s *Identity) Distinction() (key, value string) { return "", "" }
 // Check implements config.Settings.
 func (s *Identity) Check(r *config.Report) {
 	s.HTTP.Check(r)
-	(&Credentials{Token: s.Token}).check(r)
 	set := ""
 	for _, key := range []struct{ name, value string }{
 		{"discord_id", s.DiscordID}, {"irc_nick", s.IRCNick}, {"xmpp_jid", s.XMPPJID},

@@ -433,7 +433,7 @@ func (r *ircReading) call(ctx context.Context, method string, params rpcParams) 
 	if err := json.Unmarshal(body, &resp); err != nil {
 		if syntax, ok := errors.AsType[*json.SyntaxError](err); ok && int(syntax.Offset) >= len(body) {
 			// The IRC server gives no length, so an answer that was cut looks whole to HTTP.
-			return nil, Failf(Closed, "%s: the answer breaks off after %d bytes", method, len(body))
+			return nil, Failf(Closed, "%s: the answer breaks off after %s", method, count(len(body), "byte"))
 		}
 		return nil, Failf(Malformed, "%s: read answer: %w", method, err)
 	}

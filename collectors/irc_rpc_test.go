@@ -347,33 +347,20 @@ func TestIRCSocketIsOneConnection(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
+	path := serveEach(t, l, func(conn net.Conn) {
+		connections.Add(1)
+		d := json.NewDecoder(conn)
 		for {
-			conn, err := l.Accept()
-			if err != nil {
+			var call json.RawMessage
+			if d.Decode(&call) != nil {
 				return
 			}
-			connections.Add(1)
-			d := json.NewDecoder(conn)
-			for {
-				var call json.RawMessage
-				if d.Decode(&call) != nil {
-					break
-				}
-				answer, _ := fake.answer(call)
-				io.WriteString(conn, answer+"\n") //nolint:errcheck // a test's server
-			}
-			conn.Close() //nolint:errcheck,gosec // a test's server
+			answer, _ := fake.answer(call)
+			io.WriteString(conn, answer+"\n") //nolint:errcheck // a test's server
 		}
-	}()
-	t.Cleanup(func() {
-		l.Close() //nolint:errcheck,gosec // a test's server
-		<-ended
 	})
 	s := newIRCRPCSettings()
-	s.URL, s.Pause = "unix://"+l.Addr().String(), 0
+	s.URL, s.Pause = "unix://"+path, 0
 	b, err := read(t, ircProbe(t, s), 10*time.Second)
 	if err != nil {
 		t.Fatal(err)
@@ -530,5 +517,71 @@ func TestIRCSettingsAreChecked(t *testing.T) {
 		if (warnings == "") != (c.warning == "") || !strings.Contains(warnings, c.warning) {
 			t.Errorf("%s: warnings %q, want %q", content, warnings, c.warning)
 		}
+	}
+}
+
+// TestIRCServerThatAnswersOneCallWithNoJSONIsDown breaks each of the calls for numbers, and no other.
+func TestIRCServerThatAnswersOneCallWithNoJSONIsDown(t *testing.T) {
+	for _, broken := range []string{"stats.get", "server.list", "user.list", "channel.list"} {
+		answers := map[string]string{
+			"stats.get": ircRefusal(-32603), "server.list": ircResult(ircOldServers), "user.list": ircResult(ircUserAnswer), "channel.list": ircResult(ircChannels),
+		}
+		answers[broken] = "<html>"
+		_, err := read(t, ircProbe(t, (&ircFake{answers: answers}).start(t)), 10*time.Second)
+		if err == nil || ReasonOf(err) != Malformed || !strings.Contains(err.Error(), broken) {
+			t.Errorf("%s: got %v, want %s", broken, err, Malformed)
+		}
+	}
+}
+
+// ircSocket answers calls over a Unix socket, one line each, and looks after the limit of an answer.
+func ircSocket(t *testing.T, fake *ircFake, limit int64) *ircRPC {
+	t.Helper()
+	l, err := net.Listen("unix", t.TempDir()+"/s") //nolint:noctx // ends with the test
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := serveEach(t, l, func(conn net.Conn) {
+		d := json.NewDecoder(conn)
+		for {
+			var call json.RawMessage
+			if d.Decode(&call) != nil {
+				return
+			}
+			answer, _ := fake.answer(call)
+			io.WriteString(conn, answer+"\n") //nolint:errcheck // a test's server
+		}
+	})
+	s := newIRCRPCSettings()
+	s.URL, s.Pause = "unix://"+path, 0
+	probe := ircProbe(t, s)
+	probe.http.limit = limit
+	return probe
+}
+
+func TestIRCAnswerMayBeAsLongAsTheLimit(t *testing.T) {
+	const limit = 4096
+	info := strings.ReplaceAll(ircResult(`{"methods": {"rpc.info": {}}}`), "%ID%", "1")
+	for more, want := range map[int]Reason{0: "", 1: TooLarge} {
+		fake := &ircFake{answers: map[string]string{"rpc.info": info + strings.Repeat(" ", limit+more-len(info))}}
+		if _, err := read(t, ircSocket(t, fake, limit), 10*time.Second); reasonOrNone(err) != want {
+			t.Errorf("%d bytes over the limit: got %v, want reason %q", more, err, want)
+		}
+	}
+}
+
+// TestIRCAnswerThatIsTooLongHidesNoOther has the rest of an answer stand in the way of the next one, unless that comes over
+// another connection.
+func TestIRCAnswerThatIsTooLongHidesNoOther(t *testing.T) {
+	fake := &ircFake{answers: map[string]string{"stats.get": strings.Repeat("x", 1<<13), "server.list": ircResult(ircServerAnswer), "channel.list": ircResult(ircChannels)}}
+	b, err := read(t, ircSocket(t, fake, 1<<11), 10*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := ownSeries(t, b, "chatstack_irc_servers"); len(got) != 1 || !strings.HasSuffix(got[0], " 2") {
+		t.Errorf("servers: got %q, want 2", got)
+	}
+	if got := phases(b.Exchanges[1]); len(got) == 0 || got[len(got)-1] != "failed" {
+		t.Errorf("phases of the call that failed: got %q", got)
 	}
 }

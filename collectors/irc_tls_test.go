@@ -30,23 +30,7 @@ func overTLS(t *testing.T, shown tls.Certificate, answer func(net.Conn)) string 
 	if err != nil {
 		t.Fatal(err)
 	}
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			answer(conn)
-			conn.Close() //nolint:errcheck,gosec // a test's server
-		}
-	}()
-	t.Cleanup(func() {
-		l.Close() //nolint:errcheck,gosec // a test's server
-		<-ended
-	})
-	return l.Addr().String()
+	return serveEach(t, l, answer)
 }
 
 // TestIRCShapes also sees that nothing but CAP LS and QUIT is ever said, so that the probe is no user.
@@ -65,6 +49,8 @@ func TestIRCShapes(t *testing.T) {
 		"first of several":     {":irc.test CAP * LS * :sasl=PLAIN\r\n", true, "", ""},
 		"bare line feed":       {"CAP * LS :\n", true, "", ""},
 		"with tags":            {"@time=2026-01-01T00:00:00Z;x=1 :irc.test CAP * LS :tls\r\n", true, "", ""},
+		"without a list":       {":irc.test CAP * LS\r\n", true, "", ""},
+		"more spaces than one": {"@x=1  :irc.test   CAP * LS :tls\r\n", true, "", ""},
 		"after notices":        {":irc.test NOTICE * :*** Looking up your hostname\r\n\r\nPING :12345\r\n" + yes, true, "", ""},
 		"old server":           {":irc.test 451 CAP :You have not registered\r\n", true, "", ""},
 		"older server":         {":irc.test 421 * CAP :Unknown command\r\n", true, "", ""},

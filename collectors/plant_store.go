@@ -173,7 +173,7 @@ func (c *plantStore) Collect(ctx context.Context, b *Batch) error {
 	full := len(c.owed) >= maxOwed
 	if owedErr := c.deleteOwed(ctx, b); owedErr != nil && (b.HTTPStatus == 0 || full) {
 		// The store cannot even be reached, or it must not be filled any further.
-		return fmt.Errorf("%d deletions of canaries are owed: %w", len(c.owed), owedErr)
+		return fmt.Errorf("%s of canaries still owed: %w", count(len(c.owed), "deletion"), owedErr)
 	}
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -494,7 +494,6 @@ func (c *plantStore) owe(id int64) (owedPlant, error) {
 
 // note keeps what has become known of a plant that is owed.
 func (c *plantStore) note(p owedPlant) {
-	c.owed = slices.Clone(c.owed)
 	for i, q := range c.owed {
 		if q.ID == p.ID && q.URL == p.URL {
 			c.owed[i] = p
@@ -509,7 +508,7 @@ func (c *plantStore) settle(gone ...owedPlant) error {
 		return slices.ContainsFunc(gone, func(g owedPlant) bool { return g.ID == p.ID && g.URL == p.URL })
 	})
 	if err := c.state.Save(c.owed); err != nil {
-		return Failf(Internal, "record that %d canaries are gone: %w", len(gone), err)
+		return Failf(Internal, "record %s of canaries: %w", count(len(gone), "deletion"), err)
 	}
 	for _, p := range gone {
 		if slices.Contains(c.absent, p) {

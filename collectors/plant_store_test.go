@@ -206,9 +206,16 @@ func TestWhatIsDeletedAfterWhichAnswer(t *testing.T) {
 		reason  Reason
 		deleted bool
 	}{
-		"400":         {func(*store) func(http.ResponseWriter, plant) bool { return status(400) }, "good", HTTPStatus, false},
-		"403":         {func(*store) func(http.ResponseWriter, plant) bool { return status(403) }, "good", Forbidden, false},
-		"404":         {func(*store) func(http.ResponseWriter, plant) bool { return status(404) }, "good", NotFound, false},
+		"400": {func(*store) func(http.ResponseWriter, plant) bool { return status(400) }, "good", HTTPStatus, false},
+		"403": {func(*store) func(http.ResponseWriter, plant) bool { return status(403) }, "good", Forbidden, false},
+		"404": {func(*store) func(http.ResponseWriter, plant) bool { return status(404) }, "good", NotFound, false},
+		"redirect": {func(*store) func(http.ResponseWriter, plant) bool {
+			return func(w http.ResponseWriter, _ plant) bool {
+				w.Header().Set("Location", "/elsewhere")
+				w.WriteHeader(http.StatusTemporaryRedirect)
+				return true
+			}
+		}, "good", HTTPStatus, false},
 		"wrong token": {func(*store) func(http.ResponseWriter, plant) bool { return nil }, "bad", Unauthorized, false},
 		"500, created": {func(s *store) func(http.ResponseWriter, plant) bool {
 			return created(s, func(w http.ResponseWriter) bool { return status(500)(w, plant{}) })
@@ -583,5 +590,36 @@ func TestRejectModeWantsTheDocumentedErrorBody(t *testing.T) {
 		if err == nil || ReasonOf(err) != want {
 			t.Errorf("%q: got %v, want %s", body, err, want)
 		}
+	}
+}
+
+// TestPlantWhoseAnswerBreaksOffIsThere has the store say that it has created the plant, and end in the middle of showing it.
+func TestPlantWhoseAnswerBreaksOffIsThere(t *testing.T) {
+	s, url := startStore(t)
+	s.swap(func(w http.ResponseWriter, p plant) bool {
+		s.plants[p.ID] = p
+		w.Header().Set("Content-Length", "100")
+		io.WriteString(w, "{") //nolint:errcheck // a test's server
+		return true
+	}, nil)
+	b, err := read(t, newStoreProbe(t, url, ModeCanary, "good", &memory{}), 10*time.Second)
+	wantReason(t, err, Closed)
+	if page := string(pageOf(t, b, false)); !strings.Contains(page, `chatstack_plant_store_operation_success{operation="delete"} 1`) {
+		t.Errorf("got\n%s\nwant the deletion of a plant that was there", page)
+	}
+}
+
+// TestIDsAreOfTheRangeAlone takes from a range of one id, again and again.
+func TestIDsAreOfTheRangeAlone(t *testing.T) {
+	s, url := startStore(t)
+	probe := newStoreProbe(t, url, ModeCanary, "good", &memory{})
+	probe.min, probe.max = 7, 7
+	for range 20 {
+		if _, err := read(t, probe, 10*time.Second); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if ids := slices.Compact(s.deletes); !slices.Equal(ids, []int64{7}) {
+		t.Errorf("ids %v, want 7 alone", ids)
 	}
 }

@@ -102,9 +102,35 @@ func HintOf(err error) string {
 	return Explain(ReasonOf(err))
 }
 
+// TodoOf returns what to do about a failed reading of a target: HintOf, and where that is only what the reason means in
+// general, where to look on. Container is the target's, or empty.
+func TodoOf(err error, target, container string) string {
+	hint := HintOf(err)
+	if reason := ReasonOf(err); hint == Explain(reason) {
+		return hint + LookOn(reason, target, container)
+	}
+	return hint
+}
+
+// LookOn says where to look on when a failure itself does not tell what to do, in words that follow what its reason means;
+// nothing where the exporter's own fault is meant.
+func LookOn(r Reason, target, container string) string {
+	switch {
+	case r == Panic, r == Internal:
+		return ""
+	case container != "":
+		return "; read the log of its container: docker logs --tail 50 " + container
+	}
+	return "; read the service's own log; what was asked and what came back is at /debug/targets/" + target
+}
+
 // ReasonOf classifies an error. An Error knows its reason; what net, crypto/tls and net/http say is read off its type.
-// The first row that matches counts, so a lookup that times out is dns.
+// The first row that matches counts, so a lookup that times out is dns. That there are no descriptors is ours to mend,
+// whatever they were wanted for; see HintOf.
 func ReasonOf(err error) Reason {
+	if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
+		return Internal
+	}
 	if known, ok := errors.AsType[*Error](err); ok {
 		return known.Reason
 	}
@@ -121,8 +147,6 @@ func ReasonOf(err error) Reason {
 		cause  error
 		reason Reason
 	}{
-		{syscall.EMFILE, Internal}, // ours to mend, see HintOf
-		{syscall.ENFILE, Internal},
 		{syscall.ECONNREFUSED, Refused},
 		{syscall.ENOENT, Refused},       // no such socket
 		{syscall.EHOSTUNREACH, Refused}, // the container's address is gone
@@ -188,6 +212,14 @@ func statusReason(status int) Reason {
 	default:
 		return HTTPStatus
 	}
+}
+
+// count is a number of things in words: 1 byte, 2 bytes.
+func count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
 }
 
 // maxForeignText bounds what is repeated of an error text that somebody else wrote. The poller cuts it further, once the

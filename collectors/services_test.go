@@ -14,6 +14,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -94,6 +95,37 @@ func TestXMPPStatusShapes(t *testing.T) {
 	}
 }
 
+// TestOneOfThemIsInTheSingular reads what people read of one thing: a module, a byte, a deletion that is owed.
+func TestOneOfThemIsInTheSingular(t *testing.T) {
+	s := newXMPPStatusSettings()
+	s.URL = serving(t, 200, `{"chat.test":{"b":{"type":"error"}}}`) + "/status"
+	page, err := newXMPPStatus(s, deps(&memory{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := read(t, page, 10*time.Second)
+	if want := "chat.test: 1 module in state error"; err != nil || !slices.Contains(b.Notes, want) {
+		t.Errorf("got %q, %v, want %q", b.Notes, err, want)
+	}
+
+	login := webProbe(t, serving(t, 200, "x"), func(s *Web) { s.ExpectBody = "log in" })
+	if _, err := read(t, login, 10*time.Second); err == nil || !strings.HasSuffix(err.Error(), "nothing in 1 byte matches expect_body") {
+		t.Errorf("got %v", err)
+	}
+
+	plants, url := startStore(t)
+	plants.swap(nil, refuseDelete(500))
+	store := newStoreProbe(t, url, ModeCanary, "good", &memory{})
+	_, err = read(t, store, 10*time.Second)
+	wantReason(t, err, HTTPStatus)
+	plants.swap(nil, func(w http.ResponseWriter, _ int64) bool { return reset(w) })
+	_, err = read(t, store, 10*time.Second)
+	wantReason(t, err, Closed)
+	if !strings.HasPrefix(err.Error(), "1 deletion of canaries still owed: ") {
+		t.Errorf("got %v", err)
+	}
+}
+
 // TestComponentsAreToldOfHoweverManyHosts reads a page that is too large for the rest.
 func TestComponentsAreToldOfHoweverManyHosts(t *testing.T) {
 	for components, want := range map[int]int{1: 1, maxHosts + 5: maxHosts} {
@@ -160,23 +192,14 @@ func rpcServer(t *testing.T, network, answer string) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { l.Close() }) //nolint:errcheck,gosec // a test's server
-		go func() {
-			for {
-				conn, err := l.Accept()
-				if err != nil {
-					return
-				}
-				buf := make([]byte, 4096)
-				n, err := conn.Read(buf)
-				if err == nil && buf[n-1] == '\n' {
-					io.WriteString(conn, reply(buf[:n])+"\n") //nolint:errcheck // a test's server
-				}
-				hold(conn)
-				conn.Close() //nolint:errcheck,gosec // a test's server
+		return "unix://" + serveEach(t, l, func(conn net.Conn) {
+			buf := make([]byte, 4096)
+			n, err := conn.Read(buf)
+			if err == nil && buf[n-1] == '\n' {
+				io.WriteString(conn, reply(buf[:n])+"\n") //nolint:errcheck // a test's server
 			}
-		}()
-		return "unix://" + l.Addr().String()
+			hold(conn)
+		})
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if user, password, _ := r.BasicAuth(); user != "exporter" || password != "good" {
@@ -299,5 +322,25 @@ func wantNoModules(t *testing.T, page string, metrics int) {
 	}
 	if own := string(ownText(t, b)); strings.Contains(own, "xmpp_module_status{") || !strings.Contains(own, `{family="xmpp_module_status"} 0`) {
 		t.Errorf("got\n%s\nwant no module in it, and the family not available", own)
+	}
+}
+
+// TestStateThatIsNotKnownIsToldOfNoModule reads pages without a module whose state can be told, of which one has an entry
+// that is only half of the usual form.
+func TestStateThatIsNotKnownIsToldOfNoModule(t *testing.T) {
+	for _, page := range []string{`{"chat.test":{"a":{"type":"new"}}}`, `{"chat.test":{"a":{"type":"error","message":5}}}`} {
+		s := newXMPPStatusSettings()
+		s.URL = serving(t, 200, page) + "/status"
+		probe, err := newXMPPStatus(s, deps(&memory{}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := read(t, probe, 10*time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if own := string(ownText(t, b)); strings.Contains(own, "xmpp_module_status{") || !strings.Contains(own, `{family="xmpp_module_status"} 0`) {
+			t.Errorf("%s: got\n%s\nwant no module in it, and the family not available", page, own)
+		}
 	}
 }

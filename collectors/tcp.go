@@ -115,6 +115,6 @@ func (c *tcp) hear(ctx context.Context, conn net.Conn, timing *tracer) error {
 			break
 		}
 	}
-	return Failf(Mismatch, "read from %s: none of %d bytes match expect", c.address, len(heard)).
+	return Failf(Mismatch, "read from %s: nothing in %s matches expect", c.address, count(len(heard), "byte")).
 		WithHint("something answers there, but not what expect describes: another service may have the port")
 }

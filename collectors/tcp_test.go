@@ -1,7 +1,10 @@
 package collectors
 
 import (
+	"io"
 	"net"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -52,6 +55,17 @@ func TestTCPShapes(t *testing.T) {
 				if err != nil {
 					t.Error(err)
 				}
+				phases := ""
+				for _, p := range b.Exchanges[0].Phases {
+					phases += p.Name + " "
+				}
+				want := "connect end "
+				if c.expect != "" {
+					want = "connect first_byte end " // once, in however many pieces
+				}
+				if phases != want {
+					t.Errorf("phases: got %q, want %q", phases, want)
+				}
 				return
 			}
 			wantReason(t, err, c.want)
@@ -73,5 +87,46 @@ func TestTCPNobodyThere(t *testing.T) {
 		}
 		_, err = read(t, probe, 10*time.Second)
 		wantReason(t, err, want)
+	}
+}
+
+// TestPiecesAreHeardTogether has a service say its answer in pieces, each of which is read before the next is sent.
+func TestPiecesAreHeardTogether(t *testing.T) {
+	client, server := net.Pipe()
+	defer client.Close() //nolint:errcheck // a pipe's never fails
+	said := make(chan error, 1)
+	go func() {
+		for _, piece := range []string{"* ban", "ner\r\n2", "20 ready\r\n"} {
+			if _, err := io.WriteString(server, piece); err != nil {
+				said <- err
+				return
+			}
+		}
+		said <- nil
+	}()
+	timing := &tracer{last: time.Now()}
+	c := &tcp{address: "irc:6667", expect: regexp.MustCompile(`(?m)^220 ready`)}
+	if err := c.hear(t.Context(), client, timing); err != nil {
+		t.Error(err)
+	}
+	client.Close() //nolint:errcheck,gosec // whoever still speaks is told so
+	if err := <-said; err != nil {
+		t.Error(err)
+	}
+	if got, want := phaseNames(timing.phases), []string{"first_byte"}; !slices.Equal(got, want) {
+		t.Errorf("phases: got %q, want %q", got, want)
+	}
+}
+
+func TestFirstByteIsTimedIfThereIsOne(t *testing.T) {
+	for said, want := range map[string][]string{"": {"connect", "failed"}, "!": {"connect", "first_byte", "end"}} {
+		c := &tcp{address: rawServer(t, "tcp", say(said)), send: "?", expect: regexp.MustCompile("!")}
+		b, err := read(t, c, 10*time.Second)
+		if up := said != ""; (err == nil) != up {
+			t.Errorf("%q: got %v, want success: %t", said, err, up)
+		}
+		if got := phases(b.Exchanges[0]); !slices.Equal(got, want) {
+			t.Errorf("%q: phases %q, want %q", said, got, want)
+		}
 	}
 }

@@ -66,6 +66,9 @@ func TestVolumeShapes(t *testing.T) {
 			if c.want != "" {
 				wantReason(t, err, c.want)
 				goldenFailure(t, "volume/"+name, b, err)
+				if !strings.Contains(err.Error(), "/data") {
+					t.Errorf("%v does not say of what path", err)
+				}
 				return
 			}
 			if err != nil {
@@ -182,6 +185,9 @@ func TestKernelIsAskedAboutRealPaths(t *testing.T) {
 			}
 		})
 	}
+	if u, err := measureVolume(t.TempDir()); err != nil || u.size <= 0 || u.free <= 0 {
+		t.Errorf("got %+v, %v, want a size", u, err)
+	}
 	if _, err := measureVolume("/does/not/exist"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("got %v", err)
 	}
@@ -197,8 +203,13 @@ func TestMountPointsAreFoundAsTheKernelWritesThem(t *testing.T) {
 			t.Errorf("%s: got %t, %v, want %t", path, got, err, want)
 		}
 	}
-	if _, err := mountedAt(strings.NewReader("22 28\n"), "/"); err == nil {
-		t.Error("a line of two fields was read")
+	for _, short := range []string{"22 28\n", "22 28 0:21 /\n"} {
+		if got, err := mountedAt(strings.NewReader(short), "/"); err == nil || got {
+			t.Errorf("%q: got %t, %v, want an error", short, got, err)
+		}
+	}
+	if got, err := isMountPoint("/does/not/exist"); !errors.Is(err, fs.ErrNotExist) || got {
+		t.Errorf("a path that is not there: got %t, %v, want that it is not there", got, err)
 	}
 }
 

@@ -130,7 +130,7 @@ func (c *web) Collect(ctx context.Context, b *Batch) error {
 	case !c.expects(a.status):
 		return c.unexpected(a)
 	case c.expect != nil && !c.expect.Match(a.body):
-		return Failf(Mismatch, "%s %s: status %d: none of %d bytes match expect_body", c.method, printable(target), a.status, len(a.body)).
+		return Failf(Mismatch, "%s %s: status %d: nothing in %s matches expect_body", c.method, printable(target), a.status, count(len(a.body), "byte")).
 			WithHint("the service answers with another page than the one that expect_body describes")
 	case c.refuse != nil && c.refuse.Match(a.body):
 		return Failf(Mismatch, "%s %s: status %d: the body matches refuse_body", c.method, printable(target), a.status).

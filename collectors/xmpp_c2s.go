@@ -124,7 +124,7 @@ func startXMPP(conn net.Conn, kind, domain string) error {
 	}
 	if in.Buffered() > 0 {
 		// Somebody in between may have put it there, to be taken for what comes over TLS.
-		return Failf(Malformed, "stream: %d bytes between <proceed/> and TLS", in.Buffered())
+		return Failf(Malformed, "stream: %s between <proceed/> and TLS", count(in.Buffered(), "byte"))
 	}
 	return nil
 }

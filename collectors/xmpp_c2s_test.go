@@ -56,6 +56,7 @@ func TestXMPPStreamShapes(t *testing.T) {
 		"port of servers":          {sayAndHold(strings.Replace(streamStart, "jabber:client", "jabber:server", 1) + streamFeatures), Mismatch, "5269"},
 		"bad xml":                  {sayAndHold("<stream:stream <<<"), Malformed, ""},
 		"another encoding":         {sayAndHold("<?xml version='1.0' encoding='latin1'?>" + streamStart[21:]), Malformed, ""},
+		"header cut off":           {say(streamStart[:60]), Closed, ""},
 		"header and end":           {say(streamStart), Closed, ""},
 		"header and closed stream": {sayAndHold(streamStart + "</stream:stream>"), Closed, ""},
 		"features cut off":         {say(streamStart + streamFeatures[:40]), Closed, ""},

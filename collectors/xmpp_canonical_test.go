@@ -207,6 +207,17 @@ func TestCanonicalFamilies(t *testing.T) {
 			available: []string{"xmpp_c2s_auth_failure_total", "xmpp_c2s_sessions"},
 			notes:     []string{"no alert can tell of them: h1, h2, h3, h4, h5, 2 more"},
 		},
+		"one virtual host without a source more than are named": {
+			page: ours + "c2s_auth_failure counter\nprosody_mod_measure_chatstack__c2s_auth_failure_total{host=\"a.test\"} 3\n" +
+				"# TYPE xmpp_c2s_sessions gauge\nxmpp_c2s_sessions{host=\"h1\"} 1\nxmpp_c2s_sessions{host=\"h2\"} 1\nxmpp_c2s_sessions{host=\"h3\"} 1\n" +
+				"xmpp_c2s_sessions{host=\"h4\"} 1\nxmpp_c2s_sessions{host=\"h5\"} 1\nxmpp_c2s_sessions{host=\"h6\"} 1\n# EOF\n",
+			want: []string{
+				`xmpp_c2s_sessions{host="h1"} 1`, `xmpp_c2s_sessions{host="h2"} 1`, `xmpp_c2s_sessions{host="h3"} 1`, `xmpp_c2s_sessions{host="h4"} 1`,
+				`xmpp_c2s_sessions{host="h5"} 1`, `xmpp_c2s_sessions{host="h6"} 1`, `xmpp_c2s_auth_failure_total{host="a.test"} 3`,
+			},
+			available: []string{"xmpp_c2s_auth_failure_total", "xmpp_c2s_sessions"},
+			notes:     []string{"no alert can tell of them: h1, h2, h3, h4, h5, 1 more"},
+		},
 		"a virtual host that nobody logged in to": {
 			page: "# TYPE prosody_mod_measure_auth__attempts counter\nprosody_mod_measure_auth__attempts_total{host=\"a.test\",result=\"failure\"} 3\n" +
 				"# TYPE prosody_mod_c2s__connections gauge\nprosody_mod_c2s__connections{host=\"b.test\",type=\"c2s_unauthed\",ip_family=\"ipv4\"} 1\n" +
@@ -505,6 +516,43 @@ func partText(p canonicalPart) string {
 }
 
 // BenchmarkCanonicalFamilies makes the families of a page with many others.
+func TestLineThatIsNotWholeIsNoSample(t *testing.T) {
+	for _, line := range []string{"", "\n", " 1", `{a="b"} 1`, "a", "a ", `a{b} 1`, `a{b=c} 1`, `a{b="c`, `a{b="c\"`, `a{b="c"`, `a{b="c",`, `a{b="c"}`, `a{b="c"} `, `a{} `} {
+		if s, ok := splitSample([]byte(line)); ok {
+			t.Errorf("%q passes for the sample %q", line, s)
+		}
+	}
+	s, ok := splitSample([]byte("a{b=\"c\\\"}\",d=\"\"} 1\n"))
+	if !ok || string(s.name) != "a" || string(s.value) != "1" || len(s.labels) != 2 || s.label("b") != `c\"}` {
+		t.Errorf("got %q, %t, want all of a sample that is whole", s, ok)
+	}
+}
+
+func TestValueThatSpoilsASumIsNotToldAsOne(t *testing.T) {
+	counter, gauge := canonicalFamily{kind: model.MetricTypeCounter}, canonicalFamily{kind: model.MetricTypeGauge}
+	histogram := canonicalFamily{kind: model.MetricTypeHistogram}
+	for _, tt := range []struct {
+		family *canonicalFamily
+		value  string
+		want   bool
+	}{
+		{&counter, "1", true},
+		{&counter, "0", true},
+		{&counter, "-1", false},
+		{&counter, "NaN", false},
+		{&counter, "many", false},
+		{&gauge, "-1", true},
+		{&gauge, "+Inf", false},
+		{&gauge, "many", false},
+		{&histogram, "NaN", true},
+		{&histogram, "many", false},
+	} {
+		if _, got := tt.family.number(rawSample{value: []byte(tt.value)}); got != tt.want {
+			t.Errorf("%s of a %s counts: got %t, want %t", tt.value, tt.family.kind, got, tt.want)
+		}
+	}
+}
+
 func BenchmarkCanonicalFamilies(b *testing.B) {
 	for _, n := range []int{10, 20_000} {
 		families := make([]exposition.Family, n, n+1)

@@ -68,8 +68,8 @@ func (u *upstream) read(b *Batch, a *answer) (*openmetrics.Page, error) {
 	}
 	malformed := page.Dropped[openmetrics.Malformed]
 	if page.Series == 0 && (malformed > 0 || isMarkup(contentType)) {
-		return nil, Failf(Malformed, "%s %s: status %d: no metrics page: no sample, %d lines of something else",
-			http.MethodGet, printable(u.http.settings.URL), a.status, malformed)
+		return nil, Failf(Malformed, "%s %s: status %d: no metrics page: no sample, %s of something else",
+			http.MethodGet, printable(u.http.settings.URL), a.status, count(malformed, "line"))
 	}
 	if !page.Complete {
 		b.Note("the metrics page does not end in # EOF: the upstream may have left something out")
@@ -92,10 +92,7 @@ func (u *upstream) keep(b *Batch, families []exposition.Family) {
 
 // isMarkup reports whether a content type is one that people or programs read, but no scraper.
 func isMarkup(contentType string) bool {
-	mediaType, _, err := mime.ParseMediaType(contentType)
-	if err != nil {
-		return false
-	}
+	mediaType, _, _ := mime.ParseMediaType(contentType) // what is wrong with the parameters does not matter
 	switch mediaType {
 	case "text/html", "application/xhtml+xml", "application/json", "application/xml", "text/xml":
 		return true

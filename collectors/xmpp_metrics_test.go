@@ -256,3 +256,14 @@ func TestXMPPMetricsAsksForOpenMetricsFirst(t *testing.T) {
 		t.Errorf("families: got %+v, want counter hits", families)
 	}
 }
+
+func TestMarkupIsKnownByItsMediaType(t *testing.T) {
+	for contentType, want := range map[string]bool{
+		"text/html; charset=utf-8": true, "text/html; charset": true, "application/json": true,
+		"text/plain; version=0.0.4": false, prosodyType: false, "": false, "/": false,
+	} {
+		if got := isMarkup(contentType); got != want {
+			t.Errorf("%q: got %t, want %t", contentType, got, want)
+		}
+	}
+}

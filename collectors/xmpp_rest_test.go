@@ -60,7 +60,7 @@ func TestXMPPRestSaysWhetherTheCredentialIsAccepted(t *testing.T) {
 		"no_credential":      {"401", nil, "", "nothing is known of credentials"},
 		"no_admin":           {"403", withToken, Forbidden, "no administrator of chat.test"},
 		"no_module":          {"404_module", withToken, NotFound, "enable its module http_admin_api"},
-		"no_host":            {"404_host", withToken, NotFound, "set XMPP_DOMAIN"},
+		"no_host":            {"404_host", withToken, NotFound, "no virtual host of that name"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b, err := read(t, restProbe(t, captured(t, "xmpp_rest", c.capture), c.credential), 10*time.Second)
@@ -139,6 +139,9 @@ func TestXMPPRestAsksTheVirtualHostWithItsBestCredential(t *testing.T) {
 			if got.Host != host || got.Header.Get("Authorization") != c.authorization || got.URL.Path != "/base/admin_api/server/info" {
 				t.Errorf("got host %s, %q, path %s; want host %s, %q", got.Host, got.Header.Get("Authorization"), got.URL.Path, host, c.authorization)
 			}
+			if strings.Contains(strings.Join(b.Notes, "\n"), "of version") {
+				t.Errorf("notes: got %q, want no version, since the server tells none", b.Notes)
+			}
 			if len(b.Exchanges) != 1 || b.Exchanges[0].Request != "GET "+url+"/base/admin_api/server/info" {
 				t.Errorf("exchanges: got %+v", b.Exchanges)
 			}
@@ -156,5 +159,16 @@ func TestDeprecatedCredentialIsWarnedAbout(t *testing.T) {
 	s.InsecureSkipVerify = true
 	if w := s.Warnings(); len(w) != 1 || !slices.Equal(w, s.TLS.Warnings()) {
 		t.Errorf("got %q, want what is said of TLS alone", w)
+	}
+}
+
+func TestVirtualHostThatIsNotSetIsTheURLs(t *testing.T) {
+	for want, probe := range map[string]xmppRest{
+		"xmpp.test": {url: "http://xmpp.test:5280/admin_api"},
+		"chat.test": {url: "http://xmpp.test:5280/admin_api", host: "chat.test"},
+	} {
+		if got := probe.where(); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
 	}
 }

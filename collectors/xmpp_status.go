@@ -119,7 +119,7 @@ func (c *xmppStatus) Collect(ctx context.Context, b *Batch) error {
 			}
 		}
 		if n := problems["error"]; n > 0 {
-			b.Note(fmt.Sprintf("%s: %d modules in state error", foreignText(host), n))
+			b.Note(foreignText(host) + ": " + count(n, "module") + " in state error")
 		}
 		for state, n := range problems {
 			b.Gauge(moduleProblemsDesc, float64(n), host, state)

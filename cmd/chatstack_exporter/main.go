@@ -21,8 +21,6 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/app"
 )
 
-const defaultConfigFile = "exporter.yaml"
-
 func main() {
 	os.Exit(run(os.Args[1:]))
 }
@@ -32,9 +30,9 @@ func run(args []string) int {
 	cli.Version(version.Print("chatstack_exporter"))
 	cli.HelpFlag.Short('h')
 	cli.UsageWriter(os.Stdout)
-	var fileGiven bool
+	var fileGiven, withoutSecrets bool
 	configFile := cli.Flag("config.file", "Configuration file. Without this flag, exporter.yaml in the working directory if there is one, else the environment alone.").
-		Default(defaultConfigFile).IsSetByUser(&fileGiven).String()
+		Default(app.DefaultConfigFile).IsSetByUser(&fileGiven).String()
 	interval := cli.Flag("poll.interval", "Time between two readings of a target, from 1s; outweighs the configuration.").Duration()
 	timeout := cli.Flag("poll.timeout", "Deadline of one reading, from 1s; outweighs the configuration.").Duration()
 	webFlags := kingpinflag.AddFlags(cli, ":9655")
@@ -42,10 +40,11 @@ func run(args []string) int {
 	promslogflag.AddFlags(cli, logging)
 	lifecycle := cli.Flag("web.enable-lifecycle", "Allow POST /-/reload, and maintenance to be set over HTTP.").Bool()
 	serve := cli.Command("serve", "Poll the stack and serve its metrics.").Default()
-	demo := cli.Command("demo", "The same, against a simulated stack whose faults can be switched on.")
+	demo := cli.Command("demo", "The same, against a simulated stack whose faults can be switched on, at http://127.0.0.1:9656/.")
 	check := cli.Command("check", "Read every target once and say what is wrong and what to do about it; exit 1 if a target is down.")
 	output := check.Flag("output", "table or json.").Default("table").Enum("table", "json")
-	checkConfig := cli.Command("check-config", "Validate the configuration and print every fault with file, line and key.")
+	checkConfig := cli.Command("check-config", "Validate the configuration, the file of --web.config.file and the place of the state file, and print every fault with file, line and key.")
+	checkConfig.Flag("without-secrets", "Take the files of secrets and the state file as given, where this user may not read them.").BoolVar(&withoutSecrets)
 	rules := cli.Command("rules", "Print the alert rules for the thresholds in the configuration, as a rule file of Prometheus.")
 	recording := rules.Flag("recording", "Print the recording rules of the dashboards instead.").Bool()
 	manifest := rules.Flag("kubernetes", "Print all of them as a PrometheusRule of the Prometheus Operator.").Bool()
@@ -72,7 +71,8 @@ func run(args []string) int {
 	case check.FullCommand():
 		err = runCheck(ctx, options, *output)
 	case checkConfig.FullCommand():
-		err = runCheckConfig(options)
+		options.WithoutSecrets = withoutSecrets
+		err = app.CheckConfig(os.Stdout, options)
 	case rules.FullCommand():
 		if *manifest {
 			err = app.WriteRuleManifest(os.Stdout, options)
@@ -142,7 +142,7 @@ func runServe(ctx context.Context, options app.Options) error {
 	if err != nil {
 		return err
 	}
-	options.Log.Info("starting", "version", version.Info(), "config_file", options.ConfigFile)
+	options.Log.Info("starting", "version", version.Info())
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
@@ -157,25 +157,6 @@ func runServe(ctx context.Context, options app.Options) error {
 		}
 	}()
 	return a.Run(ctx)
-}
-
-func runCheckConfig(options app.Options) error {
-	cfg, err := app.LoadConfig(options)
-	if err != nil {
-		return err
-	}
-	fmt.Printf("The configuration is valid: %d targets are configured", len(cfg.Targets))
-	if n := len(cfg.Unconfigured); n > 0 {
-		fmt.Printf(", %d are not: %v", n, cfg.Unconfigured)
-	}
-	fmt.Println(".")
-	for _, w := range app.Warnings(cfg) {
-		fmt.Printf("warning: %s: %s\n", w.Target, w.Text)
-	}
-	if len(cfg.Targets) == 0 {
-		fmt.Println("warning: nothing is watched; write targets into the file, or set the stack's environment variables")
-	}
-	return nil
 }
 
 // existingFile is the path of the configuration, or "" where the user named none and the default does not exist.

@@ -49,6 +49,8 @@ type Options struct {
 	// Watchdog is how long that service manager waits for a sign of life before it starts the exporter anew; 0 is for
 	// ever.
 	Watchdog time.Duration
+	// WithoutSecrets takes the files of secrets as given. What is loaded so can be validated, and not run.
+	WithoutSecrets bool
 
 	configContent []byte // read instead of ConfigFile
 	// pace is how often a target of that name is asked, since tests ask more often than a configuration can say, and for
@@ -68,6 +70,8 @@ type App struct {
 	listeners   []net.Listener
 	reloads     chan chan error
 	manager     *serviceManager
+	// pageLimit is how large a metrics page may be for the memory limit that the process is under; 0 is without one.
+	pageLimit config.Bytes
 
 	current     atomic.Pointer[generation]
 	reloadError atomic.Pointer[error]
@@ -83,6 +87,7 @@ type generation struct {
 func LoadConfig(o Options) (*config.Config, error) {
 	return config.Load(config.Source{
 		File: o.ConfigFile, Content: o.configContent, Lookup: o.Lookup, Kinds: configKinds(o.ConfigFile), Interval: o.Interval, Timeout: o.Timeout,
+		WithoutSecrets: o.WithoutSecrets,
 	})
 }
 
@@ -113,8 +118,8 @@ func New(o Options) (_ *App, err error) {
 		return nil, err
 	}
 	if o.Web.WebConfigFile != nil {
-		if err := toolkit.Validate(*o.Web.WebConfigFile); err != nil {
-			return nil, fmt.Errorf("read web configuration %s: %w", *o.Web.WebConfigFile, err)
+		if err := checkWebConfig(*o.Web.WebConfigFile); err != nil {
+			return nil, err
 		}
 	}
 	a := &App{options: o, log: o.Log, own: newOwnMetrics(), reloads: make(chan chan error), manager: &serviceManager{notify: o.Notify, watchdog: o.Watchdog, log: o.Log}}
@@ -126,6 +131,7 @@ func New(o Options) (_ *App, err error) {
 	if err := a.listen(o.Web); err != nil {
 		return nil, err
 	}
+	a.tellSource()
 	var notice string
 	if a.state, notice, err = state.Open(cfg.StateFile); err != nil {
 		return nil, err
@@ -143,7 +149,10 @@ func New(o Options) (_ *App, err error) {
 	a.recorder = status.NewRecorder(version.Version, a.known)
 	stopping := make(chan struct{})
 	a.server = &http.Server{
-		Handler: web.New(a, web.Options{Version: version.Version, Lifecycle: o.EnableLifecycle, Log: o.Log, Stopping: stopping}),
+		Handler: web.New(a, web.Options{
+			Version: version.Version, Lifecycle: o.EnableLifecycle, Log: o.Log, Stopping: stopping,
+			Scraped: func(who string, at time.Time) { a.current.Load().poller.Scraped(who, at) },
+		}),
 		// A scraper that stalls must not hold a connection for ever.
 		ReadHeaderTimeout: 10 * time.Second,
 		WriteTimeout:      30 * time.Second,
@@ -154,10 +163,22 @@ func New(o Options) (_ *App, err error) {
 	return a, nil
 }
 
+// tellSource logs which file was read, since one that is looked for in the wrong place is missed by nobody.
+func (a *App) tellSource() {
+	switch {
+	case a.options.configContent != nil:
+	case a.options.ConfigFile == "":
+		a.log.Info("no configuration file; the environment alone counts", "looked_for", absolute(DefaultConfigFile))
+	default:
+		a.log.Info("configuration file is read", "file", absolute(a.options.ConfigFile))
+	}
+}
+
 // adopt makes a generation of a valid configuration and puts it in the place of the present one, whose poller must
 // have ended. With an error, the present one stays.
 func (a *App) adopt(cfg *config.Config) error {
 	old := a.current.Load()
+	a.fitMemory(cfg)
 	targets, err := a.targets(cfg, old)
 	if err != nil {
 		return err
@@ -192,7 +213,7 @@ func (a *App) adopt(cfg *config.Config) error {
 func (a *App) targets(cfg *config.Config, old *generation) ([]poll.Target, error) {
 	targets := make([]poll.Target, 0, len(cfg.Targets))
 	for _, settings := range cfg.Targets {
-		t, err := newTarget(cfg, settings, a.state, a.log, false)
+		t, err := newTarget(a.limitsOf(cfg, settings), settings, a.state, a.log, false)
 		if err != nil {
 			return nil, err
 		}
@@ -329,6 +350,9 @@ func (a *App) Run(ctx context.Context) error {
 	others.Go(func() {
 		a.manager.keepAlive(beside, a.Alive, func() string { return inWords(a.Snapshot().Statuses) })
 	})
+	if path := a.options.Web.WebConfigFile; path != nil && *path != "" {
+		others.Go(func() { watchWebConfig(beside, *path, a.log) })
+	}
 	defer others.Wait()
 	defer stopBeside()
 

@@ -12,8 +12,10 @@ import (
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/collectors"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/state"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
 )
 
 // checkParallelism is how many targets a check reads at once.
@@ -30,8 +32,11 @@ type CheckResult struct {
 	Reason  collectors.Reason `json:"reason,omitempty"`
 	Error   string            `json:"error,omitempty"`
 	// Todo says what the failure means and what to do.
-	Todo  string   `json:"todo,omitempty"`
-	Notes []string `json:"notes,omitempty"`
+	Todo string `json:"todo,omitempty"`
+	// ContainersInTrouble are the names of those behind an engine that should run and do not, or are unhealthy. They make
+	// no target down: the engine itself answers.
+	ContainersInTrouble []string `json:"containers_in_trouble,omitempty"`
+	Notes               []string `json:"notes,omitempty"`
 	// Warnings are what is doubtful about the target's configuration.
 	Warnings []string `json:"warnings,omitempty"`
 }
@@ -42,8 +47,9 @@ type harmless interface {
 	Harmless() bool
 }
 
-// Check reads every configured target once and returns what it found, the failures first. It keeps nothing: what a
-// running exporter has in its state file is not touched.
+// Check reads every configured target once and returns what it found, the failures first. Where only one of several
+// exporters may do what is configured, it also asks those under peers: whether they do it. It keeps nothing: what a running
+// exporter has in its state file is not touched.
 func Check(ctx context.Context, o Options) ([]CheckResult, error) {
 	cfg, err := LoadConfig(o)
 	if err != nil {
@@ -57,7 +63,11 @@ func Check(ctx context.Context, o Options) ([]CheckResult, error) {
 	var readings sync.WaitGroup
 	slots := make(chan struct{}, checkParallelism)
 	// Asked before anything is made harmless, which is not how the exporter will run.
-	doubts := Warnings(cfg)
+	doubts, duties := Warnings(cfg), dutiesOf(cfg)
+	var peers []peer
+	if len(duties) > 0 {
+		readings.Go(func() { peers = askPeers(ctx, cfg.Peers) })
+	}
 	for i, settings := range cfg.Targets {
 		if h, ok := settings.(harmless); ok && h.Harmless() {
 			doubts = append(doubts, Warning{settings.Common().Name, "a check writes nothing, so it asked in mode reject; whether a plant can be created and deleted was not tried"})
@@ -70,6 +80,7 @@ func Check(ctx context.Context, o Options) ([]CheckResult, error) {
 			slots <- struct{}{}
 			defer func() { <-slots }()
 			results[i] = resultOf(poll.Once(ctx, target, slog.New(slog.DiscardHandler)))
+			results[i].lookBehind(target, settings)
 		})
 	}
 	readings.Wait()
@@ -77,6 +88,13 @@ func Check(ctx context.Context, o Options) ([]CheckResult, error) {
 		return nil, ctx.Err()
 	}
 	addWarnings(results, doubts)
+	for i := range results {
+		if d := duties[results[i].Target]; d != nil {
+			warnings, notes := othersThatDo(d, peers)
+			results[i].Warnings = append(results[i].Warnings, warnings...)
+			results[i].Notes = append(results[i].Notes, notes...)
+		}
+	}
 	slices.SortStableFunc(results, func(a, b CheckResult) int { return strings.Compare(a.Verdict, b.Verdict) })
 	var silent []CheckResult
 	for _, name := range cfg.Unconfigured {
@@ -87,8 +105,10 @@ func Check(ctx context.Context, o Options) ([]CheckResult, error) {
 
 func addWarnings(results []CheckResult, warnings []Warning) {
 	for _, w := range warnings {
-		i := slices.IndexFunc(results, func(r CheckResult) bool { return r.Target == w.Target })
-		results[i].Warnings = append(results[i].Warnings, w.Text)
+		// A window of maintenance that is over belongs to no target, and says nothing about a reading.
+		if i := slices.IndexFunc(results, func(r CheckResult) bool { return r.Target == w.Target }); i >= 0 {
+			results[i].Warnings = append(results[i].Warnings, w.Text)
+		}
 	}
 }
 
@@ -103,6 +123,55 @@ func resultOf(s poll.Status, r poll.Reading) CheckResult {
 	return result
 }
 
+// lookBehind adds what is wrong behind an engine that answers.
+func (r *CheckResult) lookBehind(target poll.Target, settings config.Settings) {
+	engine, isEngine := settings.(*collectors.Docker)
+	known, tells := target.Collector.(collectors.Follower)
+	if !isEngine || !tells || r.Verdict != "up" {
+		return
+	}
+	b := &collectors.Batch{Target: target.Name}
+	known.Present(b)
+	troubled, err := status.Troubled(b.Metrics(true), engine.Expected)
+	if err != nil {
+		r.Notes = append(r.Notes, "how its containers are is not known: "+err.Error())
+	}
+	r.ContainersInTrouble = troubled
+}
+
+// troubledText is how many containers are in trouble, "" where none is.
+func troubledText(containers []string) string {
+	if len(containers) == 0 {
+		return ""
+	}
+	return count(len(containers), "container") + " in trouble"
+}
+
+// count is a number of things in words: 1 target, 2 targets.
+func count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+// maxTroubledNames is how many containers a line of the table names.
+const maxTroubledNames = 5
+
+// troubledNames is troubledText with the first names.
+func troubledNames(containers []string) string {
+	text := troubledText(containers)
+	if text == "" {
+		return ""
+	}
+	shown := containers[:min(len(containers), maxTroubledNames)]
+	text += ": " + strings.Join(shown, ", ")
+	if left := len(containers) - len(shown); left > 0 {
+		text += fmt.Sprintf(" and %d more", left)
+	}
+	return text
+}
+
 // AllUp reports whether no target is down.
 func AllUp(results []CheckResult) bool {
 	return !slices.ContainsFunc(results, func(r CheckResult) bool { return r.Verdict == "down" })
@@ -114,6 +183,9 @@ func WriteJSON(w io.Writer, results []CheckResult) error {
 	e.SetIndent("", "  ")
 	return e.Encode(results)
 }
+
+// NothingWatched is the warning where no target is configured.
+const NothingWatched = "nothing is watched; write targets into the file, or set the stack's environment variables"
 
 // WriteTable writes results for people, with colours if they are wanted.
 func WriteTable(w io.Writer, results []CheckResult, colours bool) error {
@@ -129,6 +201,7 @@ func WriteTable(w io.Writer, results []CheckResult, colours bool) error {
 	}
 	var b strings.Builder
 	down, up := 0, 0
+	var behind strings.Builder
 	fmt.Fprintf(&b, "%-*s  %-4s  %8s  REASON\n", widest, "TARGET", "IS", "TOOK")
 	indent := strings.Repeat(" ", widest+2)
 	for _, r := range results {
@@ -136,7 +209,12 @@ func WriteTable(w io.Writer, results []CheckResult, colours bool) error {
 		switch r.Verdict {
 		case "up":
 			up++
-			fmt.Fprintf(&b, "%-*s  %s  %8s\n", widest, r.Target, paint("32", "up  "), took)
+			fmt.Fprintf(&b, "%-*s  %s  %8s", widest, r.Target, paint("32", "up  "), took)
+			if text := troubledNames(r.ContainersInTrouble); text != "" {
+				fmt.Fprintf(&b, "  %s", paint("33", text))
+				fmt.Fprintf(&behind, "; %s up, %s", r.Target, troubledText(r.ContainersInTrouble))
+			}
+			b.WriteString("\n")
 		case "down":
 			down++
 			fmt.Fprintf(&b, "%-*s  %s  %8s  %s: %s\n", widest, r.Target, paint("31", "DOWN"), took, r.Reason, r.Error)
@@ -151,7 +229,10 @@ func WriteTable(w io.Writer, results []CheckResult, colours bool) error {
 			fmt.Fprintf(&b, "%s%s %s\n", indent, paint("33", "warning:"), text)
 		}
 	}
-	fmt.Fprintf(&b, "\n%d up, %d down, %d not configured\n", up, down, len(results)-up-down)
+	fmt.Fprintf(&b, "\n%d up, %d down, %d not configured%s\n", up, down, len(results)-up-down, behind.String())
+	if up+down == 0 {
+		fmt.Fprintf(&b, "%s %s\n", paint("33", "warning:"), NothingWatched)
+	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }

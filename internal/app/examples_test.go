@@ -2,9 +2,11 @@ package app
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -106,27 +108,7 @@ func TestExampleForSwarmIsValid(t *testing.T) {
 	if len(cfg.Targets) != 1 || cfg.Targets[0].Common().Name != "node-1" || len(Warnings(cfg)) > 0 {
 		t.Errorf("targets %v, warnings %v: want the engine of node-1, without any", cfg.Targets, Warnings(cfg))
 	}
-	content, err := os.ReadFile("../../deploy/swarm/stack.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var stack struct {
-		Services map[string]struct {
-			Configs []struct{ Source, Target string }
-			Secrets []struct{ Source, Target string }
-			Deploy  struct {
-				Mode string
-			}
-		}
-		Configs map[string]struct{ File string }
-		Secrets map[string]any
-	}
-	if err := yaml.Unmarshal(content, &stack); err != nil {
-		t.Fatal(err)
-	}
-	if got := stack.Services["node"].Deploy.Mode; got != "global" {
-		t.Errorf("the exporter for the nodes is deployed in mode %q", got)
-	}
+	stack := loadStack(t, "../../deploy/swarm/stack.yaml")
 	probes, err := os.ReadFile("../../deploy/many-hosts/probes.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -146,6 +128,137 @@ func TestExampleForSwarmIsValid(t *testing.T) {
 	for _, m := range secretFile.FindAllStringSubmatch(string(probes), -1) {
 		if !mounted[m[1]] {
 			t.Errorf("no secret is mounted at %s", m[1])
+		}
+	}
+}
+
+// stackFile is what the tests look at of a file for docker stack deploy.
+type stackFile struct {
+	Services map[string]struct {
+		Image, User string
+		Command     []string
+		Entrypoint  []string
+		ReadOnly    bool     `yaml:"read_only"`
+		CapDrop     []string `yaml:"cap_drop"`
+		Networks    []string
+		Volumes     []any
+		Ports       []struct{ Mode string }
+		Logging     struct{ Options map[string]string }
+		Configs     []struct{ Source, Target string }
+		Secrets     []struct{ Source, Target string }
+		Deploy      struct {
+			Mode      string
+			Resources struct {
+				Limits struct {
+					CPUs   string `yaml:"cpus"`
+					Memory string
+					Pids   int
+				}
+			}
+		}
+	}
+	Networks map[string]struct{ Internal bool }
+	Volumes  map[string]struct {
+		DriverOpts map[string]string `yaml:"driver_opts"`
+	}
+	Configs map[string]struct{ File string }
+	Secrets map[string]any
+}
+
+func loadStack(t *testing.T, path string) stackFile {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stack stackFile
+	if err := yaml.Unmarshal(content, &stack); err != nil {
+		t.Fatal(err)
+	}
+	if len(stack.Services) == 0 {
+		t.Fatalf("%s has no services", path)
+	}
+	return stack
+}
+
+// TestExampleForSwarmKeepsTheSocketFromTheExporter also holds that the proxy cannot be that of another node: they share a
+// directory of the node, and no network.
+func TestExampleForSwarmKeepsTheSocketFromTheExporter(t *testing.T) {
+	stack := loadStack(t, "../../deploy/swarm/stack.yaml")
+	const engine = "/var/run/docker.sock"
+	for name, service := range stack.Services {
+		mounts := fmt.Sprint(service.Volumes)
+		if strings.Contains(mounts, engine) != (name == "socket-proxy") {
+			t.Errorf("%s has mounts %s; the engine's socket is for the proxy alone", name, mounts)
+		}
+		if mode := service.Deploy.Mode; (mode == "global") != (name != "probes") {
+			t.Errorf("%s is deployed in mode %q", name, mode)
+		}
+	}
+	proxy, node := stack.Services["socket-proxy"], stack.Services["node"]
+	if got := stack.Configs[proxy.Configs[0].Source].File; got != "../socket-proxy/nginx.conf" {
+		t.Errorf("the proxy's configuration is %s", got)
+	}
+	if len(proxy.Ports) > 0 || len(proxy.Networks) != 1 || !stack.Networks[proxy.Networks[0]].Internal {
+		t.Errorf("the proxy has ports %v, networks %v; want none, and one without a way out", proxy.Ports, proxy.Networks)
+	}
+	for _, network := range node.Networks {
+		if network == proxy.Networks[0] {
+			t.Errorf("proxy and exporter share the network %s, on which proxies of other nodes are", network)
+		}
+	}
+	nginx, err := os.ReadFile("../../deploy/socket-proxy/nginx.conf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	script := proxy.Entrypoint[len(proxy.Entrypoint)-1]
+	m := regexp.MustCompile(`s#(listen \S+;)#listen unix:(\S+);#`).FindStringSubmatch(script)
+	if m == nil || strings.Count(string(nginx), m[1]) != 1 {
+		t.Fatalf("the proxy's script does not replace the one port of nginx.conf:\n%s", script)
+	}
+	if content, err := os.ReadFile("../../deploy/swarm/node.yaml"); err != nil || !strings.Contains(string(content), "host: unix://"+m[2]+" ") {
+		t.Errorf("the exporter does not ask at %s (%v)", m[2], err)
+	}
+	if got := stack.Volumes["socket"].DriverOpts["o"]; !strings.Contains(got, "uid=65532") || !strings.Contains(got, "mode=0700") {
+		t.Errorf("the directory of the proxy's socket has options %q, want that of user 65532 alone", got)
+	}
+}
+
+// TestExampleForSwarmIsRestricted holds what a stack can say; what it cannot, its page must.
+func TestExampleForSwarmIsRestricted(t *testing.T) {
+	stack := loadStack(t, "../../deploy/swarm/stack.yaml")
+	for name, service := range stack.Services {
+		limits := service.Deploy.Resources.Limits
+		if limits.CPUs == "" || limits.Memory == "" || limits.Pids == 0 {
+			t.Errorf("%s has limits %+v", name, limits)
+		}
+		if !service.ReadOnly || strings.Join(service.CapDrop, "") != "ALL" {
+			t.Errorf("%s: read-only root %v, dropped capabilities %v", name, service.ReadOnly, service.CapDrop)
+		}
+		if !strings.HasPrefix(service.User, "65532:") {
+			t.Errorf("%s runs as %q", name, service.User)
+		}
+		if o := service.Logging.Options; o["max-size"] == "" || o["max-file"] == "" {
+			t.Errorf("%s has logs without end: %v", name, o)
+		}
+	}
+	protected := loadStack(t, "../../deploy/swarm/stack.web-config.yaml")
+	page, err := os.ReadFile("../../deploy/swarm/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, service := range stack.Services {
+		if len(service.Ports) == 0 {
+			continue
+		}
+		want := append(slices.Clone(service.Command), "--web.config.file="+protected.Services[name].Configs[0].Target)
+		if diff := cmp.Diff(want, protected.Services[name].Command); diff != "" {
+			t.Errorf("%s with a password (-want +got):\n%s", name, diff)
+		}
+	}
+	for _, want := range []string{`"no-new-privileges": true`, "security_opt", "DOCKER-USER", "stack.web-config.yaml"} {
+		if !strings.Contains(string(page), want) {
+			t.Errorf("the page does not speak of %s", want)
 		}
 	}
 }

@@ -3,13 +3,19 @@ package app
 import (
 	"bytes"
 	"encoding/json"
+	"io"
+	"log"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
 )
 
 const pairOfTargets = `targets:
@@ -21,11 +27,16 @@ const pairOfTargets = `targets:
 // TestPairSaysWhatOnlyOneMayDo holds both places that say it: the log at start, and check.
 func TestPairSaysWhatOnlyOneMayDo(t *testing.T) {
 	const (
-		manual = `statistics_interval = "manual"`
-		canary = "may run the canary alone"
+		manual = "read the XMPP server's metrics"
+		canary = "may run the canary"
+		peers  = "peers: [{targets: ['127.0.0.1:1']}]\n"
 	)
-	for pair, want := range map[string][]string{"": nil, "first": nil, "other": {"plant_store " + canary, "xmpp_metrics " + manual}} {
-		content := "state_file: " + t.TempDir() + "/state.json\npair: '" + pair + "'\n" + pairOfTargets
+	both := []string{"plant_store " + canary, "xmpp_metrics " + manual}
+	for pair, want := range map[string][]string{
+		"pair: ''\n": nil, "pair: first\n": nil, "pair: other\n": both,
+		peers: both, "pair: first\n" + peers: nil, "pair: other\n" + peers: both,
+	} {
+		content := "state_file: " + t.TempDir() + "/state.json\n" + pair + pairOfTargets
 		var log bytes.Buffer
 		o := options(nil, &log)
 		o.ConfigFile, o.configContent = "exporter.yaml", []byte(content)
@@ -37,7 +48,7 @@ func TestPairSaysWhatOnlyOneMayDo(t *testing.T) {
 		var logged []string
 		for line := range strings.Lines(log.String()) {
 			for _, text := range []string{manual, canary} {
-				if strings.Contains(line, "target=") && strings.Contains(line, "level=WARN") && strings.Contains(strings.ReplaceAll(line, `\"`, `"`), text) {
+				if strings.Contains(line, "target=") && strings.Contains(line, "level=WARN") && strings.Contains(line, text) {
 					_, target, _ := strings.Cut(line, "target=")
 					logged = append(logged, strings.Fields(target)[0]+" "+text)
 				}
@@ -59,9 +70,90 @@ func TestPairSaysWhatOnlyOneMayDo(t *testing.T) {
 		for place, got := range map[string][]string{"log": logged, "check": checked} {
 			slices.Sort(got)
 			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("pair %q: %s (-want +got):\n%s", pair, place, diff)
+				t.Errorf("%q: %s (-want +got):\n%s", pair, place, diff)
 			}
 		}
+	}
+}
+
+// TestCheckTellsOfPeersThatDoTheSame has two exporters with one file: each is told of the other, and neither of itself.
+func TestCheckTellsOfPeersThatDoTheSame(t *testing.T) {
+	stack := startStack(t, simstack.Options{})
+	secret := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }))
+	defer secret.Close()
+	start := func(mode string) string {
+		e := startExporter(t, stack.Environ(), "state_file: "+t.TempDir()+"/state.json\ntargets: [{kind: plant_store, mode: "+mode+"}]\n")
+		e.wait(t, "plant_store up", func(p page) bool { return p.verdict("plant_store") == "up" })
+		e.wait(t, "xmpp_metrics up", func(p page) bool { return p.verdict("xmpp_metrics") == "up" })
+		return strings.TrimPrefix(e.url, "http://")
+	}
+	first, second, harmless := start("canary"), start("canary"), start("reject")
+	refusing := strings.TrimPrefix(secret.URL, "http://")
+	for name, c := range map[string]struct {
+		peers []string
+		mode  string
+		want  []string
+	}{
+		"itself alone":    {[]string{first}, "canary", nil},
+		"the same twice":  {[]string{first, second}, "canary", []string{"plant_store warning: " + second, "xmpp_metrics warning: " + second}},
+		"no canary here":  {[]string{first, second}, "reject", []string{"xmpp_metrics warning: " + second}},
+		"no canary there": {[]string{first, harmless}, "canary", []string{"xmpp_metrics warning: " + harmless}},
+		"not known":       {[]string{refusing}, "canary", []string{"plant_store note: " + refusing, "xmpp_metrics note: " + refusing}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := options(stack.Environ(), &logBuffer{})
+			o.ConfigFile, o.configContent = "exporter.yaml", []byte("state_file: "+t.TempDir()+"/state.json\npair: first\npeers: [{targets: ['"+
+				strings.Join(c.peers, "', '")+"']}]\ntargets: [{kind: plant_store, mode: "+c.mode+"}]\n")
+			results, err := Check(t.Context(), o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, r := range results {
+				for kind, texts := range map[string][]string{"warning": r.Warnings, "note": r.Notes} {
+					for _, text := range texts {
+						if _, after, ok := strings.Cut(text, "the peer "); ok {
+							got = append(got, r.Target+" "+kind+": "+strings.Fields(after)[0])
+						}
+					}
+				}
+			}
+			slices.Sort(got)
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("said of peers (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestPeersAreAskedByTheSchemeThatTheyAreScrapedBy(t *testing.T) {
+	peer := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, err := w.Write([]byte(`{"services": [{"kind": "xmpp_metrics"}]}`)); err != nil || r.URL.Path != "/api/v1/status" {
+			t.Errorf("asked for %s, %v", r.URL.Path, err)
+		}
+	}))
+	peer.Config.ErrorLog = log.New(io.Discard, "", 0)
+	peer.StartTLS()
+	defer peer.Close()
+	group := config.Peers{Targets: []string{peer.Listener.Addr().String()}}
+	if p := askPeers(t.Context(), []config.Peers{group})[0]; p.err == nil || !strings.Contains(p.err.Error(), "__scheme__: https") {
+		t.Errorf("by http: got %v, want what to do", p.err)
+	}
+	group.Labels = map[string]string{"__scheme__": "https"}
+	if p := askPeers(t.Context(), []config.Peers{group})[0]; p.err != nil || !slices.ContainsFunc(p.targets, statisticsDuty.done) {
+		t.Errorf("by https: got %v, %v, want its targets", p.targets, p.err)
+	}
+}
+
+// TestPeerElsewhereIsNotTakenForThisExporter names one that does the same and has an address of another machine.
+func TestPeerElsewhereIsNotTakenForThisExporter(t *testing.T) {
+	same := []peerTarget{{Kind: "xmpp_metrics"}}
+	if isHere(t.Context(), "192.0.2.1:9655") || !isHere(t.Context(), "127.0.0.1:9655") {
+		t.Error("addresses of this machine and of others are not told apart")
+	}
+	warnings, _ := othersThatDo(statisticsDuty, []peer{{address: "192.0.2.1:9655", targets: same}, {address: "127.0.0.1:9655", here: true, targets: same}})
+	if len(warnings) != 1 || !strings.HasPrefix(warnings[0], "the peer 192.0.2.1:9655 reads") {
+		t.Errorf("got %q, want a warning of 192.0.2.1:9655 alone", warnings)
 	}
 }
 

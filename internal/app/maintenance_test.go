@@ -102,7 +102,7 @@ func TestMaintenanceBadWishesFail(t *testing.T) {
 		"far":               {body: `{"kind":"target","name":"irc_services","until":"2100-01-01T00:00:00Z"}`, status: 400, want: "at most 720h"},
 		"a reason of lines": {body: `{"kind":"target","name":"irc_services","duration":"1h","reason":"a\nb"}`, status: 400, want: "one line"},
 		"end of nothing":    {method: "DELETE", path: "/target/irc_services", status: 404, want: "not under maintenance"},
-		"another method":    {method: "PUT", body: good, status: 405},
+		"another method":    {method: "PUT", body: good, status: 405, want: "has no method PUT, but GET, HEAD, POST"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if c.method == "" {

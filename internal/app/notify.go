@@ -121,7 +121,7 @@ func inWords(statuses []poll.Status) string {
 			down++
 		}
 	}
-	text := fmt.Sprintf("%d targets up, %d down", up, down)
+	text := fmt.Sprintf("%s up, %d down", count(up, "target"), down)
 	if waiting > 0 {
 		text += fmt.Sprintf(", %d not read yet", waiting)
 	}

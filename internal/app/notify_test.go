@@ -84,7 +84,7 @@ func calledByLoop() bool {
 	frames := runtime.CallersFrames(callers[:runtime.Callers(3, callers)])
 	for {
 		frame, more := frames.Next()
-		if strings.HasSuffix(frame.Function, "cron/v3.(*Cron).run") {
+		if strings.HasSuffix(frame.Function, "poll.(*job).isDue") {
 			return true
 		}
 		if !more {
@@ -208,6 +208,19 @@ func TestWithoutAWatchdogOnlyNewsAreTold(t *testing.T) {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	})
+}
+
+func TestWordsForTheServiceManagerCount(t *testing.T) {
+	is := func(up bool) poll.Status { return poll.Status{Known: true, Up: up} }
+	for want, statuses := range map[string][]poll.Status{
+		"0 targets up, 1 down":                 {is(false)},
+		"1 target up, 0 down":                  {is(true)},
+		"2 targets up, 1 down, 1 not read yet": {is(true), is(false), {}, is(true)},
+	} {
+		if got := inWords(statuses); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
 }
 
 func TestDeafServiceManagerIsToldOfOnce(t *testing.T) {

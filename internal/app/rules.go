@@ -10,8 +10,9 @@ import (
 )
 
 // WriteRules writes the rule file of the alerts for the thresholds in the configuration, or that of the recording rules
-// for the dashboards.
+// for the dashboards. It reads no secrets.
 func WriteRules(w io.Writer, o Options, recording bool) error {
+	o.WithoutSecrets = true
 	cfg, err := LoadConfig(o)
 	if err != nil {
 		return err
@@ -22,8 +23,9 @@ func WriteRules(w io.Writer, o Options, recording bool) error {
 	return alerts.Write(w, cfg.Alerts)
 }
 
-// WriteRuleManifest writes both as one resource of the Prometheus Operator.
+// WriteRuleManifest writes both as one resource of the Prometheus Operator. It reads no secrets.
 func WriteRuleManifest(w io.Writer, o Options) error {
+	o.WithoutSecrets = true
 	cfg, err := LoadConfig(o)
 	if err != nil {
 		return err

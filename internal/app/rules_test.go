@@ -133,7 +133,8 @@ func TestExporterSaysWhatItsRulesAreHeldAgainst(t *testing.T) {
 
 func TestRulesArePrintedForTheConfiguration(t *testing.T) {
 	o := options(nil, io.Discard)
-	o.ConfigFile, o.configContent = "exporter.yaml", []byte("alerts:\n  container_memory:\n    critical: {over: 2000000000}\n")
+	o.ConfigFile, o.configContent = "exporter.yaml", []byte("alerts:\n  container_memory:\n    critical: {over: 2000000000}\n"+
+		"targets:\n  - kind: plant_store\n    url: http://plants\n    token_file: /is/elsewhere\n")
 	var got, want, recording bytes.Buffer
 	if err := WriteRules(&got, o, false); err != nil {
 		t.Fatal(err)

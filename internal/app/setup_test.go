@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -212,6 +213,60 @@ func TestFailureIsStillThereWhenOneLooks(t *testing.T) {
 	}
 	if r := e.get(t, "/debug/targets/none", http.Header{}); r.status != http.StatusNotFound {
 		t.Errorf("an unknown target: status %d", r.status)
+	}
+}
+
+// TestCheckCountsContainersBehindAnEngineThatIsUp has containers fail whose engine answers: nothing is down, and the
+// summary says all the same that not all is well.
+func TestCheckCountsContainersBehindAnEngineThatIsUp(t *testing.T) {
+	stack := startStack(t, simstack.Options{})
+	o := options(stack.Environ(), &logBuffer{})
+	o.configContent, o.ConfigFile = []byte("targets:"+tlsPortBlocks(stack)+"\n  - kind: docker\n    expected: [chat-nobody-1]\n"), "exporter.yaml"
+	check := func() (docker CheckResult, table string, allUp bool) {
+		t.Helper()
+		results, err := Check(t.Context(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		i := slices.IndexFunc(results, func(r CheckResult) bool { return r.Target == "docker" })
+		if i < 0 {
+			t.Fatalf("no docker among %+v", results)
+		}
+		var b bytes.Buffer
+		if err := WriteTable(&b, results, false); err != nil {
+			t.Fatal(err)
+		}
+		return results[i], b.String(), AllUp(results)
+	}
+	docker, table, _ := check()
+	if want := []string{"chat-nobody-1"}; docker.Verdict != "up" || !slices.Equal(docker.ContainersInTrouble, want) || !strings.Contains(table, "; docker up, 1 container in trouble\n") {
+		t.Errorf("got %+v, want %q\n%s", docker, want, table)
+	}
+	o.configContent = []byte("targets:" + tlsPortBlocks(stack))
+	if docker, table, _ = check(); docker.ContainersInTrouble != nil || strings.Contains(table, "in trouble") {
+		t.Errorf("healthy containers: %+v\n%s", docker, table)
+	}
+	for _, fault := range []string{"unhealthy", "exited", "paused"} {
+		if err := stack.Switch("docker", fault, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	docker, table, allUp := check()
+	if len(docker.ContainersInTrouble) != 3 || !allUp {
+		t.Errorf("got %q, all up: %v; want three containers and nothing down", docker.ContainersInTrouble, allUp)
+	}
+	for _, want := range []string{"  3 containers in trouble: " + strings.Join(docker.ContainersInTrouble, ", ") + "\n", "; docker up, 3 containers in trouble\n"} {
+		if !strings.Contains(table, want) {
+			t.Errorf("the table lacks %q:\n%s", want, table)
+		}
+	}
+}
+
+func TestCheckNamesOnlySomeOfManyContainers(t *testing.T) {
+	for n, want := range map[int]string{0: "", 1: "1 container in trouble: a", 5: "5 containers in trouble: a, b, c, d, e", 7: "7 containers in trouble: a, b, c, d, e and 2 more"} {
+		if got := troubledNames([]string{"a", "b", "c", "d", "e", "f", "g"}[:n]); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
 	}
 }
 

@@ -6,7 +6,9 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"maps"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -20,7 +22,10 @@ import (
 )
 
 // description is the exporter's own of its answers.
-type description struct{ compiler *jsonschema.Compiler }
+type description struct {
+	compiler *jsonschema.Compiler
+	document map[string]any
+}
 
 // describe reads the description that an exporter serves.
 func describe(t *testing.T, e *exporter) *description {
@@ -44,7 +49,11 @@ func describe(t *testing.T, e *exporter) *description {
 	if err := c.AddResource("openapi.json", tree); err != nil {
 		t.Fatal(err)
 	}
-	return &description{c}
+	document, ok := tree.(map[string]any)
+	if !ok {
+		t.Fatalf("the description is no object but %T", tree)
+	}
+	return &description{c, document}
 }
 
 // hold tells where an answer is not as the schema at the pointer has it.
@@ -66,6 +75,55 @@ func (d *description) hold(t *testing.T, pointer string, body []byte) {
 // schemaOf is the pointer to the schema of an answer.
 func schemaOf(path, method, code string) string {
 	return "/paths/" + strings.ReplaceAll(path, "/", "~1") + "/" + method + "/responses/" + code + "/content/application~1json/schema"
+}
+
+// TestDescriptionIsOpenAPI holds the document against the schema that the OpenAPI Initiative publishes, which leaves the
+// schemas in it to those of JSON Schema, and says nothing of keys that are misspelt there.
+func TestDescriptionIsOpenAPI(t *testing.T) {
+	d := describe(t, startExporter(t, map[string]string{"XMPP_REST_URL": "http://127.0.0.1:1"}, ""))
+	published, err := os.ReadFile("testdata/openapi/schema-3.1.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	schema, err := jsonschema.UnmarshalJSON(bytes.NewReader(published))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	if err := c.AddResource("schema-3.1.json", schema); err != nil {
+		t.Fatal(err)
+	}
+	c.AssertFormat()
+	openapi, err := c.Compile("schema-3.1.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := openapi.Validate(d.document); err != nil {
+		t.Error(err)
+	}
+	broken := maps.Clone(d.document)
+	delete(broken, "info")
+	if openapi.Validate(broken) == nil {
+		t.Error("a document without info passes")
+	}
+	components, _ := d.document["components"].(map[string]any)
+	schemas, _ := components["schemas"].(map[string]any)
+	if len(schemas) == 0 {
+		t.Fatal("the description has no schemas")
+	}
+	for name, s := range schemas {
+		if _, err := d.compiler.Compile("openapi.json#/components/schemas/" + name); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		object, _ := s.(map[string]any)
+		properties, _ := object["properties"].(map[string]any)
+		required, _ := object["required"].([]any)
+		for _, key := range required {
+			if name, isText := key.(string); !isText || properties[name] == nil {
+				t.Errorf("%s requires %v, which it does not describe", name, key)
+			}
+		}
+	}
 }
 
 // exchange sends a request with a JSON body, or with none.
@@ -171,6 +229,19 @@ func TestAnswersAreAsTheirDescriptionSays(t *testing.T) {
 		_, body = e.exchange(t, wrong.method, wrong.path, wrong.body)
 		d.hold(t, "/components/schemas/Error", body)
 	}
+	for response, wrong := range map[string]struct {
+		method, path string
+		code         int
+	}{
+		"Error":      {http.MethodPost, "/api/v1/nowhere", http.StatusNotFound},
+		"NotAllowed": {http.MethodPut, "/api/v1/status", http.StatusMethodNotAllowed},
+	} {
+		code, body := e.exchange(t, wrong.method, wrong.path, "")
+		if code != wrong.code {
+			t.Errorf("%s %s: got %d, want %d", wrong.method, wrong.path, code, wrong.code)
+		}
+		d.hold(t, "/components/responses/"+response+"/content/application~1json/schema", body)
+	}
 }
 
 // told reads the events of a stream.
@@ -229,5 +300,27 @@ func TestFaultIsOnTheStreamAndInTheReport(t *testing.T) {
 		case <-t.Context().Done():
 			t.Fatal("the stream tells nothing of it")
 		}
+	}
+}
+
+func TestCheckOfNothingSaysSo(t *testing.T) {
+	results, err := Check(t.Context(), options(nil, &logBuffer{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var table strings.Builder
+	if err := WriteTable(&table, results, false); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(table.String(), "warning: "+NothingWatched) {
+		t.Errorf("got %s", table.String())
+	}
+}
+
+func TestCheckOutlivesMaintenanceThatIsOverAndOfNoTarget(t *testing.T) {
+	results := []CheckResult{{Target: "irc_rpc"}}
+	addWarnings(results, []Warning{{"maintenance", "is over"}, {"irc_rpc", "doubtful"}})
+	if got := results[0].Warnings; !slices.Equal(got, []string{"doubtful"}) {
+		t.Errorf("got %q", got)
 	}
 }

@@ -58,16 +58,17 @@ func pastMaintenance(cfg *config.Config) []Warning {
 }
 
 // pairWarning is what a target of an exporter that is not the first of a pair must not do beside the first, or "". What
-// the XMPP server's statistics_interval is cannot be asked, so that it is told in any case.
+// the XMPP server's statistics_interval is cannot be asked, so that it is told in any case. Who names peers and does not say
+// which of them this is may have copied one file to all of them.
 func pairWarning(cfg *config.Config, settings config.Settings) string {
-	if cfg.Pair != config.PairOther {
-		return ""
-	}
-	if n, ok := settings.(interface{ NeedsState() bool }); ok && n.NeedsState() {
-		return "pair: other, and the first of the pair may run the canary alone; set mode: reject here"
-	}
-	if settings.Common().Kind == "xmpp_metrics" {
-		return "pair: other, and with statistics_interval = \"manual\" the XMPP server counts for one reader only; set a number of seconds there, or leave this target to the first of the pair"
+	d := dutyOf(settings)
+	switch {
+	case d == nil:
+	case cfg.Pair == config.PairOther:
+		return "pair: other, and only the first of a pair may " + d.do + "; " + d.other
+	case cfg.Pair == "" && len(cfg.Peers) > 0:
+		return "peers names other exporters, and of those that ask the same targets only one may " + d.do +
+			"; write pair: first if that is this one, else pair: other"
 	}
 	return ""
 }

@@ -98,6 +98,16 @@ type Source struct {
 	Kinds []Kind
 	// Interval and Timeout, where not zero, outweigh the file's poll keys.
 	Interval, Timeout time.Duration
+	// WithoutSecrets takes the files of secrets as given, without looking at them: for those who may not read them.
+	WithoutSecrets bool
+}
+
+// secret reads the secret in a file, or invents one.
+func (s *Source) secret(name string) (Secret, error) {
+	if s.WithoutSecrets {
+		return NewSecret("not read"), nil
+	}
+	return readSecret(name)
 }
 
 // Load reads and validates a configuration. The environment outweighs the file, flags outweigh both. An error that is
@@ -157,7 +167,7 @@ func (l *loader) readFile() error {
 	if err := parser.Decode(&more); !errors.Is(err, io.EOF) {
 		return Faults{{Where: l.src.File, Message: "holds more than one YAML document; keep one"}}
 	}
-	d := &decoder{file: filepath.Base(l.src.File), faults: &l.faults, origins: l.origins}
+	d := &decoder{file: filepath.Base(l.src.File), secret: l.src.secret, faults: &l.faults, origins: l.origins}
 	root := doc.Content[0]
 	targets, rest := splitTargets(root)
 	if targets != nil {
@@ -281,7 +291,7 @@ func (l *loader) addFromEnvironment() {
 		if speaksOf == "" {
 			origins = map[string]string{}
 		}
-		b.settings.Environ(&Env{lookup: l.src.Lookup, faults: &l.faults, origins: origins, path: b.path})
+		b.settings.Environ(&Env{lookup: l.src.Lookup, secret: l.src.secret, faults: &l.faults, origins: origins, path: b.path})
 		// Variables that other kinds read too may well be meant for those.
 		own := strings.ToUpper(kind.Name) + "_"
 		names := slices.DeleteFunc(slices.Sorted(maps.Values(origins)), func(name string) bool {

@@ -324,6 +324,27 @@ func TestSecretFilesThatCannotBe(t *testing.T) {
 	}
 }
 
+func TestSecretFilesNeedNotBeReadToValidate(t *testing.T) {
+	const content = "targets:\n  - kind: irc_rpc\n    url: https://irc:8600/api\n    user: exporter\n    password_file: /does/not/exist\n"
+	load := func(content string) error {
+		file := write(t, filepath.Join(t.TempDir(), "exporter.yaml"), content)
+		_, err := config.Load(config.Source{
+			File: file, Kinds: collectors.ConfigKinds(), WithoutSecrets: true,
+			Lookup: func(name string) (string, bool) {
+				v, ok := map[string]string{"PLANT_STORE_URL": "http://p", "PLANT_STORE_TOKEN_FILE": "/dev/zero"}[name]
+				return v, ok
+			},
+		})
+		return err
+	}
+	if err := load(content); err != nil {
+		t.Error(err)
+	}
+	if err := load(content + "    nonsense: 1\n"); err == nil || !strings.Contains(err.Error(), "exporter.yaml:6: targets[0].nonsense") {
+		t.Errorf("a file that is not valid: got %v", err)
+	}
+}
+
 func TestUnconfiguredTargetsAreNamed(t *testing.T) {
 	cfg, err := load(t, "", map[string]string{"XMPP_REST_URL": "http://xmpp:5280"})
 	if err != nil {
@@ -410,5 +431,19 @@ func TestRedactorMasksEveryFormOfEverySecret(t *testing.T) {
 	}
 	if config.Redactor(&collectors.XMPPProxy{}) != nil {
 		t.Error("a redactor where there is no secret")
+	}
+}
+
+// TestEmptySecretFileIsAnUnsetVariable has the file of a secret that nobody has use for, as compose files mount all of them.
+func TestEmptySecretFileIsAnUnsetVariable(t *testing.T) {
+	for name, content := range map[string]string{"empty": "", "a line end": "\n"} {
+		file := write(t, filepath.Join(t.TempDir(), "token"), content)
+		cfg, err := load(t, "", map[string]string{"PLANT_STORE_URL": "http://p", "PLANT_STORE_TOKEN_FILE": file})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if keys := config.Placeholders(cfg.Targets[0]); len(keys) > 0 {
+			t.Errorf("%s: placeholders %v", name, keys)
+		}
 	}
 }

@@ -19,6 +19,7 @@ import (
 // its parent's mapping. A Secret called x is also read from the file named by x_file.
 type decoder struct {
 	file    string
+	secret  func(file string) (Secret, error)
 	faults  *Faults
 	origins map[string]string
 }
@@ -201,7 +202,7 @@ func (d *decoder) secretFile(n *yaml.Node, path string, v reflect.Value) {
 	if !ok || name == "" {
 		return
 	}
-	secret, err := readSecret(name)
+	secret, err := d.secret(name)
 	if err != nil {
 		d.faultf(n, path, "%v; name a file that this user can read", err)
 		return

@@ -9,6 +9,7 @@ import (
 // compose files pass unset ones on as empty.
 type Env struct {
 	lookup  func(string) (string, bool)
+	secret  func(file string) (Secret, error)
 	faults  *Faults
 	origins map[string]string
 	path    string
@@ -52,8 +53,8 @@ func (e *Env) Base(key, name, path string, value *string) {
 	e.At(key, name, path, value)
 }
 
-// Secret replaces the value of key by the variable's, or by the content of the file that NAME_FILE names. Both set is
-// a fault.
+// Secret replaces the value of key by the variable's, or by the content of the file that NAME_FILE names, unless that is
+// empty. Both set is a fault.
 func (e *Env) Secret(key, name string, value *Secret) {
 	plain, file := e.Get(name), e.Get(name+"_FILE")
 	switch {
@@ -63,10 +64,13 @@ func (e *Env) Secret(key, name string, value *Secret) {
 		*value = NewSecret(plain)
 		e.set(key, name)
 	case file != "":
-		secret, err := readSecret(file)
+		secret, err := e.secret(file)
 		if err != nil {
 			e.fault(name+"_FILE", fmt.Sprintf("%v; name a file that this user can read", err))
 			return
+		}
+		if secret.IsZero() {
+			return // as an empty variable: compose files mount every secret, also those that nobody has use for
 		}
 		*value = secret
 		e.set(key, name+"_FILE")

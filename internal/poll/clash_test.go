@@ -147,9 +147,9 @@ func TestLastingClashIsToldOnEveryPage(t *testing.T) {
 			pages, last = pages+1, s
 			wantLines(t, textOf(p), droppedLines(2, 0, "second")...)
 		}
-		// Six beats a minute and two readings of each target.
-		if most := minutes*(6+2*2) + 2; pages > most || pages < minutes*6 {
-			t.Errorf("%d pages, want one for each beat and each reading, %d at most", pages, most)
+		// Two readings of each target a minute, and a beat after each at most.
+		if most := minutes*(2*2+2) + 2; pages > most || pages < minutes*2*2 {
+			t.Errorf("%d pages, want one for each reading, and %d at most", pages, most)
 		}
 	})
 }

@@ -2,6 +2,7 @@
 package poll
 
 import (
+	"container/heap"
 	"context"
 	"fmt"
 	"log/slog"
@@ -11,7 +12,6 @@ import (
 
 	"github.com/cenkalti/backoff/v5"
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/robfig/cron/v3"
 
 	"github.com/chatstack-exporter/chatstack_exporter/collectors"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
@@ -20,12 +20,17 @@ import (
 const (
 	// publishInterval is the least time between two pages.
 	publishInterval = 250 * time.Millisecond
-	// heartbeatInterval is how often the poll loop shows that it lives, and pages are renewed if nothing else happens.
+	// heartbeatInterval is how often the poll loop shows that it lives.
 	heartbeatInterval = 10 * time.Second
+	// renewAfter is the age of a page from which on a heartbeat has it made anew, although nothing has changed but the
+	// exporter's own numbers: every second one does, whether it finds the page a moment younger or older than two beats.
+	renewAfter = heartbeatInterval * 3 / 2
 	// firstStep is the time between two first readings, so that a thousand targets do not take all descriptors at once.
 	firstStep = 2 * time.Millisecond
-	// stalledAfter is the age of the last heartbeat from which on the poll loop stands still.
-	stalledAfter = 3 * heartbeatInterval
+	// stalledAfter is the age of the last heartbeat from which on the poll loop stands still, pageStalledAfter that of the
+	// page from which on it is renewed no more.
+	stalledAfter     = 3 * heartbeatInterval
+	pageStalledAfter = renewAfter + stalledAfter
 )
 
 // Snapshot is everything that is known at one moment. It is immutable.
@@ -42,6 +47,7 @@ type Poller struct {
 	log     *slog.Logger
 	own     prometheus.Gatherer
 	targets []*target
+	rhythm  *rhythm
 
 	snapshot  atomic.Pointer[Snapshot]
 	heartbeat atomic.Pointer[time.Time]
@@ -51,6 +57,8 @@ type Poller struct {
 	composer  exposition.Composer // the publisher's own
 	overdue   bool                // at the last beat a target was; the beat's own
 	published func()              // called after each snapshot
+	// took is how long the last page took to make.
+	took atomic.Int64
 }
 
 var heartbeatDesc = prometheus.NewDesc("chatstack_poll_last_completed_timestamp_seconds",
@@ -61,6 +69,11 @@ var heartbeatDesc = prometheus.NewDesc("chatstack_poll_last_completed_timestamp_
 // that is the Same goes on where it was, any other of the same name and kind keeps its counters.
 func New(targets []Target, own prometheus.Gatherer, log *slog.Logger, previous *Poller) (*Poller, error) {
 	p := &Poller{log: log, own: own, dirty: make(chan struct{}, 1), clashes: map[string]bool{}}
+	if previous == nil {
+		p.rhythm = newRhythm(log)
+	} else {
+		p.rhythm = previous.rhythm
+	}
 	now := time.Now()
 	p.heartbeat.Store(&now)
 	for _, given := range targets {
@@ -137,10 +150,11 @@ func (p *Poller) Ready() bool {
 // Alive returns nil while the poll loop goes round and its page is renewed, or says for how long it has stood still.
 func (p *Poller) Alive() error {
 	for _, part := range []struct {
-		name string
-		last time.Time
-	}{{"poll loop", *p.heartbeat.Load()}, {"page", p.Snapshot().Time}} {
-		if age := time.Since(part.last); age > stalledAfter {
+		name  string
+		last  time.Time
+		after time.Duration
+	}{{"poll loop", *p.heartbeat.Load(), stalledAfter}, {"page", p.Snapshot().Time, pageStalledAfter}} {
+		if age := time.Since(part.last); age > part.after {
 			return fmt.Errorf("the %s has stood still for %s", part.name, age.Round(time.Second))
 		}
 	}
@@ -156,24 +170,90 @@ func (p *Poller) Run(ctx context.Context) {
 	defer publisher.Wait()
 	defer stopPublishing()
 
-	// cron starts a goroutine for each job; a reading that is still running is never started again, by its target.
-	c := cron.New(cron.WithLogger(cron.DiscardLogger))
+	var jobs []*job
 	start := time.Now()
 	for i, t := range p.targets {
 		if f, ok := t.Collector.(collectors.Follower); ok {
 			p.readings.Go(func() { p.follow(ctx, t, f) })
 		}
-		t.Schedule = spreadFrom(t.Schedule, t.Name, start)
-		c.Schedule(t.Schedule, cron.FuncJob(func() { p.read(ctx, t) }))
+		t.Schedule = pace(t.Schedule, t.Name, start, p.rhythm, func() time.Duration { return p.ahead(t) })
+		jobs = append(jobs, &job{schedule: t.Schedule, run: func() { p.read(ctx, t) }})
 		if t.unread() {
 			p.readings.Go(func() { p.first(ctx, t, time.Duration(i)*firstStep) })
 		}
 	}
-	c.Schedule(spread{first: start.Add(heartbeatInterval), every: heartbeatInterval}, cron.FuncJob(func() { p.beat(start) }))
-	c.Start()
-	<-ctx.Done()
-	<-c.Stop().Done()
+	p.loop(ctx, start, append(jobs, &job{schedule: heartbeats{start}, run: func() { p.beat(start) }}))
 	p.readings.Wait()
+}
+
+// heartbeats is the schedule of the poll loop's own signs of life.
+type heartbeats struct{ start time.Time }
+
+// Next implements cron.Schedule.
+func (h heartbeats) Next(t time.Time) time.Time {
+	return t.Add(heartbeatInterval - modulo(t.Sub(h.start), heartbeatInterval))
+}
+
+// loop starts each job in a goroutine of its own whenever it is due, until ctx is done. A reading that is still running is
+// never started again, by its target.
+//
+// It is not cron's own, which waits for the wall clock: after a step back by an hour, that would ask nobody for an hour.
+func (p *Poller) loop(ctx context.Context, start time.Time, jobs []*job) {
+	var (
+		queue  jobQueue // of those that keep to the monotonic clock, which may be thousands
+		others []*job
+	)
+	for _, j := range jobs {
+		j.begin(start)
+		if _, ok := j.schedule.(*paced); ok {
+			queue = append(queue, j)
+		} else {
+			others = append(others, j)
+		}
+	}
+	heap.Init(&queue)
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+		now := time.Now()
+		wait := heartbeatInterval
+		for _, j := range others {
+			if j.isDue(now) {
+				p.readings.Go(j.run)
+			}
+			wait = min(wait, time.Until(j.due))
+		}
+		for n := len(queue); n > 0 && queue[0].isDue(now); n-- {
+			p.readings.Go(queue[0].run)
+			heap.Fix(&queue, 0)
+		}
+		if len(queue) > 0 {
+			wait = min(wait, time.Until(queue[0].due))
+		}
+		timer.Reset(max(wait, time.Millisecond))
+	}
+}
+
+// Scraped tells that a scraper came. It waits for nothing.
+func (p *Poller) Scraped(who string, at time.Time) { p.rhythm.scraped(who, at) }
+
+const (
+	// spare is how long before a scrape a page should be there.
+	spare = 200 * time.Millisecond
+	// burst is the time over which the readings before a scrape are spread, at least.
+	burst = 500 * time.Millisecond
+)
+
+// ahead is how long before a scrape a reading of t has to begin, so that what it finds is on the page then: as long as the
+// slowest of its last good readings took, the wait for a page that is being made and the pause after it, and making one.
+func (p *Poller) ahead(t *target) time.Duration {
+	spread := max(burst, time.Duration(len(p.targets))*firstStep)
+	return time.Duration(t.slowest.Load()) + publishInterval + 2*time.Duration(p.took.Load()) + spare + time.Duration(hash(t.Name)%uint64(spread))
 }
 
 // first makes a target's first reading, a moment after the one before it.
@@ -275,7 +355,9 @@ func (p *Poller) beat(start time.Time) {
 	if !overdue {
 		p.heartbeat.Store(&now)
 	}
-	p.changed()
+	if overdue || now.Sub(p.Snapshot().Time) >= renewAfter {
+		p.changed()
+	}
 }
 
 // changed asks for a new page.
@@ -309,6 +391,7 @@ func (p *Poller) publishLoop(ctx context.Context) {
 
 // publish makes a snapshot of what is known now and swaps it in.
 func (p *Poller) publish() error {
+	begin := time.Now()
 	gathered, err := p.own.Gather()
 	if err != nil {
 		// What could be gathered still counts: better a page without a few of our own numbers than an old one.
@@ -336,6 +419,7 @@ func (p *Poller) publish() error {
 		}
 	}
 	p.snapshot.Store(s)
+	p.took.Store(int64(time.Since(begin)))
 	if p.published != nil {
 		p.published()
 	}

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -434,6 +435,37 @@ func TestStandstillIsSeen(t *testing.T) {
 	})
 }
 
+// TestPageThatIsMadeNoMoreIsSeen has the publisher stand still while the loop goes round.
+func TestPageThatIsMadeNoMoreIsSeen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, err := New([]Target{{
+			Name: "a", Schedule: every(t, "30s"), Timeout: time.Second,
+			Collector: reader(func(context.Context, *collectors.Batch) error { return nil }),
+		}}, prometheus.NewRegistry(), slog.New(slog.DiscardHandler), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		release := make(chan struct{})
+		p.Notify(func() { <-release })
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { p.Run(ctx) })
+		synctest.Wait()
+		made := p.Snapshot().Time
+		time.Sleep(44 * time.Second) // deploy/systemd/README.md and CHANGELOG.md say 45
+		if err := p.Alive(); err != nil {
+			t.Errorf("%s after a page: %v", time.Since(made), err)
+		}
+		time.Sleep(2 * time.Second)
+		if err := p.Alive(); err == nil || !strings.Contains(err.Error(), "page") {
+			t.Errorf("%s after the last page: %v, want that the page stands still", time.Since(made), err)
+		}
+		close(release)
+		cancel()
+		running.Wait()
+	})
+}
+
 func TestPagesAreMadeAtMostEveryQuarterSecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var targets []Target
@@ -455,6 +487,36 @@ func TestPagesAreMadeAtMostEveryQuarterSecond(t *testing.T) {
 			t.Errorf("%d pages in 30 s of 100 targets; want at most one every 250 ms, and more than the heartbeat's", pages)
 		}
 	})
+}
+
+// TestPageIsRenewedOnlyWhereNothingElseDoesSo has readings that are rare, and some that are often enough.
+func TestPageIsRenewedOnlyWhereNothingElseDoesSo(t *testing.T) {
+	for _, c := range []struct {
+		every string
+		pages int // that are made in the five minutes after a reading
+	}{{"10m", 300 / 20}, {"15s", 300 / 15}} {
+		synctest.Test(t, func(t *testing.T) {
+			p, stop := start(t, io.Discard, Target{
+				Name: "a", Schedule: every(t, c.every), Timeout: time.Second,
+				Collector: reader(func(context.Context, *collectors.Batch) error { return nil }),
+			})
+			defer stop()
+			time.Sleep(15 * time.Second)
+			pages, oldest := 0, time.Duration(0)
+			for last, end := p.Snapshot(), time.Now().Add(5*time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+				oldest = max(oldest, time.Since(p.Snapshot().Time))
+				if s := p.Snapshot(); s != last {
+					pages, last = pages+1, s
+				}
+			}
+			if pages < c.pages-1 || pages > c.pages+1 || oldest > renewAfter+heartbeatInterval {
+				t.Errorf("every %s: %d pages in five minutes, of which one was %s old; want %d", c.every, pages, oldest, c.pages)
+			}
+			if err := p.Alive(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
 }
 
 func TestStallOfTheProcessIsForgotten(t *testing.T) {

@@ -56,6 +56,8 @@ type target struct {
 	presented uint64
 	history   History
 	retrying  bool
+	// slowest is how long the slowest of the last good readings took, but for one, in nanoseconds.
+	slowest atomic.Int64
 	// patient is how long after the last reading the next one may take.
 	patient time.Duration
 }
@@ -101,6 +103,26 @@ func (h History) with(r Reading) History {
 		h.Failures = newest(r, h.Failures)
 	}
 	return h
+}
+
+// slowest is how long the slowest of the last good readings took, but for a single one that was slower still: the others
+// would all be made too early because of it.
+func (h History) slowest() time.Duration {
+	var first, second time.Duration
+	good := 0
+	for i := range h.Last {
+		if !h.Last[i].Up {
+			continue
+		}
+		good++
+		d := h.Last[i].Duration
+		second = max(second, min(first, d))
+		first = max(first, d)
+	}
+	if good == 1 {
+		return first
+	}
+	return second
 }
 
 func newest(r Reading, rest []Reading) []Reading {
@@ -263,7 +285,7 @@ func (t *target) end(ctx context.Context, start time.Time, o outcome) (wentDown 
 	if o.err == nil {
 		s.LastSuccess = now
 	} else {
-		s.Reason, s.Error, s.Hint = collectors.ReasonOf(o.err), t.clean(o.err.Error()), collectors.HintOf(o.err)
+		s.Reason, s.Error, s.Hint = collectors.ReasonOf(o.err), t.clean(o.err.Error()), collectors.TodoOf(o.err, s.Target, s.Container)
 		s.Failures[s.Reason]++
 	}
 	t.families = o.families
@@ -273,6 +295,7 @@ func (t *target) end(ctx context.Context, start time.Time, o outcome) (wentDown 
 		Time: now, Duration: s.Duration, Up: s.Up, Reason: s.Reason, Error: s.Error, Hint: s.Hint,
 		HTTPStatus: s.HTTPStatus, Series: s.Series, Notes: s.Notes, Exchanges: o.exchanges,
 	})
+	t.slowest.Store(int64(t.history.slowest()))
 	switch {
 	case changed && o.err == nil:
 		t.log.Info("target is up", "target", t.Name, "duration", s.Duration)

@@ -471,7 +471,7 @@ func TestServersEndWithTheirTest(t *testing.T) {
 		p := realstack.StartProsody(t, realstack.ProsodyOptions{})
 		n := realstack.StartNginx(t, realstack.NginxOptions{Upstream: p.URL()})
 		p.Hang()
-		fmt.Fprintf(os.Stderr, "%s %s\n", p.HTTPAddr, n.Addr)
+		fmt.Fprintf(os.Stderr, "%s %s %d %d\n", p.HTTPAddr, n.Addr, p.PID(), n.PID())
 		select {} // until it is killed
 	}
 	// The servers' user must be able to enter it, which TB.TempDir does not allow.
@@ -496,8 +496,11 @@ func TestServersEndWithTheirTest(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	var prosody, nginx string
-	if _, err := fmt.Fscan(stderr, &prosody, &nginx); err != nil {
+	var (
+		prosody, nginx string
+		pids           [2]int
+	)
+	if _, err := fmt.Fscan(stderr, &prosody, &nginx, &pids[0], &pids[1]); err != nil {
 		t.Errorf("read addresses: %v", err)
 	}
 	if err := cmd.Process.Kill(); err != nil {
@@ -515,6 +518,16 @@ func TestServersEndWithTheirTest(t *testing.T) {
 			return errors.Is(err, syscall.ECONNREFUSED)
 		}, func() { t.Errorf("%s still listens", addr) })
 	}
+	// A server that listens no more still writes to its directory, which is removed next.
+	for _, pid := range pids {
+		eventually(t, func() bool { return ended(pid) }, func() { t.Errorf("process %d still runs", pid) })
+	}
+}
+
+// ended reports whether a process that may be nobody's child has ended.
+func ended(pid int) bool {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	return errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ESRCH) || bytes.Contains(status, []byte("\nState:\tZ"))
 }
 
 func TestDockerAsksForACertificate(t *testing.T) {

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"os"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // lock takes the file for this process alone, through a file beside it that is never replaced. It is let go of when the
@@ -21,4 +23,13 @@ func lock(path string) (*os.File, error) {
 		return nil, fmt.Errorf("lock state file %s: another exporter uses it: %w; give each exporter a state_file of its own", path, err)
 	}
 	return f, nil
+}
+
+// mayWrite asks the kernel whether this user may write there, in a directory make files, without a try.
+func mayWrite(path string) error {
+	mode := uint32(unix.W_OK)
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		mode |= unix.X_OK
+	}
+	return unix.Access(path, mode)
 }

@@ -68,6 +68,44 @@ func Open(path string) (f *File, notice string, err error) {
 	return f, notice, nil
 }
 
+// Inspect tells what Open would find, and changes nothing: an error where it would fail, and in words what it would put aside
+// because it is damaged. Whether another process has the file open is not asked. An error wraps fs.ErrNotExist if the
+// directory is not there. An empty path is in order.
+func Inspect(path string) (notice string, err error) {
+	if path == "" {
+		return "", nil
+	}
+	dir := filepath.Dir(path)
+	info, err := os.Stat(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", fmt.Errorf("its directory is not there: %w; make it, writable for the exporter's user, or name another file", err)
+	case err != nil:
+		return "", fmt.Errorf("look at its directory: %w; give this user the right to enter it, or name another file", err)
+	case !info.IsDir():
+		return "", fmt.Errorf("%s is no directory; name another file", dir)
+	}
+	if err := mayWrite(dir); err != nil {
+		return "", fmt.Errorf("write directory %s: %w; give the exporter's user the right to write it, or name another file", dir, err)
+	}
+	lock := path + ".lock"
+	if err := mayWrite(lock); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("write %s: %w; give it to the exporter's user", lock, err)
+	}
+	raw, err := os.ReadFile(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", nil
+	case err != nil:
+		return "", fmt.Errorf("read state file: %w; give this user the right to read and write it, or name another", err)
+	}
+	_, damaged, err := (&File{path: path}).decode(raw)
+	if damaged {
+		notice = fmt.Sprintf("the state file %s is damaged; the exporter will put it aside and forget what it kept", path)
+	}
+	return notice, err
+}
+
 // Close lets another process have the file. Values can still be read, but not saved any more.
 func (f *File) Close() error {
 	if f.lock == nil {
@@ -92,21 +130,32 @@ func (f *File) sweep() {
 }
 
 func (f *File) parse(raw []byte) (notice string, err error) {
-	var c content
-	if jsonErr := json.Unmarshal(raw, &c); jsonErr != nil || c.Version < 1 {
+	c, damaged, err := f.decode(raw)
+	if err != nil {
+		return "", err
+	}
+	if damaged {
 		aside := fmt.Sprintf("%s.damaged-%s", f.path, time.Now().UTC().Format("20060102T150405Z"))
 		if err := os.Rename(f.path, aside); err != nil {
 			return "", fmt.Errorf("put damaged state file aside: %w", err)
 		}
 		return fmt.Sprintf("the state file %s was damaged and is now %s; what it kept is forgotten", f.path, aside), nil
 	}
-	if c.Version > version {
-		return "", fmt.Errorf("state file %s is of version %d, this program knows up to %d: run the newer program, or name another file with state_file", f.path, c.Version, version)
-	}
 	if c.Values != nil {
 		f.values = c.Values
 	}
 	return "", nil
+}
+
+// decode reads what stands in the file; one of a newer version is an error.
+func (f *File) decode(raw []byte) (c content, damaged bool, err error) {
+	if err := json.Unmarshal(raw, &c); err != nil || c.Version < 1 {
+		return content{}, true, nil //nolint:nilerr // how it is damaged is of no use
+	}
+	if c.Version > version {
+		return content{}, false, fmt.Errorf("state file %s is of version %d, this program knows up to %d: run the newer program, or name another file with state_file", f.path, c.Version, version)
+	}
+	return c, false, nil
 }
 
 // write replaces the file by one that is whole on the disk, and syncs the directory so that the name is too.

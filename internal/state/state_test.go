@@ -1,6 +1,8 @@
 package state
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -109,6 +111,46 @@ func TestNewerVersionIsNotOverwritten(t *testing.T) {
 	}
 	if kept, err := os.ReadFile(path); err != nil || string(kept) != newer {
 		t.Errorf("the file is now %q, %v", kept, err)
+	}
+}
+
+func TestInspectionTellsWhatOpenWouldAndChangesNothing(t *testing.T) {
+	dir := t.TempDir()
+	for name, content := range map[string]string{"good": `{"version":1}`, "damaged": `{"ver`, "newer": `{"version":2}`} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]struct{ notice, err string }{
+		"good":         {},
+		"new":          {},
+		"damaged":      {notice: "put it aside"},
+		"newer":        {err: "is of version 2"},
+		"absent/state": {err: "its directory is not there"},
+		"good/state":   {err: "is no directory"},
+		"\x00/x":       {err: "invalid argument"},
+	} {
+		notice, err := Inspect(filepath.Join(dir, name))
+		if (notice == "") != (want.notice == "") || !strings.Contains(notice, want.notice) {
+			t.Errorf("%q: notice %q, want %q", name, notice, want.notice)
+		}
+		if (err == nil) != (want.err == "") || (err != nil && !strings.Contains(err.Error(), want.err)) {
+			t.Errorf("%q: %v, want %q", name, err, want.err)
+		}
+		if absent := errors.Is(err, fs.ErrNotExist); absent != (name == "absent/state") {
+			t.Errorf("%q: %v is fs.ErrNotExist: %v", name, err, absent)
+		}
+	}
+	after, err := os.ReadDir(dir)
+	if err != nil || len(after) != len(before) {
+		t.Errorf("it left %v, %v", after, err)
+	}
+	if notice, err := Inspect(""); notice != "" || err != nil {
+		t.Errorf("in memory: %q, %v", notice, err)
 	}
 }
 

@@ -193,7 +193,7 @@ func TestEndedCertificateIsCriticalAtOnce(t *testing.T) {
 			w.now.Add(2*time.Minute+c.left).Unix())
 		w.look(0)
 		r := w.look(2 * time.Minute)
-		if got := r.service("web"); got.Level != c.service || got.Text != collectors.Explain(c.reason) {
+		if got := r.service("web"); got.Level != c.service || !strings.HasPrefix(got.Text, collectors.Explain(c.reason)) {
 			t.Errorf("%s: got %s, want %s: %s", c.name, got.Level, c.service, got.Text)
 		}
 		if got := r.threshold("TargetDown"); got.Level != c.row {

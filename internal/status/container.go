@@ -3,6 +3,7 @@ package status
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -24,6 +25,7 @@ const (
 	running    = "running"
 	restarting = "restarting"
 	missing    = "missing"
+	created    = "created"
 	unhealthy  = "unhealthy"
 )
 
@@ -65,8 +67,8 @@ type pastContainer struct {
 	badSince time.Time // unhealthy
 	// stoppedSince and missingSince are since when there has been no excuse either; excused is when there was one last.
 	stoppedSince, missingSince, excused time.Time
-
-	atTheStart bool // it was found in its state when the exporter saw it first
+	// present is when a container that is missing was there last, zero where the exporter has never seen it.
+	present time.Time
 }
 
 // fleet are the containers of one moment.
@@ -193,7 +195,7 @@ func (m *memory) fleet(in *Input, targets []observed) *fleet {
 					f = &facts{health: "none", maintained: excuse(in.Maintenance, config.MaintenanceContainer, p.name, "") != ""}
 					all.facts[p] = f
 					if m.containers[p] == nil {
-						m.containers[p] = &pastContainer{atTheStart: true}
+						m.containers[p] = m.seenFirst(p, t.Target)
 					}
 				}
 				m.containers[p].target = t.Target
@@ -217,6 +219,9 @@ func (m *memory) tellContainers(in *Input, all *fleet, targets []observed, now t
 		if f == nil {
 			answers, configured := answering[past.target]
 			if answers || !configured || now.Sub(past.seen) > vanishedFor {
+				if answers && past.last.State != missing {
+					m.gone[p] = past.seen
+				}
 				delete(m.containers, p)
 				continue
 			}
@@ -228,16 +233,30 @@ func (m *memory) tellContainers(in *Input, all *fleet, targets []observed, now t
 		list = append(list, past.last)
 	}
 	slices.SortFunc(list, func(a, b Container) int {
-		return cmp.Or(cmp.Compare(b.Level, a.Level), strings.Compare(a.DockerHost, b.DockerHost), strings.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(b.Level, a.Level), a.loss()-b.loss(), strings.Compare(a.DockerHost, b.DockerHost), strings.Compare(a.Name, b.Name))
 	})
 	left = max(0, len(list)-maxContainers)
 	return list[:len(list)-left], left
+}
+
+// seenFirst is the past of a container that was not there a moment ago: it may have been there before, which tells since
+// when it is missing.
+func (m *memory) seenFirst(p place, engine string) *pastContainer {
+	past := &pastContainer{remembered: remembered{atTheStart: true}}
+	known := m.services[engine]
+	past.begun.looked = known != nil && known.state == up
+	if gone, ok := m.gone[p]; ok {
+		past.present, past.atTheStart, past.begun.looked = gone, false, true
+		delete(m.gone, p)
+	}
+	return past
 }
 
 // unknown tells of a container whose engine does not answer.
 func (p *pastContainer) unknown(now time.Time) Container {
 	c := p.last
 	c.Level, c.Since, c.Hint = Unknown, p.seen, ""
+	c.ProblemSince, c.ProblemSinceAtLeast = p.seen, false
 	c.Text = fmt.Sprintf("its engine has not answered for %s; before, it was %s", ago(now.Sub(p.seen)), p.state)
 	c.State, c.Health, c.Values = "unknown", "none", []Value{}
 	if c.Maintenance != "" {
@@ -257,6 +276,9 @@ func (m *memory) container(in *Input, p place, f *facts, past *pastContainer, no
 	if past.kills.observe(now, f.oom, span) > 0 {
 		past.killed = now
 	}
+	if f.state != missing {
+		past.present = now
+	}
 	past.began(&c, f, now)
 	past.blame(in.Alerts, f, now)
 	problems := containerProblems(in.Alerts, p.name, f, past, now)
@@ -271,6 +293,8 @@ func (m *memory) container(in *Input, p place, f *facts, past *pastContainer, no
 			c.Text += "; " + problem.text
 		}
 	}
+	begun := first(problems, past.begun.of(problems, now), c.Level)
+	c.ProblemSince, c.ProblemSinceAtLeast = begun.at, begun.atLeast
 	if len(problems) == 0 {
 		c.Text = calm(f)
 	}
@@ -295,6 +319,8 @@ func (p *pastContainer) began(c *Container, f *facts, now time.Time) {
 		p.since, p.atTheStart = now, false
 	}
 	switch {
+	case f.state == missing && !p.present.IsZero():
+		c.Since = p.present
 	case f.health == unhealthy:
 		c.Since = p.badSince
 	case f.state == running && !f.started.IsZero():
@@ -341,17 +367,11 @@ func (c *Container) words() string {
 	return c.State
 }
 
-// problem is one thing that is wrong.
-type problem struct {
-	level      Level
-	text, hint string
-}
-
 // containerProblems are what is wrong with a container, by the thresholds of the alert rules.
 func containerProblems(a config.Alerts, name string, f *facts, past *pastContainer, now time.Time) []problem {
 	var list []problem
-	add := func(level Level, hint, format string, args ...any) {
-		list = append(list, problem{level, fmt.Sprintf(format, args...), hint})
+	add := func(what string, level Level, hint, format string, args ...any) {
+		list = append(list, problem{what: what, level: level, text: fmt.Sprintf(format, args...), hint: hint})
 	}
 	because := ""
 	if f.excuse != "" {
@@ -360,37 +380,57 @@ func containerProblems(a config.Alerts, name string, f *facts, past *pastContain
 	logs := "docker logs --tail 50 " + name
 	switch {
 	case f.state == missing && f.expected:
-		add(after(now, past.missingSince, a.ContainerMissing.For), "Start it again, or take it out of what is expected; a deploy that takes longer than missing_after looks the same.",
+		add("state", after(now, past.missingSince, a.ContainerMissing.For), "Start it again. If it is not to come back, let forget_after pass, or take it out of expected where exporter.yaml has it there; a deploy that takes longer than missing_after looks the same.",
 			"does not exist any more%s", because)
+		list[len(list)-1].first = past.present
 	case f.state == restarting && !past.stoppedSince.IsZero():
-		add(after(now, past.stoppedSince, a.ContainerDown.Critical.For), "Read why it ended: "+logs, "waits for a restart that does not come%s", exit(f, past, now))
+		add("state", after(now, past.stoppedSince, a.ContainerDown.Critical.For), "Read why it ended: "+logs, "waits for a restart that does not come%s", exit(f, past, now))
 	case f.state == restarting:
-		add(Warning, "Read why it ends: "+logs, "ends and is restarted by its policy%s%s", exit(f, past, now), because)
+		add("state", Warning, "Read why it ends: "+logs, "ends and is restarted by its policy%s%s", exit(f, past, now), because)
+	case f.down() && f.state == created:
+		add("state", after(now, past.stoppedSince, a.ContainerDown.Critical.For), "Read why it did not start, then start it: docker inspect --format '{{.State.Error}}' "+name,
+			"was made and does not run%s", because)
 	case f.down():
-		add(after(now, past.stoppedSince, a.ContainerDown.Critical.For), "Read why it ended, then start it: "+logs, "does not run: %s%s%s", f.state, exit(f, past, now), because)
+		add("state", after(now, past.stoppedSince, a.ContainerDown.Critical.For), "Read why it ended, then start it: "+logs, "does not run: %s%s%s", f.state, exit(f, past, now), because)
 	}
 	if f.health == unhealthy {
 		level := Warning
 		if now.Sub(past.badSince) > a.ContainerUnhealthy.Critical.After.Std() && !past.justExcused(a, now) {
 			level = Critical
 		}
-		add(level, "See what the check says: docker inspect --format '{{json .State.Health}}' "+name, "its health check fails%s", because)
+		add("health", level, "See what the check says: docker inspect --format '{{json .State.Health}}' "+name, "its health check fails%s", because)
+		list[len(list)-1].since = f.unhealthySince
 	}
-	switch n := past.restarts.within(); {
+	switch n, window := past.restarts.within(), a.ContainerRestarts.Window.Std(); {
 	case n > float64(a.ContainerRestarts.Critical.Over):
-		add(Critical, "Read why it ends: "+logs, "restarted %s within %s", times(n), ago(a.ContainerRestarts.Window.Std()))
+		add("restarts", Critical, "Read why it ends: "+logs, "restarted %s within %s, %s", times(n), ago(window), counts(a, &past.restarts, now))
 	case n > float64(a.ContainerRestarts.Warning.Over):
-		add(Warning, "Unless somebody did it, read why it ended: "+logs, "restarted %s within %s", times(n), ago(a.ContainerRestarts.Window.Std()))
+		add("restarts", Warning, "Unless somebody did it, read why it ended: "+logs, "restarted %s within %s, %s", times(n), ago(window), counts(a, &past.restarts, now))
+	}
+	if n := len(list); n > 0 && list[n-1].what == "restarts" {
+		list[n-1].first = past.restarts.increases[0].at
 	}
 	if f.measured {
 		switch limits := a.ContainerMemory; {
 		case f.memory > float64(limits.Critical.Over):
-			add(Critical, "Find out what takes it, or give the container a limit.", "uses %s of memory, over %s", bytesText(f.memory), bytesText(float64(limits.Critical.Over)))
+			add("memory", Critical, "Find out what takes it, or give the container a limit.", "uses %s of memory, over %s", bytesText(f.memory), bytesText(float64(limits.Critical.Over)))
 		case f.role == "xmpp" && f.memory > float64(limits.Warning.Over):
-			add(Warning, "Watch whether it grows on; a restart of the XMPP server logs everybody out.", "uses %s of memory, over %s", bytesText(f.memory), bytesText(float64(limits.Warning.Over)))
+			add("memory", Warning, "Watch whether it grows on; a restart of the XMPP server logs everybody out.", "uses %s of memory, over %s", bytesText(f.memory), bytesText(float64(limits.Warning.Over)))
 		}
 	}
 	return list
+}
+
+// counts says until when restarts are critical, where they are, and until when they count at all: of a loop that is over,
+// people are told for as long as its window is.
+func counts(a config.Alerts, restarts *counter, now time.Time) string {
+	limits := a.ContainerRestarts
+	critical := restarts.until(float64(limits.Critical.Over), limits.Window.Std())
+	end := soon(now, restarts.until(float64(limits.Warning.Over), limits.Window.Std()))
+	if critical.IsZero() || soon(now, critical) == end {
+		return "which counts until " + end
+	}
+	return "which is critical until " + soon(now, critical) + " and counts until " + end
 }
 
 // after is warning until something has lasted so long that it is critical. What does not last has no since.
@@ -434,7 +474,7 @@ func calm(f *facts) string {
 		return "runs; its health check has not passed yet"
 	case f.state == running:
 		return "runs; it has no health check"
-	case f.state == "created":
+	case f.state == created:
 		return "was made and never started"
 	case f.stopped:
 		return fmt.Sprintf("ended with exit code %.0f, and is not expected to run", f.exitCode)
@@ -488,14 +528,14 @@ func (p *pastContainer) cpuUsage(f *facts, now time.Time) (float64, bool) {
 // containerTransitions notes how the container is now beside how it was.
 func (m *memory) containerTransitions(c *Container, past *pastContainer, restarted float64, now time.Time) {
 	state := c.words()
-	t := Transition{Time: now, Kind: "container", Name: c.Name, From: past.state, To: state, Level: c.Level, Text: c.Text}
+	t := Transition{Time: now, Kind: "container", Name: c.Name, DockerHost: c.DockerHost, From: past.state, To: state, Level: c.Level, Text: c.Text}
 	switch {
 	case past.state == "": // seen for the first time
 	case restarted > 0:
-		t.To, t.Text = "restarted", fmt.Sprintf("restarted %s; now %s", times(restarted), state)
-		m.transition(t)
+		t.To, t.Text, t.Count = "restarted", "now "+state, int(min(restarted, math.MaxInt32))
+		m.transitions.note(t)
 	case past.state != state:
-		m.transition(t)
+		m.transitions.note(t)
 	}
 	past.state = state
 }

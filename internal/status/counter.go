@@ -57,6 +57,21 @@ func (c *counter) within() float64 {
 	return sum
 }
 
+// until is when no more than over of the growth will be left in the window, if nothing is added; zero where that is so
+// already.
+func (c *counter) until(over float64, window time.Duration) time.Time {
+	var end time.Time
+	left := c.within()
+	for _, i := range c.increases {
+		if left <= over {
+			break
+		}
+		left -= i.by
+		end = i.at.Add(window)
+	}
+	return end
+}
+
 // rate is how fast counters of several series grow together, by their values at each reading.
 type rate struct {
 	series map[string]*counter

@@ -30,6 +30,7 @@ type series struct {
 	title, unit string
 	keep        keep
 	values      [steps]float32
+	latest      float64 // the value of the newest step that came last
 	// at is the step of the newest value, as steps are counted since 1970.
 	at int64
 }
@@ -63,6 +64,9 @@ func (s *series) advance(now time.Time) {
 func (s *series) add(now time.Time, v float64) {
 	s.advance(now)
 	p := &s.values[s.at%int64(steps)]
+	if math.Abs(v) <= math.MaxFloat32 {
+		s.latest = v
+	}
 	switch known := float64(*p); {
 	case math.IsNaN(v), math.Abs(v) > math.MaxFloat32:
 	case math.IsNaN(known), s.keep == last,
@@ -89,12 +93,15 @@ func (s *series) history(name string, now time.Time) History {
 	first := s.at - int64(steps) + 1
 	h := History{
 		Name: name, Title: s.title, Unit: s.unit, Step: step.Seconds(), Values: make([]*float64, steps),
-		Start: time.UnixMilli(first * step.Milliseconds()).UTC(),
+		Start: time.UnixMilli(first * step.Milliseconds()).UTC(), Keeps: [...]string{last: "last", least: "least", most: "most"}[s.keep],
 	}
 	for i := range h.Values {
 		if v := float64(s.values[(first+int64(i))%int64(steps)]); !math.IsNaN(v) {
 			h.Values[i] = &v
 		}
+	}
+	if latest := s.latest; h.Values[steps-1] != nil {
+		h.Last = &latest
 	}
 	return h
 }

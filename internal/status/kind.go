@@ -1,8 +1,10 @@
 package status
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
@@ -104,24 +106,49 @@ func (m *memory) details(in *Input, s *Service, t *observed, all *fleet, now tim
 	if end := certificateEndOf(t); !end.IsZero() {
 		s.Values = append(s.Values, newValue("certificate ends in", end.Sub(now).Truncate(time.Second).Seconds(), "seconds"))
 	}
-	for _, p := range m.problems(in, t, all, now) {
-		s.Notes = append(slices.Clip(s.Notes), p.text)
-		if p.level <= s.Level {
-			continue
-		}
-		s.Level = p.level
-		if s.State != down { // why it is down says more
+	problems := m.problems(in, t, all, now)
+	began := m.began(s, problems, now)
+	for _, p := range problems {
+		s.Level = max(s.Level, p.level)
+	}
+	s.tell(problems)
+	begun := began(s.Level)
+	s.ProblemSince, s.ProblemSinceAtLeast = begun.at, begun.atLeast
+}
+
+// tell puts everything that is wrong into the text, the worst first; of what is to be done it tells that of the first.
+func (s *Service) tell(problems []problem) {
+	problems = slices.Clone(problems)
+	slices.SortStableFunc(problems, func(a, b problem) int { return cmp.Compare(b.level, a.level) })
+	for i, p := range problems {
+		if i == 0 && s.State != down { // why it is down says more
 			s.Text, s.Hint = p.text, p.hint
+		} else if p.what != "certificate" || !strings.Contains(s.Text, "certificate has expired") {
+			s.Text += "; " + p.text
 		}
 	}
+}
+
+// began returns since when the oldest problem of a level lasts. That the service is down is one of them.
+func (m *memory) began(s *Service, problems []problem, now time.Time) func(Level) beginning {
+	known := m.services[s.Name]
+	list := problems
+	if s.State == down {
+		list = append(slices.Clip(problems), problem{what: "down", level: s.Level, since: s.Since})
+	}
+	began := known.begun.of(list, now)
+	if s.State == down {
+		began[len(began)-1].atLeast = known.atTheStart
+	}
+	return func(level Level) beginning { return first(list, began, level) }
 }
 
 // problems are what the alert rules know of a service besides that it is down.
 func (m *memory) problems(in *Input, t *observed, all *fleet, now time.Time) []problem {
 	var list []problem
 	a := in.Alerts
-	add := func(level Level, hint, format string, args ...any) {
-		list = append(list, problem{level, fmt.Sprintf(format, args...), hint})
+	add := func(what string, level Level, hint, format string, args ...any) {
+		list = append(list, problem{what: what, level: level, text: fmt.Sprintf(format, args...), hint: hint})
 	}
 	// lasts is for how long something has been so, judged by how long an alert waits.
 	lasts := func(key string, holds bool, wait config.Duration) (is, long bool) {
@@ -129,51 +156,52 @@ func (m *memory) problems(in *Input, t *observed, all *fleet, now time.Time) []p
 		return is, is && d >= wait.Std()
 	}
 	if slices.Contains(in.Placeholders, t.Target) {
-		add(Warning, "Change it in the service and in the exporter's configuration.", "a secret is an obvious placeholder, which everybody knows")
+		add("placeholder", Warning, "Change it in the service and in the exporter's configuration.", "a secret is an obvious placeholder, which everybody knows")
 	}
 	samples := t.families.of("chatstack_xmpp_component_connected")
 	for i := range samples {
 		host := samples[i].label("host")
 		switch is, long := lasts("component/"+host, samples[i].value == 0, a.XMPPComponentDisconnected.For); {
 		case long && !all.roleExcused("bridge"):
-			add(Critical, "Look at the component's own log; for the bridge, no message passes between the networks.", "the component %s is not connected", host)
+			add("component/"+host, Critical, "Look at the component's own log; for the bridge, no message passes between the networks.", "the component %s is not connected", host)
 		case is:
-			add(Warning, "Look at the component's own log; for the bridge, no message passes between the networks.", "the component %s is not connected", host)
+			add("component/"+host, Warning, "Look at the component's own log; for the bridge, no message passes between the networks.", "the component %s is not connected", host)
 		}
 	}
 	if n := modulesInError(t, a.XMPPModuleProblem.Ignore); n > 0 {
-		add(Warning, "The XMPP server's log says which, and its page /status.", "%s in error", count(n, "module"))
+		add("modules", Warning, "The XMPP server's log says which, and its page /status.", "%s in error", count(n, "module"))
 	}
 	if linked, ok := t.families.value("chatstack_irc_services_linked"); ok {
 		switch is, long := lasts("linked", linked == 0, a.IRCServicesUnlinked.For); {
 		case long && !all.roleExcused("irc_services") && !servicesExcused(in, all):
-			add(Critical, "Nobody can log in to an account: look at the services' log and at the link block of the IRC server.", "no services are linked")
+			add("linked", Critical, "Nobody can log in to an account: look at the services' log and at the link block of the IRC server.", "no services are linked")
 		case is:
-			add(Warning, "Nobody can log in to an account: look at the services' log and at the link block of the IRC server.", "no services are linked")
+			add("linked", Warning, "Nobody can log in to an account: look at the services' log and at the link block of the IRC server.", "no services are linked")
 		}
 	}
 	if orphans, ok := t.families.value("chatstack_plant_store_orphans"); ok && orphans > 0 {
-		add(Warning, "Their deletion is tried again at each reading; see why the store refuses it.", "%s left in the store", count(int(orphans), "canary plant"))
+		add("orphans", Warning, "Their deletion is tried again at each reading; see why the store refuses it.", "%s left in the store", count(int(orphans), "canary plant"))
 	}
 	if matches, ok := t.families.value("chatstack_tls_certificate_matches_file"); ok {
 		if _, long := lasts("file", matches == 0, a.TLSServedNotRenewed.Warning.For); long {
-			add(Warning, "Have the server load its certificate anew.", "shows another certificate than its file holds")
+			add("file", Warning, "Have the server load its certificate anew.", "shows another certificate than its file holds")
 		}
 	}
 	dropped, _ := t.families.sum("chatstack_upstream_dropped_series")
 	if _, long := lasts("dropped", dropped > 0, a.UpstreamSeriesDropped.For); long {
-		add(Warning, "The page of its last readings names them.", "%.0f series of its page are left out", dropped)
+		add("dropped", Warning, "The page of its last readings names them.", "%.0f series of its page left out", dropped)
 	}
 	families := t.families.of("chatstack_xmpp_family_available")
 	for i := range families {
 		if families[i].label("family") == authFailures {
 			if _, long := lasts("source", families[i].value == 0, a.XMPPAuthSourceMissing.For); long {
-				add(Warning, "Load the module of deploy/prosody, or set auth_failure_log.", "nobody counts failed logins")
+				add("source", Warning, "Load the module of deploy/prosody, or set auth_failure_log.", "nobody counts failed logins")
 			}
 		}
 	}
 	if expires, ok := t.families.value("chatstack_identity_cache_expires_timestamp_seconds"); ok && t.Known && !t.Up && now.After(unix(expires)) {
-		add(Critical, "Bring the identity API back.", "the bridge's cache has run out: it knows no identities any more")
+		add("cache", Critical, "Bring the identity API back.", "the bridge's cache has run out: it knows no identities any more")
+		list[len(list)-1].since = unix(expires)
 	}
 	return append(list, limits(a, t, now)...)
 }
@@ -188,18 +216,18 @@ func limits(a config.Alerts, t *observed, now time.Time) []problem {
 		}
 		switch e := a.TLSCertificateExpiry; {
 		case left < e.Critical.Under.Std():
-			list = append(list, problem{Critical, text, "Renew it, and have the server load it."})
+			list = append(list, problem{what: "certificate", level: Critical, text: text, hint: "Renew it, and have the server load it.", since: end.Add(-e.Critical.Under.Std())})
 		case left < e.Warning.Under.Std():
-			list = append(list, problem{Warning, text, "Renew it, and have the server load it."})
+			list = append(list, problem{what: "certificate", level: Warning, text: text, hint: "Renew it, and have the server load it.", since: end.Add(-e.Warning.Under.Std())})
 		}
 	}
 	if used, ok := volumeUsage(t); ok {
 		text := valueText(used, "ratio") + " of it is used"
 		switch u := a.DataVolumeUsage; {
 		case used > float64(u.Critical.Over)/100:
-			list = append(list, problem{Critical, text, "Make room, or make the volume larger."})
+			list = append(list, problem{what: "used", level: Critical, text: text, hint: "Make room, or make the volume larger."})
 		case used > float64(u.Warning.Over)/100:
-			list = append(list, problem{Warning, text, "Make room, or make the volume larger."})
+			list = append(list, problem{what: "used", level: Warning, text: text, hint: "Make room, or make the volume larger."})
 		}
 	}
 	return list

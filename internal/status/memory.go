@@ -10,8 +10,6 @@ import (
 )
 
 const (
-	// maxTransitions bounds how many changes of state are remembered.
-	maxTransitions = 100
 	// sweepEvery is how often histories are looked through for those that nobody adds to any more.
 	sweepEvery = time.Hour
 )
@@ -21,10 +19,11 @@ type memory struct {
 	families    map[string]*families // by target
 	services    map[string]*remembered
 	containers  map[place]*pastContainer
-	rates       map[string]*rate // of failed logins, by target
+	gone        map[place]time.Time // containers that the engine tells of no more, and when it did last
+	rates       map[string]*rate    // of failed logins, by target
 	holds       holds
 	series      map[string]*series
-	transitions []Transition // newest first
+	transitions changes
 	level       Level
 	since       time.Time
 	sweep       time.Time // when to look through series next
@@ -36,11 +35,16 @@ type remembered struct {
 	since time.Time
 	// failures is how many readings had failed when the service was last looked at.
 	failures uint64
+	// atTheStart says that the state is the one that was found first.
+	atTheStart bool
+	// impaired says that it answers, and something is wrong all the same.
+	impaired bool
+	begun    beginnings
 }
 
 func newMemory() memory {
 	return memory{
-		families: map[string]*families{}, services: map[string]*remembered{}, containers: map[place]*pastContainer{},
+		families: map[string]*families{}, services: map[string]*remembered{}, containers: map[place]*pastContainer{}, gone: map[place]time.Time{},
 		rates: map[string]*rate{}, holds: holds{}, series: map[string]*series{}, level: -1,
 	}
 }
@@ -67,14 +71,15 @@ func (m *memory) report(in Input, now time.Time) *Report {
 		r.Services = append(r.Services, m.service(&in, &targets[i], all, now))
 	}
 	slices.SortStableFunc(r.Services, func(a, b Service) int {
-		return cmp.Or(cmp.Compare(b.Level, a.Level), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(b.Level, a.Level), a.loss()-b.loss(), cmp.Compare(a.Name, b.Name))
 	})
 	r.Thresholds = m.thresholds(&in, r, all, targets, now)
 	if r.Stale != "" {
 		r.outdate()
 	}
 	m.judge(r, now)
-	r.Transitions = slices.Clone(orEmpty(m.transitions))
+	r.Transitions = slices.Clone(orEmpty(m.transitions.list))
+	r.TransitionsLeftOut = m.transitions.left
 	m.forget(now)
 	return r
 }
@@ -108,6 +113,9 @@ func (m *memory) observed(s *poll.Snapshot) []observed {
 // judge sets what the report says of the whole.
 func (m *memory) judge(r *Report, now time.Time) {
 	worst := OK
+	if len(r.Services) == 0 {
+		worst = Unknown
+	}
 	for i := range r.Services {
 		worst = max(worst, r.Services[i].Level)
 	}
@@ -129,28 +137,28 @@ func (m *memory) judge(r *Report, now time.Time) {
 		m.level, m.since = worst, now
 	}
 	r.Level, r.Since = m.level, m.since
-	if first := r.first(worst); !first.IsZero() && first.Before(r.Since) {
-		r.Since = first // it was so before the exporter was there to see it
+	if first := r.first(worst); !first.at.IsZero() && !first.at.After(r.Since) {
+		r.Since, r.SinceAtLeast = first.at, first.atLeast // it was so before the exporter was there to see it
 	}
 	r.Summary = summary(r)
 }
 
-// first is since when the first thing of a level has been what it is; zero where none says so.
-func (r *Report) first(level Level) time.Time {
-	var first time.Time
-	take := func(since time.Time) {
-		if !since.IsZero() && (first.IsZero() || since.Before(first)) {
-			first = since
+// first is when the first of what makes a level began; zero where nothing says so.
+func (r *Report) first(level Level) beginning {
+	var first beginning
+	take := func(since time.Time, atLeast bool) {
+		if !since.IsZero() && (first.at.IsZero() || since.Before(first.at)) {
+			first = beginning{since, atLeast}
 		}
 	}
 	for i := range r.Services {
-		if s := &r.Services[i]; s.Level == level && s.State == down && level > Unknown {
-			take(s.Since)
+		if s := &r.Services[i]; s.Level == level && level > Unknown {
+			take(s.ProblemSince, s.ProblemSinceAtLeast)
 		}
 	}
 	for i := range r.Containers {
-		if c := &r.Containers[i]; c.Level == level && (c.State != running || c.Health == unhealthy) && level > Unknown {
-			take(c.Since)
+		if c := &r.Containers[i]; c.Level == level && level > Unknown {
+			take(c.ProblemSince, c.ProblemSinceAtLeast)
 		}
 	}
 	return first
@@ -161,23 +169,19 @@ func (r *Report) outdate() {
 	for i := range r.Services {
 		s := &r.Services[i]
 		s.Text = "nobody asks any more; before, it was " + s.State
+		s.ProblemSince, s.ProblemSinceAtLeast = time.Time{}, false
 		s.State, s.Level, s.Hint, s.Values = waiting, Unknown, "", []Value{}
 	}
 	for i := range r.Containers {
 		c := &r.Containers[i]
 		c.Text = "nobody asks any more; before, it was " + c.words()
+		c.ProblemSince, c.ProblemSinceAtLeast = time.Time{}, false
 		c.State, c.Health, c.Level, c.Hint, c.Values = "unknown", "none", Unknown, "", []Value{}
 	}
 	for i := range r.Thresholds {
 		t := &r.Thresholds[i]
-		t.Present, t.Distance, t.Level, t.Text = nil, nil, Unknown, "nobody measures it any more"
+		t.Present, t.Distance, t.Pending, t.Since, t.Level, t.Text = nil, nil, false, time.Time{}, Unknown, "nobody measures it any more"
 	}
-}
-
-// transition notes a change of state.
-func (m *memory) transition(t Transition) {
-	m.transitions = slices.Insert(m.transitions, 0, t)
-	m.transitions = m.transitions[:min(len(m.transitions), maxTransitions)]
 }
 
 // chart notes a value of a history, and returns the name where the history can be had.
@@ -201,6 +205,7 @@ func (m *memory) forget(now time.Time) {
 	}
 	m.sweep = now.Add(sweepEvery)
 	m.holds.forget(now)
+	maps.DeleteFunc(m.gone, func(_ place, last time.Time) bool { return now.Sub(last) > span })
 	for name, s := range m.series {
 		if s.empty(now) {
 			delete(m.series, name)

@@ -2,11 +2,13 @@ package status
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/maintenance"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
 )
@@ -17,6 +19,11 @@ const (
 	lookAgain = 5 * time.Second
 	// tellAgain is how long watchers are not told of a report that differs from the last one in ages and numbers only.
 	tellAgain = 10 * time.Second
+	// attention is how long after somebody has looked the next look is expected. A watcher looks again every tellAgain.
+	attention = time.Minute
+	// restAgain is how long a report may be unrenewed that nobody has looked at lately and to which no reading has added:
+	// what lasts is noticed that much later in the history, and a step of a chart is many times as long.
+	restAgain = 30 * time.Second
 )
 
 // Input is what a report is made of. Nobody changes what it points to.
@@ -34,16 +41,21 @@ type Input struct {
 	ReloadError, Alive error
 }
 
-// Recorder makes a report of each snapshot, and remembers how things were. It outlives reloads of the configuration.
-// Its methods are safe for concurrent use; but for Run, none of them waits for more than a copy.
+// Recorder makes a report of each snapshot that has news, and remembers how things were. It outlives reloads of the
+// configuration. While nobody looks, a report is not renewed for ages alone: whoever comes then waits until one is made. Its
+// methods are safe for concurrent use.
 type Recorder struct {
 	version string
 	source  func() Input
 	wake    chan struct{}
 	current atomic.Pointer[update]
+	// looked is when somebody has asked for a report last; nil before that.
+	looked atomic.Pointer[time.Time]
 
-	mu     sync.Mutex // guards memory
+	mu     sync.Mutex // guards what follows; whoever holds it makes the next report
 	memory memory
+	// seen is what the last report was made of.
+	seen Input
 }
 
 // update is what the recorder knows now and what it has told its watchers.
@@ -55,7 +67,7 @@ type update struct {
 // NewRecorder returns a recorder of what source has, which must have a snapshot already. Version is the exporter's.
 func NewRecorder(version string, source func() Input) *Recorder {
 	r := &Recorder{version: version, source: source, wake: make(chan struct{}, 1), memory: newMemory()}
-	r.observe(source(), time.Now())
+	r.renew(func(Input, time.Time) bool { return true })
 	return r
 }
 
@@ -67,7 +79,7 @@ func (r *Recorder) Wake() {
 	}
 }
 
-// Run renews the report whenever Wake was called, and from time to time, until ctx is done.
+// Run renews the report after each reading, and from time to time, until ctx is done.
 func (r *Recorder) Run(ctx context.Context) {
 	again := time.NewTicker(lookAgain)
 	defer again.Stop()
@@ -78,17 +90,66 @@ func (r *Recorder) Run(ctx context.Context) {
 		case <-r.wake:
 		case <-again.C:
 		}
-		r.observe(r.source(), time.Now())
+		r.renew(r.due)
 	}
 }
 
+// renew makes a report of what the source has now, if it is due.
+func (r *Recorder) renew(due func(in Input, now time.Time) bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	// It is asked with the lock held, so that nothing older is observed after something newer.
+	if in, now := r.source(), time.Now(); due(in, now) {
+		r.observe(in, now)
+	}
+}
+
+// due reports whether there is a reason for another report. The caller holds the lock.
+func (r *Recorder) due(in Input, now time.Time) bool {
+	if looked := r.looked.Load(); looked != nil && now.Sub(*looked) < attention {
+		return true
+	}
+	return now.Sub(r.current.Load().report.Made) >= restAgain || in.adds(&r.seen)
+}
+
+// adds reports whether there is something in the input that was not in the one before.
+func (in *Input) adds(before *Input) bool {
+	a, b := in.Snapshot, before.Snapshot
+	if (in.ReloadError == nil) != (before.ReloadError == nil) || (in.Alive == nil) != (before.Alive == nil) ||
+		!slices.Equal(in.Maintenance, before.Maintenance) {
+		return true
+	}
+	return !slices.EqualFunc(a.Statuses, b.Statuses, sameReading) || !slices.EqualFunc(a.Families, b.Families, sameLines)
+}
+
+// sameReading reports whether two statuses are of the same reading.
+func sameReading(a, b poll.Status) bool {
+	return a.Target == b.Target && a.Kind == b.Kind && a.Known == b.Known && a.Attempts == b.Attempts && a.LastAttempt.Equal(b.LastAttempt)
+}
+
+// sameLines reports whether a target's families have not changed; then they are the same memory.
+func sameLines(a, b []exposition.Family) bool {
+	return slices.EqualFunc(a, b, func(a, b exposition.Family) bool { return a.Name == b.Name && same(a.Text, b.Text) })
+}
+
 // Report returns what is known now.
-func (r *Recorder) Report() *Report { return r.current.Load().report }
+func (r *Recorder) Report() *Report { return r.look().report }
+
+// look takes in that somebody looks, who must not see what nobody has renewed meanwhile.
+func (r *Recorder) look() *update {
+	now := time.Now()
+	r.looked.Store(&now)
+	old := func() bool { return now.Sub(r.current.Load().report.Made) >= lookAgain }
+	if old() {
+		r.renew(func(Input, time.Time) bool { return old() })
+	}
+	return r.current.Load()
+}
 
 // Watch returns the report that watchers have been told of last, and a channel that is closed when there is another to
 // be told: at once if something has become better or worse, else every ten seconds.
 func (r *Recorder) Watch() (told *Report, superseded <-chan struct{}) {
-	u := r.current.Load()
+	u := r.look()
 	return u.told, u.superseded
 }
 
@@ -100,11 +161,11 @@ func (r *Recorder) History(name string) (History, bool) {
 	return r.memory.history(name)
 }
 
-// observe makes the report of an input.
+// observe makes the report of an input. The caller holds the lock.
 func (r *Recorder) observe(in Input, now time.Time) {
-	r.mu.Lock()
+	r.seen = in
+	r.seen.Snapshot = &poll.Snapshot{Statuses: in.Snapshot.Statuses, Families: in.Snapshot.Families} // its page is large
 	report := r.memory.report(in, now)
-	r.mu.Unlock()
 	report.Version = r.version
 	last := r.current.Load()
 	next := &update{report: report}

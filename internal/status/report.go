@@ -33,18 +33,23 @@ type Report struct {
 	Since time.Time `json:"since"`
 	// Summary is one sentence that answers whether the stack is all right.
 	Summary string `json:"summary"`
+	// SinceAtLeast says that it was so already when the exporter looked first.
+	SinceAtLeast bool `json:"since_at_least,omitempty"`
 	// ConfigError says why the configuration on the disk is not in force; empty where it is. Stale says that polling itself
 	// stands still, so that nothing here is of now.
 	ConfigError string `json:"config_error,omitempty"`
 	Stale       string `json:"stale,omitempty"`
 
-	Services   []Service   `json:"services"`   // worst first, then by name
-	Containers []Container `json:"containers"` // worst first, then by engine and name
+	Services   []Service   `json:"services"`   // worst first, then by what users lose, then by name
+	Containers []Container `json:"containers"` // worst first, then by what users lose, then by engine and name
 	// ContainersLeftOut is how many more containers there are than a report tells of, which is 2,000.
 	ContainersLeftOut int         `json:"containers_left_out,omitempty"`
 	Thresholds        []Threshold `json:"thresholds"` // in the order of the operators' table
 	// Transitions are the last changes of a service's or container's state, newest first.
-	Transitions   []Transition        `json:"transitions"`
+	Transitions []Transition `json:"transitions"`
+	// TransitionsLeftOut is how many older ones are not remembered any more.
+	TransitionsLeftOut int `json:"transitions_left_out,omitempty"`
+
 	Maintenance   []maintenance.Entry `json:"maintenance"`
 	NotConfigured []string            `json:"not_configured"`
 }
@@ -58,6 +63,10 @@ type Service struct {
 	// State is up, down, or waiting before the first reading and when no reading has come for long.
 	State string    `json:"state"`
 	Since time.Time `json:"since,omitzero"`
+	// ProblemSince is when what makes the level began, and zero where nothing is wrong; ProblemSinceAtLeast says that it was
+	// so already when the exporter looked first.
+	ProblemSince        time.Time `json:"problem_since,omitzero"`
+	ProblemSinceAtLeast bool      `json:"problem_since_at_least,omitempty"`
 	// LastAttempt and LastSuccess are the ends of those readings.
 	LastAttempt time.Time `json:"last_attempt,omitzero"`
 	LastSuccess time.Time `json:"last_success,omitzero"`
@@ -79,13 +88,17 @@ type Service struct {
 
 // Container is one container of an engine.
 type Container struct {
-	Name       string    `json:"name"`
-	DockerHost string    `json:"docker_host"`
-	Role       string    `json:"role,omitempty"`
-	Level      Level     `json:"level"`
-	State      string    `json:"state"`
-	Health     string    `json:"health"`
-	Since      time.Time `json:"since,omitzero"`
+	Name       string `json:"name"`
+	DockerHost string `json:"docker_host"`
+	Role       string `json:"role,omitempty"`
+	Level      Level  `json:"level"`
+	State      string `json:"state"`
+	Health     string `json:"health"`
+	// Since is when the container began to be in this state. ProblemSince is when what makes the level began, and zero where
+	// nothing is wrong; ProblemSinceAtLeast says that it was so already when the exporter looked first.
+	Since               time.Time `json:"since,omitzero"`
+	ProblemSince        time.Time `json:"problem_since,omitzero"`
+	ProblemSinceAtLeast bool      `json:"problem_since_at_least,omitempty"`
 	// Text says in plain words what is wrong, or what it does; Hint what to do.
 	Text        string   `json:"text"`
 	Hint        string   `json:"hint,omitempty"`
@@ -119,20 +132,30 @@ type Threshold struct {
 	Distance *float64 `json:"distance"`
 	Unit     string   `json:"unit,omitempty"`
 	// Below says that the threshold is passed from above, as with days that are left.
-	Below bool   `json:"below"`
-	Level Level  `json:"level"`
-	Text  string `json:"text"`
+	Below bool  `json:"below"`
+	Level Level `json:"level"`
+	// Since is when a threshold was passed, whatever it was passed by; zero where none is.
+	Since time.Time `json:"since,omitzero"`
+	// Pending says that what the alert is about goes on, but not for as long as the alert waits.
+	Pending bool `json:"pending,omitempty"`
+
+	Text string `json:"text"`
 }
 
-// Transition is a change of state.
+// Transition is a change of state, or one that came again and again.
 type Transition struct {
-	Time time.Time `json:"time"`
+	// Time is when it came first, Until when it came last, Count how often it came between them.
+	Time  time.Time `json:"time"`
+	Until time.Time `json:"until"`
+	Count int       `json:"count"`
 	// Kind is service or container, Name its name.
 	Kind string `json:"kind"`
 	Name string `json:"name"`
-	From string `json:"from"`
-	To   string `json:"to"`
-	// Level is how bad the new state is; Text says why, in plain words.
+	// DockerHost is the engine's name; empty for a service.
+	DockerHost string `json:"docker_host,omitempty"`
+	From       string `json:"from"`
+	To         string `json:"to"`
+	// Level is how bad the new state is, the last time; Text says why, in plain words.
 	Level Level  `json:"level"`
 	Text  string `json:"text"`
 }
@@ -145,6 +168,10 @@ type History struct {
 	// Start is the time of the first step, Step their length in seconds.
 	Start time.Time `json:"start"`
 	Step  float64   `json:"step_seconds"`
+	// Keeps says which of the numbers of a step is kept: the last, the least or the most.
+	Keeps string `json:"keeps"`
+	// Last is the number that came last; nil where nothing is known of the last step.
+	Last *float64 `json:"last"`
 	// Values has one number a step; nil where nothing was known.
 	Values []*float64 `json:"values"`
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/chatstack-exporter/chatstack_exporter/collectors"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/maintenance"
 )
@@ -33,11 +32,8 @@ func (m *memory) service(in *Input, t *observed, all *fleet, now time.Time) Serv
 		s.State, s.Level, s.Text = up, OK, "answers as it should"
 	default:
 		s.State, s.Reason, s.Error = down, string(t.Reason), t.Error
-		s.Text, s.Hint = collectors.Explain(t.Reason), t.Hint
+		s.Text, s.Hint = failure(t), hint(t, all)
 		s.Level = after(now, t.Since, in.Alerts.TargetDown.Critical.For)
-		if s.Hint == s.Text || s.Hint == "" {
-			s.Hint = look(t)
-		}
 		if cause := all.cause(t.Container); cause != "" {
 			s.Level, s.Text = Warning, cause+": "+s.Text // the container weighs what it weighs
 		}
@@ -50,15 +46,8 @@ func (m *memory) service(in *Input, t *observed, all *fleet, now time.Time) Serv
 	if s.Maintenance != "" && s.Level > Maintenance {
 		s.Level = Maintenance
 	}
+	m.impaired(&s, now)
 	return s
-}
-
-// look says where to look on when the failure itself does not tell what to do.
-func look(t *observed) string {
-	if t.Container != "" {
-		return "Read the log of its container: docker logs --tail 50 " + t.Container
-	}
-	return "Read the service's own log; what was asked and what came back is at /debug/targets/" + t.Target
 }
 
 // follow notes how the service is now beside how it was.
@@ -79,8 +68,9 @@ func (m *memory) follow(s *Service, t *observed, now time.Time) {
 			if !s.Since.IsZero() {
 				at = s.Since
 			}
-			m.transition(Transition{Time: at, Kind: "service", Name: s.Name, From: known.state, To: s.State, Level: s.Level, Text: s.Text})
+			m.transitions.note(Transition{Time: at, Kind: "service", Name: s.Name, From: known.state, To: s.State, Level: s.Level, Text: s.Text})
 		}
+		known.atTheStart = known.since.IsZero()
 		known.state, known.since = s.State, now
 	}
 	prefix := "service/" + s.Name + "/"
@@ -94,6 +84,26 @@ func (m *memory) follow(s *Service, t *observed, now time.Time) {
 		s.Charts = m.chart(s.Charts, prefix+"duration", s.Name+": duration of a reading", "seconds", most, now, s.Duration)
 	}
 	known.failures = failures
+}
+
+// impaired notes when something begins or ends to be wrong with a service that answers: a bridge that is lost is a change,
+// although the server that tells of it is up.
+func (m *memory) impaired(s *Service, now time.Time) {
+	const wrong, right = "up, something wrong", "all right"
+	known := m.services[s.Name]
+	is := s.State == up && s.Level > Maintenance
+	if is == known.impaired || s.State != up {
+		known.impaired = is
+		return
+	}
+	known.impaired = is
+	t := Transition{Time: now, Kind: "service", Name: s.Name, From: up, To: wrong, Level: s.Level, Text: s.Text}
+	if !is {
+		t.From, t.To = wrong, right
+	} else if !s.ProblemSince.IsZero() && !s.ProblemSinceAtLeast {
+		t.Time = s.ProblemSince
+	}
+	m.transitions.note(t)
 }
 
 // excuse says until when and why a target or container is under maintenance, "" where it is not. A target is as well

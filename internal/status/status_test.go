@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -39,6 +40,14 @@ func begin(targets ...poll.Status) *world {
 		w.in.Snapshot.Statuses = append(w.in.Snapshot.Statuses, t)
 	}
 	return w
+}
+
+// Report and Watch return what was found at the test's own time, which is not the recorder's.
+func (w *world) Report() *Report { return w.current.Load().report }
+
+func (w *world) Watch() (told *Report, superseded <-chan struct{}) {
+	u := w.current.Load()
+	return u.told, u.superseded
 }
 
 // status is the status of a target that will be looked at next.
@@ -174,6 +183,9 @@ func TestDownIsCriticalExactlyWhenTheAlertIs(t *testing.T) {
 		if got := r.threshold("TargetDown"); got.Level != c.table {
 			t.Errorf("at %s: row is %s, want %s: %s", w.now.Format(time.TimeOnly), got.Level, c.table, got.Text)
 		}
+		if got := r.threshold("TargetDown"); got.Pending != (c.table == OK) || strings.Contains(got.Text, "no alert yet") != got.Pending {
+			t.Errorf("at %s: pending is %t: %s", w.now.Format(time.TimeOnly), got.Pending, got.Text)
+		}
 	}
 }
 
@@ -188,23 +200,37 @@ func TestExactlyThreeRestartsAreNotCritical(t *testing.T) {
 		n     float64
 		later time.Duration
 		want  Level
+		text  string
 	}{
-		{8, time.Minute, Warning},
-		{10, time.Minute, Warning},
-		{11, time.Minute, Critical},
-		{11, 8*time.Minute - time.Second, Critical}, // a second before the first is ten minutes old
-		{11, time.Second, Warning},
-		{11, time.Minute, Warning},
-		{11, time.Minute, OK},
-		{2, time.Minute, Warning}, // the counter began anew
+		{8, time.Minute, Warning, "restarted once within 10 min, which counts until 12:11 UTC"},
+		{10, time.Minute, Warning, "restarted 3 times within 10 min, which counts until 12:12 UTC"},
+		{11, time.Minute, Critical, "restarted 4 times within 10 min, which is critical until 12:11 UTC and counts until 12:13 UTC"},
+		{11, 8*time.Minute - time.Second, Critical, "which is critical until 12:11 UTC and counts until 12:13 UTC"}, // a second before the first is ten minutes old
+		{11, time.Second, Warning, "restarted 3 times within 10 min, which counts until 12:13 UTC"},
+		{11, time.Minute, Warning, "restarted once within 10 min, which counts until 12:13 UTC"},
+		{11, time.Minute, OK, "runs"},
+		{2, time.Minute, Warning, "restarted 2 times within 10 min, which counts until 12:24 UTC"}, // the counter began anew
+		{9, time.Second, Critical, "restarted 9 times within 10 min, which counts until 12:25 UTC"},
 	} {
 		set(c.n)
 		r := w.look(c.later)
-		if got := r.container("irc"); got.Level != c.want {
-			t.Errorf("at %s, %g restarts: got %s, want %s: %s", w.now.Format(time.TimeOnly), c.n, got.Level, c.want, got.Text)
+		if got := r.container("irc"); got.Level != c.want || !strings.Contains(got.Text, c.text) {
+			t.Errorf("at %s, %g restarts: got %s, %q; want %s, %q", w.now.Format(time.TimeOnly), c.n, got.Level, got.Text, c.want, c.text)
 		}
 		if got := r.threshold("ContainerRestarts"); got.Level != c.want {
 			t.Errorf("at %s, %g restarts: row is %s, want %s: %s", w.now.Format(time.TimeOnly), c.n, got.Level, c.want, got.Text)
+		}
+	}
+}
+
+// TestTheEndOfWhatCountsIsNotToldTooEarly rounds moments to come to the minute.
+func TestTheEndOfWhatCountsIsNotToldTooEarly(t *testing.T) {
+	now := time.Date(2026, 3, 1, 23, 55, 30, 0, time.FixedZone("", 3600))
+	for later, want := range map[time.Duration]string{
+		30 * time.Second: "22:56 UTC", 31 * time.Second: "22:57 UTC", 3 * time.Hour: "01:56 UTC", 24 * time.Hour: "2026-03-02 22:56 UTC",
+	} {
+		if got := soon(now, now.Add(later)); got != want {
+			t.Errorf("in %s: got %q, want %q", later, got, want)
 		}
 	}
 }
@@ -434,6 +460,44 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 }
 
+func TestEverythingThatIsWrongIsToldOnce(t *testing.T) {
+	w := begin(poll.Status{Target: "irc_rpc", Kind: "irc_rpc", Notes: []string{"stats.get is not allowed"}})
+	w.in.Placeholders = []string{"irc_rpc"}
+	w.text["irc_rpc"] = "chatstack_irc_services_linked 0\n"
+	w.look(0)
+	s := w.look(time.Hour).service("irc_rpc")
+	if s.Level != Critical || s.Text != "no services are linked; a secret is an obvious placeholder, which everybody knows" || !strings.HasPrefix(s.Hint, "Nobody can log in") {
+		t.Errorf("got %s: %q, to do %q", s.Level, s.Text, s.Hint)
+	}
+	if !slices.Equal(s.Notes, []string{"stats.get is not allowed"}) {
+		t.Errorf("notes tell again: %q", s.Notes)
+	}
+}
+
+func TestNothingConfiguredIsNotAllRight(t *testing.T) {
+	if r := begin().look(0); r.Level != Unknown || !strings.Contains(strings.ToLower(r.Summary), "nothing is watched") {
+		t.Errorf("got %s: %s", r.Level, r.Summary)
+	}
+}
+
+func TestWhatIsWrongWithAServiceThatIsUpIsAChange(t *testing.T) {
+	w := begin(poll.Status{Target: "xmpp_status", Kind: "xmpp_status"})
+	for i, linked := range []string{"1", "0", "0", "1"} {
+		w.text["xmpp_status"] = "chatstack_xmpp_component_connected{host=\"bridge\"} " + linked + "\n"
+		r := w.look(time.Minute)
+		if want := []int{0, 1, 1, 2}[i]; len(r.Transitions) != want {
+			t.Fatalf("look %d: got %+v, want %d", i, r.Transitions, want)
+		}
+	}
+	list := w.look(time.Minute).Transitions
+	if lost := list[1]; lost.From != up || lost.To != "up, something wrong" || lost.Level != Warning || !strings.Contains(lost.Text, "bridge") || !lost.Time.Equal(w.now.Add(-3*time.Minute)) {
+		t.Errorf("lost: got %+v", lost)
+	}
+	if back := list[0]; back.To != "all right" || back.Level != OK || !back.Time.Equal(w.now.Add(-time.Minute)) {
+		t.Errorf("back: got %+v", back)
+	}
+}
+
 func TestTransitionsAreNewsOnly(t *testing.T) {
 	w := begin(poll.Status{Target: "irc_rpc", Kind: "irc_rpc"}, engine)
 	w.text["docker"] = containerText{}.lines("irc")
@@ -510,6 +574,7 @@ func TestRecorderLooksWhenItIsWokenAndWhenNobodyWakesIt(t *testing.T) {
 		})
 		done := make(chan struct{})
 		go func() { defer close(done); r.Run(t.Context()) }()
+		r.Report() // somebody looks
 		r.Wake()
 		r.Wake()
 		synctest.Wait()
@@ -524,6 +589,62 @@ func TestRecorderLooksWhenItIsWokenAndWhenNobodyWakesIt(t *testing.T) {
 		synctest.Wait()
 		if got := r.Report(); got.Level != Critical || got.Stale == "" || got.Version != "1.2.3" {
 			t.Errorf("got %+v", got)
+		}
+	})
+}
+
+func TestNobodySeesAReportThatWasNotRenewedWhileNobodyLooked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := begin(poll.Status{Target: "irc_rpc", Kind: "irc_rpc"})
+		var in atomic.Pointer[Input]
+		in.Store(&w.in)
+		r := NewRecorder("1.2.3", func() Input { return *in.Load() })
+		made := func() time.Time { return r.current.Load().report.Made }
+		first := made()
+		go r.Run(t.Context())
+
+		time.Sleep(restAgain - time.Second)
+		r.Wake() // a page without news, as the heartbeat makes it
+		synctest.Wait()
+		if got := made(); !got.Equal(first) {
+			t.Errorf("a report was made after %s, with nobody to see it and nothing to tell", got.Sub(first))
+		}
+		read := w.in
+		read.Snapshot = &poll.Snapshot{Statuses: slices.Clone(w.in.Snapshot.Statuses)}
+		s := &read.Snapshot.Statuses[0]
+		s.Attempts, s.LastAttempt, s.Since, s.Up, s.Reason = 1, time.Now(), time.Now(), false, collectors.Timeout
+		in.Store(&read)
+		r.Wake()
+		synctest.Wait()
+		if got := made(); !got.Equal(time.Now()) {
+			t.Errorf("a reading is not remembered: the last report is %s old", time.Since(got))
+		}
+		if got := len(r.current.Load().report.Transitions); got != 1 {
+			t.Errorf("got %d transitions, want that the service has gone down", got)
+		}
+
+		stale := read
+		stale.Alive = errors.New("the poll loop has stood still for 31s")
+		time.Sleep(2 * lookAgain)
+		synctest.Wait()
+		in.Store(&stale)
+		if got := r.Report(); got.Stale == "" || !got.Made.Equal(time.Now()) {
+			t.Errorf("who looks first sees a report that is %s old: %q", time.Since(got.Made), got.Stale)
+		}
+		time.Sleep(lookAgain)
+		synctest.Wait()
+		told, superseded := r.Watch()
+		time.Sleep(tellAgain + lookAgain)
+		synctest.Wait()
+		select {
+		case <-superseded:
+		default:
+			t.Errorf("a watcher was told of nothing since %s ago", time.Since(told.Made))
+		}
+		time.Sleep(2 * attention)
+		synctest.Wait()
+		if age := time.Since(made()); age > restAgain+lookAgain {
+			t.Errorf("what lasts is not noticed: the last report is %s old", age)
 		}
 	})
 }
@@ -551,5 +672,19 @@ func TestFamiliesAreReadAgainOnlyWhenTheyChange(t *testing.T) {
 	f.renew(nil)
 	if _, ok := f.value("chatstack_irc_users"); ok {
 		t.Error("a family that is gone is still known")
+	}
+}
+
+func TestLastIsWhatCameLast(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	s := newSeries("CPU", "ratio", most, now)
+	for i, v := range []float64{1, 9, 2} {
+		s.add(now.Add(time.Duration(i)*time.Second), v)
+	}
+	if h := s.history("cpu", now); h.Last == nil || *h.Last != 2 || *h.Values[steps-1] != 9 || h.Keeps != "most" {
+		t.Errorf("got %+v", h)
+	}
+	if h := s.history("cpu", now.Add(step)); h.Last != nil {
+		t.Errorf("a step later: got %g", *h.Last)
 	}
 }

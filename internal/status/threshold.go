@@ -103,7 +103,13 @@ func (m *memory) thresholds(in *Input, r *Report, all *fleet, targets []observed
 		}
 	}
 	targetDown := row{alert: "TargetDown", unit: "seconds", warning: a.TargetDown.Warning.For.Std().Seconds(), critical: a.TargetDown.Critical.For.Std().Seconds(), from: true}
-	return append(list, targetDown.lasting(worst, name, "no target is down of itself"))
+	list = append(list, targetDown.lasting(worst, name, "no target is down of itself"))
+	for i := range list {
+		if lasted, ok := m.holds.hold(fmt.Sprintf("row/%d", i), list[i].Level > Unknown, now); ok {
+			list[i].Since = now.Add(-lasted)
+		}
+	}
+	return list
 }
 
 // lasting is a row about something that lasts; worst is negative where nothing does.
@@ -113,7 +119,16 @@ func (r row) lasting(worst time.Duration, name, calm string) Threshold {
 		t.Level = OK
 		return t
 	}
-	return r.compare(name, worst.Truncate(time.Second).Seconds(), "")
+	t := r.compare(name, worst.Truncate(time.Second).Seconds(), "")
+	if t.Level == OK {
+		next := r.warning
+		if r.oneLevel || next <= 0 {
+			next = r.critical
+		}
+		t.Pending = true
+		t.Text = fmt.Sprintf("%s, no alert yet; it counts after %s", valueText(*t.Present, r.unit), valueText(next, r.unit))
+	}
+	return t
 }
 
 // containerThresholds are the rows about containers: unhealthy, restarts, memory twice, down.
@@ -192,7 +207,8 @@ func (m *memory) containerThresholds(in *Input, all *fleet, now time.Time) []Thr
 		duration(rows[4], stopped, "every container that should run does"),
 	}
 	if bad.ok && list[0].Level == OK {
-		list[0].Level = Warning // at once
+		list[0].Level, list[0].Pending = Warning, false // at once
+		list[0].Text = rows[0].text(&list[0])
 	}
 	return list
 }
@@ -252,6 +268,7 @@ func (m *memory) authOf(in *Input, r row, t *observed, now time.Time) Threshold 
 	case isOver && over >= a.Warning.For.Std():
 		found.Level = Warning
 	case isOver && ok:
+		found.Pending = true
 		found.Text = fmt.Sprintf("%s, over the threshold for %s; it counts after %s", valueText(value, r.unit), ago(over), ago(a.Warning.For.Std()))
 	}
 	if excuse(in.Maintenance, config.MaintenanceTarget, t.Target, t.Container) != "" && found.Level > Maintenance {

@@ -10,6 +10,15 @@ import (
 // clock is a moment for people who plan.
 func clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 MST") }
 
+// soon is a moment to come, not earlier than it is: without the date where it cannot be mistaken.
+func soon(now, t time.Time) string {
+	t = t.UTC().Add(time.Minute - 1).Truncate(time.Minute)
+	if t.Sub(now) > 12*time.Hour {
+		return clock(t)
+	}
+	return t.Format("15:04 MST")
+}
+
 // ago is a duration in the two largest units that are not zero: 3 d 4 h, 5 min, 12 s.
 func ago(d time.Duration) string {
 	d = max(d, 0).Truncate(time.Second)
@@ -46,44 +55,47 @@ func summary(r *Report) string {
 		return "Nothing here is of now: " + r.Stale + "."
 	}
 	if len(r.Services) == 0 {
-		return "No target is configured, so nobody is watched."
+		return "Nothing is watched: no target is configured."
 	}
-	var parts []string
+	var parts []part
+	add := func(level Level, text string) { parts = append(parts, part{level, text}) }
 	failing, wait, wrong := []string{}, 0, 0
+	down, other := OK, OK // how bad the worst of them is
 	for i := range r.Services {
 		switch s := &r.Services[i]; {
 		case s.State == waiting:
 			wait++
-		case s.State == down && s.Level > Maintenance:
-			failing = append(failing, s.Name)
+		case s.State == "down" && s.Level > Maintenance:
+			failing, down = append(failing, s.Name), max(down, s.Level)
 		case s.Level > Unknown:
 			wrong++
+			other = max(other, s.Level)
 		}
 	}
 	switch n := len(failing); {
 	case n == 1:
-		parts = append(parts, failing[0]+" is down")
+		add(down, failing[0]+" is down")
 	case n > 1 && n <= 3:
-		parts = append(parts, strings.Join(failing[:n-1], ", ")+" and "+failing[n-1]+" are down")
+		add(down, strings.Join(failing[:n-1], ", ")+" and "+failing[n-1]+" are down")
 	case n > 3:
-		parts = append(parts, fmt.Sprintf("%d of %s are down", n, count(len(r.Services), "service")))
+		add(down, fmt.Sprintf("%s and %d more of %s are down", failing[0], n-1, count(len(r.Services), "service")))
 	}
 	if wrong > 0 {
-		parts = append(parts, count(wrong, "service")+" with something wrong")
+		add(other, count(wrong, "service")+" with something wrong")
 	}
 	parts = append(parts, containersSummary(r.Containers)...)
 	if len(parts) == 0 {
 		for i := range r.Thresholds {
 			if r.Thresholds[i].Level > Unknown {
-				parts = append(parts, "the threshold of "+r.Thresholds[i].Alert+" is passed")
+				add(r.Thresholds[i].Level, "the threshold of "+r.Thresholds[i].Alert+" is passed")
 			}
 		}
 	}
 	if wait > 0 {
-		parts = append(parts, count(wait, "service")+" not read yet")
+		add(Unknown, count(wait, "service")+" not read yet")
 	}
 	if r.ConfigError != "" {
-		parts = append(parts, "the configuration on the disk is not in force")
+		add(Warning, "the configuration on the disk is not in force")
 	}
 	if len(parts) == 0 {
 		text := "All is well: " + count(len(r.Services), "service") + " answer as they should"
@@ -95,30 +107,46 @@ func summary(r *Report) string {
 		}
 		return text + "."
 	}
-	return strings.Join(parts, "; ") + "."
+	// What makes the verdict comes first.
+	slices.SortStableFunc(parts, func(a, b part) int { return int(b.level - a.level) })
+	texts := make([]string, len(parts))
+	for i := range parts {
+		texts[i] = parts[i].text
+	}
+	return strings.Join(texts, "; ") + "."
+}
+
+// part is a part of a summary, and how bad what it tells of is.
+type part struct {
+	level Level
+	text  string
 }
 
 // containersSummary tells of the containers with which something is wrong.
-func containersSummary(list []Container) (parts []string) {
-	wrong, unknown, first := 0, 0, ""
+func containersSummary(list []Container) (parts []part) {
+	wrong, unknown, first, worst := 0, 0, "", OK
 	for i := range list {
 		switch c := &list[i]; {
 		case c.Level > Unknown:
 			if wrong++; wrong == 1 {
 				first = "container " + c.Name + " " + c.words()
+				if c.State == running && c.Health != unhealthy {
+					first = "container " + c.Name + " with something wrong"
+				}
 			}
+			worst = max(worst, c.Level)
 		case c.Level == Unknown:
 			unknown++
 		}
 	}
 	switch {
 	case wrong == 1:
-		parts = append(parts, first)
+		parts = append(parts, part{worst, first})
 	case wrong > 1:
-		parts = append(parts, count(wrong, "container")+" with something wrong")
+		parts = append(parts, part{worst, count(wrong, "container") + " with something wrong"})
 	}
 	if unknown > 0 {
-		parts = append(parts, count(unknown, "container")+" of which nothing is known")
+		parts = append(parts, part{Unknown, count(unknown, "container") + " of which nothing is known"})
 	}
 	return parts
 }
@@ -137,5 +165,5 @@ func (r *Report) tells(before *Report) bool {
 			return a.Name == b.Name && a.DockerHost == b.DockerHost && a.Level == b.Level && a.State == b.State && a.Health == b.Health &&
 				a.Maintenance == b.Maintenance
 		}) ||
-		!slices.EqualFunc(r.Thresholds, before.Thresholds, func(a, b Threshold) bool { return a.Alert == b.Alert && a.Level == b.Level })
+		!slices.EqualFunc(r.Thresholds, before.Thresholds, func(a, b Threshold) bool { return a.Alert == b.Alert && a.Level == b.Level && a.Pending == b.Pending })
 }

@@ -30,6 +30,9 @@ var badgeImage = template.Must(template.New("badge").Parse(
 		`<text x="6" y="14" textLength="{{.NameLength}}">{{.Name}}</text>` +
 		`<text x="{{.StateX}}" y="14" textLength="{{.StateLength}}">{{.State}}</text></g></svg>` + "\n"))
 
+// maxBadgeName is how many letters of a name are shown that no target has.
+const maxBadgeName = 40
+
 // badgeLetter is how wide a letter is on average, badgePadding what surrounds a text.
 const badgeLetter, badgePadding = 7, 12
 
@@ -64,11 +67,19 @@ func badgeOf(s *status.Service, stale bool) badge {
 	return newBadge(s.Name, state, s.Level)
 }
 
+// short is a name that nothing has, as far as a picture has room for it.
+func short(name string) string {
+	if letters := []rune(name); len(letters) > maxBadgeName {
+		return string(letters[:maxBadgeName]) + "…"
+	}
+	return name
+}
+
 // serveBadge answers with the badge of a target. For a name that no target has it is a picture as well, under 404: who
 // sees it has asked for a picture.
 func serveBadge(w http.ResponseWriter, r *http.Request, src Source, o Options) {
 	name, isSVG := strings.CutSuffix(r.PathValue("file"), ".svg")
-	made, code := newBadge("badge", "no such target", status.Unknown), http.StatusNotFound
+	made, code := newBadge(short(name), "no such target", status.Unknown), http.StatusNotFound
 	if isSVG {
 		report := src.Report()
 		services := report.Services

@@ -6,13 +6,14 @@ import (
 	"net/http"
 	"strconv"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
 )
 
 const (
-	// maxStreams is how many clients may listen at once.
+	// maxStreams is how many clients may listen at once, where the process may open four times as many files.
 	maxStreams = 2000
 	// streamRetry is after how long a client that was refused or lost may come again.
 	streamRetry = 3 * time.Second
@@ -33,12 +34,20 @@ type event struct {
 // streams are the open event streams.
 type streams struct {
 	open     atomic.Int64
+	most     int64 // how many there may be
 	messages kept
 }
 
 func newStreams() *streams {
-	return &streams{messages: kept{make: message, plainly: true}}
+	var files syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
+		files.Cur = 4 * maxStreams // nobody says that there are fewer
+	}
+	return &streams{most: streamsFor(files.Cur), messages: kept{make: message, plainly: true}}
 }
+
+// streamsFor is how many streams are served by a process that may open so many files: polls and scrapes need some too.
+func streamsFor(files uint64) int64 { return int64(min(maxStreams, files/4)) }
 
 // message is what all clients are told of a report.
 func message(r *status.Report) ([]byte, error) {
@@ -52,10 +61,10 @@ func message(r *status.Report) ([]byte, error) {
 // serve tells a client of the present report and of each one that watchers are told of, until it goes, it does not
 // read, or the server stops.
 func (s *streams) serve(w http.ResponseWriter, r *http.Request, src Source, o Options) {
-	if s.open.Add(1) > maxStreams {
+	if s.open.Add(1) > s.most {
 		s.open.Add(-1)
 		w.Header().Set("Retry-After", strconv.Itoa(int(streamRetry.Seconds())))
-		writeError(w, http.StatusServiceUnavailable, fmt.Errorf("%d event streams are open, no more are served", maxStreams), o.Log)
+		writeError(w, http.StatusServiceUnavailable, fmt.Errorf("%d event streams are open, no more are served", s.most), o.Log)
 		return
 	}
 	defer s.open.Add(-1)

@@ -161,13 +161,14 @@ func faultyReport(faults int) *status.Report {
 		if services := (faults + 1) / 2; i < services && i < len(r.Services) {
 			s := &r.Services[(3+i)%len(r.Services)]
 			s.Level, s.State, s.Since, s.Values = level, "down", ago(time.Duration(12+i)*time.Minute), nil
+			s.ProblemSince = s.Since
 			s.Reason, s.Text = "refused", texts[i%len(texts)]
 			s.Error = "post https://127.0.0.1:8600/api: dial tcp 127.0.0.1:8600: connect: connection refused"
 			s.Hint = "is the container running? docker compose ps; docker compose logs --tail 50 irc"
 			continue
 		}
 		c := &r.Containers[i%len(r.Containers)]
-		c.Level, c.Health, c.Since = level, "unhealthy", ago(time.Duration(8+i)*time.Minute)
+		c.Level, c.Health, c.ProblemSince = level, "unhealthy", ago(time.Duration(8+i)*time.Minute)
 		c.Text, c.Hint = "its health check has failed for 8 min: exit 1, curl: (7) Failed to connect to localhost port 8080", "docker inspect "+c.Name+" shows the last health checks"
 	}
 	slices.SortStableFunc(r.Services, func(a, b status.Service) int { return int(b.Level - a.Level) })
@@ -213,7 +214,7 @@ func largeReport() *status.Report {
 // emptyReport is of an exporter for which nothing is configured.
 func emptyReport() *status.Report {
 	return &status.Report{
-		Made: now(), Time: now(), Version: "1.2.3", Level: status.Unknown, Since: ago(time.Minute), Summary: "Nothing is configured, so nothing is watched.",
+		Made: now(), Time: now(), Version: "1.2.3", Level: status.Unknown, Since: ago(time.Minute), Summary: "Nothing is watched: no target is configured.",
 		NotConfigured: []string{"xmpp_status", "xmpp_metrics", "xmpp_proxy", "irc_rpc", "irc_services", "plant_store", "identity", "docs_search", "docker"},
 	}
 }

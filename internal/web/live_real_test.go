@@ -271,6 +271,51 @@ func TestRealBrowserFollowsTheScheme(t *testing.T) {
 	}
 }
 
+// prefer makes the tab render for a medium and for a wish of its reader's.
+func (b *tab) prefer(t *testing.T, medium, feature, value string) {
+	t.Helper()
+	if _, err := chromedp.Call(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+		Media: medium, Features: []*emulation.MediaFeature{{Name: feature, Value: value}},
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Who prints the page at night prints it out of the dark.
+func TestRealBrowserPrintsDarkOnWhiteAndAll(t *testing.T) {
+	b := newTab(t, chromium(t), desktopDark)
+	b.open(t, serve(t, faultyReport(2)))
+	b.prefer(t, "print", "prefers-color-scheme", "dark")
+	const brightness = `getComputedStyle(document.querySelector(".problem")).%s.match(/\d+/g).slice(0, 3).reduce((sum, v) => sum + Number(v), 0)`
+	for property, good := range map[string]func(int64) bool{
+		"color": func(sum int64) bool { return sum < 200 }, "backgroundColor": func(sum int64) bool { return sum > 600 },
+	} {
+		if sum := ask[int64](t, b, fmt.Sprintf(brightness, property)); !good(sum) {
+			t.Errorf("the brightness of a problem's %s in print: %d", property, sum)
+		}
+	}
+	if hidden := ask[string](t, b, `[...document.querySelectorAll("details.fold > :not(summary)")].filter(e => !e.checkVisibility({contentVisibilityAuto: true})).map(e => e.outerHTML.slice(0, 80)).join("\n")`); hidden != "" {
+		t.Errorf("not printed:\n%s", hidden)
+	}
+	if ask[bool](t, b, `document.querySelector("nav").checkVisibility()`) {
+		t.Error("the links to what is below are printed")
+	}
+}
+
+func TestRealBrowserKeepsStillForWhoWantsIt(t *testing.T) {
+	b := newTab(t, chromium(t), desktop)
+	b.open(t, serve(t, faultyReport(2)))
+	const moving = `[...document.querySelectorAll("*")].filter(e => { const s = getComputedStyle(e); return s.transitionDuration !== "0s" || s.animationName !== "none" || s.scrollBehavior === "smooth" }).length`
+	b.prefer(t, "screen", "prefers-reduced-motion", "no-preference")
+	if ask[int64](t, b, moving) == 0 {
+		t.Fatal("nothing moves at all: this test says nothing")
+	}
+	b.prefer(t, "screen", "prefers-reduced-motion", "reduce")
+	if n := ask[int64](t, b, moving); n > 0 {
+		t.Errorf("%d elements move for a reader who asked for rest", n)
+	}
+}
+
 func TestRealBrowserShowsAllWithoutScript(t *testing.T) {
 	browser := chromium(t)
 	report := maintenanceReport()

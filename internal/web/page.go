@@ -142,6 +142,14 @@ type view struct {
 	ChartStyle, Icon, Law string
 }
 
+// Headline is the verdict in a word or three.
+func (v *view) Headline() string {
+	if len(v.Services) == 0 && v.Level == status.Unknown {
+		return "Nothing is watched"
+	}
+	return levelWords[v.Level]
+}
+
 // Age is how long ago a time is, for people.
 func (v *view) Age(t time.Time) string { return age(v.Now.Sub(t)) }
 
@@ -163,12 +171,23 @@ type moment struct {
 // Clock is the transition's time for people.
 func (m moment) Clock() string { return m.view.Clock(m.Time) }
 
+// LastClock is when the transition came last.
+func (m moment) LastClock() string { return m.view.Clock(m.Until) }
+
+// Lasts reports whether the first and the last time are told apart.
+func (m moment) Lasts() bool { return m.Repeated() && m.LastClock() != m.Clock() }
+
+// Repeated reports whether the transition came more than once.
+func (m moment) Repeated() bool { return m.Count > 1 }
+
 // problem is something that is not as it should be.
 type problem struct {
 	ID, Kind, Name, Words, Text, Error, Hint string
 	Maintenance                              string
 	Level                                    status.Level
-	Since                                    time.Time
+	// Since is when the problem began; AtLeast says that it was there already when the exporter looked first.
+	Since   time.Time
+	AtLeast bool
 	// Brief is set where there are many: what to do is folded away.
 	Brief bool
 	// Readings is the page of the target's last readings; empty for what is no target.
@@ -192,11 +211,13 @@ type rows struct {
 type row struct {
 	ID, Kind, Name, Words, State, Text, Hint, Error, Maintenance string
 	Level                                                        status.Level
-	Since, LastAttempt, LastSuccess                              time.Time
-	Duration                                                     float64
-	Values                                                       []status.Value
-	Notes                                                        []string
-	Facts                                                        []fact
+	// Since is when the state began, Wrong when what is wrong did.
+	Since, Wrong, LastAttempt, LastSuccess time.Time
+	AtLeast                                bool // Wrong is when the exporter looked first
+	Duration                               float64
+	Values                                 []status.Value
+	Notes                                  []string
+	Facts                                  []fact
 	// Spark is the first of the charts, and stands in the row itself.
 	Spark    *spark
 	Charts   []*spark
@@ -263,7 +284,7 @@ func (l *rows) add(r row) {
 func (p *pages) service(v *view, s *status.Service) row {
 	r := row{
 		ID: "service:" + s.Name, Kind: "service", Name: s.Name, Words: kindWords[s.Kind], State: s.State, Text: s.Text, Hint: s.Hint,
-		Error: s.Error, Maintenance: s.Maintenance, Level: s.Level, Since: s.Since, LastAttempt: s.LastAttempt, LastSuccess: s.LastSuccess,
+		Error: s.Error, Maintenance: s.Maintenance, Level: s.Level, Since: s.Since, Wrong: s.ProblemSince, AtLeast: s.ProblemSinceAtLeast, LastAttempt: s.LastAttempt, LastSuccess: s.LastSuccess,
 		Duration: s.Duration, Values: s.Values, Notes: s.Notes, Readings: "debug/targets/" + s.Name, view: v,
 	}
 	r.fact("Kind", s.Kind)
@@ -280,7 +301,7 @@ func (p *pages) container(v *view, c *status.Container, several bool) row {
 	}
 	r := row{
 		ID: "container:" + c.DockerHost + "/" + c.Name, Kind: "container", Name: c.Name, Words: roleWords[c.Role], State: state, Text: c.Text, Hint: c.Hint,
-		Maintenance: c.Maintenance, Level: c.Level, Since: c.Since, Values: c.Values, view: v,
+		Maintenance: c.Maintenance, Level: c.Level, Since: c.Since, Wrong: c.ProblemSince, AtLeast: c.ProblemSinceAtLeast, Values: c.Values, view: v,
 	}
 	if several {
 		r.Words = strings.TrimPrefix(r.Words+" on "+c.DockerHost, " ")
@@ -330,7 +351,7 @@ func (v *view) problems() {
 				told[r.Name] = true
 				p := problem{
 					ID: "problem:" + r.ID, Kind: r.Kind, Name: r.Name, Words: r.Words, Text: r.Text, Error: r.Error, Hint: r.Hint,
-					Maintenance: r.Maintenance, Level: level, Since: r.Since, Readings: r.Readings, view: v,
+					Maintenance: r.Maintenance, Level: level, Since: r.Wrong, AtLeast: r.AtLeast, Readings: r.Readings, view: v,
 				}
 				// What is said already is not said twice.
 				if strings.Contains(p.Text, p.Error) {
@@ -343,7 +364,7 @@ func (v *view) problems() {
 			if t.Level == level && !told[t.Subject] && !told[lastPart(t.Subject)] {
 				row := newThresholdRow(t)
 				v.Problems = append(v.Problems, problem{
-					ID: "problem:threshold:" + strconv.Itoa(i), Kind: "threshold", Name: row.Title, Words: t.Subject, Text: row.sentence(), Level: level, view: v,
+					ID: "problem:threshold:" + strconv.Itoa(i), Kind: "threshold", Name: row.Title, Words: t.Subject, Text: row.sentence(), Level: level, Since: t.Since, view: v,
 				})
 			}
 		}
@@ -391,7 +412,7 @@ func newThresholdRow(t status.Threshold) thresholdRow {
 	r.Now = amount(*t.Present, t.Unit)
 	r.Distance = distance(t)
 	r.Bar = newBar(t)
-	r.Waits = waits(t)
+	r.Waits = t.Pending || waits(t)
 	return r
 }
 
@@ -489,6 +510,7 @@ var pageFuncs = template.FuncMap{
 	"millis":     time.Time.UnixMilli,
 	"zero":       time.Time.IsZero,
 	"took":       took,
+	"linked":     newLinked,
 	"date":       func(t time.Time) string { return t.UTC().Format("2 Jan 15:04 UTC") },
 	"plural": func(n int, one, many string) string {
 		if n == 1 {
@@ -496,6 +518,17 @@ var pageFuncs = template.FuncMap{
 		}
 		return many
 	},
+}
+
+// linked is a text that may end with a page of this exporter.
+type linked struct{ Text, Path string }
+
+// newLinked finds the page that a text ends with. The link is relative, as all are.
+func newLinked(text string) linked {
+	if i := strings.LastIndex(text, "/debug/targets/"); i >= 0 {
+		return linked{text[:i], text[i+1:]}
+	}
+	return linked{Text: text}
 }
 
 // levelName is the level as a class of the style sheet.

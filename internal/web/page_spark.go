@@ -16,8 +16,11 @@ const (
 // spark is a day of a number as a small chart.
 type spark struct {
 	Name, Title, Unit string
-	// Path draws it within sparkWidth times sparkHeight. It is empty where nothing was known all day.
+	// Path draws it within sparkWidth times sparkHeight. It is empty where nothing was known all day, or so little that there
+	// is nothing to draw.
 	Path string
+	// Keeps says what a step shows where that is not what was there last.
+	Keeps string
 	// Label says in words what is to be seen, Low, High and Last its numbers.
 	Label, Low, High, Last string
 }
@@ -26,17 +29,26 @@ type spark struct {
 // short is seen; where nothing was known, nothing is drawn.
 func newSpark(h status.History) *spark {
 	s := &spark{Name: h.Name, Title: h.Title, Unit: h.Unit, Label: h.Title + ": nothing known of the last 24 hours"}
-	low, high, last := math.Inf(1), math.Inf(-1), math.NaN()
+	low, high, last, known := math.Inf(1), math.Inf(-1), math.NaN(), 0
 	for _, v := range h.Values {
 		if v != nil {
+			known++
 			low, high, last = min(low, *v), max(high, *v), *v
 		}
 	}
 	if math.IsInf(low, 1) {
 		return s
 	}
+	if h.Last != nil {
+		last = *h.Last
+	}
+	s.Keeps = map[string]string{"least": "the lowest of each 5 min", "most": "the highest of each 5 min"}[h.Keeps]
 	s.Low, s.High, s.Last = amount(low, h.Unit), amount(high, h.Unit), amount(last, h.Unit)
 	s.Label = h.Title + ", last 24 hours: from " + s.Low + " to " + s.High + ", at last " + s.Last
+	if known < 2 {
+		s.Label = h.Title + ": too new for a chart, at last " + s.Last
+		return s
+	}
 	s.Path = sparkPath(h.Values, min(low, 0), high)
 	return s
 }

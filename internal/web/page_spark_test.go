@@ -20,15 +20,15 @@ func TestSmallChartHidesNothing(t *testing.T) {
 		values []*float64
 		want   string
 	}{
-		"nothing":              {make([]*float64, 288), ""},
-		"no steps":             {nil, ""},
-		"always the same":      {series(288, func(int) (float64, bool) { return 1, true }), "M0 2L96 2"},
-		"always nothing":       {series(288, func(int) (float64, bool) { return 0, true }), "M0 22L96 22"},
-		"one step of 288 down": {series(288, func(i int) (float64, bool) { return float64(min(1, abs(i-145))), true }), "M0 2L48 2L48 2L48 22L48 2L96 2"},
-		"an hour unknown":      {series(288, func(i int) (float64, bool) { return 1, i < 144 || i >= 156 }), "M0 2L48 2M52 2L96 2"},
-		"one step known":       {series(288, func(i int) (float64, bool) { return 1, i == 144 }), "M48 2L49 2"},
-		"from half on":         {series(288, func(i int) (float64, bool) { return float64(i / 144), true }), "M0 22L48 22L48 2L96 2"},
-		"fewer than columns":   {series(2, func(i int) (float64, bool) { return float64(i), true }), "M0 22L48 22L48 2L96 2"},
+		"nothing":                          {make([]*float64, 288), ""},
+		"no steps":                         {nil, ""},
+		"always the same":                  {series(288, func(int) (float64, bool) { return 1, true }), "M0 2L96 2"},
+		"always nothing":                   {series(288, func(int) (float64, bool) { return 0, true }), "M0 22L96 22"},
+		"one step of 288 down":             {series(288, func(i int) (float64, bool) { return float64(min(1, abs(i-145))), true }), "M0 2L48 2L48 2L48 22L48 2L96 2"},
+		"an hour unknown":                  {series(288, func(i int) (float64, bool) { return 1, i < 144 || i >= 156 }), "M0 2L48 2M52 2L96 2"},
+		"one step known, which is no line": {series(288, func(i int) (float64, bool) { return 1, i == 144 }), ""},
+		"from half on":                     {series(288, func(i int) (float64, bool) { return float64(i / 144), true }), "M0 22L48 22L48 2L96 2"},
+		"fewer than columns":               {series(2, func(i int) (float64, bool) { return float64(i), true }), "M0 22L48 22L48 2L96 2"},
 	} {
 		if got := newSpark(status.History{Title: "up", Values: test.values}).Path; got != test.want {
 			t.Errorf("%s: got %q, want %q", name, got, test.want)
@@ -37,3 +37,22 @@ func TestSmallChartHidesNothing(t *testing.T) {
 }
 
 func abs(i int) int { return max(i, -i) }
+
+func TestChartIsNotMadeOfOneValue(t *testing.T) {
+	one, three, now := 1.0, 3.0, 0.5
+	if got := newSpark(status.History{Title: "CPU", Values: []*float64{nil, &one}}); got.Path != "" || got.Last != "1" {
+		t.Errorf("got %+v", got)
+	}
+	got := newSpark(status.History{Title: "CPU", Keeps: "most", Last: &now, Values: []*float64{&one, &three}})
+	if got.Path == "" || got.Last != "0.5" || got.High != "3" || got.Keeps != "the highest of each 5 min" {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestStreamsLeaveFilesForTheRest(t *testing.T) {
+	for files, want := range map[uint64]int64{1024: 256, 8000: 2000, 1 << 20: 2000, 1<<63 - 1: 2000} {
+		if got := streamsFor(files); got != want {
+			t.Errorf("%d files: got %d streams, want %d", files, got, want)
+		}
+	}
+}

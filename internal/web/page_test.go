@@ -358,3 +358,56 @@ func TestPassedThresholdThatWaitsIsNoGoodNews(t *testing.T) {
 		}
 	}
 }
+
+func TestCardTellsWhenTheProblemBegan(t *testing.T) {
+	r := healthyReport()
+	c := &r.Containers[0]
+	c.Level, c.Text, c.Since, c.ProblemSince = status.Warning, "uses 600 MB of memory", ago(3*time.Hour), ago(2*time.Minute)
+	s := &r.Services[0]
+	s.Level, s.State, s.Text, s.ProblemSince, s.ProblemSinceAtLeast = status.Warning, "down", "nothing listens there", ago(7*time.Minute), true
+	page := string(read(t, fetch(t, pagesOf(r), "/")))
+	_, problems, _ := strings.Cut(page, `id="problems"`)
+	problems, _, _ = strings.Cut(problems, "</section>")
+	for _, want := range []string{`for <time class="age" datetime="` + c.ProblemSince.UTC().Format(time.RFC3339) + `">2 min</time>, since`, "at least since <time", "the exporter began to watch then"} {
+		if !strings.Contains(problems, want) {
+			t.Errorf("no %q in %s", want, problems)
+		}
+	}
+	if strings.Contains(problems, "3 h") {
+		t.Errorf("a card tells since when the container runs: %s", problems)
+	}
+}
+
+func TestNothingConfiguredIsNoGoodNews(t *testing.T) {
+	page := string(read(t, fetch(t, pagesOf(emptyReport()), "/")))
+	for _, want := range []string{"<title>Nothing is watched · chat stack</title>", "<h1>Nothing is watched</h1>", `data-level="unknown"`} {
+		if !strings.Contains(page, want) {
+			t.Errorf("no %q", want)
+		}
+	}
+}
+
+func TestChangeThatComesAgainIsToldInOneLine(t *testing.T) {
+	r := healthyReport()
+	r.Transitions[0].Name, r.Transitions[0].To, r.Transitions[0].Count = "irc-services", "restarted", 38
+	r.Transitions[0].Until = r.Transitions[0].Time.Add(2 * time.Minute)
+	r.TransitionsLeftOut = 7
+	page := string(read(t, fetch(t, pagesOf(r), "/")))
+	if n := strings.Count(page, "38 times"); n != 1 {
+		t.Errorf("it is told %d times", n)
+	}
+	for _, want := range []string{` to <time class="clock" datetime="` + r.Transitions[0].Until.UTC().Format(time.RFC3339), "7 older changes are not kept any more"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("no %q", want)
+		}
+	}
+}
+
+func TestWhatToDoLinksToTheReadings(t *testing.T) {
+	r := faultyReport(1)
+	r.Services[0].Hint = "Read the service's own log; what was asked and what came back is at /debug/targets/irc_rpc"
+	page := string(read(t, fetch(t, pagesOf(r), "/")))
+	if want := `came back is at <a href="debug/targets/irc_rpc">debug/targets/irc_rpc</a></p>`; !strings.Contains(page, want) {
+		t.Errorf("no %q", want)
+	}
+}

@@ -60,7 +60,7 @@ func picture(t *testing.T, e exporter) pictured {
 		}
 		return now.Add(-53 * time.Hour)
 	}
-	r.Made, r.Time, r.Since, r.Version = now, now, since(r.Level), ""
+	r.Made, r.Time, r.Since, r.Version, r.SinceAtLeast = now, now, since(r.Level), "", false
 	day := func(names []string, level status.Level) {
 		for i, name := range names {
 			var h status.History
@@ -73,6 +73,7 @@ func picture(t *testing.T, e exporter) pictured {
 	for i := range r.Services {
 		s := &r.Services[i]
 		s.Since, s.LastAttempt, s.LastSuccess = since(s.Level), now, now
+		s.ProblemSince, s.ProblemSinceAtLeast = since(s.Level), false
 		if s.State == "down" {
 			s.LastSuccess = since(s.Level)
 		}
@@ -80,7 +81,7 @@ func picture(t *testing.T, e exporter) pictured {
 	}
 	for i := range r.Containers {
 		c := &r.Containers[i]
-		c.Since = since(c.Level)
+		c.Since, c.ProblemSince, c.ProblemSinceAtLeast = since(c.Level), since(c.Level), false
 		day(c.Charts, c.Level)
 	}
 	slices.SortStableFunc(r.Transitions, func(a, b status.Transition) int {
@@ -88,6 +89,7 @@ func picture(t *testing.T, e exporter) pictured {
 	})
 	for i := range r.Transitions {
 		r.Transitions[i].Time = since(r.Transitions[i].Level).Add(-time.Duration(i) * time.Second)
+		r.Transitions[i].Until = r.Transitions[i].Time
 	}
 	return p
 }

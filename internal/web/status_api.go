@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
 )
@@ -51,7 +52,25 @@ func serveOpenAPI(w http.ResponseWriter) {
 	w.Write(openAPI) //nolint:errcheck // the client has gone, and knows it
 }
 
-// serveNoSuchPath answers a path below /api that there is none of.
-func serveNoSuchPath(w http.ResponseWriter, r *http.Request, o Options) {
+// elsewhere is the pattern of what none of the API's own takes.
+const elsewhere = "/api/"
+
+// serveElsewhere answers a path below /api that there is none of, or a method that a path does not have, in the form of
+// all errors; without it, the latter would be answered by the multiplexer, in plain text.
+func serveElsewhere(w http.ResponseWriter, r *http.Request, mux *http.ServeMux, o Options) {
+	var allowed []string
+	for _, method := range []string{http.MethodDelete, http.MethodGet, http.MethodHead, http.MethodPost} {
+		other := r.Clone(r.Context())
+		other.Method = method
+		if _, pattern := mux.Handler(other); pattern != elsewhere {
+			allowed = append(allowed, method)
+		}
+	}
+	if len(allowed) > 0 {
+		w.Header().Set("Allow", strings.Join(allowed, ", "))
+		writeError(w, http.StatusMethodNotAllowed, fmt.Errorf("%s has no method %s, but %s; /api/v1/openapi.yaml describes all paths",
+			r.URL.Path, r.Method, strings.Join(allowed, ", ")), o.Log)
+		return
+	}
 	writeError(w, http.StatusNotFound, fmt.Errorf("there is no %s; /api/v1/openapi.yaml describes all paths", r.URL.Path), o.Log)
 }

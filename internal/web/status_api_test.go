@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"encoding/xml"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"regexp"
 	"slices"
@@ -88,8 +89,9 @@ func TestBadgeTellsAndEscapes(t *testing.T) {
 		{"docs_search.svg", "docs_search | down", 200},
 		{"identity.svg", "identity | down, maintenance", 200},
 		{"%3Cscript%3E%22&.svg", `<script>"& | waiting`, 200},
-		{"nobody.svg", "badge | no such target", 404},
-		{"irc_rpc", "badge | no such target", 404},
+		{"nobody.svg", "nobody | no such target", 404},
+		{"irc_rpc", "irc_rpc | no such target", 404},
+		{strings.Repeat("x", 99) + ".svg", strings.Repeat("x", 40) + "… | no such target", 404},
 	} {
 		resp := fetch(t, pagesOf(r), "/badge/"+c.path)
 		body := read(t, resp)
@@ -124,15 +126,41 @@ func TestBadgeKnowsNothingWhilePollingStandsStill(t *testing.T) {
 	}
 }
 
-func TestUnknownPathOfTheAPIPointsAtItsDescription(t *testing.T) {
-	for _, path := range []string{"/api/", "/api/v1/", "/api/v1/services", "/api/v2/status"} {
-		resp := fetch(t, pagesOf(healthyReport()), path)
-		var answer struct{ Error string }
-		if err := json.Unmarshal(read(t, resp), &answer); err != nil {
-			t.Errorf("%s: %v", path, err)
+// TestWhatTheAPIDoesNotHaveIsAnErrorInJSON asks for paths and methods that there are none of: whoever reads errors of the
+// API as JSON must not find another text.
+func TestWhatTheAPIDoesNotHaveIsAnErrorInJSON(t *testing.T) {
+	h := pagesOf(healthyReport())
+	for _, c := range []struct {
+		method, path string
+		code         int
+		allow        string
+	}{
+		{"GET", "/api/", 404, ""},
+		{"GET", "/api/v1/", 404, ""},
+		{"GET", "/api/v1/services", 404, ""},
+		{"GET", "/api/v2/status", 404, ""},
+		{"GET", "/api/v1/status/", 404, ""},
+		{"POST", "/api/v1/services", 404, ""},
+		{"OPTIONS", "/api/", 404, ""},
+		{"GET", "/api/v1/history/nobody", 404, ""},
+		{"POST", "/api/v1/status", 405, "GET, HEAD"},
+		{"OPTIONS", "/api/v1/status", 405, "GET, HEAD"},
+		{"DELETE", "/api/v1/history/service/irc_rpc/up", 405, "GET, HEAD"},
+		{"PUT", "/api/v1/events", 405, "GET, HEAD"},
+		{"PUT", "/api/v1/maintenance", 405, "GET, HEAD, POST"},
+		{"DELETE", "/api/v1/maintenance", 405, "GET, HEAD, POST"},
+		{"GET", "/api/v1/maintenance/target/irc_rpc", 405, "DELETE"},
+		{"HEAD", "/api/v1/maintenance/target/irc_rpc", 405, "DELETE"},
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), c.method, c.path, http.NoBody)
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if got := w.Header(); w.Code != c.code || got.Get("Allow") != c.allow || got.Get("Content-Type") != "application/json" {
+			t.Errorf("%s %s: got %d, Allow %q, %s; want %d, %q", c.method, c.path, w.Code, got.Get("Allow"), got.Get("Content-Type"), c.code, c.allow)
 		}
-		if resp.StatusCode != http.StatusNotFound || !strings.Contains(answer.Error, "/api/v1/openapi.yaml") {
-			t.Errorf("%s: got %d %q", path, resp.StatusCode, answer.Error)
+		var answer map[string]string
+		if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil || len(answer) != 1 || !strings.Contains(answer["error"], "/api/v1/") {
+			t.Errorf("%s %s: got %v, %s", c.method, c.path, err, w.Body)
 		}
 	}
 }

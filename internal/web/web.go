@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"strconv"
 	"time"
@@ -56,6 +57,8 @@ type Options struct {
 	// Lifecycle lets through what changes something: POST /-/reload, and POST and DELETE below /api/v1/maintenance.
 	Lifecycle bool
 	Log       *slog.Logger
+	// Scraped is told whenever a scraper has come: who it is, and when. It must not wait. With nil, nobody is told.
+	Scraped func(who string, at time.Time)
 	// Stopping is closed when the server stops, which ends what would go on for ever. With nil, nothing ends so.
 	Stopping <-chan struct{}
 }
@@ -63,7 +66,13 @@ type Options struct {
 // New returns the handler of all paths.
 func New(src Source, o Options) http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) { serveMetrics(w, r, src) })
+	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
+		at := time.Now()
+		serveMetrics(w, r, src)
+		if o.Scraped != nil && isScraper(r) {
+			o.Scraped(nameOf(r), at)
+		}
+	})
 	look := newAssets()
 	mux.Handle("GET /{$}", newPages(src, look, o))
 	mux.Handle("GET /assets/{file}", look)
@@ -78,7 +87,7 @@ func New(src Source, o Options) http.Handler {
 	mux.HandleFunc("GET /api/v1/history/{name...}", func(w http.ResponseWriter, r *http.Request) { serveHistory(w, r, src, o) })
 	mux.HandleFunc("GET /api/v1/events", func(w http.ResponseWriter, r *http.Request) { streams.serve(w, r, src, o) })
 	mux.HandleFunc("GET /api/v1/openapi.yaml", func(w http.ResponseWriter, _ *http.Request) { serveOpenAPI(w) })
-	mux.HandleFunc("GET /api/", func(w http.ResponseWriter, r *http.Request) { serveNoSuchPath(w, r, o) })
+	mux.HandleFunc(elsewhere, func(w http.ResponseWriter, r *http.Request) { serveElsewhere(w, r, mux, o) })
 	mux.HandleFunc("GET /badge/{file}", func(w http.ResponseWriter, r *http.Request) { serveBadge(w, r, src, o) })
 	mux.HandleFunc("GET /-/healthy", func(w http.ResponseWriter, _ *http.Request) {
 		if err := src.Alive(); err != nil {
@@ -96,6 +105,24 @@ func New(src Source, o Options) http.Handler {
 	})
 	// A page of another site must not change anything by the browser of somebody who may.
 	return http.NewCrossOriginProtection().Handler(mux)
+}
+
+// isScraper tells Prometheus, and what scrapes as it does, from people who look at the page.
+func isScraper(r *http.Request) bool {
+	return r.Header.Get("X-Prometheus-Scrape-Timeout-Seconds") != ""
+}
+
+// maxAgent is how much of a scraper's own name counts.
+const maxAgent = 80
+
+// nameOf tells scrapers apart, also those of one machine that are of different kinds. Ports change.
+func nameOf(r *http.Request) string {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		host = r.RemoteAddr
+	}
+	agent := r.UserAgent()
+	return host + " " + agent[:min(len(agent), maxAgent)]
 }
 
 // serveMetrics writes bytes that are there already: no lock, no encoding, nothing that can fail.

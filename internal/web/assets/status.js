@@ -242,6 +242,7 @@
     if (!answer.ok) throw new Error(`history: status ${answer.status}`);
     const history = await answer.json();
     erase(place);
+    if (history.values.filter((v) => v !== null).length < 2) return; // the words say that it is too new
     const start = Date.parse(history.start) / SECOND;
     const times = history.values.map((_, i) => start + i * history.step_seconds);
     const style = getComputedStyle(document.documentElement);

@@ -1,0 +1,35 @@
+package collectors
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/openmetrics"
+)
+
+func TestFailureServesNothingOfAnotherPage(t *testing.T) {
+	b := &Batch{}
+	b.Families(exposition.Family{Name: "hits"})
+	b.Drop(openmetrics.Clash, 1)
+	if len(b.Foreign(true)) != 1 || len(b.Dropped(true)) != 1 {
+		t.Errorf("after a success: got families %v, dropped %v, want one of each", b.Foreign(true), b.Dropped(true))
+	}
+	if families, dropped := b.Foreign(false), b.Dropped(false); families != nil || dropped != nil {
+		t.Errorf("after a failure: got families %v, dropped %v, want none", families, dropped)
+	}
+}
+
+func TestSeriesLostBesideOtherTargetsAreClashes(t *testing.T) {
+	drops := Drops{openmetrics.Clash: 1, openmetrics.Limit: 0, openmetrics.Malformed: 5}
+	got := ownSeries(t, &Batch{kept: drops.Metrics("xmpp", 2)}, "chatstack_upstream_dropped_series")
+	want := []string{
+		`chatstack_upstream_dropped_series{reason="clash",target="xmpp"} 3`,
+		`chatstack_upstream_dropped_series{reason="limit",target="xmpp"} 0`,
+		`chatstack_upstream_dropped_series{reason="malformed",target="xmpp"} 5`,
+	}
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

@@ -1,0 +1,258 @@
+package collectors
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/events"
+)
+
+// TestStartsBeforeTheFirstDescriptionOfASuccessorCount has a container be made under a name that another one bore, and be
+// started twice and run out of memory before it can be described.
+func TestStartsBeforeTheFirstDescriptionOfASuccessorCount(t *testing.T) {
+	p := openPort(t)
+	p.run("1", "irc")
+	p.die("1", 0)
+	p.emit("1", events.ActionDestroy)
+	before := p.fleet.members["irc"].restarts()
+	p.lost = true // what comes next is told by hand, and not inspected
+	p.make("2", "irc")
+	for _, action := range []events.Action{events.ActionCreate, events.ActionStart, events.ActionOOM, events.ActionDie, events.ActionStart} {
+		p.pass(time.Second)
+		if action == events.ActionStart {
+			s := p.boxes["2"].State
+			s.Status, s.Running, s.StartedAt, s.Pid = container.StateRunning, true, p.stamp(), 42
+		}
+		p.pass(time.Millisecond)
+		p.fleet.event(&events.Message{
+			Action: action, Actor: events.Actor{ID: "2", Attributes: map[string]string{"name": "irc"}}, TimeNano: p.now.UnixNano(),
+		}, p.now)
+	}
+	p.inspect("2", p.fleet.mark)
+	c := p.fleet.members["irc"]
+	if got := c.restarts() - before; got != 1 {
+		t.Errorf("restarts: got %d more, want 1", got)
+	}
+	if got := c.ooms(); got != 1 {
+		t.Errorf("times out of memory: got %d, want 1", got)
+	}
+}
+
+func TestOnlyAWantedContainerThatIsGoneForLongIsMissing(t *testing.T) {
+	now := portOpened
+	f := newFleet(newDockerSettings())
+	after := f.settings.MissingAfter.Std()
+	for _, tt := range []struct {
+		name         string
+		here, wanted bool
+		gone         time.Duration
+		want         bool
+	}{
+		{"here", true, true, time.Hour, false},
+		{"gone for too short a time", false, true, after - 1, false},
+		{"gone", false, true, after, true},
+		{"gone, and nobody wants it", false, false, time.Hour, false},
+	} {
+		c := &member{}
+		c.here, c.Wanted, c.Gone = tt.here, tt.wanted, now.Add(-tt.gone)
+		if got := f.missing(c, now); got != tt.want {
+			t.Errorf("%s: missing: %t, want %t", tt.name, got, tt.want)
+		}
+	}
+}
+
+// TestListLeavesWhatOnlyADescriptionTells has a list tell of a container that was described before, and of another one.
+func TestListLeavesWhatOnlyADescriptionTells(t *testing.T) {
+	old := &containerStatus{id: "1", created: portOpened, memoryLimit: 7, streak: 3, dependsOn: "db", networkOf: "vpn"}
+	same := &containerStatus{id: "1"}
+	same.takeOver(old)
+	if !same.created.Equal(old.created) || same.memoryLimit != 7 || same.streak != 3 || same.dependsOn != "db" || same.networkOf != "vpn" {
+		t.Errorf("got %+v, want what was known", same)
+	}
+	other := &containerStatus{id: "2"}
+	other.takeOver(old)
+	if other.memoryLimit != 0 || other.streak != 0 || other.dependsOn != "" || other.networkOf != "" {
+		t.Errorf("got %+v, want nothing of another container's", other)
+	}
+}
+
+// TestOnlyAStrictListSpeaksAgainstTheStream has lists show what no event has told of.
+func TestOnlyAStrictListSpeaksAgainstTheStream(t *testing.T) {
+	for _, tt := range []struct {
+		name            string
+		full, following bool
+		want            int
+	}{
+		{"a full one", true, true, 0},
+		{"without events", false, false, 0},
+		{"a full one without events", true, false, 0},
+		{"one that events should have been before", false, true, 2},
+	} {
+		p := openPort(t)
+		p.run("1", "irc")
+		p.run("2", "xmpp")
+		p.poll(true, true)
+		p.lost = true
+		p.die("1", 1)
+		p.remove("2")
+		p.poll(tt.full, tt.following)
+		if got := len(p.fleet.doubtful); got != tt.want {
+			t.Errorf("%s: %d changes speak against the stream, want %d", tt.name, got, tt.want)
+		}
+	}
+}
+
+func TestEventsThatWantNoInspection(t *testing.T) {
+	p := openPort(t, func(s *Docker) { s.Exclude = []string{"other"} })
+	p.run("1", "irc")
+	tell := func(action events.Action, id, name string) bool {
+		return p.fleet.event(&events.Message{Action: action, Actor: events.Actor{ID: id, Attributes: map[string]string{"name": name}}, TimeNano: p.now.UnixNano()}, p.now)
+	}
+	if !tell(events.ActionPause, "1", "irc") {
+		t.Error("one that is watched and paused is not inspected")
+	}
+	if tell(events.ActionPause, "2", "other") {
+		t.Error("one that is not watched is inspected")
+	}
+	if tell(events.ActionDestroy, "1", "irc") {
+		t.Error("one that was removed is inspected")
+	}
+}
+
+func TestEventWithoutAStampIsNoRepetition(t *testing.T) {
+	var s eventStream
+	e := &events.Message{Action: events.ActionDie, Actor: events.Actor{ID: "1"}}
+	for range 2 {
+		if s.repeated(e) {
+			t.Error("an event that cannot be told from another one counts as heard")
+		}
+	}
+}
+
+// TestOneForgottenCheckMakesAnEstimate has the engine keep all failing checks but the first.
+func TestOneForgottenCheckMakesAnEstimate(t *testing.T) {
+	const interval = 10 * time.Second
+	p := openPort(t)
+	p.run("1", "irc", func(b *container.InspectResponse) {
+		b.Config.Healthcheck = &container.HealthConfig{Interval: interval}
+	})
+	p.pass(time.Hour)
+	for _, tt := range []struct {
+		streak    int
+		estimated bool
+	}{{5, false}, {6, true}} {
+		failingChecks(p, interval, tt.streak)
+		s, err := statusOf(clone(t, p.boxes["1"]), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := p.now.Add(-4 * interval)
+		if tt.estimated {
+			want = want.Add(-interval)
+		}
+		if !s.unhealthySince.Equal(want) || s.estimated != tt.estimated {
+			t.Errorf("%d checks have failed: since %s, estimated %t; want %s, %t", tt.streak, s.unhealthySince, s.estimated, want, tt.estimated)
+		}
+	}
+}
+
+func TestTroubleOfOneThatEnded(t *testing.T) {
+	for code, want := range map[int]string{0: "", 1: "irc is exited, exit code 1"} {
+		s := containerStatus{name: "irc", state: container.StateExited, stopped: true, exitCode: code}
+		if got := s.trouble(); got != want {
+			t.Errorf("exit code %d: got %q, want %q", code, got, want)
+		}
+	}
+}
+
+// TestListForgetsOnlyWhoIsNotInIt has a list come in that was made before the last event of some containers.
+func TestListForgetsOnlyWhoIsNotInIt(t *testing.T) {
+	p := openPort(t)
+	p.run("here", "irc")
+	p.run("late", "xmpp")
+	p.lost = true
+	tell := func(id string, action events.Action) {
+		p.fleet.event(&events.Message{Action: action, Actor: events.Actor{ID: id, Attributes: map[string]string{"name": id}}, TimeNano: p.now.UnixNano()}, p.now)
+	}
+	p.make("new", "bridge")
+	tell("new", events.ActionCreate)
+	tell("gone", events.ActionCreate)
+	mark, all := p.fleet.mark, p.list()
+	all = slices.DeleteFunc(all, func(l container.Summary) bool { return l.ID == "late" || l.ID == "newer" })
+	tell("late", events.ActionPause)
+	tell("newer", events.ActionCreate)
+	p.fleet.compareNames(&listing{all: all, chosen: all, mark: mark, following: true}, p.now)
+	for _, id := range []string{"here", "late", "new", "newer"} {
+		if p.fleet.touched[id] == 0 {
+			t.Errorf("the last event of %s is forgotten", id)
+		}
+	}
+	if p.fleet.newborn["new"] == nil || p.fleet.newborn["newer"] == nil {
+		t.Error("one that is about to be described is forgotten")
+	}
+	if !p.fleet.members["irc"].here || !p.fleet.members["xmpp"].here {
+		t.Error("one that is there is not there any more")
+	}
+	if p.fleet.newborn["gone"] != nil || p.fleet.touched["gone"] != 0 {
+		t.Error("one that is not there is remembered")
+	}
+}
+
+// TestOldContainerUnderAUsedNameCountsNoRestart has it told of by a list first, and described afterwards.
+func TestOldContainerUnderAUsedNameCountsNoRestart(t *testing.T) {
+	p := openPort(t)
+	p.run("1", "irc")
+	p.run("2", "spare")
+	p.lost = true
+	for range 7 {
+		p.crash("2")
+	}
+	p.remove("1")
+	p.rename("2", "irc")
+	l := p.list()[0]
+	l.Status = "Up 2 minutes"
+	p.describeAs(fromSummary(&l), p.fleet.mark)
+	p.poll(true, false)
+	p.want("described", restarts("irc", 0), `recreations_total{container="irc"} 1`)
+}
+
+func TestUnhealthyTimeIsNobodyElses(t *testing.T) {
+	now := portOpened.Add(time.Hour)
+	unhealthy := func(id string, since time.Time) containerStatus {
+		return containerStatus{id: id, health: container.Unhealthy, started: portOpened, unhealthySince: since}
+	}
+	before := portOpened.Add(time.Minute)
+	healthy := unhealthy("1", time.Time{})
+	healthy.health = container.Healthy
+	wrong := healthy
+	wrong.unhealthySince = before
+	for _, tt := range []struct {
+		name string
+		old  containerStatus
+		want time.Time
+	}{
+		{"the same run", unhealthy("1", before), before},
+		{"another container", unhealthy("2", before), now},
+		{"one that was healthy", healthy, now},
+		{"one that was healthy, whatever is said of before", wrong, now},
+	} {
+		s := unhealthy("1", time.Time{})
+		s.since(&tt.old, now)
+		if !s.unhealthySince.Equal(tt.want) {
+			t.Errorf("%s: since %s, want %s", tt.name, s.unhealthySince, tt.want)
+		}
+	}
+}
+
+func TestTimeThatNeverWasIsNone(t *testing.T) {
+	for text, want := range map[string]int64{
+		"": 0, "0001-01-01T00:00:00Z": 0, "1970-01-01T00:00:00Z": 0, "yesterday": 0, "2026-01-02T03:04:05Z": 1767323045,
+	} {
+		got := parseDockerTime(text)
+		if none := want == 0; got.IsZero() != none || !none && got.Unix() != want {
+			t.Errorf("%q: got %s, want %d s since the epoch, and none for 0", text, got, want)
+		}
+	}
+}

@@ -1,0 +1,172 @@
+package collectors
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+)
+
+// exchangeOver makes one request through a transport whose connections w sees, and returns what w makes of its failure.
+func exchangeOver(ctx context.Context, t *testing.T, w *wire, dialer *net.Dialer, url string) error {
+	t.Helper()
+	transport := &http.Transport{DialContext: during(ctx, w.watched(dialer.DialContext)), DisableKeepAlives: true}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := transport.RoundTrip(req)
+	if err != nil {
+		return w.reason(err)
+	}
+	defer resp.Body.Close() //nolint:errcheck // read to its end
+	if _, err := io.ReadAll(resp.Body); err != nil {
+		return w.reason(err)
+	}
+	return nil
+}
+
+func TestAnswerCutAnywhereIsClosed(t *testing.T) {
+	const whole = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\nok"
+	for n := range len(whole) {
+		address := rawServer(t, "tcp", func(conn net.Conn) { io.WriteString(conn, whole[:n]) }) //nolint:errcheck // the reader tells
+		err := exchangeOver(t.Context(), t, &wire{}, &net.Dialer{}, "http://"+address)
+		if err == nil {
+			t.Errorf("cut to %q: no error", whole[:n])
+		} else if got := ReasonOf(err); got != Closed {
+			t.Errorf("cut to %q: reason %q, want %q: %v", whole[:n], got, Closed, err)
+		}
+	}
+	address := rawServer(t, "tcp", func(conn net.Conn) { io.WriteString(conn, "HTTP/1.1 200 OK\r\nno field\r\n\r\n") }) //nolint:errcheck // the reader tells
+	if err := exchangeOver(t.Context(), t, &wire{}, &net.Dialer{}, "http://"+address); err == nil || ReasonOf(err) != Malformed {
+		t.Errorf("a whole header that is none: %v, want %q", err, Malformed)
+	}
+}
+
+// TestEndOfAnEarlierConnectionIsNotThatOfTheNext has two exchanges that one wire sees, as before and after a redirect.
+func TestEndOfAnEarlierConnectionIsNotThatOfTheNext(t *testing.T) {
+	seen := &wire{}
+	for _, c := range []struct {
+		answer string
+		want   Reason
+	}{{"HTTP/1.1 200 OK\r\nCont", Closed}, {"HTTP/1.1 200 OK\r\nno field\r\n\r\n", Malformed}} {
+		err := exchangeOver(t.Context(), t, seen, &net.Dialer{}, "http://"+rawServer(t, "tcp", say(c.answer)))
+		if err == nil || ReasonOf(err) != c.want {
+			t.Errorf("%q: got %v, want %q", c.answer, err, c.want)
+		}
+	}
+}
+
+// TestConnectionThatTheClientClosedItselfIsRefusedTLS has net/http close a connection on which a server refused it after the
+// handshake, before its own goroutine wrote the request: that one then hears of the close alone.
+func TestConnectionThatTheClientClosedItselfIsRefusedTLS(t *testing.T) {
+	const clientHello, get = "\x16\x03\x01", "GET /"
+	for _, tt := range []struct {
+		name, sent string
+		ended      bool
+		want       Reason
+	}{
+		{"TLS", clientHello, false, TLS},
+		{"TLS, and the server hung up", clientHello, true, Closed},
+		{"no TLS", get, false, Closed},
+	} {
+		seen := &wire{}
+		var server net.Conn
+		dial := seen.watched(func(context.Context, string, string) (net.Conn, error) {
+			var client net.Conn
+			client, server = net.Pipe()
+			return client, nil
+		})
+		conn, err := dial(t.Context(), "tcp", "engine:2376")
+		if err != nil {
+			t.Fatal(err)
+		}
+		read := make(chan error, 1)
+		go func() {
+			_, err := io.ReadFull(server, make([]byte, len(tt.sent)))
+			read <- err
+		}()
+		if _, err := io.WriteString(conn, tt.sent); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-read; err != nil {
+			t.Fatal(err)
+		}
+		if tt.ended {
+			server.Close()             //nolint:errcheck // a pipe's never fails
+			conn.Read(make([]byte, 1)) //nolint:errcheck // it is the end
+		}
+		conn.Close()   //nolint:errcheck // a pipe's never fails
+		server.Close() //nolint:errcheck // a pipe's never fails
+		err = seen.reason(fmt.Errorf("write tcp: %w", net.ErrClosed))
+		if got := ReasonOf(err); got != tt.want {
+			t.Errorf("%s: %v: reason %q, want %q", tt.name, err, got, tt.want)
+		}
+	}
+}
+
+func TestMissingDescriptorsAreNobodyElsesFault(t *testing.T) {
+	for _, cause := range []error{syscall.EMFILE, syscall.ENFILE} {
+		for _, err := range []error{
+			fmt.Errorf("dial: %w", cause),
+			Failf(TLS, "read authorities: %w", cause),
+			&net.DNSError{Err: "socket", Name: "irc", UnwrapErr: cause},
+		} {
+			if got := ReasonOf(err); got != Internal {
+				t.Errorf("%v: reason %q, want %q", err, got, Internal)
+			}
+			if hint := HintOf(err); !strings.Contains(hint, "file descriptors") {
+				t.Errorf("%v: the hint does not say what to raise: %s", err, hint)
+			}
+		}
+	}
+}
+
+func TestNameServerThatHangsIsDNS(t *testing.T) {
+	hanging := &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	err := exchangeOver(ctx, t, &wire{}, &net.Dialer{Resolver: hanging}, "http://service.invalid.test")
+	if err == nil || ReasonOf(err) != DNS {
+		t.Errorf("%v, want reason %q", err, DNS)
+	}
+	// One that is found and does not answer has another fault.
+	release := make(chan struct{})
+	address := rawServer(t, "tcp", func(net.Conn) { <-release })
+	defer close(release)
+	for _, address := range []string{address, strings.Replace(address, "127.0.0.1", "localhost", 1)} {
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		if err := exchangeOver(ctx, t, &wire{}, &net.Dialer{}, "http://"+address); err == nil || ReasonOf(err) != Timeout {
+			t.Errorf("%s: %v, want reason %q", address, err, Timeout)
+		}
+	}
+}
+
+// TestNothingGoesOnAfterTheReading asks servers that hang in every step of a connection.
+func TestNothingGoesOnAfterTheReading(t *testing.T) {
+	silent := make(chan struct{})
+	address := rawServer(t, "tcp", func(net.Conn) { <-silent })
+	defer close(silent)
+	ignore := goleak.IgnoreCurrent()
+	for _, url := range []string{"http://" + address, "https://" + address} {
+		if _, err := read(t, proxyProbe(t, url+"/", config.TLS{}), 20*time.Millisecond); err == nil || ReasonOf(err) != Timeout {
+			t.Errorf("%s: %v, want reason %q", url, err, Timeout)
+		}
+	}
+	if err := goleak.Find(ignore, goleak.IgnoreAnyFunction("github.com/chatstack-exporter/chatstack_exporter/collectors.TestNothingGoesOnAfterTheReading.func1")); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,142 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/state"
+)
+
+// DefaultConfigFile is what is looked for in the working directory where no file is named.
+const DefaultConfigFile = "exporter.yaml"
+
+// CheckConfig validates everything that the exporter reads before it starts: the configuration, the file of
+// --web.config.file, and where it would keep its state. It writes what it read, what counts and what is doubtful to w; the
+// error names every fault. It changes nothing. With Options.WithoutSecrets it opens neither files of secrets, the key of the
+// own port's certificate among them, nor the state file, since it may run elsewhere than the exporter.
+func CheckConfig(w io.Writer, o Options) error {
+	cfg, err := LoadConfig(o)
+	faults, ok := errors.AsType[config.Faults](err)
+	if err != nil && !ok {
+		return err
+	}
+	var doubt string
+	if cfg != nil && cfg.StateFile != "" && !o.WithoutSecrets {
+		var fault *config.Fault
+		if doubt, fault = checkState(cfg.StateFile, o); fault != nil {
+			faults = append(faults, *fault)
+		}
+	}
+	webFile := ""
+	if o.Web != nil && o.Web.WebConfigFile != nil {
+		webFile = *o.Web.WebConfigFile
+	}
+	if webFile != "" {
+		faults = append(faults, webFaults(webFile, o.WithoutSecrets)...)
+	}
+	if len(faults) > 0 {
+		return faults
+	}
+	var b strings.Builder
+	b.WriteString(whatIsRead(o) + ".\n")
+	if webFile != "" {
+		fmt.Fprintf(&b, "Read for the own port: %s.\n", absolute(webFile))
+	}
+	are := "are"
+	if len(cfg.Targets) == 1 {
+		are = "is"
+	}
+	fmt.Fprintf(&b, "The configuration is valid: %s %s configured", count(len(cfg.Targets), "target"), are)
+	if n := len(cfg.Unconfigured); n > 0 {
+		fmt.Fprintf(&b, ", %d are not: %v", n, cfg.Unconfigured)
+	}
+	b.WriteString(".\n")
+	for _, warning := range Warnings(cfg) {
+		fmt.Fprintf(&b, "warning: %s: %s\n", warning.Target, warning.Text)
+	}
+	if doubt != "" {
+		b.WriteString("warning: " + doubt + "\n")
+	}
+	if len(cfg.Targets) == 0 {
+		b.WriteString("warning: " + NothingWatched + "\n")
+	}
+	_, err = io.WriteString(w, b.String())
+	return err
+}
+
+// whatIsRead says in words which file was read, or that there was none.
+func whatIsRead(o Options) string {
+	if o.ConfigFile == "" {
+		return "No configuration file: there is no " + absolute(DefaultConfigFile) + ", so the environment alone counts"
+	}
+	return "Read: " + absolute(o.ConfigFile) + ", and the environment"
+}
+
+// absolute is the whole path of a file, since a relative one says little about where somebody else was.
+func absolute(path string) string {
+	if whole, err := filepath.Abs(path); err == nil {
+		return whole
+	}
+	return path
+}
+
+// checkState looks at the place of a state file. A directory that systemd makes when it starts the service need not be
+// there.
+func checkState(path string, o Options) (doubt string, fault *config.Fault) {
+	doubt, err := state.Inspect(path)
+	if err == nil || (errors.Is(err, os.ErrNotExist) && madeBySystemd(filepath.Dir(path), o)) {
+		return doubt, nil
+	}
+	where := filepath.Base(o.ConfigFile)
+	content := o.configContent
+	if content == nil {
+		content, _ = os.ReadFile(o.ConfigFile) // it was read a moment ago, and is only asked for a line
+	}
+	var doc yaml.Node
+	if yaml.Unmarshal(content, &doc) == nil {
+		where = atLine(where, nodeAt(&doc, "state_file"))
+	}
+	return "", &config.Fault{Where: where, Key: "state_file", Message: err.Error()}
+}
+
+// madeBySystemd reports whether a directory is one of those that systemd makes for a service.
+func madeBySystemd(dir string, o Options) bool {
+	list, _ := o.Lookup("STATE_DIRECTORY")
+	return slices.ContainsFunc(filepath.SplitList(list), func(made string) bool { return filepath.Clean(made) == dir })
+}
+
+// nodeAt is the value at a path of keys, or nil.
+func nodeAt(n *yaml.Node, path ...string) *yaml.Node {
+	if n.Kind == yaml.DocumentNode && len(n.Content) > 0 {
+		n = n.Content[0]
+	}
+	for _, key := range path {
+		var value *yaml.Node
+		for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
+			if n.Content[i].Value == key {
+				value = n.Content[i+1]
+			}
+		}
+		if value == nil {
+			return nil
+		}
+		n = value
+	}
+	return n
+}
+
+// atLine is a file with the line of a node, or without where there is none.
+func atLine(file string, n *yaml.Node) string {
+	if n == nil || n.Line == 0 {
+		return file
+	}
+	return fmt.Sprintf("%s:%d", file, n.Line)
+}

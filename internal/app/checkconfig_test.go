@@ -1,0 +1,121 @@
+package app
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// checked is what CheckConfig writes, and the error's text.
+func checked(o Options) (written, refused string) {
+	var b bytes.Buffer
+	if err := CheckConfig(&b, o); err != nil {
+		refused = err.Error()
+	}
+	return b.String(), refused
+}
+
+func TestWhichFileWasReadIsTold(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "exporter.yaml")
+	rewrite(t, path, "poll: {}\n")
+	t.Chdir(t.TempDir())
+	empty, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct{ file, want, log string }{
+		"a file": {path, "Read: " + path + ", and the environment.\n", `"configuration file is read" file=` + path},
+		"none": {
+			"", "No configuration file: there is no " + filepath.Join(empty, "exporter.yaml") + ", so the environment alone counts.\n",
+			`"no configuration file; the environment alone counts" looked_for=` + filepath.Join(empty, "exporter.yaml"),
+		},
+	} {
+		log := &logBuffer{}
+		o := options(map[string]string{"IRC_SERVICES_JSONRPC_URL": "http://127.0.0.1:1/jsonrpc"}, log)
+		o.ConfigFile = c.file
+		if got, refused := checked(o); refused != "" || !strings.HasPrefix(got, c.want) || !strings.Contains(got, "The configuration is valid: ") {
+			t.Errorf("%s: check-config says %q, %s, want %q first", name, got, refused, c.want)
+		}
+		a, err := New(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.close()
+		if !strings.Contains(log.String(), c.log) {
+			t.Errorf("%s: the log lacks %s:\n%s", name, c.log, log)
+		}
+	}
+}
+
+func TestCheckConfigLooksWhereStateIsKept(t *testing.T) {
+	dir := t.TempDir()
+	for name, content := range map[string]string{"good": `{"version":1}`, "damaged": `{`, "newer": `{"version":2}`} {
+		rewrite(t, filepath.Join(dir, name), content)
+	}
+	absent := filepath.Join(dir, "absent")
+	for name, c := range map[string]struct {
+		file   string
+		change func(*Options)
+		// what is written, and what is refused.
+		written, refused string
+	}{
+		"a good one":     {file: "good", written: "valid"},
+		"none yet":       {file: "new", written: "valid"},
+		"a damaged one":  {file: "damaged", written: "warning: the state file " + dir + "/damaged is damaged"},
+		"a newer one":    {file: "newer", refused: "exporter.yaml:2: state_file: state file " + dir + "/newer is of version 2"},
+		"no directory":   {file: "absent/state", refused: "exporter.yaml:2: state_file: its directory is not there"},
+		"of a service":   {file: "absent/state", change: func(o *Options) { o.Lookup = one("STATE_DIRECTORY", "/x:"+absent) }, written: "valid"},
+		"of another":     {file: "absent/state", change: func(o *Options) { o.Lookup = one("STATE_DIRECTORY", "/x") }, refused: "is not there"},
+		"somewhere else": {file: "absent/state", change: func(o *Options) { o.WithoutSecrets = true }, written: "valid"},
+	} {
+		o := options(nil, io.Discard)
+		o.ConfigFile = filepath.Join(t.TempDir(), "exporter.yaml")
+		rewrite(t, o.ConfigFile, "poll: {}\nstate_file: "+filepath.Join(dir, c.file)+"\n")
+		if c.change != nil {
+			c.change(&o)
+		}
+		written, refused := checked(o)
+		if (refused == "") != (c.refused == "") || !strings.Contains(refused, c.refused) || !strings.Contains(written, c.written) {
+			t.Errorf("%s: wrote %q, refused %q; want %q, %q", name, written, refused, c.written, c.refused)
+		}
+		if wrote := strings.Contains(written, "warning: the state file"); wrote != (name == "a damaged one") {
+			t.Errorf("%s: wrote %q", name, written)
+		}
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 3 {
+		t.Errorf("it left %v, %v", left, err)
+	}
+}
+
+// one looks up a single variable.
+func one(name, value string) func(string) (string, bool) {
+	return func(asked string) (string, bool) {
+		if asked == name {
+			return value, true
+		}
+		return "", false
+	}
+}
+
+func TestCheckConfigNamesFaultsOfAllFilesAtOnce(t *testing.T) {
+	dir := t.TempDir()
+	o := options(nil, io.Discard)
+	o.ConfigFile = filepath.Join(dir, "exporter.yaml")
+	*o.Web.WebConfigFile = filepath.Join(dir, "web.yml")
+	rewrite(t, o.ConfigFile, "pol: {}\n")
+	rewrite(t, *o.Web.WebConfigFile, "basic_auth_user: {}\n")
+	_, refused := checked(o)
+	for _, want := range []string{"exporter.yaml:1: pol: unknown key", "web.yml:1: basic_auth_user: unknown key"} {
+		if !strings.Contains(refused, want) {
+			t.Errorf("%q lacks %s", refused, want)
+		}
+	}
+	rewrite(t, o.ConfigFile, "poll: {}\n")
+	rewrite(t, *o.Web.WebConfigFile, "basic_auth_users: {prometheus: "+ownPortBcrypt+"}\n")
+	if written, refused := checked(o); refused != "" || !strings.Contains(written, "Read for the own port: "+*o.Web.WebConfigFile+".\n") {
+		t.Errorf("sound files: wrote %q, refused %q", written, refused)
+	}
+}

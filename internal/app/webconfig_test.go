@@ -1,0 +1,128 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// webDirectory is a directory with two identities: server.crt and server.key, other.crt and other.key.
+func webDirectory(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, name := range []string{"server", "other"} {
+		_, cert, key := newIdentity(t, name)
+		rewrite(t, filepath.Join(dir, name+".crt"), string(cert))
+		rewrite(t, filepath.Join(dir, name+".key"), string(key))
+	}
+	return dir
+}
+
+func TestFaultsOfTheWebConfigurationSayWhereAndWhatToDo(t *testing.T) {
+	const hidden = "hunter6secret"
+	dir := webDirectory(t)
+	path := filepath.Join(dir, "web.yml")
+	const pair = "tls_server_config:\n  cert_file: server.crt\n  key_file: server.key\n"
+	for name, c := range map[string]struct {
+		content string
+		want    []string // none where it is sound
+		// without the key, where that is something else.
+		withoutKey []string
+	}{
+		"empty":           {content: ""},
+		"password":        {content: "basic_auth_users:\n  prometheus: " + ownPortBcrypt + "\n"},
+		"tls":             {content: pair + "  min_version: TLS13\nrate_limit: {interval: 1s, burst: 5}\nhttp_server_config: {http2: false}\n"},
+		"clear password":  {content: "basic_auth_users:\n  good: " + ownPortBcrypt + "\n  bad: " + hidden + "\n", want: []string{"web.yml:3: basic_auth_users.bad: is no bcrypt hash", "htpasswd"}},
+		"no password":     {content: "basic_auth_users:\n  bad:\n", want: []string{"web.yml:2: basic_auth_users.bad: is no bcrypt hash"}},
+		"cut hash":        {content: "basic_auth_users:\n  bad: " + ownPortBcrypt[:40] + "\n", want: []string{"web.yml:2: ", "bcrypt"}},
+		"two bad hashes":  {content: "basic_auth_users:\n  one: x\n  two: y\n", want: []string{"web.yml:2: ", "web.yml:3: "}},
+		"unknown key":     {content: "rate_limit: {burst: 1}\ntls_sever_config:\n  cert_file: x\n", want: []string{"web.yml:2: tls_sever_config: unknown key; there are basic_auth_users, "}},
+		"unknown subkey":  {content: "tls_server_config:\n  certfile: x\n", want: []string{"web.yml:2: certfile: unknown key; there are cert, cert_file, "}},
+		"wrong type":      {content: "http_server_config:\n  http2: " + hidden + "\n", want: []string{"web.yml:2: has a value of the wrong kind"}},
+		"key twice":       {content: "rate_limit: {}\nrate_limit: {}\n", want: []string{"web.yml:", "a key twice"}},
+		"not YAML":        {content: "basic_auth_users:\n\tx: " + hidden + "\n", want: []string{"web.yml:2: is not YAML"}},
+		"anchor":          {content: "basic_auth_users: *" + hidden + "\n", want: []string{"web.yml", "is not YAML"}},
+		"unknown cipher":  {content: pair + "  cipher_suites: [TLS_AES]\n", want: []string{"web.yml:4: tls_server_config: unknown cipher"}},
+		"unknown header":  {content: "http_server_config:\n  headers: {X-Mine: a}\n", want: []string{"web.yml:2: HTTP header \"X-Mine\" can not be configured"}, withoutKey: []string{}},
+		"no such cert":    {content: "tls_server_config:\n  cert_file: absent.crt\n  key_file: server.key\n", want: []string{"web.yml:2: tls_server_config.cert_file: " + dir + "/absent.crt: no such file or directory; put the file there"}},
+		"no such key":     {content: "tls_server_config:\n  cert_file: server.crt\n  key_file: absent.key\n", want: []string{"web.yml:3: tls_server_config.key_file: " + dir + "/absent.key: no such file"}, withoutKey: []string{}},
+		"no such ca":      {content: pair + "  client_auth_type: RequireAndVerifyClientCert\n  client_ca_file: absent.crt\n", want: []string{"web.yml:5: tls_server_config.client_ca_file: "}},
+		"ca of nobody":    {content: pair + "  client_auth_type: RequireAndVerifyClientCert\n  client_ca_file: server.key\n", want: []string{"web.yml:5: ", "holds no certificate"}},
+		"both wrong":      {content: "tls_server_config:\n  cert_file: a\n  key_file: b\n", want: []string{"web.yml:2: ", "web.yml:3: "}, withoutKey: []string{"web.yml:2: "}},
+		"other key":       {content: "tls_server_config:\n  cert_file: server.crt\n  key_file: other.key\n", want: []string{"web.yml:3: tls_server_config.key_file: does not match public key; it must be"}, withoutKey: []string{}},
+		"cert as key":     {content: "tls_server_config:\n  cert_file: server.crt\n  key_file: server.crt\n", want: []string{"web.yml:3: tls_server_config.key_file: found a certificate rather than a key; "}, withoutKey: []string{}},
+		"key is missing":  {content: "tls_server_config:\n  cert_file: server.crt\n", want: []string{"web.yml:2: tls_server_config: missing one of key or key_file; "}},
+		"cert is missing": {content: "tls_server_config:\n  key_file: server.key\n", want: []string{"web.yml:2: tls_server_config: missing one of cert or cert_file; "}},
+		"policy":          {content: pair + "  client_auth_type: Always\n", want: []string{"web.yml:4: tls_server_config.client_auth_type: invalid ClientAuth; write "}},
+		"ca, no policy":   {content: pair + "  client_ca_file: other.crt\n", want: []string{"web.yml:4: tls_server_config.client_ca_file: without a Client Auth Policy; add "}},
+	} {
+		rewrite(t, path, c.content)
+		for _, withoutKey := range []bool{false, true} {
+			want := c.want
+			if withoutKey && c.withoutKey != nil {
+				want = c.withoutKey
+			}
+			faults := webFaults(path, withoutKey)
+			if (len(faults) == 0) != (len(want) == 0) {
+				t.Errorf("%s, without the key %v: got %v, want %q", name, withoutKey, faults, want)
+				continue
+			}
+			for _, text := range want {
+				if !strings.Contains(faults.Error(), text) {
+					t.Errorf("%s, without the key %v: got %v, want %q", name, withoutKey, faults, text)
+				}
+			}
+			if len(faults) > 0 && strings.Contains(faults.Error(), hidden) {
+				t.Errorf("%s: a value is repeated: %v", name, faults)
+			}
+		}
+		// What is refused at the start is refused by the check.
+		if err := checkWebConfig(path); err != nil && len(c.want) == 0 {
+			t.Errorf("%s: sound, and refused at the start: %v", name, err)
+		}
+	}
+	if faults := webFaults(filepath.Join(dir, "absent.yml"), false); len(faults) != 1 || !strings.Contains(faults.Error(), "absent.yml: no such file or directory; name the file with --web.config.file") {
+		t.Errorf("no file: %v", faults)
+	}
+}
+
+func TestBrokenWebConfigurationIsToldOnceWhileItRuns(t *testing.T) {
+	dir := webDirectory(t)
+	path := filepath.Join(dir, "web.yml")
+	sound := "tls_server_config:\n  cert_file: server.crt\n  key_file: server.key\nbasic_auth_users:\n  prometheus: " + ownPortBcrypt + "\n"
+	rewrite(t, path, sound)
+	synctest.Test(t, func(t *testing.T) {
+		log := &logBuffer{}
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { watchWebConfig(ctx, path, slog.New(slog.NewTextHandler(log, nil))) })
+		count := func(text string, want int) {
+			t.Helper()
+			time.Sleep(5 * webConfigInterval)
+			synctest.Wait()
+			if got := strings.Count(log.String(), text); got != want {
+				t.Errorf("told %d times %q, want %d:\n%s", got, text, want, log)
+			}
+		}
+		count("web configuration", 0)
+		rewrite(t, path, "basic_auth_users:\n  prometheus: secret\n")
+		count("is broken", 1)
+		count("web.yml:2: basic_auth_users.prometheus: is no bcrypt hash; write what", 1)
+		rewrite(t, path, sound)
+		count("is sound again", 1)
+		// Of this the toolkit tells at the level debug, if at all.
+		if err := os.Remove(filepath.Join(dir, "server.key")); err != nil {
+			t.Fatal(err)
+		}
+		count("is broken", 2)
+		count("web.yml:3: tls_server_config.key_file: "+dir+"/server.key: no such file", 1)
+		cancel()
+		running.Wait()
+	})
+}
