@@ -24,6 +24,9 @@ import (
 
 var sizes = []int{300, 10_000, 100_000}
 
+// metricsAccept is what Prometheus accepts.
+const metricsAccept = "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1"
+
 // seriesCollector makes n series in families of a hundred, as a busy upstream has them.
 type seriesCollector struct{ descs []*prometheus.Desc }
 

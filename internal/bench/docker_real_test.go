@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -34,16 +35,21 @@ type dockerPlan struct {
 	// turns is how often each way reads. The serial ones, which take minutes, do so in the first serialTurns only,
 	// and measure no more than sample containers, from which the rest is reckoned.
 	turns, serialTurns, sample int
-	// window is how long a whole program is watched, and the time between two of its readings.
-	window time.Duration
+	// window is the time between two readings of a whole program, which is watched for so many windows, after as many of
+	// warm as make it have done everything that it does once.
+	window        time.Duration
+	warm, windows int
+	// settled is how old every container is before readings are measured: in its first minute, one is inspected again and
+	// again, since another run could be of the same age in the words of a list.
+	settled time.Duration
 	// checked containers change together, as often as there are rounds.
 	checked, rounds int
 }
 
 var (
-	wholePlan = dockerPlan{sizes: []int{10, 50, 200}, turns: 5, serialTurns: 2, sample: 2, window: 30 * time.Second, checked: 10, rounds: 5}
+	wholePlan = dockerPlan{sizes: []int{10, 50, 200}, turns: 5, serialTurns: 2, sample: 2, window: 30 * time.Second, warm: 1, windows: 3, settled: 65 * time.Second, checked: 10, rounds: 5}
 	// shortPlan only shows that all of it runs.
-	shortPlan = dockerPlan{sizes: []int{10}, turns: 1, serialTurns: 1, sample: 1, window: time.Second, checked: 2, rounds: 2}
+	shortPlan = dockerPlan{sizes: []int{10}, turns: 1, serialTurns: 1, sample: 1, window: time.Second, windows: 1, checked: 2, rounds: 2}
 )
 
 // cadvisorVariable names a cAdvisor to measure beside ours.
@@ -137,6 +143,7 @@ func (l *dockerLab) grow(t *testing.T, n int) {
 		return l.start(t.Context(), fmt.Sprintf("idle-%d", already+i), &container.HealthConfig{Test: []string{"NONE"}})
 	})
 	l.running = n
+	pause(t, l.plan.settled)
 	l.engine, l.shims = l.docker.PIDs()
 	l.rest(t)
 }
@@ -146,7 +153,7 @@ func (l *dockerLab) rest(t *testing.T) {
 	t.Helper()
 	l.idle = dockerCost{}
 	begun := l.begin(t)
-	pause(t, l.plan.window/10)
+	pause(t, l.plan.window)
 	c := l.end(t, begun)
 	perSecond := func(d time.Duration) time.Duration { return time.Duration(float64(d) / c.span.Seconds()) }
 	l.idle = dockerCost{engine: perSecond(c.engine), shims: perSecond(c.shims)}
@@ -235,7 +242,7 @@ type way struct {
 func (l *dockerLab) tellReadings(t *testing.T, report *strings.Builder) {
 	t.Helper()
 	ways := []*way{
-		l.watching(t, "engine"), l.watching(t, "cgroup"),
+		l.watching(t, "engine"), l.watching(t, "cgroup"), l.listing(),
 		l.asking(t, "serial, one-shot", true), l.asking(t, "serial, two samples", false),
 	}
 	for turn := range l.plan.turns {
@@ -283,6 +290,21 @@ func (l *dockerLab) watching(t *testing.T, resources string) *way {
 		c.ready, c.measured = ready, measured
 		w.check(t, l.running)
 		return c
+	}}
+}
+
+// listing is the engine's list alone, read to its end and not looked at: less than that nobody can ask for.
+func (l *dockerLab) listing() *way {
+	bare := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", strings.TrimPrefix(l.docker.Host, "unix://"))
+	}}
+	return &way{name: "the list alone, unread", turns: l.plan.turns, read: func(t *testing.T) dockerCost {
+		t.Helper()
+		begun := l.begin(t)
+		if _, err := getBy(t.Context(), bare, "http://engine/containers/json?all=1", "identity"); err != nil {
+			t.Fatal(err)
+		}
+		return l.end(t, begun)
 	}}
 }
 
@@ -436,7 +458,8 @@ func (l *dockerLab) cadvisor(t *testing.T, path string, tuned bool) *program {
 // it. Ours goes on running.
 func (l *dockerLab) tellPrograms(t *testing.T, report *strings.Builder) *program {
 	t.Helper()
-	fmt.Fprintf(report, "%d containers: a whole program in a window of %s, with one reading and one scrape; in brackets times the last line\n", l.running, l.plan.window)
+	fmt.Fprintf(report, "%d containers: a whole program in a window of %s, with one reading and one scrape, mean of %d, after %d more; in brackets times the last line\n",
+		l.running, l.plan.window, l.plan.windows, l.plan.warm)
 	programs := []*program{}
 	if path := os.Getenv(cadvisorVariable); path != "" {
 		programs = append(programs, l.cadvisor(t, path, false), l.cadvisor(t, path, true))
@@ -522,28 +545,39 @@ func (l *dockerLab) watch(t *testing.T, p *program) {
 		}
 		return err == nil && known == l.running
 	})
+	window := func() {
+		pause(t, l.plan.window/2)
+		page, err := p.scrape(t, "gzip")
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.page = len(page)
+		pause(t, l.plan.window/2)
+	}
 	// Our second reading comes half an interval after the start at the earliest, and one and a half at the latest.
 	pause(t, l.plan.window/2-time.Since(p.started))
+	for range l.plan.warm {
+		window()
+	}
 	before := p.attempts(t)
 	begun, own := l.begin(t), cpuTime(t, p.cmd.Process.Pid)
-	pause(t, l.plan.window/2)
-	page, err := p.scrape(t, "gzip")
-	if err != nil {
-		t.Fatal(err)
+	for range l.plan.windows {
+		window()
 	}
-	pause(t, l.plan.window/2)
+	per := func(d time.Duration) time.Duration { return d / time.Duration(l.plan.windows) }
 	p.cost = l.end(t, begun)
+	p.cost.engine = per(p.cost.engine)
 	// In so long a time the shims do more by themselves than for the reading.
 	p.cost.shims = l.shimsTime[p.name]
-	p.cost.own, p.page = cpuTime(t, p.cmd.Process.Pid)-own, len(page)
+	p.cost.own = per(cpuTime(t, p.cmd.Process.Pid) - own)
 	p.rss, p.peak = statusOf(t, p.cmd.Process.Pid, "VmRSS"), statusOf(t, p.cmd.Process.Pid, "VmHWM")
 	if p.counts == "" {
 		return
 	}
 	switch got := p.attempts(t) - before; got {
 	case 0:
-		t.Fatalf("%s: no reading within %s, want one", p.name, l.plan.window)
-	case 1:
+		t.Fatalf("%s: no reading within %d times %s, want one each", p.name, l.plan.windows, l.plan.window)
+	case l.plan.windows:
 	default: // as the case may be where the window is short
 		p.name += fmt.Sprintf(" (%d readings)", got)
 	}

@@ -69,7 +69,7 @@ func (r *rig) drillStalled(t *testing.T) {
 		cause:  func() { cache.keep(true); s.exporter.Hang() },
 		repair: func() { s.exporter.Resume(); cache.keep(false) },
 		shown: func(p page) bool {
-			return below(float64(time.Now().Add(-25*time.Second).Unix()), "chatstack_poll_last_completed_timestamp_seconds")(p)
+			return below(float64(time.Now().Add(-45*time.Second).Unix()), "chatstack_poll_last_completed_timestamp_seconds")(p)
 		},
 		want: []notice{{"PollStalled", "critical", of()}},
 	})

@@ -1,0 +1,365 @@
+//go:build chaos
+
+package chaos
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	toolkit "github.com/prometheus/exporter-toolkit/web"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/app"
+)
+
+// Where these variables are set, the test's own binary is an exporter: in a process of its own, so that descriptors,
+// goroutines and memory are the exporter's alone, built as the tests are, with the race detector too, and with a name
+// server of the test's.
+const (
+	configVariable   = "CHAOS_EXPORTER_CONFIG"
+	resolverVariable = "CHAOS_EXPORTER_RESOLVER"
+)
+
+func TestMain(m *testing.M) {
+	path := os.Getenv(configVariable)
+	if path == "" {
+		code := m.Run()
+		os.RemoveAll(binaryDir()) //nolint:errcheck // whoever cleans the directory takes it
+		os.Exit(code)
+	}
+	if err := runExporter(path, os.Getenv(resolverVariable)); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func runExporter(path, nameServer string) error {
+	net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "udp", nameServer)
+	}}
+	address, nothing := []string{"127.0.0.1:0"}, ""
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	a, err := app.New(app.Options{
+		ConfigFile: path, Lookup: func(string) (string, bool) { return "", false },
+		Web: &toolkit.FlagConfig{WebListenAddresses: &address, WebConfigFile: &nothing},
+		Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
+	})
+	if err != nil {
+		return err
+	}
+	return a.Run(ctx)
+}
+
+// patience bounds the wait for what should be soon, on a busy machine too.
+const patience = 60 * time.Second
+
+// buffer may be read while it is written.
+type buffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *buffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *buffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// exporter is a running exporter. It ends with the test.
+type exporter struct {
+	cmd   *exec.Cmd
+	log   buffer
+	ended chan struct{}
+	url   string
+
+	mu     sync.Mutex
+	body   []byte // of the last page, and what it says
+	parsed page
+}
+
+// listening is what the log says of the address, as logfmt.
+var listening = regexp.MustCompile(`msg="Listening on" address=(127\.0\.0\.1:\d+)`)
+
+// start runs a command that is an exporter, and waits until it listens.
+func start(t *testing.T, cmd *exec.Cmd) *exporter {
+	t.Helper()
+	return startBy(t, cmd, (*exec.Cmd).Start)
+}
+
+// startBy runs a command in a way of its own.
+func startBy(t *testing.T, cmd *exec.Cmd, begin func(*exec.Cmd) error) *exporter {
+	t.Helper()
+	e := &exporter{cmd: cmd, ended: make(chan struct{})}
+	cmd.Stderr = &e.log
+	if err := begin(cmd); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(e.ended)
+		cmd.Wait() //nolint:errcheck // its exit code is looked at
+	}()
+	t.Cleanup(func() {
+		cmd.Process.Kill() //nolint:errcheck // it may have ended
+		<-e.ended
+		if t.Failed() {
+			t.Logf("log of the exporter:\n%s", lastLines(e.log.String(), 60))
+		}
+	})
+	e.awaitAddress(t)
+	return e
+}
+
+func (e *exporter) awaitAddress(t *testing.T) {
+	t.Helper()
+	for end := time.Now().Add(patience); time.Now().Before(end); pause(t, 5*time.Millisecond) {
+		if m := listening.FindStringSubmatch(e.log.String()); m != nil {
+			e.url = "http://" + m[1]
+			return
+		}
+		select {
+		case <-e.ended:
+			t.Fatalf("the exporter ended at once: %s\n%s", e.cmd.ProcessState, e.log.String())
+		default:
+		}
+	}
+	t.Fatalf("the exporter names no address after %s", patience)
+}
+
+// startOwn runs the test's own binary as an exporter.
+func startOwn(t *testing.T, config string, r *resolver) *exporter {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "exporter.yaml")
+	if err := os.WriteFile(path, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd.Env = []string{configVariable + "=" + path, resolverVariable + "=" + r.conn.LocalAddr().String()}
+	return start(t, cmd)
+}
+
+// stop ends the exporter in order, and wants that it went well: a race that was found is an exit code too.
+func (e *exporter) stop(t *testing.T) {
+	t.Helper()
+	if err := e.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Error(err)
+	}
+	deadline := time.NewTimer(patience)
+	defer deadline.Stop()
+	select {
+	case <-e.ended:
+	case <-deadline.C:
+		t.Fatalf("still running %s after SIGTERM", patience)
+	}
+	if code := e.cmd.ProcessState.ExitCode(); code != 0 {
+		t.Errorf("exit code %d after SIGTERM, want 0", code)
+	}
+	if strings.Contains(e.log.String(), "collector panicked") || strings.Contains(e.log.String(), "DATA RACE") {
+		t.Errorf("the log tells of a panic or a race")
+	}
+}
+
+// get asks the exporter on a connection of its own.
+func (e *exporter) get(ctx context.Context, path string) (status int, body []byte, err error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, e.url+path, http.NoBody)
+	if err != nil {
+		return 0, nil, err
+	}
+	resp, err := (&http.Transport{DisableKeepAlives: true, DisableCompression: true}).RoundTrip(req)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer resp.Body.Close() //nolint:errcheck // read to its end
+	body, err = io.ReadAll(resp.Body)
+	return resp.StatusCode, body, err
+}
+
+// page is a scraped text page.
+type page map[string]*dto.MetricFamily
+
+// scrape reads the page, which must be there and well formed, whatever happens.
+func (e *exporter) scrape(t *testing.T) page {
+	t.Helper()
+	status, body, err := e.get(t.Context(), "/metrics")
+	if err != nil || status != http.StatusOK {
+		t.Fatalf("GET /metrics: status %d, %v; want 200 whatever happens", status, err)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.parsed != nil && bytes.Equal(body, e.body) {
+		return e.parsed
+	}
+	e.body, e.parsed = body, parse(t, status, bytes.NewReader(body))
+	return e.parsed
+}
+
+// parse reads a page that must be one.
+func parse(t *testing.T, status int, body io.Reader) page {
+	t.Helper()
+	parser := expfmt.NewTextParser(model.LegacyValidation)
+	families, err := parser.TextToMetricFamilies(body)
+	if err != nil || status != http.StatusOK {
+		t.Fatalf("status %d, the page does not parse: %v", status, err)
+	}
+	return families
+}
+
+// wait scrapes until the page is as it should be.
+func (e *exporter) wait(t *testing.T, what string, reached func(page) bool) page {
+	t.Helper()
+	for end := time.Now().Add(patience); time.Now().Before(end); pause(t, 50*time.Millisecond) {
+		if p := e.scrape(t); reached(p) {
+			return p
+		}
+	}
+	p := e.scrape(t)
+	t.Fatalf("never reached: %s; verdicts: %v", what, p.verdicts())
+	return nil
+}
+
+// sample finds a value by its labels, given as name, value, name, value; 0 where there is none.
+func (p page) sample(family string, labels ...string) float64 {
+	v, _ := p.value(family, labels...)
+	return v
+}
+
+func (p page) value(family string, labels ...string) (float64, bool) {
+	for _, m := range p[family].GetMetric() {
+		matching := 0
+		for i := 0; i < len(labels); i += 2 {
+			if label(m, labels[i]) == labels[i+1] {
+				matching += 2
+			}
+		}
+		if matching == len(labels) {
+			return m.GetGauge().GetValue() + m.GetCounter().GetValue() + m.GetUntyped().GetValue(), true
+		}
+	}
+	return 0, false
+}
+
+func label(m *dto.Metric, name string) string {
+	for _, l := range m.GetLabel() {
+		if l.GetName() == name {
+			return l.GetValue()
+		}
+	}
+	return ""
+}
+
+// failures are all that a target had.
+func (p page) failures(target string) float64 {
+	sum := 0.0
+	for _, m := range p["chatstack_probe_failures_total"].GetMetric() {
+		if label(m, "target") == target {
+			sum += m.GetCounter().GetValue()
+		}
+	}
+	return sum
+}
+
+// verdict is "" before the first reading, "up", or the reason of the failure.
+func (p page) verdict(target string) string {
+	success, known := p.value("chatstack_probe_success", "target", target)
+	switch {
+	case !known:
+		return ""
+	case success == 1:
+		return "up"
+	}
+	for _, m := range p["chatstack_probe_failing"].GetMetric() {
+		if label(m, "target") == target {
+			return label(m, "reason")
+		}
+	}
+	return "down without a reason"
+}
+
+func (p page) verdicts() map[string]string {
+	all := map[string]string{}
+	for _, m := range p["chatstack_target_info"].GetMetric() {
+		name := label(m, "target")
+		all[name] = p.verdict(name)
+	}
+	return all
+}
+
+// allUp reports whether there are targets and all of them are up.
+func (p page) allUp() bool {
+	for _, verdict := range p.verdicts() {
+		if verdict != "up" {
+			return false
+		}
+	}
+	return len(p["chatstack_target_info"].GetMetric()) > 0
+}
+
+// descriptors counts what the process has open.
+func (e *exporter) descriptors(t *testing.T) int {
+	t.Helper()
+	open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", e.cmd.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(open)
+}
+
+// peakMemory is the most that the process has had resident, in bytes.
+func (e *exporter) peakMemory(t *testing.T) int {
+	t.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", e.cmd.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := regexp.MustCompile(`VmHWM:\s+(\d+) kB`).FindSubmatch(status)
+	if m == nil {
+		t.Fatal("the kernel does not tell VmHWM")
+	}
+	kib, err := strconv.Atoi(string(m[1]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kib << 10
+}
+
+func pause(t *testing.T, d time.Duration) {
+	t.Helper()
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-t.Context().Done():
+		t.Fatal(t.Context().Err())
+	}
+}
+
+func lastLines(s string, n int) string {
+	lines := strings.Split(s, "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
+}

@@ -1,0 +1,446 @@
+//go:build chaos
+
+package chaos
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
+)
+
+// canary has the plant store's probe write, with what it owes in a file, and the stack's clients' port is where it is.
+func canary(stack *simstack.Stack, stateFile string) string {
+	return canaryEvery(time.Second, stack, stateFile)
+}
+
+func canaryEvery(interval time.Duration, stack *simstack.Stack, stateFile string) string {
+	return fmt.Sprintf("poll: {interval: %[1]s, timeout: %[1]s}\n", interval) + "state_file: " + stateFile + "\ntargets:\n  - {kind: plant_store, mode: canary}\n  - {kind: xmpp_c2s, address: \"" + stack.XMPPClientAddress() + "\"}\n"
+}
+
+// owed are the plants that a state file says may be in the store; the file must be whole whenever it is read.
+func owed(t *testing.T, path string) map[int64]bool {
+	t.Helper()
+	raw, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	var content struct {
+		Version int `json:"version"`
+		Values  struct {
+			Plants []struct {
+				ID int64 `json:"id"`
+			} `json:"plant_store/plant_store"`
+		} `json:"values"`
+	}
+	if err == nil {
+		err = json.Unmarshal(raw, &content)
+	}
+	if err != nil || content.Version != 1 {
+		t.Fatalf("the state file cannot be read: version %d, %v\n%s", content.Version, err, raw)
+	}
+	ids := map[int64]bool{}
+	for _, p := range content.Values.Plants {
+		ids[p.ID] = true
+	}
+	return ids
+}
+
+// kills is how often the exporter is killed.
+const kills = 24
+
+func TestKilledAtAnyMomentItForgetsNothing(t *testing.T) {
+	t.Parallel()
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	stack := startStack(t, simstack.Options{Slow: 60 * time.Millisecond})
+	// The store takes its time, so that there is more of a creation to be killed in.
+	if err := stack.Switch("plant_store", "slow", true); err != nil {
+		t.Fatal(err)
+	}
+	crashing := stack.Engine().Container("bridge")
+	if crashing == nil {
+		t.Fatal("the stack has no such container")
+	}
+	name, begun := crashing.Name(), crashing.RestartCount()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "state.json")
+	restarts, caught := 0, 0
+	for kill := range kills {
+		e := start(t, command(t, dir, canary(stack, path), stack.Environ()))
+		// Every other time not before the containers are known: so what was counted is on the disk now and then. At first
+		// always, since what was before that is nothing that could be counted.
+		if random.IntN(2) == 0 || kill == 0 {
+			p := e.wait(t, "containers", func(p page) bool { return p.verdict("docker") == "up" })
+			if got := int(p.sample("chatstack_container_restarts_total", "container", name)); got > restarts {
+				t.Errorf("%d restarts are counted, there were %d", got, restarts)
+			}
+		}
+		if random.IntN(3) == 0 {
+			crashing.Crash(1)
+			restarts++
+		}
+		switch random.IntN(3) {
+		case 0: // at once when there is a plant
+			// Or not, where so many are owed that there is no time for another.
+			for end := time.Now().Add(1200 * time.Millisecond); len(stack.Plants()) == 0 && time.Now().Before(end); {
+				pause(t, time.Millisecond)
+			}
+		default:
+			pause(t, time.Duration(random.IntN(700))*time.Millisecond)
+		}
+		if err := e.cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		<-e.ended
+		caught += min(1, len(stack.Plants()))
+		known := owed(t, path)
+		// A request that was sent may be carried out yet.
+		for end := time.Now().Add(200 * time.Millisecond); time.Now().Before(end); pause(t, 20*time.Millisecond) {
+			for _, id := range stack.Plants() {
+				if !known[id] {
+					t.Errorf("plant %d is in the store, and the state file knows nothing of it: %v", id, known)
+				}
+			}
+		}
+		if random.IntN(4) == 0 {
+			crashing.Crash(1) // while nobody looks
+			restarts++
+		}
+	}
+	if caught == 0 {
+		t.Error("it was never killed while a plant was in the store: the test shows nothing")
+	}
+	if restarts != crashing.RestartCount()-begun {
+		t.Fatalf("the engine counts %d restarts, the test %d", crashing.RestartCount()-begun, restarts)
+	}
+	if err := stack.Switch("plant_store", "slow", false); err != nil {
+		t.Fatal(err)
+	}
+	e := start(t, command(t, dir, canary(stack, path), stack.Environ()))
+	p := e.wait(t, "nothing is owed any more", func(p page) bool {
+		_, known := p.value("chatstack_plant_store_orphans")
+		return known && p.allUp() && p.sample("chatstack_plant_store_orphans") == 0
+	})
+	if got := int(p.sample("chatstack_container_restarts_total", "container", name)); got != restarts {
+		t.Errorf("%d restarts are counted, there were %d", got, restarts)
+	}
+	e.stop(t)
+	if left := stack.Plants(); len(left) > 0 {
+		t.Errorf("plants are left in the store: %v", left)
+	}
+	if left := owed(t, path); len(left) > 0 {
+		t.Errorf("plants are still owed: %v", left)
+	}
+	t.Logf("killed %d times, %d of them with a plant in the store; %d restarts", kills, caught, restarts)
+}
+
+func TestWithoutDescriptorsItSaysSoAndRecovers(t *testing.T) {
+	t.Parallel()
+	stack := startStack(t, simstack.Options{})
+	e := start(t, command(t, "", canary(stack, filepath.Join(t.TempDir(), "state.json")), stack.Environ()))
+	e.wait(t, "every target up", page.allUp)
+	pid := e.cmd.Process.Pid
+	var usual unix.Rlimit
+	if err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, nil, &usual); err != nil {
+		t.Fatal(err)
+	}
+	// A scraper keeps its connection, as Prometheus does.
+	kept := &http.Client{Transport: &http.Transport{MaxConnsPerHost: 1}, Timeout: patience}
+	defer kept.CloseIdleConnections()
+	scrape := func() page {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, e.url+"/metrics", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := kept.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close() //nolint:errcheck // read to its end
+		return parse(t, resp.StatusCode, resp.Body)
+	}
+	scrape()
+	// From here on there is none for whatever is opened anew, whichever of the present ones are closed meanwhile.
+	setSoft := func(n uint64) {
+		if err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: n, Max: usual.Max}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	setSoft(3)
+	asked := []string{"xmpp_status", "irc_rpc", "identity", "docs_search", "xmpp_c2s", "plant_store"}
+	var p page
+	internal := func() bool {
+		return !slices.ContainsFunc(asked, func(target string) bool { return p.verdict(target) != "internal" })
+	}
+	for end := time.Now().Add(patience); ; pause(t, 100*time.Millisecond) {
+		if p = scrape(); internal() {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("want every one of %v internal: %v", asked, p.verdicts())
+		}
+	}
+	if !strings.Contains(e.log.String(), "out of file descriptors") {
+		t.Error("the log does not say what is missing, and how to mend it")
+	}
+	setSoft(usual.Cur)
+	// A new scraper, who had to wait in line, too.
+	e.wait(t, "recovery", func(p page) bool { return p.allUp() && p.sample("chatstack_plant_store_orphans") == 0 })
+	e.stop(t)
+	if left := stack.Plants(); len(left) > 0 {
+		t.Errorf("plants are left in the store: %v", left)
+	}
+}
+
+// crowd is how many connections there are at once.
+const crowd = 1000
+
+// wantDescriptors skips a test that this process has not enough descriptors for.
+func wantDescriptors(t *testing.T, n uint64) {
+	t.Helper()
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	if limit.Cur < n {
+		t.Skipf("needs %d file descriptors, this user has %d; .ci/run is root", n, limit.Cur)
+	}
+}
+
+func TestThousandScrapersGetTheWholePage(t *testing.T) {
+	t.Parallel()
+	wantDescriptors(t, 2*crowd)
+	stack := startStack(t, simstack.Options{})
+	e := start(t, command(t, "", canaryEvery(4*time.Second, stack, filepath.Join(t.TempDir(), "state.json")), stack.Environ()))
+	before := e.wait(t, "every target up", page.allUp)
+	descriptors := e.descriptors(t)
+	var scrapers sync.WaitGroup
+	var complete atomic.Int64
+	var gate sync.WaitGroup
+	gate.Add(crowd)
+	for range crowd {
+		scrapers.Go(func() {
+			// A connection each, so that none waits for its first request.
+			transport := &http.Transport{MaxConnsPerHost: 1}
+			defer transport.CloseIdleConnections()
+			client := &http.Client{Transport: transport, Timeout: patience}
+			gate.Done()
+			gate.Wait() // all at once
+			for range 3 {
+				if err := scrapeWhole(t.Context(), client, e.url); err != nil {
+					t.Error(err)
+					return
+				}
+				complete.Add(1)
+			}
+		})
+	}
+	scrapers.Wait()
+	if got := complete.Load(); got != 3*crowd {
+		t.Errorf("%d whole pages, want %d", got, 3*crowd)
+	}
+	after := e.wait(t, "the readings go on", func(p page) bool {
+		for target := range p.verdicts() {
+			const attempts = "chatstack_probe_attempts_total"
+			if p.sample(attempts, "target", target) < before.sample(attempts, "target", target)+2 {
+				return false
+			}
+		}
+		return p.allUp() && e.descriptors(t) <= descriptors+2
+	})
+	t.Logf("%d scrapes; %v goroutines after them, %v before; at most %d MiB resident",
+		complete.Load(), after.sample("go_goroutines"), before.sample("go_goroutines"), e.peakMemory(t)>>20)
+	e.stop(t)
+}
+
+func scrapeWhole(ctx context.Context, client *http.Client, url string) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/metrics", http.NoBody)
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Accept", "application/openmetrics-text; version=1.0.0")
+	resp, err := client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close() //nolint:errcheck // read to its end
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return err
+	}
+	if resp.StatusCode != http.StatusOK || !bytes.HasSuffix(body, []byte("# EOF\n")) {
+		return fmt.Errorf("status %d, %d bytes that do not end as a page does", resp.StatusCode, len(body))
+	}
+	return nil
+}
+
+func TestSlowlorisHoldsNobodyUp(t *testing.T) {
+	t.Parallel()
+	wantDescriptors(t, 2*crowd)
+	stack := startStack(t, simstack.Options{})
+	e := start(t, command(t, "", canaryEvery(4*time.Second, stack, filepath.Join(t.TempDir(), "state.json")), stack.Environ()))
+	before := e.wait(t, "every target up", page.allUp)
+	descriptors := e.descriptors(t)
+	var slow sync.WaitGroup
+	var dropped atomic.Int64
+	for range crowd {
+		conn, err := (&net.Dialer{Timeout: patience}).DialContext(t.Context(), "tcp", strings.TrimPrefix(e.url, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		slow.Go(func() {
+			defer conn.Close() //nolint:errcheck // a slow client
+			dribble(t.Context(), conn)
+			if t.Context().Err() == nil {
+				dropped.Add(1)
+			}
+		})
+	}
+	if n := e.descriptors(t); n < descriptors+crowd/2 {
+		t.Errorf("only %d descriptors are open with %d connections: the test shows nothing", n, crowd)
+	}
+	scrapes, last := 0, before
+	everyone := make(chan struct{})
+	go func() { defer close(everyone); slow.Wait() }()
+	for waiting, end := true, time.Now().Add(patience); waiting; pause(t, 50*time.Millisecond) {
+		last = e.scrape(t) // 200, or the test ends
+		scrapes++
+		select {
+		case <-everyone:
+			waiting = false
+		default:
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%d of %d connections were dropped within %s", dropped.Load(), crowd, patience)
+		}
+	}
+	for target := range before.verdicts() {
+		const success = "chatstack_probe_last_success_timestamp_seconds"
+		if last.sample(success, "target", target) <= before.sample(success, "target", target) {
+			t.Errorf("%s was not read while the connections were there", target)
+		}
+	}
+	e.wait(t, "descriptors are free again", func(p page) bool { return p.allUp() && e.descriptors(t) <= descriptors+2 })
+	t.Logf("%d connections dropped, %d scrapes meanwhile, at most %d MiB resident", dropped.Load(), scrapes, e.peakMemory(t)>>20)
+	e.stop(t)
+}
+
+// dribble sends a header a byte each second until the other side has enough.
+func dribble(ctx context.Context, conn net.Conn) {
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		io.Copy(io.Discard, conn) //nolint:errcheck // its end is what counts
+	}()
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	header := "GET /metrics HTTP/1.1\r\nHost: slow\r\nX-Slow: " + strings.Repeat("x", 1000)
+	for i := 0; i < len(header); i++ {
+		if _, err := io.WriteString(conn, header[i:i+1]); err != nil {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-gone:
+			return
+		case <-ctx.Done():
+			conn.Close() //nolint:errcheck // the test is over
+			<-gone
+			return
+		}
+	}
+}
+
+func TestFullDiskStopsTheCanaryAlone(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, to mount a small file system; .ci/run is root")
+	}
+	stack := startStack(t, simstack.Options{})
+	disk := t.TempDir()
+	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=256k"); err != nil {
+		t.Fatalf("mount a small file system: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(disk, syscall.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	path := filepath.Join(disk, "state.json")
+	e := start(t, command(t, "", canaryEvery(2*time.Second, stack, path), stack.Environ()))
+	e.wait(t, "every target up", page.allUp)
+	filler, err := os.Create(filepath.Join(disk, "filler"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for err == nil {
+		_, err = filler.Write(make([]byte, 1024))
+	}
+	if !errors.Is(err, syscall.ENOSPC) {
+		t.Fatal(err)
+	}
+	filler.Close() //nolint:errcheck // it is full
+	sent := len(stack.Requests("plant_store"))
+	p := e.wait(t, "the canary does not fly", func(p page) bool { return p.verdict("plant_store") == "internal" })
+	creations := func() (n int) {
+		for _, r := range stack.Requests("plant_store")[sent:] {
+			if r.Method == http.MethodPost {
+				n++
+			}
+		}
+		return n
+	}
+	// What was under way when the disk became full is over by now.
+	posted, attempts := creations(), p.sample("chatstack_probe_attempts_total", "target", "plant_store")
+	e.wait(t, "three readings more", func(p page) bool {
+		return p.sample("chatstack_probe_attempts_total", "target", "plant_store") > attempts+3
+	})
+	if n := creations(); n != posted {
+		t.Errorf("%d plants were sent although none could be recorded", n-posted)
+	}
+	e.wait(t, "all others up on a full disk", func(p page) bool {
+		for target, verdict := range p.verdicts() {
+			if target != "plant_store" && verdict != "up" {
+				return false
+			}
+		}
+		return p.verdict("plant_store") == "internal"
+	})
+	status, body, err := e.get(t.Context(), "/debug/targets/plant_store")
+	if err != nil || status != http.StatusOK || !bytes.Contains(body, []byte("no space left on device")) || !bytes.Contains(body, []byte("make the state file writable")) {
+		t.Errorf("status %d, %v: the page does not say what is wrong, and what to do", status, err)
+	}
+	owed(t, path) // it is whole
+	if err := os.Remove(filler.Name()); err != nil {
+		t.Fatal(err)
+	}
+	e.wait(t, "recovery", func(p page) bool { return p.allUp() && p.sample("chatstack_plant_store_orphans") == 0 })
+	e.stop(t)
+	if left := stack.Plants(); len(left) > 0 {
+		t.Errorf("plants are left in the store: %v", left)
+	}
+	if files, err := filepath.Glob(path + ".*.tmp"); err != nil || len(files) > 0 {
+		t.Errorf("left on the disk: %v, %v", files, err)
+	}
+}

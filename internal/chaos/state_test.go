@@ -1,0 +1,198 @@
+//go:build chaos
+
+package chaos
+
+import (
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/collectors"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/state"
+)
+
+// realState is the state file of an exporter that was killed while it owed the deletion of canaries.
+func realState(t *testing.T) (content []byte, cfg string, stack *simstack.Stack) {
+	t.Helper()
+	stack = startStack(t, simstack.Options{})
+	if err := stack.Switch("plant_store", "refuse_delete", true); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "state.json")
+	cfg = canary(stack, path)
+	e := start(t, command(t, "", cfg, stack.Environ()))
+	e.wait(t, "orphans", func(p page) bool {
+		return p.sample("chatstack_plant_store_orphans") >= 2 && p.verdict("docker") == "up"
+	})
+	if err := e.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	<-e.ended
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := stack.Switch("plant_store", "refuse_delete", false); err != nil {
+		t.Fatal(err)
+	}
+	return content, cfg, stack
+}
+
+// fastDir is a directory in memory where there is one, since what is written is synced each time.
+func fastDir(t *testing.T) string {
+	t.Helper()
+	const inMemory = "/dev/shm"
+	if info, err := os.Stat(inMemory); err != nil || !info.IsDir() {
+		return t.TempDir()
+	}
+	dir, err := os.MkdirTemp(inMemory, "chaos-") //nolint:usetesting // t.TempDir is on a disk
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+// TestStateFileDamagedAnywhereStopsNothing damages every byte of a real state file, in one of three ways by turns.
+// Whatever comes out, the exporter starts, and what cannot be read is set aside and told. It runs beside nothing that
+// starts processes, which would hold the lock of a file for a moment.
+func TestStateFileDamagedAnywhereStopsNothing(t *testing.T) {
+	whole, text, stack := realState(t)
+	env := stack.Environ()
+	cfg, err := config.Load(config.Source{
+		File: "exporter.yaml", Content: []byte(text), Kinds: collectors.ConfigKinds(),
+		Lookup: func(name string) (string, bool) { v, ok := env[name]; return v, ok },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := fastDir(t)
+	path := filepath.Join(dir, "state.json")
+	aside, parsed := 0, 0
+	for i := range whole {
+		name, damaged := "cut", whole[:i]
+		switch i % 3 {
+		case 1:
+			name, damaged = "flipped", slices.Concat(whole[:i], []byte{whole[i] ^ 2}, whole[i+1:])
+		case 2:
+			name, damaged = "zeroed", slices.Concat(whole[:i], []byte{0}, whole[i+1:])
+		}
+		if err := os.WriteFile(path, damaged, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		f, notice, err := state.Open(path)
+		if err != nil {
+			if name == "flipped" && strings.Contains(err.Error(), "is of version") {
+				continue // the byte that says so
+			}
+			t.Fatalf("byte %d %s: %v", i, name, err)
+		}
+		if parsed++; notice != "" {
+			aside, parsed = aside+1, parsed-1
+		}
+		for _, settings := range cfg.Targets {
+			makeCollector(t, cfg, settings, f)
+		}
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+		set, err := filepath.Glob(path + ".damaged-*")
+		if err != nil || (notice != "") != (len(set) == 1) {
+			t.Fatalf("byte %d %s: set aside: %v, notice %q", i, name, set, notice)
+		}
+		for _, file := range set {
+			if kept, err := os.ReadFile(file); err != nil || string(kept) != string(damaged) {
+				t.Fatalf("byte %d %s: what is set aside is not what was there: %v", i, name, err)
+			}
+			if err := os.Remove(file); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if aside == 0 || parsed == 0 {
+		t.Errorf("%d set aside and %d read: the test shows nothing", aside, parsed)
+	}
+	t.Logf("%d bytes; %d damaged files were set aside, %d could still be read", len(whole), aside, parsed)
+}
+
+// makeCollector has a collector read what is kept for it.
+func makeCollector(t *testing.T, cfg *config.Config, settings config.Settings, f *state.File) {
+	t.Helper()
+	common := settings.Common()
+	kind, _ := collectors.KindOf(common.Kind)
+	if _, err := kind.New(settings, collectors.Deps{
+		Limits: cfg.Limits, Log: slog.New(slog.DiscardHandler), State: f.Value(common.Kind + "/" + common.Name), UserAgent: "test",
+	}); err != nil {
+		t.Fatalf("%s: %v", common.Name, err)
+	}
+}
+
+// TestDamagedOrNewerStateIsToldByTheBinary starts the program with a file that it cannot read, and with one that it must
+// not write.
+func TestDamagedOrNewerStateIsToldByTheBinary(t *testing.T) {
+	t.Parallel()
+	whole, _, stack := realState(t)
+	t.Run("damaged", func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "state.json")
+		if err := os.WriteFile(path, whole[:len(whole)/2], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		e := start(t, command(t, "", canary(stack, path), stack.Environ()))
+		e.wait(t, "every target up", page.allUp)
+		if !strings.Contains(e.log.String(), path+".damaged-") {
+			t.Error("the log does not say where the damaged file is")
+		}
+		e.stop(t)
+	})
+	t.Run("newer", func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "state.json")
+		newer := strings.Replace(string(whole), `"version": 1`, `"version": 2`, 1)
+		if newer == string(whole) {
+			t.Fatal("the file names no version")
+		}
+		if err := os.WriteFile(path, []byte(newer), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		cmd := command(t, "", canary(stack, path), stack.Environ())
+		var log buffer
+		cmd.Stderr = &log
+		begun := time.Now()
+		if err := cmd.Run(); err == nil || cmd.ProcessState.ExitCode() != 1 {
+			t.Errorf("ended with %v after %s, want exit code 1", err, time.Since(begun))
+		}
+		if !strings.Contains(log.String(), "version 2") || !strings.Contains(log.String(), "state_file") {
+			t.Errorf("the log does not say what is wrong and what to do:\n%s", log.String())
+		}
+		if kept, err := os.ReadFile(path); err != nil || string(kept) != newer {
+			t.Errorf("the newer file was changed: %v", err)
+		}
+	})
+	t.Run("whole", func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "state.json")
+		if err := os.WriteFile(path, whole, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if len(stack.Plants()) == 0 {
+			t.Fatal("no plant is left: the test shows nothing")
+		}
+		e := start(t, command(t, "", canary(stack, path), stack.Environ()))
+		e.wait(t, "nothing is owed", func(p page) bool {
+			orphans, known := p.value("chatstack_plant_store_orphans")
+			return known && orphans == 0 && p.allUp()
+		})
+		e.stop(t)
+		if left := stack.Plants(); len(left) > 0 {
+			t.Errorf("plants are left in the store: %v", left)
+		}
+	})
+}

@@ -1,0 +1,312 @@
+//go:build soak
+
+package soak
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
+)
+
+var (
+	soakTime   = flag.Duration("soak.time", 3*time.Minute, "how long to run")
+	soakSeed   = flag.Uint64("soak.seed", 0, "what the random numbers begin with; 0 takes another one each time")
+	soakReport = flag.String("soak.report", "", "file.md to write the curve to, with a drawing beside it, file.svg; file-race.md and file-race.svg with the race detector")
+)
+
+const (
+	// stormTime is how long faults and clients come and go before everything is measured in the calm.
+	stormTime = 6 * time.Second
+	// patience bounds how long after the end of all faults every target has to be up, on a busy machine too.
+	patience = time.Minute
+	// least is how many rounds a verdict takes.
+	least = 6
+)
+
+func TestSoak(t *testing.T) {
+	seed := *soakSeed
+	if seed == 0 {
+		seed = uint64(time.Now().UnixNano()) //nolint:gosec // any number does
+	}
+	t.Logf("seed %d: -soak.seed=%d repeats the order of what happens, though not its moments", seed, seed)
+	random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // it is to be repeatable
+	stack, err := simstack.Start(simstack.Options{Slow: 3 * time.Second, CrashEvery: 500 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := stack.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	config := writeConfiguration(t, stack)
+	e := startExporter(t, config.path, stack.Environ())
+	first, _ := e.calm(t, 0)
+	clients, faults := &crowd{url: e.url}, &weather{stack: stack}
+	begun := time.Now()
+	var rounds []round
+	for time.Since(begun) < *soakTime {
+		r := storm(t, e, random, clients, faults, config)
+		config.write(t, config.good)
+		e.reload(t)
+		var last page
+		last, r.recovery = e.calm(t, math.Inf(1)) // what is owed takes its time
+		if t.Failed() {
+			break
+		}
+		r.switched, r.readings = float64(faults.switched), last.sum("chatstack_probe_attempts_total{")
+		e.settle(t, &r)
+		r.at = time.Since(begun)
+		rounds = append(rounds, r)
+	}
+	last, _ := e.calm(t, 0)
+	for end := time.Now().Add(patience); len(first.missingFrom(last)) > 0 && time.Now().Before(end); {
+		pause(t.Context(), time.Second) // what a container uses is measured beside the readings
+		last, _ = e.calm(t, 0)
+	}
+	for _, series := range first.missingFrom(last) {
+		t.Errorf("in the end the page lacks %s", series)
+	}
+	e.verdict(t, rounds, clients)
+	e.end(t)
+	for _, line := range e.log.faults() {
+		t.Errorf("the log says: %s", line)
+	}
+	report(t, rounds, seed)
+}
+
+// storm lets faults, clients and changes of the configuration come and go for a while, and returns what was seen.
+func storm(t *testing.T, e *exporter, random *rand.Rand, clients *crowd, faults *weather, config *configuration) round {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), stormTime)
+	defer cancel()
+	source := func() *rand.Rand {
+		return rand.New(rand.NewPCG(random.Uint64(), random.Uint64())) //nolint:gosec // it is to be repeatable
+	}
+	var all sync.WaitGroup
+	for _, act := range []func(*rand.Rand){
+		func(r *rand.Rand) { faults.storm(ctx, t, r) },
+		func(r *rand.Rand) { clients.come(ctx, r) },
+		func(r *rand.Rand) { config.edit(ctx, t, r, e) },
+	} {
+		r := source()
+		all.Go(func() { act(r) })
+	}
+	var r round
+	for pause(ctx, 500*time.Millisecond) {
+		m, descriptors, _ := e.measure(t)
+		r.busyGoroutines, r.busyDescriptors = max(r.busyGoroutines, float64(m.Goroutines)), max(r.busyDescriptors, float64(descriptors))
+	}
+	all.Wait()
+	return r
+}
+
+// settle measures a while in the calm: the least goroutines and descriptors, since a reading under way has some, and the
+// least of the heap.
+func (e *exporter) settle(t *testing.T, r *round) {
+	t.Helper()
+	for i := range 20 {
+		m, descriptors, resident := e.measure(t)
+		if i == 0 || float64(m.Goroutines) < r.goroutines {
+			r.goroutines = float64(m.Goroutines)
+		}
+		if i == 0 || float64(descriptors) < r.descriptors {
+			r.descriptors = float64(descriptors)
+		}
+		if i == 0 || float64(m.Heap) < r.heap {
+			r.heap = float64(m.Heap)
+		}
+		r.resident = float64(resident)
+		pause(t.Context(), 50*time.Millisecond)
+	}
+}
+
+// page is the value of each series by how it is written.
+type page map[string]float64
+
+// sum adds up the series that begin so.
+func (p page) sum(prefix string) float64 {
+	total := 0.0
+	for series, value := range p {
+		if strings.HasPrefix(series, prefix) {
+			total += value
+		}
+	}
+	return total
+}
+
+// passing are families whose series come and go in a healthy stack as well.
+var passing = regexp.MustCompile(`^(go_|process_|xmpp_process_|chatstack_probe_failing|chatstack_container_exit_code|chatstack_container_unhealthy_since)`)
+
+// used is a series of what a container uses, which is not known of one that does not run: after the faults one may be left
+// stopped that its restart policy does not start again.
+var used = regexp.MustCompile(`^chatstack_container_(?:memory|cpu|network)_[a-z_]+\{(container="[^"]*",docker_host="[^"]*")\}$`)
+
+// missingFrom names the series that a later page lacks.
+func (p page) missingFrom(later page) []string {
+	var missing []string
+	for series := range p {
+		if _, there := later[series]; there || passing.MatchString(series) {
+			continue
+		}
+		if m := used.FindStringSubmatch(series); m != nil && later["chatstack_container_state{"+m[1]+`,state="running"}`] == 0 {
+			continue
+		}
+		missing = append(missing, series)
+	}
+	return missing
+}
+
+// down names the targets that are not up, or all that is known where none is.
+func (p page) down() []string {
+	var down []string
+	up := 0
+	for series, value := range p {
+		if strings.HasPrefix(series, "chatstack_probe_success{") {
+			if value == 1 {
+				up++
+			} else {
+				down = append(down, series)
+			}
+		}
+	}
+	if up == 0 {
+		return []string{"every target"}
+	}
+	return down
+}
+
+// scrape reads the text page.
+func (e *exporter) scrape(ctx context.Context) (page, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, e.url+"/metrics", http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close() //nolint:errcheck // read to its end
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return nil, err
+	}
+	p := page{}
+	for lines := bufio.NewScanner(bytes.NewReader(body)); lines.Scan(); {
+		line := lines.Text()
+		at := strings.LastIndexByte(line, ' ')
+		if strings.HasPrefix(line, "#") || at < 0 {
+			continue
+		}
+		if p[line[:at]], err = strconv.ParseFloat(line[at+1:], 64); err != nil {
+			return nil, fmt.Errorf("read %q: %w", line, err)
+		}
+	}
+	return p, nil
+}
+
+// calm waits until every target is up under the good configuration and at most so many deletions of canaries are owed. It
+// returns the page and how long that took.
+func (e *exporter) calm(t *testing.T, owed float64) (page, time.Duration) {
+	t.Helper()
+	begun := time.Now()
+	var p page
+	var err error
+	for time.Since(begun) < patience {
+		if p, err = e.scrape(t.Context()); err == nil && len(p.down()) == 0 &&
+			p["chatstack_config_last_reload_successful"] == 1 && p.sum("chatstack_probe_success{target=\"port-") == 0 &&
+			p.sum("chatstack_probe_success{") == targets && p["chatstack_plant_store_orphans"] <= owed {
+			return p, time.Since(begun)
+		}
+		pause(t.Context(), 50*time.Millisecond)
+	}
+	e.tell(t, "stacks")
+	pause(t.Context(), time.Second)
+	t.Errorf("%s after the end of all faults: error %v, down %v, orphans %v, configuration read %v", patience, err, p.down(),
+		p["chatstack_plant_store_orphans"], p["chatstack_config_last_reload_successful"])
+	return p, patience
+}
+
+// targets is how many the good configuration and the stack's environment make together.
+const targets = 15
+
+// verdict holds that everything stayed flat, and that clients got what they came for.
+func (e *exporter) verdict(t *testing.T, rounds []round, clients *crowd) {
+	t.Helper()
+	t.Logf("%d rounds, %d lines of log, answers %v\n%s", len(rounds), e.log.count(), clients.asked, table(rounds, 20))
+	if len(rounds) < least {
+		t.Errorf("%d rounds in %s, want %d at least", len(rounds), *soakTime, least)
+		return
+	}
+	for _, tr := range trends(rounds) {
+		t.Log(tr)
+		if tr.judged() && !tr.flat() {
+			e.tell(t, "stacks") // which stand in the log
+			t.Errorf("it grows: %s", tr)
+		}
+	}
+	for _, fault := range clients.faults {
+		t.Errorf("a client: %s", fault)
+	}
+	for _, kind := range []string{"metrics", "api", "", "badge", "debug", "connection"} {
+		if clients.asked[kind] == 0 {
+			t.Errorf("no client got anything below /%s", kind)
+		}
+	}
+}
+
+// judged reports whether the trend counts: the race detector's own memory is in what is resident, and grows with the run.
+func (t trend) judged() bool { return !t.ofProcess || !raceDetector }
+
+// report writes the curve where it was asked for.
+func report(t *testing.T, rounds []round, seed uint64) {
+	t.Helper()
+	if *soakReport == "" || len(rounds) < least {
+		return
+	}
+	end := rounds[len(rounds)-1]
+	var b strings.Builder
+	name := strings.TrimSuffix(*soakReport, filepath.Ext(*soakReport))
+	if raceDetector {
+		name += "-race"
+	}
+	svg := name + ".svg"
+	fmt.Fprintf(&b, "# %s at a hundred times the rate\n\nGenerated by `make soak`: %d targets, each read every %s, on %d cores with %s, race detector %s, seed %d. %.0f readings, faults\n"+
+		"switched %.0f times. In each round faults, clients and reloads come and go for %s; then all of it ends, every target has to be up, and\nwhat is left is measured.\n\n![curves](%s)\n\n",
+		end.at.Round(time.Second), targets, hurry, runtime.NumCPU(), runtime.Version(), map[bool]string{true: "on", false: "off"}[raceDetector], seed, end.readings, end.switched,
+		stormTime, filepath.Base(svg))
+	if t.Failed() {
+		b.WriteString("**This run failed; what it complained of is in what it printed.**\n\n")
+	}
+	b.WriteString("The trend is the median of all slopes (Theil and Sen), times the length, without the first fifth of the rounds.\n\n| | begins at | rises by | allowed |\n|---|--:|--:|--:|\n")
+	for _, tr := range trends(rounds) {
+		allowed := fmt.Sprintf("%.2f", tr.allowed/tr.unit)
+		if !tr.judged() {
+			allowed = "not judged under the race detector, which keeps a memory of its own"
+		}
+		fmt.Fprintf(&b, "| %s%s | %.2f | %+.2f | %s |\n", tr.name, map[bool]string{true: ", MiB"}[tr.unit > 1], tr.begun/tr.unit, tr.rise/tr.unit, allowed)
+	}
+	b.WriteString("\n" + table(rounds, 20))
+	for path, content := range map[string]string{name + ".md": b.String(), svg: drawing(rounds)} {
+		if err := os.WriteFile(path, []byte(content), 0o644); err != nil { //nolint:gosec // everybody may read it
+			t.Error(err)
+		}
+	}
+}
