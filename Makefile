@@ -8,15 +8,16 @@ FUZZTIME  ?= 20s
 BIN     := bin/chatstack_exporter
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 PKG     := github.com/prometheus/common/version
-LDFLAGS := -s -w \
+BRANCH  ?= $(shell git rev-parse --abbrev-ref HEAD 2>/dev/null)
+LDFLAGS  = -s -w \
 	-X $(PKG).Version=$(VERSION) \
 	-X $(PKG).Revision=$(shell git rev-parse HEAD 2>/dev/null) \
-	-X $(PKG).Branch=$(shell git rev-parse --abbrev-ref HEAD 2>/dev/null)
+	-X $(PKG).Branch=$(BRANCH)
 
 # The race detector needs cgo and a C compiler.
 RACE := $(shell [ "$$($(GO) env CGO_ENABLED 2>/dev/null)" = 1 ] && command -v "$$($(GO) env CC)" >/dev/null 2>&1 && echo -race)
 
-.PHONY: help build run test rules dashboards dashboards-schema test-rules mutate-rules test-kubernetes lint fuzz integration drill bench bench-docker capacity golden pictures install release vuln image test-deploy
+.PHONY: help build run test rules dashboards dashboards-schema test-rules mutate-rules test-kubernetes lint fuzz soak integration chaos drill bench bench-page microbench bench-docker capacity golden pictures install uninstall release vuln image test-deploy
 
 help: ## This list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,7 +26,7 @@ build: ## The static binary, in bin/.
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/chatstack_exporter
 	@# The program writes its own man page and completions; what is for another machine cannot be asked here.
 	@[ "$$($(GO) env GOOS GOARCH)" != "$$($(GO) env GOHOSTOS GOHOSTARCH)" ] || \
-		{ rm -rf bin/extras && $(GO) run ./internal/release -extras $(CURDIR)/$(BIN) -out bin/extras; }
+		{ rm -rf bin/extras && $(GO) run ./internal/release -extras '$(CURDIR)/$(BIN)' -out bin/extras; }
 
 run: build ## The exporter against the built-in simulated stack.
 	$(BIN) demo
@@ -66,10 +67,27 @@ test-kubernetes: ## Builds deploy/kubernetes, and reads it with the types of Kub
 lint: ## golangci-lint, pinned.
 	$(GO) tool -modfile=.ci/tools/golangci-lint/go.mod golangci-lint run
 
-# What is found on the way is hardly minimized: that takes all the time otherwise.
-fuzz: ## Pages of every kind against the reader, FUZZTIME for each target.
-	@for target in FuzzRead FuzzRoundTrip; do \
-		$(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 50x ./internal/openmetrics || exit 1; done
+# What is found on the way is hardly minimized: that takes all the time otherwise. Those that make connections or write to
+# the disk are slow, and may have less.
+SLOWFUZZTIME ?= $(FUZZTIME)
+FUZZ     := FuzzRead:internal/openmetrics FuzzRoundTrip:internal/openmetrics FuzzConfig:internal/config FuzzKeptValues:collectors \
+	FuzzXMPPStream:collectors FuzzIRCLines:collectors FuzzLoginLog:collectors FuzzIRCRPC:collectors
+SLOWFUZZ := FuzzAnswers:collectors FuzzDocker:collectors FuzzCgroup:collectors FuzzStateFile:internal/state
+
+fuzz: ## Made-up input for every reader of other people's: FUZZTIME for each target, SLOWFUZZTIME for the slow ones.
+	@if grep -rho '^func Fuzz[A-Za-z]*' --include='*_test.go' . | sed 's/func //' | grep -vxF "$$(printf '%s\n' $(FUZZ) $(SLOWFUZZ) | sed 's/:.*//')"; then \
+		echo 'the targets above are in neither list of the Makefile'; exit 1; fi
+	@try() { $(GO) test -run '^$$' -fuzz "^$${1%:*}$$" -fuzztime "$$2" -fuzzminimizetime 50x "./$${1#*:}"; }; \
+	for target in $(FUZZ); do try "$$target" '$(FUZZTIME)' || exit 1; done; \
+	for target in $(SLOWFUZZ); do try "$$target" '$(SLOWFUZZTIME)' || exit 1; done
+
+# Once with the race detector, once as it is shipped. SOAK=-soak.report=FILE.md writes the curves; a seed is in what is printed.
+SOAKTIME ?= 30m
+SOAKRUNS ?= -race -race=false
+
+soak: ## The exporter at 100 times its rate while faults and clients come and go, SOAKTIME for each of two runs: it must stay flat.
+	for race in $(SOAKRUNS); do \
+		$(GO) test -count=1 -v -timeout 24h -tags soak $$race -run '^TestSoak$$' ./internal/soak -soak.time=$(SOAKTIME) $(SOAK) || exit 1; done
 
 # The tests that need no real server have run in `make test`. Those that do are called TestReal..., which is held here.
 integration: ## Tests against real servers; needs Debian's packages, see .ci/run.
@@ -83,16 +101,34 @@ integration: ## Tests against real servers; needs Debian's packages, see .ci/run
 	@# Ten containers, to show that it runs; numbers are the business of bench-docker.
 	$(GO) test -count=1 -short -tags realservers -run '^TestReal' ./internal/bench
 
+# Most of it is waiting for deadlines, so that more fit beside each other than there are processors. The race detector is
+# the soak's: it would take the time that readings have.
+chaos: ## Every fault before every kind of target, and what the exporter lives on taken away; root for all of it.
+	$(GO) test -count=1 -v -timeout 10m -parallel 7 -tags chaos ./internal/chaos
+
 # Sites wait most of the time, so that many more fit beside each other than there are processors.
 drill: ## Every alert's fault, really caused, and who is told of it when; needs root, Docker and Debian's packages, see .ci/run.
 	$(GO) test -count=1 -v -timeout 15m -parallel 16 -tags realservers -run '^TestRealFireDrill$$' ./internal/drill
 
-bench: ## Benchmarks; BENCHTIME=1x only shows that they run, BENCHTAGS=realservers adds nginx and Prometheus.
-	$(GO) test -tags '$(BENCHTAGS)' -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./internal/bench
+# BENCH=-short only shows that it runs, TELEGRAF= leaves that program out, which takes minutes to build. CADVISOR=path measures that program too.
+BENCH    ?= -bench.write
+TELEGRAF ?= $(CURDIR)/bin/telegraf
 
-# Starts an engine of its own with up to 210 containers, for about four minutes. CADVISOR=path measures that beside ours.
+bench: $(if $(TELEGRAF),bin/telegraf) ## BENCHMARKS.md with its charts, measured anew in half an hour; needs root and Debian's packages, see .ci/run.
+	TELEGRAF=$(TELEGRAF) $(GO) test -count=1 -v -timeout 75m -tags bench,realservers -run '^TestRealBenchmarks$$' ./internal/bench $(BENCH)
+
+bench-page: ## BENCHMARKS.md with its charts, anew from what was measured last.
+	$(GO) test -count=1 -run '^TestPageIsMadeOfTheResults$$' ./internal/bench -update
+
+microbench: ## Benchmarks of single parts; BENCHTIME=1x only shows that they run.
+	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) $(BENCHFLAGS) ./internal/bench
+
+bin/telegraf: .ci/tools/telegraf/go.mod .ci/tools/telegraf/main.go
+	cd .ci/tools/telegraf && CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o $(CURDIR)/$@ .
+
+# Starts an engine of its own with up to 210 containers, for a quarter of an hour. CADVISOR=path measures that beside ours.
 bench-docker: ## What watching containers costs, on a real engine; needs root and Docker.
-	$(GO) test -count=1 -v -timeout 15m -tags realservers -run '^TestRealDockerCost$$' ./internal/bench
+	$(GO) test -count=1 -v -timeout 25m -tags realservers -run '^TestRealDockerCost$$' ./internal/bench
 
 # CAPACITY=-short only shows that it runs.
 CAPACITY ?= -capacity.page=$(CURDIR)/deploy/many-hosts/capacity.md
@@ -109,35 +145,40 @@ pictures: ## The README's pictures of the status page, anew; needs Debian's pack
 # What is installed goes below DESTDIR; configuration that is there already stays. Nothing is built, since this is root's.
 PREFIX     ?= /usr/local
 INSTALL    ?= install
-DOC         = $(DESTDIR)$(PREFIX)/share/doc/chatstack_exporter
-installed   = sed 's|/usr/bin/|$(PREFIX)/bin/|; s|/usr/share/|$(PREFIX)/share/|'
+DOC         = $(PREFIX)/share/doc/chatstack_exporter
+BASH        = $(PREFIX)/share/bash-completion/completions/chatstack_exporter
+ZSH         = $(PREFIX)/share/zsh/site-functions/_chatstack_exporter
+MAN         = $(PREFIX)/share/man/man1/chatstack_exporter.1
+# Whatever names another file that is installed is told where that is; an archive's units are for /usr, and stay so.
+installed   = sed '/^\*\*From an archive/,/^These documents/!s!/usr/\(bin\|share\|share/doc\)/chatstack_exporter!$(PREFIX)/\1/chatstack_exporter!g'
+UNITS       = chatstack_exporter.service chatstack_docker_proxy.service
 
 install: ## What `make build` has made, units, rules, documents and man page, below PREFIX; DESTDIR for packages.
-	@for made in $(BIN) bin/extras/man/chatstack_exporter.1; do \
+	@for made in $(BIN) bin/extras/man/chatstack_exporter.1 bin/extras/docker_proxy.nginx.conf; do \
 		[ -e $$made ] || { echo "install: $$made is not there: run 'make build' first, as yourself" >&2; exit 1; }; done
 	$(INSTALL) -D -m 0755 $(BIN) $(DESTDIR)$(PREFIX)/bin/chatstack_exporter
 	$(INSTALL) -d $(DESTDIR)$(PREFIX)/lib/systemd/system $(DESTDIR)$(PREFIX)/lib/sysusers.d $(DESTDIR)/etc/chatstack_exporter
-	for unit in chatstack_exporter chatstack_docker_proxy; do \
-		$(installed) deploy/systemd/$$unit.service | $(INSTALL) -m 0644 /dev/stdin $(DESTDIR)$(PREFIX)/lib/systemd/system/$$unit.service || exit 1; done
+	for unit in $(UNITS); do \
+		$(installed) deploy/systemd/$$unit | $(INSTALL) -m 0644 /dev/stdin $(DESTDIR)$(PREFIX)/lib/systemd/system/$$unit || exit 1; done
 	$(INSTALL) -m 0644 deploy/systemd/chatstack_docker_proxy.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/chatstack_docker_proxy.conf
 	test -e $(DESTDIR)/etc/chatstack_exporter/exporter.yaml || $(INSTALL) -m 0644 exporter.yaml $(DESTDIR)/etc/chatstack_exporter/
 	test -e $(DESTDIR)/etc/chatstack_exporter/chatstack_exporter.env || \
 		$(installed) deploy/systemd/chatstack_exporter.env | $(INSTALL) -m 0644 /dev/stdin $(DESTDIR)/etc/chatstack_exporter/chatstack_exporter.env
-	$(INSTALL) -D -m 0644 -t $(DESTDIR)$(PREFIX)/share/chatstack_exporter alerts/chatstack.rules.yml alerts/chatstack.recording.yml
-	@# A service has no /dev/stdout that can be opened; its refusals go to the journal by another way.
-	sed 's#listen 2375;#listen unix:/run/chatstack_docker_proxy/docker.sock;#; s#/dev/stdout refusal#syslog:server=unix:/dev/log,nohostname refusal#' \
-		deploy/socket-proxy/nginx.conf | $(INSTALL) -m 0644 /dev/stdin $(DESTDIR)$(PREFIX)/share/chatstack_exporter/docker_proxy.nginx.conf
-	$(INSTALL) -D -m 0644 -t $(DOC) README.md CHANGELOG.md SECURITY.md LICENSE exporter.yaml
-	$(INSTALL) -D -m 0644 -t $(DOC)/alerts/runbooks alerts/runbooks/*.md
-	$(INSTALL) -D -m 0644 -t $(DOC)/deploy/alertmanager deploy/alertmanager/README.md deploy/alertmanager/*.yml
-	$(INSTALL) -D -m 0644 -t $(DOC)/deploy/alertmanager/templates deploy/alertmanager/templates/*
-	$(INSTALL) -D -m 0644 -t $(DOC)/deploy/socket-proxy deploy/socket-proxy/nginx.conf
-	$(INSTALL) -D -m 0644 -t $(DOC)/deploy/systemd deploy/systemd/README.md deploy/systemd/*.conf deploy/systemd/web.yml
-	$(INSTALL) -D -m 0644 -t $(DESTDIR)$(PREFIX)/share/man/man1 bin/extras/man/chatstack_exporter.1
-	$(INSTALL) -D -m 0644 bin/extras/completions/chatstack_exporter.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/chatstack_exporter
-	$(INSTALL) -D -m 0644 -t $(DESTDIR)$(PREFIX)/share/zsh/site-functions bin/extras/completions/_chatstack_exporter
+	$(INSTALL) -D -m 0644 -t $(DESTDIR)$(PREFIX)/share/chatstack_exporter \
+		alerts/chatstack.rules.yml alerts/chatstack.recording.yml bin/extras/docker_proxy.nginx.conf
+	[ ! -d bin/extras/doc ] || (cd bin/extras/doc && find . -type f) | while read -r document; do \
+		$(installed) "bin/extras/doc/$$document" | $(INSTALL) -D -m 0644 /dev/stdin "$(DESTDIR)$(DOC)/$$document" || exit 1; done
+	$(INSTALL) -D -m 0644 bin/extras/man/chatstack_exporter.1 $(DESTDIR)$(MAN)
+	$(INSTALL) -D -m 0644 bin/extras/completions/chatstack_exporter.bash $(DESTDIR)$(BASH)
+	$(INSTALL) -D -m 0644 bin/extras/completions/_chatstack_exporter $(DESTDIR)$(ZSH)
+
+uninstall: ## Takes away what `make install` lays down below PREFIX; what is in /etc and /var stays.
+	rm -rf $(addprefix $(DESTDIR),$(PREFIX)/bin/chatstack_exporter $(PREFIX)/share/chatstack_exporter $(DOC) $(MAN) $(BASH) $(ZSH) \
+		$(PREFIX)/lib/sysusers.d/chatstack_docker_proxy.conf $(UNITS:%=$(PREFIX)/lib/systemd/system/%))
 
 # The time is the commit's, so that whoever builds that commit gets the same bytes.
+# Whoever builds a tag again is on no branch, and must get the same bytes.
+release: BRANCH = main
 release: ## Archives for amd64 and arm64 with checksums, parts and licences, in dist/; wants VERSION=x.y.z and all committed.
 	$(GO) run ./internal/release -version '$(VERSION)' -ldflags '$(LDFLAGS)' -time "$$(git log -1 --format=%ct)" -out dist
 	@cat dist/sha256sums.txt
@@ -160,4 +201,4 @@ bin/docker-compose: .ci/tools/compose/go.mod
 # The servers' images are made of Debian's packages, so that no registry is needed. What is committed is what is tried.
 test-deploy: bin/docker-compose ## deploy/README.md, command by command, on the engine that CHATSTACK_TEST_DOCKER names.
 	images=$$(.ci/deploy-images "$$CHATSTACK_TEST_DOCKER") && env $$images \
-		$(GO) test -count=1 -v -timeout 15m -tags realservers -run '^TestReal' ./internal/deploytest
+		$(GO) test -count=1 -v -timeout 25m -tags realservers -run '^TestReal' ./internal/deploytest

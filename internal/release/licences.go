@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -25,6 +26,8 @@ const leastCoverage = 75
 // module is a part of the binary.
 type module struct {
 	Path, Version string
+	// NPM is set for a package of npm that is embedded; everything else is a module of Go.
+	NPM bool
 	// Licences are SPDX names, in order.
 	Licences []string
 	texts    []licenceText
@@ -34,6 +37,20 @@ type module struct {
 type licenceText struct {
 	name    string
 	content []byte
+}
+
+// chartLibrary is what the status page draws with, of the version that it says itself.
+func chartLibrary() (module, error) {
+	const dir = "internal/web/assets/uplot"
+	script, err := os.ReadFile(filepath.Join(dir, "uPlot.iife.min.js"))
+	if err != nil {
+		return module{}, err
+	}
+	version := regexp.MustCompile(`^/\*! \S+ \(v([0-9.]+)\) \*/`).FindSubmatch(script)
+	if version == nil {
+		return module{}, fmt.Errorf("%s: the script does not begin with its version", dir)
+	}
+	return module{Path: "uplot", Version: string(version[1]), NPM: true, dir: dir}, nil
 }
 
 // readLicence reads the licence of a module, and fails for one that is unknown or not allowed.
@@ -128,6 +145,9 @@ const ownPath = "github.com/chatstack-exporter/chatstack_exporter"
 func billOfMaterials(version, arch string, parts []module, when time.Time) ([]byte, error) {
 	describe := func(kind string, m module, query string) component {
 		c := component{Type: kind, Name: m.Path, Version: m.Version, PURL: "pkg:golang/" + m.Path + "@" + m.Version + query}
+		if m.NPM {
+			c.PURL = "pkg:npm/" + m.Path + "@" + m.Version
+		}
 		c.Ref = c.PURL
 		for _, id := range m.Licences {
 			c.Licences = append(c.Licences, licence{licenceID{id}})

@@ -25,10 +25,13 @@ import (
 
 const name = "chatstack_exporter"
 
-// shipped are the files and directories of the repository that go into each archive.
+// shipped are the files and directories of the repository that go into each archive: what a user needs, and what those
+// link to.
 var shipped = []string{
-	"LICENSE", "README.md", "CHANGELOG.md", "SECURITY.md", "exporter.yaml",
+	"LICENSE", "README.md", "CHANGELOG.md", "SECURITY.md", "ARCHITECTURE.md", "BENCHMARKS.md", "CONTRIBUTING.md", "exporter.yaml",
 	"alerts/chatstack.rules.yml", "alerts/chatstack.recording.yml", "alerts/runbooks", "dashboards", "deploy",
+	"internal/bench/charts", "internal/bench/results.json", "internal/web/pictures",
+	"internal/web/assets/uplot/LICENSE", "internal/web/assets/uplot/README.md",
 }
 
 // unshipped are endings of files below shipped directories that are for developers.
@@ -41,7 +44,7 @@ func main() {
 	ldflags := flag.String("ldflags", "", "for the linker")
 	out := flag.String("out", "dist", "directory of the archives; what is in it is replaced")
 	when := flag.Int64("time", 0, "modification time of everything, in seconds since 1970")
-	extras := flag.String("extras", "", "write only man page and completions of this binary to the directory")
+	extras := flag.String("extras", "", "write only what is installed beside this binary to the directory: man page, completions, the proxy's configuration and, of a clone, documents")
 	flag.Parse()
 	var err error
 	if *extras != "" {
@@ -63,7 +66,11 @@ type file struct {
 }
 
 func release(ctx context.Context, version, ldflags, out string, when time.Time) error {
-	if err := releasable(version); err != nil {
+	changes, err := os.ReadFile("CHANGELOG.md")
+	if err != nil {
+		return err
+	}
+	if err := releasable(version, string(changes)); err != nil {
 		return err
 	}
 	changed, err := run(ctx, nil, "git", "status", "--porcelain")
@@ -88,6 +95,11 @@ func release(ctx context.Context, version, ldflags, out string, when time.Time) 
 		return err
 	}
 	common = append(common, extra...)
+	proxy, err := proxyOnUnixSocket()
+	if err != nil {
+		return err
+	}
+	common = append(common, proxy)
 	published := map[string][]byte{}
 	for _, arch := range architectures {
 		binary, err := build(ctx, "linux", arch, ldflags)
@@ -124,10 +136,15 @@ func release(ctx context.Context, version, ldflags, out string, when time.Time) 
 
 var versions = regexp.MustCompile(`^(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)(-rc(\.?[0-9]+)?)?$`)
 
-// releasable tells a version that can be published from what git calls a commit between two of them.
-func releasable(version string) error {
+// releasable tells a version that can be published from what git calls a commit between two of them. The changelog must
+// have its section, but for a candidate, whose changes are those that are not released yet.
+func releasable(version, changelog string) error {
 	if !versions.MatchString(version) {
 		return fmt.Errorf("release %q: not a version: name it, as in make release VERSION=1.2.3 or VERSION=1.2.3-rc.1", version)
+	}
+	section := regexp.MustCompile(`(?m)^## ` + regexp.QuoteMeta(version) + `(\s|$)`)
+	if !strings.Contains(version, "-rc") && !section.MatchString(changelog) {
+		return fmt.Errorf("release %s: CHANGELOG.md has no section of it: let what is under Unreleased stand under \"## %s\"", version, version)
 	}
 	return nil
 }
@@ -137,6 +154,9 @@ func repositoryFiles(ctx context.Context) ([]file, error) {
 	listed, err := run(ctx, nil, "git", append([]string{"ls-files", "-z", "--"}, shipped...)...)
 	if err != nil {
 		return nil, err
+	}
+	if len(listed) == 0 {
+		return nil, fmt.Errorf("git ls-files: none of the documents is there")
 	}
 	var files []file
 	for p := range strings.SplitSeq(strings.TrimRight(string(listed), "\x00"), "\x00") {
@@ -171,7 +191,7 @@ func build(ctx context.Context, goos, arch, ldflags string) ([]byte, error) {
 	}
 	defer os.RemoveAll(dir) //nolint:errcheck // a temporary directory
 	target := filepath.Join(dir, name)
-	if _, err := run(ctx, []string{"CGO_ENABLED=0", "GOOS=" + goos, "GOARCH=" + arch, "GOFLAGS="},
+	if _, err := run(ctx, []string{"CGO_ENABLED=0", "GOOS=" + goos, "GOARCH=" + arch, "GOFLAGS=", "GOAMD64=", "GOARM64=", "GOEXPERIMENT="},
 		"go", "build", "-trimpath", "-buildvcs=false", "-ldflags", ldflags, "-o", target, "./cmd/"+name); err != nil {
 		return nil, err
 	}
@@ -222,10 +242,46 @@ func extrasOf(ctx context.Context, binary string) ([]file, error) {
 	return files, nil
 }
 
+// proxyOnUnixSocket is the configuration of the proxy before Docker as chatstack_docker_proxy.service wants it.
+func proxyOnUnixSocket() (file, error) {
+	const source = "deploy/socket-proxy/nginx.conf"
+	content, err := os.ReadFile(source)
+	if err != nil {
+		return file{}, err
+	}
+	for old, replacement := range map[string]string{
+		"listen 2375;": "listen unix:/run/chatstack_docker_proxy/docker.sock;",
+		// A service has no /dev/stdout that can be opened; its refusals go to the journal by another way.
+		"/dev/stdout refusal": "syslog:server=unix:/dev/log,nohostname refusal",
+	} {
+		if n := bytes.Count(content, []byte(old)); n != 1 {
+			return file{}, fmt.Errorf("%s: %q stands there %d times, not once", source, old, n)
+		}
+		content = bytes.Replace(content, []byte(old), []byte(replacement), 1)
+	}
+	return file{"deploy/systemd/docker_proxy.nginx.conf", 0o644, content}, nil
+}
+
 func writeExtras(ctx context.Context, binary, out string) error {
 	files, err := extrasOf(ctx, binary)
 	if err != nil {
 		return err
+	}
+	proxy, err := proxyOnUnixSocket()
+	if err != nil {
+		return err
+	}
+	files = append(files, file{path.Base(proxy.path), proxy.mode, proxy.content})
+	// Beside a clone's own files there may be secrets of whoever works in it, so that only git can tell what is a document.
+	documents, err := repositoryFiles(ctx)
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "release: no documents will be installed: %v\n", err)
+	} else {
+		documents = append(documents, proxy)
+	}
+	for _, d := range documents {
+		d.path = path.Join("doc", d.path)
+		files = append(files, d)
 	}
 	for _, f := range files {
 		target := filepath.Join(out, filepath.FromSlash(f.path))
@@ -307,6 +363,11 @@ func modules(ctx context.Context, binary []byte) ([]module, error) {
 	for i, dir := range strings.Split(strings.TrimSpace(string(dirs)), "\n") {
 		parts[i+1].dir = dir
 	}
+	chart, err := chartLibrary()
+	if err != nil {
+		return nil, err
+	}
+	parts = append(parts, chart)
 	for i := range parts {
 		if err := parts[i].readLicence(); err != nil {
 			return nil, err

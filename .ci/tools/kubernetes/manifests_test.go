@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -273,7 +274,7 @@ func TestTwoNeverReadWhereOneMay(t *testing.T) {
 		strategy := r.deployment.Spec.Strategy
 		switch *r.deployment.Spec.Replicas {
 		case 1:
-			if strategy.Type != appsv1.RecreateDeploymentStrategyType || settings.Pair != "" {
+			if strategy.Type != appsv1.RecreateDeploymentStrategyType || settings.Pair == "other" {
 				t.Errorf("one replica: strategy %s, pair %q", strategy.Type, settings.Pair)
 			}
 		case 2:
@@ -305,6 +306,100 @@ func TestProbesMayGoWhereTheyAsk(t *testing.T) {
 			if !open[m[1]] {
 				t.Errorf("%s: the network policy keeps it from port %s", m[0], m[1])
 			}
+		}
+	})
+}
+
+// TestNobodyButPrometheusMayRead holds that each way in says from where, and that it is a namespace by its name: an empty
+// selector, or none, is everybody.
+func TestNobodyButPrometheusMayRead(t *testing.T) {
+	eachOverlay(t, func(t *testing.T, r resources) {
+		t.Helper()
+		policy := r.network.Spec
+		for _, direction := range []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress} {
+			if !slices.Contains(policy.PolicyTypes, direction) {
+				t.Errorf("the policy is not one of %s: everything is allowed", direction)
+			}
+		}
+		if len(policy.Ingress) != 1 {
+			t.Fatalf("%d ways in, want one", len(policy.Ingress))
+		}
+		in := policy.Ingress[0]
+		if len(in.Ports) != 1 {
+			t.Errorf("open for scrapes are %v, want the one port", in.Ports)
+		}
+		peersAre(t, in.From, "monitoring")
+	})
+}
+
+// TestNamesAreAskedForInOnePlace holds where the policy lets questions for names go, and that no other way out is without
+// ports: that would be all of them.
+func TestNamesAreAskedForInOnePlace(t *testing.T) {
+	eachOverlay(t, func(t *testing.T, r resources) {
+		t.Helper()
+		names := 0
+		for _, out := range r.network.Spec.Egress {
+			if len(out.Ports) == 0 {
+				t.Error("a way out has no ports: all are open")
+			}
+			for _, p := range out.Ports {
+				if p.Port == nil || p.EndPort != nil {
+					t.Errorf("a way out has the port %v to %v, want one each", p.Port, p.EndPort)
+					continue
+				}
+				if p.Port.IntValue() != 53 {
+					continue
+				}
+				names++
+				peersAre(t, out.To, "kube-system")
+				if len(out.Ports) != 2 {
+					t.Errorf("beside names, %v are open there", out.Ports)
+				}
+			}
+		}
+		if names != 2 {
+			t.Errorf("port 53 is open %d times, want UDP and TCP", names)
+		}
+	})
+}
+
+// peersAre wants one peer: all pods of the namespace of that name, and no others.
+func peersAre(t *testing.T, peers []networkingv1.NetworkPolicyPeer, namespace string) {
+	t.Helper()
+	want := []networkingv1.NetworkPolicyPeer{{NamespaceSelector: &metav1.LabelSelector{
+		MatchLabels: map[string]string{"kubernetes.io/metadata.name": namespace},
+	}}}
+	if !reflect.DeepEqual(peers, want) {
+		t.Errorf("peers are %v, want the namespace %s", peers, namespace)
+	}
+}
+
+// TestMemoryDoesForWhatIsMeasured compares the limit with the most that the capacity page has, and with what the exporter
+// wants for a metrics page of the default size: 28 MiB, and twelve times the page.
+func TestMemoryDoesForWhatIsMeasured(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join(top, "deploy/many-hosts/capacity.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	measured := 0.0
+	for _, m := range regexp.MustCompile(`([\d.]+) MB`).FindAllSubmatch(page, -1) {
+		megabytes, err := strconv.ParseFloat(string(m[1]), 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		measured = max(measured, megabytes*1e6)
+	}
+	if measured < 50e6 {
+		t.Fatalf("the page's largest number is %.0f bytes", measured)
+	}
+	eachOverlay(t, func(t *testing.T, r resources) {
+		t.Helper()
+		limit := float64(r.deployment.Spec.Template.Spec.Containers[0].Resources.Limits.Memory().Value())
+		if limit < 1.2*measured {
+			t.Errorf("the limit is %.0f bytes, measured are %.0f", limit, measured)
+		}
+		if want := float64((28 + 12*16) << 20); limit < want {
+			t.Errorf("the limit is %.0f bytes, a metrics page of 16 MiB wants %.0f", limit, want)
 		}
 	})
 }

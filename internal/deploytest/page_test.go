@@ -1,0 +1,276 @@
+package deploytest
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"gopkg.in/yaml.v3"
+)
+
+const deploy = "../../deploy"
+
+// walked are the blocks of commands that TestRealNewcomerIsToldInTheChannel runs, by how they begin.
+var walked = []string{
+	"git clone ",
+	"cp .env.example .env",
+	"${EDITOR:-vi} .env",
+	"docker compose config --quiet",
+	"docker compose up --detach --wait --force-recreate",
+	"docker compose ps",
+	"CONTAINER=",
+	"docker start ",
+	"sed -i 's/^COMPOSE_FILE=.*/COMPOSE_FILE=compose.yaml:compose.existing-prometheus.yaml/'",
+	"docker compose up --detach --wait chatstack-exporter socket-proxy",
+	"cp prometheus/prometheus.yml prometheus.local.yml",
+	"cp -r exporter exporter.local",
+	"docker compose kill --signal HUP chatstack-exporter",
+	"docker compose exec -T chatstack-exporter /chatstack_exporter rules",
+	"git pull",
+	"docker compose down\n",
+	"docker compose down --volumes",
+	"chatstack_exporter check-config --without-secrets",
+}
+
+// notWalked are those that are not run, each with the reason.
+var notWalked = map[string]string{
+	"docker network create --driver overlay":             "wants a swarm; docker stack config reads its files, and compose starts what is for a node",
+	"iptables -I DOCKER-USER":                            "changes the machine's firewall",
+	"cat certificate.pem key.pem":                        "wants a swarm; docker stack config reads its files",
+	"make image":                                         "wants a registry; compose builds the image",
+	"kubectl create namespace":                           "wants a cluster",
+	"kubectl kustomize":                                  "wants a cluster; .ci/tools/kubernetes builds the overlays",
+	"make build":                                         "wants a cluster; .ci/tools/kubernetes compares the rules",
+	"chatstack_exporter check --config.file=probes.yaml": "asks and listens at addresses that are not there",
+}
+
+// blocks are the commands of the pages: what is fenced as sh, or indented by four columns or more.
+func blocks(t *testing.T) []string {
+	t.Helper()
+	var found []string
+	fenced := regexp.MustCompile("(?ms)^ *```(\\w*)\n(.*?)^ *```$")
+	indented := regexp.MustCompile(`(?m)^\n(?: {4,}\S.*\n)+`)
+	for _, name := range []string{"README.md", "swarm/README.md", "kubernetes/README.md", "many-hosts/README.md"} {
+		page := read(t, name)
+		for _, m := range fenced.FindAllStringSubmatch(page, -1) {
+			if m[1] == "sh" {
+				found = append(found, m[2])
+			}
+		}
+		for _, m := range indented.FindAllString(fenced.ReplaceAllString(page, ""), -1) {
+			found = append(found, m[1:])
+		}
+	}
+	for i, text := range found {
+		column := len(text) - len(strings.TrimLeft(text, " "))
+		found[i] = strings.TrimLeft(strings.ReplaceAll("\n"+text, "\n"+strings.Repeat(" ", column), "\n"), "\n")
+	}
+	return found
+}
+
+// read is a file of deploy/.
+func read(t *testing.T, name string) string {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join(deploy, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}
+
+func TestEveryCommandOfThePagesIsRunOrSaysWhyNot(t *testing.T) {
+	known := slices.Concat(walked, slices.Collect(maps.Keys(notWalked)))
+	used := map[string]bool{}
+	for _, block := range blocks(t) {
+		i := slices.IndexFunc(known, func(begin string) bool { return strings.HasPrefix(block, begin) })
+		if i < 0 {
+			t.Errorf("these commands are neither run by the walk-through nor listed:\n%s", block)
+			continue
+		}
+		used[known[i]] = true
+	}
+	for _, begin := range known {
+		if !used[begin] {
+			t.Errorf("no page has commands that begin with %q", begin)
+		}
+	}
+}
+
+func TestCommandsNameServicesThatAreThere(t *testing.T) {
+	services := composeFile(t, "compose.yaml").Services
+	commands := regexp.MustCompile(`docker compose (?:restart|logs|build|exec(?: -T)?|kill --signal HUP) ([\w-]+)`).FindAllStringSubmatch(read(t, "README.md"), -1)
+	if len(commands) < 6 {
+		t.Errorf("the page has %d commands that name a service", len(commands))
+	}
+	for _, m := range commands {
+		if _, ok := services[m[1]]; !ok {
+			t.Errorf("%s: there is no such service", m[0])
+		}
+	}
+}
+
+type compose struct {
+	Services map[string]struct {
+		Environment map[string]string
+		Volumes     []yaml.Node
+	}
+}
+
+func composeFile(t *testing.T, name string) compose {
+	t.Helper()
+	var c compose
+	if err := yaml.Unmarshal([]byte(read(t, name)), &c); err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return c
+}
+
+// TestComposePassesOnEveryVariable compares with the table of README.md, so that none is set in vain.
+func TestComposePassesOnEveryVariable(t *testing.T) {
+	passed := composeFile(t, "compose.yaml").Services["chatstack-exporter"].Environment
+	var names []string
+	quoted := regexp.MustCompile("`([A-Z0-9_…]+)`")
+	for line := range strings.Lines(read(t, "../README.md")) {
+		cell, _, row := strings.Cut(strings.TrimPrefix(line, "| "), " | ")
+		if !row || !strings.HasPrefix(line, "| `") {
+			continue
+		}
+		var whole, begins []string
+		for _, m := range quoted.FindAllStringSubmatch(cell, -1) {
+			switch begin, open := strings.CutSuffix(m[1], "…"); {
+			case open:
+				begins = append(begins, begin)
+			case !strings.HasPrefix(m[1], "…"):
+				whole = append(whole, m[1])
+			}
+		}
+		if len(begins) == 0 {
+			names = append(names, whole...)
+		}
+		for _, begin := range begins {
+			for _, end := range whole {
+				names = append(names, begin+end)
+			}
+		}
+	}
+	if len(names) < 35 {
+		t.Fatalf("the table has %d variables: %v", len(names), names)
+	}
+	for _, name := range names {
+		if strings.HasPrefix(name, "DOCKER_") {
+			continue // the engine is asked through the proxy, in clear
+		}
+		if file := passed[name+"_FILE"]; strings.HasPrefix(file, "/run/secrets/") {
+			continue
+		}
+		if got, want := passed[name], fmt.Sprintf("${%s:-}", name); got != want {
+			t.Errorf("%s is %q in the container, want %q", name, got, want)
+		}
+	}
+}
+
+// TestExampleOfEnvIsWhatComposeReads also compares what is there with what holds where it is not.
+func TestExampleOfEnvIsWhatComposeReads(t *testing.T) {
+	example := map[string]string{}
+	for _, m := range regexp.MustCompile(`(?m)^([A-Z0-9_]+)=(.*)$`).FindAllStringSubmatch(read(t, ".env.example"), -1) {
+		example[m[1]] = m[2]
+	}
+	unread := maps.Clone(example)
+	delete(unread, "COMPOSE_FILE") // which compose itself reads
+	for _, name := range []string{"compose.yaml", "compose.existing-prometheus.yaml", "compose.web-config.yaml"} {
+		for _, m := range regexp.MustCompile(`\$\{([A-Z0-9_]+)(?::-([^${}]*)\})?`).FindAllStringSubmatch(read(t, name), -1) {
+			value, ok := example[m[1]]
+			if !ok {
+				t.Errorf("%s reads %s, which .env.example has not", name, m[1])
+			}
+			if m[2] != value && m[2] != "" {
+				t.Errorf("%s is %q in %s and %q in .env.example", m[1], m[2], name, value)
+			}
+			delete(unread, m[1])
+		}
+	}
+	for name := range unread {
+		t.Errorf(".env.example has %s, which nothing reads", name)
+	}
+}
+
+// TestMistypedPathsAreNoEmptyDirectories wants the long form of every mount from the machine, and what Docker makes by itself
+// forbidden in it: an exporter whose configuration is an empty directory starts, and watches next to nothing.
+func TestMistypedPathsAreNoEmptyDirectories(t *testing.T) {
+	n := 0
+	for _, name := range []string{"compose.yaml", "compose.existing-prometheus.yaml", "compose.web-config.yaml"} {
+		for service, s := range composeFile(t, name).Services {
+			for _, node := range s.Volumes {
+				if node.Kind == yaml.ScalarNode {
+					if source, _, _ := strings.Cut(node.Value, ":"); strings.ContainsAny(source, "./$~") {
+						t.Errorf("%s: %s mounts %s by the short form", name, service, node.Value)
+					}
+					continue
+				}
+				var mount struct {
+					Type, Source string
+					ReadOnly     bool `yaml:"read_only"`
+					Bind         struct {
+						CreateHostPath *bool `yaml:"create_host_path"`
+					}
+				}
+				if err := node.Decode(&mount); err != nil {
+					t.Fatalf("%s: %s: %v", name, service, err)
+				}
+				n++
+				if create := mount.Bind.CreateHostPath; mount.Type != "bind" || !mount.ReadOnly || create == nil || *create {
+					t.Errorf("%s: %s mounts %s as %+v; want it to be there, and read-only", name, service, mount.Source, mount)
+				}
+			}
+		}
+	}
+	if n < 10 {
+		t.Errorf("found %d mounts", n)
+	}
+}
+
+// TestSecretsOfThePageAreThoseOfCompose holds that step 2 makes every file that is mounted: one that is missing keeps a
+// container from starting.
+func TestSecretsOfThePageAreThoseOfCompose(t *testing.T) {
+	page := read(t, "README.md")
+	n := 0
+	for _, name := range []string{"compose.yaml", "compose.web-config.yaml"} {
+		for _, m := range regexp.MustCompile(`file: \./secrets/(\w+)`).FindAllStringSubmatch(read(t, name), -1) {
+			n++
+			made := regexp.MustCompile(`(?s)touch [^)]*\b` + m[1] + `\b[^)]*\)|>secrets/` + m[1] + `\n`)
+			if !made.MatchString(page) {
+				t.Errorf("%s mounts secrets/%s, which the page does not make", name, m[1])
+			}
+		}
+	}
+	if n < 13 {
+		t.Errorf("found %d secrets", n)
+	}
+}
+
+// TestMemoryDoesForPagesOfTheDefaultSize wants 28 MiB, and twelve times limits.metrics_body, of every exporter: with less it
+// refuses larger ones.
+func TestMemoryDoesForPagesOfTheDefaultSize(t *testing.T) {
+	const want = 28 + 12*16
+	for name, limits := range map[string]*regexp.Regexp{
+		"compose.yaml":     regexp.MustCompile(`(?s)\n  chatstack-exporter:\n.*?\n    mem_limit: (\d+)m\n`),
+		"swarm/stack.yaml": regexp.MustCompile(`(?s)&exporter.*?memory: (\d+)M, .*?\n  probes:.*?memory: (\d+)M, `),
+	} {
+		found := limits.FindStringSubmatch(read(t, name))
+		if found == nil {
+			t.Errorf("%s limits no memory", name)
+			continue
+		}
+		for _, megabytes := range found[1:] {
+			if n, err := strconv.Atoi(megabytes); err != nil || n < want {
+				t.Errorf("%s: an exporter has %s MiB (%v), want %d", name, megabytes, err, want)
+			}
+		}
+	}
+}
