@@ -110,12 +110,16 @@ chaos: ## Every fault before every kind of target, and what the exporter lives o
 drill: ## Every alert's fault, really caused, and who is told of it when; needs root, Docker and Debian's packages, see .ci/run.
 	$(GO) test -count=1 -v -timeout 15m -parallel 16 -tags realservers -run '^TestRealFireDrill$$' ./internal/drill
 
-# BENCH=-short only shows that it runs, TELEGRAF= leaves that program out, which takes minutes to build. CADVISOR=path measures that program too.
+# BENCH=-short only shows that it runs; TELEGRAF= and CADVISOR= leave those programs out, which take minutes to build, and with
+# an absolute path each is another build.
 BENCH    ?= -bench.write
 TELEGRAF ?= $(CURDIR)/bin/telegraf
+CADVISOR ?= $(CURDIR)/bin/cadvisor
+# to_build is which of these programs are built here.
+to_build  = $(patsubst $(CURDIR)/%,%,$(filter $(CURDIR)/bin/%,$(1)))
 
-bench: $(if $(TELEGRAF),bin/telegraf) ## BENCHMARKS.md with its charts, measured anew in half an hour; needs root and Debian's packages, see .ci/run.
-	TELEGRAF=$(TELEGRAF) $(GO) test -count=1 -v -timeout 75m -tags bench,realservers -run '^TestRealBenchmarks$$' ./internal/bench $(BENCH)
+bench: $(call to_build,$(TELEGRAF) $(CADVISOR)) ## BENCHMARKS.md with its charts, measured anew in half an hour; needs root and Debian's packages, see .ci/run.
+	TELEGRAF=$(TELEGRAF) CADVISOR=$(CADVISOR) $(GO) test -count=1 -v -timeout 75m -tags bench,realservers -run '^TestRealBenchmarks$$' ./internal/bench $(BENCH)
 
 bench-page: ## BENCHMARKS.md with its charts, anew from what was measured last.
 	$(GO) test -count=1 -run '^TestPageIsMadeOfTheResults$$' ./internal/bench -update
@@ -123,12 +127,12 @@ bench-page: ## BENCHMARKS.md with its charts, anew from what was measured last.
 microbench: ## Benchmarks of single parts; BENCHTIME=1x only shows that they run.
 	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) $(BENCHFLAGS) ./internal/bench
 
-bin/telegraf: .ci/tools/telegraf/go.mod .ci/tools/telegraf/main.go
-	cd .ci/tools/telegraf && CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o $(CURDIR)/$@ .
+bin/telegraf bin/cadvisor: bin/%: .ci/tools/%/go.mod .ci/tools/%/main.go
+	cd .ci/tools/$* && CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o $(CURDIR)/$@ .
 
-# Starts an engine of its own with up to 210 containers, for a quarter of an hour. CADVISOR=path measures that beside ours.
-bench-docker: ## What watching containers costs, on a real engine; needs root and Docker.
-	$(GO) test -count=1 -v -timeout 25m -tags realservers -run '^TestRealDockerCost$$' ./internal/bench
+# Starts an engine of its own with up to 210 containers, for twenty minutes.
+bench-docker: $(call to_build,$(CADVISOR)) ## What watching containers costs, on a real engine; needs root and Docker.
+	CADVISOR=$(CADVISOR) $(GO) test -count=1 -v -timeout 35m -tags realservers -run '^TestRealDockerCost$$' ./internal/bench
 
 # CAPACITY=-short only shows that it runs.
 CAPACITY ?= -capacity.page=$(CURDIR)/deploy/many-hosts/capacity.md

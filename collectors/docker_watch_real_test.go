@@ -277,7 +277,7 @@ func (w *realWatch) crashes() {
 	w.want("crash loop", line("restarts_total", loop, "", want))
 
 	hungry := w.Containers.Name + "-docs"
-	w.does("out of memory", func() { w.Run("docs", "--memory", "32m", "--no-healthcheck", "--", "hold", "300") },
+	w.does("out of memory", func() { w.Run("docs", "--memory", "32m", "--no-healthcheck", "--", "starve", "300") },
 		func() { w.Await(hungry, "{{.State.Status}} {{.State.OOMKilled}}", "exited true") },
 		line("oom_events_total", hungry, "", "1"), line("exit_code", hungry, "", "137"), line("restarts_total", hungry, "", "0"))
 

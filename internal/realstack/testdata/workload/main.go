@@ -3,12 +3,15 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"os/signal"
 	"runtime"
 	"strconv"
 	"syscall"
+	"time"
 )
 
 // flag is the file whose existence makes the container unhealthy.
@@ -23,7 +26,7 @@ func main() {
 
 func run(args []string) error {
 	if len(args) == 0 {
-		return fmt.Errorf("usage: workload serve | health | exit CODE | hold MEGABYTES | forward ADDRESS TARGET... | fill MEGABYTES MEGABYTES_OF_FILE")
+		return fmt.Errorf("usage: workload serve | health | exit CODE | hold MEGABYTES | starve MEGABYTES | forward ADDRESS TARGET... | fill MEGABYTES MEGABYTES_OF_FILE")
 	}
 	switch args[0] {
 	case "serve":
@@ -48,6 +51,8 @@ func run(args []string) error {
 		err = serve()
 		runtime.KeepAlive(held)
 		return err
+	case "starve":
+		return starve(args[1:])
 	case "forward":
 		if err := forward(args[1:]); err != nil {
 			return err
@@ -66,6 +71,20 @@ func run(args []string) error {
 		os.Exit(code)
 	}
 	return fmt.Errorf("there is no command %q", args[0])
+}
+
+// starve has a child hold more than there is, and ends as one does that was killed itself. An engine that hears of the end
+// before it hears of the want of memory tells of the end alone, so it is given time between them.
+func starve(args []string) error {
+	child := exec.Command("/proc/self/exe", append([]string{"hold"}, args...)...)
+	child.Stderr = os.Stderr
+	var killed *exec.ExitError
+	if err := child.Run(); !errors.As(err, &killed) || killed.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
+		return fmt.Errorf("the child was not killed, but: %w", err)
+	}
+	time.Sleep(2 * time.Second)
+	os.Exit(128 + int(syscall.SIGKILL))
+	return nil
 }
 
 // serve waits. SIGUSR1 makes the container unhealthy and healthy again in turn, SIGTERM ends it.
