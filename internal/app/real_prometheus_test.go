@@ -236,7 +236,8 @@ func TestRealPrometheusIngestsEverySample(t *testing.T) {
 	for _, upstream := range []int{0, 20_000} {
 		t.Run(fmt.Sprintf("%d more upstream series", upstream), func(t *testing.T) {
 			stack := startStack(t, simstack.Options{UpstreamSeries: upstream})
-			e := startSlowly(t, stack.Environ(), canaryMode)
+			// To read so many series takes long where others want the processor too, and the race detector looks on.
+			e := startPatiently(t, stack.Environ(), canaryMode, 20*time.Second)
 			e.wait(t, "every target up", allUp)
 			s := startPrometheus(t, e)
 			untilNil(t, func() error {

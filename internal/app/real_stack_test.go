@@ -74,10 +74,16 @@ func startReal(t *testing.T) *realRig {
 // the interval: no target that is merely on a busy machine may be called hung.
 func startSlowly(t *testing.T, env map[string]string, content string) *exporter {
 	t.Helper()
+	return startPatiently(t, env, content, 0)
+}
+
+// startPatiently is startSlowly with another deadline for all targets; 0 for that which each has by itself.
+func startPatiently(t *testing.T, env map[string]string, content string, timeout time.Duration) *exporter {
+	t.Helper()
 	log := &logBuffer{}
 	o := options(env, log)
 	o.ConfigFile, o.configContent = "exporter.yaml", []byte(content)
-	o.pace = func(string) (every, timeout time.Duration) { return time.Second, 0 }
+	o.pace = func(string) (time.Duration, time.Duration) { return time.Second, timeout }
 	return startApp(t, o, log)
 }
 
