@@ -73,9 +73,11 @@ func run(args []string) error {
 	return fmt.Errorf("there is no command %q", args[0])
 }
 
-// starve has a child hold more than there is, and ends as one does that was killed itself. An engine that hears of the end
-// before it hears of the want of memory tells of the end alone, so it is given time between them.
+// starve has a child hold more than there is, and ends as one does that was killed itself. The engine begins to listen for
+// want of memory once the container runs, and one that hears of the end first tells of the end alone, so it is given time
+// before and after.
 func starve(args []string) error {
+	time.Sleep(3 * time.Second)
 	child := exec.Command("/proc/self/exe", append([]string{"hold"}, args...)...)
 	child.Stderr = os.Stderr
 	var killed *exec.ExitError
