@@ -194,8 +194,9 @@ func DefaultAlerts() Alerts {
 const (
 	// fewestReadings is how many scrapes must fit into a window, so that two of them may be lost.
 	fewestReadings = 4
-	// heartbeat is how often the poll loop says that it lives.
-	heartbeat = 10 * time.Second
+	// oldestHeartbeat is how old the heartbeat on a page may be while the poll loop lives: it beats every 10 s, and every
+	// second beat renews a page that nothing else does.
+	oldestHeartbeat = 20 * time.Second
 )
 
 // jobName and moduleName go into expressions as they are.
@@ -249,8 +250,8 @@ func (l *loader) checkAlerts() {
 			r.Faultf(level.key, "is %s, must be at least 1s", level.under.Std())
 		}
 	}
-	if least := a.Lookback.Std() + heartbeat; a.PollStalled.After.Std() < least {
-		r.Faultf("poll_stalled.after", "is %s, must be at least %s: alerts.lookback and the %s between two heartbeats", a.PollStalled.After.Std(), least, heartbeat)
+	if least := a.Lookback.Std() + oldestHeartbeat; a.PollStalled.After.Std() < least {
+		r.Faultf("poll_stalled.after", "is %s, must be at least %s: alerts.lookback and the %s that the heartbeat on a page may be old", a.PollStalled.After.Std(), least, oldestHeartbeat)
 	}
 	l.checkLevels(r)
 	if i := slices.IndexFunc(a.XMPPModuleProblem.Ignore, func(m string) bool { return !moduleName.MatchString(m) }); i >= 0 {

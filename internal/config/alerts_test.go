@@ -90,7 +90,7 @@ func TestThresholdsThatMakeNoSenseAreTold(t *testing.T) {
 		"no time":            {"container_unhealthy: {critical: {after: 0s}}", "alerts.container_unhealthy.critical.after: is 0s, must be at least 30s"},
 		"no remainder":       {"tls_certificate_expiry: {critical: {under: 0s}}", "alerts.tls_certificate_expiry.critical.under: is 0s, must be at least 1s"},
 		"template":           {`runbook_url: "https://wiki/{{x}}"`, "must be a plain address, not a template"},
-		"stall":              {"poll_stalled: {after: 2m}", "alerts.poll_stalled.after: is 2m0s, must be at least 2m10s: alerts.lookback and the 10s between two heartbeats"},
+		"stall":              {"poll_stalled: {after: 2m}", "alerts.poll_stalled.after: is 2m0s, must be at least 2m20s: alerts.lookback and the 20s that the heartbeat on a page may be old"},
 		"below zero":         {"container_restarts: {warning: {over: -1}}", "alerts.container_restarts.warning.over: is -1, must not be below 0"},
 		"rates":              {"xmpp_auth_failure_rate: {critical: {over: 9}}", "alerts.xmpp_auth_failure_rate.critical.over: is 9, below the warning's 10"},
 		"memory":             {"container_memory: {warning: {over: 2000000000}}", "alerts.container_memory.critical.over: is 1000000000, below the warning's 2000000000"},

@@ -22,8 +22,9 @@ const (
 	publishInterval = 250 * time.Millisecond
 	// heartbeatInterval is how often the poll loop shows that it lives.
 	heartbeatInterval = 10 * time.Second
-	// renewAfter is the age of a page from which on a heartbeat has it made anew, although nothing has changed but the
-	// exporter's own numbers: every second one does, whether it finds the page a moment younger or older than two beats.
+	// renewAfter is the age of the heartbeat that a page shows from which on the next one has the page made anew, although
+	// nothing has changed but the exporter's own numbers: every second one does. So a page is two beats old at most, and so
+	// is the heartbeat on it; poll_stalled.after allows for that.
 	renewAfter = heartbeatInterval * 3 / 2
 	// firstStep is the time between two first readings, so that a thousand targets do not take all descriptors at once.
 	firstStep = 2 * time.Millisecond
@@ -40,6 +41,8 @@ type Snapshot struct {
 	// Families are those that the page was made of, a slice for each of Statuses, with the metrics of the status itself.
 	Families [][]exposition.Family
 	Time     time.Time
+
+	heartbeat time.Time // the one that the page shows
 }
 
 // Poller asks targets and publishes snapshots. Run may be called again after it has returned.
@@ -355,7 +358,7 @@ func (p *Poller) beat(start time.Time) {
 	if !overdue {
 		p.heartbeat.Store(&now)
 	}
-	if overdue || now.Sub(p.Snapshot().Time) >= renewAfter {
+	if overdue || now.Sub(p.Snapshot().heartbeat) >= renewAfter {
 		p.changed()
 	}
 }
@@ -401,8 +404,9 @@ func (p *Poller) publish() error {
 	if err != nil {
 		return fmt.Errorf("encode own metrics: %w", err)
 	}
+	heartbeat := *p.heartbeat.Load()
 	beat, err := encode([]prometheus.Metric{
-		prometheus.MustNewConstMetric(heartbeatDesc, prometheus.GaugeValue, unixSeconds(*p.heartbeat.Load())),
+		prometheus.MustNewConstMetric(heartbeatDesc, prometheus.GaugeValue, unixSeconds(heartbeat)),
 	})
 	if err != nil {
 		return fmt.Errorf("encode heartbeat: %w", err)
@@ -418,6 +422,7 @@ func (p *Poller) publish() error {
 			return err
 		}
 	}
+	s.heartbeat = heartbeat
 	p.snapshot.Store(s)
 	p.took.Store(int64(time.Since(begin)))
 	if p.published != nil {
