@@ -41,7 +41,7 @@ type docker struct {
 	patience, quiet, lasting time.Duration // deafAfter, quietAfter, lastingStream
 
 	following    atomic.Bool // while Follow runs
-	readingEarly atomic.Bool // while measureEarly's files are read
+	readingFiles atomic.Bool // while files of containers are read
 	usage        sync.Mutex  // guards groups
 	// groups are where containers' groups were found last, nil while events are not followed.
 	groups map[string]*cgroupGroup
@@ -51,9 +51,10 @@ type docker struct {
 	// unsure is true while everything is to be inspected: at the start, and after events may have been lost.
 	unsure bool
 	stream eventStream
-	// rounds counts the readings that succeeded, measured is the last of them whose containers' resources are known.
-	rounds, measured int
-	resources        map[string]runUsage
+	// rounds counts the readings that succeeded, measured is the last of them whose containers' resources are known, failed
+	// the last one before a reading that failed.
+	rounds, measured, failed int
+	resources                map[string]runUsage
 	// stats is how the last measurement ended, rest for how long the answers of the next one may be left alone.
 	stats feature
 	rest  time.Duration
@@ -95,7 +96,7 @@ func newDocker(s *Docker, d Deps) (Collector, error) {
 func (c *docker) Collect(ctx context.Context, b *Batch) (err error) {
 	defer func() {
 		if err != nil { // what was measured before is old by the time that the engine answers again
-			c.locked(func() { c.resources = nil })
+			c.locked(func() { c.resources, c.failed = nil, c.rounds })
 			c.forgetGroups()
 		}
 	}()

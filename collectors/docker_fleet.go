@@ -313,7 +313,8 @@ func (f *fleet) listed(l *listing, now time.Time) []container.Summary {
 		if !l.full && c != nil && c.here && !c.unsure && !f.mayDiffer(c, l, i) {
 			continue
 		}
-		if l.strict() && !f.newerThan(l.mark, one.ID) && f.surprising(c, one) {
+		// One that was described early is known as it was after the list was made, perhaps.
+		if l.strict() && !l.early[one.ID] && !f.newerThan(l.mark, one.ID) && f.surprising(c, one) {
 			f.doubt(one.ID, true, now)
 		}
 		wanted = append(wanted, *one)
@@ -388,7 +389,9 @@ func (f *fleet) mayDiffer(c *member, all *listing, i int) bool {
 	if age == ageUntold {
 		hasTurn = f.quick.has(i)
 	}
-	c.differed = age == ageDiffers && !f.newerThan(all.mark, l.ID) // an old list knows less
+	// A list that is older than what is known knows less.
+	c.differed = age == ageDiffers && !f.newerThan(all.mark, l.ID) &&
+		c.status.started.Before(all.made.from) && c.status.ended.Before(all.made.from)
 	switch {
 	case age == ageDiffers, wordsOf(l) != c.status.said, c.status.name != lastingName(ownName(l.Names)):
 		return true

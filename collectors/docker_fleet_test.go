@@ -1321,3 +1321,58 @@ func TestDeployThatDoesNotComeUpIsAnOutage(t *testing.T) {
 	p.make("4", "irc", plain)
 	p.want("one in the place of that", `expected{container="irc"} 0`)
 }
+
+// readEarly makes a list, has something happen of which no event tells as yet, and describes early who has a turn; the first
+// of them is given to change.
+func (p *port) readEarly(change func(id string)) {
+	p.t.Helper()
+	mark, ahead, all, from := p.fleet.mark, p.fleet.turnAhead(p.now), p.list(), p.now
+	p.lost = true
+	change(ahead[0].ID)
+	p.lost = false
+	looked := make([]inspection, len(ahead))
+	for i := range ahead {
+		looked[i] = inspection{InspectResponse: clone(p.t, p.boxes[ahead[i].ID]), made: p.now}
+	}
+	early, err := p.fleet.describedEarly(ahead, looked, mark, p.now)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	l := &listing{all: all, chosen: all, mark: mark, following: true, early: early, made: clockSpan{from, from.Add(2 * time.Second)}}
+	for _, one := range p.fleet.listed(l, p.now) {
+		p.inspect(one.ID, mark)
+	}
+}
+
+func hundredRuns(t *testing.T) *port {
+	t.Helper()
+	p := openPort(t)
+	for i := range 100 {
+		p.run(fmt.Sprintf("%02d", i), fmt.Sprintf("c%02d", i))
+	}
+	p.pass(3 * time.Hour)
+	p.poll(true, true)
+	p.pass(30 * time.Second)
+	return p
+}
+
+// TestListOlderThanADescriptionMakesNoLiars has a container restart after the list was made and before it was described.
+func TestListOlderThanADescriptionMakesNoLiars(t *testing.T) {
+	p := hundredRuns(t)
+	var name string
+	p.readEarly(func(id string) { p.restart(id); name = "c" + id })
+	p.want("a restart that no list has told of yet", restarts(name, 1))
+	if p.fleet.members[name].agesLie {
+		t.Errorf("the ages of %s are given up, want them believed", name)
+	}
+}
+
+// TestListOlderThanADescriptionDoubtsNoStream has a container be in removal after the list was made, which no event tells.
+func TestListOlderThanADescriptionDoubtsNoStream(t *testing.T) {
+	p := hundredRuns(t)
+	p.readEarly(func(id string) { p.boxes[id].State.Status = container.StateRemoving })
+	p.pass(deafAfter + time.Second)
+	if p.fleet.deaf(p.now, deafAfter) {
+		t.Error("the stream of events is taken for deaf")
+	}
+}

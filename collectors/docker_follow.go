@@ -512,6 +512,9 @@ func (c *docker) takeUsed(ctx context.Context, m dockerRound, used map[string]co
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if m.round <= c.failed {
+		return // it began before an outage: the numbers are old by the time that the engine answers again
+	}
 	if changed := c.stats.err == nil != (err == nil); changed && err != nil && !c.once {
 		c.log.Warn("resources of containers are not known", "err", err, "hint", HintOf(err))
 	} else if changed && !c.once {
@@ -525,8 +528,8 @@ func (c *docker) takeUsed(ctx context.Context, m dockerRound, used map[string]co
 	}
 }
 
-// earlyUsage is what containers use that were known before a list.
-type earlyUsage struct {
+// fileReading is a reading of the files of containers, which says what they use.
+type fileReading struct {
 	subjects []resourceSubject
 	cancel   context.CancelFunc
 	done     chan struct{} // closed when what follows may be read
@@ -542,46 +545,81 @@ const (
 	earlyLasts = time.Second
 )
 
-// measureEarly reads the files of containers while the engine makes its list, which takes longer.
-func (c *docker) measureEarly(ctx context.Context) *earlyUsage {
-	ctx, cancel := context.WithCancel(ctx)
-	e := &earlyUsage{cancel: cancel, done: make(chan struct{})}
+// measureEarly begins to read the files of containers while the engine makes its list, which takes longer.
+func (c *docker) measureEarly(ctx context.Context) *fileReading {
+	var known []resourceSubject
 	if c.settings.Resources == resourcesCgroup && !c.once {
-		c.locked(func() { e.subjects = c.fleet.subjects() })
+		c.locked(func() { known = c.fleet.subjects() })
 	}
-	if len(e.subjects) == 0 || !c.readingEarly.CompareAndSwap(false, true) { // the latter where those of an earlier reading hang
-		e.subjects = nil
-		close(e.done)
-		return e
+	if len(known) == 0 {
+		nothing := &fileReading{cancel: func() {}, done: make(chan struct{})}
+		close(nothing.done)
+		return nothing
+	}
+	return c.readFiles(ctx, known)
+}
+
+// readFiles begins to read the files of containers, one reading at a time.
+func (c *docker) readFiles(ctx context.Context, subjects []resourceSubject) *fileReading {
+	ctx, cancel := context.WithCancel(ctx)
+	f := &fileReading{subjects: subjects, cancel: cancel, done: make(chan struct{})}
+	if !c.readingFiles.CompareAndSwap(false, true) {
+		f.err, f.ended = c.filesHang(), time.Now()
+		close(f.done)
+		return f
 	}
 	go func() {
-		defer close(e.done)
-		defer c.readingEarly.Store(false)
-		e.used, e.err = c.used(ctx, e.subjects)
-		e.ended = time.Now()
+		defer close(f.done)
+		defer c.readingFiles.Store(false)
+		f.used, f.err = c.used(ctx, subjects)
+		f.ended = time.Now()
 	}()
-	return e
+	return f
+}
+
+func (c *docker) filesHang() error {
+	return Failf(Timeout, "read cgroups in %s: a file hangs", c.settings.CgroupRoot)
+}
+
+// await waits until files have been read, and reports whether they have.
+func (f *fileReading) await(ctx context.Context) bool {
+	select {
+	case <-f.done:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // leave has the reading of files end, and waits a moment for that.
-func (e *earlyUsage) leave() {
-	e.cancel()
+func (f *fileReading) leave() {
+	f.cancel()
 	moment := time.NewTimer(leaveWithin)
 	defer moment.Stop()
 	select {
-	case <-e.done:
+	case <-f.done:
 	case <-moment.C:
 	}
 }
 
-// measureCgroups takes in what was read early, unless the list has shown that others run, or was long in coming.
-func (c *docker) measureCgroups(ctx context.Context, m dockerRound, e *earlyUsage) {
-	<-e.done
-	if len(e.subjects) == 0 || !slices.Equal(e.subjects, m.subjects) || time.Since(e.ended) > earlyLasts {
-		c.measure(ctx, m)
+// measureCgroups takes in what was read early, or reads it anew if the list has shown that others run, or was long in coming.
+// A file may hang: it gets half of the time that is left, and then what containers use is not known, but all the rest is.
+func (c *docker) measureCgroups(ctx context.Context, m dockerRound, f *fileReading) {
+	patience, cancel := context.WithCancel(ctx)
+	if deadline, ok := ctx.Deadline(); ok {
+		patience, cancel = context.WithTimeout(ctx, time.Until(deadline)/2)
+	}
+	defer cancel()
+	if f.await(patience) && (!slices.Equal(f.subjects, m.subjects) || time.Since(f.ended) > earlyLasts) {
+		f = c.readFiles(ctx, m.subjects)
+		defer f.cancel()
+	}
+	if !f.await(patience) {
+		f.cancel()
+		c.takeUsed(ctx, m, nil, c.filesHang())
 		return
 	}
-	c.takeUsed(ctx, m, e.used, e.err)
+	c.takeUsed(ctx, m, f.used, f.err)
 }
 
 // withGroups calls do with the cgroup tree, which remembers groups while events are followed.

@@ -1231,19 +1231,116 @@ func TestFileThatHangsHidesNoFailureOfTheEngine(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 		err := w.docker.Collect(ctx, &Batch{})
 		cancel()
-		if !errors.Is(err, context.DeadlineExceeded) || !w.docker.readingEarly.Load() {
-			t.Errorf("got %v while a file hangs (%t), want the deadline", err, w.docker.readingEarly.Load())
+		if !errors.Is(err, context.DeadlineExceeded) || !w.docker.readingFiles.Load() {
+			t.Errorf("got %v while a file hangs (%t), want the deadline", err, w.docker.readingFiles.Load())
 		}
 	}
 	writer, err := os.OpenFile(pipe, os.O_RDWR, 0) // which has whoever waits for one go on
 	if err != nil {
 		t.Fatal(err)
 	}
-	for w.docker.readingEarly.Load() {
+	for w.docker.readingFiles.Load() {
 		time.Sleep(time.Millisecond)
 	}
 	if err := writer.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestFileThatHangsCostsNoReading has reading a file wait for ever while the engine answers.
+func TestFileThatHangsCostsNoReading(t *testing.T) {
+	root := t.TempDir()
+	w := follow(t, func(s *Docker) { s.Resources, s.CgroupRoot = resourcesCgroup, root }, service("irc"))
+	w.stop()
+	group := "docker/" + w.engine.Container("irc").ID()
+	writeTree(t, root, cgroup2(group))
+	w.read()
+	pipe := filepath.Join(root, group, "memory.current")
+	was, err := os.ReadFile(pipe) //nolint:gosec // the test's own
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Remove(pipe), syscall.Mkfifo(pipe, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for _, when := range []string{"now", "since the last reading"} {
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		if err := w.docker.Collect(ctx, &Batch{}); err != nil { // it would not return before the file does
+			t.Errorf("a file hangs %s: %v, want the rest of the reading", when, err)
+		}
+		cancel()
+		page := w.page()
+		if strings.Contains(page, "memory_working_set_bytes{") || !strings.Contains(page, `chatstack_docker_feature_available{docker_host="local",feature="stats"} 0`) {
+			t.Errorf("a file hangs %s, and what containers use is on the page:\n%s", when, page)
+		}
+	}
+	writer, err := os.OpenFile(pipe, os.O_RDWR, 0) // which has whoever waits for one go on
+	if err != nil {
+		t.Fatal(err)
+	}
+	for w.docker.readingFiles.Load() {
+		time.Sleep(time.Millisecond)
+	}
+	if err := errors.Join(writer.Close(), os.Remove(pipe), os.WriteFile(pipe, was, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	w.read()
+	if page := w.page(); !strings.Contains(page, "memory_working_set_bytes{") {
+		t.Errorf("the file hangs no more, and what the container uses is not on the page:\n%s", page)
+	}
+}
+
+// TestMeasurementOfBeforeAnOutageIsNotShownAfterIt has a measurement end only after a reading has failed.
+func TestMeasurementOfBeforeAnOutageIsNotShownAfterIt(t *testing.T) {
+	a, b := plainContainer("a", nil), plainContainer("b", nil)
+	a.State.Pid, b.State.Pid = 42, 43
+	e := startEngine(t, a, b)
+	var down atomic.Bool
+	asked := make(chan struct{}, 1)
+	e.answer = func(w http.ResponseWriter, r *http.Request) bool {
+		switch {
+		case down.Load():
+			engineSays(w, http.StatusInternalServerError, "out of order")
+		case strings.HasSuffix(r.URL.Path, "/id-a/stats"):
+			engineAnswers(w, map[string]any{"read": time.Now(), "memory_stats": map[string]any{"usage": 1000}})
+			asked <- struct{}{}
+		case strings.HasSuffix(r.URL.Path, "/stats"):
+			<-r.Context().Done()
+		default:
+			return false
+		}
+		return true
+	}
+	s := dockerSettings(e.host)
+	s.Resources = resourcesEngine
+	w := &watch{t: t}
+	w.docker = w.collector(s, nil, false)
+	shown := func(outage bool) bool {
+		w.read()
+		m := <-w.docker.measuring
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+			defer cancel()
+			w.docker.measure(ctx, m)
+		}()
+		<-asked
+		if down.Store(outage); outage {
+			if err := w.try(); err == nil {
+				t.Fatal("the engine is out of order, and the reading has not failed")
+			}
+		}
+		<-ended
+		down.Store(false)
+		w.read()
+		return strings.Contains(w.page(), "memory_working_set_bytes{")
+	}
+	if !shown(false) {
+		t.Error("without an outage what was measured is not shown")
+	}
+	if shown(true) {
+		t.Error("what was measured before the outage is shown")
 	}
 }
 
