@@ -118,8 +118,8 @@ CADVISOR ?= $(CURDIR)/bin/cadvisor
 # to_build is which of these programs are built here.
 to_build  = $(patsubst $(CURDIR)/%,%,$(filter $(CURDIR)/bin/%,$(1)))
 
-bench: $(call to_build,$(TELEGRAF) $(CADVISOR)) ## BENCHMARKS.md with its charts, measured anew in half an hour; needs root and Debian's packages, see .ci/run.
-	TELEGRAF=$(TELEGRAF) CADVISOR=$(CADVISOR) $(GO) test -count=1 -v -timeout 75m -tags bench,realservers -run '^TestRealBenchmarks$$' ./internal/bench $(BENCH)
+bench: $(call to_build,$(TELEGRAF) $(CADVISOR)) ## BENCHMARKS.md with its charts, measured anew in three quarters of an hour; needs root and Debian's packages, see .ci/run.
+	TELEGRAF=$(TELEGRAF) CADVISOR=$(CADVISOR) $(GO) test -count=1 -v -timeout 90m -tags bench,realservers -run '^TestRealBenchmarks$$' ./internal/bench $(BENCH)
 
 bench-page: ## BENCHMARKS.md with its charts, anew from what was measured last.
 	$(GO) test -count=1 -run '^TestPageIsMadeOfTheResults$$' ./internal/bench -update

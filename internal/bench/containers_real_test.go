@@ -77,6 +77,7 @@ func (s *suite) takePrograms(t *testing.T, l *dockerLab) {
 	for _, p := range programs {
 		// Where the window is short, watch adds how many readings there were.
 		name := p.name
+		l.rest(t) // what it uses by itself changes with what it has been asked before
 		stop := p.start(t)
 		l.watch(t, p)
 		stop()

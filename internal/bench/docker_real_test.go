@@ -469,6 +469,7 @@ func (l *dockerLab) tellPrograms(t *testing.T, report *strings.Builder) *program
 	files, ours := l.ours(t, "cgroup"), l.ours(t, "engine")
 	programs = append(programs, files, ours)
 	for i, p := range programs {
+		l.rest(t) // what it uses by itself changes with what it has been asked before
 		stop := p.start(t)
 		l.watch(t, p)
 		if i < len(programs)-1 {

@@ -128,7 +128,11 @@ func (r *results) writeContainers(b *strings.Builder) {
 		t.add(thousands(w.Containers), w.Way, ms(w.Ready), ms(w.Measured), ms(w.Own), ms(w.Engine), short(w.Ratio))
 	}
 	t.write(b)
-	b.WriteString("A whole program in a window with one reading and one scrape, after it has run for a while; all CPU has the engine's and the shims' share. The last column is for one reading every 30 s.\n\n")
+	b.WriteString("A whole program in a window with one reading and one scrape, after it has run for a while; all CPU has the engine's and the shims' share. The last column is for one reading every 30 s,\n" +
+		"and of cAdvisor's default for as many as it makes by itself: fewer where containers do nothing, as here. cAdvisor is built of its library with its part for\n" +
+		"this engine alone; its released program has more in it, and was recorded with more: " +
+		fmt.Sprintf("%s %% of a core and %.0f MB, tuned %s %% and %.0f MB, with %d containers that may have done more.\n\n",
+			short(recordedCAdvisor[0].Share), recordedCAdvisor[0].RSS, short(recordedCAdvisor[1].Share), recordedCAdvisor[1].RSS, goalContainers))
 	t = table{columns: []string{"containers", "program", "window", "own CPU", "all CPU", "RSS", "peak RSS", "of a core, all"}}
 	for _, w := range r.Watching {
 		t.add(thousands(w.Containers), w.Program, fmt.Sprintf("%.0f s", w.Window), ms(w.Own), ms(w.All), mb(w.RSS), mb(w.Peak), short(w.Share)+" %")

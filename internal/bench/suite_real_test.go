@@ -59,7 +59,7 @@ func (s *suite) parts() []part {
 		{"freshness", 2 * time.Minute, s.takeFreshness},
 		{"start", 3 * time.Minute, s.takeStart},
 		{"scrapes", 12 * time.Minute, s.takeScrapes},
-		{"containers", 25 * time.Minute, s.takeContainers},
+		{"containers", 35 * time.Minute, s.takeContainers},
 		{"probes", 7 * time.Minute, s.takeProbes},
 		{"growth", 13 * time.Minute, s.takeGrowth},
 		{"profiles", 7 * time.Minute, s.takeProfiles},
