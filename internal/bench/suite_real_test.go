@@ -315,7 +315,7 @@ func total(t *testing.T) float64 {
 	return kB * 1024 / 1e9
 }
 
-// lookAround notes what cannot be measured here. CI has all of it but Telegraf.
+// lookAround notes what cannot be measured here. CI has all of it but cAdvisor and Telegraf.
 func (s *suite) lookAround(t *testing.T) {
 	t.Helper()
 	for _, p := range []struct{ program, debian string }{
