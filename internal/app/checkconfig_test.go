@@ -55,6 +55,9 @@ func TestCheckConfigLooksWhereStateIsKept(t *testing.T) {
 	for name, content := range map[string]string{"good": `{"version":1}`, "damaged": `{`, "newer": `{"version":2}`} {
 		rewrite(t, filepath.Join(dir, name), content)
 	}
+	if err := os.Symlink("good", filepath.Join(dir, "link")); err != nil {
+		t.Fatal(err)
+	}
 	absent := filepath.Join(dir, "absent")
 	for name, c := range map[string]struct {
 		file   string
@@ -66,6 +69,7 @@ func TestCheckConfigLooksWhereStateIsKept(t *testing.T) {
 		"none yet":       {file: "new", written: "valid"},
 		"a damaged one":  {file: "damaged", written: "warning: the state file " + dir + "/damaged is damaged"},
 		"a newer one":    {file: "newer", refused: "exporter.yaml:2: state_file: state file " + dir + "/newer is of version 2"},
+		"a link":         {file: "link", refused: "exporter.yaml:2: state_file: " + dir + "/link is a symbolic link, must be a regular file"},
 		"no directory":   {file: "absent/state", refused: "exporter.yaml:2: state_file: its directory is not there"},
 		"of a service":   {file: "absent/state", change: func(o *Options) { o.Lookup = one("STATE_DIRECTORY", "/x:"+absent) }, written: "valid"},
 		"of another":     {file: "absent/state", change: func(o *Options) { o.Lookup = one("STATE_DIRECTORY", "/x") }, refused: "is not there"},
@@ -85,7 +89,7 @@ func TestCheckConfigLooksWhereStateIsKept(t *testing.T) {
 			t.Errorf("%s: wrote %q", name, written)
 		}
 	}
-	if left, err := os.ReadDir(dir); err != nil || len(left) != 3 {
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 4 {
 		t.Errorf("it left %v, %v", left, err)
 	}
 }

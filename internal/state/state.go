@@ -2,12 +2,15 @@
 package state
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 )
@@ -35,12 +38,15 @@ type content struct {
 // Open reads the file, or begins with nothing where it does not exist. An empty path keeps values in memory only. A
 // file that is damaged is renamed to PATH.damaged-TIME, told in the returned notice, and replaced by an empty one: a
 // watchdog that does not start is worse than one that has forgotten. A file of a newer version is an error, since
-// writing it would lose what this version does not know. So is a directory that cannot be written, and a file that another
-// process has open.
+// writing it would lose what this version does not know. So are a directory that cannot be written, a file that another
+// process has open, and anything but a regular file.
 func Open(path string) (f *File, notice string, err error) {
 	f = &File{path: path, values: map[string]json.RawMessage{}}
 	if path == "" {
 		return f, "", nil
+	}
+	if err := onlyRegular(path); err != nil {
+		return nil, "", err
 	}
 	if f.lock, err = lock(path); err != nil {
 		return nil, "", fmt.Errorf("%w; name another with state_file", err)
@@ -88,6 +94,9 @@ func Inspect(path string) (notice string, err error) {
 	if err := mayWrite(dir); err != nil {
 		return "", fmt.Errorf("write directory %s: %w; give the exporter's user the right to write it, or name another file", dir, err)
 	}
+	if err := onlyRegular(path); err != nil {
+		return "", err
+	}
 	lock := path + ".lock"
 	if err := mayWrite(lock); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Errorf("write %s: %w; give it to the exporter's user", lock, err)
@@ -106,6 +115,30 @@ func Inspect(path string) (notice string, err error) {
 	return notice, err
 }
 
+// onlyRegular refuses what must be neither read nor replaced: a read of a pipe hangs, a rename takes a device away, and a
+// symbolic link would be replaced instead of what it points to.
+func onlyRegular(path string) error {
+	for _, name := range []string{path, path + ".lock"} {
+		info, err := os.Lstat(name)
+		if err == nil && !info.Mode().IsRegular() {
+			return fmt.Errorf("%s is %s, must be a regular file or absent; name another file with state_file", name, typeOf(info.Mode()))
+		}
+	}
+	return nil
+}
+
+// typeOf is the type of a file that is not regular, in words.
+func typeOf(mode fs.FileMode) string {
+	for bit, name := range map[fs.FileMode]string{
+		fs.ModeDir: "a directory", fs.ModeSymlink: "a symbolic link", fs.ModeNamedPipe: "a named pipe", fs.ModeSocket: "a socket", fs.ModeDevice: "a device",
+	} {
+		if mode&bit != 0 {
+			return name
+		}
+	}
+	return "a special file"
+}
+
 // Close lets another process have the file. Values can still be read, but not saved any more.
 func (f *File) Close() error {
 	if f.lock == nil {
@@ -118,14 +151,20 @@ func (f *File) Close() error {
 	return l.Close()
 }
 
-// sweep removes what a process left that ended in the middle of a write.
+// sweep removes the temporary files of a process that ended during a write. The number in their names tells them from files
+// of others.
 func (f *File) sweep() {
-	left, err := filepath.Glob(f.path + ".*.tmp")
+	dir, base := filepath.Split(f.path)
+	entries, err := os.ReadDir(cmp.Or(dir, "."))
 	if err != nil {
-		return // a path that is no pattern leaves nothing that could be found
+		return // whether the directory can be used, the first write tells
 	}
-	for _, name := range left {
-		os.Remove(name) //nolint:errcheck,gosec // it does no harm
+	for _, e := range entries {
+		number, ours := strings.CutPrefix(e.Name(), base+".")
+		number, temporary := strings.CutSuffix(number, ".tmp")
+		if _, err := strconv.ParseUint(number, 10, 64); ours && temporary && err == nil && e.Type().IsRegular() {
+			os.Remove(filepath.Join(dir, e.Name())) //nolint:errcheck,gosec // it does no harm
+		}
 	}
 }
 

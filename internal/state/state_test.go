@@ -3,6 +3,7 @@ package state
 import (
 	"errors"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -151,6 +152,84 @@ func TestInspectionTellsWhatOpenWouldAndChangesNothing(t *testing.T) {
 	}
 	if notice, err := Inspect(""); notice != "" || err != nil {
 		t.Errorf("in memory: %q, %v", notice, err)
+	}
+}
+
+func TestOnlyARegularFileIsOpenedOrReplaced(t *testing.T) {
+	for name, put := range map[string]func(t *testing.T, path string){
+		"a directory": func(t *testing.T, path string) {
+			t.Helper()
+			if err := os.Mkdir(path, 0o700); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"a symbolic link": func(t *testing.T, path string) {
+			t.Helper()
+			if err := os.WriteFile(path+".other", []byte(`{"version":1}`), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Symlink(path+".other", path); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"a socket": func(t *testing.T, path string) {
+			t.Helper()
+			l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { l.Close() })
+		},
+	} {
+		for _, suffix := range []string{"", ".lock"} {
+			t.Run(name+" at PATH"+suffix, func(t *testing.T) {
+				t.Chdir(t.TempDir()) // a socket's whole path may be too long for its address
+				put(t, "s"+suffix)
+				refused(t, "s", "s"+suffix, name)
+			})
+		}
+	}
+}
+
+// refused holds that neither Open nor Inspect accepts the file at culprit, and that it stays what it is.
+func refused(t *testing.T, path, culprit, is string) {
+	t.Helper()
+	before, err := os.Lstat(culprit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := culprit + " is " + is + ", must be a regular file"
+	if _, err := Inspect(path); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("inspect: %v, want %q", err, want)
+	}
+	f, _, err := Open(path)
+	if err == nil {
+		f.Close()
+	}
+	if err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("open: %v, want %q", err, want)
+	}
+	if after, err := os.Lstat(culprit); err != nil || !os.SameFile(before, after) {
+		t.Errorf("it was replaced: %v, %v", after, err)
+	}
+}
+
+func TestCleaningUpTouchesNoFileOfOthers(t *testing.T) {
+	dir := t.TempDir()
+	others := []string{"states.1.tmp", "state1.2.tmp", "state[12s].notes.tmp", "state[12s].json.3.tmp"}
+	for _, name := range append(others, "state[12s].4.tmp") {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	open(t, filepath.Join(dir, "state[12s]"))
+	for _, name := range others {
+		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+			t.Errorf("%s was removed: %v", name, err)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, "state[12s].4.tmp")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("its own temporary file is left behind: %v", err)
 	}
 }
 
