@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"runtime/debug"
@@ -228,6 +229,7 @@ func (s *dockerSession) openEvents(ctx context.Context) (<-chan events.Message, 
 	streaming, end := context.WithCancelCause(ctx)
 	late := time.AfterFunc(eventsHeaderTimeout, func() { end(context.DeadlineExceeded) })
 	recording, call := recorded(streaming)
+	call.events = true
 	messages, errs := s.client.Events(recording, events.ListOptions{Since: s.since(), Filters: wantedEvents()})
 	inTime := late.Stop()
 	if call.status == http.StatusOK && inTime {
@@ -258,7 +260,11 @@ func (c *docker) listen(ctx context.Context, changed func()) error {
 		return err
 	}
 	queue := make(chan events.Message, eventsQueue)
-	pump.Go(func() { queueEvents(ctx, messages, errs, queue) })
+	var ended error // to be read once the queue is closed
+	pump.Go(func() {
+		defer close(queue)
+		ended = queueEvents(ctx, messages, errs, queue)
+	})
 	if missed := c.opened(); missed {
 		c.catchUp(ctx)
 	}
@@ -275,7 +281,7 @@ func (c *docker) listen(ctx context.Context, changed func()) error {
 			return ctx.Err()
 		case e, ok := <-queue:
 			if !ok {
-				return Failf(Closed, "follow events of %s: %w", c.settings.Host, errEnded).WithHint(hintEvents)
+				return s.streamEnded(ended)
 			}
 			c.take(ctx, append([]events.Message{e}, drained(queue)...), changed)
 			quiet.Reset(c.quiet)
@@ -296,10 +302,29 @@ func (c *docker) listen(ctx context.Context, changed func()) error {
 	}
 }
 
-// queueEvents moves events to the queue, which takes those that come while containers are inspected, and closes it when the
-// stream has ended, or ctx.
-func queueEvents(ctx context.Context, messages <-chan events.Message, errs <-chan error, queue chan<- events.Message) {
-	defer close(queue)
+// streamEnded explains the error that ended the stream of events. Only where it was cut may a proxy have done that.
+func (s *dockerSession) streamEnded(err error) error {
+	if err == nil || errors.Is(err, io.EOF) {
+		err = Failf(Closed, "%w", errEnded)
+	}
+	err = s.wire.reason(err)
+	reason, hint := ReasonOf(err), ""
+	if known, ok := errors.AsType[*Error](err); ok {
+		hint = known.Hint
+	}
+	switch reason {
+	case Closed:
+		hint = hintEvents
+	case Internal: // the errors of a decoder have no reason
+		reason = Malformed
+	default:
+	}
+	return Failf(reason, "follow events of %s: %w", s.settings.Host, err).WithHint(hint)
+}
+
+// queueEvents moves events to the queue, which takes those that come while containers are inspected. It returns what ended the
+// stream, or nil once ctx is done.
+func queueEvents(ctx context.Context, messages <-chan events.Message, errs <-chan error, queue chan<- events.Message) (ended error) {
 	for {
 		select {
 		case e := <-messages:
@@ -307,10 +332,11 @@ func queueEvents(ctx context.Context, messages <-chan events.Message, errs <-cha
 			case queue <- e:
 			case <-ctx.Done():
 			}
-		case _, streaming := <-errs:
+		case err, streaming := <-errs:
 			if !streaming { // the client's goroutine is over
-				return
+				return ended
 			}
+			ended = err
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -725,6 +726,91 @@ func TestStreamThatEndsAtOnceIsNoStream(t *testing.T) {
 	}
 	if !slices.ContainsFunc(b.Notes, func(n string) bool { return strings.Contains(n, "events cannot be followed") }) {
 		t.Errorf("notes %q, want one about the events", b.Notes)
+	}
+}
+
+// eventLine is an event as an engine writes it.
+func eventLine(action, padding string) string {
+	return fmt.Sprintf(`{"Type":"container","Action":%q,"Actor":{"ID":"id-a","Attributes":{"name":"a","padding":%q}},"timeNano":%d}`+"\n",
+		action, padding, time.Now().UnixNano())
+}
+
+// TestStreamMayBeLongerThanOneAnswer has an engine whose events together are longer than its longest answer may be.
+func TestStreamMayBeLongerThanOneAnswer(t *testing.T) {
+	const most, length = 20, 1 << 10
+	var streams atomic.Int64
+	e := startEngine(t, plainContainer("a", nil))
+	e.answer = func(w http.ResponseWriter, r *http.Request) bool {
+		if !strings.HasSuffix(r.URL.Path, "/events") {
+			return false
+		}
+		if streams.Add(1) == 1 {
+			for range most {
+				io.WriteString(w, eventLine("oom", strings.Repeat("x", length))) //nolint:errcheck // the client's loss
+			}
+		}
+		w.(http.Flusher).Flush() //nolint:errcheck // it is one
+		<-r.Context().Done()
+		return true
+	}
+	s := dockerSettings(e.host)
+	s.Resources = resourcesNone
+	w := &watch{t: t, changed: make(chan struct{}, 1)}
+	w.docker = w.collector(s, nil, false)
+	w.docker.limit = 4 * length
+	w.read()
+	w.start()
+	defer w.stop()
+	last := fmt.Sprintf(`oom_events_total{container="a"} %d`, most)
+	w.until("all events are counted, or the stream is cut", func() bool { return strings.Contains(w.page(), last) || streams.Load() > 1 })
+	if got := streams.Load(); got != 1 {
+		t.Errorf("the stream was opened %d times, want once:\n%s", got, w.page())
+	}
+}
+
+func TestLogSaysWhyAStreamEnded(t *testing.T) {
+	for _, tt := range []struct {
+		name, stream string
+		want         []string // in the log
+		proxy        bool     // whether that may be a proxy's fault
+	}{
+		{name: "an event is too long", stream: eventLine("oom", strings.Repeat("x", 5<<10)), want: []string{"one event has more than 4096 bytes", "limits.metrics_body"}},
+		{name: "no event", stream: "<html>", want: []string{"invalid character"}},
+		{name: "no event's type", stream: `{"Actor":"a"}`, want: []string{"cannot unmarshal"}},
+		{name: "cut in an event", stream: `{"Type":`, want: []string{"unexpected EOF"}, proxy: true},
+		{name: "cut between events", stream: eventLine("oom", ""), want: []string{errEnded.Error()}, proxy: true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			e := startEngine(t, plainContainer("a", nil))
+			e.answer = func(w http.ResponseWriter, r *http.Request) bool {
+				if !strings.HasSuffix(r.URL.Path, "/events") {
+					return false
+				}
+				io.WriteString(w, tt.stream) //nolint:errcheck // the client's loss
+				return true
+			}
+			s := dockerSettings(e.host)
+			s.Resources = resourcesNone
+			w := &watch{t: t, changed: make(chan struct{}, 1)}
+			w.docker = w.collector(s, nil, false)
+			w.docker.limit, w.docker.lasting = 4<<10, lastingStream
+			log, lines := logged()
+			w.docker.log = log
+			w.read()
+			w.start()
+			w.until("events count as not to be had", func() bool {
+				return strings.Contains(w.page(), `chatstack_docker_feature_available{docker_host="local",feature="events"} 0`)
+			})
+			w.stop()
+			for _, want := range tt.want {
+				if !strings.Contains(lines.String(), want) {
+					t.Errorf("the log lacks %q:\n%s", want, lines)
+				}
+			}
+			if got := strings.Contains(lines.String(), "a proxy in front of it"); got != tt.proxy {
+				t.Errorf("the log blames a proxy: %t, want %t:\n%s", got, tt.proxy, lines)
+			}
+		})
 	}
 }
 

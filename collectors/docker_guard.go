@@ -1,6 +1,7 @@
 package collectors
 
 import (
+	"bytes"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -63,6 +64,8 @@ type dockerCall struct {
 	// into, where not nil, points to what a good answer is decoded into. The client finds null in place of it: what it
 	// would make of it has ten times as many fields as are used.
 	into any
+	// events says that the answer is a stream of events: its limit is for each of them.
+	events bool
 	// rest, where not nil, is over when a call on a connection of its own may look for its answer.
 	rest *statsRest
 }
@@ -81,7 +84,7 @@ func (r dockerRecorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	if !ok {
 		call = &dockerCall{}
 	}
-	*call = dockerCall{into: call.into, rest: call.rest}
+	*call = dockerCall{into: call.into, events: call.events, rest: call.rest}
 	if req.Method == http.MethodHead {
 		// The client makes a GET of the same request when this fails, and the transport may still be reading it.
 		req = req.Clone(req.Context())
@@ -97,10 +100,37 @@ func (r dockerRecorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	body := &dockerBody{ReadCloser: resp.Body, limit: r.limit, left: r.limit, call: call}
 	resp.Body = body
-	if call.into != nil && resp.StatusCode == http.StatusOK {
+	switch {
+	case resp.StatusCode != http.StatusOK:
+	case call.into != nil:
 		resp.Body = &decodedBody{dockerBody: body}
+	case call.events:
+		resp.Body = &eventsBody{dockerBody: body, decoder: json.NewDecoder(body)}
 	}
 	return resp, nil
+}
+
+// eventsBody is a stream of events, passed on one by one: each may be as long as the limit, and the stream may last for ever.
+type eventsBody struct {
+	*dockerBody
+	decoder *json.Decoder
+	event   json.RawMessage
+	unread  bytes.Reader
+}
+
+func (b *eventsBody) Read(p []byte) (int, error) {
+	if b.unread.Len() == 0 {
+		b.left = b.limit
+		if err := b.decoder.Decode(&b.event); err != nil {
+			if is[*Error](err) && ReasonOf(err) == TooLarge {
+				err = Failf(TooLarge, "one event has %w", err).
+					WithHint("shorten the labels of the container, or raise limits.metrics_body in exporter.yaml")
+			}
+			return 0, err
+		}
+		b.unread.Reset(b.event)
+	}
+	return b.unread.Read(p)
 }
 
 // decodedBody is an answer's body that is decoded when somebody reads it.

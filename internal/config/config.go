@@ -49,7 +49,7 @@ type Poll struct {
 
 // Limits bound what is read of other people's answers.
 type Limits struct {
-	// MetricsBody bounds a metrics page after decompression: 16 MiB by default.
+	// MetricsBody bounds a metrics page after decompression, and an answer or one event of a Docker Engine: 16 MiB by default.
 	MetricsBody Bytes `yaml:"metrics_body"`
 	// Body bounds every other answer after decompression: 1 MiB by default.
 	Body Bytes `yaml:"body"`
