@@ -2,6 +2,7 @@ package collectors
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -108,7 +109,7 @@ func (c *xmppRest) Collect(ctx context.Context, b *Batch) error {
 	failed := statusError(http.MethodGet, c.url, a.status)
 	switch a.status {
 	case http.StatusOK:
-		return c.accepted(b, a)
+		return c.accepted(ctx, b, a)
 	case http.StatusUnauthorized:
 		return c.unauthorized(b, a, failed)
 	case http.StatusForbidden:
@@ -122,33 +123,71 @@ func (c *xmppRest) Collect(ctx context.Context, b *Batch) error {
 }
 
 // accepted reads the answer to a good credential.
-func (c *xmppRest) accepted(b *Batch, a *answer) error {
+func (c *xmppRest) accepted(ctx context.Context, b *Batch, a *answer) error {
 	if !json.Valid(a.body) {
 		return Failf(Malformed, "GET %s: status %d: the answer is no JSON", printable(c.url), a.status)
 	}
 	var info struct {
-		Version string `json:"version"`
+		SiteName string `json:"site_name"`
+		Version  string `json:"version"`
 	}
-	if json.Unmarshal(a.body, &info) == nil && info.Version != "" {
+	if err := json.Unmarshal(a.body, &info); err == nil && info.Version != "" {
 		b.Note("the server says that it is of version " + foreignText(info.Version))
 	}
 	if !c.credentials.given() {
 		b.Note("the API answers without any credential: everybody who reaches it can manage accounts")
 	}
-	return nil
+	switch {
+	case info.SiteName == "" || strings.EqualFold(info.SiteName, c.where()):
+		return nil
+	case c.host == "":
+		b.Note("no virtual host is configured, and the API of " + foreignText(info.SiteName) + " answered: set XMPP_DOMAIN to have the virtual host checked")
+		return nil
+	}
+	// site_name may also be a title that the administrator chose, so the realm of a refusal outweighs it.
+	refusal, err := c.http.do(ctx, b, http.MethodGet, c.url, http.Header{"Host": {c.host}}, nil)
+	if err != nil {
+		return err
+	}
+	b.HTTPStatus = a.status
+	realm, _ := challenge(refusal)
+	if strings.EqualFold(realm, c.host) {
+		return nil
+	}
+	return c.otherHost(a, cmp.Or(realm, info.SiteName))
+}
+
+// otherHost is the failure of an answer from another virtual host than the one that was asked for.
+func (c *xmppRest) otherHost(a *answer, answered string) error {
+	return Failf(Mismatch, "GET %s: status %d: asked for virtual host %s, but %s answered", printable(c.url), a.status, c.host, foreignText(answered)).
+		WithHint("the XMPP server does not serve HTTP for " + c.host + ", so its http_default_host " + foreignText(answered) +
+			" answered: set XMPP_DOMAIN to a virtual host that it has")
+}
+
+// challenge reads the challenge of a 401: whether it asks for a bearer token, and the virtual host in its realm.
+func challenge(a *answer) (host string, bearer bool) {
+	// The real server asks for a token in a header of the wrong name.
+	for _, name := range []string{"Authorization", "WWW-Authenticate"} {
+		scheme, params, _ := strings.Cut(a.header.Get(name), " ")
+		if !strings.EqualFold(scheme, "Bearer") {
+			continue
+		}
+		bearer = true
+		if realm, ok := strings.CutPrefix(params, `realm="`); ok && host == "" {
+			host, _, _ = strings.Cut(realm, "/")
+		}
+	}
+	return host, bearer
 }
 
 // unauthorized tells a credential that is not accepted from an API that was only to be found.
 func (c *xmppRest) unauthorized(b *Batch, a *answer, failed *Error) error {
-	challenged := false
-	// The real server asks for a token in a header of the wrong name.
-	for _, name := range []string{"Authorization", "WWW-Authenticate"} {
-		challenge := a.header.Get(name)
-		challenged = challenged || len(challenge) >= len("Bearer") && strings.EqualFold(challenge[:len("Bearer")], "Bearer")
-	}
+	host, bearer := challenge(a)
 	switch {
-	case !challenged:
+	case !bearer:
 		return failed.WithHint("this 401 does not ask for a bearer token, so it may come from a proxy in between: look at what answers at " + printable(c.url))
+	case c.host != "" && host != "" && !strings.EqualFold(host, c.host):
+		return c.otherHost(a, host)
 	case !c.credentials.given():
 		b.Note("the API is there and asks for a token; without one nothing is known of credentials")
 		return nil

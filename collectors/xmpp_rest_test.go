@@ -85,6 +85,70 @@ func TestXMPPRestSaysWhetherTheCredentialIsAccepted(t *testing.T) {
 	}
 }
 
+// TestXMPPRestSaysWhichVirtualHostAnswered has servers with an http_default_host, which answers for hosts that do not exist.
+func TestXMPPRestSaysWhichVirtualHostAnswered(t *testing.T) {
+	at := func(domain string, token bool) func(*XMPPRest) {
+		return func(s *XMPPRest) {
+			if s.Domain = domain; token {
+				s.Token = config.NewSecret("sesame-token")
+			}
+		}
+	}
+	asJID := func(s *XMPPRest) { withPassword(s); s.User = "admin@ghost.test" }
+	const titled, other = `{"site_name":"Our little chat","version":"13.0.1"}`, `{"site_name":"chat.test","version":"13.0.1"}`
+	for name, c := range map[string]struct {
+		change      func(*XMPPRest)
+		body, realm string // realm is the virtual host that answers; "" challenges nobody
+		want        Reason
+	}{
+		"the host":                      {at("chat.test", true), other, "chat.test", ""},
+		"the host in capitals":          {at("Chat.Test", true), other, "chat.test", ""},
+		"a host that is not there":      {at("ghost.test", true), other, "chat.test", Mismatch},
+		"no such host in the JID":       {asJID, other, "chat.test", Mismatch},
+		"open, no such host":            {at("ghost.test", false), other, "", Mismatch},
+		"no token, no such host":        {at("ghost.test", false), other, "chat.test", Mismatch},
+		"a title of the host":           {at("chat.test", true), titled, "chat.test", ""},
+		"a title of another host":       {at("ghost.test", true), titled, "chat.test", Mismatch},
+		"no host was configured":        {at("", true), other, "chat.test", ""},
+		"another path, without a name":  {at("ghost.test", true), `[]`, "chat.test", ""},
+		"another path, with other JSON": {at("ghost.test", true), `{"site_name":1}`, "chat.test", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			url := answering(t, func(w http.ResponseWriter, r *http.Request) {
+				if c.realm != "" && r.Header.Get("Authorization") == "" {
+					w.Header().Set("Authorization", `Bearer realm="`+c.realm+`/http_admin_api"`)
+					w.WriteHeader(http.StatusUnauthorized)
+					return
+				}
+				w.Write([]byte(c.body)) //nolint:errcheck,gosec // a test's server
+			})
+			b, err := read(t, restProbe(t, url, c.change), 10*time.Second)
+			if c.want == "" {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if b.HTTPStatus != http.StatusOK {
+					t.Errorf("status: got %d, want that of the answer", b.HTTPStatus)
+				}
+				if noted := strings.Contains(strings.Join(b.Notes, "\n"), "the API of chat.test answered"); noted != (name == "no host was configured") {
+					t.Errorf("notes: got %q, want the host that answered only where none was configured", b.Notes)
+				}
+				return
+			}
+			if err == nil {
+				t.Fatal("got no failure, though another host answered")
+			}
+			wantReason(t, err, c.want)
+			if !strings.Contains(HintOf(err), "set XMPP_DOMAIN") || !strings.Contains(HintOf(err), "ghost.test") {
+				t.Errorf("hint: got %q, want the host and what to set in it", HintOf(err))
+			}
+			if says := "but chat.test answered"; !strings.Contains(err.Error(), says) {
+				t.Errorf("error: got %q, want %q in it", err, says)
+			}
+		})
+	}
+}
+
 func TestXMPPRestFailures(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer func(net.Conn)
