@@ -274,7 +274,7 @@ func (c *plantStore) transaction(ctx context.Context, b *Batch, p plant) error {
 	owed, err := c.owe(p.ID)
 	if err != nil {
 		return Failf(Internal, "nothing is sent, since it could not be recorded: %w", err).
-			WithHint("make the state file writable again, or there is no telling which canaries are left in the store")
+			WithHint("without a record on the disk, a plant could stay in the store for ever; the check goes on by itself once the state file can be written")
 	}
 	// A stop leaves half of the grace to the creation and the rest to the deletion.
 	posting, cancelPosting := finishing(ctx, finishGrace/2)

@@ -137,7 +137,7 @@ func New(o Options) (_ *App, err error) {
 		return nil, err
 	}
 	if notice != "" {
-		a.log.Error("state is lost", "notice", notice)
+		a.log.Warn("the state file has a problem", "problem", notice)
 	}
 	if a.maintenance, err = maintenance.New(a.state.Value("maintenance"), a.log); err != nil {
 		a.log.Error("switches of maintenance are lost", "err", err)

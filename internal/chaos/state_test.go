@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/chatstack-exporter/chatstack_exporter/collectors"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
@@ -195,4 +197,34 @@ func TestDamagedOrNewerStateIsToldByTheBinary(t *testing.T) {
 			t.Errorf("plants are left in the store: %v", left)
 		}
 	})
+}
+
+// TestExporterThatCanKeepNothingStartsAndSendsNoCanary has the kernel refuse every write to a file, as a full disk does.
+func TestExporterThatCanKeepNothingStartsAndSendsNoCanary(t *testing.T) {
+	t.Parallel()
+	stack := startStack(t, simstack.Options{})
+	path := filepath.Join(t.TempDir(), "state.json")
+	cmd := command(t, "", canary(stack, path), stack.Environ())
+	cmd.Args = append([]string{"sh", "-c", `ulimit -S -f 0 && exec "$0" "$@"`}, append([]string{cmd.Path}, cmd.Args[1:]...)...)
+	cmd.Path = "/bin/sh"
+	e := start(t, cmd)
+	e.wait(t, "all but the canary up", func(p page) bool {
+		return p.verdict("plant_store") == "internal" && p.verdict("docker") == "up"
+	})
+	for _, want := range []string{"the state file has a problem", "file too large", "ulimit -f"} {
+		if !strings.Contains(e.log.String(), want) {
+			t.Errorf("the log lacks %q", want)
+		}
+	}
+	if plants := stack.Plants(); len(plants) > 0 {
+		t.Errorf("sent without a record: %v", plants)
+	}
+	if err := unix.Prlimit(cmd.Process.Pid, unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: unix.RLIM_INFINITY, Max: unix.RLIM_INFINITY}, nil); err != nil {
+		t.Fatal(err)
+	}
+	e.wait(t, "every target up", page.allUp)
+	e.stop(t)
+	if left := owed(t, path); len(left) > 0 {
+		t.Errorf("still owed: %v", left)
+	}
 }

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -21,7 +22,10 @@ const version = 1
 // File is a set of named values that are on the disk when Save returns. It is safe for concurrent use.
 type File struct {
 	path string
-	lock *os.File // held while the file is open; nil in memory
+	lock *os.File // held while the file is open; nil in memory, and until the disk lets it be made
+	// damaged tells that what is on the disk cannot be read, and is put aside before anything is written.
+	damaged bool
+	aside   string // where it was put
 
 	closed bool
 
@@ -35,43 +39,108 @@ type content struct {
 	Values  map[string]json.RawMessage `json:"values"`
 }
 
-// Open reads the file, or begins with nothing where it does not exist. An empty path keeps values in memory only. A
-// file that is damaged is renamed to PATH.damaged-TIME, told in the returned notice, and replaced by an empty one: a
-// watchdog that does not start is worse than one that has forgotten. A file of a newer version is an error, since
+// Open reads the file, or begins with nothing where it does not exist. An empty path keeps values in memory only. The
+// notice says what happened to a file that is damaged: it is renamed to PATH.damaged-TIME and replaced by an empty one. It
+// also says why a disk that is full, failing or read-only cannot be written: each Save tries again. A watchdog that does not
+// start is worse than one that has forgotten. A file of a newer version is an error, since
 // writing it would lose what this version does not know. So are a directory that cannot be written, a file that another
 // process has open, and anything but a regular file.
-func Open(path string) (f *File, notice string, err error) {
-	f = &File{path: path, values: map[string]json.RawMessage{}}
+func Open(path string) (_ *File, notice string, err error) {
+	f := &File{path: path, values: map[string]json.RawMessage{}}
 	if path == "" {
 		return f, "", nil
 	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, f.Close())
+		}
+	}()
 	if err := onlyRegular(path); err != nil {
 		return nil, "", err
 	}
-	if f.lock, err = lock(path); err != nil {
-		return nil, "", fmt.Errorf("%w; name another with state_file", err)
+	if err := f.hold(); err != nil && !mayPass(err) {
+		return nil, "", err
 	}
-	opened := f
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, opened.Close())
-		}
-	}()
-	opened.sweep()
+	f.sweep()
 	raw, err := os.ReadFile(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
 		return nil, "", fmt.Errorf("read state file: %w; give this user the right to read and write it, or name another with state_file", err)
 	default:
-		if notice, err = f.parse(raw); err != nil {
+		c, damaged, err := f.decode(raw)
+		if err != nil {
 			return nil, "", err
 		}
+		f.damaged = damaged
+		if c.Values != nil {
+			f.values = c.Values
+		}
 	}
-	if err := f.write(); err != nil {
-		return nil, "", fmt.Errorf("%w; give this user the right to write the directory, or name another file with state_file", err)
+	damaged := f.damaged
+	if err = f.write(); err != nil && !mayPass(err) {
+		return nil, "", err
 	}
-	return f, notice, nil
+	return f, f.problem(damaged, err), nil
+}
+
+// problem says what is wrong with a file that was opened all the same; "" where nothing is.
+func (f *File) problem(damaged bool, writeErr error) string {
+	var problems []string
+	switch {
+	case f.aside != "":
+		problems = append(problems, fmt.Sprintf("the state file %s was damaged and is now %s; what it kept is forgotten", f.path, f.aside))
+	case damaged:
+		problems = append(problems, fmt.Sprintf("the state file %s is damaged; what it kept is forgotten", f.path))
+	}
+	if writeErr != nil {
+		problems = append(problems, fmt.Sprintf("nothing can be kept for after a restart: %v", writeErr))
+	}
+	return strings.Join(problems, "; ")
+}
+
+// mayPass reports whether a fault is the disk's, which may be over before the exporter ends, and not the configuration's.
+func mayPass(err error) bool {
+	for _, cause := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EIO, syscall.EFBIG, syscall.EMFILE, syscall.ENFILE} {
+		if errors.Is(err, cause) {
+			return true
+		}
+	}
+	return false
+}
+
+// withAdvice adds what to do about a file that cannot be written.
+func withAdvice(err error) error {
+	for _, row := range []struct {
+		cause  error
+		advice string
+	}{
+		{syscall.ENOSPC, "its file system is full: free space or inodes there"},
+		{syscall.EDQUOT, "the disk quota is used up: free space, or raise the quota of the exporter's user"},
+		{syscall.EROFS, "its file system is read-only: mount it for writing; in a container give the directory a volume, in a systemd unit StateDirectory="},
+		{syscall.EIO, "the disk fails: read the kernel's log"},
+		{syscall.EFBIG, "files may not be so large here: raise the limit (ulimit -f, LimitFSIZE=)"},
+		{syscall.EMFILE, "raise the exporter's limit of open files (ulimit -n, LimitNOFILE=)"},
+		{syscall.ENFILE, "the machine has too many open files: raise fs.file-max"},
+		{fs.ErrPermission, "give the exporter's user the right to write the directory"},
+		{fs.ErrNotExist, "create its directory"},
+	} {
+		if errors.Is(err, row.cause) {
+			return fmt.Errorf("%w; %s, or name another file with state_file", err, row.advice)
+		}
+	}
+	return err
+}
+
+// hold takes the file for this process, unless it has it.
+func (f *File) hold() (err error) {
+	if f.lock == nil {
+		f.lock, err = lock(f.path)
+	}
+	if err != nil {
+		return withAdvice(err)
+	}
+	return nil
 }
 
 // Inspect tells what Open would find, and changes nothing: an error where it would fail, and in words what it would put aside
@@ -92,7 +161,7 @@ func Inspect(path string) (notice string, err error) {
 		return "", fmt.Errorf("%s is no directory; name another file", dir)
 	}
 	if err := mayWrite(dir); err != nil {
-		return "", fmt.Errorf("write directory %s: %w; give the exporter's user the right to write it, or name another file", dir, err)
+		return "", withAdvice(fmt.Errorf("write directory %s: %w", dir, err))
 	}
 	if err := onlyRegular(path); err != nil {
 		return "", err
@@ -141,13 +210,14 @@ func typeOf(mode fs.FileMode) string {
 
 // Close lets another process have the file. Values can still be read, but not saved any more.
 func (f *File) Close() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.closed = f.path != ""
 	if f.lock == nil {
 		return nil
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	l := f.lock
-	f.lock, f.closed = nil, true
+	f.lock = nil
 	return l.Close()
 }
 
@@ -168,22 +238,17 @@ func (f *File) sweep() {
 	}
 }
 
-func (f *File) parse(raw []byte) (notice string, err error) {
-	c, damaged, err := f.decode(raw)
-	if err != nil {
-		return "", err
+// putAside renames a damaged file, so that it is never overwritten.
+func (f *File) putAside() error {
+	if !f.damaged {
+		return nil
 	}
-	if damaged {
-		aside := fmt.Sprintf("%s.damaged-%s", f.path, time.Now().UTC().Format("20060102T150405Z"))
-		if err := os.Rename(f.path, aside); err != nil {
-			return "", fmt.Errorf("put damaged state file aside: %w", err)
-		}
-		return fmt.Sprintf("the state file %s was damaged and is now %s; what it kept is forgotten", f.path, aside), nil
+	aside := fmt.Sprintf("%s.damaged-%s", f.path, time.Now().UTC().Format("20060102T150405Z"))
+	if err := os.Rename(f.path, aside); err != nil {
+		return fmt.Errorf("put damaged state file aside: %w", err)
 	}
-	if c.Values != nil {
-		f.values = c.Values
-	}
-	return "", nil
+	f.damaged, f.aside = false, aside
+	return nil
 }
 
 // decode reads what stands in the file; one of a newer version is an error.
@@ -202,6 +267,20 @@ func (f *File) write() error {
 	if f.path == "" {
 		return nil
 	}
+	if err := f.hold(); err != nil {
+		return err
+	}
+	err := f.putAside()
+	if err == nil {
+		err = f.replace()
+	}
+	if err != nil {
+		return withAdvice(err)
+	}
+	return nil
+}
+
+func (f *File) replace() error {
 	raw, err := json.MarshalIndent(content{version, f.values}, "", "  ")
 	if err != nil {
 		return fmt.Errorf("write state file: %w", err)

@@ -1,0 +1,69 @@
+package state
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// largest is how large a file of this process may be during a test. The test's own log is smaller.
+const largest = 4 << 20
+
+// limitFileSize has the kernel refuse what is larger, as a full disk does. It returns what ends that.
+func limitFileSize(t *testing.T) (end func()) {
+	t.Helper()
+	var usual unix.Rlimit
+	if err := unix.Prlimit(0, unix.RLIMIT_FSIZE, nil, &usual); err != nil {
+		t.Fatal(err)
+	}
+	set := func(to unix.Rlimit) {
+		t.Helper()
+		if err := unix.Prlimit(0, unix.RLIMIT_FSIZE, &to, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set(unix.Rlimit{Cur: largest, Max: usual.Max})
+	end = func() { set(usual) }
+	t.Cleanup(end)
+	return end
+}
+
+func TestDiskThatTakesNothingEndsNobody(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state.json")
+	content := `{"version":1,"values":{"a":"` + strings.Repeat("a", largest) + `"}}`
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	end := limitFileSize(t)
+	f, notice, err := Open(path)
+	if err != nil {
+		t.Fatalf("opened with %v, want a notice", err)
+	}
+	defer f.Close() //nolint:errcheck // nothing is written any more
+	for _, want := range []string{"nothing can be kept", syscall.EFBIG.Error(), "ulimit -f", "state_file"} {
+		if !strings.Contains(notice, want) {
+			t.Errorf("the notice %q lacks %q", notice, want)
+		}
+	}
+	var a string
+	if err := f.Value("a").Load(&a); err != nil || len(a) != largest {
+		t.Errorf("read %d bytes of what was kept, %v", len(a), err)
+	}
+	if err := f.Value("b").Save(2); err == nil {
+		t.Error("saved what is not on the disk")
+	}
+	if left, err := os.ReadFile(path); err != nil || string(left) != content {
+		t.Errorf("the file has now %d bytes, %v", len(left), err)
+	}
+	end()
+	if err := f.Value("b").Save(2); err != nil {
+		t.Errorf("the disk takes it again: %v", err)
+	}
+	if left, err := os.ReadFile(path); err != nil || !strings.Contains(string(left), `"b": 2`) || !strings.Contains(string(left), a) {
+		t.Errorf("kept %d bytes, %v", len(left), err)
+	}
+}
