@@ -171,7 +171,7 @@ func (c *plantStore) Collect(ctx context.Context, b *Batch) error {
 		c.tell(ctx, b)
 	}()
 	full := len(c.owed) >= maxOwed
-	if owedErr := c.deleteOwed(ctx, b); owedErr != nil && (b.HTTPStatus == 0 || full) {
+	if answered, owedErr := c.deleteOwed(ctx, b); owedErr != nil && (!answered || full && len(c.absent) == 0) {
 		// The store cannot even be reached, or it must not be filled any further.
 		return fmt.Errorf("%s of canaries still owed: %w", count(len(c.owed), "deletion"), owedErr)
 	}
@@ -234,38 +234,56 @@ func share(ctx context.Context, part float64) (context.Context, context.CancelFu
 	return context.WithTimeout(ctx, time.Duration(part*float64(time.Until(deadline))))
 }
 
-// deleteOwed tries all owed deletions of this store again and returns the last error. It stops at the first one that
-// gets no answer, since the others would get none either; b.HTTPStatus is then 0. Plants that are not there are noted in
+// deleteOwed tries owed deletions of this store again, for a third of the time, those first that have waited longest. It
+// reports whether the store answered any, and the last error of one that it answered. Without an answer to the first it
+// stops, since the others would get none either. Plants that are not there are noted in
 // c.absent only: so answers a server too that has lost the whole path.
-func (c *plantStore) deleteOwed(ctx context.Context, b *Batch) error {
+func (c *plantStore) deleteOwed(ctx context.Context, b *Batch) (answered bool, last error) {
 	c.absent = nil
 	if len(c.owed) == 0 {
-		return nil
+		return true, nil
 	}
-	ctx, cancel := share(ctx, 1.0/3)
+	beginning, cancelBeginning := share(ctx, 1.0/3)
+	defer cancelBeginning()
+	// A deletion that has begun gets a little longer, so that a slow store answers one at least.
+	ctx, cancel := share(ctx, 1.0/2)
 	defer cancel()
-	var last error
 	for _, p := range slices.Clone(c.owed) {
 		if p.URL != c.base.String() {
 			continue
 		}
+		if answered && beginning.Err() != nil {
+			break
+		}
+		c.moveBack(p)
 		b.HTTPStatus = 0
 		gone, err := c.delete(ctx, b, p, true)
+		if err != nil && b.HTTPStatus == 0 {
+			if !answered {
+				last = err
+			}
+			break
+		}
+		answered = true
 		switch {
-		case err != nil && b.HTTPStatus == 0:
-			return err
 		case err != nil:
 			last = err
 		case gone && b.HTTPStatus == http.StatusNotFound:
 			c.absent = append(c.absent, p)
 		case gone:
 			if err := c.settle(p); err != nil {
-				return err
+				return true, err
 			}
 			c.log.Info("owed canary deleted", "id", p.ID, "since", p.Since)
 		}
 	}
-	return last
+	return answered, last
+}
+
+// moveBack has the next reading ask for others before p.
+func (c *plantStore) moveBack(p owedPlant) {
+	i := slices.Index(c.owed, p)
+	c.owed = append(slices.Delete(slices.Clone(c.owed), i, i+1), p)
 }
 
 // transaction sends a plant, judges the answer by the mode, and deletes the plant unless it is certainly not there.

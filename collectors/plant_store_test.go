@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -419,6 +420,72 @@ func TestCapIsLeftWhenThePlantsAreGone(t *testing.T) {
 	s.swap(nil, nil)
 	if _, err := read(t, probe, 10*time.Second); err != nil || len(s.plants) != 0 || len(probe.owed) != 0 {
 		t.Errorf("got %v, plants %v, owed %v; want nothing owed once the store shows that it deletes", err, s.plants, probe.owed)
+	}
+}
+
+// owedFor is what a state file keeps of plants that were created long ago.
+func owedFor(url string, ids ...int64) *memory {
+	owed := make([]string, len(ids))
+	for i, id := range ids {
+		owed[i] = fmt.Sprintf(`{"id":%d,"since":"2026-01-01T00:00:00Z","url":%q,"created":true}`, id, url)
+	}
+	return &memory{saved: []byte("[" + strings.Join(owed, ",") + "]")}
+}
+
+// TestSlowDeletionsLeaveTimeForACanary has a store that answers one deletion in a reading, and not a second one, before the
+// exporter gives it up. So do deletions that take a third of the deadline.
+func TestSlowDeletionsLeaveTimeForACanary(t *testing.T) {
+	s, url := startStore(t)
+	before, posts := 0, 0 // deletions of this reading before its plant was sent
+	s.swap(func(http.ResponseWriter, plant) bool { posts++; return false }, func(w http.ResponseWriter, _ int64) bool {
+		if before++; posts > 0 || before != 2 {
+			return false
+		}
+		s.mu.Unlock() // the store serves others meanwhile
+		defer s.mu.Lock()
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err == nil {
+			io.Copy(io.Discard, conn) //nolint:errcheck // it ends when the client has given up
+			conn.Close()              //nolint:errcheck,gosec // that is the point
+		}
+		return true
+	})
+	const first = 9_007_190_000_000_001
+	probe := newStoreProbe(t, url, ModeCanary, "good", owedFor(url, first, first+1, first+2, first+3, first+4))
+	for i := range 2 {
+		before, posts = 0, 0
+		asked := len(s.deletes)
+		if _, err := read(t, probe, 2*time.Second); err != nil {
+			t.Errorf("reading %d: %v", i, err)
+		}
+		if posts != 1 || len(probe.owed) != 4-i {
+			t.Errorf("reading %d: %d plants were sent, owed %v; want one, and one settled", i, posts, probe.owed)
+		}
+		if want := int64(first + 2*i); len(s.deletes) <= asked || s.deletes[asked] != want {
+			t.Errorf("reading %d: deleted %v, want %d first, which has waited longest", i, s.deletes[asked:], want)
+		}
+	}
+	if len(s.plants) != 0 {
+		t.Errorf("left in the store: %v", s.plants)
+	}
+}
+
+// TestPlantThatCannotBeDeletedHoldsUpNoOther has four plants that are gone and one that the store fails to delete.
+func TestPlantThatCannotBeDeletedHoldsUpNoOther(t *testing.T) {
+	s, url := startStore(t)
+	const stuck = 9_007_190_000_000_003
+	s.swap(nil, func(w http.ResponseWriter, id int64) bool {
+		if id == stuck {
+			w.WriteHeader(http.StatusInternalServerError)
+		}
+		return id == stuck
+	})
+	probe := newStoreProbe(t, url, ModeCanary, "good", owedFor(url, stuck-2, stuck-1, stuck, stuck+1, stuck+2))
+	if _, err := read(t, probe, 10*time.Second); err != nil {
+		t.Error(err)
+	}
+	if len(probe.owed) != 1 || probe.owed[0].ID != stuck || len(s.plants) != 0 {
+		t.Errorf("owed %v, plants %v; want the others settled", probe.owed, s.plants)
 	}
 }
 
