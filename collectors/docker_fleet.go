@@ -58,7 +58,12 @@ type fleet struct {
 	order []string
 	// held was kept of an engine at another address, until a list shows whether it is the same one.
 	held *fleetMemory
+	// savedCounts are the counters by name as they were last saved, and the ones shown; nil where nothing is saved.
+	savedCounts map[string]counts
 }
+
+// counts are the counters of a member.
+type counts struct{ restarts, recreations, ooms uint64 }
 
 // newborn are the ledgers of a container that was not yet described. seen is true if its creation was.
 type newborn struct {
@@ -686,6 +691,17 @@ func (c *member) restarts() uint64 {
 
 func (c *member) ooms() uint64 { return c.OOMsBefore + c.OOMs.Count }
 
+func (c *member) counts() counts { return counts{c.restarts(), c.Recreations, c.ooms()} }
+
+// counts are the counters of all members.
+func (f *fleet) counts() map[string]counts {
+	all := make(map[string]counts, len(f.members))
+	for name, c := range f.members {
+		all[name] = c.counts()
+	}
+	return all
+}
+
 // missing reports whether the container is expected and has been gone for so long that it is no deploy.
 func (f *fleet) missing(c *member, now time.Time) bool {
 	return !c.here && c.Wanted && now.Sub(c.Gone) >= f.settings.MissingAfter.Std()
@@ -720,9 +736,13 @@ func (f *fleet) present(b *Batch, now time.Time) {
 				b.Gauge(containerDependencyDesc, 1, name, other, host)
 			}
 		}
-		b.Counter(containerRestartsDesc, float64(c.restarts()), name, host)
-		b.Counter(containerRecreationsDesc, float64(c.Recreations), name, host)
-		b.Counter(containerOOMEventsDesc, float64(c.ooms()), name, host)
+		n := c.counts()
+		if f.savedCounts != nil {
+			n = f.savedCounts[name]
+		}
+		b.Counter(containerRestartsDesc, float64(n.restarts), name, host)
+		b.Counter(containerRecreationsDesc, float64(n.recreations), name, host)
+		b.Counter(containerOOMEventsDesc, float64(n.ooms), name, host)
 	}
 }
 

@@ -109,6 +109,8 @@ func (c *docker) Follow(ctx context.Context, changed func()) {
 	c.following.Store(true)
 	defer c.leaveGroups()
 	defer c.following.Store(false)
+	present := changed
+	changed = func() { c.keepCounts(); present() }
 	ctx, cancel := context.WithCancel(ctx)
 	var measuring sync.WaitGroup
 	measuring.Go(func() { c.measureLoop(ctx, changed) })
@@ -710,6 +712,18 @@ func (c *docker) load() {
 		return
 	}
 	c.fleet.recall(kept, time.Now())
+	if !c.once {
+		c.fleet.savedCounts = c.fleet.counts()
+	}
+}
+
+// keepCounts saves counters that have changed since they were saved last: Present shows none before.
+func (c *docker) keepCounts() {
+	differ := false
+	c.locked(func() { differ = c.fleet.savedCounts != nil && !maps.Equal(c.fleet.savedCounts, c.fleet.counts()) })
+	if differ {
+		c.save()
+	}
 }
 
 // save keeps what must outlive the process, if it has changed.
@@ -719,16 +733,21 @@ func (c *docker) save() {
 	}
 	c.saving.Lock() // so that nothing older is kept after something newer
 	defer c.saving.Unlock()
-	var kept fleetMemory
-	touched := false
+	var (
+		kept    fleetMemory
+		saved   map[string]counts
+		touched bool
+	)
 	c.locked(func() {
 		if touched = c.touched; touched {
-			kept, c.touched = c.fleet.remember(), false
+			kept, saved, c.touched = c.fleet.remember(), c.fleet.counts(), false
 		}
 	})
 	if !touched {
 		return
 	}
+	// A disk that cannot be written hides no restart.
+	defer c.locked(func() { c.fleet.savedCounts = saved })
 	content, err := json.Marshal(kept)
 	if err != nil {
 		c.log.Error("what is known of containers cannot be kept", "err", err)

@@ -475,6 +475,106 @@ func TestCountersOutliveTheProcess(t *testing.T) {
 	w.wantNow("with events, some of which it has heard before", "container_"+restarts("irc", 2), "container_"+restarts("xmpp", 0))
 }
 
+// TestShownCountersOutliveAKill starts again from the state file as it is whenever a page shows more than before.
+func TestShownCountersOutliveAKill(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state.json")
+	file := func(path string) *state.File {
+		f, _, err := state.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { f.Close() }) //nolint:errcheck,gosec // the test is over
+		return f
+	}
+	w := follow(t, nil, service("irc"))
+	w.stop()
+	w.docker = w.collector(w.docker.settings, file(path).Value("docker"), false)
+	w.docker.patience = time.Hour // nothing is saved merely because time has passed
+	w.read()
+	w.start()
+	irc := w.engine.Container("irc")
+	for n := 1; n <= 3; n++ {
+		irc.Restart()
+		w.want("by hand", restarts("irc", n))
+		content, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		copied := filepath.Join(t.TempDir(), "state.json")
+		if err := os.WriteFile(copied, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		next := &watch{t: t, engine: w.engine}
+		next.docker = next.collector(w.docker.settings, file(copied).Value("docker"), false)
+		next.read()
+		next.wantNow("after a kill", "container_"+restarts("irc", n))
+	}
+}
+
+// savingState calls onSave before it saves.
+type savingState struct {
+	State
+	onSave func()
+}
+
+func (s savingState) Save(v any) error {
+	s.onSave()
+	return s.State.Save(v)
+}
+
+func TestNoPageShowsARestartThatIsNotSaved(t *testing.T) {
+	f, _, err := state.Open("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := follow(t, nil, service("irc"))
+	w.stop()
+	kept := f.Value("docker")
+	isSaved := func(shown int) bool {
+		var m fleetMemory
+		if err := kept.Load(&m); err != nil {
+			t.Error(err)
+			return false
+		}
+		saved := member{memberRecord: m.Containers["irc"]}
+		return int(saved.restarts()) >= shown //nolint:gosec // small
+	}
+	shown := func() int {
+		for n := 1; n < 9; n++ {
+			if strings.Contains(w.page(), "\nchatstack_container_"+restarts("irc", n)+"\n") {
+				return n
+			}
+		}
+		return 0
+	}
+	w.docker = w.collector(w.docker.settings, savingState{kept, func() {
+		if n := shown(); !isSaved(n) {
+			t.Errorf("a page shows %d restarts before they are saved", n)
+		}
+	}}, false)
+	w.read()
+	w.start()
+	for n := 1; n <= 3; n++ {
+		w.engine.Container("irc").Restart()
+		w.want("by hand", restarts("irc", n))
+		if !isSaved(n) {
+			t.Errorf("a page shows %d restarts before they are saved", n)
+		}
+	}
+}
+
+func TestDiskThatCannotBeWrittenHidesNoRestart(t *testing.T) {
+	w := follow(t, nil, service("irc"))
+	w.stop()
+	full := &memory{err: errors.New("disk full")}
+	w.docker = w.collector(w.docker.settings, full, false)
+	w.read()
+	w.start()
+	w.engine.Container("irc").Restart()
+	w.want("by hand", restarts("irc", 1))
+	w.stop()
+}
+
 func TestRestartsRightAfterTheFirstSightCount(t *testing.T) {
 	w := follow(t, nil, service("irc"))
 	w.await(1)

@@ -162,6 +162,49 @@ func TestGracefulStopOfTheBinary(t *testing.T) {
 	})
 }
 
+func TestRestartsThatWereShownOutliveAKill(t *testing.T) {
+	binary := buildBinary(t)
+	engine, err := simstack.NewEngine(simstack.EngineOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := engine.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	irc := engine.Add(simstack.ContainerSpec{Name: "irc", Image: "chat/irc:1", Restart: "always"})
+	dir := directoryWith(t, "state_file: state.json\ntargets:\n  - kind: docker\n    host: "+engine.Host()+"\n    resources: none\n")
+	restarts := func(p page) float64 {
+		n, _ := p.value("chatstack_container_restarts_total", "container", "irc")
+		return n
+	}
+	begin := func() (*program, *exporter) {
+		p := startProgram(t, binary, dir, nil, "--web.listen-address=127.0.0.1:0", "--poll.interval=10m", "--poll.timeout=5s")
+		e := p.exporter(t)
+		e.wait(t, "events flow", func(p page) bool {
+			available, _ := p.value("chatstack_docker_feature_available", "feature", "events")
+			return available == 1
+		})
+		return p, e
+	}
+	p, e := begin()
+	const times = 5
+	for range times {
+		irc.Restart()
+	}
+	e.wait(t, "every restart counted", func(p page) bool { return restarts(p) == times })
+	if err := p.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	<-p.ended
+	engine.Noise(1000) // so that it cannot repeat the events of the restarts
+	_, e = begin()
+	if n := restarts(e.scrape(t)); n != times {
+		t.Errorf("%v restarts after SIGKILL, want %d as before", n, times)
+	}
+}
+
 func TestBinaryRefusesWhatIsWrongBeforeItStarts(t *testing.T) {
 	binary := buildBinary(t)
 	stack := startStack(t, simstack.Options{})
