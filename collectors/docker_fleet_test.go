@@ -1154,6 +1154,57 @@ func TestEstimateOfUnhealthySinceDoesNotMoveForward(t *testing.T) {
 	p.want("later", want)
 }
 
+// TestSlowChecksDoNotMoveTheBeginningOfFastOnes has checks fail at once at first, and then after long waits.
+func TestSlowChecksDoNotMoveTheBeginningOfFastOnes(t *testing.T) {
+	const interval = 5 * time.Second
+	p := openPort(t)
+	p.run("1", "xmpp")
+	p.pass(time.Hour)
+	begin := p.now
+	h := &container.Health{Status: container.Unhealthy}
+	p.boxes["1"].State.Health = h
+	p.boxes["1"].Config.Healthcheck = &container.HealthConfig{Interval: interval, Retries: 3}
+	fail := func(took time.Duration) {
+		start := p.now
+		p.pass(took)
+		h.FailingStreak++
+		h.Log = append(h.Log, &container.HealthcheckResult{Start: start, End: p.now, ExitCode: 1})
+		h.Log = h.Log[max(0, len(h.Log)-5):]
+		p.pass(interval)
+	}
+	since := fmt.Sprintf(`unhealthy_since_timestamp_seconds{container="xmpp"} %v`, epochSeconds(begin))
+	for range 3 {
+		fail(0)
+	}
+	p.emit("1", events.ActionHealthStatusUnhealthy)
+	p.want("fast ones", since)
+	l := p.list()[0]
+	p.describeAs(fromSummary(&l), p.fleet.mark) // the engine stumbled over the container
+	p.want("by a list", since)
+	for n := 4; n <= 12; n++ {
+		fail(30 * time.Second)
+		p.poll(false, true)
+		p.want(fmt.Sprintf("%d checks", n), since)
+	}
+}
+
+// TestEstimateOfUnhealthySinceIsAfterAPass has an engine that keeps none of the first failing checks when it says unhealthy.
+func TestEstimateOfUnhealthySinceIsAfterAPass(t *testing.T) {
+	p := openPort(t)
+	p.run("1", "xmpp")
+	p.pass(time.Hour)
+	passed := &container.HealthcheckResult{Start: p.now.Add(-time.Second), End: p.now}
+	p.boxes["1"].State.Health = &container.Health{Status: container.Healthy, Log: []*container.HealthcheckResult{passed}}
+	p.poll(true, true)
+	p.pass(time.Minute)
+	failingChecks(p, 10*time.Second, 8)
+	for _, result := range p.boxes["1"].State.Health.Log {
+		result.End = result.Start.Add(30 * time.Second)
+	}
+	p.emit("1", events.ActionHealthStatusUnhealthy)
+	p.want("since the last check that passed", fmt.Sprintf(`unhealthy_since_timestamp_seconds{container="xmpp"} %v`, epochSeconds(passed.End)))
+}
+
 func TestAnotherEngineUnderTheSameLabelIsNotMissed(t *testing.T) {
 	p := openPort(t, func(s *Docker) { s.Host = "tcp://a:2375" })
 	p.run("1", "irc")

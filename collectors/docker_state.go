@@ -77,12 +77,12 @@ type containerStatus struct {
 	ended           time.Time
 	killedForMemory bool
 	// unhealthySince is when the checks began to fail, while health is unhealthy; zero where the engine does not tell. It
-	// is estimated where the engine does not keep all of the streak. streak is how many checks have failed in a row, and
-	// passed when the last one that is kept has not failed.
+	// is estimated where the engine does not keep all of the streak. streak is how many checks have failed in a row.
 	unhealthySince time.Time
 	estimated      bool
 	streak         int
-	passed         time.Time
+	// passed is when the last check of this run that is known not to have failed was over.
+	passed time.Time
 	// said is the state and health in the engine's own words, as a list says them too.
 	said summaryWords
 	// listed says that only a list was asked, which knows less.
@@ -145,7 +145,7 @@ func (s *containerStatus) describe(c *container.InspectResponse) {
 	if s.state == container.StateRunning && c.State.Health != nil && c.State.Health.Status != container.NoHealthcheck {
 		s.said.health = c.State.Health.Status
 	}
-	if s.health == container.Unhealthy {
+	if s.state == container.StateRunning && c.State.Health != nil {
 		s.readChecks(c.State.Health, c.Config.Healthcheck)
 	}
 	s.policyRestarts = c.RestartCount
@@ -167,7 +167,6 @@ const defaultCheckInterval = 30 * time.Second
 // readChecks tells when the checks began to fail. The engine keeps the last few of them, and counts how many have failed
 // in a row: those that it does not keep any more were one interval and one check's duration apart.
 func (s *containerStatus) readChecks(h *container.Health, check *container.HealthConfig) {
-	s.streak = h.FailingStreak
 	var failing []*container.HealthcheckResult
 	for _, result := range slices.Backward(h.Log) {
 		// The log outlives a restart of the container.
@@ -180,6 +179,10 @@ func (s *containerStatus) readChecks(h *container.Health, check *container.Healt
 		}
 		failing = append(failing, result)
 	}
+	if s.health != container.Unhealthy {
+		return
+	}
+	s.streak = h.FailingStreak
 	if len(failing) == 0 {
 		return
 	}
@@ -203,20 +206,27 @@ func (s *containerStatus) readChecks(h *container.Health, check *container.Healt
 	}
 }
 
-// since settles when the checks began to fail with what was known of the same run before: of two estimates the earlier
-// one is nearer, since an estimate moves with every check. An account that is no estimate is right.
+// since settles when the checks began to fail with what was known of the same run before. What is no estimate is right. Of
+// two estimates the earlier one is nearer, since an estimate moves with every check. None is before a check that passed.
 func (s *containerStatus) since(old *containerStatus, now time.Time) {
+	sameRun := old.id == s.id && old.started.Equal(s.started)
+	if sameRun && old.passed.After(s.passed) {
+		s.passed = old.passed
+	}
 	if s.health != container.Unhealthy {
 		s.unhealthySince = time.Time{}
 		return
 	}
-	same := old.id == s.id && old.health == container.Unhealthy && old.started.Equal(s.started) && !old.unhealthySince.IsZero() &&
+	if s.estimated && s.unhealthySince.Before(s.passed) {
+		s.unhealthySince = s.passed
+	}
+	sameStreak := sameRun && old.health == container.Unhealthy && !old.unhealthySince.IsZero() &&
 		old.streak <= s.streak && !s.passed.After(old.unhealthySince)
 	switch {
-	case same && (s.unhealthySince.IsZero() || s.estimated && old.unhealthySince.Before(s.unhealthySince)):
-		s.unhealthySince = old.unhealthySince
+	case sameStreak && (s.unhealthySince.IsZero() || s.estimated && (!old.estimated || old.unhealthySince.Before(s.unhealthySince))):
+		s.unhealthySince, s.estimated = old.unhealthySince, old.estimated
 	case s.unhealthySince.IsZero():
-		s.unhealthySince = now
+		s.unhealthySince, s.estimated = now, true
 	}
 }
 
