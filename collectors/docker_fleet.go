@@ -3,6 +3,7 @@ package collectors
 import (
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -248,10 +249,13 @@ func (f *fleet) event(e *events.Message, now time.Time) (inspect bool) {
 	case events.ActionOOM:
 		_, ooms := f.ledgers(id)
 		ooms.event(at)
-	case events.ActionStop:
-		if c := f.member(id); c != nil {
-			c.ByHand = true
+	case events.ActionDie:
+		// It may be removed before anybody can ask how it ended.
+		if code, err := strconv.Atoi(e.Actor.Attributes["exitCode"]); err == nil {
+			f.died(id, name, code)
 		}
+	case events.ActionStop:
+		f.stopped(id, name)
 	default: // what it means is in the description
 	}
 	return true
@@ -263,6 +267,38 @@ func (f *fleet) member(id string) *member {
 		return c
 	}
 	return nil
+}
+
+// lastMember is the member whose container this is, or was when it was there last; nil if there is none.
+func (f *fleet) lastMember(id, name string) *member {
+	if present, ok := f.names[id]; ok {
+		name = present
+	}
+	if c := f.members[name]; c != nil && c.ID == id {
+		return c
+	}
+	return nil
+}
+
+// died applies the exit code of a container's last run.
+func (f *fleet) died(id, name string, code int) {
+	c := f.lastMember(id, name)
+	if c == nil || c.status.id != id || c.SetAside {
+		return
+	}
+	ended := c.status
+	ended.state, ended.stopped, ended.exitCode = container.StateExited, true, code
+	c.Wanted = ended.expected(c.ByHand) || slices.Contains(f.settings.Expected, c.status.name)
+}
+
+// stopped applies that somebody has stopped a container, so that whatever it has ended with does not mean that it is done.
+func (f *fleet) stopped(id, name string) {
+	c := f.lastMember(id, name)
+	if c == nil {
+		return
+	}
+	c.ByHand = true
+	c.Wanted = c.Wanted || c.status.id == id && !c.status.autoRemove && !c.SetAside
 }
 
 func (f *fleet) child(id string) *newborn {

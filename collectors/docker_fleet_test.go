@@ -25,6 +25,8 @@ type port struct {
 	boxes map[string]*container.InspectResponse // by id
 	// lost has events get lost, vague has lists tell no age of runs that anybody knows.
 	lost, vague bool
+	// late has containers inspected only once somebody says so: events come faster than that.
+	late bool
 	// ahead is by how much the clock that answers are stamped with is before the engine's own.
 	ahead time.Duration
 }
@@ -65,6 +67,9 @@ func (p *port) emit(id string, action events.Action) {
 	b := p.boxes[id]
 	attributes := map[string]string{"name": strings.TrimPrefix(b.Name, "/")}
 	maps.Copy(attributes, b.Config.Labels)
+	if action == events.ActionDie {
+		attributes["exitCode"] = strconv.Itoa(b.State.ExitCode)
+	}
 	if action == events.ActionDestroy {
 		delete(p.boxes, id)
 	}
@@ -72,7 +77,7 @@ func (p *port) emit(id string, action events.Action) {
 		return
 	}
 	e := &events.Message{Action: action, Actor: events.Actor{ID: id, Attributes: attributes}, TimeNano: p.now.UnixNano()}
-	if p.fleet.event(e, p.now) {
+	if p.fleet.event(e, p.now) && !p.late {
 		p.inspect(id, p.fleet.mark)
 	}
 }
@@ -1078,6 +1083,43 @@ func TestOneShotThatIsBeingRemovedIsNotMissed(t *testing.T) {
 	p.pass(10 * time.Minute)
 	p.poll(false, true)
 	p.want("gone", `!state{container="migrate"`, `state{container="irc",state="missing"} 1`)
+}
+
+func TestOneShotThatIsRemovedAtOnceIsNotMissed(t *testing.T) {
+	oneShot := func(b *container.InspectResponse) { b.HostConfig.RestartPolicy.Name = container.RestartPolicyDisabled }
+	missing := `state{container="migrate",state="missing"} 1`
+	ends := func(code int) func(p *port) { return func(p *port) { p.die("1", code) } }
+	for _, c := range []struct {
+		name    string
+		ends    func(p *port)
+		restart container.RestartPolicyMode
+		want    string
+	}{
+		{"done", ends(0), container.RestartPolicyDisabled, "!" + missing},
+		{"failed", ends(1), container.RestartPolicyDisabled, missing},
+		{"done, after failures", ends(0), container.RestartPolicyOnFailure, "!" + missing},
+		{"stopped", func(p *port) { p.stop("1") }, container.RestartPolicyDisabled, missing},
+		{"a service that ended", ends(0), container.RestartPolicyAlways, missing},
+	} {
+		for _, listFirst := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, a list without it comes first: %t", c.name, listFirst), func(t *testing.T) {
+				p := openPort(t)
+				p.run("1", "migrate", oneShot, func(b *container.InspectResponse) { b.HostConfig.RestartPolicy.Name = c.restart })
+				p.late = true
+				if listFirst {
+					there := p.boxes
+					p.boxes = nil
+					p.poll(false, true)
+					p.boxes = there
+				}
+				c.ends(p)
+				p.emit("1", events.ActionDestroy)
+				p.pass(10 * time.Minute)
+				p.poll(false, true)
+				p.want("later", c.want)
+			})
+		}
+	}
 }
 
 func TestFirstSightByAListCountsNoRestart(t *testing.T) {
