@@ -225,7 +225,10 @@ var eventActions = []events.Action{
 // event takes in an event and reports whether the container is to be inspected now.
 func (f *fleet) event(e *events.Message, now time.Time) (inspect bool) {
 	id, name := e.Actor.ID, e.Actor.Attributes["name"]
-	if _, known := f.names[id]; id == "" || !known && !f.settings.watches(lastingName(name), e.Actor.Attributes) {
+	if !containerName.MatchString(id) {
+		return false // it becomes part of the path that is asked for, as a list's ids do
+	}
+	if _, known := f.names[id]; !known && !f.settings.watches(lastingName(name), e.Actor.Attributes) {
 		return false
 	}
 	f.mark++

@@ -1160,6 +1160,25 @@ func TestEventsOfOthersAreNotLookedAt(t *testing.T) {
 	}
 }
 
+// TestEventNamesNoOtherPath has events whose ids lead to other paths than those of containers.
+func TestEventNamesNoOtherPath(t *testing.T) {
+	e := startEngine(t, plainContainer("a", nil))
+	s := dockerSettings(e.host)
+	s.Resources = resourcesNone
+	w := &watch{t: t}
+	w.docker = w.collector(s, nil, false)
+	w.read()
+	before := len(e.asked())
+	for i, id := range []string{"../../containers/create", "..", "a/../b", "a?b=c", "a%2fb", "a b", "", "sha256:a", strings.Repeat("../", 100) + "x"} {
+		w.docker.take(t.Context(), []events.Message{{
+			Action: events.ActionStart, TimeNano: int64(i + 1), Actor: events.Actor{ID: id, Attributes: map[string]string{"name": "a"}},
+		}}, func() {})
+	}
+	if asked := e.asked()[before:]; len(asked) > 0 {
+		t.Errorf("asked for ids that are none: %q", asked)
+	}
+}
+
 // logged returns a logger, and what it was given at info and above.
 func logged() (*slog.Logger, *bytes.Buffer) {
 	var lines bytes.Buffer
