@@ -226,7 +226,7 @@ var eventActions = []events.Action{
 func (f *fleet) event(e *events.Message, now time.Time) (inspect bool) {
 	id, name := e.Actor.ID, e.Actor.Attributes["name"]
 	if !containerName.MatchString(id) {
-		return false // it becomes part of the path that is asked for, as a list's ids do
+		return false // an id becomes part of a request's path
 	}
 	if _, known := f.names[id]; !known && !f.settings.watches(lastingName(name), e.Actor.Attributes) {
 		return false

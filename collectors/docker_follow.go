@@ -118,6 +118,12 @@ func (c *docker) Follow(ctx context.Context, changed func()) {
 	defer cancel()
 	defer c.save()
 	defer c.locked(func() { c.stream.open, c.unsure = false, true })
+	defer func() {
+		if r := recover(); r != nil {
+			c.streamPanicked(r)
+			panic(r) // whoever has it follow contains that, and starts it again later
+		}
+	}()
 	policy := backoff.NewExponentialBackOff()
 	policy.InitialInterval, policy.MaxInterval = 250*time.Millisecond, 30*time.Second
 	for ctx.Err() == nil {
@@ -163,6 +169,14 @@ func (c *docker) closed(err error, lasted bool) {
 		c.log.Warn("the engine's events cannot be followed, changes are seen when it is asked", "err", err, "hint", HintOf(err))
 	}
 	c.stream.known, c.stream.err = true, err
+}
+
+// streamPanicked marks events as unavailable until a later stream has lasted.
+func (c *docker) streamPanicked(r any) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stream.known, c.stream.err = true, Failf(Panic, "following events panicked: %v", r)
+	c.stream.brief = briefStreams
 }
 
 // opened takes in that the stream is open, and reports whether the engine was asked before, so that something may have

@@ -800,6 +800,37 @@ func TestPanicEndsFollowingWhole(t *testing.T) {
 	}
 }
 
+func TestPanicOfTheStreamShowsThatEventsAreNotFollowed(t *testing.T) {
+	w := follow(t, nil, service("irc"))
+	w.stop()
+	following := func() {
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			defer func() { recover() }() //nolint:errcheck // it is the test's
+			w.docker.Follow(t.Context(), func() { panic("boom") })
+		}()
+		<-ended
+	}
+	w.docker.lasting = lastingStream
+	for range 2 { // that it is opened again does not mend it
+		following()
+		w.wantNow("after a panic", `docker_feature_available{docker_host="local",feature="events"} 0`)
+	}
+	b := &Batch{}
+	if err := w.docker.Collect(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(b.Notes, func(n string) bool { return strings.Contains(n, "panicked: boom") }) {
+		t.Errorf("notes %q, want one about the panic", b.Notes)
+	}
+	w.docker.lasting = time.Millisecond
+	w.start()
+	w.until("a stream that lasts mends it", func() bool {
+		return strings.Contains(w.page(), `docker_feature_available{docker_host="local",feature="events"} 1`)
+	})
+}
+
 func TestStreamThatEndsAtOnceIsNoStream(t *testing.T) {
 	e := startEngine(t, plainContainer("a", nil))
 	e.answer = func(w http.ResponseWriter, r *http.Request) bool {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -143,6 +144,46 @@ func TestListeningGoesOnAfterAPanic(t *testing.T) {
 		if !strings.Contains(log.String(), "boom") {
 			t.Errorf("the log lacks the panic:\n%s", log.String())
 		}
+	})
+}
+
+func TestListenerThatPanicsAgainAndAgainIsStartedLessOften(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var began []time.Time
+		l := &listener{follow: func(ctx context.Context, l *listener) {
+			began = append(began, time.Now())
+			if len(began) == 8 { // which goes well for an hour
+				time.Sleep(time.Hour)
+			}
+			panic("boom")
+		}}
+		_, stop := followed(t, io.Discard, l)
+		time.Sleep(5 * time.Hour)
+		stop()
+		want := []time.Duration{10 * time.Second, 20 * time.Second, 40 * time.Second, 80 * time.Second, 160 * time.Second, 320 * time.Second, 10 * time.Minute, time.Hour + 10*time.Second, 20 * time.Second}
+		var got []time.Duration
+		for i := range began[1:] {
+			got = append(got, began[i+1].Sub(began[i]))
+		}
+		if len(got) < len(want) || !slices.Equal(got[:len(want)], want) {
+			t.Errorf("started %d times, at first after %s, want %s", len(began), got[:min(len(got), len(want))], want)
+		}
+	})
+}
+
+func TestPanicOfAListenerIsOnThePageAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &listener{}
+		l.follow = func(_ context.Context, l *listener) {
+			time.Sleep(5 * time.Second)
+			l.plants.Store(7) // as it would mark that it does not listen any more
+			panic("boom")
+		}
+		p, stop := followed(t, io.Discard, l)
+		defer stop()
+		wantLines(t, textOf(p), "chatstack_test_plants 0")
+		time.Sleep(5 * time.Second)
+		wantLines(t, textOf(p), "chatstack_test_plants 7")
 	})
 }
 

@@ -282,17 +282,28 @@ func (p *Poller) read(ctx context.Context, t *target) {
 	}
 }
 
-// followAgain is how long a Follower rests that has stopped listening although nobody told it to.
-const followAgain = 10 * time.Second
+// A Follower that has stopped listening although nobody told it to rests for followAgain, after the next time for twice as
+// long, and so on up to maxFollowAgain. One that has listened for that long begins anew.
+const (
+	followAgain    = 10 * time.Second
+	maxFollowAgain = 10 * time.Minute
+)
 
 // follow has a Follower listen until ctx is done. One that does not obey is left behind after StopGrace.
 func (p *Poller) follow(ctx context.Context, t *target, f collectors.Follower) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
+		policy := backoff.NewExponentialBackOff()
+		policy.InitialInterval, policy.MaxInterval = followAgain, maxFollowAgain
+		policy.Multiplier, policy.RandomizationFactor = 2, 0
 		for ctx.Err() == nil {
+			began := time.Now()
 			t.follow(ctx, f, p.changed)
-			rest := time.NewTimer(followAgain)
+			if time.Since(began) >= maxFollowAgain {
+				policy.Reset()
+			}
+			rest := time.NewTimer(policy.NextBackOff())
 			select {
 			case <-ctx.Done():
 			case <-rest.C:

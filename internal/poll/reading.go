@@ -370,15 +370,17 @@ func (t *target) presentation(f collectors.Follower) (families []exposition.Fami
 
 // follow has a Follower listen until ctx is done, and contains its panics.
 func (t *target) follow(ctx context.Context, f collectors.Follower, changed func()) {
+	tell := func() {
+		t.changes.Add(1)
+		changed()
+	}
 	defer func() {
 		if r := recover(); r != nil {
 			t.log.Error("collector panicked while it listened", "target", t.Name, "panic", fmt.Sprint(r), "stack", string(debug.Stack()))
+			tell()
 		}
 	}()
-	f.Follow(ctx, func() {
-		t.changes.Add(1)
-		changed()
-	})
+	f.Follow(ctx, tell)
 }
 
 // encodeStatus writes the status out. The caller holds mu.
