@@ -151,6 +151,9 @@ func tlsHint(err error) string {
 		}
 		return "no trusted authority stands behind the certificate: let the server send the whole chain (fullchain.pem, not cert.pem), or name the authority with ca_file"
 	}
+	if is[x509.SystemRootsError](err) {
+		return "this machine has no certificate authorities that can be read: install the package ca-certificates, or name the authority with ca_file"
+	}
 	if strings.Contains(err.Error(), "unrecognized name") {
 		return "the server has no certificate for the name that was asked for: set server_name or domain to a virtual host that it serves"
 	}

@@ -22,6 +22,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -231,6 +232,19 @@ func TestCertificateIsReportedWhateverItIsWorth(t *testing.T) {
 				t.Errorf("notes: %q", b.Notes)
 			}
 		})
+	}
+}
+
+// TestMachineWithoutAuthoritiesSaysWhatToDo runs one test again in a process of its own: Go reads the authorities once.
+func TestMachineWithoutAuthoritiesSaysWhatToDo(t *testing.T) {
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), program, "-test.run=^TestCertificateIsReportedWhateverItIsWorth$/^system_authorities$", "-test.v")
+	cmd.Env = []string{"SSL_CERT_FILE=" + t.TempDir(), "SSL_CERT_DIR=" + filepath.Join(t.TempDir(), "absent"), "TMPDIR=" + t.TempDir()}
+	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS: TestCertificateIsReportedWhateverItIsWorth/system_authorities") {
+		t.Errorf("%v\n%s", err, out)
 	}
 }
 
