@@ -21,6 +21,10 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/app"
 )
 
+// dockerSocket is where a Docker Engine is looked for without a configuration. Packagers and tests set another with
+// -ldflags "-X main.dockerSocket=PATH".
+var dockerSocket = "/var/run/docker.sock"
+
 func main() {
 	os.Exit(run(os.Args[1:]))
 }
@@ -58,7 +62,7 @@ func run(args []string) int {
 	}
 	log := promslog.New(logging)
 	options := app.Options{
-		ConfigFile: existingFile(*configFile, fileGiven), Lookup: os.LookupEnv,
+		ConfigFile: existingFile(*configFile, fileGiven), Lookup: os.LookupEnv, DockerSocket: dockerSocket,
 		Interval: *interval, Timeout: *timeout, Web: webFlags, Log: log, EnableLifecycle: *lifecycle,
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)

@@ -37,6 +37,8 @@ type Options struct {
 	ConfigFile string
 	// Lookup finds an environment variable, as os.LookupEnv does.
 	Lookup func(string) (string, bool)
+	// DockerSocket is the Docker Engine's default socket: without a file, an engine there counts as configured; "" is none.
+	DockerSocket string
 	// Interval and Timeout, where not zero, outweigh the configuration's.
 	Interval, Timeout time.Duration
 	// Web says where to listen, and with which TLS and authentication.
@@ -86,30 +88,28 @@ type generation struct {
 // LoadConfig reads the configuration that the options name.
 func LoadConfig(o Options) (*config.Config, error) {
 	return config.Load(config.Source{
-		File: o.ConfigFile, Content: o.configContent, Lookup: o.Lookup, Kinds: configKinds(o.ConfigFile), Interval: o.Interval, Timeout: o.Timeout,
+		File: o.ConfigFile, Content: o.configContent, Lookup: o.Lookup, Kinds: o.configKinds(), Interval: o.Interval, Timeout: o.Timeout,
 		WithoutSecrets: o.WithoutSecrets,
 	})
 }
 
 // configKinds is the table of kinds; without a file, the Docker Engine's default socket counts as configured.
-func configKinds(file string) []config.Kind {
+func (o Options) configKinds() []config.Kind {
 	kinds := collectors.ConfigKinds()
-	if file != "" {
+	if o.ConfigFile != "" || o.DockerSocket == "" {
 		return kinds
 	}
 	for i, k := range kinds {
 		kinds[i].Defaults = func() config.Settings {
 			s := k.Defaults()
 			if d, ok := s.(interface{ UseDefaultSocket(path string) }); ok {
-				d.UseDefaultSocket(defaultDockerSocket)
+				d.UseDefaultSocket(o.DockerSocket)
 			}
 			return s
 		}
 	}
 	return kinds
 }
-
-const defaultDockerSocket = "/var/run/docker.sock"
 
 // New validates everything, makes the collectors and binds the listeners. With an error, nothing is left behind.
 func New(o Options) (_ *App, err error) {

@@ -22,17 +22,20 @@ import (
 // patience bounds the wait for what a process should do soon, on a busy machine too.
 const patience = 30 * time.Second
 
-// buildBinary builds the program as it is shipped, without cgo, and returns its path.
+// buildBinary builds the program as it is shipped, without cgo, and returns its path. An engine that this machine runs is
+// nothing to it: the default socket is the path with defaultSocket after it.
 func buildBinary(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "chatstack_exporter")
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", path, "github.com/chatstack-exporter/chatstack_exporter/cmd/chatstack_exporter")
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", path, "-ldflags", "-X 'main.dockerSocket="+path+defaultSocket+"'", "github.com/chatstack-exporter/chatstack_exporter/cmd/chatstack_exporter")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if output, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, output)
 	}
 	return path
 }
+
+const defaultSocket = ".sock"
 
 // program is a running binary. It ends with the test.
 type program struct {
@@ -266,6 +269,20 @@ func directoryWith(t *testing.T, file string) string {
 		}
 	}
 	return dir
+}
+
+// TestDefaultSocketIsThatOfTheBuild holds that one place names the socket, so that tests can have it elsewhere than users.
+func TestDefaultSocketIsThatOfTheBuild(t *testing.T) {
+	binary := buildBinary(t)
+	for _, want := range []string{" 1 target is configured", " 2 targets are configured"} {
+		p := startProgram(t, binary, t.TempDir(), map[string]string{"IRC_SERVICES_JSONRPC_URL": "http://127.0.0.1:1/jsonrpc"}, "check-config")
+		if code := p.exitCode(t, patience); code != 0 || !strings.Contains(p.stdout.String(), want) {
+			t.Errorf("exit code %d, standard output %q, want 0 and %q", code, &p.stdout, want)
+		}
+		if err := os.WriteFile(binary+defaultSocket, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 func TestCommandsOfTheBinaryAnswerAndEnd(t *testing.T) {
