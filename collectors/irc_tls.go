@@ -9,6 +9,7 @@ import (
 	"io"
 	"regexp"
 	"strings"
+	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
@@ -40,15 +41,33 @@ func (s *IRCTLS) Check(r *config.Report) {
 }
 
 // ircTLS asks the IRC server for its capabilities, the cheapest real answer, and leaves. It does not register, so it is
-// no user, and no connection that is throttled.
-type ircTLS struct{ server tlsServer }
+// no user; but the server counts the connection, and throttles addresses that connect too often.
+type ircTLS struct {
+	server tlsServer
+	// throttled is when the server last said that it throttles this address; zero since it answered otherwise.
+	throttled time.Time
+}
 
 func newIRCTLS(s *IRCTLS, _ Deps) (Collector, error) {
-	return &ircTLS{tlsServer{address: withPort(s.Address, ircTLSPort), trust: s.TLS}}, nil
+	return &ircTLS{server: tlsServer{address: withPort(s.Address, ircTLSPort), trust: s.TLS}}, nil
 }
 
 // Collect implements Collector.
 func (c *ircTLS) Collect(ctx context.Context, b *Batch) error {
+	err := c.ask(ctx, b)
+	switch {
+	case err != nil && ReasonOf(err) == Throttled:
+		c.throttled = time.Now()
+	case err != nil && ReasonOf(err) == Closed && !c.throttled.IsZero() && time.Since(c.throttled) < throttleMemory:
+		// A server that throttles resets some connections before its reason arrives.
+		return Failf(Throttled, "the server throttled this address shortly before: %w", err).WithHint(throttleHint)
+	default:
+		c.throttled = time.Time{}
+	}
+	return err
+}
+
+func (c *ircTLS) ask(ctx context.Context, b *Batch) error {
 	return c.server.session(ctx, b, func(conn *tls.Conn) error {
 		// The server is silent until it is spoken to.
 		if _, err := io.WriteString(conn, "CAP LS 302\r\n"); err != nil {
@@ -62,6 +81,15 @@ func (c *ircTLS) Collect(ctx context.Context, b *Batch) error {
 		return nil
 	})
 }
+
+const (
+	// throttleMemory is for how long after a throttled connection a reset counts as throttled, too: longer than the minute
+	// for which a server counts connections.
+	throttleMemory = 90 * time.Second
+	throttleHint   = "the IRC server limits how often one address may connect (UnrealIRCd: 3 times in 60 s). " +
+		"In its configuration, exempt the exporter's address: except ban { mask IP; type { connect-flood; } } (it needs the type). " +
+		"Check that nothing else behind that address connects, such as a second exporter"
+)
 
 const (
 	// maxIRCLine bounds one line: 8191 bytes of tags, 512 of the message.
@@ -100,8 +128,7 @@ func judgeIRC(line string) (done bool, err error) {
 	case !ircCommand.MatchString(command):
 		return false, Failf(Malformed, "await the answer to CAP LS: a line that is not IRC")
 	case strings.EqualFold(command, "ERROR"):
-		return false, Failf(Mismatch, "the server refuses the connection: %s", foreignText(strings.TrimPrefix(params, ":"))).
-			WithHint("the IRC server bans this address, throttles it, or has too many connections from it: exempt the exporter's address (except ban, allow { maxperip })")
+		return false, refusedByIRC(strings.TrimPrefix(params, ":"))
 	case command == "CAP":
 		fields := strings.Fields(params)
 		return len(fields) >= 2 && fields[1] == "LS", nil
@@ -111,6 +138,18 @@ func judgeIRC(line string) (done bool, err error) {
 	default:
 		return false, nil
 	}
+}
+
+// throttling is how IRC servers say that an address connects too often.
+var throttling = regexp.MustCompile(`(?i)throttled|reconnect(ing)? too fast`)
+
+// refusedByIRC is the failure of a connection that the server ends with an ERROR line.
+func refusedByIRC(cause string) error {
+	reason, hint := Mismatch, "the IRC server bans this address or has too many connections from it: exempt the exporter's address (except ban, allow { maxperip })"
+	if throttling.MatchString(cause) {
+		reason, hint = Throttled, throttleHint
+	}
+	return Failf(reason, "the server refuses the connection: %s", foreignText(cause)).WithHint(hint)
 }
 
 // splitIRC takes tags and source off a line.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
 )
 
 func ircTLSProbe(t *testing.T, address string, trust config.TLS) Collector {
@@ -54,7 +55,7 @@ func TestIRCShapes(t *testing.T) {
 		"after notices":        {":irc.test NOTICE * :*** Looking up your hostname\r\n\r\nPING :12345\r\n" + yes, true, "", ""},
 		"old server":           {":irc.test 451 CAP :You have not registered\r\n", true, "", ""},
 		"older server":         {":irc.test 421 * CAP :Unknown command\r\n", true, "", ""},
-		"throttled":            {"ERROR :Closing Link: [127.0.0.1] (Throttled: Reconnecting too fast)\r\n", false, Mismatch, "Throttled"},
+		"throttled":            {"ERROR :Closing Link: [127.0.0.1] (Throttled: Reconnecting too fast)\r\n", false, "throttled", "except ban { mask IP; type { connect-flood; } }"},
 		"banned":               {":irc.test NOTICE * :x\r\nerror :Closing Link (Banned)\r\n", false, Mismatch, "exempt"},
 		"http":                 {"HTTP/1.1 400 Bad Request\r\n\r\n", true, Malformed, ""},
 		"another protocol":     {"SSH-2.0-OpenSSH_9.2\r\n", true, Malformed, ""},
@@ -111,5 +112,71 @@ func TestIRCShapes(t *testing.T) {
 				t.Errorf("exchanges: %+v", b.Exchanges)
 			}
 		})
+	}
+}
+
+const throttledLine = "ERROR :Closing Link: [192.0.2.1] (Throttled: Reconnecting too fast - Email admin@irc.test for more information.)\r\n"
+
+// TestIRCServerThatThrottlesBeforeTLSSaysSo has the server answer in plain text, as UnrealIRCd does when it accepts.
+func TestIRCServerThatThrottlesBeforeTLSSaysSo(t *testing.T) {
+	for name, answer := range map[string]func(net.Conn){
+		"at once": sayAndHold(throttledLine),
+		"in two parts": func(c net.Conn) {
+			say(throttledLine[:20])(c)
+			say(throttledLine[20:])(c)
+			hold(c)
+		},
+		"without a line end": say(strings.TrimSpace(throttledLine)),
+	} {
+		_, err := read(t, ircTLSProbe(t, rawServer(t, "tcp", answer), config.TLS{}), 10*time.Second)
+		wantReason(t, err, "throttled")
+		if err != nil && (!strings.Contains(err.Error(), "Reconnecting too fast") || !strings.Contains(HintOf(err), "except ban { mask IP; type { connect-flood; } }")) {
+			t.Errorf("%s: %q, %q lack the cause or the cure", name, err, HintOf(err))
+		}
+	}
+}
+
+// TestIRCResetAfterThrottlingKeepsItsReason: a server that throttles resets some connections without a word.
+func TestIRCResetAfterThrottlingKeepsItsReason(t *testing.T) {
+	root := certificate{name: "root", authority: true}.make(t)
+	shown := chain(certificate{by: root, names: []string{"127.0.0.1"}}.make(t))
+	trust := config.TLS{CAFile: write(t, filepath.Join(t.TempDir(), "ca.pem"), root)}
+	well := func(c net.Conn) {
+		secure := tls.Server(c, &tls.Config{Certificates: []tls.Certificate{shown}, MinVersion: tls.VersionTLS12})
+		say(":irc.test CAP * LS :tls\r\n")(secure)
+		hold(secure)
+	}
+	turns := []struct {
+		answer func(net.Conn)
+		want   Reason
+	}{{rst, Closed}, {sayAndHold(throttledLine), "throttled"}, {rst, "throttled"}, {well, ""}, {rst, Closed}}
+	n := 0
+	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // ends with the test
+	if err != nil {
+		t.Fatal(err)
+	}
+	probe := ircTLSProbe(t, serveEach(t, l, func(c net.Conn) {
+		turns[n].answer(c)
+		n++
+	}), trust)
+	for i, turn := range turns {
+		_, err := read(t, probe, 10*time.Second)
+		if got := reasonOrNone(err); got != turn.want {
+			t.Errorf("reading %d: got %v, want reason %q", i+1, err, turn.want)
+		}
+	}
+}
+
+// TestStockIRCServerThrottlesTheFourthConnection has the simulated server count connections as a stock UnrealIRCd does.
+func TestStockIRCServerThrottlesTheFourthConnection(t *testing.T) {
+	stack := simulated(t, simstack.Options{})
+	if err := stack.Switch("irc_tls", "connect_flood", true); err != nil {
+		t.Fatal(err)
+	}
+	probe := ircTLSProbe(t, stack.IRCAddress(), config.TLS{CAFile: stack.CAFile()})
+	for i, want := range []Reason{"", "", "", "throttled", "throttled"} {
+		if _, err := readNamed(t, probe); reasonOrNone(err) != want {
+			t.Errorf("connection %d: got %v, want reason %q", i+1, err, want)
+		}
 	}
 }

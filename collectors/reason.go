@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"unicode"
@@ -34,6 +35,7 @@ const (
 	Malformed    Reason = "malformed"
 	Mismatch     Reason = "mismatch"
 	TooLarge     Reason = "too_large"
+	Throttled    Reason = "throttled"
 	RPCError     Reason = "rpc_error"
 	Panic        Reason = "panic"
 	Internal     Reason = "internal"
@@ -42,7 +44,18 @@ const (
 // Reasons are all of them, in the order of the contract.
 var Reasons = []Reason{
 	DNS, Refused, Closed, Timeout, TLS, Unauthorized, Forbidden, NotFound, HTTPStatus, Malformed, Mismatch, TooLarge,
-	RPCError, Panic, Internal,
+	Throttled, RPCError, Panic, Internal,
+}
+
+// reasonKinds are the kinds of targets that can fail for a reason; a reason that is not here can be every kind's.
+var reasonKinds = map[Reason][]string{Throttled: {"irc_tls", "tls"}}
+
+// ReasonsOf returns the reasons for which a target of a kind can fail, in the order of Reasons.
+func ReasonsOf(kind string) []Reason {
+	return slices.DeleteFunc(slices.Clone(Reasons), func(r Reason) bool {
+		kinds, limited := reasonKinds[r]
+		return limited && !slices.Contains(kinds, kind)
+	})
 }
 
 // explanations are what the reasons mean and what to do, for people. README.md prints the same table.
@@ -59,6 +72,7 @@ var explanations = map[Reason]string{
 	Malformed:    "the answer is not what the protocol says: something else may listen there",
 	Mismatch:     "the answer is well formed, but not the right one",
 	TooLarge:     "the answer is larger than the configured limit",
+	Throttled:    "the server refuses this address because it connects too often",
 	RPCError:     "the server understood the call and answered with an error",
 	Panic:        "a fault of this exporter: its log has the stack, please report it",
 	Internal:     "a fault of this exporter or of its configuration: read its log",

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strings"
 	"syscall"
 	"testing"
 )
@@ -62,5 +64,30 @@ func TestWhereToLookOnIsToldWhereNothingElseIs(t *testing.T) {
 		if got := TodoOf(tt.err, "irc", tt.container); got != tt.want {
 			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)
 		}
+	}
+}
+
+// TestEveryReasonIsDocumented wants each in the README's table, with what it means, and in the description of the API.
+func TestEveryReasonIsDocumented(t *testing.T) {
+	if !slices.Contains(Reasons, "throttled") {
+		t.Error("throttled is not among the reasons")
+	}
+	readme, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := make([]string, len(Reasons))
+	for i, r := range Reasons {
+		names[i] = string(r)
+		if !strings.Contains(string(readme), fmt.Sprintf("\n| `%s` | %s", r, Explain(r))) || Explain(r) == "" {
+			t.Errorf("the README's table lacks %s: %s", r, Explain(r))
+		}
+	}
+	api, err := os.ReadFile("../internal/web/openapi.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "enum: [" + strings.Join(names, ", ") + "]"; !strings.Contains(string(api), want) {
+		t.Errorf("openapi.yaml lacks %s", want)
 	}
 }

@@ -148,9 +148,10 @@ func (s *tlsServer) exchange(ctx context.Context, watch *certificateWatch, timin
 		}
 		timing.phase("starttls")
 	}
-	conn := tls.Client(raw, tlsConfig)
+	first := &opening{Conn: raw}
+	conn := tls.Client(first, tlsConfig)
 	if err := conn.HandshakeContext(ctx); err != nil {
-		return fmt.Errorf("handshake: %w", err)
+		return first.explain(fmt.Errorf("handshake: %w", err))
 	}
 	defer conn.Close() //nolint:errcheck // the goodbye of TLS, which a server need not hear
 	if talk == nil {

@@ -332,7 +332,7 @@ var particular = map[string]map[string]string{
 	"xmpp_c2s": xmppStreamFaults,
 	"xmpp_s2s": xmppStreamFaults,
 	"irc_tls": {
-		"not_http": "tls", "throttled": "mismatch", "hang_after_tls": "timeout", "no_cap": "up",
+		"not_http": "tls", "throttled": "throttled", "connect_flood": "throttled", "hang_after_tls": "timeout", "no_cap": "up",
 	},
 	"identity": {
 		"status_404": "up", // as good an answer as any to a key that nobody has

@@ -110,6 +110,21 @@ func TestFailureLeavesNothingStale(t *testing.T) {
 	})
 }
 
+// TestReasonsOfOneKindAreNoSeriesOfOthers: only what speaks to an IRC server can be throttled.
+func TestReasonsOfOneKindAreNoSeriesOfOthers(t *testing.T) {
+	for kind, want := range map[string]bool{"irc_tls": true, "tls": true, "irc_rpc": false, "docker": false} {
+		p, err := New([]Target{{Name: "it", Kind: kind, Schedule: every(t, "30s"), Timeout: time.Second}}, prometheus.NewRegistry(), slog.New(slog.DiscardHandler), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		page := textOf(p)
+		wantLines(t, page, `chatstack_probe_failures_total{reason="closed",target="it"} 0`)
+		if got := strings.Contains(page, `chatstack_probe_failures_total{reason="throttled",target="it"} 0`+"\n"); got != want {
+			t.Errorf("%s: a series of the reason throttled: %t, want %t", kind, got, want)
+		}
+	}
+}
+
 func TestIgnoredDeadlineIsAbandonedAndNeverStartedTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var running, most, begun atomic.Int32

@@ -73,7 +73,7 @@ func (s *Status) metrics() []prometheus.Metric {
 	add(targetInfoDesc, prometheus.GaugeValue, 1, s.Kind, s.Container)
 	add(attemptsDesc, prometheus.CounterValue, float64(s.Attempts))
 	add(overrunsDesc, prometheus.CounterValue, float64(s.Overruns))
-	for _, r := range collectors.Reasons {
+	for _, r := range collectors.ReasonsOf(s.Kind) {
 		add(failuresDesc, prometheus.CounterValue, float64(s.Failures[r]), string(r))
 	}
 	if !s.LastAttempt.IsZero() {

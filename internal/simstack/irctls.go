@@ -10,13 +10,17 @@ import (
 )
 
 // ircPort is the port of the IRC server's clients: enough of the protocol for one that does not register.
-type ircPort struct{ service *service }
+type ircPort struct {
+	service *service
+	flood   connectFlood
+}
 
 // newIRCPort is the TLS port of the IRC server's clients.
 func newIRCPort() *service {
 	i := &ircPort{}
-	i.service = &service{name: "irc_tls", secure: true, speak: i.speak, faults: []Fault{
+	i.service = &service{name: "irc_tls", secure: true, speak: i.speak, refuse: i.refuse, switched: i.switched, faults: []Fault{
 		{Name: "throttled", Description: "the server refuses connections from this address: Throttled: Reconnecting too fast"},
+		{Name: "connect_flood", Description: "the server throttles addresses that connect more than 3 times in 60 s, as a stock UnrealIRCd does"},
 		{Name: "hang_after_tls", Description: "TLS stands, and nothing is ever answered"},
 		{Name: "no_cap", Description: "an old server that does not know the command CAP"},
 		{Name: "truncated", Description: "the connection closes in the middle of the answer"},
@@ -24,6 +28,25 @@ func newIRCPort() *service {
 		{Name: "huge", Description: "the server sends a line that never ends"},
 	}}
 	return i.service
+}
+
+// refuse throttles a connection as the real server does: at once, in plain text before TLS. The real one exempts loopback.
+func (i *ircPort) refuse(conn net.Conn) bool {
+	if !i.service.on("throttled") {
+		host, _, _ := net.SplitHostPort(conn.RemoteAddr().String())
+		if !i.service.on("connect_flood") || i.flood.admit(host, time.Now()) {
+			return false
+		}
+	}
+	_, _ = io.WriteString(conn, "ERROR :Closing Link: [127.0.0.1] (Throttled: Reconnecting too fast - Email admin@"+ircName+" for more information.)\r\n")
+	return true
+}
+
+// switched forgets who connected whenever the counting begins or ends.
+func (i *ircPort) switched(fault string, _ bool) {
+	if fault == "connect_flood" {
+		i.flood.reset()
+	}
 }
 
 // ircCapabilities are those of the real server.
@@ -44,9 +67,6 @@ func (i *ircPort) speak(ctx context.Context, conn net.Conn) {
 		answer := ":" + ircName + " CAP * LS :" + ircCapabilities + "\r\n"
 		switch {
 		case i.service.on("hang_after_tls"):
-		case i.service.on("throttled"):
-			say("ERROR :Closing Link: [127.0.0.1] (Throttled: Reconnecting too fast - Email admin@" + ircName + " for more information.)\r\n")
-			return
 		case i.service.on("malformed"):
 			say("HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n")
 			return

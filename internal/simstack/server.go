@@ -42,6 +42,8 @@ type service struct {
 	switched func(fault string, on bool)
 	// speak, where set, serves a connection in another protocol than HTTP, over TLS if the service is secure.
 	speak func(ctx context.Context, conn net.Conn)
+	// refuse, where set, ends a connection before the client speaks, and before TLS; it reports whether it did.
+	refuse func(conn net.Conn) bool
 	// secure services speak TLS; plain is what they answer to plain HTTP, silence by default. startTLS ones begin with it
 	// by themselves.
 	secure   bool
@@ -268,6 +270,10 @@ const tlsHandshake = 0x16
 func (s *service) serve(ctx context.Context, e *endpoint, raw net.Conn) {
 	ahead := bufio.NewReader(raw)
 	if !s.hold(ctx) || s.rude(raw, ahead) {
+		return
+	}
+	if s.refuse != nil && s.refuse(raw) {
+		finish(raw)
 		return
 	}
 	conn := net.Conn(peeked{raw, ahead})

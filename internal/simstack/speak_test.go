@@ -85,12 +85,36 @@ func ask(w io.Writer, in *bufio.Reader, question string, answers ...string) erro
 
 // speakEffects are those of the faults of services that speak no HTTP.
 var speakEffects = map[string]effect{
-	"irc_tls/throttled":      failure(text("ERROR :")),
+	"irc_tls/throttled":      throttledBeforeTLS,
+	"irc_tls/connect_flood":  fourthThrottled,
 	"irc_tls/hang_after_tls": silent,
 	"irc_tls/no_cap":         failure(text("451 CAP")),
 	"irc_tls/truncated":      failure(isAny(io.EOF)),
 	"irc_tls/malformed":      failure(text("HTTP/1.1")),
 	"irc_tls/huge":           failure(text("endless")),
+}
+
+// throttledBeforeTLS wants a refusal in plain text, which no client of TLS understands.
+func throttledBeforeTLS(t *testing.T, k *Stack, service string) {
+	t.Helper()
+	if err := k.speaking(t, service, 0); err == nil || !is[tls.RecordHeaderError](err) {
+		t.Errorf("got %v, want no handshake", err)
+	}
+	conn := dial(t, "tcp", k.service(service).address())
+	if line, err := bufio.NewReader(conn).ReadString('\n'); err != nil || !strings.Contains(line, "(Throttled: Reconnecting too fast") {
+		t.Errorf("got %q, error %v", line, err)
+	}
+}
+
+// fourthThrottled wants three connections let in, whatever they are used for, and the next ones refused.
+func fourthThrottled(t *testing.T, k *Stack, service string) {
+	t.Helper()
+	for range 3 {
+		if err := k.speaking(t, service, 0); err != nil {
+			t.Errorf("one of the first three: %v", err)
+		}
+	}
+	throttledBeforeTLS(t, k, service)
 }
 
 // streamEffects are those of the faults of a port on which TLS begins in an XMPP stream.
