@@ -194,6 +194,13 @@ type Retrier interface {
 	Backoff() backoff.BackOff
 }
 
+// Sparing is implemented by a collector whose target counts who asks, and refuses those that ask too often.
+type Sparing interface {
+	// LeastInterval is the least time between two readings, also across a reload, unless the target's own schedule is
+	// shorter.
+	LeastInterval() time.Duration
+}
+
 // Follower is implemented by a collector whose target says by itself, between readings, what has changed.
 type Follower interface {
 	// Follow listens to the target until ctx is done, and calls changed whenever Present would write something else than

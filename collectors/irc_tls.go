@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"regexp"
 	"strings"
 	"time"
@@ -40,6 +41,34 @@ func (s *IRCTLS) Check(r *config.Report) {
 	s.TLS.Check(r)
 }
 
+// ircTLSInterval is what leaves room below the 3 connections in 60 s that a stock UnrealIRCd lets an address make.
+const ircTLSInterval = 30 * time.Second
+
+// LeastInterval implements config.Sparing.
+func (s *IRCTLS) LeastInterval() time.Duration { return ircTLSInterval }
+
+// Warnings implements config.Warner.
+func (s *IRCTLS) Warnings() []string {
+	warnings := s.TLS.Warnings()
+	schedule, err := config.ParseSchedule(s.Schedule)
+	if err != nil {
+		return warnings
+	}
+	next := schedule.Next(time.Now())
+	if gap := schedule.Next(next).Sub(next); gap < ircTLSInterval && !isLoopback(s.Address) {
+		warnings = append(warnings, fmt.Sprintf("schedule asks every %s, but a stock UnrealIRCd lets one address connect 3 times in 60 s; "+
+			"exempt the exporter's address there, or write at least %q", gap, "@every "+ircTLSInterval.String()))
+	}
+	return warnings
+}
+
+// isLoopback reports whether an address is this machine's own, which IRC servers do not throttle.
+func isLoopback(address string) bool {
+	host := hostOf(address)
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
 // ircTLS asks the IRC server for its capabilities, the cheapest real answer, and leaves. It does not register, so it is
 // no user; but the server counts the connection, and throttles addresses that connect too often.
 type ircTLS struct {
@@ -47,6 +76,9 @@ type ircTLS struct {
 	// throttled is when the server last said that it throttles this address; zero since it answered otherwise.
 	throttled time.Time
 }
+
+// LeastInterval implements Sparing.
+func (c *ircTLS) LeastInterval() time.Duration { return ircTLSInterval }
 
 func newIRCTLS(s *IRCTLS, _ Deps) (Collector, error) {
 	return &ircTLS{server: tlsServer{address: withPort(s.Address, ircTLSPort), trust: s.TLS}}, nil

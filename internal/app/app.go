@@ -203,6 +203,9 @@ func (a *App) adopt(cfg *config.Config) error {
 	if len(cfg.Unconfigured) > 0 {
 		a.log.Info("targets are not configured and not polled", "targets", cfg.Unconfigured)
 	}
+	if len(cfg.LeftToFirst) > 0 {
+		a.log.Info("pair: other leaves targets to the first exporter; this one does not poll them", "targets", cfg.LeftToFirst)
+	}
 	for _, w := range Warnings(cfg) {
 		a.log.Warn("configuration is doubtful", "target", w.Target, "warning", w.Text)
 	}

@@ -25,7 +25,7 @@ const checkParallelism = 8
 type CheckResult struct {
 	Target string `json:"target"`
 	Kind   string `json:"kind"`
-	// Verdict is "up", "down" or "not configured".
+	// Verdict is "up", "down", "not configured", or "left to the first" of several exporters.
 	Verdict string `json:"verdict"`
 	// Seconds is how long the reading took.
 	Seconds float64           `json:"seconds"`
@@ -40,6 +40,9 @@ type CheckResult struct {
 	// Warnings are what is doubtful about the target's configuration.
 	Warnings []string `json:"warnings,omitempty"`
 }
+
+// leftToFirst is the verdict on a target that pair: other leaves to another exporter.
+const leftToFirst = "left to the first"
 
 // harmless is implemented by settings of a probe that writes, which a check outside of the exporter's own state must not.
 type harmless interface {
@@ -97,6 +100,9 @@ func Check(ctx context.Context, o Options) ([]CheckResult, error) {
 	}
 	slices.SortStableFunc(results, func(a, b CheckResult) int { return strings.Compare(a.Verdict, b.Verdict) })
 	var silent []CheckResult
+	for _, name := range cfg.LeftToFirst {
+		silent = append(silent, CheckResult{Target: name, Verdict: leftToFirst})
+	}
 	for _, name := range cfg.Unconfigured {
 		silent = append(silent, CheckResult{Target: name, Verdict: "not configured"})
 	}
@@ -200,7 +206,7 @@ func WriteTable(w io.Writer, results []CheckResult, colours bool) error {
 		return "\x1b[" + code + "m" + text + "\x1b[0m"
 	}
 	var b strings.Builder
-	down, up := 0, 0
+	down, up, left := 0, 0, 0
 	var behind strings.Builder
 	fmt.Fprintf(&b, "%-*s  %-4s  %8s  REASON\n", widest, "TARGET", "IS", "TOOK")
 	indent := strings.Repeat(" ", widest+2)
@@ -219,6 +225,9 @@ func WriteTable(w io.Writer, results []CheckResult, colours bool) error {
 			down++
 			fmt.Fprintf(&b, "%-*s  %s  %8s  %s: %s\n", widest, r.Target, paint("31", "DOWN"), took, r.Reason, r.Error)
 			fmt.Fprintf(&b, "%s%s %s\n", indent, paint("1", "what to do:"), r.Todo)
+		case leftToFirst:
+			left++
+			fmt.Fprintf(&b, "%-*s  -     %8s  pair: other, so only the first exporter checks it\n", widest, r.Target, "")
 		default:
 			fmt.Fprintf(&b, "%-*s  -     %8s  not configured, so not asked\n", widest, r.Target, "")
 		}
@@ -229,7 +238,11 @@ func WriteTable(w io.Writer, results []CheckResult, colours bool) error {
 			fmt.Fprintf(&b, "%s%s %s\n", indent, paint("33", "warning:"), text)
 		}
 	}
-	fmt.Fprintf(&b, "\n%d up, %d down, %d not configured%s\n", up, down, len(results)-up-down, behind.String())
+	fmt.Fprintf(&b, "\n%d up, %d down, %d not configured", up, down, len(results)-up-down-left)
+	if left > 0 {
+		fmt.Fprintf(&b, ", %d left to the first exporter", left)
+	}
+	b.WriteString(behind.String() + "\n")
 	if up+down == 0 {
 		fmt.Fprintf(&b, "%s %s\n", paint("33", "warning:"), NothingWatched)
 	}

@@ -58,6 +58,9 @@ func CheckConfig(w io.Writer, o Options) error {
 	if n := len(cfg.Unconfigured); n > 0 {
 		fmt.Fprintf(&b, ", %d are not: %v", n, cfg.Unconfigured)
 	}
+	if n := len(cfg.LeftToFirst); n > 0 {
+		fmt.Fprintf(&b, ", pair: other leaves %s to the first exporter: %v", count(n, "target"), cfg.LeftToFirst)
+	}
 	b.WriteString(".\n")
 	for _, warning := range Warnings(cfg) {
 		fmt.Fprintf(&b, "warning: %s: %s\n", warning.Target, warning.Text)

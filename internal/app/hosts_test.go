@@ -126,6 +126,61 @@ func TestCheckTellsOfPeersThatDoTheSame(t *testing.T) {
 	}
 }
 
+// TestOnlyTheFirstConnectsToTheIRCServer: two exporters behind one address are throttled. What pair: other leaves out is said
+// wherever targets are listed.
+func TestOnlyTheFirstConnectsToTheIRCServer(t *testing.T) {
+	const target = "targets:\n  - {kind: irc_tls, address: '127.0.0.1:1'}\n"
+	for pair, polled := range map[string]bool{"": true, "pair: first\n": true, "pair: other\n": false} {
+		var log bytes.Buffer
+		o := options(nil, &log)
+		o.ConfigFile, o.configContent = "exporter.yaml", []byte(pair+target)
+		a, err := New(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer a.close()
+		var table, config bytes.Buffer
+		results, err := Check(t.Context(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := WriteTable(&table, results, false); err != nil {
+			t.Fatal(err)
+		}
+		if err := CheckConfig(&config, o); err != nil {
+			t.Fatal(err)
+		}
+		page := httptest.NewRecorder()
+		a.server.Handler.ServeHTTP(page, httptest.NewRequest(http.MethodGet, "/", nil))
+		if got := len(a.Snapshot().Statuses) == 1; got != polled {
+			t.Errorf("%q: polled: %t, want %t", pair, got, polled)
+		}
+		for place, c := range map[string]struct{ text, want string }{
+			"check":        {table.String(), "1 left to the first exporter"},
+			"check-config": {config.String(), "pair: other leaves 1 target to the first exporter: [irc_tls]"},
+			"log":          {log.String(), "targets=[irc_tls]"},
+			"page":         {page.Body.String(), "<li>irc_tls</li>"},
+		} {
+			if got := strings.Contains(c.text, c.want); got == polled {
+				t.Errorf("%q: %s: names it as left to the first: %t\n%s", pair, place, got, c.text)
+			}
+		}
+	}
+}
+
+// TestExportersWithPeersSayWhoConnectsToTheIRCServer has a file that may be on every one of them.
+func TestExportersWithPeersSayWhoConnectsToTheIRCServer(t *testing.T) {
+	o := options(nil, io.Discard)
+	o.ConfigFile, o.configContent = "exporter.yaml", []byte("peers: [{targets: ['127.0.0.1:1']}]\ntargets:\n  - {kind: irc_tls, address: 'irc.test:6697'}\n")
+	cfg, err := LoadConfig(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w := Warnings(cfg); len(w) != 1 || w[0].Target != "irc_tls" || !strings.Contains(w[0].Text, "pair: first") {
+		t.Errorf("got %v, want a warning that asks which of them connects", w)
+	}
+}
+
 func TestPeersAreAskedByTheSchemeThatTheyAreScrapedBy(t *testing.T) {
 	peer := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, err := w.Write([]byte(`{"services": [{"kind": "xmpp_metrics"}]}`)); err != nil || r.URL.Path != "/api/v1/status" {

@@ -50,6 +50,13 @@ var (
 	}
 )
 
+// sparingDuty is that of targets which a config.Sparing describes.
+var sparingDuty = &duty{
+	"connect to the IRC server's TLS port, which limits how often an address connects", "checks the IRC server's TLS port",
+	"set pair: other here", "set pair: other in all but one, unless the IRC server sees them under different addresses",
+	func(t peerTarget) bool { return t.Kind == "irc_tls" },
+}
+
 // dutyOf is what only one exporter may do of what a target's settings want, or nil.
 func dutyOf(settings config.Settings) *duty {
 	if n, ok := settings.(interface{ NeedsState() bool }); ok && n.NeedsState() {
@@ -57,6 +64,9 @@ func dutyOf(settings config.Settings) *duty {
 	}
 	if settings.Common().Kind == "xmpp_metrics" {
 		return statisticsDuty
+	}
+	if _, ok := settings.(config.Sparing); ok {
+		return sparingDuty
 	}
 	return nil
 }

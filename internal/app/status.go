@@ -19,6 +19,7 @@ func (a *App) known() status.Input {
 	g := a.current.Load()
 	in := status.Input{
 		Snapshot: g.poller.Snapshot(), Alerts: g.cfg.Alerts, Maintenance: a.maintenance.List(), Unconfigured: g.cfg.Unconfigured,
+		LeftToFirst: g.cfg.LeftToFirst,
 		ReloadError: a.ReloadError(), Alive: g.poller.Alive(),
 	}
 	for _, settings := range g.cfg.Targets {

@@ -37,6 +37,9 @@ type Config struct {
 	Targets []Settings `yaml:"-"`
 	// Unconfigured are the names of the targets that nobody configured: not polled, not red, but told.
 	Unconfigured []string `yaml:"-"`
+	// LeftToFirst are the names of the configured targets that only the first of several exporters polls, where this one is
+	// another.
+	LeftToFirst []string `yaml:"-"`
 }
 
 // Poll says when targets are asked, where they do not say it themselves.
@@ -78,6 +81,13 @@ type Settings interface {
 type Distinct interface {
 	// Distinction is the value, and the key that sets it; without a key, there can be only one target of the kind.
 	Distinction() (key, value string)
+}
+
+// Sparing is implemented by settings of a target whose server counts who asks, and refuses those that ask too often.
+type Sparing interface {
+	// LeastInterval bounds the interval from below where the target has no schedule of its own. Of several exporters, only
+	// the first polls such a target.
+	LeastInterval() time.Duration
 }
 
 // Kind is a sort of target: its name in exporter.yaml, and its settings with their defaults.
@@ -377,8 +387,13 @@ func (l *loader) check() {
 			cfg.Unconfigured = append(cfg.Unconfigured, t.Name)
 			continue
 		}
+		sparing, isSparing := b.settings.(Sparing)
 		if t.Schedule == "" {
-			t.Schedule = "@every " + cfg.Poll.Interval.Std().String()
+			interval := cfg.Poll.Interval.Std()
+			if isSparing {
+				interval = max(interval, sparing.LeastInterval())
+			}
+			t.Schedule = "@every " + interval.String()
 		}
 		if t.Timeout == 0 {
 			t.Timeout = cfg.Poll.Timeout
@@ -391,6 +406,10 @@ func (l *loader) check() {
 		b.settings.Check(r)
 		if d, ok := b.settings.(Distinct); ok {
 			checkDistinction(r, d, t.Kind, b.where, distinctions)
+		}
+		if isSparing && cfg.Pair == PairOther {
+			cfg.LeftToFirst = append(cfg.LeftToFirst, t.Name)
+			continue
 		}
 		cfg.Targets = append(cfg.Targets, b.settings)
 	}

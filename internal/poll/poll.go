@@ -101,6 +101,12 @@ func (p *Poller) successor(given Target, log *slog.Logger) *target {
 				return old
 			default:
 				s, _ := old.view()
+				if least := t.leastInterval(); least > 0 {
+					t.notBefore = old.notBefore
+					if !s.LastAttempt.IsZero() {
+						t.notBefore = s.LastAttempt.Add(least)
+					}
+				}
 				t.status.Attempts, t.status.Overruns, t.status.Failures = s.Attempts, s.Overruns, s.Failures
 			}
 		}
@@ -140,10 +146,10 @@ func Once(ctx context.Context, given Target, log *slog.Logger) (Status, Reading)
 // Snapshot returns the present snapshot, without waiting for anything.
 func (p *Poller) Snapshot() *Snapshot { return p.snapshot.Load() }
 
-// Ready reports whether every target has been read once.
+// Ready reports whether every target has been read once, but for one that a reload makes wait for its interval.
 func (p *Poller) Ready() bool {
-	for _, s := range p.Snapshot().Statuses {
-		if s.LastAttempt.IsZero() {
+	for i, s := range p.Snapshot().Statuses {
+		if s.LastAttempt.IsZero() && p.targets[i].notBefore.IsZero() {
 			return false
 		}
 	}
@@ -164,8 +170,9 @@ func (p *Poller) Alive() error {
 	return nil
 }
 
-// Run asks every target that was never asked at once, and all of them whenever it is due, until ctx is done. It returns when all readings are
-// over, at the latest StopGrace after that; one that does not end is left behind.
+// Run asks every target that was never asked at once, and all of them whenever it is due, until ctx is done. A Sparing one
+// that a reload has replaced waits for its interval first. Run returns when all readings are over, at the latest StopGrace
+// after that; one that does not end is left behind.
 func (p *Poller) Run(ctx context.Context) {
 	var publisher sync.WaitGroup
 	publishing, stopPublishing := context.WithCancel(context.WithoutCancel(ctx))
@@ -179,10 +186,15 @@ func (p *Poller) Run(ctx context.Context) {
 		if f, ok := t.Collector.(collectors.Follower); ok {
 			p.readings.Go(func() { p.follow(ctx, t, f) })
 		}
-		t.Schedule = pace(t.Schedule, t.Name, start, p.rhythm, func() time.Duration { return p.ahead(t) })
+		wait := max(0, t.notBefore.Sub(start))
+		least := t.leastInterval()
+		t.Schedule = pace(t.Schedule, t.Name, start.Add(wait), p.rhythm, func() time.Duration { return p.ahead(t) })
+		if s, ok := t.Schedule.(*paced); ok {
+			s.least = least
+		}
 		jobs = append(jobs, &job{schedule: t.Schedule, run: func() { p.read(ctx, t) }})
 		if t.unread() {
-			p.readings.Go(func() { p.first(ctx, t, time.Duration(i)*firstStep) })
+			p.readings.Go(func() { p.first(ctx, t, max(wait, time.Duration(i)*firstStep)) })
 		}
 	}
 	p.loop(ctx, start, append(jobs, &job{schedule: heartbeats{start}, run: func() { p.beat(start) }}))

@@ -58,6 +58,8 @@ type target struct {
 	retrying  bool
 	// slowest is how long the slowest of the last good readings took, but for one, in nanoseconds.
 	slowest atomic.Int64
+	// notBefore is when a Sparing target may be read first that another one of its name was read as before a reload.
+	notBefore time.Time
 	// patient is how long after the last reading the next one may take.
 	patient time.Duration
 }
@@ -455,6 +457,22 @@ func (t *target) recent() History {
 		h.Last[0].Notes = t.withClashes(h.Last[0].Notes)
 	}
 	return h
+}
+
+// leastInterval is the least time between two readings, 0 where there is none or the schedule is shorter by intention.
+func (t *target) leastInterval() time.Duration {
+	s, ok := t.Collector.(collectors.Sparing)
+	if !ok {
+		return 0
+	}
+	switch every := t.Schedule.(type) {
+	case *paced:
+		return min(every.every, s.LeastInterval())
+	case cron.ConstantDelaySchedule:
+		return min(every.Delay, s.LeastInterval())
+	default:
+		return s.LeastInterval()
+	}
 }
 
 // unread reports whether no reading has ended yet.

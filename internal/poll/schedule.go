@@ -20,6 +20,8 @@ type paced struct {
 	start  time.Time
 	offset time.Duration
 	rhythm *rhythm
+	// least is the least time between two readings; 0 where there is none.
+	least time.Duration
 	// ahead is how long before a scrape a reading has to begin.
 	ahead func() time.Duration
 	// due is when the last reading was due; nil before the second one: the first is made at start, outside of the schedule.
@@ -27,8 +29,17 @@ type paced struct {
 }
 
 // early and late are how much sooner or later than after an interval a reading may be due.
-func (s *paced) early() time.Duration { return time.Duration(likeness * float64(s.every)) }
-func (s *paced) late() time.Duration  { return s.every / 5 }
+func (s *paced) early() time.Duration {
+	return min(time.Duration(likeness*float64(s.every)), max(s.every-s.least, scrapeJitter))
+}
+func (s *paced) late() time.Duration { return s.every / 5 }
+
+// scrapeJitter is how far a reading may undercut its target's least interval, to keep its place before scrapes that are
+// never quite regular.
+const scrapeJitter = 100 * time.Millisecond
+
+// second is how long after the first reading the second one may be due.
+func (s *paced) second() time.Duration { return max(s.every/2, s.least-scrapeJitter) }
 
 // Next implements cron.Schedule. A time between the last reading and the next counts as that of the last.
 func (s *paced) Next(t time.Time) time.Time {
@@ -36,8 +47,8 @@ func (s *paced) Next(t time.Time) time.Time {
 		if since := t.Sub(*last); since >= 0 && since < s.every-s.early() {
 			t = *last
 		}
-	} else if half := s.start.Add(s.every / 2); t.Before(half) {
-		return s.place(half, s.every) // the second one
+	} else if second := s.start.Add(s.second()); t.Before(second) {
+		return s.place(second, s.every)
 	}
 	return s.place(t.Add(s.every-s.early()), s.early()+s.late())
 }
@@ -142,8 +153,8 @@ func (j *job) isDue(now time.Time) bool {
 	}
 	if ok {
 		due := j.due
-		if now.Sub(due) >= s.every/2 {
-			due = now // the whole process stood still
+		if s.least > 0 || now.Sub(due) >= s.every/2 {
+			due = now // the whole process stood still, or the distance to the next one counts
 		}
 		s.due.Store(&due)
 		j.due = s.Next(due)

@@ -36,6 +36,8 @@ type Input struct {
 	// Unconfigured are the names of the targets that are not polled, Placeholders those of the targets that have an
 	// obvious placeholder for a secret.
 	Unconfigured, Placeholders []string
+	// LeftToFirst are the names of the targets that another exporter polls, the first of several.
+	LeftToFirst []string
 	// ReloadError is why the configuration on the disk is not in force, Alive why nothing here is of now; nil where all
 	// is well.
 	ReloadError, Alive error

@@ -52,6 +52,8 @@ type Report struct {
 
 	Maintenance   []maintenance.Entry `json:"maintenance"`
 	NotConfigured []string            `json:"not_configured"`
+	// LeftToFirst are the names of the targets that only the first of several exporters polls.
+	LeftToFirst []string `json:"left_to_first,omitempty"`
 }
 
 // Service is one target.

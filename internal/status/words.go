@@ -156,6 +156,7 @@ func containersSummary(list []Container) (parts []part) {
 func (r *Report) tells(before *Report) bool {
 	return r.Level != before.Level || r.Summary != before.Summary || r.ConfigError != before.ConfigError || r.Stale != before.Stale ||
 		!slices.Equal(r.Maintenance, before.Maintenance) || !slices.Equal(r.NotConfigured, before.NotConfigured) ||
+		!slices.Equal(r.LeftToFirst, before.LeftToFirst) ||
 		!slices.Equal(r.Transitions, before.Transitions) ||
 		!slices.EqualFunc(r.Services, before.Services, func(a, b Service) bool {
 			return a.Name == b.Name && a.Level == b.Level && a.State == b.State && a.Text == b.Text && a.Error == b.Error &&
