@@ -78,7 +78,7 @@ func TestCapturesOfRealServers(t *testing.T) {
 		{"irc_services", services, "nginx_status_upstream_down_502", HTTPStatus},
 		{"irc_services", services, "prosody012_hung_SIGSTOP", Timeout},
 		{"xmpp_proxy", proxy, "nginx_health_http1_by_ip", ""},
-		{"xmpp_proxy", proxy, "nginx_health_plain_http_to_tls_port", HTTPStatus},
+		{"xmpp_proxy", proxy, "nginx_health_plain_http_to_tls_port", TLS},
 		{"xmpp_proxy", proxy, "nginx_health_slash_goes_to_prosody", NotFound},
 		{"xmpp_proxy", proxy, "nginx_status_upstream_down_502", HTTPStatus},
 		{"xmpp_status", status, "prosody012_status", ""},

@@ -154,6 +154,9 @@ func tlsHint(err error) string {
 	if is[x509.SystemRootsError](err) {
 		return "this machine has no certificate authorities that can be read: install the package ca-certificates, or name the authority with ca_file"
 	}
+	if plain := plainAnswer(err); plain != "" {
+		return fmt.Sprintf("this port does not speak TLS, it answers with %q: name the port that does", foreignText(plain))
+	}
 	if strings.Contains(err.Error(), "unrecognized name") {
 		return "the server has no certificate for the name that was asked for: set server_name or domain to a virtual host that it serves"
 	}

@@ -351,7 +351,7 @@ func (c *docker) openSingle(parallelism int) (*dockerSession, error) {
 
 func (c *docker) session(transport *http.Transport, single bool) (*dockerSession, error) {
 	dialer := &net.Dialer{Timeout: dockerDialTimeout, KeepAlive: -1}
-	seen := &wire{}
+	seen := &wire{key: "host"}
 	transport.DialContext = seen.watched(func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return dialer.DialContext(ctx, c.endpoint.network, c.endpoint.address)
 	})
@@ -571,6 +571,8 @@ func (s *dockerSession) failure(ctx context.Context, doing string, call *dockerC
 	switch {
 	case ctx.Err() != nil:
 		return fmt.Errorf("%s: %w", what, s.wire.reason(ctx.Err()))
+	case call.err != nil && s.wire.metTLS():
+		return Failf(TLS, "%s: %w", what, s.wire.reason(call.err)).WithHint(hintTLS)
 	case call.err != nil:
 		return s.withHint(fmt.Errorf("%s: %w", what, s.wire.reason(call.err)))
 	case call.status >= http.StatusMultipleChoices:
@@ -583,7 +585,7 @@ func (s *dockerSession) failure(ctx context.Context, doing string, call *dockerC
 		switch {
 		case failed.Reason == Forbidden:
 			return failed.WithHint(hintProxy)
-		case call.status == http.StatusBadRequest && strings.Contains(text, "to an HTTPS server"):
+		case isForTLS(call.status, []byte(text)):
 			failed.Reason = TLS
 			return failed.WithHint(hintTLS)
 		}

@@ -389,7 +389,7 @@ func TestDockerOverTLS(t *testing.T) {
 		{name: "no TLS to a port with TLS", env: map[string]string{"DOCKER_HOST": host, "DOCKER_CERT_PATH": good}, reason: TLS, hint: "DOCKER_TLS_VERIFY=1"},
 		{
 			name: "TLS to a port without", env: map[string]string{"DOCKER_HOST": "https://" + plain.Listener.Addr().String()},
-			reason: TLS, hint: "no TLS on that port",
+			reason: TLS, hint: "write http:// in the host",
 		},
 		{name: "no TLS on both sides", env: map[string]string{"DOCKER_HOST": plain.URL}},
 	} {

@@ -74,6 +74,9 @@ func (h *httpTarget) exchange(ctx context.Context, b *Batch, e *Exchange, watch 
 	req.Header.Set("User-Agent", h.userAgent)
 	req.Host = header.Get("Host") // net/http heeds no header of that name; empty is the URL's
 	seen := &wire{}
+	if h.settings.ProxyURL != "" {
+		seen.key = "url or the proxy_url"
+	}
 	transport, err := h.transport(ctx, watch, seen)
 	if err != nil {
 		return nil, Failf(TLS, "%s %s: %w", method, printable(rawURL), err)
@@ -88,7 +91,7 @@ func (h *httpTarget) exchange(ctx context.Context, b *Batch, e *Exchange, watch 
 	if err != nil {
 		if resp != nil && (errors.Is(err, errRedirect) || errors.Is(err, errRedirects)) {
 			b.HTTPStatus, e.Status = resp.StatusCode, resp.StatusCode
-			return nil, Failf(HTTPStatus, "%s %s: status %d: %w", method, printable(rawURL), resp.StatusCode, withoutURL(err))
+			return nil, Failf(HTTPStatus, "%s %s: status %d: %w", method, printable(rawURL), resp.StatusCode, withoutURL(err)).WithHint(redirectHint(resp))
 		}
 		return nil, withTLSHint(fmt.Errorf("%s %s: %w", method, printable(rawURL), seen.reason(withoutURL(err))))
 	}
@@ -98,6 +101,9 @@ func (h *httpTarget) exchange(ctx context.Context, b *Batch, e *Exchange, watch 
 	content, err := readLimited(resp.Body, h.limit)
 	if err != nil {
 		return nil, fmt.Errorf("%s %s: status %d: read body: %w", method, printable(rawURL), resp.StatusCode, err)
+	}
+	if resp.TLS == nil && isForTLS(resp.StatusCode, content) {
+		return nil, fmt.Errorf("%s %s: status %d: %w", method, printable(rawURL), resp.StatusCode, seen.wantsTLS())
 	}
 	return &answer{status: resp.StatusCode, header: resp.Header, body: content}, nil
 }
@@ -156,6 +162,18 @@ func sameHost(req *http.Request, via []*http.Request) error {
 		return errRedirects
 	}
 	return nil
+}
+
+// redirectHint is what to do about a redirect that is not followed; "" where the reason says enough.
+func redirectHint(resp *http.Response) string {
+	to, err := resp.Location()
+	switch {
+	case err != nil || to.Host == resp.Request.URL.Host && to.Scheme == resp.Request.URL.Scheme:
+		return ""
+	case to.Hostname() == resp.Request.URL.Hostname() && to.Scheme == "https":
+		return "the service redirects to TLS: write https:// in the url, with the port that it names"
+	}
+	return "the service redirects to another host: write the address that it names in the url"
 }
 
 // readLimited reads r to its end, up to limit bytes.

@@ -85,7 +85,7 @@ func (s *IRCRPC) Warnings() []string {
 			"set IRC_RPC_USER and IRC_RPC_PASSWORD, or ask its Unix socket, which needs neither")
 	}
 	if strings.HasPrefix(s.URL, "http://") {
-		warnings = append(warnings, "url begins with http://, but the IRC server's RPC port speaks TLS only, and the password would be sent in the clear; write https://")
+		warnings = append(warnings, "url begins with http://, but the IRC server's RPC port speaks TLS only, and the password would be sent in the clear; write https:// in the url")
 	}
 	return warnings
 }
@@ -459,7 +459,7 @@ func (r *ircReading) overHTTP(ctx context.Context, request []byte) ([]byte, erro
 	a, err := r.http.do(ctx, r.b, http.MethodPost, url, header, bytes.NewReader(request))
 	switch {
 	case err != nil && strings.HasPrefix(url, "http://") && ReasonOf(err) == Timeout:
-		return nil, Failf(Timeout, "%w", err).WithHint("the IRC server's RPC port speaks TLS only and does not answer plain HTTP: write https:// in the url; or else it hangs")
+		return nil, Failf(Timeout, "%w", err).WithHint("this port does not answer plain HTTP: write https:// in the url; or else the IRC server hangs")
 	case err != nil:
 		return nil, err
 	case a.status == http.StatusUnauthorized && !given:

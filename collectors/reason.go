@@ -68,7 +68,7 @@ var explanations = map[Reason]string{
 	Unauthorized: "401, the credentials are missing or wrong",
 	Forbidden:    "403, or no permission for the socket: this address or user is not allowed",
 	NotFound:     "404, the path or the module behind it does not exist there",
-	HTTPStatus:   "an HTTP status that is no success: read the service's log",
+	HTTPStatus:   "an HTTP status that is no success" + readLog,
 	Malformed:    "the answer is not what the protocol says: something else may listen there",
 	Mismatch:     "the answer is well formed, but not the right one",
 	TooLarge:     "the answer is larger than the configured limit",
@@ -78,6 +78,9 @@ var explanations = map[Reason]string{
 	Internal:     "a fault of this exporter or of its configuration: read its log",
 }
 
+// readLog is advice that LookOn gives better.
+const readLog = ": read the service's log"
+
 // Explain says what a reason means and what to do about it.
 func Explain(r Reason) string { return explanations[r] }
 
@@ -86,7 +89,9 @@ type Error struct {
 	Reason Reason
 	// Hint, where set, says what to do in this very case; Explain's text serves where it is empty.
 	Hint string
-	Err  error
+	// Guess, where set, says what to do if the target has never answered, since its address may be wrong then.
+	Guess string
+	Err   error
 }
 
 func (e *Error) Error() string { return e.Err.Error() }
@@ -117,23 +122,33 @@ func HintOf(err error) string {
 }
 
 // TodoOf returns what to do about a failed reading of a target: HintOf, and where that is only what the reason means in
-// general, where to look on. Container is the target's, or empty.
+// general, where to look on. Container is the target's, or empty; target is empty where no page shows it.
 func TodoOf(err error, target, container string) string {
 	hint := HintOf(err)
 	if reason := ReasonOf(err); hint == Explain(reason) {
-		return hint + LookOn(reason, target, container)
+		return strings.TrimSuffix(hint, readLog) + LookOn(reason, target, container)
 	}
 	return hint
 }
 
+// GuessOf returns what to do about an error of a target that has never answered, or "".
+func GuessOf(err error) string {
+	if known, ok := errors.AsType[*Error](err); ok && known.Hint == "" {
+		return known.Guess
+	}
+	return ""
+}
+
 // LookOn says where to look on when a failure itself does not tell what to do, in words that follow what its reason means;
-// nothing where the exporter's own fault is meant.
+// nothing where the exporter's own fault is meant. Without a target, no page of the exporter shows more.
 func LookOn(r Reason, target, container string) string {
 	switch {
 	case r == Panic, r == Internal:
 		return ""
 	case container != "":
 		return "; read the log of its container: docker logs --tail 50 " + container
+	case target == "":
+		return "; read the service's own log"
 	}
 	return "; read the service's own log; what was asked and what came back is at /debug/targets/" + target
 }

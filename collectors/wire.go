@@ -1,11 +1,17 @@
 package collectors
 
 import (
+	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"net/http/httptrace"
+	"regexp"
+	"strings"
 	"sync/atomic"
 	"syscall"
 )
@@ -19,6 +25,10 @@ type wire struct {
 	ended atomic.Bool
 	// secure tells that TLS was begun on the newest connection.
 	secure atomic.Bool
+	// silent tells that the newest connection stands and nothing was read from it, alert that a TLS alert came first.
+	silent, alert atomic.Bool
+	// key is where the address is configured; "" is url.
+	key string
 }
 
 type dialFunc = func(ctx context.Context, network, address string) (net.Conn, error)
@@ -35,6 +45,8 @@ func (w *wire) watched(dial dialFunc) dialFunc {
 		}
 		w.ended.Store(false) // that of a redirect was another server's
 		w.secure.Store(false)
+		w.alert.Store(false)
+		w.silent.Store(conn.RemoteAddr().Network() == "tcp")
 		return &watchedConn{conn, w}, nil
 	}
 }
@@ -58,6 +70,14 @@ func (w *wire) reason(err error) error {
 	switch reason := ReasonOf(err); {
 	case reason == Timeout && w.unresolved.Load():
 		return Failf(DNS, "look up the host name: %w", err).WithHint("the name server does not answer: look at the network of this exporter, or of its container")
+	case reason == Malformed && w.metTLS():
+		return w.wantsTLS()
+	case errors.Is(err, http.ErrSchemeMismatch) || strings.HasPrefix(plainAnswer(err), "HTTP/"):
+		return Failf(TLS, "%w", err).WithHint("this port speaks plain HTTP: write http:// in the " + w.where() + ", or name the port that speaks TLS")
+	case plainAnswer(err) != "":
+		return Failf(TLS, "%w", err).WithHint("this port speaks neither TLS nor HTTP: correct the port in the " + w.where())
+	case (reason == Timeout || reason == Closed) && w.silent.Load():
+		return &Error{Reason: reason, Err: err, Guess: w.otherScheme()}
 	case reason == Malformed && w.ended.Load():
 		return Failf(Closed, "the answer breaks off: %w", err)
 	// In TLS 1.3 a server refuses a client after the handshake is over for that. net/http closes the connection of itself
@@ -67,6 +87,42 @@ func (w *wire) reason(err error) error {
 	default:
 		return err
 	}
+}
+
+// otherScheme is what may be wrong where a server says nothing at all, as most do that get plain HTTP on a port for TLS.
+func (w *wire) otherScheme() string {
+	other, scheme := "TLS", "https://"
+	if w.secure.Load() {
+		other, scheme = "plain HTTP", "http://"
+	}
+	return fmt.Sprintf("nothing came back: the port may speak %s, then write %s in the %s; or the service hangs or restarts", other, scheme, w.where())
+}
+
+// metTLS reports whether plain HTTP was answered in TLS.
+func (w *wire) metTLS() bool { return w.alert.Load() && !w.secure.Load() }
+
+// plainAnswer is how a server begins that answers a handshake of TLS without TLS, or "".
+func plainAnswer(err error) string {
+	if plain, ok := errors.AsType[tls.RecordHeaderError](err); ok {
+		return string(plain.RecordHeader[:])
+	}
+	return ""
+}
+
+// where names the key that holds the address.
+func (w *wire) where() string { return cmp.Or(w.key, "url") }
+
+// wantsTLS is the failure of plain HTTP on a port for TLS.
+func (w *wire) wantsTLS() *Error {
+	return Failf(TLS, "the port expects TLS and got plain HTTP").WithHint("this port speaks TLS: write https:// in the " + w.where())
+}
+
+// refusesPlain finds what servers of TLS answer to plain HTTP with status 400: nginx, Go and Docker, Apache, Tomcat.
+var refusesPlain = regexp.MustCompile(`(?i)HTTP request (was sent )?to (an )?HTTPS|speaking plain HTTP to an SSL|requires TLS`)
+
+// isForTLS reports whether an answer means that plain HTTP came to a port for TLS.
+func isForTLS(status int, text []byte) bool {
+	return status == http.StatusBadRequest && refusesPlain.Match(text)
 }
 
 type watchedConn struct {
@@ -86,6 +142,9 @@ func (c *watchedConn) Write(b []byte) (int, error) {
 
 func (c *watchedConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
+	if n > 0 && c.wire.silent.Swap(false) {
+		c.wire.alert.Store(b[0] == tlsAlert)
+	}
 	if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) {
 		c.wire.ended.Store(true)
 	}

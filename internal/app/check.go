@@ -113,9 +113,17 @@ func addWarnings(results []CheckResult, warnings []Warning) {
 	for _, w := range warnings {
 		// A window of maintenance that is over belongs to no target, and says nothing about a reading.
 		if i := slices.IndexFunc(results, func(r CheckResult) bool { return r.Target == w.Target }); i >= 0 {
-			results[i].Warnings = append(results[i].Warnings, w.Text)
+			results[i].Warnings = append(results[i].Warnings, unrepeated(w.Text, results[i].Todo))
 		}
 	}
+}
+
+// unrepeated is a warning without the advice at its end that stands in todo too.
+func unrepeated(warning, todo string) string {
+	if i := strings.LastIndex(warning, "; "); i >= 0 && strings.Contains(todo, warning[i+2:]) {
+		return warning[:i]
+	}
+	return warning
 }
 
 func resultOf(s poll.Status, r poll.Reading) CheckResult {

@@ -132,9 +132,10 @@ func (p *Poller) Notify(f func()) { p.published = f }
 // Refresh has the page made anew, for own metrics that have changed.
 func (p *Poller) Refresh() { p.changed() }
 
-// Once makes one reading of a target, outside of any schedule.
+// Once makes one reading of a target, outside of any schedule, whose history nobody can look at later.
 func Once(ctx context.Context, given Target, log *slog.Logger) (Status, Reading) {
 	t := (*Poller)(nil).successor(given, log)
+	t.once = true
 	t.read(ctx)
 	s, _ := t.view()
 	if len(t.history.Last) == 0 {

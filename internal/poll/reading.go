@@ -56,6 +56,8 @@ type target struct {
 	presented uint64
 	history   History
 	retrying  bool
+	// once tells that nobody serves the target's history.
+	once bool
 	// slowest is how long the slowest of the last good readings took, but for one, in nanoseconds.
 	slowest atomic.Int64
 	// notBefore is when a Sparing target may be read first that another one of its name was read as before a reload.
@@ -287,7 +289,7 @@ func (t *target) end(ctx context.Context, start time.Time, o outcome) (wentDown 
 	if o.err == nil {
 		s.LastSuccess = now
 	} else {
-		s.Reason, s.Error, s.Hint = collectors.ReasonOf(o.err), t.clean(o.err.Error()), collectors.TodoOf(o.err, s.Target, s.Container)
+		s.Reason, s.Error, s.Hint = collectors.ReasonOf(o.err), t.clean(o.err.Error()), t.todo(o.err)
 		s.Failures[s.Reason]++
 	}
 	t.families = o.families
@@ -305,6 +307,18 @@ func (t *target) end(ctx context.Context, start time.Time, o outcome) (wentDown 
 		t.log.Warn("target is down", "target", t.Name, "reason", string(s.Reason), "err", s.Error, "hint", s.Hint)
 	}
 	return changed && o.err != nil
+}
+
+// todo is what to do about a failed reading.
+func (t *target) todo(err error) string {
+	if guess := collectors.GuessOf(err); guess != "" && t.status.LastSuccess.IsZero() {
+		return guess
+	}
+	page := t.Name
+	if t.once {
+		page = ""
+	}
+	return collectors.TodoOf(err, page, t.Container)
 }
 
 // missedReadings is how many readings may be missed before a target's families are too old to be shown.

@@ -21,7 +21,7 @@ func failure(t *observed) string {
 	if number, rest, ok := strings.Cut(meaning, ", "); ok && strings.Contains(found, number) {
 		meaning = rest // 401, 404: it has been said
 	}
-	if t.Reason == collectors.TLS { // the rest of it lists what else might have been
+	if t.Reason == collectors.TLS || t.Reason == collectors.HTTPStatus { // the rest lists what else might have been, or is a hint
 		meaning, _, _ = strings.Cut(meaning, ": ")
 	}
 	if t.Reason == collectors.Forbidden { // it speaks of a socket, where there may be none
@@ -64,7 +64,7 @@ func finding(r collectors.Reason, text string) string {
 // hint says what to do about a target that is down.
 func hint(t *observed, all *fleet) string {
 	meaning := collectors.Explain(t.Reason)
-	if t.Hint != "" && !strings.HasPrefix(t.Hint, meaning) {
+	if head, _, _ := strings.Cut(meaning, ": "); t.Hint != "" && !strings.HasPrefix(t.Hint, head) {
 		return t.Hint
 	}
 	container := t.Container

@@ -14,7 +14,7 @@ func TestWhatWasFoundIsToldFirst(t *testing.T) {
 		text, want string
 		not        string
 	}{
-		{reason: collectors.HTTPStatus, text: "delete http://plants:8080/plants/7: status 500: error 500: nothing can be deleted now", want: "status 500: error 500: nothing can be deleted now ("},
+		{reason: collectors.HTTPStatus, text: "delete http://plants:8080/plants/7: status 500: error 500: nothing can be deleted now", want: "status 500: error 500: nothing can be deleted now (", not: "log"}, // which the hint names
 		{reason: collectors.TLS, text: `get https://xmpp:5281/status: tls: failed to verify certificate: x509: certificate signed by unknown authority`, want: "certificate signed by unknown authority (the TLS handshake failed)", not: "expired"},
 		{reason: collectors.TLS, text: "get https://x/: tls: failed to verify certificate: x509: certificate has expired or is not yet valid: current time 2026-11-21T12:47:37Z is after 2026-11-20T12:47:35Z", want: "certificate has expired or is not yet valid (", not: "current time"},
 		{reason: collectors.TLS, text: "connect to 10.0.0.1:5222: remote error: tls: handshake failure", want: "handshake failure ("},

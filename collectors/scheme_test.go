@@ -1,0 +1,108 @@
+package collectors
+
+import (
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+)
+
+// quietTLS serves nothing over TLS, and says nothing in the test's output.
+func quietTLS(t *testing.T) *httptest.Server {
+	t.Helper()
+	server := httptest.NewUnstartedServer(http.NotFoundHandler())
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	return server
+}
+
+// badRequest is a page of status 400.
+func badRequest(body string) func(net.Conn) {
+	return say("HTTP/1.1 400 Bad Request\r\nContent-Type: text/html\r\nConnection: close\r\n\r\n" + body)
+}
+
+func TestEveryHTTPTargetSaysThatItsSchemeIsWrong(t *testing.T) {
+	secure, plain := quietTLS(t), httptest.NewServer(http.NotFoundHandler())
+	defer plain.Close()
+	for _, c := range []struct{ url, hint string }{
+		{strings.Replace(secure.URL, "https://", "http://", 1), "this port speaks TLS: write https:// in the url"},
+		{strings.Replace(plain.URL, "http://", "https://", 1), "this port speaks plain HTTP: write http:// in the url"},
+	} {
+		for _, probe := range append(answeringCollectors(t, c.url), proxyProbe(t, c.url, config.TLS{})) {
+			_, err := read(t, probe, 10*time.Second)
+			wantReason(t, err, TLS)
+			if got := HintOf(err); !strings.Contains(got, c.hint) {
+				t.Errorf("%T: hint of %v: got %q, want %q in it", probe, err, got, c.hint)
+			}
+		}
+	}
+}
+
+func TestPlainHTTPToTLSIsKnownByEveryAnswer(t *testing.T) {
+	for name, answer := range map[string]func(net.Conn){
+		"nginx":      badRequest("<center><h1>400 Bad Request</h1></center>\r\n<center>The plain HTTP request was sent to HTTPS port</center>"),
+		"Go":         badRequest("Client sent an HTTP request to an HTTPS server.\n"),
+		"Apache":     badRequest("Reason: You're speaking plain HTTP to an SSL-enabled server port.<br />"),
+		"Tomcat":     badRequest("Bad Request\r\nThis combination of host and port requires TLS.\r\n"),
+		"a TLS stop": say("\x15\x03\x01\x00\x02\x02\x46"),
+	} {
+		_, err := read(t, proxyProbe(t, "http://"+rawServer(t, "tcp", answer)+"/health", config.TLS{}), 10*time.Second)
+		wantReason(t, err, TLS)
+		if got := HintOf(err); !strings.Contains(got, "write https:// in the url") {
+			t.Errorf("%s: hint of %v: got %q", name, err, got)
+		}
+	}
+	_, err := read(t, proxyProbe(t, "http://"+rawServer(t, "tcp", badRequest("no such host"))+"/health", config.TLS{}), 10*time.Second)
+	wantReason(t, err, HTTPStatus)
+}
+
+func TestTLSToAPortWithoutItSaysWhatAnswers(t *testing.T) {
+	ssh := rawServer(t, "tcp", say("SSH-2.0-OpenSSH_9.2\r\n"))
+	for _, c := range []struct {
+		probe Collector
+		hint  string
+	}{
+		{proxyProbe(t, "https://"+ssh+"/health", config.TLS{}), "speaks neither TLS nor HTTP"},
+		{ircTLSProbe(t, ssh, config.TLS{}), `does not speak TLS, it answers with "SSH-2"`},
+	} {
+		_, err := read(t, c.probe, 10*time.Second)
+		wantReason(t, err, TLS)
+		if got := HintOf(err); !strings.Contains(got, c.hint) {
+			t.Errorf("%T: hint of %v: got %q, want %q in it", c.probe, err, got, c.hint)
+		}
+	}
+}
+
+func TestDockerSaysThatItsSchemeIsWrong(t *testing.T) {
+	secure, plain := quietTLS(t), httptest.NewServer(http.NotFoundHandler())
+	defer plain.Close()
+	for host, hint := range map[string]string{
+		"tcp://" + secure.Listener.Addr().String():                          hintTLS,
+		"https://" + plain.Listener.Addr().String():                         "write http:// in the host",
+		"tcp://" + rawServer(t, "tcp", say("\x15\x03\x01\x00\x02\x02\x46")): hintTLS,
+	} {
+		_, err := readDocker(t, dockerSettings(host))
+		wantDockerFailure(t, err, TLS, hint)
+	}
+}
+
+func TestRedirectToTLSSaysSo(t *testing.T) {
+	for location, hint := range map[string]string{
+		"https://127.0.0.1/health": "write https:// in the url",
+		"http://127.0.0.2/health":  "the service redirects to another host",
+	} {
+		answer := say("HTTP/1.1 301 Moved Permanently\r\nLocation: " + location + "\r\nContent-Length: 0\r\n\r\n")
+		_, err := read(t, proxyProbe(t, "http://"+rawServer(t, "tcp", answer)+"/health", config.TLS{}), 10*time.Second)
+		wantReason(t, err, HTTPStatus)
+		if got := HintOf(err); !strings.Contains(got, hint) {
+			t.Errorf("to %s: hint of %v: got %q, want %q in it", location, err, got, hint)
+		}
+	}
+}

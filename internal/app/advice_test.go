@@ -1,0 +1,114 @@
+package app
+
+import (
+	"bytes"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// tableOf is the table of a check of these targets.
+func tableOf(t *testing.T, targets string) string {
+	t.Helper()
+	o := options(nil, &logBuffer{})
+	o.Timeout = time.Second
+	o.configContent, o.ConfigFile = []byte(targets), "exporter.yaml"
+	results, err := Check(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var table bytes.Buffer
+	if err := WriteTable(&table, results, false); err != nil {
+		t.Fatal(err)
+	}
+	return table.String()
+}
+
+// deaf reads what clients say and never answers, as an IRC server's port for TLS does to plain HTTP. It returns its address.
+func deaf(t *testing.T) string {
+	t.Helper()
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				io.Copy(io.Discard, conn) //nolint:errcheck // until the client gives up
+				conn.Close()              //nolint:errcheck,gosec // a test's server
+			}()
+		}
+	}()
+	t.Cleanup(func() {
+		l.Close() //nolint:errcheck,gosec // a test's server
+		<-ended
+	})
+	return l.Addr().String()
+}
+
+func TestCheckNamesNoPageThatNobodyServes(t *testing.T) {
+	table := tableOf(t, "targets:\n  - kind: xmpp_proxy\n    url: http://127.0.0.1:1/\n  - kind: irc_services\n    url: http://127.0.0.1:1/\n    container: irc-1\n")
+	if strings.Contains(table, "/debug/") || strings.Count(table, "read the service's own log\n") != 1 || strings.Count(table, "docker logs --tail 50 irc-1\n") != 1 {
+		t.Errorf("got\n%s\nwant where to look, and no page of an exporter that does not run", table)
+	}
+}
+
+func TestCheckGivesAdviceOnce(t *testing.T) {
+	failing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }))
+	defer failing.Close()
+	for target, advice := range map[string][]string{
+		"  - kind: irc_rpc\n    url: http://" + deaf(t) + "/api\n    user: a\n    password: b\n": {"write https://", "plain HTTP", "TLS"},
+		"  - kind: xmpp_proxy\n    url: " + failing.URL + "\n":                                   {"log"},
+	} {
+		table := tableOf(t, "targets:\n"+target)
+		table, _, _ = strings.Cut(table, "not configured")
+		for _, text := range advice {
+			if n := strings.Count(table, text); n != 1 {
+				t.Errorf("%q stands there %d times, want once:\n%s", text, n, table)
+			}
+		}
+	}
+}
+
+// TestSilenceMayBeTheOtherScheme has servers that never say a word, as most do that are asked in the wrong one.
+func TestSilenceMayBeTheOtherScheme(t *testing.T) {
+	address := deaf(t)
+	table := tableOf(t, "targets:\n  - kind: http\n    name: plain\n    url: http://"+address+"/\n  - kind: http\n    name: secure\n    url: https://"+address+"/\n")
+	for _, want := range []string{"may speak TLS, then write https:// in the url", "may speak plain HTTP, then write http:// in the url"} {
+		if strings.Count(table, want) != 1 {
+			t.Errorf("the table lacks %q:\n%s", want, table)
+		}
+	}
+
+	var silent atomic.Bool
+	silent.Store(true)
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		if silent.Load() {
+			panic(http.ErrAbortHandler)
+		}
+	}))
+	defer server.Close()
+	e := startExporter(t, nil, "targets:\n  - kind: http\n    name: web\n    url: "+server.URL+"/\n")
+	e.wait(t, "silence", func(p page) bool { return p.verdict("web") == "closed" })
+	if guess := "the port may speak TLS"; !strings.Contains(e.log.String(), guess) {
+		t.Errorf("the log lacks %q:\n%s", guess, e.log)
+	}
+	silent.Store(false)
+	e.wait(t, "an answer", func(p page) bool { return p.verdict("web") == "up" })
+	silent.Store(true)
+	e.wait(t, "silence again", func(p page) bool { return p.verdict("web") == "closed" })
+	if n := strings.Count(e.log.String(), "the port may speak TLS"); n != 1 {
+		t.Errorf("the scheme is doubted %d times, want only before the first answer:\n%s", n, e.log)
+	}
+}
