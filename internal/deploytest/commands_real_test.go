@@ -1,0 +1,90 @@
+//go:build realservers
+
+package deploytest
+
+import (
+	"bytes"
+	"maps"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// unasked are tools that CI has no package of, each with the reason.
+var unasked = map[string]string{
+	"certbot":    "Debian's package brings a timer that renews certificates",
+	"kubectl":    "not in Debian 12; the manifests are built by .ci/tools/kubernetes",
+	"ssh":        "one option, and no help to ask for",
+	"sudoedit":   "of sudo, and without options",
+	"unrealircd": "not in Debian",
+}
+
+// hidden are options that are in no help, each with how they are known.
+var hidden = map[string]string{
+	"chatstack_exporter --completion-script-bash": "kingpin's own; make build calls it",
+	"openssl x509 -sha256":                        "the help has -* for every digest",
+	"prosodyctl --root":                           "in its source alone",
+}
+
+// helpWords are what a tool is asked for its options with, where that is not --help behind the tool and its subcommand.
+var helpWords = map[string][]string{
+	"chatstack_exporter":   {"--help-long"},
+	"curl":                 {"--help", "all"},
+	"docker top":           {"ps", "--help", "output"},
+	"git clone":            {"clone", "-h"},
+	"git pull":             {"pull", "-h"},
+	"iptables":             {"-m", "conntrack", "--help"},
+	"nginx":                {"-h"},
+	"openssl rand":         {"rand", "-help"},
+	"openssl s_client":     {"s_client", "-help"},
+	"openssl x509":         {"x509", "-help"},
+	"prosodyctl":           {"cert", "--help"},
+	"prosodyctl shell":     {"shell", "--help"},
+	"systemd-ask-password": {"--help"},
+}
+
+// TestRealToolsKnowTheirOptions asks each tool of the documents for its help: every subcommand and option must be in it.
+// Compose's are asked for in the walk-through, which has it.
+func TestRealToolsKnowTheirOptions(t *testing.T) {
+	programs := t.TempDir()
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", programs, "./cmd/chatstack_exporter")
+	build.Dir = root
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	t.Setenv("PATH", programs+":"+os.Getenv("PATH")+":/usr/sbin:/sbin")
+	for _, tool := range slices.Sorted(maps.Keys(tools)) {
+		words := strings.Fields(tool)
+		if unasked[words[0]] != "" || strings.HasPrefix(tool, "docker compose") {
+			continue
+		}
+		args := append(words[1:], "--help")
+		if help, ok := helpWords[tool]; ok {
+			args = help
+		}
+		program := words[0]
+		if tool == "docker top" { // its options are those of ps
+			program, args = args[0], args[1:]
+		}
+		cmd := exec.CommandContext(t.Context(), program, args...)
+		cmd.Env = append(os.Environ(), "LC_ALL=C.UTF-8", "COLUMNS=200")
+		out, err := cmd.CombinedOutput() // some exit with 1 or 2 although they print their help
+		if cmd.ProcessState == nil {
+			t.Errorf("%s: %v; .ci/run installs it", tool, err)
+			continue
+		}
+		out = bytes.ReplaceAll(out, []byte("--[no-]"), []byte("--"))
+		for _, o := range strings.Fields(tools[tool]) {
+			name := strings.TrimSuffix(o, ":")
+			if hidden[tool+" "+name] == "" && !regexp.MustCompile(`(?m)(^|[\s,\[|(])`+regexp.QuoteMeta(name)+`($|[\s,=:\[\]|<)])`).Match(out) {
+				t.Errorf("%s does not know %s:\n%s", tool, name, out)
+			}
+		}
+		if len(words) > 1 && regexp.MustCompile(`(?i)unknown (sub)?command|unknown help topic|invalid command|is not a .*command`).Match(out) {
+			t.Errorf("%s: no such subcommand:\n%s", tool, out)
+		}
+	}
+}
