@@ -65,6 +65,8 @@ type Batch struct {
 	HTTPStatus int
 	// Notes say more about the reading to a person who looks at it: never a body, a secret or a person's name.
 	Notes []string
+	// Impairments are the parts of a target that do not work although it is up, each in a few words.
+	Impairments []string
 	// Exchanges are the requests of the reading, in their order.
 	Exchanges []*Exchange
 
@@ -128,6 +130,9 @@ func (b *Batch) Drop(reason openmetrics.Reason, series int) {
 
 // Note adds a line for people.
 func (b *Batch) Note(line string) { b.Notes = append(b.Notes, line) }
+
+// Impair adds a part of the target that does not work although it is up, such as "server.list is refused". A note says why.
+func (b *Batch) Impair(part string) { b.Impairments = append(b.Impairments, part) }
 
 // Metrics returns the metrics that hold: all of them after a success, those kept after a failure.
 func (b *Batch) Metrics(success bool) []prometheus.Metric {
@@ -199,6 +204,12 @@ type Sparing interface {
 	// LeastInterval is the least time between two readings, also across a reload, unless the target's own schedule is
 	// shorter.
 	LeastInterval() time.Duration
+}
+
+// Reloader is implemented by a collector that puts something off which a reload should try again at once.
+type Reloader interface {
+	// Reloaded forgets what was put off, and reports whether to read the target now. It may be called during a reading.
+	Reloaded() bool
 }
 
 // Follower is implemented by a collector whose target says by itself, between readings, what has changed.

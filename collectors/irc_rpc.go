@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -105,6 +106,8 @@ type ircRPC struct {
 	// lastID is the id of the last call. A server that echoes another one answers somebody else's question.
 	lastID  int64
 	refused refusals
+	// putOff says that a method is refused, reloaded that the next reading tries all of them.
+	putOff, reloaded atomic.Bool
 }
 
 func newIRCRPC(s *IRCRPC, d Deps) (Collector, error) {
@@ -122,20 +125,30 @@ func newIRCRPC(s *IRCRPC, d Deps) (Collector, error) {
 func (c *ircRPC) Collect(ctx context.Context, b *Batch) error {
 	r := &ircReading{ircRPC: c, b: b}
 	defer r.close()
+	if c.reloaded.Swap(false) {
+		clear(c.refused)
+	}
 	err := r.read(ctx)
 	if err != nil {
 		clear(c.refused) // whoever mends the server may have changed its permissions too
 	}
+	c.putOff.Store(len(c.refused) > 0)
 	return err
+}
+
+// Reloaded implements Reloader.
+func (c *ircRPC) Reloaded() bool {
+	c.reloaded.Store(true)
+	return c.putOff.Load()
 }
 
 // refusals remember which methods the server refused, and when, so that its log is not filled with refusals.
 type refusals map[string]time.Time
 
 // refusedFor is how long a refused method is not tried again.
-const refusedFor = time.Hour
+const refusedFor = 5 * time.Minute
 
-// hold reports whether the method was refused less than an hour ago.
+// hold reports whether the method was refused less than refusedFor ago.
 func (r refusals) hold(method string) bool {
 	at, refused := r[method]
 	return refused && time.Since(at) < refusedFor
@@ -295,6 +308,8 @@ func (r *ircReading) numbers(ctx context.Context) error {
 		}
 	case stats.Server.Ulined != nil:
 		r.b.Gauge(ircLinkedDesc, boolValue(*stats.Server.Ulined > 0))
+	default:
+		r.b.Impair("whether services are linked is not known")
 	}
 	return nil
 }
@@ -326,15 +341,16 @@ func (r *ircReading) countChannels(ctx context.Context, level0 rpcParams) (*int6
 }
 
 // ask calls a method whose result is not needed to know that the server is up. It reports false, and notes why, where
-// the server does not have the method, refuses it, or answers it with something of no use. Its notes repeat nothing that
-// the server said, which may be a name.
+// the server does not have the method, refuses it, or answers it with something of no use; the last two impair the target.
+// Its notes repeat nothing that the server said, which may be a name.
 func (r *ircReading) ask(ctx context.Context, method string, params rpcParams, v any) (known bool, err error) {
 	if _, there := r.methods[method]; !there {
 		r.b.Note("the server has no method " + method)
 		return false, nil
 	}
 	if r.refused.hold(method) {
-		r.b.Note(method + " was refused less than an hour ago and is not asked for now: " + ircGrant)
+		r.b.Note(fmt.Sprintf("%s is refused, and is tried every %d minutes and after a reload: %s", method, int(refusedFor.Minutes()), ircGrant))
+		r.b.Impair(method + " is refused")
 		return false, nil
 	}
 	if err := wait(ctx, r.pause); err != nil {
@@ -345,19 +361,23 @@ func (r *ircReading) ask(ctx context.Context, method string, params rpcParams, v
 	switch {
 	case refused && (refusal.Code == rpcForbidden || refusal.Code == rpcUnknown):
 		r.refused.add(method)
-		r.b.Note(fmt.Sprintf("%s was refused with error %d and is not asked for again within an hour: %s", method, refusal.Code, ircGrant))
+		r.b.Note(fmt.Sprintf("%s is refused with error %d, and is tried every %d minutes and after a reload: %s", method, refusal.Code, int(refusedFor.Minutes()), ircGrant))
+		r.b.Impair(method + " is refused")
 		return false, nil
 	case refused:
 		r.b.Note(fmt.Sprintf("%s was answered with error %d", method, refusal.Code))
+		r.b.Impair(method + " fails")
 		return false, nil
 	case err != nil && ReasonOf(err) == TooLarge:
 		r.b.Note(fmt.Sprintf("%s has more than %d bytes: raise limits.body in exporter.yaml", method, r.http.limit))
+		r.b.Impair(method + " is too long")
 		return false, nil
 	case err != nil:
 		return false, err
 	}
 	if json.Unmarshal(result, v) != nil {
 		r.b.Note(method + " has a result of another shape than expected")
+		r.b.Impair(method + " cannot be read")
 		return false, nil //nolint:nilerr // the server is up, and the note tells
 	}
 	return true, nil

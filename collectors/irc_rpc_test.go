@@ -310,20 +310,20 @@ func TestIRCMethodThatIsRefusedIsLeftAlone(t *testing.T) {
 	}
 }
 
-func TestIRCRefusalIsForgottenAfterAnHour(t *testing.T) {
+func TestIRCRefusalIsForgottenAfterFiveMinutes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := refusals{}
 		if r.hold("stats.get") {
 			t.Error("held before it was refused")
 		}
 		r.add("stats.get")
-		<-time.After(refusedFor - time.Second)
+		<-time.After(5*time.Minute - time.Second)
 		if !r.hold("stats.get") || r.hold("server.list") {
-			t.Error("a refusal does not hold for an hour, or holds for another method")
+			t.Error("a refusal does not hold for five minutes, or holds for another method")
 		}
 		<-time.After(time.Second)
 		if r.hold("stats.get") {
-			t.Error("held after an hour")
+			t.Error("held after five minutes")
 		}
 	})
 }

@@ -36,7 +36,9 @@ type CheckResult struct {
 	// ContainersInTrouble are the names of those behind an engine that should run and do not, or are unhealthy. They make
 	// no target down: the engine itself answers.
 	ContainersInTrouble []string `json:"containers_in_trouble,omitempty"`
-	Notes               []string `json:"notes,omitempty"`
+	// Impairments are the parts of a target that do not work although it is up.
+	Impairments []string `json:"impairments,omitempty"`
+	Notes       []string `json:"notes,omitempty"`
 	// Warnings are what is doubtful about the target's configuration.
 	Warnings []string `json:"warnings,omitempty"`
 }
@@ -129,7 +131,7 @@ func unrepeated(warning, todo string) string {
 func resultOf(s poll.Status, r poll.Reading) CheckResult {
 	result := CheckResult{
 		Target: s.Target, Kind: s.Kind, Verdict: "up", Seconds: s.Duration.Seconds(),
-		Reason: s.Reason, Error: s.Error, Todo: s.Hint, Notes: r.Notes,
+		Reason: s.Reason, Error: s.Error, Todo: s.Hint, Impairments: s.Impairments, Notes: r.Notes,
 	}
 	if !s.Up {
 		result.Verdict = "down"
@@ -227,6 +229,10 @@ func WriteTable(w io.Writer, results []CheckResult, colours bool) error {
 			if text := troubledNames(r.ContainersInTrouble); text != "" {
 				fmt.Fprintf(&b, "  %s", paint("33", text))
 				fmt.Fprintf(&behind, "; %s up, %s", r.Target, troubledText(r.ContainersInTrouble))
+			}
+			if len(r.Impairments) > 0 {
+				fmt.Fprintf(&b, "  %s", paint("33", "partly working: "+strings.Join(r.Impairments, "; ")))
+				fmt.Fprintf(&behind, "; %s up, partly working", r.Target)
 			}
 			b.WriteString("\n")
 		case "down":

@@ -147,6 +147,43 @@ func (e *exporter) exchange(t *testing.T, method, path, body string) (int, []byt
 }
 
 // reportWhen waits for a report that is as wanted, and returns it with its JSON.
+// TestRefusedRPCMethodsArePartlyWorkingUntilAReload mends the account of the IRC server: a reload tries everything at once.
+func TestRefusedRPCMethodsArePartlyWorkingUntilAReload(t *testing.T) {
+	stack := startStack(t, simstack.Options{})
+	if err := stack.Switch("irc_rpc", "numbers_forbidden", true); err != nil {
+		t.Fatal(err)
+	}
+	e := startExporter(t, stack.Environ(), "")
+	e.wait(t, "irc_rpc up", func(p page) bool { return p.verdict("irc_rpc") == "up" })
+	r := e.report(t)
+	for i := range r.Services {
+		s := &r.Services[i]
+		if s.Name == "irc_rpc" && (s.Level != status.Warning || s.Text != "partly working: stats.get is refused; server.list is refused; user.list is refused; "+
+			"channel.list is refused; whether services are linked is not known" || s.Hint == "") {
+			t.Errorf("level %s, %q, %q: want what does not work", s.Level, s.Text, s.Hint)
+		}
+	}
+	o := options(stack.Environ(), io.Discard)
+	results, err := Check(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var table strings.Builder
+	if err := WriteTable(&table, results, false); err != nil {
+		t.Fatal(err)
+	}
+	if text := table.String(); !strings.Contains(text, "partly working: stats.get is refused") || !strings.Contains(text, "; irc_rpc up, partly working") {
+		t.Errorf("check does not say what does not work:\n%s", text)
+	}
+	if err := stack.Switch("irc_rpc", "numbers_forbidden", false); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.app.Reload(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	e.wait(t, "services linked", func(p page) bool { n, ok := p.value("chatstack_irc_services_linked"); return ok && n == 1 })
+}
+
 func (e *exporter) reportWhen(t *testing.T, what string, wanted func(*status.Report) bool) (r status.Report, body []byte) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)

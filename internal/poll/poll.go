@@ -98,6 +98,8 @@ func (p *Poller) successor(given Target, log *slog.Logger) *target {
 			switch {
 			case old.Name != given.Name || old.Kind != given.Kind:
 			case given.Same:
+				r, ok := old.Collector.(collectors.Reloader)
+				old.again = ok && r.Reloaded()
 				return old
 			default:
 				s, _ := old.view()
@@ -172,7 +174,7 @@ func (p *Poller) Alive() error {
 }
 
 // Run asks every target that was never asked at once, and all of them whenever it is due, until ctx is done. A Sparing one
-// that a reload has replaced waits for its interval first. Run returns when all readings are over, at the latest StopGrace
+// that a reload has replaced waits for its interval first, and a Reloader may be asked again. Run returns when all readings are over, at the latest StopGrace
 // after that; one that does not end is left behind.
 func (p *Poller) Run(ctx context.Context) {
 	var publisher sync.WaitGroup
@@ -194,7 +196,8 @@ func (p *Poller) Run(ctx context.Context) {
 			s.least = least
 		}
 		jobs = append(jobs, &job{schedule: t.Schedule, run: func() { p.read(ctx, t) }})
-		if t.unread() {
+		if t.unread() || t.again {
+			t.again = false
 			p.readings.Go(func() { p.first(ctx, t, max(wait, time.Duration(i)*firstStep)) })
 		}
 	}

@@ -637,3 +637,38 @@ func TestSecretAtTheCutIsMasked(t *testing.T) {
 		}
 	}
 }
+
+// reloadedReader is a collector that has put something off.
+type reloadedReader struct {
+	reader
+	putOff bool
+}
+
+func (r reloadedReader) Reloaded() bool { return r.putOff }
+
+// TestReloadReadsATargetAtOnceThatPutSomethingOff, and leaves others to their schedules.
+func TestReloadReadsATargetAtOnceThatPutSomethingOff(t *testing.T) {
+	for putOff, want := range map[bool]int32{true: 2, false: 1} {
+		synctest.Test(t, func(t *testing.T) {
+			var readings atomic.Int32
+			target := Target{Name: "irc_rpc", Schedule: every(t, "30s"), Timeout: time.Second, Collector: reloadedReader{func(context.Context, *collectors.Batch) error {
+				readings.Add(1)
+				return nil
+			}, putOff}}
+			before, stop := start(t, io.Discard, target)
+			time.Sleep(time.Second)
+			stop()
+			target.Same = true
+			p, err := New([]Target{target}, prometheus.NewRegistry(), slog.New(slog.DiscardHandler), before)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			p.Run(ctx)
+			if got := readings.Load(); got != want {
+				t.Errorf("put off: %t: %d readings, want %d", putOff, got, want)
+			}
+		})
+	}
+}

@@ -62,6 +62,8 @@ type target struct {
 	slowest atomic.Int64
 	// notBefore is when a Sparing target may be read first that another one of its name was read as before a reload.
 	notBefore time.Time
+	// again has the target read at once when its poller runs, although it was read before.
+	again bool
 	// patient is how long after the last reading the next one may take.
 	patient time.Duration
 }
@@ -72,6 +74,7 @@ type outcome struct {
 	dropped    collectors.Drops
 	httpStatus int
 	notes      []string
+	impaired   []string
 	exchanges  []*collectors.Exchange
 	err        error
 }
@@ -237,7 +240,7 @@ func (t *target) collect(ctx context.Context) (o outcome) {
 	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		err = late(err)
 	}
-	o = outcome{httpStatus: b.HTTPStatus, notes: b.Notes, exchanges: b.Exchanges, err: err}
+	o = outcome{httpStatus: b.HTTPStatus, notes: b.Notes, impaired: b.Impairments, exchanges: b.Exchanges, err: err}
 	families, encodeErr := t.found.Encode(b.Metrics(err == nil))
 	if encodeErr != nil {
 		o.err = collectors.Failf(collectors.Internal, "encode the reading: %w", encodeErr)
@@ -285,9 +288,9 @@ func (t *target) end(ctx context.Context, start time.Time, o outcome) (wentDown 
 	if o.err != nil {
 		s.Clashes = nil
 	}
-	s.Reason, s.Error, s.Hint = "", "", ""
+	s.Reason, s.Error, s.Hint, s.Impairments = "", "", "", nil
 	if o.err == nil {
-		s.LastSuccess = now
+		s.LastSuccess, s.Impairments = now, o.impaired
 	} else {
 		s.Reason, s.Error, s.Hint = collectors.ReasonOf(o.err), t.clean(o.err.Error()), t.todo(o.err)
 		s.Failures[s.Reason]++
@@ -529,6 +532,9 @@ func (t *target) clean(text string) string {
 func (t *target) redact(o *outcome) {
 	for i, note := range o.notes {
 		o.notes[i] = t.clean(note)
+	}
+	for i, part := range o.impaired {
+		o.impaired[i] = t.clean(part)
 	}
 	for _, e := range o.exchanges {
 		e.Err, e.Request = t.clean(e.Err), t.clean(e.Request)

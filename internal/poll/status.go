@@ -30,6 +30,8 @@ type Status struct {
 	// HTTPStatus is the status of the last HTTP answer; 0 where the last reading had none.
 	HTTPStatus int
 	Notes      []string
+	// Impairments are the parts that did not work at the last reading although the target is up.
+	Impairments []string
 	// Dropped counts the series of the target's own page that the last reading left out, by reason; nil for a target that
 	// has none, and after a failure. Clashes are the families that it found and the exporter's page could not take.
 	Dropped collectors.Drops

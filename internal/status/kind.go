@@ -158,6 +158,9 @@ func (m *memory) problems(in *Input, t *observed, all *fleet, now time.Time) []p
 	if slices.Contains(in.Placeholders, t.Target) {
 		add("placeholder", Warning, "Change it in the service and in the exporter's configuration.", "a secret is an obvious placeholder, which everybody knows")
 	}
+	if t.Known && t.Up && len(t.Impairments) > 0 {
+		add("impaired", Warning, "Its notes say why.", "partly working: %s", strings.Join(t.Impairments, "; "))
+	}
 	samples := t.families.of("chatstack_xmpp_component_connected")
 	for i := range samples {
 		host := samples[i].label("host")
