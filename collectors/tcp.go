@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"regexp"
-	"strconv"
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
@@ -34,11 +33,7 @@ func (s *TCP) Configured() bool { return s.Address != "" }
 
 // Check implements config.Settings.
 func (s *TCP) Check(r *config.Report) {
-	host, port, err := net.SplitHostPort(s.Address)
-	number, numberErr := strconv.Atoi(port)
-	if err != nil || host == "" || numberErr != nil || number < 1 || number > 65535 {
-		r.Faultf("address", "is %q, must be host:port, such as irc:6667 or [::1]:6667", s.Address)
-	}
+	checkAddress(r, s.Address)
 	checkPattern(r, "expect", s.Expect)
 }
 

@@ -59,7 +59,8 @@ func (s *Web) Check(r *config.Report) {
 	}
 	for name := range s.Headers {
 		if !headerPattern.MatchString(name) {
-			r.Faultf("headers."+name, "is no name of a header")
+			// Which one is not repeated: it may be the header's value.
+			r.Faultf("headers", "has a key that is not a valid header name; write \"Name: value\"")
 		}
 	}
 	for _, key := range []struct{ name, pattern string }{{"expect_body", s.ExpectBody}, {"refuse_body", s.RefuseBody}} {

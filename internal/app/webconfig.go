@@ -167,7 +167,11 @@ func (c *webConfig) wrongType(text string) {
 	n := &yaml.Node{}
 	if m := unknownField.FindStringSubmatch(text); m != nil {
 		fmt.Sscan(m[1], &n.Line) //nolint:errcheck,gosec // digits
-		c.faultf(n, m[2], "unknown key; there are %s", strings.Join(keysOf(m[3]), ", "))
+		key, known := m[2], keysOf(m[3])
+		if config.MayBeSecret(key, known) {
+			key = ""
+		}
+		c.faultf(n, key, "unknown key; there are %s", strings.Join(known, ", "))
 		return
 	}
 	m := wrongTyped.FindStringSubmatch(text)

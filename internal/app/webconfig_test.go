@@ -43,6 +43,7 @@ func TestFaultsOfTheWebConfigurationSayWhereAndWhatToDo(t *testing.T) {
 		"cut hash":        {content: "basic_auth_users:\n  bad: " + ownPortBcrypt[:40] + "\n", want: []string{"web.yml:2: ", "bcrypt"}},
 		"two bad hashes":  {content: "basic_auth_users:\n  one: x\n  two: y\n", want: []string{"web.yml:2: ", "web.yml:3: "}},
 		"unknown key":     {content: "rate_limit: {burst: 1}\ntls_sever_config:\n  cert_file: x\n", want: []string{"web.yml:2: tls_sever_config: unknown key; there are basic_auth_users, "}},
+		"secret key":      {content: "basic_auth_users: {}\n" + hidden + ": x\n", want: []string{"web.yml:2: unknown key; there are basic_auth_users, "}},
 		"unknown subkey":  {content: "tls_server_config:\n  certfile: x\n", want: []string{"web.yml:2: certfile: unknown key; there are cert, cert_file, "}},
 		"wrong type":      {content: "http_server_config:\n  http2: " + hidden + "\n", want: []string{"web.yml:2: has a value of the wrong kind"}},
 		"key twice":       {content: "rate_limit: {}\nrate_limit: {}\n", want: []string{"web.yml:", "a key twice"}},

@@ -4,9 +4,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"html"
 	"log/slog"
+	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -324,6 +328,39 @@ func TestSecretFilesThatCannotBe(t *testing.T) {
 	}
 }
 
+// TestSecretInTheWrongPlaceIsNotRepeated puts a secret where something else is meant.
+func TestSecretInTheWrongPlaceIsNotRepeated(t *testing.T) {
+	const secret = "hunter2/Xy+=="
+	for name, c := range map[string]struct{ content, want string }{
+		"credentials in an address": {"targets:\n  - {kind: tcp, address: 'u:" + secret + "@h'}\n", `exporter.yaml:2: targets[0].address: is "<secret>@h"`},
+		"a host with credentials":   {"targets:\n  - {kind: tcp, address: '" + secret + "@h:6667'}\n", `targets[0].address: is "<secret>@h:6667"`},
+		"a URL for an address":      {"targets:\n  - {kind: irc_tls, address: 'ircs://u:" + secret + "@h:6697'}\n", `targets[0].address: is "<secret>@h:6697`},
+		"a domain":                  {"targets:\n  - {kind: xmpp_c2s, address: 'h:5222', domain: 'u:" + secret + "@h'}\n", `targets[0].domain: is "<secret>@h"`},
+		"a file":                    {"targets:\n  - {kind: plant_store, url: 'http://p', token_file: '" + secret + "'}\n", "exporter.yaml:2: targets[0].token_file: read secret: no such file or directory; write the path of a file, not the secret itself"},
+		"a file at the root":        {"targets:\n  - {kind: plant_store, url: 'http://p', token_file: '/" + secret + "'}\n", "read secret: no such file or directory"},
+		"a long file":               {"targets:\n  - {kind: plant_store, url: 'http://p', token_file: '" + strings.Repeat(secret, 500) + "'}\n", "read secret: file name too long"},
+		"a key":                     {"targets:\n  - kind: plant_store\n    url: http://p\n    '" + secret + "': x\n", "exporter.yaml:4: targets[0]: has an unknown key"},
+		"a key at the top":          {"'" + secret + "': x\n", "exporter.yaml:1: has an unknown key"},
+		"a key that is too short":   {"abc: x\n", "exporter.yaml:1: abc: unknown key; known here: "},
+		"a key that is there twice": {"'" + secret + "': x\n'" + secret + "': y\n", "exporter.yaml:2: is set twice"},
+		"a header's name":           {"targets:\n  - {kind: http, url: 'http://p', headers: {'Bearer " + secret + "': x}}\n", "targets[0].headers: has a key that is not a valid header name"},
+		"headers":                   {"targets:\n  - {kind: http, url: 'http://p', headers: 'Bearer " + secret + "'}\n", "targets[0].headers: is a single value, must be a mapping"},
+	} {
+		_, err := load(t, c.content, nil)
+		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: got %v, want %s", name, err, c.want)
+		}
+	}
+	_, err := load(t, "", map[string]string{"PLANT_STORE_URL": "http://p", "PLANT_STORE_TOKEN_FILE": secret})
+	if err == nil || !strings.Contains(err.Error(), "PLANT_STORE_TOKEN_FILE: read secret: ") || strings.Contains(err.Error(), "hunter2") {
+		t.Errorf("a variable: got %v", err)
+	}
+	mounted := filepath.Join(t.TempDir(), "plant_token")
+	if _, err := load(t, "", map[string]string{"PLANT_STORE_URL": "http://p", "PLANT_STORE_TOKEN_FILE": mounted}); err == nil || !strings.Contains(err.Error(), mounted) {
+		t.Errorf("a file that is missing in a directory that is there: got %v, want its path", err)
+	}
+}
+
 func TestSecretFilesNeedNotBeReadToValidate(t *testing.T) {
 	const content = "targets:\n  - kind: irc_rpc\n    url: https://irc:8600/api\n    user: exporter\n    password_file: /does/not/exist\n"
 	load := func(content string) error {
@@ -340,7 +377,7 @@ func TestSecretFilesNeedNotBeReadToValidate(t *testing.T) {
 	if err := load(content); err != nil {
 		t.Error(err)
 	}
-	if err := load(content + "    nonsense: 1\n"); err == nil || !strings.Contains(err.Error(), "exporter.yaml:6: targets[0].nonsense") {
+	if err := load(content + "    nonsense: 1\n"); err == nil || !strings.Contains(err.Error(), "exporter.yaml:6: targets[0]: has an unknown key") {
 		t.Errorf("a file that is not valid: got %v", err)
 	}
 }
@@ -431,6 +468,32 @@ func TestRedactorMasksEveryFormOfEverySecret(t *testing.T) {
 	}
 	if config.Redactor(&collectors.XMPPProxy{}) != nil {
 		t.Error("a redactor where there is no secret")
+	}
+}
+
+// TestRedactorMasksASecretHoweverItIsWritten has servers and programs repeat secrets in the spellings of their formats.
+func TestRedactorMasksASecretHoweverItIsWritten(t *testing.T) {
+	for _, secret := range []string{`se"same`, `se\same`, `se'/same`, "se\u200bsa\u00a0me", "se\xffsame", "se<&>same", "se same%", "sé:@sàme", "se\U0001f511same"} {
+		settings := &collectors.Web{Headers: map[string]config.Secret{"A": config.NewSecret(secret)}}
+		asJSON, err := json.Marshal(secret)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for format, text := range map[string]string{
+			"as it is": secret, "quoted": strconv.Quote(secret), "in ASCII": strconv.QuoteToASCII(secret), "as JSON": string(asJSON),
+			"as JSON, quoted": strconv.Quote(string(asJSON)), "in a query": url.QueryEscape(secret), "in a path": url.PathEscape(secret),
+			"in userinfo": url.UserPassword("u", secret).String(), "in lower case": strings.ToLower(url.QueryEscape(secret)),
+			"in a query in a query": url.QueryEscape(url.QueryEscape(secret)), "in HTML": html.EscapeString(secret),
+			"printable": collectors.Printable(secret, 100), "as the name of a header": http.CanonicalHeaderKey("x-" + secret),
+		} {
+			got := config.Redactor(settings)("before " + text + " after")
+			if left := strings.ToLower(strings.ReplaceAll(got, "<secret>", "")); strings.Contains(left, "se") || strings.Contains(left, "me") {
+				t.Errorf("%q %s: %q became %q", secret, format, text, got)
+			}
+			if !strings.HasPrefix(got, "before ") || !strings.HasSuffix(got, " after") {
+				t.Errorf("%q %s: %q took more than the secret", secret, format, got)
+			}
+		}
 	}
 }
 

@@ -1,9 +1,12 @@
 package config
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strconv"
@@ -27,7 +30,7 @@ type decoder struct {
 func (d *decoder) where(n *yaml.Node) string { return fmt.Sprintf("%s:%d", d.file, n.Line) }
 
 func (d *decoder) faultf(n *yaml.Node, path, format string, args ...any) {
-	*d.faults = append(*d.faults, Fault{d.where(n), path, fmt.Sprintf(format, args...)})
+	*d.faults = append(*d.faults, Fault{d.where(n), path, fmt.Sprintf(format, withoutCredentials(args)...)})
 }
 
 // mapping reads a mapping into the struct that v points to.
@@ -46,7 +49,13 @@ func (d *decoder) mapping(n *yaml.Node, path string, v reflect.Value) {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
 		full := join(path, key.Value)
+		if path == "" {
+			fields["targets"] = reflect.ValueOf("") // which is read apart
+		}
 		if first, again := d.origins[full]; again {
+			if MayBeSecret(key.Value, knownKeys(fields)) {
+				full = path
+			}
 			d.faultf(key, full, "is set twice, first at %s; keep one of them", first)
 			continue
 		}
@@ -59,10 +68,11 @@ func (d *decoder) mapping(n *yaml.Node, path string, v reflect.Value) {
 			d.secretFile(value, full, field)
 			continue
 		}
-		if path == "" {
-			fields["targets"] = reflect.ValueOf("") // which is read apart
+		if !MayBeSecret(key.Value, knownKeys(fields)) {
+			d.faultf(key, full, unknownKey+"; %s", suggestion(key.Value, fields))
+			continue
 		}
-		d.faultf(key, full, unknownKey+"; %s", suggestion(key.Value, fields))
+		d.faultf(key, path, hiddenKey+", not repeated here since it may be a secret; known here: %s", strings.Join(knownKeys(fields), ", "))
 	}
 }
 
@@ -164,7 +174,11 @@ func (d *decoder) stringMap(n *yaml.Node, path string, v reflect.Value) {
 		return
 	}
 	if n.Kind != yaml.MappingNode {
-		d.faultf(n, path, "is %s, must be a mapping of names to strings", kindOf(n))
+		is := kindOf(n)
+		if v.Type().Elem() == secretType && n.Kind == yaml.ScalarNode {
+			is = "a single value"
+		}
+		d.faultf(n, path, "is %s, must be a mapping of names to strings", is)
 		return
 	}
 	m := reflect.MakeMap(v.Type())
@@ -224,7 +238,7 @@ const (
 func readSecret(name string) (Secret, error) {
 	info, err := os.Stat(name)
 	if err != nil {
-		return Secret{}, fmt.Errorf("read secret: %w", err)
+		return Secret{}, fmt.Errorf("read secret: %w", withoutPath(name, err))
 	}
 	if !info.Mode().IsRegular() {
 		return Secret{}, fmt.Errorf("read secret: %s is no regular file", name)
@@ -237,6 +251,16 @@ func readSecret(name string) (Secret, error) {
 		return Secret{}, fmt.Errorf("read secret: %w", err)
 	}
 	return NewSecret(strings.TrimRight(string(content), "\r\n")), nil
+}
+
+// withoutPath takes the path out of an error, unless its directory is there: else it may be the secret itself.
+func withoutPath(name string, err error) error {
+	dir := filepath.Dir(name)
+	pathErr, ok := errors.AsType[*fs.PathError](err)
+	if _, dirErr := os.Stat(dir); !ok || dirErr == nil && filepath.IsAbs(name) && dir != "/" {
+		return err
+	}
+	return fmt.Errorf("%w; write the path of a file, not the secret itself", pathErr.Err)
 }
 
 func collectFields(v reflect.Value, into map[string]reflect.Value) {
@@ -266,6 +290,14 @@ func secretFile(fields map[string]reflect.Value, key string) (reflect.Value, boo
 
 // suggestion names the known key that is nearest to a mistyped one, or all of them.
 func suggestion(key string, fields map[string]reflect.Value) string {
+	if nearest := Nearest(key, knownKeys(fields)); nearest != "" {
+		return fmt.Sprintf("did you mean %q?", nearest)
+	}
+	return "known here: " + strings.Join(knownKeys(fields), ", ")
+}
+
+// knownKeys are the keys of fields, in their order.
+func knownKeys(fields map[string]reflect.Value) []string {
 	var known []string
 	for name, field := range fields {
 		known = append(known, name)
@@ -274,16 +306,24 @@ func suggestion(key string, fields map[string]reflect.Value) string {
 		}
 	}
 	slices.Sort(known)
+	return known
+}
+
+// MayBeSecret reports whether an unknown key must not be repeated: it resembles none of known, and is no shorter than a
+// secret.
+func MayBeSecret(key string, known []string) bool {
+	return len(key) >= minRedacted && Nearest(key, known) == ""
+}
+
+// Nearest is the one of known that a mistyped name resembles, "" where there is none.
+func Nearest(name string, known []string) string {
 	best, distance := "", 3
-	for _, name := range known {
-		if d := editDistance(key, name); d < distance {
-			best, distance = name, d
+	for _, k := range known {
+		if d := editDistance(name, k); d < distance {
+			best, distance = k, d
 		}
 	}
-	if best != "" {
-		return fmt.Sprintf("did you mean %q?", best)
-	}
-	return "known here: " + strings.Join(known, ", ")
+	return best
 }
 
 // editDistance is Levenshtein's, in bytes.

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -47,8 +48,11 @@ func (f Faults) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// unknownKey is what the message of a fault begins with whose key is none of ours.
-const unknownKey = "unknown key"
+// unknownKey is what the message of a fault begins with whose key is none of ours, but resembles one. Any other is hidden.
+const (
+	unknownKey = "unknown key"
+	hiddenKey  = "has an unknown key"
+)
 
 // Places tells where the faults are, a line each, and nothing that somebody has written there: no value, no key that is
 // none of ours and no name of a label, each of which can be a secret in the wrong place.
@@ -62,6 +66,9 @@ func (f Faults) Places() string {
 	lines := make([]string, len(f))
 	for i, fault := range f {
 		place := Fault{Where: fault.Where, Key: fault.Key}
+		if strings.HasPrefix(fault.Message, hiddenKey) {
+			place.Message = unknownKey
+		}
 		if before, _, ok := strings.Cut(place.Key, ".labels."); ok {
 			place.Key = before + ".labels"
 		}
@@ -94,7 +101,21 @@ func (r *Report) Faultf(key, format string, args ...any) {
 	if !ok {
 		where = r.where
 	}
-	*r.faults = append(*r.faults, Fault{where, full, fmt.Sprintf(format, args...)})
+	*r.faults = append(*r.faults, Fault{where, full, fmt.Sprintf(format, withoutCredentials(args)...)})
+}
+
+// withoutCredentials hides what stands before the last @ of a value that is repeated: in an address it is a name and a
+// password.
+func withoutCredentials(args []any) []any {
+	shown := slices.Clone(args)
+	for i, arg := range shown {
+		if text, ok := arg.(string); ok {
+			if at := strings.LastIndexByte(text, '@'); at > 0 {
+				shown[i] = mask + text[at:]
+			}
+		}
+	}
+	return shown
 }
 
 func join(path, key string) string {

@@ -1,10 +1,7 @@
 package config
 
 import (
-	"encoding/base64"
-	"net/url"
 	"reflect"
-	"slices"
 	"strings"
 	"unicode"
 )
@@ -71,40 +68,6 @@ func checkSecrets(r *Report, settings Settings) {
 			r.Faultf(key, "holds a control character, such as a line end, which cannot be sent; look at where it comes from")
 		}
 	})
-}
-
-// minRedacted is the length from which on a secret is looked for in texts; a shorter one would mask words.
-const minRedacted = 4
-
-// Redactor returns a function that masks a target's secrets in a text, also as HTTP Basic sends them; nil where there
-// are none.
-func Redactor(settings Settings) func(string) string {
-	v := reflect.ValueOf(settings).Elem()
-	fields := map[string]reflect.Value{}
-	collectFields(v, fields)
-	var forms []string
-	eachSecret(v, func(_ string, s Secret) {
-		secret := s.Reveal()
-		if len(secret) < minRedacted {
-			return
-		}
-		forms = append(forms, secret, url.QueryEscape(secret))
-		for _, key := range []string{"user", "username"} {
-			if user, ok := fields[key]; ok && user.Kind() == reflect.String {
-				forms = append(forms, base64.StdEncoding.EncodeToString([]byte(user.String()+":"+secret)))
-			}
-		}
-	})
-	if len(forms) == 0 {
-		return nil
-	}
-	// The longest first, so that one which another begins with does not leave the other's rest.
-	slices.SortFunc(forms, func(a, b string) int { return len(b) - len(a) })
-	pairs := make([]string, 0, 2*len(forms))
-	for _, form := range forms {
-		pairs = append(pairs, form, mask)
-	}
-	return strings.NewReplacer(pairs...).Replace
 }
 
 // Warner is implemented by settings that can be valid and still not what their user wants.

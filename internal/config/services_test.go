@@ -259,7 +259,7 @@ func TestFaultsOfServicesAreAllTold(t *testing.T) {
 		`exporter.yaml:17: targets[2].method: is "POST", must be GET or HEAD`,
 		`exporter.yaml:18: targets[2].expect_status: holds "999"`,
 		`exporter.yaml:19: targets[2].expect_body: is no regular expression`,
-		`exporter.yaml:20: targets[2].headers.X Y: is no name`,
+		`exporter.yaml:20: targets[2].headers: has a key that is not a valid header name`,
 		`exporter.yaml:20: targets[2].headers.X-Z: holds a control character`,
 		`exporter.yaml:25: targets[3].expect_status: is empty`,
 		`exporter.yaml:26: targets[3].refuse_body: is set beside method HEAD`,

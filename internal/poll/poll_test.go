@@ -614,8 +614,8 @@ func TestRepeatedSecretIsMasked(t *testing.T) {
 			Redact: strings.NewReplacer("sesame", "<secret>").Replace,
 			Collector: reader(func(_ context.Context, b *collectors.Batch) error {
 				b.Note("said sesame")
-				b.Exchanges = append(b.Exchanges, &collectors.Exchange{Err: "sesame", Header: http.Header{"Server": {"sesame"}}})
-				return collectors.Failf(collectors.Unauthorized, "status 401: token sesame\x1b is not valid%s", strings.Repeat("!", 5000))
+				b.Exchanges = append(b.Exchanges, &collectors.Exchange{Err: "sesame", Header: http.Header{"Server": {"sesame"}, "X-sesame": {"<masked>"}}})
+				return collectors.Failf(collectors.Unauthorized, "status 401: token sesame\x1b is not valid%s", strings.Repeat("!", 5000)).WithHint("take another than sesame")
 			}),
 		})
 		time.Sleep(time.Second)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net/http"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -232,7 +233,7 @@ func (t *target) collect(ctx context.Context) (o outcome) {
 	b := &collectors.Batch{Target: t.Name}
 	defer func() {
 		if r := recover(); r != nil {
-			t.log.Error("collector panicked", "target", t.Name, "panic", fmt.Sprint(r), "stack", string(debug.Stack()))
+			t.log.Error("collector panicked", "target", t.Name, "panic", t.clean(fmt.Sprint(r)), "stack", string(debug.Stack()))
 			o = outcome{err: collectors.Failf(collectors.Panic, "the collector panicked: %v", r)}
 		}
 	}()
@@ -292,7 +293,7 @@ func (t *target) end(ctx context.Context, start time.Time, o outcome) (wentDown 
 	if o.err == nil {
 		s.LastSuccess, s.Impairments = now, o.impaired
 	} else {
-		s.Reason, s.Error, s.Hint = collectors.ReasonOf(o.err), t.clean(o.err.Error()), t.todo(o.err)
+		s.Reason, s.Error, s.Hint = collectors.ReasonOf(o.err), t.clean(o.err.Error()), t.clean(t.todo(o.err))
 		s.Failures[s.Reason]++
 	}
 	t.families = o.families
@@ -395,7 +396,7 @@ func (t *target) follow(ctx context.Context, f collectors.Follower, changed func
 	}
 	defer func() {
 		if r := recover(); r != nil {
-			t.log.Error("collector panicked while it listened", "target", t.Name, "panic", fmt.Sprint(r), "stack", string(debug.Stack()))
+			t.log.Error("collector panicked while it listened", "target", t.Name, "panic", t.clean(fmt.Sprint(r)), "stack", string(debug.Stack()))
 			tell()
 		}
 	}()
@@ -538,10 +539,13 @@ func (t *target) redact(o *outcome) {
 	}
 	for _, e := range o.exchanges {
 		e.Err, e.Request = t.clean(e.Err), t.clean(e.Request)
-		for _, values := range e.Header {
-			for i, v := range values {
-				values[i] = t.clean(v)
+		header := make(http.Header, len(e.Header))
+		for name, values := range e.Header {
+			name = t.clean(name)
+			for _, v := range values {
+				header[name] = append(header[name], t.clean(v))
 			}
 		}
+		e.Header = header
 	}
 }
