@@ -153,11 +153,13 @@ func New(o Options) (_ *App, err error) {
 			Version: version.Version, Lifecycle: o.EnableLifecycle, Log: o.Log, Stopping: stopping,
 			Scraped: func(who string, at time.Time) { a.current.Load().poller.Scraped(who, at) },
 		}),
-		// A scraper that stalls must not hold a connection for ever.
-		ReadHeaderTimeout: 10 * time.Second,
-		WriteTimeout:      30 * time.Second,
-		IdleTimeout:       5 * time.Minute,
-		ErrorLog:          slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
+		// A client that stalls must not hold a connection for ever, whether or not it may read anything.
+		ReadTimeout:  10 * time.Second,
+		WriteTimeout: 30 * time.Second,
+		// Those who scrape every minute keep their connection.
+		IdleTimeout: 75 * time.Second,
+		ConnState:   newConnections(o.Log).stateChanged,
+		ErrorLog:    slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
 	}
 	a.server.RegisterOnShutdown(sync.OnceFunc(func() { close(stopping) }))
 	return a, nil

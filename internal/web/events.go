@@ -107,7 +107,7 @@ func (s *streams) serve(w http.ResponseWriter, r *http.Request, src Source, o Op
 }
 
 // sender returns what writes a message to a client and reports whether the client took it in time. The server's own
-// deadline for a whole answer is put off, since a stream has no end.
+// deadlines for a request and its answer are put off with each message, since a stream has no end.
 func sender(w http.ResponseWriter) func([]byte) bool {
 	c := http.NewResponseController(w)
 	return func(message []byte) bool {
@@ -118,6 +118,10 @@ func sender(w http.ResponseWriter) func([]byte) bool {
 			return false
 		}
 		if err := c.Flush(); err != nil {
+			return false
+		}
+		// Until the next message, which renews it. Without any, a request whose body never comes would outlive its stream.
+		if err := c.SetReadDeadline(time.Now().Add(streamHeartbeat + streamPatience)); err != nil {
 			return false
 		}
 		// HTTP/2 resets a stream whose deadline passes, whether or not anything is being written.

@@ -268,6 +268,7 @@ func TestStreamsEndWithTheServer(t *testing.T) {
 // unheard is a response that takes everything.
 type unheard struct{ *httptest.ResponseRecorder }
 
+func (unheard) SetReadDeadline(time.Time) error  { return nil }
 func (unheard) SetWriteDeadline(time.Time) error { return nil }
 func (unheard) Write(b []byte) (int, error)      { return len(b), nil }
 func (unheard) Flush()                           {}

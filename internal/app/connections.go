@@ -1,0 +1,104 @@
+package app
+
+import (
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// maxConnections bounds the connections of all clients for a process that may open very many files: each takes memory.
+const maxConnections = 6000
+
+// connections closes new connections of a client that has its share already, so that no client can lock the others out.
+type connections struct {
+	most int // of all clients together; a single one may have half
+	log  *slog.Logger
+
+	mu     sync.Mutex
+	open   map[netip.Prefix]int
+	total  int
+	warned time.Time
+}
+
+func newConnections(log *slog.Logger) *connections {
+	var files syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
+		files.Cur = maxConnections // the bound that matters is then the other one
+	}
+	return &connections{most: connectionsFor(uint64(files.Cur)), log: log, open: map[netip.Prefix]int{}} //nolint:unconvert // signed on some systems
+}
+
+// connectionsFor leaves a quarter of the files that a process may open to polls and everything else.
+func connectionsFor(files uint64) int { return int(min(maxConnections, files/4*3)) }
+
+// clientOf tells clients apart. An IPv6 client owns a whole network, and a Unix socket's is on this host and none.
+func clientOf(c net.Conn) (client netip.Prefix, ok bool) {
+	address, ok := c.RemoteAddr().(*net.TCPAddr)
+	if !ok {
+		return netip.Prefix{}, false
+	}
+	ip := address.AddrPort().Addr().Unmap().WithZone("")
+	bits := 64
+	if ip.Is4() {
+		bits = 32
+	}
+	client, err := ip.Prefix(bits)
+	return client, err == nil
+}
+
+// stateChanged is the ConnState of an http.Server.
+func (c *connections) stateChanged(conn net.Conn, state http.ConnState) {
+	client, ok := clientOf(conn)
+	if !ok {
+		return
+	}
+	switch state {
+	case http.StateNew:
+		if open, full := c.count(client); full {
+			conn.Close() //nolint:errcheck,gosec // its end is reported as another state
+			c.warn(client, open)
+		}
+	case http.StateClosed, http.StateHijacked:
+		c.release(client)
+	case http.StateActive, http.StateIdle:
+	}
+}
+
+// count adds a connection of a client and reports whether that is one too many.
+func (c *connections) count(client netip.Prefix) (open int, full bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.open[client]++
+	c.total++
+	open = c.open[client]
+	return open, open > c.most/2 || c.total > c.most
+}
+
+func (c *connections) release(client netip.Prefix) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.total--
+	if c.open[client]--; c.open[client] == 0 {
+		delete(c.open, client)
+	}
+}
+
+// refusalInterval is how often the log reports refused connections.
+const refusalInterval = time.Minute
+
+func (c *connections) warn(client netip.Prefix, open int) {
+	c.mu.Lock()
+	due := time.Since(c.warned) >= refusalInterval
+	if due {
+		c.warned = time.Now()
+	}
+	c.mu.Unlock()
+	if due {
+		c.log.Warn("connections are refused, too many are open; raise the limit of open files if they are wanted",
+			"client", client, "open", open, "limit_per_client", c.most/2, "limit", c.most)
+	}
+}

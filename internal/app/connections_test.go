@@ -1,0 +1,238 @@
+package app
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	toolkit "github.com/prometheus/exporter-toolkit/web"
+)
+
+// pipes is a listener whose connections are pipes in memory, so that time can be a test's own.
+type pipes struct {
+	conns chan net.Conn
+	done  chan struct{}
+}
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.done:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error   { close(p.done); return nil }
+func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "unix"} }
+
+// fromAddress is a connection of a client with that address.
+type fromAddress struct {
+	net.Conn
+	address net.Addr
+}
+
+func (c fromAddress) RemoteAddr() net.Addr { return c.address }
+
+// dial connects a client with this address and returns its end.
+func (p *pipes) dial(from net.Addr) net.Conn {
+	client, server := net.Pipe()
+	p.conns <- fromAddress{server, from}
+	return client
+}
+
+func tcpFrom(ip string) net.Addr { return &net.TCPAddr{IP: net.ParseIP(ip), Port: 40000} }
+
+// servePipes serves an exporter of nothing over pipes, as Run does over sockets, with this --web.config.file.
+func servePipes(t *testing.T, webConfig string) *pipes {
+	t.Helper()
+	o := options(nil, &logBuffer{})
+	if webConfig != "" {
+		path := filepath.Join(t.TempDir(), "web.yml")
+		if err := os.WriteFile(path, []byte(webConfig), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		o.Web.WebConfigFile = &path
+	}
+	a, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &pipes{make(chan net.Conn), make(chan struct{})}
+	served := make(chan error, 1)
+	go func() { served <- toolkit.Serve(p, a.server, o.Web, o.Log) }()
+	t.Cleanup(func() {
+		a.server.Close() //nolint:errcheck,gosec // the pipes are in memory
+		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+			t.Errorf("serve: %v", err)
+		}
+		a.close()
+	})
+	return p
+}
+
+// askOver sends a request and returns the answer's status.
+func askOver(t *testing.T, c net.Conn, path string) (int, error) {
+	t.Helper()
+	if _, err := fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path); err != nil {
+		return 0, err
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		return 0, err
+	}
+	defer resp.Body.Close() //nolint:errcheck // read to its end
+	_, err = io.Copy(io.Discard, resp.Body)
+	return resp.StatusCode, err
+}
+
+var webConfigs = map[string]string{"open": "", "password": "basic_auth_users: {prometheus: " + ownPortBcrypt + "}\n"}
+
+func TestBodyThatDoesNotComeHoldsNoConnection(t *testing.T) {
+	for protection, webConfig := range webConfigs {
+		for name, body := range map[string]struct {
+			header, first, drip string // drip is sent every second
+		}{
+			"none":           {header: "Content-Length: 9"},
+			"half":           {header: "Content-Length: 9", first: "half"},
+			"byte by byte":   {header: "Content-Length: 1000", drip: "x"},
+			"chunk by chunk": {header: "Transfer-Encoding: chunked", drip: "1\r\nx\r\n"},
+			"expected":       {header: "Content-Length: 9\r\nExpect: 100-continue"},
+		} {
+			t.Run(protection+" "+name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					p := servePipes(t, webConfig)
+					for _, request := range []string{
+						"GET /", "GET /metrics", "GET /-/healthy", "GET /-/ready", "POST /-/reload", "GET /api/v1/status",
+						"POST /api/v1/maintenance", "DELETE /api/v1/maintenance/target/x", "GET /badge/stack.svg", "GET /nothing", "PUT /metrics",
+					} {
+						c := p.dial(tcpFrom("192.0.2.1"))
+						begun := time.Now()
+						if err := c.SetReadDeadline(begun.Add(time.Hour)); err != nil {
+							t.Fatal(err)
+						}
+						var sending sync.WaitGroup
+						sending.Go(func() {
+							_, err := fmt.Fprintf(c, "%s HTTP/1.1\r\nHost: x\r\n%s\r\n\r\n%s", request, body.header, body.first)
+							for err == nil && body.drip != "" {
+								time.Sleep(time.Second)
+								_, err = io.WriteString(c, body.drip)
+							}
+						})
+						if _, err := io.Copy(io.Discard, c); err != nil {
+							t.Errorf("%s: %v after %s, want the end of the connection", request, err, time.Since(begun))
+						} else if took := time.Since(begun); took > 15*time.Second {
+							t.Errorf("%s: the connection ended after %s, want 15s at most", request, took)
+						}
+						c.Close() //nolint:errcheck,gosec // in memory
+						sending.Wait()
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestIdleConnectionsEndButNotThoseOfScrapers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := servePipes(t, "").dial(tcpFrom("192.0.2.1"))
+		for range 3 {
+			if status, err := askOver(t, c, "/metrics"); err != nil || status != http.StatusOK {
+				t.Fatalf("status %d, %v", status, err)
+			}
+			time.Sleep(time.Minute)
+		}
+		if err := c.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.Copy(io.Discard, c); err != nil {
+			t.Errorf("idle for two minutes: %v, want its end", err)
+		}
+	})
+}
+
+func TestEventStreamOutlivesTheDeadlinesOfRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := servePipes(t, "").dial(tcpFrom("192.0.2.1"))
+		var heard bytes.Buffer
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			io.Copy(&heard, c) //nolint:errcheck // what was heard counts
+		}()
+		if _, err := io.WriteString(c, "GET /api/v1/events HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Minute)
+		select {
+		case <-ended:
+			t.Error("the stream has ended")
+		default:
+		}
+		c.Close() //nolint:errcheck,gosec // in memory
+		<-ended
+		if n := strings.Count(heard.String(), "still here"); n < 38 {
+			t.Errorf("%d heartbeats in ten minutes, want one every 15 s", n)
+		}
+	})
+}
+
+// TestClientLeavesHalfOfTheConnectionsToOthers opens them until one is closed at once.
+func TestClientLeavesHalfOfTheConnectionsToOthers(t *testing.T) {
+	const tooMany = 4000
+	synctest.Test(t, func(t *testing.T) {
+		p := servePipes(t, "")
+		// open returns how many of the clients' connections are served while all of them stay open.
+		open := func(n int, from func(i int) net.Addr) (conns []net.Conn) {
+			for i := range n {
+				c := p.dial(from(i))
+				if status, err := askOver(t, c, "/-/healthy"); err != nil || status != http.StatusOK {
+					return conns
+				}
+				conns = append(conns, c)
+			}
+			return conns
+		}
+		flood := open(tooMany, func(int) net.Addr { return tcpFrom("192.0.2.1") })
+		if len(flood) < 10 || len(flood) == tooMany {
+			t.Fatalf("one client has %d connections, want a share", len(flood))
+		}
+		network := open(len(flood), func(i int) net.Addr { return tcpFrom(fmt.Sprintf("2001:db8::%x", i)) })
+		if len(network) < len(flood)-1 {
+			t.Errorf("beside %d connections of one client, others have %d", len(flood), len(network))
+		}
+		if n := len(open(10, func(int) net.Addr { return &net.UnixAddr{Net: "unix"} })); n != 10 {
+			t.Errorf("%d of 10 connections over a Unix socket", n)
+		}
+		for _, c := range network {
+			c.Close() //nolint:errcheck,gosec // in memory
+		}
+		synctest.Wait()
+		if n := len(open(10, func(int) net.Addr { return tcpFrom("192.0.2.1") })); n != 0 {
+			t.Errorf("the client with its share gets %d more", n)
+		}
+		flood[0].Close() //nolint:errcheck,gosec // in memory
+		synctest.Wait()
+		if n := len(open(10, func(int) net.Addr { return tcpFrom("192.0.2.1") })); n != 1 {
+			t.Errorf("after the end of one connection, the client gets %d more, want 1", n)
+		}
+		if n := len(open(tooMany, func(i int) net.Addr { return tcpFrom(fmt.Sprintf("2001:db8:0:1::%x", i)) })); n != len(flood) {
+			t.Errorf("one IPv6 network has %d connections, want the share of a client, %d", n, len(flood))
+		}
+		for _, c := range flood {
+			c.Close() //nolint:errcheck,gosec // in memory
+		}
+		synctest.Wait()
+	})
+}

@@ -1,0 +1,165 @@
+//go:build chaos
+
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
+)
+
+const (
+	bodiesPassword = "sesame-own-port"
+	bodiesBcrypt   = "$2a$04$zHsYhEEcr2fk2cX5ruyqBesp58fWiFjYEnoWdGUZz6AezVPFM1auK"
+)
+
+// TestBodiesThatDoNotComeHoldNobodyUp has one client take all the connections it gets, to a process that may open 1,024
+// files, while another one scrapes from elsewhere.
+func TestBodiesThatDoNotComeHoldNobodyUp(t *testing.T) {
+	t.Parallel()
+	wantDescriptors(t, 4*crowd)
+	for protection, webConfig := range map[string]string{"open": "", "password": "basic_auth_users: {prometheus: " + bodiesBcrypt + "}\n"} {
+		t.Run(protection, func(t *testing.T) {
+			t.Parallel()
+			stack := startStack(t, simstack.Options{})
+			dir := t.TempDir()
+			if err := os.WriteFile(filepath.Join(dir, "web.yml"), []byte(webConfig), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			cmd := command(t, dir, canaryEvery(4*time.Second, stack, filepath.Join(dir, "state.json")), stack.Environ())
+			cmd.Args = append([]string{"sh", "-c", `ulimit -n 1024 && exec "$@"`, "sh", cmd.Path, "--web.config.file=web.yml"}, cmd.Args[1:]...)
+			cmd.Path = "/bin/sh"
+			e := start(t, cmd)
+			scrape := func() page {
+				p, err := e.scrapeFrom(t, "127.0.0.2")
+				if err != nil {
+					t.Fatalf("scrape from another address: %v", err)
+				}
+				return p
+			}
+			wait := func(what string, reached func(page) bool) page {
+				for end := time.Now().Add(patience); time.Now().Before(end); pause(t, 50*time.Millisecond) {
+					if p := scrape(); reached(p) {
+						return p
+					}
+				}
+				t.Fatalf("never reached: %s", what)
+				return nil
+			}
+			before := wait("every target up", page.allUp)
+			descriptors := e.descriptors(t)
+
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			var flood sync.WaitGroup
+			var held, ended atomic.Int64
+			for i := range 800 {
+				flood.Go(func() {
+					for ctx.Err() == nil {
+						if holdConnection(ctx, e.url, i) < time.Second {
+							pauseFor(ctx, 50*time.Millisecond) // refused
+							continue
+						}
+						held.Add(1)
+						if ctx.Err() == nil {
+							ended.Add(1)
+						}
+					}
+				})
+			}
+			wait("the flood has its share", func(page) bool { return e.descriptors(t) >= descriptors+300 })
+			last := wait("connections end and are taken again while readings go on", func(p page) bool {
+				for target := range before.verdicts() {
+					const success = "chatstack_probe_last_success_timestamp_seconds"
+					if p.sample(success, "target", target) < before.sample(success, "target", target)+8 {
+						return false
+					}
+				}
+				return ended.Load() >= 500
+			})
+			if !last.allUp() {
+				t.Errorf("verdicts under the flood: %v", last.verdicts())
+			}
+			cancel()
+			flood.Wait()
+			wait("descriptors are free again", func(p page) bool { return p.allUp() && e.descriptors(t) <= descriptors+2 })
+			if !strings.Contains(e.log.String(), "connections are refused") {
+				t.Error("the log does not say that connections were refused")
+			}
+			t.Logf("%d connections held, at most %d MiB resident", held.Load(), e.peakMemory(t)>>20)
+			e.stop(t)
+		})
+	}
+}
+
+// scrapeFrom scrapes with the password, by a connection of its own from this address of the host.
+func (e *exporter) scrapeFrom(t *testing.T, address string) (page, error) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, e.url+"/metrics", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.SetBasicAuth("prometheus", bodiesPassword)
+	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}, Timeout: patience}
+	resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: dialer.DialContext}, Timeout: patience}).Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close() //nolint:errcheck // read to its end
+	return parse(t, resp.StatusCode, resp.Body), nil
+}
+
+// holdConnection sends a request whose body does not come, or comes a byte each second, and returns for how long the
+// exporter kept the connection.
+func holdConnection(ctx context.Context, url string, i int) time.Duration {
+	begun := time.Now()
+	conn, err := (&net.Dialer{Timeout: patience}).DialContext(ctx, "tcp", strings.TrimPrefix(url, "http://"))
+	if err != nil {
+		return 0
+	}
+	stop := context.AfterFunc(ctx, func() { conn.Close() }) //nolint:errcheck // it holds nothing more
+	defer stop()
+	defer conn.Close() //nolint:errcheck // see above
+	paths := []string{"GET /metrics", "POST /-/reload", "GET /", "POST /api/v1/maintenance"}
+	if _, err := fmt.Fprintf(conn, "%s HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\nhalf", paths[i%len(paths)]); err != nil {
+		return 0
+	}
+	var dripping sync.WaitGroup
+	if i%2 == 0 {
+		dripping.Go(func() {
+			for pauseFor(ctx, time.Second) {
+				if _, err := io.WriteString(conn, "x"); err != nil {
+					return
+				}
+			}
+		})
+	}
+	io.Copy(io.Discard, conn) //nolint:errcheck // its end is what counts
+	took := time.Since(begun)
+	conn.Close() //nolint:errcheck // so that the dripping ends
+	dripping.Wait()
+	return took
+}
+
+// pauseFor reports whether ctx let it wait to the end.
+func pauseFor(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
