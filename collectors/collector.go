@@ -44,6 +44,8 @@ type Deps struct {
 	// ModuleStatus says that a target of kind xmpp_status tells the states of the XMPP server's modules, so that no other
 	// target does.
 	ModuleStatus bool
+	// Containers are the containers that targets name as theirs, so that somebody wants them to exist.
+	Containers []string
 	// Once says that a single reading will be made and nobody follows, so that a reading finds out by itself what would
 	// be learnt beside it.
 	Once bool

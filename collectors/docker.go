@@ -88,6 +88,7 @@ func newDocker(s *Docker, d Deps) (Collector, error) {
 		patience: deafAfter, quiet: quietAfter, lasting: lastingStream,
 		fleet: newFleet(s), unsure: true,
 	}
+	c.fleet.served = d.Containers
 	c.load()
 	return c, nil
 }

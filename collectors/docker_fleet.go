@@ -23,7 +23,7 @@ var (
 		"How often the kernel has ended a process of the container for want of memory.",
 		[]string{"container", "docker_host"}, nil)
 	containerExpectedDesc = prometheus.NewDesc("chatstack_container_expected",
-		"Whether the container should be running: 0 for one that has done its work, was never started or is thrown away when it ends.",
+		"Whether the container should be running: 0 for one that has done its work, was never started or is thrown away when it ends, or was removed by somebody and is not named by the configuration.",
 		[]string{"container", "docker_host"}, nil)
 	containerDependencyDesc = prometheus.NewDesc("chatstack_container_dependency",
 		"1 where the container needs another one: by compose's depends_on, or because it uses its network.",
@@ -37,6 +37,8 @@ var (
 // where an event has come since: that event has the container described anew.
 type fleet struct {
 	settings *Docker
+	// served are the names of the containers that serve targets, by the configuration.
+	served []string
 	// members are the watched containers by name, those that are gone among them.
 	members map[string]*member
 	// names are the lasting names of the containers that exist, by id.
@@ -108,8 +110,9 @@ type memberRecord struct {
 	RenamedFrom string    `json:"renamed_from,omitempty"`
 	RenamedAt   time.Time `json:"renamed_at,omitzero"`
 	SetAside    bool      `json:"set_aside,omitempty"`
-	// Gone is when it was seen last, zero while it exists.
-	Gone time.Time `json:"gone,omitzero"`
+	// Gone is when it was seen last, zero while it exists. Removed says that an event has told of its removal.
+	Gone    time.Time `json:"gone,omitzero"`
+	Removed bool      `json:"removed,omitempty"`
 
 	// Blind says that only a list has told of the container yet, which knows neither starts nor restarts.
 	Blind bool `json:"blind,omitempty"`
@@ -237,6 +240,9 @@ func (f *fleet) event(e *events.Message, now time.Time) (inspect bool) {
 	at := time.Unix(0, e.TimeNano)
 	switch e.Action {
 	case events.ActionDestroy:
+		if c := f.lastMember(id, name); c != nil {
+			c.Removed = true
+		}
 		f.gone(id, now)
 		return false
 	case events.ActionCreate:
@@ -551,7 +557,7 @@ func (f *fleet) described(d *container.InspectResponse, mark uint64, made, now t
 	if s.state == container.StateRunning || s.state == container.StatePaused {
 		c.ByHand = false
 	}
-	c.status, c.here, c.Gone, c.unsure = s, true, time.Time{}, s.listed
+	c.status, c.here, c.Gone, c.Removed, c.unsure = s, true, time.Time{}, false, s.listed
 	c.Role, c.Project, c.Service, c.Image, c.DependsOn = s.role, s.project, s.service, s.image, s.dependsOn
 	switch {
 	case c.SetAside:
@@ -672,6 +678,14 @@ func (f *fleet) forget(id string) {
 	delete(f.newborn, id)
 }
 
+// removedShownFor is how long a container is missing that somebody has removed.
+const removedShownFor = time.Hour
+
+// removed reports whether somebody has removed the container, and nothing in the configuration wants it to exist.
+func (f *fleet) removed(name string, c *member) bool {
+	return c.Removed && f.settings.Roles[name] == "" && !slices.Contains(f.settings.Expected, name) && !slices.Contains(f.served, name)
+}
+
 // tidy forgets members that are gone and that nobody expects any more.
 func (f *fleet) tidy(now time.Time) {
 	for name, c := range f.members {
@@ -680,6 +694,9 @@ func (f *fleet) tidy(now time.Time) {
 		}
 		age := now.Sub(c.Gone)
 		forgotten := f.settings.ForgetAfter.Std()
+		if f.removed(name, c) && (forgotten == 0 || forgotten > removedShownFor) {
+			forgotten = removedShownFor
+		}
 		if c.status.autoRemove || age >= f.settings.MissingAfter.Std() && !c.Wanted || forgotten > 0 && age >= forgotten {
 			delete(f.members, name)
 		}
@@ -770,7 +787,7 @@ func (f *fleet) present(b *Batch, now time.Time) {
 			absent.write(b, host)
 		}
 		if c.here || f.missing(c, now) {
-			b.Gauge(containerExpectedDesc, boolValue(c.Wanted), name, host)
+			b.Gauge(containerExpectedDesc, boolValue(c.Wanted && !f.removed(name, c)), name, host)
 			for _, other := range f.dependencies(name, c, services) {
 				b.Gauge(containerDependencyDesc, 1, name, other, host)
 			}

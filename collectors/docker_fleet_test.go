@@ -401,12 +401,65 @@ func TestGoneContainerIsMissingUnlessItWasThrownAway(t *testing.T) {
 	p.pass(time.Minute)
 	p.poll(false, true)
 	p.want("a minute later", `state{container="irc",state="missing"} 1`, `state{container="irc",state="running"} 0`,
-		`health{container="irc",health="none"} 1`, `expected{container="irc"} 1`, `info{compose_project="chat",compose_service="irc",container="irc",image="image",role="irc"} 1`,
+		`health{container="irc",health="none"} 1`, `info{compose_project="chat",compose_service="irc",container="irc",image="image",role="irc"} 1`,
 		`state{container="web",state="missing"} 1`, `state{container="worker",state="missing"} 1`,
 		`!state{container="migrate"`, `!state{container="shell"`, `!restarts_total{container="shell"`, `!start_time_seconds{container="irc"`)
 	p.pass(24 * time.Hour)
 	p.poll(false, true)
 	p.want("a day later", `!state{container="irc"`, `!restarts_total{container="irc"`)
+}
+
+func TestContainerThatSomebodyRemovedIsForgottenAfterAnHour(t *testing.T) {
+	remove := func(p *port) { p.remove("1") }
+	for _, c := range []struct {
+		name   string
+		change func(*Docker)
+		gone   func(*port)
+		kept   bool
+	}{
+		{"removed", func(*Docker) {}, remove, false},
+		{"removed, forget_after 0", func(s *Docker) { s.ForgetAfter = 0 }, remove, false},
+		{"removed, the event is slower than a list", func(*Docker) {}, func(p *port) {
+			there := p.boxes
+			p.boxes = nil
+			p.poll(false, true)
+			p.boxes = there
+			p.emit("1", events.ActionDestroy)
+		}, false},
+		{"removed, under expected", func(s *Docker) { s.Expected = []string{"web"} }, remove, true},
+		{"removed, in roles", func(s *Docker) { s.Roles = map[string]string{"web": "web_irc"} }, remove, true},
+		{"no event told of it", func(*Docker) {}, func(p *port) {
+			p.lost = true
+			p.remove("1")
+			p.lost = false
+		}, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := openPort(t, c.change)
+			p.run("1", "web")
+			p.poll(true, true)
+			c.gone(p)
+			p.poll(false, true)
+			expected := fmt.Sprintf(`expected{container="web"} %d`, map[bool]int{true: 1}[c.kept])
+			p.pass(time.Minute)
+			p.want("a minute later", `state{container="web",state="missing"} 1`, expected)
+			kept := p.fleet.remember()
+			p.fleet = newFleet(p.fleet.settings)
+			p.fleet.recall(kept, p.now)
+			p.pass(58 * time.Minute)
+			p.poll(true, true)
+			p.want("after a restart of the exporter", `state{container="web",state="missing"} 1`, expected)
+			p.pass(time.Minute)
+			p.poll(false, true)
+			if c.kept {
+				p.want("an hour later", `state{container="web",state="missing"} 1`, expected)
+			} else {
+				p.want("an hour later", `!state{container="web"`, `!expected{container="web"`)
+			}
+			p.run("2", "web")
+			p.want("made again", `state{container="web",state="running"} 1`, `expected{container="web"} 1`)
+		})
+	}
 }
 
 func TestConfiguredContainerIsMissedFromTheStart(t *testing.T) {
@@ -1147,7 +1200,7 @@ func TestNetworkOfAContainerThatIsGoneIsADependency(t *testing.T) {
 	const edge = `dependency{container="services",depends_on="irc"} 1`
 	p.want("", edge)
 	p.remove("1")
-	p.pass(time.Hour)
+	p.pass(10 * time.Minute)
 	p.poll(false, true)
 	p.want("missing", `state{container="irc",state="missing"} 1`, edge)
 	kept := p.fleet.remember()
@@ -1296,7 +1349,7 @@ func TestNamesThatAreNeverUsedAgainDoNotPileUp(t *testing.T) {
 		p.die(id, 1)
 		p.remove(id)
 	}
-	p.pass(time.Hour)
+	p.pass(10 * time.Minute)
 	p.poll(false, true)
 	if n := len(p.fleet.members); n != maxGone+1 {
 		t.Errorf("%d containers are remembered, want %d and the expected one", n, maxGone)
@@ -1356,7 +1409,7 @@ func TestDeployThatSetsTheOldContainerAside(t *testing.T) {
 				// The new one is watched as the old one was.
 				p.remove("2")
 				p.poll(false, true)
-				p.pass(time.Hour)
+				p.pass(10 * time.Minute)
 				p.poll(false, true)
 				p.want("with the new one removed too", `state{container="irc",state="missing"} 1`, `!state{container="irc-old"`)
 			})

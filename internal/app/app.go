@@ -229,7 +229,7 @@ func (a *App) targets(cfg *config.Config, old *generation) ([]poll.Target, error
 		}
 		t.Same = old != nil && old.cfg.Limits == cfg.Limits && tellsModules(old.cfg) == tellsModules(cfg) && slices.ContainsFunc(old.cfg.Targets, func(s config.Settings) bool {
 			return reflect.DeepEqual(s, settings)
-		})
+		}) && (t.Kind != "docker" || slices.Equal(namedContainers(old.cfg), namedContainers(cfg)))
 		targets = append(targets, t)
 	}
 	return targets, nil
@@ -238,6 +238,17 @@ func (a *App) targets(cfg *config.Config, old *generation) ([]poll.Target, error
 // tellsModules reports whether a target tells the states of the XMPP server's modules.
 func tellsModules(cfg *config.Config) bool {
 	return slices.ContainsFunc(cfg.Targets, func(s config.Settings) bool { return s.Common().Kind == "xmpp_status" })
+}
+
+// namedContainers are the containers that targets name as theirs.
+func namedContainers(cfg *config.Config) []string {
+	var names []string
+	for _, s := range cfg.Targets {
+		if name := s.Common().Container; name != "" {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // newTarget makes a target of settings that were found valid; once says that it will be read a single time.
@@ -249,7 +260,7 @@ func newTarget(cfg *config.Config, settings config.Settings, file *state.File, l
 	}
 	collector, err := kind.New(settings, collectors.Deps{
 		Limits: cfg.Limits, Log: log.With("target", common.Name), State: file.Value(common.Kind + "/" + common.Name),
-		UserAgent: "chatstack_exporter/" + version.Version, Once: once, ModuleStatus: tellsModules(cfg),
+		UserAgent: "chatstack_exporter/" + version.Version, Once: once, ModuleStatus: tellsModules(cfg), Containers: namedContainers(cfg),
 	})
 	if err != nil {
 		return poll.Target{}, fmt.Errorf("target %s: %w", common.Name, err)

@@ -380,8 +380,12 @@ func containerProblems(a config.Alerts, name string, f *facts, past *pastContain
 	logs := "docker logs --tail 50 " + name
 	switch {
 	case f.state == missing && f.expected:
-		add("state", after(now, past.missingSince, a.ContainerMissing.For), "Start it again. If it is not to come back, let forget_after pass, or take it out of expected where exporter.yaml has it there; a deploy that takes longer than missing_after looks the same.",
+		add("state", after(now, past.missingSince, a.ContainerMissing.For), "Make it again. If it is not to come back, take it out of exporter.yaml where that names it, or let forget_after pass; a deploy that takes longer than missing_after looks the same.",
 			"does not exist any more%s", because)
+		list[len(list)-1].first = past.present
+	case f.state == missing:
+		add("state", Warning, "If that was on purpose, there is nothing to do: an hour after the removal it is forgotten. Else make it again.",
+			"was removed")
 		list[len(list)-1].first = past.present
 	case f.state == restarting && !past.stoppedSince.IsZero():
 		add("state", after(now, past.stoppedSince, a.ContainerDown.Critical.For), "Read why it ended: "+logs, "waits for a restart that does not come%s", exit(f, past, now))

@@ -275,6 +275,7 @@ func TestContainersAreJudgedAsTheAlertsDo(t *testing.T) {
 		{"not expected", containerText{state: "exited", optional: true}, time.Hour, OK},
 		{"missing", containerText{state: "missing"}, 5*time.Minute - time.Second, Warning},
 		{"missing for five minutes", containerText{state: "missing"}, 5 * time.Minute, Critical},
+		{"removed by somebody", containerText{state: "missing", optional: true}, 59 * time.Minute, Warning},
 		{"restarting, without a restart that counts", containerText{state: "restarting"}, 5*time.Minute - time.Second, Warning},
 		{"restarting, without a restart that counts, for five minutes", containerText{state: "restarting"}, 5 * time.Minute, Critical},
 		{"restarting, and restarted", containerText{state: "restarting", restarts: 1}, 9 * time.Minute, Warning},
