@@ -4,6 +4,7 @@ package collectors
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -223,3 +224,17 @@ type Follower interface {
 	// does not wait. It is called as long as the last reading succeeded; Collect need not add the same.
 	Present(b *Batch)
 }
+
+// Forgetter is implemented by a collector that remembers containers that are gone.
+type Forgetter interface {
+	// Forget forgets one. The error wraps one of those below.
+	Forget(container string) error
+}
+
+// Why a container cannot be forgotten.
+var (
+	// ErrContainerUnknown means that none of that name is remembered.
+	ErrContainerUnknown = errors.New("no such container is known")
+	// ErrContainerNeeded means that it exists, or that the configuration expects it.
+	ErrContainerNeeded = errors.New("the container cannot be forgotten")
+)

@@ -1,6 +1,7 @@
 package collectors
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -707,6 +708,20 @@ func (f *fleet) tidy(now time.Time) {
 			delete(f.doubtful, id)
 		}
 	}
+}
+
+// forgetGone forgets a member that is gone.
+func (f *fleet) forgetGone(name string) error {
+	switch c := f.members[name]; {
+	case slices.Contains(f.settings.Expected, name):
+		return fmt.Errorf("%w: expected names %q; take it out there and reload", ErrContainerNeeded, name)
+	case c == nil:
+		return fmt.Errorf("%w: %q on docker_host %q", ErrContainerUnknown, foreignText(name), f.settings.Label)
+	case c.here:
+		return fmt.Errorf("%w: %q exists; to leave it out, add it to exclude", ErrContainerNeeded, name)
+	}
+	delete(f.members, name)
+	return nil
 }
 
 // maxGone bounds how many containers are remembered that are gone: names that are never used twice must not pile up.

@@ -715,6 +715,19 @@ func (c *docker) Present(b *Batch) {
 	}
 }
 
+// Forget implements Forgetter.
+func (c *docker) Forget(name string) (err error) {
+	c.locked(func() {
+		if err = c.fleet.forgetGone(name); err == nil {
+			c.touched = true
+		}
+	})
+	if err == nil {
+		c.save()
+	}
+	return err
+}
+
 // load takes in what was kept by an earlier process, or by this one before a reload.
 func (c *docker) load() {
 	if c.state == nil {

@@ -44,7 +44,7 @@ type Options struct {
 	// Web says where to listen, and with which TLS and authentication.
 	Web *toolkit.FlagConfig
 	Log *slog.Logger
-	// EnableLifecycle lets through what changes something over HTTP: POST /-/reload, and switches of maintenance.
+	// EnableLifecycle allows changes over HTTP: POST /-/reload, switches of maintenance, and containers to be forgotten.
 	EnableLifecycle bool
 	// Notify, where not nil, tells a service manager of the exporter's state, in assignments such as READY=1.
 	Notify func(state string) error

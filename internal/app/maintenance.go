@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/chatstack-exporter/chatstack_exporter/collectors"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/maintenance"
 )
@@ -43,6 +44,17 @@ func (a *App) EndMaintenance(kind, name string) (warnings []string, err error) {
 		warnings = append(warnings, "it goes on, since the configuration says so too")
 	}
 	return warnings, nil
+}
+
+// ForgetContainer implements web.Source.
+func (a *App) ForgetContainer(dockerHost, name string) error {
+	g := a.current.Load()
+	for _, s := range g.cfg.Targets {
+		if d, ok := s.(*collectors.Docker); ok && d.Label == dockerHost {
+			return g.poller.Forget(d.Name, name)
+		}
+	}
+	return fmt.Errorf("%w: no target has the docker_host %q", collectors.ErrContainerUnknown, dockerHost)
 }
 
 // kept makes a warning of a change that is in force, but not on the disk.

@@ -134,6 +134,21 @@ func (p *Poller) Notify(f func()) { p.published = f }
 // Refresh has the page made anew, for own metrics that have changed.
 func (p *Poller) Refresh() { p.changed() }
 
+// Forget has the collector of a target forget a container that is gone. The error wraps one of the package collectors.
+func (p *Poller) Forget(target, container string) error {
+	for _, t := range p.targets {
+		if f, ok := t.Collector.(collectors.Forgetter); ok && t.Name == target {
+			if err := f.Forget(container); err != nil {
+				return err
+			}
+			t.changes.Add(1)
+			p.changed()
+			return nil
+		}
+	}
+	return fmt.Errorf("%w: target %q has no containers", collectors.ErrContainerUnknown, target)
+}
+
 // Once makes one reading of a target, outside of any schedule, whose history nobody can look at later.
 func Once(ctx context.Context, given Target, log *slog.Logger) (Status, Reading) {
 	t := (*Poller)(nil).successor(given, log)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -281,7 +282,7 @@ func (m *memory) container(in *Input, p place, f *facts, past *pastContainer, no
 	}
 	past.began(&c, f, now)
 	past.blame(in.Alerts, f, now)
-	problems := containerProblems(in.Alerts, p.name, f, past, now)
+	problems := containerProblems(in.Alerts, p, f, past, now)
 	worst := -1
 	for i, problem := range problems {
 		if problem.level > c.Level {
@@ -368,8 +369,9 @@ func (c *Container) words() string {
 }
 
 // containerProblems are what is wrong with a container, by the thresholds of the alert rules.
-func containerProblems(a config.Alerts, name string, f *facts, past *pastContainer, now time.Time) []problem {
+func containerProblems(a config.Alerts, p place, f *facts, past *pastContainer, now time.Time) []problem {
 	var list []problem
+	name := p.name
 	add := func(what string, level Level, hint, format string, args ...any) {
 		list = append(list, problem{what: what, level: level, text: fmt.Sprintf(format, args...), hint: hint})
 	}
@@ -378,13 +380,14 @@ func containerProblems(a config.Alerts, name string, f *facts, past *pastContain
 		because = ", and " + f.excuse + ", which it depends on, does not run either"
 	}
 	logs := "docker logs --tail 50 " + name
+	forget := fmt.Sprintf("curl -X DELETE http://localhost:9655/api/v1/containers/%s/%s (requires --web.enable-lifecycle)", url.PathEscape(p.host), url.PathEscape(name))
 	switch {
 	case f.state == missing && f.expected:
-		add("state", after(now, past.missingSince, a.ContainerMissing.For), "Make it again. If it is not to come back, take it out of exporter.yaml where that names it, or let forget_after pass; a deploy that takes longer than missing_after looks the same.",
+		add("state", after(now, past.missingSince, a.ContainerMissing.For), "Make it again. If it is not to come back, take it out of exporter.yaml where that names it, and have it forgotten: "+forget+". A deploy that takes longer than missing_after looks the same.",
 			"does not exist any more%s", because)
 		list[len(list)-1].first = past.present
 	case f.state == missing:
-		add("state", Warning, "If that was on purpose, there is nothing to do: an hour after the removal it is forgotten. Else make it again.",
+		add("state", Warning, "If that was on purpose, there is nothing to do: it is forgotten an hour after the removal, or at once: "+forget+". Else make it again.",
 			"was removed")
 		list[len(list)-1].first = past.present
 	case f.state == restarting && !past.stoppedSince.IsZero():

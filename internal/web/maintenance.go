@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/chatstack-exporter/chatstack_exporter/collectors"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/maintenance"
 )
@@ -134,6 +135,15 @@ func serveEndMaintenance(w http.ResponseWriter, r *http.Request, src Source, o O
 	writeJSON(w, http.StatusOK, map[string]any{"warnings": atLeastEmpty(warnings)}, o.Log)
 }
 
+// serveForgetContainer forgets a container that is gone, so that nobody misses it any more.
+func serveForgetContainer(w http.ResponseWriter, r *http.Request, src Source, o Options) {
+	if err := src.ForgetContainer(r.PathValue("docker_host"), r.PathValue("name")); err != nil {
+		writeError(w, statusOf(err), err, o.Log)
+		return
+	}
+	writeJSON(w, http.StatusOK, map[string]any{"warnings": []string{}}, o.Log)
+}
+
 // atLeastEmpty makes JSON of nothing an empty list.
 func atLeastEmpty(list []string) []string { return append([]string{}, list...) }
 
@@ -147,6 +157,8 @@ func statusOf(err error) int {
 		{maintenance.ErrNone, http.StatusNotFound},
 		{maintenance.ErrConfigured, http.StatusConflict},
 		{maintenance.ErrTooMany, http.StatusConflict},
+		{collectors.ErrContainerUnknown, http.StatusNotFound},
+		{collectors.ErrContainerNeeded, http.StatusConflict},
 	} {
 		if errors.Is(err, known.err) {
 			return known.status

@@ -42,6 +42,8 @@ type Source interface {
 	SetMaintenance(kind, name, reason string, until time.Time) (set maintenance.Entry, replaced bool, warnings []string, err error)
 	// EndMaintenance ends what SetMaintenance began; warnings and error as there.
 	EndMaintenance(kind, name string) (warnings []string, err error)
+	// ForgetContainer forgets a container that is gone. The error wraps one of the package collectors.
+	ForgetContainer(dockerHost, name string) error
 	// Report returns what people are shown now.
 	Report() *status.Report
 	// Watch returns the report that watchers have been told of last, and a channel that is closed when there is another.
@@ -54,7 +56,7 @@ type Source interface {
 type Options struct {
 	// Version is shown on the status page.
 	Version string
-	// Lifecycle lets through what changes something: POST /-/reload, and POST and DELETE below /api/v1/maintenance.
+	// Lifecycle lets through what changes something: POST /-/reload, and POST and DELETE below /api/v1/.
 	Lifecycle bool
 	Log       *slog.Logger
 	// Scraped is told whenever a scraper has come: who it is, and when. It must not wait. With nil, nobody is told.
@@ -82,6 +84,7 @@ func New(src Source, o Options) http.Handler {
 	mux.HandleFunc("GET /api/v1/maintenance", func(w http.ResponseWriter, _ *http.Request) { serveMaintenance(w, src, o) })
 	mux.HandleFunc("POST /api/v1/maintenance", o.changing("maintenance", func(w http.ResponseWriter, r *http.Request) { serveSetMaintenance(w, r, src, o) }))
 	mux.HandleFunc("DELETE /api/v1/maintenance/{kind}/{name}", o.changing("maintenance", func(w http.ResponseWriter, r *http.Request) { serveEndMaintenance(w, r, src, o) }))
+	mux.HandleFunc("DELETE /api/v1/containers/{docker_host}/{name}", o.changing("forgetting a container", func(w http.ResponseWriter, r *http.Request) { serveForgetContainer(w, r, src, o) }))
 	reports, streams := newReports(), newStreams()
 	mux.HandleFunc("GET /api/v1/status", func(w http.ResponseWriter, r *http.Request) { serveReport(w, r, src, reports, o) })
 	mux.HandleFunc("GET /api/v1/history/{name...}", func(w http.ResponseWriter, r *http.Request) { serveHistory(w, r, src, o) })
