@@ -5,8 +5,12 @@ package collectors
 import (
 	"crypto/x509"
 	"encoding/pem"
+	"io"
+	"net/http"
 	"os"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -189,6 +193,90 @@ func TestRealXMPPStreams(t *testing.T) {
 	for line := range strings.Lines(prosody.Log()) {
 		if strings.Contains(line, "\terror\t") && !strings.Contains(line, "certmanager") { // it looks for a directory at its start
 			t.Errorf("the server logs %s", line)
+		}
+	}
+}
+
+// fetch returns the body of a page.
+func fetch(t *testing.T, url string) string {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close() //nolint:errcheck // it is read to its end
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(body)
+}
+
+// TestRealXMPPProbesCostWhatTheReadmeSays compares the column of costs with the server's log and metrics.
+func TestRealXMPPProbesCostWhatTheReadmeSays(t *testing.T) {
+	prosody := realstack.StartProsody(t, realstack.ProsodyOptions{Federation: true})
+	trust := config.TLS{CAFile: prosody.Authority.File}
+	readme, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	encrypted := func() (n float64) {
+		t.Helper()
+		page := fetch(t, prosody.URL()+"/metrics")
+		for _, m := range regexp.MustCompile(`(?m)^prosody_mod_c2s__encrypted_total\S* (\S+)$`).FindAllStringSubmatch(page, -1) {
+			value, err := strconv.ParseFloat(m[1], 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n += value
+		}
+		return n
+	}
+	for kind, c := range map[string]struct {
+		row, address, session string
+		lines                 int // of each probe
+		says                  string
+	}{
+		xmppServer: {"| `tls` of yours |", prosody.ServerAddr, "s2sin", 0, "none for s2s"},
+		xmppClient: {"| `xmpp_c2s` |", prosody.ClientAddr, "c2s", 2, "each probe writes two info lines to the server's log"},
+	} {
+		p, err := newTLSEndpoint(&TLSEndpoint{Address: c.address, StartTLS: kind, Domain: realstack.XMPPDomain, TLS: trust}, deps(&memory{}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := func() int {
+			return len(regexp.MustCompile(`(?m)\s`+c.session+`\w{6,}\s+info\s`).FindAllString(prosody.Log(), -1))
+		}
+		const probes = 5
+		logged, counted := lines(), encrypted()
+		for range probes {
+			if _, err := readNamed(t, p); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := encrypted() - counted; got != 0 {
+			t.Errorf("%s: prosody_mod_c2s__encrypted_total rose by %v in %d probes", kind, got, probes)
+		}
+		_, row, _ := strings.Cut(string(readme), c.row)
+		row, _, _ = strings.Cut(row, "\n")
+		if !strings.Contains(row, c.says) {
+			t.Errorf("%s: the README does not say %q: %s", kind, c.says, row)
+		}
+		if strings.Contains(row, "one connection in `prosody_mod_c2s__encrypted_total`") {
+			t.Errorf("%s: the README says that a probe is counted in prosody_mod_c2s__encrypted_total, which it is not", kind)
+		}
+		// The server learns a moment later that a connection is closed; its page of metrics is made after that.
+		for range 100 {
+			if fetch(t, prosody.URL()+"/metrics"); lines()-logged >= c.lines*probes {
+				break
+			}
+		}
+		if got := lines() - logged; got != c.lines*probes {
+			t.Errorf("%s: %d probes wrote %d lines, want %d each:\n%s", kind, probes, got, c.lines, prosody.Log())
 		}
 	}
 }

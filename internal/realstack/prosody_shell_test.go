@@ -3,6 +3,7 @@
 package realstack
 
 import (
+	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -33,5 +34,87 @@ func TestProsodyTakesTheCommandsOfTheRunbooks(t *testing.T) {
 		if err != nil || !strings.Contains(output, "OK: ") && !strings.Contains(output, "Result: ") {
 			t.Errorf("%s: %v\n%s", command, err, output)
 		}
+	}
+}
+
+// loadingTheModule is what deploy/prosody says of loading its module.
+func loadingTheModule(t *testing.T) (page string, commands []string) {
+	t.Helper()
+	page = string(repositoryFile(t, "deploy/prosody/README.md"))
+	for _, m := range regexp.MustCompile(`(?m)^ {4}prosodyctl shell (module load [^#\n]*)`).FindAllStringSubmatch(page, -1) {
+		commands = append(commands, strings.TrimSpace(m[1]))
+	}
+	return page, commands
+}
+
+// withRooms gives a running server a component that names the module, as deploy/prosody says.
+func withRooms(t *testing.T) (p *Prosody, lists func() bool) {
+	t.Helper()
+	p = StartProsody(t, ProsodyOptions{Modules: []string{"admin_shell", "measure_chatstack"}})
+	p.Stop()
+	p.appendTo("prosody.cfg.lua", "Component \"rooms.chat.test\" \"muc\"\n\tmodules_enabled = { \"measure_chatstack\" }\n")
+	p.Start()
+	return p, func() bool {
+		return strings.Contains(p.control("shell", "module", "list", "rooms.chat.test"), "measure_chatstack")
+	}
+}
+
+// appendTo is for configuration that the template has no option for.
+func (p *Prosody) appendTo(name, text string) {
+	p.tb.Helper()
+	content, err := os.ReadFile(p.path(name))
+	if err != nil {
+		p.tb.Fatal(err)
+	}
+	p.write(name, append(content, text...))
+}
+
+// TestProsodyTakesTheModuleOnComponentsByName unloads the module everywhere and loads it again as deploy/prosody says.
+func TestProsodyTakesTheModuleOnComponentsByName(t *testing.T) {
+	p, listed := withRooms(t)
+	if !listed() {
+		t.Fatal("the component does not have the module that it names")
+	}
+	for _, host := range []string{"rooms.chat.test", ""} {
+		p.UnloadModule("measure_chatstack", host)
+	}
+	p.LoadModule("measure_chatstack")
+	if listed() {
+		t.Error("loading the module without naming a host loads it on components: deploy/prosody says otherwise")
+	}
+	_, commands := loadingTheModule(t)
+	for _, command := range commands {
+		p.control(append([]string{"shell"}, strings.Fields(strings.ReplaceAll(command, "rooms.example.org", "rooms.chat.test"))...)...)
+	}
+	if !listed() {
+		t.Errorf("the component does not have the module after the commands of deploy/prosody: %q", commands)
+	}
+}
+
+// TestProsodyTakesANewPluginPathAfterARestart moves the module to a directory that the running server does not know.
+func TestProsodyTakesANewPluginPathAfterARestart(t *testing.T) {
+	p := StartProsody(t, ProsodyOptions{Modules: []string{"admin_shell"}})
+	p.mkdir("more")
+	p.write("more/mod_measure_chatstack.lua", repositoryFile(t, "deploy/prosody/mod_measure_chatstack.lua"))
+	if err := os.Remove(p.path("plugins/mod_measure_chatstack.lua")); err != nil {
+		t.Fatal(err)
+	}
+	// The last setting counts.
+	p.appendTo("prosody.cfg.lua", "Host \"*\"\nplugin_paths = { \""+p.path("plugins")+"\", \""+p.path("more")+"\" }\n")
+	loads := func() bool {
+		output, _ := p.tool("shell", "module", "load", "measure_chatstack", XMPPDomain) // a refusal may be an error of the program
+		return strings.Contains(output, "OK: ")
+	}
+	p.control("shell", "config", "reload")
+	if loads() {
+		t.Error("the server takes a new plugin path without a restart: deploy/prosody says otherwise")
+	}
+	if page, _ := loadingTheModule(t); !strings.Contains(page, "A new directory in `plugin_paths` needs a restart") {
+		t.Error("deploy/prosody does not say that a new directory in plugin_paths needs a restart")
+	}
+	p.Stop()
+	p.Start()
+	if !loads() {
+		t.Error("the module cannot be loaded from its new directory after a restart")
 	}
 }
