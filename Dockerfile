@@ -46,8 +46,8 @@ COPY --from=build /out/chatstack_exporter /chatstack_exporter
 WORKDIR /etc/chatstack_exporter
 USER 65532:65532
 EXPOSE 9655
-# Answers for any protection of the port: that a password or a certificate is asked for is a sign of life.
-# It asks port 9655. With another --web.listen-address it wants the same flag: in Compose or Swarm healthcheck's
+# It asks over a Unix socket in /dev/shm, also where the root is read-only and port 9655 wants a password or a certificate.
+# With another --web.listen-address it wants the same flag: in Compose or Swarm healthcheck's
 # test: [CMD, /chatstack_exporter, healthcheck, "--web.listen-address=:9700"]; docker run --health-cmd would want a shell.
 HEALTHCHECK --interval=30s --timeout=6s --start-period=15s --retries=3 CMD ["/chatstack_exporter", "healthcheck"]
 ENTRYPOINT ["/chatstack_exporter"]

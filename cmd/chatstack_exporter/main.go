@@ -52,7 +52,7 @@ func run(args []string) int {
 	rules := cli.Command("rules", "Print the alert rules for the thresholds in the configuration, as a rule file of Prometheus.")
 	recording := rules.Flag("recording", "Print the recording rules of the dashboards instead.").Bool()
 	manifest := rules.Flag("kubernetes", "Print all of them as a PrometheusRule of the Prometheus Operator.").Bool()
-	health := cli.Command("healthcheck", "Ask the exporter that listens on --web.listen-address whether it is alive; exit 0 or 1.")
+	health := cli.Command("healthcheck", "Ask the exporter of this host with the same --web.listen-address whether its poll loop is running; exit 0 or 1.")
 	show := cli.Command("version", "Print the version.")
 
 	command, err := cli.Parse(args)
@@ -62,7 +62,7 @@ func run(args []string) int {
 	}
 	log := promslog.New(logging)
 	options := app.Options{
-		ConfigFile: existingFile(*configFile, fileGiven), Lookup: os.LookupEnv, DockerSocket: dockerSocket,
+		ConfigFile: existingFile(*configFile, fileGiven), Lookup: os.LookupEnv, DockerSocket: dockerSocket, RuntimeDirectory: app.RuntimeDirectory(os.LookupEnv),
 		Interval: *interval, Timeout: *timeout, Web: webFlags, Log: log, EnableLifecycle: *lifecycle,
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
@@ -84,7 +84,7 @@ func run(args []string) int {
 			err = app.WriteRules(os.Stdout, options, *recording)
 		}
 	case health.FullCommand():
-		err = runHealthcheck(ctx, (*webFlags.WebListenAddresses)[0])
+		err = runHealthcheck(ctx, options)
 	case show.FullCommand():
 		fmt.Println(version.Print("chatstack_exporter"))
 	}
@@ -122,10 +122,10 @@ func isTerminal(f *os.File) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-func runHealthcheck(ctx context.Context, address string) error {
+func runHealthcheck(ctx context.Context, options app.Options) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	return app.Healthcheck(ctx, address)
+	return app.Healthcheck(ctx, options, os.Stdout)
 }
 
 // underServiceManager has systemd told of what the exporter does, where systemd has started it and wants to know.

@@ -39,6 +39,8 @@ type Options struct {
 	Lookup func(string) (string, bool)
 	// DockerSocket is the Docker Engine's default socket: without a file, an engine there counts as configured; "" is none.
 	DockerSocket string
+	// RuntimeDirectory is where the socket lies that healthcheck asks; "" is without one. See RuntimeDirectory.
+	RuntimeDirectory string
 	// Interval and Timeout, where not zero, outweigh the configuration's.
 	Interval, Timeout time.Duration
 	// Web says where to listen, and with which TLS and authentication.
@@ -70,6 +72,7 @@ type App struct {
 	recorder    *status.Recorder
 	server      *http.Server
 	listeners   []net.Listener
+	health      *healthServer
 	reloads     chan chan error
 	manager     *serviceManager
 	// pageLimit is how large a metrics page may be for the memory limit that the process is under; 0 is without one.
@@ -162,6 +165,9 @@ func New(o Options) (_ *App, err error) {
 		ErrorLog:    slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
 	}
 	a.server.RegisterOnShutdown(sync.OnceFunc(func() { close(stopping) }))
+	if a.health, err = newHealthServer(a, o, a.listeners); err != nil {
+		a.log.Warn("healthcheck cannot see the poll loop if the port asks for a password or a certificate", "err", err)
+	}
 	return a, nil
 }
 
@@ -356,6 +362,7 @@ func (a *App) Run(ctx context.Context) error {
 	defer a.close()
 	served := make(chan error, 1)
 	go func() { served <- a.serve() }()
+	go a.health.serve()
 	stopPolling := a.poll(ctx)
 	beside, stopBeside := context.WithCancel(ctx)
 	var others sync.WaitGroup
@@ -465,6 +472,7 @@ func (a *App) serve() error {
 
 // close gives back what New took.
 func (a *App) close() {
+	a.health.close()
 	if a.state != nil {
 		if err := a.state.Close(); err != nil {
 			a.log.Error("close state file", "err", err)

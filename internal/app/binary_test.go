@@ -49,7 +49,7 @@ func startProgram(t *testing.T, binary, dir string, env map[string]string, args 
 	t.Helper()
 	p := &program{cmd: exec.CommandContext(t.Context(), binary, args...), ended: make(chan struct{})}
 	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = dir, &p.stdout, &p.stderr
-	p.cmd.Env = []string{}
+	p.cmd.Env = []string{"RUNTIME_DIRECTORY=" + dir} // the last of a name counts
 	for name, value := range env {
 		p.cmd.Env = append(p.cmd.Env, name+"="+value)
 	}

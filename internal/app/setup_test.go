@@ -2,7 +2,6 @@ package app
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"net/http"
 	"os"
@@ -356,22 +355,6 @@ func TestPlaceholdersAreToldEverywhere(t *testing.T) {
 	}
 	if !told["irc_rpc"] || !told["plant_store"] {
 		t.Errorf("check tells of %v, want irc_rpc and plant_store", told)
-	}
-}
-
-func TestHealthcheck(t *testing.T) {
-	e, _ := startWithFile(t, nil, "poll: {}\n", nil)
-	address := e.app.Addresses()[0].String()
-	if err := Healthcheck(t.Context(), address); err != nil {
-		t.Error(err)
-	}
-	if err := e.stop(); err != nil {
-		t.Error(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	if err := Healthcheck(ctx, address); err == nil {
-		t.Error("healthy after its end")
 	}
 }
 

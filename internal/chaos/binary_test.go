@@ -49,7 +49,7 @@ func command(t *testing.T, dir, config string, env map[string]string) *exec.Cmd 
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), path, "--web.listen-address=127.0.0.1:0")
-	cmd.Dir, cmd.Env = dir, []string{}
+	cmd.Dir, cmd.Env = dir, []string{"RUNTIME_DIRECTORY=" + dir}
 	for name, value := range env {
 		cmd.Env = append(cmd.Env, name+"="+value)
 	}

@@ -92,13 +92,7 @@ func New(src Source, o Options) http.Handler {
 	mux.HandleFunc("GET /api/v1/openapi.yaml", func(w http.ResponseWriter, _ *http.Request) { serveOpenAPI(w) })
 	mux.HandleFunc(elsewhere, func(w http.ResponseWriter, r *http.Request) { serveElsewhere(w, r, mux, o) })
 	mux.HandleFunc("GET /badge/{file}", func(w http.ResponseWriter, r *http.Request) { serveBadge(w, r, src, o) })
-	mux.HandleFunc("GET /-/healthy", func(w http.ResponseWriter, _ *http.Request) {
-		if err := src.Alive(); err != nil {
-			http.Error(w, err.Error(), http.StatusServiceUnavailable)
-			return
-		}
-		fmt.Fprintln(w, "chatstack_exporter is healthy.") //nolint:errcheck // nobody to tell
-	})
+	mux.Handle(healthy, Healthy(src))
 	mux.HandleFunc("GET /-/ready", func(w http.ResponseWriter, _ *http.Request) {
 		if !src.Ready() {
 			http.Error(w, "not every target has been read yet", http.StatusServiceUnavailable)
@@ -108,6 +102,21 @@ func New(src Source, o Options) http.Handler {
 	})
 	// A page of another site must not change anything by the browser of somebody who may.
 	return http.NewCrossOriginProtection().Handler(mux)
+}
+
+const healthy = "GET /-/healthy"
+
+// Healthy returns the handler of /-/healthy alone, for listeners that ask for no password.
+func Healthy(src Source) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc(healthy, func(w http.ResponseWriter, _ *http.Request) {
+		if err := src.Alive(); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprintln(w, "chatstack_exporter is healthy.") //nolint:errcheck // nobody to tell
+	})
+	return mux
 }
 
 // isScraper tells Prometheus, and what scrapes as it does, from people who look at the page.
