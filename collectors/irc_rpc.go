@@ -10,6 +10,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"path"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -29,7 +31,7 @@ var (
 	ircOperatorsDesc = prometheus.NewDesc("chatstack_irc_operators",
 		"IRC operators who are online.", nil, nil)
 	ircLinkedDesc = prometheus.NewDesc("chatstack_irc_services_linked",
-		"Whether IRC services are linked to the IRC server; absent where its account may not see it.", nil, nil)
+		"Whether IRC services are linked to the IRC server: the U-lined server that services_server names, else any U-lined one; absent where its account may not see it.", nil, nil)
 )
 
 // IRCRPC is the block of the IRC server's JSON-RPC.
@@ -42,6 +44,9 @@ type IRCRPC struct {
 	// Pause is the time between two calls of one reading, 100 ms by default: the server does nothing else while it
 	// writes a long answer.
 	Pause config.Duration `yaml:"pause"`
+	// ServicesServer is the name of the services' server, or a pattern as path.Match reads it. Empty counts every U-lined
+	// server as services, of which a network may have others.
+	ServicesServer string `yaml:"services_server"`
 }
 
 func newIRCRPCSettings() *IRCRPC { return &IRCRPC{Pause: config.Duration(100 * time.Millisecond)} }
@@ -64,6 +69,9 @@ func (s *IRCRPC) Distinction() (key, value string) { return "", "" }
 func (s *IRCRPC) Check(r *config.Report) {
 	if all := maxPauses * s.Pause.Std(); all >= s.Timeout.Std() {
 		r.Faultf("pause", "is %s, and %d of them leave nothing of the timeout (%s); make it shorter", s.Pause.Std(), maxPauses, s.Timeout.Std())
+	}
+	if _, err := path.Match(s.ServicesServer, ""); err != nil || strings.ContainsAny(s.ServicesServer, "/ ") {
+		r.Faultf("services_server", "is %q, must be a server's name such as services.example.org, or a pattern such as services.*", s.ServicesServer)
 	}
 	if s.socket() {
 		config.CheckURL(r, "url", s.URL, "unix")
@@ -103,6 +111,9 @@ type ircRPC struct {
 	user     string
 	password config.Secret
 	pause    time.Duration
+	services string // the name of the services' server, or a pattern, in lower case; "" where any U-lined one counts
+	// mostULined is how many U-lined servers were linked at once, at most.
+	mostULined int64
 	// lastID is the id of the last call. A server that echoes another one answers somebody else's question.
 	lastID  int64
 	refused refusals
@@ -113,7 +124,8 @@ type ircRPC struct {
 func newIRCRPC(s *IRCRPC, d Deps) (Collector, error) {
 	c := &ircRPC{
 		http: httpTarget{s.HTTP, int64(d.Limits.Body), d.UserAgent}, user: s.User, password: s.Password, pause: s.Pause.Std(),
-		refused: refusals{},
+		services: strings.ToLower(s.ServicesServer),
+		refused:  refusals{},
 	}
 	if path, ok := strings.CutPrefix(s.URL, "unix://"); ok {
 		c.path = path
@@ -209,6 +221,7 @@ func (s *ircStats) users() *int64 {
 // ircServers is the result of server.list. A server without ulined is none of services.
 type ircServers struct {
 	List []struct {
+		Name   string
 		ID     string
 		Server struct {
 			Users  *int64 `json:"num_users"`
@@ -218,14 +231,27 @@ type ircServers struct {
 	}
 }
 
-// linked reports whether services are among the servers and know them all.
-func (s *ircServers) linked() bool {
+// linked reports whether a U-lined server of such a name is among the servers and knows them all; "" is any name.
+func (s *ircServers) linked(pattern string) bool {
 	for _, l := range s.List {
-		if l.Server.Ulined && l.Server.Synced {
+		fits, err := path.Match(pattern, strings.ToLower(l.Name))
+		if l.Server.Ulined && l.Server.Synced && (pattern == "" || err == nil && fits) {
 			return true
 		}
 	}
 	return false
+}
+
+// ulined are the names of the U-lined servers.
+func (s *ircServers) ulined() []string {
+	var names []string
+	for _, l := range s.List {
+		if l.Server.Ulined {
+			names = append(names, foreignText(l.Name))
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // users is how many users the servers have that are none of services.
@@ -299,19 +325,54 @@ func (r *ircReading) numbers(ctx context.Context) error {
 			r.b.Gauge(g.desc, float64(*g.value))
 		}
 	}
+	r.tellServices(&servers, stats.Server.Ulined)
+	return nil
+}
+
+// tellServices tells whether services are linked. Where the server lists no servers, ulined is how many are U-lined, or nil.
+func (r *ircReading) tellServices(servers *ircServers, ulined *int64) {
+	names := servers.ulined()
 	switch {
 	case len(servers.List) > 0:
-		linked := servers.linked()
+		ulined = new(int64(len(names)))
+		linked := servers.linked(r.services)
 		r.b.Gauge(ircLinkedDesc, boolValue(linked))
-		if !linked {
-			r.b.Note("the IRC services are not linked to the IRC server")
+		switch {
+		case linked:
+		case r.services == "":
+			r.b.Note("the IRC services are not linked to the IRC server: it has no U-lined server that is synced")
+		default:
+			r.b.Note(fmt.Sprintf("the IRC services are not linked to the IRC server: no synced U-lined server is called %s (services_server); U-lined: %s",
+				r.services, listed(names)))
 		}
-	case stats.Server.Ulined != nil:
-		r.b.Gauge(ircLinkedDesc, boolValue(*stats.Server.Ulined > 0))
+	case ulined != nil && (r.services == "" || *ulined == 0):
+		r.b.Gauge(ircLinkedDesc, boolValue(*ulined > 0))
 	default:
 		r.b.Impair("whether services are linked is not known")
 	}
-	return nil
+	if ulined != nil {
+		r.mostULined = max(r.mostULined, *ulined)
+	}
+	if r.services == "" && r.mostULined > 1 {
+		r.b.Note(fmt.Sprintf("up to %d U-lined servers were linked, and each of them counts as services: set services_server to the name of the services' own; U-lined now: %s",
+			r.mostULined, listed(names)))
+		r.b.Impair("which U-lined server is the services is not known")
+	}
+}
+
+// maxListed is how many names a note lists.
+const maxListed = 5
+
+// listed are names with commas between them, the first of many.
+func listed(names []string) string {
+	shown := strings.Join(names[:min(len(names), maxListed)], ", ")
+	switch more := len(names) - maxListed; {
+	case len(names) == 0:
+		return "none known"
+	case more > 0:
+		return fmt.Sprintf("%s and %d more", shown, more)
+	}
+	return shown
 }
 
 // countUsers counts user.list, without the bots as far as server.list told which servers are services.

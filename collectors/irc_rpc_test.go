@@ -501,6 +501,9 @@ func TestIRCSettingsAreChecked(t *testing.T) {
 		"url: https://irc:8600/api, user: u, password: p, insecure_skip_verify: true": {warning: "fingerprint"},
 		"url: unix:///run/rpc.socket, pause: 3s":                                      {fault: "pause: is 3s"},
 		"url: unix:///run/rpc.socket, pause: 0s":                                      {},
+		"url: unix:///run/rpc.socket, services_server: 'services.*'":                  {},
+		"url: unix:///run/rpc.socket, services_server: 'services.['":                  {fault: "services_server: is"},
+		"url: unix:///run/rpc.socket, services_server: two names":                     {fault: "services_server: is"},
 		"url: unix:///run/rpc.socket, pause: 400ms, timeout: 2s":                      {},
 	} {
 		cfg, err := config.Load(config.Source{
@@ -583,5 +586,97 @@ func TestIRCAnswerThatIsTooLongHidesNoOther(t *testing.T) {
 	}
 	if got := phases(b.Exchanges[1]); len(got) == 0 || got[len(got)-1] != "failed" {
 		t.Errorf("phases of the call that failed: got %q", got)
+	}
+}
+
+// ircWith is a collector of a fake server, with more keys in its block.
+func ircWith(t *testing.T, fake *ircFake, keys string) Collector {
+	t.Helper()
+	cfg, err := config.Load(config.Source{
+		File: "exporter.yaml", Content: []byte("targets:\n  - {kind: irc_rpc, url: '" + fake.start(t).URL + "', pause: 0s" + keys + "}\n"), Kinds: ConfigKinds(),
+		Lookup: func(string) (string, bool) { return "", false },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	kind, _ := KindOf("irc_rpc")
+	c, err := kind.New(cfg.Targets[0], deps(&memory{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// TestIRCServicesAreTheServerThatIsNamed has other U-lined servers linked beside the services, or in their place.
+func TestIRCServicesAreTheServerThatIsNamed(t *testing.T) {
+	const (
+		own      = `{"name": "irc.test", "id": "001", "server": {"num_users": 1}}`
+		services = `, {"name": "Services.irc.test", "id": "00A", "server": {"num_users": 2, "synced": true, "ulined": true}}`
+		syncing  = `, {"name": "services.irc.test", "id": "00A", "server": {"num_users": 2, "synced": false, "ulined": true}}`
+		unlined  = `, {"name": "services.irc.test", "id": "00A", "server": {"num_users": 2, "synced": true}}`
+		stats    = `, {"name": "stats.irc.test", "id": "00B", "server": {"num_users": 1, "synced": true, "ulined": true}}`
+		noList   = "refused"
+		absent   = ""
+	)
+	for name, c := range map[string]struct {
+		keys, servers string
+		ulined        int
+		want          string // the value
+		notes         string
+	}{
+		"services":                  {", services_server: services.irc.test", services, 1, "1", ""},
+		"by a pattern":              {", services_server: 'SERVICES.*'", services + stats, 2, "1", ""},
+		"others only":               {", services_server: services.irc.test", stats, 1, "0", "U-lined: stats.irc.test"},
+		"others only, by a pattern": {", services_server: 'services.*'", stats, 1, "0", "services_server"},
+		"nobody":                    {", services_server: services.irc.test", "", 0, "0", "not linked"},
+		"still syncing":             {", services_server: services.irc.test", syncing + stats, 2, "0", "not linked"},
+		"not U-lined":               {", services_server: services.irc.test", unlined, 0, "0", "not linked"},
+		"unnamed":                   {"", services, 1, "1", ""},
+		"unnamed, with others":      {"", services + stats, 2, "1", "set services_server to the name of the services' own; U-lined now: Services.irc.test, stats.irc.test"},
+		"unnamed, nobody":           {"", "", 0, "0", "not linked"},
+		"no list":                   {", services_server: services.irc.test", noList, 1, absent, "server.list"},
+		"no list, and none U-lined": {", services_server: services.irc.test", noList, 0, "0", "server.list"},
+		"no list, unnamed":          {"", noList, 1, "1", "server.list"},
+		"no list, unnamed, several": {"", noList, 2, "1", "set services_server"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fake := &ircFake{answers: map[string]string{
+				"stats.get": ircResult(strings.Replace(ircStatsAnswer, `"ulined": 1`, fmt.Sprintf(`"ulined": %d`, c.ulined), 1)), "server.list": ircResult(`{"list": [` + own + c.servers + `]}`),
+			}}
+			if c.servers == noList {
+				fake.answers["server.list"] = ircRefusal(-32000)
+			}
+			b, err := read(t, ircWith(t, fake, c.keys), 10*time.Second)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := strings.TrimPrefix(strings.Join(ownSeries(t, b, "chatstack_irc_services_linked"), " "), "chatstack_irc_services_linked ")
+			if got != c.want {
+				t.Errorf("linked: got %q, want %q", got, c.want)
+			}
+			if notes := strings.Join(b.Notes, "\n"); (notes == "") != (c.notes == "") || !strings.Contains(notes, c.notes) {
+				t.Errorf("notes %q, want %q", notes, c.notes)
+			}
+		})
+	}
+}
+
+// TestIRCWarningOfSeveralULinedServersOutlivesTheServices: that one is left does not say that it is the services.
+func TestIRCWarningOfSeveralULinedServersOutlivesTheServices(t *testing.T) {
+	const services, stats = `{"name": "services.irc.test", "server": {"synced": true, "ulined": true}}`, `{"name": "stats.irc.test", "server": {"synced": true, "ulined": true}}`
+	fake := &ircFake{answers: map[string]string{"stats.get": ircResult(ircStatsAnswer)}}
+	probe := ircWith(t, fake, "")
+	for i, c := range []struct {
+		servers string
+		warned  bool
+	}{{services, false}, {services + "," + stats, true}, {stats, true}} {
+		fake.answers["server.list"] = ircResult(`{"list": [` + c.servers + `]}`)
+		b, err := read(t, probe, 10*time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(strings.Join(b.Notes, "\n"), "services_server"); got != c.warned {
+			t.Errorf("reading %d: notes %q, want a warning: %t", i+1, b.Notes, c.warned)
+		}
 	}
 }
