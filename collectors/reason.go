@@ -14,6 +14,7 @@ import (
 	"strings"
 	"syscall"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
@@ -258,7 +259,9 @@ const maxForeignText = 64 << 10
 // foreignText makes text from elsewhere fit to be part of a message.
 func foreignText(s string) string { return Printable(s, maxForeignText) }
 
-// Printable replaces what cannot be printed by spaces and cuts what is longer than limit characters.
+// Printable makes text of others fit to be shown, on one line: what cannot be printed becomes a space, such as control
+// characters, spaces of no width and what turns the direction of writing; what is not UTF-8 becomes U+FFFD; and what is
+// longer than limit characters is cut.
 func Printable(s string, limit int) string {
 	s = strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
@@ -266,8 +269,8 @@ func Printable(s string, limit int) string {
 		}
 		return r
 	}, s)
-	if runes := []rune(s); len(runes) > limit {
-		s = string(runes[:limit]) + "…"
+	if len(s) > limit && utf8.RuneCountInString(s) > limit {
+		s = string([]rune(s)[:limit]) + "…"
 	}
 	return s
 }

@@ -203,8 +203,30 @@ func WriteJSON(w io.Writer, results []CheckResult) error {
 // NothingWatched is the warning where no target is configured.
 const NothingWatched = "nothing is watched; write targets into the file, or set the stack's environment variables"
 
+// maxCell bounds one text of the table. What a service says is shorter already.
+const maxCell = 2000
+
+// printable returns results of which no text can move the cursor, begin a line or turn the direction of writing.
+func printable(results []CheckResult) []CheckResult {
+	shown := slices.Clone(results)
+	for i := range shown {
+		r := &shown[i]
+		for _, text := range []*string{&r.Target, &r.Error, &r.Todo} {
+			*text = collectors.Printable(*text, maxCell)
+		}
+		for _, list := range []*[]string{&r.ContainersInTrouble, &r.Impairments, &r.Notes, &r.Warnings} {
+			*list = slices.Clone(*list)
+			for j, text := range *list {
+				(*list)[j] = collectors.Printable(text, maxCell)
+			}
+		}
+	}
+	return shown
+}
+
 // WriteTable writes results for people, with colours if they are wanted.
 func WriteTable(w io.Writer, results []CheckResult, colours bool) error {
+	results = printable(results)
 	widest := len("TARGET")
 	for _, r := range results {
 		widest = max(widest, len(r.Target))

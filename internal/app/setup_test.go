@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
 )
@@ -373,5 +374,30 @@ func TestCheckSparesTheStoreAndSaysSo(t *testing.T) {
 	}
 	if n := len(stack.Requests("plant_store")); n != 1 || len(stack.Plants()) != 0 {
 		t.Errorf("%d requests, plants %v; want one that is refused", n, stack.Plants())
+	}
+}
+
+// TestTableHasNoRowThatAServiceForged has names and words of others that move the cursor, begin rows and turn the direction
+// of writing.
+func TestTableHasNoRowThatAServiceForged(t *testing.T) {
+	const forged = "x\x1b[2K\r\nxmpp_status  up    1ms\u202e\u2066\u200b\xff\u009b31m"
+	results := []CheckResult{
+		{Target: "docker", Verdict: "up", ContainersInTrouble: []string{forged, forged}, Impairments: []string{forged}, Notes: []string{forged}, Warnings: []string{forged}},
+		{Target: "irc_rpc", Verdict: "down", Reason: "rpc_error", Error: forged, Todo: forged},
+	}
+	var table strings.Builder
+	if err := WriteTable(&table, results, false); err != nil {
+		t.Fatal(err)
+	}
+	if rows := strings.Count(table.String(), "\n"); rows != 8 {
+		t.Errorf("%d lines, want 8", rows)
+	}
+	for line := range strings.Lines(table.String()) {
+		if line = strings.TrimSuffix(line, "\n"); strings.ContainsFunc(line, func(r rune) bool { return !unicode.IsPrint(r) }) {
+			t.Errorf("shown: %q", line)
+		}
+	}
+	if results[1].Error != forged {
+		t.Error("the results themselves were changed")
 	}
 }

@@ -531,8 +531,10 @@ func (t *target) clean(text string) string {
 
 // redact cleans what is remembered of a reading.
 func (t *target) redact(o *outcome) {
-	for i, note := range o.notes {
-		o.notes[i] = t.clean(note)
+	for _, lines := range [][]string{o.notes, o.impaired} {
+		for i, line := range lines {
+			lines[i] = t.clean(line)
+		}
 	}
 	for i, part := range o.impaired {
 		o.impaired[i] = t.clean(part)

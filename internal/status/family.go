@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/chatstack-exporter/chatstack_exporter/collectors"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
 )
@@ -68,9 +69,23 @@ func (f *families) of(name string) []sample {
 	known := f.read[name]
 	if known == nil || !same(known.text, text) {
 		known = &family{text: text, samples: parse(text)}
+		known.makePrintable()
 		f.read[name] = known
 	}
 	return known.samples
+}
+
+// maxName bounds what a person sees of a label's value, which is a name. An engine's own names are no longer.
+const maxName = 255
+
+// makePrintable makes names that somebody else gave fit to be shown. It is the one way of labels to people.
+func (f *family) makePrintable() {
+	for i := range f.samples {
+		for j := range f.samples[i].labels {
+			l := &f.samples[i].labels[j]
+			l.value = collectors.Printable(l.value, maxName)
+		}
+	}
 }
 
 // value returns the value of the first series of a family.

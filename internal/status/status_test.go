@@ -1,6 +1,7 @@
 package status
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode"
 
 	"github.com/chatstack-exporter/chatstack_exporter/collectors"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
@@ -655,6 +657,48 @@ func TestOwnLinesAreReadBack(t *testing.T) {
 	if len(got) != 2 || got[0].value != 1 || got[1].label("x") != "q\"\\\n,}" || got[1].value != -2.5e6 {
 		t.Errorf("got %+v", got)
 	}
+}
+
+// TestNamesOfAnEngineAreShownPrintable has names that forge a line, turn the direction of writing, and never end.
+func TestNamesOfAnEngineAreShownPrintable(t *testing.T) {
+	w := begin(engine)
+	for _, name := range []string{"a\x1b[2J\x1b[31m", `b\nDOWN`, "c\u202egnp\u2066\u200b", "d\xff", strings.Repeat("e", 10_000)} {
+		w.text["docker"] += fmt.Sprintf("chatstack_container_state{container=\"%[1]s\",docker_host=\"%[1]s\",state=\"exited\"} 1\n"+
+			"chatstack_container_info{container=\"%[1]s\",docker_host=\"%[1]s\",role=\"%[1]s\"} 1\n"+
+			"chatstack_container_expected{container=\"%[1]s\",docker_host=\"%[1]s\"} 1\n"+
+			"chatstack_container_dependency{container=\"%[1]s\",docker_host=\"%[1]s\",depends_on=\"%[1]s\"} 1\n", name)
+	}
+	w.look(0)
+	report := w.look(10 * time.Minute)
+	if len(report.Containers) != 5 {
+		t.Errorf("%d containers, want 5", len(report.Containers))
+	}
+	raw, err := json.Marshal(report)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all any
+	if err := json.Unmarshal(raw, &all); err != nil {
+		t.Fatal(err)
+	}
+	var look func(any)
+	look = func(v any) {
+		switch v := v.(type) {
+		case map[string]any:
+			for _, inner := range v {
+				look(inner)
+			}
+		case []any:
+			for _, inner := range v {
+				look(inner)
+			}
+		case string:
+			if strings.ContainsFunc(v, func(r rune) bool { return !unicode.IsPrint(r) }) || len(v) > 5000 {
+				t.Errorf("shown: %.100q, %d bytes", v, len(v))
+			}
+		}
+	}
+	look(all)
 }
 
 func TestFamiliesAreReadAgainOnlyWhenTheyChange(t *testing.T) {
