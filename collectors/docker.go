@@ -564,6 +564,9 @@ const (
 	hintSocket   = "this user may not open the socket: add it to the socket's group, docker in most cases (group_add in compose), or put a socket proxy that only reads in front and write its tcp:// address"
 	hintProxy    = "a proxy in front of the engine refuses this call: let it pass GET on /_ping, /events, /containers/json, /containers/{id}/json and /containers/{id}/stats, which most call PING=1, EVENTS=1 and CONTAINERS=1"
 	hintTLS      = "the engine speaks TLS on this port: write https://, or set ca_file or DOCKER_TLS_VERIFY=1"
+
+	hintClientCertificate = "the engine wants a certificate of its clients: set cert_file and key_file, or DOCKER_CERT_PATH with DOCKER_TLS_VERIFY=1"
+	hintClientAuthority   = "the engine refuses the certificate in cert_file: use one that the engine's own authority (its tlscacert) has signed for clients and that has not expired, with its key in key_file"
 )
 
 // failure turns what the client says of a failed call into why it failed.
@@ -598,17 +601,23 @@ func (s *dockerSession) failure(ctx context.Context, doing string, call *dockerC
 	}
 }
 
-// withHint adds what to do about a socket.
+// withHint adds what to do about a socket, or about the client's certificate.
 func (s *dockerSession) withHint(err error) error {
-	if is[*Error](err) || s.endpoint.network != "unix" {
+	unix, reason, hint := s.endpoint.network == "unix", ReasonOf(err), ""
+	switch {
+	case reason == TLS && s.endpoint.tls && clientRefused(err):
+		hint = hintClientCertificate
+		if s.settings.CertFile != "" {
+			hint = hintClientAuthority
+		}
+	case is[*Error](err):
+	case unix && reason == Refused:
+		hint = hintNoSocket
+	case unix && reason == Forbidden:
+		hint = hintSocket
+	}
+	if hint == "" {
 		return err
 	}
-	switch reason := ReasonOf(err); reason {
-	case Refused:
-		return Failf(reason, "%w", err).WithHint(hintNoSocket)
-	case Forbidden:
-		return Failf(reason, "%w", err).WithHint(hintSocket)
-	default:
-		return err
-	}
+	return Failf(reason, "%w", err).WithHint(hint)
 }

@@ -95,6 +95,10 @@ func (r dockerRecorder) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	call.status = resp.StatusCode
+	if resp.StatusCode == http.StatusSwitchingProtocols { // its body is the connection, which has no end
+		resp.Body.Close() //nolint:errcheck // nobody asked for another protocol
+		resp.Body = http.NoBody
+	}
 	if date, err := http.ParseTime(resp.Header.Get("Date")); err == nil {
 		call.date = date
 	}

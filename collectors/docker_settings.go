@@ -12,6 +12,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -244,6 +245,9 @@ func (s *Docker) endpoint() (dockerEndpoint, error) {
 		if len(socket) > maxSocketPath {
 			return dockerEndpoint{}, fmt.Errorf("has a path of %d bytes, the system takes %d; link the socket to a shorter one", len(socket), maxSocketPath)
 		}
+		if strings.HasSuffix(socket, "/") || slices.Contains(strings.Split(socket, "/"), "..") {
+			return dockerEndpoint{}, errors.New("has a path with .. in it or / at its end; write the path of the socket itself")
+		}
 		return dockerEndpoint{network: "unix", address: socket}, nil
 	}
 	u, err := url.Parse(s.Host)
@@ -271,12 +275,17 @@ func (s *Docker) endpoint() (dockerEndpoint, error) {
 		return dockerEndpoint{}, errors.New("carries credentials; an engine knows only client certificates: use cert_file and key_file")
 	case u.Hostname() == "":
 		return dockerEndpoint{}, errors.New("has no host; write tcp://host:port")
+	case strings.Contains(u.Hostname(), "%"):
+		return dockerEndpoint{}, errors.New("has an address with a zone, which is not supported; write a host name, or an address without %")
 	case (u.Path != "" && u.Path != "/") || u.RawQuery != "" || u.Fragment != "":
 		return dockerEndpoint{}, errors.New("has more than host and port; write tcp://host:port")
 	}
 	port := u.Port()
 	switch {
 	case port != "":
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+			return dockerEndpoint{}, fmt.Errorf("has the port %s, must be from 1 to 65535", port)
+		}
 	case e.tls:
 		port = "2376"
 	default:

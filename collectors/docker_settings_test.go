@@ -103,6 +103,11 @@ func TestDockerFaultsSayWhatToDo(t *testing.T) {
 		{name: "no URL", env: map[string]string{"DOCKER_HOST": "tcp://a b"}, want: []string{"host: is no URL"}},
 		{name: "relative socket", env: map[string]string{"DOCKER_HOST": "unix://docker.sock"}, want: []string{"host: is no absolute path"}},
 		{name: "long socket", env: map[string]string{"DOCKER_HOST": "unix:///" + strings.Repeat("x", 107)}, want: []string{"host: has a path of 108 bytes, the system takes 107"}},
+		{name: "socket above another directory", env: map[string]string{"DOCKER_HOST": "unix:///var/run/../docker.sock"}, want: []string{"host: has a path with .. in it or / at its end; write the path of the socket itself"}},
+		{name: "socket of a directory", env: map[string]string{"DOCKER_HOST": "unix:///var/run/docker.sock/"}, want: []string{"host: has a path with .. in it or / at its end"}},
+		{name: "port beyond the last", env: map[string]string{"DOCKER_HOST": "tcp://engine:99999"}, want: []string{"host: has the port 99999, must be from 1 to 65535"}},
+		{name: "port before the first", env: map[string]string{"DOCKER_HOST": "https://engine:0"}, want: []string{"host: has the port 0, must be from 1 to 65535"}},
+		{name: "zone", env: map[string]string{"DOCKER_HOST": "tcp://[::1%25lo]"}, want: []string{"host: has an address with a zone, which is not supported"}},
 		{name: "no host", env: map[string]string{"DOCKER_HOST": "tcp://:2375"}, want: []string{"host: has no host"}},
 		{name: "path", env: map[string]string{"DOCKER_HOST": "tcp://engine/base"}, want: []string{"host: has more than host and port"}},
 		{name: "credentials", env: map[string]string{"DOCKER_HOST": "tcp://me:hunter2@engine"}, want: []string{"host: carries credentials"}},
@@ -380,7 +385,7 @@ func TestDockerOverTLS(t *testing.T) {
 		},
 		{
 			name: "no client certificate", env: map[string]string{"DOCKER_HOST": host, "DOCKER_TLS_VERIFY": "1", "DOCKER_CERT_PATH": ours.certPath(false)},
-			reason: TLS, hint: "handshake",
+			reason: TLS, hint: "set cert_file and key_file",
 		},
 		{
 			name: "another name", env: map[string]string{"DOCKER_HOST": strings.Replace(host, "localhost", "127.0.0.1", 1), "DOCKER_TLS_VERIFY": "1", "DOCKER_CERT_PATH": good},
@@ -404,6 +409,35 @@ func TestDockerOverTLS(t *testing.T) {
 			}
 			wantDockerFailure(t, err, tt.reason, tt.hint)
 		})
+	}
+}
+
+func TestRefusedClientCertificateNamesItsKeys(t *testing.T) {
+	ours, others := newAuthority(t), newAuthority(t)
+	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
+		cert, key := ours.leaf("localhost")
+		clients := x509.NewCertPool()
+		clients.AddCert(ours.cert)
+		server := httptest.NewUnstartedServer(&engine{})
+		server.TLS = &tls.Config{
+			Certificates: []tls.Certificate{{Certificate: [][]byte{cert.Raw}, PrivateKey: key}},
+			ClientAuth:   tls.RequireAndVerifyClientCert, ClientCAs: clients, MaxVersion: version,
+		}
+		server.Config.ErrorLog = log.New(io.Discard, "", 0)
+		server.StartTLS()
+		defer server.Close()
+		host := "tcp://" + strings.Replace(server.Listener.Addr().String(), "127.0.0.1", "localhost", 1)
+		foreign := others.certPath(true)
+		for _, tt := range []struct{ name, file, hint string }{
+			{name: "none", hint: "set cert_file and key_file"},
+			{name: "foreign", file: "    cert_file: " + foreign + "/cert.pem\n    key_file: " + foreign + "/key.pem\n", hint: "refuses the certificate in cert_file"},
+		} {
+			t.Run(tls.VersionName(version)+", "+tt.name, func(t *testing.T) {
+				s := loadedDocker(t, "    ca_file: "+ours.certPath(false)+"/ca.pem\n"+tt.file, map[string]string{"DOCKER_HOST": host})
+				_, err := readDocker(t, s)
+				wantDockerFailure(t, err, TLS, tt.hint)
+			})
+		}
 	}
 }
 

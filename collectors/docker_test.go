@@ -683,6 +683,45 @@ func wantDockerFailure(t *testing.T, err error, reason Reason, hint string) {
 	}
 }
 
+// TestProtocolThatNobodyAskedForIsNoTimeout has an engine that answers with 101 and then says nothing more.
+func TestProtocolThatNobodyAskedForIsNoTimeout(t *testing.T) {
+	for _, tt := range []struct {
+		methods []string // that are answered so
+		reason  Reason
+	}{{[]string{http.MethodHead}, ""}, {[]string{http.MethodHead, http.MethodGet}, Malformed}} {
+		e := startEngine(t, plainContainer("a", nil))
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		e.answer = func(w http.ResponseWriter, r *http.Request) bool {
+			if r.URL.Path != "/_ping" || !slices.Contains(tt.methods, r.Method) {
+				return false
+			}
+			conn, _, err := http.NewResponseController(w).Hijack()
+			if err != nil {
+				t.Error(err)
+				return true
+			}
+			defer conn.Close()                                                                                      //nolint:errcheck // a test's connection
+			io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n\r\n") //nolint:errcheck // the client's loss
+			<-ctx.Done()
+			return true
+		}
+		_, err := readDockerUntil(ctx, t, dockerSettings(e.host))
+		cancel()
+		if got := reasonOrNone(err); got != tt.reason {
+			t.Errorf("101 to %s: reason %q, want %q: %v", tt.methods, got, tt.reason, err)
+		}
+	}
+}
+
+func TestSocketBelowAFileIsRefused(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := readDocker(t, dockerSettings("unix://"+file+"/docker.sock"))
+	wantDockerFailure(t, err, Refused, "mount the socket")
+}
+
 func TestMissingSocketIsRefused(t *testing.T) {
 	path := engineSocket(t)
 	_, err := readDocker(t, dockerSettings("unix://"+path))

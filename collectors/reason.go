@@ -179,6 +179,7 @@ func ReasonOf(err error) Reason {
 	}{
 		{syscall.ECONNREFUSED, Refused},
 		{syscall.ENOENT, Refused},       // no such socket
+		{syscall.ENOTDIR, Refused},      // a file stands where the socket's directory should
 		{syscall.EHOSTUNREACH, Refused}, // the container's address is gone
 		{syscall.ENETUNREACH, Refused},
 		{syscall.EACCES, Forbidden},

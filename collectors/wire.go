@@ -83,7 +83,7 @@ func (w *wire) reason(err error) error {
 	// In TLS 1.3 a server refuses a client after the handshake is over for that. net/http closes the connection of itself
 	// then, and if it has not yet sent the request by that time, this is all it says.
 	case reason == Closed && errors.Is(err, net.ErrClosed) && w.secure.Load() && !w.ended.Load():
-		return Failf(TLS, "the server refused after the handshake, before the request was sent: %w", err)
+		return Failf(TLS, "%w: %w", errRefusedAfter, err)
 	default:
 		return err
 	}
@@ -123,6 +123,22 @@ var refusesPlain = regexp.MustCompile(`(?i)HTTP request (was sent )?to (an )?HTT
 // isForTLS reports whether an answer means that plain HTTP came to a port for TLS.
 func isForTLS(status int, text []byte) bool {
 	return status == http.StatusBadRequest && refusesPlain.Match(text)
+}
+
+// errRefusedAfter is what a server of TLS 1.3 does that wants another client certificate, or one at all.
+var errRefusedAfter = errors.New("the server refused after the handshake, before the request was sent")
+
+// clientAlert are the alerts about a client's certificate; without one, TLS 1.2 says no more than that the handshake failed.
+var clientAlert = regexp.MustCompile(`certificate|access denied|handshake failure`)
+
+// clientRefused reports whether a server of TLS has refused this client's certificate, or its having none.
+func clientRefused(err error) bool {
+	if errors.Is(err, errRefusedAfter) {
+		return true
+	}
+	// The type of an alert that was received is not exported.
+	alert, ok := errors.AsType[*net.OpError](err)
+	return ok && alert.Op == "remote error" && clientAlert.MatchString(alert.Err.Error())
 }
 
 type watchedConn struct {
