@@ -180,7 +180,8 @@ type ircReading struct {
 const maxPauses = 4
 
 // ircGrant is what the exporter's account needs to be allowed.
-const ircGrant = "give the account's rpc-class: rpc { info; } stats; server { list; } channel { list; }"
+const ircGrant = "give the account an rpc-class with these permissions: " +
+	"rpc-class chatstack { permissions { rpc { info; } stats; server { list; } channel { list; } } }"
 
 func (r *ircReading) read(ctx context.Context) error {
 	var info struct {

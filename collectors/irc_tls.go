@@ -177,7 +177,7 @@ var throttling = regexp.MustCompile(`(?i)throttled|reconnect(ing)? too fast`)
 
 // refusedByIRC is the failure of a connection that the server ends with an ERROR line.
 func refusedByIRC(cause string) error {
-	reason, hint := Mismatch, "the IRC server bans this address or has too many connections from it: exempt the exporter's address (except ban, allow { maxperip })"
+	reason, hint := Mismatch, "the IRC server bans this address or has too many connections from it: exempt the exporter's address by except ban, or raise maxperip of its allow block"
 	if throttling.MatchString(cause) {
 		reason, hint = Throttled, throttleHint
 	}

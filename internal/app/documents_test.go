@@ -51,3 +51,34 @@ func TestMaintenanceInDocumentsIsAccepted(t *testing.T) {
 		t.Errorf("%d blocks were found, want those of 17 documents", n)
 	}
 }
+
+// webBlock is a web configuration in a document.
+var webBlock = regexp.MustCompile("(?ms)^```yaml\n(tls_server_config:\n.*?)^```$")
+
+func TestWebConfigurationsInDocumentsAreAccepted(t *testing.T) {
+	read := func(path string) string {
+		t.Helper()
+		content, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(content)
+	}
+	const many = "../../deploy/many-hosts/README.md"
+	block := webBlock.FindStringSubmatch(read(many))
+	if block == nil {
+		t.Fatalf("%s has no web configuration", many)
+	}
+	dir := webDirectory(t)
+	for name, text := range map[string]string{many: block[1], "../../deploy/systemd/web.yml": read("../../deploy/systemd/web.yml")} {
+		path := filepath.Join(dir, "web.yml")
+		rewrite(t, path, strings.NewReplacer("/etc/chatstack_exporter/", "", "client_ca.crt", "other.crt",
+			"$2y$10$...", ownPortBcrypt, "<bcrypt>", ownPortBcrypt).Replace(text))
+		if faults := webFaults(path, false); len(faults) > 0 {
+			t.Errorf("%s:\n%v", name, faults)
+		}
+		if err := checkWebConfig(path); err != nil {
+			t.Errorf("%s: refused at the start: %v", name, err)
+		}
+	}
+}

@@ -3,6 +3,8 @@
 package realstack
 
 import (
+	"io"
+	"net/http"
 	"os"
 	"regexp"
 	"strings"
@@ -116,5 +118,41 @@ func TestProsodyTakesANewPluginPathAfterARestart(t *testing.T) {
 	p.Start()
 	if !loads() {
 		t.Error("the module cannot be loaded from its new directory after a restart")
+	}
+}
+
+// TestProsodyTakesTheConfigurationOfDeploy starts a server with the block that deploy/prosody gives, but for its directory and
+// address, and reads the page of metrics that it is for.
+func TestProsodyTakesTheConfigurationOfDeploy(t *testing.T) {
+	page, _ := loadingTheModule(t)
+	block := regexp.MustCompile(`(?m)^ {4}plugin_paths = (?:.*\n)(?: {4}.*\n)+`).FindString(page)
+	p := StartProsody(t, ProsodyOptions{NoStatistics: true})
+	if p.mkdir("more"); strings.Count(block, `"/usr/local/lib/prosody/modules"`) != 1 || strings.Count(block, `"*"`) != 1 || strings.Count(block, "172.16.0.0/12") != 1 {
+		t.Fatalf("the block is not what this test knows:\n%s", block)
+	}
+	p.write("more/mod_measure_chatstack.lua", repositoryFile(t, "deploy/prosody/mod_measure_chatstack.lua"))
+	if err := os.RemoveAll(p.path("plugins")); err != nil {
+		t.Fatal(err)
+	}
+	p.Stop()
+	p.appendTo("prosody.cfg.lua", "Host \"*\"\n"+strings.NewReplacer(
+		"/usr/local/lib/prosody/modules", p.path("more"), `"*"`, `"127.0.0.1"`, "172.16.0.0/12", Loopback,
+		`-- what there is, and`, `"saslauth"; "tls"; "posix"; "http";`).Replace(block))
+	p.Start()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.URL()+"/metrics", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close() //nolint:errcheck // it is read to its end
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(body), "\nprosody_mod_measure_chatstack__c2s_auth_failure_total{") {
+		t.Errorf("the page has no failed logins: status %d\n%s", resp.StatusCode, body)
 	}
 }

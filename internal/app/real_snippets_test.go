@@ -1,0 +1,43 @@
+//go:build realservers
+
+package app
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// scrapeBlock is a configuration for Prometheus in a document, indented by four columns.
+var scrapeBlock = regexp.MustCompile(`(?m)^ {4}scrape_configs:\n(?:(?: {4}.*)?\n)+`)
+
+func TestRealPrometheusTakesTheSnippets(t *testing.T) {
+	rules, err := filepath.Abs("../../alerts/chatstack.rules.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, document := range []string{"README.md", "SECURITY.md"} {
+		content, err := os.ReadFile(filepath.Join("../..", document))
+		if err != nil {
+			t.Fatal(err)
+		}
+		block := scrapeBlock.FindString(string(content))
+		if block == "" {
+			t.Errorf("%s has no scrape configuration", document)
+			continue
+		}
+		dir := t.TempDir()
+		for _, name := range []string{"server.crt", "prometheus.crt", "prometheus.key", "exporter.password"} { // promtool wants them to be there
+			rewrite(t, filepath.Join(dir, name), "")
+		}
+		config := filepath.Join(dir, "prometheus.yml")
+		rewrite(t, config, strings.ReplaceAll(block, "alerts/chatstack.rules.yml", rules))
+		out, err := exec.CommandContext(t.Context(), "promtool", "check", "config", config).CombinedOutput()
+		if err != nil {
+			t.Errorf("%s: %v; promtool is in Debian's package prometheus\n%s\n%s", document, err, block, out)
+		}
+	}
+}
