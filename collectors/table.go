@@ -6,32 +6,33 @@ import (
 
 // Kinds is the table of kinds, in the order in which people read of them. A new service is one file and one line here.
 var Kinds = []Kind{
-	kind("xmpp_status", newXMPPStatusSettings, newXMPPStatus),
-	kind("xmpp_metrics", newXMPPMetricsSettings, newXMPPMetrics),
-	kind("xmpp_proxy", newXMPPProxySettings, newXMPPProxy),
-	kind("xmpp_rest", newXMPPRestSettings, newXMPPRest),
-	kind("xmpp_c2s", newXMPPC2SSettings, newXMPPC2S),
-	kind("irc_rpc", newIRCRPCSettings, newIRCRPC),
-	kind("irc_tls", newIRCTLSSettings, newIRCTLS),
-	kind("irc_services", newIRCServicesSettings, newIRCServices),
+	kind("xmpp_status", newXMPPStatusSettings, newXMPPStatus, "prosody"),
+	kind("xmpp_metrics", newXMPPMetricsSettings, newXMPPMetrics, "prosody"),
+	kind("xmpp_proxy", newXMPPProxySettings, newXMPPProxy, "nginx", "caddy", "haproxy", "traefik", "apache"),
+	kind("xmpp_rest", newXMPPRestSettings, newXMPPRest, "prosody"),
+	kind("xmpp_c2s", newXMPPC2SSettings, newXMPPC2S, "prosody", "ejabberd"),
+	kind("irc_rpc", newIRCRPCSettings, newIRCRPC, "unrealircd"),
+	kind("irc_tls", newIRCTLSSettings, newIRCTLS, "unrealircd", "inspircd", "ngircd", "ergo", "ircd"),
+	kind("irc_services", newIRCServicesSettings, newIRCServices, "atheme", "anope", "services"),
 	kind("plant_store", newPlantStoreSettings, newPlantStore),
 	kind("identity", newIdentitySettings, newIdentity),
-	kind("docs_search", newDocsSearchSettings, newDocsSearch),
-	kind("web_irc", newWebSettings, newWeb),
+	kind("docs_search", newDocsSearchSettings, newDocsSearch, "docs"),
+	kind("web_irc", newWebSettings, newWeb, "thelounge", "kiwiirc", "gamja"),
 	kind("web_panel", newWebSettings, newWeb),
 	kind("log_viewer", newWebSettings, newWeb),
-	kind("http", newWebSettings, newWeb),
-	kind("tcp", newTCPSettings, newTCP),
-	kind("openmetrics", newOpenMetricsSettings, newOpenMetrics),
-	kind("volume", newVolumeSettings, newMeasurements(measureVolume).collector),
-	kind("tls", newTLSEndpointSettings, newTLSEndpoint),
-	kind("docker", newDockerSettings, newDocker),
+	kind("http", newWebSettings, newWeb, "nginx", "caddy", "haproxy", "traefik", "apache", "https", "website", "web"),
+	kind("tcp", newTCPSettings, newTCP, "redis", "postgres", "postgresql", "mysql", "mariadb", "biboumi"),
+	kind("openmetrics", newOpenMetricsSettings, newOpenMetrics, "prometheus", "metrics", "bridge"),
+	kind("volume", newVolumeSettings, newMeasurements(measureVolume).collector, "disk"),
+	kind("tls", newTLSEndpointSettings, newTLSEndpoint, "certificate", "ssl"),
+	kind("docker", newDockerSettings, newDocker, "container", "podman"),
 }
 
-// kind makes an entry of the table, so that a collector is made of settings of its own type.
-func kind[S config.Settings](name string, defaults func() S, build func(S, Deps) (Collector, error)) Kind {
+// kind makes an entry of the table, so that a collector is made of settings of its own type. Watches are the programs that
+// it is made for, as people may call the kind.
+func kind[S config.Settings](name string, defaults func() S, build func(S, Deps) (Collector, error), watches ...string) Kind {
 	return Kind{
-		Kind: config.Kind{Name: name, Defaults: func() config.Settings { return defaults() }},
+		Kind: config.Kind{Name: name, Defaults: func() config.Settings { return defaults() }, Watches: watches},
 		New: func(s config.Settings, d Deps) (Collector, error) {
 			own, ok := s.(S)
 			if !ok {

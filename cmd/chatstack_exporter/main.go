@@ -19,6 +19,7 @@ import (
 	"github.com/prometheus/exporter-toolkit/web/kingpinflag"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/app"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
 
 // dockerSocket is where a Docker Engine is looked for without a configuration. Packagers and tests set another with
@@ -37,8 +38,9 @@ func run(args []string) int {
 	var fileGiven, withoutSecrets bool
 	configFile := cli.Flag("config.file", "Configuration file. Without this flag, exporter.yaml in the working directory if there is one, else the environment alone.").
 		Default(app.DefaultConfigFile).IsSetByUser(&fileGiven).String()
-	interval := cli.Flag("poll.interval", "Time between two readings of a target, from 1s; outweighs the configuration.").Duration()
-	timeout := cli.Flag("poll.timeout", "Deadline of one reading, from 1s; outweighs the configuration.").Duration()
+	interval, timeout := durationFlag{name: "--poll.interval"}, durationFlag{name: "--poll.timeout"}
+	cli.Flag("poll.interval", "Time between two readings of a target, from 1s; outweighs the configuration.").SetValue(&interval)
+	cli.Flag("poll.timeout", "Deadline of one reading, from 1s; outweighs the configuration.").SetValue(&timeout)
 	webFlags := kingpinflag.AddFlags(cli, ":9655")
 	logging := &promslog.Config{}
 	promslogflag.AddFlags(cli, logging)
@@ -62,8 +64,9 @@ func run(args []string) int {
 	}
 	log := promslog.New(logging)
 	options := app.Options{
-		ConfigFile: existingFile(*configFile, fileGiven), Lookup: os.LookupEnv, DockerSocket: dockerSocket, RuntimeDirectory: app.RuntimeDirectory(os.LookupEnv),
-		Interval: *interval, Timeout: *timeout, Web: webFlags, Log: log, EnableLifecycle: *lifecycle,
+		ConfigFile: existingFile(*configFile, fileGiven), Lookup: os.LookupEnv, Environ: os.Environ, DockerSocket: dockerSocket,
+		RuntimeDirectory: app.RuntimeDirectory(os.LookupEnv), Interval: interval.value.Std(), Timeout: timeout.value.Std(),
+		Web: webFlags, Log: log, EnableLifecycle: *lifecycle,
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
@@ -96,6 +99,21 @@ func run(args []string) int {
 		return 1
 	}
 	return 0
+}
+
+// durationFlag reads a duration as the configuration does, and says which flag is wrong.
+type durationFlag struct {
+	name  string
+	value config.Duration
+}
+
+func (f *durationFlag) String() string { return f.value.Std().String() }
+
+func (f *durationFlag) Set(text string) error {
+	if err := f.value.Set(text); err != nil {
+		return fmt.Errorf("%s %w", f.name, err)
+	}
+	return nil
 }
 
 // errDown means that a check found a target down.

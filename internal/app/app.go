@@ -37,6 +37,8 @@ type Options struct {
 	ConfigFile string
 	// Lookup finds an environment variable, as os.LookupEnv does.
 	Lookup func(string) (string, bool)
+	// Environ lists all environment variables, as os.Environ does; nil is none to look for mistakes in.
+	Environ func() []string
 	// DockerSocket is the Docker Engine's default socket: without a file, an engine there counts as configured; "" is none.
 	DockerSocket string
 	// RuntimeDirectory is where the socket lies that healthcheck asks; "" is without one. See RuntimeDirectory.
@@ -91,7 +93,7 @@ type generation struct {
 // LoadConfig reads the configuration that the options name.
 func LoadConfig(o Options) (*config.Config, error) {
 	return config.Load(config.Source{
-		File: o.ConfigFile, Content: o.configContent, Lookup: o.Lookup, Kinds: o.configKinds(), Interval: o.Interval, Timeout: o.Timeout,
+		File: o.ConfigFile, Content: o.configContent, Lookup: o.Lookup, Environ: o.Environ, Kinds: o.configKinds(), Interval: o.Interval, Timeout: o.Timeout,
 		WithoutSecrets: o.WithoutSecrets,
 	})
 }

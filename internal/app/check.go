@@ -108,6 +108,7 @@ func Check(ctx context.Context, o Options) ([]CheckResult, error) {
 	for _, name := range cfg.Unconfigured {
 		silent = append(silent, CheckResult{Target: name, Verdict: "not configured"})
 	}
+	addWarnings(silent, doubts)
 	return slices.Concat(results, silent), nil
 }
 

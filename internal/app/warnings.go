@@ -18,6 +18,9 @@ type Warning struct {
 // Warnings are what is doubtful about a valid configuration, in the order of its targets.
 func Warnings(cfg *config.Config) []Warning {
 	var warnings []Warning
+	for _, d := range cfg.Doubts {
+		warnings = append(warnings, Warning(d))
+	}
 	for _, settings := range cfg.Targets {
 		name := settings.Common().Name
 		if keys := config.Placeholders(settings); len(keys) > 0 {

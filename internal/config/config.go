@@ -14,6 +14,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"gopkg.in/yaml.v3"
@@ -40,6 +41,8 @@ type Config struct {
 	// LeftToFirst are the names of the configured targets that only the first of several exporters polls, where this one is
 	// another.
 	LeftToFirst []string `yaml:"-"`
+	// Doubts are likely mistakes that leave the configuration valid.
+	Doubts []Doubt `yaml:"-"`
 }
 
 // Poll says when targets are asked, where they do not say it themselves.
@@ -94,6 +97,8 @@ type Sparing interface {
 type Kind struct {
 	Name     string
 	Defaults func() Settings
+	// Watches are the programs that it is made for, in lower case, since people look for a kind by these names.
+	Watches []string
 }
 
 // Source is what a configuration is read from.
@@ -104,6 +109,8 @@ type Source struct {
 	Content []byte
 	// Lookup finds an environment variable, as os.LookupEnv does.
 	Lookup func(string) (string, bool)
+	// Environ, where not nil, lists all variables, as os.Environ does, to find those that are mistyped.
+	Environ func() []string
 	// Kinds are the sorts of target that exist.
 	Kinds []Kind
 	// Interval and Timeout, where not zero, outweigh the file's poll keys.
@@ -141,6 +148,9 @@ func Load(src Source) (*Config, error) {
 		slices.SortStableFunc(l.faults, func(a, b Fault) int { return a.line() - b.line() })
 		return nil, l.faults
 	}
+	for _, d := range l.doubts {
+		cfg.Doubts = append(cfg.Doubts, Doubt{l.targetAt(d.path), d.text})
+	}
 	return cfg, nil
 }
 
@@ -151,6 +161,20 @@ type loader struct {
 	origins map[string]string
 	// blocks are the targets with the path of their block, configured or not.
 	blocks []block
+	doubts []pathDoubt
+}
+
+// pathDoubt is a doubt about the key at a path, or about a kind.
+type pathDoubt struct{ path, text string }
+
+// targetAt is the name of the target whose block a path is in, or of the first target of a kind, or else the path.
+func (l *loader) targetAt(path string) string {
+	for _, b := range l.blocks {
+		if t := b.settings.Common(); path == t.Kind || strings.HasPrefix(path, b.path+".") {
+			return t.Name
+		}
+	}
+	return path
 }
 
 type block struct {
@@ -164,7 +188,7 @@ func (l *loader) readFile() error {
 	if content == nil {
 		var err error
 		if content, err = os.ReadFile(l.src.File); err != nil {
-			return fmt.Errorf("read configuration: %w; name the file with --config.file", err)
+			return fmt.Errorf("read configuration: %w; %s", err, fileHint(l.src.File, err))
 		}
 	}
 	parser := yaml.NewDecoder(bytes.NewReader(content))
@@ -177,7 +201,7 @@ func (l *loader) readFile() error {
 	if err := parser.Decode(&more); !errors.Is(err, io.EOF) {
 		return Faults{{Where: l.src.File, Message: "holds more than one YAML document; keep one"}}
 	}
-	d := &decoder{file: filepath.Base(l.src.File), secret: l.src.secret, faults: &l.faults, origins: l.origins}
+	d := &decoder{file: filepath.Base(l.src.File), secret: l.src.secret, faults: &l.faults, origins: l.origins, doubts: &l.doubts}
 	root := doc.Content[0]
 	targets, rest := splitTargets(root)
 	if targets != nil {
@@ -188,6 +212,25 @@ func (l *loader) readFile() error {
 		l.readTargets(d, targets)
 	}
 	return nil
+}
+
+// fileHint says what to do about a configuration file that cannot be read.
+func fileHint(file string, err error) string {
+	switch {
+	case errors.Is(err, syscall.EISDIR):
+		return "--config.file must name a file; where Docker was told to mount one that did not exist, it made a directory of that name"
+	case errors.Is(err, os.ErrPermission):
+		return "let the user that the exporter runs as read the file of --config.file, and enter every directory above it"
+	}
+	var siblings []string
+	entries, _ := os.ReadDir(filepath.Dir(file)) // without it, there is nothing to suggest
+	for _, e := range entries {
+		siblings = append(siblings, e.Name())
+	}
+	if name := Nearest(filepath.Base(file), siblings); name != "" {
+		return fmt.Sprintf("did you mean --config.file=%s?", filepath.Join(filepath.Dir(file), name))
+	}
+	return "correct the path in --config.file; in a container, the file must be mounted there"
 }
 
 // yamlLine finds the line in what the YAML reader says.
@@ -230,7 +273,7 @@ func (l *loader) readTargets(d *decoder, n *yaml.Node) {
 		return
 	}
 	if n.Kind != yaml.SequenceNode {
-		d.faultf(n, "targets", "is %s, must be a list; begin each target with \"- kind: NAME\"", kindOf(n))
+		d.faultf(n, "targets", "is %s, must be a list; begin each target with %q", kindOf(n), "- kind: "+l.kindIn(n))
 		return
 	}
 	for i, item := range n.Content {
@@ -249,7 +292,7 @@ func (l *loader) settingsFor(d *decoder, item *yaml.Node, path string) Settings 
 		item = item.Alias
 	}
 	if item.Kind != yaml.MappingNode {
-		d.faultf(item, path, "is %s, must be a mapping; begin it with \"kind: NAME\"", kindOf(item))
+		d.faultf(item, path, "is %s, must be a mapping; begin it with %q", kindOf(item), "kind: "+l.kindIn(item))
 		return nil
 	}
 	for i := 0; i+1 < len(item.Content); i += 2 {
@@ -265,11 +308,36 @@ func (l *loader) settingsFor(d *decoder, item *yaml.Node, path string) Settings 
 		d.faultf(item.Content[i+1], path+".kind", "there is no kind %q; %s", name, kindSuggestion(name, l.src.Kinds))
 		return nil
 	}
-	d.faultf(item, path, "has no kind; begin it with \"kind: NAME\"")
+	d.faultf(item, path, "has no kind; begin it with %q", "kind: "+l.kindIn(item))
 	return nil
 }
 
+// kindIn is the kind that somebody has written as a key or alone in place of "kind: NAME"; "NAME" where there is none.
+func (l *loader) kindIn(n *yaml.Node) string {
+	words := []*yaml.Node{n}
+	if n.Kind == yaml.MappingNode {
+		words = n.Content
+	}
+	for i, word := range words {
+		isKind := func(k Kind) bool { return k.Name == word.Value }
+		if known := slices.ContainsFunc(l.src.Kinds, isKind); known && (i%2 == 0 || words[i-1].Value == "kind") {
+			return word.Value
+		}
+	}
+	return "NAME"
+}
+
+// kindSuggestion says what to write for a kind that does not exist: of a program, the kinds that watch it.
 func kindSuggestion(name string, kinds []Kind) string {
+	var watching []string
+	for _, k := range kinds {
+		if lower := strings.ToLower(name); slices.Contains(k.Watches, lower) || strings.HasPrefix(k.Name, lower+"_") {
+			watching = append(watching, k.Name)
+		}
+	}
+	if len(watching) > 0 {
+		return "what watches it is called " + strings.Join(watching, ", ")
+	}
 	fields := map[string]reflect.Value{}
 	for _, k := range kinds {
 		fields[k.Name] = reflect.ValueOf("")
@@ -295,13 +363,20 @@ func (l *loader) applyFlags() {
 
 // addFromEnvironment lays the environment over each kind's own target, which it makes where the file has none.
 func (l *loader) addFromEnvironment() {
+	read := map[string]string{}
 	for _, kind := range l.src.Kinds {
 		b, speaksOf := l.ownBlock(kind)
 		origins := l.origins
 		if speaksOf == "" {
 			origins = map[string]string{}
 		}
-		b.settings.Environ(&Env{lookup: l.src.Lookup, secret: l.src.secret, faults: &l.faults, origins: origins, path: b.path})
+		lookup := func(name string) (string, bool) {
+			if read[name] == "" {
+				read[name] = kind.Name
+			}
+			return l.src.Lookup(name)
+		}
+		b.settings.Environ(&Env{lookup: lookup, secret: l.src.secret, faults: &l.faults, origins: origins, path: b.path})
 		// Variables that other kinds read too may well be meant for those.
 		own := strings.ToUpper(kind.Name) + "_"
 		names := slices.DeleteFunc(slices.Sorted(maps.Values(origins)), func(name string) bool {
@@ -312,6 +387,7 @@ func (l *loader) addFromEnvironment() {
 				"is set, but none of the targets of kind %s is called %s; name the one that it speaks of so, or unset it", kind.Name, kind.Name)})
 		}
 	}
+	l.doubtVariables(read)
 }
 
 // ownBlock finds the block that a kind's environment variables speak of: the one that bears the kind's name, or the

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,6 +26,7 @@ type decoder struct {
 	secret  func(file string) (Secret, error)
 	faults  *Faults
 	origins map[string]string
+	doubts  *[]pathDoubt
 }
 
 func (d *decoder) where(n *yaml.Node) string { return fmt.Sprintf("%s:%d", d.file, n.Line) }
@@ -40,7 +42,7 @@ func (d *decoder) mapping(n *yaml.Node, path string, v reflect.Value) {
 	}
 	if n.Kind != yaml.MappingNode {
 		if n.Tag != "!!null" {
-			d.faultf(n, path, "is %s, must be a mapping of keys to values", kindOf(n))
+			d.faultf(n, path, "is %s, must be a mapping of keys to values%s", kindOf(n), withoutDashes(n))
 		}
 		return
 	}
@@ -61,6 +63,7 @@ func (d *decoder) mapping(n *yaml.Node, path string, v reflect.Value) {
 		}
 		d.origins[full] = d.where(key)
 		if field, ok := fields[key.Value]; ok {
+			d.doubtComment(key, value, full, field)
 			d.value(value, full, field)
 			continue
 		}
@@ -88,12 +91,9 @@ func (d *decoder) value(n *yaml.Node, path string, v reflect.Value) {
 		return
 	case *Duration:
 		if s, ok := d.scalar(n, path, "a duration such as 30s"); ok {
-			parsed, err := ParseDuration(s)
-			if err != nil {
-				d.faultf(n, path, "is %q, must be a duration such as 500ms, 30s, 5m or 14d", s)
-				return
+			if err := target.Set(s); err != nil {
+				d.faultf(n, path, "%v", err)
 			}
-			*target = parsed
 		}
 		return
 	case *Time:
@@ -110,7 +110,7 @@ func (d *decoder) value(n *yaml.Node, path string, v reflect.Value) {
 		if s, ok := d.scalar(n, path, "a size such as 16MiB"); ok {
 			parsed, err := parseBytes(s)
 			if err != nil {
-				d.faultf(n, path, "is %q, must be a size such as 65536, 512KiB or 16MiB", s)
+				d.faultf(n, path, "is %q, must be a size such as 65536, 512KiB or 16MiB%s", s, numberHint(s))
 				return
 			}
 			*target = parsed
@@ -138,7 +138,7 @@ func (d *decoder) value(n *yaml.Node, path string, v reflect.Value) {
 		if s, ok := d.scalar(n, path, "a whole number"); ok {
 			parsed, err := strconv.ParseInt(s, 10, 64)
 			if err != nil {
-				d.faultf(n, path, "is %q, must be a whole number", s)
+				d.faultf(n, path, "is %q, must be a whole number%s", s, numberHint(s))
 				return
 			}
 			v.SetInt(parsed)
@@ -157,7 +157,11 @@ func (d *decoder) sequence(n *yaml.Node, path string, v reflect.Value) {
 		return
 	}
 	if n.Kind != yaml.SequenceNode {
-		d.faultf(n, path, "is %s, must be a list", kindOf(n))
+		hint := `; begin each entry with "- "`
+		if n.Kind == yaml.ScalarNode && v.Type().Elem().Kind() == reflect.String {
+			hint = fmt.Sprintf("; write [%s]", n.Value)
+		}
+		d.faultf(n, path, "is %s, must be a list%s", kindOf(n), hint)
 		return
 	}
 	list := reflect.MakeSlice(v.Type(), len(n.Content), len(n.Content))
@@ -178,7 +182,7 @@ func (d *decoder) stringMap(n *yaml.Node, path string, v reflect.Value) {
 		if v.Type().Elem() == secretType && n.Kind == yaml.ScalarNode {
 			is = "a single value"
 		}
-		d.faultf(n, path, "is %s, must be a mapping of names to strings", is)
+		d.faultf(n, path, "is %s, must be a mapping of names to strings%s", is, withoutDashes(n))
 		return
 	}
 	m := reflect.MakeMap(v.Type())
@@ -189,10 +193,11 @@ func (d *decoder) stringMap(n *yaml.Node, path string, v reflect.Value) {
 			continue
 		}
 		d.origins[full] = d.where(n.Content[i])
+		value := reflect.New(v.Type().Elem()).Elem()
+		d.doubtComment(n.Content[i], n.Content[i+1], full, value)
 		if n.Content[i+1].Tag == "!!null" {
 			continue
 		}
-		value := reflect.New(v.Type().Elem()).Elem()
 		d.value(n.Content[i+1], full, value)
 		m.SetMapIndex(reflect.ValueOf(n.Content[i].Value), value)
 	}
@@ -206,6 +211,10 @@ func (d *decoder) scalar(n *yaml.Node, path, want string) (string, bool) {
 	}
 	if n.Kind != yaml.ScalarNode {
 		d.faultf(n, path, "is %s, must be %s", kindOf(n), want)
+		return "", false
+	}
+	if found := reference.FindStringSubmatch(n.Value); found != nil {
+		d.faultf(n, path, "is ${%s}, and no variable is replaced in this file; write the value itself; a secret can also stand in a file, whose path is KEY%s", found[1], fileSuffix)
 		return "", false
 	}
 	return n.Value, n.Tag != "!!null"
@@ -286,6 +295,67 @@ func secretFile(fields map[string]reflect.Value, key string) (reflect.Value, boo
 	}
 	field, ok := fields[base]
 	return field, ok && field.Type() == secretType
+}
+
+// reference is a value that a shell, or compose, would replace by a variable's.
+var reference = regexp.MustCompile(`^\$\{([A-Za-z_][A-Za-z0-9_]*)(:?[-?+][^}]*)?\}$`)
+
+// doubtComment warns about a secret after which YAML has taken the rest of the line for a comment. A comment that is meant
+// as one has a space after its #. That of an empty value belongs to its key.
+func (d *decoder) doubtComment(key, value *yaml.Node, path string, v reflect.Value) {
+	comment := key.LineComment + value.LineComment
+	if v.Type() != secretType || len(comment) < 2 || comment[1] == ' ' || value.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle) != 0 {
+		return
+	}
+	const text = `ends before " #", where YAML begins a comment; put the value into quotes if the rest belongs to it, else write a space after the #`
+	*d.doubts = append(*d.doubts, pathDoubt{path, Fault{d.where(key), path, text}.String()})
+}
+
+// withoutDashes is what to do about a list that must be a mapping.
+func withoutDashes(n *yaml.Node) string {
+	if n.Kind == yaml.SequenceNode {
+		return "; take its dashes or brackets out"
+	}
+	return ""
+}
+
+// quantity is a number with a unit, as people write it.
+var quantity = regexp.MustCompile(`^(\d+) ?([A-Za-z%]*)$`)
+
+// numberHint is what to write for a number with a unit, where numbers have none.
+func numberHint(text string) string {
+	found := quantity.FindStringSubmatch(text)
+	if found == nil {
+		return ""
+	}
+	power := map[string]float64{"%": 0, "b": 0, "k": 1, "kb": 1, "m": 2, "mb": 2, "g": 3, "gb": 3, "t": 4, "tb": 4, "kib": 1, "mib": 2, "gib": 3, "tib": 4}
+	n, known := power[strings.ToLower(found[2])]
+	number, err := strconv.ParseInt(found[1], 10, 64)
+	if !known || err != nil {
+		return ""
+	}
+	base := 1000.
+	if strings.HasSuffix(strings.ToLower(found[2]), "ib") {
+		base = 1024
+	}
+	return fmt.Sprintf("; write %.0f", float64(number)*math.Pow(base, n))
+}
+
+// durationHint is what to write for a duration whose unit is missing or another word.
+func durationHint(text string) string {
+	found := quantity.FindStringSubmatch(text)
+	if found == nil {
+		return ""
+	}
+	units := map[string]string{"": "s", "s": "s", "sec": "s", "second": "s", "m": "m", "min": "m", "minute": "m", "h": "h", "hr": "h", "hour": "h", "d": "d", "day": "d", "w": "w", "week": "w"}
+	unit, known := units[strings.ToLower(found[2])]
+	if !known {
+		unit, known = units[strings.TrimSuffix(strings.ToLower(found[2]), "s")]
+	}
+	if !known {
+		return ""
+	}
+	return "; write " + found[1] + unit
 }
 
 // suggestion names the known key that is nearest to a mistyped one, or all of them.
@@ -378,6 +448,16 @@ func ParseDuration(text string) (Duration, error) {
 		return 0, fmt.Errorf("parse duration %q: below zero", text)
 	}
 	return Duration(d), nil
+}
+
+// Set reads a duration as ParseDuration does; the error says what to write.
+func (d *Duration) Set(text string) error {
+	parsed, err := ParseDuration(text)
+	if err != nil {
+		return fmt.Errorf("is %q, must be a duration such as 500ms, 30s, 5m or 14d%s", text, durationHint(text))
+	}
+	*d = parsed
+	return nil
 }
 
 // Std returns d as the standard library's type.

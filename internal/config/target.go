@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -175,6 +176,10 @@ func WithPath(raw, path string) string {
 func CheckURL(r *Report, key, raw string, schemes ...string) {
 	want := strings.Join(schemes, ":// or ") + "://"
 	u, err := url.Parse(raw)
+	if err != nil && strings.Contains(raw, "${") {
+		r.Faultf(key, "holds a ${...}, and no variable is replaced in this file; write the whole URL")
+		return
+	}
 	if err != nil {
 		r.Faultf(key, "is no URL; write one that begins with %s", want)
 		return
@@ -183,7 +188,10 @@ func CheckURL(r *Report, key, raw string, schemes ...string) {
 	for _, s := range schemes {
 		known = known || u.Scheme == s
 	}
+	same := map[string]string{"ws": "http", "wss": "https"}[u.Scheme]
 	switch {
+	case !known && slices.Contains(schemes, same):
+		r.Faultf(key, "begins with %q; write %s:// instead, in which every WebSocket begins", u.Scheme+"://", same)
 	case !known && strings.Contains(raw, "://"):
 		r.Faultf(key, "begins with %q, must begin with %s", u.Scheme+"://", want)
 	case !known:

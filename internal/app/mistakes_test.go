@@ -1,0 +1,83 @@
+package app
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestMistypedVariablesAreTold runs the binary, since only a process has all variables.
+func TestMistypedVariablesAreTold(t *testing.T) {
+	binary := buildBinary(t)
+	dir := t.TempDir()
+	file := filepath.Join(dir, "exporter.yaml")
+	if err := os.WriteFile(file, []byte("targets:\n  - kind: irc_rpc\n    url: https://127.0.0.1:1/api\n  - kind: http\n    name: web\n    url: http://127.0.0.1:1/\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	meant := map[string]string{
+		"IRC_RPC_PASS": "IRC_RPC_PASSWORD", "IRC_RPC_PASSWORDFILE": "IRC_RPC_PASSWORD_FILE", "PLANTSTORE_URL": "PLANT_STORE_URL",
+		"XMPP_REST_USER": "XMPP_REST_USERNAME", "BRIDGE_TOKEN": "BRIDGE_IDENTITY_TOKEN", "DOCS_URL": "DOCS_SEARCH_URL", "irc_rpc_url": "IRC_RPC_URL",
+	}
+	env := map[string]string{
+		// The rest of the stack, Kubernetes and Docker have variables of their own.
+		"XMPP_ADMINS": "a", "IRC_NETWORK": "b", "BRIDGE_DISCORD_GUILD": "c", "PLANT_STORE_SERVICE_HOST": "10.0.0.1", "PLANT_STORE_PORT_8000_TCP": "tcp://10.0.0.1:8000",
+		"DOCKER_CONFIG": "/d", "PATH": "/bin", "XMPP_DOMAIN": "chat.test", "IRC_RPC_USER": "exporter", "IRC_RPC_PASSWD": "",
+	}
+	for name := range meant {
+		env[name] = "sesame"
+	}
+	for _, command := range []string{"check-config", "check", "serve"} {
+		p := startProgram(t, binary, dir, env, command, "--config.file="+file, "--web.listen-address=127.0.0.1:0")
+		if command == "serve" {
+			e := p.exporter(t)
+			p.stopsAtOnce(t, e)
+		}
+		code := p.exitCode(t, patience)
+		if want := map[string]int{"check": 1}[command]; code != want {
+			t.Errorf("%s: exit code %d, want %d", command, code, want)
+		}
+		said := p.stdout.String() + p.stderr.String()
+		for name, variable := range meant {
+			if want := fmt.Sprintf("%s is set, but no target reads it; did you mean %s?", name, variable); strings.Count(said, want) != 1 {
+				t.Errorf("%s lacks %q", command, want)
+			}
+		}
+		if n := strings.Count(said, "no target reads it"); n != len(meant) || strings.Contains(said, "sesame") {
+			t.Errorf("%s: %d warnings about variables, want %d, and no value:\n%s", command, n, len(meant), said)
+		}
+	}
+}
+
+func TestFlagsSayWhatToWrite(t *testing.T) {
+	binary := buildBinary(t)
+	for flag, want := range map[string]string{
+		"--poll.interval=30":    `--poll.interval is "30", must be a duration such as 500ms, 30s, 5m or 14d; write 30s`,
+		"--poll.timeout=10 sec": `--poll.timeout is "10 sec", must be a duration such as 500ms, 30s, 5m or 14d; write 10s`,
+	} {
+		p := startProgram(t, binary, t.TempDir(), nil, "check-config", flag)
+		if code := p.exitCode(t, patience); code != 1 || !strings.Contains(p.stderr.String(), want) {
+			t.Errorf("%s: exit code %d, want %q:\n%s", flag, code, want, &p.stderr)
+		}
+	}
+}
+
+// TestSecretCutByACommentIsTold has a password after which YAML takes the rest for a comment.
+func TestSecretCutByACommentIsTold(t *testing.T) {
+	for line, want := range map[string]bool{
+		"password: abc #def": true, "password: #def": true, "password: abc # the exporter's own": false, "password: \"abc\" #def": false,
+		"password: abc#def": false, "user: abc #def": false,
+	} {
+		o := options(nil, &logBuffer{})
+		o.ConfigFile, o.configContent = "exporter.yaml", []byte("targets:\n  - kind: irc_rpc\n    url: https://irc:8600/api\n    "+line+"\n")
+		var b strings.Builder
+		if err := CheckConfig(&b, o); err != nil {
+			t.Fatal(err)
+		}
+		const warning = `warning: irc_rpc: exporter.yaml:4: targets[0].password: ends before " #", where YAML begins a comment`
+		if got := strings.Contains(b.String(), warning); got != want || strings.Contains(b.String(), "def") {
+			t.Errorf("%s: warning %v, want %v:\n%s", line, got, want, &b)
+		}
+	}
+}
