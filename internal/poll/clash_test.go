@@ -129,6 +129,39 @@ func TestClashesBetweenTargetsAreCountedAndTold(t *testing.T) {
 	})
 }
 
+// drifting is a collector whose families have other names with each reading.
+type drifting struct {
+	upstream
+	prefix string
+	reads  int
+}
+
+func (d *drifting) Collect(ctx context.Context, b *collectors.Batch) error {
+	d.reads++
+	d.names = []string{fmt.Sprintf("%s%d", d.prefix, d.reads)}
+	return d.upstream.Collect(ctx, b)
+}
+
+func TestDriftingClashesAreLoggedWithABound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var names []string
+		for i := range 300 {
+			names = append(names, fmt.Sprintf("drift_%d", i))
+		}
+		var log bytes.Buffer
+		_, stop := start(t, &log, upstreamTarget(t, "first", &upstream{kind: model.MetricTypeGauge, names: names}),
+			upstreamTarget(t, "second", &drifting{upstream: upstream{kind: model.MetricTypeCounter}, prefix: "drift_"}))
+		time.Sleep(2 * time.Hour)
+		stop()
+		if got := strings.Count(log.String(), "family left out"); got < 5 || got > 50 {
+			t.Errorf("%d clashes stand in the log after 240 readings, want some of them", got)
+		}
+		if got := strings.Count(log.String(), "further families left out are not logged"); got != 1 {
+			t.Errorf("that the log leaves some out stands there %d times, want once", got)
+		}
+	})
+}
+
 // TestLastingClashIsToldOnEveryPage has readings go on for minutes, and no page that counts otherwise or for nothing.
 func TestLastingClashIsToldOnEveryPage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

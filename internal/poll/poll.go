@@ -56,10 +56,10 @@ type Poller struct {
 	heartbeat atomic.Pointer[time.Time]
 	dirty     chan struct{}
 	readings  sync.WaitGroup
-	clashes   map[string]bool     // told already; the publisher's own
-	composer  exposition.Composer // the publisher's own
-	overdue   bool                // at the last beat a target was; the beat's own
-	published func()              // called after each snapshot
+	clashes   map[string]map[string]bool // families logged already, by target; the publisher's own
+	composer  exposition.Composer        // the publisher's own
+	overdue   bool                       // at the last beat a target was; the beat's own
+	published func()                     // called after each snapshot
 	// took is how long the last page took to make.
 	took atomic.Int64
 }
@@ -71,7 +71,7 @@ var heartbeatDesc = prometheus.NewDesc("chatstack_poll_last_completed_timestamp_
 // beside the targets'. Names of targets must be unique. After a reload, previous is the poller that has ended: a target
 // that is the Same goes on where it was, any other of the same name and kind keeps its counters.
 func New(targets []Target, own prometheus.Gatherer, log *slog.Logger, previous *Poller) (*Poller, error) {
-	p := &Poller{log: log, own: own, dirty: make(chan struct{}, 1), clashes: map[string]bool{}}
+	p := &Poller{log: log, own: own, dirty: make(chan struct{}, 1), clashes: map[string]map[string]bool{}}
 	if previous == nil {
 		p.rhythm = newRhythm(log)
 	} else {
@@ -491,6 +491,9 @@ func (p *Poller) compose(own []exposition.Family) (*Snapshot, []exposition.Clash
 	return s, clashes, nil
 }
 
+// maxLoggedClashes is how many families of a target are logged by name: one whose names change has another with each reading.
+const maxLoggedClashes = 20
+
 // clashed tells each target which of its families a page could not take, and reports whether that is news to one.
 // Statuses are what the page was made of.
 func (p *Poller) clashed(statuses []Status, clashes []exposition.Clash) (news bool) {
@@ -501,9 +504,17 @@ func (p *Poller) clashed(statuses []Status, clashes []exposition.Clash) (news bo
 			name = p.targets[c.Source-1].Name
 			lost[c.Source-1] = append(lost[c.Source-1], c)
 		}
-		if key := name + "\x00" + c.Family; !p.clashes[key] {
-			p.clashes[key] = true
+		logged := p.clashes[name]
+		if logged == nil {
+			logged = map[string]bool{}
+			p.clashes[name] = logged
+		}
+		if !logged[c.Family] && len(logged) < maxLoggedClashes {
+			logged[c.Family] = true
 			p.log.Warn("family left out, one of that name and another type comes before it", "target", name, "family", c.Family, "series", c.Series)
+			if len(logged) == maxLoggedClashes {
+				p.log.Warn("further families left out are not logged; see the notes of the target's last reading", "target", name)
+			}
 		}
 	}
 	for i, t := range p.targets {
