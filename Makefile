@@ -17,7 +17,7 @@ LDFLAGS  = -s -w \
 # The race detector needs cgo and a C compiler.
 RACE := $(shell [ "$$($(GO) env CGO_ENABLED 2>/dev/null)" = 1 ] && command -v "$$($(GO) env CC)" >/dev/null 2>&1 && echo -race)
 
-.PHONY: help build run test rules dashboards dashboards-schema test-rules mutate-rules test-kubernetes lint fuzz soak integration chaos drill bench bench-page microbench bench-docker capacity golden pictures install uninstall release vuln image test-deploy
+.PHONY: help build run test cross rules dashboards dashboards-schema test-rules mutate-rules test-kubernetes lint fuzz soak integration chaos drill bench bench-page microbench bench-docker capacity golden pictures install uninstall release vuln image test-deploy
 
 help: ## This list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -36,6 +36,9 @@ test: ## Every test that needs neither root nor packages.
 	@# Built first, so that no compiler takes the time that a reading has.
 	$(GO) build $(RACE) ./...
 	$(GO) test $(RACE) ./...
+
+cross: ## Builds it for the other systems that it compiles for: macOS, FreeBSD and OpenBSD.
+	$(GO) test -count=1 -tags cross -run '^TestBuildsForOtherSystems$$' ./internal/release
 
 rules: ## The rule files, anew from the thresholds in internal/config.
 	$(GO) test ./alerts -run '^TestRuleFilesAreUpToDate$$' -update

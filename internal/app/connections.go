@@ -6,8 +6,9 @@ import (
 	"net/http"
 	"net/netip"
 	"sync"
-	"syscall"
 	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/web"
 )
 
 // maxConnections bounds the connections of all clients for a process that may open very many files: each takes memory.
@@ -25,11 +26,7 @@ type connections struct {
 }
 
 func newConnections(log *slog.Logger) *connections {
-	var files syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
-		files.Cur = maxConnections // the bound that matters is then the other one
-	}
-	return &connections{most: connectionsFor(uint64(files.Cur)), log: log, open: map[netip.Prefix]int{}} //nolint:unconvert // signed on some systems
+	return &connections{most: connectionsFor(web.OpenFiles()), log: log, open: map[netip.Prefix]int{}}
 }
 
 // connectionsFor leaves a quarter of the files that a process may open to polls and everything else.

@@ -39,11 +39,16 @@ type streams struct {
 }
 
 func newStreams() *streams {
+	return &streams{most: streamsFor(OpenFiles()), messages: kept{make: message, plainly: true}}
+}
+
+// OpenFiles returns how many files this process may open.
+func OpenFiles() uint64 {
 	var files syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
-		files.Cur = 4 * maxStreams // nobody says that there are fewer
+		return 4 * maxStreams // nobody says that there are fewer
 	}
-	return &streams{most: streamsFor(files.Cur), messages: kept{make: message, plainly: true}}
+	return uint64(files.Cur) //nolint:gosec,unconvert // signed on FreeBSD
 }
 
 // streamsFor is how many streams are served by a process that may open so many files: polls and scrapes need some too.
