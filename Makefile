@@ -168,9 +168,11 @@ install: ## What `make build` has made, units, rules, documents and man page, be
 	for unit in $(UNITS); do \
 		$(installed) deploy/systemd/$$unit | $(INSTALL) -m 0644 /dev/stdin $(DESTDIR)$(PREFIX)/lib/systemd/system/$$unit || exit 1; done
 	$(INSTALL) -m 0644 deploy/systemd/chatstack_docker_proxy.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/chatstack_docker_proxy.conf
-	test -e $(DESTDIR)/etc/chatstack_exporter/exporter.yaml || $(INSTALL) -m 0644 exporter.yaml $(DESTDIR)/etc/chatstack_exporter/
+	$(INSTALL) -m 0644 deploy/systemd/chatstack_exporter.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/chatstack_exporter.conf
+	@# The service reads the first as its own user, whose group deploy/systemd/README.md gives it to; systemd reads the second as root.
+	test -e $(DESTDIR)/etc/chatstack_exporter/exporter.yaml || $(INSTALL) -m 0640 exporter.yaml $(DESTDIR)/etc/chatstack_exporter/
 	test -e $(DESTDIR)/etc/chatstack_exporter/chatstack_exporter.env || \
-		$(installed) deploy/systemd/chatstack_exporter.env | $(INSTALL) -m 0644 /dev/stdin $(DESTDIR)/etc/chatstack_exporter/chatstack_exporter.env
+		$(installed) deploy/systemd/chatstack_exporter.env | $(INSTALL) -m 0600 /dev/stdin $(DESTDIR)/etc/chatstack_exporter/chatstack_exporter.env
 	$(INSTALL) -D -m 0644 -t $(DESTDIR)$(PREFIX)/share/chatstack_exporter \
 		alerts/chatstack.rules.yml alerts/chatstack.recording.yml bin/extras/docker_proxy.nginx.conf
 	[ ! -d bin/extras/doc ] || (cd bin/extras/doc && find . -type f) | while read -r document; do \
@@ -181,7 +183,7 @@ install: ## What `make build` has made, units, rules, documents and man page, be
 
 uninstall: ## Takes away what `make install` lays down below PREFIX; what is in /etc and /var stays.
 	rm -rf $(addprefix $(DESTDIR),$(PREFIX)/bin/chatstack_exporter $(PREFIX)/share/chatstack_exporter $(DOC) $(MAN) $(BASH) $(ZSH) \
-		$(PREFIX)/lib/sysusers.d/chatstack_docker_proxy.conf $(UNITS:%=$(PREFIX)/lib/systemd/system/%))
+		$(PREFIX)/lib/sysusers.d/chatstack_exporter.conf $(PREFIX)/lib/sysusers.d/chatstack_docker_proxy.conf $(UNITS:%=$(PREFIX)/lib/systemd/system/%))
 
 # The time is the commit's, so that whoever builds that commit gets the same bytes.
 # Whoever builds a tag again is on no branch, and must get the same bytes.

@@ -26,6 +26,7 @@ var tools = map[string]string{
 	"chatstack_exporter check-config": "--without-secrets",
 	"chatstack_exporter healthcheck":  "",
 	"chatstack_exporter rules":        "--kubernetes",
+	"chgrp":                           "",
 	"chmod":                           "",
 	"cp":                              "-r --preserve:",
 	"curl":                            "-H: -X: -d: -i -k -m: -o: -s -S -u: -w: --cacert: --cert: --fail --fail-with-body --key:",

@@ -19,7 +19,7 @@ const deploy = "../../deploy"
 // walked are the blocks of commands that TestRealNewcomerIsToldInTheChannel runs, by how they begin.
 var walked = []string{
 	"git clone ",
-	"cp .env.example .env",
+	"install -m 0600 .env.example .env",
 	"${EDITOR:-vi} .env",
 	"docker compose config --quiet",
 	"docker compose up --detach --wait --force-recreate",
@@ -270,6 +270,36 @@ func TestMemoryDoesForPagesOfTheDefaultSize(t *testing.T) {
 		for _, megabytes := range found[1:] {
 			if n, err := strconv.Atoi(megabytes); err != nil || n < want {
 				t.Errorf("%s: an exporter has %s MiB (%v), want %d", name, megabytes, err, want)
+			}
+		}
+	}
+}
+
+// TestConfigurationIsInstalledForNobodyElse holds the modes of what may get a password: the service reads the one by its
+// group, systemd the other as root, and Compose the third as whoever calls it.
+func TestConfigurationIsInstalledForNobodyElse(t *testing.T) {
+	installs := regexp.MustCompile(`(?m)-m (\d{4})[^\n]*`)
+	for file, want := range map[string]map[string]string{
+		"../../Makefile":                 {"/etc/chatstack_exporter/$": "0640", "/etc/chatstack_exporter/chatstack_exporter.env$": "0600"},
+		"../../deploy/README.md":         {" .env$": "0600"},
+		"../../deploy/systemd/README.md": {"/etc/chatstack_exporter exporter.yaml$": "0640", "/etc/chatstack_exporter deploy/systemd/chatstack_exporter.env$": "0600"},
+	} {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for what, mode := range want {
+			found := false
+			for _, m := range installs.FindAllStringSubmatch(string(content), -1) {
+				if regexp.MustCompile(what).MatchString(m[0]) {
+					found = true
+					if m[1] != mode {
+						t.Errorf("%s: %q, want mode %s", file, m[0], mode)
+					}
+				}
+			}
+			if !found {
+				t.Errorf("%s installs nothing that ends in %s with a mode", file, what)
 			}
 		}
 	}

@@ -240,7 +240,7 @@ func TestRealNewcomerIsToldInTheChannel(t *testing.T) {
 	n := arrive(t)
 	begun := time.Now()
 	n.follow("git clone ")
-	n.follow("cp .env.example .env")
+	n.follow("install -m 0600 .env.example .env")
 	n.follow("${EDITOR:-vi} .env")
 	n.follow("docker compose config --quiet")
 	n.follow("docker compose up --detach --wait --force-recreate")
