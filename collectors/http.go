@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
@@ -191,11 +192,18 @@ func readLimited(r io.Reader, limit int64) ([]byte, error) {
 
 // withoutURL takes the URL out of a client's error, since ours names it once already and a redirect's may hold more.
 func withoutURL(err error) error {
-	if wrapped, ok := errors.AsType[*url.Error](err); ok {
-		return wrapped.Err
+	wrapped, ok := errors.AsType[*url.Error](err)
+	switch {
+	case !ok:
+		return err
+	case strings.HasPrefix(wrapped.Err.Error(), badLocation):
+		return errors.New(badLocation + ": it is not a URL")
 	}
-	return err
+	return wrapped.Err
 }
+
+// badLocation is what net/http's error begins with for a redirect to what is not a URL. Its rest repeats that.
+const badLocation = "failed to parse Location header"
 
 // splitURL tells whether a URL is asked over TLS, and its host.
 func splitURL(raw string) (secure bool, host string) {

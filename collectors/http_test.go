@@ -120,6 +120,8 @@ func TestEveryFailureShapeHasItsReason(t *testing.T) {
 		"gzip bomb":              {say(bomb(t, 8<<20)), TooLarge},
 		"redirect elsewhere":     {say("HTTP/1.1 302 Found\r\nLocation: http://127.0.0.2:1/health\r\nContent-Length: 0\r\n\r\n"), HTTPStatus},
 		"redirect to nowhere":    {say("HTTP/1.1 302 Found\r\nContent-Length: 0\r\n\r\n"), HTTPStatus},
+		"redirect to no URL":     {say("HTTP/1.1 302 Found\r\nLocation: http://[::1\r\nContent-Length: 0\r\n\r\n"), Malformed},
+		"endless extension":      {say("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;" + strings.Repeat("x", 20_000)), Malformed},
 		"endless redirect":       {say("HTTP/1.1 302 Found\r\nLocation: /health\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"), HTTPStatus},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -130,6 +132,9 @@ func TestEveryFailureShapeHasItsReason(t *testing.T) {
 			}
 			b, err := read(t, probe, timeout)
 			wantReason(t, err, c.want)
+			if strings.Contains(err.Error(), "[::1") {
+				t.Errorf("got %q, which repeats what a redirect holds", err)
+			}
 			goldenFailure(t, "http/"+strings.ReplaceAll(name, " ", "_"), b, err)
 		})
 	}

@@ -54,7 +54,7 @@ type openMetrics struct {
 }
 
 func newOpenMetrics(s *OpenMetrics, d Deps) (Collector, error) {
-	return &openMetrics{
+	c := &openMetrics{
 		upstream: newUpstream(s.Name, s.HTTP, d, &s.FamilyRules, openmetrics.Options{
 			Name: func(family string) (string, bool) {
 				name := s.Prefix + family
@@ -64,7 +64,9 @@ func newOpenMetrics(s *OpenMetrics, d Deps) (Collector, error) {
 			DropLabels: []string{"job", "instance"},
 		}),
 		credentials: s.Credentials,
-	}, nil
+	}
+	c.upstream.lineGrowth += len(s.Prefix)
+	return c, nil
 }
 
 // Collect implements Collector.

@@ -1,6 +1,7 @@
 package collectors
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -134,6 +135,53 @@ func TestGoProgramLosesNothing(t *testing.T) {
 				t.Errorf("%s, %s: notes %q, drops:\n%s\nwant none", format, name, b.Notes, own)
 			}
 			wantReadable(t, b)
+		}
+	}
+}
+
+// TestWhatIsAddedToLinesCountsAsThePage has a page that is within the limit by itself, and not with a long prefix or name.
+func TestWhatIsAddedToLinesCountsAsThePage(t *testing.T) {
+	var page strings.Builder
+	page.WriteString("# TYPE relayed counter\n")
+	for i := range 1000 {
+		fmt.Fprintf(&page, "relayed_total{n=\"%d\"} 1 # {trace=\"%d\"} 1\n", i, i)
+	}
+	page.WriteString("# EOF\n")
+	url := answering(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/openmetrics-text; version=1.0.0")
+		io.WriteString(w, page.String()) //nolint:errcheck // a test's server
+	})
+	long := strings.Repeat("x", 60)
+	for name, c := range map[string]struct {
+		prefix, target string
+		refused        bool
+	}{
+		"short":         {"b_", "bridge", false},
+		"a long prefix": {long + long, "bridge", true},
+		"a long name":   {"", long, true},
+	} {
+		s := newOpenMetricsSettings()
+		s.Name, s.URL, s.Prefix = c.target, url, c.prefix
+		d := deps(&memory{})
+		d.Limits.Series, d.Limits.MetricsBody = 2000, config.Bytes(2*page.Len())
+		if name == "a long name" {
+			d.Limits.MetricsBody = config.Bytes(page.Len() + 1000*len(long))
+		}
+		probe, err := newOpenMetrics(s, d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := read(t, probe, 10*time.Second)
+		switch {
+		case c.refused && err == nil:
+			t.Errorf("%s: up, want it refused", name)
+		case c.refused:
+			wantReason(t, err, TooLarge)
+			if !strings.Contains(HintOf(err), "prefix") || len(b.Foreign(false)) > 0 {
+				t.Errorf("%s: hint %q", name, HintOf(err))
+			}
+		case err != nil:
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

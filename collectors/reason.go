@@ -205,6 +205,8 @@ func ReasonOf(err error) Reason {
 		{"server sent GOAWAY", Closed},
 		{"server response headers exceeded", TooLarge},
 		{"malformed HTTP", Malformed},
+		{"header line too long", Malformed}, // of a chunk
+		{badLocation, Malformed},
 		{"malformed MIME", Malformed},
 		{"malformed chunked", Malformed},
 		{"chunk", Malformed},

@@ -33,6 +33,8 @@ type upstream struct {
 	// target is the value of the label target of what is said about the page.
 	target  string
 	options openmetrics.Options
+	// lineGrowth is how many bytes each line gets longer by a prefix and labels.
+	lineGrowth int
 }
 
 // newUpstream bounds what is read by the limits, and keeps and renames families as the rules say. What the options say
@@ -40,7 +42,11 @@ type upstream struct {
 func newUpstream(target string, settings config.HTTP, d Deps, rules *FamilyRules, o openmetrics.Options) upstream {
 	o.Series, o.Families, o.LabelBytes = d.Limits.Series, d.Limits.Families, d.Limits.LabelBytes
 	o.Keep, o.Rename = rules.serves, rules.renamed
-	return upstream{httpTarget{settings, int64(d.Limits.MetricsBody), d.UserAgent}, target, o}
+	growth := 0
+	for _, l := range o.Labels {
+		growth += len(l.Name) + len(l.Value) + len(`="",`)
+	}
+	return upstream{httpTarget{settings, int64(d.Limits.MetricsBody), d.UserAgent}, target, o, growth}
 }
 
 // get asks for the page.
@@ -62,6 +68,12 @@ func (u *upstream) reexpose(b *Batch, a *answer) error {
 // held something else, and fine if it is just empty.
 func (u *upstream) read(b *Batch, a *answer) (*openmetrics.Page, error) {
 	contentType := a.header.Get("Content-Type")
+	lines := bytes.Count(a.body, []byte{'\n'})
+	if size := int64(len(a.body)) + int64(lines)*int64(u.lineGrowth); size > u.http.limit {
+		return nil, Failf(TooLarge, "%s %s: status %d: %s, %d bytes with what is added to each, more than %d",
+			http.MethodGet, printable(u.http.settings.URL), a.status, count(lines, "line"), size, u.http.limit).
+			WithHint("each line gets the prefix and the label target: shorten the prefix or the target's name, or raise limits.metrics_body in exporter.yaml, or the memory limit if the log at start says that it is too small")
+	}
 	page := openmetrics.Read(a.body, contentType, u.options)
 	for _, d := range page.Drops {
 		b.Note(fmt.Sprintf("line %d of the metrics page: %s: %s", d.Line, d.Reason, d.What))

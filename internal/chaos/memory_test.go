@@ -4,6 +4,9 @@ package chaos
 
 import (
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -90,6 +93,44 @@ func TestMemoryLimitIsKeptWithALargeUpstream(t *testing.T) {
 			}
 			if want != "up" && !strings.Contains(e.log.String(), "memory is too small for limits.metrics_body") {
 				t.Error("the log does not say why the page is refused")
+			}
+			peak := e.peakMemory(t)
+			e.stop(t)
+			if n := kills(); n > 0 {
+				t.Errorf("the kernel killed it %d times", n)
+			}
+			t.Logf("at most %d MiB resident", peak>>20)
+		})
+	}
+}
+
+// TestMemoryLimitIsKeptWithALongPrefix has lines that grow tenfold: as many as fit are served in 64 MiB, and more are refused.
+func TestMemoryLimitIsKeptWithALongPrefix(t *testing.T) {
+	t.Parallel()
+	for lines, want := range map[int]string{12_000: "up", 80_000: "too_large"} {
+		t.Run(fmt.Sprintf("%d lines", lines), func(t *testing.T) {
+			t.Parallel()
+			var text strings.Builder
+			text.WriteString("# TYPE a counter\n")
+			for i := range lines {
+				fmt.Fprintf(&text, "a_total{b=\"%x\"} 1 # {} 1\n", i)
+			}
+			text.WriteString("# EOF\n")
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "application/openmetrics-text; version=1.0.0")
+				io.WriteString(w, text.String()) //nolint:errcheck // a test's server
+			}))
+			t.Cleanup(server.Close)
+			config := fmt.Sprintf("poll: {interval: 2s, timeout: 2s}\ntargets:\n  - {kind: openmetrics, name: long, url: %q, prefix: %q}\n",
+				server.URL, strings.Repeat("p", 200))
+			cmd := command(t, "", config, nil)
+			kills := limitMemory(t, cmd, 64<<20)
+			e := start(t, cmd)
+			p := e.wait(t, "five readings of the page", func(p page) bool {
+				return p.sample("chatstack_probe_attempts_total", "target", "long") > 5
+			})
+			if got := p.verdict("long"); got != want {
+				t.Errorf("the page is %q, want %q", got, want)
 			}
 			peak := e.peakMemory(t)
 			e.stop(t)
