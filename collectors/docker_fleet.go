@@ -24,7 +24,7 @@ var (
 		"How often the kernel has ended a process of the container for want of memory.",
 		[]string{"container", "docker_host"}, nil)
 	containerExpectedDesc = prometheus.NewDesc("chatstack_container_expected",
-		"Whether the container should be running: 0 for one that has done its work, was never started or is thrown away when it ends, or was removed by somebody and is not named by the configuration.",
+		"Whether the container should be running: 0 for one that has done its work, was never started, waits for one that is starting, is thrown away when it ends, or was removed by somebody and is not named by the configuration.",
 		[]string{"container", "docker_host"}, nil)
 	containerDependencyDesc = prometheus.NewDesc("chatstack_container_dependency",
 		"1 where the container needs another one: by compose's depends_on, or because it uses its network.",
@@ -89,6 +89,9 @@ type member struct {
 	// differed says that it is inspected since a list told another age of its run than was known, and agesLie that this has
 	// come to nothing: the list's ages are counted by another clock than the descriptions' times.
 	differed, agesLie bool
+	// waiting says that compose is yet to start the container, since one that must be healthy before is starting. waitOver
+	// says that nothing kept it waiting any more, so that it is down.
+	waiting, waitOver bool
 }
 
 // memberRecord is the part of a member that outlives the process.
@@ -630,7 +633,7 @@ func (f *fleet) bind(s *containerStatus, now time.Time) *member {
 		c.Starts, c.Born = sightedLedger(s.started, s.policyRestarts), s.started.IsZero()
 	}
 	c.ID, c.status, c.ByHand = s.id, containerStatus{}, false
-	c.RenamedFrom, c.RenamedAt, c.SetAside = "", time.Time{}, false
+	c.RenamedFrom, c.RenamedAt, c.SetAside, c.waitOver = "", time.Time{}, false, false
 	if former != nil {
 		// Under a name that is known already, it serves as what had that before.
 		c.RenamedFrom, c.RenamedAt, c.SetAside = before, now, fresh && (former.ID != s.id || former.SetAside)
@@ -788,6 +791,7 @@ func (f *fleet) present(b *Batch, now time.Time) {
 			services[unit] = append(services[unit], name)
 		}
 	}
+	f.findWaiting(services)
 	// What comes in the order of the page need not be sorted there, family by family.
 	for _, name := range slices.Sorted(maps.Keys(f.members)) {
 		c := f.members[name]
@@ -802,7 +806,7 @@ func (f *fleet) present(b *Batch, now time.Time) {
 			absent.write(b, host)
 		}
 		if c.here || f.missing(c, now) {
-			b.Gauge(containerExpectedDesc, boolValue(c.Wanted && !f.removed(name, c)), name, host)
+			b.Gauge(containerExpectedDesc, boolValue(c.Wanted && !c.waiting && !f.removed(name, c)), name, host)
 			for _, other := range f.dependencies(name, c, services) {
 				b.Gauge(containerDependencyDesc, 1, name, other, host)
 			}
@@ -815,6 +819,50 @@ func (f *fleet) present(b *Batch, now time.Time) {
 		b.Counter(containerRecreationsDesc, float64(n.recreations), name, host)
 		b.Counter(containerOOMEventsDesc, float64(n.ooms), name, host)
 	}
+}
+
+// findWaiting finds the containers that compose has made, and starts once others are healthy, which are starting or wait too.
+func (f *fleet) findWaiting(services map[composeUnit][]string) {
+	awaited := map[*member][]*member{}
+	for _, c := range f.members {
+		c.waiting = false
+		if c.here && c.status.state == container.StateCreated {
+			awaited[c] = f.awaited(c, services)
+		}
+	}
+	for more := true; more; {
+		more = false
+		for c, others := range awaited {
+			if !c.waiting && !c.waitOver && slices.ContainsFunc(others, (*member).starting) {
+				c.waiting, more = true, true
+			}
+		}
+	}
+	for c, others := range awaited {
+		// One that has not been made or started yet will be starting later.
+		pending := slices.ContainsFunc(others, func(o *member) bool { return !o.here || o.status.state == container.StateCreated })
+		c.waitOver = c.waitOver || !c.waiting && !pending
+	}
+}
+
+// starting reports whether others wait for the container to become healthy.
+func (c *member) starting() bool {
+	return c.waiting || c.here && c.status.health == container.Starting
+}
+
+// awaited are the members that compose wants to be healthy before it starts this one.
+func (f *fleet) awaited(c *member, services map[composeUnit][]string) []*member {
+	var others []*member
+	for part := range strings.SplitSeq(c.DependsOn, ",") {
+		service, rest, _ := strings.Cut(part, ":")
+		if condition, _, _ := strings.Cut(rest, ":"); condition != "service_healthy" {
+			continue
+		}
+		for _, name := range services[composeUnit{c.Project, service}] {
+			others = append(others, f.members[name])
+		}
+	}
+	return others
 }
 
 // composeUnit is a compose service.

@@ -1468,6 +1468,71 @@ func TestDeployThatDoesNotComeUpIsAnOutage(t *testing.T) {
 	p.want("one in the place of that", `expected{container="irc"} 0`)
 }
 
+// TestContainerIsNotExpectedBeforeWhatItNeedsIsHealthy starts containers one after the other, as compose does.
+func TestContainerIsNotExpectedBeforeWhatItNeedsIsHealthy(t *testing.T) {
+	needs := func(label string) func(*container.InspectResponse) {
+		return func(b *container.InspectResponse) { b.Config.Labels[composeDepends] = label }
+	}
+	expected := func(name string, is int) string { return fmt.Sprintf(`expected{container="%s"} %d`, name, is) }
+	begin := func() *port {
+		p := openPort(t)
+		p.make("1", "db")
+		p.make("2", "app", needs("db:service_healthy:true"))
+		p.make("3", "web", needs("cache:service_started:false,app:service_healthy:false"))
+		p.make("4", "cache", needs("db:service_started:false"))
+		return p
+	}
+	health := func(p *port, id, status string) {
+		h := &container.Health{Status: status}
+		if status == container.Unhealthy {
+			h.FailingStreak = 3
+		}
+		p.boxes[id].State.Health = h
+		p.emit(id, events.Action("health_status: "+status))
+	}
+	start := func(p *port, id string) {
+		p.boxes[id].State.Health = &container.Health{Status: container.Starting}
+		p.start(id)
+	}
+	t.Run("as planned", func(t *testing.T) {
+		p := begin()
+		start(p, "1")
+		p.pass(10 * time.Minute)
+		p.poll(false, true)
+		p.want("db is starting", expected("db", 1), expected("app", 0), expected("web", 0), expected("cache", 1))
+		health(p, "1", container.Healthy)
+		p.want("db is healthy", expected("app", 1), expected("web", 1))
+		start(p, "2")
+		p.want("app is starting", expected("app", 1), expected("web", 0))
+		health(p, "2", container.Healthy)
+		start(p, "3")
+		p.want("all run", expected("web", 1))
+		p.die("3", 1)
+		health(p, "2", container.Starting)
+		p.want("one that ran has ended", expected("web", 1))
+	})
+	t.Run("what it needs fails", func(t *testing.T) {
+		p := begin()
+		start(p, "1")
+		p.want("db is starting", expected("app", 0), expected("web", 0))
+		health(p, "1", container.Unhealthy)
+		p.want("db is unhealthy", expected("app", 1))
+		p.remove("1")
+		p.want("db is gone", expected("app", 1))
+	})
+	t.Run("it cannot be started", func(t *testing.T) {
+		p := begin()
+		start(p, "1")
+		health(p, "1", container.Healthy)
+		p.want("db is healthy, and app does not start", expected("app", 1))
+		start(p, "1")
+		p.want("db is restarted long after", expected("app", 1), expected("web", 1))
+		p.remove("2")
+		p.make("5", "app", needs("db:service_healthy:true"))
+		p.want("another attempt", expected("app", 0))
+	})
+}
+
 // readEarly makes a list, has something happen of which no event tells as yet, and describes early who has a turn; the first
 // of them is given to change.
 func (p *port) readEarly(change func(id string)) {

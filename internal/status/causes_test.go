@@ -74,6 +74,26 @@ func TestContainersAreToldOfByTheirCauseAsTheAlertsDo(t *testing.T) {
 	}
 }
 
+func TestContainerThatWaitsForAnotherSaysSo(t *testing.T) {
+	w := begin(engine, poll.Status{Target: "web_panel", Kind: "web_panel", Container: "app", Reason: collectors.DNS})
+	waits := containerText{state: "created", optional: true}
+	app, web, idle := waits, waits, waits
+	app.dependsOn, web.dependsOn, idle.dependsOn = "db", "cache app", "cache"
+	w.contain(named{"db", containerText{health: "starting"}}, named{"cache", containerText{}}, named{"app", app}, named{"web", web}, named{"idle", idle})
+	w.look(0)
+	r := w.look(time.Hour)
+	for name, want := range map[string]string{
+		"app": "waits for db to become healthy", "web": "waits for app to become healthy", "idle": "was made and never started",
+	} {
+		if c := r.container(name); c.Level != OK || c.Text != want {
+			t.Errorf("%s: %s, %q; want ok, %q", name, c.Level, c.Text, want)
+		}
+	}
+	if s := r.service("web_panel"); s.Level != Warning || !strings.Contains(s.Text, "its container app waits for db to become healthy") {
+		t.Errorf("web_panel: %s, %q; want a warning that says why", s.Level, s.Text)
+	}
+}
+
 func TestServicesAreExcusedAsTheAlertsDo(t *testing.T) {
 	dead := func(name, host string) named {
 		return named{name, containerText{state: "exited", host: host, role: "bridge"}}

@@ -28,6 +28,7 @@ const (
 	missing    = "missing"
 	created    = "created"
 	unhealthy  = "unhealthy"
+	starting   = "starting"
 )
 
 // place names a container.
@@ -47,6 +48,8 @@ type facts struct {
 	maintained          bool
 	// excuse names the container whose being down excuses that this one does not serve, "" where nothing does.
 	excuse string
+	// waitsFor names the container that must become healthy before this one is started, "" where there is none.
+	waitsFor string
 }
 
 // down is what chatstack:container_down is in the alert rules.
@@ -81,6 +84,24 @@ type fleet struct {
 // chain is how many containers that are down may stand between one and the cause of it, as in the alert rules.
 const chain = 3
 
+// findWaiting finds what containers wait for that were made and are not expected to run yet.
+func (f *fleet) findWaiting() {
+	for more := true; more; {
+		more = false
+		for p, c := range f.facts {
+			if c.state != created || c.expected || c.waitsFor != "" {
+				continue
+			}
+			for _, name := range c.dependsOn {
+				if on := f.facts[place{p.host, name}]; on != nil && (on.waitsFor != "" || on.state == running && on.health == starting) {
+					c.waitsFor, more = name, true
+					break
+				}
+			}
+		}
+	}
+}
+
 // findExcuses finds what excuses each container. A cause is what is down though nothing that it depends on is; of
 // containers that depend on each other none is, so that none excuses another.
 func (f *fleet) findExcuses() {
@@ -112,8 +133,8 @@ func (f *fleet) isDown(p place) bool {
 // serving is what chatstack:container_serving is in the alert rules.
 func (f *facts) serving() bool { return f.state == running && !f.excused() }
 
-// excused is what chatstack:container_excused is in the alert rules.
-func (f *facts) excused() bool { return f.maintained || f.excuse != "" }
+// excused is what chatstack:container_excused is in the alert rules, or that the container waits for another one.
+func (f *facts) excused() bool { return f.maintained || f.excuse != "" || f.waitsFor != "" }
 
 // cause says why the container of a service explains that the service is down, "" where it does not: as long as one of
 // that name serves, on whatever engine, the service is to blame.
@@ -132,6 +153,8 @@ func (f *fleet) cause(container string) string {
 			continue
 		case c.down():
 			text, host = fmt.Sprintf("its container %s is %s", container, stateWord(c.state)), p.host
+		case c.waitsFor != "":
+			text, host = fmt.Sprintf("its container %s waits for %s to become healthy", container, c.waitsFor), p.host
 		case c.excuse != "":
 			text, host = fmt.Sprintf("its container %s depends on %s, which does not run", container, c.excuse), p.host
 		}
@@ -204,6 +227,7 @@ func (m *memory) fleet(in *Input, targets []observed) *fleet {
 			}
 		}
 	}
+	all.findWaiting()
 	all.findExcuses()
 	return all
 }
@@ -477,10 +501,12 @@ func calm(f *facts) string {
 	switch {
 	case f.state == running && f.health == "healthy":
 		return "runs, and its health check passes"
-	case f.state == running && f.health == "starting":
+	case f.state == running && f.health == starting:
 		return "runs; its health check has not passed yet"
 	case f.state == running:
 		return "runs; it has no health check"
+	case f.waitsFor != "":
+		return "waits for " + f.waitsFor + " to become healthy"
 	case f.state == created:
 		return "was made and never started"
 	case f.stopped:
