@@ -220,7 +220,32 @@ func (c *docker) review(ctx context.Context, s *dockerSession, b *Batch) (listed
 			found[i].InspectResponse = fromSummary(&wanted[i])
 		}
 	}
-	return len(l.all), c.describe(wanted, found, l.mark)
+	if err := c.describe(wanted, found, l.mark); err != nil {
+		return 0, err
+	}
+	return len(l.all), c.describeNew(ctx, s, b, wanted, l.mark)
+}
+
+// describeNew describes those again whom nobody knows yet, since an event has overtaken their description: the engine repeats
+// the events of the last second when they are followed first. The reading would not know who has just been started.
+func (c *docker) describeNew(ctx context.Context, s *dockerSession, b *Batch, wanted []container.Summary, mark uint64) error {
+	var again []container.Summary
+	c.locked(func() {
+		for i := range wanted {
+			if id := wanted[i].ID; c.fleet.member(id) == nil && c.fleet.newerThan(mark, id) {
+				again = append(again, wanted[i])
+			}
+		}
+		mark = c.fleet.mark
+	})
+	if len(again) == 0 {
+		return nil
+	}
+	found, err := s.inspectAll(ctx, b, again, len(again)+1)
+	if err != nil {
+		return err
+	}
+	return c.describe(again, found, mark)
 }
 
 // describe takes in what inspections found, which began after the mark.

@@ -672,6 +672,43 @@ func TestContainerThatTheEngineHangsAtHidesNoOther(t *testing.T) {
 	}
 }
 
+// TestContainerThatHasJustStartedIsInTheFirstReading repeats its start, as the engine does, while it is described.
+func TestContainerThatHasJustStartedIsInTheFirstReading(t *testing.T) {
+	a := plainContainer("a", nil)
+	e := startEngine(t, a)
+	s := dockerSettings(e.host)
+	s.Resources = resourcesNone
+	w := &watch{t: t}
+	w.docker = w.collector(s, nil, false)
+	log, said := logged()
+	w.docker.log = log
+	var started sync.Once
+	e.answer = func(_ http.ResponseWriter, r *http.Request) bool {
+		if strings.HasSuffix(r.URL.Path, a.ID+"/json") {
+			started.Do(func() {
+				w.docker.locked(func() {
+					event := &events.Message{
+						Action: events.ActionStart, TimeNano: time.Now().UnixNano(),
+						Actor: events.Actor{ID: a.ID, Attributes: map[string]string{"name": "a"}},
+					}
+					w.docker.fleet.event(event, time.Now())
+				})
+			})
+		}
+		return false
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	b := &Batch{}
+	if err := w.docker.Collect(ctx, b); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(b.Notes, "1 of 1 containers are watched") || strings.Contains(said.String(), "no container is watched") {
+		t.Errorf("notes %q, log %s; want the container to be watched", b.Notes, said)
+	}
+	w.wantNow("", `container_state{container="a",state="running"} 1`, "container_"+restarts("a", 0))
+}
+
 func TestStumbleBetweenReadingsHidesNoOther(t *testing.T) {
 	stumbling := atomic.Bool{}
 	e, a, other := stuckEngine(t, func(w http.ResponseWriter, _ *http.Request) {

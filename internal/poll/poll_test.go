@@ -295,6 +295,26 @@ func TestReadingsStartAtOnceAndThenSpread(t *testing.T) {
 	})
 }
 
+func TestNoGapAfterTheFirstReadingIsLongerThanTheInterval(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		readings := &readingsOf{times: map[string][]time.Time{}}
+		var targets []Target
+		for _, name := range []string{"docker", "xmpp_status", "xmpp_metrics", "irc_rpc", "irc_services", "identity", "plant_store", "web_irc"} {
+			targets = append(targets, readings.target(t, name, "30s", time.Millisecond))
+		}
+		_, stop := start(t, io.Discard, targets...)
+		time.Sleep(2 * time.Minute)
+		stop()
+		for name, times := range readings.times {
+			for i := 1; i < len(times); i++ {
+				if gap := times[i].Sub(times[i-1]); gap > 30*time.Second {
+					t.Errorf("%s: reading %d comes %s after the one before", name, i, gap)
+				}
+			}
+		}
+	})
+}
+
 func TestIntervalDoesNotDrift(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		times := make(chan time.Time, 100)

@@ -16,7 +16,7 @@ import (
 // comes so early, or late by a fifth of the interval at most, as often as it takes, whichever is sooner there.
 type paced struct {
 	every time.Duration
-	// start is when the target was first polled, offset in [every/2, every*3/2) where the target is in the spread.
+	// start is when the target was first polled, offset in [every/2, every) where the target is in the spread.
 	start  time.Time
 	offset time.Duration
 	rhythm *rhythm
@@ -38,7 +38,7 @@ func (s *paced) late() time.Duration { return s.every / 5 }
 // never quite regular.
 const scrapeJitter = 100 * time.Millisecond
 
-// second is how long after the first reading the second one may be due.
+// second is how long after the first reading the second one may be due at the earliest; at the latest it is after every.
 func (s *paced) second() time.Duration { return max(s.every/2, s.least-scrapeJitter) }
 
 // Next implements cron.Schedule. A time between the last reading and the next counts as that of the last.
@@ -48,7 +48,7 @@ func (s *paced) Next(t time.Time) time.Time {
 			t = *last
 		}
 	} else if second := s.start.Add(s.second()); t.Before(second) {
-		return s.place(second, s.every)
+		return s.place(second, s.every-s.second())
 	}
 	return s.place(t.Add(s.every-s.early()), s.early()+s.late())
 }
@@ -90,10 +90,8 @@ func pace(s cron.Schedule, name string, start time.Time, r *rhythm, ahead func()
 	} else if !ok {
 		return s
 	}
-	offset := time.Duration(hash(name) % uint64(constant.Delay))
-	if offset < constant.Delay/2 {
-		offset += constant.Delay
-	}
+	half := constant.Delay / 2
+	offset := half + time.Duration(hash(name)%uint64(constant.Delay))/2
 	return &paced{every: constant.Delay, start: start, offset: offset, rhythm: r, ahead: ahead}
 }
 
