@@ -186,7 +186,10 @@ func (f *fleet) recall(m fleetMemory, now time.Time) {
 			c.Wanted = false // it may be none of ours any more
 		}
 		f.members[name] = c
-		f.names[kept.ID] = name
+		// One that was renamed has its former name beside its present one.
+		if _, taken := f.names[kept.ID]; !taken || kept.Gone.IsZero() {
+			f.names[kept.ID] = name
+		}
 	}
 }
 
@@ -600,6 +603,9 @@ func (f *fleet) bind(s *containerStatus, now time.Time) *member {
 	f.names[s.id] = s.name
 	c := f.members[s.name]
 	if c != nil && c.ID == s.id {
+		if known && before != s.name {
+			c.takeBack(former, s)
+		}
 		return c
 	}
 	f.setAside(s, now)
@@ -639,6 +645,20 @@ func (f *fleet) bind(s *containerStatus, now time.Time) *member {
 		c.RenamedFrom, c.RenamedAt, c.SetAside = before, now, fresh && (former.ID != s.id || former.SetAside)
 	}
 	return c
+}
+
+// takeBack applies that a container has the name again that it had before former. What happened meanwhile is counted there.
+func (c *member) takeBack(former *member, s *containerStatus) {
+	starts, ooms := c.Starts.Starts, c.OOMs.Count
+	if former == nil || former.ID != s.id {
+		c.Starts.sight(s.started, s.policyRestarts)
+		return
+	}
+	c.Starts, c.OOMs, c.Blind = former.Starts, former.OOMs, former.Blind
+	c.Starts.Starts, c.OOMs.Count = starts, ooms
+	if starts == 0 { // its first start may have been meanwhile
+		c.Born = former.Born && former.Starts.Starts == 0
+	}
 }
 
 // replacedWithin is how soon after a rename another container takes the former name if that is one deploy.

@@ -520,6 +520,63 @@ func TestNumbersBelongToNames(t *testing.T) {
 	})
 }
 
+// TestRenameThereAndBackInventsNothing has a container be restarted, or run out of memory, under another name for a while.
+func TestRenameThereAndBackInventsNothing(t *testing.T) {
+	for _, lost := range []bool{false, true} {
+		for _, ways := range [][]string{{"tmp"}, {"tmp", "spare"}} {
+			t.Run(fmt.Sprintf("events lost: %t, over %s", lost, ways), func(t *testing.T) {
+				p := openPort(t)
+				p.run("1", "app")
+				p.crash("1")
+				p.poll(true, true)
+				p.lost = lost
+				for _, name := range ways {
+					p.rename("1", name)
+					p.poll(true, true)
+				}
+				p.boxes["1"].State.OOMKilled = true
+				p.restart("1")
+				p.poll(true, true)
+				last := ways[len(ways)-1]
+				p.want("under another name", restarts(last, 1), fmt.Sprintf(`oom_events_total{container="%s"} 1`, last))
+				p.rename("1", "app")
+				p.poll(true, true)
+				p.want("back", restarts("app", 1), `oom_events_total{container="app"} 0`, `recreations_total{container="app"} 0`, `expected{container="app"} 1`)
+				p.boxes["1"].State.OOMKilled = false
+				p.restart("1")
+				p.poll(true, true)
+				p.want("restarted", restarts("app", 2))
+			})
+		}
+	}
+	t.Run("started for the first time under another name", func(t *testing.T) {
+		p := openPort(t)
+		p.make("1", "app")
+		p.rename("1", "tmp")
+		p.start("1")
+		p.rename("1", "app")
+		p.want("back", restarts("app", 0))
+		p.restart("1")
+		p.want("restarted", restarts("app", 1))
+	})
+	t.Run("the exporter is restarted meanwhile", func(t *testing.T) {
+		for range 20 { // what is kept is in no order
+			p := openPort(t)
+			p.run("1", "app")
+			p.rename("1", "tmp")
+			p.restart("1")
+			kept := p.fleet.remember()
+			p.fleet = newFleet(p.fleet.settings)
+			p.fleet.recall(kept, p.now)
+			p.poll(true, true)
+			p.want("under another name", restarts("tmp", 1))
+			p.rename("1", "app")
+			p.poll(true, true)
+			p.want("back", restarts("app", 0))
+		}
+	})
+}
+
 func TestListIsTheTruthAndOnlyDoubtsAreInspected(t *testing.T) {
 	for _, c := range []struct {
 		name   string
