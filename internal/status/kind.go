@@ -129,18 +129,17 @@ func (s *Service) tell(problems []problem) {
 	}
 }
 
-// began returns since when the oldest problem of a level lasts. That the service is down is one of them.
+// began returns when what is wrong with a service began: the oldest problem of its level, or that it is down, of which its
+// text speaks then, however long its certificate has been too old.
 func (m *memory) began(s *Service, problems []problem, now time.Time) func(Level) beginning {
 	known := m.services[s.Name]
-	list := problems
-	if s.State == down {
-		list = append(slices.Clip(problems), problem{what: "down", level: s.Level, since: s.Since})
+	began := known.begun.of(problems, now)
+	return func(level Level) beginning {
+		if s.State == down {
+			return beginning{s.Since, known.atTheStart}
+		}
+		return first(problems, began, level)
 	}
-	began := known.begun.of(list, now)
-	if s.State == down {
-		began[len(began)-1].atLeast = known.atTheStart
-	}
-	return func(level Level) beginning { return first(list, began, level) }
 }
 
 // problems are what the alert rules know of a service besides that it is down.
@@ -213,15 +212,18 @@ func (m *memory) problems(in *Input, t *observed, all *fleet, now time.Time) []p
 func limits(a config.Alerts, t *observed, now time.Time) []problem {
 	var list []problem
 	if end := certificateEndOf(t); !end.IsZero() {
-		left, text := end.Sub(now), "a certificate ends in "
-		if text += ago(left); left < 0 {
-			text = "a certificate has ended, " + ago(-left) + " ago"
-		}
-		switch e := a.TLSCertificateExpiry; {
+		left, e := end.Sub(now), a.TLSCertificateExpiry
+		p := problem{what: "certificate", hint: "Renew it, and have the server load it.", text: "a certificate ends in " + ago(left)}
+		switch {
+		case left < 0:
+			p.level, p.since, p.text = Critical, end, "a certificate has ended, "+ago(-left)+" ago"
 		case left < e.Critical.Under.Std():
-			list = append(list, problem{what: "certificate", level: Critical, text: text, hint: "Renew it, and have the server load it.", since: end.Add(-e.Critical.Under.Std())})
+			p.level, p.since = Critical, end.Add(-e.Critical.Under.Std())
 		case left < e.Warning.Under.Std():
-			list = append(list, problem{what: "certificate", level: Warning, text: text, hint: "Renew it, and have the server load it.", since: end.Add(-e.Warning.Under.Std())})
+			p.level, p.since = Warning, end.Add(-e.Warning.Under.Std())
+		}
+		if p.level != OK {
+			list = append(list, p)
 		}
 	}
 	if used, ok := volumeUsage(t); ok {

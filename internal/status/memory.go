@@ -137,31 +137,10 @@ func (m *memory) judge(r *Report, now time.Time) {
 		m.level, m.since = worst, now
 	}
 	r.Level, r.Since = m.level, m.since
-	if first := r.first(worst); !first.at.IsZero() && !first.at.After(r.Since) {
-		r.Since, r.SinceAtLeast = first.at, first.atLeast // it was so before the exporter was there to see it
+	var began beginning
+	if r.Summary, began = summary(r); !began.at.IsZero() {
+		r.Since, r.SinceAtLeast = began.at, began.atLeast // the summary and its age stand beside each other
 	}
-	r.Summary = summary(r)
-}
-
-// first is when the first of what makes a level began; zero where nothing says so.
-func (r *Report) first(level Level) beginning {
-	var first beginning
-	take := func(since time.Time, atLeast bool) {
-		if !since.IsZero() && (first.at.IsZero() || since.Before(first.at)) {
-			first = beginning{since, atLeast}
-		}
-	}
-	for i := range r.Services {
-		if s := &r.Services[i]; s.Level == level && level > Unknown {
-			take(s.ProblemSince, s.ProblemSinceAtLeast)
-		}
-	}
-	for i := range r.Containers {
-		if c := &r.Containers[i]; c.Level == level && level > Unknown {
-			take(c.ProblemSince, c.ProblemSinceAtLeast)
-		}
-	}
-	return first
 }
 
 // outdate says of everything that it is not known any more, since polling stands still.

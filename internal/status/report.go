@@ -28,7 +28,8 @@ type Report struct {
 	// Time is when the snapshot was made that the report tells of.
 	Time    time.Time `json:"time"`
 	Version string    `json:"version"`
-	// Level is the worst of all services, containers and thresholds, Since the time from which on it has been that.
+	// Level is the worst of all services, containers and thresholds. Since is when what the summary says first began, and
+	// where nothing tells that, when the level did.
 	Level Level     `json:"level"`
 	Since time.Time `json:"since"`
 	// Summary is one sentence that answers whether the stack is all right.

@@ -49,45 +49,50 @@ func count(n int, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
-// summary answers in a sentence whether the stack is all right.
-func summary(r *Report) string {
+// summary answers in a sentence whether the stack is all right, and tells when what it says first began.
+func summary(r *Report) (text string, began beginning) {
 	if r.Stale != "" {
-		return "Nothing here is of now: " + r.Stale + "."
+		return "Nothing here is of now: " + r.Stale + ".", beginning{}
 	}
 	if len(r.Services) == 0 {
-		return "Nothing is watched: no target is configured."
+		return "Nothing is watched: no target is configured.", beginning{}
 	}
 	var parts []part
-	add := func(level Level, text string) { parts = append(parts, part{level, text}) }
+	add := func(level Level, text string) { parts = append(parts, part{level: level, text: text}) }
 	failing, wait, wrong := []string{}, 0, 0
-	down, other := OK, OK // how bad the worst of them is
+	var down, other part // the worst of them, and the oldest of those
 	for i := range r.Services {
 		switch s := &r.Services[i]; {
 		case s.State == waiting:
 			wait++
 		case s.State == "down" && s.Level > Maintenance:
-			failing, down = append(failing, s.Name), max(down, s.Level)
+			failing = append(failing, s.Name)
+			down.take(s.Level, beginning{s.ProblemSince, s.ProblemSinceAtLeast})
 		case s.Level > Unknown:
 			wrong++
-			other = max(other, s.Level)
+			other.take(s.Level, beginning{s.ProblemSince, s.ProblemSinceAtLeast})
 		}
 	}
 	switch n := len(failing); {
 	case n == 1:
-		add(down, failing[0]+" is down")
+		down.text = failing[0] + " is down"
 	case n > 1 && n <= 3:
-		add(down, strings.Join(failing[:n-1], ", ")+" and "+failing[n-1]+" are down")
+		down.text = strings.Join(failing[:n-1], ", ") + " and " + failing[n-1] + " are down"
 	case n > 3:
-		add(down, fmt.Sprintf("%s and %d more of %s are down", failing[0], n-1, count(len(r.Services), "service")))
+		down.text = fmt.Sprintf("%s and %d more of %s are down", failing[0], n-1, count(len(r.Services), "service"))
+	}
+	if len(failing) > 0 {
+		parts = append(parts, down)
 	}
 	if wrong > 0 {
-		add(other, count(wrong, "service")+" with something wrong")
+		other.text = count(wrong, "service") + " with something wrong"
+		parts = append(parts, other)
 	}
 	parts = append(parts, containersSummary(r.Containers)...)
 	if len(parts) == 0 {
 		for i := range r.Thresholds {
-			if r.Thresholds[i].Level > Unknown {
-				add(r.Thresholds[i].Level, "the threshold of "+r.Thresholds[i].Alert+" is passed")
+			if t := &r.Thresholds[i]; t.Level > Unknown {
+				parts = append(parts, part{t.Level, "the threshold of " + t.Alert + " is passed", beginning{at: t.Since}})
 			}
 		}
 	}
@@ -105,7 +110,7 @@ func summary(r *Report) string {
 		if n := len(r.Containers); n > 0 {
 			text += ", and nothing is wrong with " + count(n, "container")
 		}
-		return text + "."
+		return text + ".", beginning{}
 	}
 	// What makes the verdict comes first.
 	slices.SortStableFunc(parts, func(a, b part) int { return int(b.level - a.level) })
@@ -113,40 +118,49 @@ func summary(r *Report) string {
 	for i := range parts {
 		texts[i] = parts[i].text
 	}
-	return strings.Join(texts, "; ") + "."
+	return strings.Join(texts, "; ") + ".", parts[0].began
 }
 
-// part is a part of a summary, and how bad what it tells of is.
+// part is a part of a summary, how bad what it tells of is, and when the oldest of what is so bad began.
 type part struct {
 	level Level
 	text  string
+	began beginning
+}
+
+// take adds something to what a part tells of.
+func (p *part) take(level Level, began beginning) {
+	if level > p.level || level == p.level && !began.at.IsZero() && (p.began.at.IsZero() || began.at.Before(p.began.at)) {
+		p.level, p.began = level, began
+	}
 }
 
 // containersSummary tells of the containers with which something is wrong.
 func containersSummary(list []Container) (parts []part) {
-	wrong, unknown, first, worst := 0, 0, "", OK
+	wrong, unknown := 0, 0
+	var worst part
 	for i := range list {
 		switch c := &list[i]; {
 		case c.Level > Unknown:
 			if wrong++; wrong == 1 {
-				first = "container " + c.Name + " " + c.words()
+				worst.text = "container " + c.Name + " " + c.words()
 				if c.State == running && c.Health != unhealthy {
-					first = "container " + c.Name + " with something wrong"
+					worst.text = "container " + c.Name + " with something wrong"
 				}
 			}
-			worst = max(worst, c.Level)
+			worst.take(c.Level, beginning{c.ProblemSince, c.ProblemSinceAtLeast})
 		case c.Level == Unknown:
 			unknown++
 		}
 	}
-	switch {
-	case wrong == 1:
-		parts = append(parts, part{worst, first})
-	case wrong > 1:
-		parts = append(parts, part{worst, count(wrong, "container") + " with something wrong"})
+	if wrong > 1 {
+		worst.text = count(wrong, "container") + " with something wrong"
+	}
+	if wrong > 0 {
+		parts = append(parts, worst)
 	}
 	if unknown > 0 {
-		parts = append(parts, part{Unknown, count(unknown, "container") + " of which nothing is known"})
+		parts = append(parts, part{level: Unknown, text: count(unknown, "container") + " of which nothing is known"})
 	}
 	return parts
 }

@@ -1,0 +1,45 @@
+package status
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/collectors"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
+)
+
+// endedAt are the lines of a target whose certificate ends then.
+func endedAt(target string, end time.Time) string {
+	return fmt.Sprintf("chatstack_tls_certificate_not_after_timestamp_seconds{endpoint=%q,source=\"leaf\"} %d\n", target, end.Unix())
+}
+
+// TestHeadlineLastsAsLongAsWhatItSpeaksOf has outages begin beside a certificate that is too old for days.
+func TestHeadlineLastsAsLongAsWhatItSpeaksOf(t *testing.T) {
+	w := begin(poll.Status{Target: "pinned", Kind: "tls"}, poll.Status{Target: "irc_rpc", Kind: "irc_rpc"}, poll.Status{Target: "xmpp_proxy", Kind: "xmpp_proxy"})
+	w.text["pinned"] = endedAt("pinned", w.now.Add(-24*time.Hour))
+	ended := w.now.Add(-24 * time.Hour)
+	w.look(0)
+	if r := w.look(time.Minute); r.Level != Critical || !r.Since.Equal(ended) || r.service("pinned").Text != "a certificate has ended, 1 d ago" {
+		t.Errorf("a certificate alone: got %s %q since %s, want critical since %s: %s", r.Level, r.Summary, r.Since, ended, r.service("pinned").Text)
+	}
+	outage := w.now
+	for _, name := range []string{"irc_rpc", "xmpp_proxy"} {
+		s := w.status(name)
+		s.Up, s.Reason, s.Error, s.Since = false, collectors.Refused, "refused", outage
+	}
+	w.text["xmpp_proxy"] = endedAt("xmpp_proxy", w.now.Add(-24*time.Hour)) // it is down, and its certificate too old
+	for range 2 {
+		r := w.look(6 * time.Minute)
+		if !strings.HasPrefix(r.Summary, "irc_rpc and xmpp_proxy are down") && !strings.HasPrefix(r.Summary, "xmpp_proxy and irc_rpc are down") {
+			t.Errorf("got %q", r.Summary)
+		}
+		if r.Level != Critical || !r.Since.Equal(outage) || r.SinceAtLeast {
+			t.Errorf("got %s %q since %s, want since the outage at %s", r.Level, r.Summary, r.Since, outage)
+		}
+		if s := r.service("xmpp_proxy"); !s.ProblemSince.Equal(outage) {
+			t.Errorf("xmpp_proxy: got %q since %s, want since %s", s.Text, s.ProblemSince, outage)
+		}
+	}
+}
