@@ -21,7 +21,8 @@ type spark struct {
 	Path string
 	// Keeps says what a step shows where that is not what was there last.
 	Keeps string
-	// Label says in words what is to be seen, Low, High and Last its numbers.
+	// Label says in words what is to be seen, Low, High and Last its numbers. Low is empty where steps keep their highest, and
+	// High where they keep their lowest: nobody knows it, and what came last may be beyond that of the steps.
 	Label, Low, High, Last string
 }
 
@@ -43,12 +44,21 @@ func newSpark(h status.History) *spark {
 		last = *h.Last
 	}
 	s.Keeps = map[string]string{"least": "the lowest of each 5 min", "most": "the highest of each 5 min"}[h.Keeps]
-	s.Low, s.High, s.Last = amount(low, h.Unit), amount(high, h.Unit), amount(last, h.Unit)
-	s.Label = h.Title + ", last 24 hours: from " + s.Low + " to " + s.High + ", at last " + s.Last
+	s.Last = amount(last, h.Unit)
 	if known < 2 {
 		s.Label = h.Title + ": too new for a chart, at last " + s.Last
 		return s
 	}
+	s.Label = h.Title + ", last 24 hours"
+	if h.Keeps != "most" {
+		s.Low = amount(min(low, last), h.Unit)
+		s.Label += ", lowest " + s.Low
+	}
+	if h.Keeps != "least" {
+		s.High = amount(max(high, last), h.Unit)
+		s.Label += ", highest " + s.High
+	}
+	s.Label += ", last " + s.Last
 	s.Path = sparkPath(h.Values, min(low, 0), high)
 	return s
 }

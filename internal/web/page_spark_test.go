@@ -49,6 +49,25 @@ func TestChartIsNotMadeOfOneValue(t *testing.T) {
 	}
 }
 
+// TestFiguresOfAChartAgree has steps of five minutes that keep only their highest or lowest number.
+func TestFiguresOfAChartAgree(t *testing.T) {
+	one, two, low, high := 0.212, 0.3, 0.002, 0.9
+	for _, c := range []struct {
+		keeps string
+		last  float64
+		want  string
+	}{
+		{"most", low, "x, last 24 hours, highest 300 ms, last 2 ms"},
+		{"least", high, "x, last 24 hours, lowest 212 ms, last 900 ms"},
+		{"last", two, "x, last 24 hours, lowest 212 ms, highest 300 ms, last 300 ms"},
+	} {
+		s := newSpark(status.History{Title: "x", Unit: "seconds", Keeps: c.keeps, Last: &c.last, Values: []*float64{&one, &two}})
+		if s.Label != c.want || (s.Low == "") != (c.keeps == "most") || (s.High == "") != (c.keeps == "least") {
+			t.Errorf("%s: got %q, %+v, want %q", c.keeps, s.Label, s, c.want)
+		}
+	}
+}
+
 func TestStreamsLeaveFilesForTheRest(t *testing.T) {
 	for files, want := range map[uint64]int64{1024: 256, 8000: 2000, 1 << 20: 2000, 1<<63 - 1: 2000} {
 		if got := streamsFor(files); got != want {
