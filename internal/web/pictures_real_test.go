@@ -30,7 +30,7 @@ import (
 var pictures = flag.String("pictures", "", "directory to put the README's pictures into")
 
 // pictured is what an exporter tells of the simulated stack, as if it had watched for a day: times and charts are
-// invented, texts and values are not.
+// invented, texts and values are not. So the faults are none whose texts or values tell a time, but for the container's.
 type pictured struct {
 	shown
 
@@ -45,7 +45,8 @@ func (p pictured) Chart(name string) (status.History, bool) {
 // pictureTime is when all pictures are taken: at night.
 var pictureTime = time.Date(2026, time.March, 14, 3, 17, 0, 0, time.UTC)
 
-// picture takes the present report of an exporter. What is wrong has been so for twelve minutes.
+// picture takes the present report of an exporter. Outages have lasted twelve minutes; what is wrong with a container has
+// lasted as long as the engine says, since the thresholds tell that too.
 func picture(t *testing.T, e exporter) pictured {
 	t.Helper()
 	var r status.Report
@@ -53,7 +54,7 @@ func picture(t *testing.T, e exporter) pictured {
 		t.Fatal(err)
 	}
 	p := pictured{shown{report: &r}, map[string]status.History{}}
-	now := pictureTime
+	now, made := pictureTime, r.Made
 	since := func(l status.Level) time.Time {
 		if l > status.Maintenance {
 			return now.Add(-12 * time.Minute)
@@ -79,17 +80,27 @@ func picture(t *testing.T, e exporter) pictured {
 		}
 		day(s.Charts, s.Level)
 	}
+	began := map[string]time.Time{}
 	for i := range r.Containers {
 		c := &r.Containers[i]
-		c.Since, c.ProblemSince, c.ProblemSinceAtLeast = since(c.Level), since(c.Level), false
+		c.Since = since(c.Level)
+		if !c.ProblemSince.IsZero() {
+			c.Since = now.Add(-made.Sub(c.ProblemSince).Truncate(time.Second))
+		}
+		c.ProblemSince, c.ProblemSinceAtLeast = c.Since, false
+		began[c.Name] = c.Since
 		day(c.Charts, c.Level)
 	}
 	slices.SortStableFunc(r.Transitions, func(a, b status.Transition) int {
 		return cmp.Or(int(b.Level-a.Level), strings.Compare(a.Name, b.Name))
 	})
 	for i := range r.Transitions {
-		r.Transitions[i].Time = since(r.Transitions[i].Level).Add(-time.Duration(i) * time.Second)
-		r.Transitions[i].Until = r.Transitions[i].Time
+		change := &r.Transitions[i]
+		change.Time = since(change.Level)
+		if at, ok := began[change.Name]; ok && change.Kind == "container" {
+			change.Time = at
+		}
+		change.Until = change.Time
 	}
 	return p
 }
@@ -123,9 +134,12 @@ func invented(h status.History, now time.Time, level status.Level, which int) st
 func TestRealBrowserTakesPictures(t *testing.T) {
 	browser := chromium(t)
 	e := startExporter(t)
-	until(t, "everything is all right", func() bool { return strings.Contains(e.get(t, ""), `data-level="ok"`) })
+	until(t, "everything is all right, and rates are known", func() bool {
+		page := e.get(t, "")
+		return strings.Contains(page, `data-level="ok"`) && !strings.Contains(page, "two readings are needed")
+	})
 	take(t, browser, "healthy", look{width: 1280, height: 860}, picture(t, e))
-	for service, fault := range map[string]string{"irc_services": "stopped", "proxy": "expired_certificate", "irc_rpc": "wrong_credentials", "docker": "unhealthy"} {
+	for service, fault := range map[string]string{"irc_services": "stopped", "proxy": "other_certificate", "irc_rpc": "wrong_credentials", "docker": "unhealthy"} {
 		if err := e.stack.Switch(service, fault, true); err != nil {
 			t.Fatal(err)
 		}
@@ -155,7 +169,12 @@ func take(t *testing.T, browser chrome, name string, l look, source pictured) {
 		if len(small) > 150<<10 {
 			t.Errorf("the picture has %d bytes", len(small))
 		}
+		text := ask[string](t, b, "document.body.innerText")
+		agree(t, name, text)
 		if *pictures != "" {
+			if err := os.WriteFile(*pictures+"_"+name+".txt", []byte(text+"\n"), 0o644); err != nil { //nolint:gosec // as the picture
+				t.Fatal(err)
+			}
 			if err := os.WriteFile(filepath.Join(*pictures, name+".png"), small, 0o644); err != nil { //nolint:gosec // pictures are for everybody
 				t.Fatal(err)
 			}
