@@ -76,15 +76,41 @@ func TestRealToolsKnowTheirOptions(t *testing.T) {
 			t.Errorf("%s: %v; .ci/run installs it", tool, err)
 			continue
 		}
-		out = bytes.ReplaceAll(out, []byte("--[no-]"), []byte("--"))
-		for _, o := range strings.Fields(tools[tool]) {
-			name := strings.TrimSuffix(o, ":")
-			if hidden[tool+" "+name] == "" && !regexp.MustCompile(`(?m)(^|[\s,\[|(])`+regexp.QuoteMeta(name)+`($|[\s,=:\[\]|<)])`).Match(out) {
-				t.Errorf("%s does not know %s:\n%s", tool, name, out)
-			}
+		wantInHelp(t, tool, out)
+	}
+}
+
+// wantInHelp looks for a tool's options in its help.
+func wantInHelp(t *testing.T, tool string, help []byte) {
+	t.Helper()
+	help = bytes.ReplaceAll(help, []byte("--[no-]"), []byte("--"))
+	for o := range strings.FieldsSeq(tools[tool]) {
+		name := strings.TrimSuffix(o, ":")
+		if hidden[tool+" "+name] == "" && !regexp.MustCompile(`(?m)(^|[\s,\[|(])`+regexp.QuoteMeta(name)+`($|[\s,=:\[\]|<)])`).Match(help) {
+			t.Errorf("%s does not know %s:\n%s", tool, name, help)
 		}
-		if len(words) > 1 && regexp.MustCompile(`(?i)unknown (sub)?command|unknown help topic|invalid command|is not a .*command`).Match(out) {
-			t.Errorf("%s: no such subcommand:\n%s", tool, out)
+	}
+	if strings.Contains(tool, " ") && regexp.MustCompile(`(?i)unknown (docker )?(sub)?command|unknown help topic|invalid command|is not a .*command`).Match(help) {
+		t.Errorf("%s: no such subcommand:\n%s", tool, help)
+	}
+}
+
+// composeKnowsItsOptions is TestRealToolsKnowTheirOptions for Compose, which make builds for the walk-through.
+func composeKnowsItsOptions(t *testing.T) {
+	t.Helper()
+	for _, tool := range slices.Sorted(maps.Keys(tools)) {
+		words := strings.Fields(tool)
+		if len(words) < 2 || words[1] != "compose" {
+			continue
 		}
+		// For a subcommand that it does not know, it prints the help of all.
+		out, err := exec.CommandContext(t.Context(), root+"/bin/docker-compose", append(words[2:], "--help")...).CombinedOutput()
+		if err != nil {
+			t.Errorf("%s: %v\n%s", tool, err, out)
+		}
+		if usage := "Usage:  docker compose " + strings.Join(words[2:], " "); !bytes.Contains(out, []byte(usage)) {
+			t.Errorf("%s: its help does not begin with %q:\n%s", tool, usage, out)
+		}
+		wantInHelp(t, tool, out)
 	}
 }

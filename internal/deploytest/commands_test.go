@@ -302,7 +302,7 @@ func TestCommandsInDocumentsHaveKnownToolsAndOptions(t *testing.T) {
 		if !used[tool] {
 			t.Errorf("no document uses %s", tool)
 		}
-		for _, o := range strings.Fields(tools[tool]) {
+		for o := range strings.FieldsSeq(tools[tool]) {
 			if !used[tool+" "+strings.TrimSuffix(o, ":")] {
 				t.Errorf("no document uses %s %s", tool, o)
 			}

@@ -237,6 +237,7 @@ func ask(t *testing.T, url string) string {
 }
 
 func TestRealNewcomerIsToldInTheChannel(t *testing.T) {
+	composeKnowsItsOptions(t)
 	n := arrive(t)
 	begun := time.Now()
 	n.follow("git clone ")
