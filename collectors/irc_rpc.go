@@ -99,6 +99,9 @@ func (s *IRCRPC) Warnings() []string {
 	return warnings
 }
 
+// NeedsNoSecret implements config.Secretless: who may open the socket may do everything.
+func (s *IRCRPC) NeedsNoSecret() bool { return s.socket() }
+
 func (s *IRCRPC) socket() bool { return strings.HasPrefix(s.URL, "unix:") }
 
 // ircRPC asks the IRC server's JSON-RPC, by methods that only read. rpc.info, which the server's own health check calls

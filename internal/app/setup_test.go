@@ -401,3 +401,22 @@ func TestTableHasNoRowThatAServiceForged(t *testing.T) {
 		t.Error("the results themselves were changed")
 	}
 }
+
+// TestEmptyPasswordOfASocketIsNoPlaceholder: the IRC server asks for none there. A placeholder that begins like one is told
+// all the same, since the server's account may have it too.
+func TestEmptyPasswordOfASocketIsNoPlaceholder(t *testing.T) {
+	stack := startStack(t, simstack.Options{})
+	for _, c := range []struct {
+		url, password string
+		want          bool
+	}{{"unix://" + stack.IRCSocket(), "", false}, {"unix://" + stack.IRCSocket(), "change_me", true}, {"https://127.0.0.1:1/api", "", true}} {
+		e := startExporter(t, nil, "targets:\n  - {kind: irc_rpc, url: '"+c.url+"', password: '"+c.password+"'}\n")
+		p := e.wait(t, "a reading", func(p page) bool { return p.verdict("irc_rpc") != "" })
+		if _, got := p.value("chatstack_placeholder_credential", "target", "irc_rpc"); got != c.want {
+			t.Errorf("%s, %q: a placeholder: %t, want %t", c.url, c.password, got, c.want)
+		}
+		if got := strings.Contains(e.log.String(), "obvious placeholder"); got != c.want {
+			t.Errorf("%s, %q: told in the log: %t, want %t", c.url, c.password, got, c.want)
+		}
+	}
+}

@@ -12,8 +12,14 @@ var placeholders = []string{
 	"replace-me", "replaceme", "placeholder", "your_", "your-", "<", "${",
 }
 
+// Secretless is implemented by settings whose service may be reached in a way that needs no secret.
+type Secretless interface {
+	// NeedsNoSecret reports whether it is, so that an empty secret is none that somebody forgot.
+	NeedsNoSecret() bool
+}
+
 // Placeholders returns the keys of a target's secrets that are obvious placeholders: they begin like one, or all
-// secrets that are set are empty.
+// secrets that are set are empty although the target needs one.
 func Placeholders(settings Settings) []string {
 	var obvious, empty []string
 	given := false
@@ -28,7 +34,7 @@ func Placeholders(settings Settings) []string {
 			given = true
 		}
 	})
-	if given || len(obvious) > 0 {
+	if s, ok := settings.(Secretless); given || len(obvious) > 0 || ok && s.NeedsNoSecret() {
 		return obvious
 	}
 	return empty
