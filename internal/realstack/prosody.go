@@ -41,6 +41,8 @@ var modRehearse []byte
 type ProsodyOptions struct {
 	// HTTPPort, ClientPort (c2s, STARTTLS) and ComponentPort are ports of 127.0.0.1; 0 picks a free one.
 	HTTPPort, ClientPort, ComponentPort int
+	// DirectTLSPort is where clients connect with TLS at once; 0 is none.
+	DirectTLSPort int
 	// Federation has it speak with other servers: on ServerPort (s2s, STARTTLS), of which 0 picks a free one.
 	Federation bool
 	ServerPort int
