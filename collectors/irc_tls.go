@@ -139,7 +139,10 @@ func awaitCapabilities(r io.Reader) error {
 			return Failf(TooLarge, "await the answer to CAP LS: a line of more than %d bytes", maxIRCLine)
 		}
 		if err != nil {
-			return fmt.Errorf("await the answer to CAP LS: %w", err)
+			return notIRC(line, err)
+		}
+		if protocolOf(line) == speaksHTTP || protocolOf(line) == speaksXMPP {
+			return notIRC(line, nil)
 		}
 		if done, err := judgeIRC(strings.TrimRight(string(line), "\r\n")); done || err != nil {
 			return err

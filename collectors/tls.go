@@ -143,7 +143,7 @@ func (s *tlsServer) exchange(ctx context.Context, watch *certificateWatch, timin
 	stop := context.AfterFunc(ctx, func() { raw.SetDeadline(time.Unix(1, 0)) }) //nolint:errcheck // a closed one wakes them too
 	defer stop()
 	if s.startTLS != "" {
-		if err := startXMPP(raw, s.startTLS, s.domain); err != nil {
+		if err := s.beginXMPP(ctx, &opening{Conn: raw}); err != nil {
 			return err
 		}
 		timing.phase("starttls")

@@ -148,7 +148,11 @@ func negotiateTLS(w io.Writer, in *bufio.Reader, content string) error {
 		return err
 	}
 	if root.Name != (xml.Name{Space: nsStreams, Local: "stream"}) {
-		return Failf(Malformed, "stream: the server opens a %q instead", foreignText(root.Name.Local))
+		hint := xmppPorts
+		if strings.EqualFold(root.Name.Local, "html") {
+			hint = webPortHint
+		}
+		return Failf(Malformed, "stream: the server opens a %q instead", foreignText(root.Name.Local)).WithHint(hint)
 	}
 	for _, a := range root.Attr {
 		// A server may answer a stream of the other kind in its own.
@@ -191,10 +195,11 @@ func expectXML(in *bufio.Reader) error {
 	case err != nil:
 		return fmt.Errorf("stream: %w", err)
 	case first[0] == tlsAlert:
-		return Failf(TLS, "stream: the server speaks TLS at once").
-			WithHint("leave starttls empty for this port: kind tls without starttls fits ports such as 5223 and 5270")
+		return speaksTLS.insteadOfXMPP(nil)
 	case first[0] != '<':
-		return Failf(Malformed, "stream: the server does not answer in XML")
+		// What arrived with the first byte is enough to tell what it is.
+		start, _ := in.Peek(in.Buffered()) //nolint:errcheck // it is there
+		return protocolOf(start).insteadOfXMPP(Failf(Malformed, "stream: the server does not answer in XML").WithHint(xmppPorts))
 	}
 	return nil
 }

@@ -49,7 +49,7 @@ func TestXMPPStreamShapes(t *testing.T) {
 		"closes":                   {func(net.Conn) {}, Closed, ""},
 		"resets":                   {rst, Closed, ""},
 		"another protocol":         {sayAndHold("SSH-2.0-OpenSSH_9.2\r\n"), Malformed, ""},
-		"http":                     {sayAndHold("HTTP/1.1 400 Bad Request\r\n\r\n"), Malformed, ""},
+		"http":                     {sayAndHold("HTTP/1.1 400 Bad Request\r\n\r\n"), Malformed, "port of a web server"},
 		"tls at once":              {sayAndHold("\x15\x03\x01\x00\x02\x02\x46"), TLS, "leave starttls empty"},
 		"html":                     {sayAndHold("<html><body>"), Malformed, `"html"`},
 		"stream of another kind":   {sayAndHold("<stream:stream xmlns:stream='urn:other'>"), Malformed, ""},

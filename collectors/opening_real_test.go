@@ -1,0 +1,45 @@
+//go:build realservers
+
+package collectors
+
+import (
+	"net"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/realstack"
+)
+
+// TestRealOtherPortsOfTheXMPPServerAreNamed has the check of the clients' port connect to the others: Prosody resets the
+// connection on the one and stays silent on the other.
+func TestRealOtherPortsOfTheXMPPServerAreNamed(t *testing.T) {
+	free, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // closed at once
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := free.Addr().(*net.TCPAddr).Port
+	free.Close() //nolint:errcheck,gosec // only its number is wanted
+	p := realstack.StartProsody(t, realstack.ProsodyOptions{DirectTLSPort: port})
+	for name, c := range map[string]struct {
+		address string
+		want    Reason
+		speaks  string
+	}{
+		"direct TLS": {net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), TLS, "speaks TLS at once"},
+		"HTTP":       {p.HTTPAddr, Malformed, "speaks HTTP"},
+	} {
+		_, err := read(t, c2sProbe(t, c.address, config.TLS{InsecureSkipVerify: true}), 10*time.Second)
+		wantReason(t, err, c.want)
+		if err != nil && (!strings.Contains(err.Error(), c.speaks) || !strings.Contains(HintOf(err), "5222")) {
+			t.Errorf("%s: %q, hint %q", name, err, HintOf(err))
+		}
+	}
+	_, err = read(t, ircTLSProbe(t, p.ClientAddr, config.TLS{}), 10*time.Second)
+	wantReason(t, err, TLS)
+	if err != nil && !strings.Contains(err.Error(), "speaks XMPP") {
+		t.Errorf("irc_tls at the clients' port: %q", err)
+	}
+}

@@ -1,0 +1,111 @@
+package collectors
+
+import (
+	"bufio"
+	"crypto/tls"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
+)
+
+// TestPortOfAnotherProtocolIsNamed has each check of a chat port connect to the ports that people take for it.
+func TestPortOfAnotherProtocolIsNamed(t *testing.T) {
+	stack := simulated(t, simstack.Options{})
+	web := httptest.NewServer(http.NotFoundHandler())
+	defer web.Close()
+	root := certificate{name: "root", authority: true}.make(t)
+	shown := chain(certificate{by: root, names: []string{"127.0.0.1"}}.make(t))
+	trust := config.TLS{CAFile: write(t, filepath.Join(t.TempDir(), "ca.pem"), root)}
+	ofStack := config.TLS{CAFile: stack.CAFile()}
+	speaking := func(answer string) string {
+		return overTLS(t, shown, func(c net.Conn) { c.Read(make([]byte, 64)); say(answer)(c); hold(c) })
+	} //nolint:errcheck // whatever it is
+	_, rpc, _ := strings.Cut(stack.Environ()["IRC_RPC_URL"], "://")
+	rpc, _, _ = strings.Cut(rpc, "/")
+	plain := strings.TrimPrefix(web.URL, "http://")
+	atOnce := func(address string) Collector {
+		s := newTLSEndpointSettings()
+		s.Address = address
+		c, err := newTLSEndpoint(s, deps(&memory{}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	for name, c := range map[string]struct {
+		probe  Collector
+		want   Reason
+		speaks string // in the message
+		hint   string
+	}{
+		"irc_tls at the RPC port":             {ircTLSProbe(t, rpc, ofStack), Closed, "CAP LS", "8600"},
+		"irc_tls at an HTTPS port":            {ircTLSProbe(t, speaking("HTTP/1.1 400 Bad Request\r\n\r\n"), trust), Malformed, "speaks HTTP", "6697"},
+		"irc_tls at JSON-RPC":                 {ircTLSProbe(t, speaking(`{"jsonrpc": "2.0", "error": {"code": -32700}}`+"\n"), trust), Malformed, "speaks HTTP", "8600"},
+		"irc_tls at XMPP over TLS":            {ircTLSProbe(t, overTLS(t, shown, func(c net.Conn) { c.Read(make([]byte, 64)); say("<?xml version='1.0'?><stream:stream>")(c) }), trust), Malformed, "speaks XMPP", "6697"}, //nolint:errcheck // whatever it is
+		"irc_tls at an HTTP port":             {ircTLSProbe(t, plain, trust), TLS, "speaks HTTP without TLS", "TLS port"},
+		"irc_tls at the XMPP clients' port":   {ircTLSProbe(t, rawServer(t, "tcp", sayAndHold(streamStart)), trust), TLS, "speaks XMPP", "STARTTLS"},
+		"irc_tls at IRC without TLS":          {ircTLSProbe(t, rawServer(t, "tcp", sayAndHold(":irc.test NOTICE * :*** Looking up your hostname\r\n")), trust), TLS, "speaks IRC without TLS", "6697"},
+		"irc_tls at a server that bans":       {ircTLSProbe(t, rawServer(t, "tcp", say("ERROR :Closing Link: [192.0.2.1] (Banned)\r\n")), trust), TLS, "(Banned)", "refuses this address"},
+		"tls at a port with STARTTLS":         {atOnce(rawServer(t, "tcp", sayAndHold(streamStart))), TLS, "speaks XMPP", "starttls"},
+		"xmpp_c2s at a direct TLS port":       {c2sProbe(t, directTLS(t, shown), trust), TLS, "speaks TLS at once", "5222"},
+		"xmpp_c2s at the IRC clients' port":   {c2sProbe(t, stack.IRCAddress(), ofStack), TLS, "", "5222"},
+		"xmpp_c2s at an HTTPS port":           {c2sProbe(t, overHTTPS(t), trust), TLS, "speaks HTTP over TLS", "5281"},
+		"xmpp_c2s at an HTTP port":            {c2sProbe(t, plain, trust), Malformed, "speaks HTTP", "5280"},
+		"xmpp_c2s at IRC without TLS":         {c2sProbe(t, rawServer(t, "tcp", sayAndHold(":irc.test NOTICE * :x\r\n")), trust), Malformed, "speaks IRC", "5222"},
+		"xmpp_c2s at a server that says HTML": {c2sProbe(t, rawServer(t, "tcp", sayAndHold("<html><body>")), trust), Malformed, `"html"`, "web server"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := read(t, c.probe, 10*time.Second)
+			wantReason(t, err, c.want)
+			if err != nil && (!strings.Contains(err.Error(), c.speaks) || !strings.Contains(HintOf(err), c.hint)) {
+				t.Errorf("%q, hint %q: want %q and %q", err, HintOf(err), c.speaks, c.hint)
+			}
+		})
+	}
+}
+
+// overHTTPS is the address of a web server.
+func overHTTPS(t *testing.T) string {
+	t.Helper()
+	server := httptest.NewUnstartedServer(http.NotFoundHandler())
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	return server.Listener.Addr().String()
+}
+
+// directTLS is a server as Prosody's port 5223 is: it resets whoever does not begin with TLS, and says nothing to requests.
+func directTLS(t *testing.T, shown tls.Certificate) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // ends with the test
+	if err != nil {
+		t.Fatal(err)
+	}
+	return serveEach(t, l, func(c net.Conn) {
+		ahead := bufio.NewReader(c)
+		if first, err := ahead.Peek(1); err != nil || first[0] != 0x16 {
+			rst(c)
+			return
+		}
+		secure := tls.Server(aheadOf{c, ahead}, &tls.Config{Certificates: []tls.Certificate{shown}, MinVersion: tls.VersionTLS12})
+		secure.Read(make([]byte, 512)) //nolint:errcheck,gosec // whatever it is
+		say(streamStart)(secure)
+	})
+}
+
+// aheadOf is a connection of which something was read ahead.
+type aheadOf struct {
+	net.Conn
+	r *bufio.Reader
+}
+
+func (a aheadOf) Read(b []byte) (int, error) { return a.r.Read(b) }
