@@ -23,7 +23,7 @@ func TestPipeIsRefusedUnread(t *testing.T) {
 		for {
 			w, err := os.OpenFile(path, os.O_WRONLY, 0) // waits for a reader
 			if err == nil {
-				w.Close()
+				w.Close() //nolint:errcheck // nothing was written
 			}
 			select {
 			case <-stop:
@@ -39,5 +39,5 @@ func TestPipeIsRefusedUnread(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-written
-	r.Close()
+	r.Close() //nolint:errcheck // it only let the writer go
 }

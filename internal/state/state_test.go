@@ -178,7 +178,7 @@ func TestOnlyARegularFileIsOpenedOrReplaced(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			t.Cleanup(func() { l.Close() })
+			t.Cleanup(func() { l.Close() }) //nolint:errcheck // it is only there
 		},
 	} {
 		for _, suffix := range []string{"", ".lock"} {
@@ -204,7 +204,7 @@ func refused(t *testing.T, path, culprit, is string) {
 	}
 	f, _, err := Open(path)
 	if err == nil {
-		f.Close()
+		f.Close() //nolint:errcheck // it should not be open
 	}
 	if err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("open: %v, want %q", err, want)
