@@ -69,7 +69,7 @@ func verdictOf(where string, status int, said string) error {
 func askSocket(ctx context.Context, o Options) (found bool, err error) {
 	path, err := healthSocket(o, "")
 	if err != nil || o.RuntimeDirectory == "" || checkPrivate(o.RuntimeDirectory) != nil {
-		return false, nil
+		return false, nil //nolint:nilerr // HTTP is left, and the exporter has logged what is wrong
 	}
 	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", path)

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -109,7 +108,7 @@ const healthPatience = 5 * time.Second
 
 // removeStale removes a socket that a killed process left.
 func removeStale(path string) error {
-	conn, err := (&net.Dialer{Timeout: healthPatience}).DialContext(context.Background(), "unix", path)
+	conn, err := net.DialTimeout("unix", path, healthPatience) //nolint:noctx // has a bound
 	switch {
 	case err == nil:
 		return errors.Join(fmt.Errorf("another exporter answers at %s; give each a RUNTIME_DIRECTORY of its own", path), conn.Close())
