@@ -750,23 +750,30 @@ func TestStoppedEngineIsRefused(t *testing.T) {
 	wantDockerFailure(t, err, Refused, "nothing listens there")
 }
 
+// asNobody makes root, who may open everything, nobody until the end of the test.
+func asNobody(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		return
+	}
+	const nobody = 65534
+	if err := syscall.Seteuid(nobody); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Seteuid(0); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
 func TestSocketOfOthersIsForbidden(t *testing.T) {
 	e := startEngine(t)
 	socket := strings.TrimPrefix(e.host, "unix://")
 	if err := os.Chmod(socket, 0o000); err != nil {
 		t.Fatal(err)
 	}
-	if os.Geteuid() == 0 { // root may open everything, so this test is nobody for a moment
-		const nobody = 65534
-		if err := syscall.Seteuid(nobody); err != nil {
-			t.Fatal(err)
-		}
-		defer func() {
-			if err := syscall.Seteuid(0); err != nil {
-				t.Fatal(err)
-			}
-		}()
-	}
+	asNobody(t)
 	_, err := readDocker(t, dockerSettings(e.host))
 	wantDockerFailure(t, err, Forbidden, "group_add")
 }

@@ -601,8 +601,15 @@ func (r *ircReading) overSocket(ctx context.Context, method string, request []by
 	return answer, nil
 }
 
+// hintRPCSocket names the cure that gives away no more than need be: over the socket no rpc-class applies.
+const hintRPCSocket = "this user may not open the RPC socket, which the IRC server creates with mode 0700 for its own user: ask over https:// with an account whose rpc-class only reads, " +
+	"or set a mode in the listen block of the socket; whoever may open it may do everything"
+
 func (r *ircReading) connect(ctx context.Context) error {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", r.path)
+	if err != nil && ReasonOf(err) == Forbidden {
+		return Failf(Forbidden, "%w", err).WithHint(hintRPCSocket)
+	}
 	if err != nil {
 		return err
 	}

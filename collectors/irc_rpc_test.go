@@ -537,6 +537,28 @@ func TestIRCServerThatAnswersOneCallWithNoJSONIsDown(t *testing.T) {
 	}
 }
 
+func TestHintAboutTheRPCSocketSaysWhatItGivesAway(t *testing.T) {
+	path := engineSocket(t)
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close() //nolint:errcheck // a test's listener
+	if err := os.Chmod(path, 0o000); err != nil {
+		t.Fatal(err)
+	}
+	asNobody(t)
+	s := newIRCRPCSettings()
+	s.URL = "unix://" + path
+	_, err = read(t, ircProbe(t, s), 10*time.Second)
+	wantReason(t, err, Forbidden)
+	for _, want := range []string{"mode 0700", "rpc-class", "listen block", "may do everything"} {
+		if hint := HintOf(err); !strings.Contains(hint, want) {
+			t.Errorf("hint %q lacks %q", hint, want)
+		}
+	}
+}
+
 // ircSocket answers calls over a Unix socket, one line each, and looks after the limit of an answer.
 func ircSocket(t *testing.T, fake *ircFake, limit int64) *ircRPC {
 	t.Helper()
