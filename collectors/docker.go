@@ -58,6 +58,8 @@ type docker struct {
 	// stats is how the last measurement ended, rest for how long the answers of the next one may be left alone.
 	stats feature
 	rest  time.Duration
+	// listed, beyond and misnamed are how many containers the last list had and left out, see selection.
+	listed, beyond, misnamed int
 	// touched says that there may be something else to keep than what was kept last.
 	touched bool
 
@@ -197,6 +199,7 @@ func (c *docker) review(ctx context.Context, s *dockerSession, b *Batch) (listed
 	looked := early()
 	l.chosen = c.watched(l.all)
 	c.locked(func() {
+		listed = c.listed
 		now := time.Now()
 		if l.early, err = c.fleet.describedEarly(ahead, looked, l.mark, now); err != nil {
 			return
@@ -223,7 +226,7 @@ func (c *docker) review(ctx context.Context, s *dockerSession, b *Batch) (listed
 	if err := c.describe(wanted, found, l.mark); err != nil {
 		return 0, err
 	}
-	return len(l.all), c.describeNew(ctx, s, b, wanted, l.mark)
+	return listed, c.describeNew(ctx, s, b, wanted, l.mark)
 }
 
 // describeNew describes those again whom nobody knows yet, since an event has overtaken their description: the engine repeats
@@ -313,6 +316,7 @@ func (c *docker) tell(b *Batch, listed int) {
 		}
 	}
 	b.Note(fmt.Sprintf("%d of %d containers are watched", here, listed))
+	c.tellLeftOut(b)
 	if !xmpp {
 		b.Note("no container has the role xmpp, so the rules for the XMPP server's container watch none; name it under roles")
 	}
@@ -436,7 +440,8 @@ func (s *dockerSession) negotiate(ctx context.Context, b *Batch) error {
 	return nil
 }
 
-// list lists all containers that the engine's own filters let through, running ones and others, and tells when it was made.
+// list chooses among all containers that the engine's own filters let through, running ones and others, and tells when the
+// list was made.
 func (s *dockerSession) list(ctx context.Context, b *Batch) (listed []container.Summary, made clockSpan, err error) {
 	wanted := filters.NewArgs()
 	for _, label := range s.settings.Labels {
@@ -447,8 +452,9 @@ func (s *dockerSession) list(ctx context.Context, b *Batch) (listed []container.
 		wanted.Add("label", composeProject+"="+s.settings.Projects[0])
 	}
 	ctx, call := recorded(ctx)
-	var found []listedContainer
-	call.into = &found
+	chosen := selection{settings: s.settings}
+	s.locked(func() { chosen.known = s.fleet.knownIDs() })
+	call.into = &chosen
 	asked := time.Now()
 	_, err = s.client.ContainerList(ctx, container.ListOptions{All: true, Filters: wanted})
 	b.HTTPStatus = call.status
@@ -459,16 +465,8 @@ func (s *dockerSession) list(ctx context.Context, b *Batch) (listed []container.
 		// The engine's clock is told to the second, and read when the list is ready.
 		made = clockSpan{from: call.date.Add(-time.Since(asked)), to: call.date.Add(time.Second)}
 	}
-	listed = make([]container.Summary, len(found))
-	for i, l := range found {
-		// It becomes part of the paths that are asked for, and what looks like another path would be refused as our own fault.
-		if !containerName.MatchString(l.ID) {
-			return nil, clockSpan{}, Failf(Malformed, "list containers of %s: %q is no id", s.settings.Host, foreignText(l.ID))
-		}
-		listed[i] = container.Summary{
-			ID: l.ID, Names: l.Names, Image: l.Image, Created: l.Created, Labels: l.Labels, State: l.State, Status: l.Status,
-		}
-	}
+	listed = chosen.containers()
+	s.locked(func() { s.leftOut(&chosen) })
 	return listed, made, nil
 }
 
@@ -510,7 +508,8 @@ func (s *dockerSession) inspectAll(ctx context.Context, b *Batch, listed []conta
 		asked := time.Now()
 		d, call, err := s.inspect(one, listed[i].ID)
 		hung := one.Err() != nil && inner.Err() == nil
-		if err != nil && (call.status >= http.StatusInternalServerError || hung) && inner.Err() == nil && int(stumbles.Add(1)) < max(all, 2) {
+		stumbled := call.status >= http.StatusInternalServerError || hung || err != nil && ReasonOf(err) == TooLarge
+		if err != nil && stumbled && inner.Err() == nil && int(stumbles.Add(1)) < max(all, 2) {
 			found[i].stumbled = true
 			return nil
 		}
@@ -565,6 +564,7 @@ const inspectShare = 4
 // inspect describes one container, or gives nil if it no longer exists.
 func (s *dockerSession) inspect(ctx context.Context, id string) (*container.InspectResponse, *dockerCall, error) {
 	ctx, call := recorded(ctx)
+	call.most = maxInspection
 	c, err := s.client.ContainerInspect(ctx, id)
 	if err == nil {
 		return &c, call, nil

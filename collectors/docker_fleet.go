@@ -169,6 +169,7 @@ func (f *fleet) remember() fleetMemory {
 
 // recall takes in what was kept. Whether the containers still exist is not known yet.
 func (f *fleet) recall(m fleetMemory, now time.Time) {
+	m.Containers = f.settings.admissible(m.Containers)
 	if len(m.Containers) == 0 {
 		return
 	}
@@ -238,7 +239,7 @@ func (f *fleet) event(e *events.Message, now time.Time) (inspect bool) {
 	if !containerName.MatchString(id) {
 		return false // an id becomes part of a request's path
 	}
-	if _, known := f.names[id]; !known && !f.settings.watches(lastingName(name), e.Actor.Attributes) {
+	if _, known := f.names[id]; !known && (!f.settings.watches(lastingName(name), e.Actor.Attributes) || f.newborn[id] == nil && f.full()) {
 		return false
 	}
 	f.mark++
@@ -534,7 +535,7 @@ func (f *fleet) described(d *container.InspectResponse, mark uint64, made, now t
 		f.stepAside(s.id, now)
 		return nil
 	}
-	if !f.settings.watches(s.name, d.Config.Labels) {
+	if !validContainerName(s.name) || !f.settings.watches(s.name, d.Config.Labels) {
 		f.gone(s.id, now)
 		return nil
 	}
@@ -893,7 +894,7 @@ type composeUnit struct{ project, service string }
 func (f *fleet) dependencies(name string, c *member, services map[composeUnit][]string) []string {
 	var needed []string
 	add := func(other string) {
-		if other != name && !slices.Contains(needed, other) {
+		if other != name && len(needed) < maxDependencies && !slices.Contains(needed, other) {
 			needed = append(needed, other)
 		}
 	}

@@ -279,7 +279,7 @@ func (c *docker) listen(ctx context.Context, changed func()) error {
 	var ended error // to be read once the queue is closed
 	pump.Go(func() {
 		defer close(queue)
-		ended = queueEvents(ctx, messages, errs, queue)
+		ended = c.queueEvents(ctx, messages, errs, queue)
 	})
 	if missed := c.opened(); missed {
 		c.catchUp(ctx)
@@ -340,10 +340,11 @@ func (s *dockerSession) streamEnded(err error) error {
 
 // queueEvents moves events to the queue, which takes those that come while containers are inspected. It returns what ended the
 // stream, or nil once ctx is done.
-func queueEvents(ctx context.Context, messages <-chan events.Message, errs <-chan error, queue chan<- events.Message) (ended error) {
+func (c *docker) queueEvents(ctx context.Context, messages <-chan events.Message, errs <-chan error, queue chan<- events.Message) (ended error) {
 	for {
 		select {
 		case e := <-messages:
+			e.Actor.Attributes = c.settings.neededLabels(e.Actor.Attributes, "name", "exitCode")
 			select {
 			case queue <- e:
 			case <-ctx.Done():

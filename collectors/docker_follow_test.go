@@ -1388,7 +1388,7 @@ func TestUnknownResourcesAreLoggedOnce(t *testing.T) {
 // follows the engine any more.
 func TestFilesOfGroupsStayOpenWhileTheEngineIsFollowed(t *testing.T) {
 	root := t.TempDir()
-	w := follow(t, func(s *Docker) { s.Resources, s.CgroupRoot = resourcesCgroup, root }, simstack.ContainerSpec{Service: "irc"})
+	w := follow(t, func(s *Docker) { s.Resources, s.CgroupRoot = resourcesCgroup, root }, simstack.ContainerSpec{Name: "irc", Service: "irc"})
 	var id string
 	w.docker.locked(func() {
 		for _, m := range w.docker.fleet.members {

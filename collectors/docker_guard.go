@@ -66,6 +66,8 @@ type dockerCall struct {
 	into any
 	// events says that the answer is a stream of events: its limit is for each of them.
 	events bool
+	// most, where not 0, is the longest answer to this call, if that is less than the target's limit.
+	most int64
 	// rest, where not nil, is over when a call on a connection of its own may look for its answer.
 	rest *statsRest
 }
@@ -84,7 +86,7 @@ func (r dockerRecorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	if !ok {
 		call = &dockerCall{}
 	}
-	*call = dockerCall{into: call.into, events: call.events, rest: call.rest}
+	*call = dockerCall{into: call.into, events: call.events, most: call.most, rest: call.rest}
 	if req.Method == http.MethodHead {
 		// The client makes a GET of the same request when this fails, and the transport may still be reading it.
 		req = req.Clone(req.Context())
@@ -102,7 +104,11 @@ func (r dockerRecorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	if date, err := http.ParseTime(resp.Header.Get("Date")); err == nil {
 		call.date = date
 	}
-	body := &dockerBody{ReadCloser: resp.Body, limit: r.limit, left: r.limit, call: call}
+	limit := r.limit
+	if call.most != 0 {
+		limit = min(limit, call.most)
+	}
+	body := &dockerBody{ReadCloser: resp.Body, limit: limit, left: limit, call: call}
 	resp.Body = body
 	switch {
 	case resp.StatusCode != http.StatusOK:
@@ -145,7 +151,10 @@ type decodedBody struct {
 
 func (b *decodedBody) Read(p []byte) (int, error) {
 	if b.instead == nil {
-		if err := json.NewDecoder(b.dockerBody).Decode(b.call.into); err != nil {
+		if err := b.decode(); err != nil {
+			if is[*Error](err) {
+				b.call.err = err
+			}
 			return 0, err // as the client's own decoder says it
 		}
 		// The end of the answer stands behind it: unread, it would cost the connection.
@@ -153,6 +162,13 @@ func (b *decodedBody) Read(p []byte) (int, error) {
 		b.instead = strings.NewReader("null")
 	}
 	return b.instead.Read(p)
+}
+
+func (b *decodedBody) decode() error {
+	if whole, ok := b.call.into.(*selection); ok {
+		return whole.read(b.dockerBody)
+	}
+	return json.NewDecoder(b.dockerBody).Decode(b.call.into)
 }
 
 // dockerBody is an answer's body that ends in an error beyond its limit.

@@ -50,6 +50,9 @@ type Docker struct {
 	// deploy goes unnoticed. ForgetAfter is how long one that Expected does not name is missed: a day by default, 0 for ever.
 	MissingAfter config.Duration `yaml:"missing_after"`
 	ForgetAfter  config.Duration `yaml:"forget_after"`
+	// MaxContainers is how many containers are watched at most: 1,000 by default. Those that are known already, that
+	// Expected or Roles name and then those that the engine lists first are chosen; the others are left out, and said.
+	MaxContainers int `yaml:"max_containers"`
 	// Parallelism is how many containers are inspected at once: 8 by default, from 1 to 64.
 	Parallelism int `yaml:"parallelism"`
 	// Resources is where memory, CPU and network numbers come from: "engine" by default, "cgroup" for the files of the
@@ -69,7 +72,7 @@ type Docker struct {
 
 func newDockerSettings() *Docker {
 	return &Docker{
-		Label: "local", Parallelism: 8, MissingAfter: config.Duration(time.Minute), ForgetAfter: config.Duration(24 * time.Hour),
+		Label: "local", Parallelism: 8, MaxContainers: 1000, MissingAfter: config.Duration(time.Minute), ForgetAfter: config.Duration(24 * time.Hour),
 		Resources: resourcesEngine, CgroupRoot: "/sys/fs/cgroup", ResourcesParallelism: 256,
 	}
 }
@@ -187,6 +190,9 @@ func (s *Docker) Check(r *config.Report) {
 	}
 	if s.ForgetAfter > 0 && s.ForgetAfter <= s.MissingAfter {
 		r.Faultf("forget_after", "is %s, must be longer than missing_after, or 0 for never", s.ForgetAfter.Std())
+	}
+	if s.MaxContainers < 1 {
+		r.Faultf("max_containers", "is %d, must be above 0", s.MaxContainers)
 	}
 	if s.Parallelism < 1 || s.Parallelism > maxParallelism {
 		r.Faultf("parallelism", "is %d, must be from 1 to %d", s.Parallelism, maxParallelism)

@@ -68,6 +68,8 @@ type containerStatus struct {
 	stopped  bool
 
 	role, project, service, image string
+	// cut says that a label was too long and is left out.
+	cut bool
 
 	created time.Time
 	// policyRestarts is how often the engine has restarted the container by policy since a person started it. One that is
@@ -117,10 +119,12 @@ func statusOf(c *container.InspectResponse, roles map[string]string) (containerS
 		name:    strings.TrimPrefix(c.Name, "/"),
 		state:   stateOf(c.State),
 		started: parseDockerTime(c.State.StartedAt),
-		project: c.Config.Labels[composeProject],
-		service: c.Config.Labels[composeService],
-		image:   withoutDigest(c.Config.Image),
 	}
+	var whole [3]bool
+	s.project, whole[0] = bounded(c.Config.Labels[composeProject], maxContainerLabel)
+	s.service, whole[1] = bounded(c.Config.Labels[composeService], maxContainerLabel)
+	s.image, whole[2] = bounded(withoutDigest(c.Config.Image), maxContainerLabel)
+	s.cut = whole != [3]bool{true, true, true}
 	s.health = healthOf(s.state, c.State.Health)
 	if (s.state == container.StateExited || s.state == container.StateDead) && c.State.ExitCode != unknownExitCode {
 		s.stopped, s.exitCode = true, c.State.ExitCode
@@ -152,7 +156,9 @@ func (s *containerStatus) describe(c *container.InspectResponse) {
 	if s.state == container.StateRestarting {
 		s.policyRestarts = max(0, s.policyRestarts-1)
 	}
-	s.dependsOn = c.Config.Labels[composeDepends]
+	var whole bool
+	s.dependsOn, whole = bounded(c.Config.Labels[composeDepends], maxDependsOn)
+	s.cut = s.cut || !whole
 	if h := c.HostConfig; h != nil {
 		s.restartPolicy, s.autoRemove, s.memoryLimit = string(h.RestartPolicy.Name), h.AutoRemove, h.Memory
 		if h.NetworkMode.IsContainer() {

@@ -138,7 +138,7 @@ func configure(t *testing.T, l load, interval time.Duration) string {
 		for i := range l.containers {
 			engine.Add(simstack.ContainerSpec{Name: fmt.Sprintf("chat-service-%d", i), Image: "service:1", Health: &simstack.HealthCheck{}, WorkingSet: 12e6})
 		}
-		fmt.Fprintf(&b, "  - {kind: docker, host: %q}\n", engine.Host())
+		fmt.Fprintf(&b, "  - {kind: docker, host: %q, max_containers: 100000}\n", engine.Host())
 	}
 	if l.series > 0 {
 		pages := [2][]byte{carriedPage(l.series, 1), carriedPage(l.series, 2)}

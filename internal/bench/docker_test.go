@@ -36,7 +36,7 @@ type dockerWatch struct {
 // so that what comes is what goes on day by day.
 func watchDocker(tb testing.TB, host, resources string) *dockerWatch {
 	tb.Helper()
-	content := fmt.Appendf(nil, "targets:\n  - kind: docker\n    host: %s\n    resources: %s\n", host, resources)
+	content := fmt.Appendf(nil, "targets:\n  - kind: docker\n    host: %s\n    resources: %s\n    max_containers: 100000\n", host, resources)
 	cfg, err := config.Load(config.Source{
 		File: "exporter.yaml", Content: content, Kinds: collectors.ConfigKinds(),
 		Lookup: func(string) (string, bool) { return "", false },

@@ -1,0 +1,237 @@
+package collectors
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/docker/docker/api/types/container"
+)
+
+// What is read of other people's containers is bounded, so that no engine can fill the memory.
+const (
+	// maxListEntry bounds one container in a list.
+	maxListEntry = 1 << 20
+	// maxInspection bounds the description of one container.
+	maxInspection = 1 << 20
+	// maxContainerName is the longest name of a file, which engines make of a container's name.
+	maxContainerName = 255
+	// maxContainerLabel bounds the project, the service and the image of a container, and maxDependsOn what compose says of
+	// its dependencies. Longer ones are left out.
+	maxContainerLabel = 512
+	maxDependsOn      = 4096
+	// maxDependencies bounds how many containers one container depends on.
+	maxDependencies = 32
+)
+
+// validContainerName reports whether an engine could have given a container this name.
+func validContainerName(name string) bool {
+	return len(name) <= maxContainerName && containerName.MatchString(name)
+}
+
+// selection chooses the containers of a list while that is read, so that no more than max_containers take memory.
+type selection struct {
+	settings *Docker
+	// known are the ids of the containers that the fleet knows. They come first, so that a new one displaces none of them.
+	known map[string]bool
+
+	kept, fresh []container.Summary
+	// listed counts all containers, beyond the watched ones that max_containers leaves out, misnamed those whose names no
+	// engine gives.
+	listed, beyond, misnamed int
+	// invalid is the first entry that has no id.
+	invalid error
+}
+
+// read reads a list. Its errors are an Error, or those of the decoder and of the reader.
+func (s *selection) read(r io.Reader) error {
+	part := &io.LimitedReader{R: r, N: maxListEntry}
+	d := json.NewDecoder(part)
+	switch begin, err := d.Token(); {
+	case err != nil:
+		return err
+	case begin == nil: // null is an empty list
+		return nil
+	case begin != json.Delim('['):
+		return errors.New("the list of containers is no array")
+	}
+	one := listedContainer{Labels: map[string]string{}}
+	for part.N = maxListEntry; d.More(); part.N = maxListEntry {
+		clear(one.Labels)
+		one = listedContainer{Labels: one.Labels}
+		err := d.Decode(&one)
+		switch {
+		case err != nil && part.N <= 0:
+			return Failf(TooLarge, "one of the containers has more than %d bytes", maxListEntry)
+		case errors.Is(err, io.EOF):
+			return io.ErrUnexpectedEOF
+		case err != nil:
+			return err
+		}
+		s.take(&one)
+	}
+	switch _, err := d.Token(); {
+	case errors.Is(err, io.EOF):
+		return io.ErrUnexpectedEOF
+	case err != nil:
+		return err
+	}
+	return s.invalid
+}
+
+// take decides about one container.
+func (s *selection) take(l *listedContainer) {
+	s.listed++
+	// It becomes part of the paths that are asked for, and what looks like another path would be refused as our own fault.
+	if !containerName.MatchString(l.ID) || len(l.ID) > maxContainerName {
+		s.invalid = cmp.Or(s.invalid, error(Failf(Malformed, "%q is no id", foreignText(l.ID))))
+		return
+	}
+	own := ownName(l.Names)
+	if own != "" && !validContainerName(own) {
+		s.misnamed++
+		return
+	}
+	// One with a temporary name may bear its lasting one a moment later, so it is judged once it is inspected.
+	name, known := lastingName(own), s.known[l.ID]
+	if !known && own != "" && !s.settings.watches(name, l.Labels) {
+		return
+	}
+	into := &s.fresh
+	if known || slices.Contains(s.settings.Expected, name) || s.settings.Roles[name] != "" {
+		into = &s.kept
+	}
+	if len(*into) >= s.settings.MaxContainers {
+		s.beyond++
+		return
+	}
+	*into = append(*into, container.Summary{
+		ID: l.ID, Names: []string{"/" + own}, Image: l.Image, Created: l.Created, Labels: s.settings.neededLabels(l.Labels),
+		State: l.State, Status: l.Status,
+	})
+}
+
+// containers returns those that were chosen.
+func (s *selection) containers() []container.Summary {
+	free := s.settings.MaxContainers - len(s.kept)
+	if over := len(s.fresh) - free; over > 0 {
+		s.beyond += over
+		s.fresh = s.fresh[:free]
+	}
+	return append(s.kept, s.fresh...)
+}
+
+// neededLabels returns those of a container's labels that anybody looks at, and what else is asked for.
+func (s *Docker) neededLabels(all map[string]string, others ...string) map[string]string {
+	needed := map[string]string{}
+	keep := func(key string) {
+		if value, ok := all[key]; ok && len(value) <= maxDependsOn {
+			needed[key] = value
+		}
+	}
+	for _, key := range []string{composeProject, composeService, composeOneOff, composeDepends, roleLabel} {
+		keep(key)
+	}
+	for _, label := range s.Labels {
+		key, _, _ := strings.Cut(label, "=")
+		keep(key)
+	}
+	for _, key := range others {
+		keep(key)
+	}
+	return needed
+}
+
+// bounded returns the value of a label, or "" and false where it is too long.
+func bounded(value string, limit int) (kept string, ok bool) {
+	if len(value) > limit {
+		return "", false
+	}
+	return value, true
+}
+
+// leftOut takes in what a list left out, and logs when it leaves out something for the first time. The caller holds the lock.
+func (c *docker) leftOut(s *selection) {
+	if s.beyond > 0 && c.beyond == 0 || s.misnamed > 0 && c.misnamed == 0 {
+		c.log.Warn("containers are not watched", "beyond_max_containers", s.beyond, "with_impossible_names", s.misnamed)
+	}
+	c.listed, c.beyond, c.misnamed = s.listed, s.beyond, s.misnamed
+}
+
+// tellLeftOut says which containers, and what of them, are not on the page. The caller holds the lock.
+func (c *docker) tellLeftOut(b *Batch) {
+	if c.beyond > 0 {
+		b.Impair(count(c.beyond, "container") + " beyond max_containers")
+		b.Note(fmt.Sprintf("%s beyond max_containers (%d): choose those of the stack with projects, labels, names or exclude, or raise it",
+			count(c.beyond, "container"), c.settings.MaxContainers))
+	}
+	if c.misnamed > 0 {
+		b.Impair(count(c.misnamed, "container") + " with impossible names")
+		b.Note(fmt.Sprintf("%s left out, whose names are longer than %d bytes or hold more than letters, digits, '_', '.' and '-'",
+			count(c.misnamed, "container"), maxContainerName))
+	}
+	cut := 0
+	for _, m := range c.fleet.members {
+		if m.here && m.status.cut {
+			cut++
+		}
+	}
+	if cut > 0 {
+		b.Impair("labels of " + count(cut, "container") + " are too long")
+		b.Note(fmt.Sprintf("the project, service or image of %s is left out: longer than %d bytes, or depends_on than %d",
+			count(cut, "container"), maxContainerLabel, maxDependsOn))
+	}
+}
+
+// knownIDs are the ids of all containers of which something is known.
+func (f *fleet) knownIDs() map[string]bool {
+	known := make(map[string]bool, len(f.names)+len(f.newborn))
+	for id := range f.names {
+		known[id] = true
+	}
+	for id := range f.newborn {
+		known[id] = true
+	}
+	for id := range f.touched {
+		known[id] = true
+	}
+	if f.held != nil {
+		for _, kept := range f.held.Containers {
+			known[kept.ID] = true
+		}
+	}
+	return known
+}
+
+// full reports whether no more containers may be heard of before the next list chooses among them.
+func (f *fleet) full() bool {
+	return len(f.names)+len(f.newborn) >= f.settings.MaxContainers || len(f.touched) >= maxTouched*f.settings.MaxContainers
+}
+
+// maxTouched bounds of how many containers events may tell between two lists, as a multiple of max_containers.
+const maxTouched = 10
+
+// admissible returns what may be recalled of what was kept: an earlier version may have kept what is left out now.
+func (s *Docker) admissible(kept map[string]memberRecord) map[string]memberRecord {
+	admitted := make(map[string]memberRecord, len(kept))
+	for _, name := range slices.Sorted(maps.Keys(kept)) {
+		if len(admitted) >= s.MaxContainers+maxGone {
+			break
+		}
+		c := kept[name]
+		if !validContainerName(name) {
+			continue
+		}
+		c.Project, _ = bounded(c.Project, maxContainerLabel)
+		c.Service, _ = bounded(c.Service, maxContainerLabel)
+		c.Image, _ = bounded(c.Image, maxContainerLabel)
+		c.DependsOn, _ = bounded(c.DependsOn, maxDependsOn)
+		admitted[name] = c
+	}
+	return admitted
+}

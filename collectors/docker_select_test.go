@@ -1,0 +1,250 @@
+package collectors
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/events"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
+)
+
+// crowd are containers whose names are numbers behind a prefix.
+func crowd(prefix string, n int) []container.InspectResponse {
+	all := make([]container.InspectResponse, n)
+	for i := range all {
+		all[i] = plainContainer(fmt.Sprintf("%s%04d", prefix, i), nil)
+	}
+	return all
+}
+
+// large is the page, which may be so large that promlint takes minutes, without docker_host.
+func (w *watch) large() string {
+	w.t.Helper()
+	b := &Batch{}
+	w.docker.Present(b)
+	registry := prometheus.NewPedanticRegistry()
+	if err := registry.Register(batchCollector(b.Metrics(true))); err != nil {
+		w.t.Fatal(err)
+	}
+	gathered, err := registry.Gather()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	families, err := exposition.FromGathered(gathered)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	page, _, err := exposition.Compose(families, nil)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return strings.ReplaceAll(string(page.Negotiate(http.Header{}).Bytes), `,docker_host="local"`, "")
+}
+
+// wantShown wants so many containers on the page, and lines of it.
+func (w *watch) wantShown(n int, lines ...string) {
+	w.t.Helper()
+	page := w.large()
+	if got := strings.Count(page, "\nchatstack_container_expected{"); got != n {
+		w.t.Errorf("%d containers are on the page, want %d", got, n)
+	}
+	for _, line := range lines {
+		if !strings.Contains(page, "\nchatstack_"+line+"\n") {
+			w.t.Errorf("the page lacks %s", line)
+		}
+	}
+}
+
+// watching is a collector of an engine that nobody follows.
+func watching(t *testing.T, e *engine, state State, change func(*Docker)) *watch {
+	t.Helper()
+	s := dockerSettings(e.host)
+	s.Resources, s.Timeout = resourcesNone, config.Duration(time.Minute)
+	if change != nil {
+		change(s)
+	}
+	w := &watch{t: t}
+	w.docker = w.collector(s, state, false)
+	return w
+}
+
+func wantNote(t *testing.T, b *Batch, part string) {
+	t.Helper()
+	if !slices.ContainsFunc(b.Notes, func(n string) bool { return strings.Contains(n, part) }) {
+		t.Errorf("notes %q, want one with %q", b.Notes, part)
+	}
+	if len(b.Impairments) == 0 {
+		t.Error("the target is not said to work partly")
+	}
+}
+
+func TestContainersBeyondTheMostAreLeftOut(t *testing.T) {
+	const most = 1000
+	e := startEngine(t, crowd("old-", most+500)...)
+	w := watching(t, e, nil, func(s *Docker) {
+		s.Expected, s.Roles = []string{"old-1499"}, map[string]string{"old-1498": "xmpp"}
+	})
+	b := &Batch{}
+	if err := w.docker.Collect(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	wantNote(t, b, "500 containers beyond max_containers (1000)")
+	// The configuration names two.
+	w.wantShown(most, `container_state{container="old-1499",state="running"} 1`, `container_state{container="old-1498",state="running"} 1`)
+
+	// An engine lists the newest first.
+	e.mu.Lock()
+	e.containers = append(crowd("new-", 10), e.containers...)
+	e.mu.Unlock()
+	b = &Batch{}
+	if err := w.docker.Collect(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	w.wantShown(most, `container_state{container="old-0000",state="running"} 1`, `container_state{container="old-0997",state="running"} 1`)
+	wantNote(t, b, "510 containers beyond")
+
+	var batch []events.Message
+	for i := range 10 {
+		name := fmt.Sprintf("new-%04d", i)
+		batch = append(batch, events.Message{
+			Action: events.ActionStart, TimeNano: int64(i + 1), Actor: events.Actor{ID: "id-" + name, Attributes: map[string]string{"name": name}},
+		})
+	}
+	w.docker.take(t.Context(), batch, func() {})
+	w.wantShown(most)
+}
+
+func TestMostContainersAreConfigurable(t *testing.T) {
+	s := loadedDocker(t, "    host: unix:///x\n    max_containers: 3\n", nil)
+	host := startEngine(t, crowd("c", 5)...).host
+	s.Host, s.Resources = host, resourcesNone
+	b, err := readDocker(t, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Count(string(pageOf(t, b, true)), "\nchatstack_container_expected{"); got != 3 {
+		t.Errorf("%d containers are on the page, want 3", got)
+	}
+	if _, err := loadDocker(t, "    host: unix:///x\n    max_containers: 0\n", nil, newDockerSettings); err == nil || !strings.Contains(err.Error(), "max_containers: is 0") {
+		t.Errorf("max_containers 0: got %v", err)
+	}
+}
+
+// TestNamesAndLabelsAreBounded has what no engine gives, from the list, the description and an event.
+func TestNamesAndLabelsAreBounded(t *testing.T) {
+	const long = 100 << 10
+	longest := strings.Repeat("n", 255)
+	labelled := plainContainer("labelled", map[string]string{
+		composeProject: strings.Repeat("p", long), composeService: strings.Repeat("s", long), composeDepends: strings.Repeat("d", long),
+	})
+	labelled.Config.Image = strings.Repeat("i", long)
+	odd := plainContainer("odd name", nil)
+	odd.ID = "id-odd"
+	over := plainContainer(longest+"n", nil)
+	over.ID = "id-over"
+	e := startEngine(t, plainContainer("good", nil), plainContainer(strings.Repeat("x", long), nil), odd, over, plainContainer(longest, nil), labelled)
+	e.containers[1].ID, e.containers[4].ID = "id-x", "id-longest"
+	w := watching(t, e, nil, nil)
+	b := &Batch{}
+	if err := w.docker.Collect(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	w.docker.take(t.Context(), []events.Message{{
+		Action: events.ActionStart, TimeNano: 1, Actor: events.Actor{ID: "id-x", Attributes: map[string]string{"name": "x"}},
+	}}, func() {})
+	page := w.large()
+	if len(page) > 50<<10 {
+		t.Errorf("the page has %d bytes", len(page))
+	}
+	w.wantShown(3, `container_info{compose_project="",compose_service="",container="labelled",image="",role=""} 1`, `container_state{container="`+longest+`",state="running"} 1`)
+	wantNote(t, b, "3 containers left out, whose names are longer than 255 bytes")
+	wantNote(t, b, "the project, service or image of 1 container is left out")
+}
+
+// TestWhatIsLeftOutDoesNotComeBack has a state file of a version that left nothing out.
+func TestWhatIsLeftOutDoesNotComeBack(t *testing.T) {
+	e := startEngine(t, plainContainer("good", nil))
+	records := map[string]memberRecord{
+		strings.Repeat("x", 900<<10): {ID: "a", Wanted: true}, "odd\nname": {ID: "b", Wanted: true},
+		"good": {ID: "id-good", Before: 3, Born: true, Service: strings.Repeat("s", 900<<10)},
+	}
+	for i := range 400 {
+		records[fmt.Sprintf("z-%04d", i)] = memberRecord{ID: fmt.Sprintf("z%d", i), Wanted: true}
+	}
+	content, err := json.Marshal(fleetMemory{Host: e.host, Containers: records})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := watching(t, e, &memory{saved: content}, func(s *Docker) { s.MissingAfter = 0 })
+	w.read()
+	page := w.large()
+	if strings.Contains(page, "xxxx") || strings.Contains(page, "odd") || len(page) > 2<<20 {
+		t.Errorf("the page has %d bytes, and what was left out", len(page))
+	}
+	w.wantShown(401, `container_restarts_total{container="good"} 3`)
+}
+
+// TestDependenciesAreBounded has a thousand containers that all depend on each other.
+func TestDependenciesAreBounded(t *testing.T) {
+	all := crowd("c", 200)
+	for i := range all {
+		all[i].Config.Labels = map[string]string{composeProject: "p", composeService: "s", composeDepends: "s:service_started:false"}
+	}
+	w := watching(t, startEngine(t, all...), nil, nil)
+	w.read()
+	if got := strings.Count(w.large(), "\nchatstack_container_dependency{"); got == 0 || got > 200*32 {
+		t.Errorf("%d dependencies of 200 containers", got)
+	}
+}
+
+func TestOneHugeContainerInAListIsTooLarge(t *testing.T) {
+	const huge = 2 << 20
+	for name, entry := range map[string]string{
+		"names":  `"Names":["/a"` + strings.Repeat(`,"a"`, huge/4) + `]`,
+		"labels": `"Labels":{"x":"` + strings.Repeat("x", huge) + `"}`,
+		"others": `"Mounts":[{}` + strings.Repeat(`,{}`, huge/3) + `]`,
+	} {
+		e := startEngine(t)
+		e.answer = func(w http.ResponseWriter, r *http.Request) bool {
+			if !strings.HasSuffix(r.URL.Path, "/containers/json") {
+				return false
+			}
+			io.WriteString(w, `[{"Id":"a",`+entry+`}]`) //nolint:errcheck // the client's loss
+			return true
+		}
+		w := watching(t, e, nil, nil)
+		w.docker.limit = 16 << 20
+		if got := reasonOrNone(w.try()); got != TooLarge {
+			t.Errorf("%s: reason %q, want %q", name, got, TooLarge)
+		}
+	}
+}
+
+// TestOneHugeDescriptionHidesNoOther has a container that cannot be described in a mebibyte.
+func TestOneHugeDescriptionHidesNoOther(t *testing.T) {
+	e, _, _ := stuckEngine(t, func(w http.ResponseWriter, _ *http.Request) {
+		c := plainContainer("a", nil)
+		c.Config.Env = slices.Repeat([]string{strings.Repeat("x", 1<<10)}, 2<<10)
+		engineAnswers(w, c)
+	})
+	w := watching(t, e, nil, nil)
+	w.docker.limit = 16 << 20
+	b := &Batch{}
+	if err := w.docker.Collect(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(b.Notes, func(n string) bool { return strings.Contains(n, "cannot describe 1 of 3") }) {
+		t.Errorf("notes %q, want one about the description", b.Notes)
+	}
+	w.wantNow("", `container_state{container="a",state="running"} 1`, `container_state{container="b",state="running"} 1`)
+}
