@@ -1551,7 +1551,7 @@ func TestContainerIsNotExpectedBeforeWhatItNeedsIsHealthy(t *testing.T) {
 		p.boxes[id].State.Health = &container.Health{Status: container.Starting}
 		p.start(id)
 	}
-	t.Run("as planned", func(t *testing.T) {
+	t.Run("as planned", func(*testing.T) {
 		p := begin()
 		start(p, "1")
 		p.pass(10 * time.Minute)
@@ -1568,7 +1568,7 @@ func TestContainerIsNotExpectedBeforeWhatItNeedsIsHealthy(t *testing.T) {
 		health(p, "2", container.Starting)
 		p.want("one that ran has ended", expected("web", 1))
 	})
-	t.Run("what it needs fails", func(t *testing.T) {
+	t.Run("what it needs fails", func(*testing.T) {
 		p := begin()
 		start(p, "1")
 		p.want("db is starting", expected("app", 0), expected("web", 0))
@@ -1577,7 +1577,7 @@ func TestContainerIsNotExpectedBeforeWhatItNeedsIsHealthy(t *testing.T) {
 		p.remove("1")
 		p.want("db is gone", expected("app", 1))
 	})
-	t.Run("it cannot be started", func(t *testing.T) {
+	t.Run("it cannot be started", func(*testing.T) {
 		p := begin()
 		start(p, "1")
 		health(p, "1", container.Healthy)
