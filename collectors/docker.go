@@ -58,6 +58,9 @@ type docker struct {
 	// stats is how the last measurement ended, rest for how long the answers of the next one may be left alone.
 	stats feature
 	rest  time.Duration
+	// hanging are the containers that the engine hangs at, by id, retried is when one of them was last inspected again.
+	hanging map[string]hang
+	retried time.Time
 	// listed, beyond and misnamed are how many containers the last list had and left out, see selection.
 	listed, beyond, misnamed int
 	// touched says that there may be something else to keep than what was kept last.
@@ -88,7 +91,7 @@ func newDocker(s *Docker, d Deps) (Collector, error) {
 		settings: s, endpoint: e, limit: int64(d.Limits.MetricsBody), userAgent: d.UserAgent, log: d.Log, state: d.State, once: d.Once,
 		measuring: make(chan dockerRound, 1), looking: make(chan struct{}, 1), answered: make(chan struct{}, 1),
 		patience: deafAfter, quiet: quietAfter, lasting: lastingStream,
-		fleet: newFleet(s), unsure: true,
+		fleet: newFleet(s), unsure: true, hanging: map[string]hang{},
 	}
 	c.fleet.served = d.Containers
 	c.load()
@@ -200,6 +203,7 @@ func (c *docker) review(ctx context.Context, s *dockerSession, b *Batch) (listed
 	l.chosen = c.watched(l.all)
 	c.locked(func() {
 		listed = c.listed
+		c.forgetHangs(l.all)
 		now := time.Now()
 		if l.early, err = c.fleet.describedEarly(ahead, looked, l.mark, now); err != nil {
 			return
@@ -506,8 +510,16 @@ func (s *dockerSession) inspectAll(ctx context.Context, b *Batch, listed []conta
 		one, cancel := context.WithTimeout(inner, patience)
 		defer cancel()
 		asked := time.Now()
+		if !s.mayInspect(listed[i].ID, asked) {
+			if int(stumbles.Add(1)) < max(all, 2) {
+				found[i].stumbled = true
+				return nil
+			}
+			return Failf(Timeout, "inspect containers of %s: the engine answers about none of them", s.settings.Host)
+		}
 		d, call, err := s.inspect(one, listed[i].ID)
 		hung := one.Err() != nil && inner.Err() == nil
+		s.inspected(listed[i].ID, hung, time.Now())
 		stumbled := call.status >= http.StatusInternalServerError || hung || err != nil && ReasonOf(err) == TooLarge
 		if err != nil && stumbled && inner.Err() == nil && int(stumbles.Add(1)) < max(all, 2) {
 			found[i].stumbled = true
@@ -524,6 +536,7 @@ func (s *dockerSession) inspectAll(ctx context.Context, b *Batch, listed []conta
 	})
 	if err == nil {
 		if n := stumbles.Load(); n > 0 {
+			b.Impair(fmt.Sprintf("the engine cannot describe %d of %d containers", n, all))
 			b.Note(fmt.Sprintf("the engine cannot describe %d of %d containers; what its list says of them is told", n, all))
 		}
 		return found, nil

@@ -1,0 +1,66 @@
+package collectors
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+)
+
+// An engine goes on with an inspection that hangs, whether anybody waits for it or not: each one more takes memory and a
+// goroutine of it. So a container that it hangs at is left alone for hangFirst, then for twice as long each time, up to
+// hangMost; and of all such containers one is tried again every hangApart at most.
+const (
+	hangFirst = time.Minute
+	hangMost  = 30 * time.Minute
+	hangApart = 10 * time.Second
+)
+
+// hang is until when a container is left alone, and how long that was.
+type hang struct {
+	until time.Time
+	wait  time.Duration
+}
+
+// mayInspect reports whether a container may be inspected, or asked for its stats, now.
+func (c *docker) mayInspect(id string, now time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	h, hangs := c.hanging[id]
+	if !hangs {
+		return true
+	}
+	if now.Before(h.until) || now.Sub(c.retried) < hangApart {
+		return false
+	}
+	c.retried = now
+	return true
+}
+
+// hangs reports whether the engine hangs at a container.
+func (c *docker) hangs(id string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, hangs := c.hanging[id]
+	return hangs
+}
+
+// inspected takes in how an inspection ended.
+func (c *docker) inspected(id string, hung bool, now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !hung {
+		delete(c.hanging, id)
+		return
+	}
+	wait := min(max(2*c.hanging[id].wait, hangFirst), hangMost)
+	c.hanging[id] = hang{until: now.Add(wait), wait: wait}
+}
+
+// forgetHangs forgets the containers that a list does not have any more. The caller holds the lock.
+func (c *docker) forgetHangs(listed []container.Summary) {
+	maps.DeleteFunc(c.hanging, func(id string, _ hang) bool {
+		return !slices.ContainsFunc(listed, func(l container.Summary) bool { return l.ID == id })
+	})
+}

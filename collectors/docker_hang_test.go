@@ -1,0 +1,79 @@
+package collectors
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/docker/docker/api/types/events"
+)
+
+// TestContainerThatTheEngineHangsAtIsLeftAlone has an engine that never answers about one of three containers.
+func TestContainerThatTheEngineHangsAtIsLeftAlone(t *testing.T) {
+	e, stuck, _ := stuckEngine(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	s := dockerSettings(e.host)
+	s.Resources = resourcesNone
+	w := &watch{t: t}
+	w.docker = w.collector(s, nil, false)
+	read := func() *Batch {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		b := &Batch{}
+		if err := w.docker.Collect(ctx, b); err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	var b *Batch
+	for i := range 4 {
+		b = read()
+		w.docker.take(t.Context(), []events.Message{{
+			Action: events.ActionDie, TimeNano: int64(i + 1), Actor: events.Actor{ID: stuck.ID, Attributes: map[string]string{"name": "a"}},
+		}}, func() {})
+	}
+	asked := 0
+	for _, call := range e.asked() {
+		if strings.Contains(call, stuck.ID) {
+			asked++
+		}
+	}
+	if asked != 1 {
+		t.Errorf("the container that the engine hangs at was inspected %d times, want once", asked)
+	}
+	w.wantNow("", `container_state{container="a",state="running"} 1`, `container_state{container="b",state="running"} 1`)
+	if want := "the engine cannot describe 1 of 3 containers"; !slices.Contains(b.Impairments, want) {
+		t.Errorf("the target works partly for %q, want %q", b.Impairments, want)
+	}
+}
+
+// TestEngineThatHangsAtAllIsATimeout has an engine that answers about none, which is no failure of single containers.
+func TestEngineThatHangsAtAllIsATimeout(t *testing.T) {
+	e := startEngine(t, plainContainer("a", nil), plainContainer("b", nil))
+	e.answer = func(_ http.ResponseWriter, r *http.Request) bool {
+		if strings.HasSuffix(r.URL.Path, "/containers/json") || !strings.HasSuffix(r.URL.Path, "/json") {
+			return false
+		}
+		<-r.Context().Done()
+		return true
+	}
+	s := dockerSettings(e.host)
+	s.Resources = resourcesNone
+	w := &watch{t: t}
+	w.docker = w.collector(s, nil, false)
+	for range 3 {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		err := w.docker.Collect(ctx, &Batch{})
+		cancel()
+		wantReason(t, err, Timeout)
+	}
+	inspections := slices.DeleteFunc(e.asked(), func(call string) bool {
+		return !strings.Contains(call, "/containers/id-") || !strings.HasSuffix(call, "/json")
+	})
+	if len(inspections) > 2 {
+		t.Errorf("inspected %d times, want each of two containers once: %q", len(inspections), inspections)
+	}
+}
