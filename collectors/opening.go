@@ -191,7 +191,7 @@ func asked(conn net.Conn, request string) protocol {
 		return unknownProtocol
 	}
 	first := make([]byte, maxOpening)
-	n, _ := conn.Read(first) //nolint:errcheck // what came counts
+	n, _ := conn.Read(first) // what came counts
 	return protocolOf(first[:n])
 }
 

@@ -27,8 +27,12 @@ func TestPortOfAnotherProtocolIsNamed(t *testing.T) {
 	trust := config.TLS{CAFile: write(t, filepath.Join(t.TempDir(), "ca.pem"), root)}
 	ofStack := config.TLS{CAFile: stack.CAFile()}
 	speaking := func(answer string) string {
-		return overTLS(t, shown, func(c net.Conn) { c.Read(make([]byte, 64)); say(answer)(c); hold(c) })
-	} //nolint:errcheck // whatever it is
+		return overTLS(t, shown, func(c net.Conn) {
+			c.Read(make([]byte, 64)) //nolint:errcheck,gosec // whatever it is
+			say(answer)(c)
+			hold(c)
+		})
+	}
 	_, rpc, _ := strings.Cut(stack.Environ()["IRC_RPC_URL"], "://")
 	rpc, _, _ = strings.Cut(rpc, "/")
 	plain := strings.TrimPrefix(web.URL, "http://")

@@ -198,7 +198,7 @@ func expectXML(in *bufio.Reader) error {
 		return speaksTLS.insteadOfXMPP(nil)
 	case first[0] != '<':
 		// What arrived with the first byte is enough to tell what it is.
-		start, _ := in.Peek(in.Buffered()) //nolint:errcheck // it is there
+		start, _ := in.Peek(in.Buffered())
 		return protocolOf(start).insteadOfXMPP(Failf(Malformed, "stream: the server does not answer in XML").WithHint(xmppPorts))
 	}
 	return nil

@@ -151,7 +151,7 @@ func TestOnlyTheFirstConnectsToTheIRCServer(t *testing.T) {
 			t.Fatal(err)
 		}
 		page := httptest.NewRecorder()
-		a.server.Handler.ServeHTTP(page, httptest.NewRequest(http.MethodGet, "/", nil))
+		a.server.Handler.ServeHTTP(page, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
 		if got := len(a.Snapshot().Statuses) == 1; got != polled {
 			t.Errorf("%q: polled: %t, want %t", pair, got, polled)
 		}
