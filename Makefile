@@ -94,11 +94,11 @@ soak: ## The exporter at 100 times its rate while faults and clients come and go
 
 # The tests that need no real server have run in `make test`. Those that do are called TestReal..., which is held here.
 integration: ## Tests against real servers; needs Debian's packages, see .ci/run.
-	@if grep -l 'go:build realservers' $$(git ls-files 'collectors/*_test.go' 'internal/app/*_test.go' 'internal/bench/*_test.go' 'dashboards/*_test.go' 'internal/web/*_test.go') | \
+	@if grep -l 'go:build realservers' $$(git ls-files 'collectors/*_test.go' 'internal/app/*_test.go' 'internal/bench/*_test.go' 'internal/state/*_test.go' 'dashboards/*_test.go' 'internal/web/*_test.go') | \
 		xargs grep -n '^func Test' | grep -v 'func TestReal'; then \
 		echo 'the tests above need real servers, so their names must begin with TestReal'; exit 1; fi
 	$(GO) test -count=1 -tags realservers $(RACE) ./internal/realstack
-	$(GO) test -count=1 -tags realservers $(RACE) -run '^TestReal' ./collectors ./internal/app
+	$(GO) test -count=1 -tags realservers $(RACE) -run '^TestReal' ./collectors ./internal/app ./internal/state
 	$(GO) test -count=1 -tags realservers -run '^TestReal' ./dashboards
 	$(GO) test -count=1 -tags realservers -run '^TestReal' ./internal/web
 	@# Ten containers, to show that it runs; numbers are the business of bench-docker.
