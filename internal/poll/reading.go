@@ -536,9 +536,6 @@ func (t *target) redact(o *outcome) {
 			lines[i] = t.clean(line)
 		}
 	}
-	for i, part := range o.impaired {
-		o.impaired[i] = t.clean(part)
-	}
 	for _, e := range o.exchanges {
 		e.Err, e.Request = t.clean(e.Err), t.clean(e.Request)
 		header := make(http.Header, len(e.Header))
