@@ -110,9 +110,11 @@ type durationFlag struct {
 func (f *durationFlag) String() string { return f.value.Std().String() }
 
 func (f *durationFlag) Set(text string) error {
-	if err := f.value.Set(text); err != nil {
+	value := config.Duration(time.Second) // so that a number without a unit is taken for seconds
+	if err := value.Set(text); err != nil {
 		return fmt.Errorf("%s %w", f.name, err)
 	}
+	f.value = value
 	return nil
 }
 

@@ -341,11 +341,15 @@ func numberHint(text string) string {
 	return fmt.Sprintf("; write %.0f", float64(number)*math.Pow(base, n))
 }
 
-// durationHint is what to write for a duration whose unit is missing or another word.
-func durationHint(text string) string {
+// durationHint is what to write for a duration whose unit is missing or another word. A missing unit is taken for seconds only
+// where the default has seconds.
+func durationHint(text string, standard time.Duration) string {
 	found := quantity.FindStringSubmatch(text)
 	if found == nil {
 		return ""
+	}
+	if number := found[1]; found[2] == "" && (standard <= 0 || standard >= time.Minute) {
+		return fmt.Sprintf("; write its unit: %[1]ss, %[1]sm, %[1]sh or %[1]sd", number)
 	}
 	units := map[string]string{"": "s", "s": "s", "sec": "s", "second": "s", "m": "m", "min": "m", "minute": "m", "h": "h", "hr": "h", "hour": "h", "d": "d", "day": "d", "w": "w", "week": "w"}
 	unit, known := units[strings.ToLower(found[2])]
@@ -450,11 +454,11 @@ func ParseDuration(text string) (Duration, error) {
 	return Duration(d), nil
 }
 
-// Set reads a duration as ParseDuration does; the error says what to write.
+// Set reads a duration as ParseDuration does; the error says what to write. Before, d is the default.
 func (d *Duration) Set(text string) error {
 	parsed, err := ParseDuration(text)
 	if err != nil {
-		return fmt.Errorf("is %q, must be a duration such as 500ms, 30s, 5m or 14d%s", text, durationHint(text))
+		return fmt.Errorf("is %q, must be a duration such as 500ms, 30s, 5m or 14d%s", text, durationHint(text, d.Std()))
 	}
 	*d = parsed
 	return nil

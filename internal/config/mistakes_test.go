@@ -35,6 +35,9 @@ func TestMistakesOfBeginnersSayWhatToWrite(t *testing.T) {
 		"percent":            {"alerts:\n  data_volume_usage:\n    critical: {over: 95%}\n", "; write 95"},
 		"size":               {"limits:\n  body: 2MB\n", `is "2MB", must be a size such as 65536, 512KiB or 16MiB; write 2000000`},
 		"duration without":   {"poll:\n  interval: 30\n", `is "30", must be a duration such as 500ms, 30s, 5m or 14d; write 30s`},
+		"days without":       {"alerts:\n  tls_certificate_expiry:\n    critical: {under: 3}\n", `critical.under: is "3", must be a duration such as 500ms, 30s, 5m or 14d; write its unit: 3s, 3m, 3h or 3d`},
+		"minutes without":    {"alerts:\n  target_down:\n    critical: {for: 5}\n", `; write its unit: 5s, 5m, 5h or 5d`},
+		"no default":         {"targets:\n  - {kind: web_irc, url: \"http://w\", timeout: 10}\n", `; write its unit: 10s, 10m, 10h or 10d`},
 		"duration in words":  {"poll:\n  interval: 2 minutes\n", "; write 2m"},
 		"one status":         {web + "    expect_status: 200\n", `exporter.yaml:5: targets[0].expect_status: is "200", must be a list; write [200]`},
 	} {
