@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -494,6 +495,40 @@ func TestRedactorMasksASecretHoweverItIsWritten(t *testing.T) {
 				t.Errorf("%q %s: %q took more than the secret", secret, format, got)
 			}
 		}
+	}
+}
+
+// TestRedactorMasksTheSpellingsOfOtherPrograms has spellings that no function of Go writes.
+func TestRedactorMasksTheSpellingsOfOtherPrograms(t *testing.T) {
+	const secret = `corr'ect/ho"rse battery`
+	each := func(format string, secret string) string {
+		var b strings.Builder
+		for _, r := range secret {
+			fmt.Fprintf(&b, format, r)
+		}
+		return b.String()
+	}
+	credentials := base64.StdEncoding.EncodeToString([]byte("user:" + secret))
+	emoji := "\U0001f511\U0001f511key"
+	for spelling, secretOf := range map[string]string{
+		`corr\'ect\/ho\"rse battery`: secret, `corr''ect/ho""rse battery`: secret, `corr'\''ect/ho"rse battery`: secret,
+		`corr&#x27;ect/ho&quot;rse battery`: secret, `corr&apos;ect&#x2F;ho&#34;rse&#32;battery`: secret, `corr&amp;#39;ect/ho&amp;quot;rse battery`: secret,
+		`corr\u0027ect\u002Fho\u0022rse\u0020battery`: secret, `corr\\u0027ect/ho\\u0022rse battery`: secret, `corr\x27ect/ho\x22rse battery`: secret,
+		`corr\047ect/ho\042rse battery`: secret, `corr\u{27}ect/ho\u{22}rse battery`: secret,
+		each("%%%02x", secret): secret, each("%%%02X", secret): secret, each("%%25%02x", secret): secret, each("&#%d;", secret): secret,
+		each("&#x%x;", secret): secret, each("&#x%04X;", secret): secret, each(`\u%04x`, secret): secret, each(`\x%02x`, secret): secret,
+		base64.RawStdEncoding.EncodeToString([]byte(secret)): secret, strings.TrimRight(credentials, "="): secret, url.QueryEscape(strings.TrimRight(credentials, "=")): secret,
+		base64.RawStdEncoding.EncodeToString([]byte("~~~?>>>>")): "~~~?>>>>", base64.RawURLEncoding.EncodeToString([]byte("~~~?>>>>")): "~~~?>>>>",
+		`\ud83d\udd11\ud83d\udd11key`: emoji, `\U0001F511\U0001F511key`: emoji, each("&#x%x;", emoji): emoji, `\xf0\x9f\x94\x91\xf0\x9f\x94\x91key`: emoji,
+	} {
+		s := &collectors.IRCRPC{User: "user", Password: config.NewSecret(secretOf)}
+		if got := config.Redactor(s)("before " + spelling + " after"); got != "before <secret> after" {
+			t.Errorf("%s became %s", spelling, got)
+		}
+	}
+	s := &collectors.IRCRPC{User: "user", Password: config.NewSecret(secret)}
+	if got := config.Redactor(s)("Basic " + credentials); strings.Contains(got, credentials[:8]) {
+		t.Errorf("credentials became %s", got)
 	}
 }
 

@@ -1,16 +1,17 @@
 package config
 
 import (
+	"cmp"
 	"encoding/base64"
-	"encoding/json"
 	"fmt"
-	"html"
+	"maps"
 	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -19,24 +20,34 @@ const (
 	minRedacted = 4
 	// maxSpelled bounds the pattern of a secret. A longer one fits into no header and is looked for as it is.
 	maxSpelled = 4096
+	// maxLettersSpelled is the same for letters and digits, each of which makes the pattern longer by a hundred bytes.
+	maxLettersSpelled = 256
 )
 
 // Redactor returns a function that masks a target's secrets in a text, in every spelling that servers and programs use:
-// quoted, as JSON, in HTML or a URL, in other letter case, and as HTTP Basic sends them. It is nil where there are none.
+// quoted, as JSON, in HTML or a URL, in other letter case, in base64, and as HTTP Basic sends them. It is nil where there are
+// none.
 func Redactor(settings Settings) func(string) string {
 	v := reflect.ValueOf(settings).Elem()
 	fields := map[string]reflect.Value{}
 	collectFields(v, fields)
-	var forms []string
+	forms := map[string]string{} // text to pattern
 	eachSecret(v, func(_ string, s Secret) {
 		secret := s.Reveal()
 		if len(secret) < minRedacted {
 			return
 		}
-		forms = append(forms, secret)
+		sent := []string{secret}
 		for _, key := range []string{"user", "username"} {
 			if user, ok := fields[key]; ok && user.Kind() == reflect.String {
-				forms = append(forms, base64.StdEncoding.EncodeToString([]byte(user.String()+":"+secret)))
+				sent = append(sent, user.String()+":"+secret)
+			}
+		}
+		forms[secret] = spellings(secret, len(secret) <= maxLettersSpelled)
+		for _, text := range sent {
+			for _, encoding := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
+				encoded := encoding.EncodeToString([]byte(text))
+				forms[encoded] = spellings(encoded, false)
 			}
 		}
 	})
@@ -44,11 +55,11 @@ func Redactor(settings Settings) func(string) string {
 		return nil
 	}
 	// The longest first, so that one which another begins with does not leave the other's rest.
-	slices.SortFunc(forms, func(a, b string) int { return len(b) - len(a) })
-	patterns := make([]*regexp.Regexp, len(forms))
-	for i, form := range forms {
+	texts := slices.SortedFunc(maps.Keys(forms), func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
+	patterns := make([]*regexp.Regexp, len(texts))
+	for i, text := range texts {
 		// Names of headers come in a letter case of their own, and so do the digits of escapes.
-		patterns[i] = regexp.MustCompile("(?i)" + spellings(form))
+		patterns[i] = regexp.MustCompile("(?i)" + forms[text])
 	}
 	return func(text string) string {
 		for _, p := range patterns {
@@ -58,43 +69,51 @@ func Redactor(settings Settings) func(string) string {
 	}
 }
 
+var (
+	anyCharacter = regexp.MustCompile(`(?s).`)
+	// punctuation is what encodings escape that leave letters and digits as they are.
+	punctuation = regexp.MustCompile(`[^A-Za-z0-9]`)
+)
+
 // spellings is a pattern for a text of which each character may be written in any of its ways.
-func spellings(text string) string {
-	if len(text) > maxSpelled {
+func spellings(text string, letters bool) string {
+	switch {
+	case len(text) > maxSpelled:
 		return regexp.QuoteMeta(strings.ToValidUTF8(text, "\uFFFD"))
+	case letters:
+		return anyCharacter.ReplaceAllStringFunc(text, spelling)
+	default:
+		return punctuation.ReplaceAllStringFunc(text, spelling)
 	}
-	var b strings.Builder
-	for len(text) > 0 {
-		_, size := utf8.DecodeRuneInString(text)
-		b.WriteString(spelling(text[:size]))
-		text = text[size:]
-	}
-	return b.String()
 }
 
-// neverEscaped are the characters that no encoding writes in another way.
-var neverEscaped = regexp.MustCompile("^[A-Za-z0-9._~-]$")
+// named are the characters that every writer of HTML has a name for.
+var named = map[rune]string{'"': "quot", '\'': "apos", '&': "amp", '<': "lt", '>': "gt"}
 
-// spelling is a pattern for one character, or one byte that is not valid UTF-8, in any of the ways it may be written.
+// spelling is a pattern for one character, or one byte that is not valid UTF-8, in any of the ways it may be written: itself,
+// escaped by backslashes, in HTML, or by its bytes. What is escaped twice has more backslashes, &amp; or %25.
 func spelling(char string) string {
 	r, _ := utf8.DecodeRuneInString(char) // of an invalid byte U+FFFD, which matches that byte too
-	literal := string(r)
-	if neverEscaped.MatchString(char) {
-		return regexp.QuoteMeta(literal)
+	literal := regexp.QuoteMeta(string(r))
+	switch {
+	case r == '\'' || r == '"':
+		literal = `(?:\\*` + literal + ")+" // SQL and YAML double a quote, the shell writes '\''
+	case r < utf8.RuneSelf && unicode.IsPrint(r) && !unicode.IsLetter(r) && !unicode.IsDigit(r):
+		literal = `\\*` + literal
 	}
-	ways := []string{regexp.QuoteMeta(literal), regexp.QuoteMeta(html.EscapeString(literal)), percentEncoded(char)}
-	asJSON, err := json.Marshal(char)
-	if err != nil {
-		asJSON = []byte(`""`) // a string always encodes
+	entity := fmt.Sprintf("#0*%d|#x0*%x", r, r)
+	if name, ok := named[r]; ok {
+		entity += "|" + name
 	}
-	for _, quoted := range []string{strconv.Quote(char), strconv.QuoteToASCII(char), string(asJSON)} {
-		inner := quoted[1 : len(quoted)-1]
-		if escape := strings.TrimLeft(inner, `\`); escape != inner {
-			ways = append(ways, `\\+`+regexp.QuoteMeta(escape)) // what is quoted twice has more backslashes
-		}
+	ways := []string{literal, "&(?:amp;)*(?:" + entity + ");?", fmt.Sprintf(`\\+(?:[ux]\{?0*%x\}?|%03o)`, r, r), bytewise(char)}
+	if high, low := utf16.EncodeRune(r); high != unicode.ReplacementChar {
+		ways = append(ways, fmt.Sprintf(`\\+u%x\\+u%x`, high, low))
+	}
+	if inner := strings.Trim(strconv.Quote(char), `"`); len(inner) == 2 && !unicode.IsPrint(r) {
+		ways = append(ways, `\\+`+inner[1:]) // \n
 	}
 	if r == ' ' {
-		ways = append(ways, `\+`, percentEncoded("+")) // in a query
+		ways = append(ways, `\+`, bytewise("+")) // in a query
 	}
 	if !unicode.IsPrint(r) {
 		ways = append(ways, " ") // in a text that was made printable
@@ -102,11 +121,11 @@ func spelling(char string) string {
 	return "(?:" + strings.Join(ways, "|") + ")"
 }
 
-// percentEncoded is a pattern for a character as it stands in a URL, or in one that is part of another.
-func percentEncoded(char string) string {
+// bytewise is a pattern for a character of which each byte is written in hexadecimal digits, as in a URL.
+func bytewise(char string) string {
 	var b strings.Builder
 	for i := range len(char) {
-		fmt.Fprintf(&b, "%%(?:25)*%02x", char[i])
+		fmt.Fprintf(&b, `(?:%%(?:25)*|\\+x)%02x`, char[i])
 	}
 	return b.String()
 }
