@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+	dto "github.com/prometheus/client_model/go"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
 )
@@ -76,7 +77,7 @@ func pageOf(t *testing.T, b *Batch, success bool) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	problems, err := promlint.NewWithMetricFamilies(gathered).Lint()
+	problems, err := promlint.NewWithMetricFamilies(beginnings(gathered)).Lint()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,6 +96,15 @@ func pageOf(t *testing.T, b *Batch, success bool) []byte {
 		t.Errorf("family %s of source %d clashes with another", c.Family, c.Source)
 	}
 	return page.Negotiate(http.Header{}).Bytes
+}
+
+// beginnings are the families with their first series only: the linter compares each series with every other one.
+func beginnings(families []*dto.MetricFamily) []*dto.MetricFamily {
+	var short []*dto.MetricFamily
+	for _, f := range families {
+		short = append(short, &dto.MetricFamily{Name: f.Name, Help: f.Help, Type: f.Type, Unit: f.Unit, Metric: f.Metric[:min(len(f.Metric), 50)]})
+	}
+	return short
 }
 
 // metricsOf are the metrics that the page has because of a batch.

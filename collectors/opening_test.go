@@ -21,7 +21,7 @@ import (
 func TestPortOfAnotherProtocolIsNamed(t *testing.T) {
 	stack := simulated(t, simstack.Options{})
 	web := httptest.NewServer(http.NotFoundHandler())
-	defer web.Close()
+	t.Cleanup(web.Close)
 	root := certificate{name: "root", authority: true}.make(t)
 	shown := chain(certificate{by: root, names: []string{"127.0.0.1"}}.make(t))
 	trust := config.TLS{CAFile: write(t, filepath.Join(t.TempDir(), "ca.pem"), root)}
@@ -68,6 +68,7 @@ func TestPortOfAnotherProtocolIsNamed(t *testing.T) {
 		"xmpp_c2s at a server that says HTML": {c2sProbe(t, rawServer(t, "tcp", sayAndHold("<html><body>")), trust), Malformed, `"html"`, "web server"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			_, err := read(t, c.probe, 10*time.Second)
 			wantReason(t, err, c.want)
 			if err != nil && (!strings.Contains(err.Error(), c.speaks) || !strings.Contains(HintOf(err), c.hint)) {
