@@ -428,7 +428,7 @@ func TestFullDiskStopsTheCanaryAlone(t *testing.T) {
 		return p.verdict("plant_store") == "internal"
 	})
 	status, body, err := e.get(t.Context(), "/debug/targets/plant_store")
-	if err != nil || status != http.StatusOK || !bytes.Contains(body, []byte("no space left on device")) || !bytes.Contains(body, []byte("make the state file writable")) {
+	if err != nil || status != http.StatusOK || !bytes.Contains(body, []byte("no space left on device")) || !bytes.Contains(body, []byte("free space")) {
 		t.Errorf("status %d, %v: the page does not say what is wrong, and what to do", status, err)
 	}
 	owed(t, path) // it is whole

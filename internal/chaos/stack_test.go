@@ -70,7 +70,7 @@ func subjects(stack *simstack.Stack, caFile string) []subject {
 		{kind: "xmpp_rest", upstream: at("XMPP_REST_URL"), block: "url: http://%s, domain: chat.test, token: " + env["XMPP_REST_TOKEN"]},
 		{kind: "xmpp_c2s", language: speaksXMPP, upstream: stack.XMPPClientAddress(), block: "address: %s, domain: chat.test, ca_file: " + caFile},
 		{kind: "irc_rpc", language: speaksHTTPS, upstream: at("IRC_RPC_URL"), block: fmt.Sprintf("url: https://%%s/api, user: %s, password: %s, %s", env["IRC_RPC_USER"], env["IRC_RPC_PASSWORD"], trust), own: []string{"chatstack_irc_"}},
-		{kind: "irc_tls", language: speaksIRC, upstream: stack.IRCAddress(), block: "address: %s, " + trust},
+		{kind: "irc_tls", language: speaksIRC, upstream: stack.IRCAddress(), block: fmt.Sprintf("address: %%s, schedule: \"@every %s\", %s", interval, trust)},
 		{kind: "irc_services", upstream: at("IRC_SERVICES_JSONRPC_URL"), block: "url: http://%[1]s/, jsonrpc: true, jsonrpc_url: http://%[1]s/jsonrpc"},
 		{kind: "plant_store", upstream: at("PLANT_STORE_URL"), block: "url: http://%s, mode: canary, token: " + env["PLANT_STORE_TOKEN"]},
 		{kind: "identity", upstream: at("BRIDGE_IDENTITY_BASE_URL"), block: "url: http://%s, token: " + env["BRIDGE_IDENTITY_TOKEN"]},
