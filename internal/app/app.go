@@ -161,6 +161,8 @@ func New(o Options) (_ *App, err error) {
 		// A client that stalls must not hold a connection for ever, whether or not it may read anything.
 		ReadTimeout:  10 * time.Second,
 		WriteTimeout: 30 * time.Second,
+		// One client may have half of all connections, and what it sends on them must fit into the memory limits of deploy/.
+		MaxHeaderBytes: maxHeader,
 		// Those who scrape every minute keep their connection.
 		IdleTimeout: 75 * time.Second,
 		ConnState:   newConnections(o.Log).stateChanged,

@@ -14,6 +14,9 @@ import (
 // maxConnections bounds the connections of all clients for a process that may open very many files: each takes memory.
 const maxConnections = 6000
 
+// maxHeader bounds the header of a request: net/http's megabyte, times the connections of one client, is gigabytes.
+const maxHeader = 16 << 10
+
 // connections closes new connections of a client that has its share already, so that no client can lock the others out.
 type connections struct {
 	most int // of all clients together; a single one may have half

@@ -236,3 +236,32 @@ func TestClientLeavesHalfOfTheConnectionsToOthers(t *testing.T) {
 		synctest.Wait()
 	})
 }
+
+func TestLongHeaderIsRefused(t *testing.T) {
+	for protection, webConfig := range webConfigs {
+		for name, c := range map[string]struct {
+			length  int
+			refused bool
+		}{
+			"cookies of other services": {8 << 10, false},
+			"a flood":                   {64 << 10, true},
+		} {
+			t.Run(protection+"/"+name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					conn := servePipes(t, webConfig).dial(tcpFrom("192.0.2.1"))
+					defer time.Sleep(time.Second)                                                                                   // for which the server goes on reading after a refusal
+					defer conn.Close()                                                                                              //nolint:errcheck // in memory
+					go fmt.Fprintf(conn, "GET /-/healthy HTTP/1.1\r\nHost: x\r\nCookie: %s\r\n\r\n", strings.Repeat("a", c.length)) //nolint:errcheck // what is not read is refused
+					resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+					if err != nil {
+						t.Fatal(err)
+					}
+					defer resp.Body.Close() //nolint:errcheck // only the status counts
+					if refused := resp.StatusCode == http.StatusRequestHeaderFieldsTooLarge; refused != c.refused {
+						t.Errorf("a header of %d bytes: status %d", c.length, resp.StatusCode)
+					}
+				})
+			})
+		}
+	}
+}
