@@ -111,7 +111,7 @@ func (c *xmppRest) Collect(ctx context.Context, b *Batch) error {
 	case http.StatusOK:
 		return c.accepted(ctx, b, a)
 	case http.StatusUnauthorized:
-		return c.unauthorized(b, a, failed)
+		return c.unauthorized(ctx, b, a, failed)
 	case http.StatusForbidden:
 		return failed.WithHint("the XMPP server knows the credential, but its account is no administrator of " + c.where() +
 			": make it one, or have a token issued with an administrator's role")
@@ -154,14 +154,39 @@ func (c *xmppRest) accepted(ctx context.Context, b *Batch, a *answer) error {
 	if strings.EqualFold(realm, c.host) {
 		return nil
 	}
-	return c.otherHost(a, cmp.Or(realm, info.SiteName))
+	return c.otherHost(ctx, b, a, cmp.Or(realm, info.SiteName))
 }
 
-// otherHost is the failure of an answer from another virtual host than the one that was asked for.
-func (c *xmppRest) otherHost(a *answer, answered string) error {
+// noHost is a name that no virtual host can have.
+const noHost = "chatstack-exporter.invalid"
+
+// otherHost is the failure of an answer from another virtual host than the one that was asked for, unless the server knows that
+// one by the name in its http_host: then a name that nobody has is not answered by the same.
+func (c *xmppRest) otherHost(ctx context.Context, b *Batch, a *answer, answered string) error {
+	nowhere, err := c.http.do(ctx, b, http.MethodGet, c.url, http.Header{"Host": {noHost}}, nil)
+	if err != nil {
+		return err
+	}
+	b.HTTPStatus = a.status
+	if whoAnswered(nowhere) != answered {
+		b.Note("the virtual host " + foreignText(answered) + " answers at the name " + c.host)
+		return nil
+	}
 	return Failf(Mismatch, "GET %s: status %d: asked for virtual host %s, but %s answered", printable(c.url), a.status, c.host, foreignText(answered)).
 		WithHint("the XMPP server does not serve HTTP for " + c.host + ", so its http_default_host " + foreignText(answered) +
 			" answered: set XMPP_DOMAIN to a virtual host that it has")
+}
+
+// whoAnswered is the virtual host that answered a request without a credential, or its title; "" where the answer does not tell.
+func whoAnswered(a *answer) string {
+	var info struct {
+		SiteName string `json:"site_name"`
+	}
+	if err := json.Unmarshal(a.body, &info); err != nil {
+		info.SiteName = ""
+	}
+	host, _ := challenge(a)
+	return cmp.Or(host, info.SiteName)
 }
 
 // challenge reads the challenge of a 401: whether it asks for a bearer token, and the virtual host in its realm.
@@ -181,13 +206,17 @@ func challenge(a *answer) (host string, bearer bool) {
 }
 
 // unauthorized tells a credential that is not accepted from an API that was only to be found.
-func (c *xmppRest) unauthorized(b *Batch, a *answer, failed *Error) error {
+func (c *xmppRest) unauthorized(ctx context.Context, b *Batch, a *answer, failed *Error) error {
 	host, bearer := challenge(a)
 	switch {
 	case !bearer:
 		return failed.WithHint("this 401 does not ask for a bearer token, so it may come from a proxy in between: look at what answers at " + printable(c.url))
 	case c.host != "" && host != "" && !strings.EqualFold(host, c.host):
-		return c.otherHost(a, host)
+		if err := c.otherHost(ctx, b, a, host); err != nil {
+			return err
+		}
+	}
+	switch {
 	case !c.credentials.given():
 		b.Note("the API is there and asks for a token; without one nothing is known of credentials")
 		return nil

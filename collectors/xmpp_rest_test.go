@@ -1,6 +1,7 @@
 package collectors
 
 import (
+	"fmt"
 	"net"
 	"net/http"
 	"os"
@@ -234,5 +235,53 @@ func TestVirtualHostThatIsNotSetIsTheURLs(t *testing.T) {
 		if got := probe.where(); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
+	}
+}
+
+// TestVirtualHostMayAnswerAtAnotherName has a server whose http_host gives a virtual host another name for HTTP.
+func TestVirtualHostMayAnswerAtAnotherName(t *testing.T) {
+	for name, c := range map[string]struct {
+		token       string
+		defaultHost string // whose http_default_host answers at every other name; "" is none
+		challenged  bool
+		want        Reason
+	}{
+		"no default host":           {token: "sesame-token", challenged: true},
+		"another default host":      {token: "sesame-token", challenged: true, defaultHost: "other.test"},
+		"the default host itself":   {token: "sesame-token", challenged: true, defaultHost: "chat.test", want: Mismatch},
+		"without a token":           {challenged: true},
+		"a wrong token":             {token: "wrong-token", challenged: true, want: Unauthorized},
+		"a proxy has the challenge": {token: "sesame-token"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			url := answering(t, func(w http.ResponseWriter, r *http.Request) {
+				host := "chat.test"
+				if r.Host != "xmpp.chat.test" {
+					host = c.defaultHost
+				}
+				switch {
+				case host == "":
+					w.WriteHeader(http.StatusNotFound)
+				case r.Header.Get("Authorization") == "Bearer sesame-token":
+					fmt.Fprintf(w, `{"site_name":%q,"version":"13.0.1"}`, host) //nolint:errcheck // a test's server
+				default:
+					if c.challenged {
+						w.Header().Set("Authorization", `Bearer realm="`+host+`/http_admin_api"`)
+					}
+					w.WriteHeader(http.StatusUnauthorized)
+				}
+			})
+			_, err := read(t, restProbe(t, url, func(s *XMPPRest) {
+				s.Domain = "xmpp.chat.test"
+				if c.token != "" {
+					s.Token = config.NewSecret(c.token)
+				}
+			}), 10*time.Second)
+			if c.want != "" {
+				wantReason(t, err, c.want)
+			} else if err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
