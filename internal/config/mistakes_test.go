@@ -61,3 +61,31 @@ func TestNamedFileThatIsNotThereIsLookedForNearby(t *testing.T) {
 		}
 	}
 }
+
+// TestVariableOfAnotherProgramIsNoMistake has a bridge's variable beside the exporter's own, in one .env.
+func TestVariableOfAnotherProgramIsNoMistake(t *testing.T) {
+	for name, c := range map[string]struct {
+		env  map[string]string
+		want int
+	}{
+		"ours is set":    {map[string]string{"IRC_PASSWORD": "sesame-bridge", "IRC_RPC_PASSWORD": "sesame-rpc"}, 0},
+		"ours is a file": {map[string]string{"IRC_PASSWORD": "sesame-bridge", "IRC_RPC_PASSWORD_FILE": write(t, filepath.Join(t.TempDir(), "p"), "sesame-rpc")}, 0},
+		"ours is unset":  {map[string]string{"IRC_PASSWORD": "sesame-bridge", "IRC_RPC_PASSWORD": ""}, 1},
+	} {
+		c.env["IRC_RPC_URL"] = "https://irc:8600/api"
+		var all []string
+		for variable, value := range c.env {
+			all = append(all, variable+"="+value)
+		}
+		cfg, err := config.Load(config.Source{
+			Kinds: collectors.ConfigKinds(), Environ: func() []string { return all },
+			Lookup: func(variable string) (string, bool) { value, ok := c.env[variable]; return value, ok },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(cfg.Doubts) != c.want {
+			t.Errorf("%s: got %v, want %d", name, cfg.Doubts, c.want)
+		}
+	}
+}

@@ -32,10 +32,18 @@ func (l *loader) doubtVariables(read map[string]string) {
 		if _, known := read[name]; known || value == "" || cluster.MatchString(name) {
 			continue
 		}
-		if meant := nearestVariable(name, names); meant != "" {
+		if meant := nearestVariable(name, names); meant != "" && !l.isSet(meant) {
 			l.doubts = append(l.doubts, pathDoubt{read[meant], fmt.Sprintf("%s is set, but no target reads it; did you mean %s?", name, meant)})
 		}
 	}
+}
+
+// isSet reports whether a variable or its other form, the path of a file, has a value: then nobody has mistyped it.
+func (l *loader) isSet(name string) bool {
+	name = strings.TrimSuffix(name, "_FILE")
+	value, _ := l.src.Lookup(name)
+	file, _ := l.src.Lookup(name + "_FILE")
+	return value != "" || file != ""
 }
 
 // nearestVariable is the one that a name resembles most, or "": one that it shortens, else one of the same service or with
