@@ -81,6 +81,15 @@ func TestHealthcheckBehindAPassword(t *testing.T) {
 	}
 }
 
+// TestHealthcheckAsksNoExporterOfAnotherAddress has an exporter whose port another one has on the next loopback address.
+func TestHealthcheckAsksNoExporterOfAnotherAddress(t *testing.T) {
+	binary, run := buildBinary(t), t.TempDir()
+	_, one := startProtected(t, binary, run, "127.0.0.1:0")
+	if code, stdout, _ := healthcheck(t, binary, run, "127.0.0.2:"+portOfString(t, one)); code != 1 {
+		t.Errorf("exit code %d, %q, though nothing listens there; want 1", code, stdout)
+	}
+}
+
 // TestHealthcheckSeesAStalledLoop has servers stand in for a process that listens, whose loop does nothing any more.
 func TestHealthcheckSeesAStalledLoop(t *testing.T) {
 	binary := buildBinary(t)

@@ -57,7 +57,10 @@ func healthSocket(o Options, port string) (string, error) {
 	if port == "" {
 		port = wanted
 	}
-	if ip := net.ParseIP(host); host != "" && host != "localhost" && (ip == nil || !ip.IsUnspecified() && !ip.IsLoopback()) {
+	ip := net.ParseIP(host)
+	// Other addresses of the loopback network may be another exporter's with the same port.
+	local := host == "" || host == "localhost" || ip.IsUnspecified() || ip.Equal(net.IPv4(127, 0, 0, 1)) || ip.Equal(net.IPv6loopback)
+	if !local {
 		port = strings.NewReplacer("/", "_", ":", "_").Replace(host) + "-" + port
 	}
 	return filepath.Join(o.RuntimeDirectory, port+".sock"), nil
