@@ -163,6 +163,7 @@ func New(o Options) (_ *App, err error) {
 		WriteTimeout: 30 * time.Second,
 		// One client may have half of all connections, and what it sends on them must fit into the memory limits of deploy/.
 		MaxHeaderBytes: maxHeader,
+		HTTP2:          &http.HTTP2Config{MaxConcurrentStreams: maxHTTP2Streams},
 		// Those who scrape every minute keep their connection.
 		IdleTimeout: 75 * time.Second,
 		ConnState:   newConnections(o.Log).stateChanged,

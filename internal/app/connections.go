@@ -17,6 +17,9 @@ const maxConnections = 6000
 // maxHeader bounds the header of a request: net/http's megabyte, times the connections of one client, is gigabytes.
 const maxHeader = 16 << 10
 
+// maxHTTP2Streams bounds the requests that are open at once in one connection: net/http's 250 multiply what a client may hold.
+const maxHTTP2Streams = 16
+
 // connections closes new connections of a client that has its share already, so that no client can lock the others out.
 type connections struct {
 	most int // of all clients together; a single one may have half

@@ -3,6 +3,7 @@ package app
 import (
 	"bufio"
 	"bytes"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	toolkit "github.com/prometheus/exporter-toolkit/web"
+	"golang.org/x/net/http2"
 )
 
 // pipes is a listener whose connections are pipes in memory, so that time can be a test's own.
@@ -263,5 +265,36 @@ func TestLongHeaderIsRefused(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+func TestOneConnectionHasFewRequestsOpen(t *testing.T) {
+	dir := t.TempDir()
+	_, certificate, key := newIdentity(t, "server")
+	for name, content := range map[string][]byte{"server.crt": certificate, "server.key": key} {
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := servePipes(t, fmt.Sprintf("tls_server_config: {cert_file: %[1]s/server.crt, key_file: %[1]s/server.key}\n", dir))
+	c := tls.Client(p.dial(tcpFrom("192.0.2.1")), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}) //nolint:gosec // only limits are asked for
+	defer c.Close()                                                                                                  //nolint:errcheck // in memory
+	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		io.WriteString(c, http2.ClientPreface)  //nolint:errcheck // reading tells
+		http2.NewFramer(c, nil).WriteSettings() //nolint:errcheck,gosec // as above
+	}()
+	frame, err := http2.NewFramer(nil, c).ReadFrame()
+	if err != nil {
+		t.Fatal(err)
+	}
+	settings, ok := frame.(*http2.SettingsFrame)
+	if !ok {
+		t.Fatalf("got %v, want settings", frame)
+	}
+	if n, ok := settings.Value(http2.SettingMaxConcurrentStreams); !ok || n > maxHTTP2Streams {
+		t.Errorf("%d requests of one connection, want %d at most", n, maxHTTP2Streams)
 	}
 }
