@@ -842,9 +842,10 @@ func (f *fleet) present(b *Batch, now time.Time) {
 	}
 }
 
-// findWaiting finds the containers that compose has made, and starts once others are healthy, which are starting or wait too.
+// findWaiting finds the containers that compose has made, and starts later: once others are healthy, which are starting, or
+// once others have started, which wait themselves.
 func (f *fleet) findWaiting(services map[composeUnit][]string) {
-	awaited := map[*member][]*member{}
+	awaited := map[*member][]condition{}
 	for _, c := range f.members {
 		c.waiting = false
 		if c.here && c.status.state == container.StateCreated {
@@ -854,33 +855,37 @@ func (f *fleet) findWaiting(services map[composeUnit][]string) {
 	for more := true; more; {
 		more = false
 		for c, others := range awaited {
-			if !c.waiting && !c.waitOver && slices.ContainsFunc(others, (*member).starting) {
+			if !c.waiting && !c.waitOver && slices.ContainsFunc(others, condition.delays) {
 				c.waiting, more = true, true
 			}
 		}
 	}
 	for c, others := range awaited {
 		// One that has not been made or started yet will be starting later.
-		pending := slices.ContainsFunc(others, func(o *member) bool { return !o.here || o.status.state == container.StateCreated })
+		pending := slices.ContainsFunc(others, func(o condition) bool { return !o.here || o.status.state == container.StateCreated })
 		c.waitOver = c.waitOver || !c.waiting && !pending
 	}
 }
 
-// starting reports whether others wait for the container to become healthy.
-func (c *member) starting() bool {
-	return c.waiting || c.here && c.status.health == container.Starting
+// condition is a member that must have started, or be healthy too, before compose starts another one.
+type condition struct {
+	*member
+	healthy bool
 }
 
-// awaited are the members that compose wants to be healthy before it starts this one.
-func (f *fleet) awaited(c *member, services map[composeUnit][]string) []*member {
-	var others []*member
+// delays reports whether the condition is yet to be met.
+func (o condition) delays() bool {
+	return o.waiting || o.healthy && o.here && o.status.health == container.Starting
+}
+
+// awaited are the members of which compose wants something before it starts this one.
+func (f *fleet) awaited(c *member, services map[composeUnit][]string) []condition {
+	var others []condition
 	for part := range strings.SplitSeq(c.DependsOn, ",") {
 		service, rest, _ := strings.Cut(part, ":")
-		if condition, _, _ := strings.Cut(rest, ":"); condition != "service_healthy" {
-			continue
-		}
+		wanted, _, _ := strings.Cut(rest, ":")
 		for _, name := range services[composeUnit{c.Project, service}] {
-			others = append(others, f.members[name])
+			others = append(others, condition{f.members[name], wanted == "service_healthy"})
 		}
 	}
 	return others

@@ -1577,6 +1577,21 @@ func TestContainerIsNotExpectedBeforeWhatItNeedsIsHealthy(t *testing.T) {
 		p.remove("1")
 		p.want("db is gone", expected("app", 1))
 	})
+	t.Run("what it needs waits itself", func(t *testing.T) {
+		for _, condition := range []string{"service_started", "service_completed_successfully"} {
+			p := openPort(t)
+			p.make("1", "db")
+			p.make("2", "app", needs("db:service_healthy:true"))
+			p.make("3", "proxy", needs("app:"+condition+":false"))
+			p.want("nothing has started", expected("db", 1), expected("app", 1), expected("proxy", 1))
+			start(p, "1")
+			p.pass(10 * time.Minute)
+			p.want(condition+", db is starting", expected("db", 1), expected("app", 0), expected("proxy", 0))
+			health(p, "1", container.Healthy)
+			start(p, "2")
+			p.want(condition+", app has started", expected("app", 1), expected("proxy", 1))
+		}
+	})
 	t.Run("it cannot be started", func(*testing.T) {
 		p := begin()
 		start(p, "1")
