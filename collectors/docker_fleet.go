@@ -878,13 +878,16 @@ func (o condition) delays() bool {
 	return o.waiting || o.healthy && o.here && o.status.health == container.Starting
 }
 
-// awaited are the members of which compose wants something before it starts this one.
+// awaited are the first members of which compose wants something before it starts this one.
 func (f *fleet) awaited(c *member, services map[composeUnit][]string) []condition {
 	var others []condition
 	for part := range strings.SplitSeq(c.DependsOn, ",") {
 		service, rest, _ := strings.Cut(part, ":")
 		wanted, _, _ := strings.Cut(rest, ":")
 		for _, name := range services[composeUnit{c.Project, service}] {
+			if len(others) == maxDependencies {
+				return others
+			}
 			others = append(others, condition{f.members[name], wanted == "service_healthy"})
 		}
 	}
@@ -899,7 +902,7 @@ type composeUnit struct{ project, service string }
 func (f *fleet) dependencies(name string, c *member, services map[composeUnit][]string) []string {
 	var needed []string
 	add := func(other string) {
-		if other != name && len(needed) < maxDependencies && !slices.Contains(needed, other) {
+		if other != name && !slices.Contains(needed, other) {
 			needed = append(needed, other)
 		}
 	}
@@ -919,6 +922,9 @@ func (f *fleet) dependencies(name string, c *member, services map[composeUnit][]
 	for part := range strings.SplitSeq(c.DependsOn, ",") {
 		service, _, _ := strings.Cut(part, ":")
 		for _, other := range services[composeUnit{c.Project, service}] {
+			if len(needed) == maxDependencies {
+				return needed
+			}
 			add(other)
 		}
 	}

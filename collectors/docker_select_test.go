@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -247,4 +248,24 @@ func TestOneHugeDescriptionHidesNoOther(t *testing.T) {
 		t.Errorf("notes %q, want one about the description", b.Notes)
 	}
 	w.wantNow("", `container_state{container="a",state="running"} 1`, `container_state{container="b",state="running"} 1`)
+}
+
+// TestConditionsAreBounded has containers that say of themselves, hundreds of times, that they wait for all of the others.
+func TestConditionsAreBounded(t *testing.T) {
+	f := newFleet(newDockerSettings())
+	label := strings.TrimSuffix(strings.Repeat("s:service_healthy,", maxDependsOn/18), ",")
+	for i := range 200 {
+		b := plainContainer(fmt.Sprintf("c%04d", i), map[string]string{composeProject: "p", composeService: "s", composeDepends: label})
+		b.State = &container.State{Status: container.StateCreated}
+		if err := f.described(&b, 0, time.Time{}, portOpened); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f.present(&Batch{}, portOpened)
+	runtime.ReadMemStats(&after)
+	if took := (after.TotalAlloc - before.TotalAlloc) >> 20; took > 64 {
+		t.Errorf("what %d containers wait for took %d MiB", len(f.members), took)
+	}
 }
