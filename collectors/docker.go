@@ -457,7 +457,7 @@ func (s *dockerSession) list(ctx context.Context, b *Batch) (listed []container.
 	}
 	ctx, call := recorded(ctx)
 	chosen := selection{settings: s.settings}
-	s.locked(func() { chosen.known = s.fleet.knownIDs() })
+	s.locked(func() { chosen.served, chosen.known = s.fleet.served, s.fleet.knownIDs() })
 	call.into = &chosen
 	asked := time.Now()
 	_, err = s.client.ContainerList(ctx, container.ListOptions{All: true, Filters: wanted})

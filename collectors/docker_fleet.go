@@ -60,6 +60,8 @@ type fleet struct {
 	listedAt    time.Time
 	// order are the ids of the chosen containers in the last list's order, which the next one most likely has too.
 	order []string
+	// displaced are the ids of those that the list about to be taken in leaves out since there are too many.
+	displaced []string
 	// held was kept of an engine at another address, until a list shows whether it is the same one.
 	held *fleetMemory
 	// savedCounts are the counters by name as they were last saved, and the ones shown; nil where nothing is saved.
@@ -359,6 +361,7 @@ func (l *listing) strict() bool { return l.following && !l.full && !l.settling }
 // which the list knows something else than we, those that may change without a word, and a few in turn.
 func (f *fleet) listed(l *listing, now time.Time) []container.Summary {
 	f.recallHeld(l, now)
+	f.leaveOut()
 	f.compareNames(l, now)
 	var wanted []container.Summary
 	f.quick.next(len(l.chosen), quickTurn)

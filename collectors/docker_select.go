@@ -37,10 +37,15 @@ func validContainerName(name string) bool {
 // selection chooses the containers of a list while that is read, so that no more than max_containers take memory.
 type selection struct {
 	settings *Docker
-	// known are the ids of the containers that the fleet knows. They come first, so that a new one displaces none of them.
-	known map[string]bool
+	// served are the names of the containers that serve targets, by the configuration.
+	served []string
+	// known are the ids of the containers that the fleet knows, and displaced those of them that are left out.
+	known     map[string]bool
+	displaced []string
 
-	kept, fresh []container.Summary
+	// named are those that the configuration names. They come first, then kept, which are known, so that a new one displaces
+	// none of them.
+	named, kept, fresh []container.Summary
 	// listed counts all containers, beyond the watched ones that max_containers leaves out, misnamed those whose names no
 	// engine gives.
 	listed, beyond, misnamed int
@@ -103,11 +108,14 @@ func (s *selection) take(l *listedContainer) {
 		return
 	}
 	into := &s.fresh
-	if known || slices.Contains(s.settings.Expected, name) || s.settings.Roles[name] != "" {
+	switch {
+	case slices.Contains(s.settings.Expected, name), s.settings.Roles[name] != "", slices.Contains(s.served, name):
+		into = &s.named
+	case known:
 		into = &s.kept
 	}
 	if len(*into) >= s.settings.MaxContainers {
-		s.beyond++
+		s.leaveOut(l.ID)
 		return
 	}
 	*into = append(*into, container.Summary{
@@ -118,12 +126,20 @@ func (s *selection) take(l *listedContainer) {
 
 // containers returns those that were chosen.
 func (s *selection) containers() []container.Summary {
-	free := s.settings.MaxContainers - len(s.kept)
-	if over := len(s.fresh) - free; over > 0 {
-		s.beyond += over
-		s.fresh = s.fresh[:free]
+	chosen := slices.Concat(s.named, s.kept, s.fresh)
+	most := min(len(chosen), s.settings.MaxContainers)
+	for i := range chosen[most:] {
+		s.leaveOut(chosen[most+i].ID)
 	}
-	return append(s.kept, s.fresh...)
+	return chosen[:most]
+}
+
+// leaveOut takes in that there are too many for a container.
+func (s *selection) leaveOut(id string) {
+	s.beyond++
+	if s.known[id] {
+		s.displaced = append(s.displaced, id)
+	}
 }
 
 // neededLabels returns those of a container's labels that anybody looks at, and what else is asked for.
@@ -160,7 +176,7 @@ func (c *docker) leftOut(s *selection) {
 	if s.beyond > 0 && c.beyond == 0 || s.misnamed > 0 && c.misnamed == 0 {
 		c.log.Warn("containers are not watched", "beyond_max_containers", s.beyond, "with_impossible_names", s.misnamed)
 	}
-	c.listed, c.beyond, c.misnamed = s.listed, s.beyond, s.misnamed
+	c.listed, c.beyond, c.misnamed, c.fleet.displaced = s.listed, s.beyond, s.misnamed, s.displaced
 }
 
 // tellLeftOut says which containers, and what of them, are not on the page. The caller holds the lock.
@@ -186,6 +202,17 @@ func (c *docker) tellLeftOut(b *Batch) {
 		b.Note(fmt.Sprintf("the project, service or image of %s is left out: longer than %d bytes, or depends_on than %d",
 			count(cut, "container"), maxContainerLabel, maxDependsOn))
 	}
+}
+
+// leaveOut forgets containers that are there, and of which there are too many: they are not missed.
+func (f *fleet) leaveOut() {
+	for _, id := range f.displaced {
+		if f.member(id) != nil {
+			delete(f.members, f.names[id])
+		}
+		f.forget(id)
+	}
+	f.displaced = nil
 }
 
 // knownIDs are the ids of all containers of which something is known.

@@ -269,3 +269,22 @@ func TestConditionsAreBounded(t *testing.T) {
 		t.Errorf("what %d containers wait for took %d MiB", len(f.members), took)
 	}
 }
+
+// TestWhatIsLeftOutIsNotMissed has an engine that more is watched of than max_containers allows since then.
+func TestWhatIsLeftOutIsNotMissed(t *testing.T) {
+	e := startEngine(t, crowd("c", 6)...)
+	state := &memory{}
+	watching(t, e, state, nil).read()
+	w := watching(t, e, state, func(s *Docker) {
+		s.MaxContainers, s.MissingAfter, s.Expected = 3, 0, []string{"c0005"}
+	})
+	b := &Batch{}
+	if err := w.docker.Collect(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	if page := w.large(); strings.Contains(page, `state="missing"} 1`) {
+		t.Errorf("containers that exist are missing:\n%s", page)
+	}
+	w.wantShown(3, `container_state{container="c0005",state="running"} 1`)
+	wantNote(t, b, "3 containers beyond max_containers (3)")
+}
