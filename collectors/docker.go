@@ -59,8 +59,10 @@ type docker struct {
 	stats feature
 	rest  time.Duration
 	// hanging are the containers that the engine hangs at, by id, retried is when one of them was last inspected again.
-	hanging map[string]hang
-	retried time.Time
+	// answersAgain says that it answered about the last of them.
+	hanging      map[string]hang
+	retried      time.Time
+	answersAgain bool
 	// listed, beyond and misnamed are how many containers the last list had and left out, see selection.
 	listed, beyond, misnamed int
 	// touched says that there may be something else to keep than what was kept last.
@@ -519,7 +521,9 @@ func (s *dockerSession) inspectAll(ctx context.Context, b *Batch, listed []conta
 		}
 		d, call, err := s.inspect(one, listed[i].ID)
 		hung := one.Err() != nil && inner.Err() == nil
-		s.inspected(listed[i].ID, hung, time.Now())
+		if err == nil || inner.Err() == nil {
+			s.inspected(listed[i].ID, err != nil && hung, time.Now())
+		}
 		stumbled := call.status >= http.StatusInternalServerError || hung || err != nil && ReasonOf(err) == TooLarge
 		if err != nil && stumbled && inner.Err() == nil && int(stumbles.Add(1)) < max(all, 2) {
 			found[i].stumbled = true

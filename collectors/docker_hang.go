@@ -10,7 +10,8 @@ import (
 
 // An engine goes on with an inspection that hangs, whether anybody waits for it or not: each one more takes memory and a
 // goroutine of it. So a container that it hangs at is left alone for hangFirst, then for twice as long each time, up to
-// hangMost; and of all such containers one is tried again every hangApart at most.
+// hangMost; and of all such containers one is tried again every hangApart at most, unless the last one that was tried has shown
+// that the engine answers again.
 const (
 	hangFirst = time.Minute
 	hangMost  = 30 * time.Minute
@@ -31,10 +32,11 @@ func (c *docker) mayInspect(id string, now time.Time) bool {
 	if !hangs {
 		return true
 	}
-	if now.Before(h.until) || now.Sub(c.retried) < hangApart {
+	if now.Before(h.until) || !c.answersAgain && now.Sub(c.retried) < hangApart {
 		return false
 	}
-	c.retried = now
+	h.until = now.Add(h.wait) // also if the inspection is cut
+	c.retried, c.hanging[id] = now, h
 	return true
 }
 
@@ -46,10 +48,13 @@ func (c *docker) hangs(id string) bool {
 	return hangs
 }
 
-// inspected takes in how an inspection ended.
+// inspected takes in how an inspection ended that nothing cut short.
 func (c *docker) inspected(id string, hung bool, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if _, hangs := c.hanging[id]; hangs || hung {
+		c.answersAgain = !hung
+	}
 	if !hung {
 		delete(c.hanging, id)
 		return

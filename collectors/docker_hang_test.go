@@ -77,3 +77,44 @@ func TestEngineThatHangsAtAllIsATimeout(t *testing.T) {
 		t.Errorf("inspected %d times, want each of two containers once: %q", len(inspections), inspections)
 	}
 }
+
+// TestContainersAreInspectedAgainOnceTheEngineAnswers has an engine that hangs at all of many containers, and recovers.
+func TestContainersAreInspectedAgainOnceTheEngineAnswers(t *testing.T) {
+	e := startEngine(t, crowd("c", 20)...)
+	w := watching(t, e, nil, nil)
+	now := time.Now()
+	for i := range e.containers {
+		w.docker.inspected(e.containers[i].ID, true, now.Add(-2*hangFirst))
+	}
+	for range 3 {
+		w.read()
+		w.docker.retried = time.Time{} // the next reading is 30 s later
+	}
+	if n := len(w.docker.hanging); n != 0 {
+		t.Errorf("%d of 20 containers are still left alone in the third reading after the engine has recovered", n)
+	}
+}
+
+// TestInspectionThatIsCutProvesNothing ends inspections of a container that the engine hangs at before their time.
+func TestInspectionThatIsCutProvesNothing(t *testing.T) {
+	e, stuck, other := stuckEngine(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	w := watching(t, e, nil, nil)
+	w.docker.inspected(stuck.ID, true, time.Now().Add(-2*hangFirst))
+	hangs := e.answer
+	e.answer = func(w http.ResponseWriter, r *http.Request) bool {
+		if strings.HasSuffix(r.URL.Path, other.ID+"/json") {
+			time.Sleep(100 * time.Millisecond)
+			http.Error(w, "not through me", http.StatusForbidden)
+			return true
+		}
+		return hangs(w, r)
+	}
+	wantReason(t, w.try(), Forbidden)
+	if w.docker.mayInspect(stuck.ID, time.Now()) {
+		t.Error("it is inspected again at once")
+	}
+	w.docker.retried = time.Time{}
+	if !w.docker.hangs(stuck.ID) {
+		t.Error("it counts as one that the engine answers about")
+	}
+}
