@@ -238,7 +238,7 @@ var eventActions = []events.Action{
 // event takes in an event and reports whether the container is to be inspected now.
 func (f *fleet) event(e *events.Message, now time.Time) (inspect bool) {
 	id, name := e.Actor.ID, e.Actor.Attributes["name"]
-	if !containerName.MatchString(id) {
+	if !validContainerName(id) {
 		return false // an id becomes part of a request's path
 	}
 	if _, known := f.names[id]; !known && (!f.settings.watches(lastingName(name), e.Actor.Attributes) || f.newborn[id] == nil && f.full()) {

@@ -288,3 +288,12 @@ func TestWhatIsLeftOutIsNotMissed(t *testing.T) {
 	w.wantShown(3, `container_state{container="c0005",state="running"} 1`)
 	wantNote(t, b, "3 containers beyond max_containers (3)")
 }
+
+func TestIDsOfEventsAreBounded(t *testing.T) {
+	f := newFleet(newDockerSettings())
+	id := strings.Repeat("a", 1<<20)
+	e := &events.Message{Action: events.ActionStart, TimeNano: 1, Actor: events.Actor{ID: id, Attributes: map[string]string{"name": "a"}}}
+	if f.event(e, portOpened) || len(f.touched) > 0 || len(f.newborn) > 0 {
+		t.Error("an id of a mebibyte is remembered")
+	}
+}
