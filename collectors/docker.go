@@ -68,8 +68,9 @@ type docker struct {
 	// touched says that there may be something else to keep than what was kept last.
 	touched bool
 
-	saving sync.Mutex // guards saved, what was kept last
-	saved  []byte
+	saving  sync.Mutex // guards saved, what was kept last, and unsaved, whether the last try has failed
+	saved   []byte
+	unsaved bool
 }
 
 // runUsage is what one run of a container used.

@@ -784,10 +784,18 @@ func (c *docker) save() {
 	if bytes.Equal(content, c.saved) {
 		return
 	}
-	if err := c.state.Save(json.RawMessage(content)); err != nil {
-		c.log.Error("what is known of containers was not kept: after a restart of the exporter their counters are not exact", "err", err, "bytes", len(content))
+	err = c.state.Save(json.RawMessage(content))
+	news := c.unsaved != (err != nil)
+	c.unsaved = err != nil
+	switch {
+	case err != nil:
 		c.locked(func() { c.touched = true })
+		if news {
+			c.log.Error("what is known of containers was not kept: after a restart of the exporter their counters are not exact", "err", err, "bytes", len(content))
+		}
 		return
+	case news:
+		c.log.Info("what is known of containers is kept again")
 	}
 	c.saved = content
 }

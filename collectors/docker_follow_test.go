@@ -1650,3 +1650,23 @@ func TestCatchingUpLeavesNoConnection(t *testing.T) {
 	w.wantNow("", `container_state{container="a",state="running"} 1`)
 	e.waitForSilence(t)
 }
+
+// TestDiskThatTakesNothingIsLoggedOnce saves into a full disk, as is tried every few seconds while events flow.
+func TestDiskThatTakesNothingIsLoggedOnce(t *testing.T) {
+	state := &memory{err: errors.New("no space left on device")}
+	w := watching(t, startEngine(t, plainContainer("a", nil)), state, nil)
+	var log strings.Builder
+	w.docker.log = slog.New(slog.NewTextHandler(&log, nil))
+	w.read()
+	for range 3 {
+		w.docker.save()
+	}
+	if n := strings.Count(log.String(), "was not kept"); n != 1 {
+		t.Errorf("said %d times that nothing is kept, want once:\n%s", n, log.String())
+	}
+	state.err = nil
+	w.docker.save()
+	if state.saved == nil || !strings.Contains(log.String(), "kept again") {
+		t.Errorf("the disk takes it again: saved %q, logged\n%s", state.saved, log.String())
+	}
+}
