@@ -533,6 +533,9 @@ func (s *dockerSession) inspectAll(ctx context.Context, b *Batch, listed []conta
 		if err != nil && inner.Err() == nil {
 			status.Store(int64(call.status))
 		}
+		if d != nil {
+			s.settings.shorten(d)
+		}
 		found[i].InspectResponse = d
 		if !call.date.IsZero() {
 			found[i].made = call.date.Add(-time.Since(asked))

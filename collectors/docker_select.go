@@ -163,6 +163,31 @@ func (s *Docker) neededLabels(all map[string]string, others ...string) map[strin
 	return needed
 }
 
+// shorten leaves of a description what is used of it: those of all containers are in the memory at once.
+func (s *Docker) shorten(c *container.InspectResponse) {
+	if base := c.ContainerJSONBase; base != nil {
+		c.ContainerJSONBase = &container.ContainerJSONBase{
+			ID: base.ID, Name: base.Name, Created: base.Created, RestartCount: base.RestartCount, State: base.State,
+		}
+		if h := base.HostConfig; h != nil {
+			c.HostConfig = &container.HostConfig{
+				RestartPolicy: h.RestartPolicy, AutoRemove: h.AutoRemove, NetworkMode: h.NetworkMode, Resources: container.Resources{Memory: h.Memory},
+			}
+		}
+		if base.State != nil && base.State.Health != nil {
+			for _, result := range base.State.Health.Log {
+				if result != nil {
+					result.Output = ""
+				}
+			}
+		}
+	}
+	if all := c.Config; all != nil {
+		c.Config = &container.Config{Image: all.Image, Labels: s.neededLabels(all.Labels), Healthcheck: all.Healthcheck}
+	}
+	c.Mounts, c.NetworkSettings, c.ImageManifestDescriptor = nil, nil, nil
+}
+
 // bounded returns the value of a label, or "" and false where it is too long.
 func bounded(value string, limit int) (kept string, ok bool) {
 	if len(value) > limit {

@@ -297,3 +297,38 @@ func TestIDsOfEventsAreBounded(t *testing.T) {
 		t.Error("an id of a mebibyte is remembered")
 	}
 }
+
+// TestDescriptionsTakeLittleMemory inspects containers whose descriptions are almost as large as they may be.
+func TestDescriptionsTakeLittleMemory(t *testing.T) {
+	const n = 60
+	e := startEngine(t)
+	e.answer = func(w http.ResponseWriter, r *http.Request) bool {
+		if !strings.Contains(r.URL.Path, "/containers/id-") {
+			return false
+		}
+		c := plainContainer("a", nil)
+		c.Config.Env = slices.Repeat([]string{strings.Repeat("x", 1<<10)}, 900)
+		engineAnswers(w, c)
+		return true
+	}
+	w := watching(t, e, nil, nil)
+	w.docker.limit = 16 << 20
+	listed := make([]container.Summary, n)
+	for i := range listed {
+		listed[i].ID = fmt.Sprintf("id-%d", i)
+	}
+	s := w.session()
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	found, err := s.inspectAll(t.Context(), &Batch{}, listed, n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	if took := (int64(after.HeapAlloc) - int64(before.HeapAlloc)) >> 20; took > 20 {
+		t.Errorf("%d descriptions take %d MiB", n, took)
+	}
+	runtime.KeepAlive(found)
+}
