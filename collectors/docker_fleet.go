@@ -76,6 +76,8 @@ type newborn struct {
 	starts startLedger
 	ooms   oomLedger
 	seen   bool
+	// replaces is the name that is to be its own, while it has a temporary one.
+	replaces string
 }
 
 // member is a watched container: one name, whatever container bears it.
@@ -251,7 +253,7 @@ func (f *fleet) event(e *events.Message, now time.Time) (inspect bool) {
 	switch e.Action {
 	case events.ActionDestroy:
 		if c := f.lastMember(id, name); c != nil {
-			c.Removed = true
+			c.Removed = !f.beingReplaced(c)
 		}
 		f.gone(id, now)
 		return false
@@ -318,6 +320,16 @@ func (f *fleet) stopped(id, name string) {
 	}
 	c.ByHand = true
 	c.Wanted = c.Wanted || c.status.id == id && !c.status.autoRemove && !c.SetAside
+}
+
+// beingReplaced reports whether another container is there to take the member's name, so that the name is wanted.
+func (f *fleet) beingReplaced(c *member) bool {
+	for _, n := range f.newborn {
+		if n.replaces != "" && f.members[n.replaces] == c {
+			return true
+		}
+	}
+	return false
 }
 
 func (f *fleet) child(id string) *newborn {
@@ -535,6 +547,9 @@ func (f *fleet) described(d *container.InspectResponse, mark uint64, made, now t
 		return nil
 	}
 	if temporaryName.MatchString(s.name) {
+		if _, known := f.names[s.id]; !known {
+			f.child(s.id).replaces = lastingName(s.name)
+		}
 		f.stepAside(s.id, now)
 		return nil
 	}

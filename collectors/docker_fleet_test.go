@@ -462,6 +462,27 @@ func TestContainerThatSomebodyRemovedIsForgottenAfterAnHour(t *testing.T) {
 	}
 }
 
+// TestDeployThatEndsHalfWayIsMissed has compose end after it has removed the old container, and before the new one has its name.
+func TestDeployThatEndsHalfWayIsMissed(t *testing.T) {
+	p := openPort(t)
+	p.run("1", "irc")
+	p.poll(true, true)
+	p.make("2", "0123456789ab_irc")
+	p.stop("1")
+	p.remove("1")
+	for range 2 {
+		p.pass(2 * time.Hour)
+		p.poll(false, true)
+		p.want("half a deploy", `state{container="irc",state="missing"} 1`, `expected{container="irc"} 1`)
+	}
+	p.rename("2", "irc")
+	p.start("2")
+	p.want("it goes on", `state{container="irc",state="running"} 1`, `recreations_total{container="irc"} 1`, restarts("irc", 0))
+	p.remove("2")
+	p.pass(2 * time.Minute)
+	p.want("somebody removes it", `state{container="irc",state="missing"} 1`, `expected{container="irc"} 0`)
+}
+
 func TestConfiguredContainerIsMissedFromTheStart(t *testing.T) {
 	p := openPort(t, func(s *Docker) { s.Expected = []string{"prosody"} })
 	p.poll(true, false)
