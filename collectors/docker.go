@@ -252,8 +252,10 @@ func (c *docker) describeNew(ctx context.Context, s *dockerSession, b *Batch, wa
 		return nil
 	}
 	found, err := s.inspectAll(ctx, b, again, len(again)+1)
-	if err != nil {
-		return err
+	if err != nil { // all others are known: the next reading finds these
+		c.log.Debug("new containers were not inspected", "err", err)
+		c.locked(func() { c.unsure = true })
+		return nil //nolint:nilerr // handled here
 	}
 	return c.describe(again, found, mark)
 }

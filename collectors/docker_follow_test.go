@@ -1670,3 +1670,31 @@ func TestDiskThatTakesNothingIsLoggedOnce(t *testing.T) {
 		t.Errorf("the disk takes it again: saved %q, logged\n%s", state.saved, log.String())
 	}
 }
+
+// TestSecondInspectionFailsNoReading has an event overtake the description of a container that cannot be inspected again.
+func TestSecondInspectionFailsNoReading(t *testing.T) {
+	e, stuck, _ := stuckEngine(t, nil)
+	w := watching(t, e, nil, nil)
+	inspections := 0
+	e.answer = func(rw http.ResponseWriter, r *http.Request) bool {
+		if !strings.HasSuffix(r.URL.Path, stuck.ID+"/json") {
+			return false
+		}
+		if inspections++; inspections == 2 {
+			http.Error(rw, "too many requests", http.StatusTooManyRequests)
+			return true
+		}
+		started := events.Message{Action: events.ActionStart, TimeNano: 1, Actor: events.Actor{ID: stuck.ID, Attributes: map[string]string{"name": "a"}}}
+		if inspections == 1 {
+			w.docker.locked(func() { w.docker.fleet.event(&started, time.Now()) })
+		}
+		return false
+	}
+	w.read()
+	w.wantNow("", `container_state{container="b",state="running"} 1`)
+	w.read()
+	w.wantNow("the next reading", `container_state{container="a",state="running"} 1`)
+	if inspections != 3 {
+		t.Errorf("inspected %d times, want 3", inspections)
+	}
+}
