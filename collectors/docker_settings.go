@@ -240,6 +240,9 @@ type dockerEndpoint struct {
 	tls              bool
 }
 
+// removeTLSKeys is what to do where an engine is to be reached without TLS.
+const removeTLSKeys = "remove the keys of TLS (ca_file and the like, DOCKER_TLS_VERIFY)"
+
 // maxSocketPath is the longest path of a Unix socket that the kernel takes.
 const maxSocketPath = 107
 
@@ -265,7 +268,7 @@ func (s *Docker) endpoint() (dockerEndpoint, error) {
 	case "tcp":
 	case "http":
 		if e.tls {
-			return dockerEndpoint{}, errors.New("begins with http:// beside keys of TLS; write tcp:// or https://")
+			return dockerEndpoint{}, errors.New("begins with http:// beside keys of TLS; " + removeTLSKeys + ", or write https://")
 		}
 	case "https":
 		e.tls = true

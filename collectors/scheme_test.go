@@ -93,6 +93,24 @@ func TestDockerSaysThatItsSchemeIsWrong(t *testing.T) {
 	}
 }
 
+// TestDockerWithKeysOfTLSSaysToRemoveThem has a server without TLS, where another scheme alone does not help.
+func TestDockerWithKeysOfTLSSaysToRemoveThem(t *testing.T) {
+	plain := httptest.NewServer(http.NotFoundHandler())
+	defer plain.Close()
+	for _, scheme := range []string{"tcp", "https"} {
+		s := dockerSettings(scheme + "://" + plain.Listener.Addr().String())
+		s.InsecureSkipVerify = true
+		_, err := readDocker(t, s)
+		wantDockerFailure(t, err, TLS, "remove the keys of TLS (ca_file and the like, DOCKER_TLS_VERIFY) and write tcp:// in the host")
+	}
+	s := dockerSettings(plain.URL)
+	s.InsecureSkipVerify = true
+	const want = "begins with http:// beside keys of TLS; remove the keys of TLS (ca_file and the like, DOCKER_TLS_VERIFY), or write https://"
+	if _, err := s.endpoint(); err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
 func TestRedirectToTLSSaysSo(t *testing.T) {
 	for location, hint := range map[string]string{
 		"https://127.0.0.1/health": "write https:// in the url",

@@ -29,6 +29,8 @@ type wire struct {
 	silent, alert atomic.Bool
 	// key is where the address is configured; "" is url.
 	key string
+	// plain is what to do where the port speaks plain HTTP; "" is to write another scheme.
+	plain string
 }
 
 type dialFunc = func(ctx context.Context, network, address string) (net.Conn, error)
@@ -73,7 +75,7 @@ func (w *wire) reason(err error) error {
 	case reason == Malformed && w.metTLS():
 		return w.wantsTLS()
 	case errors.Is(err, http.ErrSchemeMismatch) || strings.HasPrefix(plainAnswer(err), "HTTP/"):
-		return Failf(TLS, "%w", err).WithHint("this port speaks plain HTTP: write http:// in the " + w.where() + ", or name the port that speaks TLS")
+		return Failf(TLS, "%w", err).WithHint("this port speaks plain HTTP: " + w.toPlain() + ", or name the port that speaks TLS")
 	case plainAnswer(err) != "":
 		return Failf(TLS, "%w", err).WithHint("this port speaks neither TLS nor HTTP: correct the port in the " + w.where())
 	case (reason == Timeout || reason == Closed) && w.silent.Load():
@@ -91,12 +93,15 @@ func (w *wire) reason(err error) error {
 
 // otherScheme is what may be wrong where a server says nothing at all, as most do that get plain HTTP on a port for TLS.
 func (w *wire) otherScheme() string {
-	other, scheme := "TLS", "https://"
+	other, mend := "TLS", "write https:// in the "+w.where()
 	if w.secure.Load() {
-		other, scheme = "plain HTTP", "http://"
+		other, mend = "plain HTTP", w.toPlain()
 	}
-	return fmt.Sprintf("nothing came back: the port may speak %s, then write %s in the %s; or the service hangs or restarts", other, scheme, w.where())
+	return fmt.Sprintf("nothing came back: the port may speak %s, then %s; or the service hangs or restarts", other, mend)
 }
+
+// toPlain is what to do where the port speaks plain HTTP.
+func (w *wire) toPlain() string { return cmp.Or(w.plain, "write http:// in the "+w.where()) }
 
 // metTLS reports whether plain HTTP was answered in TLS.
 func (w *wire) metTLS() bool { return w.alert.Load() && !w.secure.Load() }
