@@ -37,7 +37,7 @@ func (s *IRCTLS) Configured() bool { return s.Address != "" }
 
 // Check implements config.Settings.
 func (s *IRCTLS) Check(r *config.Report) {
-	checkAddress(r, withPort(s.Address, ircTLSPort))
+	checkAddress(r, s.Address, ircTLSPort)
 	s.TLS.Check(r)
 }
 

@@ -33,7 +33,7 @@ func (s *TCP) Configured() bool { return s.Address != "" }
 
 // Check implements config.Settings.
 func (s *TCP) Check(r *config.Report) {
-	checkAddress(r, s.Address)
+	checkAddress(r, s.Address, "")
 	checkPattern(r, "expect", s.Expect)
 }
 

@@ -39,7 +39,7 @@ func (s *TLSEndpoint) Configured() bool { return s.Address != "" || s.Certificat
 // Check implements config.Settings.
 func (s *TLSEndpoint) Check(r *config.Report) {
 	if s.Address != "" {
-		checkAddress(r, s.Address)
+		checkAddress(r, s.Address, "")
 	}
 	switch s.StartTLS {
 	case "":
@@ -177,8 +177,19 @@ func withPort(address, port string) string {
 	return net.JoinHostPort(strings.Trim(address, "[]"), port)
 }
 
-// checkAddress reports a fault unless the key address holds host:port.
-func checkAddress(r *config.Report, address string) {
+// checkAddress reports a fault unless the key address holds host:port, or a host where a port is usual.
+func checkAddress(r *config.Report, address, usualPort string) {
+	if _, rest, found := strings.Cut(address, "://"); found {
+		rest = rest[strings.LastIndex(rest, "@")+1:] // what is before may be a password
+		if end := strings.IndexAny(rest, "/?#"); end >= 0 {
+			rest = rest[:end]
+		}
+		r.Faultf("address", "is %q, must be host:port without a scheme; write %s", address, cmp.Or(withPort(rest, cmp.Or(usualPort, "PORT")), "host:port"))
+		return
+	}
+	if usualPort != "" {
+		address = withPort(address, usualPort)
+	}
 	host, port, err := net.SplitHostPort(address)
 	n, numberErr := strconv.ParseUint(port, 10, 16)
 	if err != nil || host == "" || strings.ContainsAny(host, "/@ ") || numberErr != nil || n == 0 {

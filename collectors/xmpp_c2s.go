@@ -66,7 +66,7 @@ func (s *XMPPC2S) Configured() bool { return s.Address != "" }
 
 // Check implements config.Settings.
 func (s *XMPPC2S) Check(r *config.Report) {
-	checkAddress(r, withPort(s.Address, c2sPort))
+	checkAddress(r, s.Address, c2sPort)
 	if s.Domain == "" {
 		r.Faultf("domain", "must be set: the virtual host to ask for, such as chat.example.org; variable XMPP_DOMAIN")
 	}
