@@ -95,10 +95,10 @@ func TestGoneContainerIsForgottenOnRequest(t *testing.T) {
 		c := containerOf(r, "web")
 		return c != nil && c.State == "missing"
 	})
-	if c := containerOf(&r, "web"); c.Level != status.Warning || !strings.Contains(c.Hint, "curl -X DELETE http://localhost:9655"+path+"web ") {
+	if c := containerOf(&r, "web"); c.Level != status.Warning || !strings.Contains(c.Hint, "curl -X DELETE http://EXPORTER:PORT"+path+"web ") {
 		t.Errorf("level %s, hint %q; want a warning that says how to forget it", c.Level, c.Hint)
 	}
-	e.waitForPage(t, "curl -X DELETE http://localhost:9655"+path+"web ")
+	e.waitForPage(t, "curl -X DELETE http://EXPORTER:PORT"+path+"web ")
 	for header, value := range map[string]string{"Origin": e.url, "Sec-Fetch-Site": "same-origin"} {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodDelete, e.url+path+"web", http.NoBody)
 		if err != nil {

@@ -404,7 +404,7 @@ func containerProblems(a config.Alerts, p place, f *facts, past *pastContainer, 
 		because = ", and " + f.excuse + ", which it depends on, does not run either"
 	}
 	logs := "docker logs --tail 50 " + name
-	forget := fmt.Sprintf("curl -X DELETE http://localhost:9655/api/v1/containers/%s/%s (requires --web.enable-lifecycle)", url.PathEscape(p.host), url.PathEscape(name))
+	forget := fmt.Sprintf("curl -X DELETE http://EXPORTER:PORT/api/v1/containers/%s/%s (requires --web.enable-lifecycle)", url.PathEscape(p.host), url.PathEscape(name))
 	switch {
 	case f.state == missing && f.expected:
 		add("state", after(now, past.missingSince, a.ContainerMissing.For), "Make it again. If it is not to come back, take it out of exporter.yaml where that names it, and have it forgotten: "+forget+". A deploy that takes longer than missing_after looks the same.",
