@@ -142,6 +142,7 @@ func (c *ircRPC) Collect(ctx context.Context, b *Batch) error {
 	defer r.close()
 	if c.reloaded.Swap(false) {
 		clear(c.refused)
+		c.mostULined = 0
 	}
 	err := r.read(ctx)
 	if err != nil {

@@ -701,4 +701,8 @@ func TestIRCWarningOfSeveralULinedServersOutlivesTheServices(t *testing.T) {
 			t.Errorf("reading %d: notes %q, want a warning: %t", i+1, b.Notes, c.warned)
 		}
 	}
+	probe.(Reloader).Reloaded()
+	if b, err := read(t, probe, 10*time.Second); err != nil || strings.Contains(strings.Join(b.Notes, "\n"), "services_server") {
+		t.Errorf("after a reload: notes %q, %v, want no warning of what was before", b.Notes, err)
+	}
 }
