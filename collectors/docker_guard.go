@@ -182,8 +182,10 @@ func (b *dockerBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if int64(n) > b.left {
 		n = int(b.left)
-		err = Failf(TooLarge, "more than %d bytes", b.limit).
-			WithHint("raise limits.metrics_body in exporter.yaml if the engine really runs so many containers")
+		err = Failf(TooLarge, "more than %d bytes", b.limit).WithHint("raise limits.metrics_body in exporter.yaml if the engine really runs so many containers")
+		if b.call.most == b.limit {
+			err = Failf(TooLarge, "more than %d bytes", b.limit).WithHint(hintLargeContainer)
+		}
 	}
 	b.left -= int64(n)
 	if err != nil && err != io.EOF { //nolint:errorlint // readers return it bare

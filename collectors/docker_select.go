@@ -29,6 +29,9 @@ const (
 	maxDependencies = 32
 )
 
+// hintLargeContainer is for what no setting of the exporter mends.
+const hintLargeContainer = "one container has more labels, environment or names than the exporter reads (1 MiB): make it anew with less"
+
 // validContainerName reports whether an engine could have given a container this name.
 func validContainerName(name string) bool {
 	return len(name) <= maxContainerName && containerName.MatchString(name)
@@ -72,7 +75,7 @@ func (s *selection) read(r io.Reader) error {
 		err := d.Decode(&one)
 		switch {
 		case err != nil && part.N <= 0:
-			return Failf(TooLarge, "one of the containers has more than %d bytes", maxListEntry)
+			return Failf(TooLarge, "one of the containers has more than %d bytes", maxListEntry).WithHint(hintLargeContainer)
 		case errors.Is(err, io.EOF):
 			return io.ErrUnexpectedEOF
 		case err != nil:

@@ -225,8 +225,12 @@ func TestOneHugeContainerInAListIsTooLarge(t *testing.T) {
 		}
 		w := watching(t, e, nil, nil)
 		w.docker.limit = 16 << 20
-		if got := reasonOrNone(w.try()); got != TooLarge {
+		err := w.try()
+		if got := reasonOrNone(err); got != TooLarge {
 			t.Errorf("%s: reason %q, want %q", name, got, TooLarge)
+		}
+		if hint := HintOf(err); !strings.Contains(hint, "one container has more labels") {
+			t.Errorf("%s: hint %q does not say that one container is too large", name, hint)
 		}
 	}
 }
