@@ -39,6 +39,10 @@ func TestDiskThatTakesNothingEndsNobody(t *testing.T) {
 		t.Fatal(err)
 	}
 	end := limitFileSize(t)
+	inspected, err := Inspect(path)
+	if err != nil {
+		t.Fatalf("inspected with %v, want a notice", err)
+	}
 	f, notice, err := Open(path)
 	if err != nil {
 		t.Fatalf("opened with %v, want a notice", err)
@@ -47,6 +51,9 @@ func TestDiskThatTakesNothingEndsNobody(t *testing.T) {
 	for _, want := range []string{"nothing can be kept", syscall.EFBIG.Error(), "ulimit -f", "state_file"} {
 		if !strings.Contains(notice, want) {
 			t.Errorf("the notice %q lacks %q", notice, want)
+		}
+		if !strings.Contains(inspected, want) {
+			t.Errorf("the inspection's notice %q lacks %q", inspected, want)
 		}
 	}
 	var a string

@@ -62,20 +62,8 @@ func Open(path string) (_ *File, notice string, err error) {
 		return nil, "", err
 	}
 	f.sweep()
-	raw, err := os.ReadFile(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-	case err != nil:
-		return nil, "", fmt.Errorf("read state file: %w; give this user the right to read and write it, or name another with state_file", err)
-	default:
-		c, damaged, err := f.decode(raw)
-		if err != nil {
-			return nil, "", err
-		}
-		f.damaged = damaged
-		if c.Values != nil {
-			f.values = c.Values
-		}
+	if err := f.read(); err != nil {
+		return nil, "", err
 	}
 	damaged := f.damaged
 	if err = f.write(); err != nil && !mayPass(err) {
@@ -144,8 +132,8 @@ func (f *File) hold() (err error) {
 }
 
 // Inspect tells what Open would find, and changes nothing: an error where it would fail, and in words what it would put aside
-// because it is damaged. Whether another process has the file open is not asked. An error wraps fs.ErrNotExist if the
-// directory is not there. An empty path is in order.
+// because it is damaged, or why the disk takes nothing. Whether another process has the file open is not asked. An error wraps
+// fs.ErrNotExist if the directory is not there. An empty path is in order.
 func Inspect(path string) (notice string, err error) {
 	if path == "" {
 		return "", nil
@@ -160,28 +148,68 @@ func Inspect(path string) (notice string, err error) {
 	case !info.IsDir():
 		return "", fmt.Errorf("%s is no directory; name another file", dir)
 	}
-	if err := mayWrite(dir); err != nil {
-		return "", withAdvice(fmt.Errorf("write directory %s: %w", dir, err))
+	f := &File{path: path, values: map[string]json.RawMessage{}}
+	writeErr := mayWrite(dir)
+	if writeErr != nil {
+		writeErr = withAdvice(fmt.Errorf("write directory %s: %w", dir, writeErr))
+	}
+	if writeErr != nil && !mayPass(writeErr) {
+		return "", writeErr
 	}
 	if err := onlyRegular(path); err != nil {
 		return "", err
 	}
 	lock := path + ".lock"
-	if err := mayWrite(lock); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := mayWrite(lock); err != nil && !errors.Is(err, fs.ErrNotExist) && !mayPass(err) {
 		return "", fmt.Errorf("write %s: %w; give it to the exporter's user", lock, err)
 	}
-	raw, err := os.ReadFile(path)
+	if err := f.read(); err != nil {
+		return "", err
+	}
+	if writeErr == nil {
+		writeErr = f.tryWrite()
+	}
+	if f.damaged && writeErr == nil {
+		return fmt.Sprintf("the state file %s is damaged; the exporter will put it aside and forget what it kept", path), nil
+	}
+	return f.problem(f.damaged, writeErr), nil
+}
+
+// read takes over what is on the disk.
+func (f *File) read() error {
+	raw, err := os.ReadFile(f.path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return "", nil
+		return nil
 	case err != nil:
-		return "", fmt.Errorf("read state file: %w; give this user the right to read and write it, or name another", err)
+		return fmt.Errorf("read state file: %w; give this user the right to read and write it, or name another with state_file", err)
 	}
-	_, damaged, err := (&File{path: path}).decode(raw)
-	if damaged {
-		notice = fmt.Sprintf("the state file %s is damaged; the exporter will put it aside and forget what it kept", path)
+	c, damaged, err := f.decode(raw)
+	if err != nil {
+		return err
 	}
-	return notice, err
+	f.damaged = damaged
+	if c.Values != nil {
+		f.values = c.Values
+	}
+	return nil
+}
+
+// tryWrite reports why the disk would not take the file, by a file that never has a name.
+func (f *File) tryWrite() error {
+	raw, err := f.encode()
+	if err != nil {
+		return err
+	}
+	tmp, err := openUnnamed(filepath.Dir(f.path))
+	if err == nil {
+		_, err = tmp.Write(raw)
+		err = errors.Join(err, tmp.Close())
+	}
+	if !mayPass(err) {
+		return nil // not every file system has files without a name
+	}
+	return withAdvice(fmt.Errorf("write state file: %w", err))
 }
 
 // onlyRegular refuses what must be neither read nor replaced: a read of a pipe hangs, a rename takes a device away, and a
@@ -280,17 +308,26 @@ func (f *File) write() error {
 	return nil
 }
 
-func (f *File) replace() error {
+// encode is what is to stand in the file.
+func (f *File) encode() ([]byte, error) {
 	raw, err := json.MarshalIndent(content{version, f.values}, "", "  ")
 	if err != nil {
-		return fmt.Errorf("write state file: %w", err)
+		return nil, fmt.Errorf("write state file: %w", err)
+	}
+	return append(raw, '\n'), nil
+}
+
+func (f *File) replace() error {
+	raw, err := f.encode()
+	if err != nil {
+		return err
 	}
 	dir := filepath.Dir(f.path)
 	tmp, err := os.CreateTemp(dir, filepath.Base(f.path)+".*.tmp")
 	if err != nil {
 		return fmt.Errorf("write state file: %w", err)
 	}
-	_, err = tmp.Write(append(raw, '\n'))
+	_, err = tmp.Write(raw)
 	err = errors.Join(err, tmp.Sync(), tmp.Close())
 	if err == nil {
 		err = os.Rename(tmp.Name(), f.path)
