@@ -70,6 +70,9 @@ func TestTLSToAPortWithoutItSaysWhatAnswers(t *testing.T) {
 		hint  string
 	}{
 		{proxyProbe(t, "https://"+ssh+"/health", config.TLS{}), "speaks neither TLS nor HTTP"},
+		{proxyProbe(t, "https://"+rawServer(t, "tcp", say("<?xml version='1.0'?><stream:stream>"))+"/health", config.TLS{}), "speaks neither TLS nor HTTP"},
+		{proxyProbe(t, "https://"+rawServer(t, "tcp", say("<!DOCTYPE HTML>\n<html lang=\"en\">"))+"/health", config.TLS{}), "this port speaks plain HTTP: write http:// in the url"},
+		{proxyProbe(t, "https://"+rawServer(t, "tcp", say("<HTML><head>"))+"/health", config.TLS{}), "this port speaks plain HTTP: write http:// in the url"},
 		{ircTLSProbe(t, ssh, config.TLS{}), `does not speak TLS, it answers with "SSH-2"`},
 	} {
 		_, err := read(t, c.probe, 10*time.Second)

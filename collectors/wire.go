@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"regexp"
-	"strings"
 	"sync/atomic"
 	"syscall"
 )
@@ -74,7 +73,7 @@ func (w *wire) reason(err error) error {
 		return Failf(DNS, "look up the host name: %w", err).WithHint("the name server does not answer: look at the network of this exporter, or of its container")
 	case reason == Malformed && w.metTLS():
 		return w.wantsTLS()
-	case errors.Is(err, http.ErrSchemeMismatch) || strings.HasPrefix(plainAnswer(err), "HTTP/"):
+	case errors.Is(err, http.ErrSchemeMismatch) || answersHTTP.MatchString(plainAnswer(err)):
 		return Failf(TLS, "%w", err).WithHint("this port speaks plain HTTP: " + w.toPlain() + ", or name the port that speaks TLS")
 	case plainAnswer(err) != "":
 		return Failf(TLS, "%w", err).WithHint("this port speaks neither TLS nor HTTP: correct the port in the " + w.where())
@@ -105,6 +104,9 @@ func (w *wire) toPlain() string { return cmp.Or(w.plain, "write http:// in the "
 
 // metTLS reports whether plain HTTP was answered in TLS.
 func (w *wire) metTLS() bool { return w.alert.Load() && !w.secure.Load() }
+
+// answersHTTP matches how a server of HTTP begins, or a page of one that gives it without a header.
+var answersHTTP = regexp.MustCompile(`(?i)^(HTTP/|<!doc|<html|<head)`)
 
 // plainAnswer is how a server begins that answers a handshake of TLS without TLS, or "".
 func plainAnswer(err error) string {
