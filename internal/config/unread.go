@@ -55,8 +55,10 @@ func nearestVariable(name string, known []string) string {
 		d := editDistance(name, k)
 		switch {
 		case shortens(name, k):
-		case d <= 2 || sharesService(name, k):
+		case d <= 2 || sharesService(name, k) && abbreviates(lastWord(name), lastWord(k)):
 			d += 1000 // behind every one that it shortens
+		case sharesService(name, k):
+			d += 2000
 		default:
 			continue
 		}
@@ -79,6 +81,24 @@ func shortens(name, known string) bool {
 	}
 	return len(words) > 1
 }
+
+// abbreviates reports whether a word has letters of another, from its first on and in their order: PWD for PASSWORD.
+func abbreviates(word, whole string) bool {
+	if word == "" || !strings.HasPrefix(whole, word[:1]) {
+		return false
+	}
+	for _, letter := range word {
+		_, after, found := strings.Cut(whole, string(letter))
+		if !found {
+			return false
+		}
+		whole = after
+	}
+	return true
+}
+
+// lastWord is what stands behind the last underscore of a name.
+func lastWord(name string) string { return name[strings.LastIndex(name, "_")+1:] }
 
 // sharesService reports whether two names begin with the same two words, as if written without underscores.
 func sharesService(name, known string) bool {
