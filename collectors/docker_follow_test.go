@@ -917,7 +917,7 @@ func TestStreamMayBeLongerThanOneAnswer(t *testing.T) {
 				io.WriteString(w, eventLine("oom", strings.Repeat("x", length))) //nolint:errcheck // the client's loss
 			}
 		}
-		w.(http.Flusher).Flush() //nolint:errcheck // it is one
+		w.(http.Flusher).Flush()
 		<-r.Context().Done()
 		return true
 	}

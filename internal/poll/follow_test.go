@@ -150,7 +150,7 @@ func TestListeningGoesOnAfterAPanic(t *testing.T) {
 func TestListenerThatPanicsAgainAndAgainIsStartedLessOften(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var began []time.Time
-		l := &listener{follow: func(ctx context.Context, l *listener) {
+		l := &listener{follow: func(context.Context, *listener) {
 			began = append(began, time.Now())
 			if len(began) == 8 { // which goes well for an hour
 				time.Sleep(time.Hour)
