@@ -255,7 +255,7 @@ func (c *docker) describeNew(ctx context.Context, s *dockerSession, b *Batch, wa
 	if err != nil { // all others are known: the next reading finds these
 		c.log.Debug("new containers were not inspected", "err", err)
 		c.locked(func() { c.unsure = true })
-		return nil //nolint:nilerr // handled here
+		return nil
 	}
 	return c.describe(again, found, mark)
 }

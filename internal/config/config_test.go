@@ -500,7 +500,7 @@ func TestRedactorMasksASecretHoweverItIsWritten(t *testing.T) {
 
 // TestRedactorMasksTheSpellingsOfOtherPrograms has spellings that no function of Go writes.
 func TestRedactorMasksTheSpellingsOfOtherPrograms(t *testing.T) {
-	const secret = `corr'ect/ho"rse battery`
+	const secret = `pass'word/ho"rse battery`
 	each := func(format string, secret string) string {
 		var b strings.Builder
 		for _, r := range secret {
@@ -511,10 +511,10 @@ func TestRedactorMasksTheSpellingsOfOtherPrograms(t *testing.T) {
 	credentials := base64.StdEncoding.EncodeToString([]byte("user:" + secret))
 	emoji := "\U0001f511\U0001f511key"
 	for spelling, secretOf := range map[string]string{
-		`corr\'ect\/ho\"rse battery`: secret, `corr''ect/ho""rse battery`: secret, `corr'\''ect/ho"rse battery`: secret,
-		`corr&#x27;ect/ho&quot;rse battery`: secret, `corr&apos;ect&#x2F;ho&#34;rse&#32;battery`: secret, `corr&amp;#39;ect/ho&amp;quot;rse battery`: secret,
-		`corr\u0027ect\u002Fho\u0022rse\u0020battery`: secret, `corr\\u0027ect/ho\\u0022rse battery`: secret, `corr\x27ect/ho\x22rse battery`: secret,
-		`corr\047ect/ho\042rse battery`: secret, `corr\u{27}ect/ho\u{22}rse battery`: secret,
+		`pass\'word\/ho\"rse battery`: secret, `pass''word/ho""rse battery`: secret, `pass'\''word/ho"rse battery`: secret,
+		`pass&#x27;word/ho&quot;rse battery`: secret, `pass&apos;word&#x2F;ho&#34;rse&#32;battery`: secret, `pass&amp;#39;word/ho&amp;quot;rse battery`: secret,
+		`pass\u0027word\u002Fho\u0022rse\u0020battery`: secret, `pass\\u0027word/ho\\u0022rse battery`: secret, `pass\x27word/ho\x22rse battery`: secret,
+		`pass\047word/ho\042rse battery`: secret, `pass\u{27}word/ho\u{22}rse battery`: secret,
 		each("%%%02x", secret): secret, each("%%%02X", secret): secret, each("%%25%02x", secret): secret, each("&#%d;", secret): secret,
 		each("&#x%x;", secret): secret, each("&#x%04X;", secret): secret, each(`\u%04x`, secret): secret, each(`\x%02x`, secret): secret,
 		base64.RawStdEncoding.EncodeToString([]byte(secret)): secret, strings.TrimRight(credentials, "="): secret, url.QueryEscape(strings.TrimRight(credentials, "=")): secret,
