@@ -59,8 +59,9 @@ type docker struct {
 	stats feature
 	rest  time.Duration
 	// hanging are the containers that the engine hangs at, by id, retried is when one of them was last inspected again.
-	// answersAgain says that it answered about the last of them.
+	// answersAgain says that it answered about the last of them, stall when one is tried where it hangs at all.
 	hanging      map[string]hang
+	stall        hang
 	retried      time.Time
 	answersAgain bool
 	// listed, beyond and misnamed are how many containers the last list had and left out, see selection.
@@ -513,6 +514,9 @@ func (s *dockerSession) inspectAll(ctx context.Context, b *Batch, listed []conta
 	)
 	if deadline, ok := ctx.Deadline(); ok {
 		patience = min(max(patience, time.Second), time.Until(deadline)/inspectShare)
+	}
+	if len(listed) >= all {
+		s.tryStalled(listed, time.Now())
 	}
 	err := inParallel(ctx, len(listed), s.settings.Parallelism, func(inner context.Context, i int) error {
 		one, cancel := context.WithTimeout(inner, patience)

@@ -10,12 +10,14 @@ import (
 
 // An engine goes on with an inspection that hangs, whether anybody waits for it or not: each one more takes memory and a
 // goroutine of it. So a container that it hangs at is left alone for hangFirst, then for twice as long each time, up to
-// hangMost; and of all such containers one is tried again every hangApart at most, unless the last one that was tried has shown
-// that the engine answers again.
+// hangMost; and of all such containers one is tried again every hangApart at most. Once one of them is answered, all are tried.
+// While the engine hangs at all of its containers, one is tried with the next reading, then after stallFirst, then after twice as
+// long each time: so an engine that hung for a moment is not down for longer than it hung twice over.
 const (
-	hangFirst = time.Minute
-	hangMost  = 30 * time.Minute
-	hangApart = 10 * time.Second
+	hangFirst  = time.Minute
+	hangMost   = 30 * time.Minute
+	hangApart  = 10 * time.Second
+	stallFirst = 2 * time.Second
 )
 
 // hang is until when a container is left alone, and how long that was.
@@ -32,7 +34,7 @@ func (c *docker) mayInspect(id string, now time.Time) bool {
 	if !hangs {
 		return true
 	}
-	if now.Before(h.until) || !c.answersAgain && now.Sub(c.retried) < hangApart {
+	if !c.answersAgain && (now.Before(h.until) || now.Sub(c.retried) < hangApart) {
 		return false
 	}
 	h.until = now.Add(h.wait) // also if the inspection is cut
@@ -48,6 +50,25 @@ func (c *docker) hangs(id string) bool {
 	return hangs
 }
 
+// tryStalled lets one container be inspected if the engine hangs at all that are to be.
+func (c *docker) tryStalled(listed []container.Summary, now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(listed) == 0 || c.answersAgain || now.Before(c.stall.until) {
+		return
+	}
+	for i := range listed {
+		if _, hangs := c.hanging[listed[i].ID]; !hangs {
+			return
+		}
+	}
+	first := slices.MinFunc(listed, func(a, b container.Summary) int { return c.hanging[a.ID].until.Compare(c.hanging[b.ID].until) }).ID
+	c.hanging[first] = hang{wait: c.hanging[first].wait}
+	c.retried = time.Time{}
+	c.stall.until = now.Add(c.stall.wait)
+	c.stall.wait = min(max(2*c.stall.wait, stallFirst), hangMost)
+}
+
 // inspected takes in how an inspection ended that nothing cut short.
 func (c *docker) inspected(id string, hung bool, now time.Time) {
 	c.mu.Lock()
@@ -57,6 +78,7 @@ func (c *docker) inspected(id string, hung bool, now time.Time) {
 	}
 	if !hung {
 		delete(c.hanging, id)
+		c.stall = hang{}
 		return
 	}
 	wait := min(max(2*c.hanging[id].wait, hangFirst), hangMost)

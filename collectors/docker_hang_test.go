@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/events"
 )
 
@@ -73,8 +74,47 @@ func TestEngineThatHangsAtAllIsATimeout(t *testing.T) {
 	inspections := slices.DeleteFunc(e.asked(), func(call string) bool {
 		return !strings.Contains(call, "/containers/id-") || !strings.HasSuffix(call, "/json")
 	})
-	if len(inspections) > 2 {
-		t.Errorf("inspected %d times, want each of two containers once: %q", len(inspections), inspections)
+	if len(inspections) > 4 {
+		t.Errorf("inspected %d times, want each of two containers once, and one in each later reading: %q", len(inspections), inspections)
+	}
+}
+
+// TestEngineThatHungForAMomentIsUpWithTheNextReading has an engine that hangs at all of its containers during one reading.
+func TestEngineThatHungForAMomentIsUpWithTheNextReading(t *testing.T) {
+	e := startEngine(t, crowd("c", 20)...)
+	w := watching(t, e, nil, nil)
+	for i := range e.containers {
+		w.docker.inspected(e.containers[i].ID, true, time.Now())
+	}
+	if err := w.try(); err != nil {
+		t.Errorf("the next reading fails: %v", err)
+	}
+	if err := w.try(); err != nil {
+		t.Errorf("the reading after that fails: %v", err)
+	}
+	if n := len(w.docker.hanging); n != 0 {
+		t.Errorf("%d of 20 containers are still left alone", n)
+	}
+}
+
+// TestEngineThatHangsForLongIsTriedLessOften counts what is tried in an hour of an engine that hangs at all of its containers.
+func TestEngineThatHangsForLongIsTriedLessOften(t *testing.T) {
+	c := &docker{hanging: map[string]hang{}}
+	listed := []container.Summary{{ID: "a"}, {ID: "b"}, {ID: "c"}}
+	now := time.Now()
+	tried := 0
+	for range 120 { // readings
+		c.tryStalled(listed, now)
+		for _, l := range listed {
+			if c.mayInspect(l.ID, now) {
+				tried++
+				c.inspected(l.ID, true, now)
+			}
+		}
+		now = now.Add(30 * time.Second)
+	}
+	if tried > 40 {
+		t.Errorf("%d inspections hang after an hour, want the pauses to grow", tried)
 	}
 }
 
