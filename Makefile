@@ -35,7 +35,8 @@ test: ## Every test that needs neither root nor packages.
 	$(GO) vet ./...
 	@# Built first, so that no compiler takes the time that a reading has.
 	$(GO) build $(RACE) ./...
-	$(GO) test $(RACE) ./...
+	@# Time enough for a machine that does something else besides.
+	$(GO) test -timeout 20m $(RACE) ./...
 
 cross: ## Builds it for the other systems that it compiles for: macOS, FreeBSD and OpenBSD.
 	$(GO) test -count=1 -tags cross -run '^TestBuildsForOtherSystems$$' ./internal/release
@@ -98,7 +99,7 @@ integration: ## Tests against real servers; needs Debian's packages, see .ci/run
 		xargs grep -n '^func Test' | grep -v 'func TestReal'; then \
 		echo 'the tests above need real servers, so their names must begin with TestReal'; exit 1; fi
 	$(GO) test -count=1 -tags realservers $(RACE) ./internal/realstack
-	$(GO) test -count=1 -tags realservers $(RACE) -run '^TestReal' ./collectors ./internal/app ./internal/state
+	$(GO) test -count=1 -timeout 20m -tags realservers $(RACE) -run '^TestReal' ./collectors ./internal/app ./internal/state
 	$(GO) test -count=1 -tags realservers -run '^TestReal' ./dashboards
 	$(GO) test -count=1 -tags realservers -run '^TestReal' ./internal/web
 	@# Ten containers, to show that it runs; numbers are the business of bench-docker.
