@@ -178,7 +178,7 @@ targets:
   - {kind: xmpp_rest, url: %q}
   - {kind: xmpp_metrics, url: %q}
   - {kind: xmpp_c2s, address: %q}
-  - {kind: irc_tls, address: %q, certificate_file: %q}
+  - {kind: irc_tls, address: %q, certificate_file: %q, schedule: "@every 1s"}
   - {kind: volume, name: data, path: %q}
   - {kind: volume, name: lost, path: %q}
 `, xmpp+"/status", xmpp, page, s.stack.XMPPClientAddress(), s.stack.IRCAddress(), s.certificate, s.volume, s.lost)
