@@ -91,14 +91,14 @@ SOAKRUNS ?= -race -race=false
 
 soak: ## The exporter at 100 times its rate while faults and clients come and go, SOAKTIME for each of two runs: it must stay flat.
 	for race in $(SOAKRUNS); do \
-		$(GO) test -count=1 -v -timeout 24h -tags soak $$race -run '^TestSoak$$' ./internal/soak -soak.time=$(SOAKTIME) $(SOAK) || exit 1; done
+		$(GO) test -count=1 -v -timeout 24h -tags soak $$race -run '^TestSoak$$' ./internal/e2e/soak -soak.time=$(SOAKTIME) $(SOAK) || exit 1; done
 
 # The tests that need no real server have run in `make test`. Those that do are called TestReal..., which is held here.
 integration: ## Tests against real servers; needs Debian's packages, see .ci/run.
 	@if grep -l 'go:build realservers' $$(git ls-files 'collectors/*_test.go' 'internal/app/*_test.go' 'internal/bench/*_test.go' 'internal/state/*_test.go' 'dashboards/*_test.go' 'internal/web/*_test.go') | \
 		xargs grep -n '^func Test' | grep -v 'func TestReal'; then \
 		echo 'the tests above need real servers, so their names must begin with TestReal'; exit 1; fi
-	$(GO) test -count=1 -tags realservers $(RACE) ./internal/realstack
+	$(GO) test -count=1 -tags realservers $(RACE) ./internal/e2e/realstack
 	$(GO) test -count=1 -timeout 20m -tags realservers $(RACE) -run '^TestReal' ./collectors ./internal/app ./internal/state
 	$(GO) test -count=1 -tags realservers -run '^TestReal' ./dashboards
 	$(GO) test -count=1 -tags realservers -run '^TestReal' ./internal/web
@@ -108,11 +108,11 @@ integration: ## Tests against real servers; needs Debian's packages, see .ci/run
 # Most of it is waiting for deadlines, so that more fit beside each other than there are processors. The race detector is
 # the soak's: it would take the time that readings have.
 chaos: ## Every fault before every kind of target, and what the exporter lives on taken away; root for all of it.
-	$(GO) test -count=1 -v -timeout 10m -parallel 7 -tags chaos ./internal/chaos
+	$(GO) test -count=1 -v -timeout 10m -parallel 7 -tags chaos ./internal/e2e/chaos
 
 # Sites wait most of the time, so that many more fit beside each other than there are processors.
 drill: ## Every alert's fault, really caused, and who is told of it when; needs root, Docker and Debian's packages, see .ci/run.
-	$(GO) test -count=1 -v -timeout 15m -parallel 16 -tags realservers -run '^TestRealFireDrill$$' ./internal/drill
+	$(GO) test -count=1 -v -timeout 15m -parallel 16 -tags realservers -run '^TestRealFireDrill$$' ./internal/e2e/drill
 
 # BENCH=-short only shows that it runs; TELEGRAF= and CADVISOR= leave those programs out, which take minutes to build, and with
 # an absolute path each is another build.
@@ -211,4 +211,4 @@ bin/docker-compose: .ci/tools/compose/go.mod
 # The servers' images are made of Debian's packages, so that no registry is needed. What is committed is what is tried.
 test-deploy: bin/docker-compose ## deploy/README.md, command by command, on the engine that CHATSTACK_TEST_DOCKER names.
 	images=$$(.ci/deploy-images "$$CHATSTACK_TEST_DOCKER") && env $$images \
-		$(GO) test -count=1 -v -timeout 25m -tags realservers -run '^TestReal' ./internal/deploytest
+		$(GO) test -count=1 -v -timeout 25m -tags realservers -run '^TestReal' ./internal/e2e/deploy

@@ -13,7 +13,7 @@ import (
 
 	"github.com/docker/docker/api/types/container"
 
-	"github.com/chatstack-exporter/chatstack_exporter/internal/realstack"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/realstack"
 )
 
 // realCgroups is this machine's own tree.

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chatstack-exporter/chatstack_exporter/internal/realstack"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/realstack"
 )
 
 // TestRealServicesAnswerTheCall calls real IRC services, which are silent on whatever they cannot read, and at a path

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
-	"github.com/chatstack-exporter/chatstack_exporter/internal/realstack"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/realstack"
 )
 
 // TestRealOtherPortsOfTheXMPPServerAreNamed has the check of the clients' port connect to the others: Prosody resets the

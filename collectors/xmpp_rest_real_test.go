@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/chatstack-exporter/chatstack_exporter/internal/realstack"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/realstack"
 )
 
 // TestRealXMPPServerWithoutRESTAPI asks a server as Debian's packages make it: they have no REST API. What one with the

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/chatstack-exporter/chatstack_exporter/internal/realstack"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/realstack"
 )
 
 // TestRealServersAskedInTheOtherScheme asks nginx, which answers, and Prosody and Atheme, which mostly wait for more: it

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chatstack-exporter/chatstack_exporter/internal/realstack"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/realstack"
 )
 
 // installed are servers of others that have the page of ours: nginx, which has it in files, and Prometheus and Telegraf,

@@ -16,7 +16,7 @@ import (
 )
 
 // workloadSource is the package of the program that the containers run.
-const workloadSource = "github.com/chatstack-exporter/chatstack_exporter/internal/realstack/testdata/workload"
+const workloadSource = "github.com/chatstack-exporter/chatstack_exporter/internal/e2e/realstack/testdata/workload"
 
 //go:embed testdata/workload/Dockerfile
 var workloadFile []byte

@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/chatstack-exporter/chatstack_exporter/internal/realstack"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/realstack"
 )
 
 // engineTarget is the configuration of a site's part of the engine: the containers whose services begin with its name.

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chatstack-exporter/chatstack_exporter/internal/realstack"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/realstack"
 )
 
 // quietFor is far longer than every window, and than every alert waits. Other sites have their faults meanwhile.

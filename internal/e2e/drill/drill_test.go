@@ -13,7 +13,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"github.com/chatstack-exporter/chatstack_exporter/internal/realstack"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/realstack"
 )
 
 // rig is what all sites share: those who watch, and those who are told.
@@ -86,7 +86,7 @@ targets:
 `
 
 // repository is where the shipped files are.
-const repository = "../.."
+const repository = "../../.."
 
 // TestRealFireDrill causes every fault that the rules know, and wants every notification, and no other.
 func TestRealFireDrill(t *testing.T) {

@@ -1,6 +1,6 @@
 //go:build realservers
 
-package deploytest
+package deploy
 
 import (
 	"bytes"
@@ -21,7 +21,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chatstack-exporter/chatstack_exporter/internal/realstack"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/realstack"
 )
 
 // imagesEnv names the images that stand for those of registries; .ci/deploy-images prints them.
@@ -100,7 +100,7 @@ func arrive(t *testing.T) *newcomer {
 	if engine == "" {
 		t.Fatal("CHATSTACK_TEST_DOCKER names no container engine; make test-deploy says how this is run")
 	}
-	root, err := filepath.Abs("../..")
+	root, err := filepath.Abs("../../..")
 	if err != nil {
 		t.Fatal(err)
 	}

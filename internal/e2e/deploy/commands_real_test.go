@@ -1,6 +1,6 @@
 //go:build realservers
 
-package deploytest
+package deploy
 
 import (
 	"bytes"

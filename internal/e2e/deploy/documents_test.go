@@ -1,4 +1,4 @@
-package deploytest
+package deploy
 
 import (
 	"io/fs"
@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-const root = "../.."
+const root = "../../.."
 
 // document is a text in Markdown that tells people what to run and to write.
 type document struct {

@@ -1,2 +1,0 @@
-// Package deploytest runs the image and the compose stack of deploy/ on a real container engine.
-package deploytest
