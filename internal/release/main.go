@@ -137,14 +137,14 @@ func release(ctx context.Context, version, ldflags, out string, when time.Time) 
 var versions = regexp.MustCompile(`^(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)(-rc(\.?[0-9]+)?)?$`)
 
 // releasable tells a version that can be published from what git calls a commit between two of them. The changelog must
-// have its section, but for a candidate, whose changes are those that are not released yet.
+// have its section, which no longer says "(unreleased)"; a candidate needs none.
 func releasable(version, changelog string) error {
 	if !versions.MatchString(version) {
 		return fmt.Errorf("release %q: not a version: name it, as in make release VERSION=1.2.3 or VERSION=1.2.3-rc.1", version)
 	}
-	section := regexp.MustCompile(`(?m)^## ` + regexp.QuoteMeta(version) + `(\s|$)`)
+	section := regexp.MustCompile(`(?m)^## ` + regexp.QuoteMeta(version) + `( \([0-9-]+\))?$`)
 	if !strings.Contains(version, "-rc") && !section.MatchString(changelog) {
-		return fmt.Errorf("release %s: CHANGELOG.md has no section of it: let what is under Unreleased stand under \"## %s\"", version, version)
+		return fmt.Errorf("release %s: CHANGELOG.md has no section \"## %s\", with or without a date", version, version)
 	}
 	return nil
 }

@@ -33,12 +33,12 @@ func TestArchiveDependsOnNothingButItsFiles(t *testing.T) {
 }
 
 func TestOnlyVersionsAreReleased(t *testing.T) {
-	const changelog = "# Changelog\n\n## Unreleased\n\n## 1.2.3 (2026-05-01)\n\n## 0.10.0\n\nsince 0.9.0:\n## 1.2.30\n"
+	const changelog = "# Changelog\n\n## 1.3.0 (unreleased)\n\n## 1.2.3 (2026-05-01)\n\n## 0.10.0\n\nsince 0.9.0:\n## 1.2.30\n"
 	for version, want := range map[string]bool{
 		"1.2.3": true, "0.10.0": true, "1.2.3-rc": true, "1.2.3-rc1": true, "1.2.3-rc.1": true,
 		"": false, "unknown": false, "v1.2.3": false, "01.2.3": false, "1.2.3-dirty": false,
 		"1.2.3-4-gabcdef0": false, "f6aeb57": false, "f6aeb57-dirty": false, "1.2.3 -X": false, "1.2.3/..": false,
-		"1.2": false, "0.9.0": false, "1.2.4": false, "1.2.4-rc.1": true, "11.2.3": false,
+		"1.2": false, "0.9.0": false, "1.2.4": false, "1.3.0": false, "1.2.4-rc.1": true, "11.2.3": false,
 	} {
 		if err := releasable(version, changelog); (err == nil) != want {
 			t.Errorf("%q: got %v, want it released: %v", version, err, want)
