@@ -18,6 +18,7 @@ import (
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
 // fuzzSecret is every secret of the collectors under fuzzing: what an answer does to it must not bring it out.
@@ -75,7 +76,7 @@ func judge(t *testing.T, b *Batch, err error, answered int) {
 		}
 	}
 	if err != nil {
-		if reason := ReasonOf(err); reason == Internal || reason == Panic {
+		if reason := failure.ReasonOf(err); reason == failure.Internal || reason == failure.Panic {
 			t.Errorf("reason %s, as if it were our fault: %v", reason, err)
 		}
 		judgeText(t, "error", err.Error())
@@ -99,7 +100,7 @@ func judgeText(t *testing.T, what, text string) {
 	if strings.Contains(text, fuzzSecret) {
 		t.Errorf("%s tells a secret: %.300q", what, text)
 	}
-	if len(text) > 5*maxForeignText {
+	if len(text) > 5*failure.MaxLine {
 		t.Errorf("%s of %d bytes: %.300q", what, len(text), text)
 	}
 }

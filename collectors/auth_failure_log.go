@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
 // AuthFailureLog says where failed logins can be counted from a container's log, for an XMPP server that counts none.
@@ -106,7 +107,7 @@ func (l *loginLog) read(ctx context.Context) error {
 	case err != nil:
 		return err
 	case inspected == nil || inspected.Config == nil:
-		return Failf(NotFound, "read log of container %s: there is no such container", l.container)
+		return failure.Errorf(failure.NotFound, "read log of container %s: there is no such container", l.container)
 	}
 	anew := l.begun && ahead(l.last, described.date)
 	if anew {
@@ -212,7 +213,7 @@ func demultiplex(log io.Reader, out, other io.Writer) error {
 			if err != nil {
 				return err
 			}
-			return fmt.Errorf("the engine breaks the log off: %s", foreignText(string(text)))
+			return fmt.Errorf("the engine breaks the log off: %s", failure.OneLine(string(text)))
 		default:
 			return fmt.Errorf("the log is of no stream that there is: %d", stream)
 		}
@@ -254,7 +255,7 @@ func (l *loginLog) tell(ctx context.Context, b *Batch) bool {
 	}
 	// A log that has gained too much at once is read in several readings, and counted as far as it was. Where even its
 	// last line is too much, the count has not begun.
-	if err != nil && (ReasonOf(err) != TooLarge || !l.begun) {
+	if err != nil && (failure.ReasonOf(err) != failure.TooLarge || !l.begun) {
 		return false
 	}
 	b.Counter(authFailuresDesc, l.failures)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
 // captureTrailer is what the tool that made the captures wrote below them.
@@ -69,35 +70,35 @@ func TestCapturesOfRealServers(t *testing.T) {
 		kind    string
 		make    func(url string) (Collector, error)
 		capture string
-		want    Reason // "" is up
+		want    failure.Reason // "" is up
 	}{
 		{"irc_services", services, "atheme_linked_GET_root", ""},
 		{"irc_services", services, "atheme_nouplink_GET_root", ""},
 		{"irc_services", services, "atheme_nouplink_GET_jsonrpc", ""},
 		{"irc_services", services, "atheme_nouplink_POST_jsonrpc_wrong_ctype", ""},
-		{"irc_services", services, "nginx_status_upstream_down_502", HTTPStatus},
-		{"irc_services", services, "prosody012_hung_SIGSTOP", Timeout},
+		{"irc_services", services, "nginx_status_upstream_down_502", failure.HTTPStatus},
+		{"irc_services", services, "prosody012_hung_SIGSTOP", failure.Timeout},
 		{"xmpp_proxy", proxy, "nginx_health_http1_by_ip", ""},
-		{"xmpp_proxy", proxy, "nginx_health_plain_http_to_tls_port", TLS},
-		{"xmpp_proxy", proxy, "nginx_health_slash_goes_to_prosody", NotFound},
-		{"xmpp_proxy", proxy, "nginx_status_upstream_down_502", HTTPStatus},
+		{"xmpp_proxy", proxy, "nginx_health_plain_http_to_tls_port", failure.TLS},
+		{"xmpp_proxy", proxy, "nginx_health_slash_goes_to_prosody", failure.NotFound},
+		{"xmpp_proxy", proxy, "nginx_status_upstream_down_502", failure.HTTPStatus},
 		{"xmpp_status", status, "prosody012_status", ""},
 		{"xmpp_status", status, "prosody13_status", ""},
-		{"xmpp_status", status, "prosody012_404", NotFound},
-		{"xmpp_status", status, "prosody012_metrics_403_ip_not_allowed", Forbidden},
-		{"xmpp_status", status, "nginx_status_upstream_down_502", HTTPStatus},
-		{"xmpp_status", status, "prosody012_hung_SIGSTOP", Timeout},
-		{"irc_rpc", rpc, "unreal3users_GET_api_noauth", Unauthorized},
-		{"irc_rpc", rpc, "unreal3users_wrong_password", Unauthorized},
-		{"irc_rpc", rpc, "unreal3users_ip_not_matching", Unauthorized},
-		{"irc_rpc", rpc, "unreal3users_no_auth", Unauthorized},
-		{"irc_rpc", rpc, "unreal3users_POST_other_path", NotFound},
-		{"irc_rpc", rpc, "unreal3users_empty_body", Timeout},
-		{"irc_rpc", rpc, "unreal3users_malformed", RPCError},
-		{"irc_rpc", rpc, "unreal3users_no_id", RPCError},
-		{"irc_rpc", rpc, "unreal3users_unknown_method", RPCError},
-		{"irc_rpc", rpc, "unreal3users_ro_forbidden", RPCError},
-		{"irc_rpc", rpc, "unreal3users_plain_http_to_tls", Timeout},
+		{"xmpp_status", status, "prosody012_404", failure.NotFound},
+		{"xmpp_status", status, "prosody012_metrics_403_ip_not_allowed", failure.Forbidden},
+		{"xmpp_status", status, "nginx_status_upstream_down_502", failure.HTTPStatus},
+		{"xmpp_status", status, "prosody012_hung_SIGSTOP", failure.Timeout},
+		{"irc_rpc", rpc, "unreal3users_GET_api_noauth", failure.Unauthorized},
+		{"irc_rpc", rpc, "unreal3users_wrong_password", failure.Unauthorized},
+		{"irc_rpc", rpc, "unreal3users_ip_not_matching", failure.Unauthorized},
+		{"irc_rpc", rpc, "unreal3users_no_auth", failure.Unauthorized},
+		{"irc_rpc", rpc, "unreal3users_POST_other_path", failure.NotFound},
+		{"irc_rpc", rpc, "unreal3users_empty_body", failure.Timeout},
+		{"irc_rpc", rpc, "unreal3users_malformed", failure.RPCError},
+		{"irc_rpc", rpc, "unreal3users_no_id", failure.RPCError},
+		{"irc_rpc", rpc, "unreal3users_unknown_method", failure.RPCError},
+		{"irc_rpc", rpc, "unreal3users_ro_forbidden", failure.RPCError},
+		{"irc_rpc", rpc, "unreal3users_plain_http_to_tls", failure.Timeout},
 	} {
 		t.Run(c.kind+"/"+c.capture, func(t *testing.T) {
 			collector, err := c.make("http://" + replay(t, c.capture))
@@ -105,7 +106,7 @@ func TestCapturesOfRealServers(t *testing.T) {
 				t.Fatal(err)
 			}
 			timeout := 10 * time.Second
-			if c.want == Timeout {
+			if c.want == failure.Timeout {
 				timeout = 200 * time.Millisecond
 			}
 			b, err := read(t, collector, timeout)

@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
 // certificateFile is the first certificate of a PEM file: the one that a server which loads the file shows.
@@ -47,7 +48,7 @@ func loadedFile(pattern, name string, served *x509.Certificate) (certificateFile
 		if err != nil {
 			return certificateFile{}, err
 		}
-		return certificateFile{}, Failf(Mismatch, "certificate_file: none of the files that %s names is for %s", pattern, name)
+		return certificateFile{}, failure.Errorf(failure.Mismatch, "certificate_file: none of the files that %s names is for %s", pattern, name)
 	}
 	return slices.MaxFunc(fitting, func(a, b certificateFile) int {
 		return cmp.Or(a.leaf.NotBefore.Compare(b.leaf.NotBefore), a.leaf.NotAfter.Compare(b.leaf.NotAfter))
@@ -87,9 +88,9 @@ func glob(pattern string) ([]string, error) {
 	paths, err := filepath.Glob(pattern)
 	switch {
 	case err != nil:
-		return nil, Failf(Internal, "certificate_file %s: %w", pattern, err)
+		return nil, failure.Errorf(failure.Internal, "certificate_file %s: %w", pattern, err)
 	case len(paths) > maxCertificateFiles:
-		return nil, Failf(TooLarge, "certificate_file %s: names %d files, more than %d", pattern, len(paths), maxCertificateFiles).
+		return nil, failure.Errorf(failure.TooLarge, "certificate_file %s: names %d files, more than %d", pattern, len(paths), maxCertificateFiles).
 			WithHint("name fewer files; an archive of old certificates does not belong to them")
 	case len(paths) > 0:
 		return paths, nil
@@ -116,10 +117,10 @@ func readLeaf(path string) (*x509.Certificate, error) {
 		return nil, fileError(path, err)
 	}
 	if !info.Mode().IsRegular() {
-		return nil, Failf(Malformed, "certificate_file %s: no regular file", path)
+		return nil, failure.Errorf(failure.Malformed, "certificate_file %s: no regular file", path)
 	}
 	if info.Size() > maxCertificateFile {
-		return nil, Failf(TooLarge, "certificate_file %s: more than %d bytes", path, maxCertificateFile)
+		return nil, failure.Errorf(failure.TooLarge, "certificate_file %s: more than %d bytes", path, maxCertificateFile)
 	}
 	content, err := os.ReadFile(path)
 	if err != nil {
@@ -128,7 +129,7 @@ func readLeaf(path string) (*x509.Certificate, error) {
 	for {
 		var block *pem.Block
 		if block, content = pem.Decode(content); block == nil {
-			return nil, Failf(Malformed, "certificate_file %s: holds no PEM certificate", path).
+			return nil, failure.Errorf(failure.Malformed, "certificate_file %s: holds no PEM certificate", path).
 				WithHint("name the file that the server loads its certificate from, in PEM; a key alone is none")
 		}
 		if block.Type != "CERTIFICATE" {
@@ -136,25 +137,25 @@ func readLeaf(path string) (*x509.Certificate, error) {
 		}
 		leaf, err := x509.ParseCertificate(block.Bytes)
 		if err != nil {
-			return nil, Failf(Malformed, "certificate_file %s: %w", path, err)
+			return nil, failure.Errorf(failure.Malformed, "certificate_file %s: %w", path, err)
 		}
 		return leaf, nil
 	}
 }
 
 // fileError is the failure of a file that cannot be read.
-func fileError(path string, err error) *Error {
+func fileError(path string, err error) *failure.Error {
 	if wrapped, ok := errors.AsType[*fs.PathError](err); ok {
 		err = wrapped.Err // the path stands there already
 	}
 	switch {
 	case errors.Is(err, fs.ErrPermission):
-		return Failf(Forbidden, "certificate_file %s: %w", path, err).
+		return failure.Errorf(failure.Forbidden, "certificate_file %s: %w", path, err).
 			WithHint("let the user that the exporter runs as read the certificate and enter every directory above it; the key may stay closed")
 	case errors.Is(err, fs.ErrNotExist):
-		return Failf(NotFound, "certificate_file %s: no such file", path).
+		return failure.Errorf(failure.NotFound, "certificate_file %s: no such file", path).
 			WithHint("write the path as the exporter sees it: in a container, the directory must be mounted")
 	default:
-		return Failf(Internal, "certificate_file %s: %w", path, err)
+		return failure.Errorf(failure.Internal, "certificate_file %s: %w", path, err)
 	}
 }

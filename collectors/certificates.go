@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
 var (
@@ -68,7 +69,7 @@ func (w *certificateWatch) keep(b *Batch) {
 		if peer.Err == nil {
 			b.certificateEnd("verified_chain", chainEnd(peer.Chains))
 		} else if peer.Accepted {
-			b.noteOnce("the certificate is accepted as configured, but does not verify: " + foreignText(peer.Err.Error()))
+			b.noteOnce("the certificate is accepted as configured, but does not verify: " + failure.OneLine(peer.Err.Error()))
 		}
 		b.certificateGauge(certificateVerifiedDesc, boolValue(peer.Err == nil))
 	}
@@ -123,11 +124,11 @@ func chainEnd(chains [][]*x509.Certificate) time.Time {
 // withTLSHint says what to do about a certificate that does not verify, or about a handshake that failed otherwise.
 // Other errors are returned as they are.
 func withTLSHint(err error) error {
-	if known, ok := errors.AsType[*Error](err); ok && known.Hint != "" {
+	if known, ok := errors.AsType[*failure.Error](err); ok && known.Hint != "" {
 		return err
 	}
 	if hint := tlsHint(err); hint != "" {
-		return Failf(TLS, "%w", err).WithHint(hint)
+		return failure.Errorf(failure.TLS, "%w", err).WithHint(hint)
 	}
 	return err
 }
@@ -137,7 +138,7 @@ func tlsHint(err error) string {
 		return "if the certificate was renewed on purpose, set fingerprint to the new one's; else somebody else may answer there"
 	}
 	if wrong, ok := errors.AsType[x509.HostnameError](err); ok {
-		return fmt.Sprintf("the certificate is not for %s: if the server is the right one, set server_name to a name that its certificate has; else give it the right certificate", foreignText(wrong.Host))
+		return fmt.Sprintf("the certificate is not for %s: if the server is the right one, set server_name to a name that its certificate has; else give it the right certificate", failure.OneLine(wrong.Host))
 	}
 	if invalid, ok := errors.AsType[x509.CertificateInvalidError](err); ok && invalid.Reason == x509.Expired && invalid.Cert != nil {
 		if time.Now().Before(invalid.Cert.NotBefore) {
@@ -151,11 +152,11 @@ func tlsHint(err error) string {
 		}
 		return "no trusted authority stands behind the certificate: let the server send the whole chain (fullchain.pem, not cert.pem), or name the authority with ca_file"
 	}
-	if is[x509.SystemRootsError](err) {
+	if failure.HasType[x509.SystemRootsError](err) {
 		return "this machine has no certificate authorities that can be read: install the package ca-certificates, or name the authority with ca_file"
 	}
 	if plain := plainAnswer(err); plain != "" {
-		return fmt.Sprintf("this port does not speak TLS, it answers with %q: name the port that does", foreignText(plain))
+		return fmt.Sprintf("this port does not speak TLS, it answers with %q: name the port that does", failure.OneLine(plain))
 	}
 	if strings.Contains(err.Error(), "unrecognized name") {
 		return "the server has no certificate for the name that was asked for: set server_name or domain to a virtual host that it serves"

@@ -19,6 +19,7 @@ import (
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/realstack"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
 // certificateFacts are what one reading tells of a target's certificates, by metric and, of ends, by source.
@@ -70,7 +71,7 @@ func TestRealProxyCertificates(t *testing.T) {
 	}
 	probes := map[string]Collector{"https": proxyProbe(t, nginx.URL()+"/health", trust), "tls": direct}
 	// await reads both probes until each sees the certificate that ends then, and compares what they tell.
-	await := func(what string, end float64, reason Reason, want map[string]float64) {
+	await := func(what string, end float64, reason failure.Reason, want map[string]float64) {
 		t.Helper()
 		for name, probe := range probes {
 			var facts map[string]float64
@@ -88,7 +89,7 @@ func TestRealProxyCertificates(t *testing.T) {
 					t.Errorf("%s, %s: %s is %v, known %v, want %v; all: %v", what, name, fact, got, known, value, facts)
 				}
 			}
-			if reason == "" && err != nil || reason != "" && (err == nil || ReasonOf(err) != reason) {
+			if reason == "" && err != nil || reason != "" && (err == nil || failure.ReasonOf(err) != reason) {
 				t.Errorf("%s, %s: got %v, want reason %q", what, name, err, reason)
 			}
 		}
@@ -120,16 +121,16 @@ func TestRealProxyCertificates(t *testing.T) {
 		return map[string]float64{"leaf": end, "file": end, "verified_chain": absent, "verified": 0, "matches_file": 1}
 	}
 	end := show(time.Now().Add(-3*time.Hour), nginx.Authority, nil, "127.0.0.1")
-	await("expired", end, TLS, refused(end))
+	await("expired", end, failure.TLS, refused(end))
 	end = show(soon.Add(time.Minute), nginx.Authority, nil, "other.test")
-	await("for another name", end, TLS, refused(end))
+	await("for another name", end, failure.TLS, refused(end))
 	below := nginx.Authority.Below()
 	intermediate, err := os.ReadFile(below.File)
 	if err != nil {
 		t.Fatal(err)
 	}
 	end = show(soon.Add(2*time.Minute), below, nil, "127.0.0.1")
-	await("incomplete chain", end, TLS, refused(end))
+	await("incomplete chain", end, failure.TLS, refused(end))
 	end = show(soon.Add(3*time.Minute), below, intermediate, "127.0.0.1")
 	await("whole chain", end, "", map[string]float64{"leaf": end, "verified_chain": end, "verified": 1, "matches_file": 1})
 }
@@ -148,22 +149,22 @@ func TestRealXMPPStreams(t *testing.T) {
 	client, server := prosody.ClientAddr, prosody.ServerAddr
 	for name, c := range map[string]struct {
 		probe Collector
-		want  Reason
+		want  failure.Reason
 	}{
 		"c2s":                     {probe(client, xmppClient, realstack.XMPPDomain, trust), ""},
 		"c2s, another host":       {probe(client, xmppClient, realstack.OtherDomain, trust), ""},
 		"s2s":                     {probe(server, xmppServer, realstack.XMPPDomain, trust), ""},
 		"s2s, another host":       {probe(server, xmppServer, realstack.OtherDomain, trust), ""},
-		"c2s, unknown host":       {probe(client, xmppClient, "unknown.test", trust), NotFound},
-		"s2s, unknown host":       {probe(server, xmppServer, "unknown.test", trust), NotFound},
-		"c2s, unknown authority":  {probe(client, xmppClient, realstack.XMPPDomain, config.TLS{}), TLS},
-		"c2s, tls at once":        {probe(client, "", "", trust), TLS},
-		"s2s asked as c2s":        {probe(server, xmppClient, realstack.XMPPDomain, trust), Mismatch},
-		"another name in its SNI": {probe(client, xmppClient, realstack.XMPPDomain, config.TLS{CAFile: trust.CAFile, ServerName: "mail.test"}), TLS},
+		"c2s, unknown host":       {probe(client, xmppClient, "unknown.test", trust), failure.NotFound},
+		"s2s, unknown host":       {probe(server, xmppServer, "unknown.test", trust), failure.NotFound},
+		"c2s, unknown authority":  {probe(client, xmppClient, realstack.XMPPDomain, config.TLS{}), failure.TLS},
+		"c2s, tls at once":        {probe(client, "", "", trust), failure.TLS},
+		"s2s asked as c2s":        {probe(server, xmppClient, realstack.XMPPDomain, trust), failure.Mismatch},
+		"another name in its SNI": {probe(client, xmppClient, realstack.XMPPDomain, config.TLS{CAFile: trust.CAFile, ServerName: "mail.test"}), failure.TLS},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b, err := readNamed(t, c.probe)
-			if c.want == "" && err != nil || c.want != "" && (err == nil || ReasonOf(err) != c.want) {
+			if c.want == "" && err != nil || c.want != "" && (err == nil || failure.ReasonOf(err) != c.want) {
 				t.Fatalf("got %v, want reason %q", err, c.want)
 			}
 			if c.want != "" {
@@ -181,14 +182,14 @@ func TestRealXMPPStreams(t *testing.T) {
 		p := c2sProbe(t, client, trust)
 		prosody.Hang()
 		_, err := read(t, p, 300*time.Millisecond)
-		wantReason(t, err, Timeout)
+		wantReason(t, err, failure.Timeout)
 		prosody.Resume()
 		if _, err := read(t, p, 10*time.Second); err != nil {
 			t.Error(err)
 		}
 		prosody.Stop()
 		_, err = read(t, p, 10*time.Second)
-		wantReason(t, err, Refused)
+		wantReason(t, err, failure.Refused)
 	})
 	for line := range strings.Lines(prosody.Log()) {
 		if strings.Contains(line, "\terror\t") && !strings.Contains(line, "certmanager") { // it looks for a directory at its start

@@ -30,6 +30,7 @@ import (
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
 // certified is a certificate with its key.
@@ -152,7 +153,7 @@ func readNamed(t *testing.T, c Collector) (*Batch, error) {
 }
 
 // goldenCertificates compares with a page of a success or, where a reason is wanted, of a failure.
-func goldenCertificates(t *testing.T, name string, b *Batch, err error, want Reason) {
+func goldenCertificates(t *testing.T, name string, b *Batch, err error, want failure.Reason) {
 	t.Helper()
 	if want == "" {
 		if err != nil {
@@ -194,28 +195,28 @@ func TestCertificateIsReportedWhateverItIsWorth(t *testing.T) {
 	for name, c := range map[string]struct {
 		shown tls.Certificate
 		trust config.TLS
-		want  Reason
+		want  failure.Reason
 		hint  string
 	}{
 		"good":                   {chain(good), config.TLS{CAFile: ca}, "", ""},
 		"good_for_a_name":        {chain(good), config.TLS{CAFile: ca, ServerName: "chat.test"}, "", ""},
 		"whole_chain":            {chain(below, between), config.TLS{CAFile: ca}, "", ""},
-		"incomplete_chain":       {chain(below), config.TLS{CAFile: ca}, TLS, "fullchain.pem"},
-		"signed_by_itself":       {chain(own), config.TLS{CAFile: ca}, TLS, "signed by itself"},
-		"expired":                {chain(over), config.TLS{CAFile: ca}, TLS, "ended at 2021-01-01 00:00 UTC"},
-		"not_yet_valid":          {chain(early), config.TLS{CAFile: ca}, TLS, "begins only at 2190-01-01 00:00 UTC"},
-		"wrong_name":             {chain(other), config.TLS{CAFile: ca}, TLS, "not for 127.0.0.1"},
+		"incomplete_chain":       {chain(below), config.TLS{CAFile: ca}, failure.TLS, "fullchain.pem"},
+		"signed_by_itself":       {chain(own), config.TLS{CAFile: ca}, failure.TLS, "signed by itself"},
+		"expired":                {chain(over), config.TLS{CAFile: ca}, failure.TLS, "ended at 2021-01-01 00:00 UTC"},
+		"not_yet_valid":          {chain(early), config.TLS{CAFile: ca}, failure.TLS, "begins only at 2190-01-01 00:00 UTC"},
+		"wrong_name":             {chain(other), config.TLS{CAFile: ca}, failure.TLS, "not for 127.0.0.1"},
 		"right_by_server_name":   {chain(other), config.TLS{CAFile: ca, ServerName: "other.test"}, "", ""},
-		"system_authorities":     {chain(good), config.TLS{}, TLS, "ca_file"},
+		"system_authorities":     {chain(good), config.TLS{}, failure.TLS, "ca_file"},
 		"pinned":                 {chain(own), config.TLS{Fingerprint: pinOf(own)}, "", ""},
 		"pinned_and_expired":     {chain(over), config.TLS{Fingerprint: pinOf(over)}, "", ""},
-		"another_pin":            {chain(good), config.TLS{Fingerprint: pinOf(own)}, TLS, "renewed on purpose"},
-		"the_pin_is_appended":    {chain(good, own), config.TLS{Fingerprint: pinOf(own)}, TLS, "renewed on purpose"},
-		"the_pin_is_above":       {chain(below, between), config.TLS{Fingerprint: pinOf(between)}, TLS, "renewed on purpose"},
+		"another_pin":            {chain(good), config.TLS{Fingerprint: pinOf(own)}, failure.TLS, "renewed on purpose"},
+		"the_pin_is_appended":    {chain(good, own), config.TLS{Fingerprint: pinOf(own)}, failure.TLS, "renewed on purpose"},
+		"the_pin_is_above":       {chain(below, between), config.TLS{Fingerprint: pinOf(between)}, failure.TLS, "renewed on purpose"},
 		"pinned_with_its_chain":  {chain(below, between), config.TLS{Fingerprint: pinOf(below)}, "", ""},
 		"anything_goes":          {chain(over), config.TLS{InsecureSkipVerify: true}, "", ""},
-		"authorities_are_gone":   {chain(good), config.TLS{CAFile: ca + ".gone"}, TLS, ""},
-		"authority_is_no_leaf":   {chain(root), config.TLS{CAFile: ca}, TLS, "not for 127.0.0.1"},
+		"authorities_are_gone":   {chain(good), config.TLS{CAFile: ca + ".gone"}, failure.TLS, ""},
+		"authority_is_no_leaf":   {chain(root), config.TLS{CAFile: ca}, failure.TLS, "not for 127.0.0.1"},
 		"nobody_needs_a_chain":   {chain(good, over, between), config.TLS{CAFile: ca}, "", ""},
 		"the_leaf_stands_second": {chain(between, below), config.TLS{InsecureSkipVerify: true}, "", ""},
 	} {
@@ -225,8 +226,8 @@ func TestCertificateIsReportedWhateverItIsWorth(t *testing.T) {
 			}
 			b, err := readNamed(t, proxyProbe(t, tlsServerOf(t, c.shown), c.trust))
 			goldenCertificates(t, name, b, err, c.want)
-			if err != nil && !strings.Contains(HintOf(err), c.hint) {
-				t.Errorf("hint %q lacks %q", HintOf(err), c.hint)
+			if err != nil && !strings.Contains(failure.HintOf(err), c.hint) {
+				t.Errorf("hint %q lacks %q", failure.HintOf(err), c.hint)
 			}
 			if noted := len(b.Notes) > 0; noted != (strings.HasPrefix(name, "pinned") || name == "anything_goes" || name == "the_leaf_stands_second") {
 				t.Errorf("notes: %q", b.Notes)
@@ -348,7 +349,7 @@ func TestFileOfAServerThatIsDownIsReported(t *testing.T) {
 	leaf := certificate{names: []string{"chat.test"}, end: firstDay}.make(t)
 	file := write(t, filepath.Join(t.TempDir(), "chain.pem"), leaf)
 	b, err := readNamed(t, proxyProbe(t, "https://127.0.0.1:1/health", config.TLS{CertificateFile: file}))
-	goldenCertificates(t, "down_with_a_file", b, err, Refused)
+	goldenCertificates(t, "down_with_a_file", b, err, failure.Refused)
 }
 
 // TestOneReadingReportsACertificateOnce covers readings of several requests, the first of which shows nothing.
@@ -413,7 +414,7 @@ func TestProxyIsNotTheTarget(t *testing.T) {
 		b, err := readNamed(t, probe)
 		if trust.Fingerprint != "" {
 			// The pin is the target's. The proxy is verified by the system's authorities, which do not know this one.
-			wantReason(t, err, TLS)
+			wantReason(t, err, failure.TLS)
 			if b.certified {
 				t.Error("the proxy's certificate passes for the target's")
 			}
@@ -457,23 +458,23 @@ func TestUnreadableCertificateFilesAreToldApart(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		file, name string
-		want       Reason
+		want       failure.Reason
 	}{
 		"file_one":            {at("good/a.pem"), "", ""},
 		"file_behind_a_key":   {at("both.pem"), "", ""},
 		"file_first_of_two":   {at("good/*.pem"), "", ""},
 		"file_for_a_name":     {at("good/*.pem"), "chat.test", ""},
-		"file_for_no_name":    {at("good/*.pem"), "mail.test", Mismatch},
-		"file_missing":        {at("none.pem"), "", NotFound},
-		"file_glob_of_none":   {at("good/*.crt"), "", NotFound},
-		"file_glob_nowhere":   {at("bad/*/a.pem"), "", NotFound},
-		"file_empty":          {at("empty.pem"), "", Malformed},
-		"file_key":            {at("key.pem"), "", Malformed},
-		"file_torn":           {at("torn.pem"), "", Malformed},
-		"file_not_der":        {at("not_der.pem"), "", Malformed},
-		"file_directory":      {at("good"), "", Malformed},
-		"file_large":          {at("large.pem"), "", TooLarge},
-		"file_some_of_many":   {at("*o*.pem"), "", Malformed}, // both.pem, not_der.pem and torn.pem
+		"file_for_no_name":    {at("good/*.pem"), "mail.test", failure.Mismatch},
+		"file_missing":        {at("none.pem"), "", failure.NotFound},
+		"file_glob_of_none":   {at("good/*.crt"), "", failure.NotFound},
+		"file_glob_nowhere":   {at("bad/*/a.pem"), "", failure.NotFound},
+		"file_empty":          {at("empty.pem"), "", failure.Malformed},
+		"file_key":            {at("key.pem"), "", failure.Malformed},
+		"file_torn":           {at("torn.pem"), "", failure.Malformed},
+		"file_not_der":        {at("not_der.pem"), "", failure.Malformed},
+		"file_directory":      {at("good"), "", failure.Malformed},
+		"file_large":          {at("large.pem"), "", failure.TooLarge},
+		"file_some_of_many":   {at("*o*.pem"), "", failure.Malformed}, // both.pem, not_der.pem and torn.pem
 		"file_name_among_bad": {at("*o*.pem"), "chat.test", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -490,7 +491,7 @@ func TestUnreadableCertificateFilesAreToldApart(t *testing.T) {
 	t.Run("no permission", func(t *testing.T) {
 		if os.Geteuid() == 0 {
 			err := fileError("/secret.pem", &os.PathError{Op: "open", Path: "/secret.pem", Err: os.ErrPermission})
-			wantReason(t, err, Forbidden)
+			wantReason(t, err, failure.Forbidden)
 			return
 		}
 		if err := os.Chmod(at("good"), 0); err != nil {
@@ -499,7 +500,7 @@ func TestUnreadableCertificateFilesAreToldApart(t *testing.T) {
 		defer os.Chmod(at("good"), 0o700) //nolint:errcheck,gosec // so that it can be removed
 		for _, file := range []string{at("good/a.pem"), at("good/*.pem")} {
 			_, err := readCertificateFiles(file)
-			wantReason(t, err, Forbidden)
+			wantReason(t, err, failure.Forbidden)
 		}
 	})
 	t.Run("too many", func(t *testing.T) {
@@ -510,7 +511,7 @@ func TestUnreadableCertificateFilesAreToldApart(t *testing.T) {
 			}
 		}
 		_, err := readCertificateFiles(filepath.Join(many, "*.pem"))
-		wantReason(t, err, TooLarge)
+		wantReason(t, err, failure.TooLarge)
 	})
 }
 
@@ -554,13 +555,13 @@ func TestHintOfACertificateTakesNobodyElsesPlace(t *testing.T) {
 		err  error
 		want string // a part of the hint
 	}{
-		{"its own hint", Failf(TLS, "handshake: %w", expired).WithHint("write https"), "write https"},
+		{"its own hint", failure.Errorf(failure.TLS, "handshake: %w", expired).WithHint("write https"), "write https"},
 		{"expired", fmt.Errorf("handshake: %w", expired), "ended at 2023-11-14 22:13 UTC"},
-		{"not for this", x509.CertificateInvalidError{Reason: x509.NotAuthorizedToSign, Cert: expired.Cert}, Explain(TLS)},
+		{"not for this", x509.CertificateInvalidError{Reason: x509.NotAuthorizedToSign, Cert: expired.Cert}, failure.Explain(failure.TLS)},
 		{"no name", errors.New("remote error: tls: unrecognized name"), "set server_name or domain"},
-		{"no certificate at all", syscall.ECONNREFUSED, Explain(Refused)},
+		{"no certificate at all", syscall.ECONNREFUSED, failure.Explain(failure.Refused)},
 	} {
-		if got := HintOf(withTLSHint(tt.err)); !strings.Contains(got, tt.want) {
+		if got := failure.HintOf(withTLSHint(tt.err)); !strings.Contains(got, tt.want) {
 			t.Errorf("%s: hint: got %q, want %q in it", tt.name, got, tt.want)
 		}
 	}
@@ -584,7 +585,7 @@ func TestServedCertificateGoesBeforeANewerOne(t *testing.T) {
 func TestGlobBelowAFileIsToldFromOneOfNothing(t *testing.T) {
 	file := write(t, filepath.Join(t.TempDir(), "chain.pem"), certificate{names: []string{"chat.test"}}.make(t))
 	_, err := readCertificateFiles(filepath.Join(file, "*.pem"))
-	wantReason(t, err, Internal)
+	wantReason(t, err, failure.Internal)
 	if err != nil && !strings.Contains(err.Error(), "not a directory") {
 		t.Errorf("got %v, want what is wrong there", err)
 	}

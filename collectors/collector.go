@@ -22,7 +22,7 @@ import (
 type Collector interface {
 	// Collect makes one reading and writes what it learnt to b. It returns when ctx is done at the latest; one that
 	// does not is abandoned, and what it still writes is thrown away. A nil error means that the target is up. With an
-	// error, ReasonOf tells why, and of b only what was kept with Keep remains. It is never called twice at once.
+	// error, failure.ReasonOf tells why, and of b only what was kept with Keep remains. It is never called twice at once.
 	Collect(ctx context.Context, b *Batch) error
 }
 

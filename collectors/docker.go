@@ -19,6 +19,8 @@ import (
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/client"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
 // docker watches the containers of an engine. Events tell of changes at once, and count restarts; a list at every reading
@@ -306,17 +308,17 @@ func (c *docker) tell(b *Batch, listed int) {
 	for _, name := range c.settings.Names {
 		plain := !strings.ContainsAny(name, `*?[\`)
 		if m := c.fleet.members[name]; plain && (m == nil || !m.here) {
-			b.Note(fmt.Sprintf("names has %s, and there is no such container", foreignText(name)))
+			b.Note(fmt.Sprintf("names has %s, and there is no such container", failure.OneLine(name)))
 		}
 	}
 	for _, name := range c.settings.Expected {
 		if m := c.fleet.members[name]; m == nil || !m.here && !c.fleet.missing(m, now) {
-			b.Note(fmt.Sprintf("expected has %s, and there is no such container", foreignText(name)))
+			b.Note(fmt.Sprintf("expected has %s, and there is no such container", failure.OneLine(name)))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.settings.Roles)) {
 		if c.fleet.members[name] == nil {
-			b.Note(fmt.Sprintf("roles has %s, and there is no such container", foreignText(name)))
+			b.Note(fmt.Sprintf("roles has %s, and there is no such container", failure.OneLine(name)))
 		}
 	}
 	if empty := here == 0; empty != c.empty {
@@ -331,7 +333,7 @@ func (c *docker) tell(b *Batch, listed int) {
 		b.Note("no container has the role xmpp, so the rules for the XMPP server's container watch none; name it under roles")
 	}
 	// That nobody listens is disproved by the reading.
-	if err := c.stream.err; err != nil && ReasonOf(err) != Refused && ReasonOf(err) != DNS {
+	if err := c.stream.err; err != nil && failure.ReasonOf(err) != failure.Refused && failure.ReasonOf(err) != failure.DNS {
 		b.Note("changes are seen only when the engine is asked, since its events cannot be followed: " + withHintText(err))
 	}
 	if err := c.stats.err; err != nil {
@@ -341,7 +343,7 @@ func (c *docker) tell(b *Batch, listed int) {
 
 // withHintText is an error with what to do about it.
 func withHintText(err error) string {
-	if hint := HintOf(err); hint != "" {
+	if hint := failure.HintOf(err); hint != "" {
 		return err.Error() + "; " + hint
 	}
 	return err.Error()
@@ -406,7 +408,7 @@ func (c *docker) session(transport *http.Transport, single bool) (*dockerSession
 	if c.endpoint.tls {
 		tlsConfig, err := c.settings.clientTLS(watch)
 		if err != nil {
-			return nil, Failf(TLS, "reach %s: %w", c.settings.Host, err)
+			return nil, failure.Errorf(failure.TLS, "reach %s: %w", c.settings.Host, err)
 		}
 		scheme, transport.TLSClientConfig = "https", tlsConfig
 	}
@@ -425,7 +427,7 @@ func (c *docker) session(transport *http.Transport, single bool) (*dockerSession
 		client.WithAPIVersionNegotiation(),
 	)
 	if err != nil {
-		return nil, Failf(Internal, "make docker client for %s: %w", c.settings.Host, err)
+		return nil, failure.Errorf(failure.Internal, "make docker client for %s: %w", c.settings.Host, err)
 	}
 	// The client has put one around it that traces each call for nobody, at two fifths of what sending it costs.
 	caller.Transport = guarded
@@ -445,7 +447,7 @@ func (s *dockerSession) negotiate(ctx context.Context, b *Batch) error {
 		return s.failure(ctx, "ping", call, err)
 	}
 	if !apiVersion.MatchString(ping.APIVersion) {
-		return Failf(Malformed, "ping %s: the answer names no version of the docker API", s.settings.Host).
+		return failure.Errorf(failure.Malformed, "ping %s: the answer names no version of the docker API", s.settings.Host).
 			WithHint("something else than a Docker Engine listens there")
 	}
 	s.client.NegotiateAPIVersionPing(ping)
@@ -527,14 +529,14 @@ func (s *dockerSession) inspectAll(ctx context.Context, b *Batch, listed []conta
 				found[i].stumbled = true
 				return nil
 			}
-			return Failf(Timeout, "inspect containers of %s: the engine answers about none of them", s.settings.Host)
+			return failure.Errorf(failure.Timeout, "inspect containers of %s: the engine answers about none of them", s.settings.Host)
 		}
 		d, call, err := s.inspect(one, listed[i].ID)
 		hung := one.Err() != nil && inner.Err() == nil
 		if err == nil || inner.Err() == nil {
 			s.inspected(listed[i].ID, err != nil && hung, time.Now())
 		}
-		stumbled := call.status >= http.StatusInternalServerError || hung || err != nil && ReasonOf(err) == TooLarge
+		stumbled := call.status >= http.StatusInternalServerError || hung || err != nil && failure.ReasonOf(err) == failure.TooLarge
 		if err != nil && stumbled && inner.Err() == nil && int(stumbles.Add(1)) < max(all, 2) {
 			found[i].stumbled = true
 			return nil
@@ -631,48 +633,48 @@ func (s *dockerSession) failure(ctx context.Context, doing string, call *dockerC
 	case ctx.Err() != nil:
 		return fmt.Errorf("%s: %w", what, s.wire.reason(ctx.Err()))
 	case call.err != nil && s.wire.metTLS():
-		return Failf(TLS, "%s: %w", what, s.wire.reason(call.err)).WithHint(hintTLS)
+		return failure.Errorf(failure.TLS, "%s: %w", what, s.wire.reason(call.err)).WithHint(hintTLS)
 	case call.err != nil:
 		return s.withHint(fmt.Errorf("%s: %w", what, s.wire.reason(call.err)))
 	case call.status >= http.StatusMultipleChoices:
 		text := strings.TrimPrefix(err.Error(), "Error response from daemon: ")
-		failed := Failf(statusReason(call.status), "%s: status %d: %s", what, call.status, foreignText(text))
+		failed := failure.Errorf(failure.ReasonOfStatus(call.status), "%s: status %d: %s", what, call.status, failure.OneLine(text))
 		if strings.Contains(text, "<") {
 			// A page of somebody in between, or of no engine at all, is not repeated.
-			failed = Failf(statusReason(call.status), "%s: status %d, with an answer that is no engine's", what, call.status)
+			failed = failure.Errorf(failure.ReasonOfStatus(call.status), "%s: status %d, with an answer that is no engine's", what, call.status)
 		}
 		switch {
-		case failed.Reason == Forbidden:
+		case failed.Reason == failure.Forbidden:
 			return failed.WithHint(hintProxy)
 		case isForTLS(call.status, []byte(text)):
-			failed.Reason = TLS
+			failed.Reason = failure.TLS
 			return failed.WithHint(hintTLS)
 		}
 		return failed
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return Failf(Closed, "%s: read answer: %w", what, err)
+		return failure.Errorf(failure.Closed, "%s: read answer: %w", what, err)
 	default:
-		return Failf(Malformed, "%s: read answer: %w", what, err)
+		return failure.Errorf(failure.Malformed, "%s: read answer: %w", what, err)
 	}
 }
 
 // withHint adds what to do about a socket, or about the client's certificate.
 func (s *dockerSession) withHint(err error) error {
-	unix, reason, hint := s.endpoint.network == "unix", ReasonOf(err), ""
+	unix, reason, hint := s.endpoint.network == "unix", failure.ReasonOf(err), ""
 	switch {
-	case reason == TLS && s.endpoint.tls && clientRefused(err):
+	case reason == failure.TLS && s.endpoint.tls && clientRefused(err):
 		hint = hintClientCertificate
 		if s.settings.CertFile != "" {
 			hint = hintClientAuthority
 		}
-	case is[*Error](err):
-	case unix && reason == Refused:
+	case failure.HasType[*failure.Error](err):
+	case unix && reason == failure.Refused:
 		hint = hintNoSocket
-	case unix && reason == Forbidden:
+	case unix && reason == failure.Forbidden:
 		hint = hintSocket
 	}
 	if hint == "" {
 		return err
 	}
-	return Failf(reason, "%w", err).WithHint(hint)
+	return failure.Errorf(reason, "%w", err).WithHint(hint)
 }

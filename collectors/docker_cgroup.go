@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
 // cgroupTree reads what containers use from the host's cgroup file system, v1 or v2, without asking the engine. root is where
@@ -80,7 +82,7 @@ func (t cgroupTree) layout() (cgroupLayout, error) {
 	l.memory = firstDirectory(t.root, "memory")
 	l.cpu = firstDirectory(t.root, "cpuacct", "cpu,cpuacct", "cpuacct,cpu")
 	if l.memory == "" && l.cpu == "" {
-		return l, Failf(NotFound, "read cgroups in %s: there is no cgroup tree, of v1 or v2", t.root).WithHint(hintCgroup)
+		return l, failure.Errorf(failure.NotFound, "read cgroups in %s: there is no cgroup tree, of v1 or v2", t.root).WithHint(hintCgroup)
 	}
 	return l, nil
 }
@@ -165,7 +167,7 @@ func (t cgroupTree) resources(ctx context.Context, subjects []resourceSubject) (
 		return got, err
 	// One may have vanished since it was listed. That all of several did is not to be believed.
 	case len(got) == 0 && (len(subjects) > 1 || !l.isHosts()):
-		return got, Failf(NotFound, "read cgroups in %s: none of %d running containers is there", t.root, len(subjects)).WithHint(hintCgroup)
+		return got, failure.Errorf(failure.NotFound, "read cgroups in %s: none of %d running containers is there", t.root, len(subjects)).WithHint(hintCgroup)
 	}
 	return got, nets.failure()
 }
@@ -357,7 +359,7 @@ func numberOf(path string, content []byte, key string) (number uint64, known boo
 			text = text[len(key)+1:]
 		}
 		if number, err = strconv.ParseUint(string(text), 10, 64); err != nil {
-			return 0, false, Failf(Malformed, "read %s: %q is no number", path, foreignText(string(text)))
+			return 0, false, failure.Errorf(failure.Malformed, "read %s: %q is no number", path, failure.OneLine(string(text)))
 		}
 		return number, true, nil
 	}
@@ -464,7 +466,7 @@ func (t cgroupTree) networks(files *kernelFiles) *processNetworks {
 	}
 	var err error
 	if n.host, err = os.Stat(n.file(1)); err != nil {
-		n.err = Failf(ReasonOf(err), "find the host's network: %w", err).WithHint(hintProc)
+		n.err = failure.Errorf(failure.ReasonOf(err), "find the host's network: %w", err).WithHint(hintProc)
 	}
 	return n
 }
@@ -498,7 +500,7 @@ func (n *processNetworks) read(pid int, r *containerResources) {
 // failure is why numbers are not known, of more than one container.
 func (n *processNetworks) failure() error {
 	if n.err == nil && n.asked > 1 && n.found == 0 {
-		return Failf(NotFound, "read networks in %s: none of %d containers' processes is there", n.procRoot, n.asked).WithHint(hintProc)
+		return failure.Errorf(failure.NotFound, "read networks in %s: none of %d containers' processes is there", n.procRoot, n.asked).WithHint(hintProc)
 	}
 	return n.err
 }
@@ -513,12 +515,12 @@ func sumInterfaces(content string) (received, transmitted uint64, known bool, er
 		const in, out = 0, 8
 		fields := strings.Fields(numbers)
 		if len(fields) <= out {
-			return 0, 0, false, Failf(Malformed, "interface %s has %d numbers", foreignText(name), len(fields))
+			return 0, 0, false, failure.Errorf(failure.Malformed, "interface %s has %d numbers", failure.OneLine(name), len(fields))
 		}
 		r, errIn := strconv.ParseUint(fields[in], 10, 64)
 		t, errOut := strconv.ParseUint(fields[out], 10, 64)
 		if err := errors.Join(errIn, errOut); err != nil {
-			return 0, 0, false, Failf(Malformed, "interface %s: %w", foreignText(name), err)
+			return 0, 0, false, failure.Errorf(failure.Malformed, "interface %s: %w", failure.OneLine(name), err)
 		}
 		received, transmitted, known = received+r, transmitted+t, true
 	}

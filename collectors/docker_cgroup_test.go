@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
 // Ids of containers, whose groups are found by them.
@@ -189,7 +191,7 @@ func TestMountThatIsNotTheHostsIsAFailure(t *testing.T) {
 			tree := cgroupTree{root: t.TempDir()}
 			writeTree(t, tree.root, tt.files)
 			got, err := tree.resources(t.Context(), tt.subjects)
-			wantDockerFailure(t, err, NotFound, "mount the host's /sys/fs/cgroup")
+			wantDockerFailure(t, err, failure.NotFound, "mount the host's /sys/fs/cgroup")
 			if len(got) != 0 {
 				t.Errorf("got %v, want nothing", got)
 			}
@@ -207,7 +209,7 @@ func TestDamagedCgroupFileIsMalformed(t *testing.T) {
 		writeTree(t, tree.root, cgroup2("docker/"+otherCgroupID))
 		writeTree(t, tree.root, map[string]string{"docker/" + otherCgroupID + "/" + file: "inactive_file many\nusage_usec many\n"})
 		got, err := tree.resources(t.Context(), subjectsOf(otherCgroupID, cgroupID))
-		wantDockerFailure(t, err, Malformed, "something else")
+		wantDockerFailure(t, err, failure.Malformed, "something else")
 		if diff := cmp.Diff(map[string]containerResources{cgroupID: cgroupResources}, got, compareResources); diff != "" {
 			t.Errorf("%s: resources got nevertheless (-want +got):\n%s", file, diff)
 		}
@@ -439,13 +441,13 @@ func TestNetworkIsTheSumOfInterfaces(t *testing.T) {
 func TestNetworksThatCannotBeReadAreSaid(t *testing.T) {
 	for name, tt := range map[string]struct {
 		proc   map[string]string
-		reason Reason
+		reason failure.Reason
 		hint   string
 	}{
-		"no /proc":            {nil, Refused, "mount the host's /proc"},
-		"another host's":      {map[string]string{"1/net/dev": netDevHeader}, NotFound, "mount the host's /proc"},
-		"a line is cut":       {map[string]string{"1/net/dev": netDevHeader, "77/net/dev": "eth0: 1 2\n"}, Malformed, "something else"},
-		"a number is no such": {map[string]string{"1/net/dev": netDevHeader, "77/net/dev": "eth0: x 2 3 4 5 6 7 8 9\n"}, Malformed, "something else"},
+		"no /proc":            {nil, failure.Refused, "mount the host's /proc"},
+		"another host's":      {map[string]string{"1/net/dev": netDevHeader}, failure.NotFound, "mount the host's /proc"},
+		"a line is cut":       {map[string]string{"1/net/dev": netDevHeader, "77/net/dev": "eth0: 1 2\n"}, failure.Malformed, "something else"},
+		"a number is no such": {map[string]string{"1/net/dev": netDevHeader, "77/net/dev": "eth0: x 2 3 4 5 6 7 8 9\n"}, failure.Malformed, "something else"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tree := cgroupTree{root: t.TempDir(), procRoot: t.TempDir()}

@@ -11,6 +11,8 @@ import (
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/events"
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
 var (
@@ -758,7 +760,7 @@ func (f *fleet) forgetGone(name string) error {
 	case slices.Contains(f.settings.Expected, name):
 		return fmt.Errorf("%w: expected names %q; take it out there and reload", ErrContainerNeeded, name)
 	case c == nil:
-		return fmt.Errorf("%w: %q on docker_host %q", ErrContainerUnknown, foreignText(name), f.settings.Label)
+		return fmt.Errorf("%w: %q on docker_host %q", ErrContainerUnknown, failure.OneLine(name), f.settings.Label)
 	case c.here:
 		return fmt.Errorf("%w: %q exists; to leave it out, add it to exclude", ErrContainerNeeded, name)
 	}

@@ -19,6 +19,8 @@ import (
 	"github.com/docker/docker/api/types/events"
 	"github.com/docker/docker/api/types/filters"
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
 var dockerFeatureDesc = prometheus.NewDesc("chatstack_docker_feature_available",
@@ -166,7 +168,7 @@ func (c *docker) closed(err error, lasted bool) {
 		return
 	}
 	if c.stream.err == nil {
-		c.log.Warn("the engine's events cannot be followed, changes are seen when it is asked", "err", err, "hint", HintOf(err))
+		c.log.Warn("the engine's events cannot be followed, changes are seen when it is asked", "err", err, "hint", failure.HintOf(err))
 	}
 	c.stream.known, c.stream.err = true, err
 }
@@ -175,7 +177,7 @@ func (c *docker) closed(err error, lasted bool) {
 func (c *docker) streamPanicked(r any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.stream.known, c.stream.err = true, Failf(Panic, "following events panicked: %v", r)
+	c.stream.known, c.stream.err = true, failure.Errorf(failure.Panic, "following events panicked: %v", r)
 	c.stream.brief = briefStreams
 }
 
@@ -304,7 +306,7 @@ func (c *docker) listen(ctx context.Context, changed func()) error {
 		case <-tick.C:
 			c.save()
 			if c.deaf() {
-				return Failf(Closed, "follow events of %s: %w", c.settings.Host, errDeaf).WithHint(hintEvents)
+				return failure.Errorf(failure.Closed, "follow events of %s: %w", c.settings.Host, errDeaf).WithHint(hintEvents)
 			}
 		case <-lasting.C:
 			c.locked(func() {
@@ -321,21 +323,21 @@ func (c *docker) listen(ctx context.Context, changed func()) error {
 // streamEnded explains the error that ended the stream of events. Only where it was cut may a proxy have done that.
 func (s *dockerSession) streamEnded(err error) error {
 	if err == nil || errors.Is(err, io.EOF) {
-		err = Failf(Closed, "%w", errEnded)
+		err = failure.Errorf(failure.Closed, "%w", errEnded)
 	}
 	err = s.wire.reason(err)
-	reason, hint := ReasonOf(err), ""
-	if known, ok := errors.AsType[*Error](err); ok {
+	reason, hint := failure.ReasonOf(err), ""
+	if known, ok := errors.AsType[*failure.Error](err); ok {
 		hint = known.Hint
 	}
 	switch reason {
-	case Closed:
+	case failure.Closed:
 		hint = hintEvents
-	case Internal: // the errors of a decoder have no reason
-		reason = Malformed
+	case failure.Internal: // the errors of a decoder have no reason
+		reason = failure.Malformed
 	default:
 	}
-	return Failf(reason, "follow events of %s: %w", s.settings.Host, err).WithHint(hint)
+	return failure.Errorf(reason, "follow events of %s: %w", s.settings.Host, err).WithHint(hint)
 }
 
 // queueEvents moves events to the queue, which takes those that come while containers are inspected. It returns what ended the
@@ -530,7 +532,7 @@ func (c *docker) used(ctx context.Context, subjects []resourceSubject) (used map
 	defer func() {
 		if r := recover(); r != nil {
 			c.log.Error("measuring resources panicked", "panic", fmt.Sprint(r), "stack", string(debug.Stack()))
-			used, err = nil, Failf(Panic, "measuring panicked: %v", r)
+			used, err = nil, failure.Errorf(failure.Panic, "measuring panicked: %v", r)
 		}
 	}()
 	if c.settings.Resources == resourcesCgroup {
@@ -559,7 +561,7 @@ func (c *docker) takeUsed(ctx context.Context, m dockerRound, used map[string]co
 		return // it began before an outage: the numbers are old by the time that the engine answers again
 	}
 	if changed := c.stats.err == nil != (err == nil); changed && err != nil && !c.once {
-		c.log.Warn("resources of containers are not known", "err", err, "hint", HintOf(err))
+		c.log.Warn("resources of containers are not known", "err", err, "hint", failure.HintOf(err))
 	} else if changed && !c.once {
 		c.log.Info("resources of containers are known again")
 	}
@@ -621,7 +623,7 @@ func (c *docker) readFiles(ctx context.Context, subjects []resourceSubject) *fil
 }
 
 func (c *docker) filesHang() error {
-	return Failf(Timeout, "read cgroups in %s: a file hangs", c.settings.CgroupRoot)
+	return failure.Errorf(failure.Timeout, "read cgroups in %s: a file hangs", c.settings.CgroupRoot)
 }
 
 // await waits until files have been read, and reports whether they have.

@@ -27,6 +27,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/state"
 )
@@ -297,8 +298,8 @@ func TestFollowingLeavesNothingBehind(t *testing.T) {
 func TestReadingFailsWithItsReasonWhileEventsAreFollowed(t *testing.T) {
 	w := follow(t, nil, service("irc"))
 	w.engine.Stop()
-	if got := ReasonOf(w.try()); got != Refused {
-		t.Errorf("reason: got %s, want %s", got, Refused)
+	if got := failure.ReasonOf(w.try()); got != failure.Refused {
+		t.Errorf("reason: got %s, want %s", got, failure.Refused)
 	}
 	if err := w.engine.Start(); err != nil {
 		t.Fatal(err)
@@ -313,7 +314,7 @@ func TestReadingFailsWithItsReasonWhileEventsAreFollowed(t *testing.T) {
 func TestEngineThatIsBackIsNotSaidToBeGone(t *testing.T) {
 	w := follow(t, nil, service("irc"))
 	w.stop()
-	gone := Failf(Refused, "ping %s: connect: no such file or directory", w.engine.Host()).WithHint(hintNoSocket)
+	gone := failure.Errorf(failure.Refused, "ping %s: connect: no such file or directory", w.engine.Host()).WithHint(hintNoSocket)
 	for range 2 * briefStreams {
 		w.docker.closed(gone, false)
 	}
@@ -370,15 +371,15 @@ func TestFaultsOfTheEngineHaveTheirReasonsAndPass(t *testing.T) {
 	w.await(1)
 	for _, fault := range []struct {
 		name   string
-		reason Reason // "" where the reading succeeds
+		reason failure.Reason // "" where the reading succeeds
 		bring  func() error
 		mend   func() error
 	}{
-		{"engine stopped", Refused, func() error { w.engine.Stop(); return nil }, w.engine.Start},
+		{"engine stopped", failure.Refused, func() error { w.engine.Stop(); return nil }, w.engine.Start},
 		{"engine replaced", "", func() error { return nil }, w.engine.Restart},
-		{"status 500", HTTPStatus, w.turn("status_500", true), w.turn("status_500", false)},
-		{"status 403", Forbidden, w.turn("status_403", true), w.turn("status_403", false)},
-		{"list hangs", Timeout, w.turn("hang_list", true), w.turn("hang_list", false)},
+		{"status 500", failure.HTTPStatus, w.turn("status_500", true), w.turn("status_500", false)},
+		{"status 403", failure.Forbidden, w.turn("status_403", true), w.turn("status_403", false)},
+		{"list hangs", failure.Timeout, w.turn("hang_list", true), w.turn("hang_list", false)},
 		{"stats hang", "", w.turn("hang_stats", true), w.turn("hang_stats", false)},
 		{"stats refused", "", w.turn("forbidden_stats", true), w.turn("forbidden_stats", false)},
 		{"events refused", "", func() error {
@@ -392,7 +393,7 @@ func TestFaultsOfTheEngineHaveTheirReasonsAndPass(t *testing.T) {
 			t.Fatalf("%s: %v", fault.name, err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		if fault.reason == Timeout {
+		if fault.reason == failure.Timeout {
 			ctx, cancel = context.WithTimeout(t.Context(), 100*time.Millisecond)
 		}
 		err := w.docker.Collect(ctx, &Batch{})
@@ -423,11 +424,11 @@ func TestFaultsOfTheEngineHaveTheirReasonsAndPass(t *testing.T) {
 	}
 }
 
-func reasonOrNone(err error) Reason {
+func reasonOrNone(err error) failure.Reason {
 	if err == nil {
 		return ""
 	}
-	return ReasonOf(err)
+	return failure.ReasonOf(err)
 }
 
 func (w *watch) turn(fault string, on bool) func() error {
@@ -1264,7 +1265,7 @@ func TestFailedLookTakesNobodyAway(t *testing.T) {
 		e.mu.Lock()
 		e.answer = onEnginePath(path, engineForbids)
 		e.mu.Unlock()
-		wantReason(t, w.docker.look(t.Context(), []container.Summary{{ID: "id-a"}}, w.docker.fleet.mark), Forbidden)
+		wantReason(t, w.docker.look(t.Context(), []container.Summary{{ID: "id-a"}}, w.docker.fleet.mark), failure.Forbidden)
 		w.wantNow("after "+path, `container_state{container="a",state="running"} 1`)
 	}
 	ended, cancel := context.WithCancel(t.Context())
@@ -1340,7 +1341,7 @@ func TestEngineThatDoesNotAnswerAboutEventsIsGivenUp(t *testing.T) {
 		defer s.transport.CloseIdleConnections()
 		began := time.Now()
 		_, _, err = s.openEvents(t.Context())
-		wantReason(t, err, Timeout)
+		wantReason(t, err, failure.Timeout)
 		if took := time.Since(began); took != eventsHeaderTimeout {
 			t.Errorf("given up after %s, want %s", took, eventsHeaderTimeout)
 		}

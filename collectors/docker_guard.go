@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"strings"
 	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
 // dockerPaths are the calls that only read and that this exporter has a use for, as they stand on the wire. Anything
@@ -25,7 +27,7 @@ func (g dockerGuard) RoundTrip(req *http.Request) (*http.Response, error) {
 		if req.Body != nil {
 			req.Body.Close() //nolint:errcheck // a RoundTripper closes the body, also of what it does not send
 		}
-		return nil, Failf(Internal, "%s %s: refused, this exporter only reads from a docker engine", methodOf(req), req.URL.RequestURI())
+		return nil, failure.Errorf(failure.Internal, "%s %s: refused, this exporter only reads from a docker engine", methodOf(req), req.URL.RequestURI())
 	}
 	return g.next.RoundTrip(req)
 }
@@ -132,8 +134,8 @@ func (b *eventsBody) Read(p []byte) (int, error) {
 	if b.unread.Len() == 0 {
 		b.left = b.limit
 		if err := b.decoder.Decode(&b.event); err != nil {
-			if is[*Error](err) && ReasonOf(err) == TooLarge {
-				err = Failf(TooLarge, "one event has %w", err).
+			if failure.HasType[*failure.Error](err) && failure.ReasonOf(err) == failure.TooLarge {
+				err = failure.Errorf(failure.TooLarge, "one event has %w", err).
 					WithHint("shorten the labels of the container, or raise limits.metrics_body in exporter.yaml")
 			}
 			return 0, err
@@ -152,7 +154,7 @@ type decodedBody struct {
 func (b *decodedBody) Read(p []byte) (int, error) {
 	if b.instead == nil {
 		if err := b.decode(); err != nil {
-			if is[*Error](err) {
+			if failure.HasType[*failure.Error](err) {
 				b.call.err = err
 			}
 			return 0, err // as the client's own decoder says it
@@ -182,9 +184,9 @@ func (b *dockerBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if int64(n) > b.left {
 		n = int(b.left)
-		err = Failf(TooLarge, "more than %d bytes", b.limit).WithHint("raise limits.metrics_body in exporter.yaml if the engine really runs so many containers")
+		err = failure.Errorf(failure.TooLarge, "more than %d bytes", b.limit).WithHint("raise limits.metrics_body in exporter.yaml if the engine really runs so many containers")
 		if b.call.most == b.limit {
-			err = Failf(TooLarge, "more than %d bytes", b.limit).WithHint(hintLargeContainer)
+			err = failure.Errorf(failure.TooLarge, "more than %d bytes", b.limit).WithHint(hintLargeContainer)
 		}
 	}
 	b.left -= int64(n)

@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/iotest"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
 // refusedCalls are calls that change an engine, read more than this exporter has a use for, or try to look like one
@@ -113,8 +115,8 @@ func TestGuardLetsNothingButReadingCallsPass(t *testing.T) {
 			t.Errorf("%s %s: let through", tt.method, tt.url)
 			continue
 		}
-		if got := ReasonOf(err); got != Internal {
-			t.Errorf("%s %s: reason: got %s, want %s", tt.method, tt.url, got, Internal)
+		if got := failure.ReasonOf(err); got != failure.Internal {
+			t.Errorf("%s %s: reason: got %s, want %s", tt.method, tt.url, got, failure.Internal)
 		}
 		if !strings.Contains(err.Error(), tt.method) || !strings.Contains(err.Error(), u.RequestURI()) {
 			t.Errorf("%s %s: error %q names no method or path", tt.method, tt.url, err)

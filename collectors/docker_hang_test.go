@@ -10,6 +10,8 @@ import (
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/events"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
 // TestContainerThatTheEngineHangsAtIsLeftAlone has an engine that never answers about one of three containers.
@@ -69,7 +71,7 @@ func TestEngineThatHangsAtAllIsATimeout(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		err := w.docker.Collect(ctx, &Batch{})
 		cancel()
-		wantReason(t, err, Timeout)
+		wantReason(t, err, failure.Timeout)
 	}
 	inspections := slices.DeleteFunc(e.asked(), func(call string) bool {
 		return !strings.Contains(call, "/containers/id-") || !strings.HasSuffix(call, "/json")
@@ -149,7 +151,7 @@ func TestInspectionThatIsCutProvesNothing(t *testing.T) {
 		}
 		return hangs(w, r)
 	}
-	wantReason(t, w.try(), Forbidden)
+	wantReason(t, w.try(), failure.Forbidden)
 	if w.docker.mayInspect(stuck.ID, time.Now()) {
 		t.Error("it is inspected again at once")
 	}

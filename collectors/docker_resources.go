@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
 var (
@@ -269,7 +271,7 @@ func (s *dockerSession) askStats(ctx context.Context, id string, rest *statsRest
 	case err != nil:
 		return nil, call, s.failure(ctx, doing, call, err)
 	case len(content) > maxStats:
-		return nil, call, Failf(TooLarge, "%s %s: more than %d bytes", doing, s.settings.Host, maxStats)
+		return nil, call, failure.Errorf(failure.TooLarge, "%s %s: more than %d bytes", doing, s.settings.Host, maxStats)
 	}
 	if len(content) == 0 { // removed while the engine waited for its clock
 		return nil, call, nil

@@ -20,6 +20,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
 var compareResources = cmp.AllowUnexported(containerResources{})
@@ -208,25 +209,25 @@ func TestContainersThatAreGoneHaveNoResources(t *testing.T) {
 var statsFailures = []struct {
 	name   string
 	answer func(http.ResponseWriter, *http.Request)
-	reason Reason
+	reason failure.Reason
 	hint   string
 }{
-	{"a proxy refuses", func(w http.ResponseWriter, _ *http.Request) { engineForbids(w) }, Forbidden, "/stats"},
-	{"a proxy knows no such path", func(w http.ResponseWriter, _ *http.Request) { http.NotFound(w, nil) }, NotFound, "404"},
-	{"the connection is closed", func(w http.ResponseWriter, _ *http.Request) { rawEngine(w, "") }, Closed, "crashed"},
+	{"a proxy refuses", func(w http.ResponseWriter, _ *http.Request) { engineForbids(w) }, failure.Forbidden, "/stats"},
+	{"a proxy knows no such path", func(w http.ResponseWriter, _ *http.Request) { http.NotFound(w, nil) }, failure.NotFound, "404"},
+	{"the connection is closed", func(w http.ResponseWriter, _ *http.Request) { rawEngine(w, "") }, failure.Closed, "crashed"},
 	{"the answer is cut", func(w http.ResponseWriter, _ *http.Request) {
 		rawEngine(w, "HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n{\"read\":")
-	}, Closed, "crashed"},
-	{"the answer is no JSON", func(w http.ResponseWriter, _ *http.Request) { engineSends("200 OK", "It works!")(w) }, Malformed, "something else"},
+	}, failure.Closed, "crashed"},
+	{"the answer is no JSON", func(w http.ResponseWriter, _ *http.Request) { engineSends("200 OK", "It works!")(w) }, failure.Malformed, "something else"},
 	{"the answer has another shape", func(w http.ResponseWriter, _ *http.Request) {
 		engineSends("200 OK", `{"read":"2026-03-01T10:00:01Z","memory_stats":[]}`)(w)
-	}, Malformed, "something else"},
+	}, failure.Malformed, "something else"},
 	{"the answer never ends", func(w http.ResponseWriter, _ *http.Request) {
 		chunk := bytes.Repeat([]byte(" "), 64<<10)
 		for _, err := w.Write(chunk); err == nil; {
 			_, err = w.Write(chunk)
 		}
-	}, TooLarge, "larger"},
+	}, failure.TooLarge, "larger"},
 }
 
 func TestFailureOfStatsKeepsWhatWasGot(t *testing.T) {
@@ -254,7 +255,7 @@ func TestContainerThatCannotBeMeasuredHidesNoOther(t *testing.T) {
 		t.Errorf("got %v, error %v; want those of %q, and none", got, err, want)
 	}
 	_, err = s.resources(t.Context(), subjectsOf("sick", "ill"), 1)
-	wantDockerFailure(t, err, HTTPStatus, "log")
+	wantDockerFailure(t, err, failure.HTTPStatus, "log")
 	if err != nil && !strings.Contains(err.Error(), "cannot read cgroup") {
 		t.Errorf("error: got %q, want the engine's own words in it", err)
 	}
@@ -286,7 +287,7 @@ func TestHungStatsEndWithTheContext(t *testing.T) {
 	late, cancel := context.WithTimeout(t.Context(), 0)
 	defer cancel()
 	_, err := statsSession(t, statsEngine(t, nil).host, 1).resources(late, subjectsOf("a"), 1)
-	wantDockerFailure(t, err, Timeout, "hangs")
+	wantDockerFailure(t, err, failure.Timeout, "hangs")
 }
 
 func TestFirstFailureEndsTheOtherCallsForStats(t *testing.T) {
@@ -302,7 +303,7 @@ func TestFirstFailureEndsTheOtherCallsForStats(t *testing.T) {
 		},
 	})
 	_, err := statsSession(t, e.host, 2).resources(t.Context(), subjectsOf("hung", "bad"), 2)
-	wantDockerFailure(t, err, Forbidden, "/stats")
+	wantDockerFailure(t, err, failure.Forbidden, "/stats")
 }
 
 func TestCallsForStatsAreParallelAndBounded(t *testing.T) {

@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/docker/docker/api/types/container"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
 // What is read of other people's containers is bounded, so that no engine can fill the memory.
@@ -75,7 +77,7 @@ func (s *selection) read(r io.Reader) error {
 		err := d.Decode(&one)
 		switch {
 		case err != nil && part.N <= 0:
-			return Failf(TooLarge, "one of the containers has more than %d bytes", maxListEntry).WithHint(hintLargeContainer)
+			return failure.Errorf(failure.TooLarge, "one of the containers has more than %d bytes", maxListEntry).WithHint(hintLargeContainer)
 		case errors.Is(err, io.EOF):
 			return io.ErrUnexpectedEOF
 		case err != nil:
@@ -97,7 +99,7 @@ func (s *selection) take(l *listedContainer) {
 	s.listed++
 	// It becomes part of the paths that are asked for, and what looks like another path would be refused as our own fault.
 	if !containerName.MatchString(l.ID) || len(l.ID) > maxContainerName {
-		s.invalid = cmp.Or(s.invalid, error(Failf(Malformed, "%q is no id", foreignText(l.ID))))
+		s.invalid = cmp.Or(s.invalid, error(failure.Errorf(failure.Malformed, "%q is no id", failure.OneLine(l.ID))))
 		return
 	}
 	own := ownName(l.Names)
@@ -210,14 +212,14 @@ func (c *docker) leftOut(s *selection) {
 // tellLeftOut says which containers, and what of them, are not on the page. The caller holds the lock.
 func (c *docker) tellLeftOut(b *Batch) {
 	if c.beyond > 0 {
-		b.Impair(count(c.beyond, "container") + " beyond max_containers")
+		b.Impair(failure.Count(c.beyond, "container") + " beyond max_containers")
 		b.Note(fmt.Sprintf("%s beyond max_containers (%d): choose those of the stack with projects, labels, names or exclude, or raise it",
-			count(c.beyond, "container"), c.settings.MaxContainers))
+			failure.Count(c.beyond, "container"), c.settings.MaxContainers))
 	}
 	if c.misnamed > 0 {
-		b.Impair(count(c.misnamed, "container") + " with impossible names")
+		b.Impair(failure.Count(c.misnamed, "container") + " with impossible names")
 		b.Note(fmt.Sprintf("%s left out, whose names are longer than %d bytes or hold more than letters, digits, '_', '.' and '-'",
-			count(c.misnamed, "container"), maxContainerName))
+			failure.Count(c.misnamed, "container"), maxContainerName))
 	}
 	cut := 0
 	for _, m := range c.fleet.members {
@@ -226,9 +228,9 @@ func (c *docker) tellLeftOut(b *Batch) {
 		}
 	}
 	if cut > 0 {
-		b.Impair("labels of " + count(cut, "container") + " are too long")
+		b.Impair("labels of " + failure.Count(cut, "container") + " are too long")
 		b.Note(fmt.Sprintf("the project, service or image of %s is left out: longer than %d bytes, or depends_on than %d",
-			count(cut, "container"), maxContainerLabel, maxDependsOn))
+			failure.Count(cut, "container"), maxContainerLabel, maxDependsOn))
 	}
 }
 

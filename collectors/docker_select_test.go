@@ -17,6 +17,7 @@ import (
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
 // crowd are containers whose names are numbers behind a prefix.
@@ -226,10 +227,10 @@ func TestOneHugeContainerInAListIsTooLarge(t *testing.T) {
 		w := watching(t, e, nil, nil)
 		w.docker.limit = 16 << 20
 		err := w.try()
-		if got := reasonOrNone(err); got != TooLarge {
-			t.Errorf("%s: reason %q, want %q", name, got, TooLarge)
+		if got := reasonOrNone(err); got != failure.TooLarge {
+			t.Errorf("%s: reason %q, want %q", name, got, failure.TooLarge)
 		}
-		if hint := HintOf(err); !strings.Contains(hint, "one container has more labels") {
+		if hint := failure.HintOf(err); !strings.Contains(hint, "one container has more labels") {
 			t.Errorf("%s: hint %q does not say that one container is too large", name, hint)
 		}
 	}

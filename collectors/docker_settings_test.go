@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
 // loadDocker reads a configuration whose only kind is docker. file is the target's block after "kind: docker", if
@@ -363,7 +364,7 @@ func TestDockerOverTLS(t *testing.T) {
 	for _, tt := range []struct {
 		name, file string
 		env        map[string]string
-		reason     Reason // "" for success
+		reason     failure.Reason // "" for success
 		hint       string
 	}{
 		{name: "as the docker command has it", env: map[string]string{"DOCKER_HOST": host, "DOCKER_TLS_VERIFY": "1", "DOCKER_CERT_PATH": good}},
@@ -372,7 +373,7 @@ func TestDockerOverTLS(t *testing.T) {
 		{name: "keys", env: map[string]string{"DOCKER_HOST": host}, file: "    ca_file: " + good + "/ca.pem\n    cert_file: " + good + "/cert.pem\n    key_file: " + good + "/key.pem\n"},
 		{
 			name: "verification is not off because nobody demanded it", file: "    cert_file: " + good + "/cert.pem\n    key_file: " + good + "/key.pem\n",
-			env: map[string]string{"DOCKER_HOST": host}, reason: TLS, hint: "unknown authority",
+			env: map[string]string{"DOCKER_HOST": host}, reason: failure.TLS, hint: "unknown authority",
 		},
 		{
 			name: "verification is off once it is written out",
@@ -381,20 +382,20 @@ func TestDockerOverTLS(t *testing.T) {
 		},
 		{
 			name: "another authority", env: map[string]string{"DOCKER_HOST": host, "DOCKER_TLS_VERIFY": "1", "DOCKER_CERT_PATH": others.certPath(true)},
-			reason: TLS, hint: "unknown authority",
+			reason: failure.TLS, hint: "unknown authority",
 		},
 		{
 			name: "no client certificate", env: map[string]string{"DOCKER_HOST": host, "DOCKER_TLS_VERIFY": "1", "DOCKER_CERT_PATH": ours.certPath(false)},
-			reason: TLS, hint: "set cert_file and key_file",
+			reason: failure.TLS, hint: "set cert_file and key_file",
 		},
 		{
 			name: "another name", env: map[string]string{"DOCKER_HOST": strings.Replace(host, "localhost", "127.0.0.1", 1), "DOCKER_TLS_VERIFY": "1", "DOCKER_CERT_PATH": good},
-			reason: TLS, hint: "another name",
+			reason: failure.TLS, hint: "another name",
 		},
-		{name: "no TLS to a port with TLS", env: map[string]string{"DOCKER_HOST": host, "DOCKER_CERT_PATH": good}, reason: TLS, hint: "DOCKER_TLS_VERIFY=1"},
+		{name: "no TLS to a port with TLS", env: map[string]string{"DOCKER_HOST": host, "DOCKER_CERT_PATH": good}, reason: failure.TLS, hint: "DOCKER_TLS_VERIFY=1"},
 		{
 			name: "TLS to a port without", env: map[string]string{"DOCKER_HOST": "https://" + plain.Listener.Addr().String()},
-			reason: TLS, hint: "write http:// in the host",
+			reason: failure.TLS, hint: "write http:// in the host",
 		},
 		{name: "no TLS on both sides", env: map[string]string{"DOCKER_HOST": plain.URL}},
 	} {
@@ -435,7 +436,7 @@ func TestRefusedClientCertificateNamesItsKeys(t *testing.T) {
 			t.Run(tls.VersionName(version)+", "+tt.name, func(t *testing.T) {
 				s := loadedDocker(t, "    ca_file: "+ours.certPath(false)+"/ca.pem\n"+tt.file, map[string]string{"DOCKER_HOST": host})
 				_, err := readDocker(t, s)
-				wantDockerFailure(t, err, TLS, tt.hint)
+				wantDockerFailure(t, err, failure.TLS, tt.hint)
 			})
 		}
 	}

@@ -11,6 +11,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
 // singleCalls makes each call on a connection of its own, all of it in the caller's goroutine. An engine answers a call for
@@ -86,13 +88,13 @@ func (a *singleAnswer) exchange(req *http.Request) (*http.Response, error) {
 	}
 	switch {
 	case err != nil && limited.N == 0:
-		return nil, Failf(TooLarge, "the header has more than %d bytes", maxHeaderBytes)
+		return nil, failure.Errorf(failure.TooLarge, "the header has more than %d bytes", maxHeaderBytes)
 	case err != nil && unsent != nil:
 		return nil, unsent
 	case errors.Is(err, io.EOF):
 		return nil, io.ErrUnexpectedEOF
-	case err != nil && ReasonOf(err) == Internal:
-		return nil, Failf(Malformed, "read the answer's header: %w", err)
+	case err != nil && failure.ReasonOf(err) == failure.Internal:
+		return nil, failure.Errorf(failure.Malformed, "read the answer's header: %w", err)
 	case err != nil:
 		return nil, err
 	}

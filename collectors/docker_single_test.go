@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
 // speaking serves each connection with what serve writes once the request's header was read, and tells of requests.
@@ -99,24 +101,24 @@ func TestSingleCallReadsEveryKindOfAnswer(t *testing.T) {
 func TestSingleCallTellsWhyItFailed(t *testing.T) {
 	for name, tt := range map[string]struct {
 		answer string
-		reason Reason
+		reason failure.Reason
 		text   string
 	}{
-		"no answer":          {"", Closed, "unexpected EOF"},
-		"a part of a header": {"HTTP/1.1 200 OK\r\nContent-", Closed, "breaks off"},
-		"a part of a body":   {"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nok", Closed, "unexpected EOF"},
-		"a part of a chunk":  {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nok", Closed, "unexpected EOF"},
-		"no length":          {"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\nok", Malformed, "Content-Length"},
-		"unknown encoding":   {"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\nok", Malformed, "transfer encoding"},
-		"no HTTP":            {"SSH-2.0-OpenSSH_9.2\r\n\r\n", Malformed, "malformed HTTP"},
-		"an endless header":  {"HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", 2*maxHeaderBytes), TooLarge, "the header has more than"},
+		"no answer":          {"", failure.Closed, "unexpected EOF"},
+		"a part of a header": {"HTTP/1.1 200 OK\r\nContent-", failure.Closed, "breaks off"},
+		"a part of a body":   {"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nok", failure.Closed, "unexpected EOF"},
+		"a part of a chunk":  {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nok", failure.Closed, "unexpected EOF"},
+		"no length":          {"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\nok", failure.Malformed, "Content-Length"},
+		"unknown encoding":   {"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\nok", failure.Malformed, "transfer encoding"},
+		"no HTTP":            {"SSH-2.0-OpenSSH_9.2\r\n\r\n", failure.Malformed, "malformed HTTP"},
+		"an endless header":  {"HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", 2*maxHeaderBytes), failure.TooLarge, "the header has more than"},
 	} {
 		dial, _ := speaking(t, func(conn net.Conn) {
 			io.WriteString(conn, tt.answer) //nolint:errcheck,gosec // the caller says what came
 		})
 		_, err := askSingly(t.Context(), dial)
-		if err == nil || ReasonOf(err) != tt.reason || !strings.Contains(err.Error(), tt.text) {
-			t.Errorf("%s: got %v, reason %s; want one that says %q, reason %s", name, err, ReasonOf(err), tt.text, tt.reason)
+		if err == nil || failure.ReasonOf(err) != tt.reason || !strings.Contains(err.Error(), tt.text) {
+			t.Errorf("%s: got %v, reason %s; want one that says %q, reason %s", name, err, failure.ReasonOf(err), tt.text, tt.reason)
 		}
 	}
 	refused := errors.New("refused")

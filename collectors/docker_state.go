@@ -11,6 +11,8 @@ import (
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/go-units"
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
 var (
@@ -112,7 +114,7 @@ type summaryWords struct{ state, health string }
 // container is Malformed.
 func statusOf(c *container.InspectResponse, roles map[string]string) (containerStatus, error) {
 	if c.ContainerJSONBase == nil || c.ID == "" || c.Name == "" || c.State == nil || c.Config == nil {
-		return containerStatus{}, Failf(Malformed, "the description of a container lacks its id, name, state or configuration")
+		return containerStatus{}, failure.Errorf(failure.Malformed, "the description of a container lacks its id, name, state or configuration")
 	}
 	s := containerStatus{
 		id:      c.ID,

@@ -24,6 +24,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
 // engine is a Docker Engine made of canned answers. It listens on a Unix socket, knows some containers, and remembers
@@ -483,24 +484,24 @@ func isClosed(ch chan struct{}) bool {
 var dockerFailures = []struct {
 	name   string
 	answer func(http.ResponseWriter, *http.Request) bool
-	reason Reason
+	reason failure.Reason
 	hint   string
 	status int
 }{
 	{
 		name:   "proxy refuses the ping",
 		answer: func(w http.ResponseWriter, _ *http.Request) bool { return engineForbids(w) },
-		reason: Forbidden, hint: "PING=1", status: http.StatusForbidden,
+		reason: failure.Forbidden, hint: "PING=1", status: http.StatusForbidden,
 	},
 	{
 		name:   "proxy refuses the list",
 		answer: onEnginePath("/v1.41/containers/json", engineForbids),
-		reason: Forbidden, hint: "CONTAINERS=1", status: http.StatusForbidden,
+		reason: failure.Forbidden, hint: "CONTAINERS=1", status: http.StatusForbidden,
 	},
 	{
 		name:   "proxy refuses the inspection",
 		answer: onEnginePath("/v1.41/containers/id-a/json", engineForbids),
-		reason: Forbidden, hint: "CONTAINERS=1", status: http.StatusForbidden,
+		reason: failure.Forbidden, hint: "CONTAINERS=1", status: http.StatusForbidden,
 	},
 	{
 		name: "engine is in trouble",
@@ -508,7 +509,7 @@ var dockerFailures = []struct {
 			engineSays(w, http.StatusInternalServerError, "database is locked")
 			return true
 		}),
-		reason: HTTPStatus, hint: "log", status: http.StatusInternalServerError,
+		reason: failure.HTTPStatus, hint: "log", status: http.StatusInternalServerError,
 	},
 	{
 		name: "no such page",
@@ -516,7 +517,7 @@ var dockerFailures = []struct {
 			engineSays(w, http.StatusNotFound, "page not found")
 			return true
 		}),
-		reason: NotFound, hint: "404", status: http.StatusNotFound,
+		reason: failure.NotFound, hint: "404", status: http.StatusNotFound,
 	},
 	{
 		name: "web server without engine",
@@ -524,7 +525,7 @@ var dockerFailures = []struct {
 			io.WriteString(w, "<html>It works!</html>") //nolint:errcheck // the client's loss
 			return true
 		},
-		reason: Malformed, hint: "something else than a Docker Engine", status: http.StatusOK,
+		reason: failure.Malformed, hint: "something else than a Docker Engine", status: http.StatusOK,
 	},
 	{
 		name: "version that is none",
@@ -532,63 +533,63 @@ var dockerFailures = []struct {
 			w.Header().Set("Api-Version", "1.41/../../images")
 			return true
 		},
-		reason: Malformed, hint: "something else than a Docker Engine", status: http.StatusOK,
+		reason: failure.Malformed, hint: "something else than a Docker Engine", status: http.StatusOK,
 	},
 	{
 		name:   "no HTTP at all",
 		answer: func(w http.ResponseWriter, _ *http.Request) bool { return rawEngine(w, "SSH-2.0-OpenSSH_9.2\r\n") },
-		reason: Malformed, hint: "something else may listen",
+		reason: failure.Malformed, hint: "something else may listen",
 	},
 	{
 		name:   "list is no JSON",
 		answer: onEnginePath("/v1.41/containers/json", engineSends("200 OK", "[{\"Id\": 7}]")),
-		reason: Malformed, hint: "something else may listen", status: http.StatusOK,
+		reason: failure.Malformed, hint: "something else may listen", status: http.StatusOK,
 	},
 	{
 		name:   "list has an id that is none",
 		answer: onEnginePath("/v1.41/containers/json", engineSends("200 OK", "[{\"Id\": \"../images\", \"Names\": [\"/a\"]}]")),
-		reason: Malformed, hint: "something else may listen", status: http.StatusOK,
+		reason: failure.Malformed, hint: "something else may listen", status: http.StatusOK,
 	},
 	{
 		name:   "list is empty text",
 		answer: onEnginePath("/v1.41/containers/json", engineSends("200 OK", "")),
-		reason: Malformed, hint: "something else may listen", status: http.StatusOK,
+		reason: failure.Malformed, hint: "something else may listen", status: http.StatusOK,
 	},
 	{
 		name:   "description of nothing",
 		answer: onEnginePath("/v1.41/containers/id-a/json", engineSends("200 OK", "{}")),
-		reason: Malformed, hint: "something else may listen", status: http.StatusOK,
+		reason: failure.Malformed, hint: "something else may listen", status: http.StatusOK,
 	},
 	{
 		name:   "redirect",
 		answer: onEnginePath("/v1.41/containers/json", engineSends("301 Moved Permanently\r\nLocation: http://other/", "")),
-		reason: HTTPStatus, hint: "log", status: http.StatusMovedPermanently,
+		reason: failure.HTTPStatus, hint: "log", status: http.StatusMovedPermanently,
 	},
 	{
 		name:   "connection is closed instead of an answer",
 		answer: func(w http.ResponseWriter, _ *http.Request) bool { return rawEngine(w, "") },
-		reason: Closed, hint: "closed or reset",
+		reason: failure.Closed, hint: "closed or reset",
 	},
 	{
 		name: "list is cut in the middle",
 		answer: onEnginePath("/v1.41/containers/json", func(w http.ResponseWriter) bool {
 			return rawEngine(w, "HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n[{\"Id\":\"id-a\",")
 		}),
-		reason: Closed, hint: "closed or reset", status: http.StatusOK,
+		reason: failure.Closed, hint: "closed or reset", status: http.StatusOK,
 	},
 	{
 		name: "list without a length is cut in the middle",
 		answer: onEnginePath("/v1.41/containers/json", func(w http.ResponseWriter) bool {
 			return rawEngine(w, "HTTP/1.0 200 OK\r\n\r\n[{\"Id\":\"id-a\",")
 		}),
-		reason: Closed, hint: "closed or reset", status: http.StatusOK,
+		reason: failure.Closed, hint: "closed or reset", status: http.StatusOK,
 	},
 	{
 		name: "description is cut in the middle",
 		answer: onEnginePath("/v1.41/containers/id-a/json", func(w http.ResponseWriter) bool {
 			return rawEngine(w, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{\"Id\"\r\n")
 		}),
-		reason: Closed, hint: "closed or reset", status: http.StatusOK,
+		reason: failure.Closed, hint: "closed or reset", status: http.StatusOK,
 	},
 	{
 		name: "endless list",
@@ -599,19 +600,19 @@ var dockerFailures = []struct {
 			}
 			return true
 		}),
-		reason: TooLarge, hint: "limits.metrics_body", status: http.StatusOK,
+		reason: failure.TooLarge, hint: "limits.metrics_body", status: http.StatusOK,
 	},
 	{
 		name: "endless header",
 		answer: func(w http.ResponseWriter, _ *http.Request) bool {
 			return rawEngine(w, "HTTP/1.1 200 OK\r\nX: "+strings.Repeat("x", 2*maxHeaderBytes)+"\r\n\r\n")
 		},
-		reason: TooLarge, hint: "limit",
+		reason: failure.TooLarge, hint: "limit",
 	},
 	{
 		name:   "connection ends at an inspection",
 		answer: onEnginePath("/v1.41/containers/id-a/json", func(w http.ResponseWriter) bool { return rawEngine(w, "") }),
-		reason: Closed, status: http.StatusOK,
+		reason: failure.Closed, status: http.StatusOK,
 	},
 	{
 		name: "proxy's page is long",
@@ -619,7 +620,7 @@ var dockerFailures = []struct {
 			http.Error(w, strings.Repeat("<p>", 100_000), http.StatusBadGateway)
 			return true
 		}),
-		reason: HTTPStatus, hint: "log", status: http.StatusBadGateway,
+		reason: failure.HTTPStatus, hint: "log", status: http.StatusBadGateway,
 	},
 }
 
@@ -667,15 +668,15 @@ func TestDockerFailuresHaveTheirReasons(t *testing.T) {
 	}
 }
 
-func wantDockerFailure(t *testing.T, err error, reason Reason, hint string) {
+func wantDockerFailure(t *testing.T, err error, reason failure.Reason, hint string) {
 	t.Helper()
 	if err == nil {
 		t.Fatalf("got no error, want %s", reason)
 	}
-	if got := ReasonOf(err); got != reason {
+	if got := failure.ReasonOf(err); got != reason {
 		t.Errorf("reason: got %s, want %s; error: %v", got, reason, err)
 	}
-	if got := HintOf(err); !strings.Contains(got, hint) {
+	if got := failure.HintOf(err); !strings.Contains(got, hint) {
 		t.Errorf("hint: got %q, want %q in it", got, hint)
 	}
 	if len(err.Error()) > 600 {
@@ -687,8 +688,8 @@ func wantDockerFailure(t *testing.T, err error, reason Reason, hint string) {
 func TestProtocolThatNobodyAskedForIsNoTimeout(t *testing.T) {
 	for _, tt := range []struct {
 		methods []string // that are answered so
-		reason  Reason
-	}{{[]string{http.MethodHead}, ""}, {[]string{http.MethodHead, http.MethodGet}, Malformed}} {
+		reason  failure.Reason
+	}{{[]string{http.MethodHead}, ""}, {[]string{http.MethodHead, http.MethodGet}, failure.Malformed}} {
 		e := startEngine(t, plainContainer("a", nil))
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		e.answer = func(w http.ResponseWriter, r *http.Request) bool {
@@ -719,13 +720,13 @@ func TestSocketBelowAFileIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := readDocker(t, dockerSettings("unix://"+file+"/docker.sock"))
-	wantDockerFailure(t, err, Refused, "mount the socket")
+	wantDockerFailure(t, err, failure.Refused, "mount the socket")
 }
 
 func TestMissingSocketIsRefused(t *testing.T) {
 	path := engineSocket(t)
 	_, err := readDocker(t, dockerSettings("unix://"+path))
-	wantDockerFailure(t, err, Refused, "mount the socket")
+	wantDockerFailure(t, err, failure.Refused, "mount the socket")
 	if !strings.Contains(err.Error(), path) {
 		t.Errorf("error: got %q, want the path in it", err)
 	}
@@ -734,7 +735,7 @@ func TestMissingSocketIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = readDocker(t, dockerSettings("unix://"+path))
-	wantDockerFailure(t, err, Refused, "mount the socket")
+	wantDockerFailure(t, err, failure.Refused, "mount the socket")
 }
 
 func TestStoppedEngineIsRefused(t *testing.T) {
@@ -747,7 +748,7 @@ func TestStoppedEngineIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = readDocker(t, dockerSettings(host))
-	wantDockerFailure(t, err, Refused, "nothing listens there")
+	wantDockerFailure(t, err, failure.Refused, "nothing listens there")
 }
 
 // asNobody makes root, who may open everything, nobody until the end of the test.
@@ -775,7 +776,7 @@ func TestSocketOfOthersIsForbidden(t *testing.T) {
 	}
 	asNobody(t)
 	_, err := readDocker(t, dockerSettings(e.host))
-	wantDockerFailure(t, err, Forbidden, "group_add")
+	wantDockerFailure(t, err, failure.Forbidden, "group_add")
 }
 
 func TestHungEngineCostsOneDeadline(t *testing.T) {
@@ -792,7 +793,7 @@ func TestHungEngineCostsOneDeadline(t *testing.T) {
 				return true
 			}
 			_, err := readDockerUntil(ctx, t, dockerSettings(e.host))
-			wantDockerFailure(t, err, Timeout, "hangs")
+			wantDockerFailure(t, err, failure.Timeout, "hangs")
 		})
 	}
 }
@@ -811,7 +812,7 @@ func TestBodyThatHangsIsATimeout(t *testing.T) {
 		return true
 	}
 	_, err := readDockerUntil(ctx, t, dockerSettings(e.host))
-	wantDockerFailure(t, err, Timeout, "hangs")
+	wantDockerFailure(t, err, failure.Timeout, "hangs")
 }
 
 func TestFirstFailureEndsTheOtherInspections(t *testing.T) {
@@ -832,7 +833,7 @@ func TestFirstFailureEndsTheOtherInspections(t *testing.T) {
 	s := dockerSettings(e.host)
 	s.Parallelism = 2
 	b, err := readDocker(t, s)
-	wantDockerFailure(t, err, Forbidden, "CONTAINERS=1")
+	wantDockerFailure(t, err, failure.Forbidden, "CONTAINERS=1")
 	if b.HTTPStatus != http.StatusForbidden {
 		t.Errorf("HTTP status: got %d, want 403", b.HTTPStatus)
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/realstack"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
 // relay stands between the exporter and an engine's socket.
@@ -327,7 +328,7 @@ func (w *realWatch) engineRestarts() {
 	name, single := w.Containers.Name+"-irc", w.Containers.Name+"-web"
 	w.does("run", func() { w.Run("web") }, nil, line("restarts_total", single, "", "0"))
 	w.process.Stop()
-	if err := w.try(); ReasonOf(err) != Refused && ReasonOf(err) != Closed {
+	if err := w.try(); failure.ReasonOf(err) != failure.Refused && failure.ReasonOf(err) != failure.Closed {
 		w.t.Errorf("reading without an engine: %v, want refused or closed", err)
 	}
 	w.does("dockerd restarted", w.process.Start, func() { w.Await(name, realstack.HealthStatus, container.Healthy) },

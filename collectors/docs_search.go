@@ -8,6 +8,7 @@ import (
 	"net/url"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
 // DocsSearch is the block of the documentation site's search.
@@ -62,7 +63,7 @@ func (c *docsSearch) Collect(ctx context.Context, b *Batch) error {
 	case a.status != http.StatusOK:
 		return statusError(http.MethodGet, c.url, a.status)
 	case !json.Valid(a.body):
-		return Failf(Malformed, "GET %s: status %d: the answer is no JSON", printable(c.url), a.status)
+		return failure.Errorf(failure.Malformed, "GET %s: status %d: the answer is no JSON", printable(c.url), a.status)
 	}
 	return nil
 }

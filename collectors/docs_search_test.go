@@ -7,24 +7,26 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
 func TestDocsSearchShapes(t *testing.T) {
 	for name, c := range map[string]struct {
 		status int
 		body   string
-		want   Reason // "" is up
+		want   failure.Reason // "" is up
 	}{
 		"hits":         {200, `[{"id":"/docs","type":"page","content":"Help"}]`, ""},
 		"nothing":      {200, `[]`, ""},
 		"other schema": {200, `{"results":{"count":1}}`, ""},
-		"page":         {200, `<!DOCTYPE html>`, Malformed},
-		"broken off":   {200, `[{"id":`, Malformed},
-		"empty":        {200, ``, Malformed},
-		"missing":      {404, `{}`, NotFound},
-		"error":        {500, `{}`, HTTPStatus},
-		"login":        {401, `{}`, Unauthorized},
-		"too long":     {200, `"` + strings.Repeat("x", 2<<20) + `"`, TooLarge},
+		"page":         {200, `<!DOCTYPE html>`, failure.Malformed},
+		"broken off":   {200, `[{"id":`, failure.Malformed},
+		"empty":        {200, ``, failure.Malformed},
+		"missing":      {404, `{}`, failure.NotFound},
+		"error":        {500, `{}`, failure.HTTPStatus},
+		"login":        {401, `{}`, failure.Unauthorized},
+		"too long":     {200, `"` + strings.Repeat("x", 2<<20) + `"`, failure.TooLarge},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got *url.URL
@@ -49,8 +51,8 @@ func TestDocsSearchShapes(t *testing.T) {
 			} else if err != nil {
 				t.Error(err)
 			}
-			if c.want == NotFound && !strings.Contains(HintOf(err), "DOCS_SEARCH_URL") {
-				t.Errorf("hint: got %q", HintOf(err))
+			if c.want == failure.NotFound && !strings.Contains(failure.HintOf(err), "DOCS_SEARCH_URL") {
+				t.Errorf("hint: got %q", failure.HintOf(err))
 			}
 		})
 	}

@@ -17,6 +17,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
 var update = flag.Bool("update", false, "write the golden pages anew instead of comparing with them")
@@ -36,7 +37,7 @@ func goldenFailure(t *testing.T, name string, b *Batch, err error) {
 		t.Errorf("%s: the reading succeeded", name)
 		return
 	}
-	compareGolden(t, name, fmt.Appendf(nil, "# reason: %s\n%s", ReasonOf(err), pageOf(t, b, false)))
+	compareGolden(t, name, fmt.Appendf(nil, "# reason: %s\n%s", failure.ReasonOf(err), pageOf(t, b, false)))
 }
 
 // durations are what no two runs have in common.

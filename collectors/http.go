@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
 // httpTarget asks one HTTP service. Every reading has a fresh connection, so that it sees what a new client would see,
@@ -59,7 +60,7 @@ func (h *httpTarget) do(ctx context.Context, b *Batch, method, rawURL string, he
 	}
 	a, err := h.exchange(httptrace.WithClientTrace(ctx, clientTrace), b, e, watch, method, rawURL, header, body)
 	if err != nil {
-		e.Phases, e.Err = timing.end("failed"), foreignText(err.Error())
+		e.Phases, e.Err = timing.end("failed"), failure.OneLine(err.Error())
 		return nil, err
 	}
 	e.Phases = timing.end("body")
@@ -80,7 +81,7 @@ func (h *httpTarget) exchange(ctx context.Context, b *Batch, e *Exchange, watch 
 	}
 	transport, err := h.transport(ctx, watch, seen)
 	if err != nil {
-		return nil, Failf(TLS, "%s %s: %w", method, printable(rawURL), err)
+		return nil, failure.Errorf(failure.TLS, "%s %s: %w", method, printable(rawURL), err)
 	}
 	defer transport.CloseIdleConnections()
 	client := &http.Client{Transport: transport, CheckRedirect: sameHost}
@@ -92,7 +93,7 @@ func (h *httpTarget) exchange(ctx context.Context, b *Batch, e *Exchange, watch 
 	if err != nil {
 		if resp != nil && (errors.Is(err, errRedirect) || errors.Is(err, errRedirects)) {
 			b.HTTPStatus, e.Status = resp.StatusCode, resp.StatusCode
-			return nil, Failf(HTTPStatus, "%s %s: status %d: %w", method, printable(rawURL), resp.StatusCode, withoutURL(err)).WithHint(redirectHint(resp))
+			return nil, failure.Errorf(failure.HTTPStatus, "%s %s: status %d: %w", method, printable(rawURL), resp.StatusCode, withoutURL(err)).WithHint(redirectHint(resp))
 		}
 		return nil, withTLSHint(fmt.Errorf("%s %s: %w", method, printable(rawURL), seen.reason(withoutURL(err))))
 	}
@@ -184,7 +185,7 @@ func readLimited(r io.Reader, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	if int64(len(content)) > limit {
-		return nil, Failf(TooLarge, "more than %d bytes", limit).
+		return nil, failure.Errorf(failure.TooLarge, "more than %d bytes", limit).
 			WithHint("raise limits.body or limits.metrics_body in exporter.yaml if the answer is meant to be so large, or the memory limit if the log at start says that it is too small")
 	}
 	return content, nil
@@ -225,6 +226,6 @@ func printable(raw string) string {
 }
 
 // statusError is the failure of an answer whose status is no success.
-func statusError(method, rawURL string, status int) *Error {
-	return Failf(statusReason(status), "%s %s: status %d", method, printable(rawURL), status)
+func statusError(method, rawURL string, status int) *failure.Error {
+	return failure.Errorf(failure.ReasonOfStatus(status), "%s %s: status %d", method, printable(rawURL), status)
 }

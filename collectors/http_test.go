@@ -17,13 +17,13 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
 // rawServer answers every connection with what answer writes, after it has read the head of a request.
@@ -96,38 +96,38 @@ func TestEveryFailureShapeHasItsReason(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	for name, c := range map[string]struct {
 		answer func(net.Conn)
-		want   Reason
+		want   failure.Reason
 	}{
-		"401":                    {say("HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n"), Unauthorized},
-		"403":                    {say("HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n"), Forbidden},
-		"404":                    {say("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"), NotFound},
-		"500":                    {say("HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n"), HTTPStatus},
-		"204":                    {say("HTTP/1.1 204 No Content\r\n\r\n"), HTTPStatus},
-		"hangs":                  {hold, Timeout},
-		"hangs after the header": {func(c net.Conn) { say("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n")(c); hold(c) }, Timeout},
-		"closes without a word":  {func(net.Conn) {}, Closed},
-		"resets":                 {rst, Closed},
-		"truncated":              {say("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nab"), Closed},
-		"truncated chunk":        {say("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab"), Closed},
-		"truncated header":       {say("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n"), Closed},
-		"no http":                {say("SSH-2.0-OpenSSH_9.2\r\n"), Malformed},
-		"bad header":             {say("HTTP/1.1 200 OK\r\nnonsense\r\n\r\n"), Malformed},
-		"bad length":             {say("HTTP/1.1 200 OK\r\nContent-Length: nine\r\n\r\n"), Malformed},
-		"bad chunk":              {say("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nab"), Malformed},
-		"bad gzip":               {say("HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 20\r\n\r\nabcdefghijklmnopqrst"), Malformed},
-		"header flood":           {say("HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", 2*maxHeaderBytes) + "\r\n\r\n"), TooLarge},
-		"huge body":              {say("HTTP/1.1 200 OK\r\n\r\n" + strings.Repeat("x", 1<<20+1)), TooLarge},
-		"gzip bomb":              {say(bomb(t, 8<<20)), TooLarge},
-		"redirect elsewhere":     {say("HTTP/1.1 302 Found\r\nLocation: http://127.0.0.2:1/health\r\nContent-Length: 0\r\n\r\n"), HTTPStatus},
-		"redirect to nowhere":    {say("HTTP/1.1 302 Found\r\nContent-Length: 0\r\n\r\n"), HTTPStatus},
-		"redirect to no URL":     {say("HTTP/1.1 302 Found\r\nLocation: http://[::1\r\nContent-Length: 0\r\n\r\n"), Malformed},
-		"endless extension":      {say("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;" + strings.Repeat("x", 20_000)), Malformed},
-		"endless redirect":       {say("HTTP/1.1 302 Found\r\nLocation: /health\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"), HTTPStatus},
+		"401":                    {say("HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n"), failure.Unauthorized},
+		"403":                    {say("HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n"), failure.Forbidden},
+		"404":                    {say("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"), failure.NotFound},
+		"500":                    {say("HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n"), failure.HTTPStatus},
+		"204":                    {say("HTTP/1.1 204 No Content\r\n\r\n"), failure.HTTPStatus},
+		"hangs":                  {hold, failure.Timeout},
+		"hangs after the header": {func(c net.Conn) { say("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n")(c); hold(c) }, failure.Timeout},
+		"closes without a word":  {func(net.Conn) {}, failure.Closed},
+		"resets":                 {rst, failure.Closed},
+		"truncated":              {say("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nab"), failure.Closed},
+		"truncated chunk":        {say("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab"), failure.Closed},
+		"truncated header":       {say("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n"), failure.Closed},
+		"no http":                {say("SSH-2.0-OpenSSH_9.2\r\n"), failure.Malformed},
+		"bad header":             {say("HTTP/1.1 200 OK\r\nnonsense\r\n\r\n"), failure.Malformed},
+		"bad length":             {say("HTTP/1.1 200 OK\r\nContent-Length: nine\r\n\r\n"), failure.Malformed},
+		"bad chunk":              {say("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nab"), failure.Malformed},
+		"bad gzip":               {say("HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 20\r\n\r\nabcdefghijklmnopqrst"), failure.Malformed},
+		"header flood":           {say("HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", 2*maxHeaderBytes) + "\r\n\r\n"), failure.TooLarge},
+		"huge body":              {say("HTTP/1.1 200 OK\r\n\r\n" + strings.Repeat("x", 1<<20+1)), failure.TooLarge},
+		"gzip bomb":              {say(bomb(t, 8<<20)), failure.TooLarge},
+		"redirect elsewhere":     {say("HTTP/1.1 302 Found\r\nLocation: http://127.0.0.2:1/health\r\nContent-Length: 0\r\n\r\n"), failure.HTTPStatus},
+		"redirect to nowhere":    {say("HTTP/1.1 302 Found\r\nContent-Length: 0\r\n\r\n"), failure.HTTPStatus},
+		"redirect to no URL":     {say("HTTP/1.1 302 Found\r\nLocation: http://[::1\r\nContent-Length: 0\r\n\r\n"), failure.Malformed},
+		"endless extension":      {say("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;" + strings.Repeat("x", 20_000)), failure.Malformed},
+		"endless redirect":       {say("HTTP/1.1 302 Found\r\nLocation: /health\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"), failure.HTTPStatus},
 	} {
 		t.Run(name, func(t *testing.T) {
 			probe := proxyProbe(t, "http://"+rawServer(t, "tcp", c.answer)+"/health", config.TLS{})
 			timeout := 10 * time.Second
-			if c.want == Timeout {
+			if c.want == failure.Timeout {
 				timeout = 100 * time.Millisecond
 			}
 			b, err := read(t, probe, timeout)
@@ -152,9 +152,9 @@ func proxyProbe(t *testing.T, url string, trust config.TLS) Collector {
 }
 
 func TestNobodyThere(t *testing.T) {
-	for url, want := range map[string]Reason{
-		"http://127.0.0.1:1/health":             Refused,
-		"http://no-such-host.invalid:80/health": DNS,
+	for url, want := range map[string]failure.Reason{
+		"http://127.0.0.1:1/health":             failure.Refused,
+		"http://no-such-host.invalid:80/health": failure.DNS,
 	} {
 		b, err := read(t, proxyProbe(t, url, config.TLS{}), 10*time.Second)
 		wantReason(t, err, want)
@@ -189,7 +189,7 @@ func TestFiveRedirectsAreFollowed(t *testing.T) {
 		if redirects == 5 && err != nil {
 			t.Errorf("%d redirects: %v", redirects, err)
 		} else if redirects == 6 {
-			wantReason(t, err, HTTPStatus)
+			wantReason(t, err, failure.HTTPStatus)
 		}
 	}
 }
@@ -199,7 +199,7 @@ func TestBodyMayBeAsLongAsTheLimit(t *testing.T) {
 		t.Errorf("5 of 5 bytes: got %q, error %v", got, err)
 	}
 	_, err := readLimited(strings.NewReader("12345"), 4)
-	wantReason(t, err, TooLarge)
+	wantReason(t, err, failure.TooLarge)
 }
 
 func TestTrust(t *testing.T) {
@@ -216,16 +216,16 @@ func TestTrust(t *testing.T) {
 	pin := hex.EncodeToString(digest[:])
 	for name, c := range map[string]struct {
 		trust config.TLS
-		want  Reason
+		want  failure.Reason
 	}{
-		"unknown authority": {config.TLS{}, TLS},
+		"unknown authority": {config.TLS{}, failure.TLS},
 		"own authority":     {config.TLS{CAFile: authority}, ""},
-		"other name":        {config.TLS{CAFile: authority, ServerName: "chat.test"}, TLS},
+		"other name":        {config.TLS{CAFile: authority, ServerName: "chat.test"}, failure.TLS},
 		"pinned":            {config.TLS{Fingerprint: pin}, ""},
 		"pinned, any case":  {config.TLS{Fingerprint: strings.ToUpper(pin)}, ""},
-		"another pin":       {config.TLS{Fingerprint: strings.Repeat("00", 32)}, TLS},
+		"another pin":       {config.TLS{Fingerprint: strings.Repeat("00", 32)}, failure.TLS},
 		"written out":       {config.TLS{InsecureSkipVerify: true}, ""},
-		"authority is gone": {config.TLS{CAFile: authority + ".gone"}, TLS},
+		"authority is gone": {config.TLS{CAFile: authority + ".gone"}, failure.TLS},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := read(t, proxyProbe(t, server.URL+"/health", c.trust), 10*time.Second)
@@ -240,7 +240,7 @@ func TestTrust(t *testing.T) {
 	}
 	t.Run("plain text on a tls port", func(t *testing.T) {
 		_, err := read(t, proxyProbe(t, "https://"+rawServer(t, "tcp", say("HTTP/1.1 400 Bad Request\r\n\r\n"))+"/", config.TLS{}), 10*time.Second)
-		wantReason(t, err, TLS)
+		wantReason(t, err, failure.TLS)
 	})
 	t.Run("expired", func(t *testing.T) {
 		l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{expired(t)}, MinVersion: tls.VersionTLS12})
@@ -252,7 +252,7 @@ func TestTrust(t *testing.T) {
 		go func() { defer close(ended); s.Serve(l) }() //nolint:errcheck // ends with Close
 		defer func() { s.Close(); <-ended }()          //nolint:errcheck // a test's server
 		_, err = read(t, proxyProbe(t, "https://"+l.Addr().String()+"/", config.TLS{}), 10*time.Second)
-		wantReason(t, err, TLS)
+		wantReason(t, err, failure.TLS)
 	})
 }
 
@@ -280,22 +280,6 @@ func TestConnectionsAreFresh(t *testing.T) {
 	}
 	if len(seen) != 3 {
 		t.Errorf("%d connections for 3 readings", len(seen))
-	}
-}
-
-func TestShortageOfDescriptorsIsOurs(t *testing.T) {
-	err := fmt.Errorf("dial: %w", syscall.EMFILE)
-	if ReasonOf(err) != Internal || !strings.Contains(HintOf(err), "out of file descriptors") {
-		t.Errorf("got %s, %q", ReasonOf(err), HintOf(err))
-	}
-}
-
-// TestForeignTextKeepsASecretWhole holds that no collector cuts a text before the poller has masked the secrets in it.
-func TestForeignTextKeepsASecretWhole(t *testing.T) {
-	for at := range 2000 {
-		if got := foreignText(strings.Repeat("x", at) + "sesame-token"); !strings.Contains(got, "sesame-token") {
-			t.Fatalf("cut after %d characters", at)
-		}
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
 var identityCacheExpiresDesc = prometheus.NewDesc("chatstack_identity_cache_expires_timestamp_seconds",
@@ -193,10 +194,10 @@ func (c *identity) found(b *Batch, a *answer) error {
 	}
 	if err := json.Unmarshal(a.body, &lookup); err != nil || lookup.OK == nil {
 		// What the decoder says of a value could repeat a person's name.
-		return Failf(Malformed, "GET %s: status %d: the answer is no JSON with a boolean ok", printable(c.url), a.status)
+		return failure.Errorf(failure.Malformed, "GET %s: status %d: the answer is no JSON with a boolean ok", printable(c.url), a.status)
 	}
 	if !*lookup.OK {
-		return Failf(Mismatch, "GET %s: status %d: the answer says that it is not ok", printable(c.url), a.status).
+		return failure.Errorf(failure.Mismatch, "GET %s: status %d: the answer says that it is not ok", printable(c.url), a.status).
 			WithHint("the identity API answers and says itself that the lookup failed: read its log")
 	}
 	if !c.ownKey {
@@ -207,7 +208,7 @@ func (c *identity) found(b *Batch, a *answer) error {
 
 // notFound is the good answer to a key that cannot match. A base URL that is wrong would get a 404 too, and what the
 // API's own looks like is not known, so the doubt is told.
-func (c *identity) notFound(b *Batch, a *answer, failed *Error) error {
+func (c *identity) notFound(b *Batch, a *answer, failed *failure.Error) error {
 	if c.mustMatch {
 		return failed.WithHint("no identity matches the configured key: link one, or correct the key; if it matches elsewhere, BRIDGE_IDENTITY_BASE_URL is wrong")
 	}

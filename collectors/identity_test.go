@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
 func identityProbe(t *testing.T, url string, d Deps, change func(*Identity)) *identity {
@@ -54,8 +55,8 @@ func TestIdentityShapes(t *testing.T) {
 		status      int
 		contentType string
 		body        string
-		want        Reason // "" is up
-		says        string // in the hint, or in the notes; "" there means that there are none
+		want        failure.Reason // "" is up
+		says        string         // in the hint, or in the notes; "" there means that there are none
 	}{
 		"no match":            {nil, 404, "application/json", `{"ok":false}`, "", ""},
 		"no match, other":     {nil, 404, "text/html", `<html>`, "", "BRIDGE_IDENTITY_BASE_URL is wrong"},
@@ -63,24 +64,24 @@ func TestIdentityShapes(t *testing.T) {
 		"own key, match":      {nick, 200, "application/json", person, "", ""},
 		"own key, no match":   {nick, 404, "application/json", `{}`, "", "no identity matches"},
 		"must match, match":   {mustMatch, 200, "application/json", person, "", ""},
-		"must match, no":      {mustMatch, 404, "application/json", `{}`, NotFound, "no identity matches"},
+		"must match, no":      {mustMatch, 404, "application/json", `{}`, failure.NotFound, "no identity matches"},
 		"impossible match":    {nil, 200, "application/json", person, "", "answer so to everything"},
-		"not ok":              {nick, 200, "application/json", `{"ok":false,"error":"alice"}`, Mismatch, "read its log"},
-		"no json":             {nick, 200, "application/json", `alice`, Malformed, ""},
-		"broken off":          {nick, 200, "application/json", person[:30], Malformed, ""},
-		"no ok":               {nick, 200, "application/json", `{"identity":{"irc_nick":"alice"}}`, Malformed, ""},
-		"null ok":             {nick, 200, "application/json", `{"ok":null}`, Malformed, ""},
-		"odd ok":              {nick, 200, "application/json", `{"ok":"alice"}`, Malformed, ""},
-		"list":                {nick, 200, "application/json", `[true]`, Malformed, ""},
-		"refused key":         {nil, 400, "application/json", `{"ok":false}`, HTTPStatus, "discord_id, irc_nick or xmpp_jid"},
-		"unknown token":       {nil, 401, "application/json", `{"ok":false}`, Unauthorized, "BRIDGE_IDENTITY_TOKEN"},
-		"forbidden":           {nil, 403, "application/json", `{"ok":false}`, Forbidden, ""},
-		"too many":            {nil, 429, "application/json", `{"ok":false}`, HTTPStatus, ""},
-		"server error":        {nil, 500, "text/html", `<html>alice`, HTTPStatus, ""},
-		"server unavailable":  {nil, 503, "text/plain", `alice`, HTTPStatus, ""},
-		"no content":          {nil, 204, "", ``, HTTPStatus, ""},
-		"too long":            {nil, 200, "application/json", strings.Repeat(" ", 2<<20), TooLarge, ""},
-		"accepted, not found": {nil, 202, "application/json", person, HTTPStatus, ""},
+		"not ok":              {nick, 200, "application/json", `{"ok":false,"error":"alice"}`, failure.Mismatch, "read its log"},
+		"no json":             {nick, 200, "application/json", `alice`, failure.Malformed, ""},
+		"broken off":          {nick, 200, "application/json", person[:30], failure.Malformed, ""},
+		"no ok":               {nick, 200, "application/json", `{"identity":{"irc_nick":"alice"}}`, failure.Malformed, ""},
+		"null ok":             {nick, 200, "application/json", `{"ok":null}`, failure.Malformed, ""},
+		"odd ok":              {nick, 200, "application/json", `{"ok":"alice"}`, failure.Malformed, ""},
+		"list":                {nick, 200, "application/json", `[true]`, failure.Malformed, ""},
+		"refused key":         {nil, 400, "application/json", `{"ok":false}`, failure.HTTPStatus, "discord_id, irc_nick or xmpp_jid"},
+		"unknown token":       {nil, 401, "application/json", `{"ok":false}`, failure.Unauthorized, "BRIDGE_IDENTITY_TOKEN"},
+		"forbidden":           {nil, 403, "application/json", `{"ok":false}`, failure.Forbidden, ""},
+		"too many":            {nil, 429, "application/json", `{"ok":false}`, failure.HTTPStatus, ""},
+		"server error":        {nil, 500, "text/html", `<html>alice`, failure.HTTPStatus, ""},
+		"server unavailable":  {nil, 503, "text/plain", `alice`, failure.HTTPStatus, ""},
+		"no content":          {nil, 204, "", ``, failure.HTTPStatus, ""},
+		"too long":            {nil, 200, "application/json", strings.Repeat(" ", 2<<20), failure.TooLarge, ""},
+		"accepted, not found": {nil, 202, "application/json", person, failure.HTTPStatus, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b, err := read(t, identityProbe(t, identityAPI(t, c.status, c.contentType, c.body), deps(&memory{}), c.change), 10*time.Second)
@@ -94,10 +95,10 @@ func TestIdentityShapes(t *testing.T) {
 				}
 			} else {
 				wantReason(t, err, c.want)
-				if !strings.Contains(HintOf(err), c.says) {
-					t.Errorf("hint: got %q, want %q in it", HintOf(err), c.says)
+				if !strings.Contains(failure.HintOf(err), c.says) {
+					t.Errorf("hint: got %q, want %q in it", failure.HintOf(err), c.says)
 				}
-				said += err.Error() + HintOf(err)
+				said += err.Error() + failure.HintOf(err)
 				goldenFailure(t, "identity/"+strings.NewReplacer(" ", "_", ",", "").Replace(name), b, err)
 			}
 			for _, e := range b.Exchanges {
@@ -248,15 +249,15 @@ func TestIdentityIsRetriedAsTheBridgeDoes(t *testing.T) {
 func TestIdentityConnectionFaults(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer func(net.Conn)
-		want   Reason
+		want   failure.Reason
 	}{
-		"hangs":              {hold, Timeout},
-		"closes":             {func(net.Conn) {}, Closed},
-		"resets":             {rst, Closed},
-		"redirect elsewhere": {say("HTTP/1.1 302 Found\r\nLocation: http://127.0.0.2:1/?discordId=alice\r\nContent-Length: 0\r\n\r\n"), HTTPStatus},
+		"hangs":              {hold, failure.Timeout},
+		"closes":             {func(net.Conn) {}, failure.Closed},
+		"resets":             {rst, failure.Closed},
+		"redirect elsewhere": {say("HTTP/1.1 302 Found\r\nLocation: http://127.0.0.2:1/?discordId=alice\r\nContent-Length: 0\r\n\r\n"), failure.HTTPStatus},
 	} {
 		timeout := 10 * time.Second
-		if c.want == Timeout {
+		if c.want == failure.Timeout {
 			timeout = 100 * time.Millisecond
 		}
 		_, err := read(t, identityProbe(t, "http://"+rawServer(t, "tcp", c.answer), deps(&memory{}), nil), timeout)

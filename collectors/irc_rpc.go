@@ -19,6 +19,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
 var (
@@ -193,16 +194,16 @@ func (r *ircReading) read(ctx context.Context) error {
 	}
 	result, err := r.call(ctx, "rpc.info", rpcParams{})
 	if refusal, ok := errors.AsType[*rpcError](err); ok && refusal.Code == rpcForbidden {
-		return Failf(RPCError, "%w", err).WithHint("the server forbids every call to this account: " + ircGrant)
+		return failure.Errorf(failure.RPCError, "%w", err).WithHint("the server forbids every call to this account: " + ircGrant)
 	}
 	if err != nil {
 		return err
 	}
 	if err := json.Unmarshal(result, &info); err != nil {
-		return Failf(Malformed, "rpc.info: read result: %w", err)
+		return failure.Errorf(failure.Malformed, "rpc.info: read result: %w", err)
 	}
 	if len(info.Methods) == 0 {
-		return Failf(Mismatch, "rpc.info: the answer lists no methods")
+		return failure.Errorf(failure.Mismatch, "rpc.info: the answer lists no methods")
 	}
 	r.methods = info.Methods
 	return r.numbers(ctx)
@@ -252,7 +253,7 @@ func (s *ircServers) ulined() []string {
 	var names []string
 	for _, l := range s.List {
 		if l.Server.Ulined {
-			names = append(names, foreignText(l.Name))
+			names = append(names, failure.OneLine(l.Name))
 		}
 	}
 	slices.Sort(names)
@@ -434,7 +435,7 @@ func (r *ircReading) ask(ctx context.Context, method string, params rpcParams, v
 		r.b.Note(fmt.Sprintf("%s was answered with error %d", method, refusal.Code))
 		r.b.Impair(method + " fails")
 		return false, nil
-	case err != nil && ReasonOf(err) == TooLarge:
+	case err != nil && failure.ReasonOf(err) == failure.TooLarge:
 		r.b.Note(fmt.Sprintf("%s has more than %d bytes: raise limits.body in exporter.yaml", method, r.http.limit))
 		r.b.Impair(method + " is too long")
 		return false, nil
@@ -495,7 +496,9 @@ type rpcError struct {
 	Message string `json:"message"`
 }
 
-func (e *rpcError) Error() string { return fmt.Sprintf("error %d: %s", e.Code, foreignText(e.Message)) }
+func (e *rpcError) Error() string {
+	return fmt.Sprintf("error %d: %s", e.Code, failure.OneLine(e.Message))
+}
 
 // call makes one JSON-RPC 2.0 call and returns its result. An error object is RPCError, though it comes under HTTP 200,
 // and wraps the *rpcError.
@@ -519,17 +522,17 @@ func (r *ircReading) call(ctx context.Context, method string, params rpcParams) 
 	if err := json.Unmarshal(body, &resp); err != nil {
 		if syntax, ok := errors.AsType[*json.SyntaxError](err); ok && int(syntax.Offset) >= len(body) {
 			// The IRC server gives no length, so an answer that was cut looks whole to HTTP.
-			return nil, Failf(Closed, "%s: the answer breaks off after %s", method, count(len(body), "byte"))
+			return nil, failure.Errorf(failure.Closed, "%s: the answer breaks off after %s", method, failure.Count(len(body), "byte"))
 		}
-		return nil, Failf(Malformed, "%s: read answer: %w", method, err)
+		return nil, failure.Errorf(failure.Malformed, "%s: read answer: %w", method, err)
 	}
 	switch {
 	case resp.Error != nil:
-		return nil, Failf(RPCError, "%s: %w", method, resp.Error)
+		return nil, failure.Errorf(failure.RPCError, "%s: %w", method, resp.Error)
 	case resp.ID == nil || *resp.ID != r.lastID:
-		return nil, Failf(Mismatch, "%s: the answer is to another call than number %d", method, r.lastID)
+		return nil, failure.Errorf(failure.Mismatch, "%s: the answer is to another call than number %d", method, r.lastID)
 	case resp.Result == nil, string(resp.Result) == "null":
-		return nil, Failf(Malformed, "%s: the answer has neither result nor error", method)
+		return nil, failure.Errorf(failure.Malformed, "%s: the answer has neither result nor error", method)
 	}
 	return resp.Result, nil
 }
@@ -544,8 +547,8 @@ func (r *ircReading) overHTTP(ctx context.Context, request []byte) ([]byte, erro
 	url := r.http.settings.URL
 	a, err := r.http.do(ctx, r.b, http.MethodPost, url, header, bytes.NewReader(request))
 	switch {
-	case err != nil && strings.HasPrefix(url, "http://") && ReasonOf(err) == Timeout:
-		return nil, Failf(Timeout, "%w", err).WithHint("this port does not answer plain HTTP: write https:// in the url; or else the IRC server hangs")
+	case err != nil && strings.HasPrefix(url, "http://") && failure.ReasonOf(err) == failure.Timeout:
+		return nil, failure.Errorf(failure.Timeout, "%w", err).WithHint("this port does not answer plain HTTP: write https:// in the url; or else the IRC server hangs")
 	case err != nil:
 		return nil, err
 	case a.status == http.StatusUnauthorized && !given:
@@ -577,7 +580,7 @@ func (r *ircReading) overSocket(ctx context.Context, method string, request []by
 	defer func() {
 		if err != nil {
 			r.close() // what comes next on it may be the rest of this answer
-			e.Err, e.Phases = foreignText(err.Error()), timing.end("failed")
+			e.Err, e.Phases = failure.OneLine(err.Error()), timing.end("failed")
 			return
 		}
 		e.Phases = timing.end("body")
@@ -594,7 +597,7 @@ func (r *ircReading) overSocket(ctx context.Context, method string, request []by
 	r.line.limited.N = r.http.limit + 1
 	answer, err = r.line.reader.ReadBytes('\n')
 	if err != nil && r.line.limited.N <= 0 {
-		return nil, Failf(TooLarge, "read from %s: more than %d bytes", r.path, r.http.limit)
+		return nil, failure.Errorf(failure.TooLarge, "read from %s: more than %d bytes", r.path, r.http.limit)
 	}
 	if err != nil {
 		return nil, inTime(ctx, fmt.Errorf("read from %s: %w", r.path, err))
@@ -608,8 +611,8 @@ const hintRPCSocket = "this user may not open the RPC socket, which the IRC serv
 
 func (r *ircReading) connect(ctx context.Context) error {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", r.path)
-	if err != nil && ReasonOf(err) == Forbidden {
-		return Failf(Forbidden, "%w", err).WithHint(hintRPCSocket)
+	if err != nil && failure.ReasonOf(err) == failure.Forbidden {
+		return failure.Errorf(failure.Forbidden, "%w", err).WithHint(hintRPCSocket)
 	}
 	if err != nil {
 		return err

@@ -21,6 +21,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
 )
 
@@ -199,15 +200,15 @@ const (
 func TestIRCCallsBesideTheFirst(t *testing.T) {
 	for name, c := range map[string]struct {
 		answers map[string]string
-		want    Reason
+		want    failure.Reason
 		notes   int
 	}{
 		"all":                  {map[string]string{"stats.get": ircResult(ircStatsAnswer), "server.list": ircResult(ircServerAnswer)}, "", 0},
-		"stats_hang":           {map[string]string{"stats.get": "", "server.list": ircResult(ircServerAnswer)}, Timeout, 0},
-		"list_hangs":           {map[string]string{"stats.get": ircResult(ircStatsAnswer), "server.list": ""}, Timeout, 0},
-		"stats_no_json":        {map[string]string{"stats.get": "<html>"}, Malformed, 0},
-		"stats_other_id":       {map[string]string{"stats.get": `{"id": 0, "result": {}}`}, Mismatch, 0},
-		"stats_cut":            {map[string]string{"stats.get": `{"id": %ID%, "resu`}, Closed, 0},
+		"stats_hang":           {map[string]string{"stats.get": "", "server.list": ircResult(ircServerAnswer)}, failure.Timeout, 0},
+		"list_hangs":           {map[string]string{"stats.get": ircResult(ircStatsAnswer), "server.list": ""}, failure.Timeout, 0},
+		"stats_no_json":        {map[string]string{"stats.get": "<html>"}, failure.Malformed, 0},
+		"stats_other_id":       {map[string]string{"stats.get": `{"id": 0, "result": {}}`}, failure.Mismatch, 0},
+		"stats_cut":            {map[string]string{"stats.get": `{"id": %ID%, "resu`}, failure.Closed, 0},
 		"stats_error":          {map[string]string{"stats.get": ircRefusal(-32603), "server.list": ircResult(ircServerAnswer), "channel.list": ircResult(ircChannels)}, "", 1},
 		"stats_other_shape":    {map[string]string{"stats.get": ircResult(`{"user": {"total": "secretnick"}}`), "server.list": ircResult(ircServerAnswer), "channel.list": ircResult(ircChannels)}, "", 1},
 		"stats_partial":        {map[string]string{"stats.get": ircResult(`{"user": {"total": 7}}`), "server.list": ircResult(ircServerAnswer), "channel.list": ircResult(ircChannels)}, "", 0},
@@ -225,7 +226,7 @@ func TestIRCCallsBesideTheFirst(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			fake := &ircFake{answers: c.answers}
 			timeout := 10 * time.Second
-			if c.want == Timeout {
+			if c.want == failure.Timeout {
 				timeout = 300 * time.Millisecond
 			}
 			b, err := read(t, ircProbe(t, fake.start(t)), timeout)
@@ -299,7 +300,7 @@ func TestIRCMethodThatIsRefusedIsLeftAlone(t *testing.T) {
 	healthy := fake.answers["stats.get"]
 	fake.answers["stats.get"] = "<html>"
 	_, err := read(t, probe, 10*time.Second)
-	wantReason(t, err, Malformed)
+	wantReason(t, err, failure.Malformed)
 	fake.answers["stats.get"] = healthy
 	fake.asked()
 	if _, err := read(t, probe, 10*time.Second); err != nil {
@@ -333,7 +334,7 @@ func TestIRCPauseStandsBetweenCalls(t *testing.T) {
 	s := fake.start(t)
 	s.Pause = config.Duration(time.Hour)
 	_, err := read(t, ircProbe(t, s), 300*time.Millisecond)
-	wantReason(t, err, Timeout)
+	wantReason(t, err, failure.Timeout)
 	if got, want := fake.asked(), []string{"rpc.info"}; !slices.Equal(got, want) {
 		t.Errorf("asked %v within the pause, want %v", got, want)
 	}
@@ -470,24 +471,24 @@ func TestIRCHintsSayWhatIsMissing(t *testing.T) {
 	anonymous := ircOf(t, stack, "tcp")
 	anonymous.user, anonymous.password = "", config.Secret{}
 	_, err := read(t, anonymous, 10*time.Second)
-	wantReason(t, err, Unauthorized)
-	if !strings.Contains(HintOf(err), "IRC_RPC_USER") {
-		t.Errorf("hint %q does not say that no user is set", HintOf(err))
+	wantReason(t, err, failure.Unauthorized)
+	if !strings.Contains(failure.HintOf(err), "IRC_RPC_USER") {
+		t.Errorf("hint %q does not say that no user is set", failure.HintOf(err))
 	}
 	plain := ircOf(t, stack, "tcp")
 	plain.http.settings.URL = strings.Replace(plain.http.settings.URL, "https", "http", 1)
 	_, err = read(t, plain, 300*time.Millisecond)
-	wantReason(t, err, Timeout)
-	if !strings.Contains(HintOf(err), "https://") {
-		t.Errorf("hint %q does not name the scheme", HintOf(err))
+	wantReason(t, err, failure.Timeout)
+	if !strings.Contains(failure.HintOf(err), "https://") {
+		t.Errorf("hint %q does not name the scheme", failure.HintOf(err))
 	}
 	if err := stack.Switch("irc_rpc", "forbidden", true); err != nil {
 		t.Fatal(err)
 	}
 	_, err = read(t, ircOf(t, stack, "tcp"), 10*time.Second)
-	wantReason(t, err, RPCError)
-	if !strings.Contains(HintOf(err), "rpc-class") {
-		t.Errorf("hint %q does not say what to grant", HintOf(err))
+	wantReason(t, err, failure.RPCError)
+	if !strings.Contains(failure.HintOf(err), "rpc-class") {
+		t.Errorf("hint %q does not say what to grant", failure.HintOf(err))
 	}
 }
 
@@ -531,8 +532,8 @@ func TestIRCServerThatAnswersOneCallWithNoJSONIsDown(t *testing.T) {
 		}
 		answers[broken] = "<html>"
 		_, err := read(t, ircProbe(t, (&ircFake{answers: answers}).start(t)), 10*time.Second)
-		if err == nil || ReasonOf(err) != Malformed || !strings.Contains(err.Error(), broken) {
-			t.Errorf("%s: got %v, want %s", broken, err, Malformed)
+		if err == nil || failure.ReasonOf(err) != failure.Malformed || !strings.Contains(err.Error(), broken) {
+			t.Errorf("%s: got %v, want %s", broken, err, failure.Malformed)
 		}
 	}
 }
@@ -551,9 +552,9 @@ func TestHintAboutTheRPCSocketSaysWhatItGivesAway(t *testing.T) {
 	s := newIRCRPCSettings()
 	s.URL = "unix://" + path
 	_, err = read(t, ircProbe(t, s), 10*time.Second)
-	wantReason(t, err, Forbidden)
+	wantReason(t, err, failure.Forbidden)
 	for _, want := range []string{"mode 0700", "rpc-class", "listen block", "may do everything"} {
-		if hint := HintOf(err); !strings.Contains(hint, want) {
+		if hint := failure.HintOf(err); !strings.Contains(hint, want) {
 			t.Errorf("hint %q lacks %q", hint, want)
 		}
 	}
@@ -587,7 +588,7 @@ func ircSocket(t *testing.T, fake *ircFake, limit int64) *ircRPC {
 func TestIRCAnswerMayBeAsLongAsTheLimit(t *testing.T) {
 	const limit = 4096
 	info := strings.ReplaceAll(ircResult(`{"methods": {"rpc.info": {}}}`), "%ID%", "1")
-	for more, want := range map[int]Reason{0: "", 1: TooLarge} {
+	for more, want := range map[int]failure.Reason{0: "", 1: failure.TooLarge} {
 		fake := &ircFake{answers: map[string]string{"rpc.info": info + strings.Repeat(" ", limit+more-len(info))}}
 		if _, err := read(t, ircSocket(t, fake, limit), 10*time.Second); reasonOrNone(err) != want {
 			t.Errorf("%d bytes over the limit: got %v, want reason %q", more, err, want)

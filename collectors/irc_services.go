@@ -9,6 +9,7 @@ import (
 	"net/url"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
 // IRCServices is the block of the IRC services' HTTP daemon.
@@ -100,9 +101,9 @@ func (c *ircServices) ison(ctx context.Context, b *Batch) error {
 	switch {
 	case err != nil && e.Status == http.StatusNotFound:
 		// The real daemon announces a body for its 404 and never sends it.
-		return Failf(NotFound, "%s: %w", servicesMethod, err).WithHint(hintNoServicesRPC)
-	case err != nil && ReasonOf(err) == Timeout:
-		return Failf(Timeout, "%s: %w", servicesMethod, err).WithHint(hintServicesSilent)
+		return failure.Errorf(failure.NotFound, "%s: %w", servicesMethod, err).WithHint(hintNoServicesRPC)
+	case err != nil && failure.ReasonOf(err) == failure.Timeout:
+		return failure.Errorf(failure.Timeout, "%s: %w", servicesMethod, err).WithHint(hintServicesSilent)
 	case err != nil:
 		return fmt.Errorf("%s: %w", servicesMethod, err)
 	case a.status == http.StatusNotFound:
@@ -116,15 +117,15 @@ func (c *ircServices) ison(ctx context.Context, b *Batch) error {
 		Error  *rpcError       `json:"error"`
 	}
 	if err := json.Unmarshal(a.body, &resp); err != nil {
-		return Failf(Malformed, "%s: read answer: %w", servicesMethod, err)
+		return failure.Errorf(failure.Malformed, "%s: read answer: %w", servicesMethod, err)
 	}
 	switch {
 	case resp.Error != nil:
-		return Failf(RPCError, "%s: %w", servicesMethod, resp.Error)
+		return failure.Errorf(failure.RPCError, "%s: %w", servicesMethod, resp.Error)
 	case resp.ID == nil || *resp.ID != "1":
-		return Failf(Mismatch, "%s: the answer is to another call", servicesMethod)
+		return failure.Errorf(failure.Mismatch, "%s: the answer is to another call", servicesMethod)
 	case resp.Result == nil, string(resp.Result) == "null":
-		return Failf(Malformed, "%s: the answer has neither result nor error", servicesMethod)
+		return failure.Errorf(failure.Malformed, "%s: the answer has neither result nor error", servicesMethod)
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/realstack"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
 // TestRealServicesAnswerTheCall calls real IRC services, which are silent on whatever they cannot read, and at a path
@@ -21,8 +22,8 @@ func TestRealServicesAnswerTheCall(t *testing.T) {
 	}
 	s.JSONRPCURL = services.URL() + "nowhere"
 	_, err := readServices(t, s, time.Second)
-	wantReason(t, err, NotFound)
-	if err != nil && !strings.Contains(HintOf(err), "transport/jsonrpc") {
-		t.Errorf("hint %q", HintOf(err))
+	wantReason(t, err, failure.NotFound)
+	if err != nil && !strings.Contains(failure.HintOf(err), "transport/jsonrpc") {
+		t.Errorf("hint %q", failure.HintOf(err))
 	}
 }

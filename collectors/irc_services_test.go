@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
 )
 
@@ -53,20 +54,20 @@ func TestIRCServicesCallShapes(t *testing.T) {
 	for name, c := range map[string]struct {
 		status     int
 		body       string
-		want       Reason
+		want       failure.Reason
 		hint, text string
 	}{
 		"answered":                               {200, `{"error":null,"id":"1","result":{"accountname":"*","online":false}}`, "", "", ""},
-		"error":                                  {200, `{"error":{"code":2,"message":"Invalid command"},"id":"1","result":null}`, RPCError, "", "error 2: Invalid command"},
-		"other id":                               {200, `{"error":null,"id":"2","result":{}}`, Mismatch, "", ""},
-		"int id":                                 {200, `{"error":null,"id":1,"result":{}}`, Malformed, "", ""},
-		"no result":                              {200, `{"error":null,"id":"1","result":null}`, Malformed, "", ""},
-		"no json":                                {200, "<html>", Malformed, "", ""},
-		"silent":                                 {0, "", Timeout, "the JSON-RPC call does not", ""},
-		"404":                                    {404, "Not Found", NotFound, "transport/jsonrpc", ""},
-		"404 without the body that it announces": {404, "", NotFound, "transport/jsonrpc", ""},
-		"415":                                    {415, "no", HTTPStatus, "", "status 415"},
-		"500":                                    {500, "no", HTTPStatus, "", "status 500"},
+		"error":                                  {200, `{"error":{"code":2,"message":"Invalid command"},"id":"1","result":null}`, failure.RPCError, "", "error 2: Invalid command"},
+		"other id":                               {200, `{"error":null,"id":"2","result":{}}`, failure.Mismatch, "", ""},
+		"int id":                                 {200, `{"error":null,"id":1,"result":{}}`, failure.Malformed, "", ""},
+		"no result":                              {200, `{"error":null,"id":"1","result":null}`, failure.Malformed, "", ""},
+		"no json":                                {200, "<html>", failure.Malformed, "", ""},
+		"silent":                                 {0, "", failure.Timeout, "the JSON-RPC call does not", ""},
+		"404":                                    {404, "Not Found", failure.NotFound, "transport/jsonrpc", ""},
+		"404 without the body that it announces": {404, "", failure.NotFound, "transport/jsonrpc", ""},
+		"415":                                    {415, "no", failure.HTTPStatus, "", "status 415"},
+		"500":                                    {500, "no", failure.HTTPStatus, "", "status 500"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			timeout := 10 * time.Second
@@ -84,8 +85,8 @@ func TestIRCServicesCallShapes(t *testing.T) {
 				return
 			}
 			wantReason(t, err, c.want)
-			if err != nil && (!strings.Contains(HintOf(err), c.hint) || !strings.Contains(err.Error(), c.text)) {
-				t.Errorf("got %q with hint %q, want %q and %q", err, HintOf(err), c.text, c.hint)
+			if err != nil && (!strings.Contains(failure.HintOf(err), c.hint) || !strings.Contains(err.Error(), c.text)) {
+				t.Errorf("got %q with hint %q, want %q and %q", err, failure.HintOf(err), c.text, c.hint)
 			}
 		})
 	}

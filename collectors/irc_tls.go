@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
 // IRCTLS is the block of the port that the IRC server's clients connect to with TLS.
@@ -88,11 +89,11 @@ func newIRCTLS(s *IRCTLS, _ Deps) (Collector, error) {
 func (c *ircTLS) Collect(ctx context.Context, b *Batch) error {
 	err := c.ask(ctx, b)
 	switch {
-	case err != nil && ReasonOf(err) == Throttled:
+	case err != nil && failure.ReasonOf(err) == failure.Throttled:
 		c.throttled = time.Now()
-	case err != nil && ReasonOf(err) == Closed && !c.throttled.IsZero() && time.Since(c.throttled) < throttleMemory:
+	case err != nil && failure.ReasonOf(err) == failure.Closed && !c.throttled.IsZero() && time.Since(c.throttled) < throttleMemory:
 		// A server that throttles resets some connections before its reason arrives.
-		return Failf(Throttled, "the server throttled this address shortly before: %w", err).WithHint(throttleHint)
+		return failure.Errorf(failure.Throttled, "the server throttled this address shortly before: %w", err).WithHint(throttleHint)
 	default:
 		c.throttled = time.Time{}
 	}
@@ -136,7 +137,7 @@ func awaitCapabilities(r io.Reader) error {
 	for range maxIRCLines {
 		line, err := lines.ReadSlice('\n')
 		if errors.Is(err, bufio.ErrBufferFull) {
-			return Failf(TooLarge, "await the answer to CAP LS: a line of more than %d bytes", maxIRCLine)
+			return failure.Errorf(failure.TooLarge, "await the answer to CAP LS: a line of more than %d bytes", maxIRCLine)
 		}
 		if err != nil {
 			return notIRC(line, err)
@@ -148,7 +149,7 @@ func awaitCapabilities(r io.Reader) error {
 			return err
 		}
 	}
-	return Failf(TooLarge, "await the answer to CAP LS: more than %d other lines", maxIRCLines)
+	return failure.Errorf(failure.TooLarge, "await the answer to CAP LS: more than %d other lines", maxIRCLines)
 }
 
 // ircCommand is what a command of IRC looks like: a word or three digits.
@@ -161,7 +162,7 @@ func judgeIRC(line string) (done bool, err error) {
 	case line == "":
 		return false, nil
 	case !ircCommand.MatchString(command):
-		return false, Failf(Malformed, "await the answer to CAP LS: a line that is not IRC")
+		return false, failure.Errorf(failure.Malformed, "await the answer to CAP LS: a line that is not IRC")
 	case strings.EqualFold(command, "ERROR"):
 		return false, refusedByIRC(strings.TrimPrefix(params, ":"))
 	case command == "CAP":
@@ -180,11 +181,11 @@ var throttling = regexp.MustCompile(`(?i)throttled|reconnect(ing)? too fast`)
 
 // refusedByIRC is the failure of a connection that the server ends with an ERROR line.
 func refusedByIRC(cause string) error {
-	reason, hint := Mismatch, "the IRC server bans this address or has too many connections from it: exempt the exporter's address by except ban, or raise maxperip of its allow block"
+	reason, hint := failure.Mismatch, "the IRC server bans this address or has too many connections from it: exempt the exporter's address by except ban, or raise maxperip of its allow block"
 	if throttling.MatchString(cause) {
-		reason, hint = Throttled, throttleHint
+		reason, hint = failure.Throttled, throttleHint
 	}
-	return Failf(reason, "the server refuses the connection: %s", foreignText(cause)).WithHint(hint)
+	return failure.Errorf(reason, "the server refuses the connection: %s", failure.OneLine(cause)).WithHint(hint)
 }
 
 // splitIRC takes tags and source off a line.

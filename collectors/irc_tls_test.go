@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
 )
 
@@ -43,7 +44,7 @@ func TestIRCShapes(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer string
 		holds  bool
-		want   Reason
+		want   failure.Reason
 		says   string
 	}{
 		"capabilities":         {yes, true, "", ""},
@@ -56,19 +57,19 @@ func TestIRCShapes(t *testing.T) {
 		"old server":           {":irc.test 451 CAP :You have not registered\r\n", true, "", ""},
 		"older server":         {":irc.test 421 * CAP :Unknown command\r\n", true, "", ""},
 		"throttled":            {"ERROR :Closing Link: [127.0.0.1] (Throttled: Reconnecting too fast)\r\n", false, "throttled", "except ban { mask IP; type { connect-flood; } }"},
-		"banned":               {":irc.test NOTICE * :x\r\nerror :Closing Link (Banned)\r\n", false, Mismatch, "exempt"},
-		"http":                 {"HTTP/1.1 400 Bad Request\r\n\r\n", true, Malformed, ""},
-		"another protocol":     {"SSH-2.0-OpenSSH_9.2\r\n", true, Malformed, ""},
-		"not a line":           {"\x00\x01\x02\r\n", true, Malformed, ""},
-		"source alone":         {":irc.test\r\n", true, Malformed, ""},
-		"silence":              {"", true, Timeout, ""},
-		"another capability":   {":irc.test CAP * ACK :tls\r\n", true, Timeout, ""},
-		"a number of its own":  {":irc.test 001 x :Welcome\r\n", true, Timeout, ""},
-		"closes":               {"", false, Closed, ""},
-		"cut off":              {yes[:len(yes)-2], false, Closed, ""},
-		"endless line":         {strings.Repeat("x", 2*maxIRCLine), true, TooLarge, ""},
+		"banned":               {":irc.test NOTICE * :x\r\nerror :Closing Link (Banned)\r\n", false, failure.Mismatch, "exempt"},
+		"http":                 {"HTTP/1.1 400 Bad Request\r\n\r\n", true, failure.Malformed, ""},
+		"another protocol":     {"SSH-2.0-OpenSSH_9.2\r\n", true, failure.Malformed, ""},
+		"not a line":           {"\x00\x01\x02\r\n", true, failure.Malformed, ""},
+		"source alone":         {":irc.test\r\n", true, failure.Malformed, ""},
+		"silence":              {"", true, failure.Timeout, ""},
+		"another capability":   {":irc.test CAP * ACK :tls\r\n", true, failure.Timeout, ""},
+		"a number of its own":  {":irc.test 001 x :Welcome\r\n", true, failure.Timeout, ""},
+		"closes":               {"", false, failure.Closed, ""},
+		"cut off":              {yes[:len(yes)-2], false, failure.Closed, ""},
+		"endless line":         {strings.Repeat("x", 2*maxIRCLine), true, failure.TooLarge, ""},
 		"long line at the end": {":irc.test CAP * LS :" + strings.Repeat("x", 8000) + "\r\n", true, "", ""},
-		"endless notices":      {strings.Repeat(":irc.test NOTICE * :x\r\n", maxIRCLines+1), true, TooLarge, ""},
+		"endless notices":      {strings.Repeat(":irc.test NOTICE * :x\r\n", maxIRCLines+1), true, failure.TooLarge, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			heard := make(chan string, 1)
@@ -87,7 +88,7 @@ func TestIRCShapes(t *testing.T) {
 				heard <- string(buf[:n]) + string(rest)
 			})
 			timeout := 10 * time.Second
-			if c.want == Timeout {
+			if c.want == failure.Timeout {
 				timeout = 200 * time.Millisecond
 			}
 			b, err := read(t, ircTLSProbe(t, address, trust), timeout)
@@ -102,8 +103,8 @@ func TestIRCShapes(t *testing.T) {
 				return
 			}
 			wantReason(t, err, c.want)
-			if err != nil && !strings.Contains(err.Error()+HintOf(err), c.says) {
-				t.Errorf("%q, %q lacks %q", err, HintOf(err), c.says)
+			if err != nil && !strings.Contains(err.Error()+failure.HintOf(err), c.says) {
+				t.Errorf("%q, %q lacks %q", err, failure.HintOf(err), c.says)
 			}
 			if said != "CAP LS 302\r\n" {
 				t.Errorf("the probe said %q", said)
@@ -130,8 +131,8 @@ func TestIRCServerThatThrottlesBeforeTLSSaysSo(t *testing.T) {
 	} {
 		_, err := read(t, ircTLSProbe(t, rawServer(t, "tcp", answer), config.TLS{}), 10*time.Second)
 		wantReason(t, err, "throttled")
-		if err != nil && (!strings.Contains(err.Error(), "Reconnecting too fast") || !strings.Contains(HintOf(err), "except ban { mask IP; type { connect-flood; } }")) {
-			t.Errorf("%s: %q, %q lack the cause or the cure", name, err, HintOf(err))
+		if err != nil && (!strings.Contains(err.Error(), "Reconnecting too fast") || !strings.Contains(failure.HintOf(err), "except ban { mask IP; type { connect-flood; } }")) {
+			t.Errorf("%s: %q, %q lack the cause or the cure", name, err, failure.HintOf(err))
 		}
 	}
 }
@@ -148,8 +149,8 @@ func TestIRCResetAfterThrottlingKeepsItsReason(t *testing.T) {
 	}
 	turns := []struct {
 		answer func(net.Conn)
-		want   Reason
-	}{{rst, Closed}, {sayAndHold(throttledLine), "throttled"}, {rst, "throttled"}, {well, ""}, {rst, Closed}}
+		want   failure.Reason
+	}{{rst, failure.Closed}, {sayAndHold(throttledLine), "throttled"}, {rst, "throttled"}, {well, ""}, {rst, failure.Closed}}
 	n := 0
 	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // ends with the test
 	if err != nil {
@@ -174,7 +175,7 @@ func TestStockIRCServerThrottlesTheFourthConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	probe := ircTLSProbe(t, stack.IRCAddress(), config.TLS{CAFile: stack.CAFile()})
-	for i, want := range []Reason{"", "", "", "throttled", "throttled"} {
+	for i, want := range []failure.Reason{"", "", "", "throttled", "throttled"} {
 		if _, err := readNamed(t, probe); reasonOrNone(err) != want {
 			t.Errorf("connection %d: got %v, want reason %q", i+1, err, want)
 		}

@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"strings"
 	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
 // maxOpening bounds what is kept of a server's first words.
@@ -29,7 +31,7 @@ func (o *opening) Read(b []byte) (int, error) {
 
 // explain returns what the server's first words say about a failed handshake, or err itself.
 func (o *opening) explain(err error) error {
-	if !is[tls.RecordHeaderError](err) {
+	if !failure.HasType[tls.RecordHeaderError](err) {
 		return err
 	}
 	line := o.line()
@@ -39,13 +41,13 @@ func (o *opening) explain(err error) error {
 	}
 	switch protocolOf([]byte(line)) {
 	case speaksHTTP:
-		return Failf(TLS, "the server speaks HTTP without TLS: %w", err).
+		return failure.Errorf(failure.TLS, "the server speaks HTTP without TLS: %w", err).
 			WithHint("set address to a TLS port; this is an HTTP port, such as that of a web server or of XMPP over HTTP (5280)")
 	case speaksXMPP:
-		return Failf(TLS, "the server speaks XMPP, where TLS begins later: %w", err).
+		return failure.Errorf(failure.TLS, "the server speaks XMPP, where TLS begins later: %w", err).
 			WithHint("on this port TLS begins with STARTTLS: use kind xmpp_c2s, or starttls: xmpp-client or xmpp-server of kind tls")
 	case speaksIRC:
-		return Failf(TLS, "the server speaks IRC without TLS (%s): %w", foreignText(line), err).
+		return failure.Errorf(failure.TLS, "the server speaks IRC without TLS (%s): %w", failure.OneLine(line), err).
 			WithHint("set address to the IRC server's TLS port, 6697 by default; if this is it, the server refuses this address before TLS")
 	default:
 		return err
@@ -117,7 +119,7 @@ func (s *tlsServer) beginXMPP(ctx context.Context, conn *opening) error {
 		<-found
 	case started:
 		what = <-found
-	case unanswered && ReasonOf(err) == Closed:
+	case unanswered && failure.ReasonOf(err) == failure.Closed:
 		what = s.identify(ctx)
 	}
 	return what.insteadOfXMPP(err)
@@ -128,13 +130,13 @@ func (s *tlsServer) beginXMPP(ctx context.Context, conn *opening) error {
 func (p protocol) insteadOfXMPP(err error) error {
 	switch p {
 	case speaksTLS:
-		return Failf(TLS, "stream: the server speaks TLS at once").WithHint(directTLSHint)
+		return failure.Errorf(failure.TLS, "stream: the server speaks TLS at once").WithHint(directTLSHint)
 	case speaksHTTPS:
-		return Failf(TLS, "stream: the server speaks HTTP over TLS").WithHint(webPortHint)
+		return failure.Errorf(failure.TLS, "stream: the server speaks HTTP over TLS").WithHint(webPortHint)
 	case speaksHTTP:
-		return Failf(Malformed, "stream: the server speaks HTTP").WithHint(webPortHint)
+		return failure.Errorf(failure.Malformed, "stream: the server speaks HTTP").WithHint(webPortHint)
 	case speaksIRC:
-		return Failf(Malformed, "stream: the server speaks IRC").WithHint(xmppPorts)
+		return failure.Errorf(failure.Malformed, "stream: the server speaks IRC").WithHint(xmppPorts)
 	default:
 		return err
 	}
@@ -201,17 +203,17 @@ func notIRC(first []byte, err error) error {
 	const port = "set address to the TLS port of the IRC server's clients, 6697 by default"
 	switch protocolOf(first) {
 	case speaksHTTP:
-		return Failf(Malformed, "await the answer to CAP LS: the server speaks HTTP").
+		return failure.Errorf(failure.Malformed, "await the answer to CAP LS: the server speaks HTTP").
 			WithHint(port + "; this is the port of a web server or of the IRC server's RPC (8600)")
 	case speaksXMPP:
-		return Failf(Malformed, "await the answer to CAP LS: the server speaks XMPP").WithHint(port + "; this is a port of an XMPP server")
+		return failure.Errorf(failure.Malformed, "await the answer to CAP LS: the server speaks XMPP").WithHint(port + "; this is a port of an XMPP server")
 	default:
 		err = fmt.Errorf("await the answer to CAP LS: %w", err)
-		reason := ReasonOf(err)
-		if len(first) > 0 || reason != Closed && reason != Timeout {
+		reason := failure.ReasonOf(err)
+		if len(first) > 0 || reason != failure.Closed && reason != failure.Timeout {
 			return err
 		}
-		return Failf(reason, "%w", err).
+		return failure.Errorf(reason, "%w", err).
 			WithHint("TLS works, but no answer comes: if this is the port of the IRC server's RPC (8600) or of something else, " + port + "; else the server hangs or restarts: read its log")
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/realstack"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
 // TestRealOtherPortsOfTheXMPPServerAreNamed has the check of the clients' port connect to the others: Prosody resets the
@@ -25,20 +26,20 @@ func TestRealOtherPortsOfTheXMPPServerAreNamed(t *testing.T) {
 	p := realstack.StartProsody(t, realstack.ProsodyOptions{DirectTLSPort: port})
 	for name, c := range map[string]struct {
 		address string
-		want    Reason
+		want    failure.Reason
 		speaks  string
 	}{
-		"direct TLS": {net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), TLS, "speaks TLS at once"},
-		"HTTP":       {p.HTTPAddr, Malformed, "speaks HTTP"},
+		"direct TLS": {net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), failure.TLS, "speaks TLS at once"},
+		"HTTP":       {p.HTTPAddr, failure.Malformed, "speaks HTTP"},
 	} {
 		_, err := read(t, c2sProbe(t, c.address, config.TLS{InsecureSkipVerify: true}), 10*time.Second)
 		wantReason(t, err, c.want)
-		if err != nil && (!strings.Contains(err.Error(), c.speaks) || !strings.Contains(HintOf(err), "5222")) {
-			t.Errorf("%s: %q, hint %q", name, err, HintOf(err))
+		if err != nil && (!strings.Contains(err.Error(), c.speaks) || !strings.Contains(failure.HintOf(err), "5222")) {
+			t.Errorf("%s: %q, hint %q", name, err, failure.HintOf(err))
 		}
 	}
 	_, err = read(t, ircTLSProbe(t, p.ClientAddr, config.TLS{}), 10*time.Second)
-	wantReason(t, err, TLS)
+	wantReason(t, err, failure.TLS)
 	if err != nil && !strings.Contains(err.Error(), "speaks XMPP") {
 		t.Errorf("irc_tls at the clients' port: %q", err)
 	}

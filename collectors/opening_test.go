@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
 )
 
@@ -47,32 +48,32 @@ func TestPortOfAnotherProtocolIsNamed(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		probe  Collector
-		want   Reason
+		want   failure.Reason
 		speaks string // in the message
 		hint   string
 	}{
-		"irc_tls at the RPC port":             {ircTLSProbe(t, rpc, ofStack), Closed, "CAP LS", "8600"},
-		"irc_tls at an HTTPS port":            {ircTLSProbe(t, speaking("HTTP/1.1 400 Bad Request\r\n\r\n"), trust), Malformed, "speaks HTTP", "6697"},
-		"irc_tls at JSON-RPC":                 {ircTLSProbe(t, speaking(`{"jsonrpc": "2.0", "error": {"code": -32700}}`+"\n"), trust), Malformed, "speaks HTTP", "8600"},
-		"irc_tls at XMPP over TLS":            {ircTLSProbe(t, overTLS(t, shown, func(c net.Conn) { c.Read(make([]byte, 64)); say("<?xml version='1.0'?><stream:stream>")(c) }), trust), Malformed, "speaks XMPP", "6697"}, //nolint:errcheck // whatever it is
-		"irc_tls at an HTTP port":             {ircTLSProbe(t, plain, trust), TLS, "speaks HTTP without TLS", "TLS port"},
-		"irc_tls at the XMPP clients' port":   {ircTLSProbe(t, rawServer(t, "tcp", sayAndHold(streamStart)), trust), TLS, "speaks XMPP", "STARTTLS"},
-		"irc_tls at IRC without TLS":          {ircTLSProbe(t, rawServer(t, "tcp", sayAndHold(":irc.test NOTICE * :*** Looking up your hostname\r\n")), trust), TLS, "speaks IRC without TLS", "6697"},
-		"irc_tls at a server that bans":       {ircTLSProbe(t, rawServer(t, "tcp", say("ERROR :Closing Link: [192.0.2.1] (Banned)\r\n")), trust), TLS, "(Banned)", "refuses this address"},
-		"tls at a port with STARTTLS":         {atOnce(rawServer(t, "tcp", sayAndHold(streamStart))), TLS, "speaks XMPP", "starttls"},
-		"xmpp_c2s at a direct TLS port":       {c2sProbe(t, directTLS(t, shown), trust), TLS, "speaks TLS at once", "5222"},
-		"xmpp_c2s at the IRC clients' port":   {c2sProbe(t, stack.IRCAddress(), ofStack), TLS, "", "5222"},
-		"xmpp_c2s at an HTTPS port":           {c2sProbe(t, overHTTPS(t), trust), TLS, "speaks HTTP over TLS", "5281"},
-		"xmpp_c2s at an HTTP port":            {c2sProbe(t, plain, trust), Malformed, "speaks HTTP", "5280"},
-		"xmpp_c2s at IRC without TLS":         {c2sProbe(t, rawServer(t, "tcp", sayAndHold(":irc.test NOTICE * :x\r\n")), trust), Malformed, "speaks IRC", "5222"},
-		"xmpp_c2s at a server that says HTML": {c2sProbe(t, rawServer(t, "tcp", sayAndHold("<html><body>")), trust), Malformed, `"html"`, "web server"},
+		"irc_tls at the RPC port":             {ircTLSProbe(t, rpc, ofStack), failure.Closed, "CAP LS", "8600"},
+		"irc_tls at an HTTPS port":            {ircTLSProbe(t, speaking("HTTP/1.1 400 Bad Request\r\n\r\n"), trust), failure.Malformed, "speaks HTTP", "6697"},
+		"irc_tls at JSON-RPC":                 {ircTLSProbe(t, speaking(`{"jsonrpc": "2.0", "error": {"code": -32700}}`+"\n"), trust), failure.Malformed, "speaks HTTP", "8600"},
+		"irc_tls at XMPP over TLS":            {ircTLSProbe(t, overTLS(t, shown, func(c net.Conn) { c.Read(make([]byte, 64)); say("<?xml version='1.0'?><stream:stream>")(c) }), trust), failure.Malformed, "speaks XMPP", "6697"}, //nolint:errcheck // whatever it is
+		"irc_tls at an HTTP port":             {ircTLSProbe(t, plain, trust), failure.TLS, "speaks HTTP without TLS", "TLS port"},
+		"irc_tls at the XMPP clients' port":   {ircTLSProbe(t, rawServer(t, "tcp", sayAndHold(streamStart)), trust), failure.TLS, "speaks XMPP", "STARTTLS"},
+		"irc_tls at IRC without TLS":          {ircTLSProbe(t, rawServer(t, "tcp", sayAndHold(":irc.test NOTICE * :*** Looking up your hostname\r\n")), trust), failure.TLS, "speaks IRC without TLS", "6697"},
+		"irc_tls at a server that bans":       {ircTLSProbe(t, rawServer(t, "tcp", say("ERROR :Closing Link: [192.0.2.1] (Banned)\r\n")), trust), failure.TLS, "(Banned)", "refuses this address"},
+		"tls at a port with STARTTLS":         {atOnce(rawServer(t, "tcp", sayAndHold(streamStart))), failure.TLS, "speaks XMPP", "starttls"},
+		"xmpp_c2s at a direct TLS port":       {c2sProbe(t, directTLS(t, shown), trust), failure.TLS, "speaks TLS at once", "5222"},
+		"xmpp_c2s at the IRC clients' port":   {c2sProbe(t, stack.IRCAddress(), ofStack), failure.TLS, "", "5222"},
+		"xmpp_c2s at an HTTPS port":           {c2sProbe(t, overHTTPS(t), trust), failure.TLS, "speaks HTTP over TLS", "5281"},
+		"xmpp_c2s at an HTTP port":            {c2sProbe(t, plain, trust), failure.Malformed, "speaks HTTP", "5280"},
+		"xmpp_c2s at IRC without TLS":         {c2sProbe(t, rawServer(t, "tcp", sayAndHold(":irc.test NOTICE * :x\r\n")), trust), failure.Malformed, "speaks IRC", "5222"},
+		"xmpp_c2s at a server that says HTML": {c2sProbe(t, rawServer(t, "tcp", sayAndHold("<html><body>")), trust), failure.Malformed, `"html"`, "web server"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			_, err := read(t, c.probe, 10*time.Second)
 			wantReason(t, err, c.want)
-			if err != nil && (!strings.Contains(err.Error(), c.speaks) || !strings.Contains(HintOf(err), c.hint)) {
-				t.Errorf("%q, hint %q: want %q and %q", err, HintOf(err), c.speaks, c.hint)
+			if err != nil && (!strings.Contains(err.Error(), c.speaks) || !strings.Contains(failure.HintOf(err), c.hint)) {
+				t.Errorf("%q, hint %q: want %q and %q", err, failure.HintOf(err), c.speaks, c.hint)
 			}
 		})
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/openmetrics"
 )
 
@@ -69,8 +70,8 @@ func TestHostilePagesSurviveTheWire(t *testing.T) {
 			want := openmetrics.Read(page, contentType, c.(*openMetrics).upstream.options)
 			b, err := read(t, c, 10*time.Second)
 			if want.Series == 0 && want.Dropped[openmetrics.Malformed] > 0 {
-				if ReasonOf(err) != Malformed || len(b.Foreign(false)) > 0 {
-					t.Errorf("%s: got error %v, want %s and no family", name, err, Malformed)
+				if failure.ReasonOf(err) != failure.Malformed || len(b.Foreign(false)) > 0 {
+					t.Errorf("%s: got error %v, want %s and no family", name, err, failure.Malformed)
 				}
 				continue
 			}

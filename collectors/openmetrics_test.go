@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
 func readOpenMetrics(t *testing.T, url string, change func(*OpenMetrics)) (*Batch, error) {
@@ -61,12 +62,12 @@ func TestOpenMetricsFailures(t *testing.T) {
 	for name, c := range map[string]struct {
 		status int
 		body   string
-		want   Reason
+		want   failure.Reason
 	}{
-		"login":   {401, "", Unauthorized},
-		"missing": {404, "", NotFound},
-		"error":   {500, bridgePage, HTTPStatus},
-		"no page": {200, "<html>\n", Malformed},
+		"login":   {401, "", failure.Unauthorized},
+		"missing": {404, "", failure.NotFound},
+		"error":   {500, bridgePage, failure.HTTPStatus},
+		"no page": {200, "<html>\n", failure.Malformed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b, err := readOpenMetrics(t, identityAPI(t, c.status, "text/html", c.body), nil)
@@ -176,9 +177,9 @@ func TestWhatIsAddedToLinesCountsAsThePage(t *testing.T) {
 		case c.refused && err == nil:
 			t.Errorf("%s: up, want it refused", name)
 		case c.refused:
-			wantReason(t, err, TooLarge)
-			if !strings.Contains(HintOf(err), "prefix") || len(b.Foreign(false)) > 0 {
-				t.Errorf("%s: hint %q", name, HintOf(err))
+			wantReason(t, err, failure.TooLarge)
+			if !strings.Contains(failure.HintOf(err), "prefix") || len(b.Foreign(false)) > 0 {
+				t.Errorf("%s: hint %q", name, failure.HintOf(err))
 			}
 		case err != nil:
 			t.Errorf("%s: %v", name, err)

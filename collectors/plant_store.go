@@ -20,6 +20,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
 var (
@@ -173,7 +174,7 @@ func (c *plantStore) Collect(ctx context.Context, b *Batch) error {
 	full := len(c.owed) >= maxOwed
 	if answered, owedErr := c.deleteOwed(ctx, b); owedErr != nil && (!answered || full && len(c.absent) == 0) {
 		// The store cannot even be reached, or it must not be filled any further.
-		return fmt.Errorf("%s of canaries still owed: %w", count(len(c.owed), "deletion"), owedErr)
+		return fmt.Errorf("%s of canaries still owed: %w", failure.Count(len(c.owed), "deletion"), owedErr)
 	}
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -291,7 +292,7 @@ func (c *plantStore) transaction(ctx context.Context, b *Batch, p plant) error {
 	again := slices.ContainsFunc(c.absent, func(q owedPlant) bool { return q.ID == p.ID })
 	owed, err := c.owe(p.ID)
 	if err != nil {
-		return Failf(Internal, "nothing is sent, since it could not be recorded: %w", err).
+		return failure.Errorf(failure.Internal, "nothing is sent, since it could not be recorded: %w", err).
 			WithHint("without a record on the disk, a plant could stay in the store for ever; the check goes on by itself once the state file can be written")
 	}
 	// A stop leaves half of the grace to the creation and the rest to the deletion.
@@ -355,15 +356,15 @@ func (c *plantStore) stillAbsent(ctx context.Context, b *Batch, created int64) [
 func (c *plantStore) refusal(b *Batch, a *answer) error {
 	switch {
 	case a.status/100 == 2:
-		return Failf(Mismatch, "POST %s: status %d for a plant without a name, which should be refused with 400", printable(c.plants()), a.status)
+		return failure.Errorf(failure.Mismatch, "POST %s: status %d for a plant without a name, which should be refused with 400", printable(c.plants()), a.status)
 	case a.status != http.StatusBadRequest:
 		return c.unexpected(http.MethodPost, c.plants(), a)
 	}
 	e, ok := readPlantError(a.body)
 	if !ok || e.Number == nil || e.Message == nil {
-		return Failf(Malformed, "POST %s: status 400 without the documented body of error and message", printable(c.plants()))
+		return failure.Errorf(failure.Malformed, "POST %s: status 400 without the documented body of error and message", printable(c.plants()))
 	}
-	b.Note(fmt.Sprintf("refused as documented: error %d: %s", *e.Number, foreignText(*e.Message)))
+	b.Note(fmt.Sprintf("refused as documented: error %d: %s", *e.Number, failure.OneLine(*e.Message)))
 	return nil
 }
 
@@ -412,10 +413,10 @@ func (c *plantStore) acceptance(p plant, a *answer) error {
 	}
 	var got plant
 	if err := json.Unmarshal(a.body, &got); err != nil {
-		return Failf(Malformed, "POST %s: status %d: read plant: %w", printable(c.plants()), a.status, err)
+		return failure.Errorf(failure.Malformed, "POST %s: status %d: read plant: %w", printable(c.plants()), a.status, err)
 	}
 	if got.Name != p.Name || got.Tag != p.Tag {
-		return Failf(Mismatch, "POST %s: the plant that came back is not the one that was sent", printable(c.plants()))
+		return failure.Errorf(failure.Mismatch, "POST %s: the plant that came back is not the one that was sent", printable(c.plants()))
 	}
 	return nil
 }
@@ -460,7 +461,7 @@ func (c *plantStore) header() http.Header {
 func (c *plantStore) plants() string { return c.base.JoinPath("plants").String() }
 
 // unexpected is the failure of a status that was not wanted, with what an error body says about it.
-func (c *plantStore) unexpected(method, target string, a *answer) *Error {
+func (c *plantStore) unexpected(method, target string, a *answer) *failure.Error {
 	if a.status/100 == 3 {
 		return statusError(method, target, a.status).
 			WithHint("the store redirects: write the address that it redirects to as the url")
@@ -482,7 +483,7 @@ func (c *plantStore) unexpected(method, target string, a *answer) *Error {
 	if e.Number != nil {
 		number = *e.Number
 	}
-	return Failf(statusReason(a.status), "%s %s: status %d: error %d: %s", method, printable(target), a.status, number, foreignText(*e.Message)).WithHint(hint)
+	return failure.Errorf(failure.ReasonOfStatus(a.status), "%s %s: status %d: error %d: %s", method, printable(target), a.status, number, failure.OneLine(*e.Message)).WithHint(hint)
 }
 
 func readPlantError(body []byte) (plantError, bool) {
@@ -526,7 +527,7 @@ func (c *plantStore) settle(gone ...owedPlant) error {
 		return slices.ContainsFunc(gone, func(g owedPlant) bool { return g.ID == p.ID && g.URL == p.URL })
 	})
 	if err := c.state.Save(c.owed); err != nil {
-		return Failf(Internal, "record %s of canaries: %w", count(len(gone), "deletion"), err)
+		return failure.Errorf(failure.Internal, "record %s of canaries: %w", failure.Count(len(gone), "deletion"), err)
 	}
 	for _, p := range gone {
 		if slices.Contains(c.absent, p) {

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
 // store is a plant store whose answers a test can replace.
@@ -139,10 +140,10 @@ func read(t *testing.T, c Collector, timeout time.Duration) (*Batch, error) {
 	return b, err
 }
 
-func wantReason(t *testing.T, err error, want Reason) {
+func wantReason(t *testing.T, err error, want failure.Reason) {
 	t.Helper()
-	if err == nil || ReasonOf(err) != want {
-		t.Errorf("got %v (%s), want reason %s", err, ReasonOf(err), want)
+	if err == nil || failure.ReasonOf(err) != want {
+		t.Errorf("got %v (%s), want reason %s", err, failure.ReasonOf(err), want)
 	}
 }
 
@@ -204,34 +205,34 @@ func TestWhatIsDeletedAfterWhichAnswer(t *testing.T) {
 	for name, c := range map[string]struct {
 		post    func(*store) func(http.ResponseWriter, plant) bool
 		token   string
-		reason  Reason
+		reason  failure.Reason
 		deleted bool
 	}{
-		"400": {func(*store) func(http.ResponseWriter, plant) bool { return status(400) }, "good", HTTPStatus, false},
-		"403": {func(*store) func(http.ResponseWriter, plant) bool { return status(403) }, "good", Forbidden, false},
-		"404": {func(*store) func(http.ResponseWriter, plant) bool { return status(404) }, "good", NotFound, false},
+		"400": {func(*store) func(http.ResponseWriter, plant) bool { return status(400) }, "good", failure.HTTPStatus, false},
+		"403": {func(*store) func(http.ResponseWriter, plant) bool { return status(403) }, "good", failure.Forbidden, false},
+		"404": {func(*store) func(http.ResponseWriter, plant) bool { return status(404) }, "good", failure.NotFound, false},
 		"redirect": {func(*store) func(http.ResponseWriter, plant) bool {
 			return func(w http.ResponseWriter, _ plant) bool {
 				w.Header().Set("Location", "/elsewhere")
 				w.WriteHeader(http.StatusTemporaryRedirect)
 				return true
 			}
-		}, "good", HTTPStatus, false},
-		"wrong token": {func(*store) func(http.ResponseWriter, plant) bool { return nil }, "bad", Unauthorized, false},
+		}, "good", failure.HTTPStatus, false},
+		"wrong token": {func(*store) func(http.ResponseWriter, plant) bool { return nil }, "bad", failure.Unauthorized, false},
 		"500, created": {func(s *store) func(http.ResponseWriter, plant) bool {
 			return created(s, func(w http.ResponseWriter) bool { return status(500)(w, plant{}) })
-		}, "good", HTTPStatus, true},
-		"502, not there": {func(*store) func(http.ResponseWriter, plant) bool { return status(502) }, "good", HTTPStatus, true},
-		"reset":          {func(s *store) func(http.ResponseWriter, plant) bool { return created(s, reset) }, "good", Closed, true},
+		}, "good", failure.HTTPStatus, true},
+		"502, not there": {func(*store) func(http.ResponseWriter, plant) bool { return status(502) }, "good", failure.HTTPStatus, true},
+		"reset":          {func(s *store) func(http.ResponseWriter, plant) bool { return created(s, reset) }, "good", failure.Closed, true},
 		"other plant": {func(s *store) func(http.ResponseWriter, plant) bool {
 			return created(s, func(w http.ResponseWriter) bool { io.WriteString(w, `{"name":"rose"}`); return true }) //nolint:errcheck // a test's server
-		}, "good", Mismatch, true},
+		}, "good", failure.Mismatch, true},
 		"no json": {func(s *store) func(http.ResponseWriter, plant) bool {
 			return created(s, func(w http.ResponseWriter) bool { io.WriteString(w, `<html>`); return true }) //nolint:errcheck // a test's server
-		}, "good", Malformed, true},
+		}, "good", failure.Malformed, true},
 		"huge": {func(s *store) func(http.ResponseWriter, plant) bool {
 			return created(s, func(w http.ResponseWriter) bool { w.Write(make([]byte, 2<<20)); return true }) //nolint:errcheck // a test's server
-		}, "good", TooLarge, true},
+		}, "good", failure.TooLarge, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, url := startStore(t)
@@ -261,7 +262,7 @@ func TestCreationThatComesLateIsStillDeleted(t *testing.T) {
 	var late plant
 	s.swap(func(w http.ResponseWriter, p plant) bool { late = p; return reset(w) }, nil)
 	_, err := read(t, probe, 10*time.Second)
-	wantReason(t, err, Closed)
+	wantReason(t, err, failure.Closed)
 	if len(s.deletes) != 1 || len(probe.owed) != 1 {
 		t.Fatalf("deletes %v, owed %v; want it tried and still owed", s.deletes, probe.owed)
 	}
@@ -283,7 +284,7 @@ func TestLostAnswerToADeletionIsSettledByTheNext(t *testing.T) {
 	probe.late = time.Hour
 	s.swap(nil, func(w http.ResponseWriter, id int64) bool { delete(s.plants, id); return reset(w) })
 	_, err := read(t, probe, 10*time.Second)
-	wantReason(t, err, Closed)
+	wantReason(t, err, failure.Closed)
 	if len(probe.owed) != 1 {
 		t.Errorf("owed %v; nobody knows whether it is deleted", probe.owed)
 	}
@@ -300,14 +301,14 @@ func TestFreshPlantThatIsNotThereIsAFault(t *testing.T) {
 		return true
 	}, nil)
 	_, err := read(t, newStoreProbe(t, url, ModeCanary, "good", &memory{}), 10*time.Second)
-	wantReason(t, err, NotFound)
+	wantReason(t, err, failure.NotFound)
 }
 
 func TestRefusedConnectionOwesNothing(t *testing.T) {
 	state := &memory{}
 	probe := newStoreProbe(t, "http://127.0.0.1:1", ModeCanary, "good", state)
 	_, err := read(t, probe, 10*time.Second)
-	wantReason(t, err, Refused)
+	wantReason(t, err, failure.Refused)
 	if len(probe.owed) != 0 || string(state.saved) != "[]" {
 		t.Errorf("owed %v, recorded %s; nothing was sent", probe.owed, state.saved)
 	}
@@ -321,7 +322,7 @@ func TestErrorBodyIsToldAndNeverALabel(t *testing.T) {
 		return true
 	}, nil)
 	b, err := read(t, newStoreProbe(t, url, ModeCanary, "good", &memory{}), 10*time.Second)
-	wantReason(t, err, HTTPStatus)
+	wantReason(t, err, failure.HTTPStatus)
 	if !strings.Contains(err.Error(), "error 7: soil  too dry") {
 		t.Errorf("got %q, want the store's own words without control characters", err)
 	}
@@ -335,7 +336,7 @@ func TestFailedDeletionIsOwedUntilItSucceeds(t *testing.T) {
 	probe := newStoreProbe(t, url, ModeCanary, "good", state)
 	for i := range 3 {
 		b, err := read(t, probe, 10*time.Second)
-		wantReason(t, err, HTTPStatus)
+		wantReason(t, err, failure.HTTPStatus)
 		if len(probe.owed) != i+1 {
 			t.Errorf("after %d readings %d are owed", i+1, len(probe.owed))
 		}
@@ -541,7 +542,7 @@ func TestStopLeavesTimeForTheDeletion(t *testing.T) {
 		return true
 	}, nil)
 	probe := newStoreProbe(t, url, ModeCanary, "good", &memory{})
-	wantReason(t, probe.Collect(ctx, &Batch{}), Internal)
+	wantReason(t, probe.Collect(ctx, &Batch{}), failure.Internal)
 	close(late)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -571,12 +572,12 @@ func TestLostPathForgetsNoCanary(t *testing.T) {
 			probe := newStoreProbe(t, url, ModeCanary, "good", &memory{})
 			s.swap(nil, refuseDelete(http.StatusNotFound))
 			_, err := read(t, probe, 10*time.Second)
-			wantReason(t, err, NotFound)
+			wantReason(t, err, failure.NotFound)
 			probe.mode = mode
 			s.swap(status(http.StatusNotFound), refuseDelete(http.StatusNotFound))
 			for range 2 {
 				_, err := read(t, probe, 10*time.Second)
-				wantReason(t, err, NotFound)
+				wantReason(t, err, failure.NotFound)
 				if len(probe.owed) != 1 || len(s.plants) != 1 {
 					t.Fatalf("owed %v, plants %v; want the one plant owed", probe.owed, s.plants)
 				}
@@ -595,12 +596,12 @@ func TestHungStoreCostsOneDeadline(t *testing.T) {
 	s.swap(func(http.ResponseWriter, plant) bool { <-s.hang; return true }, nil)
 	// The server holds its lock while it hangs, so the deletion hangs too.
 	b, err := read(t, probe, 200*time.Millisecond)
-	wantReason(t, err, Timeout)
+	wantReason(t, err, failure.Timeout)
 	if len(probe.owed) != 1 {
 		t.Errorf("owed %v; nobody knows whether the plant is there", probe.owed)
 	}
 	goldenFailure(t, "plant_store/hung", b, err)
-	if _, err := read(t, probe, 200*time.Millisecond); ReasonOf(err) != Timeout || len(probe.owed) != 1 {
+	if _, err := read(t, probe, 200*time.Millisecond); failure.ReasonOf(err) != failure.Timeout || len(probe.owed) != 1 {
 		t.Errorf("got %v, owed %v; a store that does not answer is not sent another canary", err, probe.owed)
 	}
 }
@@ -624,7 +625,7 @@ func TestStopInTheMiddleFinishesTheTransaction(t *testing.T) {
 func TestNothingIsSentThatCannotBeRecorded(t *testing.T) {
 	s, url := startStore(t)
 	_, err := read(t, newStoreProbe(t, url, ModeCanary, "good", &memory{err: errors.New("disk full")}), 10*time.Second)
-	wantReason(t, err, Internal)
+	wantReason(t, err, failure.Internal)
 	if len(s.plants) != 0 || len(s.deletes) != 0 {
 		t.Errorf("plants %v, deletes %v", s.plants, s.deletes)
 	}
@@ -638,7 +639,7 @@ func TestRejectModeFindsAStoreThatAcceptsEverything(t *testing.T) {
 		return true
 	}, nil)
 	b, err := read(t, newStoreProbe(t, url, ModeReject, "good", &memory{}), 10*time.Second)
-	wantReason(t, err, Mismatch)
+	wantReason(t, err, failure.Mismatch)
 	if len(s.plants) != 0 {
 		t.Errorf("left in the store: %v", s.plants)
 	}
@@ -646,7 +647,7 @@ func TestRejectModeFindsAStoreThatAcceptsEverything(t *testing.T) {
 }
 
 func TestRejectModeWantsTheDocumentedErrorBody(t *testing.T) {
-	for body, want := range map[string]Reason{`{"error":1}`: Malformed, `no`: Malformed, ``: Malformed, `{"message":"x","error":"1"}`: Malformed} {
+	for body, want := range map[string]failure.Reason{`{"error":1}`: failure.Malformed, `no`: failure.Malformed, ``: failure.Malformed, `{"message":"x","error":"1"}`: failure.Malformed} {
 		s, url := startStore(t)
 		s.swap(func(w http.ResponseWriter, _ plant) bool {
 			w.WriteHeader(http.StatusBadRequest)
@@ -654,7 +655,7 @@ func TestRejectModeWantsTheDocumentedErrorBody(t *testing.T) {
 			return true
 		}, nil)
 		_, err := read(t, newStoreProbe(t, url, ModeReject, "good", &memory{}), 10*time.Second)
-		if err == nil || ReasonOf(err) != want {
+		if err == nil || failure.ReasonOf(err) != want {
 			t.Errorf("%q: got %v, want %s", body, err, want)
 		}
 	}
@@ -670,7 +671,7 @@ func TestPlantWhoseAnswerBreaksOffIsThere(t *testing.T) {
 		return true
 	}, nil)
 	b, err := read(t, newStoreProbe(t, url, ModeCanary, "good", &memory{}), 10*time.Second)
-	wantReason(t, err, Closed)
+	wantReason(t, err, failure.Closed)
 	if page := string(pageOf(t, b, false)); !strings.Contains(page, `chatstack_plant_store_operation_success{operation="delete"} 1`) {
 		t.Errorf("got\n%s\nwant the deletion of a plant that was there", page)
 	}

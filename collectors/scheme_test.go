@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
 // quietTLS serves nothing over TLS, and says nothing in the test's output.
@@ -37,8 +38,8 @@ func TestEveryHTTPTargetSaysThatItsSchemeIsWrong(t *testing.T) {
 	} {
 		for _, probe := range append(answeringCollectors(t, c.url), proxyProbe(t, c.url, config.TLS{})) {
 			_, err := read(t, probe, 10*time.Second)
-			wantReason(t, err, TLS)
-			if got := HintOf(err); !strings.Contains(got, c.hint) {
+			wantReason(t, err, failure.TLS)
+			if got := failure.HintOf(err); !strings.Contains(got, c.hint) {
 				t.Errorf("%T: hint of %v: got %q, want %q in it", probe, err, got, c.hint)
 			}
 		}
@@ -54,13 +55,13 @@ func TestPlainHTTPToTLSIsKnownByEveryAnswer(t *testing.T) {
 		"a TLS stop": say("\x15\x03\x01\x00\x02\x02\x46"),
 	} {
 		_, err := read(t, proxyProbe(t, "http://"+rawServer(t, "tcp", answer)+"/health", config.TLS{}), 10*time.Second)
-		wantReason(t, err, TLS)
-		if got := HintOf(err); !strings.Contains(got, "write https:// in the url") {
+		wantReason(t, err, failure.TLS)
+		if got := failure.HintOf(err); !strings.Contains(got, "write https:// in the url") {
 			t.Errorf("%s: hint of %v: got %q", name, err, got)
 		}
 	}
 	_, err := read(t, proxyProbe(t, "http://"+rawServer(t, "tcp", badRequest("no such host"))+"/health", config.TLS{}), 10*time.Second)
-	wantReason(t, err, HTTPStatus)
+	wantReason(t, err, failure.HTTPStatus)
 }
 
 func TestTLSToAPortWithoutItSaysWhatAnswers(t *testing.T) {
@@ -76,8 +77,8 @@ func TestTLSToAPortWithoutItSaysWhatAnswers(t *testing.T) {
 		{ircTLSProbe(t, ssh, config.TLS{}), `does not speak TLS, it answers with "SSH-2"`},
 	} {
 		_, err := read(t, c.probe, 10*time.Second)
-		wantReason(t, err, TLS)
-		if got := HintOf(err); !strings.Contains(got, c.hint) {
+		wantReason(t, err, failure.TLS)
+		if got := failure.HintOf(err); !strings.Contains(got, c.hint) {
 			t.Errorf("%T: hint of %v: got %q, want %q in it", c.probe, err, got, c.hint)
 		}
 	}
@@ -92,7 +93,7 @@ func TestDockerSaysThatItsSchemeIsWrong(t *testing.T) {
 		"tcp://" + rawServer(t, "tcp", say("\x15\x03\x01\x00\x02\x02\x46")): hintTLS,
 	} {
 		_, err := readDocker(t, dockerSettings(host))
-		wantDockerFailure(t, err, TLS, hint)
+		wantDockerFailure(t, err, failure.TLS, hint)
 	}
 }
 
@@ -104,7 +105,7 @@ func TestDockerWithKeysOfTLSSaysToRemoveThem(t *testing.T) {
 		s := dockerSettings(scheme + "://" + plain.Listener.Addr().String())
 		s.InsecureSkipVerify = true
 		_, err := readDocker(t, s)
-		wantDockerFailure(t, err, TLS, "remove the keys of TLS (ca_file and the like, DOCKER_TLS_VERIFY) and write tcp:// in the host")
+		wantDockerFailure(t, err, failure.TLS, "remove the keys of TLS (ca_file and the like, DOCKER_TLS_VERIFY) and write tcp:// in the host")
 	}
 	s := dockerSettings(plain.URL)
 	s.InsecureSkipVerify = true
@@ -121,8 +122,8 @@ func TestRedirectToTLSSaysSo(t *testing.T) {
 	} {
 		answer := say("HTTP/1.1 301 Moved Permanently\r\nLocation: " + location + "\r\nContent-Length: 0\r\n\r\n")
 		_, err := read(t, proxyProbe(t, "http://"+rawServer(t, "tcp", answer)+"/health", config.TLS{}), 10*time.Second)
-		wantReason(t, err, HTTPStatus)
-		if got := HintOf(err); !strings.Contains(got, hint) {
+		wantReason(t, err, failure.HTTPStatus)
+		if got := failure.HintOf(err); !strings.Contains(got, hint) {
 			t.Errorf("to %s: hint of %v: got %q, want %q in it", location, err, got, hint)
 		}
 	}

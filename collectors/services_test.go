@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
 // expired is a certificate for 127.0.0.1 that is a day too old.
@@ -55,7 +56,7 @@ func TestXMPPStatusShapes(t *testing.T) {
 	for name, c := range map[string]struct {
 		status int
 		body   string
-		want   Reason // "" is up
+		want   failure.Reason // "" is up
 	}{
 		"healthy":          {200, `{"chat.test":{"muc":{"type":"core","message":"Loaded","time":"2026-11-20T15:32:15Z"}},"*":{"http":{"type":"core"}}}`, ""},
 		"problems":         {200, `{"chat.test":{"a":{"type":"warn","message":"x"},"b":{"type":"error"},"c":{"type":"error"},"d":{}},"*":{}}`, ""},
@@ -67,9 +68,9 @@ func TestXMPPStatusShapes(t *testing.T) {
 		"not_json":         {200, "OK\n", ""},
 		"empty":            {200, "", ""},
 		"other_json":       {200, `[1]`, ""},
-		"403":              {403, "<html>", Forbidden},
-		"404":              {404, "<html>", NotFound},
-		"502":              {502, "<html>", HTTPStatus},
+		"403":              {403, "<html>", failure.Forbidden},
+		"404":              {404, "<html>", failure.NotFound},
+		"502":              {502, "<html>", failure.HTTPStatus},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newXMPPStatusSettings()
@@ -82,8 +83,8 @@ func TestXMPPStatusShapes(t *testing.T) {
 			if c.want != "" {
 				wantReason(t, err, c.want)
 				goldenFailure(t, "xmpp_status/"+name, b, err)
-				if c.want == Forbidden && !strings.Contains(HintOf(err), "http_status_allow_cidr") {
-					t.Errorf("hint %q does not name the status module's own allow list", HintOf(err))
+				if c.want == failure.Forbidden && !strings.Contains(failure.HintOf(err), "http_status_allow_cidr") {
+					t.Errorf("hint %q does not name the status module's own allow list", failure.HintOf(err))
 				}
 				return
 			}
@@ -117,10 +118,10 @@ func TestOneOfThemIsInTheSingular(t *testing.T) {
 	plants.swap(nil, refuseDelete(500))
 	store := newStoreProbe(t, url, ModeCanary, "good", &memory{})
 	_, err = read(t, store, 10*time.Second)
-	wantReason(t, err, HTTPStatus)
+	wantReason(t, err, failure.HTTPStatus)
 	plants.swap(nil, func(w http.ResponseWriter, _ int64) bool { return reset(w) })
 	_, err = read(t, store, 10*time.Second)
-	wantReason(t, err, Closed)
+	wantReason(t, err, failure.Closed)
 	if !strings.HasPrefix(err.Error(), "1 deletion of canaries still owed: ") {
 		t.Errorf("got %v", err)
 	}
@@ -160,14 +161,14 @@ func TestComponentsAreToldOfHoweverManyHosts(t *testing.T) {
 }
 
 func TestIRCServicesAreAliveBelow500(t *testing.T) {
-	for status, want := range map[int]Reason{200: "", 404: "", 401: "", 411: "", 500: HTTPStatus, 502: HTTPStatus, 504: HTTPStatus} {
+	for status, want := range map[int]failure.Reason{200: "", 404: "", 401: "", 411: "", 500: failure.HTTPStatus, 502: failure.HTTPStatus, 504: failure.HTTPStatus} {
 		s := newIRCServicesSettings()
 		s.URL = serving(t, status, "")
 		probe, err := newIRCServices(s, deps(&memory{}))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := read(t, probe, 10*time.Second); (err == nil) != (want == "") || (err != nil && ReasonOf(err) != want) {
+		if _, err := read(t, probe, 10*time.Second); (err == nil) != (want == "") || (err != nil && failure.ReasonOf(err) != want) {
 			t.Errorf("status %d: got %v, want %q", status, err, want)
 		}
 	}
@@ -219,21 +220,21 @@ func rpcServer(t *testing.T, network, answer string) string {
 func TestIRCRPCShapes(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer, password string
-		want             Reason
+		want             failure.Reason
 	}{
 		"info":        {`{"jsonrpc": "2.0", "method": "rpc.info", "id": %ID%, "result": {"methods": {"rpc.info": {"name": "rpc.info"}}}}`, "good", ""},
-		"error":       {`{"jsonrpc": "2.0", "method": "rpc.info", "id": %ID%, "error": {"code": -32000, "message": "not authorized"}}`, "good", RPCError},
-		"error no id": {`{"jsonrpc": "2.0", "error": {"code": -32700, "message": "Unparsable JSON data"}}`, "good", RPCError},
-		"other id":    {`{"jsonrpc": "2.0", "id": 99999, "result": {"methods": {"rpc.info": {}}}}`, "good", Mismatch},
-		"no methods":  {`{"jsonrpc": "2.0", "id": %ID%, "result": {}}`, "good", Mismatch},
-		"no result":   {`{"jsonrpc": "2.0", "id": %ID%}`, "good", Malformed},
-		"null result": {`{"jsonrpc": "2.0", "id": %ID%, "result": null}`, "good", Malformed},
-		"odd result":  {`{"jsonrpc": "2.0", "id": %ID%, "result": [1]}`, "good", Malformed},
-		"no json":     {`<html>`, "good", Malformed},
-		"password":    {``, "bad", Unauthorized},
+		"error":       {`{"jsonrpc": "2.0", "method": "rpc.info", "id": %ID%, "error": {"code": -32000, "message": "not authorized"}}`, "good", failure.RPCError},
+		"error no id": {`{"jsonrpc": "2.0", "error": {"code": -32700, "message": "Unparsable JSON data"}}`, "good", failure.RPCError},
+		"other id":    {`{"jsonrpc": "2.0", "id": 99999, "result": {"methods": {"rpc.info": {}}}}`, "good", failure.Mismatch},
+		"no methods":  {`{"jsonrpc": "2.0", "id": %ID%, "result": {}}`, "good", failure.Mismatch},
+		"no result":   {`{"jsonrpc": "2.0", "id": %ID%}`, "good", failure.Malformed},
+		"null result": {`{"jsonrpc": "2.0", "id": %ID%, "result": null}`, "good", failure.Malformed},
+		"odd result":  {`{"jsonrpc": "2.0", "id": %ID%, "result": [1]}`, "good", failure.Malformed},
+		"no json":     {`<html>`, "good", failure.Malformed},
+		"password":    {``, "bad", failure.Unauthorized},
 	} {
 		for _, network := range []string{"tcp", "unix"} {
-			if network == "unix" && c.want == Unauthorized {
+			if network == "unix" && c.want == failure.Unauthorized {
 				continue // the socket knows no passwords
 			}
 			t.Run(name+"/"+network, func(t *testing.T) {
@@ -263,13 +264,13 @@ func TestIRCRPCShapes(t *testing.T) {
 func TestIRCSocketFailures(t *testing.T) {
 	for name, c := range map[string]struct {
 		url  string
-		want Reason
+		want failure.Reason
 	}{
-		"missing":  {"unix:///does/not/exist", Refused},
-		"hangs":    {"unix://" + rawServer(t, "unix", hold), Timeout},
-		"closes":   {"unix://" + rawServer(t, "unix", func(net.Conn) {}), Closed},
-		"half":     {"unix://" + rawServer(t, "unix", say(`{"jsonrpc":`)), Closed},
-		"too long": {"unix://" + rawServer(t, "unix", say(strings.Repeat("x", 2<<20))), TooLarge},
+		"missing":  {"unix:///does/not/exist", failure.Refused},
+		"hangs":    {"unix://" + rawServer(t, "unix", hold), failure.Timeout},
+		"closes":   {"unix://" + rawServer(t, "unix", func(net.Conn) {}), failure.Closed},
+		"half":     {"unix://" + rawServer(t, "unix", say(`{"jsonrpc":`)), failure.Closed},
+		"too long": {"unix://" + rawServer(t, "unix", say(strings.Repeat("x", 2<<20))), failure.TooLarge},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newIRCRPCSettings()
@@ -279,7 +280,7 @@ func TestIRCSocketFailures(t *testing.T) {
 				t.Fatal(err)
 			}
 			timeout := 10 * time.Second
-			if c.want == Timeout {
+			if c.want == failure.Timeout {
 				timeout = 100 * time.Millisecond
 			}
 			_, err = read(t, probe, timeout)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
 // TestSettingsOfATargetAreChecked has one target in each configuration: what is at the limit is taken, what is beyond it is
@@ -86,8 +87,8 @@ func TestKindIsFoundByItsNameAlone(t *testing.T) {
 		t.Errorf("found %q for a kind that there is not", got.Name)
 	}
 	k, _ := KindOf("tcp")
-	if _, err := k.New(newVolumeSettings(), Deps{}); err == nil || ReasonOf(err) != Internal {
-		t.Errorf("settings of another kind: got %v, want %s", err, Internal)
+	if _, err := k.New(newVolumeSettings(), Deps{}); err == nil || failure.ReasonOf(err) != failure.Internal {
+		t.Errorf("settings of another kind: got %v, want %s", err, failure.Internal)
 	}
 }
 

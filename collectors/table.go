@@ -2,6 +2,7 @@ package collectors
 
 import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
 // Kinds is the table of kinds, in the order in which people read of them. A new service is one file and one line here.
@@ -36,7 +37,7 @@ func kind[S config.Settings](name string, defaults func() S, build func(S, Deps)
 		New: func(s config.Settings, d Deps) (Collector, error) {
 			own, ok := s.(S)
 			if !ok {
-				return nil, Failf(Internal, "settings of kind %s are a %T", name, s)
+				return nil, failure.Errorf(failure.Internal, "settings of kind %s are a %T", name, s)
 			}
 			return build(own, d)
 		},

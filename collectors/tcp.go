@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
 // TCP is the block of anything that listens on a TCP port.
@@ -58,7 +59,7 @@ func (c *tcp) Collect(ctx context.Context, b *Batch) error {
 	timing := &tracer{last: time.Now()}
 	err := c.converse(ctx, timing)
 	if err != nil {
-		e.Phases, e.Err = timing.end("failed"), foreignText(err.Error())
+		e.Phases, e.Err = timing.end("failed"), failure.OneLine(err.Error())
 		return err
 	}
 	e.Phases = timing.end("end")
@@ -110,6 +111,6 @@ func (c *tcp) hear(ctx context.Context, conn net.Conn, timing *tracer) error {
 			break
 		}
 	}
-	return Failf(Mismatch, "read from %s: nothing in %s matches expect", c.address, count(len(heard), "byte")).
+	return failure.Errorf(failure.Mismatch, "read from %s: nothing in %s matches expect", c.address, failure.Count(len(heard), "byte")).
 		WithHint("something answers there, but not what expect describes: another service may have the port")
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
 func TestTCPShapes(t *testing.T) {
@@ -22,19 +24,19 @@ func TestTCPShapes(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer       func(net.Conn)
 		send, expect string
-		want         Reason // "" is up
+		want         failure.Reason // "" is up
 	}{
 		"accepts":           {hold, "", "", ""},
 		"accepts and ends":  {func(net.Conn) {}, "", "", ""},
 		"answers":           {talk("+PONG\r\n"), "PING\r\n", `^\+PONG`, ""},
 		"answers in pieces": {talk("+PO", "NG\r\n"), "PING\r\n", `^\+PONG\r\n$`, ""},
 		"greets late":       {talk("* banner alice\r\n", "220 ready\r\n"), "x", "(?m)^220 ", ""},
-		"says another":      {say("HTTP/1.1 400 alice\r\n"), "PING\r\n", `^\+PONG`, Mismatch},
-		"goes on and on":    {say(strings.Repeat("alice", 8000)), "PING\r\n", `^\+PONG`, Mismatch},
-		"says too little":   {talk("+PO"), "PING\r\n", `^\+PONG`, Mismatch},
-		"is silent":         {hold, "PING\r\n", "PONG", Timeout},
-		"ends":              {func(net.Conn) {}, "PING\r\n", "PONG", Closed},
-		"resets":            {rst, "PING\r\n", "PONG", Closed},
+		"says another":      {say("HTTP/1.1 400 alice\r\n"), "PING\r\n", `^\+PONG`, failure.Mismatch},
+		"goes on and on":    {say(strings.Repeat("alice", 8000)), "PING\r\n", `^\+PONG`, failure.Mismatch},
+		"says too little":   {talk("+PO"), "PING\r\n", `^\+PONG`, failure.Mismatch},
+		"is silent":         {hold, "PING\r\n", "PONG", failure.Timeout},
+		"ends":              {func(net.Conn) {}, "PING\r\n", "PONG", failure.Closed},
+		"resets":            {rst, "PING\r\n", "PONG", failure.Closed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newTCPSettings()
@@ -44,7 +46,7 @@ func TestTCPShapes(t *testing.T) {
 				t.Fatal(err)
 			}
 			timeout := 10 * time.Second
-			if c.want == Timeout || name == "says too little" {
+			if c.want == failure.Timeout || name == "says too little" {
 				timeout = 100 * time.Millisecond
 			}
 			b, err := read(t, probe, timeout)
@@ -78,7 +80,7 @@ func TestTCPShapes(t *testing.T) {
 }
 
 func TestTCPNobodyThere(t *testing.T) {
-	for address, want := range map[string]Reason{"127.0.0.1:1": Refused, "no-such-host.invalid:80": DNS} {
+	for address, want := range map[string]failure.Reason{"127.0.0.1:1": failure.Refused, "no-such-host.invalid:80": failure.DNS} {
 		s := newTCPSettings()
 		s.Address = address
 		probe, err := newTCP(s, deps(&memory{}))

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
 // TLSEndpoint is the block of a server of which only the certificate is of interest.
@@ -122,7 +123,7 @@ func (s *tlsServer) session(ctx context.Context, b *Batch, talk func(*tls.Conn) 
 	}
 	if err := s.exchange(httptrace.WithClientTrace(ctx, clientTrace), watch, timing, talk); err != nil {
 		err = withTLSHint(fmt.Errorf("%s: %w", s, err))
-		e.Phases, e.Err = timing.end("failed"), foreignText(err.Error())
+		e.Phases, e.Err = timing.end("failed"), failure.OneLine(err.Error())
 		return err
 	}
 	e.Phases = timing.end(last)
@@ -132,7 +133,7 @@ func (s *tlsServer) session(ctx context.Context, b *Batch, talk func(*tls.Conn) 
 func (s *tlsServer) exchange(ctx context.Context, watch *certificateWatch, timing *tracer, talk func(*tls.Conn) error) error {
 	tlsConfig, err := watch.client()
 	if err != nil {
-		return Failf(TLS, "%w", err)
+		return failure.Errorf(failure.TLS, "%w", err)
 	}
 	raw, err := (&net.Dialer{KeepAlive: -1}).DialContext(ctx, "tcp", s.address)
 	if err != nil {

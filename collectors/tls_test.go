@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
 func TestErrorsSayHowTLSWasBegun(t *testing.T) {
@@ -23,10 +24,10 @@ func TestErrorsSayHowTLSWasBegun(t *testing.T) {
 func TestAuthorityFileThatIsGoneIsAFaultOfTLS(t *testing.T) {
 	gone := config.TLS{CAFile: filepath.Join(t.TempDir(), "ca.pem")}
 	_, err := read(t, ircTLSProbe(t, "127.0.0.1:1", gone), 10*time.Second)
-	wantReason(t, err, TLS)
+	wantReason(t, err, failure.TLS)
 
 	_, err = read(t, proxyProbe(t, "https://127.0.0.1:1/health", gone), 10*time.Second)
-	wantReason(t, err, TLS)
+	wantReason(t, err, failure.TLS)
 
 	s := newDockerSettings()
 	s.Host, s.TLS = "tcp://127.0.0.1:1", gone
@@ -35,8 +36,8 @@ func TestAuthorityFileThatIsGoneIsAFaultOfTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = read(t, engine, 10*time.Second)
-	wantReason(t, err, TLS)
+	wantReason(t, err, failure.TLS)
 	if d, ok := engine.(*docker); ok {
-		wantReason(t, d.look(t.Context(), nil, 0), TLS)
+		wantReason(t, d.look(t.Context(), nil, 0), failure.TLS)
 	}
 }

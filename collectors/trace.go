@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
 // tracer times the phases of one HTTP exchange. The transport calls back from goroutines of its own, so it locks.
@@ -68,7 +70,7 @@ func maskedHeader(h http.Header) http.Header {
 	for name, values := range h {
 		for _, v := range values {
 			if harmless[name] {
-				v = foreignText(v)
+				v = failure.OneLine(v)
 			} else {
 				v = "<masked>"
 			}

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
 var (
@@ -148,7 +149,7 @@ func (c *volume) usage(ctx context.Context) (usage, error) {
 		select {
 		case <-running.done: // at the last moment
 		default:
-			return usage{}, Failf(Timeout, "statfs %s: no answer since %s: %w", c.path, time.Since(running.begun).Round(time.Second), ctx.Err()).
+			return usage{}, failure.Errorf(failure.Timeout, "statfs %s: no answer since %s: %w", c.path, time.Since(running.begun).Round(time.Second), ctx.Err()).
 				WithHint("the mount hangs, and so does whoever uses it: look at the server or the disk behind it; it is read again as soon as the kernel answers")
 		}
 	}
@@ -159,7 +160,7 @@ func (c *volume) usage(ctx context.Context) (usage, error) {
 	case c.mountpoint && u.mountErr != nil:
 		return usage{}, fmt.Errorf("find mount of %s: %w", c.path, u.mountErr)
 	case c.mountpoint && !u.mounted:
-		return usage{}, Failf(Mismatch, "find mount of %s: nothing is mounted there", c.path).
+		return usage{}, failure.Errorf(failure.Mismatch, "find mount of %s: nothing is mounted there", c.path).
 			WithHint("the volume is not mounted, and what is written goes to the disk below: mount it, or set mountpoint to false")
 	}
 	return u, nil
@@ -170,19 +171,19 @@ func volumeError(path string, err error) error {
 	err = fmt.Errorf("statfs %s: %w", path, err)
 	for _, row := range []struct {
 		cause  error
-		reason Reason
+		reason failure.Reason
 		hint   string
 	}{
-		{syscall.ENOENT, NotFound, "there is no such path: correct it, or mount the volume into the exporter's container (read-only is enough)"},
-		{syscall.ENOTDIR, NotFound, "a part of the path is a file: correct it"},
-		{syscall.EACCES, Forbidden, "this user may not look into a directory on the way: run the exporter as a user or group that may, or name a path above it"},
-		{syscall.EPERM, Forbidden, "this process may not ask the kernel for it: look at its security profile"},
-		{syscall.ESTALE, Closed, "what was mounted there is gone on its server: mount it again"},
-		{syscall.ENOTCONN, Closed, "the program that serves the mount has ended: mount it again"},
-		{syscall.EIO, Closed, "the disk or the server behind the mount fails: read the kernel's log"},
+		{syscall.ENOENT, failure.NotFound, "there is no such path: correct it, or mount the volume into the exporter's container (read-only is enough)"},
+		{syscall.ENOTDIR, failure.NotFound, "a part of the path is a file: correct it"},
+		{syscall.EACCES, failure.Forbidden, "this user may not look into a directory on the way: run the exporter as a user or group that may, or name a path above it"},
+		{syscall.EPERM, failure.Forbidden, "this process may not ask the kernel for it: look at its security profile"},
+		{syscall.ESTALE, failure.Closed, "what was mounted there is gone on its server: mount it again"},
+		{syscall.ENOTCONN, failure.Closed, "the program that serves the mount has ended: mount it again"},
+		{syscall.EIO, failure.Closed, "the disk or the server behind the mount fails: read the kernel's log"},
 	} {
 		if errors.Is(err, row.cause) {
-			return Failf(row.reason, "%w", err).WithHint(row.hint)
+			return failure.Errorf(row.reason, "%w", err).WithHint(row.hint)
 		}
 	}
 	return err

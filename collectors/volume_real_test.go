@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
 // mountTmpfs mounts a file system of 4 MiB and 64 inodes in memory. It needs root, as the tests against real servers do.
@@ -146,7 +148,7 @@ func TestRealMountThatWasTakenAwayIsToldApart(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = read(t, probe, 10*time.Second)
-	wantReason(t, err, Mismatch)
+	wantReason(t, err, failure.Mismatch)
 	if err := syscall.Mount("tmpfs", path, "tmpfs", 0, "size=1m"); err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
 // volumeProbe is a collector of the volume data at /data.
@@ -42,7 +43,7 @@ func TestVolumeShapes(t *testing.T) {
 		usage      usage
 		err        error
 		mountpoint bool
-		want       Reason
+		want       failure.Reason
 	}{
 		"usage":         {usage: full},
 		"mounted":       {usage: full, mountpoint: true},
@@ -50,16 +51,16 @@ func TestVolumeShapes(t *testing.T) {
 		"no_size":       {usage: noSize},
 		"overdrawn":     {usage: overdrawn},
 		"not_asked":     {usage: elsewhere},
-		"not_mounted":   {usage: elsewhere, mountpoint: true, want: Mismatch},
-		"mount_unknown": {usage: usage{size: 1, mountErr: errors.New("no /proc")}, mountpoint: true, want: Internal},
-		"missing":       {err: syscall.ENOENT, want: NotFound},
-		"file_in_path":  {err: syscall.ENOTDIR, want: NotFound},
-		"permission":    {err: syscall.EACCES, want: Forbidden},
-		"not_permitted": {err: syscall.EPERM, want: Forbidden},
-		"stale":         {err: syscall.ESTALE, want: Closed},
-		"fuse_ended":    {err: syscall.ENOTCONN, want: Closed},
-		"disk_error":    {err: syscall.EIO, want: Closed},
-		"other":         {err: syscall.ENOSYS, want: Internal},
+		"not_mounted":   {usage: elsewhere, mountpoint: true, want: failure.Mismatch},
+		"mount_unknown": {usage: usage{size: 1, mountErr: errors.New("no /proc")}, mountpoint: true, want: failure.Internal},
+		"missing":       {err: syscall.ENOENT, want: failure.NotFound},
+		"file_in_path":  {err: syscall.ENOTDIR, want: failure.NotFound},
+		"permission":    {err: syscall.EACCES, want: failure.Forbidden},
+		"not_permitted": {err: syscall.EPERM, want: failure.Forbidden},
+		"stale":         {err: syscall.ESTALE, want: failure.Closed},
+		"fuse_ended":    {err: syscall.ENOTCONN, want: failure.Closed},
+		"disk_error":    {err: syscall.EIO, want: failure.Closed},
+		"other":         {err: syscall.ENOSYS, want: failure.Internal},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b, err := read(t, volumeProbe(t, measured(c.usage, c.err), c.mountpoint), 10*time.Second)
@@ -95,9 +96,9 @@ func TestHungMountCostsOneGoroutine(t *testing.T) {
 		})
 		for n := range 3 {
 			b, err := read(t, volumeProbe(t, all, n == 2), 10*time.Second)
-			wantReason(t, err, Timeout)
-			if !strings.Contains(HintOf(err), "hangs") {
-				t.Errorf("hint %q", HintOf(err))
+			wantReason(t, err, failure.Timeout)
+			if !strings.Contains(failure.HintOf(err), "hangs") {
+				t.Errorf("hint %q", failure.HintOf(err))
 			}
 			if got, want := string(pageOf(t, b, false)), `chatstack_volume_error{volume="data"} 1`; !strings.Contains(got, want) {
 				t.Errorf("page %s lacks %s", got, want)
@@ -129,7 +130,7 @@ func TestHungMountRecoversWithinAReading(t *testing.T) {
 			return usage{size: 1}, nil
 		})
 		_, err := read(t, volumeProbe(t, all, false), 10*time.Second)
-		wantReason(t, err, Timeout)
+		wantReason(t, err, failure.Timeout)
 		if _, err := read(t, volumeProbe(t, all, false), 10*time.Second); err != nil {
 			t.Error(err)
 		}
@@ -158,12 +159,12 @@ func TestKernelIsAskedAboutRealPaths(t *testing.T) {
 	for name, c := range map[string]struct {
 		path       string
 		mountpoint bool
-		want       Reason
+		want       failure.Reason
 	}{
 		"root":      {"/", true, ""},
 		"directory": {t.TempDir(), false, ""},
-		"no mount":  {t.TempDir(), true, Mismatch},
-		"missing":   {t.TempDir() + "/nowhere", false, NotFound},
+		"no mount":  {t.TempDir(), true, failure.Mismatch},
+		"missing":   {t.TempDir() + "/nowhere", false, failure.NotFound},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newVolumeSettings()

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
 // Web is the block of anything that is asked over HTTP and judged by status and body: the stack's web front ends and
@@ -124,17 +125,17 @@ func (c *web) Collect(ctx context.Context, b *Batch) error {
 		b.Note("the answer is a redirect to another host, which is expected and not followed")
 		return nil
 	case errors.Is(err, errRedirect):
-		return Failf(HTTPStatus, "%w", err).
+		return failure.Errorf(failure.HTTPStatus, "%w", err).
 			WithHint("the answer is a redirect to another host, or from http to https: write the address that it leads to, or name its status in expect_status if that is the good answer")
 	case err != nil:
 		return err
 	case !c.expects(a.status):
 		return c.unexpected(a)
 	case c.expect != nil && !c.expect.Match(a.body):
-		return Failf(Mismatch, "%s %s: status %d: nothing in %s matches expect_body", c.method, printable(target), a.status, count(len(a.body), "byte")).
+		return failure.Errorf(failure.Mismatch, "%s %s: status %d: nothing in %s matches expect_body", c.method, printable(target), a.status, failure.Count(len(a.body), "byte")).
 			WithHint("the service answers with another page than the one that expect_body describes")
 	case c.refuse != nil && c.refuse.Match(a.body):
-		return Failf(Mismatch, "%s %s: status %d: the body matches refuse_body", c.method, printable(target), a.status).
+		return failure.Errorf(failure.Mismatch, "%s %s: status %d: the body matches refuse_body", c.method, printable(target), a.status).
 			WithHint("the service answers with a page that refuse_body describes")
 	}
 	return nil
@@ -149,8 +150,8 @@ func (c *web) expects(status int) bool {
 	})
 }
 
-func (c *web) unexpected(a *answer) *Error {
-	failed := Failf(statusReason(a.status), "%s %s: status %d, want %s",
+func (c *web) unexpected(a *answer) *failure.Error {
+	failed := failure.Errorf(failure.ReasonOfStatus(a.status), "%s %s: status %d, want %s",
 		c.method, printable(c.http.settings.URL), a.status, strings.Join(c.status, " or "))
 	if a.status == http.StatusUnauthorized || a.status == http.StatusForbidden {
 		return failed.WithHint("the service wants somebody who is logged in: give it user and password or a token, or name the status in expect_status if that is the good answer")

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
 func webProbe(t *testing.T, url string, change func(*Web)) Collector {
@@ -42,28 +43,28 @@ func TestWebStatusAndBody(t *testing.T) {
 		change func(*Web)
 		status int
 		body   string
-		want   Reason // "" is up
+		want   failure.Reason // "" is up
 		hint   string
 	}{
 		"page":                  {nil, 200, "<html>", "", ""},
 		"no content":            {nil, 204, "", "", ""},
-		"login":                 {nil, 401, "", Unauthorized, "expect_status"},
+		"login":                 {nil, 401, "", failure.Unauthorized, "expect_status"},
 		"login expected":        {expect("2xx", "401"), 401, "", "", ""},
-		"forbidden":             {nil, 403, "", Forbidden, "user and password"},
-		"missing":               {nil, 404, "", NotFound, ""},
-		"error":                 {nil, 502, "", HTTPStatus, ""},
+		"forbidden":             {nil, 403, "", failure.Forbidden, "user and password"},
+		"missing":               {nil, 404, "", failure.NotFound, ""},
+		"error":                 {nil, 502, "", failure.HTTPStatus, ""},
 		"class expected":        {expect("5xx"), 503, "", "", ""},
-		"other class":           {expect("5xx"), 200, "", HTTPStatus, ""},
-		"exactly":               {expect("204"), 200, "", HTTPStatus, ""},
+		"other class":           {expect("5xx"), 200, "", failure.HTTPStatus, ""},
+		"exactly":               {expect("204"), 200, "", failure.HTTPStatus, ""},
 		"body matches":          {body("(?i)welcome", ""), 200, "<p>Welcome, alice", "", ""},
-		"body does not":         {body("(?i)welcome", ""), 200, "<p>alice", Mismatch, "expect_body"},
-		"no body":               {body("(?i)welcome", ""), 200, "", Mismatch, "expect_body"},
-		"body refused":          {body("", "database error"), 200, "alice: database error", Mismatch, "refuse_body"},
+		"body does not":         {body("(?i)welcome", ""), 200, "<p>alice", failure.Mismatch, "expect_body"},
+		"no body":               {body("(?i)welcome", ""), 200, "", failure.Mismatch, "expect_body"},
+		"body refused":          {body("", "database error"), 200, "alice: database error", failure.Mismatch, "refuse_body"},
 		"body not refused":      {body("", "database error"), 200, "alice", "", ""},
-		"status before body":    {body("alice", "alice"), 500, "alice", HTTPStatus, ""},
-		"both, one is not so":   {body("alice", "error"), 200, "alice error", Mismatch, "refuse_body"},
-		"body over the limit":   {nil, 200, strings.Repeat("x", 2<<20), TooLarge, "limits.body"},
-		"redirect without goal": {nil, 302, "", HTTPStatus, ""},
+		"status before body":    {body("alice", "alice"), 500, "alice", failure.HTTPStatus, ""},
+		"both, one is not so":   {body("alice", "error"), 200, "alice error", failure.Mismatch, "refuse_body"},
+		"body over the limit":   {nil, 200, strings.Repeat("x", 2<<20), failure.TooLarge, "limits.body"},
+		"redirect without goal": {nil, 302, "", failure.HTTPStatus, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b, err := read(t, webProbe(t, htmlPage(t, c.status, c.body), c.change), 10*time.Second)
@@ -74,8 +75,8 @@ func TestWebStatusAndBody(t *testing.T) {
 				return
 			}
 			wantReason(t, err, c.want)
-			if !strings.Contains(HintOf(err), c.hint) {
-				t.Errorf("hint: got %q, want %q in it", HintOf(err), c.hint)
+			if !strings.Contains(failure.HintOf(err), c.hint) {
+				t.Errorf("hint: got %q, want %q in it", failure.HintOf(err), c.hint)
 			}
 			if err != nil && strings.Contains(err.Error(), "alice") {
 				t.Errorf("the body stands in %q", err)
@@ -93,15 +94,15 @@ func TestWebRedirects(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer string
 		change func(*Web)
-		want   Reason // "" is up
+		want   failure.Reason // "" is up
 	}{
-		"elsewhere":                     {elsewhere, nil, HTTPStatus},
+		"elsewhere":                     {elsewhere, nil, failure.HTTPStatus},
 		"elsewhere, expected":           {elsewhere, redirects, ""},
 		"elsewhere, expected by head":   {elsewhere, head, ""},
-		"elsewhere, body expected":      {elsewhere, func(s *Web) { redirects(s); s.ExpectBody = "x" }, HTTPStatus},
-		"endless":                       {endless, nil, HTTPStatus},
-		"endless, but status expected":  {endless, redirects, HTTPStatus},
-		"head follows none, not wanted": {endless, func(s *Web) { s.Method = http.MethodHead }, HTTPStatus},
+		"elsewhere, body expected":      {elsewhere, func(s *Web) { redirects(s); s.ExpectBody = "x" }, failure.HTTPStatus},
+		"endless":                       {endless, nil, failure.HTTPStatus},
+		"endless, but status expected":  {endless, redirects, failure.HTTPStatus},
+		"head follows none, not wanted": {endless, func(s *Web) { s.Method = http.MethodHead }, failure.HTTPStatus},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b, err := read(t, webProbe(t, "http://"+rawServer(t, "tcp", say(c.answer))+"/", c.change), 10*time.Second)

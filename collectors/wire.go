@@ -13,6 +13,8 @@ import (
 	"regexp"
 	"sync/atomic"
 	"syscall"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
 // wire sees what becomes of the connections of one exchange, since net/http's errors tell it only in part: a header that
@@ -65,26 +67,26 @@ func during(ctx context.Context, dial dialFunc) dialFunc {
 
 // reason gives an error the reason that its text hides.
 func (w *wire) reason(err error) error {
-	if is[*Error](err) {
+	if failure.HasType[*failure.Error](err) {
 		return err
 	}
-	switch reason := ReasonOf(err); {
-	case reason == Timeout && w.unresolved.Load():
-		return Failf(DNS, "look up the host name: %w", err).WithHint("the name server does not answer: look at the network of this exporter, or of its container")
-	case reason == Malformed && w.metTLS():
+	switch reason := failure.ReasonOf(err); {
+	case reason == failure.Timeout && w.unresolved.Load():
+		return failure.Errorf(failure.DNS, "look up the host name: %w", err).WithHint("the name server does not answer: look at the network of this exporter, or of its container")
+	case reason == failure.Malformed && w.metTLS():
 		return w.wantsTLS()
 	case errors.Is(err, http.ErrSchemeMismatch) || answersHTTP.MatchString(plainAnswer(err)):
-		return Failf(TLS, "%w", err).WithHint("this port speaks plain HTTP: " + w.toPlain() + ", or name the port that speaks TLS")
+		return failure.Errorf(failure.TLS, "%w", err).WithHint("this port speaks plain HTTP: " + w.toPlain() + ", or name the port that speaks TLS")
 	case plainAnswer(err) != "":
-		return Failf(TLS, "%w", err).WithHint("this port speaks neither TLS nor HTTP: correct the port in the " + w.where())
-	case (reason == Timeout || reason == Closed) && w.silent.Load():
-		return &Error{Reason: reason, Err: err, Guess: w.otherScheme()}
-	case reason == Malformed && w.ended.Load():
-		return Failf(Closed, "the answer breaks off: %w", err)
+		return failure.Errorf(failure.TLS, "%w", err).WithHint("this port speaks neither TLS nor HTTP: correct the port in the " + w.where())
+	case (reason == failure.Timeout || reason == failure.Closed) && w.silent.Load():
+		return &failure.Error{Reason: reason, Err: err, Guess: w.otherScheme()}
+	case reason == failure.Malformed && w.ended.Load():
+		return failure.Errorf(failure.Closed, "the answer breaks off: %w", err)
 	// In TLS 1.3 a server refuses a client after the handshake is over for that. net/http closes the connection of itself
 	// then, and if it has not yet sent the request by that time, this is all it says.
-	case reason == Closed && errors.Is(err, net.ErrClosed) && w.secure.Load() && !w.ended.Load():
-		return Failf(TLS, "%w: %w", errRefusedAfter, err)
+	case reason == failure.Closed && errors.Is(err, net.ErrClosed) && w.secure.Load() && !w.ended.Load():
+		return failure.Errorf(failure.TLS, "%w: %w", errRefusedAfter, err)
 	default:
 		return err
 	}
@@ -120,8 +122,8 @@ func plainAnswer(err error) string {
 func (w *wire) where() string { return cmp.Or(w.key, "url") }
 
 // wantsTLS is the failure of plain HTTP on a port for TLS.
-func (w *wire) wantsTLS() *Error {
-	return Failf(TLS, "the port expects TLS and got plain HTTP").WithHint("this port speaks TLS: write https:// in the " + w.where())
+func (w *wire) wantsTLS() *failure.Error {
+	return failure.Errorf(failure.TLS, "the port expects TLS and got plain HTTP").WithHint("this port speaks TLS: write https:// in the " + w.where())
 }
 
 // refusesPlain finds what servers of TLS answer to plain HTTP with status 400: nginx, Go and Docker, Apache, Tomcat.

@@ -7,13 +7,13 @@ import (
 	"net"
 	"net/http"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
 // exchangeOver makes one request through a transport whose connections w sees, and returns what w makes of its failure.
@@ -42,13 +42,13 @@ func TestAnswerCutAnywhereIsClosed(t *testing.T) {
 		err := exchangeOver(t.Context(), t, &wire{}, &net.Dialer{}, "http://"+address)
 		if err == nil {
 			t.Errorf("cut to %q: no error", whole[:n])
-		} else if got := ReasonOf(err); got != Closed {
-			t.Errorf("cut to %q: reason %q, want %q: %v", whole[:n], got, Closed, err)
+		} else if got := failure.ReasonOf(err); got != failure.Closed {
+			t.Errorf("cut to %q: reason %q, want %q: %v", whole[:n], got, failure.Closed, err)
 		}
 	}
 	address := rawServer(t, "tcp", func(conn net.Conn) { io.WriteString(conn, "HTTP/1.1 200 OK\r\nno field\r\n\r\n") }) //nolint:errcheck // the reader tells
-	if err := exchangeOver(t.Context(), t, &wire{}, &net.Dialer{}, "http://"+address); err == nil || ReasonOf(err) != Malformed {
-		t.Errorf("a whole header that is none: %v, want %q", err, Malformed)
+	if err := exchangeOver(t.Context(), t, &wire{}, &net.Dialer{}, "http://"+address); err == nil || failure.ReasonOf(err) != failure.Malformed {
+		t.Errorf("a whole header that is none: %v, want %q", err, failure.Malformed)
 	}
 }
 
@@ -57,10 +57,10 @@ func TestEndOfAnEarlierConnectionIsNotThatOfTheNext(t *testing.T) {
 	seen := &wire{}
 	for _, c := range []struct {
 		answer string
-		want   Reason
-	}{{"HTTP/1.1 200 OK\r\nCont", Closed}, {"HTTP/1.1 200 OK\r\nno field\r\n\r\n", Malformed}} {
+		want   failure.Reason
+	}{{"HTTP/1.1 200 OK\r\nCont", failure.Closed}, {"HTTP/1.1 200 OK\r\nno field\r\n\r\n", failure.Malformed}} {
 		err := exchangeOver(t.Context(), t, seen, &net.Dialer{}, "http://"+rawServer(t, "tcp", say(c.answer)))
-		if err == nil || ReasonOf(err) != c.want {
+		if err == nil || failure.ReasonOf(err) != c.want {
 			t.Errorf("%q: got %v, want %q", c.answer, err, c.want)
 		}
 	}
@@ -73,11 +73,11 @@ func TestConnectionThatTheClientClosedItselfIsRefusedTLS(t *testing.T) {
 	for _, tt := range []struct {
 		name, sent string
 		ended      bool
-		want       Reason
+		want       failure.Reason
 	}{
-		{"TLS", clientHello, false, TLS},
-		{"TLS, and the server hung up", clientHello, true, Closed},
-		{"no TLS", get, false, Closed},
+		{"TLS", clientHello, false, failure.TLS},
+		{"TLS, and the server hung up", clientHello, true, failure.Closed},
+		{"no TLS", get, false, failure.Closed},
 	} {
 		seen := &wire{}
 		var server net.Conn
@@ -108,25 +108,8 @@ func TestConnectionThatTheClientClosedItselfIsRefusedTLS(t *testing.T) {
 		conn.Close()   //nolint:errcheck // a pipe's never fails
 		server.Close() //nolint:errcheck // a pipe's never fails
 		err = seen.reason(fmt.Errorf("write tcp: %w", net.ErrClosed))
-		if got := ReasonOf(err); got != tt.want {
+		if got := failure.ReasonOf(err); got != tt.want {
 			t.Errorf("%s: %v: reason %q, want %q", tt.name, err, got, tt.want)
-		}
-	}
-}
-
-func TestMissingDescriptorsAreNobodyElsesFault(t *testing.T) {
-	for _, cause := range []error{syscall.EMFILE, syscall.ENFILE} {
-		for _, err := range []error{
-			fmt.Errorf("dial: %w", cause),
-			Failf(TLS, "read authorities: %w", cause),
-			&net.DNSError{Err: "socket", Name: "irc", UnwrapErr: cause},
-		} {
-			if got := ReasonOf(err); got != Internal {
-				t.Errorf("%v: reason %q, want %q", err, got, Internal)
-			}
-			if hint := HintOf(err); !strings.Contains(hint, "file descriptors") {
-				t.Errorf("%v: the hint does not say what to raise: %s", err, hint)
-			}
 		}
 	}
 }
@@ -139,8 +122,8 @@ func TestNameServerThatHangsIsDNS(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	err := exchangeOver(ctx, t, &wire{}, &net.Dialer{Resolver: hanging}, "http://service.invalid.test")
-	if err == nil || ReasonOf(err) != DNS {
-		t.Errorf("%v, want reason %q", err, DNS)
+	if err == nil || failure.ReasonOf(err) != failure.DNS {
+		t.Errorf("%v, want reason %q", err, failure.DNS)
 	}
 	// One that is found and does not answer has another fault.
 	release := make(chan struct{})
@@ -149,8 +132,8 @@ func TestNameServerThatHangsIsDNS(t *testing.T) {
 	for _, address := range []string{address, strings.Replace(address, "127.0.0.1", "localhost", 1)} {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
-		if err := exchangeOver(ctx, t, &wire{}, &net.Dialer{}, "http://"+address); err == nil || ReasonOf(err) != Timeout {
-			t.Errorf("%s: %v, want reason %q", address, err, Timeout)
+		if err := exchangeOver(ctx, t, &wire{}, &net.Dialer{}, "http://"+address); err == nil || failure.ReasonOf(err) != failure.Timeout {
+			t.Errorf("%s: %v, want reason %q", address, err, failure.Timeout)
 		}
 	}
 }
@@ -162,8 +145,8 @@ func TestNothingGoesOnAfterTheReading(t *testing.T) {
 	defer close(silent)
 	ignore := goleak.IgnoreCurrent()
 	for _, url := range []string{"http://" + address, "https://" + address} {
-		if _, err := read(t, proxyProbe(t, url+"/", config.TLS{}), 20*time.Millisecond); err == nil || ReasonOf(err) != Timeout {
-			t.Errorf("%s: %v, want reason %q", url, err, Timeout)
+		if _, err := read(t, proxyProbe(t, url+"/", config.TLS{}), 20*time.Millisecond); err == nil || failure.ReasonOf(err) != failure.Timeout {
+			t.Errorf("%s: %v, want reason %q", url, err, failure.Timeout)
 		}
 	}
 	if err := goleak.Find(ignore, goleak.IgnoreAnyFunction("github.com/chatstack-exporter/chatstack_exporter/collectors.TestNothingGoesOnAfterTheReading.func1")); err != nil {

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
 // XMPPC2S is the block of the port that the XMPP server's clients connect to.
@@ -118,13 +119,13 @@ func startXMPP(conn net.Conn, kind, domain string) error {
 	in := bufio.NewReader(limited)
 	if err := negotiateTLS(conn, in, content); err != nil {
 		if limited.N <= 0 {
-			return Failf(TooLarge, "stream: more than %d bytes before TLS", maxStream)
+			return failure.Errorf(failure.TooLarge, "stream: more than %d bytes before TLS", maxStream)
 		}
 		return err
 	}
 	if in.Buffered() > 0 {
 		// Somebody in between may have put it there, to be taken for what comes over TLS.
-		return Failf(Malformed, "stream: %s between <proceed/> and TLS", count(in.Buffered(), "byte"))
+		return failure.Errorf(failure.Malformed, "stream: %s between <proceed/> and TLS", failure.Count(in.Buffered(), "byte"))
 	}
 	return nil
 }
@@ -152,12 +153,12 @@ func negotiateTLS(w io.Writer, in *bufio.Reader, content string) error {
 		if strings.EqualFold(root.Name.Local, "html") {
 			hint = webPortHint
 		}
-		return Failf(Malformed, "stream: the server opens a %q instead", foreignText(root.Name.Local)).WithHint(hint)
+		return failure.Errorf(failure.Malformed, "stream: the server opens a %q instead", failure.OneLine(root.Name.Local)).WithHint(hint)
 	}
 	for _, a := range root.Attr {
 		// A server may answer a stream of the other kind in its own.
 		if a.Name == (xml.Name{Local: "xmlns"}) && a.Value != content {
-			return Failf(Mismatch, "stream: the server answers in %q, not in %q", foreignText(a.Value), content).
+			return failure.Errorf(failure.Mismatch, "stream: the server answers in %q, not in %q", failure.OneLine(a.Value), content).
 				WithHint("clients and other servers have ports of their own: 5222 is for xmpp-client, 5269 for xmpp-server")
 		}
 	}
@@ -166,7 +167,7 @@ func negotiateTLS(w io.Writer, in *bufio.Reader, content string) error {
 		return err
 	}
 	if !offered {
-		return Failf(TLS, "stream: the server offers no STARTTLS").
+		return failure.Errorf(failure.TLS, "stream: the server offers no STARTTLS").
 			WithHint("the XMPP server has no certificate that it can use for this virtual host, or its TLS module is off: read its log of the last start")
 	}
 	if _, err := fmt.Fprintf(w, "<starttls xmlns='%s'/>", nsStartTLS); err != nil {
@@ -180,10 +181,10 @@ func negotiateTLS(w io.Writer, in *bufio.Reader, content string) error {
 	case xml.Name{Space: nsStartTLS, Local: "proceed"}:
 		return streamError(d.Skip())
 	case xml.Name{Space: nsStartTLS, Local: "failure"}:
-		return Failf(TLS, "stream: the server offers STARTTLS and then refuses it").
+		return failure.Errorf(failure.TLS, "stream: the server offers STARTTLS and then refuses it").
 			WithHint("the XMPP server cannot use its certificate or key for this virtual host: read its log")
 	default:
-		return Failf(Malformed, "stream: the server answers <starttls/> with %q", foreignText(reply.Name.Local))
+		return failure.Errorf(failure.Malformed, "stream: the server answers <starttls/> with %q", failure.OneLine(reply.Name.Local))
 	}
 }
 
@@ -199,7 +200,7 @@ func expectXML(in *bufio.Reader) error {
 	case first[0] != '<':
 		// What arrived with the first byte is enough to tell what it is.
 		start, _ := in.Peek(in.Buffered())
-		return protocolOf(start).insteadOfXMPP(Failf(Malformed, "stream: the server does not answer in XML").WithHint(xmppPorts))
+		return protocolOf(start).insteadOfXMPP(failure.Errorf(failure.Malformed, "stream: the server does not answer in XML").WithHint(xmppPorts))
 	}
 	return nil
 }
@@ -218,7 +219,7 @@ func nextElement(d *xml.Decoder) (xml.StartElement, error) {
 			}
 			return t.Copy(), nil
 		case xml.EndElement:
-			return xml.StartElement{}, Failf(Closed, "stream: the server closed it")
+			return xml.StartElement{}, failure.Errorf(failure.Closed, "stream: the server closed it")
 		}
 	}
 }
@@ -230,7 +231,7 @@ func readFeatures(d *xml.Decoder) (startTLS bool, err error) {
 		return false, err
 	}
 	if start.Name != (xml.Name{Space: nsStreams, Local: "features"}) {
-		return false, Failf(Malformed, "stream: %q in place of the features", foreignText(start.Name.Local))
+		return false, failure.Errorf(failure.Malformed, "stream: %q in place of the features", failure.OneLine(start.Name.Local))
 	}
 	var features struct {
 		StartTLS *struct{} `xml:"urn:ietf:params:xml:ns:xmpp-tls starttls"`
@@ -262,15 +263,15 @@ func serverError(d *xml.Decoder, start *xml.StartElement) error {
 			condition = c.XMLName.Local
 		}
 	}
-	message := foreignText(condition + text)
+	message := failure.OneLine(condition + text)
 	switch condition {
 	case "host-unknown", "host-gone":
-		return Failf(NotFound, "stream: the server says %s", message).
+		return failure.Errorf(failure.NotFound, "stream: the server says %s", message).
 			WithHint("the XMPP server does not serve this virtual host: set domain (XMPP_DOMAIN) to one of its VirtualHost names")
 	case "system-shutdown":
-		return Failf(Closed, "stream: the server says %s", message)
+		return failure.Errorf(failure.Closed, "stream: the server says %s", message)
 	default:
-		return Failf(Mismatch, "stream: the server says %s", message)
+		return failure.Errorf(failure.Mismatch, "stream: the server says %s", message)
 	}
 }
 
@@ -281,9 +282,9 @@ func streamError(err error) error {
 	case err == nil:
 		return nil
 	case ok && syntax.Msg == "unexpected EOF":
-		return Failf(Closed, "stream: %w", io.ErrUnexpectedEOF)
-	case ok || ReasonOf(err) == Internal:
-		return Failf(Malformed, "stream: %w", err)
+		return failure.Errorf(failure.Closed, "stream: %w", io.ErrUnexpectedEOF)
+	case ok || failure.ReasonOf(err) == failure.Internal:
+		return failure.Errorf(failure.Malformed, "stream: %w", err)
 	default:
 		return fmt.Errorf("stream: %w", err)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
 )
 
@@ -42,55 +43,55 @@ func streamFault(condition, text string) string {
 func TestXMPPStreamShapes(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer func(net.Conn)
-		want   Reason
+		want   failure.Reason
 		says   string // in the message or the hint
 	}{
-		"says nothing":             {hold, Timeout, ""},
-		"closes":                   {func(net.Conn) {}, Closed, ""},
-		"resets":                   {rst, Closed, ""},
-		"another protocol":         {sayAndHold("SSH-2.0-OpenSSH_9.2\r\n"), Malformed, ""},
-		"http":                     {sayAndHold("HTTP/1.1 400 Bad Request\r\n\r\n"), Malformed, "port of a web server"},
-		"tls at once":              {sayAndHold("\x15\x03\x01\x00\x02\x02\x46"), TLS, "leave starttls empty"},
-		"html":                     {sayAndHold("<html><body>"), Malformed, `"html"`},
-		"stream of another kind":   {sayAndHold("<stream:stream xmlns:stream='urn:other'>"), Malformed, ""},
-		"port of servers":          {sayAndHold(strings.Replace(streamStart, "jabber:client", "jabber:server", 1) + streamFeatures), Mismatch, "5269"},
-		"bad xml":                  {sayAndHold("<stream:stream <<<"), Malformed, ""},
-		"another encoding":         {sayAndHold("<?xml version='1.0' encoding='latin1'?>" + streamStart[21:]), Malformed, ""},
-		"header cut off":           {say(streamStart[:60]), Closed, ""},
-		"header and end":           {say(streamStart), Closed, ""},
-		"header and closed stream": {sayAndHold(streamStart + "</stream:stream>"), Closed, ""},
-		"features cut off":         {say(streamStart + streamFeatures[:40]), Closed, ""},
-		"header only":              {sayAndHold(streamStart), Timeout, ""},
-		"no features":              {sayAndHold(streamStart + "<iq/>"), Malformed, `"iq"`},
-		"no starttls":              {sayAndHold(streamStart + "<stream:features><mechanisms xmlns='urn:ietf:params:xml:ns:xmpp-sasl'/></stream:features>"), TLS, "no certificate that it can use"},
-		"starttls of another kind": {sayAndHold(streamStart + "<stream:features><starttls xmlns='urn:other'/></stream:features>"), TLS, ""},
+		"says nothing":             {hold, failure.Timeout, ""},
+		"closes":                   {func(net.Conn) {}, failure.Closed, ""},
+		"resets":                   {rst, failure.Closed, ""},
+		"another protocol":         {sayAndHold("SSH-2.0-OpenSSH_9.2\r\n"), failure.Malformed, ""},
+		"http":                     {sayAndHold("HTTP/1.1 400 Bad Request\r\n\r\n"), failure.Malformed, "port of a web server"},
+		"tls at once":              {sayAndHold("\x15\x03\x01\x00\x02\x02\x46"), failure.TLS, "leave starttls empty"},
+		"html":                     {sayAndHold("<html><body>"), failure.Malformed, `"html"`},
+		"stream of another kind":   {sayAndHold("<stream:stream xmlns:stream='urn:other'>"), failure.Malformed, ""},
+		"port of servers":          {sayAndHold(strings.Replace(streamStart, "jabber:client", "jabber:server", 1) + streamFeatures), failure.Mismatch, "5269"},
+		"bad xml":                  {sayAndHold("<stream:stream <<<"), failure.Malformed, ""},
+		"another encoding":         {sayAndHold("<?xml version='1.0' encoding='latin1'?>" + streamStart[21:]), failure.Malformed, ""},
+		"header cut off":           {say(streamStart[:60]), failure.Closed, ""},
+		"header and end":           {say(streamStart), failure.Closed, ""},
+		"header and closed stream": {sayAndHold(streamStart + "</stream:stream>"), failure.Closed, ""},
+		"features cut off":         {say(streamStart + streamFeatures[:40]), failure.Closed, ""},
+		"header only":              {sayAndHold(streamStart), failure.Timeout, ""},
+		"no features":              {sayAndHold(streamStart + "<iq/>"), failure.Malformed, `"iq"`},
+		"no starttls":              {sayAndHold(streamStart + "<stream:features><mechanisms xmlns='urn:ietf:params:xml:ns:xmpp-sasl'/></stream:features>"), failure.TLS, "no certificate that it can use"},
+		"starttls of another kind": {sayAndHold(streamStart + "<stream:features><starttls xmlns='urn:other'/></stream:features>"), failure.TLS, ""},
 		"endless features": {func(c net.Conn) {
 			say(streamStart + "<stream:features>" + strings.Repeat("<x/>", maxStream/4))(c)
 			hold(c)
-		}, TooLarge, ""},
-		"endless name":               {sayAndHold("<" + strings.Repeat("a", 2*maxStream)), TooLarge, ""},
-		"starttls refused":           {sayAndHold(streamStart + streamFeatures + "<failure xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>"), TLS, "read its log"},
-		"starttls answered oddly":    {sayAndHold(streamStart + streamFeatures + "<message/>"), Malformed, `"message"`},
-		"proceed of another kind":    {sayAndHold(streamStart + streamFeatures + "<proceed xmlns='urn:other'/>"), Malformed, ""},
-		"silence after proceed":      {sayAndHold(streamStart + streamFeatures + streamProceed), Timeout, ""},
-		"words after proceed":        {sayAndHold(streamStart + streamFeatures + streamProceed + "<stream:features/>"), Malformed, "between <proceed/> and TLS"},
-		"unknown host":               {sayAndHold(streamFault("host-unknown", "This server does not serve chat.test")), NotFound, "XMPP_DOMAIN"},
-		"host is gone":               {sayAndHold(streamFault("host-gone", "")), NotFound, "XMPP_DOMAIN"},
-		"shutdown":                   {sayAndHold(streamFault("system-shutdown", "")), Closed, "system-shutdown"},
-		"policy":                     {sayAndHold(streamFault("policy-violation", "Too many\x09connections")), Mismatch, "policy-violation: Too many connections"},
-		"fault instead of proceed":   {sayAndHold(streamStart + streamFeatures + streamFault("resource-constraint", "")[len(streamStart):]), Mismatch, "resource-constraint"},
-		"fault that is cut off":      {say(streamFault("host-unknown", "x")[:len(streamStart)+30]), Closed, ""},
-		"fault of another namespace": {sayAndHold(streamStart + "<stream:error><host-unknown xmlns='urn:other'/></stream:error>"), Mismatch, ""},
+		}, failure.TooLarge, ""},
+		"endless name":               {sayAndHold("<" + strings.Repeat("a", 2*maxStream)), failure.TooLarge, ""},
+		"starttls refused":           {sayAndHold(streamStart + streamFeatures + "<failure xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>"), failure.TLS, "read its log"},
+		"starttls answered oddly":    {sayAndHold(streamStart + streamFeatures + "<message/>"), failure.Malformed, `"message"`},
+		"proceed of another kind":    {sayAndHold(streamStart + streamFeatures + "<proceed xmlns='urn:other'/>"), failure.Malformed, ""},
+		"silence after proceed":      {sayAndHold(streamStart + streamFeatures + streamProceed), failure.Timeout, ""},
+		"words after proceed":        {sayAndHold(streamStart + streamFeatures + streamProceed + "<stream:features/>"), failure.Malformed, "between <proceed/> and TLS"},
+		"unknown host":               {sayAndHold(streamFault("host-unknown", "This server does not serve chat.test")), failure.NotFound, "XMPP_DOMAIN"},
+		"host is gone":               {sayAndHold(streamFault("host-gone", "")), failure.NotFound, "XMPP_DOMAIN"},
+		"shutdown":                   {sayAndHold(streamFault("system-shutdown", "")), failure.Closed, "system-shutdown"},
+		"policy":                     {sayAndHold(streamFault("policy-violation", "Too many\x09connections")), failure.Mismatch, "policy-violation: Too many connections"},
+		"fault instead of proceed":   {sayAndHold(streamStart + streamFeatures + streamFault("resource-constraint", "")[len(streamStart):]), failure.Mismatch, "resource-constraint"},
+		"fault that is cut off":      {say(streamFault("host-unknown", "x")[:len(streamStart)+30]), failure.Closed, ""},
+		"fault of another namespace": {sayAndHold(streamStart + "<stream:error><host-unknown xmlns='urn:other'/></stream:error>"), failure.Mismatch, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			timeout := 10 * time.Second
-			if c.want == Timeout {
+			if c.want == failure.Timeout {
 				timeout = 100 * time.Millisecond
 			}
 			b, err := read(t, c2sProbe(t, rawServer(t, "tcp", c.answer), config.TLS{}), timeout)
 			wantReason(t, err, c.want)
-			if err != nil && !strings.Contains(err.Error()+HintOf(err), c.says) {
-				t.Errorf("%q, %q lacks %q", err, HintOf(err), c.says)
+			if err != nil && !strings.Contains(err.Error()+failure.HintOf(err), c.says) {
+				t.Errorf("%q, %q lacks %q", err, failure.HintOf(err), c.says)
 			}
 			if len(b.Exchanges) != 1 || b.Exchanges[0].Err == "" {
 				t.Errorf("exchanges: %+v", b.Exchanges)
@@ -179,14 +180,14 @@ func TestTLSPortsOfTheStack(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		probe Collector
-		want  Reason
+		want  failure.Reason
 	}{
-		"another domain":             {port(TLSEndpoint{Address: stack.IRCAddress(), Domain: "unknown.test"}), TLS},
-		"another virtual host":       {port(TLSEndpoint{Address: stack.XMPPServerAddress(), StartTLS: xmppServer, Domain: "unknown.test"}), NotFound},
-		"tls at once where it isn't": {port(TLSEndpoint{Address: stack.XMPPClientAddress()}), TLS},
-		"nobody there":               {port(TLSEndpoint{Address: "127.0.0.1:1"}), Refused},
-		"no such host":               {port(TLSEndpoint{Address: "no-such-host.invalid:1"}), DNS},
-		"unknown authority":          {c2sProbe(t, stack.XMPPClientAddress(), config.TLS{}), TLS},
+		"another domain":             {port(TLSEndpoint{Address: stack.IRCAddress(), Domain: "unknown.test"}), failure.TLS},
+		"another virtual host":       {port(TLSEndpoint{Address: stack.XMPPServerAddress(), StartTLS: xmppServer, Domain: "unknown.test"}), failure.NotFound},
+		"tls at once where it isn't": {port(TLSEndpoint{Address: stack.XMPPClientAddress()}), failure.TLS},
+		"nobody there":               {port(TLSEndpoint{Address: "127.0.0.1:1"}), failure.Refused},
+		"no such host":               {port(TLSEndpoint{Address: "no-such-host.invalid:1"}), failure.DNS},
+		"unknown authority":          {c2sProbe(t, stack.XMPPClientAddress(), config.TLS{}), failure.TLS},
 	} {
 		_, err := readNamed(t, c.probe)
 		wantReason(t, err, c.want)

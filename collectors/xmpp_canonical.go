@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/common/model"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/openmetrics"
 )
 
@@ -436,7 +437,7 @@ func (r *canonicalReading) uncounted(page []exposition.Family) string {
 	var names []string
 	for _, host := range slices.Sorted(maps.Keys(served)) {
 		if !counted[host] {
-			names = append(names, foreignText(host))
+			names = append(names, failure.OneLine(host))
 		}
 	}
 	if len(names) == 0 {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/openmetrics"
 )
 
@@ -70,8 +71,8 @@ func (u *upstream) read(b *Batch, a *answer) (*openmetrics.Page, error) {
 	contentType := a.header.Get("Content-Type")
 	lines := bytes.Count(a.body, []byte{'\n'})
 	if size := int64(len(a.body)) + int64(lines)*int64(u.lineGrowth); size > u.http.limit {
-		return nil, Failf(TooLarge, "%s %s: status %d: %s, %d bytes with what is added to each, more than %d",
-			http.MethodGet, printable(u.http.settings.URL), a.status, count(lines, "line"), size, u.http.limit).
+		return nil, failure.Errorf(failure.TooLarge, "%s %s: status %d: %s, %d bytes with what is added to each, more than %d",
+			http.MethodGet, printable(u.http.settings.URL), a.status, failure.Count(lines, "line"), size, u.http.limit).
 			WithHint("each line gets the prefix and the label target: shorten the prefix or the target's name, or raise limits.metrics_body in exporter.yaml, or the memory limit if the log at start says that it is too small")
 	}
 	page := openmetrics.Read(a.body, contentType, u.options)
@@ -80,8 +81,8 @@ func (u *upstream) read(b *Batch, a *answer) (*openmetrics.Page, error) {
 	}
 	malformed := page.Dropped[openmetrics.Malformed]
 	if page.Series == 0 && (malformed > 0 || isMarkup(contentType)) {
-		return nil, Failf(Malformed, "%s %s: status %d: no metrics page: no sample, %s of something else",
-			http.MethodGet, printable(u.http.settings.URL), a.status, count(malformed, "line"))
+		return nil, failure.Errorf(failure.Malformed, "%s %s: status %d: no metrics page: no sample, %s of something else",
+			http.MethodGet, printable(u.http.settings.URL), a.status, failure.Count(malformed, "line"))
 	}
 	if !page.Complete {
 		b.Note("the metrics page does not end in # EOF: the upstream may have left something out")

@@ -18,6 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
 const prosodyType = "application/openmetrics-text; version=0.0.4"
@@ -90,19 +91,19 @@ func TestXMPPMetricsOfRealServer(t *testing.T) {
 
 func TestXMPPMetricsRefusals(t *testing.T) {
 	for name, want := range map[string]struct {
-		reason Reason
+		reason failure.Reason
 		hint   string
 	}{
-		"403":            {Forbidden, "outside XMPP_OPENMETRICS_CIDR"},
-		"404_statistics": {NotFound, `statistics = "internal"`},
-		"404_module":     {NotFound, "http_openmetrics"},
-		"502":            {HTTPStatus, Explain(HTTPStatus)},
+		"403":            {failure.Forbidden, "outside XMPP_OPENMETRICS_CIDR"},
+		"404_statistics": {failure.NotFound, `statistics = "internal"`},
+		"404_module":     {failure.NotFound, "http_openmetrics"},
+		"502":            {failure.HTTPStatus, failure.Explain(failure.HTTPStatus)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b, err := readXMPPMetrics(t, replayed(t, name), deps(&memory{}))
 			wantReason(t, err, want.reason)
-			if !strings.Contains(HintOf(err), want.hint) {
-				t.Errorf("hint: got %q, want %q in it", HintOf(err), want.hint)
+			if !strings.Contains(failure.HintOf(err), want.hint) {
+				t.Errorf("hint: got %q, want %q in it", failure.HintOf(err), want.hint)
 			}
 			goldenFailure(t, "xmpp_metrics/"+name, b, err)
 		})
@@ -116,21 +117,21 @@ func TestXMPPMetricsFailures(t *testing.T) {
 	for name, c := range map[string]struct {
 		url  string
 		deps Deps
-		want Reason
+		want failure.Reason
 	}{
-		"html":      {metricsPage(t, "text/html; charset=utf-8", "<!DOCTYPE html>\n<h1>Welcome</h1>\n"), deps(&memory{}), Malformed},
-		"no_page":   {metricsPage(t, "text/html", ""), deps(&memory{}), Malformed},
-		"json":      {metricsPage(t, "application/json", `{"up":1}`), deps(&memory{}), Malformed},
-		"prose":     {metricsPage(t, prosodyType, "It works!\n"), deps(&memory{}), Malformed},
-		"too_large": {metricsPage(t, prosodyType, page), small, TooLarge},
+		"html":      {metricsPage(t, "text/html; charset=utf-8", "<!DOCTYPE html>\n<h1>Welcome</h1>\n"), deps(&memory{}), failure.Malformed},
+		"no_page":   {metricsPage(t, "text/html", ""), deps(&memory{}), failure.Malformed},
+		"json":      {metricsPage(t, "application/json", `{"up":1}`), deps(&memory{}), failure.Malformed},
+		"prose":     {metricsPage(t, prosodyType, "It works!\n"), deps(&memory{}), failure.Malformed},
+		"too_large": {metricsPage(t, prosodyType, page), small, failure.TooLarge},
 		"no_gzip": {answering(t, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Encoding", "gzip")
 			io.WriteString(w, page) //nolint:errcheck // a test's server
-		}), deps(&memory{}), Malformed},
+		}), deps(&memory{}), failure.Malformed},
 		"truncated": {answering(t, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "1000")
 			io.WriteString(w, page) //nolint:errcheck // a test's server
-		}), deps(&memory{}), Closed},
+		}), deps(&memory{}), failure.Closed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b, err := readXMPPMetrics(t, c.url, c.deps)

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
 // XMPPRest is the block of the XMPP server's REST admin API.
@@ -125,14 +126,14 @@ func (c *xmppRest) Collect(ctx context.Context, b *Batch) error {
 // accepted reads the answer to a good credential.
 func (c *xmppRest) accepted(ctx context.Context, b *Batch, a *answer) error {
 	if !json.Valid(a.body) {
-		return Failf(Malformed, "GET %s: status %d: the answer is no JSON", printable(c.url), a.status)
+		return failure.Errorf(failure.Malformed, "GET %s: status %d: the answer is no JSON", printable(c.url), a.status)
 	}
 	var info struct {
 		SiteName string `json:"site_name"`
 		Version  string `json:"version"`
 	}
 	if err := json.Unmarshal(a.body, &info); err == nil && info.Version != "" {
-		b.Note("the server says that it is of version " + foreignText(info.Version))
+		b.Note("the server says that it is of version " + failure.OneLine(info.Version))
 	}
 	if !c.credentials.given() {
 		b.Note("the API answers without any credential: everybody who reaches it can manage accounts")
@@ -141,7 +142,7 @@ func (c *xmppRest) accepted(ctx context.Context, b *Batch, a *answer) error {
 	case info.SiteName == "" || strings.EqualFold(info.SiteName, c.where()):
 		return nil
 	case c.host == "":
-		b.Note("no virtual host is configured, and the API of " + foreignText(info.SiteName) + " answered: set XMPP_DOMAIN to have the virtual host checked")
+		b.Note("no virtual host is configured, and the API of " + failure.OneLine(info.SiteName) + " answered: set XMPP_DOMAIN to have the virtual host checked")
 		return nil
 	}
 	// site_name may also be a title that the administrator chose, so the realm of a refusal outweighs it.
@@ -169,11 +170,11 @@ func (c *xmppRest) otherHost(ctx context.Context, b *Batch, a *answer, answered 
 	}
 	b.HTTPStatus = a.status
 	if whoAnswered(nowhere) != answered {
-		b.Note("the virtual host " + foreignText(answered) + " answers at the name " + c.host)
+		b.Note("the virtual host " + failure.OneLine(answered) + " answers at the name " + c.host)
 		return nil
 	}
-	return Failf(Mismatch, "GET %s: status %d: asked for virtual host %s, but %s answered", printable(c.url), a.status, c.host, foreignText(answered)).
-		WithHint("the XMPP server does not serve HTTP for " + c.host + ", so its http_default_host " + foreignText(answered) +
+	return failure.Errorf(failure.Mismatch, "GET %s: status %d: asked for virtual host %s, but %s answered", printable(c.url), a.status, c.host, failure.OneLine(answered)).
+		WithHint("the XMPP server does not serve HTTP for " + c.host + ", so its http_default_host " + failure.OneLine(answered) +
 			" answered: set XMPP_DOMAIN to a virtual host that it has")
 }
 
@@ -206,7 +207,7 @@ func challenge(a *answer) (host string, bearer bool) {
 }
 
 // unauthorized tells a credential that is not accepted from an API that was only to be found.
-func (c *xmppRest) unauthorized(ctx context.Context, b *Batch, a *answer, failed *Error) error {
+func (c *xmppRest) unauthorized(ctx context.Context, b *Batch, a *answer, failed *failure.Error) error {
 	host, bearer := challenge(a)
 	switch {
 	case !bearer:

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
 // captured serves a captured answer of a real server to everything, byte for byte.
@@ -50,18 +51,18 @@ func TestXMPPRestSaysWhetherTheCredentialIsAccepted(t *testing.T) {
 	for name, c := range map[string]struct {
 		capture    string
 		credential func(*XMPPRest)
-		want       Reason // "" is up
-		says       string // in the hint, or in the notes
+		want       failure.Reason // "" is up
+		says       string         // in the hint, or in the notes
 	}{
 		"token":              {"ok", withToken, "", "version 13.0.1"},
 		"no_credential_open": {"ok", nil, "", "without any credential"},
 		"password":           {"ok", withPassword, "", "deprecated"},
-		"token_unknown":      {"401", withToken, Unauthorized, "does not know this token at chat.test"},
-		"password_refused":   {"401", withPassword, Unauthorized, "set XMPP_REST_TOKEN"},
+		"token_unknown":      {"401", withToken, failure.Unauthorized, "does not know this token at chat.test"},
+		"password_refused":   {"401", withPassword, failure.Unauthorized, "set XMPP_REST_TOKEN"},
 		"no_credential":      {"401", nil, "", "nothing is known of credentials"},
-		"no_admin":           {"403", withToken, Forbidden, "no administrator of chat.test"},
-		"no_module":          {"404_module", withToken, NotFound, "enable its module http_admin_api"},
-		"no_host":            {"404_host", withToken, NotFound, "no virtual host of that name"},
+		"no_admin":           {"403", withToken, failure.Forbidden, "no administrator of chat.test"},
+		"no_module":          {"404_module", withToken, failure.NotFound, "enable its module http_admin_api"},
+		"no_host":            {"404_host", withToken, failure.NotFound, "no virtual host of that name"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b, err := read(t, restProbe(t, captured(t, "xmpp_rest", c.capture), c.credential), 10*time.Second)
@@ -75,11 +76,11 @@ func TestXMPPRestSaysWhetherTheCredentialIsAccepted(t *testing.T) {
 				return
 			}
 			wantReason(t, err, c.want)
-			if !strings.Contains(HintOf(err), c.says) {
-				t.Errorf("hint: got %q, want %q in it", HintOf(err), c.says)
+			if !strings.Contains(failure.HintOf(err), c.says) {
+				t.Errorf("hint: got %q, want %q in it", failure.HintOf(err), c.says)
 			}
-			if strings.Contains(err.Error()+HintOf(err)+strings.Join(b.Notes, ""), "sesame") {
-				t.Errorf("a secret stands in %q, %q or %q", err, HintOf(err), b.Notes)
+			if strings.Contains(err.Error()+failure.HintOf(err)+strings.Join(b.Notes, ""), "sesame") {
+				t.Errorf("a secret stands in %q, %q or %q", err, failure.HintOf(err), b.Notes)
 			}
 			goldenFailure(t, "xmpp_rest/"+name, b, err)
 		})
@@ -100,16 +101,16 @@ func TestXMPPRestSaysWhichVirtualHostAnswered(t *testing.T) {
 	for name, c := range map[string]struct {
 		change      func(*XMPPRest)
 		body, realm string // realm is the virtual host that answers; "" challenges nobody
-		want        Reason
+		want        failure.Reason
 	}{
 		"the host":                      {at("chat.test", true), other, "chat.test", ""},
 		"the host in capitals":          {at("Chat.Test", true), other, "chat.test", ""},
-		"a host that is not there":      {at("ghost.test", true), other, "chat.test", Mismatch},
-		"no such host in the JID":       {asJID, other, "chat.test", Mismatch},
-		"open, no such host":            {at("ghost.test", false), other, "", Mismatch},
-		"no token, no such host":        {at("ghost.test", false), other, "chat.test", Mismatch},
+		"a host that is not there":      {at("ghost.test", true), other, "chat.test", failure.Mismatch},
+		"no such host in the JID":       {asJID, other, "chat.test", failure.Mismatch},
+		"open, no such host":            {at("ghost.test", false), other, "", failure.Mismatch},
+		"no token, no such host":        {at("ghost.test", false), other, "chat.test", failure.Mismatch},
 		"a title of the host":           {at("chat.test", true), titled, "chat.test", ""},
-		"a title of another host":       {at("ghost.test", true), titled, "chat.test", Mismatch},
+		"a title of another host":       {at("ghost.test", true), titled, "chat.test", failure.Mismatch},
 		"no host was configured":        {at("", true), other, "chat.test", ""},
 		"another path, without a name":  {at("ghost.test", true), `[]`, "chat.test", ""},
 		"another path, with other JSON": {at("ghost.test", true), `{"site_name":1}`, "chat.test", ""},
@@ -140,8 +141,8 @@ func TestXMPPRestSaysWhichVirtualHostAnswered(t *testing.T) {
 				t.Fatal("got no failure, though another host answered")
 			}
 			wantReason(t, err, c.want)
-			if !strings.Contains(HintOf(err), "set XMPP_DOMAIN") || !strings.Contains(HintOf(err), "ghost.test") {
-				t.Errorf("hint: got %q, want the host and what to set in it", HintOf(err))
+			if !strings.Contains(failure.HintOf(err), "set XMPP_DOMAIN") || !strings.Contains(failure.HintOf(err), "ghost.test") {
+				t.Errorf("hint: got %q, want the host and what to set in it", failure.HintOf(err))
 			}
 			if says := "but chat.test answered"; !strings.Contains(err.Error(), says) {
 				t.Errorf("error: got %q, want %q in it", err, says)
@@ -153,16 +154,16 @@ func TestXMPPRestSaysWhichVirtualHostAnswered(t *testing.T) {
 func TestXMPPRestFailures(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer func(net.Conn)
-		want   Reason
+		want   failure.Reason
 	}{
-		"500":                 {say("HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n"), HTTPStatus},
-		"a page of something": {say("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n<html>"), Malformed},
-		"401 of a proxy":      {say("HTTP/1.1 401 No\r\nWWW-Authenticate: Basic realm=\"proxy\"\r\nContent-Length: 0\r\n\r\n"), Unauthorized},
-		"hangs":               {hold, Timeout},
+		"500":                 {say("HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n"), failure.HTTPStatus},
+		"a page of something": {say("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n<html>"), failure.Malformed},
+		"401 of a proxy":      {say("HTTP/1.1 401 No\r\nWWW-Authenticate: Basic realm=\"proxy\"\r\nContent-Length: 0\r\n\r\n"), failure.Unauthorized},
+		"hangs":               {hold, failure.Timeout},
 	} {
 		t.Run(name, func(t *testing.T) {
 			timeout := 10 * time.Second
-			if c.want == Timeout {
+			if c.want == failure.Timeout {
 				timeout = 100 * time.Millisecond
 			}
 			for _, credential := range []func(*XMPPRest){nil, withToken} {
@@ -244,13 +245,13 @@ func TestVirtualHostMayAnswerAtAnotherName(t *testing.T) {
 		token       string
 		defaultHost string // whose http_default_host answers at every other name; "" is none
 		challenged  bool
-		want        Reason
+		want        failure.Reason
 	}{
 		"no default host":           {token: "sesame-token", challenged: true},
 		"another default host":      {token: "sesame-token", challenged: true, defaultHost: "other.test"},
-		"the default host itself":   {token: "sesame-token", challenged: true, defaultHost: "chat.test", want: Mismatch},
+		"the default host itself":   {token: "sesame-token", challenged: true, defaultHost: "chat.test", want: failure.Mismatch},
 		"without a token":           {challenged: true},
-		"a wrong token":             {token: "wrong-token", challenged: true, want: Unauthorized},
+		"a wrong token":             {token: "wrong-token", challenged: true, want: failure.Unauthorized},
 		"a proxy has the challenge": {token: "sesame-token"},
 	} {
 		t.Run(name, func(t *testing.T) {

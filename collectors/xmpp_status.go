@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
 var (
@@ -119,7 +120,7 @@ func (c *xmppStatus) Collect(ctx context.Context, b *Batch) error {
 			}
 		}
 		if n := problems["error"]; n > 0 {
-			b.Note(foreignText(host) + ": " + count(n, "module") + " in state error")
+			b.Note(failure.OneLine(host) + ": " + failure.Count(n, "module") + " in state error")
 		}
 		for state, n := range problems {
 			b.Gauge(moduleProblemsDesc, float64(n), host, state)
@@ -146,7 +147,7 @@ func (c *xmppStatus) components(b *Batch, hosts map[string]map[string]json.RawMe
 		connected := json.Unmarshal(raw, &m) == nil && m.Type == "info" && m.Message == "Connected"
 		b.Gauge(componentConnectedDesc, boolValue(connected), host)
 		if !connected {
-			b.Note(foreignText(host) + ": the component, such as the bridge, is not connected")
+			b.Note(failure.OneLine(host) + ": the component, such as the bridge, is not connected")
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/chatstack-exporter/chatstack_exporter/collectors"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/state"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
@@ -28,9 +29,9 @@ type CheckResult struct {
 	// Verdict is "up", "down", "not configured", or "left to the first" of several exporters.
 	Verdict string `json:"verdict"`
 	// Seconds is how long the reading took.
-	Seconds float64           `json:"seconds"`
-	Reason  collectors.Reason `json:"reason,omitempty"`
-	Error   string            `json:"error,omitempty"`
+	Seconds float64        `json:"seconds"`
+	Reason  failure.Reason `json:"reason,omitempty"`
+	Error   string         `json:"error,omitempty"`
 	// Todo says what the failure means and what to do.
 	Todo string `json:"todo,omitempty"`
 	// ContainersInTrouble are the names of those behind an engine that should run and do not, or are unhealthy. They make
@@ -213,12 +214,12 @@ func printable(results []CheckResult) []CheckResult {
 	for i := range shown {
 		r := &shown[i]
 		for _, text := range []*string{&r.Target, &r.Error, &r.Todo} {
-			*text = collectors.Printable(*text, maxCell)
+			*text = failure.Printable(*text, maxCell)
 		}
 		for _, list := range []*[]string{&r.ContainersInTrouble, &r.Impairments, &r.Notes, &r.Warnings} {
 			*list = slices.Clone(*list)
 			for j, text := range *list {
-				(*list)[j] = collectors.Printable(text, maxCell)
+				(*list)[j] = failure.Printable(text, maxCell)
 			}
 		}
 	}

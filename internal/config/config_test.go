@@ -20,6 +20,7 @@ import (
 
 	"github.com/chatstack-exporter/chatstack_exporter/collectors"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
 // load reads a configuration of the real kinds.
@@ -485,7 +486,7 @@ func TestRedactorMasksASecretHoweverItIsWritten(t *testing.T) {
 			"as JSON, quoted": strconv.Quote(string(asJSON)), "in a query": url.QueryEscape(secret), "in a path": url.PathEscape(secret),
 			"in userinfo": url.UserPassword("u", secret).String(), "in lower case": strings.ToLower(url.QueryEscape(secret)),
 			"in a query in a query": url.QueryEscape(url.QueryEscape(secret)), "in HTML": html.EscapeString(secret),
-			"printable": collectors.Printable(secret, 100), "as the name of a header": http.CanonicalHeaderKey("x-" + secret),
+			"printable": failure.Printable(secret, 100), "as the name of a header": http.CanonicalHeaderKey("x-" + secret),
 		} {
 			got := config.Redactor(settings)("before " + text + " after")
 			if left := strings.ToLower(strings.ReplaceAll(got, "<secret>", "")); strings.Contains(left, "se") || strings.Contains(left, "me") {

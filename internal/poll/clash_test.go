@@ -17,6 +17,7 @@ import (
 
 	"github.com/chatstack-exporter/chatstack_exporter/collectors"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/openmetrics"
 )
 
@@ -41,7 +42,7 @@ func (u *upstream) Collect(_ context.Context, b *collectors.Batch) error {
 		b.Families(f)
 	}
 	if u.down.Load() {
-		return collectors.Failf(collectors.Refused, "dial: nobody there")
+		return failure.Errorf(failure.Refused, "dial: nobody there")
 	}
 	return nil
 }

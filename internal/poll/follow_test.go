@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/collectors"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
 // listener is a collector whose target speaks up between readings.
@@ -29,7 +30,7 @@ type listener struct {
 
 func (l *listener) Collect(context.Context, *collectors.Batch) error {
 	if l.down.Load() {
-		return collectors.Failf(collectors.Refused, "dial: nobody there")
+		return failure.Errorf(failure.Refused, "dial: nobody there")
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/chatstack-exporter/chatstack_exporter/collectors"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
 const (
@@ -91,7 +92,7 @@ func New(targets []Target, own prometheus.Gatherer, log *slog.Logger, previous *
 // successor makes the target of a new poller of what the previous one knows of it.
 func (p *Poller) successor(given Target, log *slog.Logger) *target {
 	t := &target{Target: given, log: log, status: Status{
-		Target: given.Name, Kind: given.Kind, Container: given.Container, Failures: map[collectors.Reason]uint64{},
+		Target: given.Name, Kind: given.Kind, Container: given.Container, Failures: map[failure.Reason]uint64{},
 	}}
 	if p != nil {
 		for _, old := range p.targets {

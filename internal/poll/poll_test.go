@@ -20,6 +20,7 @@ import (
 	"github.com/robfig/cron/v3"
 
 	"github.com/chatstack-exporter/chatstack_exporter/collectors"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
 var plantsDesc = prometheus.NewDesc("chatstack_test_plants", "Plants, for tests.", nil, nil)
@@ -74,7 +75,7 @@ func TestFailureLeavesNothingStale(t *testing.T) {
 				b.Gauge(plantsDesc, 7)
 				if down.Load() {
 					b.HTTPStatus = 0
-					return collectors.Failf(collectors.Refused, "dial: nobody there")
+					return failure.Errorf(failure.Refused, "dial: nobody there")
 				}
 				return nil
 			}),
@@ -404,7 +405,7 @@ func TestVerdictsAreLoggedOncePerChange(t *testing.T) {
 			Name: "store", Schedule: every(t, "30s"), Timeout: 10 * time.Second,
 			Collector: reader(func(context.Context, *collectors.Batch) error {
 				if down.Load() {
-					return collectors.Failf(collectors.Unauthorized, "status 401")
+					return failure.Errorf(failure.Unauthorized, "status 401")
 				}
 				return nil
 			}),
@@ -429,7 +430,7 @@ func TestTargetThatIsNotReadLosesItsFamilies(t *testing.T) {
 				Name: "a", Schedule: every(t, "30s"), Timeout: 10 * time.Second,
 				Collector: reader(func(_ context.Context, b *collectors.Batch) error { b.Gauge(plantsDesc, 1); return nil }),
 			},
-			log: slog.New(slog.DiscardHandler), status: Status{Target: "a", Failures: map[collectors.Reason]uint64{}},
+			log: slog.New(slog.DiscardHandler), status: Status{Target: "a", Failures: map[failure.Reason]uint64{}},
 		}
 		begin := time.Now()
 		tg.read(t.Context())
@@ -635,7 +636,7 @@ func TestRepeatedSecretIsMasked(t *testing.T) {
 			Collector: reader(func(_ context.Context, b *collectors.Batch) error {
 				b.Note("said sesame")
 				b.Exchanges = append(b.Exchanges, &collectors.Exchange{Err: "sesame", Header: http.Header{"Server": {"sesame"}, "X-sesame": {"<masked>"}}})
-				return collectors.Failf(collectors.Unauthorized, "status 401: token sesame\x1b is not valid%s", strings.Repeat("!", 5000)).WithHint("take another than sesame")
+				return failure.Errorf(failure.Unauthorized, "status 401: token sesame\x1b is not valid%s", strings.Repeat("!", 5000)).WithHint("take another than sesame")
 			}),
 		})
 		time.Sleep(time.Second)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/chatstack-exporter/chatstack_exporter/collectors"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
 // Target is one thing to ask, and when.
@@ -85,7 +86,7 @@ type Reading struct {
 	Time       time.Time
 	Duration   time.Duration
 	Up         bool
-	Reason     collectors.Reason
+	Reason     failure.Reason
 	Error      string
 	Hint       string
 	HTTPStatus int
@@ -192,7 +193,7 @@ func (t *target) begin() bool {
 	}
 	if t.abandoned {
 		t.status.Attempts++
-		t.status.Failures[collectors.Timeout]++
+		t.status.Failures[failure.Timeout]++
 		t.status.LastAttempt = time.Now()
 		t.patient = t.patience(t.status.LastAttempt)
 	}
@@ -223,7 +224,7 @@ func (t *target) abandon(ended <-chan outcome, grace time.Duration) outcome {
 	default:
 	}
 	t.abandoned = true
-	return outcome{err: collectors.Failf(collectors.Timeout,
+	return outcome{err: failure.Errorf(failure.Timeout,
 		"the reading did not end within %s of its deadline of %s and was abandoned", grace, t.Timeout)}
 }
 
@@ -234,7 +235,7 @@ func (t *target) collect(ctx context.Context) (o outcome) {
 	defer func() {
 		if r := recover(); r != nil {
 			t.log.Error("collector panicked", "target", t.Name, "panic", t.clean(fmt.Sprint(r)), "stack", string(debug.Stack()))
-			o = outcome{err: collectors.Failf(collectors.Panic, "the collector panicked: %v", r)}
+			o = outcome{err: failure.Errorf(failure.Panic, "the collector panicked: %v", r)}
 		}
 	}()
 	err := t.Collector.Collect(ctx, b)
@@ -244,7 +245,7 @@ func (t *target) collect(ctx context.Context) (o outcome) {
 	o = outcome{httpStatus: b.HTTPStatus, notes: b.Notes, impaired: b.Impairments, exchanges: b.Exchanges, err: err}
 	families, encodeErr := t.found.Encode(b.Metrics(err == nil))
 	if encodeErr != nil {
-		o.err = collectors.Failf(collectors.Internal, "encode the reading: %w", encodeErr)
+		o.err = failure.Errorf(failure.Internal, "encode the reading: %w", encodeErr)
 		return o
 	}
 	o.families = append(families, b.Foreign(err == nil)...)
@@ -254,9 +255,9 @@ func (t *target) collect(ctx context.Context) (o outcome) {
 
 // late names what a deadline did to a reading: whatever broke because of it is a timeout.
 func late(err error) error {
-	switch collectors.ReasonOf(err) {
-	case collectors.Closed, collectors.Internal:
-		return &collectors.Error{Reason: collectors.Timeout, Err: err}
+	switch failure.ReasonOf(err) {
+	case failure.Closed, failure.Internal:
+		return &failure.Error{Reason: failure.Timeout, Err: err}
 	default:
 		return err
 	}
@@ -293,7 +294,7 @@ func (t *target) end(ctx context.Context, start time.Time, o outcome) (wentDown 
 	if o.err == nil {
 		s.LastSuccess, s.Impairments = now, o.impaired
 	} else {
-		s.Reason, s.Error, s.Hint = collectors.ReasonOf(o.err), t.clean(o.err.Error()), t.clean(t.todo(o.err))
+		s.Reason, s.Error, s.Hint = failure.ReasonOf(o.err), t.clean(o.err.Error()), t.clean(t.todo(o.err))
 		s.Failures[s.Reason]++
 	}
 	t.families = o.families
@@ -315,14 +316,14 @@ func (t *target) end(ctx context.Context, start time.Time, o outcome) (wentDown 
 
 // todo is what to do about a failed reading.
 func (t *target) todo(err error) string {
-	if guess := collectors.GuessOf(err); guess != "" && t.status.LastSuccess.IsZero() {
+	if guess := failure.GuessOf(err); guess != "" && t.status.LastSuccess.IsZero() {
 		return guess
 	}
 	page := t.Name
 	if t.once {
 		page = ""
 	}
-	return collectors.TodoOf(err, page, t.Container)
+	return failure.AdviceOf(err, page, t.Container)
 }
 
 // missedReadings is how many readings may be missed before a target's families are too old to be shown.
@@ -526,7 +527,7 @@ func (t *target) clean(text string) string {
 	if t.Redact != nil {
 		text = t.Redact(text)
 	}
-	return collectors.Printable(text, maxText)
+	return failure.Printable(text, maxText)
 }
 
 // redact cleans what is remembered of a reading.

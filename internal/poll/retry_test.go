@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/chatstack-exporter/chatstack_exporter/collectors"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
 // twice is a policy of two retries, a second apart.
@@ -39,7 +40,7 @@ func (c *impatient) Backoff() backoff.BackOff { return &twice{left: 2} }
 func (c *impatient) Collect(context.Context, *collectors.Batch) error {
 	c.readings <- time.Now()
 	if c.down.Load() {
-		return collectors.Failf(collectors.HTTPStatus, "status 500")
+		return failure.Errorf(failure.HTTPStatus, "status 500")
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/chatstack-exporter/chatstack_exporter/collectors"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
 // Status is what is known of a target, apart from its metrics. It is a value: nobody changes one that was handed out.
@@ -20,7 +21,7 @@ type Status struct {
 	Up    bool
 	Since time.Time
 	// Reason, Error and Hint are set while the target is down.
-	Reason collectors.Reason
+	Reason failure.Reason
 	Error  string
 	Hint   string
 	// Duration is how long the last reading took.
@@ -40,7 +41,7 @@ type Status struct {
 	Series   int
 	Attempts uint64
 	Overruns uint64
-	Failures map[collectors.Reason]uint64
+	Failures map[failure.Reason]uint64
 }
 
 var (
@@ -75,7 +76,7 @@ func (s *Status) metrics() []prometheus.Metric {
 	add(targetInfoDesc, prometheus.GaugeValue, 1, s.Kind, s.Container)
 	add(attemptsDesc, prometheus.CounterValue, float64(s.Attempts))
 	add(overrunsDesc, prometheus.CounterValue, float64(s.Overruns))
-	for _, r := range collectors.ReasonsOf(s.Kind) {
+	for _, r := range failure.ReasonsOfKind(s.Kind) {
 		add(failuresDesc, prometheus.CounterValue, float64(s.Failures[r]), string(r))
 	}
 	if !s.LastAttempt.IsZero() {

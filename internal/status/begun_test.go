@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chatstack-exporter/chatstack_exporter/collectors"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
 )
 
@@ -84,7 +84,7 @@ func TestMissingIsSinceTheContainerWasSeenLast(t *testing.T) {
 }
 
 func TestWhatWasWrongAlreadyIsSoAtLeastSinceTheStart(t *testing.T) {
-	w := begin(engine, poll.Status{Target: "irc_rpc", Kind: "irc_rpc", Reason: collectors.Refused})
+	w := begin(engine, poll.Status{Target: "irc_rpc", Kind: "irc_rpc", Reason: failure.Refused})
 	w.text["docker"] = containerText{state: "missing"}.lines("plant-store") + containerText{role: "xmpp", memory: 6e8}.lines("xmpp")
 	start := w.now
 	w.look(0)
@@ -99,7 +99,7 @@ func TestWhatWasWrongAlreadyIsSoAtLeastSinceTheStart(t *testing.T) {
 	}
 	w.status("irc_rpc").Up, w.status("irc_rpc").Reason, w.status("irc_rpc").Since = true, "", w.now
 	w.look(time.Minute)
-	w.status("irc_rpc").Up, w.status("irc_rpc").Reason, w.status("irc_rpc").Since = false, collectors.Refused, w.now
+	w.status("irc_rpc").Up, w.status("irc_rpc").Reason, w.status("irc_rpc").Since = false, failure.Refused, w.now
 	w.text["docker"] += containerText{health: "unhealthy"}.lines("new")
 	r = w.look(time.Minute)
 	if s, c := r.service("irc_rpc"), r.container("new"); s.ProblemSinceAtLeast || c.ProblemSinceAtLeast {

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chatstack-exporter/chatstack_exporter/collectors"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/maintenance"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
 )
@@ -75,7 +75,7 @@ func TestContainersAreToldOfByTheirCauseAsTheAlertsDo(t *testing.T) {
 }
 
 func TestContainerThatWaitsForAnotherSaysSo(t *testing.T) {
-	w := begin(engine, poll.Status{Target: "web_panel", Kind: "web_panel", Container: "app", Reason: collectors.DNS})
+	w := begin(engine, poll.Status{Target: "web_panel", Kind: "web_panel", Container: "app", Reason: failure.DNS})
 	waits := containerText{state: "created", optional: true}
 	app, web, idle := waits, waits, waits
 	app.dependsOn, web.dependsOn, idle.dependsOn = "db", "cache app", "cache"
@@ -119,7 +119,7 @@ func TestServicesAreExcusedAsTheAlertsDo(t *testing.T) {
 		{"another container is well", []named{dead("irc", ""), {"web", containerText{}}}, "", Warning},
 		{"it depends on one under maintenance that runs", []named{well("irc", "", "db"), {"db", containerText{}}}, "db", Critical},
 	} {
-		w := begin(engine, poll.Status{Target: "irc_rpc", Kind: "irc_rpc", Container: "irc", Reason: collectors.Timeout}, poll.Status{Target: "xmpp", Kind: "xmpp_status"})
+		w := begin(engine, poll.Status{Target: "irc_rpc", Kind: "irc_rpc", Container: "irc", Reason: failure.Timeout}, poll.Status{Target: "xmpp", Kind: "xmpp_status"})
 		w.contain(c.containers...)
 		w.text["xmpp"] = "chatstack_xmpp_component_connected{host=\"bridge.example\"} 0\n"
 		if c.maintained != "" {
@@ -200,20 +200,20 @@ func TestEndedCertificateIsCriticalAtOnce(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		left    time.Duration
-		reason  collectors.Reason
+		reason  failure.Reason
 		service Level
 		row     Level
 	}{
-		{"ended", -time.Second, collectors.TLS, Critical, Warning},
-		{"refused for something else", 1000 * time.Hour, collectors.TLS, Warning, Warning},
-		{"ended, and down for another reason", -time.Second, collectors.Refused, Critical, Warning},
+		{"ended", -time.Second, failure.TLS, Critical, Warning},
+		{"refused for something else", 1000 * time.Hour, failure.TLS, Warning, Warning},
+		{"ended, and down for another reason", -time.Second, failure.Refused, Critical, Warning},
 	} {
 		w := begin(poll.Status{Target: "web", Kind: "tls", Reason: c.reason})
 		w.text["web"] = fmt.Sprintf("chatstack_tls_certificate_verified{endpoint=\"web\"} 0\nchatstack_tls_certificate_not_after_timestamp_seconds{endpoint=\"web\",source=\"leaf\"} %d\n",
 			w.now.Add(2*time.Minute+c.left).Unix())
 		w.look(0)
 		r := w.look(2 * time.Minute)
-		if got := r.service("web"); got.Level != c.service || !strings.HasPrefix(got.Text, collectors.Explain(c.reason)) {
+		if got := r.service("web"); got.Level != c.service || !strings.HasPrefix(got.Text, failure.Explain(c.reason)) {
 			t.Errorf("%s: got %s, want %s: %s", c.name, got.Level, c.service, got.Text)
 		}
 		if got := r.threshold("TargetDown"); got.Level != c.row {
@@ -223,7 +223,7 @@ func TestEndedCertificateIsCriticalAtOnce(t *testing.T) {
 }
 
 func TestSummaryLeavesNamesAsTheyAre(t *testing.T) {
-	w := begin(poll.Status{Target: "irc_rpc", Kind: "irc_rpc", Reason: collectors.Timeout})
+	w := begin(poll.Status{Target: "irc_rpc", Kind: "irc_rpc", Reason: failure.Timeout})
 	if got := w.look(0).Summary; got != "irc_rpc is down." {
 		t.Errorf("got %q", got)
 	}

@@ -5,15 +5,15 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/chatstack-exporter/chatstack_exporter/collectors"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
 // findingSize is how many letters of what was found are told before what it means.
 const findingSize = 160
 
-// failure says in plain words why a target is down: what was found, where that tells more than what its reason means.
-func failure(t *observed) string {
-	meaning := collectors.Explain(t.Reason)
+// explainFailure says in plain words why a target is down: what was found, where that tells more than what its reason means.
+func explainFailure(t *observed) string {
+	meaning := failure.Explain(t.Reason)
 	found := finding(t.Reason, t.Error)
 	if found == "" {
 		return meaning
@@ -21,10 +21,10 @@ func failure(t *observed) string {
 	if number, rest, ok := strings.Cut(meaning, ", "); ok && strings.Contains(found, number) {
 		meaning = rest // 401, 404: it has been said
 	}
-	if t.Reason == collectors.TLS || t.Reason == collectors.HTTPStatus { // the rest lists what else might have been, or is a hint
+	if t.Reason == failure.TLS || t.Reason == failure.HTTPStatus { // the rest lists what else might have been, or is a hint
 		meaning, _, _ = strings.Cut(meaning, ": ")
 	}
-	if t.Reason == collectors.Forbidden { // it speaks of a socket, where there may be none
+	if t.Reason == failure.Forbidden { // it speaks of a socket, where there may be none
 		meaning = "this address or user is not allowed"
 	}
 	return found + " (" + meaning + ")"
@@ -34,11 +34,11 @@ func failure(t *observed) string {
 var asked = regexp.MustCompile(`(?i)(://\S*|\[?[0-9a-z.:-]+\]?:\d+"?)$`)
 
 // finding is what an error found, without where; "" where the reason's meaning says it better.
-func finding(r collectors.Reason, text string) string {
+func finding(r failure.Reason, text string) string {
 	switch r {
-	case collectors.DNS, collectors.Refused, collectors.Closed, collectors.Timeout, collectors.Panic, collectors.Internal:
+	case failure.DNS, failure.Refused, failure.Closed, failure.Timeout, failure.Panic, failure.Internal:
 		return ""
-	case collectors.TLS:
+	case failure.TLS:
 		for _, before := range []string{"x509: ", "tls: "} {
 			if i := strings.LastIndex(text, before); i >= 0 {
 				text = text[i+len(before):]
@@ -63,7 +63,7 @@ func finding(r collectors.Reason, text string) string {
 
 // hint says what to do about a target that is down.
 func hint(t *observed, all *fleet) string {
-	meaning := collectors.Explain(t.Reason)
+	meaning := failure.Explain(t.Reason)
 	if head, _, _ := strings.Cut(meaning, ": "); t.Hint != "" && !strings.HasPrefix(t.Hint, head) {
 		return t.Hint
 	}
@@ -71,7 +71,7 @@ func hint(t *observed, all *fleet) string {
 	if container == "" {
 		container = all.ofRole(servedBy[t.Kind])
 	}
-	if on, ok := strings.CutPrefix(collectors.LookOn(t.Reason, t.Target, container), "; r"); ok {
+	if on, ok := strings.CutPrefix(failure.WhereToLook(t.Reason, t.Target, container), "; r"); ok {
 		return "R" + on
 	}
 	return meaning

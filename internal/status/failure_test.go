@@ -4,26 +4,26 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/chatstack-exporter/chatstack_exporter/collectors"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
 )
 
 func TestWhatWasFoundIsToldFirst(t *testing.T) {
 	for _, c := range []struct {
-		reason     collectors.Reason
+		reason     failure.Reason
 		text, want string
 		not        string
 	}{
-		{reason: collectors.HTTPStatus, text: "delete http://plants:8080/plants/7: status 500: error 500: nothing can be deleted now", want: "status 500: error 500: nothing can be deleted now (", not: "log"}, // which the hint names
-		{reason: collectors.TLS, text: `get https://xmpp:5281/status: tls: failed to verify certificate: x509: certificate signed by unknown authority`, want: "certificate signed by unknown authority (the TLS handshake failed)", not: "expired"},
-		{reason: collectors.TLS, text: "get https://x/: tls: failed to verify certificate: x509: certificate has expired or is not yet valid: current time 2026-11-21T12:47:37Z is after 2026-11-20T12:47:35Z", want: "certificate has expired or is not yet valid (", not: "current time"},
-		{reason: collectors.TLS, text: "connect to 10.0.0.1:5222: remote error: tls: handshake failure", want: "handshake failure ("},
-		{reason: collectors.Forbidden, text: "get https://xmpp:5281/metrics: status 403", want: "status 403 (this address or user", not: "socket"},
-		{reason: collectors.Forbidden, text: "get http://docker/info: dial unix /run/docker.sock: connect: permission denied", want: "dial unix /run/docker.sock: connect: permission denied ("},
-		{reason: collectors.Unauthorized, text: "post https://irc:8600/api: status 401", want: "status 401 (the credentials"},
-		{reason: collectors.Refused, text: "get http://x:1/: dial tcp 10.0.0.1:1: connect: connection refused", want: "nothing listens there"},
-		{reason: collectors.HTTPStatus, text: "get http://x/: " + strings.Repeat("very long ", 30), want: "an HTTP status"},
-		{reason: collectors.HTTPStatus, want: "an HTTP status"},
+		{reason: failure.HTTPStatus, text: "delete http://plants:8080/plants/7: status 500: error 500: nothing can be deleted now", want: "status 500: error 500: nothing can be deleted now (", not: "log"}, // which the hint names
+		{reason: failure.TLS, text: `get https://xmpp:5281/status: tls: failed to verify certificate: x509: certificate signed by unknown authority`, want: "certificate signed by unknown authority (the TLS handshake failed)", not: "expired"},
+		{reason: failure.TLS, text: "get https://x/: tls: failed to verify certificate: x509: certificate has expired or is not yet valid: current time 2026-11-21T12:47:37Z is after 2026-11-20T12:47:35Z", want: "certificate has expired or is not yet valid (", not: "current time"},
+		{reason: failure.TLS, text: "connect to 10.0.0.1:5222: remote error: tls: handshake failure", want: "handshake failure ("},
+		{reason: failure.Forbidden, text: "get https://xmpp:5281/metrics: status 403", want: "status 403 (this address or user", not: "socket"},
+		{reason: failure.Forbidden, text: "get http://docker/info: dial unix /run/docker.sock: connect: permission denied", want: "dial unix /run/docker.sock: connect: permission denied ("},
+		{reason: failure.Unauthorized, text: "post https://irc:8600/api: status 401", want: "status 401 (the credentials"},
+		{reason: failure.Refused, text: "get http://x:1/: dial tcp 10.0.0.1:1: connect: connection refused", want: "nothing listens there"},
+		{reason: failure.HTTPStatus, text: "get http://x/: " + strings.Repeat("very long ", 30), want: "an HTTP status"},
+		{reason: failure.HTTPStatus, want: "an HTTP status"},
 	} {
 		w := begin(poll.Status{Target: "x", Kind: "http", Reason: c.reason, Error: c.text})
 		got := w.look(0).service("x").Text
@@ -34,7 +34,7 @@ func TestWhatWasFoundIsToldFirst(t *testing.T) {
 }
 
 func TestWhatToDoNamesTheContainerOfTheRole(t *testing.T) {
-	generic := collectors.Explain(collectors.Refused)
+	generic := failure.Explain(failure.Refused)
 	for _, c := range []struct {
 		name, hint, kind, container, want string
 	}{
@@ -44,7 +44,7 @@ func TestWhatToDoNamesTheContainerOfTheRole(t *testing.T) {
 		{name: "several of the role", hint: generic, kind: "xmpp_rest", want: "Read the service's own log; what was asked and what came back is at /debug/targets/x"},
 		{name: "its own", hint: "set the token", kind: "irc_rpc", want: "set the token"},
 	} {
-		w := begin(engine, poll.Status{Target: "x", Kind: c.kind, Container: c.container, Reason: collectors.Refused, Hint: c.hint})
+		w := begin(engine, poll.Status{Target: "x", Kind: c.kind, Container: c.container, Reason: failure.Refused, Hint: c.hint})
 		w.text["docker"] = containerText{role: "irc"}.lines("chat-irc-1") + containerText{role: "xmpp"}.lines("a") + containerText{role: "xmpp"}.lines("b")
 		if got := w.look(0).service("x").Hint; got != c.want {
 			t.Errorf("%s: got %q, want %q", c.name, got, c.want)

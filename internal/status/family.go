@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/chatstack-exporter/chatstack_exporter/collectors"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
 )
 
@@ -83,7 +83,7 @@ func (f *family) makePrintable() {
 	for i := range f.samples {
 		for j := range f.samples[i].labels {
 			l := &f.samples[i].labels[j]
-			l.value = collectors.Printable(l.value, maxName)
+			l.value = failure.Printable(l.value, maxName)
 		}
 	}
 }

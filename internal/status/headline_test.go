@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chatstack-exporter/chatstack_exporter/collectors"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
 )
 
@@ -27,7 +27,7 @@ func TestHeadlineLastsAsLongAsWhatItSpeaksOf(t *testing.T) {
 	outage := w.now
 	for _, name := range []string{"irc_rpc", "xmpp_proxy"} {
 		s := w.status(name)
-		s.Up, s.Reason, s.Error, s.Since = false, collectors.Refused, "refused", outage
+		s.Up, s.Reason, s.Error, s.Since = false, failure.Refused, "refused", outage
 	}
 	w.text["xmpp_proxy"] = endedAt("xmpp_proxy", w.now.Add(-24*time.Hour)) // it is down, and its certificate too old
 	for range 2 {

@@ -5,13 +5,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chatstack-exporter/chatstack_exporter/collectors"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
 )
 
 func TestWhatUsersLoseIsToldFirst(t *testing.T) {
 	w := begin(engine,
-		poll.Status{Target: "a_docs", Kind: "docs_search", Reason: collectors.Refused}, poll.Status{Target: "z_logins", Kind: "xmpp_c2s", Reason: collectors.Refused})
+		poll.Status{Target: "a_docs", Kind: "docs_search", Reason: failure.Refused}, poll.Status{Target: "z_logins", Kind: "xmpp_c2s", Reason: failure.Refused})
 	w.text["docker"] = containerText{state: "exited", role: "docs"}.lines("a-docs") + containerText{state: "exited", role: "irc"}.lines("z-irc")
 	w.look(0)
 	r := w.look(time.Hour)
@@ -25,7 +25,7 @@ func TestSummaryBeginsWithWhatMakesTheVerdict(t *testing.T) {
 	w.text["docker"] = containerText{memory: 2e9}.lines("irc")
 	w.look(0)
 	s := w.status("docs_search")
-	s.Up, s.Reason, s.Since = false, collectors.Refused, w.now
+	s.Up, s.Reason, s.Since = false, failure.Refused, w.now
 	r := w.look(time.Second)
 	if r.Level != Critical || !strings.HasPrefix(r.Summary, "container irc with something wrong; docs_search is down") {
 		t.Errorf("got %s: %s", r.Level, r.Summary)

@@ -32,7 +32,7 @@ func (m *memory) service(in *Input, t *observed, all *fleet, now time.Time) Serv
 		s.State, s.Level, s.Text = up, OK, "answers as it should"
 	default:
 		s.State, s.Reason, s.Error = down, string(t.Reason), t.Error
-		s.Text, s.Hint = failure(t), hint(t, all)
+		s.Text, s.Hint = explainFailure(t), hint(t, all)
 		s.Level = after(now, t.Since, in.Alerts.TargetDown.Critical.For)
 		if cause := all.cause(t.Container); cause != "" {
 			s.Level, s.Text = Warning, cause+": "+s.Text // the container weighs what it weighs

@@ -12,9 +12,9 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/chatstack-exporter/chatstack_exporter/collectors"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/maintenance"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
 )
@@ -38,7 +38,7 @@ func begin(targets ...poll.Status) *world {
 	for _, t := range targets {
 		t.Known, t.Up = true, t.Reason == ""
 		t.Since, t.LastAttempt, t.LastSuccess = w.now, w.now, w.now
-		t.Failures = map[collectors.Reason]uint64{}
+		t.Failures = map[failure.Reason]uint64{}
 		w.in.Snapshot.Statuses = append(w.in.Snapshot.Statuses, t)
 	}
 	return w
@@ -167,7 +167,7 @@ func TestLevelsHaveNames(t *testing.T) {
 }
 
 func TestDownIsCriticalExactlyWhenTheAlertIs(t *testing.T) {
-	w := begin(poll.Status{Target: "irc_rpc", Kind: "irc_rpc", Reason: collectors.Refused, Error: "dial: refused"})
+	w := begin(poll.Status{Target: "irc_rpc", Kind: "irc_rpc", Reason: failure.Refused, Error: "dial: refused"})
 	for _, c := range []struct {
 		later          time.Duration
 		service, table Level
@@ -179,7 +179,7 @@ func TestDownIsCriticalExactlyWhenTheAlertIs(t *testing.T) {
 		{time.Second, Critical, Critical},
 	} {
 		r := w.look(c.later)
-		if got := r.service("irc_rpc"); got.Level != c.service || got.Text != collectors.Explain(collectors.Refused) || got.Hint == "" {
+		if got := r.service("irc_rpc"); got.Level != c.service || got.Text != failure.Explain(failure.Refused) || got.Hint == "" {
 			t.Errorf("at %s: got %s, want %s: %+v", w.now.Format(time.TimeOnly), got.Level, c.service, got)
 		}
 		if got := r.threshold("TargetDown"); got.Level != c.table {
@@ -296,7 +296,7 @@ func TestContainersAreJudgedAsTheAlertsDo(t *testing.T) {
 }
 
 func TestRootCauseIsTold(t *testing.T) {
-	w := begin(engine, poll.Status{Target: "irc_rpc", Kind: "irc_rpc", Container: "irc", Reason: collectors.DNS})
+	w := begin(engine, poll.Status{Target: "irc_rpc", Kind: "irc_rpc", Container: "irc", Reason: failure.DNS})
 	w.text["docker"] = containerText{state: "exited"}.lines("irc") + containerText{state: "exited", dependsOn: "irc"}.lines("services")
 	w.look(0)
 	r := w.look(time.Hour)
@@ -318,7 +318,7 @@ func TestRootCauseIsTold(t *testing.T) {
 }
 
 func TestMaintenanceOutweighsWhatIsWrong(t *testing.T) {
-	w := begin(engine, poll.Status{Target: "irc_rpc", Kind: "irc_rpc", Container: "irc", Reason: collectors.DNS})
+	w := begin(engine, poll.Status{Target: "irc_rpc", Kind: "irc_rpc", Container: "irc", Reason: failure.DNS})
 	w.text["docker"] = containerText{state: "exited", restarts: 9}.lines("irc")
 	w.in.Maintenance = []maintenance.Entry{{Kind: "container", Name: "irc", Until: w.now.Add(2 * time.Hour), Active: true}}
 	w.look(0)
@@ -333,7 +333,7 @@ func TestEngineThatDoesNotAnswerLeavesContainersUnknown(t *testing.T) {
 	w.text["docker"] = containerText{}.lines("irc")
 	w.look(0)
 	w.text["docker"] = ""
-	w.status("docker").Up, w.status("docker").Reason = false, collectors.Refused
+	w.status("docker").Up, w.status("docker").Reason = false, failure.Refused
 	if got := w.look(time.Minute).container("irc"); got.Level != Unknown || got.State != "unknown" || len(got.Values) > 0 {
 		t.Errorf("got %+v", got)
 	}
@@ -420,7 +420,7 @@ func TestShortOutageIsSeenInTheHistory(t *testing.T) {
 	w.look(0)
 	w.look(time.Minute)
 	// It failed and recovered between two looks.
-	w.status("irc_rpc").Failures = map[collectors.Reason]uint64{collectors.Timeout: 1}
+	w.status("irc_rpc").Failures = map[failure.Reason]uint64{failure.Timeout: 1}
 	w.look(time.Minute)
 	w.look(time.Minute)
 	w.look(10 * time.Minute)
@@ -508,7 +508,7 @@ func TestTransitionsAreNewsOnly(t *testing.T) {
 		t.Errorf("the start is news: %+v", got)
 	}
 	s := w.status("irc_rpc")
-	s.Up, s.Reason, s.Since = false, collectors.Timeout, w.now.Add(time.Minute)
+	s.Up, s.Reason, s.Since = false, failure.Timeout, w.now.Add(time.Minute)
 	w.text["docker"] = containerText{restarts: 1}.lines("irc")
 	r := w.look(time.Minute)
 	w.look(time.Minute)
@@ -557,7 +557,7 @@ func TestWatchersAreToldOfNewsAtOnceAndOfAgesSeldom(t *testing.T) {
 		t.Error("nothing is told after ten seconds")
 	}
 	s := w.status("irc_rpc")
-	s.Up, s.Reason = false, collectors.Timeout
+	s.Up, s.Reason = false, failure.Timeout
 	w.look(time.Millisecond)
 	if !newer() {
 		t.Error("a failure is not told at once")
@@ -615,7 +615,7 @@ func TestNobodySeesAReportThatWasNotRenewedWhileNobodyLooked(t *testing.T) {
 		read := w.in
 		read.Snapshot = &poll.Snapshot{Statuses: slices.Clone(w.in.Snapshot.Statuses)}
 		s := &read.Snapshot.Statuses[0]
-		s.Attempts, s.LastAttempt, s.Since, s.Up, s.Reason = 1, time.Now(), time.Now(), false, collectors.Timeout
+		s.Attempts, s.LastAttempt, s.Since, s.Up, s.Reason = 1, time.Now(), time.Now(), false, failure.Timeout
 		in.Store(&read)
 		r.Wake()
 		synctest.Wait()

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chatstack-exporter/chatstack_exporter/collectors"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
 )
 
@@ -14,7 +14,7 @@ func TestCrashLoopDoesNotPushOutWhatBrokeFirst(t *testing.T) {
 	w.text["docker"] = containerText{}.lines("irc-services")
 	w.look(0)
 	s := w.status("irc_rpc")
-	s.Up, s.Reason, s.Since = false, collectors.Timeout, w.now
+	s.Up, s.Reason, s.Since = false, failure.Timeout, w.now
 	w.look(0)
 	began := w.now.Add(3 * time.Second)
 	for n := range 300 {

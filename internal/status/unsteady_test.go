@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chatstack-exporter/chatstack_exporter/collectors"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/maintenance"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
 )
@@ -33,7 +33,7 @@ func TestLostReadingDoesNotEndAnAttack(t *testing.T) {
 		t.Fatalf("after eight minutes: got %s: %s", got.Level, got.Text)
 	}
 	s := w.status("xmpp")
-	s.Up, s.Reason, s.LastSuccess = false, collectors.Timeout, w.now
+	s.Up, s.Reason, s.LastSuccess = false, failure.Timeout, w.now
 	text := w.text["xmpp"]
 	w.text["xmpp"] = ""
 	if got := w.look(30 * time.Second).threshold("XMPPAuthFailureRate"); got.Level != Critical || got.Present != nil {
@@ -46,7 +46,7 @@ func TestLostReadingDoesNotEndAnAttack(t *testing.T) {
 		t.Errorf("after the lost reading: got %s: %s", got.Level, got.Text)
 	}
 	s = w.status("xmpp")
-	s.Up, s.Reason, s.LastSuccess = false, collectors.Timeout, w.now
+	s.Up, s.Reason, s.LastSuccess = false, failure.Timeout, w.now
 	w.text["xmpp"] = ""
 	if got := w.look(5 * time.Minute).threshold("XMPPAuthFailureRate"); got.Level != Unknown {
 		t.Errorf("after five minutes without a reading: got %s: %s", got.Level, got.Text)
@@ -110,7 +110,7 @@ func TestProblemIsToldOnce(t *testing.T) {
 
 func TestServicesThatNeedNotRunAreNotMissed(t *testing.T) {
 	for name, excused := range map[string]func(w *world){
-		"told as down": func(w *world) { s := w.status("irc_services"); s.Up, s.Reason = false, collectors.Refused },
+		"told as down": func(w *world) { s := w.status("irc_services"); s.Up, s.Reason = false, failure.Refused },
 		"maintenance": func(w *world) {
 			w.in.Maintenance = []maintenance.Entry{{Kind: config.MaintenanceTarget, Name: "irc_services", Active: true, Until: w.now.Add(time.Hour)}}
 		},

@@ -1,4 +1,5 @@
-package collectors
+// Package failure names why a reading failed: a closed set of reasons, errors with hints, and how any error becomes a reason.
+package failure
 
 import (
 	"context"
@@ -13,16 +14,14 @@ import (
 	"slices"
 	"strings"
 	"syscall"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
 
-// Reason says why a reading failed: one word of a closed set, so that it can be a label.
+// Reason is why a reading failed: one word of a closed set, so that it can be a label.
 type Reason string
 
-// The reasons. What each means to an operator stands in Explain.
+// The reasons. Explain says what each means to an operator.
 const (
 	DNS          Reason = "dns"
 	Refused      Reason = "refused"
@@ -42,24 +41,24 @@ const (
 	Internal     Reason = "internal"
 )
 
-// Reasons are all of them, in the order of the contract.
+// Reasons lists all of them in a fixed order.
 var Reasons = []Reason{
 	DNS, Refused, Closed, Timeout, TLS, Unauthorized, Forbidden, NotFound, HTTPStatus, Malformed, Mismatch, TooLarge,
 	Throttled, RPCError, Panic, Internal,
 }
 
-// reasonKinds are the kinds of targets that can fail for a reason; a reason that is not here can be every kind's.
+// reasonKinds limits a reason to some kinds of targets. A target of any kind can fail for a reason that is not listed.
 var reasonKinds = map[Reason][]string{Throttled: {"irc_tls", "tls"}}
 
-// ReasonsOf returns the reasons for which a target of a kind can fail, in the order of Reasons.
-func ReasonsOf(kind string) []Reason {
+// ReasonsOfKind returns the reasons for which a target of a kind can fail, in the order of Reasons.
+func ReasonsOfKind(kind string) []Reason {
 	return slices.DeleteFunc(slices.Clone(Reasons), func(r Reason) bool {
 		kinds, limited := reasonKinds[r]
 		return limited && !slices.Contains(kinds, kind)
 	})
 }
 
-// explanations are what the reasons mean and what to do, for people. README.md prints the same table.
+// explanations tell people what a reason means and what to do. README.md prints the same table.
 var explanations = map[Reason]string{
 	DNS:          "the host name does not resolve: the service's container is stopped, or the name is wrong",
 	Refused:      "nothing listens there: the service is stopped, still starting, or the port or socket path is wrong",
@@ -79,18 +78,18 @@ var explanations = map[Reason]string{
 	Internal:     "a fault of this exporter or of its configuration: read its log",
 }
 
-// readLog is advice that LookOn gives better.
+// readLog is general advice. AdviceOf replaces it by WhereToLook, which is more specific.
 const readLog = ": read the service's log"
 
-// Explain says what a reason means and what to do about it.
+// Explain returns what a reason means and what to do about it.
 func Explain(r Reason) string { return explanations[r] }
 
 // Error is why a reading failed.
 type Error struct {
 	Reason Reason
-	// Hint, where set, says what to do in this very case; Explain's text serves where it is empty.
+	// Hint says what to do in this very case. When empty, Explain's text is the default.
 	Hint string
-	// Guess, where set, says what to do if the target has never answered, since its address may be wrong then.
+	// Guess says what to do if the target has never answered, since its address may be wrong. It may be empty.
 	Guess string
 	Err   error
 }
@@ -100,12 +99,12 @@ func (e *Error) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Failf makes an Error of a known reason. It wraps what %w names.
-func Failf(reason Reason, format string, args ...any) *Error {
+// Errorf returns an Error with a known reason, formatted like fmt.Errorf.
+func Errorf(reason Reason, format string, args ...any) *Error {
 	return &Error{Reason: reason, Err: fmt.Errorf(format, args...)}
 }
 
-// WithHint returns e with what to do about it.
+// WithHint sets what to do about e, and returns e.
 func (e *Error) WithHint(hint string) *Error {
 	e.Hint = hint
 	return e
@@ -122,17 +121,17 @@ func HintOf(err error) string {
 	return Explain(ReasonOf(err))
 }
 
-// TodoOf returns what to do about a failed reading of a target: HintOf, and where that is only what the reason means in
-// general, where to look on. Container is the target's, or empty; target is empty where no page shows it.
-func TodoOf(err error, target, container string) string {
+// AdviceOf returns what to do about a failed reading of a target: its hint, or what the reason means and where to look.
+// Container may be empty. Target is empty when no debug page shows it.
+func AdviceOf(err error, target, container string) string {
 	hint := HintOf(err)
 	if reason := ReasonOf(err); hint == Explain(reason) {
-		return strings.TrimSuffix(hint, readLog) + LookOn(reason, target, container)
+		return strings.TrimSuffix(hint, readLog) + WhereToLook(reason, target, container)
 	}
 	return hint
 }
 
-// GuessOf returns what to do about an error of a target that has never answered, or "".
+// GuessOf returns what to do if the target has never answered, or "".
 func GuessOf(err error) string {
 	if known, ok := errors.AsType[*Error](err); ok && known.Hint == "" {
 		return known.Guess
@@ -140,9 +139,9 @@ func GuessOf(err error) string {
 	return ""
 }
 
-// LookOn says where to look on when a failure itself does not tell what to do, in words that follow what its reason means;
-// nothing where the exporter's own fault is meant. Without a target, no page of the exporter shows more.
-func LookOn(r Reason, target, container string) string {
+// WhereToLook returns where to look next, worded to follow Explain's text; "" when the fault is the exporter's own.
+// Container may be empty. Target is empty when no debug page shows it.
+func WhereToLook(r Reason, target, container string) string {
 	switch {
 	case r == Panic, r == Internal:
 		return ""
@@ -154,9 +153,8 @@ func LookOn(r Reason, target, container string) string {
 	return "; read the service's own log; what was asked and what came back is at /debug/targets/" + target
 }
 
-// ReasonOf classifies an error. An Error knows its reason; what net, crypto/tls and net/http say is read off its type.
-// The first row that matches counts, so a lookup that times out is dns. That there are no descriptors is ours to mend,
-// whatever they were wanted for; see HintOf.
+// ReasonOf classifies an error. An Error knows its reason; errors of net, crypto/tls and net/http are recognized by type.
+// The first match counts, so a lookup that times out is DNS. Running out of file descriptors is always Internal.
 func ReasonOf(err error) Reason {
 	if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
 		return Internal
@@ -164,7 +162,7 @@ func ReasonOf(err error) Reason {
 	if known, ok := errors.AsType[*Error](err); ok {
 		return known.Reason
 	}
-	if is[*net.DNSError](err) {
+	if HasType[*net.DNSError](err) {
 		return DNS
 	}
 	if isTLS(err) {
@@ -206,7 +204,7 @@ func ReasonOf(err error) Reason {
 		{"server response headers exceeded", TooLarge},
 		{"malformed HTTP", Malformed},
 		{"header line too long", Malformed}, // of a chunk
-		{badLocation, Malformed},
+		{"failed to parse Location header", Malformed},
 		{"malformed MIME", Malformed},
 		{"malformed chunked", Malformed},
 		{"chunk", Malformed},
@@ -222,19 +220,20 @@ func ReasonOf(err error) Reason {
 }
 
 func isTLS(err error) bool {
-	return is[*tls.CertificateVerificationError](err) || is[tls.RecordHeaderError](err) || is[tls.AlertError](err) ||
-		is[x509.UnknownAuthorityError](err) || is[x509.HostnameError](err) || is[x509.CertificateInvalidError](err) ||
+	return HasType[*tls.CertificateVerificationError](err) || HasType[tls.RecordHeaderError](err) || HasType[tls.AlertError](err) ||
+		HasType[x509.UnknownAuthorityError](err) || HasType[x509.HostnameError](err) || HasType[x509.CertificateInvalidError](err) ||
 		errors.Is(err, config.ErrFingerprint) || errors.Is(err, http.ErrSchemeMismatch) ||
 		strings.Contains(err.Error(), "tls: ")
 }
 
-func is[E error](err error) bool {
+// HasType reports whether err is or wraps an E.
+func HasType[E error](err error) bool {
 	_, ok := errors.AsType[E](err)
 	return ok
 }
 
-// statusReason classifies an HTTP status that is no success.
-func statusReason(status int) Reason {
+// ReasonOfStatus classifies an HTTP status outside 2xx.
+func ReasonOfStatus(status int) Reason {
 	switch status {
 	case http.StatusUnauthorized:
 		return Unauthorized
@@ -245,35 +244,4 @@ func statusReason(status int) Reason {
 	default:
 		return HTTPStatus
 	}
-}
-
-// count is a number of things in words: 1 byte, 2 bytes.
-func count(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
-}
-
-// maxForeignText bounds what is repeated of an error text that somebody else wrote. The poller cuts it further, once the
-// target's secrets are masked: a cut before that could leave half a secret.
-const maxForeignText = 64 << 10
-
-// foreignText makes text from elsewhere fit to be part of a message.
-func foreignText(s string) string { return Printable(s, maxForeignText) }
-
-// Printable makes text of others fit to be shown, on one line: what cannot be printed becomes a space, such as control
-// characters, spaces of no width and what turns the direction of writing; what is not UTF-8 becomes U+FFFD; and what is
-// longer than limit characters is cut.
-func Printable(s string, limit int) string {
-	s = strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return ' '
-		}
-		return r
-	}, s)
-	if len(s) > limit && utf8.RuneCountInString(s) > limit {
-		s = string([]rune(s)[:limit]) + "…"
-	}
-	return s
 }

@@ -1,9 +1,10 @@
-package collectors
+package failure
 
 import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"slices"
 	"strings"
@@ -57,11 +58,11 @@ func TestWhereToLookOnIsToldWhereNothingElseIs(t *testing.T) {
 	}{
 		{"a container", "irc-1", syscall.ECONNREFUSED, Explain(Refused) + "; read the log of its container: docker logs --tail 50 irc-1"},
 		{"no container", "", syscall.ECONNREFUSED, Explain(Refused) + "; read the service's own log; what was asked and what came back is at /debug/targets/irc"},
-		{"our own fault", "irc-1", Failf(Internal, "x"), Explain(Internal)},
-		{"our own panic", "irc-1", Failf(Panic, "x"), Explain(Panic)},
-		{"a hint", "irc-1", Failf(Refused, "x").WithHint("start it"), "start it"},
+		{"our own fault", "irc-1", Errorf(Internal, "x"), Explain(Internal)},
+		{"our own panic", "irc-1", Errorf(Panic, "x"), Explain(Panic)},
+		{"a hint", "irc-1", Errorf(Refused, "x").WithHint("start it"), "start it"},
 	} {
-		if got := TodoOf(tt.err, "irc", tt.container); got != tt.want {
+		if got := AdviceOf(tt.err, "irc", tt.container); got != tt.want {
 			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)
 		}
 	}
@@ -72,7 +73,7 @@ func TestEveryReasonIsDocumented(t *testing.T) {
 	if !slices.Contains(Reasons, "throttled") {
 		t.Error("throttled is not among the reasons")
 	}
-	readme, err := os.ReadFile("../README.md")
+	readme, err := os.ReadFile("../../README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,11 +84,37 @@ func TestEveryReasonIsDocumented(t *testing.T) {
 			t.Errorf("the README's table lacks %s: %s", r, Explain(r))
 		}
 	}
-	api, err := os.ReadFile("../internal/web/openapi.yaml")
+	api, err := os.ReadFile("../web/openapi.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if want := "enum: [" + strings.Join(names, ", ") + "]"; !strings.Contains(string(api), want) {
 		t.Errorf("openapi.yaml lacks %s", want)
+	}
+}
+
+func TestMissingDescriptorsAreNobodyElsesFault(t *testing.T) {
+	for _, cause := range []error{syscall.EMFILE, syscall.ENFILE} {
+		for _, err := range []error{
+			fmt.Errorf("dial: %w", cause),
+			Errorf(TLS, "read authorities: %w", cause),
+			&net.DNSError{Err: "socket", Name: "irc", UnwrapErr: cause},
+		} {
+			if got := ReasonOf(err); got != Internal {
+				t.Errorf("%v: reason %q, want %q", err, got, Internal)
+			}
+			if hint := HintOf(err); !strings.Contains(hint, "out of file descriptors") {
+				t.Errorf("%v: the hint does not say what to raise: %s", err, hint)
+			}
+		}
+	}
+}
+
+// TestForeignTextKeepsASecretWhole holds that no collector cuts a text before the poller has masked the secrets in it.
+func TestForeignTextKeepsASecretWhole(t *testing.T) {
+	for at := range 2000 {
+		if got := OneLine(strings.Repeat("x", at) + "sesame-token"); !strings.Contains(got, "sesame-token") {
+			t.Fatalf("cut after %d characters", at)
+		}
 	}
 }

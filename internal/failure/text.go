@@ -1,0 +1,38 @@
+package failure
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Count formats a number of things: "1 byte", "2 bytes".
+func Count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+// MaxLine is how many characters of a foreign error text are repeated. The poller cuts it further, after it has masked the
+// target's secrets: an earlier cut could leave half a secret.
+const MaxLine = 64 << 10
+
+// OneLine makes foreign text fit to be part of a message. It keeps up to MaxLine characters.
+func OneLine(s string) string { return Printable(s, MaxLine) }
+
+// Printable makes foreign text fit to be shown on one line. Unprintable characters, such as control characters and zero-width
+// spaces, become spaces; invalid UTF-8 becomes U+FFFD; text longer than limit characters is cut.
+func Printable(s string, limit int) string {
+	s = strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, s)
+	if len(s) > limit && utf8.RuneCountInString(s) > limit {
+		s = string([]rune(s)[:limit]) + "…"
+	}
+	return s
+}
