@@ -257,14 +257,14 @@ func TestEngineListHonoursFilters(t *testing.T) {
 		filters []filters.KeyValuePair
 		want    int
 	}{
-		{"running", false, nil, 8},
-		{"all", true, nil, 9},
-		{"label", true, []filters.KeyValuePair{filters.Arg("label", "com.docker.compose.project=chat")}, 9},
+		{"running", false, nil, 10},
+		{"all", true, nil, 11},
+		{"label", true, []filters.KeyValuePair{filters.Arg("label", "com.docker.compose.project=chat")}, 11},
 		{"other label", true, []filters.KeyValuePair{filters.Arg("label", "com.docker.compose.project=other")}, 0},
 		{"two labels", true, []filters.KeyValuePair{filters.Arg("label", "com.docker.compose.project"), filters.Arg("label", "com.docker.compose.service=irc")}, 1},
 		{"name", true, []filters.KeyValuePair{filters.Arg("name", "^irc")}, 2},
 		{"status", false, []filters.KeyValuePair{filters.Arg("status", "exited")}, 1},
-		{"health", true, []filters.KeyValuePair{filters.Arg("health", "healthy")}, 8},
+		{"health", true, []filters.KeyValuePair{filters.Arg("health", "healthy")}, 9},
 	} {
 		got, err := c.ContainerList(t.Context(), container.ListOptions{All: row.all, Filters: filters.NewArgs(row.filters...)})
 		if err != nil || len(got) != row.want {

@@ -28,6 +28,8 @@ var containerSpecs = []ContainerSpec{
 	{Name: "web-panel", Image: "chat/web-panel:1.0.7", Restart: "on-failure:5", DependsOn: "irc:service_started:false", Health: &HealthCheck{}, WorkingSet: 44e6},
 	{Name: "docs", Image: "chat/docs:2026.11", Restart: "no", WorkingSet: 150e6},
 	{Name: "plant-store", Image: "chat/plant-store:1.0.0", Restart: "unless-stopped", MemoryLimit: 128 << 20, Health: &HealthCheck{}, WorkingSet: 31e6},
+	{Name: "identity", Image: "chat/identity:2.3.1", Restart: "unless-stopped", Health: &HealthCheck{}, WorkingSet: 58e6},
+	{Name: "log-viewer", Image: "chat/dozzle:8.5", Restart: "unless-stopped", WorkingSet: 18e6},
 }
 
 // loadName is how the containers beyond the stack's own ones are named.
@@ -396,6 +398,9 @@ func (e *Engine) begin(live bool) error {
 	return e.service.open()
 }
 
+// crashing is the container of the fault crash_loop.
+const crashing = "irc-services"
+
 // containerFaults are what can happen to containers: each to another one, so that all can be on at once.
 var containerFaults = []struct {
 	name, container, description string
@@ -411,7 +416,7 @@ var containerFaults = []struct {
 		(*Engine).restartContainer,
 		func(_ *Engine, c *Container) { c.pass() },
 	},
-	{"crash_loop", "irc-services", "the services' container crashes and is restarted, again and again", (*Engine).beginLoop, nil},
+	{"crash_loop", crashing, "the services' container crashes and is restarted, again and again", (*Engine).beginLoop, nil},
 	{
 		"exited", "docs", "the documentation site's container exited with code 1",
 		func(e *Engine, c *Container) { e.exit(c, 1) },
@@ -545,7 +550,7 @@ func (e *Engine) endLoop() {
 	stop()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if c := e.byName["irc-services"]; c != nil {
+	if c := e.byName[crashing]; c != nil {
 		if c.state == "restarting" {
 			e.start(c, false)
 		}

@@ -38,6 +38,9 @@ type Options struct {
 	Token string
 	// Slow is how long an answer takes under the fault "slow": 3 s by default.
 	Slow time.Duration
+	// Coupled lets the faults of one server come together: a stopped service stops its container with everything else in it, and
+	// a container that ends takes its services along. Otherwise each fault is alone.
+	Coupled bool
 	// CrashEvery is how long one round of a crash loop takes: 2 s by default.
 	CrashEvery time.Duration
 }
@@ -60,15 +63,18 @@ type Stack struct {
 	control  *controlServer
 	wg       sync.WaitGroup
 	closing  sync.Once
+
+	coupling sync.Mutex     // held while a fault of a coupled stack is switched
+	followed map[Fault]bool // which faults followed from a container's state
 }
 
 // Services are the names of a stack's services, in the order of their ports. The engine listens on a Unix socket only.
-var Services = []string{"xmpp", "proxy", "irc_rpc", "irc_services", "plant_store", "identity", "docs_search", "docker", "xmpp_c2s", "xmpp_s2s", "irc_tls"}
+var Services = []string{"xmpp", "proxy", "irc_rpc", "irc_services", "plant_store", "identity", "docs_search", "docker", "xmpp_c2s", "xmpp_s2s", "irc_tls", "web_irc", "web_panel", "log_viewer"}
 
 // Start starts a stack. When it returns, every service answers.
 func Start(opts Options) (*Stack, error) {
 	setDefaults(&opts)
-	k := &Stack{opts: opts}
+	k := &Stack{opts: opts, followed: map[Fault]bool{}}
 	if err := k.start(); err != nil {
 		return nil, errors.Join(err, k.Close())
 	}
@@ -128,6 +134,9 @@ func (k *Stack) start() error {
 		newC2S(),
 		newS2S(),
 		newIRCPort(),
+		newFrontEnd("web_irc", "Web IRC"),
+		newFrontEnd("web_panel", "Web panel"),
+		newFrontEnd("log_viewer", "Log viewer"),
 	} {
 		if err := k.add(s, certs); err != nil {
 			return err
@@ -250,6 +259,9 @@ func (k *Stack) Switch(service, fault string, on bool) error {
 	s := k.service(service)
 	if s == nil {
 		return fmt.Errorf("there is no service %q; there are %v", service, Services)
+	}
+	if k.opts.Coupled {
+		return k.switchCoupled(s, fault, on)
 	}
 	return s.turn(fault, on)
 }

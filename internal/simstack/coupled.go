@@ -1,0 +1,108 @@
+package simstack
+
+import "slices"
+
+// homes are the containers that a service needs, its own one first.
+var homes = map[string][]string{
+	"xmpp":         {"xmpp"},
+	"xmpp_c2s":     {"xmpp"},
+	"xmpp_s2s":     {"xmpp"},
+	"proxy":        {"xmpp-proxy"},
+	"irc_rpc":      {"irc"},
+	"irc_tls":      {"irc"},
+	"irc_services": {"irc-services", "irc"}, // it shares irc's network
+	"plant_store":  {"plant-store"},
+	"identity":     {"identity"},
+	"docs_search":  {"docs"},
+	"web_irc":      {"web-irc"},
+	"web_panel":    {"web-panel"},
+	"log_viewer":   {"log-viewer"},
+}
+
+// switchCoupled turns a fault and everything that follows from it: a service stops with its container and the other way round.
+func (k *Stack) switchCoupled(s *service, fault string, on bool) error {
+	k.coupling.Lock()
+	defer k.coupling.Unlock()
+	if s.ended() {
+		return errClosed
+	}
+	containers := homes[s.name]
+	switch {
+	case fault != "stopped" || containers == nil:
+		if err := s.turn(fault, on); err != nil {
+			return err
+		}
+	case on:
+		k.engine.stopHome(containers[0])
+	default:
+		for _, c := range containers {
+			if err := k.engine.startHome(c); err != nil {
+				return err
+			}
+		}
+	}
+	return k.followContainers()
+}
+
+// followContainers switches the faults that follow from the containers' states.
+func (k *Stack) followContainers() error {
+	for _, name := range Services {
+		containers := homes[name]
+		if containers == nil {
+			continue
+		}
+		if err := k.follow(name, "stopped", slices.ContainsFunc(containers, k.engine.ended)); err != nil {
+			return err
+		}
+		if err := k.follow(name, "hang", k.engine.paused(containers[0])); err != nil {
+			return err
+		}
+	}
+	return k.follow("irc_rpc", "services_unlinked", k.engine.ended("irc-services"))
+}
+
+// follow switches a fault when its cause begins or ends, so that a fault switched by hand stays as it is.
+func (k *Stack) follow(service, fault string, on bool) error {
+	f := Fault{Service: service, Name: fault}
+	if k.followed[f] == on {
+		return nil
+	}
+	k.followed[f] = on
+	return k.service(service).turn(fault, on)
+}
+
+// ended reports whether nothing runs in a container, or only for moments between two crashes.
+func (e *Engine) ended(name string) bool {
+	if name == crashing && e.service.on("crash_loop") {
+		return true
+	}
+	c := e.Container(name)
+	return c == nil || read(c, func() bool { return !c.running() })
+}
+
+func (e *Engine) paused(name string) bool {
+	c := e.Container(name)
+	return c != nil && c.State() == "paused"
+}
+
+// stopHome stops a container, as docker stop does.
+func (e *Engine) stopHome(name string) {
+	if c := e.Container(name); c != nil {
+		c.Stop()
+	}
+}
+
+// startHome ends the faults of a container and starts it unless it runs.
+func (e *Engine) startHome(name string) error {
+	for _, f := range containerFaults {
+		if f.container == name {
+			if err := e.service.turn(f.name, false); err != nil {
+				return err
+			}
+		}
+	}
+	if c := e.Container(name); c != nil {
+		c.do((*Engine).startWell)
+	}
+	return nil
+}
