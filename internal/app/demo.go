@@ -6,8 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
+	"os"
+	"runtime"
 	"strings"
+	"sync/atomic"
+	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
 )
@@ -15,45 +20,140 @@ import (
 //go:embed demo.yaml
 var demoConfig string
 
-// demoBasePort is the port of the simulated stack's switchboard; its services take the ports after it.
-const demoBasePort = 9656
+// demoVolume is the block of the demo's volume; volumes can be read on Linux only.
+const demoVolume = "  - {kind: volume, name: data, path: DATA_DIRECTORY}\n"
 
-// RunDemo runs the exporter against a simulated stack of its own, on loopback, until ctx is done, and writes what to
-// open to out. The configuration file and the environment are not looked at.
-func RunDemo(ctx context.Context, o Options, out io.Writer) (err error) {
-	stack, err := simstack.Start(simstack.Options{BasePort: demoBasePort}) //nolint:contextcheck // it ends with Close
+const (
+	// demoBasePort is the port of the simulated stack's switchboard; its services take the ports after it.
+	demoBasePort = 9656
+	// demoPatience is how long the addresses wait for the first reading of every target.
+	demoPatience = 5 * time.Second
+)
+
+// RunDemo runs the exporter against a simulated stack of its own, on loopback, until ctx is done. Once every target was read, it
+// writes to out what to open. It ignores the configuration file and the environment.
+func RunDemo(ctx context.Context, o Options, out io.Writer) error {
+	return runDemo(ctx, o, out, demoBasePort)
+}
+
+func runDemo(ctx context.Context, o Options, out io.Writer, basePort int) (err error) {
+	stack, err := simstack.Start(simstack.Options{BasePort: basePort, Coupled: true}) //nolint:contextcheck // it ends with Close
 	if err != nil {
 		return fmt.Errorf("start the simulated stack: %w; another demo may be running", err)
 	}
 	defer func() { err = errors.Join(err, stack.Close()) }() //nolint:contextcheck // it ends after ctx
+	data, err := os.MkdirTemp("", "chatstack-demo-")
+	if err != nil {
+		return fmt.Errorf("make the demo's volume: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(data)) }()
 	env := stack.Environ()
-	// No variable of the stack names these.
-	o.ConfigFile, o.configContent = "demo.yaml", []byte(strings.NewReplacer("XMPP_CLIENTS", stack.XMPPClientAddress(),
-		"XMPP_SERVERS", stack.XMPPServerAddress(), "IRC_CLIENTS", stack.IRCAddress(), "CA_FILE", stack.CAFile()).Replace(demoConfig))
+	o.ConfigFile, o.configContent = "demo.yaml", demoConfiguration(stack, data)
 	o.Lookup = func(name string) (string, bool) { v, ok := env[name]; return v, ok }
 	for i, address := range *o.Web.WebListenAddresses {
 		if strings.HasPrefix(address, ":") {
 			(*o.Web.WebListenAddresses)[i] = "127.0.0.1" + address
 		}
 	}
+	quiet := &quietStart{Handler: o.Log.Handler(), over: &atomic.Bool{}}
+	o.Log = slog.New(quiet)
 	a, err := New(o)
 	if err != nil {
 		return err
 	}
-	scheme := "http"
-	if *o.Web.WebConfigFile != "" {
-		scheme = "https or http, as the web configuration has it"
-	}
-	for _, address := range a.Addresses() {
-		own := scheme + "://" + net.JoinHostPort("localhost", portOf(address))
-		//nolint:errcheck // a terminal that is gone has nothing to read
-		fmt.Fprintf(out, "\nThe exporter watches a simulated chat stack. Open\n\n"+
-			"  %s/          the status page\n"+
-			"  %s/metrics   what Prometheus scrapes\n"+
-			"  %s           the switchboard: switch faults on, and see what becomes of them within 10 s\n\n"+
-			"Stop it with Ctrl-C.\n\n", own, own, strings.Replace(stack.ControlURL(), "127.0.0.1", "localhost", 1))
-	}
+	shown := make(chan struct{})
+	defer func() { <-shown }()
+	showing, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() {
+		defer close(shown)
+		a.waitUntilReady(showing, demoPatience)
+		if showing.Err() == nil {
+			_, _ = io.WriteString(out, a.demoAddresses(stack)) // a terminal that is gone has nothing to read
+			quiet.over.Store(true)
+		}
+	}()
 	return a.Run(ctx)
+}
+
+// demoConfiguration fills in the addresses that no variable of the stack names.
+func demoConfiguration(stack *simstack.Stack, data string) []byte {
+	content := demoConfig
+	if runtime.GOOS == "linux" {
+		content += demoVolume
+	}
+	return []byte(strings.NewReplacer("XMPP_CLIENTS", stack.XMPPClientAddress(), "XMPP_SERVERS", stack.XMPPServerAddress(),
+		"IRC_CLIENTS", stack.IRCAddress(), "WEB_IRC", stack.URL("web_irc"), "WEB_PANEL", stack.URL("web_panel"),
+		"LOG_VIEWER", stack.URL("log_viewer"), "CA_FILE", stack.CAFile(), "DATA_DIRECTORY", data).Replace(content))
+}
+
+// waitUntilReady waits until every target was read once, for at most the given time.
+func (a *App) waitUntilReady(ctx context.Context, most time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for !a.Ready() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// demoAddresses are the three addresses to open, in a box.
+func (a *App) demoAddresses(stack *simstack.Stack) string {
+	own := "(nowhere)"
+	if addresses := a.Addresses(); len(addresses) > 0 {
+		scheme := "http"
+		if *a.options.Web.WebConfigFile != "" {
+			scheme = "http(s)"
+		}
+		own = scheme + "://" + net.JoinHostPort("localhost", portOf(addresses[0]))
+	}
+	lines := []string{
+		"The exporter watches a simulated chat stack. Open",
+		"",
+		fmt.Sprintf("  %-30s  the status page", own+"/"),
+		fmt.Sprintf("  %-30s  what Prometheus scrapes", own+"/metrics"),
+		fmt.Sprintf("  %-30s  the switchboard: cause one of %d faults", strings.Replace(stack.ControlURL(), "127.0.0.1", "localhost", 1), len(stack.Faults())),
+		"",
+		"A fault shows on the status page within 10 s. Stop with Ctrl-C.",
+	}
+	width := 0
+	for _, line := range lines {
+		width = max(width, len(line))
+	}
+	edge := "+" + strings.Repeat("-", width+4) + "+\n"
+	var box strings.Builder
+	box.WriteString("\n" + edge)
+	for _, line := range lines {
+		fmt.Fprintf(&box, "|  %-*s  |\n", width, line)
+	}
+	box.WriteString(edge + "\n")
+	return box.String()
+}
+
+// quietStart drops what is below a warning until the start is over, unless the log is for debugging.
+type quietStart struct {
+	slog.Handler
+	over *atomic.Bool
+}
+
+// Enabled implements slog.Handler.
+func (q *quietStart) Enabled(ctx context.Context, level slog.Level) bool {
+	return q.Handler.Enabled(ctx, level) && (level >= slog.LevelWarn || q.over.Load() || q.Handler.Enabled(ctx, slog.LevelDebug))
+}
+
+// WithAttrs implements slog.Handler.
+func (q *quietStart) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return &quietStart{q.Handler.WithAttrs(attrs), q.over}
+}
+
+// WithGroup implements slog.Handler.
+func (q *quietStart) WithGroup(name string) slog.Handler {
+	return &quietStart{q.Handler.WithGroup(name), q.over}
 }
 
 func portOf(a net.Addr) string {

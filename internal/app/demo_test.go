@@ -1,0 +1,89 @@
+package app
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
+)
+
+// TestDemoWatchesEverythingAndSaysWhereToLook: a newcomer sees three addresses last, nothing alarming before them, and a
+// stack of which every part is watched and well.
+func TestDemoWatchesEverythingAndSaysWhereToLook(t *testing.T) {
+	log := &logBuffer{}
+	o := options(nil, log)
+	ctx, cancel := context.WithCancel(t.Context())
+	r, w := io.Pipe()
+	ended := make(chan error, 1)
+	go func() {
+		defer w.Close() //nolint:errcheck // a pipe
+		ended <- runDemo(ctx, o, w, 0)
+	}()
+	var urls []string
+	for lines := bufio.NewScanner(r); lines.Scan() && len(urls) < 3; {
+		urls = append(urls, regexp.MustCompile(`http://localhost:\S+`).FindAllString(lines.Text(), -1)...)
+	}
+	go io.Copy(io.Discard, r) //nolint:errcheck // ends with the demo
+	defer func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}()
+	if len(urls) != 3 {
+		t.Fatalf("got %v, want three addresses", urls)
+	}
+	if said := log.String(); said != "" {
+		t.Errorf("said before the addresses: %s", said)
+	}
+	for _, url := range urls {
+		if body := readURL(t, url); len(body) == 0 {
+			t.Errorf("%s is empty", url)
+		}
+	}
+
+	var report status.Report
+	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+		if err := json.Unmarshal(readURL(t, urls[0]+"api/v1/status"), &report); err != nil {
+			t.Fatal(err)
+		}
+		if report.Level == status.OK || time.Now().After(deadline) {
+			break
+		}
+	}
+	if report.Level != status.OK {
+		t.Errorf("got %s: %s", report.Level, report.Summary)
+	}
+	unwatched := slices.DeleteFunc(slices.Clone(report.NotConfigured), func(kind string) bool {
+		return slices.Contains([]string{"http", "tcp", "openmetrics"}, kind) // an operator's own
+	})
+	if len(unwatched) > 0 {
+		t.Errorf("not watched: %s", strings.Join(unwatched, ", "))
+	}
+}
+
+func readURL(t *testing.T, url string) []byte {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close() //nolint:errcheck // read to its end
+	body, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		t.Fatalf("%s: status %d, error %v", url, resp.StatusCode, err)
+	}
+	return body
+}
