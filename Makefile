@@ -17,19 +17,22 @@ LDFLAGS  = -s -w \
 # The race detector needs cgo and a C compiler.
 RACE := $(shell [ "$$($(GO) env CGO_ENABLED 2>/dev/null)" = 1 ] && command -v "$$($(GO) env CC)" >/dev/null 2>&1 && echo -race)
 
-.PHONY: help build run test cross rules dashboards dashboards-schema test-rules mutate-rules test-kubernetes lint fuzz soak integration chaos drill bench bench-page microbench bench-docker capacity golden pictures install uninstall release vuln image test-deploy
+.PHONY: help binary build run test cross rules dashboards dashboards-schema test-rules mutate-rules test-kubernetes lint fuzz soak integration chaos drill bench bench-page microbench bench-docker capacity golden pictures install uninstall release vuln image test-deploy
 
 help: ## This list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-build: ## The static binary, in bin/.
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/chatstack_exporter
+binary:
+	@echo 'building $(BIN); the first time takes a few minutes'
+	@CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/chatstack_exporter
+
+build: binary ## The static binary, in bin/, with its man page and completions.
 	@# The program writes its own man page and completions; what is for another machine cannot be asked here.
 	@[ "$$($(GO) env GOOS GOARCH)" != "$$($(GO) env GOHOSTOS GOHOSTARCH)" ] || \
 		{ rm -rf bin/extras && $(GO) run ./internal/release -extras '$(CURDIR)/$(BIN)' -out bin/extras; }
 
-run: build ## The exporter against the built-in simulated stack.
-	$(BIN) demo
+run: binary ## The exporter against the built-in simulated stack.
+	@$(BIN) demo
 
 test: ## Every test that needs neither root nor packages.
 	$(GO) vet ./...
