@@ -15,185 +15,505 @@ import (
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/events"
 	"github.com/docker/go-units"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
 
-// port has the containers of a simulated engine, and a fleet that watches them. Time is the port's own.
-type port struct {
-	t     *testing.T
-	fleet *fleet
-	now   time.Time
-	boxes map[string]*container.InspectResponse // by id
-	// lost has events get lost, vague has lists tell no age of runs that anybody knows.
-	lost, vague bool
-	// late has containers inspected only once somebody says so: events come faster than that.
-	late bool
-	// ahead is by how much the clock that answers are stamped with is before the engine's own.
+// fleetTest is a fleet that watches the containers of a simulated engine. Its clock moves only by pass.
+// Most tests are scripts. On the left of | stands what happens, on the right what the page shows afterwards:
+//
+//	run 1 irc; crash 1 | irc running restarts=1, xmpp missing
+//
+// do and see list the words. {a OR b} is two scripts, one with a and one with b.
+type fleetTest struct {
+	t          *testing.T
+	fleet      *fleet
+	now, mark  time.Time
+	containers map[string]*container.InspectResponse // by id
+	hidden     map[string]*container.InspectResponse
+	inspected  []string // by the last reading
+	saved      []byte
+	// lost drops events, late delays their inspections, vague hides the ages of runs in lists.
+	lost, late, vague bool
+	// ahead is by how much the clock that stamps answers is ahead of the engine's.
 	ahead time.Duration
+	old   struct {
+		list listing
+		seen map[string]*container.InspectResponse
+	}
 }
 
 var portOpened = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-func openPort(t *testing.T, change ...func(*Docker)) *port {
+// play runs a script without alternatives.
+func play(t *testing.T, script string) *fleetTest {
 	t.Helper()
-	s := newDockerSettings()
-	for _, c := range change {
-		c(s)
-	}
-	return &port{t: t, fleet: newFleet(s), now: portOpened, boxes: map[string]*container.InspectResponse{}}
+	f := &fleetTest{t: t, fleet: newFleet(newDockerSettings()), now: portOpened, containers: map[string]*container.InspectResponse{}}
+	f.play(script)
+	return f
 }
 
-// pass lets time go by.
-func (p *port) pass(d time.Duration) { p.now = p.now.Add(d) }
-
-func (p *port) stamp() string { return p.now.UTC().Format(time.RFC3339Nano) }
-
-// make creates a container.
-func (p *port) make(id, name string, change ...func(*container.InspectResponse)) {
-	b := plainContainer(name, map[string]string{composeService: name, composeProject: "chat"})
-	b.ID, b.Created = id, p.stamp()
-	b.State = &container.State{Status: container.StateCreated, StartedAt: "0001-01-01T00:00:00Z", FinishedAt: "0001-01-01T00:00:00Z"}
-	b.HostConfig = &container.HostConfig{RestartPolicy: container.RestartPolicy{Name: container.RestartPolicyUnlessStopped}}
-	for _, c := range change {
-		c(&b)
+func (f *fleetTest) play(script string) {
+	f.t.Helper()
+	for line := range strings.Lines(script) {
+		happens, shows, _ := strings.Cut(strings.TrimSpace(line), "|")
+		for command := range strings.SplitSeq(happens, ";") {
+			if words := strings.Fields(command); len(words) > 0 {
+				f.do(words[0], words[1:])
+			}
+		}
+		if shows != "" {
+			f.see(strings.TrimSpace(line), shows)
+		}
 	}
-	p.boxes[id] = &b
-	p.emit(id, events.ActionCreate)
 }
 
-// emit sends an event of the moment and, as the collector does, has the container inspected where it says so.
-func (p *port) emit(id string, action events.Action) {
-	p.t.Helper()
-	p.pass(time.Millisecond)
-	b := p.boxes[id]
-	attributes := map[string]string{"name": strings.TrimPrefix(b.Name, "/")}
-	maps.Copy(attributes, b.Config.Labels)
+// alternatives are the scripts that result from one with {a OR b}.
+func alternatives(script string) []string {
+	before, rest, ok := strings.Cut(script, "{")
+	if !ok {
+		return []string{script}
+	}
+	choice, after, _ := strings.Cut(rest, "}")
+	var all []string
+	for _, one := range strings.Split(choice, "OR") {
+		all = append(all, alternatives(before+one+after)...)
+	}
+	return all
+}
+
+// do makes one thing happen: to the engine's containers (given by id), or to the exporter.
+func (f *fleetTest) do(verb string, args []string) {
+	f.t.Helper()
+	arg := func(n int) string {
+		if n < len(args) {
+			return args[n]
+		}
+		return ""
+	}
+	id := arg(0)
+	switch verb {
+	case "make": // id, name, options
+		f.create(id, arg(1), args[2:])
+	case "run": // id, name, options
+		f.create(id, arg(1), args[2:])
+		f.start(id)
+	case "crowd": // how many
+		for i := range f.number(id) {
+			f.do("run", []string{fmt.Sprintf("%02d", i), fmt.Sprintf("c%02d", i)})
+		}
+	case "start":
+		f.start(id)
+	case "die": // id, exit code
+		f.die(id, f.number(arg(1)))
+	case "crash": // id, how often
+		for range max(1, f.number(arg(1))) {
+			f.crash(id)
+		}
+	case "stop":
+		f.stop(id)
+	case "restart":
+		f.stop(id)
+		f.containers[id].RestartCount = 0
+		f.start(id)
+		f.emit(id, events.ActionRestart)
+	case "rename": // id, name
+		f.containers[id].Name = "/" + arg(1)
+		f.emit(id, events.ActionRename)
+	case "remove":
+		if f.containers[id].State.Running {
+			f.die(id, 137)
+		}
+		f.emit(id, events.ActionDestroy)
+	case "event": // id, action
+		f.emit(id, events.Action(strings.Join(args[1:], " ")))
+	case "state": // id, state, of which no event tells
+		f.containers[id].State.Status = arg(1)
+	case "code": // id, exit code, of which no event tells
+		f.containers[id].State.ExitCode = f.number(arg(1))
+	case "oomkilled": // id, true or false, of which no event tells
+		f.containers[id].State.OOMKilled = arg(1) == "true"
+	case "check": // id, status of its health check
+		h := &container.Health{Status: arg(1)}
+		if arg(1) == container.Unhealthy {
+			h.FailingStreak = 3
+		}
+		f.containers[id].State.Health = h
+		f.emit(id, events.Action("health_status: "+arg(1)))
+	case "begin": // start one with a health check
+		f.containers[id].State.Health = &container.Health{Status: container.Starting}
+		f.start(id)
+	case "failing": // interval, streak of container 1's checks, of which no event tells
+		f.failChecks(f.duration(id), f.number(arg(1)))
+	case "hide": // all containers, from lists
+		f.hidden, f.containers = f.containers, nil
+	case "show":
+		f.containers = f.hidden
+	case "pass":
+		f.pass(f.duration(id))
+	case "mark":
+		f.mark = f.now
+	case "lost", "heard":
+		f.lost = verb == "lost"
+	case "late":
+		f.late = true
+	case "note": // what "old" gives to the fleet later
+		all := f.list()
+		f.old.list = listing{all: all, chosen: all, made: clockSpan{f.now, f.now.Add(time.Second)}, mark: f.fleet.mark, following: true}
+		f.old.seen = map[string]*container.InspectResponse{}
+		for id, c := range f.containers {
+			f.old.seen[id] = clone(f.t, c)
+		}
+	case "old": // list, or the id of a described container
+		if id == "list" {
+			for _, l := range f.fleet.listed(&f.old.list, f.now) {
+				f.inspect(l.ID, f.old.list.mark)
+			}
+			return
+		}
+		f.describe(clone(f.t, f.old.seen[id]), f.old.list.mark)
+	case "stumble": // the engine cannot describe the first container; the list says of it
+		l := f.list()[0]
+		l.Created = parseDockerTime(f.containers[l.ID].Created).Unix()
+		l.Status = strings.Join(args, " ")
+		f.describe(fromSummary(&l), f.fleet.mark)
+	case "read": // nothing, or "all", or "blind": all, without events
+		f.read(id != "", id != "blind")
+	case "turn": // the first container's turn comes next
+		f.fleet.quick, f.fleet.slow = turn{}, turn{}
+	case "follow":
+		f.fleet.followed = f.now
+	case "set": // key=value, and a new fleet
+		f.set(args)
+		f.fleet = newFleet(f.fleet.settings)
+	case "save":
+		saved, err := json.Marshal(f.fleet.remember())
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		f.saved = saved
+	case "recall":
+		var m fleetMemory
+		if err := json.Unmarshal(f.saved, &m); err != nil {
+			f.t.Fatal(err)
+		}
+		f.fleet = newFleet(f.fleet.settings)
+		f.fleet.recall(m, f.now)
+	case "reboot": // the exporter
+		f.do("save", nil)
+		f.do("recall", nil)
+	case "forget": // everything, as without a state file
+		f.fleet = newFleet(f.fleet.settings)
+	default:
+		f.t.Fatalf("unknown word %q", verb)
+	}
+}
+
+func (f *fleetTest) number(text string) int {
+	f.t.Helper()
+	n, err := strconv.Atoi(text)
+	if err != nil && text != "" {
+		f.t.Fatal(err)
+	}
+	return n
+}
+
+func (f *fleetTest) duration(text string) time.Duration {
+	f.t.Helper()
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return d
+}
+
+func (f *fleetTest) set(changes []string) {
+	f.t.Helper()
+	s := f.fleet.settings
+	for _, change := range changes {
+		switch key, value, _ := strings.Cut(change, "="); key {
+		case "expected":
+			s.Expected = []string{value}
+		case "exclude":
+			s.Exclude = []string{value}
+		case "host":
+			s.Host = value
+		case "role": // name:role
+			name, role, _ := strings.Cut(value, ":")
+			s.Roles = map[string]string{name: role}
+		case "forget_after":
+			s.ForgetAfter = config.Duration(f.duration(value))
+		default:
+			f.t.Fatalf("unknown setting %q", key)
+		}
+	}
+}
+
+// seenFamilies are the families behind the words of see, without their prefix.
+var seenFamilies = map[string]string{
+	"restarts": "restarts_total", "recreations": "recreations_total", "oom": "oom_events_total", "exit": "exit_code", "expected": "expected",
+	"unhealthy_since": "unhealthy_since_timestamp_seconds", "recreated": "last_recreated_timestamp_seconds", "started": "start_time_seconds",
+	"state": "state", "health": "health", "needs": "dependency", "info": "info",
+}
+
+// see compares the page. Expectations are separated by commas: a container's name, then words.
+//
+//	running, missing...      its state                  !running    not that state
+//	restarts=1, expected=0   a value                    -state      no such family
+//	needs=db  !needs=db      a dependency               health=none
+//	info=project/service/image/role
+//	unhealthy_since=mark     a time: mark, made:ID or started:ID of a container, 10s ago
+//	ages=believed            its age in lists is trusted
+//
+// "asked 1 2" is whom the last reading inspected, "stream deaf" or "stream sound" what is thought of events.
+func (f *fleetTest) see(line, shows string) {
+	f.t.Helper()
+	b := &Batch{}
+	f.fleet.present(b, f.now)
+	page := strings.ReplaceAll(string(pageOf(f.t, b, true)), `,docker_host="local"`, "")
+	for expectation := range strings.SplitSeq(shows, ",") {
+		words := strings.Fields(expectation)
+		name := words[0]
+		switch name {
+		case "asked":
+			if !slices.Equal(f.inspected, words[1:]) {
+				f.t.Errorf("%s: inspected %v", line, f.inspected)
+			}
+			continue
+		case "stream":
+			if deaf := f.fleet.deaf(f.now, deafAfter); deaf != (words[1] == "deaf") {
+				f.t.Errorf("%s: deaf: %t", line, deaf)
+			}
+			continue
+		}
+		for _, word := range words[1:] {
+			if word == "ages=believed" {
+				if f.fleet.members[name].agesLie {
+					f.t.Errorf("%s: the ages of %s are given up", line, name)
+				}
+				continue
+			}
+			want, present := f.expected(name, word)
+			if strings.Contains(page, want) != present {
+				f.t.Errorf("%s: want %q (present: %t) on the page:\n%s", line, want, present, page)
+			}
+		}
+	}
+}
+
+// expected is the text that a word of see stands for, and whether it is on the page.
+func (f *fleetTest) expected(name, word string) (text string, present bool) {
+	f.t.Helper()
+	negated := word[0] == '!'
+	key, value, valued := strings.Cut(strings.TrimLeft(word, "!-"), "=")
+	if !valued && word[0] != '-' {
+		key, value = "state", key
+	}
+	family, ok := seenFamilies[key]
+	if !ok {
+		f.t.Fatalf("unknown word %q", word)
+	}
+	text = fmt.Sprintf("\nchatstack_container_%s{container=%q", family, name)
+	switch key {
+	case "state", "health":
+		value = fmt.Sprintf(",%s=%q} 1\n", key, value)
+	case "needs":
+		value = fmt.Sprintf(",depends_on=%q} 1\n", value)
+	case "info":
+		of := strings.Split(value, "/")
+		return fmt.Sprintf("\nchatstack_container_info{compose_project=%q,compose_service=%q,container=%q,image=%q,role=%q} 1\n", of[0], of[1], name, of[2], of[3]), true
+	case "unhealthy_since", "recreated", "started":
+		value = fmt.Sprintf("} %v\n", epochSeconds(f.moment(value)))
+	default:
+		value = "} " + value + "\n"
+	}
+	if word[0] == '-' {
+		return text, false
+	}
+	return text + value, !negated
+}
+
+func (f *fleetTest) moment(text string) time.Time {
+	f.t.Helper()
+	switch what, id, _ := strings.Cut(text, ":"); what {
+	case "":
+		return time.Time{} // of an absent family
+	case "mark":
+		return f.mark
+	case "made":
+		return parseDockerTime(f.containers[id].Created)
+	case "started":
+		return parseDockerTime(f.containers[id].State.StartedAt)
+	default:
+		return f.now.Add(-f.duration(text))
+	}
+}
+
+func (f *fleetTest) pass(d time.Duration) { f.now = f.now.Add(d) }
+
+func (f *fleetTest) stamp() string { return f.now.UTC().Format(time.RFC3339Nano) }
+
+// create makes a container. Options are policy=, network=, project=, needs= (a label of compose), autoremove, plain (no service of compose).
+func (f *fleetTest) create(id, name string, options []string) {
+	f.t.Helper()
+	c := plainContainer(name, map[string]string{composeService: name, composeProject: "chat"})
+	c.ID, c.Created = id, f.stamp()
+	c.State = &container.State{Status: container.StateCreated, StartedAt: "0001-01-01T00:00:00Z", FinishedAt: "0001-01-01T00:00:00Z"}
+	c.HostConfig = &container.HostConfig{RestartPolicy: container.RestartPolicy{Name: container.RestartPolicyUnlessStopped}}
+	for _, option := range options {
+		switch key, value, _ := strings.Cut(option, "="); key {
+		case "policy":
+			c.HostConfig.RestartPolicy.Name = container.RestartPolicyMode(value)
+		case "network":
+			c.HostConfig.NetworkMode = container.NetworkMode(value)
+		case "project":
+			c.Config.Labels[composeProject] = value
+		case "needs":
+			c.Config.Labels[composeDepends] = value
+		case "autoremove":
+			c.HostConfig.AutoRemove = true
+		case "plain":
+			delete(c.Config.Labels, composeService)
+		default:
+			f.t.Fatalf("unknown option %q", option)
+		}
+	}
+	f.containers[id] = &c
+	f.emit(id, events.ActionCreate)
+}
+
+// emit sends an event of the moment and, as the collector does, has the container inspected where the fleet wants it.
+func (f *fleetTest) emit(id string, action events.Action) {
+	f.t.Helper()
+	f.pass(time.Millisecond)
+	c := f.containers[id]
+	attributes := map[string]string{"name": strings.TrimPrefix(c.Name, "/")}
+	maps.Copy(attributes, c.Config.Labels)
 	if action == events.ActionDie {
-		attributes["exitCode"] = strconv.Itoa(b.State.ExitCode)
+		attributes["exitCode"] = strconv.Itoa(c.State.ExitCode)
 	}
 	if action == events.ActionDestroy {
-		delete(p.boxes, id)
+		delete(f.containers, id)
 	}
-	if p.lost {
+	if f.lost {
 		return
 	}
-	e := &events.Message{Action: action, Actor: events.Actor{ID: id, Attributes: attributes}, TimeNano: p.now.UnixNano()}
-	if p.fleet.event(e, p.now) && !p.late {
-		p.inspect(id, p.fleet.mark)
+	e := &events.Message{Action: action, Actor: events.Actor{ID: id, Attributes: attributes}, TimeNano: f.now.UnixNano()}
+	if f.fleet.event(e, f.now) && !f.late {
+		f.inspect(id, f.fleet.mark)
 	}
 }
 
-func (p *port) inspect(id string, mark uint64) {
-	p.t.Helper()
-	b, ok := p.boxes[id]
+func (f *fleetTest) inspect(id string, mark uint64) {
+	f.t.Helper()
+	c, ok := f.containers[id]
 	if !ok {
-		if !p.fleet.newerThan(mark, id) {
-			p.fleet.gone(id, p.now)
+		if !f.fleet.newerThan(mark, id) {
+			f.fleet.gone(id, f.now)
 		}
 		return
 	}
-	if err := p.fleet.described(clone(p.t, b), mark, p.now.Add(p.ahead), p.now); err != nil {
-		p.t.Fatal(err)
+	if err := f.fleet.described(clone(f.t, c), mark, f.now.Add(f.ahead), f.now); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// describe gives the fleet a description that was made earlier.
+func (f *fleetTest) describe(c *container.InspectResponse, mark uint64) {
+	f.t.Helper()
+	if err := f.fleet.described(c, mark, f.now, f.now); err != nil {
+		f.t.Fatal(err)
 	}
 }
 
 // clone is what comes over the wire: a copy.
-func clone(t *testing.T, b *container.InspectResponse) *container.InspectResponse {
+func clone(t *testing.T, c *container.InspectResponse) *container.InspectResponse {
 	t.Helper()
-	content, err := json.Marshal(b)
+	content, err := json.Marshal(c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var c container.InspectResponse
-	if err := json.Unmarshal(content, &c); err != nil {
+	var copied container.InspectResponse
+	if err := json.Unmarshal(content, &copied); err != nil {
 		t.Fatal(err)
 	}
-	return &c
+	return &copied
 }
 
-func (p *port) start(id string) {
-	p.pass(time.Second)
-	s := p.boxes[id].State
-	s.Status, s.Running, s.Restarting, s.StartedAt, s.Pid = container.StateRunning, true, false, p.stamp(), 42
-	p.emit(id, events.ActionStart)
+func (f *fleetTest) start(id string) {
+	f.t.Helper()
+	f.pass(time.Second)
+	s := f.containers[id].State
+	s.Status, s.Running, s.Restarting, s.StartedAt, s.Pid = container.StateRunning, true, false, f.stamp(), 42
+	f.emit(id, events.ActionStart)
 }
 
-func (p *port) run(id, name string, change ...func(*container.InspectResponse)) {
-	p.make(id, name, change...)
-	p.start(id)
-}
-
-func (p *port) die(id string, exit int) {
-	s := p.boxes[id].State
-	s.Status, s.Running, s.ExitCode, s.FinishedAt, s.Pid = container.StateExited, false, exit, p.stamp(), 0
-	p.emit(id, events.ActionDie)
+func (f *fleetTest) die(id string, code int) {
+	f.t.Helper()
+	s := f.containers[id].State
+	s.Status, s.Running, s.ExitCode, s.FinishedAt, s.Pid = container.StateExited, false, code, f.stamp(), 0
+	f.emit(id, events.ActionDie)
 }
 
 // crash ends a container, which its policy starts again.
-func (p *port) crash(id string) {
-	b := p.boxes[id]
-	b.RestartCount++
-	s := b.State
-	s.Status, s.Restarting, s.ExitCode, s.FinishedAt = container.StateRestarting, true, 1, p.stamp()
-	p.emit(id, events.ActionDie)
-	p.start(id)
+func (f *fleetTest) crash(id string) {
+	f.t.Helper()
+	c := f.containers[id]
+	c.RestartCount++
+	c.State.Status, c.State.Restarting, c.State.ExitCode, c.State.FinishedAt = container.StateRestarting, true, 1, f.stamp()
+	f.emit(id, events.ActionDie)
+	f.start(id)
 }
 
-func (p *port) stop(id string) {
-	p.die(id, 0)
-	p.emit(id, events.ActionStop)
+func (f *fleetTest) stop(id string) {
+	f.t.Helper()
+	f.die(id, 0)
+	f.emit(id, events.ActionStop)
 }
 
-func (p *port) restart(id string) {
-	p.stop(id)
-	p.boxes[id].RestartCount = 0
-	p.start(id)
-	p.emit(id, events.ActionRestart)
-}
-
-func (p *port) rename(id, name string) {
-	p.boxes[id].Name = "/" + name
-	p.emit(id, events.ActionRename)
-}
-
-func (p *port) remove(id string) {
-	if p.boxes[id].State.Running {
-		p.die(id, 137)
+// failChecks makes the last checks of container 1 fail, of which the engine keeps five.
+func (f *fleetTest) failChecks(interval time.Duration, streak int) {
+	h := &container.Health{Status: container.Unhealthy, FailingStreak: streak}
+	for i := min(streak, 5) - 1; i >= 0; i-- {
+		at := f.now.Add(-time.Duration(i) * interval)
+		h.Log = append(h.Log, &container.HealthcheckResult{Start: at, End: at.Add(time.Second), ExitCode: 1})
 	}
-	p.emit(id, events.ActionDestroy)
+	c := f.containers["1"]
+	c.State.Health, c.Config.Healthcheck = h, &container.HealthConfig{Interval: interval - time.Second, Retries: 3}
 }
 
-// poll makes one reading. following says that events flow.
-func (p *port) poll(full, following bool) (asked []string) {
-	p.t.Helper()
-	mark := p.fleet.mark
-	all := p.list()
-	made := clockSpan{p.now.Add(p.ahead), p.now.Add(p.ahead + time.Second)}
-	for _, l := range p.fleet.listed(&listing{all: all, chosen: all, made: made, mark: mark, full: full, following: following}, p.now) {
-		asked = append(asked, l.ID)
-		p.inspect(l.ID, mark)
+// read makes one reading and returns the ids of whom it inspected. following says that events flow.
+func (f *fleetTest) read(full, following bool) []string {
+	f.t.Helper()
+	mark, all := f.fleet.mark, f.list()
+	made := clockSpan{f.now.Add(f.ahead), f.now.Add(f.ahead + time.Second)}
+	f.inspected = nil
+	for _, l := range f.fleet.listed(&listing{all: all, chosen: all, made: made, mark: mark, full: full, following: following}, f.now) {
+		f.inspected = append(f.inspected, l.ID)
+		f.inspect(l.ID, mark)
 	}
-	p.fleet.expect(p.now)
-	p.fleet.tidy(p.now)
-	slices.Sort(asked)
-	return asked
+	f.fleet.expect(f.now)
+	f.fleet.tidy(f.now)
+	slices.Sort(f.inspected)
+	return f.inspected
 }
 
-func (p *port) list() []container.Summary {
+func (f *fleetTest) list() []container.Summary {
 	var all []container.Summary
-	for id, b := range p.boxes {
-		all = append(all, container.Summary{ID: id, Names: []string{b.Name}, State: b.State.Status, Labels: b.Config.Labels, Status: p.says(b.State)})
+	for id, c := range f.containers {
+		all = append(all, container.Summary{ID: id, Names: []string{c.Name}, State: c.State.Status, Labels: c.Config.Labels, Status: f.says(c.State)})
 	}
 	slices.SortFunc(all, func(a, b container.Summary) int { return strings.Compare(a.ID, b.ID) })
 	return all
 }
 
 // says tells a state in the engine's words for people.
-func (p *port) says(s *container.State) string {
+func (f *fleetTest) says(s *container.State) string {
 	ago := func(stamp string) string {
-		if p.vague {
+		if f.vague {
 			return "for long"
 		}
-		return units.HumanDuration(p.now.Sub(parseDockerTime(stamp)))
+		return units.HumanDuration(f.now.Sub(parseDockerTime(stamp)))
 	}
 	switch {
 	case s.Status == container.StateExited:
@@ -206,672 +526,378 @@ func (p *port) says(s *container.State) string {
 	return "Up " + ago(s.StartedAt)
 }
 
-// want compares lines of the page that is presented, given without prefix and docker_host.
-func (p *port) want(when string, lines ...string) {
-	p.t.Helper()
-	b := &Batch{}
-	p.fleet.present(b, p.now)
-	page := strings.ReplaceAll(string(pageOf(p.t, b, true)), `,docker_host="local"`, "")
-	for _, line := range lines {
-		absent := strings.HasPrefix(line, "!")
-		line = "\nchatstack_container_" + strings.TrimPrefix(line, "!")
-		if !absent {
-			line += "\n"
-		}
-		if strings.Contains(page, line) == absent {
-			p.t.Errorf("%s: want %q (absent: %v) on the page:\n%s", when, line, absent, page)
-		}
-	}
+// fleetStories are promises about containers and the scripts that prove them.
+var fleetStories = []struct{ promise, script string }{
+	{"every kind of restart counts", `
+		run 1 irc | irc restarts=0 recreations=0
+		crash 1 2 | irc restarts=2
+		restart 1 | irc restarts=3
+		stop 1    | irc restarts=3 expected=1 exit=0
+		start 1   | irc restarts=4
+		read; read all | irc restarts=4`},
+	{"a deploy is a recreation and no restart", `
+		run 1 irc; crash 1
+		{remove 1; run 2 irc
+		OR make 2 0123456789ab_irc; stop 1; event 1 destroy; rename 2 irc; start 2
+		OR stop 1; rename 1 0123456789ab_irc; run 2 irc; event 1 destroy
+		OR lost; remove 1; run 2 irc; heard; read blind}
+		read    | irc running restarts=1 recreations=1 recreated=made:2
+		crash 2 | irc restarts=2 recreations=1`},
+	{"lost events are made up for as documented", `
+		run 1 irc
+		lost; crash 1 3; heard; read blind              | irc restarts=3
+		lost; restart 1; restart 1; heard; read blind   | irc restarts=4
+		crash 1                                         | irc restarts=5`},
+	{"a restart of the daemon counts one for each container", `
+		run 0 c0; run 1 c1; run 2 c2; crash 0; lost
+		die 0 0; start 0; die 1 0; start 1; die 2 0; start 2
+		heard; read blind | c0 restarts=2, c1 restarts=1, c2 restarts=1`},
+	{"a restart of the exporter invents nothing", `
+		run 1 irc; crash 1; run 2 xmpp; remove 2; pass 10m; save
+		recall; read blind | irc restarts=1 recreations=0, xmpp missing
+		crash 1            | irc restarts=2
+		recall; read blind | irc restarts=2
+		recall; lost; remove 1; run 3 irc; heard; read blind | irc restarts=1 recreations=1
+		set exclude=xmpp; recall; read blind | xmpp -state`},
+	{"without a state file counters begin at 0", `
+		lost; run 1 irc; crash 1; heard; read blind | irc restarts=0
+		crash 1 | irc restarts=1`},
+	{"a removed container is missing unless it had done its work or removed itself", `
+		run 1 irc; run 2 migrate policy=no
+		die 2 0 | migrate expected=0, irc expected=1
+		run 3 shell autoremove; run 4 web policy=no; run 5 worker policy=no
+		stop 5  | worker expected=1
+		remove 1; remove 2; remove 3; remove 4; remove 5
+		read | irc -state -health restarts=0
+		pass 1m; read | irc missing !running health=none info=chat/irc/image/irc -started, web missing, worker missing
+		| migrate -state, shell -state -restarts
+		pass 24h; read | irc -state -restarts`},
+	{"a container that somebody removed is forgotten after an hour", `
+		{run 1 web; read all; remove 1
+		OR set forget_after=0s; run 1 web; read all; remove 1
+		OR run 1 web; read all; hide; read; show; event 1 destroy}
+		read; pass 1m          | web missing expected=0
+		reboot; pass 58m; read all | web missing expected=0
+		pass 1m; read          | web -state -expected
+		run 2 web              | web running expected=1`},
+	{"a configured container, and one of whose removal no event told, is missed for longer", `
+		{set expected=web; run 1 web; read all; remove 1
+		OR set role=web:web_irc; run 1 web; read all; remove 1
+		OR run 1 web; read all; lost; remove 1; heard}
+		read; pass 1m          | web missing expected=1
+		reboot; pass 58m; read all | web missing expected=1
+		pass 1m; read          | web missing expected=1
+		run 2 web              | web running expected=1`},
+	{"a deploy that ends before the new container has its name is an outage", `
+		run 1 irc; read all; make 2 0123456789ab_irc; stop 1; remove 1
+		pass 2h; read | irc missing expected=1
+		pass 2h; read | irc missing expected=1
+		rename 2 irc; start 2 | irc running recreations=1 restarts=0
+		remove 2; pass 2m     | irc missing expected=0`},
+	{"a configured container is missed from the start", `
+		set expected=prosody; read blind | prosody -state
+		pass 72h; read | prosody missing info=///xmpp
+		run 1 prosody  | prosody !missing running restarts=0 recreations=0`},
+	{"numbers belong to names: renamed", `
+		run 1 irc; crash 1
+		rename 1 ircd | irc restarts=1 -state, ircd restarts=0 recreations=0
+		pass 1h; read | irc -state -restarts, ircd restarts=0`},
+	{"numbers belong to names: one replaces another", `
+		run 1 app; run 2 app-new; crash 2 4; rename 1 app-old; rename 2 app
+		read blind | app restarts=0 recreations=1
+		crash 2    | app restarts=1`},
+	{"numbers belong to names: renamed, and another one runs", `
+		run 1 app; crash 1 4; rename 1 app-old; run 2 app | app restarts=4 recreations=1`},
+	{"numbers belong to names: renamed and back", `
+		run 1 app; crash 1; rename 1 app-old; rename 1 app; read blind | app restarts=1 recreations=0 expected=1`},
+	{"a rename there and back invents nothing", `
+		run 1 app; crash 1; read all; { OR lost}; { OR rename 1 spare; read all}
+		rename 1 tmp; read all; oomkilled 1 true; restart 1; read all | tmp restarts=1 oom=1
+		rename 1 app; read all | app restarts=1 oom=0 recreations=0 expected=1
+		oomkilled 1 false; restart 1; read all | app restarts=2`},
+	{"a first start under another name is no restart", `
+		make 1 app; rename 1 tmp; start 1; rename 1 app | app restarts=0
+		restart 1 | app restarts=1`},
+	{"a restart that no event told of is seen in the next list by its age", `
+		run 1 a; run 2 b; run 3 c; run 4 d; die 3 1; pass 5h; read all; pass 30s
+		turn; read | asked 1
+		turn; lost
+		{crash 2; heard; pass 5s; read            | asked 1 2, b restarts=1
+		OR crash 2 3; heard; pass 5s; read        | asked 1 2, b restarts=3
+		OR restart 2; heard; pass 5s; read        | asked 1 2, b restarts=1
+		OR start 3; die 3 1; heard; pass 5s; read | asked 1 3, c restarts=1
+		OR code 3 2; heard; pass 5s; read         | asked 1 3, c exit=2}`},
+	{"ages that differed for good reasons are still believed", `
+		crowd 20; restart 07; pass 3h; read all; pass 1m
+		{lost; die 07 1; heard; read; start 07
+		OR die 07 1; pass 1h; read; code 07 127; read | c07 ages=believed
+			start 07
+		OR lost; restart 07; heard; read; event 07 update
+		OR note; restart 07; old list; event 07 update}
+		| c07 ages=believed
+		pass 10m; read; pass 10m; turn; lost; restart 07; heard; read | asked 00 01 07`},
+	{"a restart right after the description is seen", `
+		crowd 20; restart 07; lost; crash 07; heard; pass 30s; read | c07 restarts=2`},
+	{"a late event makes no stream deaf", `
+		run 1 irc; read all; state 1 paused; read; event 1 pause; pass 1m | stream sound`},
+	{"answers that are older than an event are thrown away", `
+		run 1 irc; note; die 1 3; run 2 xmpp
+		old 1    | irc exited
+		old list | xmpp running`},
+	{"descriptions of a removed container are thrown away", `
+		run 1 irc; crash 1 4; note; remove 1; old list
+		old 1                  | irc -state
+		run 2 irc; old 1; read | irc restarts=4 recreations=1
+		pass 1m                | stream sound`},
+	{"unhealthy since the first failing check", `
+		run 1 xmpp; pass 1h; mark | xmpp -unhealthy_since
+		pass 20s; failing 10s 3; event 1 health_status: unhealthy | xmpp health=unhealthy unhealthy_since=mark
+		pass 69.999s; failing 10s 10; read     | xmpp unhealthy_since=mark
+		forget; read blind                     | xmpp unhealthy_since=mark
+		check 1 healthy                        | xmpp -unhealthy_since`},
+	{"unhealthy since the start at the earliest", `
+		run 1 xmpp; pass 5s; failing 10s 20; event 1 health_status: unhealthy | xmpp unhealthy_since=started:1`},
+	{"the estimate of unhealthy since does not move forward", `
+		run 1 xmpp; pass 1h; mark; pass 90s
+		failing 10s 10; read blind           | xmpp unhealthy_since=mark
+		pass 47s; failing 10s 14; read blind | xmpp unhealthy_since=mark`},
+	{"dependencies are on the page", `
+		run 1 irc; run 2 db; run 3 services network=container:1
+		run 4 bridge needs=irc:service_started:false,db:service_healthy:true,unknown:service_started:false
+		run 5 other needs=irc:service_started:false project=another
+		| services needs=irc, bridge needs=irc needs=db !needs=unknown, other -needs
+		remove 2; pass 1h | bridge needs=db`},
+	{"the network of a missing container is a dependency", `
+		run 1 irc; run 3 services network=container:1 | services needs=irc
+		remove 1; pass 10m; read | irc missing, services needs=irc
+		reboot; read blind       | services needs=irc
+		run 4 irc                | services needs=irc`},
+	{"a list alone loses no number", `
+		run 1 irc; crash 1; stumble Up 2 minutes | irc running restarts=1 expected=1 recreated=made:1 started=started:1`},
+	{"out of memory counts once", `
+		run 1 irc; event 1 oom; oomkilled 1 true; die 1 137 | irc oom=1 exit=137
+		oomkilled 1 false; start 1; lost; oomkilled 1 true; die 1 137; heard; read blind | irc oom=2`},
+	{"a one-shot that is being removed is not missed", `
+		run 1 migrate policy=no; die 1 0; run 2 irc; state 1 removing; state 2 removing
+		read | migrate expected=0, irc expected=1
+		event 1 destroy; event 2 destroy; pass 10m; read | migrate -state, irc missing`},
+	{"a one-shot that is removed at once is not missed", `
+		{run 1 migrate policy=no OR run 1 migrate policy=on-failure}
+		late; { OR hide; read; show}
+		die 1 0; event 1 destroy; pass 10m; read | migrate !missing`},
+	{"one that failed or was stopped is missed though it is removed at once", `
+		{run 1 migrate policy=no; late OR run 1 migrate policy=no; late; hide; read; show}
+		{die 1 1 OR stop 1}
+		event 1 destroy; pass 10m; read | migrate missing`},
+	{"a service that ended is missed though it is removed at once", `
+		run 1 migrate policy=always; late; { OR hide; read; show}
+		die 1 0; event 1 destroy; pass 10m; read | migrate missing`},
+	{"the first sight by a list counts no restart", `
+		lost; run 1 irc; crash 1 7; heard; stumble Up 2 minutes | irc restarts=0
+		read blind | irc restarts=0
+		crash 1    | irc restarts=1`},
+	{"an old container under a used name counts no restart", `
+		run 1 irc; run 2 spare; lost; crash 2 7; remove 1; rename 2 irc; stumble Up 2 minutes
+		read blind | irc restarts=0 recreations=1`},
+	{"a container is missed after a change of the selection that keeps it", `
+		run 1 irc; run 2 xmpp; remove 2; pass 5m; read; save; set exclude=portainer; recall; read blind | xmpp missing`},
+	{"a crash loop of a container made in a gap counts", `
+		follow; pass 1s; lost; run 1 bridge; crash 1 4; heard; read all | bridge restarts=4
+		crash 1 | bridge restarts=5`},
+	{"a deploy that sets the old container aside", `
+		run 1 irc; read all; { OR lost}
+		{stop 1; rename 1 irc-old; run 2 irc
+		OR rename 1 irc-old; run 2 irc; stop 1
+		OR run 2 irc-new; rename 1 irc-old; rename 2 irc}
+		read all | irc-old expected=0, irc running expected=1
+		remove 1; read; pass 1h; read  | irc-old -state, irc expected=1, irc-new -state
+		remove 2; read; pass 10m; read | irc missing, irc-old -state`},
+	{"one that goes back to its name is expected again", `
+		run 1 irc; stop 1; rename 1 irc-old; run 2 irc | irc-old expected=0
+		remove 2; rename 1 irc; start 1 | irc running expected=1
+		remove 1; pass 1h               | irc missing`},
+	{"a name that is taken much later sets nobody aside", `
+		run 1 chat; rename 1 chat-main; pass ` + replacedWithin.String() + `; run 2 chat; stop 1 | chat-main expected=1, chat expected=1`},
+	{"a deploy that does not come up is an outage", `
+		run 1 irc policy=no plain; read all; remove 1; make 2 irc policy=no plain | irc created expected=1
+		read all                      | irc expected=1
+		make 3 new policy=no plain    | new expected=0
+		start 2; die 2 0              | irc expected=0
+		remove 2; make 4 irc policy=no plain | irc expected=0`},
+	{"one is not expected before what it needs is healthy", startOrder + `
+		begin 1; pass 10m; read | db expected=1, app expected=0, web expected=0, cache expected=1
+		check 1 healthy         | app expected=1, web expected=1
+		begin 2                 | app expected=1, web expected=0
+		check 2 healthy; begin 3 | web expected=1
+		die 3 1; check 2 starting | web expected=1`},
+	{"one is expected once what it needs has failed", startOrder + `
+		begin 1           | app expected=0, web expected=0
+		check 1 unhealthy | app expected=1
+		remove 1          | app expected=1`},
+	{"one is not expected before what it needs has what that needs", `
+		make 1 db; make 2 app needs=db:service_healthy:true
+		make 3 proxy {needs=app:service_started:false OR needs=app:service_completed_successfully:false}
+		| db expected=1, app expected=1, proxy expected=1
+		begin 1; pass 10m; read | db expected=1, app expected=0, proxy expected=0
+		check 1 healthy; begin 2 | app expected=1, proxy expected=1`},
+	{"one that does not start although it can is expected", startOrder + `
+		begin 1; check 1 healthy | app expected=1
+		begin 1                  | app expected=1, web expected=1
+		remove 2; make 5 app needs=db:service_healthy:true | app expected=0`},
 }
 
-func restarts(name string, n int) string {
-	return fmt.Sprintf(`restarts_total{container="%s"} %d`, name, n)
-}
+// startOrder is what compose makes before it starts one after the other.
+const startOrder = `
+	make 1 db; make 2 app needs=db:service_healthy:true
+	make 3 web needs=cache:service_started:false,app:service_healthy:false; make 4 cache needs=db:service_started:false`
 
-func TestEveryKindOfRestartCounts(t *testing.T) {
-	p := openPort(t)
-	p.run("1", "irc")
-	p.want("first sight", restarts("irc", 0), `recreations_total{container="irc"} 0`)
-	p.crash("1")
-	p.crash("1")
-	p.want("two crashes", restarts("irc", 2))
-	p.restart("1")
-	p.want("docker restart", restarts("irc", 3))
-	p.stop("1")
-	p.want("stop", restarts("irc", 3), `expected{container="irc"} 1`, `exit_code{container="irc"} 0`)
-	p.start("1")
-	p.want("start", restarts("irc", 4))
-	p.poll(false, true)
-	p.poll(true, true)
-	p.want("two readings later", restarts("irc", 4))
-}
-
-func TestDeployIsARecreationAndNoRestart(t *testing.T) {
-	for name, replace := range map[string]func(*port){
-		"removed and run": func(p *port) { p.remove("1"); p.run("2", "irc") },
-		"compose: the new one bears the temporary name": func(p *port) {
-			p.make("2", "0123456789ab_irc")
-			p.stop("1")
-			p.emit("1", events.ActionDestroy)
-			p.boxes["2"].Name = "/irc"
-			p.emit("2", events.ActionRename)
-			p.start("2")
-		},
-		"compose: the old one bears the temporary name": func(p *port) {
-			p.stop("1")
-			p.boxes["1"].Name = "/0123456789ab_irc"
-			p.emit("1", events.ActionRename)
-			p.run("2", "irc")
-			p.emit("1", events.ActionDestroy)
-		},
-		"events were lost": func(p *port) {
-			p.lost = true
-			p.remove("1")
-			p.run("2", "irc")
-			p.lost = false
-			p.poll(true, false)
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			p := openPort(t)
-			p.run("1", "irc")
-			p.crash("1")
-			replace(p)
-			p.poll(false, true)
-			p.want("after the deploy", restarts("irc", 1), `recreations_total{container="irc"} 1`, `state{container="irc",state="running"} 1`,
-				fmt.Sprintf(`last_recreated_timestamp_seconds{container="irc"} %g`, epochSeconds(parseDockerTime(p.boxes["2"].Created))))
-			p.crash("2")
-			p.want("a crash of the new one", restarts("irc", 2), `recreations_total{container="irc"} 1`)
-		})
-	}
-}
-
-func TestLostEventsAreMadeUpForAsDocumented(t *testing.T) {
-	p := openPort(t)
-	p.run("1", "irc")
-	p.lost = true
-	p.crash("1")
-	p.crash("1")
-	p.crash("1")
-	p.lost = false
-	p.poll(true, false)
-	p.want("three by policy", restarts("irc", 3))
-	p.lost = true
-	p.restart("1")
-	p.restart("1")
-	p.lost = false
-	p.poll(true, false)
-	p.want("two by hand, of which one is seen", restarts("irc", 4))
-	p.crash("1")
-	p.want("with events again", restarts("irc", 5))
-}
-
-func TestDaemonRestartCountsOneForEachContainer(t *testing.T) {
-	p := openPort(t)
-	for id := range 3 {
-		p.run(fmt.Sprint(id), fmt.Sprintf("c%d", id))
-	}
-	p.crash("0")
-	p.lost = true
-	for id := range 3 {
-		p.die(fmt.Sprint(id), 0)
-		p.start(fmt.Sprint(id))
-	}
-	p.lost = false
-	p.poll(true, false)
-	p.want("after it", restarts("c0", 2), restarts("c1", 1), restarts("c2", 1))
-}
-
-func TestExporterRestartInventsNothing(t *testing.T) {
-	p := openPort(t)
-	p.run("1", "irc")
-	p.crash("1")
-	p.run("2", "xmpp")
-	p.remove("2")
-	p.pass(10 * time.Minute)
-
-	kept, err := json.Marshal(p.fleet.remember())
-	if err != nil {
-		t.Fatal(err)
-	}
-	again := func() {
-		var m fleetMemory
-		if err := json.Unmarshal(kept, &m); err != nil {
-			t.Fatal(err)
-		}
-		p.fleet = newFleet(p.fleet.settings)
-		p.fleet.recall(m, p.now)
-	}
-	again()
-	p.poll(true, false)
-	p.want("nothing happened", restarts("irc", 1), `recreations_total{container="irc"} 0`, `state{container="xmpp",state="missing"} 1`)
-	p.crash("1")
-	p.want("a crash", restarts("irc", 2))
-
-	again()
-	p.poll(true, false)
-	p.want("that crash was while nobody looked", restarts("irc", 2))
-
-	again()
-	p.lost = true
-	p.remove("1")
-	p.run("3", "irc")
-	p.lost = false
-	p.poll(true, false)
-	p.want("a deploy while nobody looked", restarts("irc", 1), `recreations_total{container="irc"} 1`)
-
-	// Of containers that are not watched any more nothing is missing.
-	again()
-	p.fleet.settings.Exclude = []string{"xmpp"}
-	again()
-	p.poll(true, false)
-	p.want("other containers are watched", `!state{container="xmpp"`)
-}
-
-func TestWithoutAStateFileCountersBeginAtZero(t *testing.T) {
-	p := openPort(t)
-	p.lost = true
-	p.run("1", "irc")
-	p.crash("1")
-	p.lost = false
-	p.poll(true, false)
-	p.want("first reading", restarts("irc", 0))
-	p.crash("1")
-	p.want("a crash", restarts("irc", 1))
-}
-
-func TestGoneContainerIsMissingUnlessItWasThrownAway(t *testing.T) {
-	oneShot := func(b *container.InspectResponse) { b.HostConfig.RestartPolicy.Name = container.RestartPolicyDisabled }
-	thrownAway := func(b *container.InspectResponse) { b.HostConfig.AutoRemove = true }
-	p := openPort(t)
-	p.run("1", "irc")
-	p.run("2", "migrate", oneShot)
-	p.die("2", 0)
-	p.want("the one-shot has done its work", `expected{container="migrate"} 0`, `expected{container="irc"} 1`)
-	p.run("3", "shell", thrownAway)
-	p.run("4", "web", oneShot)
-	p.run("5", "worker", oneShot)
-	p.stop("5")
-	p.want("stopped by hand is not done", `expected{container="worker"} 1`)
-	for _, id := range []string{"1", "2", "3", "4", "5"} {
-		p.remove(id)
-	}
-	p.poll(false, true)
-	p.want("at once", `!state{container="irc"`, `!health{container="irc"`, restarts("irc", 0))
-	p.pass(time.Minute)
-	p.poll(false, true)
-	p.want("a minute later", `state{container="irc",state="missing"} 1`, `state{container="irc",state="running"} 0`,
-		`health{container="irc",health="none"} 1`, `info{compose_project="chat",compose_service="irc",container="irc",image="image",role="irc"} 1`,
-		`state{container="web",state="missing"} 1`, `state{container="worker",state="missing"} 1`,
-		`!state{container="migrate"`, `!state{container="shell"`, `!restarts_total{container="shell"`, `!start_time_seconds{container="irc"`)
-	p.pass(24 * time.Hour)
-	p.poll(false, true)
-	p.want("a day later", `!state{container="irc"`, `!restarts_total{container="irc"`)
-}
-
-func TestContainerThatSomebodyRemovedIsForgottenAfterAnHour(t *testing.T) {
-	remove := func(p *port) { p.remove("1") }
-	for _, c := range []struct {
-		name   string
-		change func(*Docker)
-		gone   func(*port)
-		kept   bool
-	}{
-		{"removed", func(*Docker) {}, remove, false},
-		{"removed, forget_after 0", func(s *Docker) { s.ForgetAfter = 0 }, remove, false},
-		{"removed, the event is slower than a list", func(*Docker) {}, func(p *port) {
-			there := p.boxes
-			p.boxes = nil
-			p.poll(false, true)
-			p.boxes = there
-			p.emit("1", events.ActionDestroy)
-		}, false},
-		{"removed, under expected", func(s *Docker) { s.Expected = []string{"web"} }, remove, true},
-		{"removed, in roles", func(s *Docker) { s.Roles = map[string]string{"web": "web_irc"} }, remove, true},
-		{"no event told of it", func(*Docker) {}, func(p *port) {
-			p.lost = true
-			p.remove("1")
-			p.lost = false
-		}, true},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			p := openPort(t, c.change)
-			p.run("1", "web")
-			p.poll(true, true)
-			c.gone(p)
-			p.poll(false, true)
-			expected := fmt.Sprintf(`expected{container="web"} %d`, map[bool]int{true: 1}[c.kept])
-			p.pass(time.Minute)
-			p.want("a minute later", `state{container="web",state="missing"} 1`, expected)
-			kept := p.fleet.remember()
-			p.fleet = newFleet(p.fleet.settings)
-			p.fleet.recall(kept, p.now)
-			p.pass(58 * time.Minute)
-			p.poll(true, true)
-			p.want("after a restart of the exporter", `state{container="web",state="missing"} 1`, expected)
-			p.pass(time.Minute)
-			p.poll(false, true)
-			if c.kept {
-				p.want("an hour later", `state{container="web",state="missing"} 1`, expected)
-			} else {
-				p.want("an hour later", `!state{container="web"`, `!expected{container="web"`)
-			}
-			p.run("2", "web")
-			p.want("made again", `state{container="web",state="running"} 1`, `expected{container="web"} 1`)
-		})
-	}
-}
-
-// TestDeployThatEndsHalfWayIsMissed has compose end after it has removed the old container, and before the new one has its name.
-func TestDeployThatEndsHalfWayIsMissed(t *testing.T) {
-	p := openPort(t)
-	p.run("1", "irc")
-	p.poll(true, true)
-	p.make("2", "0123456789ab_irc")
-	p.stop("1")
-	p.remove("1")
-	for range 2 {
-		p.pass(2 * time.Hour)
-		p.poll(false, true)
-		p.want("half a deploy", `state{container="irc",state="missing"} 1`, `expected{container="irc"} 1`)
-	}
-	p.rename("2", "irc")
-	p.start("2")
-	p.want("it goes on", `state{container="irc",state="running"} 1`, `recreations_total{container="irc"} 1`, restarts("irc", 0))
-	p.remove("2")
-	p.pass(2 * time.Minute)
-	p.want("somebody removes it", `state{container="irc",state="missing"} 1`, `expected{container="irc"} 0`)
-}
-
-func TestConfiguredContainerIsMissedFromTheStart(t *testing.T) {
-	p := openPort(t, func(s *Docker) { s.Expected = []string{"prosody"} })
-	p.poll(true, false)
-	p.want("first reading", `!state{container="prosody"`)
-	p.pass(72 * time.Hour)
-	p.poll(false, true)
-	p.want("later", `state{container="prosody",state="missing"} 1`, `info{compose_project="",compose_service="",container="prosody",image="",role="xmpp"} 1`)
-	p.run("1", "prosody")
-	p.want("when it comes", `state{container="prosody",state="missing"} 0`, `state{container="prosody",state="running"} 1`,
-		restarts("prosody", 0), `recreations_total{container="prosody"} 0`)
-}
-
-func TestNumbersBelongToNames(t *testing.T) {
-	t.Run("renamed", func(t *testing.T) {
-		p := openPort(t)
-		p.run("1", "irc")
-		p.crash("1")
-		p.rename("1", "ircd")
-		p.want("at once", restarts("irc", 1), restarts("ircd", 0), `recreations_total{container="ircd"} 0`, `!state{container="irc"`)
-		p.pass(time.Hour)
-		p.poll(false, true)
-		p.want("later", restarts("ircd", 0), `!state{container="irc"`, `!restarts_total{container="irc"`)
-	})
-	t.Run("one put in the place of another", func(t *testing.T) {
-		p := openPort(t)
-		p.run("1", "app")
-		p.run("2", "app-new")
-		for range 4 {
-			p.crash("2")
-		}
-		p.rename("1", "app-old")
-		p.rename("2", "app")
-		p.poll(true, false)
-		p.want("", restarts("app", 0), `recreations_total{container="app"} 1`)
-		p.crash("2")
-		p.want("a crash", restarts("app", 1))
-	})
-	t.Run("renamed, and another run", func(t *testing.T) {
-		p := openPort(t)
-		p.run("1", "app")
-		for range 4 {
-			p.crash("1")
-		}
-		p.rename("1", "app-old")
-		p.run("2", "app")
-		p.want("", restarts("app", 4), `recreations_total{container="app"} 1`)
-	})
-	t.Run("renamed and back", func(t *testing.T) {
-		p := openPort(t)
-		p.run("1", "app")
-		p.crash("1")
-		p.rename("1", "app-old")
-		p.rename("1", "app")
-		p.poll(true, false)
-		p.want("", restarts("app", 1), `recreations_total{container="app"} 0`, `expected{container="app"} 1`)
-	})
-}
-
-// TestRenameThereAndBackInventsNothing has a container be restarted, or run out of memory, under another name for a while.
-func TestRenameThereAndBackInventsNothing(t *testing.T) {
-	for _, lost := range []bool{false, true} {
-		for _, ways := range [][]string{{"tmp"}, {"tmp", "spare"}} {
-			t.Run(fmt.Sprintf("events lost: %t, over %s", lost, ways), func(t *testing.T) {
-				p := openPort(t)
-				p.run("1", "app")
-				p.crash("1")
-				p.poll(true, true)
-				p.lost = lost
-				for _, name := range ways {
-					p.rename("1", name)
-					p.poll(true, true)
+func TestFleet(t *testing.T) {
+	for _, story := range fleetStories {
+		t.Run(story.promise, func(t *testing.T) {
+			for _, script := range alternatives(story.script) {
+				if play(t, script); t.Failed() {
+					t.Fatalf("script:\n%s", script)
 				}
-				p.boxes["1"].State.OOMKilled = true
-				p.restart("1")
-				p.poll(true, true)
-				last := ways[len(ways)-1]
-				p.want("under another name", restarts(last, 1), fmt.Sprintf(`oom_events_total{container="%s"} 1`, last))
-				p.rename("1", "app")
-				p.poll(true, true)
-				p.want("back", restarts("app", 1), `oom_events_total{container="app"} 0`, `recreations_total{container="app"} 0`, `expected{container="app"} 1`)
-				p.boxes["1"].State.OOMKilled = false
-				p.restart("1")
-				p.poll(true, true)
-				p.want("restarted", restarts("app", 2))
-			})
-		}
+			}
+		})
 	}
-	t.Run("started for the first time under another name", func(t *testing.T) {
-		p := openPort(t)
-		p.make("1", "app")
-		p.rename("1", "tmp")
-		p.start("1")
-		p.rename("1", "app")
-		p.want("back", restarts("app", 0))
-		p.restart("1")
-		p.want("restarted", restarts("app", 1))
-	})
-	t.Run("the exporter is restarted meanwhile", func(t *testing.T) {
-		for range 20 { // what is kept is in no order
-			p := openPort(t)
-			p.run("1", "app")
-			p.rename("1", "tmp")
-			p.restart("1")
-			kept := p.fleet.remember()
-			p.fleet = newFleet(p.fleet.settings)
-			p.fleet.recall(kept, p.now)
-			p.poll(true, true)
-			p.want("under another name", restarts("tmp", 1))
-			p.rename("1", "app")
-			p.poll(true, true)
-			p.want("back", restarts("app", 0))
-		}
-	})
+}
+
+// TestRenamedContainerHasItsNumbersAfterARestart has the exporter restarted often, since what it saves is in no order.
+func TestRenamedContainerHasItsNumbersAfterARestart(t *testing.T) {
+	for range 20 {
+		play(t, `run 1 app; rename 1 tmp; restart 1; reboot; read all | tmp restarts=1
+			rename 1 app; read all | app restarts=0`)
+	}
 }
 
 func TestListIsTheTruthAndOnlyDoubtsAreInspected(t *testing.T) {
 	for _, c := range []struct {
-		name   string
-		vague  bool
-		rounds int
-		each   int
+		name         string
+		vague        bool
+		rounds, each int
 	}{
 		{"which tells how long each runs", false, slowTurn, 1},
 		{"which does not", true, quickTurn, 2},
 	} {
-		t.Run(c.name, func(t *testing.T) { onlyDoubtsAreInspected(t, c.vague, c.rounds, c.each) })
+		t.Run(c.name, func(t *testing.T) {
+			f := play(t, "")
+			f.vague = c.vague
+			f.play("crowd 20; pass 3h; read all")
+			seen := map[string]bool{}
+			for range c.rounds {
+				inspected := f.read(false, true)
+				if len(inspected) > c.each {
+					t.Errorf("%d of 20 quiet containers were inspected, want %d in turn", len(inspected), c.each)
+				}
+				for _, id := range inspected {
+					seen[id] = true
+				}
+			}
+			if len(seen) != 20 {
+				t.Errorf("%d of 20 containers were inspected in %d rounds, want all", len(seen), c.rounds)
+			}
+			f.play("lost; die 07 1; remove 13; run 20 c20; heard; read | c07 exited, c13 -state, c20 running, stream sound")
+			for _, id := range []string{"07", "20"} {
+				if !slices.Contains(f.inspected, id) {
+					t.Errorf("%s was not inspected: %v", id, f.inspected)
+				}
+			}
+			f.pass(deafAfter)
+			f.play("| stream deaf")
+		})
 	}
 }
 
-func onlyDoubtsAreInspected(t *testing.T, vague bool, rounds, each int) {
-	t.Helper()
-	p := openPort(t)
-	p.vague = vague
-	for id := range 20 {
-		p.run(fmt.Sprintf("%02d", id), fmt.Sprintf("c%02d", id))
+// inspectEarly inspects whose turn it will be with the next list, and returns their ids and who needs no other inspection.
+func (f *fleetTest) inspectEarly(mark uint64) (ids []string, early map[string]bool) {
+	f.t.Helper()
+	ahead := f.fleet.turnAhead(f.now)
+	var looked []inspection
+	for _, c := range ahead {
+		ids = append(ids, c.ID)
+		looked = append(looked, inspection{InspectResponse: clone(f.t, f.containers[c.ID]), made: f.now})
 	}
-	p.pass(3 * time.Hour)
-	p.poll(true, true)
-	seen := map[string]bool{}
-	for range rounds {
-		asked := p.poll(false, true)
-		if len(asked) > each {
-			t.Errorf("%d of 20 quiet containers were inspected, want %d in turn", len(asked), each)
-		}
-		for _, id := range asked {
-			seen[id] = true
-		}
+	early, err := f.fleet.describedEarly(ahead, looked, mark, f.now)
+	if err != nil {
+		f.t.Fatal(err)
 	}
-	if len(seen) != 20 {
-		t.Errorf("%d of 20 containers were inspected in %d rounds, want all", len(seen), rounds)
-	}
-	p.lost = true
-	p.die("07", 1)
-	p.remove("13")
-	p.run("20", "c20")
-	p.lost = false
-	asked := p.poll(false, true)
-	for _, id := range []string{"07", "20"} {
-		if !slices.Contains(asked, id) {
-			t.Errorf("%s was not inspected: %v", id, asked)
-		}
-	}
-	p.want("what events did not tell", `state{container="c07",state="exited"} 1`, `!state{container="c13"`, `state{container="c20",state="running"} 1`)
-	if p.fleet.deaf(p.now, deafAfter) {
-		t.Error("deaf at once; want some patience")
-	}
-	p.pass(deafAfter)
-	if !p.fleet.deaf(p.now, deafAfter) {
-		t.Error("changes without events, and the stream is not taken for deaf")
-	}
+	return ids, early
 }
 
-// TestTurnIsKnownAheadOfTheList wants to know before each list whom it would have inspected for no reason, and has nobody
-// inspected again who was in the meantime, unless the list knows something else.
+// TestTurnIsKnownAheadOfTheList wants to know before each list whom it would inspect for no reason but the turn, and wants
+// nobody inspected twice, unless the list knows something else.
 func TestTurnIsKnownAheadOfTheList(t *testing.T) {
-	p := openPort(t)
-	for id := range 100 {
-		p.run(fmt.Sprintf("%02d", id), fmt.Sprintf("c%02d", id))
-	}
-	p.pass(3 * time.Hour)
-	if ahead := p.fleet.turnAhead(p.now); len(ahead) > 0 {
+	f := play(t, "crowd 100; pass 3h")
+	if ahead := f.fleet.turnAhead(f.now); len(ahead) > 0 {
 		t.Errorf("before the first list it is the turn of %d", len(ahead))
 	}
-	p.poll(true, true)
-	ids := func(ahead []container.Summary) (ids []string) {
-		for _, c := range ahead {
-			ids = append(ids, c.ID)
-		}
-		return ids
-	}
+	f.play("read all")
 	for range slowTurn + 5 {
-		p.pass(30 * time.Second)
-		ahead := ids(p.fleet.turnAhead(p.now))
-		if asked := p.poll(false, true); len(ahead) == 0 || !slices.Equal(asked, ahead) {
-			t.Errorf("%v are inspected in turn, and ahead of the list it was %v", asked, ahead)
+		f.pass(30 * time.Second)
+		var ahead []string
+		for _, c := range f.fleet.turnAhead(f.now) {
+			ahead = append(ahead, c.ID)
+		}
+		if inspected := f.read(false, true); len(ahead) == 0 || !slices.Equal(inspected, ahead) {
+			t.Errorf("%v are inspected in turn, and ahead of the list it was %v", inspected, ahead)
 		}
 	}
-	p.remove("99")
+	f.play("remove 99")
 	for range slowTurn {
-		p.pass(30 * time.Second)
-		ahead := p.fleet.turnAhead(p.now)
-		var looked []inspection
-		for _, c := range ahead {
-			looked = append(looked, inspection{InspectResponse: p.boxes[c.ID], made: p.now})
-		}
-		changed := ids(ahead)[0]
-		mark := p.fleet.mark
-		early, err := p.fleet.describedEarly(ahead, looked, mark, p.now)
-		if err != nil {
-			t.Fatal(err)
-		}
-		p.lost = true
-		p.die(changed, 1)
-		p.lost = false
-		l := &listing{all: p.list(), mark: mark, following: true, early: early, made: clockSpan{p.now, p.now.Add(time.Second)}}
-		l.chosen = l.all
-		for _, id := range ids(p.fleet.listed(l, p.now)) {
-			p.inspect(id, p.fleet.mark)
-			if id != changed && slices.Contains(ids(ahead), id) {
-				t.Errorf("%s is inspected twice", id)
+		f.pass(30 * time.Second)
+		ahead, early := f.inspectEarly(f.fleet.mark)
+		changed := ahead[0]
+		f.play("lost; die " + changed + " 1; heard; note")
+		f.old.list.early = early
+		for _, l := range f.fleet.listed(&f.old.list, f.now) {
+			f.inspect(l.ID, f.fleet.mark)
+			if l.ID != changed && slices.Contains(ahead, l.ID) {
+				t.Errorf("%s is inspected twice", l.ID)
 			}
 		}
-		if got := p.fleet.members["c"+changed].status.state; got != container.StateExited {
-			t.Errorf("c%s is %s, and the list, which knew more than its early description, says that it has ended", changed, got)
-		}
+		f.play("| c" + changed + " exited") // as the list knows, unlike the early description
 	}
 }
 
-// TestLostRestartIsSeenInTheNextList has events lost of restarts that look as if nothing had been, but for the age.
-func TestLostRestartIsSeenInTheNextList(t *testing.T) {
-	for _, c := range []struct {
-		name string
-		do   func(*port)
-		want []string
-	}{
-		{"by policy", func(p *port) { p.crash("2") }, []string{restarts("b", 1)}},
-		{"three times by policy", func(p *port) { p.crash("2"); p.crash("2"); p.crash("2") }, []string{restarts("b", 3)}},
-		{"by hand", func(p *port) { p.restart("2") }, []string{restarts("b", 1)}},
-		{"a job that fails again", func(p *port) { p.start("3"); p.die("3", 1) }, []string{restarts("c", 1)}},
-		{"a job that fails otherwise", func(p *port) { p.boxes["3"].State.ExitCode = 2 }, []string{`exit_code{container="c"} 2`}},
+// TestListThatIsOlderThanADescription has something happen to the first container after the list was made and before it was
+// described early: no age lies, and no stream is deaf.
+func TestListThatIsOlderThanADescription(t *testing.T) {
+	for happens, shows := range map[string]string{
+		"restart 00":        "| c00 restarts=1 ages=believed",
+		"state 00 removing": "pass " + (deafAfter + time.Second).String() + " | stream sound",
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			p := openPort(t)
-			for i, name := range []string{"a", "b", "c", "d"} {
-				p.run(strconv.Itoa(i+1), name)
-			}
-			p.die("3", 1)
-			p.pass(5 * time.Hour)
-			p.poll(true, true)
-			p.pass(30 * time.Second)
-			p.fleet.slow = turn{}
-			if asked := p.poll(false, true); !slices.Equal(asked, []string{"1"}) {
-				t.Fatalf("%v were inspected of quiet containers, want the first one in its turn", asked)
-			}
-			p.fleet.slow = turn{} // the first one's turn again
-			p.lost = true
-			c.do(p)
-			p.lost = false
-			p.pass(5 * time.Second)
-			if asked := p.poll(false, true); len(asked) != 2 {
-				t.Errorf("%v were inspected, want the first one in its turn and the one that changed", asked)
-			}
-			p.want(c.name, c.want...)
-		})
+		f := play(t, "crowd 100; pass 3h; read all; pass 30s; turn; note; lost; "+happens+"; heard")
+		_, f.old.list.early = f.inspectEarly(f.old.list.mark)
+		f.play("old list")
+		f.play(shows)
 	}
 }
 
 // TestAgesByAnotherClockAreGivenUp has a proxy in between stamp the lists with its own clock, an hour ahead.
 func TestAgesByAnotherClockAreGivenUp(t *testing.T) {
-	p := openPort(t)
-	for id := range 20 {
-		p.run(fmt.Sprintf("%02d", id), fmt.Sprintf("c%02d", id))
-	}
-	p.pass(3 * time.Hour)
-	p.poll(true, true)
-	p.ahead = time.Hour
-	if asked := p.poll(false, true); len(asked) != 20 {
-		t.Errorf("%d of 20 containers were inspected whose ages differ, want all", len(asked))
+	f := play(t, "crowd 20; pass 3h; read all")
+	f.ahead = time.Hour
+	if inspected := f.read(false, true); len(inspected) != 20 {
+		t.Errorf("%d of 20 containers were inspected whose ages differ, want all", len(inspected))
 	}
 	for range quickTurn {
-		if asked := p.poll(false, true); len(asked) > 3 {
-			t.Errorf("%d of 20 containers were inspected whose ages are known to lie, want a few in turn", len(asked))
+		if inspected := f.read(false, true); len(inspected) > 3 {
+			t.Errorf("%d of 20 containers were inspected whose ages are known to lie, want a few in turn", len(inspected))
 		}
 	}
-	p.ahead = 0
-	p.restart("07")
-	p.seesLostRestart("07")
-}
-
-// seesLostRestart wants a restart without an event to be seen by the next list, although it is not the container's turn.
-func (p *port) seesLostRestart(id string) {
-	p.t.Helper()
-	p.pass(10 * time.Minute)
-	p.poll(false, true) // it is as old as its age is coarse
-	p.pass(10 * time.Minute)
-	p.fleet.quick, p.fleet.slow = turn{}, turn{}
-	p.lost = true
-	p.restart(id)
-	p.lost = false
-	if asked := p.poll(false, true); !slices.Contains(asked, id) {
-		p.t.Errorf("%v were inspected, want %s among them, whose age is another one", asked, id)
+	f.ahead = 0
+	f.play("restart 07; pass 10m; read; pass 10m; turn; lost; restart 07; heard; read")
+	if !slices.Contains(f.inspected, "07") {
+		t.Errorf("%v were inspected, want 07 among them, whose age is another one", f.inspected)
 	}
 }
 
-// TestAgesThatWereRightAreBelievedStill has ages differ for good reasons.
-func TestAgesThatWereRightAreBelievedStill(t *testing.T) {
-	for _, c := range []struct {
-		name string
-		do   func(*port)
-	}{
-		{"an end that no event told of, of one that had ended before", func(p *port) {
-			p.lost = true
-			p.die("07", 1)
-			p.lost = false
-			p.poll(false, true)
-			p.start("07")
-		}},
-		{"a start that failed, which changes the exit code alone", func(p *port) {
-			p.die("07", 1)
-			p.pass(time.Hour)
-			p.poll(false, true)
-			p.boxes["07"].State.ExitCode = 127
-			p.poll(false, true)
-			if p.fleet.members["c07"].agesLie {
-				p.t.Error("the ages of one whose start failed are given up")
-			}
-			p.start("07")
-		}},
-		{"a restart that no event told of, and an event of something else", func(p *port) {
-			p.lost = true
-			p.restart("07")
-			p.lost = false
-			p.poll(false, true)
-			p.emit("07", events.ActionUpdate)
-		}},
-		{"a list that is older than an event", func(p *port) {
-			mark, all, made := p.fleet.mark, p.list(), clockSpan{p.now, p.now.Add(time.Second)}
-			p.restart("07")
-			for _, l := range p.fleet.listed(&listing{all: all, chosen: all, made: made, mark: mark, following: true}, p.now) {
-				p.inspect(l.ID, mark)
-			}
-			p.emit("07", events.ActionUpdate)
-		}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			p := openPort(t)
-			for id := range 20 {
-				p.run(fmt.Sprintf("%02d", id), fmt.Sprintf("c%02d", id))
-			}
-			p.restart("07")
-			p.pass(3 * time.Hour)
-			p.poll(true, true)
-			p.pass(time.Minute)
-			c.do(p)
-			if p.fleet.members["c07"].agesLie {
-				t.Error("the ages are given up, want them believed")
-			}
-			p.seesLostRestart("07")
-		})
-	}
-}
-
-// TestRestartRightAfterTheDescriptionIsSeen has a container restarted so soon that its age looks the same.
-func TestRestartRightAfterTheDescriptionIsSeen(t *testing.T) {
-	p := openPort(t)
-	for id := range 20 {
-		p.run(fmt.Sprintf("%02d", id), fmt.Sprintf("c%02d", id))
-	}
-	p.restart("07")
-	p.lost = true
-	p.crash("07")
-	p.lost = false
-	p.pass(30 * time.Second)
-	p.poll(false, true)
-	p.want("a restart after a second", restarts("c07", 2))
-}
-
-// TestStumbleProvesNothing has the engine fail to describe a container, of which the list's words are taken instead.
 func TestStumbleProvesNothing(t *testing.T) {
-	p := openPort(t)
-	p.run("1", "irc")
-	p.poll(true, true)
-	known := p.fleet.members["irc"].described
-	p.pass(time.Hour)
-	l := p.list()[0]
-	if err := p.fleet.described(fromSummary(&l), p.fleet.mark, p.now, p.now); err != nil {
-		t.Fatal(err)
-	}
-	if got := p.fleet.members["irc"].described; !got.Equal(known) {
+	f := play(t, "run 1 irc; read all")
+	known := f.fleet.members["irc"].described
+	f.play("pass 1h; stumble Up About an hour")
+	if got := f.fleet.members["irc"].described; !got.Equal(known) {
 		t.Errorf("described at %s, want %s: the list describes nothing", got, known)
 	}
 }
@@ -1040,643 +1066,84 @@ func TestAgesOfOtherEnginesAreNotCompared(t *testing.T) {
 	}
 }
 
-func TestLateEventMakesNobodyDeaf(t *testing.T) {
-	p := openPort(t)
-	p.run("1", "irc")
-	p.poll(true, true)
-	p.boxes["1"].State.Status = container.StatePaused
-	p.poll(false, true) // the list was faster
-	p.emit("1", events.ActionPause)
-	p.pass(time.Minute)
-	if p.fleet.deaf(p.now, deafAfter) {
-		t.Error("the event came, and the stream is taken for deaf")
-	}
-}
-
-func TestDescriptionOlderThanAnEventIsThrownAway(t *testing.T) {
-	p := openPort(t)
-	p.run("1", "irc")
-	mark := p.fleet.mark
-	all := p.list()
-	old := clone(t, p.boxes["1"])
-	p.die("1", 3) // while the list and the description are under way
-	p.run("2", "xmpp")
-	if err := p.fleet.described(old, mark, p.now, p.now); err != nil {
-		t.Fatal(err)
-	}
-	p.want("an old description", `state{container="irc",state="exited"} 1`)
-	p.fleet.listed(&listing{all: all, chosen: all, mark: mark, following: true}, p.now)
-	p.want("an old list", `state{container="xmpp",state="running"} 1`)
-}
-
-// failingChecks has the last checks of container 1 fail.
-func failingChecks(p *port, interval time.Duration, streak int) {
-	const id = "1"
-	h := &container.Health{Status: container.Unhealthy, FailingStreak: streak}
-	for i := min(streak, 5) - 1; i >= 0; i-- {
-		at := p.now.Add(-time.Duration(i) * interval)
-		h.Log = append(h.Log, &container.HealthcheckResult{Start: at, End: at.Add(time.Second), ExitCode: 1})
-	}
-	p.boxes[id].State.Health = h
-	p.boxes[id].Config.Healthcheck = &container.HealthConfig{Interval: interval - time.Second, Retries: 3}
-}
-
-func TestUnhealthySinceTheFirstFailingCheck(t *testing.T) {
-	p := openPort(t)
-	p.run("1", "xmpp")
-	p.pass(time.Hour)
-	since := func(at time.Time) string {
-		return fmt.Sprintf(`unhealthy_since_timestamp_seconds{container="xmpp"} %v`, epochSeconds(at))
-	}
-	begin := p.now
-	p.want("healthy", `!unhealthy_since_timestamp_seconds{container="xmpp"`)
-	p.pass(20 * time.Second)
-	failingChecks(p, 10*time.Second, 3)
-	p.emit("1", events.ActionHealthStatusUnhealthy)
-	p.want("three checks", `health{container="xmpp",health="unhealthy"} 1`, since(begin))
-	p.pass(70*time.Second - time.Millisecond)
-	failingChecks(p, 10*time.Second, 10)
-	p.poll(false, true)
-	p.want("ten checks, of which five are kept", since(begin))
-	// Another exporter, that saw nothing of this, comes to the same.
-	p.fleet = newFleet(p.fleet.settings)
-	p.poll(true, false)
-	p.want("after a restart of the exporter", since(begin))
-	p.boxes["1"].State.Health = &container.Health{Status: container.Healthy}
-	p.emit("1", events.ActionHealthStatusHealthy)
-	p.want("healthy again", `!unhealthy_since_timestamp_seconds{container="xmpp"`)
-}
-
-func TestUnhealthySinceIsNeverBeforeTheStart(t *testing.T) {
-	p := openPort(t)
-	p.run("1", "xmpp")
-	p.pass(5 * time.Second)
-	failingChecks(p, 10*time.Second, 20) // the log holds checks of the run before
-	p.emit("1", events.ActionHealthStatusUnhealthy)
-	b := p.boxes["1"]
-	p.want("since the only check of this run or its start", fmt.Sprintf(`unhealthy_since_timestamp_seconds{container="xmpp"} %g`, epochSeconds(parseDockerTime(b.State.StartedAt))))
-}
-
-func TestDependenciesAreTold(t *testing.T) {
-	p := openPort(t)
-	p.run("1", "irc")
-	p.run("2", "db")
-	needs := func(label string) func(*container.InspectResponse) {
-		return func(b *container.InspectResponse) { b.Config.Labels[composeDepends] = label }
-	}
-	p.run("3", "services", func(b *container.InspectResponse) { b.HostConfig.NetworkMode = "container:1" })
-	p.run("4", "bridge", needs("irc:service_started:false,db:service_healthy:true,unknown:service_started:false"))
-	p.run("5", "other", needs("irc:service_started:false"), func(b *container.InspectResponse) { b.Config.Labels[composeProject] = "another" })
-	p.want("", `dependency{container="services",depends_on="irc"} 1`, `dependency{container="bridge",depends_on="irc"} 1`,
-		`dependency{container="bridge",depends_on="db"} 1`, `!dependency{container="bridge",depends_on="unknown"`, `!dependency{container="other"`)
-	p.remove("2")
-	p.pass(time.Hour)
-	p.want("a dependency that is missing", `dependency{container="bridge",depends_on="db"} 1`)
-}
-
-func TestListAloneLosesNoNumber(t *testing.T) {
-	p := openPort(t)
-	p.run("1", "irc")
-	p.crash("1")
-	created := p.boxes["1"].Created
-	l := p.list()[0]
-	l.Created = parseDockerTime(created).Unix()
-	l.Status = "Up 2 minutes"
-	if err := p.fleet.described(fromSummary(&l), p.fleet.mark, p.now, p.now); err != nil {
-		t.Fatal(err)
-	}
-	p.want("the engine could only list it", restarts("irc", 1), `expected{container="irc"} 1`, `state{container="irc",state="running"} 1`,
-		fmt.Sprintf(`last_recreated_timestamp_seconds{container="irc"} %g`, epochSeconds(parseDockerTime(created))),
-		fmt.Sprintf(`start_time_seconds{container="irc"} %g`, epochSeconds(parseDockerTime(p.boxes["1"].State.StartedAt))))
-}
-
-func TestOutOfMemoryIsTold(t *testing.T) {
-	p := openPort(t)
-	p.run("1", "irc")
-	p.emit("1", events.ActionOOM)
-	p.boxes["1"].State.OOMKilled = true
-	p.die("1", 137)
-	p.want("once", `oom_events_total{container="irc"} 1`, `exit_code{container="irc"} 137`)
-	p.boxes["1"].State.OOMKilled = false
-	p.start("1")
-	p.lost = true
-	p.boxes["1"].State.OOMKilled = true
-	p.die("1", 137)
-	p.lost = false
-	p.poll(true, false)
-	p.want("a lost one", `oom_events_total{container="irc"} 2`)
-}
-
-// describeAs takes in a description that was made earlier.
-func (p *port) describeAs(b *container.InspectResponse, mark uint64) {
-	p.t.Helper()
-	if err := p.fleet.described(b, mark, p.now, p.now); err != nil {
-		p.t.Fatal(err)
-	}
-}
-
-func TestDescriptionOfARemovedContainerIsThrownAway(t *testing.T) {
-	p := openPort(t)
-	p.run("1", "irc")
-	for range 4 {
-		p.crash("1")
-	}
-	mark, all, old := p.fleet.mark, p.list(), clone(t, p.boxes["1"])
-	p.remove("1")
-	p.fleet.listed(&listing{all: all, chosen: all, mark: mark, following: true}, p.now) // an old list
-	p.describeAs(clone(t, old), mark)
-	p.want("removed", `!state{container="irc"`)
-	p.run("2", "irc")
-	p.describeAs(old, mark)
-	p.poll(false, true)
-	p.want("deployed", restarts("irc", 4), `recreations_total{container="irc"} 1`)
-	p.pass(time.Minute)
-	if p.fleet.deaf(p.now, deafAfter) {
-		t.Error("an old list makes the stream look deaf")
-	}
-	if n := len(p.fleet.touched); n != 1 {
-		t.Errorf("%d containers are remembered that had an event, want the one that is there", n)
-	}
-}
-
-func TestOneShotThatIsBeingRemovedIsNotMissed(t *testing.T) {
-	p := openPort(t)
-	p.run("1", "migrate", func(b *container.InspectResponse) { b.HostConfig.RestartPolicy.Name = container.RestartPolicyDisabled })
-	p.die("1", 0)
-	p.run("2", "irc")
-	for _, id := range []string{"1", "2"} {
-		p.boxes[id].State.Status = container.StateRemoving
-	}
-	p.poll(false, true)
-	p.want("removing", `expected{container="migrate"} 0`, `expected{container="irc"} 1`)
-	p.emit("1", events.ActionDestroy)
-	p.emit("2", events.ActionDestroy)
-	p.pass(10 * time.Minute)
-	p.poll(false, true)
-	p.want("gone", `!state{container="migrate"`, `state{container="irc",state="missing"} 1`)
-}
-
-func TestOneShotThatIsRemovedAtOnceIsNotMissed(t *testing.T) {
-	oneShot := func(b *container.InspectResponse) { b.HostConfig.RestartPolicy.Name = container.RestartPolicyDisabled }
-	missing := `state{container="migrate",state="missing"} 1`
-	ends := func(code int) func(p *port) { return func(p *port) { p.die("1", code) } }
-	for _, c := range []struct {
-		name    string
-		ends    func(p *port)
-		restart container.RestartPolicyMode
-		want    string
-	}{
-		{"done", ends(0), container.RestartPolicyDisabled, "!" + missing},
-		{"failed", ends(1), container.RestartPolicyDisabled, missing},
-		{"done, after failures", ends(0), container.RestartPolicyOnFailure, "!" + missing},
-		{"stopped", func(p *port) { p.stop("1") }, container.RestartPolicyDisabled, missing},
-		{"a service that ended", ends(0), container.RestartPolicyAlways, missing},
-	} {
-		for _, listFirst := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, a list without it comes first: %t", c.name, listFirst), func(t *testing.T) {
-				p := openPort(t)
-				p.run("1", "migrate", oneShot, func(b *container.InspectResponse) { b.HostConfig.RestartPolicy.Name = c.restart })
-				p.late = true
-				if listFirst {
-					there := p.boxes
-					p.boxes = nil
-					p.poll(false, true)
-					p.boxes = there
-				}
-				c.ends(p)
-				p.emit("1", events.ActionDestroy)
-				p.pass(10 * time.Minute)
-				p.poll(false, true)
-				p.want("later", c.want)
-			})
-		}
-	}
-}
-
-func TestFirstSightByAListCountsNoRestart(t *testing.T) {
-	p := openPort(t)
-	p.lost = true
-	p.run("1", "irc")
-	for range 7 {
-		p.crash("1")
-	}
-	p.lost = false
-	l := p.list()[0]
-	l.Status = "Up 2 minutes"
-	p.describeAs(fromSummary(&l), p.fleet.mark)
-	p.want("listed", restarts("irc", 0))
-	p.poll(true, false)
-	p.want("described", restarts("irc", 0))
-	p.crash("1")
-	p.want("a crash", restarts("irc", 1))
-}
-
-func TestNetworkOfAContainerThatIsGoneIsADependency(t *testing.T) {
-	p := openPort(t)
-	p.run("1", "irc")
-	p.run("3", "services", func(b *container.InspectResponse) { b.HostConfig.NetworkMode = "container:1" })
-	const edge = `dependency{container="services",depends_on="irc"} 1`
-	p.want("", edge)
-	p.remove("1")
-	p.pass(10 * time.Minute)
-	p.poll(false, true)
-	p.want("missing", `state{container="irc",state="missing"} 1`, edge)
-	kept := p.fleet.remember()
-	p.fleet = newFleet(p.fleet.settings)
-	p.fleet.recall(kept, p.now)
-	p.poll(true, false)
-	p.want("after a restart of the exporter", edge)
-	p.run("4", "irc")
-	p.want("made anew", edge)
-}
-
+// TestUnhealthySinceTheLastTimeItWasHealthy has nobody see the last pass, which is in the engine's log.
 func TestUnhealthySinceTheLastTimeItWasHealthy(t *testing.T) {
-	p := openPort(t)
-	p.run("1", "xmpp")
-	p.pass(time.Hour)
-	failingChecks(p, 5*time.Second, 3)
-	p.poll(true, false)
-	p.pass(10 * time.Minute)
-	// Nobody saw that it was healthy in between, but the engine's log shows it.
-	failingChecks(p, 5*time.Second, 3)
-	h := p.boxes["1"].State.Health
-	passed := &container.HealthcheckResult{Start: p.now.Add(-15 * time.Second), End: p.now.Add(-14 * time.Second)}
+	f := play(t, "run 1 xmpp; pass 1h; failing 5s 3; read blind; pass 10m; failing 5s 3")
+	h := f.containers["1"].State.Health
+	passed := &container.HealthcheckResult{Start: f.now.Add(-15 * time.Second), End: f.now.Add(-14 * time.Second)}
 	h.Log = append([]*container.HealthcheckResult{passed}, h.Log...)
-	p.poll(true, false)
-	p.want("", fmt.Sprintf(`unhealthy_since_timestamp_seconds{container="xmpp"} %v`, epochSeconds(h.Log[1].Start)))
-	// A streak that has become shorter has begun anew.
-	p.pass(10 * time.Minute)
-	failingChecks(p, 5*time.Second, 2)
-	p.poll(true, false)
-	p.want("a shorter streak", fmt.Sprintf(`unhealthy_since_timestamp_seconds{container="xmpp"} %v`, epochSeconds(p.boxes["1"].State.Health.Log[0].Start)))
-}
-
-func TestEstimateOfUnhealthySinceDoesNotMoveForward(t *testing.T) {
-	p := openPort(t)
-	p.run("1", "xmpp")
-	p.pass(time.Hour)
-	begin := p.now
-	p.pass(90 * time.Second)
-	failingChecks(p, 10*time.Second, 10)
-	p.poll(true, false)
-	want := fmt.Sprintf(`unhealthy_since_timestamp_seconds{container="xmpp"} %v`, epochSeconds(begin))
-	p.want("estimated", want)
-	p.pass(47 * time.Second) // the engine was busy: four checks instead of five
-	failingChecks(p, 10*time.Second, 14)
-	p.poll(true, false)
-	p.want("later", want)
+	f.play(`read blind | xmpp unhealthy_since=10s
+		pass 10m; failing 5s 2; read blind | xmpp unhealthy_since=5s`) // a shorter streak is another one
 }
 
 // TestSlowChecksDoNotMoveTheBeginningOfFastOnes has checks fail at once at first, and then after long waits.
 func TestSlowChecksDoNotMoveTheBeginningOfFastOnes(t *testing.T) {
 	const interval = 5 * time.Second
-	p := openPort(t)
-	p.run("1", "xmpp")
-	p.pass(time.Hour)
-	begin := p.now
+	f := play(t, "run 1 xmpp; pass 1h; mark")
 	h := &container.Health{Status: container.Unhealthy}
-	p.boxes["1"].State.Health = h
-	p.boxes["1"].Config.Healthcheck = &container.HealthConfig{Interval: interval, Retries: 3}
+	f.containers["1"].State.Health = h
+	f.containers["1"].Config.Healthcheck = &container.HealthConfig{Interval: interval, Retries: 3}
 	fail := func(took time.Duration) {
-		start := p.now
-		p.pass(took)
+		start := f.now
+		f.pass(took)
 		h.FailingStreak++
-		h.Log = append(h.Log, &container.HealthcheckResult{Start: start, End: p.now, ExitCode: 1})
+		h.Log = append(h.Log, &container.HealthcheckResult{Start: start, End: f.now, ExitCode: 1})
 		h.Log = h.Log[max(0, len(h.Log)-5):]
-		p.pass(interval)
+		f.pass(interval)
 	}
-	since := fmt.Sprintf(`unhealthy_since_timestamp_seconds{container="xmpp"} %v`, epochSeconds(begin))
 	for range 3 {
 		fail(0)
 	}
-	p.emit("1", events.ActionHealthStatusUnhealthy)
-	p.want("fast ones", since)
-	l := p.list()[0]
-	p.describeAs(fromSummary(&l), p.fleet.mark) // the engine stumbled over the container
-	p.want("by a list", since)
-	for n := 4; n <= 12; n++ {
+	f.play(`event 1 health_status: unhealthy     | xmpp unhealthy_since=mark
+		stumble Up About an hour (unhealthy) | xmpp unhealthy_since=mark`)
+	for range 9 {
 		fail(30 * time.Second)
-		p.poll(false, true)
-		p.want(fmt.Sprintf("%d checks", n), since)
+		f.play("read | xmpp unhealthy_since=mark")
 	}
 }
 
 // TestEstimateOfUnhealthySinceIsAfterAPass has an engine that keeps none of the first failing checks when it says unhealthy.
 func TestEstimateOfUnhealthySinceIsAfterAPass(t *testing.T) {
-	p := openPort(t)
-	p.run("1", "xmpp")
-	p.pass(time.Hour)
-	passed := &container.HealthcheckResult{Start: p.now.Add(-time.Second), End: p.now}
-	p.boxes["1"].State.Health = &container.Health{Status: container.Healthy, Log: []*container.HealthcheckResult{passed}}
-	p.poll(true, true)
-	p.pass(time.Minute)
-	failingChecks(p, 10*time.Second, 8)
-	for _, result := range p.boxes["1"].State.Health.Log {
+	f := play(t, "run 1 xmpp; pass 1h; mark")
+	passed := &container.HealthcheckResult{Start: f.now.Add(-time.Second), End: f.now}
+	f.containers["1"].State.Health = &container.Health{Status: container.Healthy, Log: []*container.HealthcheckResult{passed}}
+	f.play("read all; pass 1m; failing 10s 8")
+	for _, result := range f.containers["1"].State.Health.Log {
 		result.End = result.Start.Add(30 * time.Second)
 	}
-	p.emit("1", events.ActionHealthStatusUnhealthy)
-	p.want("since the last check that passed", fmt.Sprintf(`unhealthy_since_timestamp_seconds{container="xmpp"} %v`, epochSeconds(passed.End)))
+	f.play("event 1 health_status: unhealthy | xmpp unhealthy_since=mark")
 }
 
 func TestAnotherEngineUnderTheSameLabelIsNotMissed(t *testing.T) {
-	p := openPort(t, func(s *Docker) { s.Host = "tcp://a:2375" })
-	p.run("1", "irc")
-	p.restart("1")
-	p.run("2", "only-there")
-	kept := p.fleet.remember()
-	q := openPort(t, func(s *Docker) { s.Host = "tcp://b:2375" })
-	q.fleet.recall(kept, q.now)
-	q.run("7", "irc")
-	q.pass(10 * time.Minute)
-	q.poll(false, true)
-	q.want("another engine", `!state{container="only-there"`, restarts("irc", 0), `recreations_total{container="irc"} 0`)
+	first := play(t, "set host=tcp://a:2375; run 1 irc; restart 1; run 2 only-there; save")
+	another := play(t, "set host=tcp://b:2375")
+	another.saved = first.saved
+	another.play("recall; run 7 irc; pass 10m; read | only-there -state, irc restarts=0 recreations=0")
 
 	// The same engine behind a proxy has the same containers.
-	r := openPort(t, func(s *Docker) { s.Host = "tcp://proxy:2375" })
-	r.fleet.recall(kept, r.now)
-	if got := r.fleet.remember(); len(got.Containers) != len(kept.Containers) {
-		t.Errorf("%d containers are kept on before the first list, want %d", len(got.Containers), len(kept.Containers))
+	same := play(t, "set host=tcp://proxy:2375")
+	same.saved = first.saved
+	same.play("recall")
+	if got := len(same.fleet.remember().Containers); got != 2 {
+		t.Errorf("%d containers are kept before the first list, want 2", got)
 	}
-	r.boxes["1"] = clone(t, p.boxes["1"])
-	r.poll(true, true)
-	r.pass(time.Hour)
-	r.want("the same engine", restarts("irc", 1), `state{container="only-there",state="missing"} 1`)
-}
-
-func TestMissingContainerIsMissedAfterASelectionThatKeepsIt(t *testing.T) {
-	p := openPort(t)
-	p.run("1", "irc")
-	p.run("2", "xmpp")
-	p.remove("2")
-	p.pass(5 * time.Minute)
-	p.poll(false, true)
-	kept := p.fleet.remember()
-	p.fleet.settings.Exclude = []string{"portainer"}
-	p.fleet = newFleet(p.fleet.settings)
-	p.fleet.recall(kept, p.now)
-	p.poll(true, false)
-	p.want("", `state{container="xmpp",state="missing"} 1`)
+	same.containers["1"] = first.containers["1"]
+	same.play("read all; pass 1h | irc restarts=1, only-there missing")
 }
 
 func TestNamesThatAreNeverUsedAgainDoNotPileUp(t *testing.T) {
-	p := openPort(t, func(s *Docker) { s.ForgetAfter = 0; s.Expected = []string{"irc"} })
-	p.poll(true, true)
+	f := play(t, "set forget_after=0s expected=irc; read all")
 	for i := range maxGone + 50 {
-		id := fmt.Sprint(i)
-		p.run(id, "job-"+id)
-		p.die(id, 1)
-		p.remove(id)
+		f.play(fmt.Sprintf("run %[1]d job-%[1]d; die %[1]d 1; remove %[1]d", i))
 	}
-	p.pass(10 * time.Minute)
-	p.poll(false, true)
-	if n := len(p.fleet.members); n != maxGone+1 {
+	f.play("pass 10m; read")
+	if n := len(f.fleet.members); n != maxGone+1 {
 		t.Errorf("%d containers are remembered, want %d and the expected one", n, maxGone)
 	}
-	p.want("the newest stay", fmt.Sprintf(`state{container="job-%d",state="missing"} 1`, maxGone+49), `state{container="irc",state="missing"} 1`, `!state{container="job-0"`)
-	for name, n := range map[string]int{"names": len(p.fleet.names), "newborn": len(p.fleet.newborn), "touched": len(p.fleet.touched)} {
+	f.play(fmt.Sprintf("| job-%d missing, irc missing, job-0 -state", maxGone+49))
+	for name, n := range map[string]int{"names": len(f.fleet.names), "newborn": len(f.fleet.newborn), "touched": len(f.fleet.touched)} {
 		if n != 0 {
 			t.Errorf("%d %s are kept of containers that are gone", n, name)
 		}
-	}
-}
-
-func TestCrashLoopOfAContainerMadeInAGapCounts(t *testing.T) {
-	p := openPort(t)
-	p.fleet.followed = p.now
-	p.pass(time.Second)
-	p.lost = true
-	p.run("1", "bridge")
-	for range 4 {
-		p.crash("1")
-	}
-	p.lost = false
-	p.poll(true, true)
-	p.want("", restarts("bridge", 4))
-	p.crash("1")
-	p.want("with events again", restarts("bridge", 5))
-}
-
-// TestDeployThatSetsTheOldContainerAside replaces a container as some tools do, and people: by renaming it.
-func TestDeployThatSetsTheOldContainerAside(t *testing.T) {
-	aside := func(p *port) { p.rename("1", "irc-old") }
-	anew := func(p *port) { p.run("2", "irc") }
-	for _, c := range []struct {
-		name string
-		do   []func(*port)
-	}{
-		{"stopped, renamed, made anew", []func(*port){func(p *port) { p.stop("1") }, aside, anew}},
-		{"renamed, made anew, stopped", []func(*port){aside, anew, func(p *port) { p.stop("1") }}},
-		{"made under another name, both renamed", []func(*port){func(p *port) { p.run("2", "irc-new") }, aside, func(p *port) { p.rename("2", "irc") }}},
-	} {
-		for _, lost := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, events lost: %t", c.name, lost), func(t *testing.T) {
-				p := openPort(t)
-				p.run("1", "irc")
-				p.poll(true, true)
-				p.lost = lost
-				for _, do := range c.do {
-					do(p)
-				}
-				p.poll(true, true)
-				p.want("with the old one kept", `expected{container="irc-old"} 0`, `expected{container="irc"} 1`, `state{container="irc",state="running"} 1`)
-				p.remove("1")
-				p.poll(false, true)
-				p.pass(time.Hour)
-				p.poll(false, true)
-				p.want("with the old one removed", `!state{container="irc-old"`, `expected{container="irc"} 1`, `!state{container="irc-new"`)
-				// The new one is watched as the old one was.
-				p.remove("2")
-				p.poll(false, true)
-				p.pass(10 * time.Minute)
-				p.poll(false, true)
-				p.want("with the new one removed too", `state{container="irc",state="missing"} 1`, `!state{container="irc-old"`)
-			})
-		}
-	}
-}
-
-func TestOneThatGoesBackToItsNameIsExpectedAgain(t *testing.T) {
-	p := openPort(t)
-	p.run("1", "irc")
-	p.stop("1")
-	p.rename("1", "irc-old")
-	p.run("2", "irc")
-	p.want("set aside", `expected{container="irc-old"} 0`)
-	p.remove("2")
-	p.rename("1", "irc")
-	p.start("1")
-	p.want("gone back to", `expected{container="irc"} 1`, `state{container="irc",state="running"} 1`)
-	p.remove("1")
-	p.pass(time.Hour)
-	p.want("removed", `state{container="irc",state="missing"} 1`)
-}
-
-// TestNameThatIsTakenLaterSetsNobodyAside renames a container for good, and has another one of its former name long after.
-func TestNameThatIsTakenLaterSetsNobodyAside(t *testing.T) {
-	p := openPort(t)
-	p.run("1", "chat")
-	p.rename("1", "chat-main")
-	p.pass(replacedWithin)
-	p.run("2", "chat")
-	p.stop("1")
-	p.want("another one of the former name", `expected{container="chat-main"} 1`, `expected{container="chat"} 1`)
-}
-
-// TestDeployThatDoesNotComeUpIsAnOutage puts one that was never started in the place of one that ran.
-func TestDeployThatDoesNotComeUpIsAnOutage(t *testing.T) {
-	plain := func(b *container.InspectResponse) {
-		b.HostConfig.RestartPolicy.Name = container.RestartPolicyDisabled
-		delete(b.Config.Labels, composeService)
-	}
-	p := openPort(t)
-	p.run("1", "irc", plain)
-	p.poll(true, true)
-	p.remove("1")
-	p.make("2", "irc", plain)
-	p.want("one that was never started", `state{container="irc",state="created"} 1`, `expected{container="irc"} 1`)
-	p.poll(true, true)
-	p.want("after a reading", `expected{container="irc"} 1`)
-	p.make("3", "new", plain)
-	p.want("another one that was never started", `expected{container="new"} 0`)
-	p.start("2")
-	p.die("2", 0)
-	p.want("one that did its work", `expected{container="irc"} 0`)
-	p.remove("2")
-	p.make("4", "irc", plain)
-	p.want("one in the place of that", `expected{container="irc"} 0`)
-}
-
-// TestContainerIsNotExpectedBeforeWhatItNeedsIsHealthy starts containers one after the other, as compose does.
-func TestContainerIsNotExpectedBeforeWhatItNeedsIsHealthy(t *testing.T) {
-	needs := func(label string) func(*container.InspectResponse) {
-		return func(b *container.InspectResponse) { b.Config.Labels[composeDepends] = label }
-	}
-	expected := func(name string, is int) string { return fmt.Sprintf(`expected{container="%s"} %d`, name, is) }
-	begin := func() *port {
-		p := openPort(t)
-		p.make("1", "db")
-		p.make("2", "app", needs("db:service_healthy:true"))
-		p.make("3", "web", needs("cache:service_started:false,app:service_healthy:false"))
-		p.make("4", "cache", needs("db:service_started:false"))
-		return p
-	}
-	health := func(p *port, id, status string) {
-		h := &container.Health{Status: status}
-		if status == container.Unhealthy {
-			h.FailingStreak = 3
-		}
-		p.boxes[id].State.Health = h
-		p.emit(id, events.Action("health_status: "+status))
-	}
-	start := func(p *port, id string) {
-		p.boxes[id].State.Health = &container.Health{Status: container.Starting}
-		p.start(id)
-	}
-	t.Run("as planned", func(*testing.T) {
-		p := begin()
-		start(p, "1")
-		p.pass(10 * time.Minute)
-		p.poll(false, true)
-		p.want("db is starting", expected("db", 1), expected("app", 0), expected("web", 0), expected("cache", 1))
-		health(p, "1", container.Healthy)
-		p.want("db is healthy", expected("app", 1), expected("web", 1))
-		start(p, "2")
-		p.want("app is starting", expected("app", 1), expected("web", 0))
-		health(p, "2", container.Healthy)
-		start(p, "3")
-		p.want("all run", expected("web", 1))
-		p.die("3", 1)
-		health(p, "2", container.Starting)
-		p.want("one that ran has ended", expected("web", 1))
-	})
-	t.Run("what it needs fails", func(*testing.T) {
-		p := begin()
-		start(p, "1")
-		p.want("db is starting", expected("app", 0), expected("web", 0))
-		health(p, "1", container.Unhealthy)
-		p.want("db is unhealthy", expected("app", 1))
-		p.remove("1")
-		p.want("db is gone", expected("app", 1))
-	})
-	t.Run("what it needs waits itself", func(t *testing.T) {
-		for _, condition := range []string{"service_started", "service_completed_successfully"} {
-			p := openPort(t)
-			p.make("1", "db")
-			p.make("2", "app", needs("db:service_healthy:true"))
-			p.make("3", "proxy", needs("app:"+condition+":false"))
-			p.want("nothing has started", expected("db", 1), expected("app", 1), expected("proxy", 1))
-			start(p, "1")
-			p.pass(10 * time.Minute)
-			p.want(condition+", db is starting", expected("db", 1), expected("app", 0), expected("proxy", 0))
-			health(p, "1", container.Healthy)
-			start(p, "2")
-			p.want(condition+", app has started", expected("app", 1), expected("proxy", 1))
-		}
-	})
-	t.Run("it cannot be started", func(*testing.T) {
-		p := begin()
-		start(p, "1")
-		health(p, "1", container.Healthy)
-		p.want("db is healthy, and app does not start", expected("app", 1))
-		start(p, "1")
-		p.want("db is restarted long after", expected("app", 1), expected("web", 1))
-		p.remove("2")
-		p.make("5", "app", needs("db:service_healthy:true"))
-		p.want("another attempt", expected("app", 0))
-	})
-}
-
-// readEarly makes a list, has something happen of which no event tells as yet, and describes early who has a turn; the first
-// of them is given to change.
-func (p *port) readEarly(change func(id string)) {
-	p.t.Helper()
-	mark, ahead, all, from := p.fleet.mark, p.fleet.turnAhead(p.now), p.list(), p.now
-	p.lost = true
-	change(ahead[0].ID)
-	p.lost = false
-	looked := make([]inspection, len(ahead))
-	for i := range ahead {
-		looked[i] = inspection{InspectResponse: clone(p.t, p.boxes[ahead[i].ID]), made: p.now}
-	}
-	early, err := p.fleet.describedEarly(ahead, looked, mark, p.now)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	l := &listing{all: all, chosen: all, mark: mark, following: true, early: early, made: clockSpan{from, from.Add(2 * time.Second)}}
-	for _, one := range p.fleet.listed(l, p.now) {
-		p.inspect(one.ID, mark)
-	}
-}
-
-func hundredRuns(t *testing.T) *port {
-	t.Helper()
-	p := openPort(t)
-	for i := range 100 {
-		p.run(fmt.Sprintf("%02d", i), fmt.Sprintf("c%02d", i))
-	}
-	p.pass(3 * time.Hour)
-	p.poll(true, true)
-	p.pass(30 * time.Second)
-	return p
-}
-
-// TestListOlderThanADescriptionMakesNoLiars has a container restart after the list was made and before it was described.
-func TestListOlderThanADescriptionMakesNoLiars(t *testing.T) {
-	p := hundredRuns(t)
-	var name string
-	p.readEarly(func(id string) { p.restart(id); name = "c" + id })
-	p.want("a restart that no list has told of yet", restarts(name, 1))
-	if p.fleet.members[name].agesLie {
-		t.Errorf("the ages of %s are given up, want them believed", name)
-	}
-}
-
-// TestListOlderThanADescriptionDoubtsNoStream has a container be in removal after the list was made, which no event tells.
-func TestListOlderThanADescriptionDoubtsNoStream(t *testing.T) {
-	p := hundredRuns(t)
-	p.readEarly(func(id string) { p.boxes[id].State.Status = container.StateRemoving })
-	p.pass(deafAfter + time.Second)
-	if p.fleet.deaf(p.now, deafAfter) {
-		t.Error("the stream of events is taken for deaf")
 	}
 }

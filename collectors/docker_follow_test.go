@@ -1699,3 +1699,7 @@ func TestSecondInspectionFailsNoReading(t *testing.T) {
 		t.Errorf("inspected %d times, want 3", inspections)
 	}
 }
+
+func restarts(name string, n int) string {
+	return fmt.Sprintf(`restarts_total{container="%s"} %d`, name, n)
+}

@@ -12,26 +12,11 @@ import (
 // TestStartsBeforeTheFirstDescriptionOfASuccessorCount has a container be made under a name that another one bore, and be
 // started twice and run out of memory before it can be described.
 func TestStartsBeforeTheFirstDescriptionOfASuccessorCount(t *testing.T) {
-	p := openPort(t)
-	p.run("1", "irc")
-	p.die("1", 0)
-	p.emit("1", events.ActionDestroy)
-	before := p.fleet.members["irc"].restarts()
-	p.lost = true // what comes next is told by hand, and not inspected
-	p.make("2", "irc")
-	for _, action := range []events.Action{events.ActionCreate, events.ActionStart, events.ActionOOM, events.ActionDie, events.ActionStart} {
-		p.pass(time.Second)
-		if action == events.ActionStart {
-			s := p.boxes["2"].State
-			s.Status, s.Running, s.StartedAt, s.Pid = container.StateRunning, true, p.stamp(), 42
-		}
-		p.pass(time.Millisecond)
-		p.fleet.event(&events.Message{
-			Action: action, Actor: events.Actor{ID: "2", Attributes: map[string]string{"name": "irc"}}, TimeNano: p.now.UnixNano(),
-		}, p.now)
-	}
-	p.inspect("2", p.fleet.mark)
-	c := p.fleet.members["irc"]
+	f := play(t, "run 1 irc; die 1 0; event 1 destroy")
+	before := f.fleet.members["irc"].restarts()
+	f.play("late; make 2 irc; pass 1s; start 2; event 2 oom; event 2 die; start 2")
+	f.inspect("2", f.fleet.mark)
+	c := f.fleet.members["irc"]
 	if got := c.restarts() - before; got != 1 {
 		t.Errorf("restarts: got %d more, want 1", got)
 	}
@@ -90,25 +75,18 @@ func TestOnlyAStrictListSpeaksAgainstTheStream(t *testing.T) {
 		{"a full one without events", true, false, 0},
 		{"one that events should have been before", false, true, 2},
 	} {
-		p := openPort(t)
-		p.run("1", "irc")
-		p.run("2", "xmpp")
-		p.poll(true, true)
-		p.lost = true
-		p.die("1", 1)
-		p.remove("2")
-		p.poll(tt.full, tt.following)
-		if got := len(p.fleet.doubtful); got != tt.want {
+		f := play(t, "run 1 irc; run 2 xmpp; read all; lost; die 1 1; remove 2")
+		f.read(tt.full, tt.following)
+		if got := len(f.fleet.doubtful); got != tt.want {
 			t.Errorf("%s: %d changes speak against the stream, want %d", tt.name, got, tt.want)
 		}
 	}
 }
 
 func TestEventsThatWantNoInspection(t *testing.T) {
-	p := openPort(t, func(s *Docker) { s.Exclude = []string{"other"} })
-	p.run("1", "irc")
+	f := play(t, "set exclude=other; run 1 irc")
 	tell := func(action events.Action, id, name string) bool {
-		return p.fleet.event(&events.Message{Action: action, Actor: events.Actor{ID: id, Attributes: map[string]string{"name": name}}, TimeNano: p.now.UnixNano()}, p.now)
+		return f.fleet.event(&events.Message{Action: action, Actor: events.Actor{ID: id, Attributes: map[string]string{"name": name}}, TimeNano: f.now.UnixNano()}, f.now)
 	}
 	if !tell(events.ActionPause, "1", "irc") {
 		t.Error("one that is watched and paused is not inspected")
@@ -134,21 +112,17 @@ func TestEventWithoutAStampIsNoRepetition(t *testing.T) {
 // TestOneForgottenCheckMakesAnEstimate has the engine keep all failing checks but the first.
 func TestOneForgottenCheckMakesAnEstimate(t *testing.T) {
 	const interval = 10 * time.Second
-	p := openPort(t)
-	p.run("1", "irc", func(b *container.InspectResponse) {
-		b.Config.Healthcheck = &container.HealthConfig{Interval: interval}
-	})
-	p.pass(time.Hour)
+	f := play(t, "run 1 irc; pass 1h")
 	for _, tt := range []struct {
 		streak    int
 		estimated bool
 	}{{5, false}, {6, true}} {
-		failingChecks(p, interval, tt.streak)
-		s, err := statusOf(clone(t, p.boxes["1"]), nil)
+		f.failChecks(interval, tt.streak)
+		s, err := statusOf(clone(t, f.containers["1"]), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := p.now.Add(-4 * interval)
+		want := f.now.Add(-4 * interval)
 		if tt.estimated {
 			want = want.Add(-interval)
 		}
@@ -169,53 +143,32 @@ func TestTroubleOfOneThatEnded(t *testing.T) {
 
 // TestListForgetsOnlyWhoIsNotInIt has a list come in that was made before the last event of some containers.
 func TestListForgetsOnlyWhoIsNotInIt(t *testing.T) {
-	p := openPort(t)
-	p.run("here", "irc")
-	p.run("late", "xmpp")
-	p.lost = true
+	f := play(t, "run here irc; run late xmpp; lost")
 	tell := func(id string, action events.Action) {
-		p.fleet.event(&events.Message{Action: action, Actor: events.Actor{ID: id, Attributes: map[string]string{"name": id}}, TimeNano: p.now.UnixNano()}, p.now)
+		f.fleet.event(&events.Message{Action: action, Actor: events.Actor{ID: id, Attributes: map[string]string{"name": id}}, TimeNano: f.now.UnixNano()}, f.now)
 	}
-	p.make("new", "bridge")
+	f.play("make new bridge")
 	tell("new", events.ActionCreate)
 	tell("gone", events.ActionCreate)
-	mark, all := p.fleet.mark, p.list()
+	mark, all := f.fleet.mark, f.list()
 	all = slices.DeleteFunc(all, func(l container.Summary) bool { return l.ID == "late" || l.ID == "newer" })
 	tell("late", events.ActionPause)
 	tell("newer", events.ActionCreate)
-	p.fleet.compareNames(&listing{all: all, chosen: all, mark: mark, following: true}, p.now)
+	f.fleet.compareNames(&listing{all: all, chosen: all, mark: mark, following: true}, f.now)
 	for _, id := range []string{"here", "late", "new", "newer"} {
-		if p.fleet.touched[id] == 0 {
+		if f.fleet.touched[id] == 0 {
 			t.Errorf("the last event of %s is forgotten", id)
 		}
 	}
-	if p.fleet.newborn["new"] == nil || p.fleet.newborn["newer"] == nil {
+	if f.fleet.newborn["new"] == nil || f.fleet.newborn["newer"] == nil {
 		t.Error("one that is about to be described is forgotten")
 	}
-	if !p.fleet.members["irc"].here || !p.fleet.members["xmpp"].here {
+	if !f.fleet.members["irc"].here || !f.fleet.members["xmpp"].here {
 		t.Error("one that is there is not there any more")
 	}
-	if p.fleet.newborn["gone"] != nil || p.fleet.touched["gone"] != 0 {
+	if f.fleet.newborn["gone"] != nil || f.fleet.touched["gone"] != 0 {
 		t.Error("one that is not there is remembered")
 	}
-}
-
-// TestOldContainerUnderAUsedNameCountsNoRestart has it told of by a list first, and described afterwards.
-func TestOldContainerUnderAUsedNameCountsNoRestart(t *testing.T) {
-	p := openPort(t)
-	p.run("1", "irc")
-	p.run("2", "spare")
-	p.lost = true
-	for range 7 {
-		p.crash("2")
-	}
-	p.remove("1")
-	p.rename("2", "irc")
-	l := p.list()[0]
-	l.Status = "Up 2 minutes"
-	p.describeAs(fromSummary(&l), p.fleet.mark)
-	p.poll(true, false)
-	p.want("described", restarts("irc", 0), `recreations_total{container="irc"} 1`)
 }
 
 func TestUnhealthyTimeIsNobodyElses(t *testing.T) {
