@@ -21,6 +21,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
 
+//go:generate go test . -run ^TestRuleFilesAreUpToDate$ -update
 var update = flag.Bool("update", false, "write the rule files anew")
 
 // ruleFile is what Prometheus reads.
@@ -87,7 +88,7 @@ func TestRuleFilesAreUpToDate(t *testing.T) {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(string(have), b.String()); diff != "" {
-			t.Errorf("%s is out of date; run make rules (-file +generated):\n%s", name, diff)
+			t.Errorf("%s is out of date; run make generate (-file +generated):\n%s", name, diff)
 		}
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
+//go:generate go test . -update
 var update = flag.Bool("update", false, "write the golden pages anew instead of comparing with them")
 
 // goldenPage compares the page that a successful reading makes of b with testdata/<name>.prom. Families of ours are
@@ -57,7 +58,7 @@ func compareGolden(t *testing.T, name string, got []byte) {
 	}
 	want, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
-		t.Fatalf("%v; run the test with -update and review what it writes", err)
+		t.Fatalf("%v; run make generate and review what it writes", err)
 	}
 	if err != nil {
 		t.Fatal(err)

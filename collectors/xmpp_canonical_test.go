@@ -447,7 +447,7 @@ xmpp_http_request_duration_seconds_created 4
 }
 
 const (
-	tableBegin = "<!-- canonical families: written by go test ./collectors -run TestReadmeHasTheCanonicalFamilies -update -->\n"
+	tableBegin = "<!-- canonical families: written by make generate -->\n"
 	tableEnd   = "<!-- end of canonical families -->\n"
 )
 
@@ -471,7 +471,7 @@ func TestReadmeHasTheCanonicalFamilies(t *testing.T) {
 		return
 	}
 	if diff := cmp.Diff(strings.Split(want, "\n"), strings.Split(string(table), "\n")); diff != "" {
-		t.Errorf("%s is out of date; run this test with -update (-want +got):\n%s", path, diff)
+		t.Errorf("%s is out of date; run make generate (-want +got):\n%s", path, diff)
 	}
 }
 

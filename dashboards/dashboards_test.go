@@ -21,6 +21,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/dashboards"
 )
 
+//go:generate go test . -run ^TestFilesAreUpToDate$ -update
 var update = flag.Bool("update", false, "write the dashboards' files anew")
 
 // board is a dashboard as its file has it.
@@ -71,7 +72,7 @@ func TestFilesAreUpToDate(t *testing.T) {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(b.String(), string(got)); diff != "" {
-			t.Errorf("%s is out of date, run make dashboards (-want +got):\n%s", file, diff)
+			t.Errorf("%s is out of date, run make generate (-want +got):\n%s", file, diff)
 		}
 	}
 	got, err := filepath.Glob("*.json")

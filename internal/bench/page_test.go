@@ -12,6 +12,7 @@ import (
 	"testing"
 )
 
+//go:generate go test . -run ^TestPageIsMadeOfTheResults$ -update
 var update = flag.Bool("update", false, "write BENCHMARKS.md and its charts anew from results.json, without measuring")
 
 const (
@@ -358,7 +359,7 @@ func TestPageIsMadeOfTheResults(t *testing.T) {
 			continue
 		}
 		if !bytes.Equal(got, content) {
-			t.Errorf("%s is not what %s makes: run `make bench`, or `make bench-page` where only the page's words have changed", name, resultsFile)
+			t.Errorf("%s is not what %s makes: run `make bench`, or `make generate` where only the page's words have changed", name, resultsFile)
 		}
 	}
 	entries, err := os.ReadDir(chartsDir)

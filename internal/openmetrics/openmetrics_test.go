@@ -23,6 +23,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
 )
 
+//go:generate go test . -update
 var update = flag.Bool("update", false, "write the golden files anew instead of comparing with them")
 
 const (
@@ -285,7 +286,7 @@ func compareGolden(t *testing.T, path string, got []byte) {
 	}
 	want, err := os.ReadFile(path)
 	if err != nil {
-		t.Fatalf("%v; run the test with -update and review what it writes", err)
+		t.Fatalf("%v; run make generate and review what it writes", err)
 	}
 	if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(string(got), "\n")); diff != "" {
 		t.Errorf("%s (-want +got):\n%s", path, diff)

@@ -432,7 +432,7 @@ func TestRulesAreTheShippedOnes(t *testing.T) {
 			t.Fatal(err)
 		}
 		if len(want) < 2 || !reflect.DeepEqual(got.Groups, want) {
-			t.Error("the rules are not those of alerts/; run make rules")
+			t.Error("the rules are not those of alerts/; run make generate")
 		}
 	})
 }
