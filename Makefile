@@ -1,6 +1,4 @@
-# make run    the exporter against the built-in simulated stack
-# make test   every test that needs neither root nor packages
-# make help   the rest
+# make alone lists what there is, what a newcomer needs first.
 
 GO      ?= go
 BENCHTIME ?= 1s
@@ -17,84 +15,42 @@ LDFLAGS  = -s -w \
 # The race detector needs cgo and a C compiler.
 RACE := $(shell [ "$$($(GO) env CGO_ENABLED 2>/dev/null)" = 1 ] && command -v "$$($(GO) env CC)" >/dev/null 2>&1 && echo -race)
 
-.PHONY: help binary build run test cross rules dashboards dashboards-schema test-rules mutate-rules test-kubernetes lint fuzz soak integration chaos drill bench bench-page microbench bench-docker capacity golden pictures install uninstall release vuln image test-deploy
+.PHONY: help binary build run test cross generate dashboards-schema test-rules mutate-rules test-kubernetes lint fuzz soak integration chaos drill bench microbench bench-docker capacity pictures install uninstall release vuln image test-deploy
 
-help: ## This list.
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+help: ## Print this list.
+	@awk -F ':.*## ' '/^##@ / { printf "\n%s\n", substr($$0, 5) } /^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-binary:
-	@echo 'building $(BIN); the first time takes a few minutes'
-	@CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/chatstack_exporter
+##@ Start here
 
-build: binary ## The static binary, in bin/, with its man page and completions.
-	@# The program writes its own man page and completions; what is for another machine cannot be asked here.
-	@[ "$$($(GO) env GOOS GOARCH)" != "$$($(GO) env GOHOSTOS GOHOSTARCH)" ] || \
-		{ rm -rf bin/extras && $(GO) run ./internal/release -extras '$(CURDIR)/$(BIN)' -out bin/extras; }
-
-run: binary ## The exporter against the built-in simulated stack.
+run: binary ## Watch the built-in simulated stack; prints the three addresses to open.
 	@$(BIN) demo
 
-test: ## Every test that needs neither root nor packages.
+test: ## Run every test that needs neither root nor packages.
 	$(GO) vet ./...
 	@# Built first, so that no compiler takes the time that a reading has.
 	$(GO) build $(RACE) ./...
 	@# Time enough for a machine that does something else besides.
 	$(GO) test -timeout 20m $(RACE) ./...
 
-cross: ## Builds it for the other systems that it compiles for: macOS, FreeBSD and OpenBSD.
-	$(GO) test -count=1 -tags cross -run '^TestBuildsForOtherSystems$$' ./internal/release
+binary:
+	@echo 'building $(BIN); the first time takes a few minutes'
+	@CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/chatstack_exporter
 
-rules: ## The rule files, anew from the thresholds in internal/config.
-	$(GO) test ./alerts -run '^TestRuleFilesAreUpToDate$$' -update
+build: binary ## Build the static binary, its man page and completions, in bin/.
+	@# The program writes its own man page and completions; what is for another machine cannot be asked here.
+	@[ "$$($(GO) env GOOS GOARCH)" != "$$($(GO) env GOHOSTOS GOHOSTARCH)" ] || \
+		{ rm -rf bin/extras && $(GO) run ./internal/release -extras '$(CURDIR)/$(BIN)' -out bin/extras; }
 
-dashboards: ## The dashboards' files, anew from their code and the thresholds in internal/config.
-	$(GO) test ./dashboards -run '^TestFilesAreUpToDate$$' -update
+##@ While you change something
 
-dashboards-schema: ## What a dashboard's file may hold, anew from the types that Grafana publishes; needs Node.js and npm.
-	cd .ci/tools/grafana-schema && npm ci --silent && npm run --silent schema >schema.json
-
-# The oldest Prometheus that the rules are for, which Debian has, and the newest. PROMTOOL=bin/promtool tries the newest alone.
-PROMTOOL ?= promtool $(CURDIR)/bin/promtool
-
-test-rules: bin/promtool ## Unit tests of the alert rules, with two versions of promtool; needs Debian's package prometheus.
-	@for tool in $(PROMTOOL); do \
-		$$tool --version 2>&1 | head -n 1 && $$tool check rules alerts/chatstack.rules.yml alerts/chatstack.recording.yml || exit 1; done
-	@printf '%s\n' $(PROMTOOL) | xargs -P 2 -I {} sh -c '{} test rules alerts/*_test.yml'
-
-mutate-rules: bin/promtool ## Changes everything in the alert rules, one thing at a time: a unit test must fail for each.
-	PROMTOOL='$(PROMTOOL)' $(GO) test -count=1 -v -timeout 20m -parallel 2 -tags promtool -run 'Mutant|AnySettings|Ignored' ./alerts
-
-bin/promtool: .ci/tools/promtool/go.mod
-	cd .ci/tools/promtool && $(GO) build -tags remove_all_sd -trimpath -ldflags '-s -w' -o $(CURDIR)/$@ github.com/prometheus/prometheus/cmd/promtool
-
-test-kubernetes: ## Builds deploy/kubernetes, and reads it with the types of Kubernetes and of the Prometheus Operator.
-	@# The test reads files outside of its module, whose change would not undo a kept result.
-	cd .ci/tools/kubernetes && $(GO) vet ./... && $(GO) test -count=1 ./...
-
-lint: ## golangci-lint, pinned.
+lint: ## Run golangci-lint, pinned.
 	$(GO) tool -modfile=.ci/tools/golangci-lint/go.mod golangci-lint run
 
-# What is found on the way is hardly minimized: that takes all the time otherwise. Those that make connections or write to
-# the disk are slow, and may have less.
-SLOWFUZZTIME ?= $(FUZZTIME)
-FUZZ     := FuzzRead:internal/openmetrics FuzzRoundTrip:internal/openmetrics FuzzConfig:internal/config FuzzKeptValues:collectors \
-	FuzzXMPPStream:collectors FuzzIRCLines:collectors FuzzLoginLog:collectors FuzzIRCRPC:collectors
-SLOWFUZZ := FuzzAnswers:collectors FuzzDocker:collectors FuzzCgroup:collectors FuzzStateFile:internal/state
-
-fuzz: ## Made-up input for every reader of other people's: FUZZTIME for each target, SLOWFUZZTIME for the slow ones.
-	@if grep -rho '^func Fuzz[A-Za-z]*' --include='*_test.go' . | sed 's/func //' | grep -vxF "$$(printf '%s\n' $(FUZZ) $(SLOWFUZZ) | sed 's/:.*//')"; then \
-		echo 'the targets above are in neither list of the Makefile'; exit 1; fi
-	@try() { $(GO) test -run '^$$' -fuzz "^$${1%:*}$$" -fuzztime "$$2" -fuzzminimizetime 50x "./$${1#*:}"; }; \
-	for target in $(FUZZ); do try "$$target" '$(FUZZTIME)' || exit 1; done; \
-	for target in $(SLOWFUZZ); do try "$$target" '$(SLOWFUZZTIME)' || exit 1; done
-
-# Once with the race detector, once as it is shipped. SOAK=-soak.report=FILE.md writes the curves; a seed is in what is printed.
-SOAKTIME ?= 30m
-SOAKRUNS ?= -race -race=false
-
-soak: ## The exporter at 100 times its rate while faults and clients come and go, SOAKTIME for each of two runs: it must stay flat.
-	for race in $(SOAKRUNS); do \
-		$(GO) test -count=1 -v -timeout 24h -tags soak $$race -run '^TestSoak$$' ./internal/e2e/soak -soak.time=$(SOAKTIME) $(SOAK) || exit 1; done
+generate: ## Renew every generated file: rules, dashboards, golden pages, tables in documents, BENCHMARKS.md from its last numbers.
+	@# Each package says beside its flag -update how its files are made.
+	@if grep -rl --include='*_test.go' 'flag.Bool("update"' . | xargs grep -L '^//go:generate'; then \
+		echo 'the files above can update files and lack //go:generate'; exit 1; fi
+	$(GO) generate -x ./...
 
 # The tests that need no real server have run in `make test`. Those that do are called TestReal..., which is held here.
 integration: ## Tests against real servers; needs Debian's packages, see .ci/run.
@@ -108,14 +64,72 @@ integration: ## Tests against real servers; needs Debian's packages, see .ci/run
 	@# Ten containers, to show that it runs; numbers are the business of bench-docker.
 	$(GO) test -count=1 -short -tags realservers -run '^TestReal' ./internal/bench
 
+# The oldest Prometheus that the rules are for, which Debian has, and the newest. PROMTOOL=bin/promtool tries the newest alone.
+PROMTOOL ?= promtool $(CURDIR)/bin/promtool
+
+test-rules: bin/promtool ## Unit tests of the alert rules, with the oldest and the newest promtool; needs Debian's package prometheus.
+	@for tool in $(PROMTOOL); do \
+		$$tool --version 2>&1 | head -n 1 && $$tool check rules alerts/chatstack.rules.yml alerts/chatstack.recording.yml || exit 1; done
+	@printf '%s\n' $(PROMTOOL) | xargs -P 2 -I {} sh -c '{} test rules alerts/*_test.yml'
+
+# What is found on the way is hardly minimized: that takes all the time otherwise. Those that make connections or write to
+# the disk are slow, and may have less.
+SLOWFUZZTIME ?= $(FUZZTIME)
+FUZZ     := FuzzRead:internal/openmetrics FuzzRoundTrip:internal/openmetrics FuzzConfig:internal/config FuzzKeptValues:collectors \
+	FuzzXMPPStream:collectors FuzzIRCLines:collectors FuzzLoginLog:collectors FuzzIRCRPC:collectors
+SLOWFUZZ := FuzzAnswers:collectors FuzzDocker:collectors FuzzCgroup:collectors FuzzStateFile:internal/state
+
+fuzz: ## Made-up input for every reader of foreign data: FUZZTIME for each target, SLOWFUZZTIME for the slow ones.
+	@if grep -rho '^func Fuzz[A-Za-z]*' --include='*_test.go' . | sed 's/func //' | grep -vxF "$$(printf '%s\n' $(FUZZ) $(SLOWFUZZ) | sed 's/:.*//')"; then \
+		echo 'the targets above are in neither list of the Makefile'; exit 1; fi
+	@try() { $(GO) test -run '^$$' -fuzz "^$${1%:*}$$" -fuzztime "$$2" -fuzzminimizetime 50x "./$${1#*:}"; }; \
+	for target in $(FUZZ); do try "$$target" '$(FUZZTIME)' || exit 1; done; \
+	for target in $(SLOWFUZZ); do try "$$target" '$(SLOWFUZZTIME)' || exit 1; done
+
+microbench: ## Benchmarks of single parts; BENCHTIME=1x only shows that they run.
+	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) $(BENCHFLAGS) ./internal/bench
+
+##@ Slow tests, which .ci/run and .ci/nightly run
+
+# The servers' images are made of Debian's packages, so that no registry is needed. What is committed is what is tried.
+test-deploy: bin/docker-compose ## deploy/README.md, command by command, on the engine that CHATSTACK_TEST_DOCKER names.
+	images=$$(.ci/deploy-images "$$CHATSTACK_TEST_DOCKER") && env $$images \
+		$(GO) test -count=1 -v -timeout 25m -tags realservers -run '^TestReal' ./internal/e2e/deploy
+
+test-kubernetes: ## Build deploy/kubernetes and check it against the types of Kubernetes and the Prometheus Operator.
+	@# The test reads files outside of its module, whose change would not undo a kept result.
+	cd .ci/tools/kubernetes && $(GO) vet ./... && $(GO) test -count=1 ./...
+
 # Most of it is waiting for deadlines, so that more fit beside each other than there are processors. The race detector is
 # the soak's: it would take the time that readings have.
-chaos: ## Every fault before every kind of target, and what the exporter lives on taken away; root for all of it.
+chaos: ## Every fault before every kind of target, and of the machine; root for all of it.
 	$(GO) test -count=1 -v -timeout 10m -parallel 7 -tags chaos ./internal/e2e/chaos
 
 # Sites wait most of the time, so that many more fit beside each other than there are processors.
-drill: ## Every alert's fault, really caused, and who is told of it when; needs root, Docker and Debian's packages, see .ci/run.
+drill: ## Cause every alert's fault for real, and read who is paged when; needs root, Docker and Debian's packages.
 	$(GO) test -count=1 -v -timeout 15m -parallel 16 -tags realservers -run '^TestRealFireDrill$$' ./internal/e2e/drill
+
+# Once with the race detector, once as it is shipped. SOAK=-soak.report=FILE.md writes the curves; a seed is in what is printed.
+SOAKTIME ?= 30m
+SOAKRUNS ?= -race -race=false
+
+soak: ## The exporter at 100 times its rate under faults, SOAKTIME for each of two runs: it must stay flat.
+	for race in $(SOAKRUNS); do \
+		$(GO) test -count=1 -v -timeout 24h -tags soak $$race -run '^TestSoak$$' ./internal/e2e/soak -soak.time=$(SOAKTIME) $(SOAK) || exit 1; done
+
+mutate-rules: bin/promtool ## Change everything in the alert rules, one thing at a time: a unit test must fail for each.
+	PROMTOOL='$(PROMTOOL)' $(GO) test -count=1 -v -timeout 20m -parallel 2 -tags promtool -run 'Mutant|AnySettings|Ignored' ./alerts
+
+cross: ## Build for macOS, FreeBSD and OpenBSD.
+	$(GO) test -count=1 -tags cross -run '^TestBuildsForOtherSystems$$' ./internal/release
+
+# Its database is on the network: that it cannot be reached is said, and is no fault of the code.
+vuln: bin/govulncheck ## Known vulnerabilities in the code that is called, if their database can be reached.
+	@out=$$(bin/govulncheck ./... 2>&1); status=$$?; printf '%s\n' "$$out"; \
+	if [ $$status -ne 0 ] && printf '%s' "$$out" | grep -q 'fetching vulnerabilities'; then \
+		echo 'vuln: NOT CHECKED, the vulnerability database cannot be reached from here' >&2; exit 0; fi; exit $$status
+
+##@ Measurements and pictures
 
 # BENCH=-short only shows that it runs; TELEGRAF= and CADVISOR= leave those programs out, which take minutes to build, and with
 # an absolute path each is another build.
@@ -125,33 +139,23 @@ CADVISOR ?= $(CURDIR)/bin/cadvisor
 # to_build is which of these programs are built here.
 to_build  = $(patsubst $(CURDIR)/%,%,$(filter $(CURDIR)/bin/%,$(1)))
 
-bench: $(call to_build,$(TELEGRAF) $(CADVISOR)) ## BENCHMARKS.md with its charts, measured anew in three quarters of an hour; needs root and Debian's packages, see .ci/run.
+bench: $(call to_build,$(TELEGRAF) $(CADVISOR)) ## Measure BENCHMARKS.md and its charts anew, in 45 minutes; needs root and Debian's packages.
 	TELEGRAF=$(TELEGRAF) CADVISOR=$(CADVISOR) $(GO) test -count=1 -v -timeout 90m -tags bench,realservers -run '^TestRealBenchmarks$$' ./internal/bench $(BENCH)
 
-bench-page: ## BENCHMARKS.md with its charts, anew from what was measured last.
-	$(GO) test -count=1 -run '^TestPageIsMadeOfTheResults$$' ./internal/bench -update
-
-microbench: ## Benchmarks of single parts; BENCHTIME=1x only shows that they run.
-	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) $(BENCHFLAGS) ./internal/bench
-
-bin/telegraf bin/cadvisor: bin/%: .ci/tools/%/go.mod .ci/tools/%/main.go
-	cd .ci/tools/$* && CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o $(CURDIR)/$@ .
-
 # Starts an engine of its own with up to 210 containers, for twenty minutes.
-bench-docker: $(call to_build,$(CADVISOR)) ## What watching containers costs, on a real engine; needs root and Docker.
+bench-docker: $(call to_build,$(CADVISOR)) ## What watching containers costs, on a real engine, in 20 minutes; needs root and Docker.
 	CADVISOR=$(CADVISOR) $(GO) test -count=1 -v -timeout 35m -tags realservers -run '^TestRealDockerCost$$' ./internal/bench
 
 # CAPACITY=-short only shows that it runs.
 CAPACITY ?= -capacity.page=$(CURDIR)/deploy/many-hosts/capacity.md
 
-capacity: ## What one exporter carries, written to deploy/many-hosts/capacity.md; takes seven minutes.
+capacity: ## Measure what one exporter carries, for deploy/many-hosts/capacity.md, in 7 minutes.
 	$(GO) test -count=1 -v -timeout 20m -tags capacity -run '^TestCapacity$$' ./internal/bench $(CAPACITY)
 
-golden: ## Renew the golden files.
-	$(GO) test ./collectors/... ./internal/openmetrics/... -update
-
-pictures: ## The README's pictures of the status page, anew; needs Debian's package chromium.
+pictures: ## Take the README's pictures of the status page anew; needs Debian's package chromium.
 	$(GO) test -count=1 -tags realservers -run '^TestRealBrowserTakesPictures$$' ./internal/web -pictures $(CURDIR)/internal/web/pictures
+
+##@ Install and release
 
 # What is installed goes below DESTDIR; configuration that is there already stays. Nothing is built, since this is root's.
 PREFIX     ?= /usr/local
@@ -164,7 +168,7 @@ MAN         = $(PREFIX)/share/man/man1/chatstack_exporter.1
 installed   = sed '/^\*\*From an archive/,/^These documents/!s!/usr/\(bin\|share\|share/doc\)/chatstack_exporter!$(PREFIX)/\1/chatstack_exporter!g'
 UNITS       = chatstack_exporter.service chatstack_docker_proxy.service
 
-install: ## What `make build` has made, units, rules, documents and man page, below PREFIX; DESTDIR for packages.
+install: ## Install what make build has made, units, rules and documents below PREFIX; DESTDIR for packages.
 	@for made in $(BIN) bin/extras/man/chatstack_exporter.1 bin/extras/docker_proxy.nginx.conf; do \
 		[ -e $$made ] || { echo "install: $$made is not there: run 'make build' first, as yourself" >&2; exit 1; }; done
 	$(INSTALL) -D -m 0755 $(BIN) $(DESTDIR)$(PREFIX)/bin/chatstack_exporter
@@ -185,33 +189,33 @@ install: ## What `make build` has made, units, rules, documents and man page, be
 	$(INSTALL) -D -m 0644 bin/extras/completions/chatstack_exporter.bash $(DESTDIR)$(BASH)
 	$(INSTALL) -D -m 0644 bin/extras/completions/_chatstack_exporter $(DESTDIR)$(ZSH)
 
-uninstall: ## Takes away what `make install` lays down below PREFIX; what is in /etc and /var stays.
+uninstall: ## Remove what make install has installed below PREFIX; /etc and /var stay.
 	rm -rf $(addprefix $(DESTDIR),$(PREFIX)/bin/chatstack_exporter $(PREFIX)/share/chatstack_exporter $(DOC) $(MAN) $(BASH) $(ZSH) \
 		$(PREFIX)/lib/sysusers.d/chatstack_exporter.conf $(PREFIX)/lib/sysusers.d/chatstack_docker_proxy.conf $(UNITS:%=$(PREFIX)/lib/systemd/system/%))
+
+image: ## Build the container image that deploy/compose.yaml names; the engine needs golang:1.26.
+	docker build --build-arg VERSION=$(VERSION) --build-arg REVISION=$(shell git rev-parse HEAD 2>/dev/null) $(IMAGEFLAGS) -t chatstack_exporter:local .
 
 # The time is the commit's, so that whoever builds that commit gets the same bytes.
 # Whoever builds a tag again is on no branch, and must get the same bytes.
 release: BRANCH = main
-release: ## Archives for amd64 and arm64 with checksums, parts and licences, in dist/; wants VERSION=x.y.z and all committed.
+release: ## Archives for amd64 and arm64 with checksums and licences, in dist/; needs VERSION=x.y.z and a clean tree.
 	$(GO) run ./internal/release -version '$(VERSION)' -ldflags '$(LDFLAGS)' -time "$$(git log -1 --format=%ct)" -out dist
 	@cat dist/sha256sums.txt
 
-# Its database is on the network: that it cannot be reached is said, and is no fault of the code.
-vuln: bin/govulncheck ## Known vulnerabilities in what is really called, where their database can be reached.
-	@out=$$(bin/govulncheck ./... 2>&1); status=$$?; printf '%s\n' "$$out"; \
-	if [ $$status -ne 0 ] && printf '%s' "$$out" | grep -q 'fetching vulnerabilities'; then \
-		echo 'vuln: NOT CHECKED, the vulnerability database cannot be reached from here' >&2; exit 0; fi; exit $$status
+dashboards-schema: ## Renew the schema of dashboards from Grafana's published types; needs Node.js and npm.
+	cd .ci/tools/grafana-schema && npm ci --silent && npm run --silent schema >schema.json
 
-bin/govulncheck: .ci/tools/govulncheck/go.mod
-	cd .ci/tools/govulncheck && $(GO) build -trimpath -o $(CURDIR)/$@ golang.org/x/vuln/cmd/govulncheck
-
-image: ## The container image, as deploy/compose.yaml names it; the engine must have or reach golang:1.26.
-	docker build --build-arg VERSION=$(VERSION) --build-arg REVISION=$(shell git rev-parse HEAD 2>/dev/null) $(IMAGEFLAGS) -t chatstack_exporter:local .
+# Tools that the targets above need.
 
 bin/docker-compose: .ci/tools/compose/go.mod
 	cd .ci/tools/compose && $(GO) build -trimpath -ldflags '-s -w' -o $(CURDIR)/$@ github.com/docker/compose/v2/cmd
 
-# The servers' images are made of Debian's packages, so that no registry is needed. What is committed is what is tried.
-test-deploy: bin/docker-compose ## deploy/README.md, command by command, on the engine that CHATSTACK_TEST_DOCKER names.
-	images=$$(.ci/deploy-images "$$CHATSTACK_TEST_DOCKER") && env $$images \
-		$(GO) test -count=1 -v -timeout 25m -tags realservers -run '^TestReal' ./internal/e2e/deploy
+bin/govulncheck: .ci/tools/govulncheck/go.mod
+	cd .ci/tools/govulncheck && $(GO) build -trimpath -o $(CURDIR)/$@ golang.org/x/vuln/cmd/govulncheck
+
+bin/promtool: .ci/tools/promtool/go.mod
+	cd .ci/tools/promtool && $(GO) build -tags remove_all_sd -trimpath -ldflags '-s -w' -o $(CURDIR)/$@ github.com/prometheus/prometheus/cmd/promtool
+
+bin/telegraf bin/cadvisor: bin/%: .ci/tools/%/go.mod .ci/tools/%/main.go
+	cd .ci/tools/$* && CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o $(CURDIR)/$@ .
