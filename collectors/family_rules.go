@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/common/model"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
 )
 
 // FamilyRules say which families of somebody else's metrics page are served, and under which names. A counter answers
@@ -64,7 +65,7 @@ func (f *FamilyRules) check(r *config.Report, served func(name string) string) {
 
 // bareName is a name without the suffix that a counter or an info has in the text format.
 func bareName(name string) string {
-	for _, suffix := range []string{"_total", "_info"} {
+	for _, suffix := range []string{exposition.Total.Suffix(), exposition.Info.Suffix()} {
 		if base, ok := strings.CutSuffix(name, suffix); ok && base != "" {
 			return base
 		}
@@ -72,25 +73,22 @@ func bareName(name string) string {
 	return name
 }
 
-// createdSuffix ends the names of the samples that say since when the others count.
-const createdSuffix = "_created"
-
 // spellings are the names that a family answers to. In text format, creation times are gauges beside their family.
 func spellings(family string, kind model.MetricType) []string {
-	var suffix string
-	switch {
-	case kind == model.MetricTypeCounter:
-		suffix = "_total"
-	case kind == model.MetricTypeInfo:
-		suffix = "_info"
-	case strings.HasSuffix(family, createdSuffix) && len(family) > len(createdSuffix):
-		base := strings.TrimSuffix(family, createdSuffix)
-		return []string{family, base, base + "_total"}
+	total, info := exposition.Total.Suffix(), exposition.Info.Suffix()
+	switch kind {
+	case model.MetricTypeCounter:
+		base := strings.TrimSuffix(family, total)
+		return []string{base, base + total}
+	case model.MetricTypeInfo:
+		base := strings.TrimSuffix(family, info)
+		return []string{base, base + info}
 	default:
+		if base, ok := strings.CutSuffix(family, exposition.Created.Suffix()); ok && base != "" {
+			return []string{family, base, base + total}
+		}
 		return []string{family}
 	}
-	base := strings.TrimSuffix(family, suffix)
-	return []string{base, base + suffix}
 }
 
 // serves reports whether the rules let a family through. They must have been found free of faults.

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/openmetrics"
 )
 
@@ -60,7 +61,7 @@ func newOpenMetrics(s *OpenMetrics, d Deps) (Collector, error) {
 				name := s.Prefix + family
 				return name, !strings.HasPrefix(name, ownPrefix)
 			},
-			Labels:     []openmetrics.Label{{Name: "target", Value: s.Name}},
+			Labels:     []exposition.Label{{Name: "target", Value: s.Name}},
 			DropLabels: []string{"job", "instance"},
 		}),
 		credentials: s.Credentials,

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -51,14 +50,12 @@ type canonicalPart struct {
 	// count takes the number of observations of a histogram.
 	count bool
 	// only is the label, and its value, that a series must have; every one counts where empty.
-	only []labelPair
+	only []exposition.Label
 	// begins says that a series which has another value there tells that those with this one are 0 so far.
 	begins bool
 	// set is put to each series.
-	set []labelPair
+	set []exposition.Label
 }
-
-type labelPair struct{ name, value string }
 
 const (
 	stockProsody  = "stock Prosody"
@@ -82,14 +79,14 @@ func own(family string, kind model.MetricType) canonicalSource {
 func stanzas(direction, stanza string) canonicalSource {
 	return canonicalSource{stanzaModule, []canonicalPart{{
 		family: "prosody_mod_measure_stanza_counts__" + direction, kind: model.MetricTypeCounter,
-		only: []labelPair{{"session_type", "c2s"}, {"stanza_kind", stanza}},
+		only: []exposition.Label{{Name: "session_type", Value: "c2s"}, {Name: "stanza_kind", Value: stanza}},
 	}}}
 }
 
 // attempts is a module that counts logins by their result, as a source.
 func attempts(result string) canonicalSource {
 	return canonicalSource{loginModule, []canonicalPart{{
-		family: "prosody_mod_measure_auth__attempts", kind: model.MetricTypeCounter, only: []labelPair{{"result", result}}, begins: true,
+		family: "prosody_mod_measure_auth__attempts", kind: model.MetricTypeCounter, only: []exposition.Label{{Name: "result", Value: result}}, begins: true,
 	}}}
 }
 
@@ -112,8 +109,8 @@ var canonicalFamilies = []canonicalFamily{
 		name: "xmpp_s2s_connections_total", kind: model.MetricTypeCounter, labels: []string{"direction", "host"},
 		help: "Connections with other XMPP servers: accepted (in), and set about (out), whether they succeeded or not.",
 		sources: []canonicalSource{{stockProsody, []canonicalPart{
-			{family: "prosody_mod_s2s__accepted_tcp", kind: model.MetricTypeCounter, set: []labelPair{{"direction", "in"}}},
-			{family: "prosody_mod_s2s__initiated", kind: model.MetricTypeCounter, set: []labelPair{{"direction", "out"}}},
+			{family: "prosody_mod_s2s__accepted_tcp", kind: model.MetricTypeCounter, set: []exposition.Label{{Name: "direction", Value: "in"}}},
+			{family: "prosody_mod_s2s__initiated", kind: model.MetricTypeCounter, set: []exposition.Label{{Name: "direction", Value: "out"}}},
 		}}},
 		remark: "`direction=\"in\"` starts at 0 and has no `host`, since a connection is counted before it names one; `direction=\"out\"` has no series before the first",
 	},
@@ -221,7 +218,7 @@ const stanzaRemark = "`mod_measure_stanza_counts` does not tell the `host`, and 
 // fullName is the family's name in OpenMetrics' spelling.
 func (f *canonicalFamily) fullName() string {
 	if f.kind == model.MetricTypeCounter {
-		return strings.TrimSuffix(f.name, "_total")
+		return strings.TrimSuffix(f.name, exposition.Total.Suffix())
 	}
 	return f.name
 }
@@ -243,7 +240,7 @@ func newCanonicalMap() *canonicalMap {
 	m := &canonicalMap{uses: map[string][]canonicalUse{}, claims: map[string]int{}}
 	for row := range canonicalFamilies {
 		f := &canonicalFamilies[row]
-		for _, name := range namesOf(f.fullName(), f.kind) {
+		for _, name := range exposition.NamesOf(f.fullName(), f.kind) {
 			m.claims[name] = row
 		}
 		for source := range f.sources {
@@ -260,22 +257,6 @@ func newCanonicalMap() *canonicalMap {
 	return m
 }
 
-// namesOf are the names that the samples and the metadata of a family may have.
-func namesOf(family string, kind model.MetricType) []string {
-	switch kind {
-	case model.MetricTypeCounter:
-		return []string{family, family + "_total", family + createdSuffix}
-	case model.MetricTypeHistogram, model.MetricTypeSummary:
-		return []string{family, family + "_bucket", family + "_sum", family + "_count", family + createdSuffix}
-	case model.MetricTypeGaugeHistogram:
-		return []string{family, family + "_bucket", family + "_gsum", family + "_gcount"}
-	case model.MetricTypeInfo:
-		return []string{family, family + "_info"}
-	default:
-		return []string{family}
-	}
-}
-
 // isCanonicalSource reports whether a family of the server, by its own name, is a part of any source.
 func isCanonicalSource(family string) bool {
 	return slices.ContainsFunc(canonicalFamilies, func(f canonicalFamily) bool {
@@ -290,7 +271,7 @@ func (p *canonicalPart) stands(family string) bool {
 	if prefix, ok := strings.CutSuffix(p.family, "*"); ok {
 		return strings.HasPrefix(family, prefix)
 	}
-	return p.family == family || p.kind == model.MetricTypeCounter && p.family+"_total" == family
+	return p.family == family || p.kind == model.MetricTypeCounter && p.family+exposition.Total.Suffix() == family
 }
 
 // choice is where a row's series come from.
@@ -359,7 +340,7 @@ func (m *canonicalMap) read(page *openmetrics.Page, whole bool, last []choice) c
 		if !strings.HasPrefix(f.Name, "xmpp_") {
 			continue
 		}
-		for _, name := range namesOf(f.Name, f.Type) {
+		for _, name := range exposition.NamesOf(f.Name, f.Type) {
 			row, ok := m.claims[name]
 			if !ok || blocked[row] {
 				continue
@@ -429,7 +410,7 @@ func (r *canonicalReading) uncounted(page []exposition.Family) string {
 	if len(failures) == 0 || everywhere {
 		return ""
 	}
-	only := []labelPair{{"type", "c2s"}}
+	only := []exposition.Label{{Name: "type", Value: "c2s"}}
 	if anyType {
 		only = nil
 	}
@@ -450,15 +431,14 @@ func (r *canonicalReading) uncounted(page []exposition.Family) string {
 }
 
 // hostsOf are the values of the label host of those samples that have all of these labels, and whether one has no host.
-func hostsOf(families []exposition.Family, only []labelPair) (hosts map[string]bool, without bool) {
+func hostsOf(families []exposition.Family, only []exposition.Label) (hosts map[string]bool, without bool) {
 	hosts = map[string]bool{}
 	for i := range families {
-		for line := range bytes.Lines(families[i].Text) {
-			s, ok := splitSample(line)
-			if !ok || !s.has(only) {
+		for s := range exposition.Lines(families[i].Text) {
+			if !hasAll(s, only) {
 				continue
 			}
-			if host := s.label("host"); host != "" {
+			if host := s.Label("host"); host != "" {
 				hosts[host] = true
 			} else {
 				without = true
@@ -509,14 +489,10 @@ func (f *canonicalFamily) alike(p foundPart) bool {
 	if p.part.kind != f.kind || len(p.part.only) > 0 || len(p.part.set) > 0 {
 		return false
 	}
-	for line := range bytes.Lines(p.family.Text) {
-		s, ok := splitSample(line)
-		if !ok || slices.ContainsFunc(s.labels, func(l rawLabel) bool {
-			return string(l.name) != model.BucketLabel && !slices.Contains(f.labels, string(l.name))
+	for s := range exposition.Lines(p.family.Text) {
+		if !f.admits(s.Value) || slices.ContainsFunc(s.Labels, func(l exposition.Label) bool {
+			return l.Name != model.BucketLabel && !slices.Contains(f.labels, l.Name)
 		}) {
-			return false
-		}
-		if _, told := f.number(s); !told {
 			return false
 		}
 	}
@@ -536,68 +512,52 @@ func renameSamples(lines []byte, from, to string) []byte {
 func (f *canonicalFamily) add(sums *seriesSums, p foundPart) {
 	name := p.family.TextName()
 	if p.part.count {
-		name += "_count"
+		name += exposition.Count.Suffix()
 	}
-	for line := range bytes.Lines(p.family.Text) {
-		s, ok := splitSample(line)
-		if !ok || string(s.name) != name {
+	for s := range exposition.Lines(p.family.Text) {
+		if s.Name != name {
 			continue
 		}
 		labels := f.labelSet(s, p.part.set)
-		if !s.has(p.part.only) {
+		if !hasAll(s, p.part.only) {
 			if p.part.begins {
 				sums.begun = append(sums.begun, labels)
 			}
 			continue
 		}
-		if value, told := f.number(s); told {
-			sums.add(labels, value)
+		if f.admits(s.Value) {
+			sums.add(labels, s.Value)
 		} else {
 			sums.spoiled = append(sums.spoiled, labels)
 		}
 	}
 }
 
-// number is the value of a sample; false where the family's series cannot have it, and would spoil a sum. What a
-// histogram has, it may keep.
-func (f *canonicalFamily) number(s rawSample) (float64, bool) {
-	value, err := strconv.ParseFloat(string(s.value), 64)
-	if err != nil {
-		return 0, false
-	}
+// admits reports whether a series of the family can have the value, which otherwise spoils a sum. A histogram keeps all.
+func (f *canonicalFamily) admits(value float64) bool {
 	if f.kind == model.MetricTypeHistogram {
-		return value, true
+		return true
 	}
-	finite := !math.IsNaN(value) && !math.IsInf(value, 0)
-	return value, finite && (value >= 0 || f.kind != model.MetricTypeCounter)
+	return !math.IsNaN(value) && !math.IsInf(value, 0) && (value >= 0 || f.kind != model.MetricTypeCounter)
 }
 
 // labelSet is the labels of a sample that the family has, with those that are set, as they stand on a page.
-func (f *canonicalFamily) labelSet(s rawSample, set []labelPair) string {
-	var b strings.Builder
+func (f *canonicalFamily) labelSet(s exposition.Line, set []exposition.Label) string {
+	var b []byte
 	separator := byte('{')
 	for _, name := range f.labels {
-		value, ok := "", false
-		for _, l := range s.labels {
-			if string(l.name) == name {
-				value, ok = string(l.value), true
+		for _, labels := range [][]exposition.Label{set, s.Labels} {
+			if i := slices.IndexFunc(labels, func(l exposition.Label) bool { return l.Name == name }); i >= 0 {
+				b = exposition.AppendLabel(append(b, separator), name, labels[i].Value)
+				separator = ','
+				break
 			}
 		}
-		for _, pair := range set {
-			if pair.name == name {
-				value, ok = pair.value, true
-			}
-		}
-		if ok {
-			b.WriteByte(separator)
-			b.WriteString(name + `="` + value + `"`)
-			separator = ','
-		}
 	}
-	if b.Len() > 0 {
-		b.WriteByte('}')
+	if len(b) > 0 {
+		b = append(b, '}')
 	}
-	return b.String()
+	return string(b)
 }
 
 // seriesSums adds up samples that become one series.
@@ -638,78 +598,12 @@ func (s *seriesSums) write(name string) []byte {
 	var b []byte
 	for i, labels := range s.order {
 		b = append(append(append(b, name...), labels...), ' ')
-		b = append(strconv.AppendFloat(b, s.values[i], 'g', -1, 64), '\n')
+		b = append(exposition.AppendValue(b, s.values[i]), '\n')
 	}
 	return b
 }
 
-// rawSample is one line of a family as the reader of metrics pages writes it; rawLabel keeps the escapes of its value.
-type (
-	rawSample struct {
-		name, value []byte
-		labels      []rawLabel
-	}
-	rawLabel struct{ name, value []byte }
-)
-
-// has reports whether a sample has all of these labels.
-func (s *rawSample) has(pairs []labelPair) bool {
-	for _, p := range pairs {
-		if !slices.ContainsFunc(s.labels, func(l rawLabel) bool { return string(l.name) == p.name && string(l.value) == p.value }) {
-			return false
-		}
-	}
-	return true
-}
-
-// label is the value of a label as it stands on the page, "" without it.
-func (s *rawSample) label(name string) string {
-	for _, l := range s.labels {
-		if string(l.name) == name {
-			return string(l.value)
-		}
-	}
-	return ""
-}
-
-// splitSample takes a finished line of text apart: name{label="value",...} number.
-func splitSample(line []byte) (rawSample, bool) {
-	line = bytes.TrimSuffix(line, []byte{'\n'})
-	end := bytes.IndexAny(line, "{ ")
-	if end <= 0 {
-		return rawSample{}, false
-	}
-	s := rawSample{name: line[:end]}
-	rest := line[end:]
-	if rest[0] == '{' {
-		rest = rest[1:]
-		for len(rest) > 0 && rest[0] != '}' {
-			name, after, ok := bytes.Cut(bytes.TrimLeft(rest, ", "), []byte(`="`))
-			quote := closingQuote(after)
-			if !ok || quote < 0 {
-				return rawSample{}, false
-			}
-			s.labels = append(s.labels, rawLabel{name, after[:quote]})
-			rest = bytes.TrimLeft(after[quote+1:], ", ")
-		}
-		if len(rest) == 0 {
-			return rawSample{}, false
-		}
-		rest = rest[1:]
-	}
-	s.value = bytes.TrimSpace(rest)
-	return s, len(s.value) > 0
-}
-
-// closingQuote is where a label's value ends, escapes considered; -1 where it does not.
-func closingQuote(b []byte) int {
-	for i := 0; i < len(b); i++ {
-		switch b[i] {
-		case '\\':
-			i++
-		case '"':
-			return i
-		}
-	}
-	return -1
+// hasAll reports whether a sample has all of these labels.
+func hasAll(s exposition.Line, labels []exposition.Label) bool {
+	return !slices.ContainsFunc(labels, func(l exposition.Label) bool { return !slices.Contains(s.Labels, l) })
 }

@@ -31,9 +31,9 @@ type Family struct {
 func (f *Family) TextName() string {
 	switch f.Type {
 	case model.MetricTypeCounter:
-		return f.Name + "_total"
+		return f.Name + suffixes[Total]
 	case model.MetricTypeInfo:
-		return f.Name + "_info"
+		return f.Name + suffixes[Info]
 	default:
 		return f.Name
 	}
@@ -51,10 +51,8 @@ func (f *Family) TextType() string {
 	}
 }
 
-var (
-	escapeTextHelp        = strings.NewReplacer(`\`, `\\`, "\n", `\n`)
-	escapeOpenMetricsHelp = strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`)
-)
+// escapeTextHelp escapes a help text for the text format, where quotes stand as they are.
+var escapeTextHelp = strings.NewReplacer(`\`, `\\`, "\n", `\n`)
 
 func (f *Family) appendTextHeader(b []byte) []byte {
 	name := f.TextName()
@@ -66,7 +64,7 @@ func (f *Family) appendTextHeader(b []byte) []byte {
 
 func (f *Family) appendOpenMetricsHeader(b []byte) []byte {
 	if f.Help != "" {
-		b = fmt.Appendf(b, "# HELP %s %s\n", f.Name, escapeOpenMetricsHelp.Replace(f.Help))
+		b = append(appendEscaped(fmt.Appendf(b, "# HELP %s ", f.Name), f.Help), '\n')
 	}
 	b = fmt.Appendf(b, "# TYPE %s %s\n", f.Name, f.Type)
 	if f.Unit != "" {
@@ -93,7 +91,7 @@ func FromGathered(gathered []*dto.MetricFamily) ([]Family, error) {
 		lines := withoutMetadata(text.Bytes())
 		f := Family{Name: mf.GetName(), Type: typeOf(mf), Help: mf.GetHelp(), Text: lines, OpenMetrics: lines}
 		if f.Type == model.MetricTypeCounter {
-			base, ok := strings.CutSuffix(f.Name, "_total")
+			base, ok := strings.CutSuffix(f.Name, suffixes[Total])
 			if !ok {
 				return nil, fmt.Errorf("counter %s does not end in _total", f.Name)
 			}

@@ -7,15 +7,6 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// suffixes are what samples of a type add to the name of their family, in either format.
-var suffixes = map[model.MetricType][]string{
-	model.MetricTypeCounter:        {"_total", "_created"},
-	model.MetricTypeInfo:           {"_info"},
-	model.MetricTypeHistogram:      {"_bucket", "_count", "_sum", "_created"},
-	model.MetricTypeGaugeHistogram: {"_bucket", "_gcount", "_gsum"},
-	model.MetricTypeSummary:        {"_count", "_sum", "_created"},
-}
-
 // names are the families of a page: their types by their names.
 type names struct {
 	byName  map[string]model.MetricType
@@ -29,12 +20,13 @@ func (n *names) claim(f *Family) bool {
 		return kind == f.Type
 	}
 	if i := strings.LastIndexByte(f.Name, '_'); i >= 0 {
-		if kind, known := n.byName[f.Name[:i]]; known && slices.Contains(suffixes[kind], f.Name[i:]) {
+		kind, known := n.byName[f.Name[:i]]
+		if known && slices.ContainsFunc(rolesOf[kind], func(r Role) bool { return suffixes[r] == f.Name[i:] }) {
 			return false
 		}
 	}
-	for _, suffix := range suffixes[f.Type] {
-		n.scratch = append(append(n.scratch[:0], f.Name...), suffix...)
+	for _, role := range rolesOf[f.Type] {
+		n.scratch = append(append(n.scratch[:0], f.Name...), suffixes[role]...)
 		if _, known := n.byName[string(n.scratch)]; known {
 			return false
 		}

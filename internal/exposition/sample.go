@@ -2,7 +2,6 @@ package exposition
 
 import (
 	"bytes"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -247,37 +246,8 @@ func (l *layout) appendLine(b []byte, s *Sample) []byte {
 		b = append(b, '}')
 	}
 	b = append(b, ' ')
-	b = appendValue(b, s.value)
+	b = AppendValue(b, s.value)
 	return append(b, '\n')
-}
-
-// appendEscaped appends the value of a label as both formats want it.
-func appendEscaped(b []byte, value string) []byte {
-	for {
-		i := strings.IndexAny(value, "\\\n\"")
-		if i < 0 {
-			return append(b, value...)
-		}
-		b = append(b, value[:i]...)
-		b = append(b, '\\')
-		if value[i] == '\n' {
-			b = append(b, 'n')
-		} else {
-			b = append(b, value[i])
-		}
-		value = value[i+1:]
-	}
-}
-
-func appendValue(b []byte, value float64) []byte {
-	switch {
-	case value == 0: // so that there is no -0
-		return append(b, '0')
-	case math.IsInf(value, 1):
-		return append(b, "+Inf"...)
-	default:
-		return strconv.AppendFloat(b, value, 'g', -1, 64)
-	}
 }
 
 // encodeGathered writes metrics out through a registry of their own, so that a bad one fails alone.

@@ -4,52 +4,17 @@ import (
 	"strings"
 
 	"github.com/prometheus/common/model"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
 )
 
-// role is what a sample is to its family; each has a suffix of its own.
-type role uint8
-
-const (
-	bare role = iota // the family's own name: a gauge, a quantile
-	bucket
-	sum
-	count
-	gsum
-	gcount
-	total
-	info
-	created // after the samples that it belongs to
-	roles
-)
-
-// suffixes are what the roles add to the name of a family.
-var suffixes = [roles]string{
-	bare: "", bucket: "_bucket", sum: "_sum", count: "_count", gsum: "_gsum", gcount: "_gcount", total: "_total",
-	info: "_info", created: "_created",
-}
-
-// rolesOf are the samples that a family of each type may write.
-var rolesOf = map[model.MetricType][]role{
-	model.MetricTypeCounter:        {total, created},
-	model.MetricTypeGauge:          {bare},
-	model.MetricTypeUnknown:        {bare},
-	model.MetricTypeStateset:       {bare},
-	model.MetricTypeInfo:           {info},
-	model.MetricTypeHistogram:      {bucket, sum, count, created},
-	model.MetricTypeGaugeHistogram: {bucket, gsum, gcount},
-	model.MetricTypeSummary:        {bare, sum, count, created},
-}
-
-// allowed is rolesOf as bits.
-var allowed = func() map[model.MetricType]uint16 {
-	bits := map[model.MetricType]uint16{}
-	for t, list := range rolesOf {
-		for _, r := range list {
-			bits[t] |= 1 << r
-		}
+// rolesOf are the roles that samples of a type can have, as bits.
+func rolesOf(t model.MetricType) (bits uint16) {
+	for _, r := range exposition.RolesOf(t) {
+		bits |= 1 << r
 	}
 	return bits
-}()
+}
 
 // family is what is known of a family while its page is read.
 type family struct {
@@ -60,7 +25,7 @@ type family struct {
 	// name is the one that it is written under, once it is settled; own is that before it is renamed.
 	name, own  string
 	kind       model.MetricType // "" until a TYPE line or a sample settles it
-	roles      uint16           // bits of allowed, for kind
+	roles      uint16           // bits of rolesOf(kind)
 	help, unit string
 	line       int
 	index      int32
@@ -74,22 +39,22 @@ type family struct {
 	// unwanted says whether the family is passed over, once judged is set.
 	judged, unwanted bool
 
-	seen    [roles]int
+	seen    [exposition.Roles]int
 	samples []sample
 }
 
 func (f *family) setKind(t model.MetricType) {
-	f.kind, f.roles = t, allowed[t]
+	f.kind, f.roles = t, rolesOf(t)
 }
 
 // has reports whether samples of this role were read.
-func (f *family) has(r role) bool { return f.seen[r] > 0 }
+func (f *family) has(r exposition.Role) bool { return f.seen[r] > 0 }
 
 // series counts the samples, `_created` aside.
 func (f *family) series() int {
 	n := 0
 	for r, seen := range f.seen {
-		if role(r) != created {
+		if exposition.Role(r) != exposition.Created {
 			n += seen
 		}
 	}
@@ -98,45 +63,22 @@ func (f *family) series() int {
 
 // roleOf is what a sample of this name would be to the family, if it can belong to it. Every family takes samples of
 // its own name: sloppy pages have counters without _total.
-func (f *family) roleOf(name []byte) (role, bool) {
+func (f *family) roleOf(name []byte) (exposition.Role, bool) {
 	if len(name) < len(f.declared) || string(name[:len(f.declared)]) != f.declared {
 		return 0, false
 	}
 	if len(name) == len(f.declared) {
-		return bare, true
+		return exposition.Bare, true
 	}
-	r, ok := roleOfSuffix(name[len(f.declared):])
+	r, ok := exposition.RoleOf(name[len(f.declared):])
 	return r, ok && f.roles&(1<<r) != 0
 }
 
-func roleOfSuffix(suffix []byte) (role, bool) {
-	switch string(suffix) {
-	case "_bucket":
-		return bucket, true
-	case "_sum":
-		return sum, true
-	case "_count":
-		return count, true
-	case "_gsum":
-		return gsum, true
-	case "_gcount":
-		return gcount, true
-	case "_total":
-		return total, true
-	case "_info":
-		return info, true
-	case "_created":
-		return created, true
-	default:
-		return 0, false
-	}
-}
-
 // special is the label that tells the samples of one metric apart: that of a bucket, a quantile or a state.
-func (f *family) special(r role) string {
+func (f *family) special(r exposition.Role) string {
 	switch f.kind {
 	case model.MetricTypeHistogram, model.MetricTypeGaugeHistogram:
-		if r != bare {
+		if r != exposition.Bare {
 			return model.BucketLabel
 		}
 	case model.MetricTypeSummary:
@@ -149,15 +91,15 @@ func (f *family) special(r role) string {
 }
 
 // needsSpecial reports whether a sample of the role has the special label, or must not have it.
-func (f *family) needsSpecial(r role) bool {
-	return r == bucket || r == bare && (f.kind == model.MetricTypeSummary || f.kind == model.MetricTypeStateset)
+func (f *family) needsSpecial(r exposition.Role) bool {
+	return r == exposition.Bucket || r == exposition.Bare && (f.kind == model.MetricTypeSummary || f.kind == model.MetricTypeStateset)
 }
 
 // grouped reports whether a metric of the family can have several samples, which must stand together.
 func (f *family) grouped() bool {
 	switch f.kind {
 	case model.MetricTypeCounter:
-		return f.has(created)
+		return f.has(exposition.Created)
 	case model.MetricTypeHistogram, model.MetricTypeGaugeHistogram, model.MetricTypeSummary, model.MetricTypeStateset:
 		return true
 	default:
@@ -183,6 +125,6 @@ type sample struct {
 	// exemplar is the place of the exemplar in the reader's list, from 1.
 	exemplar int32
 	family   int32
-	role     role
+	role     exposition.Role
 	dropped  bool
 }

@@ -34,8 +34,8 @@ func (r *reader) finish() *Page {
 		}
 		for _, f := range r.order {
 			if len(f.samples) > 0 && f.renamed == renamed && f.kind == model.MetricTypeCounter && !r.claimBase(claims, f) {
-				f.count(total, bare)
-				f.name += suffixes[total]
+				f.count(exposition.Total, exposition.Bare)
+				f.name += exposition.Total.Suffix()
 				r.makeUnknown(f)
 			}
 		}
@@ -51,10 +51,10 @@ func (r *reader) fullNames() {
 	}
 	for i := range r.samples {
 		s := &r.samples[i]
-		if f := r.order[s.family]; f.displaced && s.role == total {
-			s.role = bare
-			f.seen[total]--
-			f.seen[bare]++
+		if f := r.order[s.family]; f.displaced && s.role == exposition.Total {
+			s.role = exposition.Bare
+			f.seen[exposition.Total]--
+			f.seen[exposition.Bare]++
 		}
 	}
 }
@@ -64,11 +64,11 @@ func (r *reader) fullNames() {
 func (r *reader) foldCreated() {
 	var homes map[int32]*family
 	for _, f := range r.order {
-		base, ok := strings.CutSuffix(f.declared, suffixes[created])
-		if !ok || f.seen[bare] == 0 || f.roles != allowed[model.MetricTypeGauge] || f.kind == model.MetricTypeStateset {
+		base, ok := strings.CutSuffix(f.declared, exposition.Created.Suffix())
+		if !ok || f.seen[exposition.Bare] == 0 || f.roles != rolesOf(model.MetricTypeGauge) || f.kind == model.MetricTypeStateset {
 			continue
 		}
-		for _, name := range []string{base, base + suffixes[total]} {
+		for _, name := range []string{base, base + exposition.Total.Suffix()} {
 			if home := r.families[name]; home != nil && r.takesCreated(home) {
 				if homes == nil {
 					homes = map[int32]*family{}
@@ -91,7 +91,7 @@ func (r *reader) foldCreated() {
 		wanted[home.index] = true
 	}
 	for i := range r.samples {
-		if s := &r.samples[i]; wanted[s.family] && s.role != created {
+		if s := &r.samples[i]; wanted[s.family] && s.role != exposition.Created {
 			known[metric{s.family, s.group}] = struct{}{}
 		}
 	}
@@ -106,9 +106,9 @@ func (r *reader) foldCreated() {
 	for i := range r.samples {
 		s := &r.samples[i]
 		if home := homes[s.family]; home != nil {
-			r.order[s.family].seen[bare]--
-			home.seen[created]++
-			s.family, s.role = home.index, created
+			r.order[s.family].seen[exposition.Bare]--
+			home.seen[exposition.Created]++
+			s.family, s.role = home.index, exposition.Created
 			r.scattered = true
 		}
 	}
@@ -118,9 +118,9 @@ func (r *reader) foldCreated() {
 func (r *reader) takesCreated(f *family) bool {
 	switch f.kind {
 	case model.MetricTypeCounter:
-		return f.has(total) || f.has(bare) && r.totalBase(f) != ""
+		return f.has(exposition.Total) || f.has(exposition.Bare) && r.totalBase(f) != ""
 	case model.MetricTypeHistogram, model.MetricTypeSummary:
-		return f.series() > f.seen[bare] || f.kind == model.MetricTypeSummary && f.has(bare)
+		return f.series() > f.seen[exposition.Bare] || f.kind == model.MetricTypeSummary && f.has(exposition.Bare)
 	default:
 		return false
 	}
@@ -129,7 +129,7 @@ func (r *reader) takesCreated(f *family) bool {
 // totalBase is the name that OpenMetrics has for a counter that is declared with _total, as text format 0.0.4 does; ""
 // where it has none, or where another family goes by it.
 func (r *reader) totalBase(f *family) string {
-	base, ok := strings.CutSuffix(f.declared, suffixes[total])
+	base, ok := strings.CutSuffix(f.declared, exposition.Total.Suffix())
 	if other := r.families[base]; !ok || other != nil && other.series() > 0 {
 		return ""
 	}
@@ -139,15 +139,15 @@ func (r *reader) totalBase(f *family) string {
 // settle decides what a family is, now that its samples are known, and takes out those that do not fit.
 func (r *reader) settle(f *family) {
 	f.name = f.declared
-	if f.roles&(1<<bare) == 0 && f.has(bare) {
-		proper := f.series() - f.seen[bare]
+	if f.roles&(1<<exposition.Bare) == 0 && f.has(exposition.Bare) {
+		proper := f.series() - f.seen[exposition.Bare]
 		switch {
 		case proper > 0:
-			r.dropRole(f, bare)
+			r.dropRole(f, exposition.Bare)
 		case f.kind == model.MetricTypeCounter && r.totalBase(f) != "":
 			// Text format 0.0.4, or a page that names its counters as that does.
 			f.name = r.totalBase(f)
-			f.count(bare, total)
+			f.count(exposition.Bare, exposition.Total)
 		default:
 			r.makeUnknown(f)
 		}
@@ -158,7 +158,7 @@ func (r *reader) settle(f *family) {
 }
 
 // count makes samples of one role those of another, of which there are none.
-func (f *family) count(from, to role) {
+func (f *family) count(from, to exposition.Role) {
 	for i := range f.samples {
 		if f.samples[i].role == from {
 			f.samples[i].role = to
@@ -170,14 +170,14 @@ func (f *family) count(from, to role) {
 // makeUnknown makes a family unknown, whose samples are called as it is.
 func (r *reader) makeUnknown(f *family) {
 	f.setKind(model.MetricTypeUnknown)
-	r.dropRole(f, created)
+	r.dropRole(f, exposition.Created)
 	if !unitFits(f.name, f.unit, f.kind) {
 		f.unit = ""
 	}
 }
 
 // dropRole takes the samples of a role out of a family.
-func (r *reader) dropRole(f *family, role role) {
+func (r *reader) dropRole(f *family, role exposition.Role) {
 	n := 0
 	for i := range f.samples {
 		if f.samples[i].role == role {
@@ -202,8 +202,8 @@ func (f *family) compact() {
 }
 
 // dropped counts and tells samples of a family that were left out after reading.
-func (r *reader) dropped(f *family, reason Reason, role role, n int, what string) {
-	if role != created {
+func (r *reader) dropped(f *family, reason Reason, role exposition.Role, n int, what string) {
+	if role != exposition.Created {
 		r.page.Dropped[reason] += n
 	}
 	r.tell(reason, f.line, what, []byte(f.declared))
@@ -212,13 +212,13 @@ func (r *reader) dropped(f *family, reason Reason, role role, n int, what string
 func (r *reader) dropFamily(f *family, reason Reason, what string) {
 	r.page.Dropped[reason] += f.series()
 	r.tell(reason, f.line, what, []byte(f.declared))
-	f.samples, f.seen = nil, [roles]int{}
+	f.samples, f.seen = nil, [exposition.Roles]int{}
 }
 
 // group brings the samples of each metric together, in order, and takes out metrics that are not whole.
 func (r *reader) group(f *family) {
 	if !f.grouped() {
-		if f.kind == model.MetricTypeCounter && !f.has(total) {
+		if f.kind == model.MetricTypeCounter && !f.has(exposition.Total) {
 			r.dropFamily(f, Malformed, "counter without a value")
 		}
 		return
@@ -261,7 +261,7 @@ func (r *reader) complete(f *family) {
 		}
 		metric := f.samples[from:to]
 		from = to
-		whole := metric[0].role != created
+		whole := metric[0].role != exposition.Created
 		if histogram {
 			var extra *sample
 			if extra, whole = r.missing(metric); extra != nil {
@@ -293,11 +293,11 @@ func (r *reader) dropMetric(f *family, metric []sample) {
 	n := 0
 	for i := range metric {
 		metric[i].dropped = true
-		if metric[i].role != created {
+		if metric[i].role != exposition.Created {
 			n++
 		}
 	}
-	r.dropped(f, reason, bare, n, what)
+	r.dropped(f, reason, exposition.Bare, n, what)
 }
 
 // missing finds what a histogram's metric lacks: the sample to add, and whether the metric is whole then.
@@ -305,11 +305,11 @@ func (r *reader) missing(metric []sample) (extra *sample, whole bool) {
 	var inf, number, amount *sample
 	for i := range metric {
 		switch s := &metric[i]; {
-		case s.role == bucket && math.IsInf(s.bound, 1):
+		case s.role == exposition.Bucket && math.IsInf(s.bound, 1):
 			inf = s
-		case s.role == count || s.role == gcount:
+		case s.role == exposition.Count || s.role == exposition.GCount:
 			number = s
-		case s.role == sum || s.role == gsum:
+		case s.role == exposition.Sum || s.role == exposition.GSum:
 			amount = s
 		}
 	}
@@ -319,12 +319,12 @@ func (r *reader) missing(metric []sample) (extra *sample, whole bool) {
 	case inf == nil:
 		return &sample{
 			labels: r.withBound(number.labels), group: number.group, bound: math.Inf(1), value: number.value,
-			family: number.family, role: bucket,
+			family: number.family, role: exposition.Bucket,
 		}, true
 	case number == nil && amount != nil:
-		kind := count
-		if amount.role == gsum {
-			kind = gcount
+		kind := exposition.Count
+		if amount.role == exposition.GSum {
+			kind = exposition.GCount
 		}
 		return &sample{labels: amount.labels, group: amount.group, value: inf.value, family: amount.family, role: kind}, true
 	default:
@@ -348,7 +348,7 @@ func (r *reader) rename(f *family) {
 	}
 	f.own = f.name
 	name, ok := r.newName(f)
-	if !ok || !isMetricName([]byte(name)) {
+	if !ok || !exposition.IsMetricName(name) {
 		r.dropFamily(f, Clash, "name is not the upstream's to use")
 		return
 	}
@@ -368,12 +368,12 @@ func (r *reader) rename(f *family) {
 func (r *reader) renameState(f *family) {
 	for i := range f.samples {
 		s := &f.samples[i]
-		l := labelReader{s: s.labels}
+		l := exposition.LabelReader[[]byte]{Set: s.labels}
 		out := make([]byte, 0, len(s.labels)+len(f.name))
 		open := byte('{')
 		clash := false
 		for {
-			name, value, more := l.next()
+			name, value, more := l.Next()
 			if !more {
 				break
 			}
@@ -382,13 +382,13 @@ func (r *reader) renameState(f *family) {
 			} else if string(name) == f.name {
 				clash = true
 			}
-			out = appendLabel(append(out, open), name, value)
+			out = exposition.AppendLabel(append(out, open), name, exposition.Unescape(value))
 			open = ','
 		}
 		s.labels = append(out, '}')
-		s.dropped = clash || nameLen([]byte(f.name), labelStart, labelRest) != len(f.name)
+		s.dropped = clash || !exposition.IsLabelName(f.name)
 		if s.dropped {
-			r.dropped(f, Clash, bare, 1, "label of the state set cannot be renamed")
+			r.dropped(f, Clash, exposition.Bare, 1, "label of the state set cannot be renamed")
 		}
 	}
 	f.compact()
@@ -398,13 +398,13 @@ func (r *reader) renameState(f *family) {
 // them is taken.
 func (r *reader) claim(claims map[uint64]struct{}, f *family) bool {
 	var scratch [256]byte
-	var hashes [len(suffixes)]uint64
-	list := rolesOf[f.kind]
+	var hashes [exposition.Roles]uint64
+	list := exposition.RolesOf(f.kind)
 	for i, role := range list {
-		hashes[i] = maphash.Bytes(r.seed, append(append(scratch[:0], f.name...), suffixes[role]...))
+		hashes[i] = maphash.Bytes(r.seed, append(append(scratch[:0], f.name...), role.Suffix()...))
 	}
 	n := len(list)
-	if list[0] != bare && f.kind != model.MetricTypeCounter {
+	if list[0] != exposition.Bare && f.kind != model.MetricTypeCounter {
 		hashes[n] = maphash.Bytes(r.seed, append(scratch[:0], f.name...))
 		n++
 	}
@@ -440,7 +440,7 @@ func (r *reader) write() {
 	for _, f := range r.order {
 		n := 0
 		for i := range f.samples {
-			n += len(f.name) + len(suffixes[f.samples[i].role]) + len(f.samples[i].labels) + len(extra) + numberGuess
+			n += len(f.name) + len(f.samples[i].role.Suffix()) + len(f.samples[i].labels) + len(extra) + numberGuess
 		}
 		size += n
 		if r.differs(f) {
@@ -490,24 +490,24 @@ func (r *reader) extraLabels() []byte {
 		if i > 0 {
 			extra = append(extra, ',')
 		}
-		extra = appendEscaped(extra, label.Name, strings.ToValidUTF8(label.Value, "\uFFFD"))
+		extra = exposition.AppendLabel(extra, label.Name, strings.ToValidUTF8(label.Value, "\uFFFD"))
 	}
 	return extra
 }
 
 // differs reports whether a family is not written the same in both formats.
 func (r *reader) differs(f *family) bool {
-	return f.has(created) || len(r.exemplars) > 0 && (f.has(total) || f.has(bucket))
+	return f.has(exposition.Created) || len(r.exemplars) > 0 && (f.has(exposition.Total) || f.has(exposition.Bucket))
 }
 
 func (r *reader) appendSamples(dst []byte, f *family, extra []byte, openMetrics bool) []byte {
 	for i := range f.samples {
 		s := &f.samples[i]
-		if !openMetrics && s.role == created {
+		if !openMetrics && s.role == exposition.Created {
 			continue
 		}
 		dst = append(dst, f.name...)
-		dst = append(dst, suffixes[s.role]...)
+		dst = append(dst, s.role.Suffix()...)
 		switch {
 		case len(extra) == 0:
 			dst = append(dst, s.labels...)
@@ -517,8 +517,8 @@ func (r *reader) appendSamples(dst []byte, f *family, extra []byte, openMetrics 
 			dst = append(append(dst, s.labels[:len(s.labels)-1]...), ',')
 			dst = append(append(dst, extra...), '}')
 		}
-		dst = appendFloat(append(dst, ' '), s.value)
-		if openMetrics && s.exemplar > 0 && (s.role == total || s.role == bucket) {
+		dst = exposition.AppendPlainValue(append(dst, ' '), s.value)
+		if openMetrics && s.exemplar > 0 && (s.role == exposition.Total || s.role == exposition.Bucket) {
 			dst = append(append(dst, " # "...), r.exemplars[s.exemplar-1]...)
 		}
 		dst = append(dst, '\n')

@@ -41,14 +41,11 @@ type Options struct {
 	// of [a-zA-Z0-9_:]. With false the family is refused, as a clash. Nil keeps every name. A family that is renamed
 	// gives way to one that has the name from home.
 	Name func(family string) (string, bool)
-	// Labels are added to every series, in place of the upstream's labels of the same names.
-	Labels []Label
+	// Labels are added to every series, in place of the upstream's labels of the same names, which must be classic ones.
+	Labels []exposition.Label
 	// DropLabels are the names of labels that are taken off every series. Series that become equal so are a clash.
 	DropLabels []string
 }
-
-// Label is a label that a page is given. Name must be made of [a-zA-Z0-9_]; Value is any UTF-8.
-type Label struct{ Name, Value string }
 
 // Page is what could be kept of a page.
 type Page struct {

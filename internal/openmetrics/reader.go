@@ -14,6 +14,8 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/textparse"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
 )
 
 // reader reads one page, once. textparse says line by line what is legal. At the first line that it refuses, the rest
@@ -175,19 +177,19 @@ func (r *reader) entry(p textparse.Parser, entry textparse.Entry, line []byte) b
 		r.sample(series, line[len(series):], value)
 	case textparse.EntryType:
 		name, kind := p.Type()
-		if !isMetricName(name) {
+		if !exposition.IsMetricName(name) {
 			return false
 		}
 		r.declareType(name, kind)
 	case textparse.EntryHelp:
 		name, text := p.Help()
-		if !isMetricName(name) {
+		if !exposition.IsMetricName(name) {
 			return false
 		}
 		r.declareHelp(name, text)
 	case textparse.EntryUnit:
 		name, unit := p.Unit()
-		if !isMetricName(name) {
+		if !exposition.IsMetricName(name) {
 			return false
 		}
 		if f := r.declare(name); f != nil && f.unit == "" {
@@ -198,10 +200,6 @@ func (r *reader) entry(p textparse.Parser, entry textparse.Entry, line []byte) b
 		return false
 	}
 	return true
-}
-
-func isMetricName(name []byte) bool {
-	return len(name) > 0 && nameLen(name, metricStart, metricRest) == len(name)
 }
 
 // declare finds or makes the family that a line of metadata speaks of; nil where that would be one too many.
@@ -251,7 +249,7 @@ func (r *reader) declareType(name []byte, kind model.MetricType) {
 // with _total then, as in text format 0.0.4, whichever of the two comes first.
 func (r *reader) second(f *family, kind model.MetricType) *family {
 	name := f.declared
-	full := r.families[name+suffixes[total]]
+	full := r.families[name+exposition.Total.Suffix()]
 	var made *family
 	switch {
 	case kind == model.MetricTypeCounter && full != nil:
@@ -259,10 +257,10 @@ func (r *reader) second(f *family, kind model.MetricType) *family {
 			made = full
 		}
 	case kind == model.MetricTypeCounter:
-		made = r.addFamily([]byte(name + suffixes[total]))
-	case f.kind == model.MetricTypeCounter && full == nil && !f.has(bare):
+		made = r.addFamily([]byte(name + exposition.Total.Suffix()))
+	case f.kind == model.MetricTypeCounter && full == nil && !f.has(exposition.Bare):
 		if made = r.addFamily([]byte(name)); made != nil {
-			f.declared, f.known, f.displaced = name+suffixes[total], name, true
+			f.declared, f.known, f.displaced = name+exposition.Total.Suffix(), name, true
 			r.families[f.declared] = f
 			r.displaced = true
 		}
@@ -294,14 +292,14 @@ func (r *reader) addFamily(name []byte) *family {
 
 // familyOf finds or makes the family of a sample: the one that was spoken of last, if the name fits it, else any that
 // was declared before. It returns nil where a new family would be one too many.
-func (r *reader) familyOf(name []byte) (*family, role) {
+func (r *reader) familyOf(name []byte) (*family, exposition.Role) {
 	if r.current != nil {
 		if role, ok := r.current.roleOf(name); ok {
 			return r.current, role
 		}
 	}
 	if r.current = r.families[string(name)]; r.current != nil {
-		return r.current, bare
+		return r.current, exposition.Bare
 	}
 	if i := bytes.LastIndexByte(name, '_'); i > 0 {
 		if f := r.families[string(name[:i])]; f != nil {
@@ -312,13 +310,13 @@ func (r *reader) familyOf(name []byte) (*family, role) {
 		}
 	}
 	r.current = r.addFamily(name)
-	return r.current, bare
+	return r.current, exposition.Bare
 }
 
 // sample keeps the sample of one line: series is its name and labels, rest what stands behind them.
 func (r *reader) sample(series, rest []byte, value float64) {
 	series = trimBlanks(series)
-	name := series[:nameLen(series, metricStart, metricRest)]
+	name := series[:exposition.MetricNameLen(series)]
 	if len(name) == 0 {
 		r.drop(Malformed, "metric name outside [a-zA-Z0-9_:]", nil)
 		return
@@ -363,7 +361,7 @@ func (r *reader) sample(series, rest []byte, value float64) {
 		r.dropSample(Clash, role, "series stands there twice", name)
 		return
 	}
-	if r.openMetrics && (role == total || role == bucket || role == bare && f.kind == model.MetricTypeCounter) {
+	if r.openMetrics && (role == exposition.Total || role == exposition.Bucket || role == exposition.Bare && f.kind == model.MetricTypeCounter) {
 		s.exemplar = r.exemplar(rest)
 	}
 	r.keep(f, s)
@@ -373,15 +371,15 @@ func (r *reader) keep(f *family, s sample) {
 	r.scattered = r.scattered || len(r.samples) > 0 && r.samples[len(r.samples)-1].family > f.index
 	r.samples = append(r.samples, s)
 	f.seen[s.role]++
-	if s.role == created {
+	if s.role == exposition.Created {
 		r.created++
 	}
 }
 
 // full reports whether the page has as many series as it may. Those of `_created` are no series, but bounded too.
-func (r *reader) full(role role) bool {
+func (r *reader) full(role exposition.Role) bool {
 	n := len(r.samples) - r.created
-	if role == created {
+	if role == exposition.Created {
 		n = r.created
 	}
 	return r.opts.Series > 0 && n >= r.opts.Series
@@ -393,29 +391,29 @@ func (r *reader) readLabels(s *sample, f *family, set []byte) (hash uint64, faul
 	special := f.special(s.role)
 	var group, own uint64
 	found := false
-	l := labelReader{s: set}
+	l := exposition.LabelReader[[]byte]{Set: set}
 	r.names = r.names[:0]
 	for len(set) > 0 {
-		name, value, more := l.next()
+		name, value, more := l.Next()
 		if !more {
-			if l.fault != "" {
-				return 0, l.fault
+			if l.Fault != "" {
+				return 0, l.Fault
 			}
-			if !l.loose {
+			if !l.Loose {
 				break
 			}
 			set = r.canonical(set)
-			l = labelReader{s: set}
+			l = exposition.LabelReader[[]byte]{Set: set}
 			r.names, group, found = r.names[:0], 0, false
 			continue
 		}
 		if r.dropsLabel(name) {
-			l.loose = true
+			l.Loose = true
 			continue
 		}
 		r.names = append(r.names, name)
 		if special == "" || string(name) != special {
-			group += maphash.Bytes(r.seed, l.s[l.start:l.end])
+			group += maphash.Bytes(r.seed, l.Set[l.Start:l.End])
 			continue
 		}
 		found = true
@@ -457,7 +455,7 @@ func (r *reader) readSpecial(s *sample, f *family, value []byte) (hash uint64, f
 // dropsLabel reports whether a label of the upstream is taken off: by name, or because the options set it.
 func (r *reader) dropsLabel(name []byte) bool {
 	return slices.ContainsFunc(r.opts.DropLabels, func(drop string) bool { return drop == string(name) }) ||
-		slices.ContainsFunc(r.opts.Labels, func(l Label) bool { return l.Name == string(name) })
+		slices.ContainsFunc(r.opts.Labels, func(l exposition.Label) bool { return l.Name == string(name) })
 }
 
 // sideChunk is how much room for rewritten label sets is made at once.
@@ -488,38 +486,38 @@ func (r *reader) exemplar(rest []byte) int32 {
 		return 0
 	}
 	runes := 0
-	l := labelReader{s: rest}
+	l := exposition.LabelReader[[]byte]{Set: rest}
 	r.names = r.names[:0]
 	for {
-		name, value, more := l.next()
+		name, value, more := l.Next()
 		if !more {
 			break
 		}
 		r.names = append(r.names, name)
 		runes += len(name) + utf8.RuneCount(value)
 	}
-	if l.fault != "" || runes > maxExemplarRunes || hasDuplicate(r.names) {
+	if l.Fault != "" || runes > maxExemplarRunes || hasDuplicate(r.names) {
 		return 0
 	}
-	value, timestamp := word(trimBlanks(rest[l.i:]))
+	value, timestamp := word(trimBlanks(rest[l.Pos:]))
 	number, err := parseFloat(value)
 	if err != nil {
 		return 0
 	}
 	// The set may need an escape for each of its bytes; two numbers have up to 50 digits.
-	r.room(2*l.i + 64)
+	r.room(2*l.Pos + 64)
 	from := len(r.side)
-	out, _, _ := appendLabelSet(r.side, rest[:l.i], nil)
+	out, _, _ := appendLabelSet(r.side, rest[:l.Pos], nil)
 	if len(out) == from {
 		out = append(out, '{', '}')
 	}
-	out = appendFloat(append(out, ' '), number)
+	out = exposition.AppendPlainValue(append(out, ' '), number)
 	if len(timestamp) > 0 {
 		observed, err := parseFloat(timestamp)
 		if err != nil || !isFinite(observed) {
 			return 0
 		}
-		out = appendFloat(append(out, ' '), observed)
+		out = exposition.AppendPlainValue(append(out, ' '), observed)
 	}
 	r.side = out
 	r.exemplars = append(r.exemplars, out[from:len(out):len(out)])
@@ -541,8 +539,8 @@ func (r *reader) drop(reason Reason, what string, name []byte) {
 }
 
 // dropSample is drop for a sample that could have been read.
-func (r *reader) dropSample(reason Reason, role role, what string, name []byte) {
-	if role == created {
+func (r *reader) dropSample(reason Reason, role exposition.Role, what string, name []byte) {
+	if role == exposition.Created {
 		r.tell(reason, r.lineNumber(), what, name)
 		return
 	}
@@ -574,29 +572,6 @@ func parseFloat(s []byte) (float64, error) {
 }
 
 func isFinite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
-
-// exactInts is up to where every float64 without a fraction is written as an integer.
-const exactInts = 1 << 53
-
-// appendFloat writes a number in the fewest digits that read back as the same.
-func appendFloat(dst []byte, v float64) []byte {
-	if i := int64(v); float64(i) == v && -exactInts <= i && i <= exactInts && (i != 0 || !math.Signbit(v)) {
-		return strconv.AppendInt(dst, i, 10)
-	}
-	switch {
-	case math.IsInf(v, 1):
-		return append(dst, "+Inf"...)
-	case math.IsInf(v, -1):
-		return append(dst, "-Inf"...)
-	case math.IsNaN(v):
-		return append(dst, "NaN"...)
-	}
-	format := byte('f')
-	if abs := math.Abs(v); abs != 0 && (abs < 1e-5 || abs >= 1e17) {
-		format = 'g'
-	}
-	return strconv.AppendFloat(dst, v, format, -1, 64)
-}
 
 // sortByFamily brings the samples of each family together, in the order in which they came.
 func (r *reader) sortByFamily() {

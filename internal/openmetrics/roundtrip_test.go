@@ -96,8 +96,8 @@ func FuzzRoundTrip(f *testing.F) {
 			}
 			return textType
 		}
-		one := Read(first, contentType(1), Options{Labels: []Label{{"target", "one"}}})
-		two := Read(second, contentType(2), Options{Labels: []Label{{"target", "two"}}})
+		one := Read(first, contentType(1), Options{Labels: []exposition.Label{{Name: "target", Value: "one"}}})
+		two := Read(second, contentType(2), Options{Labels: []exposition.Label{{Name: "target", Value: "two"}}})
 		own := ownFamilies()
 		var composer, again exposition.Composer
 		for _, sources := range [][][]exposition.Family{{own, one.Families, two.Families}, {own, two.Families, one.Families}} {

@@ -6,6 +6,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/prometheus/common/model"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
 )
 
 // tidy replaces what is left of the page by the same in the grammar's one true spelling, without the lines that have
@@ -42,7 +44,7 @@ const (
 
 // metricName is the name that a broken sample line begins with, if it is one beyond doubt.
 func metricName(line []byte) []byte {
-	if n := nameLen(line, metricStart, metricRest); n < len(line) && line[n] == '{' {
+	if n := exposition.MetricNameLen(line); n < len(line) && line[n] == '{' {
 		return line[:n]
 	}
 	return nil
@@ -105,7 +107,7 @@ func (r *reader) tidyMetadata(dst, line []byte) (out []byte, fault string) {
 	default:
 		return dst, ""
 	}
-	if !isMetricName(name) {
+	if !exposition.IsMetricName(name) {
 		return dst, faultMetadata
 	}
 	dst = append(dst, '#', ' ')
@@ -123,7 +125,7 @@ func (r *reader) typeWord(kind string) (string, bool) {
 	if kind == untyped {
 		kind = string(model.MetricTypeUnknown)
 	}
-	if rolesOf[model.MetricType(kind)] == nil {
+	if exposition.RolesOf(model.MetricType(kind)) == nil {
 		return "", false
 	}
 	if r.openMetrics {
@@ -142,7 +144,7 @@ func (r *reader) typeWord(kind string) (string, bool) {
 }
 
 func (r *reader) tidySample(dst, line []byte) (out []byte, fault string) {
-	n := nameLen(line, metricStart, metricRest)
+	n := exposition.MetricNameLen(line)
 	if n == 0 {
 		return dst, faultLine
 	}

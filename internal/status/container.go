@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
 )
 
 const (
@@ -170,30 +171,30 @@ func stateWord(state string) string {
 }
 
 // containerFamilies are those that facts are made of.
-var containerFamilies = map[string]func(*facts, *sample){
-	"chatstack_container_state": func(f *facts, s *sample) {
-		if s.value == 1 {
-			f.state = s.label("state")
+var containerFamilies = map[string]func(*facts, *exposition.Line){
+	"chatstack_container_state": func(f *facts, s *exposition.Line) {
+		if s.Value == 1 {
+			f.state = s.Label("state")
 		}
 	},
-	"chatstack_container_health": func(f *facts, s *sample) {
-		if s.value == 1 {
-			f.health = s.label("health")
+	"chatstack_container_health": func(f *facts, s *exposition.Line) {
+		if s.Value == 1 {
+			f.health = s.Label("health")
 		}
 	},
-	"chatstack_container_info":               func(f *facts, s *sample) { f.role = s.label("role") },
-	"chatstack_container_expected":           func(f *facts, s *sample) { f.expected = s.value == 1 },
-	"chatstack_container_dependency":         func(f *facts, s *sample) { f.dependsOn = append(f.dependsOn, s.label("depends_on")) },
-	"chatstack_container_exit_code":          func(f *facts, s *sample) { f.exitCode, f.stopped = s.value, true },
-	"chatstack_container_restarts_total":     func(f *facts, s *sample) { f.restarts = s.value },
-	"chatstack_container_oom_events_total":   func(f *facts, s *sample) { f.oom = s.value },
-	"chatstack_container_start_time_seconds": func(f *facts, s *sample) { f.started = unix(s.value) },
-	"chatstack_container_memory_limit_bytes": func(f *facts, s *sample) { f.limit = s.value },
-	"chatstack_container_cpu_seconds_total":  func(f *facts, s *sample) { f.cpu, f.timed = s.value, true },
-	"chatstack_container_memory_working_set_bytes": func(f *facts, s *sample) {
-		f.memory, f.measured = s.value, true
+	"chatstack_container_info":               func(f *facts, s *exposition.Line) { f.role = s.Label("role") },
+	"chatstack_container_expected":           func(f *facts, s *exposition.Line) { f.expected = s.Value == 1 },
+	"chatstack_container_dependency":         func(f *facts, s *exposition.Line) { f.dependsOn = append(f.dependsOn, s.Label("depends_on")) },
+	"chatstack_container_exit_code":          func(f *facts, s *exposition.Line) { f.exitCode, f.stopped = s.Value, true },
+	"chatstack_container_restarts_total":     func(f *facts, s *exposition.Line) { f.restarts = s.Value },
+	"chatstack_container_oom_events_total":   func(f *facts, s *exposition.Line) { f.oom = s.Value },
+	"chatstack_container_start_time_seconds": func(f *facts, s *exposition.Line) { f.started = unix(s.Value) },
+	"chatstack_container_memory_limit_bytes": func(f *facts, s *exposition.Line) { f.limit = s.Value },
+	"chatstack_container_cpu_seconds_total":  func(f *facts, s *exposition.Line) { f.cpu, f.timed = s.Value, true },
+	"chatstack_container_memory_working_set_bytes": func(f *facts, s *exposition.Line) {
+		f.memory, f.measured = s.Value, true
 	},
-	"chatstack_container_unhealthy_since_timestamp_seconds": func(f *facts, s *sample) { f.unhealthySince = unix(s.value) },
+	"chatstack_container_unhealthy_since_timestamp_seconds": func(f *facts, s *exposition.Line) { f.unhealthySince = unix(s.Value) },
 }
 
 func unix(seconds float64) time.Time { return time.UnixMilli(int64(seconds * 1000)).UTC() }
@@ -213,7 +214,7 @@ func (m *memory) fleet(in *Input, targets []observed) *fleet {
 		for name, read := range containerFamilies {
 			samples := t.families.of(name)
 			for j := range samples {
-				p := place{samples[j].label("docker_host"), samples[j].label("container")}
+				p := place{samples[j].Label("docker_host"), samples[j].Label("container")}
 				f := all.facts[p]
 				if f == nil {
 					f = &facts{health: "none", maintained: excuse(in.Maintenance, config.MaintenanceContainer, p.name, "") != ""}

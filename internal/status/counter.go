@@ -4,6 +4,8 @@ import (
 	"maps"
 	"strings"
 	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
 )
 
 // increase is by how much a counter has grown at a moment.
@@ -80,7 +82,7 @@ type rate struct {
 }
 
 // observe notes what a reading found. A reading that was seen before changes nothing.
-func (r *rate) observe(at time.Time, samples []sample, window time.Duration) {
+func (r *rate) observe(at time.Time, samples []exposition.Line, window time.Duration) {
 	if n := len(r.points); n > 0 && !at.After(r.points[n-1].at) {
 		return
 	}
@@ -88,15 +90,15 @@ func (r *rate) observe(at time.Time, samples []sample, window time.Duration) {
 	r.series = make(map[string]*counter, len(samples))
 	for i := range samples {
 		var b strings.Builder
-		for _, l := range samples[i].labels {
-			b.WriteString(l.name + "\x00" + l.value + "\x00")
+		for _, l := range samples[i].Labels {
+			b.WriteString(l.Name + "\x00" + l.Value + "\x00")
 		}
 		key := b.String()
 		c := before[key]
 		if c == nil {
 			c = &counter{}
 		}
-		r.total += c.observe(at, samples[i].value, 0)
+		r.total += c.observe(at, samples[i].Value, 0)
 		r.series[key] = c
 	}
 	r.points = append(r.points, increase{at, r.total})

@@ -3,36 +3,16 @@ package status
 import (
 	"bytes"
 	"math"
-	"strconv"
-	"strings"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
 )
 
-// sample is one series of a family with its value.
-type sample struct {
-	labels []label
-	value  float64
-}
-
-type label struct{ name, value string }
-
-// label returns the value of a label, or "".
-func (s *sample) label(name string) string {
-	for i := range s.labels {
-		if s.labels[i].name == name {
-			return s.labels[i].value
-		}
-	}
-	return ""
-}
-
 // family is what was read of an exposition.Family, and the lines that it was read of.
 type family struct {
 	text    []byte
-	samples []sample
+	samples []exposition.Line
 }
 
 // families are those of a target by the name that they have in text format. Only those that somebody asks for are read,
@@ -61,7 +41,7 @@ func (f *families) renew(given []exposition.Family) {
 }
 
 // of returns the samples of a family, none where the target does not have it. The name must be one of wanted.
-func (f *families) of(name string) []sample {
+func (f *families) of(name string) []exposition.Line {
 	text, ok := f.given[name]
 	if !ok {
 		return nil
@@ -81,9 +61,9 @@ const maxName = 255
 // makePrintable makes names that somebody else gave fit to be shown. It is the one way of labels to people.
 func (f *family) makePrintable() {
 	for i := range f.samples {
-		for j := range f.samples[i].labels {
-			l := &f.samples[i].labels[j]
-			l.value = failure.Printable(l.value, maxName)
+		for j := range f.samples[i].Labels {
+			l := &f.samples[i].Labels[j]
+			l.Value = failure.Printable(l.Value, maxName)
 		}
 	}
 }
@@ -94,14 +74,14 @@ func (f *families) value(name string) (float64, bool) {
 	if len(samples) == 0 {
 		return 0, false
 	}
-	return samples[0].value, true
+	return samples[0].Value, true
 }
 
 // sum adds all series of a family up.
 func (f *families) sum(name string) (sum float64, ok bool) {
 	samples := f.of(name)
 	for i := range samples {
-		sum += samples[i].value
+		sum += samples[i].Value
 	}
 	return sum, len(samples) > 0 && finite(sum)
 }
@@ -114,67 +94,15 @@ func same(a, b []byte) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0] || bytes.Equal(a, b))
 }
 
-// parse reads sample lines that this process has written. What it cannot read it leaves out, and so it does what is no
-// finite number: others' pages may hold NaN and Inf, which JSON cannot.
-func parse(text []byte) []sample {
-	rest := string(text)
-	lines := strings.Count(rest, "\n")
-	samples := make([]sample, 0, lines)
-	labels := make([]label, 0, 3*lines)
-	for line := range strings.Lines(rest) {
-		line = strings.TrimSuffix(line, "\n")
-		from := len(labels)
-		var ok bool
-		if open := strings.IndexByte(line, '{'); open >= 0 {
-			if labels, line, ok = parseLabels(labels, line[open+1:]); !ok {
-				labels = labels[:from]
-				continue
-			}
-		} else if _, line, ok = strings.Cut(line, " "); !ok {
-			continue
+// parse reads the samples that are finite numbers: others' pages may hold NaN and Inf, which JSON cannot.
+func parse(text []byte) []exposition.Line {
+	samples := make([]exposition.Line, 0, bytes.Count(text, []byte{'\n'}))
+	for s := range exposition.Lines(text) {
+		if finite(s.Value) {
+			samples = append(samples, s)
 		}
-		value, _, _ := strings.Cut(strings.TrimLeft(line, " "), " ")
-		v, err := strconv.ParseFloat(value, 64)
-		if err != nil || !finite(v) {
-			labels = labels[:from]
-			continue
-		}
-		samples = append(samples, sample{labels[from:len(labels):len(labels)], v})
 	}
 	return samples
-}
-
-var unescape = strings.NewReplacer(`\\`, `\`, `\"`, `"`, `\n`, "\n")
-
-// parseLabels appends the labels at the beginning of text to labels and returns what follows the closing brace.
-func parseLabels(labels []label, text string) ([]label, string, bool) {
-	for {
-		text = strings.TrimLeft(text, ", ")
-		if rest, done := strings.CutPrefix(text, "}"); done {
-			return labels, rest, true
-		}
-		name, rest, ok := strings.Cut(text, `="`)
-		if !ok {
-			return labels, "", false
-		}
-		end, escaped := 0, false
-		for end < len(rest) && rest[end] != '"' {
-			if rest[end] == '\\' {
-				escaped = true
-				end++
-			}
-			end++
-		}
-		if end >= len(rest) {
-			return labels, "", false
-		}
-		value := rest[:end]
-		if escaped {
-			value = unescape.Replace(value)
-		}
-		labels = append(labels, label{name, value})
-		text = rest[end+1:]
-	}
 }
 
 // observed are a target's families and its verdict, at one moment.

@@ -62,8 +62,8 @@ var wanted = func() map[string]bool {
 func (f *figure) sum(t *observed) (sum float64, ok bool) {
 	samples := t.families.of(f.family)
 	for i := range samples {
-		if f.label == "" || samples[i].label(f.label) == f.value {
-			sum += samples[i].value
+		if f.label == "" || samples[i].Label(f.label) == f.value {
+			sum += samples[i].Value
 			ok = true
 		}
 	}
@@ -162,8 +162,8 @@ func (m *memory) problems(in *Input, t *observed, all *fleet, now time.Time) []p
 	}
 	samples := t.families.of("chatstack_xmpp_component_connected")
 	for i := range samples {
-		host := samples[i].label("host")
-		switch is, long := lasts("component/"+host, samples[i].value == 0, a.XMPPComponentDisconnected.For); {
+		host := samples[i].Label("host")
+		switch is, long := lasts("component/"+host, samples[i].Value == 0, a.XMPPComponentDisconnected.For); {
 		case long && !all.roleExcused("bridge"):
 			add("component/"+host, Critical, "Look at the component's own log; for the bridge, no message passes between the networks.", "the component %s is not connected", host)
 		case is:
@@ -195,8 +195,8 @@ func (m *memory) problems(in *Input, t *observed, all *fleet, now time.Time) []p
 	}
 	families := t.families.of("chatstack_xmpp_family_available")
 	for i := range families {
-		if families[i].label("family") == authFailures {
-			if _, long := lasts("source", families[i].value == 0, a.XMPPAuthSourceMissing.For); long {
+		if families[i].Label("family") == authFailures {
+			if _, long := lasts("source", families[i].Value == 0, a.XMPPAuthSourceMissing.For); long {
 				add("source", Warning, "Load the module of deploy/prosody, or set auth_failure_log.", "nobody counts failed logins")
 			}
 		}
@@ -243,7 +243,7 @@ func modulesInError(t *observed, ignore []string) int {
 	n := 0
 	if samples := t.families.of("xmpp_module_status"); t.Kind == "xmpp_status" && len(samples) > 0 {
 		for i := range samples {
-			if samples[i].value == 3 && !slices.Contains(ignore, samples[i].label("module")) {
+			if samples[i].Value == 3 && !slices.Contains(ignore, samples[i].Label("module")) {
 				n++
 			}
 		}
@@ -251,8 +251,8 @@ func modulesInError(t *observed, ignore []string) int {
 	}
 	samples := t.families.of("chatstack_xmpp_module_problems")
 	for i := range samples {
-		if samples[i].label("state") == "error" {
-			n += int(samples[i].value)
+		if samples[i].Label("state") == "error" {
+			n += int(samples[i].Value)
 		}
 	}
 	return n

@@ -652,13 +652,6 @@ func TestNobodySeesAReportThatWasNotRenewedWhileNobodyLooked(t *testing.T) {
 	})
 }
 
-func TestOwnLinesAreReadBack(t *testing.T) {
-	got := parse([]byte("a 1\nb{x=\"q\\\"\\\\\\n,}\",y=\"\"} -2.5e+06\nbroken{x=\"1\nc{} NaN\n"))
-	if len(got) != 2 || got[0].value != 1 || got[1].label("x") != "q\"\\\n,}" || got[1].value != -2.5e6 {
-		t.Errorf("got %+v", got)
-	}
-}
-
 // TestNamesOfAnEngineAreShownPrintable has names that forge a line, turn the direction of writing, and never end.
 func TestNamesOfAnEngineAreShownPrintable(t *testing.T) {
 	w := begin(engine)

@@ -323,7 +323,7 @@ func certificateEndOf(t *observed) time.Time {
 	var first time.Time
 	samples := t.families.of(certificateEnd)
 	for i := range samples {
-		if end := unix(samples[i].value); first.IsZero() || end.Before(first) {
+		if end := unix(samples[i].Value); first.IsZero() || end.Before(first) {
 			first = end
 		}
 	}

@@ -21,7 +21,7 @@ func Troubled(metrics []prometheus.Metric, expected []string) ([]string, error) 
 	for name, take := range containerFamilies {
 		samples := read.of(name)
 		for i := range samples {
-			container := samples[i].label("container")
+			container := samples[i].Label("container")
 			if found[container] == nil {
 				found[container] = &facts{}
 			}
