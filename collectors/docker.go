@@ -392,13 +392,12 @@ func (c *docker) openSingle(parallelism int) (*dockerSession, error) {
 }
 
 func (c *docker) session(transport *http.Transport, single bool) (*dockerSession, error) {
-	dialer := &net.Dialer{Timeout: dockerDialTimeout, KeepAlive: -1}
 	seen := &wire{key: "host"}
 	if c.settings.wantsTLS() {
 		seen.plain = removeTLSKeys + " and write tcp:// in the host"
 	}
 	transport.DialContext = seen.watched(func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return dialer.DialContext(ctx, c.endpoint.network, c.endpoint.address)
+		return dialWithin(ctx, dockerDialTimeout, c.endpoint.network, c.endpoint.address)
 	})
 	scheme, host := "http", "unix://"+c.endpoint.address
 	watch := &certificateWatch{trust: &c.settings.TLS, host: hostOf(c.endpoint.address)}

@@ -118,9 +118,8 @@ func (h *httpTarget) transport(ctx context.Context, watch *certificateWatch, see
 	if err != nil {
 		return nil, err
 	}
-	dialer := &net.Dialer{KeepAlive: -1}
 	t := &http.Transport{
-		DialContext:            during(ctx, seen.watched(dialer.DialContext)),
+		DialContext:            during(ctx, seen.watched(dial)),
 		TLSClientConfig:        tlsConfig,
 		DisableKeepAlives:      true,
 		MaxResponseHeaderBytes: maxHeaderBytes,
@@ -132,7 +131,7 @@ func (h *httpTarget) transport(ctx context.Context, watch *certificateWatch, see
 			return nil, fmt.Errorf("parse proxy_url: %w", err)
 		}
 		t.Proxy = http.ProxyURL(proxy)
-		if t.DialTLSContext, err = h.dialProxy(dialer, proxy.Hostname()); err != nil {
+		if t.DialTLSContext, err = h.dialProxy(proxy.Hostname()); err != nil {
 			return nil, err
 		}
 	}
@@ -141,14 +140,14 @@ func (h *httpTarget) transport(ctx context.Context, watch *certificateWatch, see
 
 // dialProxy connects to an HTTPS proxy. Its certificate is not the target's: neither the target's name nor its pin is
 // asked of it, and it is not reported.
-func (h *httpTarget) dialProxy(dialer *net.Dialer, host string) (func(context.Context, string, string) (net.Conn, error), error) {
+func (h *httpTarget) dialProxy(host string) (func(context.Context, string, string) (net.Conn, error), error) {
 	trust := config.TLS{CAFile: h.settings.CAFile, InsecureSkipVerify: h.settings.InsecureSkipVerify}
 	tlsConfig, err := trust.ClientFor(host, func(config.Peer) {})
 	if err != nil {
 		return nil, err
 	}
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		conn, err := dialer.DialContext(ctx, network, address)
+		conn, err := dial(ctx, network, address)
 		if err != nil {
 			return nil, err
 		}

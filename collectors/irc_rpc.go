@@ -610,7 +610,7 @@ const hintRPCSocket = "this user may not open the RPC socket, which the IRC serv
 	"or set a mode in the listen block of the socket; whoever may open it may do everything"
 
 func (r *ircReading) connect(ctx context.Context) error {
-	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", r.path)
+	conn, err := dial(ctx, "unix", r.path)
 	if err != nil && failure.ReasonOf(err) == failure.Forbidden {
 		return failure.Errorf(failure.Forbidden, "%w", err).WithHint(hintRPCSocket)
 	}

@@ -177,7 +177,7 @@ func (s *tlsServer) identify(ctx context.Context) protocol {
 func (s *tlsServer) attempt(ctx context.Context, try func(context.Context, net.Conn)) {
 	ctx, cancel := context.WithTimeout(ctx, identifyTimeout)
 	defer cancel()
-	conn, err := (&net.Dialer{KeepAlive: -1}).DialContext(ctx, "tcp", s.address)
+	conn, err := dial(ctx, "tcp", s.address)
 	if err != nil {
 		return
 	}

@@ -67,7 +67,7 @@ func (c *tcp) Collect(ctx context.Context, b *Batch) error {
 }
 
 func (c *tcp) converse(ctx context.Context, timing *tracer) error {
-	conn, err := (&net.Dialer{KeepAlive: -1}).DialContext(ctx, "tcp", c.address)
+	conn, err := dial(ctx, "tcp", c.address)
 	if err != nil {
 		return fmt.Errorf("connect to %s: %w", c.address, err)
 	}

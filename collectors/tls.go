@@ -135,7 +135,7 @@ func (s *tlsServer) exchange(ctx context.Context, watch *certificateWatch, timin
 	if err != nil {
 		return failure.Errorf(failure.TLS, "%w", err)
 	}
-	raw, err := (&net.Dialer{KeepAlive: -1}).DialContext(ctx, "tcp", s.address)
+	raw, err := dial(ctx, "tcp", s.address)
 	if err != nil {
 		return err
 	}

@@ -3,9 +3,7 @@ package app
 import (
 	"bytes"
 	"io"
-	"net"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -18,7 +16,7 @@ func tableOf(t *testing.T, targets string) string {
 	o := options(nil, &logBuffer{})
 	o.Timeout = time.Second
 	o.configContent, o.ConfigFile = []byte(targets), "exporter.yaml"
-	results, err := Check(t.Context(), o)
+	results, err := Check(contextOf(t), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,10 +30,7 @@ func tableOf(t *testing.T, targets string) string {
 // deaf reads what clients say and never answers, as an IRC server's port for TLS does to plain HTTP. It returns its address.
 func deaf(t *testing.T) string {
 	t.Helper()
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := listenOnLoopback(t)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -65,50 +60,52 @@ func TestCheckNamesNoPageThatNobodyServes(t *testing.T) {
 }
 
 func TestCheckGivesAdviceOnce(t *testing.T) {
-	failing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }))
-	defer failing.Close()
-	for target, advice := range map[string][]string{
-		"  - kind: irc_rpc\n    url: http://" + deaf(t) + "/api\n    user: a\n    password: b\n": {"write https://", "plain HTTP", "TLS"},
-		"  - kind: xmpp_proxy\n    url: " + failing.URL + "\n":                                   {"log"},
-	} {
-		table := tableOf(t, "targets:\n"+target)
-		table, _, _ = strings.Cut(table, "not configured")
-		for _, text := range advice {
-			if n := strings.Count(table, text); n != 1 {
-				t.Errorf("%q stands there %d times, want once:\n%s", text, n, table)
+	inSimulatedTime(t, func(t *testing.T) {
+		failing := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) })
+		for target, advice := range map[string][]string{
+			"  - kind: irc_rpc\n    url: http://" + deaf(t) + "/api\n    user: a\n    password: b\n": {"write https://", "plain HTTP", "TLS"},
+			"  - kind: xmpp_proxy\n    url: " + failing + "\n":                                       {"log"},
+		} {
+			table := tableOf(t, "targets:\n"+target)
+			table, _, _ = strings.Cut(table, "not configured")
+			for _, text := range advice {
+				if n := strings.Count(table, text); n != 1 {
+					t.Errorf("%q stands there %d times, want once:\n%s", text, n, table)
+				}
 			}
 		}
-	}
+	})
 }
 
 // TestSilenceMayBeTheOtherScheme has servers that never say a word, as most do that are asked in the wrong one.
 func TestSilenceMayBeTheOtherScheme(t *testing.T) {
-	address := deaf(t)
-	table := tableOf(t, "targets:\n  - kind: http\n    name: plain\n    url: http://"+address+"/\n  - kind: http\n    name: secure\n    url: https://"+address+"/\n")
-	for _, want := range []string{"may speak TLS, then write https:// in the url", "may speak plain HTTP, then write http:// in the url"} {
-		if strings.Count(table, want) != 1 {
-			t.Errorf("the table lacks %q:\n%s", want, table)
+	inSimulatedTime(t, func(t *testing.T) {
+		address := deaf(t)
+		table := tableOf(t, "targets:\n  - kind: http\n    name: plain\n    url: http://"+address+"/\n  - kind: http\n    name: secure\n    url: https://"+address+"/\n")
+		for _, want := range []string{"may speak TLS, then write https:// in the url", "may speak plain HTTP, then write http:// in the url"} {
+			if strings.Count(table, want) != 1 {
+				t.Errorf("the table lacks %q:\n%s", want, table)
+			}
 		}
-	}
 
-	var silent atomic.Bool
-	silent.Store(true)
-	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
-		if silent.Load() {
-			panic(http.ErrAbortHandler)
+		var silent atomic.Bool
+		silent.Store(true)
+		server := serve(t, func(http.ResponseWriter, *http.Request) {
+			if silent.Load() {
+				panic(http.ErrAbortHandler)
+			}
+		})
+		e := startExporter(t, nil, "targets:\n  - kind: http\n    name: web\n    url: "+server+"/\n")
+		e.wait(t, "silence", func(p page) bool { return p.verdict("web") == "closed" })
+		if guess := "the port may speak TLS"; !strings.Contains(e.log.String(), guess) {
+			t.Errorf("the log lacks %q:\n%s", guess, e.log)
 		}
-	}))
-	defer server.Close()
-	e := startExporter(t, nil, "targets:\n  - kind: http\n    name: web\n    url: "+server.URL+"/\n")
-	e.wait(t, "silence", func(p page) bool { return p.verdict("web") == "closed" })
-	if guess := "the port may speak TLS"; !strings.Contains(e.log.String(), guess) {
-		t.Errorf("the log lacks %q:\n%s", guess, e.log)
-	}
-	silent.Store(false)
-	e.wait(t, "an answer", func(p page) bool { return p.verdict("web") == "up" })
-	silent.Store(true)
-	e.wait(t, "silence again", func(p page) bool { return p.verdict("web") == "closed" })
-	if n := strings.Count(e.log.String(), "the port may speak TLS"); n != 1 {
-		t.Errorf("the scheme is doubted %d times, want only before the first answer:\n%s", n, e.log)
-	}
+		silent.Store(false)
+		e.wait(t, "an answer", func(p page) bool { return p.verdict("web") == "up" })
+		silent.Store(true)
+		e.wait(t, "silence again", func(p page) bool { return p.verdict("web") == "closed" })
+		if n := strings.Count(e.log.String(), "the port may speak TLS"); n != 1 {
+			t.Errorf("the scheme is doubted %d times, want only before the first answer:\n%s", n, e.log)
+		}
+	})
 }

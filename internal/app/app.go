@@ -59,6 +59,8 @@ type Options struct {
 	WithoutSecrets bool
 
 	configContent []byte // read instead of ConfigFile
+	// listen is net.Listen, but of tests with a network of their own.
+	listen func(network, address string) (net.Listener, error)
 	// pace is how often a target of that name is asked, since tests ask more often than a configuration can say, and for
 	// how long, where that is not 0.
 	pace func(target string) (every, timeout time.Duration)
@@ -331,8 +333,12 @@ func (a *App) listen(flags *toolkit.FlagConfig) error {
 	if flags.WebSystemdSocket != nil && *flags.WebSystemdSocket {
 		return nil // the toolkit takes the sockets that systemd hands over
 	}
+	listen := a.options.listen
+	if listen == nil {
+		listen = net.Listen
+	}
 	for _, address := range *flags.WebListenAddresses {
-		l, err := net.Listen("tcp", address) //nolint:noctx // lives as long as the process
+		l, err := listen("tcp", address)
 		if err != nil {
 			return fmt.Errorf("listen on %s: %w; %s", address, err, listenHint(err))
 		}

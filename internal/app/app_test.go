@@ -11,12 +11,14 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	dto "github.com/prometheus/client_model/go"
@@ -24,6 +26,7 @@ import (
 	"github.com/prometheus/common/model"
 	toolkit "github.com/prometheus/exporter-toolkit/web"
 
+	"github.com/chatstack-exporter/chatstack_exporter/collectors"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
 )
@@ -46,12 +49,83 @@ func (l *logBuffer) String() string {
 	return l.b.String()
 }
 
+// networks are those of the tests that run in simulated time, by the test.
+var networks sync.Map
+
+// inSimulatedTime runs a test in simulated time, with its stack and its exporter on a network in memory: waiting costs nothing,
+// and a busy machine makes no reading late.
+func inSimulatedTime(t *testing.T, test func(t *testing.T)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		networks.Store(t, new(simstack.Network))
+		t.Cleanup(func() { networks.Delete(t) })
+		test(t)
+	})
+}
+
+// networkOf is the test's network in memory; nil is the machine's.
+func networkOf(t *testing.T) *simstack.Network {
+	t.Helper()
+	if n, ok := networks.Load(t); ok {
+		return n.(*simstack.Network) //nolint:forcetypeassert // nothing else is stored
+	}
+	return nil
+}
+
+// testClient makes a client with a connection for each request, by the test's network.
+func testClient(t *testing.T) http.Client {
+	t.Helper()
+	transport := &http.Transport{DisableKeepAlives: true, DisableCompression: true}
+	if n := networkOf(t); n != nil {
+		transport.DialContext = n.Dial
+	}
+	return http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+}
+
+// listenOnLoopback listens on the test's network.
+func listenOnLoopback(t *testing.T) net.Listener {
+	t.Helper()
+	listen := net.Listen
+	if n := networkOf(t); n != nil {
+		listen = n.Listen
+	}
+	l, err := listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// serve starts a server on the test's network that ends with the test, and returns its address as a URL.
+func serve(t *testing.T, handler http.HandlerFunc) string {
+	t.Helper()
+	server := &httptest.Server{Listener: listenOnLoopback(t), Config: &http.Server{Handler: handler}} //nolint:gosec // a test's
+	server.Start()
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+// contextOf is the test's context, under which collectors connect by the test's network.
+func contextOf(t *testing.T) context.Context {
+	t.Helper()
+	return onNetworkOf(t, t.Context())
+}
+
+func onNetworkOf(t *testing.T, ctx context.Context) context.Context {
+	t.Helper()
+	if n := networkOf(t); n != nil {
+		return collectors.WithDialer(ctx, n.Dial)
+	}
+	return ctx
+}
+
 // exporter is an App under test that polls ten times a second.
 type exporter struct {
-	app  *App
-	url  string
-	log  *logBuffer
-	stop func() error
+	app    *App
+	url    string
+	log    *logBuffer
+	stop   func() error
+	client http.Client
 
 	mu     sync.Mutex
 	body   []byte // of the last page, and what it says
@@ -80,13 +154,16 @@ func startExporter(t *testing.T, env map[string]string, content string) *exporte
 
 func startApp(t *testing.T, o Options, log *logBuffer) *exporter {
 	t.Helper()
-	e := &exporter{log: log}
+	e := &exporter{log: log, client: testClient(t)}
+	if n := networkOf(t); n != nil {
+		o.listen = n.Listen
+	}
 	a, err := New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	e.app = a
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(onNetworkOf(t, context.Background()))
 	ended := make(chan error, 1)
 	go func() { ended <- a.Run(ctx) }()
 	var once sync.Once
@@ -109,6 +186,7 @@ func startApp(t *testing.T, o Options, log *logBuffer) *exporter {
 
 func startStack(t *testing.T, o simstack.Options) *simstack.Stack {
 	t.Helper()
+	o.Network = networkOf(t)
 	s, err := simstack.Start(o)
 	if err != nil {
 		t.Fatal(err)
@@ -135,7 +213,7 @@ func (e *exporter) get(t *testing.T, path string, header http.Header) reply {
 		t.Fatal(err)
 	}
 	req.Header = header
-	resp, err := (&http.Transport{DisableKeepAlives: true, DisableCompression: true}).RoundTrip(req)
+	resp, err := e.client.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,6 +286,15 @@ func (p page) verdict(target string) string {
 	return "down without a reason"
 }
 
+// between is the time between two looks at a page. In simulated time each look costs, and the time does not.
+func between(t *testing.T) time.Duration {
+	t.Helper()
+	if networkOf(t) != nil {
+		return 500 * time.Millisecond
+	}
+	return 20 * time.Millisecond
+}
+
 // wait polls until the page is as it should be.
 func (e *exporter) wait(t *testing.T, what string, reached func(page) bool) page {
 	t.Helper()
@@ -217,7 +304,7 @@ func (e *exporter) wait(t *testing.T, what string, reached func(page) bool) page
 		if p = e.scrape(t); reached(p) {
 			return p
 		}
-		pause(t, 100*time.Millisecond) // a page is made four times a second
+		pause(t, between(t))
 	}
 	t.Errorf("never reached: %s", what)
 	return p
@@ -234,7 +321,7 @@ func (e *exporter) waitForPage(t *testing.T, wants ...string) reply {
 		if r.status == http.StatusOK && !slices.ContainsFunc(wants, lacks) {
 			return r
 		}
-		pause(t, 100*time.Millisecond)
+		pause(t, between(t))
 	}
 	t.Errorf("status %d; the status page never has %q:\n%s", r.status, wants, r.body)
 	return r
@@ -371,51 +458,51 @@ var belongings = map[string][]string{
 func TestEveryFaultIsToldApart(t *testing.T) {
 	for service, targets := range simulated {
 		t.Run(service, func(t *testing.T) {
-			t.Parallel()
-			stack := startStack(t, simstack.Options{Slow: 6 * time.Second})
-			log := &logBuffer{}
-			o := options(stack.Environ(), log)
-			o.ConfigFile, o.configContent = "exporter.yaml", []byte(canaryMode+tlsPortBlocks(stack))
-			o.pace = func(target string) (every, timeout time.Duration) {
-				if slices.Contains(targets, target) {
-					return 100 * time.Millisecond, 0
+			inSimulatedTime(t, func(t *testing.T) {
+				stack := startStack(t, simstack.Options{Slow: 6 * time.Second})
+				log := &logBuffer{}
+				o := options(stack.Environ(), log)
+				o.ConfigFile, o.configContent = "exporter.yaml", []byte(canaryMode+tlsPortBlocks(stack))
+				o.pace = func(target string) (every, timeout time.Duration) {
+					if slices.Contains(targets, target) {
+						return 500 * time.Millisecond, 0
+					}
+					return 10 * time.Second, 0
 				}
-				// Those which nothing is done to leave the processors to those that count, and have time on a busy machine.
-				return time.Second, 20 * time.Second
-			}
-			e := startApp(t, o, log)
-			e.wait(t, "every target up", func(p page) bool { return allUp(p) && p.up(tlsPorts) })
-			tried := 0
-			for _, fault := range stack.Faults() {
-				if fault.Service != service {
-					continue
+				e := startApp(t, o, log)
+				e.wait(t, "every target up", func(p page) bool { return allUp(p) && p.up(tlsPorts) })
+				tried := 0
+				for _, fault := range stack.Faults() {
+					if fault.Service != service {
+						continue
+					}
+					tried++
+					if _, engines := reasonOf(service, fault.Name); service == "docker" && !engines {
+						continue // a container's fault is not the engine's; what it means to the container is tried with the collector
+					}
+					tryFault(t, stack, e, service, fault.Name, targets)
 				}
-				tried++
-				if _, engines := reasonOf(service, fault.Name); service == "docker" && !engines {
-					continue // a container's fault is not the engine's; what it means to the container is tried with the collector
+				if tried < 5 {
+					t.Errorf("only %d faults were tried", tried)
 				}
-				tryFault(t, stack, e, service, fault.Name, targets)
-			}
-			if tried < 5 {
-				t.Errorf("only %d faults were tried", tried)
-			}
-			p := e.scrape(t)
-			for _, other := range slices.Concat(allTargets, tlsPorts) {
-				if slices.Contains(targets, other) {
-					continue
-				}
-				for _, m := range p["chatstack_probe_failures_total"].GetMetric() {
-					if strings.Contains(m.String(), `"`+other+`"`) && m.GetCounter().GetValue() > 0 {
-						t.Errorf("a fault of %s touched %s: %s", service, other, m)
+				p := e.scrape(t)
+				for _, other := range slices.Concat(allTargets, tlsPorts) {
+					if slices.Contains(targets, other) {
+						continue
+					}
+					for _, m := range p["chatstack_probe_failures_total"].GetMetric() {
+						if strings.Contains(m.String(), `"`+other+`"`) && m.GetCounter().GetValue() > 0 {
+							t.Errorf("a fault of %s touched %s: %s", service, other, m)
+						}
 					}
 				}
-			}
-			if err := e.stop(); err != nil {
-				t.Error(err)
-			}
-			if len(stack.Plants()) != 0 {
-				t.Errorf("plants left in the store: %v", stack.Plants())
-			}
+				if err := e.stop(); err != nil {
+					t.Error(err)
+				}
+				if len(stack.Plants()) != 0 {
+					t.Errorf("plants left in the store: %v", stack.Plants())
+				}
+			})
 		})
 	}
 }
@@ -458,48 +545,50 @@ func tryFault(t *testing.T, stack *simstack.Stack, e *exporter, service, fault s
 }
 
 func TestNothingIsAskedThatChangesAnything(t *testing.T) {
-	stack := startStack(t, simstack.Options{})
-	e := startExporter(t, stack.Environ(), canaryMode)
-	p := e.wait(t, "five readings of each target", func(p page) bool {
-		for _, target := range allTargets {
-			if n, _ := p.value("chatstack_probe_attempts_total", "target", target); n < 5 {
-				return false
+	inSimulatedTime(t, func(t *testing.T) {
+		stack := startStack(t, simstack.Options{})
+		e := startExporter(t, stack.Environ(), canaryMode)
+		p := e.wait(t, "five readings of each target", func(p page) bool {
+			for _, target := range allTargets {
+				if n, _ := p.value("chatstack_probe_attempts_total", "target", target); n < 5 {
+					return false
+				}
+			}
+			return allUp(p)
+		})
+		if len(p["prosody_mod_c2s__connections"].GetMetric()) == 0 {
+			t.Error("the XMPP server's own families are not on the page")
+		}
+		for _, r := range stack.Requests("irc_rpc") {
+			if !slices.Contains([]string{"rpc.info", "stats.get", "server.list"}, r.RPC) || r.Method != http.MethodPost {
+				t.Errorf("the IRC server was asked %s %s %s, which may change something or is not needed", r.Method, r.Path, r.RPC)
 			}
 		}
-		return allUp(p)
+		for _, r := range stack.Requests("docker") {
+			if r.Method != http.MethodGet && (r.Method != http.MethodHead || !strings.HasSuffix(r.Path, "/_ping")) {
+				t.Errorf("the engine was asked %s %s", r.Method, r.Path)
+			}
+		}
+		for _, service := range []string{"xmpp", "proxy", "irc_services", "identity", "docs_search"} {
+			for _, r := range stack.Requests(service) {
+				if r.Method != http.MethodGet {
+					t.Errorf("%s was asked %s %s", service, r.Method, r.Path)
+				}
+			}
+		}
+		if err := e.stop(); err != nil {
+			t.Error(err)
+		}
+		if len(stack.Plants()) != 0 {
+			t.Errorf("plants left in the store: %v", stack.Plants())
+		}
+		env := stack.Environ()
+		for _, secret := range []string{"IRC_RPC_PASSWORD", "PLANT_STORE_TOKEN", "XMPP_REST_TOKEN", "BRIDGE_IDENTITY_TOKEN"} {
+			if strings.Contains(e.log.String(), env[secret]) {
+				t.Errorf("%s stands in the log", secret)
+			}
+		}
 	})
-	if len(p["prosody_mod_c2s__connections"].GetMetric()) == 0 {
-		t.Error("the XMPP server's own families are not on the page")
-	}
-	for _, r := range stack.Requests("irc_rpc") {
-		if !slices.Contains([]string{"rpc.info", "stats.get", "server.list"}, r.RPC) || r.Method != http.MethodPost {
-			t.Errorf("the IRC server was asked %s %s %s, which may change something or is not needed", r.Method, r.Path, r.RPC)
-		}
-	}
-	for _, r := range stack.Requests("docker") {
-		if r.Method != http.MethodGet && (r.Method != http.MethodHead || !strings.HasSuffix(r.Path, "/_ping")) {
-			t.Errorf("the engine was asked %s %s", r.Method, r.Path)
-		}
-	}
-	for _, service := range []string{"xmpp", "proxy", "irc_services", "identity", "docs_search"} {
-		for _, r := range stack.Requests(service) {
-			if r.Method != http.MethodGet {
-				t.Errorf("%s was asked %s %s", service, r.Method, r.Path)
-			}
-		}
-	}
-	if err := e.stop(); err != nil {
-		t.Error(err)
-	}
-	if len(stack.Plants()) != 0 {
-		t.Errorf("plants left in the store: %v", stack.Plants())
-	}
-	env := stack.Environ()
-	for _, secret := range []string{"IRC_RPC_PASSWORD", "PLANT_STORE_TOKEN", "XMPP_REST_TOKEN", "BRIDGE_IDENTITY_TOKEN"} {
-		if strings.Contains(e.log.String(), env[secret]) {
-			t.Errorf("%s stands in the log", secret)
-		}
-	}
 }
 
 // pages are the paths of everything that anybody may read, and of every history and target.
@@ -532,7 +621,7 @@ func (e *exporter) firstEvent(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	resp, err := (&http.Transport{DisableKeepAlives: true, DisableCompression: true}).RoundTrip(req)
+	resp, err := e.client.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -551,56 +640,60 @@ func (e *exporter) firstEvent(t *testing.T) string {
 }
 
 func TestSecretsAreOnNoPage(t *testing.T) {
-	stack := startStack(t, simstack.Options{Token: "sesame-token", Password: "sesame-password"})
-	e := startExporter(t, stack.Environ(), "targets:\n  - kind: identity\n    irc_nick: sesame-nick\n")
-	// Each of these targets has a credential, which its service knows no more under the fault.
-	locked := map[string]string{"irc_rpc": "irc_rpc", "plant_store": "plant_store", "identity": "identity", "xmpp": "xmpp_rest"}
-	for _, fault := range []string{"", "wrong_credentials"} {
-		for service, target := range locked {
-			want := "up"
-			if fault != "" {
-				want = "unauthorized"
-				if err := stack.Switch(service, fault, true); err != nil {
-					t.Fatal(err)
+	inSimulatedTime(t, func(t *testing.T) {
+		stack := startStack(t, simstack.Options{Token: "sesame-token", Password: "sesame-password"})
+		e := startExporter(t, stack.Environ(), "targets:\n  - kind: identity\n    irc_nick: sesame-nick\n")
+		// Each of these targets has a credential, which its service knows no more under the fault.
+		locked := map[string]string{"irc_rpc": "irc_rpc", "plant_store": "plant_store", "identity": "identity", "xmpp": "xmpp_rest"}
+		for _, fault := range []string{"", "wrong_credentials"} {
+			for service, target := range locked {
+				want := "up"
+				if fault != "" {
+					want = "unauthorized"
+					if err := stack.Switch(service, fault, true); err != nil {
+						t.Fatal(err)
+					}
 				}
-			}
-			e.wait(t, target+" "+want, func(p page) bool { return p.verdict(target) == want })
-			for _, path := range e.pages(t) {
-				if r := e.get(t, path, http.Header{}); r.status != http.StatusOK || bytes.Contains(r.body, []byte("sesame")) {
-					t.Errorf("status %d, or a secret stands on %s", r.status, path)
+				e.wait(t, target+" "+want, func(p page) bool { return p.verdict(target) == want })
+				for _, path := range e.pages(t) {
+					if r := e.get(t, path, http.Header{}); r.status != http.StatusOK || bytes.Contains(r.body, []byte("sesame")) {
+						t.Errorf("status %d, or a secret stands on %s", r.status, path)
+					}
 				}
-			}
-			if event := e.firstEvent(t); !strings.Contains(event, "summary") || strings.Contains(event, "sesame") {
-				t.Errorf("a secret stands in the event, or no summary:\n%s", event)
+				if event := e.firstEvent(t); !strings.Contains(event, "summary") || strings.Contains(event, "sesame") {
+					t.Errorf("a secret stands in the event, or no summary:\n%s", event)
+				}
 			}
 		}
-	}
-	if strings.Contains(e.log.String(), "sesame") {
-		t.Error("a secret stands in the log")
-	}
+		if strings.Contains(e.log.String(), "sesame") {
+			t.Error("a secret stands in the log")
+		}
+	})
 }
 
 func TestStatusPageAndHealth(t *testing.T) {
-	stack := startStack(t, simstack.Options{})
-	e := startExporter(t, stack.Environ(), "targets:"+tlsPortBlocks(stack))
-	e.wait(t, "every target up", func(p page) bool { return allUp(p) && p.up(tlsPorts) })
-	for path, want := range map[string]string{"/-/healthy": "healthy", "/-/ready": "ready"} {
-		if r := e.get(t, path, http.Header{}); r.status != http.StatusOK || !bytes.Contains(r.body, []byte(want)) {
-			t.Errorf("%s: status %d, lacks %q:\n%s", path, r.status, want, r.body)
+	inSimulatedTime(t, func(t *testing.T) {
+		stack := startStack(t, simstack.Options{})
+		e := startExporter(t, stack.Environ(), "targets:"+tlsPortBlocks(stack))
+		e.wait(t, "every target up", func(p page) bool { return allUp(p) && p.up(tlsPorts) })
+		for path, want := range map[string]string{"/-/healthy": "healthy", "/-/ready": "ready"} {
+			if r := e.get(t, path, http.Header{}); r.status != http.StatusOK || !bytes.Contains(r.body, []byte(want)) {
+				t.Errorf("%s: status %d, lacks %q:\n%s", path, r.status, want, r.body)
+			}
 		}
-	}
-	e.waitForPage(t, "All right", `data-level="ok"`)
-	if err := stack.Switch("irc_services", "stopped", true); err != nil {
-		t.Fatal(err)
-	}
-	e.wait(t, "irc_services down", func(p page) bool { return p.verdict("irc_services") == "refused" })
-	r := e.waitForPage(t, "rc_services is down", "nothing listens there")
-	if r.header.Get("Content-Security-Policy") == "" {
-		t.Error("no content security policy")
-	}
-	if r := e.get(t, "/nowhere", http.Header{}); r.status != http.StatusNotFound {
-		t.Errorf("/nowhere: status %d", r.status)
-	}
+		e.waitForPage(t, "All right", `data-level="ok"`)
+		if err := stack.Switch("irc_services", "stopped", true); err != nil {
+			t.Fatal(err)
+		}
+		e.wait(t, "irc_services down", func(p page) bool { return p.verdict("irc_services") == "refused" })
+		r := e.waitForPage(t, "rc_services is down", "nothing listens there")
+		if r.header.Get("Content-Security-Policy") == "" {
+			t.Error("no content security policy")
+		}
+		if r := e.get(t, "/nowhere", http.Header{}); r.status != http.StatusNotFound {
+			t.Errorf("/nowhere: status %d", r.status)
+		}
+	})
 }
 
 func TestBadStartsAreToldAndLeaveNothing(t *testing.T) {
@@ -654,27 +747,31 @@ func TestBadStartsAreToldAndLeaveNothing(t *testing.T) {
 }
 
 func TestStackThatIsNotThereIsNoReasonToStop(t *testing.T) {
-	e := startExporter(t, map[string]string{
-		"XMPP_REST_URL": "http://127.0.0.1:1", "XMPP_PROXY_URL": "https://127.0.0.1:1", "IRC_RPC_URL": "https://127.0.0.1:1/api",
-		"IRC_SERVICES_JSONRPC_URL": "http://127.0.0.1:1/jsonrpc", "PLANT_STORE_URL": "http://127.0.0.1:1", "DOCKER_HOST": "unix:///does/not/exist.sock",
-		"XMPP_REST_TOKEN": "t", "BRIDGE_IDENTITY_BASE_URL": "http://127.0.0.1:1", "DOCS_SEARCH_URL": "http://127.0.0.1:1",
-	}, "")
-	e.wait(t, "every target refused", func(p page) bool {
-		return !slices.ContainsFunc(allTargets, func(target string) bool { return p.verdict(target) != "refused" })
+	inSimulatedTime(t, func(t *testing.T) {
+		e := startExporter(t, map[string]string{
+			"XMPP_REST_URL": "http://127.0.0.1:1", "XMPP_PROXY_URL": "https://127.0.0.1:1", "IRC_RPC_URL": "https://127.0.0.1:1/api",
+			"IRC_SERVICES_JSONRPC_URL": "http://127.0.0.1:1/jsonrpc", "PLANT_STORE_URL": "http://127.0.0.1:1", "DOCKER_HOST": "unix:///does/not/exist.sock",
+			"XMPP_REST_TOKEN": "t", "BRIDGE_IDENTITY_BASE_URL": "http://127.0.0.1:1", "DOCS_SEARCH_URL": "http://127.0.0.1:1",
+		}, "")
+		e.wait(t, "every target refused", func(p page) bool {
+			return !slices.ContainsFunc(allTargets, func(target string) bool { return p.verdict(target) != "refused" })
+		})
 	})
 }
 
 func TestStopIsGraceful(t *testing.T) {
-	stack := startStack(t, simstack.Options{})
-	e := startExporter(t, stack.Environ(), canaryMode)
-	e.wait(t, "every target up", allUp)
-	if err := e.stop(); err != nil {
-		t.Error(err)
-	}
-	if _, err := http.Get(e.url); err == nil { //nolint:noctx,bodyclose // nobody answers
-		t.Error("still serving")
-	}
-	if err := stack.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
-		t.Errorf("something still hangs on the stack: %v", err)
-	}
+	inSimulatedTime(t, func(t *testing.T) {
+		stack := startStack(t, simstack.Options{})
+		e := startExporter(t, stack.Environ(), canaryMode)
+		e.wait(t, "every target up", allUp)
+		if err := e.stop(); err != nil {
+			t.Error(err)
+		}
+		if _, err := e.client.Get(e.url); err == nil { //nolint:noctx,bodyclose // nobody answers
+			t.Error("still serving")
+		}
+		if err := stack.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+			t.Errorf("something still hangs on the stack: %v", err)
+		}
+	})
 }

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"net"
 	"net/http"
@@ -11,7 +12,9 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -22,15 +25,27 @@ import (
 // patience bounds the wait for what a process should do soon, on a busy machine too.
 const patience = 30 * time.Second
 
-// buildBinary builds the program as it is shipped, without cgo, and returns its path. An engine that this machine runs is
-// nothing to it: the default socket is the path with defaultSocket after it.
-func buildBinary(t *testing.T) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "chatstack_exporter")
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", path, "-ldflags", "-X 'main.dockerSocket="+path+defaultSocket+"'", "github.com/chatstack-exporter/chatstack_exporter/cmd/chatstack_exporter")
+// binaryDir is where the program is built, once for all tests; TestMain removes it.
+var binaryDir = filepath.Join(os.TempDir(), "chatstack-app-test-"+strconv.Itoa(os.Getpid()))
+
+// binaryBuilt builds the program as it is shipped, without cgo. An engine that this machine runs is nothing to it: the
+// default socket is the path with defaultSocket after it.
+var binaryBuilt = sync.OnceValues(func() (path string, err error) {
+	path = filepath.Join(binaryDir, "chatstack_exporter")
+	cmd := exec.Command("go", "build", "-o", path, "-ldflags", "-X 'main.dockerSocket="+path+defaultSocket+"'", "github.com/chatstack-exporter/chatstack_exporter/cmd/chatstack_exporter") //nolint:noctx // it ends by itself
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if output, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, output)
+		return "", fmt.Errorf("go build: %w\n%s", err, output)
+	}
+	return path, nil
+})
+
+// buildBinary returns the path of the program as it is shipped.
+func buildBinary(t *testing.T) string {
+	t.Helper()
+	path, err := binaryBuilt()
+	if err != nil {
+		t.Fatal(err)
 	}
 	return path
 }
@@ -99,7 +114,7 @@ func (p *program) exporter(t *testing.T) *exporter {
 	t.Helper()
 	for end := time.Now().Add(patience); time.Now().Before(end); pause(t, 10*time.Millisecond) {
 		if m := listening.FindStringSubmatch(p.stderr.String()); m != nil {
-			return &exporter{url: "http://" + m[1], log: &p.stderr}
+			return &exporter{url: "http://" + m[1], log: &p.stderr, client: testClient(t)}
 		}
 		select {
 		case <-p.ended:
@@ -140,7 +155,7 @@ func TestGracefulStopOfTheBinary(t *testing.T) {
 	})
 	// The store takes its time, so that the signal meets a canary that was created and not deleted yet.
 	t.Run("canary under way", func(t *testing.T) {
-		stack := startStack(t, simstack.Options{Slow: 700 * time.Millisecond})
+		stack := startStack(t, simstack.Options{Slow: 300 * time.Millisecond})
 		if err := stack.Switch("plant_store", "slow", true); err != nil {
 			t.Fatal(err)
 		}
@@ -282,6 +297,7 @@ func TestDefaultSocketIsThatOfTheBuild(t *testing.T) {
 		if err := os.WriteFile(binary+defaultSocket, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
+		t.Cleanup(func() { os.Remove(binary + defaultSocket) }) //nolint:errcheck // it may be gone
 	}
 }
 

@@ -213,33 +213,35 @@ func TestPeerElsewhereIsNotTakenForThisExporter(t *testing.T) {
 }
 
 func TestDiscoveryNamesThePeersOfTheConfigurationInForce(t *testing.T) {
-	e, path := startWithFile(t, nil, "", nil)
-	discover := func() any {
-		t.Helper()
-		r := e.get(t, "/api/v1/discovery", http.Header{})
-		if got := r.header.Get("Content-Type"); r.status != http.StatusOK || got != "application/json" {
-			t.Fatalf("status %d, content type %q: Prometheus takes only 200 and application/json", r.status, got)
+	inSimulatedTime(t, func(t *testing.T) {
+		e, path := startWithFile(t, nil, "", nil)
+		discover := func() any {
+			t.Helper()
+			r := e.get(t, "/api/v1/discovery", http.Header{})
+			if got := r.header.Get("Content-Type"); r.status != http.StatusOK || got != "application/json" {
+				t.Fatalf("status %d, content type %q: Prometheus takes only 200 and application/json", r.status, got)
+			}
+			var list any
+			if err := json.Unmarshal(r.body, &list); err != nil {
+				t.Fatal(err)
+			}
+			return list
 		}
-		var list any
-		if err := json.Unmarshal(r.body, &list); err != nil {
+		if diff := cmp.Diff([]any{}, discover()); diff != "" {
+			t.Errorf("without peers (-want +got):\n%s", diff)
+		}
+		rewrite(t, path, "peers:\n  - targets: [a:9655, b:9655]\n    labels: {part: containers}\n  - targets: [c:9655]\n")
+		if err := e.app.Reload(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		return list
-	}
-	if diff := cmp.Diff([]any{}, discover()); diff != "" {
-		t.Errorf("without peers (-want +got):\n%s", diff)
-	}
-	rewrite(t, path, "peers:\n  - targets: [a:9655, b:9655]\n    labels: {part: containers}\n  - targets: [c:9655]\n")
-	if err := e.app.Reload(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	want := []any{
-		map[string]any{"targets": []any{"a:9655", "b:9655"}, "labels": map[string]any{"part": "containers"}},
-		map[string]any{"targets": []any{"c:9655"}},
-	}
-	if diff := cmp.Diff(want, discover()); diff != "" {
-		t.Errorf("after a reload (-want +got):\n%s", diff)
-	}
+		want := []any{
+			map[string]any{"targets": []any{"a:9655", "b:9655"}, "labels": map[string]any{"part": "containers"}},
+			map[string]any{"targets": []any{"c:9655"}},
+		}
+		if diff := cmp.Diff(want, discover()); diff != "" {
+			t.Errorf("after a reload (-want +got):\n%s", diff)
+		}
+	})
 }
 
 func TestRuleManifestHasTheThresholdsOfTheConfiguration(t *testing.T) {

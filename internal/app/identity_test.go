@@ -10,29 +10,31 @@ import (
 // TestCacheIsKnownOverARestart stops the identity API and then the exporter: the next one says until when the bridge's
 // cache helps, though it has never had an answer itself.
 func TestCacheIsKnownOverARestart(t *testing.T) {
-	const metric = "chatstack_identity_cache_expires_timestamp_seconds"
-	stack := startStack(t, simstack.Options{})
-	content := "state_file: " + filepath.Join(t.TempDir(), "state.json") + "\ntargets:\n  - kind: identity\n    cache_ttl: 2h\n"
-	first := startExporter(t, stack.Environ(), content)
-	p := first.wait(t, "identity up", func(p page) bool { return p.verdict("identity") == "up" })
-	was, ok := p.value(metric)
-	if !ok {
-		t.Fatal("nothing is said of the cache while the API is up")
-	}
-	if err := stack.Switch("identity", "stopped", true); err != nil {
-		t.Fatal(err)
-	}
-	if err := first.stop(); err != nil {
-		t.Fatal(err)
-	}
-	second := startExporter(t, stack.Environ(), content)
-	p = second.wait(t, "identity down", func(p page) bool { return p.verdict("identity") == "refused" })
-	if now, ok := p.value(metric); !ok || now > was+60 || now < was-60 {
-		t.Errorf("after the restart: got %v, %v, want about %v", now, ok, was)
-	}
-	unremembered := startExporter(t, stack.Environ(), "")
-	p = unremembered.wait(t, "identity down", func(p page) bool { return p.verdict("identity") == "refused" })
-	if now, ok := p.value(metric); ok {
-		t.Errorf("without a state file: got %v, want nothing", now)
-	}
+	inSimulatedTime(t, func(t *testing.T) {
+		const metric = "chatstack_identity_cache_expires_timestamp_seconds"
+		stack := startStack(t, simstack.Options{})
+		content := "state_file: " + filepath.Join(t.TempDir(), "state.json") + "\ntargets:\n  - kind: identity\n    cache_ttl: 2h\n"
+		first := startExporter(t, stack.Environ(), content)
+		p := first.wait(t, "identity up", func(p page) bool { return p.verdict("identity") == "up" })
+		was, ok := p.value(metric)
+		if !ok {
+			t.Fatal("nothing is said of the cache while the API is up")
+		}
+		if err := stack.Switch("identity", "stopped", true); err != nil {
+			t.Fatal(err)
+		}
+		if err := first.stop(); err != nil {
+			t.Fatal(err)
+		}
+		second := startExporter(t, stack.Environ(), content)
+		p = second.wait(t, "identity down", func(p page) bool { return p.verdict("identity") == "refused" })
+		if now, ok := p.value(metric); !ok || now > was+60 || now < was-60 {
+			t.Errorf("after the restart: got %v, %v, want about %v", now, ok, was)
+		}
+		unremembered := startExporter(t, stack.Environ(), "")
+		p = unremembered.wait(t, "identity down", func(p page) bool { return p.verdict("identity") == "refused" })
+		if now, ok := p.value(metric); ok {
+			t.Errorf("without a state file: got %v, want nothing", now)
+		}
+	})
 }

@@ -1,10 +1,19 @@
 package app
 
 import (
+	"os"
+	"runtime"
 	"testing"
 
 	"go.uber.org/goleak"
 )
 
-// TestMain holds that the package's tests leave no goroutine behind.
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain holds that the package's tests leave no goroutine behind. One processor is enough for tests in simulated time,
+// and keeps from a fault of Go 1.26, see internal/poll.
+func TestMain(m *testing.M) {
+	runtime.GOMAXPROCS(1)
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		os.RemoveAll(binaryDir) //nolint:errcheck,gosec // a directory of our own
+		os.Exit(code)
+	}))
+}

@@ -40,7 +40,7 @@ func (e *exporter) ask(t *testing.T, method, path, body string, header map[strin
 		req.Header.Set(name, value)
 	}
 	req.Close = true
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := e.client.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,97 +119,103 @@ func TestMaintenanceBadWishesFail(t *testing.T) {
 }
 
 func TestMaintenanceWantsItsFlag(t *testing.T) {
-	e, _ := startWithFile(t, nil, oneTarget, nil)
-	for method, path := range map[string]string{http.MethodPost: "", http.MethodDelete: "/target/irc_services"} {
-		if a := e.ask(t, method, path, `{"kind":"target","name":"irc_services","duration":"1h"}`, nil); a.status != http.StatusForbidden {
-			t.Errorf("%s: status %d, want 403", method, a.status)
+	inSimulatedTime(t, func(t *testing.T) {
+		e, _ := startWithFile(t, nil, oneTarget, nil)
+		for method, path := range map[string]string{http.MethodPost: "", http.MethodDelete: "/target/irc_services"} {
+			if a := e.ask(t, method, path, `{"kind":"target","name":"irc_services","duration":"1h"}`, nil); a.status != http.StatusForbidden {
+				t.Errorf("%s: status %d, want 403", method, a.status)
+			}
 		}
-	}
-	if a := e.ask(t, http.MethodGet, "", "", nil); a.status != http.StatusOK || string(a.Maintenance) != "[]" {
-		t.Errorf("reading: status %d, %s", a.status, a.Maintenance)
-	}
+		if a := e.ask(t, http.MethodGet, "", "", nil); a.status != http.StatusOK || string(a.Maintenance) != "[]" {
+			t.Errorf("reading: status %d, %s", a.status, a.Maintenance)
+		}
+	})
 }
 
 func TestMaintenanceShowsEverywhereUntilItEnds(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "state.json")
-	content := "state_file: " + file + "\n" + oneTarget
-	e, path := startWithFile(t, nil, content, lifecycle)
-	shown := func(kind, name string) func(page) bool {
-		return func(p page) bool {
-			v, ok := p.value("chatstack_maintenance", "kind", kind, "name", name)
-			return ok && v == 1
+	inSimulatedTime(t, func(t *testing.T) {
+		file := filepath.Join(t.TempDir(), "state.json")
+		content := "state_file: " + file + "\n" + oneTarget
+		e, path := startWithFile(t, nil, content, lifecycle)
+		shown := func(kind, name string) func(page) bool {
+			return func(p page) bool {
+				v, ok := p.value("chatstack_maintenance", "kind", kind, "name", name)
+				return ok && v == 1
+			}
 		}
-	}
-	a := e.ask(t, http.MethodPost, "", `{"kind":"target","name":"irc_services","duration":"1d12h","reason":"<upgrade>"}`, nil)
-	var set maintenance.Entry
-	if err := json.Unmarshal(a.Maintenance, &set); err != nil || a.status != http.StatusCreated || len(a.Warnings) > 0 {
-		t.Fatalf("status %d, %v, %s", a.status, err, a.text)
-	}
-	if got, want := set.Until.Sub(set.From), 36*time.Hour; (got-want).Abs() > time.Second || !set.Active || set.Source != maintenance.FromAPI {
-		t.Errorf("got %+v, want %s from now on", set, want)
-	}
-	if a := e.ask(t, http.MethodPost, "", `{"kind":"container","name":"chat-irc-1","duration":"2h"}`, nil); a.status != http.StatusCreated || !a.warns(`no container "chat-irc-1" is seen`) {
-		t.Errorf("a container that is not there: status %d, warnings %q, want 201 and one", a.status, a.Warnings)
-	}
-	e.wait(t, "both on the page", func(p page) bool {
-		return shown("target", "irc_services")(p) && shown("container", "chat-irc-1")(p)
+		a := e.ask(t, http.MethodPost, "", `{"kind":"target","name":"irc_services","duration":"1d12h","reason":"<upgrade>"}`, nil)
+		var set maintenance.Entry
+		if err := json.Unmarshal(a.Maintenance, &set); err != nil || a.status != http.StatusCreated || len(a.Warnings) > 0 {
+			t.Fatalf("status %d, %v, %s", a.status, err, a.text)
+		}
+		if got, want := set.Until.Sub(set.From), 36*time.Hour; (got-want).Abs() > time.Second || !set.Active || set.Source != maintenance.FromAPI {
+			t.Errorf("got %+v, want %s from now on", set, want)
+		}
+		if a := e.ask(t, http.MethodPost, "", `{"kind":"container","name":"chat-irc-1","duration":"2h"}`, nil); a.status != http.StatusCreated || !a.warns(`no container "chat-irc-1" is seen`) {
+			t.Errorf("a container that is not there: status %d, warnings %q, want 201 and one", a.status, a.Warnings)
+		}
+		e.wait(t, "both on the page", func(p page) bool {
+			return shown("target", "irc_services")(p) && shown("container", "chat-irc-1")(p)
+		})
+		e.waitForPage(t, "nder maintenance until ", "&lt;upgrade&gt;", "container <b>chat-irc-1</b>: until")
+		// A reload, which changes the configuration's windows, is no business of switches.
+		rewrite(t, path, content+"maintenance:\n  - {kind: container, name: window, from: 2020-01-01T00:00:00Z, until: 2020-01-02T00:00:00Z}\n")
+		if err := e.app.Reload(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if p := e.scrape(t); !shown("target", "irc_services")(p) || !shown("container", "chat-irc-1")(p) {
+			t.Error("a reload ended maintenance")
+		}
+		if a := e.ask(t, http.MethodDelete, "/target/irc_services", "", nil); a.status != http.StatusOK || len(a.Warnings) > 0 {
+			t.Errorf("its end: status %d, %s", a.status, a.text)
+		}
+		e.wait(t, "its end on the page", func(p page) bool { return !shown("target", "irc_services")(p) })
+		e.waitForPage(t, "Its container chat-irc-1 is under maintenance until ")
+		if err := e.stop(); err != nil {
+			t.Fatal(err)
+		}
+		again, _ := startWithFile(t, nil, content, nil)
+		p := again.scrape(t)
+		if !shown("container", "chat-irc-1")(p) || shown("target", "irc_services")(p) {
+			t.Errorf("after a restart: %v, want the container alone", p["chatstack_maintenance"])
+		}
 	})
-	e.waitForPage(t, "nder maintenance until ", "&lt;upgrade&gt;", "container <b>chat-irc-1</b>: until")
-	// A reload, which changes the configuration's windows, is no business of switches.
-	rewrite(t, path, content+"maintenance:\n  - {kind: container, name: window, from: 2020-01-01T00:00:00Z, until: 2020-01-02T00:00:00Z}\n")
-	if err := e.app.Reload(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if p := e.scrape(t); !shown("target", "irc_services")(p) || !shown("container", "chat-irc-1")(p) {
-		t.Error("a reload ended maintenance")
-	}
-	if a := e.ask(t, http.MethodDelete, "/target/irc_services", "", nil); a.status != http.StatusOK || len(a.Warnings) > 0 {
-		t.Errorf("its end: status %d, %s", a.status, a.text)
-	}
-	e.wait(t, "its end on the page", func(p page) bool { return !shown("target", "irc_services")(p) })
-	e.waitForPage(t, "Its container chat-irc-1 is under maintenance until ")
-	if err := e.stop(); err != nil {
-		t.Fatal(err)
-	}
-	again, _ := startWithFile(t, nil, content, nil)
-	p := again.scrape(t)
-	if !shown("container", "chat-irc-1")(p) || shown("target", "irc_services")(p) {
-		t.Errorf("after a restart: %v, want the container alone", p["chatstack_maintenance"])
-	}
 }
 
 func TestMaintenanceWarnsOfWhatItsUserShouldKnow(t *testing.T) {
-	stack := startStack(t, simstack.Options{})
-	from := time.Now().Add(-time.Hour).UTC().Format(time.RFC3339)
-	until := time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
-	content := "maintenance:\n  - {kind: target, name: docker, from: " + from + ", until: " + until + "}\n"
-	e, _ := startWithFile(t, stack.Environ(), content, lifecycle)
-	p := e.wait(t, "containers on the page", func(p page) bool {
-		return len(p["chatstack_container_state"].GetMetric()) > 0
-	})
-	if v, ok := p.value("chatstack_maintenance", "kind", "target", "name", "docker"); !ok || v != 1 {
-		t.Error("the configuration's window is not on the page")
-	}
-	var container string
-	for _, l := range p["chatstack_container_state"].GetMetric()[0].GetLabel() {
-		if l.GetName() == "container" {
-			container = l.GetValue()
+	inSimulatedTime(t, func(t *testing.T) {
+		stack := startStack(t, simstack.Options{})
+		from := time.Now().Add(-time.Hour).UTC().Format(time.RFC3339)
+		until := time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
+		content := "maintenance:\n  - {kind: target, name: docker, from: " + from + ", until: " + until + "}\n"
+		e, _ := startWithFile(t, stack.Environ(), content, lifecycle)
+		p := e.wait(t, "containers on the page", func(p page) bool {
+			return len(p["chatstack_container_state"].GetMetric()) > 0
+		})
+		if v, ok := p.value("chatstack_maintenance", "kind", "target", "name", "docker"); !ok || v != 1 {
+			t.Error("the configuration's window is not on the page")
 		}
-	}
-	a := e.ask(t, http.MethodPost, "", `{"kind":"container","name":"`+container+`","duration":"1h"}`, nil)
-	if a.status != http.StatusCreated || !a.warns("no state_file") || a.warns("is seen") {
-		t.Errorf("%s: status %d, warnings %q, want one about the state file alone", container, a.status, a.Warnings)
-	}
-	if a := e.ask(t, http.MethodPost, "", `{"kind":"container","name":"`+container+`","duration":"2h"}`, nil); a.status != http.StatusOK {
-		t.Errorf("another end: status %d, want 200", a.status)
-	}
-	if a := e.ask(t, http.MethodDelete, "/target/docker", "", nil); a.status != http.StatusConflict || !strings.Contains(a.Error, "by the configuration") {
-		t.Errorf("end of a window: status %d, %q, want 409", a.status, a.Error)
-	}
-	e.ask(t, http.MethodPost, "", `{"kind":"target","name":"docker","duration":"1h"}`, nil)
-	if a := e.ask(t, http.MethodDelete, "/target/docker", "", nil); a.status != http.StatusOK || !a.warns("it goes on") {
-		t.Errorf("end of a switch beside a window: status %d, warnings %q", a.status, a.Warnings)
-	}
+		var container string
+		for _, l := range p["chatstack_container_state"].GetMetric()[0].GetLabel() {
+			if l.GetName() == "container" {
+				container = l.GetValue()
+			}
+		}
+		a := e.ask(t, http.MethodPost, "", `{"kind":"container","name":"`+container+`","duration":"1h"}`, nil)
+		if a.status != http.StatusCreated || !a.warns("no state_file") || a.warns("is seen") {
+			t.Errorf("%s: status %d, warnings %q, want one about the state file alone", container, a.status, a.Warnings)
+		}
+		if a := e.ask(t, http.MethodPost, "", `{"kind":"container","name":"`+container+`","duration":"2h"}`, nil); a.status != http.StatusOK {
+			t.Errorf("another end: status %d, want 200", a.status)
+		}
+		if a := e.ask(t, http.MethodDelete, "/target/docker", "", nil); a.status != http.StatusConflict || !strings.Contains(a.Error, "by the configuration") {
+			t.Errorf("end of a window: status %d, %q, want 409", a.status, a.Error)
+		}
+		e.ask(t, http.MethodPost, "", `{"kind":"target","name":"docker","duration":"1h"}`, nil)
+		if a := e.ask(t, http.MethodDelete, "/target/docker", "", nil); a.status != http.StatusOK || !a.warns("it goes on") {
+			t.Errorf("end of a switch beside a window: status %d, warnings %q", a.status, a.Warnings)
+		}
+	})
 }
 
 func TestMaintenanceThatIsOverIsWarnedOf(t *testing.T) {

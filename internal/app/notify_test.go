@@ -235,64 +235,67 @@ func TestDeafServiceManagerIsToldOfOnce(t *testing.T) {
 }
 
 func TestServiceManagerIsToldOfEveryTurn(t *testing.T) {
-	var told notices
-	var e *exporter
-	first := make(chan int, 1)
-	log := &logBuffer{}
-	o := options(nil, log)
-	o.ConfigFile = filepath.Join(t.TempDir(), "exporter.yaml")
-	rewrite(t, o.ConfigFile, "poll: {}\n")
-	o.Watchdog = time.Minute
-	address := make(chan string, 1)
-	o.Notify = func(state string) error {
-		if assigns(state, "READY=1") && len(told.all()) == 0 {
-			// Whoever is started after this one may ask at once.
-			go func() {
-				resp, err := http.Get("http://" + <-address + "/metrics") //nolint:noctx // the server's end ends it
-				if err != nil {
-					first <- 0
-					return
-				}
-				resp.Body.Close() //nolint:errcheck,gosec // nobody reads it
-				first <- resp.StatusCode
-			}()
+	inSimulatedTime(t, func(t *testing.T) {
+		var told notices
+		var e *exporter
+		first := make(chan int, 1)
+		log := &logBuffer{}
+		o := options(nil, log)
+		o.ConfigFile = filepath.Join(t.TempDir(), "exporter.yaml")
+		rewrite(t, o.ConfigFile, "poll: {}\n")
+		o.Watchdog = time.Minute
+		client := testClient(t)
+		address := make(chan string, 1)
+		o.Notify = func(state string) error {
+			if assigns(state, "READY=1") && len(told.all()) == 0 {
+				// Whoever is started after this one may ask at once.
+				go func() {
+					resp, err := client.Get("http://" + <-address + "/metrics") //nolint:noctx // the server's end ends it
+					if err != nil {
+						first <- 0
+						return
+					}
+					resp.Body.Close() //nolint:errcheck,gosec // nobody reads it
+					first <- resp.StatusCode
+				}()
+			}
+			return told.notify(state)
 		}
-		return told.notify(state)
-	}
-	e = startApp(t, o, log)
-	address <- e.app.Addresses()[0].String()
-	if status := <-first; status != http.StatusOK {
-		t.Errorf("/metrics when the exporter called itself ready: status %d", status)
-	}
-	if err := e.app.Reload(t.Context()); err != nil {
-		t.Error(err)
-	}
-	rewrite(t, o.ConfigFile, "pol: {}\n")
-	if err := e.app.Reload(t.Context()); err == nil {
-		t.Error("a bad file was taken")
-	}
-	if err := e.stop(); err != nil {
-		t.Error(err)
-	}
-	var turns []string
-	reloadTime := regexp.MustCompile(`^RELOADING=1\nMONOTONIC_USEC=[1-9][0-9]+\nSTATUS=`)
-	for _, n := range told.all() {
-		turn, _, _ := strings.Cut(n.state, "\n")
-		if strings.HasPrefix(turn, "WATCHDOG=") || strings.HasPrefix(turn, "STATUS=") {
-			continue
+		e = startApp(t, o, log)
+		address <- e.app.Addresses()[0].String()
+		if status := <-first; status != http.StatusOK {
+			t.Errorf("/metrics when the exporter called itself ready: status %d", status)
 		}
-		turns = append(turns, turn)
-		if turn == "RELOADING=1" && !reloadTime.MatchString(n.state) {
-			t.Errorf("a reload without its time: %q", n.state)
+		if err := e.app.Reload(t.Context()); err != nil {
+			t.Error(err)
 		}
-	}
-	want := []string{"READY=1", "RELOADING=1", "READY=1", "RELOADING=1", "READY=1", "STOPPING=1"}
-	if !slices.Equal(turns, want) {
-		t.Errorf("got %q, want %q", turns, want)
-	}
-	if n := len(told.signs(time.Time{})); n == 0 {
-		t.Error("no sign of life")
-	}
+		rewrite(t, o.ConfigFile, "pol: {}\n")
+		if err := e.app.Reload(t.Context()); err == nil {
+			t.Error("a bad file was taken")
+		}
+		if err := e.stop(); err != nil {
+			t.Error(err)
+		}
+		var turns []string
+		reloadTime := regexp.MustCompile(`^RELOADING=1\nMONOTONIC_USEC=[1-9][0-9]+\nSTATUS=`)
+		for _, n := range told.all() {
+			turn, _, _ := strings.Cut(n.state, "\n")
+			if strings.HasPrefix(turn, "WATCHDOG=") || strings.HasPrefix(turn, "STATUS=") {
+				continue
+			}
+			turns = append(turns, turn)
+			if turn == "RELOADING=1" && !reloadTime.MatchString(n.state) {
+				t.Errorf("a reload without its time: %q", n.state)
+			}
+		}
+		want := []string{"READY=1", "RELOADING=1", "READY=1", "RELOADING=1", "READY=1", "STOPPING=1"}
+		if !slices.Equal(turns, want) {
+			t.Errorf("got %q, want %q", turns, want)
+		}
+		if n := len(told.signs(time.Time{})); n == 0 {
+			t.Error("no sign of life")
+		}
+	})
 }
 
 // notifySocket listens as a service manager does.

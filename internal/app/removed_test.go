@@ -14,7 +14,7 @@ import (
 // startEngine starts a simulated engine with a running container of each name.
 func startEngine(t *testing.T, containers ...string) *simstack.Engine {
 	t.Helper()
-	engine, err := simstack.NewEngine(simstack.EngineOptions{})
+	engine, err := simstack.NewEngine(simstack.EngineOptions{Network: networkOf(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,20 +49,22 @@ func eventsFlow(p page) bool {
 }
 
 func TestRemovedContainerIsExpectedIfATargetNamesIt(t *testing.T) {
-	engine := startEngine(t, "irc", "web")
-	content := engineTarget(engine) + "  - {kind: irc_services, url: \"http://127.0.0.1:1/\""
-	e, path := startWithFile(t, nil, content+", container: irc}\n", nil)
-	e.wait(t, "events flow", eventsFlow)
-	for _, name := range []string{"irc", "web"} {
-		engine.Container(name).Remove()
-	}
-	e.wait(t, "web missing, and not expected", isMissing("web", 0))
-	e.wait(t, "irc missing, and expected", isMissing("irc", 1))
-	rewrite(t, path, content+"}\n")
-	if err := e.app.Reload(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	e.wait(t, "irc missing, and no longer expected", isMissing("irc", 0))
+	inSimulatedTime(t, func(t *testing.T) {
+		engine := startEngine(t, "irc", "web")
+		content := engineTarget(engine) + "  - {kind: irc_services, url: \"http://127.0.0.1:1/\""
+		e, path := startWithFile(t, nil, content+", container: irc}\n", nil)
+		e.wait(t, "events flow", eventsFlow)
+		for _, name := range []string{"irc", "web"} {
+			engine.Container(name).Remove()
+		}
+		e.wait(t, "web missing, and not expected", isMissing("web", 0))
+		e.wait(t, "irc missing, and expected", isMissing("irc", 1))
+		rewrite(t, path, content+"}\n")
+		if err := e.app.Reload(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		e.wait(t, "irc missing, and no longer expected", isMissing("irc", 0))
+	})
 }
 
 func containerOf(r *status.Report, name string) *status.Container {
@@ -73,63 +75,67 @@ func containerOf(r *status.Report, name string) *status.Container {
 }
 
 func TestGoneContainerIsForgottenOnRequest(t *testing.T) {
-	engine := startEngine(t, "irc", "web")
-	e, _ := startWithFile(t, nil, engineTarget(engine, "expected: [db]"), lifecycle)
-	d := describe(t, e)
-	const path = "/api/v1/containers/local/"
-	e.wait(t, "events flow", eventsFlow)
-	refused := func(name string, status int, want string) {
-		t.Helper()
-		got, body := e.exchange(t, http.MethodDelete, name, "")
-		if got != status || !strings.Contains(string(body), want) {
-			t.Errorf("DELETE %s: status %d, %s; want %d, %q", name, got, body, status, want)
+	inSimulatedTime(t, func(t *testing.T) {
+		engine := startEngine(t, "irc", "web")
+		e, _ := startWithFile(t, nil, engineTarget(engine, "expected: [db]"), lifecycle)
+		d := describe(t, e)
+		const path = "/api/v1/containers/local/"
+		e.wait(t, "events flow", eventsFlow)
+		refused := func(name string, status int, want string) {
+			t.Helper()
+			got, body := e.exchange(t, http.MethodDelete, name, "")
+			if got != status || !strings.Contains(string(body), want) {
+				t.Errorf("DELETE %s: status %d, %s; want %d, %q", name, got, body, status, want)
+			}
+			d.hold(t, "/components/schemas/Error", body)
 		}
-		d.hold(t, "/components/schemas/Error", body)
-	}
-	refused(path+"web", http.StatusConflict, `exists`)
-	refused(path+"db", http.StatusConflict, "expected names")
-	refused(path+"wbe", http.StatusNotFound, "no such container is known")
-	refused("/api/v1/containers/remote/web", http.StatusNotFound, "no target has the docker_host")
-	engine.Container("web").Remove()
-	r, _ := e.reportWhen(t, "web missing", func(r *status.Report) bool {
-		c := containerOf(r, "web")
-		return c != nil && c.State == "missing"
+		refused(path+"web", http.StatusConflict, `exists`)
+		refused(path+"db", http.StatusConflict, "expected names")
+		refused(path+"wbe", http.StatusNotFound, "no such container is known")
+		refused("/api/v1/containers/remote/web", http.StatusNotFound, "no target has the docker_host")
+		engine.Container("web").Remove()
+		r, _ := e.reportWhen(t, "web missing", func(r *status.Report) bool {
+			c := containerOf(r, "web")
+			return c != nil && c.State == "missing"
+		})
+		if c := containerOf(&r, "web"); c.Level != status.Warning || !strings.Contains(c.Hint, "curl -X DELETE http://EXPORTER:PORT"+path+"web ") {
+			t.Errorf("level %s, hint %q; want a warning that says how to forget it", c.Level, c.Hint)
+		}
+		e.waitForPage(t, "curl -X DELETE http://EXPORTER:PORT"+path+"web ")
+		for header, value := range map[string]string{"Origin": e.url, "Sec-Fetch-Site": "same-origin"} {
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodDelete, e.url+path+"web", http.NoBody)
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header.Set(header, value)
+			resp, err := e.client.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp.Body.Close() //nolint:errcheck,gosec // its status says all
+			if resp.StatusCode != http.StatusForbidden {
+				t.Errorf("%s %s: status %d, want 403", header, value, resp.StatusCode)
+			}
+		}
+		code, body := e.exchange(t, http.MethodDelete, path+"web", "")
+		if code != http.StatusOK {
+			t.Fatalf("status %d: %s", code, body)
+		}
+		d.hold(t, schemaOf("/api/v1/containers/{docker_host}/{name}", "delete", "200"), body)
+		e.reportWhen(t, "web forgotten", func(r *status.Report) bool { return containerOf(r, "web") == nil && containerOf(r, "irc") != nil })
+		if _, ok := e.scrape(t).value("chatstack_container_restarts_total", "container", "web"); ok {
+			t.Error("the metrics page still has the container")
+		}
+		refused(path+"web", http.StatusNotFound, "no such container is known")
 	})
-	if c := containerOf(&r, "web"); c.Level != status.Warning || !strings.Contains(c.Hint, "curl -X DELETE http://EXPORTER:PORT"+path+"web ") {
-		t.Errorf("level %s, hint %q; want a warning that says how to forget it", c.Level, c.Hint)
-	}
-	e.waitForPage(t, "curl -X DELETE http://EXPORTER:PORT"+path+"web ")
-	for header, value := range map[string]string{"Origin": e.url, "Sec-Fetch-Site": "same-origin"} {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodDelete, e.url+path+"web", http.NoBody)
-		if err != nil {
-			t.Fatal(err)
-		}
-		req.Header.Set(header, value)
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		resp.Body.Close() //nolint:errcheck,gosec // its status says all
-		if resp.StatusCode != http.StatusForbidden {
-			t.Errorf("%s %s: status %d, want 403", header, value, resp.StatusCode)
-		}
-	}
-	code, body := e.exchange(t, http.MethodDelete, path+"web", "")
-	if code != http.StatusOK {
-		t.Fatalf("status %d: %s", code, body)
-	}
-	d.hold(t, schemaOf("/api/v1/containers/{docker_host}/{name}", "delete", "200"), body)
-	e.reportWhen(t, "web forgotten", func(r *status.Report) bool { return containerOf(r, "web") == nil && containerOf(r, "irc") != nil })
-	if _, ok := e.scrape(t).value("chatstack_container_restarts_total", "container", "web"); ok {
-		t.Error("the metrics page still has the container")
-	}
-	refused(path+"web", http.StatusNotFound, "no such container is known")
 }
 
 func TestForgettingRequiresItsFlag(t *testing.T) {
-	engine := startEngine(t, "irc")
-	e, _ := startWithFile(t, nil, engineTarget(engine), nil)
-	if code, body := e.exchange(t, http.MethodDelete, "/api/v1/containers/local/irc", ""); code != http.StatusForbidden || !strings.Contains(string(body), "--web.enable-lifecycle") {
-		t.Errorf("status %d, %s; want 403", code, body)
-	}
+	inSimulatedTime(t, func(t *testing.T) {
+		engine := startEngine(t, "irc")
+		e, _ := startWithFile(t, nil, engineTarget(engine), nil)
+		if code, body := e.exchange(t, http.MethodDelete, "/api/v1/containers/local/irc", ""); code != http.StatusForbidden || !strings.Contains(string(body), "--web.enable-lifecycle") {
+			t.Errorf("status %d, %s; want 403", code, body)
+		}
+	})
 }

@@ -63,44 +63,46 @@ func selectors(t *testing.T, content []byte) map[string][]string {
 // TestRulesNameOnlyWhatIsExported holds every metric that a rule names, and every label that it selects by, against the
 // page of an exporter that watches the simulated stack, in which something of everything is wrong.
 func TestRulesNameOnlyWhatIsExported(t *testing.T) {
-	stack := startStack(t, simstack.Options{})
-	if err := stack.Switch("docker", "unhealthy", true); err != nil {
-		t.Fatal(err)
-	}
-	now := time.Now()
-	e := startExporter(t, stack.Environ(), canaryMode+tlsPortBlocks(stack)+
-		"  - {kind: tcp, name: gone, address: '127.0.0.1:1'}\n"+
-		"  - {kind: volume, name: data, path: "+t.TempDir()+"}\n"+
-		"  - {kind: http, name: placeholder, url: '"+stack.ControlURL()+"', token: change_me}\n"+
-		"  - {kind: tls, name: served, address: '"+stack.IRCAddress()+"', ca_file: "+stack.CAFile()+", certificate_file: "+stack.CAFile()+"}\n"+
-		"  - {kind: tls, name: file, certificate_file: "+stack.CAFile()+"}\n"+
-		"maintenance: [{kind: target, name: gone, from: "+now.Add(-time.Minute).Format(time.RFC3339)+", until: "+now.Add(time.Hour).Format(time.RFC3339)+"}]\n")
-	p := e.wait(t, "every target up", func(p page) bool { return allUp(p) && p.verdict("gone") == "refused" })
-	var rules, recording bytes.Buffer
-	if err := alerts.Write(&rules, alerts.Defaults()); err != nil {
-		t.Fatal(err)
-	}
-	if err := alerts.WriteRecording(&recording, alerts.Defaults()); err != nil {
-		t.Fatal(err)
-	}
-	named := selectors(t, rules.Bytes())
-	maps.Copy(named, selectors(t, recording.Bytes()))
-	delete(named, "up") // is Prometheus' own
-	for _, name := range slices.Sorted(maps.Keys(named)) {
-		family, ok := p[name]
-		if !ok {
-			t.Errorf("a rule names %s, which is not on the page", name)
-			continue
+	inSimulatedTime(t, func(t *testing.T) {
+		stack := startStack(t, simstack.Options{})
+		if err := stack.Switch("docker", "unhealthy", true); err != nil {
+			t.Fatal(err)
 		}
-		for _, label := range named[name] {
-			for _, m := range family.GetMetric() {
-				if !slices.ContainsFunc(m.GetLabel(), func(l *dto.LabelPair) bool { return l.GetName() == label }) {
-					t.Errorf("a rule selects %s by %s, which it does not have", name, label)
-					break
+		now := time.Now()
+		e := startExporter(t, stack.Environ(), canaryMode+tlsPortBlocks(stack)+
+			"  - {kind: tcp, name: gone, address: '127.0.0.1:1'}\n"+
+			"  - {kind: volume, name: data, path: "+t.TempDir()+"}\n"+
+			"  - {kind: http, name: placeholder, url: '"+stack.ControlURL()+"', token: change_me}\n"+
+			"  - {kind: tls, name: served, address: '"+stack.IRCAddress()+"', ca_file: "+stack.CAFile()+", certificate_file: "+stack.CAFile()+"}\n"+
+			"  - {kind: tls, name: file, certificate_file: "+stack.CAFile()+"}\n"+
+			"maintenance: [{kind: target, name: gone, from: "+now.Add(-time.Minute).Format(time.RFC3339)+", until: "+now.Add(time.Hour).Format(time.RFC3339)+"}]\n")
+		p := e.wait(t, "every target up", func(p page) bool { return allUp(p) && p.verdict("gone") == "refused" })
+		var rules, recording bytes.Buffer
+		if err := alerts.Write(&rules, alerts.Defaults()); err != nil {
+			t.Fatal(err)
+		}
+		if err := alerts.WriteRecording(&recording, alerts.Defaults()); err != nil {
+			t.Fatal(err)
+		}
+		named := selectors(t, rules.Bytes())
+		maps.Copy(named, selectors(t, recording.Bytes()))
+		delete(named, "up") // is Prometheus' own
+		for _, name := range slices.Sorted(maps.Keys(named)) {
+			family, ok := p[name]
+			if !ok {
+				t.Errorf("a rule names %s, which is not on the page", name)
+				continue
+			}
+			for _, label := range named[name] {
+				for _, m := range family.GetMetric() {
+					if !slices.ContainsFunc(m.GetLabel(), func(l *dto.LabelPair) bool { return l.GetName() == label }) {
+						t.Errorf("a rule selects %s by %s, which it does not have", name, label)
+						break
+					}
 				}
 			}
 		}
-	}
+	})
 }
 
 // TestExporterSaysWhatItsRulesAreHeldAgainst holds that each threshold of a configuration is on the page, and that it

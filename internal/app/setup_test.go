@@ -42,7 +42,7 @@ func (e *exporter) post(t *testing.T, path string) (int, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := e.client.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,211 +55,225 @@ func (e *exporter) post(t *testing.T, path string) (int, string) {
 }
 
 func TestReloadKeepsWhatHasNotChanged(t *testing.T) {
-	stack := startStack(t, simstack.Options{})
-	env := stack.Environ()
-	block := func(kind, name, url string) string {
-		return "  - kind: " + kind + "\n    name: " + name + "\n    url: " + url + "\n"
-	}
-	services := strings.TrimSuffix(env["IRC_SERVICES_JSONRPC_URL"], "jsonrpc")
-	first := "targets:\n" + block("irc_services", "same", services) + block("irc_services", "changed", services) + block("irc_services", "gone", services)
-	e, path := startWithFile(t, nil, first, nil)
-	before := e.wait(t, "five readings", func(p page) bool {
-		n, _ := p.value("chatstack_probe_attempts_total", "target", "changed")
-		return n >= 5 && p.verdict("same") == "up"
-	})
-
-	rewrite(t, path, "targets:\n"+block("irc_services", "same", services)+block("irc_services", "changed", services+"?x")+block("irc_services", "new", services))
-	if err := e.app.Reload(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	// The very first page of the new generation already knows what has not changed.
-	p := e.scrape(t)
-	if got := p.verdict("same"); got != "up" {
-		t.Errorf("same is %q right after the reload", got)
-	}
-	for _, target := range []string{"same", "changed"} {
-		was, _ := before.value("chatstack_probe_attempts_total", "target", target)
-		if now, _ := p.value("chatstack_probe_attempts_total", "target", target); now < was {
-			t.Errorf("%s: attempts fell from %v to %v", target, was, now)
+	inSimulatedTime(t, func(t *testing.T) {
+		stack := startStack(t, simstack.Options{})
+		env := stack.Environ()
+		block := func(kind, name, url string) string {
+			return "  - kind: " + kind + "\n    name: " + name + "\n    url: " + url + "\n"
 		}
-	}
-	p = e.wait(t, "the new target up", func(p page) bool { return p.verdict("new") == "up" && p.verdict("changed") == "up" })
-	if got := p.verdict("gone"); got != "" {
-		t.Errorf("gone is still %q", got)
-	}
-	if ok, _ := p.value("chatstack_config_last_reload_successful"); ok != 1 {
-		t.Error("the reload is not called successful")
-	}
+		services := strings.TrimSuffix(env["IRC_SERVICES_JSONRPC_URL"], "jsonrpc")
+		first := "targets:\n" + block("irc_services", "same", services) + block("irc_services", "changed", services) + block("irc_services", "gone", services)
+		e, path := startWithFile(t, nil, first, nil)
+		before := e.wait(t, "five readings", func(p page) bool {
+			n, _ := p.value("chatstack_probe_attempts_total", "target", "changed")
+			return n >= 5 && p.verdict("same") == "up"
+		})
+
+		rewrite(t, path, "targets:\n"+block("irc_services", "same", services)+block("irc_services", "changed", services+"?x")+block("irc_services", "new", services))
+		if err := e.app.Reload(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		// The very first page of the new generation already knows what has not changed.
+		p := e.scrape(t)
+		if got := p.verdict("same"); got != "up" {
+			t.Errorf("same is %q right after the reload", got)
+		}
+		for _, target := range []string{"same", "changed"} {
+			was, _ := before.value("chatstack_probe_attempts_total", "target", target)
+			if now, _ := p.value("chatstack_probe_attempts_total", "target", target); now < was {
+				t.Errorf("%s: attempts fell from %v to %v", target, was, now)
+			}
+		}
+		p = e.wait(t, "the new target up", func(p page) bool { return p.verdict("new") == "up" && p.verdict("changed") == "up" })
+		if got := p.verdict("gone"); got != "" {
+			t.Errorf("gone is still %q", got)
+		}
+		if ok, _ := p.value("chatstack_config_last_reload_successful"); ok != 1 {
+			t.Error("the reload is not called successful")
+		}
+	})
 }
 
 func TestBadFileChangesNothingAndShows(t *testing.T) {
-	stack := startStack(t, simstack.Options{})
-	e, path := startWithFile(t, stack.Environ(), "poll: {}\n", nil)
-	e.wait(t, "every target up", allUp)
-	loaded, _ := e.scrape(t).value("chatstack_config_last_reload_success_timestamp_seconds")
-	rewrite(t, path, "pol: {}\n")
-	err := e.app.Reload(t.Context())
-	if err == nil || !strings.Contains(err.Error(), `exporter.yaml:1: pol: unknown key`) {
-		t.Errorf("got %v, want the fault", err)
-	}
-	p := e.wait(t, "the failure on the page", func(p page) bool {
-		ok, known := p.value("chatstack_config_last_reload_successful")
-		return known && ok == 0
-	})
-	if !allUp(p) {
-		t.Error("a bad file took targets down")
-	}
-	e.waitForPage(t, "exporter.yaml:1: unknown key")
-	if now, _ := p.value("chatstack_config_last_reload_success_timestamp_seconds"); now != loaded {
-		t.Errorf("the time of the last success moved from %v to %v", loaded, now)
-	}
-	attempts, _ := p.value("chatstack_probe_attempts_total", "target", "irc_services")
-	e.wait(t, "polling goes on", func(p page) bool {
-		n, _ := p.value("chatstack_probe_attempts_total", "target", "irc_services")
-		return n > attempts+2
+	inSimulatedTime(t, func(t *testing.T) {
+		stack := startStack(t, simstack.Options{})
+		e, path := startWithFile(t, stack.Environ(), "poll: {}\n", nil)
+		e.wait(t, "every target up", allUp)
+		loaded, _ := e.scrape(t).value("chatstack_config_last_reload_success_timestamp_seconds")
+		rewrite(t, path, "pol: {}\n")
+		err := e.app.Reload(t.Context())
+		if err == nil || !strings.Contains(err.Error(), `exporter.yaml:1: pol: unknown key`) {
+			t.Errorf("got %v, want the fault", err)
+		}
+		p := e.wait(t, "the failure on the page", func(p page) bool {
+			ok, known := p.value("chatstack_config_last_reload_successful")
+			return known && ok == 0
+		})
+		if !allUp(p) {
+			t.Error("a bad file took targets down")
+		}
+		e.waitForPage(t, "exporter.yaml:1: unknown key")
+		if now, _ := p.value("chatstack_config_last_reload_success_timestamp_seconds"); now != loaded {
+			t.Errorf("the time of the last success moved from %v to %v", loaded, now)
+		}
+		attempts, _ := p.value("chatstack_probe_attempts_total", "target", "irc_services")
+		e.wait(t, "polling goes on", func(p page) bool {
+			n, _ := p.value("chatstack_probe_attempts_total", "target", "irc_services")
+			return n > attempts+2
+		})
 	})
 }
 
 func TestReloadOverHTTPWantsItsFlag(t *testing.T) {
-	for enabled, want := range map[bool]int{false: http.StatusForbidden, true: http.StatusOK} {
-		e, _ := startWithFile(t, nil, "poll: {}\n", func(o *Options) { o.EnableLifecycle = enabled })
-		if status, body := e.post(t, "/-/reload"); status != want {
-			t.Errorf("enabled %v: status %d, want %d: %s", enabled, status, want, body)
+	inSimulatedTime(t, func(t *testing.T) {
+		for enabled, want := range map[bool]int{false: http.StatusForbidden, true: http.StatusOK} {
+			e, _ := startWithFile(t, nil, "poll: {}\n", func(o *Options) { o.EnableLifecycle = enabled })
+			if status, body := e.post(t, "/-/reload"); status != want {
+				t.Errorf("enabled %v: status %d, want %d: %s", enabled, status, want, body)
+			}
 		}
-	}
-	e, path := startWithFile(t, nil, "poll: {}\n", func(o *Options) { o.EnableLifecycle = true })
-	rewrite(t, path, "x: 1\n")
-	if status, body := e.post(t, "/-/reload"); status != http.StatusInternalServerError || !strings.Contains(body, "exporter.yaml:1: unknown key") {
-		t.Errorf("a bad file: status %d: %s", status, body)
-	}
+		e, path := startWithFile(t, nil, "poll: {}\n", func(o *Options) { o.EnableLifecycle = true })
+		rewrite(t, path, "x: 1\n")
+		if status, body := e.post(t, "/-/reload"); status != http.StatusInternalServerError || !strings.Contains(body, "exporter.yaml:1: unknown key") {
+			t.Errorf("a bad file: status %d: %s", status, body)
+		}
+	})
 }
 
 func TestPagesTellWhereAFaultIsAndNoValue(t *testing.T) {
-	const hidden = "hunter6secret"
-	for name, c := range map[string]struct{ content, want string }{
-		"a value":             {"poll:\n  timeout: " + hidden + "\n", "exporter.yaml:2: poll.timeout\n"},
-		"a key":               {"poll:\n  " + hidden + ": 1\n", "exporter.yaml:2: poll: unknown key\n"},
-		"a key at the top":    {hidden + ": 1\n", "exporter.yaml:1: unknown key\n"},
-		"a key that is twice": {hidden + ": 1\n" + hidden + ": 2\n", "exporter.yaml:2\n"},
-		"a target's value":    {"targets:\n  - {kind: http, name: \"" + hidden + "!\", url: \"http://u:" + hidden + "@127.0.0.1:1/\"}\n", "exporter.yaml:2: targets[0].name\nexporter.yaml:2: targets[0].url\n"},
-		"a kind":              {"targets:\n  - {kind: " + hidden + "}\n", "exporter.yaml:2: targets[0]"},
-		"a label":             {"peers:\n  - targets: [a:1]\n    labels: {" + hidden + "-: x}\n", "peers[0].labels\n"},
-		"no YAML":             {"poll: *" + hidden + "\n", "exporter.yaml"},
-	} {
-		e, path := startWithFile(t, nil, "poll: {}\n", lifecycle)
-		rewrite(t, path, c.content)
-		status, answer := e.post(t, "/-/reload")
-		if status != http.StatusInternalServerError || !strings.Contains(answer, c.want) || !strings.Contains(answer, "check-config") {
-			t.Errorf("%s: status %d, %q, want %q", name, status, answer, c.want)
-		}
-		e.waitForPage(t, "check-config")
-		for _, page := range []string{"/", "/api/v1/status", "/metrics"} {
-			if _, body := e.exchange(t, http.MethodGet, page, ""); strings.Contains(string(body), hidden) {
-				t.Errorf("%s: %s tells what stands in the file", name, page)
+	inSimulatedTime(t, func(t *testing.T) {
+		const hidden = "hunter6secret"
+		for name, c := range map[string]struct{ content, want string }{
+			"a value":             {"poll:\n  timeout: " + hidden + "\n", "exporter.yaml:2: poll.timeout\n"},
+			"a key":               {"poll:\n  " + hidden + ": 1\n", "exporter.yaml:2: poll: unknown key\n"},
+			"a key at the top":    {hidden + ": 1\n", "exporter.yaml:1: unknown key\n"},
+			"a key that is twice": {hidden + ": 1\n" + hidden + ": 2\n", "exporter.yaml:2\n"},
+			"a target's value":    {"targets:\n  - {kind: http, name: \"" + hidden + "!\", url: \"http://u:" + hidden + "@127.0.0.1:1/\"}\n", "exporter.yaml:2: targets[0].name\nexporter.yaml:2: targets[0].url\n"},
+			"a kind":              {"targets:\n  - {kind: " + hidden + "}\n", "exporter.yaml:2: targets[0]"},
+			"a label":             {"peers:\n  - targets: [a:1]\n    labels: {" + hidden + "-: x}\n", "peers[0].labels\n"},
+			"no YAML":             {"poll: *" + hidden + "\n", "exporter.yaml"},
+		} {
+			e, path := startWithFile(t, nil, "poll: {}\n", lifecycle)
+			rewrite(t, path, c.content)
+			status, answer := e.post(t, "/-/reload")
+			if status != http.StatusInternalServerError || !strings.Contains(answer, c.want) || !strings.Contains(answer, "check-config") {
+				t.Errorf("%s: status %d, %q, want %q", name, status, answer, c.want)
+			}
+			e.waitForPage(t, "check-config")
+			for _, page := range []string{"/", "/api/v1/status", "/metrics"} {
+				if _, body := e.exchange(t, http.MethodGet, page, ""); strings.Contains(string(body), hidden) {
+					t.Errorf("%s: %s tells what stands in the file", name, page)
+				}
+			}
+			if strings.Contains(answer, hidden) {
+				t.Errorf("%s: the answer tells what stands in the file: %s", name, answer)
 			}
 		}
-		if strings.Contains(answer, hidden) {
-			t.Errorf("%s: the answer tells what stands in the file: %s", name, answer)
-		}
-	}
+	})
 }
 
 func TestNoBrowserMayReload(t *testing.T) {
-	e, _ := startWithFile(t, nil, "poll: {}\n", lifecycle)
-	for _, header := range [][2]string{{"Origin", e.url}, {"Sec-Fetch-Site", "same-origin"}, {"Sec-Fetch-Site", "none"}} {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, e.url+"/-/reload", http.NoBody)
-		if err != nil {
-			t.Fatal(err)
+	inSimulatedTime(t, func(t *testing.T) {
+		e, _ := startWithFile(t, nil, "poll: {}\n", lifecycle)
+		for _, header := range [][2]string{{"Origin", e.url}, {"Sec-Fetch-Site", "same-origin"}, {"Sec-Fetch-Site", "none"}} {
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, e.url+"/-/reload", http.NoBody)
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header.Set(header[0], header[1])
+			resp, err := e.client.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp.Body.Close() //nolint:errcheck,gosec // only the status counts
+			if resp.StatusCode != http.StatusForbidden {
+				t.Errorf("%s: %s: status %d, want 403", header[0], header[1], resp.StatusCode)
+			}
 		}
-		req.Header.Set(header[0], header[1])
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		resp.Body.Close() //nolint:errcheck,gosec // only the status counts
-		if resp.StatusCode != http.StatusForbidden {
-			t.Errorf("%s: %s: status %d, want 403", header[0], header[1], resp.StatusCode)
-		}
-	}
+	})
 }
 
 func TestFailureIsStillThereWhenOneLooks(t *testing.T) {
-	stack := startStack(t, simstack.Options{Password: "sesame-password", Token: "sesame-token"})
-	e := startExporter(t, stack.Environ(), canaryMode)
-	e.wait(t, "every target up", allUp)
-	if err := stack.Switch("irc_rpc", "rpc_error", true); err != nil {
-		t.Fatal(err)
-	}
-	e.wait(t, "irc_rpc down", func(p page) bool { return p.verdict("irc_rpc") == "rpc_error" })
-	if err := stack.Switch("irc_rpc", "rpc_error", false); err != nil {
-		t.Fatal(err)
-	}
-	before, _ := e.scrape(t).value("chatstack_probe_attempts_total", "target", "irc_rpc")
-	e.wait(t, "twenty readings later", func(p page) bool {
-		n, _ := p.value("chatstack_probe_attempts_total", "target", "irc_rpc")
-		return n > before+20
+	inSimulatedTime(t, func(t *testing.T) {
+		stack := startStack(t, simstack.Options{Password: "sesame-password", Token: "sesame-token"})
+		e := startExporter(t, stack.Environ(), canaryMode)
+		e.wait(t, "every target up", allUp)
+		if err := stack.Switch("irc_rpc", "rpc_error", true); err != nil {
+			t.Fatal(err)
+		}
+		e.wait(t, "irc_rpc down", func(p page) bool { return p.verdict("irc_rpc") == "rpc_error" })
+		if err := stack.Switch("irc_rpc", "rpc_error", false); err != nil {
+			t.Fatal(err)
+		}
+		before, _ := e.scrape(t).value("chatstack_probe_attempts_total", "target", "irc_rpc")
+		e.wait(t, "twenty readings later", func(p page) bool {
+			n, _ := p.value("chatstack_probe_attempts_total", "target", "irc_rpc")
+			return n > before+20
+		})
+		r := e.get(t, "/debug/targets/irc_rpc", http.Header{})
+		for _, want := range []string{"rpc_error: rpc.info: error -32603", "POST https://", "tls ", "first_byte ", "Server: UnrealIRCd"} {
+			if !bytes.Contains(r.body, []byte(want)) {
+				t.Errorf("the page lacks %q:\n%s", want, r.body)
+			}
+		}
+		for _, target := range allTargets {
+			r := e.get(t, "/debug/targets/"+target, http.Header{})
+			if r.status != http.StatusOK || bytes.Contains(r.body, []byte("sesame")) {
+				t.Errorf("%s: status %d, or a secret on the page", target, r.status)
+			}
+		}
+		if r := e.get(t, "/debug/targets/none", http.Header{}); r.status != http.StatusNotFound {
+			t.Errorf("an unknown target: status %d", r.status)
+		}
 	})
-	r := e.get(t, "/debug/targets/irc_rpc", http.Header{})
-	for _, want := range []string{"rpc_error: rpc.info: error -32603", "POST https://", "tls ", "first_byte ", "Server: UnrealIRCd"} {
-		if !bytes.Contains(r.body, []byte(want)) {
-			t.Errorf("the page lacks %q:\n%s", want, r.body)
-		}
-	}
-	for _, target := range allTargets {
-		r := e.get(t, "/debug/targets/"+target, http.Header{})
-		if r.status != http.StatusOK || bytes.Contains(r.body, []byte("sesame")) {
-			t.Errorf("%s: status %d, or a secret on the page", target, r.status)
-		}
-	}
-	if r := e.get(t, "/debug/targets/none", http.Header{}); r.status != http.StatusNotFound {
-		t.Errorf("an unknown target: status %d", r.status)
-	}
 }
 
 // TestCheckCountsContainersBehindAnEngineThatIsUp has containers fail whose engine answers: nothing is down, and the
 // summary says all the same that not all is well.
 func TestCheckCountsContainersBehindAnEngineThatIsUp(t *testing.T) {
-	stack := startStack(t, simstack.Options{})
-	o := options(stack.Environ(), &logBuffer{})
-	o.configContent, o.ConfigFile = []byte("targets:"+tlsPortBlocks(stack)+"\n  - kind: docker\n    expected: [chat-nobody-1]\n"), "exporter.yaml"
-	check := func() (docker CheckResult, table string, allUp bool) {
-		t.Helper()
-		results, err := Check(t.Context(), o)
-		if err != nil {
-			t.Fatal(err)
+	inSimulatedTime(t, func(t *testing.T) {
+		stack := startStack(t, simstack.Options{})
+		o := options(stack.Environ(), &logBuffer{})
+		o.configContent, o.ConfigFile = []byte("targets:"+tlsPortBlocks(stack)+"\n  - kind: docker\n    expected: [chat-nobody-1]\n"), "exporter.yaml"
+		check := func() (docker CheckResult, table string, allUp bool) {
+			t.Helper()
+			results, err := Check(contextOf(t), o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			i := slices.IndexFunc(results, func(r CheckResult) bool { return r.Target == "docker" })
+			if i < 0 {
+				t.Fatalf("no docker among %+v", results)
+			}
+			var b bytes.Buffer
+			if err := WriteTable(&b, results, false); err != nil {
+				t.Fatal(err)
+			}
+			return results[i], b.String(), AllUp(results)
 		}
-		i := slices.IndexFunc(results, func(r CheckResult) bool { return r.Target == "docker" })
-		if i < 0 {
-			t.Fatalf("no docker among %+v", results)
+		docker, table, _ := check()
+		if want := []string{"chat-nobody-1"}; docker.Verdict != "up" || !slices.Equal(docker.ContainersInTrouble, want) || !strings.Contains(table, "; docker up, 1 container in trouble\n") {
+			t.Errorf("got %+v, want %q\n%s", docker, want, table)
 		}
-		var b bytes.Buffer
-		if err := WriteTable(&b, results, false); err != nil {
-			t.Fatal(err)
+		o.configContent = []byte("targets:" + tlsPortBlocks(stack))
+		if docker, table, _ = check(); docker.ContainersInTrouble != nil || strings.Contains(table, "in trouble") {
+			t.Errorf("healthy containers: %+v\n%s", docker, table)
 		}
-		return results[i], b.String(), AllUp(results)
-	}
-	docker, table, _ := check()
-	if want := []string{"chat-nobody-1"}; docker.Verdict != "up" || !slices.Equal(docker.ContainersInTrouble, want) || !strings.Contains(table, "; docker up, 1 container in trouble\n") {
-		t.Errorf("got %+v, want %q\n%s", docker, want, table)
-	}
-	o.configContent = []byte("targets:" + tlsPortBlocks(stack))
-	if docker, table, _ = check(); docker.ContainersInTrouble != nil || strings.Contains(table, "in trouble") {
-		t.Errorf("healthy containers: %+v\n%s", docker, table)
-	}
-	for _, fault := range []string{"unhealthy", "exited", "paused"} {
-		if err := stack.Switch("docker", fault, true); err != nil {
-			t.Fatal(err)
+		for _, fault := range []string{"unhealthy", "exited", "paused"} {
+			if err := stack.Switch("docker", fault, true); err != nil {
+				t.Fatal(err)
+			}
 		}
-	}
-	docker, table, allUp := check()
-	if len(docker.ContainersInTrouble) != 3 || !allUp {
-		t.Errorf("got %q, all up: %v; want three containers and nothing down", docker.ContainersInTrouble, allUp)
-	}
-	for _, want := range []string{"  3 containers in trouble: " + strings.Join(docker.ContainersInTrouble, ", ") + "\n", "; docker up, 3 containers in trouble\n"} {
-		if !strings.Contains(table, want) {
-			t.Errorf("the table lacks %q:\n%s", want, table)
+		docker, table, allUp := check()
+		if len(docker.ContainersInTrouble) != 3 || !allUp {
+			t.Errorf("got %q, all up: %v; want three containers and nothing down", docker.ContainersInTrouble, allUp)
 		}
-	}
+		for _, want := range []string{"  3 containers in trouble: " + strings.Join(docker.ContainersInTrouble, ", ") + "\n", "; docker up, 3 containers in trouble\n"} {
+			if !strings.Contains(table, want) {
+				t.Errorf("the table lacks %q:\n%s", want, table)
+			}
+		}
+	})
 }
 
 func TestCheckNamesOnlySomeOfManyContainers(t *testing.T) {
@@ -271,110 +285,116 @@ func TestCheckNamesOnlySomeOfManyContainers(t *testing.T) {
 }
 
 func TestCheckNamesEveryFault(t *testing.T) {
-	stack := startStack(t, simstack.Options{})
-	o := options(stack.Environ(), &logBuffer{})
-	o.Timeout = time.Second
-	o.configContent, o.ConfigFile = []byte("poll:\n  interval: 30s\ntargets:"+tlsPortBlocks(stack)), "exporter.yaml"
-	results, err := Check(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !AllUp(results) {
-		t.Errorf("a healthy stack: %+v", results)
-	}
-	for service, fault := range map[string]string{
-		"irc_rpc": "wrong_credentials", "irc_services": "stopped", "proxy": "expired_certificate", "plant_store": "accepts_invalid", "xmpp": "statistics_off",
-	} {
-		if err := stack.Switch(service, fault, true); err != nil {
+	inSimulatedTime(t, func(t *testing.T) {
+		stack := startStack(t, simstack.Options{})
+		o := options(stack.Environ(), &logBuffer{})
+		o.Timeout = time.Second
+		o.configContent, o.ConfigFile = []byte("poll:\n  interval: 30s\ntargets:"+tlsPortBlocks(stack)), "exporter.yaml"
+		results, err := Check(contextOf(t), o)
+		if err != nil {
 			t.Fatal(err)
 		}
-	}
-	results, err = Check(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if AllUp(results) {
-		t.Error("five faults, and all is up")
-	}
-	var table, coloured, asJSON bytes.Buffer
-	if err := WriteTable(&table, results, false); err != nil {
-		t.Fatal(err)
-	}
-	if err := WriteTable(&coloured, results, true); err != nil {
-		t.Fatal(err)
-	}
-	if err := WriteJSON(&asJSON, results); err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{
-		"unauthorized: ", "wrong password, an unknown rpc-user", "refused: ", "nothing listens there", "tls: ", "expired",
-		"mismatch: ", "should be refused with 400", "not_found: ", `statistics = "internal"`, "5 down",
-	} {
-		if !strings.Contains(table.String(), want) {
-			t.Errorf("the table lacks %q", want)
+		if !AllUp(results) {
+			t.Errorf("a healthy stack: %+v", results)
 		}
-	}
-	if strings.Contains(table.String(), "\x1b") || !strings.Contains(coloured.String(), "\x1b[31mDOWN") {
-		t.Error("colours are where they should not be, or not where they should")
-	}
-	if t.Failed() {
-		t.Log(table.String())
-	}
-	var decoded []CheckResult
-	if err := json.Unmarshal(asJSON.Bytes(), &decoded); err != nil || len(decoded) != len(results) {
-		t.Errorf("json: %v, %d of %d results", err, len(decoded), len(results))
-	}
+		for service, fault := range map[string]string{
+			"irc_rpc": "wrong_credentials", "irc_services": "stopped", "proxy": "expired_certificate", "plant_store": "accepts_invalid", "xmpp": "statistics_off",
+		} {
+			if err := stack.Switch(service, fault, true); err != nil {
+				t.Fatal(err)
+			}
+		}
+		results, err = Check(contextOf(t), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if AllUp(results) {
+			t.Error("five faults, and all is up")
+		}
+		var table, coloured, asJSON bytes.Buffer
+		if err := WriteTable(&table, results, false); err != nil {
+			t.Fatal(err)
+		}
+		if err := WriteTable(&coloured, results, true); err != nil {
+			t.Fatal(err)
+		}
+		if err := WriteJSON(&asJSON, results); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{
+			"unauthorized: ", "wrong password, an unknown rpc-user", "refused: ", "nothing listens there", "tls: ", "expired",
+			"mismatch: ", "should be refused with 400", "not_found: ", `statistics = "internal"`, "5 down",
+		} {
+			if !strings.Contains(table.String(), want) {
+				t.Errorf("the table lacks %q", want)
+			}
+		}
+		if strings.Contains(table.String(), "\x1b") || !strings.Contains(coloured.String(), "\x1b[31mDOWN") {
+			t.Error("colours are where they should not be, or not where they should")
+		}
+		if t.Failed() {
+			t.Log(table.String())
+		}
+		var decoded []CheckResult
+		if err := json.Unmarshal(asJSON.Bytes(), &decoded); err != nil || len(decoded) != len(results) {
+			t.Errorf("json: %v, %d of %d results", err, len(decoded), len(results))
+		}
+	})
 }
 
 func TestPlaceholdersAreToldEverywhere(t *testing.T) {
-	stack := startStack(t, simstack.Options{})
-	env := stack.Environ()
-	env["IRC_RPC_PASSWORD"] = "change_me_please"
-	e := startExporter(t, env, "targets:\n  - kind: plant_store\n    token: \"\"\n")
-	p := e.wait(t, "the page", func(p page) bool { return p.verdict("irc_rpc") != "" })
-	if v, ok := p.value("chatstack_placeholder_credential", "target", "irc_rpc"); !ok || v != 1 {
-		t.Error("the metric does not tell")
-	}
-	if _, ok := p.value("chatstack_placeholder_credential", "target", "plant_store"); ok {
-		t.Error("the environment's token is called a placeholder")
-	}
-	if !strings.Contains(e.log.String(), "password: an obvious placeholder") {
-		t.Error("the log does not tell")
-	}
-	delete(env, "PLANT_STORE_TOKEN")
-	o := options(env, &logBuffer{})
-	o.ConfigFile, o.configContent = "exporter.yaml", []byte("targets:\n  - kind: plant_store\n    token: \"\"\n")
-	results, err := Check(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	told := map[string]bool{}
-	for _, r := range results {
-		for _, w := range r.Warnings {
-			told[r.Target] = told[r.Target] || strings.Contains(w, "placeholder")
+	inSimulatedTime(t, func(t *testing.T) {
+		stack := startStack(t, simstack.Options{})
+		env := stack.Environ()
+		env["IRC_RPC_PASSWORD"] = "change_me_please"
+		e := startExporter(t, env, "targets:\n  - kind: plant_store\n    token: \"\"\n")
+		p := e.wait(t, "the page", func(p page) bool { return p.verdict("irc_rpc") != "" })
+		if v, ok := p.value("chatstack_placeholder_credential", "target", "irc_rpc"); !ok || v != 1 {
+			t.Error("the metric does not tell")
 		}
-	}
-	if !told["irc_rpc"] || !told["plant_store"] {
-		t.Errorf("check tells of %v, want irc_rpc and plant_store", told)
-	}
+		if _, ok := p.value("chatstack_placeholder_credential", "target", "plant_store"); ok {
+			t.Error("the environment's token is called a placeholder")
+		}
+		if !strings.Contains(e.log.String(), "password: an obvious placeholder") {
+			t.Error("the log does not tell")
+		}
+		delete(env, "PLANT_STORE_TOKEN")
+		o := options(env, &logBuffer{})
+		o.ConfigFile, o.configContent = "exporter.yaml", []byte("targets:\n  - kind: plant_store\n    token: \"\"\n")
+		results, err := Check(contextOf(t), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		told := map[string]bool{}
+		for _, r := range results {
+			for _, w := range r.Warnings {
+				told[r.Target] = told[r.Target] || strings.Contains(w, "placeholder")
+			}
+		}
+		if !told["irc_rpc"] || !told["plant_store"] {
+			t.Errorf("check tells of %v, want irc_rpc and plant_store", told)
+		}
+	})
 }
 
 func TestCheckSparesTheStoreAndSaysSo(t *testing.T) {
-	stack := startStack(t, simstack.Options{})
-	o := options(stack.Environ(), &logBuffer{})
-	o.ConfigFile, o.configContent = "exporter.yaml", []byte(canaryMode)
-	results, err := Check(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, r := range results {
-		if r.Target == "plant_store" && !strings.Contains(strings.Join(r.Warnings, " "), "was not tried") {
-			t.Errorf("warnings %q", r.Warnings)
+	inSimulatedTime(t, func(t *testing.T) {
+		stack := startStack(t, simstack.Options{})
+		o := options(stack.Environ(), &logBuffer{})
+		o.ConfigFile, o.configContent = "exporter.yaml", []byte(canaryMode)
+		results, err := Check(contextOf(t), o)
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	if n := len(stack.Requests("plant_store")); n != 1 || len(stack.Plants()) != 0 {
-		t.Errorf("%d requests, plants %v; want one that is refused", n, stack.Plants())
-	}
+		for _, r := range results {
+			if r.Target == "plant_store" && !strings.Contains(strings.Join(r.Warnings, " "), "was not tried") {
+				t.Errorf("warnings %q", r.Warnings)
+			}
+		}
+		if n := len(stack.Requests("plant_store")); n != 1 || len(stack.Plants()) != 0 {
+			t.Errorf("%d requests, plants %v; want one that is refused", n, stack.Plants())
+		}
+	})
 }
 
 // TestTableHasNoRowThatAServiceForged has names and words of others that move the cursor, begin rows and turn the direction
@@ -405,18 +425,20 @@ func TestTableHasNoRowThatAServiceForged(t *testing.T) {
 // TestEmptyPasswordOfASocketIsNoPlaceholder: the IRC server asks for none there. A placeholder that begins like one is told
 // all the same, since the server's account may have it too.
 func TestEmptyPasswordOfASocketIsNoPlaceholder(t *testing.T) {
-	stack := startStack(t, simstack.Options{})
-	for _, c := range []struct {
-		url, password string
-		want          bool
-	}{{"unix://" + stack.IRCSocket(), "", false}, {"unix://" + stack.IRCSocket(), "change_me", true}, {"https://127.0.0.1:1/api", "", true}} {
-		e := startExporter(t, nil, "targets:\n  - {kind: irc_rpc, url: '"+c.url+"', password: '"+c.password+"'}\n")
-		p := e.wait(t, "a reading", func(p page) bool { return p.verdict("irc_rpc") != "" })
-		if _, got := p.value("chatstack_placeholder_credential", "target", "irc_rpc"); got != c.want {
-			t.Errorf("%s, %q: a placeholder: %t, want %t", c.url, c.password, got, c.want)
+	inSimulatedTime(t, func(t *testing.T) {
+		stack := startStack(t, simstack.Options{})
+		for _, c := range []struct {
+			url, password string
+			want          bool
+		}{{"unix://" + stack.IRCSocket(), "", false}, {"unix://" + stack.IRCSocket(), "change_me", true}, {"https://127.0.0.1:1/api", "", true}} {
+			e := startExporter(t, nil, "targets:\n  - {kind: irc_rpc, url: '"+c.url+"', password: '"+c.password+"'}\n")
+			p := e.wait(t, "a reading", func(p page) bool { return p.verdict("irc_rpc") != "" })
+			if _, got := p.value("chatstack_placeholder_credential", "target", "irc_rpc"); got != c.want {
+				t.Errorf("%s, %q: a placeholder: %t, want %t", c.url, c.password, got, c.want)
+			}
+			if got := strings.Contains(e.log.String(), "obvious placeholder"); got != c.want {
+				t.Errorf("%s, %q: told in the log: %t, want %t", c.url, c.password, got, c.want)
+			}
 		}
-		if got := strings.Contains(e.log.String(), "obvious placeholder"); got != c.want {
-			t.Errorf("%s, %q: told in the log: %t, want %t", c.url, c.password, got, c.want)
-		}
-	}
+	})
 }

@@ -80,50 +80,52 @@ func schemaOf(path, method, code string) string {
 // TestDescriptionIsOpenAPI holds the document against the schema that the OpenAPI Initiative publishes, which leaves the
 // schemas in it to those of JSON Schema, and says nothing of keys that are misspelt there.
 func TestDescriptionIsOpenAPI(t *testing.T) {
-	d := describe(t, startExporter(t, map[string]string{"XMPP_REST_URL": "http://127.0.0.1:1"}, ""))
-	published, err := os.ReadFile("testdata/openapi/schema-3.1.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	schema, err := jsonschema.UnmarshalJSON(bytes.NewReader(published))
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := jsonschema.NewCompiler()
-	if err := c.AddResource("schema-3.1.json", schema); err != nil {
-		t.Fatal(err)
-	}
-	c.AssertFormat()
-	openapi, err := c.Compile("schema-3.1.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := openapi.Validate(d.document); err != nil {
-		t.Error(err)
-	}
-	broken := maps.Clone(d.document)
-	delete(broken, "info")
-	if openapi.Validate(broken) == nil {
-		t.Error("a document without info passes")
-	}
-	components, _ := d.document["components"].(map[string]any)
-	schemas, _ := components["schemas"].(map[string]any)
-	if len(schemas) == 0 {
-		t.Fatal("the description has no schemas")
-	}
-	for name, s := range schemas {
-		if _, err := d.compiler.Compile("openapi.json#/components/schemas/" + name); err != nil {
-			t.Errorf("%s: %v", name, err)
+	inSimulatedTime(t, func(t *testing.T) {
+		d := describe(t, startExporter(t, map[string]string{"XMPP_REST_URL": "http://127.0.0.1:1"}, ""))
+		published, err := os.ReadFile("testdata/openapi/schema-3.1.json")
+		if err != nil {
+			t.Fatal(err)
 		}
-		object, _ := s.(map[string]any)
-		properties, _ := object["properties"].(map[string]any)
-		required, _ := object["required"].([]any)
-		for _, key := range required {
-			if name, isText := key.(string); !isText || properties[name] == nil {
-				t.Errorf("%s requires %v, which it does not describe", name, key)
+		schema, err := jsonschema.UnmarshalJSON(bytes.NewReader(published))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := jsonschema.NewCompiler()
+		if err := c.AddResource("schema-3.1.json", schema); err != nil {
+			t.Fatal(err)
+		}
+		c.AssertFormat()
+		openapi, err := c.Compile("schema-3.1.json")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := openapi.Validate(d.document); err != nil {
+			t.Error(err)
+		}
+		broken := maps.Clone(d.document)
+		delete(broken, "info")
+		if openapi.Validate(broken) == nil {
+			t.Error("a document without info passes")
+		}
+		components, _ := d.document["components"].(map[string]any)
+		schemas, _ := components["schemas"].(map[string]any)
+		if len(schemas) == 0 {
+			t.Fatal("the description has no schemas")
+		}
+		for name, s := range schemas {
+			if _, err := d.compiler.Compile("openapi.json#/components/schemas/" + name); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			object, _ := s.(map[string]any)
+			properties, _ := object["properties"].(map[string]any)
+			required, _ := object["required"].([]any)
+			for _, key := range required {
+				if name, isText := key.(string); !isText || properties[name] == nil {
+					t.Errorf("%s requires %v, which it does not describe", name, key)
+				}
 			}
 		}
-	}
+	})
 }
 
 // exchange sends a request with a JSON body, or with none.
@@ -134,7 +136,7 @@ func (e *exporter) exchange(t *testing.T, method, path, body string) (int, []byt
 		t.Fatal(err)
 	}
 	req.Header.Set("Content-Type", "application/json")
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := e.client.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,39 +151,41 @@ func (e *exporter) exchange(t *testing.T, method, path, body string) (int, []byt
 // reportWhen waits for a report that is as wanted, and returns it with its JSON.
 // TestRefusedRPCMethodsArePartlyWorkingUntilAReload mends the account of the IRC server: a reload tries everything at once.
 func TestRefusedRPCMethodsArePartlyWorkingUntilAReload(t *testing.T) {
-	stack := startStack(t, simstack.Options{})
-	if err := stack.Switch("irc_rpc", "numbers_forbidden", true); err != nil {
-		t.Fatal(err)
-	}
-	e := startExporter(t, stack.Environ(), "")
-	e.wait(t, "irc_rpc up", func(p page) bool { return p.verdict("irc_rpc") == "up" })
-	r := e.report(t)
-	for i := range r.Services {
-		s := &r.Services[i]
-		if s.Name == "irc_rpc" && (s.Level != status.Warning || s.Text != "partly working: stats.get is refused; server.list is refused; user.list is refused; "+
-			"channel.list is refused; whether services are linked is not known" || s.Hint == "") {
-			t.Errorf("level %s, %q, %q: want what does not work", s.Level, s.Text, s.Hint)
+	inSimulatedTime(t, func(t *testing.T) {
+		stack := startStack(t, simstack.Options{})
+		if err := stack.Switch("irc_rpc", "numbers_forbidden", true); err != nil {
+			t.Fatal(err)
 		}
-	}
-	o := options(stack.Environ(), io.Discard)
-	results, err := Check(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var table strings.Builder
-	if err := WriteTable(&table, results, false); err != nil {
-		t.Fatal(err)
-	}
-	if text := table.String(); !strings.Contains(text, "partly working: stats.get is refused") || !strings.Contains(text, "; irc_rpc up, partly working") {
-		t.Errorf("check does not say what does not work:\n%s", text)
-	}
-	if err := stack.Switch("irc_rpc", "numbers_forbidden", false); err != nil {
-		t.Fatal(err)
-	}
-	if err := e.app.Reload(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	e.wait(t, "services linked", func(p page) bool { n, ok := p.value("chatstack_irc_services_linked"); return ok && n == 1 })
+		e := startExporter(t, stack.Environ(), "")
+		e.wait(t, "irc_rpc up", func(p page) bool { return p.verdict("irc_rpc") == "up" })
+		r := e.report(t)
+		for i := range r.Services {
+			s := &r.Services[i]
+			if s.Name == "irc_rpc" && (s.Level != status.Warning || s.Text != "partly working: stats.get is refused; server.list is refused; user.list is refused; "+
+				"channel.list is refused; whether services are linked is not known" || s.Hint == "") {
+				t.Errorf("level %s, %q, %q: want what does not work", s.Level, s.Text, s.Hint)
+			}
+		}
+		o := options(stack.Environ(), io.Discard)
+		results, err := Check(contextOf(t), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var table strings.Builder
+		if err := WriteTable(&table, results, false); err != nil {
+			t.Fatal(err)
+		}
+		if text := table.String(); !strings.Contains(text, "partly working: stats.get is refused") || !strings.Contains(text, "; irc_rpc up, partly working") {
+			t.Errorf("check does not say what does not work:\n%s", text)
+		}
+		if err := stack.Switch("irc_rpc", "numbers_forbidden", false); err != nil {
+			t.Fatal(err)
+		}
+		if err := e.app.Reload(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		e.wait(t, "services linked", func(p page) bool { n, ok := p.value("chatstack_irc_services_linked"); return ok && n == 1 })
+	})
 }
 
 func (e *exporter) reportWhen(t *testing.T, what string, wanted func(*status.Report) bool) (r status.Report, body []byte) {
@@ -214,71 +218,73 @@ func serviceOf(r *status.Report, name string) *status.Service {
 }
 
 func TestAnswersAreAsTheirDescriptionSays(t *testing.T) {
-	stack := startStack(t, simstack.Options{})
-	log := &logBuffer{}
-	o := options(stack.Environ(), log)
-	o.EnableLifecycle = true
-	e := startApp(t, o, log)
-	d := describe(t, e)
-	all := func(r *status.Report) bool {
-		return len(r.Services) > 5 && len(r.Containers) > 5 && !slices.ContainsFunc(r.Services, func(s status.Service) bool { return s.State == "waiting" })
-	}
-	report, body := e.reportWhen(t, "every service and container", all)
-	d.hold(t, schemaOf("/api/v1/status", "get", "200"), body)
-	var charts []string
-	for _, s := range report.Services {
-		charts = append(charts, s.Charts...)
-	}
-	for _, c := range report.Containers {
-		charts = append(charts, c.Charts...)
-	}
-	if len(charts) < 30 {
-		t.Errorf("only %d charts", len(charts))
-	}
-	for _, name := range charts {
-		code, body := e.exchange(t, http.MethodGet, "/api/v1/history/"+name, "")
-		if code != http.StatusOK {
-			t.Errorf("history %s: status %d", name, code)
+	inSimulatedTime(t, func(t *testing.T) {
+		stack := startStack(t, simstack.Options{})
+		log := &logBuffer{}
+		o := options(stack.Environ(), log)
+		o.EnableLifecycle = true
+		e := startApp(t, o, log)
+		d := describe(t, e)
+		all := func(r *status.Report) bool {
+			return len(r.Services) > 5 && len(r.Containers) > 5 && !slices.ContainsFunc(r.Services, func(s status.Service) bool { return s.State == "waiting" })
 		}
-		d.hold(t, schemaOf("/api/v1/history/{name}", "get", "200"), body)
-	}
-	_, body = e.exchange(t, http.MethodGet, "/api/v1/history/none", "")
-	d.hold(t, "/components/schemas/Error", body)
-	_, body = e.exchange(t, http.MethodGet, "/api/v1/discovery", "")
-	d.hold(t, schemaOf("/api/v1/discovery", "get", "200"), body)
-
-	const one = "/api/v1/maintenance/{kind}/{name}"
-	wish := `{"kind": "target", "name": "irc_rpc", "duration": "1h", "reason": "test"}`
-	d.hold(t, "/components/schemas/MaintenanceWish", []byte(wish))
-	_, body = e.exchange(t, http.MethodPost, "/api/v1/maintenance", wish)
-	d.hold(t, schemaOf("/api/v1/maintenance", "post", "201"), body)
-	_, body = e.exchange(t, http.MethodGet, "/api/v1/maintenance", "")
-	d.hold(t, schemaOf("/api/v1/maintenance", "get", "200"), body)
-	_, body = e.reportWhen(t, "a maintenance", func(r *status.Report) bool { return len(r.Maintenance) > 0 })
-	d.hold(t, schemaOf("/api/v1/status", "get", "200"), body)
-	_, body = e.exchange(t, http.MethodDelete, "/api/v1/maintenance/target/irc_rpc", "")
-	d.hold(t, schemaOf(one, "delete", "200"), body)
-	for _, wrong := range []struct{ method, path, body string }{
-		{http.MethodPost, "/api/v1/maintenance", "{}"},
-		{http.MethodPost, "/api/v1/maintenance", `{"kind": "target", "name": "x", "duration": "1h"}`},
-		{http.MethodDelete, "/api/v1/maintenance/target/irc_rpc", ""},
-	} {
-		_, body = e.exchange(t, wrong.method, wrong.path, wrong.body)
+		report, body := e.reportWhen(t, "every service and container", all)
+		d.hold(t, schemaOf("/api/v1/status", "get", "200"), body)
+		var charts []string
+		for _, s := range report.Services {
+			charts = append(charts, s.Charts...)
+		}
+		for _, c := range report.Containers {
+			charts = append(charts, c.Charts...)
+		}
+		if len(charts) < 30 {
+			t.Errorf("only %d charts", len(charts))
+		}
+		for _, name := range charts {
+			code, body := e.exchange(t, http.MethodGet, "/api/v1/history/"+name, "")
+			if code != http.StatusOK {
+				t.Errorf("history %s: status %d", name, code)
+			}
+			d.hold(t, schemaOf("/api/v1/history/{name}", "get", "200"), body)
+		}
+		_, body = e.exchange(t, http.MethodGet, "/api/v1/history/none", "")
 		d.hold(t, "/components/schemas/Error", body)
-	}
-	for response, wrong := range map[string]struct {
-		method, path string
-		code         int
-	}{
-		"Error":      {http.MethodPost, "/api/v1/nowhere", http.StatusNotFound},
-		"NotAllowed": {http.MethodPut, "/api/v1/status", http.StatusMethodNotAllowed},
-	} {
-		code, body := e.exchange(t, wrong.method, wrong.path, "")
-		if code != wrong.code {
-			t.Errorf("%s %s: got %d, want %d", wrong.method, wrong.path, code, wrong.code)
+		_, body = e.exchange(t, http.MethodGet, "/api/v1/discovery", "")
+		d.hold(t, schemaOf("/api/v1/discovery", "get", "200"), body)
+
+		const one = "/api/v1/maintenance/{kind}/{name}"
+		wish := `{"kind": "target", "name": "irc_rpc", "duration": "1h", "reason": "test"}`
+		d.hold(t, "/components/schemas/MaintenanceWish", []byte(wish))
+		_, body = e.exchange(t, http.MethodPost, "/api/v1/maintenance", wish)
+		d.hold(t, schemaOf("/api/v1/maintenance", "post", "201"), body)
+		_, body = e.exchange(t, http.MethodGet, "/api/v1/maintenance", "")
+		d.hold(t, schemaOf("/api/v1/maintenance", "get", "200"), body)
+		_, body = e.reportWhen(t, "a maintenance", func(r *status.Report) bool { return len(r.Maintenance) > 0 })
+		d.hold(t, schemaOf("/api/v1/status", "get", "200"), body)
+		_, body = e.exchange(t, http.MethodDelete, "/api/v1/maintenance/target/irc_rpc", "")
+		d.hold(t, schemaOf(one, "delete", "200"), body)
+		for _, wrong := range []struct{ method, path, body string }{
+			{http.MethodPost, "/api/v1/maintenance", "{}"},
+			{http.MethodPost, "/api/v1/maintenance", `{"kind": "target", "name": "x", "duration": "1h"}`},
+			{http.MethodDelete, "/api/v1/maintenance/target/irc_rpc", ""},
+		} {
+			_, body = e.exchange(t, wrong.method, wrong.path, wrong.body)
+			d.hold(t, "/components/schemas/Error", body)
 		}
-		d.hold(t, "/components/responses/"+response+"/content/application~1json/schema", body)
-	}
+		for response, wrong := range map[string]struct {
+			method, path string
+			code         int
+		}{
+			"Error":      {http.MethodPost, "/api/v1/nowhere", http.StatusNotFound},
+			"NotAllowed": {http.MethodPut, "/api/v1/status", http.StatusMethodNotAllowed},
+		} {
+			code, body := e.exchange(t, wrong.method, wrong.path, "")
+			if code != wrong.code {
+				t.Errorf("%s %s: got %d, want %d", wrong.method, wrong.path, code, wrong.code)
+			}
+			d.hold(t, "/components/responses/"+response+"/content/application~1json/schema", body)
+		}
+	})
 }
 
 // told reads the events of a stream.
@@ -288,7 +294,7 @@ func told(t *testing.T, e *exporter) <-chan string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	resp, err := http.DefaultClient.Do(req) //nolint:bodyclose // the goroutine below does
+	resp, err := e.client.Do(req) //nolint:bodyclose // the goroutine below does
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -306,38 +312,40 @@ func told(t *testing.T, e *exporter) <-chan string {
 }
 
 func TestFaultIsOnTheStreamAndInTheReport(t *testing.T) {
-	stack := startStack(t, simstack.Options{})
-	log := &logBuffer{}
-	e := startApp(t, options(stack.Environ(), log), log)
-	d := describe(t, e)
-	e.reportWhen(t, "the proxy up", func(r *status.Report) bool { return serviceOf(r, "xmpp_proxy").State == "up" })
-	events := told(t, e)
-	if err := stack.Switch("proxy", "status_502", true); err != nil {
-		t.Fatal(err)
-	}
-	r, body := e.reportWhen(t, "the proxy down", func(r *status.Report) bool { return serviceOf(r, "xmpp_proxy").State == "down" })
-	d.hold(t, schemaOf("/api/v1/status", "get", "200"), body)
-	s := serviceOf(&r, "xmpp_proxy")
-	if s.Level != status.Warning || s.Reason != "http_status" || s.Text == "" || s.Hint == "" || s.Since.IsZero() {
-		t.Errorf("got %+v", s)
-	}
-	if !slices.ContainsFunc(r.Transitions, func(t status.Transition) bool { return t.Name == "xmpp_proxy" && t.To == "down" }) {
-		t.Errorf("no transition: %+v", r.Transitions)
-	}
-	for {
-		select {
-		case data, ok := <-events:
-			if !ok {
-				t.Fatal("the stream has ended")
-			}
-			d.hold(t, "/components/schemas/Event", []byte(data))
-			if strings.Contains(data, "xmpp_proxy") {
-				return
-			}
-		case <-t.Context().Done():
-			t.Fatal("the stream tells nothing of it")
+	inSimulatedTime(t, func(t *testing.T) {
+		stack := startStack(t, simstack.Options{})
+		log := &logBuffer{}
+		e := startApp(t, options(stack.Environ(), log), log)
+		d := describe(t, e)
+		e.reportWhen(t, "the proxy up", func(r *status.Report) bool { return serviceOf(r, "xmpp_proxy").State == "up" })
+		events := told(t, e)
+		if err := stack.Switch("proxy", "status_502", true); err != nil {
+			t.Fatal(err)
 		}
-	}
+		r, body := e.reportWhen(t, "the proxy down", func(r *status.Report) bool { return serviceOf(r, "xmpp_proxy").State == "down" })
+		d.hold(t, schemaOf("/api/v1/status", "get", "200"), body)
+		s := serviceOf(&r, "xmpp_proxy")
+		if s.Level != status.Warning || s.Reason != "http_status" || s.Text == "" || s.Hint == "" || s.Since.IsZero() {
+			t.Errorf("got %+v", s)
+		}
+		if !slices.ContainsFunc(r.Transitions, func(t status.Transition) bool { return t.Name == "xmpp_proxy" && t.To == "down" }) {
+			t.Errorf("no transition: %+v", r.Transitions)
+		}
+		for {
+			select {
+			case data, ok := <-events:
+				if !ok {
+					t.Fatal("the stream has ended")
+				}
+				d.hold(t, "/components/schemas/Event", []byte(data))
+				if strings.Contains(data, "xmpp_proxy") {
+					return
+				}
+			case <-t.Context().Done():
+				t.Fatal("the stream tells nothing of it")
+			}
+		}
+	})
 }
 
 func TestCheckOfNothingSaysSo(t *testing.T) {

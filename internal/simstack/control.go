@@ -142,7 +142,13 @@ type controlServer struct {
 }
 
 func startControl(k *Stack, address string) (*controlServer, error) {
-	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", address)
+	listen := func(network, address string) (net.Listener, error) {
+		return (&net.ListenConfig{}).Listen(context.Background(), network, address)
+	}
+	if k.opts.Network != nil {
+		listen = k.opts.Network.Listen
+	}
+	l, err := listen("tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("start switchboard: %w", err)
 	}

@@ -44,6 +44,8 @@ type EngineOptions struct {
 	Version string
 	// Slow is how long an answer takes under the fault "slow": 3 s by default.
 	Slow time.Duration
+	// Network, where set, is a network in memory that the engine listens on, in place of the machine's.
+	Network *Network
 }
 
 // Engine is a simulated Docker Engine. A test does to its containers what people, programs and accidents do to real
@@ -106,7 +108,7 @@ func NewEngine(o EngineOptions) (*Engine, error) {
 		e.ownDir, o.Socket = dir, filepath.Join(dir, "docker.sock")
 	}
 	s := newDocker(e, o.Socket)
-	s.wg, s.slow = e.wg, cmp.Or(o.Slow, defaultSlow)
+	s.wg, s.slow, s.network = e.wg, cmp.Or(o.Slow, defaultSlow), o.Network
 	if err := s.open(); err != nil {
 		return nil, errors.Join(fmt.Errorf("start engine: %w", err), e.Close())
 	}

@@ -7,8 +7,11 @@ import (
 
 // newProxy is the HTTPS proxy in front of the XMPP server: nginx. It answers /health by itself and asks the XMPP server
 // for everything else.
-func newProxy(upstream func() string) *service {
+func newProxy(upstream func() string, memory *Network) *service {
 	transport := &http.Transport{DisableKeepAlives: true, DisableCompression: true}
+	if memory != nil {
+		transport.DialContext = memory.Dial
+	}
 	return &service{
 		name:   "proxy",
 		secure: true,

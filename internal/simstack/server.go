@@ -51,6 +51,7 @@ type service struct {
 	plain    func() *answer
 	tls      *tls.Config
 	slow     time.Duration
+	network  *Network // nil is the machine's
 	wg       *sync.WaitGroup
 
 	switching sync.Mutex // held while a fault is switched
@@ -98,7 +99,7 @@ func (s *service) open() error {
 	}
 	run, cancel := context.WithCancel(context.Background())
 	for _, e := range s.endpoints {
-		if err := e.listen(run); err != nil {
+		if err := e.listen(run, s.network); err != nil {
 			cancel()
 			s.closeListeners()
 			return err
@@ -112,7 +113,15 @@ func (s *service) open() error {
 	return nil
 }
 
-func (e *endpoint) listen(ctx context.Context) error {
+func (e *endpoint) listen(ctx context.Context, memory *Network) error {
+	if memory != nil {
+		l, err := memory.Listen(e.network, e.address)
+		if err != nil {
+			return err
+		}
+		e.listener, e.address = l, l.Addr().String()
+		return nil
+	}
 	if e.network == "unix" {
 		if err := removeStale(ctx, e.address); err != nil {
 			return err
@@ -388,7 +397,7 @@ func (s *service) rude(raw net.Conn, ahead *bufio.Reader) bool {
 		return true
 	}
 	if reset {
-		if tcp, ok := raw.(*net.TCPConn); ok {
+		if tcp, ok := raw.(interface{ SetLinger(seconds int) error }); ok {
 			_ = tcp.SetLinger(0)
 		}
 		return true

@@ -43,6 +43,8 @@ type Options struct {
 	Coupled bool
 	// CrashEvery is how long one round of a crash loop takes: 2 s by default.
 	CrashEvery time.Duration
+	// Network, where set, is a network in memory that the services listen on, in place of the machine's.
+	Network *Network
 }
 
 // The stack's own names: what its certificates are valid for, and where its XMPP accounts live.
@@ -124,7 +126,7 @@ func (k *Stack) start() error {
 	xmpp := newXMPP(k.opts)
 	for _, s := range []*service{
 		xmpp,
-		newProxy(func() string { return xmpp.address() }),
+		newProxy(func() string { return xmpp.address() }, k.opts.Network),
 		newIRC(k.opts, filepath.Join(k.dir, "irc-rpc.sock")),
 		newIRCServices(),
 		newPlantStore(k.store),
@@ -158,7 +160,7 @@ func (k *Stack) makeDir() (err error) {
 
 // add opens a service, on the port after those before it.
 func (k *Stack) add(s *service, certs *certificates) error {
-	s.slow, s.wg = k.opts.Slow, &k.wg
+	s.slow, s.wg, s.network = k.opts.Slow, &k.wg, k.opts.Network
 	if s.secure || s.startTLS {
 		s.tls = certs.config(s)
 	}
