@@ -2,7 +2,6 @@ package collectors
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -26,175 +25,10 @@ import (
 	"github.com/docker/docker/api/types/events"
 	"go.uber.org/goleak"
 
-	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/state"
 )
-
-// watch is a collector that follows a simulated engine.
-type watch struct {
-	t       *testing.T
-	engine  *simstack.Engine
-	docker  *docker
-	changed chan struct{}
-	stop    func()
-}
-
-// follow starts an engine with containers, reads it once, and follows it.
-func follow(t *testing.T, change func(*Docker), specs ...simstack.ContainerSpec) *watch {
-	t.Helper()
-	engine, err := simstack.NewEngine(simstack.EngineOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := engine.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	for _, spec := range specs {
-		engine.Add(spec)
-	}
-	w := &watch{t: t, engine: engine, changed: make(chan struct{}, 1)}
-	s := dockerSettings(engine.Host())
-	s.Resources = resourcesNone
-	s.Timeout = config.Duration(time.Minute)
-	if change != nil {
-		change(s)
-	}
-	w.docker = w.collector(s, nil, false)
-	w.read()
-	w.start()
-	t.Cleanup(func() { w.stop() })
-	return w
-}
-
-func (w *watch) collector(s *Docker, state State, once bool) *docker {
-	w.t.Helper()
-	c, err := newDocker(s, Deps{
-		Limits: config.Limits{MetricsBody: 1 << 20, Body: 1 << 16}, Log: slog.New(slog.DiscardHandler), State: state, Once: once,
-	})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	d, ok := c.(*docker)
-	if !ok {
-		w.t.Fatalf("collector is a %T", c)
-	}
-	d.patience, d.lasting = 20*time.Millisecond, time.Millisecond
-	return d
-}
-
-// start follows the engine, and returns once its events flow, unless they cannot.
-func (w *watch) start() {
-	w.t.Helper()
-	ctx, cancel := context.WithCancel(w.t.Context())
-	var following sync.WaitGroup
-	following.Go(func() {
-		w.docker.Follow(ctx, func() {
-			select {
-			case w.changed <- struct{}{}:
-			default:
-			}
-		})
-	})
-	w.stop = sync.OnceFunc(func() { cancel(); following.Wait() })
-	w.until("events flow or fail", func() bool {
-		w.docker.mu.Lock()
-		defer w.docker.mu.Unlock()
-		return w.docker.stream.known
-	})
-}
-
-func (w *watch) read() {
-	w.t.Helper()
-	if err := w.try(); err != nil {
-		w.t.Fatal(err)
-	}
-}
-
-func (w *watch) try() error {
-	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
-	defer cancel()
-	return w.docker.Collect(ctx, &Batch{})
-}
-
-// session is one that has agreed with the engine on a version.
-func (w *watch) session() *dockerSession {
-	w.t.Helper()
-	s, err := w.docker.open(1)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	w.t.Cleanup(s.transport.CloseIdleConnections)
-	if err := s.negotiate(w.t.Context(), &Batch{}); err != nil {
-		w.t.Fatal(err)
-	}
-	return s
-}
-
-// page is what is presented, without docker_host.
-func (w *watch) page() string {
-	w.t.Helper()
-	b := &Batch{}
-	w.docker.Present(b)
-	return strings.ReplaceAll(string(pageOf(w.t, b, true)), `,docker_host="local"`, "")
-}
-
-// until waits for a condition, which is looked at whenever the collector says that something has changed.
-func (w *watch) until(what string, holds func() bool) {
-	w.t.Helper()
-	late := time.NewTimer(time.Minute)
-	defer late.Stop()
-	for !holds() {
-		select {
-		case <-w.changed:
-		case <-late.C:
-			w.t.Fatalf("%s: not within a minute:\n%s", what, w.page())
-		}
-	}
-}
-
-// want waits until a line, without the prefix, is presented.
-func (w *watch) want(what, line string) {
-	w.t.Helper()
-	w.until(what+": "+line, func() bool { return strings.Contains(w.page(), "\nchatstack_container_"+line+"\n") })
-}
-
-// wantNow does not wait.
-func (w *watch) wantNow(what string, lines ...string) {
-	w.t.Helper()
-	page := w.page()
-	for _, line := range lines {
-		if !strings.Contains(page, "\nchatstack_"+line+"\n") {
-			w.t.Errorf("%s: the page lacks %s:\n%s", what, line, page)
-		}
-	}
-}
-
-// settle returns once no event is told any more of what was before: a description that an event has overtaken is thrown away,
-// and made again a moment later.
-func (w *watch) settle(name string) {
-	w.t.Helper()
-	w.engine.Container(name).Pause()
-	w.want("an event", `state{container="`+name+`",state="paused"} 1`)
-	w.engine.Container(name).Unpause()
-	w.want("an event", `state{container="`+name+`",state="running"} 1`)
-}
-
-func (w *watch) await(streams int) {
-	w.t.Helper()
-	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
-	defer cancel()
-	if err := w.engine.AwaitStreams(ctx, streams); err != nil {
-		w.t.Fatal(err)
-	}
-}
-
-func service(name string) simstack.ContainerSpec {
-	return simstack.ContainerSpec{Name: name, Service: name, Image: "chat/" + name + ":1", Restart: "always", Health: &simstack.HealthCheck{}}
-}
 
 func TestChangesAreToldWithoutAReading(t *testing.T) {
 	w := follow(t, nil, service("irc"))
@@ -268,16 +102,12 @@ func TestForgottenEventsAreMadeUpFor(t *testing.T) {
 func TestDeafStreamIsOpenedAnew(t *testing.T) {
 	w := follow(t, nil, service("irc"))
 	w.settle("irc")
-	if err := w.engine.MuteEvents(true); err != nil {
-		t.Fatal(err)
-	}
+	w.mute(true)
 	w.engine.Container("irc").Restart()
 	w.engine.Container("irc").Pause()
 	w.read()
 	w.wantNow("the list", `container_state{container="irc",state="paused"} 1`)
-	if err := w.engine.MuteEvents(false); err != nil {
-		t.Fatal(err)
-	}
+	w.mute(false)
 	w.engine.Container("irc").Unpause() // which the old stream may tell, but not what was before
 	w.want("", `state{container="irc",state="running"} 1`)
 	w.want("", restarts("irc", 1))
@@ -318,10 +148,7 @@ func TestEngineThatIsBackIsNotSaidToBeGone(t *testing.T) {
 	for range 2 * briefStreams {
 		w.docker.closed(gone, false)
 	}
-	b := &Batch{}
-	if err := w.docker.Collect(t.Context(), b); err != nil {
-		t.Fatal(err)
-	}
+	b := w.read()
 	if slices.ContainsFunc(b.Notes, func(n string) bool { return strings.Contains(n, hintNoSocket) }) {
 		t.Errorf("notes of a reading that succeeded: %q", b.Notes)
 	}
@@ -345,9 +172,7 @@ func TestNotesTellWhatCannotBeFollowed(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for fault, want := range map[string]string{"forbidden_events": "events cannot be followed", "forbidden_stats": "memory, CPU and network"} {
-		if err := w.engine.Switch(fault, true); err != nil {
-			t.Fatal(err)
-		}
+		w.fault(true, fault)
 		s := dockerSettings(w.engine.Host())
 		b := &Batch{}
 		if err := w.collector(s, nil, true).Collect(ctx, b); err != nil {
@@ -356,9 +181,7 @@ func TestNotesTellWhatCannotBeFollowed(t *testing.T) {
 		if !slices.ContainsFunc(b.Notes, func(n string) bool { return strings.Contains(n, want) && strings.Contains(n, "403") }) {
 			t.Errorf("%s: notes %q, want one with %q and the status", fault, b.Notes, want)
 		}
-		if err := w.engine.Switch(fault, false); err != nil {
-			t.Fatal(err)
-		}
+		w.fault(false, fault)
 	}
 }
 
@@ -369,41 +192,36 @@ func TestFaultsOfTheEngineHaveTheirReasonsAndPass(t *testing.T) {
 	w := follow(t, func(s *Docker) { s.Resources = resourcesEngine }, service("irc"))
 	w.want("", `memory_working_set_bytes{container="irc"} 4.194304e+06`)
 	w.await(1)
-	for _, fault := range []struct {
-		name   string
-		reason failure.Reason // "" where the reading succeeds
-		bring  func() error
-		mend   func() error
-	}{
-		{"engine stopped", failure.Refused, func() error { w.engine.Stop(); return nil }, w.engine.Start},
-		{"engine replaced", "", func() error { return nil }, w.engine.Restart},
-		{"status 500", failure.HTTPStatus, w.turn("status_500", true), w.turn("status_500", false)},
-		{"status 403", failure.Forbidden, w.turn("status_403", true), w.turn("status_403", false)},
-		{"list hangs", failure.Timeout, w.turn("hang_list", true), w.turn("hang_list", false)},
-		{"stats hang", "", w.turn("hang_stats", true), w.turn("hang_stats", false)},
-		{"stats refused", "", w.turn("forbidden_stats", true), w.turn("forbidden_stats", false)},
-		{"events refused", "", func() error {
-			err := w.turn("forbidden_events", true)()
-			w.engine.CutEvents()
-			return err
-		}, w.turn("forbidden_events", false)},
-		{"events cut", "", w.turn("events_cut", true), w.turn("events_cut", false)},
+	must := func(err error) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	type fault struct {
+		name        string
+		reason      failure.Reason // "" where the reading succeeds
+		bring, mend func()
+	}
+	switched := func(name string, reason failure.Reason) fault {
+		return fault{name, reason, func() { w.fault(true, name) }, func() { w.fault(false, name) }}
+	}
+	for _, fault := range []fault{
+		{"engine stopped", failure.Refused, w.engine.Stop, func() { must(w.engine.Start()) }},
+		{"engine replaced", "", func() {}, func() { must(w.engine.Restart()) }},
+		{"events refused", "", func() { w.fault(true, "forbidden_events"); w.engine.CutEvents() }, func() { w.fault(false, "forbidden_events") }},
+		switched("status_500", failure.HTTPStatus), switched("status_403", failure.Forbidden), switched("hang_list", failure.Timeout),
+		switched("hang_stats", ""), switched("forbidden_stats", ""), switched("events_cut", ""),
 	} {
-		if err := fault.bring(); err != nil {
-			t.Fatalf("%s: %v", fault.name, err)
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		fault.bring()
+		timeout := time.Minute
 		if fault.reason == failure.Timeout {
-			ctx, cancel = context.WithTimeout(t.Context(), 100*time.Millisecond)
+			timeout = 100 * time.Millisecond
 		}
-		err := w.docker.Collect(ctx, &Batch{})
-		cancel()
+		err := w.tryFor(timeout, &Batch{})
 		if got := reasonOrNone(err); got != fault.reason {
 			t.Errorf("%s: reason %q, want %q: %v", fault.name, got, fault.reason, err)
 		}
-		if err := fault.mend(); err != nil {
-			t.Fatalf("%s: %v", fault.name, err)
-		}
+		fault.mend()
 		w.await(1)
 		w.read() // which counts what the fault itself has done
 		crashes := w.restarts("irc") + 1
@@ -422,17 +240,6 @@ func TestFaultsOfTheEngineHaveTheirReasonsAndPass(t *testing.T) {
 	if after := openDescriptors(t); after > before {
 		t.Errorf("%d descriptors are open, before it were %d", after, before)
 	}
-}
-
-func reasonOrNone(err error) failure.Reason {
-	if err == nil {
-		return ""
-	}
-	return failure.ReasonOf(err)
-}
-
-func (w *watch) turn(fault string, on bool) func() error {
-	return func() error { return w.engine.Switch(fault, on) }
 }
 
 // restarts is the count that is presented of a container.
@@ -455,8 +262,7 @@ func TestCountersOutliveTheProcess(t *testing.T) {
 	first := file()
 	w := follow(t, nil, service("irc"), service("xmpp"))
 	w.stop()
-	w.docker = w.collector(w.docker.settings, first.Value("docker"), false)
-	w.read()
+	w.again(first.Value("docker"))
 	w.start()
 	w.engine.Container("irc").Crash(1)
 	w.want("", restarts("irc", 1))
@@ -468,8 +274,7 @@ func TestCountersOutliveTheProcess(t *testing.T) {
 
 	second := file()
 	defer second.Close() //nolint:errcheck // the test is over
-	w.docker = w.collector(w.docker.settings, second.Value("docker"), false)
-	w.read()
+	w.again(second.Value("docker"))
 	w.wantNow("after a restart of the exporter", "container_"+restarts("irc", 2), "container_"+restarts("xmpp", 0))
 	w.start()
 	w.read()
@@ -568,8 +373,7 @@ func TestDiskThatCannotBeWrittenHidesNoRestart(t *testing.T) {
 	w := follow(t, nil, service("irc"))
 	w.stop()
 	full := &memory{err: errors.New("disk full")}
-	w.docker = w.collector(w.docker.settings, full, false)
-	w.read()
+	w.again(full)
 	w.start()
 	w.engine.Container("irc").Restart()
 	w.want("by hand", restarts("irc", 1))
@@ -610,25 +414,19 @@ func TestResourcesOfBeforeAreNotShown(t *testing.T) {
 	w := follow(t, func(s *Docker) { s.Resources = resourcesEngine }, service("irc"))
 	const memory = `memory_working_set_bytes{container="irc"} 4.194304e+06`
 	w.want("", memory)
-	switchTo := func(fault string, on bool) {
-		if err := w.engine.Switch(fault, on); err != nil {
-			t.Fatal(err)
-		}
-	}
 	none := func(when string) {
 		if page := w.page(); strings.Contains(page, "chatstack_container_memory_working_set_bytes{") {
 			t.Errorf("%s: memory of before is shown:\n%s", when, page)
 		}
 	}
-	switchTo("hang_stats", true)
-	switchTo("status_500", true)
+	w.fault(true, "hang_stats", "status_500")
 	if w.try() == nil {
 		t.Fatal("the reading succeeds")
 	}
-	switchTo("status_500", false)
+	w.fault(false, "status_500")
 	w.read()
 	none("after failing readings")
-	switchTo("hang_stats", false)
+	w.fault(false, "hang_stats")
 	w.want("", memory)
 	w.engine.Container("irc").Restart()
 	w.want("", restarts("irc", 1))
@@ -637,73 +435,31 @@ func TestResourcesOfBeforeAreNotShown(t *testing.T) {
 	w.want("", memory)
 }
 
-// stuckEngine has three containers, of which one is answered as said.
-func stuckEngine(t *testing.T, answer func(http.ResponseWriter, *http.Request)) (e *engine, stuck, other container.InspectResponse) {
-	t.Helper()
-	boxes := []container.InspectResponse{plainContainer("a", nil), plainContainer("b", nil), plainContainer("c", nil)}
-	for i := range boxes {
-		boxes[i].ID = strings.Repeat(strings.TrimPrefix(boxes[i].Name, "/"), 64)
-	}
-	e = startEngine(t, boxes...)
-	e.answer = func(w http.ResponseWriter, r *http.Request) bool {
-		if !strings.HasSuffix(r.URL.Path, boxes[0].ID+"/json") {
-			return false
-		}
-		answer(w, r)
-		return true
-	}
-	return e, boxes[0], boxes[1]
-}
-
 func TestContainerThatTheEngineHangsAtHidesNoOther(t *testing.T) {
-	e, _, _ := stuckEngine(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
-	s := dockerSettings(e.host)
-	s.Resources = resourcesNone
-	w := &watch{t: t}
-	w.docker = w.collector(s, nil, false)
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-	defer cancel()
-	b := &Batch{}
-	if err := w.docker.Collect(ctx, b); err != nil {
-		t.Fatal(err)
-	}
+	e, _, _ := stuckEngine(t, engineHangs)
+	w := watching(t, e)
+	b := w.readFor(time.Second)
 	w.wantNow("", `container_state{container="a",state="running"} 1`, `container_state{container="b",state="running"} 1`)
-	if !slices.ContainsFunc(b.Notes, func(n string) bool { return strings.Contains(n, "cannot describe 1 of 3") }) {
-		t.Errorf("notes %q, want one about the container that the engine hangs at", b.Notes)
-	}
+	wantNote(t, b, "cannot describe 1 of 3")
 }
 
 // TestContainerThatHasJustStartedIsInTheFirstReading repeats its start, as the engine does, while it is described.
 func TestContainerThatHasJustStartedIsInTheFirstReading(t *testing.T) {
 	a := plainContainer("a", nil)
 	e := startEngine(t, a)
-	s := dockerSettings(e.host)
-	s.Resources = resourcesNone
-	w := &watch{t: t}
-	w.docker = w.collector(s, nil, false)
-	log, said := logged()
-	w.docker.log = log
+	w := watching(t, e)
+	said := w.log()
 	var started sync.Once
 	e.answer = func(_ http.ResponseWriter, r *http.Request) bool {
 		if strings.HasSuffix(r.URL.Path, a.ID+"/json") {
 			started.Do(func() {
-				w.docker.locked(func() {
-					event := &events.Message{
-						Action: events.ActionStart, TimeNano: time.Now().UnixNano(),
-						Actor: events.Actor{ID: a.ID, Attributes: map[string]string{"name": "a"}},
-					}
-					w.docker.fleet.event(event, time.Now())
-				})
+				start := told(events.ActionStart, a.ID, "a")
+				w.docker.locked(func() { w.docker.fleet.event(&start, time.Now()) })
 			})
 		}
 		return false
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	b := &Batch{}
-	if err := w.docker.Collect(ctx, b); err != nil {
-		t.Fatal(err)
-	}
+	b := w.read()
 	if !slices.Contains(b.Notes, "1 of 1 containers are watched") || strings.Contains(said.String(), "no container is watched") {
 		t.Errorf("notes %q, log %s; want the container to be watched", b.Notes, said)
 	}
@@ -714,27 +470,18 @@ func TestStumbleBetweenReadingsHidesNoOther(t *testing.T) {
 	stumbling := atomic.Bool{}
 	e, a, other := stuckEngine(t, func(w http.ResponseWriter, _ *http.Request) {
 		if stumbling.Load() {
-			engineSays(w, http.StatusInternalServerError, "boom")
+			engineRefuses(w, http.StatusInternalServerError, "boom")
 			return
 		}
 		engineAnswers(w, plainContainer("a", nil))
 	})
-	s := dockerSettings(e.host)
-	s.Resources = resourcesNone
-	w := &watch{t: t, changed: make(chan struct{}, 1)}
-	w.docker = w.collector(s, nil, false)
+	w := watching(t, e)
 	w.read()
 	e.mu.Lock()
 	e.containers[1].State = &container.State{Status: container.StateExited, ExitCode: 3, StartedAt: other.State.StartedAt}
 	e.mu.Unlock()
 	stumbling.Store(true)
-	died := func(id, name string) events.Message {
-		return events.Message{
-			Action: events.ActionDie, TimeNano: time.Now().UnixNano(),
-			Actor: events.Actor{ID: id, Attributes: map[string]string{"name": name}},
-		}
-	}
-	w.docker.take(t.Context(), []events.Message{died(a.ID, "a"), died(other.ID, "b")}, func() {})
+	w.take(told(events.ActionDie, a.ID, "a"), told(events.ActionDie, other.ID, "b"))
 	w.wantNow("b has died", `container_state{container="b",state="exited"} 1`)
 }
 
@@ -761,29 +508,19 @@ func TestTurnIsTakenWhileTheListIsMade(t *testing.T) {
 			inspections.Add(1)
 			inspected <- struct{}{}
 			if stumbling.Load() {
-				engineSays(w, http.StatusInternalServerError, "boom")
+				engineRefuses(w, http.StatusInternalServerError, "boom")
 				return true
 			}
-			return false
 		}
 		return false
 	}
-	s := dockerSettings(e.host)
-	s.Resources = resourcesNone
-	w := &watch{t: t}
-	w.docker = w.collector(s, nil, false)
+	w := watching(t, e)
 	w.read()
 	w.docker.locked(func() { w.docker.stream.open = true }) // so that not everything is inspected
 	read := func() []string {
 		t.Helper()
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-		defer cancel()
 		inspections.Store(0)
-		b := &Batch{}
-		if err := w.docker.Collect(ctx, b); err != nil {
-			t.Fatal(err)
-		}
-		return b.Notes
+		return w.read().Notes
 	}
 	read() // its list tells another age than its descriptions
 	for len(inspected) > 0 {
@@ -808,9 +545,8 @@ func TestTurnIsTakenWhileTheListIsMade(t *testing.T) {
 
 // TestPanicOfAnEarlyInspectionIsContained has a session without a client, which nothing can be asked by.
 func TestPanicOfAnEarlyInspectionIsContained(t *testing.T) {
-	d := (&watch{t: t}).collector(dockerSettings("unix:///none"), nil, false)
-	log, lines := logged()
-	d.log = log
+	w := unconnected(t)
+	d, lines := w.docker, w.log()
 	if found := (&dockerSession{docker: d}).inspectEarly(t.Context(), []container.Summary{{ID: "a"}})(); found != nil {
 		t.Errorf("found %v", found)
 	}
@@ -855,13 +591,8 @@ func TestPanicOfTheStreamShowsThatEventsAreNotFollowed(t *testing.T) {
 		following()
 		w.wantNow("after a panic", `docker_feature_available{docker_host="local",feature="events"} 0`)
 	}
-	b := &Batch{}
-	if err := w.docker.Collect(t.Context(), b); err != nil {
-		t.Fatal(err)
-	}
-	if !slices.ContainsFunc(b.Notes, func(n string) bool { return strings.Contains(n, "panicked: boom") }) {
-		t.Errorf("notes %q, want one about the panic", b.Notes)
-	}
+	b := w.read()
+	wantNote(t, b, "panicked: boom")
 	w.docker.lasting = time.Millisecond
 	w.start()
 	w.until("a stream that lasts mends it", func() bool {
@@ -869,33 +600,24 @@ func TestPanicOfTheStreamShowsThatEventsAreNotFollowed(t *testing.T) {
 	})
 }
 
+// untilUnfollowed waits until events count as unavailable.
+func (w *watch) untilUnfollowed() {
+	w.t.Helper()
+	w.until("events are unavailable", func() bool {
+		return strings.Contains(w.page(), `chatstack_docker_feature_available{docker_host="local",feature="events"} 0`)
+	})
+}
+
 func TestStreamThatEndsAtOnceIsNoStream(t *testing.T) {
 	e := startEngine(t, plainContainer("a", nil))
-	e.answer = func(w http.ResponseWriter, r *http.Request) bool {
-		if !strings.HasSuffix(r.URL.Path, "/events") {
-			return false
-		}
-		w.WriteHeader(http.StatusOK)
-		return true
-	}
-	s := dockerSettings(e.host)
-	s.Resources = resourcesNone
-	w := &watch{t: t, changed: make(chan struct{}, 1)}
-	w.docker = w.collector(s, nil, false)
+	e.on("/events", engineSends("200 OK", ""))
+	w := watching(t, e)
 	w.docker.lasting = lastingStream
 	w.read()
 	w.start()
 	defer w.stop()
-	w.until("events count as not to be had", func() bool {
-		return strings.Contains(w.page(), `chatstack_docker_feature_available{docker_host="local",feature="events"} 0`)
-	})
-	b := &Batch{}
-	if err := w.docker.Collect(t.Context(), b); err != nil {
-		t.Fatal(err)
-	}
-	if !slices.ContainsFunc(b.Notes, func(n string) bool { return strings.Contains(n, "events cannot be followed") }) {
-		t.Errorf("notes %q, want one about the events", b.Notes)
-	}
+	w.untilUnfollowed()
+	wantNote(t, w.read(), "events cannot be followed")
 }
 
 // eventLine is an event as an engine writes it.
@@ -909,10 +631,7 @@ func TestStreamMayBeLongerThanOneAnswer(t *testing.T) {
 	const most, length = 20, 1 << 10
 	var streams atomic.Int64
 	e := startEngine(t, plainContainer("a", nil))
-	e.answer = func(w http.ResponseWriter, r *http.Request) bool {
-		if !strings.HasSuffix(r.URL.Path, "/events") {
-			return false
-		}
+	e.on("/events", func(w http.ResponseWriter, r *http.Request) {
 		if streams.Add(1) == 1 {
 			for range most {
 				io.WriteString(w, eventLine("oom", strings.Repeat("x", length))) //nolint:errcheck // the client's loss
@@ -920,12 +639,8 @@ func TestStreamMayBeLongerThanOneAnswer(t *testing.T) {
 		}
 		w.(http.Flusher).Flush()
 		<-r.Context().Done()
-		return true
-	}
-	s := dockerSettings(e.host)
-	s.Resources = resourcesNone
-	w := &watch{t: t, changed: make(chan struct{}, 1)}
-	w.docker = w.collector(s, nil, false)
+	})
+	w := watching(t, e)
 	w.docker.limit = 4 * length
 	w.read()
 	w.start()
@@ -951,25 +666,15 @@ func TestLogSaysWhyAStreamEnded(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			e := startEngine(t, plainContainer("a", nil))
-			e.answer = func(w http.ResponseWriter, r *http.Request) bool {
-				if !strings.HasSuffix(r.URL.Path, "/events") {
-					return false
-				}
+			e.on("/events", func(w http.ResponseWriter, _ *http.Request) {
 				io.WriteString(w, tt.stream) //nolint:errcheck // the client's loss
-				return true
-			}
-			s := dockerSettings(e.host)
-			s.Resources = resourcesNone
-			w := &watch{t: t, changed: make(chan struct{}, 1)}
-			w.docker = w.collector(s, nil, false)
+			})
+			w := watching(t, e)
 			w.docker.limit, w.docker.lasting = 4<<10, lastingStream
-			log, lines := logged()
-			w.docker.log = log
+			lines := w.log()
 			w.read()
 			w.start()
-			w.until("events count as not to be had", func() bool {
-				return strings.Contains(w.page(), `chatstack_docker_feature_available{docker_host="local",feature="events"} 0`)
-			})
+			w.untilUnfollowed()
 			w.stop()
 			for _, want := range tt.want {
 				if !strings.Contains(lines.String(), want) {
@@ -1063,21 +768,6 @@ func TestStreamThatBeganWithTheFirstReadingAsksForNothingTwice(t *testing.T) {
 	}
 }
 
-// asked counts what the engine was asked since: streams of events, lists and inspections.
-func (w *watch) asked(since int) (streams, lists, inspections int) {
-	for _, r := range w.engine.Requests()[since:] {
-		switch {
-		case strings.HasSuffix(r.Path, "/events"):
-			streams++
-		case strings.HasSuffix(r.Path, "/containers/json"):
-			lists++
-		case strings.HasSuffix(r.Path, "/json"):
-			inspections++
-		}
-	}
-	return streams, lists, inspections
-}
-
 // TestChangeForgottenBeforeTheStreamIsNoFaultOfIt has a container change after the first reading and before events are
 // followed, when the engine has forgotten that already.
 func TestChangeForgottenBeforeTheStreamIsNoFaultOfIt(t *testing.T) {
@@ -1104,9 +794,7 @@ func TestChangeForgottenBeforeTheStreamIsNoFaultOfIt(t *testing.T) {
 		t.Errorf("the engine was asked for %d streams, %d lists and %d inspections, want 1, 3 and 9 at most", streams, lists, inspections)
 	}
 	// From now on the stream has to tell.
-	if err := w.engine.MuteEvents(true); err != nil {
-		t.Fatal(err)
-	}
+	w.mute(true)
 	w.engine.Container("docs").SetHealth("unhealthy")
 	w.read()
 	w.docker.locked(func() {
@@ -1132,9 +820,7 @@ func TestRestartThatNoEventTellsOfIsInTheNextList(t *testing.T) {
 	w.read()
 	w.start()
 	w.settle(names[0])
-	if err := w.engine.MuteEvents(true); err != nil {
-		t.Fatal(err)
-	}
+	w.mute(true)
 	for i, name := range names {
 		since := len(w.engine.Requests())
 		w.engine.Container(name).Restart()
@@ -1177,9 +863,7 @@ func TestEverythingIsInspectedAfterAFailure(t *testing.T) {
 	if unsure() {
 		t.Fatal("unsure after a reading that succeeded")
 	}
-	if err := w.engine.Switch("hang_list", true); err != nil {
-		t.Fatal(err)
-	}
+	w.fault(true, "hang_list")
 	ctx, cancel := context.WithCancel(t.Context())
 	since := len(w.engine.Requests())
 	var giving sync.WaitGroup
@@ -1194,19 +878,14 @@ func TestEverythingIsInspectedAfterAFailure(t *testing.T) {
 	if err == nil || !unsure() {
 		t.Errorf("a reading that is given up: %v, and the next inspects all: %t", err, unsure())
 	}
-	if err := w.engine.Switch("hang_list", false); err != nil {
-		t.Fatal(err)
-	}
+	w.fault(false, "hang_list")
 	w.read()
 	if unsure() {
 		t.Fatal("unsure after a reading that succeeded")
 	}
 	// The engine cannot be asked for what an event tells of.
 	w.docker.endpoint.address += ".gone"
-	w.docker.take(t.Context(), []events.Message{{
-		Action: events.ActionPause, Actor: events.Actor{ID: w.engine.Container("irc").ID(), Attributes: map[string]string{"name": "irc"}},
-		TimeNano: time.Now().UnixNano(),
-	}}, func() {})
+	w.take(told(events.ActionPause, w.engine.Container("irc").ID(), "irc"))
 	if !unsure() {
 		t.Error("an event's inspection failed, and the next reading does not inspect all")
 	}
@@ -1220,10 +899,7 @@ func TestEverythingIsInspectedAfterAFailure(t *testing.T) {
 func TestEventsOfOthersAreNotLookedAt(t *testing.T) {
 	w := follow(t, func(s *Docker) { s.Exclude = []string{"other"} }, service("irc"), service("other"))
 	since := len(w.engine.Requests())
-	w.docker.take(t.Context(), []events.Message{{
-		Action: events.ActionPause, Actor: events.Actor{ID: w.engine.Container("other").ID(), Attributes: map[string]string{"name": "other"}},
-		TimeNano: time.Now().UnixNano(),
-	}}, func() {})
+	w.take(told(events.ActionPause, w.engine.Container("other").ID(), "other"))
 	if _, _, inspections := w.asked(since); inspections != 0 {
 		t.Errorf("%d inspections for an event of a container that is not watched", inspections)
 	}
@@ -1232,39 +908,23 @@ func TestEventsOfOthersAreNotLookedAt(t *testing.T) {
 // TestEventNamesNoOtherPath has events whose ids lead to other paths than those of containers.
 func TestEventNamesNoOtherPath(t *testing.T) {
 	e := startEngine(t, plainContainer("a", nil))
-	s := dockerSettings(e.host)
-	s.Resources = resourcesNone
-	w := &watch{t: t}
-	w.docker = w.collector(s, nil, false)
+	w := watching(t, e)
 	w.read()
 	before := len(e.asked())
-	for i, id := range []string{"../../containers/create", "..", "a/../b", "a?b=c", "a%2fb", "a b", "", "sha256:a", strings.Repeat("../", 100) + "x"} {
-		w.docker.take(t.Context(), []events.Message{{
-			Action: events.ActionStart, TimeNano: int64(i + 1), Actor: events.Actor{ID: id, Attributes: map[string]string{"name": "a"}},
-		}}, func() {})
+	for _, id := range []string{"../../containers/create", "..", "a/../b", "a?b=c", "a%2fb", "a b", "", "sha256:a", strings.Repeat("../", 100) + "x"} {
+		w.take(told(events.ActionStart, id, "a"))
 	}
 	if asked := e.asked()[before:]; len(asked) > 0 {
 		t.Errorf("asked for ids that are none: %q", asked)
 	}
 }
 
-// logged returns a logger, and what it was given at info and above.
-func logged() (*slog.Logger, *bytes.Buffer) {
-	var lines bytes.Buffer
-	return slog.New(slog.NewTextHandler(&lines, nil)), &lines
-}
-
 func TestFailedLookTakesNobodyAway(t *testing.T) {
 	e := startEngine(t, plainContainer("a", nil))
-	s := dockerSettings(e.host)
-	s.Resources = resourcesNone
-	w := &watch{t: t}
-	w.docker = w.collector(s, nil, false)
+	w := watching(t, e)
 	w.read()
 	for _, path := range []string{"/_ping", "/v1.41/containers/id-a/json"} {
-		e.mu.Lock()
-		e.answer = onEnginePath(path, engineForbids)
-		e.mu.Unlock()
+		e.on(path, engineForbids)
 		wantReason(t, w.docker.look(t.Context(), []container.Summary{{ID: "id-a"}}, w.docker.fleet.mark), failure.Forbidden)
 		w.wantNow("after "+path, `container_state{container="a",state="running"} 1`)
 	}
@@ -1285,11 +945,8 @@ func TestEndOfFollowingIsNoFault(t *testing.T) {
 		<-r.Context().Done()
 		return true
 	}
-	s := dockerSettings(e.host)
-	s.Resources = resourcesNone
-	d := (&watch{t: t}).collector(s, nil, false)
-	log, lines := logged()
-	d.log = log
+	w := watching(t, e)
+	d, lines := w.docker, w.log()
 	ctx, cancel := context.WithCancel(t.Context())
 	var following sync.WaitGroup
 	following.Go(func() { d.Follow(ctx, func() { t.Error("something has changed") }) })
@@ -1302,7 +959,7 @@ func TestEndOfFollowingIsNoFault(t *testing.T) {
 }
 
 func TestEventsAreFollowedSinceTheEngineWasFirstAsked(t *testing.T) {
-	d := (&watch{t: t}).collector(dockerSettings("unix:///none"), nil, false)
+	d := unconnected(t).docker
 	d.begin(noon)
 	want := noon.Add(-time.Second)
 	for range 2 {
@@ -1317,7 +974,7 @@ func TestEventsAreFollowedSinceTheEngineWasFirstAsked(t *testing.T) {
 // TestEngineThatDoesNotAnswerAboutEventsIsGivenUp has it answer a ping, and nothing else.
 func TestEngineThatDoesNotAnswerAboutEventsIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := (&watch{t: t}).collector(dockerSettings("unix:///none"), nil, false)
+		d := unconnected(t).docker
 		s, err := d.open(1)
 		if err != nil {
 			t.Fatal(err)
@@ -1388,15 +1045,8 @@ func TestUnknownResourcesAreLoggedOnce(t *testing.T) {
 // TestFilesOfGroupsStayOpenWhileTheEngineIsFollowed reads a group whose files stay open until a reading fails, and until nobody
 // follows the engine any more.
 func TestFilesOfGroupsStayOpenWhileTheEngineIsFollowed(t *testing.T) {
-	root := t.TempDir()
-	w := follow(t, func(s *Docker) { s.Resources, s.CgroupRoot = resourcesCgroup, root }, simstack.ContainerSpec{Name: "irc", Service: "irc"})
-	var id string
-	w.docker.locked(func() {
-		for _, m := range w.docker.fleet.members {
-			id = m.ID
-		}
-	})
-	writeTree(t, root, cgroup2("docker/"+id))
+	w, root := followFiles(t, "irc")
+	w.start()
 	want := func(when string, open int) {
 		t.Helper()
 		if got := openBelow(t, root); got != open {
@@ -1406,7 +1056,7 @@ func TestFilesOfGroupsStayOpenWhileTheEngineIsFollowed(t *testing.T) {
 	for range 2 {
 		w.read()
 		want("after a reading", 3)
-		if !strings.Contains(w.page(), "chatstack_container_memory_working_set_bytes{") {
+		if !w.showsMemory("irc") {
 			t.Fatalf("the page lacks the memory:\n%s", w.page())
 		}
 	}
@@ -1426,15 +1076,8 @@ func TestFilesOfGroupsStayOpenWhileTheEngineIsFollowed(t *testing.T) {
 
 // TestRunThatTheListShowsIsTheOneMeasured has a container started anew that was measured before the list told of it.
 func TestRunThatTheListShowsIsTheOneMeasured(t *testing.T) {
-	root := t.TempDir()
-	w := follow(t, func(s *Docker) { s.Resources, s.CgroupRoot = resourcesCgroup, root }, service("irc"), service("xmpp"))
-	w.stop() // so that only lists tell
-	irc, xmpp := w.engine.Container("irc"), w.engine.Container("xmpp")
-	writeTree(t, root, cgroup2("docker/"+irc.ID()))
-	writeTree(t, root, cgroup2("docker/"+xmpp.ID()))
-	measured := func(name string) bool {
-		return strings.Contains(w.page(), "\nchatstack_container_memory_working_set_bytes{container=\""+name+"\"}")
-	}
+	w, _ := followFiles(t, "irc", "xmpp")
+	irc := w.engine.Container("irc")
 	for _, change := range []struct {
 		name string
 		do   func()
@@ -1448,20 +1091,17 @@ func TestRunThatTheListShowsIsTheOneMeasured(t *testing.T) {
 	} {
 		change.do()
 		w.read()
-		if measured("irc") != change.irc || !measured("xmpp") {
-			t.Errorf("after %s: irc is measured: %t, want %t; xmpp: %t", change.name, measured("irc"), change.irc, measured("xmpp"))
+		if irc, xmpp := w.showsMemory("irc"), w.showsMemory("xmpp"); irc != change.irc || !xmpp {
+			t.Errorf("after %s: irc is measured: %t, want %t; xmpp: %t", change.name, irc, change.irc, xmpp)
 		}
 	}
 }
 
 // TestNumbersOfAnEarlierRunAreNotThoseOfTheNext has a container started anew between the early reading of its files and the list.
 func TestNumbersOfAnEarlierRunAreNotThoseOfTheNext(t *testing.T) {
-	root := t.TempDir()
-	w := follow(t, func(s *Docker) { s.Resources, s.CgroupRoot = resourcesCgroup, root }, service("irc"))
-	w.stop()
+	w, root := followFiles(t, "irc")
 	irc := w.engine.Container("irc")
 	group := "docker/" + irc.ID()
-	writeTree(t, root, cgroup2(group))
 	w.read()
 	early := w.docker.measureEarly(t.Context())
 	<-early.done
@@ -1483,84 +1123,79 @@ func TestNumbersOfAnEarlierRunAreNotThoseOfTheNext(t *testing.T) {
 	w.wantNow("after a list that was long in coming", `container_cpu_seconds_total{container="irc"} 2`)
 }
 
+// followFiles follows an engine whose containers have control groups below root, then ends following, so that only lists tell.
+func followFiles(t *testing.T, names ...string) (w *watch, root string) {
+	t.Helper()
+	root = t.TempDir()
+	var specs []simstack.ContainerSpec
+	for _, name := range names {
+		specs = append(specs, service(name))
+	}
+	w = follow(t, func(s *Docker) { s.Resources, s.CgroupRoot = resourcesCgroup, root }, specs...)
+	w.stop()
+	for _, name := range names {
+		writeTree(t, root, cgroup2("docker/"+w.engine.Container(name).ID()))
+	}
+	return w, root
+}
+
+// showsMemory reports whether the page has a container's memory.
+func (w *watch) showsMemory(name string) bool {
+	w.t.Helper()
+	return strings.Contains(w.page(), "\nchatstack_container_memory_working_set_bytes{container=\""+name+"\"}")
+}
+
+// hangFile has whoever reads the memory of irc wait until mend is called.
+func (w *watch) hangFile(root string) (mend func()) {
+	w.t.Helper()
+	pipe := filepath.Join(root, "docker", w.engine.Container("irc").ID(), "memory.current")
+	was, err := os.ReadFile(pipe) //nolint:gosec // the test's own
+	if err := errors.Join(err, os.Remove(pipe), syscall.Mkfifo(pipe, 0o600)); err != nil {
+		w.t.Fatal(err)
+	}
+	return func() {
+		w.t.Helper()
+		writer, err := os.OpenFile(pipe, os.O_RDWR, 0) // which has whoever waits for one go on
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		for w.docker.readingFiles.Load() {
+			time.Sleep(time.Millisecond)
+		}
+		if err := errors.Join(writer.Close(), os.Remove(pipe), os.WriteFile(pipe, was, 0o600)); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
 // TestFileThatHangsHidesNoFailureOfTheEngine has reading a file wait for ever while the engine breaks off in its list.
 func TestFileThatHangsHidesNoFailureOfTheEngine(t *testing.T) {
-	root := t.TempDir()
-	w := follow(t, func(s *Docker) { s.Resources, s.CgroupRoot = resourcesCgroup, root }, service("irc"))
-	w.stop()
-	group := "docker/" + w.engine.Container("irc").ID()
-	writeTree(t, root, cgroup2(group))
+	w, root := followFiles(t, "irc")
 	w.read()
-	pipe := filepath.Join(root, group, "memory.current")
-	if err := os.Remove(pipe); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.engine.Switch("hang_list", true); err != nil {
-		t.Fatal(err)
-	}
+	defer w.hangFile(root)()
+	w.fault(true, "hang_list")
 	for range 2 { // the second finds the first one's file still hanging
-		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-		err := w.docker.Collect(ctx, &Batch{})
-		cancel()
+		err := w.tryFor(100*time.Millisecond, &Batch{})
 		if !errors.Is(err, context.DeadlineExceeded) || !w.docker.readingFiles.Load() {
 			t.Errorf("got %v while a file hangs (%t), want the deadline", err, w.docker.readingFiles.Load())
 		}
-	}
-	writer, err := os.OpenFile(pipe, os.O_RDWR, 0) // which has whoever waits for one go on
-	if err != nil {
-		t.Fatal(err)
-	}
-	for w.docker.readingFiles.Load() {
-		time.Sleep(time.Millisecond)
-	}
-	if err := writer.Close(); err != nil {
-		t.Error(err)
 	}
 }
 
 // TestFileThatHangsCostsNoReading has reading a file wait for ever while the engine answers.
 func TestFileThatHangsCostsNoReading(t *testing.T) {
-	root := t.TempDir()
-	w := follow(t, func(s *Docker) { s.Resources, s.CgroupRoot = resourcesCgroup, root }, service("irc"))
-	w.stop()
-	group := "docker/" + w.engine.Container("irc").ID()
-	writeTree(t, root, cgroup2(group))
+	w, root := followFiles(t, "irc")
 	w.read()
-	pipe := filepath.Join(root, group, "memory.current")
-	was, err := os.ReadFile(pipe) //nolint:gosec // the test's own
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(os.Remove(pipe), syscall.Mkfifo(pipe, 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	mend := w.hangFile(root)
 	for _, when := range []string{"now", "since the last reading"} {
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-		if err := w.docker.Collect(ctx, &Batch{}); err != nil { // it would not return before the file does
-			t.Errorf("a file hangs %s: %v, want the rest of the reading", when, err)
-		}
-		cancel()
-		page := w.page()
-		if strings.Contains(page, "memory_working_set_bytes{") || !strings.Contains(page, `chatstack_docker_feature_available{docker_host="local",feature="stats"} 0`) {
-			t.Errorf("a file hangs %s, and what containers use is on the page:\n%s", when, page)
+		w.readFor(time.Second) // it would not return before the file does
+		if w.showsMemory("irc") || !strings.Contains(w.page(), `chatstack_docker_feature_available{docker_host="local",feature="stats"} 0`) {
+			t.Errorf("a file hangs %s, and what containers use is on the page:\n%s", when, w.page())
 		}
 	}
-	writer, err := os.OpenFile(pipe, os.O_RDWR, 0) // which has whoever waits for one go on
-	if err != nil {
-		t.Fatal(err)
-	}
-	for w.docker.readingFiles.Load() {
-		time.Sleep(time.Millisecond)
-	}
-	if err := errors.Join(writer.Close(), os.Remove(pipe), os.WriteFile(pipe, was, 0o600)); err != nil {
-		t.Fatal(err)
-	}
-	w.read()
-	if page := w.page(); !strings.Contains(page, "memory_working_set_bytes{") {
-		t.Errorf("the file hangs no more, and what the container uses is not on the page:\n%s", page)
+	mend()
+	if w.read(); !w.showsMemory("irc") {
+		t.Errorf("the file hangs no more, and what the container uses is not on the page:\n%s", w.page())
 	}
 }
 
@@ -1574,7 +1209,7 @@ func TestMeasurementOfBeforeAnOutageIsNotShownAfterIt(t *testing.T) {
 	e.answer = func(w http.ResponseWriter, r *http.Request) bool {
 		switch {
 		case down.Load():
-			engineSays(w, http.StatusInternalServerError, "out of order")
+			engineRefuses(w, http.StatusInternalServerError, "out of order")
 		case strings.HasSuffix(r.URL.Path, "/id-a/stats"):
 			engineAnswers(w, map[string]any{"read": time.Now(), "memory_stats": map[string]any{"usage": 1000}})
 			asked <- struct{}{}
@@ -1585,10 +1220,7 @@ func TestMeasurementOfBeforeAnOutageIsNotShownAfterIt(t *testing.T) {
 		}
 		return true
 	}
-	s := dockerSettings(e.host)
-	s.Resources = resourcesEngine
-	w := &watch{t: t}
-	w.docker = w.collector(s, nil, false)
+	w := watching(t, e, withEngineResources)
 	shown := func(outage bool) bool {
 		w.read()
 		m := <-w.docker.measuring
@@ -1643,10 +1275,7 @@ func TestOnlyWhatHasChangedIsKept(t *testing.T) {
 
 func TestCatchingUpLeavesNoConnection(t *testing.T) {
 	e := startEngine(t, plainContainer("a", nil))
-	s := dockerSettings(e.host)
-	s.Resources = resourcesNone
-	w := &watch{t: t}
-	w.docker = w.collector(s, nil, false)
+	w := watching(t, e)
 	w.docker.catchUp(t.Context())
 	w.wantNow("", `container_state{container="a",state="running"} 1`)
 	e.waitForSilence(t)
@@ -1655,9 +1284,8 @@ func TestCatchingUpLeavesNoConnection(t *testing.T) {
 // TestDiskThatTakesNothingIsLoggedOnce saves into a full disk, as is tried every few seconds while events flow.
 func TestDiskThatTakesNothingIsLoggedOnce(t *testing.T) {
 	state := &memory{err: errors.New("no space left on device")}
-	w := watching(t, startEngine(t, plainContainer("a", nil)), state, nil)
-	var log strings.Builder
-	w.docker.log = slog.New(slog.NewTextHandler(&log, nil))
+	w := watchEngine(t, startEngine(t, plainContainer("a", nil)).host, state)
+	log := w.log()
 	w.read()
 	for range 3 {
 		w.docker.save()
@@ -1675,7 +1303,7 @@ func TestDiskThatTakesNothingIsLoggedOnce(t *testing.T) {
 // TestSecondInspectionFailsNoReading has an event overtake the description of a container that cannot be inspected again.
 func TestSecondInspectionFailsNoReading(t *testing.T) {
 	e, stuck, _ := stuckEngine(t, nil)
-	w := watching(t, e, nil, nil)
+	w := watching(t, e)
 	inspections := 0
 	e.answer = func(rw http.ResponseWriter, r *http.Request) bool {
 		if !strings.HasSuffix(r.URL.Path, stuck.ID+"/json") {
@@ -1685,7 +1313,7 @@ func TestSecondInspectionFailsNoReading(t *testing.T) {
 			http.Error(rw, "too many requests", http.StatusTooManyRequests)
 			return true
 		}
-		started := events.Message{Action: events.ActionStart, TimeNano: 1, Actor: events.Actor{ID: stuck.ID, Attributes: map[string]string{"name": "a"}}}
+		started := told(events.ActionStart, stuck.ID, "a")
 		if inspections == 1 {
 			w.docker.locked(func() { w.docker.fleet.event(&started, time.Now()) })
 		}
@@ -1698,8 +1326,4 @@ func TestSecondInspectionFailsNoReading(t *testing.T) {
 	if inspections != 3 {
 		t.Errorf("inspected %d times, want 3", inspections)
 	}
-}
-
-func restarts(name string, n int) string {
-	return fmt.Sprintf(`restarts_total{container="%s"} %d`, name, n)
 }

@@ -1,7 +1,6 @@
 package collectors
 
 import (
-	"context"
 	"net/http"
 	"slices"
 	"strings"
@@ -16,27 +15,12 @@ import (
 
 // TestContainerThatTheEngineHangsAtIsLeftAlone has an engine that never answers about one of three containers.
 func TestContainerThatTheEngineHangsAtIsLeftAlone(t *testing.T) {
-	e, stuck, _ := stuckEngine(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
-	s := dockerSettings(e.host)
-	s.Resources = resourcesNone
-	w := &watch{t: t}
-	w.docker = w.collector(s, nil, false)
-	read := func() *Batch {
-		t.Helper()
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-		defer cancel()
-		b := &Batch{}
-		if err := w.docker.Collect(ctx, b); err != nil {
-			t.Fatal(err)
-		}
-		return b
-	}
+	e, stuck, _ := stuckEngine(t, engineHangs)
+	w := watching(t, e)
 	var b *Batch
-	for i := range 4 {
-		b = read()
-		w.docker.take(t.Context(), []events.Message{{
-			Action: events.ActionDie, TimeNano: int64(i + 1), Actor: events.Actor{ID: stuck.ID, Attributes: map[string]string{"name": "a"}},
-		}}, func() {})
+	for range 4 {
+		b = w.readFor(time.Second)
+		w.take(told(events.ActionDie, stuck.ID, "a"))
 	}
 	asked := 0
 	for _, call := range e.asked() {
@@ -56,22 +40,10 @@ func TestContainerThatTheEngineHangsAtIsLeftAlone(t *testing.T) {
 // TestEngineThatHangsAtAllIsATimeout has an engine that answers about none, which is no failure of single containers.
 func TestEngineThatHangsAtAllIsATimeout(t *testing.T) {
 	e := startEngine(t, plainContainer("a", nil), plainContainer("b", nil))
-	e.answer = func(_ http.ResponseWriter, r *http.Request) bool {
-		if strings.HasSuffix(r.URL.Path, "/containers/json") || !strings.HasSuffix(r.URL.Path, "/json") {
-			return false
-		}
-		<-r.Context().Done()
-		return true
-	}
-	s := dockerSettings(e.host)
-	s.Resources = resourcesNone
-	w := &watch{t: t}
-	w.docker = w.collector(s, nil, false)
+	e.on("/containers/id-", engineHangs)
+	w := watching(t, e)
 	for range 3 {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		err := w.docker.Collect(ctx, &Batch{})
-		cancel()
-		wantReason(t, err, failure.Timeout)
+		wantReason(t, w.tryFor(200*time.Millisecond, &Batch{}), failure.Timeout)
 	}
 	inspections := slices.DeleteFunc(e.asked(), func(call string) bool {
 		return !strings.Contains(call, "/containers/id-") || !strings.HasSuffix(call, "/json")
@@ -84,7 +56,7 @@ func TestEngineThatHangsAtAllIsATimeout(t *testing.T) {
 // TestEngineThatHungForAMomentIsUpWithTheNextReading has an engine that hangs at all of its containers during one reading.
 func TestEngineThatHungForAMomentIsUpWithTheNextReading(t *testing.T) {
 	e := startEngine(t, crowd("c", 20)...)
-	w := watching(t, e, nil, nil)
+	w := watching(t, e)
 	for i := range e.containers {
 		w.docker.inspected(e.containers[i].ID, true, time.Now())
 	}
@@ -123,7 +95,7 @@ func TestEngineThatHangsForLongIsTriedLessOften(t *testing.T) {
 // TestContainersAreInspectedAgainOnceTheEngineAnswers has an engine that hangs at all of many containers, and recovers.
 func TestContainersAreInspectedAgainOnceTheEngineAnswers(t *testing.T) {
 	e := startEngine(t, crowd("c", 20)...)
-	w := watching(t, e, nil, nil)
+	w := watching(t, e)
 	now := time.Now()
 	for i := range e.containers {
 		w.docker.inspected(e.containers[i].ID, true, now.Add(-2*hangFirst))
@@ -139,13 +111,17 @@ func TestContainersAreInspectedAgainOnceTheEngineAnswers(t *testing.T) {
 
 // TestInspectionThatIsCutProvesNothing ends inspections of a container that the engine hangs at before their time.
 func TestInspectionThatIsCutProvesNothing(t *testing.T) {
-	e, stuck, other := stuckEngine(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
-	w := watching(t, e, nil, nil)
+	asked := make(chan struct{}, 10)
+	e, stuck, other := stuckEngine(t, func(w http.ResponseWriter, r *http.Request) {
+		asked <- struct{}{}
+		engineHangs(w, r)
+	})
+	w := watching(t, e)
 	w.docker.inspected(stuck.ID, true, time.Now().Add(-2*hangFirst))
 	hangs := e.answer
 	e.answer = func(w http.ResponseWriter, r *http.Request) bool {
 		if strings.HasSuffix(r.URL.Path, other.ID+"/json") {
-			time.Sleep(100 * time.Millisecond)
+			<-asked
 			http.Error(w, "not through me", http.StatusForbidden)
 			return true
 		}

@@ -60,7 +60,7 @@ const plainStats = `{"read":"2026-03-01T10:00:01Z","memory_stats":{"usage":7}}`
 var plainResources = containerResources{workingSet: 7, hasMemory: true}
 
 // statsEngine answers calls for stats, by container.
-func statsEngine(t *testing.T, answers map[string]func(http.ResponseWriter, *http.Request)) *engine {
+func statsEngine(t *testing.T, answers map[string]http.HandlerFunc) *engine {
 	t.Helper()
 	e := startEngine(t)
 	e.answer = func(w http.ResponseWriter, r *http.Request) bool {
@@ -133,7 +133,7 @@ func TestStatsGiveWhatDockerStatsShows(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			e := statsEngine(t, map[string]func(http.ResponseWriter, *http.Request){
+			e := statsEngine(t, map[string]http.HandlerFunc{
 				"a": func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, tt.answer) }, //nolint:errcheck // the client's loss
 			})
 			got, err := statsSession(t, e.host, 1).resources(t.Context(), []resourceSubject{{id: "a", limit: tt.limit}}, 1)
@@ -179,13 +179,10 @@ func TestStatsAreAskedForInOneShot(t *testing.T) {
 }
 
 func TestContainersThatAreGoneHaveNoResources(t *testing.T) {
-	says := func(status int, text string) func(http.ResponseWriter, *http.Request) {
-		return func(w http.ResponseWriter, _ *http.Request) { engineSays(w, status, text) }
-	}
 	stopped := statsContent(t, "stopped")
-	answers := map[string]func(http.ResponseWriter, *http.Request){
-		"removed":  says(http.StatusNotFound, "No such container: removed"),
-		"removing": says(http.StatusConflict, "container removing is marked for removal"),
+	answers := map[string]http.HandlerFunc{
+		"removed":  engineSays(http.StatusNotFound, "No such container: removed"),
+		"removing": engineSays(http.StatusConflict, "container removing is marked for removal"),
 		"stopped":  func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, stopped) }, //nolint:errcheck // the client's loss
 		"leaving": func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(http.StatusOK) // it was removed while the engine waited: nothing follows
@@ -208,20 +205,16 @@ func TestContainersThatAreGoneHaveNoResources(t *testing.T) {
 // statsFailures are failures that mean more than one container.
 var statsFailures = []struct {
 	name   string
-	answer func(http.ResponseWriter, *http.Request)
+	answer http.HandlerFunc
 	reason failure.Reason
 	hint   string
 }{
-	{"a proxy refuses", func(w http.ResponseWriter, _ *http.Request) { engineForbids(w) }, failure.Forbidden, "/stats"},
+	{"a proxy refuses", engineForbids, failure.Forbidden, "/stats"},
 	{"a proxy knows no such path", func(w http.ResponseWriter, _ *http.Request) { http.NotFound(w, nil) }, failure.NotFound, "404"},
-	{"the connection is closed", func(w http.ResponseWriter, _ *http.Request) { rawEngine(w, "") }, failure.Closed, "crashed"},
-	{"the answer is cut", func(w http.ResponseWriter, _ *http.Request) {
-		rawEngine(w, "HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n{\"read\":")
-	}, failure.Closed, "crashed"},
-	{"the answer is no JSON", func(w http.ResponseWriter, _ *http.Request) { engineSends("200 OK", "It works!")(w) }, failure.Malformed, "something else"},
-	{"the answer has another shape", func(w http.ResponseWriter, _ *http.Request) {
-		engineSends("200 OK", `{"read":"2026-03-01T10:00:01Z","memory_stats":[]}`)(w)
-	}, failure.Malformed, "something else"},
+	{"the connection is closed", rawEngine(""), failure.Closed, "crashed"},
+	{"the answer is cut", rawEngine("HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n{\"read\":"), failure.Closed, "crashed"},
+	{"the answer is no JSON", engineSends("200 OK", "It works!"), failure.Malformed, "something else"},
+	{"the answer has another shape", engineSends("200 OK", `{"read":"2026-03-01T10:00:01Z","memory_stats":[]}`), failure.Malformed, "something else"},
 	{"the answer never ends", func(w http.ResponseWriter, _ *http.Request) {
 		chunk := bytes.Repeat([]byte(" "), 64<<10)
 		for _, err := w.Write(chunk); err == nil; {
@@ -233,7 +226,7 @@ var statsFailures = []struct {
 func TestFailureOfStatsKeepsWhatWasGot(t *testing.T) {
 	for _, tt := range statsFailures {
 		t.Run(tt.name, func(t *testing.T) {
-			e := statsEngine(t, map[string]func(http.ResponseWriter, *http.Request){"bad": tt.answer})
+			e := statsEngine(t, map[string]http.HandlerFunc{"bad": tt.answer})
 			got, err := statsSession(t, e.host, 1).resources(t.Context(), subjectsOf("a", "bad", "b"), 1)
 			wantDockerFailure(t, err, tt.reason, tt.hint)
 			if diff := cmp.Diff(map[string]containerResources{"a": plainResources}, got, compareResources); diff != "" {
@@ -245,10 +238,8 @@ func TestFailureOfStatsKeepsWhatWasGot(t *testing.T) {
 
 // An engine fails to measure a container whose files it has lost, and says so with status 500.
 func TestContainerThatCannotBeMeasuredHidesNoOther(t *testing.T) {
-	sick := func(w http.ResponseWriter, _ *http.Request) {
-		engineSays(w, http.StatusInternalServerError, "cannot read cgroup")
-	}
-	e := statsEngine(t, map[string]func(http.ResponseWriter, *http.Request){"sick": sick, "ill": sick})
+	sick := engineSays(http.StatusInternalServerError, "cannot read cgroup")
+	e := statsEngine(t, map[string]http.HandlerFunc{"sick": sick, "ill": sick})
 	s := statsSession(t, e.host, 1)
 	got, err := s.resources(t.Context(), subjectsOf("sick", "a"), 1)
 	if want := []string{"a"}; err != nil || !slices.Equal(slices.Collect(maps.Keys(got)), want) {
@@ -266,7 +257,7 @@ func TestHungStatsEndWithTheContext(t *testing.T) {
 		t.Run("after "+begun, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			e := statsEngine(t, map[string]func(http.ResponseWriter, *http.Request){"hung": func(w http.ResponseWriter, r *http.Request) {
+			e := statsEngine(t, map[string]http.HandlerFunc{"hung": func(w http.ResponseWriter, r *http.Request) {
 				io.WriteString(w, begun) //nolint:errcheck // the client's loss
 				if begun != "" {
 					http.NewResponseController(w).Flush() //nolint:errcheck // the client's loss
@@ -292,14 +283,14 @@ func TestHungStatsEndWithTheContext(t *testing.T) {
 
 func TestFirstFailureEndsTheOtherCallsForStats(t *testing.T) {
 	waiting := make(chan struct{})
-	e := statsEngine(t, map[string]func(http.ResponseWriter, *http.Request){
+	e := statsEngine(t, map[string]http.HandlerFunc{
 		"hung": func(_ http.ResponseWriter, r *http.Request) {
 			close(waiting)
 			<-r.Context().Done()
 		},
-		"bad": func(w http.ResponseWriter, _ *http.Request) {
+		"bad": func(w http.ResponseWriter, r *http.Request) {
 			<-waiting
-			engineForbids(w)
+			engineForbids(w, r)
 		},
 	})
 	_, err := statsSession(t, e.host, 2).resources(t.Context(), subjectsOf("hung", "bad"), 2)
@@ -314,7 +305,7 @@ func TestCallsForStatsAreParallelAndBounded(t *testing.T) {
 		ids           []string
 	)
 	full := make(chan struct{})
-	answers := map[string]func(http.ResponseWriter, *http.Request){}
+	answers := map[string]http.HandlerFunc{}
 	for i := range 4 * parallelism {
 		id := fmt.Sprintf("c%d", i)
 		ids = append(ids, id)
@@ -369,7 +360,7 @@ func TestPanicInAWorkerReachesTheCaller(t *testing.T) {
 }
 
 func TestMeasuringLeavesNoGoroutineOrDescriptor(t *testing.T) {
-	answers := map[string]func(http.ResponseWriter, *http.Request){}
+	answers := map[string]http.HandlerFunc{}
 	var ids []string
 	for i, f := range statsFailures {
 		ids = append(ids, fmt.Sprint(i))

@@ -13,94 +13,18 @@ import (
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/events"
-	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
-	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
-
-// crowd are containers whose names are numbers behind a prefix.
-func crowd(prefix string, n int) []container.InspectResponse {
-	all := make([]container.InspectResponse, n)
-	for i := range all {
-		all[i] = plainContainer(fmt.Sprintf("%s%04d", prefix, i), nil)
-	}
-	return all
-}
-
-// large is the page, which may be so large that promlint takes minutes, without docker_host.
-func (w *watch) large() string {
-	w.t.Helper()
-	b := &Batch{}
-	w.docker.Present(b)
-	registry := prometheus.NewPedanticRegistry()
-	if err := registry.Register(batchCollector(b.Metrics(true))); err != nil {
-		w.t.Fatal(err)
-	}
-	gathered, err := registry.Gather()
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	families, err := exposition.FromGathered(gathered)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	page, _, err := exposition.Compose(families, nil)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return strings.ReplaceAll(string(page.Negotiate(http.Header{}).Bytes), `,docker_host="local"`, "")
-}
-
-// wantShown wants so many containers on the page, and lines of it.
-func (w *watch) wantShown(n int, lines ...string) {
-	w.t.Helper()
-	page := w.large()
-	if got := strings.Count(page, "\nchatstack_container_expected{"); got != n {
-		w.t.Errorf("%d containers are on the page, want %d", got, n)
-	}
-	for _, line := range lines {
-		if !strings.Contains(page, "\nchatstack_"+line+"\n") {
-			w.t.Errorf("the page lacks %s", line)
-		}
-	}
-}
-
-// watching is a collector of an engine that nobody follows.
-func watching(t *testing.T, e *engine, state State, change func(*Docker)) *watch {
-	t.Helper()
-	s := dockerSettings(e.host)
-	s.Resources, s.Timeout = resourcesNone, config.Duration(time.Minute)
-	if change != nil {
-		change(s)
-	}
-	w := &watch{t: t}
-	w.docker = w.collector(s, state, false)
-	return w
-}
-
-func wantNote(t *testing.T, b *Batch, part string) {
-	t.Helper()
-	if !slices.ContainsFunc(b.Notes, func(n string) bool { return strings.Contains(n, part) }) {
-		t.Errorf("notes %q, want one with %q", b.Notes, part)
-	}
-	if len(b.Impairments) == 0 {
-		t.Error("the target is not said to work partly")
-	}
-}
 
 func TestContainersBeyondTheMostAreLeftOut(t *testing.T) {
 	const most = 1000
 	e := startEngine(t, crowd("old-", most+500)...)
-	w := watching(t, e, nil, func(s *Docker) {
+	w := watching(t, e, func(s *Docker) {
 		s.Expected, s.Roles = []string{"old-1499"}, map[string]string{"old-1498": "xmpp"}
 	})
-	b := &Batch{}
-	if err := w.docker.Collect(t.Context(), b); err != nil {
-		t.Fatal(err)
-	}
-	wantNote(t, b, "500 containers beyond max_containers (1000)")
+	b := w.read()
+	wantPartly(t, b, "500 containers beyond max_containers (1000)")
 	// The configuration names two.
 	w.wantShown(most, `container_state{container="old-1499",state="running"} 1`, `container_state{container="old-1498",state="running"} 1`)
 
@@ -113,7 +37,7 @@ func TestContainersBeyondTheMostAreLeftOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.wantShown(most, `container_state{container="old-0000",state="running"} 1`, `container_state{container="old-0997",state="running"} 1`)
-	wantNote(t, b, "510 containers beyond")
+	wantPartly(t, b, "510 containers beyond")
 
 	var batch []events.Message
 	for i := range 10 {
@@ -156,21 +80,16 @@ func TestNamesAndLabelsAreBounded(t *testing.T) {
 	over.ID = "id-over"
 	e := startEngine(t, plainContainer("good", nil), plainContainer(strings.Repeat("x", long), nil), odd, over, plainContainer(longest, nil), labelled)
 	e.containers[1].ID, e.containers[4].ID = "id-x", "id-longest"
-	w := watching(t, e, nil, nil)
-	b := &Batch{}
-	if err := w.docker.Collect(t.Context(), b); err != nil {
-		t.Fatal(err)
-	}
-	w.docker.take(t.Context(), []events.Message{{
-		Action: events.ActionStart, TimeNano: 1, Actor: events.Actor{ID: "id-x", Attributes: map[string]string{"name": "x"}},
-	}}, func() {})
+	w := watching(t, e)
+	b := w.read()
+	w.take(told(events.ActionStart, "id-x", "x"))
 	page := w.large()
 	if len(page) > 50<<10 {
 		t.Errorf("the page has %d bytes", len(page))
 	}
 	w.wantShown(3, `container_info{compose_project="",compose_service="",container="labelled",image="",role=""} 1`, `container_state{container="`+longest+`",state="running"} 1`)
-	wantNote(t, b, "3 containers left out, whose names are longer than 255 bytes")
-	wantNote(t, b, "the project, service or image of 1 container is left out")
+	wantPartly(t, b, "3 containers left out, whose names are longer than 255 bytes")
+	wantPartly(t, b, "the project, service or image of 1 container is left out")
 }
 
 // TestWhatIsLeftOutDoesNotComeBack has a state file of a version that left nothing out.
@@ -187,7 +106,7 @@ func TestWhatIsLeftOutDoesNotComeBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := watching(t, e, &memory{saved: content}, func(s *Docker) { s.MissingAfter = 0 })
+	w := watchEngine(t, e.host, &memory{saved: content}, func(s *Docker) { s.MissingAfter = 0 })
 	w.read()
 	page := w.large()
 	if strings.Contains(page, "xxxx") || strings.Contains(page, "odd") || len(page) > 2<<20 {
@@ -202,7 +121,7 @@ func TestDependenciesAreBounded(t *testing.T) {
 	for i := range all {
 		all[i].Config.Labels = map[string]string{composeProject: "p", composeService: "s", composeDepends: "s:service_started:false"}
 	}
-	w := watching(t, startEngine(t, all...), nil, nil)
+	w := watching(t, startEngine(t, all...))
 	w.read()
 	if got := strings.Count(w.large(), "\nchatstack_container_dependency{"); got == 0 || got > 200*32 {
 		t.Errorf("%d dependencies of 200 containers", got)
@@ -217,14 +136,10 @@ func TestOneHugeContainerInAListIsTooLarge(t *testing.T) {
 		"others": `"Mounts":[{}` + strings.Repeat(`,{}`, huge/3) + `]`,
 	} {
 		e := startEngine(t)
-		e.answer = func(w http.ResponseWriter, r *http.Request) bool {
-			if !strings.HasSuffix(r.URL.Path, "/containers/json") {
-				return false
-			}
+		e.on("/containers/json", func(w http.ResponseWriter, _ *http.Request) {
 			io.WriteString(w, `[{"Id":"a",`+entry+`}]`) //nolint:errcheck // the client's loss
-			return true
-		}
-		w := watching(t, e, nil, nil)
+		})
+		w := watching(t, e)
 		w.docker.limit = 16 << 20
 		err := w.try()
 		if got := reasonOrNone(err); got != failure.TooLarge {
@@ -243,15 +158,10 @@ func TestOneHugeDescriptionHidesNoOther(t *testing.T) {
 		c.Config.Env = slices.Repeat([]string{strings.Repeat("x", 1<<10)}, 2<<10)
 		engineAnswers(w, c)
 	})
-	w := watching(t, e, nil, nil)
+	w := watching(t, e)
 	w.docker.limit = 16 << 20
-	b := &Batch{}
-	if err := w.docker.Collect(t.Context(), b); err != nil {
-		t.Fatal(err)
-	}
-	if !slices.ContainsFunc(b.Notes, func(n string) bool { return strings.Contains(n, "cannot describe 1 of 3") }) {
-		t.Errorf("notes %q, want one about the description", b.Notes)
-	}
+	b := w.read()
+	wantNote(t, b, "cannot describe 1 of 3")
 	w.wantNow("", `container_state{container="a",state="running"} 1`, `container_state{container="b",state="running"} 1`)
 }
 
@@ -279,19 +189,16 @@ func TestConditionsAreBounded(t *testing.T) {
 func TestWhatIsLeftOutIsNotMissed(t *testing.T) {
 	e := startEngine(t, crowd("c", 6)...)
 	state := &memory{}
-	watching(t, e, state, nil).read()
-	w := watching(t, e, state, func(s *Docker) {
+	watchEngine(t, e.host, state).read()
+	w := watchEngine(t, e.host, state, func(s *Docker) {
 		s.MaxContainers, s.MissingAfter, s.Expected = 3, 0, []string{"c0005"}
 	})
-	b := &Batch{}
-	if err := w.docker.Collect(t.Context(), b); err != nil {
-		t.Fatal(err)
-	}
+	b := w.read()
 	if page := w.large(); strings.Contains(page, `state="missing"} 1`) {
 		t.Errorf("containers that exist are missing:\n%s", page)
 	}
 	w.wantShown(3, `container_state{container="c0005",state="running"} 1`)
-	wantNote(t, b, "3 containers beyond max_containers (3)")
+	wantPartly(t, b, "3 containers beyond max_containers (3)")
 }
 
 func TestIDsOfEventsAreBounded(t *testing.T) {
@@ -316,7 +223,7 @@ func TestDescriptionsTakeLittleMemory(t *testing.T) {
 		engineAnswers(w, c)
 		return true
 	}
-	w := watching(t, e, nil, nil)
+	w := watching(t, e)
 	w.docker.limit = 16 << 20
 	listed := make([]container.Summary, n)
 	for i := range listed {

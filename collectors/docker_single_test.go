@@ -363,7 +363,7 @@ func TestMeasurementsLeaveAnswersAlone(t *testing.T) {
 		case !strings.HasSuffix(r.URL.Path, "/stats"):
 			return false
 		case refuses.Load():
-			engineSays(w, http.StatusForbidden, "no")
+			engineRefuses(w, http.StatusForbidden, "no")
 		default:
 			if slow.Load() {
 				<-time.After(rest)
@@ -441,16 +441,12 @@ func TestStatsTakeNoGoroutineBesideTheirOwn(t *testing.T) {
 func TestMeasurementsMakeSingleCalls(t *testing.T) {
 	e := startEngine(t, plainContainer("a", nil), plainContainer("b", nil))
 	var last atomic.Int64
-	e.answer = func(w http.ResponseWriter, r *http.Request) bool {
-		if !strings.HasSuffix(r.URL.Path, "/stats") {
-			return false
-		}
+	e.on("/stats", func(w http.ResponseWriter, r *http.Request) {
 		if r.Close {
 			last.Add(1)
 		}
 		w.WriteHeader(http.StatusInternalServerError)
-		return true
-	}
+	})
 	s := dockerSettings(e.host)
 	s.Resources = resourcesEngine
 	d := (&watch{t: t}).collector(s, nil, false)

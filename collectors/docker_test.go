@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -23,24 +22,8 @@ import (
 	"github.com/docker/docker/api/types/container"
 	"go.uber.org/goleak"
 
-	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
-
-// engine is a Docker Engine made of canned answers. It listens on a Unix socket, knows some containers, and remembers
-// what it was asked.
-type engine struct {
-	host   string // unix://...
-	server *httptest.Server
-
-	mu         sync.Mutex
-	containers []container.InspectResponse
-	calls      []string
-	open       map[net.Conn]bool
-	closed     chan struct{} // closed and replaced whenever a connection closes
-	// answer, where set, is asked first. It reports whether it answered.
-	answer func(http.ResponseWriter, *http.Request) bool
-}
 
 // dockerFiles are the names of the containers in testdata/docker/inspect.
 var dockerFiles = []string{
@@ -59,178 +42,6 @@ func inspectedContainer(t *testing.T, name string) container.InspectResponse {
 		t.Fatal(err)
 	}
 	return c
-}
-
-// plainContainer is a running container without a health check. Its id is made of its name.
-func plainContainer(name string, labels map[string]string) container.InspectResponse {
-	return container.InspectResponse{
-		ContainerJSONBase: &container.ContainerJSONBase{
-			ID: "id-" + name, Name: "/" + name,
-			State: &container.State{Status: container.StateRunning, Running: true, StartedAt: "2026-01-02T03:04:05Z"},
-		},
-		Config: &container.Config{Image: "image", Labels: labels},
-	}
-}
-
-func startEngine(t *testing.T, containers ...container.InspectResponse) *engine {
-	t.Helper()
-	e := &engine{containers: containers, open: map[net.Conn]bool{}, closed: make(chan struct{})}
-	socket := engineSocket(t)
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	e.host = "unix://" + socket
-	e.server = &httptest.Server{Listener: listener, Config: &http.Server{Handler: e, ConnState: e.connState, ReadHeaderTimeout: time.Minute}}
-	e.server.Start()
-	t.Cleanup(e.server.Close)
-	return e
-}
-
-// engineSocket is a path that is short enough for a socket, which t.TempDir's is not always.
-func engineSocket(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "engine") //nolint:usetesting // t.TempDir is too long for a socket's path
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) }) //nolint:errcheck // a temporary directory
-	return filepath.Join(dir, "docker.sock")
-}
-
-func (e *engine) connState(c net.Conn, state http.ConnState) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	switch state {
-	case http.StateNew:
-		e.open[c] = true
-	case http.StateClosed, http.StateHijacked:
-		delete(e.open, c)
-		close(e.closed)
-		e.closed = make(chan struct{})
-	default:
-	}
-}
-
-// waitForSilence returns when no connection is open.
-func (e *engine) waitForSilence(t *testing.T) {
-	t.Helper()
-	deadline := time.After(time.Minute)
-	for {
-		e.mu.Lock()
-		n, closed := len(e.open), e.closed
-		e.mu.Unlock()
-		if n == 0 {
-			return
-		}
-		select {
-		case <-closed:
-		case <-deadline:
-			t.Fatalf("%d connections are still open", n)
-		}
-	}
-}
-
-func (e *engine) asked() []string {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return slices.Clone(e.calls)
-}
-
-func (e *engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	e.mu.Lock()
-	e.calls = append(e.calls, r.Method+" "+r.URL.String())
-	answer := e.answer
-	e.mu.Unlock()
-	if answer != nil && answer(w, r) {
-		return
-	}
-	w.Header().Set("Api-Version", "1.41")
-	path, versioned := strings.CutPrefix(r.URL.Path, "/v1.41")
-	switch {
-	case r.URL.Path == "/_ping":
-		io.WriteString(w, "OK") //nolint:errcheck // the client's loss
-	case !versioned:
-		engineSays(w, http.StatusBadRequest, "client version is too new. Maximum supported API version is 1.41")
-	case path == "/containers/json":
-		e.list(w, r)
-	default:
-		id := strings.TrimSuffix(strings.TrimPrefix(path, "/containers/"), "/json")
-		for _, c := range e.containers {
-			if c.ID == id {
-				engineAnswers(w, c)
-				return
-			}
-		}
-		engineSays(w, http.StatusNotFound, "No such container: "+id)
-	}
-}
-
-// list knows the one filter that is used: labels, all of which must be there.
-func (e *engine) list(w http.ResponseWriter, r *http.Request) {
-	var filters struct{ Label map[string]bool }
-	if raw := r.URL.Query().Get("filters"); raw != "" {
-		if err := json.Unmarshal([]byte(raw), &filters); err != nil {
-			engineSays(w, http.StatusBadRequest, err.Error())
-			return
-		}
-	}
-	listed := []container.Summary{}
-	for _, c := range e.containers {
-		fits := true
-		for want := range filters.Label {
-			key, value, valued := strings.Cut(want, "=")
-			got, ok := c.Config.Labels[key]
-			fits = fits && ok && (!valued || got == value)
-		}
-		if fits {
-			status := "Up 2 hours"
-			if c.State.Health != nil {
-				status += " (" + c.State.Health.Status + ")"
-			}
-			listed = append(listed, container.Summary{ID: c.ID, Names: []string{c.Name}, Labels: c.Config.Labels, State: c.State.Status, Status: status})
-		}
-	}
-	engineAnswers(w, listed)
-}
-
-func engineAnswers(w http.ResponseWriter, v any) {
-	w.Header().Set("Content-Type", "application/json")
-	json.NewEncoder(w).Encode(v) //nolint:errcheck // the client's loss
-}
-
-func engineSays(w http.ResponseWriter, status int, message string) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	json.NewEncoder(w).Encode(map[string]string{"message": message}) //nolint:errcheck // the client's loss
-}
-
-func dockerSettings(host string) *Docker {
-	s := newDockerSettings()
-	s.Host = host
-	return s
-}
-
-// readDocker makes one reading, for a minute at most.
-func readDocker(t *testing.T, s *Docker) (*Batch, error) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	return readDockerUntil(ctx, t, s)
-}
-
-func readDockerUntil(ctx context.Context, t *testing.T, s *Docker) (*Batch, error) {
-	t.Helper()
-	c, err := newDocker(s, Deps{Limits: config.Limits{MetricsBody: 1 << 20, Body: 1 << 16}, UserAgent: "chatstack_exporter/test", Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := &Batch{}
-	if err := c.Collect(ctx, b); err != nil {
-		return b, err
-	}
-	c.(Follower).Present(b)
-	return b, nil
 }
 
 // containersOn are the names of the containers on a batch's page, sorted.
@@ -358,13 +169,7 @@ func TestOnlySelectedContainersAreTold(t *testing.T) {
 
 func TestContainerThatVanishesIsLeftOut(t *testing.T) {
 	e := startEngine(t, plainContainer("a", nil), plainContainer("b", nil))
-	e.answer = func(w http.ResponseWriter, r *http.Request) bool {
-		if strings.HasSuffix(r.URL.Path, "/id-a/json") {
-			engineSays(w, http.StatusNotFound, "No such container: id-a")
-			return true
-		}
-		return false
-	}
+	e.on("/id-a/json", engineSays(404, "No such container: id-a"))
 	b, err := readDocker(t, dockerSettings(e.host))
 	if err != nil {
 		t.Fatal(err)
@@ -382,7 +187,7 @@ func TestRenamedContainerHasOneName(t *testing.T) {
 	e.answer = func(w http.ResponseWriter, r *http.Request) bool {
 		switch {
 		case strings.HasSuffix(r.URL.Path, "/"+older.ID+"/json"):
-			engineSays(w, http.StatusNotFound, "No such container: "+older.ID)
+			engineRefuses(w, http.StatusNotFound, "No such container: "+older.ID)
 		case strings.HasSuffix(r.URL.Path, "/"+newer.ID+"/json"):
 			engineAnswers(w, plainContainer("a", nil))
 		case strings.HasSuffix(r.URL.Path, "/"+gone.ID+"/json"):
@@ -405,13 +210,7 @@ func TestRenamedContainerHasOneName(t *testing.T) {
 
 func TestSwappedNamesAreToldOnce(t *testing.T) {
 	e := startEngine(t, plainContainer("a", nil), plainContainer("b", nil))
-	e.answer = func(w http.ResponseWriter, r *http.Request) bool {
-		if strings.HasSuffix(r.URL.Path, "/id-b/json") {
-			engineAnswers(w, plainContainer("a", nil))
-			return true
-		}
-		return false
-	}
+	e.on("/id-b/json", func(w http.ResponseWriter, _ *http.Request) { engineAnswers(w, plainContainer("a", nil)) })
 	b, err := readDocker(t, dockerSettings(e.host))
 	if err != nil {
 		t.Fatal(err)
@@ -471,191 +270,62 @@ func TestInspectionsAreParallelAndBounded(t *testing.T) {
 	}
 }
 
-func isClosed(ch chan struct{}) bool {
-	select {
-	case <-ch:
-		return true
-	default:
-		return false
-	}
-}
+const (
+	listPath    = "/v1.41/containers/json"
+	inspectPath = "/v1.41/containers/id-a/json"
+)
 
-// dockerFailures are the ways in which an engine, or what stands in its place, fails. hint is a part of it.
+// dockerFailures are the ways in which an engine, or what stands in its place, fails at a path and its like.
 var dockerFailures = []struct {
 	name   string
-	answer func(http.ResponseWriter, *http.Request) bool
+	path   string // "" for all
+	answer http.HandlerFunc
 	reason failure.Reason
-	hint   string
+	hint   string // a part of it
 	status int
 }{
+	{"proxy refuses the ping", "", engineForbids, failure.Forbidden, "PING=1", 403},
+	{"proxy refuses the list", listPath, engineForbids, failure.Forbidden, "CONTAINERS=1", 403},
+	{"proxy refuses the inspection", inspectPath, engineForbids, failure.Forbidden, "CONTAINERS=1", 403},
+	{"proxy's page is long", listPath, func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, strings.Repeat("<p>", 100_000), http.StatusBadGateway)
+	}, failure.HTTPStatus, "log", 502},
+	{"engine is in trouble", listPath, engineSays(500, "database is locked"), failure.HTTPStatus, "log", 500},
+	{"no such page", inspectPath, engineSays(404, "page not found"), failure.NotFound, "404", 404},
+	{"redirect", listPath, engineSends("301 Moved Permanently\r\nLocation: http://other/", ""), failure.HTTPStatus, "log", 301},
+	{"web server without engine", "", func(w http.ResponseWriter, _ *http.Request) {
+		io.WriteString(w, "<html>It works!</html>") //nolint:errcheck // the client's loss
+	}, failure.Malformed, "something else than a Docker Engine", 200},
+	{"version that is none", "", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Api-Version", "1.41/../../images")
+	}, failure.Malformed, "something else than a Docker Engine", 200},
+	{"no HTTP at all", "", rawEngine("SSH-2.0-OpenSSH_9.2\r\n"), failure.Malformed, "something else may listen", 0},
+	{"list is no JSON", listPath, engineSends("200 OK", `[{"Id": 7}]`), failure.Malformed, "something else may listen", 200},
+	{"list has an id that is none", listPath, engineSends("200 OK", `[{"Id": "../images", "Names": ["/a"]}]`), failure.Malformed, "something else may listen", 200},
+	{"list is empty text", listPath, engineSends("200 OK", ""), failure.Malformed, "something else may listen", 200},
+	{"description of nothing", inspectPath, engineSends("200 OK", "{}"), failure.Malformed, "something else may listen", 200},
+	{"connection is closed instead of an answer", "", rawEngine(""), failure.Closed, "closed or reset", 0},
+	{"connection ends at an inspection", inspectPath, rawEngine(""), failure.Closed, "", 200},
+	{"list is cut in the middle", listPath, rawEngine("HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n[{\"Id\":\"id-a\","), failure.Closed, "closed or reset", 200},
+	{"list without a length is cut in the middle", listPath, rawEngine("HTTP/1.0 200 OK\r\n\r\n[{\"Id\":\"id-a\","), failure.Closed, "closed or reset", 200},
 	{
-		name:   "proxy refuses the ping",
-		answer: func(w http.ResponseWriter, _ *http.Request) bool { return engineForbids(w) },
-		reason: failure.Forbidden, hint: "PING=1", status: http.StatusForbidden,
+		"description is cut in the middle", inspectPath, rawEngine("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{\"Id\"\r\n"),
+		failure.Closed, "closed or reset", 200,
 	},
-	{
-		name:   "proxy refuses the list",
-		answer: onEnginePath("/v1.41/containers/json", engineForbids),
-		reason: failure.Forbidden, hint: "CONTAINERS=1", status: http.StatusForbidden,
-	},
-	{
-		name:   "proxy refuses the inspection",
-		answer: onEnginePath("/v1.41/containers/id-a/json", engineForbids),
-		reason: failure.Forbidden, hint: "CONTAINERS=1", status: http.StatusForbidden,
-	},
-	{
-		name: "engine is in trouble",
-		answer: onEnginePath("/v1.41/containers/json", func(w http.ResponseWriter) bool {
-			engineSays(w, http.StatusInternalServerError, "database is locked")
-			return true
-		}),
-		reason: failure.HTTPStatus, hint: "log", status: http.StatusInternalServerError,
-	},
-	{
-		name: "no such page",
-		answer: onEnginePath("/v1.41/containers/id-a/json", func(w http.ResponseWriter) bool {
-			engineSays(w, http.StatusNotFound, "page not found")
-			return true
-		}),
-		reason: failure.NotFound, hint: "404", status: http.StatusNotFound,
-	},
-	{
-		name: "web server without engine",
-		answer: func(w http.ResponseWriter, _ *http.Request) bool {
-			io.WriteString(w, "<html>It works!</html>") //nolint:errcheck // the client's loss
-			return true
-		},
-		reason: failure.Malformed, hint: "something else than a Docker Engine", status: http.StatusOK,
-	},
-	{
-		name: "version that is none",
-		answer: func(w http.ResponseWriter, _ *http.Request) bool {
-			w.Header().Set("Api-Version", "1.41/../../images")
-			return true
-		},
-		reason: failure.Malformed, hint: "something else than a Docker Engine", status: http.StatusOK,
-	},
-	{
-		name:   "no HTTP at all",
-		answer: func(w http.ResponseWriter, _ *http.Request) bool { return rawEngine(w, "SSH-2.0-OpenSSH_9.2\r\n") },
-		reason: failure.Malformed, hint: "something else may listen",
-	},
-	{
-		name:   "list is no JSON",
-		answer: onEnginePath("/v1.41/containers/json", engineSends("200 OK", "[{\"Id\": 7}]")),
-		reason: failure.Malformed, hint: "something else may listen", status: http.StatusOK,
-	},
-	{
-		name:   "list has an id that is none",
-		answer: onEnginePath("/v1.41/containers/json", engineSends("200 OK", "[{\"Id\": \"../images\", \"Names\": [\"/a\"]}]")),
-		reason: failure.Malformed, hint: "something else may listen", status: http.StatusOK,
-	},
-	{
-		name:   "list is empty text",
-		answer: onEnginePath("/v1.41/containers/json", engineSends("200 OK", "")),
-		reason: failure.Malformed, hint: "something else may listen", status: http.StatusOK,
-	},
-	{
-		name:   "description of nothing",
-		answer: onEnginePath("/v1.41/containers/id-a/json", engineSends("200 OK", "{}")),
-		reason: failure.Malformed, hint: "something else may listen", status: http.StatusOK,
-	},
-	{
-		name:   "redirect",
-		answer: onEnginePath("/v1.41/containers/json", engineSends("301 Moved Permanently\r\nLocation: http://other/", "")),
-		reason: failure.HTTPStatus, hint: "log", status: http.StatusMovedPermanently,
-	},
-	{
-		name:   "connection is closed instead of an answer",
-		answer: func(w http.ResponseWriter, _ *http.Request) bool { return rawEngine(w, "") },
-		reason: failure.Closed, hint: "closed or reset",
-	},
-	{
-		name: "list is cut in the middle",
-		answer: onEnginePath("/v1.41/containers/json", func(w http.ResponseWriter) bool {
-			return rawEngine(w, "HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n[{\"Id\":\"id-a\",")
-		}),
-		reason: failure.Closed, hint: "closed or reset", status: http.StatusOK,
-	},
-	{
-		name: "list without a length is cut in the middle",
-		answer: onEnginePath("/v1.41/containers/json", func(w http.ResponseWriter) bool {
-			return rawEngine(w, "HTTP/1.0 200 OK\r\n\r\n[{\"Id\":\"id-a\",")
-		}),
-		reason: failure.Closed, hint: "closed or reset", status: http.StatusOK,
-	},
-	{
-		name: "description is cut in the middle",
-		answer: onEnginePath("/v1.41/containers/id-a/json", func(w http.ResponseWriter) bool {
-			return rawEngine(w, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{\"Id\"\r\n")
-		}),
-		reason: failure.Closed, hint: "closed or reset", status: http.StatusOK,
-	},
-	{
-		name: "endless list",
-		answer: onEnginePath("/v1.41/containers/json", func(w http.ResponseWriter) bool {
-			chunk := bytes.Repeat([]byte("{},"), 10_000)
-			for _, err := io.WriteString(w, "["); err == nil; {
-				_, err = w.Write(chunk)
-			}
-			return true
-		}),
-		reason: failure.TooLarge, hint: "limits.metrics_body", status: http.StatusOK,
-	},
-	{
-		name: "endless header",
-		answer: func(w http.ResponseWriter, _ *http.Request) bool {
-			return rawEngine(w, "HTTP/1.1 200 OK\r\nX: "+strings.Repeat("x", 2*maxHeaderBytes)+"\r\n\r\n")
-		},
-		reason: failure.TooLarge, hint: "limit",
-	},
-	{
-		name:   "connection ends at an inspection",
-		answer: onEnginePath("/v1.41/containers/id-a/json", func(w http.ResponseWriter) bool { return rawEngine(w, "") }),
-		reason: failure.Closed, status: http.StatusOK,
-	},
-	{
-		name: "proxy's page is long",
-		answer: onEnginePath("/v1.41/containers/json", func(w http.ResponseWriter) bool {
-			http.Error(w, strings.Repeat("<p>", 100_000), http.StatusBadGateway)
-			return true
-		}),
-		reason: failure.HTTPStatus, hint: "log", status: http.StatusBadGateway,
-	},
-}
-
-func onEnginePath(path string, answer func(http.ResponseWriter) bool) func(http.ResponseWriter, *http.Request) bool {
-	return func(w http.ResponseWriter, r *http.Request) bool { return r.URL.Path == path && answer(w) }
-}
-
-func engineForbids(w http.ResponseWriter) bool {
-	http.Error(w, "<html><body><h1>403 Forbidden</h1></body></html>", http.StatusForbidden)
-	return true
-}
-
-// engineSends sends a whole answer. status may carry headers.
-func engineSends(status, body string) func(http.ResponseWriter) bool {
-	return func(w http.ResponseWriter) bool {
-		return rawEngine(w, fmt.Sprintf("HTTP/1.1 %s\r\nContent-Length: %d\r\n\r\n%s", status, len(body), body))
-	}
-}
-
-// rawEngine sends exactly these bytes and closes the connection.
-func rawEngine(w http.ResponseWriter, content string) bool {
-	conn, _, err := http.NewResponseController(w).Hijack()
-	if err != nil {
-		return false
-	}
-	defer conn.Close()            //nolint:errcheck // the client's loss
-	io.WriteString(conn, content) //nolint:errcheck // the client's loss
-	return true
+	{"endless list", listPath, func(w http.ResponseWriter, _ *http.Request) {
+		chunk := bytes.Repeat([]byte("{},"), 10_000)
+		for _, err := io.WriteString(w, "["); err == nil; {
+			_, err = w.Write(chunk)
+		}
+	}, failure.TooLarge, "limits.metrics_body", 200},
+	{"endless header", "", rawEngine("HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", 2*maxHeaderBytes) + "\r\n\r\n"), failure.TooLarge, "limit", 0},
 }
 
 func TestDockerFailuresHaveTheirReasons(t *testing.T) {
 	for _, tt := range dockerFailures {
 		t.Run(tt.name, func(t *testing.T) {
 			e := startEngine(t, plainContainer("a", nil))
-			e.answer = tt.answer
+			e.on(tt.path, tt.answer)
 			b, err := readDocker(t, dockerSettings(e.host))
 			wantDockerFailure(t, err, tt.reason, tt.hint)
 			if b.HTTPStatus != tt.status {
@@ -780,18 +450,12 @@ func TestSocketOfOthersIsForbidden(t *testing.T) {
 }
 
 func TestHungEngineCostsOneDeadline(t *testing.T) {
-	for _, path := range []string{"/_ping", "/v1.41/containers/json", "/v1.41/containers/id-"} {
+	for _, path := range []string{"/_ping", listPath, "/containers/id-"} {
 		t.Run(path, func(t *testing.T) {
 			e := startEngine(t, plainContainer("a", nil), plainContainer("b", nil))
 			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 			defer cancel()
-			e.answer = func(_ http.ResponseWriter, r *http.Request) bool {
-				if !strings.HasPrefix(r.URL.Path, path) {
-					return false
-				}
-				<-r.Context().Done() // until the client goes away
-				return true
-			}
+			e.on(path, engineHangs)
 			_, err := readDockerUntil(ctx, t, dockerSettings(e.host))
 			wantDockerFailure(t, err, failure.Timeout, "hangs")
 		})
@@ -802,15 +466,11 @@ func TestBodyThatHangsIsATimeout(t *testing.T) {
 	e := startEngine(t, plainContainer("a", nil))
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	e.answer = func(w http.ResponseWriter, r *http.Request) bool {
-		if r.URL.Path != "/v1.41/containers/json" {
-			return false
-		}
+	e.on(listPath, func(w http.ResponseWriter, r *http.Request) {
 		io.WriteString(w, `[{"Id":`)          //nolint:errcheck // the client's loss
 		http.NewResponseController(w).Flush() //nolint:errcheck // the client's loss
 		<-r.Context().Done()
-		return true
-	}
+	})
 	_, err := readDockerUntil(ctx, t, dockerSettings(e.host))
 	wantDockerFailure(t, err, failure.Timeout, "hangs")
 }
@@ -820,15 +480,16 @@ func TestFirstFailureEndsTheOtherInspections(t *testing.T) {
 	waiting := make(chan struct{})
 	e.answer = func(w http.ResponseWriter, r *http.Request) bool {
 		switch r.URL.Path {
-		case "/v1.41/containers/id-a/json":
+		case inspectPath:
 			close(waiting)
 			<-r.Context().Done()
-			return true
 		case "/v1.41/containers/id-b/json":
 			<-waiting
-			return engineForbids(w)
+			engineForbids(w, r)
+		default:
+			return false
 		}
-		return false
+		return true
 	}
 	s := dockerSettings(e.host)
 	s.Parallelism = 2
@@ -841,11 +502,9 @@ func TestFirstFailureEndsTheOtherInspections(t *testing.T) {
 
 func TestReadingLeavesNoGoroutineOrDescriptor(t *testing.T) {
 	e := startEngine(t, plainContainer("a", nil), plainContainer("b", nil))
-	read := func(answer func(http.ResponseWriter, *http.Request) bool, timeout time.Duration) {
+	read := func(path string, answer http.HandlerFunc, timeout time.Duration) {
 		t.Helper()
-		e.mu.Lock()
-		e.answer = answer
-		e.mu.Unlock()
+		e.on(path, answer)
 		ctx, cancel := context.WithTimeout(t.Context(), timeout)
 		defer cancel()
 		if _, err := readDockerUntil(ctx, t, dockerSettings(e.host)); (err == nil) != (answer == nil) {
@@ -853,18 +512,15 @@ func TestReadingLeavesNoGoroutineOrDescriptor(t *testing.T) {
 		}
 		e.waitForSilence(t)
 	}
-	read(nil, time.Minute) // what the runtime opens once
+	read("none", nil, time.Minute) // what the runtime opens once
 	ignore := goleak.IgnoreCurrent()
 	before := openDescriptors(t)
 	for range 3 {
-		read(nil, time.Minute)
+		read("none", nil, time.Minute)
 		for _, tt := range dockerFailures {
-			read(tt.answer, time.Minute)
+			read(tt.path, tt.answer, time.Minute)
 		}
-		read(func(_ http.ResponseWriter, r *http.Request) bool {
-			<-r.Context().Done()
-			return true
-		}, 20*time.Millisecond)
+		read("", engineHangs, 20*time.Millisecond)
 	}
 	if after := openDescriptors(t); after != before {
 		t.Errorf("open descriptors: got %d, want %d as before", after, before)
@@ -1123,12 +779,7 @@ func TestContainerThatTheEngineStumblesOverHidesNoOther(t *testing.T) {
 	sick := plainContainer("sick", nil)
 	sick.State.Health = &container.Health{Status: container.Unhealthy, FailingStreak: 3}
 	e := startEngine(t, plainContainer("web", nil), sick)
-	e.mu.Lock()
-	e.answer = onEnginePath("/v1.41/containers/id-sick/json", func(w http.ResponseWriter) bool {
-		engineSays(w, http.StatusInternalServerError, "RWLayer of container is unexpectedly nil")
-		return true
-	})
-	e.mu.Unlock()
+	e.on("/id-sick/json", engineSays(500, "RWLayer of container is unexpectedly nil"))
 	b, err := readDocker(t, dockerSettings(e.host))
 	if err != nil {
 		t.Fatal(err)

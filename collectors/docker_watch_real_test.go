@@ -312,7 +312,7 @@ func (w *realWatch) deploys() {
 
 	gone := w.Containers.Name + "-docs"
 	w.missingAfter(time.Nanosecond)
-	w.does("rm", func() { w.Docker("rm", "-f", gone) }, w.read, line("state", gone, `,state="missing"`, "1"), line("oom_events_total", gone, "", "1"))
+	w.does("rm", func() { w.Docker("rm", "-f", gone) }, func() { w.read() }, line("state", gone, `,state="missing"`, "1"), line("oom_events_total", gone, "", "1"))
 	w.missingAfter(time.Minute)
 }
 
