@@ -53,24 +53,27 @@ generate: ## Renew every generated file: rules, dashboards, golden pages, tables
 	$(GO) generate -x ./...
 
 # The tests that need no real server have run in `make test`. Those that do are called TestReal..., which is held here.
+# INTEGRATION=-short leaves out what waits for more than half a minute.
 integration: ## Tests against real servers; needs Debian's packages, see .ci/run.
 	@if grep -l 'go:build realservers' $$(git ls-files 'collectors/*_test.go' 'internal/app/*_test.go' 'internal/bench/*_test.go' 'internal/state/*_test.go' 'dashboards/*_test.go' 'internal/web/*_test.go') | \
 		xargs grep -n '^func Test' | grep -v 'func TestReal'; then \
 		echo 'the tests above need real servers, so their names must begin with TestReal'; exit 1; fi
 	$(GO) test -count=1 -tags realservers $(RACE) ./internal/e2e/realstack
-	$(GO) test -count=1 -timeout 20m -tags realservers $(RACE) -run '^TestReal' ./collectors ./internal/app ./internal/state
-	$(GO) test -count=1 -tags realservers -run '^TestReal' ./dashboards
-	$(GO) test -count=1 -tags realservers -run '^TestReal' ./internal/web
+	$(GO) test -count=1 -timeout 20m -tags realservers $(RACE) -run '^TestReal' $(INTEGRATION) ./collectors ./internal/app ./internal/state
+	$(GO) test -count=1 -tags realservers -run '^TestReal' $(INTEGRATION) ./dashboards
+	$(GO) test -count=1 -tags realservers -run '^TestReal' $(INTEGRATION) ./internal/web
 	@# Ten containers, to show that it runs; numbers are the business of bench-docker.
 	$(GO) test -count=1 -short -tags realservers -run '^TestReal' ./internal/bench
 
-# The oldest Prometheus that the rules are for, which Debian has, and the newest. PROMTOOL=bin/promtool tries the newest alone.
+# The oldest Prometheus that the rules are for, which Debian has, and the newest. PROMTOOL=promtool tries the oldest alone.
 PROMTOOL ?= promtool $(CURDIR)/bin/promtool
+# to_build is which of these programs are built here.
+to_build  = $(patsubst $(CURDIR)/%,%,$(filter $(CURDIR)/bin/%,$(1)))
 
-test-rules: bin/promtool ## Unit tests of the alert rules, with the oldest and the newest promtool; needs Debian's package prometheus.
+test-rules: $(call to_build,$(PROMTOOL)) ## Unit tests of the alert rules, with the oldest and the newest promtool; needs Debian's package prometheus.
 	@for tool in $(PROMTOOL); do \
 		$$tool --version 2>&1 | head -n 1 && $$tool check rules alerts/chatstack.rules.yml alerts/chatstack.recording.yml || exit 1; done
-	@printf '%s\n' $(PROMTOOL) | xargs -P 2 -I {} sh -c '{} test rules alerts/*_test.yml'
+	@for tool in $(PROMTOOL); do printf "$$tool test rules %s\n" alerts/*_test.yml; done | xargs -P $$(nproc) -I {} sh -c '{}'
 
 # What is found on the way is hardly minimized: that takes all the time otherwise. Those that make connections or write to
 # the disk are slow, and may have less.
@@ -92,9 +95,10 @@ microbench: ## Benchmarks of single parts; BENCHTIME=1x only shows that they run
 ##@ Slow tests, which .ci/run and .ci/nightly run
 
 # The servers' images are made of Debian's packages, so that no registry is needed. What is committed is what is tried.
+# DEPLOY=-short ends where the stack is up and restricted as it should be.
 test-deploy: bin/docker-compose ## deploy/README.md, command by command, on the engine that CHATSTACK_TEST_DOCKER names.
 	images=$$(.ci/deploy-images "$$CHATSTACK_TEST_DOCKER") && env $$images \
-		$(GO) test -count=1 -v -timeout 25m -tags realservers -run '^TestReal' ./internal/e2e/deploy
+		$(GO) test -count=1 -v -timeout 25m -tags realservers -run '^TestReal' $(DEPLOY) ./internal/e2e/deploy
 
 test-kubernetes: ## Build deploy/kubernetes and check it against the types of Kubernetes and the Prometheus Operator.
 	@# The test reads files outside of its module, whose change would not undo a kept result.
@@ -117,7 +121,7 @@ soak: ## The exporter at 100 times its rate under faults, SOAKTIME for each of t
 	for race in $(SOAKRUNS); do \
 		$(GO) test -count=1 -v -timeout 24h -tags soak $$race -run '^TestSoak$$' ./internal/e2e/soak -soak.time=$(SOAKTIME) $(SOAK) || exit 1; done
 
-mutate-rules: bin/promtool ## Change everything in the alert rules, one thing at a time: a unit test must fail for each.
+mutate-rules: $(call to_build,$(PROMTOOL)) ## Change everything in the alert rules, one thing at a time: a unit test must fail for each.
 	PROMTOOL='$(PROMTOOL)' $(GO) test -count=1 -v -timeout 20m -parallel 2 -tags promtool -run 'Mutant|AnySettings|Ignored' ./alerts
 
 cross: ## Build for macOS, FreeBSD and OpenBSD.
@@ -136,8 +140,6 @@ vuln: bin/govulncheck ## Known vulnerabilities in the code that is called, if th
 BENCH    ?= -bench.write
 TELEGRAF ?= $(CURDIR)/bin/telegraf
 CADVISOR ?= $(CURDIR)/bin/cadvisor
-# to_build is which of these programs are built here.
-to_build  = $(patsubst $(CURDIR)/%,%,$(filter $(CURDIR)/bin/%,$(1)))
 
 bench: $(call to_build,$(TELEGRAF) $(CADVISOR)) ## Measure BENCHMARKS.md and its charts anew, in 45 minutes; needs root and Debian's packages.
 	TELEGRAF=$(TELEGRAF) CADVISOR=$(CADVISOR) $(GO) test -count=1 -v -timeout 90m -tags bench,realservers -run '^TestRealBenchmarks$$' ./internal/bench $(BENCH)

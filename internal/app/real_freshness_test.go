@@ -44,6 +44,9 @@ func (s *server) agesAtScrapes(t *testing.T) [][]time.Duration {
 // TestRealPrometheusFindsDataThatWereReadForIt takes half a minute: that long it takes to learn when the server comes, and to
 // move readings there, a little each time.
 func TestRealPrometheusFindsDataThatWereReadForIt(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes many scrapes, until the rhythm is known")
+	}
 	const interval = 3 * time.Second
 	// old is an age that some of many targets have if they are read without regard to scrapes, and none if they are read
 	// for them.

@@ -224,7 +224,7 @@ func (s *server) scalar(t *testing.T, expression string) float64 {
 func untilNil(t *testing.T, try func() error) {
 	t.Helper()
 	var err error
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); pause(t, 100*time.Millisecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); pause(t, 100*time.Millisecond) {
 		if err = try(); err == nil {
 			return
 		}

@@ -23,7 +23,7 @@ import (
 func limitMemory(t *testing.T, cmd *exec.Cmd, limit int) (kills func() int) {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		t.Skip("needs root, for a control group; .ci/run is root")
+		t.Skip("needs root, for a control group; .ci/nightly is root")
 	}
 	const v1 = "/sys/fs/cgroup/memory"
 	dir, most, kept := v1, "memory.limit_in_bytes", "memory.oom_control"

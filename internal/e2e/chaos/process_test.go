@@ -224,7 +224,7 @@ func wantDescriptors(t *testing.T, n uint64) {
 		t.Fatal(err)
 	}
 	if limit.Cur < n {
-		t.Skipf("needs %d file descriptors, this user has %d; .ci/run is root", n, limit.Cur)
+		t.Skipf("needs %d file descriptors, this user has %d; .ci/nightly is root", n, limit.Cur)
 	}
 }
 
@@ -375,7 +375,7 @@ func dribble(ctx context.Context, conn net.Conn) {
 func TestFullDiskStopsTheCanaryAlone(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
-		t.Skip("needs root, to mount a small file system; .ci/run is root")
+		t.Skip("needs root, to mount a small file system; .ci/nightly is root")
 	}
 	stack := startStack(t, simstack.Options{})
 	disk := t.TempDir()
