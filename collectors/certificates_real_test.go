@@ -77,7 +77,7 @@ func TestRealProxyCertificates(t *testing.T) {
 			var facts map[string]float64
 			var err error
 			var b *Batch
-			for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); {
+			for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
 				b, err = readNamed(t, probe)
 				if facts = certificateFacts(t, b, err == nil); facts["leaf"] == end {
 					break

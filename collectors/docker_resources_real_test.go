@@ -167,7 +167,7 @@ func (e *realEngine) awaitNoGroup(t *testing.T, id string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 1000 {
+	for range 6000 {
 		if (&cgroupFinder{layout: &l}).group(t.Context(), id) == "" {
 			return
 		}

@@ -30,7 +30,7 @@ const (
 )
 
 // awaitWithin bounds the wait for an engine to say something.
-const awaitWithin = time.Minute
+const awaitWithin = 2 * time.Minute
 
 // Containers are made of one image with the docker command, which may write, so that the exporter need not. Their
 // program waits, checks its health every second, and takes SIGUSR1 for a word to become unhealthy, or healthy again.
@@ -135,7 +135,7 @@ func (c *Containers) Says(name, format string) string {
 	return c.Docker("inspect", "--format", format, name)
 }
 
-// Await asks until the engine says what is wanted, up to a minute.
+// Await asks until the engine says what is wanted, up to two minutes.
 func (c *Containers) Await(name, format, want string) {
 	c.tb.Helper()
 	var got string

@@ -36,7 +36,7 @@ type answer struct {
 const impatience = 300 * time.Millisecond
 
 // patience bounds the wait for what must come.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // client makes requests on fresh connections.
 type client struct{ transport *http.Transport }
