@@ -100,6 +100,11 @@ func LoadConfig(o Options) (*config.Config, error) {
 	})
 }
 
+// socketDefaulter is implemented by settings for which the Docker Engine's default socket can count as configured.
+type socketDefaulter interface {
+	UseDefaultSocket(path string)
+}
+
 // configKinds is the table of kinds; without a file, the Docker Engine's default socket counts as configured.
 func (o Options) configKinds() []config.Kind {
 	kinds := collectors.ConfigKinds()
@@ -109,7 +114,7 @@ func (o Options) configKinds() []config.Kind {
 	for i, k := range kinds {
 		kinds[i].Defaults = func() config.Settings {
 			s := k.Defaults()
-			if d, ok := s.(interface{ UseDefaultSocket(path string) }); ok {
+			if d, ok := s.(socketDefaulter); ok {
 				d.UseDefaultSocket(o.DockerSocket)
 			}
 			return s
@@ -325,9 +330,6 @@ const whereFaults = "what is wrong there tell the log and chatstack_exporter che
 
 // Peers implements web.Source.
 func (a *App) Peers() []config.Peers { return a.current.Load().cfg.Peers }
-
-// Unconfigured implements web.Source.
-func (a *App) Unconfigured() []string { return a.current.Load().cfg.Unconfigured }
 
 func (a *App) listen(flags *toolkit.FlagConfig) error {
 	if flags.WebSystemdSocket != nil && *flags.WebSystemdSocket {

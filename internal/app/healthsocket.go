@@ -73,7 +73,7 @@ type healthServer struct {
 }
 
 // newHealthServer listens, and answers once it serves.
-func newHealthServer(src web.Source, o Options, listeners []net.Listener) (*healthServer, error) {
+func newHealthServer(src web.Liveness, o Options, listeners []net.Listener) (*healthServer, error) {
 	if o.RuntimeDirectory == "" {
 		return nil, nil //nolint:nilnil // see healthServer
 	}

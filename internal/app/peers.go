@@ -57,9 +57,15 @@ var sparingDuty = &duty{
 	func(t peerTarget) bool { return t.Kind == "irc_tls" },
 }
 
+// stateful is implemented by settings of probes that may leave something behind.
+type stateful interface {
+	// NeedsState reports whether a state file must name what is left behind when the process ends.
+	NeedsState() bool
+}
+
 // dutyOf is what only one exporter may do of what a target's settings want, or nil.
 func dutyOf(settings config.Settings) *duty {
-	if n, ok := settings.(interface{ NeedsState() bool }); ok && n.NeedsState() {
+	if n, ok := settings.(stateful); ok && n.NeedsState() {
 		return canaryDuty
 	}
 	if settings.Common().Kind == "xmpp_metrics" {

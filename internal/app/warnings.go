@@ -27,7 +27,7 @@ func Warnings(cfg *config.Config) []Warning {
 			slices.Sort(keys)
 			warnings = append(warnings, Warning{name, fmt.Sprintf("%s: an obvious placeholder, which must be changed before production", strings.Join(keys, ", "))})
 		}
-		if n, ok := settings.(interface{ NeedsState() bool }); ok && n.NeedsState() && cfg.StateFile == "" {
+		if n, ok := settings.(stateful); ok && n.NeedsState() && cfg.StateFile == "" {
 			warnings = append(warnings, Warning{name, "a canary that cannot be deleted before the exporter ends stays in the store; set state_file"})
 		}
 		if text := pairWarning(cfg, settings); text != "" {

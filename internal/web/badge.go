@@ -3,6 +3,7 @@ package web
 import (
 	"fmt"
 	"html/template"
+	"log/slog"
 	"net/http"
 	"strings"
 
@@ -77,7 +78,7 @@ func short(name string) string {
 
 // serveBadge answers with the badge of a target. For a name that no target has it is a picture as well, under 404: who
 // sees it has asked for a picture.
-func serveBadge(w http.ResponseWriter, r *http.Request, src Source, o Options) {
+func serveBadge(w http.ResponseWriter, r *http.Request, src reporter, log *slog.Logger) {
 	name, isSVG := strings.CutSuffix(r.PathValue("file"), ".svg")
 	made, code := newBadge(short(name), "no such target", status.Unknown), http.StatusNotFound
 	if isSVG {
@@ -91,7 +92,7 @@ func serveBadge(w http.ResponseWriter, r *http.Request, src Source, o Options) {
 	}
 	var b strings.Builder
 	if err := badgeImage.Execute(&b, made); err != nil {
-		o.Log.Error("badge does not render", "err", err)
+		log.Error("badge does not render", "err", err)
 		http.Error(w, "the badge does not render; the log says why", http.StatusInternalServerError)
 		return
 	}

@@ -1,10 +1,11 @@
 package web
 
 import (
+	"context"
 	_ "embed"
-	"errors"
 	"fmt"
 	"html/template"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -38,9 +39,24 @@ var targetPage = template.Must(template.New("target").Funcs(template.FuncMap{
 	},
 }).Parse(targetHTML))
 
+// histories are the last readings of targets.
+type histories interface {
+	// History returns the last readings of a target, or false for a name that no target has.
+	History(target string) (poll.History, bool)
+}
+
+// reloader reads the configuration anew.
+type reloader interface {
+	// Reload returns when the new configuration is in force, or why it is not. It waits for readings to end.
+	Reload(ctx context.Context) error
+	// ReloadError says where the configuration on the disk is wrong, without its values, so that it is not in force; nil
+	// where it is.
+	ReloadError() error
+}
+
 // serveTarget shows the last readings of one target, its failures apart: what was asked, what came back, how long each
 // phase took. Never a body.
-func serveTarget(w http.ResponseWriter, r *http.Request, src Source, look *assets, o Options) {
+func serveTarget(w http.ResponseWriter, r *http.Request, src histories, look *assets, log *slog.Logger) {
 	name := r.PathValue("target")
 	history, ok := src.History(name)
 	if !ok {
@@ -50,11 +66,11 @@ func serveTarget(w http.ResponseWriter, r *http.Request, src Source, look *asset
 	render(w, targetPage, struct {
 		Name, Style, Icon string
 		poll.History
-	}{name, look.link("style.css"), look.link("icon-unknown.svg"), history}, o.Log)
+	}{name, look.link("style.css"), look.link("icon-unknown.svg"), history}, log)
 }
 
 // serveReload reads the configuration anew. Who asks is told where a fault is; what stands there is for the log.
-func serveReload(w http.ResponseWriter, r *http.Request, src Source) {
+func serveReload(w http.ResponseWriter, r *http.Request, src reloader) {
 	if err := src.Reload(r.Context()); err != nil {
 		if shown := src.ReloadError(); shown != nil && r.Context().Err() == nil {
 			err = fmt.Errorf("reload configuration: %w", shown)
@@ -63,21 +79,4 @@ func serveReload(w http.ResponseWriter, r *http.Request, src Source) {
 		return
 	}
 	fmt.Fprintln(w, "configuration reloaded") //nolint:errcheck // nobody to tell
-}
-
-// changing is a handler of requests that change something, where that is allowed. No page in a browser may: none of ours
-// does, and to one whose name somebody has pointed at this address (DNS rebinding) the exporter looks like its own server.
-func (o Options) changing(what string, h http.HandlerFunc) http.HandlerFunc {
-	if o.Lifecycle {
-		return func(w http.ResponseWriter, r *http.Request) {
-			if r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != "" {
-				writeError(w, http.StatusForbidden, errors.New(what+" over HTTP is asked for by a program such as curl, not by a page in a browser"), o.Log)
-				return
-			}
-			h(w, r)
-		}
-	}
-	return func(w http.ResponseWriter, _ *http.Request) {
-		http.Error(w, what+" over HTTP is not enabled; start with --web.enable-lifecycle, or change the configuration and send SIGHUP", http.StatusForbidden)
-	}
 }

@@ -3,6 +3,7 @@ package web
 import (
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"strconv"
 	"sync/atomic"
@@ -31,15 +32,23 @@ type event struct {
 	Summary  string       `json:"summary"`
 }
 
+// watcher tells of new reports.
+type watcher interface {
+	// Watch returns the report that watchers have been told of last, and a channel that is closed when there is another.
+	Watch() (told *status.Report, superseded <-chan struct{})
+}
+
 // streams are the open event streams.
 type streams struct {
 	open     atomic.Int64
 	most     int64 // how many there may be
 	messages kept
+	// stopping ends all streams when it is closed.
+	stopping <-chan struct{}
 }
 
-func newStreams() *streams {
-	return &streams{most: streamsFor(OpenFiles()), messages: kept{make: message, plainly: true}}
+func newStreams(stopping <-chan struct{}) *streams {
+	return &streams{stopping: stopping, most: streamsFor(OpenFiles()), messages: kept{make: message, plainly: true}}
 }
 
 // OpenFiles returns how many files this process may open.
@@ -65,11 +74,11 @@ func message(r *status.Report) ([]byte, error) {
 
 // serve tells a client of the present report and of each one that watchers are told of, until it goes, it does not
 // read, or the server stops.
-func (s *streams) serve(w http.ResponseWriter, r *http.Request, src Source, o Options) {
+func (s *streams) serve(w http.ResponseWriter, r *http.Request, src watcher, log *slog.Logger) {
 	if s.open.Add(1) > s.most {
 		s.open.Add(-1)
 		w.Header().Set("Retry-After", strconv.Itoa(int(streamRetry.Seconds())))
-		writeError(w, http.StatusServiceUnavailable, fmt.Errorf("%d event streams are open, no more are served", s.most), o.Log)
+		writeError(w, http.StatusServiceUnavailable, fmt.Errorf("%d event streams are open, no more are served", s.most), log)
 		return
 	}
 	defer s.open.Add(-1)
@@ -104,7 +113,7 @@ func (s *streams) serve(w http.ResponseWriter, r *http.Request, src Source, o Op
 				}
 			case <-r.Context().Done():
 				return
-			case <-o.Stopping:
+			case <-s.stopping:
 				return
 			}
 		}

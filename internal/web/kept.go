@@ -3,7 +3,6 @@ package web
 import (
 	"bytes"
 	"compress/gzip"
-	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -13,6 +12,18 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
 )
+
+// reporter is what people are shown.
+type reporter interface {
+	// Report returns what people see now. The same pointer is the same report.
+	Report() *status.Report
+}
+
+// charter knows the histories of numbers.
+type charter interface {
+	// Chart returns how a number was during the last day, or false for a name that none has.
+	Chart(name string) (status.History, bool)
+}
 
 // answer is a body that is made once of a report, in both encodings.
 type answer struct {
@@ -73,19 +84,24 @@ func tag(r *status.Report) string {
 
 // write answers a request with the body, or with 304 where the client has it.
 func (a *answer) write(w http.ResponseWriter, r *http.Request) {
-	etag := fmt.Sprintf("%q", tag(a.report))
 	h := w.Header()
 	h.Set("Cache-Control", "private, no-cache")
-	h.Set("Vary", "Accept-Encoding")
 	h.Set("X-Content-Type-Options", "nosniff")
-	body := a.plain
+	writeKept(w, r, tag(a.report), a.plain, func() []byte { return a.gzip })
+}
+
+// writeKept writes a body in the encoding that the client accepts, or 304 where it has it.
+func writeKept(w http.ResponseWriter, r *http.Request, tag string, plain []byte, gzipped func() []byte) {
+	h := w.Header()
+	h.Set("Vary", "Accept-Encoding")
+	body := plain
 	if exposition.AcceptsGzip(r.Header) {
-		// An entity tag belongs to one encoding.
-		body, etag = a.gzip, strings.TrimSuffix(etag, `"`)+`-gzip"`
+		body, tag = gzipped(), tag+"-gzip" // an entity tag belongs to one encoding
 		h.Set("Content-Encoding", "gzip")
 	}
-	h.Set("ETag", etag)
-	if matches(r.Header.Values("If-None-Match"), etag) {
+	tag = strconv.Quote(tag)
+	h.Set("ETag", tag)
+	if matches(r.Header.Values("If-None-Match"), tag) {
 		h.Del("Content-Encoding")
 		h.Del("Content-Type")
 		w.WriteHeader(http.StatusNotModified)

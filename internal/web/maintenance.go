@@ -96,56 +96,70 @@ func plainly(err error) string {
 	return err.Error()
 }
 
+// maintainer switches maintenance on and off.
+type maintainer interface {
+	// Maintenance is what is under maintenance or will be, in the order of kind and name.
+	Maintenance() []maintenance.Entry
+	// SetMaintenance puts a target or container under maintenance until then, in the place of a switch that it may have.
+	// Warnings tell what the user should know of it. The error wraps one of the package maintenance.
+	SetMaintenance(kind, name, reason string, until time.Time) (set maintenance.Entry, replaced bool, warnings []string, err error)
+	// EndMaintenance ends what SetMaintenance began; warnings and error as there.
+	EndMaintenance(kind, name string) (warnings []string, err error)
+}
+
+// forgetter forgets containers.
+type forgetter interface {
+	// ForgetContainer forgets a container that is gone. The error wraps one of the package collectors.
+	ForgetContainer(dockerHost, name string) error
+}
+
 // serveMaintenance lists what is under maintenance or will be.
-func serveMaintenance(w http.ResponseWriter, src Source, o Options) {
-	writeJSON(w, http.StatusOK, map[string]any{"maintenance": src.Maintenance()}, o.Log)
+func serveMaintenance(w http.ResponseWriter, src maintainer, log *slog.Logger) {
+	writeJSON(w, http.StatusOK, map[string]any{"maintenance": src.Maintenance()}, log)
 }
 
 // serveSetMaintenance puts a target or container under maintenance from now on.
-func serveSetMaintenance(w http.ResponseWriter, r *http.Request, src Source, o Options) {
+func serveSetMaintenance(w http.ResponseWriter, r *http.Request, src maintainer, log *slog.Logger) {
 	made, status, err := readWish(w, r)
 	if err != nil {
-		writeError(w, status, err, o.Log)
+		writeError(w, status, err, log)
 		return
 	}
 	until, err := made.end(time.Now())
 	if err != nil {
-		writeError(w, http.StatusBadRequest, err, o.Log)
+		writeError(w, http.StatusBadRequest, err, log)
 		return
 	}
 	set, replaced, warnings, err := src.SetMaintenance(made.Kind, made.Name, made.Reason, until)
 	if err != nil {
-		writeError(w, statusOf(err), err, o.Log)
+		writeError(w, statusOf(err), err, log)
 		return
 	}
 	status = http.StatusCreated
 	if replaced {
 		status = http.StatusOK
 	}
-	writeJSON(w, status, map[string]any{"maintenance": set, "warnings": atLeastEmpty(warnings)}, o.Log)
+	writeJSON(w, status, map[string]any{"maintenance": set, "warnings": atLeastEmpty(warnings)}, log)
 }
 
 // serveEndMaintenance ends one that was set so.
-func serveEndMaintenance(w http.ResponseWriter, r *http.Request, src Source, o Options) {
+func serveEndMaintenance(w http.ResponseWriter, r *http.Request, src maintainer, log *slog.Logger) {
 	warnings, err := src.EndMaintenance(r.PathValue("kind"), r.PathValue("name"))
 	if err != nil {
-		writeError(w, statusOf(err), err, o.Log)
+		writeError(w, statusOf(err), err, log)
 		return
 	}
-	writeJSON(w, http.StatusOK, map[string]any{"warnings": atLeastEmpty(warnings)}, o.Log)
+	writeJSON(w, http.StatusOK, map[string]any{"warnings": atLeastEmpty(warnings)}, log)
 }
 
 // serveForgetContainer forgets a container that is gone, so that nobody misses it any more.
-func serveForgetContainer(w http.ResponseWriter, r *http.Request, src Source, o Options) {
+func serveForgetContainer(w http.ResponseWriter, r *http.Request, src forgetter, log *slog.Logger) {
 	if err := src.ForgetContainer(r.PathValue("docker_host"), r.PathValue("name")); err != nil {
-		writeError(w, statusOf(err), err, o.Log)
+		writeError(w, statusOf(err), err, log)
 		return
 	}
-	writeJSON(w, http.StatusOK, map[string]any{"warnings": []string{}}, o.Log)
+	writeJSON(w, http.StatusOK, map[string]any{"warnings": []string{}}, log)
 }
-
-// atLeastEmpty makes JSON of nothing an empty list.
-func atLeastEmpty(list []string) []string { return append([]string{}, list...) }
 
 func statusOf(err error) int {
 	for _, known := range []struct {
@@ -165,23 +179,4 @@ func statusOf(err error) int {
 		}
 	}
 	return http.StatusInternalServerError
-}
-
-func writeError(w http.ResponseWriter, status int, err error, log *slog.Logger) {
-	writeJSON(w, status, map[string]string{"error": err.Error()}, log)
-}
-
-func writeJSON(w http.ResponseWriter, status int, value any, log *slog.Logger) {
-	body, err := json.MarshalIndent(value, "", "  ")
-	if err != nil {
-		log.Error("answer is no JSON", "err", err)
-		http.Error(w, "the answer is no JSON; the log says why", http.StatusInternalServerError)
-		return
-	}
-	h := w.Header()
-	h.Set("Content-Type", "application/json")
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Cache-Control", "no-store")
-	w.WriteHeader(status)
-	w.Write(append(body, '\n')) //nolint:errcheck // the client has gone, and knows it
 }

@@ -2,12 +2,9 @@ package web
 
 import (
 	"bytes"
-	"cmp"
 	_ "embed"
-	"fmt"
 	"html/template"
 	"log/slog"
-	"math"
 	"net/http"
 	"strconv"
 	"strings"
@@ -31,18 +28,7 @@ const (
 	wholeProblems = 6
 	// freshTransitions is how many changes are listed before the rest is folded away.
 	freshTransitions = 8
-
-	contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
-		"frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 )
-
-// reporter is what the status page is made of.
-type reporter interface {
-	// Report returns what people see now. The same pointer is the same report.
-	Report() *status.Report
-	// Chart returns how a number was during the last day, or false for a name that none has.
-	Chart(name string) (status.History, bool)
-}
 
 //go:embed status.html
 var statusHTML string
@@ -51,10 +37,11 @@ var statusPage = template.Must(template.New("status").Funcs(pageFuncs).Parse(sta
 
 // pages makes the status page once for each report and keeps it, so that a page load is one write of kept bytes.
 type pages struct {
-	src    reporter
-	assets *assets
-	log    *slog.Logger
-	now    func() time.Time
+	reports reporter
+	charts  charter
+	assets  *assets
+	log     *slog.Logger
+	now     func() time.Time
 
 	kept atomic.Pointer[keptPage]
 
@@ -70,8 +57,8 @@ type keptPage struct {
 	plain, gzipped []byte
 }
 
-func newPages(src reporter, a *assets, o Options) *pages {
-	return &pages{src: src, assets: a, log: o.Log, now: time.Now}
+func newPages(reports reporter, charts charter, a *assets, log *slog.Logger) *pages {
+	return &pages{reports: reports, charts: charts, assets: a, log: log, now: time.Now}
 }
 
 // ServeHTTP implements http.Handler.
@@ -94,15 +81,6 @@ func (p *pages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Write(body) //nolint:errcheck // the browser has gone, and knows it
 }
 
-// pageHeader is what every page for people is sent with.
-func pageHeader(h http.Header) {
-	h.Set("Content-Type", "text/html; charset=utf-8")
-	h.Set("Content-Security-Policy", contentPolicy)
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Referrer-Policy", "no-referrer")
-	h.Set("Cache-Control", "no-store")
-}
-
 // page returns the kept page, or makes it if there is a newer report or its ages are too old.
 func (p *pages) page() (*keptPage, error) {
 	if k := p.kept.Load(); p.fresh(k) {
@@ -113,7 +91,7 @@ func (p *pages) page() (*keptPage, error) {
 	if k := p.kept.Load(); p.fresh(k) {
 		return k, nil
 	}
-	k := &keptPage{report: p.src.Report(), made: p.now()}
+	k := &keptPage{report: p.reports.Report(), made: p.now()}
 	var plain bytes.Buffer
 	if err := statusPage.Execute(&plain, p.view(k.report, k.made)); err != nil {
 		return nil, err
@@ -124,23 +102,25 @@ func (p *pages) page() (*keptPage, error) {
 }
 
 func (p *pages) fresh(k *keptPage) bool {
-	return k != nil && k.report == p.src.Report() && p.now().Sub(k.made) < pageAge
+	return k != nil && k.report == p.reports.Report() && p.now().Sub(k.made) < pageAge
 }
 
 // view is what the template of the status page sees.
 type view struct {
 	*status.Report
 	// Now is when the page was made; ages are counted from it.
-	Now                   time.Time
-	Problems              []problem
-	ServiceList           rows
-	ContainerList         rows
-	ThresholdRows         []thresholdRow
-	Recent, Earlier       []moment
-	Current, Announced    []maintenance.Entry
-	Script, Style, Chart  string
-	ChartStyle, Icon, Law string
+	Now                time.Time
+	Problems           []problem
+	ServiceList        rows
+	ContainerList      rows
+	ThresholdRows      []thresholdRow
+	Recent, Earlier    []moment
+	Current, Announced []maintenance.Entry
+	links
 }
+
+// links are where the page finds its assets.
+type links struct{ Script, Style, Chart, ChartStyle, Icon, Law string }
 
 // Headline is the verdict in a word or three.
 func (v *view) Headline() string {
@@ -180,23 +160,28 @@ func (m moment) Lasts() bool { return m.Repeated() && m.LastClock() != m.Clock()
 // Repeated reports whether the transition came more than once.
 func (m moment) Repeated() bool { return m.Count > 1 }
 
-// problem is something that is not as it should be.
-type problem struct {
-	ID, Kind, Name, Words, Text, Error, Hint string
-	Maintenance                              string
-	Level                                    status.Level
-	// Since is when the problem began; AtLeast says that it was there already when the exporter looked first.
-	Since   time.Time
+// entry is what the page says of something, whether as a problem or in the list of all.
+type entry struct {
+	ID, Kind, Name, Words, Text, Error, Hint, Maintenance string
+	Level                                                 status.Level
+	// AtLeast says that what is wrong was wrong already when the exporter looked first.
 	AtLeast bool
-	// Brief is set where there are many: what to do is folded away.
-	Brief bool
 	// Readings is the page of the target's last readings; empty for what is no target.
 	Readings string
-	view     *view
+	// Since is when the state began; of a problem, when that did.
+	Since time.Time
+	view  *view
 }
 
 // Age is for how long it has been so.
-func (p problem) Age() string { return p.view.Age(p.Since) }
+func (e entry) Age() string { return e.view.Age(e.Since) }
+
+// problem is something that is not as it should be.
+type problem struct {
+	entry
+	// Brief is set where there are many: what to do is folded away.
+	Brief bool
+}
 
 // Clock is since when it has been so.
 func (p problem) Clock() string { return p.view.Clock(p.Since) }
@@ -209,27 +194,20 @@ type rows struct {
 
 // row is a service or container in the list of all.
 type row struct {
-	ID, Kind, Name, Words, State, Text, Hint, Error, Maintenance string
-	Level                                                        status.Level
-	// Since is when the state began, Wrong when what is wrong did.
-	Since, Wrong, LastAttempt, LastSuccess time.Time
-	AtLeast                                bool // Wrong is when the exporter looked first
-	Duration                               float64
-	Values                                 []status.Value
-	Notes                                  []string
-	Facts                                  []fact
+	entry
+	State                           string
+	Wrong, LastAttempt, LastSuccess time.Time // Wrong is when what is wrong began
+	Duration                        float64
+	Values                          []status.Value
+	Notes                           []string
+	Facts                           []fact
 	// Spark is the first of the charts, and stands in the row itself.
-	Spark    *spark
-	Charts   []*spark
-	Readings string
-	view     *view
+	Spark  *spark
+	Charts []*spark
 }
 
 // fact is a word or two about a service or container that most people do not look for.
 type fact struct{ Name, Text string }
-
-// Age is for how long it has been so.
-func (r row) Age() string { return r.view.Age(r.Since) }
 
 // Clock is a time of day.
 func (r row) Clock(t time.Time) string { return r.view.Clock(t) }
@@ -238,8 +216,10 @@ func (r row) Clock(t time.Time) string { return r.view.Clock(t) }
 func (p *pages) view(r *status.Report, now time.Time) *view {
 	v := &view{
 		Report: r, Now: now,
-		Script: p.assets.link("status.js"), Style: p.assets.link("style.css"), Chart: p.assets.link("uPlot.iife.min.js"),
-		ChartStyle: p.assets.link("uPlot.min.css"), Law: p.assets.link("uPlot.LICENSE.txt"), Icon: p.assets.link("icon-" + levelName(r.Level) + ".svg"),
+		links: links{
+			Script: p.assets.link("status.js"), Style: p.assets.link("style.css"), Chart: p.assets.link("uPlot.iife.min.js"),
+			ChartStyle: p.assets.link("uPlot.min.css"), Law: p.assets.link("uPlot.LICENSE.txt"), Icon: p.assets.link("icon-" + levelName(r.Level) + ".svg"),
+		},
 	}
 	if now.Sub(p.sparksAt) >= sparksAge {
 		p.sparks, p.sparksAt = map[string]*spark{}, now
@@ -283,14 +263,16 @@ func (l *rows) add(r row) {
 
 func (p *pages) service(v *view, s *status.Service) row {
 	r := row{
-		ID: "service:" + s.Name, Kind: "service", Name: s.Name, Words: kindWords[s.Kind], State: s.State, Text: s.Text, Hint: s.Hint,
-		Error: s.Error, Maintenance: s.Maintenance, Level: s.Level, Since: s.Since, Wrong: s.ProblemSince, AtLeast: s.ProblemSinceAtLeast, LastAttempt: s.LastAttempt, LastSuccess: s.LastSuccess,
-		Duration: s.Duration, Values: s.Values, Notes: s.Notes, Readings: "debug/targets/" + s.Name, view: v,
+		entry: entry{
+			ID: "service:" + s.Name, Kind: "service", Name: s.Name, Words: kindWords[s.Kind], Text: s.Text, Error: s.Error, Hint: s.Hint,
+			Maintenance: s.Maintenance, Level: s.Level, AtLeast: s.ProblemSinceAtLeast, Readings: "debug/targets/" + s.Name, Since: s.Since, view: v,
+		},
+		State: s.State, Wrong: s.ProblemSince, LastAttempt: s.LastAttempt, LastSuccess: s.LastSuccess, Duration: s.Duration, Values: s.Values, Notes: s.Notes,
 	}
 	r.fact("Kind", s.Kind)
 	r.fact("Container", s.Container)
 	r.fact("Reason", s.Reason)
-	p.charts(&r, s.Charts)
+	p.addCharts(&r, s.Charts)
 	return r
 }
 
@@ -300,8 +282,11 @@ func (p *pages) container(v *view, c *status.Container, several bool) row {
 		state = c.Health
 	}
 	r := row{
-		ID: "container:" + c.DockerHost + "/" + c.Name, Kind: "container", Name: c.Name, Words: roleWords[c.Role], State: state, Text: c.Text, Hint: c.Hint,
-		Maintenance: c.Maintenance, Level: c.Level, Since: c.Since, Wrong: c.ProblemSince, AtLeast: c.ProblemSinceAtLeast, Values: c.Values, view: v,
+		entry: entry{
+			ID: "container:" + c.DockerHost + "/" + c.Name, Kind: "container", Name: c.Name, Words: roleWords[c.Role], Text: c.Text, Hint: c.Hint,
+			Maintenance: c.Maintenance, Level: c.Level, AtLeast: c.ProblemSinceAtLeast, Since: c.Since, view: v,
+		},
+		State: state, Wrong: c.ProblemSince, Values: c.Values,
 	}
 	if several {
 		r.Words = strings.TrimPrefix(r.Words+" on "+c.DockerHost, " ")
@@ -310,7 +295,7 @@ func (p *pages) container(v *view, c *status.Container, several bool) row {
 	r.fact("Health check", c.Health)
 	r.fact("Role", c.Role)
 	r.fact("Engine", c.DockerHost)
-	p.charts(&r, c.Charts)
+	p.addCharts(&r, c.Charts)
 	return r
 }
 
@@ -320,12 +305,12 @@ func (r *row) fact(name, text string) {
 	}
 }
 
-// charts puts a row's charts into it.
-func (p *pages) charts(r *row, names []string) {
+// addCharts puts a row's charts into it.
+func (p *pages) addCharts(r *row, names []string) {
 	for _, name := range names {
 		s, ok := p.sparks[name]
 		if !ok {
-			if h, known := p.src.Chart(name); known {
+			if h, known := p.charts.Chart(name); known {
 				s = newSpark(h)
 			}
 			p.sparks[name] = s
@@ -349,10 +334,8 @@ func (v *view) problems() {
 					continue
 				}
 				told[r.Name] = true
-				p := problem{
-					ID: "problem:" + r.ID, Kind: r.Kind, Name: r.Name, Words: r.Words, Text: r.Text, Error: r.Error, Hint: r.Hint,
-					Maintenance: r.Maintenance, Level: level, Since: r.Wrong, AtLeast: r.AtLeast, Readings: r.Readings, view: v,
-				}
+				p := problem{entry: r.entry}
+				p.ID, p.Since = "problem:"+r.ID, r.Wrong
 				// What is said already is not said twice.
 				if strings.Contains(p.Text, p.Error) {
 					p.Error = ""
@@ -363,9 +346,9 @@ func (v *view) problems() {
 		for i, t := range v.Thresholds {
 			if t.Level == level && !told[t.Subject] && !told[lastPart(t.Subject)] {
 				row := newThresholdRow(t)
-				v.Problems = append(v.Problems, problem{
+				v.Problems = append(v.Problems, problem{entry: entry{
 					ID: "problem:threshold:" + strconv.Itoa(i), Kind: "threshold", Name: row.Title, Words: t.Subject, Text: row.sentence(), Level: level, Since: t.Since, view: v,
-				})
+				}})
 			}
 		}
 	}
@@ -379,125 +362,6 @@ func (v *view) problems() {
 
 // lastPart is a container's name without its engine's.
 func lastPart(s string) string { return s[strings.LastIndexByte(s, '/')+1:] }
-
-// thresholdRow is a row of the operators' table as text.
-type thresholdRow struct {
-	status.Threshold
-	Title, Now, WarningText, CriticalText, Distance string
-	// Waits is set where a threshold is passed, but not for as long as its alert waits: it looks like no good news.
-	Waits bool
-	Bar   *bar
-}
-
-// Class is the row's in the style sheet.
-func (r thresholdRow) Class() string {
-	switch {
-	case r.Present == nil:
-		return "unmeasured"
-	case r.Waits && r.Level < status.Warning:
-		return "waiting"
-	}
-	return levelName(r.Level)
-}
-
-// bar is where the present value lies between nothing and the threshold, in hundredths.
-type bar struct{ Present, Warning, Critical float64 }
-
-func newThresholdRow(t status.Threshold) thresholdRow {
-	r := thresholdRow{Threshold: t, Title: cmp.Or(alertWords[t.Alert], t.Alert), Now: "not measured"}
-	r.WarningText, r.CriticalText = limit(t.Warning, t), limit(t.Critical, t)
-	if t.Present == nil {
-		return r
-	}
-	r.Now = amount(*t.Present, t.Unit)
-	r.Distance = distance(t)
-	r.Bar = newBar(t)
-	r.Waits = t.Pending || waits(t)
-	return r
-}
-
-// waits reports whether a threshold is passed that the level does not tell of yet.
-func waits(t status.Threshold) bool {
-	if t.Level == status.Maintenance || t.Level == status.Unknown {
-		return false // somebody knows, or nobody does
-	}
-	return passed(t, t.Critical) && t.Level < status.Critical || passed(t, t.Warning) && t.Level < status.Warning
-}
-
-// passed reports whether the present value is beyond a threshold, which may be nil.
-func passed(t status.Threshold, limit *float64) bool {
-	if t.Present == nil || limit == nil {
-		return false
-	}
-	if t.Below {
-		return *t.Present < *limit
-	}
-	return *t.Present > *limit
-}
-
-func (r thresholdRow) sentence() string {
-	if r.Text != "" {
-		return r.Text
-	}
-	return r.Now + ", " + r.Distance
-}
-
-func limit(v *float64, t status.Threshold) string {
-	switch {
-	case v == nil:
-		return "none"
-	case *v == 0 && !t.Below:
-		return "any"
-	case t.Below:
-		return "under " + amount(*v, t.Unit)
-	default:
-		return "over " + amount(*v, t.Unit)
-	}
-}
-
-// distance says how far the present value is from the next threshold, or how far beyond the last one.
-func distance(t status.Threshold) string {
-	between := func(v *float64) string { return amount(math.Abs(*t.Present-*v), t.Unit) }
-	switch {
-	case passed(t, t.Critical):
-		return between(t.Critical) + " beyond critical"
-	case passed(t, t.Warning) && t.Critical != nil:
-		return between(t.Critical) + " to critical"
-	case passed(t, t.Warning):
-		return between(t.Warning) + " beyond warning"
-	case t.Warning != nil && *t.Warning == 0 && *t.Present == 0:
-		return "none"
-	case t.Warning != nil:
-		return between(t.Warning) + " to warning"
-	case t.Critical != nil:
-		return between(t.Critical) + " to critical"
-	}
-	return ""
-}
-
-func newBar(t status.Threshold) *bar {
-	high := 0.0
-	for _, v := range []*float64{t.Warning, t.Critical} {
-		if v != nil {
-			high = max(high, *v)
-		}
-	}
-	if t.Below {
-		high *= 3 // far from the threshold is to the right
-	} else {
-		high *= 1.25
-	}
-	if high <= 0 {
-		return nil
-	}
-	at := func(v *float64) float64 {
-		if v == nil {
-			return -1
-		}
-		return math.Round(1000*min(max(*v/high, 0), 1)) / 10
-	}
-	return &bar{at(t.Present), at(t.Warning), at(t.Critical)}
-}
 
 // pageFuncs is what templates can say.
 var pageFuncs = template.FuncMap{
@@ -518,137 +382,4 @@ var pageFuncs = template.FuncMap{
 		}
 		return many
 	},
-}
-
-// linked is a text that may end with a page of this exporter.
-type linked struct{ Text, Path string }
-
-// newLinked finds the page that a text ends with. The link is relative, as all are.
-func newLinked(text string) linked {
-	if i := strings.LastIndex(text, "/debug/targets/"); i >= 0 {
-		return linked{text[:i], text[i+1:]}
-	}
-	return linked{Text: text}
-}
-
-// levelName is the level as a class of the style sheet.
-func levelName(l status.Level) string {
-	return [...]string{"ok", "maintenance", "unknown", "warning", "critical"}[min(max(l, status.OK), status.Critical)]
-}
-
-// levelWords are the levels as people say them.
-var levelWords = map[status.Level]string{
-	status.OK: "All right", status.Maintenance: "Maintenance", status.Unknown: "Unknown", status.Warning: "Warning", status.Critical: "Critical",
-}
-
-// kindWords say what a target of a kind is.
-var kindWords = map[string]string{
-	"xmpp_status": "XMPP server, status page", "xmpp_metrics": "XMPP server, numbers", "xmpp_proxy": "XMPP over HTTPS, proxy",
-	"xmpp_rest": "XMPP server, REST API", "xmpp_c2s": "XMPP server, logins", "irc_rpc": "IRC server", "irc_tls": "IRC server, TLS port",
-	"irc_services": "IRC services", "plant_store": "plant store", "identity": "identity API", "docs_search": "documentation search",
-	"web_irc": "web IRC client", "web_panel": "web panel", "log_viewer": "log viewer", "http": "HTTP service", "tcp": "TCP service",
-	"openmetrics": "metrics page", "volume": "data volume", "tls": "TLS certificate", "docker": "container engine",
-}
-
-// roleWords say what a container does in the stack.
-var roleWords = map[string]string{
-	"xmpp": "XMPP server", "xmpp_proxy": "XMPP over HTTPS", "irc": "IRC server", "irc_services": "IRC services", "bridge": "Discord-IRC-XMPP bridge",
-	"identity": "identity API", "plant_store": "plant store", "web_irc": "web IRC client", "web_panel": "web panel", "docs": "documentation",
-}
-
-// alertWords are the rows of the operators' table.
-var alertWords = map[string]string{
-	"ContainerUnhealthy": "Unhealthy containers", "XMPPAuthFailureRate": "Failed XMPP logins", "TLSCertificateExpiry": "Certificate ends",
-	"DataVolumeUsage": "Data volume used", "ContainerRestarts": "Container restarts", "ContainerMemory": "Container memory",
-	"ContainerDown": "Container down", "TargetDown": "Service down",
-}
-
-// age is a length of time with at most two units.
-func age(d time.Duration) string {
-	seconds := int(max(d, 0).Seconds())
-	minutes, hours := seconds/60, seconds/3600
-	switch {
-	case minutes == 0:
-		return fmt.Sprintf("%d s", seconds)
-	case hours == 0:
-		return fmt.Sprintf("%d min", minutes)
-	case hours < 24:
-		return twoUnits(hours, "h", minutes%60, "min")
-	case hours < 24*14:
-		return twoUnits(hours/24, "d", hours%24, "h")
-	default:
-		return fmt.Sprintf("%d days", hours/24)
-	}
-}
-
-func twoUnits(large int, largeUnit string, small int, smallUnit string) string {
-	if small == 0 {
-		return fmt.Sprintf("%d %s", large, largeUnit)
-	}
-	return fmt.Sprintf("%d %s %d %s", large, largeUnit, small, smallUnit)
-}
-
-// took is how long a reading took.
-func took(seconds float64) string {
-	switch {
-	case seconds < 0.001:
-		return "under 1 ms"
-	case seconds < 1:
-		return fmt.Sprintf("%.0f ms", 1000*seconds)
-	default:
-		return fmt.Sprintf("%.1f s", seconds)
-	}
-}
-
-// amount is a number with its unit, rounded for people.
-func amount(v float64, unit string) string {
-	switch unit {
-	case "seconds":
-		if v < 0 {
-			return "minus " + age(time.Duration(-v*float64(time.Second)))
-		}
-		if v < 10 && v != math.Trunc(v) {
-			return took(v)
-		}
-		return age(time.Duration(v * float64(time.Second)))
-	case "bytes":
-		size, prefix := v, ""
-		for _, next := range []string{"k", "M", "G", "T"} {
-			if math.Abs(size) < 999.5 {
-				break
-			}
-			size, prefix = size/1000, next
-		}
-		return number(size) + " " + prefix + "B"
-	case "ratio":
-		return number(100*v) + " %"
-	case "per_minute":
-		return number(v) + " /min"
-	default:
-		return number(v)
-	}
-}
-
-// number has three digits that count, as many as people read.
-func number(v float64) string {
-	if math.Abs(v) >= 100 || v == math.Trunc(v) {
-		return strconv.FormatFloat(math.Round(v), 'f', -1, 64)
-	}
-	digits := 1
-	if math.Abs(v) < 1 {
-		digits = 2
-	}
-	return strings.TrimSuffix(strings.TrimRight(strconv.FormatFloat(v, 'f', digits, 64), "0"), ".")
-}
-
-// render writes a page for people that is not kept, or none at all.
-func render(w http.ResponseWriter, page *template.Template, data any, log *slog.Logger) {
-	var b bytes.Buffer
-	if err := page.Execute(&b, data); err != nil {
-		log.Error("page does not render", "page", page.Name(), "err", err)
-		http.Error(w, "the page does not render; the log says why", http.StatusInternalServerError)
-		return
-	}
-	pageHeader(w.Header())
-	w.Write(b.Bytes()) //nolint:errcheck // the browser has gone, and knows it
 }

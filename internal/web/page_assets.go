@@ -5,10 +5,7 @@ import (
 	"embed"
 	"encoding/hex"
 	"net/http"
-	"strconv"
 	"sync"
-
-	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
 )
 
 //go:embed assets
@@ -67,22 +64,9 @@ func (a *assets) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Content-Type", file.contentType)
 	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
 	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Vary", "Accept-Encoding")
 	h.Set("Cache-Control", "no-cache")
 	if r.URL.Query().Get("v") == file.hash {
 		h.Set("Cache-Control", "private, max-age=31536000, immutable")
 	}
-	body, tag := file.plain, `"`+file.hash+`"`
-	if exposition.AcceptsGzip(r.Header) {
-		body, tag = file.gzipped(), `"`+file.hash+`-gzip"`
-		h.Set("Content-Encoding", "gzip")
-	}
-	h.Set("ETag", tag)
-	if matches(r.Header.Values("If-None-Match"), tag) {
-		h.Del("Content-Encoding")
-		w.WriteHeader(http.StatusNotModified)
-		return
-	}
-	h.Set("Content-Length", strconv.Itoa(len(body)))
-	w.Write(body) //nolint:errcheck // the browser has gone, and knows it
+	writeKept(w, r, file.hash, file.plain, file.gzipped)
 }

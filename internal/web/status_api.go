@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"strings"
 
@@ -22,10 +23,10 @@ func newReports() *kept {
 }
 
 // serveReport answers with what is known now, in JSON.
-func serveReport(w http.ResponseWriter, r *http.Request, src Source, reports *kept, o Options) {
+func serveReport(w http.ResponseWriter, r *http.Request, src reporter, reports *kept, log *slog.Logger) {
 	a := reports.of(src.Report())
 	if a.err != nil {
-		o.Log.Error("report is no JSON", "err", a.err)
+		log.Error("report is no JSON", "err", a.err)
 		http.Error(w, "the report is no JSON; the log says why", http.StatusInternalServerError)
 		return
 	}
@@ -34,14 +35,14 @@ func serveReport(w http.ResponseWriter, r *http.Request, src Source, reports *ke
 }
 
 // serveHistory answers with how a number was during the last day.
-func serveHistory(w http.ResponseWriter, r *http.Request, src Source, o Options) {
+func serveHistory(w http.ResponseWriter, r *http.Request, src charter, log *slog.Logger) {
 	name := r.PathValue("name")
 	h, ok := src.Chart(name)
 	if !ok {
-		writeError(w, http.StatusNotFound, fmt.Errorf("there is no history %q; /api/v1/status names those that there are, as charts", name), o.Log)
+		writeError(w, http.StatusNotFound, fmt.Errorf("there is no history %q; /api/v1/status names those that there are, as charts", name), log)
 		return
 	}
-	writeJSON(w, http.StatusOK, h, o.Log)
+	writeJSON(w, http.StatusOK, h, log)
 }
 
 // serveOpenAPI answers with the description of everything below /api and /badge.
@@ -57,7 +58,7 @@ const elsewhere = "/api/"
 
 // serveElsewhere answers a path below /api that there is none of, or a method that a path does not have, in the form of
 // all errors; without it, the latter would be answered by the multiplexer, in plain text.
-func serveElsewhere(w http.ResponseWriter, r *http.Request, mux *http.ServeMux, o Options) {
+func serveElsewhere(w http.ResponseWriter, r *http.Request, mux *http.ServeMux, log *slog.Logger) {
 	var allowed []string
 	for _, method := range []string{http.MethodDelete, http.MethodGet, http.MethodHead, http.MethodPost} {
 		other := r.Clone(r.Context())
@@ -69,8 +70,8 @@ func serveElsewhere(w http.ResponseWriter, r *http.Request, mux *http.ServeMux, 
 	if len(allowed) > 0 {
 		w.Header().Set("Allow", strings.Join(allowed, ", "))
 		writeError(w, http.StatusMethodNotAllowed, fmt.Errorf("%s has no method %s, but %s; /api/v1/openapi.yaml describes all paths",
-			r.URL.Path, r.Method, strings.Join(allowed, ", ")), o.Log)
+			r.URL.Path, r.Method, strings.Join(allowed, ", ")), log)
 		return
 	}
-	writeError(w, http.StatusNotFound, fmt.Errorf("there is no %s; /api/v1/openapi.yaml describes all paths", r.URL.Path), o.Log)
+	writeError(w, http.StatusNotFound, fmt.Errorf("there is no %s; /api/v1/openapi.yaml describes all paths", r.URL.Path), log)
 }

@@ -1,0 +1,127 @@
+package web
+
+import (
+	"cmp"
+	"math"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
+)
+
+// thresholdRow is a row of the operators' table as text.
+type thresholdRow struct {
+	status.Threshold
+	Title, Now, WarningText, CriticalText, Distance string
+	// Waits is set where a threshold is passed, but not for as long as its alert waits: it looks like no good news.
+	Waits bool
+	Bar   *bar
+}
+
+// Class is the row's in the style sheet.
+func (r thresholdRow) Class() string {
+	switch {
+	case r.Present == nil:
+		return "unmeasured"
+	case r.Waits && r.Level < status.Warning:
+		return "waiting"
+	}
+	return levelName(r.Level)
+}
+
+// bar is where the present value lies between nothing and the threshold, in hundredths.
+type bar struct{ Present, Warning, Critical float64 }
+
+func newThresholdRow(t status.Threshold) thresholdRow {
+	r := thresholdRow{Threshold: t, Title: cmp.Or(alertWords[t.Alert], t.Alert), Now: "not measured"}
+	r.WarningText, r.CriticalText = limit(t.Warning, t), limit(t.Critical, t)
+	if t.Present == nil {
+		return r
+	}
+	r.Now = amount(*t.Present, t.Unit)
+	r.Distance = distance(t)
+	r.Bar = newBar(t)
+	r.Waits = t.Pending || waits(t)
+	return r
+}
+
+// waits reports whether a threshold is passed that the level does not tell of yet.
+func waits(t status.Threshold) bool {
+	if t.Level == status.Maintenance || t.Level == status.Unknown {
+		return false // somebody knows, or nobody does
+	}
+	return passed(t, t.Critical) && t.Level < status.Critical || passed(t, t.Warning) && t.Level < status.Warning
+}
+
+// passed reports whether the present value is beyond a threshold, which may be nil.
+func passed(t status.Threshold, limit *float64) bool {
+	if t.Present == nil || limit == nil {
+		return false
+	}
+	if t.Below {
+		return *t.Present < *limit
+	}
+	return *t.Present > *limit
+}
+
+func (r thresholdRow) sentence() string {
+	if r.Text != "" {
+		return r.Text
+	}
+	return r.Now + ", " + r.Distance
+}
+
+func limit(v *float64, t status.Threshold) string {
+	switch {
+	case v == nil:
+		return "none"
+	case *v == 0 && !t.Below:
+		return "any"
+	case t.Below:
+		return "under " + amount(*v, t.Unit)
+	default:
+		return "over " + amount(*v, t.Unit)
+	}
+}
+
+// distance says how far the present value is from the next threshold, or how far beyond the last one.
+func distance(t status.Threshold) string {
+	between := func(v *float64) string { return amount(math.Abs(*t.Present-*v), t.Unit) }
+	switch {
+	case passed(t, t.Critical):
+		return between(t.Critical) + " beyond critical"
+	case passed(t, t.Warning) && t.Critical != nil:
+		return between(t.Critical) + " to critical"
+	case passed(t, t.Warning):
+		return between(t.Warning) + " beyond warning"
+	case t.Warning != nil && *t.Warning == 0 && *t.Present == 0:
+		return "none"
+	case t.Warning != nil:
+		return between(t.Warning) + " to warning"
+	case t.Critical != nil:
+		return between(t.Critical) + " to critical"
+	}
+	return ""
+}
+
+func newBar(t status.Threshold) *bar {
+	high := 0.0
+	for _, v := range []*float64{t.Warning, t.Critical} {
+		if v != nil {
+			high = max(high, *v)
+		}
+	}
+	if t.Below {
+		high *= 3 // far from the threshold is to the right
+	} else {
+		high *= 1.25
+	}
+	if high <= 0 {
+		return nil
+	}
+	at := func(v *float64) float64 {
+		if v == nil {
+			return -1
+		}
+		return math.Round(1000*min(max(*v/high, 0), 1)) / 10
+	}
+	return &bar{at(t.Present), at(t.Warning), at(t.Critical)}
+}

@@ -1,0 +1,132 @@
+package web
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
+)
+
+// linked is a text that may end with a page of this exporter.
+type linked struct{ Text, Path string }
+
+// newLinked finds the page that a text ends with. The link is relative, as all are.
+func newLinked(text string) linked {
+	if i := strings.LastIndex(text, "/debug/targets/"); i >= 0 {
+		return linked{text[:i], text[i+1:]}
+	}
+	return linked{Text: text}
+}
+
+// levelName is the level as a class of the style sheet.
+func levelName(l status.Level) string {
+	return [...]string{"ok", "maintenance", "unknown", "warning", "critical"}[min(max(l, status.OK), status.Critical)]
+}
+
+// levelWords are the levels as people say them.
+var levelWords = map[status.Level]string{
+	status.OK: "All right", status.Maintenance: "Maintenance", status.Unknown: "Unknown", status.Warning: "Warning", status.Critical: "Critical",
+}
+
+// kindWords say what a target of a kind is.
+var kindWords = map[string]string{
+	"xmpp_status": "XMPP server, status page", "xmpp_metrics": "XMPP server, numbers", "xmpp_proxy": "XMPP over HTTPS, proxy",
+	"xmpp_rest": "XMPP server, REST API", "xmpp_c2s": "XMPP server, logins", "irc_rpc": "IRC server", "irc_tls": "IRC server, TLS port",
+	"irc_services": "IRC services", "plant_store": "plant store", "identity": "identity API", "docs_search": "documentation search",
+	"web_irc": "web IRC client", "web_panel": "web panel", "log_viewer": "log viewer", "http": "HTTP service", "tcp": "TCP service",
+	"openmetrics": "metrics page", "volume": "data volume", "tls": "TLS certificate", "docker": "container engine",
+}
+
+// roleWords say what a container does in the stack.
+var roleWords = map[string]string{
+	"xmpp": "XMPP server", "xmpp_proxy": "XMPP over HTTPS", "irc": "IRC server", "irc_services": "IRC services", "bridge": "Discord-IRC-XMPP bridge",
+	"identity": "identity API", "plant_store": "plant store", "web_irc": "web IRC client", "web_panel": "web panel", "docs": "documentation",
+}
+
+// alertWords are the rows of the operators' table.
+var alertWords = map[string]string{
+	"ContainerUnhealthy": "Unhealthy containers", "XMPPAuthFailureRate": "Failed XMPP logins", "TLSCertificateExpiry": "Certificate ends",
+	"DataVolumeUsage": "Data volume used", "ContainerRestarts": "Container restarts", "ContainerMemory": "Container memory",
+	"ContainerDown": "Container down", "TargetDown": "Service down",
+}
+
+// age is a length of time with at most two units.
+func age(d time.Duration) string {
+	seconds := int(max(d, 0).Seconds())
+	minutes, hours := seconds/60, seconds/3600
+	switch {
+	case minutes == 0:
+		return fmt.Sprintf("%d s", seconds)
+	case hours == 0:
+		return fmt.Sprintf("%d min", minutes)
+	case hours < 24:
+		return twoUnits(hours, "h", minutes%60, "min")
+	case hours < 24*14:
+		return twoUnits(hours/24, "d", hours%24, "h")
+	default:
+		return fmt.Sprintf("%d days", hours/24)
+	}
+}
+
+func twoUnits(large int, largeUnit string, small int, smallUnit string) string {
+	if small == 0 {
+		return fmt.Sprintf("%d %s", large, largeUnit)
+	}
+	return fmt.Sprintf("%d %s %d %s", large, largeUnit, small, smallUnit)
+}
+
+// took is how long a reading took.
+func took(seconds float64) string {
+	switch {
+	case seconds < 0.001:
+		return "under 1 ms"
+	case seconds < 1:
+		return fmt.Sprintf("%.0f ms", 1000*seconds)
+	default:
+		return fmt.Sprintf("%.1f s", seconds)
+	}
+}
+
+// amount is a number with its unit, rounded for people.
+func amount(v float64, unit string) string {
+	switch unit {
+	case "seconds":
+		if v < 0 {
+			return "minus " + age(time.Duration(-v*float64(time.Second)))
+		}
+		if v < 10 && v != math.Trunc(v) {
+			return took(v)
+		}
+		return age(time.Duration(v * float64(time.Second)))
+	case "bytes":
+		size, prefix := v, ""
+		for _, next := range []string{"k", "M", "G", "T"} {
+			if math.Abs(size) < 999.5 {
+				break
+			}
+			size, prefix = size/1000, next
+		}
+		return number(size) + " " + prefix + "B"
+	case "ratio":
+		return number(100*v) + " %"
+	case "per_minute":
+		return number(v) + " /min"
+	default:
+		return number(v)
+	}
+}
+
+// number has three digits that count, as many as people read.
+func number(v float64) string {
+	if math.Abs(v) >= 100 || v == math.Trunc(v) {
+		return strconv.FormatFloat(math.Round(v), 'f', -1, 64)
+	}
+	digits := 1
+	if math.Abs(v) < 1 {
+		digits = 2
+	}
+	return strings.TrimSuffix(strings.TrimRight(strconv.FormatFloat(v, 'f', digits, 64), "0"), ".")
+}
