@@ -79,7 +79,7 @@ test-rules: $(call to_build,$(PROMTOOL)) ## Unit tests of the alert rules, with 
 # the disk are slow, and may have less.
 SLOWFUZZTIME ?= $(FUZZTIME)
 FUZZ     := FuzzRead:internal/openmetrics FuzzRoundTrip:internal/openmetrics FuzzConfig:internal/config FuzzKeptValues:collectors \
-	FuzzXMPPStream:collectors FuzzIRCLines:collectors FuzzLoginLog:collectors FuzzIRCRPC:collectors
+	FuzzXMPPStream:internal/exchange FuzzIRCLines:internal/exchange FuzzLoginLog:collectors FuzzIRCRPC:collectors
 SLOWFUZZ := FuzzAnswers:collectors FuzzDocker:collectors FuzzCgroup:collectors FuzzStateFile:internal/state
 
 fuzz: ## Made-up input for every reader of foreign data: FUZZTIME for each target, SLOWFUZZTIME for the slow ones.

@@ -20,6 +20,8 @@ import (
 
 	"github.com/docker/docker/pkg/stdcopy"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange/exchangetest"
 )
 
 // logEngine is a Docker Engine with one container, xmpp, of which it has the log.
@@ -315,7 +317,7 @@ func TestLogThatCannotBeReadIsANote(t *testing.T) {
 // startLogEngineWithout has no container at all.
 func startLogEngineWithout(t *testing.T) string {
 	t.Helper()
-	return "unix://" + rawServer(t, "unix", say("HTTP/1.1 404 Not Found\r\nConnection: close\r\nContent-Length: 36\r\n\r\n{\"message\":\"No such container: xmpp\"}"))
+	return "unix://" + exchangetest.RawServer(t, "unix", exchangetest.Say("HTTP/1.1 404 Not Found\r\nConnection: close\r\nContent-Length: 36\r\n\r\n{\"message\":\"No such container: xmpp\"}"))
 }
 
 func TestPageGoesBeforeTheLog(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange/exchangetest"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
@@ -36,10 +37,10 @@ func replay(t *testing.T, capture string) string {
 	// The captures' own line ends may have changed the length of a body.
 	answer = regexp.MustCompile(`(?i)Content-Length: \d+\r\n`).ReplaceAllString(answer, "")
 	answer = strings.Replace(answer, "Connection: Keep-Alive", "Connection: close", 1)
-	return rawServer(t, "tcp", func(c net.Conn) {
+	return exchangetest.RawServer(t, "tcp", func(c net.Conn) {
 		io.WriteString(c, answer) //nolint:errcheck // the client may be gone
 		if silent {
-			hold(c)
+			exchangetest.Hold(c)
 		}
 	})
 }

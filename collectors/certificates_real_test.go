@@ -19,6 +19,7 @@ import (
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/realstack"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
@@ -151,16 +152,16 @@ func TestRealXMPPStreams(t *testing.T) {
 		probe Collector
 		want  failure.Reason
 	}{
-		"c2s":                     {probe(client, xmppClient, realstack.XMPPDomain, trust), ""},
-		"c2s, another host":       {probe(client, xmppClient, realstack.OtherDomain, trust), ""},
-		"s2s":                     {probe(server, xmppServer, realstack.XMPPDomain, trust), ""},
-		"s2s, another host":       {probe(server, xmppServer, realstack.OtherDomain, trust), ""},
-		"c2s, unknown host":       {probe(client, xmppClient, "unknown.test", trust), failure.NotFound},
-		"s2s, unknown host":       {probe(server, xmppServer, "unknown.test", trust), failure.NotFound},
-		"c2s, unknown authority":  {probe(client, xmppClient, realstack.XMPPDomain, config.TLS{}), failure.TLS},
+		"c2s":                     {probe(client, exchange.XMPPClient, realstack.XMPPDomain, trust), ""},
+		"c2s, another host":       {probe(client, exchange.XMPPClient, realstack.OtherDomain, trust), ""},
+		"s2s":                     {probe(server, exchange.XMPPServer, realstack.XMPPDomain, trust), ""},
+		"s2s, another host":       {probe(server, exchange.XMPPServer, realstack.OtherDomain, trust), ""},
+		"c2s, unknown host":       {probe(client, exchange.XMPPClient, "unknown.test", trust), failure.NotFound},
+		"s2s, unknown host":       {probe(server, exchange.XMPPServer, "unknown.test", trust), failure.NotFound},
+		"c2s, unknown authority":  {probe(client, exchange.XMPPClient, realstack.XMPPDomain, config.TLS{}), failure.TLS},
 		"c2s, tls at once":        {probe(client, "", "", trust), failure.TLS},
-		"s2s asked as c2s":        {probe(server, xmppClient, realstack.XMPPDomain, trust), failure.Mismatch},
-		"another name in its SNI": {probe(client, xmppClient, realstack.XMPPDomain, config.TLS{CAFile: trust.CAFile, ServerName: "mail.test"}), failure.TLS},
+		"s2s asked as c2s":        {probe(server, exchange.XMPPClient, realstack.XMPPDomain, trust), failure.Mismatch},
+		"another name in its SNI": {probe(client, exchange.XMPPClient, realstack.XMPPDomain, config.TLS{CAFile: trust.CAFile, ServerName: "mail.test"}), failure.TLS},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b, err := readNamed(t, c.probe)
@@ -242,8 +243,8 @@ func TestRealXMPPProbesCostWhatTheReadmeSays(t *testing.T) {
 		lines                 int // of each probe
 		says                  string
 	}{
-		xmppServer: {"| `tls` of yours |", prosody.ServerAddr, "s2sin", 0, "none for s2s"},
-		xmppClient: {"| `xmpp_c2s` |", prosody.ClientAddr, "c2s", 2, "each probe writes two info lines to the server's log"},
+		exchange.XMPPServer: {"| `tls` of yours |", prosody.ServerAddr, "s2sin", 0, "none for s2s"},
+		exchange.XMPPClient: {"| `xmpp_c2s` |", prosody.ClientAddr, "c2s", 2, "each probe writes two info lines to the server's log"},
 	} {
 		p, err := newTLSEndpoint(&TLSEndpoint{Address: c.address, StartTLS: kind, Domain: realstack.XMPPDomain, TLS: trust}, deps(&memory{}))
 		if err != nil {

@@ -1,22 +1,14 @@
 package collectors
 
 import (
-	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/hex"
 	"encoding/pem"
-	"errors"
-	"fmt"
 	"io"
 	"log"
-	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -25,112 +17,14 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange/exchangetest"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
-
-// certified is a certificate with its key.
-type certified struct {
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
-}
-
-// certificate describes one to be made. The zero value is for nobody, by itself, from an hour ago to tomorrow.
-type certificate struct {
-	by          *certified
-	name        string
-	names       []string // DNS names or addresses
-	begins, end time.Time
-	authority   bool
-	of          *certified // whose name and key it bears, where it is another certificate for the same one
-}
-
-// The days on which the certificates of these tests end, so that golden pages can hold them.
-var (
-	firstDay  = time.Date(2190, 1, 1, 0, 0, 0, 0, time.UTC)
-	secondDay = time.Date(2190, 2, 1, 0, 0, 0, 0, time.UTC)
-	thirdDay  = time.Date(2190, 3, 1, 0, 0, 0, 0, time.UTC)
-	longAgo   = time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
-)
-
-func (c certificate) make(t *testing.T) *certified {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	serial, err := rand.Int(rand.Reader, big.NewInt(1<<62))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if c.begins.IsZero() {
-		c.begins = time.Now().Add(-time.Hour)
-	}
-	if c.end.IsZero() {
-		c.end = time.Now().Add(24 * time.Hour)
-	}
-	template := &x509.Certificate{
-		SerialNumber: serial, Subject: pkix.Name{CommonName: c.name}, NotBefore: c.begins, NotAfter: c.end,
-		BasicConstraintsValid: true, IsCA: c.authority,
-	}
-	if c.authority {
-		template.KeyUsage = x509.KeyUsageCertSign
-	}
-	for _, name := range c.names {
-		if ip := net.ParseIP(name); ip != nil {
-			template.IPAddresses = append(template.IPAddresses, ip)
-		} else {
-			template.DNSNames = append(template.DNSNames, name)
-		}
-	}
-	if c.of != nil {
-		template.Subject, key = c.of.cert.Subject, c.of.key
-	}
-	parent, signer := template, key
-	if c.by != nil {
-		parent, signer = c.by.cert, c.by.key
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), signer)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &certified{cert, key}
-}
-
-// chain is what a server shows: its own certificate, then the others.
-func chain(leaf *certified, others ...*certified) tls.Certificate {
-	c := tls.Certificate{Certificate: [][]byte{leaf.cert.Raw}, PrivateKey: leaf.key}
-	for _, o := range others {
-		c.Certificate = append(c.Certificate, o.cert.Raw)
-	}
-	return c
-}
-
-// write writes certificates to a file.
-func write(t *testing.T, path string, certs ...*certified) string {
-	t.Helper()
-	var b bytes.Buffer
-	for _, c := range certs {
-		if err := pem.Encode(&b, &pem.Block{Type: "CERTIFICATE", Bytes: c.cert.Raw}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, b.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
 
 // tlsServerOf serves HTTPS with a certificate.
 func tlsServerOf(t *testing.T, shown tls.Certificate) string {
@@ -166,8 +60,8 @@ func goldenCertificates(t *testing.T, name string, b *Batch, err error, want fai
 	goldenFailure(t, "certificates/"+name, b, err)
 }
 
-func pinOf(c *certified) string {
-	digest := sha256.Sum256(c.cert.Raw)
+func pinOf(c *exchangetest.Certified) string {
+	digest := sha256.Sum256(c.Cert.Raw)
 	return hex.EncodeToString(digest[:])
 }
 
@@ -175,54 +69,54 @@ func pinOf(c *certified) string {
 // ends is known even if it is refused, and nothing is invented of what is not.
 func TestCertificateIsReportedWhateverItIsWorth(t *testing.T) {
 	dir := t.TempDir()
-	root := certificate{name: "root", authority: true, end: thirdDay}.make(t)
-	between := certificate{name: "between", authority: true, by: root, end: firstDay}.make(t)
-	leafOf := func(c certificate) *certified {
-		if c.end.IsZero() {
-			c.end = secondDay
+	root := exchangetest.Certificate{Name: "root", Authority: true, End: exchangetest.ThirdDay}.Make(t)
+	between := exchangetest.Certificate{Name: "between", Authority: true, By: root, End: exchangetest.FirstDay}.Make(t)
+	leafOf := func(c exchangetest.Certificate) *exchangetest.Certified {
+		if c.End.IsZero() {
+			c.End = exchangetest.SecondDay
 		}
-		if c.names == nil {
-			c.names = []string{"127.0.0.1", "chat.test"}
+		if c.Names == nil {
+			c.Names = []string{"127.0.0.1", "chat.test"}
 		}
-		return c.make(t)
+		return c.Make(t)
 	}
-	good, own := leafOf(certificate{by: root}), leafOf(certificate{})
-	below := leafOf(certificate{by: between})
-	over := leafOf(certificate{by: root, begins: longAgo, end: longAgo.AddDate(1, 0, 0)})
-	early := leafOf(certificate{by: root, begins: firstDay})
-	other := leafOf(certificate{by: root, names: []string{"other.test"}})
-	ca := write(t, filepath.Join(dir, "ca.pem"), root)
+	good, own := leafOf(exchangetest.Certificate{By: root}), leafOf(exchangetest.Certificate{})
+	below := leafOf(exchangetest.Certificate{By: between})
+	over := leafOf(exchangetest.Certificate{By: root, Begins: exchangetest.LongAgo, End: exchangetest.LongAgo.AddDate(1, 0, 0)})
+	early := leafOf(exchangetest.Certificate{By: root, Begins: exchangetest.FirstDay})
+	other := leafOf(exchangetest.Certificate{By: root, Names: []string{"other.test"}})
+	ca := exchangetest.Write(t, filepath.Join(dir, "ca.pem"), root)
 	for name, c := range map[string]struct {
 		shown tls.Certificate
 		trust config.TLS
 		want  failure.Reason
 		hint  string
 	}{
-		"good":                   {chain(good), config.TLS{CAFile: ca}, "", ""},
-		"good_for_a_name":        {chain(good), config.TLS{CAFile: ca, ServerName: "chat.test"}, "", ""},
-		"whole_chain":            {chain(below, between), config.TLS{CAFile: ca}, "", ""},
-		"incomplete_chain":       {chain(below), config.TLS{CAFile: ca}, failure.TLS, "fullchain.pem"},
-		"signed_by_itself":       {chain(own), config.TLS{CAFile: ca}, failure.TLS, "signed by itself"},
-		"expired":                {chain(over), config.TLS{CAFile: ca}, failure.TLS, "ended at 2021-01-01 00:00 UTC"},
-		"not_yet_valid":          {chain(early), config.TLS{CAFile: ca}, failure.TLS, "begins only at 2190-01-01 00:00 UTC"},
-		"wrong_name":             {chain(other), config.TLS{CAFile: ca}, failure.TLS, "not for 127.0.0.1"},
-		"right_by_server_name":   {chain(other), config.TLS{CAFile: ca, ServerName: "other.test"}, "", ""},
-		"system_authorities":     {chain(good), config.TLS{}, failure.TLS, "ca_file"},
-		"pinned":                 {chain(own), config.TLS{Fingerprint: pinOf(own)}, "", ""},
-		"pinned_and_expired":     {chain(over), config.TLS{Fingerprint: pinOf(over)}, "", ""},
-		"another_pin":            {chain(good), config.TLS{Fingerprint: pinOf(own)}, failure.TLS, "renewed on purpose"},
-		"the_pin_is_appended":    {chain(good, own), config.TLS{Fingerprint: pinOf(own)}, failure.TLS, "renewed on purpose"},
-		"the_pin_is_above":       {chain(below, between), config.TLS{Fingerprint: pinOf(between)}, failure.TLS, "renewed on purpose"},
-		"pinned_with_its_chain":  {chain(below, between), config.TLS{Fingerprint: pinOf(below)}, "", ""},
-		"anything_goes":          {chain(over), config.TLS{InsecureSkipVerify: true}, "", ""},
-		"authorities_are_gone":   {chain(good), config.TLS{CAFile: ca + ".gone"}, failure.TLS, ""},
-		"authority_is_no_leaf":   {chain(root), config.TLS{CAFile: ca}, failure.TLS, "not for 127.0.0.1"},
-		"nobody_needs_a_chain":   {chain(good, over, between), config.TLS{CAFile: ca}, "", ""},
-		"the_leaf_stands_second": {chain(between, below), config.TLS{InsecureSkipVerify: true}, "", ""},
+		"good":                   {exchangetest.Chain(good), config.TLS{CAFile: ca}, "", ""},
+		"good_for_a_name":        {exchangetest.Chain(good), config.TLS{CAFile: ca, ServerName: "chat.test"}, "", ""},
+		"whole_chain":            {exchangetest.Chain(below, between), config.TLS{CAFile: ca}, "", ""},
+		"incomplete_chain":       {exchangetest.Chain(below), config.TLS{CAFile: ca}, failure.TLS, "fullchain.pem"},
+		"signed_by_itself":       {exchangetest.Chain(own), config.TLS{CAFile: ca}, failure.TLS, "signed by itself"},
+		"expired":                {exchangetest.Chain(over), config.TLS{CAFile: ca}, failure.TLS, "ended at 2021-01-01 00:00 UTC"},
+		"not_yet_valid":          {exchangetest.Chain(early), config.TLS{CAFile: ca}, failure.TLS, "begins only at 2190-01-01 00:00 UTC"},
+		"wrong_name":             {exchangetest.Chain(other), config.TLS{CAFile: ca}, failure.TLS, "not for 127.0.0.1"},
+		"right_by_server_name":   {exchangetest.Chain(other), config.TLS{CAFile: ca, ServerName: "other.test"}, "", ""},
+		"system_authorities":     {exchangetest.Chain(good), config.TLS{}, failure.TLS, "ca_file"},
+		"pinned":                 {exchangetest.Chain(own), config.TLS{Fingerprint: pinOf(own)}, "", ""},
+		"pinned_and_expired":     {exchangetest.Chain(over), config.TLS{Fingerprint: pinOf(over)}, "", ""},
+		"another_pin":            {exchangetest.Chain(good), config.TLS{Fingerprint: pinOf(own)}, failure.TLS, "renewed on purpose"},
+		"the_pin_is_appended":    {exchangetest.Chain(good, own), config.TLS{Fingerprint: pinOf(own)}, failure.TLS, "renewed on purpose"},
+		"the_pin_is_above":       {exchangetest.Chain(below, between), config.TLS{Fingerprint: pinOf(between)}, failure.TLS, "renewed on purpose"},
+		"pinned_with_its_chain":  {exchangetest.Chain(below, between), config.TLS{Fingerprint: pinOf(below)}, "", ""},
+		"anything_goes":          {exchangetest.Chain(over), config.TLS{InsecureSkipVerify: true}, "", ""},
+		"authorities_are_gone":   {exchangetest.Chain(good), config.TLS{CAFile: ca + ".gone"}, failure.TLS, ""},
+		"authority_is_no_leaf":   {exchangetest.Chain(root), config.TLS{CAFile: ca}, failure.TLS, "not for 127.0.0.1"},
+		"nobody_needs_a_chain":   {exchangetest.Chain(good, over, between), config.TLS{CAFile: ca}, "", ""},
+		"the_leaf_stands_second": {exchangetest.Chain(between, below), config.TLS{InsecureSkipVerify: true}, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if name == "the_leaf_stands_second" {
-				c.shown.PrivateKey = between.key
+				c.shown.PrivateKey = between.Key
 			}
 			b, err := readNamed(t, proxyProbe(t, tlsServerOf(t, c.shown), c.trust))
 			goldenCertificates(t, name, b, err, c.want)
@@ -252,76 +146,48 @@ func TestMachineWithoutAuthoritiesSaysWhatToDo(t *testing.T) {
 // TestOldCrossSignedRootEndsNothing is the fault of September 2021: clients that know the new root do not need the old
 // one that also vouches for it.
 func TestOldCrossSignedRootEndsNothing(t *testing.T) {
-	old := certificate{name: "old root", authority: true, begins: longAgo, end: longAgo.AddDate(1, 0, 0)}.make(t)
-	root := certificate{name: "root", authority: true, end: thirdDay}.make(t)
-	cross := certificate{by: old, of: root, authority: true, end: secondDay}.make(t)
-	leaf := certificate{by: root, names: []string{"127.0.0.1"}, end: secondDay}.make(t)
-	ca := write(t, filepath.Join(t.TempDir(), "ca.pem"), old, root)
-	b, err := readNamed(t, proxyProbe(t, tlsServerOf(t, chain(leaf, cross)), config.TLS{CAFile: ca}))
+	old := exchangetest.Certificate{Name: "old root", Authority: true, Begins: exchangetest.LongAgo, End: exchangetest.LongAgo.AddDate(1, 0, 0)}.Make(t)
+	root := exchangetest.Certificate{Name: "root", Authority: true, End: exchangetest.ThirdDay}.Make(t)
+	cross := exchangetest.Certificate{By: old, Of: root, Authority: true, End: exchangetest.SecondDay}.Make(t)
+	leaf := exchangetest.Certificate{By: root, Names: []string{"127.0.0.1"}, End: exchangetest.SecondDay}.Make(t)
+	ca := exchangetest.Write(t, filepath.Join(t.TempDir(), "ca.pem"), old, root)
+	b, err := readNamed(t, proxyProbe(t, tlsServerOf(t, exchangetest.Chain(leaf, cross)), config.TLS{CAFile: ca}))
 	goldenCertificates(t, "cross_signed", b, err, "")
 
 	t.Run("the old root's last day", func(t *testing.T) {
 		// Both chains verify still, and the one through the old root ends first.
-		old := certificate{name: "old root", authority: true, end: firstDay}.make(t)
-		cross := certificate{by: old, of: root, authority: true, end: thirdDay}.make(t)
-		ca := write(t, filepath.Join(t.TempDir(), "ca.pem"), old, root)
-		b, err := readNamed(t, proxyProbe(t, tlsServerOf(t, chain(leaf, cross)), config.TLS{CAFile: ca}))
+		old := exchangetest.Certificate{Name: "old root", Authority: true, End: exchangetest.FirstDay}.Make(t)
+		cross := exchangetest.Certificate{By: old, Of: root, Authority: true, End: exchangetest.ThirdDay}.Make(t)
+		ca := exchangetest.Write(t, filepath.Join(t.TempDir(), "ca.pem"), old, root)
+		b, err := readNamed(t, proxyProbe(t, tlsServerOf(t, exchangetest.Chain(leaf, cross)), config.TLS{CAFile: ca}))
 		goldenCertificates(t, "cross_signed", b, err, "")
 	})
 }
 
-func TestChainEnd(t *testing.T) {
-	at := func(days ...time.Time) []*x509.Certificate {
-		certs := make([]*x509.Certificate, len(days))
-		for i, d := range days {
-			certs[i] = &x509.Certificate{NotAfter: d}
-		}
-		return certs
-	}
-	for name, c := range map[string]struct {
-		chains [][]*x509.Certificate
-		want   time.Time
-	}{
-		"leaf ends first":               {[][]*x509.Certificate{at(firstDay, secondDay, thirdDay)}, firstDay},
-		"root ends first":               {[][]*x509.Certificate{at(thirdDay, secondDay, firstDay)}, firstDay},
-		"in between ends first":         {[][]*x509.Certificate{at(thirdDay, firstDay, secondDay)}, firstDay},
-		"leaf alone":                    {[][]*x509.Certificate{at(secondDay)}, secondDay},
-		"shorter chain first":           {[][]*x509.Certificate{at(thirdDay, firstDay), at(thirdDay, secondDay)}, secondDay},
-		"shorter chain last":            {[][]*x509.Certificate{at(thirdDay, secondDay), at(thirdDay, firstDay)}, secondDay},
-		"not the latest of all":         {[][]*x509.Certificate{at(secondDay, thirdDay), at(firstDay, thirdDay)}, secondDay},
-		"three, the best in the middle": {[][]*x509.Certificate{at(secondDay, firstDay), at(thirdDay, thirdDay), at(thirdDay, secondDay)}, thirdDay},
-		"before 1970":                   {[][]*x509.Certificate{at(time.Unix(-10, 0))}, time.Unix(-10, 0)},
-	} {
-		if got := chainEnd(c.chains); !got.Equal(c.want) {
-			t.Errorf("%s: got %s, want %s", name, got, c.want)
-		}
-	}
-}
-
 func TestRenewedFileThatWasNotLoadedShows(t *testing.T) {
 	dir := t.TempDir()
-	root := certificate{name: "root", authority: true, end: thirdDay}.make(t)
-	ca := write(t, filepath.Join(dir, "ca.pem"), root)
-	old := certificate{by: root, names: []string{"chat.test"}, begins: longAgo, end: firstDay}.make(t)
-	renewed := certificate{by: root, names: []string{"chat.test"}, end: secondDay}.make(t)
-	wild := certificate{by: root, names: []string{"*.test"}, begins: longAgo.AddDate(1, 0, 0), end: thirdDay}.make(t)
-	foreign := certificate{by: root, names: []string{"other.example"}, end: thirdDay}.make(t)
-	url := tlsServerOf(t, chain(old))
+	root := exchangetest.Certificate{Name: "root", Authority: true, End: exchangetest.ThirdDay}.Make(t)
+	ca := exchangetest.Write(t, filepath.Join(dir, "ca.pem"), root)
+	old := exchangetest.Certificate{By: root, Names: []string{"chat.test"}, Begins: exchangetest.LongAgo, End: exchangetest.FirstDay}.Make(t)
+	renewed := exchangetest.Certificate{By: root, Names: []string{"chat.test"}, End: exchangetest.SecondDay}.Make(t)
+	wild := exchangetest.Certificate{By: root, Names: []string{"*.test"}, Begins: exchangetest.LongAgo.AddDate(1, 0, 0), End: exchangetest.ThirdDay}.Make(t)
+	foreign := exchangetest.Certificate{By: root, Names: []string{"other.example"}, End: exchangetest.ThirdDay}.Make(t)
+	url := tlsServerOf(t, exchangetest.Chain(old))
 	live := func(name string) string { return filepath.Join(dir, "live", name, "fullchain.pem") }
 	glob := filepath.Join(dir, "live", "*", "fullchain.pem")
-	write(t, live("other.example"), foreign)
+	exchangetest.Write(t, live("other.example"), foreign)
 	for _, step := range []struct {
 		name, file string
 		change     func()
 	}{
-		{"file_matches", live("chat.test"), func() { write(t, live("chat.test"), old, root) }},
+		{"file_matches", live("chat.test"), func() { exchangetest.Write(t, live("chat.test"), old, root) }},
 		{"file_matches", glob, func() {}},
-		{"file_renewed", live("chat.test"), func() { write(t, live("chat.test"), renewed, root) }},
+		{"file_renewed", live("chat.test"), func() { exchangetest.Write(t, live("chat.test"), renewed, root) }},
 		{"file_renewed", glob, func() {}},
 		// Issued before the renewed one, though it ends later.
-		{"file_renewed", glob, func() { write(t, live("wild"), wild) }},
+		{"file_renewed", glob, func() { exchangetest.Write(t, live("wild"), wild) }},
 		{"file_of_another", live("other.example"), func() {}},
-		{"file_beside_another", glob, func() { write(t, live("chat.test-0001"), old) }},
+		{"file_beside_another", glob, func() { exchangetest.Write(t, live("chat.test-0001"), old) }},
 		{"no_file_fits", glob, func() {
 			for _, name := range []string{"chat.test", "chat.test-0001", "wild"} {
 				if err := os.RemoveAll(filepath.Dir(live(name))); err != nil {
@@ -346,23 +212,23 @@ func TestRenewedFileThatWasNotLoadedShows(t *testing.T) {
 }
 
 func TestFileOfAServerThatIsDownIsReported(t *testing.T) {
-	leaf := certificate{names: []string{"chat.test"}, end: firstDay}.make(t)
-	file := write(t, filepath.Join(t.TempDir(), "chain.pem"), leaf)
+	leaf := exchangetest.Certificate{Names: []string{"chat.test"}, End: exchangetest.FirstDay}.Make(t)
+	file := exchangetest.Write(t, filepath.Join(t.TempDir(), "chain.pem"), leaf)
 	b, err := readNamed(t, proxyProbe(t, "https://127.0.0.1:1/health", config.TLS{CertificateFile: file}))
 	goldenCertificates(t, "down_with_a_file", b, err, failure.Refused)
 }
 
 // TestOneReadingReportsACertificateOnce covers readings of several requests, the first of which shows nothing.
 func TestOneReadingReportsACertificateOnce(t *testing.T) {
-	root := certificate{name: "root", authority: true, end: thirdDay}.make(t)
-	leaf := certificate{by: root, names: []string{"127.0.0.1"}, end: firstDay}.make(t)
+	root := exchangetest.Certificate{Name: "root", Authority: true, End: exchangetest.ThirdDay}.Make(t)
+	leaf := exchangetest.Certificate{By: root, Names: []string{"127.0.0.1"}, End: exchangetest.FirstDay}.Make(t)
 	dir := t.TempDir()
-	trust := config.TLS{CAFile: write(t, filepath.Join(dir, "ca.pem"), root), CertificateFile: write(t, filepath.Join(dir, "chain.pem"), leaf)}
+	trust := config.TLS{CAFile: exchangetest.Write(t, filepath.Join(dir, "ca.pem"), root), CertificateFile: exchangetest.Write(t, filepath.Join(dir, "chain.pem"), leaf)}
 	b := &Batch{Target: "endpoint"}
-	down := &httpTarget{settings: config.HTTP{URL: "https://127.0.0.1:1/", TLS: trust}, limit: 1}
-	up := &httpTarget{settings: config.HTTP{URL: tlsServerOf(t, chain(leaf)), TLS: trust}, limit: 1}
-	for i, h := range []*httpTarget{down, up, up, down} {
-		if _, err := h.get(t.Context(), b, nil); (err != nil) != (h == down) {
+	down := &exchange.HTTP{Settings: config.HTTP{URL: "https://127.0.0.1:1/", TLS: trust}, Limit: 1}
+	up := &exchange.HTTP{Settings: config.HTTP{URL: tlsServerOf(t, exchangetest.Chain(leaf)), TLS: trust}, Limit: 1}
+	for i, h := range []*exchange.HTTP{down, up, up, down} {
+		if _, err := h.Get(t.Context(), &b.Record, nil); (err != nil) != (h == down) {
 			t.Fatalf("request %d: %v", i, err)
 		}
 	}
@@ -371,10 +237,10 @@ func TestOneReadingReportsACertificateOnce(t *testing.T) {
 
 // TestProxyIsNotTheTarget has an HTTPS proxy with a certificate of its own in between.
 func TestProxyIsNotTheTarget(t *testing.T) {
-	root := certificate{name: "root", authority: true, end: thirdDay}.make(t)
-	ca := write(t, filepath.Join(t.TempDir(), "ca.pem"), root)
-	leaf := certificate{by: root, names: []string{"chat.test"}, end: firstDay}.make(t)
-	target := tlsServerOf(t, chain(leaf))
+	root := exchangetest.Certificate{Name: "root", Authority: true, End: exchangetest.ThirdDay}.Make(t)
+	ca := exchangetest.Write(t, filepath.Join(t.TempDir(), "ca.pem"), root)
+	leaf := exchangetest.Certificate{By: root, Names: []string{"chat.test"}, End: exchangetest.FirstDay}.Make(t)
+	target := tlsServerOf(t, exchangetest.Chain(leaf))
 	between := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		there, err := (&net.Dialer{}).DialContext(r.Context(), "tcp", r.Host)
 		if err != nil || r.Method != http.MethodConnect {
@@ -398,7 +264,7 @@ func TestProxyIsNotTheTarget(t *testing.T) {
 		<-done
 	}))
 	between.Config.ErrorLog = log.New(io.Discard, "", 0)
-	between.TLS = &tls.Config{Certificates: []tls.Certificate{chain(certificate{by: root, names: []string{"127.0.0.1"}, end: thirdDay}.make(t))}, MinVersion: tls.VersionTLS12}
+	between.TLS = &tls.Config{Certificates: []tls.Certificate{exchangetest.Chain(exchangetest.Certificate{By: root, Names: []string{"127.0.0.1"}, End: exchangetest.ThirdDay}.Make(t))}, MinVersion: tls.VersionTLS12}
 	between.StartTLS()
 	t.Cleanup(between.Close)
 	for name, trust := range map[string]config.TLS{
@@ -415,7 +281,7 @@ func TestProxyIsNotTheTarget(t *testing.T) {
 		if trust.Fingerprint != "" {
 			// The pin is the target's. The proxy is verified by the system's authorities, which do not know this one.
 			wantReason(t, err, failure.TLS)
-			if b.certified {
+			if !b.Certificate.Leaf.IsZero() {
 				t.Error("the proxy's certificate passes for the target's")
 			}
 			continue
@@ -438,19 +304,19 @@ func TestPlainTextHasNoCertificate(t *testing.T) {
 func TestUnreadableCertificateFilesAreToldApart(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
-	leaf := certificate{names: []string{"chat.test"}, end: secondDay}.make(t)
-	sooner := certificate{names: []string{"irc.test"}, end: firstDay}.make(t)
-	key, err := x509.MarshalPKCS8PrivateKey(leaf.key)
+	leaf := exchangetest.Certificate{Names: []string{"chat.test"}, End: exchangetest.SecondDay}.Make(t)
+	sooner := exchangetest.Certificate{Names: []string{"irc.test"}, End: exchangetest.FirstDay}.Make(t)
+	key, err := x509.MarshalPKCS8PrivateKey(leaf.Key)
 	if err != nil {
 		t.Fatal(err)
 	}
 	keyPEM := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key})
-	write(t, at("good/a.pem"), leaf)
-	write(t, at("good/b.pem"), sooner)
+	exchangetest.Write(t, at("good/a.pem"), leaf)
+	exchangetest.Write(t, at("good/b.pem"), sooner)
 	for name, content := range map[string]string{
-		"empty.pem": "", "key.pem": string(keyPEM), "torn.pem": "-----BEGIN CERTIFICATE-----\nMIIB", "large.pem": strings.Repeat("x", maxCertificateFile+1),
+		"empty.pem": "", "key.pem": string(keyPEM), "torn.pem": "-----BEGIN CERTIFICATE-----\nMIIB", "large.pem": strings.Repeat("x", 1<<20+1),
 		"not_der.pem": string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("nonsense")})),
-		"both.pem":    string(keyPEM) + string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: leaf.cert.Raw})),
+		"both.pem":    string(keyPEM) + string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: leaf.Cert.Raw})),
 	} {
 		if err := os.WriteFile(at(name), []byte(content), 0o600); err != nil {
 			t.Fatal(err)
@@ -488,40 +354,15 @@ func TestUnreadableCertificateFilesAreToldApart(t *testing.T) {
 			goldenCertificates(t, name, b, err, c.want)
 		})
 	}
-	t.Run("no permission", func(t *testing.T) {
-		if os.Geteuid() == 0 {
-			err := fileError("/secret.pem", &os.PathError{Op: "open", Path: "/secret.pem", Err: os.ErrPermission})
-			wantReason(t, err, failure.Forbidden)
-			return
-		}
-		if err := os.Chmod(at("good"), 0); err != nil {
-			t.Fatal(err)
-		}
-		defer os.Chmod(at("good"), 0o700) //nolint:errcheck,gosec // so that it can be removed
-		for _, file := range []string{at("good/a.pem"), at("good/*.pem")} {
-			_, err := readCertificateFiles(file)
-			wantReason(t, err, failure.Forbidden)
-		}
-	})
-	t.Run("too many", func(t *testing.T) {
-		many := t.TempDir()
-		for i := range maxCertificateFiles + 1 {
-			if err := os.WriteFile(filepath.Join(many, fmt.Sprintf("%d.pem", i)), nil, 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
-		_, err := readCertificateFiles(filepath.Join(many, "*.pem"))
-		wantReason(t, err, failure.TooLarge)
-	})
 }
 
 func TestEngineOverTLSReportsItsCertificate(t *testing.T) {
-	root := certificate{name: "root", authority: true, end: thirdDay}.make(t)
-	leaf := certificate{by: root, names: []string{"127.0.0.1"}, end: firstDay}.make(t)
+	root := exchangetest.Certificate{Name: "root", Authority: true, End: exchangetest.ThirdDay}.Make(t)
+	leaf := exchangetest.Certificate{By: root, Names: []string{"127.0.0.1"}, End: exchangetest.FirstDay}.Make(t)
 	dir := t.TempDir()
 	s := newDockerSettings()
-	s.Host = strings.Replace(tlsServerOf(t, chain(leaf)), "https://", "tcp://", 1)
-	s.TLS = config.TLS{CAFile: write(t, filepath.Join(dir, "ca.pem"), root), CertificateFile: write(t, filepath.Join(dir, "chain.pem"), leaf)}
+	s.Host = strings.Replace(tlsServerOf(t, exchangetest.Chain(leaf)), "https://", "tcp://", 1)
+	s.TLS = config.TLS{CAFile: exchangetest.Write(t, filepath.Join(dir, "ca.pem"), root), CertificateFile: exchangetest.Write(t, filepath.Join(dir, "chain.pem"), leaf)}
 	probe, err := newDocker(s, deps(&memory{}))
 	if err != nil {
 		t.Fatal(err)
@@ -537,56 +378,13 @@ func TestEngineOverTLSReportsItsCertificate(t *testing.T) {
 // often is.
 func TestRenewedFileShowsUnderAnotherName(t *testing.T) {
 	dir := t.TempDir()
-	root := certificate{name: "root", authority: true, end: thirdDay}.make(t)
-	old := certificate{by: root, names: []string{"chat.test"}, begins: longAgo, end: firstDay}.make(t)
-	renewed := certificate{by: root, names: []string{"chat.test"}, end: secondDay}.make(t)
-	foreign := certificate{by: root, names: []string{"other.example"}, end: thirdDay}.make(t)
-	write(t, filepath.Join(dir, "live", "chat.test", "fullchain.pem"), renewed, root)
-	write(t, filepath.Join(dir, "live", "other.example", "fullchain.pem"), foreign, root)
+	root := exchangetest.Certificate{Name: "root", Authority: true, End: exchangetest.ThirdDay}.Make(t)
+	old := exchangetest.Certificate{By: root, Names: []string{"chat.test"}, Begins: exchangetest.LongAgo, End: exchangetest.FirstDay}.Make(t)
+	renewed := exchangetest.Certificate{By: root, Names: []string{"chat.test"}, End: exchangetest.SecondDay}.Make(t)
+	foreign := exchangetest.Certificate{By: root, Names: []string{"other.example"}, End: exchangetest.ThirdDay}.Make(t)
+	exchangetest.Write(t, filepath.Join(dir, "live", "chat.test", "fullchain.pem"), renewed, root)
+	exchangetest.Write(t, filepath.Join(dir, "live", "other.example", "fullchain.pem"), foreign, root)
 	trust := config.TLS{Fingerprint: pinOf(old), CertificateFile: filepath.Join(dir, "live", "*", "fullchain.pem")}
-	b, err := readNamed(t, proxyProbe(t, tlsServerOf(t, chain(old)), trust))
+	b, err := readNamed(t, proxyProbe(t, tlsServerOf(t, exchangetest.Chain(old)), trust))
 	goldenCertificates(t, "file_renewed_under_another_name", b, err, "")
-}
-
-func TestHintOfACertificateTakesNobodyElsesPlace(t *testing.T) {
-	expired := x509.CertificateInvalidError{Reason: x509.Expired, Cert: &x509.Certificate{NotAfter: time.Unix(1_700_000_000, 0)}}
-	for _, tt := range []struct {
-		name string
-		err  error
-		want string // a part of the hint
-	}{
-		{"its own hint", failure.Errorf(failure.TLS, "handshake: %w", expired).WithHint("write https"), "write https"},
-		{"expired", fmt.Errorf("handshake: %w", expired), "ended at 2023-11-14 22:13 UTC"},
-		{"not for this", x509.CertificateInvalidError{Reason: x509.NotAuthorizedToSign, Cert: expired.Cert}, failure.Explain(failure.TLS)},
-		{"no name", errors.New("remote error: tls: unrecognized name"), "set server_name or domain"},
-		{"no certificate at all", syscall.ECONNREFUSED, failure.Explain(failure.Refused)},
-	} {
-		if got := failure.HintOf(withTLSHint(tt.err)); !strings.Contains(got, tt.want) {
-			t.Errorf("%s: hint: got %q, want %q in it", tt.name, got, tt.want)
-		}
-	}
-}
-
-// TestServedCertificateGoesBeforeANewerOne has the file of the one that is served come first and last of those that a glob
-// names.
-func TestServedCertificateGoesBeforeANewerOne(t *testing.T) {
-	dir := t.TempDir()
-	old := certificate{names: []string{"chat.test"}, begins: longAgo, end: firstDay}.make(t)
-	renewed := certificate{names: []string{"chat.test"}, end: secondDay}.make(t)
-	other := certificate{names: []string{"chat.test"}, begins: longAgo, end: thirdDay}.make(t)
-	files := map[*certified]string{old: write(t, filepath.Join(dir, "a.pem"), old), renewed: write(t, filepath.Join(dir, "b.pem"), renewed)}
-	for served, want := range map[*certified]string{old: files[old], renewed: files[renewed], other: files[renewed]} {
-		if got, err := loadedFile(filepath.Join(dir, "*.pem"), "chat.test", served.cert); err != nil || got.path != want {
-			t.Errorf("got %s, %v, want %s", got.path, err, want)
-		}
-	}
-}
-
-func TestGlobBelowAFileIsToldFromOneOfNothing(t *testing.T) {
-	file := write(t, filepath.Join(t.TempDir(), "chain.pem"), certificate{names: []string{"chat.test"}}.make(t))
-	_, err := readCertificateFiles(filepath.Join(file, "*.pem"))
-	wantReason(t, err, failure.Internal)
-	if err != nil && !strings.Contains(err.Error(), "not a directory") {
-		t.Errorf("got %v, want what is wrong there", err)
-	}
 }

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"net/http"
 	"slices"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/openmetrics"
 )
@@ -52,6 +52,11 @@ type Deps struct {
 	Once bool
 }
 
+// http returns a client for a target with these settings. Answers may be as long as limits.body.
+func (d *Deps) http(s config.HTTP) exchange.HTTP {
+	return exchange.HTTP{Settings: s, Limit: int64(d.Limits.Body), UserAgent: d.UserAgent}
+}
+
 // State keeps a small value over restarts of the exporter. Without a state file it keeps it in memory.
 type State interface {
 	// Load fills v, a pointer, with the value kept last, or leaves it as it is where there is none.
@@ -64,42 +69,14 @@ type State interface {
 type Batch struct {
 	// Target is the name of the target. Whoever makes the Batch sets it.
 	Target string
-	// HTTPStatus is the status of the last HTTP answer; 0 without one.
-	HTTPStatus int
-	// Notes say more about the reading to a person who looks at it: never a body, a secret or a person's name.
-	Notes []string
+	exchange.Record
 	// Impairments are the parts of a target that do not work although it is up, each in a few words.
 	Impairments []string
-	// Exchanges are the requests of the reading, in their order.
-	Exchanges []*Exchange
 
 	metrics  exposition.Samples
 	kept     []prometheus.Metric
 	families []exposition.Family
 	dropped  Drops
-	// certificates are what a certificateWatch found out, and certified tells that it saw a server's own.
-	certificates []prometheus.Metric
-	certified    bool
-}
-
-// Exchange is one request and what came of it, fit to be shown: it has no body, no credentials and no query.
-type Exchange struct {
-	// Request is what was asked, such as "GET http://xmpp:5280/status".
-	Request string
-	// Status is the HTTP status; 0 where none came, or where the protocol has none.
-	Status int
-	// Header is the answer's header, with the values of all but harmless fields masked.
-	Header http.Header
-	// Phases are how long each step took, in their order.
-	Phases []Phase
-	// Err is how the exchange failed; "" for an answer of any status.
-	Err string
-}
-
-// Phase is one step of an exchange: dns, connect, tls, first_byte, body.
-type Phase struct {
-	Name     string
-	Duration time.Duration
 }
 
 // Gauge adds a gauge that is true if the reading succeeds.
@@ -131,15 +108,12 @@ func (b *Batch) Drop(reason openmetrics.Reason, series int) {
 	b.dropped[reason] += series
 }
 
-// Note adds a line for people.
-func (b *Batch) Note(line string) { b.Notes = append(b.Notes, line) }
-
 // Impair adds a part of the target that does not work although it is up, such as "server.list is refused". A note says why.
 func (b *Batch) Impair(part string) { b.Impairments = append(b.Impairments, part) }
 
 // Metrics returns the metrics that hold: all of them after a success, those kept after a failure.
 func (b *Batch) Metrics(success bool) []prometheus.Metric {
-	always := slices.Concat(b.kept, b.certificates)
+	always := slices.Concat(b.kept, b.certificateMetrics())
 	if !success {
 		return always
 	}

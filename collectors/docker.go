@@ -20,6 +20,7 @@ import (
 	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/client"
 
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
@@ -118,7 +119,7 @@ func (c *docker) Collect(ctx context.Context, b *Batch) (err error) {
 	}
 	defer s.transport.CloseIdleConnections()
 	if c.endpoint.tls {
-		defer s.watch.keep(b)
+		defer s.watch.Record(&b.Record)
 	}
 	if err := s.negotiate(ctx, b); err != nil {
 		return err
@@ -366,8 +367,8 @@ type dockerSession struct {
 	*docker
 	client    *client.Client
 	transport *http.Transport
-	watch     *certificateWatch
-	wire      *wire
+	watch     *exchange.CertificateWatch
+	wire      *exchange.Wire
 }
 
 // dockerDialTimeout bounds a dial that nobody waits for any more.
@@ -378,7 +379,7 @@ func (c *docker) open(parallelism int) (*dockerSession, error) {
 	return c.session(&http.Transport{
 		MaxConnsPerHost:        parallelism,
 		MaxIdleConnsPerHost:    parallelism,
-		MaxResponseHeaderBytes: maxHeaderBytes,
+		MaxResponseHeaderBytes: exchange.MaxHeaderBytes,
 		DisableCompression:     true,
 	}, false)
 }
@@ -392,15 +393,15 @@ func (c *docker) openSingle(parallelism int) (*dockerSession, error) {
 }
 
 func (c *docker) session(transport *http.Transport, single bool) (*dockerSession, error) {
-	seen := &wire{key: "host"}
+	seen := &exchange.Wire{AddressKey: "host"}
 	if c.settings.wantsTLS() {
-		seen.plain = removeTLSKeys + " and write tcp:// in the host"
+		seen.PlainHint = removeTLSKeys + " and write tcp:// in the host"
 	}
-	transport.DialContext = seen.watched(func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return dialWithin(ctx, dockerDialTimeout, c.endpoint.network, c.endpoint.address)
+	transport.DialContext = seen.Watch(func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return exchange.DialWithin(ctx, dockerDialTimeout, c.endpoint.network, c.endpoint.address)
 	})
 	scheme, host := "http", "unix://"+c.endpoint.address
-	watch := &certificateWatch{trust: &c.settings.TLS, host: hostOf(c.endpoint.address)}
+	watch := &exchange.CertificateWatch{Trust: &c.settings.TLS, Host: exchange.HostOf(c.endpoint.address)}
 	if c.endpoint.network != "unix" {
 		host = "tcp://" + c.endpoint.address
 	}
@@ -630,11 +631,11 @@ func (s *dockerSession) failure(ctx context.Context, doing string, call *dockerC
 	what := doing + " " + s.settings.Host
 	switch {
 	case ctx.Err() != nil:
-		return fmt.Errorf("%s: %w", what, s.wire.reason(ctx.Err()))
-	case call.err != nil && s.wire.metTLS():
-		return failure.Errorf(failure.TLS, "%s: %w", what, s.wire.reason(call.err)).WithHint(hintTLS)
+		return fmt.Errorf("%s: %w", what, s.wire.Explain(ctx.Err()))
+	case call.err != nil && s.wire.MetTLS():
+		return failure.Errorf(failure.TLS, "%s: %w", what, s.wire.Explain(call.err)).WithHint(hintTLS)
 	case call.err != nil:
-		return s.withHint(fmt.Errorf("%s: %w", what, s.wire.reason(call.err)))
+		return s.withHint(fmt.Errorf("%s: %w", what, s.wire.Explain(call.err)))
 	case call.status >= http.StatusMultipleChoices:
 		text := strings.TrimPrefix(err.Error(), "Error response from daemon: ")
 		failed := failure.Errorf(failure.ReasonOfStatus(call.status), "%s: status %d: %s", what, call.status, failure.OneLine(text))
@@ -645,7 +646,7 @@ func (s *dockerSession) failure(ctx context.Context, doing string, call *dockerC
 		switch {
 		case failed.Reason == failure.Forbidden:
 			return failed.WithHint(hintProxy)
-		case isForTLS(call.status, []byte(text)):
+		case exchange.WantsTLS(call.status, []byte(text)):
 			failed.Reason = failure.TLS
 			return failed.WithHint(hintTLS)
 		}
@@ -661,7 +662,7 @@ func (s *dockerSession) failure(ctx context.Context, doing string, call *dockerC
 func (s *dockerSession) withHint(err error) error {
 	unix, reason, hint := s.endpoint.network == "unix", failure.ReasonOf(err), ""
 	switch {
-	case reason == failure.TLS && s.endpoint.tls && clientRefused(err):
+	case reason == failure.TLS && s.endpoint.tls && exchange.RefusesClient(err):
 		hint = hintClientCertificate
 		if s.settings.CertFile != "" {
 			hint = hintClientAuthority

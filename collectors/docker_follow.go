@@ -325,7 +325,7 @@ func (s *dockerSession) streamEnded(err error) error {
 	if err == nil || errors.Is(err, io.EOF) {
 		err = failure.Errorf(failure.Closed, "%w", errEnded)
 	}
-	err = s.wire.reason(err)
+	err = s.wire.Explain(err)
 	reason, hint := failure.ReasonOf(err), ""
 	if known, ok := errors.AsType[*failure.Error](err); ok {
 		hint = known.Hint

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
 )
 
 // Docker is the block of a Docker Engine. A container is watched if it fits projects, labels and names, of which an
@@ -336,8 +337,8 @@ func matchesAny(name string, patterns []string) bool {
 }
 
 // clientTLS returns the TLS configuration, with the files as they are now, of a client that reports to watch.
-func (s *Docker) clientTLS(watch *certificateWatch) (*tls.Config, error) {
-	tlsConfig, err := watch.client()
+func (s *Docker) clientTLS(watch *exchange.CertificateWatch) (*tls.Config, error) {
+	tlsConfig, err := watch.ClientConfig()
 	if err != nil {
 		return nil, err
 	}

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange/exchangetest"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
@@ -463,9 +464,9 @@ func TestDockerTakesNoProxyFromTheEnvironment(t *testing.T) {
 // TestFaultOfTheCommandsCertificateNamesItsVariable has a directory that holds a certificate without its key.
 func TestFaultOfTheCommandsCertificateNamesItsVariable(t *testing.T) {
 	dir := t.TempDir()
-	leaf := certificate{names: []string{"engine"}, authority: true}.make(t)
-	write(t, filepath.Join(dir, "ca.pem"), leaf)
-	write(t, filepath.Join(dir, "cert.pem"), leaf)
+	leaf := exchangetest.Certificate{Names: []string{"engine"}, Authority: true}.Make(t)
+	exchangetest.Write(t, filepath.Join(dir, "ca.pem"), leaf)
+	exchangetest.Write(t, filepath.Join(dir, "cert.pem"), leaf)
 	env := map[string]string{"DOCKER_HOST": "tcp://engine", "DOCKER_TLS_VERIFY": "1", "DOCKER_CERT_PATH": dir}
 	_, err := loadDocker(t, "", env, newDockerSettings)
 	if err == nil || !strings.Contains(err.Error(), "read client certificate") || !strings.Contains(err.Error(), "DOCKER_CERT_PATH") {

@@ -12,13 +12,14 @@ import (
 	"sync"
 	"time"
 
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
 // singleCalls makes each call on a connection of its own, all of it in the caller's goroutine. An engine answers a call for
 // stats after a second, so that there are as many connections as containers; net/http's own transport takes three goroutines
 // more for each, one to dial, one to write and one to read. It knows neither TLS nor proxies.
-type singleCalls struct{ dial dialFunc }
+type singleCalls struct{ dial exchange.DialFunc }
 
 // singleBuffer is how much is read at once: most answers about stats have two to three kilobytes.
 const singleBuffer = 4 << 10
@@ -77,7 +78,7 @@ func (a *singleAnswer) exchange(req *http.Request) (*http.Response, error) {
 		}
 	}
 	looked := time.Now()
-	limited := &io.LimitedReader{R: a.conn, N: maxHeaderBytes}
+	limited := &io.LimitedReader{R: a.conn, N: exchange.MaxHeaderBytes}
 	a.reader.Reset(limited)
 	resp, err := http.ReadResponse(a.reader, req)
 	if rest != nil {
@@ -88,7 +89,7 @@ func (a *singleAnswer) exchange(req *http.Request) (*http.Response, error) {
 	}
 	switch {
 	case err != nil && limited.N == 0:
-		return nil, failure.Errorf(failure.TooLarge, "the header has more than %d bytes", maxHeaderBytes)
+		return nil, failure.Errorf(failure.TooLarge, "the header has more than %d bytes", exchange.MaxHeaderBytes)
 	case err != nil && unsent != nil:
 		return nil, unsent
 	case errors.Is(err, io.EOF):

@@ -14,11 +14,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
 // speaking serves each connection with what serve writes once the request's header was read, and tells of requests.
-func speaking(t *testing.T, serve func(conn net.Conn)) (dial dialFunc, requests <-chan *http.Request) {
+func speaking(t *testing.T, serve func(conn net.Conn)) (dial exchange.DialFunc, requests <-chan *http.Request) {
 	t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -49,7 +50,7 @@ func speaking(t *testing.T, serve func(conn net.Conn)) (dial dialFunc, requests 
 }
 
 // callSingly makes one call.
-func callSingly(ctx context.Context, dial dialFunc) (*http.Response, error) {
+func callSingly(ctx context.Context, dial exchange.DialFunc) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://engine/v1.41/containers/a/stats?one-shot=1", http.NoBody)
 	if err != nil {
 		return nil, err
@@ -59,16 +60,16 @@ func callSingly(ctx context.Context, dial dialFunc) (*http.Response, error) {
 }
 
 // askSingly makes one call and reads its answer.
-func askSingly(ctx context.Context, dial dialFunc) (string, error) {
-	seen := &wire{}
-	resp, err := callSingly(ctx, seen.watched(dial))
+func askSingly(ctx context.Context, dial exchange.DialFunc) (string, error) {
+	seen := &exchange.Wire{}
+	resp, err := callSingly(ctx, seen.Watch(dial))
 	if err != nil {
-		return "", seen.reason(err)
+		return "", seen.Explain(err)
 	}
 	defer resp.Body.Close() //nolint:errcheck // only read
 	content, err := io.ReadAll(resp.Body)
 	if err != nil {
-		err = seen.reason(err)
+		err = seen.Explain(err)
 	}
 	return string(content), err
 }
@@ -111,7 +112,7 @@ func TestSingleCallTellsWhyItFailed(t *testing.T) {
 		"no length":          {"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\nok", failure.Malformed, "Content-Length"},
 		"unknown encoding":   {"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\nok", failure.Malformed, "transfer encoding"},
 		"no HTTP":            {"SSH-2.0-OpenSSH_9.2\r\n\r\n", failure.Malformed, "malformed HTTP"},
-		"an endless header":  {"HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", 2*maxHeaderBytes), failure.TooLarge, "the header has more than"},
+		"an endless header":  {"HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", 2*exchange.MaxHeaderBytes), failure.TooLarge, "the header has more than"},
 	} {
 		dial, _ := speaking(t, func(conn net.Conn) {
 			io.WriteString(conn, tt.answer) //nolint:errcheck,gosec // the caller says what came

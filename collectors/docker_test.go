@@ -22,6 +22,7 @@ import (
 	"github.com/docker/docker/api/types/container"
 	"go.uber.org/goleak"
 
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
@@ -318,7 +319,7 @@ var dockerFailures = []struct {
 			_, err = w.Write(chunk)
 		}
 	}, failure.TooLarge, "limits.metrics_body", 200},
-	{"endless header", "", rawEngine("HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", 2*maxHeaderBytes) + "\r\n\r\n"), failure.TooLarge, "limit", 0},
+	{"endless header", "", rawEngine("HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", 2*exchange.MaxHeaderBytes) + "\r\n\r\n"), failure.TooLarge, "limit", 0},
 }
 
 func TestDockerFailuresHaveTheirReasons(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"net/url"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
@@ -35,7 +36,7 @@ func (s *DocsSearch) Check(r *config.Report) { s.HTTP.Check(r) }
 
 // docsSearch searches for one term. The schema of the results may change, so any JSON will do.
 type docsSearch struct {
-	http httpTarget
+	http exchange.HTTP
 	url  string
 }
 
@@ -47,23 +48,23 @@ func newDocsSearch(s *DocsSearch, d Deps) (Collector, error) {
 	q := u.Query()
 	q.Set("query", s.Query)
 	u.RawQuery = q.Encode()
-	return &docsSearch{httpTarget{s.HTTP, int64(d.Limits.Body), d.UserAgent}, u.String()}, nil
+	return &docsSearch{d.http(s.HTTP), u.String()}, nil
 }
 
 // Collect implements Collector.
 func (c *docsSearch) Collect(ctx context.Context, b *Batch) error {
-	a, err := c.http.do(ctx, b, http.MethodGet, c.url, nil, nil)
+	a, err := c.http.Do(ctx, &b.Record, http.MethodGet, c.url, nil, nil)
 	if err != nil {
 		return err
 	}
 	switch {
-	case a.status == http.StatusNotFound:
-		return statusError(http.MethodGet, c.url, a.status).
+	case a.Status == http.StatusNotFound:
+		return exchange.StatusError(http.MethodGet, c.url, a.Status).
 			WithHint("the documentation site answers, but has no search there: correct the path of DOCS_SEARCH_URL")
-	case a.status != http.StatusOK:
-		return statusError(http.MethodGet, c.url, a.status)
-	case !json.Valid(a.body):
-		return failure.Errorf(failure.Malformed, "GET %s: status %d: the answer is no JSON", printable(c.url), a.status)
+	case a.Status != http.StatusOK:
+		return exchange.StatusError(http.MethodGet, c.url, a.Status)
+	case !json.Valid(a.Body):
+		return failure.Errorf(failure.Malformed, "GET %s: status %d: the answer is no JSON", exchange.PrintableURL(c.url), a.Status)
 	}
 	return nil
 }

@@ -23,60 +23,10 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange/exchangetest"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
-
-// rawServer answers every connection with what answer writes, after it has read the head of a request.
-func rawServer(t *testing.T, network string, answer func(net.Conn)) string {
-	t.Helper()
-	address := "127.0.0.1:0"
-	if network == "unix" {
-		address = filepath.Join(t.TempDir(), "s")
-	}
-	l, err := net.Listen(network, address) //nolint:noctx // ends with the test
-	if err != nil {
-		t.Fatal(err)
-	}
-	return serveEach(t, l, func(conn net.Conn) {
-		buf := make([]byte, 4096)
-		conn.Read(buf) //nolint:errcheck,gosec // whatever it is
-		answer(conn)
-	})
-}
-
-// serveEach lets answer speak on one connection after the other, which it need not close, until the test ends.
-func serveEach(t *testing.T, l net.Listener, answer func(net.Conn)) string {
-	t.Helper()
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			answer(conn)
-			conn.Close() //nolint:errcheck,gosec // a test's server
-		}
-	}()
-	t.Cleanup(func() {
-		l.Close() //nolint:errcheck,gosec // a test's server
-		<-ended
-	})
-	return l.Addr().String()
-}
-
-// say answers with bytes and closes.
-func say(s string) func(net.Conn) {
-	return func(c net.Conn) { io.WriteString(c, s) } //nolint:errcheck // the client may be gone
-}
-
-// hold reads until the client gives up.
-func hold(c net.Conn) { io.Copy(io.Discard, c) } //nolint:errcheck // the client is gone then
-
-func rst(c net.Conn) {
-	c.(*net.TCPConn).SetLinger(0) //nolint:errcheck,gosec // close sends a reset
-}
 
 func bomb(t *testing.T, size int) string {
 	t.Helper()
@@ -98,34 +48,37 @@ func TestEveryFailureShapeHasItsReason(t *testing.T) {
 		answer func(net.Conn)
 		want   failure.Reason
 	}{
-		"401":                    {say("HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n"), failure.Unauthorized},
-		"403":                    {say("HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n"), failure.Forbidden},
-		"404":                    {say("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"), failure.NotFound},
-		"500":                    {say("HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n"), failure.HTTPStatus},
-		"204":                    {say("HTTP/1.1 204 No Content\r\n\r\n"), failure.HTTPStatus},
-		"hangs":                  {hold, failure.Timeout},
-		"hangs after the header": {func(c net.Conn) { say("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n")(c); hold(c) }, failure.Timeout},
-		"closes without a word":  {func(net.Conn) {}, failure.Closed},
-		"resets":                 {rst, failure.Closed},
-		"truncated":              {say("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nab"), failure.Closed},
-		"truncated chunk":        {say("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab"), failure.Closed},
-		"truncated header":       {say("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n"), failure.Closed},
-		"no http":                {say("SSH-2.0-OpenSSH_9.2\r\n"), failure.Malformed},
-		"bad header":             {say("HTTP/1.1 200 OK\r\nnonsense\r\n\r\n"), failure.Malformed},
-		"bad length":             {say("HTTP/1.1 200 OK\r\nContent-Length: nine\r\n\r\n"), failure.Malformed},
-		"bad chunk":              {say("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nab"), failure.Malformed},
-		"bad gzip":               {say("HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 20\r\n\r\nabcdefghijklmnopqrst"), failure.Malformed},
-		"header flood":           {say("HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", 2*maxHeaderBytes) + "\r\n\r\n"), failure.TooLarge},
-		"huge body":              {say("HTTP/1.1 200 OK\r\n\r\n" + strings.Repeat("x", 1<<20+1)), failure.TooLarge},
-		"gzip bomb":              {say(bomb(t, 8<<20)), failure.TooLarge},
-		"redirect elsewhere":     {say("HTTP/1.1 302 Found\r\nLocation: http://127.0.0.2:1/health\r\nContent-Length: 0\r\n\r\n"), failure.HTTPStatus},
-		"redirect to nowhere":    {say("HTTP/1.1 302 Found\r\nContent-Length: 0\r\n\r\n"), failure.HTTPStatus},
-		"redirect to no URL":     {say("HTTP/1.1 302 Found\r\nLocation: http://[::1\r\nContent-Length: 0\r\n\r\n"), failure.Malformed},
-		"endless extension":      {say("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;" + strings.Repeat("x", 20_000)), failure.Malformed},
-		"endless redirect":       {say("HTTP/1.1 302 Found\r\nLocation: /health\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"), failure.HTTPStatus},
+		"401":   {exchangetest.Say("HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n"), failure.Unauthorized},
+		"403":   {exchangetest.Say("HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n"), failure.Forbidden},
+		"404":   {exchangetest.Say("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"), failure.NotFound},
+		"500":   {exchangetest.Say("HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n"), failure.HTTPStatus},
+		"204":   {exchangetest.Say("HTTP/1.1 204 No Content\r\n\r\n"), failure.HTTPStatus},
+		"hangs": {exchangetest.Hold, failure.Timeout},
+		"hangs after the header": {func(c net.Conn) {
+			exchangetest.Say("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n")(c)
+			exchangetest.Hold(c)
+		}, failure.Timeout},
+		"closes without a word": {func(net.Conn) {}, failure.Closed},
+		"resets":                {exchangetest.Reset, failure.Closed},
+		"truncated":             {exchangetest.Say("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nab"), failure.Closed},
+		"truncated chunk":       {exchangetest.Say("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab"), failure.Closed},
+		"truncated header":      {exchangetest.Say("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n"), failure.Closed},
+		"no http":               {exchangetest.Say("SSH-2.0-OpenSSH_9.2\r\n"), failure.Malformed},
+		"bad header":            {exchangetest.Say("HTTP/1.1 200 OK\r\nnonsense\r\n\r\n"), failure.Malformed},
+		"bad length":            {exchangetest.Say("HTTP/1.1 200 OK\r\nContent-Length: nine\r\n\r\n"), failure.Malformed},
+		"bad chunk":             {exchangetest.Say("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nab"), failure.Malformed},
+		"bad gzip":              {exchangetest.Say("HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 20\r\n\r\nabcdefghijklmnopqrst"), failure.Malformed},
+		"header flood":          {exchangetest.Say("HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", 2*exchange.MaxHeaderBytes) + "\r\n\r\n"), failure.TooLarge},
+		"huge body":             {exchangetest.Say("HTTP/1.1 200 OK\r\n\r\n" + strings.Repeat("x", 1<<20+1)), failure.TooLarge},
+		"gzip bomb":             {exchangetest.Say(bomb(t, 8<<20)), failure.TooLarge},
+		"redirect elsewhere":    {exchangetest.Say("HTTP/1.1 302 Found\r\nLocation: http://127.0.0.2:1/health\r\nContent-Length: 0\r\n\r\n"), failure.HTTPStatus},
+		"redirect to nowhere":   {exchangetest.Say("HTTP/1.1 302 Found\r\nContent-Length: 0\r\n\r\n"), failure.HTTPStatus},
+		"redirect to no URL":    {exchangetest.Say("HTTP/1.1 302 Found\r\nLocation: http://[::1\r\nContent-Length: 0\r\n\r\n"), failure.Malformed},
+		"endless extension":     {exchangetest.Say("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;" + strings.Repeat("x", 20_000)), failure.Malformed},
+		"endless redirect":      {exchangetest.Say("HTTP/1.1 302 Found\r\nLocation: /health\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"), failure.HTTPStatus},
 	} {
 		t.Run(name, func(t *testing.T) {
-			probe := proxyProbe(t, "http://"+rawServer(t, "tcp", c.answer)+"/health", config.TLS{})
+			probe := proxyProbe(t, "http://"+exchangetest.RawServer(t, "tcp", c.answer)+"/health", config.TLS{})
 			timeout := 10 * time.Second
 			if c.want == failure.Timeout {
 				timeout = 100 * time.Millisecond
@@ -194,14 +147,6 @@ func TestFiveRedirectsAreFollowed(t *testing.T) {
 	}
 }
 
-func TestBodyMayBeAsLongAsTheLimit(t *testing.T) {
-	if got, err := readLimited(strings.NewReader("12345"), 5); err != nil || string(got) != "12345" {
-		t.Errorf("5 of 5 bytes: got %q, error %v", got, err)
-	}
-	_, err := readLimited(strings.NewReader("12345"), 4)
-	wantReason(t, err, failure.TooLarge)
-}
-
 func TestTrust(t *testing.T) {
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
@@ -239,7 +184,7 @@ func TestTrust(t *testing.T) {
 		})
 	}
 	t.Run("plain text on a tls port", func(t *testing.T) {
-		_, err := read(t, proxyProbe(t, "https://"+rawServer(t, "tcp", say("HTTP/1.1 400 Bad Request\r\n\r\n"))+"/", config.TLS{}), 10*time.Second)
+		_, err := read(t, proxyProbe(t, "https://"+exchangetest.RawServer(t, "tcp", exchangetest.Say("HTTP/1.1 400 Bad Request\r\n\r\n"))+"/", config.TLS{}), 10*time.Second)
 		wantReason(t, err, failure.TLS)
 	})
 	t.Run("expired", func(t *testing.T) {
@@ -254,18 +199,6 @@ func TestTrust(t *testing.T) {
 		_, err = read(t, proxyProbe(t, "https://"+l.Addr().String()+"/", config.TLS{}), 10*time.Second)
 		wantReason(t, err, failure.TLS)
 	})
-}
-
-func TestPrintableURLHidesWhatMayBeSecret(t *testing.T) {
-	for raw, want := range map[string]string{
-		"http://user:pass@host:1/path?token=1#x": "http://host:1/path",
-		"http://host/":                           "http://host/",
-		"http://bad host":                        "<no URL>",
-	} {
-		if got := printable(raw); got != want {
-			t.Errorf("%s: got %s, want %s", raw, got, want)
-		}
-	}
 }
 
 func TestConnectionsAreFresh(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
@@ -104,9 +105,9 @@ func (s *Identity) query() url.Values {
 
 // identity makes one lookup. Nothing of the person whom it may find is kept, shown or logged.
 type identity struct {
-	http        httpTarget
+	http        exchange.HTTP
 	url         string
-	credentials Credentials
+	credentials exchange.Credentials
 	mustMatch   bool
 	ownKey      bool
 	ttl         time.Duration
@@ -125,7 +126,7 @@ func newIdentity(s *Identity, d Deps) (Collector, error) {
 	query := s.query()
 	base.RawQuery = query.Encode()
 	c := &identity{
-		http: httpTarget{s.HTTP, int64(d.Limits.Body), d.UserAgent}, url: base.String(), credentials: Credentials{Token: s.Token},
+		http: d.http(s.HTTP), url: base.String(), credentials: exchange.Credentials{Token: s.Token},
 		mustMatch: s.MustMatch, ownKey: query.Get("discordId") != unmatchedDiscordID, ttl: s.CacheTTL.Std(), state: d.State, log: d.Log,
 	}
 	if err := d.State.Load(&c.answered); err != nil {
@@ -167,12 +168,12 @@ func (c *identity) remember(now time.Time) {
 
 // lookUp makes the one attempt of a reading.
 func (c *identity) lookUp(ctx context.Context, b *Batch) error {
-	a, err := c.http.do(ctx, b, http.MethodGet, c.url, c.credentials.header(), nil)
+	a, err := c.http.Do(ctx, &b.Record, http.MethodGet, c.url, c.credentials.AuthHeader(), nil)
 	if err != nil {
 		return err
 	}
-	failed := statusError(http.MethodGet, c.url, a.status)
-	switch a.status {
+	failed := exchange.StatusError(http.MethodGet, c.url, a.Status)
+	switch a.Status {
 	case http.StatusOK:
 		return c.found(b, a)
 	case http.StatusNotFound:
@@ -188,16 +189,16 @@ func (c *identity) lookUp(ctx context.Context, b *Batch) error {
 	}
 }
 
-func (c *identity) found(b *Batch, a *answer) error {
+func (c *identity) found(b *Batch, a *exchange.Answer) error {
 	var lookup struct {
 		OK *bool `json:"ok"`
 	}
-	if err := json.Unmarshal(a.body, &lookup); err != nil || lookup.OK == nil {
+	if err := json.Unmarshal(a.Body, &lookup); err != nil || lookup.OK == nil {
 		// What the decoder says of a value could repeat a person's name.
-		return failure.Errorf(failure.Malformed, "GET %s: status %d: the answer is no JSON with a boolean ok", printable(c.url), a.status)
+		return failure.Errorf(failure.Malformed, "GET %s: status %d: the answer is no JSON with a boolean ok", exchange.PrintableURL(c.url), a.Status)
 	}
 	if !*lookup.OK {
-		return failure.Errorf(failure.Mismatch, "GET %s: status %d: the answer says that it is not ok", printable(c.url), a.status).
+		return failure.Errorf(failure.Mismatch, "GET %s: status %d: the answer says that it is not ok", exchange.PrintableURL(c.url), a.Status).
 			WithHint("the identity API answers and says itself that the lookup failed: read its log")
 	}
 	if !c.ownKey {
@@ -208,14 +209,14 @@ func (c *identity) found(b *Batch, a *answer) error {
 
 // notFound is the good answer to a key that cannot match. A base URL that is wrong would get a 404 too, and what the
 // API's own looks like is not known, so the doubt is told.
-func (c *identity) notFound(b *Batch, a *answer, failed *failure.Error) error {
+func (c *identity) notFound(b *Batch, a *exchange.Answer, failed *failure.Error) error {
 	if c.mustMatch {
 		return failed.WithHint("no identity matches the configured key: link one, or correct the key; if it matches elsewhere, BRIDGE_IDENTITY_BASE_URL is wrong")
 	}
 	if c.ownKey {
 		b.Note("no identity matches the configured key; the API works")
 	}
-	if mediaType, _, err := mime.ParseMediaType(a.header.Get("Content-Type")); err != nil || mediaType != "application/json" {
+	if mediaType, _, err := mime.ParseMediaType(a.Header.Get("Content-Type")); err != nil || mediaType != "application/json" {
 		b.Note("the 404 is not JSON: if it is not the identity API that says it, BRIDGE_IDENTITY_BASE_URL is wrong; a key that matches, with must_match, would tell")
 	}
 	return nil

@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange/exchangetest"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
@@ -251,16 +252,16 @@ func TestIdentityConnectionFaults(t *testing.T) {
 		answer func(net.Conn)
 		want   failure.Reason
 	}{
-		"hangs":              {hold, failure.Timeout},
+		"hangs":              {exchangetest.Hold, failure.Timeout},
 		"closes":             {func(net.Conn) {}, failure.Closed},
-		"resets":             {rst, failure.Closed},
-		"redirect elsewhere": {say("HTTP/1.1 302 Found\r\nLocation: http://127.0.0.2:1/?discordId=alice\r\nContent-Length: 0\r\n\r\n"), failure.HTTPStatus},
+		"resets":             {exchangetest.Reset, failure.Closed},
+		"redirect elsewhere": {exchangetest.Say("HTTP/1.1 302 Found\r\nLocation: http://127.0.0.2:1/?discordId=alice\r\nContent-Length: 0\r\n\r\n"), failure.HTTPStatus},
 	} {
 		timeout := 10 * time.Second
 		if c.want == failure.Timeout {
 			timeout = 100 * time.Millisecond
 		}
-		_, err := read(t, identityProbe(t, "http://"+rawServer(t, "tcp", c.answer), deps(&memory{}), nil), timeout)
+		_, err := read(t, identityProbe(t, "http://"+exchangetest.RawServer(t, "tcp", c.answer), deps(&memory{}), nil), timeout)
 		wantReason(t, err, c.want)
 		if err != nil && strings.Contains(err.Error(), "alice") {
 			t.Errorf("%s: somebody's key stands in %q", name, err)

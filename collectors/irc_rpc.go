@@ -19,6 +19,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
@@ -110,7 +111,7 @@ func (s *IRCRPC) socket() bool { return strings.HasPrefix(s.URL, "unix:") }
 // with something that cannot be read as its result, is up without those numbers, and a note says what is missing; one
 // that does not answer it, or not in JSON-RPC, is down.
 type ircRPC struct {
-	http     httpTarget
+	http     exchange.HTTP
 	path     string // of the Unix socket; "" for HTTP
 	user     string
 	password config.Secret
@@ -127,7 +128,7 @@ type ircRPC struct {
 
 func newIRCRPC(s *IRCRPC, d Deps) (Collector, error) {
 	c := &ircRPC{
-		http: httpTarget{s.HTTP, int64(d.Limits.Body), d.UserAgent}, user: s.User, password: s.Password, pause: s.Pause.Std(),
+		http: d.http(s.HTTP), user: s.User, password: s.Password, pause: s.Pause.Std(),
 		services: strings.ToLower(s.ServicesServer),
 		refused:  refusals{},
 	}
@@ -436,7 +437,7 @@ func (r *ircReading) ask(ctx context.Context, method string, params rpcParams, v
 		r.b.Impair(method + " fails")
 		return false, nil
 	case err != nil && failure.ReasonOf(err) == failure.TooLarge:
-		r.b.Note(fmt.Sprintf("%s has more than %d bytes: raise limits.body in exporter.yaml", method, r.http.limit))
+		r.b.Note(fmt.Sprintf("%s has more than %d bytes: raise limits.body in exporter.yaml", method, r.http.Limit))
 		r.b.Impair(method + " is too long")
 		return false, nil
 	case err != nil:
@@ -544,23 +545,23 @@ func (r *ircReading) overHTTP(ctx context.Context, request []byte) ([]byte, erro
 		auth := &http.Request{Header: header}
 		auth.SetBasicAuth(r.user, r.password.Reveal())
 	}
-	url := r.http.settings.URL
-	a, err := r.http.do(ctx, r.b, http.MethodPost, url, header, bytes.NewReader(request))
+	url := r.http.Settings.URL
+	a, err := r.http.Do(ctx, &r.b.Record, http.MethodPost, url, header, bytes.NewReader(request))
 	switch {
 	case err != nil && strings.HasPrefix(url, "http://") && failure.ReasonOf(err) == failure.Timeout:
 		return nil, failure.Errorf(failure.Timeout, "%w", err).WithHint("this port does not answer plain HTTP: write https:// in the url; or else the IRC server hangs")
 	case err != nil:
 		return nil, err
-	case a.status == http.StatusUnauthorized && !given:
-		return nil, statusError(http.MethodPost, url, a.status).
+	case a.Status == http.StatusUnauthorized && !given:
+		return nil, exchange.StatusError(http.MethodPost, url, a.Status).
 			WithHint("neither user nor password is set: set IRC_RPC_USER and IRC_RPC_PASSWORD to an rpc-user of the IRC server")
-	case a.status == http.StatusUnauthorized:
-		return nil, statusError(http.MethodPost, url, a.status).
+	case a.Status == http.StatusUnauthorized:
+		return nil, exchange.StatusError(http.MethodPost, url, a.Status).
 			WithHint("the IRC server says the same of a wrong password, an unknown rpc-user and an address that its rpc-user block does not match: look at all three")
-	case a.status != http.StatusOK:
-		return nil, statusError(http.MethodPost, url, a.status)
+	case a.Status != http.StatusOK:
+		return nil, exchange.StatusError(http.MethodPost, url, a.Status)
 	}
-	return a.body, nil
+	return a.Body, nil
 }
 
 // ircLine is a connection to the Unix socket, which speaks a dialect of its own: one line of JSON each way, no HTTP, no
@@ -574,33 +575,33 @@ type ircLine struct {
 }
 
 func (r *ircReading) overSocket(ctx context.Context, method string, request []byte) (answer []byte, err error) {
-	timing, _ := trace()
-	e := &Exchange{Request: method + " over unix://" + r.path}
+	timing, _ := exchange.TraceHTTP()
+	e := &exchange.Exchange{Request: method + " over unix://" + r.path}
 	r.b.Exchanges = append(r.b.Exchanges, e)
 	defer func() {
 		if err != nil {
 			r.close() // what comes next on it may be the rest of this answer
-			e.Err, e.Phases = failure.OneLine(err.Error()), timing.end("failed")
+			e.Err, e.Phases = failure.OneLine(err.Error()), timing.End("failed")
 			return
 		}
-		e.Phases = timing.end("body")
+		e.Phases = timing.End("body")
 	}()
 	if r.line == nil {
 		if err := r.connect(ctx); err != nil {
 			return nil, err
 		}
-		timing.phase("connect")
+		timing.Phase("connect")
 	}
 	if _, err := r.line.conn.Write(append(request, '\n')); err != nil {
-		return nil, inTime(ctx, fmt.Errorf("write to %s: %w", r.path, err))
+		return nil, exchange.PreferContextError(ctx, fmt.Errorf("write to %s: %w", r.path, err))
 	}
-	r.line.limited.N = r.http.limit + 1
+	r.line.limited.N = r.http.Limit + 1
 	answer, err = r.line.reader.ReadBytes('\n')
 	if err != nil && r.line.limited.N <= 0 {
-		return nil, failure.Errorf(failure.TooLarge, "read from %s: more than %d bytes", r.path, r.http.limit)
+		return nil, failure.Errorf(failure.TooLarge, "read from %s: more than %d bytes", r.path, r.http.Limit)
 	}
 	if err != nil {
-		return nil, inTime(ctx, fmt.Errorf("read from %s: %w", r.path, err))
+		return nil, exchange.PreferContextError(ctx, fmt.Errorf("read from %s: %w", r.path, err))
 	}
 	return answer, nil
 }
@@ -610,7 +611,7 @@ const hintRPCSocket = "this user may not open the RPC socket, which the IRC serv
 	"or set a mode in the listen block of the socket; whoever may open it may do everything"
 
 func (r *ircReading) connect(ctx context.Context) error {
-	conn, err := dial(ctx, "unix", r.path)
+	conn, err := exchange.Dial(ctx, "unix", r.path)
 	if err != nil && failure.ReasonOf(err) == failure.Forbidden {
 		return failure.Errorf(failure.Forbidden, "%w", err).WithHint(hintRPCSocket)
 	}
@@ -633,12 +634,4 @@ func (r *ircReading) close() {
 	r.line.wake()
 	r.line.conn.Close() //nolint:errcheck,gosec // the answers are read or given up
 	r.line = nil
-}
-
-// inTime returns the context's error in place of what closing a connection at its end looks like.
-func inTime(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	return err
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange/exchangetest"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
 )
@@ -348,7 +349,7 @@ func TestIRCSocketIsOneConnection(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := serveEach(t, l, func(conn net.Conn) {
+	path := exchangetest.ServeEach(t, l, func(conn net.Conn) {
 		connections.Add(1)
 		d := json.NewDecoder(conn)
 		for {
@@ -476,7 +477,7 @@ func TestIRCHintsSayWhatIsMissing(t *testing.T) {
 		t.Errorf("hint %q does not say that no user is set", failure.HintOf(err))
 	}
 	plain := ircOf(t, stack, "tcp")
-	plain.http.settings.URL = strings.Replace(plain.http.settings.URL, "https", "http", 1)
+	plain.http.Settings.URL = strings.Replace(plain.http.Settings.URL, "https", "http", 1)
 	_, err = read(t, plain, 300*time.Millisecond)
 	wantReason(t, err, failure.Timeout)
 	if !strings.Contains(failure.HintOf(err), "https://") {
@@ -567,7 +568,7 @@ func ircSocket(t *testing.T, fake *ircFake, limit int64) *ircRPC {
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := serveEach(t, l, func(conn net.Conn) {
+	path := exchangetest.ServeEach(t, l, func(conn net.Conn) {
 		d := json.NewDecoder(conn)
 		for {
 			var call json.RawMessage
@@ -581,7 +582,7 @@ func ircSocket(t *testing.T, fake *ircFake, limit int64) *ircRPC {
 	s := newIRCRPCSettings()
 	s.URL, s.Pause = "unix://"+path, 0
 	probe := ircProbe(t, s)
-	probe.http.limit = limit
+	probe.http.Limit = limit
 	return probe
 }
 

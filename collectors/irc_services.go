@@ -9,6 +9,7 @@ import (
 	"net/url"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
@@ -46,12 +47,12 @@ func (s *IRCServices) Check(r *config.Report) {
 // life; whether services are linked to the IRC server, only that server knows. The JSON-RPC call, where it is wanted,
 // shows that the services themselves answer, behind their HTTP daemon.
 type ircServices struct {
-	http httpTarget
+	http exchange.HTTP
 	rpc  string // URL of the JSON-RPC call; "" makes none
 }
 
 func newIRCServices(s *IRCServices, d Deps) (Collector, error) {
-	c := &ircServices{http: httpTarget{s.HTTP, int64(d.Limits.Body), d.UserAgent}}
+	c := &ircServices{http: d.http(s.HTTP)}
 	switch {
 	case !s.JSONRPC:
 	case s.JSONRPCURL != "":
@@ -68,12 +69,12 @@ func newIRCServices(s *IRCServices, d Deps) (Collector, error) {
 
 // Collect implements Collector.
 func (c *ircServices) Collect(ctx context.Context, b *Batch) error {
-	a, err := c.http.get(ctx, b, nil)
+	a, err := c.http.Get(ctx, &b.Record, nil)
 	if err != nil {
 		return err
 	}
-	if a.status >= http.StatusInternalServerError {
-		return statusError(http.MethodGet, c.http.settings.URL, a.status)
+	if a.Status >= http.StatusInternalServerError {
+		return exchange.StatusError(http.MethodGet, c.http.Settings.URL, a.Status)
 	}
 	if c.rpc == "" {
 		return nil
@@ -95,7 +96,7 @@ const (
 
 // ison makes the call atheme.ison, which needs no login and changes nothing.
 func (c *ircServices) ison(ctx context.Context, b *Batch) error {
-	a, err := c.http.do(ctx, b, http.MethodPost, c.rpc, http.Header{"Content-Type": {"application/json"}}, bytes.NewReader([]byte(servicesCall)))
+	a, err := c.http.Do(ctx, &b.Record, http.MethodPost, c.rpc, http.Header{"Content-Type": {"application/json"}}, bytes.NewReader([]byte(servicesCall)))
 	e := b.Exchanges[len(b.Exchanges)-1]
 	e.Request += " " + servicesMethod
 	switch {
@@ -106,17 +107,17 @@ func (c *ircServices) ison(ctx context.Context, b *Batch) error {
 		return failure.Errorf(failure.Timeout, "%s: %w", servicesMethod, err).WithHint(hintServicesSilent)
 	case err != nil:
 		return fmt.Errorf("%s: %w", servicesMethod, err)
-	case a.status == http.StatusNotFound:
-		return statusError(http.MethodPost, c.rpc, a.status).WithHint(hintNoServicesRPC)
-	case a.status != http.StatusOK:
-		return statusError(http.MethodPost, c.rpc, a.status)
+	case a.Status == http.StatusNotFound:
+		return exchange.StatusError(http.MethodPost, c.rpc, a.Status).WithHint(hintNoServicesRPC)
+	case a.Status != http.StatusOK:
+		return exchange.StatusError(http.MethodPost, c.rpc, a.Status)
 	}
 	var resp struct {
 		ID     *string         `json:"id"`
 		Result json.RawMessage `json:"result"`
 		Error  *rpcError       `json:"error"`
 	}
-	if err := json.Unmarshal(a.body, &resp); err != nil {
+	if err := json.Unmarshal(a.Body, &resp); err != nil {
 		return failure.Errorf(failure.Malformed, "%s: read answer: %w", servicesMethod, err)
 	}
 	switch {

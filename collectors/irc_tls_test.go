@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange/exchangetest"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
 )
@@ -32,14 +33,14 @@ func overTLS(t *testing.T, shown tls.Certificate, answer func(net.Conn)) string 
 	if err != nil {
 		t.Fatal(err)
 	}
-	return serveEach(t, l, answer)
+	return exchangetest.ServeEach(t, l, answer)
 }
 
 // TestIRCShapes also sees that nothing but CAP LS and QUIT is ever said, so that the probe is no user.
 func TestIRCShapes(t *testing.T) {
-	root := certificate{name: "root", authority: true}.make(t)
-	shown := chain(certificate{by: root, names: []string{"127.0.0.1"}}.make(t))
-	trust := config.TLS{CAFile: write(t, filepath.Join(t.TempDir(), "ca.pem"), root)}
+	root := exchangetest.Certificate{Name: "root", Authority: true}.Make(t)
+	shown := exchangetest.Chain(exchangetest.Certificate{By: root, Names: []string{"127.0.0.1"}}.Make(t))
+	trust := config.TLS{CAFile: exchangetest.Write(t, filepath.Join(t.TempDir(), "ca.pem"), root)}
 	const yes = ":irc.test CAP * LS :sasl=PLAIN tls\r\n"
 	for name, c := range map[string]struct {
 		answer string
@@ -67,9 +68,9 @@ func TestIRCShapes(t *testing.T) {
 		"a number of its own":  {":irc.test 001 x :Welcome\r\n", true, failure.Timeout, ""},
 		"closes":               {"", false, failure.Closed, ""},
 		"cut off":              {yes[:len(yes)-2], false, failure.Closed, ""},
-		"endless line":         {strings.Repeat("x", 2*maxIRCLine), true, failure.TooLarge, ""},
+		"endless line":         {strings.Repeat("x", 2*(8191+512)), true, failure.TooLarge, ""},
 		"long line at the end": {":irc.test CAP * LS :" + strings.Repeat("x", 8000) + "\r\n", true, "", ""},
-		"endless notices":      {strings.Repeat(":irc.test NOTICE * :x\r\n", maxIRCLines+1), true, failure.TooLarge, ""},
+		"endless notices":      {strings.Repeat(":irc.test NOTICE * :x\r\n", 101), true, failure.TooLarge, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			heard := make(chan string, 1)
@@ -80,7 +81,7 @@ func TestIRCShapes(t *testing.T) {
 					heard <- ""
 					return
 				}
-				say(c.answer)(conn)
+				exchangetest.Say(c.answer)(conn)
 				rest := []byte{}
 				if c.holds {
 					rest, _ = io.ReadAll(conn) // a client may leave without a goodbye
@@ -123,13 +124,13 @@ func TestIRCServerThatThrottlesBeforeTLSSaysSo(t *testing.T) {
 	for name, answer := range map[string]func(net.Conn){
 		"at once": sayAndHold(throttledLine),
 		"in two parts": func(c net.Conn) {
-			say(throttledLine[:20])(c)
-			say(throttledLine[20:])(c)
-			hold(c)
+			exchangetest.Say(throttledLine[:20])(c)
+			exchangetest.Say(throttledLine[20:])(c)
+			exchangetest.Hold(c)
 		},
-		"without a line end": say(strings.TrimSpace(throttledLine)),
+		"without a line end": exchangetest.Say(strings.TrimSpace(throttledLine)),
 	} {
-		_, err := read(t, ircTLSProbe(t, rawServer(t, "tcp", answer), config.TLS{}), 10*time.Second)
+		_, err := read(t, ircTLSProbe(t, exchangetest.RawServer(t, "tcp", answer), config.TLS{}), 10*time.Second)
 		wantReason(t, err, "throttled")
 		if err != nil && (!strings.Contains(err.Error(), "Reconnecting too fast") || !strings.Contains(failure.HintOf(err), "except ban { mask IP; type { connect-flood; } }")) {
 			t.Errorf("%s: %q, %q lack the cause or the cure", name, err, failure.HintOf(err))
@@ -139,24 +140,24 @@ func TestIRCServerThatThrottlesBeforeTLSSaysSo(t *testing.T) {
 
 // TestIRCResetAfterThrottlingKeepsItsReason: a server that throttles resets some connections without a word.
 func TestIRCResetAfterThrottlingKeepsItsReason(t *testing.T) {
-	root := certificate{name: "root", authority: true}.make(t)
-	shown := chain(certificate{by: root, names: []string{"127.0.0.1"}}.make(t))
-	trust := config.TLS{CAFile: write(t, filepath.Join(t.TempDir(), "ca.pem"), root)}
+	root := exchangetest.Certificate{Name: "root", Authority: true}.Make(t)
+	shown := exchangetest.Chain(exchangetest.Certificate{By: root, Names: []string{"127.0.0.1"}}.Make(t))
+	trust := config.TLS{CAFile: exchangetest.Write(t, filepath.Join(t.TempDir(), "ca.pem"), root)}
 	well := func(c net.Conn) {
 		secure := tls.Server(c, &tls.Config{Certificates: []tls.Certificate{shown}, MinVersion: tls.VersionTLS12})
-		say(":irc.test CAP * LS :tls\r\n")(secure)
-		hold(secure)
+		exchangetest.Say(":irc.test CAP * LS :tls\r\n")(secure)
+		exchangetest.Hold(secure)
 	}
 	turns := []struct {
 		answer func(net.Conn)
 		want   failure.Reason
-	}{{rst, failure.Closed}, {sayAndHold(throttledLine), "throttled"}, {rst, "throttled"}, {well, ""}, {rst, failure.Closed}}
+	}{{exchangetest.Reset, failure.Closed}, {sayAndHold(throttledLine), "throttled"}, {exchangetest.Reset, "throttled"}, {well, ""}, {exchangetest.Reset, failure.Closed}}
 	n := 0
 	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // ends with the test
 	if err != nil {
 		t.Fatal(err)
 	}
-	probe := ircTLSProbe(t, serveEach(t, l, func(c net.Conn) {
+	probe := ircTLSProbe(t, exchangetest.ServeEach(t, l, func(c net.Conn) {
 		turns[n].answer(c)
 		n++
 	}), trust)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange/exchangetest"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
 )
@@ -23,15 +24,15 @@ func TestPortOfAnotherProtocolIsNamed(t *testing.T) {
 	stack := simulated(t, simstack.Options{})
 	web := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(web.Close)
-	root := certificate{name: "root", authority: true}.make(t)
-	shown := chain(certificate{by: root, names: []string{"127.0.0.1"}}.make(t))
-	trust := config.TLS{CAFile: write(t, filepath.Join(t.TempDir(), "ca.pem"), root)}
+	root := exchangetest.Certificate{Name: "root", Authority: true}.Make(t)
+	shown := exchangetest.Chain(exchangetest.Certificate{By: root, Names: []string{"127.0.0.1"}}.Make(t))
+	trust := config.TLS{CAFile: exchangetest.Write(t, filepath.Join(t.TempDir(), "ca.pem"), root)}
 	ofStack := config.TLS{CAFile: stack.CAFile()}
 	speaking := func(answer string) string {
 		return overTLS(t, shown, func(c net.Conn) {
 			c.Read(make([]byte, 64)) //nolint:errcheck,gosec // whatever it is
-			say(answer)(c)
-			hold(c)
+			exchangetest.Say(answer)(c)
+			exchangetest.Hold(c)
 		})
 	}
 	_, rpc, _ := strings.Cut(stack.Environ()["IRC_RPC_URL"], "://")
@@ -52,21 +53,24 @@ func TestPortOfAnotherProtocolIsNamed(t *testing.T) {
 		speaks string // in the message
 		hint   string
 	}{
-		"irc_tls at the RPC port":             {ircTLSProbe(t, rpc, ofStack), failure.Closed, "CAP LS", "8600"},
-		"irc_tls at an HTTPS port":            {ircTLSProbe(t, speaking("HTTP/1.1 400 Bad Request\r\n\r\n"), trust), failure.Malformed, "speaks HTTP", "6697"},
-		"irc_tls at JSON-RPC":                 {ircTLSProbe(t, speaking(`{"jsonrpc": "2.0", "error": {"code": -32700}}`+"\n"), trust), failure.Malformed, "speaks HTTP", "8600"},
-		"irc_tls at XMPP over TLS":            {ircTLSProbe(t, overTLS(t, shown, func(c net.Conn) { c.Read(make([]byte, 64)); say("<?xml version='1.0'?><stream:stream>")(c) }), trust), failure.Malformed, "speaks XMPP", "6697"}, //nolint:errcheck // whatever it is
+		"irc_tls at the RPC port":  {ircTLSProbe(t, rpc, ofStack), failure.Closed, "CAP LS", "8600"},
+		"irc_tls at an HTTPS port": {ircTLSProbe(t, speaking("HTTP/1.1 400 Bad Request\r\n\r\n"), trust), failure.Malformed, "speaks HTTP", "6697"},
+		"irc_tls at JSON-RPC":      {ircTLSProbe(t, speaking(`{"jsonrpc": "2.0", "error": {"code": -32700}}`+"\n"), trust), failure.Malformed, "speaks HTTP", "8600"},
+		"irc_tls at XMPP over TLS": {ircTLSProbe(t, overTLS(t, shown, func(c net.Conn) {
+			c.Read(make([]byte, 64))
+			exchangetest.Say("<?xml version='1.0'?><stream:stream>")(c)
+		}), trust), failure.Malformed, "speaks XMPP", "6697"}, //nolint:errcheck // whatever it is
 		"irc_tls at an HTTP port":             {ircTLSProbe(t, plain, trust), failure.TLS, "speaks HTTP without TLS", "TLS port"},
-		"irc_tls at the XMPP clients' port":   {ircTLSProbe(t, rawServer(t, "tcp", sayAndHold(streamStart)), trust), failure.TLS, "speaks XMPP", "STARTTLS"},
-		"irc_tls at IRC without TLS":          {ircTLSProbe(t, rawServer(t, "tcp", sayAndHold(":irc.test NOTICE * :*** Looking up your hostname\r\n")), trust), failure.TLS, "speaks IRC without TLS", "6697"},
-		"irc_tls at a server that bans":       {ircTLSProbe(t, rawServer(t, "tcp", say("ERROR :Closing Link: [192.0.2.1] (Banned)\r\n")), trust), failure.TLS, "(Banned)", "refuses this address"},
-		"tls at a port with STARTTLS":         {atOnce(rawServer(t, "tcp", sayAndHold(streamStart))), failure.TLS, "speaks XMPP", "starttls"},
+		"irc_tls at the XMPP clients' port":   {ircTLSProbe(t, exchangetest.RawServer(t, "tcp", sayAndHold(streamStart)), trust), failure.TLS, "speaks XMPP", "STARTTLS"},
+		"irc_tls at IRC without TLS":          {ircTLSProbe(t, exchangetest.RawServer(t, "tcp", sayAndHold(":irc.test NOTICE * :*** Looking up your hostname\r\n")), trust), failure.TLS, "speaks IRC without TLS", "6697"},
+		"irc_tls at a server that bans":       {ircTLSProbe(t, exchangetest.RawServer(t, "tcp", exchangetest.Say("ERROR :Closing Link: [192.0.2.1] (Banned)\r\n")), trust), failure.TLS, "(Banned)", "refuses this address"},
+		"tls at a port with STARTTLS":         {atOnce(exchangetest.RawServer(t, "tcp", sayAndHold(streamStart))), failure.TLS, "speaks XMPP", "starttls"},
 		"xmpp_c2s at a direct TLS port":       {c2sProbe(t, directTLS(t, shown), trust), failure.TLS, "speaks TLS at once", "5222"},
 		"xmpp_c2s at the IRC clients' port":   {c2sProbe(t, stack.IRCAddress(), ofStack), failure.TLS, "", "5222"},
 		"xmpp_c2s at an HTTPS port":           {c2sProbe(t, overHTTPS(t), trust), failure.TLS, "speaks HTTP over TLS", "5281"},
 		"xmpp_c2s at an HTTP port":            {c2sProbe(t, plain, trust), failure.Malformed, "speaks HTTP", "5280"},
-		"xmpp_c2s at IRC without TLS":         {c2sProbe(t, rawServer(t, "tcp", sayAndHold(":irc.test NOTICE * :x\r\n")), trust), failure.Malformed, "speaks IRC", "5222"},
-		"xmpp_c2s at a server that says HTML": {c2sProbe(t, rawServer(t, "tcp", sayAndHold("<html><body>")), trust), failure.Malformed, `"html"`, "web server"},
+		"xmpp_c2s at IRC without TLS":         {c2sProbe(t, exchangetest.RawServer(t, "tcp", sayAndHold(":irc.test NOTICE * :x\r\n")), trust), failure.Malformed, "speaks IRC", "5222"},
+		"xmpp_c2s at a server that says HTML": {c2sProbe(t, exchangetest.RawServer(t, "tcp", sayAndHold("<html><body>")), trust), failure.Malformed, `"html"`, "web server"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -96,15 +100,15 @@ func directTLS(t *testing.T, shown tls.Certificate) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return serveEach(t, l, func(c net.Conn) {
+	return exchangetest.ServeEach(t, l, func(c net.Conn) {
 		ahead := bufio.NewReader(c)
 		if first, err := ahead.Peek(1); err != nil || first[0] != 0x16 {
-			rst(c)
+			exchangetest.Reset(c)
 			return
 		}
 		secure := tls.Server(aheadOf{c, ahead}, &tls.Config{Certificates: []tls.Certificate{shown}, MinVersion: tls.VersionTLS12})
 		secure.Read(make([]byte, 512)) //nolint:errcheck,gosec // whatever it is
-		say(streamStart)(secure)
+		exchangetest.Say(streamStart)(secure)
 	})
 }
 

@@ -7,16 +7,17 @@ import (
 	"strings"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/openmetrics"
 )
 
 // OpenMetrics is the block of a metrics page that somebody else serves.
 type OpenMetrics struct {
-	config.Target `yaml:",inline"`
-	config.HTTP   `yaml:",inline"`
-	Credentials   `yaml:",inline"`
-	FamilyRules   `yaml:",inline"`
+	config.Target        `yaml:",inline"`
+	config.HTTP          `yaml:",inline"`
+	exchange.Credentials `yaml:",inline"`
+	FamilyRules          `yaml:",inline"`
 	// Prefix is put before the names of all families, as the rules have them.
 	Prefix string `yaml:"prefix"`
 }
@@ -34,7 +35,7 @@ var prefixPattern = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
 // Check implements config.Settings.
 func (s *OpenMetrics) Check(r *config.Report) {
 	s.HTTP.Check(r)
-	s.Credentials.check(r)
+	s.Credentials.CheckCredentials(r)
 	s.FamilyRules.check(r, func(name string) string { return s.Prefix + name })
 	switch {
 	case s.Prefix == "":
@@ -51,7 +52,7 @@ const ownPrefix = "chatstack_"
 // openMetrics takes over the families of a page, each series with the label target.
 type openMetrics struct {
 	upstream    upstream
-	credentials Credentials
+	credentials exchange.Credentials
 }
 
 func newOpenMetrics(s *OpenMetrics, d Deps) (Collector, error) {
@@ -72,14 +73,14 @@ func newOpenMetrics(s *OpenMetrics, d Deps) (Collector, error) {
 
 // Collect implements Collector.
 func (c *openMetrics) Collect(ctx context.Context, b *Batch) error {
-	header := c.credentials.header()
+	header := c.credentials.AuthHeader()
 	header.Set("Accept", metricsAccept)
-	a, err := c.upstream.http.get(ctx, b, header)
+	a, err := c.upstream.http.Get(ctx, &b.Record, header)
 	if err != nil {
 		return err
 	}
-	if a.status != http.StatusOK {
-		return statusError(http.MethodGet, c.upstream.http.settings.URL, a.status)
+	if a.Status != http.StatusOK {
+		return exchange.StatusError(http.MethodGet, c.upstream.http.Settings.URL, a.Status)
 	}
 	return c.upstream.reexpose(b, a)
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange/exchangetest"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/openmetrics"
 )
@@ -107,7 +108,7 @@ func TestPageThatBreaksOffOnTheWireIsNone(t *testing.T) {
 		"chunked": fmt.Sprintf("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n", len(bridgePage), bridgePage),
 		"gzip":    fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n%s", packed.Len()-20, packed.Bytes()[:packed.Len()-20]),
 	} {
-		b, err := readOpenMetrics(t, "http://"+rawServer(t, "tcp", say(answer)), nil)
+		b, err := readOpenMetrics(t, "http://"+exchangetest.RawServer(t, "tcp", exchangetest.Say(answer)), nil)
 		if err == nil || len(b.Foreign(err == nil)) > 0 {
 			t.Errorf("%s: got error %v and %d families, want an error and none", how, err, len(b.Foreign(false)))
 		}

@@ -20,6 +20,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
@@ -110,7 +111,7 @@ func (s *PlantStore) Check(r *config.Report) {
 // the store has said that it is not there, so that none is forgotten, whenever the process ends; also one that should
 // be refused, since a broken store may accept it.
 type plantStore struct {
-	http     httpTarget
+	http     exchange.HTTP
 	base     *url.URL
 	token    config.Secret
 	mode     string
@@ -154,7 +155,7 @@ func newPlantStore(s *PlantStore, d Deps) (Collector, error) {
 		return nil, fmt.Errorf("parse url: %w", err)
 	}
 	c := &plantStore{
-		http: httpTarget{s.HTTP, int64(d.Limits.Body), d.UserAgent}, base: base, token: s.Token,
+		http: d.http(s.HTTP), base: base, token: s.Token,
 		mode: s.Mode, min: s.IDMin, max: s.IDMax, late: 3 * s.Timeout.Std(), state: d.State, log: d.Log,
 	}
 	if err := d.State.Load(&c.owed); err != nil {
@@ -198,7 +199,7 @@ func (c *plantStore) tell(ctx context.Context, b *Batch) {
 	for i, p := range c.owed {
 		ids[i] = strconv.FormatInt(p.ID, 10)
 		if p.URL != c.base.String() {
-			ids[i] += " in " + printable(p.URL)
+			ids[i] += " in " + exchange.PrintableURL(p.URL)
 		}
 	}
 	b.Note("canaries whose deletion is owed: " + strings.Join(ids, ", "))
@@ -353,16 +354,16 @@ func (c *plantStore) stillAbsent(ctx context.Context, b *Batch, created int64) [
 }
 
 // refusal returns nil if a is the documented answer to a plant that is not valid.
-func (c *plantStore) refusal(b *Batch, a *answer) error {
+func (c *plantStore) refusal(b *Batch, a *exchange.Answer) error {
 	switch {
-	case a.status/100 == 2:
-		return failure.Errorf(failure.Mismatch, "POST %s: status %d for a plant without a name, which should be refused with 400", printable(c.plants()), a.status)
-	case a.status != http.StatusBadRequest:
+	case a.Status/100 == 2:
+		return failure.Errorf(failure.Mismatch, "POST %s: status %d for a plant without a name, which should be refused with 400", exchange.PrintableURL(c.plants()), a.Status)
+	case a.Status != http.StatusBadRequest:
 		return c.unexpected(http.MethodPost, c.plants(), a)
 	}
-	e, ok := readPlantError(a.body)
+	e, ok := readPlantError(a.Body)
 	if !ok || e.Number == nil || e.Message == nil {
-		return failure.Errorf(failure.Malformed, "POST %s: status 400 without the documented body of error and message", printable(c.plants()))
+		return failure.Errorf(failure.Malformed, "POST %s: status 400 without the documented body of error and message", exchange.PrintableURL(c.plants()))
 	}
 	b.Note(fmt.Sprintf("refused as documented: error %d: %s", *e.Number, failure.OneLine(*e.Message)))
 	return nil
@@ -394,7 +395,7 @@ func (c *plantStore) create(ctx context.Context, b *Batch, p plant) (existence, 
 		return perhaps, err
 	}
 	existence := perhaps
-	switch a.status / 100 {
+	switch a.Status / 100 {
 	case 2:
 		existence = certainly
 	case 3, 4:
@@ -407,28 +408,28 @@ func (c *plantStore) create(ctx context.Context, b *Batch, p plant) (existence, 
 }
 
 // acceptance returns nil if a is the documented answer to the plant.
-func (c *plantStore) acceptance(p plant, a *answer) error {
-	if a.status/100 != 2 {
+func (c *plantStore) acceptance(p plant, a *exchange.Answer) error {
+	if a.Status/100 != 2 {
 		return c.unexpected(http.MethodPost, c.plants(), a)
 	}
 	var got plant
-	if err := json.Unmarshal(a.body, &got); err != nil {
-		return failure.Errorf(failure.Malformed, "POST %s: status %d: read plant: %w", printable(c.plants()), a.status, err)
+	if err := json.Unmarshal(a.Body, &got); err != nil {
+		return failure.Errorf(failure.Malformed, "POST %s: status %d: read plant: %w", exchange.PrintableURL(c.plants()), a.Status, err)
 	}
 	if got.Name != p.Name || got.Tag != p.Tag {
-		return failure.Errorf(failure.Mismatch, "POST %s: the plant that came back is not the one that was sent", printable(c.plants()))
+		return failure.Errorf(failure.Mismatch, "POST %s: the plant that came back is not the one that was sent", exchange.PrintableURL(c.plants()))
 	}
 	return nil
 }
 
-func (c *plantStore) post(ctx context.Context, b *Batch, p plant) (*answer, error) {
+func (c *plantStore) post(ctx context.Context, b *Batch, p plant) (*exchange.Answer, error) {
 	body, err := json.Marshal(p)
 	if err != nil {
 		return nil, fmt.Errorf("write plant: %w", err)
 	}
 	header := c.header()
 	header.Set("Content-Type", "application/json")
-	return c.http.do(ctx, b, http.MethodPost, c.plants(), header, bytes.NewReader(body))
+	return c.http.Do(ctx, &b.Record, http.MethodPost, c.plants(), header, bytes.NewReader(body))
 }
 
 // delete deletes a plant and reports whether it is certainly gone. Any success will do, since the interface does not
@@ -436,15 +437,15 @@ func (c *plantStore) post(ctx context.Context, b *Batch, p plant) (*answer, erro
 // its creation may still be under way.
 func (c *plantStore) delete(ctx context.Context, b *Batch, p owedPlant, owed bool) (gone bool, err error) {
 	target := c.base.JoinPath("plants", strconv.FormatInt(p.ID, 10)).String()
-	a, err := c.http.do(ctx, b, http.MethodDelete, target, c.header(), nil)
+	a, err := c.http.Do(ctx, &b.Record, http.MethodDelete, target, c.header(), nil)
 	switch {
 	case err != nil:
 		return false, err
-	case a.status/100 == 2:
+	case a.Status/100 == 2:
 		return true, nil
-	case a.status == http.StatusNotFound && p.Created && owed:
+	case a.Status == http.StatusNotFound && p.Created && owed:
 		return true, nil
-	case a.status == http.StatusNotFound && !p.Created:
+	case a.Status == http.StatusNotFound && !p.Created:
 		return time.Since(p.Since) >= c.late, nil
 	}
 	return false, c.unexpected(http.MethodDelete, target, a)
@@ -461,13 +462,13 @@ func (c *plantStore) header() http.Header {
 func (c *plantStore) plants() string { return c.base.JoinPath("plants").String() }
 
 // unexpected is the failure of a status that was not wanted, with what an error body says about it.
-func (c *plantStore) unexpected(method, target string, a *answer) *failure.Error {
-	if a.status/100 == 3 {
-		return statusError(method, target, a.status).
+func (c *plantStore) unexpected(method, target string, a *exchange.Answer) *failure.Error {
+	if a.Status/100 == 3 {
+		return exchange.StatusError(method, target, a.Status).
 			WithHint("the store redirects: write the address that it redirects to as the url")
 	}
 	hint := ""
-	switch a.status {
+	switch a.Status {
 	case http.StatusUnauthorized, http.StatusForbidden:
 		hint = "the store does not accept the token: set PLANT_STORE_TOKEN, or token in the configuration file, to one that it knows"
 	case http.StatusNotFound:
@@ -475,15 +476,15 @@ func (c *plantStore) unexpected(method, target string, a *answer) *failure.Error
 			hint = "the store has no /plants there: the url is its base address, without /plants"
 		}
 	}
-	e, ok := readPlantError(a.body)
+	e, ok := readPlantError(a.Body)
 	if !ok || e.Message == nil {
-		return statusError(method, target, a.status).WithHint(hint)
+		return exchange.StatusError(method, target, a.Status).WithHint(hint)
 	}
 	number := int32(0)
 	if e.Number != nil {
 		number = *e.Number
 	}
-	return failure.Errorf(failure.ReasonOfStatus(a.status), "%s %s: status %d: error %d: %s", method, printable(target), a.status, number, failure.OneLine(*e.Message)).WithHint(hint)
+	return failure.Errorf(failure.ReasonOfStatus(a.Status), "%s %s: status %d: error %d: %s", method, exchange.PrintableURL(target), a.Status, number, failure.OneLine(*e.Message)).WithHint(hint)
 }
 
 func readPlantError(body []byte) (plantError, bool) {

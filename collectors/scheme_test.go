@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange/exchangetest"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
@@ -26,7 +27,7 @@ func quietTLS(t *testing.T) *httptest.Server {
 
 // badRequest is a page of status 400.
 func badRequest(body string) func(net.Conn) {
-	return say("HTTP/1.1 400 Bad Request\r\nContent-Type: text/html\r\nConnection: close\r\n\r\n" + body)
+	return exchangetest.Say("HTTP/1.1 400 Bad Request\r\nContent-Type: text/html\r\nConnection: close\r\n\r\n" + body)
 }
 
 func TestEveryHTTPTargetSaysThatItsSchemeIsWrong(t *testing.T) {
@@ -52,28 +53,28 @@ func TestPlainHTTPToTLSIsKnownByEveryAnswer(t *testing.T) {
 		"Go":         badRequest("Client sent an HTTP request to an HTTPS server.\n"),
 		"Apache":     badRequest("Reason: You're speaking plain HTTP to an SSL-enabled server port.<br />"),
 		"Tomcat":     badRequest("Bad Request\r\nThis combination of host and port requires TLS.\r\n"),
-		"a TLS stop": say("\x15\x03\x01\x00\x02\x02\x46"),
+		"a TLS stop": exchangetest.Say("\x15\x03\x01\x00\x02\x02\x46"),
 	} {
-		_, err := read(t, proxyProbe(t, "http://"+rawServer(t, "tcp", answer)+"/health", config.TLS{}), 10*time.Second)
+		_, err := read(t, proxyProbe(t, "http://"+exchangetest.RawServer(t, "tcp", answer)+"/health", config.TLS{}), 10*time.Second)
 		wantReason(t, err, failure.TLS)
 		if got := failure.HintOf(err); !strings.Contains(got, "write https:// in the url") {
 			t.Errorf("%s: hint of %v: got %q", name, err, got)
 		}
 	}
-	_, err := read(t, proxyProbe(t, "http://"+rawServer(t, "tcp", badRequest("no such host"))+"/health", config.TLS{}), 10*time.Second)
+	_, err := read(t, proxyProbe(t, "http://"+exchangetest.RawServer(t, "tcp", badRequest("no such host"))+"/health", config.TLS{}), 10*time.Second)
 	wantReason(t, err, failure.HTTPStatus)
 }
 
 func TestTLSToAPortWithoutItSaysWhatAnswers(t *testing.T) {
-	ssh := rawServer(t, "tcp", say("SSH-2.0-OpenSSH_9.2\r\n"))
+	ssh := exchangetest.RawServer(t, "tcp", exchangetest.Say("SSH-2.0-OpenSSH_9.2\r\n"))
 	for _, c := range []struct {
 		probe Collector
 		hint  string
 	}{
 		{proxyProbe(t, "https://"+ssh+"/health", config.TLS{}), "speaks neither TLS nor HTTP"},
-		{proxyProbe(t, "https://"+rawServer(t, "tcp", say("<?xml version='1.0'?><stream:stream>"))+"/health", config.TLS{}), "speaks neither TLS nor HTTP"},
-		{proxyProbe(t, "https://"+rawServer(t, "tcp", say("<!DOCTYPE HTML>\n<html lang=\"en\">"))+"/health", config.TLS{}), "this port speaks plain HTTP: write http:// in the url"},
-		{proxyProbe(t, "https://"+rawServer(t, "tcp", say("<HTML><head>"))+"/health", config.TLS{}), "this port speaks plain HTTP: write http:// in the url"},
+		{proxyProbe(t, "https://"+exchangetest.RawServer(t, "tcp", exchangetest.Say("<?xml version='1.0'?><stream:stream>"))+"/health", config.TLS{}), "speaks neither TLS nor HTTP"},
+		{proxyProbe(t, "https://"+exchangetest.RawServer(t, "tcp", exchangetest.Say("<!DOCTYPE HTML>\n<html lang=\"en\">"))+"/health", config.TLS{}), "this port speaks plain HTTP: write http:// in the url"},
+		{proxyProbe(t, "https://"+exchangetest.RawServer(t, "tcp", exchangetest.Say("<HTML><head>"))+"/health", config.TLS{}), "this port speaks plain HTTP: write http:// in the url"},
 		{ircTLSProbe(t, ssh, config.TLS{}), `does not speak TLS, it answers with "SSH-2"`},
 	} {
 		_, err := read(t, c.probe, 10*time.Second)
@@ -88,9 +89,9 @@ func TestDockerSaysThatItsSchemeIsWrong(t *testing.T) {
 	secure, plain := quietTLS(t), httptest.NewServer(http.NotFoundHandler())
 	defer plain.Close()
 	for host, hint := range map[string]string{
-		"tcp://" + secure.Listener.Addr().String():                          hintTLS,
-		"https://" + plain.Listener.Addr().String():                         "write http:// in the host",
-		"tcp://" + rawServer(t, "tcp", say("\x15\x03\x01\x00\x02\x02\x46")): hintTLS,
+		"tcp://" + secure.Listener.Addr().String():                                                    hintTLS,
+		"https://" + plain.Listener.Addr().String():                                                   "write http:// in the host",
+		"tcp://" + exchangetest.RawServer(t, "tcp", exchangetest.Say("\x15\x03\x01\x00\x02\x02\x46")): hintTLS,
 	} {
 		_, err := readDocker(t, dockerSettings(host))
 		wantDockerFailure(t, err, failure.TLS, hint)
@@ -120,8 +121,8 @@ func TestRedirectToTLSSaysSo(t *testing.T) {
 		"https://127.0.0.1/health": "write https:// in the url",
 		"http://127.0.0.2/health":  "the service redirects to another host",
 	} {
-		answer := say("HTTP/1.1 301 Moved Permanently\r\nLocation: " + location + "\r\nContent-Length: 0\r\n\r\n")
-		_, err := read(t, proxyProbe(t, "http://"+rawServer(t, "tcp", answer)+"/health", config.TLS{}), 10*time.Second)
+		answer := exchangetest.Say("HTTP/1.1 301 Moved Permanently\r\nLocation: " + location + "\r\nContent-Length: 0\r\n\r\n")
+		_, err := read(t, proxyProbe(t, "http://"+exchangetest.RawServer(t, "tcp", answer)+"/health", config.TLS{}), 10*time.Second)
 		wantReason(t, err, failure.HTTPStatus)
 		if got := failure.HintOf(err); !strings.Contains(got, hint) {
 			t.Errorf("to %s: hint of %v: got %q, want %q in it", location, err, got, hint)

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange/exchangetest"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
@@ -193,13 +194,13 @@ func rpcServer(t *testing.T, network, answer string) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return "unix://" + serveEach(t, l, func(conn net.Conn) {
+		return "unix://" + exchangetest.ServeEach(t, l, func(conn net.Conn) {
 			buf := make([]byte, 4096)
 			n, err := conn.Read(buf)
 			if err == nil && buf[n-1] == '\n' {
 				io.WriteString(conn, reply(buf[:n])+"\n") //nolint:errcheck // a test's server
 			}
-			hold(conn)
+			exchangetest.Hold(conn)
 		})
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -267,10 +268,10 @@ func TestIRCSocketFailures(t *testing.T) {
 		want failure.Reason
 	}{
 		"missing":  {"unix:///does/not/exist", failure.Refused},
-		"hangs":    {"unix://" + rawServer(t, "unix", hold), failure.Timeout},
-		"closes":   {"unix://" + rawServer(t, "unix", func(net.Conn) {}), failure.Closed},
-		"half":     {"unix://" + rawServer(t, "unix", say(`{"jsonrpc":`)), failure.Closed},
-		"too long": {"unix://" + rawServer(t, "unix", say(strings.Repeat("x", 2<<20))), failure.TooLarge},
+		"hangs":    {"unix://" + exchangetest.RawServer(t, "unix", exchangetest.Hold), failure.Timeout},
+		"closes":   {"unix://" + exchangetest.RawServer(t, "unix", func(net.Conn) {}), failure.Closed},
+		"half":     {"unix://" + exchangetest.RawServer(t, "unix", exchangetest.Say(`{"jsonrpc":`)), failure.Closed},
+		"too long": {"unix://" + exchangetest.RawServer(t, "unix", exchangetest.Say(strings.Repeat("x", 2<<20))), failure.TooLarge},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newIRCRPCSettings()

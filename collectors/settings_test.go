@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange/exchangetest"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
@@ -108,7 +109,7 @@ func TestTwoStatusPagesCannotBeToldApart(t *testing.T) {
 }
 
 func TestAuthorityOfTheProxyComesFromItsVariable(t *testing.T) {
-	root := write(t, filepath.Join(t.TempDir(), "ca.pem"), certificate{name: "root", authority: true}.make(t))
+	root := exchangetest.Write(t, filepath.Join(t.TempDir(), "ca.pem"), exchangetest.Certificate{Name: "root", Authority: true}.Make(t))
 	cfg, err := loadTargets("  - {kind: xmpp_proxy, url: 'https://x'}\n", map[string]string{"XMPP_PROXY_CA_FILE": root})
 	if err != nil {
 		t.Fatal(err)

@@ -2,9 +2,7 @@ package collectors
 
 import (
 	"bytes"
-	"io"
 	"math"
-	"net"
 	"regexp"
 	"strings"
 	"testing"
@@ -12,72 +10,6 @@ import (
 
 	"github.com/docker/docker/pkg/stdcopy"
 )
-
-// said is a connection to a server that says all it has to say, whatever it is told.
-type said struct {
-	net.Conn
-	io.Reader
-	told bytes.Buffer
-}
-
-func (s *said) Read(p []byte) (int, error)  { return s.Reader.Read(p) }
-func (s *said) Write(p []byte) (int, error) { return s.told.Write(p) }
-
-// FuzzXMPPStream negotiates TLS with a made-up server. Nothing that it says before TLS may pass as said in TLS, and only
-// one that offers TLS and goes on with it is believed.
-func FuzzXMPPStream(f *testing.F) {
-	const open = "<?xml version='1.0'?><stream:stream xmlns:stream='http://etherx.jabber.org/streams' xmlns='jabber:client' from='chat.test' id='1' version='1.0'>"
-	const offer = "<stream:features><starttls xmlns='urn:ietf:params:xml:ns:xmpp-tls'><required/></starttls></stream:features>"
-	const proceed = "<proceed xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>"
-	for _, seed := range []string{
-		open + offer + proceed, open + offer + proceed + "injected", open + offer + "<failure xmlns='urn:ietf:params:xml:ns:xmpp-tls'/></stream:stream>",
-		open + "<stream:features/>", open + "<stream:error><host-unknown xmlns='urn:ietf:params:xml:ns:xmpp-streams'/><text xmlns='urn:ietf:params:xml:ns:xmpp-streams'>no\x00</text></stream:error>",
-		strings.ReplaceAll(open, "jabber:client", "jabber:server") + offer, "\x15\x03\x01\x00\x02\x02\x46", "220 smtp\r\n", "", "<", "<!DOCTYPE x [<!ENTITY y 'z'>]><x>&y;</x>",
-		open + strings.Repeat("<a>", 1000), open + "<stream:features>" + strings.Repeat(" ", maxStream),
-	} {
-		f.Add([]byte(seed), false)
-		f.Add([]byte(strings.ReplaceAll(seed, "jabber:client", "jabber:server")), true)
-	}
-	f.Fuzz(func(t *testing.T, content []byte, server bool) {
-		kind := xmppClient
-		if server {
-			kind = xmppServer
-		}
-		conn := &said{Reader: bytes.NewReader(content)}
-		err := startXMPP(conn, kind, "chat.test")
-		judge(t, &Batch{}, err, 0)
-		if err != nil {
-			return
-		}
-		switch rest, _ := io.ReadAll(conn.Reader); {
-		case len(content)-len(rest) > maxStream+1:
-			t.Errorf("%d bytes were read", len(content)-len(rest))
-		case !bytes.Contains(content, []byte("proceed")) || !bytes.Contains(content, []byte("starttls")):
-			t.Errorf("TLS begins after %.300q", content)
-		case !strings.HasSuffix(conn.told.String(), "<starttls xmlns='"+nsStartTLS+"'/>"):
-			t.Errorf("TLS begins unasked for, after %q", conn.told.String())
-		}
-	})
-}
-
-// FuzzIRCLines reads lines of a made-up IRC server. Whoever is believed has said one of the three commands that count.
-func FuzzIRCLines(f *testing.F) {
-	for _, seed := range []string{
-		":irc.test CAP * LS :multi-prefix\r\n", "@time=x :irc.test NOTICE * :*** Looking up\r\n:irc.test CAP * LS * :a\r\n", "ERROR :Closing Link: (Throttled)\r\n",
-		":irc.test 421 * CAP :Unknown command\r\n", "451 CAP :register\n", "PING :1\r\n\r\n\r\n", "HTTP/1.1 400 Bad Request\r\n\r\n", "CAP\r\n", "CAP * ACK\r\n", ": \r\n", "@\r\n",
-		strings.Repeat("x", maxIRCLine+1), strings.Repeat("\n", maxIRCLines+1), "ERROR :\x00\xff\x1b[31m\n", "",
-	} {
-		f.Add([]byte(seed))
-	}
-	answer := regexp.MustCompile(`CAP|421|451`)
-	f.Fuzz(func(t *testing.T, content []byte) {
-		err := awaitCapabilities(bytes.NewReader(content))
-		judge(t, &Batch{}, err, 0)
-		if err == nil && !answer.Match(content) {
-			t.Errorf("an answer is found in %.300q", content)
-		}
-	})
-}
 
 // FuzzLoginLog counts failed logins in a made-up log, twice, as two readings do. The count never falls, has no more than
 // there are lines, begins at 0, and a line that was seen is not counted again.

@@ -7,9 +7,9 @@ import (
 	"io"
 	"net"
 	"regexp"
-	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
@@ -34,7 +34,7 @@ func (s *TCP) Configured() bool { return s.Address != "" }
 
 // Check implements config.Settings.
 func (s *TCP) Check(r *config.Report) {
-	checkAddress(r, s.Address, "")
+	exchange.CheckAddress(r, s.Address, "")
 	checkPattern(r, "expect", s.Expect)
 }
 
@@ -54,30 +54,30 @@ func newTCP(s *TCP, _ Deps) (Collector, error) {
 
 // Collect implements Collector.
 func (c *tcp) Collect(ctx context.Context, b *Batch) error {
-	e := &Exchange{Request: "connect to " + c.address}
+	e := &exchange.Exchange{Request: "connect to " + c.address}
 	b.Exchanges = append(b.Exchanges, e)
-	timing := &tracer{last: time.Now()}
+	timing := exchange.NewTiming()
 	err := c.converse(ctx, timing)
 	if err != nil {
-		e.Phases, e.Err = timing.end("failed"), failure.OneLine(err.Error())
+		e.Phases, e.Err = timing.End("failed"), failure.OneLine(err.Error())
 		return err
 	}
-	e.Phases = timing.end("end")
+	e.Phases = timing.End("end")
 	return nil
 }
 
-func (c *tcp) converse(ctx context.Context, timing *tracer) error {
-	conn, err := dial(ctx, "tcp", c.address)
+func (c *tcp) converse(ctx context.Context, timing *exchange.Timing) error {
+	conn, err := exchange.Dial(ctx, "tcp", c.address)
 	if err != nil {
 		return fmt.Errorf("connect to %s: %w", c.address, err)
 	}
 	defer conn.Close()                                      //nolint:errcheck // what was to be heard is heard
 	stop := context.AfterFunc(ctx, func() { conn.Close() }) //nolint:errcheck,gosec // wakes the reader
 	defer stop()
-	timing.phase("connect")
+	timing.Phase("connect")
 	if c.send != "" {
 		if _, err := io.WriteString(conn, c.send); err != nil {
-			return fmt.Errorf("write to %s: %w", c.address, inTime(ctx, err))
+			return fmt.Errorf("write to %s: %w", c.address, exchange.PreferContextError(ctx, err))
 		}
 	}
 	if c.expect == nil {
@@ -90,19 +90,19 @@ func (c *tcp) converse(ctx context.Context, timing *tracer) error {
 const maxHeard = 16 << 10
 
 // hear reads until what was said matches. A service that says something else has until the deadline to go on.
-func (c *tcp) hear(ctx context.Context, conn net.Conn, timing *tracer) error {
+func (c *tcp) hear(ctx context.Context, conn net.Conn, timing *exchange.Timing) error {
 	heard := make([]byte, 0, maxHeard)
 	for len(heard) < maxHeard {
 		n, err := conn.Read(heard[len(heard):maxHeard])
 		if n > 0 && len(heard) == 0 {
-			timing.phase("first_byte")
+			timing.Phase("first_byte")
 		}
 		heard = heard[:len(heard)+n]
 		if c.expect.Match(heard) {
 			return nil
 		}
 		if err != nil && len(heard) == 0 {
-			return fmt.Errorf("read from %s: %w", c.address, inTime(ctx, err))
+			return fmt.Errorf("read from %s: %w", c.address, exchange.PreferContextError(ctx, err))
 		}
 		if err != nil {
 			if ctx.Err() != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded) {

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange/exchangetest"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
@@ -16,9 +18,9 @@ func TestTCPShapes(t *testing.T) {
 	talk := func(answers ...string) func(net.Conn) {
 		return func(conn net.Conn) {
 			for _, a := range answers {
-				say(a)(conn)
+				exchangetest.Say(a)(conn)
 			}
-			hold(conn)
+			exchangetest.Hold(conn)
 		}
 	}
 	for name, c := range map[string]struct {
@@ -26,21 +28,21 @@ func TestTCPShapes(t *testing.T) {
 		send, expect string
 		want         failure.Reason // "" is up
 	}{
-		"accepts":           {hold, "", "", ""},
+		"accepts":           {exchangetest.Hold, "", "", ""},
 		"accepts and ends":  {func(net.Conn) {}, "", "", ""},
 		"answers":           {talk("+PONG\r\n"), "PING\r\n", `^\+PONG`, ""},
 		"answers in pieces": {talk("+PO", "NG\r\n"), "PING\r\n", `^\+PONG\r\n$`, ""},
 		"greets late":       {talk("* banner alice\r\n", "220 ready\r\n"), "x", "(?m)^220 ", ""},
-		"says another":      {say("HTTP/1.1 400 alice\r\n"), "PING\r\n", `^\+PONG`, failure.Mismatch},
-		"goes on and on":    {say(strings.Repeat("alice", 8000)), "PING\r\n", `^\+PONG`, failure.Mismatch},
+		"says another":      {exchangetest.Say("HTTP/1.1 400 alice\r\n"), "PING\r\n", `^\+PONG`, failure.Mismatch},
+		"goes on and on":    {exchangetest.Say(strings.Repeat("alice", 8000)), "PING\r\n", `^\+PONG`, failure.Mismatch},
 		"says too little":   {talk("+PO"), "PING\r\n", `^\+PONG`, failure.Mismatch},
-		"is silent":         {hold, "PING\r\n", "PONG", failure.Timeout},
+		"is silent":         {exchangetest.Hold, "PING\r\n", "PONG", failure.Timeout},
 		"ends":              {func(net.Conn) {}, "PING\r\n", "PONG", failure.Closed},
-		"resets":            {rst, "PING\r\n", "PONG", failure.Closed},
+		"resets":            {exchangetest.Reset, "PING\r\n", "PONG", failure.Closed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newTCPSettings()
-			s.Address, s.Send, s.Expect = rawServer(t, "tcp", c.answer), c.send, c.expect
+			s.Address, s.Send, s.Expect = exchangetest.RawServer(t, "tcp", c.answer), c.send, c.expect
 			probe, err := newTCP(s, deps(&memory{}))
 			if err != nil {
 				t.Fatal(err)
@@ -106,7 +108,7 @@ func TestPiecesAreHeardTogether(t *testing.T) {
 		}
 		said <- nil
 	}()
-	timing := &tracer{last: time.Now()}
+	timing := exchange.NewTiming()
 	c := &tcp{address: "irc:6667", expect: regexp.MustCompile(`(?m)^220 ready`)}
 	if err := c.hear(t.Context(), client, timing); err != nil {
 		t.Error(err)
@@ -115,14 +117,14 @@ func TestPiecesAreHeardTogether(t *testing.T) {
 	if err := <-said; err != nil {
 		t.Error(err)
 	}
-	if got, want := phaseNames(timing.phases), []string{"first_byte"}; !slices.Equal(got, want) {
+	if got, want := phases(&exchange.Exchange{Phases: timing.End("end")}), []string{"first_byte", "end"}; !slices.Equal(got, want) {
 		t.Errorf("phases: got %q, want %q", got, want)
 	}
 }
 
 func TestFirstByteIsTimedIfThereIsOne(t *testing.T) {
 	for said, want := range map[string][]string{"": {"connect", "failed"}, "!": {"connect", "first_byte", "end"}} {
-		c := &tcp{address: rawServer(t, "tcp", say(said)), send: "?", expect: regexp.MustCompile("!")}
+		c := &tcp{address: exchangetest.RawServer(t, "tcp", exchangetest.Say(said)), send: "?", expect: regexp.MustCompile("!")}
 		b, err := read(t, c, 10*time.Second)
 		if up := said != ""; (err == nil) != up {
 			t.Errorf("%q: got %v, want success: %t", said, err, up)

@@ -9,17 +9,6 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
-func TestErrorsSayHowTLSWasBegun(t *testing.T) {
-	for want, s := range map[string]tlsServer{
-		"tls irc.test:6697":                   {address: "irc.test:6697"},
-		"starttls xmpp-client xmpp.test:5222": {address: "xmpp.test:5222", startTLS: xmppClient},
-	} {
-		if got := s.String(); got != want {
-			t.Errorf("got %q, want %q", got, want)
-		}
-	}
-}
-
 // TestAuthorityFileThatIsGoneIsAFaultOfTLS has the file vanish after the configuration was checked.
 func TestAuthorityFileThatIsGoneIsAFaultOfTLS(t *testing.T) {
 	gone := config.TLS{CAFile: filepath.Join(t.TempDir(), "ca.pem")}

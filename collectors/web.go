@@ -10,15 +10,16 @@ import (
 	"strings"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
 // Web is the block of anything that is asked over HTTP and judged by status and body: the stack's web front ends and
 // whatever else its operator has.
 type Web struct {
-	config.Target `yaml:",inline"`
-	config.HTTP   `yaml:",inline"`
-	Credentials   `yaml:",inline"`
+	config.Target        `yaml:",inline"`
+	config.HTTP          `yaml:",inline"`
+	exchange.Credentials `yaml:",inline"`
 	// Method is GET or HEAD. GET follows redirects on the same host, HEAD follows none.
 	Method string `yaml:"method"`
 	// Headers are sent as they are; Host is the name to ask for. Their values may be secret.
@@ -46,7 +47,7 @@ var (
 // Check implements config.Settings.
 func (s *Web) Check(r *config.Report) {
 	s.HTTP.Check(r)
-	s.check(r)
+	s.CheckCredentials(r)
 	if s.Method != http.MethodGet && s.Method != http.MethodHead {
 		r.Faultf("method", "is %q, must be GET or HEAD", s.Method)
 	}
@@ -92,7 +93,7 @@ func pattern(s string) (*regexp.Regexp, error) {
 
 // web asks one URL.
 type web struct {
-	http           httpTarget
+	http           exchange.HTTP
 	method         string
 	header         http.Header
 	status         []string
@@ -101,7 +102,7 @@ type web struct {
 
 func newWeb(s *Web, d Deps) (Collector, error) {
 	c := &web{
-		http: httpTarget{s.HTTP, int64(d.Limits.Body), d.UserAgent}, method: s.Method, header: s.header(), status: s.ExpectStatus,
+		http: d.http(s.HTTP), method: s.Method, header: s.AuthHeader(), status: s.ExpectStatus,
 	}
 	for name, value := range s.Headers {
 		c.header.Set(name, value.Reveal())
@@ -118,24 +119,24 @@ func newWeb(s *Web, d Deps) (Collector, error) {
 
 // Collect implements Collector.
 func (c *web) Collect(ctx context.Context, b *Batch) error {
-	target := c.http.settings.URL
-	a, err := c.http.do(ctx, b, c.method, target, c.header, nil)
+	target := c.http.Settings.URL
+	a, err := c.http.Do(ctx, &b.Record, c.method, target, c.header, nil)
 	switch {
-	case errors.Is(err, errRedirect) && c.expects(b.HTTPStatus) && c.expect == nil:
+	case errors.Is(err, exchange.ErrRedirect) && c.expects(b.HTTPStatus) && c.expect == nil:
 		b.Note("the answer is a redirect to another host, which is expected and not followed")
 		return nil
-	case errors.Is(err, errRedirect):
+	case errors.Is(err, exchange.ErrRedirect):
 		return failure.Errorf(failure.HTTPStatus, "%w", err).
 			WithHint("the answer is a redirect to another host, or from http to https: write the address that it leads to, or name its status in expect_status if that is the good answer")
 	case err != nil:
 		return err
-	case !c.expects(a.status):
+	case !c.expects(a.Status):
 		return c.unexpected(a)
-	case c.expect != nil && !c.expect.Match(a.body):
-		return failure.Errorf(failure.Mismatch, "%s %s: status %d: nothing in %s matches expect_body", c.method, printable(target), a.status, failure.Count(len(a.body), "byte")).
+	case c.expect != nil && !c.expect.Match(a.Body):
+		return failure.Errorf(failure.Mismatch, "%s %s: status %d: nothing in %s matches expect_body", c.method, exchange.PrintableURL(target), a.Status, failure.Count(len(a.Body), "byte")).
 			WithHint("the service answers with another page than the one that expect_body describes")
-	case c.refuse != nil && c.refuse.Match(a.body):
-		return failure.Errorf(failure.Mismatch, "%s %s: status %d: the body matches refuse_body", c.method, printable(target), a.status).
+	case c.refuse != nil && c.refuse.Match(a.Body):
+		return failure.Errorf(failure.Mismatch, "%s %s: status %d: the body matches refuse_body", c.method, exchange.PrintableURL(target), a.Status).
 			WithHint("the service answers with a page that refuse_body describes")
 	}
 	return nil
@@ -150,10 +151,10 @@ func (c *web) expects(status int) bool {
 	})
 }
 
-func (c *web) unexpected(a *answer) *failure.Error {
-	failed := failure.Errorf(failure.ReasonOfStatus(a.status), "%s %s: status %d, want %s",
-		c.method, printable(c.http.settings.URL), a.status, strings.Join(c.status, " or "))
-	if a.status == http.StatusUnauthorized || a.status == http.StatusForbidden {
+func (c *web) unexpected(a *exchange.Answer) *failure.Error {
+	failed := failure.Errorf(failure.ReasonOfStatus(a.Status), "%s %s: status %d, want %s",
+		c.method, exchange.PrintableURL(c.http.Settings.URL), a.Status, strings.Join(c.status, " or "))
+	if a.Status == http.StatusUnauthorized || a.Status == http.StatusForbidden {
 		return failed.WithHint("the service wants somebody who is logged in: give it user and password or a token, or name the status in expect_status if that is the good answer")
 	}
 	return failed

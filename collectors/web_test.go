@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange/exchangetest"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
@@ -105,7 +106,7 @@ func TestWebRedirects(t *testing.T) {
 		"head follows none, not wanted": {endless, func(s *Web) { s.Method = http.MethodHead }, failure.HTTPStatus},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b, err := read(t, webProbe(t, "http://"+rawServer(t, "tcp", say(c.answer))+"/", c.change), 10*time.Second)
+			b, err := read(t, webProbe(t, "http://"+exchangetest.RawServer(t, "tcp", exchangetest.Say(c.answer))+"/", c.change), 10*time.Second)
 			if b.HTTPStatus != http.StatusFound {
 				t.Errorf("status: got %d, want 302", b.HTTPStatus)
 			}

@@ -1,7 +1,6 @@
 package collectors
 
 import (
-	"io"
 	"net"
 	"slices"
 	"strings"
@@ -9,13 +8,15 @@ import (
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange/exchangetest"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
 )
 
 // sayAndHold answers with bytes and then waits for the client to leave.
 func sayAndHold(s string) func(net.Conn) {
-	return func(c net.Conn) { say(s)(c); hold(c) }
+	return func(c net.Conn) { exchangetest.Say(s)(c); exchangetest.Hold(c) }
 }
 
 func c2sProbe(t *testing.T, address string, trust config.TLS) Collector {
@@ -46,9 +47,9 @@ func TestXMPPStreamShapes(t *testing.T) {
 		want   failure.Reason
 		says   string // in the message or the hint
 	}{
-		"says nothing":             {hold, failure.Timeout, ""},
+		"says nothing":             {exchangetest.Hold, failure.Timeout, ""},
 		"closes":                   {func(net.Conn) {}, failure.Closed, ""},
-		"resets":                   {rst, failure.Closed, ""},
+		"resets":                   {exchangetest.Reset, failure.Closed, ""},
 		"another protocol":         {sayAndHold("SSH-2.0-OpenSSH_9.2\r\n"), failure.Malformed, ""},
 		"http":                     {sayAndHold("HTTP/1.1 400 Bad Request\r\n\r\n"), failure.Malformed, "port of a web server"},
 		"tls at once":              {sayAndHold("\x15\x03\x01\x00\x02\x02\x46"), failure.TLS, "leave starttls empty"},
@@ -57,19 +58,19 @@ func TestXMPPStreamShapes(t *testing.T) {
 		"port of servers":          {sayAndHold(strings.Replace(streamStart, "jabber:client", "jabber:server", 1) + streamFeatures), failure.Mismatch, "5269"},
 		"bad xml":                  {sayAndHold("<stream:stream <<<"), failure.Malformed, ""},
 		"another encoding":         {sayAndHold("<?xml version='1.0' encoding='latin1'?>" + streamStart[21:]), failure.Malformed, ""},
-		"header cut off":           {say(streamStart[:60]), failure.Closed, ""},
-		"header and end":           {say(streamStart), failure.Closed, ""},
+		"header cut off":           {exchangetest.Say(streamStart[:60]), failure.Closed, ""},
+		"header and end":           {exchangetest.Say(streamStart), failure.Closed, ""},
 		"header and closed stream": {sayAndHold(streamStart + "</stream:stream>"), failure.Closed, ""},
-		"features cut off":         {say(streamStart + streamFeatures[:40]), failure.Closed, ""},
+		"features cut off":         {exchangetest.Say(streamStart + streamFeatures[:40]), failure.Closed, ""},
 		"header only":              {sayAndHold(streamStart), failure.Timeout, ""},
 		"no features":              {sayAndHold(streamStart + "<iq/>"), failure.Malformed, `"iq"`},
 		"no starttls":              {sayAndHold(streamStart + "<stream:features><mechanisms xmlns='urn:ietf:params:xml:ns:xmpp-sasl'/></stream:features>"), failure.TLS, "no certificate that it can use"},
 		"starttls of another kind": {sayAndHold(streamStart + "<stream:features><starttls xmlns='urn:other'/></stream:features>"), failure.TLS, ""},
 		"endless features": {func(c net.Conn) {
-			say(streamStart + "<stream:features>" + strings.Repeat("<x/>", maxStream/4))(c)
-			hold(c)
+			exchangetest.Say(streamStart + "<stream:features>" + strings.Repeat("<x/>", 64<<10/4))(c)
+			exchangetest.Hold(c)
 		}, failure.TooLarge, ""},
-		"endless name":               {sayAndHold("<" + strings.Repeat("a", 2*maxStream)), failure.TooLarge, ""},
+		"endless name":               {sayAndHold("<" + strings.Repeat("a", 2*64<<10)), failure.TooLarge, ""},
 		"starttls refused":           {sayAndHold(streamStart + streamFeatures + "<failure xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>"), failure.TLS, "read its log"},
 		"starttls answered oddly":    {sayAndHold(streamStart + streamFeatures + "<message/>"), failure.Malformed, `"message"`},
 		"proceed of another kind":    {sayAndHold(streamStart + streamFeatures + "<proceed xmlns='urn:other'/>"), failure.Malformed, ""},
@@ -80,7 +81,7 @@ func TestXMPPStreamShapes(t *testing.T) {
 		"shutdown":                   {sayAndHold(streamFault("system-shutdown", "")), failure.Closed, "system-shutdown"},
 		"policy":                     {sayAndHold(streamFault("policy-violation", "Too many\x09connections")), failure.Mismatch, "policy-violation: Too many connections"},
 		"fault instead of proceed":   {sayAndHold(streamStart + streamFeatures + streamFault("resource-constraint", "")[len(streamStart):]), failure.Mismatch, "resource-constraint"},
-		"fault that is cut off":      {say(streamFault("host-unknown", "x")[:len(streamStart)+30]), failure.Closed, ""},
+		"fault that is cut off":      {exchangetest.Say(streamFault("host-unknown", "x")[:len(streamStart)+30]), failure.Closed, ""},
 		"fault of another namespace": {sayAndHold(streamStart + "<stream:error><host-unknown xmlns='urn:other'/></stream:error>"), failure.Mismatch, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -88,7 +89,7 @@ func TestXMPPStreamShapes(t *testing.T) {
 			if c.want == failure.Timeout {
 				timeout = 100 * time.Millisecond
 			}
-			b, err := read(t, c2sProbe(t, rawServer(t, "tcp", c.answer), config.TLS{}), timeout)
+			b, err := read(t, c2sProbe(t, exchangetest.RawServer(t, "tcp", c.answer), config.TLS{}), timeout)
 			wantReason(t, err, c.want)
 			if err != nil && !strings.Contains(err.Error()+failure.HintOf(err), c.says) {
 				t.Errorf("%q, %q lacks %q", err, failure.HintOf(err), c.says)
@@ -100,39 +101,8 @@ func TestXMPPStreamShapes(t *testing.T) {
 	}
 }
 
-// TestXMPPStreamAsksForTheVirtualHost sees what is sent until TLS begins, and that nothing more is.
-func TestXMPPStreamAsksForTheVirtualHost(t *testing.T) {
-	for kind, namespace := range map[string]string{xmppClient: "jabber:client", xmppServer: "jabber:server"} {
-		client, server := net.Pipe()
-		sent := make(chan string, 1)
-		go func() {
-			defer server.Close() //nolint:errcheck // a test's server
-			var all strings.Builder
-			buf := make([]byte, 4096)
-			for _, answer := range []string{streamStart + streamFeatures, streamProceed} {
-				n, err := server.Read(buf)
-				if err != nil {
-					break
-				}
-				all.Write(buf[:n])
-				io.WriteString(server, strings.Replace(answer, "jabber:client", namespace, 1)) //nolint:errcheck // the client may be gone
-			}
-			sent <- all.String()
-		}()
-		if err := startXMPP(client, kind, "chat.test"); err != nil {
-			t.Fatal(err)
-		}
-		client.Close() //nolint:errcheck,gosec // all is said
-		want := "<?xml version='1.0'?><stream:stream to='chat.test' version='1.0' xml:lang='en' xmlns='" + namespace +
-			"' xmlns:stream='http://etherx.jabber.org/streams'><starttls xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>"
-		if got := <-sent; got != want {
-			t.Errorf("%s: got\n%s\nwant\n%s", kind, got, want)
-		}
-	}
-}
-
 // phases are the names of an exchange's phases.
-func phases(e *Exchange) []string {
+func phases(e *exchange.Exchange) []string {
 	names := make([]string, len(e.Phases))
 	for i, p := range e.Phases {
 		names[i] = p.Name
@@ -161,8 +131,8 @@ func TestTLSPortsOfTheStack(t *testing.T) {
 	}{
 		"c2s":           {c2sProbe(t, stack.XMPPClientAddress(), ca), []string{"connect", "starttls", "tls"}},
 		"c2s by name":   {c2sProbe(t, "localhost:"+number, ca), []string{"dns", "connect", "starttls", "tls"}},
-		"starttls c2s":  {port(TLSEndpoint{Address: stack.XMPPClientAddress(), StartTLS: xmppClient, Domain: simstack.XMPPDomain}), []string{"connect", "starttls", "tls"}},
-		"starttls s2s":  {port(TLSEndpoint{Address: stack.XMPPServerAddress(), StartTLS: xmppServer, Domain: simstack.XMPPDomain}), []string{"connect", "starttls", "tls"}},
+		"starttls c2s":  {port(TLSEndpoint{Address: stack.XMPPClientAddress(), StartTLS: exchange.XMPPClient, Domain: simstack.XMPPDomain}), []string{"connect", "starttls", "tls"}},
+		"starttls s2s":  {port(TLSEndpoint{Address: stack.XMPPServerAddress(), StartTLS: exchange.XMPPServer, Domain: simstack.XMPPDomain}), []string{"connect", "starttls", "tls"}},
 		"tls at once":   {port(TLSEndpoint{Address: stack.IRCAddress()}), []string{"connect", "tls"}},
 		"domain in sni": {port(TLSEndpoint{Address: stack.IRCAddress(), Domain: simstack.XMPPDomain}), []string{"connect", "tls"}},
 		"irc":           {ircTLSProbe(t, stack.IRCAddress(), ca), []string{"connect", "tls", "reply"}},
@@ -183,7 +153,7 @@ func TestTLSPortsOfTheStack(t *testing.T) {
 		want  failure.Reason
 	}{
 		"another domain":             {port(TLSEndpoint{Address: stack.IRCAddress(), Domain: "unknown.test"}), failure.TLS},
-		"another virtual host":       {port(TLSEndpoint{Address: stack.XMPPServerAddress(), StartTLS: xmppServer, Domain: "unknown.test"}), failure.NotFound},
+		"another virtual host":       {port(TLSEndpoint{Address: stack.XMPPServerAddress(), StartTLS: exchange.XMPPServer, Domain: "unknown.test"}), failure.NotFound},
 		"tls at once where it isn't": {port(TLSEndpoint{Address: stack.XMPPClientAddress()}), failure.TLS},
 		"nobody there":               {port(TLSEndpoint{Address: "127.0.0.1:1"}), failure.Refused},
 		"no such host":               {port(TLSEndpoint{Address: "no-such-host.invalid:1"}), failure.DNS},

@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/common/model"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/openmetrics"
@@ -30,7 +31,7 @@ const metricsAccept = "application/openmetrics-text;version=1.0.0,application/op
 
 // upstream re-exposes the metrics page that a target has itself.
 type upstream struct {
-	http httpTarget
+	http exchange.HTTP
 	// target is the value of the label target of what is said about the page.
 	target  string
 	options openmetrics.Options
@@ -47,16 +48,16 @@ func newUpstream(target string, settings config.HTTP, d Deps, rules *FamilyRules
 	for _, l := range o.Labels {
 		growth += len(l.Name) + len(l.Value) + len(`="",`)
 	}
-	return upstream{httpTarget{settings, int64(d.Limits.MetricsBody), d.UserAgent}, target, o, growth}
+	return upstream{exchange.HTTP{Settings: settings, Limit: int64(d.Limits.MetricsBody), UserAgent: d.UserAgent}, target, o, growth}
 }
 
 // get asks for the page.
-func (u *upstream) get(ctx context.Context, b *Batch) (*answer, error) {
-	return u.http.get(ctx, b, http.Header{"Accept": {metricsAccept}})
+func (u *upstream) get(ctx context.Context, b *Batch) (*exchange.Answer, error) {
+	return u.http.Get(ctx, &b.Record, http.Header{"Accept": {metricsAccept}})
 }
 
 // reexpose adds the families of a page to b, and says how much of it was kept.
-func (u *upstream) reexpose(b *Batch, a *answer) error {
+func (u *upstream) reexpose(b *Batch, a *exchange.Answer) error {
 	page, err := u.read(b, a)
 	if err != nil {
 		return err
@@ -67,22 +68,22 @@ func (u *upstream) reexpose(b *Batch, a *answer) error {
 
 // read reads a page, and notes and counts what is left out of it. A page without a single series is an error if it
 // held something else, and fine if it is just empty.
-func (u *upstream) read(b *Batch, a *answer) (*openmetrics.Page, error) {
-	contentType := a.header.Get("Content-Type")
-	lines := bytes.Count(a.body, []byte{'\n'})
-	if size := int64(len(a.body)) + int64(lines)*int64(u.lineGrowth); size > u.http.limit {
+func (u *upstream) read(b *Batch, a *exchange.Answer) (*openmetrics.Page, error) {
+	contentType := a.Header.Get("Content-Type")
+	lines := bytes.Count(a.Body, []byte{'\n'})
+	if size := int64(len(a.Body)) + int64(lines)*int64(u.lineGrowth); size > u.http.Limit {
 		return nil, failure.Errorf(failure.TooLarge, "%s %s: status %d: %s, %d bytes with what is added to each, more than %d",
-			http.MethodGet, printable(u.http.settings.URL), a.status, failure.Count(lines, "line"), size, u.http.limit).
+			http.MethodGet, exchange.PrintableURL(u.http.Settings.URL), a.Status, failure.Count(lines, "line"), size, u.http.Limit).
 			WithHint("each line gets the prefix and the label target: shorten the prefix or the target's name, or raise limits.metrics_body in exporter.yaml, or the memory limit if the log at start says that it is too small")
 	}
-	page := openmetrics.Read(a.body, contentType, u.options)
+	page := openmetrics.Read(a.Body, contentType, u.options)
 	for _, d := range page.Drops {
 		b.Note(fmt.Sprintf("line %d of the metrics page: %s: %s", d.Line, d.Reason, d.What))
 	}
 	malformed := page.Dropped[openmetrics.Malformed]
 	if page.Series == 0 && (malformed > 0 || isMarkup(contentType)) {
 		return nil, failure.Errorf(failure.Malformed, "%s %s: status %d: no metrics page: no sample, %s of something else",
-			http.MethodGet, printable(u.http.settings.URL), a.status, failure.Count(malformed, "line"))
+			http.MethodGet, exchange.PrintableURL(u.http.Settings.URL), a.Status, failure.Count(malformed, "line"))
 	}
 	if !page.Complete {
 		b.Note("the metrics page does not end in # EOF: the upstream may have left something out")
@@ -246,7 +247,7 @@ func (c *xmppMetrics) renamed(family string, kind model.MetricType) string {
 }
 
 // reexpose adds the families of a page to b, and the canonical ones, and tells which of these have a source.
-func (c *xmppMetrics) reexpose(ctx context.Context, b *Batch, a *answer) error {
+func (c *xmppMetrics) reexpose(ctx context.Context, b *Batch, a *exchange.Answer) error {
 	page, err := c.upstream.read(b, a)
 	if err != nil {
 		return err
@@ -327,15 +328,15 @@ func (c *xmppMetrics) Collect(ctx context.Context, b *Batch) error {
 	if err != nil {
 		return err
 	}
-	failed := statusError(http.MethodGet, c.upstream.http.settings.URL, a.status)
+	failed := exchange.StatusError(http.MethodGet, c.upstream.http.Settings.URL, a.Status)
 	switch {
-	case a.status == http.StatusOK:
+	case a.Status == http.StatusOK:
 		return c.reexpose(ctx, b, a)
-	case a.status == http.StatusForbidden:
+	case a.Status == http.StatusForbidden:
 		return failed.WithHint("this address is outside XMPP_OPENMETRICS_CIDR: add it to openmetrics_allow_cidr in the XMPP server's configuration")
-	case a.status == http.StatusNotFound && bytes.Contains(a.body, []byte(noStatistics)):
+	case a.Status == http.StatusNotFound && bytes.Contains(a.Body, []byte(noStatistics)):
 		return failed.WithHint(`statistics are switched off: set statistics = "internal" in the XMPP server's configuration`)
-	case a.status == http.StatusNotFound:
+	case a.Status == http.StatusNotFound:
 		return failed.WithHint("the XMPP server answers, but has no metrics page: enable its module http_openmetrics")
 	default:
 		return failed

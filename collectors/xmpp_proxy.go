@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
 )
 
 // XMPPProxy is the block of the HTTPS proxy in front of the XMPP server.
@@ -28,21 +29,21 @@ func (s *XMPPProxy) Configured() bool { return s.URL != "" }
 func (s *XMPPProxy) Check(r *config.Report) { s.HTTP.Check(r) }
 
 // xmppProxy reads GET /health, which the proxy answers by itself: it says nothing of the XMPP server behind it.
-type xmppProxy struct{ http httpTarget }
+type xmppProxy struct{ http exchange.HTTP }
 
 func newXMPPProxy(s *XMPPProxy, d Deps) (Collector, error) {
 	s.URL = config.WithPath(s.URL, "/health")
-	return &xmppProxy{httpTarget{s.HTTP, int64(d.Limits.Body), d.UserAgent}}, nil
+	return &xmppProxy{d.http(s.HTTP)}, nil
 }
 
 // Collect implements Collector.
 func (c *xmppProxy) Collect(ctx context.Context, b *Batch) error {
-	a, err := c.http.get(ctx, b, nil)
+	a, err := c.http.Get(ctx, &b.Record, nil)
 	if err != nil {
 		return err
 	}
-	if a.status != http.StatusOK {
-		return statusError(http.MethodGet, c.http.settings.URL, a.status)
+	if a.Status != http.StatusOK {
+		return exchange.StatusError(http.MethodGet, c.http.Settings.URL, a.Status)
 	}
 	return nil
 }

@@ -11,14 +11,15 @@ import (
 	"strings"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
 // XMPPRest is the block of the XMPP server's REST admin API.
 type XMPPRest struct {
-	config.Target `yaml:",inline"`
-	config.HTTP   `yaml:",inline"` // the URL is the API's base address
-	Credentials   `yaml:",inline"`
+	config.Target        `yaml:",inline"`
+	config.HTTP          `yaml:",inline"` // the URL is the API's base address
+	exchange.Credentials `yaml:",inline"`
 	// Path is what is asked below the base address: the server's name and version by default, which changes nothing.
 	Path string `yaml:"path"`
 	// Domain is the virtual host whose API is asked; that of the URL where empty.
@@ -34,7 +35,7 @@ func (s *XMPPRest) Environ(e *config.Env) {
 	e.String("user", "XMPP_REST_USERNAME", &s.User)
 	e.Secret("password", "XMPP_REST_PASSWORD", &s.Password)
 	e.String("domain", "XMPP_DOMAIN", &s.Domain)
-	if s.given() || s.URL != "" {
+	if s.HasCredentials() || s.URL != "" {
 		e.String("url", "XMPP_REST_URL", &s.URL)
 	}
 	e.TLS("XMPP_REST", &s.TLS)
@@ -46,7 +47,7 @@ func (s *XMPPRest) Configured() bool { return s.URL != "" }
 // Check implements config.Settings.
 func (s *XMPPRest) Check(r *config.Report) {
 	s.HTTP.Check(r)
-	s.check(r)
+	s.CheckCredentials(r)
 	if !strings.HasPrefix(s.Path, "/") {
 		r.Faultf("path", "is %q, must begin with a slash", s.Path)
 	}
@@ -58,7 +59,7 @@ func (s *XMPPRest) Check(r *config.Report) {
 // Warnings implements config.Warner.
 func (s *XMPPRest) Warnings() []string {
 	warnings := s.TLS.Warnings()
-	if s.basic() {
+	if s.UsesBasicAuth() {
 		warnings = append(warnings, "user and password are HTTP Basic, which is deprecated for the REST API: have the XMPP server issue a bearer token and set XMPP_REST_TOKEN")
 	}
 	return warnings
@@ -77,10 +78,10 @@ func (s *XMPPRest) host() string {
 // xmppRest asks one page of the REST admin API, which the server has per virtual host. Without a credential, that the
 // API wants one is the proof that it is there.
 type xmppRest struct {
-	http        httpTarget
+	http        exchange.HTTP
 	url         string
 	host        string
-	credentials Credentials
+	credentials exchange.Credentials
 }
 
 func newXMPPRest(s *XMPPRest, d Deps) (Collector, error) {
@@ -89,26 +90,26 @@ func newXMPPRest(s *XMPPRest, d Deps) (Collector, error) {
 		return nil, fmt.Errorf("parse url: %w", err)
 	}
 	return &xmppRest{
-		http: httpTarget{s.HTTP, int64(d.Limits.Body), d.UserAgent},
+		http: d.http(s.HTTP),
 		url:  base.JoinPath(s.Path).String(), host: s.host(), credentials: s.Credentials,
 	}, nil
 }
 
 // Collect implements Collector.
 func (c *xmppRest) Collect(ctx context.Context, b *Batch) error {
-	header := c.credentials.header()
+	header := c.credentials.AuthHeader()
 	if c.host != "" {
 		header.Set("Host", c.host)
 	}
-	a, err := c.http.do(ctx, b, http.MethodGet, c.url, header, nil)
+	a, err := c.http.Do(ctx, &b.Record, http.MethodGet, c.url, header, nil)
 	if err != nil {
 		return err
 	}
-	if c.credentials.basic() {
+	if c.credentials.UsesBasicAuth() {
 		b.Note("asked with HTTP Basic, which is deprecated for the REST API")
 	}
-	failed := statusError(http.MethodGet, c.url, a.status)
-	switch a.status {
+	failed := exchange.StatusError(http.MethodGet, c.url, a.Status)
+	switch a.Status {
 	case http.StatusOK:
 		return c.accepted(ctx, b, a)
 	case http.StatusUnauthorized:
@@ -124,18 +125,18 @@ func (c *xmppRest) Collect(ctx context.Context, b *Batch) error {
 }
 
 // accepted reads the answer to a good credential.
-func (c *xmppRest) accepted(ctx context.Context, b *Batch, a *answer) error {
-	if !json.Valid(a.body) {
-		return failure.Errorf(failure.Malformed, "GET %s: status %d: the answer is no JSON", printable(c.url), a.status)
+func (c *xmppRest) accepted(ctx context.Context, b *Batch, a *exchange.Answer) error {
+	if !json.Valid(a.Body) {
+		return failure.Errorf(failure.Malformed, "GET %s: status %d: the answer is no JSON", exchange.PrintableURL(c.url), a.Status)
 	}
 	var info struct {
 		SiteName string `json:"site_name"`
 		Version  string `json:"version"`
 	}
-	if err := json.Unmarshal(a.body, &info); err == nil && info.Version != "" {
+	if err := json.Unmarshal(a.Body, &info); err == nil && info.Version != "" {
 		b.Note("the server says that it is of version " + failure.OneLine(info.Version))
 	}
-	if !c.credentials.given() {
+	if !c.credentials.HasCredentials() {
 		b.Note("the API answers without any credential: everybody who reaches it can manage accounts")
 	}
 	switch {
@@ -146,11 +147,11 @@ func (c *xmppRest) accepted(ctx context.Context, b *Batch, a *answer) error {
 		return nil
 	}
 	// site_name may also be a title that the administrator chose, so the realm of a refusal outweighs it.
-	refusal, err := c.http.do(ctx, b, http.MethodGet, c.url, http.Header{"Host": {c.host}}, nil)
+	refusal, err := c.http.Do(ctx, &b.Record, http.MethodGet, c.url, http.Header{"Host": {c.host}}, nil)
 	if err != nil {
 		return err
 	}
-	b.HTTPStatus = a.status
+	b.HTTPStatus = a.Status
 	realm, _ := challenge(refusal)
 	if strings.EqualFold(realm, c.host) {
 		return nil
@@ -163,27 +164,27 @@ const noHost = "chatstack-exporter.invalid"
 
 // otherHost is the failure of an answer from another virtual host than the one that was asked for, unless the server knows that
 // one by the name in its http_host: then a name that nobody has is not answered by the same.
-func (c *xmppRest) otherHost(ctx context.Context, b *Batch, a *answer, answered string) error {
-	nowhere, err := c.http.do(ctx, b, http.MethodGet, c.url, http.Header{"Host": {noHost}}, nil)
+func (c *xmppRest) otherHost(ctx context.Context, b *Batch, a *exchange.Answer, answered string) error {
+	nowhere, err := c.http.Do(ctx, &b.Record, http.MethodGet, c.url, http.Header{"Host": {noHost}}, nil)
 	if err != nil {
 		return err
 	}
-	b.HTTPStatus = a.status
+	b.HTTPStatus = a.Status
 	if whoAnswered(nowhere) != answered {
 		b.Note("the virtual host " + failure.OneLine(answered) + " answers at the name " + c.host)
 		return nil
 	}
-	return failure.Errorf(failure.Mismatch, "GET %s: status %d: asked for virtual host %s, but %s answered", printable(c.url), a.status, c.host, failure.OneLine(answered)).
+	return failure.Errorf(failure.Mismatch, "GET %s: status %d: asked for virtual host %s, but %s answered", exchange.PrintableURL(c.url), a.Status, c.host, failure.OneLine(answered)).
 		WithHint("the XMPP server does not serve HTTP for " + c.host + ", so its http_default_host " + failure.OneLine(answered) +
 			" answered: set XMPP_DOMAIN to a virtual host that it has")
 }
 
 // whoAnswered is the virtual host that answered a request without a credential, or its title; "" where the answer does not tell.
-func whoAnswered(a *answer) string {
+func whoAnswered(a *exchange.Answer) string {
 	var info struct {
 		SiteName string `json:"site_name"`
 	}
-	if err := json.Unmarshal(a.body, &info); err != nil {
+	if err := json.Unmarshal(a.Body, &info); err != nil {
 		info.SiteName = ""
 	}
 	host, _ := challenge(a)
@@ -191,10 +192,10 @@ func whoAnswered(a *answer) string {
 }
 
 // challenge reads the challenge of a 401: whether it asks for a bearer token, and the virtual host in its realm.
-func challenge(a *answer) (host string, bearer bool) {
+func challenge(a *exchange.Answer) (host string, bearer bool) {
 	// The real server asks for a token in a header of the wrong name.
 	for _, name := range []string{"Authorization", "WWW-Authenticate"} {
-		scheme, params, _ := strings.Cut(a.header.Get(name), " ")
+		scheme, params, _ := strings.Cut(a.Header.Get(name), " ")
 		if !strings.EqualFold(scheme, "Bearer") {
 			continue
 		}
@@ -207,21 +208,21 @@ func challenge(a *answer) (host string, bearer bool) {
 }
 
 // unauthorized tells a credential that is not accepted from an API that was only to be found.
-func (c *xmppRest) unauthorized(ctx context.Context, b *Batch, a *answer, failed *failure.Error) error {
+func (c *xmppRest) unauthorized(ctx context.Context, b *Batch, a *exchange.Answer, failed *failure.Error) error {
 	host, bearer := challenge(a)
 	switch {
 	case !bearer:
-		return failed.WithHint("this 401 does not ask for a bearer token, so it may come from a proxy in between: look at what answers at " + printable(c.url))
+		return failed.WithHint("this 401 does not ask for a bearer token, so it may come from a proxy in between: look at what answers at " + exchange.PrintableURL(c.url))
 	case c.host != "" && host != "" && !strings.EqualFold(host, c.host):
 		if err := c.otherHost(ctx, b, a, host); err != nil {
 			return err
 		}
 	}
 	switch {
-	case !c.credentials.given():
+	case !c.credentials.HasCredentials():
 		b.Note("the API is there and asks for a token; without one nothing is known of credentials")
 		return nil
-	case c.credentials.basic():
+	case c.credentials.UsesBasicAuth():
 		return failed.WithHint("the XMPP server does not accept this name and password at " + c.where() +
 			", and from version 13 on it may accept no HTTP Basic at all: have it issue a bearer token and set XMPP_REST_TOKEN")
 	default:
@@ -234,8 +235,8 @@ func (c *xmppRest) unauthorized(ctx context.Context, b *Batch, a *answer, failed
 const unknownHost = "Unknown host"
 
 // missing says what a 404 means.
-func (c *xmppRest) missing(a *answer) string {
-	if bytes.Contains(a.body, []byte(unknownHost)) {
+func (c *xmppRest) missing(a *exchange.Answer) string {
+	if bytes.Contains(a.Body, []byte(unknownHost)) {
 		return "the XMPP server has no virtual host of that name: set XMPP_DOMAIN to one that it has, now it is asked for " + c.where()
 	}
 	return "the XMPP server answers, but has no REST API at " + c.where() +

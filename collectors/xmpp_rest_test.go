@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange/exchangetest"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
@@ -22,7 +23,7 @@ func captured(t *testing.T, dir, name string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return "http://" + rawServer(t, "tcp", say(string(raw)))
+	return "http://" + exchangetest.RawServer(t, "tcp", exchangetest.Say(string(raw)))
 }
 
 func restProbe(t *testing.T, url string, change func(*XMPPRest)) Collector {
@@ -156,10 +157,10 @@ func TestXMPPRestFailures(t *testing.T) {
 		answer func(net.Conn)
 		want   failure.Reason
 	}{
-		"500":                 {say("HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n"), failure.HTTPStatus},
-		"a page of something": {say("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n<html>"), failure.Malformed},
-		"401 of a proxy":      {say("HTTP/1.1 401 No\r\nWWW-Authenticate: Basic realm=\"proxy\"\r\nContent-Length: 0\r\n\r\n"), failure.Unauthorized},
-		"hangs":               {hold, failure.Timeout},
+		"500":                 {exchangetest.Say("HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n"), failure.HTTPStatus},
+		"a page of something": {exchangetest.Say("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n<html>"), failure.Malformed},
+		"401 of a proxy":      {exchangetest.Say("HTTP/1.1 401 No\r\nWWW-Authenticate: Basic realm=\"proxy\"\r\nContent-Length: 0\r\n\r\n"), failure.Unauthorized},
+		"hangs":               {exchangetest.Hold, failure.Timeout},
 	} {
 		t.Run(name, func(t *testing.T) {
 			timeout := 10 * time.Second
@@ -167,7 +168,7 @@ func TestXMPPRestFailures(t *testing.T) {
 				timeout = 100 * time.Millisecond
 			}
 			for _, credential := range []func(*XMPPRest){nil, withToken} {
-				_, err := read(t, restProbe(t, "http://"+rawServer(t, "tcp", c.answer), credential), timeout)
+				_, err := read(t, restProbe(t, "http://"+exchangetest.RawServer(t, "tcp", c.answer), credential), timeout)
 				wantReason(t, err, c.want)
 			}
 		})

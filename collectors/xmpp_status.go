@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
@@ -58,10 +59,10 @@ func (s *XMPPStatus) Check(r *config.Report) { s.HTTP.Check(r) }
 
 // xmppStatus reads GET /status. The page says 200 even when modules are broken, so what it says of them are numbers,
 // and whether it answers at all is the verdict.
-type xmppStatus struct{ http httpTarget }
+type xmppStatus struct{ http exchange.HTTP }
 
 func newXMPPStatus(s *XMPPStatus, d Deps) (Collector, error) {
-	return &xmppStatus{httpTarget{s.HTTP, int64(d.Limits.Body), d.UserAgent}}, nil
+	return &xmppStatus{d.http(s.HTTP)}, nil
 }
 
 // moduleStatus is one module's entry on the status page. Any of its fields may be missing.
@@ -78,23 +79,23 @@ const (
 
 // Collect implements Collector.
 func (c *xmppStatus) Collect(ctx context.Context, b *Batch) error {
-	a, err := c.http.get(ctx, b, nil)
+	a, err := c.http.Get(ctx, &b.Record, nil)
 	if err != nil {
 		return err
 	}
-	switch a.status {
+	switch a.Status {
 	case http.StatusOK:
 	case http.StatusForbidden:
-		return statusError(http.MethodGet, c.http.settings.URL, a.status).
+		return exchange.StatusError(http.MethodGet, c.http.Settings.URL, a.Status).
 			WithHint("the status module's own allow list refuses this address: add it to http_status_allow_cidr in the XMPP server's configuration")
 	case http.StatusNotFound:
-		return statusError(http.MethodGet, c.http.settings.URL, a.status).
+		return exchange.StatusError(http.MethodGet, c.http.Settings.URL, a.Status).
 			WithHint("the XMPP server answers, but has no status page: enable its module http_status")
 	default:
-		return statusError(http.MethodGet, c.http.settings.URL, a.status)
+		return exchange.StatusError(http.MethodGet, c.http.Settings.URL, a.Status)
 	}
 	var hosts map[string]map[string]json.RawMessage
-	if err := json.Unmarshal(a.body, &hosts); err != nil {
+	if err := json.Unmarshal(a.Body, &hosts); err != nil {
 		b.Note("the status page is no JSON of modules; the server is up, nothing is known of its modules")
 		b.Gauge(familyAvailableDesc, 0, moduleStatusFamily)
 		return nil //nolint:nilerr // it answers, which is what was asked

@@ -26,7 +26,7 @@ import (
 	"github.com/prometheus/common/model"
 	toolkit "github.com/prometheus/exporter-toolkit/web"
 
-	"github.com/chatstack-exporter/chatstack_exporter/collectors"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
 )
@@ -114,7 +114,7 @@ func contextOf(t *testing.T) context.Context {
 func onNetworkOf(t *testing.T, ctx context.Context) context.Context {
 	t.Helper()
 	if n := networkOf(t); n != nil {
-		return collectors.WithDialer(ctx, n.Dial)
+		return exchange.WithDialer(ctx, n.Dial)
 	}
 	return ctx
 }

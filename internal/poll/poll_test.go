@@ -20,6 +20,7 @@ import (
 	"github.com/robfig/cron/v3"
 
 	"github.com/chatstack-exporter/chatstack_exporter/collectors"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
@@ -635,7 +636,7 @@ func TestRepeatedSecretIsMasked(t *testing.T) {
 			Redact: strings.NewReplacer("sesame", "<secret>").Replace,
 			Collector: reader(func(_ context.Context, b *collectors.Batch) error {
 				b.Note("said sesame")
-				b.Exchanges = append(b.Exchanges, &collectors.Exchange{Err: "sesame", Header: http.Header{"Server": {"sesame"}, "X-sesame": {"<masked>"}}})
+				b.Exchanges = append(b.Exchanges, &exchange.Exchange{Err: "sesame", Header: http.Header{"Server": {"sesame"}, "X-sesame": {"<masked>"}}})
 				return failure.Errorf(failure.Unauthorized, "status 401: token sesame\x1b is not valid%s", strings.Repeat("!", 5000)).WithHint("take another than sesame")
 			}),
 		})

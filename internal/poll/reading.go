@@ -17,6 +17,7 @@ import (
 	"github.com/robfig/cron/v3"
 
 	"github.com/chatstack-exporter/chatstack_exporter/collectors"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
@@ -77,7 +78,7 @@ type outcome struct {
 	httpStatus int
 	notes      []string
 	impaired   []string
-	exchanges  []*collectors.Exchange
+	exchanges  []*exchange.Exchange
 	err        error
 }
 
@@ -92,7 +93,7 @@ type Reading struct {
 	HTTPStatus int
 	Series     int
 	Notes      []string
-	Exchanges  []*collectors.Exchange
+	Exchanges  []*exchange.Exchange
 }
 
 // History are the last readings of a target, newest first. Failures are kept apart, so that they are still there when

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/chatstack-exporter/chatstack_exporter/collectors"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
 )
 
@@ -22,7 +22,7 @@ var targetPage = template.Must(template.New("target").Funcs(template.FuncMap{
 	"clock": func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000") },
 	"iso":   func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 	"short": func(d time.Duration) string { return d.Round(10 * time.Microsecond).String() },
-	"phases": func(phases []collectors.Phase) string {
+	"phases": func(phases []exchange.Phase) string {
 		parts := make([]string, len(phases))
 		for i, p := range phases {
 			parts[i] = fmt.Sprintf("%s %s", p.Name, p.Duration.Round(10*time.Microsecond))

@@ -1,4 +1,4 @@
-package collectors
+package exchange
 
 import (
 	"net/http"
@@ -6,7 +6,6 @@ import (
 	"net/http/httptrace"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -33,11 +32,12 @@ func TestExchangeTellsItsPhases(t *testing.T) {
 		{plain.URL, []string{"connect", "first_byte", "body"}},
 		{secure.URL, []string{"connect", "tls", "first_byte", "body"}},
 	} {
-		b, err := read(t, proxyProbe(t, tt.url+"/health", config.TLS{InsecureSkipVerify: true}), 10*time.Second)
-		if err != nil {
+		r := &Record{}
+		h := &HTTP{Settings: config.HTTP{URL: tt.url + "/health", TLS: config.TLS{InsecureSkipVerify: true}}, Limit: 1}
+		if _, err := h.Get(t.Context(), r, nil); err != nil {
 			t.Fatal(err)
 		}
-		if got := phaseNames(b.Exchanges[0].Phases); !slices.Equal(got, tt.want) {
+		if got := phaseNames(r.Exchanges[0].Phases); !slices.Equal(got, tt.want) {
 			t.Errorf("%s: phases: got %q, want %q", tt.url, got, tt.want)
 		}
 	}
@@ -45,9 +45,9 @@ func TestExchangeTellsItsPhases(t *testing.T) {
 
 // TestNothingIsHeardAfterTheEnd has the transport call back late, as it does of a connection that it goes on to make.
 func TestNothingIsHeardAfterTheEnd(t *testing.T) {
-	timing, clientTrace := trace()
+	timing, clientTrace := TraceHTTP()
 	clientTrace.DNSDone(httptrace.DNSDoneInfo{})
-	if got, want := phaseNames(timing.end("failed")), []string{"dns", "failed"}; !slices.Equal(got, want) {
+	if got, want := phaseNames(timing.End("failed")), []string{"dns", "failed"}; !slices.Equal(got, want) {
 		t.Errorf("phases: got %q, want %q", got, want)
 	}
 	clientTrace.GotFirstResponseByte()

@@ -1,10 +1,11 @@
-package collectors
+package exchange
 
 import (
 	"cmp"
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -14,7 +15,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
-// certificateFile is the first certificate of a PEM file: the one that a server which loads the file shows.
+// certificateFile is the first certificate of a PEM file, which is the one that a server shows.
 type certificateFile struct {
 	path string
 	leaf *x509.Certificate
@@ -27,9 +28,8 @@ const (
 	maxCertificateFiles = 1000
 )
 
-// loadedFile finds the file that a server has its certificate from. A path names it. Of a glob's files it is the one with
-// the certificate that is served, else, of those for the server's name or for one of the served certificate's, the one
-// that was issued last.
+// loadedFile finds the file that a server loads its certificate from. If several match a glob, the one with the served
+// certificate is preferred, then the last issued one for the server's name or for a name of the served certificate.
 func loadedFile(pattern, name string, served *x509.Certificate) (certificateFile, error) {
 	files, err := readCertificateFiles(pattern)
 	if err != nil && len(files) == 0 {
@@ -158,4 +158,24 @@ func fileError(path string, err error) *failure.Error {
 	default:
 		return failure.Errorf(failure.Internal, "certificate_file %s: %w", path, err)
 	}
+}
+
+// RecordCertificateFiles records when certificate files end without connecting: of several, the one that ends first, or the one
+// for the server's name, if set. It returns the error of a file that cannot be read.
+func RecordCertificateFiles(r *Record, trust *config.TLS) error {
+	files, err := readCertificateFiles(trust.CertificateFile)
+	if trust.ServerName != "" {
+		var file certificateFile
+		if file, err = loadedFile(trust.CertificateFile, trust.ServerName, nil); err != nil {
+			return err
+		}
+		files = []certificateFile{file}
+	}
+	if len(files) == 0 {
+		return err
+	}
+	first := slices.MinFunc(files, func(a, b certificateFile) int { return a.leaf.NotAfter.Compare(b.leaf.NotAfter) })
+	r.Certificate.File = first.leaf.NotAfter
+	r.NoteOnce(fmt.Sprintf("of %d certificate files, %s ends first", len(files), first.path))
+	return err
 }

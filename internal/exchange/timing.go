@@ -1,4 +1,4 @@
-package collectors
+package exchange
 
 import (
 	"crypto/tls"
@@ -11,27 +11,30 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
-// tracer times the phases of one HTTP exchange. The transport calls back from goroutines of its own, so it locks.
-type tracer struct {
+// Timing measures the phases of one exchange. It is safe for concurrent use, since transports call it from their goroutines.
+type Timing struct {
 	mu     sync.Mutex
 	last   time.Time
 	phases []Phase
 	ended  bool
 }
 
-// trace begins to time an exchange.
-func trace() (*tracer, *httptrace.ClientTrace) {
-	t := &tracer{last: time.Now()}
+// NewTiming starts the first phase.
+func NewTiming() *Timing { return &Timing{last: time.Now()} }
+
+// TraceHTTP starts the first phase, and returns what ends phases as net/http reports them.
+func TraceHTTP() (*Timing, *httptrace.ClientTrace) {
+	t := NewTiming()
 	return t, &httptrace.ClientTrace{
-		DNSDone:              func(httptrace.DNSDoneInfo) { t.phase("dns") },
+		DNSDone:              func(httptrace.DNSDoneInfo) { t.Phase("dns") },
 		ConnectDone:          func(_, _ string, err error) { t.connected(err) },
-		TLSHandshakeDone:     func(tls.ConnectionState, error) { t.phase("tls") },
-		GotFirstResponseByte: func() { t.phase("first_byte") },
+		TLSHandshakeDone:     func(tls.ConnectionState, error) { t.Phase("tls") },
+		GotFirstResponseByte: func() { t.Phase("first_byte") },
 	}
 }
 
-// phase ends a phase: the time since the one before.
-func (t *tracer) phase(name string) {
+// Phase ends the current phase under this name. The next one begins.
+func (t *Timing) Phase(name string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.ended {
@@ -43,23 +46,23 @@ func (t *tracer) phase(name string) {
 }
 
 // connected ends the phase of connecting, which may try several addresses before one answers.
-func (t *tracer) connected(err error) {
+func (t *Timing) connected(err error) {
 	if err == nil {
-		t.phase("connect")
+		t.Phase("connect")
 	}
 }
 
-// end returns the phases, with the last one named by the caller; whatever calls back later is not heard.
-func (t *tracer) end(last string) []Phase {
-	t.phase(last)
+// End ends the last phase under this name and returns all phases. Later calls of Phase are ignored.
+func (t *Timing) End(last string) []Phase {
+	t.Phase(last)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.ended = true
 	return slices.Clone(t.phases)
 }
 
-// harmless are the header fields whose values are shown. Everything else may hold a session or a name.
-var harmless = map[string]bool{
+// harmlessFields are the header fields whose values are shown. Everything else may hold a session or a name.
+var harmlessFields = map[string]bool{
 	"Content-Encoding": true, "Content-Length": true, "Content-Type": true, "Date": true, "Server": true,
 	"Transfer-Encoding": true, "Connection": true, "Api-Version": true, "Docker-Experimental": true, "Retry-After": true,
 }
@@ -69,7 +72,7 @@ func maskedHeader(h http.Header) http.Header {
 	masked := make(http.Header, len(h))
 	for name, values := range h {
 		for _, v := range values {
-			if harmless[name] {
+			if harmlessFields[name] {
 				v = failure.OneLine(v)
 			} else {
 				v = "<masked>"

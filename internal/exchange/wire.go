@@ -1,4 +1,4 @@
-package collectors
+package exchange
 
 import (
 	"cmp"
@@ -17,27 +17,25 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
-// wire sees what becomes of the connections of one exchange, since net/http's errors tell it only in part: a header that
-// breaks off in the middle of a line reads as malformed, and a name server that does not answer as a deadline.
-type wire struct {
+// Wire watches the connections of one exchange, because net/http's errors hide causes: a header that is cut off reads as
+// malformed, and a name server that does not answer reads as a deadline.
+type Wire struct {
 	// unresolved is true while a lookup is under way, and after one without a result.
 	unresolved atomic.Bool
-	// ended tells that the other side closed or reset the newest connection while it was read.
+	// ended is true once the server has closed or reset the newest connection during a read.
 	ended atomic.Bool
-	// secure tells that TLS was begun on the newest connection.
+	// secure is true once the client has begun TLS on the newest connection.
 	secure atomic.Bool
-	// silent tells that the newest connection stands and nothing was read from it, alert that a TLS alert came first.
+	// silent is true until something is read from the newest connection; alert is true if that was a TLS alert.
 	silent, alert atomic.Bool
-	// key is where the address is configured; "" is url.
-	key string
-	// plain is what to do where the port speaks plain HTTP; "" is to write another scheme.
-	plain string
+	// AddressKey is the key that configures the address; "url" by default.
+	AddressKey string
+	// PlainHint says what to do if the port speaks plain HTTP; by default, to write another scheme.
+	PlainHint string
 }
 
-type dialFunc = func(ctx context.Context, network, address string) (net.Conn, error)
-
-// watched is dial, seen by w.
-func (w *wire) watched(dial dialFunc) dialFunc {
+// Watch returns dial with its connections watched by w.
+func (w *Wire) Watch(dial DialFunc) DialFunc {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := dial(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 			DNSStart: func(httptrace.DNSStartInfo) { w.unresolved.Store(true) },
@@ -46,7 +44,7 @@ func (w *wire) watched(dial dialFunc) dialFunc {
 		if err != nil {
 			return nil, err
 		}
-		w.ended.Store(false) // that of a redirect was another server's
+		w.ended.Store(false) // an earlier connection was to another server, before a redirect
 		w.secure.Store(false)
 		w.alert.Store(false)
 		w.silent.Store(conn.RemoteAddr().Network() == "tcp")
@@ -54,9 +52,9 @@ func (w *wire) watched(dial dialFunc) dialFunc {
 	}
 }
 
-// during is dial, given up when ctx is done: net/http goes on dialling after its request, in case another one has a use for
-// the connection, so that a host which drops packets would hold goroutines and descriptors for minutes.
-func during(ctx context.Context, dial dialFunc) dialFunc {
+// dialUntil returns dial, ended by ctx. net/http itself would go on dialling after the request, so that a host that drops
+// packets would hold goroutines and descriptors for minutes.
+func dialUntil(ctx context.Context, dial DialFunc) DialFunc {
 	return func(detached context.Context, network, address string) (net.Conn, error) {
 		dialling, cancel := context.WithCancel(detached)
 		defer cancel()
@@ -65,15 +63,15 @@ func during(ctx context.Context, dial dialFunc) dialFunc {
 	}
 }
 
-// reason gives an error the reason that its text hides.
-func (w *wire) reason(err error) error {
+// Explain gives an error of the exchange its real reason, with a hint.
+func (w *Wire) Explain(err error) error {
 	if failure.HasType[*failure.Error](err) {
 		return err
 	}
 	switch reason := failure.ReasonOf(err); {
 	case reason == failure.Timeout && w.unresolved.Load():
 		return failure.Errorf(failure.DNS, "look up the host name: %w", err).WithHint("the name server does not answer: look at the network of this exporter, or of its container")
-	case reason == failure.Malformed && w.metTLS():
+	case reason == failure.Malformed && w.MetTLS():
 		return w.wantsTLS()
 	case errors.Is(err, http.ErrSchemeMismatch) || answersHTTP.MatchString(plainAnswer(err)):
 		return failure.Errorf(failure.TLS, "%w", err).WithHint("this port speaks plain HTTP: " + w.toPlain() + ", or name the port that speaks TLS")
@@ -83,8 +81,8 @@ func (w *wire) reason(err error) error {
 		return &failure.Error{Reason: reason, Err: err, Guess: w.otherScheme()}
 	case reason == failure.Malformed && w.ended.Load():
 		return failure.Errorf(failure.Closed, "the answer breaks off: %w", err)
-	// In TLS 1.3 a server refuses a client after the handshake is over for that. net/http closes the connection of itself
-	// then, and if it has not yet sent the request by that time, this is all it says.
+	// In TLS 1.3 a server refuses a client after the client's handshake. If net/http has not sent the request by then, it
+	// reports only that it closed the connection.
 	case reason == failure.Closed && errors.Is(err, net.ErrClosed) && w.secure.Load() && !w.ended.Load():
 		return failure.Errorf(failure.TLS, "%w: %w", errRefusedAfter, err)
 	default:
@@ -92,8 +90,8 @@ func (w *wire) reason(err error) error {
 	}
 }
 
-// otherScheme is what may be wrong where a server says nothing at all, as most do that get plain HTTP on a port for TLS.
-func (w *wire) otherScheme() string {
+// otherScheme says what may be wrong if a server is silent, as most are that get plain HTTP on a TLS port.
+func (w *Wire) otherScheme() string {
 	other, mend := "TLS", "write https:// in the "+w.where()
 	if w.secure.Load() {
 		other, mend = "plain HTTP", w.toPlain()
@@ -101,16 +99,16 @@ func (w *wire) otherScheme() string {
 	return fmt.Sprintf("nothing came back: the port may speak %s, then %s; or the service hangs or restarts", other, mend)
 }
 
-// toPlain is what to do where the port speaks plain HTTP.
-func (w *wire) toPlain() string { return cmp.Or(w.plain, "write http:// in the "+w.where()) }
+// toPlain says what to do if the port speaks plain HTTP.
+func (w *Wire) toPlain() string { return cmp.Or(w.PlainHint, "write http:// in the "+w.where()) }
 
-// metTLS reports whether plain HTTP was answered in TLS.
-func (w *wire) metTLS() bool { return w.alert.Load() && !w.secure.Load() }
+// MetTLS reports whether plain HTTP was answered in TLS.
+func (w *Wire) MetTLS() bool { return w.alert.Load() && !w.secure.Load() }
 
-// answersHTTP matches how a server of HTTP begins, or a page of one that gives it without a header.
+// answersHTTP matches the beginning of an HTTP answer, or of an HTML page without a header.
 var answersHTTP = regexp.MustCompile(`(?i)^(HTTP/|<!doc|<html|<head)`)
 
-// plainAnswer is how a server begins that answers a handshake of TLS without TLS, or "".
+// plainAnswer returns the beginning of a plain answer to a TLS handshake, or "".
 func plainAnswer(err error) string {
 	if plain, ok := errors.AsType[tls.RecordHeaderError](err); ok {
 		return string(plain.RecordHeader[:])
@@ -119,18 +117,18 @@ func plainAnswer(err error) string {
 }
 
 // where names the key that holds the address.
-func (w *wire) where() string { return cmp.Or(w.key, "url") }
+func (w *Wire) where() string { return cmp.Or(w.AddressKey, "url") }
 
 // wantsTLS is the failure of plain HTTP on a port for TLS.
-func (w *wire) wantsTLS() *failure.Error {
+func (w *Wire) wantsTLS() *failure.Error {
 	return failure.Errorf(failure.TLS, "the port expects TLS and got plain HTTP").WithHint("this port speaks TLS: write https:// in the " + w.where())
 }
 
 // refusesPlain finds what servers of TLS answer to plain HTTP with status 400: nginx, Go and Docker, Apache, Tomcat.
 var refusesPlain = regexp.MustCompile(`(?i)HTTP request (was sent )?to (an )?HTTPS|speaking plain HTTP to an SSL|requires TLS`)
 
-// isForTLS reports whether an answer means that plain HTTP came to a port for TLS.
-func isForTLS(status int, text []byte) bool {
+// WantsTLS reports whether an answer says that plain HTTP came to a TLS port.
+func WantsTLS(status int, text []byte) bool {
 	return status == http.StatusBadRequest && refusesPlain.Match(text)
 }
 
@@ -140,8 +138,8 @@ var errRefusedAfter = errors.New("the server refused after the handshake, before
 // clientAlert are the alerts about a client's certificate; without one, TLS 1.2 says no more than that the handshake failed.
 var clientAlert = regexp.MustCompile(`certificate|access denied|handshake failure`)
 
-// clientRefused reports whether a server of TLS has refused this client's certificate, or its having none.
-func clientRefused(err error) bool {
+// RefusesClient reports whether a TLS server has refused this client's certificate, or its lack of one.
+func RefusesClient(err error) bool {
 	if errors.Is(err, errRefusedAfter) {
 		return true
 	}
@@ -152,7 +150,7 @@ func clientRefused(err error) bool {
 
 type watchedConn struct {
 	net.Conn
-	wire *wire
+	wire *Wire
 }
 
 // handshakeRecord is the first byte that a client of TLS sends, and one that no method of HTTP begins with.
@@ -174,4 +172,12 @@ func (c *watchedConn) Read(b []byte) (int, error) {
 		c.wire.ended.Store(true)
 	}
 	return n, err
+}
+
+// PreferContextError returns ctx's error if ctx is done, else err: closing a connection hides why it was closed.
+func PreferContextError(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return err
 }

@@ -1,4 +1,4 @@
-package collectors
+package exchange
 
 import (
 	"context"
@@ -13,24 +13,25 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange/exchangetest"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
 // exchangeOver makes one request through a transport whose connections w sees, and returns what w makes of its failure.
-func exchangeOver(ctx context.Context, t *testing.T, w *wire, dialer *net.Dialer, url string) error {
+func exchangeOver(ctx context.Context, t *testing.T, w *Wire, dialer *net.Dialer, url string) error {
 	t.Helper()
-	transport := &http.Transport{DialContext: during(ctx, w.watched(dialer.DialContext)), DisableKeepAlives: true}
+	transport := &http.Transport{DialContext: dialUntil(ctx, w.Watch(dialer.DialContext)), DisableKeepAlives: true}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
 		t.Fatal(err)
 	}
 	resp, err := transport.RoundTrip(req)
 	if err != nil {
-		return w.reason(err)
+		return w.Explain(err)
 	}
 	defer resp.Body.Close() //nolint:errcheck // read to its end
 	if _, err := io.ReadAll(resp.Body); err != nil {
-		return w.reason(err)
+		return w.Explain(err)
 	}
 	return nil
 }
@@ -38,28 +39,28 @@ func exchangeOver(ctx context.Context, t *testing.T, w *wire, dialer *net.Dialer
 func TestAnswerCutAnywhereIsClosed(t *testing.T) {
 	const whole = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\nok"
 	for n := range len(whole) {
-		address := rawServer(t, "tcp", func(conn net.Conn) { io.WriteString(conn, whole[:n]) }) //nolint:errcheck // the reader tells
-		err := exchangeOver(t.Context(), t, &wire{}, &net.Dialer{}, "http://"+address)
+		address := exchangetest.RawServer(t, "tcp", func(conn net.Conn) { io.WriteString(conn, whole[:n]) }) //nolint:errcheck // the reader tells
+		err := exchangeOver(t.Context(), t, &Wire{}, &net.Dialer{}, "http://"+address)
 		if err == nil {
 			t.Errorf("cut to %q: no error", whole[:n])
 		} else if got := failure.ReasonOf(err); got != failure.Closed {
 			t.Errorf("cut to %q: reason %q, want %q: %v", whole[:n], got, failure.Closed, err)
 		}
 	}
-	address := rawServer(t, "tcp", func(conn net.Conn) { io.WriteString(conn, "HTTP/1.1 200 OK\r\nno field\r\n\r\n") }) //nolint:errcheck // the reader tells
-	if err := exchangeOver(t.Context(), t, &wire{}, &net.Dialer{}, "http://"+address); err == nil || failure.ReasonOf(err) != failure.Malformed {
+	address := exchangetest.RawServer(t, "tcp", func(conn net.Conn) { io.WriteString(conn, "HTTP/1.1 200 OK\r\nno field\r\n\r\n") }) //nolint:errcheck // the reader tells
+	if err := exchangeOver(t.Context(), t, &Wire{}, &net.Dialer{}, "http://"+address); err == nil || failure.ReasonOf(err) != failure.Malformed {
 		t.Errorf("a whole header that is none: %v, want %q", err, failure.Malformed)
 	}
 }
 
 // TestEndOfAnEarlierConnectionIsNotThatOfTheNext has two exchanges that one wire sees, as before and after a redirect.
 func TestEndOfAnEarlierConnectionIsNotThatOfTheNext(t *testing.T) {
-	seen := &wire{}
+	seen := &Wire{}
 	for _, c := range []struct {
 		answer string
 		want   failure.Reason
 	}{{"HTTP/1.1 200 OK\r\nCont", failure.Closed}, {"HTTP/1.1 200 OK\r\nno field\r\n\r\n", failure.Malformed}} {
-		err := exchangeOver(t.Context(), t, seen, &net.Dialer{}, "http://"+rawServer(t, "tcp", say(c.answer)))
+		err := exchangeOver(t.Context(), t, seen, &net.Dialer{}, "http://"+exchangetest.RawServer(t, "tcp", exchangetest.Say(c.answer)))
 		if err == nil || failure.ReasonOf(err) != c.want {
 			t.Errorf("%q: got %v, want %q", c.answer, err, c.want)
 		}
@@ -79,9 +80,9 @@ func TestConnectionThatTheClientClosedItselfIsRefusedTLS(t *testing.T) {
 		{"TLS, and the server hung up", clientHello, true, failure.Closed},
 		{"no TLS", get, false, failure.Closed},
 	} {
-		seen := &wire{}
+		seen := &Wire{}
 		var server net.Conn
-		dial := seen.watched(func(context.Context, string, string) (net.Conn, error) {
+		dial := seen.Watch(func(context.Context, string, string) (net.Conn, error) {
 			var client net.Conn
 			client, server = net.Pipe()
 			return client, nil
@@ -107,7 +108,7 @@ func TestConnectionThatTheClientClosedItselfIsRefusedTLS(t *testing.T) {
 		}
 		conn.Close()   //nolint:errcheck // a pipe's never fails
 		server.Close() //nolint:errcheck // a pipe's never fails
-		err = seen.reason(fmt.Errorf("write tcp: %w", net.ErrClosed))
+		err = seen.Explain(fmt.Errorf("write tcp: %w", net.ErrClosed))
 		if got := failure.ReasonOf(err); got != tt.want {
 			t.Errorf("%s: %v: reason %q, want %q", tt.name, err, got, tt.want)
 		}
@@ -121,18 +122,18 @@ func TestNameServerThatHangsIsDNS(t *testing.T) {
 	}}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	err := exchangeOver(ctx, t, &wire{}, &net.Dialer{Resolver: hanging}, "http://service.invalid.test")
+	err := exchangeOver(ctx, t, &Wire{}, &net.Dialer{Resolver: hanging}, "http://service.invalid.test")
 	if err == nil || failure.ReasonOf(err) != failure.DNS {
 		t.Errorf("%v, want reason %q", err, failure.DNS)
 	}
 	// One that is found and does not answer has another fault.
 	release := make(chan struct{})
-	address := rawServer(t, "tcp", func(net.Conn) { <-release })
+	address := exchangetest.RawServer(t, "tcp", func(net.Conn) { <-release })
 	defer close(release)
 	for _, address := range []string{address, strings.Replace(address, "127.0.0.1", "localhost", 1)} {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
-		if err := exchangeOver(ctx, t, &wire{}, &net.Dialer{}, "http://"+address); err == nil || failure.ReasonOf(err) != failure.Timeout {
+		if err := exchangeOver(ctx, t, &Wire{}, &net.Dialer{}, "http://"+address); err == nil || failure.ReasonOf(err) != failure.Timeout {
 			t.Errorf("%s: %v, want reason %q", address, err, failure.Timeout)
 		}
 	}
@@ -141,15 +142,18 @@ func TestNameServerThatHangsIsDNS(t *testing.T) {
 // TestNothingGoesOnAfterTheReading asks servers that hang in every step of a connection.
 func TestNothingGoesOnAfterTheReading(t *testing.T) {
 	silent := make(chan struct{})
-	address := rawServer(t, "tcp", func(net.Conn) { <-silent })
+	address := exchangetest.RawServer(t, "tcp", func(net.Conn) { <-silent })
 	defer close(silent)
 	ignore := goleak.IgnoreCurrent()
 	for _, url := range []string{"http://" + address, "https://" + address} {
-		if _, err := read(t, proxyProbe(t, url+"/", config.TLS{}), 20*time.Millisecond); err == nil || failure.ReasonOf(err) != failure.Timeout {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		defer cancel()
+		h := &HTTP{Settings: config.HTTP{URL: url + "/"}, Limit: 1}
+		if _, err := h.Get(ctx, &Record{}, nil); err == nil || failure.ReasonOf(err) != failure.Timeout {
 			t.Errorf("%s: %v, want reason %q", url, err, failure.Timeout)
 		}
 	}
-	if err := goleak.Find(ignore, goleak.IgnoreAnyFunction("github.com/chatstack-exporter/chatstack_exporter/collectors.TestNothingGoesOnAfterTheReading.func1")); err != nil {
+	if err := goleak.Find(ignore, goleak.IgnoreAnyFunction("github.com/chatstack-exporter/chatstack_exporter/internal/exchange.TestNothingGoesOnAfterTheReading.func1")); err != nil {
 		t.Error(err)
 	}
 }

@@ -1,0 +1,231 @@
+package exchange
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
+)
+
+// HTTP is a client of one HTTP service. Each request opens a new connection, so that it sees what a new client sees, such as a
+// renewed certificate.
+type HTTP struct {
+	Settings config.HTTP
+	// Limit is how many bytes an answer's body may have.
+	Limit     int64
+	UserAgent string
+}
+
+// Answer is an HTTP answer with its whole body.
+type Answer struct {
+	Status int
+	Header http.Header
+	Body   []byte
+}
+
+// maxRedirects is how many redirects on the same host are followed.
+const maxRedirects = 5
+
+// The errors of redirects that are not followed.
+var (
+	// ErrRedirect is a redirect to another scheme, host or port.
+	ErrRedirect  = errors.New("redirect to another host is not followed")
+	errRedirects = fmt.Errorf("more than %d redirects in a row", maxRedirects)
+)
+
+// Get requests the URL of the settings. Header may be nil.
+func (h *HTTP) Get(ctx context.Context, r *Record, header http.Header) (*Answer, error) {
+	return h.Do(ctx, r, http.MethodGet, h.Settings.URL, header, nil)
+}
+
+// Do sends one request and reads the whole answer, whatever its status. An answer longer than the limit is an error with
+// reason TooLarge.
+func (h *HTTP) Do(ctx context.Context, r *Record, method, rawURL string, header http.Header, body io.Reader) (*Answer, error) {
+	timing, clientTrace := TraceHTTP()
+	e := &Exchange{Request: method + " " + PrintableURL(rawURL)}
+	r.Exchanges = append(r.Exchanges, e)
+	secure, host := splitURL(rawURL)
+	watch := &CertificateWatch{Trust: &h.Settings.TLS, Host: host}
+	if secure {
+		defer watch.Record(r)
+	}
+	a, err := h.converse(httptrace.WithClientTrace(ctx, clientTrace), r, e, watch, method, rawURL, header, body)
+	if err != nil {
+		e.Phases, e.Err = timing.End("failed"), failure.OneLine(err.Error())
+		return nil, err
+	}
+	e.Phases = timing.End("body")
+	return a, nil
+}
+
+func (h *HTTP) converse(ctx context.Context, r *Record, e *Exchange, watch *CertificateWatch, method, rawURL string, header http.Header, body io.Reader) (*Answer, error) {
+	req, err := http.NewRequestWithContext(ctx, method, rawURL, body)
+	if err != nil {
+		return nil, fmt.Errorf("make request: %w", err)
+	}
+	maps.Copy(req.Header, header)
+	req.Header.Set("User-Agent", h.UserAgent)
+	req.Host = header.Get("Host") // net/http ignores a header of that name; empty means the URL's host
+	seen := &Wire{}
+	if h.Settings.ProxyURL != "" {
+		seen.AddressKey = "url or the proxy_url"
+	}
+	transport, err := h.transport(ctx, watch, seen)
+	if err != nil {
+		return nil, failure.Errorf(failure.TLS, "%s %s: %w", method, PrintableURL(rawURL), err)
+	}
+	defer transport.CloseIdleConnections()
+	client := &http.Client{Transport: transport, CheckRedirect: sameHost}
+	if method != http.MethodGet {
+		// Following a redirect would send the request twice, or with another method.
+		client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		if resp != nil && (errors.Is(err, ErrRedirect) || errors.Is(err, errRedirects)) {
+			r.HTTPStatus, e.Status = resp.StatusCode, resp.StatusCode
+			return nil, failure.Errorf(failure.HTTPStatus, "%s %s: status %d: %w", method, PrintableURL(rawURL), resp.StatusCode, withoutURL(err)).WithHint(redirectHint(resp))
+		}
+		return nil, withTLSHint(fmt.Errorf("%s %s: %w", method, PrintableURL(rawURL), seen.Explain(withoutURL(err))))
+	}
+	defer resp.Body.Close() //nolint:errcheck // the body is read to its end or given up
+	r.HTTPStatus = resp.StatusCode
+	e.Status, e.Header = resp.StatusCode, maskedHeader(resp.Header)
+	content, err := readLimited(resp.Body, h.Limit)
+	if err != nil {
+		return nil, fmt.Errorf("%s %s: status %d: read body: %w", method, PrintableURL(rawURL), resp.StatusCode, err)
+	}
+	if resp.TLS == nil && WantsTLS(resp.StatusCode, content) {
+		return nil, fmt.Errorf("%s %s: status %d: %w", method, PrintableURL(rawURL), resp.StatusCode, seen.wantsTLS())
+	}
+	return &Answer{Status: resp.StatusCode, Header: resp.Header, Body: content}, nil
+}
+
+// MaxHeaderBytes is how long the header of an answer may be.
+const MaxHeaderBytes = 64 << 10
+
+func (h *HTTP) transport(ctx context.Context, watch *CertificateWatch, seen *Wire) (*http.Transport, error) {
+	tlsConfig, err := watch.ClientConfig()
+	if err != nil {
+		return nil, err
+	}
+	t := &http.Transport{
+		DialContext:            dialUntil(ctx, seen.Watch(Dial)),
+		TLSClientConfig:        tlsConfig,
+		DisableKeepAlives:      true,
+		MaxResponseHeaderBytes: MaxHeaderBytes,
+		ExpectContinueTimeout:  time.Second,
+	}
+	if h.Settings.ProxyURL != "" {
+		proxy, err := url.Parse(h.Settings.ProxyURL)
+		if err != nil {
+			return nil, fmt.Errorf("parse proxy_url: %w", err)
+		}
+		t.Proxy = http.ProxyURL(proxy)
+		if t.DialTLSContext, err = h.dialProxy(proxy.Hostname()); err != nil {
+			return nil, err
+		}
+	}
+	return t, nil
+}
+
+// dialProxy connects to an HTTPS proxy. Its certificate need not match the target's name or fingerprint, and is not reported.
+func (h *HTTP) dialProxy(host string) (func(context.Context, string, string) (net.Conn, error), error) {
+	trust := config.TLS{CAFile: h.Settings.CAFile, InsecureSkipVerify: h.Settings.InsecureSkipVerify}
+	tlsConfig, err := trust.ClientFor(host, func(config.Peer) {})
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := Dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return tls.Client(conn, tlsConfig), nil // the transport makes the handshake
+	}, nil
+}
+
+func sameHost(req *http.Request, via []*http.Request) error {
+	if req.URL.Host != via[0].URL.Host || req.URL.Scheme != via[0].URL.Scheme {
+		return ErrRedirect
+	}
+	if len(via) > maxRedirects {
+		return errRedirects
+	}
+	return nil
+}
+
+// redirectHint returns what to do about a redirect that is not followed, or "".
+func redirectHint(resp *http.Response) string {
+	to, err := resp.Location()
+	switch {
+	case err != nil || to.Host == resp.Request.URL.Host && to.Scheme == resp.Request.URL.Scheme:
+		return ""
+	case to.Hostname() == resp.Request.URL.Hostname() && to.Scheme == "https":
+		return "the service redirects to TLS: write https:// in the url, with the port that it names"
+	}
+	return "the service redirects to another host: write the address that it names in the url"
+}
+
+// readLimited reads r to its end, up to limit bytes.
+func readLimited(r io.Reader, limit int64) ([]byte, error) {
+	content, err := io.ReadAll(io.LimitReader(r, limit+1))
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(content)) > limit {
+		return nil, failure.Errorf(failure.TooLarge, "more than %d bytes", limit).
+			WithHint("raise limits.body or limits.metrics_body in exporter.yaml if the answer is meant to be so large, or the memory limit if the log at start says that it is too small")
+	}
+	return content, nil
+}
+
+// withoutURL removes the URL from a client's error: ours names it already, and a redirect's may contain a secret.
+func withoutURL(err error) error {
+	wrapped, ok := errors.AsType[*url.Error](err)
+	switch {
+	case !ok:
+		return err
+	case strings.HasPrefix(wrapped.Err.Error(), badLocation):
+		return errors.New(badLocation + ": it is not a URL")
+	}
+	return wrapped.Err
+}
+
+// badLocation is how net/http's error about an invalid redirect begins. The rest repeats the location.
+const badLocation = "failed to parse Location header"
+
+// splitURL returns a URL's host, and whether it requires TLS.
+func splitURL(raw string) (secure bool, host string) {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return false, ""
+	}
+	return u.Scheme == "https", u.Hostname()
+}
+
+// PrintableURL returns a URL without credentials, query and fragment, so that it may be shown.
+func PrintableURL(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return "<no URL>"
+	}
+	u.User, u.RawQuery, u.Fragment = nil, "", ""
+	return u.String()
+}
+
+// StatusError is the failure of an answer with a status outside 2xx.
+func StatusError(method, rawURL string, status int) *failure.Error {
+	return failure.Errorf(failure.ReasonOfStatus(status), "%s %s: status %d", method, PrintableURL(rawURL), status)
+}

@@ -1,0 +1,113 @@
+package exchange
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
+)
+
+// IRCThrottleHint says what to do about an IRC server that throttles this address.
+const IRCThrottleHint = "the IRC server limits how often one address may connect (UnrealIRCd: 3 times in 60 s). " +
+	"In its configuration, exempt the exporter's address: except ban { mask IP; type { connect-flood; } } (it needs the type). " +
+	"Check that nothing else behind that address connects, such as a second exporter"
+
+const (
+	// maxIRCLine bounds one line: 8191 bytes of tags, 512 of the message.
+	maxIRCLine = 8191 + 512
+	// maxIRCLines is how many lines may come before the answer.
+	maxIRCLines = 100
+)
+
+// AwaitIRCCapabilities reads lines until the answer to CAP LS. It skips notices and pings.
+func AwaitIRCCapabilities(r io.Reader) error {
+	lines := bufio.NewReaderSize(r, maxIRCLine)
+	for range maxIRCLines {
+		line, err := lines.ReadSlice('\n')
+		if errors.Is(err, bufio.ErrBufferFull) {
+			return failure.Errorf(failure.TooLarge, "await the answer to CAP LS: a line of more than %d bytes", maxIRCLine)
+		}
+		if err != nil {
+			return notIRC(line, err)
+		}
+		if protocolOf(line) == speaksHTTP || protocolOf(line) == speaksXMPP {
+			return notIRC(line, nil)
+		}
+		if done, err := judgeIRC(strings.TrimRight(string(line), "\r\n")); done || err != nil {
+			return err
+		}
+	}
+	return failure.Errorf(failure.TooLarge, "await the answer to CAP LS: more than %d other lines", maxIRCLines)
+}
+
+// ircCommand is what a command of IRC looks like: a word or three digits.
+var ircCommand = regexp.MustCompile(`^([A-Za-z]+|[0-9]{3})$`)
+
+// judgeIRC reports whether a line is the answer to CAP LS.
+func judgeIRC(line string) (done bool, err error) {
+	command, params := splitIRC(line)
+	switch {
+	case line == "":
+		return false, nil
+	case !ircCommand.MatchString(command):
+		return false, failure.Errorf(failure.Malformed, "await the answer to CAP LS: a line that is not IRC")
+	case strings.EqualFold(command, "ERROR"):
+		return false, refusedByIRC(strings.TrimPrefix(params, ":"))
+	case command == "CAP":
+		fields := strings.Fields(params)
+		return len(fields) >= 2 && fields[1] == "LS", nil
+	case command == "421", command == "451":
+		// An IRC server that does not know CAP is alive, too.
+		return true, nil
+	default:
+		return false, nil
+	}
+}
+
+// throttling matches the ERROR of a server that limits how often an address connects.
+var throttling = regexp.MustCompile(`(?i)throttled|reconnect(ing)? too fast`)
+
+// refusedByIRC is the failure of a connection that the server ends with an ERROR line.
+func refusedByIRC(cause string) error {
+	reason, hint := failure.Mismatch, "the IRC server bans this address or has too many connections from it: exempt the exporter's address by except ban, or raise maxperip of its allow block"
+	if throttling.MatchString(cause) {
+		reason, hint = failure.Throttled, IRCThrottleHint
+	}
+	return failure.Errorf(reason, "the server refuses the connection: %s", failure.OneLine(cause)).WithHint(hint)
+}
+
+// splitIRC returns a line's command and parameters, without tags and source.
+func splitIRC(line string) (command, params string) {
+	for _, mark := range []string{"@", ":"} {
+		if strings.HasPrefix(line, mark) {
+			_, line, _ = strings.Cut(line, " ")
+			line = strings.TrimLeft(line, " ")
+		}
+	}
+	command, params, _ = strings.Cut(line, " ")
+	return command, params
+}
+
+// notIRC is the failure of a server that speaks TLS and does not answer CAP LS in IRC. First is the beginning of its answer.
+func notIRC(first []byte, err error) error {
+	const port = "set address to the TLS port of the IRC server's clients, 6697 by default"
+	switch protocolOf(first) {
+	case speaksHTTP:
+		return failure.Errorf(failure.Malformed, "await the answer to CAP LS: the server speaks HTTP").
+			WithHint(port + "; this is the port of a web server or of the IRC server's RPC (8600)")
+	case speaksXMPP:
+		return failure.Errorf(failure.Malformed, "await the answer to CAP LS: the server speaks XMPP").WithHint(port + "; this is a port of an XMPP server")
+	default:
+		err = fmt.Errorf("await the answer to CAP LS: %w", err)
+		reason := failure.ReasonOf(err)
+		if len(first) > 0 || reason != failure.Closed && reason != failure.Timeout {
+			return err
+		}
+		return failure.Errorf(reason, "%w", err).
+			WithHint("TLS works, but no answer comes: if this is the port of the IRC server's RPC (8600) or of something else, " + port + "; else the server hangs or restarts: read its log")
+	}
+}

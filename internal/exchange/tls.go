@@ -1,0 +1,108 @@
+package exchange
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net/http/httptrace"
+	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
+)
+
+// TLSServer is a server that speaks TLS, either at once or after STARTTLS.
+type TLSServer struct {
+	Address string // host:port
+	// StartTLS is XMPPClient, XMPPServer, or "" for TLS at once.
+	StartTLS string
+	// Domain is the virtual host; "" is the address's host.
+	Domain string
+	Trust  config.TLS
+}
+
+// String names the server in errors and on the debug page.
+func (s *TLSServer) String() string {
+	if s.StartTLS != "" {
+		return "starttls " + s.StartTLS + " " + s.Address
+	}
+	return "tls " + s.Address
+}
+
+// Converse connects, negotiates TLS and calls talk with the connection; a nil talk says nothing. It writes the exchange and
+// what is known of the certificate to r. When ctx is done, reads and writes fail with its error.
+func (s *TLSServer) Converse(ctx context.Context, r *Record, talk func(*tls.Conn) error) error {
+	timing, clientTrace := TraceHTTP()
+	e := &Exchange{Request: s.String()}
+	r.Exchanges = append(r.Exchanges, e)
+	watch := &CertificateWatch{Trust: &s.Trust, Host: cmp.Or(s.Domain, HostOf(s.Address))}
+	defer watch.Record(r)
+	last := "tls"
+	if talk != nil {
+		last = "reply"
+	}
+	if err := s.converse(httptrace.WithClientTrace(ctx, clientTrace), watch, timing, talk); err != nil {
+		err = withTLSHint(fmt.Errorf("%s: %w", s, err))
+		e.Phases, e.Err = timing.End("failed"), failure.OneLine(err.Error())
+		return err
+	}
+	e.Phases = timing.End(last)
+	return nil
+}
+
+func (s *TLSServer) converse(ctx context.Context, watch *CertificateWatch, timing *Timing, talk func(*tls.Conn) error) error {
+	tlsConfig, err := watch.ClientConfig()
+	if err != nil {
+		return failure.Errorf(failure.TLS, "%w", err)
+	}
+	raw, err := Dial(ctx, "tcp", s.Address)
+	if err != nil {
+		return err
+	}
+	defer raw.Close() //nolint:errcheck // all is said, or given up
+	// When ctx is done, a read or write in progress fails.
+	stop := context.AfterFunc(ctx, func() { raw.SetDeadline(time.Unix(1, 0)) }) //nolint:errcheck // a closed one wakes them too
+	defer stop()
+	if s.StartTLS != "" {
+		if err := s.beginXMPP(ctx, &opening{Conn: raw}); err != nil {
+			return err
+		}
+		timing.Phase("starttls")
+	}
+	first := &opening{Conn: raw}
+	conn := tls.Client(first, tlsConfig)
+	if err := conn.HandshakeContext(ctx); err != nil {
+		return first.explainHandshake(fmt.Errorf("handshake: %w", err))
+	}
+	defer conn.Close() //nolint:errcheck // the goodbye of TLS, which a server need not hear
+	if talk == nil {
+		return nil
+	}
+	timing.Phase("tls")
+	return talk(conn)
+}
+
+// beginXMPP negotiates TLS in an XMPP stream. If the server closes or stays silent, it finds out what protocol that speaks.
+func (s *TLSServer) beginXMPP(ctx context.Context, conn *opening) error {
+	found := make(chan protocol, 1)
+	identifying, cancel := context.WithCancel(ctx)
+	defer cancel()
+	timer := time.AfterFunc(silence, func() { found <- identify(identifying, s.Address, s.Domain) })
+	err := startXMPP(conn, s.StartTLS, s.Domain)
+	unanswered := err != nil && len(conn.heard) == 0
+	what := unknownProtocol
+	switch started := !timer.Stop(); {
+	case started && !unanswered:
+		cancel()
+		<-found
+	case started:
+		what = <-found
+	case unanswered && failure.ReasonOf(err) == failure.Closed:
+		what = identify(ctx, s.Address, s.Domain)
+	}
+	return what.insteadOfXMPP(err)
+}
+
+// silence is how long a server may say nothing before the exporter tries to identify its protocol.
+const silence = 2 * time.Second
