@@ -15,7 +15,7 @@ LDFLAGS  = -s -w \
 # The race detector needs cgo and a C compiler.
 RACE := $(shell [ "$$($(GO) env CGO_ENABLED 2>/dev/null)" = 1 ] && command -v "$$($(GO) env CC)" >/dev/null 2>&1 && echo -race)
 
-.PHONY: help binary build run test cross generate dashboards-schema test-rules mutate-rules test-kubernetes lint fuzz soak integration chaos drill bench microbench bench-docker capacity pictures install uninstall release vuln image test-deploy
+.PHONY: help binary build run test cross generate dashboards-schema test-rules mutate-rules test-kubernetes lint fuzz soak integration chaos drill bench microbench capacity pictures install uninstall release vuln image test-deploy
 
 help: ## Print this list.
 	@awk -F ':.*## ' '/^##@ / { printf "\n%s\n", substr($$0, 5) } /^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -55,15 +55,13 @@ generate: ## Renew every generated file: rules, dashboards, golden pages, tables
 # The tests that need no real server have run in `make test`. Those that do are called TestReal..., which is held here.
 # INTEGRATION=-short leaves out what waits for more than half a minute.
 integration: ## Tests against real servers; needs Debian's packages, see .ci/run.
-	@if grep -l 'go:build realservers' $$(git ls-files 'collectors/*_test.go' 'internal/app/*_test.go' 'internal/bench/*_test.go' 'internal/state/*_test.go' 'dashboards/*_test.go' 'internal/web/*_test.go') | \
+	@if grep -l 'go:build realservers' $$(git ls-files 'collectors/*_test.go' 'internal/app/*_test.go' 'internal/state/*_test.go' 'dashboards/*_test.go' 'internal/web/*_test.go') | \
 		xargs grep -n '^func Test' | grep -v 'func TestReal'; then \
 		echo 'the tests above need real servers, so their names must begin with TestReal'; exit 1; fi
 	$(GO) test -count=1 -tags realservers $(RACE) ./internal/e2e/realstack
 	$(GO) test -count=1 -timeout 20m -tags realservers $(RACE) -run '^TestReal' $(INTEGRATION) ./collectors ./internal/app ./internal/state
 	$(GO) test -count=1 -tags realservers -run '^TestReal' $(INTEGRATION) ./dashboards
 	$(GO) test -count=1 -tags realservers -run '^TestReal' $(INTEGRATION) ./internal/web
-	@# Ten containers, to show that it runs; numbers are the business of bench-docker.
-	$(GO) test -count=1 -short -tags realservers -run '^TestReal' ./internal/bench
 
 # The oldest Prometheus that the rules are for, which Debian has, and the newest. PROMTOOL=promtool tries the oldest alone.
 PROMTOOL ?= promtool $(CURDIR)/bin/promtool
@@ -90,7 +88,7 @@ fuzz: ## Made-up input for every reader of foreign data: FUZZTIME for each targe
 	for target in $(SLOWFUZZ); do try "$$target" '$(SLOWFUZZTIME)' || exit 1; done
 
 microbench: ## Benchmarks of single parts; BENCHTIME=1x only shows that they run.
-	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) $(BENCHFLAGS) ./internal/bench
+	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./internal/bench
 
 ##@ Slow tests, which .ci/run and .ci/nightly run
 
@@ -135,8 +133,8 @@ vuln: bin/govulncheck ## Known vulnerabilities in the code that is called, if th
 
 ##@ Measurements and pictures
 
-# BENCH=-short only shows that it runs; TELEGRAF= and CADVISOR= leave those programs out, which take minutes to build, and with
-# an absolute path each is another build.
+# BENCH=-short only shows that it runs, BENCH=-bench.only=containers measures a part. TELEGRAF= and CADVISOR= leave those
+# programs out, which take minutes to build; with an absolute path each is another build.
 BENCH    ?= -bench.write
 TELEGRAF ?= $(CURDIR)/bin/telegraf
 CADVISOR ?= $(CURDIR)/bin/cadvisor
@@ -144,15 +142,11 @@ CADVISOR ?= $(CURDIR)/bin/cadvisor
 bench: $(call to_build,$(TELEGRAF) $(CADVISOR)) ## Measure BENCHMARKS.md and its charts anew, in 45 minutes; needs root and Debian's packages.
 	TELEGRAF=$(TELEGRAF) CADVISOR=$(CADVISOR) $(GO) test -count=1 -v -timeout 90m -tags bench,realservers -run '^TestRealBenchmarks$$' ./internal/bench $(BENCH)
 
-# Starts an engine of its own with up to 210 containers, for twenty minutes.
-bench-docker: $(call to_build,$(CADVISOR)) ## What watching containers costs, on a real engine, in 20 minutes; needs root and Docker.
-	CADVISOR=$(CADVISOR) $(GO) test -count=1 -v -timeout 35m -tags realservers -run '^TestRealDockerCost$$' ./internal/bench
-
 # CAPACITY=-short only shows that it runs.
 CAPACITY ?= -capacity.page=$(CURDIR)/deploy/many-hosts/capacity.md
 
 capacity: ## Measure what one exporter carries, for deploy/many-hosts/capacity.md, in 7 minutes.
-	$(GO) test -count=1 -v -timeout 20m -tags capacity -run '^TestCapacity$$' ./internal/bench $(CAPACITY)
+	$(GO) test -count=1 -v -timeout 20m -tags bench,realservers -run '^TestCapacity$$' ./internal/bench $(CAPACITY)
 
 pictures: ## Take the README's pictures of the status page anew; needs Debian's package chromium.
 	$(GO) test -count=1 -tags realservers -run '^TestRealBrowserTakesPictures$$' ./internal/web -pictures $(CURDIR)/internal/web/pictures

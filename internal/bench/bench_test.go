@@ -3,7 +3,6 @@
 package bench
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -22,36 +21,54 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/web"
 )
 
-var sizes = []int{300, 10_000, 100_000}
-
 // metricsAccept is what Prometheus accepts.
 const metricsAccept = "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1"
 
-// seriesCollector makes n series in families of a hundred, as a busy upstream has them.
-type seriesCollector struct{ descs []*prometheus.Desc }
+var discardLog = slog.New(slog.DiscardHandler)
 
-func newSeriesCollector(n int) *seriesCollector {
-	c := &seriesCollector{}
+// seriesCollector makes n series in families of a hundred, as a busy upstream has them.
+type seriesCollector []*prometheus.Desc
+
+func newSeriesCollector(n int) (c seriesCollector) {
 	for i := range n / 100 {
-		c.descs = append(c.descs, prometheus.NewDesc(fmt.Sprintf("chatstack_bench_family_%d", i), "Series, for a benchmark.", []string{"host", "number"}, nil))
+		c = append(c, prometheus.NewDesc(fmt.Sprintf("chatstack_bench_family_%d", i), "Series, for a benchmark.", []string{"host", "number"}, nil))
 	}
 	return c
 }
 
 // Describe implements prometheus.Collector.
-func (c *seriesCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range c.descs {
+func (c seriesCollector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range c {
 		ch <- d
 	}
 }
 
 // Collect implements prometheus.Collector.
-func (c *seriesCollector) Collect(ch chan<- prometheus.Metric) {
-	for i, d := range c.descs {
+func (c seriesCollector) Collect(ch chan<- prometheus.Metric) {
+	for i, d := range c {
 		for n := range 100 {
 			ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(i*n)+0.5, "chat.example.org", fmt.Sprint(n))
 		}
 	}
+}
+
+// source is a poller as the metrics page wants it; nothing else is asked.
+type source struct {
+	web.Source
+	poller *poll.Poller
+}
+
+func (s source) Snapshot() *poll.Snapshot { return s.poller.Snapshot() }
+
+// servePage serves n series the way of ours, from the page that is kept, and of promhttp, which encodes them for each scrape.
+func servePage(n int) (ours, theirs http.Handler, poller *poll.Poller, err error) {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(newSeriesCollector(n))
+	poller, err = poll.New(nil, registry, discardLog, nil)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	return web.New(source{poller: poller}, web.Options{}), promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true}), poller, nil
 }
 
 // discard is a response that nobody reads.
@@ -67,46 +84,27 @@ func (d *discard) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// source is a poller as the metrics page wants it; nothing else is asked.
-type source struct {
-	web.Source
-	poller *poll.Poller
-}
-
-func (s source) Snapshot() *poll.Snapshot { return s.poller.Snapshot() }
-
-// BenchmarkScrape is one GET /metrics of the page that is kept, and the same series through promhttp, which gathers and
-// encodes them for each scrape. The network is left out of both.
+// BenchmarkScrape is one GET /metrics without the network, of ours and of promhttp.
 func BenchmarkScrape(b *testing.B) {
 	for _, n := range sizes {
-		registry := prometheus.NewRegistry()
-		registry.MustRegister(newSeriesCollector(n))
-		poller, err := poll.New(nil, registry, slog.New(slog.DiscardHandler), nil)
+		ours, theirs, _, err := servePage(n)
 		if err != nil {
 			b.Fatal(err)
 		}
-		handlers := []struct {
-			name    string
-			handler http.Handler
-		}{
-			{"kept", web.New(source{poller: poller}, web.Options{})},
-			{"promhttp", promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true})},
-		}
 		for _, encoding := range []string{"identity", "gzip"} {
-			for _, h := range handlers {
-				b.Run(fmt.Sprintf("series=%d/%s/%s", n, encoding, h.name), func(b *testing.B) {
+			for name, handler := range map[string]http.Handler{"kept": ours, "promhttp": theirs} {
+				b.Run(fmt.Sprintf("series=%d/%s/%s", n, encoding, name), func(b *testing.B) {
 					req, err := http.NewRequestWithContext(b.Context(), http.MethodGet, "/metrics", nil)
 					if err != nil {
 						b.Fatal(err)
 					}
-					req.Header.Set("Accept", "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5")
-					req.Header.Set("Accept-Encoding", encoding)
+					req.Header = http.Header{"Accept": {metricsAccept}, "Accept-Encoding": {encoding}}
 					w := &discard{header: http.Header{}}
 					b.ReportAllocs()
 					for b.Loop() {
 						clear(w.header)
 						w.bytes = 0
-						h.handler.ServeHTTP(w, req)
+						handler.ServeHTTP(w, req)
 					}
 					b.ReportMetric(float64(w.bytes), "page-B")
 				})
@@ -119,96 +117,75 @@ func BenchmarkScrape(b *testing.B) {
 func BenchmarkPublish(b *testing.B) {
 	for _, n := range sizes {
 		b.Run(fmt.Sprintf("series=%d", n), func(b *testing.B) {
-			registry := prometheus.NewRegistry()
-			registry.MustRegister(newSeriesCollector(n))
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := poll.New(nil, registry, slog.New(slog.DiscardHandler), nil); err != nil {
+				if _, _, _, err := servePage(n); err != nil {
 					b.Fatal(err)
 				}
 			}
 		})
 	}
+}
+
+// targetsOf builds the targets of a configuration.
+func targetsOf(tb testing.TB, content string, env map[string]string) (targets []poll.Target) {
+	tb.Helper()
+	cfg, err := config.Load(config.Source{
+		File: "exporter.yaml", Content: []byte(content), Kinds: collectors.ConfigKinds(),
+		Lookup: func(name string) (string, bool) { v, ok := env[name]; return v, ok },
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	file, _, err := state.Open("")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	for _, settings := range cfg.Targets {
+		kind, _ := collectors.KindOf(settings.Common().Kind)
+		c, err := kind.New(settings, collectors.Deps{Limits: cfg.Limits, Log: discardLog, State: file.Value(kind.Name)})
+		if err != nil {
+			tb.Fatal(err)
+		}
+		targets = append(targets, poll.Target{
+			Name: settings.Common().Name, Kind: kind.Name, Collector: c, Schedule: cron.Every(usualInterval), Timeout: time.Minute,
+		})
+	}
+	return targets
+}
+
+// startStack starts a simulated stack until the benchmark ends.
+func startStack(tb testing.TB) *simstack.Stack {
+	tb.Helper()
+	stack, err := simstack.Start(simstack.Options{})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := stack.Close(); err != nil {
+			tb.Error(err)
+		}
+	})
+	return stack
+}
+
+// stackConfig names the one port that the environment does not: a simulated server has not the port of a real one.
+func stackConfig(stack *simstack.Stack) string {
+	return fmt.Sprintf("targets:\n  - kind: xmpp_c2s\n    address: %s\n", stack.XMPPClientAddress())
 }
 
 // BenchmarkPoll is one reading of each kind of target against the simulated stack, whose own work in the same process
 // is part of the number.
 func BenchmarkPoll(b *testing.B) {
-	stack, err := simstack.Start(simstack.Options{})
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer func() {
-		if err := stack.Close(); err != nil {
-			b.Error(err)
-		}
-	}()
-	env := stack.Environ()
-	// The simulated server has not the port that a real one has.
-	content := fmt.Appendf(nil, "targets:\n  - kind: xmpp_c2s\n    address: %s\n", stack.XMPPClientAddress())
-	cfg, err := config.Load(config.Source{
-		File: "exporter.yaml", Content: content, Kinds: collectors.ConfigKinds(),
-		Lookup: func(name string) (string, bool) { v, ok := env[name]; return v, ok },
-	})
-	if err != nil {
-		b.Fatal(err)
-	}
-	file, _, err := state.Open("")
-	if err != nil {
-		b.Fatal(err)
-	}
-	for _, settings := range cfg.Targets {
-		kind, _ := collectors.KindOf(settings.Common().Kind)
-		collector, err := kind.New(settings, collectors.Deps{Limits: cfg.Limits, Log: slog.New(slog.DiscardHandler), State: file.Value(kind.Name)})
-		if err != nil {
-			b.Fatal(err)
-		}
-		b.Run(settings.Common().Name, func(b *testing.B) {
+	stack := startStack(b)
+	for _, target := range targetsOf(b, stackConfig(stack), stack.Environ()) {
+		b.Run(target.Name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if err := collector.Collect(b.Context(), &collectors.Batch{}); err != nil {
+				if err := target.Collector.Collect(b.Context(), &collectors.Batch{}); err != nil {
 					b.Fatal(err)
 				}
 			}
 		})
 	}
-	b.Run("all", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			readAll(b, cfg, file)
-		}
-	})
-}
-
-// readAll lets a poller read every target once, publish what they said, and stop.
-func readAll(b *testing.B, cfg *config.Config, file *state.File) {
-	b.Helper()
-	var targets []poll.Target
-	for _, settings := range cfg.Targets {
-		kind, _ := collectors.KindOf(settings.Common().Kind)
-		collector, err := kind.New(settings, collectors.Deps{Limits: cfg.Limits, Log: slog.New(slog.DiscardHandler), State: file.Value(kind.Name)})
-		if err != nil {
-			b.Fatal(err)
-		}
-		targets = append(targets, poll.Target{
-			Name: settings.Common().Name, Kind: kind.Name, Collector: collector,
-			Schedule: cron.Every(time.Hour), Timeout: 10 * time.Second,
-		})
-	}
-	poller, err := poll.New(targets, prometheus.NewRegistry(), slog.New(slog.DiscardHandler), nil)
-	if err != nil {
-		b.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(b.Context())
-	ended := make(chan struct{})
-	go func() { defer close(ended); poller.Run(ctx) }()
-	for !poller.Ready() {
-		select {
-		case <-time.After(time.Millisecond):
-		case <-b.Context().Done():
-			b.Fatal(b.Context().Err())
-		}
-	}
-	cancel()
-	<-ended
 }

@@ -2,8 +2,6 @@ package bench
 
 import (
 	"encoding/xml"
-	"errors"
-	"io"
 	"math"
 	"slices"
 	"strings"
@@ -52,109 +50,60 @@ func TestNoiseOfTheBaseIsNoGrowth(t *testing.T) {
 	}
 }
 
-func verdictOf(t *testing.T, r *results, name string) string {
-	t.Helper()
-	for _, g := range r.goals() {
-		if g.name == name {
-			return g.verdict()
+// TestGoalsAreJudged holds which results meet a goal: at their worst, to their end, and with their price.
+func TestGoalsAreJudged(t *testing.T) {
+	scrapes := func(server string, ratioAndSpeed ...float64) (rows []scrapeRow) {
+		for i := 0; i < len(ratioAndSpeed); i += 2 {
+			rows = append(rows, scrapeRow{Series: sizes[i/2], Scrapers: 1, Server: server, Ratio: ratioAndSpeed[i], Speed: ratioAndSpeed[i+1]})
 		}
+		return rows
 	}
-	t.Fatalf("there is no goal %q", name)
-	return ""
-}
-
-func TestGoalIsJudgedAtItsWorst(t *testing.T) {
-	row := func(series int, server string, ratio, speed float64) scrapeRow {
-		return scrapeRow{Series: series, Encoding: "gzip", Scrapers: 1, Server: server, Ratio: ratio, Speed: speed}
-	}
-	r := &results{Scrape: []scrapeRow{
-		row(300, serverNginx, 0.6, 1.5), row(10_000, serverNginx, 0.4, 2),
-		row(300, serverBare, 0.9, 1), row(10_000, serverBare, 0.8, 1.2),
-		row(300, peers[0], 20, 0.1), row(10_000, peers[0], 90, 0.01),
-		row(300, peers[1], 20, 0.1), row(10_000, peers[1], 90, 1.01),
-	}}
-	for name, want := range map[string]string{
-		"scrape beside " + serverNginx: "**missed**", // 2.5 times its at 10,000
-		"scrape beside " + serverBare:  "met",
-		"scrape beside " + peers[0]:    "met",
-		"scrape beside " + peers[1]:    "**missed**", // faster, but it serves more
-		"scrape beside " + peers[2]:    "not measured",
-	} {
-		if got := verdictOf(t, r, name); got != want {
-			t.Errorf("%s: got %s, want %s", name, got, want)
+	grows := func(costs map[int]float64) (rows []growthRow) {
+		for n, cost := range costs {
+			rows = append(rows, growthRow{Kind: kindSeries, N: n, CPU: cost})
 		}
+		return rows
 	}
-}
-
-// TestGrowthIsJudgedToItsEnd has costs that a fit over all loads calls linear, and loads that end too early.
-func TestGrowthIsJudgedToItsEnd(t *testing.T) {
-	for _, test := range []struct {
-		name  string
-		costs map[int]float64
-		want  string
-	}{
-		{"linear", map[int]float64{0: 1, 100: 101, 1000: 1001, 10_000: 10_001}, "met"},
-		{"steep at the end", map[int]float64{0: 1, 100: 301, 1000: 501, 10_000: 10_001}, "**missed**"},
-		{"ends early", map[int]float64{0: 1, 100: 101, 1000: 1001}, "not measured"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			r := &results{}
-			for n, cost := range test.costs {
-				r.Growth = append(r.Growth, growthRow{Kind: kindSeries, N: n, CPU: cost})
-			}
-			if got := verdictOf(t, r, "CPU by "+kindSeries); got != test.want {
-				t.Errorf("got %s, want %s", got, test.want)
-			}
-		})
+	fresh := func(age float64, polls int) *freshness {
+		return &freshness{MedianBefore: 15, MedianAfter: age, PollsBefore: 1000, PollsAfter: polls}
 	}
-}
-
-func TestFreshnessIsJudgedWithItsPrice(t *testing.T) {
-	for _, test := range []struct {
-		name       string
-		f          freshness
-		age, polls string
-	}{
-		{"young", freshness{MedianBefore: 15, MedianAfter: 0.6, PollsBefore: 1000, PollsAfter: 1005}, "met", "met"},
-		{"old", freshness{MedianBefore: 15, MedianAfter: 2, PollsBefore: 1000, PollsAfter: 1000}, "**missed**", "met"},
-		{"bought", freshness{MedianBefore: 15, MedianAfter: 0.6, PollsBefore: 1000, PollsAfter: 1011}, "met", "**missed**"},
-		{"skipped", freshness{MedianBefore: 15, MedianAfter: 0.6, PollsBefore: 1000, PollsAfter: 989}, "met", "**missed**"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			r := &results{Fresh: &test.f}
-			if got := verdictOf(t, r, "age of data when scraped"); got != test.age {
-				t.Errorf("age: got %s, want %s", got, test.age)
-			}
-			if got := verdictOf(t, r, "readings for that"); got != test.polls {
-				t.Errorf("readings: got %s, want %s", got, test.polls)
-			}
-		})
-	}
-}
-
-func TestGoalTellsOfSizesThatAreMissing(t *testing.T) {
-	r := &results{}
-	for i, want := range []bool{true, true, false} {
-		r.Scrape = append(r.Scrape, scrapeRow{Series: sizes[i], Scrapers: 1, Server: serverNginx, Ratio: 1, Speed: 1}, scrapeRow{Series: sizes[i], Scrapers: 1, Server: peers[0], Ratio: 2, Speed: 0.5})
-		for _, name := range []string{serverNginx, peers[0]} {
-			at := slices.IndexFunc(r.goals(), func(g goal) bool { return g.name == "scrape beside "+name })
-			if got := r.goals()[at].got; strings.Contains(got, "of 3 sizes alone") != want {
-				t.Errorf("%s at %d sizes: got %q", name, i+1, got)
-			}
-		}
-	}
-}
-
-func TestMeasuredCAdvisorOutweighsRecorded(t *testing.T) {
-	const name = "200 containers beside " + cadvisorTuned
 	ours := watchRow{Containers: 200, Program: oursEngine, Share: 0.19, RSS: 20}
-	r := &results{Watching: []watchRow{ours}}
-	if got, want := verdictOf(t, r, name), "met"; got != want {
-		t.Errorf("beside what is recorded: got %s, want %s", got, want)
-	}
-	r.Watching = append(r.Watching, watchRow{Containers: 200, Program: cadvisorTuned, Share: 0.5, RSS: 40})
-	if got, want := verdictOf(t, r, name), "**missed**"; got != want {
-		t.Errorf("beside what was measured: got %s, want %s", got, want)
+	const (
+		missed, unknown = "**missed**", "not measured"
+		growth, tuned   = "CPU by " + kindSeries, "200 containers beside " + cadvisorTuned
+		age, polls      = "age of data when scraped", "readings for that"
+		nginx, bare     = "scrape beside " + serverNginx, "scrape beside " + serverBare
+		promhttp        = "scrape beside " + serverPromhttp
+	)
+	for _, test := range []struct {
+		name, goal string
+		r          results
+		want, got  string
+	}{
+		{"2.5 times nginx's at its worst", nginx, results{Scrape: scrapes(serverNginx, 0.6, 1.5, 0.4, 2, 0.6, 1)}, missed, "over the goal in 1 of 3"},
+		{"within the bare handler's limit", bare, results{Scrape: scrapes(serverBare, 0.9, 1, 0.8, 1.2, 1, 1)}, "met", "1.25 times at the worst"},
+		{"ahead of a peer", promhttp, results{Scrape: scrapes(serverPromhttp, 20, 0.1, 90, 0.01, 20, 0.1)}, "met", "10.0 times ahead"},
+		{"faster than a peer that serves more", promhttp, results{Scrape: scrapes(serverPromhttp, 20, 0.1, 90, 1.01)}, missed, "2 of 3 sizes alone"},
+		{"a size is missing", nginx, results{Scrape: scrapes(serverNginx, 1, 1)}, "met", "1 of 3 sizes alone"},
+		{"peer absent", "scrape beside " + serverTelegraf, results{}, unknown, ""},
+		{"linear growth", growth, results{Growth: grows(map[int]float64{0: 1, 100: 101, 1000: 1001, 10_000: 10_001})}, "met", "exponent 1.00"},
+		{"growth that is steep at its end", growth, results{Growth: grows(map[int]float64{0: 1, 100: 301, 1000: 501, 10_000: 10_001})}, missed, "from 1,000 on"},
+		{"growth that ends early", growth, results{Growth: grows(map[int]float64{0: 1, 100: 101, 1000: 1001})}, unknown, "up to 1,000 alone"},
+		{"young data", age, results{Fresh: fresh(0.6, 1005)}, "met", ""},
+		{"for as many readings", polls, results{Fresh: fresh(0.6, 1005)}, "met", ""},
+		{"old data", age, results{Fresh: fresh(2, 1000)}, missed, ""},
+		{"young data for more readings", polls, results{Fresh: fresh(0.6, 1011)}, missed, ""},
+		{"skipped readings", polls, results{Fresh: fresh(0.6, 989)}, missed, ""},
+		{"beside the recorded cAdvisor", tuned, results{Watching: []watchRow{ours}}, "met", "recorded earlier"},
+		{"beside the measured cAdvisor", tuned, results{Watching: []watchRow{ours, {Containers: 200, Program: cadvisorTuned, Share: 0.5, RSS: 40}}}, missed, "1/2.6"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			all := test.r.goals()
+			g := all[slices.IndexFunc(all, func(g goal) bool { return g.name == test.goal })]
+			if g.verdict() != test.want || !strings.Contains(g.got, test.got) {
+				t.Errorf("%s: got %s (%s), want %s (%s)", g.name, g.verdict(), g.got, test.want, test.got)
+			}
+		})
 	}
 }
 
@@ -172,24 +121,24 @@ func TestPageStandsWithNothingMeasured(t *testing.T) {
 }
 
 func TestChartIsWellFormed(t *testing.T) {
-	for name, c := range map[string]chart{
-		"nothing": {title: "a < b & c"},
-		"zero":    {title: "zero", lines: []line{{"none", []xy{{1, 0}, {10, 5}}}}},
-		"close":   {title: "close", lines: []line{{"a", []xy{{300, 1}}}, {"b", []xy{{300, 1.01}}}, {"c", []xy{{300, 1.02}}}}},
+	type named struct {
+		line string
+		x    int
+		y    float64
+	}
+	for title, points := range map[string][]named{
+		"a < b & c": nil,
+		"zero":      {{"none", 0, 5}, {"none", 1, 0}, {"none", 10, 5}},
+		"close":     {{"a", 300, 1}, {"b", 300, 1.01}, {"c", 300, 1.02}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			svg := string(c.svg())
-			for d := xml.NewDecoder(strings.NewReader(svg)); ; {
-				if _, err := d.Token(); errors.Is(err, io.EOF) {
-					break
-				} else if err != nil {
-					t.Fatalf("%v\n%s", err, svg)
-				}
+		t.Run(title, func(t *testing.T) {
+			c := &chart{title: title}
+			for _, p := range points {
+				c.add(p.line, p.x, p.y)
 			}
-			for _, word := range []string{"NaN", "Inf"} {
-				if strings.Contains(svg, word) {
-					t.Errorf("the chart has %s:\n%s", word, svg)
-				}
+			svg := string(c.svg())
+			if err := xml.Unmarshal([]byte(svg), new(struct{})); err != nil || strings.Contains(svg, "NaN") || strings.Contains(svg, "Inf") {
+				t.Errorf("the chart is broken (%v):\n%s", err, svg)
 			}
 		})
 	}

@@ -18,7 +18,7 @@ const exporterSource = "github.com/chatstack-exporter/chatstack_exporter/cmd/cha
 func BuildExporter(tb testing.TB) string {
 	tb.Helper()
 	program := filepath.Join(tb.TempDir(), "chatstack_exporter")
-	build := exec.CommandContext(tb.Context(), "go", "build", "-trimpath", "-o", program, exporterSource)
+	build := exec.CommandContext(tb.Context(), "go", "build", "-trimpath", "-ldflags=-s -w", "-o", program, exporterSource)
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if output, err := build.CombinedOutput(); err != nil {
 		tb.Fatalf("build the exporter: %v\n%s", err, output)
@@ -34,15 +34,15 @@ type Exporter struct {
 }
 
 // StartExporter starts a binary of BuildExporter with a configuration, as exporter.yaml has it, and environment
-// variables, as the user that the test is. Its lifecycle can be switched over HTTP.
-func StartExporter(tb testing.TB, program, config string, environ map[string]string) *Exporter {
+// variables, as the user that the test is, and further flags. Its lifecycle can be switched over HTTP.
+func StartExporter(tb testing.TB, program, config string, environ map[string]string, flags ...string) *Exporter {
 	tb.Helper()
 	e := &Exporter{Process: newProcess(tb, "exporter", false), Addr: address(port(tb, 0))}
 	e.write("exporter.yaml", []byte(config))
 	for name, value := range environ {
 		e.environ = append(e.environ, name+"="+value)
 	}
-	e.argv = []string{program, "--config.file=" + e.path("exporter.yaml"), "--web.listen-address=" + e.Addr, "--web.enable-lifecycle"}
+	e.argv = append([]string{program, "--config.file=" + e.path("exporter.yaml"), "--web.listen-address=" + e.Addr, "--web.enable-lifecycle"}, flags...)
 	e.ready = func(ctx context.Context) error { return succeeds(ctx, e.URL()+"/-/healthy") }
 	e.Start()
 	return e

@@ -404,17 +404,25 @@ func eventually(within time.Duration, condition func() bool) bool {
 // searchPath is where servers and what they call are found. A user's own path often lacks the directories of daemons.
 const searchPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// binary finds a server's program, and ends the test where its Debian package is missing.
-func binary(tb testing.TB, program, debianPackage string) string {
-	tb.Helper()
+// Installed returns where a server's program is, or "".
+func Installed(program string) string {
 	for dir := range strings.SplitSeq(searchPath, ":") {
 		path := filepath.Join(dir, program)
 		if info, err := os.Stat(path); err == nil && !info.IsDir() && info.Mode()&0o111 != 0 {
 			return path
 		}
 	}
-	tb.Fatalf("%s is not installed: apt-get install --no-install-recommends %s", program, debianPackage)
 	return ""
+}
+
+// binary finds a server's program, and ends the test where its Debian package is missing.
+func binary(tb testing.TB, program, debianPackage string) string {
+	tb.Helper()
+	path := Installed(program)
+	if path == "" {
+		tb.Fatalf("%s is not installed: apt-get install --no-install-recommends %s", program, debianPackage)
+	}
+	return path
 }
 
 // port returns want, or a free port of 127.0.0.1 where want is 0.

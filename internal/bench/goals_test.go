@@ -1,0 +1,327 @@
+package bench
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// goal is a promise, and what was measured of it.
+type goal struct {
+	name, want, got string
+	met, measured   bool
+	// worst is the scrape that missed the goal by most; load is what an exporter carries where it is missed.
+	worst *scrapeRow
+	load  *load
+	heap  bool // the goal is about memory
+}
+
+func (g goal) verdict() string {
+	switch {
+	case !g.measured:
+		return "not measured"
+	case g.met:
+		return "met"
+	}
+	return "**missed**"
+}
+
+const (
+	goalNginx, goalBare    = 2.0, 1.3
+	goalIdleRSS, goalStart = 30.0, 1000.0 // MB, ms
+	goalFresh, goalPolls   = 2.0, 0.01    // seconds; share that the number of readings may differ by
+	goalGrowth             = 10_000       // growth must be known as far
+	goalExponent           = 1.1          // linear, with the noise of few points
+)
+
+// recordedCAdvisor stands in for a cAdvisor that was not measured: version 0.60 with 200 containers on such a machine.
+var recordedCAdvisor = []watchRow{
+	{Containers: goalContainers, Program: cadvisorDefault, Share: 38, RSS: 145},
+	{Containers: goalContainers, Program: cadvisorTuned, Share: 0.8, RSS: 42},
+}
+
+// goals judges a run.
+func (r *results) goals() []goal {
+	all := []goal{r.limitGoal(serverNginx, goalNginx), r.limitGoal(serverBare, goalBare)}
+	for _, peer := range []string{serverPromhttp, serverFederate, serverTelegraf} {
+		all = append(all, r.peerGoal(peer))
+	}
+	all = append(all, r.cadvisorGoals()...)
+	all = append(all, r.probeGoal())
+	all = append(all, r.idleGoals()...)
+	all = append(all, r.freshGoals()...)
+	for _, kind := range kinds {
+		all = append(all, r.growthGoal(kind, "CPU"), r.growthGoal(kind, "RSS"))
+	}
+	return all
+}
+
+// worstScrape returns the scrape of a server that is furthest behind, how many are beyond most, and of how many.
+func (r *results) worstScrape(server string, most float64, behind func(*scrapeRow) float64) (worst *scrapeRow, beyond, all int) {
+	for i := range r.Scrape {
+		s := &r.Scrape[i]
+		if s.Server != server || s.Ratio == 0 {
+			continue
+		}
+		all++
+		if behind(s) > most {
+			beyond++
+		}
+		if worst == nil || behind(s) > behind(worst) {
+			worst = s
+		}
+	}
+	return worst, beyond, all
+}
+
+// limitGoal is that ours takes at most so many times as long as a server that has the page in its hands.
+func (r *results) limitGoal(server string, most float64) goal {
+	g := goal{name: "scrape beside " + server, want: fmt.Sprintf("p50 at most %.1f times its", most)}
+	behind := func(s *scrapeRow) float64 { return 1 / s.Ratio }
+	worst, beyond, all := r.worstScrape(server, most, behind)
+	if worst == nil {
+		return g
+	}
+	g.measured, g.met, g.worst = true, beyond == 0, worst
+	g.got = fmt.Sprintf("%.2f times at the worst (%s)", behind(worst), worst.where())
+	if beyond > 0 {
+		g.got += fmt.Sprintf(", over the goal in %d of %d", beyond, all)
+	}
+	g.got += r.missingSizes(server)
+	return g
+}
+
+// peerGoal is that ours is faster than a peer's at every size, and serves more.
+func (r *results) peerGoal(server string) goal {
+	g := goal{name: "scrape beside " + server, want: "p50 and throughput ahead at every size"}
+	behind := func(s *scrapeRow) float64 { return max(1/s.Ratio, s.Speed) }
+	worst, _, _ := r.worstScrape(server, 1, behind)
+	if worst == nil {
+		return g
+	}
+	g.measured, g.met, g.worst = true, behind(worst) < 1, worst
+	g.got = fmt.Sprintf("%s times ahead at the least (%s)", short(1/behind(worst)), worst.where()) + r.missingSizes(server)
+	return g
+}
+
+// missingSizes says at how many sizes a server was scraped, where those are not all.
+func (r *results) missingSizes(server string) string {
+	known := map[int]bool{}
+	for _, s := range r.Scrape {
+		if s.Server == server {
+			known[s.Series] = true
+		}
+	}
+	if len(known) == len(sizes) {
+		return ""
+	}
+	return fmt.Sprintf("; known at %d of %d sizes alone", len(known), len(sizes))
+}
+
+// watching finds a program's row with as many containers as the goals are for, or what was recorded of it earlier.
+func (r *results) watching(program string) (row watchRow, note string, ok bool) {
+	is := func(w watchRow) bool { return w.Program == program && w.Containers == goalContainers }
+	if i := slices.IndexFunc(r.Watching, is); i >= 0 {
+		return r.Watching[i], "", true
+	}
+	if i := slices.IndexFunc(recordedCAdvisor, is); i >= 0 {
+		return recordedCAdvisor[i], ", recorded earlier", true
+	}
+	return row, "", false
+}
+
+func (r *results) cadvisorGoals() (all []goal) {
+	full, fullNote, _ := r.watching(cadvisorDefault)
+	tuned, tunedNote, _ := r.watching(cadvisorTuned)
+	add := func(name, want string, measured, met bool, got string) {
+		if !measured {
+			got = ""
+		}
+		all = append(all, goal{name: name, want: want, got: got, measured: measured, met: met, load: &load{containers: goalContainers}})
+	}
+	for _, way := range []struct{ name, program string }{{"200 containers", oursEngine}, {"200 containers with cgroup files", oursFiles}} {
+		ours, _, ok := r.watching(way.program)
+		add(way.name+" beside "+cadvisorDefault, "all CPU at most a hundredth", ok, ours.Share <= full.Share/100,
+			fmt.Sprintf("%s %% of a core, its %s %%%s: 1/%.0f", short(ours.Share), short(full.Share), fullNote, full.Share/ours.Share))
+		add(way.name+" beside "+cadvisorTuned, "all CPU at most a quarter", ok, ours.Share <= tuned.Share/4,
+			fmt.Sprintf("%s %% of a core, its %s %%%s: 1/%.1f", short(ours.Share), short(tuned.Share), tunedNote, tuned.Share/ours.Share))
+		if way.program == oursEngine {
+			add("memory beside "+cadvisorTuned, "less at 200 containers", ok, ours.RSS < tuned.RSS,
+				fmt.Sprintf("%.1f MB, its %.1f MB%s", ours.RSS, tuned.RSS, tunedNote))
+			all[len(all)-1].heap = true
+		}
+	}
+	return all
+}
+
+// probeGoal is that a probe costs less than the blackbox exporter's.
+func (r *results) probeGoal() goal {
+	g := goal{name: "HTTP probes beside the " + probeBlackbox, want: "less CPU per probe at every size"}
+	least := math.Inf(1)
+	for _, p := range r.Probes {
+		if p.Program == probeBlackbox && p.Ratio < least {
+			least = p.Ratio
+			g.measured, g.met, g.load = true, least > 1, &load{targets: p.Targets}
+			g.got = fmt.Sprintf("its is %s times ours at the least (%s)", short(least), counted(p.Targets, "target"))
+		}
+	}
+	return g
+}
+
+func (r *results) idleGoals() []goal {
+	carries := &load{containers: idleContainers, series: idleSeries}
+	memory := goal{name: "memory at 20 containers and 1,000 series", want: fmt.Sprintf("RSS under %.0f MB", goalIdleRSS), heap: true, load: carries}
+	start := goal{name: "start to the first complete page", want: fmt.Sprintf("under %.0f ms", goalStart), load: carries}
+	if i := r.Idle; i != nil {
+		if i.RSS > 0 {
+			memory.measured, memory.met, memory.got = true, i.RSS < goalIdleRSS, mb(i.RSS)
+		}
+		if len(i.Starts) > 0 {
+			start.measured, start.met = true, median(i.Starts) < goalStart
+			start.got = fmt.Sprintf("%.0f ms, median of %d starts", median(i.Starts), len(i.Starts))
+		}
+	}
+	return []goal{memory, start}
+}
+
+// freshGoals are that data are young when they are scraped, for no more readings.
+func (r *results) freshGoals() []goal {
+	age := goal{name: "age of data when scraped", want: fmt.Sprintf("median under %.0f s", goalFresh)}
+	polls := goal{name: "readings for that", want: fmt.Sprintf("as many, ±%.0f %%", 100*goalPolls)}
+	if f := r.Fresh; f != nil && f.PollsBefore > 0 {
+		more := float64(f.PollsAfter)/float64(f.PollsBefore) - 1
+		age.measured, age.met = true, f.MedianAfter < goalFresh
+		age.got = fmt.Sprintf("median %s s, without phase locking %s s", short(f.MedianAfter), short(f.MedianBefore))
+		polls.measured, polls.met = true, math.Abs(more) <= goalPolls
+		polls.got = fmt.Sprintf("%+.2f %% (%s, without %s)", 100*more, thousands(f.PollsAfter), thousands(f.PollsBefore))
+	}
+	return []goal{age, polls}
+}
+
+// growthGoal is that a cost grows linearly or less, by the fit and at its end. It needs the largest load.
+func (r *results) growthGoal(kind, cost string) goal {
+	g := goal{name: cost + " by " + kind, want: fmt.Sprintf("linear: exponent at most %.1f", goalExponent), heap: cost == "RSS"}
+	c := r.curve(kind, cost)
+	e, ok := c.exponent()
+	if !ok {
+		return g
+	}
+	most := c.last().n
+	if most < goalGrowth {
+		g.got = fmt.Sprintf("known up to %s alone", thousands(most))
+		return g
+	}
+	g.got = fmt.Sprintf("exponent %.2f, up to %s", e, thousands(most))
+	if last, from, ok := c.lastStep(); ok {
+		g.got += fmt.Sprintf("; %.2f from %s on", last, thousands(from))
+		e = max(e, last)
+	}
+	l := loadOf(kind, most)
+	g.measured, g.met, g.load = true, e <= goalExponent, &l
+	return g
+}
+
+// point is what n cost.
+type point struct {
+	n    int
+	cost float64
+}
+
+// curve is a cost that grows from the base, which nothing costs.
+type curve struct {
+	base   float64
+	points []point // in order, without 0
+}
+
+func (r *results) curve(kind, cost string) (c curve) {
+	for _, g := range r.Growth {
+		value := g.CPU
+		if cost == "RSS" {
+			value = g.RSS
+		}
+		switch {
+		case g.N == 0:
+			c.base = value
+		case g.Kind == kind:
+			c.points = append(c.points, point{g.N, value})
+		}
+	}
+	slices.SortFunc(c.points, func(a, b point) int { return cmp.Compare(a.n, b.n) })
+	return c
+}
+
+// last is the largest load.
+func (c curve) last() point { return c.points[len(c.points)-1] }
+
+// above are the points that cost at least half of the base beside it: less drowns in the base's noise.
+func (c curve) above() (above []point) {
+	for _, p := range c.points {
+		if p.cost-c.base > c.base/2 {
+			above = append(above, point{p.n, p.cost - c.base})
+		}
+	}
+	return above
+}
+
+// exponentFrom is the least load that shows growth: what fewer cost is mostly the first of them.
+const exponentFrom = 100
+
+func slope(a, b point) float64 {
+	return math.Log(b.cost/a.cost) / math.Log(float64(b.n)/float64(a.n))
+}
+
+// exponent is the slope of the line through the points that are clear of the base, both axes logarithmic, by least squares.
+func (c curve) exponent() (float64, bool) {
+	points := slices.DeleteFunc(c.above(), func(p point) bool { return p.n < exponentFrom })
+	if n := len(c.points); len(points) < 2 {
+		if n < 2 {
+			return 0, false
+		}
+		// Where nearly all is base, the last two are what there is.
+		above := func(p point) point { return point{p.n, max(p.cost-c.base, c.base/100)} }
+		return slope(above(c.points[n-2]), above(c.points[n-1])), true
+	}
+	var sx, sy, sxx, sxy float64
+	for _, p := range points {
+		x, y := math.Log(float64(p.n)), math.Log(p.cost)
+		sx, sy, sxx, sxy = sx+x, sy+y, sxx+x*x, sxy+x*y
+	}
+	n := float64(len(points))
+	return (n*sxy - sx*sy) / (n*sxx - sx*sx), true
+}
+
+// lastStep is the slope between the last two loads, where both are clear of the base: a fit over all may hide it.
+func (c curve) lastStep() (steep float64, from int, ok bool) {
+	above := c.above()
+	n := len(above)
+	if n < 2 || above[n-2].n < exponentFrom {
+		return 0, 0, false
+	}
+	return slope(above[n-2], above[n-1]), above[n-2].n, true
+}
+
+// each is what one more costs, where there are most of them.
+func (c curve) each() float64 { return (c.last().cost - c.base) / float64(c.last().n) }
+
+// passes is the number from which on all of them cost more than the base, 0 where that is never.
+func (c curve) passes() int {
+	if e := c.each(); e > 0 {
+		return int(math.Ceil(c.base / e))
+	}
+	return 0
+}
+
+// knee is the number from which on one more costs over half as much again as between the two points before; 0 of none.
+func (c curve) knee() int {
+	points := append([]point{{0, 0}}, c.above()...)
+	step := func(i int) float64 {
+		return (points[i].cost - points[i-1].cost) / float64(points[i].n-points[i-1].n)
+	}
+	for i := 2; i < len(points); i++ {
+		if before := step(i - 1); before > 0 && step(i) > 1.5*before {
+			return points[i-1].n
+		}
+	}
+	return 0
+}
