@@ -16,14 +16,19 @@ func rolesOf(t model.MetricType) (bits uint16) {
 	return bits
 }
 
-// family is what is known of a family while its page is read.
-type family struct {
+// names are what a family is called on its page and on ours.
+type names struct {
 	// declared is the name in the page's metadata, or that of the samples where there is none.
 	declared string
 	// known is the name in the metadata of a counter that is declared with _total because another family has its name.
 	known string
 	// name is the one that it is written under, once it is settled; own is that before it is renamed.
-	name, own  string
+	name, own string
+}
+
+// family is what is known of a family while its page is read.
+type family struct {
+	names
 	kind       model.MetricType // "" until a TYPE line or a sample settles it
 	roles      uint16           // bits of rolesOf(kind)
 	help, unit string

@@ -24,7 +24,27 @@ type reader struct {
 	opts        Options
 	openMetrics bool
 	page        *Page
+	cursor
 
+	families map[string]*family
+	order    []*family
+	current  *family
+	found
+
+	// spare is a help text that came second, of a family that may turn out to be two.
+	spare struct {
+		family *family
+		help   string
+	}
+	seed maphash.Seed
+
+	names [][]byte // scratch: the label names of one series
+	side  []byte   // holds label sets that had to be written anew
+	told  map[Reason]int
+}
+
+// cursor is where the reader is on its page.
+type cursor struct {
 	// buf is what is parsed: the page, or what tidying made of its rest. It ends in a line feed.
 	buf []byte
 	pos int
@@ -33,27 +53,16 @@ type reader struct {
 	origins []int32
 	// cut is the number of a last line without an end, which was left off; 0 where the page ends well.
 	cut int
+}
 
-	families map[string]*family
-	order    []*family
-	current  *family
-
+// found is what was read of the page.
+type found struct {
 	samples []sample
 	created int
 	// scattered is set once a family stands on the page in several pieces, displaced once a counter is.
 	scattered, displaced bool
-	// spare is a help text that came second, of a family that may turn out to be two.
-	spare struct {
-		family *family
-		help   string
-	}
-	exemplars [][]byte
-	known     map[uint64]struct{}
-	seed      maphash.Seed
-
-	names [][]byte // scratch: the label names of one series
-	side  []byte   // holds label sets that had to be written anew
-	told  map[Reason]int
+	exemplars            [][]byte
+	known                map[uint64]struct{}
 }
 
 // lineGuess is how many bytes a line has at least, when room for samples is made. It keeps a page of line feeds from
@@ -82,13 +91,11 @@ func newReader(page []byte, openMetrics bool, o Options) *reader {
 		opts:        o,
 		openMetrics: openMetrics,
 		page:        &Page{Dropped: make(map[Reason]int, len(Reasons)), Complete: !openMetrics},
-		buf:         page,
+		cursor:      cursor{buf: page, cut: cut},
 		families:    map[string]*family{},
-		samples:     make([]sample, 0, lines),
-		known:       make(map[uint64]struct{}, lines),
+		found:       found{samples: make([]sample, 0, lines), known: make(map[uint64]struct{}, lines)},
 		seed:        maphash.MakeSeed(),
 		told:        map[Reason]int{},
-		cut:         cut,
 	}
 	for _, reason := range Reasons {
 		r.page.Dropped[reason] = 0
@@ -150,9 +157,9 @@ func (r *reader) parser() textparse.Parser {
 	return textparse.NewPromParser(r.buf[r.pos:], labels.NewSymbolTable(), false)
 }
 
-func (r *reader) skipLine() {
-	r.pos += bytes.IndexByte(r.buf[r.pos:], '\n') + 1
-	r.line++
+func (c *cursor) skipLine() {
+	c.pos += bytes.IndexByte(c.buf[c.pos:], '\n') + 1
+	c.line++
 }
 
 // afterEnd drops the lines behind # EOF: two pages were thrown together, and the second may repeat the first.
@@ -266,7 +273,7 @@ func (r *reader) second(f *family, kind model.MetricType) *family {
 		}
 	}
 	if made == nil {
-		made = &family{declared: name, line: r.lineNumber(), rejected: true}
+		made = &family{names: names{declared: name}, line: r.lineNumber(), rejected: true}
 	}
 	if made.kind == "" {
 		made.setKind(kind)
@@ -284,7 +291,7 @@ func (r *reader) addFamily(name []byte) *family {
 	if r.opts.Families > 0 && len(r.order) >= r.opts.Families {
 		return nil
 	}
-	f := &family{declared: string(name), line: r.lineNumber(), index: int32(len(r.order))}
+	f := &family{names: names{declared: string(name)}, line: r.lineNumber(), index: int32(len(r.order))}
 	r.families[f.declared] = f
 	r.order = append(r.order, f)
 	return f
@@ -390,7 +397,7 @@ func (r *reader) full(role exposition.Role) bool {
 func (r *reader) readLabels(s *sample, f *family, set []byte) (hash uint64, fault string) {
 	special := f.special(s.role)
 	var group, own uint64
-	found := false
+	has := false
 	l := exposition.LabelReader[[]byte]{Set: set}
 	r.names = r.names[:0]
 	for len(set) > 0 {
@@ -404,7 +411,7 @@ func (r *reader) readLabels(s *sample, f *family, set []byte) (hash uint64, faul
 			}
 			set = r.canonical(set)
 			l = exposition.LabelReader[[]byte]{Set: set}
-			r.names, group, found = r.names[:0], 0, false
+			r.names, group, has = r.names[:0], 0, false
 			continue
 		}
 		if r.dropsLabel(name) {
@@ -416,7 +423,7 @@ func (r *reader) readLabels(s *sample, f *family, set []byte) (hash uint64, faul
 			group += maphash.Bytes(r.seed, l.Set[l.Start:l.End])
 			continue
 		}
-		found = true
+		has = true
 		if own, fault = r.readSpecial(s, f, value); fault != "" {
 			return 0, fault
 		}
@@ -424,7 +431,7 @@ func (r *reader) readLabels(s *sample, f *family, set []byte) (hash uint64, faul
 	if hasDuplicate(r.names) {
 		return 0, "label stands there twice"
 	}
-	if special != "" && found != f.needsSpecial(s.role) {
+	if special != "" && has != f.needsSpecial(s.role) {
 		return 0, "label " + special + " is missing or out of place"
 	}
 	for _, name := range r.names {
@@ -525,11 +532,11 @@ func (r *reader) exemplar(rest []byte) int32 {
 }
 
 // lineNumber is the number of the line that is read now, from 1.
-func (r *reader) lineNumber() int {
-	if r.line < len(r.origins) {
-		return int(r.origins[r.line])
+func (c *cursor) lineNumber() int {
+	if c.line < len(c.origins) {
+		return int(c.origins[c.line])
 	}
-	return r.line + 1
+	return c.line + 1
 }
 
 // drop counts a line that is left out, and tells of it.

@@ -92,7 +92,7 @@ func New(targets []Target, own prometheus.Gatherer, log *slog.Logger, previous *
 // successor makes the target of a new poller of what the previous one knows of it.
 func (p *Poller) successor(given Target, log *slog.Logger) *target {
 	t := &target{Target: given, log: log, status: Status{
-		Target: given.Name, Kind: given.Kind, Container: given.Container, Failures: map[failure.Reason]uint64{},
+		Target: given.Name, Kind: given.Kind, Container: given.Container, Counters: Counters{Failures: map[failure.Reason]uint64{}},
 	}}
 	if p != nil {
 		for _, old := range p.targets {
@@ -110,7 +110,7 @@ func (p *Poller) successor(given Target, log *slog.Logger) *target {
 						t.notBefore = s.LastAttempt.Add(least)
 					}
 				}
-				t.status.Attempts, t.status.Overruns, t.status.Failures = s.Attempts, s.Overruns, s.Failures
+				t.status.Counters = s.Counters
 			}
 		}
 	}

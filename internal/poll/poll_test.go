@@ -431,7 +431,7 @@ func TestTargetThatIsNotReadLosesItsFamilies(t *testing.T) {
 				Name: "a", Schedule: every(t, "30s"), Timeout: 10 * time.Second,
 				Collector: reader(func(_ context.Context, b *collectors.Batch) error { b.Gauge(plantsDesc, 1); return nil }),
 			},
-			log: slog.New(slog.DiscardHandler), status: Status{Target: "a", Failures: map[failure.Reason]uint64{}},
+			log: slog.New(slog.DiscardHandler), status: Status{Target: "a", Counters: Counters{Failures: map[failure.Reason]uint64{}}},
 		}
 		begin := time.Now()
 		tg.read(t.Context())

@@ -43,22 +43,14 @@ type Target struct {
 type target struct {
 	Target
 	log *slog.Logger
-	// found writes out what a reading found; no two of them are under way at once.
-	found exposition.Encoder
 
 	mu     sync.Mutex
 	status Status
 	// busy is true while a reading runs, abandoned when its deadline passed without an end.
 	busy, abandoned bool
-	// families are what the last reading found; own are the metrics of the status; present is what a Follower knows now.
-	families, own, present []exposition.Family
-	// said writes out own, told present.
-	said, told exposition.Encoder
-	// changes counts what a Follower has noticed, presented how much of it present shows.
-	changes   atomic.Uint64
-	presented uint64
-	history   History
-	retrying  bool
+	output
+	history  History
+	retrying bool
 	// once tells that nobody serves the target's history.
 	once bool
 	// slowest is how long the slowest of the last good readings took, but for one, in nanoseconds.
@@ -69,6 +61,22 @@ type target struct {
 	again bool
 	// patient is how long after the last reading the next one may take.
 	patient time.Duration
+}
+
+// output is what a target brings to the page, each part with what writes it out.
+type output struct {
+	// families are what the last reading found; no two readings are under way at once.
+	families []exposition.Family
+	found    exposition.Encoder
+	// own are the metrics of the status.
+	own  []exposition.Family
+	said exposition.Encoder
+	// present is what a Follower knows now.
+	present []exposition.Family
+	told    exposition.Encoder
+	// changes counts what a Follower has noticed, presented how much of it present shows.
+	changes   atomic.Uint64
+	presented uint64
 }
 
 // outcome is how a reading ended.

@@ -24,21 +24,36 @@ type Status struct {
 	Reason failure.Reason
 	Error  string
 	Hint   string
+	Notes  []string
+	// Impairments are the parts that did not work at the last reading although the target is up.
+	Impairments []string
+	LastReading
+	Yield
+	Counters
+}
+
+// LastReading is when the last readings ended and how the last one went.
+type LastReading struct {
 	// Duration is how long the last reading took.
 	Duration    time.Duration
 	LastAttempt time.Time
 	LastSuccess time.Time
 	// HTTPStatus is the status of the last HTTP answer; 0 where the last reading had none.
 	HTTPStatus int
-	Notes      []string
-	// Impairments are the parts that did not work at the last reading although the target is up.
-	Impairments []string
+}
+
+// Yield is what a target brings to the page.
+type Yield struct {
 	// Dropped counts the series of the target's own page that the last reading left out, by reason; nil for a target that
 	// has none, and after a failure. Clashes are the families that it found and the exporter's page could not take.
 	Dropped collectors.Drops
 	Clashes []exposition.Clash
 	// Series counts the series of the target's own families on the page.
-	Series   int
+	Series int
+}
+
+// Counters outlive a reload that changes the target.
+type Counters struct {
 	Attempts uint64
 	Overruns uint64
 	Failures map[failure.Reason]uint64

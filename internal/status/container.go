@@ -44,9 +44,19 @@ type facts struct {
 	restarts, oom       float64
 	started             time.Time
 	unhealthySince      time.Time
-	memory, limit, cpu  float64
-	measured, timed     bool // memory and cpu are known
-	maintained          bool
+	usage
+	excuses
+}
+
+// usage is what a container takes of its machine.
+type usage struct {
+	memory, limit, cpu float64
+	measured, timed    bool // memory and cpu are known
+}
+
+// excuses are why a container need not serve.
+type excuses struct {
+	maintained bool
 	// excuse names the container whose being down excuses that this one does not serve, "" where nothing does.
 	excuse string
 	// waitsFor names the container that must become healthy before this one is started, "" where there is none.
@@ -64,10 +74,7 @@ type pastContainer struct {
 	restarts counter
 	kills    counter // for want of memory
 	killed   time.Time
-	cpu      float64
-	cpuAt    time.Time
-	cpuRate  float64
-	cpuKnown bool
+	cpu      cpuMeter
 	last     Container
 	badSince time.Time // unhealthy
 	// stoppedSince and missingSince are since when there has been no excuse either; excused is when there was one last.
@@ -135,7 +142,7 @@ func (f *fleet) isDown(p place) bool {
 func (f *facts) serving() bool { return f.state == running && !f.excused() }
 
 // excused is what chatstack:container_excused is in the alert rules, or that the container waits for another one.
-func (f *facts) excused() bool { return f.maintained || f.excuse != "" || f.waitsFor != "" }
+func (e *excuses) excused() bool { return e.maintained || e.excuse != "" || e.waitsFor != "" }
 
 // cause says why the container of a service explains that the service is down, "" where it does not: as long as one of
 // that name serves, on whatever engine, the service is to blame.
@@ -217,7 +224,8 @@ func (m *memory) fleet(in *Input, targets []observed) *fleet {
 				p := place{samples[j].Label("docker_host"), samples[j].Label("container")}
 				f := all.facts[p]
 				if f == nil {
-					f = &facts{health: "none", maintained: excuse(in.Maintenance, config.MaintenanceContainer, p.name, "") != ""}
+					f = &facts{health: "none"}
+					f.maintained = excuse(in.Maintenance, config.MaintenanceContainer, p.name, "") != ""
 					all.facts[p] = f
 					if m.containers[p] == nil {
 						m.containers[p] = m.seenFirst(p, t.Target)
@@ -532,7 +540,7 @@ func (m *memory) containerValues(c *Container, f *facts, past *pastContainer, no
 		}
 		c.Charts = m.chart(c.Charts, prefix+"memory", c.Name+": memory", "bytes", most, now, f.memory)
 	}
-	if rate, ok := past.cpuUsage(f, now); ok {
+	if rate, ok := past.cpu.observe(f.usage, now); ok {
 		c.Values = append(c.Values, newValue("CPU", rate, "ratio"))
 		c.Charts = m.chart(c.Charts, prefix+"cpu", c.Name+": CPU", "ratio", most, now, rate)
 	}
@@ -541,22 +549,30 @@ func (m *memory) containerValues(c *Container, f *facts, past *pastContainer, no
 	}
 }
 
-// cpuUsage is how much of a core the container uses; false until two readings of it are known.
-func (p *pastContainer) cpuUsage(f *facts, now time.Time) (float64, bool) {
+// cpuMeter makes a rate of a container's CPU time.
+type cpuMeter struct {
+	last  float64 // CPU time in seconds
+	at    time.Time
+	rate  float64 // of one core
+	known bool
+}
+
+// observe returns how much of a core the container uses; false until two readings of it are known.
+func (m *cpuMeter) observe(u usage, now time.Time) (float64, bool) {
 	switch {
-	case !f.timed:
-		p.cpuAt, p.cpuKnown = time.Time{}, false
-	case p.cpuAt.IsZero() || f.cpu < p.cpu:
-		p.cpu, p.cpuAt, p.cpuKnown = f.cpu, now, false
-	case f.cpu > p.cpu:
-		if took := now.Sub(p.cpuAt).Seconds(); took >= 1 {
-			p.cpuRate, p.cpuKnown = (f.cpu-p.cpu)/took, true
-			p.cpu, p.cpuAt = f.cpu, now
+	case !u.timed:
+		m.at, m.known = time.Time{}, false
+	case m.at.IsZero() || u.cpu < m.last:
+		m.last, m.at, m.known = u.cpu, now, false
+	case u.cpu > m.last:
+		if took := now.Sub(m.at).Seconds(); took >= 1 {
+			m.rate, m.known = (u.cpu-m.last)/took, true
+			m.last, m.at = u.cpu, now
 		}
-	case now.Sub(p.cpuAt) > idleAfter:
-		p.cpuRate, p.cpuKnown = 0, true
+	case now.Sub(m.at) > idleAfter:
+		m.rate, m.known = 0, true
 	}
-	return p.cpuRate, p.cpuKnown
+	return m.rate, m.known
 }
 
 // containerTransitions notes how the container is now beside how it was.

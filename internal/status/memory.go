@@ -52,7 +52,7 @@ func newMemory() memory {
 // report makes the report of an input.
 func (m *memory) report(in Input, now time.Time) *Report {
 	r := &Report{
-		Made: now, Time: in.Snapshot.Time, Maintenance: in.Maintenance, NotConfigured: orEmpty(in.Unconfigured), LeftToFirst: in.LeftToFirst,
+		Edition: Edition{Made: now, Time: in.Snapshot.Time}, Maintenance: in.Maintenance, NotConfigured: orEmpty(in.Unconfigured), LeftToFirst: in.LeftToFirst,
 		Services: make([]Service, 0, len(in.Snapshot.Statuses)),
 	}
 	if r.Maintenance == nil {

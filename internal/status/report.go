@@ -22,20 +22,8 @@ const (
 
 // Report is everything that people see at one moment. It is immutable: share it, do not change it.
 type Report struct {
-	// Revision counts the reports of this process; Made is when this one was made.
-	Revision uint64    `json:"revision"`
-	Made     time.Time `json:"made"`
-	// Time is when the snapshot was made that the report tells of.
-	Time    time.Time `json:"time"`
-	Version string    `json:"version"`
-	// Level is the worst of all services, containers and thresholds. Since is when what the summary says first began, and
-	// where nothing tells that, when the level did.
-	Level Level     `json:"level"`
-	Since time.Time `json:"since"`
-	// Summary is one sentence that answers whether the stack is all right.
-	Summary string `json:"summary"`
-	// SinceAtLeast says that it was so already when the exporter looked first.
-	SinceAtLeast bool `json:"since_at_least,omitempty"`
+	Edition
+	Verdict
 	// ConfigError says why the configuration on the disk is not in force; empty where it is. Stale says that polling itself
 	// stands still, so that nothing here is of now.
 	ConfigError string `json:"config_error,omitempty"`
@@ -57,6 +45,28 @@ type Report struct {
 	LeftToFirst []string `json:"left_to_first,omitempty"`
 }
 
+// Edition tells one report from another.
+type Edition struct {
+	// Revision counts the reports of this process; Made is when this one was made.
+	Revision uint64    `json:"revision"`
+	Made     time.Time `json:"made"`
+	// Time is when the snapshot was made that the report tells of.
+	Time    time.Time `json:"time"`
+	Version string    `json:"version"`
+}
+
+// Verdict says whether the stack is all right.
+type Verdict struct {
+	// Level is the worst of all services, containers and thresholds. Since is when what the summary says first began, and
+	// where nothing tells that, when the level did.
+	Level Level     `json:"level"`
+	Since time.Time `json:"since"`
+	// Summary is one sentence that answers whether the stack is all right.
+	Summary string `json:"summary"`
+	// SinceAtLeast says that it was so already when the exporter looked first.
+	SinceAtLeast bool `json:"since_at_least,omitempty"`
+}
+
 // Service is one target.
 type Service struct {
 	Name      string `json:"name"`
@@ -70,16 +80,8 @@ type Service struct {
 	// so already when the exporter looked first.
 	ProblemSince        time.Time `json:"problem_since,omitzero"`
 	ProblemSinceAtLeast bool      `json:"problem_since_at_least,omitempty"`
-	// LastAttempt and LastSuccess are the ends of those readings.
-	LastAttempt time.Time `json:"last_attempt,omitzero"`
-	LastSuccess time.Time `json:"last_success,omitzero"`
-	// Duration of the last reading in seconds.
-	Duration float64 `json:"duration_seconds"`
-	// Reason is one of the closed set, Text the failure in plain words, Error what was found, Hint what to do.
-	Reason string `json:"reason,omitempty"`
-	Text   string `json:"text"`
-	Error  string `json:"error,omitempty"`
-	Hint   string `json:"hint,omitempty"`
+	LastReading
+	Finding
 	// Maintenance says until when and why nobody is told; empty where there is none.
 	Maintenance string   `json:"maintenance,omitempty"`
 	Notes       []string `json:"notes"`
@@ -87,6 +89,24 @@ type Service struct {
 	Values []Value `json:"values"`
 	// Charts are the names of the histories to draw, see History.
 	Charts []string `json:"charts"`
+}
+
+// LastReading is when a target was read last.
+type LastReading struct {
+	// LastAttempt and LastSuccess are the ends of those readings.
+	LastAttempt time.Time `json:"last_attempt,omitzero"`
+	LastSuccess time.Time `json:"last_success,omitzero"`
+	// Duration of the last reading in seconds.
+	Duration float64 `json:"duration_seconds"`
+}
+
+// Finding is what a target's last reading means for people.
+type Finding struct {
+	// Reason is one of the closed set, Text the failure in plain words, Error what was found, Hint what to do.
+	Reason string `json:"reason,omitempty"`
+	Text   string `json:"text"`
+	Error  string `json:"error,omitempty"`
+	Hint   string `json:"hint,omitempty"`
 }
 
 // Container is one container of an engine.

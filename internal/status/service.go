@@ -18,8 +18,8 @@ const (
 // service tells of one target.
 func (m *memory) service(in *Input, t *observed, all *fleet, now time.Time) Service {
 	s := Service{
-		Name: t.Target, Kind: t.Kind, Container: t.Container, Since: t.Since, LastAttempt: t.LastAttempt, LastSuccess: t.LastSuccess,
-		Duration: t.Duration.Seconds(), Notes: orEmpty(t.Notes), Values: []Value{}, Charts: []string{},
+		Name: t.Target, Kind: t.Kind, Container: t.Container, Since: t.Since,
+		LastReading: LastReading{t.LastAttempt, t.LastSuccess, t.Duration.Seconds()}, Notes: orEmpty(t.Notes), Values: []Value{}, Charts: []string{},
 	}
 	switch {
 	case !t.Known && t.LastAttempt.IsZero():

@@ -31,7 +31,7 @@ type teller struct {
 }
 
 func newTeller() *teller {
-	return &teller{told: &status.Report{Revision: 1, Made: time.Now(), Summary: "report 1"}, next: make(chan struct{})}
+	return &teller{told: newReport(1), next: make(chan struct{})}
 }
 
 func (t *teller) Report() *status.Report { r, _ := t.Watch(); return r }
@@ -42,6 +42,10 @@ func (t *teller) Watch() (*status.Report, <-chan struct{}) {
 	return t.told, t.next
 }
 
+func newReport(n uint64) *status.Report {
+	return &status.Report{Edition: status.Edition{Revision: n, Made: time.Now()}, Verdict: status.Verdict{Summary: fmt.Sprintf("report %d", n)}}
+}
+
 // tell makes the next report.
 func (t *teller) tell() { t.tellOf("") }
 
@@ -50,7 +54,8 @@ func (t *teller) tellOf(service string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	n := t.told.Revision + 1
-	next := &status.Report{Revision: n, Made: time.Now(), Summary: fmt.Sprintf("report %d", n), Services: slices.Clone(t.told.Services)}
+	next := newReport(n)
+	next.Services = slices.Clone(t.told.Services)
 	if service != "" {
 		next.Level, next.Summary = status.Critical, service+" is down"
 		next.Services = append(next.Services, status.Service{Name: service, State: "down", Level: status.Critical})

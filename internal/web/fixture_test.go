@@ -77,7 +77,8 @@ func ptr(v float64) *float64 {
 // healthyReport is of a stack with nothing to complain of.
 func healthyReport() *status.Report {
 	r := &status.Report{
-		Made: now(), Time: now(), Version: "1.2.3", Level: status.OK, Since: ago(53 * time.Hour), Summary: "13 services and 9 containers are all right.",
+		Edition:       status.Edition{Made: now(), Time: now(), Version: "1.2.3"},
+		Verdict:       status.Verdict{Level: status.OK, Since: ago(53 * time.Hour), Summary: "13 services and 9 containers are all right."},
 		NotConfigured: []string{"web_irc", "web_panel", "log_viewer", "volume"},
 	}
 	for _, s := range []struct{ name, kind, values string }{
@@ -96,8 +97,9 @@ func healthyReport() *status.Report {
 		{"xmpp_status", "xmpp_status", "modules in error=0"},
 	} {
 		service := status.Service{
-			Name: s.name, Kind: s.kind, Level: status.OK, State: "up", Since: ago(53 * time.Hour), LastAttempt: ago(4 * time.Second), LastSuccess: ago(4 * time.Second),
-			Duration: 0.0123, Text: "answers as it should", Charts: []string{"ratio:answers", "seconds:" + s.name + " takes"},
+			Name: s.name, Kind: s.kind, Level: status.OK, State: "up", Since: ago(53 * time.Hour),
+			LastReading: status.LastReading{LastAttempt: ago(4 * time.Second), LastSuccess: ago(4 * time.Second), Duration: 0.0123},
+			Finding:     status.Finding{Text: "answers as it should"}, Charts: []string{"ratio:answers", "seconds:" + s.name + " takes"},
 		}
 		for v := range strings.SplitSeq(s.values, " ") {
 			// What has no "=" goes on with the word before.
@@ -214,7 +216,8 @@ func largeReport() *status.Report {
 // emptyReport is of an exporter for which nothing is configured.
 func emptyReport() *status.Report {
 	return &status.Report{
-		Made: now(), Time: now(), Version: "1.2.3", Level: status.Unknown, Since: ago(time.Minute), Summary: "Nothing is watched: no target is configured.",
+		Edition:       status.Edition{Made: now(), Time: now(), Version: "1.2.3"},
+		Verdict:       status.Verdict{Level: status.Unknown, Since: ago(time.Minute), Summary: "Nothing is watched: no target is configured."},
 		NotConfigured: []string{"xmpp_status", "xmpp_metrics", "xmpp_proxy", "irc_rpc", "irc_services", "plant_store", "identity", "docs_search", "docker"},
 	}
 }
