@@ -47,6 +47,7 @@ func replay(t *testing.T, capture string) string {
 
 // TestCapturesOfRealServers holds every collector to what the real servers answered, well and ill.
 func TestCapturesOfRealServers(t *testing.T) {
+	t.Parallel()
 	proxy := func(url string) (Collector, error) {
 		s := newXMPPProxySettings()
 		s.URL = url + "/health"

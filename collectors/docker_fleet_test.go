@@ -752,6 +752,7 @@ const startOrder = `
 	make 3 web needs=cache:service_started:false,app:service_healthy:false; make 4 cache needs=db:service_started:false`
 
 func TestFleet(t *testing.T) {
+	t.Parallel()
 	for _, story := range fleetStories {
 		t.Run(story.promise, func(t *testing.T) {
 			for _, script := range alternatives(story.script) {
@@ -828,6 +829,7 @@ func (f *fleetTest) inspectEarly(mark uint64) (ids []string, early map[string]bo
 // TestTurnIsKnownAheadOfTheList wants to know before each list whom it would inspect for no reason but the turn, and wants
 // nobody inspected twice, unless the list knows something else.
 func TestTurnIsKnownAheadOfTheList(t *testing.T) {
+	t.Parallel()
 	f := play(t, "crowd 100; pass 3h")
 	if ahead := f.fleet.turnAhead(f.now); len(ahead) > 0 {
 		t.Errorf("before the first list it is the turn of %d", len(ahead))
@@ -856,7 +858,9 @@ func TestTurnIsKnownAheadOfTheList(t *testing.T) {
 				t.Errorf("%s is inspected twice", l.ID)
 			}
 		}
-		f.play("| c" + changed + " exited") // as the list knows, unlike the early description
+		if got := f.fleet.members["c"+changed].status.state; got != container.StateExited {
+			t.Errorf("c%s is %s, and the list, which knows more than its early description, says that it has ended", changed, got)
+		}
 	}
 }
 
@@ -916,6 +920,7 @@ func TestRareListsHaveEverybodysTurnSooner(t *testing.T) {
 // TestAgeThatAgreesProvesThatNothingRanSince draws runs at random: whatever the engine's words hide, no other run is taken
 // for the known one, and the known one is never taken for another. Answers are stamped by another clock, to the second.
 func TestAgeThatAgreesProvesThatNothingRanSince(t *testing.T) {
+	t.Parallel()
 	seed := rand.Uint64()
 	r := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // no secret
 	some := func(most time.Duration) time.Duration {
@@ -1132,6 +1137,7 @@ func TestAnotherEngineUnderTheSameLabelIsNotMissed(t *testing.T) {
 }
 
 func TestNamesThatAreNeverUsedAgainDoNotPileUp(t *testing.T) {
+	t.Parallel()
 	f := play(t, "set forget_after=0s expected=irc; read all")
 	for i := range maxGone + 50 {
 		f.play(fmt.Sprintf("run %[1]d job-%[1]d; die %[1]d 1; remove %[1]d", i))

@@ -436,6 +436,7 @@ func TestResourcesOfBeforeAreNotShown(t *testing.T) {
 }
 
 func TestContainerThatTheEngineHangsAtHidesNoOther(t *testing.T) {
+	t.Parallel()
 	e, _, _ := stuckEngine(t, engineHangs)
 	w := watching(t, e)
 	b := w.readFor(time.Second)
@@ -609,6 +610,7 @@ func (w *watch) untilUnfollowed() {
 }
 
 func TestStreamThatEndsAtOnceIsNoStream(t *testing.T) {
+	t.Parallel()
 	e := startEngine(t, plainContainer("a", nil))
 	e.on("/events", engineSends("200 OK", ""))
 	w := watching(t, e)
@@ -653,6 +655,7 @@ func TestStreamMayBeLongerThanOneAnswer(t *testing.T) {
 }
 
 func TestLogSaysWhyAStreamEnded(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name, stream string
 		want         []string // in the log
@@ -665,6 +668,7 @@ func TestLogSaysWhyAStreamEnded(t *testing.T) {
 		{name: "cut between events", stream: eventLine("oom", ""), want: []string{errEnded.Error()}, proxy: true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			e := startEngine(t, plainContainer("a", nil))
 			e.on("/events", func(w http.ResponseWriter, _ *http.Request) {
 				io.WriteString(w, tt.stream) //nolint:errcheck // the client's loss
@@ -1170,6 +1174,7 @@ func (w *watch) hangFile(root string) (mend func()) {
 
 // TestFileThatHangsHidesNoFailureOfTheEngine has reading a file wait for ever while the engine breaks off in its list.
 func TestFileThatHangsHidesNoFailureOfTheEngine(t *testing.T) {
+	t.Parallel()
 	w, root := followFiles(t, "irc")
 	w.read()
 	defer w.hangFile(root)()
@@ -1184,6 +1189,7 @@ func TestFileThatHangsHidesNoFailureOfTheEngine(t *testing.T) {
 
 // TestFileThatHangsCostsNoReading has reading a file wait for ever while the engine answers.
 func TestFileThatHangsCostsNoReading(t *testing.T) {
+	t.Parallel()
 	w, root := followFiles(t, "irc")
 	w.read()
 	mend := w.hangFile(root)
@@ -1201,6 +1207,7 @@ func TestFileThatHangsCostsNoReading(t *testing.T) {
 
 // TestMeasurementOfBeforeAnOutageIsNotShownAfterIt has a measurement end only after a reading has failed.
 func TestMeasurementOfBeforeAnOutageIsNotShownAfterIt(t *testing.T) {
+	t.Parallel()
 	a, b := plainContainer("a", nil), plainContainer("b", nil)
 	a.State.Pid, b.State.Pid = 42, 43
 	e := startEngine(t, a, b)
@@ -1227,7 +1234,7 @@ func TestMeasurementOfBeforeAnOutageIsNotShownAfterIt(t *testing.T) {
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 			defer cancel()
 			w.docker.measure(ctx, m)
 		}()

@@ -15,6 +15,7 @@ import (
 
 // TestContainerThatTheEngineHangsAtIsLeftAlone has an engine that never answers about one of three containers.
 func TestContainerThatTheEngineHangsAtIsLeftAlone(t *testing.T) {
+	t.Parallel()
 	e, stuck, _ := stuckEngine(t, engineHangs)
 	w := watching(t, e)
 	var b *Batch
@@ -39,6 +40,7 @@ func TestContainerThatTheEngineHangsAtIsLeftAlone(t *testing.T) {
 
 // TestEngineThatHangsAtAllIsATimeout has an engine that answers about none, which is no failure of single containers.
 func TestEngineThatHangsAtAllIsATimeout(t *testing.T) {
+	t.Parallel()
 	e := startEngine(t, plainContainer("a", nil), plainContainer("b", nil))
 	e.on("/containers/id-", engineHangs)
 	w := watching(t, e)

@@ -18,6 +18,7 @@ import (
 )
 
 func TestContainersBeyondTheMostAreLeftOut(t *testing.T) {
+	t.Parallel()
 	const most = 1000
 	e := startEngine(t, crowd("old-", most+500)...)
 	w := watching(t, e, func(s *Docker) {

@@ -199,6 +199,7 @@ const (
 // TestIRCCallsBesideTheFirst answers the calls for numbers in every way that they may be. Whatever is said there, no name
 // of a person or a channel is repeated.
 func TestIRCCallsBesideTheFirst(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		answers map[string]string
 		want    failure.Reason
@@ -331,6 +332,7 @@ func TestIRCRefusalIsForgottenAfterFiveMinutes(t *testing.T) {
 }
 
 func TestIRCPauseStandsBetweenCalls(t *testing.T) {
+	t.Parallel()
 	fake := &ircFake{answers: map[string]string{"stats.get": ircResult(ircStatsAnswer), "server.list": ircResult(ircServerAnswer)}}
 	s := fake.start(t)
 	s.Pause = config.Duration(time.Hour)
@@ -468,6 +470,7 @@ func TestIRCReadingOfACrowdIsLight(t *testing.T) {
 }
 
 func TestIRCHintsSayWhatIsMissing(t *testing.T) {
+	t.Parallel()
 	stack := simulated(t, simstack.Options{})
 	anonymous := ircOf(t, stack, "tcp")
 	anonymous.user, anonymous.password = "", config.Secret{}

@@ -51,6 +51,7 @@ func readServices(t *testing.T, s *IRCServices, timeout time.Duration) (*Batch, 
 }
 
 func TestIRCServicesCallShapes(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		status     int
 		body       string

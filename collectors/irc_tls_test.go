@@ -38,6 +38,7 @@ func overTLS(t *testing.T, shown tls.Certificate, answer func(net.Conn)) string 
 
 // TestIRCShapes also sees that nothing but CAP LS and QUIT is ever said, so that the probe is no user.
 func TestIRCShapes(t *testing.T) {
+	t.Parallel()
 	root := exchangetest.Certificate{Name: "root", Authority: true}.Make(t)
 	shown := exchangetest.Chain(exchangetest.Certificate{By: root, Names: []string{"127.0.0.1"}}.Make(t))
 	trust := config.TLS{CAFile: exchangetest.Write(t, filepath.Join(t.TempDir(), "ca.pem"), root)}

@@ -50,7 +50,7 @@ const (
 	// maxOwed is how many deletions may be owed before no more canaries are created: a store that refuses deletions
 	// must not be filled by its own watchdog.
 	maxOwed = 5
-	// finishGrace is how long a transaction that was begun may go on after the exporter was told to stop.
+	// finishGrace is the default of plantStore.grace.
 	finishGrace = 3 * time.Second
 )
 
@@ -118,7 +118,9 @@ type plantStore struct {
 	min, max int64
 	// late is how long after it was sent a creation without an answer may still be carried out by a store that was
 	// slow: until then, that there is no such plant proves nothing.
-	late  time.Duration
+	late time.Duration
+	// grace is how long a transaction that was begun may go on after the exporter was told to stop.
+	grace time.Duration
 	state State
 	log   *slog.Logger
 	owed  []owedPlant
@@ -156,7 +158,7 @@ func newPlantStore(s *PlantStore, d Deps) (Collector, error) {
 	}
 	c := &plantStore{
 		http: d.http(s.HTTP), base: base, token: s.Token,
-		mode: s.Mode, min: s.IDMin, max: s.IDMax, late: 3 * s.Timeout.Std(), state: d.State, log: d.Log,
+		mode: s.Mode, min: s.IDMin, max: s.IDMax, late: 3 * s.Timeout.Std(), grace: finishGrace, state: d.State, log: d.Log,
 	}
 	if err := d.State.Load(&c.owed); err != nil {
 		d.Log.Error("owed canaries are forgotten: the state file does not hold them as it should", "err", err)
@@ -166,7 +168,7 @@ func newPlantStore(s *PlantStore, d Deps) (Collector, error) {
 }
 
 // Collect implements Collector. Once a plant is on its way, the end of ctx by anything but its deadline no longer ends
-// the transaction, for up to finishGrace.
+// the transaction, for up to c.grace.
 func (c *plantStore) Collect(ctx context.Context, b *Batch) error {
 	defer func() {
 		b.KeepGauge(plantOrphansDesc, float64(len(c.owed)))
@@ -297,9 +299,9 @@ func (c *plantStore) transaction(ctx context.Context, b *Batch, p plant) error {
 			WithHint("without a record on the disk, a plant could stay in the store for ever; the check goes on by itself once the state file can be written")
 	}
 	// A stop leaves half of the grace to the creation and the rest to the deletion.
-	posting, cancelPosting := finishing(ctx, finishGrace/2)
+	posting, cancelPosting := finishing(ctx, c.grace/2)
 	defer cancelPosting()
-	deleting, cancelDeleting := finishing(ctx, finishGrace)
+	deleting, cancelDeleting := finishing(ctx, c.grace)
 	defer cancelDeleting()
 	posting, cancelShare := share(posting, 0.5)
 	defer cancelShare()

@@ -436,6 +436,7 @@ func owedFor(url string, ids ...int64) *memory {
 // TestSlowDeletionsLeaveTimeForACanary has a store that answers one deletion in a reading, and not a second one, before the
 // exporter gives it up. So do deletions that take a third of the deadline.
 func TestSlowDeletionsLeaveTimeForACanary(t *testing.T) {
+	t.Parallel()
 	s, url := startStore(t)
 	before, posts := 0, 0 // deletions of this reading before its plant was sent
 	s.swap(func(http.ResponseWriter, plant) bool { posts++; return false }, func(w http.ResponseWriter, _ int64) bool {
@@ -456,7 +457,7 @@ func TestSlowDeletionsLeaveTimeForACanary(t *testing.T) {
 	for i := range 2 {
 		before, posts = 0, 0
 		asked := len(s.deletes)
-		if _, err := read(t, probe, 2*time.Second); err != nil {
+		if _, err := read(t, probe, 600*time.Millisecond); err != nil {
 			t.Errorf("reading %d: %v", i, err)
 		}
 		if posts != 1 || len(probe.owed) != 4-i {
@@ -530,6 +531,7 @@ func TestNothingIsBegunAfterTheStop(t *testing.T) {
 
 // TestStopLeavesTimeForTheDeletion has a store that is so slow with a creation that the stop ends it.
 func TestStopLeavesTimeForTheDeletion(t *testing.T) {
+	t.Parallel()
 	s, url := startStore(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	late := make(chan struct{})
@@ -542,6 +544,7 @@ func TestStopLeavesTimeForTheDeletion(t *testing.T) {
 		return true
 	}, nil)
 	probe := newStoreProbe(t, url, ModeCanary, "good", &memory{})
+	probe.grace = 600 * time.Millisecond
 	wantReason(t, probe.Collect(ctx, &Batch{}), failure.Internal)
 	close(late)
 	s.mu.Lock()
@@ -591,6 +594,7 @@ func TestLostPathForgetsNoCanary(t *testing.T) {
 }
 
 func TestHungStoreCostsOneDeadline(t *testing.T) {
+	t.Parallel()
 	s, url := startStore(t)
 	probe := newStoreProbe(t, url, ModeCanary, "good", &memory{})
 	s.swap(func(http.ResponseWriter, plant) bool { <-s.hang; return true }, nil)

@@ -263,6 +263,7 @@ func TestIRCRPCShapes(t *testing.T) {
 }
 
 func TestIRCSocketFailures(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		url  string
 		want failure.Reason

@@ -15,6 +15,7 @@ import (
 )
 
 func TestTCPShapes(t *testing.T) {
+	t.Parallel()
 	talk := func(answers ...string) func(net.Conn) {
 		return func(conn net.Conn) {
 			for _, a := range answers {

@@ -42,6 +42,7 @@ func streamFault(condition, text string) string {
 }
 
 func TestXMPPStreamShapes(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		answer func(net.Conn)
 		want   failure.Reason

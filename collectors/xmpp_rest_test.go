@@ -153,6 +153,7 @@ func TestXMPPRestSaysWhichVirtualHostAnswered(t *testing.T) {
 }
 
 func TestXMPPRestFailures(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		answer func(net.Conn)
 		want   failure.Reason

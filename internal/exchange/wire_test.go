@@ -116,6 +116,7 @@ func TestConnectionThatTheClientClosedItselfIsRefusedTLS(t *testing.T) {
 }
 
 func TestNameServerThatHangsIsDNS(t *testing.T) {
+	t.Parallel()
 	hanging := &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		<-ctx.Done()
 		return nil, ctx.Err()
