@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -79,37 +78,6 @@ func (s *store) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	json.NewEncoder(w).Encode(plant{Name: p.Name, Tag: p.Tag}) //nolint:errcheck,errchkjson // a test's server
 }
 
-// memory is a State that notes what was saved, and can refuse.
-type memory struct {
-	saved []byte
-	err   error
-	saves [][]byte
-}
-
-func (m *memory) Load(v any) error {
-	if m.saved == nil {
-		return nil
-	}
-	return json.Unmarshal(m.saved, v)
-}
-
-func (m *memory) Save(v any) error {
-	if m.err != nil {
-		return m.err
-	}
-	raw, err := json.Marshal(v)
-	m.saved = raw
-	m.saves = append(m.saves, raw)
-	return err
-}
-
-func deps(state State) Deps {
-	return Deps{
-		Limits: config.Limits{Body: 1 << 20, MetricsBody: 16 << 20, Series: 1000, Families: 1000, LabelBytes: 4096},
-		Log:    slog.New(slog.DiscardHandler), State: state, UserAgent: "test",
-	}
-}
-
 func startStore(t *testing.T) (*store, string) {
 	t.Helper()
 	s := &store{plants: map[int64]plant{}, hang: make(chan struct{})}
@@ -128,23 +96,6 @@ func newStoreProbe(t *testing.T, url, mode, token string, state State) *plantSto
 		t.Fatal(err)
 	}
 	return c.(*plantStore)
-}
-
-// read makes one reading under a deadline and returns its batch and error.
-func read(t *testing.T, c Collector, timeout time.Duration) (*Batch, error) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), timeout)
-	defer cancel()
-	b := &Batch{}
-	err := c.Collect(ctx, b)
-	return b, err
-}
-
-func wantReason(t *testing.T, err error, want failure.Reason) {
-	t.Helper()
-	if err == nil || failure.ReasonOf(err) != want {
-		t.Errorf("got %v (%s), want reason %s", err, failure.ReasonOf(err), want)
-	}
 }
 
 func status(code int) func(http.ResponseWriter, plant) bool {

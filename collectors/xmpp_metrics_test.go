@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -45,13 +44,6 @@ func replayed(t *testing.T, name string) string {
 		w.WriteHeader(status)
 		w.Write(body) //nolint:errcheck,gosec // a test's server
 	})
-}
-
-func answering(t *testing.T, handler http.HandlerFunc) string {
-	t.Helper()
-	server := httptest.NewServer(handler)
-	t.Cleanup(server.Close)
-	return server.URL
 }
 
 // metricsPage serves a metrics page to everything.

@@ -1,0 +1,72 @@
+package collectors
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
+)
+
+// answering starts an HTTP server that ends with the test, and returns its address.
+func answering(t *testing.T, handler http.HandlerFunc) string {
+	t.Helper()
+	server := httptest.NewServer(handler)
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+// deps are what a collector gets beside its settings; &memory{} is a state of its own.
+func deps(state State) Deps {
+	return Deps{
+		Limits: config.Limits{Body: 1 << 20, MetricsBody: 16 << 20, Series: 1000, Families: 1000, LabelBytes: 4096},
+		Log:    slog.New(slog.DiscardHandler), State: state, UserAgent: "test",
+	}
+}
+
+// read makes one reading under a deadline and returns its batch and error.
+func read(t *testing.T, c Collector, timeout time.Duration) (*Batch, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
+	defer cancel()
+	b := &Batch{}
+	err := c.Collect(ctx, b)
+	return b, err
+}
+
+// wantReason fails the test unless err has the reason.
+func wantReason(t *testing.T, err error, want failure.Reason) {
+	t.Helper()
+	if err == nil || failure.ReasonOf(err) != want {
+		t.Errorf("got %v (%s), want reason %s", err, failure.ReasonOf(err), want)
+	}
+}
+
+// memory is a State that notes what was saved, and can refuse.
+type memory struct {
+	saved []byte
+	err   error
+	saves [][]byte
+}
+
+func (m *memory) Load(v any) error {
+	if m.saved == nil {
+		return nil
+	}
+	return json.Unmarshal(m.saved, v)
+}
+
+func (m *memory) Save(v any) error {
+	if m.err != nil {
+		return m.err
+	}
+	raw, err := json.Marshal(v)
+	m.saved = raw
+	m.saves = append(m.saves, raw)
+	return err
+}
