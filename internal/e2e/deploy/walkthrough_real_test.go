@@ -199,9 +199,9 @@ func (n *newcomer) variable(name string) string {
 }
 
 // await tries until what a command prints has the text.
-func (n *newcomer) await(command, want string, within time.Duration) {
+func (n *newcomer) await(command, want string) {
 	n.t.Helper()
-	ctx, cancel := context.WithTimeout(n.t.Context(), within)
+	ctx, cancel := context.WithTimeout(n.t.Context(), patience)
 	defer cancel()
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -215,7 +215,7 @@ func (n *newcomer) await(command, want string, within time.Duration) {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			n.t.Fatalf("%s: %q does not come within %v\n%s", command, want, within, out)
+			n.t.Fatalf("%s: %q does not come within %v\n%s", command, want, patience, out)
 		}
 	}
 }
@@ -266,7 +266,7 @@ func TestRealNewcomerIsToldInTheChannel(t *testing.T) {
 	}
 
 	n.follow("CONTAINER=")
-	n.await("docker logs "+receiver, "*ContainerDown* Container "+webPanel+" ", patience)
+	n.await("docker logs "+receiver, "*ContainerDown* Container "+webPanel+" ")
 	t.Logf("told after %.0f s", time.Since(begun).Seconds())
 	n.env = append(n.env, "CONTAINER="+webPanel) // a shell of its own does not know the variable
 	n.follow("docker start ")
@@ -446,7 +446,7 @@ func (n *newcomer) loaded() {
 		}
 	}
 	n.await("bash -c 'exec 3<>/dev/tcp/127.0.0.1/$PROMETHEUS_PORT; printf \"GET /api/v1/query?query=up%%7Bjob=%%22chatstack_exporter%%22%%7D==1 HTTP/1.0\\r\\n\\r\\n\" >&3; cat <&3'",
-		`"instance":"chatstack-exporter:9655"`, patience)
+		`"instance":"chatstack-exporter:9655"`)
 	page := ask(n.t, "http://127.0.0.1:"+n.variable("EXPORTER_PORT")+"/metrics")
 	for _, line := range []string{
 		`chatstack_docker_feature_available{docker_host="local",feature="events"} 1`,
@@ -545,10 +545,10 @@ func (n *newcomer) hasSettingsOfTheirOwn() {
 	page := "wget -q -O - http://127.0.0.1:" + n.variable("EXPORTER_PORT") + "/metrics"
 	n.run("echo 'no_such_key: 1' >>exporter.local/exporter.yaml")
 	n.follow("docker compose kill --signal HUP chatstack-exporter")
-	n.await(page, "chatstack_config_last_reload_successful 0", patience)
+	n.await(page, "chatstack_config_last_reload_successful 0")
 	n.run("sed -i '/no_such_key/d' exporter.local/exporter.yaml")
 	n.follow("docker compose kill --signal HUP chatstack-exporter")
-	n.await(page, "chatstack_config_last_reload_successful 1", patience)
+	n.await(page, "chatstack_config_last_reload_successful 1")
 	n.follow("docker compose exec -T chatstack-exporter /chatstack_exporter rules")
 	n.run("promtool check rules rules.local.yml")
 	n.awaitRules(`\u003e 420`) // the seven minutes of the editor
@@ -557,7 +557,7 @@ func (n *newcomer) hasSettingsOfTheirOwn() {
 // awaitRules waits until Prometheus has rules with the text.
 func (n *newcomer) awaitRules(text string) {
 	n.t.Helper()
-	n.await("wget -q -O - 'http://127.0.0.1:"+n.variable("PROMETHEUS_PORT")+"/api/v1/rules?type=alert'", text, patience)
+	n.await("wget -q -O - 'http://127.0.0.1:"+n.variable("PROMETHEUS_PORT")+"/api/v1/rules?type=alert'", text)
 }
 
 // write makes a file that users of containers can read, below the newcomer's directory.
@@ -622,7 +622,7 @@ func (n *newcomer) wantsPassword(authority *realstack.Authority) {
 // scrapedWell waits until a Prometheus gets the exporter's page at an address.
 func (n *newcomer) scrapedWell(prometheus, address string) {
 	n.t.Helper()
-	n.await("wget -q -O - "+prometheus+"/api/v1/targets | tr '{' '\\n' | grep '\"scrapeUrl\":\""+address+"\"'", `"health":"up"`, patience)
+	n.await("wget -q -O - "+prometheus+"/api/v1/targets | tr '{' '\\n' | grep '\"scrapeUrl\":\""+address+"\"'", `"health":"up"`)
 }
 
 // upgrades changes a rule file and the proxy's configuration upstream, as git does it: with a new file in place of the old.
@@ -685,7 +685,7 @@ func (n *newcomer) doesNotStart() {
 			n.t.Errorf("the page's table lacks %s", c.want)
 		}
 	}
-	n.await("wget -q -O - http://127.0.0.1:"+n.variable("EXPORTER_PORT")+"/metrics", "chatstack_probe_success{target=\"docker\"} 0\n", patience)
+	n.await("wget -q -O - http://127.0.0.1:"+n.variable("EXPORTER_PORT")+"/metrics", "chatstack_probe_success{target=\"docker\"} 0\n")
 	if log := n.run("docker compose logs socket-proxy"); !strings.Contains(log, "Permission denied") {
 		n.t.Errorf("with a wrong group the proxy's log says\n%s", log)
 	}
@@ -732,7 +732,7 @@ configs:
 		n.t.Errorf("on a node of a swarm check says\n%s", got)
 	}
 	n.run("docker kill " + node + "-socket-proxy-1 && " + compose + "up --detach --wait socket-proxy") // though its socket is left
-	n.await(compose+"exec -T node /chatstack_exporter check", "1 up, 0 down", patience)
+	n.await(compose+"exec -T node /chatstack_exporter check", "1 up, 0 down")
 	n.run(compose + "down --volumes --timeout 1")
 	// Secrets are not there; everything else is.
 	n.run("mkdir bin && docker create --name " + theirs + "-program $EXPORTER_IMAGE && docker cp " + theirs + "-program:/chatstack_exporter bin/ && docker rm " + theirs + "-program")
