@@ -2,26 +2,22 @@ package app
 
 import (
 	"bytes"
+	"cmp"
 	"context"
-	"crypto/ed25519"
-	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"log/slog"
-	"math/big"
 	"os"
 	"path/filepath"
-	"reflect"
 	"regexp"
 	"slices"
 	"strings"
 	"time"
 
-	promconfig "github.com/prometheus/common/config"
 	toolkit "github.com/prometheus/exporter-toolkit/web"
 	"gopkg.in/yaml.v3"
 
@@ -72,16 +68,17 @@ func checkWebConfig(path string) error {
 // bcryptHash is the shape of a password's hash.
 var bcryptHash = regexp.MustCompile(`^\$2[a-z]?\$(0[4-9]|[12][0-9]|3[01])\$[./A-Za-z0-9]{53}$`)
 
-// webConfig is one file of --web.config.file as it is looked through.
+const webDocumentation = "https://github.com/prometheus/exporter-toolkit/blob/master/docs/web-configuration.md lists what may stand there"
+
+// webConfig is one file of --web.config.file while it is checked.
 type webConfig struct {
-	path    string
-	doc     yaml.Node
-	decoded toolkit.Config
-	faults  config.Faults
+	path   string
+	doc    yaml.Node
+	faults config.Faults
 }
 
-// webFaults are all faults in a file of --web.config.file, each with its line and what to do. None of them repeats a value,
-// which may be a hash or a key. withoutKey leaves the file of the key alone.
+// webFaults are the faults in a file of --web.config.file, each with its line and what to do. The toolkit's own texts are never
+// repeated, since they may hold a hash or a key. withoutKey does not read the file of the key.
 func webFaults(path string, withoutKey bool) config.Faults {
 	c := &webConfig{path: path}
 	content, err := os.ReadFile(path)
@@ -89,32 +86,40 @@ func webFaults(path string, withoutKey bool) config.Faults {
 		c.faultf(nil, "", "%v; %s", cause(err), fileHint(err, "name the file with --web.config.file"))
 		return c.faults
 	}
-	if !c.decode(content) {
+	var decoded toolkit.Config
+	if !c.decode(content, &decoded) {
 		return c.faults
 	}
 	c.checkUsers()
-	c.checkTLS(withoutKey)
-	if len(c.faults) == 0 && !withoutKey {
-		// What is left are headers. Other texts might repeat a value.
-		if err := toolkit.Validate(path); err != nil {
-			text := err.Error()
-			if !strings.HasPrefix(text, "HTTP header") && !strings.HasPrefix(text, "invalid value for") {
-				text = "cannot be read"
-			}
-			c.faultf(nodeAt(&c.doc, "http_server_config"), "", "%s; %s", text, webDocumentation)
+	if decoded.TLSConfig.IsEnabled() {
+		c.checkTLS(decoded.TLSConfig, withoutKey)
+	}
+	if len(c.faults) == 0 && !withoutKey && toolkit.Validate(path) != nil {
+		key := ""
+		if len(decoded.HTTPConfig.Header) > 0 {
+			key = "http_server_config.headers"
 		}
+		c.faultAt(key, "has a header or a value that cannot be configured; %s", webDocumentation)
 	}
 	return c.faults
 }
 
-const webDocumentation = "https://github.com/prometheus/exporter-toolkit/blob/master/docs/web-configuration.md lists what may stand there"
-
 func (c *webConfig) faultf(n *yaml.Node, key, format string, args ...any) {
 	where := c.path
-	if n != nil {
+	if n != nil && n.Line > 0 {
 		where = atLine(filepath.Base(c.path), n)
 	}
 	c.faults = append(c.faults, config.Fault{Where: where, Key: key, Message: fmt.Sprintf(format, args...)})
+}
+
+// faultAt notes a fault of a key, at the line of its value or of the nearest key above that is there.
+func (c *webConfig) faultAt(key, format string, args ...any) {
+	path := strings.Split(key, ".")
+	var n *yaml.Node
+	for ; n == nil && len(path) > 0; path = path[:len(path)-1] {
+		n = nodeAt(&c.doc, path...)
+	}
+	c.faultf(n, key, format, args...)
 }
 
 // cause is an error of the file system without the path, which stands before it already.
@@ -133,87 +138,31 @@ func fileHint(err error, missing string) string {
 	return missing
 }
 
-// decode reads the file as the toolkit does, strictly, and reports whether its values can be looked at.
-func (c *webConfig) decode(content []byte) bool {
-	if err := yaml.Unmarshal(content, &c.doc); err != nil {
-		line := regexp.MustCompile(`line (\d+)`).FindStringSubmatch(err.Error())
-		n := &yaml.Node{}
-		if line != nil {
-			fmt.Sscan(line[1], &n.Line) //nolint:errcheck,gosec // digits; too many are no line
+// decode reads the file as the toolkit does, strictly, and reports whether its values can be checked. Of the errors only the
+// lines are used.
+func (c *webConfig) decode(content []byte, into *toolkit.Config) bool {
+	atLines := func(texts []string, format string, args ...any) {
+		for _, text := range texts {
+			n := &yaml.Node{}
+			if line := regexp.MustCompile(`line (\d+)`).FindStringSubmatch(text); line != nil {
+				fmt.Sscan(line[1], &n.Line) //nolint:errcheck,gosec // digits; too many are no line
+			}
+			c.faultf(n, "", format, args...)
 		}
-		c.faultf(n, "", "is not YAML; indent with spaces, never with tabs, and put values with special characters into quotes")
+	}
+	if err := yaml.Unmarshal(content, &c.doc); err != nil {
+		atLines([]string{err.Error()}, "is not YAML; indent with spaces, never with tabs, and put values with special characters into quotes")
 		return false
 	}
 	strict := yaml.NewDecoder(bytes.NewReader(content))
 	strict.KnownFields(true)
-	err := strict.Decode(&c.decoded)
+	err := strict.Decode(into)
 	if wrong, ok := errors.AsType[*yaml.TypeError](err); ok {
-		for _, text := range wrong.Errors {
-			c.wrongType(text)
-		}
+		atLines(wrong.Errors, "is an unknown key, a key twice or a value of the wrong kind; %s", webDocumentation)
 	} else if err != nil && !errors.Is(err, io.EOF) {
-		c.wrongName(err.Error())
+		c.faultAt("tls_server_config", "names a TLS version, a cipher or a curve that is unknown; %s", webDocumentation)
 	}
 	return len(c.faults) == 0
-}
-
-var (
-	unknownField = regexp.MustCompile(`^line (\d+): field (.*) not found in type web\.(\w+)$`)
-	wrongTyped   = regexp.MustCompile(`^line (\d+): `)
-)
-
-// wrongType words one fault that the YAML reader found, without the value that it repeats.
-func (c *webConfig) wrongType(text string) {
-	n := &yaml.Node{}
-	if m := unknownField.FindStringSubmatch(text); m != nil {
-		fmt.Sscan(m[1], &n.Line) //nolint:errcheck,gosec // digits
-		key, known := m[2], keysOf(m[3])
-		if config.MayBeSecret(key, known) {
-			key = ""
-		}
-		c.faultf(n, key, "unknown key; there are %s", strings.Join(known, ", "))
-		return
-	}
-	m := wrongTyped.FindStringSubmatch(text)
-	if m != nil {
-		fmt.Sscan(m[1], &n.Line) //nolint:errcheck,gosec // digits
-	}
-	c.faultf(n, "", "has a value of the wrong kind, or a key twice; %s", webDocumentation)
-}
-
-// keysOf are the keys of one of the toolkit's structs.
-func keysOf(structure string) []string {
-	var keys []string
-	for _, t := range []reflect.Type{
-		reflect.TypeFor[toolkit.Config](), reflect.TypeFor[toolkit.TLSConfig](),
-		reflect.TypeFor[toolkit.HTTPConfig](), reflect.TypeFor[toolkit.RateLimiterConfig](),
-	} {
-		for field := range t.Fields() {
-			if key, _, _ := strings.Cut(field.Tag.Get("yaml"), ","); t.Name() == structure {
-				keys = append(keys, key)
-			}
-		}
-	}
-	slices.Sort(keys)
-	return keys
-}
-
-// wrongName words that a list of names, such as those of ciphers, has one that is none: the toolkit says so without a line.
-func (c *webConfig) wrongName(text string) {
-	what, name, _ := strings.Cut(text, ": ")
-	var find func(*yaml.Node) *yaml.Node
-	find = func(n *yaml.Node) *yaml.Node {
-		if n.Kind == yaml.ScalarNode && n.Value == name {
-			return n
-		}
-		for _, child := range n.Content {
-			if found := find(child); found != nil {
-				return found
-			}
-		}
-		return nil
-	}
-	c.faultf(find(&c.doc), "tls_server_config", "%s; %s", what, webDocumentation)
 }
 
 func (c *webConfig) checkUsers() {
@@ -232,94 +181,48 @@ func (c *webConfig) checkUsers() {
 	}
 }
 
-// tlsFaults are what the toolkit says about TLS, the key that is meant, and what to do.
-var tlsFaults = []struct{ text, key, todo string }{
-	{"missing one of cert or cert_file", "", "cert_file names the certificate; TLS needs it and its key_file"},
-	{"missing one of key or key_file", "", "key_file names the key of the certificate; TLS needs both"},
-	{"does not match public key", "key_file", "it must be the key of the first certificate in cert_file"},
-	{"found a certificate rather than a key", "key_file", "it must hold the certificate's key as PEM"},
-	{"in key input", "key_file", "it must hold the certificate's key as PEM, without a password"},
-	{"failed to parse private key", "key_file", "it must hold the certificate's key as PEM, without a password"},
-	{"failed to load X509KeyPair", "cert_file", "it must hold the certificate as PEM, the exporter's own first, then those that signed it"},
-	{"invalid ClientAuth", "client_auth_type", "write RequireAndVerifyClientCert, VerifyClientCertIfGiven, RequireAnyClientCert, RequestClientCert or NoClientCert"},
-	{"without a Client Auth Policy", "client_ca_file", "add client_auth_type: RequireAndVerifyClientCert"},
-}
+// clientAuthTypes are the policies for clients' certificates; "" and RequireClientCert, an older name, are accepted as well.
+var clientAuthTypes = []string{"RequireAndVerifyClientCert", "VerifyClientCertIfGiven", "RequireAnyClientCert", "RequestClientCert", "NoClientCert"}
 
-func (c *webConfig) checkTLS(withoutKey bool) {
-	tls := c.decoded.TLSConfig
-	if !tls.IsEnabled() {
-		return
+func (c *webConfig) checkTLS(s toolkit.TLSConfig, withoutKey bool) {
+	s.SetDirectory(filepath.Dir(c.path))
+	cert := c.readPEM("cert_file", s.TLSCertPath, s.TLSCert, true)
+	c.readPEM("client_ca_file", s.ClientCAs, s.ClientCAsText, true)
+	var key []byte
+	if !withoutKey {
+		key = c.readPEM("key_file", s.TLSKeyPath, string(s.TLSKey), false)
 	}
-	tls.SetDirectory(filepath.Dir(c.path))
-	for _, file := range []struct {
-		key, path string
-		certs     bool
-	}{
-		{"cert_file", tls.TLSCertPath, true},
-		{"key_file", tls.TLSKeyPath, false},
-		{"client_ca_file", tls.ClientCAs, true},
-	} {
-		if file.path != "" && (file.certs || !withoutKey) {
-			c.checkFile(file.key, file.path, file.certs)
+	switch {
+	case len(c.faults) > 0:
+		return
+	case s.TLSCertPath == "" && s.TLSCert == "":
+		c.faultAt("tls_server_config", "cert_file is missing; it names the certificate, TLS needs it and its key_file")
+	case s.TLSKeyPath == "" && s.TLSKey == "":
+		c.faultAt("tls_server_config", "key_file is missing; it names the key of the certificate, TLS needs both")
+	case s.ClientAuth != "" && s.ClientAuth != "RequireClientCert" && !slices.Contains(clientAuthTypes, s.ClientAuth):
+		c.faultAt("tls_server_config.client_auth_type", "is unknown; write %s", strings.Join(clientAuthTypes, ", "))
+	case (s.ClientCAs != "" || s.ClientCAsText != "") && (s.ClientAuth == "" || s.ClientAuth == "NoClientCert"):
+		c.faultAt("tls_server_config.client_ca_file", "asks no client for a certificate; add client_auth_type: RequireAndVerifyClientCert")
+	case !withoutKey:
+		if _, err := tls.X509KeyPair(cert, key); err != nil {
+			c.faultAt("tls_server_config.key_file", "is not the key of the first certificate in cert_file; write that key as PEM, without a password")
 		}
-	}
-	if len(c.faults) > 0 {
-		return
-	}
-	if withoutKey && (tls.TLSCertPath != "" || tls.TLSCert != "") && (tls.TLSKeyPath != "" || tls.TLSKey != "") {
-		// The rest can be looked at with any pair.
-		tls.TLSCertPath, tls.TLSKeyPath = "", ""
-		if err := inventPair(&tls); err != nil {
-			c.faultf(nil, "tls_server_config", "%v", err)
-			return
-		}
-	}
-	_, err := toolkit.ConfigToTLSConfig(&tls)
-	if err == nil {
-		return
-	}
-	for _, f := range tlsFaults {
-		if strings.Contains(err.Error(), f.text) {
-			path := []string{"tls_server_config"}
-			if f.key != "" {
-				path = append(path, f.key)
-			}
-			c.faultf(nodeAt(&c.doc, path...), strings.Join(path, "."), "%s; %s", f.text, f.todo)
-			return
-		}
-	}
-	c.faultf(nodeAt(&c.doc, "tls_server_config"), "tls_server_config", "%v; %s", err, webDocumentation)
-}
-
-// checkFile holds that a file that the configuration names can be read, and has certificates if it is to.
-func (c *webConfig) checkFile(key, path string, certs bool) {
-	n, key := nodeAt(&c.doc, "tls_server_config", key), "tls_server_config."+key
-	content, err := os.ReadFile(path)
-	if err != nil {
-		c.faultf(n, key, "%s: %v; %s", path, cause(err), fileHint(err, "put the file there, or correct the path: relative ones begin where "+filepath.Base(c.path)+" lies"))
-		return
-	}
-	if certs && !x509.NewCertPool().AppendCertsFromPEM(content) {
-		c.faultf(n, key, "%s holds no certificate that can be read; put it there as PEM", path)
 	}
 }
 
-// inventPair fills in a certificate and its key that nobody has.
-func inventPair(c *toolkit.TLSConfig) error {
-	public, private, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		return err
+// readPEM reads what a key of the file holds: the text, or the file at the path, which must hold certificates where certs is set.
+func (c *webConfig) readPEM(key, path, text string, certs bool) []byte {
+	key = "tls_server_config." + key
+	content := []byte(text)
+	if path != "" {
+		var err error
+		if content, err = os.ReadFile(path); err != nil {
+			c.faultAt(key, "%s: %v; %s", path, cause(err), fileHint(err, "put the file there, or correct the path: relative ones begin where "+filepath.Base(c.path)+" lies"))
+			return nil
+		}
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1)}
-	cert, err := x509.CreateCertificate(rand.Reader, template, template, public, private)
-	if err != nil {
-		return err
+	if certs && len(content)+len(path) > 0 && !x509.NewCertPool().AppendCertsFromPEM(content) {
+		c.faultAt(key, "%s holds no certificate that can be read; put it there as PEM", cmp.Or(path, "the text"))
 	}
-	key, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		return err
-	}
-	c.TLSCert = string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert}))
-	c.TLSKey = promconfig.Secret(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key}))
-	return nil
+	return content
 }

@@ -55,7 +55,7 @@ func (d *decoder) mapping(n *yaml.Node, path string, v reflect.Value) {
 			fields["targets"] = reflect.ValueOf("") // which is read apart
 		}
 		if first, again := d.origins[full]; again {
-			if MayBeSecret(key.Value, knownKeys(fields)) {
+			if mayBeSecret(key.Value, knownKeys(fields)) {
 				full = path
 			}
 			d.faultf(key, full, "is set twice, first at %s; keep one of them", first)
@@ -71,7 +71,7 @@ func (d *decoder) mapping(n *yaml.Node, path string, v reflect.Value) {
 			d.secretFile(value, full, field)
 			continue
 		}
-		if !MayBeSecret(key.Value, knownKeys(fields)) {
+		if !mayBeSecret(key.Value, knownKeys(fields)) {
 			d.faultf(key, full, unknownKey+"; %s", suggestion(key.Value, fields))
 			continue
 		}
@@ -383,9 +383,9 @@ func knownKeys(fields map[string]reflect.Value) []string {
 	return known
 }
 
-// MayBeSecret reports whether an unknown key must not be repeated: it resembles none of known, and is no shorter than a
+// mayBeSecret reports whether an unknown key must not be repeated: it resembles none of known, and is no shorter than a
 // secret.
-func MayBeSecret(key string, known []string) bool {
+func mayBeSecret(key string, known []string) bool {
 	return len(key) >= minRedacted && Nearest(key, known) == ""
 }
 
