@@ -50,11 +50,7 @@ type Options struct {
 	Log *slog.Logger
 	// EnableLifecycle allows changes over HTTP: POST /-/reload, switches of maintenance, and containers to be forgotten.
 	EnableLifecycle bool
-	// Notify, where not nil, tells a service manager of the exporter's state, in assignments such as READY=1.
-	Notify func(state string) error
-	// Watchdog is how long that service manager waits for a sign of life before it starts the exporter anew; 0 is for
-	// ever.
-	Watchdog time.Duration
+	ServiceManager
 	// WithoutSecrets takes the files of secrets as given. What is loaded so can be validated, and not run.
 	WithoutSecrets bool
 
@@ -64,6 +60,14 @@ type Options struct {
 	// pace is how often a target of that name is asked, since tests ask more often than a configuration can say, and for
 	// how long, where that is not 0.
 	pace func(target string) (every, timeout time.Duration)
+}
+
+// ServiceManager is what started the exporter, such as systemd.
+type ServiceManager struct {
+	// Notify, where not nil, tells it of the exporter's state, in assignments such as READY=1.
+	Notify func(state string) error
+	// Watchdog is how long it waits for a sign of life before it starts the exporter anew; 0 is for ever.
+	Watchdog time.Duration
 }
 
 // App is an exporter that listens, but asks and answers nobody before Run.
