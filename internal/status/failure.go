@@ -83,18 +83,3 @@ var servedBy = map[string]string{
 	"irc_rpc": "irc", "irc_tls": "irc", "irc_services": "irc_services", "plant_store": "plant_store", "identity": "identity",
 	"docs_search": "docs", "web_irc": "web_irc", "web_panel": "web_panel",
 }
-
-// ofRole is the name of the container of a role, "" where there is none or where there are several.
-func (f *fleet) ofRole(role string) string {
-	name := ""
-	for p, c := range f.facts {
-		switch {
-		case role == "" || c.role != role:
-		case name != "":
-			return ""
-		default:
-			name = p.name
-		}
-	}
-	return name
-}

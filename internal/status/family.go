@@ -22,15 +22,15 @@ type families struct {
 	read  map[string]*family
 }
 
-// renew takes a target's families of a new snapshot.
-func (f *families) renew(given []exposition.Family) {
+// renew takes those of a target's families that are wanted, of a new snapshot.
+func (f *families) renew(given []exposition.Family, wanted func(name string) bool) {
 	if f.read == nil {
 		f.read = map[string]*family{}
 	}
 	f.given = make(map[string][]byte, len(given))
 	for i := range given {
-		if wanted[given[i].TextName()] {
-			f.given[given[i].TextName()] = given[i].Text
+		if name := given[i].TextName(); wanted(name) {
+			f.given[name] = given[i].Text
 		}
 	}
 	for name := range f.read {
@@ -40,7 +40,7 @@ func (f *families) renew(given []exposition.Family) {
 	}
 }
 
-// of returns the samples of a family, none where the target does not have it. The name must be one of wanted.
+// of returns the samples of a wanted family, none where the target does not have it.
 func (f *families) of(name string) []exposition.Line {
 	text, ok := f.given[name]
 	if !ok {

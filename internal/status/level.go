@@ -1,6 +1,23 @@
 package status
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+)
+
+// Level is how bad something is. The order of the values is that of their weight.
+type Level int
+
+// The levels, from the best to the worst. Maintenance weighs less than Unknown: somebody knows.
+const (
+	OK Level = iota
+	Maintenance
+	Unknown
+	Warning
+	Critical
+)
 
 var levelNames = [...]string{OK: "ok", Maintenance: "maintenance", Unknown: "unknown", Warning: "warning", Critical: "critical"}
 
@@ -29,4 +46,16 @@ func (l *Level) UnmarshalText(text []byte) error {
 		}
 	}
 	return fmt.Errorf("there is no level %q", text)
+}
+
+// after is warning until something has lasted so long that it is critical. What does not last has no since.
+func after(now, since time.Time, critical config.Duration) Level {
+	return criticalIf(!since.IsZero() && now.Sub(since) >= critical.Std())
+}
+
+func criticalIf(critical bool) Level {
+	if critical {
+		return Critical
+	}
+	return Warning
 }

@@ -8,18 +8,6 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/maintenance"
 )
 
-// Level is how bad something is. The order of the values is that of their weight.
-type Level int
-
-// The levels, from the best to the worst. Maintenance weighs less than Unknown: somebody knows.
-const (
-	OK Level = iota
-	Maintenance
-	Unknown
-	Warning
-	Critical
-)
-
 // Report is everything that people see at one moment. It is immutable: share it, do not change it.
 type Report struct {
 	Edition
@@ -197,4 +185,12 @@ type History struct {
 	Last *float64 `json:"last"`
 	// Values has one number a step; nil where nothing was known.
 	Values []*float64 `json:"values"`
+}
+
+// words is the state with the health where that tells more.
+func (c *Container) words() string {
+	if c.State == running && c.Health != "none" {
+		return c.State + ", " + c.Health
+	}
+	return c.State
 }

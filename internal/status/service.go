@@ -1,11 +1,12 @@
 package status
 
 import (
-	"fmt"
+	"cmp"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
-	"github.com/chatstack-exporter/chatstack_exporter/internal/maintenance"
 )
 
 // The states of a service.
@@ -106,25 +107,74 @@ func (m *memory) impaired(s *Service, now time.Time) {
 	m.transitions.note(t)
 }
 
-// excuse says until when and why a target or container is under maintenance, "" where it is not. A target is as well
-// while the container that serves it is.
-func excuse(entries []maintenance.Entry, kind, name, container string) string {
-	text := ""
-	for _, e := range entries {
-		switch {
-		case !e.Active:
-		case e.Kind == kind && e.Name == name:
-			return "Under maintenance until " + clock(e.Until) + because(e)
-		case e.Kind == config.MaintenanceContainer && e.Name == container && container != "":
-			text = fmt.Sprintf("Its container %s is under maintenance until %s%s", e.Name, clock(e.Until), because(e))
+// details adds the numbers of a service, and what is wrong although it answers.
+func (m *memory) details(in *Input, s *Service, t *observed, all *fleet, now time.Time) {
+	for i := range figures {
+		f := &figures[i]
+		if f.kind != t.Kind {
+			continue
+		}
+		if v, ok := f.sum(t); ok {
+			s.Values = append(s.Values, newValue(f.name, v, f.unit))
+			if f.chart {
+				s.Charts = m.chart(s.Charts, "service/"+s.Name+"/"+f.name, s.Name+": "+f.name, f.unit, last, now, v)
+			}
 		}
 	}
-	return text
+	if t.Kind == "xmpp_metrics" {
+		if v, ok := m.authFailures(t, now, in.Alerts.XMPPAuthFailureRate.Window.Std()); ok {
+			s.Values = append(s.Values, newValue("failed logins", v, "per_minute"))
+			s.Charts = m.chart(s.Charts, "service/"+s.Name+"/auth_failures", s.Name+": failed logins", "per_minute", most, now, v)
+		}
+	}
+	if t.Kind == "docker" && s.State == up {
+		runs := 0
+		for p, f := range all.facts {
+			if past := m.containers[p]; past != nil && past.target == t.Target && f.state == running {
+				runs++
+			}
+		}
+		s.Values = append(s.Values, newValue("containers running", float64(runs), ""))
+	}
+	if used, ok := volumeUsage(t); ok {
+		s.Values = append(s.Values, newValue("used", used, "ratio"))
+		s.Charts = m.chart(s.Charts, "service/"+s.Name+"/used", s.Name+": used", "ratio", most, now, used)
+	}
+	if end := certificateEndOf(t); !end.IsZero() {
+		s.Values = append(s.Values, newValue("certificate ends in", end.Sub(now).Truncate(time.Second).Seconds(), "seconds"))
+	}
+	problems := m.problems(in, t, all, now)
+	began := m.began(s, problems, now)
+	for _, p := range problems {
+		s.Level = max(s.Level, p.level)
+	}
+	s.tell(problems)
+	begun := began(s.Level)
+	s.ProblemSince, s.ProblemSinceAtLeast = begun.at, begun.atLeast
 }
 
-func because(e maintenance.Entry) string {
-	if e.Reason == "" {
-		return ""
+// tell puts everything that is wrong into the text, the worst first; of what is to be done it tells that of the first.
+func (s *Service) tell(problems []problem) {
+	problems = slices.Clone(problems)
+	slices.SortStableFunc(problems, func(a, b problem) int { return cmp.Compare(b.level, a.level) })
+	for i, p := range problems {
+		if i == 0 && s.State != down { // why it is down says more
+			s.Text, s.Hint = p.text, p.hint
+		} else if p.what != "certificate" || !strings.Contains(s.Text, "certificate has expired") {
+			s.Text += "; " + p.text
+		}
 	}
-	return ": " + e.Reason
+}
+
+// began returns when what is wrong with a service began: the oldest problem of its level, or that it is down, of which its
+// text speaks then, however long its certificate has been too old.
+func (m *memory) began(s *Service, problems []problem, now time.Time) func(Level) beginning {
+	known := m.services[s.Name]
+	began := known.begun.of(problems, now)
+	return func(level Level) beginning {
+		if s.State == down {
+			return beginning{s.Since, known.atTheStart}
+		}
+		return first(problems, began, level)
+	}
 }

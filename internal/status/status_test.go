@@ -697,17 +697,17 @@ func TestNamesOfAnEngineAreShownPrintable(t *testing.T) {
 func TestFamiliesAreReadAgainOnlyWhenTheyChange(t *testing.T) {
 	f := &families{}
 	given := familiesOf("chatstack_irc_users 3\n")
-	f.renew(given)
+	f.renew(given, isWanted)
 	first := f.of("chatstack_irc_users")
-	f.renew(slices.Clone(given))
+	f.renew(slices.Clone(given), isWanted)
 	if again := f.of("chatstack_irc_users"); &again[0] != &first[0] {
 		t.Error("the same lines are read twice")
 	}
-	f.renew(familiesOf("chatstack_irc_users 4\n"))
+	f.renew(familiesOf("chatstack_irc_users 4\n"), isWanted)
 	if v, _ := f.value("chatstack_irc_users"); v != 4 {
 		t.Errorf("got %g, want 4", v)
 	}
-	f.renew(nil)
+	f.renew(nil, isWanted)
 	if _, ok := f.value("chatstack_irc_users"); ok {
 		t.Error("a family that is gone is still known")
 	}

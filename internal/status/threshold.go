@@ -131,6 +131,47 @@ func (r row) lasting(worst time.Duration, name, calm string) Threshold {
 	return t
 }
 
+// worst is the container of which a row tells.
+type worst struct {
+	name  string
+	value float64
+	known bool
+}
+
+func (w *worst) take(name string, v float64) {
+	if !w.known || v > w.value || v == w.value && name < w.name {
+		*w = worst{name, v, true}
+	}
+}
+
+// worstContainers are those of the rows about containers.
+type worstContainers struct{ unhealthy, restarts, xmpp, memory, stopped worst }
+
+func (m *memory) worstContainers(a config.Alerts, all *fleet, now time.Time) (w worstContainers) {
+	for p, f := range all.facts {
+		past := m.containers[p]
+		if past == nil || f.maintained {
+			continue
+		}
+		switch {
+		case f.measured && f.role == "xmpp":
+			w.xmpp.take(p.name, f.memory)
+		case f.measured:
+			w.memory.take(p.name, f.memory)
+		}
+		if f.health == unhealthy && !past.justExcused(a, now) {
+			w.unhealthy.take(p.name, now.Sub(past.badSince).Seconds())
+		}
+		if n := past.restarts.within(); n > 0 {
+			w.restarts.take(p.name, n)
+		}
+		if !past.stoppedSince.IsZero() {
+			w.stopped.take(p.name, now.Sub(past.stoppedSince).Seconds())
+		}
+	}
+	return w
+}
+
 // containerThresholds are the rows about containers: unhealthy, restarts, memory twice, down.
 func (m *memory) containerThresholds(in *Input, all *fleet, now time.Time) []Threshold {
 	a := in.Alerts
@@ -141,79 +182,48 @@ func (m *memory) containerThresholds(in *Input, all *fleet, now time.Time) []Thr
 		{alert: "ContainerMemory", unit: "bytes", critical: float64(a.ContainerMemory.Critical.Over), oneLevel: true},
 		{alert: "ContainerDown", unit: "seconds", warning: a.ContainerDown.Warning.For.Std().Seconds(), critical: a.ContainerDown.Critical.For.Std().Seconds(), from: true},
 	}
+	list := make([]Threshold, len(rows))
 	if len(all.facts) == 0 {
 		why := engineSilent
 		if all.engines == 0 {
 			why = noEngine
 		}
-		list := make([]Threshold, len(rows))
 		for i := range rows {
 			list[i] = rows[i].unknown(why)
 		}
 		return list
 	}
-	type worst struct {
-		name  string
-		value float64
-		ok    bool
-	}
-	var bad, restarts, xmpp, memory, stopped worst
-	take := func(w *worst, name string, v float64) {
-		if !w.ok || v > w.value || v == w.value && name < w.name {
-			*w = worst{name, v, true}
-		}
-	}
-	for p, f := range all.facts {
-		past := m.containers[p]
-		if past == nil || f.maintained {
-			continue
-		}
-		if f.measured {
-			if f.role == "xmpp" {
-				take(&xmpp, p.name, f.memory)
-			} else {
-				take(&memory, p.name, f.memory)
-			}
-		}
-		if f.health == unhealthy && !past.justExcused(a, now) {
-			take(&bad, p.name, now.Sub(past.badSince).Seconds())
-		}
-		if n := past.restarts.within(); n > 0 {
-			take(&restarts, p.name, n)
-		}
-		if !past.stoppedSince.IsZero() {
-			take(&stopped, p.name, now.Sub(past.stoppedSince).Seconds())
-		}
-	}
-	duration := func(r row, w worst, calm string) Threshold {
-		if !w.ok {
-			return r.lasting(-1, "", calm)
-		}
-		return r.lasting(time.Duration(w.value*float64(time.Second)), w.name, "")
-	}
-	amount := func(r row, w worst, why string) Threshold {
-		if !w.ok {
-			return r.unknown(why)
-		}
-		return r.compare(w.name, w.value, "")
-	}
-	counted := "none within " + ago(a.ContainerRestarts.Window.Std())
-	if restarts.ok {
-		counted = fmt.Sprintf("%s within %s", times(restarts.value), ago(a.ContainerRestarts.Window.Std()))
-	}
-	list := []Threshold{
-		duration(rows[0], bad, "no container is unhealthy"), rows[1].compare(restarts.name, restarts.value, counted),
-		amount(rows[2], xmpp, "no memory of a container with the role xmpp is known"), amount(rows[3], memory, "no container's memory is known"),
-		duration(rows[4], stopped, "every container that should run does"),
-	}
-	if bad.ok && list[0].Level == OK {
+	w := m.worstContainers(a, all, now)
+	list[0] = rows[0].ofDuration(w.unhealthy, "no container is unhealthy")
+	if w.unhealthy.known && list[0].Level == OK {
 		list[0].Level, list[0].Pending = Warning, false // at once
 		list[0].Text = rows[0].text(&list[0])
 	}
+	counted := "none within "
+	if w.restarts.known {
+		counted = times(w.restarts.value) + " within "
+	}
+	list[1] = rows[1].compare(w.restarts.name, w.restarts.value, counted+ago(a.ContainerRestarts.Window.Std()))
+	list[2] = rows[2].ofAmount(w.xmpp, "no memory of a container with the role xmpp is known")
+	list[3] = rows[3].ofAmount(w.memory, "no container's memory is known")
+	list[4] = rows[4].ofDuration(w.stopped, "every container that should run does")
 	return list
 }
 
-const authFailures = "xmpp_c2s_auth_failure_total"
+// ofDuration is a row of how long something has lasted, and ofAmount one of a number.
+func (r row) ofDuration(w worst, calm string) Threshold {
+	if !w.known {
+		return r.lasting(-1, "", calm)
+	}
+	return r.lasting(time.Duration(w.value*float64(time.Second)), w.name, "")
+}
+
+func (r row) ofAmount(w worst, why string) Threshold {
+	if !w.known {
+		return r.unknown(why)
+	}
+	return r.compare(w.name, w.value, "")
+}
 
 // authThreshold is the row of failed logins. It is passed when the rate has been over it for as long as the alert waits.
 func (m *memory) authThreshold(in *Input, targets []observed, now time.Time) Threshold {
@@ -277,26 +287,6 @@ func (m *memory) authOf(in *Input, r row, t *observed, now time.Time) Threshold 
 	return found
 }
 
-// authFailures is how many logins fail a minute.
-func (m *memory) authFailures(t *observed, now time.Time, window time.Duration) (float64, bool) {
-	known := m.rates[t.Target]
-	samples := t.families.of(authFailures)
-	if !t.Known || !t.Up || len(samples) == 0 {
-		if known != nil && now.Sub(t.LastSuccess) > window {
-			delete(m.rates, t.Target)
-		}
-		return 0, false
-	}
-	if known == nil {
-		known = &rate{}
-		m.rates[t.Target] = known
-	}
-	known.observe(t.LastAttempt, samples, window)
-	return known.perMinute(now, window)
-}
-
-const certificateEnd = "chatstack_tls_certificate_not_after_timestamp_seconds"
-
 // certificateThreshold is the row of the certificate that ends first.
 func certificateThreshold(a config.Alerts, targets []observed, excused func(kind, name, container string) bool, now time.Time) Threshold {
 	e := a.TLSCertificateExpiry
@@ -318,18 +308,6 @@ func certificateThreshold(a config.Alerts, targets []observed, excused func(kind
 	return r.compare(name, left.Truncate(time.Second).Seconds(), "")
 }
 
-// certificateEndOf is when the first of the target's certificates ends, zero where none is known.
-func certificateEndOf(t *observed) time.Time {
-	var first time.Time
-	samples := t.families.of(certificateEnd)
-	for i := range samples {
-		if end := unix(samples[i].Value); first.IsZero() || end.Before(first) {
-			first = end
-		}
-	}
-	return first
-}
-
 // volumeThreshold is the row of the fullest volume.
 func volumeThreshold(a config.Alerts, targets []observed, excused func(kind, name, container string) bool) Threshold {
 	r := row{
@@ -346,16 +324,4 @@ func volumeThreshold(a config.Alerts, targets []observed, excused func(kind, nam
 		return r.unknown("no volume is configured or can be read")
 	}
 	return r.compare(name, fullest, "")
-}
-
-// volumeUsage is the used part of what can be used, as df counts it.
-func volumeUsage(t *observed) (float64, bool) {
-	size, ok := t.families.value("chatstack_volume_size_bytes")
-	free, hasFree := t.families.value("chatstack_volume_free_bytes")
-	available, hasAvailable := t.families.value("chatstack_volume_available_bytes")
-	used := size - free
-	if !ok || !hasFree || !hasAvailable || used+available <= 0 {
-		return 0, false
-	}
-	return used / (used + available), true
 }

@@ -2,8 +2,8 @@ package status
 
 import (
 	"fmt"
-	"slices"
-	"strings"
+	"math"
+	"strconv"
 	"time"
 )
 
@@ -49,136 +49,63 @@ func count(n int, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
-// summary answers in a sentence whether the stack is all right, and tells when what it says first began.
-func summary(r *Report) (text string, began beginning) {
-	if r.Stale != "" {
-		return "Nothing here is of now: " + r.Stale + ".", beginning{}
+func times(n float64) string {
+	if n == 1 {
+		return "once"
 	}
-	if len(r.Services) == 0 {
-		return "Nothing is watched: no target is configured.", beginning{}
-	}
-	var parts []part
-	add := func(level Level, text string) { parts = append(parts, part{level: level, text: text}) }
-	failing, wait, wrong := []string{}, 0, 0
-	var down, other part // the worst of them, and the oldest of those
-	for i := range r.Services {
-		switch s := &r.Services[i]; {
-		case s.State == waiting:
-			wait++
-		case s.State == "down" && s.Level > Maintenance:
-			failing = append(failing, s.Name)
-			down.take(s.Level, beginning{s.ProblemSince, s.ProblemSinceAtLeast})
-		case s.Level > Unknown:
-			wrong++
-			other.take(s.Level, beginning{s.ProblemSince, s.ProblemSinceAtLeast})
+	return fmt.Sprintf("%.0f times", n)
+}
+
+// newValue is a number with its text.
+func newValue(name string, v float64, unit string) Value {
+	return Value{Name: name, Value: v, Unit: unit, Text: valueText(v, unit)}
+}
+
+// valueText is a number with its unit, rounded for people.
+func valueText(v float64, unit string) string {
+	switch unit {
+	case "seconds":
+		d := time.Duration(v * float64(time.Second))
+		switch {
+		case d < 0:
+			return "-" + ago(-d)
+		case d < 10*time.Millisecond && d > 0:
+			return fmt.Sprintf("%.1f ms", v*1000)
+		case d < time.Second && d > 0:
+			return fmt.Sprintf("%.0f ms", v*1000)
+		default:
+			return ago(d)
 		}
+	case "bytes":
+		return bytesText(v)
+	case "ratio":
+		return fmt.Sprintf("%.0f %%", v*100)
+	case "per_minute":
+		return number(v) + " a minute"
+	default:
+		return number(v)
 	}
-	switch n := len(failing); {
-	case n == 1:
-		down.text = failing[0] + " is down"
-	case n > 1 && n <= 3:
-		down.text = strings.Join(failing[:n-1], ", ") + " and " + failing[n-1] + " are down"
-	case n > 3:
-		down.text = fmt.Sprintf("%s and %d more of %s are down", failing[0], n-1, count(len(r.Services), "service"))
+}
+
+func number(v float64) string {
+	if v == math.Trunc(v) {
+		return strconv.FormatFloat(v, 'f', -1, 64)
 	}
-	if len(failing) > 0 {
-		parts = append(parts, down)
-	}
-	if wrong > 0 {
-		other.text = count(wrong, "service") + " with something wrong"
-		parts = append(parts, other)
-	}
-	parts = append(parts, containersSummary(r.Containers)...)
-	if len(parts) == 0 {
-		for i := range r.Thresholds {
-			if t := &r.Thresholds[i]; t.Level > Unknown {
-				parts = append(parts, part{t.Level, "the threshold of " + t.Alert + " is passed", beginning{at: t.Since}})
+	return strconv.FormatFloat(v, 'f', 1, 64)
+}
+
+// bytesText is a number of bytes in decimal units, as the thresholds are.
+func bytesText(v float64) string {
+	for _, u := range []struct {
+		name string
+		size float64
+	}{{"TB", 1e12}, {"GB", 1e9}, {"MB", 1e6}, {"kB", 1e3}} {
+		if math.Abs(v) >= u.size {
+			if math.Abs(v) < 10*u.size {
+				return fmt.Sprintf("%.1f %s", v/u.size, u.name)
 			}
+			return fmt.Sprintf("%.0f %s", v/u.size, u.name)
 		}
 	}
-	if wait > 0 {
-		add(Unknown, count(wait, "service")+" not read yet")
-	}
-	if r.ConfigError != "" {
-		add(Warning, "the configuration on the disk is not in force")
-	}
-	if len(parts) == 0 {
-		text := "All is well: " + count(len(r.Services), "service") + " answer as they should"
-		if len(r.Services) == 1 {
-			text = "All is well: " + r.Services[0].Name + " answers as it should"
-		}
-		if n := len(r.Containers); n > 0 {
-			text += ", and nothing is wrong with " + count(n, "container")
-		}
-		return text + ".", beginning{}
-	}
-	// What makes the verdict comes first.
-	slices.SortStableFunc(parts, func(a, b part) int { return int(b.level - a.level) })
-	texts := make([]string, len(parts))
-	for i := range parts {
-		texts[i] = parts[i].text
-	}
-	return strings.Join(texts, "; ") + ".", parts[0].began
-}
-
-// part is a part of a summary, how bad what it tells of is, and when the oldest of what is so bad began.
-type part struct {
-	level Level
-	text  string
-	began beginning
-}
-
-// take adds something to what a part tells of.
-func (p *part) take(level Level, began beginning) {
-	if level > p.level || level == p.level && !began.at.IsZero() && (p.began.at.IsZero() || began.at.Before(p.began.at)) {
-		p.level, p.began = level, began
-	}
-}
-
-// containersSummary tells of the containers with which something is wrong.
-func containersSummary(list []Container) (parts []part) {
-	wrong, unknown := 0, 0
-	var worst part
-	for i := range list {
-		switch c := &list[i]; {
-		case c.Level > Unknown:
-			if wrong++; wrong == 1 {
-				worst.text = "container " + c.Name + " " + c.words()
-				if c.State == running && c.Health != unhealthy {
-					worst.text = "container " + c.Name + " with something wrong"
-				}
-			}
-			worst.take(c.Level, beginning{c.ProblemSince, c.ProblemSinceAtLeast})
-		case c.Level == Unknown:
-			unknown++
-		}
-	}
-	if wrong > 1 {
-		worst.text = count(wrong, "container") + " with something wrong"
-	}
-	if wrong > 0 {
-		parts = append(parts, worst)
-	}
-	if unknown > 0 {
-		parts = append(parts, part{level: Unknown, text: count(unknown, "container") + " of which nothing is known"})
-	}
-	return parts
-}
-
-// tells reports whether somebody who has seen the report before must be told of this one at once: ages and numbers
-// aside, something is different.
-func (r *Report) tells(before *Report) bool {
-	return r.Level != before.Level || r.Summary != before.Summary || r.ConfigError != before.ConfigError || r.Stale != before.Stale ||
-		!slices.Equal(r.Maintenance, before.Maintenance) || !slices.Equal(r.NotConfigured, before.NotConfigured) ||
-		!slices.Equal(r.LeftToFirst, before.LeftToFirst) ||
-		!slices.Equal(r.Transitions, before.Transitions) ||
-		!slices.EqualFunc(r.Services, before.Services, func(a, b Service) bool {
-			return a.Name == b.Name && a.Level == b.Level && a.State == b.State && a.Text == b.Text && a.Error == b.Error &&
-				a.Maintenance == b.Maintenance && slices.Equal(a.Notes, b.Notes)
-		}) ||
-		!slices.EqualFunc(r.Containers, before.Containers, func(a, b Container) bool {
-			return a.Name == b.Name && a.DockerHost == b.DockerHost && a.Level == b.Level && a.State == b.State && a.Health == b.Health &&
-				a.Maintenance == b.Maintenance
-		}) ||
-		!slices.EqualFunc(r.Thresholds, before.Thresholds, func(a, b Threshold) bool { return a.Alert == b.Alert && a.Level == b.Level && a.Pending == b.Pending })
+	return number(v) + " B"
 }

@@ -1,0 +1,124 @@
+package status
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
+)
+
+// report makes the report of an input.
+func (m *memory) report(in Input, now time.Time) *Report {
+	r := &Report{
+		Edition: Edition{Made: now, Time: in.Snapshot.Time}, Maintenance: in.Maintenance, NotConfigured: orEmpty(in.Unconfigured), LeftToFirst: in.LeftToFirst,
+		Services: make([]Service, 0, len(in.Snapshot.Statuses)),
+	}
+	if r.Maintenance == nil {
+		r.Maintenance = orEmpty(r.Maintenance)
+	}
+	if in.ReloadError != nil {
+		r.ConfigError = in.ReloadError.Error()
+	}
+	if in.Alive != nil {
+		r.Stale = in.Alive.Error()
+	}
+	targets := m.observed(in.Snapshot)
+	all := m.fleet(&in, targets)
+	r.Containers, r.ContainersLeftOut = m.tellContainers(&in, all, targets, now)
+	for i := range targets {
+		r.Services = append(r.Services, m.service(&in, &targets[i], all, now))
+	}
+	slices.SortStableFunc(r.Services, func(a, b Service) int {
+		return cmp.Or(cmp.Compare(b.Level, a.Level), a.loss()-b.loss(), cmp.Compare(a.Name, b.Name))
+	})
+	r.Thresholds = m.thresholds(&in, r, all, targets, now)
+	if r.Stale != "" {
+		r.outdate()
+	}
+	m.judge(r, now)
+	r.Transitions = slices.Clone(orEmpty(m.transitions.list))
+	r.TransitionsLeftOut = m.transitions.left
+	m.forget(now)
+	return r
+}
+
+// observed takes what a snapshot has of each target, and forgets targets that are gone.
+func (m *memory) observed(s *poll.Snapshot) []observed {
+	targets := make([]observed, len(s.Statuses))
+	present := make(map[string]bool, len(targets))
+	for i := range s.Statuses {
+		present[s.Statuses[i].Target] = true
+	}
+	gone := func(name string) bool { return !present[name] }
+	maps.DeleteFunc(m.families, func(name string, _ *families) bool { return gone(name) })
+	maps.DeleteFunc(m.services, func(name string, _ *remembered) bool { return gone(name) })
+	maps.DeleteFunc(m.rates, func(name string, _ *rate) bool { return gone(name) })
+	for i := range s.Statuses {
+		name := s.Statuses[i].Target
+		f := m.families[name]
+		if f == nil {
+			f = &families{}
+			m.families[name] = f
+		}
+		if i < len(s.Families) {
+			f.renew(s.Families[i], isWanted)
+		}
+		targets[i] = observed{s.Statuses[i], f}
+	}
+	return targets
+}
+
+// judge sets what the report says of the whole.
+func (m *memory) judge(r *Report, now time.Time) {
+	worst := OK
+	if len(r.Services) == 0 {
+		worst = Unknown
+	}
+	for i := range r.Services {
+		worst = max(worst, r.Services[i].Level)
+	}
+	for i := range r.Containers {
+		worst = max(worst, r.Containers[i].Level)
+	}
+	for i := range r.Thresholds {
+		if t := &r.Thresholds[i]; t.Level != Unknown { // that nobody measures it is no fault of the stack
+			worst = max(worst, t.Level)
+		}
+	}
+	if r.ConfigError != "" {
+		worst = max(worst, Warning)
+	}
+	if r.Stale != "" {
+		worst = Critical
+	}
+	if worst != m.level {
+		m.level, m.since = worst, now
+	}
+	r.Level, r.Since = m.level, m.since
+	var began beginning
+	if r.Summary, began = summary(r); !began.at.IsZero() {
+		r.Since, r.SinceAtLeast = began.at, began.atLeast // the summary and its age stand beside each other
+	}
+}
+
+// outdate says of everything that it is not known any more, since polling stands still.
+func (r *Report) outdate() {
+	for i := range r.Services {
+		s := &r.Services[i]
+		s.Text = "nobody asks any more; before, it was " + s.State
+		s.ProblemSince, s.ProblemSinceAtLeast = time.Time{}, false
+		s.State, s.Level, s.Hint, s.Values = waiting, Unknown, "", []Value{}
+	}
+	for i := range r.Containers {
+		c := &r.Containers[i]
+		c.Text = "nobody asks any more; before, it was " + c.words()
+		c.ProblemSince, c.ProblemSinceAtLeast = time.Time{}, false
+		c.State, c.Health, c.Level, c.Hint, c.Values = "unknown", "none", Unknown, "", []Value{}
+	}
+	for i := range r.Thresholds {
+		t := &r.Thresholds[i]
+		t.Present, t.Distance, t.Pending, t.Since, t.Level, t.Text = nil, nil, false, time.Time{}, Unknown, "nobody measures it any more"
+	}
+}
