@@ -15,7 +15,7 @@ LDFLAGS  = -s -w \
 # The race detector needs cgo and a C compiler.
 RACE := $(shell [ "$$($(GO) env CGO_ENABLED 2>/dev/null)" = 1 ] && command -v "$$($(GO) env CC)" >/dev/null 2>&1 && echo -race)
 
-.PHONY: help binary build run test cross generate dashboards-schema test-rules mutate-rules test-kubernetes lint fuzz soak integration chaos drill bench microbench capacity pictures install uninstall release vuln image test-deploy
+.PHONY: help binary build run test test-race cross generate dashboards-schema test-rules mutate-rules test-kubernetes lint fuzz soak integration chaos drill bench microbench capacity pictures install uninstall release vuln image test-deploy
 
 help: ## Print this list.
 	@awk -F ':.*## ' '/^##@ / { printf "\n%s\n", substr($$0, 5) } /^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,10 +27,16 @@ run: binary ## Watch the built-in simulated stack; prints the three addresses to
 
 test: ## Run every test that needs neither root nor packages.
 	$(GO) vet ./...
-	@# Built first, so that no compiler takes the time that a reading has.
-	$(GO) build $(RACE) ./...
 	@# Time enough for a machine that does something else besides.
-	$(GO) test -timeout 20m $(RACE) ./...
+	$(GO) test -vet=off -timeout 20m ./...
+	$(if $(RACE),$(GO) test -vet=off -timeout 20m -race -short $(CONCURRENT))
+
+# The packages that start goroutines. `make test` tries them a second time with the race detector, but for what takes minutes with it.
+CONCURRENT := ./collectors/... ./internal/app ./internal/exchange/... ./internal/exposition ./internal/maintenance ./internal/poll \
+	./internal/state ./internal/status ./internal/web
+
+test-race: ## Run the tests of what is concurrent with the race detector, every round of them.
+	$(GO) test -count=1 -timeout 60m -race $(CONCURRENT)
 
 binary:
 	@echo 'building $(BIN); the first time takes a few minutes'

@@ -119,7 +119,7 @@ func onNetworkOf(t *testing.T, ctx context.Context) context.Context {
 	return ctx
 }
 
-// exporter is an App under test that polls ten times a second.
+// exporter is an App under test that polls faster than a configuration can say.
 type exporter struct {
 	app    *App
 	url    string
@@ -136,9 +136,9 @@ func options(env map[string]string, log io.Writer) Options {
 	address, none := []string{"127.0.0.1:0"}, ""
 	return Options{
 		Lookup:  func(name string) (string, bool) { v, ok := env[name]; return v, ok },
-		Timeout: 3 * time.Second, pace: func(string) (every, timeout time.Duration) { return 100 * time.Millisecond, 0 },
-		Web: &toolkit.FlagConfig{WebListenAddresses: &address, WebConfigFile: &none},
-		Log: slog.New(slog.NewTextHandler(log, nil)),
+		Timeout: 3 * time.Second,
+		Web:     &toolkit.FlagConfig{WebListenAddresses: &address, WebConfigFile: &none},
+		Log:     slog.New(slog.NewTextHandler(log, nil)),
 	}
 }
 
@@ -155,8 +155,13 @@ func startExporter(t *testing.T, env map[string]string, content string) *exporte
 func startApp(t *testing.T, o Options, log *logBuffer) *exporter {
 	t.Helper()
 	e := &exporter{log: log, client: testClient(t)}
+	every := 100 * time.Millisecond
 	if n := networkOf(t); n != nil {
 		o.listen = n.Listen
+		every = 500 * time.Millisecond
+	}
+	if o.pace == nil {
+		o.pace = func(string) (time.Duration, time.Duration) { return every, 0 }
 	}
 	a, err := New(o)
 	if err != nil {
@@ -456,6 +461,9 @@ var belongings = map[string][]string{
 // TestEveryFaultIsToldApart switches every fault of every simulated service on and off again: the target is down with
 // the right reason, the others never are, nothing of the target's old values stays, and it recovers.
 func TestEveryFaultIsToldApart(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: more than 200 faults take minutes with the race detector")
+	}
 	for service, targets := range simulated {
 		t.Run(service, func(t *testing.T) {
 			inSimulatedTime(t, func(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -82,7 +83,11 @@ func TestCheckTellsOfPeersThatDoTheSame(t *testing.T) {
 	secret := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }))
 	defer secret.Close()
 	start := func(mode string) string {
-		e := startExporter(t, stack.Environ(), "state_file: "+t.TempDir()+"/state.json\ntargets: [{kind: plant_store, mode: "+mode+"}]\n")
+		log := &logBuffer{}
+		o := options(stack.Environ(), log)
+		o.ConfigFile, o.configContent = "exporter.yaml", []byte("state_file: "+t.TempDir()+"/state.json\ntargets: [{kind: plant_store, mode: "+mode+"}]\n")
+		o.pace = func(string) (every, timeout time.Duration) { return time.Hour, 0 }
+		e := startApp(t, o, log)
 		e.wait(t, "plant_store up", func(p page) bool { return p.verdict("plant_store") == "up" })
 		e.wait(t, "xmpp_metrics up", func(p page) bool { return p.verdict("xmpp_metrics") == "up" })
 		return strings.TrimPrefix(e.url, "http://")

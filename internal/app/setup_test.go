@@ -196,7 +196,16 @@ func TestNoBrowserMayReload(t *testing.T) {
 func TestFailureIsStillThereWhenOneLooks(t *testing.T) {
 	inSimulatedTime(t, func(t *testing.T) {
 		stack := startStack(t, simstack.Options{Password: "sesame-password", Token: "sesame-token"})
-		e := startExporter(t, stack.Environ(), canaryMode)
+		log := &logBuffer{}
+		o := options(stack.Environ(), log)
+		o.ConfigFile, o.configContent = "exporter.yaml", []byte(canaryMode)
+		o.pace = func(target string) (every, timeout time.Duration) {
+			if target == "irc_rpc" {
+				return 100 * time.Millisecond, 0
+			}
+			return time.Minute, 0
+		}
+		e := startApp(t, o, log)
 		e.wait(t, "every target up", allUp)
 		if err := stack.Switch("irc_rpc", "rpc_error", true); err != nil {
 			t.Fatal(err)

@@ -129,6 +129,7 @@ func visit(t *testing.T, interval string, takes time.Duration, visitors ...visit
 }
 
 func TestReadingsEndJustBeforeTheScrape(t *testing.T) {
+	fullRounds(t)
 	for name, c := range map[string]struct {
 		interval string
 		takes    time.Duration
@@ -170,6 +171,7 @@ func TestReadingsEndJustBeforeTheScrape(t *testing.T) {
 }
 
 func TestReadingsWithoutARhythmStaySpread(t *testing.T) {
+	fullRounds(t)
 	for name, v := range map[string]visitor{
 		"no scraper":        {name: "somebody", period: 30 * time.Second, quiet: true},
 		"nothing in common": {name: "prometheus", period: 37 * time.Second},
