@@ -151,10 +151,7 @@ func loginReader(t *testing.T, page, host string) func() (*Batch, []string) {
 		t.Fatal(err)
 	}
 	return func() (*Batch, []string) {
-		b, err := read(t, c, 10*time.Second)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := readUp(t, c)
 		return b, ownSeries(t, b, authFailures)
 	}
 }
@@ -267,10 +264,7 @@ func TestLogWhoseLastLineIsTooMuchTellsNothing(t *testing.T) {
 	}
 	e.write(strings.Repeat("x", 20_000))
 	for _, want := range [][]string{nil, {authFailures + " 0"}} {
-		b, err := read(t, c, 10*time.Second)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := readUp(t, c)
 		if got := ownSeries(t, b, authFailures); !slices.Equal(got, want) || len(availableFamilies(t, b)) != len(want) {
 			t.Errorf("got %q, available %q, want %q; notes %q", got, availableFamilies(t, b), want, b.Notes)
 		}
@@ -358,10 +352,7 @@ func TestLogThatGrewTooMuchIsReadInParts(t *testing.T) {
 		t.Fatal(err)
 	}
 	counted := func() int {
-		b, err := read(t, c, 10*time.Second)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := readUp(t, c)
 		n, err := strconv.Atoi(strings.TrimPrefix(strings.Join(ownSeries(t, b, authFailures), ""), authFailures+" "))
 		if err != nil {
 			t.Fatalf("%v; notes %q", err, b.Notes)

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/common/model"
@@ -222,10 +221,7 @@ func TestSeveralUpstreamsLiveSideBySide(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b, err := read(t, c, 10*time.Second)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := readUp(t, c)
 		sources = append(sources, b.Foreign(true))
 	}
 	page, clashes, err := exposition.Compose(sources...)

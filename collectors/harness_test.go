@@ -40,6 +40,24 @@ func read(t *testing.T, c Collector, timeout time.Duration) (*Batch, error) {
 }
 
 // wantReason fails the test unless err has the reason.
+// readUp makes a reading that must succeed.
+func readUp(t *testing.T, c Collector) *Batch {
+	t.Helper()
+	b, err := read(t, c, 10*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// readFails makes a reading that must fail with this reason.
+func readFails(t *testing.T, c Collector, want failure.Reason) (*Batch, error) {
+	t.Helper()
+	b, err := read(t, c, 10*time.Second)
+	wantReason(t, err, want)
+	return b, err
+}
+
 func wantReason(t *testing.T, err error, want failure.Reason) {
 	t.Helper()
 	if err == nil || failure.ReasonOf(err) != want {

@@ -109,8 +109,7 @@ func TestNobodyThere(t *testing.T) {
 		"http://127.0.0.1:1/health":             failure.Refused,
 		"http://no-such-host.invalid:80/health": failure.DNS,
 	} {
-		b, err := read(t, proxyProbe(t, url, config.TLS{}), 10*time.Second)
-		wantReason(t, err, want)
+		b, _ := readFails(t, proxyProbe(t, url, config.TLS{}), want)
 		if e := b.Exchanges[0]; e.Err == "" || len(e.Phases) == 0 || e.Phases[len(e.Phases)-1].Name != "failed" {
 			t.Errorf("%s: the exchange ends with %q in %+v, want what failed", url, e.Err, e.Phases)
 		}
@@ -184,8 +183,7 @@ func TestTrust(t *testing.T) {
 		})
 	}
 	t.Run("plain text on a tls port", func(t *testing.T) {
-		_, err := read(t, proxyProbe(t, "https://"+exchangetest.RawServer(t, "tcp", exchangetest.Say("HTTP/1.1 400 Bad Request\r\n\r\n"))+"/", config.TLS{}), 10*time.Second)
-		wantReason(t, err, failure.TLS)
+		readFails(t, proxyProbe(t, "https://"+exchangetest.RawServer(t, "tcp", exchangetest.Say("HTTP/1.1 400 Bad Request\r\n\r\n"))+"/", config.TLS{}), failure.TLS)
 	})
 	t.Run("expired", func(t *testing.T) {
 		l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{expired(t)}, MinVersion: tls.VersionTLS12})
@@ -196,8 +194,7 @@ func TestTrust(t *testing.T) {
 		ended := make(chan struct{})
 		go func() { defer close(ended); s.Serve(l) }() //nolint:errcheck // ends with Close
 		defer func() { s.Close(); <-ended }()          //nolint:errcheck // a test's server
-		_, err = read(t, proxyProbe(t, "https://"+l.Addr().String()+"/", config.TLS{}), 10*time.Second)
-		wantReason(t, err, failure.TLS)
+		_, err = readFails(t, proxyProbe(t, "https://"+l.Addr().String()+"/", config.TLS{}), failure.TLS)
 	})
 }
 

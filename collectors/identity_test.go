@@ -127,9 +127,7 @@ func TestIdentityLookupIsTheBridges(t *testing.T) {
 	} {
 		var got *http.Request
 		api := answering(t, func(w http.ResponseWriter, r *http.Request) { got = r; w.WriteHeader(http.StatusNotFound) })
-		if _, err := read(t, identityProbe(t, api+"/app/", deps(&memory{}), change), 10*time.Second); err != nil {
-			t.Fatal(err)
-		}
+		readUp(t, identityProbe(t, api+"/app/", deps(&memory{}), change))
 		if got.URL.Path != "/app/api/bridge/identity" || got.URL.RawQuery != want || got.Header.Get("Authorization") != "Bearer sesame" {
 			t.Errorf("got %s with %q, want /app/api/bridge/identity?%s with the token", got.URL, got.Header.Get("Authorization"), want)
 		}

@@ -267,10 +267,7 @@ func TestIRCServerIsNotAskedForMoreThanIsNeeded(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			fake := &ircFake{answers: c.answers}
-			b, err := read(t, ircProbe(t, fake.start(t)), 10*time.Second)
-			if err != nil {
-				t.Fatal(err)
-			}
+			b := readUp(t, ircProbe(t, fake.start(t)))
 			if got := fake.asked(); !slices.Equal(got, c.want) {
 				t.Errorf("asked %v, want %v", got, c.want)
 			}
@@ -288,10 +285,7 @@ func TestIRCMethodThatIsRefusedIsLeftAlone(t *testing.T) {
 	probe := ircProbe(t, fake.start(t))
 	all, fewer := []string{"rpc.info", "stats.get", "server.list"}, []string{"rpc.info", "stats.get"}
 	for n, want := range [][]string{all, fewer, fewer} {
-		b, err := read(t, probe, 10*time.Second)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := readUp(t, probe)
 		if got := fake.asked(); !slices.Equal(got, want) {
 			t.Errorf("reading %d asked %v, want %v", n, got, want)
 		}
@@ -301,13 +295,10 @@ func TestIRCMethodThatIsRefusedIsLeftAlone(t *testing.T) {
 	}
 	healthy := fake.answers["stats.get"]
 	fake.answers["stats.get"] = "<html>"
-	_, err := read(t, probe, 10*time.Second)
-	wantReason(t, err, failure.Malformed)
+	readFails(t, probe, failure.Malformed)
 	fake.answers["stats.get"] = healthy
 	fake.asked()
-	if _, err := read(t, probe, 10*time.Second); err != nil {
-		t.Fatal(err)
-	}
+	readUp(t, probe)
 	if got := fake.asked(); !slices.Equal(got, all) {
 		t.Errorf("after a failure asked %v, want %v", got, all)
 	}
@@ -365,10 +356,7 @@ func TestIRCSocketIsOneConnection(t *testing.T) {
 	})
 	s := newIRCRPCSettings()
 	s.URL, s.Pause = "unix://"+path, 0
-	b, err := read(t, ircProbe(t, s), 10*time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := readUp(t, ircProbe(t, s))
 	goldenPage(t, "irc_rpc/all", b)
 	if n := connections.Load(); n != 1 {
 		t.Errorf("%d connections for three calls", n)
@@ -474,8 +462,7 @@ func TestIRCHintsSayWhatIsMissing(t *testing.T) {
 	stack := simulated(t, simstack.Options{})
 	anonymous := ircOf(t, stack, "tcp")
 	anonymous.user, anonymous.password = "", config.Secret{}
-	_, err := read(t, anonymous, 10*time.Second)
-	wantReason(t, err, failure.Unauthorized)
+	_, err := readFails(t, anonymous, failure.Unauthorized)
 	if !strings.Contains(failure.HintOf(err), "IRC_RPC_USER") {
 		t.Errorf("hint %q does not say that no user is set", failure.HintOf(err))
 	}
@@ -489,8 +476,7 @@ func TestIRCHintsSayWhatIsMissing(t *testing.T) {
 	if err := stack.Switch("irc_rpc", "forbidden", true); err != nil {
 		t.Fatal(err)
 	}
-	_, err = read(t, ircOf(t, stack, "tcp"), 10*time.Second)
-	wantReason(t, err, failure.RPCError)
+	_, err = readFails(t, ircOf(t, stack, "tcp"), failure.RPCError)
 	if !strings.Contains(failure.HintOf(err), "rpc-class") {
 		t.Errorf("hint %q does not say what to grant", failure.HintOf(err))
 	}
@@ -555,8 +541,7 @@ func TestHintAboutTheRPCSocketSaysWhatItGivesAway(t *testing.T) {
 	asNobody(t)
 	s := newIRCRPCSettings()
 	s.URL = "unix://" + path
-	_, err = read(t, ircProbe(t, s), 10*time.Second)
-	wantReason(t, err, failure.Forbidden)
+	_, err = readFails(t, ircProbe(t, s), failure.Forbidden)
 	for _, want := range []string{"mode 0700", "rpc-class", "listen block", "may do everything"} {
 		if hint := failure.HintOf(err); !strings.Contains(hint, want) {
 			t.Errorf("hint %q lacks %q", hint, want)
@@ -604,10 +589,7 @@ func TestIRCAnswerMayBeAsLongAsTheLimit(t *testing.T) {
 // another connection.
 func TestIRCAnswerThatIsTooLongHidesNoOther(t *testing.T) {
 	fake := &ircFake{answers: map[string]string{"stats.get": strings.Repeat("x", 1<<13), "server.list": ircResult(ircServerAnswer), "channel.list": ircResult(ircChannels)}}
-	b, err := read(t, ircSocket(t, fake, 1<<11), 10*time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := readUp(t, ircSocket(t, fake, 1<<11))
 	if got := ownSeries(t, b, "chatstack_irc_servers"); len(got) != 1 || !strings.HasSuffix(got[0], " 2") {
 		t.Errorf("servers: got %q, want 2", got)
 	}
@@ -673,10 +655,7 @@ func TestIRCServicesAreTheServerThatIsNamed(t *testing.T) {
 			if c.servers == noList {
 				fake.answers["server.list"] = ircRefusal(-32000)
 			}
-			b, err := read(t, ircWith(t, fake, c.keys), 10*time.Second)
-			if err != nil {
-				t.Fatal(err)
-			}
+			b := readUp(t, ircWith(t, fake, c.keys))
 			got := strings.TrimPrefix(strings.Join(ownSeries(t, b, "chatstack_irc_services_linked"), " "), "chatstack_irc_services_linked ")
 			if got != c.want {
 				t.Errorf("linked: got %q, want %q", got, c.want)
@@ -698,10 +677,7 @@ func TestIRCWarningOfSeveralULinedServersOutlivesTheServices(t *testing.T) {
 		warned  bool
 	}{{services, false}, {services + "," + stats, true}, {stats, true}} {
 		fake.answers["server.list"] = ircResult(`{"list": [` + c.servers + `]}`)
-		b, err := read(t, probe, 10*time.Second)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := readUp(t, probe)
 		if got := strings.Contains(strings.Join(b.Notes, "\n"), "services_server"); got != c.warned {
 			t.Errorf("reading %d: notes %q, want a warning: %t", i+1, b.Notes, c.warned)
 		}

@@ -87,6 +87,13 @@ func startStore(t *testing.T) (*store, string) {
 	return s, server.URL + "/base"
 }
 
+// startProbe starts a store, and a check of it that has nothing to remember.
+func startProbe(t *testing.T, mode string) (*store, *plantStore) {
+	t.Helper()
+	s, url := startStore(t)
+	return s, newStoreProbe(t, url, mode, "good", &memory{})
+}
+
 func newStoreProbe(t *testing.T, url, mode, token string, state State) *plantStore {
 	t.Helper()
 	settings := newPlantStoreSettings()
@@ -98,12 +105,35 @@ func newStoreProbe(t *testing.T, url, mode, token string, state State) *plantSto
 	return c.(*plantStore)
 }
 
-func status(code int) func(http.ResponseWriter, plant) bool {
-	return func(w http.ResponseWriter, _ plant) bool { w.WriteHeader(code); return true }
+// storeAnswer answers a request and reports whether it did.
+type storeAnswer func(http.ResponseWriter) bool
+
+// stores keeps the plant and answers otherwise than the store would.
+func (s *store) stores(answer storeAnswer) func(http.ResponseWriter, plant) bool {
+	return func(w http.ResponseWriter, p plant) bool { s.plants[p.ID] = p; return answer(w) }
 }
 
-func refuseDelete(code int) func(http.ResponseWriter, int64) bool {
-	return func(w http.ResponseWriter, _ int64) bool { w.WriteHeader(code); return true }
+// answers sends a status and a body.
+func answers(code int, body string) storeAnswer {
+	return func(w http.ResponseWriter) bool {
+		w.WriteHeader(code)
+		io.WriteString(w, body) //nolint:errcheck // a test's server
+		return true
+	}
+}
+
+// breaksOff sends the beginning of an answer.
+func breaksOff(w http.ResponseWriter) bool {
+	w.Header().Set("Content-Length", "500")
+	return answers(http.StatusOK, "{")(w)
+}
+
+func toPlants(answer storeAnswer) func(http.ResponseWriter, plant) bool {
+	return func(w http.ResponseWriter, _ plant) bool { return answer(w) }
+}
+
+func toDeletions(code int) func(http.ResponseWriter, int64) bool {
+	return func(w http.ResponseWriter, _ int64) bool { return answers(code, "")(w) }
 }
 
 func reset(w http.ResponseWriter) bool {
@@ -114,14 +144,19 @@ func reset(w http.ResponseWriter) bool {
 	return true
 }
 
+// wantLeft wants so many plants in the store, and so many deletions owed.
+func wantLeft(t *testing.T, when string, s *store, c *plantStore, plants, owed int) {
+	t.Helper()
+	if len(s.plants) != plants || len(c.owed) != owed {
+		t.Errorf("%s: plants %v, owed %v; want %d and %d", when, s.plants, c.owed, plants, owed)
+	}
+}
+
 func TestCanaryIsCreatedAndDeleted(t *testing.T) {
 	s, url := startStore(t)
 	state := &memory{}
 	c := newStoreProbe(t, url, ModeCanary, "good", state)
-	b, err := read(t, c, 10*time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := readUp(t, c)
 	goldenPage(t, "plant_store/canary", b)
 	if len(s.plants) != 0 || len(s.deletes) != 1 {
 		t.Errorf("left in the store: %v; deleted: %v", s.plants, s.deletes)
@@ -137,10 +172,7 @@ func TestCanaryIsCreatedAndDeleted(t *testing.T) {
 func TestRejectModeWritesNothing(t *testing.T) {
 	s, url := startStore(t)
 	state := &memory{}
-	b, err := read(t, newStoreProbe(t, url, ModeReject, "good", state), 10*time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := readUp(t, newStoreProbe(t, url, ModeReject, "good", state))
 	goldenPage(t, "plant_store/reject", b)
 	if len(s.plants) != 0 || len(s.deletes) != 0 || string(state.saved) != "[]" {
 		t.Errorf("plants %v, deletes %v, recorded %s; want nothing in the end", s.plants, s.deletes, state.saved)
@@ -150,53 +182,42 @@ func TestRejectModeWritesNothing(t *testing.T) {
 // TestWhatIsDeletedAfterWhichAnswer holds the rule that only an id whose creation succeeded or ended openly is ever
 // deleted.
 func TestWhatIsDeletedAfterWhichAnswer(t *testing.T) {
-	created := func(s *store, then func(http.ResponseWriter) bool) func(http.ResponseWriter, plant) bool {
-		return func(w http.ResponseWriter, p plant) bool { s.plants[p.ID] = p; return then(w) }
-	}
 	for name, c := range map[string]struct {
-		post    func(*store) func(http.ResponseWriter, plant) bool
-		token   string
+		answer  storeAnswer
+		stores  bool // whether the plant is in the store
 		reason  failure.Reason
 		deleted bool
 	}{
-		"400": {func(*store) func(http.ResponseWriter, plant) bool { return status(400) }, "good", failure.HTTPStatus, false},
-		"403": {func(*store) func(http.ResponseWriter, plant) bool { return status(403) }, "good", failure.Forbidden, false},
-		"404": {func(*store) func(http.ResponseWriter, plant) bool { return status(404) }, "good", failure.NotFound, false},
-		"redirect": {func(*store) func(http.ResponseWriter, plant) bool {
-			return func(w http.ResponseWriter, _ plant) bool {
-				w.Header().Set("Location", "/elsewhere")
-				w.WriteHeader(http.StatusTemporaryRedirect)
-				return true
-			}
-		}, "good", failure.HTTPStatus, false},
-		"wrong token": {func(*store) func(http.ResponseWriter, plant) bool { return nil }, "bad", failure.Unauthorized, false},
-		"500, created": {func(s *store) func(http.ResponseWriter, plant) bool {
-			return created(s, func(w http.ResponseWriter) bool { return status(500)(w, plant{}) })
-		}, "good", failure.HTTPStatus, true},
-		"502, not there": {func(*store) func(http.ResponseWriter, plant) bool { return status(502) }, "good", failure.HTTPStatus, true},
-		"reset":          {func(s *store) func(http.ResponseWriter, plant) bool { return created(s, reset) }, "good", failure.Closed, true},
-		"other plant": {func(s *store) func(http.ResponseWriter, plant) bool {
-			return created(s, func(w http.ResponseWriter) bool { io.WriteString(w, `{"name":"rose"}`); return true }) //nolint:errcheck // a test's server
-		}, "good", failure.Mismatch, true},
-		"no json": {func(s *store) func(http.ResponseWriter, plant) bool {
-			return created(s, func(w http.ResponseWriter) bool { io.WriteString(w, `<html>`); return true }) //nolint:errcheck // a test's server
-		}, "good", failure.Malformed, true},
-		"huge": {func(s *store) func(http.ResponseWriter, plant) bool {
-			return created(s, func(w http.ResponseWriter) bool { w.Write(make([]byte, 2<<20)); return true }) //nolint:errcheck // a test's server
-		}, "good", failure.TooLarge, true},
+		"400": {answers(400, ""), false, failure.HTTPStatus, false},
+		"403": {answers(403, ""), false, failure.Forbidden, false},
+		"404": {answers(404, ""), false, failure.NotFound, false},
+		"redirect": {func(w http.ResponseWriter) bool {
+			w.Header().Set("Location", "/elsewhere")
+			return answers(http.StatusTemporaryRedirect, "")(w)
+		}, false, failure.HTTPStatus, false},
+		"wrong token":    {nil, false, failure.Unauthorized, false},
+		"500, created":   {answers(500, ""), true, failure.HTTPStatus, true},
+		"502, not there": {answers(502, ""), false, failure.HTTPStatus, true},
+		"reset":          {reset, true, failure.Closed, true},
+		"other plant":    {answers(200, `{"name":"rose"}`), true, failure.Mismatch, true},
+		"no json":        {answers(200, `<html>`), true, failure.Malformed, true},
+		"huge":           {answers(200, strings.Repeat("\x00", 2<<20)), true, failure.TooLarge, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, url := startStore(t)
-			s.swap(c.post(s), nil)
-			probe := newStoreProbe(t, url, ModeCanary, c.token, &memory{})
-			b, err := read(t, probe, 10*time.Second)
-			wantReason(t, err, c.reason)
+			s, probe := startProbe(t, ModeCanary)
+			switch {
+			case c.answer == nil:
+				probe.token = config.NewSecret("bad")
+			case c.stores:
+				s.swap(s.stores(c.answer), nil)
+			default:
+				s.swap(toPlants(c.answer), nil)
+			}
+			b, _ := readFails(t, probe, c.reason)
 			if deleted := len(s.deletes) > 0; deleted != c.deleted {
 				t.Errorf("deleted: %v, want %v", deleted, c.deleted)
 			}
-			if len(s.plants) != 0 || len(probe.owed) != 0 {
-				t.Errorf("plants %v, owed %v; want none", s.plants, probe.owed)
-			}
+			wantLeft(t, "in the end", s, probe, 0, 0)
 			if len(b.Metrics(false)) == 0 {
 				t.Error("a failure without its own metrics")
 			}
@@ -207,13 +228,11 @@ func TestWhatIsDeletedAfterWhichAnswer(t *testing.T) {
 // TestCreationThatComesLateIsStillDeleted has a store that carries a creation out after it was given up and its deletion
 // answered with 404.
 func TestCreationThatComesLateIsStillDeleted(t *testing.T) {
-	s, url := startStore(t)
-	probe := newStoreProbe(t, url, ModeCanary, "good", &memory{})
+	s, probe := startProbe(t, ModeCanary)
 	probe.late = time.Hour
 	var late plant
 	s.swap(func(w http.ResponseWriter, p plant) bool { late = p; return reset(w) }, nil)
-	_, err := read(t, probe, 10*time.Second)
-	wantReason(t, err, failure.Closed)
+	readFails(t, probe, failure.Closed)
 	if len(s.deletes) != 1 || len(probe.owed) != 1 {
 		t.Fatalf("deletes %v, owed %v; want it tried and still owed", s.deletes, probe.owed)
 	}
@@ -221,21 +240,15 @@ func TestCreationThatComesLateIsStillDeleted(t *testing.T) {
 	s.plants[late.ID] = late
 	s.mu.Unlock()
 	s.swap(nil, nil)
-	if _, err := read(t, probe, 10*time.Second); err != nil {
-		t.Fatal(err)
-	}
-	if len(s.plants) != 0 || len(probe.owed) != 0 {
-		t.Errorf("plants %v, owed %v; want none", s.plants, probe.owed)
-	}
+	readUp(t, probe)
+	wantLeft(t, "in the end", s, probe, 0, 0)
 }
 
 func TestLostAnswerToADeletionIsSettledByTheNext(t *testing.T) {
-	s, url := startStore(t)
-	probe := newStoreProbe(t, url, ModeCanary, "good", &memory{})
+	s, probe := startProbe(t, ModeCanary)
 	probe.late = time.Hour
 	s.swap(nil, func(w http.ResponseWriter, id int64) bool { delete(s.plants, id); return reset(w) })
-	_, err := read(t, probe, 10*time.Second)
-	wantReason(t, err, failure.Closed)
+	readFails(t, probe, failure.Closed)
 	if len(probe.owed) != 1 {
 		t.Errorf("owed %v; nobody knows whether it is deleted", probe.owed)
 	}
@@ -246,34 +259,27 @@ func TestLostAnswerToADeletionIsSettledByTheNext(t *testing.T) {
 }
 
 func TestFreshPlantThatIsNotThereIsAFault(t *testing.T) {
-	s, url := startStore(t)
+	s, probe := startProbe(t, ModeCanary)
 	s.swap(func(w http.ResponseWriter, p plant) bool {
 		json.NewEncoder(w).Encode(plant{Name: p.Name, Tag: p.Tag}) //nolint:errcheck,errchkjson // a test's server
 		return true
 	}, nil)
-	_, err := read(t, newStoreProbe(t, url, ModeCanary, "good", &memory{}), 10*time.Second)
-	wantReason(t, err, failure.NotFound)
+	readFails(t, probe, failure.NotFound)
 }
 
 func TestRefusedConnectionOwesNothing(t *testing.T) {
 	state := &memory{}
 	probe := newStoreProbe(t, "http://127.0.0.1:1", ModeCanary, "good", state)
-	_, err := read(t, probe, 10*time.Second)
-	wantReason(t, err, failure.Refused)
+	readFails(t, probe, failure.Refused)
 	if len(probe.owed) != 0 || string(state.saved) != "[]" {
 		t.Errorf("owed %v, recorded %s; nothing was sent", probe.owed, state.saved)
 	}
 }
 
 func TestErrorBodyIsToldAndNeverALabel(t *testing.T) {
-	s, url := startStore(t)
-	s.swap(func(w http.ResponseWriter, _ plant) bool {
-		w.WriteHeader(http.StatusBadRequest)
-		io.WriteString(w, `{"error":7,"message":"soil\u0007 too dry"}`) //nolint:errcheck // a test's server
-		return true
-	}, nil)
-	b, err := read(t, newStoreProbe(t, url, ModeCanary, "good", &memory{}), 10*time.Second)
-	wantReason(t, err, failure.HTTPStatus)
+	s, probe := startProbe(t, ModeCanary)
+	s.swap(toPlants(answers(400, `{"error":7,"message":"soil\u0007 too dry"}`)), nil)
+	b, err := readFails(t, probe, failure.HTTPStatus)
 	if !strings.Contains(err.Error(), "error 7: soil  too dry") {
 		t.Errorf("got %q, want the store's own words without control characters", err)
 	}
@@ -283,11 +289,10 @@ func TestErrorBodyIsToldAndNeverALabel(t *testing.T) {
 func TestFailedDeletionIsOwedUntilItSucceeds(t *testing.T) {
 	s, url := startStore(t)
 	state := &memory{}
-	s.swap(nil, refuseDelete(500))
+	s.swap(nil, toDeletions(500))
 	probe := newStoreProbe(t, url, ModeCanary, "good", state)
 	for i := range 3 {
-		b, err := read(t, probe, 10*time.Second)
-		wantReason(t, err, failure.HTTPStatus)
+		b, err := readFails(t, probe, failure.HTTPStatus)
 		if len(probe.owed) != i+1 {
 			t.Errorf("after %d readings %d are owed", i+1, len(probe.owed))
 		}
@@ -301,9 +306,7 @@ func TestFailedDeletionIsOwedUntilItSucceeds(t *testing.T) {
 		t.Errorf("owed after a restart: %v, in the store: %v; want 3", probe.owed, s.plants)
 	}
 	s.swap(nil, nil)
-	if _, err := read(t, probe, 10*time.Second); err != nil {
-		t.Fatal(err)
-	}
+	readUp(t, probe)
 	if len(probe.owed) != 0 || len(s.plants) != 0 || string(state.saved) != "[]" {
 		t.Errorf("owed %v, plants %v, recorded %s; want none", probe.owed, s.plants, state.saved)
 	}
@@ -311,29 +314,26 @@ func TestFailedDeletionIsOwedUntilItSucceeds(t *testing.T) {
 
 func TestStoreThatRefusesDeletionsIsNotFilled(t *testing.T) {
 	for _, mode := range []string{ModeCanary, ModeReject} {
-		s, url := startStore(t)
+		s, probe := startProbe(t, mode)
 		accept := func(w http.ResponseWriter, p plant) bool {
 			s.plants[p.ID] = p
 			json.NewEncoder(w).Encode(plant{Name: p.Name, Tag: p.Tag}) //nolint:errcheck,errchkjson // a test's server
 			return true
 		}
-		s.swap(accept, refuseDelete(403))
-		probe := newStoreProbe(t, url, mode, "good", &memory{})
+		s.swap(accept, toDeletions(403))
 		for range 3 * maxOwed {
 			if _, err := read(t, probe, 10*time.Second); err == nil {
 				t.Errorf("%s: up", mode)
 			}
 		}
-		if len(s.plants) != maxOwed || len(probe.owed) != maxOwed {
-			t.Errorf("%s: %d plants in the store, %d owed; want %d", mode, len(s.plants), len(probe.owed), maxOwed)
-		}
+		wantLeft(t, mode, s, probe, maxOwed, maxOwed)
 	}
 }
 
 // TestStoreWithoutAPathToDeletionsIsNotFilled has a proxy that lets plants be created, and finds none to delete.
 func TestStoreWithoutAPathToDeletionsIsNotFilled(t *testing.T) {
 	for name, onPost := range map[string]func(http.ResponseWriter, plant) bool{"replaces": nil, "conflict": nil} {
-		s, url := startStore(t)
+		s, probe := startProbe(t, ModeCanary)
 		if name == "conflict" {
 			onPost = func(w http.ResponseWriter, p plant) bool {
 				if _, ok := s.plants[p.ID]; ok {
@@ -343,16 +343,13 @@ func TestStoreWithoutAPathToDeletionsIsNotFilled(t *testing.T) {
 				return false
 			}
 		}
-		s.swap(onPost, refuseDelete(http.StatusNotFound))
-		probe := newStoreProbe(t, url, ModeCanary, "good", &memory{})
+		s.swap(onPost, toDeletions(http.StatusNotFound))
 		for range 3 * maxOwed {
 			if _, err := read(t, probe, 10*time.Second); err == nil {
 				t.Errorf("%s: up", name)
 			}
 		}
-		if len(s.plants) != maxOwed || len(probe.owed) != maxOwed {
-			t.Errorf("%s: %d plants in the store, %d owed; want %d", name, len(s.plants), len(probe.owed), maxOwed)
-		}
+		wantLeft(t, name, s, probe, maxOwed, maxOwed)
 		s.swap(onPost, nil)
 		if _, err := read(t, probe, 10*time.Second); err != nil || len(s.plants) != 0 || len(probe.owed) != 0 {
 			t.Errorf("%s: got %v, plants %v, owed %v; want all deleted once deletions find their way", name, err, s.plants, probe.owed)
@@ -362,9 +359,8 @@ func TestStoreWithoutAPathToDeletionsIsNotFilled(t *testing.T) {
 
 // TestCapIsLeftWhenThePlantsAreGone has somebody else delete the plants that are owed.
 func TestCapIsLeftWhenThePlantsAreGone(t *testing.T) {
-	s, url := startStore(t)
-	s.swap(nil, refuseDelete(http.StatusNotFound))
-	probe := newStoreProbe(t, url, ModeCanary, "good", &memory{})
+	s, probe := startProbe(t, ModeCanary)
+	s.swap(nil, toDeletions(http.StatusNotFound))
 	for range 2 * maxOwed {
 		read(t, probe, 10*time.Second) //nolint:errcheck // it fails, as the test before this one shows
 	}
@@ -444,24 +440,13 @@ func TestPlantThatCannotBeDeletedHoldsUpNoOther(t *testing.T) {
 
 // TestRejectModeForgetsNothing has a store that accepts what it should refuse, and whose answer is lost.
 func TestRejectModeForgetsNothing(t *testing.T) {
-	for name, answer := range map[string]func(http.ResponseWriter) bool{
-		"reset": reset,
-		"500":   func(w http.ResponseWriter) bool { w.WriteHeader(http.StatusInternalServerError); return true },
-		"cut": func(w http.ResponseWriter) bool {
-			w.Header().Set("Content-Length", "500")
-			io.WriteString(w, "{") //nolint:errcheck // a test's server
-			return reset(w)
-		},
-	} {
-		s, url := startStore(t)
-		s.swap(func(w http.ResponseWriter, p plant) bool { s.plants[p.ID] = p; return answer(w) }, nil)
-		probe := newStoreProbe(t, url, ModeReject, "good", &memory{})
+	for name, answer := range map[string]storeAnswer{"reset": reset, "500": answers(500, ""), "cut": breaksOff} {
+		s, probe := startProbe(t, ModeReject)
+		s.swap(s.stores(answer), nil)
 		if _, err := read(t, probe, 10*time.Second); err == nil {
 			t.Errorf("%s: up", name)
 		}
-		if len(s.plants) != 0 || len(probe.owed) != 0 {
-			t.Errorf("%s: plants %v, owed %v; want none", name, s.plants, probe.owed)
-		}
+		wantLeft(t, name, s, probe, 0, 0)
 	}
 }
 
@@ -483,7 +468,7 @@ func TestNothingIsBegunAfterTheStop(t *testing.T) {
 // TestStopLeavesTimeForTheDeletion has a store that is so slow with a creation that the stop ends it.
 func TestStopLeavesTimeForTheDeletion(t *testing.T) {
 	t.Parallel()
-	s, url := startStore(t)
+	s, probe := startProbe(t, ModeCanary)
 	ctx, cancel := context.WithCancel(t.Context())
 	late := make(chan struct{})
 	s.swap(func(_ http.ResponseWriter, p plant) bool {
@@ -494,7 +479,6 @@ func TestStopLeavesTimeForTheDeletion(t *testing.T) {
 		s.mu.Lock()
 		return true
 	}, nil)
-	probe := newStoreProbe(t, url, ModeCanary, "good", &memory{})
 	probe.grace = 600 * time.Millisecond
 	wantReason(t, probe.Collect(ctx, &Batch{}), failure.Internal)
 	close(late)
@@ -509,9 +493,7 @@ func TestOwedPlantThatIsGoneIsDeleted(t *testing.T) {
 	s, url := startStore(t)
 	state := &memory{saved: []byte(`[{"id":9007190000000007,"since":"2026-01-01T00:00:00Z","url":"` + url + `"},{"id":9007190000000008,"since":"2026-01-01T00:00:00Z","url":"http://other"}]`)}
 	probe := newStoreProbe(t, url, ModeReject, "good", state)
-	if _, err := read(t, probe, 10*time.Second); err != nil {
-		t.Fatal(err)
-	}
+	readUp(t, probe)
 	// It is asked for once more after the store has shown that it works.
 	if !slices.Equal(s.deletes, []int64{9007190000000007, 9007190000000007}) || len(probe.owed) != 1 {
 		t.Errorf("deletes %v, owed %v; want this store's deleted, and another store's neither deleted nor forgotten", s.deletes, probe.owed)
@@ -522,16 +504,13 @@ func TestOwedPlantThatIsGoneIsDeleted(t *testing.T) {
 func TestLostPathForgetsNoCanary(t *testing.T) {
 	for _, mode := range []string{ModeCanary, ModeReject} {
 		t.Run(mode, func(t *testing.T) {
-			s, url := startStore(t)
-			probe := newStoreProbe(t, url, ModeCanary, "good", &memory{})
-			s.swap(nil, refuseDelete(http.StatusNotFound))
-			_, err := read(t, probe, 10*time.Second)
-			wantReason(t, err, failure.NotFound)
+			s, probe := startProbe(t, ModeCanary)
+			s.swap(nil, toDeletions(http.StatusNotFound))
+			readFails(t, probe, failure.NotFound)
 			probe.mode = mode
-			s.swap(status(http.StatusNotFound), refuseDelete(http.StatusNotFound))
+			s.swap(toPlants(answers(http.StatusNotFound, "")), toDeletions(http.StatusNotFound))
 			for range 2 {
-				_, err := read(t, probe, 10*time.Second)
-				wantReason(t, err, failure.NotFound)
+				readFails(t, probe, failure.NotFound)
 				if len(probe.owed) != 1 || len(s.plants) != 1 {
 					t.Fatalf("owed %v, plants %v; want the one plant owed", probe.owed, s.plants)
 				}
@@ -546,8 +525,7 @@ func TestLostPathForgetsNoCanary(t *testing.T) {
 
 func TestHungStoreCostsOneDeadline(t *testing.T) {
 	t.Parallel()
-	s, url := startStore(t)
-	probe := newStoreProbe(t, url, ModeCanary, "good", &memory{})
+	s, probe := startProbe(t, ModeCanary)
 	s.swap(func(http.ResponseWriter, plant) bool { <-s.hang; return true }, nil)
 	// The server holds its lock while it hangs, so the deletion hangs too.
 	b, err := read(t, probe, 200*time.Millisecond)
@@ -562,10 +540,9 @@ func TestHungStoreCostsOneDeadline(t *testing.T) {
 }
 
 func TestStopInTheMiddleFinishesTheTransaction(t *testing.T) {
-	s, url := startStore(t)
+	s, probe := startProbe(t, ModeCanary)
 	ctx, cancel := context.WithCancel(t.Context())
 	s.swap(func(http.ResponseWriter, plant) bool { cancel(); return false }, nil)
-	probe := newStoreProbe(t, url, ModeCanary, "good", &memory{})
 	if err := probe.Collect(ctx, &Batch{}); err != nil {
 		t.Errorf("got %v, want the transaction finished", err)
 	}
@@ -579,22 +556,16 @@ func TestStopInTheMiddleFinishesTheTransaction(t *testing.T) {
 
 func TestNothingIsSentThatCannotBeRecorded(t *testing.T) {
 	s, url := startStore(t)
-	_, err := read(t, newStoreProbe(t, url, ModeCanary, "good", &memory{err: errors.New("disk full")}), 10*time.Second)
-	wantReason(t, err, failure.Internal)
+	readFails(t, newStoreProbe(t, url, ModeCanary, "good", &memory{err: errors.New("disk full")}), failure.Internal)
 	if len(s.plants) != 0 || len(s.deletes) != 0 {
 		t.Errorf("plants %v, deletes %v", s.plants, s.deletes)
 	}
 }
 
 func TestRejectModeFindsAStoreThatAcceptsEverything(t *testing.T) {
-	s, url := startStore(t)
-	s.swap(func(w http.ResponseWriter, p plant) bool {
-		s.plants[p.ID] = p
-		w.WriteHeader(http.StatusOK)
-		return true
-	}, nil)
-	b, err := read(t, newStoreProbe(t, url, ModeReject, "good", &memory{}), 10*time.Second)
-	wantReason(t, err, failure.Mismatch)
+	s, probe := startProbe(t, ModeReject)
+	s.swap(s.stores(answers(200, "")), nil)
+	b, err := readFails(t, probe, failure.Mismatch)
 	if len(s.plants) != 0 {
 		t.Errorf("left in the store: %v", s.plants)
 	}
@@ -603,13 +574,9 @@ func TestRejectModeFindsAStoreThatAcceptsEverything(t *testing.T) {
 
 func TestRejectModeWantsTheDocumentedErrorBody(t *testing.T) {
 	for body, want := range map[string]failure.Reason{`{"error":1}`: failure.Malformed, `no`: failure.Malformed, ``: failure.Malformed, `{"message":"x","error":"1"}`: failure.Malformed} {
-		s, url := startStore(t)
-		s.swap(func(w http.ResponseWriter, _ plant) bool {
-			w.WriteHeader(http.StatusBadRequest)
-			io.WriteString(w, body) //nolint:errcheck // a test's server
-			return true
-		}, nil)
-		_, err := read(t, newStoreProbe(t, url, ModeReject, "good", &memory{}), 10*time.Second)
+		s, probe := startProbe(t, ModeReject)
+		s.swap(toPlants(answers(400, body)), nil)
+		_, err := read(t, probe, 10*time.Second)
 		if err == nil || failure.ReasonOf(err) != want {
 			t.Errorf("%q: got %v, want %s", body, err, want)
 		}
@@ -618,15 +585,9 @@ func TestRejectModeWantsTheDocumentedErrorBody(t *testing.T) {
 
 // TestPlantWhoseAnswerBreaksOffIsThere has the store say that it has created the plant, and end in the middle of showing it.
 func TestPlantWhoseAnswerBreaksOffIsThere(t *testing.T) {
-	s, url := startStore(t)
-	s.swap(func(w http.ResponseWriter, p plant) bool {
-		s.plants[p.ID] = p
-		w.Header().Set("Content-Length", "100")
-		io.WriteString(w, "{") //nolint:errcheck // a test's server
-		return true
-	}, nil)
-	b, err := read(t, newStoreProbe(t, url, ModeCanary, "good", &memory{}), 10*time.Second)
-	wantReason(t, err, failure.Closed)
+	s, probe := startProbe(t, ModeCanary)
+	s.swap(s.stores(breaksOff), nil)
+	b, _ := readFails(t, probe, failure.Closed)
 	if page := string(pageOf(t, b, false)); !strings.Contains(page, `chatstack_plant_store_operation_success{operation="delete"} 1`) {
 		t.Errorf("got\n%s\nwant the deletion of a plant that was there", page)
 	}
@@ -634,13 +595,10 @@ func TestPlantWhoseAnswerBreaksOffIsThere(t *testing.T) {
 
 // TestIDsAreOfTheRangeAlone takes from a range of one id, again and again.
 func TestIDsAreOfTheRangeAlone(t *testing.T) {
-	s, url := startStore(t)
-	probe := newStoreProbe(t, url, ModeCanary, "good", &memory{})
+	s, probe := startProbe(t, ModeCanary)
 	probe.min, probe.max = 7, 7
 	for range 20 {
-		if _, err := read(t, probe, 10*time.Second); err != nil {
-			t.Fatal(err)
-		}
+		readUp(t, probe)
 	}
 	if ids := slices.Compact(s.deletes); !slices.Equal(ids, []int64{7}) {
 		t.Errorf("ids %v, want 7 alone", ids)

@@ -8,7 +8,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange/exchangetest"
@@ -38,8 +37,7 @@ func TestEveryHTTPTargetSaysThatItsSchemeIsWrong(t *testing.T) {
 		{strings.Replace(plain.URL, "http://", "https://", 1), "this port speaks plain HTTP: write http:// in the url"},
 	} {
 		for _, probe := range append(answeringCollectors(t, c.url), proxyProbe(t, c.url, config.TLS{})) {
-			_, err := read(t, probe, 10*time.Second)
-			wantReason(t, err, failure.TLS)
+			_, err := readFails(t, probe, failure.TLS)
 			if got := failure.HintOf(err); !strings.Contains(got, c.hint) {
 				t.Errorf("%T: hint of %v: got %q, want %q in it", probe, err, got, c.hint)
 			}
@@ -55,14 +53,12 @@ func TestPlainHTTPToTLSIsKnownByEveryAnswer(t *testing.T) {
 		"Tomcat":     badRequest("Bad Request\r\nThis combination of host and port requires TLS.\r\n"),
 		"a TLS stop": exchangetest.Say("\x15\x03\x01\x00\x02\x02\x46"),
 	} {
-		_, err := read(t, proxyProbe(t, "http://"+exchangetest.RawServer(t, "tcp", answer)+"/health", config.TLS{}), 10*time.Second)
-		wantReason(t, err, failure.TLS)
+		_, err := readFails(t, proxyProbe(t, "http://"+exchangetest.RawServer(t, "tcp", answer)+"/health", config.TLS{}), failure.TLS)
 		if got := failure.HintOf(err); !strings.Contains(got, "write https:// in the url") {
 			t.Errorf("%s: hint of %v: got %q", name, err, got)
 		}
 	}
-	_, err := read(t, proxyProbe(t, "http://"+exchangetest.RawServer(t, "tcp", badRequest("no such host"))+"/health", config.TLS{}), 10*time.Second)
-	wantReason(t, err, failure.HTTPStatus)
+	readFails(t, proxyProbe(t, "http://"+exchangetest.RawServer(t, "tcp", badRequest("no such host"))+"/health", config.TLS{}), failure.HTTPStatus)
 }
 
 func TestTLSToAPortWithoutItSaysWhatAnswers(t *testing.T) {
@@ -77,8 +73,7 @@ func TestTLSToAPortWithoutItSaysWhatAnswers(t *testing.T) {
 		{proxyProbe(t, "https://"+exchangetest.RawServer(t, "tcp", exchangetest.Say("<HTML><head>"))+"/health", config.TLS{}), "this port speaks plain HTTP: write http:// in the url"},
 		{ircTLSProbe(t, ssh, config.TLS{}), `does not speak TLS, it answers with "SSH-2"`},
 	} {
-		_, err := read(t, c.probe, 10*time.Second)
-		wantReason(t, err, failure.TLS)
+		_, err := readFails(t, c.probe, failure.TLS)
 		if got := failure.HintOf(err); !strings.Contains(got, c.hint) {
 			t.Errorf("%T: hint of %v: got %q, want %q in it", c.probe, err, got, c.hint)
 		}
@@ -122,8 +117,7 @@ func TestRedirectToTLSSaysSo(t *testing.T) {
 		"http://127.0.0.2/health":  "the service redirects to another host",
 	} {
 		answer := exchangetest.Say("HTTP/1.1 301 Moved Permanently\r\nLocation: " + location + "\r\nContent-Length: 0\r\n\r\n")
-		_, err := read(t, proxyProbe(t, "http://"+exchangetest.RawServer(t, "tcp", answer)+"/health", config.TLS{}), 10*time.Second)
-		wantReason(t, err, failure.HTTPStatus)
+		_, err := readFails(t, proxyProbe(t, "http://"+exchangetest.RawServer(t, "tcp", answer)+"/health", config.TLS{}), failure.HTTPStatus)
 		if got := failure.HintOf(err); !strings.Contains(got, hint) {
 			t.Errorf("to %s: hint of %v: got %q, want %q in it", location, err, got, hint)
 		}

@@ -116,13 +116,11 @@ func TestOneOfThemIsInTheSingular(t *testing.T) {
 	}
 
 	plants, url := startStore(t)
-	plants.swap(nil, refuseDelete(500))
+	plants.swap(nil, toDeletions(500))
 	store := newStoreProbe(t, url, ModeCanary, "good", &memory{})
-	_, err = read(t, store, 10*time.Second)
-	wantReason(t, err, failure.HTTPStatus)
+	_, err = readFails(t, store, failure.HTTPStatus)
 	plants.swap(nil, func(w http.ResponseWriter, _ int64) bool { return reset(w) })
-	_, err = read(t, store, 10*time.Second)
-	wantReason(t, err, failure.Closed)
+	_, err = readFails(t, store, failure.Closed)
 	if !strings.HasPrefix(err.Error(), "1 deletion of canaries still owed: ") {
 		t.Errorf("got %v", err)
 	}
@@ -148,10 +146,7 @@ func TestComponentsAreToldOfHoweverManyHosts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b, err := read(t, probe, 10*time.Second)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := readUp(t, probe)
 		if got := ownSeries(t, b, "chatstack_xmpp_component_connected"); len(got) != want || !strings.HasSuffix(got[0], "} 1") {
 			t.Errorf("%d components: got %d series, want %d of 1", components, len(got), want)
 		}
@@ -316,10 +311,7 @@ func wantNoModules(t *testing.T, page string, metrics int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := read(t, probe, 10*time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := readUp(t, probe)
 	if n := len(b.Metrics(true)); n != metrics || len(b.Notes) != 1 {
 		t.Errorf("%d metrics, want %d and one note; notes %q", n, metrics, b.Notes)
 	}
@@ -338,10 +330,7 @@ func TestStateThatIsNotKnownIsToldOfNoModule(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b, err := read(t, probe, 10*time.Second)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := readUp(t, probe)
 		if own := string(ownText(t, b)); strings.Contains(own, "xmpp_module_status{") || !strings.Contains(own, `{family="xmpp_module_status"} 0`) {
 			t.Errorf("%s: got\n%s\nwant no module in it, and the family not available", page, own)
 		}

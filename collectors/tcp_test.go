@@ -90,8 +90,7 @@ func TestTCPNobodyThere(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = read(t, probe, 10*time.Second)
-		wantReason(t, err, want)
+		_, err = readFails(t, probe, want)
 	}
 }
 

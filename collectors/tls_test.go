@@ -3,7 +3,6 @@ package collectors
 import (
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
@@ -12,11 +11,9 @@ import (
 // TestAuthorityFileThatIsGoneIsAFaultOfTLS has the file vanish after the configuration was checked.
 func TestAuthorityFileThatIsGoneIsAFaultOfTLS(t *testing.T) {
 	gone := config.TLS{CAFile: filepath.Join(t.TempDir(), "ca.pem")}
-	_, err := read(t, ircTLSProbe(t, "127.0.0.1:1", gone), 10*time.Second)
-	wantReason(t, err, failure.TLS)
+	_, err := readFails(t, ircTLSProbe(t, "127.0.0.1:1", gone), failure.TLS)
 
-	_, err = read(t, proxyProbe(t, "https://127.0.0.1:1/health", gone), 10*time.Second)
-	wantReason(t, err, failure.TLS)
+	_, err = readFails(t, proxyProbe(t, "https://127.0.0.1:1/health", gone), failure.TLS)
 
 	s := newDockerSettings()
 	s.Host, s.TLS = "tcp://127.0.0.1:1", gone
@@ -24,8 +21,7 @@ func TestAuthorityFileThatIsGoneIsAFaultOfTLS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = read(t, engine, 10*time.Second)
-	wantReason(t, err, failure.TLS)
+	_, err = readFails(t, engine, failure.TLS)
 	if d, ok := engine.(*docker); ok {
 		wantReason(t, d.look(t.Context(), nil, 0), failure.TLS)
 	}

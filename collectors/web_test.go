@@ -144,10 +144,7 @@ func TestWebSendsWhatItIsGiven(t *testing.T) {
 		s.Headers = map[string]config.Secret{"x-api-key": config.NewSecret("sesame"), "host": config.NewSecret("panel.test")}
 		s.User, s.Password = "alice", config.NewSecret("open")
 	}
-	b, err := read(t, webProbe(t, url+"/panel?key=sesame", s), 10*time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := readUp(t, webProbe(t, url+"/panel?key=sesame", s))
 	user, password, _ := got.BasicAuth()
 	if got.Method != http.MethodHead || got.Host != "panel.test" || got.Header.Get("X-Api-Key") != "sesame" || user != "alice" || password != "open" || got.URL.RawQuery != "key=sesame" {
 		t.Errorf("got %s %s of %s with %v", got.Method, got.URL, got.Host, got.Header)
@@ -155,9 +152,7 @@ func TestWebSendsWhatItIsGiven(t *testing.T) {
 	if e := b.Exchanges[0]; e.Request != "HEAD "+url+"/panel" {
 		t.Errorf("shown as %q", e.Request)
 	}
-	if _, err := read(t, webProbe(t, url, func(w *Web) { s(w); w.Token = config.NewSecret("bear") }), 10*time.Second); err != nil {
-		t.Fatal(err)
-	}
+	readUp(t, webProbe(t, url, func(w *Web) { s(w); w.Token = config.NewSecret("bear") }))
 	if a := got.Header.Get("Authorization"); a != "Bearer bear" {
 		t.Errorf("with a token too: got %q, want it alone", a)
 	}

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/common/model"
@@ -75,10 +74,7 @@ func readPage(t *testing.T, page string, change func(*XMPPMetrics)) *Batch {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := read(t, c, 10*time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := readUp(t, c)
 	b.Target = s.Name
 	return b
 }
@@ -365,10 +361,7 @@ func TestCutPageChangesNoSource(t *testing.T) {
 		{process + cpu, ourCPU, authFailures + " 0"}, // a better source does not wait
 	} {
 		page.Store(step.page)
-		b, err := read(t, c, 10*time.Second)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := readUp(t, c)
 		b.Target = s.Name
 		if got := strings.Join(canonicalSeries(b), " "); got != step.want {
 			t.Errorf("step %d: got %s, want %s", i, got, step.want)

@@ -196,10 +196,7 @@ func TestXMPPRestAsksTheVirtualHostWithItsBestCredential(t *testing.T) {
 				got = r
 				w.Write([]byte("{}")) //nolint:errcheck,gosec // a test's server
 			})
-			b, err := read(t, restProbe(t, url+"/base/", c.change), 10*time.Second)
-			if err != nil {
-				t.Fatal(err)
-			}
+			b := readUp(t, restProbe(t, url+"/base/", c.change))
 			host := c.host
 			if host == "" {
 				host = strings.TrimPrefix(url, "http://")
