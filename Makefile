@@ -54,8 +54,8 @@ lint: ## Run golangci-lint, pinned.
 
 generate: ## Renew every generated file: rules, dashboards, golden pages, tables in documents, BENCHMARKS.md from its last numbers.
 	@# Each package says beside its flag -update how its files are made.
-	@if grep -rl --include='*_test.go' 'flag.Bool("update"' . | xargs grep -L '^//go:generate'; then \
-		echo 'the files above can update files and lack //go:generate'; exit 1; fi
+	@silent=$$(grep -rl --include='*_test.go' 'flag.Bool("update"' . | xargs grep -L '^//go:generate'); \
+		[ -z "$$silent" ] || { echo "$$silent can update files and lacks //go:generate" >&2; exit 1; }
 	$(GO) generate -x ./...
 
 # The tests that need no real server have run in `make test`. Those that do are called TestReal..., which is held here.
