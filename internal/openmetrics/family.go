@@ -1,6 +1,7 @@
 package openmetrics
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/prometheus/common/model"
@@ -132,4 +133,24 @@ type sample struct {
 	family   int32
 	role     exposition.Role
 	dropped  bool
+}
+
+// count makes samples of one role those of another, of which there are none.
+func (f *family) count(from, to exposition.Role) {
+	for i := range f.samples {
+		if f.samples[i].role == from {
+			f.samples[i].role = to
+		}
+	}
+	f.seen[to], f.seen[from] = f.seen[from], 0
+}
+
+// compact forgets samples that are dropped.
+func (f *family) compact() {
+	f.samples = slices.DeleteFunc(f.samples, func(s sample) bool {
+		if s.dropped {
+			f.seen[s.role]--
+		}
+		return s.dropped
+	})
 }

@@ -64,15 +64,6 @@ func (r *reader) tidyLine(dst, line []byte) (out []byte, fault string) {
 	}
 }
 
-// word cuts the first word off s, and the blanks behind it.
-func word(s []byte) (first, rest []byte) {
-	i := bytes.IndexAny(s, " \t")
-	if i < 0 {
-		return s, nil
-	}
-	return s[:i], trimBlanks(s[i:])
-}
-
 func (r *reader) tidyMetadata(dst, line []byte) (out []byte, fault string) {
 	keyword, rest := word(line[1:])
 	if len(keyword) > 0 {

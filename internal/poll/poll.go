@@ -293,12 +293,20 @@ func (p *Poller) ahead(t *target) time.Duration {
 
 // first makes a target's first reading, a moment after the one before it.
 func (p *Poller) first(ctx context.Context, t *target, delay time.Duration) {
-	timer := time.NewTimer(delay)
+	if pause(ctx, delay) {
+		p.read(ctx, t)
+	}
+}
+
+// pause waits, and returns false if ctx is done first.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		p.read(ctx, t)
+		return true
 	case <-ctx.Done():
+		return false
 	}
 }
 
@@ -335,12 +343,7 @@ func (p *Poller) follow(ctx context.Context, t *target, f collectors.Follower) {
 			if time.Since(began) >= maxFollowAgain {
 				policy.Reset()
 			}
-			rest := time.NewTimer(policy.NextBackOff())
-			select {
-			case <-ctx.Done():
-			case <-rest.C:
-			}
-			rest.Stop()
+			pause(ctx, policy.NextBackOff())
 		}
 	}()
 	<-ctx.Done()
@@ -362,16 +365,8 @@ func (p *Poller) retry(ctx context.Context, t *target, r collectors.Retrier) {
 	defer t.releaseRetry()
 	policy := r.Backoff()
 	for {
-		delay := policy.NextBackOff()
-		if delay == backoff.Stop {
+		if delay := policy.NextBackOff(); delay == backoff.Stop || !pause(ctx, delay) {
 			return
-		}
-		timer := time.NewTimer(delay)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return
-		case <-timer.C:
 		}
 		if s, _ := t.view(); s.Up {
 			return // its schedule found it up meanwhile
@@ -425,12 +420,8 @@ func (p *Poller) publishLoop(ctx context.Context) {
 		if err := p.publish(); err != nil {
 			p.log.Error("the page was not renewed", "err", err)
 		}
-		pause := time.NewTimer(publishInterval)
-		select {
-		case <-ctx.Done():
-			pause.Stop()
+		if !pause(ctx, publishInterval) {
 			return
-		case <-pause.C:
 		}
 	}
 }

@@ -2,7 +2,10 @@ package openmetrics
 
 import (
 	"bytes"
+	"errors"
+	"math"
 	"slices"
+	"strconv"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
 )
@@ -65,3 +68,24 @@ func hasDuplicate(names [][]byte) bool {
 	}
 	return false
 }
+
+// word cuts the first word off s, and the blanks behind it.
+func word(s []byte) (first, rest []byte) {
+	i := bytes.IndexAny(s, " \t")
+	if i < 0 {
+		return s, nil
+	}
+	return s[:i], trimBlanks(s[i:])
+}
+
+var errNumber = errors.New("no number of the formats")
+
+// parseFloat reads a number as the formats have it: Go's syntax without hexadecimals and underscores.
+func parseFloat(s []byte) (float64, error) {
+	if len(s) == 0 || bytes.ContainsAny(s, "xXpP_") {
+		return 0, errNumber
+	}
+	return strconv.ParseFloat(string(s), 64)
+}
+
+func isFinite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
