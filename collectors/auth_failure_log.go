@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/api"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
@@ -47,7 +48,7 @@ func (s *AuthFailureLog) check(r *config.Report) {
 	if _, err := regexp.Compile(s.Pattern); err != nil || s.Pattern == "" {
 		r.Faultf("auth_failure_log.pattern", "is %q, must be a regular expression that lines about failed logins match", s.Pattern)
 	}
-	if _, err := (&Docker{Host: s.DockerHost}).endpoint(); err != nil {
+	if _, err := api.ParseEndpoint(s.DockerHost, false); err != nil {
 		r.Faultf("auth_failure_log.docker_host", "%v", err)
 	}
 }
@@ -62,7 +63,7 @@ var authFailuresDesc = prometheus.NewDesc(authFailures, "Logins of clients that 
 type loginLog struct {
 	container string
 	pattern   *regexp.Regexp
-	engine    *docker
+	engine    *api.Client
 	// begun is set once last is known: the engine's stamp of the last line that was seen, zero for an empty log.
 	begun    bool
 	last     time.Time
@@ -78,14 +79,13 @@ func newLoginLog(s AuthFailureLog, d Deps) (*loginLog, error) {
 	if err != nil {
 		return nil, fmt.Errorf("auth_failure_log.pattern: %w", err)
 	}
-	settings := &Docker{Host: s.DockerHost}
-	e, err := settings.endpoint()
+	endpoint, err := api.ParseEndpoint(s.DockerHost, false)
 	if err != nil {
 		return nil, fmt.Errorf("auth_failure_log.docker_host: %w", err)
 	}
 	return &loginLog{
 		container: s.Container, pattern: pattern,
-		engine: &docker{settings: settings, endpoint: e, limit: int64(d.Limits.MetricsBody), userAgent: d.UserAgent},
+		engine: &api.Client{Host: s.DockerHost, Endpoint: endpoint, Limit: int64(d.Limits.MetricsBody), UserAgent: d.UserAgent},
 	}, nil
 }
 
@@ -97,19 +97,19 @@ const logTimeout = 3 * time.Second
 func (l *loginLog) read(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, logTimeout)
 	defer cancel()
-	s, err := l.engine.open(1)
+	s, err := l.engine.Open(1)
 	if err != nil {
 		return err
 	}
-	defer s.transport.CloseIdleConnections()
-	inspected, described, err := s.inspect(ctx, l.container)
+	defer s.Close()
+	inspected, described, err := s.Inspect(ctx, l.container)
 	switch {
 	case err != nil:
 		return err
 	case inspected == nil || inspected.Config == nil:
 		return failure.Errorf(failure.NotFound, "read log of container %s: there is no such container", l.container)
 	}
-	anew := l.begun && ahead(l.last, described.date)
+	anew := l.begun && ahead(l.last, described.Date)
 	if anew {
 		l.begun, l.last = false, time.Time{}
 	}
@@ -120,21 +120,15 @@ func (l *loginLog) read(ctx context.Context) error {
 	case !l.last.IsZero():
 		options.Since = fmt.Sprintf("%d.%09d", l.last.Unix(), l.last.Nanosecond())
 	}
-	ctx, call := recorded(ctx)
-	body, err := s.client.ContainerLogs(ctx, inspected.ID, options)
-	if err != nil {
-		return s.failure(ctx, "read log of a container of", call, err)
-	}
-	defer body.Close() //nolint:errcheck // it was read
-	err = l.count(body, inspected.Config.Tty, described.date)
-	switch {
-	case errors.Is(err, errClockWentBack), err == nil && anew:
+	var counted error
+	err = s.Log(ctx, inspected.ID, options, func(log io.Reader) error {
+		counted = l.count(log, inspected.Config.Tty, described.Date)
+		return counted
+	})
+	if errors.Is(counted, errClockWentBack) || err == nil && anew {
 		return errClockWentBack
-	case err != nil:
-		return s.failure(ctx, "read log of a container of", call, err)
-	default:
-		return nil
 	}
+	return err
 }
 
 var errClockWentBack = errors.New("the engine's clock went back behind the last line, so that the count goes on from a new beginning; what was logged meanwhile is not in it")

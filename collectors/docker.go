@@ -2,14 +2,10 @@ package collectors
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"maps"
-	"net"
 	"net/http"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -17,10 +13,10 @@ import (
 	"time"
 
 	"github.com/docker/docker/api/types/container"
-	"github.com/docker/docker/api/types/filters"
-	"github.com/docker/docker/client"
 
-	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/api"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/cgroup"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/usage"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
@@ -29,9 +25,7 @@ import (
 // words for people.
 type docker struct {
 	settings  *Docker
-	endpoint  dockerEndpoint
-	limit     int64
-	userAgent string
+	engine    *api.Client
 	log       *slog.Logger
 	state     State
 	once      bool
@@ -47,7 +41,7 @@ type docker struct {
 	readingFiles atomic.Bool // while files of containers are read
 	usage        sync.Mutex  // guards groups
 	// groups are where containers' groups were found last, nil while events are not followed.
-	groups map[string]*cgroupGroup
+	groups cgroup.Groups
 
 	mu    sync.Mutex // guards what follows; nothing is asked while it is held
 	fleet *fleet
@@ -79,7 +73,7 @@ type docker struct {
 
 // runUsage is what one run of a container used.
 type runUsage struct {
-	containerResources
+	usage.Usage
 	started time.Time
 }
 
@@ -90,12 +84,12 @@ type feature struct {
 }
 
 func newDocker(s *Docker, d Deps) (Collector, error) {
-	e, err := s.endpoint()
+	engine, err := s.client(int64(d.Limits.MetricsBody), d.UserAgent)
 	if err != nil {
 		return nil, fmt.Errorf("host: %w", err)
 	}
 	c := &docker{
-		settings: s, endpoint: e, limit: int64(d.Limits.MetricsBody), userAgent: d.UserAgent, log: d.Log, state: d.State, once: d.Once,
+		settings: s, engine: engine, log: d.Log, state: d.State, once: d.Once,
 		measuring: make(chan dockerRound, 1), looking: make(chan struct{}, 1), answered: make(chan struct{}, 1),
 		patience: deafAfter, quiet: quietAfter, lasting: lastingStream,
 		fleet: newFleet(s), unsure: true, hanging: map[string]hang{},
@@ -113,15 +107,13 @@ func (c *docker) Collect(ctx context.Context, b *Batch) (err error) {
 			c.forgetGroups()
 		}
 	}()
-	s, err := c.open(c.settings.Parallelism)
+	s, err := c.engine.Open(c.settings.Parallelism)
 	if err != nil {
 		return err
 	}
-	defer s.transport.CloseIdleConnections()
-	if c.endpoint.tls {
-		defer s.watch.Record(&b.Record)
-	}
-	if err := s.negotiate(ctx, b); err != nil {
+	defer s.Close()
+	defer s.RecordCertificate(&b.Record)
+	if err := c.negotiate(ctx, s, b); err != nil {
 		return err
 	}
 	early := c.measureEarly(ctx)
@@ -172,7 +164,7 @@ func (c *docker) claim(ctx context.Context) (release func(), err error) {
 }
 
 // review brings the fleet up to the engine's list, and returns how many containers that has.
-func (c *docker) review(ctx context.Context, s *dockerSession, b *Batch) (listed int, err error) {
+func (c *docker) review(ctx context.Context, s *api.Session, b *Batch) (listed int, err error) {
 	release, err := c.claim(ctx)
 	if err != nil {
 		return 0, err
@@ -199,8 +191,8 @@ func (c *docker) review(ctx context.Context, s *dockerSession, b *Batch) (listed
 	}()
 	looking, giveUp := context.WithCancel(ctx)
 	defer giveUp()
-	early := s.inspectEarly(looking, ahead)
-	l.all, l.made, err = s.list(ctx, b)
+	early := c.inspectEarly(looking, s, ahead)
+	l.all, l.made, err = c.list(ctx, s, b)
 	if err != nil {
 		giveUp()
 		early()
@@ -225,7 +217,7 @@ func (c *docker) review(ctx context.Context, s *dockerSession, b *Batch) (listed
 	if err != nil {
 		return 0, err
 	}
-	found, err := s.inspectAll(ctx, b, wanted, len(l.chosen))
+	found, err := c.inspectAll(ctx, s, b, wanted, len(l.chosen))
 	if err != nil {
 		return 0, err
 	}
@@ -242,7 +234,7 @@ func (c *docker) review(ctx context.Context, s *dockerSession, b *Batch) (listed
 
 // describeNew describes those again whom nobody knows yet, since an event has overtaken their description: the engine repeats
 // the events of the last second when they are followed first. The reading would not know who has just been started.
-func (c *docker) describeNew(ctx context.Context, s *dockerSession, b *Batch, wanted []container.Summary, mark uint64) error {
+func (c *docker) describeNew(ctx context.Context, s *api.Session, b *Batch, wanted []container.Summary, mark uint64) error {
 	var again []container.Summary
 	c.locked(func() {
 		for i := range wanted {
@@ -255,7 +247,7 @@ func (c *docker) describeNew(ctx context.Context, s *dockerSession, b *Batch, wa
 	if len(again) == 0 {
 		return nil
 	}
-	found, err := s.inspectAll(ctx, b, again, len(again)+1)
+	found, err := c.inspectAll(ctx, s, b, again, len(again)+1)
 	if err != nil { // all others are known: the next reading finds these
 		c.log.Debug("new containers were not inspected", "err", err)
 		c.locked(func() { c.unsure = true })
@@ -362,138 +354,40 @@ func (c *docker) watched(listed []container.Summary) []container.Summary {
 	return chosen
 }
 
-// dockerSession is a client for one reading, on connections of its own.
-type dockerSession struct {
-	*docker
-	client    *client.Client
-	transport *http.Transport
-	watch     *exchange.CertificateWatch
-	wire      *exchange.Wire
-}
-
-// dockerDialTimeout bounds a dial that nobody waits for any more.
-const dockerDialTimeout = 10 * time.Second
-
-// open makes a session that asks so much at once.
-func (c *docker) open(parallelism int) (*dockerSession, error) {
-	return c.session(&http.Transport{
-		MaxConnsPerHost:        parallelism,
-		MaxIdleConnsPerHost:    parallelism,
-		MaxResponseHeaderBytes: exchange.MaxHeaderBytes,
-		DisableCompression:     true,
-	}, false)
-}
-
-// openSingle makes a session whose calls have a connection each, where that needs no handshake.
-func (c *docker) openSingle(parallelism int) (*dockerSession, error) {
-	if c.endpoint.tls {
-		return c.open(parallelism)
-	}
-	return c.session(&http.Transport{}, true)
-}
-
-func (c *docker) session(transport *http.Transport, single bool) (*dockerSession, error) {
-	seen := &exchange.Wire{AddressKey: "host"}
-	if c.settings.wantsTLS() {
-		seen.PlainHint = removeTLSKeys + " and write tcp:// in the host"
-	}
-	transport.DialContext = seen.Watch(func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return exchange.DialWithin(ctx, dockerDialTimeout, c.endpoint.network, c.endpoint.address)
-	})
-	scheme, host := "http", "unix://"+c.endpoint.address
-	watch := &exchange.CertificateWatch{Trust: &c.settings.TLS, Host: exchange.HostOf(c.endpoint.address)}
-	if c.endpoint.network != "unix" {
-		host = "tcp://" + c.endpoint.address
-	}
-	if c.endpoint.tls {
-		tlsConfig, err := c.settings.clientTLS(watch)
-		if err != nil {
-			return nil, failure.Errorf(failure.TLS, "reach %s: %w", c.settings.Host, err)
-		}
-		scheme, transport.TLSClientConfig = "https", tlsConfig
-	}
-	var calls http.RoundTripper = transport
-	if single {
-		calls = singleCalls{transport.DialContext}
-	}
-	guarded := dockerRecorder{next: dockerGuard{next: calls}, limit: c.limit}
-	// WithHost configures the client's own transport, so ours replaces it afterwards.
-	caller := &http.Client{Transport: guarded, CheckRedirect: client.CheckRedirect}
-	cli, err := client.NewClientWithOpts(
-		client.WithHost(host),
-		client.WithHTTPClient(caller),
-		client.WithScheme(scheme),
-		client.WithUserAgent(c.userAgent),
-		client.WithAPIVersionNegotiation(),
-	)
+// negotiate makes the first call of a session.
+func (c *docker) negotiate(ctx context.Context, s *api.Session, b *Batch) error {
+	reply, err := s.Negotiate(ctx)
+	b.HTTPStatus = reply.Status
 	if err != nil {
-		return nil, failure.Errorf(failure.Internal, "make docker client for %s: %w", c.settings.Host, err)
+		return err
 	}
-	// The client has put one around it that traces each call for nobody, at two fifths of what sending it costs.
-	caller.Transport = guarded
-	return &dockerSession{docker: c, client: cli, transport: transport, watch: watch, wire: seen}, nil
-}
-
-// apiVersion is what an engine's header Api-Version holds.
-var apiVersion = regexp.MustCompile(`^[0-9]{1,3}\.[0-9]{1,3}$`)
-
-// negotiate agrees with the engine on a version of its API. The client would do so by itself, but go on with a version
-// of its own when that fails.
-func (s *dockerSession) negotiate(ctx context.Context, b *Batch) error {
-	ctx, call := recorded(ctx)
-	ping, err := s.client.Ping(ctx)
-	b.HTTPStatus = call.status
-	if err != nil {
-		return s.failure(ctx, "ping", call, err)
-	}
-	if !apiVersion.MatchString(ping.APIVersion) {
-		return failure.Errorf(failure.Malformed, "ping %s: the answer names no version of the docker API", s.settings.Host).
-			WithHint("something else than a Docker Engine listens there")
-	}
-	s.client.NegotiateAPIVersionPing(ping)
-	s.begin(call.date)
+	c.begin(reply.Date)
 	return nil
 }
 
 // list chooses among all containers that the engine's own filters let through, running ones and others, and tells when the
 // list was made.
-func (s *dockerSession) list(ctx context.Context, b *Batch) (listed []container.Summary, made clockSpan, err error) {
-	wanted := filters.NewArgs()
-	for _, label := range s.settings.Labels {
-		wanted.Add("label", label)
-	}
+func (c *docker) list(ctx context.Context, s *api.Session, b *Batch) (listed []container.Summary, made clockSpan, err error) {
+	labels := c.settings.Labels
 	// The engine wants all of the labels that it is given, so it can look for one project only.
-	if len(s.settings.Projects) == 1 {
-		wanted.Add("label", composeProject+"="+s.settings.Projects[0])
+	if len(c.settings.Projects) == 1 {
+		labels = append(slices.Clone(labels), composeProject+"="+c.settings.Projects[0])
 	}
-	ctx, call := recorded(ctx)
-	chosen := selection{settings: s.settings}
-	s.locked(func() { chosen.served, chosen.known = s.fleet.served, s.fleet.knownIDs() })
-	call.into = &chosen
+	chosen := selection{settings: c.settings}
+	c.locked(func() { chosen.served, chosen.known = c.fleet.served, c.fleet.knownIDs() })
 	asked := time.Now()
-	_, err = s.client.ContainerList(ctx, container.ListOptions{All: true, Filters: wanted})
-	b.HTTPStatus = call.status
+	reply, err := s.List(ctx, labels, chosen.take)
+	b.HTTPStatus = reply.Status
 	if err != nil {
-		return nil, clockSpan{}, s.failure(ctx, "list containers of", call, err)
+		return nil, clockSpan{}, err
 	}
-	if !call.date.IsZero() {
+	if !reply.Date.IsZero() {
 		// The engine's clock is told to the second, and read when the list is ready.
-		made = clockSpan{from: call.date.Add(-time.Since(asked)), to: call.date.Add(time.Second)}
+		made = clockSpan{from: reply.Date.Add(-time.Since(asked)), to: reply.Date.Add(time.Second)}
 	}
 	listed = chosen.containers()
-	s.locked(func() { s.leftOut(&chosen) })
+	c.locked(func() { c.leftOut(&chosen) })
 	return listed, made, nil
-}
-
-// listedContainer is the part of a container in a list that is used.
-type listedContainer struct {
-	ID      string `json:"Id"`
-	Names   []string
-	Image   string
-	Created int64
-	Labels  map[string]string
-	State   string
-	Status  string
 }
 
 // inspection is what became of the inspection of a container: it is nil where the container is gone, or where the engine
@@ -507,49 +401,49 @@ type inspection struct {
 
 // inspectAll inspects containers, some at once. The first failure ends it, but that the engine stumbles over one container,
 // or hangs at it, hides no other, unless it does so with all of so many.
-func (s *dockerSession) inspectAll(ctx context.Context, b *Batch, listed []container.Summary, all int) ([]inspection, error) {
+func (c *docker) inspectAll(ctx context.Context, s *api.Session, b *Batch, listed []container.Summary, all int) ([]inspection, error) {
 	var (
 		found    = make([]inspection, len(listed))
 		stumbles atomic.Int64
 		status   atomic.Int64
-		patience = s.settings.Timeout.Std() / inspectShare
+		patience = c.settings.Timeout.Std() / inspectShare
 	)
 	if deadline, ok := ctx.Deadline(); ok {
 		patience = min(max(patience, time.Second), time.Until(deadline)/inspectShare)
 	}
 	if len(listed) >= all {
-		s.tryStalled(listed, time.Now())
+		c.tryStalled(listed, time.Now())
 	}
-	err := inParallel(ctx, len(listed), s.settings.Parallelism, func(inner context.Context, i int) error {
+	err := api.ForEach(ctx, len(listed), c.settings.Parallelism, func(inner context.Context, i int) error {
 		one, cancel := context.WithTimeout(inner, patience)
 		defer cancel()
 		asked := time.Now()
-		if !s.mayInspect(listed[i].ID, asked) {
+		if !c.mayInspect(listed[i].ID, asked) {
 			if int(stumbles.Add(1)) < max(all, 2) {
 				found[i].stumbled = true
 				return nil
 			}
-			return failure.Errorf(failure.Timeout, "inspect containers of %s: the engine answers about none of them", s.settings.Host)
+			return failure.Errorf(failure.Timeout, "inspect containers of %s: the engine answers about none of them", c.settings.Host)
 		}
-		d, call, err := s.inspect(one, listed[i].ID)
+		d, reply, err := s.Inspect(one, listed[i].ID)
 		hung := one.Err() != nil && inner.Err() == nil
 		if err == nil || inner.Err() == nil {
-			s.inspected(listed[i].ID, err != nil && hung, time.Now())
+			c.inspected(listed[i].ID, err != nil && hung, time.Now())
 		}
-		stumbled := call.status >= http.StatusInternalServerError || hung || err != nil && failure.ReasonOf(err) == failure.TooLarge
+		stumbled := reply.Status >= http.StatusInternalServerError || hung || err != nil && failure.ReasonOf(err) == failure.TooLarge
 		if err != nil && stumbled && inner.Err() == nil && int(stumbles.Add(1)) < max(all, 2) {
 			found[i].stumbled = true
 			return nil
 		}
 		if err != nil && inner.Err() == nil {
-			status.Store(int64(call.status))
+			status.Store(int64(reply.Status))
 		}
 		if d != nil {
-			s.settings.shorten(d)
+			c.settings.shorten(d)
 		}
 		found[i].InspectResponse = d
-		if !call.date.IsZero() {
-			found[i].made = call.date.Add(-time.Since(asked))
+		if !reply.Date.IsZero() {
+			found[i].made = reply.Date.Add(-time.Since(asked))
 		}
 		return err
 	})
@@ -564,14 +458,14 @@ func (s *dockerSession) inspectAll(ctx context.Context, b *Batch, listed []conta
 		b.HTTPStatus = int(n)
 	}
 	if ctx.Err() != nil {
-		return nil, fmt.Errorf("inspect containers of %s: %w", s.settings.Host, ctx.Err())
+		return nil, fmt.Errorf("inspect containers of %s: %w", c.settings.Host, ctx.Err())
 	}
 	return nil, err
 }
 
 // inspectEarly inspects containers while something else is asked, and returns what waits for what it found: nothing where that
 // failed as a whole, so that they are inspected later.
-func (s *dockerSession) inspectEarly(ctx context.Context, wanted []container.Summary) (wait func() []inspection) {
+func (c *docker) inspectEarly(ctx context.Context, s *api.Session, wanted []container.Summary) (wait func() []inspection) {
 	if len(wanted) == 0 {
 		return func() []inspection { return nil }
 	}
@@ -580,10 +474,10 @@ func (s *dockerSession) inspectEarly(ctx context.Context, wanted []container.Sum
 		defer close(found)
 		defer func() {
 			if r := recover(); r != nil { // nobody else contains it here
-				s.log.Error("inspecting containers panicked", "panic", fmt.Sprint(r))
+				c.log.Error("inspecting containers panicked", "panic", fmt.Sprint(r))
 			}
 		}()
-		if looked, err := s.inspectAll(ctx, &Batch{}, wanted, len(wanted)+1); err == nil {
+		if looked, err := c.inspectAll(ctx, s, &Batch{}, wanted, len(wanted)+1); err == nil {
 			found <- looked
 		}
 	}()
@@ -592,89 +486,3 @@ func (s *dockerSession) inspectEarly(ctx context.Context, wanted []container.Sum
 
 // inspectShare is the part of the time that is left which one inspection may take.
 const inspectShare = 4
-
-// inspect describes one container, or gives nil if it no longer exists.
-func (s *dockerSession) inspect(ctx context.Context, id string) (*container.InspectResponse, *dockerCall, error) {
-	ctx, call := recorded(ctx)
-	call.most = maxInspection
-	c, err := s.client.ContainerInspect(ctx, id)
-	if err == nil {
-		return &c, call, nil
-	}
-	// Another 404 comes from something in between and means more than one container.
-	if call.status == http.StatusNotFound && strings.Contains(strings.ToLower(err.Error()), "no such container") {
-		return nil, call, nil
-	}
-	return nil, call, s.failure(ctx, "inspect container of", call, err)
-}
-
-// recorded returns a context whose call fills in the dockerCall beside it.
-func recorded(ctx context.Context) (context.Context, *dockerCall) {
-	call := &dockerCall{}
-	return context.WithValue(ctx, dockerCallKey{}, call), call
-}
-
-// What to do about failures that an engine's users meet most.
-const (
-	hintEvents   = "the engine, or a proxy in front of it, cuts GET /events again and again: look at the proxy's idle timeout and at the engine's log"
-	hintNoSocket = "no Docker Engine listens on this socket: start it, or mount the socket into the exporter's container"
-	hintSocket   = "this user may not open the socket: add it to the socket's group, docker in most cases (group_add in compose), or put a socket proxy that only reads in front and write its tcp:// address"
-	hintProxy    = "a proxy in front of the engine refuses this call: let it pass GET on /_ping, /events, /containers/json, /containers/{id}/json and /containers/{id}/stats, which most call PING=1, EVENTS=1 and CONTAINERS=1"
-	hintTLS      = "the engine speaks TLS on this port: write https://, or set ca_file or DOCKER_TLS_VERIFY=1"
-
-	hintClientCertificate = "the engine wants a certificate of its clients: set cert_file and key_file, or DOCKER_CERT_PATH with DOCKER_TLS_VERIFY=1"
-	hintClientAuthority   = "the engine refuses the certificate in cert_file: use one that the engine's own authority (its tlscacert) has signed for clients and that has not expired, with its key in key_file"
-)
-
-// failure turns what the client says of a failed call into why it failed.
-func (s *dockerSession) failure(ctx context.Context, doing string, call *dockerCall, err error) error {
-	what := doing + " " + s.settings.Host
-	switch {
-	case ctx.Err() != nil:
-		return fmt.Errorf("%s: %w", what, s.wire.Explain(ctx.Err()))
-	case call.err != nil && s.wire.MetTLS():
-		return failure.Errorf(failure.TLS, "%s: %w", what, s.wire.Explain(call.err)).WithHint(hintTLS)
-	case call.err != nil:
-		return s.withHint(fmt.Errorf("%s: %w", what, s.wire.Explain(call.err)))
-	case call.status >= http.StatusMultipleChoices:
-		text := strings.TrimPrefix(err.Error(), "Error response from daemon: ")
-		failed := failure.Errorf(failure.ReasonOfStatus(call.status), "%s: status %d: %s", what, call.status, failure.OneLine(text))
-		if strings.Contains(text, "<") {
-			// A page of somebody in between, or of no engine at all, is not repeated.
-			failed = failure.Errorf(failure.ReasonOfStatus(call.status), "%s: status %d, with an answer that is no engine's", what, call.status)
-		}
-		switch {
-		case failed.Reason == failure.Forbidden:
-			return failed.WithHint(hintProxy)
-		case exchange.WantsTLS(call.status, []byte(text)):
-			failed.Reason = failure.TLS
-			return failed.WithHint(hintTLS)
-		}
-		return failed
-	case errors.Is(err, io.ErrUnexpectedEOF):
-		return failure.Errorf(failure.Closed, "%s: read answer: %w", what, err)
-	default:
-		return failure.Errorf(failure.Malformed, "%s: read answer: %w", what, err)
-	}
-}
-
-// withHint adds what to do about a socket, or about the client's certificate.
-func (s *dockerSession) withHint(err error) error {
-	unix, reason, hint := s.endpoint.network == "unix", failure.ReasonOf(err), ""
-	switch {
-	case reason == failure.TLS && s.endpoint.tls && exchange.RefusesClient(err):
-		hint = hintClientCertificate
-		if s.settings.CertFile != "" {
-			hint = hintClientAuthority
-		}
-	case failure.HasType[*failure.Error](err):
-	case unix && reason == failure.Refused:
-		hint = hintNoSocket
-	case unix && reason == failure.Forbidden:
-		hint = hintSocket
-	}
-	if hint == "" {
-		return err
-	}
-	return failure.Errorf(reason, "%w", err).WithHint(hint)
-}

@@ -23,6 +23,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/api"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
@@ -417,14 +418,14 @@ func (w *watch) log() *bytes.Buffer {
 }
 
 // session is one that has agreed with the engine on a version.
-func (w *watch) session() *dockerSession {
+func (w *watch) session() *api.Session {
 	w.t.Helper()
-	s, err := w.docker.open(1)
+	s, err := w.docker.engine.Open(1)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.t.Cleanup(s.transport.CloseIdleConnections)
-	if err := s.negotiate(w.t.Context(), &Batch{}); err != nil {
+	w.t.Cleanup(s.Close)
+	if _, err := s.Negotiate(w.t.Context()); err != nil {
 		w.t.Fatal(err)
 	}
 	return s

@@ -12,6 +12,7 @@ import (
 	"github.com/docker/docker/api/types/events"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/usage"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
@@ -952,15 +953,15 @@ func (f *fleet) dependencies(name string, c *member, services map[composeUnit][]
 }
 
 // subjects are the running containers whose resources are to be measured, in the order of their ids.
-func (f *fleet) subjects() []resourceSubject {
-	var subjects []resourceSubject
+func (f *fleet) subjects() []usage.Subject {
+	var subjects []usage.Subject
 	for _, c := range f.members {
 		if c.here && (c.status.state == container.StateRunning || c.status.state == container.StatePaused) {
-			subjects = append(subjects, resourceSubject{
-				id: c.ID, pid: c.status.pid, limit: c.status.memoryLimit, started: c.status.started,
+			subjects = append(subjects, usage.Subject{
+				ID: c.ID, PID: c.status.pid, Limit: c.status.memoryLimit, Started: c.status.started,
 			})
 		}
 	}
-	slices.SortFunc(subjects, func(a, b resourceSubject) int { return strings.Compare(a.id, b.id) })
+	slices.SortFunc(subjects, func(a, b usage.Subject) int { return strings.Compare(a.ID, b.ID) })
 	return subjects
 }

@@ -6,9 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
-	"net/http"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -17,9 +15,11 @@ import (
 	"github.com/cenkalti/backoff/v5"
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/events"
-	"github.com/docker/docker/api/types/filters"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/api"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/cgroup"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/usage"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
@@ -28,8 +28,6 @@ var dockerFeatureDesc = prometheus.NewDesc("chatstack_docker_feature_available",
 	[]string{"docker_host", "feature"}, nil)
 
 const (
-	// eventsHeaderTimeout bounds the wait for the beginning of the events' answer.
-	eventsHeaderTimeout = 10 * time.Second
 	// lookTimeout bounds the inspections that events ask for.
 	lookTimeout = 5 * time.Second
 	// deafAfter is how late an event may come that a list has shown to be due; tests have less patience.
@@ -102,7 +100,6 @@ func (s *eventStream) repeated(e *events.Message) bool {
 var (
 	errDeaf  = errors.New("a list shows changes that no event has told of")
 	errQuiet = errors.New("no event for a long time")
-	errEnded = errors.New("the stream has ended")
 )
 
 // Follow implements Follower: it listens to the engine's events, opens the stream again whenever it ends, and measures
@@ -228,52 +225,28 @@ func (c *docker) since() string {
 	return fmt.Sprintf("%d.%09d", c.stream.last.Unix(), c.stream.last.Nanosecond())
 }
 
-// wantedEvents are the filters of the engine's events.
-func wantedEvents() filters.Args {
-	wanted := filters.NewArgs(filters.Arg("type", string(events.ContainerEventType)))
-	for _, a := range eventActions {
-		wanted.Add("event", string(a))
-	}
-	return wanted
-}
-
-// openEvents opens the stream and returns its messages once the engine has answered. It ends with ctx.
-func (s *dockerSession) openEvents(ctx context.Context) (<-chan events.Message, <-chan error, error) {
-	opening, cancel := context.WithTimeout(ctx, eventsHeaderTimeout)
+// openEvents opens the stream of events.
+func (c *docker) openEvents(ctx context.Context, s *api.Session) (<-chan events.Message, <-chan error, error) {
+	opening, cancel := context.WithTimeout(ctx, api.EventsTimeout)
 	defer cancel()
-	if err := s.negotiate(opening, &Batch{}); err != nil {
+	if err := c.negotiate(opening, s, &Batch{}); err != nil {
 		return nil, nil, err
 	}
-	streaming, end := context.WithCancelCause(ctx)
-	late := time.AfterFunc(eventsHeaderTimeout, func() { end(context.DeadlineExceeded) })
-	recording, call := recorded(streaming)
-	call.events = true
-	messages, errs := s.client.Events(recording, events.ListOptions{Since: s.since(), Filters: wantedEvents()})
-	inTime := late.Stop()
-	if call.status == http.StatusOK && inTime {
-		context.AfterFunc(ctx, func() { end(nil) })
-		return messages, errs, nil
-	}
-	err := <-errs
-	end(nil)
-	if !inTime {
-		return nil, nil, fmt.Errorf("follow events of %s: %w", s.settings.Host, context.DeadlineExceeded)
-	}
-	return nil, nil, s.failure(ctx, "follow events of", call, err)
+	return s.Events(ctx, c.since(), eventActions)
 }
 
 // listen opens the stream once and takes in what it says until it ends.
 func (c *docker) listen(ctx context.Context, changed func()) error {
-	s, err := c.open(1)
+	s, err := c.engine.Open(1)
 	if err != nil {
 		return err
 	}
-	defer s.transport.CloseIdleConnections()
+	defer s.Close()
 	ctx, cancel := context.WithCancel(ctx)
 	var pump sync.WaitGroup
 	defer pump.Wait()
 	defer cancel()
-	messages, errs, err := s.openEvents(ctx)
+	messages, errs, err := c.openEvents(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -299,14 +272,14 @@ func (c *docker) listen(ctx context.Context, changed func()) error {
 			return ctx.Err()
 		case e, ok := <-queue:
 			if !ok {
-				return s.streamEnded(ended)
+				return s.ExplainEnd(ended)
 			}
 			c.take(ctx, append([]events.Message{e}, drained(queue)...), changed)
 			quiet.Reset(c.quiet)
 		case <-tick.C:
 			c.save()
 			if c.deaf() {
-				return failure.Errorf(failure.Closed, "follow events of %s: %w", c.settings.Host, errDeaf).WithHint(hintEvents)
+				return failure.Errorf(failure.Closed, "follow events of %s: %w", c.settings.Host, errDeaf).WithHint(api.HintEvents)
 			}
 		case <-lasting.C:
 			c.locked(func() {
@@ -318,26 +291,6 @@ func (c *docker) listen(ctx context.Context, changed func()) error {
 			return errQuiet // which is no fault
 		}
 	}
-}
-
-// streamEnded explains the error that ended the stream of events. Only where it was cut may a proxy have done that.
-func (s *dockerSession) streamEnded(err error) error {
-	if err == nil || errors.Is(err, io.EOF) {
-		err = failure.Errorf(failure.Closed, "%w", errEnded)
-	}
-	err = s.wire.Explain(err)
-	reason, hint := failure.ReasonOf(err), ""
-	if known, ok := errors.AsType[*failure.Error](err); ok {
-		hint = known.Hint
-	}
-	switch reason {
-	case failure.Closed:
-		hint = hintEvents
-	case failure.Internal: // the errors of a decoder have no reason
-		reason = failure.Malformed
-	default:
-	}
-	return failure.Errorf(reason, "follow events of %s: %w", s.settings.Host, err).WithHint(hint)
 }
 
 // queueEvents moves events to the queue, which takes those that come while containers are inspected. It returns what ended the
@@ -415,22 +368,22 @@ func (c *docker) take(ctx context.Context, batch []events.Message, changed func(
 func (c *docker) look(ctx context.Context, wanted []container.Summary, mark uint64) error {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	s, err := c.open(c.settings.Parallelism)
+	s, err := c.engine.Open(c.settings.Parallelism)
 	if err != nil {
 		return err
 	}
-	defer s.transport.CloseIdleConnections()
+	defer s.Close()
 	release, err := c.claim(ctx)
 	if err != nil {
 		return err
 	}
 	defer release()
 	b := &Batch{}
-	if err := s.negotiate(ctx, b); err != nil {
+	if err := c.negotiate(ctx, s, b); err != nil {
 		return err
 	}
 	// Events speak of some of the containers: that the engine stumbles over all of these is nothing yet.
-	found, err := s.inspectAll(ctx, b, wanted, len(wanted)+1)
+	found, err := c.inspectAll(ctx, s, b, wanted, len(wanted)+1)
 	if err != nil {
 		return err
 	}
@@ -441,13 +394,13 @@ func (c *docker) look(ctx context.Context, wanted []container.Summary, mark uint
 func (c *docker) catchUp(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	s, err := c.open(c.settings.Parallelism)
+	s, err := c.engine.Open(c.settings.Parallelism)
 	if err != nil {
 		return
 	}
-	defer s.transport.CloseIdleConnections()
+	defer s.Close()
 	b := &Batch{}
-	if err := s.negotiate(ctx, b); err != nil {
+	if err := c.negotiate(ctx, s, b); err != nil {
 		return
 	}
 	if _, err := c.review(ctx, s, b); err != nil {
@@ -456,10 +409,10 @@ func (c *docker) catchUp(ctx context.Context) {
 }
 
 // tryEvents finds out whether events could be followed.
-func (c *docker) tryEvents(ctx context.Context, s *dockerSession) {
+func (c *docker) tryEvents(ctx context.Context, s *api.Session) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	_, errs, err := s.openEvents(ctx)
+	_, errs, err := c.openEvents(ctx, s)
 	c.locked(func() { c.stream.known, c.stream.err = true, err })
 	if err == nil {
 		cancel()
@@ -472,7 +425,7 @@ func (c *docker) tryEvents(ctx context.Context, s *dockerSession) {
 // dockerRound is whose resources are to be measured, and for which round of readings.
 type dockerRound struct {
 	round    int
-	subjects []resourceSubject
+	subjects []usage.Subject
 	// following says that events flow.
 	following bool
 }
@@ -528,7 +481,7 @@ func (c *docker) measure(ctx context.Context, m dockerRound) {
 }
 
 // used finds out what containers use, and contains what may panic in doing so.
-func (c *docker) used(ctx context.Context, subjects []resourceSubject) (used map[string]containerResources, err error) {
+func (c *docker) used(ctx context.Context, subjects []usage.Subject) (used map[string]usage.Usage, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			c.log.Error("measuring resources panicked", "panic", fmt.Sprint(r), "stack", string(debug.Stack()))
@@ -536,22 +489,29 @@ func (c *docker) used(ctx context.Context, subjects []resourceSubject) (used map
 		}
 	}()
 	if c.settings.Resources == resourcesCgroup {
-		c.withGroups(func(t cgroupTree) { used, err = t.resources(ctx, subjects) })
+		c.withGroups(func(t cgroup.Tree) { used, err = t.Measure(ctx, subjects) })
 		return used, err
 	}
-	s, err := c.openSingle(c.settings.ResourcesParallelism)
+	s, err := c.engine.OpenSingle(c.settings.ResourcesParallelism)
 	if err != nil {
 		return nil, err
 	}
-	defer s.transport.CloseIdleConnections()
-	if err := s.negotiate(ctx, &Batch{}); err != nil {
+	defer s.Close()
+	if err := c.negotiate(ctx, s, &Batch{}); err != nil {
 		return nil, err
 	}
-	return s.resources(ctx, subjects, c.settings.ResourcesParallelism)
+	rest := c.restFor(len(subjects), c.settings.ResourcesParallelism)
+	used, err = s.Measure(ctx, subjects, c.settings.ResourcesParallelism, rest, c.hangs)
+	if rest != nil {
+		if next, ok := rest.Next(); ok {
+			c.locked(func() { c.rest = next })
+		}
+	}
+	return used, err
 }
 
 // takeUsed takes in what the round's containers use.
-func (c *docker) takeUsed(ctx context.Context, m dockerRound, used map[string]containerResources, err error) {
+func (c *docker) takeUsed(ctx context.Context, m dockerRound, used map[string]usage.Usage, err error) {
 	if errors.Is(ctx.Err(), context.Canceled) && !c.once {
 		return // the exporter ends, or is configured anew
 	}
@@ -567,18 +527,18 @@ func (c *docker) takeUsed(ctx context.Context, m dockerRound, used map[string]co
 	}
 	c.measured, c.stats, c.resources = m.round, feature{true, err}, make(map[string]runUsage, len(used))
 	for _, subject := range m.subjects {
-		if r, ok := used[subject.id]; ok {
-			c.resources[subject.id] = runUsage{r, subject.started}
+		if r, ok := used[subject.ID]; ok {
+			c.resources[subject.ID] = runUsage{r, subject.Started}
 		}
 	}
 }
 
 // fileReading is a reading of the files of containers, which says what they use.
 type fileReading struct {
-	subjects []resourceSubject
+	subjects []usage.Subject
 	cancel   context.CancelFunc
 	done     chan struct{} // closed when what follows may be read
-	used     map[string]containerResources
+	used     map[string]usage.Usage
 	err      error
 	ended    time.Time
 }
@@ -592,7 +552,7 @@ const (
 
 // measureEarly begins to read the files of containers while the engine makes its list, which takes longer.
 func (c *docker) measureEarly(ctx context.Context) *fileReading {
-	var known []resourceSubject
+	var known []usage.Subject
 	if c.settings.Resources == resourcesCgroup && !c.once {
 		c.locked(func() { known = c.fleet.subjects() })
 	}
@@ -605,7 +565,7 @@ func (c *docker) measureEarly(ctx context.Context) *fileReading {
 }
 
 // readFiles begins to read the files of containers, one reading at a time.
-func (c *docker) readFiles(ctx context.Context, subjects []resourceSubject) *fileReading {
+func (c *docker) readFiles(ctx context.Context, subjects []usage.Subject) *fileReading {
 	ctx, cancel := context.WithCancel(ctx)
 	f := &fileReading{subjects: subjects, cancel: cancel, done: make(chan struct{})}
 	if !c.readingFiles.CompareAndSwap(false, true) {
@@ -668,14 +628,14 @@ func (c *docker) measureCgroups(ctx context.Context, m dockerRound, f *fileReadi
 }
 
 // withGroups calls do with the cgroup tree, which remembers groups while events are followed.
-func (c *docker) withGroups(do func(t cgroupTree)) {
+func (c *docker) withGroups(do func(t cgroup.Tree)) {
 	c.usage.Lock()
 	defer c.leaveGroups() // once they are free
 	defer c.usage.Unlock()
 	if c.groups == nil && c.following.Load() {
-		c.groups = map[string]*cgroupGroup{}
+		c.groups = cgroup.Groups{}
 	}
-	do(cgroupTree{c.settings.CgroupRoot, c.settings.ProcRoot, c.groups})
+	do(cgroup.Tree{Root: c.settings.CgroupRoot, ProcRoot: c.settings.ProcRoot, Groups: c.groups})
 }
 
 // leaveGroups forgets the groups if events are followed no more. Whoever uses them meanwhile does so afterwards, so that
@@ -690,7 +650,7 @@ func (c *docker) leaveGroups() {
 func (c *docker) forgetGroups() {
 	if c.usage.TryLock() {
 		defer c.usage.Unlock()
-		cgroupTree{groups: c.groups}.forgetAll()
+		c.groups.Close()
 		c.groups = nil
 	}
 }
@@ -706,7 +666,7 @@ func (c *docker) Present(b *Batch) {
 			m := c.fleet.members[name]
 			// A run that has ended uses nothing, whatever it used.
 			if used, ok := c.resources[m.ID]; ok && m.here && m.status.pid != 0 && used.started.Equal(m.status.started) {
-				used.write(b, name, host)
+				writeUsage(b, &used.Usage, name, host)
 			}
 		}
 	}

@@ -25,6 +25,10 @@ import (
 	"github.com/docker/docker/api/types/events"
 	"go.uber.org/goleak"
 
+	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/api"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/cgroup/cgrouptest"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/usage"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/state"
@@ -144,12 +148,12 @@ func TestReadingFailsWithItsReasonWhileEventsAreFollowed(t *testing.T) {
 func TestEngineThatIsBackIsNotSaidToBeGone(t *testing.T) {
 	w := follow(t, nil, service("irc"))
 	w.stop()
-	gone := failure.Errorf(failure.Refused, "ping %s: connect: no such file or directory", w.engine.Host()).WithHint(hintNoSocket)
+	gone := failure.Errorf(failure.Refused, "ping %s: connect: no such file or directory", w.engine.Host()).WithHint("start the engine")
 	for range 2 * briefStreams {
 		w.docker.closed(gone, false)
 	}
 	b := w.read()
-	if slices.ContainsFunc(b.Notes, func(n string) bool { return strings.Contains(n, hintNoSocket) }) {
+	if slices.ContainsFunc(b.Notes, func(n string) bool { return strings.Contains(n, "start the engine") }) {
 		t.Errorf("notes of a reading that succeeded: %q", b.Notes)
 	}
 	w.docker.opened()
@@ -158,7 +162,7 @@ func TestEngineThatIsBackIsNotSaidToBeGone(t *testing.T) {
 	}
 	// What is opened again and again does not count before it lasts.
 	for range briefStreams {
-		w.docker.closed(errEnded, false)
+		w.docker.closed(io.EOF, false)
 		w.docker.opened()
 	}
 	if w.docker.stream.err == nil {
@@ -548,7 +552,7 @@ func TestTurnIsTakenWhileTheListIsMade(t *testing.T) {
 func TestPanicOfAnEarlyInspectionIsContained(t *testing.T) {
 	w := unconnected(t)
 	d, lines := w.docker, w.log()
-	if found := (&dockerSession{docker: d}).inspectEarly(t.Context(), []container.Summary{{ID: "a"}})(); found != nil {
+	if found := d.inspectEarly(t.Context(), &api.Session{}, []container.Summary{{ID: "a"}})(); found != nil {
 		t.Errorf("found %v", found)
 	}
 	if !strings.Contains(lines.String(), "panicked") {
@@ -643,7 +647,7 @@ func TestStreamMayBeLongerThanOneAnswer(t *testing.T) {
 		<-r.Context().Done()
 	})
 	w := watching(t, e)
-	w.docker.limit = 4 * length
+	w.docker.engine.Limit = 4 * length
 	w.read()
 	w.start()
 	defer w.stop()
@@ -665,7 +669,7 @@ func TestLogSaysWhyAStreamEnded(t *testing.T) {
 		{name: "no event", stream: "<html>", want: []string{"invalid character"}},
 		{name: "no event's type", stream: `{"Actor":"a"}`, want: []string{"cannot unmarshal"}},
 		{name: "cut in an event", stream: `{"Type":`, want: []string{"unexpected EOF"}, proxy: true},
-		{name: "cut between events", stream: eventLine("oom", ""), want: []string{errEnded.Error()}, proxy: true},
+		{name: "cut between events", stream: eventLine("oom", ""), want: []string{"the stream has ended"}, proxy: true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -674,7 +678,7 @@ func TestLogSaysWhyAStreamEnded(t *testing.T) {
 				io.WriteString(w, tt.stream) //nolint:errcheck // the client's loss
 			})
 			w := watching(t, e)
-			w.docker.limit, w.docker.lasting = 4<<10, lastingStream
+			w.docker.engine.Limit, w.docker.lasting = 4<<10, lastingStream
 			lines := w.log()
 			w.read()
 			w.start()
@@ -842,7 +846,7 @@ func TestListSaysWhenItWasMade(t *testing.T) {
 	w := follow(t, nil, service("irc"))
 	s := w.session()
 	before := time.Now()
-	_, made, err := s.list(t.Context(), &Batch{})
+	_, made, err := w.docker.list(t.Context(), s, &Batch{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -888,7 +892,7 @@ func TestEverythingIsInspectedAfterAFailure(t *testing.T) {
 		t.Fatal("unsure after a reading that succeeded")
 	}
 	// The engine cannot be asked for what an event tells of.
-	w.docker.endpoint.address += ".gone"
+	w.docker.engine.Endpoint.Address += ".gone"
 	w.take(told(events.ActionPause, w.engine.Container("irc").ID(), "irc"))
 	if !unsure() {
 		t.Error("an event's inspection failed, and the next reading does not inspect all")
@@ -979,11 +983,11 @@ func TestEventsAreFollowedSinceTheEngineWasFirstAsked(t *testing.T) {
 func TestEngineThatDoesNotAnswerAboutEventsIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := unconnected(t).docker
-		s, err := d.open(1)
+		s, err := d.engine.Open(1)
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.transport.DialContext = func(context.Context, string, string) (net.Conn, error) {
+		ctx := exchange.WithDialer(t.Context(), func(context.Context, string, string) (net.Conn, error) {
 			ours, engines := net.Pipe()
 			go func() {
 				in := bufio.NewReader(engines)
@@ -998,13 +1002,13 @@ func TestEngineThatDoesNotAnswerAboutEventsIsGivenUp(t *testing.T) {
 				}
 			}()
 			return ours, nil
-		}
-		defer s.transport.CloseIdleConnections()
+		})
+		defer s.Close()
 		began := time.Now()
-		_, _, err = s.openEvents(t.Context())
+		_, _, err = d.openEvents(ctx, s)
 		wantReason(t, err, failure.Timeout)
-		if took := time.Since(began); took != eventsHeaderTimeout {
-			t.Errorf("given up after %s, want %s", took, eventsHeaderTimeout)
+		if took := time.Since(began); took != api.EventsTimeout {
+			t.Errorf("given up after %s, want %s", took, api.EventsTimeout)
 		}
 	})
 }
@@ -1012,7 +1016,7 @@ func TestEngineThatDoesNotAnswerAboutEventsIsGivenUp(t *testing.T) {
 func TestUnknownResourcesAreLoggedOnce(t *testing.T) {
 	s := dockerSettings("unix:///none")
 	s.Resources, s.CgroupRoot = resourcesCgroup, filepath.Join(t.TempDir(), "none")
-	some := []resourceSubject{{id: "a"}}
+	some := []usage.Subject{{ID: "a"}}
 	for _, once := range []bool{false, true} {
 		d := (&watch{t: t}).collector(s, nil, once)
 		log, lines := logged()
@@ -1053,7 +1057,7 @@ func TestFilesOfGroupsStayOpenWhileTheEngineIsFollowed(t *testing.T) {
 	w.start()
 	want := func(when string, open int) {
 		t.Helper()
-		if got := openBelow(t, root); got != open {
+		if got := cgrouptest.OpenBelow(t, root); got != open {
 			t.Errorf("%s: %d files are open, want %d", when, got, open)
 		}
 	}
@@ -1110,7 +1114,7 @@ func TestNumbersOfAnEarlierRunAreNotThoseOfTheNext(t *testing.T) {
 	early := w.docker.measureEarly(t.Context())
 	<-early.done
 	irc.Restart()
-	writeTree(t, root, map[string]string{group + "/cpu.stat": "usage_usec 1000000\n"})
+	cgrouptest.WriteTree(t, root, map[string]string{group + "/cpu.stat": "usage_usec 1000000\n"})
 	s := w.session()
 	if _, err := w.docker.review(t.Context(), s, &Batch{}); err != nil {
 		t.Fatal(err)
@@ -1121,7 +1125,7 @@ func TestNumbersOfAnEarlierRunAreNotThoseOfTheNext(t *testing.T) {
 	// What was read long before the list was there is read again.
 	late := w.docker.measureEarly(t.Context())
 	<-late.done
-	writeTree(t, root, map[string]string{group + "/cpu.stat": "usage_usec 2000000\n"})
+	cgrouptest.WriteTree(t, root, map[string]string{group + "/cpu.stat": "usage_usec 2000000\n"})
 	late.ended = late.ended.Add(-2 * earlyLasts)
 	w.docker.measureCgroups(t.Context(), w.docker.round(), late)
 	w.wantNow("after a list that was long in coming", `container_cpu_seconds_total{container="irc"} 2`)
@@ -1138,7 +1142,7 @@ func followFiles(t *testing.T, names ...string) (w *watch, root string) {
 	w = follow(t, func(s *Docker) { s.Resources, s.CgroupRoot = resourcesCgroup, root }, specs...)
 	w.stop()
 	for _, name := range names {
-		writeTree(t, root, cgroup2("docker/"+w.engine.Container(name).ID()))
+		cgrouptest.WriteTree(t, root, cgrouptest.V2("docker/"+w.engine.Container(name).ID()))
 	}
 	return w, root
 }

@@ -10,10 +10,14 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/cgroup"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/usage"
 )
 
 // startEngineAnswerer is an answerer on a Unix socket, and the socket's address for settings.
@@ -189,26 +193,27 @@ func FuzzCgroup(f *testing.F) {
 	fill(filepath.Join(one, "cpuacct", "docker", id))
 	fill(filepath.Join(proc, "1", "net"), "dev")
 	fill(filepath.Join(proc, "77", "net"), "dev")
-	f.Fuzz(func(t *testing.T, unified bool, usage, stat, cpu, dev []byte) {
-		tree, group, spent, files := cgroupTree{root: two, procRoot: proc}, filepath.Join(two, "docker", id), filepath.Join(two, "docker", id), [3]string{"memory.current", "memory.stat", "cpu.stat"}
+	f.Fuzz(func(t *testing.T, unified bool, memory, stat, cpu, dev []byte) {
+		tree, group, spent, files := cgroup.Tree{Root: two, ProcRoot: proc}, filepath.Join(two, "docker", id), filepath.Join(two, "docker", id), [3]string{"memory.current", "memory.stat", "cpu.stat"}
 		if !unified {
-			tree.root, group, spent, files = one, filepath.Join(one, "memory", "docker", id), filepath.Join(one, "cpuacct", "docker", id), [3]string{"memory.usage_in_bytes", "memory.stat", "cpuacct.usage"}
+			tree.Root, group, spent, files = one, filepath.Join(one, "memory", "docker", id), filepath.Join(one, "cpuacct", "docker", id), [3]string{"memory.usage_in_bytes", "memory.stat", "cpuacct.usage"}
 		}
 		for path, content := range map[string][]byte{
-			filepath.Join(group, files[0]): usage, filepath.Join(group, files[1]): stat, filepath.Join(spent, files[2]): cpu, filepath.Join(proc, "77", "net", "dev"): dev,
+			filepath.Join(group, files[0]): memory, filepath.Join(group, files[1]): stat, filepath.Join(spent, files[2]): cpu, filepath.Join(proc, "77", "net", "dev"): dev,
 		} {
 			if err := os.WriteFile(path, content, 0o600); err != nil {
 				t.Fatal(err)
 			}
 		}
-		got, err := tree.resources(t.Context(), []resourceSubject{{id: id, pid: 77, limit: 1 << 30, started: time.Unix(1, 0)}})
+		got, err := tree.Measure(t.Context(), []usage.Subject{{ID: id, PID: 77, Limit: 1 << 30, Started: time.Unix(1, 0)}})
 		b := &Batch{}
 		if r, ok := got[id]; ok {
-			used, known, usageErr := numberOf("usage", usage, "")
-			if r.hasMemory && (usageErr != nil || !known || r.workingSet > used) {
-				t.Errorf("a working set of %d is made of a usage of %q", r.workingSet, usage)
+			first, _, _ := strings.Cut(string(memory), "\n")
+			used, notNumber := strconv.ParseUint(strings.TrimSpace(first), 10, 64)
+			if r.HasMemory && (notNumber != nil || r.WorkingSet > used) {
+				t.Errorf("a working set of %d is made of a usage of %q", r.WorkingSet, memory)
 			}
-			r.write(b, "xmpp", "local")
+			writeUsage(b, &r, "xmpp", "local")
 		}
 		judge(t, b, nil, 0)
 		if err != nil {

@@ -3,8 +3,11 @@
 package collectors
 
 import (
+	"io/fs"
 	"math"
 	"net/http/httptrace"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -13,14 +16,17 @@ import (
 
 	"github.com/docker/docker/api/types/container"
 
+	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/cgroup"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/cgroup/cgrouptest"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/usage"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/realstack"
 )
 
 // realCgroups is this machine's own tree.
-var realCgroups = cgroupTree{root: "/sys/fs/cgroup", procRoot: "/proc"}
+var realCgroups = cgroup.Tree{Root: "/sys/fs/cgroup", ProcRoot: "/proc"}
 
 // subject is a running container, as a reading knows it.
-func (e *realEngine) subject(t *testing.T, name string) resourceSubject {
+func (e *realEngine) subject(t *testing.T, name string) usage.Subject {
 	t.Helper()
 	fields := strings.Fields(e.Says(name, "{{.Id}} {{.State.Pid}} {{.HostConfig.Memory}}"))
 	if len(fields) != 3 {
@@ -34,24 +40,24 @@ func (e *realEngine) subject(t *testing.T, name string) resourceSubject {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return resourceSubject{id: fields[0], pid: pid, limit: limit}
+	return usage.Subject{ID: fields[0], PID: pid, Limit: limit}
 }
 
 // measure asks the engine and reads the cgroups.
-func (e *realEngine) measure(t *testing.T, s resourceSubject) (asked, read containerResources) {
+func (e *realEngine) measure(t *testing.T, s usage.Subject) (asked, read usage.Usage) {
 	t.Helper()
-	got, err := statsSession(t, e.host, 1).resources(t.Context(), []resourceSubject{s}, 1)
+	got, err := measureStats(t.Context(), statsSession(t, e.host, 1), []usage.Subject{s}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	files, err := realCgroups.resources(t.Context(), []resourceSubject{s})
+	files, err := realCgroups.Measure(t.Context(), []usage.Subject{s})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(got) != 1 || len(files) != 1 {
 		t.Fatalf("got %v from the engine and %v from cgroups, want one of each", got, files)
 	}
-	return got[s.id], files[s.id]
+	return got[s.ID], files[s.ID]
 }
 
 // shownBytes is what docker stats prints of a size, such as 300.4MiB, and how far that is from the truth at most.
@@ -85,20 +91,20 @@ func TestRealMemoryAgreesWithDockerStats(t *testing.T) {
 			t.Fatalf("docker stats shows %q, want usage / limit", shown)
 		}
 		want, rounding := shownBytes(t, shown[0])
-		for how, got := range map[string]containerResources{"asked of the engine": asked, "read from cgroups": read} {
-			if off := math.Abs(float64(got.workingSet) - want); !got.hasMemory || off > 0.01*want+rounding {
-				t.Errorf("%s, %s docker stats: working set: got %d, want within 1%% of %s", how, when, got.workingSet, shown[0])
+		for how, got := range map[string]usage.Usage{"asked of the engine": asked, "read from cgroups": read} {
+			if off := math.Abs(float64(got.WorkingSet) - want); !got.HasMemory || off > 0.01*want+rounding {
+				t.Errorf("%s, %s docker stats: working set: got %d, want within 1%% of %s", how, when, got.WorkingSet, shown[0])
 			}
-			t.Logf("%s, %s docker stats: %d, it shows %s: %+.3f %%", how, when, got.workingSet, shown[0], 100*(float64(got.workingSet)/want-1))
-			if limit, rounding := shownBytes(t, shown[2]); math.Abs(float64(got.limit)-limit) > rounding {
-				t.Errorf("%s: limit: got %d, want %s", how, got.limit, shown[2])
+			t.Logf("%s, %s docker stats: %d, it shows %s: %+.3f %%", how, when, got.WorkingSet, shown[0], 100*(float64(got.WorkingSet)/want-1))
+			if limit, rounding := shownBytes(t, shown[2]); math.Abs(float64(got.Limit)-limit) > rounding {
+				t.Errorf("%s: limit: got %d, want %s", how, got.Limit, shown[2])
 			}
-			if got.workingSet < 300<<20 || got.workingSet > 300<<20+fileCache/2 {
-				t.Errorf("%s: working set: got %d, want the 300 MiB held, without most of the file", how, got.workingSet)
+			if got.WorkingSet < 300<<20 || got.WorkingSet > 300<<20+fileCache/2 {
+				t.Errorf("%s: working set: got %d, want the 300 MiB held, without most of the file", how, got.WorkingSet)
 			}
 		}
 	}
-	if used := realUsage(t, s.id); used < 300<<20+fileCache/2 {
+	if used := realUsage(t, s.ID); used < 300<<20+fileCache/2 {
 		t.Errorf("usage: got %d, want it to show that the file is cached, or this test tests nothing", used)
 	}
 }
@@ -106,16 +112,37 @@ func TestRealMemoryAgreesWithDockerStats(t *testing.T) {
 // realUsage is the memory that a group uses with all of its cache.
 func realUsage(t *testing.T, id string) uint64 {
 	t.Helper()
-	l, err := realCgroups.layout()
+	for _, name := range []string{"memory.current", "memory.usage_in_bytes"} {
+		for _, group := range realGroups(t, id) {
+			content, err := os.ReadFile(filepath.Join(group, name))
+			if err != nil {
+				continue
+			}
+			used, err := strconv.ParseUint(strings.TrimSpace(string(content)), 10, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return used
+		}
+	}
+	t.Fatalf("usage of container %s is not known", id)
+	return 0
+}
+
+// realGroups are the directories of a container's groups.
+func realGroups(t *testing.T, id string) []string {
+	t.Helper()
+	var groups []string
+	err := filepath.WalkDir(realCgroups.Root, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() && (d.Name() == id || d.Name() == "docker-"+id+".scope") {
+			groups = append(groups, path)
+		}
+		return nil //nolint:nilerr // a group may go meanwhile
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := (&cgroupFinder{layout: &l}).group(t.Context(), id)
-	used, known, err := new(kernelFiles).number(&l.group(path).usage, "")
-	if err != nil || !known {
-		t.Fatalf("usage of container %s: known %t, error %v", id, known, err)
-	}
-	return used
+	return groups
 }
 
 // TestRealGroupFilesFollowTheContainer keeps the files of a group open while its container ends, is started again under the
@@ -124,12 +151,12 @@ func TestRealGroupFilesFollowTheContainer(t *testing.T) {
 	e := startRealEngine(t)
 	name := e.Run("again", "--restart", "no", "--", "fill", "8", "8")
 	e.Await(name, realstack.HealthStatus, container.Healthy)
-	id := e.subject(t, name).id
+	id := e.subject(t, name).ID
 	kept := realCgroups
-	kept.groups = map[string]*cgroupGroup{}
-	read := func(tree cgroupTree) (containerResources, bool) {
+	kept.Groups = cgroup.Groups{}
+	read := func(tree cgroup.Tree) (usage.Usage, bool) {
 		t.Helper()
-		got, err := tree.resources(t.Context(), []resourceSubject{{id: id}})
+		got, err := tree.Measure(t.Context(), []usage.Subject{{ID: id}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -149,12 +176,12 @@ func TestRealGroupFilesFollowTheContainer(t *testing.T) {
 		before, _ := read(realCgroups)
 		got, there := read(kept)
 		after, _ := read(realCgroups)
-		g := kept.groups[id]
-		if there != runs || (g != nil) != runs || got.cpuSeconds < before.cpuSeconds || got.cpuSeconds > after.cpuSeconds {
-			t.Errorf("docker %v: there: %t, remembered: %t, %.9f s of CPU; want %t, between %.9f and %.9f s", step, there, g != nil, got.cpuSeconds, runs,
-				before.cpuSeconds, after.cpuSeconds)
+		g := kept.Groups[id]
+		if there != runs || (g != nil) != runs || got.CPUSeconds < before.CPUSeconds || got.CPUSeconds > after.CPUSeconds {
+			t.Errorf("docker %v: there: %t, remembered: %t, %.9f s of CPU; want %t, between %.9f and %.9f s", step, there, g != nil, got.CPUSeconds, runs,
+				before.CPUSeconds, after.CPUSeconds)
 		}
-		if g != nil && (g.usage.open == nil || g.stat.open == nil || g.cpu.open == nil) {
+		if g != nil && cgrouptest.OpenBelow(t, realCgroups.Root) != 3 {
 			t.Errorf("docker %v: the group's files are not open", step)
 		}
 	}
@@ -163,12 +190,8 @@ func TestRealGroupFilesFollowTheContainer(t *testing.T) {
 // awaitNoGroup waits until a container has no group any more.
 func (e *realEngine) awaitNoGroup(t *testing.T, id string) {
 	t.Helper()
-	l, err := realCgroups.layout()
-	if err != nil {
-		t.Fatal(err)
-	}
 	for range 6000 {
-		if (&cgroupFinder{layout: &l}).group(t.Context(), id) == "" {
+		if len(realGroups(t, id)) == 0 {
 			return
 		}
 		time.Sleep(10 * time.Millisecond)
@@ -183,11 +206,11 @@ func TestRealCPUAgreesWithCgroups(t *testing.T) {
 	s := e.subject(t, name)
 	_, before := e.measure(t, s)
 	asked, after := e.measure(t, s)
-	if !before.hasCPU || !asked.hasCPU || before.cpuSeconds <= 0 {
+	if !before.HasCPU || !asked.HasCPU || before.CPUSeconds <= 0 {
 		t.Fatalf("CPU time is not known: %+v from cgroups, %+v from the engine", before, asked)
 	}
-	if asked.cpuSeconds < before.cpuSeconds || asked.cpuSeconds > after.cpuSeconds {
-		t.Errorf("CPU time from the engine: got %v, want between %v before and %v after", asked.cpuSeconds, before.cpuSeconds, after.cpuSeconds)
+	if asked.CPUSeconds < before.CPUSeconds || asked.CPUSeconds > after.CPUSeconds {
+		t.Errorf("CPU time from the engine: got %v, want between %v before and %v after", asked.CPUSeconds, before.CPUSeconds, after.CPUSeconds)
 	}
 }
 
@@ -197,7 +220,7 @@ func TestRealNetworkOfTheHostIsNotTheContainers(t *testing.T) {
 	e.Docker("run", "--detach", "--network", "host", "--name", shared, "--label", e.Name, e.Name)
 	for _, name := range []string{e.Run("alone"), shared} {
 		asked, read := e.measure(t, e.subject(t, name))
-		if asked.hasNetwork || read.hasNetwork {
+		if asked.HasNetwork || read.HasNetwork {
 			t.Errorf("%s: network: got %+v from the engine, %+v from cgroups, want none", name, asked, read)
 		}
 	}
@@ -210,7 +233,7 @@ func TestRealPausedContainerIsMeasured(t *testing.T) {
 	s := e.subject(t, name)
 	asked, read := e.measure(t, s)
 	e.Docker("unpause", name)
-	if !read.hasMemory || !read.hasCPU || asked.cpuSeconds != read.cpuSeconds {
+	if !read.HasMemory || !read.HasCPU || asked.CPUSeconds != read.CPUSeconds {
 		t.Errorf("paused: got %+v from the engine, %+v from cgroups, want memory, and the same CPU time", asked, read)
 	}
 }
@@ -218,8 +241,8 @@ func TestRealPausedContainerIsMeasured(t *testing.T) {
 func TestRealContainerRemovedInTheMiddleIsNoError(t *testing.T) {
 	e := startRealEngine(t)
 	stays, goes, ends, stopped := e.Run("stays"), e.Run("goes"), e.Run("ends"), e.Run("stopped")
-	subjects := []resourceSubject{e.subject(t, stays), e.subject(t, goes), e.subject(t, ends), e.subject(t, stopped)}
-	lasting := subjects[0].id
+	subjects := []usage.Subject{e.subject(t, stays), e.subject(t, goes), e.subject(t, ends), e.subject(t, stopped)}
+	lasting := subjects[0].ID
 	e.Docker("stop", stopped)
 
 	// The engine takes up to a second for an answer, so what happens once it is asked happens in the middle.
@@ -231,13 +254,13 @@ func TestRealContainerRemovedInTheMiddleIsNoError(t *testing.T) {
 		}
 	}})
 	type outcome struct {
-		got map[string]containerResources
+		got map[string]usage.Usage
 		err error
 	}
 	done := make(chan outcome, 1)
 	session := statsSession(t, e.host, len(subjects))
 	go func() {
-		got, err := session.resources(ctx, subjects, len(subjects))
+		got, err := measureStats(ctx, session, subjects, len(subjects))
 		done <- outcome{got, err}
 	}()
 	select {
@@ -248,8 +271,8 @@ func TestRealContainerRemovedInTheMiddleIsNoError(t *testing.T) {
 	e.Docker("rm", "-f", goes)
 	e.Docker("kill", ends)
 	middle := <-done
-	after, errAfter := session.resources(t.Context(), subjects, len(subjects))
-	files, errFiles := realCgroups.resources(t.Context(), subjects)
+	after, errAfter := measureStats(t.Context(), session, subjects, len(subjects))
+	files, errFiles := realCgroups.Measure(t.Context(), subjects)
 	for how, o := range map[string]outcome{"in the middle": middle, "afterwards": {after, errAfter}, "from cgroups": {files, errFiles}} {
 		if _, ok := o.got[lasting]; !ok || o.err != nil {
 			t.Errorf("%s: got %v, error %v; want the container that stays, and none", how, o.got, o.err)

@@ -14,19 +14,23 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/api"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/usage"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
-var compareResources = cmp.AllowUnexported(containerResources{})
+var compareResources = cmp.AllowUnexported(usage.Usage{})
 
 // statsSession is a session with an engine that lets so many calls through at once.
-func statsSession(t *testing.T, host string, parallelism int) *dockerSession {
+func statsSession(t *testing.T, host string, parallelism int) *api.Session {
 	t.Helper()
 	c, err := newDocker(dockerSettings(host), Deps{
 		Limits: config.Limits{MetricsBody: 4 << 20}, UserAgent: "chatstack_exporter/test", Log: slog.New(slog.DiscardHandler),
@@ -34,12 +38,12 @@ func statsSession(t *testing.T, host string, parallelism int) *dockerSession {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := c.(*docker).openSingle(parallelism)
+	s, err := c.(*docker).engine.OpenSingle(parallelism)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(s.transport.CloseIdleConnections)
-	if err := s.negotiate(t.Context(), &Batch{}); err != nil {
+	t.Cleanup(s.Close)
+	if _, err := s.Negotiate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return s
@@ -57,7 +61,7 @@ func statsContent(t *testing.T, name string) string {
 // plainStats are of a container that uses 7 bytes of memory.
 const plainStats = `{"read":"2026-03-01T10:00:01Z","memory_stats":{"usage":7}}`
 
-var plainResources = containerResources{workingSet: 7, hasMemory: true}
+var plainResources = usage.Usage{WorkingSet: 7, HasMemory: true}
 
 // statsEngine answers calls for stats, by container.
 func statsEngine(t *testing.T, answers map[string]http.HandlerFunc) *engine {
@@ -78,10 +82,10 @@ func statsEngine(t *testing.T, answers map[string]http.HandlerFunc) *engine {
 	return e
 }
 
-func subjectsOf(ids ...string) []resourceSubject {
-	var subjects []resourceSubject
+func subjectsOf(ids ...string) []usage.Subject {
+	var subjects []usage.Subject
 	for _, id := range ids {
-		subjects = append(subjects, resourceSubject{id: id})
+		subjects = append(subjects, usage.Subject{ID: id})
 	}
 	return subjects
 }
@@ -92,84 +96,64 @@ func TestStatsGiveWhatDockerStatsShows(t *testing.T) {
 	for name, tt := range map[string]struct {
 		answer string
 		limit  int64
-		want   containerResources
+		want   usage.Usage
 	}{
 		"cgroup v1, without a limit": {
 			answer: cgroup1,
-			want: containerResources{
-				workingSet: 524288000 - 209715200, hasMemory: true, cpuSeconds: 93.25, hasCPU: true,
-				received: 1234, transmitted: 340, hasNetwork: true,
+			want: usage.Usage{
+				WorkingSet: 524288000 - 209715200, HasMemory: true, CPUSeconds: 93.25, HasCPU: true,
+				Received: 1234, Transmitted: 340, HasNetwork: true,
 			},
 		},
 		"cgroup v1, with a limit beyond the machine's memory": {
 			answer: cgroup1, limit: 1 << 50,
-			want: containerResources{
-				workingSet: 524288000 - 209715200, limit: hostMemory, hasMemory: true, cpuSeconds: 93.25, hasCPU: true,
-				received: 1234, transmitted: 340, hasNetwork: true,
+			want: usage.Usage{
+				WorkingSet: 524288000 - 209715200, Limit: hostMemory, HasMemory: true, CPUSeconds: 93.25, HasCPU: true,
+				Received: 1234, Transmitted: 340, HasNetwork: true,
 			},
 		},
 		"cgroup v2, with a limit": {
 			answer: cgroup2, limit: limit,
-			want: containerResources{
-				workingSet: 33554432 - 16777216, limit: limit, hasMemory: true, cpuSeconds: 0.0015, hasCPU: true,
-				received: 5012, transmitted: 7770, hasNetwork: true,
+			want: usage.Usage{
+				WorkingSet: 33554432 - 16777216, Limit: limit, HasMemory: true, CPUSeconds: 0.0015, HasCPU: true,
+				Received: 5012, Transmitted: 7770, HasNetwork: true,
 			},
 		},
 		"an answer without its limit": {
 			answer: plainStats, limit: limit,
-			want: containerResources{workingSet: 7, limit: limit, hasMemory: true},
+			want: usage.Usage{WorkingSet: 7, Limit: limit, HasMemory: true},
 		},
 		"an engine that may count no memory": {
 			answer: statsContent(t, "rootless"), limit: limit,
-			want: containerResources{cpuSeconds: 2, hasCPU: true},
+			want: usage.Usage{CPUSeconds: 2, HasCPU: true},
 		},
 		"the host's network, or none": {
 			answer: `{"read":"2026-03-01T10:00:01Z","cpu_stats":{"cpu_usage":{"total_usage":1000000000}},"memory_stats":{"usage":9},"networks":{}}`,
-			want:   containerResources{workingSet: 9, hasMemory: true, cpuSeconds: 1, hasCPU: true},
+			want:   usage.Usage{WorkingSet: 9, HasMemory: true, CPUSeconds: 1, HasCPU: true},
 		},
 		"a network that carried nothing": {
 			answer: `{"read":"2026-03-01T10:00:01Z","networks":{"eth0":{"rx_bytes":0,"tx_bytes":0}}}`,
-			want:   containerResources{hasNetwork: true},
+			want:   usage.Usage{HasNetwork: true},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := statsEngine(t, map[string]http.HandlerFunc{
 				"a": func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, tt.answer) }, //nolint:errcheck // the client's loss
 			})
-			got, err := statsSession(t, e.host, 1).resources(t.Context(), []resourceSubject{{id: "a", limit: tt.limit}}, 1)
+			got, err := measureStats(t.Context(), statsSession(t, e.host, 1), []usage.Subject{{ID: "a", Limit: tt.limit}}, 1)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(map[string]containerResources{"a": tt.want}, got, compareResources); diff != "" {
+			if diff := cmp.Diff(map[string]usage.Usage{"a": tt.want}, got, compareResources); diff != "" {
 				t.Errorf("resources (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-func TestWorkingSetIsUsageWithoutInactiveFiles(t *testing.T) {
-	for _, tt := range []struct {
-		name  string
-		usage uint64
-		cache inactiveFile
-		want  uint64
-	}{
-		{"nothing cached", 100, inactiveFile{}, 100},
-		{"cgroup v1 counts the groups below", 100, inactiveFile{Total: 30, Own: 10}, 70},
-		{"cgroup v2 has no total", 100, inactiveFile{Own: 10}, 90},
-		{"the total is more than the usage", 100, inactiveFile{Total: 101, Own: 10}, 90},
-		{"all is cache", 100, inactiveFile{Total: 100, Own: 100}, 100},
-		{"usage was read before the cache grew", 100, inactiveFile{Own: 101}, 100},
-	} {
-		if got := workingSet(tt.usage, tt.cache); got != tt.want {
-			t.Errorf("%s: got %d, want %d", tt.name, got, tt.want)
-		}
-	}
-}
-
 func TestStatsAreAskedForInOneShot(t *testing.T) {
 	e := statsEngine(t, nil)
-	if _, err := statsSession(t, e.host, 1).resources(t.Context(), subjectsOf("a"), 1); err != nil {
+	if _, err := measureStats(t.Context(), statsSession(t, e.host, 1), subjectsOf("a"), 1); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{"HEAD /_ping", "GET /v1.41/containers/a/stats?one-shot=1&stream=0"}
@@ -189,15 +173,15 @@ func TestContainersThatAreGoneHaveNoResources(t *testing.T) {
 		},
 	}
 	e := statsEngine(t, answers)
-	got, err := statsSession(t, e.host, 2).resources(t.Context(), subjectsOf("removed", "a", "removing", "stopped", "leaving", "b"), 2)
+	got, err := measureStats(t.Context(), statsSession(t, e.host, 2), subjectsOf("removed", "a", "removing", "stopped", "leaving", "b"), 2)
 	if err != nil {
 		t.Errorf("got error %v, want none: each of these is about one container", err)
 	}
-	want := map[string]containerResources{"a": plainResources, "b": plainResources}
+	want := map[string]usage.Usage{"a": plainResources, "b": plainResources}
 	if diff := cmp.Diff(want, got, compareResources); diff != "" {
 		t.Errorf("resources (-want +got):\n%s", diff)
 	}
-	if got, err := statsSession(t, e.host, 2).resources(t.Context(), subjectsOf("removed", "stopped"), 2); err != nil || len(got) != 0 {
+	if got, err := measureStats(t.Context(), statsSession(t, e.host, 2), subjectsOf("removed", "stopped"), 2); err != nil || len(got) != 0 {
 		t.Errorf("all are gone: got %v, error %v; want nothing and none", got, err)
 	}
 }
@@ -227,9 +211,9 @@ func TestFailureOfStatsKeepsWhatWasGot(t *testing.T) {
 	for _, tt := range statsFailures {
 		t.Run(tt.name, func(t *testing.T) {
 			e := statsEngine(t, map[string]http.HandlerFunc{"bad": tt.answer})
-			got, err := statsSession(t, e.host, 1).resources(t.Context(), subjectsOf("a", "bad", "b"), 1)
+			got, err := measureStats(t.Context(), statsSession(t, e.host, 1), subjectsOf("a", "bad", "b"), 1)
 			wantDockerFailure(t, err, tt.reason, tt.hint)
-			if diff := cmp.Diff(map[string]containerResources{"a": plainResources}, got, compareResources); diff != "" {
+			if diff := cmp.Diff(map[string]usage.Usage{"a": plainResources}, got, compareResources); diff != "" {
 				t.Errorf("resources (-want +got):\n%s", diff)
 			}
 		})
@@ -241,11 +225,11 @@ func TestContainerThatCannotBeMeasuredHidesNoOther(t *testing.T) {
 	sick := engineSays(http.StatusInternalServerError, "cannot read cgroup")
 	e := statsEngine(t, map[string]http.HandlerFunc{"sick": sick, "ill": sick})
 	s := statsSession(t, e.host, 1)
-	got, err := s.resources(t.Context(), subjectsOf("sick", "a"), 1)
+	got, err := measureStats(t.Context(), s, subjectsOf("sick", "a"), 1)
 	if want := []string{"a"}; err != nil || !slices.Equal(slices.Collect(maps.Keys(got)), want) {
 		t.Errorf("got %v, error %v; want those of %q, and none", got, err, want)
 	}
-	_, err = s.resources(t.Context(), subjectsOf("sick", "ill"), 1)
+	_, err = measureStats(t.Context(), s, subjectsOf("sick", "ill"), 1)
 	wantDockerFailure(t, err, failure.HTTPStatus, "log")
 	if err != nil && !strings.Contains(err.Error(), "cannot read cgroup") {
 		t.Errorf("error: got %q, want the engine's own words in it", err)
@@ -265,11 +249,11 @@ func TestHungStatsEndWithTheContext(t *testing.T) {
 				cancel()
 				<-r.Context().Done() // until the client goes away
 			}})
-			got, err := statsSession(t, e.host, 1).resources(ctx, subjectsOf("a", "hung", "b"), 1)
+			got, err := measureStats(ctx, statsSession(t, e.host, 1), subjectsOf("a", "hung", "b"), 1)
 			if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), e.host) {
 				t.Errorf("error: got %v, want the context's, with the engine's address", err)
 			}
-			if diff := cmp.Diff(map[string]containerResources{"a": plainResources}, got, compareResources); diff != "" {
+			if diff := cmp.Diff(map[string]usage.Usage{"a": plainResources}, got, compareResources); diff != "" {
 				t.Errorf("resources (-want +got):\n%s", diff)
 			}
 			e.waitForSilence(t)
@@ -277,7 +261,7 @@ func TestHungStatsEndWithTheContext(t *testing.T) {
 	}
 	late, cancel := context.WithTimeout(t.Context(), 0)
 	defer cancel()
-	_, err := statsSession(t, statsEngine(t, nil).host, 1).resources(late, subjectsOf("a"), 1)
+	_, err := measureStats(late, statsSession(t, statsEngine(t, nil).host, 1), subjectsOf("a"), 1)
 	wantDockerFailure(t, err, failure.Timeout, "hangs")
 }
 
@@ -293,7 +277,7 @@ func TestFirstFailureEndsTheOtherCallsForStats(t *testing.T) {
 			engineForbids(w, r)
 		},
 	})
-	_, err := statsSession(t, e.host, 2).resources(t.Context(), subjectsOf("hung", "bad"), 2)
+	_, err := measureStats(t.Context(), statsSession(t, e.host, 2), subjectsOf("hung", "bad"), 2)
 	wantDockerFailure(t, err, failure.Forbidden, "/stats")
 }
 
@@ -328,7 +312,7 @@ func TestCallsForStatsAreParallelAndBounded(t *testing.T) {
 		}
 	}
 	e := statsEngine(t, answers)
-	got, err := statsSession(t, e.host, 4*parallelism).resources(t.Context(), subjectsOf(ids...), parallelism)
+	got, err := measureStats(t.Context(), statsSession(t, e.host, 4*parallelism), subjectsOf(ids...), parallelism)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -340,23 +324,6 @@ func TestCallsForStatsAreParallelAndBounded(t *testing.T) {
 	if most != parallelism {
 		t.Errorf("calls at once: got %d, want %d", most, parallelism)
 	}
-}
-
-func TestPanicInAWorkerReachesTheCaller(t *testing.T) {
-	defer func() {
-		text, _ := recover().(string)
-		if !strings.HasPrefix(text, "broken") || !strings.Contains(text, "docker_resources_test.go") {
-			t.Errorf("recovered %.200q, want what was said and where", text)
-		}
-	}()
-	err := inParallel(t.Context(), 5, 2, func(ctx context.Context, i int) error {
-		if i == 1 {
-			panic("broken")
-		}
-		<-ctx.Done() // the panic ends the others
-		return ctx.Err()
-	})
-	t.Errorf("returned %v, want a panic", err)
 }
 
 func TestMeasuringLeavesNoGoroutineOrDescriptor(t *testing.T) {
@@ -371,11 +338,11 @@ func TestMeasuringLeavesNoGoroutineOrDescriptor(t *testing.T) {
 		t.Helper()
 		s := statsSession(t, e.host, 2)
 		for _, id := range ids {
-			if _, err := s.resources(t.Context(), subjectsOf("a", "b", id), 2); err == nil {
+			if _, err := measureStats(t.Context(), s, subjectsOf("a", "b", id), 2); err == nil {
 				t.Errorf("container %s: got no error, want one", id)
 			}
 		}
-		s.transport.CloseIdleConnections()
+		s.Close()
 		e.waitForSilence(t)
 	}
 	measure(ids[0]) // what the runtime opens once
@@ -390,16 +357,120 @@ func TestMeasuringLeavesNoGoroutineOrDescriptor(t *testing.T) {
 
 func TestResourcesPage(t *testing.T) {
 	b := &Batch{}
-	for name, r := range map[string]containerResources{
+	for name, r := range map[string]usage.Usage{
 		"all": {
-			workingSet: 314572800, limit: 1 << 30, hasMemory: true, cpuSeconds: 93.25, hasCPU: true, received: 1234, transmitted: 340, hasNetwork: true,
+			WorkingSet: 314572800, Limit: 1 << 30, HasMemory: true, CPUSeconds: 93.25, HasCPU: true, Received: 1234, Transmitted: 340, HasNetwork: true,
 		},
-		"idle":      {workingSet: 0, hasMemory: true, cpuSeconds: 0.5, hasCPU: true, hasNetwork: true},
-		"unlimited": {workingSet: 7, hasMemory: true},
-		"uncounted": {limit: 1 << 30, cpuSeconds: 2, hasCPU: true},
-		"unknown":   {workingSet: 1, limit: 1, cpuSeconds: 1, received: 1, transmitted: 1},
+		"idle":      {WorkingSet: 0, HasMemory: true, CPUSeconds: 0.5, HasCPU: true, HasNetwork: true},
+		"unlimited": {WorkingSet: 7, HasMemory: true},
+		"uncounted": {Limit: 1 << 30, CPUSeconds: 2, HasCPU: true},
+		"unknown":   {WorkingSet: 1, Limit: 1, CPUSeconds: 1, Received: 1, Transmitted: 1},
 	} {
-		r.write(b, name, "local")
+		writeUsage(b, &r, name, "local")
 	}
 	goldenPage(t, "docker/resources", b)
+}
+
+func TestAnswersAreLeftAloneWhereNobodyWaitsForThem(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		once     bool
+		host     string
+		stats    feature
+		subjects int
+		want     bool
+	}{
+		{"it is not known whether stats are to be had", false, "unix:///none", feature{}, 10, false},
+		{"they were not to be had", false, "unix:///none", feature{true, errors.New("403")}, 10, false},
+		{"somebody waits", true, "unix:///none", feature{true, nil}, 10, false},
+		{"nobody is asked about", false, "unix:///none", feature{true, nil}, 0, false},
+		{"not all are asked at once", false, "unix:///none", feature{true, nil}, 11, false},
+		{"calls share connections", false, "https://127.0.0.1:2376", feature{true, nil}, 10, false},
+		{"nobody waits", false, "unix:///none", feature{true, nil}, 10, true},
+	} {
+		d := (&watch{t: t}).collector(dockerSettings(tt.host), nil, tt.once)
+		d.stats, d.rest = tt.stats, time.Millisecond
+		r := d.restFor(tt.subjects, 10)
+		if (r != nil) != tt.want {
+			t.Errorf("%s: answers are left alone: %t", tt.name, r != nil)
+		}
+	}
+}
+
+// TestMeasurementsLeaveAnswersAlone has all answers there at once, and then late.
+func TestMeasurementsLeaveAnswersAlone(t *testing.T) {
+	const rest = 160 * time.Millisecond
+	e := startEngine(t, plainContainer("a", nil), plainContainer("b", nil))
+	var refuses, slow atomic.Bool
+	e.answer = func(w http.ResponseWriter, r *http.Request) bool {
+		switch {
+		case !strings.HasSuffix(r.URL.Path, "/stats"):
+			return false
+		case refuses.Load():
+			engineRefuses(w, http.StatusForbidden, "no")
+		default:
+			if slow.Load() {
+				<-time.After(rest)
+			}
+			engineAnswers(w, map[string]any{"read": time.Now(), "memory_stats": map[string]any{"usage": 1000}})
+		}
+		return true
+	}
+	s := dockerSettings(e.host)
+	s.Resources = resourcesEngine
+	d := (&watch{t: t}).collector(s, nil, false)
+	measure := func(round int, least time.Duration) {
+		t.Helper()
+		begun := time.Now()
+		d.measure(t.Context(), dockerRound{round: round, subjects: subjectsOf("id-a", "id-b")})
+		if took := time.Since(begun); took < least {
+			t.Errorf("round %d was over after %s, want a rest of %s", round, took, least)
+		}
+	}
+	d.rest = rest
+	measure(1, 0)
+	if d.rest != rest || len(d.resources) != 2 {
+		t.Errorf("the first round learns of a rest that it had not: %s; %d were measured", d.rest, len(d.resources))
+	}
+	measure(2, rest)
+	learnt := d.rest
+	if learnt >= rest && learnt < rest+5*time.Millisecond || len(d.resources) != 2 {
+		t.Errorf("nothing was learnt, the next rest is %s; %d were measured", learnt, len(d.resources))
+	}
+	d.rest = 0
+	slow.Store(true)
+	measure(3, rest)
+	if learnt = d.rest; learnt < rest {
+		t.Errorf("answers that came %s late teach a rest of %s", rest, learnt)
+	}
+	refuses.Store(true)
+	measure(4, 0)
+	if d.rest != learnt || d.stats.err == nil {
+		t.Errorf("a rest of %s was learnt of a failure, %v", d.rest, d.stats.err)
+	}
+}
+
+// TestMeasurementsMakeSingleCalls has an engine say whether anything is asked after a call for stats.
+func TestMeasurementsMakeSingleCalls(t *testing.T) {
+	e := startEngine(t, plainContainer("a", nil), plainContainer("b", nil))
+	var last atomic.Int64
+	e.on("/stats", func(w http.ResponseWriter, r *http.Request) {
+		if r.Close {
+			last.Add(1)
+		}
+		w.WriteHeader(http.StatusInternalServerError)
+	})
+	s := dockerSettings(e.host)
+	s.Resources = resourcesEngine
+	d := (&watch{t: t}).collector(s, nil, false)
+	d.measure(t.Context(), dockerRound{round: 1, subjects: subjectsOf("id-a", "id-b")})
+	if last.Load() != 2 {
+		t.Errorf("%d calls for stats are the last on their connection, want 2", last.Load())
+	}
+	e.waitForSilence(t)
+}
+
+// measureStats returns the stats of the subjects.
+func measureStats(ctx context.Context, s *api.Session, subjects []usage.Subject, parallelism int) (map[string]usage.Usage, error) {
+	return s.Measure(ctx, subjects, parallelism, nil, func(string) bool { return false })
 }

@@ -1,11 +1,7 @@
 package collectors
 
 import (
-	"cmp"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -17,10 +13,6 @@ import (
 
 // What is read of other people's containers is bounded, so that no engine can fill the memory.
 const (
-	// maxListEntry bounds one container in a list.
-	maxListEntry = 1 << 20
-	// maxInspection bounds the description of one container.
-	maxInspection = 1 << 20
 	// maxContainerName is the longest name of a file, which engines make of a container's name.
 	maxContainerName = 255
 	// maxContainerLabel bounds the project, the service and the image of a container, and maxDependsOn what compose says of
@@ -30,9 +22,6 @@ const (
 	// maxDependencies bounds how many containers one container depends on.
 	maxDependencies = 32
 )
-
-// hintLargeContainer is for what no setting of the exporter mends.
-const hintLargeContainer = "one container has more labels, environment or names than the exporter reads (1 MiB): make it anew with less"
 
 // validContainerName reports whether an engine could have given a container this name.
 func validContainerName(name string) bool {
@@ -54,54 +43,11 @@ type selection struct {
 	// listed counts all containers, beyond the watched ones that max_containers leaves out, misnamed those whose names no
 	// engine gives.
 	listed, beyond, misnamed int
-	// invalid is the first entry that has no id.
-	invalid error
-}
-
-// read reads a list. Its errors are an Error, or those of the decoder and of the reader.
-func (s *selection) read(r io.Reader) error {
-	part := &io.LimitedReader{R: r, N: maxListEntry}
-	d := json.NewDecoder(part)
-	switch begin, err := d.Token(); {
-	case err != nil:
-		return err
-	case begin == nil: // null is an empty list
-		return nil
-	case begin != json.Delim('['):
-		return errors.New("the list of containers is no array")
-	}
-	one := listedContainer{Labels: map[string]string{}}
-	for part.N = maxListEntry; d.More(); part.N = maxListEntry {
-		clear(one.Labels)
-		one = listedContainer{Labels: one.Labels}
-		err := d.Decode(&one)
-		switch {
-		case err != nil && part.N <= 0:
-			return failure.Errorf(failure.TooLarge, "one of the containers has more than %d bytes", maxListEntry).WithHint(hintLargeContainer)
-		case errors.Is(err, io.EOF):
-			return io.ErrUnexpectedEOF
-		case err != nil:
-			return err
-		}
-		s.take(&one)
-	}
-	switch _, err := d.Token(); {
-	case errors.Is(err, io.EOF):
-		return io.ErrUnexpectedEOF
-	case err != nil:
-		return err
-	}
-	return s.invalid
 }
 
 // take decides about one container.
-func (s *selection) take(l *listedContainer) {
+func (s *selection) take(l *container.Summary) {
 	s.listed++
-	// It becomes part of the paths that are asked for, and what looks like another path would be refused as our own fault.
-	if !containerName.MatchString(l.ID) || len(l.ID) > maxContainerName {
-		s.invalid = cmp.Or(s.invalid, error(failure.Errorf(failure.Malformed, "%q is no id", failure.OneLine(l.ID))))
-		return
-	}
 	own := ownName(l.Names)
 	if own != "" && !validContainerName(own) {
 		s.misnamed++

@@ -141,7 +141,7 @@ func TestOneHugeContainerInAListIsTooLarge(t *testing.T) {
 			io.WriteString(w, `[{"Id":"a",`+entry+`}]`) //nolint:errcheck // the client's loss
 		})
 		w := watching(t, e)
-		w.docker.limit = 16 << 20
+		w.docker.engine.Limit = 16 << 20
 		err := w.try()
 		if got := reasonOrNone(err); got != failure.TooLarge {
 			t.Errorf("%s: reason %q, want %q", name, got, failure.TooLarge)
@@ -160,7 +160,7 @@ func TestOneHugeDescriptionHidesNoOther(t *testing.T) {
 		engineAnswers(w, c)
 	})
 	w := watching(t, e)
-	w.docker.limit = 16 << 20
+	w.docker.engine.Limit = 16 << 20
 	b := w.read()
 	wantNote(t, b, "cannot describe 1 of 3")
 	w.wantNow("", `container_state{container="a",state="running"} 1`, `container_state{container="b",state="running"} 1`)
@@ -225,7 +225,7 @@ func TestDescriptionsTakeLittleMemory(t *testing.T) {
 		return true
 	}
 	w := watching(t, e)
-	w.docker.limit = 16 << 20
+	w.docker.engine.Limit = 16 << 20
 	listed := make([]container.Summary, n)
 	for i := range listed {
 		listed[i].ID = fmt.Sprintf("id-%d", i)
@@ -234,7 +234,7 @@ func TestDescriptionsTakeLittleMemory(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
-	found, err := s.inspectAll(t.Context(), &Batch{}, listed, n)
+	found, err := w.docker.inspectAll(t.Context(), s, &Batch{}, listed, n)
 	if err != nil {
 		t.Fatal(err)
 	}

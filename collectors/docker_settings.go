@@ -6,18 +6,15 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"net"
-	"net/url"
 	"os"
 	"path"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
-	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/api"
 )
 
 // Docker is the block of a Docker Engine. A container is watched if it fits projects, labels and names, of which an
@@ -235,75 +232,19 @@ func (s *Docker) checkResources(r *config.Report) {
 	}
 }
 
-// dockerEndpoint is where an engine is reached.
-type dockerEndpoint struct {
-	network, address string // as net.Dial wants them
-	tls              bool
-}
-
-// removeTLSKeys is what to do where an engine is to be reached without TLS.
-const removeTLSKeys = "remove the keys of TLS (ca_file and the like, DOCKER_TLS_VERIFY)"
-
-// maxSocketPath is the longest path of a Unix socket that the kernel takes.
-const maxSocketPath = 107
-
-func (s *Docker) endpoint() (dockerEndpoint, error) {
-	if socket, ok := strings.CutPrefix(s.Host, "unix://"); ok {
-		if !strings.HasPrefix(socket, "/") {
-			return dockerEndpoint{}, errors.New("is no absolute path; write unix:///path/to/docker.sock, with three slashes")
-		}
-		if len(socket) > maxSocketPath {
-			return dockerEndpoint{}, fmt.Errorf("has a path of %d bytes, the system takes %d; link the socket to a shorter one", len(socket), maxSocketPath)
-		}
-		if strings.HasSuffix(socket, "/") || slices.Contains(strings.Split(socket, "/"), "..") {
-			return dockerEndpoint{}, errors.New("has a path with .. in it or / at its end; write the path of the socket itself")
-		}
-		return dockerEndpoint{network: "unix", address: socket}, nil
-	}
-	u, err := url.Parse(s.Host)
+// client returns a client of the engine, or what is wrong with host.
+func (s *Docker) client(limit int64, userAgent string) (*api.Client, error) {
+	endpoint, err := s.endpoint()
 	if err != nil {
-		return dockerEndpoint{}, errors.New("is no URL; write unix:///path/to/docker.sock or tcp://host:port")
+		return nil, err
 	}
-	e := dockerEndpoint{network: "tcp", tls: s.wantsTLS()}
-	switch u.Scheme {
-	case "tcp":
-	case "http":
-		if e.tls {
-			return dockerEndpoint{}, errors.New("begins with http:// beside keys of TLS; " + removeTLSKeys + ", or write https://")
-		}
-	case "https":
-		e.tls = true
-	case "ssh":
-		return dockerEndpoint{}, errors.New("begins with ssh://, which runs commands over there and is not supported; forward the socket with `ssh -L /path/docker.sock:/var/run/docker.sock HOST` and write unix:///path/docker.sock, or expose the engine with TLS and write tcp://HOST:2376")
-	case "npipe":
-		return dockerEndpoint{}, errors.New("begins with npipe://, a Windows pipe, which is not supported; expose the engine with TLS and write tcp://HOST:2376")
-	default:
-		return dockerEndpoint{}, errors.New("must begin with unix:// or tcp://")
-	}
-	switch {
-	case u.User != nil:
-		return dockerEndpoint{}, errors.New("carries credentials; an engine knows only client certificates: use cert_file and key_file")
-	case u.Hostname() == "":
-		return dockerEndpoint{}, errors.New("has no host; write tcp://host:port")
-	case strings.Contains(u.Hostname(), "%"):
-		return dockerEndpoint{}, errors.New("has an address with a zone, which is not supported; write a host name, or an address without %")
-	case (u.Path != "" && u.Path != "/") || u.RawQuery != "" || u.Fragment != "":
-		return dockerEndpoint{}, errors.New("has more than host and port; write tcp://host:port")
-	}
-	port := u.Port()
-	switch {
-	case port != "":
-		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-			return dockerEndpoint{}, fmt.Errorf("has the port %s, must be from 1 to 65535", port)
-		}
-	case e.tls:
-		port = "2376"
-	default:
-		port = "2375"
-	}
-	e.address = net.JoinHostPort(u.Hostname(), port)
-	return e, nil
+	return &api.Client{
+		Host: s.Host, Endpoint: endpoint, Trust: s.TLS, TLSKeys: s.wantsTLS(), CertFile: s.CertFile, KeyFile: s.KeyFile,
+		Limit: limit, UserAgent: userAgent,
+	}, nil
 }
+
+func (s *Docker) endpoint() (api.Endpoint, error) { return api.ParseEndpoint(s.Host, s.wantsTLS()) }
 
 func (s *Docker) wantsTLS() bool {
 	return s.verify || s.TLS != (config.TLS{}) || s.CertFile != ""
@@ -334,20 +275,4 @@ func matchesAny(name string, patterns []string) bool {
 		ok, err := path.Match(p, name)
 		return ok && err == nil
 	})
-}
-
-// clientTLS returns the TLS configuration, with the files as they are now, of a client that reports to watch.
-func (s *Docker) clientTLS(watch *exchange.CertificateWatch) (*tls.Config, error) {
-	tlsConfig, err := watch.ClientConfig()
-	if err != nil {
-		return nil, err
-	}
-	if s.CertFile != "" {
-		pair, err := tls.LoadX509KeyPair(s.CertFile, s.KeyFile)
-		if err != nil {
-			return nil, fmt.Errorf("read client certificate: %w", err)
-		}
-		tlsConfig.Certificates = []tls.Certificate{pair}
-	}
-	return tlsConfig, nil
 }

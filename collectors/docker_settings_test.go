@@ -10,7 +10,6 @@ import (
 	"encoding/pem"
 	"io"
 	"log"
-	"log/slog"
 	"math/big"
 	"net/http/httptest"
 	"os"
@@ -21,6 +20,7 @@ import (
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/api"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange/exchangetest"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
@@ -65,20 +65,20 @@ func loadedDocker(t *testing.T, file string, env map[string]string) *Docker {
 func TestDockerHostIsUnderstood(t *testing.T) {
 	for _, tt := range []struct {
 		host string
-		want dockerEndpoint
+		want api.Endpoint
 		file string
 	}{
-		{host: "unix:///var/run/docker.sock", want: dockerEndpoint{"unix", "/var/run/docker.sock", false}},
-		{host: "unix:///a b/%41", want: dockerEndpoint{"unix", "/a b/%41", false}},
-		{host: "tcp://proxy:2375", want: dockerEndpoint{"tcp", "proxy:2375", false}},
-		{host: "tcp://proxy", want: dockerEndpoint{"tcp", "proxy:2375", false}},
-		{host: "tcp://proxy/", want: dockerEndpoint{"tcp", "proxy:2375", false}},
-		{host: "tcp://[::1]:1", want: dockerEndpoint{"tcp", "[::1]:1", false}},
-		{host: "http://proxy", want: dockerEndpoint{"tcp", "proxy:2375", false}},
-		{host: "https://engine", want: dockerEndpoint{"tcp", "engine:2376", true}},
-		{host: "https://engine:1", want: dockerEndpoint{"tcp", "engine:1", true}},
-		{host: "tcp://engine", file: "    insecure_skip_verify: true\n", want: dockerEndpoint{"tcp", "engine:2376", true}},
-		{host: "unix:///x", file: "    insecure_skip_verify: true\n", want: dockerEndpoint{"unix", "/x", false}},
+		{host: "unix:///var/run/docker.sock", want: api.Endpoint{Network: "unix", Address: "/var/run/docker.sock", TLS: false}},
+		{host: "unix:///a b/%41", want: api.Endpoint{Network: "unix", Address: "/a b/%41", TLS: false}},
+		{host: "tcp://proxy:2375", want: api.Endpoint{Network: "tcp", Address: "proxy:2375", TLS: false}},
+		{host: "tcp://proxy", want: api.Endpoint{Network: "tcp", Address: "proxy:2375", TLS: false}},
+		{host: "tcp://proxy/", want: api.Endpoint{Network: "tcp", Address: "proxy:2375", TLS: false}},
+		{host: "tcp://[::1]:1", want: api.Endpoint{Network: "tcp", Address: "[::1]:1", TLS: false}},
+		{host: "http://proxy", want: api.Endpoint{Network: "tcp", Address: "proxy:2375", TLS: false}},
+		{host: "https://engine", want: api.Endpoint{Network: "tcp", Address: "engine:2376", TLS: true}},
+		{host: "https://engine:1", want: api.Endpoint{Network: "tcp", Address: "engine:1", TLS: true}},
+		{host: "tcp://engine", file: "    insecure_skip_verify: true\n", want: api.Endpoint{Network: "tcp", Address: "engine:2376", TLS: true}},
+		{host: "unix:///x", file: "    insecure_skip_verify: true\n", want: api.Endpoint{Network: "unix", Address: "/x", TLS: false}},
 	} {
 		s := loadedDocker(t, tt.file, map[string]string{"DOCKER_HOST": tt.host})
 		got, err := s.endpoint()
@@ -440,24 +440,6 @@ func TestRefusedClientCertificateNamesItsKeys(t *testing.T) {
 				wantDockerFailure(t, err, failure.TLS, tt.hint)
 			})
 		}
-	}
-}
-
-func TestDockerTakesNoProxyFromTheEnvironment(t *testing.T) {
-	c, err := newDocker(dockerSettings("tcp://engine.example:1"), Deps{Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	d, ok := c.(*docker)
-	if !ok {
-		t.Fatalf("collector is a %T", c)
-	}
-	s, err := d.open(1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if s.transport.Proxy != nil {
-		t.Error("the transport looks for a proxy")
 	}
 }
 

@@ -179,16 +179,16 @@ func (w *realWatch) want(what, line string) {
 
 func (w *realWatch) sameAsListed(name string) {
 	w.t.Helper()
-	s, err := w.docker.open(1)
+	s, err := w.docker.engine.Open(1)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	defer s.transport.CloseIdleConnections()
+	defer s.Close()
 	b := &Batch{}
-	if err := s.negotiate(w.t.Context(), b); err != nil {
+	if _, err := s.Negotiate(w.t.Context()); err != nil {
 		w.t.Fatal(err)
 	}
-	all, made, err := s.list(w.t.Context(), b)
+	all, made, err := w.docker.list(w.t.Context(), s, b)
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -84,9 +84,9 @@ func TestDockerSaysThatItsSchemeIsWrong(t *testing.T) {
 	secure, plain := quietTLS(t), httptest.NewServer(http.NotFoundHandler())
 	defer plain.Close()
 	for host, hint := range map[string]string{
-		"tcp://" + secure.Listener.Addr().String():                                                    hintTLS,
+		"tcp://" + secure.Listener.Addr().String():                                                    "the engine speaks TLS on this port: write https://, or set ca_file or DOCKER_TLS_VERIFY=1",
 		"https://" + plain.Listener.Addr().String():                                                   "write http:// in the host",
-		"tcp://" + exchangetest.RawServer(t, "tcp", exchangetest.Say("\x15\x03\x01\x00\x02\x02\x46")): hintTLS,
+		"tcp://" + exchangetest.RawServer(t, "tcp", exchangetest.Say("\x15\x03\x01\x00\x02\x02\x46")): "the engine speaks TLS on this port: write https://, or set ca_file or DOCKER_TLS_VERIFY=1",
 	} {
 		_, err := readDocker(t, dockerSettings(host))
 		wantDockerFailure(t, err, failure.TLS, hint)

@@ -55,8 +55,8 @@ func (s *Volume) Check(r *config.Report) {
 	}
 }
 
-// usage is what a file system says of itself.
-type usage struct {
+// diskUsage is what a file system says of itself.
+type diskUsage struct {
 	// size, free and available are in bytes. Like df, available goes below 0 where others ate into what is kept for root.
 	size, free, available float64
 	// inodes is 0 where the file system has no fixed number of them.
@@ -70,7 +70,7 @@ type usage struct {
 type measurement struct {
 	begun time.Time
 	done  chan struct{}
-	usage usage
+	usage diskUsage
 	err   error
 }
 
@@ -78,13 +78,13 @@ type measurement struct {
 // is one per path at most, whoever asks and however often, also after a reload: a hung mount costs one goroutine.
 type measurements struct {
 	// measure asks the kernel. It may block for ever.
-	measure func(path string) (usage, error)
+	measure func(path string) (diskUsage, error)
 
 	mu       sync.Mutex
 	underway map[string]*measurement
 }
 
-func newMeasurements(measure func(path string) (usage, error)) *measurements {
+func newMeasurements(measure func(path string) (diskUsage, error)) *measurements {
 	return &measurements{measure: measure, underway: map[string]*measurement{}}
 }
 
@@ -141,7 +141,7 @@ func (c *volume) Collect(ctx context.Context, b *Batch) error {
 	return nil
 }
 
-func (c *volume) usage(ctx context.Context) (usage, error) {
+func (c *volume) usage(ctx context.Context) (diskUsage, error) {
 	running := c.all.begin(c.path)
 	select {
 	case <-running.done:
@@ -149,18 +149,18 @@ func (c *volume) usage(ctx context.Context) (usage, error) {
 		select {
 		case <-running.done: // at the last moment
 		default:
-			return usage{}, failure.Errorf(failure.Timeout, "statfs %s: no answer since %s: %w", c.path, time.Since(running.begun).Round(time.Second), ctx.Err()).
+			return diskUsage{}, failure.Errorf(failure.Timeout, "statfs %s: no answer since %s: %w", c.path, time.Since(running.begun).Round(time.Second), ctx.Err()).
 				WithHint("the mount hangs, and so does whoever uses it: look at the server or the disk behind it; it is read again as soon as the kernel answers")
 		}
 	}
 	u := running.usage
 	switch {
 	case running.err != nil:
-		return usage{}, volumeError(c.path, running.err)
+		return diskUsage{}, volumeError(c.path, running.err)
 	case c.mountpoint && u.mountErr != nil:
-		return usage{}, fmt.Errorf("find mount of %s: %w", c.path, u.mountErr)
+		return diskUsage{}, fmt.Errorf("find mount of %s: %w", c.path, u.mountErr)
 	case c.mountpoint && !u.mounted:
-		return usage{}, failure.Errorf(failure.Mismatch, "find mount of %s: nothing is mounted there", c.path).
+		return diskUsage{}, failure.Errorf(failure.Mismatch, "find mount of %s: nothing is mounted there", c.path).
 			WithHint("the volume is not mounted, and what is written goes to the disk below: mount it, or set mountpoint to false")
 	}
 	return u, nil

@@ -16,16 +16,16 @@ import (
 const mountInfo = "/proc/self/mountinfo"
 
 // measureVolume asks the kernel what df asks it. It blocks for as long as the mount hangs.
-func measureVolume(path string) (usage, error) {
+func measureVolume(path string) (diskUsage, error) {
 	var s syscall.Statfs_t
 	if err := retry(func() error { return syscall.Statfs(path, &s) }); err != nil {
-		return usage{}, err
+		return diskUsage{}, err
 	}
 	block := float64(s.Frsize)
 	if block == 0 {
 		block = float64(s.Bsize)
 	}
-	u := usage{
+	u := diskUsage{
 		size: float64(s.Blocks) * block, free: float64(s.Bfree) * block,
 		available: float64(int64(s.Bavail)) * block, //nolint:gosec // a negative number comes as a huge one
 		inodes:    float64(s.Files), inodesFree: float64(s.Ffree),

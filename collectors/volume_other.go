@@ -5,6 +5,6 @@ package collectors
 import "errors"
 
 // measureVolume is not written for this system.
-func measureVolume(string) (usage, error) {
-	return usage{}, errors.New("volumes are read on Linux only")
+func measureVolume(string) (diskUsage, error) {
+	return diskUsage{}, errors.New("volumes are read on Linux only")
 }

@@ -26,12 +26,12 @@ func volumeProbe(t *testing.T, all *measurements, mountpoint bool) Collector {
 	return c
 }
 
-func measured(u usage, err error) *measurements {
-	return newMeasurements(func(string) (usage, error) { return u, err })
+func measured(u diskUsage, err error) *measurements {
+	return newMeasurements(func(string) (diskUsage, error) { return u, err })
 }
 
 func TestVolumeShapes(t *testing.T) {
-	full := usage{size: 1000, free: 300, available: 250, inodes: 50, inodesFree: 7, mounted: true}
+	full := diskUsage{size: 1000, free: 300, available: 250, inodes: 50, inodesFree: 7, mounted: true}
 	noInodes, noSize := full, full
 	noInodes.inodes, noInodes.inodesFree = 0, 0
 	noSize.size, noSize.free, noSize.available = 0, 0, 0
@@ -40,7 +40,7 @@ func TestVolumeShapes(t *testing.T) {
 	elsewhere := full
 	elsewhere.mounted = false
 	for name, c := range map[string]struct {
-		usage      usage
+		usage      diskUsage
 		err        error
 		mountpoint bool
 		want       failure.Reason
@@ -52,7 +52,7 @@ func TestVolumeShapes(t *testing.T) {
 		"overdrawn":     {usage: overdrawn},
 		"not_asked":     {usage: elsewhere},
 		"not_mounted":   {usage: elsewhere, mountpoint: true, want: failure.Mismatch},
-		"mount_unknown": {usage: usage{size: 1, mountErr: errors.New("no /proc")}, mountpoint: true, want: failure.Internal},
+		"mount_unknown": {usage: diskUsage{size: 1, mountErr: errors.New("no /proc")}, mountpoint: true, want: failure.Internal},
 		"missing":       {err: syscall.ENOENT, want: failure.NotFound},
 		"file_in_path":  {err: syscall.ENOTDIR, want: failure.NotFound},
 		"permission":    {err: syscall.EACCES, want: failure.Forbidden},
@@ -87,12 +87,12 @@ func TestHungMountCostsOneGoroutine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked atomic.Int64
 		hang := make(chan struct{})
-		all := newMeasurements(func(string) (usage, error) {
+		all := newMeasurements(func(string) (diskUsage, error) {
 			n := asked.Add(1)
 			if n == 1 {
 				<-hang
 			}
-			return usage{size: float64(n)}, nil
+			return diskUsage{size: float64(n)}, nil
 		})
 		for n := range 3 {
 			b, err := readFails(t, volumeProbe(t, all, n == 2), failure.Timeout)
@@ -121,9 +121,9 @@ func TestHungMountCostsOneGoroutine(t *testing.T) {
 // TestHungMountRecoversWithinAReading answers while a reading waits: that reading is good.
 func TestHungMountRecoversWithinAReading(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		all := newMeasurements(func(string) (usage, error) {
+		all := newMeasurements(func(string) (diskUsage, error) {
 			<-time.After(15 * time.Second)
-			return usage{size: 1}, nil
+			return diskUsage{size: 1}, nil
 		})
 		readFails(t, volumeProbe(t, all, false), failure.Timeout)
 		if _, err := read(t, volumeProbe(t, all, false), 10*time.Second); err != nil {
@@ -136,11 +136,11 @@ func TestHungMountRecoversWithinAReading(t *testing.T) {
 func TestOneHungMountHoldsNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hang := make(chan struct{})
-		all := newMeasurements(func(path string) (usage, error) {
+		all := newMeasurements(func(path string) (diskUsage, error) {
 			if path == "/hung" {
 				<-hang
 			}
-			return usage{size: 1}, nil
+			return diskUsage{size: 1}, nil
 		})
 		all.begin("/hung")
 		if _, err := read(t, volumeProbe(t, all, false), time.Second); err != nil {

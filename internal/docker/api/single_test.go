@@ -1,4 +1,4 @@
-package collectors
+package api
 
 import (
 	"bufio"
@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -169,7 +170,7 @@ func TestSingleCallEndsWithItsContextAndLeavesNothing(t *testing.T) {
 
 // TestRefusalBeforeTheRequestIsReadIsHeard writes to a connection whose other side has answered and is gone.
 func TestRefusalBeforeTheRequestIsReadIsHeard(t *testing.T) {
-	path := engineSocket(t)
+	path := filepath.Join(t.TempDir(), "s")
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", path)
 	if err != nil {
 		t.Fatal(err)
@@ -266,8 +267,8 @@ func TestAnswerIsLeftAloneUntilTheRestIsOver(t *testing.T) {
 		return watchedReads{conn, t, &allowed}, err
 	}
 	over := make(chan struct{})
-	ctx, call := recorded(t.Context())
-	call.rest = &statsRest{over: over}
+	ctx, c := record(t.Context())
+	c.rest = &Rest{over: over}
 	go func() {
 		<-answered
 		allowed.Store(true)
@@ -277,45 +278,14 @@ func TestAnswerIsLeftAloneUntilTheRestIsOver(t *testing.T) {
 		t.Errorf("got %q, error %v", got, err)
 	}
 	ended, cancel := context.WithCancel(t.Context())
-	ended, call = recorded(ended)
-	call.rest = &statsRest{over: make(chan struct{})} // which never is
+	ended, c = record(ended)
+	c.rest = &Rest{over: make(chan struct{})} // which never is
 	go func() {
 		<-answered
 		cancel()
 	}()
 	if _, err := askSingly(ended, dial); !errors.Is(err, context.Canceled) {
 		t.Errorf("given up while it rested: got %v, want %v", err, context.Canceled)
-	}
-}
-
-func TestAnswersAreLeftAloneWhereNobodyWaitsForThem(t *testing.T) {
-	for _, tt := range []struct {
-		name     string
-		once     bool
-		host     string
-		stats    feature
-		subjects int
-		want     bool
-	}{
-		{"it is not known whether stats are to be had", false, "unix:///none", feature{}, 10, false},
-		{"they were not to be had", false, "unix:///none", feature{true, errors.New("403")}, 10, false},
-		{"somebody waits", true, "unix:///none", feature{true, nil}, 10, false},
-		{"nobody is asked about", false, "unix:///none", feature{true, nil}, 0, false},
-		{"not all are asked at once", false, "unix:///none", feature{true, nil}, 11, false},
-		{"calls share connections", false, "https://127.0.0.1:2376", feature{true, nil}, 10, false},
-		{"nobody waits", false, "unix:///none", feature{true, nil}, 10, true},
-	} {
-		d := (&watch{t: t}).collector(dockerSettings(tt.host), nil, tt.once)
-		d.stats, d.rest = tt.stats, time.Millisecond
-		r := d.restFor(tt.subjects, 10)
-		if (r != nil) != tt.want {
-			t.Errorf("%s: answers are left alone: %t", tt.name, r != nil)
-		}
-		if r != nil {
-			if err := r.wait(t.Context()); err != nil {
-				t.Error(err)
-			}
-		}
 	}
 }
 
@@ -329,7 +299,7 @@ func TestRestFollowsTheEngine(t *testing.T) {
 		rounds      int           // that may pass until then
 	}{
 		{1800 * ms, 1450 * ms, 1810 * ms, 1},
-		{2500 * ms, restMost, restMost, 1},  // some come one by one
+		{2500 * ms, maxRest, maxRest, 1},    // some come one by one
 		{900 * ms, 600 * ms, 910 * ms, 20},  // it has become quicker, or has fewer containers
 		{0, 0, 10 * ms, 100},                // it answers at once
 		{1000 * ms, 700 * ms, 1010 * ms, 1}, // it does so no more
@@ -339,7 +309,7 @@ func TestRestFollowsTheEngine(t *testing.T) {
 				t.Fatalf("last answer after %s: round %d rests for %s, want %s to %s", engine.last, round, rest, engine.least, engine.most)
 			}
 			begun := time.Now()
-			r := &statsRest{patience: rest, begun: begun}
+			r := &Rest{patience: rest, begun: begun}
 			for i := range 100 { // a quarter of a second to read all of them
 				looked := begun.Add(rest + time.Duration(i)*5*ms/2)
 				there := begun.Add(engine.last * time.Duration(i+1) / 100)
@@ -349,61 +319,8 @@ func TestRestFollowsTheEngine(t *testing.T) {
 				}
 				r.came(looked, now)
 			}
-			rest = r.next()
+			rest, _ = r.Next()
 		}
-	}
-}
-
-// TestMeasurementsLeaveAnswersAlone has all answers there at once, and then late.
-func TestMeasurementsLeaveAnswersAlone(t *testing.T) {
-	const rest = 160 * time.Millisecond
-	e := startEngine(t, plainContainer("a", nil), plainContainer("b", nil))
-	var refuses, slow atomic.Bool
-	e.answer = func(w http.ResponseWriter, r *http.Request) bool {
-		switch {
-		case !strings.HasSuffix(r.URL.Path, "/stats"):
-			return false
-		case refuses.Load():
-			engineRefuses(w, http.StatusForbidden, "no")
-		default:
-			if slow.Load() {
-				<-time.After(rest)
-			}
-			engineAnswers(w, map[string]any{"read": time.Now(), "memory_stats": map[string]any{"usage": 1000}})
-		}
-		return true
-	}
-	s := dockerSettings(e.host)
-	s.Resources = resourcesEngine
-	d := (&watch{t: t}).collector(s, nil, false)
-	measure := func(round int, least time.Duration) {
-		t.Helper()
-		begun := time.Now()
-		d.measure(t.Context(), dockerRound{round: round, subjects: subjectsOf("id-a", "id-b")})
-		if took := time.Since(begun); took < least {
-			t.Errorf("round %d was over after %s, want a rest of %s", round, took, least)
-		}
-	}
-	d.rest = rest
-	measure(1, 0)
-	if d.rest != rest || len(d.resources) != 2 {
-		t.Errorf("the first round learns of a rest that it had not: %s; %d were measured", d.rest, len(d.resources))
-	}
-	measure(2, rest)
-	learnt := d.rest
-	if learnt >= rest && learnt < rest+lateAnswer || len(d.resources) != 2 {
-		t.Errorf("nothing was learnt, the next rest is %s; %d were measured", learnt, len(d.resources))
-	}
-	d.rest = 0
-	slow.Store(true)
-	measure(3, rest)
-	if learnt = d.rest; learnt < rest {
-		t.Errorf("answers that came %s late teach a rest of %s", rest, learnt)
-	}
-	refuses.Store(true)
-	measure(4, 0)
-	if d.rest != learnt || d.stats.err == nil {
-		t.Errorf("a rest of %s was learnt of a failure, %v", d.rest, d.stats.err)
 	}
 }
 
@@ -436,24 +353,4 @@ func TestStatsTakeNoGoroutineBesideTheirOwn(t *testing.T) {
 			t.Error(err)
 		}
 	}
-}
-
-// TestMeasurementsMakeSingleCalls has an engine say whether anything is asked after a call for stats.
-func TestMeasurementsMakeSingleCalls(t *testing.T) {
-	e := startEngine(t, plainContainer("a", nil), plainContainer("b", nil))
-	var last atomic.Int64
-	e.on("/stats", func(w http.ResponseWriter, r *http.Request) {
-		if r.Close {
-			last.Add(1)
-		}
-		w.WriteHeader(http.StatusInternalServerError)
-	})
-	s := dockerSettings(e.host)
-	s.Resources = resourcesEngine
-	d := (&watch{t: t}).collector(s, nil, false)
-	d.measure(t.Context(), dockerRound{round: 1, subjects: subjectsOf("id-a", "id-b")})
-	if last.Load() != 2 {
-		t.Errorf("%d calls for stats are the last on their connection, want 2", last.Load())
-	}
-	e.waitForSilence(t)
 }

@@ -1,4 +1,4 @@
-package collectors
+package api
 
 import (
 	"bufio"
@@ -82,7 +82,7 @@ func TestNothingElseStandsOnTheWire(t *testing.T) {
 		}
 	}()
 	transport := &http.Transport{DisableKeepAlives: true}
-	guard := dockerGuard{next: roundTrip(func(r *http.Request) (*http.Response, error) {
+	guard := guard{next: roundTrip(func(r *http.Request) (*http.Response, error) {
 		sent := make(chan string, 1)
 		go func() { sent <- <-lines }()
 		resp, err := transport.RoundTrip(r)

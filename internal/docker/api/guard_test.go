@@ -1,7 +1,8 @@
-package collectors
+package api
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -99,7 +100,7 @@ func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f
 
 func TestGuardLetsNothingButReadingCallsPass(t *testing.T) {
 	var sent int
-	guard := dockerGuard{next: roundTrip(func(*http.Request) (*http.Response, error) {
+	guard := guard{next: roundTrip(func(*http.Request) (*http.Response, error) {
 		sent++
 		return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
 	})}
@@ -164,7 +165,7 @@ func TestGuardLooksAtWhatIsSent(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			req := good()
 			tt.adjust(req)
-			guard := dockerGuard{next: roundTrip(func(*http.Request) (*http.Response, error) {
+			guard := guard{next: roundTrip(func(*http.Request) (*http.Response, error) {
 				t.Error("the call was sent")
 				return nil, errors.New("sent")
 			})}
@@ -188,7 +189,7 @@ func TestGuardClosesTheBodyOfWhatItRefuses(t *testing.T) {
 	body := &closeCounter{Reader: strings.NewReader("{}")}
 	req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/containers/x/restart", body)
 	req.Body = body
-	if _, err := (dockerGuard{}).RoundTrip(req); err == nil { //nolint:bodyclose // there is none
+	if _, err := (guard{}).RoundTrip(req); err == nil { //nolint:bodyclose // there is none
 		t.Fatal("let through")
 	}
 	if body.closed != 1 {
@@ -199,24 +200,24 @@ func TestGuardClosesTheBodyOfWhatItRefuses(t *testing.T) {
 // TestRecordIsOfTheLastTry tries a call again, as the client does with a ping, once it has failed.
 func TestRecordIsOfTheLastTry(t *testing.T) {
 	failure := errors.New("the engine hung up")
-	call := &dockerCall{}
-	recorder := dockerRecorder{limit: 1, next: roundTrip(func(r *http.Request) (*http.Response, error) {
+	c := &call{}
+	rec := recorder{limit: 1, next: roundTrip(func(r *http.Request) (*http.Response, error) {
 		if r.Method == http.MethodHead {
 			return nil, failure
 		}
 		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: http.NoBody}, nil
 	})}
-	ctx := context.WithValue(t.Context(), dockerCallKey{}, call)
-	if _, err := recorder.RoundTrip(httptest.NewRequestWithContext(ctx, http.MethodHead, "/_ping", http.NoBody)); err == nil || !errors.Is(call.err, failure) { //nolint:bodyclose // there is none
-		t.Fatalf("got error %v, recorded %v, want %v", err, call.err, failure)
+	ctx := context.WithValue(t.Context(), callKey{}, c)
+	if _, err := rec.RoundTrip(httptest.NewRequestWithContext(ctx, http.MethodHead, "/_ping", http.NoBody)); err == nil || !errors.Is(c.err, failure) { //nolint:bodyclose // there is none
+		t.Fatalf("got error %v, recorded %v, want %v", err, c.err, failure)
 	}
-	resp, err := recorder.RoundTrip(httptest.NewRequestWithContext(ctx, http.MethodGet, "/_ping", http.NoBody))
+	resp, err := rec.RoundTrip(httptest.NewRequestWithContext(ctx, http.MethodGet, "/_ping", http.NoBody))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer resp.Body.Close() //nolint:errcheck // it is empty
-	if call.err != nil || call.status != http.StatusOK {
-		t.Errorf("recorded status %d and error %v, want 200 and none", call.status, call.err)
+	if c.err != nil || c.Status != http.StatusOK {
+		t.Errorf("recorded status %d and error %v, want 200 and none", c.Status, c.err)
 	}
 }
 
@@ -229,7 +230,7 @@ func TestGuardHoldsWhateverTheClient(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	client := &http.Client{Transport: dockerGuard{next: server.Client().Transport}}
+	client := &http.Client{Transport: guard{next: server.Client().Transport}}
 	do := func(method, path string) error {
 		req, err := http.NewRequestWithContext(t.Context(), method, server.URL+path, nil)
 		if err != nil {
@@ -263,12 +264,12 @@ func TestGuardHoldsWhateverTheClient(t *testing.T) {
 // TestFailedHeadIsNoLongerInUse has the transport keep the request, as it does until its connection has ended.
 func TestFailedHeadIsNoLongerInUse(t *testing.T) {
 	var kept *http.Request
-	recorder := dockerRecorder{next: roundTrip(func(r *http.Request) (*http.Response, error) {
+	rec := recorder{next: roundTrip(func(r *http.Request) (*http.Response, error) {
 		kept = r
 		return nil, errors.New("the engine hung up")
 	})}
 	req := httptest.NewRequestWithContext(t.Context(), http.MethodHead, "/_ping", http.NoBody)
-	if _, err := recorder.RoundTrip(req); err == nil { //nolint:bodyclose // there is none
+	if _, err := rec.RoundTrip(req); err == nil { //nolint:bodyclose // there is none
 		t.Fatal("no error")
 	}
 	req.Method = http.MethodGet // as the client does
@@ -282,11 +283,11 @@ func TestFailedHeadIsNoLongerInUse(t *testing.T) {
 func TestDecodedAnswerIsReadToItsEnd(t *testing.T) {
 	content := strings.NewReader(`[{"Id":"1"}]` + "\n")
 	var list []struct{ ID string }
-	recorder := dockerRecorder{limit: 1 << 20, next: roundTrip(func(*http.Request) (*http.Response, error) {
+	rec := recorder{limit: 1 << 20, next: roundTrip(func(*http.Request) (*http.Response, error) {
 		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(iotest.OneByteReader(content))}, nil
 	})}
-	ctx := context.WithValue(t.Context(), dockerCallKey{}, &dockerCall{into: &list})
-	resp, err := recorder.RoundTrip(httptest.NewRequestWithContext(ctx, http.MethodGet, "/containers/json", http.NoBody))
+	ctx := context.WithValue(t.Context(), callKey{}, &call{decode: func(r io.Reader) error { return json.NewDecoder(r).Decode(&list) }})
+	resp, err := rec.RoundTrip(httptest.NewRequestWithContext(ctx, http.MethodGet, "/containers/json", http.NoBody))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package collectors
+package cgroup
 
 import (
 	"context"
@@ -15,6 +15,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/cgroup/cgrouptest"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/usage"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
@@ -24,54 +26,8 @@ var (
 	otherCgroupID = strings.Repeat("b2", 32)
 )
 
-// writeTree writes files below a directory.
-func writeTree(t *testing.T, root string, files map[string]string) {
-	t.Helper()
-	for name, content := range files {
-		path := filepath.Join(root, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-// cgroup1 are the files of a group on v1, at the host's: 500 MiB used, of them 200 MiB inactive files here and below.
-func cgroup1(group string) map[string]string {
-	return map[string]string{
-		"memory/release_agent":                       "\n",
-		"memory/memory.usage_in_bytes":               "9000000000\n",
-		"memory/" + group + "/memory.usage_in_bytes": "524288000\n",
-		"memory/" + group + "/memory.stat":           "cache 210763776\ninactive_anon 313524224\ninactive_file 104857600\nactive_file 1048576\ntotal_cache 210763776\ntotal_inactive_anon 1\ntotal_inactive_file 209715200\ntotal_active_file 1048576\n",
-		"memory/" + group + "/memory.limit_in_bytes": "9223372036854771712\n",
-		"cpuacct/" + group + "/cpuacct.usage":        "93250000000\n",
-		"cpuacct/" + group + "/cpuacct.usage_percpu": "50250000000 43000000000 \n",
-		"unified/cgroup.controllers":                 "\n", // where systemd keeps v2 beside v1
-		"unified/" + group + "/cgroup.controllers":   "\n",
-		"unified/" + group + "/cpu.stat":             "usage_usec 1\n",
-		"systemd/" + group + "/cgroup.procs":         "77\n",
-		"cpu/" + group + "/cpu.shares":               "1024\n",
-	}
-}
-
-// cgroup2 are the same on v2, with the same numbers.
-func cgroup2(group string) map[string]string {
-	return map[string]string{
-		"cgroup.controllers":       "cpuset cpu io memory pids\n",
-		group + "/cgroup.type":     "domain\n",
-		group + "/memory.current":  "524288000\n",
-		group + "/memory.stat":     "anon 313528320\nfile 210763776\ninactive_anon 313524224\nactive_anon 4096\ninactive_file 209715200\nactive_file 1048576\nworkingset_refault_file 0\n",
-		group + "/memory.max":      "max\n",
-		group + "/cpu.stat":        "usage_usec 93250000\nuser_usec 72000000\nsystem_usec 21250000\nnr_periods 0\n",
-		group + "/cpu.stat.local":  "throttled_usec 0\n",
-		group + "/memory.pressure": "some avg10=0.00 avg60=0.00 avg300=0.00 total=0\n",
-	}
-}
-
-var cgroupResources = containerResources{
-	workingSet: 524288000 - 209715200, hasMemory: true, cpuSeconds: 93.25, hasCPU: true,
+var cgroupResources = usage.Usage{
+	WorkingSet: 524288000 - 209715200, HasMemory: true, CPUSeconds: 93.25, HasCPU: true,
 }
 
 // without is the files but for those whose path contains a text.
@@ -93,33 +49,33 @@ func TestCgroupsGiveWhatTheEngineGives(t *testing.T) {
 	cgroupfs, systemd := "docker/"+cgroupID, "system.slice/docker-"+cgroupID+".scope"
 	rootless := "user.slice/user-1000.slice/user@1000.service/user.slice/docker-" + cgroupID + ".scope"
 	noMemory, noCPU := cgroupResources, cgroupResources
-	noMemory.hasMemory, noMemory.workingSet = false, 0
-	noCPU.hasCPU, noCPU.cpuSeconds = false, 0
+	noMemory.HasMemory, noMemory.WorkingSet = false, 0
+	noCPU.HasCPU, noCPU.CPUSeconds = false, 0
 	for name, tt := range map[string]struct {
 		files map[string]string
-		want  containerResources
+		want  usage.Usage
 	}{
-		"v1, cgroupfs":                    {cgroup1(cgroupfs), cgroupResources},
-		"v1, systemd":                     {cgroup1(systemd), cgroupResources},
-		"v1, controllers share a mount":   {moved(cgroup1(systemd), "cpuacct/", "cpu,cpuacct/"), cgroupResources},
-		"v1, controllers in other order":  {moved(cgroup1(systemd), "cpuacct/", "cpuacct,cpu/"), cgroupResources},
-		"v1, memory is not mounted":       {without(cgroup1(cgroupfs), "memory"), noMemory},
-		"v1, cpuacct is not mounted":      {without(cgroup1(cgroupfs), "cpuacct"), noCPU},
-		"v1, engine inside a container":   {cgroup1("docker/" + otherCgroupID + "/" + cgroupfs), cgroupResources},
-		"v2, cgroupfs":                    {cgroup2(cgroupfs), cgroupResources},
-		"v2, systemd":                     {cgroup2(systemd), cgroupResources},
-		"v2, engine without root":         {cgroup2(rootless), cgroupResources},
-		"v2, parent of the user's choice": {cgroup2("chat.slice/docker-" + cgroupID + ".scope"), cgroupResources},
-		"v2, memory is not delegated":     {without(cgroup2(rootless), "memory"), noMemory},
+		"v1, cgroupfs":                    {cgrouptest.V1(cgroupfs), cgroupResources},
+		"v1, systemd":                     {cgrouptest.V1(systemd), cgroupResources},
+		"v1, controllers share a mount":   {moved(cgrouptest.V1(systemd), "cpuacct/", "cpu,cpuacct/"), cgroupResources},
+		"v1, controllers in other order":  {moved(cgrouptest.V1(systemd), "cpuacct/", "cpuacct,cpu/"), cgroupResources},
+		"v1, memory is not mounted":       {without(cgrouptest.V1(cgroupfs), "memory"), noMemory},
+		"v1, cpuacct is not mounted":      {without(cgrouptest.V1(cgroupfs), "cpuacct"), noCPU},
+		"v1, engine inside a container":   {cgrouptest.V1("docker/" + otherCgroupID + "/" + cgroupfs), cgroupResources},
+		"v2, cgroupfs":                    {cgrouptest.V2(cgroupfs), cgroupResources},
+		"v2, systemd":                     {cgrouptest.V2(systemd), cgroupResources},
+		"v2, engine without root":         {cgrouptest.V2(rootless), cgroupResources},
+		"v2, parent of the user's choice": {cgrouptest.V2("chat.slice/docker-" + cgroupID + ".scope"), cgroupResources},
+		"v2, memory is not delegated":     {without(cgrouptest.V2(rootless), "memory"), noMemory},
 	} {
 		t.Run(name, func(t *testing.T) {
-			tree := cgroupTree{root: t.TempDir()}
-			writeTree(t, tree.root, tt.files)
-			got, err := tree.resources(t.Context(), subjectsOf(cgroupID))
+			tree := Tree{Root: t.TempDir()}
+			cgrouptest.WriteTree(t, tree.Root, tt.files)
+			got, err := tree.Measure(t.Context(), subjectsOf(cgroupID))
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(map[string]containerResources{cgroupID: tt.want}, got, compareResources); diff != "" {
+			if diff := cmp.Diff(map[string]usage.Usage{cgroupID: tt.want}, got); diff != "" {
 				t.Errorf("resources (-want +got):\n%s", diff)
 			}
 		})
@@ -132,18 +88,18 @@ func TestLimitIsTheOneThatTheContainerWasGiven(t *testing.T) {
 		limit int64
 		want  uint64
 	}{
-		"none":            {cgroup2("docker/" + cgroupID), 0, 0},
-		"one":             {cgroup2("docker/" + cgroupID), 1 << 29, 1 << 29},
-		"nonsense":        {cgroup2("docker/" + cgroupID), -1, 0},
-		"nobody keeps it": {without(cgroup2("docker/"+cgroupID), "memory"), 1 << 29, 0},
+		"none":            {cgrouptest.V2("docker/" + cgroupID), 0, 0},
+		"one":             {cgrouptest.V2("docker/" + cgroupID), 1 << 29, 1 << 29},
+		"nonsense":        {cgrouptest.V2("docker/" + cgroupID), -1, 0},
+		"nobody keeps it": {without(cgrouptest.V2("docker/"+cgroupID), "memory"), 1 << 29, 0},
 	} {
-		tree := cgroupTree{root: t.TempDir()}
-		writeTree(t, tree.root, tt.files)
-		got, err := tree.resources(t.Context(), []resourceSubject{{id: cgroupID, limit: tt.limit}})
+		tree := Tree{Root: t.TempDir()}
+		cgrouptest.WriteTree(t, tree.Root, tt.files)
+		got, err := tree.Measure(t.Context(), []usage.Subject{{ID: cgroupID, Limit: tt.limit}})
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		if got := got[cgroupID].limit; got != tt.want {
+		if got := got[cgroupID].Limit; got != tt.want {
 			t.Errorf("%s: limit: got %d, want %d", name, got, tt.want)
 		}
 	}
@@ -151,27 +107,27 @@ func TestLimitIsTheOneThatTheContainerWasGiven(t *testing.T) {
 
 func TestGroupThatIsGoneIsNoFailure(t *testing.T) {
 	for name, files := range map[string]map[string]string{
-		"v1": cgroup1("docker/" + otherCgroupID),
-		"v2": cgroup2("docker/" + otherCgroupID),
+		"v1": cgrouptest.V1("docker/" + otherCgroupID),
+		"v2": cgrouptest.V2("docker/" + otherCgroupID),
 	} {
-		tree := cgroupTree{root: t.TempDir()}
-		writeTree(t, tree.root, files)
-		got, err := tree.resources(t.Context(), subjectsOf(cgroupID, otherCgroupID, "../"+otherCgroupID, "../docker/"+otherCgroupID, ""))
+		tree := Tree{Root: t.TempDir()}
+		cgrouptest.WriteTree(t, tree.Root, files)
+		got, err := tree.Measure(t.Context(), subjectsOf(cgroupID, otherCgroupID, "../"+otherCgroupID, "../docker/"+otherCgroupID, ""))
 		if want := []string{otherCgroupID}; err != nil || !slices.Equal(slices.Collect(maps.Keys(got)), want) {
 			t.Errorf("%s: got %v, error %v; want those of %q, and none", name, got, err, want)
 		}
-		if got, err := tree.resources(t.Context(), subjectsOf(cgroupID)); err != nil || len(got) != 0 {
+		if got, err := tree.Measure(t.Context(), subjectsOf(cgroupID)); err != nil || len(got) != 0 {
 			t.Errorf("%s: the only one: got %v, error %v; want nothing and none", name, got, err)
 		}
 		// Its directory is there a moment longer than its files.
-		empty := filepath.Join(tree.root, "docker", cgroupID)
+		empty := filepath.Join(tree.Root, "docker", cgroupID)
 		if name == "v1" {
-			empty = filepath.Join(tree.root, "memory", "docker", cgroupID)
+			empty = filepath.Join(tree.Root, "memory", "docker", cgroupID)
 		}
 		if err := os.MkdirAll(empty, 0o750); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := tree.resources(t.Context(), subjectsOf(cgroupID)); err != nil || len(got) != 0 {
+		if got, err := tree.Measure(t.Context(), subjectsOf(cgroupID)); err != nil || len(got) != 0 {
 			t.Errorf("%s: an empty directory: got %v, error %v; want nothing and none", name, got, err)
 		}
 	}
@@ -180,48 +136,48 @@ func TestGroupThatIsGoneIsNoFailure(t *testing.T) {
 func TestMountThatIsNotTheHostsIsAFailure(t *testing.T) {
 	for name, tt := range map[string]struct {
 		files    map[string]string
-		subjects []resourceSubject
+		subjects []usage.Subject
 	}{
 		"no cgroups at all":     {map[string]string{"readme": "hello"}, subjectsOf(cgroupID)},
-		"v1, a container's own": {without(cgroup1("other"), "release_agent"), subjectsOf(cgroupID)},
+		"v1, a container's own": {without(cgrouptest.V1("other"), "release_agent"), subjectsOf(cgroupID)},
 		"v2, a container's own": {map[string]string{"cgroup.controllers": "cpu memory\n", "cgroup.type": "domain\n", "cpu.stat": "usage_usec 1\n"}, subjectsOf(cgroupID)},
-		"another host's":        {cgroup2("docker/" + strings.Repeat("0f", 32)), subjectsOf(cgroupID, otherCgroupID)},
+		"another host's":        {cgrouptest.V2("docker/" + strings.Repeat("0f", 32)), subjectsOf(cgroupID, otherCgroupID)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			tree := cgroupTree{root: t.TempDir()}
-			writeTree(t, tree.root, tt.files)
-			got, err := tree.resources(t.Context(), tt.subjects)
-			wantDockerFailure(t, err, failure.NotFound, "mount the host's /sys/fs/cgroup")
+			tree := Tree{Root: t.TempDir()}
+			cgrouptest.WriteTree(t, tree.Root, tt.files)
+			got, err := tree.Measure(t.Context(), tt.subjects)
+			wantFailure(t, err, failure.NotFound, "mount the host's /sys/fs/cgroup")
 			if len(got) != 0 {
 				t.Errorf("got %v, want nothing", got)
 			}
 		})
 	}
-	if got, err := (cgroupTree{root: t.TempDir()}).resources(t.Context(), nil); err != nil || len(got) != 0 {
+	if got, err := (Tree{Root: t.TempDir()}).Measure(t.Context(), nil); err != nil || len(got) != 0 {
 		t.Errorf("without containers: got %v, error %v; want nothing and none", got, err)
 	}
 }
 
 func TestDamagedCgroupFileIsMalformed(t *testing.T) {
 	for _, file := range []string{"memory.current", "memory.stat", "cpu.stat"} {
-		tree := cgroupTree{root: t.TempDir()}
-		writeTree(t, tree.root, cgroup2("docker/"+cgroupID))
-		writeTree(t, tree.root, cgroup2("docker/"+otherCgroupID))
-		writeTree(t, tree.root, map[string]string{"docker/" + otherCgroupID + "/" + file: "inactive_file many\nusage_usec many\n"})
-		got, err := tree.resources(t.Context(), subjectsOf(otherCgroupID, cgroupID))
-		wantDockerFailure(t, err, failure.Malformed, "something else")
-		if diff := cmp.Diff(map[string]containerResources{cgroupID: cgroupResources}, got, compareResources); diff != "" {
+		tree := Tree{Root: t.TempDir()}
+		cgrouptest.WriteTree(t, tree.Root, cgrouptest.V2("docker/"+cgroupID))
+		cgrouptest.WriteTree(t, tree.Root, cgrouptest.V2("docker/"+otherCgroupID))
+		cgrouptest.WriteTree(t, tree.Root, map[string]string{"docker/" + otherCgroupID + "/" + file: "inactive_file many\nusage_usec many\n"})
+		got, err := tree.Measure(t.Context(), subjectsOf(otherCgroupID, cgroupID))
+		wantFailure(t, err, failure.Malformed, "something else")
+		if diff := cmp.Diff(map[string]usage.Usage{cgroupID: cgroupResources}, got); diff != "" {
 			t.Errorf("%s: resources got nevertheless (-want +got):\n%s", file, diff)
 		}
 	}
 }
 
 func TestReadingCgroupsEndsWithTheContext(t *testing.T) {
-	tree := cgroupTree{root: t.TempDir()}
-	writeTree(t, tree.root, cgroup2("docker/"+cgroupID))
+	tree := Tree{Root: t.TempDir()}
+	cgrouptest.WriteTree(t, tree.Root, cgrouptest.V2("docker/"+cgroupID))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	got, err := tree.resources(ctx, subjectsOf(cgroupID))
+	got, err := tree.Measure(ctx, subjectsOf(cgroupID))
 	if !errors.Is(err, context.Canceled) || len(got) != 0 {
 		t.Errorf("got %v, error %v; want nothing, and the context's", got, err)
 	}
@@ -230,24 +186,24 @@ func TestReadingCgroupsEndsWithTheContext(t *testing.T) {
 // TestRememberedGroupIsFoundWhereItMoves keeps where groups are from one reading to the next, and has an engine start a
 // container anew with another parent.
 func TestRememberedGroupIsFoundWhereItMoves(t *testing.T) {
-	tree := cgroupTree{root: t.TempDir(), groups: map[string]*cgroupGroup{}}
-	defer tree.forgetAll()
+	tree := Tree{Root: t.TempDir(), Groups: Groups{}}
+	defer tree.Groups.Close()
 	read := func(files map[string]string, want map[string]string) {
 		t.Helper()
-		if err := os.RemoveAll(tree.root); err != nil {
+		if err := os.RemoveAll(tree.Root); err != nil {
 			t.Fatal(err)
 		}
-		writeTree(t, tree.root, cgroup2("docker/"+otherCgroupID))
-		writeTree(t, tree.root, files)
-		got, err := tree.resources(t.Context(), subjectsOf(cgroupID, otherCgroupID))
+		cgrouptest.WriteTree(t, tree.Root, cgrouptest.V2("docker/"+otherCgroupID))
+		cgrouptest.WriteTree(t, tree.Root, files)
+		got, err := tree.Measure(t.Context(), subjectsOf(cgroupID, otherCgroupID))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, known := got[cgroupID]; known != (files != nil) || known && got[cgroupID].workingSet != cgroupResources.workingSet {
+		if _, known := got[cgroupID]; known != (files != nil) || known && got[cgroupID].WorkingSet != cgroupResources.WorkingSet {
 			t.Errorf("got %v", got)
 		}
 		remembered := map[string]string{}
-		for id, g := range tree.groups {
+		for id, g := range tree.Groups {
 			remembered[id] = g.path
 		}
 		if diff := cmp.Diff(want, remembered); diff != "" {
@@ -257,9 +213,9 @@ func TestRememberedGroupIsFoundWhereItMoves(t *testing.T) {
 	other := filepath.Join("docker", otherCgroupID)
 	first, second := filepath.Join("docker", cgroupID), filepath.Join("chat.slice", "docker-"+cgroupID+".scope")
 	for range 2 {
-		read(cgroup2(filepath.ToSlash(first)), map[string]string{cgroupID: first, otherCgroupID: other})
+		read(cgrouptest.V2(filepath.ToSlash(first)), map[string]string{cgroupID: first, otherCgroupID: other})
 	}
-	read(cgroup2(filepath.ToSlash(second)), map[string]string{cgroupID: second, otherCgroupID: other})
+	read(cgrouptest.V2(filepath.ToSlash(second)), map[string]string{cgroupID: second, otherCgroupID: other})
 	read(nil, map[string]string{otherCgroupID: other})
 }
 
@@ -271,12 +227,12 @@ func TestFilesStayOpenWhileThereIsRoom(t *testing.T) {
 	}
 	defer syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit) //nolint:errcheck // as it was
 	const groups = 70
-	tree := cgroupTree{root: t.TempDir(), groups: map[string]*cgroupGroup{}}
-	defer tree.forgetAll()
+	tree := Tree{Root: t.TempDir(), Groups: Groups{}}
+	defer tree.Groups.Close()
 	var ids []string
 	for i := range groups {
 		ids = append(ids, fmt.Sprintf("%064x", i))
-		writeTree(t, tree.root, cgroup2("docker/"+ids[i]))
+		cgrouptest.WriteTree(t, tree.Root, cgrouptest.V2("docker/"+ids[i]))
 	}
 	for _, step := range []struct {
 		limit               uint64
@@ -295,37 +251,21 @@ func TestFilesStayOpenWhileThereIsRoom(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, id := range ids[:step.groups] {
-			writeTree(t, tree.root, map[string]string{"docker/" + id + "/memory.current": fmt.Sprintln(step.usage)})
+			cgrouptest.WriteTree(t, tree.Root, map[string]string{"docker/" + id + "/memory.current": fmt.Sprintln(step.usage)})
 		}
-		got, err := tree.resources(t.Context(), subjectsOf(ids[:step.groups]...))
+		got, err := tree.Measure(t.Context(), subjectsOf(ids[:step.groups]...))
 		if err != nil || len(got) != step.groups {
 			t.Fatalf("%d groups are known, error %v; want %d", len(got), err, step.groups)
 		}
 		for id, r := range got {
-			if want := uint64(step.usage) - 209715200; r.workingSet != want { //nolint:gosec // not negative
-				t.Fatalf("%s: %d bytes, want %d", id, r.workingSet, want)
+			if want := uint64(step.usage) - 209715200; r.WorkingSet != want { //nolint:gosec // not negative
+				t.Fatalf("%s: %d bytes, want %d", id, r.WorkingSet, want)
 			}
 		}
-		if open := openBelow(t, tree.root); open != step.want {
+		if open := cgrouptest.OpenBelow(t, tree.Root); open != step.want {
 			t.Errorf("limit %d, %d groups: %d files are open, want %d", step.limit, step.groups, open, step.want)
 		}
 	}
-}
-
-// openBelow counts this process's open files below a directory.
-func openBelow(t *testing.T, dir string) int {
-	t.Helper()
-	links, err := filepath.Glob("/proc/self/fd/*")
-	if err != nil {
-		t.Fatal(err)
-	}
-	open := 0
-	for _, link := range links {
-		if path, err := os.Readlink(link); err == nil && strings.HasPrefix(path, dir+"/") {
-			open++
-		}
-	}
-	return open
 }
 
 // TestHalfOfARememberedGroupIsNotEnough has one controller's group stay behind when a container's groups move.
@@ -333,26 +273,26 @@ func TestHalfOfARememberedGroupIsNotEnough(t *testing.T) {
 	for _, controllers := range []string{"memory and CPU", "CPU alone"} {
 		group := func(path string) map[string]string {
 			if controllers == "CPU alone" {
-				return without(cgroup1(path), "memory")
+				return without(cgrouptest.V1(path), "memory")
 			}
-			return cgroup1(path)
+			return cgrouptest.V1(path)
 		}
-		tree := cgroupTree{root: t.TempDir(), groups: map[string]*cgroupGroup{}}
-		defer tree.forgetAll()
-		writeTree(t, tree.root, group("docker/"+cgroupID))
+		tree := Tree{Root: t.TempDir(), Groups: Groups{}}
+		defer tree.Groups.Close()
+		cgrouptest.WriteTree(t, tree.Root, group("docker/"+cgroupID))
 		for _, moved := range []bool{false, true} {
 			if moved {
 				leaves := "memory"
 				if controllers == "CPU alone" {
 					leaves = "cpuacct"
 				}
-				if err := os.RemoveAll(filepath.Join(tree.root, leaves, "docker")); err != nil {
+				if err := os.RemoveAll(filepath.Join(tree.Root, leaves, "docker")); err != nil {
 					t.Fatal(err)
 				}
-				writeTree(t, tree.root, group("chat.slice/docker-"+cgroupID+".scope"))
+				cgrouptest.WriteTree(t, tree.Root, group("chat.slice/docker-"+cgroupID+".scope"))
 			}
-			got, err := tree.resources(t.Context(), subjectsOf(cgroupID))
-			if r := got[cgroupID]; err != nil || !r.hasCPU || r.hasMemory != (controllers != "CPU alone") {
+			got, err := tree.Measure(t.Context(), subjectsOf(cgroupID))
+			if r := got[cgroupID]; err != nil || !r.HasCPU || r.HasMemory != (controllers != "CPU alone") {
 				t.Errorf("%s, moved: %t: got %+v, error %v; want all of it", controllers, moved, r, err)
 			}
 		}
@@ -395,15 +335,15 @@ func TestNetworkIsTheSumOfInterfaces(t *testing.T) {
 	const lo = "    lo: 9000       9    0    0    0     0          0         0     9000       9    0    0    0     0       0          0\n"
 	const eth0 = "  eth0: 1200       9    0    0    0     0          0         0      340       4    0    0    0     0       0          0\n"
 	const eth1 = "  eth1:34 1 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n" // wide numbers leave no space behind the name
-	network := func(received, transmitted uint64) containerResources {
+	network := func(received, transmitted uint64) usage.Usage {
 		r := cgroupResources
-		r.received, r.transmitted, r.hasNetwork = received, transmitted, true
+		r.Received, r.Transmitted, r.HasNetwork = received, transmitted, true
 		return r
 	}
 	for name, tt := range map[string]struct {
 		pid  int
 		dev  string
-		want containerResources
+		want usage.Usage
 	}{
 		"one":                {77, netDevHeader + lo + eth0, network(1200, 340)},
 		"two":                {77, netDevHeader + lo + eth0 + eth1, network(1234, 340)},
@@ -413,25 +353,25 @@ func TestNetworkIsTheSumOfInterfaces(t *testing.T) {
 		"no process is told": {0, "", cgroupResources},
 	} {
 		t.Run(name, func(t *testing.T) {
-			tree := cgroupTree{root: t.TempDir(), procRoot: t.TempDir()}
-			writeTree(t, tree.root, cgroup2("docker/"+cgroupID))
-			writeTree(t, tree.procRoot, map[string]string{
+			tree := Tree{Root: t.TempDir(), ProcRoot: t.TempDir()}
+			cgrouptest.WriteTree(t, tree.Root, cgrouptest.V2("docker/"+cgroupID))
+			cgrouptest.WriteTree(t, tree.ProcRoot, map[string]string{
 				"1/net/dev":  netDevHeader + lo + eth0,
 				"77/net/dev": tt.dev,
 				"78/status":  "Name: x\n",
 			})
-			shared := func(pid int) string { return filepath.Join(tree.procRoot, strconv.Itoa(pid), "net", "dev") }
+			shared := func(pid int) string { return filepath.Join(tree.ProcRoot, strconv.Itoa(pid), "net", "dev") }
 			if err := os.Mkdir(filepath.Dir(shared(78)), 0o750); err != nil {
 				t.Fatal(err)
 			}
 			if err := os.Link(shared(1), shared(78)); err != nil {
 				t.Fatal(err)
 			}
-			got, err := tree.resources(t.Context(), []resourceSubject{{id: cgroupID, pid: tt.pid}})
+			got, err := tree.Measure(t.Context(), []usage.Subject{{ID: cgroupID, PID: tt.pid}})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(map[string]containerResources{cgroupID: tt.want}, got, compareResources); diff != "" {
+			if diff := cmp.Diff(map[string]usage.Usage{cgroupID: tt.want}, got); diff != "" {
 				t.Errorf("resources (-want +got):\n%s", diff)
 			}
 		})
@@ -450,16 +390,31 @@ func TestNetworksThatCannotBeReadAreSaid(t *testing.T) {
 		"a number is no such": {map[string]string{"1/net/dev": netDevHeader, "77/net/dev": "eth0: x 2 3 4 5 6 7 8 9\n"}, failure.Malformed, "something else"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			tree := cgroupTree{root: t.TempDir(), procRoot: t.TempDir()}
-			writeTree(t, tree.root, cgroup2("docker/"+cgroupID))
-			writeTree(t, tree.root, cgroup2("docker/"+otherCgroupID))
-			writeTree(t, tree.procRoot, tt.proc)
-			got, err := tree.resources(t.Context(), []resourceSubject{{id: cgroupID, pid: 77}, {id: otherCgroupID, pid: 78}})
-			wantDockerFailure(t, err, tt.reason, tt.hint)
-			want := map[string]containerResources{cgroupID: cgroupResources, otherCgroupID: cgroupResources}
-			if diff := cmp.Diff(want, got, compareResources); diff != "" {
+			tree := Tree{Root: t.TempDir(), ProcRoot: t.TempDir()}
+			cgrouptest.WriteTree(t, tree.Root, cgrouptest.V2("docker/"+cgroupID))
+			cgrouptest.WriteTree(t, tree.Root, cgrouptest.V2("docker/"+otherCgroupID))
+			cgrouptest.WriteTree(t, tree.ProcRoot, tt.proc)
+			got, err := tree.Measure(t.Context(), []usage.Subject{{ID: cgroupID, PID: 77}, {ID: otherCgroupID, PID: 78}})
+			wantFailure(t, err, tt.reason, tt.hint)
+			want := map[string]usage.Usage{cgroupID: cgroupResources, otherCgroupID: cgroupResources}
+			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("resources got nevertheless (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func subjectsOf(ids ...string) []usage.Subject {
+	var subjects []usage.Subject
+	for _, id := range ids {
+		subjects = append(subjects, usage.Subject{ID: id})
+	}
+	return subjects
+}
+
+func wantFailure(t *testing.T, err error, reason failure.Reason, hint string) {
+	t.Helper()
+	if err == nil || failure.ReasonOf(err) != reason || !strings.Contains(failure.HintOf(err), hint) {
+		t.Errorf("got %v, want reason %s and a hint with %q", err, reason, hint)
 	}
 }

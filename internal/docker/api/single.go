@@ -1,4 +1,4 @@
-package collectors
+package api
 
 import (
 	"bufio"
@@ -70,9 +70,9 @@ func (a *singleAnswer) exchange(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	_, unsent := a.conn.Write(out.Bytes()) // who refuses may answer before everything was sent
-	var rest *statsRest
-	if call, ok := req.Context().Value(dockerCallKey{}).(*dockerCall); ok && call.rest != nil {
-		rest = call.rest
+	var rest *Rest
+	if c, ok := req.Context().Value(callKey{}).(*call); ok && c.rest != nil {
+		rest = c.rest
 		if err := rest.wait(req.Context()); err != nil {
 			return nil, err
 		}

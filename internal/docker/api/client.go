@@ -1,0 +1,199 @@
+// Package api is a read-only client of a Docker Engine. A guard below it refuses every call but a few that only read.
+package api
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/docker/docker/client"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
+)
+
+// Client is how to reach one engine. It holds no connection.
+type Client struct {
+	// Host is the endpoint as it is configured, for errors.
+	Host     string
+	Endpoint Endpoint
+	Trust    config.TLS
+	// CertFile and KeyFile are the client's certificate and key in PEM; both may be empty.
+	CertFile, KeyFile string
+	// TLSKeys says that a key of the configuration asks for TLS.
+	TLSKeys bool
+	// Limit is how many bytes an answer may have, and each event.
+	Limit     int64
+	UserAgent string
+}
+
+// Session is a client with connections of its own. Close it.
+type Session struct {
+	*Client
+	docker    *client.Client
+	transport *http.Transport
+	watch     *exchange.CertificateWatch
+	wire      *exchange.Wire
+}
+
+// dialTimeout bounds a dial that nobody waits for any more.
+const dialTimeout = 10 * time.Second
+
+// Open returns a session with at most this many connections.
+func (c *Client) Open(connections int) (*Session, error) {
+	return c.open(&http.Transport{
+		MaxConnsPerHost:        connections,
+		MaxIdleConnsPerHost:    connections,
+		MaxResponseHeaderBytes: exchange.MaxHeaderBytes,
+		DisableCompression:     true,
+	}, false)
+}
+
+// OpenSingle returns a session with one connection for each call. With TLS, whose handshakes are dear, it is Open.
+func (c *Client) OpenSingle(connections int) (*Session, error) {
+	if c.Endpoint.TLS {
+		return c.Open(connections)
+	}
+	return c.open(&http.Transport{}, true)
+}
+
+func (c *Client) open(transport *http.Transport, single bool) (*Session, error) {
+	seen := &exchange.Wire{AddressKey: "host"}
+	if c.TLSKeys {
+		seen.PlainHint = RemoveTLSKeys + " and write tcp:// in the host"
+	}
+	transport.DialContext = seen.Watch(func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return exchange.DialWithin(ctx, dialTimeout, c.Endpoint.Network, c.Endpoint.Address)
+	})
+	scheme, host := "http", "unix://"+c.Endpoint.Address
+	watch := &exchange.CertificateWatch{Trust: &c.Trust, Host: exchange.HostOf(c.Endpoint.Address)}
+	if c.Endpoint.Network != "unix" {
+		host = "tcp://" + c.Endpoint.Address
+	}
+	if c.Endpoint.TLS {
+		tlsConfig, err := c.tlsConfig(watch)
+		if err != nil {
+			return nil, failure.Errorf(failure.TLS, "reach %s: %w", c.Host, err)
+		}
+		scheme, transport.TLSClientConfig = "https", tlsConfig
+	}
+	var calls http.RoundTripper = transport
+	if single {
+		calls = singleCalls{transport.DialContext}
+	}
+	guarded := recorder{next: guard{next: calls}, limit: c.Limit}
+	// WithHost configures the client's own transport, so ours replaces it afterwards.
+	caller := &http.Client{Transport: guarded, CheckRedirect: client.CheckRedirect}
+	docker, err := client.NewClientWithOpts(
+		client.WithHost(host),
+		client.WithHTTPClient(caller),
+		client.WithScheme(scheme),
+		client.WithUserAgent(c.UserAgent),
+		client.WithAPIVersionNegotiation(),
+	)
+	if err != nil {
+		return nil, failure.Errorf(failure.Internal, "make docker client for %s: %w", c.Host, err)
+	}
+	// The client has wrapped the transport in one that traces each call, which costs two fifths of sending it.
+	caller.Transport = guarded
+	return &Session{Client: c, docker: docker, transport: transport, watch: watch, wire: seen}, nil
+}
+
+// tlsConfig reads the files as they are now.
+func (c *Client) tlsConfig(watch *exchange.CertificateWatch) (*tls.Config, error) {
+	tlsConfig, err := watch.ClientConfig()
+	if err != nil {
+		return nil, err
+	}
+	if c.CertFile != "" {
+		pair, err := tls.LoadX509KeyPair(c.CertFile, c.KeyFile)
+		if err != nil {
+			return nil, fmt.Errorf("read client certificate: %w", err)
+		}
+		tlsConfig.Certificates = []tls.Certificate{pair}
+	}
+	return tlsConfig, nil
+}
+
+// Close ends the session's idle connections.
+func (s *Session) Close() { s.transport.CloseIdleConnections() }
+
+// RecordCertificate writes what is known of the engine's certificate to r, if the engine speaks TLS.
+func (s *Session) RecordCertificate(r *exchange.Record) {
+	if s.Endpoint.TLS {
+		s.watch.Record(r)
+	}
+}
+
+// What to do about the most frequent failures.
+const (
+	// HintEvents is for a stream of events that is cut.
+	HintEvents   = "the engine, or a proxy in front of it, cuts GET /events again and again: look at the proxy's idle timeout and at the engine's log"
+	hintNoSocket = "no Docker Engine listens on this socket: start it, or mount the socket into the exporter's container"
+	hintSocket   = "this user may not open the socket: add it to the socket's group, docker in most cases (group_add in compose), or put a socket proxy that only reads in front and write its tcp:// address"
+	hintProxy    = "a proxy in front of the engine refuses this call: let it pass GET on /_ping, /events, /containers/json, /containers/{id}/json and /containers/{id}/stats, which most call PING=1, EVENTS=1 and CONTAINERS=1"
+	hintTLS      = "the engine speaks TLS on this port: write https://, or set ca_file or DOCKER_TLS_VERIFY=1"
+
+	hintClientCertificate = "the engine wants a certificate of its clients: set cert_file and key_file, or DOCKER_CERT_PATH with DOCKER_TLS_VERIFY=1"
+	hintClientAuthority   = "the engine refuses the certificate in cert_file: use one that the engine's own authority (its tlscacert) has signed for clients and that has not expired, with its key in key_file"
+)
+
+// explain turns the docker client's error into why the call failed.
+func (s *Session) explain(ctx context.Context, doing string, c *call, err error) error {
+	what := doing + " " + s.Host
+	switch {
+	case ctx.Err() != nil:
+		return fmt.Errorf("%s: %w", what, s.wire.Explain(ctx.Err()))
+	case c.err != nil && s.wire.MetTLS():
+		return failure.Errorf(failure.TLS, "%s: %w", what, s.wire.Explain(c.err)).WithHint(hintTLS)
+	case c.err != nil:
+		return s.withHint(fmt.Errorf("%s: %w", what, s.wire.Explain(c.err)))
+	case c.Status >= http.StatusMultipleChoices:
+		text := strings.TrimPrefix(err.Error(), "Error response from daemon: ")
+		failed := failure.Errorf(failure.ReasonOfStatus(c.Status), "%s: status %d: %s", what, c.Status, failure.OneLine(text))
+		if strings.Contains(text, "<") {
+			// A web page comes from a proxy, or from no engine at all. It is not repeated.
+			failed = failure.Errorf(failure.ReasonOfStatus(c.Status), "%s: status %d, with an answer that is no engine's", what, c.Status)
+		}
+		switch {
+		case failed.Reason == failure.Forbidden:
+			return failed.WithHint(hintProxy)
+		case exchange.WantsTLS(c.Status, []byte(text)):
+			failed.Reason = failure.TLS
+			return failed.WithHint(hintTLS)
+		}
+		return failed
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return failure.Errorf(failure.Closed, "%s: read answer: %w", what, err)
+	default:
+		return failure.Errorf(failure.Malformed, "%s: read answer: %w", what, err)
+	}
+}
+
+// withHint adds what to do about a socket, or about the client's certificate.
+func (s *Session) withHint(err error) error {
+	unix, reason, hint := s.Endpoint.Network == "unix", failure.ReasonOf(err), ""
+	switch {
+	case reason == failure.TLS && s.Endpoint.TLS && exchange.RefusesClient(err):
+		hint = hintClientCertificate
+		if s.CertFile != "" {
+			hint = hintClientAuthority
+		}
+	case failure.HasType[*failure.Error](err):
+	case unix && reason == failure.Refused:
+		hint = hintNoSocket
+	case unix && reason == failure.Forbidden:
+		hint = hintSocket
+	}
+	if hint == "" {
+		return err
+	}
+	return failure.Errorf(reason, "%w", err).WithHint(hint)
+}

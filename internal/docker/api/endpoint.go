@@ -1,0 +1,83 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Endpoint is where an engine listens.
+type Endpoint struct {
+	Network, Address string // as net.Dial wants them
+	TLS              bool
+}
+
+// RemoveTLSKeys says what to do if an engine speaks no TLS.
+const RemoveTLSKeys = "remove the keys of TLS (ca_file and the like, DOCKER_TLS_VERIFY)"
+
+// maxSocketPath is the longest path of a Unix socket that the kernel accepts.
+const maxSocketPath = 107
+
+// ParseEndpoint reads host: unix:///path, tcp://host:port, http:// or https://. Secure makes TLS the default for tcp. An error
+// completes a sentence about the key host, and says what to write.
+func ParseEndpoint(host string, secure bool) (Endpoint, error) {
+	if socket, ok := strings.CutPrefix(host, "unix://"); ok {
+		if !strings.HasPrefix(socket, "/") {
+			return Endpoint{}, errors.New("is no absolute path; write unix:///path/to/docker.sock, with three slashes")
+		}
+		if len(socket) > maxSocketPath {
+			return Endpoint{}, fmt.Errorf("has a path of %d bytes, the system takes %d; link the socket to a shorter one", len(socket), maxSocketPath)
+		}
+		if strings.HasSuffix(socket, "/") || slices.Contains(strings.Split(socket, "/"), "..") {
+			return Endpoint{}, errors.New("has a path with .. in it or / at its end; write the path of the socket itself")
+		}
+		return Endpoint{Network: "unix", Address: socket}, nil
+	}
+	u, err := url.Parse(host)
+	if err != nil {
+		return Endpoint{}, errors.New("is no URL; write unix:///path/to/docker.sock or tcp://host:port")
+	}
+	e := Endpoint{Network: "tcp", TLS: secure}
+	switch u.Scheme {
+	case "tcp":
+	case "http":
+		if e.TLS {
+			return Endpoint{}, errors.New("begins with http:// beside keys of TLS; " + RemoveTLSKeys + ", or write https://")
+		}
+	case "https":
+		e.TLS = true
+	case "ssh":
+		return Endpoint{}, errors.New("begins with ssh://, which runs commands over there and is not supported; forward the socket with `ssh -L /path/docker.sock:/var/run/docker.sock HOST` and write unix:///path/docker.sock, or expose the engine with TLS and write tcp://HOST:2376")
+	case "npipe":
+		return Endpoint{}, errors.New("begins with npipe://, a Windows pipe, which is not supported; expose the engine with TLS and write tcp://HOST:2376")
+	default:
+		return Endpoint{}, errors.New("must begin with unix:// or tcp://")
+	}
+	switch {
+	case u.User != nil:
+		return Endpoint{}, errors.New("carries credentials; an engine knows only client certificates: use cert_file and key_file")
+	case u.Hostname() == "":
+		return Endpoint{}, errors.New("has no host; write tcp://host:port")
+	case strings.Contains(u.Hostname(), "%"):
+		return Endpoint{}, errors.New("has an address with a zone, which is not supported; write a host name, or an address without %")
+	case (u.Path != "" && u.Path != "/") || u.RawQuery != "" || u.Fragment != "":
+		return Endpoint{}, errors.New("has more than host and port; write tcp://host:port")
+	}
+	port := u.Port()
+	switch {
+	case port != "":
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+			return Endpoint{}, fmt.Errorf("has the port %s, must be from 1 to 65535", port)
+		}
+	case e.TLS:
+		port = "2376"
+	default:
+		port = "2375"
+	}
+	e.Address = net.JoinHostPort(u.Hostname(), port)
+	return e, nil
+}

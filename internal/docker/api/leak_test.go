@@ -1,0 +1,10 @@
+package api
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+// TestMain holds that the package's tests leave no goroutine behind.
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

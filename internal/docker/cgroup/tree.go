@@ -1,0 +1,69 @@
+// Package cgroup reads what containers use from the host's cgroup file system, without asking the engine.
+package cgroup
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/usage"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
+)
+
+// Tree is the host's cgroup file system, v1 or v2.
+type Tree struct {
+	// Root is where it is mounted, best read-only.
+	Root string
+	// ProcRoot is where the host's /proc is mounted; "" leaves network numbers out.
+	ProcRoot string
+	// Groups remembers from one reading to the next where containers' groups are; nil remembers nothing.
+	Groups Groups
+}
+
+// Measure reads the numbers of all subjects until ctx is done. The result has an entry for each whose group exists; the others
+// have stopped. The error is the first that concerns more than one container, beside what was read nevertheless.
+func (t Tree) Measure(ctx context.Context, subjects []usage.Subject) (map[string]usage.Usage, error) {
+	if len(subjects) == 0 {
+		t.Groups.Close()
+		return nil, nil
+	}
+	l, err := findLayout(t.Root)
+	if err != nil {
+		t.Groups.Close()
+		return nil, err
+	}
+	var (
+		got   = make(map[string]usage.Usage, len(subjects))
+		files = &kernelFiles{room: t.Groups.room()}
+		found = finder{layout: &l, groups: t.Groups, files: files}
+		nets  = newNetworks(t.ProcRoot, files)
+	)
+	for _, subject := range subjects {
+		if err := ctx.Err(); err != nil {
+			return got, fmt.Errorf("read cgroups in %s: %w", t.Root, err)
+		}
+		r, failed := found.read(ctx, subject.ID)
+		if err == nil {
+			err = failed
+		}
+		if failed != nil || !r.HasMemory && !r.HasCPU {
+			continue
+		}
+		if r.HasMemory {
+			r.Limit = uint64(max(subject.Limit, 0))
+		}
+		nets.read(subject.PID, &r)
+		got[subject.ID] = r
+	}
+	t.Groups.forget(func(id string) bool {
+		_, still := got[id]
+		return still
+	})
+	switch {
+	case err != nil:
+		return got, err
+	// One may have vanished since it was listed. That all of several did is not to be believed.
+	case len(got) == 0 && (len(subjects) > 1 || !l.isHosts()):
+		return got, failure.Errorf(failure.NotFound, "read cgroups in %s: none of %d running containers is there", t.Root, len(subjects)).WithHint(hintCgroup)
+	}
+	return got, nets.failure()
+}
