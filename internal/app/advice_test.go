@@ -96,14 +96,14 @@ func TestSilenceMayBeTheOtherScheme(t *testing.T) {
 			}
 		})
 		e := startExporter(t, nil, "targets:\n  - kind: http\n    name: web\n    url: "+server+"/\n")
-		e.wait(t, "silence", func(p page) bool { return p.verdict("web") == "closed" })
+		e.wait(t, "silence", func(p page) bool { return p.Verdict("web") == "closed" })
 		if guess := "the port may speak TLS"; !strings.Contains(e.log.String(), guess) {
 			t.Errorf("the log lacks %q:\n%s", guess, e.log)
 		}
 		silent.Store(false)
-		e.wait(t, "an answer", func(p page) bool { return p.verdict("web") == "up" })
+		e.wait(t, "an answer", func(p page) bool { return p.Verdict("web") == "up" })
 		silent.Store(true)
-		e.wait(t, "silence again", func(p page) bool { return p.verdict("web") == "closed" })
+		e.wait(t, "silence again", func(p page) bool { return p.Verdict("web") == "closed" })
 		if n := strings.Count(e.log.String(), "the port may speak TLS"); n != 1 {
 			t.Errorf("the scheme is doubted %d times, want only before the first answer:\n%s", n, e.log)
 		}

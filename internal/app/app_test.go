@@ -21,33 +21,16 @@ import (
 	"testing/synctest"
 	"time"
 
-	dto "github.com/prometheus/client_model/go"
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
 	toolkit "github.com/prometheus/exporter-toolkit/web"
 
+	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/exportertest"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
 )
 
 // logBuffer is a log that may be read while it is written.
-type logBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *logBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *logBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
+type logBuffer = exportertest.Log
 
 // networks are those of the tests that run in simulated time, by the test.
 var networks sync.Map
@@ -231,7 +214,7 @@ func (e *exporter) get(t *testing.T, path string, header http.Header) reply {
 }
 
 // page is a scraped text page.
-type page map[string]*dto.MetricFamily
+type page = exportertest.Page
 
 func (e *exporter) scrape(t *testing.T) page {
 	t.Helper()
@@ -241,54 +224,12 @@ func (e *exporter) scrape(t *testing.T) page {
 	if e.parsed != nil && bytes.Equal(body, e.body) {
 		return e.parsed // to read a page is what most of the time goes into
 	}
-	parser := expfmt.NewTextParser(model.LegacyValidation)
-	families, err := parser.TextToMetricFamilies(bytes.NewReader(body))
+	parsed, err := exportertest.ParsePage(body)
 	if err != nil {
-		t.Fatalf("the page does not parse: %v\n%s", err, body)
+		t.Fatalf("%v\n%s", err, body)
 	}
-	e.body, e.parsed = body, families
-	return families
-}
-
-// value finds a sample by its labels, given as name, value, name, value.
-func (p page) value(family string, labels ...string) (float64, bool) {
-	for _, m := range p[family].GetMetric() {
-		matching := 0
-		for i := 0; i < len(labels); i += 2 {
-			if slices.ContainsFunc(m.GetLabel(), func(l *dto.LabelPair) bool { return l.GetName() == labels[i] && l.GetValue() == labels[i+1] }) {
-				matching += 2
-			}
-		}
-		if matching == len(labels) {
-			return m.GetGauge().GetValue() + m.GetCounter().GetValue() + m.GetUntyped().GetValue(), true
-		}
-	}
-	return 0, false
-}
-
-// verdict is "" before the first reading, "up", or the reason of the failure.
-func (p page) verdict(target string) string {
-	success, known := p.value("chatstack_probe_success", "target", target)
-	if !known {
-		return ""
-	}
-	if success == 1 {
-		return "up"
-	}
-	for _, m := range p["chatstack_probe_failing"].GetMetric() {
-		var own bool
-		var reason string
-		for _, l := range m.GetLabel() {
-			own = own || l.GetName() == "target" && l.GetValue() == target
-			if l.GetName() == "reason" {
-				reason = l.GetValue()
-			}
-		}
-		if own {
-			return reason
-		}
-	}
-	return "down without a reason"
+	e.body, e.parsed = body, parsed
+	return parsed
 }
 
 // between is the time between two looks at a page. In simulated time each look costs, and the time does not.
@@ -376,11 +317,7 @@ func tlsPortBlocks(stack *simstack.Stack) string {
 // canaryMode also bounds pages low, so that an endless one is at its bound long before the deadline.
 const canaryMode = "limits:\n  metrics_body: 2MiB\ntargets:\n  - kind: plant_store\n    mode: canary\n"
 
-func allUp(p page) bool { return p.up(allTargets) }
-
-func (p page) up(targets []string) bool {
-	return !slices.ContainsFunc(targets, func(target string) bool { return p.verdict(target) != "up" })
-}
+func allUp(p page) bool { return p.Up(allTargets...) }
 
 // reasonOf is the reason that a fault of the simulated stack must give a target: "up" where it is none of its business.
 // A fault that the table does not name must be one that every service has.
@@ -478,7 +415,7 @@ func TestEveryFaultIsToldApart(t *testing.T) {
 					return 10 * time.Second, 0
 				}
 				e := startApp(t, o, log)
-				e.wait(t, "every target up", func(p page) bool { return allUp(p) && p.up(tlsPorts) })
+				e.wait(t, "every target up", func(p page) bool { return allUp(p) && p.Up(tlsPorts...) })
 				tried := 0
 				for _, fault := range stack.Faults() {
 					if fault.Service != service {
@@ -531,11 +468,11 @@ func tryFault(t *testing.T, stack *simstack.Stack, e *exporter, service, fault s
 		t.Fatal(err)
 	}
 	for target, reason := range want {
-		attempts, _ := before.value("chatstack_probe_attempts_total", "target", target)
+		attempts, _ := before.Value("chatstack_probe_attempts_total", "target", target)
 		p := e.wait(t, fmt.Sprintf("%s/%s: %s is %s", service, fault, target, reason), func(p page) bool {
-			now, _ := p.value("chatstack_probe_attempts_total", "target", target)
+			now, _ := p.Value("chatstack_probe_attempts_total", "target", target)
 			// Two readings later for one that must stay up: the first may have been under way.
-			return p.verdict(target) == reason && (reason != "up" || now > attempts+2)
+			return p.Verdict(target) == reason && (reason != "up" || now > attempts+2)
 		})
 		for name := range p {
 			if reason != "up" && slices.ContainsFunc(belongings[target], func(own string) bool { return strings.HasPrefix(name, own) }) {
@@ -547,8 +484,8 @@ func tryFault(t *testing.T, stack *simstack.Stack, e *exporter, service, fault s
 		t.Fatal(err)
 	}
 	e.wait(t, fmt.Sprintf("%s/%s: recovery", service, fault), func(p page) bool {
-		orphans, _ := p.value("chatstack_plant_store_orphans")
-		return allUp(p) && p.up(targets) && orphans == 0
+		orphans, _ := p.Value("chatstack_plant_store_orphans")
+		return allUp(p) && p.Up(targets...) && orphans == 0
 	})
 }
 
@@ -558,7 +495,7 @@ func TestNothingIsAskedThatChangesAnything(t *testing.T) {
 		e := startExporter(t, stack.Environ(), canaryMode)
 		p := e.wait(t, "five readings of each target", func(p page) bool {
 			for _, target := range allTargets {
-				if n, _ := p.value("chatstack_probe_attempts_total", "target", target); n < 5 {
+				if n, _ := p.Value("chatstack_probe_attempts_total", "target", target); n < 5 {
 					return false
 				}
 			}
@@ -662,7 +599,7 @@ func TestSecretsAreOnNoPage(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				e.wait(t, target+" "+want, func(p page) bool { return p.verdict(target) == want })
+				e.wait(t, target+" "+want, func(p page) bool { return p.Verdict(target) == want })
 				for _, path := range e.pages(t) {
 					if r := e.get(t, path, http.Header{}); r.status != http.StatusOK || bytes.Contains(r.body, []byte("sesame")) {
 						t.Errorf("status %d, or a secret stands on %s", r.status, path)
@@ -683,7 +620,7 @@ func TestStatusPageAndHealth(t *testing.T) {
 	inSimulatedTime(t, func(t *testing.T) {
 		stack := startStack(t, simstack.Options{})
 		e := startExporter(t, stack.Environ(), "targets:"+tlsPortBlocks(stack))
-		e.wait(t, "every target up", func(p page) bool { return allUp(p) && p.up(tlsPorts) })
+		e.wait(t, "every target up", func(p page) bool { return allUp(p) && p.Up(tlsPorts...) })
 		for path, want := range map[string]string{"/-/healthy": "healthy", "/-/ready": "ready"} {
 			if r := e.get(t, path, http.Header{}); r.status != http.StatusOK || !bytes.Contains(r.body, []byte(want)) {
 				t.Errorf("%s: status %d, lacks %q:\n%s", path, r.status, want, r.body)
@@ -693,7 +630,7 @@ func TestStatusPageAndHealth(t *testing.T) {
 		if err := stack.Switch("irc_services", "stopped", true); err != nil {
 			t.Fatal(err)
 		}
-		e.wait(t, "irc_services down", func(p page) bool { return p.verdict("irc_services") == "refused" })
+		e.wait(t, "irc_services down", func(p page) bool { return p.Verdict("irc_services") == "refused" })
 		r := e.waitForPage(t, "rc_services is down", "nothing listens there")
 		if r.header.Get("Content-Security-Policy") == "" {
 			t.Error("no content security policy")
@@ -762,7 +699,7 @@ func TestStackThatIsNotThereIsNoReasonToStop(t *testing.T) {
 			"XMPP_REST_TOKEN": "t", "BRIDGE_IDENTITY_BASE_URL": "http://127.0.0.1:1", "DOCS_SEARCH_URL": "http://127.0.0.1:1",
 		}, "")
 		e.wait(t, "every target refused", func(p page) bool {
-			return !slices.ContainsFunc(allTargets, func(target string) bool { return p.verdict(target) != "refused" })
+			return !slices.ContainsFunc(allTargets, func(target string) bool { return p.Verdict(target) != "refused" })
 		})
 	})
 }

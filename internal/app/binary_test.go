@@ -1,16 +1,13 @@
 package app
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,11 +16,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/exportertest"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
 )
 
-// patience bounds the wait for what a process should do soon, on a busy machine too.
-const patience = 30 * time.Second
+const patience = exportertest.Patience
 
 // binaryDir is where the program is built, once for all tests; TestMain removes it.
 var binaryDir = filepath.Join(os.TempDir(), "chatstack-app-test-"+strconv.Itoa(os.Getpid()))
@@ -32,12 +29,7 @@ var binaryDir = filepath.Join(os.TempDir(), "chatstack-app-test-"+strconv.Itoa(o
 // default socket is the path with defaultSocket after it.
 var binaryBuilt = sync.OnceValues(func() (path string, err error) {
 	path = filepath.Join(binaryDir, "chatstack_exporter")
-	cmd := exec.Command("go", "build", "-o", path, "-ldflags", "-X 'main.dockerSocket="+path+defaultSocket+"'", "github.com/chatstack-exporter/chatstack_exporter/cmd/chatstack_exporter") //nolint:noctx // it ends by itself
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if output, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("go build: %w\n%s", err, output)
-	}
-	return path, nil
+	return path, exportertest.Build(path, "-X 'main.dockerSocket="+path+defaultSocket+"'")
 })
 
 // buildBinary returns the path of the program as it is shipped.
@@ -55,85 +47,23 @@ func buildBinary(t *testing.T) string {
 
 const defaultSocket = ".sock"
 
-// program is a running binary. It ends with the test.
-type program struct {
-	cmd            *exec.Cmd
-	stdout, stderr logBuffer
-	ended          chan struct{}
-}
-
 // startProgram runs a binary in a directory, with the given environment and nothing else of this one.
-func startProgram(t *testing.T, binary, dir string, env map[string]string, args ...string) *program {
+func startProgram(t *testing.T, binary, dir string, env map[string]string, args ...string) *exportertest.Program {
 	t.Helper()
-	p := &program{cmd: exec.CommandContext(t.Context(), binary, args...), ended: make(chan struct{})}
-	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = dir, &p.stdout, &p.stderr
-	p.cmd.Env = []string{"RUNTIME_DIRECTORY=" + dir} // the last of a name counts
-	for name, value := range env {
-		p.cmd.Env = append(p.cmd.Env, name+"="+value)
-	}
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	go func() {
-		defer close(p.ended)
-		p.cmd.Wait() //nolint:errcheck // its exit code is looked at
-	}()
-	// The end of the test's context kills it.
-	t.Cleanup(func() {
-		<-p.ended
-		if t.Failed() {
-			t.Logf("%s %s\n%s%s", filepath.Base(binary), strings.Join(args, " "), &p.stdout, &p.stderr)
-		}
-	})
-	return p
+	return exportertest.Start(t, exec.CommandContext(t.Context(), binary, args...), dir, env)
 }
 
-// exitCode waits for the end of the process, but not for longer than within.
-func (p *program) exitCode(t *testing.T, within time.Duration) int {
+// exporterOf waits until the program listens.
+func exporterOf(t *testing.T, p *exportertest.Program) *exporter {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), within)
-	defer cancel()
-	select {
-	case <-p.ended:
-	case <-ctx.Done():
-		t.Fatalf("still running after %s", within)
-	}
-	return p.cmd.ProcessState.ExitCode()
-}
-
-// terminate tells the process to end in order.
-func (p *program) terminate(t *testing.T) {
-	t.Helper()
-	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// listening is what the log says of the address, as logfmt.
-var listening = regexp.MustCompile(`msg="Listening on" address=(127\.0\.0\.1:\d+)`)
-
-// exporter waits until the program listens.
-func (p *program) exporter(t *testing.T) *exporter {
-	t.Helper()
-	for end := time.Now().Add(patience); time.Now().Before(end); pause(t, 10*time.Millisecond) {
-		if m := listening.FindStringSubmatch(p.stderr.String()); m != nil {
-			return &exporter{url: "http://" + m[1], log: &p.stderr, client: testClient(t)}
-		}
-		select {
-		case <-p.ended:
-			t.Fatalf("ended at once, with code %d", p.cmd.ProcessState.ExitCode())
-		default:
-		}
-	}
-	t.Fatalf("the log names no address after %s", patience)
-	return nil
+	return &exporter{url: p.URL(t), log: &p.Stderr, client: testClient(t)}
 }
 
 // stopsAtOnce ends the program as an init system does, and wants what an init system wants.
-func (p *program) stopsAtOnce(t *testing.T, e *exporter) {
+func stopsAtOnce(t *testing.T, p *exportertest.Program, e *exporter) {
 	t.Helper()
-	p.terminate(t)
-	if code := p.exitCode(t, 5*time.Second); code != 0 {
+	p.Terminate(t)
+	if code := p.ExitCode(t, 5*time.Second); code != 0 {
 		t.Errorf("exit code %d after SIGTERM, want 0", code)
 	}
 	if conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(e.url, "http://")); !errors.Is(err, syscall.ECONNREFUSED) {
@@ -149,9 +79,9 @@ func TestGracefulStopOfTheBinary(t *testing.T) {
 	t.Run("environment alone", func(t *testing.T) {
 		stack := startStack(t, simstack.Options{})
 		p := startProgram(t, binary, t.TempDir(), stack.Environ(), "--web.listen-address=127.0.0.1:0", "--poll.interval=1s", "--poll.timeout=1s")
-		e := p.exporter(t)
+		e := exporterOf(t, p)
 		e.wait(t, "every target up", allUp)
-		p.stopsAtOnce(t, e)
+		stopsAtOnce(t, p, e)
 		if plants := stack.Plants(); len(plants) > 0 {
 			t.Errorf("plants left in the store: %v", plants)
 		}
@@ -167,13 +97,13 @@ func TestGracefulStopOfTheBinary(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := startProgram(t, binary, dir, stack.Environ(), "--web.listen-address=127.0.0.1:0")
-		e := p.exporter(t)
+		e := exporterOf(t, p)
 		for end := time.Now().Add(patience); len(stack.Plants()) == 0; pause(t, 10*time.Millisecond) {
 			if time.Now().After(end) {
 				t.Fatalf("no canary after %s", patience)
 			}
 		}
-		p.stopsAtOnce(t, e)
+		stopsAtOnce(t, p, e)
 		if plants := stack.Plants(); len(plants) > 0 {
 			t.Errorf("plants left in the store: %v", plants)
 		}
@@ -197,14 +127,14 @@ func TestRestartsThatWereShownOutliveAKill(t *testing.T) {
 	irc := engine.Add(simstack.ContainerSpec{Name: "irc", Image: "chat/irc:1", Restart: "always"})
 	dir := directoryWith(t, "state_file: state.json\ntargets:\n  - kind: docker\n    host: "+engine.Host()+"\n    resources: none\n")
 	restarts := func(p page) float64 {
-		n, _ := p.value("chatstack_container_restarts_total", "container", "irc")
+		n, _ := p.Value("chatstack_container_restarts_total", "container", "irc")
 		return n
 	}
-	begin := func() (*program, *exporter) {
+	begin := func() (*exportertest.Program, *exporter) {
 		p := startProgram(t, binary, dir, nil, "--web.listen-address=127.0.0.1:0", "--poll.interval=10m", "--poll.timeout=5s")
-		e := p.exporter(t)
+		e := exporterOf(t, p)
 		e.wait(t, "events flow", func(p page) bool {
-			available, _ := p.value("chatstack_docker_feature_available", "feature", "events")
+			available, _ := p.Value("chatstack_docker_feature_available", "feature", "events")
 			return available == 1
 		})
 		return p, e
@@ -215,10 +145,10 @@ func TestRestartsThatWereShownOutliveAKill(t *testing.T) {
 		irc.Restart()
 	}
 	e.wait(t, "every restart counted", func(p page) bool { return restarts(p) == times })
-	if err := p.cmd.Process.Kill(); err != nil {
+	if err := p.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	<-p.ended
+	<-p.Ended
 	engine.Noise(1000) // so that it cannot repeat the events of the restarts
 	_, e = begin()
 	if n := restarts(e.scrape(t)); n != times {
@@ -257,15 +187,15 @@ func TestBinaryRefusesWhatIsWrongBeforeItStarts(t *testing.T) {
 			env := stack.Environ()
 			maps.Copy(env, c.env)
 			p := startProgram(t, binary, directoryWith(t, c.file), env, append([]string{"--web.listen-address=127.0.0.1:0"}, c.args...)...)
-			if code := p.exitCode(t, patience); code != 1 {
+			if code := p.ExitCode(t, patience); code != 1 {
 				t.Errorf("exit code %d, want 1", code)
 			}
 			for _, want := range c.want {
-				if !strings.Contains(p.stderr.String(), want) {
-					t.Errorf("%q does not say %q", p.stderr.String(), want)
+				if !strings.Contains(p.Stderr.String(), want) {
+					t.Errorf("%q does not say %q", p.Stderr.String(), want)
 				}
 			}
-			if m := listening.FindString(p.stderr.String()); m != "" {
+			if m, listens := p.Listens(); listens {
 				t.Errorf("half started: %s", m)
 			}
 		})
@@ -294,8 +224,8 @@ func TestDefaultSocketIsThatOfTheBuild(t *testing.T) {
 	binary := buildBinary(t)
 	for _, want := range []string{" 1 target is configured", " 2 targets are configured"} {
 		p := startProgram(t, binary, t.TempDir(), map[string]string{"IRC_SERVICES_JSONRPC_URL": "http://127.0.0.1:1/jsonrpc"}, "check-config")
-		if code := p.exitCode(t, patience); code != 0 || !strings.Contains(p.stdout.String(), want) {
-			t.Errorf("exit code %d, standard output %q, want 0 and %q", code, &p.stdout, want)
+		if code := p.ExitCode(t, patience); code != 0 || !strings.Contains(p.Stdout.String(), want) {
+			t.Errorf("exit code %d, standard output %q, want 0 and %q", code, &p.Stdout, want)
 		}
 		if err := os.WriteFile(binary+defaultSocket, nil, 0o600); err != nil {
 			t.Fatal(err)
@@ -326,14 +256,14 @@ func TestCommandsOfTheBinaryAnswerAndEnd(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := startProgram(t, binary, directoryWith(t, c.file), everything, c.args...)
-			if code := p.exitCode(t, patience); code != c.code {
+			if code := p.ExitCode(t, patience); code != c.code {
 				t.Errorf("exit code %d, want %d", code, c.code)
 			}
 			for _, stream := range []struct {
 				name string
 				got  string
 				want []string
-			}{{"standard output", p.stdout.String(), c.stdout}, {"standard error", p.stderr.String(), c.stderr}} {
+			}{{"standard output", p.Stdout.String(), c.stdout}, {"standard error", p.Stderr.String(), c.stderr}} {
 				for _, want := range stream.want {
 					if !strings.Contains(stream.got, want) {
 						t.Errorf("%s: %q does not say %q", stream.name, stream.got, want)

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/exportertest"
 )
 
 const loopUnknown = "alive, loop unknown\n"
@@ -16,19 +18,19 @@ const loopUnknown = "alive, loop unknown\n"
 func healthcheck(t *testing.T, binary, runtimeDirectory, address string) (code int, stdout, stderr string) {
 	t.Helper()
 	p := startProgram(t, binary, t.TempDir(), map[string]string{"RUNTIME_DIRECTORY": runtimeDirectory}, "healthcheck", "--web.listen-address="+address)
-	code = p.exitCode(t, patience)
-	return code, p.stdout.String(), p.stderr.String()
+	code = p.ExitCode(t, patience)
+	return code, p.Stdout.String(), p.Stderr.String()
 }
 
 // startProtected starts an exporter that wants a password.
-func startProtected(t *testing.T, binary, runtimeDirectory, address string) (p *program, listens string) {
+func startProtected(t *testing.T, binary, runtimeDirectory, address string) (p *exportertest.Program, listens string) {
 	t.Helper()
 	dir := directoryWith(t, "poll: {}\n")
 	if err := os.WriteFile(filepath.Join(dir, "web.yml"), []byte(webConfigs["password"]), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	p = startProgram(t, binary, dir, map[string]string{"RUNTIME_DIRECTORY": runtimeDirectory}, "--web.listen-address="+address, "--web.config.file=web.yml")
-	return p, strings.TrimPrefix(p.exporter(t).url, "http://")
+	return p, strings.TrimPrefix(exporterOf(t, p).url, "http://")
 }
 
 func TestHealthcheckBehindAPassword(t *testing.T) {
@@ -61,10 +63,10 @@ func TestHealthcheckBehindAPassword(t *testing.T) {
 	}
 
 	// A killed process leaves its socket, and its successor takes the place.
-	if err := first.cmd.Process.Kill(); err != nil {
+	if err := first.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	<-first.ended
+	<-first.Ended
 	if code, stdout, _ := healthcheck(t, binary, run, one); code != 1 {
 		t.Errorf("after a kill: exit code %d, %q; want 1", code, stdout)
 	}
@@ -72,8 +74,8 @@ func TestHealthcheckBehindAPassword(t *testing.T) {
 	if code, stdout, stderr := healthcheck(t, binary, run, one); code != 0 || stdout != "" {
 		t.Errorf("after a new start: exit code %d, %q, %s; want 0 and nothing", code, stdout, stderr)
 	}
-	next.terminate(t)
-	if code := next.exitCode(t, patience); code != 0 {
+	next.Terminate(t)
+	if code := next.ExitCode(t, patience); code != 0 {
 		t.Errorf("exit code %d after SIGTERM", code)
 	}
 	if left, err := filepath.Glob(filepath.Join(run, "*.sock")); err != nil || len(left) != 1 {

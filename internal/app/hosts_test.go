@@ -88,8 +88,8 @@ func TestCheckTellsOfPeersThatDoTheSame(t *testing.T) {
 		o.ConfigFile, o.configContent = "exporter.yaml", []byte("state_file: "+t.TempDir()+"/state.json\ntargets: [{kind: plant_store, mode: "+mode+"}]\n")
 		o.pace = func(string) (every, timeout time.Duration) { return time.Hour, 0 }
 		e := startApp(t, o, log)
-		e.wait(t, "plant_store up", func(p page) bool { return p.verdict("plant_store") == "up" })
-		e.wait(t, "xmpp_metrics up", func(p page) bool { return p.verdict("xmpp_metrics") == "up" })
+		e.wait(t, "plant_store up", func(p page) bool { return p.Verdict("plant_store") == "up" })
+		e.wait(t, "xmpp_metrics up", func(p page) bool { return p.Verdict("xmpp_metrics") == "up" })
 		return strings.TrimPrefix(e.url, "http://")
 	}
 	first, second, harmless := start("canary"), start("canary"), start("reject")

@@ -15,8 +15,8 @@ func TestCacheIsKnownOverARestart(t *testing.T) {
 		stack := startStack(t, simstack.Options{})
 		content := "state_file: " + filepath.Join(t.TempDir(), "state.json") + "\ntargets:\n  - kind: identity\n    cache_ttl: 2h\n"
 		first := startExporter(t, stack.Environ(), content)
-		p := first.wait(t, "identity up", func(p page) bool { return p.verdict("identity") == "up" })
-		was, ok := p.value(metric)
+		p := first.wait(t, "identity up", func(p page) bool { return p.Verdict("identity") == "up" })
+		was, ok := p.Value(metric)
 		if !ok {
 			t.Fatal("nothing is said of the cache while the API is up")
 		}
@@ -27,13 +27,13 @@ func TestCacheIsKnownOverARestart(t *testing.T) {
 			t.Fatal(err)
 		}
 		second := startExporter(t, stack.Environ(), content)
-		p = second.wait(t, "identity down", func(p page) bool { return p.verdict("identity") == "refused" })
-		if now, ok := p.value(metric); !ok || now > was+60 || now < was-60 {
+		p = second.wait(t, "identity down", func(p page) bool { return p.Verdict("identity") == "refused" })
+		if now, ok := p.Value(metric); !ok || now > was+60 || now < was-60 {
 			t.Errorf("after the restart: got %v, %v, want about %v", now, ok, was)
 		}
 		unremembered := startExporter(t, stack.Environ(), "")
-		p = unremembered.wait(t, "identity down", func(p page) bool { return p.verdict("identity") == "refused" })
-		if now, ok := p.value(metric); ok {
+		p = unremembered.wait(t, "identity down", func(p page) bool { return p.Verdict("identity") == "refused" })
+		if now, ok := p.Value(metric); ok {
 			t.Errorf("without a state file: got %v, want nothing", now)
 		}
 	})

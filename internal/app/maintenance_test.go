@@ -139,7 +139,7 @@ func TestMaintenanceShowsEverywhereUntilItEnds(t *testing.T) {
 		e, path := startWithFile(t, nil, content, lifecycle)
 		shown := func(kind, name string) func(page) bool {
 			return func(p page) bool {
-				v, ok := p.value("chatstack_maintenance", "kind", kind, "name", name)
+				v, ok := p.Value("chatstack_maintenance", "kind", kind, "name", name)
 				return ok && v == 1
 			}
 		}
@@ -192,7 +192,7 @@ func TestMaintenanceWarnsOfWhatItsUserShouldKnow(t *testing.T) {
 		p := e.wait(t, "containers on the page", func(p page) bool {
 			return len(p["chatstack_container_state"].GetMetric()) > 0
 		})
-		if v, ok := p.value("chatstack_maintenance", "kind", "target", "name", "docker"); !ok || v != 1 {
+		if v, ok := p.Value("chatstack_maintenance", "kind", "target", "name", "docker"); !ok || v != 1 {
 			t.Error("the configuration's window is not on the page")
 		}
 		var container string

@@ -31,14 +31,14 @@ func TestMistypedVariablesAreTold(t *testing.T) {
 	for _, command := range []string{"check-config", "check", "serve"} {
 		p := startProgram(t, binary, dir, env, command, "--config.file="+file, "--web.listen-address=127.0.0.1:0")
 		if command == "serve" {
-			e := p.exporter(t)
-			p.stopsAtOnce(t, e)
+			e := exporterOf(t, p)
+			stopsAtOnce(t, p, e)
 		}
-		code := p.exitCode(t, patience)
+		code := p.ExitCode(t, patience)
 		if want := map[string]int{"check": 1}[command]; code != want {
 			t.Errorf("%s: exit code %d, want %d", command, code, want)
 		}
-		said := p.stdout.String() + p.stderr.String()
+		said := p.Stdout.String() + p.Stderr.String()
 		for name, variable := range meant {
 			if want := fmt.Sprintf("%s is set, but no target reads it; did you mean %s?", name, variable); strings.Count(said, want) != 1 {
 				t.Errorf("%s lacks %q", command, want)
@@ -57,8 +57,8 @@ func TestFlagsSayWhatToWrite(t *testing.T) {
 		"--poll.timeout=10 sec": `--poll.timeout is "10 sec", must be a duration such as 500ms, 30s, 5m or 14d; write 10s`,
 	} {
 		p := startProgram(t, binary, t.TempDir(), nil, "check-config", flag)
-		if code := p.exitCode(t, patience); code != 1 || !strings.Contains(p.stderr.String(), want) {
-			t.Errorf("%s: exit code %d, want %q:\n%s", flag, code, want, &p.stderr)
+		if code := p.ExitCode(t, patience); code != 1 || !strings.Contains(p.Stderr.String(), want) {
+			t.Errorf("%s: exit code %d, want %q:\n%s", flag, code, want, &p.Stderr)
 		}
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	dto "github.com/prometheus/client_model/go"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/exportertest"
 )
 
 // TestStatesOfModulesAreToldOnce has an XMPP server whose metrics page tells the states of modules as its status page
@@ -29,8 +29,8 @@ func TestStatesOfModulesAreToldOnce(t *testing.T) {
 		wantStates := func(what string, states int, roster, clashes float64) {
 			t.Helper()
 			p := e.wait(t, what, func(p page) bool {
-				got, told := p.value("xmpp_module_status", "host", "a.test", "module", "roster")
-				left, read := p.value("chatstack_upstream_dropped_series", "target", "xmpp_metrics", "reason", "clash")
+				got, told := p.Value("xmpp_module_status", "host", "a.test", "module", "roster")
+				left, read := p.Value("chatstack_upstream_dropped_series", "target", "xmpp_metrics", "reason", "clash")
 				return told && got == roster && read && left == clashes
 			})
 			if n := len(p["xmpp_module_status"].GetMetric()); n != states {
@@ -38,7 +38,7 @@ func TestStatesOfModulesAreToldOnce(t *testing.T) {
 			}
 			told := 0
 			for _, m := range p["chatstack_xmpp_family_available"].GetMetric() {
-				if value(m, "family") == "xmpp_module_status" {
+				if exportertest.Label(m, "family") == "xmpp_module_status" {
 					told++
 					if m.GetGauge().GetValue() != 1 {
 						t.Errorf("%s: xmpp_module_status is told to have no source", what)
@@ -66,14 +66,4 @@ func TestStatesOfModulesAreToldOnce(t *testing.T) {
 		reload(both)
 		wantStates("both again", 1, 2, 2)
 	})
-}
-
-// value is that of a label.
-func value(m *dto.Metric, label string) string {
-	for _, l := range m.GetLabel() {
-		if l.GetName() == label {
-			return l.GetValue()
-		}
-	}
-	return ""
 }

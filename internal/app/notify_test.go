@@ -357,7 +357,7 @@ func TestBinarySpeaksWithItsServiceManager(t *testing.T) {
 		hearUntil(t, conn, "WATCHDOG=1")
 	}
 	signal := func(s syscall.Signal) {
-		if err := p.cmd.Process.Signal(s); err != nil {
+		if err := p.Process.Signal(s); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -366,7 +366,7 @@ func TestBinarySpeaksWithItsServiceManager(t *testing.T) {
 	hearUntil(t, conn, "READY=1")
 
 	signal(syscall.SIGSTOP)
-	waitForState(t, p.cmd.Process.Pid, "T")
+	waitForState(t, p.Process.Pid, "T")
 	for before := "any"; before != ""; {
 		before = hear(t, conn, time.Millisecond)
 	}
@@ -378,7 +378,7 @@ func TestBinarySpeaksWithItsServiceManager(t *testing.T) {
 
 	signal(syscall.SIGTERM)
 	hearUntil(t, conn, "STOPPING=1")
-	if code := p.exitCode(t, patience); code != 0 {
+	if code := p.ExitCode(t, patience); code != 0 {
 		t.Errorf("exit code %d, want 0", code)
 	}
 }

@@ -111,7 +111,7 @@ func TestOwnPortIsClosedToStrangersAndHealthyAllTheSame(t *testing.T) {
 				}
 			}
 			p := startProgram(t, binary, dir, nil, "--web.listen-address=127.0.0.1:0", "--web.config.file=web.yml")
-			address := strings.TrimPrefix(p.exporter(t).url, "http://")
+			address := strings.TrimPrefix(exporterOf(t, p).url, "http://")
 			for _, who := range slices.Sorted(maps.Keys(c.visitors)) {
 				v := c.visitors[who]
 				config := &tls.Config{RootCAs: trust}
@@ -131,20 +131,20 @@ func TestOwnPortIsClosedToStrangersAndHealthyAllTheSame(t *testing.T) {
 				}
 			}
 			check := func() int {
-				return startProgram(t, binary, dir, nil, "healthcheck", "--web.listen-address="+address).exitCode(t, patience)
+				return startProgram(t, binary, dir, nil, "healthcheck", "--web.listen-address="+address).ExitCode(t, patience)
 			}
 			for range 5 { // what becomes of a refusal depends on who closes first
 				if code := check(); code != 0 {
 					t.Errorf("healthcheck: exit code %d, want 0", code)
 				}
 			}
-			p.terminate(t)
-			p.exitCode(t, patience)
+			p.Terminate(t)
+			p.ExitCode(t, patience)
 			if code := check(); code != 1 {
 				t.Errorf("healthcheck after the end: exit code %d, want 1", code)
 			}
 			for _, secret := range []string{ownPortPassword, ownPortBcrypt} {
-				if strings.Contains(p.stderr.String()+p.stdout.String(), secret) {
+				if strings.Contains(p.Stderr.String()+p.Stdout.String(), secret) {
 					t.Errorf("the log has %q", secret)
 				}
 			}

@@ -351,7 +351,7 @@ func TestRealServersPageIsClean(t *testing.T) {
 	e := startSlowly(t, env, canaryMode)
 	e.wait(t, "every target up but one", func(p page) bool {
 		return !slices.ContainsFunc(withoutREST, func(target string) bool {
-			return p.verdict(target) != map[bool]string{true: "refused", false: "up"}[target == "irc_services"]
+			return p.Verdict(target) != map[bool]string{true: "refused", false: "up"}[target == "irc_services"]
 		})
 	})
 	t.Run("promtool", func(t *testing.T) {

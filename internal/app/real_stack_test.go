@@ -137,7 +137,7 @@ func TestRealStackFaultsAreToldApart(t *testing.T) {
 }
 
 func (r *realRig) allUp(p page) bool {
-	return !slices.ContainsFunc(realTargets, func(target string) bool { return p.verdict(target) != "up" })
+	return !slices.ContainsFunc(realTargets, func(target string) bool { return p.Verdict(target) != "up" })
 }
 
 // processFaults are what may happen to any process.
@@ -274,7 +274,7 @@ func (r *realRig) try(t *testing.T, f realFault) {
 	f.end(t)
 	ended = true
 	after := r.wait(t, "recovery", func(p page) bool {
-		orphans, _ := p.value("chatstack_plant_store_orphans")
+		orphans, _ := p.Value("chatstack_plant_store_orphans")
 		return r.allUp(p) && orphans == 0
 	})
 	for _, target := range realTargets {
@@ -303,13 +303,13 @@ func (r *realRig) verdictsWithinOneReading(t *testing.T, f realFault) page {
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); pause(t, 20*time.Millisecond) {
 		p := r.scrape(t)
 		for target := range missing {
-			first, _ := begun.value("chatstack_probe_attempts_total", "target", target)
-			now, _ := p.value("chatstack_probe_attempts_total", "target", target)
+			first, _ := begun.Value("chatstack_probe_attempts_total", "target", target)
+			now, _ := p.Value("chatstack_probe_attempts_total", "target", target)
 			want := "up"
 			if reason, touched := f.want[target]; touched {
 				want = reason
 			}
-			switch got := p.verdict(target); {
+			switch got := p.Verdict(target); {
 			case got != want && now >= first+2:
 				t.Fatalf("%s is %q after %v readings, want %q", target, got, now-first, want)
 			case got != want:
@@ -380,10 +380,10 @@ func staleOn(p page, target, reason string) (wrong []string) {
 	if stale := seriesOf(p, target); len(stale) > 0 {
 		wrong = append(wrong, fmt.Sprintf("%s is down, and still on the page: %q", target, stale))
 	}
-	if success, ok := p.value("chatstack_plant_store_operation_success", "operation", "create"); target == "plant_store" && (!ok || success != 0) {
+	if success, ok := p.Value("chatstack_plant_store_operation_success", "operation", "create"); target == "plant_store" && (!ok || success != 0) {
 		wrong = append(wrong, fmt.Sprintf("success of creating a plant = %v, %v, want 0", success, ok))
 	}
-	status, ok := p.value("chatstack_probe_http_status_code", "target", target)
+	status, ok := p.Value("chatstack_probe_http_status_code", "target", target)
 	want := map[string]float64{
 		"unauthorized": http.StatusUnauthorized, "forbidden": http.StatusForbidden, "not_found": http.StatusNotFound,
 	}[reason]
@@ -413,23 +413,23 @@ func TestRealContainersHealthIsOnThePage(t *testing.T) {
 	engine := realstack.StartDocker(t, realstack.DockerOptions{})
 	containers := engine.Containers()
 	e := startSlowly(t, nil, fmt.Sprintf("targets:\n  - kind: docker\n    host: %s\n    projects: [%s]\n", engine.Host, containers.Name))
-	e.wait(t, "the engine up", func(p page) bool { return p.verdict("docker") == "up" })
+	e.wait(t, "the engine up", func(p page) bool { return p.Verdict("docker") == "up" })
 	name := containers.Run("irc-services")
 	for i, want := range []string{"healthy", "unhealthy", "healthy"} {
 		if i > 0 {
 			containers.Turn(name)
 		}
 		containers.Await(name, realstack.HealthStatus, want)
-		begun, _ := e.scrape(t).value("chatstack_probe_attempts_total", "target", "docker")
+		begun, _ := e.scrape(t).Value("chatstack_probe_attempts_total", "target", "docker")
 		var got []string
 		e.wait(t, "two readings", func(p page) bool {
 			got = nil
 			for _, state := range []string{"healthy", "none", "starting", "unhealthy"} {
-				if v, _ := p.value("chatstack_container_health", "container", name, "health", state); v == 1 {
+				if v, _ := p.Value("chatstack_container_health", "container", name, "health", state); v == 1 {
 					got = append(got, state)
 				}
 			}
-			now, _ := p.value("chatstack_probe_attempts_total", "target", "docker")
+			now, _ := p.Value("chatstack_probe_attempts_total", "target", "docker")
 			return slices.Equal(got, []string{want}) || now >= begun+2
 		})
 		if !slices.Equal(got, []string{want}) {

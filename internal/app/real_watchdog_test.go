@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/exportertest"
 )
 
 // supervisor does what systemd does for a unit with WatchdogSec= and Restart=always: whoever is silent for that long gets
@@ -17,12 +19,12 @@ type supervisor struct {
 	conn     *net.UnixConn
 	path     string
 	watchdog time.Duration
-	start    func() *program
+	start    func() *exportertest.Program
 }
 
 // watch returns when the program has been silent for too long, and has ended of the signal for that. After each sign of
 // life it calls heard with the number of signs so far.
-func (s *supervisor) watch(t *testing.T, p *program, heard func(signs int)) {
+func (s *supervisor) watch(t *testing.T, p *exportertest.Program, heard func(signs int)) {
 	t.Helper()
 	signs := 0
 	for last := time.Now(); ; {
@@ -37,15 +39,15 @@ func (s *supervisor) watch(t *testing.T, p *program, heard func(signs int)) {
 		}
 	}
 	for _, number := range []syscall.Signal{syscall.SIGABRT, syscall.SIGCONT} {
-		if err := p.cmd.Process.Signal(number); err != nil {
+		if err := p.Process.Signal(number); err != nil {
 			t.Fatal(err)
 		}
 	}
-	p.exitCode(t, patience)
+	p.ExitCode(t, patience)
 }
 
 // restart starts the program anew and returns when that one calls itself ready.
-func (s *supervisor) restart(t *testing.T) *program {
+func (s *supervisor) restart(t *testing.T) *exportertest.Program {
 	t.Helper()
 	// A word of our own divides what the ended one has said from what the next one says.
 	own, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: s.path, Net: "unixgram"})
@@ -70,7 +72,7 @@ func TestRealWedgedProcessIsRestartedByTheWatchdog(t *testing.T) {
 	binary, dir := buildBinary(t), directoryWith(t, "poll: {}\n")
 	conn, path := notifySocket(t)
 	s := &supervisor{conn: conn, path: path, watchdog: time.Second}
-	s.start = func() *program {
+	s.start = func() *exportertest.Program {
 		return startProgram(t, binary, dir, map[string]string{
 			"NOTIFY_SOCKET": path, "WATCHDOG_USEC": strconv.FormatInt(s.watchdog.Microseconds(), 10),
 		}, "--web.listen-address=127.0.0.1:0")
@@ -81,23 +83,23 @@ func TestRealWedgedProcessIsRestartedByTheWatchdog(t *testing.T) {
 		if signs != 2 {
 			return
 		}
-		if err := wedged.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		if err := wedged.Process.Signal(syscall.SIGSTOP); err != nil {
 			t.Fatal(err)
 		}
-		waitForState(t, wedged.cmd.Process.Pid, "T")
+		waitForState(t, wedged.Process.Pid, "T")
 		stopped = true
 	})
 	if !stopped {
 		t.Fatalf("silent for %s before it was wedged", s.watchdog)
 	}
-	if log := wedged.stderr.String(); !strings.Contains(log, "SIGABRT: abort") || !strings.Contains(log, "goroutine ") {
+	if log := wedged.Stderr.String(); !strings.Contains(log, "SIGABRT: abort") || !strings.Contains(log, "goroutine ") {
 		t.Errorf("the wedged process left no word of where it stood:\n%s", log)
 	}
 
 	next := s.restart(t)
 	hearUntil(t, conn, "WATCHDOG=1")
-	next.terminate(t)
-	if code := next.exitCode(t, patience); code != 0 {
+	next.Terminate(t)
+	if code := next.ExitCode(t, patience); code != 0 {
 		t.Errorf("exit code %d of the new process, want 0", code)
 	}
 }

@@ -37,14 +37,14 @@ func engineTarget(engine *simstack.Engine, keys ...string) string {
 // isMissing reports whether a container is missing, and is expected or not.
 func isMissing(name string, expected float64) func(page) bool {
 	return func(p page) bool {
-		is, _ := p.value("chatstack_container_state", "container", name, "state", "missing")
-		wanted, ok := p.value("chatstack_container_expected", "container", name)
+		is, _ := p.Value("chatstack_container_state", "container", name, "state", "missing")
+		wanted, ok := p.Value("chatstack_container_expected", "container", name)
 		return ok && is == 1 && wanted == expected
 	}
 }
 
 func eventsFlow(p page) bool {
-	available, _ := p.value("chatstack_docker_feature_available", "feature", "events")
+	available, _ := p.Value("chatstack_docker_feature_available", "feature", "events")
 	return available == 1
 }
 
@@ -123,7 +123,7 @@ func TestGoneContainerIsForgottenOnRequest(t *testing.T) {
 		}
 		d.hold(t, schemaOf("/api/v1/containers/{docker_host}/{name}", "delete", "200"), body)
 		e.reportWhen(t, "web forgotten", func(r *status.Report) bool { return containerOf(r, "web") == nil && containerOf(r, "irc") != nil })
-		if _, ok := e.scrape(t).value("chatstack_container_restarts_total", "container", "web"); ok {
+		if _, ok := e.scrape(t).Value("chatstack_container_restarts_total", "container", "web"); ok {
 			t.Error("the metrics page still has the container")
 		}
 		refused(path+"web", http.StatusNotFound, "no such container is known")

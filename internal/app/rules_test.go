@@ -76,7 +76,7 @@ func TestRulesNameOnlyWhatIsExported(t *testing.T) {
 			"  - {kind: tls, name: served, address: '"+stack.IRCAddress()+"', ca_file: "+stack.CAFile()+", certificate_file: "+stack.CAFile()+"}\n"+
 			"  - {kind: tls, name: file, certificate_file: "+stack.CAFile()+"}\n"+
 			"maintenance: [{kind: target, name: gone, from: "+now.Add(-time.Minute).Format(time.RFC3339)+", until: "+now.Add(time.Hour).Format(time.RFC3339)+"}]\n")
-		p := e.wait(t, "every target up", func(p page) bool { return allUp(p) && p.verdict("gone") == "refused" })
+		p := e.wait(t, "every target up", func(p page) bool { return allUp(p) && p.Verdict("gone") == "refused" })
 		var rules, recording bytes.Buffer
 		if err := alerts.Write(&rules, alerts.Defaults()); err != nil {
 			t.Fatal(err)
@@ -123,7 +123,7 @@ func TestExporterSaysWhatItsRulesAreHeldAgainst(t *testing.T) {
 		}
 		thresholds := alerts.Thresholds(settings)
 		for _, want := range thresholds {
-			if got, ok := p.value("chatstack_alert_threshold", "alert", want.Alert, "severity", want.Severity); !ok || got != want.Value {
+			if got, ok := p.Value("chatstack_alert_threshold", "alert", want.Alert, "severity", want.Severity); !ok || got != want.Value {
 				t.Errorf("%s, %s: got %v, %v, want %v", want.Alert, want.Severity, got, ok, want.Value)
 			}
 		}

@@ -65,8 +65,8 @@ func TestReloadKeepsWhatHasNotChanged(t *testing.T) {
 		first := "targets:\n" + block("irc_services", "same", services) + block("irc_services", "changed", services) + block("irc_services", "gone", services)
 		e, path := startWithFile(t, nil, first, nil)
 		before := e.wait(t, "five readings", func(p page) bool {
-			n, _ := p.value("chatstack_probe_attempts_total", "target", "changed")
-			return n >= 5 && p.verdict("same") == "up"
+			n, _ := p.Value("chatstack_probe_attempts_total", "target", "changed")
+			return n >= 5 && p.Verdict("same") == "up"
 		})
 
 		rewrite(t, path, "targets:\n"+block("irc_services", "same", services)+block("irc_services", "changed", services+"?x")+block("irc_services", "new", services))
@@ -75,20 +75,20 @@ func TestReloadKeepsWhatHasNotChanged(t *testing.T) {
 		}
 		// The very first page of the new generation already knows what has not changed.
 		p := e.scrape(t)
-		if got := p.verdict("same"); got != "up" {
+		if got := p.Verdict("same"); got != "up" {
 			t.Errorf("same is %q right after the reload", got)
 		}
 		for _, target := range []string{"same", "changed"} {
-			was, _ := before.value("chatstack_probe_attempts_total", "target", target)
-			if now, _ := p.value("chatstack_probe_attempts_total", "target", target); now < was {
+			was, _ := before.Value("chatstack_probe_attempts_total", "target", target)
+			if now, _ := p.Value("chatstack_probe_attempts_total", "target", target); now < was {
 				t.Errorf("%s: attempts fell from %v to %v", target, was, now)
 			}
 		}
-		p = e.wait(t, "the new target up", func(p page) bool { return p.verdict("new") == "up" && p.verdict("changed") == "up" })
-		if got := p.verdict("gone"); got != "" {
+		p = e.wait(t, "the new target up", func(p page) bool { return p.Verdict("new") == "up" && p.Verdict("changed") == "up" })
+		if got := p.Verdict("gone"); got != "" {
 			t.Errorf("gone is still %q", got)
 		}
-		if ok, _ := p.value("chatstack_config_last_reload_successful"); ok != 1 {
+		if ok, _ := p.Value("chatstack_config_last_reload_successful"); ok != 1 {
 			t.Error("the reload is not called successful")
 		}
 	})
@@ -99,26 +99,26 @@ func TestBadFileChangesNothingAndShows(t *testing.T) {
 		stack := startStack(t, simstack.Options{})
 		e, path := startWithFile(t, stack.Environ(), "poll: {}\n", nil)
 		e.wait(t, "every target up", allUp)
-		loaded, _ := e.scrape(t).value("chatstack_config_last_reload_success_timestamp_seconds")
+		loaded, _ := e.scrape(t).Value("chatstack_config_last_reload_success_timestamp_seconds")
 		rewrite(t, path, "pol: {}\n")
 		err := e.app.Reload(t.Context())
 		if err == nil || !strings.Contains(err.Error(), `exporter.yaml:1: pol: unknown key`) {
 			t.Errorf("got %v, want the fault", err)
 		}
 		p := e.wait(t, "the failure on the page", func(p page) bool {
-			ok, known := p.value("chatstack_config_last_reload_successful")
+			ok, known := p.Value("chatstack_config_last_reload_successful")
 			return known && ok == 0
 		})
 		if !allUp(p) {
 			t.Error("a bad file took targets down")
 		}
 		e.waitForPage(t, "exporter.yaml:1: unknown key")
-		if now, _ := p.value("chatstack_config_last_reload_success_timestamp_seconds"); now != loaded {
+		if now, _ := p.Value("chatstack_config_last_reload_success_timestamp_seconds"); now != loaded {
 			t.Errorf("the time of the last success moved from %v to %v", loaded, now)
 		}
-		attempts, _ := p.value("chatstack_probe_attempts_total", "target", "irc_services")
+		attempts, _ := p.Value("chatstack_probe_attempts_total", "target", "irc_services")
 		e.wait(t, "polling goes on", func(p page) bool {
-			n, _ := p.value("chatstack_probe_attempts_total", "target", "irc_services")
+			n, _ := p.Value("chatstack_probe_attempts_total", "target", "irc_services")
 			return n > attempts+2
 		})
 	})
@@ -210,13 +210,13 @@ func TestFailureIsStillThereWhenOneLooks(t *testing.T) {
 		if err := stack.Switch("irc_rpc", "rpc_error", true); err != nil {
 			t.Fatal(err)
 		}
-		e.wait(t, "irc_rpc down", func(p page) bool { return p.verdict("irc_rpc") == "rpc_error" })
+		e.wait(t, "irc_rpc down", func(p page) bool { return p.Verdict("irc_rpc") == "rpc_error" })
 		if err := stack.Switch("irc_rpc", "rpc_error", false); err != nil {
 			t.Fatal(err)
 		}
-		before, _ := e.scrape(t).value("chatstack_probe_attempts_total", "target", "irc_rpc")
+		before, _ := e.scrape(t).Value("chatstack_probe_attempts_total", "target", "irc_rpc")
 		e.wait(t, "twenty readings later", func(p page) bool {
-			n, _ := p.value("chatstack_probe_attempts_total", "target", "irc_rpc")
+			n, _ := p.Value("chatstack_probe_attempts_total", "target", "irc_rpc")
 			return n > before+20
 		})
 		r := e.get(t, "/debug/targets/irc_rpc", http.Header{})
@@ -357,11 +357,11 @@ func TestPlaceholdersAreToldEverywhere(t *testing.T) {
 		env := stack.Environ()
 		env["IRC_RPC_PASSWORD"] = "change_me_please"
 		e := startExporter(t, env, "targets:\n  - kind: plant_store\n    token: \"\"\n")
-		p := e.wait(t, "the page", func(p page) bool { return p.verdict("irc_rpc") != "" })
-		if v, ok := p.value("chatstack_placeholder_credential", "target", "irc_rpc"); !ok || v != 1 {
+		p := e.wait(t, "the page", func(p page) bool { return p.Verdict("irc_rpc") != "" })
+		if v, ok := p.Value("chatstack_placeholder_credential", "target", "irc_rpc"); !ok || v != 1 {
 			t.Error("the metric does not tell")
 		}
-		if _, ok := p.value("chatstack_placeholder_credential", "target", "plant_store"); ok {
+		if _, ok := p.Value("chatstack_placeholder_credential", "target", "plant_store"); ok {
 			t.Error("the environment's token is called a placeholder")
 		}
 		if !strings.Contains(e.log.String(), "password: an obvious placeholder") {
@@ -441,8 +441,8 @@ func TestEmptyPasswordOfASocketIsNoPlaceholder(t *testing.T) {
 			want          bool
 		}{{"unix://" + stack.IRCSocket(), "", false}, {"unix://" + stack.IRCSocket(), "change_me", true}, {"https://127.0.0.1:1/api", "", true}} {
 			e := startExporter(t, nil, "targets:\n  - {kind: irc_rpc, url: '"+c.url+"', password: '"+c.password+"'}\n")
-			p := e.wait(t, "a reading", func(p page) bool { return p.verdict("irc_rpc") != "" })
-			if _, got := p.value("chatstack_placeholder_credential", "target", "irc_rpc"); got != c.want {
+			p := e.wait(t, "a reading", func(p page) bool { return p.Verdict("irc_rpc") != "" })
+			if _, got := p.Value("chatstack_placeholder_credential", "target", "irc_rpc"); got != c.want {
 				t.Errorf("%s, %q: a placeholder: %t, want %t", c.url, c.password, got, c.want)
 			}
 			if got := strings.Contains(e.log.String(), "obvious placeholder"); got != c.want {

@@ -157,7 +157,7 @@ func TestRefusedRPCMethodsArePartlyWorkingUntilAReload(t *testing.T) {
 			t.Fatal(err)
 		}
 		e := startExporter(t, stack.Environ(), "")
-		e.wait(t, "irc_rpc up", func(p page) bool { return p.verdict("irc_rpc") == "up" })
+		e.wait(t, "irc_rpc up", func(p page) bool { return p.Verdict("irc_rpc") == "up" })
 		r := e.report(t)
 		for i := range r.Services {
 			s := &r.Services[i]
@@ -184,7 +184,7 @@ func TestRefusedRPCMethodsArePartlyWorkingUntilAReload(t *testing.T) {
 		if err := e.app.Reload(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		e.wait(t, "services linked", func(p page) bool { n, ok := p.value("chatstack_irc_services_linked"); return ok && n == 1 })
+		e.wait(t, "services linked", func(p page) bool { n, ok := p.Value("chatstack_irc_services_linked"); return ok && n == 1 })
 	})
 }
 

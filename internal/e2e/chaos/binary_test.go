@@ -9,30 +9,20 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/exportertest"
 )
 
 // shipped is the program as it is shipped, without cgo, built once.
 var shipped = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(binaryDir(), "chatstack_exporter")
-	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", path, "github.com/chatstack-exporter/chatstack_exporter/cmd/chatstack_exporter")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if output, err := cmd.CombinedOutput(); err != nil {
-		return "", &buildError{err, string(output)}
-	}
-	return path, nil
+	return path, exportertest.Build(path, "-s -w")
 })
 
 // binaryDir is where this process's program is; TestMain removes it.
 func binaryDir() string {
 	return filepath.Join(os.TempDir(), "chaos-binary-"+strconv.Itoa(os.Getpid()))
 }
-
-type buildError struct {
-	err    error
-	output string
-}
-
-func (e *buildError) Error() string { return "go build: " + e.err.Error() + "\n" + e.output }
 
 // command is the binary as a command that is not started: in a directory of its own or the given one, with this
 // exporter.yaml, the given environment and nothing else of the test's.

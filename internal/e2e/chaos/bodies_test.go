@@ -57,7 +57,7 @@ func TestBodiesThatDoNotComeHoldNobodyUp(t *testing.T) {
 				t.Fatalf("never reached: %s", what)
 				return nil
 			}
-			before := wait("every target up", page.allUp)
+			before := wait("every target up", page.AllUp)
 			descriptors := e.descriptors(t)
 
 			ctx, cancel := context.WithCancel(t.Context())
@@ -80,21 +80,21 @@ func TestBodiesThatDoNotComeHoldNobodyUp(t *testing.T) {
 			}
 			wait("the flood has its share", func(page) bool { return e.descriptors(t) >= descriptors+300 })
 			last := wait("connections end and are taken again while readings go on", func(p page) bool {
-				for target := range before.verdicts() {
+				for target := range before.Verdicts() {
 					const success = "chatstack_probe_last_success_timestamp_seconds"
-					if p.sample(success, "target", target) < before.sample(success, "target", target)+8 {
+					if p.Sum(success, "target", target) < before.Sum(success, "target", target)+8 {
 						return false
 					}
 				}
 				return ended.Load() >= 500
 			})
-			if !last.allUp() {
-				t.Errorf("verdicts under the flood: %v", last.verdicts())
+			if !last.AllUp() {
+				t.Errorf("verdicts under the flood: %v", last.Verdicts())
 			}
 			cancel()
 			flood.Wait()
-			wait("descriptors are free again", func(p page) bool { return p.allUp() && e.descriptors(t) <= descriptors+2 })
-			if !strings.Contains(e.log.String(), "connections are refused") {
+			wait("descriptors are free again", func(p page) bool { return p.AllUp() && e.descriptors(t) <= descriptors+2 })
+			if !strings.Contains(e.Stderr.String(), "connections are refused") {
 				t.Error("the log does not say that connections were refused")
 			}
 			t.Logf("%d connections held, at most %d MiB resident", held.Load(), e.peakMemory(t)>>20)

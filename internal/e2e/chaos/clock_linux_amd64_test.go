@@ -151,7 +151,7 @@ func TestSteppedClockStopsNothing(t *testing.T) {
 		clock, err = startWithClock(cmd)
 		return err
 	})
-	e.wait(t, "every target up", page.allUp)
+	e.wait(t, "every target up", page.AllUp)
 	for _, offset := range []time.Duration{time.Hour, -time.Hour, 0} {
 		before, begun := e.scrape(t), time.Now()
 		if err := clock.step(offset); err != nil {
@@ -159,22 +159,22 @@ func TestSteppedClockStopsNothing(t *testing.T) {
 		}
 		// Three readings, and a beat of the loop, which comes every ten seconds.
 		p := e.wait(t, fmt.Sprintf("%s: readings go on", offset), func(p page) bool {
-			beat := p.sample("chatstack_poll_last_completed_timestamp_seconds")
-			return p.allUp() && p.read(before, 3) && nearNow(beat, offset, time.Since(begun))
+			beat := p.Sum("chatstack_poll_last_completed_timestamp_seconds")
+			return p.AllUp() && read(p, before, 3) && nearNow(beat, offset, time.Since(begun))
 		})
-		for target := range p.verdicts() {
+		for target := range p.Verdicts() {
 			// A machine that is busy makes readings late; a step must not.
 			const failures = "chatstack_probe_failures_total"
-			late := p.sample(failures, "target", target, "reason", "timeout") - before.sample(failures, "target", target, "reason", "timeout")
-			if n := p.failures(target) - before.failures(target); n > late || late > 1 {
+			late := p.Sum(failures, "target", target, "reason", "timeout") - before.Sum(failures, "target", target, "reason", "timeout")
+			if n := p.Sum("chatstack_probe_failures_total", "target", target) - before.Sum("chatstack_probe_failures_total", "target", target); n > late || late > 1 {
 				t.Errorf("%s: %s failed %v times, %v of them late", offset, target, n, late)
 			}
-			last := p.sample("chatstack_probe_last_success_timestamp_seconds", "target", target)
+			last := p.Sum("chatstack_probe_last_success_timestamp_seconds", "target", target)
 			if !nearNow(last, offset, time.Since(begun)) {
 				t.Errorf("%s: %s was last read at %v: the clock was not stepped, or the time is wrong", offset, target, last)
 			}
 			const attempts = "chatstack_probe_attempts_total"
-			n := p.sample(attempts, "target", target) - before.sample(attempts, "target", target)
+			n := p.Sum(attempts, "target", target) - before.Sum(attempts, "target", target)
 			if most := time.Since(begun).Seconds()/3 + 3; n > most {
 				t.Errorf("%s: %s was asked %v times, want %v at most: a burst", offset, target, n, most)
 			}
@@ -197,10 +197,10 @@ func TestSteppedClockStopsNothing(t *testing.T) {
 }
 
 // read reports whether every target was read n times since an earlier page.
-func (p page) read(before page, n float64) bool {
+func read(p, before page, n float64) bool {
 	const attempts = "chatstack_probe_attempts_total"
-	for target := range p.verdicts() {
-		if p.sample(attempts, "target", target) < before.sample(attempts, "target", target)+n {
+	for target := range p.Verdicts() {
+		if p.Sum(attempts, "target", target) < before.Sum(attempts, "target", target)+n {
 			return false
 		}
 	}

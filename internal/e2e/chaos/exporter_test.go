@@ -22,12 +22,10 @@ import (
 	"testing"
 	"time"
 
-	dto "github.com/prometheus/client_model/go"
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
 	toolkit "github.com/prometheus/exporter-toolkit/web"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/app"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/exportertest"
 )
 
 // Where these variables are set, the test's own binary is an exporter: in a process of its own, so that descriptors,
@@ -70,40 +68,17 @@ func runExporter(path, nameServer string) error {
 }
 
 // patience bounds the wait for what should be soon, on a busy machine too.
-const patience = 60 * time.Second
-
-// buffer may be read while it is written.
-type buffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *buffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *buffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
+const patience = exportertest.Patience
 
 // exporter is a running exporter. It ends with the test.
 type exporter struct {
-	cmd   *exec.Cmd
-	log   buffer
-	ended chan struct{}
-	url   string
+	*exportertest.Program
+	url string
 
 	mu     sync.Mutex
 	body   []byte // of the last page, and what it says
 	parsed page
 }
-
-// listening is what the log says of the address, as logfmt.
-var listening = regexp.MustCompile(`msg="Listening on" address=(127\.0\.0\.1:\d+)`)
 
 // start runs a command that is an exporter, and waits until it listens.
 func start(t *testing.T, cmd *exec.Cmd) *exporter {
@@ -114,40 +89,9 @@ func start(t *testing.T, cmd *exec.Cmd) *exporter {
 // startBy runs a command in a way of its own.
 func startBy(t *testing.T, cmd *exec.Cmd, begin func(*exec.Cmd) error) *exporter {
 	t.Helper()
-	e := &exporter{cmd: cmd, ended: make(chan struct{})}
-	cmd.Stderr = &e.log
-	if err := begin(cmd); err != nil {
-		t.Fatal(err)
-	}
-	go func() {
-		defer close(e.ended)
-		cmd.Wait() //nolint:errcheck // its exit code is looked at
-	}()
-	t.Cleanup(func() {
-		cmd.Process.Kill() //nolint:errcheck // it may have ended
-		<-e.ended
-		if t.Failed() {
-			t.Logf("log of the exporter:\n%s", lastLines(e.log.String(), 60))
-		}
-	})
-	e.awaitAddress(t)
+	e := &exporter{Program: exportertest.StartBy(t, cmd, begin)}
+	e.url = e.URL(t)
 	return e
-}
-
-func (e *exporter) awaitAddress(t *testing.T) {
-	t.Helper()
-	for end := time.Now().Add(patience); time.Now().Before(end); pause(t, 5*time.Millisecond) {
-		if m := listening.FindStringSubmatch(e.log.String()); m != nil {
-			e.url = "http://" + m[1]
-			return
-		}
-		select {
-		case <-e.ended:
-			t.Fatalf("the exporter ended at once: %s\n%s", e.cmd.ProcessState, e.log.String())
-		default:
-		}
-	}
-	t.Fatalf("the exporter names no address after %s", patience)
 }
 
 // startOwn runs the test's own binary as an exporter.
@@ -165,20 +109,11 @@ func startOwn(t *testing.T, config string, r *resolver) *exporter {
 // stop ends the exporter in order, and wants that it went well: a race that was found is an exit code too.
 func (e *exporter) stop(t *testing.T) {
 	t.Helper()
-	if err := e.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Error(err)
-	}
-	deadline := time.NewTimer(patience)
-	defer deadline.Stop()
-	select {
-	case <-e.ended:
-	case <-deadline.C:
-		t.Fatalf("still running %s after SIGTERM", patience)
-	}
-	if code := e.cmd.ProcessState.ExitCode(); code != 0 {
+	e.Terminate(t)
+	if code := e.ExitCode(t, patience); code != 0 {
 		t.Errorf("exit code %d after SIGTERM, want 0", code)
 	}
-	if strings.Contains(e.log.String(), "collector panicked") || strings.Contains(e.log.String(), "DATA RACE") {
+	if strings.Contains(e.Stderr.String(), "collector panicked") || strings.Contains(e.Stderr.String(), "DATA RACE") {
 		t.Errorf("the log tells of a panic or a race")
 	}
 }
@@ -201,7 +136,7 @@ func (e *exporter) get(ctx context.Context, path string) (status int, body []byt
 }
 
 // page is a scraped text page.
-type page map[string]*dto.MetricFamily
+type page = exportertest.Page
 
 // scrape reads the page, which must be there and well formed, whatever happens.
 func (e *exporter) scrape(t *testing.T) page {
@@ -222,12 +157,15 @@ func (e *exporter) scrape(t *testing.T) page {
 // parse reads a page that must be one.
 func parse(t *testing.T, status int, body io.Reader) page {
 	t.Helper()
-	parser := expfmt.NewTextParser(model.LegacyValidation)
-	families, err := parser.TextToMetricFamilies(body)
+	text, err := io.ReadAll(body)
 	if err != nil || status != http.StatusOK {
-		t.Fatalf("status %d, the page does not parse: %v", status, err)
+		t.Fatalf("status %d, %v", status, err)
 	}
-	return families
+	p, err := exportertest.ParsePage(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
 }
 
 // wait scrapes until the page is as it should be.
@@ -239,91 +177,14 @@ func (e *exporter) wait(t *testing.T, what string, reached func(page) bool) page
 		}
 	}
 	p := e.scrape(t)
-	t.Fatalf("never reached: %s; verdicts: %v", what, p.verdicts())
+	t.Fatalf("never reached: %s; verdicts: %v", what, p.Verdicts())
 	return nil
-}
-
-// sample finds a value by its labels, given as name, value, name, value; 0 where there is none.
-func (p page) sample(family string, labels ...string) float64 {
-	v, _ := p.value(family, labels...)
-	return v
-}
-
-func (p page) value(family string, labels ...string) (float64, bool) {
-	for _, m := range p[family].GetMetric() {
-		matching := 0
-		for i := 0; i < len(labels); i += 2 {
-			if label(m, labels[i]) == labels[i+1] {
-				matching += 2
-			}
-		}
-		if matching == len(labels) {
-			return m.GetGauge().GetValue() + m.GetCounter().GetValue() + m.GetUntyped().GetValue(), true
-		}
-	}
-	return 0, false
-}
-
-func label(m *dto.Metric, name string) string {
-	for _, l := range m.GetLabel() {
-		if l.GetName() == name {
-			return l.GetValue()
-		}
-	}
-	return ""
-}
-
-// failures are all that a target had.
-func (p page) failures(target string) float64 {
-	sum := 0.0
-	for _, m := range p["chatstack_probe_failures_total"].GetMetric() {
-		if label(m, "target") == target {
-			sum += m.GetCounter().GetValue()
-		}
-	}
-	return sum
-}
-
-// verdict is "" before the first reading, "up", or the reason of the failure.
-func (p page) verdict(target string) string {
-	success, known := p.value("chatstack_probe_success", "target", target)
-	switch {
-	case !known:
-		return ""
-	case success == 1:
-		return "up"
-	}
-	for _, m := range p["chatstack_probe_failing"].GetMetric() {
-		if label(m, "target") == target {
-			return label(m, "reason")
-		}
-	}
-	return "down without a reason"
-}
-
-func (p page) verdicts() map[string]string {
-	all := map[string]string{}
-	for _, m := range p["chatstack_target_info"].GetMetric() {
-		name := label(m, "target")
-		all[name] = p.verdict(name)
-	}
-	return all
-}
-
-// allUp reports whether there are targets and all of them are up.
-func (p page) allUp() bool {
-	for _, verdict := range p.verdicts() {
-		if verdict != "up" {
-			return false
-		}
-	}
-	return len(p["chatstack_target_info"].GetMetric()) > 0
 }
 
 // descriptors counts what the process has open.
 func (e *exporter) descriptors(t *testing.T) int {
 	t.Helper()
-	open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", e.cmd.Process.Pid))
+	open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", e.Process.Pid))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -333,7 +194,7 @@ func (e *exporter) descriptors(t *testing.T) int {
 // peakMemory is the most that the process has had resident, in bytes.
 func (e *exporter) peakMemory(t *testing.T) int {
 	t.Helper()
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", e.cmd.Process.Pid))
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", e.Process.Pid))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -84,14 +84,14 @@ func TestMemoryLimitIsKeptWithALargeUpstream(t *testing.T) {
 			kills := limitMemory(t, cmd, 64<<20)
 			e := start(t, cmd)
 			p := e.wait(t, "five readings of the page", func(p page) bool {
-				return p.sample("chatstack_probe_attempts_total", "target", "xmpp_metrics") > 5
+				return p.Sum("chatstack_probe_attempts_total", "target", "xmpp_metrics") > 5
 			})
-			for target, verdict := range p.verdicts() {
+			for target, verdict := range p.Verdicts() {
 				if target == "xmpp_metrics" && verdict != want || target != "xmpp_metrics" && verdict != "up" {
 					t.Errorf("%s is %q", target, verdict)
 				}
 			}
-			if want != "up" && !strings.Contains(e.log.String(), "memory is too small for limits.metrics_body") {
+			if want != "up" && !strings.Contains(e.Stderr.String(), "memory is too small for limits.metrics_body") {
 				t.Error("the log does not say why the page is refused")
 			}
 			peak := e.peakMemory(t)
@@ -127,9 +127,9 @@ func TestMemoryLimitIsKeptWithALongPrefix(t *testing.T) {
 			kills := limitMemory(t, cmd, 64<<20)
 			e := start(t, cmd)
 			p := e.wait(t, "five readings of the page", func(p page) bool {
-				return p.sample("chatstack_probe_attempts_total", "target", "long") > 5
+				return p.Sum("chatstack_probe_attempts_total", "target", "long") > 5
 			})
-			if got := p.verdict("long"); got != want {
+			if got := p.Verdict("long"); got != want {
 				t.Errorf("the page is %q, want %q", got, want)
 			}
 			peak := e.peakMemory(t)

@@ -91,8 +91,8 @@ func TestKilledAtAnyMomentItForgetsNothing(t *testing.T) {
 		// Every other time not before the containers are known: so what was counted is on the disk now and then. At first
 		// always, since what was before that is nothing that could be counted.
 		if random.IntN(2) == 0 || kill == 0 {
-			p := e.wait(t, "containers", func(p page) bool { return p.verdict("docker") == "up" })
-			if got := int(p.sample("chatstack_container_restarts_total", "container", name)); got > restarts {
+			p := e.wait(t, "containers", func(p page) bool { return p.Verdict("docker") == "up" })
+			if got := int(p.Sum("chatstack_container_restarts_total", "container", name)); got > restarts {
 				t.Errorf("%d restarts are counted, there were %d", got, restarts)
 			}
 		}
@@ -109,10 +109,10 @@ func TestKilledAtAnyMomentItForgetsNothing(t *testing.T) {
 		default:
 			pause(t, time.Duration(random.IntN(700))*time.Millisecond)
 		}
-		if err := e.cmd.Process.Kill(); err != nil {
+		if err := e.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}
-		<-e.ended
+		<-e.Ended
 		caught += min(1, len(stack.Plants()))
 		known := owed(t, path)
 		// A request that was sent may be carried out yet.
@@ -139,10 +139,10 @@ func TestKilledAtAnyMomentItForgetsNothing(t *testing.T) {
 	}
 	e := start(t, command(t, dir, canary(stack, path), stack.Environ()))
 	p := e.wait(t, "nothing is owed any more", func(p page) bool {
-		_, known := p.value("chatstack_plant_store_orphans")
-		return known && p.allUp() && p.sample("chatstack_plant_store_orphans") == 0
+		_, known := p.Value("chatstack_plant_store_orphans")
+		return known && p.AllUp() && p.Sum("chatstack_plant_store_orphans") == 0
 	})
-	if got := int(p.sample("chatstack_container_restarts_total", "container", name)); got != restarts {
+	if got := int(p.Sum("chatstack_container_restarts_total", "container", name)); got != restarts {
 		t.Errorf("%d restarts are counted, there were %d", got, restarts)
 	}
 	e.stop(t)
@@ -159,8 +159,8 @@ func TestWithoutDescriptorsItSaysSoAndRecovers(t *testing.T) {
 	t.Parallel()
 	stack := startStack(t, simstack.Options{})
 	e := start(t, command(t, "", canary(stack, filepath.Join(t.TempDir(), "state.json")), stack.Environ()))
-	e.wait(t, "every target up", page.allUp)
-	pid := e.cmd.Process.Pid
+	e.wait(t, "every target up", page.AllUp)
+	pid := e.Process.Pid
 	var usual unix.Rlimit
 	if err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, nil, &usual); err != nil {
 		t.Fatal(err)
@@ -191,22 +191,22 @@ func TestWithoutDescriptorsItSaysSoAndRecovers(t *testing.T) {
 	asked := []string{"xmpp_status", "irc_rpc", "identity", "docs_search", "xmpp_c2s", "plant_store"}
 	var p page
 	internal := func() bool {
-		return !slices.ContainsFunc(asked, func(target string) bool { return p.verdict(target) != "internal" })
+		return !slices.ContainsFunc(asked, func(target string) bool { return p.Verdict(target) != "internal" })
 	}
 	for end := time.Now().Add(patience); ; pause(t, 100*time.Millisecond) {
 		if p = scrape(); internal() {
 			break
 		}
 		if time.Now().After(end) {
-			t.Fatalf("want every one of %v internal: %v", asked, p.verdicts())
+			t.Fatalf("want every one of %v internal: %v", asked, p.Verdicts())
 		}
 	}
-	if !strings.Contains(e.log.String(), "out of file descriptors") {
+	if !strings.Contains(e.Stderr.String(), "out of file descriptors") {
 		t.Error("the log does not say what is missing, and how to mend it")
 	}
 	setSoft(usual.Cur)
 	// A new scraper, who had to wait in line, too.
-	e.wait(t, "recovery", func(p page) bool { return p.allUp() && p.sample("chatstack_plant_store_orphans") == 0 })
+	e.wait(t, "recovery", func(p page) bool { return p.AllUp() && p.Sum("chatstack_plant_store_orphans") == 0 })
 	e.stop(t)
 	if left := stack.Plants(); len(left) > 0 {
 		t.Errorf("plants are left in the store: %v", left)
@@ -233,7 +233,7 @@ func TestThousandScrapersGetTheWholePage(t *testing.T) {
 	wantDescriptors(t, 4*crowd) // one client may have three eighths
 	stack := startStack(t, simstack.Options{})
 	e := start(t, command(t, "", canaryEvery(4*time.Second, stack, filepath.Join(t.TempDir(), "state.json")), stack.Environ()))
-	before := e.wait(t, "every target up", page.allUp)
+	before := e.wait(t, "every target up", page.AllUp)
 	descriptors := e.descriptors(t)
 	var scrapers sync.WaitGroup
 	var complete atomic.Int64
@@ -261,16 +261,16 @@ func TestThousandScrapersGetTheWholePage(t *testing.T) {
 		t.Errorf("%d whole pages, want %d", got, 3*crowd)
 	}
 	after := e.wait(t, "the readings go on", func(p page) bool {
-		for target := range p.verdicts() {
+		for target := range p.Verdicts() {
 			const attempts = "chatstack_probe_attempts_total"
-			if p.sample(attempts, "target", target) < before.sample(attempts, "target", target)+2 {
+			if p.Sum(attempts, "target", target) < before.Sum(attempts, "target", target)+2 {
 				return false
 			}
 		}
-		return p.allUp() && e.descriptors(t) <= descriptors+2
+		return p.AllUp() && e.descriptors(t) <= descriptors+2
 	})
 	t.Logf("%d scrapes; %v goroutines after them, %v before; at most %d MiB resident",
-		complete.Load(), after.sample("go_goroutines"), before.sample("go_goroutines"), e.peakMemory(t)>>20)
+		complete.Load(), after.Sum("go_goroutines"), before.Sum("go_goroutines"), e.peakMemory(t)>>20)
 	e.stop(t)
 }
 
@@ -300,7 +300,7 @@ func TestSlowlorisHoldsNobodyUp(t *testing.T) {
 	wantDescriptors(t, 4*crowd)
 	stack := startStack(t, simstack.Options{})
 	e := start(t, command(t, "", canaryEvery(4*time.Second, stack, filepath.Join(t.TempDir(), "state.json")), stack.Environ()))
-	before := e.wait(t, "every target up", page.allUp)
+	before := e.wait(t, "every target up", page.AllUp)
 	descriptors := e.descriptors(t)
 	var slow sync.WaitGroup
 	var dropped atomic.Int64
@@ -335,13 +335,13 @@ func TestSlowlorisHoldsNobodyUp(t *testing.T) {
 			t.Fatalf("%d of %d connections were dropped within %s", dropped.Load(), crowd, patience)
 		}
 	}
-	for target := range before.verdicts() {
+	for target := range before.Verdicts() {
 		const success = "chatstack_probe_last_success_timestamp_seconds"
-		if last.sample(success, "target", target) <= before.sample(success, "target", target) {
+		if last.Sum(success, "target", target) <= before.Sum(success, "target", target) {
 			t.Errorf("%s was not read while the connections were there", target)
 		}
 	}
-	e.wait(t, "descriptors are free again", func(p page) bool { return p.allUp() && e.descriptors(t) <= descriptors+2 })
+	e.wait(t, "descriptors are free again", func(p page) bool { return p.AllUp() && e.descriptors(t) <= descriptors+2 })
 	t.Logf("%d connections dropped, %d scrapes meanwhile, at most %d MiB resident", dropped.Load(), scrapes, e.peakMemory(t)>>20)
 	e.stop(t)
 }
@@ -389,7 +389,7 @@ func TestFullDiskStopsTheCanaryAlone(t *testing.T) {
 	})
 	path := filepath.Join(disk, "state.json")
 	e := start(t, command(t, "", canaryEvery(2*time.Second, stack, path), stack.Environ()))
-	e.wait(t, "every target up", page.allUp)
+	e.wait(t, "every target up", page.AllUp)
 	filler, err := os.Create(filepath.Join(disk, "filler"))
 	if err != nil {
 		t.Fatal(err)
@@ -402,7 +402,7 @@ func TestFullDiskStopsTheCanaryAlone(t *testing.T) {
 	}
 	filler.Close() //nolint:errcheck // it is full
 	sent := len(stack.Requests("plant_store"))
-	p := e.wait(t, "the canary does not fly", func(p page) bool { return p.verdict("plant_store") == "internal" })
+	p := e.wait(t, "the canary does not fly", func(p page) bool { return p.Verdict("plant_store") == "internal" })
 	creations := func() (n int) {
 		for _, r := range stack.Requests("plant_store")[sent:] {
 			if r.Method == http.MethodPost {
@@ -412,20 +412,20 @@ func TestFullDiskStopsTheCanaryAlone(t *testing.T) {
 		return n
 	}
 	// What was under way when the disk became full is over by now.
-	posted, attempts := creations(), p.sample("chatstack_probe_attempts_total", "target", "plant_store")
+	posted, attempts := creations(), p.Sum("chatstack_probe_attempts_total", "target", "plant_store")
 	e.wait(t, "three readings more", func(p page) bool {
-		return p.sample("chatstack_probe_attempts_total", "target", "plant_store") > attempts+3
+		return p.Sum("chatstack_probe_attempts_total", "target", "plant_store") > attempts+3
 	})
 	if n := creations(); n != posted {
 		t.Errorf("%d plants were sent although none could be recorded", n-posted)
 	}
 	e.wait(t, "all others up on a full disk", func(p page) bool {
-		for target, verdict := range p.verdicts() {
+		for target, verdict := range p.Verdicts() {
 			if target != "plant_store" && verdict != "up" {
 				return false
 			}
 		}
-		return p.verdict("plant_store") == "internal"
+		return p.Verdict("plant_store") == "internal"
 	})
 	status, body, err := e.get(t.Context(), "/debug/targets/plant_store")
 	if err != nil || status != http.StatusOK || !bytes.Contains(body, []byte("no space left on device")) || !bytes.Contains(body, []byte("free space")) {
@@ -435,7 +435,7 @@ func TestFullDiskStopsTheCanaryAlone(t *testing.T) {
 	if err := os.Remove(filler.Name()); err != nil {
 		t.Fatal(err)
 	}
-	e.wait(t, "recovery", func(p page) bool { return p.allUp() && p.sample("chatstack_plant_store_orphans") == 0 })
+	e.wait(t, "recovery", func(p page) bool { return p.AllUp() && p.Sum("chatstack_plant_store_orphans") == 0 })
 	e.stop(t)
 	if left := stack.Plants(); len(left) > 0 {
 		t.Errorf("plants are left in the store: %v", left)

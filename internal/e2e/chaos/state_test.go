@@ -15,6 +15,7 @@ import (
 
 	"github.com/chatstack-exporter/chatstack_exporter/collectors"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/exportertest"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/state"
 )
@@ -30,12 +31,12 @@ func realState(t *testing.T) (content []byte, cfg string, stack *simstack.Stack)
 	cfg = canary(stack, path)
 	e := start(t, command(t, "", cfg, stack.Environ()))
 	e.wait(t, "orphans", func(p page) bool {
-		return p.sample("chatstack_plant_store_orphans") >= 2 && p.verdict("docker") == "up"
+		return p.Sum("chatstack_plant_store_orphans") >= 2 && p.Verdict("docker") == "up"
 	})
-	if err := e.cmd.Process.Kill(); err != nil {
+	if err := e.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	<-e.ended
+	<-e.Ended
 	content, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -150,8 +151,8 @@ func TestDamagedOrNewerStateIsToldByTheBinary(t *testing.T) {
 			t.Fatal(err)
 		}
 		e := start(t, command(t, "", canary(stack, path), stack.Environ()))
-		e.wait(t, "every target up", page.allUp)
-		if !strings.Contains(e.log.String(), path+".damaged-") {
+		e.wait(t, "every target up", page.AllUp)
+		if !strings.Contains(e.Stderr.String(), path+".damaged-") {
 			t.Error("the log does not say where the damaged file is")
 		}
 		e.stop(t)
@@ -166,7 +167,7 @@ func TestDamagedOrNewerStateIsToldByTheBinary(t *testing.T) {
 			t.Fatal(err)
 		}
 		cmd := command(t, "", canary(stack, path), stack.Environ())
-		var log buffer
+		var log exportertest.Log
 		cmd.Stderr = &log
 		begun := time.Now()
 		if err := cmd.Run(); err == nil || cmd.ProcessState.ExitCode() != 1 {
@@ -189,8 +190,8 @@ func TestDamagedOrNewerStateIsToldByTheBinary(t *testing.T) {
 		}
 		e := start(t, command(t, "", canary(stack, path), stack.Environ()))
 		e.wait(t, "nothing is owed", func(p page) bool {
-			orphans, known := p.value("chatstack_plant_store_orphans")
-			return known && orphans == 0 && p.allUp()
+			orphans, known := p.Value("chatstack_plant_store_orphans")
+			return known && orphans == 0 && p.AllUp()
 		})
 		e.stop(t)
 		if left := stack.Plants(); len(left) > 0 {
@@ -209,10 +210,10 @@ func TestExporterThatCanKeepNothingStartsAndSendsNoCanary(t *testing.T) {
 	cmd.Path = "/bin/sh"
 	e := start(t, cmd)
 	e.wait(t, "all but the canary up", func(p page) bool {
-		return p.verdict("plant_store") == "internal" && p.verdict("docker") == "up"
+		return p.Verdict("plant_store") == "internal" && p.Verdict("docker") == "up"
 	})
 	for _, want := range []string{"the state file has a problem", "file too large", "ulimit -f"} {
-		if !strings.Contains(e.log.String(), want) {
+		if !strings.Contains(e.Stderr.String(), want) {
 			t.Errorf("the log lacks %q", want)
 		}
 	}
@@ -222,7 +223,7 @@ func TestExporterThatCanKeepNothingStartsAndSendsNoCanary(t *testing.T) {
 	if err := unix.Prlimit(cmd.Process.Pid, unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: unix.RLIM_INFINITY, Max: unix.RLIM_INFINITY}, nil); err != nil {
 		t.Fatal(err)
 	}
-	e.wait(t, "every target up", page.allUp)
+	e.wait(t, "every target up", page.AllUp)
 	e.stop(t)
 	if left := owed(t, path); len(left) > 0 {
 		t.Errorf("still owed: %v", left)

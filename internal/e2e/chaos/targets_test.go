@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/collectors"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/exportertest"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
 )
 
@@ -158,8 +159,8 @@ func newGround(t *testing.T, seed uint64) *ground {
 		config += fmt.Sprintf("  - {kind: %s, name: %s, %s}\n", s.kind, s.name, fmt.Sprintf(s.block, s.host()+zone+":"+p.port()))
 	}
 	g.exporter = startOwn(t, config, g.resolver)
-	p := g.exporter.wait(t, "every target up", page.allUp)
-	g.descriptors, g.goroutines = g.exporter.descriptors(t), p.sample("go_goroutines")
+	p := g.exporter.wait(t, "every target up", page.AllUp)
+	g.descriptors, g.goroutines = g.exporter.descriptors(t), p.Sum("go_goroutines")
 	ctx, cancel := context.WithCancel(t.Context())
 	g.done = cancel
 	g.scraping.Go(func() { g.scrape(ctx, t) })
@@ -218,22 +219,22 @@ func (g *ground) round(t *testing.T, number int, assigned map[string]fault) {
 			continue
 		}
 		// Two readings on, since one may have been under way.
-		attempts := before.sample("chatstack_probe_attempts_total", "target", s.name) + 2
+		attempts := before.Sum("chatstack_probe_attempts_total", "target", s.name) + 2
 		settled := func(p page) bool {
 			// On a machine that is too busy, any reading may be late.
-			return p.sample("chatstack_probe_attempts_total", "target", s.name) > attempts && (p.verdict(s.name) == verdict || !g.starved())
+			return p.Sum("chatstack_probe_attempts_total", "target", s.name) > attempts && (p.Verdict(s.name) == verdict || !g.starved())
 		}
 		p := g.exporter.wait(t, fmt.Sprintf("round %d: %s: %s is %s", number, f, s.name, verdict), settled)
-		if got := p.verdict(s.name); got != verdict {
+		if got := p.Verdict(s.name); got != verdict {
 			t.Errorf("round %d: %s: %s is %q, want %q: %s", number, f, s.name, got, verdict, g.why(t, s))
 		}
-		if d := p.sample("chatstack_probe_duration_seconds", "target", s.name); d > (interval + grace).Seconds() {
+		if d := p.Sum("chatstack_probe_duration_seconds", "target", s.name); d > (interval + grace).Seconds() {
 			t.Errorf("round %d: %s: %s took %v s, past its deadline of %s", number, f, s.name, d, interval)
 		}
-		if p.verdict(s.name) != "up" {
+		if p.Verdict(s.name) != "up" {
 			g.nothingStale(t, p, s, f)
 		}
-		if n, readings := g.proxies[s.name].hops.Load(), p.sample("chatstack_probe_attempts_total", "target", s.name)-attempts+3; f == redirects && float64(n) > 20*readings {
+		if n, readings := g.proxies[s.name].hops.Load(), p.Sum("chatstack_probe_attempts_total", "target", s.name)-attempts+3; f == redirects && float64(n) > 20*readings {
 			t.Errorf("round %d: %s followed %d redirects in %v readings", number, s.name, n, readings)
 		}
 	}
@@ -247,18 +248,18 @@ func (g *ground) round(t *testing.T, number int, assigned map[string]fault) {
 		g.turn(&g.subjects[i], none)
 	}
 	p := g.exporter.wait(t, fmt.Sprintf("round %d: recovery", number), func(p page) bool {
-		return p.allUp() && p.sample("chatstack_plant_store_orphans") == 0
+		return p.AllUp() && p.Sum("chatstack_plant_store_orphans") == 0
 	})
 	for i := range g.subjects {
 		s := &g.subjects[i]
 		if want(s, assigned[s.name]) != "" {
 			// One reading may have been under way, and another have ended since that page was made.
-			if n := p.failures(s.name) - faulty.failures(s.name); n > 3 {
+			if n := p.Sum("chatstack_probe_failures_total", "target", s.name) - faulty.Sum("chatstack_probe_failures_total", "target", s.name); n > 3 {
 				t.Errorf("round %d: %s failed %v times more after %s was over", number, s.name, n, assigned[s.name])
 			}
 			continue
 		}
-		if n := p.failures(s.name) - before.failures(s.name); n > 0 {
+		if n := p.Sum("chatstack_probe_failures_total", "target", s.name) - before.Sum("chatstack_probe_failures_total", "target", s.name); n > 0 {
 			if g.starved() {
 				t.Logf("round %d: %s failed %v times on a machine that is too busy to tell: %s", number, s.name, n, g.why(t, s))
 				continue
@@ -266,7 +267,7 @@ func (g *ground) round(t *testing.T, number int, assigned map[string]fault) {
 			t.Errorf("round %d: %s failed although nothing was done to it: %s", number, s.name, g.why(t, s))
 		}
 		const last = "chatstack_probe_last_success_timestamp_seconds"
-		if p.sample(last, "target", s.name) <= before.sample(last, "target", s.name) {
+		if p.Sum(last, "target", s.name) <= before.Sum(last, "target", s.name) {
 			t.Errorf("round %d: %s was not read while others had faults", number, s.name)
 		}
 	}
@@ -286,7 +287,7 @@ func (g *ground) nothingStale(t *testing.T, p page, s *subject, f fault) {
 			continue
 		}
 		for _, m := range family.GetMetric() {
-			if label(m, "target") == s.name || label(m, "endpoint") == s.name && slices.Contains(beforeCertificate, f) {
+			if exportertest.Label(m, "target") == s.name || exportertest.Label(m, "endpoint") == s.name && slices.Contains(beforeCertificate, f) {
 				t.Errorf("%s: %s of %s is stale", f, name, s.name)
 			}
 		}
@@ -296,7 +297,7 @@ func (g *ground) nothingStale(t *testing.T, p page, s *subject, f fault) {
 // why is what the exporter says of the last failure.
 func (g *ground) why(t *testing.T, s *subject) string {
 	t.Helper()
-	lines := strings.Split(g.exporter.log.String(), "\n")
+	lines := strings.Split(g.exporter.Stderr.String(), "\n")
 	for _, line := range slices.Backward(lines) {
 		if strings.Contains(line, "target is down") && strings.Contains(line, "target="+s.name+" ") {
 			return line
@@ -313,7 +314,7 @@ func (g *ground) end(t *testing.T) {
 	var goroutines float64
 	// Readings come and go, so it is enough that the numbers are down there once.
 	for end := time.Now().Add(patience); ; pause(t, 50*time.Millisecond) {
-		descriptors, goroutines = e.descriptors(t), e.scrape(t).sample("go_goroutines")
+		descriptors, goroutines = e.descriptors(t), e.scrape(t).Sum("go_goroutines")
 		if descriptors <= g.descriptors+2 && goroutines <= g.goroutines+2 {
 			break
 		}

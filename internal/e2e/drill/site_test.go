@@ -3,7 +3,6 @@
 package drill
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -17,9 +16,8 @@ import (
 	"time"
 
 	dto "github.com/prometheus/client_model/go"
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
 
+	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/exportertest"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/realstack"
 )
 
@@ -266,7 +264,7 @@ func (s *site) firstShown(shown func(page) bool) <-chan time.Time {
 }
 
 // page is an exporter's page; nil is none at all.
-type page map[string]*dto.MetricFamily
+type page = exportertest.Page
 
 // page asks the exporter for its page.
 func (s *site) page() page {
@@ -274,40 +272,31 @@ func (s *site) page() page {
 	if err != nil {
 		return nil
 	}
-	parser := expfmt.NewTextParser(model.LegacyValidation)
-	families, err := parser.TextToMetricFamilies(bytes.NewReader(body))
+	p, err := exportertest.ParsePage(body)
 	if err != nil {
-		s.t.Errorf("%s: read page: %v", s.env, err)
-		return nil
+		s.t.Errorf("%s: %v", s.env, err)
 	}
-	return families
+	return p
 }
 
-// any reports whether a sample with these labels, given as name, value, name, value, has a value that fits.
-func (p page) any(fits func(float64) bool, family string, labels ...string) bool {
-	return slices.ContainsFunc(p[family].GetMetric(), func(m *dto.Metric) bool {
-		for i := 0; i < len(labels); i += 2 {
-			if !slices.ContainsFunc(m.GetLabel(), func(l *dto.LabelPair) bool { return l.GetName() == labels[i] && l.GetValue() == labels[i+1] }) {
-				return false
-			}
-		}
-		return fits(m.GetGauge().GetValue() + m.GetCounter().GetValue() + m.GetUntyped().GetValue())
-	})
+// matches reports whether a sample with these labels, given as name, value, name, value, has a value that fits.
+func matches(p page, fits func(float64) bool, family string, labels ...string) bool {
+	return slices.ContainsFunc(p.Samples(family, labels...), func(m *dto.Metric) bool { return fits(exportertest.ValueOf(m)) })
 }
 
 // is makes a condition: a sample has a value.
 func is(want float64, family string, labels ...string) func(page) bool {
-	return func(p page) bool { return p.any(func(v float64) bool { return v == want }, family, labels...) }
+	return func(p page) bool { return matches(p, func(v float64) bool { return v == want }, family, labels...) }
 }
 
 // above makes a condition: a sample is above a value.
 func above(limit float64, family string, labels ...string) func(page) bool {
-	return func(p page) bool { return p.any(func(v float64) bool { return v > limit }, family, labels...) }
+	return func(p page) bool { return matches(p, func(v float64) bool { return v > limit }, family, labels...) }
 }
 
 // below makes a condition: a sample is below a value.
 func below(limit float64, family string, labels ...string) func(page) bool {
-	return func(p page) bool { return p.any(func(v float64) bool { return v < limit }, family, labels...) }
+	return func(p page) bool { return matches(p, func(v float64) bool { return v < limit }, family, labels...) }
 }
 
 // down makes a condition: the target's last reading failed.

@@ -4,24 +4,19 @@ package realstack
 
 import (
 	"context"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"syscall"
 	"testing"
-)
 
-// exporterSource is the package of the exporter's command.
-const exporterSource = "github.com/chatstack-exporter/chatstack_exporter/cmd/chatstack_exporter"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/exportertest"
+)
 
 // BuildExporter builds the exporter's binary as it is shipped, without cgo, and returns its path. It ends with the test.
 func BuildExporter(tb testing.TB) string {
 	tb.Helper()
 	program := filepath.Join(tb.TempDir(), "chatstack_exporter")
-	build := exec.CommandContext(tb.Context(), "go", "build", "-trimpath", "-ldflags=-s -w", "-o", program, exporterSource)
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if output, err := build.CombinedOutput(); err != nil {
-		tb.Fatalf("build the exporter: %v\n%s", err, output)
+	if err := exportertest.Build(program, "-s -w"); err != nil {
+		tb.Fatal(err)
 	}
 	return program
 }

@@ -1,0 +1,108 @@
+package exportertest
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"slices"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+)
+
+// Page is a metrics page, by the names of its families.
+type Page map[string]*dto.MetricFamily
+
+// ParsePage reads a page in the text format.
+func ParsePage(text []byte) (Page, error) {
+	parser := expfmt.NewTextParser(model.LegacyValidation)
+	families, err := parser.TextToMetricFamilies(bytes.NewReader(text))
+	if err != nil {
+		return nil, fmt.Errorf("the page does not parse: %w", err)
+	}
+	return families, nil
+}
+
+// Label is the value of a sample's label, "" where it has none.
+func Label(m *dto.Metric, name string) string {
+	for _, l := range m.GetLabel() {
+		if l.GetName() == name {
+			return l.GetValue()
+		}
+	}
+	return ""
+}
+
+// Samples are those of a family with these labels, given as name, value, name, value.
+func (p Page) Samples(family string, labels ...string) (found []*dto.Metric) {
+	for _, m := range p[family].GetMetric() {
+		matching := 0
+		for i := 0; i < len(labels); i += 2 {
+			if Label(m, labels[i]) == labels[i+1] {
+				matching += 2
+			}
+		}
+		if matching == len(labels) {
+			found = append(found, m)
+		}
+	}
+	return found
+}
+
+// ValueOf is a sample's.
+func ValueOf(m *dto.Metric) float64 {
+	return m.GetGauge().GetValue() + m.GetCounter().GetValue() + m.GetUntyped().GetValue()
+}
+
+// Value is that of the first sample with these labels, given as name, value, name, value.
+func (p Page) Value(family string, labels ...string) (value float64, ok bool) {
+	if found := p.Samples(family, labels...); len(found) > 0 {
+		return ValueOf(found[0]), true
+	}
+	return 0, false
+}
+
+// Verdict is "" before a target's first reading, "up", or the reason of its failure.
+func (p Page) Verdict(target string) string {
+	success, known := p.Value("chatstack_probe_success", "target", target)
+	failing := p.Samples("chatstack_probe_failing", "target", target)
+	switch {
+	case !known:
+		return ""
+	case success == 1:
+		return "up"
+	case len(failing) == 0:
+		return "down without a reason"
+	}
+	return Label(failing[0], "reason")
+}
+
+// Verdicts are those of all targets, by name.
+func (p Page) Verdicts() map[string]string {
+	all := map[string]string{}
+	for _, m := range p["chatstack_target_info"].GetMetric() {
+		name := Label(m, "target")
+		all[name] = p.Verdict(name)
+	}
+	return all
+}
+
+// Up reports whether each of these targets is up.
+func (p Page) Up(targets ...string) bool {
+	return !slices.ContainsFunc(targets, func(target string) bool { return p.Verdict(target) != "up" })
+}
+
+// AllUp reports whether there are targets, and all of them are up.
+func (p Page) AllUp() bool {
+	targets := slices.Collect(maps.Keys(p.Verdicts()))
+	return len(targets) > 0 && p.Up(targets...)
+}
+
+// Sum is that of all samples with these labels, given as name, value, name, value; 0 where there are none.
+func (p Page) Sum(family string, labels ...string) (sum float64) {
+	for _, m := range p.Samples(family, labels...) {
+		sum += ValueOf(m)
+	}
+	return sum
+}
