@@ -302,7 +302,6 @@ func TestPlainTextHasNoCertificate(t *testing.T) {
 }
 
 func TestUnreadableCertificateFilesAreToldApart(t *testing.T) {
-	t.Parallel()
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
 	leaf := exchangetest.Certificate{Names: []string{"chat.test"}, End: exchangetest.SecondDay}.Make(t)

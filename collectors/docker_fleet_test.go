@@ -270,7 +270,7 @@ func (f *fleetTest) see(line, shows string) {
 	f.t.Helper()
 	b := &Batch{}
 	f.fleet.present(b, f.now)
-	page := strings.ReplaceAll(string(pageOf(f.t, b, true)), `,docker_host="local"`, "")
+	page := strings.ReplaceAll("\n"+string(ownText(f.t, b)), `,docker_host="local"`, "")
 	for expectation := range strings.SplitSeq(shows, ",") {
 		words := strings.Fields(expectation)
 		name := words[0]
@@ -752,7 +752,6 @@ const startOrder = `
 	make 3 web needs=cache:service_started:false,app:service_healthy:false; make 4 cache needs=db:service_started:false`
 
 func TestFleet(t *testing.T) {
-	t.Parallel()
 	for _, story := range fleetStories {
 		t.Run(story.promise, func(t *testing.T) {
 			for _, script := range alternatives(story.script) {
@@ -829,7 +828,6 @@ func (f *fleetTest) inspectEarly(mark uint64) (ids []string, early map[string]bo
 // TestTurnIsKnownAheadOfTheList wants to know before each list whom it would inspect for no reason but the turn, and wants
 // nobody inspected twice, unless the list knows something else.
 func TestTurnIsKnownAheadOfTheList(t *testing.T) {
-	t.Parallel()
 	f := play(t, "crowd 100; pass 3h")
 	if ahead := f.fleet.turnAhead(f.now); len(ahead) > 0 {
 		t.Errorf("before the first list it is the turn of %d", len(ahead))
@@ -920,7 +918,6 @@ func TestRareListsHaveEverybodysTurnSooner(t *testing.T) {
 // TestAgeThatAgreesProvesThatNothingRanSince draws runs at random: whatever the engine's words hide, no other run is taken
 // for the known one, and the known one is never taken for another. Answers are stamped by another clock, to the second.
 func TestAgeThatAgreesProvesThatNothingRanSince(t *testing.T) {
-	t.Parallel()
 	seed := rand.Uint64()
 	r := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // no secret
 	some := func(most time.Duration) time.Duration {
@@ -1137,7 +1134,6 @@ func TestAnotherEngineUnderTheSameLabelIsNotMissed(t *testing.T) {
 }
 
 func TestNamesThatAreNeverUsedAgainDoNotPileUp(t *testing.T) {
-	t.Parallel()
 	f := play(t, "set forget_after=0s expected=irc; read all")
 	for i := range maxGone + 50 {
 		f.play(fmt.Sprintf("run %[1]d job-%[1]d; die %[1]d 1; remove %[1]d", i))

@@ -614,7 +614,6 @@ func (w *watch) untilUnfollowed() {
 }
 
 func TestStreamThatEndsAtOnceIsNoStream(t *testing.T) {
-	t.Parallel()
 	e := startEngine(t, plainContainer("a", nil))
 	e.on("/events", engineSends("200 OK", ""))
 	w := watching(t, e)

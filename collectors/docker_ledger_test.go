@@ -34,7 +34,6 @@ func life(r *rand.Rand, n int) []lifeOf {
 // TestEveryStartIsCountedOnceWhileEventsFlow delivers all events in their order, some of them late, among descriptions
 // of whatever moment.
 func TestEveryStartIsCountedOnceWhileEventsFlow(t *testing.T) {
-	t.Parallel()
 	for seed := range uint64(5000) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		starts := life(r, 1+r.IntN(8))

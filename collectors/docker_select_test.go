@@ -18,7 +18,6 @@ import (
 )
 
 func TestContainersBeyondTheMostAreLeftOut(t *testing.T) {
-	t.Parallel()
 	const most = 1000
 	e := startEngine(t, crowd("old-", most+500)...)
 	w := watching(t, e, func(s *Docker) {
@@ -84,7 +83,7 @@ func TestNamesAndLabelsAreBounded(t *testing.T) {
 	w := watching(t, e)
 	b := w.read()
 	w.take(told(events.ActionStart, "id-x", "x"))
-	page := w.large()
+	page := w.page()
 	if len(page) > 50<<10 {
 		t.Errorf("the page has %d bytes", len(page))
 	}
@@ -109,7 +108,7 @@ func TestWhatIsLeftOutDoesNotComeBack(t *testing.T) {
 	}
 	w := watchEngine(t, e.host, &memory{saved: content}, func(s *Docker) { s.MissingAfter = 0 })
 	w.read()
-	page := w.large()
+	page := w.page()
 	if strings.Contains(page, "xxxx") || strings.Contains(page, "odd") || len(page) > 2<<20 {
 		t.Errorf("the page has %d bytes, and what was left out", len(page))
 	}
@@ -124,7 +123,7 @@ func TestDependenciesAreBounded(t *testing.T) {
 	}
 	w := watching(t, startEngine(t, all...))
 	w.read()
-	if got := strings.Count(w.large(), "\nchatstack_container_dependency{"); got == 0 || got > 200*32 {
+	if got := strings.Count(w.page(), "\nchatstack_container_dependency{"); got == 0 || got > 200*32 {
 		t.Errorf("%d dependencies of 200 containers", got)
 	}
 }
@@ -195,7 +194,7 @@ func TestWhatIsLeftOutIsNotMissed(t *testing.T) {
 		s.MaxContainers, s.MissingAfter, s.Expected = 3, 0, []string{"c0005"}
 	})
 	b := w.read()
-	if page := w.large(); strings.Contains(page, `state="missing"} 1`) {
+	if page := w.page(); strings.Contains(page, `state="missing"} 1`) {
 		t.Errorf("containers that exist are missing:\n%s", page)
 	}
 	w.wantShown(3, `container_state{container="c0005",state="running"} 1`)

@@ -323,7 +323,6 @@ var dockerFailures = []struct {
 }
 
 func TestDockerFailuresHaveTheirReasons(t *testing.T) {
-	t.Parallel()
 	for _, tt := range dockerFailures {
 		t.Run(tt.name, func(t *testing.T) {
 			e := startEngine(t, plainContainer("a", nil))

@@ -41,7 +41,6 @@ var transports = map[string]func(w http.ResponseWriter, page []byte){
 
 // TestHostilePagesSurviveTheWire serves the corpus of the reader in every way, and expects what the reader makes of it.
 func TestHostilePagesSurviveTheWire(t *testing.T) {
-	t.Parallel()
 	files, err := filepath.Glob("../internal/openmetrics/testdata/hostile/*.*")
 	if err != nil {
 		t.Fatal(err)

@@ -402,17 +402,21 @@ func TestSlowDeletionsLeaveTimeForACanary(t *testing.T) {
 	const first = 9_007_190_000_000_001
 	probe := newStoreProbe(t, url, ModeCanary, "good", owedFor(url, first, first+1, first+2, first+3, first+4))
 	for i := range 2 {
+		s.mu.Lock()
 		before, posts = 0, 0
 		asked := len(s.deletes)
-		if _, err := read(t, probe, 600*time.Millisecond); err != nil {
+		s.mu.Unlock()
+		if _, err := read(t, probe, 900*time.Millisecond); err != nil {
 			t.Errorf("reading %d: %v", i, err)
 		}
+		s.mu.Lock()
 		if posts != 1 || len(probe.owed) != 4-i {
 			t.Errorf("reading %d: %d plants were sent, owed %v; want one, and one settled", i, posts, probe.owed)
 		}
 		if want := int64(first + 2*i); len(s.deletes) <= asked || s.deletes[asked] != want {
 			t.Errorf("reading %d: deleted %v, want %d first, which has waited longest", i, s.deletes[asked:], want)
 		}
+		s.mu.Unlock()
 	}
 	if len(s.plants) != 0 {
 		t.Errorf("left in the store: %v", s.plants)

@@ -258,7 +258,6 @@ func TestIRCRPCShapes(t *testing.T) {
 }
 
 func TestIRCSocketFailures(t *testing.T) {
-	t.Parallel()
 	for name, c := range map[string]struct {
 		url  string
 		want failure.Reason
