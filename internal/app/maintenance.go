@@ -1,15 +1,14 @@
 package app
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/collectors"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/maintenance"
 )
 
@@ -66,9 +65,19 @@ func (a *App) kept(err error) ([]string, error) {
 	return []string{"it is in force, but a restart undoes it: " + err.Error()}, nil
 }
 
-// sees reports whether the page has a container of that name. The page is the one place where all engines' containers
-// meet; a valid name needs no escaping there.
+// sees reports whether the page has a container of that name, on whatever engine.
 func (a *App) sees(container string) bool {
-	page := a.Snapshot().Page.Negotiate(http.Header{"Accept": {"text/plain"}, "Accept-Encoding": {"identity"}})
-	return bytes.Contains(page.Bytes, fmt.Appendf(nil, "\nchatstack_container_state{container=%q,", container))
+	for _, families := range a.Snapshot().Families {
+		for i := range families {
+			if families[i].Name != "chatstack_container_state" {
+				continue
+			}
+			for s := range exposition.Lines(families[i].Text) {
+				if s.Label("container") == container {
+					return true
+				}
+			}
+		}
+	}
+	return false
 }

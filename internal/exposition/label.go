@@ -73,11 +73,6 @@ func (l *LabelReader[T]) skipBlanks() {
 	}
 }
 
-func (l *LabelReader[T]) fail(fault string) (name, value T, more bool) {
-	l.Fault = fault
-	return name, value, false
-}
-
 // Next returns the next label, the value as it stands between its quotes, or false at the end of the set or at a fault.
 func (l *LabelReader[T]) Next() (name, value T, more bool) {
 	if !l.begun {
@@ -91,7 +86,8 @@ func (l *LabelReader[T]) Next() (name, value T, more bool) {
 		l.skipBlanks()
 	}
 	if l.Pos >= len(l.Set) {
-		return l.fail("label set without an end")
+		l.Fault = "label set without an end"
+		return name, value, false
 	}
 	if l.Set[l.Pos] == '}' {
 		l.Pos++
@@ -103,18 +99,21 @@ func (l *LabelReader[T]) Next() (name, value T, more bool) {
 	l.Start = l.Pos
 	n := nameLen(l.Set[l.Pos:], labelStart, labelRest)
 	if n == 0 {
-		return l.fail("label name outside [a-zA-Z0-9_]")
+		l.Fault = "label name outside [a-zA-Z0-9_]"
+		return name, value, false
 	}
 	name = l.Set[l.Pos : l.Pos+n]
 	l.Pos += n
 	l.skipBlanks()
 	if l.Pos >= len(l.Set) || l.Set[l.Pos] != '=' {
-		return l.fail("label without a value")
+		l.Fault = "label without a value"
+		return name, value, false
 	}
 	l.Pos++
 	l.skipBlanks()
 	if l.Pos >= len(l.Set) || l.Set[l.Pos] != '"' {
-		return l.fail("label value without quotes")
+		l.Fault = "label value without quotes"
+		return name, value, false
 	}
 	l.Pos++
 	from := l.Pos
@@ -131,10 +130,12 @@ func (l *LabelReader[T]) Next() (name, value T, more bool) {
 				l.Loose = true
 			}
 		case '\n', 0:
-			return l.fail("control character in a label value")
+			l.Fault = "control character in a label value"
+			return name, value, false
 		}
 	}
-	return l.fail("label value without an end")
+	l.Fault = "label value without an end"
+	return name, value, false
 }
 
 var unescaper = strings.NewReplacer(`\\`, `\`, `\"`, `"`, `\n`, "\n")

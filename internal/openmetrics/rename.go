@@ -51,11 +51,7 @@ func (r *reader) renameState(f *family) {
 		out := make([]byte, 0, len(s.labels)+len(f.name))
 		open := byte('{')
 		clash := false
-		for {
-			name, value, more := l.Next()
-			if !more {
-				break
-			}
+		for name, value, more := l.Next(); more; name, value, more = l.Next() {
 			if string(name) == f.declared {
 				name = []byte(f.name)
 			} else if string(name) == f.name {

@@ -188,11 +188,7 @@ func (r *reader) exemplar(rest []byte) int32 {
 	runes := 0
 	l := exposition.LabelReader[[]byte]{Set: rest}
 	r.names = r.names[:0]
-	for {
-		name, value, more := l.Next()
-		if !more {
-			break
-		}
+	for name, value, more := l.Next(); more; name, value, more = l.Next() {
 		r.names = append(r.names, name)
 		runes += len(name) + utf8.RuneCount(value)
 	}

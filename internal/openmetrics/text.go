@@ -25,11 +25,7 @@ func trimBlanks(s []byte) []byte {
 func appendLabelSet(dst, set []byte, drop func([]byte) bool) (out []byte, n int, fault string) {
 	l := exposition.LabelReader[[]byte]{Set: set}
 	open := byte('{')
-	for {
-		name, value, more := l.Next()
-		if !more {
-			break
-		}
+	for name, value, more := l.Next(); more; name, value, more = l.Next() {
 		if drop != nil && drop(name) {
 			continue
 		}
