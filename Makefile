@@ -87,7 +87,7 @@ FUZZ     := FuzzRead:internal/openmetrics FuzzRoundTrip:internal/openmetrics Fuz
 SLOWFUZZ := FuzzAnswers:collectors FuzzDocker:collectors FuzzCgroup:collectors FuzzStateFile:internal/state
 
 fuzz: ## Made-up input for every reader of foreign data: FUZZTIME for each target, SLOWFUZZTIME for the slow ones.
-	@if grep -rho '^func Fuzz[A-Za-z]*' --include='*_test.go' . | sed 's/func //' | grep -vxF "$$(printf '%s\n' $(FUZZ) $(SLOWFUZZ) | sed 's/:.*//')"; then \
+	@if grep -ro '^func Fuzz[A-Za-z]*' --include='*_test.go' . | sed -E 's!^\./(.*)/[^/]*:func (.*)!\2:\1!' | grep -vxF "$$(printf '%s\n' $(FUZZ) $(SLOWFUZZ))"; then \
 		echo 'the targets above are in neither list of the Makefile'; exit 1; fi
 	@try() { $(GO) test -run '^$$' -fuzz "^$${1%:*}$$" -fuzztime "$$2" -fuzzminimizetime 50x "./$${1#*:}"; }; \
 	for target in $(FUZZ); do try "$$target" '$(FUZZTIME)' || exit 1; done; \
