@@ -51,7 +51,7 @@ type target struct {
 	output
 	history  History
 	retrying bool
-	// once tells that nobody serves the target's history.
+	// once is set where nobody serves the target's history.
 	once bool
 	// slowest is how long the slowest of the last good readings took, but for one, in nanoseconds.
 	slowest atomic.Int64
@@ -66,14 +66,14 @@ type target struct {
 // output is what a target brings to the page, each part with what writes it out.
 type output struct {
 	// families are what the last reading found; no two readings are under way at once.
-	families []exposition.Family
-	found    exposition.Encoder
+	families       []exposition.Family
+	readingEncoder exposition.Encoder
 	// own are the metrics of the status.
-	own  []exposition.Family
-	said exposition.Encoder
+	own           []exposition.Family
+	statusEncoder exposition.Encoder
 	// present is what a Follower knows now.
-	present []exposition.Family
-	told    exposition.Encoder
+	present         []exposition.Family
+	followerEncoder exposition.Encoder
 	// changes counts what a Follower has noticed, presented how much of it present shows.
 	changes   atomic.Uint64
 	presented uint64
@@ -153,8 +153,8 @@ func (t *target) begin() bool {
 	return false
 }
 
-// deliver hands over how a reading ended. If the reading was abandoned, nobody wants to know any more, and the target
-// may be asked again.
+// deliver hands over how a reading ended. If the reading was abandoned, its outcome is dropped, and the target may
+// be asked again.
 func (t *target) deliver(ended chan<- outcome, o outcome) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -195,7 +195,7 @@ func (t *target) collect(ctx context.Context) (o outcome) {
 		err = late(err)
 	}
 	o = outcome{httpStatus: b.HTTPStatus, notes: b.Notes, impaired: b.Impairments, exchanges: b.Exchanges, err: err}
-	families, encodeErr := t.found.Encode(b.Metrics(err == nil))
+	families, encodeErr := t.readingEncoder.Encode(b.Metrics(err == nil))
 	if encodeErr != nil {
 		o.err = failure.Errorf(failure.Internal, "encode the reading: %w", encodeErr)
 		return o
@@ -215,7 +215,7 @@ func late(err error) error {
 	}
 }
 
-// encode writes out metrics of which there are few.
+// encode writes a few metrics with an encoder of their own.
 func encode(metrics []prometheus.Metric) ([]exposition.Family, error) {
 	return new(exposition.Encoder).Encode(metrics)
 }
@@ -250,7 +250,7 @@ func (t *target) end(ctx context.Context, start time.Time, o outcome) (wentDown 
 		s.Failures[s.Reason]++
 	}
 	t.families = o.families
-	t.represent()
+	t.updatePresent()
 	t.encodeStatus()
 	t.history = t.history.with(Reading{
 		Time: now, Duration: s.Duration, Up: s.Up, Reason: s.Reason, Error: s.Error, Hint: s.Hint,
@@ -314,8 +314,8 @@ func (t *target) expire(now, start time.Time) bool {
 	return true
 }
 
-// represent has a Follower tell what holds now, which is nothing unless the last reading succeeded. The caller holds mu.
-func (t *target) represent() {
+// updatePresent asks a Follower what holds now; nothing unless the last reading succeeded. The caller holds mu.
+func (t *target) updatePresent() {
 	t.present, t.presented = nil, t.changes.Load()
 	f, ok := t.Collector.(collectors.Follower)
 	if !ok || !t.status.Known || !t.status.Up {
@@ -338,7 +338,7 @@ func (t *target) presentation(f collectors.Follower) (families []exposition.Fami
 	}()
 	b := &collectors.Batch{Target: t.Name}
 	f.Present(b)
-	return t.told.Encode(b.Metrics(true))
+	return t.followerEncoder.Encode(b.Metrics(true))
 }
 
 // follow has a Follower listen until ctx is done, and contains its panics.
@@ -364,7 +364,7 @@ func (t *target) encodeStatus() {
 			t.status.Series += families[i].Series
 		}
 	}
-	own, err := t.said.Encode(t.status.metrics())
+	own, err := t.statusEncoder.Encode(t.status.metrics())
 	if err != nil {
 		t.log.Error("status metrics do not encode", "target", t.Name, "err", err)
 		return
@@ -377,7 +377,7 @@ func (t *target) view() (Status, []exposition.Family) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.changes.Load() != t.presented {
-		t.represent()
+		t.updatePresent()
 		t.encodeStatus()
 	}
 	s := t.status
@@ -400,7 +400,7 @@ func (t *target) clashed(seen *Status, found []exposition.Clash) bool {
 	return true
 }
 
-// maxClashes is how many families that clash are told of by name.
+// maxClashes is how many clashing families are named.
 const maxClashes = 5
 
 // withClashes adds a line to notes for each of the first families that clash. The caller holds mu.
@@ -418,7 +418,7 @@ func (t *target) withClashes(notes []string) []string {
 	return notes
 }
 
-// recent returns the history. What the last reading found and the page could not take is told with that reading.
+// recent returns the history. Clashes are added to the notes of the last reading.
 func (t *target) recent() History {
 	t.mu.Lock()
 	defer t.mu.Unlock()

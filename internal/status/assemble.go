@@ -25,17 +25,17 @@ func (m *memory) report(in Input, now time.Time) *Report {
 		r.Stale = in.Alive.Error()
 	}
 	targets := m.observed(in.Snapshot)
-	all := m.fleet(&in, targets)
-	r.Containers, r.ContainersLeftOut = m.tellContainers(&in, all, targets, now)
+	all := m.readFleet(&in, targets)
+	r.Containers, r.ContainersLeftOut = m.reportContainers(&in, all, targets, now)
 	for i := range targets {
-		r.Services = append(r.Services, m.service(&in, &targets[i], all, now))
+		r.Services = append(r.Services, m.reportService(&in, &targets[i], all, now))
 	}
 	slices.SortStableFunc(r.Services, func(a, b Service) int {
 		return cmp.Or(cmp.Compare(b.Level, a.Level), a.loss()-b.loss(), cmp.Compare(a.Name, b.Name))
 	})
 	r.Thresholds = m.thresholds(&in, r, all, targets, now)
 	if r.Stale != "" {
-		r.outdate()
+		r.markStale()
 	}
 	m.judge(r, now)
 	r.Transitions = slices.Clone(orEmpty(m.transitions.list))
@@ -83,7 +83,7 @@ func (m *memory) judge(r *Report, now time.Time) {
 		worst = max(worst, r.Containers[i].Level)
 	}
 	for i := range r.Thresholds {
-		if t := &r.Thresholds[i]; t.Level != Unknown { // that nobody measures it is no fault of the stack
+		if t := &r.Thresholds[i]; t.Level != Unknown { // an unmeasured threshold is not a fault of the stack
 			worst = max(worst, t.Level)
 		}
 	}
@@ -103,8 +103,8 @@ func (m *memory) judge(r *Report, now time.Time) {
 	}
 }
 
-// outdate says of everything that it is not known any more, since polling stands still.
-func (r *Report) outdate() {
+// markStale marks everything as unknown, since polling has stalled.
+func (r *Report) markStale() {
 	for i := range r.Services {
 		s := &r.Services[i]
 		s.Text = "nobody asks any more; before, it was " + s.State
@@ -113,7 +113,7 @@ func (r *Report) outdate() {
 	}
 	for i := range r.Containers {
 		c := &r.Containers[i]
-		c.Text = "nobody asks any more; before, it was " + c.words()
+		c.Text = "nobody asks any more; before, it was " + c.stateText()
 		c.ProblemSince, c.ProblemSinceAtLeast = time.Time{}, false
 		c.State, c.Health, c.Level, c.Hint, c.Values = "unknown", "none", Unknown, "", []Value{}
 	}

@@ -19,8 +19,8 @@ const (
 	vanishedFor = time.Hour
 )
 
-// fleet reads what the engines' families say. Of a target that is not up nothing is known.
-func (m *memory) fleet(in *Input, targets []observed) *fleet {
+// readFleet reads what the engines' families say. Of a target that is not up nothing is known.
+func (m *memory) readFleet(in *Input, targets []observed) *fleet {
 	all := &fleet{facts: map[place]*facts{}}
 	for i := range targets {
 		t := &targets[i]
@@ -45,8 +45,8 @@ func (m *memory) fleet(in *Input, targets []observed) *fleet {
 	return all
 }
 
-// tellContainers tells of all containers, the worst first.
-func (m *memory) tellContainers(in *Input, all *fleet, targets []observed, now time.Time) (list []Container, left int) {
+// reportContainers reports all containers, the worst first.
+func (m *memory) reportContainers(in *Input, all *fleet, targets []observed, now time.Time) (list []Container, left int) {
 	answering := map[string]bool{}
 	for i := range targets {
 		answering[targets[i].Target] = targets[i].Known && targets[i].Up
@@ -67,7 +67,7 @@ func (m *memory) tellContainers(in *Input, all *fleet, targets []observed, now t
 			continue
 		}
 		past.seen = now
-		past.last = m.container(in, p, f, past, now)
+		past.last = m.reportContainer(in, p, f, past, now)
 		list = append(list, past.last)
 	}
 	slices.SortFunc(list, func(a, b Container) int {
@@ -90,8 +90,8 @@ func (m *memory) seenFirst(p place, engine string) *pastContainer {
 	return past
 }
 
-// container tells of one container.
-func (m *memory) container(in *Input, p place, f *facts, past *pastContainer, now time.Time) Container {
+// reportContainer reports one container.
+func (m *memory) reportContainer(in *Input, p place, f *facts, past *pastContainer, now time.Time) Container {
 	c := Container{
 		Name: p.name, DockerHost: p.host, Role: f.role, State: f.state, Health: f.health, Values: []Value{}, Charts: []string{},
 		Maintenance: excuse(in.Maintenance, config.MaintenanceContainer, p.name, ""),
@@ -104,8 +104,8 @@ func (m *memory) container(in *Input, p place, f *facts, past *pastContainer, no
 	if f.state != missing {
 		past.present = now
 	}
-	past.began(&c, f, now)
-	past.blame(in.Alerts, f, now)
+	past.updateSince(&c, f, now)
+	past.updateBlame(in.Alerts, f, now)
 	problems := containerProblems(in.Alerts, p, f, past, now)
 	worst := -1
 	for i, problem := range problems {
@@ -121,13 +121,13 @@ func (m *memory) container(in *Input, p place, f *facts, past *pastContainer, no
 	begun := first(problems, past.begun.of(problems, now), c.Level)
 	c.ProblemSince, c.ProblemSinceAtLeast = begun.at, begun.atLeast
 	if len(problems) == 0 {
-		c.Text = calm(f)
+		c.Text = healthyText(f)
 	}
 	if c.Maintenance != "" && c.Level > Maintenance {
 		c.Level = Maintenance
 	}
-	m.containerValues(&c, f, past, now)
-	m.containerTransitions(&c, past, restarted, now)
+	m.addContainerValues(&c, f, past, now)
+	m.noteContainerState(&c, past, restarted, now)
 	return c
 }
 
@@ -154,14 +154,14 @@ func containerProblems(a config.Alerts, p place, f *facts, past *pastContainer, 
 			"was removed")
 		list[len(list)-1].first = past.present
 	case f.state == restarting && !past.stoppedSince.IsZero():
-		add("state", after(now, past.stoppedSince, a.ContainerDown.Critical.For), "Read why it ended: "+logs, "waits for a restart that does not come%s", exit(f, past, now))
+		add("state", after(now, past.stoppedSince, a.ContainerDown.Critical.For), "Read why it ended: "+logs, "waits for a restart that does not come%s", exitText(f, past, now))
 	case f.state == restarting:
-		add("state", Warning, "Read why it ends: "+logs, "ends and is restarted by its policy%s%s", exit(f, past, now), because)
+		add("state", Warning, "Read why it ends: "+logs, "ends and is restarted by its policy%s%s", exitText(f, past, now), because)
 	case f.down() && f.state == created:
 		add("state", after(now, past.stoppedSince, a.ContainerDown.Critical.For), "Read why it did not start, then start it: docker inspect --format '{{.State.Error}}' "+name,
 			"was made and does not run%s", because)
 	case f.down():
-		add("state", after(now, past.stoppedSince, a.ContainerDown.Critical.For), "Read why it ended, then start it: "+logs, "does not run: %s%s%s", f.state, exit(f, past, now), because)
+		add("state", after(now, past.stoppedSince, a.ContainerDown.Critical.For), "Read why it ended, then start it: "+logs, "does not run: %s%s%s", f.state, exitText(f, past, now), because)
 	}
 	if f.health == unhealthy {
 		long := now.Sub(past.badSince) > a.ContainerUnhealthy.Critical.After.Std()
@@ -202,8 +202,8 @@ func counts(a config.Alerts, restarts *counter, now time.Time) string {
 	return "which is critical until " + soon(now, critical) + " and counts until " + end
 }
 
-// exit says how a container ended.
-func exit(f *facts, past *pastContainer, now time.Time) string {
+// exitText says how a container ended.
+func exitText(f *facts, past *pastContainer, now time.Time) string {
 	if !f.stopped {
 		return ""
 	}
@@ -219,8 +219,8 @@ func exit(f *facts, past *pastContainer, now time.Time) string {
 	return text
 }
 
-// calm tells of a container with which nothing is wrong.
-func calm(f *facts) string {
+// healthyText describes a container with which nothing is wrong.
+func healthyText(f *facts) string {
 	switch {
 	case f.state == running && f.health == "healthy":
 		return "runs, and its health check passes"
@@ -239,8 +239,8 @@ func calm(f *facts) string {
 	}
 }
 
-// containerValues adds the numbers and charts of a container.
-func (m *memory) containerValues(c *Container, f *facts, past *pastContainer, now time.Time) {
+// addContainerValues adds the numbers and charts of a container.
+func (m *memory) addContainerValues(c *Container, f *facts, past *pastContainer, now time.Time) {
 	prefix := "container/" + c.DockerHost + "/" + c.Name + "/"
 	up := 0.0
 	if f.state == running && f.health != unhealthy {
@@ -263,9 +263,9 @@ func (m *memory) containerValues(c *Container, f *facts, past *pastContainer, no
 	}
 }
 
-// containerTransitions notes how the container is now beside how it was.
-func (m *memory) containerTransitions(c *Container, past *pastContainer, restarted float64, now time.Time) {
-	state := c.words()
+// noteContainerState notes how the container is now beside how it was.
+func (m *memory) noteContainerState(c *Container, past *pastContainer, restarted float64, now time.Time) {
+	state := c.stateText()
 	t := Transition{Time: now, Kind: "container", Name: c.Name, DockerHost: c.DockerHost, From: past.state, To: state, Level: c.Level, Text: c.Text}
 	switch {
 	case past.state == "": // seen for the first time

@@ -15,14 +15,14 @@ type family struct {
 	samples []exposition.Line
 }
 
-// families are those of a target by the name that they have in text format. Only those that somebody asks for are read,
-// and only when their lines have changed.
+// families are those of a target, by their names in text format. A family is read when it is needed, and again when its
+// lines have changed.
 type families struct {
 	given map[string][]byte
 	read  map[string]*family
 }
 
-// renew takes those of a target's families that are wanted, of a new snapshot.
+// renew takes the wanted families of a new snapshot.
 func (f *families) renew(given []exposition.Family, wanted func(name string) bool) {
 	if f.read == nil {
 		f.read = map[string]*family{}

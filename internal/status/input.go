@@ -26,8 +26,8 @@ type Input struct {
 	ReloadError, Alive error
 }
 
-// adds reports whether there is something in the input that was not in the one before.
-func (in *Input) adds(before *Input) bool {
+// hasNews reports whether there is something in the input that was not in the one before.
+func (in *Input) hasNews(before *Input) bool {
 	a, b := in.Snapshot, before.Snapshot
 	if (in.ReloadError == nil) != (before.ReloadError == nil) || (in.Alive == nil) != (before.Alive == nil) ||
 		!slices.Equal(in.Maintenance, before.Maintenance) {

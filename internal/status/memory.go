@@ -6,16 +6,16 @@ import (
 )
 
 const (
-	// sweepEvery is how often histories are looked through for those that nobody adds to any more.
+	// sweepEvery is how often histories without new values are dropped.
 	sweepEvery = time.Hour
 )
 
-// memory is what must be known of the past to tell of the present. It is for one goroutine at a time.
+// memory is what a report needs to know of the past. It is for one goroutine at a time.
 type memory struct {
 	families    map[string]*families // by target
 	services    map[string]*remembered
 	containers  map[place]*pastContainer
-	gone        map[place]time.Time // containers that the engine tells of no more, and when it did last
+	gone        map[place]time.Time // removed containers, and when each was last seen
 	rates       map[string]*rate    // of failed logins, by target
 	holds       holds
 	series      map[string]*series
@@ -32,7 +32,7 @@ func newMemory() memory {
 	}
 }
 
-// chart notes a value of a history, and returns the name where the history can be had.
+// chart notes a value of a history, and returns the name where there is room for its history.
 func (m *memory) chart(charts []string, name, title, unit string, k keep, now time.Time, v float64) []string {
 	s := m.series[name]
 	if s == nil {

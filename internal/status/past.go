@@ -26,7 +26,7 @@ type pastContainer struct {
 	target   string
 	seen     time.Time
 	restarts counter
-	kills    counter // for want of memory
+	kills    counter // for lack of memory
 	killed   time.Time
 	cpu      cpuMeter
 	last     Container
@@ -37,7 +37,7 @@ type pastContainer struct {
 	present time.Time
 }
 
-// unknown tells of a container whose engine does not answer.
+// unknown reports a container whose engine does not answer.
 func (p *pastContainer) unknown(now time.Time) Container {
 	c := p.last
 	c.Level, c.Since, c.Hint = Unknown, p.seen, ""
@@ -50,13 +50,13 @@ func (p *pastContainer) unknown(now time.Time) Container {
 	return c
 }
 
-// began finds out since when the container has been what it is.
-func (p *pastContainer) began(c *Container, f *facts, now time.Time) {
-	track(&p.badSince, f.health == unhealthy, now)
+// updateSince finds out since when the container has been what it is.
+func (p *pastContainer) updateSince(c *Container, f *facts, now time.Time) {
+	trackSince(&p.badSince, f.health == unhealthy, now)
 	if f.health == unhealthy && !f.unhealthySince.IsZero() {
 		p.badSince = f.unhealthySince
 	}
-	switch state := c.words(); {
+	switch state := c.stateText(); {
 	case p.state == "":
 		p.since = now
 	case p.state != state:
@@ -74,9 +74,9 @@ func (p *pastContainer) began(c *Container, f *facts, now time.Time) {
 	}
 }
 
-// blame finds out since when the container has been down of itself, as the alert rules count it. It takes a container a
+// updateBlame finds out since when the container has been down of itself, as the alert rules count it. It takes a container a
 // while to recover from the failure of another one, and what it was restarted for meanwhile is not its own fault.
-func (p *pastContainer) blame(a config.Alerts, f *facts, now time.Time) {
+func (p *pastContainer) updateBlame(a config.Alerts, f *facts, now time.Time) {
 	if f.excused() {
 		p.excused = now
 		p.restarts.forgive(now.Add(-a.Interval.Std()))
@@ -84,8 +84,8 @@ func (p *pastContainer) blame(a config.Alerts, f *facts, now time.Time) {
 		p.restarts.forgive(now)
 	}
 	comesBack := f.state == restarting && (p.restarts.within() > 0 || p.justExcused(a, now))
-	track(&p.stoppedSince, f.down() && f.state != missing && !comesBack && !f.excused(), now)
-	track(&p.missingSince, f.down() && f.state == missing && !f.excused(), now)
+	trackSince(&p.stoppedSince, f.down() && f.state != missing && !comesBack && !f.excused(), now)
+	trackSince(&p.missingSince, f.down() && f.state == missing && !f.excused(), now)
 }
 
 // justExcused reports whether the container has an excuse, or had one a moment ago.
@@ -93,8 +93,8 @@ func (p *pastContainer) justExcused(a config.Alerts, now time.Time) bool {
 	return !p.excused.IsZero() && now.Sub(p.excused) < a.Lookback.Std()
 }
 
-// track keeps since when a condition holds.
-func track(since *time.Time, is bool, now time.Time) {
+// trackSince keeps since when a condition holds.
+func trackSince(since *time.Time, is bool, now time.Time) {
 	switch {
 	case !is:
 		*since = time.Time{}

@@ -10,8 +10,8 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
 )
 
-// problems are what the alert rules know of a service besides that it is down.
-func (m *memory) problems(in *Input, t *observed, all *fleet, now time.Time) []problem {
+// findProblems finds what the alert rules know of a service besides that it is down.
+func (m *memory) findProblems(in *Input, t *observed, all *fleet, now time.Time) []problem {
 	var list []problem
 	a := in.Alerts
 	add := func(what string, level Level, hint, format string, args ...any) {
@@ -69,11 +69,11 @@ func (m *memory) problems(in *Input, t *observed, all *fleet, now time.Time) []p
 		add("cache", Critical, "Bring the identity API back.", "the bridge's cache has run out: it knows no identities any more")
 		list[len(list)-1].since = unix(expires)
 	}
-	return append(list, limits(a, t, now)...)
+	return append(list, limitProblems(a, t, now)...)
 }
 
-// limits are the thresholds that a single service can pass.
-func limits(a config.Alerts, t *observed, now time.Time) []problem {
+// limitProblems are the thresholds that a single service has passed.
+func limitProblems(a config.Alerts, t *observed, now time.Time) []problem {
 	var list []problem
 	if end := certificateEndOf(t); !end.IsZero() {
 		left, e := end.Sub(now), a.TLSCertificateExpiry

@@ -13,7 +13,7 @@ const (
 	// lookAgain is how long a report may be unrenewed: a poll loop that stands still publishes nothing, and the report
 	// must say so.
 	lookAgain = 5 * time.Second
-	// tellAgain is how long watchers are not told of a report that differs from the last one in ages and numbers only.
+	// tellAgain is how often watchers hear of reports that differ in ages and numbers only.
 	tellAgain = 10 * time.Second
 	// attention is how long after somebody has looked the next look is expected. A watcher looks again every tellAgain.
 	attention = time.Minute
@@ -71,7 +71,7 @@ func (r *Recorder) Run(ctx context.Context) {
 		case <-r.wake:
 		case <-again.C:
 		}
-		r.renew(r.due)
+		r.renew(r.isDue)
 	}
 }
 
@@ -85,19 +85,19 @@ func (r *Recorder) renew(due func(in Input, now time.Time) bool) {
 	}
 }
 
-// due reports whether there is a reason for another report. The caller holds the lock.
-func (r *Recorder) due(in Input, now time.Time) bool {
+// isDue reports whether there is a reason for another report. The caller holds the lock.
+func (r *Recorder) isDue(in Input, now time.Time) bool {
 	if looked := r.looked.Load(); looked != nil && now.Sub(*looked) < attention {
 		return true
 	}
-	return now.Sub(r.current.Load().report.Made) >= restAgain || in.adds(&r.seen)
+	return now.Sub(r.current.Load().report.Made) >= restAgain || in.hasNews(&r.seen)
 }
 
 // Report returns what is known now.
-func (r *Recorder) Report() *Report { return r.look().report }
+func (r *Recorder) Report() *Report { return r.recordViewer().report }
 
-// look takes in that somebody looks, who must not see what nobody has renewed meanwhile.
-func (r *Recorder) look() *update {
+// recordViewer records a viewer and renews a stale report first.
+func (r *Recorder) recordViewer() *update {
 	now := time.Now()
 	r.looked.Store(&now)
 	old := func() bool { return now.Sub(r.current.Load().report.Made) >= lookAgain }
@@ -107,10 +107,10 @@ func (r *Recorder) look() *update {
 	return r.current.Load()
 }
 
-// Watch returns the report that watchers have been told of last, and a channel that is closed when there is another to
-// be told: at once if something has become better or worse, else every ten seconds.
+// Watch returns the report that watchers heard of last, and a channel that is closed when there is another: at once if
+// something has become better or worse, else every ten seconds.
 func (r *Recorder) Watch() (told *Report, superseded <-chan struct{}) {
-	u := r.look()
+	u := r.recordViewer()
 	return u.told, u.superseded
 }
 
@@ -136,7 +136,7 @@ func (r *Recorder) observe(in Input, now time.Time) {
 		next.told, next.superseded = report, make(chan struct{})
 		r.current.Store(next)
 		return
-	case report.tells(last.told) || now.Sub(last.told.Made) >= tellAgain:
+	case report.differsFrom(last.told) || now.Sub(last.told.Made) >= tellAgain:
 		next.told, next.superseded = report, make(chan struct{})
 	default:
 		next.told, next.superseded = last.told, last.superseded

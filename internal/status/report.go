@@ -187,8 +187,8 @@ type History struct {
 	Values []*float64 `json:"values"`
 }
 
-// words is the state with the health where that tells more.
-func (c *Container) words() string {
+// stateText is the state with the health where that tells more.
+func (c *Container) stateText() string {
 	if c.State == running && c.Health != "none" {
 		return c.State + ", " + c.Health
 	}

@@ -16,8 +16,8 @@ const (
 	waiting = "waiting"
 )
 
-// service tells of one target.
-func (m *memory) service(in *Input, t *observed, all *fleet, now time.Time) Service {
+// reportService reports one target.
+func (m *memory) reportService(in *Input, t *observed, all *fleet, now time.Time) Service {
 	s := Service{
 		Name: t.Target, Kind: t.Kind, Container: t.Container, Since: t.Since,
 		LastReading: LastReading{t.LastAttempt, t.LastSuccess, t.Duration.Seconds()}, Notes: orEmpty(t.Notes), Values: []Value{}, Charts: []string{},
@@ -42,17 +42,17 @@ func (m *memory) service(in *Input, t *observed, all *fleet, now time.Time) Serv
 	if s.Maintenance = excuse(in.Maintenance, config.MaintenanceTarget, t.Target, t.Container); s.Maintenance != "" && s.Level > Maintenance {
 		s.Level = Maintenance // which is what a transition tells
 	}
-	m.follow(&s, t, now)
-	m.details(in, &s, t, all, now)
+	m.noteState(&s, t, now)
+	m.addDetails(in, &s, t, all, now)
 	if s.Maintenance != "" && s.Level > Maintenance {
 		s.Level = Maintenance
 	}
-	m.impaired(&s, now)
+	m.noteImpairment(&s, now)
 	return s
 }
 
-// follow notes how the service is now beside how it was.
-func (m *memory) follow(s *Service, t *observed, now time.Time) {
+// noteState notes how the service is now beside how it was.
+func (m *memory) noteState(s *Service, t *observed, now time.Time) {
 	failures := uint64(0)
 	for _, n := range t.Failures {
 		failures += n
@@ -63,7 +63,7 @@ func (m *memory) follow(s *Service, t *observed, now time.Time) {
 		m.services[s.Name] = known
 	}
 	if s.State != known.state {
-		// That everything comes up after the start is no news.
+		// Services that come up after the start are not a change.
 		if s.State == down || !known.since.IsZero() {
 			at := now
 			if !s.Since.IsZero() {
@@ -87,9 +87,9 @@ func (m *memory) follow(s *Service, t *observed, now time.Time) {
 	known.failures = failures
 }
 
-// impaired notes when something begins or ends to be wrong with a service that answers: a bridge that is lost is a change,
-// although the server that tells of it is up.
-func (m *memory) impaired(s *Service, now time.Time) {
+// noteImpairment notes when something begins or ends to be wrong with a service that answers: a lost bridge is a change,
+// although the server that reports it is up.
+func (m *memory) noteImpairment(s *Service, now time.Time) {
 	const wrong, right = "up, something wrong", "all right"
 	known := m.services[s.Name]
 	is := s.State == up && s.Level > Maintenance
@@ -107,8 +107,8 @@ func (m *memory) impaired(s *Service, now time.Time) {
 	m.transitions.note(t)
 }
 
-// details adds the numbers of a service, and what is wrong although it answers.
-func (m *memory) details(in *Input, s *Service, t *observed, all *fleet, now time.Time) {
+// addDetails adds the numbers of a service, and what is wrong although it answers.
+func (m *memory) addDetails(in *Input, s *Service, t *observed, all *fleet, now time.Time) {
 	for i := range figures {
 		f := &figures[i]
 		if f.kind != t.Kind {
@@ -143,18 +143,18 @@ func (m *memory) details(in *Input, s *Service, t *observed, all *fleet, now tim
 	if end := certificateEndOf(t); !end.IsZero() {
 		s.Values = append(s.Values, newValue("certificate ends in", end.Sub(now).Truncate(time.Second).Seconds(), "seconds"))
 	}
-	problems := m.problems(in, t, all, now)
+	problems := m.findProblems(in, t, all, now)
 	began := m.began(s, problems, now)
 	for _, p := range problems {
 		s.Level = max(s.Level, p.level)
 	}
-	s.tell(problems)
+	s.describe(problems)
 	begun := began(s.Level)
 	s.ProblemSince, s.ProblemSinceAtLeast = begun.at, begun.atLeast
 }
 
-// tell puts everything that is wrong into the text, the worst first; of what is to be done it tells that of the first.
-func (s *Service) tell(problems []problem) {
+// describe puts everything that is wrong into the text, the worst first, and the hint of the first.
+func (s *Service) describe(problems []problem) {
 	problems = slices.Clone(problems)
 	slices.SortStableFunc(problems, func(a, b problem) int { return cmp.Compare(b.level, a.level) })
 	for i, p := range problems {

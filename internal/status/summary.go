@@ -108,7 +108,7 @@ func containersSummary(list []Container) (parts []part) {
 		switch c := &list[i]; {
 		case c.Level > Unknown:
 			if wrong++; wrong == 1 {
-				worst.text = "container " + c.Name + " " + c.words()
+				worst.text = "container " + c.Name + " " + c.stateText()
 				if c.State == running && c.Health != unhealthy {
 					worst.text = "container " + c.Name + " with something wrong"
 				}
@@ -130,9 +130,8 @@ func containersSummary(list []Container) (parts []part) {
 	return parts
 }
 
-// tells reports whether somebody who has seen the report before must be told of this one at once: ages and numbers
-// aside, something is different.
-func (r *Report) tells(before *Report) bool {
+// differsFrom reports whether watchers must hear of this report at once: more than ages and numbers is different.
+func (r *Report) differsFrom(before *Report) bool {
 	return r.Level != before.Level || r.Summary != before.Summary || r.ConfigError != before.ConfigError || r.Stale != before.Stale ||
 		!slices.Equal(r.Maintenance, before.Maintenance) || !slices.Equal(r.NotConfigured, before.NotConfigured) ||
 		!slices.Equal(r.LeftToFirst, before.LeftToFirst) ||
