@@ -39,7 +39,6 @@ func read(t *testing.T, c Collector, timeout time.Duration) (*Batch, error) {
 	return b, err
 }
 
-// wantReason fails the test unless err has the reason.
 // readUp makes a reading that must succeed.
 func readUp(t *testing.T, c Collector) *Batch {
 	t.Helper()
@@ -58,6 +57,7 @@ func readFails(t *testing.T, c Collector, want failure.Reason) (*Batch, error) {
 	return b, err
 }
 
+// wantReason fails the test unless err has the reason.
 func wantReason(t *testing.T, err error, want failure.Reason) {
 	t.Helper()
 	if err == nil || failure.ReasonOf(err) != want {
