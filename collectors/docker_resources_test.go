@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -283,31 +282,14 @@ func TestFirstFailureEndsTheOtherCallsForStats(t *testing.T) {
 
 func TestCallsForStatsAreParallelAndBounded(t *testing.T) {
 	const parallelism = 3
-	var (
-		mu            sync.Mutex
-		running, most int
-		ids           []string
-	)
-	full := make(chan struct{})
+	var ids []string
+	m := meter{full: make(chan struct{})}
 	answers := map[string]http.HandlerFunc{}
 	for i := range 4 * parallelism {
 		id := fmt.Sprintf("c%d", i)
 		ids = append(ids, id)
 		answers[id] = func(w http.ResponseWriter, r *http.Request) {
-			mu.Lock()
-			running++
-			most = max(most, running)
-			if running == parallelism && !isClosed(full) {
-				close(full)
-			}
-			mu.Unlock()
-			select {
-			case <-full:
-			case <-r.Context().Done():
-			}
-			mu.Lock()
-			running--
-			mu.Unlock()
+			m.hold(r, parallelism)
 			io.WriteString(w, plainStats) //nolint:errcheck // the client's loss
 		}
 	}
@@ -319,11 +301,7 @@ func TestCallsForStatsAreParallelAndBounded(t *testing.T) {
 	if len(got) != len(ids) {
 		t.Errorf("containers: got %d, want %d", len(got), len(ids))
 	}
-	mu.Lock()
-	defer mu.Unlock()
-	if most != parallelism {
-		t.Errorf("calls at once: got %d, want %d", most, parallelism)
-	}
+	m.want(t, parallelism)
 }
 
 func TestMeasuringLeavesNoGoroutineOrDescriptor(t *testing.T) {

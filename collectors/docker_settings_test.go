@@ -1,23 +1,17 @@
 package collectors
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/pem"
 	"io"
 	"log"
-	"math/big"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/api"
@@ -92,27 +86,28 @@ func TestDockerHostIsUnderstood(t *testing.T) {
 }
 
 func TestDockerFaultsSayWhatToDo(t *testing.T) {
+	at := func(host string) map[string]string { return map[string]string{"DOCKER_HOST": host} }
 	for _, tt := range []struct {
 		name, file string
 		env        map[string]string
 		want       []string // a part of each fault
 	}{
-		{name: "ssh", env: map[string]string{"DOCKER_HOST": "ssh://me@host"}, want: []string{"DOCKER_HOST: targets(docker).host: begins with ssh://, which runs commands over there and is not supported; forward the socket with `ssh -L"}},
-		{name: "npipe", env: map[string]string{"DOCKER_HOST": "npipe:////./pipe/docker_engine"}, want: []string{"host: begins with npipe://, a Windows pipe"}},
-		{name: "no scheme", env: map[string]string{"DOCKER_HOST": "engine:2375"}, want: []string{"host: must begin with unix:// or tcp://"}},
-		{name: "bare path", env: map[string]string{"DOCKER_HOST": "/var/run/docker.sock"}, want: []string{"host: must begin with unix:// or tcp://"}},
-		{name: "descriptor", env: map[string]string{"DOCKER_HOST": "fd://"}, want: []string{"host: must begin with unix:// or tcp://"}},
-		{name: "no URL", env: map[string]string{"DOCKER_HOST": "tcp://a b"}, want: []string{"host: is no URL"}},
-		{name: "relative socket", env: map[string]string{"DOCKER_HOST": "unix://docker.sock"}, want: []string{"host: is no absolute path"}},
-		{name: "long socket", env: map[string]string{"DOCKER_HOST": "unix:///" + strings.Repeat("x", 107)}, want: []string{"host: has a path of 108 bytes, the system takes 107"}},
-		{name: "socket above another directory", env: map[string]string{"DOCKER_HOST": "unix:///var/run/../docker.sock"}, want: []string{"host: has a path with .. in it or / at its end; write the path of the socket itself"}},
-		{name: "socket of a directory", env: map[string]string{"DOCKER_HOST": "unix:///var/run/docker.sock/"}, want: []string{"host: has a path with .. in it or / at its end"}},
-		{name: "port beyond the last", env: map[string]string{"DOCKER_HOST": "tcp://engine:99999"}, want: []string{"host: has the port 99999, must be from 1 to 65535"}},
-		{name: "port before the first", env: map[string]string{"DOCKER_HOST": "https://engine:0"}, want: []string{"host: has the port 0, must be from 1 to 65535"}},
-		{name: "zone", env: map[string]string{"DOCKER_HOST": "tcp://[::1%25lo]"}, want: []string{"host: has an address with a zone, which is not supported"}},
-		{name: "no host", env: map[string]string{"DOCKER_HOST": "tcp://:2375"}, want: []string{"host: has no host"}},
-		{name: "path", env: map[string]string{"DOCKER_HOST": "tcp://engine/base"}, want: []string{"host: has more than host and port"}},
-		{name: "credentials", env: map[string]string{"DOCKER_HOST": "tcp://me:hunter2@engine"}, want: []string{"host: carries credentials"}},
+		{name: "ssh", env: at("ssh://me@host"), want: []string{"DOCKER_HOST: targets(docker).host: begins with ssh://, which runs commands over there and is not supported; forward the socket with `ssh -L"}},
+		{name: "npipe", env: at("npipe:////./pipe/docker_engine"), want: []string{"host: begins with npipe://, a Windows pipe"}},
+		{name: "no scheme", env: at("engine:2375"), want: []string{"host: must begin with unix:// or tcp://"}},
+		{name: "bare path", env: at("/var/run/docker.sock"), want: []string{"host: must begin with unix:// or tcp://"}},
+		{name: "descriptor", env: at("fd://"), want: []string{"host: must begin with unix:// or tcp://"}},
+		{name: "no URL", env: at("tcp://a b"), want: []string{"host: is no URL"}},
+		{name: "relative socket", env: at("unix://docker.sock"), want: []string{"host: is no absolute path"}},
+		{name: "long socket", env: at("unix:///" + strings.Repeat("x", 107)), want: []string{"host: has a path of 108 bytes, the system takes 107"}},
+		{name: "socket above another directory", env: at("unix:///var/run/../docker.sock"), want: []string{"host: has a path with .. in it or / at its end; write the path of the socket itself"}},
+		{name: "socket of a directory", env: at("unix:///var/run/docker.sock/"), want: []string{"host: has a path with .. in it or / at its end"}},
+		{name: "port beyond the last", env: at("tcp://engine:99999"), want: []string{"host: has the port 99999, must be from 1 to 65535"}},
+		{name: "port before the first", env: at("https://engine:0"), want: []string{"host: has the port 0, must be from 1 to 65535"}},
+		{name: "zone", env: at("tcp://[::1%25lo]"), want: []string{"host: has an address with a zone, which is not supported"}},
+		{name: "no host", env: at("tcp://:2375"), want: []string{"host: has no host"}},
+		{name: "path", env: at("tcp://engine/base"), want: []string{"host: has more than host and port"}},
+		{name: "credentials", env: at("tcp://me:hunter2@engine"), want: []string{"host: carries credentials"}},
 		{name: "http with TLS", file: "    host: http://engine\n    insecure_skip_verify: true\n", want: []string{"exporter.yaml:3: targets[0].host: begins with http:// beside keys of TLS"}},
 		{
 			name: "everything at once",
@@ -262,89 +257,35 @@ func TestDefaultSocketCountsOnlyWhereItExists(t *testing.T) {
 	}
 }
 
-// authority issues certificates for one test.
-type authority struct {
-	t    *testing.T
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
-}
-
-func newAuthority(t *testing.T) *authority {
+// certPath makes a directory as DOCKER_CERT_PATH names one, with or without a certificate for the exporter.
+func certPath(t *testing.T, by *exchangetest.Certified, withPair bool) string {
 	t.Helper()
-	a := &authority{t: t}
-	a.cert, a.key = a.issue(&x509.Certificate{
-		Subject: pkix.Name{CommonName: "authority"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
-	})
-	return a
-}
-
-// issue makes a certificate that is signed by the authority, or by itself where that has none yet.
-func (a *authority) issue(template *x509.Certificate) (*x509.Certificate, *ecdsa.PrivateKey) {
-	a.t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	template.SerialNumber = big.NewInt(time.Now().UnixNano())
-	template.NotBefore, template.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
-	parent, signer := a.cert, a.key
-	if parent == nil {
-		parent, signer = template, key
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), signer)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	return cert, key
-}
-
-// leaf makes a certificate that serves for both sides.
-func (a *authority) leaf(name string) (*x509.Certificate, *ecdsa.PrivateKey) {
-	a.t.Helper()
-	return a.issue(&x509.Certificate{
-		Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-	})
-}
-
-// certPath makes a directory as DOCKER_CERT_PATH names one.
-func (a *authority) certPath(withPair bool) string {
-	a.t.Helper()
-	dir := a.t.TempDir()
-	write := func(name, kind string, der []byte) {
-		content := pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
-		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
-			a.t.Fatal(err)
-		}
-	}
-	write("ca.pem", "CERTIFICATE", a.cert.Raw)
+	dir := t.TempDir()
+	exchangetest.Write(t, filepath.Join(dir, "ca.pem"), by)
 	if !withPair {
 		return dir
 	}
-	cert, key := a.leaf("exporter")
-	write("cert.pem", "CERTIFICATE", cert.Raw)
-	der, err := x509.MarshalECPrivateKey(key)
+	pair := exchangetest.Certificate{By: by, Name: "exporter"}.Make(t)
+	exchangetest.Write(t, filepath.Join(dir, "cert.pem"), pair)
+	der, err := x509.MarshalECPrivateKey(pair.Key)
 	if err != nil {
-		a.t.Fatal(err)
+		t.Fatal(err)
 	}
-	write("key.pem", "EC PRIVATE KEY", der)
+	if err := os.WriteFile(filepath.Join(dir, "key.pem"), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	return dir
 }
 
-// startTLSEngine starts an engine on loopback that wants a client certificate of the authority.
-func startTLSEngine(t *testing.T, a *authority, name string) (host string) {
+// startTLSEngine starts an engine on loopback that wants a client certificate of the authority, and speaks TLS up to a version.
+func startTLSEngine(t *testing.T, by *exchangetest.Certified, version uint16) (host string) {
 	t.Helper()
-	cert, key := a.leaf(name)
 	clients := x509.NewCertPool()
-	clients.AddCert(a.cert)
+	clients.AddCert(by.Cert)
 	server := httptest.NewUnstartedServer(&engine{})
 	server.TLS = &tls.Config{
-		Certificates: []tls.Certificate{{Certificate: [][]byte{cert.Raw}, PrivateKey: key}},
-		ClientAuth:   tls.RequireAndVerifyClientCert, ClientCAs: clients,
+		Certificates: []tls.Certificate{exchangetest.Chain(exchangetest.Certificate{By: by, Names: []string{"localhost"}}.Make(t))},
+		ClientAuth:   tls.RequireAndVerifyClientCert, ClientCAs: clients, MaxVersion: version,
 	}
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	server.StartTLS()
@@ -352,53 +293,46 @@ func startTLSEngine(t *testing.T, a *authority, name string) (host string) {
 	return "tcp://" + strings.Replace(server.Listener.Addr().String(), "127.0.0.1", "localhost", 1)
 }
 
+// newAuthority makes one that issues certificates for one test.
+func newAuthority(t *testing.T) *exchangetest.Certified {
+	t.Helper()
+	return exchangetest.Certificate{Name: "authority", Authority: true}.Make(t)
+}
+
 func TestDockerOverTLS(t *testing.T) {
 	ours, others := newAuthority(t), newAuthority(t)
-	host := startTLSEngine(t, ours, "localhost")
+	host := startTLSEngine(t, ours, tls.VersionTLS13)
 	plain := httptest.NewServer(&engine{})
 	defer plain.Close()
-	good := ours.certPath(true)
+	good := certPath(t, ours, true)
 	home := t.TempDir()
 	if err := os.CopyFS(filepath.Join(home, ".docker"), os.DirFS(good)); err != nil {
 		t.Fatal(err)
 	}
+	verified := func(host, path string) map[string]string {
+		return map[string]string{"DOCKER_HOST": host, "DOCKER_TLS_VERIFY": "1", "DOCKER_CERT_PATH": path}
+	}
+	at := func(host string) map[string]string { return map[string]string{"DOCKER_HOST": host} }
+	authorities, pair := "    ca_file: "+good+"/ca.pem\n", "    cert_file: "+good+"/cert.pem\n    key_file: "+good+"/key.pem\n"
 	for _, tt := range []struct {
-		name, file string
-		env        map[string]string
-		reason     failure.Reason // "" for success
-		hint       string
+		name   string
+		env    map[string]string
+		file   string
+		reason failure.Reason // "" for success
+		hint   string
 	}{
-		{name: "as the docker command has it", env: map[string]string{"DOCKER_HOST": host, "DOCKER_TLS_VERIFY": "1", "DOCKER_CERT_PATH": good}},
-		{name: "the home directory", env: map[string]string{"DOCKER_HOST": host, "DOCKER_TLS_VERIFY": "1", "HOME": home}},
-		{name: "the docker command's configuration", env: map[string]string{"DOCKER_HOST": host, "DOCKER_TLS_VERIFY": "1", "DOCKER_CONFIG": good, "HOME": "/nowhere"}},
-		{name: "keys", env: map[string]string{"DOCKER_HOST": host}, file: "    ca_file: " + good + "/ca.pem\n    cert_file: " + good + "/cert.pem\n    key_file: " + good + "/key.pem\n"},
-		{
-			name: "verification is not off because nobody demanded it", file: "    cert_file: " + good + "/cert.pem\n    key_file: " + good + "/key.pem\n",
-			env: map[string]string{"DOCKER_HOST": host}, reason: failure.TLS, hint: "unknown authority",
-		},
-		{
-			name: "verification is off once it is written out",
-			file: "    insecure_skip_verify: true\n    cert_file: " + good + "/cert.pem\n    key_file: " + good + "/key.pem\n",
-			env:  map[string]string{"DOCKER_HOST": host},
-		},
-		{
-			name: "another authority", env: map[string]string{"DOCKER_HOST": host, "DOCKER_TLS_VERIFY": "1", "DOCKER_CERT_PATH": others.certPath(true)},
-			reason: failure.TLS, hint: "unknown authority",
-		},
-		{
-			name: "no client certificate", env: map[string]string{"DOCKER_HOST": host, "DOCKER_TLS_VERIFY": "1", "DOCKER_CERT_PATH": ours.certPath(false)},
-			reason: failure.TLS, hint: "set cert_file and key_file",
-		},
-		{
-			name: "another name", env: map[string]string{"DOCKER_HOST": strings.Replace(host, "localhost", "127.0.0.1", 1), "DOCKER_TLS_VERIFY": "1", "DOCKER_CERT_PATH": good},
-			reason: failure.TLS, hint: "another name",
-		},
-		{name: "no TLS to a port with TLS", env: map[string]string{"DOCKER_HOST": host, "DOCKER_CERT_PATH": good}, reason: failure.TLS, hint: "DOCKER_TLS_VERIFY=1"},
-		{
-			name: "TLS to a port without", env: map[string]string{"DOCKER_HOST": "https://" + plain.Listener.Addr().String()},
-			reason: failure.TLS, hint: "write http:// in the host",
-		},
-		{name: "no TLS on both sides", env: map[string]string{"DOCKER_HOST": plain.URL}},
+		{"as the docker command has it", verified(host, good), "", "", ""},
+		{"the home directory", map[string]string{"DOCKER_HOST": host, "DOCKER_TLS_VERIFY": "1", "HOME": home}, "", "", ""},
+		{"the docker command's configuration", map[string]string{"DOCKER_HOST": host, "DOCKER_TLS_VERIFY": "1", "DOCKER_CONFIG": good, "HOME": "/nowhere"}, "", "", ""},
+		{"keys", at(host), authorities + pair, "", ""},
+		{"verification is not off because nobody demanded it", at(host), pair, failure.TLS, "unknown authority"},
+		{"verification is off once it is written out", at(host), "    insecure_skip_verify: true\n" + pair, "", ""},
+		{"another authority", verified(host, certPath(t, others, true)), "", failure.TLS, "unknown authority"},
+		{"no client certificate", verified(host, certPath(t, ours, false)), "", failure.TLS, "set cert_file and key_file"},
+		{"another name", verified(strings.Replace(host, "localhost", "127.0.0.1", 1), good), "", failure.TLS, "another name"},
+		{"no TLS to a port with TLS", map[string]string{"DOCKER_HOST": host, "DOCKER_CERT_PATH": good}, "", failure.TLS, "DOCKER_TLS_VERIFY=1"},
+		{"TLS to a port without", at("https://" + plain.Listener.Addr().String()), "", failure.TLS, "write http:// in the host"},
+		{"no TLS on both sides", at(plain.URL), "", "", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := loadedDocker(t, tt.file, tt.env)
@@ -417,25 +351,14 @@ func TestDockerOverTLS(t *testing.T) {
 func TestRefusedClientCertificateNamesItsKeys(t *testing.T) {
 	ours, others := newAuthority(t), newAuthority(t)
 	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
-		cert, key := ours.leaf("localhost")
-		clients := x509.NewCertPool()
-		clients.AddCert(ours.cert)
-		server := httptest.NewUnstartedServer(&engine{})
-		server.TLS = &tls.Config{
-			Certificates: []tls.Certificate{{Certificate: [][]byte{cert.Raw}, PrivateKey: key}},
-			ClientAuth:   tls.RequireAndVerifyClientCert, ClientCAs: clients, MaxVersion: version,
-		}
-		server.Config.ErrorLog = log.New(io.Discard, "", 0)
-		server.StartTLS()
-		defer server.Close()
-		host := "tcp://" + strings.Replace(server.Listener.Addr().String(), "127.0.0.1", "localhost", 1)
-		foreign := others.certPath(true)
+		host := startTLSEngine(t, ours, version)
+		foreign := certPath(t, others, true)
 		for _, tt := range []struct{ name, file, hint string }{
 			{name: "none", hint: "set cert_file and key_file"},
 			{name: "foreign", file: "    cert_file: " + foreign + "/cert.pem\n    key_file: " + foreign + "/key.pem\n", hint: "refuses the certificate in cert_file"},
 		} {
 			t.Run(tls.VersionName(version)+", "+tt.name, func(t *testing.T) {
-				s := loadedDocker(t, "    ca_file: "+ours.certPath(false)+"/ca.pem\n"+tt.file, map[string]string{"DOCKER_HOST": host})
+				s := loadedDocker(t, "    ca_file: "+certPath(t, ours, false)+"/ca.pem\n"+tt.file, map[string]string{"DOCKER_HOST": host})
 				_, err := readDocker(t, s)
 				wantDockerFailure(t, err, failure.TLS, tt.hint)
 			})

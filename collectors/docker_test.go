@@ -7,14 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -168,56 +166,45 @@ func TestOnlySelectedContainersAreTold(t *testing.T) {
 	}
 }
 
-func TestContainerThatVanishesIsLeftOut(t *testing.T) {
-	e := startEngine(t, plainContainer("a", nil), plainContainer("b", nil))
-	e.on("/id-a/json", engineSays(404, "No such container: id-a"))
-	b, err := readDocker(t, dockerSettings(e.host))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, want := containersOn(t, b), []string{"b"}; !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
-}
-
-// While compose replaces a container, names move between the list and the inspection.
-func TestRenamedContainerHasOneName(t *testing.T) {
-	older, newer := plainContainer("a", nil), plainContainer("0123456789ab_a", nil)
-	gone := plainContainer("other", nil)
-	e := startEngine(t, older, newer, gone)
-	e.answer = func(w http.ResponseWriter, r *http.Request) bool {
-		switch {
-		case strings.HasSuffix(r.URL.Path, "/"+older.ID+"/json"):
-			engineRefuses(w, http.StatusNotFound, "No such container: "+older.ID)
-		case strings.HasSuffix(r.URL.Path, "/"+newer.ID+"/json"):
-			engineAnswers(w, plainContainer("a", nil))
-		case strings.HasSuffix(r.URL.Path, "/"+gone.ID+"/json"):
-			engineAnswers(w, plainContainer("fedcba987654_other", nil))
-		default:
-			return false
+// TestNamesThatMoveBetweenTheListAndTheInspection has containers be removed and replaced meanwhile, as compose does.
+func TestNamesThatMoveBetweenTheListAndTheInspection(t *testing.T) {
+	const temporary = "0123456789ab_a"
+	for _, tt := range []struct {
+		name      string
+		listed    []string
+		inspected map[string]string // the name that a container of the list has then; "" for none
+		want      []string
+	}{
+		{"one vanishes", []string{"a", "b"}, map[string]string{"a": ""}, []string{"b"}},
+		{"one is replaced, another has a temporary name", []string{"a", temporary, "other"}, map[string]string{"a": "", temporary: "a", "other": "fedcba987654_other"}, []string{"a"}},
+		{"two swap their names", []string{"a", "b"}, map[string]string{"b": "a"}, []string{"a"}},
+	} {
+		var listed []container.InspectResponse
+		for _, name := range tt.listed {
+			listed = append(listed, plainContainer(name, nil))
 		}
-		return true
-	}
-	s := dockerSettings(e.host)
-	s.Names = []string{"a", "other"}
-	b, err := readDocker(t, s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, want := containersOn(t, b), []string{"a"}; !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
-}
-
-func TestSwappedNamesAreToldOnce(t *testing.T) {
-	e := startEngine(t, plainContainer("a", nil), plainContainer("b", nil))
-	e.on("/id-b/json", func(w http.ResponseWriter, _ *http.Request) { engineAnswers(w, plainContainer("a", nil)) })
-	b, err := readDocker(t, dockerSettings(e.host))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, want := containersOn(t, b), []string{"a"}; !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
+		e := startEngine(t, listed...)
+		e.answer = func(w http.ResponseWriter, r *http.Request) bool {
+			_, id, _ := strings.Cut(r.URL.Path, "/id-")
+			name, moved := tt.inspected[strings.TrimSuffix(id, "/json")]
+			switch {
+			case !moved:
+			case name == "":
+				engineRefuses(w, http.StatusNotFound, "No such container: "+id)
+			default:
+				engineAnswers(w, plainContainer(name, nil))
+			}
+			return moved
+		}
+		s := dockerSettings(e.host)
+		s.Names = []string{"a", "b", "other"}
+		b, err := readDocker(t, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := containersOn(t, b); !slices.Equal(got, tt.want) {
+			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)
+		}
 	}
 }
 
@@ -228,30 +215,10 @@ func TestInspectionsAreParallelAndBounded(t *testing.T) {
 		containers = append(containers, plainContainer(fmt.Sprintf("c%d", i), nil))
 	}
 	e := startEngine(t, containers...)
-	var (
-		mu            sync.Mutex
-		running, most int
-	)
-	full := make(chan struct{})
+	m := meter{full: make(chan struct{})}
 	e.answer = func(_ http.ResponseWriter, r *http.Request) bool {
-		if !strings.HasPrefix(r.URL.Path, "/v1.41/containers/id-") {
-			return false
-		}
-		mu.Lock()
-		running++
-		most = max(most, running)
-		if running == parallelism && !isClosed(full) {
-			close(full)
-		}
-		mu.Unlock()
-		defer func() {
-			mu.Lock()
-			defer mu.Unlock()
-			running--
-		}()
-		select {
-		case <-full:
-		case <-r.Context().Done():
+		if strings.HasPrefix(r.URL.Path, "/v1.41/containers/id-") {
+			m.hold(r, parallelism)
 		}
 		return false
 	}
@@ -264,11 +231,7 @@ func TestInspectionsAreParallelAndBounded(t *testing.T) {
 	if got := len(containersOn(t, b)); got != len(containers) {
 		t.Errorf("containers: got %d, want %d", got, len(containers))
 	}
-	mu.Lock()
-	defer mu.Unlock()
-	if most != parallelism {
-		t.Errorf("inspections at once: got %d, want %d", most, parallelism)
-	}
+	m.want(t, parallelism)
 }
 
 const (
@@ -385,41 +348,24 @@ func TestProtocolThatNobodyAskedForIsNoTimeout(t *testing.T) {
 	}
 }
 
-func TestSocketBelowAFileIsRefused(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
+func TestEngineThatIsNotThereIsRefused(t *testing.T) {
+	dir := filepath.Dir(engineSocket(t))
+	file, mounted := filepath.Join(dir, "file"), filepath.Join(dir, "mounted") // Docker makes a directory of a mount that was not there yet
+	if err := errors.Join(os.WriteFile(file, nil, 0o600), os.Mkdir(mounted, 0o700)); err != nil {
 		t.Fatal(err)
 	}
-	_, err := readDocker(t, dockerSettings("unix://"+file+"/docker.sock"))
-	wantDockerFailure(t, err, failure.Refused, "mount the socket")
-}
-
-func TestMissingSocketIsRefused(t *testing.T) {
-	path := engineSocket(t)
-	_, err := readDocker(t, dockerSettings("unix://"+path))
-	wantDockerFailure(t, err, failure.Refused, "mount the socket")
-	if !strings.Contains(err.Error(), path) {
-		t.Errorf("error: got %q, want the path in it", err)
+	stopped := httptest.NewServer(http.NotFoundHandler())
+	stopped.Close()
+	for host, hint := range map[string]string{
+		"unix://" + dir + "/none": "mount the socket", "unix://" + mounted: "mount the socket", "unix://" + file + "/docker.sock": "mount the socket",
+		"tcp://" + stopped.Listener.Addr().String(): "nothing listens there",
+	} {
+		_, err := readDocker(t, dockerSettings(host))
+		wantDockerFailure(t, err, failure.Refused, hint)
+		if _, address, _ := strings.Cut(host, "://"); !strings.Contains(err.Error(), address) {
+			t.Errorf("error: got %q, want the address in it", err)
+		}
 	}
-	// Docker makes a directory where a mounted socket was not there yet.
-	if err := os.Mkdir(path, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	_, err = readDocker(t, dockerSettings("unix://"+path))
-	wantDockerFailure(t, err, failure.Refused, "mount the socket")
-}
-
-func TestStoppedEngineIsRefused(t *testing.T) {
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	host := "tcp://" + listener.Addr().String()
-	if err := listener.Close(); err != nil {
-		t.Fatal(err)
-	}
-	_, err = readDocker(t, dockerSettings(host))
-	wantDockerFailure(t, err, failure.Refused, "nothing listens there")
 }
 
 // asNobody makes root, who may open everything, nobody until the end of the test.
