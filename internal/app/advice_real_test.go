@@ -20,7 +20,7 @@ func TestRealServersAskedInTheOtherScheme(t *testing.T) {
 		"https://" + prosody.HTTPAddr + "/": "write http:// in the url",
 		"https://" + atheme.Addr + "/":      "write http:// in the url",
 	} {
-		if table := tableOf(t, "targets:\n  - kind: xmpp_proxy\n    url: "+url+"\n"); strings.Count(table, want) != 1 {
+		if table := checkOf(t, "targets:\n  - kind: xmpp_proxy\n    url: "+url+"\n"); strings.Count(table, want) != 1 {
 			t.Errorf("%s: the table lacks %q:\n%s", url, want, table)
 		}
 	}

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"bytes"
 	"io"
 	"net/http"
 	"strings"
@@ -10,21 +9,13 @@ import (
 	"time"
 )
 
-// tableOf is the table of a check of these targets.
-func tableOf(t *testing.T, targets string) string {
+// checkOf is the table of a check of these targets.
+func checkOf(t *testing.T, targets string) string {
 	t.Helper()
 	o := options(nil, &logBuffer{})
 	o.Timeout = time.Second
 	o.configContent, o.ConfigFile = []byte(targets), "exporter.yaml"
-	results, err := Check(contextOf(t), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var table bytes.Buffer
-	if err := WriteTable(&table, results, false); err != nil {
-		t.Fatal(err)
-	}
-	return table.String()
+	return tableOf(t, check(t, o))
 }
 
 // deaf reads what clients say and never answers, as an IRC server's port for TLS does to plain HTTP. It returns its address.
@@ -53,7 +44,7 @@ func deaf(t *testing.T) string {
 }
 
 func TestCheckNamesNoPageThatNobodyServes(t *testing.T) {
-	table := tableOf(t, "targets:\n  - kind: xmpp_proxy\n    url: http://127.0.0.1:1/\n  - kind: irc_services\n    url: http://127.0.0.1:1/\n    container: irc-1\n")
+	table := checkOf(t, "targets:\n  - kind: xmpp_proxy\n    url: http://127.0.0.1:1/\n  - kind: irc_services\n    url: http://127.0.0.1:1/\n    container: irc-1\n")
 	if strings.Contains(table, "/debug/") || strings.Count(table, "read the service's own log\n") != 1 || strings.Count(table, "docker logs --tail 50 irc-1\n") != 1 {
 		t.Errorf("got\n%s\nwant where to look, and no page of an exporter that does not run", table)
 	}
@@ -66,7 +57,7 @@ func TestCheckGivesAdviceOnce(t *testing.T) {
 			"  - kind: irc_rpc\n    url: http://" + deaf(t) + "/api\n    user: a\n    password: b\n": {"write https://", "plain HTTP", "TLS"},
 			"  - kind: xmpp_proxy\n    url: " + failing + "\n":                                       {"log"},
 		} {
-			table := tableOf(t, "targets:\n"+target)
+			table := checkOf(t, "targets:\n"+target)
 			table, _, _ = strings.Cut(table, "not configured")
 			for _, text := range advice {
 				if n := strings.Count(table, text); n != 1 {
@@ -81,7 +72,7 @@ func TestCheckGivesAdviceOnce(t *testing.T) {
 func TestSilenceMayBeTheOtherScheme(t *testing.T) {
 	inSimulatedTime(t, func(t *testing.T) {
 		address := deaf(t)
-		table := tableOf(t, "targets:\n  - kind: http\n    name: plain\n    url: http://"+address+"/\n  - kind: http\n    name: secure\n    url: https://"+address+"/\n")
+		table := checkOf(t, "targets:\n  - kind: http\n    name: plain\n    url: http://"+address+"/\n  - kind: http\n    name: secure\n    url: https://"+address+"/\n")
 		for _, want := range []string{"may speak TLS, then write https:// in the url", "may speak plain HTTP, then write http:// in the url"} {
 			if strings.Count(table, want) != 1 {
 				t.Errorf("the table lacks %q:\n%s", want, table)

@@ -12,7 +12,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -73,9 +72,7 @@ func listenOnLoopback(t *testing.T) net.Listener {
 		listen = n.Listen
 	}
 	l, err := listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return l
 }
 
@@ -91,10 +88,10 @@ func serve(t *testing.T, handler http.HandlerFunc) string {
 // contextOf is the test's context, under which collectors connect by the test's network.
 func contextOf(t *testing.T) context.Context {
 	t.Helper()
-	return onNetworkOf(t, t.Context())
+	return onNetworkOf(t.Context(), t)
 }
 
-func onNetworkOf(t *testing.T, ctx context.Context) context.Context {
+func onNetworkOf(ctx context.Context, t *testing.T) context.Context {
 	t.Helper()
 	if n := networkOf(t); n != nil {
 		return exchange.WithDialer(ctx, n.Dial)
@@ -125,6 +122,12 @@ func options(env map[string]string, log io.Writer) Options {
 	}
 }
 
+// with has a configuration file of this content.
+func (o Options) with(content string) Options {
+	o.ConfigFile, o.configContent = "exporter.yaml", []byte(content)
+	return o
+}
+
 func startExporter(t *testing.T, env map[string]string, content string) *exporter {
 	t.Helper()
 	log := &logBuffer{}
@@ -147,11 +150,9 @@ func startApp(t *testing.T, o Options, log *logBuffer) *exporter {
 		o.pace = func(string) (time.Duration, time.Duration) { return every, 0 }
 	}
 	a, err := New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	e.app = a
-	ctx, cancel := context.WithCancel(onNetworkOf(t, context.Background()))
+	ctx, cancel := context.WithCancel(onNetworkOf(context.Background(), t))
 	ended := make(chan error, 1)
 	go func() { ended <- a.Run(ctx) }()
 	var once sync.Once
@@ -176,9 +177,7 @@ func startStack(t *testing.T, o simstack.Options) *simstack.Stack {
 	t.Helper()
 	o.Network = networkOf(t)
 	s, err := simstack.Start(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Errorf("close the stack: %v", err)
@@ -196,21 +195,21 @@ type reply struct {
 
 func (e *exporter) get(t *testing.T, path string, header http.Header) reply {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, e.url+path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	return e.do(t, http.MethodGet, path, "", header)
+}
+
+// do makes one request, on a connection of its own.
+func (e *exporter) do(t *testing.T, method, path, body string, header http.Header) reply {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, e.url+path, strings.NewReader(body))
+	must(t, err)
 	req.Header = header
 	resp, err := e.client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer resp.Body.Close() //nolint:errcheck // read to its end
-	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return reply{resp.StatusCode, resp.Header, body}
+	answer, err := io.ReadAll(resp.Body)
+	must(t, err)
+	return reply{resp.StatusCode, resp.Header, answer}
 }
 
 // page is a scraped text page.
@@ -406,8 +405,7 @@ func TestEveryFaultIsToldApart(t *testing.T) {
 			inSimulatedTime(t, func(t *testing.T) {
 				stack := startStack(t, simstack.Options{Slow: 6 * time.Second})
 				log := &logBuffer{}
-				o := options(stack.Environ(), log)
-				o.ConfigFile, o.configContent = "exporter.yaml", []byte(canaryMode+tlsPortBlocks(stack))
+				o := options(stack.Environ(), log).with(canaryMode + tlsPortBlocks(stack))
 				o.pace = func(target string) (every, timeout time.Duration) {
 					if slices.Contains(targets, target) {
 						return 500 * time.Millisecond, 0
@@ -464,9 +462,7 @@ func tryFault(t *testing.T, stack *simstack.Stack, e *exporter, service, fault s
 		want[target] = reason
 	}
 	before := e.scrape(t)
-	if err := stack.Switch(service, fault, true); err != nil {
-		t.Fatal(err)
-	}
+	must(t, stack.Switch(service, fault, true))
 	for target, reason := range want {
 		attempts, _ := before.Value("chatstack_probe_attempts_total", "target", target)
 		p := e.wait(t, fmt.Sprintf("%s/%s: %s is %s", service, fault, target, reason), func(p page) bool {
@@ -480,9 +476,7 @@ func tryFault(t *testing.T, stack *simstack.Stack, e *exporter, service, fault s
 			}
 		}
 	}
-	if err := stack.Switch(service, fault, false); err != nil {
-		t.Fatal(err)
-	}
+	must(t, stack.Switch(service, fault, false))
 	e.wait(t, fmt.Sprintf("%s/%s: recovery", service, fault), func(p page) bool {
 		orphans, _ := p.Value("chatstack_plant_store_orphans")
 		return allUp(p) && p.Up(targets...) && orphans == 0
@@ -553,9 +547,7 @@ func (e *exporter) pages(t *testing.T) []string {
 func (e *exporter) report(t *testing.T) *status.Report {
 	t.Helper()
 	r := new(status.Report)
-	if err := json.Unmarshal(e.get(t, "/api/v1/status", http.Header{}).body, r); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(e.get(t, "/api/v1/status", http.Header{}).body, r))
 	return r
 }
 
@@ -563,21 +555,15 @@ func (e *exporter) report(t *testing.T) *status.Report {
 func (e *exporter) firstEvent(t *testing.T) string {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, e.url+"/api/v1/events", http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	resp, err := e.client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer resp.Body.Close() //nolint:errcheck // a stream is never read to its end
 	lines := bufio.NewReader(resp.Body)
 	var event strings.Builder
 	for {
 		line, err := lines.ReadString('\n')
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if event.WriteString(line); line == "\n" && strings.Contains(event.String(), "data:") {
 			return event.String()
 		}
@@ -595,9 +581,7 @@ func TestSecretsAreOnNoPage(t *testing.T) {
 				want := "up"
 				if fault != "" {
 					want = "unauthorized"
-					if err := stack.Switch(service, fault, true); err != nil {
-						t.Fatal(err)
-					}
+					must(t, stack.Switch(service, fault, true))
 				}
 				e.wait(t, target+" "+want, func(p page) bool { return p.Verdict(target) == want })
 				for _, path := range e.pages(t) {
@@ -627,9 +611,7 @@ func TestStatusPageAndHealth(t *testing.T) {
 			}
 		}
 		e.waitForPage(t, "All right", `data-level="ok"`)
-		if err := stack.Switch("irc_services", "stopped", true); err != nil {
-			t.Fatal(err)
-		}
+		must(t, stack.Switch("irc_services", "stopped", true))
 		e.wait(t, "irc_services down", func(p page) bool { return p.Verdict("irc_services") == "refused" })
 		r := e.waitForPage(t, "rc_services is down", "nothing listens there")
 		if r.header.Get("Content-Security-Policy") == "" {
@@ -643,14 +625,10 @@ func TestStatusPageAndHealth(t *testing.T) {
 
 func TestBadStartsAreToldAndLeaveNothing(t *testing.T) {
 	busy, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // ends with the test
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer busy.Close() //nolint:errcheck // a test's listener
 	webConfig := filepath.Join(t.TempDir(), "web.yml")
-	if err := os.WriteFile(webConfig, []byte("tls_server_config:\n  cert_file: /does/not/exist\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	rewrite(t, webConfig, "tls_server_config:\n  cert_file: /does/not/exist\n")
 	for name, c := range map[string]struct {
 		change func(*Options)
 		want   []string

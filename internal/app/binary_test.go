@@ -39,9 +39,7 @@ func buildBinary(t *testing.T) string {
 		t.Skip("-short: the binary has no race detector")
 	}
 	path, err := binaryBuilt()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return path
 }
 
@@ -89,13 +87,9 @@ func TestGracefulStopOfTheBinary(t *testing.T) {
 	// The store takes its time, so that the signal meets a canary that was created and not deleted yet.
 	t.Run("canary under way", func(t *testing.T) {
 		stack := startStack(t, simstack.Options{Slow: 300 * time.Millisecond})
-		if err := stack.Switch("plant_store", "slow", true); err != nil {
-			t.Fatal(err)
-		}
+		must(t, stack.Switch("plant_store", "slow", true))
 		dir := t.TempDir()
-		if err := os.WriteFile(filepath.Join(dir, "exporter.yaml"), []byte(canaryMode), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		rewrite(t, filepath.Join(dir, "exporter.yaml"), canaryMode)
 		p := startProgram(t, binary, dir, stack.Environ(), "--web.listen-address=127.0.0.1:0")
 		e := exporterOf(t, p)
 		for end := time.Now().Add(patience); len(stack.Plants()) == 0; pause(t, 10*time.Millisecond) {
@@ -116,9 +110,7 @@ func TestGracefulStopOfTheBinary(t *testing.T) {
 func TestRestartsThatWereShownOutliveAKill(t *testing.T) {
 	binary := buildBinary(t)
 	engine, err := simstack.NewEngine(simstack.EngineOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		if err := engine.Close(); err != nil {
 			t.Error(err)
@@ -145,9 +137,7 @@ func TestRestartsThatWereShownOutliveAKill(t *testing.T) {
 		irc.Restart()
 	}
 	e.wait(t, "every restart counted", func(p page) bool { return restarts(p) == times })
-	if err := p.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.Process.Kill())
 	<-p.Ended
 	engine.Noise(1000) // so that it cannot repeat the events of the restarts
 	_, e = begin()
@@ -160,9 +150,7 @@ func TestBinaryRefusesWhatIsWrongBeforeItStarts(t *testing.T) {
 	binary := buildBinary(t)
 	stack := startStack(t, simstack.Options{})
 	busy, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer busy.Close() //nolint:errcheck // a test's listener
 	for name, c := range map[string]struct {
 		file string
@@ -212,9 +200,7 @@ func directoryWith(t *testing.T, file string) string {
 	t.Helper()
 	dir := t.TempDir()
 	if file != "" {
-		if err := os.WriteFile(filepath.Join(dir, "exporter.yaml"), []byte(file), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		rewrite(t, filepath.Join(dir, "exporter.yaml"), file)
 	}
 	return dir
 }
@@ -227,9 +213,7 @@ func TestDefaultSocketIsThatOfTheBuild(t *testing.T) {
 		if code := p.ExitCode(t, patience); code != 0 || !strings.Contains(p.Stdout.String(), want) {
 			t.Errorf("exit code %d, standard output %q, want 0 and %q", code, &p.Stdout, want)
 		}
-		if err := os.WriteFile(binary+defaultSocket, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(binary+defaultSocket, nil, 0o600))
 		t.Cleanup(func() { os.Remove(binary + defaultSocket) }) //nolint:errcheck // it may be gone
 	}
 }

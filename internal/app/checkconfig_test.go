@@ -24,9 +24,7 @@ func TestWhichFileWasReadIsTold(t *testing.T) {
 	t.Chdir(t.TempDir())
 	unquoted := strings.NewReplacer(`"`, "") // the log quotes what has spaces, as a temporary directory may
 	empty, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for name, c := range map[string]struct{ file, want, log string }{
 		"a file": {path, "Read: " + path + ", and the environment.\n", `"configuration file is read" file=` + path},
 		"none": {
@@ -41,9 +39,7 @@ func TestWhichFileWasReadIsTold(t *testing.T) {
 			t.Errorf("%s: check-config says %q, %s, want %q first", name, got, refused, c.want)
 		}
 		a, err := New(o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		a.close()
 		if !strings.Contains(unquoted.Replace(log.String()), unquoted.Replace(c.log)) {
 			t.Errorf("%s: the log lacks %s:\n%s", name, c.log, log)
@@ -56,9 +52,7 @@ func TestCheckConfigLooksWhereStateIsKept(t *testing.T) {
 	for name, content := range map[string]string{"good": `{"version":1}`, "damaged": `{`, "newer": `{"version":2}`} {
 		rewrite(t, filepath.Join(dir, name), content)
 	}
-	if err := os.Symlink("good", filepath.Join(dir, "link")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Symlink("good", filepath.Join(dir, "link")))
 	absent := filepath.Join(dir, "absent")
 	for name, c := range map[string]struct {
 		file   string
@@ -113,7 +107,7 @@ func TestCheckConfigNamesFaultsOfAllFilesAtOnce(t *testing.T) {
 	rewrite(t, o.ConfigFile, "pol: {}\n")
 	rewrite(t, *o.Web.WebConfigFile, "basic_auth_user: {}\n")
 	_, refused := checked(o)
-	for _, want := range []string{"exporter.yaml:1: pol: unknown key", "web.yml:1: basic_auth_user: unknown key"} {
+	for _, want := range []string{"exporter.yaml:1: pol: unknown key", "web.yml:1: is an unknown key"} {
 		if !strings.Contains(refused, want) {
 			t.Errorf("%q lacks %s", refused, want)
 		}

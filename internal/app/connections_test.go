@@ -62,15 +62,11 @@ func servePipes(t *testing.T, webConfig string) *pipes {
 	o := options(nil, &logBuffer{})
 	if webConfig != "" {
 		path := filepath.Join(t.TempDir(), "web.yml")
-		if err := os.WriteFile(path, []byte(webConfig), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		rewrite(t, path, webConfig)
 		o.Web.WebConfigFile = &path
 	}
 	a, err := New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	p := &pipes{make(chan net.Conn), make(chan struct{})}
 	served := make(chan error, 1)
 	go func() { served <- toolkit.Serve(p, a.server, o.Web, o.Log) }()
@@ -121,9 +117,7 @@ func TestBodyThatDoesNotComeHoldsNoConnection(t *testing.T) {
 					} {
 						c := p.dial(tcpFrom("192.0.2.1"))
 						begun := time.Now()
-						if err := c.SetReadDeadline(begun.Add(time.Hour)); err != nil {
-							t.Fatal(err)
-						}
+						must(t, c.SetReadDeadline(begun.Add(time.Hour)))
 						var sending sync.WaitGroup
 						sending.Go(func() {
 							_, err := fmt.Fprintf(c, "%s HTTP/1.1\r\nHost: x\r\n%s\r\n\r\n%s", request, body.header, body.first)
@@ -155,9 +149,7 @@ func TestIdleConnectionsEndButNotThoseOfScrapers(t *testing.T) {
 			}
 			time.Sleep(time.Minute)
 		}
-		if err := c.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.SetReadDeadline(time.Now().Add(time.Minute)))
 		if _, err := io.Copy(io.Discard, c); err != nil {
 			t.Errorf("idle for two minutes: %v, want its end", err)
 		}
@@ -255,9 +247,7 @@ func TestLongHeaderIsRefused(t *testing.T) {
 					defer conn.Close()                                                                                              //nolint:errcheck // in memory
 					go fmt.Fprintf(conn, "GET /-/healthy HTTP/1.1\r\nHost: x\r\nCookie: %s\r\n\r\n", strings.Repeat("a", c.length)) //nolint:errcheck // what is not read is refused
 					resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
-					if err != nil {
-						t.Fatal(err)
-					}
+					must(t, err)
 					defer resp.Body.Close() //nolint:errcheck // only the status counts
 					if refused := resp.StatusCode == http.StatusRequestHeaderFieldsTooLarge; refused != c.refused {
 						t.Errorf("a header of %d bytes: status %d", c.length, resp.StatusCode)
@@ -272,24 +262,18 @@ func TestOneConnectionHasFewRequestsOpen(t *testing.T) {
 	dir := t.TempDir()
 	_, certificate, key := newIdentity(t, "server")
 	for name, content := range map[string][]byte{"server.crt": certificate, "server.key": key} {
-		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(dir, name), content, 0o600))
 	}
 	p := servePipes(t, fmt.Sprintf("tls_server_config: {cert_file: %[1]s/server.crt, key_file: %[1]s/server.key}\n", dir))
 	c := tls.Client(p.dial(tcpFrom("192.0.2.1")), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}) //nolint:gosec // only limits are asked for
 	defer c.Close()                                                                                                  //nolint:errcheck // in memory
-	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.SetDeadline(time.Now().Add(patience)))
 	go func() {
 		io.WriteString(c, http2.ClientPreface)  //nolint:errcheck // reading tells
 		http2.NewFramer(c, nil).WriteSettings() //nolint:errcheck,gosec // as above
 	}()
 	frame, err := http2.NewFramer(nil, c).ReadFrame()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	settings, ok := frame.(*http2.SettingsFrame)
 	if !ok {
 		t.Fatalf("got %v, want settings", frame)

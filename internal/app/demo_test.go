@@ -52,9 +52,7 @@ func TestDemoWatchesEverythingAndSaysWhereToLook(t *testing.T) {
 
 	var report status.Report
 	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
-		if err := json.Unmarshal(readURL(t, urls[0]+"api/v1/status"), &report); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal(readURL(t, urls[0]+"api/v1/status"), &report))
 		if report.Level == status.OK || time.Now().After(deadline) {
 			break
 		}
@@ -76,13 +74,9 @@ func TestDemoWatchesEverythingAndSaysWhereToLook(t *testing.T) {
 func readURL(t *testing.T, url string) []byte {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	resp, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer resp.Body.Close() //nolint:errcheck // read to its end
 	body, err := io.ReadAll(resp.Body)
 	if err != nil || resp.StatusCode != http.StatusOK {

@@ -13,15 +13,11 @@ var maintenanceBlock = regexp.MustCompile("(?ms)^```yaml\n(maintenance:\n.*?)^``
 
 func TestMaintenanceInDocumentsIsAccepted(t *testing.T) {
 	paths, err := filepath.Glob("../../alerts/runbooks/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	n := 0
 	for _, path := range append(paths, "../../README.md") {
 		content, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		blocks := maintenanceBlock.FindAllStringSubmatch(string(content), -1)
 		if strings.Contains(string(content), "under maintenance, which") && len(blocks) == 0 {
 			t.Errorf("%s: does not say what to write into exporter.yaml", path)
@@ -59,9 +55,7 @@ func TestWebConfigurationsInDocumentsAreAccepted(t *testing.T) {
 	read := func(path string) string {
 		t.Helper()
 		content, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return string(content)
 	}
 	const many = "../../deploy/many-hosts/README.md"

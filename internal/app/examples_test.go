@@ -23,9 +23,7 @@ var secretFile = regexp.MustCompile(`(?m)_file: (/\S*secrets\S*/(\w+))$`)
 func loadExample(t *testing.T, path string) *config.Config {
 	t.Helper()
 	content, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	text, dir := strings.ReplaceAll(string(content), "{{ .Node.Hostname }}", "node-1"), t.TempDir()
 	for _, m := range secretFile.FindAllStringSubmatch(text, -1) {
 		rewrite(t, filepath.Join(dir, m[2]), "a-secret-of-its-own")
@@ -50,9 +48,7 @@ func TestExamplesForManyHostsAreValid(t *testing.T) {
 		}
 	}
 	content, err := os.ReadFile("../../deploy/many-hosts/docker-host.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if n := strings.Count(string(content), ": docker-a"); n != 3 {
 		t.Errorf("the host's name stands in %d places, the file says three", n)
 	}
@@ -63,12 +59,8 @@ func TestExamplesForManyHostsAreValid(t *testing.T) {
 	}
 	var listed []config.Peers
 	content, err = os.ReadFile("../../deploy/many-hosts/exporters.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(content, &listed); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, json.Unmarshal(content, &listed))
 	if diff := cmp.Diff(probes.Peers, listed); diff != "" {
 		t.Errorf("the two lists of exporters differ (-peers +exporters.json):\n%s", diff)
 	}
@@ -79,13 +71,9 @@ func TestExamplesForManyHostsAreValid(t *testing.T) {
 
 func TestExamplesForKubernetesAreValid(t *testing.T) {
 	paths, err := filepath.Glob("../../deploy/kubernetes/*/exporter.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	overlays, err := filepath.Glob("../../deploy/kubernetes/overlays/*/exporter.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if paths = append(paths, overlays...); len(paths) != 3 {
 		t.Errorf("found %v, want three configurations", paths)
 	}
@@ -110,9 +98,7 @@ func TestExampleForSwarmIsValid(t *testing.T) {
 	}
 	stack := loadStack(t, "../../deploy/swarm/stack.yaml")
 	probes, err := os.ReadFile("../../deploy/many-hosts/probes.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	mounted := map[string]bool{}
 	for name, service := range stack.Services {
 		if _, err := os.Stat(filepath.Join("../../deploy/swarm", stack.Configs[service.Configs[0].Source].File)); err != nil {
@@ -168,13 +154,9 @@ type stackFile struct {
 func loadStack(t *testing.T, path string) stackFile {
 	t.Helper()
 	content, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var stack stackFile
-	if err := yaml.Unmarshal(content, &stack); err != nil {
-		t.Fatal(err)
-	}
+	must(t, yaml.Unmarshal(content, &stack))
 	if len(stack.Services) == 0 {
 		t.Fatalf("%s has no services", path)
 	}
@@ -208,9 +190,7 @@ func TestExampleForSwarmKeepsTheSocketFromTheExporter(t *testing.T) {
 		}
 	}
 	nginx, err := os.ReadFile("../../deploy/socket-proxy/nginx.conf")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	script := proxy.Entrypoint[len(proxy.Entrypoint)-1]
 	m := regexp.MustCompile(`s#(listen \S+;)#listen unix:(\S+);#`).FindStringSubmatch(script)
 	if m == nil || strings.Count(string(nginx), m[1]) != 1 {
@@ -244,9 +224,7 @@ func TestExampleForSwarmIsRestricted(t *testing.T) {
 	}
 	protected := loadStack(t, "../../deploy/swarm/stack.web-config.yaml")
 	page, err := os.ReadFile("../../deploy/swarm/README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for name, service := range stack.Services {
 		if len(service.Ports) == 0 {
 			continue

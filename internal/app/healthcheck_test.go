@@ -26,9 +26,7 @@ func healthcheck(t *testing.T, binary, runtimeDirectory, address string) (code i
 func startProtected(t *testing.T, binary, runtimeDirectory, address string) (p *exportertest.Program, listens string) {
 	t.Helper()
 	dir := directoryWith(t, "poll: {}\n")
-	if err := os.WriteFile(filepath.Join(dir, "web.yml"), []byte(webConfigs["password"]), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	rewrite(t, filepath.Join(dir, "web.yml"), webConfigs["password"])
 	p = startProgram(t, binary, dir, map[string]string{"RUNTIME_DIRECTORY": runtimeDirectory}, "--web.listen-address="+address, "--web.config.file=web.yml")
 	return p, strings.TrimPrefix(exporterOf(t, p).url, "http://")
 }
@@ -63,9 +61,7 @@ func TestHealthcheckBehindAPassword(t *testing.T) {
 	}
 
 	// A killed process leaves its socket, and its successor takes the place.
-	if err := first.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, first.Process.Kill())
 	<-first.Ended
 	if code, stdout, _ := healthcheck(t, binary, run, one); code != 1 {
 		t.Errorf("after a kill: exit code %d, %q; want 1", code, stdout)
@@ -100,9 +96,7 @@ func TestHealthcheckSeesAStalledLoop(t *testing.T) {
 	address := port.Listener.Addr().String()
 	run := t.TempDir()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", filepath.Join(run, portOfString(t, address)+".sock"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	loop := &httptest.Server{Listener: l, Config: &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/-/healthy" {
 			http.Error(w, "the poll loop has stood still for 40s", http.StatusServiceUnavailable)
@@ -120,9 +114,7 @@ func TestHealthcheckSeesAStalledLoop(t *testing.T) {
 		t.Fatal(err)
 	}
 	planted := filepath.Join(shared, "run")
-	if err := os.Symlink(run, planted); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Symlink(run, planted))
 	if code, stdout, stderr := healthcheck(t, binary, planted, address); code != 0 || stdout != loopUnknown {
 		t.Errorf("by a planted directory: exit code %d, %q, %q; want 0 and %q", code, stdout, stderr, loopUnknown)
 	}
@@ -131,8 +123,6 @@ func TestHealthcheckSeesAStalledLoop(t *testing.T) {
 func portOfString(t *testing.T, address string) string {
 	t.Helper()
 	_, port, err := net.SplitHostPort(address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return port
 }

@@ -39,12 +39,9 @@ func TestPairSaysWhatOnlyOneMayDo(t *testing.T) {
 	} {
 		content := "state_file: " + t.TempDir() + "/state.json\n" + pair + pairOfTargets
 		var log bytes.Buffer
-		o := options(nil, &log)
-		o.ConfigFile, o.configContent = "exporter.yaml", []byte(content)
+		o := options(nil, &log).with(content)
 		a, err := New(o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		a.close()
 		var logged []string
 		for line := range strings.Lines(log.String()) {
@@ -56,10 +53,7 @@ func TestPairSaysWhatOnlyOneMayDo(t *testing.T) {
 			}
 		}
 		o.Log = slog.New(slog.DiscardHandler)
-		results, err := Check(t.Context(), o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		results := check(t, o)
 		var checked []string
 		for _, r := range results {
 			for _, text := range []string{manual, canary} {
@@ -84,8 +78,7 @@ func TestCheckTellsOfPeersThatDoTheSame(t *testing.T) {
 	defer secret.Close()
 	start := func(mode string) string {
 		log := &logBuffer{}
-		o := options(stack.Environ(), log)
-		o.ConfigFile, o.configContent = "exporter.yaml", []byte("state_file: "+t.TempDir()+"/state.json\ntargets: [{kind: plant_store, mode: "+mode+"}]\n")
+		o := options(stack.Environ(), log).with("state_file: " + t.TempDir() + "/state.json\ntargets: [{kind: plant_store, mode: " + mode + "}]\n")
 		o.pace = func(string) (every, timeout time.Duration) { return time.Hour, 0 }
 		e := startApp(t, o, log)
 		e.wait(t, "plant_store up", func(p page) bool { return p.Verdict("plant_store") == "up" })
@@ -109,10 +102,7 @@ func TestCheckTellsOfPeersThatDoTheSame(t *testing.T) {
 			o := options(stack.Environ(), &logBuffer{})
 			o.ConfigFile, o.configContent = "exporter.yaml", []byte("state_file: "+t.TempDir()+"/state.json\npair: first\npeers: [{targets: ['"+
 				strings.Join(c.peers, "', '")+"']}]\ntargets: [{kind: plant_store, mode: "+c.mode+"}]\n")
-			results, err := Check(t.Context(), o)
-			if err != nil {
-				t.Fatal(err)
-			}
+			results := check(t, o)
 			var got []string
 			for _, r := range results {
 				for kind, texts := range map[string][]string{"warning": r.Warnings, "note": r.Notes} {
@@ -137,31 +127,19 @@ func TestOnlyTheFirstConnectsToTheIRCServer(t *testing.T) {
 	const target = "targets:\n  - {kind: irc_tls, address: '127.0.0.1:1'}\n"
 	for pair, polled := range map[string]bool{"": true, "pair: first\n": true, "pair: other\n": false} {
 		var log bytes.Buffer
-		o := options(nil, &log)
-		o.ConfigFile, o.configContent = "exporter.yaml", []byte(pair+target)
+		o := options(nil, &log).with(pair + target)
 		a, err := New(o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer a.close()
-		var table, config bytes.Buffer
-		results, err := Check(t.Context(), o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := WriteTable(&table, results, false); err != nil {
-			t.Fatal(err)
-		}
-		if err := CheckConfig(&config, o); err != nil {
-			t.Fatal(err)
-		}
+		var config bytes.Buffer
+		must(t, CheckConfig(&config, o))
 		page := httptest.NewRecorder()
 		a.server.Handler.ServeHTTP(page, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
 		if got := len(a.Snapshot().Statuses) == 1; got != polled {
 			t.Errorf("%q: polled: %t, want %t", pair, got, polled)
 		}
 		for place, c := range map[string]struct{ text, want string }{
-			"check":        {table.String(), "1 left to the first exporter"},
+			"check":        {tableOf(t, check(t, o)), "1 left to the first exporter"},
 			"check-config": {config.String(), "pair: other leaves 1 target to the first exporter: [irc_tls]"},
 			"log":          {log.String(), "targets=[irc_tls]"},
 			"page":         {page.Body.String(), "<li>irc_tls</li>"},
@@ -175,12 +153,9 @@ func TestOnlyTheFirstConnectsToTheIRCServer(t *testing.T) {
 
 // TestExportersWithPeersSayWhoConnectsToTheIRCServer has a file that may be on every one of them.
 func TestExportersWithPeersSayWhoConnectsToTheIRCServer(t *testing.T) {
-	o := options(nil, io.Discard)
-	o.ConfigFile, o.configContent = "exporter.yaml", []byte("peers: [{targets: ['127.0.0.1:1']}]\ntargets:\n  - {kind: irc_tls, address: 'irc.test:6697'}\n")
+	o := options(nil, io.Discard).with("peers: [{targets: ['127.0.0.1:1']}]\ntargets:\n  - {kind: irc_tls, address: 'irc.test:6697'}\n")
 	cfg, err := LoadConfig(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if w := Warnings(cfg); len(w) != 1 || w[0].Target != "irc_tls" || !strings.Contains(w[0].Text, "pair: first") {
 		t.Errorf("got %v, want a warning that asks which of them connects", w)
 	}
@@ -227,18 +202,14 @@ func TestDiscoveryNamesThePeersOfTheConfigurationInForce(t *testing.T) {
 				t.Fatalf("status %d, content type %q: Prometheus takes only 200 and application/json", r.status, got)
 			}
 			var list any
-			if err := json.Unmarshal(r.body, &list); err != nil {
-				t.Fatal(err)
-			}
+			must(t, json.Unmarshal(r.body, &list))
 			return list
 		}
 		if diff := cmp.Diff([]any{}, discover()); diff != "" {
 			t.Errorf("without peers (-want +got):\n%s", diff)
 		}
 		rewrite(t, path, "peers:\n  - targets: [a:9655, b:9655]\n    labels: {part: containers}\n  - targets: [c:9655]\n")
-		if err := e.app.Reload(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, e.app.Reload(t.Context()))
 		want := []any{
 			map[string]any{"targets": []any{"a:9655", "b:9655"}, "labels": map[string]any{"part": "containers"}},
 			map[string]any{"targets": []any{"c:9655"}},
@@ -251,11 +222,8 @@ func TestDiscoveryNamesThePeersOfTheConfigurationInForce(t *testing.T) {
 
 func TestRuleManifestHasTheThresholdsOfTheConfiguration(t *testing.T) {
 	var log, manifest bytes.Buffer
-	o := options(nil, &log)
-	o.ConfigFile, o.configContent = "exporter.yaml", []byte("alerts: {container_down: {critical: {for: 7m}}}\n")
-	if err := WriteRuleManifest(&manifest, o); err != nil {
-		t.Fatal(err)
-	}
+	o := options(nil, &log).with("alerts: {container_down: {critical: {for: 7m}}}\n")
+	must(t, WriteRuleManifest(&manifest, o))
 	for _, want := range []string{"kind: PrometheusRule\n", "for: 7m\n", "- name: chatstack\n", "- name: chatstack-ratios\n"} {
 		if !strings.Contains(manifest.String(), want) {
 			t.Errorf("the manifest lacks %q", want)

@@ -20,12 +20,8 @@ func TestCacheIsKnownOverARestart(t *testing.T) {
 		if !ok {
 			t.Fatal("nothing is said of the cache while the API is up")
 		}
-		if err := stack.Switch("identity", "stopped", true); err != nil {
-			t.Fatal(err)
-		}
-		if err := first.stop(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, stack.Switch("identity", "stopped", true))
+		must(t, first.stop())
 		second := startExporter(t, stack.Environ(), content)
 		p = second.wait(t, "identity down", func(p page) bool { return p.Verdict("identity") == "refused" })
 		if now, ok := p.Value(metric); !ok || now > was+60 || now < was-60 {

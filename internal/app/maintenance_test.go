@@ -2,7 +2,6 @@ package app
 
 import (
 	"encoding/json"
-	"io"
 	"net/http"
 	"path/filepath"
 	"slices"
@@ -29,30 +28,18 @@ func (a answer) warns(of string) bool { return strings.Contains(strings.Join(a.W
 // ask makes one request of the maintenance API.
 func (e *exporter) ask(t *testing.T, method, path, body string, header map[string]string) answer {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, e.url+"/api/v1/maintenance"+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := http.Header{}
 	if method == http.MethodPost {
-		req.Header.Set("Content-Type", "application/json")
+		h.Set("Content-Type", "application/json")
 	}
 	for name, value := range header {
-		req.Header.Set(name, value)
+		h.Set(name, value)
 	}
-	req.Close = true
-	resp, err := e.client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close() //nolint:errcheck // read to its end
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	a := answer{status: resp.StatusCode, text: string(text)}
-	if strings.HasPrefix(resp.Header.Get("Content-Type"), "application/json") {
-		if err := json.Unmarshal(text, &a); err != nil {
-			t.Fatalf("%s %s: %v\n%s", method, path, err, text)
+	r := e.do(t, method, "/api/v1/maintenance"+path, body, h)
+	a := answer{status: r.status, text: string(r.body)}
+	if strings.HasPrefix(r.header.Get("Content-Type"), "application/json") {
+		if err := json.Unmarshal(r.body, &a); err != nil {
+			t.Fatalf("%s %s: %v\n%s", method, path, err, r.body)
 		}
 	}
 	return a
@@ -160,9 +147,7 @@ func TestMaintenanceShowsEverywhereUntilItEnds(t *testing.T) {
 		e.waitForPage(t, "nder maintenance until ", "&lt;upgrade&gt;", "container <b>chat-irc-1</b>: until")
 		// A reload, which changes the configuration's windows, is no business of switches.
 		rewrite(t, path, content+"maintenance:\n  - {kind: container, name: window, from: 2020-01-01T00:00:00Z, until: 2020-01-02T00:00:00Z}\n")
-		if err := e.app.Reload(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, e.app.Reload(t.Context()))
 		if p := e.scrape(t); !shown("target", "irc_services")(p) || !shown("container", "chat-irc-1")(p) {
 			t.Error("a reload ended maintenance")
 		}
@@ -171,9 +156,7 @@ func TestMaintenanceShowsEverywhereUntilItEnds(t *testing.T) {
 		}
 		e.wait(t, "its end on the page", func(p page) bool { return !shown("target", "irc_services")(p) })
 		e.waitForPage(t, "Its container chat-irc-1 is under maintenance until ")
-		if err := e.stop(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, e.stop())
 		again, _ := startWithFile(t, nil, content, nil)
 		p := again.scrape(t)
 		if !shown("container", "chat-irc-1")(p) || shown("target", "irc_services")(p) {

@@ -35,12 +35,8 @@ func TestMemoryLimitIsTheLowestOfTheControlGroups(t *testing.T) {
 			root := t.TempDir()
 			for file, content := range c.files {
 				path := filepath.Join(root, file)
-				if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-					t.Fatal(err)
-				}
-				if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.MkdirAll(filepath.Dir(path), 0o700))
+				rewrite(t, path, content)
 			}
 			if got := memoryLimit(root); got != c.want {
 				t.Errorf("got %d, want %d", got, c.want)
@@ -64,9 +60,7 @@ func TestPagesMustFitTheMemory(t *testing.T) {
 
 func TestMemoryLimitsMetricsPagesAlone(t *testing.T) {
 	cfg, err := LoadConfig(options(map[string]string{"XMPP_REST_URL": "http://127.0.0.1:1", "DOCKER_HOST": "tcp://127.0.0.1:1"}, io.Discard))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	configured := cfg.Limits.MetricsBody
 	a := &App{pageLimit: 1 << 20}
 	for _, settings := range cfg.Targets {

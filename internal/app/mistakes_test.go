@@ -2,7 +2,6 @@ package app
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -13,9 +12,7 @@ func TestMistypedVariablesAreTold(t *testing.T) {
 	binary := buildBinary(t)
 	dir := t.TempDir()
 	file := filepath.Join(dir, "exporter.yaml")
-	if err := os.WriteFile(file, []byte("targets:\n  - kind: irc_rpc\n    url: https://127.0.0.1:1/api\n  - kind: http\n    name: web\n    url: http://127.0.0.1:1/\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	rewrite(t, file, "targets:\n  - kind: irc_rpc\n    url: https://127.0.0.1:1/api\n  - kind: http\n    name: web\n    url: http://127.0.0.1:1/\n")
 	meant := map[string]string{
 		"IRC_RPC_PASS": "IRC_RPC_PASSWORD", "IRC_RPC_PWD": "IRC_RPC_PASSWORD", "IRC_RPC_PW": "IRC_RPC_PASSWORD", "IRC_RPC_PASSWORDFILE": "IRC_RPC_PASSWORD_FILE", "PLANTSTORE_URL": "PLANT_STORE_URL",
 		"XMPP_REST_USER": "XMPP_REST_USERNAME", "BRIDGE_TOKEN": "BRIDGE_IDENTITY_TOKEN", "DOCS_URL": "DOCS_SEARCH_URL", "irc_rpc_url": "IRC_RPC_URL",
@@ -69,12 +66,9 @@ func TestSecretCutByACommentIsTold(t *testing.T) {
 		"password: abc #def": true, "password: #def": true, "password: abc # the exporter's own": false, "password: \"abc\" #def": false,
 		"password: abc#def": false, "user: abc #def": false,
 	} {
-		o := options(nil, &logBuffer{})
-		o.ConfigFile, o.configContent = "exporter.yaml", []byte("targets:\n  - kind: irc_rpc\n    url: https://irc:8600/api\n    "+line+"\n")
+		o := options(nil, &logBuffer{}).with("targets:\n  - kind: irc_rpc\n    url: https://irc:8600/api\n    " + line + "\n")
 		var b strings.Builder
-		if err := CheckConfig(&b, o); err != nil {
-			t.Fatal(err)
-		}
+		must(t, CheckConfig(&b, o))
 		const warning = `warning: irc_rpc: exporter.yaml:4: targets[0].password: ends before " #", where YAML begins a comment`
 		if got := strings.Contains(b.String(), warning); got != want || strings.Contains(b.String(), "def") {
 			t.Errorf("%s: warning %v, want %v:\n%s", line, got, want, &b)

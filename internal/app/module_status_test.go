@@ -56,9 +56,7 @@ func TestStatesOfModulesAreToldOnce(t *testing.T) {
 		reload := func(content string) {
 			t.Helper()
 			rewrite(t, file, content)
-			if err := e.app.Reload(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, e.app.Reload(t.Context()))
 		}
 		wantStates("both", 1, 2, 2)
 		reload(metrics)

@@ -98,9 +98,7 @@ func wedgedPoller(t *testing.T, w *wedge, own prometheus.Gatherer) *poll.Poller 
 	p, err := poll.New([]poll.Target{{
 		Name: "plants", Kind: "http", Schedule: w, Timeout: time.Second, Collector: nothing{},
 	}}, own, slog.New(slog.DiscardHandler), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return p
 }
 
@@ -304,9 +302,7 @@ func notifySocket(t *testing.T) (*net.UnixConn, string) {
 	// An abstract name, since that of the test's own directory is too long for a socket.
 	path := "@" + t.Name() + strconv.Itoa(os.Getpid())
 	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		if err := conn.Close(); err != nil {
 			t.Error(err)
@@ -318,17 +314,13 @@ func notifySocket(t *testing.T) (*net.UnixConn, string) {
 // hear returns what is told next, or "" after that time.
 func hear(t *testing.T, conn *net.UnixConn, within time.Duration) string {
 	t.Helper()
-	if err := conn.SetReadDeadline(time.Now().Add(within)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, conn.SetReadDeadline(time.Now().Add(within)))
 	b := make([]byte, 4096)
 	n, err := conn.Read(b)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return ""
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(b[:n])
 }
 
@@ -357,9 +349,7 @@ func TestBinarySpeaksWithItsServiceManager(t *testing.T) {
 		hearUntil(t, conn, "WATCHDOG=1")
 	}
 	signal := func(s syscall.Signal) {
-		if err := p.Process.Signal(s); err != nil {
-			t.Fatal(err)
-		}
+		must(t, p.Process.Signal(s))
 	}
 	signal(syscall.SIGHUP)
 	hearUntil(t, conn, "RELOADING=1")
@@ -388,9 +378,7 @@ func waitForState(t *testing.T, pid int, state string) {
 	t.Helper()
 	for end := time.Now().Add(patience); ; pause(t, time.Millisecond) {
 		stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		// The name before it stands in brackets and may hold anything.
 		if fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:])); fields[0] == state {
 			return

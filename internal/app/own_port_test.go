@@ -29,9 +29,7 @@ const (
 func newIdentity(t *testing.T, name string) (tls.Certificate, []byte, []byte) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
@@ -40,13 +38,9 @@ func newIdentity(t *testing.T, name string) (tls.Certificate, []byte, []byte) {
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key},
 		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER})
 }
@@ -55,9 +49,7 @@ func newIdentity(t *testing.T, name string) (tls.Certificate, []byte, []byte) {
 func TestOwnPortIsClosedToStrangersAndHealthyAllTheSame(t *testing.T) {
 	binary := buildBinary(t)
 	example, err := os.ReadFile("../../deploy/systemd/web.yml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	both := strings.Replace(string(example), "<bcrypt>", ownPortBcrypt, 1)
 	encryption, authentication, found := strings.Cut(both, "basic_auth_users:")
 	if !found {
@@ -68,9 +60,7 @@ func TestOwnPortIsClosedToStrangersAndHealthyAllTheSame(t *testing.T) {
 	stranger, _, _ := newIdentity(t, "stranger")
 	trust := x509.NewCertPool()
 	parsed, err := x509.ParseCertificate(server.Certificate[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	trust.AddCert(parsed)
 
 	// who may ask as whom; a status of 0 is a connection that is refused.
@@ -106,9 +96,7 @@ func TestOwnPortIsClosedToStrangersAndHealthyAllTheSame(t *testing.T) {
 			for file, content := range map[string][]byte{
 				"web.yml": []byte(c.config), "server.crt": serverPEM, "server.key": serverKey, "client_ca.crt": clientPEM,
 			} {
-				if err := os.WriteFile(filepath.Join(dir, file), content, 0o600); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.WriteFile(filepath.Join(dir, file), content, 0o600))
 			}
 			p := startProgram(t, binary, dir, nil, "--web.listen-address=127.0.0.1:0", "--web.config.file=web.yml")
 			address := strings.TrimPrefix(exporterOf(t, p).url, "http://")
@@ -156,9 +144,7 @@ func TestOwnPortIsClosedToStrangersAndHealthyAllTheSame(t *testing.T) {
 func visit(t *testing.T, transport http.RoundTripper, url, user, password string) int {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if user != "" {
 		req.SetBasicAuth(user, password)
 	}

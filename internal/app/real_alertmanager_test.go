@@ -60,15 +60,11 @@ type shippedAlert struct {
 func shippedAlerts(t *testing.T) []shippedAlert {
 	t.Helper()
 	content, err := os.ReadFile("../../alerts/chatstack.rules.yml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var file struct {
 		Groups []struct{ Rules []shippedAlert }
 	}
-	if err := yaml.Unmarshal(content, &file); err != nil {
-		t.Fatal(err)
-	}
+	must(t, yaml.Unmarshal(content, &file))
 	var alerts []shippedAlert
 	for _, g := range file.Groups {
 		for _, r := range g.Rules {
@@ -133,13 +129,9 @@ func TestRealTemplatesReadWell(t *testing.T) {
 			"receiver": "page", "status": status, "externalURL": "http://alertmanager", "alerts": alerts,
 			"groupLabels": map[string]string{}, "commonLabels": alerts[0]["labels"], "commonAnnotations": map[string]string{},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		path := filepath.Join(t.TempDir(), "data.json")
-		if err := os.WriteFile(path, body, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, body, 0o600))
 		return path
 	}
 	one := data("firing", made("firing", "critical", "irc"))
@@ -238,9 +230,7 @@ func listen(t *testing.T, config string) (o *operators, fitted string, files map
 func (o *operators) receiveMail(t *testing.T) string {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { l.Close() }) //nolint:errcheck // nothing is lost
 	go func() {
 		for {
@@ -306,9 +296,7 @@ func next[T any](t *testing.T, what string, from chan T) (got T) {
 
 func TestRealAlertmanagerTellsTheRightPeople(t *testing.T) {
 	shipped, err := os.ReadFile(filepath.Join(alertmanagerDir, "alertmanager.yml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	o, config, files := listen(t, string(shipped))
 	if files["templates/chatstack.tmpl"], err = os.ReadFile(filepath.Join(alertmanagerDir, "templates", "chatstack.tmpl")); err != nil {
 		t.Fatal(err)
@@ -331,19 +319,13 @@ func TestRealAlertmanagerTellsTheRightPeople(t *testing.T) {
 			})
 		}
 		raw, err := json.Marshal(body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, am.URL()+"/api/v2/alerts", bytes.NewReader(raw))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		req.Header.Set("Content-Type", "application/json")
 		req.Close = true
 		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer resp.Body.Close() //nolint:errcheck // read below where it matters
 		if resp.StatusCode != http.StatusOK {
 			text, _ := io.ReadAll(resp.Body)
@@ -366,9 +348,7 @@ func TestRealAlertmanagerTellsTheRightPeople(t *testing.T) {
 	var page struct {
 		Alerts []struct{ Labels map[string]string }
 	}
-	if err := json.Unmarshal(next(t, "the page", o.page), &page); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(next(t, "the page", o.page), &page))
 	if len(page.Alerts) != 2 {
 		t.Errorf("the page has %v, want both alerts of one container in one", page.Alerts)
 	}
@@ -425,9 +405,7 @@ func TestRealAlertmanagerTellsTheRightPeople(t *testing.T) {
 func partsOf(t *testing.T, m *mail.Message) map[string]string {
 	t.Helper()
 	_, params, err := mime.ParseMediaType(m.Header.Get("Content-Type"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	parts := map[string]string{}
 	for r := multipart.NewReader(m.Body, params["boundary"]); ; {
 		p, err := r.NextRawPart()
@@ -435,13 +413,9 @@ func partsOf(t *testing.T, m *mail.Message) map[string]string {
 			return parts
 		}
 		media, _, err := mime.ParseMediaType(p.Header.Get("Content-Type"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		body, err := io.ReadAll(quotedprintable.NewReader(p))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		parts[media] = strings.ReplaceAll(string(body), "\r\n", "\n")
 	}
 }
@@ -454,9 +428,7 @@ func awaitStates(t *testing.T, url string, want map[string]string) map[string]st
 			Labels map[string]string
 			Status struct{ State string }
 		}
-		if err := json.Unmarshal(fetch(t, url+"/api/v2/alerts"), &alerts); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal(fetch(t, url+"/api/v2/alerts"), &alerts))
 		got := map[string]string{}
 		for _, a := range alerts {
 			name := strings.TrimSuffix(a.Labels["alertname"]+" "+a.Labels["severity"], " none")

@@ -24,9 +24,7 @@ func TestRealPrometheusDiscoversThePeers(t *testing.T) {
 	probes, path := startWithFile(t, nil, "peers:\n  - {targets: ['"+hostAddress+"'], labels: {part: docker-a}}\n"+
 		"targets:\n  - {kind: irc_services, name: probed, url: "+env["IRC_SERVICES_JSONRPC_URL"]+"}\n", nil)
 	content, err := os.ReadFile("../../deploy/many-hosts/prometheus.yml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	replaced := 0
 	conf := string(content)
 	for _, r := range [][2]string{
@@ -67,8 +65,6 @@ func TestRealPrometheusDiscoversThePeers(t *testing.T) {
 	})
 	// Without peers the list is empty, and the exporter goes. What was scraped last is marked as ended.
 	rewrite(t, path, "peers: []\n")
-	if err := probes.app.Reload(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, probes.app.Reload(t.Context()))
 	untilNil(t, found(map[string]float64{`{__name__="up", part="probes"}`: 1}))
 }

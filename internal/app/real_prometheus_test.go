@@ -150,19 +150,13 @@ func (s *server) api(t *testing.T, path string, query url.Values, data any) {
 func fetch(t *testing.T, address string) []byte {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	req.Close = true
 	resp, err := http.DefaultTransport.RoundTrip(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer resp.Body.Close() //nolint:errcheck // read to its end
 	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return body
 }
 
@@ -202,9 +196,7 @@ func (s *server) query(t *testing.T, expression string) map[string]float64 {
 func canonical(t *testing.T, bound string) string {
 	t.Helper()
 	v, err := strconv.ParseFloat(bound, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if s := strconv.FormatFloat(v, 'g', -1, 64); strings.ContainsAny(s, ".eIN") {
 		return s
 	}
@@ -342,9 +334,7 @@ func TestRealServersPageIsClean(t *testing.T) {
 	}
 	prosody := startBusyProsody(t)
 	stack := startStack(t, simstack.Options{})
-	if err := stack.Switch("irc_services", "stopped", true); err != nil {
-		t.Fatal(err)
-	}
+	must(t, stack.Switch("irc_services", "stopped", true))
 	env := stack.Environ()
 	env["XMPP_REST_URL"] = prosody.URL()
 	delete(env, "XMPP_REST_TOKEN")
@@ -395,14 +385,10 @@ func startBusyProsody(t *testing.T) *realstack.Prosody {
 	t.Helper()
 	p := realstack.StartProsody(t, realstack.ProsodyOptions{Modules: []string{"bosh", "csi_simple", "mam", "measure_active_users", "smacks"}})
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", p.ClientAddr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { conn.Close() }) //nolint:errcheck,gosec // a test's connection
 	_, err = fmt.Fprintf(conn, "<?xml version='1.0'?><stream:stream to='%s' version='1.0' xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams'>", realstack.XMPPDomain)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return p
 }
 

@@ -18,9 +18,7 @@ var fencedCode = regexp.MustCompile("(?ms)^( *)```(\\w+)\n(.*?)^ *```$")
 
 func TestRealRunbooksSayWhatPrometheusAndTheShellUnderstand(t *testing.T) {
 	paths, err := filepath.Glob("../../alerts/runbooks/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	type rule struct {
 		Record string            `yaml:"record"`
 		Expr   string            `yaml:"expr"`
@@ -30,9 +28,7 @@ func TestRealRunbooksSayWhatPrometheusAndTheShellUnderstand(t *testing.T) {
 	scripts := 0
 	for _, path := range paths {
 		content, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, block := range fencedCode.FindAllStringSubmatch(string(content), -1) {
 			switch language, code := block[2], block[3]; language {
 			case "promql":
@@ -56,13 +52,9 @@ func TestRealRunbooksSayWhatPrometheusAndTheShellUnderstand(t *testing.T) {
 		t.Fatalf("%d queries and %d scripts were found, want those of all runbooks", len(rules), scripts)
 	}
 	file, err := yaml.Marshal(map[string]any{"groups": []any{map[string]any{"name": "runbooks", "rules": rules}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	name := filepath.Join(t.TempDir(), "queries.yml")
-	if err := os.WriteFile(name, file, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(name, file, 0o600))
 	if out, err := exec.CommandContext(t.Context(), "promtool", "check", "rules", name).CombinedOutput(); err != nil {
 		t.Errorf("%v; promtool is in Debian's package prometheus\n%s", err, out)
 	}

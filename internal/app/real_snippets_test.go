@@ -16,14 +16,10 @@ var scrapeBlock = regexp.MustCompile(`(?m)^ {4}scrape_configs:\n(?:(?: {4}.*)?\n
 
 func TestRealPrometheusTakesTheSnippets(t *testing.T) {
 	rules, err := filepath.Abs("../../alerts/chatstack.rules.yml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, document := range []string{"README.md", "SECURITY.md"} {
 		content, err := os.ReadFile(filepath.Join("../..", document))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		block := scrapeBlock.FindString(string(content))
 		if block == "" {
 			t.Errorf("%s has no scrape configuration", document)

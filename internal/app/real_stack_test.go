@@ -81,8 +81,7 @@ func startSlowly(t *testing.T, env map[string]string, content string) *exporter 
 func startPatiently(t *testing.T, env map[string]string, content string, timeout time.Duration) *exporter {
 	t.Helper()
 	log := &logBuffer{}
-	o := options(env, log)
-	o.ConfigFile, o.configContent = "exporter.yaml", []byte(content)
+	o := options(env, log).with(content)
 	o.pace = func(string) (time.Duration, time.Duration) { return time.Second, timeout }
 	return startApp(t, o, log)
 }
@@ -90,9 +89,7 @@ func startPatiently(t *testing.T, env map[string]string, content string, timeout
 func contentOf(t *testing.T, path string) []byte {
 	t.Helper()
 	content, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return content
 }
 
@@ -100,12 +97,8 @@ func contentOf(t *testing.T, path string) []byte {
 func (r *realRig) trust(t *testing.T, name string, content []byte) {
 	t.Helper()
 	path := filepath.Join(r.trusted, name)
-	if err := os.WriteFile(path+".new", content, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(path+".new", path); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path+".new", content, 0o600))
+	must(t, os.Rename(path+".new", path))
 }
 
 // realFault is something that goes wrong with a server.
@@ -239,9 +232,7 @@ func (r *realRig) simulatedFaults() []realFault {
 			turn := func(on bool) func(*testing.T) {
 				return func(t *testing.T) {
 					t.Helper()
-					if err := r.sim.Switch(service, fault, on); err != nil {
-						t.Fatal(err)
-					}
+					must(t, r.sim.Switch(service, fault, on))
 				}
 			}
 			faults = append(faults, realFault{service + " " + fault, turn(true), turn(false), map[string]string{service: reason}})

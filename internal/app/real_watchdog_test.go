@@ -39,9 +39,7 @@ func (s *supervisor) watch(t *testing.T, p *exportertest.Program, heard func(sig
 		}
 	}
 	for _, number := range []syscall.Signal{syscall.SIGABRT, syscall.SIGCONT} {
-		if err := p.Process.Signal(number); err != nil {
-			t.Fatal(err)
-		}
+		must(t, p.Process.Signal(number))
 	}
 	p.ExitCode(t, patience)
 }
@@ -51,9 +49,7 @@ func (s *supervisor) restart(t *testing.T) *exportertest.Program {
 	t.Helper()
 	// A word of our own divides what the ended one has said from what the next one says.
 	own, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: s.path, Net: "unixgram"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer own.Close() //nolint:errcheck // it only wrote
 	if _, err := own.Write([]byte("ENDED=1")); err != nil {
 		t.Fatal(err)
@@ -83,9 +79,7 @@ func TestRealWedgedProcessIsRestartedByTheWatchdog(t *testing.T) {
 		if signs != 2 {
 			return
 		}
-		if err := wedged.Process.Signal(syscall.SIGSTOP); err != nil {
-			t.Fatal(err)
-		}
+		must(t, wedged.Process.Signal(syscall.SIGSTOP))
 		waitForState(t, wedged.Process.Pid, "T")
 		stopped = true
 	})

@@ -15,9 +15,7 @@ import (
 func startEngine(t *testing.T, containers ...string) *simstack.Engine {
 	t.Helper()
 	engine, err := simstack.NewEngine(simstack.EngineOptions{Network: networkOf(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		if err := engine.Close(); err != nil {
 			t.Error(err)
@@ -60,9 +58,7 @@ func TestRemovedContainerIsExpectedIfATargetNamesIt(t *testing.T) {
 		e.wait(t, "web missing, and not expected", isMissing("web", 0))
 		e.wait(t, "irc missing, and expected", isMissing("irc", 1))
 		rewrite(t, path, content+"}\n")
-		if err := e.app.Reload(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, e.app.Reload(t.Context()))
 		e.wait(t, "irc missing, and no longer expected", isMissing("irc", 0))
 	})
 }
@@ -103,18 +99,9 @@ func TestGoneContainerIsForgottenOnRequest(t *testing.T) {
 		}
 		e.waitForPage(t, "curl -X DELETE http://EXPORTER:PORT"+path+"web ")
 		for header, value := range map[string]string{"Origin": e.url, "Sec-Fetch-Site": "same-origin"} {
-			req, err := http.NewRequestWithContext(t.Context(), http.MethodDelete, e.url+path+"web", http.NoBody)
-			if err != nil {
-				t.Fatal(err)
-			}
-			req.Header.Set(header, value)
-			resp, err := e.client.Do(req)
-			if err != nil {
-				t.Fatal(err)
-			}
-			resp.Body.Close() //nolint:errcheck,gosec // its status says all
-			if resp.StatusCode != http.StatusForbidden {
-				t.Errorf("%s %s: status %d, want 403", header, value, resp.StatusCode)
+			r := e.do(t, http.MethodDelete, path+"web", "", http.Header{header: {value}})
+			if r.status != http.StatusForbidden {
+				t.Errorf("%s %s: status %d, want 403", header, value, r.status)
 			}
 		}
 		code, body := e.exchange(t, http.MethodDelete, path+"web", "")

@@ -31,17 +31,13 @@ func selectors(t *testing.T, content []byte) map[string][]string {
 			}
 		}
 	}
-	if err := yaml.Unmarshal(content, &file); err != nil {
-		t.Fatal(err)
-	}
+	must(t, yaml.Unmarshal(content, &file))
 	named, recorded := map[string][]string{}, map[string]bool{}
 	for _, group := range file.Groups {
 		for _, r := range group.Rules {
 			recorded[r.Record] = true
 			expr, err := parser.NewParser(parser.Options{}).ParseExpr(r.Expr)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			parser.Inspect(expr, func(node parser.Node, _ []parser.Node) error {
 				if s, ok := node.(*parser.VectorSelector); ok && !recorded[s.Name] {
 					if _, known := named[s.Name]; !known {
@@ -65,9 +61,7 @@ func selectors(t *testing.T, content []byte) map[string][]string {
 func TestRulesNameOnlyWhatIsExported(t *testing.T) {
 	inSimulatedTime(t, func(t *testing.T) {
 		stack := startStack(t, simstack.Options{})
-		if err := stack.Switch("docker", "unhealthy", true); err != nil {
-			t.Fatal(err)
-		}
+		must(t, stack.Switch("docker", "unhealthy", true))
 		now := time.Now()
 		e := startExporter(t, stack.Environ(), canaryMode+tlsPortBlocks(stack)+
 			"  - {kind: tcp, name: gone, address: '127.0.0.1:1'}\n"+
@@ -78,12 +72,8 @@ func TestRulesNameOnlyWhatIsExported(t *testing.T) {
 			"maintenance: [{kind: target, name: gone, from: "+now.Add(-time.Minute).Format(time.RFC3339)+", until: "+now.Add(time.Hour).Format(time.RFC3339)+"}]\n")
 		p := e.wait(t, "every target up", func(p page) bool { return allUp(p) && p.Verdict("gone") == "refused" })
 		var rules, recording bytes.Buffer
-		if err := alerts.Write(&rules, alerts.Defaults()); err != nil {
-			t.Fatal(err)
-		}
-		if err := alerts.WriteRecording(&recording, alerts.Defaults()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, alerts.Write(&rules, alerts.Defaults()))
+		must(t, alerts.WriteRecording(&recording, alerts.Defaults()))
 		named := selectors(t, rules.Bytes())
 		maps.Copy(named, selectors(t, recording.Bytes()))
 		delete(named, "up") // is Prometheus' own
@@ -114,9 +104,7 @@ func TestExporterSaysWhatItsRulesAreHeldAgainst(t *testing.T) {
 	for _, settings := range []config.Alerts{alerts.Defaults(), changed} {
 		own.describe(&config.Config{Alerts: settings})
 		families, err := own.Gather()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		p := page{}
 		for _, f := range families {
 			p[f.GetName()] = f
@@ -138,14 +126,10 @@ func TestRulesArePrintedForTheConfiguration(t *testing.T) {
 	o.ConfigFile, o.configContent = "exporter.yaml", []byte("alerts:\n  container_memory:\n    critical: {over: 2000000000}\n"+
 		"targets:\n  - kind: plant_store\n    url: http://plants\n    token_file: /is/elsewhere\n")
 	var got, want, recording bytes.Buffer
-	if err := WriteRules(&got, o, false); err != nil {
-		t.Fatal(err)
-	}
+	must(t, WriteRules(&got, o, false))
 	changed := alerts.Defaults()
 	changed.ContainerMemory.Critical.Over = 2_000_000_000
-	if err := alerts.Write(&want, changed); err != nil {
-		t.Fatal(err)
-	}
+	must(t, alerts.Write(&want, changed))
 	if diff := cmp.Diff(want.String(), got.String()); diff != "" {
 		t.Errorf("rules (-want +got):\n%s", diff)
 	}

@@ -31,27 +31,37 @@ func startWithFile(t *testing.T, env map[string]string, content string, change f
 
 func rewrite(t *testing.T, path, content string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
+	must(t, os.WriteFile(path, []byte(content), 0o600))
+}
+
+// must ends the test where something fails that is not its subject.
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
 	}
+}
+
+// check reads every target once, as the command does.
+func check(t *testing.T, o Options) []CheckResult {
+	t.Helper()
+	results, err := Check(contextOf(t), o)
+	must(t, err)
+	return results
+}
+
+// tableOf is what check prints of results.
+func tableOf(t *testing.T, results []CheckResult) string {
+	t.Helper()
+	var table strings.Builder
+	must(t, WriteTable(&table, results, false))
+	return table.String()
 }
 
 func (e *exporter) post(t *testing.T, path string) (int, string) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, e.url+path, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp, err := e.client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close() //nolint:errcheck // read to its end
-	var b bytes.Buffer
-	if _, err := b.ReadFrom(resp.Body); err != nil {
-		t.Fatal(err)
-	}
-	return resp.StatusCode, b.String()
+	r := e.do(t, http.MethodPost, path, "", http.Header{})
+	return r.status, string(r.body)
 }
 
 func TestReloadKeepsWhatHasNotChanged(t *testing.T) {
@@ -70,9 +80,7 @@ func TestReloadKeepsWhatHasNotChanged(t *testing.T) {
 		})
 
 		rewrite(t, path, "targets:\n"+block("irc_services", "same", services)+block("irc_services", "changed", services+"?x")+block("irc_services", "new", services))
-		if err := e.app.Reload(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, e.app.Reload(t.Context()))
 		// The very first page of the new generation already knows what has not changed.
 		p := e.scrape(t)
 		if got := p.Verdict("same"); got != "up" {
@@ -176,18 +184,9 @@ func TestNoBrowserMayReload(t *testing.T) {
 	inSimulatedTime(t, func(t *testing.T) {
 		e, _ := startWithFile(t, nil, "poll: {}\n", lifecycle)
 		for _, header := range [][2]string{{"Origin", e.url}, {"Sec-Fetch-Site", "same-origin"}, {"Sec-Fetch-Site", "none"}} {
-			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, e.url+"/-/reload", http.NoBody)
-			if err != nil {
-				t.Fatal(err)
-			}
-			req.Header.Set(header[0], header[1])
-			resp, err := e.client.Do(req)
-			if err != nil {
-				t.Fatal(err)
-			}
-			resp.Body.Close() //nolint:errcheck,gosec // only the status counts
-			if resp.StatusCode != http.StatusForbidden {
-				t.Errorf("%s: %s: status %d, want 403", header[0], header[1], resp.StatusCode)
+			r := e.do(t, http.MethodPost, "/-/reload", "", http.Header{header[0]: {header[1]}})
+			if r.status != http.StatusForbidden {
+				t.Errorf("%s: %s: status %d, want 403", header[0], header[1], r.status)
 			}
 		}
 	})
@@ -197,8 +196,7 @@ func TestFailureIsStillThereWhenOneLooks(t *testing.T) {
 	inSimulatedTime(t, func(t *testing.T) {
 		stack := startStack(t, simstack.Options{Password: "sesame-password", Token: "sesame-token"})
 		log := &logBuffer{}
-		o := options(stack.Environ(), log)
-		o.ConfigFile, o.configContent = "exporter.yaml", []byte(canaryMode)
+		o := options(stack.Environ(), log).with(canaryMode)
 		o.pace = func(target string) (every, timeout time.Duration) {
 			if target == "irc_rpc" {
 				return 100 * time.Millisecond, 0
@@ -207,13 +205,9 @@ func TestFailureIsStillThereWhenOneLooks(t *testing.T) {
 		}
 		e := startApp(t, o, log)
 		e.wait(t, "every target up", allUp)
-		if err := stack.Switch("irc_rpc", "rpc_error", true); err != nil {
-			t.Fatal(err)
-		}
+		must(t, stack.Switch("irc_rpc", "rpc_error", true))
 		e.wait(t, "irc_rpc down", func(p page) bool { return p.Verdict("irc_rpc") == "rpc_error" })
-		if err := stack.Switch("irc_rpc", "rpc_error", false); err != nil {
-			t.Fatal(err)
-		}
+		must(t, stack.Switch("irc_rpc", "rpc_error", false))
 		before, _ := e.scrape(t).Value("chatstack_probe_attempts_total", "target", "irc_rpc")
 		e.wait(t, "twenty readings later", func(p page) bool {
 			n, _ := p.Value("chatstack_probe_attempts_total", "target", "irc_rpc")
@@ -246,19 +240,12 @@ func TestCheckCountsContainersBehindAnEngineThatIsUp(t *testing.T) {
 		o.configContent, o.ConfigFile = []byte("targets:"+tlsPortBlocks(stack)+"\n  - kind: docker\n    expected: [chat-nobody-1]\n"), "exporter.yaml"
 		check := func() (docker CheckResult, table string, allUp bool) {
 			t.Helper()
-			results, err := Check(contextOf(t), o)
-			if err != nil {
-				t.Fatal(err)
-			}
+			results := check(t, o)
 			i := slices.IndexFunc(results, func(r CheckResult) bool { return r.Target == "docker" })
 			if i < 0 {
 				t.Fatalf("no docker among %+v", results)
 			}
-			var b bytes.Buffer
-			if err := WriteTable(&b, results, false); err != nil {
-				t.Fatal(err)
-			}
-			return results[i], b.String(), AllUp(results)
+			return results[i], tableOf(t, results), AllUp(results)
 		}
 		docker, table, _ := check()
 		if want := []string{"chat-nobody-1"}; docker.Verdict != "up" || !slices.Equal(docker.ContainersInTrouble, want) || !strings.Contains(table, "; docker up, 1 container in trouble\n") {
@@ -269,9 +256,7 @@ func TestCheckCountsContainersBehindAnEngineThatIsUp(t *testing.T) {
 			t.Errorf("healthy containers: %+v\n%s", docker, table)
 		}
 		for _, fault := range []string{"unhealthy", "exited", "paused"} {
-			if err := stack.Switch("docker", fault, true); err != nil {
-				t.Fatal(err)
-			}
+			must(t, stack.Switch("docker", fault, true))
 		}
 		docker, table, allUp := check()
 		if len(docker.ContainersInTrouble) != 3 || !allUp {
@@ -299,50 +284,36 @@ func TestCheckNamesEveryFault(t *testing.T) {
 		o := options(stack.Environ(), &logBuffer{})
 		o.Timeout = time.Second
 		o.configContent, o.ConfigFile = []byte("poll:\n  interval: 30s\ntargets:"+tlsPortBlocks(stack)), "exporter.yaml"
-		results, err := Check(contextOf(t), o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		results := check(t, o)
 		if !AllUp(results) {
 			t.Errorf("a healthy stack: %+v", results)
 		}
 		for service, fault := range map[string]string{
 			"irc_rpc": "wrong_credentials", "irc_services": "stopped", "proxy": "expired_certificate", "plant_store": "accepts_invalid", "xmpp": "statistics_off",
 		} {
-			if err := stack.Switch(service, fault, true); err != nil {
-				t.Fatal(err)
-			}
+			must(t, stack.Switch(service, fault, true))
 		}
-		results, err = Check(contextOf(t), o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		results = check(t, o)
 		if AllUp(results) {
 			t.Error("five faults, and all is up")
 		}
-		var table, coloured, asJSON bytes.Buffer
-		if err := WriteTable(&table, results, false); err != nil {
-			t.Fatal(err)
-		}
-		if err := WriteTable(&coloured, results, true); err != nil {
-			t.Fatal(err)
-		}
-		if err := WriteJSON(&asJSON, results); err != nil {
-			t.Fatal(err)
-		}
+		table := tableOf(t, results)
+		var coloured, asJSON bytes.Buffer
+		must(t, WriteTable(&coloured, results, true))
+		must(t, WriteJSON(&asJSON, results))
 		for _, want := range []string{
 			"unauthorized: ", "wrong password, an unknown rpc-user", "refused: ", "nothing listens there", "tls: ", "expired",
 			"mismatch: ", "should be refused with 400", "not_found: ", `statistics = "internal"`, "5 down",
 		} {
-			if !strings.Contains(table.String(), want) {
+			if !strings.Contains(table, want) {
 				t.Errorf("the table lacks %q", want)
 			}
 		}
-		if strings.Contains(table.String(), "\x1b") || !strings.Contains(coloured.String(), "\x1b[31mDOWN") {
+		if strings.Contains(table, "\x1b") || !strings.Contains(coloured.String(), "\x1b[31mDOWN") {
 			t.Error("colours are where they should not be, or not where they should")
 		}
 		if t.Failed() {
-			t.Log(table.String())
+			t.Log(table)
 		}
 		var decoded []CheckResult
 		if err := json.Unmarshal(asJSON.Bytes(), &decoded); err != nil || len(decoded) != len(results) {
@@ -368,12 +339,8 @@ func TestPlaceholdersAreToldEverywhere(t *testing.T) {
 			t.Error("the log does not tell")
 		}
 		delete(env, "PLANT_STORE_TOKEN")
-		o := options(env, &logBuffer{})
-		o.ConfigFile, o.configContent = "exporter.yaml", []byte("targets:\n  - kind: plant_store\n    token: \"\"\n")
-		results, err := Check(contextOf(t), o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		o := options(env, &logBuffer{}).with("targets:\n  - kind: plant_store\n    token: \"\"\n")
+		results := check(t, o)
 		told := map[string]bool{}
 		for _, r := range results {
 			for _, w := range r.Warnings {
@@ -389,12 +356,8 @@ func TestPlaceholdersAreToldEverywhere(t *testing.T) {
 func TestCheckSparesTheStoreAndSaysSo(t *testing.T) {
 	inSimulatedTime(t, func(t *testing.T) {
 		stack := startStack(t, simstack.Options{})
-		o := options(stack.Environ(), &logBuffer{})
-		o.ConfigFile, o.configContent = "exporter.yaml", []byte(canaryMode)
-		results, err := Check(contextOf(t), o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		o := options(stack.Environ(), &logBuffer{}).with(canaryMode)
+		results := check(t, o)
 		for _, r := range results {
 			if r.Target == "plant_store" && !strings.Contains(strings.Join(r.Warnings, " "), "was not tried") {
 				t.Errorf("warnings %q", r.Warnings)
@@ -414,14 +377,11 @@ func TestTableHasNoRowThatAServiceForged(t *testing.T) {
 		{Target: "docker", Verdict: "up", ContainersInTrouble: []string{forged, forged}, Impairments: []string{forged}, Notes: []string{forged}, Warnings: []string{forged}},
 		{Target: "irc_rpc", Verdict: "down", Reason: "rpc_error", Error: forged, Todo: forged},
 	}
-	var table strings.Builder
-	if err := WriteTable(&table, results, false); err != nil {
-		t.Fatal(err)
-	}
-	if rows := strings.Count(table.String(), "\n"); rows != 8 {
+	table := tableOf(t, results)
+	if rows := strings.Count(table, "\n"); rows != 8 {
 		t.Errorf("%d lines, want 8", rows)
 	}
-	for line := range strings.Lines(table.String()) {
+	for line := range strings.Lines(table) {
 		if line = strings.TrimSuffix(line, "\n"); strings.ContainsFunc(line, func(r rune) bool { return !unicode.IsPrint(r) }) {
 			t.Errorf("shown: %q", line)
 		}

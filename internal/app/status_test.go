@@ -32,23 +32,15 @@ func describe(t *testing.T, e *exporter) *description {
 	t.Helper()
 	_, content := e.exchange(t, http.MethodGet, "/api/v1/openapi.yaml", "")
 	var doc any
-	if err := yaml.Unmarshal(content, &doc); err != nil {
-		t.Fatal(err)
-	}
+	must(t, yaml.Unmarshal(content, &doc))
 	// What JSON has no word for, such as dates, must not be in the tree.
 	plain, err := json.Marshal(doc)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	tree, err := jsonschema.UnmarshalJSON(bytes.NewReader(plain))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c := jsonschema.NewCompiler()
 	c.AssertFormat()
-	if err := c.AddResource("openapi.json", tree); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.AddResource("openapi.json", tree))
 	document, ok := tree.(map[string]any)
 	if !ok {
 		t.Fatalf("the description is no object but %T", tree)
@@ -60,9 +52,7 @@ func describe(t *testing.T, e *exporter) *description {
 func (d *description) hold(t *testing.T, pointer string, body []byte) {
 	t.Helper()
 	schema, err := d.compiler.Compile("openapi.json#" + pointer)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(body))
 	if err != nil {
 		t.Fatalf("%s: %v in %.200s", pointer, err, body)
@@ -83,22 +73,14 @@ func TestDescriptionIsOpenAPI(t *testing.T) {
 	inSimulatedTime(t, func(t *testing.T) {
 		d := describe(t, startExporter(t, map[string]string{"XMPP_REST_URL": "http://127.0.0.1:1"}, ""))
 		published, err := os.ReadFile("testdata/openapi/schema-3.1.json")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		schema, err := jsonschema.UnmarshalJSON(bytes.NewReader(published))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		c := jsonschema.NewCompiler()
-		if err := c.AddResource("schema-3.1.json", schema); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.AddResource("schema-3.1.json", schema))
 		c.AssertFormat()
 		openapi, err := c.Compile("schema-3.1.json")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if err := openapi.Validate(d.document); err != nil {
 			t.Error(err)
 		}
@@ -131,21 +113,8 @@ func TestDescriptionIsOpenAPI(t *testing.T) {
 // exchange sends a request with a JSON body, or with none.
 func (e *exporter) exchange(t *testing.T, method, path, body string) (int, []byte) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, e.url+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set("Content-Type", "application/json")
-	resp, err := e.client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close() //nolint:errcheck // read to its end
-	said, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return resp.StatusCode, said
+	r := e.do(t, method, path, body, http.Header{"Content-Type": {"application/json"}})
+	return r.status, r.body
 }
 
 // reportWhen waits for a report that is as wanted, and returns it with its JSON.
@@ -153,9 +122,7 @@ func (e *exporter) exchange(t *testing.T, method, path, body string) (int, []byt
 func TestRefusedRPCMethodsArePartlyWorkingUntilAReload(t *testing.T) {
 	inSimulatedTime(t, func(t *testing.T) {
 		stack := startStack(t, simstack.Options{})
-		if err := stack.Switch("irc_rpc", "numbers_forbidden", true); err != nil {
-			t.Fatal(err)
-		}
+		must(t, stack.Switch("irc_rpc", "numbers_forbidden", true))
 		e := startExporter(t, stack.Environ(), "")
 		e.wait(t, "irc_rpc up", func(p page) bool { return p.Verdict("irc_rpc") == "up" })
 		r := e.report(t)
@@ -167,23 +134,11 @@ func TestRefusedRPCMethodsArePartlyWorkingUntilAReload(t *testing.T) {
 			}
 		}
 		o := options(stack.Environ(), io.Discard)
-		results, err := Check(contextOf(t), o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var table strings.Builder
-		if err := WriteTable(&table, results, false); err != nil {
-			t.Fatal(err)
-		}
-		if text := table.String(); !strings.Contains(text, "partly working: stats.get is refused") || !strings.Contains(text, "; irc_rpc up, partly working") {
+		if text := tableOf(t, check(t, o)); !strings.Contains(text, "partly working: stats.get is refused") || !strings.Contains(text, "; irc_rpc up, partly working") {
 			t.Errorf("check does not say what does not work:\n%s", text)
 		}
-		if err := stack.Switch("irc_rpc", "numbers_forbidden", false); err != nil {
-			t.Fatal(err)
-		}
-		if err := e.app.Reload(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, stack.Switch("irc_rpc", "numbers_forbidden", false))
+		must(t, e.app.Reload(t.Context()))
 		e.wait(t, "services linked", func(p page) bool { n, ok := p.Value("chatstack_irc_services_linked"); return ok && n == 1 })
 	})
 }
@@ -197,9 +152,7 @@ func (e *exporter) reportWhen(t *testing.T, what string, wanted func(*status.Rep
 		if wanted(report) {
 			_, body = e.exchange(t, http.MethodGet, "/api/v1/status", "")
 			r = status.Report{}
-			if err := json.Unmarshal(body, &r); err != nil {
-				t.Fatal(err)
-			}
+			must(t, json.Unmarshal(body, &r))
 			return r, body
 		}
 		select {
@@ -291,13 +244,9 @@ func TestAnswersAreAsTheirDescriptionSays(t *testing.T) {
 func told(t *testing.T, e *exporter) <-chan string {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, e.url+"/api/v1/events", http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	resp, err := e.client.Do(req) //nolint:bodyclose // the goroutine below does
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	events := make(chan string, 100)
 	go func() {
 		defer close(events)
@@ -319,9 +268,7 @@ func TestFaultIsOnTheStreamAndInTheReport(t *testing.T) {
 		d := describe(t, e)
 		e.reportWhen(t, "the proxy up", func(r *status.Report) bool { return serviceOf(r, "xmpp_proxy").State == "up" })
 		events := told(t, e)
-		if err := stack.Switch("proxy", "status_502", true); err != nil {
-			t.Fatal(err)
-		}
+		must(t, stack.Switch("proxy", "status_502", true))
 		r, body := e.reportWhen(t, "the proxy down", func(r *status.Report) bool { return serviceOf(r, "xmpp_proxy").State == "down" })
 		d.hold(t, schemaOf("/api/v1/status", "get", "200"), body)
 		s := serviceOf(&r, "xmpp_proxy")
@@ -349,16 +296,8 @@ func TestFaultIsOnTheStreamAndInTheReport(t *testing.T) {
 }
 
 func TestCheckOfNothingSaysSo(t *testing.T) {
-	results, err := Check(t.Context(), options(nil, &logBuffer{}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var table strings.Builder
-	if err := WriteTable(&table, results, false); err != nil {
-		t.Fatal(err)
-	}
-	if !strings.Contains(table.String(), "warning: "+NothingWatched) {
-		t.Errorf("got %s", table.String())
+	if table := tableOf(t, check(t, options(nil, &logBuffer{}))); !strings.Contains(table, "warning: "+NothingWatched) {
+		t.Errorf("got %s", table)
 	}
 }
 

@@ -119,9 +119,7 @@ func TestBrokenWebConfigurationIsToldOnceWhileItRuns(t *testing.T) {
 		rewrite(t, path, sound)
 		count("is sound again", 1)
 		// Of this the toolkit tells at the level debug, if at all.
-		if err := os.Remove(filepath.Join(dir, "server.key")); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Remove(filepath.Join(dir, "server.key")))
 		count("is broken", 2)
 		count("web.yml:3: tls_server_config.key_file: "+dir+"/server.key: no such file", 1)
 		cancel()
