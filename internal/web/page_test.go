@@ -27,8 +27,6 @@ type reply struct {
 	body       []byte
 }
 
-func read(_ *testing.T, r reply) []byte { return r.body }
-
 // fetch asks a handler for a path.
 func fetch(t *testing.T, h http.Handler, path string, header ...string) reply {
 	t.Helper()
@@ -39,6 +37,22 @@ func fetch(t *testing.T, h http.Handler, path string, header ...string) reply {
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
 	return reply{w.Code, w.Header(), w.Body.Bytes()}
+}
+
+// pageOf is the status page of a report.
+func pageOf(t *testing.T, r *status.Report) string {
+	t.Helper()
+	return string(fetch(t, pagesOf(r), "/").body)
+}
+
+// holds wants a page to hold all of these texts.
+func holds(t *testing.T, page string, wants ...string) {
+	t.Helper()
+	for _, want := range wants {
+		if !strings.Contains(page, want) {
+			t.Errorf("no %q in %s", want, page)
+		}
+	}
 }
 
 // allReports are the states that the page is tried in.
@@ -171,7 +185,7 @@ func TestPageClosesWhatItOpens(t *testing.T) {
 }
 
 func TestPageSaysWhatIsWrongFirst(t *testing.T) {
-	body := string(fetch(t, pagesOf(faultyReport(5)), "/").body)
+	body := pageOf(t, faultyReport(5))
 	last := -1
 	for _, want := range []string{
 		"<title>Critical", "<h1>Critical</h1>", "5 things are wrong", `id="problems"`, "irc_rpc", "nothing listens there", "What to do:", "docker compose ps",
@@ -290,10 +304,7 @@ func TestVendoredFilesAreAsTheyCame(t *testing.T) {
 func TestAgesAreOfWhenThePageIsMade(t *testing.T) {
 	report := faultyReport(1)
 	report.Since = time.Now().Add(-90 * time.Minute)
-	body := string(fetch(t, pagesOf(report), "/").body)
-	if !strings.Contains(body, `>1 h 30 min</time>`) {
-		t.Error("an hour and a half is not on the page")
-	}
+	holds(t, pageOf(t, report), `>1 h 30 min</time>`)
 }
 
 func TestThresholdsTellTheirDistance(t *testing.T) {
@@ -317,7 +328,7 @@ func TestThresholdsTellTheirDistance(t *testing.T) {
 	} {
 		report := emptyReport()
 		report.Thresholds = []status.Threshold{test.threshold}
-		body := string(fetch(t, pagesOf(report), "/").body)
+		body := pageOf(t, report)
 		if !strings.Contains(body, "<b>"+test.now+"</b>") || !strings.Contains(body, ">"+test.want+"</span>") {
 			t.Errorf("lacks %q or %q: %s", test.now, test.want, body[strings.Index(body, "<tbody"):strings.Index(body, "</tbody>")])
 		}
@@ -332,7 +343,7 @@ func TestPassedThresholdThatWaitsIsNoGoodNews(t *testing.T) {
 		change(&row)
 		report := healthyReport()
 		report.Thresholds = []status.Threshold{row}
-		body := string(fetch(t, pagesOf(report), "/").body)
+		body := pageOf(t, report)
 		return body[strings.Index(body, "<tbody"):strings.Index(body, "</tbody>")]
 	}
 	for name, c := range map[string]struct {
@@ -365,26 +376,18 @@ func TestCardTellsWhenTheProblemBegan(t *testing.T) {
 	c.Level, c.Text, c.Since, c.ProblemSince = status.Warning, "uses 600 MB of memory", ago(3*time.Hour), ago(2*time.Minute)
 	s := &r.Services[0]
 	s.Level, s.State, s.Text, s.ProblemSince, s.ProblemSinceAtLeast = status.Warning, "down", "nothing listens there", ago(7*time.Minute), true
-	page := string(read(t, fetch(t, pagesOf(r), "/")))
+	page := pageOf(t, r)
 	_, problems, _ := strings.Cut(page, `id="problems"`)
 	problems, _, _ = strings.Cut(problems, "</section>")
-	for _, want := range []string{`for <time class="age" datetime="` + c.ProblemSince.UTC().Format(time.RFC3339) + `">2 min</time>, since`, "at least since <time", "the exporter began to watch then"} {
-		if !strings.Contains(problems, want) {
-			t.Errorf("no %q in %s", want, problems)
-		}
-	}
+	holds(t, problems, `for <time class="age" datetime="`+c.ProblemSince.UTC().Format(time.RFC3339)+`">2 min</time>, since`, "at least since <time", "the exporter began to watch then")
 	if strings.Contains(problems, "3 h") {
 		t.Errorf("a card tells since when the container runs: %s", problems)
 	}
 }
 
 func TestNothingConfiguredIsNoGoodNews(t *testing.T) {
-	page := string(read(t, fetch(t, pagesOf(emptyReport()), "/")))
-	for _, want := range []string{"<title>Nothing is watched · chat stack</title>", "<h1>Nothing is watched</h1>", `data-level="unknown"`} {
-		if !strings.Contains(page, want) {
-			t.Errorf("no %q", want)
-		}
-	}
+	page := pageOf(t, emptyReport())
+	holds(t, page, "<title>Nothing is watched · chat stack</title>", "<h1>Nothing is watched</h1>", `data-level="unknown"`)
 }
 
 func TestChangeThatComesAgainIsToldInOneLine(t *testing.T) {
@@ -392,22 +395,15 @@ func TestChangeThatComesAgainIsToldInOneLine(t *testing.T) {
 	r.Transitions[0].Name, r.Transitions[0].To, r.Transitions[0].Count = "irc-services", "restarted", 38
 	r.Transitions[0].Until = r.Transitions[0].Time.Add(2 * time.Minute)
 	r.TransitionsLeftOut = 7
-	page := string(read(t, fetch(t, pagesOf(r), "/")))
+	page := pageOf(t, r)
 	if n := strings.Count(page, "38 times"); n != 1 {
 		t.Errorf("it is told %d times", n)
 	}
-	for _, want := range []string{` to <time class="clock" datetime="` + r.Transitions[0].Until.UTC().Format(time.RFC3339), "7 older changes are not kept any more"} {
-		if !strings.Contains(page, want) {
-			t.Errorf("no %q", want)
-		}
-	}
+	holds(t, page, ` to <time class="clock" datetime="`+r.Transitions[0].Until.UTC().Format(time.RFC3339), "7 older changes are not kept any more")
 }
 
 func TestWhatToDoLinksToTheReadings(t *testing.T) {
 	r := faultyReport(1)
 	r.Services[0].Hint = "Read the service's own log; what was asked and what came back is at /debug/targets/irc_rpc"
-	page := string(read(t, fetch(t, pagesOf(r), "/")))
-	if want := `came back is at <a href="debug/targets/irc_rpc">debug/targets/irc_rpc</a></p>`; !strings.Contains(page, want) {
-		t.Errorf("no %q", want)
-	}
+	holds(t, pageOf(t, r), `came back is at <a href="debug/targets/irc_rpc">debug/targets/irc_rpc</a></p>`)
 }

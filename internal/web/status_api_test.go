@@ -59,7 +59,7 @@ func TestReportIsAnsweredOnceToWhoHasIt(t *testing.T) {
 		if first.StatusCode != http.StatusOK || etag == "" {
 			t.Fatalf("%s: got %d, ETag %q", encoding, first.StatusCode, etag)
 		}
-		if again := fetch(t, h, "/api/v1/status", "Accept-Encoding", encoding, "If-None-Match", `"x", W/`+etag); again.StatusCode != http.StatusNotModified || len(read(t, again)) > 0 {
+		if again := fetch(t, h, "/api/v1/status", "Accept-Encoding", encoding, "If-None-Match", `"x", W/`+etag); again.StatusCode != http.StatusNotModified || len(again.body) > 0 {
 			t.Errorf("%s: asked again: got %d", encoding, again.StatusCode)
 		}
 		if other := fetch(t, h, "/api/v1/status", "Accept-Encoding", encoding, "If-None-Match", `"x"`); other.StatusCode != http.StatusOK {
@@ -94,7 +94,7 @@ func TestBadgeTellsAndEscapes(t *testing.T) {
 		{strings.Repeat("x", 99) + ".svg", strings.Repeat("x", 40) + "… | no such target", 404},
 	} {
 		resp := fetch(t, pagesOf(r), "/badge/"+c.path)
-		body := read(t, resp)
+		body := resp.body
 		var svg struct {
 			XMLName xml.Name `xml:"http://www.w3.org/2000/svg svg"`
 			Label   string   `xml:"aria-label,attr"`
@@ -120,7 +120,7 @@ func TestBadgeKnowsNothingWhilePollingStandsStill(t *testing.T) {
 		{Name: "identity", State: "down", Level: status.Maintenance},
 	}}
 	for _, s := range r.Services {
-		if body := string(read(t, fetch(t, pagesOf(r), "/badge/"+s.Name+".svg"))); !strings.Contains(body, "<title>"+s.Name+" | unknown</title>") {
+		if body := string(fetch(t, pagesOf(r), "/badge/"+s.Name+".svg").body); !strings.Contains(body, "<title>"+s.Name+" | unknown</title>") {
 			t.Errorf("%s: got %s", s.Name, body)
 		}
 	}
@@ -166,10 +166,5 @@ func TestWhatTheAPIDoesNotHaveIsAnErrorInJSON(t *testing.T) {
 }
 
 func TestPageWithoutScriptSaysThatItIsLoadedAnew(t *testing.T) {
-	body := string(read(t, fetch(t, pagesOf(healthyReport()), "/")))
-	for _, want := range []string{`<noscript><meta http-equiv="refresh" content="30"></noscript>`, "anew every 30 seconds", `href="api/v1/openapi.yaml"`} {
-		if !strings.Contains(body, want) {
-			t.Errorf("the page lacks %q", want)
-		}
-	}
+	holds(t, pageOf(t, healthyReport()), `<noscript><meta http-equiv="refresh" content="30"></noscript>`, "anew every 30 seconds", `href="api/v1/openapi.yaml"`)
 }
