@@ -25,7 +25,7 @@ const (
 // page is BENCHMARKS.md while it is written.
 type page struct{ strings.Builder }
 
-func (p *page) text(format string, args ...any) { p.WriteString(fmt.Sprintf(format, args...)) }
+func (p *page) text(format string, args ...any) { fmt.Fprintf(&p.Builder, format, args...) }
 
 // table writes rows below columns, which bars separate.
 func (p *page) table(columns string, rows [][]string) {
