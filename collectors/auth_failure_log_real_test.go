@@ -17,10 +17,7 @@ func TestRealLogTellsFailedLogins(t *testing.T) {
 		s := newXMPPMetricsSettings()
 		s.Name, s.URL = "xmpp_metrics", metricsPage(t, prosodyType, "# EOF\n")+"/metrics"
 		s.Log.Container, s.Log.DockerHost = container, e.host
-		c, err := newXMPPMetrics(s, deps(&memory{}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := newProbe(t, newXMPPMetrics, s)
 		for _, want := range []string{"0", "0", "1", "4"} {
 			for range map[string]int{"1": 1, "4": 3}[want] {
 				e.Docker("start", container)

@@ -21,6 +21,7 @@ import (
 	"github.com/docker/docker/pkg/stdcopy"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange/exchangetest"
 )
 
@@ -143,10 +144,16 @@ func (e *logEngine) log(w http.ResponseWriter, r *http.Request) {
 // loginReader reads an XMPP server whose page is empty, and the log.
 func loginReader(t *testing.T, page, host string) func() (*Batch, []string) {
 	t.Helper()
-	s := newXMPPMetricsSettings()
+	return limitedReader(t, page, host, 16<<20)
+}
+
+func limitedReader(t *testing.T, page, host string, limit int64) func() (*Batch, []string) {
+	t.Helper()
+	s, d := newXMPPMetricsSettings(), deps(&memory{})
 	s.Name, s.URL = "xmpp_metrics", metricsPage(t, prosodyType, page)+"/metrics"
 	s.Log.Container, s.Log.DockerHost = "xmpp", host
-	c, err := newXMPPMetrics(s, deps(&memory{}))
+	d.Limits.MetricsBody = config.Bytes(limit)
+	c, err := newXMPPMetrics(s, d)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -253,19 +260,10 @@ func TestClockOfTheEngineThatGoesBackCostsNoCount(t *testing.T) {
 
 func TestLogWhoseLastLineIsTooMuchTellsNothing(t *testing.T) {
 	e := startLogEngine(t, false)
-	d := deps(&memory{})
-	d.Limits.MetricsBody = 10_000
-	s := newXMPPMetricsSettings()
-	s.Name, s.URL = "xmpp_metrics", metricsPage(t, prosodyType, "# EOF\n")+"/metrics"
-	s.Log.Container, s.Log.DockerHost = "xmpp", e.host
-	c, err := newXMPPMetrics(s, d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	reading := limitedReader(t, "# EOF\n", e.host, 10_000)
 	e.write(strings.Repeat("x", 20_000))
 	for _, want := range [][]string{nil, {authFailures + " 0"}} {
-		b := readUp(t, c)
-		if got := ownSeries(t, b, authFailures); !slices.Equal(got, want) || len(availableFamilies(t, b)) != len(want) {
+		if b, got := reading(); !slices.Equal(got, want) || len(availableFamilies(t, b)) != len(want) {
 			t.Errorf("got %q, available %q, want %q; notes %q", got, availableFamilies(t, b), want, b.Notes)
 		}
 		e.write("short")
@@ -342,18 +340,10 @@ func TestFaultsOfTheLogsBlockAreTold(t *testing.T) {
 
 func TestLogThatGrewTooMuchIsReadInParts(t *testing.T) {
 	e := startLogEngine(t, false)
-	d := deps(&memory{})
-	d.Limits.MetricsBody = 100_000
-	s := newXMPPMetricsSettings()
-	s.Name, s.URL = "xmpp_metrics", metricsPage(t, prosodyType, "# EOF\n")+"/metrics"
-	s.Log.Container, s.Log.DockerHost = "xmpp", e.host
-	c, err := newXMPPMetrics(s, d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	reading := limitedReader(t, "# EOF\n", e.host, 100_000)
 	counted := func() int {
-		b := readUp(t, c)
-		n, err := strconv.Atoi(strings.TrimPrefix(strings.Join(ownSeries(t, b, authFailures), ""), authFailures+" "))
+		b, series := reading()
+		n, err := strconv.Atoi(strings.TrimPrefix(strings.Join(series, ""), authFailures+" "))
 		if err != nil {
 			t.Fatalf("%v; notes %q", err, b.Notes)
 		}

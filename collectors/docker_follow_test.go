@@ -254,16 +254,20 @@ func (w *watch) restarts(name string) int {
 	return int(w.docker.fleet.members[name].restarts()) //nolint:gosec // small
 }
 
+// stateFile is open until the test ends.
+func stateFile(t *testing.T, path string) *state.File {
+	t.Helper()
+	f, _, err := state.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() }) //nolint:errcheck,gosec // the test is over
+	return f
+}
+
 func TestCountersOutliveTheProcess(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state.json")
-	file := func() *state.File {
-		f, _, err := state.Open(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return f
-	}
-	first := file()
+	first := stateFile(t, path)
 	w := follow(t, nil, service("irc"), service("xmpp"))
 	w.stop()
 	w.again(first.Value("docker"))
@@ -276,8 +280,7 @@ func TestCountersOutliveTheProcess(t *testing.T) {
 	}
 	w.engine.Container("irc").Restart() // while nobody looks
 
-	second := file()
-	defer second.Close() //nolint:errcheck // the test is over
+	second := stateFile(t, path)
 	w.again(second.Value("docker"))
 	w.wantNow("after a restart of the exporter", "container_"+restarts("irc", 2), "container_"+restarts("xmpp", 0))
 	w.start()
@@ -288,17 +291,9 @@ func TestCountersOutliveTheProcess(t *testing.T) {
 // TestShownCountersOutliveAKill starts again from the state file as it is whenever a page shows more than before.
 func TestShownCountersOutliveAKill(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state.json")
-	file := func(path string) *state.File {
-		f, _, err := state.Open(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { f.Close() }) //nolint:errcheck,gosec // the test is over
-		return f
-	}
 	w := follow(t, nil, service("irc"))
 	w.stop()
-	w.docker = w.collector(w.docker.settings, file(path).Value("docker"), false)
+	w.docker = w.collector(w.docker.settings, stateFile(t, path).Value("docker"), false)
 	w.docker.patience = time.Hour // nothing is saved merely because time has passed
 	w.read()
 	w.start()
@@ -315,7 +310,7 @@ func TestShownCountersOutliveAKill(t *testing.T) {
 			t.Fatal(err)
 		}
 		next := &watch{t: t, engine: w.engine}
-		next.docker = next.collector(w.docker.settings, file(copied).Value("docker"), false)
+		next.docker = next.collector(w.docker.settings, stateFile(t, copied).Value("docker"), false)
 		next.read()
 		next.wantNow("after a kill", "container_"+restarts("irc", n))
 	}

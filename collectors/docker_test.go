@@ -553,93 +553,56 @@ func TestStateIsTheEnginesWordOrFollowsFromItsFlags(t *testing.T) {
 }
 
 func TestStatusSaysWhatTheEngineKnows(t *testing.T) {
-	started := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	base := func(adjust func(*container.InspectResponse)) container.InspectResponse {
-		c := plainContainer("name", nil)
-		adjust(&c)
-		return c
+	labels := func(pairs ...string) func(*container.InspectResponse) {
+		return func(c *container.InspectResponse) {
+			c.Config.Labels = map[string]string{}
+			for i := 0; i < len(pairs); i += 2 {
+				c.Config.Labels[pairs[i]] = pairs[i+1]
+			}
+		}
 	}
-	plain := containerStatus{id: "id-name", name: "name", state: "running", health: "none", started: started, image: "image"}
-	with := func(adjust func(*containerStatus)) containerStatus {
-		s := plain
-		adjust(&s)
-		return s
+	state := func(status string, code int) func(*container.InspectResponse) {
+		return func(c *container.InspectResponse) { c.State.Status, c.State.ExitCode = status, code }
+	}
+	image := func(name string) func(*container.InspectResponse) {
+		return func(c *container.InspectResponse) { c.Config.Image = name }
 	}
 	for _, tt := range []struct {
 		name string
-		in   container.InspectResponse
-		want containerStatus
+		is   func(*container.InspectResponse)
+		want func(*containerStatus)
 	}{
-		{"plain", base(func(*container.InspectResponse) {}), plain},
-		{
-			"never started", base(func(c *container.InspectResponse) {
-				c.State = &container.State{Status: "created", StartedAt: "0001-01-01T00:00:00Z", ExitCode: 127}
-			}),
-			with(func(s *containerStatus) { s.state, s.started = "created", time.Time{} }),
-		},
-		{
-			"start that cannot be read", base(func(c *container.InspectResponse) { c.State.StartedAt = "yesterday" }),
-			with(func(s *containerStatus) { s.started = time.Time{} }),
-		},
-		{
-			"killed", base(func(c *container.InspectResponse) { c.State.Status, c.State.ExitCode = "exited", 137 }),
-			with(func(s *containerStatus) { s.state, s.stopped, s.exitCode = "exited", true, 137 }),
-		},
-		{
-			"dead", base(func(c *container.InspectResponse) { c.State.Status = "dead" }),
-			with(func(s *containerStatus) { s.state, s.stopped = "dead", true }),
-		},
-		{
-			"restarting has no exit code, since it is not stopped",
-			base(func(c *container.InspectResponse) { c.State.Status, c.State.ExitCode = "restarting", 3 }),
-			with(func(s *containerStatus) { s.state = "restarting" }),
-		},
-		{
-			"compose", base(func(c *container.InspectResponse) {
-				c.Config.Labels = map[string]string{composeProject: "chat", composeService: "irc"}
-			}),
-			with(func(s *containerStatus) { s.project, s.service, s.role = "chat", "irc", "irc" }),
-		},
-		{
-			"role by label", base(func(c *container.InspectResponse) {
-				c.Config.Labels = map[string]string{composeService: "irc", roleLabel: "irc_services"}
-			}),
-			with(func(s *containerStatus) { s.service, s.role = "irc", "irc_services" }),
-		},
-		{
-			"label that is no role", base(func(c *container.InspectResponse) {
-				c.Config.Labels = map[string]string{roleLabel: "My Role!"}
-			}),
-			plain,
-		},
-		{
-			"digest beside a tag", base(func(c *container.InspectResponse) { c.Config.Image = "docs/web:1@sha256:0123" }),
-			with(func(s *containerStatus) { s.image = "docs/web:1" }),
-		},
-		{
-			"image by id", base(func(c *container.InspectResponse) { c.Config.Image = "sha256:0123" }),
-			with(func(s *containerStatus) { s.image = "sha256:0123" }),
-		},
+		{"plain", func(*container.InspectResponse) {}, func(*containerStatus) {}},
+		{"never started", func(c *container.InspectResponse) {
+			c.State = &container.State{Status: "created", StartedAt: "0001-01-01T00:00:00Z", ExitCode: 127}
+		}, func(s *containerStatus) { s.state, s.started = "created", time.Time{} }},
+		{"start that cannot be read", func(c *container.InspectResponse) { c.State.StartedAt = "yesterday" }, func(s *containerStatus) { s.started = time.Time{} }},
+		{"killed", state("exited", 137), func(s *containerStatus) { s.state, s.stopped, s.exitCode = "exited", true, 137 }},
+		{"dead", state("dead", 0), func(s *containerStatus) { s.state, s.stopped = "dead", true }},
+		{"restarting has no exit code, since it is not stopped", state("restarting", 3), func(s *containerStatus) { s.state = "restarting" }},
+		{"compose", labels(composeProject, "chat", composeService, "irc"), func(s *containerStatus) { s.project, s.service, s.role = "chat", "irc", "irc" }},
+		{"role by label", labels(composeService, "irc", roleLabel, "irc_services"), func(s *containerStatus) { s.service, s.role = "irc", "irc_services" }},
+		{"label that is no role", labels(roleLabel, "My Role!"), func(*containerStatus) {}},
+		{"digest beside a tag", image("docs/web:1@sha256:0123"), func(s *containerStatus) { s.image = "docs/web:1" }},
+		{"image by id", image("sha256:0123"), func(s *containerStatus) { s.image = "sha256:0123" }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := statusOf(&tt.in, nil)
-			if err != nil {
-				t.Fatal(err)
+			in := plainContainer("name", nil)
+			tt.is(&in)
+			want := containerStatus{
+				id: "id-name", name: "name", state: "running", health: "none", started: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), image: "image",
 			}
-			tt.want.said.state = tt.want.state
-			if got != tt.want {
-				t.Errorf("got %+v, want %+v", got, tt.want)
+			tt.want(&want)
+			want.said.state = want.state
+			if got, err := statusOf(&in, nil); err != nil || got != want {
+				t.Errorf("got %+v, %v, want %+v", got, err, want)
 			}
 		})
 	}
 	t.Run("role by configuration", func(t *testing.T) {
-		in := base(func(c *container.InspectResponse) { c.Config.Labels = map[string]string{roleLabel: "irc"} })
-		got, err := statusOf(&in, map[string]string{"name": "xmpp"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got.role != "xmpp" {
-			t.Errorf("role: got %q, want xmpp", got.role)
+		in := plainContainer("name", map[string]string{roleLabel: "irc"})
+		if got, err := statusOf(&in, map[string]string{"name": "xmpp"}); err != nil || got.role != "xmpp" {
+			t.Errorf("role: got %q, %v, want xmpp", got.role, err)
 		}
 	})
 }

@@ -217,10 +217,7 @@ func TestSeveralUpstreamsLiveSideBySide(t *testing.T) {
 	for _, name := range []string{"bridge", "relay"} {
 		s := newOpenMetricsSettings()
 		s.Name, s.URL = name, metricsPage(t, prosodyType, strings.Replace(shared, "%s", `from="irc"`, 1))
-		c, err := newOpenMetrics(s, deps(&memory{}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := newProbe(t, newOpenMetrics, s)
 		b := readUp(t, c)
 		sources = append(sources, b.Foreign(true))
 	}

@@ -29,6 +29,16 @@ func deps(state State) Deps {
 	}
 }
 
+// newProbe makes a collector of its settings, with nothing to remember.
+func newProbe[S any](t *testing.T, create func(S, Deps) (Collector, error), s S) Collector {
+	t.Helper()
+	c, err := create(s, deps(&memory{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
 // read makes one reading under a deadline and returns its batch and error.
 func read(t *testing.T, c Collector, timeout time.Duration) (*Batch, error) {
 	t.Helper()

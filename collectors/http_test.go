@@ -97,11 +97,7 @@ func proxyProbe(t *testing.T, url string, trust config.TLS) Collector {
 	t.Helper()
 	s := newXMPPProxySettings()
 	s.URL, s.TLS = url, trust
-	c, err := newXMPPProxy(s, deps(&memory{}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
+	return newProbe(t, newXMPPProxy, s)
 }
 
 func TestNobodyThere(t *testing.T) {

@@ -42,11 +42,7 @@ func ircOf(t *testing.T, stack *simstack.Stack, network string) *ircRPC {
 
 func ircProbe(t *testing.T, s *IRCRPC) *ircRPC {
 	t.Helper()
-	c, err := newIRCRPC(s, deps(&memory{}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c.(*ircRPC)
+	return newProbe(t, newIRCRPC, s).(*ircRPC)
 }
 
 func simulated(t *testing.T, o simstack.Options) *simstack.Stack {
@@ -117,8 +113,9 @@ func wantSamples(t *testing.T, name string, b *Batch) {
 type ircFake struct {
 	answers map[string]string
 
-	mu    sync.Mutex
-	calls []string
+	mu          sync.Mutex
+	calls       []string
+	connections atomic.Int64 // to its Unix socket
 }
 
 // asked returns the methods that were called since it was asked last.
@@ -337,28 +334,9 @@ func TestIRCPauseStandsBetweenCalls(t *testing.T) {
 // TestIRCSocketIsOneConnection counts the connections of three calls.
 func TestIRCSocketIsOneConnection(t *testing.T) {
 	fake := &ircFake{answers: map[string]string{"stats.get": ircResult(ircStatsAnswer), "server.list": ircResult(ircServerAnswer)}}
-	var connections atomic.Int64
-	l, err := net.Listen("unix", t.TempDir()+"/s") //nolint:noctx // ends with the test
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := exchangetest.ServeEach(t, l, func(conn net.Conn) {
-		connections.Add(1)
-		d := json.NewDecoder(conn)
-		for {
-			var call json.RawMessage
-			if d.Decode(&call) != nil {
-				return
-			}
-			answer, _ := fake.answer(call)
-			io.WriteString(conn, answer+"\n") //nolint:errcheck // a test's server
-		}
-	})
-	s := newIRCRPCSettings()
-	s.URL, s.Pause = "unix://"+path, 0
-	b := readUp(t, ircProbe(t, s))
+	b := readUp(t, ircSocket(t, fake, 1<<20))
 	goldenPage(t, "irc_rpc/all", b)
-	if n := connections.Load(); n != 1 {
+	if n := fake.connections.Load(); n != 1 {
 		t.Errorf("%d connections for three calls", n)
 	}
 	if len(b.Exchanges) != 3 || !strings.HasPrefix(b.Exchanges[1].Request, "stats.get over unix://") {
@@ -557,6 +535,7 @@ func ircSocket(t *testing.T, fake *ircFake, limit int64) *ircRPC {
 		t.Fatal(err)
 	}
 	path := exchangetest.ServeEach(t, l, func(conn net.Conn) {
+		fake.connections.Add(1)
 		d := json.NewDecoder(conn)
 		for {
 			var call json.RawMessage

@@ -144,10 +144,7 @@ func TestIRCServicesAddressesFollowTheVariable(t *testing.T) {
 	}
 	s := newIRCServicesSettings()
 	s.URL, s.JSONRPC = "http://irc:8081/health", true
-	c, err := newIRCServices(s, deps(&memory{}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := newProbe(t, newIRCServices, s)
 	if got, want := c.(*ircServices).rpc, "http://irc:8081/jsonrpc"; got != want {
 		t.Errorf("without jsonrpc_url got %s, want %s", got, want)
 	}

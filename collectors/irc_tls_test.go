@@ -19,11 +19,7 @@ func ircTLSProbe(t *testing.T, address string, trust config.TLS) Collector {
 	t.Helper()
 	s := newIRCTLSSettings()
 	s.Address, s.TLS = address, trust
-	c, err := newIRCTLS(s, deps(&memory{}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
+	return newProbe(t, newIRCTLS, s)
 }
 
 // overTLS lets answer speak inside TLS.

@@ -42,11 +42,7 @@ func TestPortOfAnotherProtocolIsNamed(t *testing.T) {
 	atOnce := func(address string) Collector {
 		s := newTLSEndpointSettings()
 		s.Address = address
-		c, err := newTLSEndpoint(s, deps(&memory{}))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return c
+		return newProbe(t, newTLSEndpoint, s)
 	}
 	for name, c := range map[string]struct {
 		probe  Collector

@@ -64,10 +64,7 @@ func TestHostilePagesSurviveTheWire(t *testing.T) {
 			name := filepath.Base(file) + " " + how
 			s := newOpenMetricsSettings()
 			s.Name, s.URL = "bridge", url
-			c, err := newOpenMetrics(s, deps(&memory{}))
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := newProbe(t, newOpenMetrics, s)
 			want := openmetrics.Read(page, contentType, c.(*openMetrics).upstream.options)
 			b, err := read(t, c, 10*time.Second)
 			if want.Series == 0 && want.Dropped[openmetrics.Malformed] > 0 {

@@ -24,10 +24,7 @@ func readOpenMetrics(t *testing.T, url string, change func(*OpenMetrics)) (*Batc
 	if change != nil {
 		change(s)
 	}
-	c, err := newOpenMetrics(s, deps(&memory{}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := newProbe(t, newOpenMetrics, s)
 	b, err := read(t, c, 10*time.Second)
 	b.Target = s.Name
 	return b, err

@@ -19,11 +19,7 @@ func webProbe(t *testing.T, url string, change func(*Web)) Collector {
 	if change != nil {
 		change(s)
 	}
-	c, err := newWeb(s, deps(&memory{}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
+	return newProbe(t, newWeb, s)
 }
 
 // htmlPage answers with a status and a body.

@@ -23,11 +23,7 @@ func c2sProbe(t *testing.T, address string, trust config.TLS) Collector {
 	t.Helper()
 	s := newXMPPC2SSettings()
 	s.Address, s.Domain, s.TLS = address, simstack.XMPPDomain, trust
-	c, err := newXMPPC2S(s, deps(&memory{}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
+	return newProbe(t, newXMPPC2S, s)
 }
 
 const (
@@ -116,11 +112,7 @@ func TestTLSPortsOfTheStack(t *testing.T) {
 	ca := config.TLS{CAFile: stack.CAFile()}
 	port := func(s TLSEndpoint) Collector {
 		s.TLS = ca
-		c, err := newTLSEndpoint(&s, deps(&memory{}))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return c
+		return newProbe(t, newTLSEndpoint, &s)
 	}
 	_, number, err := net.SplitHostPort(stack.XMPPClientAddress())
 	if err != nil {

@@ -74,10 +74,7 @@ func TestRealStatusPageTellsModules(t *testing.T) {
 	prosody := realstack.StartProsody(t, realstack.ProsodyOptions{})
 	s := newXMPPStatusSettings()
 	s.URL = prosody.URL() + "/status"
-	c, err := newXMPPStatus(s, deps(&memory{}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := newProbe(t, newXMPPStatus, s)
 	b, err := read(t, c, realDeadline)
 	if err != nil {
 		t.Fatal(err)

@@ -70,10 +70,7 @@ func readPage(t *testing.T, page string, change func(*XMPPMetrics)) *Batch {
 	if change != nil {
 		change(s)
 	}
-	c, err := newXMPPMetrics(s, deps(&memory{}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := newProbe(t, newXMPPMetrics, s)
 	b := readUp(t, c)
 	b.Target = s.Name
 	return b
@@ -345,10 +342,7 @@ func TestCutPageChangesNoSource(t *testing.T) {
 		w.Header().Set("Content-Type", prosodyType)
 		io.WriteString(w, page.Load().(string)) //nolint:errcheck,forcetypeassert // a test's server
 	}) + "/metrics"
-	c, err := newXMPPMetrics(s, deps(&memory{}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := newProbe(t, newXMPPMetrics, s)
 	for i, step := range []struct {
 		page, want, log string
 	}{

@@ -33,11 +33,7 @@ func restProbe(t *testing.T, url string, change func(*XMPPRest)) Collector {
 	if change != nil {
 		change(s)
 	}
-	c, err := newXMPPRest(s, deps(&memory{}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
+	return newProbe(t, newXMPPRest, s)
 }
 
 func withToken(s *XMPPRest) {
