@@ -17,6 +17,7 @@ import (
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/api"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/fleet"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
@@ -42,7 +43,7 @@ func (s *AuthFailureLog) check(r *config.Report) {
 	if s.Container == "" {
 		return
 	}
-	if !containerName.MatchString(s.Container) {
+	if !fleet.ContainerName.MatchString(s.Container) {
 		r.Faultf("auth_failure_log.container", "is %q, which is no container's name", s.Container)
 	}
 	if _, err := regexp.Compile(s.Pattern); err != nil || s.Pattern == "" {
@@ -52,8 +53,6 @@ func (s *AuthFailureLog) check(r *config.Report) {
 		r.Faultf("auth_failure_log.docker_host", "%v", err)
 	}
 }
-
-var containerName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]*$`)
 
 var authFailuresDesc = prometheus.NewDesc(authFailures, "Logins of clients that failed.", nil, nil)
 

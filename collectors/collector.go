@@ -4,7 +4,6 @@ package collectors
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"slices"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/fleet"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/openmetrics"
@@ -208,7 +208,7 @@ type Forgetter interface {
 // Why a container cannot be forgotten.
 var (
 	// ErrContainerUnknown means that none of that name is remembered.
-	ErrContainerUnknown = errors.New("no such container is known")
+	ErrContainerUnknown = fleet.ErrUnknown
 	// ErrContainerNeeded means that it exists, or that the configuration expects it.
-	ErrContainerNeeded = errors.New("the container cannot be forgotten")
+	ErrContainerNeeded = fleet.ErrNeeded
 )

@@ -4,10 +4,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"maps"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,6 +14,7 @@ import (
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/api"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/cgroup"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/fleet"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/usage"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
@@ -44,7 +43,7 @@ type docker struct {
 	groups cgroup.Groups
 
 	mu    sync.Mutex // guards what follows; nothing is asked while it is held
-	fleet *fleet
+	fleet *fleet.Fleet
 	// unsure is true while everything is to be inspected: at the start, and after events may have been lost.
 	unsure bool
 	stream eventStream
@@ -55,12 +54,7 @@ type docker struct {
 	// stats is how the last measurement ended, rest for how long the answers of the next one may be left alone.
 	stats feature
 	rest  time.Duration
-	// hanging are the containers that the engine hangs at, by id, retried is when one of them was last inspected again.
-	// answersAgain says that it answered about the last of them, stall when one is tried where it hangs at all.
-	hanging      map[string]hang
-	stall        hang
-	retried      time.Time
-	answersAgain bool
+	hangs fleet.Hangs
 	// listed, beyond and misnamed are how many containers the last list had and left out, see selection.
 	listed, beyond, misnamed int
 	// touched says that there may be something else to keep than what was kept last.
@@ -92,9 +86,8 @@ func newDocker(s *Docker, d Deps) (Collector, error) {
 		settings: s, engine: engine, log: d.Log, state: d.State, once: d.Once,
 		measuring: make(chan dockerRound, 1), looking: make(chan struct{}, 1), answered: make(chan struct{}, 1),
 		patience: deafAfter, quiet: quietAfter, lasting: lastingStream,
-		fleet: newFleet(s), unsure: true, hanging: map[string]hang{},
+		fleet: fleet.New(s.rules(d.Containers)), unsure: true, hangs: fleet.NewHangs(),
 	}
-	c.fleet.served = d.Containers
 	c.load()
 	return c, nil
 }
@@ -171,17 +164,17 @@ func (c *docker) review(ctx context.Context, s *api.Session, b *Batch) (listed i
 	}
 	defer release()
 	var (
-		l             listing
+		l             fleet.Listing
 		ahead, wanted []container.Summary
 	)
 	c.locked(func() {
-		l.mark, l.following = c.fleet.mark, c.stream.open
-		l.full = c.unsure || !l.following
+		l.Mark, l.Following = c.fleet.Mark, c.stream.open
+		l.Full = c.unsure || !l.Following
 		c.unsure = false
 		// What was forgotten before the stream was opened is no fault of it.
-		l.settling, c.stream.settling = c.stream.settling, false
-		if !l.full {
-			ahead = c.fleet.turnAhead(time.Now())
+		l.Settling, c.stream.settling = c.stream.settling, false
+		if !l.Full {
+			ahead = c.fleet.TurnAhead(time.Now())
 		}
 	})
 	defer func() {
@@ -192,44 +185,44 @@ func (c *docker) review(ctx context.Context, s *api.Session, b *Batch) (listed i
 	looking, giveUp := context.WithCancel(ctx)
 	defer giveUp()
 	early := c.inspectEarly(looking, s, ahead)
-	l.all, l.made, err = c.list(ctx, s, b)
+	l.All, l.Made, err = c.list(ctx, s, b)
 	if err != nil {
 		giveUp()
 		early()
 		return 0, err
 	}
 	looked := early()
-	l.chosen = c.watched(l.all)
+	l.Chosen = c.watched(l.All)
 	c.locked(func() {
 		listed = c.listed
-		c.forgetHangs(l.all)
+		c.hangs.Forget(l.All)
 		now := time.Now()
-		if l.early, err = c.fleet.describedEarly(ahead, looked, l.mark, now); err != nil {
+		if l.Early, err = c.fleet.DescribeEarly(ahead, looked, l.Mark, now); err != nil {
 			return
 		}
-		wanted = c.fleet.listed(&l, now)
+		wanted = c.fleet.ApplyList(&l, now)
 		for i, d := range looked {
-			if d.stumbled {
-				c.fleet.doubtMember(ahead[i].ID)
+			if d.Failed {
+				c.fleet.Doubt(ahead[i].ID)
 			}
 		}
 	})
 	if err != nil {
 		return 0, err
 	}
-	found, err := c.inspectAll(ctx, s, b, wanted, len(l.chosen))
+	found, err := c.inspectAll(ctx, s, b, wanted, len(l.Chosen))
 	if err != nil {
 		return 0, err
 	}
 	for i := range found {
-		if found[i].stumbled { // the list's words are better than none
-			found[i].InspectResponse = fromSummary(&wanted[i])
+		if found[i].Failed { // the list's words are better than none
+			found[i].InspectResponse = fleet.FromSummary(&wanted[i])
 		}
 	}
-	if err := c.describe(wanted, found, l.mark); err != nil {
+	if err := c.describe(wanted, found, l.Mark); err != nil {
 		return 0, err
 	}
-	return listed, c.describeNew(ctx, s, b, wanted, l.mark)
+	return listed, c.describeNew(ctx, s, b, wanted, l.Mark)
 }
 
 // describeNew describes those again whom nobody knows yet, since an event has overtaken their description: the engine repeats
@@ -238,11 +231,11 @@ func (c *docker) describeNew(ctx context.Context, s *api.Session, b *Batch, want
 	var again []container.Summary
 	c.locked(func() {
 		for i := range wanted {
-			if id := wanted[i].ID; c.fleet.member(id) == nil && c.fleet.newerThan(mark, id) {
+			if id := wanted[i].ID; c.fleet.Member(id) == nil && c.fleet.ChangedSince(mark, id) {
 				again = append(again, wanted[i])
 			}
 		}
-		mark = c.fleet.mark
+		mark = c.fleet.Mark
 	})
 	if len(again) == 0 {
 		return nil
@@ -257,24 +250,24 @@ func (c *docker) describeNew(ctx context.Context, s *api.Session, b *Batch, want
 }
 
 // describe takes in what inspections found, which began after the mark.
-func (c *docker) describe(wanted []container.Summary, found []inspection, mark uint64) (err error) {
+func (c *docker) describe(wanted []container.Summary, found []fleet.Inspection, mark uint64) (err error) {
 	c.locked(func() {
 		c.touched = true
 		now := time.Now()
 		for i, d := range found {
 			switch {
 			case d.InspectResponse != nil:
-				if err = c.fleet.described(d.InspectResponse, mark, d.made, now); err != nil {
+				if err = c.fleet.Describe(d.InspectResponse, mark, d.Made, now); err != nil {
 					return
 				}
-			case d.stumbled:
-				c.fleet.doubtMember(wanted[i].ID)
-			case !c.fleet.newerThan(mark, wanted[i].ID):
-				c.fleet.gone(wanted[i].ID, now)
+			case d.Failed:
+				c.fleet.Doubt(wanted[i].ID)
+			case !c.fleet.ChangedSince(mark, wanted[i].ID):
+				c.fleet.MarkGone(wanted[i].ID, now)
 			}
 		}
-		c.fleet.expect(now)
-		c.fleet.tidy(now)
+		c.fleet.Expect(now)
+		c.fleet.Tidy(now)
 	})
 	return err
 }
@@ -284,36 +277,11 @@ func (c *docker) tell(b *Batch, listed int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
-	here, xmpp := 0, false
-	for _, name := range slices.Sorted(maps.Keys(c.fleet.members)) {
-		m := c.fleet.members[name]
-		xmpp = xmpp || m.here && m.Role == "xmpp"
-		switch {
-		case m.here:
-			here++
-			if trouble := m.status.trouble(); trouble != "" {
-				b.Note(trouble)
-			}
-		case c.fleet.missing(m, now):
-			b.Note(name + " is missing")
-		}
+	known := c.fleet.Notes(now)
+	for _, line := range known.Lines {
+		b.Note(line)
 	}
-	for _, name := range c.settings.Names {
-		plain := !strings.ContainsAny(name, `*?[\`)
-		if m := c.fleet.members[name]; plain && (m == nil || !m.here) {
-			b.Note(fmt.Sprintf("names has %s, and there is no such container", failure.OneLine(name)))
-		}
-	}
-	for _, name := range c.settings.Expected {
-		if m := c.fleet.members[name]; m == nil || !m.here && !c.fleet.missing(m, now) {
-			b.Note(fmt.Sprintf("expected has %s, and there is no such container", failure.OneLine(name)))
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(c.settings.Roles)) {
-		if c.fleet.members[name] == nil {
-			b.Note(fmt.Sprintf("roles has %s, and there is no such container", failure.OneLine(name)))
-		}
-	}
+	here, xmpp := known.Present, known.XMPP
 	if empty := here == 0; empty != c.empty {
 		c.empty = empty
 		if empty {
@@ -347,7 +315,7 @@ func withHintText(err error) string {
 func (c *docker) watched(listed []container.Summary) []container.Summary {
 	var chosen []container.Summary
 	for _, l := range listed {
-		if name := ownName(l.Names); name == "" || c.settings.watches(lastingName(name), l.Labels) {
+		if name := fleet.OwnName(l.Names); name == "" || c.fleet.Rules.Watches(fleet.LastingName(name), l.Labels) {
 			chosen = append(chosen, l)
 		}
 	}
@@ -367,43 +335,34 @@ func (c *docker) negotiate(ctx context.Context, s *api.Session, b *Batch) error 
 
 // list chooses among all containers that the engine's own filters let through, running ones and others, and tells when the
 // list was made.
-func (c *docker) list(ctx context.Context, s *api.Session, b *Batch) (listed []container.Summary, made clockSpan, err error) {
+func (c *docker) list(ctx context.Context, s *api.Session, b *Batch) (listed []container.Summary, made fleet.Span, err error) {
 	labels := c.settings.Labels
 	// The engine wants all of the labels that it is given, so it can look for one project only.
 	if len(c.settings.Projects) == 1 {
-		labels = append(slices.Clone(labels), composeProject+"="+c.settings.Projects[0])
+		labels = append(slices.Clone(labels), fleet.ComposeProject+"="+c.settings.Projects[0])
 	}
-	chosen := selection{settings: c.settings}
-	c.locked(func() { chosen.served, chosen.known = c.fleet.served, c.fleet.knownIDs() })
+	chosen := fleet.Selection{Rules: c.fleet.Rules}
+	c.locked(func() { chosen.Known = c.fleet.KnownIDs() })
 	asked := time.Now()
-	reply, err := s.List(ctx, labels, chosen.take)
+	reply, err := s.List(ctx, labels, chosen.Take)
 	b.HTTPStatus = reply.Status
 	if err != nil {
-		return nil, clockSpan{}, err
+		return nil, fleet.Span{}, err
 	}
 	if !reply.Date.IsZero() {
 		// The engine's clock is told to the second, and read when the list is ready.
-		made = clockSpan{from: reply.Date.Add(-time.Since(asked)), to: reply.Date.Add(time.Second)}
+		made = fleet.Span{From: reply.Date.Add(-time.Since(asked)), To: reply.Date.Add(time.Second)}
 	}
-	listed = chosen.containers()
+	listed = chosen.Containers()
 	c.locked(func() { c.leftOut(&chosen) })
 	return listed, made, nil
 }
 
-// inspection is what became of the inspection of a container: it is nil where the container is gone, or where the engine
-// has stumbled over it.
-type inspection struct {
-	*container.InspectResponse
-	stumbled bool
-	// made is when it was made by the engine's clock, at the earliest; zero where that does not tell.
-	made time.Time
-}
-
 // inspectAll inspects containers, some at once. The first failure ends it, but that the engine stumbles over one container,
 // or hangs at it, hides no other, unless it does so with all of so many.
-func (c *docker) inspectAll(ctx context.Context, s *api.Session, b *Batch, listed []container.Summary, all int) ([]inspection, error) {
+func (c *docker) inspectAll(ctx context.Context, s *api.Session, b *Batch, listed []container.Summary, all int) ([]fleet.Inspection, error) {
 	var (
-		found    = make([]inspection, len(listed))
+		found    = make([]fleet.Inspection, len(listed))
 		stumbles atomic.Int64
 		status   atomic.Int64
 		patience = c.settings.Timeout.Std() / inspectShare
@@ -412,15 +371,17 @@ func (c *docker) inspectAll(ctx context.Context, s *api.Session, b *Batch, liste
 		patience = min(max(patience, time.Second), time.Until(deadline)/inspectShare)
 	}
 	if len(listed) >= all {
-		c.tryStalled(listed, time.Now())
+		c.locked(func() { c.hangs.TryStalled(listed, time.Now()) })
 	}
 	err := api.ForEach(ctx, len(listed), c.settings.Parallelism, func(inner context.Context, i int) error {
 		one, cancel := context.WithTimeout(inner, patience)
 		defer cancel()
 		asked := time.Now()
-		if !c.mayInspect(listed[i].ID, asked) {
+		var allowed bool
+		c.locked(func() { allowed = c.hangs.MayInspect(listed[i].ID, asked) })
+		if !allowed {
 			if int(stumbles.Add(1)) < max(all, 2) {
-				found[i].stumbled = true
+				found[i].Failed = true
 				return nil
 			}
 			return failure.Errorf(failure.Timeout, "inspect containers of %s: the engine answers about none of them", c.settings.Host)
@@ -428,22 +389,22 @@ func (c *docker) inspectAll(ctx context.Context, s *api.Session, b *Batch, liste
 		d, reply, err := s.Inspect(one, listed[i].ID)
 		hung := one.Err() != nil && inner.Err() == nil
 		if err == nil || inner.Err() == nil {
-			c.inspected(listed[i].ID, err != nil && hung, time.Now())
+			c.locked(func() { c.hangs.Inspected(listed[i].ID, err != nil && hung, time.Now()) })
 		}
 		stumbled := reply.Status >= http.StatusInternalServerError || hung || err != nil && failure.ReasonOf(err) == failure.TooLarge
 		if err != nil && stumbled && inner.Err() == nil && int(stumbles.Add(1)) < max(all, 2) {
-			found[i].stumbled = true
+			found[i].Failed = true
 			return nil
 		}
 		if err != nil && inner.Err() == nil {
 			status.Store(int64(reply.Status))
 		}
 		if d != nil {
-			c.settings.shorten(d)
+			c.fleet.Rules.Shorten(d)
 		}
 		found[i].InspectResponse = d
 		if !reply.Date.IsZero() {
-			found[i].made = reply.Date.Add(-time.Since(asked))
+			found[i].Made = reply.Date.Add(-time.Since(asked))
 		}
 		return err
 	})
@@ -465,11 +426,11 @@ func (c *docker) inspectAll(ctx context.Context, s *api.Session, b *Batch, liste
 
 // inspectEarly inspects containers while something else is asked, and returns what waits for what it found: nothing where that
 // failed as a whole, so that they are inspected later.
-func (c *docker) inspectEarly(ctx context.Context, s *api.Session, wanted []container.Summary) (wait func() []inspection) {
+func (c *docker) inspectEarly(ctx context.Context, s *api.Session, wanted []container.Summary) (wait func() []fleet.Inspection) {
 	if len(wanted) == 0 {
-		return func() []inspection { return nil }
+		return func() []fleet.Inspection { return nil }
 	}
-	found := make(chan []inspection, 1)
+	found := make(chan []fleet.Inspection, 1)
 	go func() {
 		defer close(found)
 		defer func() {
@@ -481,8 +442,41 @@ func (c *docker) inspectEarly(ctx context.Context, s *api.Session, wanted []cont
 			found <- looked
 		}
 	}()
-	return func() []inspection { return <-found }
+	return func() []fleet.Inspection { return <-found }
 }
 
 // inspectShare is the part of the time that is left which one inspection may take.
 const inspectShare = 4
+
+// leftOut takes in what a list left out, and logs when it leaves out something for the first time. The caller holds the lock.
+func (c *docker) leftOut(s *fleet.Selection) {
+	if s.Beyond > 0 && c.beyond == 0 || s.Misnamed > 0 && c.misnamed == 0 {
+		c.log.Warn("containers are not watched", "beyond_max_containers", s.Beyond, "with_impossible_names", s.Misnamed)
+	}
+	c.listed, c.beyond, c.misnamed, c.fleet.Displaced = s.Listed, s.Beyond, s.Misnamed, s.Displaced
+}
+
+// tellLeftOut says which containers, and what of them, are not on the page. The caller holds the lock.
+func (c *docker) tellLeftOut(b *Batch) {
+	if c.beyond > 0 {
+		b.Impair(failure.Count(c.beyond, "container") + " beyond max_containers")
+		b.Note(fmt.Sprintf("%s beyond max_containers (%d): choose those of the stack with projects, labels, names or exclude, or raise it",
+			failure.Count(c.beyond, "container"), c.settings.MaxContainers))
+	}
+	if c.misnamed > 0 {
+		b.Impair(failure.Count(c.misnamed, "container") + " with impossible names")
+		b.Note(fmt.Sprintf("%s left out, whose names are longer than %d bytes or hold more than letters, digits, '_', '.' and '-'",
+			failure.Count(c.misnamed, "container"), fleet.MaxName))
+	}
+	if cut := c.fleet.ShortenedLabels(); cut > 0 {
+		b.Impair("labels of " + failure.Count(cut, "container") + " are too long")
+		b.Note(fmt.Sprintf("the project, service or image of %s is left out: longer than %d bytes, or depends_on than %d",
+			failure.Count(cut, "container"), fleet.MaxLabel, fleet.MaxDependsOn))
+	}
+}
+
+// hangsAt reports whether the engine hangs at a container.
+func (c *docker) hangsAt(id string) (hangs bool) {
+	c.locked(func() { hangs = c.hangs.Has(id) })
+	return hangs
+}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/api"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/cgroup"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/fleet"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/usage"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
@@ -153,7 +154,7 @@ func (c *docker) closed(err error, lasted bool) {
 	defer c.mu.Unlock()
 	opened := c.stream.open
 	c.stream.open, c.unsure = false, true
-	clear(c.fleet.doubtful)
+	clear(c.fleet.Doubtful)
 	if opened { // what was never opened says nothing of how long streams live
 		c.stream.brief++
 	}
@@ -188,8 +189,8 @@ func (c *docker) opened() (missed bool) {
 	fromTheStart := !c.stream.known && !c.stream.last.IsZero() && time.Since(c.stream.asked) < promptly
 	c.stream.open, c.stream.known, c.unsure = true, true, c.unsure || !fromTheStart
 	c.stream.settling = fromTheStart
-	if c.fleet.followed.IsZero() {
-		c.fleet.followed = c.stream.last
+	if c.fleet.FollowedSince.IsZero() {
+		c.fleet.FollowedSince = c.stream.last
 	}
 	if c.stream.brief < briefStreams {
 		c.sound()
@@ -232,7 +233,7 @@ func (c *docker) openEvents(ctx context.Context, s *api.Session) (<-chan events.
 	if err := c.negotiate(opening, s, &Batch{}); err != nil {
 		return nil, nil, err
 	}
-	return s.Events(ctx, c.since(), eventActions)
+	return s.Events(ctx, c.since(), fleet.EventActions)
 }
 
 // listen opens the stream once and takes in what it says until it ends.
@@ -299,7 +300,7 @@ func (c *docker) queueEvents(ctx context.Context, messages <-chan events.Message
 	for {
 		select {
 		case e := <-messages:
-			e.Actor.Attributes = c.settings.neededLabels(e.Actor.Attributes, "name", "exitCode")
+			e.Actor.Attributes = c.fleet.Rules.NeededLabels(e.Actor.Attributes, "name", "exitCode")
 			select {
 			case queue <- e:
 			case <-ctx.Done():
@@ -332,7 +333,7 @@ func drained(queue <-chan events.Message) []events.Message {
 func (c *docker) deaf() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.fleet.deaf(time.Now(), c.patience)
+	return c.fleet.MissesEvents(time.Now(), c.patience)
 }
 
 // take takes in events and has the containers inspected that they speak of.
@@ -347,13 +348,13 @@ func (c *docker) take(ctx context.Context, batch []events.Message, changed func(
 		now := time.Now()
 		for i := range batch {
 			e := &batch[i]
-			if c.stream.repeated(e) || !c.fleet.event(e, now) || again[e.Actor.ID] {
+			if c.stream.repeated(e) || !c.fleet.ApplyEvent(e, now) || again[e.Actor.ID] {
 				continue
 			}
 			again[e.Actor.ID] = true
 			wanted = append(wanted, container.Summary{ID: e.Actor.ID})
 		}
-		mark = c.fleet.mark
+		mark = c.fleet.Mark
 	})
 	if len(wanted) > 0 {
 		if err := c.look(ctx, wanted, mark); err != nil && ctx.Err() == nil {
@@ -435,7 +436,7 @@ func (c *docker) round() dockerRound {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.rounds++
-	return dockerRound{c.rounds, c.fleet.subjects(), c.stream.open}
+	return dockerRound{c.rounds, c.fleet.Subjects(), c.stream.open}
 }
 
 // askFor has resources measured beside the readings. If that still goes on for an earlier one, the newest waits.
@@ -501,7 +502,7 @@ func (c *docker) used(ctx context.Context, subjects []usage.Subject) (used map[s
 		return nil, err
 	}
 	rest := c.restFor(len(subjects), c.settings.ResourcesParallelism)
-	used, err = s.Measure(ctx, subjects, c.settings.ResourcesParallelism, rest, c.hangs)
+	used, err = s.Measure(ctx, subjects, c.settings.ResourcesParallelism, rest, c.hangsAt)
 	if rest != nil {
 		if next, ok := rest.Next(); ok {
 			c.locked(func() { c.rest = next })
@@ -554,7 +555,7 @@ const (
 func (c *docker) measureEarly(ctx context.Context) *fileReading {
 	var known []usage.Subject
 	if c.settings.Resources == resourcesCgroup && !c.once {
-		c.locked(func() { known = c.fleet.subjects() })
+		c.locked(func() { known = c.fleet.Subjects() })
 	}
 	if len(known) == 0 {
 		nothing := &fileReading{cancel: func() {}, done: make(chan struct{})}
@@ -660,13 +661,14 @@ func (c *docker) Present(b *Batch) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	host := c.settings.Label
-	c.fleet.present(b, time.Now())
+	reports := c.fleet.Report(time.Now())
+	writeReports(b, reports, host)
 	if c.rounds-c.measured <= 1 { // older ones are stale
-		for _, name := range slices.Sorted(maps.Keys(c.fleet.members)) {
-			m := c.fleet.members[name]
+		for i := range reports {
+			r := &reports[i]
 			// A run that has ended uses nothing, whatever it used.
-			if used, ok := c.resources[m.ID]; ok && m.here && m.status.pid != 0 && used.started.Equal(m.status.started) {
-				writeUsage(b, &used.Usage, name, host)
+			if used, ok := c.resources[r.ID]; ok && r.Status != nil && r.Status.PID != 0 && used.started.Equal(r.Status.Started) {
+				writeUsage(b, &used.Usage, r.Name, host)
 			}
 		}
 	}
@@ -681,7 +683,7 @@ func (c *docker) Present(b *Batch) {
 // Forget implements Forgetter.
 func (c *docker) Forget(name string) (err error) {
 	c.locked(func() {
-		if err = c.fleet.forgetGone(name); err == nil {
+		if err = c.fleet.Forget(name); err == nil {
 			c.touched = true
 		}
 	})
@@ -696,21 +698,21 @@ func (c *docker) load() {
 	if c.state == nil {
 		return
 	}
-	var kept fleetMemory
+	var kept fleet.Memory
 	if err := c.state.Load(&kept); err != nil {
 		c.log.Error("what was known of containers is lost, their counters begin anew", "err", err)
 		return
 	}
-	c.fleet.recall(kept, time.Now())
+	c.fleet.Recall(kept, time.Now())
 	if !c.once {
-		c.fleet.savedCounts = c.fleet.counts()
+		c.fleet.SavedCounts = c.fleet.Counts()
 	}
 }
 
 // keepCounts saves counters that have changed since they were saved last: Present shows none before.
 func (c *docker) keepCounts() {
 	differ := false
-	c.locked(func() { differ = c.fleet.savedCounts != nil && !maps.Equal(c.fleet.savedCounts, c.fleet.counts()) })
+	c.locked(func() { differ = c.fleet.SavedCounts != nil && !maps.Equal(c.fleet.SavedCounts, c.fleet.Counts()) })
 	if differ {
 		c.save()
 	}
@@ -724,20 +726,20 @@ func (c *docker) save() {
 	c.saving.Lock() // so that nothing older is kept after something newer
 	defer c.saving.Unlock()
 	var (
-		kept    fleetMemory
-		saved   map[string]counts
+		kept    fleet.Memory
+		saved   map[string]fleet.Counts
 		touched bool
 	)
 	c.locked(func() {
 		if touched = c.touched; touched {
-			kept, saved, c.touched = c.fleet.remember(), c.fleet.counts(), false
+			kept, saved, c.touched = c.fleet.Remember(), c.fleet.Counts(), false
 		}
 	})
 	if !touched {
 		return
 	}
 	// A disk that cannot be written hides no restart.
-	defer c.locked(func() { c.fleet.savedCounts = saved })
+	defer c.locked(func() { c.fleet.SavedCounts = saved })
 	content, err := json.Marshal(kept)
 	if err != nil {
 		c.log.Error("what is known of containers cannot be kept", "err", err)

@@ -27,6 +27,7 @@ import (
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/api"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/cgroup/cgrouptest"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/fleet"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/usage"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
@@ -251,7 +252,7 @@ func (w *watch) restarts(name string) int {
 	w.t.Helper()
 	w.docker.mu.Lock()
 	defer w.docker.mu.Unlock()
-	return int(w.docker.fleet.members[name].restarts()) //nolint:gosec // small
+	return int(w.docker.fleet.Members[name].Restarts()) //nolint:gosec // small
 }
 
 // stateFile is open until the test ends.
@@ -336,13 +337,13 @@ func TestNoPageShowsARestartThatIsNotSaved(t *testing.T) {
 	w.stop()
 	kept := f.Value("docker")
 	isSaved := func(shown int) bool {
-		var m fleetMemory
+		var m fleet.Memory
 		if err := kept.Load(&m); err != nil {
 			t.Error(err)
 			return false
 		}
-		saved := member{memberRecord: m.Containers["irc"]}
-		return int(saved.restarts()) >= shown //nolint:gosec // small
+		saved := fleet.Member{Record: m.Containers["irc"]}
+		return int(saved.Restarts()) >= shown //nolint:gosec // small
 	}
 	shown := func() int {
 		for n := 1; n < 9; n++ {
@@ -454,7 +455,7 @@ func TestContainerThatHasJustStartedIsInTheFirstReading(t *testing.T) {
 		if strings.HasSuffix(r.URL.Path, a.ID+"/json") {
 			started.Do(func() {
 				start := told(events.ActionStart, a.ID, "a")
-				w.docker.locked(func() { w.docker.fleet.event(&start, time.Now()) })
+				w.docker.locked(func() { w.docker.fleet.ApplyEvent(&start, time.Now()) })
 			})
 		}
 		return false
@@ -529,7 +530,7 @@ func TestTurnIsTakenWhileTheListIsMade(t *testing.T) {
 	patient.Store(true)
 	for _, stumbles := range []bool{false, true} {
 		stumbling.Store(stumbles)
-		w.docker.locked(func() { w.docker.fleet.slow = turn{} })
+		w.docker.locked(func() { w.docker.fleet.Slow = fleet.Turn{} })
 		read()
 		if n := inspections.Load(); n != 1 {
 			t.Errorf("the engine stumbles: %t: %d inspections, want one", stumbles, n)
@@ -537,7 +538,7 @@ func TestTurnIsTakenWhileTheListIsMade(t *testing.T) {
 		w.wantNow("", `container_state{container="a",state="running"} 1`)
 	}
 	patient.Store(false)
-	w.docker.locked(func() { w.docker.fleet.slow = turn{5, 5} })
+	w.docker.locked(func() { w.docker.fleet.Slow = fleet.Turn{First: 5, Last: 5} })
 	if notes := read(); inspections.Load() != 1 || !slices.ContainsFunc(notes, func(n string) bool { return strings.Contains(n, "cannot describe 1") }) {
 		t.Errorf("after a stumble: %d inspections and notes %q, want another one, and its failure told", inspections.Load(), notes)
 	}
@@ -785,7 +786,7 @@ func TestChangeForgottenBeforeTheStreamIsNoFaultOfIt(t *testing.T) {
 	w.want("the next list", `health{container="irc",health="unhealthy"} 1`)
 	w.want("the next list", `restarts_total{container="xmpp"} 1`)
 	w.docker.locked(func() {
-		if n := len(w.docker.fleet.doubtful); n > 0 {
+		if n := len(w.docker.fleet.Doubtful); n > 0 {
 			t.Errorf("%d changes speak against a stream that was opened after them", n)
 		}
 	})
@@ -800,7 +801,7 @@ func TestChangeForgottenBeforeTheStreamIsNoFaultOfIt(t *testing.T) {
 	w.engine.Container("docs").SetHealth("unhealthy")
 	w.read()
 	w.docker.locked(func() {
-		if n := len(w.docker.fleet.doubtful); n != 1 {
+		if n := len(w.docker.fleet.Doubtful); n != 1 {
 			t.Errorf("%d changes speak against a stream that does not tell of one", n)
 		}
 	})
@@ -844,11 +845,11 @@ func TestListSaysWhenItWasMade(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if after := time.Now(); made.from.After(before) || made.to.Before(after.Truncate(time.Second)) || !made.to.After(before) || made.to.Sub(made.from) < time.Second {
-		t.Errorf("made from %s to %s, asked for from %s to %s", made.from, made.to, before, after)
+	if after := time.Now(); made.From.After(before) || made.To.Before(after.Truncate(time.Second)) || !made.To.After(before) || made.To.Sub(made.From) < time.Second {
+		t.Errorf("made from %s to %s, asked for from %s to %s", made.From, made.To, before, after)
 	}
 	w.docker.locked(func() {
-		if at := w.docker.fleet.members["irc"].described; at.After(before) || at.Before(before.Add(-time.Minute)) {
+		if at := w.docker.fleet.Members["irc"].Described; at.After(before) || at.Before(before.Add(-time.Minute)) {
 			t.Errorf("described at %s, want a moment shortly before %s", at, before)
 		}
 	})
@@ -927,7 +928,7 @@ func TestFailedLookTakesNobodyAway(t *testing.T) {
 	w.read()
 	for _, path := range []string{"/_ping", "/v1.41/containers/id-a/json"} {
 		e.on(path, engineForbids)
-		wantReason(t, w.docker.look(t.Context(), []container.Summary{{ID: "id-a"}}, w.docker.fleet.mark), failure.Forbidden)
+		wantReason(t, w.docker.look(t.Context(), []container.Summary{{ID: "id-a"}}, w.docker.fleet.Mark), failure.Forbidden)
 		w.wantNow("after "+path, `container_state{container="a",state="running"} 1`)
 	}
 	ended, cancel := context.WithCancel(t.Context())
@@ -966,7 +967,7 @@ func TestEventsAreFollowedSinceTheEngineWasFirstAsked(t *testing.T) {
 	want := noon.Add(-time.Second)
 	for range 2 {
 		d.opened()
-		if got := d.fleet.followed; !got.Equal(want) {
+		if got := d.fleet.FollowedSince; !got.Equal(want) {
 			t.Errorf("followed since %s, want %s", got, want)
 		}
 		d.stream.last = noon.Add(time.Hour)
@@ -1267,7 +1268,7 @@ func TestOnlyWhatHasChangedIsKept(t *testing.T) {
 	if len(kept.saves) != 1 || !strings.Contains(string(kept.saved), "unix:///none") {
 		t.Fatalf("kept %s, want one line about the engine", kept.saves)
 	}
-	d.locked(func() { d.fleet.members["irc"] = &member{memberRecord: memberRecord{ID: "1"}} })
+	d.locked(func() { d.fleet.Members["irc"] = &fleet.Member{Record: fleet.Record{ID: "1"}} })
 	touch()
 	kept.err = errors.New("disk full")
 	d.save()
@@ -1320,7 +1321,7 @@ func TestSecondInspectionFailsNoReading(t *testing.T) {
 		}
 		started := told(events.ActionStart, stuck.ID, "a")
 		if inspections == 1 {
-			w.docker.locked(func() { w.docker.fleet.event(&started, time.Now()) })
+			w.docker.locked(func() { w.docker.fleet.ApplyEvent(&started, time.Now()) })
 		}
 		return false
 	}
@@ -1330,5 +1331,15 @@ func TestSecondInspectionFailsNoReading(t *testing.T) {
 	w.wantNow("the next reading", `container_state{container="a",state="running"} 1`)
 	if inspections != 3 {
 		t.Errorf("inspected %d times, want 3", inspections)
+	}
+}
+
+func TestEventWithoutAStampIsNoRepetition(t *testing.T) {
+	var s eventStream
+	e := &events.Message{Action: events.ActionDie, Actor: events.Actor{ID: "1"}}
+	for range 2 {
+		if s.repeated(e) {
+			t.Error("an event that cannot be told from another one counts as heard")
+		}
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/cgroup"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/fleet"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/usage"
 )
 
@@ -130,7 +131,7 @@ func FuzzDocker(f *testing.F) {
 			}
 		}
 		c.save()
-		var again fleetMemory
+		var again fleet.Memory
 		if err := kept.Load(&again); err != nil {
 			t.Errorf("what was kept cannot be read: %v", err)
 		}

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/events"
 
+	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/fleet"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
@@ -60,7 +60,7 @@ func TestEngineThatHungForAMomentIsUpWithTheNextReading(t *testing.T) {
 	e := startEngine(t, crowd("c", 20)...)
 	w := watching(t, e)
 	for i := range e.containers {
-		w.docker.inspected(e.containers[i].ID, true, time.Now())
+		w.docker.hangs.Inspected(e.containers[i].ID, true, time.Now())
 	}
 	if err := w.try(); err != nil {
 		t.Errorf("the next reading fails: %v", err)
@@ -68,29 +68,8 @@ func TestEngineThatHungForAMomentIsUpWithTheNextReading(t *testing.T) {
 	if err := w.try(); err != nil {
 		t.Errorf("the reading after that fails: %v", err)
 	}
-	if n := len(w.docker.hanging); n != 0 {
+	if n := len(w.docker.hangs.ByID); n != 0 {
 		t.Errorf("%d of 20 containers are still left alone", n)
-	}
-}
-
-// TestEngineThatHangsForLongIsTriedLessOften counts what is tried in an hour of an engine that hangs at all of its containers.
-func TestEngineThatHangsForLongIsTriedLessOften(t *testing.T) {
-	c := &docker{hanging: map[string]hang{}}
-	listed := []container.Summary{{ID: "a"}, {ID: "b"}, {ID: "c"}}
-	now := time.Now()
-	tried := 0
-	for range 120 { // readings
-		c.tryStalled(listed, now)
-		for _, l := range listed {
-			if c.mayInspect(l.ID, now) {
-				tried++
-				c.inspected(l.ID, true, now)
-			}
-		}
-		now = now.Add(30 * time.Second)
-	}
-	if tried > 40 {
-		t.Errorf("%d inspections hang after an hour, want the pauses to grow", tried)
 	}
 }
 
@@ -100,13 +79,13 @@ func TestContainersAreInspectedAgainOnceTheEngineAnswers(t *testing.T) {
 	w := watching(t, e)
 	now := time.Now()
 	for i := range e.containers {
-		w.docker.inspected(e.containers[i].ID, true, now.Add(-2*hangFirst))
+		w.docker.hangs.Inspected(e.containers[i].ID, true, now.Add(-2*fleet.HangFirst))
 	}
 	for range 3 {
 		w.read()
-		w.docker.retried = time.Time{} // the next reading is 30 s later
+		w.docker.hangs.Retried = time.Time{} // the next reading is 30 s later
 	}
-	if n := len(w.docker.hanging); n != 0 {
+	if n := len(w.docker.hangs.ByID); n != 0 {
 		t.Errorf("%d of 20 containers are still left alone in the third reading after the engine has recovered", n)
 	}
 }
@@ -119,7 +98,7 @@ func TestInspectionThatIsCutProvesNothing(t *testing.T) {
 		engineHangs(w, r)
 	})
 	w := watching(t, e)
-	w.docker.inspected(stuck.ID, true, time.Now().Add(-2*hangFirst))
+	w.docker.hangs.Inspected(stuck.ID, true, time.Now().Add(-2*fleet.HangFirst))
 	hangs := e.answer
 	e.answer = func(w http.ResponseWriter, r *http.Request) bool {
 		if strings.HasSuffix(r.URL.Path, other.ID+"/json") {
@@ -130,11 +109,11 @@ func TestInspectionThatIsCutProvesNothing(t *testing.T) {
 		return hangs(w, r)
 	}
 	wantReason(t, w.try(), failure.Forbidden)
-	if w.docker.mayInspect(stuck.ID, time.Now()) {
+	if w.docker.hangs.MayInspect(stuck.ID, time.Now()) {
 		t.Error("it is inspected again at once")
 	}
-	w.docker.retried = time.Time{}
-	if !w.docker.hangs(stuck.ID) {
+	w.docker.hangs.Retried = time.Time{}
+	if !w.docker.hangsAt(stuck.ID) {
 		t.Error("it counts as one that the engine answers about")
 	}
 }

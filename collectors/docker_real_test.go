@@ -12,6 +12,7 @@ import (
 
 	"github.com/docker/docker/api/types/container"
 
+	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/fleet"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/realstack"
 )
 
@@ -85,7 +86,7 @@ func (e *realEngine) check(t *testing.T, when, name, health, state string, exit 
 	t.Helper()
 	service := strings.TrimPrefix(name, e.Name+"-")
 	var start string
-	if at := parseDockerTime(e.Says(name, realstack.StartedAt)); !at.IsZero() {
+	if at := fleet.ParseTime(e.Says(name, realstack.StartedAt)); !at.IsZero() {
 		start = fmt.Sprint(epochSeconds(at))
 	}
 	got := e.lines(t, name)
@@ -200,7 +201,7 @@ func TestRealEngineCrashLoop(t *testing.T) {
 		if e.Says(name, account) != before || !strings.HasPrefix(before, container.StateRestarting) {
 			continue
 		}
-		start := fmt.Sprint(epochSeconds(parseDockerTime(strings.TrimPrefix(before, container.StateRestarting+" "))))
+		start := fmt.Sprint(epochSeconds(fleet.ParseTime(strings.TrimPrefix(before, container.StateRestarting+" "))))
 		if want := e.want("none", "restarting", start, nil, "loop", ""); !slices.Equal(got, want) {
 			t.Errorf("restarting: got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 		}
@@ -213,9 +214,9 @@ func TestRealEngineLeavesOutComposesOwn(t *testing.T) {
 	e := startRealEngine(t)
 	lasting := e.Run("lasting")
 	e.Docker("run", "-d", "--network", "none", "--name", "0123456789ab_"+lasting, "--label", e.Name,
-		"--label", composeProject+"="+e.Name, e.Name)
+		"--label", fleet.ComposeProject+"="+e.Name, e.Name)
 	e.Docker("run", "-d", "--network", "none", "--name", lasting+"-run", "--label", e.Name,
-		"--label", composeProject+"="+e.Name, "--label", composeOneOff+"=True", e.Name)
+		"--label", fleet.ComposeProject+"="+e.Name, "--label", fleet.ComposeOneOff+"=True", e.Name)
 	s := dockerSettings(e.host)
 	s.Labels = []string{e.Name}
 	b, err := readDocker(t, s)

@@ -9,11 +9,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/events"
 
+	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/fleet"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
@@ -71,7 +71,7 @@ func TestNamesAndLabelsAreBounded(t *testing.T) {
 	const long = 100 << 10
 	longest := strings.Repeat("n", 255)
 	labelled := plainContainer("labelled", map[string]string{
-		composeProject: strings.Repeat("p", long), composeService: strings.Repeat("s", long), composeDepends: strings.Repeat("d", long),
+		fleet.ComposeProject: strings.Repeat("p", long), fleet.ComposeService: strings.Repeat("s", long), fleet.ComposeDepends: strings.Repeat("d", long),
 	})
 	labelled.Config.Image = strings.Repeat("i", long)
 	odd := plainContainer("odd name", nil)
@@ -95,14 +95,14 @@ func TestNamesAndLabelsAreBounded(t *testing.T) {
 // TestWhatIsLeftOutDoesNotComeBack has a state file of a version that left nothing out.
 func TestWhatIsLeftOutDoesNotComeBack(t *testing.T) {
 	e := startEngine(t, plainContainer("good", nil))
-	records := map[string]memberRecord{
+	records := map[string]fleet.Record{
 		strings.Repeat("x", 900<<10): {ID: "a", Wanted: true}, "odd\nname": {ID: "b", Wanted: true},
 		"good": {ID: "id-good", Before: 3, Born: true, Service: strings.Repeat("s", 900<<10)},
 	}
 	for i := range 400 {
-		records[fmt.Sprintf("z-%04d", i)] = memberRecord{ID: fmt.Sprintf("z%d", i), Wanted: true}
+		records[fmt.Sprintf("z-%04d", i)] = fleet.Record{ID: fmt.Sprintf("z%d", i), Wanted: true}
 	}
-	content, err := json.Marshal(fleetMemory{Host: e.host, Containers: records})
+	content, err := json.Marshal(fleet.Memory{Host: e.host, Containers: records})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +119,7 @@ func TestWhatIsLeftOutDoesNotComeBack(t *testing.T) {
 func TestDependenciesAreBounded(t *testing.T) {
 	all := crowd("c", 200)
 	for i := range all {
-		all[i].Config.Labels = map[string]string{composeProject: "p", composeService: "s", composeDepends: "s:service_started:false"}
+		all[i].Config.Labels = map[string]string{fleet.ComposeProject: "p", fleet.ComposeService: "s", fleet.ComposeDepends: "s:service_started:false"}
 	}
 	w := watching(t, startEngine(t, all...))
 	w.read()
@@ -165,26 +165,6 @@ func TestOneHugeDescriptionHidesNoOther(t *testing.T) {
 	w.wantNow("", `container_state{container="a",state="running"} 1`, `container_state{container="b",state="running"} 1`)
 }
 
-// TestConditionsAreBounded has containers that say of themselves, hundreds of times, that they wait for all of the others.
-func TestConditionsAreBounded(t *testing.T) {
-	f := newFleet(newDockerSettings())
-	label := strings.TrimSuffix(strings.Repeat("s:service_healthy,", maxDependsOn/18), ",")
-	for i := range 200 {
-		b := plainContainer(fmt.Sprintf("c%04d", i), map[string]string{composeProject: "p", composeService: "s", composeDepends: label})
-		b.State = &container.State{Status: container.StateCreated}
-		if err := f.described(&b, 0, time.Time{}, portOpened); err != nil {
-			t.Fatal(err)
-		}
-	}
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	f.present(&Batch{}, portOpened)
-	runtime.ReadMemStats(&after)
-	if took := (after.TotalAlloc - before.TotalAlloc) >> 20; took > 64 {
-		t.Errorf("what %d containers wait for took %d MiB", len(f.members), took)
-	}
-}
-
 // TestWhatIsLeftOutIsNotMissed has an engine that more is watched of than max_containers allows since then.
 func TestWhatIsLeftOutIsNotMissed(t *testing.T) {
 	e := startEngine(t, crowd("c", 6)...)
@@ -199,15 +179,6 @@ func TestWhatIsLeftOutIsNotMissed(t *testing.T) {
 	}
 	w.wantShown(3, `container_state{container="c0005",state="running"} 1`)
 	wantPartly(t, b, "3 containers beyond max_containers (3)")
-}
-
-func TestIDsOfEventsAreBounded(t *testing.T) {
-	f := newFleet(newDockerSettings())
-	id := strings.Repeat("a", 1<<20)
-	e := &events.Message{Action: events.ActionStart, TimeNano: 1, Actor: events.Actor{ID: id, Attributes: map[string]string{"name": "a"}}}
-	if f.event(e, portOpened) || len(f.touched) > 0 || len(f.newborn) > 0 {
-		t.Error("an id of a mebibyte is remembered")
-	}
 }
 
 // TestDescriptionsTakeLittleMemory inspects containers whose descriptions are almost as large as they may be.

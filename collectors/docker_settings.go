@@ -15,6 +15,7 @@ import (
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/api"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/fleet"
 )
 
 // Docker is the block of a Docker Engine. A container is watched if it fits projects, labels and names, of which an
@@ -173,7 +174,7 @@ func (s *Docker) Check(r *config.Report) {
 		if strings.Contains(name, "/") {
 			r.Faultf("roles."+name, "is for %q, which is no container's name; write it without a slash", name)
 		}
-		if role := s.Roles[name]; !validRole.MatchString(role) {
+		if role := s.Roles[name]; !fleet.ValidRole.MatchString(role) {
 			r.Faultf("roles."+name, "is %q, must be a role such as xmpp or irc_services: lower-case letters, digits and '_'", role)
 		}
 	}
@@ -182,7 +183,7 @@ func (s *Docker) Check(r *config.Report) {
 		switch {
 		case strings.ContainsAny(name, `*?[\/`) || name == "":
 			r.Faultf(fmt.Sprintf("expected[%d]", i), "is %q, must be the name of one container", name)
-		case matchesAny(name, s.Exclude) || len(s.Names) > 0 && !matchesAny(name, s.Names):
+		case fleet.MatchesAny(name, s.Exclude) || len(s.Names) > 0 && !fleet.MatchesAny(name, s.Names):
 			r.Faultf(fmt.Sprintf("expected[%d]", i), "is %q, which names or exclude leave out", name)
 		}
 	}
@@ -203,7 +204,7 @@ const maxResourcesParallelism = 1024
 // Warnings implements config.Warner. A role of one's own is allowed, but it is more often one that is mistyped.
 func (s *Docker) Warnings() []string {
 	warnings := s.TLS.Warnings()
-	known := slices.Compact(slices.Sorted(maps.Values(rolePhrases)))
+	known := slices.Compact(slices.Sorted(maps.Values(fleet.RolePhrases)))
 	for _, name := range slices.Sorted(maps.Keys(s.Roles)) {
 		if role := s.Roles[name]; !slices.Contains(known, role) {
 			warnings = append(warnings, fmt.Sprintf("roles.%s is %q, which no rule or dashboard knows; they know %s", name, role, strings.Join(known, ", ")))
@@ -250,29 +251,10 @@ func (s *Docker) wantsTLS() bool {
 	return s.verify || s.TLS != (config.TLS{}) || s.CertFile != ""
 }
 
-// watches reports whether a container of this name and these labels is to be watched.
-func (s *Docker) watches(name string, labels map[string]string) bool {
-	if labels[composeOneOff] == "True" {
-		return false
+// rules returns what the settings say about containers. Served are the names of the containers that serve targets.
+func (s *Docker) rules(served []string) *fleet.Rules {
+	return &fleet.Rules{
+		Host: s.Host, Label: s.Label, Projects: s.Projects, Labels: s.Labels, Names: s.Names, Exclude: s.Exclude, Roles: s.Roles,
+		Expected: s.Expected, Served: served, MissingAfter: s.MissingAfter.Std(), ForgetAfter: s.ForgetAfter.Std(), MaxContainers: s.MaxContainers,
 	}
-	if len(s.Projects) > 0 && !slices.Contains(s.Projects, labels[composeProject]) {
-		return false
-	}
-	for _, want := range s.Labels {
-		key, value, valued := strings.Cut(want, "=")
-		if got, ok := labels[key]; !ok || (valued && got != value) {
-			return false
-		}
-	}
-	if len(s.Names) > 0 && !matchesAny(name, s.Names) {
-		return false
-	}
-	return !matchesAny(name, s.Exclude)
-}
-
-func matchesAny(name string, patterns []string) bool {
-	return slices.ContainsFunc(patterns, func(p string) bool {
-		ok, err := path.Match(p, name)
-		return ok && err == nil
-	})
 }

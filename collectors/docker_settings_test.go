@@ -15,6 +15,7 @@ import (
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/api"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/fleet"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange/exchangetest"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
@@ -179,7 +180,7 @@ func TestDockerTakesTheLeastAndTheMost(t *testing.T) {
 }
 
 func TestContainerIsWatchedThatFitsEveryKey(t *testing.T) {
-	labels := map[string]string{composeProject: "chat", "tier": "front", "empty": ""}
+	labels := map[string]string{fleet.ComposeProject: "chat", "tier": "front", "empty": ""}
 	for _, tt := range []struct {
 		name string
 		s    Docker
@@ -197,12 +198,12 @@ func TestContainerIsWatchedThatFitsEveryKey(t *testing.T) {
 		{"another name", Docker{Names: []string{"irc"}}, false},
 		{"excluded", Docker{Names: []string{"irc-?"}, Exclude: []string{"*-1"}}, false},
 	} {
-		if got := tt.s.watches("irc-1", labels); got != tt.want {
+		if got := tt.s.rules(nil).Watches("irc-1", labels); got != tt.want {
 			t.Errorf("%s: watched: %t, want %t", tt.name, got, tt.want)
 		}
 	}
 	oneOff := Docker{}
-	if oneOff.watches("irc-1", map[string]string{composeOneOff: "True"}) {
+	if oneOff.rules(nil).Watches("irc-1", map[string]string{fleet.ComposeOneOff: "True"}) {
 		t.Error("a container that somebody runs once is watched")
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/docker/docker/api/types/container"
 	"go.uber.org/goleak"
 
+	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/fleet"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
@@ -119,7 +120,7 @@ func TestLabelsAreFilteredByTheEngine(t *testing.T) {
 
 func TestOnlySelectedContainersAreTold(t *testing.T) {
 	chat := func(more ...string) map[string]string {
-		labels := map[string]string{composeProject: "chat"}
+		labels := map[string]string{fleet.ComposeProject: "chat"}
 		for _, l := range more {
 			key, value, _ := strings.Cut(l, "=")
 			labels[key] = value
@@ -129,8 +130,8 @@ func TestOnlySelectedContainersAreTold(t *testing.T) {
 	containers := []container.InspectResponse{
 		plainContainer("chat-irc-1", chat("tier=back")),
 		plainContainer("chat-web-1", chat("tier=front", "watched=")),
-		plainContainer("chat-run-1", chat(composeOneOff+"=True")),
-		plainContainer("blog-web-1", map[string]string{composeProject: "blog", "tier": "front"}),
+		plainContainer("chat-run-1", chat(fleet.ComposeOneOff+"=True")),
+		plainContainer("blog-web-1", map[string]string{fleet.ComposeProject: "blog", "tier": "front"}),
 		plainContainer("lonely", nil),
 	}
 	for _, tt := range []struct {
@@ -143,7 +144,7 @@ func TestOnlySelectedContainersAreTold(t *testing.T) {
 		{"one of two projects", func(s *Docker) { s.Projects = []string{"blog", "chat"} }, []string{"blog-web-1", "chat-irc-1", "chat-web-1"}},
 		{"a label's value", func(s *Docker) { s.Labels = []string{"tier=front"} }, []string{"blog-web-1", "chat-web-1"}},
 		{"a label's presence", func(s *Docker) { s.Labels = []string{"watched"} }, []string{"chat-web-1"}},
-		{"all of two labels", func(s *Docker) { s.Labels = []string{"tier", composeProject + "=chat"} }, []string{"chat-irc-1", "chat-web-1"}},
+		{"all of two labels", func(s *Docker) { s.Labels = []string{"tier", fleet.ComposeProject + "=chat"} }, []string{"chat-irc-1", "chat-web-1"}},
 		{"a pattern", func(s *Docker) { s.Names = []string{"*-web-?"} }, []string{"blog-web-1", "chat-web-1"}},
 		{"a pattern is of the whole name", func(s *Docker) { s.Names = []string{"web", "lon*"} }, []string{"lonely"}},
 		{"a project but for a name", func(s *Docker) {
@@ -488,201 +489,6 @@ func openDescriptors(t *testing.T) int {
 	return len(entries)
 }
 
-func TestHealthIsOnlyOfRunningContainers(t *testing.T) {
-	health := func(status string, streak int) *container.Health {
-		return &container.Health{Status: status, FailingStreak: streak}
-	}
-	for _, tt := range []struct {
-		name   string
-		state  string
-		health *container.Health
-		want   string
-	}{
-		{"healthy", "running", health("healthy", 0), "healthy"},
-		{"healthy again fails once", "running", health("healthy", 1), "healthy"},
-		{"unhealthy", "running", health("unhealthy", 3), "unhealthy"},
-		{"starting", "running", health("starting", 0), "starting"},
-		{"starting and failing", "running", health("starting", 2), "starting"},
-		{"no check", "running", nil, "none"},
-		{"check that says none", "running", health("none", 0), "none"},
-		{"check without a word", "running", health("", 0), "none"},
-		{"word of another engine", "running", health("wobbly", 9), "none"},
-		{"unpaused, not checked yet", "running", health("unhealthy", 0), "starting"},
-		{"unpaused, was unhealthy before", "running", health("unhealthy", 5), "unhealthy"},
-		{"paused", "paused", health("unhealthy", 0), "none"},
-		{"paused, was unhealthy before", "paused", health("unhealthy", 5), "none"},
-		{"stopped", "exited", health("unhealthy", 0), "none"},
-		{"stopped, was unhealthy before", "exited", health("unhealthy", 5), "none"},
-		{"restarting", "restarting", health("unhealthy", 2), "none"},
-		{"removing", "removing", health("healthy", 0), "none"},
-		{"dead", "dead", health("unhealthy", 0), "none"},
-		{"created", "created", nil, "none"},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			if got := healthOf(tt.state, tt.health); got != tt.want {
-				t.Errorf("got %s, want %s", got, tt.want)
-			}
-		})
-	}
-}
-
-func TestStateIsTheEnginesWordOrFollowsFromItsFlags(t *testing.T) {
-	const some = "2026-01-02T03:04:05Z"
-	for _, tt := range []struct {
-		state container.State
-		want  string
-	}{
-		{container.State{Status: "created"}, "created"},
-		{container.State{Status: "running", Running: true}, "running"},
-		{container.State{Status: "paused", Running: true, Paused: true}, "paused"},
-		{container.State{Status: "restarting", Running: true, Restarting: true}, "restarting"},
-		{container.State{Status: "removing"}, "removing"},
-		{container.State{Status: "exited"}, "exited"},
-		{container.State{Status: "dead", Dead: true}, "dead"},
-		{container.State{Status: "stopped", StartedAt: some}, "exited"},
-		{container.State{Status: "configured"}, "created"},
-		{container.State{Running: true, Paused: true}, "paused"},
-		{container.State{Running: true, Restarting: true}, "restarting"},
-		{container.State{Running: true}, "running"},
-		{container.State{Dead: true}, "dead"},
-	} {
-		if got := stateOf(&tt.state); got != tt.want {
-			t.Errorf("state of %+v: got %s, want %s", tt.state, got, tt.want)
-		}
-	}
-}
-
-func TestStatusSaysWhatTheEngineKnows(t *testing.T) {
-	labels := func(pairs ...string) func(*container.InspectResponse) {
-		return func(c *container.InspectResponse) {
-			c.Config.Labels = map[string]string{}
-			for i := 0; i < len(pairs); i += 2 {
-				c.Config.Labels[pairs[i]] = pairs[i+1]
-			}
-		}
-	}
-	state := func(status string, code int) func(*container.InspectResponse) {
-		return func(c *container.InspectResponse) { c.State.Status, c.State.ExitCode = status, code }
-	}
-	image := func(name string) func(*container.InspectResponse) {
-		return func(c *container.InspectResponse) { c.Config.Image = name }
-	}
-	for _, tt := range []struct {
-		name string
-		is   func(*container.InspectResponse)
-		want func(*containerStatus)
-	}{
-		{"plain", func(*container.InspectResponse) {}, func(*containerStatus) {}},
-		{"never started", func(c *container.InspectResponse) {
-			c.State = &container.State{Status: "created", StartedAt: "0001-01-01T00:00:00Z", ExitCode: 127}
-		}, func(s *containerStatus) { s.state, s.started = "created", time.Time{} }},
-		{"start that cannot be read", func(c *container.InspectResponse) { c.State.StartedAt = "yesterday" }, func(s *containerStatus) { s.started = time.Time{} }},
-		{"killed", state("exited", 137), func(s *containerStatus) { s.state, s.stopped, s.exitCode = "exited", true, 137 }},
-		{"dead", state("dead", 0), func(s *containerStatus) { s.state, s.stopped = "dead", true }},
-		{"restarting has no exit code, since it is not stopped", state("restarting", 3), func(s *containerStatus) { s.state = "restarting" }},
-		{"compose", labels(composeProject, "chat", composeService, "irc"), func(s *containerStatus) { s.project, s.service, s.role = "chat", "irc", "irc" }},
-		{"role by label", labels(composeService, "irc", roleLabel, "irc_services"), func(s *containerStatus) { s.service, s.role = "irc", "irc_services" }},
-		{"label that is no role", labels(roleLabel, "My Role!"), func(*containerStatus) {}},
-		{"digest beside a tag", image("docs/web:1@sha256:0123"), func(s *containerStatus) { s.image = "docs/web:1" }},
-		{"image by id", image("sha256:0123"), func(s *containerStatus) { s.image = "sha256:0123" }},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			in := plainContainer("name", nil)
-			tt.is(&in)
-			want := containerStatus{
-				id: "id-name", name: "name", state: "running", health: "none", started: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), image: "image",
-			}
-			tt.want(&want)
-			want.said.state = want.state
-			if got, err := statusOf(&in, nil); err != nil || got != want {
-				t.Errorf("got %+v, %v, want %+v", got, err, want)
-			}
-		})
-	}
-	t.Run("role by configuration", func(t *testing.T) {
-		in := plainContainer("name", map[string]string{roleLabel: "irc"})
-		if got, err := statusOf(&in, map[string]string{"name": "xmpp"}); err != nil || got.role != "xmpp" {
-			t.Errorf("role: got %q, %v, want xmpp", got.role, err)
-		}
-	})
-}
-
-func TestRoleIsInferredOnlyWhereItIsSure(t *testing.T) {
-	for _, tt := range []struct {
-		service, image, name string
-		want                 string
-	}{
-		{"xmpp", "", "", "xmpp"},
-		{"atl-xmpp-server", "", "", "xmpp"},
-		{"", "prosody/prosody:13.0", "", "xmpp"},
-		{"", "registry:5000/chat/prosody@sha256:0123", "", "xmpp"},
-		{"", "ghcr.io/processone/ejabberd", "", "xmpp"},
-		{"", "", "chat-xmpp-1", "xmpp"},
-		{"", "", "chat_prosody_1", "xmpp"},
-		{"xmpp-nginx", "nginx:1.22", "", "xmpp_proxy"},
-		{"atl-xmpp-nginx", "atl-xmpp-nginx", "", "xmpp_proxy"},
-		{"xmpp", "nginx:1.22", "", "xmpp_proxy"},
-		{"nginx-xmpp", "", "", "xmpp_proxy"},
-		{"xmpp-proxy", "", "", "xmpp_proxy"},
-		{"irc", "", "", "irc"},
-		{"irc-server", "", "", "irc"},
-		{"", "unrealircd:6.1", "", "irc"},
-		{"IRC_Server", "", "", "irc"},
-		{"irc-services", "", "", "irc_services"},
-		{"", "atheme/atheme", "", "irc_services"},
-		{"chat-atheme", "", "", "irc_services"},
-		{"bridge", "", "", "bridge"},
-		{"discord-irc-bridge", "", "", "bridge"},
-		{"", "42wim/matterbridge:stable", "", "bridge"},
-		{"web-irc", "", "", "web_irc"},
-		{"", "ghcr.io/thelounge/thelounge", "", "web_irc"},
-		{"irc-webpanel", "", "", "web_panel"},
-		{"", "unrealircd/unrealircd-webpanel", "", "web_panel"},
-		{"docs", "nginx", "", "docs"},
-		{"plant-store", "", "", "plant_store"},
-		{"identity", "", "", "identity"},
-		{"dozzle", "", "", "log_viewer"},
-		// The service outweighs the image, the image the name.
-		{"irc", "atheme", "chat-xmpp-1", "irc"},
-		{"", "atheme", "chat-xmpp-1", "irc_services"},
-		// None of these is what its name contains.
-		{"nginx", "nginx", "chat-nginx-1", ""},
-		{"xmpp-db", "postgres:16", "chat-xmpp-db-1", ""},
-		{"xmpp", "postgres:16", "", ""},
-		{"irc", "nginx", "", ""},
-		{"prosody-exporter", "", "", ""},
-		{"irc-bot", "", "", ""},
-		{"irc-stats", "", "", ""},
-		{"test-irc", "", "", ""},
-		{"discord-xmpp", "", "", ""},
-		{"bridge-db", "", "", ""},
-		{"bridge-irc", "", "", ""},
-		{"circ", "", "", ""},
-		{"ircle", "", "", ""},
-		{"", "certbot/certbot", "xmpp-certbot", ""},
-		{"server", "", "1", ""},
-		{"", "", "", ""},
-	} {
-		if got := inferRole(tt.service, tt.image, tt.name); got != tt.want {
-			t.Errorf("service %q, image %q, name %q: got %q, want %q", tt.service, tt.image, tt.name, got, tt.want)
-		}
-	}
-}
-
-func TestRolePhrasesAreWrittenAsNamesAreRead(t *testing.T) {
-	for phrase, role := range rolePhrases {
-		if got := strings.Join(nameWords(phrase), " "); got != phrase {
-			t.Errorf("phrase %q can never match: names are read as %q", phrase, got)
-		}
-		if n := len(nameWords(phrase)); n > longestPhrase {
-			t.Errorf("phrase %q has %d words, longestPhrase is %d", phrase, n, longestPhrase)
-		}
-		if !validRole.MatchString(role) {
-			t.Errorf("role %q of %q is none", role, phrase)
-		}
-	}
-}
-
 // TestContainerThatTheEngineStumblesOverHidesNoOther has an engine that fails to describe one container, as it does when
 // that container's layer is damaged.
 func TestContainerThatTheEngineStumblesOverHidesNoOther(t *testing.T) {
@@ -709,49 +515,10 @@ func TestContainerThatTheEngineStumblesOverHidesNoOther(t *testing.T) {
 	}
 }
 
-func TestWhatAListSaysOfAContainer(t *testing.T) {
-	for name, c := range map[string]struct {
-		summary container.Summary
-		want    containerStatus
-		trouble string
-	}{
-		"killed": {
-			container.Summary{ID: "i", Names: []string{"/a"}, State: container.StateExited, Status: "Exited (137) 2 hours ago"},
-			containerStatus{id: "i", name: "a", state: container.StateExited, health: container.NoHealthcheck, stopped: true, exitCode: 137, listed: true, said: summaryWords{state: container.StateExited}},
-			"a is exited, exit code 137",
-		},
-		"dead": {
-			container.Summary{ID: "i", Names: []string{"/a"}, State: container.StateDead, Status: "Dead"},
-			containerStatus{id: "i", name: "a", state: container.StateDead, health: container.NoHealthcheck, listed: true, said: summaryWords{state: container.StateDead}},
-			"a is dead",
-		},
-		"linked": {
-			container.Summary{ID: "i", Names: []string{"/other/alias", "/a"}, State: container.StateRunning, Status: "Up 2 hours (healthy)"},
-			containerStatus{id: "i", name: "a", state: container.StateRunning, health: container.Healthy, listed: true, said: summaryWords{container.StateRunning, container.Healthy}},
-			"",
-		},
-	} {
-		got, err := statusOf(fromSummary(&c.summary), nil)
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-			continue
-		}
-		if got != c.want || got.trouble() != c.trouble {
-			t.Errorf("%s: got %+v, %q; want %+v, %q", name, got, got.trouble(), c.want, c.trouble)
-		}
-	}
-}
-
 func TestMistypedRoleIsWarnedOf(t *testing.T) {
 	s := &Docker{Roles: map[string]string{"chat-xmpp-1": "xmpp", "chat-irc-1": "icr"}}
 	want := "roles.chat-irc-1 is \"icr\", which no rule or dashboard knows; they know bridge, "
 	if got := s.Warnings(); len(got) != 1 || !strings.HasPrefix(got[0], want) {
 		t.Errorf("got %q, want one that begins with %q", got, want)
-	}
-}
-
-func TestDigitsArePartsOfWords(t *testing.T) {
-	if got, want := nameWords("irc10_2a/9.b0"), []string{"irc10", "2a", "9", "b0"}; !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/docker/docker/api/types/container"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/fleet"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/realstack"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
@@ -164,8 +165,8 @@ func (w *realWatch) want(what, line string) {
 			unsure := false
 			w.docker.locked(func() {
 				unsure = w.docker.unsure
-				for _, c := range w.docker.fleet.members {
-					unsure = unsure || c.unsure
+				for _, c := range w.docker.fleet.Members {
+					unsure = unsure || c.Unsure
 				}
 			})
 			if unsure {
@@ -193,20 +194,20 @@ func (w *realWatch) sameAsListed(name string) {
 		w.t.Fatal(err)
 	}
 	for i := range all {
-		if ownName(all[i].Names) != name {
+		if fleet.OwnName(all[i].Names) != name {
 			continue
 		}
-		got, err := statusOf(fromSummary(&all[i]), nil)
+		got, err := fleet.StatusOf(fleet.FromSummary(&all[i]), nil)
 		if err != nil {
 			w.t.Fatal(err)
 		}
-		w.wantNow("the list's words", fmt.Sprintf(`container_state{container="%s",state="%s"} 1`, name, got.state),
-			fmt.Sprintf(`container_health{container="%s",health="%s"} 1`, name, got.health))
+		w.wantNow("the list's words", fmt.Sprintf(`container_state{container="%s",state="%s"} 1`, name, got.State),
+			fmt.Sprintf(`container_health{container="%s",health="%s"} 1`, name, got.Health))
 		w.docker.locked(func() {
-			known := w.docker.fleet.members[name]
-			if age := known.status.compareAge(&all[i], made, known.described); age != ageAgrees && age != ageTooCoarse || known.agesLie {
+			known := w.docker.fleet.Members[name]
+			if age := known.Status.CompareAge(&all[i], made, known.Described); age != fleet.AgeAgrees && age != fleet.AgeTooCoarse || known.AgesLie {
 				w.t.Errorf("%s is %q at %s by the engine's clock: the age compares as %d with %s and %s, and is given up: %t",
-					name, all[i].Status, made.to, age, known.status.started, known.status.ended, known.agesLie)
+					name, all[i].Status, made.To, age, known.Status.Started, known.Status.Ended, known.AgesLie)
 			}
 		})
 		return
@@ -327,7 +328,7 @@ func (w *realWatch) deploys() {
 		w.Run("irc", "--restart", "unless-stopped")
 	}, func() { w.Await(name, realstack.HealthStatus, container.Healthy) },
 		line("restarts_total", name, "", "3"), line("recreations_total", name, "", "1"), line("state", name, `,state="running"`, "1"))
-	created := parseDockerTime(w.Says(name, "{{.Created}}"))
+	created := fleet.ParseTime(w.Says(name, "{{.Created}}"))
 	w.wantNow("rm and run", "container_"+line("last_recreated_timestamp_seconds", name, "", fmt.Sprint(epochSeconds(created))))
 	w.does("a crash after the deploy", func() {
 		pid, err := strconv.Atoi(w.Says(name, "{{.State.Pid}}"))

@@ -1,4 +1,4 @@
-package collectors
+package fleet
 
 import (
 	"encoding/json"

@@ -1,4 +1,4 @@
-package collectors
+package fleet
 
 import (
 	"regexp"
@@ -6,15 +6,12 @@ import (
 	"strings"
 )
 
-// roleLabel is the container label that names a role where the configuration does not.
-const roleLabel = "chatstack.role"
+// ValidRole is what a role may be called. The alert rules know those in rolePhrases.
+var ValidRole = regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}$`)
 
-// validRole is what a role may be called. The alert rules know those in rolePhrases.
-var validRole = regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}$`)
-
-// rolePhrases are the ends of names that tell a role: "atl-irc-server-1" ends in irc once server and the number are
+// RolePhrases are the ends of names that tell a role: "atl-irc-server-1" ends in irc once server and the number are
 // off, "irc-services" in irc services. The longest that fits counts.
-var rolePhrases = map[string]string{
+var RolePhrases = map[string]string{
 	"ejabberd":             "xmpp",
 	"jabber":               "xmpp",
 	"prosody":              "xmpp",
@@ -136,7 +133,7 @@ func roleOf(w []string) string {
 	}
 	for n := min(longestPhrase, len(w)); n > 0; n-- {
 		before, phrase := w[:len(w)-n], strings.Join(w[len(w)-n:], " ")
-		if role, ok := rolePhrases[phrase]; ok {
+		if role, ok := RolePhrases[phrase]; ok {
 			if containsAny(before, turningWords) {
 				return ""
 			}

@@ -1,4 +1,4 @@
-package collectors
+package fleet
 
 import (
 	"slices"
@@ -13,11 +13,11 @@ import (
 // started twice and run out of memory before it can be described.
 func TestStartsBeforeTheFirstDescriptionOfASuccessorCount(t *testing.T) {
 	f := play(t, "run 1 irc; die 1 0; event 1 destroy")
-	before := f.fleet.members["irc"].restarts()
+	before := f.fleet.Members["irc"].Restarts()
 	f.play("late; make 2 irc; pass 1s; start 2; event 2 oom; event 2 die; start 2")
-	f.inspect("2", f.fleet.mark)
-	c := f.fleet.members["irc"]
-	if got := c.restarts() - before; got != 1 {
+	f.inspect("2", f.fleet.Mark)
+	c := f.fleet.Members["irc"]
+	if got := c.Restarts() - before; got != 1 {
 		t.Errorf("restarts: got %d more, want 1", got)
 	}
 	if got := c.ooms(); got != 1 {
@@ -27,8 +27,8 @@ func TestStartsBeforeTheFirstDescriptionOfASuccessorCount(t *testing.T) {
 
 func TestOnlyAWantedContainerThatIsGoneForLongIsMissing(t *testing.T) {
 	now := portOpened
-	f := newFleet(newDockerSettings())
-	after := f.settings.MissingAfter.Std()
+	f := New(defaultRules())
+	after := f.Rules.MissingAfter
 	for _, tt := range []struct {
 		name         string
 		here, wanted bool
@@ -40,8 +40,8 @@ func TestOnlyAWantedContainerThatIsGoneForLongIsMissing(t *testing.T) {
 		{"gone", false, true, after, true},
 		{"gone, and nobody wants it", false, false, time.Hour, false},
 	} {
-		c := &member{}
-		c.here, c.Wanted, c.Gone = tt.here, tt.wanted, now.Add(-tt.gone)
+		c := &Member{}
+		c.present, c.Wanted, c.Gone = tt.here, tt.wanted, now.Add(-tt.gone)
 		if got := f.missing(c, now); got != tt.want {
 			t.Errorf("%s: missing: %t, want %t", tt.name, got, tt.want)
 		}
@@ -50,13 +50,13 @@ func TestOnlyAWantedContainerThatIsGoneForLongIsMissing(t *testing.T) {
 
 // TestListLeavesWhatOnlyADescriptionTells has a list tell of a container that was described before, and of another one.
 func TestListLeavesWhatOnlyADescriptionTells(t *testing.T) {
-	old := &containerStatus{id: "1", created: portOpened, memoryLimit: 7, streak: 3, dependsOn: "db", networkOf: "vpn"}
-	same := &containerStatus{id: "1"}
+	old := &Status{id: "1", Created: portOpened, memoryLimit: 7, streak: 3, dependsOn: "db", networkOf: "vpn"}
+	same := &Status{id: "1"}
 	same.takeOver(old)
-	if !same.created.Equal(old.created) || same.memoryLimit != 7 || same.streak != 3 || same.dependsOn != "db" || same.networkOf != "vpn" {
+	if !same.Created.Equal(old.Created) || same.memoryLimit != 7 || same.streak != 3 || same.dependsOn != "db" || same.networkOf != "vpn" {
 		t.Errorf("got %+v, want what was known", same)
 	}
-	other := &containerStatus{id: "2"}
+	other := &Status{id: "2"}
 	other.takeOver(old)
 	if other.memoryLimit != 0 || other.streak != 0 || other.dependsOn != "" || other.networkOf != "" {
 		t.Errorf("got %+v, want nothing of another container's", other)
@@ -77,7 +77,7 @@ func TestOnlyAStrictListSpeaksAgainstTheStream(t *testing.T) {
 	} {
 		f := play(t, "run 1 irc; run 2 xmpp; read all; lost; die 1 1; remove 2")
 		f.read(tt.full, tt.following)
-		if got := len(f.fleet.doubtful); got != tt.want {
+		if got := len(f.fleet.Doubtful); got != tt.want {
 			t.Errorf("%s: %d changes speak against the stream, want %d", tt.name, got, tt.want)
 		}
 	}
@@ -86,7 +86,7 @@ func TestOnlyAStrictListSpeaksAgainstTheStream(t *testing.T) {
 func TestEventsThatWantNoInspection(t *testing.T) {
 	f := play(t, "set exclude=other; run 1 irc")
 	tell := func(action events.Action, id, name string) bool {
-		return f.fleet.event(&events.Message{Action: action, Actor: events.Actor{ID: id, Attributes: map[string]string{"name": name}}, TimeNano: f.now.UnixNano()}, f.now)
+		return f.fleet.ApplyEvent(&events.Message{Action: action, Actor: events.Actor{ID: id, Attributes: map[string]string{"name": name}}, TimeNano: f.now.UnixNano()}, f.now)
 	}
 	if !tell(events.ActionPause, "1", "irc") {
 		t.Error("one that is watched and paused is not inspected")
@@ -99,16 +99,6 @@ func TestEventsThatWantNoInspection(t *testing.T) {
 	}
 }
 
-func TestEventWithoutAStampIsNoRepetition(t *testing.T) {
-	var s eventStream
-	e := &events.Message{Action: events.ActionDie, Actor: events.Actor{ID: "1"}}
-	for range 2 {
-		if s.repeated(e) {
-			t.Error("an event that cannot be told from another one counts as heard")
-		}
-	}
-}
-
 // TestOneForgottenCheckMakesAnEstimate has the engine keep all failing checks but the first.
 func TestOneForgottenCheckMakesAnEstimate(t *testing.T) {
 	const interval = 10 * time.Second
@@ -118,7 +108,7 @@ func TestOneForgottenCheckMakesAnEstimate(t *testing.T) {
 		estimated bool
 	}{{5, false}, {6, true}} {
 		f.failChecks(interval, tt.streak)
-		s, err := statusOf(clone(t, f.containers["1"]), nil)
+		s, err := StatusOf(clone(t, f.containers["1"]), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -126,15 +116,15 @@ func TestOneForgottenCheckMakesAnEstimate(t *testing.T) {
 		if tt.estimated {
 			want = want.Add(-interval)
 		}
-		if !s.unhealthySince.Equal(want) || s.estimated != tt.estimated {
-			t.Errorf("%d checks have failed: since %s, estimated %t; want %s, %t", tt.streak, s.unhealthySince, s.estimated, want, tt.estimated)
+		if !s.UnhealthySince.Equal(want) || s.estimated != tt.estimated {
+			t.Errorf("%d checks have failed: since %s, estimated %t; want %s, %t", tt.streak, s.UnhealthySince, s.estimated, want, tt.estimated)
 		}
 	}
 }
 
 func TestTroubleOfOneThatEnded(t *testing.T) {
 	for code, want := range map[int]string{0: "", 1: "irc is exited, exit code 1"} {
-		s := containerStatus{name: "irc", state: container.StateExited, stopped: true, exitCode: code}
+		s := Status{Name: "irc", State: container.StateExited, Stopped: true, ExitCode: code}
 		if got := s.trouble(); got != want {
 			t.Errorf("exit code %d: got %q, want %q", code, got, want)
 		}
@@ -145,16 +135,16 @@ func TestTroubleOfOneThatEnded(t *testing.T) {
 func TestListForgetsOnlyWhoIsNotInIt(t *testing.T) {
 	f := play(t, "run here irc; run late xmpp; lost")
 	tell := func(id string, action events.Action) {
-		f.fleet.event(&events.Message{Action: action, Actor: events.Actor{ID: id, Attributes: map[string]string{"name": id}}, TimeNano: f.now.UnixNano()}, f.now)
+		f.fleet.ApplyEvent(&events.Message{Action: action, Actor: events.Actor{ID: id, Attributes: map[string]string{"name": id}}, TimeNano: f.now.UnixNano()}, f.now)
 	}
 	f.play("make new bridge")
 	tell("new", events.ActionCreate)
 	tell("gone", events.ActionCreate)
-	mark, all := f.fleet.mark, f.list()
+	mark, all := f.fleet.Mark, f.list()
 	all = slices.DeleteFunc(all, func(l container.Summary) bool { return l.ID == "late" || l.ID == "newer" })
 	tell("late", events.ActionPause)
 	tell("newer", events.ActionCreate)
-	f.fleet.compareNames(&listing{all: all, chosen: all, mark: mark, following: true}, f.now)
+	f.fleet.compareNames(&Listing{All: all, Chosen: all, Mark: mark, Following: true}, f.now)
 	for _, id := range []string{"here", "late", "new", "newer"} {
 		if f.fleet.touched[id] == 0 {
 			t.Errorf("the last event of %s is forgotten", id)
@@ -163,7 +153,7 @@ func TestListForgetsOnlyWhoIsNotInIt(t *testing.T) {
 	if f.fleet.newborn["new"] == nil || f.fleet.newborn["newer"] == nil {
 		t.Error("one that is about to be described is forgotten")
 	}
-	if !f.fleet.members["irc"].here || !f.fleet.members["xmpp"].here {
+	if !f.fleet.Members["irc"].present || !f.fleet.Members["xmpp"].present {
 		t.Error("one that is there is not there any more")
 	}
 	if f.fleet.newborn["gone"] != nil || f.fleet.touched["gone"] != 0 {
@@ -173,17 +163,17 @@ func TestListForgetsOnlyWhoIsNotInIt(t *testing.T) {
 
 func TestUnhealthyTimeIsNobodyElses(t *testing.T) {
 	now := portOpened.Add(time.Hour)
-	unhealthy := func(id string, since time.Time) containerStatus {
-		return containerStatus{id: id, health: container.Unhealthy, started: portOpened, unhealthySince: since}
+	unhealthy := func(id string, since time.Time) Status {
+		return Status{id: id, Health: container.Unhealthy, Started: portOpened, UnhealthySince: since}
 	}
 	before := portOpened.Add(time.Minute)
 	healthy := unhealthy("1", time.Time{})
-	healthy.health = container.Healthy
+	healthy.Health = container.Healthy
 	wrong := healthy
-	wrong.unhealthySince = before
+	wrong.UnhealthySince = before
 	for _, tt := range []struct {
 		name string
-		old  containerStatus
+		old  Status
 		want time.Time
 	}{
 		{"the same run", unhealthy("1", before), before},
@@ -192,9 +182,9 @@ func TestUnhealthyTimeIsNobodyElses(t *testing.T) {
 		{"one that was healthy, whatever is said of before", wrong, now},
 	} {
 		s := unhealthy("1", time.Time{})
-		s.since(&tt.old, now)
-		if !s.unhealthySince.Equal(tt.want) {
-			t.Errorf("%s: since %s, want %s", tt.name, s.unhealthySince, tt.want)
+		s.settleUnhealthySince(&tt.old, now)
+		if !s.UnhealthySince.Equal(tt.want) {
+			t.Errorf("%s: since %s, want %s", tt.name, s.UnhealthySince, tt.want)
 		}
 	}
 }
@@ -203,7 +193,7 @@ func TestTimeThatNeverWasIsNone(t *testing.T) {
 	for text, want := range map[string]int64{
 		"": 0, "0001-01-01T00:00:00Z": 0, "1970-01-01T00:00:00Z": 0, "yesterday": 0, "2026-01-02T03:04:05Z": 1767323045,
 	} {
-		got := parseDockerTime(text)
+		got := ParseTime(text)
 		if none := want == 0; got.IsZero() != none || !none && got.Unix() != want {
 			t.Errorf("%q: got %s, want %d s since the epoch, and none for 0", text, got, want)
 		}

@@ -1,4 +1,4 @@
-package collectors
+package fleet
 
 import (
 	"encoding/json"
@@ -15,8 +15,6 @@ import (
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/events"
 	"github.com/docker/go-units"
-
-	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
 
 // fleetTest is a fleet that watches the containers of a simulated engine. Its clock moves only by pass.
@@ -27,7 +25,7 @@ import (
 // do and see list the words. {a OR b} is two scripts, one with a and one with b.
 type fleetTest struct {
 	t          *testing.T
-	fleet      *fleet
+	fleet      *Fleet
 	now, mark  time.Time
 	containers map[string]*container.InspectResponse // by id
 	hidden     map[string]*container.InspectResponse
@@ -38,7 +36,7 @@ type fleetTest struct {
 	// ahead is by how much the clock that stamps answers is ahead of the engine's.
 	ahead time.Duration
 	old   struct {
-		list listing
+		list Listing
 		seen map[string]*container.InspectResponse
 	}
 }
@@ -48,7 +46,7 @@ var portOpened = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 // play runs a script without alternatives.
 func play(t *testing.T, script string) *fleetTest {
 	t.Helper()
-	f := &fleetTest{t: t, fleet: newFleet(newDockerSettings()), now: portOpened, containers: map[string]*container.InspectResponse{}}
+	f := &fleetTest{t: t, fleet: New(defaultRules()), now: portOpened, containers: map[string]*container.InspectResponse{}}
 	f.play(script)
 	return f
 }
@@ -159,51 +157,51 @@ func (f *fleetTest) do(verb string, args []string) {
 		f.late = true
 	case "note": // what "old" gives to the fleet later
 		all := f.list()
-		f.old.list = listing{all: all, chosen: all, made: clockSpan{f.now, f.now.Add(time.Second)}, mark: f.fleet.mark, following: true}
+		f.old.list = Listing{All: all, Chosen: all, Made: Span{f.now, f.now.Add(time.Second)}, Mark: f.fleet.Mark, Following: true}
 		f.old.seen = map[string]*container.InspectResponse{}
 		for id, c := range f.containers {
 			f.old.seen[id] = clone(f.t, c)
 		}
 	case "old": // list, or the id of a described container
 		if id == "list" {
-			for _, l := range f.fleet.listed(&f.old.list, f.now) {
-				f.inspect(l.ID, f.old.list.mark)
+			for _, l := range f.fleet.ApplyList(&f.old.list, f.now) {
+				f.inspect(l.ID, f.old.list.Mark)
 			}
 			return
 		}
-		f.describe(clone(f.t, f.old.seen[id]), f.old.list.mark)
+		f.describe(clone(f.t, f.old.seen[id]), f.old.list.Mark)
 	case "stumble": // the engine cannot describe the first container; the list says of it
 		l := f.list()[0]
-		l.Created = parseDockerTime(f.containers[l.ID].Created).Unix()
+		l.Created = ParseTime(f.containers[l.ID].Created).Unix()
 		l.Status = strings.Join(args, " ")
-		f.describe(fromSummary(&l), f.fleet.mark)
+		f.describe(FromSummary(&l), f.fleet.Mark)
 	case "read": // nothing, or "all", or "blind": all, without events
 		f.read(id != "", id != "blind")
 	case "turn": // the first container's turn comes next
-		f.fleet.quick, f.fleet.slow = turn{}, turn{}
+		f.fleet.quick, f.fleet.Slow = Turn{}, Turn{}
 	case "follow":
-		f.fleet.followed = f.now
+		f.fleet.FollowedSince = f.now
 	case "set": // key=value, and a new fleet
 		f.set(args)
-		f.fleet = newFleet(f.fleet.settings)
+		f.fleet = New(f.fleet.Rules)
 	case "save":
-		saved, err := json.Marshal(f.fleet.remember())
+		saved, err := json.Marshal(f.fleet.Remember())
 		if err != nil {
 			f.t.Fatal(err)
 		}
 		f.saved = saved
 	case "recall":
-		var m fleetMemory
+		var m Memory
 		if err := json.Unmarshal(f.saved, &m); err != nil {
 			f.t.Fatal(err)
 		}
-		f.fleet = newFleet(f.fleet.settings)
-		f.fleet.recall(m, f.now)
+		f.fleet = New(f.fleet.Rules)
+		f.fleet.Recall(m, f.now)
 	case "reboot": // the exporter
 		f.do("save", nil)
 		f.do("recall", nil)
 	case "forget": // everything, as without a state file
-		f.fleet = newFleet(f.fleet.settings)
+		f.fleet = New(f.fleet.Rules)
 	default:
 		f.t.Fatalf("unknown word %q", verb)
 	}
@@ -229,7 +227,7 @@ func (f *fleetTest) duration(text string) time.Duration {
 
 func (f *fleetTest) set(changes []string) {
 	f.t.Helper()
-	s := f.fleet.settings
+	s := f.fleet.Rules
 	for _, change := range changes {
 		switch key, value, _ := strings.Cut(change, "="); key {
 		case "expected":
@@ -242,7 +240,7 @@ func (f *fleetTest) set(changes []string) {
 			name, role, _ := strings.Cut(value, ":")
 			s.Roles = map[string]string{name: role}
 		case "forget_after":
-			s.ForgetAfter = config.Duration(f.duration(value))
+			s.ForgetAfter = f.duration(value)
 		default:
 			f.t.Fatalf("unknown setting %q", key)
 		}
@@ -268,9 +266,7 @@ var seenFamilies = map[string]string{
 // "asked 1 2" is whom the last reading inspected, "stream deaf" or "stream sound" what is thought of events.
 func (f *fleetTest) see(line, shows string) {
 	f.t.Helper()
-	b := &Batch{}
-	f.fleet.present(b, f.now)
-	page := strings.ReplaceAll("\n"+string(ownText(f.t, b)), `,docker_host="local"`, "")
+	page := f.page()
 	for expectation := range strings.SplitSeq(shows, ",") {
 		words := strings.Fields(expectation)
 		name := words[0]
@@ -281,14 +277,14 @@ func (f *fleetTest) see(line, shows string) {
 			}
 			continue
 		case "stream":
-			if deaf := f.fleet.deaf(f.now, deafAfter); deaf != (words[1] == "deaf") {
+			if deaf := f.fleet.MissesEvents(f.now, 5*time.Second); deaf != (words[1] == "deaf") {
 				f.t.Errorf("%s: deaf: %t", line, deaf)
 			}
 			continue
 		}
 		for _, word := range words[1:] {
 			if word == "ages=believed" {
-				if f.fleet.members[name].agesLie {
+				if f.fleet.Members[name].AgesLie {
 					f.t.Errorf("%s: the ages of %s are given up", line, name)
 				}
 				continue
@@ -300,6 +296,47 @@ func (f *fleetTest) see(line, shows string) {
 		}
 	}
 }
+
+// page is what the fleet knows, as the metrics page says it.
+func (f *fleetTest) page() string {
+	f.t.Helper()
+	var page strings.Builder
+	line := func(family, name, labels string, value any) {
+		fmt.Fprintf(&page, "\nchatstack_container_%s{container=%q%s} %v\n", family, name, labels, value)
+	}
+	seconds := func(family, name string, at time.Time) {
+		if !at.IsZero() {
+			line(family, name, "", epochSecondsOf(at))
+		}
+	}
+	number := map[bool]int{true: 1}
+	for _, r := range f.fleet.Report(f.now) {
+		line("restarts_total", r.Name, "", r.Counts.Restarts)
+		line("recreations_total", r.Name, "", r.Counts.Recreations)
+		line("oom_events_total", r.Name, "", r.Counts.OOMs)
+		s := r.Status
+		if s == nil {
+			continue
+		}
+		line("expected", r.Name, "", number[r.Expected])
+		for _, other := range r.DependsOn {
+			line("dependency", r.Name, fmt.Sprintf(",depends_on=%q", other), 1)
+		}
+		line("health", r.Name, fmt.Sprintf(",health=%q", s.Health), 1)
+		line("state", r.Name, fmt.Sprintf(",state=%q", s.State), 1)
+		seconds("start_time_seconds", r.Name, s.Started)
+		seconds("unhealthy_since_timestamp_seconds", r.Name, s.UnhealthySince)
+		seconds("last_recreated_timestamp_seconds", r.Name, s.Created)
+		if s.Stopped {
+			line("exit_code", r.Name, "", s.ExitCode)
+		}
+		fmt.Fprintf(&page, "\nchatstack_container_info{compose_project=%q,compose_service=%q,container=%q,image=%q,role=%q} 1\n", s.Project, s.Service, s.Name, s.Image, s.Role)
+	}
+	return page.String()
+}
+
+// epochSecondsOf is a time as the page says it.
+func epochSecondsOf(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }
 
 // expected is the text that a word of see stands for, and whether it is on the page.
 func (f *fleetTest) expected(name, word string) (text string, present bool) {
@@ -323,7 +360,7 @@ func (f *fleetTest) expected(name, word string) (text string, present bool) {
 		of := strings.Split(value, "/")
 		return fmt.Sprintf("\nchatstack_container_info{compose_project=%q,compose_service=%q,container=%q,image=%q,role=%q} 1\n", of[0], of[1], name, of[2], of[3]), true
 	case "unhealthy_since", "recreated", "started":
-		value = fmt.Sprintf("} %v\n", epochSeconds(f.moment(value)))
+		value = fmt.Sprintf("} %v\n", epochSecondsOf(f.moment(value)))
 	default:
 		value = "} " + value + "\n"
 	}
@@ -341,9 +378,9 @@ func (f *fleetTest) moment(text string) time.Time {
 	case "mark":
 		return f.mark
 	case "made":
-		return parseDockerTime(f.containers[id].Created)
+		return ParseTime(f.containers[id].Created)
 	case "started":
-		return parseDockerTime(f.containers[id].State.StartedAt)
+		return ParseTime(f.containers[id].State.StartedAt)
 	default:
 		return f.now.Add(-f.duration(text))
 	}
@@ -356,7 +393,7 @@ func (f *fleetTest) stamp() string { return f.now.UTC().Format(time.RFC3339Nano)
 // create makes a container. Options are policy=, network=, project=, needs= (a label of compose), autoremove, plain (no service of compose).
 func (f *fleetTest) create(id, name string, options []string) {
 	f.t.Helper()
-	c := plainContainer(name, map[string]string{composeService: name, composeProject: "chat"})
+	c := plainContainer(name, map[string]string{ComposeService: name, ComposeProject: "chat"})
 	c.ID, c.Created = id, f.stamp()
 	c.State = &container.State{Status: container.StateCreated, StartedAt: "0001-01-01T00:00:00Z", FinishedAt: "0001-01-01T00:00:00Z"}
 	c.HostConfig = &container.HostConfig{RestartPolicy: container.RestartPolicy{Name: container.RestartPolicyUnlessStopped}}
@@ -367,13 +404,13 @@ func (f *fleetTest) create(id, name string, options []string) {
 		case "network":
 			c.HostConfig.NetworkMode = container.NetworkMode(value)
 		case "project":
-			c.Config.Labels[composeProject] = value
+			c.Config.Labels[ComposeProject] = value
 		case "needs":
-			c.Config.Labels[composeDepends] = value
+			c.Config.Labels[ComposeDepends] = value
 		case "autoremove":
 			c.HostConfig.AutoRemove = true
 		case "plain":
-			delete(c.Config.Labels, composeService)
+			delete(c.Config.Labels, ComposeService)
 		default:
 			f.t.Fatalf("unknown option %q", option)
 		}
@@ -399,8 +436,8 @@ func (f *fleetTest) emit(id string, action events.Action) {
 		return
 	}
 	e := &events.Message{Action: action, Actor: events.Actor{ID: id, Attributes: attributes}, TimeNano: f.now.UnixNano()}
-	if f.fleet.event(e, f.now) && !f.late {
-		f.inspect(id, f.fleet.mark)
+	if f.fleet.ApplyEvent(e, f.now) && !f.late {
+		f.inspect(id, f.fleet.Mark)
 	}
 }
 
@@ -408,12 +445,12 @@ func (f *fleetTest) inspect(id string, mark uint64) {
 	f.t.Helper()
 	c, ok := f.containers[id]
 	if !ok {
-		if !f.fleet.newerThan(mark, id) {
-			f.fleet.gone(id, f.now)
+		if !f.fleet.ChangedSince(mark, id) {
+			f.fleet.MarkGone(id, f.now)
 		}
 		return
 	}
-	if err := f.fleet.described(clone(f.t, c), mark, f.now.Add(f.ahead), f.now); err != nil {
+	if err := f.fleet.Describe(clone(f.t, c), mark, f.now.Add(f.ahead), f.now); err != nil {
 		f.t.Fatal(err)
 	}
 }
@@ -421,7 +458,7 @@ func (f *fleetTest) inspect(id string, mark uint64) {
 // describe gives the fleet a description that was made earlier.
 func (f *fleetTest) describe(c *container.InspectResponse, mark uint64) {
 	f.t.Helper()
-	if err := f.fleet.described(c, mark, f.now, f.now); err != nil {
+	if err := f.fleet.Describe(c, mark, f.now, f.now); err != nil {
 		f.t.Fatal(err)
 	}
 }
@@ -485,15 +522,15 @@ func (f *fleetTest) failChecks(interval time.Duration, streak int) {
 // read makes one reading and returns the ids of whom it inspected. following says that events flow.
 func (f *fleetTest) read(full, following bool) []string {
 	f.t.Helper()
-	mark, all := f.fleet.mark, f.list()
-	made := clockSpan{f.now.Add(f.ahead), f.now.Add(f.ahead + time.Second)}
+	mark, all := f.fleet.Mark, f.list()
+	made := Span{f.now.Add(f.ahead), f.now.Add(f.ahead + time.Second)}
 	f.inspected = nil
-	for _, l := range f.fleet.listed(&listing{all: all, chosen: all, made: made, mark: mark, full: full, following: following}, f.now) {
+	for _, l := range f.fleet.ApplyList(&Listing{All: all, Chosen: all, Made: made, Mark: mark, Full: full, Following: following}, f.now) {
 		f.inspected = append(f.inspected, l.ID)
 		f.inspect(l.ID, mark)
 	}
-	f.fleet.expect(f.now)
-	f.fleet.tidy(f.now)
+	f.fleet.Expect(f.now)
+	f.fleet.Tidy(f.now)
 	slices.Sort(f.inspected)
 	return f.inspected
 }
@@ -513,7 +550,7 @@ func (f *fleetTest) says(s *container.State) string {
 		if f.vague {
 			return "for long"
 		}
-		return units.HumanDuration(f.now.Sub(parseDockerTime(stamp)))
+		return units.HumanDuration(f.now.Sub(ParseTime(stamp)))
 	}
 	switch {
 	case s.Status == container.StateExited:
@@ -803,7 +840,7 @@ func TestListIsTheTruthAndOnlyDoubtsAreInspected(t *testing.T) {
 					t.Errorf("%s was not inspected: %v", id, f.inspected)
 				}
 			}
-			f.pass(deafAfter)
+			f.pass(5 * time.Second)
 			f.play("| stream deaf")
 		})
 	}
@@ -812,13 +849,13 @@ func TestListIsTheTruthAndOnlyDoubtsAreInspected(t *testing.T) {
 // inspectEarly inspects whose turn it will be with the next list, and returns their ids and who needs no other inspection.
 func (f *fleetTest) inspectEarly(mark uint64) (ids []string, early map[string]bool) {
 	f.t.Helper()
-	ahead := f.fleet.turnAhead(f.now)
-	var looked []inspection
+	ahead := f.fleet.TurnAhead(f.now)
+	var looked []Inspection
 	for _, c := range ahead {
 		ids = append(ids, c.ID)
-		looked = append(looked, inspection{InspectResponse: clone(f.t, f.containers[c.ID]), made: f.now})
+		looked = append(looked, Inspection{InspectResponse: clone(f.t, f.containers[c.ID]), Made: f.now})
 	}
-	early, err := f.fleet.describedEarly(ahead, looked, mark, f.now)
+	early, err := f.fleet.DescribeEarly(ahead, looked, mark, f.now)
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -829,14 +866,14 @@ func (f *fleetTest) inspectEarly(mark uint64) (ids []string, early map[string]bo
 // nobody inspected twice, unless the list knows something else.
 func TestTurnIsKnownAheadOfTheList(t *testing.T) {
 	f := play(t, "crowd 100; pass 3h")
-	if ahead := f.fleet.turnAhead(f.now); len(ahead) > 0 {
+	if ahead := f.fleet.TurnAhead(f.now); len(ahead) > 0 {
 		t.Errorf("before the first list it is the turn of %d", len(ahead))
 	}
 	f.play("read all")
 	for range slowTurn + 5 {
 		f.pass(30 * time.Second)
 		var ahead []string
-		for _, c := range f.fleet.turnAhead(f.now) {
+		for _, c := range f.fleet.TurnAhead(f.now) {
 			ahead = append(ahead, c.ID)
 		}
 		if inspected := f.read(false, true); len(ahead) == 0 || !slices.Equal(inspected, ahead) {
@@ -846,17 +883,17 @@ func TestTurnIsKnownAheadOfTheList(t *testing.T) {
 	f.play("remove 99")
 	for range slowTurn {
 		f.pass(30 * time.Second)
-		ahead, early := f.inspectEarly(f.fleet.mark)
+		ahead, early := f.inspectEarly(f.fleet.Mark)
 		changed := ahead[0]
 		f.play("lost; die " + changed + " 1; heard; note")
-		f.old.list.early = early
-		for _, l := range f.fleet.listed(&f.old.list, f.now) {
-			f.inspect(l.ID, f.fleet.mark)
+		f.old.list.Early = early
+		for _, l := range f.fleet.ApplyList(&f.old.list, f.now) {
+			f.inspect(l.ID, f.fleet.Mark)
 			if l.ID != changed && slices.Contains(ahead, l.ID) {
 				t.Errorf("%s is inspected twice", l.ID)
 			}
 		}
-		if got := f.fleet.members["c"+changed].status.state; got != container.StateExited {
+		if got := f.fleet.Members["c"+changed].Status.State; got != container.StateExited {
 			t.Errorf("c%s is %s, and the list, which knows more than its early description, says that it has ended", changed, got)
 		}
 	}
@@ -867,10 +904,10 @@ func TestTurnIsKnownAheadOfTheList(t *testing.T) {
 func TestListThatIsOlderThanADescription(t *testing.T) {
 	for happens, shows := range map[string]string{
 		"restart 00":        "| c00 restarts=1 ages=believed",
-		"state 00 removing": "pass " + (deafAfter + time.Second).String() + " | stream sound",
+		"state 00 removing": "pass " + (5*time.Second + time.Second).String() + " | stream sound",
 	} {
 		f := play(t, "crowd 100; pass 3h; read all; pass 30s; turn; note; lost; "+happens+"; heard")
-		_, f.old.list.early = f.inspectEarly(f.old.list.mark)
+		_, f.old.list.Early = f.inspectEarly(f.old.list.Mark)
 		f.play("old list")
 		f.play(shows)
 	}
@@ -897,9 +934,9 @@ func TestAgesByAnotherClockAreGivenUp(t *testing.T) {
 
 func TestStumbleProvesNothing(t *testing.T) {
 	f := play(t, "run 1 irc; read all")
-	known := f.fleet.members["irc"].described
+	known := f.fleet.Members["irc"].Described
 	f.play("pass 1h; stumble Up About an hour")
-	if got := f.fleet.members["irc"].described; !got.Equal(known) {
+	if got := f.fleet.Members["irc"].Described; !got.Equal(known) {
 		t.Errorf("described at %s, want %s: the list describes nothing", got, known)
 	}
 }
@@ -927,10 +964,10 @@ func TestAgeThatAgreesProvesThatNothingRanSince(t *testing.T) {
 	counted := map[age]int{}
 	for range 400_000 {
 		state := []string{container.StateRunning, container.StateExited}[r.IntN(2)]
-		known := containerStatus{stopped: state == container.StateExited, exitCode: 1}
-		known.started = portOpened.Add(time.Duration(r.Float64() * float64(time.Second)))
-		described := known.started.Add(some(3 * year))
-		begun := known.started
+		known := Status{Stopped: state == container.StateExited, ExitCode: 1}
+		known.Started = portOpened.Add(time.Duration(r.Float64() * float64(time.Second)))
+		described := known.Started.Add(some(3 * year))
+		begun := known.Started
 		if r.IntN(2) == 0 {
 			begun = described.Add(some(3 * year))
 		}
@@ -940,23 +977,23 @@ func TestAgeThatAgreesProvesThatNothingRanSince(t *testing.T) {
 		}
 		listed = listed.Add(some(3 * year))
 		says := "Up " + units.HumanDuration(listed.Sub(begun))
-		if known.stopped {
-			known.started, known.ended = time.Time{}, known.started
+		if known.Stopped {
+			known.Started, known.Ended = time.Time{}, known.Started
 			says = "Exited (1) " + units.HumanDuration(listed.Sub(begun)) + " ago"
 		}
 		// A clock that is up to a second beside the engine's is told to the second; the answers took a while.
 		ahead := time.Duration(r.Float64()*2*float64(time.Second)) - time.Second
 		stamp := func(at time.Time) time.Time { return at.Add(ahead).Truncate(time.Second) }
-		made := clockSpan{stamp(listed).Add(-some(3 * time.Second)), stamp(listed).Add(time.Second)}
+		made := Span{stamp(listed).Add(-some(3 * time.Second)), stamp(listed).Add(time.Second)}
 		told := stamp(described).Add(-some(3 * time.Second))
-		got := known.compareAge(&container.Summary{State: state, Status: says}, made, told)
+		got := known.CompareAge(&container.Summary{State: state, Status: says}, made, told)
 		other := begun.After(described)
-		if got == ageUntold || other && got == ageAgrees || !other && got == ageDiffers {
-			t.Fatalf("seed %d: a run %s old when described is the same: %t; a list %s later says %q: got %d", seed, described.Sub(known.started), !other, listed.Sub(described), says, got)
+		if got == ageUntold || other && got == AgeAgrees || !other && got == ageDiffers {
+			t.Fatalf("seed %d: a run %s old when described is the same: %t; a list %s later says %q: got %d", seed, described.Sub(known.Started), !other, listed.Sub(described), says, got)
 		}
 		counted[got]++
 	}
-	for _, a := range []age{ageAgrees, ageDiffers, ageTooCoarse} {
+	for _, a := range []age{AgeAgrees, ageDiffers, AgeTooCoarse} {
 		if counted[a] < 10_000 {
 			t.Errorf("verdict %d came %d times only", a, counted[a])
 		}
@@ -988,14 +1025,14 @@ func TestRunsOfOneAgeInWordsAreToldApart(t *testing.T) {
 		{"4 months", 135 * day, 30 * day},
 		{"3 years", 3*year + year/2, year},
 	} {
-		known := containerStatus{started: portOpened}
+		known := Status{Started: portOpened}
 		listed := portOpened.Add(c.old)
-		made := clockSpan{listed, listed.Add(time.Second)}
+		made := Span{listed, listed.Add(time.Second)}
 		for _, described := range []struct {
 			age  time.Duration
 			want age
-		}{{0, ageTooCoarse}, {c.coarse, ageTooCoarse}, {c.coarse + span - 1, ageTooCoarse}, {c.coarse + span, ageAgrees}} {
-			got := known.compareAge(&container.Summary{State: container.StateRunning, Status: "Up " + c.words}, made, portOpened.Add(described.age))
+		}{{0, AgeTooCoarse}, {c.coarse, AgeTooCoarse}, {c.coarse + span - 1, AgeTooCoarse}, {c.coarse + span, AgeAgrees}} {
+			got := known.CompareAge(&container.Summary{State: container.StateRunning, Status: "Up " + c.words}, made, portOpened.Add(described.age))
 			if got != described.want {
 				t.Errorf("%q, described at an age of %s: got %d, want %d", c.words, described.age, got, described.want)
 			}
@@ -1005,11 +1042,11 @@ func TestRunsOfOneAgeInWordsAreToldApart(t *testing.T) {
 	for _, c := range []struct {
 		ahead time.Duration
 		want  age
-	}{{-ageSlack - 2*time.Second, ageDiffers}, {-ageSlack, ageAgrees}, {ageSlack, ageAgrees}, {ageSlack + 2*time.Second, ageDiffers}} {
-		known := containerStatus{started: portOpened}
+	}{{-ageSlack - 2*time.Second, ageDiffers}, {-ageSlack, AgeAgrees}, {ageSlack, AgeAgrees}, {ageSlack + 2*time.Second, ageDiffers}} {
+		known := Status{Started: portOpened}
 		listed := portOpened.Add(30*time.Second + 500*time.Millisecond + c.ahead)
-		made := clockSpan{listed, listed.Add(time.Second)}
-		if got := known.compareAge(&container.Summary{State: container.StateRunning, Status: "Up 30 seconds"}, made, portOpened.Add(29*time.Second)); got != c.want {
+		made := Span{listed, listed.Add(time.Second)}
+		if got := known.CompareAge(&container.Summary{State: container.StateRunning, Status: "Up 30 seconds"}, made, portOpened.Add(29*time.Second)); got != c.want {
 			t.Errorf("a clock %s ahead: got %d, want %d", c.ahead, got, c.want)
 		}
 	}
@@ -1017,30 +1054,30 @@ func TestRunsOfOneAgeInWordsAreToldApart(t *testing.T) {
 
 // TestRunInTheFutureIsNotInspectedForever has the engine's clock set back by a year, which takes that long to pass.
 func TestRunInTheFutureIsNotInspectedForever(t *testing.T) {
-	known := containerStatus{started: portOpened.Add(365 * 24 * time.Hour)}
-	made := clockSpan{portOpened, portOpened.Add(time.Second)}
-	got := known.compareAge(&container.Summary{State: container.StateRunning, Status: "Up Less than a second"}, made, portOpened.Add(-time.Minute))
+	known := Status{Started: portOpened.Add(365 * 24 * time.Hour)}
+	made := Span{portOpened, portOpened.Add(time.Second)}
+	got := known.CompareAge(&container.Summary{State: container.StateRunning, Status: "Up Less than a second"}, made, portOpened.Add(-time.Minute))
 	if got != ageUntold {
 		t.Errorf("got %d, want %d: its age tells nothing", got, ageUntold)
 	}
 }
 
 func TestAgesOfOtherEnginesAreNotCompared(t *testing.T) {
-	at := clockSpan{portOpened, portOpened.Add(time.Second)}
-	known := containerStatus{started: portOpened.Add(-time.Hour), ended: portOpened.Add(-time.Hour), stopped: true}
+	at := Span{portOpened, portOpened.Add(time.Second)}
+	known := Status{Started: portOpened.Add(-time.Hour), Ended: portOpened.Add(-time.Hour), Stopped: true}
 	for _, c := range []struct {
 		state, status string
-		made          clockSpan
+		made          Span
 		want          age
 	}{
 		{container.StateRunning, "Up 5 minutes", at, ageDiffers},
 		{container.StateRunning, "Up 5 minutes (unhealthy)", at, ageDiffers},
-		{container.StateRunning, "Up About an hour (healthy)", at, ageTooCoarse},
+		{container.StateRunning, "Up About an hour (healthy)", at, AgeTooCoarse},
 		{container.StateExited, "Exited (0) 5 minutes ago", at, ageDiffers},
 		{container.StateExited, "Exited (1) About an hour ago", at, ageDiffers},
-		{container.StateExited, "Exited (0) About an hour ago", at, ageTooCoarse},
+		{container.StateExited, "Exited (0) About an hour ago", at, AgeTooCoarse},
 		{container.StatePaused, "Up 5 minutes (Paused)", at, ageDiffers},
-		{container.StateRunning, "Up 5 minutes", clockSpan{}, ageUntold},
+		{container.StateRunning, "Up 5 minutes", Span{}, ageUntold},
 		{container.StateRunning, "", at, ageUntold},
 		{container.StateRunning, "Up", at, ageUntold},
 		{container.StateRunning, "Up ", at, ageUntold},
@@ -1053,17 +1090,17 @@ func TestAgesOfOtherEnginesAreNotCompared(t *testing.T) {
 		{container.StateCreated, "Created", at, ageUntold},
 		{container.StateRestarting, "Restarting (1) 5 seconds ago", at, ageUntold},
 	} {
-		if got := known.compareAge(&container.Summary{State: c.state, Status: c.status}, c.made, portOpened); got != c.want {
+		if got := known.CompareAge(&container.Summary{State: c.state, Status: c.status}, c.made, portOpened); got != c.want {
 			t.Errorf("%s, %q: got %d, want %d", c.state, c.status, got, c.want)
 		}
 	}
-	known.started = time.Time{}
+	known.Started = time.Time{}
 	five := &container.Summary{State: container.StateRunning, Status: "Up 5 minutes"}
-	if got := known.compareAge(five, at, portOpened); got != ageUntold {
+	if got := known.CompareAge(five, at, portOpened); got != ageUntold {
 		t.Errorf("without a known start: got %d, want %d", got, ageUntold)
 	}
-	known.started = portOpened.Add(-5 * time.Minute)
-	if got := known.compareAge(five, at, time.Time{}); got != ageUntold {
+	known.Started = portOpened.Add(-5 * time.Minute)
+	if got := known.CompareAge(five, at, time.Time{}); got != ageUntold {
 		t.Errorf("without the time of the description: got %d, want %d", got, ageUntold)
 	}
 }
@@ -1126,7 +1163,7 @@ func TestAnotherEngineUnderTheSameLabelIsNotMissed(t *testing.T) {
 	same := play(t, "set host=tcp://proxy:2375")
 	same.saved = first.saved
 	same.play("recall")
-	if got := len(same.fleet.remember().Containers); got != 2 {
+	if got := len(same.fleet.Remember().Containers); got != 2 {
 		t.Errorf("%d containers are kept before the first list, want 2", got)
 	}
 	same.containers["1"] = first.containers["1"]
@@ -1139,7 +1176,7 @@ func TestNamesThatAreNeverUsedAgainDoNotPileUp(t *testing.T) {
 		f.play(fmt.Sprintf("run %[1]d job-%[1]d; die %[1]d 1; remove %[1]d", i))
 	}
 	f.play("pass 10m; read")
-	if n := len(f.fleet.members); n != maxGone+1 {
+	if n := len(f.fleet.Members); n != maxGone+1 {
 		t.Errorf("%d containers are remembered, want %d and the expected one", n, maxGone)
 	}
 	f.play(fmt.Sprintf("| job-%d missing, irc missing, job-0 -state", maxGone+49))
@@ -1147,5 +1184,20 @@ func TestNamesThatAreNeverUsedAgainDoNotPileUp(t *testing.T) {
 		if n != 0 {
 			t.Errorf("%d %s are kept of containers that are gone", n, name)
 		}
+	}
+}
+
+// defaultRules watch everything.
+func defaultRules() *Rules {
+	return &Rules{Label: "local", MissingAfter: time.Minute, ForgetAfter: 24 * time.Hour, MaxContainers: 1000}
+}
+
+func plainContainer(name string, labels map[string]string) container.InspectResponse {
+	return container.InspectResponse{
+		ContainerJSONBase: &container.ContainerJSONBase{
+			ID: "id-" + name, Name: "/" + name,
+			State: &container.State{Status: container.StateRunning, Running: true, StartedAt: "2026-01-02T03:04:05Z"},
+		},
+		Config: &container.Config{Image: "image", Labels: labels},
 	}
 }
