@@ -419,8 +419,19 @@ func (l *loader) ownBlock(kind Kind) (own block, name string) {
 const maxBody = 1 << 30
 
 func (l *loader) check() {
-	cfg := l.cfg
 	r := &Report{faults: &l.faults, origins: l.origins, where: "default"}
+	l.checkPoll(r)
+	l.checkAlerts()
+	l.checkHosts(r)
+	names, distinctions := map[string]string{}, map[string]string{}
+	for _, b := range l.blocks {
+		l.checkTarget(b, names, distinctions)
+	}
+	l.checkMaintenance()
+}
+
+func (l *loader) checkPoll(r *Report) {
+	cfg := l.cfg
 	if i := cfg.Poll.Interval.Std(); i < time.Second || i%time.Second != 0 {
 		r.Faultf("poll.interval", "is %s, must be a whole number of seconds, at least 1s", i)
 	}
@@ -446,50 +457,48 @@ func (l *loader) check() {
 			r.Faultf("limits."+limit.key, "is %d, must be above 0", limit.n)
 		}
 	}
-	l.checkAlerts()
-	l.checkHosts(r)
-	names, distinctions := map[string]string{}, map[string]string{}
-	for _, b := range l.blocks {
-		t := b.settings.Common()
-		if t.Name == "" {
-			t.Name = t.Kind
-		}
-		r := &Report{faults: &l.faults, origins: l.origins, path: b.path, where: b.where}
-		if first, again := names[t.Name]; again {
-			r.Faultf("name", "%q is taken by %s; give each target a name of its own", t.Name, first)
-		}
-		names[t.Name] = b.where
-		if !b.settings.Configured() {
-			cfg.Unconfigured = append(cfg.Unconfigured, t.Name)
-			continue
-		}
-		sparing, isSparing := b.settings.(Sparing)
-		if t.Schedule == "" {
-			interval := cfg.Poll.Interval.Std()
-			if isSparing {
-				interval = max(interval, sparing.LeastInterval())
-			}
-			t.Schedule = "@every " + interval.String()
-		}
-		if t.Timeout == 0 {
-			t.Timeout = cfg.Poll.Timeout
-			if s, err := ParseSchedule(t.Schedule); err == nil {
-				t.Timeout = min(t.Timeout, Duration(shortestGap(s)))
-			}
-		}
-		t.check(r)
-		checkSecrets(r, b.settings)
-		b.settings.Check(r)
-		if d, ok := b.settings.(Distinct); ok {
-			checkDistinction(r, d, t.Kind, b.where, distinctions)
-		}
-		if isSparing && cfg.Pair == PairOther {
-			cfg.LeftToFirst = append(cfg.LeftToFirst, t.Name)
-			continue
-		}
-		cfg.Targets = append(cfg.Targets, b.settings)
+}
+
+// checkTarget completes a target's settings and checks them. Names and distinctions are those of the targets before.
+func (l *loader) checkTarget(b block, names, distinctions map[string]string) {
+	cfg, t := l.cfg, b.settings.Common()
+	if t.Name == "" {
+		t.Name = t.Kind
 	}
-	l.checkMaintenance()
+	r := &Report{faults: &l.faults, origins: l.origins, path: b.path, where: b.where}
+	if first, again := names[t.Name]; again {
+		r.Faultf("name", "%q is taken by %s; give each target a name of its own", t.Name, first)
+	}
+	names[t.Name] = b.where
+	if !b.settings.Configured() {
+		cfg.Unconfigured = append(cfg.Unconfigured, t.Name)
+		return
+	}
+	sparing, isSparing := b.settings.(Sparing)
+	if t.Schedule == "" {
+		interval := cfg.Poll.Interval.Std()
+		if isSparing {
+			interval = max(interval, sparing.LeastInterval())
+		}
+		t.Schedule = "@every " + interval.String()
+	}
+	if t.Timeout == 0 {
+		t.Timeout = cfg.Poll.Timeout
+		if s, err := ParseSchedule(t.Schedule); err == nil {
+			t.Timeout = min(t.Timeout, Duration(shortestGap(s)))
+		}
+	}
+	t.check(r)
+	checkSecrets(r, b.settings)
+	b.settings.Check(r)
+	if d, ok := b.settings.(Distinct); ok {
+		checkDistinction(r, d, t.Kind, b.where, distinctions)
+	}
+	if isSparing && cfg.Pair == PairOther {
+		cfg.LeftToFirst = append(cfg.LeftToFirst, t.Name)
+		return
+	}
+	cfg.Targets = append(cfg.Targets, b.settings)
 }
 
 func checkDistinction(r *Report, d Distinct, kind, where string, seen map[string]string) {

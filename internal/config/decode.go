@@ -83,38 +83,7 @@ func (d *decoder) value(n *yaml.Node, path string, v reflect.Value) {
 	if n.Kind == yaml.AliasNode {
 		n = n.Alias
 	}
-	switch target := v.Addr().Interface().(type) {
-	case *Secret:
-		if s, ok := d.scalar(n, path, "a string"); ok {
-			*target = NewSecret(s)
-		}
-		return
-	case *Duration:
-		if s, ok := d.scalar(n, path, "a duration such as 30s"); ok {
-			if err := target.Set(s); err != nil {
-				d.faultf(n, path, "%v", err)
-			}
-		}
-		return
-	case *Time:
-		if s, ok := d.scalar(n, path, "a time such as 2026-05-01T22:00:00Z"); ok {
-			parsed, err := time.Parse(time.RFC3339, s)
-			if err != nil {
-				d.faultf(n, path, "is %q, must be a time with its zone such as 2026-05-01T22:00:00Z or 2026-05-02T00:00:00+02:00", s)
-				return
-			}
-			*target = Time(parsed)
-		}
-		return
-	case *Bytes:
-		if s, ok := d.scalar(n, path, "a size such as 16MiB"); ok {
-			parsed, err := parseBytes(s)
-			if err != nil {
-				d.faultf(n, path, "is %q, must be a size such as 65536, 512KiB or 16MiB%s", s, numberHint(s))
-				return
-			}
-			*target = parsed
-		}
+	if d.typed(n, path, v) {
 		return
 	}
 	switch v.Kind() {
@@ -150,6 +119,43 @@ func (d *decoder) value(n *yaml.Node, path string, v reflect.Value) {
 	default:
 		panic(fmt.Sprintf("config: no decoding into %s at %s", v.Type(), path))
 	}
+}
+
+// typed decodes into the types of this package; false for any other.
+func (d *decoder) typed(n *yaml.Node, path string, v reflect.Value) bool {
+	switch target := v.Addr().Interface().(type) {
+	case *Secret:
+		if s, ok := d.scalar(n, path, "a string"); ok {
+			*target = NewSecret(s)
+		}
+	case *Duration:
+		if s, ok := d.scalar(n, path, "a duration such as 30s"); ok {
+			if err := target.Set(s); err != nil {
+				d.faultf(n, path, "%v", err)
+			}
+		}
+	case *Time:
+		if s, ok := d.scalar(n, path, "a time such as 2026-05-01T22:00:00Z"); ok {
+			parsed, err := time.Parse(time.RFC3339, s)
+			if err != nil {
+				d.faultf(n, path, "is %q, must be a time with its zone such as 2026-05-01T22:00:00Z or 2026-05-02T00:00:00+02:00", s)
+				return true
+			}
+			*target = Time(parsed)
+		}
+	case *Bytes:
+		if s, ok := d.scalar(n, path, "a size such as 16MiB"); ok {
+			parsed, err := parseBytes(s)
+			if err != nil {
+				d.faultf(n, path, "is %q, must be a size such as 65536, 512KiB or 16MiB%s", s, numberHint(s))
+				return true
+			}
+			*target = parsed
+		}
+	default:
+		return false
+	}
+	return true
 }
 
 func (d *decoder) sequence(n *yaml.Node, path string, v reflect.Value) {
