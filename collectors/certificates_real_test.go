@@ -189,7 +189,7 @@ func TestRealXMPPStreams(t *testing.T) {
 			t.Error(err)
 		}
 		prosody.Stop()
-		_, err = readFails(t, p, failure.Refused)
+		mustFail(t, p, failure.Refused)
 	})
 	for line := range strings.Lines(prosody.Log()) {
 		if strings.Contains(line, "\terror\t") && !strings.Contains(line, "certmanager") { // it looks for a directory at its start

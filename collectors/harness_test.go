@@ -59,6 +59,13 @@ func readUp(t *testing.T, c Collector) *Batch {
 	return b
 }
 
+// mustFail makes a reading that must fail with this reason.
+func mustFail(t *testing.T, c Collector, want failure.Reason) {
+	t.Helper()
+	_, err := read(t, c, 10*time.Second)
+	wantReason(t, err, want)
+}
+
 // readFails makes a reading that must fail with this reason.
 func readFails(t *testing.T, c Collector, want failure.Reason) (*Batch, error) {
 	t.Helper()

@@ -179,7 +179,7 @@ func TestTrust(t *testing.T) {
 		})
 	}
 	t.Run("plain text on a tls port", func(t *testing.T) {
-		readFails(t, proxyProbe(t, "https://"+exchangetest.RawServer(t, "tcp", exchangetest.Say("HTTP/1.1 400 Bad Request\r\n\r\n"))+"/", config.TLS{}), failure.TLS)
+		mustFail(t, proxyProbe(t, "https://"+exchangetest.RawServer(t, "tcp", exchangetest.Say("HTTP/1.1 400 Bad Request\r\n\r\n"))+"/", config.TLS{}), failure.TLS)
 	})
 	t.Run("expired", func(t *testing.T) {
 		l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{expired(t)}, MinVersion: tls.VersionTLS12})
@@ -190,7 +190,7 @@ func TestTrust(t *testing.T) {
 		ended := make(chan struct{})
 		go func() { defer close(ended); s.Serve(l) }() //nolint:errcheck // ends with Close
 		defer func() { s.Close(); <-ended }()          //nolint:errcheck // a test's server
-		_, err = readFails(t, proxyProbe(t, "https://"+l.Addr().String()+"/", config.TLS{}), failure.TLS)
+		mustFail(t, proxyProbe(t, "https://"+l.Addr().String()+"/", config.TLS{}), failure.TLS)
 	})
 }
 

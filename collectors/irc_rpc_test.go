@@ -292,7 +292,7 @@ func TestIRCMethodThatIsRefusedIsLeftAlone(t *testing.T) {
 	}
 	healthy := fake.answers["stats.get"]
 	fake.answers["stats.get"] = "<html>"
-	readFails(t, probe, failure.Malformed)
+	mustFail(t, probe, failure.Malformed)
 	fake.answers["stats.get"] = healthy
 	fake.asked()
 	readUp(t, probe)

@@ -54,9 +54,9 @@ func TestPortOfAnotherProtocolIsNamed(t *testing.T) {
 		"irc_tls at an HTTPS port": {ircTLSProbe(t, speaking("HTTP/1.1 400 Bad Request\r\n\r\n"), trust), failure.Malformed, "speaks HTTP", "6697"},
 		"irc_tls at JSON-RPC":      {ircTLSProbe(t, speaking(`{"jsonrpc": "2.0", "error": {"code": -32700}}`+"\n"), trust), failure.Malformed, "speaks HTTP", "8600"},
 		"irc_tls at XMPP over TLS": {ircTLSProbe(t, overTLS(t, shown, func(c net.Conn) {
-			c.Read(make([]byte, 64))
+			c.Read(make([]byte, 64)) //nolint:errcheck,gosec // whatever it is
 			exchangetest.Say("<?xml version='1.0'?><stream:stream>")(c)
-		}), trust), failure.Malformed, "speaks XMPP", "6697"}, //nolint:errcheck // whatever it is
+		}), trust), failure.Malformed, "speaks XMPP", "6697"},
 		"irc_tls at an HTTP port":             {ircTLSProbe(t, plain, trust), failure.TLS, "speaks HTTP without TLS", "TLS port"},
 		"irc_tls at the XMPP clients' port":   {ircTLSProbe(t, exchangetest.RawServer(t, "tcp", sayAndHold(streamStart)), trust), failure.TLS, "speaks XMPP", "STARTTLS"},
 		"irc_tls at IRC without TLS":          {ircTLSProbe(t, exchangetest.RawServer(t, "tcp", sayAndHold(":irc.test NOTICE * :*** Looking up your hostname\r\n")), trust), failure.TLS, "speaks IRC without TLS", "6697"},

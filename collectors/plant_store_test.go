@@ -91,13 +91,13 @@ func startStore(t *testing.T) (*store, string) {
 func startProbe(t *testing.T, mode string) (*store, *plantStore) {
 	t.Helper()
 	s, url := startStore(t)
-	return s, newStoreProbe(t, url, mode, "good", &memory{})
+	return s, newStoreProbe(t, url, mode, &memory{})
 }
 
-func newStoreProbe(t *testing.T, url, mode, token string, state State) *plantStore {
+func newStoreProbe(t *testing.T, url, mode string, state State) *plantStore {
 	t.Helper()
 	settings := newPlantStoreSettings()
-	settings.Name, settings.URL, settings.Mode, settings.Token = "plant_store", url, mode, config.NewSecret(token)
+	settings.Name, settings.URL, settings.Mode, settings.Token = "plant_store", url, mode, config.NewSecret("good")
 	c, err := newPlantStore(settings, deps(state))
 	if err != nil {
 		t.Fatal(err)
@@ -155,7 +155,7 @@ func wantLeft(t *testing.T, when string, s *store, c *plantStore, plants, owed i
 func TestCanaryIsCreatedAndDeleted(t *testing.T) {
 	s, url := startStore(t)
 	state := &memory{}
-	c := newStoreProbe(t, url, ModeCanary, "good", state)
+	c := newStoreProbe(t, url, ModeCanary, state)
 	b := readUp(t, c)
 	goldenPage(t, "plant_store/canary", b)
 	if len(s.plants) != 0 || len(s.deletes) != 1 {
@@ -172,7 +172,7 @@ func TestCanaryIsCreatedAndDeleted(t *testing.T) {
 func TestRejectModeWritesNothing(t *testing.T) {
 	s, url := startStore(t)
 	state := &memory{}
-	b := readUp(t, newStoreProbe(t, url, ModeReject, "good", state))
+	b := readUp(t, newStoreProbe(t, url, ModeReject, state))
 	goldenPage(t, "plant_store/reject", b)
 	if len(s.plants) != 0 || len(s.deletes) != 0 || string(state.saved) != "[]" {
 		t.Errorf("plants %v, deletes %v, recorded %s; want nothing in the end", s.plants, s.deletes, state.saved)
@@ -232,7 +232,7 @@ func TestCreationThatComesLateIsStillDeleted(t *testing.T) {
 	probe.late = time.Hour
 	var late plant
 	s.swap(func(w http.ResponseWriter, p plant) bool { late = p; return reset(w) }, nil)
-	readFails(t, probe, failure.Closed)
+	mustFail(t, probe, failure.Closed)
 	if len(s.deletes) != 1 || len(probe.owed) != 1 {
 		t.Fatalf("deletes %v, owed %v; want it tried and still owed", s.deletes, probe.owed)
 	}
@@ -248,7 +248,7 @@ func TestLostAnswerToADeletionIsSettledByTheNext(t *testing.T) {
 	s, probe := startProbe(t, ModeCanary)
 	probe.late = time.Hour
 	s.swap(nil, func(w http.ResponseWriter, id int64) bool { delete(s.plants, id); return reset(w) })
-	readFails(t, probe, failure.Closed)
+	mustFail(t, probe, failure.Closed)
 	if len(probe.owed) != 1 {
 		t.Errorf("owed %v; nobody knows whether it is deleted", probe.owed)
 	}
@@ -264,13 +264,13 @@ func TestFreshPlantThatIsNotThereIsAFault(t *testing.T) {
 		json.NewEncoder(w).Encode(plant{Name: p.Name, Tag: p.Tag}) //nolint:errcheck,errchkjson // a test's server
 		return true
 	}, nil)
-	readFails(t, probe, failure.NotFound)
+	mustFail(t, probe, failure.NotFound)
 }
 
 func TestRefusedConnectionOwesNothing(t *testing.T) {
 	state := &memory{}
-	probe := newStoreProbe(t, "http://127.0.0.1:1", ModeCanary, "good", state)
-	readFails(t, probe, failure.Refused)
+	probe := newStoreProbe(t, "http://127.0.0.1:1", ModeCanary, state)
+	mustFail(t, probe, failure.Refused)
 	if len(probe.owed) != 0 || string(state.saved) != "[]" {
 		t.Errorf("owed %v, recorded %s; nothing was sent", probe.owed, state.saved)
 	}
@@ -290,7 +290,7 @@ func TestFailedDeletionIsOwedUntilItSucceeds(t *testing.T) {
 	s, url := startStore(t)
 	state := &memory{}
 	s.swap(nil, toDeletions(500))
-	probe := newStoreProbe(t, url, ModeCanary, "good", state)
+	probe := newStoreProbe(t, url, ModeCanary, state)
 	for i := range 3 {
 		b, err := readFails(t, probe, failure.HTTPStatus)
 		if len(probe.owed) != i+1 {
@@ -301,7 +301,7 @@ func TestFailedDeletionIsOwedUntilItSucceeds(t *testing.T) {
 		}
 	}
 	// A restart of the exporter forgets nothing.
-	probe = newStoreProbe(t, url, ModeCanary, "good", state)
+	probe = newStoreProbe(t, url, ModeCanary, state)
 	if len(probe.owed) != 3 || len(s.plants) != 3 {
 		t.Errorf("owed after a restart: %v, in the store: %v; want 3", probe.owed, s.plants)
 	}
@@ -400,7 +400,7 @@ func TestSlowDeletionsLeaveTimeForACanary(t *testing.T) {
 		return true
 	})
 	const first = 9_007_190_000_000_001
-	probe := newStoreProbe(t, url, ModeCanary, "good", owedFor(url, first, first+1, first+2, first+3, first+4))
+	probe := newStoreProbe(t, url, ModeCanary, owedFor(url, first, first+1, first+2, first+3, first+4))
 	for i := range 2 {
 		s.mu.Lock()
 		before, posts = 0, 0
@@ -433,7 +433,7 @@ func TestPlantThatCannotBeDeletedHoldsUpNoOther(t *testing.T) {
 		}
 		return id == stuck
 	})
-	probe := newStoreProbe(t, url, ModeCanary, "good", owedFor(url, stuck-2, stuck-1, stuck, stuck+1, stuck+2))
+	probe := newStoreProbe(t, url, ModeCanary, owedFor(url, stuck-2, stuck-1, stuck, stuck+1, stuck+2))
 	if _, err := read(t, probe, 10*time.Second); err != nil {
 		t.Error(err)
 	}
@@ -461,7 +461,7 @@ func TestNothingIsBegunAfterTheStop(t *testing.T) {
 	s.swap(func(http.ResponseWriter, plant) bool { posts++; return false },
 		func(http.ResponseWriter, int64) bool { cancel(); return false })
 	state := &memory{saved: []byte(`[{"id":9007190000000007,"since":"2026-01-01T00:00:00Z","url":"` + url + `"}]`)}
-	if err := newStoreProbe(t, url, ModeCanary, "good", state).Collect(ctx, &Batch{}); err == nil {
+	if err := newStoreProbe(t, url, ModeCanary, state).Collect(ctx, &Batch{}); err == nil {
 		t.Error("no error after the stop")
 	}
 	if posts != 0 {
@@ -496,7 +496,7 @@ func TestStopLeavesTimeForTheDeletion(t *testing.T) {
 func TestOwedPlantThatIsGoneIsDeleted(t *testing.T) {
 	s, url := startStore(t)
 	state := &memory{saved: []byte(`[{"id":9007190000000007,"since":"2026-01-01T00:00:00Z","url":"` + url + `"},{"id":9007190000000008,"since":"2026-01-01T00:00:00Z","url":"http://other"}]`)}
-	probe := newStoreProbe(t, url, ModeReject, "good", state)
+	probe := newStoreProbe(t, url, ModeReject, state)
 	readUp(t, probe)
 	// It is asked for once more after the store has shown that it works.
 	if !slices.Equal(s.deletes, []int64{9007190000000007, 9007190000000007}) || len(probe.owed) != 1 {
@@ -510,11 +510,11 @@ func TestLostPathForgetsNoCanary(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			s, probe := startProbe(t, ModeCanary)
 			s.swap(nil, toDeletions(http.StatusNotFound))
-			readFails(t, probe, failure.NotFound)
+			mustFail(t, probe, failure.NotFound)
 			probe.mode = mode
 			s.swap(toPlants(answers(http.StatusNotFound, "")), toDeletions(http.StatusNotFound))
 			for range 2 {
-				readFails(t, probe, failure.NotFound)
+				mustFail(t, probe, failure.NotFound)
 				if len(probe.owed) != 1 || len(s.plants) != 1 {
 					t.Fatalf("owed %v, plants %v; want the one plant owed", probe.owed, s.plants)
 				}
@@ -560,7 +560,7 @@ func TestStopInTheMiddleFinishesTheTransaction(t *testing.T) {
 
 func TestNothingIsSentThatCannotBeRecorded(t *testing.T) {
 	s, url := startStore(t)
-	readFails(t, newStoreProbe(t, url, ModeCanary, "good", &memory{err: errors.New("disk full")}), failure.Internal)
+	mustFail(t, newStoreProbe(t, url, ModeCanary, &memory{err: errors.New("disk full")}), failure.Internal)
 	if len(s.plants) != 0 || len(s.deletes) != 0 {
 		t.Errorf("plants %v, deletes %v", s.plants, s.deletes)
 	}

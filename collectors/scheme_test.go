@@ -58,7 +58,7 @@ func TestPlainHTTPToTLSIsKnownByEveryAnswer(t *testing.T) {
 			t.Errorf("%s: hint of %v: got %q", name, err, got)
 		}
 	}
-	readFails(t, proxyProbe(t, "http://"+exchangetest.RawServer(t, "tcp", badRequest("no such host"))+"/health", config.TLS{}), failure.HTTPStatus)
+	mustFail(t, proxyProbe(t, "http://"+exchangetest.RawServer(t, "tcp", badRequest("no such host"))+"/health", config.TLS{}), failure.HTTPStatus)
 }
 
 func TestTLSToAPortWithoutItSaysWhatAnswers(t *testing.T) {

@@ -117,8 +117,8 @@ func TestOneOfThemIsInTheSingular(t *testing.T) {
 
 	plants, url := startStore(t)
 	plants.swap(nil, toDeletions(500))
-	store := newStoreProbe(t, url, ModeCanary, "good", &memory{})
-	_, err = readFails(t, store, failure.HTTPStatus)
+	store := newStoreProbe(t, url, ModeCanary, &memory{})
+	mustFail(t, store, failure.HTTPStatus)
 	plants.swap(nil, func(w http.ResponseWriter, _ int64) bool { return reset(w) })
 	_, err = readFails(t, store, failure.Closed)
 	if !strings.HasPrefix(err.Error(), "1 deletion of canaries still owed: ") {

@@ -90,7 +90,7 @@ func TestTCPNobodyThere(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = readFails(t, probe, want)
+		mustFail(t, probe, want)
 	}
 }
 

@@ -11,17 +11,15 @@ import (
 // TestAuthorityFileThatIsGoneIsAFaultOfTLS has the file vanish after the configuration was checked.
 func TestAuthorityFileThatIsGoneIsAFaultOfTLS(t *testing.T) {
 	gone := config.TLS{CAFile: filepath.Join(t.TempDir(), "ca.pem")}
-	_, err := readFails(t, ircTLSProbe(t, "127.0.0.1:1", gone), failure.TLS)
-
-	_, err = readFails(t, proxyProbe(t, "https://127.0.0.1:1/health", gone), failure.TLS)
-
+	mustFail(t, ircTLSProbe(t, "127.0.0.1:1", gone), failure.TLS)
+	mustFail(t, proxyProbe(t, "https://127.0.0.1:1/health", gone), failure.TLS)
 	s := newDockerSettings()
 	s.Host, s.TLS = "tcp://127.0.0.1:1", gone
 	engine, err := newDocker(s, deps(&memory{}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = readFails(t, engine, failure.TLS)
+	mustFail(t, engine, failure.TLS)
 	if d, ok := engine.(*docker); ok {
 		wantReason(t, d.look(t.Context(), nil, 0), failure.TLS)
 	}

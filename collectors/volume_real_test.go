@@ -144,7 +144,7 @@ func TestRealMountThatWasTakenAwayIsToldApart(t *testing.T) {
 	if err := syscall.Unmount(path, 0); err != nil {
 		t.Fatal(err)
 	}
-	_, err = readFails(t, probe, failure.Mismatch)
+	mustFail(t, probe, failure.Mismatch)
 	if err := syscall.Mount("tmpfs", path, "tmpfs", 0, "size=1m"); err != nil {
 		t.Fatal(err)
 	}

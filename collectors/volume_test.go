@@ -125,7 +125,7 @@ func TestHungMountRecoversWithinAReading(t *testing.T) {
 			<-time.After(15 * time.Second)
 			return diskUsage{size: 1}, nil
 		})
-		readFails(t, volumeProbe(t, all, false), failure.Timeout)
+		mustFail(t, volumeProbe(t, all, false), failure.Timeout)
 		if _, err := read(t, volumeProbe(t, all, false), 10*time.Second); err != nil {
 			t.Error(err)
 		}

@@ -74,7 +74,7 @@ func alternatives(script string) []string {
 	}
 	choice, after, _ := strings.Cut(rest, "}")
 	var all []string
-	for _, one := range strings.Split(choice, "OR") {
+	for one := range strings.SplitSeq(choice, "OR") {
 		all = append(all, alternatives(before+one+after)...)
 	}
 	return all
