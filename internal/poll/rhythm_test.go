@@ -212,6 +212,7 @@ func TestOfTwoScrapersNoneSeesOlderDataThanItMust(t *testing.T) {
 
 // TestReadingsFollowAScraperThatMoves has one that is gone for a while and comes back in another place, one that stops for good.
 func TestReadingsFollowAScraperThatMoves(t *testing.T) {
+	fullRounds(t)
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
 		readings := &readingsOf{times: map[string][]time.Time{}}

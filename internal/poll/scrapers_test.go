@@ -45,6 +45,7 @@ func agesOf(t *testing.T, takes func(n int64) time.Duration, visitors ...visitor
 func quick(int64) time.Duration { return time.Millisecond }
 
 func TestPairBehindOneAddressIsToldApart(t *testing.T) {
+	fullRounds(t)
 	synctest.Test(t, func(t *testing.T) {
 		ages := agesOf(t, quick,
 			visitor{name: "proxy", period: 30 * time.Second, offset: 7 * time.Second},
@@ -57,6 +58,7 @@ func TestPairBehindOneAddressIsToldApart(t *testing.T) {
 
 // TestScraperThatGainsMostIsAwaited has one that finds one reading at three scrapes, whenever that is made, and comes first.
 func TestScraperThatGainsMostIsAwaited(t *testing.T) {
+	fullRounds(t)
 	synctest.Test(t, func(t *testing.T) {
 		ages := agesOf(t, quick,
 			visitor{name: "often", period: 10 * time.Second, offset: 3 * time.Second},
@@ -68,6 +70,7 @@ func TestScraperThatGainsMostIsAwaited(t *testing.T) {
 }
 
 func TestOneSlowReadingMovesNoOther(t *testing.T) {
+	fullRounds(t)
 	synctest.Test(t, func(t *testing.T) {
 		ages := agesOf(t, func(n int64) time.Duration {
 			if n%40 == 0 {
@@ -104,6 +107,7 @@ func TestWhoHasARhythmIsNotPushedOut(t *testing.T) {
 
 // TestReadingsThatTakeLongerFindTheirPlaceSoon has a service that is slow now and then, twice in a row.
 func TestReadingsThatTakeLongerFindTheirPlaceSoon(t *testing.T) {
+	fullRounds(t)
 	synctest.Test(t, func(t *testing.T) {
 		ages := agesOf(t, func(n int64) time.Duration {
 			if n%20 < 2 {
