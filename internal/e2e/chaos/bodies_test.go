@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/exportertest"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
 )
 
@@ -41,21 +42,11 @@ func TestBodiesThatDoNotComeHoldNobodyUp(t *testing.T) {
 			cmd.Args = append([]string{"sh", "-c", `ulimit -n 1024 && exec "$@"`, "sh", cmd.Path, "--web.config.file=web.yml"}, cmd.Args[1:]...)
 			cmd.Path = "/bin/sh"
 			e := start(t, cmd)
-			scrape := func() page {
-				p, err := e.scrapeFrom(t, "127.0.0.2")
-				if err != nil {
-					t.Fatalf("scrape from another address: %v", err)
+			wait := func(what string, reached func(page) bool) (p page) {
+				if !exportertest.Eventually(patience, 50*time.Millisecond, func() bool { p = e.scrapeFrom(t, "127.0.0.2"); return reached(p) }) {
+					t.Fatalf("never reached: %s", what)
 				}
 				return p
-			}
-			wait := func(what string, reached func(page) bool) page {
-				for end := time.Now().Add(patience); time.Now().Before(end); pause(t, 50*time.Millisecond) {
-					if p := scrape(); reached(p) {
-						return p
-					}
-				}
-				t.Fatalf("never reached: %s", what)
-				return nil
 			}
 			before := wait("every target up", page.AllUp)
 			descriptors := e.descriptors(t)
@@ -68,7 +59,7 @@ func TestBodiesThatDoNotComeHoldNobodyUp(t *testing.T) {
 				flood.Go(func() {
 					for ctx.Err() == nil {
 						if holdConnection(ctx, e.url, i) < time.Second {
-							pauseFor(ctx, 50*time.Millisecond) // refused
+							exportertest.Pause(ctx, 50*time.Millisecond) // refused
 							continue
 						}
 						held.Add(1)
@@ -104,7 +95,7 @@ func TestBodiesThatDoNotComeHoldNobodyUp(t *testing.T) {
 }
 
 // scrapeFrom scrapes with the password, by a connection of its own from this address of the host.
-func (e *exporter) scrapeFrom(t *testing.T, address string) (page, error) {
+func (e *exporter) scrapeFrom(t *testing.T, address string) page {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, e.url+"/metrics", http.NoBody)
 	if err != nil {
@@ -112,12 +103,9 @@ func (e *exporter) scrapeFrom(t *testing.T, address string) (page, error) {
 	}
 	req.SetBasicAuth("prometheus", bodiesPassword)
 	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}, Timeout: patience}
-	resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: dialer.DialContext}, Timeout: patience}).Do(req)
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close() //nolint:errcheck // read to its end
-	return parse(t, resp.StatusCode, resp.Body), nil
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: dialer.DialContext}, Timeout: patience}
+	body, err := exportertest.Answer(client.Do, req)
+	return parse(t, body, err)
 }
 
 // holdConnection sends a request whose body does not come, or comes a byte each second, and returns for how long the
@@ -138,7 +126,7 @@ func holdConnection(ctx context.Context, url string, i int) time.Duration {
 	var dripping sync.WaitGroup
 	if i%2 == 0 {
 		dripping.Go(func() {
-			for pauseFor(ctx, time.Second) {
+			for exportertest.Pause(ctx, time.Second) {
 				if _, err := io.WriteString(conn, "x"); err != nil {
 					return
 				}
@@ -150,16 +138,4 @@ func holdConnection(ctx context.Context, url string, i int) time.Duration {
 	conn.Close() //nolint:errcheck // so that the dripping ends
 	dripping.Wait()
 	return took
-}
-
-// pauseFor reports whether ctx let it wait to the end.
-func pauseFor(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -8,7 +8,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/exportertest"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
 )
 
@@ -185,8 +185,8 @@ func TestSteppedClockStopsNothing(t *testing.T) {
 			}
 		}
 		for _, path := range []string{"/", "/api/v1/status", "/-/healthy", "/-/ready"} {
-			if status, _, err := e.get(t.Context(), path); err != nil || status != http.StatusOK {
-				t.Errorf("%s: GET %s: status %d, %v", offset, path, status, err)
+			if _, err := exportertest.Fetch(t.Context(), patience, e.url+path); err != nil {
+				t.Errorf("%s: %v", offset, err)
 			}
 		}
 	}

@@ -5,17 +5,14 @@ package chaos
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"regexp"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -118,109 +115,66 @@ func (e *exporter) stop(t *testing.T) {
 	}
 }
 
-// get asks the exporter on a connection of its own.
-func (e *exporter) get(ctx context.Context, path string) (status int, body []byte, err error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, e.url+path, http.NoBody)
-	if err != nil {
-		return 0, nil, err
-	}
-	resp, err := (&http.Transport{DisableKeepAlives: true, DisableCompression: true}).RoundTrip(req)
-	if err != nil {
-		return 0, nil, err
-	}
-	defer resp.Body.Close() //nolint:errcheck // read to its end
-	body, err = io.ReadAll(resp.Body)
-	return resp.StatusCode, body, err
-}
-
 // page is a scraped text page.
 type page = exportertest.Page
 
 // scrape reads the page, which must be there and well formed, whatever happens.
 func (e *exporter) scrape(t *testing.T) page {
 	t.Helper()
-	status, body, err := e.get(t.Context(), "/metrics")
-	if err != nil || status != http.StatusOK {
-		t.Fatalf("GET /metrics: status %d, %v; want 200 whatever happens", status, err)
+	body, err := exportertest.Fetch(t.Context(), patience, e.url+"/metrics")
+	if err != nil {
+		t.Fatalf("%v; want 200 whatever happens", err)
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.parsed != nil && bytes.Equal(body, e.body) {
-		return e.parsed
+	if e.parsed == nil || !bytes.Equal(body, e.body) {
+		e.body, e.parsed = body, parse(t, body, nil)
 	}
-	e.body, e.parsed = body, parse(t, status, bytes.NewReader(body))
 	return e.parsed
 }
 
 // parse reads a page that must be one.
-func parse(t *testing.T, status int, body io.Reader) page {
+func parse(t *testing.T, body []byte, err error) page {
 	t.Helper()
-	text, err := io.ReadAll(body)
-	if err != nil || status != http.StatusOK {
-		t.Fatalf("status %d, %v", status, err)
-	}
-	p, err := exportertest.ParsePage(text)
-	if err != nil {
+	p, malformed := exportertest.ParsePage(body)
+	if err := errors.Join(err, malformed); err != nil {
 		t.Fatal(err)
 	}
 	return p
 }
 
 // wait scrapes until the page is as it should be.
-func (e *exporter) wait(t *testing.T, what string, reached func(page) bool) page {
+func (e *exporter) wait(t *testing.T, what string, reached func(page) bool) (p page) {
 	t.Helper()
-	for end := time.Now().Add(patience); time.Now().Before(end); pause(t, 50*time.Millisecond) {
-		if p := e.scrape(t); reached(p) {
-			return p
-		}
+	if !exportertest.Eventually(patience, 50*time.Millisecond, func() bool { p = e.scrape(t); return reached(p) }) {
+		t.Fatalf("never reached: %s; verdicts: %v", what, p.Verdicts())
 	}
-	p := e.scrape(t)
-	t.Fatalf("never reached: %s; verdicts: %v", what, p.Verdicts())
-	return nil
+	return p
 }
 
 // descriptors counts what the process has open.
 func (e *exporter) descriptors(t *testing.T) int {
 	t.Helper()
-	open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", e.Process.Pid))
+	n, err := exportertest.Descriptors(e.Process.Pid)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return len(open)
+	return n
 }
 
 // peakMemory is the most that the process has had resident, in bytes.
 func (e *exporter) peakMemory(t *testing.T) int {
 	t.Helper()
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", e.Process.Pid))
+	kib, err := exportertest.ProcNumber(e.Process.Pid, "status", "VmHWM:")
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := regexp.MustCompile(`VmHWM:\s+(\d+) kB`).FindSubmatch(status)
-	if m == nil {
-		t.Fatal("the kernel does not tell VmHWM")
-	}
-	kib, err := strconv.Atoi(string(m[1]))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return kib << 10
+	return int(kib) << 10 //nolint:gosec // no process is so large
 }
 
 func pause(t *testing.T, d time.Duration) {
 	t.Helper()
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-t.Context().Done():
+	if !exportertest.Pause(t.Context(), d) {
 		t.Fatal(t.Context().Err())
 	}
-}
-
-func lastLines(s string, n int) string {
-	lines := strings.Split(s, "\n")
-	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }

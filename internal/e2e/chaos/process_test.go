@@ -25,6 +25,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/exportertest"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
 )
 
@@ -173,12 +174,8 @@ func TestWithoutDescriptorsItSaysSoAndRecovers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		resp, err := kept.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer resp.Body.Close() //nolint:errcheck // read to its end
-		return parse(t, resp.StatusCode, resp.Body)
+		body, err := exportertest.Answer(kept.Do, req)
+		return parse(t, body, err)
 	}
 	scrape()
 	// From here on there is none for whatever is opened anew, whichever of the present ones are closed meanwhile.
@@ -193,13 +190,8 @@ func TestWithoutDescriptorsItSaysSoAndRecovers(t *testing.T) {
 	internal := func() bool {
 		return !slices.ContainsFunc(asked, func(target string) bool { return p.Verdict(target) != "internal" })
 	}
-	for end := time.Now().Add(patience); ; pause(t, 100*time.Millisecond) {
-		if p = scrape(); internal() {
-			break
-		}
-		if time.Now().After(end) {
-			t.Fatalf("want every one of %v internal: %v", asked, p.Verdicts())
-		}
+	if !exportertest.Eventually(patience, 100*time.Millisecond, func() bool { p = scrape(); return internal() }) {
+		t.Fatalf("want every one of %v internal: %v", asked, p.Verdicts())
 	}
 	if !strings.Contains(e.Stderr.String(), "out of file descriptors") {
 		t.Error("the log does not say what is missing, and how to mend it")
@@ -280,19 +272,11 @@ func scrapeWhole(ctx context.Context, client *http.Client, url string) error {
 		return err
 	}
 	req.Header.Set("Accept", "application/openmetrics-text; version=1.0.0")
-	resp, err := client.Do(req)
-	if err != nil {
-		return err
+	body, err := exportertest.Answer(client.Do, req)
+	if err == nil && !bytes.HasSuffix(body, []byte("# EOF\n")) {
+		err = fmt.Errorf("%d bytes that do not end as a page does", len(body))
 	}
-	defer resp.Body.Close() //nolint:errcheck // read to its end
-	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return err
-	}
-	if resp.StatusCode != http.StatusOK || !bytes.HasSuffix(body, []byte("# EOF\n")) {
-		return fmt.Errorf("status %d, %d bytes that do not end as a page does", resp.StatusCode, len(body))
-	}
-	return nil
+	return err
 }
 
 func TestSlowlorisHoldsNobodyUp(t *testing.T) {
@@ -427,9 +411,9 @@ func TestFullDiskStopsTheCanaryAlone(t *testing.T) {
 		}
 		return p.Verdict("plant_store") == "internal"
 	})
-	status, body, err := e.get(t.Context(), "/debug/targets/plant_store")
-	if err != nil || status != http.StatusOK || !bytes.Contains(body, []byte("no space left on device")) || !bytes.Contains(body, []byte("free space")) {
-		t.Errorf("status %d, %v: the page does not say what is wrong, and what to do", status, err)
+	body, err := exportertest.Fetch(t.Context(), patience, e.url+"/debug/targets/plant_store")
+	if err != nil || !bytes.Contains(body, []byte("no space left on device")) || !bytes.Contains(body, []byte("free space")) {
+		t.Errorf("%v: the page does not say what is wrong, and what to do", err)
 	}
 	owed(t, path) // it is whole
 	if err := os.Remove(filler.Name()); err != nil {

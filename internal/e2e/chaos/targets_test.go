@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"net/http"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -176,19 +175,16 @@ func (g *ground) scrape(ctx context.Context, t *testing.T) {
 	t.Helper()
 	for ctx.Err() == nil {
 		begun := time.Now()
-		status, _, err := g.exporter.get(ctx, "/metrics")
+		_, err := exportertest.Fetch(ctx, patience, g.exporter.url+"/metrics")
 		if ctx.Err() != nil {
 			return
 		}
-		if err != nil || status != http.StatusOK {
-			t.Errorf("a scrape: status %d, %v", status, err)
+		if err != nil {
+			t.Errorf("a scrape: %v", err)
 		}
 		g.slowest.Store(max(g.slowest.Load(), int64(time.Since(begun))))
 		g.scrapes.Add(1)
-		select {
-		case <-time.After(100 * time.Millisecond):
-		case <-ctx.Done():
-		}
+		exportertest.Pause(ctx, 100*time.Millisecond)
 	}
 }
 
@@ -239,8 +235,8 @@ func (g *ground) round(t *testing.T, number int, assigned map[string]fault) {
 		}
 	}
 	for _, path := range []string{"/", "/api/v1/status", "/-/healthy"} {
-		if status, _, err := g.exporter.get(t.Context(), path); err != nil || status != http.StatusOK {
-			t.Errorf("round %d: GET %s: status %d, %v", number, path, status, err)
+		if _, err := exportertest.Fetch(t.Context(), patience, g.exporter.url+path); err != nil {
+			t.Errorf("round %d: %v", number, err)
 		}
 	}
 	faulty := g.exporter.scrape(t)

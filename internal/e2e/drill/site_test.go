@@ -6,9 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
-	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -82,20 +80,7 @@ func (s *site) await(what string, holds func() bool) {
 }
 
 // eventually reports whether a condition holds within the patience of the drill.
-func eventually(holds func() bool) bool {
-	deadline := time.NewTimer(patience)
-	defer deadline.Stop()
-	tick := time.NewTicker(lookEvery)
-	defer tick.Stop()
-	for !holds() {
-		select {
-		case <-tick.C:
-		case <-deadline.C:
-			return false
-		}
-	}
-	return true
-}
+func eventually(holds func() bool) bool { return exportertest.Eventually(patience, lookEvery, holds) }
 
 // notice is what must be told of a fault: an alert, its severity, and all labels but these and env.
 type notice struct {
@@ -333,24 +318,6 @@ func (r *rig) query(expression string) map[string]string {
 }
 
 // fetch gets a page of status 200.
-func fetch(ctx context.Context, address string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
-	if err != nil {
-		return nil, err
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close() //nolint:errcheck // read to its end
-	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return nil, err
-	}
-	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("get %s: status %d", address, resp.StatusCode)
-	}
-	return body, nil
+func fetch(ctx context.Context, url string) ([]byte, error) {
+	return exportertest.Fetch(ctx, 5*time.Second, url)
 }

@@ -24,6 +24,7 @@ import (
 	toolkit "github.com/prometheus/exporter-toolkit/web"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/app"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/exportertest"
 )
 
 const (
@@ -158,19 +159,15 @@ func (e *exporter) measure(t *testing.T) (r reading, descriptors int, resident u
 	if err := e.out.Decode(&r); err != nil {
 		t.Fatalf("the exporter tells nothing of itself: %v", err)
 	}
-	open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", e.cmd.Process.Pid))
+	descriptors, err := exportertest.Descriptors(e.cmd.Process.Pid)
 	if err != nil {
 		t.Fatal(err)
 	}
-	statm, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", e.cmd.Process.Pid))
+	kib, err := exportertest.ProcNumber(e.cmd.Process.Pid, "status", "VmRSS:")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var total, pages uint64
-	if _, err := fmt.Sscan(string(statm), &total, &pages); err != nil {
-		t.Fatal(err)
-	}
-	return r, len(open), pages * uint64(os.Getpagesize())
+	return r, descriptors, kib << 10
 }
 
 // reload has the exporter read its configuration anew, as an operator does.

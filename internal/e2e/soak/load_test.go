@@ -19,20 +19,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/exportertest"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
 )
-
-// pause waits, and reports whether ctx is still alive.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
 
 // between is a random time between two.
 func between(r *rand.Rand, least, most time.Duration) time.Duration {
@@ -56,7 +45,7 @@ func (w *weather) storm(ctx context.Context, t *testing.T, r *rand.Rand) {
 		w.switched++
 	}
 	var on []simstack.Fault
-	for pause(ctx, between(r, 20*time.Millisecond, 200*time.Millisecond)) {
+	for exportertest.Pause(ctx, between(r, 20*time.Millisecond, 200*time.Millisecond)) {
 		if len(on) > 8 || len(on) > 0 && r.IntN(3) == 0 {
 			i := r.IntN(len(on))
 			turn(on[i], false)
@@ -128,7 +117,7 @@ func (c *configuration) write(t *testing.T, content string) {
 // changed, new or gone, and back.
 func (c *configuration) edit(ctx context.Context, t *testing.T, r *rand.Rand, e *exporter) {
 	t.Helper()
-	for pause(ctx, between(r, time.Second, 4*time.Second)) {
+	for exportertest.Pause(ctx, between(r, time.Second, 4*time.Second)) {
 		content := c.good
 		switch r.IntN(4) {
 		case 0:
@@ -189,7 +178,7 @@ func (c *crowd) come(ctx context.Context, seeds *rand.Rand) {
 					defer transport.CloseIdleConnections()
 					clients[i] = &http.Client{Transport: transport}
 				}
-				for pause(ctx, between(r, time.Millisecond, 200*time.Millisecond)) {
+				for exportertest.Pause(ctx, between(r, time.Millisecond, 200*time.Millisecond)) {
 					kind.visit(ctx, r, clients[r.IntN(2)])
 				}
 			})
@@ -290,5 +279,5 @@ func (c *crowd) mumble(ctx context.Context, r *rand.Rand, _ *http.Client) {
 	defer conn.Close()                                                                                                                                                               //nolint:errcheck // that is what it is for
 	io.WriteString(conn, []string{"", "GET /metr", "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n", "GET /api/v1/events HTTP/1.1\r\nHost: x\r\n\r\n", "\x16\x03\x01\r\n\r\n"}[r.IntN(5)]) //nolint:errcheck,gosec // nobody to tell
 	c.note("connection", "")
-	pause(ctx, between(r, time.Millisecond, time.Second))
+	exportertest.Pause(ctx, between(r, time.Millisecond, time.Second))
 }

@@ -8,10 +8,8 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"io"
 	"math"
 	"math/rand/v2"
-	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -22,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/exportertest"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
 )
 
@@ -78,7 +77,7 @@ func TestSoak(t *testing.T) {
 	}
 	last, _ := e.calm(t, 0)
 	for end := time.Now().Add(patience); len(first.missingFrom(last)) > 0 && time.Now().Before(end); {
-		pause(t.Context(), time.Second) // what a container uses is measured beside the readings
+		exportertest.Pause(t.Context(), time.Second) // what a container uses is measured beside the readings
 		last, _ = e.calm(t, 0)
 	}
 	for _, series := range first.missingFrom(last) {
@@ -110,7 +109,7 @@ func storm(t *testing.T, e *exporter, random *rand.Rand, clients *crowd, faults 
 		all.Go(func() { act(r) })
 	}
 	var r round
-	for pause(ctx, 500*time.Millisecond) {
+	for exportertest.Pause(ctx, 500*time.Millisecond) {
 		m, descriptors, _ := e.measure(t)
 		r.busyGoroutines, r.busyDescriptors = max(r.busyGoroutines, float64(m.Goroutines)), max(r.busyDescriptors, float64(descriptors))
 	}
@@ -134,7 +133,7 @@ func (e *exporter) settle(t *testing.T, r *round) {
 			r.heap = float64(m.Heap)
 		}
 		r.resident = float64(resident)
-		pause(t.Context(), 50*time.Millisecond)
+		exportertest.Pause(t.Context(), 50*time.Millisecond)
 	}
 }
 
@@ -195,16 +194,7 @@ func (p page) down() []string {
 
 // scrape reads the text page.
 func (e *exporter) scrape(ctx context.Context) (page, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, e.url+"/metrics", http.NoBody)
-	if err != nil {
-		return nil, err
-	}
-	resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close() //nolint:errcheck // read to its end
-	body, err := io.ReadAll(resp.Body)
+	body, err := exportertest.Fetch(ctx, patience, e.url+"/metrics")
 	if err != nil {
 		return nil, err
 	}
@@ -235,10 +225,10 @@ func (e *exporter) calm(t *testing.T, owed float64) (page, time.Duration) {
 			p.sum("chatstack_probe_success{") == targets && p["chatstack_plant_store_orphans"] <= owed {
 			return p, time.Since(begun)
 		}
-		pause(t.Context(), 50*time.Millisecond)
+		exportertest.Pause(t.Context(), 50*time.Millisecond)
 	}
 	e.tell(t, "stacks")
-	pause(t.Context(), time.Second)
+	exportertest.Pause(t.Context(), time.Second)
 	t.Errorf("%s after the end of all faults: error %v, down %v, orphans %v, configuration read %v", patience, err, p.down(),
 		p["chatstack_plant_store_orphans"], p["chatstack_config_last_reload_successful"])
 	return p, patience
