@@ -13,9 +13,7 @@ import (
 	"github.com/docker/docker/api/types/container"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/api"
-	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/cgroup"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/fleet"
-	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/usage"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
@@ -23,59 +21,28 @@ import (
 // is the truth, of which only what is new or doubtful is inspected. The list alone says less than it should: its health is
 // words for people.
 type docker struct {
-	settings  *Docker
-	engine    *api.Client
-	log       *slog.Logger
-	state     State
-	once      bool
-	empty     bool // at the last reading no container was watched
-	measuring chan dockerRound
+	settings *Docker
+	engine   *api.Client
+	log      *slog.Logger
+	once     bool
+	empty    bool // at the last reading no container was watched
 	// looking is held while containers are described, so that an older description never comes after a newer one.
 	looking chan struct{}
-	// answered has Follow try again at once to open the stream of events.
-	answered                 chan struct{}
-	patience, quiet, lasting time.Duration // deafAfter, quietAfter, lastingStream
+	follower
+	resourceMeter
+	keeper
 
-	following    atomic.Bool // while Follow runs
-	readingFiles atomic.Bool // while files of containers are read
-	usage        sync.Mutex  // guards groups
-	// groups are where containers' groups were found last, nil while events are not followed.
-	groups cgroup.Groups
-
-	mu    sync.Mutex // guards what follows; nothing is asked while it is held
+	mu    sync.Mutex // guards the fields below, and those of the embedded structs that say so; held during no call
 	fleet *fleet.Fleet
 	// unsure is true while everything is to be inspected: at the start, and after events may have been lost.
-	unsure bool
-	stream eventStream
-	// rounds counts the readings that succeeded, measured is the last of them whose containers' resources are known, failed
-	// the last one before a reading that failed.
-	rounds, measured, failed int
-	resources                map[string]runUsage
-	// stats is how the last measurement ended, rest for how long the answers of the next one may be left alone.
-	stats feature
-	rest  time.Duration
-	hangs fleet.Hangs
-	// listed, beyond and misnamed are how many containers the last list had and left out, see selection.
-	listed, beyond, misnamed int
-	// touched says that there may be something else to keep than what was kept last.
-	touched bool
-
-	saving  sync.Mutex // guards saved, what was kept last, and unsaved, whether the last try has failed
-	saved   []byte
-	unsaved bool
+	unsure  bool
+	stream  eventStream
+	hangs   fleet.Hangs
+	leftOut listCounts
 }
 
-// runUsage is what one run of a container used.
-type runUsage struct {
-	usage.Usage
-	started time.Time
-}
-
-// feature is whether a part of the engine's API is at hand.
-type feature struct {
-	known bool
-	err   error
-}
+// listCounts are how many containers the last list had, and how many of them were left out.
+type listCounts struct{ listed, beyond, misnamed int }
 
 func newDocker(s *Docker, d Deps) (Collector, error) {
 	engine, err := s.client(int64(d.Limits.MetricsBody), d.UserAgent)
@@ -83,10 +50,11 @@ func newDocker(s *Docker, d Deps) (Collector, error) {
 		return nil, fmt.Errorf("host: %w", err)
 	}
 	c := &docker{
-		settings: s, engine: engine, log: d.Log, state: d.State, once: d.Once,
-		measuring: make(chan dockerRound, 1), looking: make(chan struct{}, 1), answered: make(chan struct{}, 1),
-		patience: deafAfter, quiet: quietAfter, lasting: lastingStream,
-		fleet: fleet.New(s.rules(d.Containers)), unsure: true, hangs: fleet.NewHangs(),
+		settings: s, engine: engine, log: d.Log, once: d.Once, looking: make(chan struct{}, 1),
+		follower:      follower{answered: make(chan struct{}, 1), patience: deafAfter, quiet: quietAfter, lasting: lastingStream},
+		resourceMeter: resourceMeter{measuring: make(chan dockerRound, 1)},
+		keeper:        keeper{state: d.State},
+		fleet:         fleet.New(s.rules(d.Containers)), unsure: true, hangs: fleet.NewHangs(),
 	}
 	c.load()
 	return c, nil
@@ -194,7 +162,7 @@ func (c *docker) review(ctx context.Context, s *api.Session, b *Batch) (listed i
 	looked := early()
 	l.Chosen = c.watched(l.All)
 	c.locked(func() {
-		listed = c.listed
+		listed = c.leftOut.listed
 		c.hangs.Forget(l.All)
 		now := time.Now()
 		if l.Early, err = c.fleet.DescribeEarly(ahead, looked, l.Mark, now); err != nil {
@@ -354,7 +322,7 @@ func (c *docker) list(ctx context.Context, s *api.Session, b *Batch) (listed []c
 		made = fleet.Span{From: reply.Date.Add(-time.Since(asked)), To: reply.Date.Add(time.Second)}
 	}
 	listed = chosen.Containers()
-	c.locked(func() { c.leftOut(&chosen) })
+	c.locked(func() { c.noteLeftOut(&chosen) })
 	return listed, made, nil
 }
 
@@ -448,35 +416,29 @@ func (c *docker) inspectEarly(ctx context.Context, s *api.Session, wanted []cont
 // inspectShare is the part of the time that is left which one inspection may take.
 const inspectShare = 4
 
-// leftOut takes in what a list left out, and logs when it leaves out something for the first time. The caller holds the lock.
-func (c *docker) leftOut(s *fleet.Selection) {
-	if s.Beyond > 0 && c.beyond == 0 || s.Misnamed > 0 && c.misnamed == 0 {
+// noteLeftOut records what a list left out, and logs when it leaves out something for the first time. The caller holds the lock.
+func (c *docker) noteLeftOut(s *fleet.Selection) {
+	if s.Beyond > 0 && c.leftOut.beyond == 0 || s.Misnamed > 0 && c.leftOut.misnamed == 0 {
 		c.log.Warn("containers are not watched", "beyond_max_containers", s.Beyond, "with_impossible_names", s.Misnamed)
 	}
-	c.listed, c.beyond, c.misnamed, c.fleet.Displaced = s.Listed, s.Beyond, s.Misnamed, s.Displaced
+	c.leftOut, c.fleet.Displaced = listCounts{s.Listed, s.Beyond, s.Misnamed}, s.Displaced
 }
 
 // tellLeftOut says which containers, and what of them, are not on the page. The caller holds the lock.
 func (c *docker) tellLeftOut(b *Batch) {
-	if c.beyond > 0 {
-		b.Impair(failure.Count(c.beyond, "container") + " beyond max_containers")
+	if c.leftOut.beyond > 0 {
+		b.Impair(failure.Count(c.leftOut.beyond, "container") + " beyond max_containers")
 		b.Note(fmt.Sprintf("%s beyond max_containers (%d): choose those of the stack with projects, labels, names or exclude, or raise it",
-			failure.Count(c.beyond, "container"), c.settings.MaxContainers))
+			failure.Count(c.leftOut.beyond, "container"), c.settings.MaxContainers))
 	}
-	if c.misnamed > 0 {
-		b.Impair(failure.Count(c.misnamed, "container") + " with impossible names")
+	if c.leftOut.misnamed > 0 {
+		b.Impair(failure.Count(c.leftOut.misnamed, "container") + " with impossible names")
 		b.Note(fmt.Sprintf("%s left out, whose names are longer than %d bytes or hold more than letters, digits, '_', '.' and '-'",
-			failure.Count(c.misnamed, "container"), fleet.MaxName))
+			failure.Count(c.leftOut.misnamed, "container"), fleet.MaxName))
 	}
 	if cut := c.fleet.ShortenedLabels(); cut > 0 {
 		b.Impair("labels of " + failure.Count(cut, "container") + " are too long")
 		b.Note(fmt.Sprintf("the project, service or image of %s is left out: longer than %d bytes, or depends_on than %d",
 			failure.Count(cut, "container"), fleet.MaxLabel, fleet.MaxDependsOn))
 	}
-}
-
-// hangsAt reports whether the engine hangs at a container.
-func (c *docker) hangsAt(id string) (hangs bool) {
-	c.locked(func() { hangs = c.hangs.Has(id) })
-	return hangs
 }

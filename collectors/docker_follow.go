@@ -1,15 +1,11 @@
 package collectors
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"runtime/debug"
-	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -18,9 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/api"
-	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/cgroup"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/fleet"
-	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/usage"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
@@ -33,9 +27,6 @@ const (
 	lookTimeout = 5 * time.Second
 	// deafAfter is how late an event may come that a list has shown to be due; tests have less patience.
 	deafAfter = 5 * time.Second
-	// measureRest is a pause before resources are asked for, in which the reading is put on the page: hundreds of calls at once
-	// would come before that.
-	measureRest = 20 * time.Millisecond
 	// quietAfter is how long a stream may say nothing before it is opened anew, in case it has died in silence.
 	quietAfter = 5 * time.Minute
 	// lastingStream is how long a stream lives that is sound, briefStreams how many in a row may live shorter before
@@ -51,6 +42,14 @@ const (
 	// eventsKept is how many events are remembered, so that none counts twice when the engine repeats them. It keeps 256.
 	eventsKept = 512
 )
+
+// follower is how the engine's events are followed. Tests shorten the times.
+type follower struct {
+	following atomic.Bool // while Follow runs
+	// answered has Follow try again at once to open the stream of events.
+	answered                 chan struct{}
+	patience, quiet, lasting time.Duration // deafAfter, quietAfter, lastingStream
+}
 
 // eventStream is what is known of the stream of events.
 type eventStream struct {
@@ -423,239 +422,6 @@ func (c *docker) tryEvents(ctx context.Context, s *api.Session) {
 	}
 }
 
-// dockerRound is whose resources are to be measured, and for which round of readings.
-type dockerRound struct {
-	round    int
-	subjects []usage.Subject
-	// following says that events flow.
-	following bool
-}
-
-// round begins the next round: a reading has succeeded.
-func (c *docker) round() dockerRound {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.rounds++
-	return dockerRound{c.rounds, c.fleet.Subjects(), c.stream.open}
-}
-
-// askFor has resources measured beside the readings. If that still goes on for an earlier one, the newest waits.
-func (c *docker) askFor(m dockerRound) {
-	select {
-	case <-c.measuring:
-	default:
-	}
-	select {
-	case c.measuring <- m:
-	default: // a reading that was abandoned has been here in between
-	}
-}
-
-func (c *docker) measureLoop(ctx context.Context, changed func()) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case m := <-c.measuring:
-			rest := time.NewTimer(measureRest)
-			select {
-			case <-ctx.Done():
-				rest.Stop()
-				return
-			case <-rest.C:
-			}
-			measuring, cancel := context.WithTimeout(ctx, max(c.settings.Timeout.Std(), lookTimeout))
-			c.measure(measuring, m)
-			cancel()
-			changed()
-		}
-	}
-}
-
-// measure finds out what containers use. It is no critical path: what cannot be had is missing, and said.
-func (c *docker) measure(ctx context.Context, m dockerRound) {
-	if c.settings.Resources == resourcesNone {
-		return
-	}
-	used, err := c.used(ctx, m.subjects)
-	c.takeUsed(ctx, m, used, err)
-}
-
-// used finds out what containers use, and contains what may panic in doing so.
-func (c *docker) used(ctx context.Context, subjects []usage.Subject) (used map[string]usage.Usage, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			c.log.Error("measuring resources panicked", "panic", fmt.Sprint(r), "stack", string(debug.Stack()))
-			used, err = nil, failure.Errorf(failure.Panic, "measuring panicked: %v", r)
-		}
-	}()
-	if c.settings.Resources == resourcesCgroup {
-		c.withGroups(func(t cgroup.Tree) { used, err = t.Measure(ctx, subjects) })
-		return used, err
-	}
-	s, err := c.engine.OpenSingle(c.settings.ResourcesParallelism)
-	if err != nil {
-		return nil, err
-	}
-	defer s.Close()
-	if err := c.negotiate(ctx, s, &Batch{}); err != nil {
-		return nil, err
-	}
-	rest := c.restFor(len(subjects), c.settings.ResourcesParallelism)
-	used, err = s.Measure(ctx, subjects, c.settings.ResourcesParallelism, rest, c.hangsAt)
-	if rest != nil {
-		if next, ok := rest.Next(); ok {
-			c.locked(func() { c.rest = next })
-		}
-	}
-	return used, err
-}
-
-// takeUsed takes in what the round's containers use.
-func (c *docker) takeUsed(ctx context.Context, m dockerRound, used map[string]usage.Usage, err error) {
-	if errors.Is(ctx.Err(), context.Canceled) && !c.once {
-		return // the exporter ends, or is configured anew
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if m.round <= c.failed {
-		return // it began before an outage: the numbers are old by the time that the engine answers again
-	}
-	if changed := c.stats.err == nil != (err == nil); changed && err != nil && !c.once {
-		c.log.Warn("resources of containers are not known", "err", err, "hint", failure.HintOf(err))
-	} else if changed && !c.once {
-		c.log.Info("resources of containers are known again")
-	}
-	c.measured, c.stats, c.resources = m.round, feature{true, err}, make(map[string]runUsage, len(used))
-	for _, subject := range m.subjects {
-		if r, ok := used[subject.ID]; ok {
-			c.resources[subject.ID] = runUsage{r, subject.Started}
-		}
-	}
-}
-
-// fileReading is a reading of the files of containers, which says what they use.
-type fileReading struct {
-	subjects []usage.Subject
-	cancel   context.CancelFunc
-	done     chan struct{} // closed when what follows may be read
-	used     map[string]usage.Usage
-	err      error
-	ended    time.Time
-}
-
-const (
-	// leaveWithin is how long a reading that has failed waits for files that are being read: one of them may hang.
-	leaveWithin = 100 * time.Millisecond
-	// earlyLasts is for how long after they were read files need not be read again.
-	earlyLasts = time.Second
-)
-
-// measureEarly begins to read the files of containers while the engine makes its list, which takes longer.
-func (c *docker) measureEarly(ctx context.Context) *fileReading {
-	var known []usage.Subject
-	if c.settings.Resources == resourcesCgroup && !c.once {
-		c.locked(func() { known = c.fleet.Subjects() })
-	}
-	if len(known) == 0 {
-		nothing := &fileReading{cancel: func() {}, done: make(chan struct{})}
-		close(nothing.done)
-		return nothing
-	}
-	return c.readFiles(ctx, known)
-}
-
-// readFiles begins to read the files of containers, one reading at a time.
-func (c *docker) readFiles(ctx context.Context, subjects []usage.Subject) *fileReading {
-	ctx, cancel := context.WithCancel(ctx)
-	f := &fileReading{subjects: subjects, cancel: cancel, done: make(chan struct{})}
-	if !c.readingFiles.CompareAndSwap(false, true) {
-		f.err, f.ended = c.filesHang(), time.Now()
-		close(f.done)
-		return f
-	}
-	go func() {
-		defer close(f.done)
-		defer c.readingFiles.Store(false)
-		f.used, f.err = c.used(ctx, subjects)
-		f.ended = time.Now()
-	}()
-	return f
-}
-
-func (c *docker) filesHang() error {
-	return failure.Errorf(failure.Timeout, "read cgroups in %s: a file hangs", c.settings.CgroupRoot)
-}
-
-// await waits until files have been read, and reports whether they have.
-func (f *fileReading) await(ctx context.Context) bool {
-	select {
-	case <-f.done:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-// leave has the reading of files end, and waits a moment for that.
-func (f *fileReading) leave() {
-	f.cancel()
-	moment := time.NewTimer(leaveWithin)
-	defer moment.Stop()
-	select {
-	case <-f.done:
-	case <-moment.C:
-	}
-}
-
-// measureCgroups takes in what was read early, or reads it anew if the list has shown that others run, or was long in coming.
-// A file may hang: it gets half of the time that is left, and then what containers use is not known, but all the rest is.
-func (c *docker) measureCgroups(ctx context.Context, m dockerRound, f *fileReading) {
-	patience, cancel := context.WithCancel(ctx)
-	if deadline, ok := ctx.Deadline(); ok {
-		patience, cancel = context.WithTimeout(ctx, time.Until(deadline)/2)
-	}
-	defer cancel()
-	if f.await(patience) && (!slices.Equal(f.subjects, m.subjects) || time.Since(f.ended) > earlyLasts) {
-		f = c.readFiles(ctx, m.subjects)
-		defer f.cancel()
-	}
-	if !f.await(patience) {
-		f.cancel()
-		c.takeUsed(ctx, m, nil, c.filesHang())
-		return
-	}
-	c.takeUsed(ctx, m, f.used, f.err)
-}
-
-// withGroups calls do with the cgroup tree, which remembers groups while events are followed.
-func (c *docker) withGroups(do func(t cgroup.Tree)) {
-	c.usage.Lock()
-	defer c.leaveGroups() // once they are free
-	defer c.usage.Unlock()
-	if c.groups == nil && c.following.Load() {
-		c.groups = cgroup.Groups{}
-	}
-	do(cgroup.Tree{Root: c.settings.CgroupRoot, ProcRoot: c.settings.ProcRoot, Groups: c.groups})
-}
-
-// leaveGroups forgets the groups if events are followed no more. Whoever uses them meanwhile does so afterwards, so that
-// nobody waits for a file that hangs.
-func (c *docker) leaveGroups() {
-	if !c.following.Load() {
-		c.forgetGroups()
-	}
-}
-
-// forgetGroups closes the groups' files, unless somebody uses them.
-func (c *docker) forgetGroups() {
-	if c.usage.TryLock() {
-		defer c.usage.Unlock()
-		c.groups.Close()
-		c.groups = nil
-	}
-}
-
 // Present implements Follower.
 func (c *docker) Present(b *Batch) {
 	c.mu.Lock()
@@ -691,75 +457,4 @@ func (c *docker) Forget(name string) (err error) {
 		c.save()
 	}
 	return err
-}
-
-// load takes in what was kept by an earlier process, or by this one before a reload.
-func (c *docker) load() {
-	if c.state == nil {
-		return
-	}
-	var kept fleet.Memory
-	if err := c.state.Load(&kept); err != nil {
-		c.log.Error("what was known of containers is lost, their counters begin anew", "err", err)
-		return
-	}
-	c.fleet.Recall(kept, time.Now())
-	if !c.once {
-		c.fleet.SavedCounts = c.fleet.Counts()
-	}
-}
-
-// keepCounts saves counters that have changed since they were saved last: Present shows none before.
-func (c *docker) keepCounts() {
-	differ := false
-	c.locked(func() { differ = c.fleet.SavedCounts != nil && !maps.Equal(c.fleet.SavedCounts, c.fleet.Counts()) })
-	if differ {
-		c.save()
-	}
-}
-
-// save keeps what must outlive the process, if it has changed.
-func (c *docker) save() {
-	if c.state == nil {
-		return
-	}
-	c.saving.Lock() // so that nothing older is kept after something newer
-	defer c.saving.Unlock()
-	var (
-		kept    fleet.Memory
-		saved   map[string]fleet.Counts
-		touched bool
-	)
-	c.locked(func() {
-		if touched = c.touched; touched {
-			kept, saved, c.touched = c.fleet.Remember(), c.fleet.Counts(), false
-		}
-	})
-	if !touched {
-		return
-	}
-	// A disk that cannot be written hides no restart.
-	defer c.locked(func() { c.fleet.SavedCounts = saved })
-	content, err := json.Marshal(kept)
-	if err != nil {
-		c.log.Error("what is known of containers cannot be kept", "err", err)
-		return
-	}
-	if bytes.Equal(content, c.saved) {
-		return
-	}
-	err = c.state.Save(json.RawMessage(content))
-	news := c.unsaved != (err != nil)
-	c.unsaved = err != nil
-	switch {
-	case err != nil:
-		c.locked(func() { c.touched = true })
-		if news {
-			c.log.Error("what is known of containers was not kept: after a restart of the exporter their counters are not exact", "err", err, "bytes", len(content))
-		}
-		return
-	case news:
-		c.log.Info("what is known of containers is kept again")
-	}
-	c.saved = content
 }

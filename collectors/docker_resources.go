@@ -3,7 +3,6 @@ package collectors
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/api"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/usage"
 )
 
@@ -40,15 +39,4 @@ func writeUsage(b *Batch, r *usage.Usage, name, host string) {
 		b.Counter(containerReceiveDesc, float64(r.Received), name, host)
 		b.Counter(containerTransmitDesc, float64(r.Transmitted), name, host)
 	}
-}
-
-// restFor begins the rest of a round with so many subjects, or returns nil: where somebody waits for the answers, while it is not
-// known whether the engine answers, where not all are asked at once, and where a call has no connection of its own.
-func (c *docker) restFor(subjects, parallelism int) *api.Rest {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.once || !c.stats.known || c.stats.err != nil || subjects == 0 || subjects > parallelism || c.engine.Endpoint.TLS {
-		return nil
-	}
-	return api.NewRest(c.rest)
 }

@@ -95,12 +95,17 @@ func TestNamesAndLabelsAreBounded(t *testing.T) {
 // TestWhatIsLeftOutDoesNotComeBack has a state file of a version that left nothing out.
 func TestWhatIsLeftOutDoesNotComeBack(t *testing.T) {
 	e := startEngine(t, plainContainer("good", nil))
+	wanted := func(id string) fleet.Record {
+		r := fleet.Record{ID: id}
+		r.Wanted = true
+		return r
+	}
 	records := map[string]fleet.Record{
-		strings.Repeat("x", 900<<10): {ID: "a", Wanted: true}, "odd\nname": {ID: "b", Wanted: true},
-		"good": {ID: "id-good", Before: 3, Born: true, Service: strings.Repeat("s", 900<<10)},
+		strings.Repeat("x", 900<<10): wanted("a"), "odd\nname": wanted("b"),
+		"good": {ID: "id-good", Before: 3, Born: true, Labels: fleet.Labels{Service: strings.Repeat("s", 900<<10)}},
 	}
 	for i := range 400 {
-		records[fmt.Sprintf("z-%04d", i)] = fleet.Record{ID: fmt.Sprintf("z%d", i), Wanted: true}
+		records[fmt.Sprintf("z-%04d", i)] = wanted(fmt.Sprintf("z%d", i))
 	}
 	content, err := json.Marshal(fleet.Memory{Host: e.host, Containers: records})
 	if err != nil {

@@ -65,7 +65,7 @@ func (f *Fleet) Expect(now time.Time) {
 			if role == "" {
 				role = inferRole("", "", name)
 			}
-			c = &Member{Record: Record{Gone: now, Role: role}}
+			c = &Member{Record: Record{lifecycle: lifecycle{Gone: now}, Labels: Labels{Role: role}}}
 			f.Members[name] = c
 		}
 		c.Wanted = true
@@ -250,8 +250,8 @@ func (f *Fleet) Describe(d *container.InspectResponse, mark uint64, made, now ti
 	if s.State == container.StateRunning || s.State == container.StatePaused {
 		c.ByHand = false
 	}
-	c.Status, c.present, c.Gone, c.Removed, c.Unsure = s, true, time.Time{}, false, s.listed
-	c.Role, c.Project, c.Service, c.Image, c.DependsOn = s.Role, s.Project, s.Service, s.Image, s.dependsOn
+	c.appear()
+	c.Status, c.Unsure, c.Labels, c.DependsOn = s, s.listed, s.Labels, s.dependsOn
 	switch {
 	case c.SetAside:
 		c.Wanted = false
@@ -324,11 +324,11 @@ func (f *Fleet) bind(s *Status, now time.Time) *Member {
 	default:
 		c.Starts, c.Born = sightedLedger(s.Started, s.policyRestarts), s.Started.IsZero()
 	}
-	c.ID, c.Status, c.ByHand = s.id, Status{}, false
-	c.RenamedFrom, c.RenamedAt, c.SetAside, c.waitOver = "", time.Time{}, false, false
+	c.ID, c.Status, c.waitOver = s.id, Status{}, false
+	c.becomeOther()
 	if former != nil {
 		// Under a name that is known already, it serves as what had that before.
-		c.RenamedFrom, c.RenamedAt, c.SetAside = before, now, fresh && (former.ID != s.id || former.SetAside)
+		c.rename(before, now, fresh && (former.ID != s.id || former.SetAside))
 	}
 	return c
 }
@@ -341,7 +341,7 @@ const replacedWithin = 10 * time.Minute
 func (f *Fleet) markSetAside(s *Status, now time.Time) {
 	for name, c := range f.Members {
 		if c.RenamedFrom == s.Name && c.ID != s.id && now.Sub(c.RenamedAt) < replacedWithin {
-			c.SetAside, c.Wanted = true, slices.Contains(f.Rules.Expected, name)
+			c.setAside(slices.Contains(f.Rules.Expected, name))
 		}
 	}
 }
@@ -350,21 +350,22 @@ func (f *Fleet) markSetAside(s *Status, now time.Time) {
 // is not missed: somebody meant that.
 func (f *Fleet) markRenamed(id, from string, now time.Time) {
 	if c := f.Members[from]; c != nil && c.ID == id {
-		c.present, c.Gone, c.Wanted = false, now, slices.Contains(f.Rules.Expected, from)
+		c.vanish(now)
+		c.expect(slices.Contains(f.Rules.Expected, from))
 	}
 }
 
 // stepAside takes in that a container bears a temporary name: whoever replaces it is about to have its lasting one.
 func (f *Fleet) stepAside(id string, now time.Time) {
 	if c := f.Member(id); c != nil && c.present {
-		c.present, c.Gone = false, now
+		c.vanish(now)
 	}
 }
 
 // MarkGone records that a container no longer exists.
 func (f *Fleet) MarkGone(id string, now time.Time) {
 	if c := f.Member(id); c != nil && c.present {
-		c.present, c.Gone = false, now
+		c.vanish(now)
 	}
 	f.dropID(id)
 }

@@ -964,7 +964,7 @@ func TestAgeThatAgreesProvesThatNothingRanSince(t *testing.T) {
 	counted := map[age]int{}
 	for range 400_000 {
 		state := []string{container.StateRunning, container.StateExited}[r.IntN(2)]
-		known := Status{Stopped: state == container.StateExited, ExitCode: 1}
+		known := Status{Run: Run{Stopped: state == container.StateExited, ExitCode: 1}}
 		known.Started = portOpened.Add(time.Duration(r.Float64() * float64(time.Second)))
 		described := known.Started.Add(some(3 * year))
 		begun := known.Started
@@ -1025,7 +1025,7 @@ func TestRunsOfOneAgeInWordsAreToldApart(t *testing.T) {
 		{"4 months", 135 * day, 30 * day},
 		{"3 years", 3*year + year/2, year},
 	} {
-		known := Status{Started: portOpened}
+		known := Status{Run: Run{Started: portOpened}}
 		listed := portOpened.Add(c.old)
 		made := Span{listed, listed.Add(time.Second)}
 		for _, described := range []struct {
@@ -1043,7 +1043,7 @@ func TestRunsOfOneAgeInWordsAreToldApart(t *testing.T) {
 		ahead time.Duration
 		want  age
 	}{{-ageSlack - 2*time.Second, ageDiffers}, {-ageSlack, AgeAgrees}, {ageSlack, AgeAgrees}, {ageSlack + 2*time.Second, ageDiffers}} {
-		known := Status{Started: portOpened}
+		known := Status{Run: Run{Started: portOpened}}
 		listed := portOpened.Add(30*time.Second + 500*time.Millisecond + c.ahead)
 		made := Span{listed, listed.Add(time.Second)}
 		if got := known.CompareAge(&container.Summary{State: container.StateRunning, Status: "Up 30 seconds"}, made, portOpened.Add(29*time.Second)); got != c.want {
@@ -1054,7 +1054,7 @@ func TestRunsOfOneAgeInWordsAreToldApart(t *testing.T) {
 
 // TestRunInTheFutureIsNotInspectedForever has the engine's clock set back by a year, which takes that long to pass.
 func TestRunInTheFutureIsNotInspectedForever(t *testing.T) {
-	known := Status{Started: portOpened.Add(365 * 24 * time.Hour)}
+	known := Status{Run: Run{Started: portOpened.Add(365 * 24 * time.Hour)}}
 	made := Span{portOpened, portOpened.Add(time.Second)}
 	got := known.CompareAge(&container.Summary{State: container.StateRunning, Status: "Up Less than a second"}, made, portOpened.Add(-time.Minute))
 	if got != ageUntold {
@@ -1064,7 +1064,7 @@ func TestRunInTheFutureIsNotInspectedForever(t *testing.T) {
 
 func TestAgesOfOtherEnginesAreNotCompared(t *testing.T) {
 	at := Span{portOpened, portOpened.Add(time.Second)}
-	known := Status{Started: portOpened.Add(-time.Hour), Ended: portOpened.Add(-time.Hour), Stopped: true}
+	known := Status{Run: Run{Started: portOpened.Add(-time.Hour), Ended: portOpened.Add(-time.Hour), Stopped: true}}
 	for _, c := range []struct {
 		state, status string
 		made          Span

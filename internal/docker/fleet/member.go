@@ -6,8 +6,6 @@ import "time"
 type Member struct {
 	Record
 	Status Status
-	// present is true while a container of that name exists.
-	present bool
 	// Unsure is true where what is known may be old, and it is to be inspected when next the engine is asked.
 	Unsure bool
 	// Described is when its last description was made, by the engine's clock at the earliest; zero where that does not tell.
@@ -31,18 +29,7 @@ type Record struct {
 	Before      uint64 `json:"restarts_before,omitempty"`
 	OOMsBefore  uint64 `json:"ooms_before,omitempty"`
 	Recreations uint64 `json:"recreations,omitempty"`
-	// Wanted says that the container should be running.
-	Wanted bool `json:"expected"`
-	// ByHand is true where somebody has stopped it.
-	ByHand bool `json:"by_hand,omitempty"`
-	// RenamedFrom is the name that its container had before, until RenamedAt. SetAside says that another container took that
-	// soon, so that this one is what a deploy has left.
-	RenamedFrom string    `json:"renamed_from,omitempty"`
-	RenamedAt   time.Time `json:"renamed_at,omitzero"`
-	SetAside    bool      `json:"set_aside,omitempty"`
-	// Gone is when it was seen last, zero while it exists. Removed says that an event has told of its removal.
-	Gone    time.Time `json:"gone,omitzero"`
-	Removed bool      `json:"removed,omitempty"`
+	lifecycle
 
 	// Blind says that only a list has told of the container yet, which knows neither starts nor restarts.
 	Blind bool `json:"blind,omitempty"`
@@ -50,10 +37,7 @@ type Record struct {
 	DependsOn string `json:"depends_on,omitempty"`
 	NetworkOf string `json:"network_of,omitempty"`
 
-	Role    string `json:"role,omitempty"`
-	Project string `json:"project,omitempty"`
-	Service string `json:"service,omitempty"`
-	Image   string `json:"image,omitempty"`
+	Labels
 }
 
 // Counts are the counters of a member.
@@ -103,3 +87,43 @@ type newborn struct {
 	// replaces is the name that is to be its own, while it has a temporary one.
 	replaces string
 }
+
+// lifecycle is whether a member's container exists, and whether it should. It changes by its methods.
+type lifecycle struct {
+	// present is true while a container of that name exists.
+	present bool
+	// Wanted says that the container should be running.
+	Wanted bool `json:"expected"`
+	// ByHand is true where somebody has stopped it.
+	ByHand bool `json:"by_hand,omitempty"`
+	// RenamedFrom is the name that its container had before, until RenamedAt. SetAside says that another container took that
+	// soon, so that this one is what a deploy has left.
+	RenamedFrom string    `json:"renamed_from,omitempty"`
+	RenamedAt   time.Time `json:"renamed_at,omitzero"`
+	SetAside    bool      `json:"set_aside,omitempty"`
+	// Gone is when it was seen last, zero while it exists. Removed says that an event has told of its removal.
+	Gone    time.Time `json:"gone,omitzero"`
+	Removed bool      `json:"removed,omitempty"`
+}
+
+// appear records that the container exists.
+func (l *lifecycle) appear() { l.present, l.Gone, l.Removed = true, time.Time{}, false }
+
+// vanish records that no container of that name exists any more.
+func (l *lifecycle) vanish(now time.Time) { l.present, l.Gone = false, now }
+
+// becomeOther forgets what happened to the container that had the name before.
+func (l *lifecycle) becomeOther() {
+	l.ByHand, l.RenamedFrom, l.RenamedAt, l.SetAside = false, "", time.Time{}, false
+}
+
+// rename records the former name of the container. SetAside says that the former name is another container's already.
+func (l *lifecycle) rename(from string, now time.Time, setAside bool) {
+	l.RenamedFrom, l.RenamedAt, l.SetAside = from, now, setAside
+}
+
+// expect records whether the container should be running.
+func (l *lifecycle) expect(wanted bool) { l.Wanted = wanted }
+
+// setAside records that another container took its former name soon, so that it is what a deploy has left.
+func (l *lifecycle) setAside(wanted bool) { l.SetAside, l.Wanted = true, wanted }

@@ -50,7 +50,7 @@ func TestOnlyAWantedContainerThatIsGoneForLongIsMissing(t *testing.T) {
 
 // TestListLeavesWhatOnlyADescriptionTells has a list tell of a container that was described before, and of another one.
 func TestListLeavesWhatOnlyADescriptionTells(t *testing.T) {
-	old := &Status{id: "1", Created: portOpened, memoryLimit: 7, streak: 3, dependsOn: "db", networkOf: "vpn"}
+	old := &Status{id: "1", Created: portOpened, limits: limits{memoryLimit: 7, dependsOn: "db", networkOf: "vpn"}, Checks: Checks{streak: 3}}
 	same := &Status{id: "1"}
 	same.takeOver(old)
 	if !same.Created.Equal(old.Created) || same.memoryLimit != 7 || same.streak != 3 || same.dependsOn != "db" || same.networkOf != "vpn" {
@@ -124,7 +124,7 @@ func TestOneForgottenCheckMakesAnEstimate(t *testing.T) {
 
 func TestTroubleOfOneThatEnded(t *testing.T) {
 	for code, want := range map[int]string{0: "", 1: "irc is exited, exit code 1"} {
-		s := Status{Name: "irc", State: container.StateExited, Stopped: true, ExitCode: code}
+		s := Status{Name: "irc", Run: Run{State: container.StateExited, Stopped: true, ExitCode: code}}
 		if got := s.trouble(); got != want {
 			t.Errorf("exit code %d: got %q, want %q", code, got, want)
 		}
@@ -164,7 +164,7 @@ func TestListForgetsOnlyWhoIsNotInIt(t *testing.T) {
 func TestUnhealthyTimeIsNobodyElses(t *testing.T) {
 	now := portOpened.Add(time.Hour)
 	unhealthy := func(id string, since time.Time) Status {
-		return Status{id: id, Health: container.Unhealthy, Started: portOpened, UnhealthySince: since}
+		return Status{id: id, Checks: Checks{Health: container.Unhealthy, UnhealthySince: since}, Run: Run{Started: portOpened}}
 	}
 	before := portOpened.Add(time.Minute)
 	healthy := unhealthy("1", time.Time{})

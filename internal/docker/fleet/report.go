@@ -44,10 +44,7 @@ func (f *Fleet) Report(now time.Time) []Report {
 		case c.present:
 			r.Status, r.ID = &c.Status, c.ID
 		case f.missing(c, now):
-			r.Status = &Status{
-				Name: name, State: stateMissing, Health: container.NoHealthcheck,
-				Role: c.Role, Project: c.Project, Service: c.Service, Image: c.Image,
-			}
+			r.Status = &Status{Name: name, Labels: c.Labels, Run: Run{State: stateMissing}, Checks: Checks{Health: container.NoHealthcheck}}
 		}
 		if r.Status != nil {
 			r.Expected = c.Wanted && !c.waiting && !f.removed(name, c)

@@ -22,43 +22,63 @@ var States = []string{
 	container.StatePaused, container.StateRemoving, container.StateRestarting, container.StateRunning,
 }
 
-// Status is what is told of one container at one moment. It is a value: compare and copy it freely.
+// Status is what is known of one container at one moment. It is a value: compare and copy it freely.
 type Status struct {
 	id, Name string
-	State    string
-	Health   string
-	// Started is zero before the first start.
-	Started time.Time
-	// ExitCode counts while stopped is true.
-	ExitCode int
-	Stopped  bool
-
-	Role, Project, Service, Image string
+	Created  time.Time
+	Labels
 	// cut says that a label was too long and is left out.
 	cut bool
-
-	Created time.Time
-	// policyRestarts is how often the engine has restarted the container by policy since a person started it. One that is
-	// decided on and still to come is left out.
-	policyRestarts int
-	// Ended is when its last run ended, killedForMemory that the kernel ended it for want of memory.
-	Ended           time.Time
-	killedForMemory bool
-	// UnhealthySince is when the checks began to fail, while health is unhealthy; zero where the engine does not tell. It
-	// is estimated where the engine does not keep all of the streak. streak is how many checks have failed in a row.
-	UnhealthySince time.Time
-	estimated      bool
-	streak         int
-	// passed is when the last check of this run that is known not to have failed was over.
-	passed time.Time
+	Run
+	Checks
+	limits
 	// said is the state and health in the engine's own words, as a list says them too.
 	said summaryWords
 	// listed says that only a list was asked, which knows less.
 	listed bool
+}
 
-	PID         int
+// Labels are what a container is for and what it was made of.
+type Labels struct {
+	Role    string `json:"role,omitempty"`
+	Project string `json:"project,omitempty"`
+	Service string `json:"service,omitempty"`
+	Image   string `json:"image,omitempty"`
+}
+
+// Run is a container's present run, or its last one.
+type Run struct {
+	State string
+	// Started is zero before the first start, Ended before the first end.
+	Started, Ended time.Time
+	// Stopped says that the run is over and ExitCode is known.
+	Stopped  bool
+	ExitCode int
+	// killedForMemory says that the kernel ended it for lack of memory.
+	killedForMemory bool
+	// policyRestarts is how often the engine has restarted the container by policy since a person started it, without a restart
+	// that is still to come.
+	policyRestarts int
+	PID            int
+}
+
+// Checks are a container's health checks.
+type Checks struct {
+	Health string
+	// UnhealthySince is when the checks began to fail, while Health is unhealthy; zero if unknown. It is estimated if the engine
+	// does not keep the whole streak.
+	UnhealthySince time.Time
+	estimated      bool
+	// streak is how many checks have failed in a row.
+	streak int
+	// passed is when the last check of this run ended that is known not to have failed.
+	passed time.Time
+}
+
+// limits are how a container was made.
+type limits struct {
 	memoryLimit int64 // in bytes, 0 for none
-	// restartPolicy is no, always, unless-stopped or on-failure; "" where the engine does not tell.
+	// restartPolicy is no, always, unless-stopped or on-failure; "" if unknown.
 	restartPolicy string
 	autoRemove    bool
 	// dependsOn is compose's label, networkOf the id or name of the container whose network this one shares.
@@ -78,10 +98,8 @@ func StatusOf(c *container.InspectResponse, roles map[string]string) (Status, er
 		return Status{}, failure.Errorf(failure.Malformed, "the description of a container lacks its id, name, state or configuration")
 	}
 	s := Status{
-		id:      c.ID,
-		Name:    strings.TrimPrefix(c.Name, "/"),
-		State:   stateOf(c.State),
-		Started: ParseTime(c.State.StartedAt),
+		id: c.ID, Name: strings.TrimPrefix(c.Name, "/"),
+		Run: Run{State: stateOf(c.State), Started: ParseTime(c.State.StartedAt)},
 	}
 	var whole [3]bool
 	s.Project, whole[0] = bounded(c.Config.Labels[ComposeProject], MaxLabel)

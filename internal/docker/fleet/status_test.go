@@ -79,17 +79,17 @@ func TestWhatAListSaysOfAContainer(t *testing.T) {
 	}{
 		"killed": {
 			container.Summary{ID: "i", Names: []string{"/a"}, State: container.StateExited, Status: "Exited (137) 2 hours ago"},
-			Status{id: "i", Name: "a", State: container.StateExited, Health: container.NoHealthcheck, Stopped: true, ExitCode: 137, listed: true, said: summaryWords{state: container.StateExited}},
+			Status{id: "i", Name: "a", Run: Run{State: container.StateExited, Stopped: true, ExitCode: 137}, Checks: Checks{Health: container.NoHealthcheck}, listed: true, said: summaryWords{state: container.StateExited}},
 			"a is exited, exit code 137",
 		},
 		"dead": {
 			container.Summary{ID: "i", Names: []string{"/a"}, State: container.StateDead, Status: "Dead"},
-			Status{id: "i", Name: "a", State: container.StateDead, Health: container.NoHealthcheck, listed: true, said: summaryWords{state: container.StateDead}},
+			Status{id: "i", Name: "a", Run: Run{State: container.StateDead}, Checks: Checks{Health: container.NoHealthcheck}, listed: true, said: summaryWords{state: container.StateDead}},
 			"a is dead",
 		},
 		"linked": {
 			container.Summary{ID: "i", Names: []string{"/other/alias", "/a"}, State: container.StateRunning, Status: "Up 2 hours (healthy)"},
-			Status{id: "i", Name: "a", State: container.StateRunning, Health: container.Healthy, listed: true, said: summaryWords{container.StateRunning, container.Healthy}},
+			Status{id: "i", Name: "a", Run: Run{State: container.StateRunning}, Checks: Checks{Health: container.Healthy}, listed: true, said: summaryWords{container.StateRunning, container.Healthy}},
 			"",
 		},
 	} {
@@ -141,9 +141,7 @@ func TestStatusSaysWhatTheEngineKnows(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			in := plainContainer("name", nil)
 			tt.is(&in)
-			want := Status{
-				id: "id-name", Name: "name", State: "running", Health: "none", Started: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Image: "image",
-			}
+			want := Status{id: "id-name", Name: "name", Run: Run{State: "running", Started: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}, Checks: Checks{Health: "none"}, Labels: Labels{Image: "image"}}
 			tt.want(&want)
 			want.said.state = want.State
 			if got, err := StatusOf(&in, nil); err != nil || got != want {

@@ -1,0 +1,300 @@
+package collectors
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/api"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/cgroup"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/usage"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
+)
+
+// measureRest is a pause before resources are asked for, in which the reading is put on the page: hundreds of calls at once
+// would come before that.
+const measureRest = 20 * time.Millisecond
+
+// resourceMeter is what containers use, and how that is measured.
+type resourceMeter struct {
+	measuring    chan dockerRound
+	readingFiles atomic.Bool // while files of containers are read
+	usage        sync.Mutex  // guards groups
+	// groups are where containers' groups were found last, nil while events are not followed.
+	groups cgroup.Groups
+
+	// The collector's lock guards what follows. rounds counts the readings that succeeded, measured is the last of them whose
+	// containers' resources are known, failed the last one before a reading that failed.
+	rounds, measured, failed int
+	resources                map[string]runUsage
+	// stats is how the last measurement ended, rest for how long the answers of the next one may be left alone.
+	stats feature
+	rest  time.Duration
+}
+
+// runUsage is what one run of a container used.
+type runUsage struct {
+	usage.Usage
+	started time.Time
+}
+
+// feature is whether a part of the engine's API is at hand.
+type feature struct {
+	known bool
+	err   error
+}
+
+// dockerRound is whose resources are to be measured, and for which round of readings.
+type dockerRound struct {
+	round    int
+	subjects []usage.Subject
+	// following says that events flow.
+	following bool
+}
+
+// round begins the next round: a reading has succeeded.
+func (c *docker) round() dockerRound {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.rounds++
+	return dockerRound{c.rounds, c.fleet.Subjects(), c.stream.open}
+}
+
+// askFor has resources measured beside the readings. If that still goes on for an earlier one, the newest waits.
+func (c *docker) askFor(m dockerRound) {
+	select {
+	case <-c.measuring:
+	default:
+	}
+	select {
+	case c.measuring <- m:
+	default: // a reading that was abandoned has been here in between
+	}
+}
+
+func (c *docker) measureLoop(ctx context.Context, changed func()) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case m := <-c.measuring:
+			rest := time.NewTimer(measureRest)
+			select {
+			case <-ctx.Done():
+				rest.Stop()
+				return
+			case <-rest.C:
+			}
+			measuring, cancel := context.WithTimeout(ctx, max(c.settings.Timeout.Std(), lookTimeout))
+			c.measure(measuring, m)
+			cancel()
+			changed()
+		}
+	}
+}
+
+// measure finds out what containers use. It is no critical path: what cannot be had is missing, and said.
+func (c *docker) measure(ctx context.Context, m dockerRound) {
+	if c.settings.Resources == resourcesNone {
+		return
+	}
+	used, err := c.used(ctx, m.subjects)
+	c.takeUsed(ctx, m, used, err)
+}
+
+// used finds out what containers use, and contains what may panic in doing so.
+func (c *docker) used(ctx context.Context, subjects []usage.Subject) (used map[string]usage.Usage, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			c.log.Error("measuring resources panicked", "panic", fmt.Sprint(r), "stack", string(debug.Stack()))
+			used, err = nil, failure.Errorf(failure.Panic, "measuring panicked: %v", r)
+		}
+	}()
+	if c.settings.Resources == resourcesCgroup {
+		c.withGroups(func(t cgroup.Tree) { used, err = t.Measure(ctx, subjects) })
+		return used, err
+	}
+	s, err := c.engine.OpenSingle(c.settings.ResourcesParallelism)
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	if err := c.negotiate(ctx, s, &Batch{}); err != nil {
+		return nil, err
+	}
+	rest := c.restFor(len(subjects), c.settings.ResourcesParallelism)
+	used, err = s.Measure(ctx, subjects, c.settings.ResourcesParallelism, rest, c.hangsAt)
+	if rest != nil {
+		if next, ok := rest.Next(); ok {
+			c.locked(func() { c.rest = next })
+		}
+	}
+	return used, err
+}
+
+// takeUsed takes in what the round's containers use.
+func (c *docker) takeUsed(ctx context.Context, m dockerRound, used map[string]usage.Usage, err error) {
+	if errors.Is(ctx.Err(), context.Canceled) && !c.once {
+		return // the exporter ends, or is configured anew
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if m.round <= c.failed {
+		return // it began before an outage: the numbers are old by the time that the engine answers again
+	}
+	if changed := c.stats.err == nil != (err == nil); changed && err != nil && !c.once {
+		c.log.Warn("resources of containers are not known", "err", err, "hint", failure.HintOf(err))
+	} else if changed && !c.once {
+		c.log.Info("resources of containers are known again")
+	}
+	c.measured, c.stats, c.resources = m.round, feature{true, err}, make(map[string]runUsage, len(used))
+	for _, subject := range m.subjects {
+		if r, ok := used[subject.ID]; ok {
+			c.resources[subject.ID] = runUsage{r, subject.Started}
+		}
+	}
+}
+
+// fileReading is a reading of the files of containers, which says what they use.
+type fileReading struct {
+	subjects []usage.Subject
+	cancel   context.CancelFunc
+	done     chan struct{} // closed when what follows may be read
+	used     map[string]usage.Usage
+	err      error
+	ended    time.Time
+}
+
+const (
+	// leaveWithin is how long a reading that has failed waits for files that are being read: one of them may hang.
+	leaveWithin = 100 * time.Millisecond
+	// earlyLasts is for how long after they were read files need not be read again.
+	earlyLasts = time.Second
+)
+
+// measureEarly begins to read the files of containers while the engine makes its list, which takes longer.
+func (c *docker) measureEarly(ctx context.Context) *fileReading {
+	var known []usage.Subject
+	if c.settings.Resources == resourcesCgroup && !c.once {
+		c.locked(func() { known = c.fleet.Subjects() })
+	}
+	if len(known) == 0 {
+		nothing := &fileReading{cancel: func() {}, done: make(chan struct{})}
+		close(nothing.done)
+		return nothing
+	}
+	return c.readFiles(ctx, known)
+}
+
+// readFiles begins to read the files of containers, one reading at a time.
+func (c *docker) readFiles(ctx context.Context, subjects []usage.Subject) *fileReading {
+	ctx, cancel := context.WithCancel(ctx)
+	f := &fileReading{subjects: subjects, cancel: cancel, done: make(chan struct{})}
+	if !c.readingFiles.CompareAndSwap(false, true) {
+		f.err, f.ended = c.filesHang(), time.Now()
+		close(f.done)
+		return f
+	}
+	go func() {
+		defer close(f.done)
+		defer c.readingFiles.Store(false)
+		f.used, f.err = c.used(ctx, subjects)
+		f.ended = time.Now()
+	}()
+	return f
+}
+
+func (c *docker) filesHang() error {
+	return failure.Errorf(failure.Timeout, "read cgroups in %s: a file hangs", c.settings.CgroupRoot)
+}
+
+// await waits until files have been read, and reports whether they have.
+func (f *fileReading) await(ctx context.Context) bool {
+	select {
+	case <-f.done:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// leave has the reading of files end, and waits a moment for that.
+func (f *fileReading) leave() {
+	f.cancel()
+	moment := time.NewTimer(leaveWithin)
+	defer moment.Stop()
+	select {
+	case <-f.done:
+	case <-moment.C:
+	}
+}
+
+// measureCgroups takes in what was read early, or reads it anew if the list has shown that others run, or was long in coming.
+// A file may hang: it gets half of the time that is left, and then what containers use is not known, but all the rest is.
+func (c *docker) measureCgroups(ctx context.Context, m dockerRound, f *fileReading) {
+	patience, cancel := context.WithCancel(ctx)
+	if deadline, ok := ctx.Deadline(); ok {
+		patience, cancel = context.WithTimeout(ctx, time.Until(deadline)/2)
+	}
+	defer cancel()
+	if f.await(patience) && (!slices.Equal(f.subjects, m.subjects) || time.Since(f.ended) > earlyLasts) {
+		f = c.readFiles(ctx, m.subjects)
+		defer f.cancel()
+	}
+	if !f.await(patience) {
+		f.cancel()
+		c.takeUsed(ctx, m, nil, c.filesHang())
+		return
+	}
+	c.takeUsed(ctx, m, f.used, f.err)
+}
+
+// withGroups calls do with the cgroup tree, which remembers groups while events are followed.
+func (c *docker) withGroups(do func(t cgroup.Tree)) {
+	c.usage.Lock()
+	defer c.leaveGroups() // once they are free
+	defer c.usage.Unlock()
+	if c.groups == nil && c.following.Load() {
+		c.groups = cgroup.Groups{}
+	}
+	do(cgroup.Tree{Root: c.settings.CgroupRoot, ProcRoot: c.settings.ProcRoot, Groups: c.groups})
+}
+
+// leaveGroups forgets the groups if events are followed no more. Whoever uses them meanwhile does so afterwards, so that
+// nobody waits for a file that hangs.
+func (c *docker) leaveGroups() {
+	if !c.following.Load() {
+		c.forgetGroups()
+	}
+}
+
+// forgetGroups closes the groups' files, unless somebody uses them.
+func (c *docker) forgetGroups() {
+	if c.usage.TryLock() {
+		defer c.usage.Unlock()
+		c.groups.Close()
+		c.groups = nil
+	}
+}
+
+// restFor begins the rest of a round with so many subjects, or returns nil: where somebody waits for the answers, while it is not
+// known whether the engine answers, where not all are asked at once, and where a call has no connection of its own.
+func (c *docker) restFor(subjects, parallelism int) *api.Rest {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.once || !c.stats.known || c.stats.err != nil || subjects == 0 || subjects > parallelism || c.engine.Endpoint.TLS {
+		return nil
+	}
+	return api.NewRest(c.rest)
+}
+
+// hangsAt reports whether the engine hangs at a container.
+func (c *docker) hangsAt(id string) (hangs bool) {
+	c.locked(func() { hangs = c.hangs.Has(id) })
+	return hangs
+}

@@ -1,0 +1,93 @@
+package collectors
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/fleet"
+)
+
+// keeper keeps what is known of containers over restarts of the exporter.
+type keeper struct {
+	state State
+	// touched says that there may be something new to keep. The collector's lock guards it.
+	touched bool
+
+	saving  sync.Mutex // guards what follows
+	saved   []byte     // what was kept last
+	unsaved bool       // the last attempt has failed
+}
+
+// load takes in what was kept by an earlier process, or by this one before a reload.
+func (c *docker) load() {
+	if c.state == nil {
+		return
+	}
+	var kept fleet.Memory
+	if err := c.state.Load(&kept); err != nil {
+		c.log.Error("what was known of containers is lost, their counters begin anew", "err", err)
+		return
+	}
+	c.fleet.Recall(kept, time.Now())
+	if !c.once {
+		c.fleet.SavedCounts = c.fleet.Counts()
+	}
+}
+
+// keepCounts saves counters that have changed since they were saved last: Present shows none before.
+func (c *docker) keepCounts() {
+	differ := false
+	c.locked(func() { differ = c.fleet.SavedCounts != nil && !maps.Equal(c.fleet.SavedCounts, c.fleet.Counts()) })
+	if differ {
+		c.save()
+	}
+}
+
+// save keeps what must outlive the process, if it has changed.
+func (c *docker) save() {
+	if c.state == nil {
+		return
+	}
+	c.saving.Lock() // so that nothing older is kept after something newer
+	defer c.saving.Unlock()
+	var (
+		kept    fleet.Memory
+		saved   map[string]fleet.Counts
+		touched bool
+	)
+	c.locked(func() {
+		if touched = c.touched; touched {
+			kept, saved, c.touched = c.fleet.Remember(), c.fleet.Counts(), false
+		}
+	})
+	if !touched {
+		return
+	}
+	// A disk that cannot be written hides no restart.
+	defer c.locked(func() { c.fleet.SavedCounts = saved })
+	content, err := json.Marshal(kept)
+	if err != nil {
+		c.log.Error("what is known of containers cannot be kept", "err", err)
+		return
+	}
+	if bytes.Equal(content, c.saved) {
+		return
+	}
+	err = c.state.Save(json.RawMessage(content))
+	news := c.unsaved != (err != nil)
+	c.unsaved = err != nil
+	switch {
+	case err != nil:
+		c.locked(func() { c.touched = true })
+		if news {
+			c.log.Error("what is known of containers was not kept: after a restart of the exporter their counters are not exact", "err", err, "bytes", len(content))
+		}
+		return
+	case news:
+		c.log.Info("what is known of containers is kept again")
+	}
+	c.saved = content
+}
