@@ -32,7 +32,7 @@ test: ## Run every test that needs neither root nor packages.
 	$(if $(RACE),$(GO) test -vet=off -timeout 20m -race -short $(CONCURRENT))
 
 # The packages that start goroutines. `make test` tries them a second time with the race detector, but for what takes minutes with it.
-CONCURRENT := ./collectors/... ./internal/app ./internal/exchange/... ./internal/exposition ./internal/maintenance ./internal/poll \
+CONCURRENT := ./collectors/... ./internal/app ./internal/docker/api ./internal/docker/cgroup ./internal/exchange/... ./internal/exposition ./internal/maintenance ./internal/poll \
 	./internal/state ./internal/status ./internal/web
 
 test-race: ## Run the tests of what is concurrent with the race detector, every round of them.
