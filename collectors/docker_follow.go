@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -42,60 +41,6 @@ const (
 	// eventsKept is how many events are remembered, so that none counts twice when the engine repeats them. It keeps 256.
 	eventsKept = 512
 )
-
-// follower is how the engine's events are followed. Tests shorten the times.
-type follower struct {
-	following atomic.Bool // while Follow runs
-	// answered has Follow try again at once to open the stream of events.
-	answered                 chan struct{}
-	patience, quiet, lasting time.Duration // deafAfter, quietAfter, lastingStream
-}
-
-// eventStream is what is known of the stream of events.
-type eventStream struct {
-	open bool
-	// settling says that no list was made since it was opened, after a first reading that need not be made again.
-	settling bool
-	// known says that the stream was open once, or could not be opened for err.
-	known bool
-	err   error
-	// asked is when the engine was first asked, by our clock.
-	asked time.Time
-	// brief counts the streams in a row that ended soon.
-	brief int
-	// last is the stamp of the last event; before the first, a moment before the engine was first asked.
-	last time.Time
-	// heard are the last events, each at its number modulo eventsKept; seen are the same.
-	heard []eventKey
-	count int
-	seen  map[eventKey]bool
-}
-
-type eventKey struct {
-	id     string
-	action events.Action
-	nano   int64
-}
-
-// repeated reports whether the event was heard before, and remembers it.
-func (s *eventStream) repeated(e *events.Message) bool {
-	if e.TimeNano == 0 {
-		return false // no engine that is known leaves it out
-	}
-	key := eventKey{e.Actor.ID, e.Action, e.TimeNano}
-	if s.seen[key] {
-		return true
-	}
-	if s.seen == nil {
-		s.seen, s.heard = map[eventKey]bool{}, make([]eventKey, eventsKept)
-	}
-	delete(s.seen, s.heard[s.count%eventsKept])
-	s.heard[s.count%eventsKept] = key
-	s.seen[key] = true
-	s.count++
-	s.last = time.Unix(0, e.TimeNano)
-	return false
-}
 
 var (
 	errDeaf  = errors.New("a list shows changes that no event has told of")
@@ -203,16 +148,6 @@ func (c *docker) sound() {
 		c.log.Info("the engine's events are followed again")
 	}
 	c.stream.err = nil
-}
-
-// begin takes in the engine's clock, to the second. Events are wanted from the first answer on: an engine answers a request
-// for events a moment before it begins to listen for them.
-func (c *docker) begin(engine time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.stream.last.IsZero() && !engine.IsZero() {
-		c.stream.last, c.stream.asked = engine.Add(-time.Second), time.Now()
-	}
 }
 
 // since is from when on events are wanted, as the API writes it: from the last one, or "" for those to come.

@@ -142,7 +142,8 @@ func TestReadingFailsWithItsReasonWhileEventsAreFollowed(t *testing.T) {
 	w.await(1)
 	w.read()
 	w.want("", restarts("irc", 1))
-	w.wantNow("", `docker_feature_available{docker_host="local",feature="events"} 1`)
+	const followed = `chatstack_docker_feature_available{docker_host="local",feature="events"} 1`
+	w.until(followed, func() bool { return strings.Contains(w.page(), followed) })
 }
 
 // TestEngineThatIsBackIsNotSaidToBeGone has nobody listen until the events could not be had many times in a row.

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"runtime/debug"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/api"
@@ -19,43 +17,6 @@ import (
 // measureRest is a pause before resources are asked for, in which the reading is put on the page: hundreds of calls at once
 // would come before that.
 const measureRest = 20 * time.Millisecond
-
-// resourceMeter is what containers use, and how that is measured.
-type resourceMeter struct {
-	measuring    chan dockerRound
-	readingFiles atomic.Bool // while files of containers are read
-	usage        sync.Mutex  // guards groups
-	// groups are where containers' groups were found last, nil while events are not followed.
-	groups cgroup.Groups
-
-	// The collector's lock guards what follows. rounds counts the readings that succeeded, measured is the last of them whose
-	// containers' resources are known, failed the last one before a reading that failed.
-	rounds, measured, failed int
-	resources                map[string]runUsage
-	// stats is how the last measurement ended, rest for how long the answers of the next one may be left alone.
-	stats feature
-	rest  time.Duration
-}
-
-// runUsage is what one run of a container used.
-type runUsage struct {
-	usage.Usage
-	started time.Time
-}
-
-// feature is whether a part of the engine's API is at hand.
-type feature struct {
-	known bool
-	err   error
-}
-
-// dockerRound is whose resources are to be measured, and for which round of readings.
-type dockerRound struct {
-	round    int
-	subjects []usage.Subject
-	// following says that events flow.
-	following bool
-}
 
 // round begins the next round: a reading has succeeded.
 func (c *docker) round() dockerRound {

@@ -49,6 +49,7 @@ type Fleet struct {
 	SavedCounts map[string]Counts
 }
 
+// New returns an empty fleet.
 func New(r *Rules) *Fleet {
 	return &Fleet{
 		Rules: r, Members: map[string]*Member{}, names: map[string]string{}, newborn: map[string]*newborn{},

@@ -961,7 +961,7 @@ func TestAgeThatAgreesProvesThatNothingRanSince(t *testing.T) {
 		return time.Duration(math.Exp(r.Float64() * math.Log(float64(most)))) // as often hours as seconds
 	}
 	const year = 365 * 24 * time.Hour
-	counted := map[age]int{}
+	counted := map[Age]int{}
 	for range 400_000 {
 		state := []string{container.StateRunning, container.StateExited}[r.IntN(2)]
 		known := Status{Run: Run{Stopped: state == container.StateExited, ExitCode: 1}}
@@ -993,7 +993,7 @@ func TestAgeThatAgreesProvesThatNothingRanSince(t *testing.T) {
 		}
 		counted[got]++
 	}
-	for _, a := range []age{AgeAgrees, ageDiffers, AgeTooCoarse} {
+	for _, a := range []Age{AgeAgrees, ageDiffers, AgeTooCoarse} {
 		if counted[a] < 10_000 {
 			t.Errorf("verdict %d came %d times only", a, counted[a])
 		}
@@ -1030,7 +1030,7 @@ func TestRunsOfOneAgeInWordsAreToldApart(t *testing.T) {
 		made := Span{listed, listed.Add(time.Second)}
 		for _, described := range []struct {
 			age  time.Duration
-			want age
+			want Age
 		}{{0, AgeTooCoarse}, {c.coarse, AgeTooCoarse}, {c.coarse + span - 1, AgeTooCoarse}, {c.coarse + span, AgeAgrees}} {
 			got := known.CompareAge(&container.Summary{State: container.StateRunning, Status: "Up " + c.words}, made, portOpened.Add(described.age))
 			if got != described.want {
@@ -1041,7 +1041,7 @@ func TestRunsOfOneAgeInWordsAreToldApart(t *testing.T) {
 	// A clock beside the engine's, by up to the slack, makes nobody differ.
 	for _, c := range []struct {
 		ahead time.Duration
-		want  age
+		want  Age
 	}{{-ageSlack - 2*time.Second, ageDiffers}, {-ageSlack, AgeAgrees}, {ageSlack, AgeAgrees}, {ageSlack + 2*time.Second, ageDiffers}} {
 		known := Status{Run: Run{Started: portOpened}}
 		listed := portOpened.Add(30*time.Second + 500*time.Millisecond + c.ahead)
@@ -1068,7 +1068,7 @@ func TestAgesOfOtherEnginesAreNotCompared(t *testing.T) {
 	for _, c := range []struct {
 		state, status string
 		made          Span
-		want          age
+		want          Age
 	}{
 		{container.StateRunning, "Up 5 minutes", at, ageDiffers},
 		{container.StateRunning, "Up 5 minutes (unhealthy)", at, ageDiffers},

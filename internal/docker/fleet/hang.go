@@ -36,6 +36,7 @@ type Hangs struct {
 	answersAgain bool
 }
 
+// NewHangs returns none.
 func NewHangs() Hangs { return Hangs{ByID: map[string]hang{}} }
 
 // MayInspect reports whether a container may be inspected, or asked for its stats, now.

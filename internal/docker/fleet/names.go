@@ -51,6 +51,7 @@ func OwnName(names []string) string {
 	return ""
 }
 
+// ContainerName matches what engines accept as a container's name.
 var ContainerName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]*$`)
 
 // ValidName reports whether an engine could have given a container this name.

@@ -169,6 +169,7 @@ type Notes struct {
 	XMPP    bool
 }
 
+// Notes returns what a person should know of the containers.
 func (f *Fleet) Notes(now time.Time) (n Notes) {
 	note := func(line string) { n.Lines = append(n.Lines, line) }
 	for _, name := range slices.Sorted(maps.Keys(f.Members)) {

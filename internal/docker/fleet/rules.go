@@ -98,6 +98,7 @@ func (r *Rules) Shorten(c *container.InspectResponse) {
 	c.Mounts, c.NetworkSettings, c.ImageManifestDescriptor = nil, nil, nil
 }
 
+// MatchesAny reports whether a name matches one of the patterns.
 func MatchesAny(name string, patterns []string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool {
 		ok, err := path.Match(p, name)

@@ -11,12 +11,13 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
-// Both are in the order of the page.
+// Healths are all healths of a container, in the order of the page.
 var Healths = []string{container.Healthy, container.NoHealthcheck, container.Starting, container.Unhealthy}
 
 // stateMissing is the state of a container that was expected and does not exist. No engine says so itself.
 const stateMissing = "missing"
 
+// States are all states of a container, in the order of the page.
 var States = []string{
 	container.StateCreated, container.StateDead, container.StateExited, stateMissing,
 	container.StatePaused, container.StateRemoving, container.StateRestarting, container.StateRunning,

@@ -22,15 +22,15 @@ func wordsOf(l *container.Summary) summaryWords {
 // Span is two moments by the engine's clock that something happened between; zero where the engine does not tell.
 type Span struct{ From, To time.Time }
 
-// age is how a list's age of a container's present run, or of the end of its last one, compares with what is known.
-type age int
+// Age is how a list's age of a container's present run, or of the end of its last one, compares with what is known.
+type Age int
 
 const (
-	// ageUntold: the list tells none, or in words of its own.
-	ageUntold age = iota
-	// AgeAgrees: no other run has begun, or ended, since the container was described.
+	// ageUntold means that the list tells none, or in words of its own.
+	ageUntold Age = iota
+	// AgeAgrees means that no other run has begun, or ended, since the container was described.
 	AgeAgrees
-	// AgeTooCoarse: another run may have begun so soon after the known one that both are of one age in the list's words.
+	// AgeTooCoarse means that another run may have begun so soon after the known one that both are of one age in the list's words.
 	AgeTooCoarse
 	ageDiffers
 )
@@ -43,7 +43,7 @@ const ageSlack = time.Second
 // be of the same age in them if the second one began before the first one was as old as the words are coarse. A run that
 // the description does not tell of began after it. So an age which agrees proves that there was no other run, if the known
 // one was older than that when it was described. All of these are times by the engine's clock.
-func (s *Status) CompareAge(l *container.Summary, made Span, described time.Time) age {
+func (s *Status) CompareAge(l *container.Summary, made Span, described time.Time) Age {
 	words, exit, told := ageOf(l)
 	begun := s.Started
 	if l.State == container.StateExited {
