@@ -4,6 +4,9 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
 )
 
 var (
@@ -18,30 +21,34 @@ var (
 		[]string{"endpoint"}, nil)
 )
 
-// certificateMetrics returns what the reading found out about the server's certificate. Without a target's name, an endpoint's
-// metrics cannot be told from another's.
-func (b *Batch) certificateMetrics() []prometheus.Metric {
-	if b.Target == "" {
+// certificateMetrics returns what is known of the certificate of a target's server. Without a name, its metrics would be those of
+// any target, so there are none.
+func certificateMetrics(target string, c *exchange.Certificate) []prometheus.Metric {
+	if target == "" {
 		return nil
 	}
 	var metrics []prometheus.Metric
 	add := func(desc *prometheus.Desc, value float64, labels ...string) {
-		metrics = append(metrics, newMetric(desc, prometheus.GaugeValue, value, append([]string{b.Target}, labels...)))
+		metrics = append(metrics, exposition.NewSample(desc, prometheus.GaugeValue, value, append([]string{target}, labels...)...))
+	}
+	flag := func(desc *prometheus.Desc, is *bool) {
+		switch {
+		case is == nil:
+		case *is:
+			add(desc, 1)
+		default:
+			add(desc, 0)
+		}
 	}
 	end := func(source string, at time.Time) {
 		if !at.IsZero() {
 			add(certificateNotAfterDesc, float64(at.Unix()), source)
 		}
 	}
-	c := &b.Certificate
 	end("leaf", c.Leaf)
 	end("verified_chain", c.Chain)
-	if c.Verified != nil {
-		add(certificateVerifiedDesc, boolValue(*c.Verified))
-	}
+	flag(certificateVerifiedDesc, c.Verified)
 	end("file", c.File)
-	if c.MatchesFile != nil {
-		add(certificateMatchesFileDesc, boolValue(*c.MatchesFile))
-	}
+	flag(certificateMatchesFileDesc, c.MatchesFile)
 	return metrics
 }

@@ -113,7 +113,7 @@ func (b *Batch) Impair(part string) { b.Impairments = append(b.Impairments, part
 
 // Metrics returns the metrics that hold: all of them after a success, those kept after a failure.
 func (b *Batch) Metrics(success bool) []prometheus.Metric {
-	always := slices.Concat(b.kept, b.certificateMetrics())
+	always := slices.Concat(b.kept, certificateMetrics(b.Target, &b.Certificate))
 	if !success {
 		return always
 	}

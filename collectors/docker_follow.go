@@ -22,8 +22,6 @@ var dockerFeatureDesc = prometheus.NewDesc("chatstack_docker_feature_available",
 	[]string{"docker_host", "feature"}, nil)
 
 const (
-	// lookTimeout bounds the inspections that events ask for.
-	lookTimeout = 5 * time.Second
 	// deafAfter is how late an event may come that a list has shown to be due; tests have less patience.
 	deafAfter = 5 * time.Second
 	// quietAfter is how long a stream may say nothing before it is opened anew, in case it has died in silence.
@@ -38,8 +36,6 @@ const (
 	promptly = 10 * time.Second
 	// eventsQueue is how many events may wait while containers are inspected.
 	eventsQueue = 4096
-	// eventsKept is how many events are remembered, so that none counts twice when the engine repeats them. It keeps 256.
-	eventsKept = 512
 )
 
 var (

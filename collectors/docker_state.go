@@ -105,3 +105,6 @@ type keeper struct {
 	saved   []byte     // what was kept last
 	unsaved bool       // the last attempt has failed
 }
+
+// lookTimeout bounds the inspections that events ask for.
+const lookTimeout = 5 * time.Second

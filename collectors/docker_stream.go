@@ -60,3 +60,6 @@ func (s *eventStream) repeated(e *events.Message) bool {
 	s.last = time.Unix(0, e.TimeNano)
 	return false
 }
+
+// eventsKept is how many events are remembered, so that none counts twice when the engine repeats them. It keeps 256.
+const eventsKept = 512
