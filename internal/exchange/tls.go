@@ -20,6 +20,8 @@ type TLSServer struct {
 	// Domain is the virtual host; "" is the address's host.
 	Domain string
 	Trust  config.TLS
+	// Silence is how long a server may say nothing before the exporter tries to identify its protocol; 2 s by default.
+	Silence time.Duration
 }
 
 // String names the server in errors and on the debug page.
@@ -88,7 +90,7 @@ func (s *TLSServer) beginXMPP(ctx context.Context, conn *opening) error {
 	found := make(chan protocol, 1)
 	identifying, cancel := context.WithCancel(ctx)
 	defer cancel()
-	timer := time.AfterFunc(silence, func() { found <- identify(identifying, s.Address, s.Domain) })
+	timer := time.AfterFunc(cmp.Or(s.Silence, 2*time.Second), func() { found <- identify(identifying, s.Address, s.Domain) })
 	err := startXMPP(conn, s.StartTLS, s.Domain)
 	unanswered := err != nil && len(conn.heard) == 0
 	what := unknownProtocol
@@ -103,6 +105,3 @@ func (s *TLSServer) beginXMPP(ctx context.Context, conn *opening) error {
 	}
 	return what.insteadOfXMPP(err)
 }
-
-// silence is how long a server may say nothing before the exporter tries to identify its protocol.
-const silence = 2 * time.Second
