@@ -12,11 +12,8 @@ import (
 // report makes the report of an input.
 func (m *memory) report(in Input, now time.Time) *Report {
 	r := &Report{
-		Edition: Edition{Made: now, Time: in.Snapshot.Time}, Maintenance: in.Maintenance, NotConfigured: orEmpty(in.Unconfigured), LeftToFirst: in.LeftToFirst,
+		Edition: Edition{Made: now, Time: in.Snapshot.Time}, Maintenance: orEmpty(in.Maintenance), NotConfigured: orEmpty(in.Unconfigured), LeftToFirst: in.LeftToFirst,
 		Services: make([]Service, 0, len(in.Snapshot.Statuses)),
-	}
-	if r.Maintenance == nil {
-		r.Maintenance = orEmpty(r.Maintenance)
 	}
 	if in.ReloadError != nil {
 		r.ConfigError = in.ReloadError.Error()
@@ -76,14 +73,14 @@ func (m *memory) judge(r *Report, now time.Time) {
 	if len(r.Services) == 0 {
 		worst = Unknown
 	}
-	for i := range r.Services {
-		worst = max(worst, r.Services[i].Level)
+	for _, s := range r.Services {
+		worst = max(worst, s.Level)
 	}
-	for i := range r.Containers {
-		worst = max(worst, r.Containers[i].Level)
+	for _, c := range r.Containers {
+		worst = max(worst, c.Level)
 	}
-	for i := range r.Thresholds {
-		if t := &r.Thresholds[i]; t.Level != Unknown { // an unmeasured threshold is not a fault of the stack
+	for _, t := range r.Thresholds {
+		if t.Level != Unknown { // an unmeasured threshold is not a fault of the stack
 			worst = max(worst, t.Level)
 		}
 	}

@@ -88,9 +88,9 @@ func (r *rate) observe(at time.Time, samples []exposition.Line, window time.Dura
 	}
 	before := r.series
 	r.series = make(map[string]*counter, len(samples))
-	for i := range samples {
+	for _, s := range samples {
 		var b strings.Builder
-		for _, l := range samples[i].Labels {
+		for _, l := range s.Labels {
 			b.WriteString(l.Name + "\x00" + l.Value + "\x00")
 		}
 		key := b.String()
@@ -98,7 +98,7 @@ func (r *rate) observe(at time.Time, samples []exposition.Line, window time.Dura
 		if c == nil {
 			c = &counter{}
 		}
-		r.total += c.observe(at, samples[i].Value, 0)
+		r.total += c.observe(at, s.Value, 0)
 		r.series[key] = c
 	}
 	r.points = append(r.points, increase{at, r.total})
@@ -146,15 +146,11 @@ func (h holds) last(key string, known, is bool, grace time.Duration, now time.Ti
 	if known {
 		return h.hold(key, is, now)
 	}
-	c, held := h[key]
-	if !held {
-		return 0, false
+	if c, held := h[key]; held && now.Sub(c.seen) <= grace {
+		return now.Sub(c.since), true
 	}
-	if now.Sub(c.seen) > grace {
-		delete(h, key)
-		return 0, false
-	}
-	return now.Sub(c.since), true
+	delete(h, key)
+	return 0, false
 }
 
 // forget drops the conditions of which nobody has said anything for long.

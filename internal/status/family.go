@@ -2,6 +2,7 @@ package status
 
 import (
 	"bytes"
+	"maps"
 	"math"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
@@ -9,7 +10,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
 )
 
-// family is what was read of an exposition.Family, and the lines that it was read of.
+// family is what was read of an exposition.Family's lines.
 type family struct {
 	text    []byte
 	samples []exposition.Line
@@ -33,11 +34,7 @@ func (f *families) renew(given []exposition.Family, wanted func(name string) boo
 			f.given[name] = given[i].Text
 		}
 	}
-	for name := range f.read {
-		if f.given[name] == nil {
-			delete(f.read, name)
-		}
-	}
+	maps.DeleteFunc(f.read, func(name string, _ *family) bool { return f.given[name] == nil })
 }
 
 // of returns the samples of a wanted family, none where the target does not have it.
@@ -48,8 +45,7 @@ func (f *families) of(name string) []exposition.Line {
 	}
 	known := f.read[name]
 	if known == nil || !same(known.text, text) {
-		known = &family{text: text, samples: parse(text)}
-		known.makePrintable()
+		known = &family{text, parse(text)}
 		f.read[name] = known
 	}
 	return known.samples
@@ -57,16 +53,6 @@ func (f *families) of(name string) []exposition.Line {
 
 // maxName bounds what a person sees of a label's value, which is a name. An engine's own names are no longer.
 const maxName = 255
-
-// makePrintable makes names that somebody else gave fit to be shown. It is the one way of labels to people.
-func (f *family) makePrintable() {
-	for i := range f.samples {
-		for j := range f.samples[i].Labels {
-			l := &f.samples[i].Labels[j]
-			l.Value = failure.Printable(l.Value, maxName)
-		}
-	}
-}
 
 // value returns the value of the first series of a family.
 func (f *families) value(name string) (float64, bool) {
@@ -80,8 +66,8 @@ func (f *families) value(name string) (float64, bool) {
 // sum adds all series of a family up.
 func (f *families) sum(name string) (sum float64, ok bool) {
 	samples := f.of(name)
-	for i := range samples {
-		sum += samples[i].Value
+	for _, s := range samples {
+		sum += s.Value
 	}
 	return sum, len(samples) > 0 && finite(sum)
 }
@@ -94,13 +80,18 @@ func same(a, b []byte) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0] || bytes.Equal(a, b))
 }
 
-// parse reads the samples that are finite numbers: others' pages may hold NaN and Inf, which JSON cannot.
+// parse reads the samples that are finite numbers: others' pages may hold NaN and Inf, which JSON cannot. It is the one way
+// of labels to people, so it makes names that somebody else gave fit to be shown.
 func parse(text []byte) []exposition.Line {
 	samples := make([]exposition.Line, 0, bytes.Count(text, []byte{'\n'}))
 	for s := range exposition.Lines(text) {
-		if finite(s.Value) {
-			samples = append(samples, s)
+		if !finite(s.Value) {
+			continue
 		}
+		for i := range s.Labels {
+			s.Labels[i].Value = failure.Printable(s.Labels[i].Value, maxName)
+		}
+		samples = append(samples, s)
 	}
 	return samples
 }

@@ -53,10 +53,9 @@ func isWanted(name string) bool { return wanted[name] }
 
 // sum adds up what a figure is of.
 func (f *figure) sum(t *observed) (sum float64, ok bool) {
-	samples := t.families.of(f.family)
-	for i := range samples {
-		if f.label == "" || samples[i].Label(f.label) == f.value {
-			sum += samples[i].Value
+	for _, s := range t.families.of(f.family) {
+		if f.label == "" || s.Label(f.label) == f.value {
+			sum += s.Value
 			ok = true
 		}
 	}
@@ -68,9 +67,8 @@ const certificateEnd = "chatstack_tls_certificate_not_after_timestamp_seconds"
 // certificateEndOf is when the first of the target's certificates ends, zero where none is known.
 func certificateEndOf(t *observed) time.Time {
 	var first time.Time
-	samples := t.families.of(certificateEnd)
-	for i := range samples {
-		if end := unix(samples[i].Value); first.IsZero() || end.Before(first) {
+	for _, s := range t.families.of(certificateEnd) {
+		if end := unix(s.Value); first.IsZero() || end.Before(first) {
 			first = end
 		}
 	}

@@ -15,7 +15,7 @@ func TestNoNumberBreaksTheReport(t *testing.T) {
 		if _, err := json.Marshal(w.look(0)); err != nil {
 			t.Errorf("%s: %v", v, err)
 		}
-		h, ok := w.memory.history("service/metrics/sessions")
+		h, ok := w.History("service/metrics/sessions")
 		if _, err := json.Marshal(h); err != nil {
 			t.Errorf("history with %s (known: %t): %v", v, ok, err)
 		}

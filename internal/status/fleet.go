@@ -212,13 +212,12 @@ func (f *fleet) roleExcused(role string) bool {
 func readFacts(f *families) map[place]*facts {
 	all := map[place]*facts{}
 	for name, read := range containerFamilies {
-		samples := f.of(name)
-		for i := range samples {
-			p := place{samples[i].Label("docker_host"), samples[i].Label("container")}
+		for _, s := range f.of(name) {
+			p := place{s.Label("docker_host"), s.Label("container")}
 			if all[p] == nil {
 				all[p] = &facts{health: "none"}
 			}
-			read(all[p], &samples[i])
+			read(all[p], &s)
 		}
 	}
 	return all

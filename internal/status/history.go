@@ -2,6 +2,7 @@ package status
 
 import (
 	"math"
+	"slices"
 	"time"
 )
 
@@ -79,12 +80,7 @@ func (s *series) add(now time.Time, v float64) {
 // empty reports whether nothing of the last day is known.
 func (s *series) empty(now time.Time) bool {
 	s.advance(now)
-	for _, v := range s.values {
-		if !math.IsNaN(float64(v)) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(s.values[:], func(v float32) bool { return !math.IsNaN(float64(v)) })
 }
 
 // history copies the series, oldest value first.

@@ -2,6 +2,7 @@ package status
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
@@ -39,13 +40,12 @@ func (l Level) MarshalText() ([]byte, error) {
 
 // UnmarshalText implements encoding.TextUnmarshaler.
 func (l *Level) UnmarshalText(text []byte) error {
-	for i, name := range levelNames {
-		if name == string(text) {
-			*l = Level(i)
-			return nil
-		}
+	i := slices.Index(levelNames[:], string(text))
+	if i < 0 {
+		return fmt.Errorf("there is no level %q", text)
 	}
-	return fmt.Errorf("there is no level %q", text)
+	*l = Level(i)
+	return nil
 }
 
 // after is warning until something has lasted so long that it is critical. What does not last has no since.

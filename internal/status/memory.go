@@ -54,19 +54,7 @@ func (m *memory) forget(now time.Time) {
 	m.sweep = now.Add(sweepEvery)
 	m.holds.forget(now)
 	maps.DeleteFunc(m.gone, func(_ place, last time.Time) bool { return now.Sub(last) > span })
-	for name, s := range m.series {
-		if s.empty(now) {
-			delete(m.series, name)
-		}
-	}
-}
-
-func (m *memory) history(name string) (History, bool) {
-	s := m.series[name]
-	if s == nil {
-		return History{}, false
-	}
-	return s.history(name, time.Now()), true
+	maps.DeleteFunc(m.series, func(_ string, s *series) bool { return s.empty(now) })
 }
 
 // orEmpty makes JSON of nothing an empty list.

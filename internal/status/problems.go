@@ -28,10 +28,9 @@ func (m *memory) findProblems(in *Input, t *observed, all *fleet, now time.Time)
 	if t.Known && t.Up && len(t.Impairments) > 0 {
 		add("impaired", Warning, "Its notes say why.", "partly working: %s", strings.Join(t.Impairments, "; "))
 	}
-	samples := t.families.of("chatstack_xmpp_component_connected")
-	for i := range samples {
-		host := samples[i].Label("host")
-		if is, long := lasts("component/"+host, samples[i].Value == 0, a.XMPPComponentDisconnected.For); is {
+	for _, s := range t.families.of("chatstack_xmpp_component_connected") {
+		host := s.Label("host")
+		if is, long := lasts("component/"+host, s.Value == 0, a.XMPPComponentDisconnected.For); is {
 			add("component/"+host, criticalIf(long && !all.roleExcused("bridge")),
 				"Look at the component's own log; for the bridge, no message passes between the networks.", "the component %s is not connected", host)
 		}
@@ -57,10 +56,9 @@ func (m *memory) findProblems(in *Input, t *observed, all *fleet, now time.Time)
 	if _, long := lasts("dropped", dropped > 0, a.UpstreamSeriesDropped.For); long {
 		add("dropped", Warning, "The page of its last readings names them.", "%.0f series of its page left out", dropped)
 	}
-	families := t.families.of("chatstack_xmpp_family_available")
-	for i := range families {
-		if families[i].Label("family") == authFailures {
-			if _, long := lasts("source", families[i].Value == 0, a.XMPPAuthSourceMissing.For); long {
+	for _, s := range t.families.of("chatstack_xmpp_family_available") {
+		if s.Label("family") == authFailures {
+			if _, long := lasts("source", s.Value == 0, a.XMPPAuthSourceMissing.For); long {
 				add("source", Warning, "Load the module of deploy/prosody, or set auth_failure_log.", "nobody counts failed logins")
 			}
 		}
@@ -105,17 +103,16 @@ func limitProblems(a config.Alerts, t *observed, now time.Time) []problem {
 func modulesInError(t *observed, ignore []string) int {
 	n := 0
 	if samples := t.families.of("xmpp_module_status"); t.Kind == "xmpp_status" && len(samples) > 0 {
-		for i := range samples {
-			if samples[i].Value == 3 && !slices.Contains(ignore, samples[i].Label("module")) {
+		for _, s := range samples {
+			if s.Value == 3 && !slices.Contains(ignore, s.Label("module")) {
 				n++
 			}
 		}
 		return n
 	}
-	samples := t.families.of("chatstack_xmpp_module_problems")
-	for i := range samples {
-		if samples[i].Label("state") == "error" {
-			n += int(samples[i].Value)
+	for _, s := range t.families.of("chatstack_xmpp_module_problems") {
+		if s.Label("state") == "error" {
+			n += int(s.Value)
 		}
 	}
 	return n

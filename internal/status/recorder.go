@@ -119,7 +119,10 @@ func (r *Recorder) Watch() (told *Report, superseded <-chan struct{}) {
 func (r *Recorder) History(name string) (History, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.memory.history(name)
+	if s := r.memory.series[name]; s != nil {
+		return s.history(name, time.Now()), true
+	}
+	return History{}, false
 }
 
 // observe makes the report of an input. The caller holds the lock.
@@ -129,21 +132,19 @@ func (r *Recorder) observe(in Input, now time.Time) {
 	report := r.memory.report(in, now)
 	report.Version = r.version
 	last := r.current.Load()
-	next := &update{report: report}
-	switch {
-	case last == nil:
+	if last == nil {
 		report.Revision = 1
-		next.told, next.superseded = report, make(chan struct{})
-		r.current.Store(next)
+		r.current.Store(&update{report, report, make(chan struct{})})
 		return
-	case report.differsFrom(last.told) || now.Sub(last.told.Made) >= tellAgain:
-		next.told, next.superseded = report, make(chan struct{})
-	default:
-		next.told, next.superseded = last.told, last.superseded
 	}
 	report.Revision = last.report.Revision + 1
+	next := &update{report, last.told, last.superseded}
+	news := report.differsFrom(last.told) || now.Sub(last.told.Made) >= tellAgain
+	if news {
+		next.told, next.superseded = report, make(chan struct{})
+	}
 	r.current.Store(next)
-	if next.told == report {
+	if news {
 		close(last.superseded)
 	}
 }

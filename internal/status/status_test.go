@@ -1,6 +1,7 @@
 package status
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -96,9 +97,9 @@ type containerText struct {
 }
 
 func (c containerText) lines(name string) string {
-	labels := fmt.Sprintf("container=%q,docker_host=%q", name, orElse(c.host, "local"))
+	labels := fmt.Sprintf("container=%q,docker_host=%q", name, cmp.Or(c.host, "local"))
 	text := fmt.Sprintf("chatstack_container_state{%s,state=%q} 1\nchatstack_container_health{%s,health=%q} 1\nchatstack_container_info{%s,role=%q} 1\n"+
-		"chatstack_container_restarts_total{%s} %g\n", labels, orElse(c.state, "running"), labels, orElse(c.health, "none"), labels, c.role, labels, c.restarts)
+		"chatstack_container_restarts_total{%s} %g\n", labels, cmp.Or(c.state, "running"), labels, cmp.Or(c.health, "none"), labels, c.role, labels, c.restarts)
 	if !c.optional {
 		text += fmt.Sprintf("chatstack_container_expected{%s} 1\n", labels)
 	}
@@ -111,40 +112,26 @@ func (c containerText) lines(name string) string {
 	return text
 }
 
-func orElse(s, other string) string {
-	if s == "" {
-		return other
-	}
-	return s
-}
-
 var engine = poll.Status{Target: "docker", Kind: "docker"}
 
-func (r *Report) container(name string) Container {
-	for _, c := range r.Containers {
-		if c.Name == name {
-			return c
-		}
+// firstOf is the first element that a test asks for, the zero value without any.
+func firstOf[T any](list []T, is func(T) bool) (found T) {
+	if i := slices.IndexFunc(list, is); i >= 0 {
+		found = list[i]
 	}
-	return Container{}
+	return found
+}
+
+func (r *Report) container(name string) Container {
+	return firstOf(r.Containers, func(c Container) bool { return c.Name == name })
 }
 
 func (r *Report) service(name string) Service {
-	for _, s := range r.Services {
-		if s.Name == name {
-			return s
-		}
-	}
-	return Service{}
+	return firstOf(r.Services, func(s Service) bool { return s.Name == name })
 }
 
 func (r *Report) threshold(alert string) Threshold {
-	for _, t := range r.Thresholds {
-		if t.Alert == alert {
-			return t
-		}
-	}
-	return Threshold{}
+	return firstOf(r.Thresholds, func(t Threshold) bool { return t.Alert == alert })
 }
 
 func TestLevelsHaveNames(t *testing.T) {

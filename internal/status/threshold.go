@@ -2,6 +2,8 @@ package status
 
 import (
 	"fmt"
+	"math"
+	"slices"
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
@@ -87,23 +89,21 @@ const (
 // thresholds are the operators' table with its present values.
 func (m *memory) thresholds(in *Input, r *Report, all *fleet, targets []observed, now time.Time) []Threshold {
 	a := in.Alerts
-	excused := func(kind, name, container string) bool {
-		return excuse(in.Maintenance, kind, name, container) != ""
-	}
+	counted := slices.DeleteFunc(slices.Clone(targets), func(t observed) bool {
+		return excuse(in.Maintenance, config.MaintenanceTarget, t.Target, t.Container) != ""
+	})
 	list := m.containerThresholds(in, all, now)
-	auth := m.authThreshold(in, targets, now)
-	certificate, volume := certificateThreshold(a, targets, excused, now), volumeThreshold(a, targets, excused)
 	// The order of the operators' table.
-	list = append([]Threshold{list[0], auth, certificate, volume}, list[1:]...)
-	worst, name := time.Duration(-1), ""
-	for i := range r.Services {
-		s := &r.Services[i]
-		if s.State == down && s.Level > Maintenance && all.cause(s.Container) == "" && now.Sub(s.Since) > worst {
-			worst, name = now.Sub(s.Since), s.Name
+	list = slices.Insert(list, 1, m.authThreshold(in, targets, now), certificateThreshold(a, counted, now), volumeThreshold(a, counted))
+	var longest worst
+	for _, s := range r.Services {
+		lasts := now.Sub(s.Since).Seconds()
+		if s.State == down && s.Level > Maintenance && all.cause(s.Container) == "" && (!longest.known || lasts > longest.value) {
+			longest = worst{s.Name, lasts, true}
 		}
 	}
 	targetDown := row{alert: "TargetDown", unit: "seconds", warning: a.TargetDown.Warning.For.Std().Seconds(), critical: a.TargetDown.Critical.For.Std().Seconds(), from: true}
-	list = append(list, targetDown.lasting(worst, name, "no target is down of itself"))
+	list = append(list, targetDown.lasting(longest, "no target is down of itself"))
 	for i := range list {
 		if lasted, ok := m.holds.hold(fmt.Sprintf("row/%d", i), list[i].Level > Unknown, now); ok {
 			list[i].Since = now.Add(-lasted)
@@ -112,14 +112,14 @@ func (m *memory) thresholds(in *Input, r *Report, all *fleet, targets []observed
 	return list
 }
 
-// lasting is a row about something that lasts; worst is negative where nothing does.
-func (r row) lasting(worst time.Duration, name, calm string) Threshold {
-	if worst < 0 {
+// lasting is a row of how many seconds something has lasted.
+func (r row) lasting(w worst, calm string) Threshold {
+	if !w.known {
 		t := r.compare("", 0, calm)
 		t.Level = OK
 		return t
 	}
-	t := r.compare(name, worst.Truncate(time.Second).Seconds(), "")
+	t := r.compare(w.name, math.Trunc(w.value), "")
 	if t.Level == OK {
 		next := r.warning
 		if r.oneLevel || next <= 0 {
@@ -194,7 +194,7 @@ func (m *memory) containerThresholds(in *Input, all *fleet, now time.Time) []Thr
 		return list
 	}
 	w := m.worstContainers(a, all, now)
-	list[0] = rows[0].ofDuration(w.unhealthy, "no container is unhealthy")
+	list[0] = rows[0].lasting(w.unhealthy, "no container is unhealthy")
 	if w.unhealthy.known && list[0].Level == OK {
 		list[0].Level, list[0].Pending = Warning, false // at once
 		list[0].Text = rows[0].text(&list[0])
@@ -206,18 +206,11 @@ func (m *memory) containerThresholds(in *Input, all *fleet, now time.Time) []Thr
 	list[1] = rows[1].compare(w.restarts.name, w.restarts.value, counted+ago(a.ContainerRestarts.Window.Std()))
 	list[2] = rows[2].ofAmount(w.xmpp, "no memory of a container with the role xmpp is known")
 	list[3] = rows[3].ofAmount(w.memory, "no container's memory is known")
-	list[4] = rows[4].ofDuration(w.stopped, "every container that should run does")
+	list[4] = rows[4].lasting(w.stopped, "every container that should run does")
 	return list
 }
 
-// ofDuration is a row of how long something has lasted, and ofAmount one of a number.
-func (r row) ofDuration(w worst, calm string) Threshold {
-	if !w.known {
-		return r.lasting(-1, "", calm)
-	}
-	return r.lasting(time.Duration(w.value*float64(time.Second)), w.name, "")
-}
-
+// ofAmount is a row of a number.
 func (r row) ofAmount(w worst, why string) Threshold {
 	if !w.known {
 		return r.unknown(why)
@@ -288,13 +281,13 @@ func (m *memory) authOf(in *Input, r row, t *observed, now time.Time) Threshold 
 }
 
 // certificateThreshold is the row of the certificate that ends first.
-func certificateThreshold(a config.Alerts, targets []observed, excused func(kind, name, container string) bool, now time.Time) Threshold {
+func certificateThreshold(a config.Alerts, targets []observed, now time.Time) Threshold {
 	e := a.TLSCertificateExpiry
 	r := row{alert: "TLSCertificateExpiry", unit: "seconds", warning: e.Warning.Under.Std().Seconds(), critical: e.Critical.Under.Std().Seconds(), below: true}
 	var first time.Time
 	name := ""
 	for i := range targets {
-		if end := certificateEndOf(&targets[i]); !end.IsZero() && (first.IsZero() || end.Before(first)) && !excused(config.MaintenanceTarget, targets[i].Target, targets[i].Container) {
+		if end := certificateEndOf(&targets[i]); !end.IsZero() && (first.IsZero() || end.Before(first)) {
 			first, name = end, targets[i].Target
 		}
 	}
@@ -309,14 +302,14 @@ func certificateThreshold(a config.Alerts, targets []observed, excused func(kind
 }
 
 // volumeThreshold is the row of the fullest volume.
-func volumeThreshold(a config.Alerts, targets []observed, excused func(kind, name, container string) bool) Threshold {
+func volumeThreshold(a config.Alerts, targets []observed) Threshold {
 	r := row{
 		alert: "DataVolumeUsage", unit: "ratio",
 		warning: float64(a.DataVolumeUsage.Warning.Over) / 100, critical: float64(a.DataVolumeUsage.Critical.Over) / 100,
 	}
 	fullest, name := -1.0, ""
 	for i := range targets {
-		if used, ok := volumeUsage(&targets[i]); ok && used > fullest && !excused(config.MaintenanceTarget, targets[i].Target, targets[i].Container) {
+		if used, ok := volumeUsage(&targets[i]); ok && used > fullest {
 			fullest, name = used, targets[i].Target
 		}
 	}
