@@ -25,6 +25,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/api"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack/simstacktest"
 )
 
 // engine is a Docker Engine made of canned answers. It listens on a Unix socket, knows some containers, and remembers
@@ -311,15 +312,7 @@ type watch struct {
 // follow starts an engine with containers, reads it once, and follows it.
 func follow(t *testing.T, change func(*Docker), specs ...simstack.ContainerSpec) *watch {
 	t.Helper()
-	engine, err := simstack.NewEngine(simstack.EngineOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := engine.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	engine := simstacktest.StartEngine(t, simstack.EngineOptions{})
 	for _, spec := range specs {
 		engine.Add(spec)
 	}

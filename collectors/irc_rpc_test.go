@@ -24,6 +24,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange/exchangetest"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack/simstacktest"
 )
 
 // ircOf is a collector of the simulated stack's IRC server, over HTTPS or over its Unix socket.
@@ -45,22 +46,8 @@ func ircProbe(t *testing.T, s *IRCRPC) *ircRPC {
 	return newProbe(t, newIRCRPC, s).(*ircRPC)
 }
 
-func simulated(t *testing.T, o simstack.Options) *simstack.Stack {
-	t.Helper()
-	stack, err := simstack.Start(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := stack.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return stack
-}
-
 func TestIRCNumbers(t *testing.T) {
-	stack := simulated(t, simstack.Options{})
+	stack := simstacktest.Start(t, simstack.Options{})
 	for _, c := range []struct{ fault, notes string }{
 		{"", ""},
 		{"services_unlinked", "the IRC services are not linked"},
@@ -390,7 +377,7 @@ func TestIRCReadingOfACrowdIsLight(t *testing.T) {
 		list[i] = fmt.Sprintf(`{"name": "user%05d", "id": "001X%05d"}`, i, i)
 	}
 	lists := &ircFake{answers: map[string]string{"user.list": ircResult(`{"list": [` + strings.Join(list, ", ") + `]}`), "channel.list": ircResult(ircChannels)}}
-	stack := simulated(t, simstack.Options{IRCUsers: crowd})
+	stack := simstacktest.Start(t, simstack.Options{IRCUsers: crowd})
 	for name, c := range map[string]struct {
 		fault string
 		most  int64
@@ -437,7 +424,7 @@ func TestIRCReadingOfACrowdIsLight(t *testing.T) {
 
 func TestIRCHintsSayWhatIsMissing(t *testing.T) {
 	t.Parallel()
-	stack := simulated(t, simstack.Options{})
+	stack := simstacktest.Start(t, simstack.Options{})
 	anonymous := ircOf(t, stack, "tcp")
 	anonymous.user, anonymous.password = "", config.Secret{}
 	_, err := readFails(t, anonymous, failure.Unauthorized)

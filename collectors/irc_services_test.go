@@ -11,6 +11,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack/simstacktest"
 )
 
 // servicesRPC serves GET / as the real services do, and answers calls with status and body; without a body it is silent.
@@ -94,7 +95,7 @@ func TestIRCServicesCallShapes(t *testing.T) {
 }
 
 func TestIRCServicesAreCalledOnlyWhereThatIsWanted(t *testing.T) {
-	stack := simulated(t, simstack.Options{})
+	stack := simstacktest.Start(t, simstack.Options{})
 	for content, want := range map[string]string{"": "", "    jsonrpc: true\n": "atheme.ison"} {
 		cfg, err := config.Load(config.Source{
 			File: "exporter.yaml", Content: []byte("targets:\n  - kind: irc_services\n" + content), Kinds: ConfigKinds(),

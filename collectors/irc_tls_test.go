@@ -13,6 +13,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange/exchangetest"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack/simstacktest"
 )
 
 func ircTLSProbe(t *testing.T, address string, trust config.TLS) Collector {
@@ -167,7 +168,7 @@ func TestIRCResetAfterThrottlingKeepsItsReason(t *testing.T) {
 
 // TestStockIRCServerThrottlesTheFourthConnection has the simulated server count connections as a stock UnrealIRCd does.
 func TestStockIRCServerThrottlesTheFourthConnection(t *testing.T) {
-	stack := simulated(t, simstack.Options{})
+	stack := simstacktest.Start(t, simstack.Options{})
 	if err := stack.Switch("irc_tls", "connect_flood", true); err != nil {
 		t.Fatal(err)
 	}

@@ -17,12 +17,13 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange/exchangetest"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack/simstacktest"
 )
 
 // TestPortOfAnotherProtocolIsNamed has each check of a chat port connect to the ports that people take for it.
 func TestPortOfAnotherProtocolIsNamed(t *testing.T) {
 	t.Parallel()
-	stack := simulated(t, simstack.Options{})
+	stack := simstacktest.Start(t, simstack.Options{})
 	web := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(web.Close)
 	root := exchangetest.Certificate{Name: "root", Authority: true}.Make(t)

@@ -12,6 +12,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange/exchangetest"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack/simstacktest"
 )
 
 // sayAndHold answers with bytes and then waits for the client to leave.
@@ -108,7 +109,7 @@ func phases(e *exchange.Exchange) []string {
 }
 
 func TestTLSPortsOfTheStack(t *testing.T) {
-	stack := simulated(t, simstack.Options{})
+	stack := simstacktest.Start(t, simstack.Options{})
 	ca := config.TLS{CAFile: stack.CAFile()}
 	port := func(s TLSEndpoint) Collector {
 		s.TLS = ca

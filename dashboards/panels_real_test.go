@@ -34,6 +34,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/realstack"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack/simstacktest"
 )
 
 // settings ask everything every second and shorten the times of the alerts, not their limits.
@@ -140,15 +141,7 @@ func openSite(t *testing.T) *site {
 	t.Helper()
 	s := &site{T: t, seen: map[string]bool{}, moves: map[string]bool{}, begun: time.Now()}
 	s.busy.Store(1)
-	var err error
-	if s.stack, err = simstack.Start(simstack.Options{Slow: 400 * time.Millisecond}); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.stack.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	s.stack = simstacktest.Start(t, simstack.Options{Slow: 400 * time.Millisecond})
 	dir := t.TempDir()
 	// Nobody else writes to either of them.
 	other := filepath.Join(dir, "other")

@@ -25,6 +25,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/exportertest"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack/simstacktest"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
 )
 
@@ -176,14 +177,7 @@ func startApp(t *testing.T, o Options, log *logBuffer) *exporter {
 func startStack(t *testing.T, o simstack.Options) *simstack.Stack {
 	t.Helper()
 	o.Network = networkOf(t)
-	s, err := simstack.Start(o)
-	must(t, err)
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Errorf("close the stack: %v", err)
-		}
-	})
-	return s
+	return simstacktest.Start(t, o)
 }
 
 // reply is an answer that was read to its end.

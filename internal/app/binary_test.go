@@ -18,6 +18,7 @@ import (
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/exportertest"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack/simstacktest"
 )
 
 const patience = exportertest.Patience
@@ -109,13 +110,7 @@ func TestGracefulStopOfTheBinary(t *testing.T) {
 
 func TestRestartsThatWereShownOutliveAKill(t *testing.T) {
 	binary := buildBinary(t)
-	engine, err := simstack.NewEngine(simstack.EngineOptions{})
-	must(t, err)
-	t.Cleanup(func() {
-		if err := engine.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	engine := simstacktest.StartEngine(t, simstack.EngineOptions{})
 	irc := engine.Add(simstack.ContainerSpec{Name: "irc", Image: "chat/irc:1", Restart: "always"})
 	dir := directoryWith(t, "state_file: state.json\ntargets:\n  - kind: docker\n    host: "+engine.Host()+"\n    resources: none\n")
 	restarts := func(p page) float64 {

@@ -8,19 +8,14 @@ import (
 	"testing"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack/simstacktest"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
 )
 
 // startEngine starts a simulated engine with a running container of each name.
 func startEngine(t *testing.T, containers ...string) *simstack.Engine {
 	t.Helper()
-	engine, err := simstack.NewEngine(simstack.EngineOptions{Network: networkOf(t)})
-	must(t, err)
-	t.Cleanup(func() {
-		if err := engine.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	engine := simstacktest.StartEngine(t, simstack.EngineOptions{Network: networkOf(t)})
 	for _, name := range containers {
 		engine.Add(simstack.ContainerSpec{Name: name, Image: "chat/" + name + ":1", Restart: "always"})
 	}

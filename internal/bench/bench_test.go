@@ -17,6 +17,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack/simstacktest"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/state"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/web"
 )
@@ -154,21 +155,6 @@ func targetsOf(tb testing.TB, content string, env map[string]string) (targets []
 	return targets
 }
 
-// startStack starts a simulated stack until the benchmark ends.
-func startStack(tb testing.TB) *simstack.Stack {
-	tb.Helper()
-	stack, err := simstack.Start(simstack.Options{})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() {
-		if err := stack.Close(); err != nil {
-			tb.Error(err)
-		}
-	})
-	return stack
-}
-
 // stackConfig names the one port that the environment does not: a simulated server has not the port of a real one.
 func stackConfig(stack *simstack.Stack) string {
 	return fmt.Sprintf("targets:\n  - kind: xmpp_c2s\n    address: %s\n", stack.XMPPClientAddress())
@@ -177,7 +163,7 @@ func stackConfig(stack *simstack.Stack) string {
 // BenchmarkPoll is one reading of each kind of target against the simulated stack, whose own work in the same process
 // is part of the number.
 func BenchmarkPoll(b *testing.B) {
-	stack := startStack(b)
+	stack := simstacktest.Start(b, simstack.Options{})
 	for _, target := range targetsOf(b, stackConfig(stack), stack.Environ()) {
 		b.Run(target.Name, func(b *testing.B) {
 			b.ReportAllocs()

@@ -16,6 +16,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/collectors"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack/simstacktest"
 )
 
 // dockerWatch follows an engine all the time, as the exporter does, and is read when a benchmark says so.
@@ -172,15 +173,7 @@ func ownTime(tb testing.TB) time.Duration {
 // clock. The engine's work is part of the number; `make bench` measures a real one.
 func BenchmarkDocker(b *testing.B) {
 	const containers = 1000
-	engine, err := simstack.NewEngine(simstack.EngineOptions{})
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() {
-		if err := engine.Close(); err != nil {
-			b.Error(err)
-		}
-	})
+	engine := simstacktest.StartEngine(b, simstack.EngineOptions{})
 	for i := range containers {
 		engine.Add(simstack.ContainerSpec{
 			Name: fmt.Sprintf("worker-%d", i), Service: "worker", Image: "worker:1", Restart: "unless-stopped",

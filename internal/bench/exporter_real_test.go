@@ -20,6 +20,7 @@ import (
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/realstack"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack/simstacktest"
 )
 
 // awaitWithin bounds the wait for a server to be as it should.
@@ -131,8 +132,7 @@ func (l load) configure(t *testing.T, interval time.Duration) string {
 		fmt.Fprintf(&b, "  - {kind: http, name: service-%d, url: %q}\n", i, url)
 	}
 	if l.containers > 0 {
-		engine := must(simstack.NewEngine(simstack.EngineOptions{}))
-		t.Cleanup(func() { engine.Close() }) //nolint:errcheck,gosec // it has been measured
+		engine := simstacktest.StartEngine(t, simstack.EngineOptions{})
 		for i := range l.containers {
 			engine.Add(simstack.ContainerSpec{Name: fmt.Sprintf("chat-service-%d", i), Image: "service:1", Health: &simstack.HealthCheck{}, WorkingSet: 12e6})
 		}

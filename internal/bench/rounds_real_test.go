@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/realstack"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack/simstacktest"
 )
 
 // patience is how long an exporter may take to show all that it has, and a server to be as it should.
@@ -193,7 +195,7 @@ func startBlackbox(t *testing.T, n int, interval time.Duration) *prober {
 // measureStart starts the exporter beside a healthy stack, again and again, and asks for its page until that is complete.
 func (s *suite) measureStart(t *testing.T) {
 	t.Helper()
-	stack := startStack(t)
+	stack := simstacktest.Start(t, simstack.Options{})
 	s.idle().Binary = float64(must(os.Stat(s.exporter)).Size()) / 1e6
 	for i := range s.plan.starts {
 		t.Run(fmt.Sprintf("start=%d", i), func(t *testing.T) {

@@ -23,6 +23,7 @@ import (
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/app"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack/simstacktest"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
 )
 
@@ -39,15 +40,7 @@ type exporter struct {
 // startExporter starts both. Services and containers are critical here as soon as they are down.
 func startExporter(t *testing.T) exporter {
 	t.Helper()
-	stack, err := simstack.Start(simstack.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := stack.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	stack := simstacktest.Start(t, simstack.Options{})
 	file := filepath.Join(t.TempDir(), "exporter.yaml")
 	content := "poll:\n  interval: 1s\ntargets:\n  - kind: plant_store\n    mode: canary\n" +
 		"  - kind: xmpp_c2s\n    address: " + stack.XMPPClientAddress() + "\n  - kind: irc_tls\n    address: " + stack.IRCAddress() + "\nalerts:\n  target_down: {warning: {for: 0s}, critical: {for: 0s}}\n" +

@@ -18,6 +18,7 @@ import (
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/exportertest"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack/simstacktest"
 )
 
 const (
@@ -33,7 +34,7 @@ func TestBodiesThatDoNotComeHoldNobodyUp(t *testing.T) {
 	for protection, webConfig := range map[string]string{"open": "", "password": "basic_auth_users: {prometheus: " + bodiesBcrypt + "}\n"} {
 		t.Run(protection, func(t *testing.T) {
 			t.Parallel()
-			stack := startStack(t, simstack.Options{})
+			stack := simstacktest.Start(t, simstack.Options{})
 			dir := t.TempDir()
 			if err := os.WriteFile(filepath.Join(dir, "web.yml"), []byte(webConfig), 0o600); err != nil {
 				t.Fatal(err)

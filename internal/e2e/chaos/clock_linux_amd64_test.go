@@ -18,6 +18,7 @@ import (
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/exportertest"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack/simstacktest"
 )
 
 // wallClock is a process's own wall clock, which can be stepped while its monotonic clock goes on, as when somebody sets
@@ -145,7 +146,7 @@ func (c *wallClock) step(d time.Duration) error {
 // TestSteppedClockStopsNothing steps the wall clock of the binary as it is shipped, forward and back, while it polls.
 func TestSteppedClockStopsNothing(t *testing.T) {
 	t.Parallel()
-	stack := startStack(t, simstack.Options{})
+	stack := simstacktest.Start(t, simstack.Options{})
 	var clock *wallClock
 	e := startBy(t, command(t, "", canaryEvery(3*time.Second, stack, filepath.Join(t.TempDir(), "state.json")), stack.Environ()), func(cmd *exec.Cmd) (err error) {
 		clock, err = startWithClock(cmd)

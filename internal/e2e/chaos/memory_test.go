@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack/simstacktest"
 )
 
 // limitMemory puts a command into a control group of its own with so much memory, and returns how often the kernel has
@@ -79,7 +80,7 @@ func TestMemoryLimitIsKeptWithALargeUpstream(t *testing.T) {
 	for series, want := range map[int]string{10_000: "up", 100_000: "too_large"} {
 		t.Run(fmt.Sprintf("%d series", series), func(t *testing.T) {
 			t.Parallel()
-			stack := startStack(t, simstack.Options{UpstreamSeries: series})
+			stack := simstacktest.Start(t, simstack.Options{UpstreamSeries: series})
 			cmd := command(t, "", canaryEvery(2*time.Second, stack, filepath.Join(t.TempDir(), "state.json")), stack.Environ())
 			kills := limitMemory(t, cmd, 64<<20)
 			e := start(t, cmd)

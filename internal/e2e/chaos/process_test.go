@@ -27,6 +27,7 @@ import (
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/exportertest"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack/simstacktest"
 )
 
 // canary has the plant store's probe write, with what it owes in a file, and the stack's clients' port is where it is.
@@ -74,7 +75,7 @@ func TestKilledAtAnyMomentItForgetsNothing(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
-	stack := startStack(t, simstack.Options{Slow: 60 * time.Millisecond})
+	stack := simstacktest.Start(t, simstack.Options{Slow: 60 * time.Millisecond})
 	// The store takes its time, so that there is more of a creation to be killed in.
 	if err := stack.Switch("plant_store", "slow", true); err != nil {
 		t.Fatal(err)
@@ -158,7 +159,7 @@ func TestKilledAtAnyMomentItForgetsNothing(t *testing.T) {
 
 func TestWithoutDescriptorsItSaysSoAndRecovers(t *testing.T) {
 	t.Parallel()
-	stack := startStack(t, simstack.Options{})
+	stack := simstacktest.Start(t, simstack.Options{})
 	e := start(t, command(t, "", canary(stack, filepath.Join(t.TempDir(), "state.json")), stack.Environ()))
 	e.wait(t, "every target up", page.AllUp)
 	pid := e.Process.Pid
@@ -223,7 +224,7 @@ func wantDescriptors(t *testing.T, n uint64) {
 func TestThousandScrapersGetTheWholePage(t *testing.T) {
 	t.Parallel()
 	wantDescriptors(t, 4*crowd) // one client may have three eighths
-	stack := startStack(t, simstack.Options{})
+	stack := simstacktest.Start(t, simstack.Options{})
 	e := start(t, command(t, "", canaryEvery(4*time.Second, stack, filepath.Join(t.TempDir(), "state.json")), stack.Environ()))
 	before := e.wait(t, "every target up", page.AllUp)
 	descriptors := e.descriptors(t)
@@ -282,7 +283,7 @@ func scrapeWhole(ctx context.Context, client *http.Client, url string) error {
 func TestSlowlorisHoldsNobodyUp(t *testing.T) {
 	t.Parallel()
 	wantDescriptors(t, 4*crowd)
-	stack := startStack(t, simstack.Options{})
+	stack := simstacktest.Start(t, simstack.Options{})
 	e := start(t, command(t, "", canaryEvery(4*time.Second, stack, filepath.Join(t.TempDir(), "state.json")), stack.Environ()))
 	before := e.wait(t, "every target up", page.AllUp)
 	descriptors := e.descriptors(t)
@@ -361,7 +362,7 @@ func TestFullDiskStopsTheCanaryAlone(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root, to mount a small file system; .ci/nightly is root")
 	}
-	stack := startStack(t, simstack.Options{})
+	stack := simstacktest.Start(t, simstack.Options{})
 	disk := t.TempDir()
 	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=256k"); err != nil {
 		t.Fatalf("mount a small file system: %v", err)

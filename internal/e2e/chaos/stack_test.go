@@ -22,20 +22,6 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
 )
 
-func startStack(t *testing.T, o simstack.Options) *simstack.Stack {
-	t.Helper()
-	s, err := simstack.Start(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Errorf("close the stack: %v", err)
-		}
-	})
-	return s
-}
-
 // subject is one target that faults are put before.
 type subject struct {
 	kind, name string

@@ -17,13 +17,14 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/exportertest"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack/simstacktest"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/state"
 )
 
 // realState is the state file of an exporter that was killed while it owed the deletion of canaries.
 func realState(t *testing.T) (content []byte, cfg string, stack *simstack.Stack) {
 	t.Helper()
-	stack = startStack(t, simstack.Options{})
+	stack = simstacktest.Start(t, simstack.Options{})
 	if err := stack.Switch("plant_store", "refuse_delete", true); err != nil {
 		t.Fatal(err)
 	}
@@ -203,7 +204,7 @@ func TestDamagedOrNewerStateIsToldByTheBinary(t *testing.T) {
 // TestExporterThatCanKeepNothingStartsAndSendsNoCanary has the kernel refuse every write to a file, as a full disk does.
 func TestExporterThatCanKeepNothingStartsAndSendsNoCanary(t *testing.T) {
 	t.Parallel()
-	stack := startStack(t, simstack.Options{})
+	stack := simstacktest.Start(t, simstack.Options{})
 	path := filepath.Join(t.TempDir(), "state.json")
 	cmd := command(t, "", canary(stack, path), stack.Environ())
 	cmd.Args = append([]string{"sh", "-c", `ulimit -S -f 0 && exec "$0" "$@"`}, append([]string{cmd.Path}, cmd.Args[1:]...)...)

@@ -17,6 +17,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/collectors"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/exportertest"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack/simstacktest"
 )
 
 const (
@@ -110,7 +111,7 @@ func TestEveryFaultBetweenIsToldAndPasses(t *testing.T) {
 
 // TestEveryKindHasASubject holds that a new kind of target is not forgotten here.
 func TestEveryKindHasASubject(t *testing.T) {
-	known := subjects(startStack(t, simstack.Options{}), "")
+	known := subjects(simstacktest.Start(t, simstack.Options{}), "")
 	for _, k := range collectors.Kinds {
 		if k.Name == "volume" {
 			continue // it asks no network
@@ -140,7 +141,7 @@ type ground struct {
 
 func newGround(t *testing.T, seed uint64) *ground {
 	t.Helper()
-	g := &ground{stack: startStack(t, simstack.Options{}), resolver: startResolver(t), proxies: map[string]*proxy{}}
+	g := &ground{stack: simstacktest.Start(t, simstack.Options{}), resolver: startResolver(t), proxies: map[string]*proxy{}}
 	own, caFile := certificate(t, g.stack)
 	g.subjects = subjects(g.stack, caFile)
 	config := fmt.Sprintf("poll: {interval: %s, timeout: %s}\nstate_file: %s\nlimits: {body: 256KiB, metrics_body: 2MiB}\ntargets:\n",

@@ -12,12 +12,14 @@ import (
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/realstack"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack/simstacktest"
 )
 
 // drillSettings is about an exporter whose configuration is not what it should be.
 func (r *rig) drillSettings(t *testing.T) {
 	t.Helper()
-	sim := startSim(t)
+	sim := simstacktest.Start(t, simstack.Options{})
 	targets := "  - {kind: docs_search, url: " + sim.Environ()["DOCS_SEARCH_URL"] + "}\n"
 	s := r.open(t, "settings", targets, nil)
 	for _, f := range []struct {
@@ -56,7 +58,7 @@ func gone(p page) bool { return p == nil }
 // page: without that, a process that stands still cannot be told from one that is gone.
 func (r *rig) drillStalled(t *testing.T) {
 	t.Helper()
-	sim := startSim(t)
+	sim := simstacktest.Start(t, simstack.Options{})
 	s := &site{rig: r, t: t, env: "stalled"}
 	s.exporter = realstack.StartExporter(t, r.program, settings+"  - {kind: docs_search, url: "+sim.Environ()["DOCS_SEARCH_URL"]+"}\n", nil)
 	cache := &cache{from: s.exporter.URL()}
@@ -113,7 +115,7 @@ func (c *cache) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // drillPair is about two exporters of one stack.
 func (r *rig) drillPair(t *testing.T) {
 	t.Helper()
-	sim := startSim(t)
+	sim := simstacktest.Start(t, simstack.Options{})
 	targets := "  - {kind: docs_search, url: " + sim.Environ()["DOCS_SEARCH_URL"] + "}\n"
 	s := r.open(t, "pair", targets, nil)
 	second := realstack.StartExporter(t, r.program, settings+targets, nil)

@@ -14,22 +14,8 @@ import (
 	"testing"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack/simstacktest"
 )
-
-// startSim starts a simulated stack, for the services that have no package.
-func startSim(t *testing.T) *simstack.Stack {
-	t.Helper()
-	sim, err := simstack.Start(simstack.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := sim.Close(); err != nil {
-			t.Errorf("close the simulated stack: %v", err)
-		}
-	})
-	return sim
-}
 
 // turn makes a function that switches a fault of a simulated service.
 func (s *site) turn(sim *simstack.Stack, service, fault string, on bool) func() {
@@ -44,7 +30,7 @@ func (s *site) turn(sim *simstack.Stack, service, fault string, on bool) func() 
 // drillServices is about services that answer, and say what is wrong.
 func (r *rig) drillServices(t *testing.T) {
 	t.Helper()
-	sim := startSim(t)
+	sim := simstacktest.Start(t, simstack.Options{})
 	environ := sim.Environ()
 	keep, front := keepingStore(t, environ["PLANT_STORE_URL"])
 	environ["PLANT_STORE_URL"] = front

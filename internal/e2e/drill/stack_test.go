@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack/simstacktest"
 )
 
 // free is an address of loopback that nobody listens on, nor will: everything else that takes a free port takes one of
@@ -30,7 +31,7 @@ func free(t *testing.T) string {
 // told of.
 func (r *rig) drillStack(t *testing.T) {
 	t.Helper()
-	sim := startSim(t)
+	sim := simstacktest.Start(t, simstack.Options{})
 	environ := sim.Environ()
 	web, clients := free(t), free(t)
 	xmpp, bridge := r.containers.Name+"-stack-xmpp", r.containers.Name+"-stack-bridge"

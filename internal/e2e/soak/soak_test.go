@@ -22,6 +22,7 @@ import (
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/exportertest"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack/simstacktest"
 )
 
 var (
@@ -46,15 +47,7 @@ func TestSoak(t *testing.T) {
 	}
 	t.Logf("seed %d: -soak.seed=%d repeats the order of what happens, though not its moments", seed, seed)
 	random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // it is to be repeatable
-	stack, err := simstack.Start(simstack.Options{Slow: 3 * time.Second, CrashEvery: 500 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := stack.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	stack := simstacktest.Start(t, simstack.Options{Slow: 3 * time.Second, CrashEvery: 500 * time.Millisecond})
 	config := writeConfiguration(t, stack)
 	e := startExporter(t, config.path, stack.Environ())
 	first, _ := e.calm(t, 0)

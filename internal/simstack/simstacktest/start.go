@@ -1,0 +1,35 @@
+// Package simstacktest starts the simulated stack for tests.
+package simstacktest
+
+import (
+	"testing"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
+)
+
+// Start starts a stack. It ends with the test.
+func Start(tb testing.TB, o simstack.Options) *simstack.Stack {
+	tb.Helper()
+	stack, err := simstack.Start(o)
+	return untilTheEnd(tb, stack, err)
+}
+
+// StartEngine starts a container engine alone. It ends with the test.
+func StartEngine(tb testing.TB, o simstack.EngineOptions) *simstack.Engine {
+	tb.Helper()
+	engine, err := simstack.NewEngine(o)
+	return untilTheEnd(tb, engine, err)
+}
+
+func untilTheEnd[S interface{ Close() error }](tb testing.TB, s S, err error) S {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			tb.Errorf("close what was simulated: %v", err)
+		}
+	})
+	return s
+}
