@@ -79,10 +79,7 @@ func TestClashesBetweenTargetsAreCountedAndTold(t *testing.T) {
 		second := &upstream{kind: model.MetricTypeCounter, names: []string{"shared", "of_second"}, dropped: 5}
 		var log bytes.Buffer
 		p, stop := start(t, &log, upstreamTarget(t, "first", first), upstreamTarget(t, "second", second),
-			Target{
-				Name: "store", Schedule: every(t, "30s"), Timeout: time.Second,
-				Collector: reader(func(context.Context, *collectors.Batch) error { return nil }),
-			})
+			idle(t, "store", "30s"))
 		clash := func(when string) {
 			t.Helper()
 			page := textOf(p)

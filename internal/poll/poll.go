@@ -214,7 +214,11 @@ func (p *Poller) Run(ctx context.Context) {
 		jobs = append(jobs, &job{schedule: t.Schedule, run: func() { p.read(ctx, t) }})
 		if t.unread() || t.again {
 			t.again = false
-			p.readings.Go(func() { p.first(ctx, t, max(wait, time.Duration(i)*firstStep)) })
+			p.readings.Go(func() {
+				if pause(ctx, max(wait, time.Duration(i)*firstStep)) {
+					p.read(ctx, t)
+				}
+			})
 		}
 	}
 	p.loop(ctx, start, append(jobs, &job{schedule: heartbeats{start}, run: func() { p.beat(start) }}))
@@ -291,13 +295,6 @@ func (p *Poller) ahead(t *target) time.Duration {
 	return time.Duration(t.slowest.Load()) + publishInterval + 2*time.Duration(p.took.Load()) + spare + time.Duration(hash(t.Name)%uint64(spread))
 }
 
-// first makes a target's first reading, a moment after the one before it.
-func (p *Poller) first(ctx context.Context, t *target, delay time.Duration) {
-	if pause(ctx, delay) {
-		p.read(ctx, t)
-	}
-}
-
 // pause waits, and returns false if ctx is done first.
 func pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
@@ -359,10 +356,10 @@ func (p *Poller) follow(ctx context.Context, t *target, f collectors.Follower) {
 // retry reads a target that has just gone down again, sooner than its schedule would, until it is up, the policy says
 // that it is enough, or ctx is done. Its schedule goes on meanwhile.
 func (p *Poller) retry(ctx context.Context, t *target, r collectors.Retrier) {
-	if !t.claimRetry() {
-		return
+	if !t.retrying.CompareAndSwap(false, true) {
+		return // one series of retries at a time
 	}
-	defer t.releaseRetry()
+	defer t.retrying.Store(false)
 	policy := r.Backoff()
 	for {
 		if delay := policy.NextBackOff(); delay == backoff.Stop || !pause(ctx, delay) {
@@ -392,11 +389,10 @@ func (p *Poller) beat(start time.Time) {
 			p.overdue = true
 		}
 	}
-	overdue := p.overdue
-	if !overdue {
+	if !p.overdue {
 		p.heartbeat.Store(&now)
 	}
-	if overdue || now.Sub(p.Snapshot().heartbeat) >= renewAfter {
+	if p.overdue || now.Sub(p.Snapshot().heartbeat) >= renewAfter {
 		p.changed()
 	}
 }
@@ -439,7 +435,7 @@ func (p *Poller) publish() error {
 		return fmt.Errorf("encode own metrics: %w", err)
 	}
 	heartbeat := *p.heartbeat.Load()
-	beat, err := encode([]prometheus.Metric{
+	beat, err := new(exposition.Encoder).Encode([]prometheus.Metric{
 		prometheus.MustNewConstMetric(heartbeatDesc, prometheus.GaugeValue, unixSeconds(heartbeat)),
 	})
 	if err != nil {

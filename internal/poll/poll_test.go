@@ -40,6 +40,28 @@ func every(t *testing.T, interval string) cron.Schedule {
 	return s
 }
 
+// halfMinutely is a target that is read every 30 s, with a deadline of 10 s.
+func halfMinutely(t *testing.T, name string, read reader) Target {
+	t.Helper()
+	return Target{Name: name, Schedule: every(t, "30s"), Timeout: 10 * time.Second, Collector: read}
+}
+
+// idle is a target that is up and says nothing, with a deadline of a second.
+func idle(t *testing.T, name, interval string) Target {
+	t.Helper()
+	return Target{Name: name, Schedule: every(t, interval), Timeout: time.Second, Collector: reader(func(context.Context, *collectors.Batch) error { return nil })}
+}
+
+// newPoller makes a poller that logs nothing; previous is nil but after a reload.
+func newPoller(t *testing.T, previous *Poller, targets ...Target) *Poller {
+	t.Helper()
+	p, err := New(targets, prometheus.NewRegistry(), slog.New(slog.DiscardHandler), previous)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
 // start runs a poller over the targets, and returns it with a function that stops it and waits for its end.
 func start(t *testing.T, log io.Writer, targets ...Target) (*Poller, func()) {
 	t.Helper()
@@ -115,10 +137,7 @@ func TestFailureLeavesNothingStale(t *testing.T) {
 // TestReasonsOfOneKindAreNoSeriesOfOthers: only what speaks to an IRC server can be throttled.
 func TestReasonsOfOneKindAreNoSeriesOfOthers(t *testing.T) {
 	for kind, want := range map[string]bool{"irc_tls": true, "tls": true, "irc_rpc": false, "docker": false} {
-		p, err := New([]Target{{Name: "it", Kind: kind, Schedule: every(t, "30s"), Timeout: time.Second}}, prometheus.NewRegistry(), slog.New(slog.DiscardHandler), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := newPoller(t, nil, Target{Name: "it", Kind: kind, Schedule: every(t, "30s"), Timeout: time.Second})
 		page := textOf(p)
 		wantLines(t, page, `chatstack_probe_failures_total{reason="closed",target="it"} 0`)
 		if got := strings.Contains(page, `chatstack_probe_failures_total{reason="throttled",target="it"} 0`+"\n"); got != want {
@@ -142,8 +161,8 @@ func TestIgnoredDeadlineIsAbandonedAndNeverStartedTwice(t *testing.T) {
 		})
 		fine := reader(func(_ context.Context, b *collectors.Batch) error { b.Gauge(plantsDesc, 1); return nil })
 		p, stop := start(t, io.Discard,
-			Target{Name: "stuck", Schedule: every(t, "30s"), Timeout: 10 * time.Second, Collector: stuck},
-			Target{Name: "fine", Schedule: every(t, "30s"), Timeout: 10 * time.Second, Collector: fine})
+			halfMinutely(t, "stuck", stuck),
+			halfMinutely(t, "fine", fine))
 		defer stop()
 		time.Sleep(11 * time.Second)
 		wantLines(t, textOf(p), `chatstack_probe_success{target="stuck"} 0`, `chatstack_probe_failing{reason="timeout",target="stuck"} 1`,
@@ -194,10 +213,7 @@ func TestLateResultOfAbandonedReadingIsThrownAway(t *testing.T) {
 func TestPanicIsContained(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		p, stop := start(t, &log, Target{
-			Name: "broken", Schedule: every(t, "30s"), Timeout: 10 * time.Second,
-			Collector: reader(func(context.Context, *collectors.Batch) error { panic("boom") }),
-		})
+		p, stop := start(t, &log, halfMinutely(t, "broken", func(context.Context, *collectors.Batch) error { panic("boom") }))
 		time.Sleep(time.Second)
 		wantLines(t, textOf(p), `chatstack_probe_failing{reason="panic",target="broken"} 1`)
 		stop()
@@ -215,11 +231,8 @@ func TestBadCollectorFailsAlone(t *testing.T) {
 			return nil
 		})
 		p, stop := start(t, io.Discard,
-			Target{Name: "twice", Schedule: every(t, "30s"), Timeout: 10 * time.Second, Collector: twice},
-			Target{
-				Name: "fine", Schedule: every(t, "30s"), Timeout: 10 * time.Second,
-				Collector: reader(func(context.Context, *collectors.Batch) error { return nil }),
-			})
+			halfMinutely(t, "twice", twice),
+			halfMinutely(t, "fine", func(context.Context, *collectors.Batch) error { return nil }))
 		defer stop()
 		time.Sleep(time.Second)
 		wantLines(t, textOf(p), `chatstack_probe_failing{reason="internal",target="twice"} 1`, `chatstack_probe_success{target="fine"} 1`)
@@ -228,13 +241,10 @@ func TestBadCollectorFailsAlone(t *testing.T) {
 
 func TestWhatTheDeadlineBrokeIsTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, stop := start(t, io.Discard, Target{
-			Name: "hung", Schedule: every(t, "30s"), Timeout: 10 * time.Second,
-			Collector: reader(func(ctx context.Context, _ *collectors.Batch) error {
-				<-ctx.Done()
-				return io.ErrUnexpectedEOF // what a reader makes of a connection that was closed under it
-			}),
-		})
+		p, stop := start(t, io.Discard, halfMinutely(t, "hung", func(ctx context.Context, _ *collectors.Batch) error {
+			<-ctx.Done()
+			return io.ErrUnexpectedEOF // what a reader makes of a connection that was closed under it
+		}))
 		defer stop()
 		time.Sleep(11 * time.Second)
 		wantLines(t, textOf(p), `chatstack_probe_failing{reason="timeout",target="hung"} 1`)
@@ -244,15 +254,12 @@ func TestWhatTheDeadlineBrokeIsTimeout(t *testing.T) {
 func TestKeptMetricsOutliveTheirOwnFailureOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var readings atomic.Int32
-		p, stop := start(t, io.Discard, Target{
-			Name: "store", Schedule: every(t, "30s"), Timeout: 10 * time.Second,
-			Collector: reader(func(_ context.Context, b *collectors.Batch) error {
-				if readings.Add(1) == 1 {
-					b.KeepGauge(plantsDesc, 3)
-				}
-				return errors.New("down")
-			}),
-		})
+		p, stop := start(t, io.Discard, halfMinutely(t, "store", func(_ context.Context, b *collectors.Batch) error {
+			if readings.Add(1) == 1 {
+				b.KeepGauge(plantsDesc, 3)
+			}
+			return errors.New("down")
+		}))
 		defer stop()
 		time.Sleep(time.Second)
 		wantLines(t, textOf(p), "chatstack_test_plants 3")
@@ -320,14 +327,11 @@ func TestNoGapAfterTheFirstReadingIsLongerThanTheInterval(t *testing.T) {
 func TestIntervalDoesNotDrift(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		times := make(chan time.Time, 100)
-		_, stop := start(t, io.Discard, Target{
-			Name: "a", Schedule: every(t, "30s"), Timeout: 10 * time.Second,
-			Collector: reader(func(context.Context, *collectors.Batch) error {
-				times <- time.Now()
-				time.Sleep(3 * time.Second) // a reading takes its time
-				return nil
-			}),
-		})
+		_, stop := start(t, io.Discard, halfMinutely(t, "a", func(context.Context, *collectors.Batch) error {
+			times <- time.Now()
+			time.Sleep(3 * time.Second) // a reading takes its time
+			return nil
+		}))
 		time.Sleep(10 * time.Minute)
 		stop()
 		close(times)
@@ -345,15 +349,12 @@ func TestIntervalDoesNotDrift(t *testing.T) {
 func TestStopFinishesWhatWasBegun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var finished atomic.Bool
-		_, stop := start(t, io.Discard, Target{
-			Name: "store", Schedule: every(t, "30s"), Timeout: 10 * time.Second,
-			Collector: reader(func(ctx context.Context, _ *collectors.Batch) error {
-				<-ctx.Done()
-				time.Sleep(3 * time.Second) // deletes what it has created
-				finished.Store(true)
-				return nil
-			}),
-		})
+		_, stop := start(t, io.Discard, halfMinutely(t, "store", func(ctx context.Context, _ *collectors.Batch) error {
+			<-ctx.Done()
+			time.Sleep(3 * time.Second) // deletes what it has created
+			finished.Store(true)
+			return nil
+		}))
 		time.Sleep(time.Second)
 		began := time.Now()
 		stop()
@@ -369,10 +370,7 @@ func TestStopFinishesWhatWasBegun(t *testing.T) {
 func TestStopDoesNotWaitForever(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
-		_, stop := start(t, io.Discard, Target{
-			Name: "stuck", Schedule: every(t, "30s"), Timeout: 10 * time.Second,
-			Collector: reader(func(context.Context, *collectors.Batch) error { <-release; return nil }),
-		})
+		_, stop := start(t, io.Discard, halfMinutely(t, "stuck", func(context.Context, *collectors.Batch) error { <-release; return nil }))
 		time.Sleep(time.Second)
 		began := time.Now()
 		stop()
@@ -386,10 +384,7 @@ func TestStopDoesNotWaitForever(t *testing.T) {
 func TestShutdownIsNoFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		p, stop := start(t, &log, Target{
-			Name: "slow", Schedule: every(t, "30s"), Timeout: 10 * time.Second,
-			Collector: reader(func(ctx context.Context, _ *collectors.Batch) error { <-ctx.Done(); return ctx.Err() }),
-		})
+		p, stop := start(t, &log, halfMinutely(t, "slow", func(ctx context.Context, _ *collectors.Batch) error { <-ctx.Done(); return ctx.Err() }))
 		time.Sleep(time.Second)
 		stop()
 		if strings.Contains(log.String(), "down") || strings.Contains(textOf(p), `chatstack_probe_success{target="slow"} 0`) {
@@ -402,15 +397,12 @@ func TestVerdictsAreLoggedOncePerChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var down atomic.Bool
 		var log bytes.Buffer
-		_, stop := start(t, &log, Target{
-			Name: "store", Schedule: every(t, "30s"), Timeout: 10 * time.Second,
-			Collector: reader(func(context.Context, *collectors.Batch) error {
-				if down.Load() {
-					return failure.Errorf(failure.Unauthorized, "status 401")
-				}
-				return nil
-			}),
-		})
+		_, stop := start(t, &log, halfMinutely(t, "store", func(context.Context, *collectors.Batch) error {
+			if down.Load() {
+				return failure.Errorf(failure.Unauthorized, "status 401")
+			}
+			return nil
+		}))
 		time.Sleep(3 * time.Minute)
 		down.Store(true)
 		time.Sleep(3 * time.Minute)
@@ -427,11 +419,8 @@ func TestTargetThatIsNotReadLosesItsFamilies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// Nobody calls read, as if the loop stood still.
 		tg := &target{
-			Target: Target{
-				Name: "a", Schedule: every(t, "30s"), Timeout: 10 * time.Second,
-				Collector: reader(func(_ context.Context, b *collectors.Batch) error { b.Gauge(plantsDesc, 1); return nil }),
-			},
-			log: slog.New(slog.DiscardHandler), status: Status{Target: "a", Counters: Counters{Failures: map[failure.Reason]uint64{}}},
+			Target: halfMinutely(t, "a", func(_ context.Context, b *collectors.Batch) error { b.Gauge(plantsDesc, 1); return nil }),
+			log:    slog.New(slog.DiscardHandler), status: Status{Target: "a", Counters: Counters{Failures: map[failure.Reason]uint64{}}},
 		}
 		begin := time.Now()
 		tg.read(t.Context())
@@ -457,10 +446,7 @@ func TestTargetThatIsNotReadLosesItsFamilies(t *testing.T) {
 
 func TestStandstillIsSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, stop := start(t, io.Discard, Target{
-			Name: "a", Schedule: every(t, "30s"), Timeout: time.Second,
-			Collector: reader(func(context.Context, *collectors.Batch) error { return nil }),
-		})
+		p, stop := start(t, io.Discard, idle(t, "a", "30s"))
 		time.Sleep(5 * time.Minute)
 		if err := p.Alive(); err != nil {
 			t.Errorf("alive and well, but: %v", err)
@@ -476,13 +462,7 @@ func TestStandstillIsSeen(t *testing.T) {
 // TestPageThatIsMadeNoMoreIsSeen has the publisher stand still while the loop goes round.
 func TestPageThatIsMadeNoMoreIsSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, err := New([]Target{{
-			Name: "a", Schedule: every(t, "30s"), Timeout: time.Second,
-			Collector: reader(func(context.Context, *collectors.Batch) error { return nil }),
-		}}, prometheus.NewRegistry(), slog.New(slog.DiscardHandler), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := newPoller(t, nil, idle(t, "a", "30s"))
 		release := make(chan struct{})
 		p.Notify(func() { <-release })
 		ctx, cancel := context.WithCancel(t.Context())
@@ -508,10 +488,7 @@ func TestPagesAreMadeAtMostEveryQuarterSecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var targets []Target
 		for i := range 100 {
-			targets = append(targets, Target{
-				Name: "t" + string(rune('A'+i)), Schedule: every(t, "30s"), Timeout: time.Second,
-				Collector: reader(func(context.Context, *collectors.Batch) error { return nil }),
-			})
+			targets = append(targets, idle(t, "t"+string(rune('A'+i)), "30s"))
 		}
 		p, stop := start(t, io.Discard, targets...)
 		defer stop()
@@ -536,10 +513,7 @@ func TestPageIsRenewedOnlyWhereNothingElseDoesSo(t *testing.T) {
 		pages int // that are made in the five minutes after a reading
 	}{{"10m", 300 / 20}, {"9s", 300 / 9}} {
 		synctest.Test(t, func(t *testing.T) {
-			p, stop := start(t, io.Discard, Target{
-				Name: "a", Schedule: every(t, c.every), Timeout: time.Second,
-				Collector: reader(func(context.Context, *collectors.Batch) error { return nil }),
-			})
+			p, stop := start(t, io.Discard, idle(t, "a", c.every))
 			defer stop()
 			time.Sleep(15 * time.Second)
 			pages, oldest := 0, time.Duration(0)
@@ -588,10 +562,7 @@ func shownHeartbeat(t *testing.T, s *Snapshot) time.Time {
 
 func TestStallOfTheProcessIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, stop := start(t, io.Discard, Target{
-			Name: "a", Schedule: every(t, "10s"), Timeout: time.Second,
-			Collector: reader(func(context.Context, *collectors.Batch) error { return nil }),
-		})
+		p, stop := start(t, io.Discard, idle(t, "a", "10s"))
 		time.Sleep(time.Minute)
 		stop() // as if the process were stopped
 		time.Sleep(time.Minute)
@@ -682,10 +653,7 @@ func TestReloadReadsATargetAtOnceThatPutSomethingOff(t *testing.T) {
 			time.Sleep(time.Second)
 			stop()
 			target.Same = true
-			p, err := New([]Target{target}, prometheus.NewRegistry(), slog.New(slog.DiscardHandler), before)
-			if err != nil {
-				t.Fatal(err)
-			}
+			p := newPoller(t, before, target)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
 			p.Run(ctx)

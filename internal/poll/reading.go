@@ -13,7 +13,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/robfig/cron/v3"
 
 	"github.com/chatstack-exporter/chatstack_exporter/collectors"
@@ -49,8 +48,9 @@ type target struct {
 	// busy is true while a reading runs, abandoned when its deadline passed without an end.
 	busy, abandoned bool
 	output
-	history  History
-	retrying bool
+	history History
+	// retrying is true while a series of retries runs.
+	retrying atomic.Bool
 	// once is set where nobody serves the target's history.
 	once bool
 	// slowest is how long the slowest of the last good readings took, but for one, in nanoseconds.
@@ -140,7 +140,7 @@ func (t *target) begin() bool {
 		t.status.Attempts++
 		return true
 	}
-	if !t.retrying { // a retry and the schedule may well meet
+	if !t.retrying.Load() { // a retry and the schedule may well meet
 		t.status.Overruns++
 	}
 	if t.abandoned {
@@ -213,11 +213,6 @@ func late(err error) error {
 	default:
 		return err
 	}
-}
-
-// encode writes a few metrics with an encoder of their own.
-func encode(metrics []prometheus.Metric) ([]exposition.Family, error) {
-	return new(exposition.Encoder).Encode(metrics)
 }
 
 // end records how a reading ended, says it in the log if the verdict changed, and reports whether the target went down.
@@ -451,23 +446,6 @@ func (t *target) unread() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.status.LastAttempt.IsZero()
-}
-
-// claimRetry claims t for one series of retries.
-func (t *target) claimRetry() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.retrying {
-		return false
-	}
-	t.retrying = true
-	return true
-}
-
-func (t *target) releaseRetry() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.retrying = false
 }
 
 // maxText bounds what is kept of a text that a server may have made.

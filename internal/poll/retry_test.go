@@ -3,14 +3,12 @@ package poll
 import (
 	"context"
 	"io"
-	"log/slog"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
-	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/chatstack-exporter/chatstack_exporter/collectors"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
@@ -106,10 +104,7 @@ func TestSuccessorGoesOnWhereItWas(t *testing.T) {
 				t.Errorf("%s: %d readings", name, n)
 			}
 		}
-		second, err := New([]Target{target("same", true), target("changed", false)}, prometheus.NewRegistry(), slog.New(slog.DiscardHandler), first)
-		if err != nil {
-			t.Fatal(err)
-		}
+		second := newPoller(t, first, target("same", true), target("changed", false))
 		wantLines(t, textOf(second), `chatstack_probe_success{target="same"} 1`)
 		was := calls["same"].Load()
 		ctx, cancel := context.WithCancel(t.Context())

@@ -115,17 +115,23 @@ func visit(t *testing.T, interval string, takes time.Duration, visitors ...visit
 	for i := range 2 {
 		targets = append(targets, readings.target(t, fmt.Sprintf("target_%d", i), interval, takes))
 	}
+	return agesFound(t, targets, visitors, 20*time.Minute, 40*time.Minute), readings
+}
+
+// agesFound runs targets until end and returns the ages that each visitor found after the time to settle.
+func agesFound(t *testing.T, targets []Target, visitors []visitor, settle, end time.Duration) [][]time.Duration {
+	t.Helper()
 	p, stop := start(t, io.Discard, targets...)
-	ctx, cancel := context.WithTimeout(t.Context(), 40*time.Minute)
+	defer stop()
+	ctx, cancel := context.WithTimeout(t.Context(), end)
 	defer cancel()
 	ages := make([][]time.Duration, len(visitors))
 	var group sync.WaitGroup
 	for i, v := range visitors {
-		group.Go(func() { ages[i] = v.visits(ctx, p, 20*time.Minute) })
+		group.Go(func() { ages[i] = v.visits(ctx, p, settle) })
 	}
 	group.Wait()
-	stop()
-	return ages, readings
+	return ages
 }
 
 func TestReadingsEndJustBeforeTheScrape(t *testing.T) {

@@ -3,9 +3,7 @@ package poll
 import (
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -21,25 +19,12 @@ func agesOf(t *testing.T, takes func(n int64) time.Duration, visitors ...visitor
 	var targets []Target
 	for i := range 3 {
 		var readings atomic.Int64
-		targets = append(targets, Target{
-			Name: fmt.Sprintf("target_%d", i), Schedule: every(t, "30s"), Timeout: 10 * time.Second,
-			Collector: reader(func(context.Context, *collectors.Batch) error {
-				time.Sleep(takes(readings.Add(1)))
-				return nil
-			}),
-		})
+		targets = append(targets, halfMinutely(t, fmt.Sprintf("target_%d", i), func(context.Context, *collectors.Batch) error {
+			time.Sleep(takes(readings.Add(1)))
+			return nil
+		}))
 	}
-	p, stop := start(t, io.Discard, targets...)
-	defer stop()
-	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Minute)
-	defer cancel()
-	ages := make([][]time.Duration, len(visitors))
-	var group sync.WaitGroup
-	for i, v := range visitors {
-		group.Go(func() { ages[i] = v.visits(ctx, p, 30*time.Minute) })
-	}
-	group.Wait()
-	return ages
+	return agesFound(t, targets, visitors, 30*time.Minute, 90*time.Minute)
 }
 
 func quick(int64) time.Duration { return time.Millisecond }

@@ -4,13 +4,10 @@ import (
 	"cmp"
 	"context"
 	"io"
-	"log/slog"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/chatstack-exporter/chatstack_exporter/collectors"
 )
@@ -96,10 +93,7 @@ func TestSparingTargetKeepsItsDistance(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				var all sync.WaitGroup
 				var mu sync.Mutex
-				current, err := New([]Target{asked.target(t, c.interval, c.takes)}, prometheus.NewRegistry(), slog.New(slog.DiscardHandler), nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				current := newPoller(t, nil, asked.target(t, c.interval, c.takes))
 				poller := func() *Poller { mu.Lock(); defer mu.Unlock(); return current }
 				for _, v := range c.scrapers {
 					all.Go(func() {
@@ -117,10 +111,7 @@ func TestSparingTargetKeepsItsDistance(t *testing.T) {
 					round, end := context.WithTimeout(ctx, min(time.Hour-time.Since(begin), cmp.Or(c.reload, time.Hour)))
 					poller().Run(round)
 					end()
-					next, err := New([]Target{asked.target(t, c.interval, c.takes)}, prometheus.NewRegistry(), slog.New(slog.DiscardHandler), poller())
-					if err != nil {
-						t.Fatal(err)
-					}
+					next := newPoller(t, poller(), asked.target(t, c.interval, c.takes))
 					mu.Lock()
 					current = next
 					mu.Unlock()
@@ -145,7 +136,7 @@ func TestSparingTargetKeepsItsDistance(t *testing.T) {
 func TestSparingTargetThatWaitsDoesNotHoldBackReadiness(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked connections
-		plain := Target{Name: "web", Schedule: every(t, "30s"), Timeout: time.Second, Collector: reader(func(context.Context, *collectors.Batch) error { return nil })}
+		plain := idle(t, "web", "30s")
 		for _, c := range []struct {
 			name   string
 			target Target
@@ -157,10 +148,7 @@ func TestSparingTargetThatWaitsDoesNotHoldBackReadiness(t *testing.T) {
 			}
 			time.Sleep(time.Second)
 			stop()
-			reloaded, err := New([]Target{c.target}, prometheus.NewRegistry(), slog.New(slog.DiscardHandler), p)
-			if err != nil {
-				t.Fatal(err)
-			}
+			reloaded := newPoller(t, p, c.target)
 			if got := reloaded.Ready(); got != c.want {
 				t.Errorf("%s: ready after a reload that replaces it: %t, want %t", c.name, got, c.want)
 			}

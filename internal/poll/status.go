@@ -113,16 +113,11 @@ func (s *Status) metrics() []prometheus.Metric {
 	if s.HTTPStatus != 0 {
 		add(httpStatusDesc, prometheus.GaugeValue, float64(s.HTTPStatus))
 	}
-	return append(m, s.dropped()...)
-}
-
-// dropped are the metrics of what was left out of the target's own page, when it was read and when ours was made.
-func (s *Status) dropped() []prometheus.Metric {
-	lost := 0
+	lost := 0 // when our own page was made
 	for _, c := range s.Clashes {
 		lost += c.Series
 	}
-	return s.Dropped.Metrics(s.Target, lost)
+	return append(m, s.Dropped.Metrics(s.Target, lost)...)
 }
 
 // unixSeconds is a time as Prometheus writes it, to the millisecond.
