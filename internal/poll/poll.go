@@ -389,10 +389,11 @@ func (p *Poller) beat(start time.Time) {
 			p.overdue = true
 		}
 	}
-	if !p.overdue {
+	overdue := p.overdue // read before the heartbeat is stored, which lets the next beat in
+	if !overdue {
 		p.heartbeat.Store(&now)
 	}
-	if p.overdue || now.Sub(p.Snapshot().heartbeat) >= renewAfter {
+	if overdue || now.Sub(p.Snapshot().heartbeat) >= renewAfter {
 		p.changed()
 	}
 }
