@@ -135,6 +135,8 @@ func (p *Program) ExitCode(tb testing.TB, within time.Duration) int {
 	select {
 	case <-p.Ended:
 	case <-time.After(within):
+		p.Process.Signal(syscall.SIGQUIT) //nolint:errcheck // the log then tells where it hangs
+		Eventually(time.Second, 10*time.Millisecond, func() bool { return p.Process.Signal(syscall.Signal(0)) != nil })
 		tb.Fatalf("still running after %s", within)
 	}
 	return p.ProcessState.ExitCode()

@@ -4,7 +4,6 @@ package soak
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -16,7 +15,6 @@ import (
 	"runtime"
 	"runtime/pprof"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -58,7 +56,7 @@ type reading struct {
 	Heap uint64
 }
 
-// serve runs the exporter until SIGTERM, or until nobody holds its standard input any more. It tells its address first.
+// serve runs the exporter until SIGTERM, or until nobody holds its standard input any more.
 // A line "measure" is answered by a reading, a line "stacks" by all goroutines on standard error.
 func serve(config string) error {
 	addresses, none := []string{"127.0.0.1:0"}, ""
@@ -81,10 +79,9 @@ func serve(config string) error {
 	}()
 	go func() {
 		out := json.NewEncoder(os.Stdout)
-		out.Encode(a.Addresses()[0].String()) //nolint:errcheck,errchkjson // whoever started this has gone, and then the input ends
 		for in := bufio.NewScanner(os.Stdin); in.Scan(); {
 			if in.Text() == "stacks" {
-				pprof.Lookup("goroutine").WriteTo(os.Stderr, 1) //nolint:errcheck // as above
+				pprof.Lookup("goroutine").WriteTo(os.Stderr, 1) //nolint:errcheck // whoever started this has gone, and then the input ends
 				continue
 			}
 			runtime.GC()
@@ -99,48 +96,34 @@ func serve(config string) error {
 
 // exporter is the process under test.
 type exporter struct {
+	*exportertest.Program
 	url string
-	log *log
-
-	cmd   *exec.Cmd
-	in    io.WriteCloser
-	out   *json.Decoder
-	ended chan error
+	in  io.WriteCloser
+	out *json.Decoder
 }
 
 func startExporter(t *testing.T, config string, env map[string]string) *exporter {
 	t.Helper()
-	e := &exporter{log: &log{}, cmd: exec.CommandContext(context.WithoutCancel(t.Context()), os.Args[0]), ended: make(chan error, 1)} //nolint:gosec // ourselves
-	e.cmd.Env = append(os.Environ(), role+"="+config)
+	e := &exporter{}
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), os.Args[0]) //nolint:gosec // ourselves
+	cmd.Env = append(os.Environ(), role+"="+config)
 	for name, value := range env {
-		e.cmd.Env = append(e.cmd.Env, name+"="+value)
+		cmd.Env = append(cmd.Env, name+"="+value)
 	}
-	e.cmd.Stderr = e.log
-	in, err := e.cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := e.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := e.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	e.in, e.out = in, json.NewDecoder(out)
-	var address string
-	decodeErr := e.out.Decode(&address)
-	e.url = "http://" + address
-	go func() { e.ended <- e.cmd.Wait() }()
-	t.Cleanup(func() {
-		e.in.Close() //nolint:errcheck,gosec // which ends it, if nothing else has
-		if t.Failed() {
-			t.Logf("the end of the exporter's log:\n%s", e.log.tail())
+	e.Program = exportertest.StartBy(t, cmd, func(cmd *exec.Cmd) error {
+		in, err := cmd.StdinPipe()
+		if err != nil {
+			return err
 		}
+		cmd.Stdout = nil // it is read as it comes
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			return err
+		}
+		e.in, e.out = in, json.NewDecoder(out)
+		return cmd.Start()
 	})
-	if decodeErr != nil {
-		t.Fatalf("no address: %v", decodeErr)
-	}
+	e.url = e.URL(t)
 	return e
 }
 
@@ -159,11 +142,11 @@ func (e *exporter) measure(t *testing.T) (r reading, descriptors int, resident u
 	if err := e.out.Decode(&r); err != nil {
 		t.Fatalf("the exporter tells nothing of itself: %v", err)
 	}
-	descriptors, err := exportertest.Descriptors(e.cmd.Process.Pid)
+	descriptors, err := exportertest.Descriptors(e.Process.Pid)
 	if err != nil {
 		t.Fatal(err)
 	}
-	kib, err := exportertest.ProcNumber(e.cmd.Process.Pid, "status", "VmRSS:")
+	kib, err := exportertest.ProcNumber(e.Process.Pid, "status", "VmRSS:")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,59 +156,22 @@ func (e *exporter) measure(t *testing.T) (r reading, descriptors int, resident u
 // reload has the exporter read its configuration anew, as an operator does.
 func (e *exporter) reload(t *testing.T) {
 	t.Helper()
-	if err := e.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+	if err := e.Process.Signal(syscall.SIGHUP); err != nil {
 		t.Fatalf("the exporter is gone: %v", err)
 	}
 }
 
-// end ends the exporter in order and wants it to go so.
+// end ends the exporter in order. It must go so, and its log must tell of no fault.
 func (e *exporter) end(t *testing.T) {
 	t.Helper()
-	if err := e.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
+	e.Terminate(t)
+	if code := e.ExitCode(t, time.Minute); code != 0 {
+		t.Errorf("exit code %d after SIGTERM; 66 is what the race detector found", code)
 	}
-	grace := time.NewTimer(time.Minute)
-	defer grace.Stop()
-	select {
-	case err := <-e.ended:
-		if err != nil {
-			t.Errorf("end of the exporter: %v; 66 is what the race detector found", err)
+	for line := range strings.Lines(e.Stderr.String()) {
+		if unexpected(line) {
+			t.Errorf("the log says: %s", line)
 		}
-	case <-grace.C:
-		e.cmd.Process.Signal(syscall.SIGQUIT) //nolint:errcheck,gosec // it tells where it hangs
-		t.Errorf("the exporter does not end: %v", <-e.ended)
-	}
-}
-
-// log keeps the end of what the exporter logs, and everything that should not be there.
-type log struct {
-	mu      sync.Mutex
-	last    []byte
-	partial []byte
-	bad     []string
-	lines   int
-}
-
-// logKept is how much of a log is kept.
-const logKept = 64 << 10
-
-// Write implements io.Writer.
-func (l *log) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.last = append(l.last, p...)
-	l.last = l.last[max(0, len(l.last)-logKept):]
-	l.partial = append(l.partial, p...)
-	for {
-		line, rest, whole := bytes.Cut(l.partial, []byte("\n"))
-		if !whole {
-			return len(p), nil
-		}
-		l.lines++
-		if text := string(line); unexpected(text) && len(l.bad) < 20 {
-			l.bad = append(l.bad, text)
-		}
-		l.partial = rest
 	}
 }
 
@@ -234,23 +180,4 @@ func (l *log) Write(p []byte) (int, error) {
 func unexpected(line string) bool {
 	return strings.Contains(line, "DATA RACE") || strings.Contains(line, "panic") ||
 		strings.Contains(line, "level=ERROR") && !strings.Contains(line, "configuration was not reloaded")
-}
-
-func (l *log) faults() []string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.bad
-}
-
-// count is how many lines there were.
-func (l *log) count() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.lines
-}
-
-func (l *log) tail() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return string(l.last)
 }
