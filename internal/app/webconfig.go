@@ -175,9 +175,14 @@ func (c *webConfig) checkUsers() {
 		if hash.Kind == yaml.AliasNode {
 			hash = hash.Alias
 		}
-		if !bcryptHash.MatchString(hash.Value) {
-			c.faultf(name, "basic_auth_users."+name.Value, "is no bcrypt hash; write what htpasswd -nBC 10 '' | tr -d ':\\n' prints, which asks for the password")
+		if bcryptHash.MatchString(hash.Value) {
+			continue
 		}
+		key := "basic_auth_users." + name.Value
+		if bcryptHash.MatchString(name.Value) { // name and hash have changed places
+			key = "basic_auth_users"
+		}
+		c.faultf(name, key, "is no bcrypt hash; write what htpasswd -nBC 10 '' | tr -d ':\\n' prints, which asks for the password")
 	}
 }
 

@@ -41,6 +41,7 @@ func TestFaultsOfTheWebConfigurationSayWhereAndWhatToDo(t *testing.T) {
 		"clear password":  {content: "basic_auth_users:\n  good: " + ownPortBcrypt + "\n  bad: " + hidden + "\n", want: []string{"web.yml:3: basic_auth_users.bad: is no bcrypt hash", "htpasswd"}},
 		"no password":     {content: "basic_auth_users:\n  bad:\n", want: []string{"web.yml:2: basic_auth_users.bad: is no bcrypt hash"}},
 		"cut hash":        {content: "basic_auth_users:\n  bad: " + ownPortBcrypt[:40] + "\n", want: []string{"web.yml:2: ", "bcrypt"}},
+		"hash as a name":  {content: "basic_auth_users:\n  " + ownPortBcrypt + ": prometheus\n", want: []string{"web.yml:2: basic_auth_users: is no bcrypt hash; "}},
 		"two bad hashes":  {content: "basic_auth_users:\n  one: x\n  two: y\n", want: []string{"web.yml:2: ", "web.yml:3: "}},
 		"unknown key":     {content: "rate_limit: {burst: 1}\ntls_sever_config:\n  cert_file: x\n", want: []string{"web.yml:2: is an unknown key, "}},
 		"secret key":      {content: "basic_auth_users: {}\n" + hidden + ": x\n", want: []string{"web.yml:2: is an unknown key, "}},
@@ -80,7 +81,7 @@ func TestFaultsOfTheWebConfigurationSayWhereAndWhatToDo(t *testing.T) {
 					t.Errorf("%s, without the key %v: got %v, want %q", name, withoutKey, faults, text)
 				}
 			}
-			if len(faults) > 0 && strings.Contains(faults.Error(), hidden) {
+			if len(faults) > 0 && (strings.Contains(faults.Error(), hidden) || strings.Contains(faults.Error(), ownPortBcrypt)) {
 				t.Errorf("%s: a value is repeated: %v", name, faults)
 			}
 		}
