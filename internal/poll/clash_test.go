@@ -243,15 +243,11 @@ func TestTargetIsNotChargedWithWhatOthersLost(t *testing.T) {
 			upstreamTarget(t, "first", &upstream{kind: model.MetricTypeCounter, names: c.names}),
 			upstreamTarget(t, "second", &upstream{kind: model.MetricTypeGauge, names: names}),
 		}, own, slog.New(slog.NewTextHandler(&log, nil)), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, tg := range p.targets {
 			tg.read(t.Context())
 		}
-		if err := p.publish(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, p.publish())
 		wantLines(t, textOf(p), droppedLines(c.clash, 0, "first")...)
 		wantLines(t, textOf(p), droppedLines(2*len(names), 0, "second")...)
 		if told := toldClashes(p, "first"); len(told) != c.told {

@@ -34,9 +34,7 @@ func (r reader) Collect(ctx context.Context, b *collectors.Batch) error { return
 func every(t *testing.T, interval string) cron.Schedule {
 	t.Helper()
 	s, err := cron.ParseStandard("@every " + interval)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return s
 }
 
@@ -56,19 +54,23 @@ func idle(t *testing.T, name, interval string) Target {
 func newPoller(t *testing.T, previous *Poller, targets ...Target) *Poller {
 	t.Helper()
 	p, err := New(targets, prometheus.NewRegistry(), slog.New(slog.DiscardHandler), previous)
+	must(t, err)
+	return p
+}
+
+// must ends the test where something fails that is not its subject.
+func must(t *testing.T, err error) {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return p
 }
 
 // start runs a poller over the targets, and returns it with a function that stops it and waits for its end.
 func start(t *testing.T, log io.Writer, targets ...Target) (*Poller, func()) {
 	t.Helper()
 	p, err := New(targets, prometheus.NewRegistry(), slog.New(slog.NewTextHandler(log, nil)), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() { defer close(ended); p.Run(ctx) }()
@@ -550,9 +552,7 @@ func shownHeartbeat(t *testing.T, s *Snapshot) time.Time {
 	for line := range strings.Lines(string(s.Page.Negotiate(nil).Bytes)) {
 		if value, ok := strings.CutPrefix(line, "chatstack_poll_last_completed_timestamp_seconds "); ok {
 			seconds, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			return time.UnixMicro(int64(seconds * 1e6))
 		}
 	}
@@ -583,9 +583,7 @@ func TestStallOfTheProcessIsForgotten(t *testing.T) {
 
 func TestStepOfTheWallClockMakesNobodyLate(t *testing.T) {
 	line, err := cron.ParseStandard("*/5 * * * *")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	tg := (*Poller)(nil).successor(Target{
 		Name: "a", Schedule: line, Timeout: time.Second,
 		Collector: reader(func(context.Context, *collectors.Batch) error { return nil }),

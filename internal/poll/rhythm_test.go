@@ -267,9 +267,7 @@ func TestReloadKeepsTheRhythm(t *testing.T) {
 				targets = append(targets, target)
 			}
 			next, err := New(targets, prometheus.NewRegistry(), log, p)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			p = next
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute+11*time.Second)
 			ran := make(chan struct{})
@@ -337,9 +335,7 @@ func TestIntervalAndPeriodShare(t *testing.T) {
 func TestStepOfTheWallClockSkipsNoReading(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		line, err := cron.ParseStandard("*/5 * * * *")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for name, step := range map[string]time.Duration{"back": -time.Hour, "forward": time.Hour} {
 			start := time.Now()
 			spread := &job{schedule: pace(every(t, "30s"), "a", start, newRhythm(slog.New(slog.DiscardHandler)), nil)}
