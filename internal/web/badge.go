@@ -13,8 +13,9 @@ import (
 // badge is a small picture with a name and a state.
 type badge struct {
 	Name, State, Colour string
-	// NameWidth and StateWidth are those of the two halves in pixels.
-	NameWidth, StateWidth int
+	// Lengths are those of the letters, widths those of the two halves and of the whole; StateX is where the state's letters
+	// begin. All are pixels.
+	NameLength, StateLength, NameWidth, StateWidth, Width, StateX int
 }
 
 // badgeColours have enough contrast to white letters.
@@ -38,23 +39,13 @@ const maxBadgeName = 40
 const badgeLetter, badgePadding = 7, 12
 
 func newBadge(name, state string, level status.Level) badge {
+	nameLength, stateLength := badgeLetter*len([]rune(name)), badgeLetter*len([]rune(state))
 	return badge{
-		Name: name, State: state, Colour: badgeColours[level],
-		NameWidth: badgeLetter*len([]rune(name)) + badgePadding, StateWidth: badgeLetter*len([]rune(state)) + badgePadding,
+		Name: name, State: state, Colour: badgeColours[level], NameLength: nameLength, StateLength: stateLength,
+		NameWidth: nameLength + badgePadding, StateWidth: stateLength + badgePadding, Width: nameLength + stateLength + 2*badgePadding,
+		StateX: nameLength + badgePadding + badgePadding/2,
 	}
 }
-
-// Width is that of the whole picture.
-func (b badge) Width() int { return b.NameWidth + b.StateWidth }
-
-// NameLength is the width of the name's letters.
-func (b badge) NameLength() int { return b.NameWidth - badgePadding }
-
-// StateLength is the width of the state's letters.
-func (b badge) StateLength() int { return b.StateWidth - badgePadding }
-
-// StateX is where the state's letters begin.
-func (b badge) StateX() int { return b.NameWidth + badgePadding/2 }
 
 // badgeOf tells the state of a service, and what is wrong with one that is up. Where polling stands still, nobody knows.
 func badgeOf(s *status.Service, stale bool) badge {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"os"
@@ -48,9 +49,7 @@ func chromium(t *testing.T) chrome {
 		}
 		cancel()
 	})
-	if err := chromedp.Do(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(t, chromedp.Do(ctx))
 	return chrome{ctx}
 }
 
@@ -93,9 +92,7 @@ func newTab(t *testing.T, browser chrome, l look) *tab {
 		}
 	})
 	b.do(t, l.emulate())
-	if err := chromedp.Listen(ctx, b.observe); err != nil {
-		t.Fatal(err)
-	}
+	must(t, chromedp.Listen(ctx, b.observe))
 	return b
 }
 
@@ -136,9 +133,7 @@ func (b *tab) complaints() []string {
 func (b *tab) open(t *testing.T, address string) {
 	t.Helper()
 	u, err := url.Parse(address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	b.mu.Lock()
 	b.origin = u.Scheme + "://" + u.Host
 	b.mu.Unlock()
@@ -147,9 +142,7 @@ func (b *tab) open(t *testing.T, address string) {
 
 func (b *tab) do(t *testing.T, actions ...chromedp.Action[chromedp.Void]) {
 	t.Helper()
-	if err := chromedp.Do(b, actions...); err != nil {
-		t.Fatal(err)
-	}
+	must(t, chromedp.Do(b, actions...))
 }
 
 // ask returns what a piece of script says.
@@ -185,7 +178,12 @@ func (l look) emulate() chromedp.Action[chromedp.Void] {
 // serve serves a report on loopback.
 func serve(t *testing.T, r *status.Report) string {
 	t.Helper()
-	server := httptest.NewServer(pagesOf(r))
+	return serveHandler(t, pagesOf(r))
+}
+
+func serveHandler(t *testing.T, h http.Handler) string {
+	t.Helper()
+	server := httptest.NewServer(h)
 	t.Cleanup(func() {
 		server.CloseClientConnections()
 		server.Close()
@@ -221,11 +219,7 @@ func (b *tab) save(t *testing.T, name string) {
 	}
 	for suffix, shot := range map[string]chromedp.Action[[]byte]{"-first": chromedp.CaptureScreenshot(), "": chromedp.FullScreenshot(100)} {
 		picture, err := chromedp.Run(b, shot)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(*screens, name+suffix+".png"), picture, 0o644); err != nil { //nolint:gosec // pictures are for everybody
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, os.WriteFile(filepath.Join(*screens, name+suffix+".png"), picture, 0o644)) //nolint:gosec // pictures are for everybody
 	}
 }

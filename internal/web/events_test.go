@@ -85,10 +85,11 @@ func (p *pipes) Accept() (net.Conn, error) {
 func (p *pipes) Close() error   { close(p.done); return nil }
 func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "unix"} }
 
-// request sends a request for the stream and returns the connection with nothing read.
+// request sends a request for the stream and returns the connection with nothing read, which ends with the test.
 func (p *pipes) request(t *testing.T, header string) net.Conn {
 	t.Helper()
 	client, server := net.Pipe()
+	t.Cleanup(func() { client.Close() }) //nolint:errcheck,gosec // a pipe
 	p.conns <- server
 	if _, err := fmt.Fprintf(client, "GET /api/v1/events HTTP/1.1\r\nHost: x\r\n%s\r\n", header); err != nil {
 		t.Fatal(err)
@@ -156,9 +157,7 @@ func TestReaderThatNeverReadsIsDroppedAndOthersAreTold(t *testing.T) {
 		src := newTeller()
 		p := serveEvents(t, src, nil)
 		stuck, good := p.request(t, ""), p.request(t, "")
-		if err := stuck.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, stuck.SetReadDeadline(time.Now().Add(time.Minute)))
 		found := lines(t, good)
 		synctest.Wait()
 		if !received(found, "report 1") {
@@ -181,7 +180,6 @@ func TestReaderThatNeverReadsIsDroppedAndOthersAreTold(t *testing.T) {
 		if !received(found, "report 5") {
 			t.Error("who reads was dropped as well")
 		}
-		good.Close() //nolint:errcheck,gosec // a pipe
 	})
 }
 
@@ -189,8 +187,7 @@ func TestStreamOutlivesTheServersWriteTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := newTeller()
 		p := serveEvents(t, src, nil)
-		c := p.request(t, "")
-		found := lines(t, c)
+		found := lines(t, p.request(t, ""))
 		time.Sleep(2*time.Minute + time.Second)
 		synctest.Wait()
 		beats, all := 0, len(found)
@@ -207,7 +204,6 @@ func TestStreamOutlivesTheServersWriteTimeout(t *testing.T) {
 		if !received(found, "report 2") {
 			t.Error("after two minutes nothing is told any more")
 		}
-		c.Close() //nolint:errcheck,gosec // a pipe
 	})
 }
 
@@ -215,8 +211,7 @@ func TestWhoKnowsTheReportIsNotToldItAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := newTeller()
 		p := serveEvents(t, src, nil)
-		first := p.request(t, "")
-		found := lines(t, first)
+		found := lines(t, p.request(t, ""))
 		synctest.Wait()
 		id := ""
 		for range len(found) {
@@ -227,8 +222,7 @@ func TestWhoKnowsTheReportIsNotToldItAgain(t *testing.T) {
 		if id == "" {
 			t.Fatal("the event has no id")
 		}
-		again := p.request(t, "Last-Event-ID: "+id+"\r\n")
-		found = lines(t, again)
+		found = lines(t, p.request(t, "Last-Event-ID: "+id+"\r\n"))
 		synctest.Wait()
 		if received(found, "report 1") {
 			t.Error("the report is told twice")
@@ -239,14 +233,10 @@ func TestWhoKnowsTheReportIsNotToldItAgain(t *testing.T) {
 			t.Error("the next report is not told")
 		}
 		// An id of another process says nothing.
-		other := p.request(t, "Last-Event-ID: 0-2\r\n")
-		found = lines(t, other)
+		found = lines(t, p.request(t, "Last-Event-ID: 0-2\r\n"))
 		synctest.Wait()
 		if !received(found, "report 2") {
 			t.Error("an unknown id keeps the report back")
-		}
-		for _, c := range []net.Conn{first, again, other} {
-			c.Close() //nolint:errcheck,gosec // a pipe
 		}
 	})
 }
@@ -255,8 +245,7 @@ func TestStreamsEndWithTheServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stop := make(chan struct{})
 		p := serveEvents(t, newTeller(), stop)
-		c := p.request(t, "")
-		found := lines(t, c)
+		found := lines(t, p.request(t, ""))
 		synctest.Wait()
 		close(stop)
 		synctest.Wait()
@@ -266,7 +255,6 @@ func TestStreamsEndWithTheServer(t *testing.T) {
 		if _, open := <-found; open {
 			t.Error("the stream goes on")
 		}
-		c.Close() //nolint:errcheck,gosec // a pipe
 	})
 }
 

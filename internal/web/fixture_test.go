@@ -68,11 +68,7 @@ func now() time.Time { return time.Now().Add(-2 * time.Second) }
 func ago(d time.Duration) time.Time { return now().Add(-d) }
 
 // ptr points to a number of its own.
-func ptr(v float64) *float64 {
-	p := new(float64)
-	*p = v
-	return p
-}
+func ptr(v float64) *float64 { return new(v) }
 
 // healthyReport is of a stack with nothing to complain of.
 func healthyReport() *status.Report {

@@ -45,17 +45,13 @@ type kept struct {
 
 func (k *kept) of(r *status.Report) *answer {
 	a := k.present.Load()
-	for a == nil || a.report != r {
-		// An answer that is newer than r serves as well.
-		if a != nil && a.report.Revision > r.Revision {
-			break
-		}
+	for a == nil || a.report != r && a.report.Revision <= r.Revision { // a newer answer serves as well
 		made := &answer{report: r}
 		if k.present.CompareAndSwap(a, made) {
 			a = made
-			break
+		} else {
+			a = k.present.Load()
 		}
-		a = k.present.Load()
 	}
 	a.once.Do(func() {
 		if a.plain, a.err = k.make(a.report); a.err == nil && !k.plainly {

@@ -6,13 +6,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -45,32 +44,23 @@ func startExporter(t *testing.T) exporter {
 	content := "poll:\n  interval: 1s\ntargets:\n  - kind: plant_store\n    mode: canary\n" +
 		"  - kind: xmpp_c2s\n    address: " + stack.XMPPClientAddress() + "\n  - kind: irc_tls\n    address: " + stack.IRCAddress() + "\nalerts:\n  target_down: {warning: {for: 0s}, critical: {for: 0s}}\n" +
 		"  container_down: {warning: {for: 0s}, critical: {for: 0s}}\n"
-	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte(content), 0o600))
 	env, address, none := stack.Environ(), []string{"127.0.0.1:0"}, ""
 	a, err := app.New(app.Options{
 		ConfigFile: file, Lookup: func(name string) (string, bool) { v, ok := env[name]; return v, ok },
 		Web: &toolkit.FlagConfig{WebListenAddresses: &address, WebConfigFile: &none}, Log: slog.New(slog.DiscardHandler),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- a.Run(ctx) }()
 	e := exporter{stack: stack, url: "http://" + a.Addresses()[0].String() + "/"}
-	stopped := false
-	e.stop = func() {
-		if stopped {
-			return
-		}
-		stopped = true
+	e.stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
-	}
+	})
 	t.Cleanup(e.stop)
 	return e
 }
@@ -78,20 +68,7 @@ func startExporter(t *testing.T) exporter {
 // get returns what a path of the exporter says.
 func (e exporter) get(t *testing.T, path string) string {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, e.url+path, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close() //nolint:errcheck // read to its end
-	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(body)
+	return string(request(t, http.MethodGet, e.url+path).body)
 }
 
 // until asks until something is so.
@@ -135,9 +112,7 @@ func TestRealBrowserShowsAFaultWithoutReload(t *testing.T) {
 	} {
 		b.waitFor(t, `document.getElementById("page").dataset.level === "ok" && document.getElementById("problems") === null`)
 		begun := time.Now()
-		if err := e.stack.Switch(fault.service, fault.name, true); err != nil {
-			t.Fatal(err)
-		}
+		must(t, e.stack.Switch(fault.service, fault.name, true))
 		b.waitFor(t, `document.getElementById("page").dataset.level === "critical" && document.title.startsWith("Critical")`)
 		took := time.Since(begun)
 		t.Logf("%s is %s: critical on the page after %s", fault.service, fault.name, took)
@@ -150,9 +125,7 @@ func TestRealBrowserShowsAFaultWithoutReload(t *testing.T) {
 		if fault.service == "docker" {
 			break // what was started again counts as restarted for a while
 		}
-		if err := e.stack.Switch(fault.service, fault.name, false); err != nil {
-			t.Fatal(err)
-		}
+		must(t, e.stack.Switch(fault.service, fault.name, false))
 	}
 	if !ask[bool](t, b, `window.marker === true`) {
 		t.Error("the page was loaded anew")
@@ -168,13 +141,9 @@ func TestRealBrowserShowsAFaultWithoutReload(t *testing.T) {
 func TestRealBrowserTellsAScreenReaderWhatCountsOnly(t *testing.T) {
 	browser := chromium(t)
 	src := newTeller()
-	server := httptest.NewServer(newHandler(src))
-	t.Cleanup(func() {
-		server.CloseClientConnections()
-		server.Close()
-	})
+	address := serveHandler(t, newHandler(src))
 	b := newTab(t, browser, desktop)
-	b.open(t, server.URL+"/")
+	b.open(t, address)
 	ask[bool](t, b, `(() => {
 		const say = document.getElementById("say");
 		window.said = [];
@@ -380,9 +349,7 @@ type violation struct {
 func TestRealBrowserFindsNoBarrier(t *testing.T) {
 	browser := chromium(t)
 	axe, err := os.ReadFile("testdata/axe/axe.min.js")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, test := range []struct {
 		state  string
 		look   look
@@ -418,8 +385,6 @@ func axeRun(t *testing.T, b *tab, axe []byte) []violation {
 	ask[bool](t, b, string(axe)+"\n;true")
 	found := ask[string](t, b, `axe.run(document, {resultTypes: ["violations"]}).then((r) => JSON.stringify(r.violations))`)
 	var violations []violation
-	if err := json.Unmarshal([]byte(found), &violations); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(found), &violations))
 	return violations
 }

@@ -31,9 +31,7 @@ func (p polled) History(target string) (poll.History, bool) { return p.Poller.Hi
 
 func TestOnlyScrapersAreFollowed(t *testing.T) {
 	p, err := poll.New(nil, prometheus.NewRegistry(), slog.New(slog.DiscardHandler), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var told []string
 	handler := web.New(polled{Poller: p}, web.Options{
 		Log:     slog.New(slog.DiscardHandler),

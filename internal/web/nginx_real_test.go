@@ -23,31 +23,23 @@ var nginxExample = regexp.MustCompile("(?ms)^```nginx\n(.*?)^```$")
 func startNginx(t *testing.T, exporter string) string {
 	t.Helper()
 	page, err := os.ReadFile("../../deploy/README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	example := nginxExample.FindSubmatch(page)
 	const upstream = "http://127.0.0.1:9655/"
 	if example == nil || !strings.Contains(string(example[1]), upstream) {
 		t.Fatalf("deploy/README.md has no example for nginx with %s", upstream)
 	}
 	free, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it is closed at once
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	address := free.Addr().String()
-	if err := free.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, free.Close())
 	dir := t.TempDir()
 	config := fmt.Sprintf("daemon off;\nworker_processes 1;\npid %[1]s/pid;\nevents { worker_connections 64; }\nhttp {\n"+
 		"access_log off;\nclient_body_temp_path %[1]s/body;\nproxy_temp_path %[1]s/proxy;\nfastcgi_temp_path %[1]s/fastcgi;\n"+
 		"uwsgi_temp_path %[1]s/uwsgi;\nscgi_temp_path %[1]s/scgi;\nserver {\nlisten %[2]s;\n%[3]s}\n}\n",
 		dir, address, strings.ReplaceAll(string(example[1]), upstream, exporter))
 	file := filepath.Join(dir, "nginx.conf")
-	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte(config), 0o600))
 	nginx := exec.CommandContext(t.Context(), "/usr/sbin/nginx", "-c", file, "-p", dir, "-e", "stderr") //nolint:gosec // a test's own file
 	nginx.Stderr = t.Output()
 	nginx.Cancel = func() error { return nginx.Process.Signal(os.Interrupt) }
@@ -69,18 +61,12 @@ func startNginx(t *testing.T, exporter string) string {
 func request(t *testing.T, method, address string) reply {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, address, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer resp.Body.Close() //nolint:errcheck // read to its end
 	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return reply{resp.StatusCode, resp.Header, body}
 }
 
@@ -102,9 +88,7 @@ func TestRealNginxServesThePageBelowAPath(t *testing.T) {
 			continue
 		}
 		base, err := url.Parse(queue[0])
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, link := range links.FindAllStringSubmatch(string(resp.body), -1) {
 			to, err := base.Parse(link[1])
 			if err != nil {
@@ -132,9 +116,7 @@ func TestRealNginxServesThePageBelowAPath(t *testing.T) {
 	ask[bool](t, b, `window.marker = true, document.getElementById("service:xmpp_rest").querySelector("summary").click(), true`)
 	// A chart needs ten minutes; what draws it must come all the same.
 	b.waitFor(t, `typeof uPlot === "function" && performance.getEntriesByType("resource").some((r) => r.responseStatus === 200 && r.name.includes("/chat-status/api/v1/history/service/xmpp_rest/"))`)
-	if err := e.stack.Switch("irc_services", "stopped", true); err != nil {
-		t.Fatal(err)
-	}
+	must(t, e.stack.Switch("irc_services", "stopped", true))
 	b.waitFor(t, `document.getElementById("page").dataset.level === "critical"`)
 	if !ask[bool](t, b, `window.marker === true`) {
 		t.Error("the page was loaded anew")

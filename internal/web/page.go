@@ -218,7 +218,7 @@ func (p *pages) view(r *status.Report, now time.Time) *view {
 		Report: r, Now: now,
 		links: links{
 			Script: p.assets.link("status.js"), Style: p.assets.link("style.css"), Chart: p.assets.link("uPlot.iife.min.js"),
-			ChartStyle: p.assets.link("uPlot.min.css"), Law: p.assets.link("uPlot.LICENSE.txt"), Icon: p.assets.link("icon-" + levelName(r.Level) + ".svg"),
+			ChartStyle: p.assets.link("uPlot.min.css"), Law: p.assets.link("uPlot.LICENSE.txt"), Icon: p.assets.link("icon-" + r.Level.String() + ".svg"),
 		},
 	}
 	if now.Sub(p.sparksAt) >= sparksAge {
@@ -365,7 +365,7 @@ func lastPart(s string) string { return s[strings.LastIndexByte(s, '/')+1:] }
 
 // pageFuncs is what templates can say.
 var pageFuncs = template.FuncMap{
-	"level":      levelName,
+	"level":      status.Level.String, // as a class of the style sheet
 	"levelWord":  func(l status.Level) string { return levelWords[l] },
 	"unknown":    func() status.Level { return status.Unknown },
 	"maintained": func() status.Level { return status.Maintenance },

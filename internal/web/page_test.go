@@ -20,6 +20,14 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
 )
 
+// must ends the test where something fails that is not its subject.
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // reply is what a handler answers.
 type reply struct {
 	StatusCode int
@@ -118,9 +126,7 @@ func TestPageKeepsItsOwnPolicy(t *testing.T) {
 				t.Errorf("policy %q, headers %v", policy, resp.Header)
 			}
 			page, err := html.Parse(bytes.NewReader(resp.body))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			ids := map[string]bool{}
 			walk(page, func(n *html.Node) {
 				for _, a := range n.Attr {
@@ -240,13 +246,9 @@ func TestPageIsCompressedForThoseWhoWantIt(t *testing.T) {
 	}
 	packed := resp.body
 	z, err := gzip.NewReader(bytes.NewReader(packed))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	unpacked, err := io.ReadAll(z)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if !bytes.Equal(unpacked, plain) {
 		t.Error("the compressed page is another one")
 	}
@@ -282,18 +284,14 @@ func TestAssetsAreKeptForGoodByTheirHash(t *testing.T) {
 func TestVendoredFilesAreAsTheyCame(t *testing.T) {
 	for _, directory := range []string{"assets/uplot/"} {
 		readme, err := os.ReadFile(directory + "README.md")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		rows := regexp.MustCompile("(?m)^\\| `([^`]+)` \\| `([0-9a-f]{64})` \\|$").FindAllStringSubmatch(string(readme), -1)
 		if len(rows) == 0 {
 			t.Errorf("%s: no sums", directory)
 		}
 		for _, row := range rows {
 			content, err := os.ReadFile(directory + row[1])
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if sum := sha256.Sum256(content); hex.EncodeToString(sum[:]) != row[2] {
 				t.Errorf("%s%s is not what came from its makers", directory, row[1])
 			}

@@ -24,7 +24,7 @@ func (r thresholdRow) Class() string {
 	case r.Waits && r.Level < status.Warning:
 		return "waiting"
 	}
-	return levelName(r.Level)
+	return r.Level.String()
 }
 
 // bar is where the present value lies between nothing and the threshold, in hundredths.

@@ -13,7 +13,6 @@ import (
 	"log/slog"
 	"maps"
 	"math"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -50,9 +49,7 @@ var pictureTime = time.Date(2026, time.March, 14, 3, 17, 0, 0, time.UTC)
 func picture(t *testing.T, e exporter) pictured {
 	t.Helper()
 	var r status.Report
-	if err := json.Unmarshal([]byte(e.get(t, "api/v1/status")), &r); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(e.get(t, "api/v1/status")), &r))
 	p := pictured{shown{report: &r}, map[string]status.History{}}
 	now, made := pictureTime, r.Made
 	since := func(l status.Level) time.Time {
@@ -65,9 +62,7 @@ func picture(t *testing.T, e exporter) pictured {
 	day := func(names []string, level status.Level) {
 		for i, name := range names {
 			var h status.History
-			if err := json.Unmarshal([]byte(e.get(t, "api/v1/history/"+name)), &h); err != nil {
-				t.Fatal(err)
-			}
+			must(t, json.Unmarshal([]byte(e.get(t, "api/v1/history/"+name)), &h))
 			p.charts[name] = invented(h, now, level, i)
 		}
 	}
@@ -140,9 +135,7 @@ func TestRealBrowserTakesPictures(t *testing.T) {
 	})
 	take(t, browser, "healthy", look{width: 1280, height: 860}, picture(t, e))
 	for service, fault := range map[string]string{"irc_services": "stopped", "proxy": "other_certificate", "irc_rpc": "wrong_credentials", "docker": "unhealthy"} {
-		if err := e.stack.Switch(service, fault, true); err != nil {
-			t.Fatal(err)
-		}
+		must(t, e.stack.Switch(service, fault, true))
 	}
 	until(t, "the faults are critical", func() bool { return strings.Count(e.get(t, ""), `<details class="row critical">`) >= 3 })
 	faulty := picture(t, e)
@@ -152,19 +145,13 @@ func TestRealBrowserTakesPictures(t *testing.T) {
 
 func take(t *testing.T, browser chrome, name string, l look, source pictured) {
 	t.Helper()
-	server := httptest.NewServer(web.NewAt(source, web.Options{Log: slog.New(slog.DiscardHandler)}, pictureTime))
-	t.Cleanup(func() {
-		server.CloseClientConnections()
-		server.Close()
-	})
+	address := serveHandler(t, web.NewAt(source, web.Options{Log: slog.New(slog.DiscardHandler)}, pictureTime))
 	t.Run(name, func(t *testing.T) {
 		b := newTab(t, browser, l)
-		b.open(t, server.URL+"/")
+		b.open(t, address)
 		b.waitFor(t, `(document.querySelector(".asof time").textContent = "1 s", true)`) // or each picture would be another one
 		shot, err := chromedp.Run(b, chromedp.CaptureScreenshot())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		small := fewerColours(t, shot)
 		if len(small) > 150<<10 {
 			t.Errorf("the picture has %d bytes", len(small))
@@ -172,12 +159,8 @@ func take(t *testing.T, browser chrome, name string, l look, source pictured) {
 		text := ask[string](t, b, "document.body.innerText")
 		agree(t, name, text)
 		if *pictures != "" {
-			if err := os.WriteFile(*pictures+"_"+name+".txt", []byte(text+"\n"), 0o644); err != nil { //nolint:gosec // as the picture
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(filepath.Join(*pictures, name+".png"), small, 0o644); err != nil { //nolint:gosec // pictures are for everybody
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(*pictures+"_"+name+".txt", []byte(text+"\n"), 0o644)) //nolint:gosec // as the picture
+			must(t, os.WriteFile(filepath.Join(*pictures, name+".png"), small, 0o644)) //nolint:gosec // pictures are for everybody
 		}
 	})
 }
@@ -186,9 +169,7 @@ func take(t *testing.T, browser chrome, name string, l look, source pictured) {
 func fewerColours(t *testing.T, picture []byte) []byte {
 	t.Helper()
 	decoded, err := png.Decode(bytes.NewReader(picture))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	bounds := decoded.Bounds()
 	count := map[color.RGBA]int{}
 	at := func(x, y int) color.RGBA { return color.RGBAModel.Convert(decoded.At(x, y)).(color.RGBA) }
@@ -215,8 +196,6 @@ func fewerColours(t *testing.T, picture []byte) []byte {
 		}
 	}
 	var b bytes.Buffer
-	if err := (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&b, small); err != nil {
-		t.Fatal(err)
-	}
+	must(t, (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&b, small))
 	return b.Bytes()
 }

@@ -18,23 +18,17 @@ import (
 
 func TestEveryRouteIsDescribedAndTheOtherWayRound(t *testing.T) {
 	source, err := os.ReadFile("web.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var routes []string
 	for _, found := range regexp.MustCompile(`mux\.Handle(?:Func)?\("([A-Z]+) (/(?:api|badge)/[^"]+)"`).FindAllStringSubmatch(string(source), -1) {
 		routes = append(routes, found[1]+" "+strings.ReplaceAll(found[2], "...", ""))
 	}
 	content, err := os.ReadFile("openapi.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var doc struct {
 		Paths map[string]map[string]any `yaml:"paths"`
 	}
-	if err := yaml.Unmarshal(content, &doc); err != nil {
-		t.Fatal(err)
-	}
+	must(t, yaml.Unmarshal(content, &doc))
 	var described []string
 	for path, methods := range doc.Paths {
 		for method := range methods {

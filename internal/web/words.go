@@ -21,11 +21,6 @@ func newLinked(text string) linked {
 	return linked{Text: text}
 }
 
-// levelName is the level as a class of the style sheet.
-func levelName(l status.Level) string {
-	return [...]string{"ok", "maintenance", "unknown", "warning", "critical"}[min(max(l, status.OK), status.Critical)]
-}
-
 // levelWords are the levels as people say them.
 var levelWords = map[status.Level]string{
 	status.OK: "All right", status.Maintenance: "Maintenance", status.Unknown: "Unknown", status.Warning: "Warning", status.Critical: "Critical",
