@@ -1,7 +1,9 @@
 package fleet
 
 import (
+	"encoding/json"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -197,5 +199,28 @@ func TestTimeThatNeverWasIsNone(t *testing.T) {
 		if none := want == 0; got.IsZero() != none || !none && got.Unix() != want {
 			t.Errorf("%q: got %s, want %d s since the epoch, and none for 0", text, got, want)
 		}
+	}
+}
+
+// TestStateOfEarlierVersionsIsRead holds the keys of the state file: a key by another name would lose counters at an upgrade.
+func TestStateOfEarlierVersionsIsRead(t *testing.T) {
+	const kept = `{"host":"unix:///var/run/docker.sock","labels":["a=b"],"containers":{"chat-irc-1":{"id":"1",` +
+		`"starts":{"starts":4,"started":"2026-01-02T03:04:05Z","policy":3,"heard":2,"heard_last":"2026-01-02T03:04:06Z"},` +
+		`"ooms":{"count":5,"settled":"2026-01-02T03:04:07Z"},"born":true,"restarts_before":6,"ooms_before":7,"recreations":8,` +
+		`"expected":true,"by_hand":true,"renamed_from":"old","renamed_at":"2026-01-02T03:04:08Z","set_aside":true,` +
+		`"gone":"2026-01-02T03:04:09Z","removed":true,"blind":true,"depends_on":"xmpp:service_healthy:false","network_of":"net",` +
+		`"role":"irc","project":"chat","service":"irc","image":"chat/irc:1"}}}`
+	var m Memory
+	d := json.NewDecoder(strings.NewReader(kept))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&m); err != nil {
+		t.Fatal(err)
+	}
+	c := Member{Record: m.Containers["chat-irc-1"]}
+	if got, want := c.counts(), (Counts{Restarts: 9, Recreations: 8, OOMs: 12}); got != want {
+		t.Errorf("counters: got %+v, want %+v", got, want)
+	}
+	if got, err := json.Marshal(m); err != nil || string(got) != kept {
+		t.Errorf("kept again: got %s, %v\nwant %s", got, err, kept)
 	}
 }
