@@ -403,7 +403,7 @@ func (w *watch) fault(on bool, names ...string) {
 // mute has the engine keep its events to itself.
 func (w *watch) mute(on bool) {
 	w.t.Helper()
-	if err := w.engine.MuteEvents(on); err != nil {
+	if err := w.engine.Switch("events_deaf", on); err != nil {
 		w.t.Fatal(err)
 	}
 }

@@ -14,11 +14,17 @@ import (
 	"time"
 )
 
+// The engine is Debian 12's, on cgroup v1. It speaks API versions from oldestMinor to newestMinor.
+const (
+	engineVersion            = "20.10.24+dfsg1"
+	oldestMinor, newestMinor = 12, 41
+)
+
 // hostMemory is what the engine's machine has.
 const hostMemory = 16 << 30
 
-// dockerHeader begins the header of every answer of the engine. The versions are those of the older engine.
-var dockerHeader = []string{"Api-Version: 1.41", "Docker-Experimental: false", "Ostype: linux", "Server: Docker/20.10.24+dfsg1 (linux)", "Date"}
+// dockerHeader begins the header of every answer of the engine.
+var dockerHeader = []string{"Api-Version: 1.41", "Docker-Experimental: false", "Ostype: linux", "Server: Docker/" + engineVersion + " (linux)", "Date"}
 
 // newDocker is the Docker Engine API on a Unix socket: the reading half of it.
 func newDocker(e *Engine, socket string) *service {
@@ -50,22 +56,14 @@ func newDocker(e *Engine, socket string) *service {
 var versioned = regexp.MustCompile(`^/v1\.(\d+)(/.*)$`)
 
 func (e *Engine) handle(x *exchange) *answer {
-	a := e.answer(x)
-	if slices.ContainsFunc(a.header, named("Api-Version")) {
-		a.set("Api-Version", e.version.api).set("Server", "Docker/"+e.version.engine+" (linux)")
-	}
-	return a
-}
-
-func (e *Engine) answer(x *exchange) *answer {
 	path := x.req.URL.Path
 	if m := versioned.FindStringSubmatch(path); m != nil {
 		minor, _ := strconv.Atoi(m[1])
 		switch {
-		case minor > minorOf(e.version.api):
-			return dockerError(http.StatusBadRequest, fmt.Sprintf("client version 1.%d is too new. Maximum supported API version is %s", minor, e.version.api))
-		case minor < minorOf(e.version.oldestAPI):
-			return dockerError(http.StatusBadRequest, fmt.Sprintf("client version 1.%d is too old. Minimum supported API version is %s, please upgrade your client to a newer version", minor, e.version.oldestAPI))
+		case minor > newestMinor:
+			return dockerError(http.StatusBadRequest, fmt.Sprintf("client version 1.%d is too new. Maximum supported API version is 1.%d", minor, newestMinor))
+		case minor < oldestMinor:
+			return dockerError(http.StatusBadRequest, fmt.Sprintf("client version 1.%d is too old. Minimum supported API version is 1.%d, please upgrade your client to a newer version", minor, oldestMinor))
 		}
 		path = m[2]
 	}
@@ -76,7 +74,7 @@ func (e *Engine) answer(x *exchange) *answer {
 	case !read && (strings.HasPrefix(path, "/containers") || path == "/events" || path == "/version" || path == "/info"):
 		return dockerError(http.StatusMethodNotAllowed, "the simulated engine can only be read")
 	case path == "/version":
-		return dockerReply(map[string]any{"Version": e.version.engine, "ApiVersion": e.version.api, "MinAPIVersion": e.version.oldestAPI, "Os": "linux", "Arch": "amd64", "Platform": map[string]string{"Name": ""}})
+		return dockerReply(map[string]any{"Version": engineVersion, "ApiVersion": fmt.Sprintf("1.%d", newestMinor), "MinAPIVersion": fmt.Sprintf("1.%d", oldestMinor), "Os": "linux", "Arch": "amd64", "Platform": map[string]string{"Name": ""}})
 	case path == "/info":
 		return e.info()
 	case path == "/events":
@@ -90,12 +88,6 @@ func (e *Engine) answer(x *exchange) *answer {
 		}
 	}
 	return dockerError(http.StatusNotFound, "page not found")
-}
-
-func minorOf(version string) int {
-	_, minor, _ := strings.Cut(version, ".")
-	n, _ := strconv.Atoi(minor)
-	return n
 }
 
 // about answers what is asked of one container.
@@ -193,70 +185,25 @@ func (e *Engine) info() *answer {
 		"ContainersRunning": count(func(s string) bool { return s == "running" || s == "restarting" }),
 		"ContainersPaused":  count(func(s string) bool { return s == "paused" }),
 		"ContainersStopped": count(func(s string) bool { return s == "exited" }),
-		"ServerVersion":     e.version.engine, "NCPU": 2, "MemTotal": int64(hostMemory), "OSType": "linux", "Architecture": "x86_64",
-		"Driver": "overlay2", "CgroupDriver": "cgroupfs", "CgroupVersion": e.cgroupVersion(),
+		"ServerVersion":     engineVersion, "NCPU": 2, "MemTotal": int64(hostMemory), "OSType": "linux", "Architecture": "x86_64",
+		"Driver": "overlay2", "CgroupDriver": "cgroupfs", "CgroupVersion": "1",
 	})
 }
 
-func (e *Engine) cgroupVersion() string {
-	if e.version.cgroup2 {
-		return "2"
-	}
-	return "1"
-}
-
-// containerFilters are the filters of the container list.
-var containerFilters = map[string]func(*Container, string) bool{
-	"id":     func(c *Container, v string) bool { return strings.HasPrefix(c.id, v) },
-	"status": func(c *Container, v string) bool { return c.state == v },
-	"health": func(c *Container, v string) bool { return c.health == v || c.health == "" && v == "none" },
-	"exited": func(c *Container, v string) bool {
-		code, err := strconv.Atoi(v)
-		return err == nil && c.state == "exited" && c.exit == code
-	},
-	"name": func(c *Container, v string) bool {
-		matched, err := regexp.MatchString(v, "/"+c.name)
-		bare, bareErr := regexp.MatchString(v, c.name)
-		return err == nil && matched || bareErr == nil && bare
-	},
-	"label": func(c *Container, v string) bool { return hasLabel(c.labels, v) },
-}
-
-// filterValues are the values that filters may have which do not take any.
-var filterValues = map[string][]string{
-	"status": {"created", "running", "paused", "restarting", "removing", "exited", "dead"},
-	"health": {"starting", "healthy", "unhealthy", "none"},
-}
-
-// checkFilters is the engine's complaint about filters of the list that it does not have.
-func checkFilters(filters map[string]map[string]bool) error {
-	for key, values := range filters {
-		if containerFilters[key] == nil {
-			return fmt.Errorf("Invalid filter '%s'", key) //nolint:staticcheck // the engine's words
-		}
-		for v := range values {
-			if allowed := filterValues[key]; allowed != nil && !slices.Contains(allowed, v) {
-				return fmt.Errorf("Invalid filter '%s=%s'", key, v) //nolint:staticcheck // the engine's words
-			}
-		}
-	}
-	return nil
-}
-
-// filtered reports whether a container passes the filters: of labels all, of others one.
-func (c *Container) filtered(filters map[string]map[string]bool) bool {
-	for key, values := range filters {
-		matched := 0
-		for v := range values {
-			if containerFilters[key](c, v) {
-				matched++
-			}
-		}
-		if matched == 0 && len(values) > 0 || key == "label" && matched < len(values) {
+// passes reports whether a container passes the filters of the list: all labels, and one of the patterns of a name.
+func (c *Container) passes(filters map[string]map[string]bool) bool {
+	for want := range filters["label"] {
+		if !hasLabel(c.labels, want) {
 			return false
 		}
 	}
-	return true
+	for pattern := range filters["name"] {
+		name, err := regexp.Compile(pattern)
+		if err == nil && (name.MatchString("/"+c.name) || name.MatchString(c.name)) {
+			return true
+		}
+	}
+	return len(filters["name"]) == 0
 }
 
 // hasLabel matches "key" or "key=value".
@@ -266,21 +213,19 @@ func hasLabel(labels map[string]string, want string) bool {
 	return ok && (!exact || got == value)
 }
 
-// readFilters reads the engine's two ways to write filters: {"key":{"value":true}} and {"key":["value"]}.
-func readFilters(raw string) (map[string]map[string]bool, error) {
+// readFilters reads filters as clients from API 1.22 on write them: {"key":{"value":true}}. Keys that are not simulated are
+// an error, so that nobody relies on them.
+func readFilters(raw string, known ...string) (map[string]map[string]bool, error) {
 	filters := map[string]map[string]bool{}
-	if raw == "" || json.Unmarshal([]byte(raw), &filters) == nil {
+	if raw == "" {
 		return filters, nil
 	}
-	var lists map[string][]string
-	if err := json.Unmarshal([]byte(raw), &lists); err != nil {
-		return nil, err
+	if err := json.Unmarshal([]byte(raw), &filters); err != nil {
+		return nil, fmt.Errorf("invalid filter: %w", err)
 	}
-	clear(filters)
-	for key, values := range lists {
-		filters[key] = map[string]bool{}
-		for _, v := range values {
-			filters[key][v] = true
+	for key := range filters {
+		if !slices.Contains(known, key) {
+			return nil, fmt.Errorf("Invalid filter '%s'", key) //nolint:staticcheck // the engine's words
 		}
 	}
 	return filters, nil
@@ -288,19 +233,16 @@ func readFilters(raw string) (map[string]map[string]bool, error) {
 
 func (e *Engine) list(x *exchange) *answer {
 	query := x.req.URL.Query()
-	filters, err := readFilters(query.Get("filters"))
+	filters, err := readFilters(query.Get("filters"), "label", "name")
 	if err != nil {
-		return dockerError(http.StatusBadRequest, "invalid filter: "+err.Error())
-	}
-	if err := checkFilters(filters); err != nil {
 		return dockerError(http.StatusBadRequest, err.Error())
 	}
-	all := isTrue(query.Get("all")) || len(filters["status"]) > 0
+	all := isTrue(query.Get("all"))
 	now := time.Now()
 	containers := e.snapshot()
 	rows := append(make([]byte, 0, 1024*(len(containers)+1)), '[')
 	for i := range containers {
-		if c := &containers[i]; c.filtered(filters) && (all || c.running() || c.state == "restarting") {
+		if c := &containers[i]; c.passes(filters) && (all || c.running() || c.state == "restarting") {
 			if len(rows) > 1 {
 				rows = append(rows, ',')
 			}
@@ -348,10 +290,6 @@ func (c *Container) statusText(now time.Time) string {
 	switch {
 	case c.state == "created":
 		return "Created"
-	case c.state == "removing":
-		return "Removal In Progress"
-	case c.state == "dead":
-		return "Dead"
 	case c.state == "exited":
 		return fmt.Sprintf("Exited (%d) %s ago", c.exit, ended)
 	case c.state == "restarting":
@@ -399,13 +337,13 @@ func roughly(d time.Duration) string {
 func (c *Container) inspect() map[string]any {
 	state := map[string]any{
 		"Status": c.state, "Running": c.running() || c.state == "restarting", "Paused": c.state == "paused", "Restarting": c.state == "restarting",
-		"OOMKilled": c.oom, "Dead": c.state == "dead", "Pid": c.pid, "ExitCode": c.exit, "Error": "", "StartedAt": stamp(c.started), "FinishedAt": stamp(c.finished),
+		"OOMKilled": c.oom, "Dead": false, "Pid": c.pid, "ExitCode": c.exit, "Error": "", "StartedAt": stamp(c.started), "FinishedAt": stamp(c.finished),
 	}
 	config := map[string]any{
 		"Hostname": c.id[:12], "Image": c.spec.Image, "Labels": c.labels, "Env": []string{"PATH=/usr/bin:/bin"}, "Cmd": []string{"/" + c.spec.Name},
 	}
 	if h := c.spec.Health; h != nil {
-		config["Healthcheck"] = map[string]any{"Test": []string{"CMD-SHELL", "/check"}, "Interval": h.Interval, "Timeout": h.Timeout, "StartPeriod": h.StartPeriod, "Retries": h.Retries}
+		config["Healthcheck"] = map[string]any{"Test": []string{"CMD-SHELL", "/check"}, "Interval": h.Interval, "Timeout": h.Timeout, "StartPeriod": 0, "Retries": h.Retries}
 		if !c.started.IsZero() {
 			state["Health"] = map[string]any{"Status": c.health, "FailingStreak": c.streak, "Log": append([]check{}, c.checks...)}
 		}
@@ -441,20 +379,15 @@ func (e *Engine) stats(c *Container) map[string]any {
 	now := time.Now()
 	u := c.uses(now)
 	busy := u.CPU.Nanoseconds()
-	cpu := map[string]any{"total_usage": busy, "usage_in_kernelmode": busy / 4, "usage_in_usermode": busy - busy/4}
+	cpu := map[string]any{"total_usage": busy, "usage_in_kernelmode": busy / 4, "usage_in_usermode": busy - busy/4, "percpu_usage": []int64{busy / 2, busy - busy/2}}
 	limit := cmp.Or(c.spec.MemoryLimit, hostMemory)
-	memory := map[string]any{"usage": u.WorkingSet + u.Cache, "limit": limit}
-	if e.version.cgroup2 {
-		memory["stats"] = map[string]any{"anon": u.WorkingSet, "file": u.Cache, "inactive_file": u.Cache, "active_file": 0, "kernel_stack": 16384}
-	} else {
-		cpu["percpu_usage"] = []int64{busy / 2, busy - busy/2}
-		memory["max_usage"] = u.WorkingSet + 2*u.Cache
-		memory["stats"] = map[string]any{"cache": u.Cache, "rss": u.WorkingSet, "inactive_file": u.Cache, "total_inactive_file": u.Cache, "total_rss": u.WorkingSet, "total_cache": u.Cache, "hierarchical_memory_limit": limit}
-	}
 	out["read"] = stamp(now)
 	out["pids_stats"] = map[string]any{"current": 4}
 	out["cpu_stats"] = map[string]any{"cpu_usage": cpu, "system_cpu_usage": now.UnixNano(), "online_cpus": 2, "throttling_data": throttling}
-	out["memory_stats"] = memory
+	out["memory_stats"] = map[string]any{
+		"usage": u.WorkingSet + u.Cache, "max_usage": u.WorkingSet + 2*u.Cache, "limit": limit,
+		"stats": map[string]any{"cache": u.Cache, "rss": u.WorkingSet, "inactive_file": u.Cache, "total_inactive_file": u.Cache, "total_rss": u.WorkingSet, "total_cache": u.Cache, "hierarchical_memory_limit": limit},
+	}
 	if net, ok := e.traffic(c, now); ok {
 		out["networks"] = map[string]any{"eth0": map[string]any{
 			"rx_bytes": net.Receive, "rx_packets": net.Receive / 500, "rx_errors": 0, "rx_dropped": 0,

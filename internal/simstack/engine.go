@@ -35,13 +35,10 @@ var containerSpecs = []ContainerSpec{
 // loadName is how the containers beyond the stack's own ones are named.
 const loadName = "worker-"
 
-// EngineOptions say what a lone engine is. The zero value is engine 20.10 without containers on a socket of its own.
+// EngineOptions say what a lone engine is. The zero value is an engine without containers on a socket of its own.
 type EngineOptions struct {
 	// Socket is where the engine listens. When empty, it lies in a temporary directory that Close removes.
 	Socket string
-	// Version is "20.10" or "28": the former by default, which speaks API 1.41 on cgroup v1; the latter speaks 1.51 on
-	// cgroup v2.
-	Version string
 	// Slow is how long an answer takes under the fault "slow": 3 s by default.
 	Slow time.Duration
 	// Network, where set, is a network in memory that the engine listens on, in place of the machine's.
@@ -52,7 +49,6 @@ type EngineOptions struct {
 // ones; whoever reads its API sees what the real engine would show. Its methods may be called at any time and at once.
 type Engine struct {
 	service    *service
-	version    *engineVersion
 	crashEvery time.Duration
 	// checking engines go on with the health checks of their containers by themselves.
 	checking bool
@@ -76,30 +72,10 @@ type Engine struct {
 	stopLoop func()
 }
 
-// engineVersion is what engines of different age do differently.
-type engineVersion struct {
-	engine, api, oldestAPI string
-	cgroup2                bool
-	// execDuration is whether a die event tells how long the container ran.
-	execDuration bool
-	// oomAtOnce is whether a container is OOMKilled from the event on; of older engines, from its end on.
-	oomAtOnce bool
-}
-
-var engineVersions = map[string]*engineVersion{
-	"20.10": {engine: "20.10.24+dfsg1", api: "1.41", oldestAPI: "1.12"},
-	"28":    {engine: "28.5.2", api: "1.51", oldestAPI: "1.24", cgroup2: true, execDuration: true, oomAtOnce: true},
-}
-
 // NewEngine starts an engine that stands alone, without a stack around it. Its health checks happen only when it is
 // told. The caller closes it.
 func NewEngine(o EngineOptions) (*Engine, error) {
-	version, ok := engineVersions[cmp.Or(o.Version, "20.10")]
-	if !ok {
-		return nil, fmt.Errorf("there is no simulated engine %q; there are 20.10 and 28", o.Version)
-	}
-	e := newEmptyEngine(&sync.WaitGroup{})
-	e.version, e.crashEvery = version, defaultCrash
+	e := newEmptyEngine(&sync.WaitGroup{}, defaultCrash)
 	if o.Socket == "" {
 		dir, err := os.MkdirTemp("", "engine-")
 		if err != nil {
@@ -120,17 +96,17 @@ const (
 	defaultCrash = 2 * time.Second
 )
 
-func newEmptyEngine(wg *sync.WaitGroup) *Engine {
+func newEmptyEngine(wg *sync.WaitGroup, crashEvery time.Duration) *Engine {
 	return &Engine{
-		version: engineVersions["20.10"], wg: wg, seed: rand.Text(),
+		wg: wg, crashEvery: crashEvery, seed: rand.Text(),
 		byID: map[string]*Container{}, byName: map[string]*Container{}, streams: map[*subscription]struct{}{}, opened: make(chan struct{}),
 	}
 }
 
 // newEngine is a stack's engine, with the stack's containers and as many more as the options want.
 func newEngine(o Options, wg *sync.WaitGroup) *Engine {
-	e := newEmptyEngine(wg)
-	e.checking, e.crashEvery = true, o.CrashEvery
+	e := newEmptyEngine(wg, o.CrashEvery)
+	e.checking = true
 	specs := slices.Clone(containerSpecs)
 	for i := range specs {
 		specs[i].Service = specs[i].Name
@@ -161,15 +137,13 @@ func (e *Engine) Switch(fault string, on bool) error { return e.service.turn(fau
 // nothing. A stack closes its engine itself.
 func (e *Engine) Close() error {
 	e.service.close()
-	e.close()
+	e.endLoop()
 	e.wg.Wait()
 	if e.ownDir != "" {
 		return os.RemoveAll(e.ownDir)
 	}
 	return nil
 }
-
-func (e *Engine) close() { e.endLoop() }
 
 // Add puts a container there that has been running for the spec's age, and is well; no event tells of it. It is for
 // what was there before anybody looked.
@@ -245,7 +219,7 @@ func (e *Engine) networkOf(spec *ContainerSpec) string {
 	}
 	if kind == "service" {
 		for _, c := range e.all {
-			if c.spec.Service == name && c.spec.Project == spec.Project && !c.spec.OneOff {
+			if c.spec.Service == name && c.spec.Project == spec.Project {
 				return "container:" + c.id
 			}
 		}
@@ -334,33 +308,22 @@ func (e *Engine) Restart() error {
 func (e *Engine) Stop() {
 	e.service.switching.Lock()
 	defer e.service.switching.Unlock()
-	e.stop(false)
+	e.stop()
 }
 
 // Start starts an engine that was stopped, which is the second half of Restart. The error is that of listening.
 func (e *Engine) Start() error {
 	e.service.switching.Lock()
 	defer e.service.switching.Unlock()
-	return e.begin(false)
+	return e.begin()
 }
 
-// RestartLive restarts an engine that was configured to keep its containers running meanwhile (live-restore): streams
-// are cut and events forgotten, but no container notices. Their health starts anew.
-func (e *Engine) RestartLive() error {
-	e.service.switching.Lock()
-	defer e.service.switching.Unlock()
-	e.stop(true)
-	return e.begin(true)
-}
-
-func (e *Engine) stop(live bool) {
+func (e *Engine) stop() {
 	e.mu.Lock()
 	e.down = true
-	if !live {
-		for _, c := range e.all {
-			e.stopContainer(c, false)
-			e.autoRemove(c)
-		}
+	for _, c := range e.all {
+		e.stopContainer(c, false)
+		e.autoRemove(c)
 	}
 	ended := e.cutStreams()
 	e.mu.Unlock()
@@ -371,7 +334,7 @@ func (e *Engine) stop(live bool) {
 	e.events = nil
 }
 
-func (e *Engine) begin(live bool) error {
+func (e *Engine) begin() error {
 	e.mu.Lock()
 	if !e.down {
 		e.mu.Unlock()
@@ -380,10 +343,6 @@ func (e *Engine) begin(live bool) error {
 	e.down = false
 	for _, c := range slices.Clone(e.all) {
 		switch {
-		case live:
-			if c.spec.Health != nil && c.state == "running" {
-				c.health, c.streak = "starting", 0
-			}
 		case !c.started.IsZero() && c.policyRestarts(c.byHand, c.exit):
 			e.start(c, true)
 			if e.checking {
@@ -410,7 +369,7 @@ var containerFaults = []struct {
 }{
 	{
 		"unhealthy", "bridge", "the bridge's container fails its health check",
-		func(_ *Engine, c *Container) { c.fail(0) },
+		func(_ *Engine, c *Container) { c.fail() },
 		func(_ *Engine, c *Container) { c.pass() },
 	},
 	{
@@ -465,8 +424,8 @@ func (e *Engine) switched(fault string, on bool) {
 		e.CutEvents()
 		return
 	case fault == "engine_restarted" && on:
-		e.stop(false)
-		_ = e.begin(false) // that nobody listens then is plain to see
+		e.stop()
+		_ = e.begin() // that nobody listens then is plain to see
 		return
 	}
 	e.mu.Lock()

@@ -22,8 +22,6 @@ type ContainerSpec struct {
 	Project string
 	// DependsOn is the compose label of that name, such as "irc:service_started:false,db:service_healthy:true".
 	DependsOn string
-	// OneOff containers are those of docker compose run.
-	OneOff bool
 	// ConfigHash is the compose label of that name; by default it is made from the rest of the spec.
 	ConfigHash string
 	// Labels come beside those of compose.
@@ -51,21 +49,19 @@ type ContainerSpec struct {
 type HealthCheck struct {
 	// Interval is the time from one check to the next: 30 s by default. Timeout is 5 s by default.
 	Interval, Timeout time.Duration
-	// StartPeriod is how long failures are no failures after a start: 0 by default.
-	StartPeriod time.Duration
 	// Retries is how many failures in a row make a container unhealthy: 3 by default.
 	Retries int
 }
 
-const composeProject = "chat"
-
 // complete fills in the defaults. The health check is copied, so that the spec's owner can change it.
 func (s ContainerSpec) complete() ContainerSpec {
+	network := "default"
 	if s.Service != "" {
-		s.Project = cmp.Or(s.Project, composeProject)
+		s.Project = cmp.Or(s.Project, "chat")
 		s.ConfigHash = cmp.Or(s.ConfigHash, s.hash())
+		network = s.Project + "_default"
 	}
-	s.Network = cmp.Or(s.Network, s.defaultNetwork())
+	s.Network = cmp.Or(s.Network, network)
 	s.Restart = cmp.Or(s.Restart, "no")
 	if s.Health != nil {
 		h := *s.Health
@@ -73,13 +69,6 @@ func (s ContainerSpec) complete() ContainerSpec {
 		s.Health = &h
 	}
 	return s
-}
-
-func (s *ContainerSpec) defaultNetwork() string {
-	if s.Service == "" {
-		return "default"
-	}
-	return s.Project + "_default"
 }
 
 // hash is different for specs of which compose would make another container.
@@ -100,15 +89,11 @@ func (s *ContainerSpec) allLabels() map[string]string {
 	if s.Service == "" {
 		return labels
 	}
-	oneOff := "False"
-	if s.OneOff {
-		oneOff = "True"
-	}
 	maps.Copy(labels, map[string]string{
 		"com.docker.compose.project":          s.Project,
 		"com.docker.compose.service":          s.Service,
 		"com.docker.compose.container-number": "1",
-		"com.docker.compose.oneoff":           oneOff,
+		"com.docker.compose.oneoff":           "False",
 		"com.docker.compose.config-hash":      s.ConfigHash,
 		"com.docker.compose.depends_on":       s.DependsOn,
 	})
@@ -142,7 +127,6 @@ type Container struct {
 	state    string
 	pid      int
 	exit     int
-	oomed    bool // of this run
 	oom      bool
 	restarts int
 	// byHand is whether somebody stopped it, so that unless-stopped no longer holds.
@@ -212,7 +196,7 @@ func (c *Container) Start() { c.do(func(e *Engine, c *Container) { e.start(c, tr
 
 // start starts a container; by hand means that it was not its policy. The caller holds the lock.
 func (e *Engine) start(c *Container, byHand bool) {
-	if c.running() || c.state == "restarting" && byHand || c.state == "removing" || c.state == "dead" {
+	if c.running() || c.state == "restarting" && byHand {
 		return
 	}
 	if byHand {
@@ -220,7 +204,7 @@ func (e *Engine) start(c *Container, byHand bool) {
 	}
 	e.emitNetwork(c, "connect")
 	c.started = e.before(2 * time.Millisecond)
-	c.state, c.exit, c.oom, c.oomed, c.pid = "running", 0, false, false, e.newPID()
+	c.state, c.exit, c.oom, c.pid = "running", 0, false, e.newPID()
 	if c.spec.Health != nil {
 		c.health, c.streak = "starting", 0
 	}
@@ -239,9 +223,7 @@ func (c *Container) Stop() {
 func (e *Engine) stopContainer(c *Container, byHand bool) {
 	switch {
 	case c.running():
-		if byHand {
-			c.byHand = true
-		}
+		c.byHand = c.byHand || byHand
 		e.emit(c, "kill", "signal", "15")
 		e.end(c, 0, false)
 	case c.state == "restarting":
@@ -303,23 +285,9 @@ func (e *Engine) oom(c *Container) {
 	if !c.running() {
 		return
 	}
-	e.oomEvent(c)
-	e.exit(c, 137)
-}
-
-// OOMChild lets the kernel kill a process of the container that is not its first one, so that the container runs on.
-func (c *Container) OOMChild() {
-	c.do(func(e *Engine, c *Container) {
-		if c.running() {
-			e.oomEvent(c)
-		}
-	})
-}
-
-func (e *Engine) oomEvent(c *Container) {
-	c.oomed = true
-	c.oom = c.oom || e.version.oomAtOnce
+	c.oom = true
 	e.emit(c, "oom")
+	e.exit(c, 137)
 }
 
 // exit ends a container that nobody stopped. The caller holds the lock.
@@ -333,7 +301,7 @@ func (e *Engine) exit(c *Container, code int) {
 
 // end ends a running container. The caller holds the lock.
 func (e *Engine) end(c *Container, code int, again bool) {
-	c.state, c.exit, c.pid, c.oom = "exited", code, 0, c.oom || c.oomed
+	c.state, c.exit, c.pid = "exited", code, 0
 	c.finished = e.before(30 * time.Millisecond)
 	if c.finished.Before(c.started) {
 		c.finished = c.started
@@ -345,11 +313,7 @@ func (e *Engine) end(c *Container, code int, again bool) {
 	if c.spec.Health != nil {
 		c.health = "unhealthy" // which is what the engine says of all that it does not check
 	}
-	attributes := []string{"exitCode", strconv.Itoa(code)}
-	if e.version.execDuration {
-		attributes = append(attributes, "execDuration", strconv.Itoa(int(c.finished.Sub(c.started).Seconds())))
-	}
-	e.emit(c, "die", attributes...)
+	e.emit(c, "die", "exitCode", strconv.Itoa(code))
 	e.emitNetwork(c, "disconnect")
 }
 
@@ -417,27 +381,7 @@ func (e *Engine) destroy(c *Container) {
 	e.emit(c, "destroy")
 }
 
-// BeginRemove leaves a stopped container in the state removing, as a removal that takes its time does. Remove ends it.
-func (c *Container) BeginRemove() { c.leaveIn("removing") }
-
-// FailRemove leaves a stopped container in the state dead, as a removal that fails does.
-func (c *Container) FailRemove() { c.leaveIn("dead") }
-
-func (c *Container) leaveIn(state string) {
-	c.do(func(_ *Engine, c *Container) {
-		if !c.running() && c.state != "restarting" {
-			c.state = state
-		}
-	})
-}
-
-// Rename gives the container another name. It panics when that is in use, since the test's script is wrong.
-func (c *Container) Rename(name string) { c.do(func(e *Engine, c *Container) { e.rename(c, name) }) }
-
 func (e *Engine) rename(c *Container, name string) {
-	if e.byName[name] != nil {
-		panic(fmt.Sprintf("the name %s is in use", name))
-	}
 	old := c.name
 	delete(e.byName, old)
 	c.name = name
@@ -445,15 +389,8 @@ func (e *Engine) rename(c *Container, name string) {
 	e.emit(c, "rename", "oldName", "/"+old)
 }
 
-// Successor creates the container that compose puts in this one's place, under the temporary name that it bears until
-// this one is removed: the first 12 digits of this one's id, and the name. change, where not nil, changes the spec, and
-// the config hash follows if there is a difference; a nil one is a deploy of which only the hash tells.
-func (c *Container) Successor(change func(*ContainerSpec)) *Container {
-	var successor *Container
-	c.do(func(e *Engine, c *Container) { successor = e.successor(c, change) })
-	return successor
-}
-
+// successor creates the container that compose puts in this one's place, under the temporary name that it bears until
+// this one is removed: the first 12 digits of this one's id, and the name.
 func (e *Engine) successor(c *Container, change func(*ContainerSpec)) *Container {
 	spec := c.spec
 	spec.Labels = maps.Clone(spec.Labels)
@@ -471,8 +408,10 @@ func (e *Engine) successor(c *Container, change func(*ContainerSpec)) *Container
 	return e.create(spec)
 }
 
-// Recreate puts a new container in this one's place as compose does: the Successor is created, this one stopped and
-// removed, and the new one renamed and started. It returns the new one; nil when this one was removed before.
+// Recreate puts a new container in this one's place as compose does: the new one is created, this one stopped and
+// removed, and the new one renamed and started. change, where not nil, changes the spec, and the config hash follows if
+// there is a difference; a nil one is a deploy of which only the hash tells. It returns the new one; nil when this one
+// was removed before.
 func (c *Container) Recreate(change func(*ContainerSpec)) *Container {
 	var successor *Container
 	c.do(func(e *Engine, c *Container) { successor = e.recreate(c, change) })
@@ -504,18 +443,13 @@ func (c *Container) SetHealth(health string) {
 		case "healthy":
 			c.pass()
 		case "unhealthy":
-			c.fail(0)
+			c.fail()
 		case "starting":
 			if c.checked() {
 				c.health, c.streak = "starting", 0
 			}
 		}
 	})
-}
-
-// FailFor makes the container unhealthy as SetHealth does, with checks that have failed for at least so long.
-func (c *Container) FailFor(d time.Duration) {
-	c.do(func(_ *Engine, c *Container) { c.fail(d) })
 }
 
 // Check makes one health check with that result, with all that follows from it: the events of its exec, the failing
@@ -528,16 +462,11 @@ func (c *Container) Check(exitCode int, output string) {
 		e.emitExec(c, exitCode)
 		now := e.before(time.Millisecond)
 		c.note(check{now.Add(-50 * time.Millisecond), now, exitCode, output})
-		h := c.spec.Health
-		switch {
-		case exitCode == 0:
+		if exitCode == 0 {
 			c.streak = 0
 			c.setHealth("healthy")
-		case c.health == "starting" && now.Sub(c.started) < h.StartPeriod:
-		default:
-			if c.streak++; c.streak >= h.Retries {
-				c.setHealth("unhealthy")
-			}
+		} else if c.streak++; c.streak >= c.spec.Health.Retries {
+			c.setHealth("unhealthy")
 		}
 	})
 }
@@ -569,15 +498,14 @@ func (c *Container) pass() {
 	c.setHealth("healthy")
 }
 
-// fail has the checks fail that make the container unhealthy, and have it so for a time. What would lie before its start
-// lies closer together.
-func (c *Container) fail(d time.Duration) {
+// fail has the checks fail that make the container unhealthy. What would lie before its start lies closer together.
+func (c *Container) fail() {
 	if !c.checked() {
 		return
 	}
 	now := time.Now().UTC()
 	h := c.spec.Health
-	c.streak = max(h.Retries, int((d+h.Interval-1)/h.Interval)+1)
+	c.streak = h.Retries
 	apart := min(h.Interval, now.Sub(c.started)/time.Duration(c.streak+1))
 	n := min(c.streak, maxChecks)
 	first := now.Add(-time.Duration(c.streak-1) * apart)

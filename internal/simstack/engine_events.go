@@ -182,13 +182,6 @@ func (e *Engine) next(s *subscription) (events []*event, last bool) {
 	return events, s.cut
 }
 
-// Streams returns how many event streams are open.
-func (e *Engine) Streams() int {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return len(e.streams)
-}
-
 // AwaitStreams waits until n event streams are open, or until ctx ends, which is its error.
 func (e *Engine) AwaitStreams(ctx context.Context, n int) error {
 	for {
@@ -242,10 +235,6 @@ func waitForAll(streams []*subscription) {
 	}
 }
 
-// MuteEvents keeps the open event streams open but silent, which is the fault "events_deaf". What happens meanwhile is
-// kept for those who ask for it later, but the open streams never tell it.
-func (e *Engine) MuteEvents(on bool) error { return e.Switch("events_deaf", on) }
-
 // errCut ends a stream without a word.
 var errCut = errors.New("the stream is cut")
 
@@ -255,9 +244,9 @@ func (e *Engine) eventStream(x *exchange) *answer {
 		return refusedByProxy()
 	}
 	query := x.req.URL.Query()
-	filters, err := readFilters(query.Get("filters"))
+	filters, err := readFilters(query.Get("filters"), "type", "event")
 	if err != nil {
-		return dockerError(http.StatusBadRequest, "invalid filter: "+err.Error())
+		return dockerError(http.StatusBadRequest, err.Error())
 	}
 	since, sinceErr := readTime(query.Get("since"))
 	until, untilErr := readTime(query.Get("until"))
@@ -323,49 +312,21 @@ func endChunks(chunks io.Closer, w io.Writer) error {
 // their beginning.
 var fuzzyActions = []string{"health_status", "exec_create", "exec_start"}
 
-// passes reports whether an event passes the filters. A filter that the engine does not know changes nothing.
+// passes reports whether an event passes the filters type and event.
 func (ev *event) passes(filters map[string]map[string]bool) bool {
-	for key, values := range filters {
-		if len(values) > 0 && !ev.matches(key, values) {
-			return false
-		}
+	types, actions := filters["type"], filters["event"]
+	if len(types) > 0 && !types[ev.Type] {
+		return false
 	}
-	return true
-}
-
-func (ev *event) matches(key string, values map[string]bool) bool {
-	begins := func(texts ...string) bool {
-		for v := range values {
-			if slices.ContainsFunc(texts, func(text string) bool { return strings.HasPrefix(text, v) }) {
+	if slices.ContainsFunc(fuzzyActions, func(action string) bool { return actions[action] }) {
+		for action := range actions {
+			if strings.HasPrefix(ev.Action, action) {
 				return true
 			}
 		}
 		return false
 	}
-	switch key {
-	case "type":
-		return values[ev.Type]
-	case "scope":
-		return values[ev.Scope]
-	case "event":
-		if slices.ContainsFunc(fuzzyActions, func(action string) bool { return values[action] }) {
-			return begins(ev.Action)
-		}
-		return values[ev.Action]
-	case "container", "network", "volume", "daemon", "plugin", "service", "node", "secret", "config":
-		return begins(ev.Actor.ID, ev.Actor.Attributes["name"])
-	case "image":
-		image := ev.Actor.Attributes["image"]
-		name, _, _ := strings.Cut(image, ":")
-		return values[image] || values[name] || values[ev.Actor.ID]
-	case "label":
-		for v := range values {
-			if !hasLabel(ev.Actor.Attributes, v) {
-				return false
-			}
-		}
-	}
-	return true
+	return len(actions) == 0 || actions[ev.Action]
 }
 
 // readTime reads seconds since 1970 with a fraction; nothing is the zero time.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"slices"
@@ -143,30 +144,23 @@ func ircError(method string, id json.RawMessage, code int, message string) []byt
 
 // result is what a method returns; nil for one that there is not.
 func (i *irc) result(c *rpcCall) []byte {
-	level := func(standard int) int {
-		if c.Params.Level != nil {
-			return *c.Params.Level
-		}
-		return standard
-	}
+	brief := c.Params.Level != nil && *c.Params.Level == 0
 	unlinked := i.service.on("services_unlinked")
 	noStats := i.service.on("no_stats")
 	switch c.Method {
 	case "rpc.info":
 		return ircInfo(noStats)
-	case "server.get":
-		return ircCapture(c.Method)
 	case "stats.get":
 		if noStats {
 			return nil
 		}
-		return i.stats(level(1), unlinked)
+		return i.stats(brief, unlinked)
 	case "server.list":
 		return i.servers(unlinked)
 	case "user.list":
-		return i.users(level(2), unlinked)
+		return i.users(brief, unlinked)
 	case "channel.list":
-		return ircChannels(level(1))
+		return ircChannels(brief)
 	case "server.rehash":
 		return []byte("true")
 	default:
@@ -201,9 +195,9 @@ func parse(capture []byte, v any) {
 	}
 }
 
-func (i *irc) stats(level int, unlinked bool) []byte {
+func (i *irc) stats(brief, unlinked bool) []byte {
 	stats := string(ircCapture("stats.get"))
-	if level == 0 {
+	if brief {
 		stats = strings.Replace(stats, `, "countries": []`, "", 1)
 	}
 	servers, bots := `{"total": 2, "ulined": 1}`, ircBots
@@ -259,40 +253,30 @@ func (i *irc) everybody(unlinked bool) []ircUser {
 
 const ircSince = "2026-11-20T15:59:28.000Z"
 
-// users lists users; each level adds to those below it.
-func (i *irc) users(level int, unlinked bool) []byte {
+// users lists users: by name and id alone at level 0, else as at the standard level.
+func (i *irc) users(brief, unlinked bool) []byte {
 	list := []map[string]any{}
 	for _, p := range i.everybody(unlinked) {
 		u := map[string]any{"name": p.name, "id": p.id}
-		if level >= 1 {
+		if !brief {
 			u["hostname"], u["ip"], u["details"] = "127.0.0.1", "127.0.0.1", p.name+"!user@127.0.0.1"
-		}
-		if level >= 2 {
 			u["connected_since"], u["idle_since"] = ircSince, ircSince
 			u["user"] = map[string]any{"username": "user", "realname": "Real Name", "servername": p.server, "reputation": 0, "modes": "iwx", "security-groups": []string{"unknown-users"}}
-		}
-		if user, ok := u["user"].(map[string]any); ok && level >= 4 {
-			user["channels"] = []map[string]string{{"name": "#chan", "level": "o"}}
 		}
 		list = append(list, u)
 	}
 	return mustJSON(map[string]any{"list": list})
 }
 
-// ircChannels lists channels; each level adds to those below it.
-func ircChannels(level int) []byte {
+// ircChannels lists channels: by name alone at level 0, else as at the standard level.
+func ircChannels(brief bool) []byte {
 	var channels struct {
 		List []map[string]any `json:"list"`
 	}
 	parse(ircCapture("channel.list"), &channels)
 	for _, c := range channels.List {
-		if level == 0 {
-			delete(c, "creation_time")
-			delete(c, "num_users")
-			delete(c, "modes")
-		}
-		if level >= 3 {
-			c["members"] = []map[string]string{{"name": "user00000", "id": "0014UCR1G", "level": "o"}}
+		if brief {
+			maps.DeleteFunc(c, func(key string, _ any) bool { return key != "name" })
 		}
 	}
 	return mustJSON(channels)

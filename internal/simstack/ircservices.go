@@ -46,8 +46,14 @@ func handleIRCServices(x *exchange) *answer {
 		return &answer{end: endSilent}
 	}
 	x.calls(call.Method)
+	said := servicesAnswer{ID: *call.ID}
+	if call.Method == "atheme.ison" {
+		said.Result = map[string]any{"accountname": "*", "online": false}
+	} else {
+		said.Error = &servicesError{2, "Invalid command"}
+	}
 	a := captured("services_ison")
-	a.body = mustJSON(ircServicesCall(call.Method, call.Params, *call.ID))
+	a.body = mustJSON(said)
 	return a
 }
 
@@ -61,39 +67,4 @@ type servicesAnswer struct {
 type servicesError struct {
 	Code    int    `json:"code"`
 	Message string `json:"message"`
-}
-
-// servicesAccount is the one account that the services know, servicesPassword what it logs in with.
-const (
-	servicesAccount  = "alice"
-	servicesPassword = "pw-alice"
-)
-
-func ircServicesCall(method string, params []string, id string) servicesAnswer {
-	fail := func(code int, message string) servicesAnswer {
-		return servicesAnswer{Error: &servicesError{code, message}, ID: id}
-	}
-	switch method {
-	case "atheme.ison":
-		return servicesAnswer{ID: id, Result: struct {
-			Account string `json:"accountname"`
-			Online  bool   `json:"online"`
-		}{"*", false}}
-	case "atheme.login":
-		switch {
-		case len(params) < 2:
-			return fail(1, "Insufficient parameters.")
-		case params[0] != servicesAccount:
-			return fail(3, "The account is not registered.")
-		case params[1] != servicesPassword:
-			return fail(5, "The password is incorrect.")
-		}
-		return servicesAnswer{ID: id, Result: "abcdefghijklmnopqrst"}
-	case "atheme.metadata":
-		return fail(3, "No account was found for this accountname or UID.")
-	case "atheme.command":
-		return fail(6, "You are not authorized to perform this operation.")
-	default:
-		return fail(2, "Invalid command")
-	}
 }

@@ -190,7 +190,7 @@ func (k *Stack) Close() error {
 			s.close()
 		}
 		if k.engine != nil {
-			k.engine.close()
+			k.engine.endLoop()
 		}
 		k.wg.Wait()
 		if k.ownDir && k.dir != "" {
