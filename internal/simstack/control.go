@@ -8,8 +8,9 @@ import (
 	"html/template"
 	"net"
 	"net/http"
+	"slices"
+	"strconv"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -56,13 +57,10 @@ type switchState struct {
 
 // switches returns the whole catalogue with what is on.
 func (k *Stack) switches() []switchState {
-	on := map[Fault]bool{}
-	for _, f := range k.Active() {
-		on[f] = true
-	}
+	on := k.Active()
 	var all []switchState
 	for _, f := range k.Faults() {
-		all = append(all, switchState{f, on[f]})
+		all = append(all, switchState{f, slices.Contains(on, f)})
 	}
 	return all
 }
@@ -112,13 +110,10 @@ func (k *Stack) serveSwitchboard(w http.ResponseWriter, _ *http.Request) {
 	active := 0
 	for i, name := range Services {
 		groups[i].Name = name
-		for _, s := range all {
-			if s.Service == name {
-				groups[i].Faults = append(groups[i].Faults, s)
-			}
-		}
 	}
 	for _, s := range all {
+		g := &groups[slices.Index(Services, s.Service)]
+		g.Faults = append(g.Faults, s)
 		if s.Active {
 			active++
 		}
@@ -134,39 +129,35 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 	_ = json.NewEncoder(w).Encode(v)
 }
 
-// controlServer serves the switchboard.
-type controlServer struct {
-	listener net.Listener
-	server   *http.Server
-	wg       sync.WaitGroup
-}
-
-func startControl(k *Stack, address string) (*controlServer, error) {
+// startControl serves the switchboard.
+func (k *Stack) startControl() error {
 	listen := func(network, address string) (net.Listener, error) {
 		return (&net.ListenConfig{}).Listen(context.Background(), network, address)
 	}
 	if k.opts.Network != nil {
 		listen = k.opts.Network.Listen
 	}
-	l, err := listen("tcp", address)
+	l, err := listen("tcp", net.JoinHostPort(k.opts.Host, strconv.Itoa(k.opts.BasePort)))
 	if err != nil {
-		return nil, fmt.Errorf("start switchboard: %w", err)
+		return fmt.Errorf("start switchboard: %w", err)
 	}
-	c := &controlServer{listener: l, server: &http.Server{ReadHeaderTimeout: closeTimeout, Handler: k.Control()}}
-	c.wg.Go(func() { _ = c.server.Serve(l) })
-	return c, nil
+	k.control = &http.Server{Addr: l.Addr().String(), ReadHeaderTimeout: closeTimeout, Handler: k.Control()}
+	k.wg.Go(func() { _ = k.control.Serve(l) })
+	return nil
 }
 
 // closeTimeout is how long requests to the switchboard may take to end.
 const closeTimeout = 2 * time.Second
 
-func (c *controlServer) close() error {
+func (k *Stack) closeControl() error {
+	if k.control == nil {
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
-	err := c.server.Shutdown(ctx)
+	err := k.control.Shutdown(ctx)
 	if errors.Is(err, context.DeadlineExceeded) {
-		err = c.server.Close()
+		err = k.control.Close()
 	}
-	c.wg.Wait()
 	return err
 }

@@ -79,37 +79,20 @@ var dockerEffects = map[string]effect{
 	"docker/restarted": state("irc", func(c container.InspectResponse) bool {
 		return c.State.Status == "running" && c.RestartCount == 0 && c.State.FinishedAt != stamp(time.Time{})
 	}),
-	"docker/missing": func(t *testing.T, k *Stack, _ string) {
-		t.Helper()
-		if got := k.do(t, call{service: "docker", target: "/containers/plant-store/json"}); got.status != 404 || !strings.Contains(got.body, "No such container: plant-store") {
-			t.Errorf("got status %d, %s, error %v", got.status, got.body, got.err)
-		}
-	},
+	"docker/missing": answers(get("docker", "/containers/plant-store/json", nil), 404, "No such container: plant-store"),
 	"docker/memory_high": func(t *testing.T, k *Stack, _ string) {
 		t.Helper()
 		if got := used(t, k, "xmpp"); got != 600e6 {
 			t.Errorf("got %d bytes, want 600 MB", got)
 		}
 	},
-	"docker/forbidden_stats": func(t *testing.T, k *Stack, _ string) {
+	"docker/forbidden_stats": func(t *testing.T, k *Stack, service string) {
 		t.Helper()
-		if got := k.do(t, call{service: "docker", target: "/containers/xmpp/stats?stream=false"}); got.status != 403 {
-			t.Errorf("got status %d, error %v; want 403", got.status, got.err)
-		}
+		answers(get("docker", "/containers/xmpp/stats?stream=false", nil), 403, "")(t, k, service)
 		inspected(t, k, "xmpp")
 	},
-	"docker/forbidden_events": func(t *testing.T, k *Stack, _ string) {
-		t.Helper()
-		if got := k.do(t, call{service: "docker", target: "/events"}); got.status != 403 {
-			t.Errorf("got status %d, error %v; want 403", got.status, got.err)
-		}
-	},
-	"docker/events_cut": func(t *testing.T, k *Stack, _ string) {
-		t.Helper()
-		if got := k.do(t, call{service: "docker", target: "/events"}); !errors.Is(got.err, io.ErrUnexpectedEOF) {
-			t.Errorf("got status %d, error %v; want an unexpected end", got.status, got.err)
-		}
-	},
+	"docker/forbidden_events": answers(get("docker", "/events", nil), 403, ""),
+	"docker/events_cut":       cutsOff("/events"),
 	"docker/events_deaf": func(t *testing.T, k *Stack, _ string) {
 		t.Helper()
 		stream := k.engine.subscribe(time.Time{}, time.Time{}, nil, nil)
@@ -142,13 +125,18 @@ var dockerEffects = map[string]effect{
 	"docker/deployed": state("docs", func(c container.InspectResponse) bool {
 		return c.State.Status == "running" && c.State.FinishedAt == stamp(time.Time{}) && c.Config.Labels["com.docker.compose.replace"] == "docs"
 	}),
-	"docker/partial": func(t *testing.T, k *Stack, _ string) {
+	"docker/partial": cutsOff("/containers/xmpp/json"),
+}
+
+// cutsOff is the effect of a fault that cuts one answer off, and leaves the list whole.
+func cutsOff(target string) effect {
+	return func(t *testing.T, k *Stack, _ string) {
 		t.Helper()
 		k.mustBeWell(t, "docker")
-		if got := k.do(t, call{service: "docker", target: "/containers/xmpp/json"}); !errors.Is(got.err, io.ErrUnexpectedEOF) {
+		if got := k.do(t, call{service: "docker", target: target}); !errors.Is(got.err, io.ErrUnexpectedEOF) {
 			t.Errorf("got status %d, error %v; want an unexpected end", got.status, got.err)
 		}
-	},
+	}
 }
 
 // hangs is the effect of a fault that stops an answer in the middle, and lets it go on when it passes.

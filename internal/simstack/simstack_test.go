@@ -3,6 +3,7 @@ package simstack
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"crypto/tls"
@@ -34,9 +35,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // started starts a stack that ends with the test. Slow answers take for ever, so that no test waits for one by chance.
 func started(t *testing.T, o Options) *Stack {
 	t.Helper()
-	if o.Slow == 0 {
-		o.Slow = time.Hour
-	}
+	o.Slow = cmp.Or(o.Slow, time.Hour)
 	k, err := Start(o)
 	if err != nil {
 		t.Fatal(err)
@@ -88,17 +87,9 @@ func (k *Stack) base(service string) string {
 
 func (k *Stack) do(t *testing.T, c call) seen {
 	t.Helper()
-	timeout := c.timeout
-	if timeout == 0 {
-		timeout = 30 * time.Second
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), timeout)
+	ctx, cancel := context.WithTimeout(t.Context(), cmp.Or(c.timeout, 30*time.Second))
 	defer cancel()
-	method := c.method
-	if method == "" {
-		method = http.MethodGet
-	}
-	req, err := http.NewRequestWithContext(ctx, method, k.base(c.service)+c.target, strings.NewReader(c.body))
+	req, err := http.NewRequestWithContext(ctx, cmp.Or(c.method, http.MethodGet), k.base(c.service)+c.target, strings.NewReader(c.body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,10 +174,7 @@ var wellStatus = map[string]int{"irc_services": http.StatusNotFound, "plant_stor
 
 func (k *Stack) mustBeWell(t *testing.T, service string) {
 	t.Helper()
-	want := wellStatus[service]
-	if want == 0 {
-		want = http.StatusOK
-	}
+	want := cmp.Or(wellStatus[service], http.StatusOK)
 	if got := k.probe(t, service, 0); got.err != nil || got.status != want {
 		t.Fatalf("%s: got status %d, error %v; want %d, none", service, got.status, got.err, want)
 	}

@@ -18,10 +18,7 @@ import (
 // speaking asks the services that speak no HTTP, as a plain client does, up to their good answer.
 func (k *Stack) speaking(t *testing.T, service string, timeout time.Duration) (err error) {
 	t.Helper()
-	if timeout == 0 {
-		timeout = 30 * time.Second
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), timeout)
+	ctx, cancel := context.WithTimeout(t.Context(), cmp.Or(timeout, 30*time.Second))
 	defer cancel()
 	defer func() { err = cmp.Or(ctx.Err(), err) }()
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", k.service(service).address())

@@ -3,11 +3,13 @@
 package simstack
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -62,7 +64,7 @@ type Stack struct {
 	services []*service
 	store    *plantStore
 	engine   *Engine
-	control  *controlServer
+	control  *http.Server
 	wg       sync.WaitGroup
 	closing  sync.Once
 
@@ -84,29 +86,9 @@ func Start(opts Options) (*Stack, error) {
 }
 
 func setDefaults(o *Options) {
-	defaults := []struct {
-		value    *string
-		fallback string
-	}{
-		{&o.Host, "127.0.0.1"},
-		{&o.User, "exporter"},
-		{&o.Password, "simulated-rpc-password"},
-		{&o.Token, "simulated-token"},
-	}
-	for _, d := range defaults {
-		if *d.value == "" {
-			*d.value = d.fallback
-		}
-	}
-	if o.IRCUsers <= 0 {
-		o.IRCUsers = ircPeople
-	}
-	if o.Slow <= 0 {
-		o.Slow = defaultSlow
-	}
-	if o.CrashEvery <= 0 {
-		o.CrashEvery = defaultCrash
-	}
+	o.Host, o.User = cmp.Or(o.Host, "127.0.0.1"), cmp.Or(o.User, "exporter")
+	o.Password, o.Token = cmp.Or(o.Password, "simulated-rpc-password"), cmp.Or(o.Token, "simulated-token")
+	o.IRCUsers, o.Slow, o.CrashEvery = cmp.Or(o.IRCUsers, ircPeople), cmp.Or(o.Slow, defaultSlow), cmp.Or(o.CrashEvery, defaultCrash)
 }
 
 func (k *Stack) start() error {
@@ -144,8 +126,7 @@ func (k *Stack) start() error {
 			return err
 		}
 	}
-	k.control, err = startControl(k, net.JoinHostPort(k.opts.Host, strconv.Itoa(k.opts.BasePort)))
-	return err
+	return k.startControl()
 }
 
 func (k *Stack) makeDir() (err error) {
@@ -183,9 +164,7 @@ func (k *Stack) add(s *service, certs *certificates) error {
 func (k *Stack) Close() error {
 	var err error
 	k.closing.Do(func() {
-		if k.control != nil {
-			err = k.control.close()
-		}
+		err = k.closeControl()
 		for _, s := range k.services {
 			s.close()
 		}
@@ -233,7 +212,7 @@ func (k *Stack) IRCSocket() string { return k.service("irc_rpc").endpoints[1].ad
 
 // ControlURL returns the address of the switchboard.
 func (k *Stack) ControlURL() string {
-	return "http://" + reachable(k.control.listener.Addr().String()) + "/"
+	return "http://" + reachable(k.control.Addr) + "/"
 }
 
 // Faults returns the whole catalogue, sorted by service and name.
@@ -294,10 +273,8 @@ func (k *Stack) Plants() []int64 {
 }
 
 func (k *Stack) service(name string) *service {
-	for _, s := range k.services {
-		if s.name == name {
-			return s
-		}
+	if i := slices.IndexFunc(k.services, func(s *service) bool { return s.name == name }); i >= 0 {
+		return k.services[i]
 	}
 	return nil
 }

@@ -65,8 +65,7 @@ func (x *xmppStream) speak(ctx context.Context, conn net.Conn) {
 			host = a.Value
 		}
 	}
-	r := &Request{RPC: "stream"}
-	x.service.remember(r)
+	x.service.remember(&Request{RPC: "stream"})
 	if !x.open(conn, host) {
 		waitForClient(conn)
 		return
@@ -140,11 +139,8 @@ func (x *xmppStream) open(w io.Writer, host string) bool {
 func nextStart(d *xml.Decoder) (xml.StartElement, error) {
 	for {
 		token, err := d.Token()
-		if err != nil {
-			return xml.StartElement{}, err
-		}
-		if start, ok := token.(xml.StartElement); ok {
-			return start.Copy(), nil
+		if start, ok := token.(xml.StartElement); ok || err != nil {
+			return start.Copy(), err
 		}
 	}
 }
