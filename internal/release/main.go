@@ -90,7 +90,16 @@ func release(ctx context.Context, version, ldflags, out string, when time.Time) 
 	if err != nil {
 		return err
 	}
-	extra, err := extrasOfThisHost(ctx, ldflags)
+	dir, err := os.MkdirTemp("", "release")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // a temporary directory
+	ownBinary, err := build(ctx, dir, runtime.GOOS, runtime.GOARCH, ldflags)
+	if err != nil {
+		return err
+	}
+	extra, err := extrasOf(ctx, ownBinary)
 	if err != nil {
 		return err
 	}
@@ -102,7 +111,11 @@ func release(ctx context.Context, version, ldflags, out string, when time.Time) 
 	common = append(common, proxy)
 	published := map[string][]byte{}
 	for _, arch := range architectures {
-		binary, err := build(ctx, "linux", arch, ldflags)
+		built, err := build(ctx, dir, "linux", arch, ldflags)
+		if err != nil {
+			return err
+		}
+		binary, err := os.ReadFile(built)
 		if err != nil {
 			return err
 		}
@@ -184,18 +197,12 @@ func modeOf(info fs.FileInfo) int64 {
 	return 0o644
 }
 
-func build(ctx context.Context, goos, arch, ldflags string) ([]byte, error) {
-	dir, err := os.MkdirTemp("", "release")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(dir) //nolint:errcheck // a temporary directory
-	target := filepath.Join(dir, name)
-	if _, err := run(ctx, []string{"CGO_ENABLED=0", "GOOS=" + goos, "GOARCH=" + arch, "GOFLAGS=", "GOAMD64=", "GOARM64=", "GOEXPERIMENT="},
-		"go", "build", "-trimpath", "-buildvcs=false", "-ldflags", ldflags, "-o", target, "./cmd/"+name); err != nil {
-		return nil, err
-	}
-	return os.ReadFile(target)
+// build returns the path of the binary, which is below dir.
+func build(ctx context.Context, dir, goos, arch, ldflags string) (string, error) {
+	target := filepath.Join(dir, goos, arch, name)
+	_, err := run(ctx, []string{"CGO_ENABLED=0", "GOOS=" + goos, "GOARCH=" + arch, "GOFLAGS=", "GOAMD64=", "GOARM64=", "GOEXPERIMENT="},
+		"go", "build", "-trimpath", "-buildvcs=false", "-ldflags", ldflags, "-o", target, "./cmd/"+name)
+	return target, err
 }
 
 // extras are what the program writes of itself, by their path in an archive.
@@ -203,23 +210,6 @@ var extras = map[string]string{
 	"man/" + name + ".1":            "--help-man",
 	"completions/" + name + ".bash": "--completion-script-bash",
 	"completions/_" + name:          "--completion-script-zsh",
-}
-
-func extrasOfThisHost(ctx context.Context, ldflags string) ([]file, error) {
-	binary, err := build(ctx, runtime.GOOS, runtime.GOARCH, ldflags)
-	if err != nil {
-		return nil, err
-	}
-	dir, err := os.MkdirTemp("", "release")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(dir) //nolint:errcheck // a temporary directory
-	target := filepath.Join(dir, name)
-	if err := os.WriteFile(target, binary, 0o755); err != nil { //nolint:gosec // it is run
-		return nil, err
-	}
-	return extrasOf(ctx, target)
 }
 
 func extrasOf(ctx context.Context, binary string) ([]file, error) {
