@@ -288,9 +288,7 @@ func (l *loader) readTargets(d *decoder, n *yaml.Node) {
 }
 
 func (l *loader) settingsFor(d *decoder, item *yaml.Node, path string) Settings {
-	if item.Kind == yaml.AliasNode {
-		item = item.Alias
-	}
+	item = resolved(item)
 	if item.Kind != yaml.MappingNode {
 		d.faultf(item, path, "is %s, must be a mapping; begin it with %q", kindOf(item), "kind: "+l.kindIn(item))
 		return nil
@@ -338,11 +336,11 @@ func kindSuggestion(name string, kinds []Kind) string {
 	if len(watching) > 0 {
 		return "what watches it is called " + strings.Join(watching, ", ")
 	}
-	fields := map[string]reflect.Value{}
+	var known []string
 	for _, k := range kinds {
-		fields[k.Name] = reflect.ValueOf("")
+		known = append(known, k.Name)
 	}
-	return suggestion(name, fields)
+	return suggestion(name, slices.Sorted(slices.Values(known)))
 }
 
 func (l *loader) applyFlags() {

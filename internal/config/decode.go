@@ -37,9 +37,7 @@ func (d *decoder) faultf(n *yaml.Node, path, format string, args ...any) {
 
 // mapping reads a mapping into the struct that v points to.
 func (d *decoder) mapping(n *yaml.Node, path string, v reflect.Value) {
-	if n.Kind == yaml.AliasNode {
-		n = n.Alias
-	}
+	n = resolved(n)
 	if n.Kind != yaml.MappingNode {
 		if n.Tag != "!!null" {
 			d.faultf(n, path, "is %s, must be a mapping of keys to values%s", kindOf(n), withoutDashes(n))
@@ -72,7 +70,7 @@ func (d *decoder) mapping(n *yaml.Node, path string, v reflect.Value) {
 			continue
 		}
 		if !mayBeSecret(key.Value, knownKeys(fields)) {
-			d.faultf(key, full, unknownKey+"; %s", suggestion(key.Value, fields))
+			d.faultf(key, full, unknownKey+"; %s", suggestion(key.Value, knownKeys(fields)))
 			continue
 		}
 		d.faultf(key, path, hiddenKey+", not repeated here since it may be a secret; known here: %s", strings.Join(knownKeys(fields), ", "))
@@ -80,9 +78,7 @@ func (d *decoder) mapping(n *yaml.Node, path string, v reflect.Value) {
 }
 
 func (d *decoder) value(n *yaml.Node, path string, v reflect.Value) {
-	if n.Kind == yaml.AliasNode {
-		n = n.Alias
-	}
+	n = resolved(n)
 	if d.typed(n, path, v) {
 		return
 	}
@@ -212,9 +208,7 @@ func (d *decoder) stringMap(n *yaml.Node, path string, v reflect.Value) {
 
 // scalar returns a scalar's text. A null leaves the default and reports nothing.
 func (d *decoder) scalar(n *yaml.Node, path, want string) (string, bool) {
-	if n.Kind == yaml.AliasNode {
-		n = n.Alias
-	}
+	n = resolved(n)
 	if n.Kind != yaml.ScalarNode {
 		d.faultf(n, path, "is %s, must be %s", kindOf(n), want)
 		return "", false
@@ -369,11 +363,11 @@ func durationHint(text string, standard time.Duration) string {
 }
 
 // suggestion names the known key that is nearest to a mistyped one, or all of them.
-func suggestion(key string, fields map[string]reflect.Value) string {
-	if nearest := Nearest(key, knownKeys(fields)); nearest != "" {
+func suggestion(key string, known []string) string {
+	if nearest := Nearest(key, known); nearest != "" {
 		return fmt.Sprintf("did you mean %q?", nearest)
 	}
-	return "known here: " + strings.Join(knownKeys(fields), ", ")
+	return "known here: " + strings.Join(known, ", ")
 }
 
 // knownKeys are the keys of fields, in their order.
@@ -425,6 +419,14 @@ func editDistance(a, b string) int {
 		}
 	}
 	return row[len(b)]
+}
+
+// resolved is the node that an alias stands for, or else the node itself.
+func resolved(n *yaml.Node) *yaml.Node {
+	if n.Kind == yaml.AliasNode {
+		return n.Alias
+	}
+	return n
 }
 
 func kindOf(n *yaml.Node) string {

@@ -19,12 +19,7 @@ type Fault struct {
 }
 
 func (f Fault) String() string {
-	parts := make([]string, 0, 3)
-	for _, p := range []string{f.Where, f.Key, f.Message} {
-		if p != "" {
-			parts = append(parts, p)
-		}
-	}
+	parts := slices.DeleteFunc([]string{f.Where, f.Key, f.Message}, func(part string) bool { return part == "" })
 	return strings.Join(parts, ": ")
 }
 

@@ -54,6 +54,5 @@ func isAddress(address string) bool {
 	if err != nil || host == "" || strings.ContainsAny(host, "/@?# ") {
 		return false
 	}
-	number, err := strconv.ParseUint(port, 10, 16)
-	return err == nil && number > 0
+	return isPort(port)
 }

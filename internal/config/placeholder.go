@@ -2,6 +2,7 @@ package config
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"unicode"
 )
@@ -43,12 +44,7 @@ func Placeholders(settings Settings) []string {
 func isPlaceholder(value string) bool {
 	value = strings.ToLower(strings.TrimSpace(value))
 	value = strings.TrimPrefix(strings.TrimPrefix(value, "bearer "), "basic ")
-	for _, p := range placeholders {
-		if strings.HasPrefix(value, p) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(placeholders, func(p string) bool { return strings.HasPrefix(value, p) })
 }
 
 // eachSecret calls f with every secret of a settings struct, also those in maps.

@@ -184,10 +184,7 @@ func CheckURL(r *Report, key, raw string, schemes ...string) {
 		r.Faultf(key, "is no URL; write one that begins with %s", want)
 		return
 	}
-	known := false
-	for _, s := range schemes {
-		known = known || u.Scheme == s
-	}
+	known := slices.Contains(schemes, u.Scheme)
 	same := map[string]string{"ws": "http", "wss": "https"}[u.Scheme]
 	switch {
 	case !known && slices.Contains(schemes, same):
