@@ -46,7 +46,7 @@ func Write(w io.Writer, a config.Alerts) error {
 	return write(w, "The alert rules of chatstack_exporter. Generated from the settings under alerts: in exporter.yaml:\n"+
 		"#   chatstack_exporter rules --config.file=exporter.yaml >chatstack.rules.yml\n"+
 		"# They hold for Prometheus from 2.42 on, and want honor_labels: true in the scrape configuration.",
-		group{Name: "chatstack", Interval: seconds(a.Interval), Rules: rules})
+		file{[]group{{Name: "chatstack", Interval: seconds(a.Interval), Rules: rules}}})
 }
 
 // settled returns all rules but those about the rules themselves, and the thresholds of all.
@@ -111,13 +111,13 @@ type (
 	}
 )
 
-func write(w io.Writer, heading string, groups ...group) error {
+func write(w io.Writer, heading string, content any) error {
 	if _, err := fmt.Fprintf(w, "# %s\n", heading); err != nil {
 		return err
 	}
 	e := yaml.NewEncoder(w)
 	e.SetIndent(2)
-	if err := e.Encode(file{groups}); err != nil {
+	if err := e.Encode(content); err != nil {
 		return err
 	}
 	return e.Close()

@@ -25,9 +25,9 @@ func WriteManifest(w io.Writer, a config.Alerts) error {
 		APIVersion: "monitoring.coreos.com/v1", Kind: "PrometheusRule",
 		Metadata: map[string]string{"name": "chatstack-exporter"},
 	}
-	for _, write := range []func(io.Writer, config.Alerts) error{Write, WriteRecording} {
+	for _, writeRules := range []func(io.Writer, config.Alerts) error{Write, WriteRecording} {
 		var b bytes.Buffer
-		if err := write(&b, a); err != nil {
+		if err := writeRules(&b, a); err != nil {
 			return err
 		}
 		var one file
@@ -36,15 +36,6 @@ func WriteManifest(w io.Writer, a config.Alerts) error {
 		}
 		m.Spec.Groups = append(m.Spec.Groups, one.Groups...)
 	}
-	const heading = "# The rules of chatstack_exporter for the Prometheus Operator. Generated from the settings under alerts: in exporter.yaml:\n" +
-		"#   chatstack_exporter rules --kubernetes --config.file=exporter.yaml >prometheusrule.yaml\n"
-	if _, err := io.WriteString(w, heading); err != nil {
-		return err
-	}
-	e := yaml.NewEncoder(w)
-	e.SetIndent(2)
-	if err := e.Encode(m); err != nil {
-		return err
-	}
-	return e.Close()
+	return write(w, "The rules of chatstack_exporter for the Prometheus Operator. Generated from the settings under alerts: in exporter.yaml:\n"+
+		"#   chatstack_exporter rules --kubernetes --config.file=exporter.yaml >prometheusrule.yaml", m)
 }

@@ -13,7 +13,7 @@ func WriteRecording(w io.Writer, a config.Alerts) error {
 	const used = "(chatstack_volume_size_bytes - chatstack_volume_free_bytes)"
 	return write(w, "The recording rules of chatstack_exporter, for its dashboards. Generated:\n"+
 		"#   chatstack_exporter rules --recording >chatstack.recording.yml",
-		group{Name: "chatstack-ratios", Interval: seconds(a.Interval), Rules: []rule{
+		file{[]group{{Name: "chatstack-ratios", Interval: seconds(a.Interval), Rules: []rule{
 			{Record: "chatstack:volume_used:ratio", Expr: each("max", ownNone, used+" / ("+used+" + chatstack_volume_available_bytes)")},
 			{Record: "chatstack:volume_inodes_used:ratio", Expr: each("max", ownNone, "1 - chatstack_volume_inodes_free / chatstack_volume_inodes")},
 			{Record: "chatstack:container_memory_used:ratio", Expr: each("max", ownContainer, "chatstack_container_memory_working_set_bytes / chatstack_container_memory_limit_bytes")},
@@ -22,5 +22,5 @@ func WriteRecording(w io.Writer, a config.Alerts) error {
 			{Record: "chatstack:probe_failures:ratio_rate1h", Expr: each("max", ownNone,
 				"sum without (reason) (rate(chatstack_probe_failures_total[1h])) / (rate(chatstack_probe_attempts_total[1h]) > 0)")},
 			{Record: "chatstack:xmpp_auth_failures:rate5m_per_minute", Expr: each("max", ownNone, "sum without (host) (rate(xmpp_c2s_auth_failure_total[5m]))") + " * 60"},
-		}})
+		}}}})
 }

@@ -24,6 +24,11 @@ const (
 
 func held(h config.Hold) float64 { return h.For.Std().Seconds() }
 
+// both are the warning and the critical alert on the same thing.
+func both[Level any](warning, critical Level, on func(severity string, level Level) alert) []alert {
+	return []alert{on(Warning, warning), on(Critical, critical)}
+}
+
 func containerAlerts(a *config.Alerts) []alert {
 	unlessExcused := "unless " + containerExcused
 	// It takes a container a health check to find out that the one it depends on is well again.
@@ -74,33 +79,23 @@ func containerAlerts(a *config.Alerts) []alert {
 
 // bothDown are the two alerts on something that is down. The description has one %s, for how long.
 func bothDown(name, expr string, d config.DownAlert, summary, description string) []alert {
-	var alerts []alert
-	for _, level := range []struct {
-		severity string
-		hold     config.Hold
-	}{{Warning, d.Warning}, {Critical, d.Critical}} {
-		alerts = append(alerts, alert{
-			name: name, severity: level.severity, expr: expr, hold: level.hold, threshold: held(level.hold),
-			summary: summary, description: strings.Replace(description, "%s", plain(level.hold.For), 1),
-		})
-	}
-	return alerts
+	return both(d.Warning, d.Critical, func(severity string, hold config.Hold) alert {
+		return alert{
+			name: name, severity: severity, expr: expr, hold: hold, threshold: held(hold),
+			summary: summary, description: strings.Replace(description, "%s", plain(hold.For), 1),
+		}
+	})
 }
 
 func restartAlerts(a *config.Alerts) []alert {
-	var alerts []alert
-	for _, level := range []struct {
-		severity string
-		over     int64
-	}{{Warning, a.ContainerRestarts.Warning.Over}, {Critical, a.ContainerRestarts.Critical.Over}} {
-		alerts = append(alerts, alert{
-			name: "ContainerRestarts", severity: level.severity, threshold: float64(level.over),
-			expr:        fmt.Sprintf("%s > %d", containerRestarts, level.over),
+	return both(a.ContainerRestarts.Warning, a.ContainerRestarts.Critical, func(severity string, limit config.Count) alert {
+		return alert{
+			name: "ContainerRestarts", severity: severity, threshold: float64(limit.Over),
+			expr:        fmt.Sprintf("%s > %d", containerRestarts, limit.Over),
 			summary:     aContainer + " was restarted.",
-			description: fmt.Sprintf("It was restarted {{ $value }} {{ if eq $value 1.0 }}time{{ else }}times{{ end }} within %s. More than %d is %s; a deploy is no restart.", plain(a.ContainerRestarts.Window), level.over, level.severity),
-		})
-	}
-	return alerts
+			description: fmt.Sprintf("It was restarted {{ $value }} {{ if eq $value 1.0 }}time{{ else }}times{{ end }} within %s. More than %d is %s; a deploy is no restart.", plain(a.ContainerRestarts.Window), limit.Over, severity),
+		}
+	})
 }
 
 func memoryAlerts(a *config.Alerts) []alert {
@@ -124,22 +119,17 @@ func memoryAlerts(a *config.Alerts) []alert {
 }
 
 func xmppAlerts(a *config.Alerts) []alert {
-	var alerts []alert
-	rates := a.XMPPAuthFailureRate
-	for _, level := range []struct {
-		severity string
-		amount   config.Amount
-	}{{Warning, rates.Warning}, {Critical, rates.Critical}} {
-		alerts = append(alerts, alert{
-			name: "XMPPAuthFailureRate", severity: level.severity, hold: level.amount.Hold, threshold: float64(level.amount.Over),
+	alerts := both(a.XMPPAuthFailureRate.Warning, a.XMPPAuthFailureRate.Critical, func(severity string, rate config.Amount) alert {
+		return alert{
+			name: "XMPPAuthFailureRate", severity: severity, hold: rate.Hold, threshold: float64(rate.Over),
 			expr: lines(
-				fmt.Sprintf("%s > %d", authFailureRate, level.amount.Over),
+				fmt.Sprintf("%s > %d", authFailureRate, rate.Over),
 				"unless group without (host) ("+ofKind(targetMaintenance, "xmpp_metrics")+")",
 			),
 			summary:     `{{ $value | printf "%.1f" }} logins a minute fail at the XMPP server.`,
-			description: fmt.Sprintf("More than %d a minute have failed for over %s.", level.amount.Over, plain(level.amount.For)),
-		})
-	}
+			description: fmt.Sprintf("More than %d a minute have failed for over %s.", rate.Over, plain(rate.For)),
+		}
+	})
 	modules := over("max", ownNone, []string{"state"}, latest(a, `chatstack_xmpp_module_problems{state="error"}`))
 	if ignored := a.XMPPModuleProblem.Ignore; len(ignored) > 0 {
 		names := strings.ReplaceAll(strings.Join(ignored, "|"), ".", `\\.`)
@@ -178,24 +168,20 @@ func xmppAlerts(a *config.Alerts) []alert {
 }
 
 func certificateAlerts(a *config.Alerts) []alert {
-	var alerts []alert
 	unlessMaintained := "unless ignoring (target) " + ofTarget(targetMaintenance, "endpoint")
 	left := func(selector string) string {
 		return fmt.Sprintf("min without (source) (%s%s) - time()", certificateEnd, selector)
 	}
 	const ends = "{{ if gt $value 0.0 }}ends in {{ humanizeDuration $value }}{{ else }}has ended{{ end }}."
-	for _, level := range []struct {
-		severity string
-		end      config.Remaining
-	}{{Warning, a.TLSCertificateExpiry.Warning}, {Critical, a.TLSCertificateExpiry.Critical}} {
-		limit := level.end.Under.Std().Seconds()
-		alerts = append(alerts, alert{
-			name: "TLSCertificateExpiry", severity: level.severity, hold: level.end.Hold, threshold: limit,
+	alerts := both(a.TLSCertificateExpiry.Warning, a.TLSCertificateExpiry.Critical, func(severity string, end config.Remaining) alert {
+		limit := end.Under.Std().Seconds()
+		return alert{
+			name: "TLSCertificateExpiry", severity: severity, hold: end.Hold, threshold: limit,
 			expr:        lines(left("")+" < "+number(limit), unlessMaintained),
 			summary:     "A certificate of {{ $labels.endpoint }} " + ends,
-			description: "One of the certificates that " + anEndpoint + " shows, or has in its file, ends in less than " + plain(level.end.Under) + ", or has ended.",
-		})
-	}
+			description: "One of the certificates that " + anEndpoint + " shows, or has in its file, ends in less than " + plain(end.Under) + ", or has ended.",
+		}
+	})
 	const stale = certificateMatches + " == 0"
 	renewal := a.TLSServedNotRenewed
 	limit := renewal.Critical.Under.Std().Seconds()
@@ -289,23 +275,18 @@ func targetDownAlerts(a *config.Alerts) []alert {
 }
 
 func volumeAlerts(a *config.Alerts) []alert {
-	var alerts []alert
-	for _, level := range []struct {
-		severity string
-		amount   config.Amount
-	}{{Warning, a.DataVolumeUsage.Warning}, {Critical, a.DataVolumeUsage.Critical}} {
-		limit := float64(level.amount.Over) / 100
-		alerts = append(alerts, alert{
-			name: "DataVolumeUsage", severity: level.severity, hold: level.amount.Hold, threshold: limit,
+	return both(a.DataVolumeUsage.Warning, a.DataVolumeUsage.Critical, func(severity string, percent config.Amount) alert {
+		limit := float64(percent.Over) / 100
+		return alert{
+			name: "DataVolumeUsage", severity: severity, hold: percent.Hold, threshold: limit,
 			expr: lines(
 				volumeUsage+" > "+number(limit),
 				"unless ignoring (target) "+ofTarget(targetMaintenance, "volume"),
 			),
 			summary:     "Volume {{ $labels.volume }} is {{ $value | humanizePercentage }} full.",
-			description: fmt.Sprintf("Over %d%% of what can be used has been used for over %s, as df counts it.", level.amount.Over, plain(level.amount.For)),
-		})
-	}
-	return alerts
+			description: fmt.Sprintf("Over %d%% of what can be used has been used for over %s, as df counts it.", percent.Over, plain(percent.For)),
+		}
+	})
 }
 
 func exporterAlerts(a *config.Alerts) []alert {
