@@ -25,22 +25,18 @@ func selContainer(metric string, more ...string) string {
 
 // each aggregates series over the exporters, of which the worse counts: max or min. The labels in drop go too.
 func each(operator, series string, drop ...string) string {
-	return over(operator, series, append(drop, "container")...)
+	return eachContainer(operator, series, append(drop, "container")...)
 }
 
 // eachContainer is each for series whose label container is their own.
 func eachContainer(operator, series string, drop ...string) string {
-	return over(operator, series, drop...)
+	return without(operator, series, append(strings.Split(scrapeLabels, ", "), drop...))
 }
 
 // eachEndpoint is each for series whose label endpoint is their own; the least counts.
 func eachEndpoint(series string) string {
 	labels := append(slices.DeleteFunc(strings.Split(scrapeLabels, ", "), func(l string) bool { return l == "endpoint" }), "container")
 	return without("min", series, labels)
-}
-
-func over(operator, series string, drop ...string) string {
-	return without(operator, series, append(strings.Split(scrapeLabels, ", "), drop...))
 }
 
 func without(operator, series string, labels []string) string {
@@ -80,8 +76,6 @@ func good() Thresholds { return steps([]string{critical, well}, 1) }
 
 // critically is critical from the limit on.
 func critically(limit float64) Thresholds { return steps([]string{well, critical}, limit) }
-
-func plainly() Thresholds { return steps([]string{neutral}) }
 
 // values are texts and colours for 0, 1, 2 and so on.
 func values(texts ...Mapped) []Mapping {
@@ -152,7 +146,7 @@ func (p panel) field(name string, properties ...Property) panel {
 func newPanel(kind, title, description, format string, instant bool, queries []query) panel {
 	p := panel{Panel: Panel{
 		Type: kind, Title: title, Description: description, Datasource: &fromVariable,
-		FieldConfig: &Fields{Defaults: Field{Unit: "none", Thresholds: plainly()}, Overrides: []Override{}},
+		FieldConfig: &Fields{Defaults: Field{Unit: "none", Thresholds: steps([]string{neutral})}, Overrides: []Override{}},
 	}}
 	for i, q := range queries {
 		p.Targets = append(p.Targets, Target{

@@ -2,7 +2,6 @@
 package dashboards
 
 import (
-	"bytes"
 	"encoding/json"
 	"io"
 	"strings"
@@ -31,15 +30,10 @@ func All(a config.Alerts) []Dashboard {
 
 // Write writes the dashboard as Grafana reads it from a file.
 func (d *Dashboard) Write(w io.Writer) error {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
+	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
-	if err := e.Encode(d); err != nil {
-		return err
-	}
-	_, err := w.Write(b.Bytes())
-	return err
+	return e.Encode(d)
 }
 
 // book is what all dashboards have in common.

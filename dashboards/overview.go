@@ -71,7 +71,7 @@ func (b *book) overview() Dashboard {
 			table("Every target", "State of each target and since when: down since its last success; up since its last failure, of which a day is looked back. The reason is empty while it is up.",
 				[]column{{"target", "Target"}, {"A", "State"}, {"B", "Since"}, {"reason", "Reason"}, {"kind", "Kind"}, {"container", "Container"}},
 				query{success(), ""}, query{since, ""}, query{each("max", sel("chatstack_probe_failing")), ""},
-				query{over("max", sel("chatstack_target_info")), ""}).
+				query{eachContainer("max", sel("chatstack_target_info")), ""}).
 				field("State", mapped(upDown()), coloured(), within(good())).
 				field("Since", inUnit("dateTimeFromNow")).
 				field("Target", leadsTo(DataLink{Title: "Last readings on the status page", URL: "${status_page:raw}/debug/targets/${__value.text}", TargetBlank: true})).
