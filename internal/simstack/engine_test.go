@@ -24,9 +24,9 @@ type loneEngine struct {
 	client *client.Client
 }
 
-func lone(tb testing.TB, o EngineOptions) loneEngine {
+func lone(tb testing.TB) loneEngine {
 	tb.Helper()
-	e, err := NewEngine(o)
+	e, err := NewEngine(EngineOptions{})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -104,7 +104,7 @@ var web = ContainerSpec{Name: "chat-web-1", Service: "web", Image: "web:1", Rest
 // TestContainersBehaveAsRealOnes holds what engine 20.10 was seen to do: the state, the list's words, the health's
 // status and streak, the restart count and the events after each deed.
 func TestContainersBehaveAsRealOnes(t *testing.T) {
-	e := lone(t, EngineOptions{})
+	e := lone(t)
 	began := time.Now()
 	c := e.Create(web)
 	if got := e.inspect(t, c.Name()); got.State.Health != nil || got.State.StartedAt != stamp(time.Time{}) {
@@ -170,7 +170,7 @@ func TestContainersBehaveAsRealOnes(t *testing.T) {
 }
 
 func TestTimesLieJustBeforeTheirEvents(t *testing.T) {
-	e := lone(t, EngineOptions{})
+	e := lone(t)
 	began := time.Now()
 	c := e.Run(web)
 	for range 3 {
@@ -203,7 +203,7 @@ func TestTimesLieJustBeforeTheirEvents(t *testing.T) {
 }
 
 func TestRestartPolicyIsKept(t *testing.T) {
-	e := lone(t, EngineOptions{})
+	e := lone(t)
 	for _, row := range []struct {
 		policy string
 		code   int
@@ -237,7 +237,7 @@ func TestRestartPolicyIsKept(t *testing.T) {
 }
 
 func TestRecreationGoesComposesWay(t *testing.T) {
-	e := lone(t, EngineOptions{})
+	e := lone(t)
 	old := e.Add(web)
 	began := time.Now()
 	same := old.Recreate(func(*ContainerSpec) {})
@@ -272,7 +272,7 @@ func TestRecreationGoesComposesWay(t *testing.T) {
 }
 
 func TestEngineRestartMovesStartsAndForgetsEvents(t *testing.T) {
-	e := lone(t, EngineOptions{})
+	e := lone(t)
 	run := func(name, policy string) *Container {
 		return e.Add(ContainerSpec{Name: name, Image: "x:1", Restart: policy, Health: &HealthCheck{}})
 	}
@@ -317,7 +317,7 @@ func TestEngineRestartMovesStartsAndForgetsEvents(t *testing.T) {
 }
 
 func TestEventsAreKeptWithinBounds(t *testing.T) {
-	e := lone(t, EngineOptions{})
+	e := lone(t)
 	c := e.Add(web)
 	before := time.Now()
 	c.Crash(1)
@@ -343,7 +343,7 @@ func TestEventsAreKeptWithinBounds(t *testing.T) {
 }
 
 func TestEventFiltersMatchAsInTheEngine(t *testing.T) {
-	e := lone(t, EngineOptions{})
+	e := lone(t)
 	c := e.Run(web)
 	c.Check(0, "")
 	c.Stop()
@@ -376,7 +376,7 @@ func TestEventFiltersMatchAsInTheEngine(t *testing.T) {
 }
 
 func TestStreamsAreCutAndDeafened(t *testing.T) {
-	e := lone(t, EngineOptions{})
+	e := lone(t)
 	c := e.Add(web)
 	stream, errs := e.client.Events(t.Context(), events.ListOptions{Filters: filters.NewArgs(filters.Arg("type", "container"))})
 	if err := e.AwaitStreams(t.Context(), 1); err != nil {
@@ -432,7 +432,7 @@ func TestStreamsAreCutAndDeafened(t *testing.T) {
 }
 
 func TestHealthLogTellsSinceWhen(t *testing.T) {
-	e := lone(t, EngineOptions{})
+	e := lone(t)
 	c := e.Add(ContainerSpec{Name: "x", Image: "x:1", Health: &HealthCheck{Interval: 10 * time.Second}})
 	if log := e.inspect(t, "x").State.Health.Log; len(log) != 5 || log[0].ExitCode != 0 || log[1].Start.Sub(log[0].Start) != 10*time.Second {
 		t.Errorf("well: got %d entries", len(log))
@@ -452,7 +452,7 @@ func TestHealthLogTellsSinceWhen(t *testing.T) {
 }
 
 func TestSharedNetworkIsCountedOnceForAll(t *testing.T) {
-	e := lone(t, EngineOptions{})
+	e := lone(t)
 	irc := e.Add(ContainerSpec{Name: "chat-irc-1", Service: "irc", Image: "irc:1"})
 	e.Add(ContainerSpec{Name: "chat-services-1", Service: "services", Image: "services:1", Network: "service:irc", MemoryLimit: 1 << 20})
 	irc.SetUsage(Usage{WorkingSet: 3e6, Cache: 1e6, CPU: time.Second, Receive: 7, Transmit: 8})
@@ -483,7 +483,7 @@ func TestSharedNetworkIsCountedOnceForAll(t *testing.T) {
 }
 
 func BenchmarkThousandContainers(b *testing.B) {
-	e := lone(b, EngineOptions{})
+	e := lone(b)
 	for i := range 1000 {
 		e.Add(ContainerSpec{Name: fmt.Sprintf("chat-worker-%d", i), Service: "worker", Image: "worker:1", Health: &HealthCheck{}})
 	}
