@@ -19,6 +19,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/cgroup"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/cgroup/cgrouptest"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/usage"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/exportertest"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/realstack"
 )
 
@@ -194,13 +195,9 @@ func TestRealGroupFilesFollowTheContainer(t *testing.T) {
 // awaitNoGroup waits until a container has no group any more.
 func (e *realEngine) awaitNoGroup(t *testing.T, id string) {
 	t.Helper()
-	for range 6000 {
-		if len(realGroups(t, id)) == 0 {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
+	if !exportertest.Eventually(time.Minute, 10*time.Millisecond, func() bool { return len(realGroups(t, id)) == 0 }) {
+		t.Fatalf("container %s has a group still", id)
 	}
-	t.Fatalf("container %s has a group still", id)
 }
 
 func TestRealCPUAgreesWithCgroups(t *testing.T) {

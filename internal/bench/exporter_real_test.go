@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/exportertest"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/realstack"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack/simstacktest"
@@ -41,15 +42,7 @@ func get(ctx context.Context, by http.RoundTripper, url, encoding string) ([]byt
 		return nil, err
 	}
 	req.Header = http.Header{"Accept": {metricsAccept}, "Accept-Encoding": {encoding}, "X-Prometheus-Scrape-Timeout-Seconds": {"10"}}
-	resp, err := by.RoundTrip(req)
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close() //nolint:errcheck // only read
-	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("get %s: status %d", url, resp.StatusCode)
-	}
-	return io.ReadAll(resp.Body)
+	return exportertest.Answer(by.RoundTrip, req)
 }
 
 // getPage asks for a page whole.

@@ -21,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/exportertest"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/realstack"
 )
 
@@ -203,36 +204,22 @@ func (n *newcomer) await(command, want string) {
 	n.t.Helper()
 	ctx, cancel := context.WithTimeout(n.t.Context(), patience)
 	defer cancel()
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
 	var out string
-	for {
-		if latest, err := n.try(ctx, command); err == nil {
-			if out = latest; strings.Contains(out, want) {
-				return
-			}
+	if !exportertest.Eventually(patience, time.Second, func() bool {
+		latest, err := n.try(ctx, command)
+		if err == nil {
+			out = latest
 		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			n.t.Fatalf("%s: %q does not come within %v\n%s", command, want, patience, out)
-		}
+		return err == nil && strings.Contains(out, want)
+	}) {
+		n.t.Fatalf("%s: %q does not come within %v\n%s", command, want, patience, out)
 	}
 }
 
 // ask is the page at one of the stack's ports.
 func ask(t *testing.T, url string) string {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close() //nolint:errcheck // only read
-	body, err := io.ReadAll(resp.Body)
+	body, err := exportertest.Fetch(t.Context(), patience, url)
 	if err != nil {
 		t.Fatal(err)
 	}

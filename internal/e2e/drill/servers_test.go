@@ -81,19 +81,10 @@ func (r *rig) drillLogins(t *testing.T) {
 			cause: func() {
 				stop = s.failLogins(prosody, time.Minute/time.Duration(f.perMinute))
 			},
-			repair: func() { stop(); before = sum(s.page(), family) },
-			shown:  func(p page) bool { return sum(p, family) > before },
+			repair: func() { stop(); before = s.page().Sum(family) },
+			shown:  func(p page) bool { return p.Sum(family) > before },
 		})
 	}
-}
-
-// sum adds up all samples of a counter.
-func sum(p page, family string) float64 {
-	total := 0.0
-	for _, m := range p[family].GetMetric() {
-		total += m.GetCounter().GetValue()
-	}
-	return total
 }
 
 // failLogins has clients fail to log in, on both virtual hosts in turn, until the returned function is called.

@@ -18,6 +18,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/exportertest"
 )
 
 const (
@@ -383,22 +385,9 @@ func number(b []byte) int {
 	return n
 }
 
-// eventually waits until the condition holds, and reports whether it did within the time given.
+// eventually reports whether a condition came to hold within the time given.
 func eventually(within time.Duration, condition func() bool) bool {
-	deadline := time.NewTimer(within)
-	defer deadline.Stop()
-	tick := time.NewTicker(pollEvery)
-	defer tick.Stop()
-	for {
-		if condition() {
-			return true
-		}
-		select {
-		case <-tick.C:
-		case <-deadline.C:
-			return false
-		}
-	}
+	return exportertest.Eventually(within, pollEvery, condition)
 }
 
 // searchPath is where servers and what they call are found. A user's own path often lacks the directories of daemons.

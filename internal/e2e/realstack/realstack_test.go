@@ -22,6 +22,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/exportertest"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/realstack"
 )
 
@@ -285,26 +286,17 @@ func TestStatusFollowsTheComponent(t *testing.T) {
 func becomes(t *testing.T, p *realstack.Prosody, wantType, wantMessage string) {
 	t.Helper()
 	var got moduleStatus
-	eventually(t, func() bool {
+	if !eventually(func() bool {
 		got = status(t, p)[realstack.ComponentHost]["component"]
 		return got.Type == wantType && got.Message == wantMessage
-	}, func() { t.Errorf("component = %+v, want %s, %s", got, wantType, wantMessage) })
+	}) {
+		t.Errorf("component = %+v, want %s, %s", got, wantType, wantMessage)
+	}
 }
 
-func eventually(t *testing.T, condition func() bool, complain func()) {
-	t.Helper()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	for !condition() {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			complain()
-			return
-		}
-	}
+// eventually reports whether a condition holds in time.
+func eventually(condition func() bool) bool {
+	return exportertest.Eventually(patience, 10*time.Millisecond, condition)
 }
 
 func TestComponentWithWrongSecretIsRefused(t *testing.T) {
@@ -510,17 +502,21 @@ func TestServersEndWithTheirTest(t *testing.T) {
 		t.Error("the test was not killed")
 	}
 	for _, addr := range []string{prosody, nginx} {
-		eventually(t, func() bool {
+		if !eventually(func() bool {
 			conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", addr)
 			if err == nil {
 				conn.Close() //nolint:errcheck // it was only to see who listens
 			}
 			return errors.Is(err, syscall.ECONNREFUSED)
-		}, func() { t.Errorf("%s still listens", addr) })
+		}) {
+			t.Errorf("%s still listens", addr)
+		}
 	}
 	// A server that listens no more still writes to its directory, which is removed next.
 	for _, pid := range pids {
-		eventually(t, func() bool { return ended(pid) }, func() { t.Errorf("process %d still runs", pid) })
+		if !eventually(func() bool { return ended(pid) }) {
+			t.Errorf("process %d still runs", pid)
+		}
 	}
 }
 
