@@ -379,19 +379,25 @@ func TestLengthThatALogClaimsTakesNoMemory(t *testing.T) {
 }
 
 func TestLogThatBreaksOffIsNoWholeLog(t *testing.T) {
+	const head, refusal = "\x01\x00\x00\x00\x00\x00\x00\x09", "\x03\x00\x00\x00\x00\x00\x00\x09no driver"
 	broken := errors.New("reset")
-	if err := demultiplex(iotest.ErrReader(broken), io.Discard, io.Discard); !errors.Is(err, broken) {
-		t.Errorf("at a piece's head: got %v, want %v", err, broken)
+	breaksOff := func(text string) io.Reader { return io.MultiReader(strings.NewReader(text), iotest.ErrReader(broken)) }
+	for name, c := range map[string]struct {
+		log  io.Reader
+		want error
+	}{
+		"at a piece's head":                 {breaksOff(""), broken},
+		"within a piece":                    {breaksOff(head + "half"), broken},
+		"within a piece, before the end":    {iotest.TimeoutReader(strings.NewReader(head + "half")), iotest.ErrTimeout},
+		"at its end":                        {strings.NewReader(head + "half line"), nil},
+		"within what the engine says of it": {breaksOff(refusal[:10]), broken},
+	} {
+		if err := demultiplex(c.log, io.Discard, io.Discard); !errors.Is(err, c.want) {
+			t.Errorf("%s: got %v, want %v", name, err, c.want)
+		}
 	}
-	piece := "\x01\x00\x00\x00\x00\x00\x00\x09half"
-	if err := demultiplex(io.MultiReader(strings.NewReader(piece), iotest.ErrReader(broken)), io.Discard, io.Discard); !errors.Is(err, broken) {
-		t.Errorf("within a piece: got %v, want %v", err, broken)
-	}
-	if err := demultiplex(iotest.TimeoutReader(strings.NewReader(piece)), io.Discard, io.Discard); !errors.Is(err, iotest.ErrTimeout) {
-		t.Errorf("within a piece, before the end: got %v, want %v", err, iotest.ErrTimeout)
-	}
-	if err := demultiplex(strings.NewReader(piece+" line"), io.Discard, io.Discard); err != nil {
-		t.Errorf("at its end: got %v, want none", err)
+	if err := demultiplex(strings.NewReader(refusal), io.Discard, io.Discard); err == nil || !strings.HasSuffix(err.Error(), ": no driver") {
+		t.Errorf("got %v, want what the engine says", err)
 	}
 }
 
@@ -413,16 +419,5 @@ func TestLinesThatAreOldOrBearNoTimeCountNothing(t *testing.T) {
 		if err := l.count(strings.NewReader(line+"\n"), true, noon); err != nil || l.failures != 0 {
 			t.Errorf("%s: got %v failures, %v, want none", name, l.failures, err)
 		}
-	}
-}
-
-func TestLogThatTheEngineBreaksOffSaysWhy(t *testing.T) {
-	const piece = "\x03\x00\x00\x00\x00\x00\x00\x09no driver"
-	if err := demultiplex(strings.NewReader(piece), io.Discard, io.Discard); err == nil || !strings.HasSuffix(err.Error(), ": no driver") {
-		t.Errorf("got %v, want what the engine says", err)
-	}
-	broken := errors.New("reset")
-	if err := demultiplex(io.MultiReader(strings.NewReader(piece[:10]), iotest.ErrReader(broken)), io.Discard, io.Discard); !errors.Is(err, broken) {
-		t.Errorf("got %v, want %v", err, broken)
 	}
 }
