@@ -112,9 +112,9 @@ func (m *memory) thresholds(in *Input, r *Report, all *fleet, targets []observed
 	return list
 }
 
-// lasting is a row of how many seconds something has lasted.
+// lasting is a row of how many seconds something has lasted. It has not begun where an engine's clock is ahead of ours.
 func (r row) lasting(w worst, calm string) Threshold {
-	if !w.known {
+	if !w.known || w.value < 0 {
 		t := r.compare("", 0, calm)
 		t.Level = OK
 		return t

@@ -97,6 +97,16 @@ func TestVerdictLastsSinceTheFirstCause(t *testing.T) {
 	}
 }
 
+// TestEngineWhoseClockIsAheadLastsNoNegativeTime has an engine that says that a check began to fail in the future.
+func TestEngineWhoseClockIsAheadLastsNoNegativeTime(t *testing.T) {
+	w := begin(engine)
+	w.contain(named{"irc", containerText{health: "unhealthy"}})
+	w.text["docker"] += fmt.Sprintf("chatstack_container_unhealthy_since_timestamp_seconds{container=\"irc\",docker_host=\"local\"} %d\n", w.now.Add(time.Hour).Unix())
+	if got := w.look(0).threshold("ContainerUnhealthy"); got.Level != Warning || got.Present == nil || *got.Present != 0 {
+		t.Errorf("got %s, %s, %v, want a warning after 0 s", got.Level, got.Text, got.Present)
+	}
+}
+
 func TestProblemIsToldOnce(t *testing.T) {
 	w := begin(engine)
 	for restarts := range 6 {
