@@ -134,7 +134,7 @@ func startExporter(t *testing.T, env map[string]string, content string) *exporte
 	log := &logBuffer{}
 	o := options(env, log)
 	if content != "" {
-		o.ConfigFile, o.configContent = "exporter.yaml", []byte(content)
+		o = o.with(content)
 	}
 	return startApp(t, o, log)
 }
@@ -458,11 +458,9 @@ func tryFault(t *testing.T, stack *simstack.Stack, e *exporter, service, fault s
 	before := e.scrape(t)
 	must(t, stack.Switch(service, fault, true))
 	for target, reason := range want {
-		attempts, _ := before.Value("chatstack_probe_attempts_total", "target", target)
 		p := e.wait(t, fmt.Sprintf("%s/%s: %s is %s", service, fault, target, reason), func(p page) bool {
-			now, _ := p.Value("chatstack_probe_attempts_total", "target", target)
 			// Two readings later for one that must stay up: the first may have been under way.
-			return p.Verdict(target) == reason && (reason != "up" || now > attempts+2)
+			return p.Verdict(target) == reason && (reason != "up" || attempts(p, target) > attempts(before, target)+2)
 		})
 		for name := range p {
 			if reason != "up" && slices.ContainsFunc(belongings[target], func(own string) bool { return strings.HasPrefix(name, own) }) {
@@ -482,12 +480,7 @@ func TestNothingIsAskedThatChangesAnything(t *testing.T) {
 		stack := startStack(t, simstack.Options{})
 		e := startExporter(t, stack.Environ(), canaryMode)
 		p := e.wait(t, "five readings of each target", func(p page) bool {
-			for _, target := range allTargets {
-				if n, _ := p.Value("chatstack_probe_attempts_total", "target", target); n < 5 {
-					return false
-				}
-			}
-			return allUp(p)
+			return allUp(p) && !slices.ContainsFunc(allTargets, func(target string) bool { return attempts(p, target) < 5 })
 		})
 		if len(p["prosody_mod_c2s__connections"].GetMetric()) == 0 {
 			t.Error("the XMPP server's own families are not on the page")
@@ -634,12 +627,8 @@ func TestBadStartsAreToldAndLeaveNothing(t *testing.T) {
 		"no such address": {func(o *Options) { *o.Web.WebListenAddresses = []string{"192.0.2.1:9655"} }, []string{"192.0.2.1:9655", "--web.listen-address"}},
 		"web config":      {func(o *Options) { *o.Web.WebConfigFile = webConfig }, []string{webConfig}},
 		"no such file":    {func(o *Options) { o.ConfigFile = "/does/not/exist.yaml" }, []string{"/does/not/exist.yaml", "--config.file"}},
-		"state directory": {func(o *Options) {
-			o.ConfigFile, o.configContent = "exporter.yaml", []byte("state_file: /does/not/exist/state.json\n")
-		}, []string{"/does/not/exist", "state_file"}},
-		"faults": {func(o *Options) {
-			o.ConfigFile, o.configContent = "exporter.yaml", []byte("a: 1\nb: 2\n")
-		}, []string{"exporter.yaml:1: a", "exporter.yaml:2: b"}},
+		"state directory": {func(o *Options) { *o = o.with("state_file: /does/not/exist/state.json\n") }, []string{"/does/not/exist", "state_file"}},
+		"faults":          {func(o *Options) { *o = o.with("a: 1\nb: 2\n") }, []string{"exporter.yaml:1: a", "exporter.yaml:2: b"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := options(nil, io.Discard)
@@ -649,11 +638,7 @@ func TestBadStartsAreToldAndLeaveNothing(t *testing.T) {
 			if err == nil {
 				t.Fatal("started")
 			}
-			for _, want := range c.want {
-				if !strings.Contains(err.Error(), want) {
-					t.Errorf("%q does not say %q", err, want)
-				}
-			}
+			says(t, "the error", err.Error(), c.want...)
 			if l, err := net.Listen("tcp", free); err != nil { //nolint:noctx // ends with the test
 				t.Errorf("half started: %v", err)
 			} else {

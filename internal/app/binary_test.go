@@ -120,10 +120,7 @@ func TestRestartsThatWereShownOutliveAKill(t *testing.T) {
 	begin := func() (*exportertest.Program, *exporter) {
 		p := startProgram(t, binary, dir, nil, "--web.listen-address=127.0.0.1:0", "--poll.interval=10m", "--poll.timeout=5s")
 		e := exporterOf(t, p)
-		e.wait(t, "events flow", func(p page) bool {
-			available, _ := p.Value("chatstack_docker_feature_available", "feature", "events")
-			return available == 1
-		})
+		e.wait(t, "events flow", eventsFlow)
 		return p, e
 	}
 	p, e := begin()
@@ -173,11 +170,7 @@ func TestBinaryRefusesWhatIsWrongBeforeItStarts(t *testing.T) {
 			if code := p.ExitCode(t, patience); code != 1 {
 				t.Errorf("exit code %d, want 1", code)
 			}
-			for _, want := range c.want {
-				if !strings.Contains(p.Stderr.String(), want) {
-					t.Errorf("%q does not say %q", p.Stderr.String(), want)
-				}
-			}
+			says(t, "standard error", p.Stderr.String(), c.want...)
 			if m, listens := p.Listens(); listens {
 				t.Errorf("half started: %s", m)
 			}
@@ -243,11 +236,7 @@ func TestCommandsOfTheBinaryAnswerAndEnd(t *testing.T) {
 				got  string
 				want []string
 			}{{"standard output", p.Stdout.String(), c.stdout}, {"standard error", p.Stderr.String(), c.stderr}} {
-				for _, want := range stream.want {
-					if !strings.Contains(stream.got, want) {
-						t.Errorf("%s: %q does not say %q", stream.name, stream.got, want)
-					}
-				}
+				says(t, stream.name, stream.got, stream.want...)
 				if len(stream.want) == 0 && stream.got != "" {
 					t.Errorf("%s: %q, want nothing", stream.name, stream.got)
 				}

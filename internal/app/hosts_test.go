@@ -224,9 +224,5 @@ func TestRuleManifestHasTheThresholdsOfTheConfiguration(t *testing.T) {
 	var log, manifest bytes.Buffer
 	o := options(nil, &log).with("alerts: {container_down: {critical: {for: 7m}}}\n")
 	must(t, WriteRuleManifest(&manifest, o))
-	for _, want := range []string{"kind: PrometheusRule\n", "for: 7m\n", "- name: chatstack\n", "- name: chatstack-ratios\n"} {
-		if !strings.Contains(manifest.String(), want) {
-			t.Errorf("the manifest lacks %q", want)
-		}
-	}
+	says(t, "the manifest", manifest.String(), "kind: PrometheusRule\n", "for: 7m\n", "- name: chatstack\n", "- name: chatstack-ratios\n")
 }

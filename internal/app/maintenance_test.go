@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/exportertest"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/maintenance"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
 )
@@ -178,12 +179,7 @@ func TestMaintenanceWarnsOfWhatItsUserShouldKnow(t *testing.T) {
 		if v, ok := p.Value("chatstack_maintenance", "kind", "target", "name", "docker"); !ok || v != 1 {
 			t.Error("the configuration's window is not on the page")
 		}
-		var container string
-		for _, l := range p["chatstack_container_state"].GetMetric()[0].GetLabel() {
-			if l.GetName() == "container" {
-				container = l.GetValue()
-			}
-		}
+		container := exportertest.Label(p["chatstack_container_state"].GetMetric()[0], "container")
 		a := e.ask(t, http.MethodPost, "", `{"kind":"container","name":"`+container+`","duration":"1h"}`, nil)
 		if a.status != http.StatusCreated || !a.warns("no state_file") || a.warns("is seen") {
 			t.Errorf("%s: status %d, warnings %q, want one about the state file alone", container, a.status, a.Warnings)

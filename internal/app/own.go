@@ -8,6 +8,7 @@ import (
 	versioncollector "github.com/prometheus/client_golang/prometheus/collectors/version"
 	dto "github.com/prometheus/client_model/go"
 
+	"github.com/chatstack-exporter/chatstack_exporter/alerts"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
 
@@ -39,7 +40,10 @@ func newOwnMetrics() *ownMetrics {
 			Name: "chatstack_placeholder_credential",
 			Help: "1 while a secret of the target is an obvious placeholder, which must be changed before production.",
 		}, []string{"target"}),
-		threshold: newThresholdGauge(),
+		threshold: prometheus.NewGaugeVec(prometheus.GaugeOpts{ // which shows where deployed rules differ from the configuration
+			Name: "chatstack_alert_threshold",
+			Help: "What the configuration holds an alert against: seconds, bytes, a ratio or a number; of RulesOutOfDate a checksum of all rules.",
+		}, []string{"alert", "severity"}),
 	}
 	m.registry.MustRegister(
 		promcollectors.NewGoCollector(),
@@ -69,7 +73,10 @@ func (m *ownMetrics) reloaded(err error) {
 
 // describe notes what can be told of a configuration without asking anybody.
 func (m *ownMetrics) describe(cfg *config.Config) {
-	setThresholds(m.threshold, cfg.Alerts)
+	m.threshold.Reset()
+	for _, t := range alerts.Thresholds(cfg.Alerts) {
+		m.threshold.WithLabelValues(t.Alert, t.Severity).Set(t.Value)
+	}
 	m.placeholder.Reset()
 	for _, settings := range cfg.Targets {
 		if len(config.Placeholders(settings)) > 0 {

@@ -8,11 +8,9 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/realstack"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
 )
 
@@ -57,14 +55,7 @@ func TestRealPrometheusFindsDataThatWereReadForIt(t *testing.T) {
 	o.pace = func(string) (every, timeout time.Duration) { return interval, 2 * time.Second }
 	e := startApp(t, o, log)
 	e.wait(t, "every target up", allUp)
-	s := &server{realstack.StartPrometheus(t, fmt.Sprintf(`
-global: {scrape_interval: 3s, scrape_timeout: 2s}
-scrape_configs:
-  - job_name: exporter
-    honor_labels: true
-    static_configs:
-      - targets: [%q]
-`, strings.TrimPrefix(e.url, "http://")))}
+	s := startPrometheus(t, e, "3s", "2s")
 
 	const inARow = 3
 	var ages [][]time.Duration

@@ -294,8 +294,7 @@ func (r *realRig) verdictsWithinOneReading(t *testing.T, f realFault) page {
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); pause(t, 20*time.Millisecond) {
 		p := r.scrape(t)
 		for target := range missing {
-			first, _ := begun.Value("chatstack_probe_attempts_total", "target", target)
-			now, _ := p.Value("chatstack_probe_attempts_total", "target", target)
+			first, now := attempts(begun, target), attempts(p, target)
 			want := "up"
 			if reason, touched := f.want[target]; touched {
 				want = reason
@@ -411,7 +410,7 @@ func TestRealContainersHealthIsOnThePage(t *testing.T) {
 			containers.Turn(name)
 		}
 		containers.Await(name, realstack.HealthStatus, want)
-		begun, _ := e.scrape(t).Value("chatstack_probe_attempts_total", "target", "docker")
+		begun := attempts(e.scrape(t), "docker")
 		var got []string
 		e.wait(t, "two readings", func(p page) bool {
 			got = nil
@@ -420,8 +419,7 @@ func TestRealContainersHealthIsOnThePage(t *testing.T) {
 					got = append(got, state)
 				}
 			}
-			now, _ := p.Value("chatstack_probe_attempts_total", "target", "docker")
-			return slices.Equal(got, []string{want}) || now >= begun+2
+			return slices.Equal(got, []string{want}) || attempts(p, "docker") >= begun+2
 		})
 		if !slices.Equal(got, []string{want}) {
 			t.Errorf("health of %s on the page = %q, want %s alone", name, got, want)

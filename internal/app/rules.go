@@ -3,10 +3,7 @@ package app
 import (
 	"io"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/chatstack-exporter/chatstack_exporter/alerts"
-	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
 
 // WriteRules writes the rule file of the alerts for the thresholds in the configuration, or that of the recording rules
@@ -31,19 +28,4 @@ func WriteRuleManifest(w io.Writer, o Options) error {
 		return err
 	}
 	return alerts.WriteManifest(w, cfg.Alerts)
-}
-
-// newThresholdGauge makes the metric that shows where deployed rules differ from the configuration.
-func newThresholdGauge() *prometheus.GaugeVec {
-	return prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "chatstack_alert_threshold",
-		Help: "What the configuration holds an alert against: seconds, bytes, a ratio or a number; of RulesOutOfDate a checksum of all rules.",
-	}, []string{"alert", "severity"})
-}
-
-func setThresholds(g *prometheus.GaugeVec, a config.Alerts) {
-	g.Reset()
-	for _, t := range alerts.Thresholds(a) {
-		g.WithLabelValues(t.Alert, t.Severity).Set(t.Value)
-	}
 }

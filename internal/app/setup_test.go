@@ -42,6 +42,22 @@ func must(tb testing.TB, err error) {
 	}
 }
 
+// says wants a text to hold all of these.
+func says(t *testing.T, what, text string, wants ...string) {
+	t.Helper()
+	for _, want := range wants {
+		if !strings.Contains(text, want) {
+			t.Errorf("%s lacks %q:\n%s", what, want, text)
+		}
+	}
+}
+
+// attempts is how many readings of a target were begun.
+func attempts(p page, target string) float64 {
+	n, _ := p.Value("chatstack_probe_attempts_total", "target", target)
+	return n
+}
+
 // check reads every target once, as the command does.
 func check(t *testing.T, o Options) []CheckResult {
 	t.Helper()
@@ -74,10 +90,7 @@ func TestReloadKeepsWhatHasNotChanged(t *testing.T) {
 		services := strings.TrimSuffix(env["IRC_SERVICES_JSONRPC_URL"], "jsonrpc")
 		first := "targets:\n" + block("irc_services", "same", services) + block("irc_services", "changed", services) + block("irc_services", "gone", services)
 		e, path := startWithFile(t, nil, first, nil)
-		before := e.wait(t, "five readings", func(p page) bool {
-			n, _ := p.Value("chatstack_probe_attempts_total", "target", "changed")
-			return n >= 5 && p.Verdict("same") == "up"
-		})
+		before := e.wait(t, "five readings", func(p page) bool { return attempts(p, "changed") >= 5 && p.Verdict("same") == "up" })
 
 		rewrite(t, path, "targets:\n"+block("irc_services", "same", services)+block("irc_services", "changed", services+"?x")+block("irc_services", "new", services))
 		must(t, e.app.Reload(t.Context()))
@@ -87,8 +100,7 @@ func TestReloadKeepsWhatHasNotChanged(t *testing.T) {
 			t.Errorf("same is %q right after the reload", got)
 		}
 		for _, target := range []string{"same", "changed"} {
-			was, _ := before.Value("chatstack_probe_attempts_total", "target", target)
-			if now, _ := p.Value("chatstack_probe_attempts_total", "target", target); now < was {
+			if was, now := attempts(before, target), attempts(p, target); now < was {
 				t.Errorf("%s: attempts fell from %v to %v", target, was, now)
 			}
 		}
@@ -124,11 +136,8 @@ func TestBadFileChangesNothingAndShows(t *testing.T) {
 		if now, _ := p.Value("chatstack_config_last_reload_success_timestamp_seconds"); now != loaded {
 			t.Errorf("the time of the last success moved from %v to %v", loaded, now)
 		}
-		attempts, _ := p.Value("chatstack_probe_attempts_total", "target", "irc_services")
-		e.wait(t, "polling goes on", func(p page) bool {
-			n, _ := p.Value("chatstack_probe_attempts_total", "target", "irc_services")
-			return n > attempts+2
-		})
+		begun := attempts(p, "irc_services")
+		e.wait(t, "polling goes on", func(p page) bool { return attempts(p, "irc_services") > begun+2 })
 	})
 }
 
@@ -208,17 +217,10 @@ func TestFailureIsStillThereWhenOneLooks(t *testing.T) {
 		must(t, stack.Switch("irc_rpc", "rpc_error", true))
 		e.wait(t, "irc_rpc down", func(p page) bool { return p.Verdict("irc_rpc") == "rpc_error" })
 		must(t, stack.Switch("irc_rpc", "rpc_error", false))
-		before, _ := e.scrape(t).Value("chatstack_probe_attempts_total", "target", "irc_rpc")
-		e.wait(t, "twenty readings later", func(p page) bool {
-			n, _ := p.Value("chatstack_probe_attempts_total", "target", "irc_rpc")
-			return n > before+20
-		})
+		before := attempts(e.scrape(t), "irc_rpc")
+		e.wait(t, "twenty readings later", func(p page) bool { return attempts(p, "irc_rpc") > before+20 })
 		r := e.get(t, "/debug/targets/irc_rpc", http.Header{})
-		for _, want := range []string{"rpc_error: rpc.info: error -32603", "POST https://", "tls ", "first_byte ", "Server: UnrealIRCd"} {
-			if !bytes.Contains(r.body, []byte(want)) {
-				t.Errorf("the page lacks %q:\n%s", want, r.body)
-			}
-		}
+		says(t, "the page", string(r.body), "rpc_error: rpc.info: error -32603", "POST https://", "tls ", "first_byte ", "Server: UnrealIRCd")
 		for _, target := range allTargets {
 			r := e.get(t, "/debug/targets/"+target, http.Header{})
 			if r.status != http.StatusOK || bytes.Contains(r.body, []byte("sesame")) {
@@ -262,11 +264,7 @@ func TestCheckCountsContainersBehindAnEngineThatIsUp(t *testing.T) {
 		if len(docker.ContainersInTrouble) != 3 || !allUp {
 			t.Errorf("got %q, all up: %v; want three containers and nothing down", docker.ContainersInTrouble, allUp)
 		}
-		for _, want := range []string{"  3 containers in trouble: " + strings.Join(docker.ContainersInTrouble, ", ") + "\n", "; docker up, 3 containers in trouble\n"} {
-			if !strings.Contains(table, want) {
-				t.Errorf("the table lacks %q:\n%s", want, table)
-			}
-		}
+		says(t, "the table", table, "  3 containers in trouble: "+strings.Join(docker.ContainersInTrouble, ", ")+"\n", "; docker up, 3 containers in trouble\n")
 	})
 }
 
@@ -301,14 +299,8 @@ func TestCheckNamesEveryFault(t *testing.T) {
 		var coloured, asJSON bytes.Buffer
 		must(t, WriteTable(&coloured, results, true))
 		must(t, WriteJSON(&asJSON, results))
-		for _, want := range []string{
-			"unauthorized: ", "wrong password, an unknown rpc-user", "refused: ", "nothing listens there", "tls: ", "expired",
-			"mismatch: ", "should be refused with 400", "not_found: ", `statistics = "internal"`, "5 down",
-		} {
-			if !strings.Contains(table, want) {
-				t.Errorf("the table lacks %q", want)
-			}
-		}
+		says(t, "the table", table, "unauthorized: ", "wrong password, an unknown rpc-user", "refused: ", "nothing listens there", "tls: ", "expired",
+			"mismatch: ", "should be refused with 400", "not_found: ", `statistics = "internal"`, "5 down")
 		if strings.Contains(table, "\x1b") || !strings.Contains(coloured.String(), "\x1b[31mDOWN") {
 			t.Error("colours are where they should not be, or not where they should")
 		}

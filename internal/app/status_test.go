@@ -117,7 +117,6 @@ func (e *exporter) exchange(t *testing.T, method, path, body string) (int, []byt
 	return r.status, r.body
 }
 
-// reportWhen waits for a report that is as wanted, and returns it with its JSON.
 // TestRefusedRPCMethodsArePartlyWorkingUntilAReload mends the account of the IRC server: a reload tries everything at once.
 func TestRefusedRPCMethodsArePartlyWorkingUntilAReload(t *testing.T) {
 	inSimulatedTime(t, func(t *testing.T) {
@@ -125,13 +124,9 @@ func TestRefusedRPCMethodsArePartlyWorkingUntilAReload(t *testing.T) {
 		must(t, stack.Switch("irc_rpc", "numbers_forbidden", true))
 		e := startExporter(t, stack.Environ(), "")
 		e.wait(t, "irc_rpc up", func(p page) bool { return p.Verdict("irc_rpc") == "up" })
-		r := e.report(t)
-		for i := range r.Services {
-			s := &r.Services[i]
-			if s.Name == "irc_rpc" && (s.Level != status.Warning || s.Text != "partly working: stats.get is refused; server.list is refused; user.list is refused; "+
-				"channel.list is refused; whether services are linked is not known" || s.Hint == "") {
-				t.Errorf("level %s, %q, %q: want what does not work", s.Level, s.Text, s.Hint)
-			}
+		if s := serviceOf(e.report(t), "irc_rpc"); s.Level != status.Warning || s.Text != "partly working: stats.get is refused; server.list is refused; "+
+			"user.list is refused; channel.list is refused; whether services are linked is not known" || s.Hint == "" {
+			t.Errorf("level %s, %q, %q: want what does not work", s.Level, s.Text, s.Hint)
 		}
 		o := options(stack.Environ(), io.Discard)
 		if text := tableOf(t, check(t, o)); !strings.Contains(text, "partly working: stats.get is refused") || !strings.Contains(text, "; irc_rpc up, partly working") {
@@ -143,6 +138,7 @@ func TestRefusedRPCMethodsArePartlyWorkingUntilAReload(t *testing.T) {
 	})
 }
 
+// reportWhen waits for a report that is as wanted, and returns it with its JSON.
 func (e *exporter) reportWhen(t *testing.T, what string, wanted func(*status.Report) bool) (r status.Report, body []byte) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
