@@ -353,7 +353,7 @@ func (c *Container) inspect() map[string]any {
 		"Id": c.id, "Created": stamp(c.created), "Path": "/" + c.spec.Name, "Args": []string{}, "State": state,
 		"Image": imageID, "Name": "/" + c.name, "RestartCount": c.restarts, "Driver": "overlay2", "Platform": "linux",
 		"HostConfig": map[string]any{
-			"NetworkMode": c.network, "RestartPolicy": map[string]any{"Name": policy, "MaximumRetryCount": most}, "AutoRemove": c.spec.AutoRemove,
+			"NetworkMode": c.network, "RestartPolicy": map[string]any{"Name": policy, "MaximumRetryCount": most}, "AutoRemove": false,
 			"Memory": c.spec.MemoryLimit, "LogConfig": map[string]any{"Type": "json-file", "Config": map[string]string{}},
 		},
 		"Mounts": []any{}, "Config": config, "NetworkSettings": map[string]any{"Networks": c.networks()},

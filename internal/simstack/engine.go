@@ -219,7 +219,7 @@ func (e *Engine) networkOf(spec *ContainerSpec) string {
 	}
 	if kind == "service" {
 		for _, c := range e.all {
-			if c.spec.Service == name && c.spec.Project == spec.Project {
+			if c.spec.Service == name {
 				return "container:" + c.id
 			}
 		}
@@ -323,7 +323,6 @@ func (e *Engine) stop() {
 	e.down = true
 	for _, c := range e.all {
 		e.stopContainer(c, false)
-		e.autoRemove(c)
 	}
 	ended := e.cutStreams()
 	e.mu.Unlock()
@@ -341,15 +340,12 @@ func (e *Engine) begin() error {
 		return nil
 	}
 	e.down = false
-	for _, c := range slices.Clone(e.all) {
-		switch {
-		case !c.started.IsZero() && c.policyRestarts(c.byHand, c.exit):
+	for _, c := range e.all {
+		if !c.started.IsZero() && c.policyRestarts(c.byHand, c.exit) {
 			e.start(c, true)
 			if e.checking {
 				c.pass()
 			}
-		case c.spec.AutoRemove:
-			e.destroy(c)
 		}
 	}
 	e.mu.Unlock()

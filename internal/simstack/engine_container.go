@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,24 +15,18 @@ import (
 type ContainerSpec struct {
 	Name, Image string
 	// Service is the compose service that the container belongs to. Without one the container is not compose's: it has
-	// no labels but Labels.
+	// no labels.
 	Service string
-	// Project is the compose project: chat by default.
-	Project string
 	// DependsOn is the compose label of that name, such as "irc:service_started:false,db:service_healthy:true".
 	DependsOn string
 	// ConfigHash is the compose label of that name; by default it is made from the rest of the spec.
 	ConfigHash string
-	// Labels come beside those of compose.
-	Labels map[string]string
 	// Network is the network mode. "service:NAME" is the network of the container of that compose service, and
 	// "container:NAME" that of the container of that name, either as it is when this one is created. The default is the
 	// project's own network, or the engine's.
 	Network string
 	// Restart is the restart policy: no (the default), always, unless-stopped, on-failure or on-failure:N.
 	Restart string
-	// AutoRemove removes the container when it has ended.
-	AutoRemove bool
 	// MemoryLimit is in bytes; 0 is none. WorkingSet is what the container uses of it, without its page cache.
 	MemoryLimit, WorkingSet int64
 	// Health is the health check; nil is none.
@@ -53,13 +46,14 @@ type HealthCheck struct {
 	Retries int
 }
 
+const composeProject = "chat"
+
 // complete fills in the defaults. The health check is copied, so that the spec's owner can change it.
 func (s ContainerSpec) complete() ContainerSpec {
 	network := "default"
 	if s.Service != "" {
-		s.Project = cmp.Or(s.Project, "chat")
 		s.ConfigHash = cmp.Or(s.ConfigHash, s.hash())
-		network = s.Project + "_default"
+		network = composeProject + "_default"
 	}
 	s.Network = cmp.Or(s.Network, network)
 	s.Restart = cmp.Or(s.Restart, "no")
@@ -74,7 +68,7 @@ func (s ContainerSpec) complete() ContainerSpec {
 // hash is different for specs of which compose would make another container.
 func (s *ContainerSpec) hash() string {
 	sum := sha256.New()
-	_, _ = fmt.Fprintln(sum, s.Service, s.Image, s.DependsOn, s.Network, s.Restart, s.MemoryLimit, s.Health, s.Labels) // fmt sorts maps
+	_, _ = fmt.Fprintln(sum, s.Service, s.Image, s.DependsOn, s.Network, s.Restart, s.MemoryLimit, s.Health)
 	if s.Health != nil {
 		_, _ = fmt.Fprintln(sum, *s.Health)
 	}
@@ -82,21 +76,17 @@ func (s *ContainerSpec) hash() string {
 }
 
 func (s *ContainerSpec) allLabels() map[string]string {
-	labels := maps.Clone(s.Labels)
-	if labels == nil {
-		labels = map[string]string{}
-	}
 	if s.Service == "" {
-		return labels
+		return map[string]string{}
 	}
-	maps.Copy(labels, map[string]string{
-		"com.docker.compose.project":          s.Project,
+	labels := map[string]string{
+		"com.docker.compose.project":          composeProject,
 		"com.docker.compose.service":          s.Service,
 		"com.docker.compose.container-number": "1",
 		"com.docker.compose.oneoff":           "False",
 		"com.docker.compose.config-hash":      s.ConfigHash,
 		"com.docker.compose.depends_on":       s.DependsOn,
-	})
+	}
 	if s.replaces != "" {
 		labels["com.docker.compose.replace"] = s.replaces
 	}
@@ -214,10 +204,7 @@ func (e *Engine) start(c *Container, byHand bool) {
 // Stop stops the container, as docker stop does; it ends with code 0. Of one that waits for its restart, no die event
 // tells.
 func (c *Container) Stop() {
-	c.do(func(e *Engine, c *Container) {
-		e.stopContainer(c, true)
-		e.autoRemove(c)
-	})
+	c.do(func(e *Engine, c *Container) { e.stopContainer(c, true) })
 }
 
 func (e *Engine) stopContainer(c *Container, byHand bool) {
@@ -233,19 +220,6 @@ func (e *Engine) stopContainer(c *Container, byHand bool) {
 		return
 	}
 	e.emit(c, "stop")
-}
-
-// Kill kills the container, as docker kill does: it ends with code 137, and its policy does not start it again.
-func (c *Container) Kill() {
-	c.do(func(e *Engine, c *Container) {
-		if !c.running() {
-			return
-		}
-		c.byHand = true
-		e.emit(c, "kill", "signal", "9")
-		e.end(c, 137, false)
-		e.autoRemove(c)
-	})
 }
 
 // Restart restarts the container, as docker restart does. Its restart count becomes 0.
@@ -292,11 +266,9 @@ func (e *Engine) oom(c *Container) {
 
 // exit ends a container that nobody stopped. The caller holds the lock.
 func (e *Engine) exit(c *Container, code int) {
-	if !c.running() {
-		return
+	if c.running() {
+		e.end(c, code, c.policyRestarts(false, code))
 	}
-	e.end(c, code, c.policyRestarts(false, code))
-	e.autoRemove(c)
 }
 
 // end ends a running container. The caller holds the lock.
@@ -328,12 +300,6 @@ func (c *Container) policyRestarts(byHand bool, code int) bool {
 		return code != 0 && (most == 0 || c.restarts < most)
 	default:
 		return false
-	}
-}
-
-func (e *Engine) autoRemove(c *Container) {
-	if c.spec.AutoRemove && c.state == "exited" {
-		e.destroy(c)
 	}
 }
 
@@ -373,10 +339,6 @@ func (e *Engine) removeContainer(c *Container) {
 	case c.state == "restarting":
 		c.state = "exited"
 	}
-	e.destroy(c)
-}
-
-func (e *Engine) destroy(c *Container) {
 	e.forget(c)
 	e.emit(c, "destroy")
 }
@@ -393,7 +355,6 @@ func (e *Engine) rename(c *Container, name string) {
 // this one is removed: the first 12 digits of this one's id, and the name.
 func (e *Engine) successor(c *Container, change func(*ContainerSpec)) *Container {
 	spec := c.spec
-	spec.Labels = maps.Clone(spec.Labels)
 	if change == nil {
 		sum := sha256.Sum256([]byte(spec.ConfigHash))
 		spec.ConfigHash = hex.EncodeToString(sum[:])
