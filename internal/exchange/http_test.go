@@ -1,6 +1,8 @@
 package exchange
 
 import (
+	"errors"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -23,6 +25,26 @@ func TestPrintableURLHidesWhatMayBeSecret(t *testing.T) {
 	} {
 		if got := PrintableURL(raw); got != want {
 			t.Errorf("%s: got %s, want %s", raw, got, want)
+		}
+	}
+}
+
+// TestRedirectKeepsSchemeAndHost has redirects after which a token would go to another server, or in plain text.
+func TestRedirectKeepsSchemeAndHost(t *testing.T) {
+	request := func(url string) *http.Request {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	for to, follows := range map[string]bool{
+		"https://chat.test/other": true, "http://chat.test/": false, "https://chat.test:8443/": false, "https://other.test/": false,
+	} {
+		err := sameHost(request(to), []*http.Request{request("https://chat.test/")})
+		if follows != (err == nil) || !follows && !errors.Is(err, ErrRedirect) {
+			t.Errorf("to %s: got %v, want followed %t", to, err, follows)
 		}
 	}
 }
