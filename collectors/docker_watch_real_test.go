@@ -350,7 +350,7 @@ func (w *realWatch) deploys() {
 func (w *realWatch) missingAfter(d time.Duration) {
 	w.docker.mu.Lock()
 	defer w.docker.mu.Unlock()
-	w.docker.settings.MissingAfter = config.Duration(d)
+	w.docker.fleet.Rules.MissingAfter = d
 }
 
 // engineRestarts ends the engine and starts it again.
