@@ -116,8 +116,8 @@ func TestRealBrowserShowsAFaultWithoutReload(t *testing.T) {
 		b.waitFor(t, `document.getElementById("page").dataset.level === "critical" && document.title.startsWith("Critical")`)
 		took := time.Since(begun)
 		t.Logf("%s is %s: critical on the page after %s", fault.service, fault.name, took)
-		if took > 5*time.Second { // on a machine that does something else besides
-			t.Errorf("%s is %s: critical on the page after %s, want 5 s at most", fault.service, fault.name, took)
+		if took > 2*time.Second {
+			t.Errorf("%s is %s: critical on the page after %s, want 2 s at most", fault.service, fault.name, took)
 		}
 		if !ask[bool](t, b, fmt.Sprintf(`document.getElementById(%q) !== null`, fault.problem)) {
 			t.Errorf("the page does not tell of %s", fault.problem)
