@@ -62,7 +62,7 @@ func endOf(t *testing.T, text []byte) float64 {
 
 // TestRealProxyCertificates has nginx show certificates of every kind, and one that it was not told to load.
 func TestRealProxyCertificates(t *testing.T) {
-	nginx := realstack.StartNginx(t, realstack.NginxOptions{Upstream: "http://127.0.0.1:1"})
+	nginx := realstack.StartNginx(t, "http://127.0.0.1:1")
 	trust := config.TLS{CAFile: nginx.Authority.File, CertificateFile: nginx.CertificateFile()}
 	port := newTLSEndpointSettings()
 	port.Address, port.TLS = nginx.Addr, trust

@@ -14,7 +14,7 @@ import (
 // TestRealServicesAnswerTheCall calls real IRC services, which are silent on whatever they cannot read, and at a path
 // where they have no JSON-RPC.
 func TestRealServicesAnswerTheCall(t *testing.T) {
-	services := realstack.StartAtheme(t, realstack.AthemeOptions{})
+	services := realstack.StartAtheme(t)
 	s := newIRCServicesSettings()
 	s.URL, s.JSONRPC = services.URL(), true
 	if _, err := readServices(t, s, 10*time.Second); err != nil {

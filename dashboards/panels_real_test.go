@@ -59,7 +59,7 @@ type site struct {
 	*testing.T
 	stack      *simstack.Stack
 	exporter   *realstack.Exporter
-	prometheus *realstack.Prometheus
+	prometheus *realstack.Program
 	config     string
 	// busy is how fast the families grow that the simulated XMPP server lacks.
 	busy atomic.Int64
@@ -190,7 +190,7 @@ targets:
 		t.Fatal(err)
 	}
 	// A pair of exporters is the same one under two names, so that what counts twice shows.
-	s.prometheus = realstack.StartPrometheusWith(t, fmt.Sprintf(`
+	s.prometheus = realstack.StartPrometheus(t, fmt.Sprintf(`
 global: {scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s}
 rule_files: [chatstack.rules.yml, chatstack.recording.yml]
 scrape_configs:

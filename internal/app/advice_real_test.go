@@ -12,9 +12,9 @@ import (
 // TestRealServersAskedInTheOtherScheme asks nginx, which answers, and Prosody and Atheme, which mostly wait for more: it
 // depends on the random bytes of a handshake whether they read an end of line in it.
 func TestRealServersAskedInTheOtherScheme(t *testing.T) {
-	nginx := realstack.StartNginx(t, realstack.NginxOptions{Upstream: "http://127.0.0.1:1"})
+	nginx := realstack.StartNginx(t, "http://127.0.0.1:1")
 	prosody := realstack.StartProsody(t, realstack.ProsodyOptions{})
-	atheme := realstack.StartAtheme(t, realstack.AthemeOptions{})
+	atheme := realstack.StartAtheme(t)
 	for url, want := range map[string]string{
 		"http://" + nginx.Addr + "/health":  "what to do: this port speaks TLS: write https:// in the url\n",
 		"https://" + prosody.HTTPAddr + "/": "write http:// in the url",

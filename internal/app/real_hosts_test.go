@@ -46,7 +46,7 @@ func TestRealPrometheusDiscoversThePeers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s := &server{realstack.StartPrometheusWith(t, conf, files)}
+	s := &server{realstack.StartPrometheus(t, conf, files)}
 	found := func(want map[string]float64) func() error {
 		return func() error {
 			if diff := cmp.Diff(want, s.query(t, `up{job="chatstack_exporter"}`)); diff != "" {

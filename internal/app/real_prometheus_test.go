@@ -112,7 +112,7 @@ func seriesName(l map[string]string) string {
 }
 
 // server is a Prometheus that scrapes an exporter under the job "exporter".
-type server struct{ *realstack.Prometheus }
+type server struct{ *realstack.Program }
 
 // ownSeries are those that Prometheus makes itself of each scrape.
 var ownSeries = []string{
@@ -128,7 +128,7 @@ scrape_configs:
     honor_labels: true
     static_configs:
       - targets: [%q]
-`, interval, timeout, strings.TrimPrefix(e.url, "http://")))}
+`, interval, timeout, strings.TrimPrefix(e.url, "http://")), nil)}
 }
 
 // api reads the data of one answer of the server's API.

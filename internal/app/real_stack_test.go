@@ -43,8 +43,8 @@ func startReal(t *testing.T) *realRig {
 	r.engine = realstack.StartDocker(t, realstack.DockerOptions{Own: true, TLS: true})
 	r.engine.Containers().Create("xmpp")
 	r.prosody = realstack.StartProsody(t, realstack.ProsodyOptions{})
-	r.nginx = realstack.StartNginx(t, realstack.NginxOptions{Upstream: r.prosody.URL()})
-	r.atheme = realstack.StartAtheme(t, realstack.AthemeOptions{})
+	r.nginx = realstack.StartNginx(t, r.prosody.URL())
+	r.atheme = realstack.StartAtheme(t)
 	r.sim = startStack(t, simstack.Options{})
 	r.trust(t, "proxy-ca.pem", contentOf(t, r.nginx.Authority.File))
 	for _, name := range []string{"ca.pem", "cert.pem", "key.pem"} {

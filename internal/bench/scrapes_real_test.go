@@ -212,7 +212,7 @@ func (s *suite) startRivals(t *testing.T, series int) (all []*rival) {
 	// Never stopped, so that those who scrape it do not think that it is gone.
 	source := startSelf(t, serverBare, variable)
 	if realstack.Installed("prometheus") != "" {
-		p := realstack.StartPrometheus(t, fmt.Sprintf(prometheusConfig, source.Addr, s.plan.every))
+		p := realstack.StartPrometheus(t, fmt.Sprintf(prometheusConfig, source.Addr, s.plan.every), nil)
 		add(serverFederate, "/federate?match[]=%7Bjob%3D%22ours%22%7D", p.Process, p.Addr)
 	}
 	if program := os.Getenv(telegrafVariable); program != "" {

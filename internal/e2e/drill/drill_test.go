@@ -21,8 +21,8 @@ type rig struct {
 	report       report
 	operators    *operators
 	program      string
-	prometheus   *realstack.Prometheus
-	alertmanager *realstack.Alertmanager
+	prometheus   *realstack.Program
+	alertmanager *realstack.Program
 	containers   *realstack.Containers
 	engine       string
 	// begun is when Prometheus was started.
@@ -98,7 +98,7 @@ func TestRealFireDrill(t *testing.T) {
 	quiet := r.openQuiet(t)
 	rules := quiet.exporter.Rules()
 	r.begun = time.Now()
-	r.prometheus = realstack.StartPrometheusWith(t, fmt.Sprintf(`
+	r.prometheus = realstack.StartPrometheus(t, fmt.Sprintf(`
 global: {scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s}
 rule_files: [chatstack.rules.yml]
 alerting:
@@ -153,7 +153,7 @@ func (r *rig) awaitHeartbeat(t *testing.T) {
 }
 
 // startAlertmanager starts one with what is shipped, fitted to the operators.
-func (r *rig) startAlertmanager(t *testing.T) *realstack.Alertmanager {
+func (r *rig) startAlertmanager(t *testing.T) *realstack.Program {
 	t.Helper()
 	files := r.operators.secrets()
 	files["templates/chatstack.tmpl"] = shipped(t, "deploy/alertmanager/templates/chatstack.tmpl")

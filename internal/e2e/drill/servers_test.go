@@ -29,7 +29,7 @@ func bothOf(targets ...string) []notice {
 func (r *rig) drillServers(t *testing.T) {
 	t.Helper()
 	prosody := realstack.StartProsody(t, realstack.ProsodyOptions{Modules: []string{"measure_chatstack"}})
-	atheme := realstack.StartAtheme(t, realstack.AthemeOptions{})
+	atheme := realstack.StartAtheme(t)
 	s := r.open(t, "servers", fmt.Sprintf(`
   - {kind: xmpp_status, url: %[1]s/status}
   - {kind: xmpp_metrics, url: %[1]s/metrics}
@@ -125,7 +125,7 @@ func (r *rig) drillCertificates(t *testing.T) {
 	t.Helper()
 	const day = 24 * time.Hour
 	authority := realstack.NewAuthorityUntil(t, time.Now().Add(365*day))
-	nginx := realstack.StartNginx(t, realstack.NginxOptions{Upstream: "http://" + free(t)})
+	nginx := realstack.StartNginx(t, "http://" + free(t))
 	issue := func(by *realstack.Authority, left time.Duration) {
 		nginx.Renew(by.IssueUntil(time.Now().Add(left), realstack.XMPPDomain, "127.0.0.1"))
 	}

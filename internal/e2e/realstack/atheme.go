@@ -8,12 +8,6 @@ import (
 	"testing"
 )
 
-// AthemeOptions say what is particular about an Atheme.
-type AthemeOptions struct {
-	// Port is a port of 127.0.0.1; 0 picks a free one.
-	Port int
-}
-
 // Atheme is IRC services without an IRC server to link to, which their HTTP side does not show.
 type Atheme struct {
 	*Process
@@ -22,11 +16,11 @@ type Atheme struct {
 }
 
 // StartAtheme starts IRC services.
-func StartAtheme(tb testing.TB, o AthemeOptions) *Atheme {
+func StartAtheme(tb testing.TB) *Atheme {
 	tb.Helper()
 	program := binary(tb, "atheme-services", "atheme-services")
-	o.Port = port(tb, o.Port)
-	a := &Atheme{Process: newProcess(tb, "atheme", true), Addr: address(o.Port)}
+	port := freePort(tb)
+	a := &Atheme{Process: newProcess(tb, "atheme", true), Addr: address(port)}
 	a.argv = []string{
 		program, "-n",
 		"-c", a.path("atheme.conf"), "-D", a.dir, "-l", a.path("server.log"), "-p", a.path("atheme.pid"),
@@ -38,7 +32,7 @@ func StartAtheme(tb testing.TB, o AthemeOptions) *Atheme {
 	a.configure("atheme.conf", struct {
 		Dir  string
 		Port int
-	}{a.dir, o.Port})
+	}{a.dir, port})
 	a.Start()
 	return a
 }

@@ -79,7 +79,7 @@ func StartDocker(tb testing.TB, o DockerOptions) *Docker {
 
 func (d *Docker) listenTLS() {
 	d.tb.Helper()
-	addr := address(port(d.tb, 0))
+	addr := address(freePort(d.tb))
 	authority := NewAuthority(d.tb)
 	ca, err := os.ReadFile(authority.File)
 	if err != nil {

@@ -3,7 +3,6 @@
 package realstack
 
 import (
-	"context"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -23,28 +22,21 @@ func BuildExporter(tb testing.TB) string {
 
 // Exporter is the exporter's own binary, with a configuration and a state of its own.
 type Exporter struct {
-	*Process
-	// Addr is host:port.
-	Addr string
+	*Program
 }
 
 // StartExporter starts a binary of BuildExporter with a configuration, as exporter.yaml has it, and environment
 // variables, as the user that the test is, and further flags. Its lifecycle can be switched over HTTP.
 func StartExporter(tb testing.TB, program, config string, environ map[string]string, flags ...string) *Exporter {
 	tb.Helper()
-	e := &Exporter{Process: newProcess(tb, "exporter", false), Addr: address(port(tb, 0))}
+	e := &Exporter{newProgram(tb, "exporter", false)}
 	e.write("exporter.yaml", []byte(config))
 	for name, value := range environ {
 		e.environ = append(e.environ, name+"="+value)
 	}
-	e.argv = append([]string{program, "--config.file=" + e.path("exporter.yaml"), "--web.listen-address=" + e.Addr, "--web.enable-lifecycle"}, flags...)
-	e.ready = func(ctx context.Context) error { return succeeds(ctx, e.URL()+"/-/healthy") }
-	e.Start()
+	e.serve("/-/healthy", append([]string{program, "--config.file=" + e.path("exporter.yaml"), "--web.listen-address=" + e.Addr, "--web.enable-lifecycle"}, flags...)...)
 	return e
 }
-
-// URL is the exporter, without a slash at its end.
-func (e *Exporter) URL() string { return "http://" + e.Addr }
 
 // Rules are the alert rules for the configuration, as the binary prints them.
 func (e *Exporter) Rules() string {

@@ -9,14 +9,6 @@ import (
 	"testing"
 )
 
-// NginxOptions say what is particular about an nginx.
-type NginxOptions struct {
-	// Upstream is the URL that it passes requests on to, without a path: Prosody.URL.
-	Upstream string
-	// Port is a port of 127.0.0.1; 0 picks a free one.
-	Port int
-}
-
 // Nginx is the HTTPS proxy of an XMPP server. It answers /health itself.
 type Nginx struct {
 	*Process
@@ -26,12 +18,12 @@ type Nginx struct {
 	Authority *Authority
 }
 
-// StartNginx starts an HTTPS proxy.
-func StartNginx(tb testing.TB, o NginxOptions) *Nginx {
+// StartNginx starts an HTTPS proxy that passes requests on to a URL without a path, as Prosody.URL is.
+func StartNginx(tb testing.TB, upstream string) *Nginx {
 	tb.Helper()
 	program := binary(tb, "nginx", "nginx")
-	o.Port = port(tb, o.Port)
-	n := &Nginx{Process: newProcess(tb, "nginx", true), Addr: address(o.Port), Authority: NewAuthority(tb)}
+	port := freePort(tb)
+	n := &Nginx{Process: newProcess(tb, "nginx", true), Addr: address(port), Authority: NewAuthority(tb)}
 	n.argv = []string{program, "-c", n.path("nginx.conf"), "-e", n.path("server.log"), "-p", n.dir}
 	n.ready = func(ctx context.Context) error {
 		transport := &http.Transport{TLSClientConfig: n.Authority.client()}
@@ -42,9 +34,9 @@ func StartNginx(tb testing.TB, o NginxOptions) *Nginx {
 	n.write("certificate.pem", certificate)
 	n.write("key.pem", key)
 	n.configure("nginx.conf", struct {
-		NginxOptions
-		Dir string
-	}{o, n.dir})
+		Upstream, Dir string
+		Port          int
+	}{upstream, n.dir, port})
 	n.Start()
 	return n
 }

@@ -414,12 +414,9 @@ func binary(tb testing.TB, program, debianPackage string) string {
 	return path
 }
 
-// port returns want, or a free port of 127.0.0.1 where want is 0.
-func port(tb testing.TB, want int) int {
+// freePort is a free port of 127.0.0.1.
+func freePort(tb testing.TB) int {
 	tb.Helper()
-	if want != 0 {
-		return want
-	}
 	l, err := (&net.ListenConfig{}).Listen(tb.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		tb.Fatalf("find a free port: %v", err)

@@ -39,13 +39,10 @@ var modRehearse []byte
 
 // ProsodyOptions say what is particular about a Prosody. The zero value is one that answers everything.
 type ProsodyOptions struct {
-	// HTTPPort, ClientPort (c2s, STARTTLS) and ComponentPort are ports of 127.0.0.1; 0 picks a free one.
-	HTTPPort, ClientPort, ComponentPort int
 	// DirectTLSPort is where clients connect with TLS at once; 0 is none.
 	DirectTLSPort int
-	// Federation has it speak with other servers: on ServerPort (s2s, STARTTLS), of which 0 picks a free one.
+	// Federation has it speak with other servers.
 	Federation bool
-	ServerPort int
 	// MetricsCIDR and StatusCIDR are the networks that may ask for /metrics and /status, Loopback by default. Others
 	// get a 403. An X-Forwarded-For from loopback replaces the client's address.
 	MetricsCIDR, StatusCIDR string
@@ -67,27 +64,26 @@ const Rehearse = "rehearse"
 // Prosody is an XMPP server.
 type Prosody struct {
 	*Process
-	// HTTPAddr, ClientAddr, ComponentAddr and ServerAddr are host:port. Nothing listens on ServerAddr without Federation.
+	// HTTPAddr, ClientAddr (STARTTLS), ComponentAddr and ServerAddr (STARTTLS) are host:port. Nothing listens on ServerAddr
+	// without Federation.
 	HTTPAddr, ClientAddr, ComponentAddr, ServerAddr string
 	// Authority signed its certificate, which is for XMPPDomain, OtherDomain, localhost and 127.0.0.1.
 	Authority *Authority
 
-	options ProsodyOptions
+	ports prosodyPorts
 }
+
+type prosodyPorts struct{ HTTPPort, ClientPort, ComponentPort, ServerPort int }
 
 // StartProsody starts an XMPP server with virtual hosts, an account and a component as the constants say.
 func StartProsody(tb testing.TB, o ProsodyOptions) *Prosody {
 	tb.Helper()
 	program := prosodyProgram(tb, "prosody")
-	o.HTTPPort, o.ClientPort, o.ComponentPort = port(tb, o.HTTPPort), port(tb, o.ClientPort), port(tb, o.ComponentPort)
-	o.ServerPort = port(tb, o.ServerPort)
+	ports := prosodyPorts{freePort(tb), freePort(tb), freePort(tb), freePort(tb)}
 	p := &Prosody{
-		Process:       newProcess(tb, "prosody", true),
-		HTTPAddr:      address(o.HTTPPort),
-		ClientAddr:    address(o.ClientPort),
-		ComponentAddr: address(o.ComponentPort),
-		ServerAddr:    address(o.ServerPort),
-		Authority:     NewAuthority(tb),
+		Process: newProcess(tb, "prosody", true), Authority: NewAuthority(tb), ports: ports,
+		HTTPAddr: address(ports.HTTPPort), ClientAddr: address(ports.ClientPort),
+		ComponentAddr: address(ports.ComponentPort), ServerAddr: address(ports.ServerPort),
 	}
 	p.argv = []string{program, "-F", "--config", p.path("prosody.cfg.lua")}
 	p.ready = func(ctx context.Context) error { return answers(ctx, http.DefaultTransport, p.URL()) }
@@ -243,8 +239,6 @@ func (p *Prosody) URL() string { return "http://" + p.HTTPAddr }
 // Reconfigure restarts the server with other options, on the ports it has.
 func (p *Prosody) Reconfigure(o ProsodyOptions) {
 	p.tb.Helper()
-	o.HTTPPort, o.ClientPort, o.ComponentPort = p.options.HTTPPort, p.options.ClientPort, p.options.ComponentPort
-	o.ServerPort = p.options.ServerPort
 	p.Stop()
 	p.apply(o)
 	p.Start()
@@ -261,9 +255,9 @@ func (p *Prosody) apply(o ProsodyOptions) {
 	if o.StatisticsInterval == "" {
 		o.StatisticsInterval = "manual"
 	}
-	p.options = o
 	p.configure("prosody.cfg.lua", struct {
 		ProsodyOptions
+		prosodyPorts
 		Dir, ComponentSecret string
-	}{o, p.dir, ComponentSecret})
+	}{o, p.ports, p.dir, ComponentSecret})
 }
