@@ -13,39 +13,6 @@ import (
 	"testing"
 )
 
-// unasked are tools that CI has no package of, each with the reason.
-var unasked = map[string]string{
-	"certbot":    "Debian's package brings a timer that renews certificates",
-	"kubectl":    "not in Debian 12; the manifests are built by .ci/tools/kubernetes",
-	"ssh":        "one option, and no help to ask for",
-	"sudoedit":   "of sudo, and without options",
-	"unrealircd": "not in Debian",
-}
-
-// hidden are options that are in no help, each with how they are known.
-var hidden = map[string]string{
-	"chatstack_exporter --completion-script-bash": "kingpin's own; make build calls it",
-	"openssl x509 -sha256":                        "the help has -* for every digest",
-	"prosodyctl --root":                           "in its source alone",
-}
-
-// helpWords are what a tool is asked for its options with, where that is not --help behind the tool and its subcommand.
-var helpWords = map[string][]string{
-	"chatstack_exporter":   {"--help-long"},
-	"curl":                 {"--help", "all"},
-	"docker top":           {"ps", "--help", "output"},
-	"git clone":            {"clone", "-h"},
-	"git pull":             {"pull", "-h"},
-	"iptables":             {"-m", "conntrack", "--help"},
-	"nginx":                {"-h"},
-	"openssl rand":         {"rand", "-help"},
-	"openssl s_client":     {"s_client", "-help"},
-	"openssl x509":         {"x509", "-help"},
-	"prosodyctl":           {"cert", "--help"},
-	"prosodyctl shell":     {"shell", "--help"},
-	"systemd-ask-password": {"--help"},
-}
-
 // TestRealToolsKnowTheirOptions asks each tool of the documents for its help: every subcommand and option must be in it.
 // Compose's are asked for in the walk-through, which has it.
 func TestRealToolsKnowTheirOptions(t *testing.T) {
@@ -56,14 +23,14 @@ func TestRealToolsKnowTheirOptions(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	t.Setenv("PATH", programs+":"+os.Getenv("PATH")+":/usr/sbin:/sbin")
-	for _, tool := range slices.Sorted(maps.Keys(tools)) {
+	for _, tool := range slices.Sorted(maps.Keys(known.Tools)) {
 		words := strings.Fields(tool)
-		if unasked[words[0]] != "" || strings.HasPrefix(tool, "docker compose") {
+		if known.Unasked[words[0]] != "" || strings.HasPrefix(tool, "docker compose") {
 			continue
 		}
 		args := append(words[1:], "--help")
-		if help, ok := helpWords[tool]; ok {
-			args = help
+		if help, ok := known.HelpWords[tool]; ok {
+			args = strings.Fields(help)
 		}
 		program := words[0]
 		if tool == "docker top" { // its options are those of ps
@@ -84,9 +51,9 @@ func TestRealToolsKnowTheirOptions(t *testing.T) {
 func wantInHelp(t *testing.T, tool string, help []byte) {
 	t.Helper()
 	help = bytes.ReplaceAll(help, []byte("--[no-]"), []byte("--"))
-	for o := range strings.FieldsSeq(tools[tool]) {
+	for o := range strings.FieldsSeq(known.Tools[tool]) {
 		name := strings.TrimSuffix(o, ":")
-		if hidden[tool+" "+name] == "" && !regexp.MustCompile(`(?m)(^|[\s,\[|(])`+regexp.QuoteMeta(name)+`($|[\s,=:\[\]|<)])`).Match(help) {
+		if known.Hidden[tool+" "+name] == "" && !regexp.MustCompile(`(?m)(^|[\s,\[|(])`+regexp.QuoteMeta(name)+`($|[\s,=:\[\]|<)])`).Match(help) {
 			t.Errorf("%s does not know %s:\n%s", tool, name, help)
 		}
 	}
@@ -98,7 +65,7 @@ func wantInHelp(t *testing.T, tool string, help []byte) {
 // composeKnowsItsOptions is TestRealToolsKnowTheirOptions for Compose, which make builds for the walk-through.
 func composeKnowsItsOptions(t *testing.T) {
 	t.Helper()
-	for _, tool := range slices.Sorted(maps.Keys(tools)) {
+	for _, tool := range slices.Sorted(maps.Keys(known.Tools)) {
 		words := strings.Fields(tool)
 		if len(words) < 2 || words[1] != "compose" {
 			continue

@@ -7,131 +7,6 @@ import (
 	"testing"
 )
 
-// tools are the programs that documents may name, with their subcommands and the options that documents use. An option that
-// takes a value ends in a colon. TestRealToolsKnowTheirOptions asks each program whether it knows them.
-var tools = map[string]string{
-	"amtool":                          "--alertmanager.url:",
-	"amtool alert add":                "--annotation:",
-	"amtool alert query":              "",
-	"amtool check-config":             "",
-	"amtool config routes test":       "--config.file:",
-	"amtool silence add":              "--duration: --comment:",
-	"amtool silence query":            "",
-	"base64":                          "",
-	"cat":                             "",
-	"certbot certificates":            "",
-	"certbot renew":                   "--dry-run",
-	"chatstack_exporter":              "--config.file: --web.config.file: --web.listen-address: --completion-script-bash",
-	"chatstack_exporter check":        "",
-	"chatstack_exporter check-config": "--without-secrets",
-	"chatstack_exporter healthcheck":  "",
-	"chatstack_exporter rules":        "--kubernetes",
-	"chgrp":                           "",
-	"chmod":                           "",
-	"cp":                              "-r --preserve:",
-	"curl":                            "-H: -X: -d: -i -k -m: -o: -s -S -u: -w: --cacert: --cert: --fail --fail-with-body --key:",
-	"df":                              "-h -i",
-	"diff":                            "",
-	"docker":                          "",
-	"docker builder prune":            "-f",
-	"docker compose":                  "-p:",
-	"docker compose build":            "",
-	"docker compose config":           "--environment --quiet",
-	"docker compose down":             "--volumes",
-	"docker compose exec":             "-T",
-	"docker compose kill":             "--signal:",
-	"docker compose logs":             "",
-	"docker compose ps":               "-a",
-	"docker compose restart":          "",
-	"docker compose up":               "-d --detach --force-recreate --wait",
-	"docker container prune":          "",
-	"docker events":                   "--filter: --since: --until:",
-	"docker exec":                     "-i -t",
-	"docker image prune":              "-f",
-	"docker inspect":                  "--format:",
-	"docker kill":                     "--signal:",
-	"docker logs":                     "--since: --tail: --timestamps",
-	"docker network create":           "--driver:",
-	"docker network inspect":          "-f:",
-	"docker network ls":               "",
-	"docker ps":                       "-a --filter: --format:",
-	"docker push":                     "",
-	"docker restart":                  "",
-	"docker secret create":            "",
-	"docker stack deploy":             "--compose-file:",
-	"docker start":                    "",
-	"docker stats":                    "--no-stream",
-	"docker stop":                     "",
-	"docker swarm update":             "--task-history-limit:",
-	"docker system df":                "-v",
-	"docker system prune":             "--volumes",
-	"docker tag":                      "",
-	"docker top":                      "-o:", // ps reads it
-	"docker unpause":                  "",
-	"docker update":                   "--restart:",
-	"du":                              "-h -x --max-depth:",
-	"find":                            "-name: -size:",
-	"free":                            "-m",
-	"git clone":                       "",
-	"git pull":                        "",
-	"grep":                            "-B: -E -i -o",
-	"head":                            "-c:",
-	"install":                         "-D -d -m: -t:",
-	"iptables":                        "-I: -j: -m: -p: -s: --ctorigdstport: --ctstate:",
-	"journalctl":                      "-u: --since: --vacuum-size:",
-	"jq":                              "-c -r",
-	"kubectl":                         "-n:",
-	"kubectl apply":                   "-k:",
-	"kubectl create namespace":        "",
-	"kubectl create secret generic":   "--from-file:",
-	"kubectl exec":                    "",
-	"kubectl kustomize":               "",
-	"kubectl label namespace":         "",
-	"kubectl rollout restart":         "",
-	"kubectl rollout status":          "",
-	"ls":                              "-L -h -l",
-	"make":                            "",
-	"mkdir":                           "-m:",
-	"mv":                              "",
-	"nginx":                           "-s: -t",
-	"openssl rand":                    "-base64",
-	"openssl s_client":                "-connect: -servername: -showcerts -starttls: -verify_return_error -xmpphost:",
-	"openssl x509":                    "-dates -ext: -fingerprint -in: -issuer -noout -sha256 -subject",
-	"prosodyctl":                      "--root",
-	"prosodyctl cert import":          "",
-	"prosodyctl check":                "",
-	"prosodyctl mod_audit":            "",
-	"prosodyctl passwd":               "",
-	"prosodyctl shell":                "",
-	"promtool check config":           "",
-	"promtool check rules":            "",
-	"rm":                              "-r",
-	"sed":                             "-i",
-	"sort":                            "-h -n -r",
-	"ssh":                             "-L:",
-	"stat":                            "-c:",
-	"sudoedit":                        "",
-	"systemctl daemon-reload":         "",
-	"systemctl disable":               "--now",
-	"systemctl edit":                  "",
-	"systemctl enable":                "--now",
-	"systemctl reload":                "",
-	"systemctl restart":               "",
-	"systemctl show":                  "--value --property:",
-	"systemctl status":                "",
-	"systemctl try-restart":           "",
-	"systemd-ask-password":            "",
-	"systemd-sysusers":                "",
-	"tail":                            "",
-	"tar":                             "-x -z -f:",
-	"touch":                           "",
-	"truncate":                        "-s:",
-	"uniq":                            "-c",
-	"unrealircd configtest":           "",
-	"unrealircd reloadtls":            "",
-	"wc":                              "-c -l",
-}
-
 // builtins are the shell's own. eval's words are those of a substitution, which is read by itself.
 var builtins = []string{"[", "export", "cd", "set", ".", "eval", "x"}
 
@@ -153,7 +28,7 @@ type option struct{ tool, name, value string }
 func takeApart(words []string) use {
 	u := use{tool: strings.TrimPrefix(strings.TrimPrefix(words[0], "bin/"), "/")}
 	u.tool = u.tool[strings.LastIndex(u.tool, "/")+1:]
-	if !known(u.tool) {
+	if !isKnown(u.tool) {
 		u.unknown = "no known tool"
 		return u
 	}
@@ -166,7 +41,7 @@ func takeApart(words []string) use {
 			u.nested, rest = rest, nil
 		case len(word) > 1 && word[0] == '-':
 			rest = u.option(word, rest)
-		case len(u.operands) == 0 && known(u.tool+" "+word):
+		case len(u.operands) == 0 && isKnown(u.tool+" "+word):
 			u.tool += " " + word
 		case u.tool == "docker exec" || u.tool == "docker compose exec":
 			u.nested, rest = rest, nil
@@ -174,7 +49,7 @@ func takeApart(words []string) use {
 			u.operands = append(u.operands, word)
 		}
 	}
-	if _, ok := tools[u.tool]; !ok && u.unknown == "" {
+	if _, ok := known.Tools[u.tool]; !ok && u.unknown == "" {
 		u.unknown = "no known subcommand"
 	}
 	return u
@@ -221,7 +96,7 @@ func (u *use) option(word string, rest []string) []string {
 // find looks an option up, of the subcommand or of what it belongs to.
 func (u *use) find(name string) (tool string, takes, ok bool) {
 	for tool = u.tool; ; tool = tool[:strings.LastIndex(tool, " ")] {
-		options := strings.Fields(tools[tool])
+		options := strings.Fields(known.Tools[tool])
 		if slices.Contains(options, name) {
 			return tool, false, true
 		}
@@ -234,9 +109,9 @@ func (u *use) find(name string) (tool string, takes, ok bool) {
 	}
 }
 
-// known reports whether the table has a tool or subcommand of this name, or something below it.
-func known(name string) bool {
-	for tool := range tools {
+// isKnown reports whether the table has a tool or subcommand of this name, or something below it.
+func isKnown(name string) bool {
+	for tool := range known.Tools {
 		if tool == name || strings.HasPrefix(tool, name+" ") {
 			return true
 		}
@@ -245,9 +120,10 @@ func known(name string) bool {
 }
 
 // usesIn are the commands of a script, also those that are handed to another shell.
-func usesIn(script string) []use {
+func usesIn(t *testing.T, script string) []use {
+	t.Helper()
 	var found []use
-	for _, words := range shellCommands(script) {
+	for _, words := range shellCommands(t, script) {
 		for len(words) > 0 && (words[0] == "sudo" || words[0] == "exec") {
 			words = words[1:]
 		}
@@ -255,7 +131,7 @@ func usesIn(script string) []use {
 		case len(words) == 0 || slices.Contains(builtins, words[0]):
 			continue
 		case words[0] == "sh" && len(words) > 2 && words[1] == "-c":
-			found = append(found, usesIn(words[2])...)
+			found = append(found, usesIn(t, words[2])...)
 			continue
 		}
 		for len(words) > 0 && words[0] != "..." {
@@ -272,12 +148,12 @@ func usesOf(t *testing.T) map[string][]use {
 	t.Helper()
 	found := map[string][]use{}
 	for _, b := range scripts(t) {
-		found[b.document] = append(found[b.document], usesIn(b.text)...)
+		found[b.document] = append(found[b.document], usesIn(t, b.text)...)
 	}
 	for _, d := range documents(t) {
 		for _, span := range codeSpan.FindAllStringSubmatch(fencedBlock.ReplaceAllString(d.text, ""), -1) {
-			if first, args, _ := strings.Cut(span[1], " "); args != "" && known(first) {
-				found[d.name] = append(found[d.name], usesIn(strings.ReplaceAll(span[1], "\n", " "))...)
+			if first, args, _ := strings.Cut(span[1], " "); args != "" && isKnown(first) {
+				found[d.name] = append(found[d.name], usesIn(t, strings.ReplaceAll(span[1], "\n", " "))...)
 			}
 		}
 	}
@@ -298,11 +174,11 @@ func TestCommandsInDocumentsHaveKnownToolsAndOptions(t *testing.T) {
 			}
 		}
 	}
-	for _, tool := range slices.Sorted(maps.Keys(tools)) {
+	for _, tool := range slices.Sorted(maps.Keys(known.Tools)) {
 		if !used[tool] {
 			t.Errorf("no document uses %s", tool)
 		}
-		for o := range strings.FieldsSeq(tools[tool]) {
+		for o := range strings.FieldsSeq(known.Tools[tool]) {
 			if !used[tool+" "+strings.TrimSuffix(o, ":")] {
 				t.Errorf("no document uses %s %s", tool, o)
 			}

@@ -11,41 +11,6 @@ import (
 	"testing"
 )
 
-// blockLoaders name, for each block of configuration in a document, the test that gives it to the program that reads it. The
-// key is the block's language, or how it begins.
-var blockLoaders = map[string]string{
-	"nginx":                "TestRealNginxServesThePageBelowAPath",
-	"promql":               "TestRealRunbooksSayWhatPrometheusAndTheShellUnderstand",
-	"maintenance:\n":       "TestMaintenanceInDocumentsIsAccepted",
-	"tls_server_config:\n": "TestWebConfigurationsInDocumentsAreAccepted",
-	"plugin_paths = {":     "TestProsodyTakesTheConfigurationOfDeploy",
-	"rpc-class ":           "TestSnippetsForUnrealIRCdAreAccepted",
-	"except ban ":          "TestSnippetsForUnrealIRCdAreAccepted",
-	"scrape_configs:\n":    "TestRealPrometheusTakesTheSnippets",
-}
-
-// fileLoaders do the same for the files in deploy/, by path or directory; a script of CI may be the one that does.
-var fileLoaders = map[string]string{
-	".env.example":                     "TestRealNewcomerIsToldInTheChannel",
-	"alertmanager":                     "TestRealNewcomerIsToldInTheChannel",
-	"alertmanager/alertmanager.yml":    "TestRealAmtoolAcceptsTheConfiguration",
-	"alertmanager/templates":           "TestRealTemplatesReadWell",
-	"compose.existing-prometheus.yaml": "TestRealNewcomerIsToldInTheChannel",
-	"compose.web-config.yaml":          "TestRealNewcomerIsToldInTheChannel",
-	"compose.yaml":                     "TestRealNewcomerIsToldInTheChannel",
-	"exporter":                         "TestRealNewcomerIsToldInTheChannel",
-	"grafana":                          "TestGrafanaFindsTheDashboards", // which reads it as Grafana does: Debian has no Grafana
-	"kubernetes":                       ".ci/tools/kubernetes",
-	"many-hosts":                       "TestExamplesForManyHostsAreValid",
-	"many-hosts/prometheus.yml":        "TestRealPrometheusDiscoversThePeers",
-	"prometheus":                       "TestRealNewcomerIsToldInTheChannel",
-	"prosody":                          "TestRealModuleCountsLoginsExactly",
-	"socket-proxy":                     "TestRealNewcomerIsToldInTheChannel",
-	"swarm":                            "TestExampleForSwarmIsValid",
-	"systemd":                          ".ci/systemd-tests",
-	"systemd/web.yml":                  "TestWebConfigurationsInDocumentsAreAccepted",
-}
-
 func TestEveryConfigurationIsLoadedByATest(t *testing.T) {
 	tests := map[string]bool{}
 	err := fs.WalkDir(os.DirFS(root), ".", func(name string, d fs.DirEntry, err error) error {
@@ -64,7 +29,7 @@ func TestEveryConfigurationIsLoadedByATest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, loader := range slices.Concat(slices.Collect(maps.Values(blockLoaders)), slices.Collect(maps.Values(fileLoaders))) {
+	for _, loader := range slices.Concat(slices.Collect(maps.Values(known.Languages)), slices.Collect(maps.Values(known.Blocks)), slices.Collect(maps.Values(known.Files))) {
 		if _, err := os.Stat(filepath.Join(root, loader)); !tests[loader] && err != nil {
 			t.Errorf("there is no test %s", loader)
 		}
@@ -72,14 +37,9 @@ func TestEveryConfigurationIsLoadedByATest(t *testing.T) {
 	used := map[string]bool{}
 	for _, d := range documents(t) {
 		for _, b := range d.codeBlocks() {
-			key := b.language
-			for begin := range blockLoaders {
-				if strings.HasPrefix(b.text, begin) {
-					key = begin
-				}
-			}
-			used[key] = true
-			if b.language != "sh" && key == b.language && key != "" && blockLoaders[key] == "" {
+			begin := b.configuration()
+			used[b.language], used[begin] = true, true
+			if begin == "" && b.language != "" && b.language != "sh" && known.Languages[b.language] == "" {
 				t.Errorf("%s: no test loads this %s:\n%s", d.name, b.language, b.text)
 			}
 		}
@@ -89,7 +49,7 @@ func TestEveryConfigurationIsLoadedByATest(t *testing.T) {
 			return err
 		}
 		key := name
-		for fileLoaders[key] == "" && key != "." {
+		for known.Files[key] == "" && key != "." {
 			key = path.Dir(key)
 		}
 		if used["deploy/"+key] = true; key == "." {
@@ -100,12 +60,12 @@ func TestEveryConfigurationIsLoadedByATest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for key := range blockLoaders {
+	for _, key := range slices.Concat(slices.Collect(maps.Keys(known.Languages)), slices.Collect(maps.Keys(known.Blocks))) {
 		if !used[key] {
 			t.Errorf("no document has a block %q", key)
 		}
 	}
-	for key := range fileLoaders {
+	for key := range known.Files {
 		if !used["deploy/"+key] {
 			t.Errorf("there is no deploy/%s", key)
 		}

@@ -1,16 +1,39 @@
 package deploy
 
 import (
+	"bytes"
+	_ "embed"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
+
+	"gopkg.in/yaml.v3"
 )
 
 const root = "../../.."
+
+//go:embed testdata/known.yaml
+var knownFile []byte
+
+// known are the lists of that file, which says what each is for.
+var known = func() (lists struct {
+	Tools, Unasked, Hidden   map[string]string
+	HelpWords                map[string]string `yaml:"help_words"`
+	Walked                   []string
+	NotWalked                map[string]string `yaml:"not_walked"`
+	Languages, Blocks, Files map[string]string
+},
+) {
+	d := yaml.NewDecoder(bytes.NewReader(knownFile))
+	d.KnownFields(true)
+	if err := d.Decode(&lists); err != nil {
+		panic(err)
+	}
+	return lists
+}()
 
 // document is a text in Markdown that tells people what to run and to write.
 type document struct {
@@ -72,8 +95,15 @@ func unindented(text string) string {
 	return strings.TrimPrefix(strings.ReplaceAll("\n"+text, "\n"+strings.Repeat(" ", column), "\n"), "\n")
 }
 
-// configurations are the blocks that are not commands, by how they begin.
-var configurations = []string{"plugin_paths = {", "rpc-class ", "except ban ", "scrape_configs:"}
+// configuration is how the block begins in the list of configurations, "" where it is not in it.
+func (b codeBlock) configuration() string {
+	for begin := range known.Blocks {
+		if strings.HasPrefix(b.text, begin) {
+			return begin
+		}
+	}
+	return ""
+}
 
 // scripts are the blocks of commands of all documents.
 func scripts(t *testing.T) []codeBlock {
@@ -81,8 +111,7 @@ func scripts(t *testing.T) []codeBlock {
 	var found []codeBlock
 	for _, d := range documents(t) {
 		for _, b := range d.codeBlocks() {
-			configuration := slices.ContainsFunc(configurations, func(begin string) bool { return strings.HasPrefix(b.text, begin) })
-			if b.language == "sh" || b.language == "" && !configuration {
+			if b.language == "sh" || b.language == "" && b.configuration() == "" {
 				b.text = picture.ReplaceAllString(b.text, "")
 				found = append(found, b)
 			}

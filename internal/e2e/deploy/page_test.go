@@ -16,60 +16,13 @@ import (
 
 const deploy = "../../../deploy"
 
-// walked are the blocks of commands that TestRealNewcomerIsToldInTheChannel runs, by how they begin.
-var walked = []string{
-	"git clone ",
-	"install -m 0600 .env.example .env",
-	"${EDITOR:-vi} .env",
-	"docker compose config --quiet",
-	"docker compose up --detach --wait --force-recreate",
-	"docker compose ps",
-	"CONTAINER=",
-	"docker start ",
-	"sed -i 's/^COMPOSE_FILE=.*/COMPOSE_FILE=compose.yaml:compose.existing-prometheus.yaml/'",
-	"docker compose up --detach --wait chatstack-exporter socket-proxy",
-	"cp prometheus/prometheus.yml prometheus.local.yml",
-	"cp -r exporter exporter.local",
-	"docker compose kill --signal HUP chatstack-exporter",
-	"docker compose exec -T chatstack-exporter /chatstack_exporter rules",
-	"git pull",
-	"docker compose down\n",
-	"docker compose down --volumes",
-	"chatstack_exporter check-config --without-secrets",
-}
-
-// notWalked are those that are not run, each with the reason.
-var notWalked = map[string]string{
-	"docker network create --driver overlay":             "wants a swarm; docker stack config reads its files, and compose starts what is for a node",
-	"iptables -I DOCKER-USER":                            "changes the machine's firewall",
-	"cat certificate.pem key.pem":                        "wants a swarm; docker stack config reads its files",
-	"make image":                                         "wants a registry; compose builds the image",
-	"kubectl create namespace":                           "wants a cluster",
-	"kubectl kustomize":                                  "wants a cluster; .ci/tools/kubernetes builds the overlays",
-	"make build":                                         "wants a cluster; .ci/tools/kubernetes compares the rules",
-	"chatstack_exporter check --config.file=probes.yaml": "asks and listens at addresses that are not there",
-}
-
-// blocks are the commands of the pages: what is fenced as sh, or indented by four columns or more.
-func blocks(t *testing.T) []string {
+// blocks are the commands of the pages that tell how to deploy.
+func blocks(t *testing.T) (found []string) {
 	t.Helper()
-	var found []string
-	fenced := regexp.MustCompile("(?ms)^ *```(\\w*)\n(.*?)^ *```$")
-	indented := regexp.MustCompile(`(?m)^\n(?: {4,}\S.*\n)+`)
-	for _, name := range []string{"README.md", "swarm/README.md", "kubernetes/README.md", "many-hosts/README.md"} {
-		page := read(t, name)
-		for _, m := range fenced.FindAllStringSubmatch(page, -1) {
-			if m[1] == "sh" {
-				found = append(found, m[2])
-			}
+	for _, b := range scripts(t) {
+		if slices.Contains([]string{"deploy/README.md", "deploy/swarm/README.md", "deploy/kubernetes/README.md", "deploy/many-hosts/README.md"}, b.document) {
+			found = append(found, b.text)
 		}
-		for _, m := range indented.FindAllString(fenced.ReplaceAllString(page, ""), -1) {
-			found = append(found, m[1:])
-		}
-	}
-	for i, text := range found {
-		column := len(text) - len(strings.TrimLeft(text, " "))
-		found[i] = strings.TrimLeft(strings.ReplaceAll("\n"+text, "\n"+strings.Repeat(" ", column), "\n"), "\n")
 	}
 	return found
 }
@@ -85,17 +38,17 @@ func read(t *testing.T, name string) string {
 }
 
 func TestEveryCommandOfThePagesIsRunOrSaysWhyNot(t *testing.T) {
-	known := slices.Concat(walked, slices.Collect(maps.Keys(notWalked)))
+	begins := slices.Concat(known.Walked, slices.Collect(maps.Keys(known.NotWalked)))
 	used := map[string]bool{}
 	for _, block := range blocks(t) {
-		i := slices.IndexFunc(known, func(begin string) bool { return strings.HasPrefix(block, begin) })
+		i := slices.IndexFunc(begins, func(begin string) bool { return strings.HasPrefix(block, begin) })
 		if i < 0 {
 			t.Errorf("these commands are neither run by the walk-through nor listed:\n%s", block)
 			continue
 		}
-		used[known[i]] = true
+		used[begins[i]] = true
 	}
-	for _, begin := range known {
+	for _, begin := range begins {
 		if !used[begin] {
 			t.Errorf("no page has commands that begin with %q", begin)
 		}

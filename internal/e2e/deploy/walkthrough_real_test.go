@@ -77,10 +77,10 @@ func (n *newcomer) try(ctx context.Context, command string) (string, error) {
 	return string(out), err
 }
 
-// follow runs the block of commands of the page that begins so, one of walked.
+// follow runs the block of commands of the page that begins so, one of those that are walked.
 func (n *newcomer) follow(begin string) string {
 	n.t.Helper()
-	if !slices.Contains(walked, begin) {
+	if !slices.Contains(known.Walked, begin) {
 		n.t.Fatalf("%q is not among those that are walked", begin)
 	}
 	for _, block := range blocks(n.t) {
@@ -265,7 +265,7 @@ func TestRealNewcomerIsToldInTheChannel(t *testing.T) {
 	n.doesNotStart()
 	n.goesAway()
 	n.nodeOfSwarm()
-	for _, begin := range walked {
+	for _, begin := range known.Walked {
 		if !n.followed[begin] {
 			t.Errorf("the commands that begin with %q were not run", begin)
 		}
