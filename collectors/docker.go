@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/cgroup"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/fleet"
 )
 
@@ -15,7 +16,7 @@ func newDocker(s *Docker, d Deps) (Collector, error) {
 	c := &docker{
 		settings: s, engine: engine, log: d.Log, once: d.Once, looking: make(chan struct{}, 1),
 		follower:      follower{answered: make(chan struct{}, 1), patience: deafAfter, quiet: quietAfter, lasting: lastingStream},
-		resourceMeter: resourceMeter{measuring: make(chan dockerRound, 1)},
+		resourceMeter: resourceMeter{measuring: make(chan dockerRound, 1), cgroups: cgroup.Tree{Root: s.CgroupRoot, ProcRoot: s.ProcRoot}},
 		keeper:        keeper{state: d.State},
 		fleet:         fleet.New(s.rules(d.Containers)), unsure: true, hangs: fleet.NewHangs(),
 	}
@@ -28,7 +29,6 @@ func (c *docker) Collect(ctx context.Context, b *Batch) (err error) {
 	defer func() {
 		if err != nil { // what was measured before is old by the time that the engine answers again
 			c.locked(func() { c.resources, c.failed = nil, c.rounds })
-			c.forgetGroups()
 		}
 	}()
 	s, err := c.engine.Open(c.settings.Parallelism)

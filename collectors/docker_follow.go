@@ -46,9 +46,6 @@ var (
 // Follow implements Follower: it listens to the engine's events, opens the stream again whenever it ends, and measures
 // resources after each reading, beside it.
 func (c *docker) Follow(ctx context.Context, changed func()) {
-	c.following.Store(true)
-	defer c.leaveGroups()
-	defer c.following.Store(false)
 	present := changed
 	changed = func() { c.keepCounts(); present() }
 	ctx, cancel := context.WithCancel(ctx)

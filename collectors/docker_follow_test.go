@@ -1046,38 +1046,6 @@ func TestUnknownResourcesAreLoggedOnce(t *testing.T) {
 	}
 }
 
-// TestFilesOfGroupsStayOpenWhileTheEngineIsFollowed reads a group whose files stay open until a reading fails, and until nobody
-// follows the engine any more.
-func TestFilesOfGroupsStayOpenWhileTheEngineIsFollowed(t *testing.T) {
-	w, root := followFiles(t, "irc")
-	w.start()
-	want := func(when string, open int) {
-		t.Helper()
-		if got := cgrouptest.OpenBelow(t, root); got != open {
-			t.Errorf("%s: %d files are open, want %d", when, got, open)
-		}
-	}
-	for range 2 {
-		w.read()
-		want("after a reading", 3)
-		if !w.showsMemory("irc") {
-			t.Fatalf("the page lacks the memory:\n%s", w.page())
-		}
-	}
-	late, cancel := context.WithDeadline(t.Context(), time.Unix(1, 0))
-	defer cancel()
-	if err := w.docker.Collect(late, &Batch{}); err == nil {
-		t.Fatal("a reading without time succeeded")
-	}
-	want("after a failure", 0)
-	w.read()
-	want("after the next reading", 3)
-	w.stop()
-	want("after the end", 0)
-	w.read()
-	want("after a reading that came later", 0)
-}
-
 // TestRunThatTheListShowsIsTheOneMeasured has a container started anew that was measured before the list told of it.
 func TestRunThatTheListShowsIsTheOneMeasured(t *testing.T) {
 	w, _ := followFiles(t, "irc", "xmpp")

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/api"
-	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/cgroup"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/usage"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
@@ -77,8 +76,7 @@ func (c *docker) used(ctx context.Context, subjects []usage.Subject) (used map[s
 		}
 	}()
 	if c.settings.Resources == resourcesCgroup {
-		c.withGroups(func(t cgroup.Tree) { used, err = t.Measure(ctx, subjects) })
-		return used, err
+		return c.cgroups.Measure(ctx, subjects)
 	}
 	s, err := c.engine.OpenSingle(c.settings.ResourcesParallelism)
 	if err != nil {
@@ -213,34 +211,6 @@ func (c *docker) measureCgroups(ctx context.Context, m dockerRound, f *fileReadi
 		return
 	}
 	c.takeUsed(ctx, m, f.used, f.err)
-}
-
-// withGroups calls do with the cgroup tree, which remembers groups while events are followed.
-func (c *docker) withGroups(do func(t cgroup.Tree)) {
-	c.usage.Lock()
-	defer c.leaveGroups() // once they are free
-	defer c.usage.Unlock()
-	if c.groups == nil && c.following.Load() {
-		c.groups = cgroup.Groups{}
-	}
-	do(cgroup.Tree{Root: c.settings.CgroupRoot, ProcRoot: c.settings.ProcRoot, Groups: c.groups})
-}
-
-// leaveGroups forgets the groups if events are followed no more. Whoever uses them meanwhile does so afterwards, so that
-// nobody waits for a file that hangs.
-func (c *docker) leaveGroups() {
-	if !c.following.Load() {
-		c.forgetGroups()
-	}
-}
-
-// forgetGroups closes the groups' files, unless somebody uses them.
-func (c *docker) forgetGroups() {
-	if c.usage.TryLock() {
-		defer c.usage.Unlock()
-		c.groups.Close()
-		c.groups = nil
-	}
 }
 
 // restFor begins the rest of a round with so many subjects, or returns nil: where somebody waits for the answers, while it is not

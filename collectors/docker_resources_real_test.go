@@ -12,14 +12,11 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/docker/docker/api/types/container"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/cgroup"
-	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/cgroup/cgrouptest"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/usage"
-	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/exportertest"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/realstack"
 )
 
@@ -144,60 +141,6 @@ func realGroups(t *testing.T, id string) []string {
 		t.Fatal(err)
 	}
 	return groups
-}
-
-// TestRealGroupFilesFollowTheContainer keeps the files of a group open while its container ends, is started again under the
-// same path, and is removed.
-func TestRealGroupFilesFollowTheContainer(t *testing.T) {
-	e := startRealEngine(t)
-	name := e.Run("again", "--restart", "no", "--", "fill", "8", "8")
-	e.Await(name, realstack.HealthStatus, container.Healthy)
-	id := e.subject(t, name).ID
-	kept := realCgroups
-	kept.Groups = cgroup.Groups{}
-	read := func(tree cgroup.Tree) (usage.Usage, bool) {
-		t.Helper()
-		got, err := tree.Measure(t.Context(), []usage.Subject{{ID: id}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		r, there := got[id]
-		return r, there
-	}
-	for _, step := range [][]string{nil, nil, {"restart", "-t", "1", name}, {"kill", name}, {"start", name}, {"rm", "-f", name}} {
-		if step != nil {
-			e.Docker(step...)
-		}
-		runs := len(step) == 0 || step[0] != "kill" && step[0] != "rm"
-		if runs {
-			e.Await(name, realstack.HealthStatus, container.Healthy)
-		} else {
-			e.awaitNoGroup(t, id)
-		}
-		before, _ := read(realCgroups)
-		got, there := read(kept)
-		after, _ := read(realCgroups)
-		g := kept.Groups[id]
-		if there != runs || (g != nil) != runs || got.CPUSeconds < before.CPUSeconds || got.CPUSeconds > after.CPUSeconds {
-			t.Errorf("docker %v: there: %t, remembered: %t, %.9f s of CPU; want %t, between %.9f and %.9f s", step, there, g != nil, got.CPUSeconds, runs,
-				before.CPUSeconds, after.CPUSeconds)
-		}
-		open := 0 // the Go runtime keeps files of its own group open
-		for _, group := range realGroups(t, id) {
-			open += cgrouptest.OpenBelow(t, group)
-		}
-		if g != nil && open != 3 {
-			t.Errorf("docker %v: %d files are open, want 3 of the group", step, open)
-		}
-	}
-}
-
-// awaitNoGroup waits until a container has no group any more.
-func (e *realEngine) awaitNoGroup(t *testing.T, id string) {
-	t.Helper()
-	if !exportertest.Eventually(time.Minute, 10*time.Millisecond, func() bool { return len(realGroups(t, id)) == 0 }) {
-		t.Fatalf("container %s has a group still", id)
-	}
 }
 
 func TestRealCPUAgreesWithCgroups(t *testing.T) {

@@ -61,10 +61,8 @@ func (c *docker) claim(ctx context.Context) (release func(), err error) {
 // resourceMeter is what containers use, and how that is measured.
 type resourceMeter struct {
 	measuring    chan dockerRound
-	readingFiles atomic.Bool // while files of containers are read
-	usage        sync.Mutex  // guards groups
-	// groups are where containers' groups were found last, nil while events are not followed.
-	groups cgroup.Groups
+	readingFiles atomic.Bool // while cgroups are read
+	cgroups      cgroup.Tree
 
 	// The collector's lock guards what follows. rounds counts the readings that succeeded, measured is the last of them whose
 	// containers' resources are known, failed the last one before a reading that failed.

@@ -1,7 +1,6 @@
 package collectors
 
 import (
-	"sync/atomic"
 	"time"
 
 	"github.com/docker/docker/api/types/events"
@@ -9,7 +8,6 @@ import (
 
 // follower is how the engine's events are followed. Tests shorten the times.
 type follower struct {
-	following atomic.Bool // while Follow runs
 	// answered has Follow try again at once to open the stream of events.
 	answered                 chan struct{}
 	patience, quiet, lasting time.Duration // deafAfter, quietAfter, lastingStream

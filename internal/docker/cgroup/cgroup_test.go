@@ -3,7 +3,6 @@ package cgroup
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -153,7 +152,7 @@ func TestMountThatIsNotTheHostsIsAFailure(t *testing.T) {
 			}
 		})
 	}
-	if got, err := (Tree{Root: t.TempDir()}).Measure(t.Context(), nil); err != nil || len(got) != 0 {
+	if got, err := (&Tree{Root: t.TempDir()}).Measure(t.Context(), nil); err != nil || len(got) != 0 {
 		t.Errorf("without containers: got %v, error %v; want nothing and none", got, err)
 	}
 }
@@ -186,8 +185,7 @@ func TestReadingCgroupsEndsWithTheContext(t *testing.T) {
 // TestRememberedGroupIsFoundWhereItMoves keeps where groups are from one reading to the next, and has an engine start a
 // container anew with another parent.
 func TestRememberedGroupIsFoundWhereItMoves(t *testing.T) {
-	tree := Tree{Root: t.TempDir(), Groups: Groups{}}
-	defer tree.Groups.Close()
+	tree := Tree{Root: t.TempDir()}
 	read := func(files map[string]string, want map[string]string) {
 		t.Helper()
 		if err := os.RemoveAll(tree.Root); err != nil {
@@ -202,11 +200,7 @@ func TestRememberedGroupIsFoundWhereItMoves(t *testing.T) {
 		if _, known := got[cgroupID]; known != (files != nil) || known && got[cgroupID].WorkingSet != cgroupResources.WorkingSet {
 			t.Errorf("got %v", got)
 		}
-		remembered := map[string]string{}
-		for id, g := range tree.Groups {
-			remembered[id] = g.path
-		}
-		if diff := cmp.Diff(want, remembered); diff != "" {
+		if diff := cmp.Diff(want, tree.paths); diff != "" {
 			t.Errorf("remembered groups (-want +got):\n%s", diff)
 		}
 	}
@@ -219,55 +213,6 @@ func TestRememberedGroupIsFoundWhereItMoves(t *testing.T) {
 	read(nil, map[string]string{otherCgroupID: other})
 }
 
-// TestFilesStayOpenWhileThereIsRoom has more groups than this process may keep files of, then fewer, then none.
-func TestFilesStayOpenWhileThereIsRoom(t *testing.T) {
-	var limit syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
-		t.Fatal(err)
-	}
-	defer syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit) //nolint:errcheck // as it was
-	const groups = 70
-	tree := Tree{Root: t.TempDir(), Groups: Groups{}}
-	defer tree.Groups.Close()
-	var ids []string
-	for i := range groups {
-		ids = append(ids, fmt.Sprintf("%064x", i))
-		cgrouptest.WriteTree(t, tree.Root, cgrouptest.V2("docker/"+ids[i]))
-	}
-	for _, step := range []struct {
-		limit               uint64
-		groups, usage, want int
-	}{
-		{600, groups, 600000000, 150},
-		{400, groups, 610000000, 100},
-		{1000, groups, 620000000, 3 * groups},
-		{1000, groups, 630000000, 3 * groups},
-		{1000, 7, 640000000, 21},
-		{1000, 0, 0, 0},
-	} {
-		lower := limit
-		lower.Cur = step.limit
-		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &lower); err != nil {
-			t.Fatal(err)
-		}
-		for _, id := range ids[:step.groups] {
-			cgrouptest.WriteTree(t, tree.Root, map[string]string{"docker/" + id + "/memory.current": fmt.Sprintln(step.usage)})
-		}
-		got, err := tree.Measure(t.Context(), subjectsOf(ids[:step.groups]...))
-		if err != nil || len(got) != step.groups {
-			t.Fatalf("%d groups are known, error %v; want %d", len(got), err, step.groups)
-		}
-		for id, r := range got {
-			if want := uint64(step.usage) - 209715200; r.WorkingSet != want { //nolint:gosec // not negative
-				t.Fatalf("%s: %d bytes, want %d", id, r.WorkingSet, want)
-			}
-		}
-		if open := cgrouptest.OpenBelow(t, tree.Root); open != step.want {
-			t.Errorf("limit %d, %d groups: %d files are open, want %d", step.limit, step.groups, open, step.want)
-		}
-	}
-}
-
 // TestHalfOfARememberedGroupIsNotEnough has one controller's group stay behind when a container's groups move.
 func TestHalfOfARememberedGroupIsNotEnough(t *testing.T) {
 	for _, controllers := range []string{"memory and CPU", "CPU alone"} {
@@ -277,8 +222,7 @@ func TestHalfOfARememberedGroupIsNotEnough(t *testing.T) {
 			}
 			return cgrouptest.V1(path)
 		}
-		tree := Tree{Root: t.TempDir(), Groups: Groups{}}
-		defer tree.Groups.Close()
+		tree := Tree{Root: t.TempDir()}
 		cgrouptest.WriteTree(t, tree.Root, group("docker/"+cgroupID))
 		for _, moved := range []bool{false, true} {
 			if moved {
@@ -301,28 +245,21 @@ func TestHalfOfARememberedGroupIsNotEnough(t *testing.T) {
 
 // TestFileIsReadToItsEnd reads files that are shorter and longer than what is asked for at once, one after another.
 func TestFileIsReadToItsEnd(t *testing.T) {
-	files := kernelFiles{room: 1}
+	files := kernelFiles{make([]byte, kernelFileSize)}
 	path := filepath.Join(t.TempDir(), "file")
-	stays := kernelFile{path: path, stays: true}
-	defer stays.close()
 	for _, size := range []int{0, 1, kernelFileSize - 1, kernelFileSize, 5*kernelFileSize + 1, 2} {
 		want := strings.Repeat("x", size)
 		if err := os.WriteFile(path, []byte(want), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		for _, file := range []*kernelFile{{path: path}, &stays} {
-			if got, there, err := files.read(file); string(got) != want || !there || err != nil {
-				t.Errorf("a file of %d bytes, stays open: %t: got %d, there: %t, error %v", size, file.stays, len(got), there, err)
-			}
-			if open := file.open != nil; open != file.stays {
-				t.Errorf("open: %t, want %t", open, file.stays)
-			}
+		if got, there, err := files.read(path); string(got) != want || !there || err != nil {
+			t.Errorf("a file of %d bytes: got %d, there: %t, error %v", size, len(got), there, err)
 		}
 	}
-	if _, there, err := files.read(&kernelFile{path: path + "/none"}); there || !errors.Is(err, syscall.ENOTDIR) {
+	if _, there, err := files.read(path + "/none"); there || !errors.Is(err, syscall.ENOTDIR) {
 		t.Errorf("a file below a file: there: %t, error %v", there, err)
 	}
-	if got, there, err := files.read(&kernelFile{path: path + "s", stays: true}); got != nil || there || err != nil {
+	if got, there, err := files.read(path + "s"); got != nil || there || err != nil {
 		t.Errorf("no file: got %q, there: %t, error %v", got, there, err)
 	}
 }

@@ -13,32 +13,25 @@ import (
 type finder struct {
 	layout *layout
 	files  *kernelFiles
-	// groups are those that were found before.
-	groups Groups
+	// known are the paths of groups that were found before, by their containers' ids.
+	known map[string]string
 	// others are the groups in unusual places by their containers' ids, once it was looked for them.
 	others map[string]string
 }
 
-// read reads the numbers of a container, where it was found before or is found now; of none that has no group.
-func (f *finder) read(ctx context.Context, id string) (usage.Usage, error) {
-	if group := f.groups[id]; group != nil {
-		if r, err := f.layout.read(f.files, group); err == nil && f.layout.whole(&r) {
-			return r, nil
+// read reads the numbers of a container, and returns the path of its group; of none that has no group.
+func (f *finder) read(ctx context.Context, id string) (r usage.Usage, path string, err error) {
+	if path = f.known[id]; path != "" {
+		// It may have moved, one controller after another.
+		if r, err = f.layout.read(f.files, path); err == nil && f.layout.whole(&r) {
+			return r, path, nil
 		}
-		group.close()
-		delete(f.groups, id) // it may have moved, one controller after another
 	}
-	path := f.group(ctx, id)
-	if path == "" {
-		return usage.Usage{}, nil
+	if path = f.group(ctx, id); path == "" {
+		return usage.Usage{}, "", nil
 	}
-	group := f.layout.group(path)
-	if f.groups == nil {
-		defer group.close()
-	} else {
-		f.groups[id] = group
-	}
-	return f.layout.read(f.files, group)
+	r, err = f.layout.read(f.files, path)
+	return r, path, err
 }
 
 // group is the path of a container's group below a controller's directory, or "".

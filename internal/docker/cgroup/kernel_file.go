@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"io/fs"
-	"os"
 	"strconv"
 	"syscall"
 
@@ -12,37 +11,21 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
-// kernelFile is a small file that the kernel makes up.
-type kernelFile struct {
-	path string
-	// stays says that it stays open from one reading to the next, while there is room for it: opening and closing one costs
-	// the kernel twice as much as reading it.
-	stays bool
-	open  *os.File
-}
+// kernelFileSize is more than most files have that the kernel makes up.
+const kernelFileSize = 8 << 10
 
-func (f *kernelFile) close() {
-	if f.open != nil {
-		f.open.Close() //nolint:errcheck,gosec // only read
-		f.open = nil
-	}
-}
+// kernelFiles reads such files, one after another. os.ReadFile takes three times as long, since it has the runtime watch
+// each of them.
+type kernelFiles struct{ buffer []byte }
 
-// kernelFiles reads such files, one after another. os.ReadFile asks the kernel twice as much for each.
-type kernelFiles struct {
-	buffer []byte
-	// room is how many more may stay open.
-	room int
-}
-
-// number reads a number from a file: the one after the key and a space, or the only one. known is false where there is no
+// number reads a number from a file: the one after the key and a space, or the only one. known is false if there is no
 // such file any more, or no such line.
-func (k *kernelFiles) number(file *kernelFile, key string) (number uint64, known bool, err error) {
-	content, known, err := k.read(file)
+func (k *kernelFiles) number(path, key string) (number uint64, known bool, err error) {
+	content, known, err := k.read(path)
 	if err != nil || !known {
 		return 0, false, err
 	}
-	return numberOf(file.path, content, key)
+	return numberOf(path, content, key)
 }
 
 func numberOf(path string, content []byte, key string) (number uint64, known bool, err error) {
@@ -63,84 +46,61 @@ func numberOf(path string, content []byte, key string) (number uint64, known boo
 }
 
 // inactiveFile reads the file cache from a memory.stat.
-func (k *kernelFiles) inactiveFile(file *kernelFile) (cache usage.InactiveFile, known bool, err error) {
-	content, known, err := k.read(file)
+func (k *kernelFiles) inactiveFile(path string) (cache usage.InactiveFile, known bool, err error) {
+	content, known, err := k.read(path)
 	if err != nil || !known {
 		return cache, false, err
 	}
-	if cache.Total, _, err = numberOf(file.path, content, "total_inactive_file"); err != nil {
+	if cache.Total, _, err = numberOf(path, content, "total_inactive_file"); err != nil {
 		return cache, false, err
 	}
-	cache.Own, _, err = numberOf(file.path, content, "inactive_file")
+	cache.Own, _, err = numberOf(path, content, "inactive_file")
 	return cache, err == nil, err
 }
 
 // read reads a file that may be gone, or whose group or process may go while it is read. What it returns is good until
 // the next call.
-func (k *kernelFiles) read(file *kernelFile) (content []byte, there bool, err error) {
-	if content, err = k.whole(file); err != nil {
-		file.close()
-	}
+func (k *kernelFiles) read(path string) (content []byte, there bool, err error) {
+	content, err = k.whole(path)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENODEV) || errors.Is(err, syscall.ESRCH) {
 		return nil, false, nil
 	}
 	return content, err == nil, err
 }
 
-const (
-	// kernelFileSize is more than most of these files have.
-	kernelFileSize = 8 << 10
-	// wholeAtOnce is a length up to which the kernel gives such a file in one piece: it makes at least a page of it at a
-	// time, of lines that are far shorter than the rest of that.
-	wholeAtOnce = 2 << 10
-)
-
-func (k *kernelFiles) whole(file *kernelFile) ([]byte, error) {
-	if file.open != nil {
-		fd := int(file.open.Fd()) //nolint:gosec // the system's own number
-		var info syscall.Stat_t
-		if err := syscall.Fstat(fd, &info); err != nil || info.Nlink == 0 {
-			return nil, &fs.PathError{Op: "read", Path: file.path, Err: syscall.ENODEV} // as the kernel's own say when they are removed
-		}
-		return k.all(fd, file.path)
-	}
-	fd, err := syscall.Open(file.path, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
-	for errors.Is(err, syscall.EINTR) {
-		fd, err = syscall.Open(file.path, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
-	}
+func (k *kernelFiles) whole(path string) ([]byte, error) {
+	var fd int
+	err := retry(func() (err error) {
+		fd, err = syscall.Open(path, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
+		return err
+	})
 	if err != nil {
-		return nil, &fs.PathError{Op: "open", Path: file.path, Err: err}
+		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
 	}
-	if file.stays && k.room > 0 {
-		k.room--
-		// Unlike os.Open's, such a file is not watched by the runtime, which costs more than it is worth.
-		file.open = os.NewFile(uintptr(fd), file.path)
-	} else {
-		defer syscall.Close(fd) //nolint:errcheck // only read
-	}
-	return k.all(fd, file.path)
-}
-
-// all reads an open file from its beginning to its end.
-func (k *kernelFiles) all(fd int, path string) ([]byte, error) {
-	if k.buffer == nil {
-		k.buffer = make([]byte, kernelFileSize)
-	}
+	defer syscall.Close(fd) //nolint:errcheck // only read
 	for size := 0; ; {
-		n, err := syscall.Pread(fd, k.buffer[size:], int64(size))
+		var n int
+		err := retry(func() (err error) {
+			n, err = syscall.Pread(fd, k.buffer[size:], int64(size))
+			return err
+		})
 		switch {
-		case errors.Is(err, syscall.EINTR):
-			continue
 		case err != nil:
 			return nil, &fs.PathError{Op: "read", Path: path, Err: err}
 		case n <= 0:
 			return k.buffer[:size], nil
 		}
-		if size == 0 && n <= wholeAtOnce && k.buffer[n-1] == '\n' {
-			return k.buffer[:n], nil // another call would only say that this is the end
-		}
 		if size += n; size == len(k.buffer) {
 			k.buffer = append(k.buffer, make([]byte, size)...)
+		}
+	}
+}
+
+// retry calls do until no signal interrupts it.
+func retry(do func() error) error {
+	for {
+		if err := do(); !errors.Is(err, syscall.EINTR) {
+			return err
 		}
 	}
 }

@@ -77,15 +77,15 @@ func (l *layout) isHosts() bool {
 	return !exists(l.onlyBelow)
 }
 
-// read reads the numbers of one group; what is not there is not known.
-func (l *layout) read(files *kernelFiles, g *group) (usage.Usage, error) {
+// read reads the numbers of the group at a path below the controllers' directories; what is not there is not known.
+func (l *layout) read(files *kernelFiles, group string) (usage.Usage, error) {
 	var r usage.Usage
 	if l.memory != "" {
-		used, known, err := files.number(&g.usage, "")
+		used, known, err := files.number(filepath.Join(l.memory, group, l.usage), "")
 		if err != nil {
 			return r, err
 		}
-		cache, there, err := files.inactiveFile(&g.stat)
+		cache, there, err := files.inactiveFile(filepath.Join(l.memory, group, "memory.stat"))
 		if err != nil {
 			return r, err
 		}
@@ -93,21 +93,13 @@ func (l *layout) read(files *kernelFiles, g *group) (usage.Usage, error) {
 		r.WorkingSet = usage.WorkingSet(used, cache)
 	}
 	if l.cpu != "" {
-		used, known, err := files.number(&g.cpu, l.cpuKey)
+		used, known, err := files.number(filepath.Join(l.cpu, group, l.cpuTime), l.cpuKey)
 		if err != nil {
 			return r, err
 		}
 		r.HasCPU, r.CPUSeconds = known && used > 0, float64(used)/l.perSecond
 	}
 	return r, nil
-}
-
-// group is a group by its path below a controller's directory.
-func (l *layout) group(path string) *group {
-	file := func(controller, name string) kernelFile {
-		return kernelFile{path: filepath.Join(controller, path, name), stays: true}
-	}
-	return &group{path: path, usage: file(l.memory, l.usage), stat: file(l.memory, "memory.stat"), cpu: file(l.cpu, l.cpuTime)}
 }
 
 // whole reports whether every controller that there is has told its numbers.

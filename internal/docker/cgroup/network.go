@@ -53,7 +53,7 @@ func (n *processNetworks) read(pid int, r *usage.Usage) {
 		n.found++
 		return
 	}
-	content, there, err := n.files.read(&kernelFile{path: n.file(pid)})
+	content, there, err := n.files.read(n.file(pid))
 	if there {
 		n.found++
 		r.Received, r.Transmitted, r.HasNetwork, err = sumInterfaces(string(content))

@@ -9,39 +9,39 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
-// Tree is the host's cgroup file system, v1 or v2.
+// Tree is the host's cgroup file system, v1 or v2. It is not safe for concurrent use.
 type Tree struct {
 	// Root is where it is mounted, best read-only.
 	Root string
 	// ProcRoot is where the host's /proc is mounted; "" leaves network numbers out.
 	ProcRoot string
-	// Groups remembers from one reading to the next where containers' groups are; nil remembers nothing.
-	Groups Groups
+	// paths are where containers' groups were found last, by the containers' ids.
+	paths map[string]string
 }
 
 // Measure reads the numbers of all subjects until ctx is done. The result has an entry for each whose group exists; the others
 // have stopped. The error is the first that concerns more than one container, beside what was read nevertheless.
-func (t Tree) Measure(ctx context.Context, subjects []usage.Subject) (map[string]usage.Usage, error) {
+func (t *Tree) Measure(ctx context.Context, subjects []usage.Subject) (map[string]usage.Usage, error) {
+	known := t.paths
+	t.paths = make(map[string]string, len(subjects))
 	if len(subjects) == 0 {
-		t.Groups.Close()
 		return nil, nil
 	}
 	l, err := findLayout(t.Root)
 	if err != nil {
-		t.Groups.Close()
 		return nil, err
 	}
 	var (
 		got   = make(map[string]usage.Usage, len(subjects))
-		files = &kernelFiles{room: t.Groups.room()}
-		found = finder{layout: &l, groups: t.Groups, files: files}
+		files = &kernelFiles{buffer: make([]byte, kernelFileSize)}
+		found = finder{layout: &l, files: files, known: known}
 		nets  = newNetworks(t.ProcRoot, files)
 	)
 	for _, subject := range subjects {
 		if err := ctx.Err(); err != nil {
 			return got, fmt.Errorf("read cgroups in %s: %w", t.Root, err)
 		}
-		r, failed := found.read(ctx, subject.ID)
+		r, path, failed := found.read(ctx, subject.ID)
 		if err == nil {
 			err = failed
 		}
@@ -52,12 +52,8 @@ func (t Tree) Measure(ctx context.Context, subjects []usage.Subject) (map[string
 			r.Limit = uint64(max(subject.Limit, 0))
 		}
 		nets.read(subject.PID, &r)
-		got[subject.ID] = r
+		got[subject.ID], t.paths[subject.ID] = r, path
 	}
-	t.Groups.forget(func(id string) bool {
-		_, still := got[id]
-		return still
-	})
 	switch {
 	case err != nil:
 		return got, err

@@ -4,7 +4,6 @@ package cgrouptest
 import (
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 )
 
@@ -52,20 +51,4 @@ func V2(group string) map[string]string {
 		group + "/cpu.stat.local":  "throttled_usec 0\n",
 		group + "/memory.pressure": "some avg10=0.00 avg60=0.00 avg300=0.00 total=0\n",
 	}
-}
-
-// OpenBelow counts this process's open files below a directory.
-func OpenBelow(t *testing.T, dir string) int {
-	t.Helper()
-	links, err := filepath.Glob("/proc/self/fd/*")
-	if err != nil {
-		t.Fatal(err)
-	}
-	open := 0
-	for _, link := range links {
-		if path, err := os.Readlink(link); err == nil && strings.HasPrefix(path, dir+"/") {
-			open++
-		}
-	}
-	return open
 }
