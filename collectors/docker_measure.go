@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/api"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/usage"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
@@ -78,7 +77,7 @@ func (c *docker) used(ctx context.Context, subjects []usage.Subject) (used map[s
 	if c.settings.Resources == resourcesCgroup {
 		return c.cgroups.Measure(ctx, subjects)
 	}
-	s, err := c.engine.OpenSingle(c.settings.ResourcesParallelism)
+	s, err := c.engine.Open(c.settings.ResourcesParallelism)
 	if err != nil {
 		return nil, err
 	}
@@ -86,14 +85,7 @@ func (c *docker) used(ctx context.Context, subjects []usage.Subject) (used map[s
 	if err := c.negotiate(ctx, s, &Batch{}); err != nil {
 		return nil, err
 	}
-	rest := c.restFor(len(subjects), c.settings.ResourcesParallelism)
-	used, err = s.Measure(ctx, subjects, c.settings.ResourcesParallelism, rest, c.hangsAt)
-	if rest != nil {
-		if next, ok := rest.Next(); ok {
-			c.locked(func() { c.rest = next })
-		}
-	}
-	return used, err
+	return s.Measure(ctx, subjects, c.settings.ResourcesParallelism, c.hangsAt)
 }
 
 // takeUsed takes in what the round's containers use.
@@ -211,17 +203,6 @@ func (c *docker) measureCgroups(ctx context.Context, m dockerRound, f *fileReadi
 		return
 	}
 	c.takeUsed(ctx, m, f.used, f.err)
-}
-
-// restFor begins the rest of a round with so many subjects, or returns nil: where somebody waits for the answers, while it is not
-// known whether the engine answers, where not all are asked at once, and where a call has no connection of its own.
-func (c *docker) restFor(subjects, parallelism int) *api.Rest {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.once || !c.stats.known || c.stats.err != nil || subjects == 0 || subjects > parallelism || c.engine.Endpoint.TLS {
-		return nil
-	}
-	return api.NewRest(c.rest)
 }
 
 // hangsAt reports whether the engine hangs at a container.

@@ -13,9 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
@@ -37,7 +35,7 @@ func statsSession(t *testing.T, host string, parallelism int) *api.Session {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := c.(*docker).engine.OpenSingle(parallelism)
+	s, err := c.(*docker).engine.Open(parallelism)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -327,10 +325,10 @@ func TestMeasuringLeavesNoGoroutineOrDescriptor(t *testing.T) {
 	ignore := goleak.IgnoreCurrent()
 	before := openDescriptors(t)
 	measure(ids...)
+	goleak.VerifyNone(t, ignore) // a dial goes on for a moment when nobody needs it any more
 	if after := openDescriptors(t); after != before {
 		t.Errorf("open descriptors: got %d, want %d as before", after, before)
 	}
-	goleak.VerifyNone(t, ignore)
 }
 
 func TestResourcesPage(t *testing.T) {
@@ -349,106 +347,7 @@ func TestResourcesPage(t *testing.T) {
 	goldenPage(t, "docker/resources", b)
 }
 
-func TestAnswersAreLeftAloneWhereNobodyWaitsForThem(t *testing.T) {
-	for _, tt := range []struct {
-		name     string
-		once     bool
-		host     string
-		stats    feature
-		subjects int
-		want     bool
-	}{
-		{"it is not known whether stats are to be had", false, "unix:///none", feature{}, 10, false},
-		{"they were not to be had", false, "unix:///none", feature{true, errors.New("403")}, 10, false},
-		{"somebody waits", true, "unix:///none", feature{true, nil}, 10, false},
-		{"nobody is asked about", false, "unix:///none", feature{true, nil}, 0, false},
-		{"not all are asked at once", false, "unix:///none", feature{true, nil}, 11, false},
-		{"calls share connections", false, "https://127.0.0.1:2376", feature{true, nil}, 10, false},
-		{"nobody waits", false, "unix:///none", feature{true, nil}, 10, true},
-	} {
-		d := (&watch{t: t}).collector(dockerSettings(tt.host), nil, tt.once)
-		d.stats, d.rest = tt.stats, time.Millisecond
-		r := d.restFor(tt.subjects, 10)
-		if (r != nil) != tt.want {
-			t.Errorf("%s: answers are left alone: %t", tt.name, r != nil)
-		}
-	}
-}
-
-// TestMeasurementsLeaveAnswersAlone has all answers there at once, and then late.
-func TestMeasurementsLeaveAnswersAlone(t *testing.T) {
-	const rest = 160 * time.Millisecond
-	e := startEngine(t, plainContainer("a", nil), plainContainer("b", nil))
-	var refuses, slow atomic.Bool
-	e.answer = func(w http.ResponseWriter, r *http.Request) bool {
-		switch {
-		case !strings.HasSuffix(r.URL.Path, "/stats"):
-			return false
-		case refuses.Load():
-			engineRefuses(w, http.StatusForbidden, "no")
-		default:
-			if slow.Load() {
-				<-time.After(rest)
-			}
-			engineAnswers(w, map[string]any{"read": time.Now(), "memory_stats": map[string]any{"usage": 1000}})
-		}
-		return true
-	}
-	s := dockerSettings(e.host)
-	s.Resources = resourcesEngine
-	d := (&watch{t: t}).collector(s, nil, false)
-	measure := func(round int, least time.Duration) {
-		t.Helper()
-		begun := time.Now()
-		d.measure(t.Context(), dockerRound{round: round, subjects: subjectsOf("id-a", "id-b")})
-		if took := time.Since(begun); took < least {
-			t.Errorf("round %d was over after %s, want a rest of %s", round, took, least)
-		}
-	}
-	d.rest = rest
-	measure(1, 0)
-	if d.rest != rest || len(d.resources) != 2 {
-		t.Errorf("the first round learns of a rest that it had not: %s; %d were measured", d.rest, len(d.resources))
-	}
-	measure(2, rest)
-	learnt := d.rest
-	if learnt >= rest && learnt < rest+5*time.Millisecond || len(d.resources) != 2 {
-		t.Errorf("nothing was learnt, the next rest is %s; %d were measured", learnt, len(d.resources))
-	}
-	d.rest = 0
-	slow.Store(true)
-	measure(3, rest)
-	if learnt = d.rest; learnt < rest {
-		t.Errorf("answers that came %s late teach a rest of %s", rest, learnt)
-	}
-	refuses.Store(true)
-	measure(4, 0)
-	if d.rest != learnt || d.stats.err == nil {
-		t.Errorf("a rest of %s was learnt of a failure, %v", d.rest, d.stats.err)
-	}
-}
-
-// TestMeasurementsMakeSingleCalls has an engine say whether anything is asked after a call for stats.
-func TestMeasurementsMakeSingleCalls(t *testing.T) {
-	e := startEngine(t, plainContainer("a", nil), plainContainer("b", nil))
-	var last atomic.Int64
-	e.on("/stats", func(w http.ResponseWriter, r *http.Request) {
-		if r.Close {
-			last.Add(1)
-		}
-		w.WriteHeader(http.StatusInternalServerError)
-	})
-	s := dockerSettings(e.host)
-	s.Resources = resourcesEngine
-	d := (&watch{t: t}).collector(s, nil, false)
-	d.measure(t.Context(), dockerRound{round: 1, subjects: subjectsOf("id-a", "id-b")})
-	if last.Load() != 2 {
-		t.Errorf("%d calls for stats are the last on their connection, want 2", last.Load())
-	}
-	e.waitForSilence(t)
-}
-
 // measureStats returns the stats of the subjects.
 func measureStats(ctx context.Context, s *api.Session, subjects []usage.Subject, parallelism int) (map[string]usage.Usage, error) {
-	return s.Measure(ctx, subjects, parallelism, nil, func(string) bool { return false })
+	return s.Measure(ctx, subjects, parallelism, func(string) bool { return false })
 }

@@ -68,9 +68,7 @@ type resourceMeter struct {
 	// containers' resources are known, failed the last one before a reading that failed.
 	rounds, measured, failed int
 	resources                map[string]runUsage
-	// stats is how the last measurement ended, rest for how long the answers of the next one may be left alone.
-	stats feature
-	rest  time.Duration
+	stats                    feature // how the last measurement ended
 }
 
 // runUsage is what one run of a container used.

@@ -48,23 +48,12 @@ const dialTimeout = 10 * time.Second
 
 // Open returns a session with at most this many connections.
 func (c *Client) Open(connections int) (*Session, error) {
-	return c.open(&http.Transport{
+	transport := &http.Transport{
 		MaxConnsPerHost:        connections,
 		MaxIdleConnsPerHost:    connections,
 		MaxResponseHeaderBytes: exchange.MaxHeaderBytes,
 		DisableCompression:     true,
-	}, false)
-}
-
-// OpenSingle returns a session with one connection for each call. With TLS, whose handshakes are dear, it is Open.
-func (c *Client) OpenSingle(connections int) (*Session, error) {
-	if c.Endpoint.TLS {
-		return c.Open(connections)
 	}
-	return c.open(&http.Transport{}, true)
-}
-
-func (c *Client) open(transport *http.Transport, single bool) (*Session, error) {
 	seen := &exchange.Wire{AddressKey: "host"}
 	if c.TLSKeys {
 		seen.PlainHint = RemoveTLSKeys + " and write tcp:// in the host"
@@ -84,11 +73,7 @@ func (c *Client) open(transport *http.Transport, single bool) (*Session, error) 
 		}
 		scheme, transport.TLSClientConfig = "https", tlsConfig
 	}
-	var calls http.RoundTripper = transport
-	if single {
-		calls = singleCalls{transport.DialContext}
-	}
-	guarded := recorder{next: guard{next: calls}, limit: c.Limit}
+	guarded := recorder{next: guard{next: transport}, limit: c.Limit}
 	// WithHost configures the client's own transport, so ours replaces it afterwards.
 	caller := &http.Client{Transport: guarded, CheckRedirect: client.CheckRedirect}
 	docker, err := client.NewClientWithOpts(

@@ -33,8 +33,6 @@ type call struct {
 	events bool
 	// most is the longest answer to this call, if that is less than the client's limit; 0 is no limit.
 	most int64
-	// rest, if set, says when a call on a connection of its own may look for its answer.
-	rest *Rest
 }
 
 type callKey struct{}
@@ -57,7 +55,7 @@ func (r recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	if !ok {
 		c = &call{}
 	}
-	*c = call{decode: c.decode, events: c.events, most: c.most, rest: c.rest}
+	*c = call{decode: c.decode, events: c.events, most: c.most}
 	if req.Method == http.MethodHead {
 		// The client makes a GET of the same request when this fails, and the transport may still be reading it.
 		req = req.Clone(req.Context())

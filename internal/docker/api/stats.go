@@ -66,7 +66,7 @@ func (d *stats) usage(limit int64) usage.Usage {
 // Measure asks for the stats of all subjects, at most parallelism at once, except those that skip names. The result has an
 // entry for each that answered. It lacks those that are gone or have stopped, and those whose call failed with status 5xx, unless
 // all did. Any other error ends the measurement and is returned beside what was measured by then.
-func (s *Session) Measure(ctx context.Context, subjects []usage.Subject, parallelism int, rest *Rest, skip func(id string) bool) (map[string]usage.Usage, error) {
+func (s *Session) Measure(ctx context.Context, subjects []usage.Subject, parallelism int, skip func(id string) bool) (map[string]usage.Usage, error) {
 	var (
 		mu      sync.Mutex
 		got     = make(map[string]usage.Usage, len(subjects))
@@ -77,7 +77,7 @@ func (s *Session) Measure(ctx context.Context, subjects []usage.Subject, paralle
 		if skip(subject.ID) {
 			return nil
 		}
-		answer, c, err := s.askStats(ctx, subject.ID, rest)
+		answer, c, err := s.askStats(ctx, subject.ID)
 		if err != nil && c.Status < http.StatusInternalServerError {
 			return err
 		}
@@ -91,9 +91,6 @@ func (s *Session) Measure(ctx context.Context, subjects []usage.Subject, paralle
 		}
 		return nil
 	})
-	if err == nil && rest != nil {
-		rest.complete()
-	}
 	switch {
 	case ctx.Err() != nil && errors.Is(err, context.Cause(ctx)):
 		return got, fmt.Errorf("measure containers of %s: %w", s.Host, ctx.Err())
@@ -106,12 +103,10 @@ func (s *Session) Measure(ctx context.Context, subjects []usage.Subject, paralle
 // statsBuffers take the answers about stats: as many as are asked for at once.
 var statsBuffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
-// askStats asks for the stats of one container. It looks for the answer once the rest, if any, is over. It returns nil if the
-// container does not run any more.
-func (s *Session) askStats(ctx context.Context, id string, rest *Rest) (*stats, *call, error) {
+// askStats asks for the stats of one container. It returns nil if the container does not run any more.
+func (s *Session) askStats(ctx context.Context, id string) (*stats, *call, error) {
 	const doing = "measure container of"
 	ctx, c := record(ctx)
-	c.rest = rest
 	answer, err := s.docker.ContainerStatsOneShot(ctx, id)
 	if err != nil {
 		if c.missesContainer(err) || c.Status == http.StatusConflict { // the latter while it is being removed
