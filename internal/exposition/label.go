@@ -125,8 +125,9 @@ func (l *LabelReader[T]) Next() (name, value T, more bool) {
 			l.End = l.Pos
 			return name, value, true
 		case '\\':
-			l.Pos++
-			if l.Pos < len(l.Set) && l.Set[l.Pos] != 'n' && l.Set[l.Pos] != '"' && l.Set[l.Pos] != '\\' {
+			if next := l.Pos + 1; next < len(l.Set) && (l.Set[next] == 'n' || l.Set[next] == '"' || l.Set[next] == '\\') {
+				l.Pos = next
+			} else {
 				l.Loose = true
 			}
 		case '\n', 0:

@@ -27,7 +27,7 @@ func TestLinesReadBackWhatWasWritten(t *testing.T) {
 
 func TestLineThatIsNotWholeIsNoSample(t *testing.T) {
 	for _, line := range []string{
-		"", "\n", " 1", `{a="b"} 1`, "a", "a ", `a{b} 1`, `a{ 1`, `a{b 1`, `a{b=c} 1`, `a{b="c`, `a{b="c\"`, `a{b="c"`, `a{b="c",`, `a{b="c"}`, `a{b="c"} `, `a{} `, "a many",
+		"", "\n", " 1", `{a="b"} 1`, "a", "a ", `a{b} 1`, `a{ 1`, `a{b 1`, `a{b=c} 1`, `a{b="c`, `a{b="c\"`, `a{b="c"`, `a{b="c",`, `a{b="c"}`, `a{b="c"} `, `a{} `, "a many", "a{b=\"\\\x00\"} 1",
 	} {
 		for s := range Lines([]byte(line)) {
 			t.Errorf("%q passes for the sample %+v", line, s)

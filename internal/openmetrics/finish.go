@@ -25,12 +25,12 @@ func (r *reader) finish() *Page {
 	claims := map[uint64]struct{}{}
 	for _, renamed := range []bool{false, true} {
 		for _, f := range r.order {
-			if len(f.samples) > 0 && f.renamed == renamed && !r.claim(claims, f) {
+			if len(f.samples) > 0 && f.renamed == renamed && !r.claimSamples(claims, f) {
 				r.dropFamily(f, Clash, "name belongs to another family")
 			}
 		}
 		for _, f := range r.order {
-			if len(f.samples) > 0 && f.renamed == renamed && f.kind == model.MetricTypeCounter && !r.claimBase(claims, f) {
+			if len(f.samples) > 0 && f.renamed == renamed && f.kind == model.MetricTypeCounter && !r.claim(claims, f.name, exposition.Bare) {
 				f.count(exposition.Total, exposition.Bare)
 				f.name += exposition.Total.Suffix()
 				r.makeUnknown(f)
@@ -174,7 +174,7 @@ func (r *reader) dropRole(f *family, role exposition.Role) {
 	}
 	f.compact()
 	if n > 0 {
-		r.dropped(f, Malformed, role, n, "sample does not fit its family's type")
+		r.drop(Malformed, f.line, n*seriesOf(role), "sample does not fit its family's type", []byte(f.declared))
 	}
 }
 

@@ -88,11 +88,9 @@ func (r *reader) dropMetric(f *family, metric []sample) {
 	n := 0
 	for i := range metric {
 		metric[i].dropped = true
-		if metric[i].role != exposition.Created {
-			n++
-		}
+		n += seriesOf(metric[i].role)
 	}
-	r.dropped(f, reason, exposition.Bare, n, what)
+	r.drop(reason, f.line, n, what, []byte(f.declared))
 }
 
 // missing finds what a histogram's metric lacks: the sample to add, and whether the metric is whole then.

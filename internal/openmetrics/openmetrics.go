@@ -22,8 +22,9 @@ import (
 // is one whose name another family of the page has, a gauge for example: it is served under the name of its samples,
 // with `_total`. A creation time that is read before that shows is left out, since there is no place for it.
 func Read(page []byte, contentType string, o Options) *Page {
-	r := newReader(page, isOpenMetrics(page, contentType), o)
-	r.read()
+	page = bytes.TrimPrefix(page, []byte("\xef\xbb\xbf"))
+	r := newReader(len(page), bytes.Count(page, []byte{'\n'})+1, isOpenMetrics(page, contentType), o)
+	r.read(page)
 	return r.finish()
 }
 
@@ -40,21 +41,5 @@ func isOpenMetrics(page []byte, contentType string) bool {
 		return false
 	default:
 		return bytes.HasSuffix(bytes.TrimRight(page, "\r\n\t "), []byte("# EOF"))
-	}
-}
-
-func (r *reader) read() {
-	if r.cut > 0 {
-		r.page.Dropped[Malformed]++
-		r.tell(Malformed, r.cut, "line is cut off by the end of the page", nil)
-	}
-	// A NUL ends the text parser's page without a word.
-	if bytes.IndexByte(r.buf, 0) < 0 && r.parse() {
-		return
-	}
-	r.tidy()
-	for !r.parse() {
-		r.drop(Malformed, "no sample line", nil)
-		r.skipLine()
 	}
 }

@@ -439,6 +439,8 @@ func FuzzRead(f *testing.F) {
 			f.Add(body, how)
 		}
 	}
+	f.Add([]byte("a{b=\"\\\x00\"} 1\n"), uint8(0))
+	f.Add([]byte("a 0  b\n"), uint8(1))
 	f.Fuzz(func(t *testing.T, page []byte, how uint8) {
 		contentType := textType
 		if how&1 != 0 {
@@ -456,14 +458,9 @@ func FuzzRead(f *testing.F) {
 		}
 		checkLegal(t, p)
 		for _, family := range p.Families {
-			if family.Series == 0 || len(family.Text) == 0 || !slices.Contains(allTypes, family.Type) {
+			if family.Series == 0 || len(family.Text) == 0 || !slices.Contains(types, family.Type) {
 				t.Errorf("family without a series or of no type: %+v", family)
 			}
 		}
 	})
-}
-
-var allTypes = []model.MetricType{
-	model.MetricTypeCounter, model.MetricTypeGauge, model.MetricTypeUnknown, model.MetricTypeStateset,
-	model.MetricTypeInfo, model.MetricTypeHistogram, model.MetricTypeGaugeHistogram, model.MetricTypeSummary,
 }

@@ -9,13 +9,13 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
 )
 
-// reader reads one page, once. textparse says line by line what is legal. At the first line that it refuses, the rest
-// of the page is tidied, and reading goes on there.
+// reader reads one page, once, line by line.
 type reader struct {
 	opts        Options
 	openMetrics bool
 	page        *Page
-	cursor
+	// line is the number of the line that is read, from 1.
+	line int
 
 	families map[string]*family
 	order    []*family
@@ -29,21 +29,9 @@ type reader struct {
 	}
 	seed maphash.Seed
 
-	names [][]byte // scratch: the label names of one series
-	side  []byte   // holds label sets that had to be written anew
-	told  map[Reason]int
-}
-
-// cursor is where the reader is on its page.
-type cursor struct {
-	// buf is what is parsed: the page, or what tidying made of its rest. It ends in a line feed.
-	buf []byte
-	pos int
-	// line counts the lines before pos. Where tidying has left some out, origins holds the numbers of those it kept.
-	line    int
-	origins []int32
-	// cut is the number of a last line without an end, which was left off; 0 where the page ends well.
-	cut int
+	labels []label // those of the line that is read
+	side   []byte  // holds label sets that had to be written anew
+	told   map[Reason]int
 }
 
 // found is what was read of the page.
@@ -60,21 +48,8 @@ type found struct {
 // asking for many times its own size.
 const lineGuess = 16
 
-func newReader(page []byte, openMetrics bool, o Options) *reader {
-	page = bytes.TrimPrefix(page, []byte("\xef\xbb\xbf"))
-	cut := 0
-	if openMetrics && isCutOff(page) {
-		cut = bytes.Count(page, []byte{'\n'}) + 1
-		page = page[:bytes.LastIndexByte(page, '\n')+1]
-	}
-	if n := len(page); !openMetrics || n > 0 && page[n-1] != '\n' {
-		// The text parser appends a line feed each time that one is made, so it is given room for it.
-		page = append(make([]byte, 0, n+2), page...)
-		if n > 0 && page[n-1] != '\n' {
-			page = append(page, '\n')
-		}
-	}
-	lines := min(bytes.Count(page, []byte{'\n'}), len(page)/lineGuess)
+func newReader(size, lines int, openMetrics bool, o Options) *reader {
+	lines = min(lines, size/lineGuess)
 	if o.Series > 0 {
 		lines = min(lines, 2*o.Series)
 	}
@@ -82,7 +57,6 @@ func newReader(page []byte, openMetrics bool, o Options) *reader {
 		opts:        o,
 		openMetrics: openMetrics,
 		page:        &Page{Dropped: make(map[Reason]int, len(Reasons)), Complete: !openMetrics},
-		cursor:      cursor{buf: page, cut: cut},
 		families:    map[string]*family{},
 		found:       found{samples: make([]sample, 0, lines), known: make(map[uint64]struct{}, lines)},
 		seed:        maphash.MakeSeed(),
@@ -94,25 +68,28 @@ func newReader(page []byte, openMetrics bool, o Options) *reader {
 	return r
 }
 
-// isCutOff reports whether an OpenMetrics page ends in the middle of a sample line, whose value may lack digits then.
-func isCutOff(page []byte) bool {
-	last := page[bytes.LastIndexByte(page, '\n')+1:]
-	return len(last) > 0 && last[0] != '#'
-}
-
-func (c *cursor) skipLine() {
-	c.pos += bytes.IndexByte(c.buf[c.pos:], '\n') + 1
-	c.line++
-}
-
-func (r *reader) addFamily(name []byte) *family {
-	if r.opts.Families > 0 && len(r.order) >= r.opts.Families {
-		return nil
+func (r *reader) read(page []byte) {
+	for whole := true; whole; {
+		var line []byte
+		line, page, whole = bytes.Cut(page, []byte{'\n'})
+		line = bytes.Trim(line, " \t\r")
+		r.line++
+		switch {
+		case len(line) == 0:
+		case r.openMetrics && r.page.Complete:
+			// Two pages were thrown together, and the second may repeat the first.
+			if line[0] != '#' {
+				r.drop(Malformed, r.line, 1, "line behind # EOF", nil)
+			}
+		case line[0] == '#':
+			r.metadata(line)
+		case r.openMetrics && !whole:
+			// Its value may lack digits.
+			r.drop(Malformed, r.line, 1, "line is cut off by the end of the page", nil)
+		default:
+			r.sample(line)
+		}
 	}
-	f := &family{names: names{declared: string(name)}, line: r.lineNumber(), index: int32(len(r.order))}
-	r.families[f.declared] = f
-	r.order = append(r.order, f)
-	return f
 }
 
 // familyOf finds or makes the family of a sample: the one that was spoken of last, if the name fits it, else any that
@@ -138,33 +115,12 @@ func (r *reader) familyOf(name []byte) (*family, exposition.Role) {
 	return r.current, exposition.Bare
 }
 
-// lineNumber is the number of the line that is read now, from 1.
-func (c *cursor) lineNumber() int {
-	if c.line < len(c.origins) {
-		return int(c.origins[c.line])
-	}
-	return c.line + 1
-}
-
-// drop counts a line that is left out, and tells of it.
-func (r *reader) drop(reason Reason, what string, name []byte) {
-	r.page.Dropped[reason]++
-	r.tell(reason, r.lineNumber(), what, name)
-}
-
-// dropSample is drop for a sample that could have been read.
-func (r *reader) dropSample(reason Reason, role exposition.Role, what string, name []byte) {
-	if role == exposition.Created {
-		r.tell(reason, r.lineNumber(), what, name)
-		return
-	}
-	r.drop(reason, what, name)
-}
-
 // maxNameBytes is how much of a metric's name is told.
 const maxNameBytes = 120
 
-func (r *reader) tell(reason Reason, line int, what string, name []byte) {
+// drop counts series that are left out, and tells of them.
+func (r *reader) drop(reason Reason, line, series int, what string, name []byte) {
+	r.page.Dropped[reason] += series
 	if r.told[reason] >= maxDrops {
 		return
 	}
@@ -189,16 +145,7 @@ func (r *reader) passesOver(f *family) bool {
 	return f.unwanted
 }
 
-// dropped counts and tells samples of a family that were left out after reading.
-func (r *reader) dropped(f *family, reason Reason, role exposition.Role, n int, what string) {
-	if role != exposition.Created {
-		r.page.Dropped[reason] += n
-	}
-	r.tell(reason, f.line, what, []byte(f.declared))
-}
-
 func (r *reader) dropFamily(f *family, reason Reason, what string) {
-	r.page.Dropped[reason] += f.series()
-	r.tell(reason, f.line, what, []byte(f.declared))
+	r.drop(reason, f.line, f.series(), what, []byte(f.declared))
 	f.samples, f.seen = nil, [exposition.Roles]int{}
 }

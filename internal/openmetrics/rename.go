@@ -63,44 +63,34 @@ func (r *reader) renameState(f *family) {
 		s.labels = append(out, '}')
 		s.dropped = clash || !exposition.IsLabelName(f.name)
 		if s.dropped {
-			r.dropped(f, Clash, exposition.Bare, 1, "label of the state set cannot be renamed")
+			r.drop(Clash, f.line, 1, "label of the state set cannot be renamed", []byte(f.declared))
 		}
 	}
 	f.compact()
 }
 
-// claim takes the names that a family may write samples under, and its own, but for a counter. It returns false if one of
-// them is taken.
-func (r *reader) claim(claims map[uint64]struct{}, f *family) bool {
+// claimSamples takes the names that a family may write samples under, and its own, but for a counter.
+func (r *reader) claimSamples(claims map[uint64]struct{}, f *family) bool {
+	var room [exposition.Roles]exposition.Role
+	roles := append(room[:0], exposition.RolesOf(f.kind)...)
+	if roles[0] != exposition.Bare && f.kind != model.MetricTypeCounter {
+		roles = append(roles, exposition.Bare)
+	}
+	return r.claim(claims, f.name, roles...)
+}
+
+// claim takes the names of a family's samples of these roles, or none if one of them is taken.
+func (r *reader) claim(claims map[uint64]struct{}, name string, roles ...exposition.Role) bool {
 	var scratch [256]byte
 	var hashes [exposition.Roles]uint64
-	list := exposition.RolesOf(f.kind)
-	for i, role := range list {
-		hashes[i] = maphash.Bytes(r.seed, append(append(scratch[:0], f.name...), role.Suffix()...))
-	}
-	n := len(list)
-	if list[0] != exposition.Bare && f.kind != model.MetricTypeCounter {
-		hashes[n] = maphash.Bytes(r.seed, append(scratch[:0], f.name...))
-		n++
-	}
-	for _, h := range hashes[:n] {
-		if _, taken := claims[h]; taken {
+	for i, role := range roles {
+		hashes[i] = maphash.Bytes(r.seed, append(append(scratch[:0], name...), role.Suffix()...))
+		if _, taken := claims[hashes[i]]; taken {
 			return false
 		}
 	}
-	for _, h := range hashes[:n] {
+	for _, h := range hashes[:len(roles)] {
 		claims[h] = struct{}{}
 	}
-	return true
-}
-
-// claimBase takes the name that a counter has without _total, which none of its samples has. It returns false if that is
-// taken.
-func (r *reader) claimBase(claims map[uint64]struct{}, f *family) bool {
-	h := maphash.String(r.seed, f.name)
-	if _, taken := claims[h]; taken {
-		return false
-	}
-	claims[h] = struct{}{}
 	return true
 }

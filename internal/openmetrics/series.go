@@ -13,58 +13,94 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
 )
 
-// sample keeps the sample of one line: series is its name and labels, rest what stands behind them.
-func (r *reader) sample(series, rest []byte, value float64) {
-	series = trimBlanks(series)
-	name := series[:exposition.MetricNameLen(series)]
-	if len(name) == 0 {
-		r.drop(Malformed, "metric name outside [a-zA-Z0-9_:]", nil)
+// label is a label as it stands on the page: name="value", and its two parts.
+type label struct{ text, name, value []byte }
+
+// sample reads a line that is not metadata, and has no blanks around it.
+func (r *reader) sample(line []byte) {
+	name := line[:exposition.MetricNameLen(line)]
+	r.labels = r.labels[:0]
+	set, rest := []byte(nil), trimBlanks(line[len(name):])
+	var fault string
+	if !utf8.Valid(line) {
+		fault = "bytes that are no UTF-8"
+	} else if len(name) > 0 && len(rest) > 0 && rest[0] == '{' {
+		set, rest, fault = r.readLabels(rest, r.dropsLabel)
+	}
+	value, rest, isSample := readValue(rest)
+	if fault == "" && (len(name) == 0 || !isSample) {
+		fault = "no sample line"
+	}
+	if fault != "" {
+		// A broken line tells its first word only where that is a metric's name beyond doubt.
+		if len(name) == len(line) || line[len(name)] != '{' {
+			name = nil
+		}
+		r.drop(Malformed, r.line, 1, fault, name)
 		return
 	}
 	f, role := r.familyOf(name)
 	if f != nil && r.passesOver(f) {
 		return
 	}
-	set := trimBlanks(series[len(name):])
 	if limit := r.opts.LabelBytes; limit > 0 && (len(set) > limit || len(name) > limit) {
 		if f != nil {
 			f.truncated = true
 		}
-		r.drop(Limit, "labels or name too long", name)
+		r.drop(Limit, r.line, 1, "labels or name too long", name)
 		return
 	}
 	if f == nil {
-		r.drop(Limit, "family beyond the limit", name)
+		r.drop(Limit, r.line, 1, "family beyond the limit", name)
 		return
 	}
 	if f.rejected {
-		r.drop(Clash, "family is declared before as another type", name)
+		r.drop(Clash, r.line, 1, "family is declared before as another type", name)
 		return
 	}
 	if f.kind == "" {
 		f.setKind(model.MetricTypeUnknown)
 	}
-	s := sample{value: value, role: role, family: f.index}
-	hash, fault := r.readLabels(&s, f, set)
+	s := sample{labels: set, value: value, role: role, family: f.index}
+	hash, fault := r.identify(&s, f)
 	if fault != "" {
-		r.drop(Malformed, fault, name)
+		r.drop(Malformed, r.line, 1, fault, name)
 		return
 	}
 	hash += maphash.Bytes(r.seed, name)
 	if r.full(role) {
 		f.truncated = true
-		r.dropSample(Limit, role, "series beyond the limit", name)
+		r.drop(Limit, r.line, seriesOf(role), "series beyond the limit", name)
 		return
 	}
 	before := len(r.known)
 	if r.known[hash] = struct{}{}; len(r.known) == before {
-		r.dropSample(Clash, role, "series stands there twice", name)
+		r.drop(Clash, r.line, seriesOf(role), "series stands there twice", name)
 		return
 	}
 	if r.openMetrics && (role == exposition.Total || role == exposition.Bucket || role == exposition.Bare && f.kind == model.MetricTypeCounter) {
 		s.exemplar = r.exemplar(rest)
 	}
 	r.keep(f, s)
+}
+
+// seriesOf is how many series a sample of the role counts as: `_created` is none.
+func seriesOf(role exposition.Role) int {
+	if role == exposition.Created {
+		return 0
+	}
+	return 1
+}
+
+// readValue reads the value and the timestamp of a sample. What is left begins with a # if it is there.
+func readValue(text []byte) (value float64, rest []byte, ok bool) {
+	number, rest := word(text)
+	value, err := parseFloat(number)
+	if err == nil && len(rest) > 0 && rest[0] != '#' {
+		number, rest = word(rest)
+		_, err = parseFloat(number)
+	}
+	return value, rest, err == nil && (len(rest) == 0 || rest[0] == '#')
 }
 
 func (r *reader) keep(f *family, s sample) {
@@ -85,61 +121,81 @@ func (r *reader) full(role exposition.Role) bool {
 	return r.opts.Series > 0 && n >= r.opts.Series
 }
 
-// readLabels reads the labels of a sample, drops those that the options name, and returns the hash of those that
-// remain, in which their order does not count.
-func (r *reader) readLabels(s *sample, f *family, set []byte) (hash uint64, fault string) {
-	special := f.special(s.role)
-	var group, own uint64
-	has := false
-	l := exposition.LabelReader[[]byte]{Set: set}
-	r.names = r.names[:0]
-	for len(set) > 0 {
-		name, value, more := l.Next()
-		if !more {
-			if l.Fault != "" {
-				return 0, l.Fault
-			}
-			if !l.Loose {
-				break
-			}
-			set = r.canonical(set)
-			l = exposition.LabelReader[[]byte]{Set: set}
-			r.names, group, has = r.names[:0], 0, false
-			continue
-		}
-		if r.dropsLabel(name) {
+// readLabels reads the label set that text begins with, without the labels that drop names, into r.labels. It returns the
+// set in the one canonical way, where an empty one is nothing at all, and what stands behind it.
+func (r *reader) readLabels(text []byte, drop func([]byte) bool) (set, rest []byte, fault string) {
+	r.labels = r.labels[:0]
+	l := exposition.LabelReader[[]byte]{Set: text}
+	for name, value, more := l.Next(); more; name, value, more = l.Next() {
+		if drop != nil && drop(name) {
 			l.Loose = true
 			continue
 		}
-		r.names = append(r.names, name)
-		if special == "" || string(name) != special {
-			group += maphash.Bytes(r.seed, l.Set[l.Start:l.End])
+		r.labels = append(r.labels, label{text[l.Start:l.End], name, value})
+	}
+	switch {
+	case l.Fault != "":
+		return nil, nil, l.Fault
+	case l.Loose:
+		return r.canonical(l.Pos), trimBlanks(text[l.Pos:]), ""
+	default:
+		return text[:l.Pos], trimBlanks(text[l.Pos:]), ""
+	}
+}
+
+// canonical writes the labels anew, which took that many bytes on the page.
+func (r *reader) canonical(size int) []byte {
+	if len(r.labels) == 0 {
+		return nil
+	}
+	r.room(2 * size)
+	from := len(r.side)
+	open := byte('{')
+	for i := range r.labels {
+		l := &r.labels[i]
+		r.side = append(r.side, open)
+		begin := len(r.side)
+		r.side = exposition.AppendLabel(r.side, l.name, exposition.Unescape(l.value))
+		l.text = r.side[begin:len(r.side)]
+		open = ','
+	}
+	r.side = append(r.side, '}')
+	return r.side[from:len(r.side):len(r.side)]
+}
+
+// identify checks the labels of a sample, and returns a hash of them in which their order does not count.
+func (r *reader) identify(s *sample, f *family) (hash uint64, fault string) {
+	special := f.special(s.role)
+	var own uint64
+	has := false
+	for _, l := range r.labels {
+		if special == "" || string(l.name) != special {
+			s.group += maphash.Bytes(r.seed, l.text)
 			continue
 		}
 		has = true
-		if own, fault = r.readSpecial(s, f, value); fault != "" {
+		if own, fault = r.readSpecial(s, f, l.value); fault != "" {
 			return 0, fault
 		}
 	}
-	if hasDuplicate(r.names) {
+	if hasDuplicate(r.labels) {
 		return 0, "label stands there twice"
 	}
 	if special != "" && has != f.needsSpecial(s.role) {
 		return 0, "label " + special + " is missing or out of place"
 	}
-	for _, name := range r.names {
-		if string(name) == model.MetricNameLabel {
+	for _, l := range r.labels {
+		if string(l.name) == model.MetricNameLabel {
 			return 0, "label " + model.MetricNameLabel
 		}
 	}
-	s.labels, s.group = set, group
-	return group + bits.RotateLeft64(own, 1), ""
+	return s.group + bits.RotateLeft64(own, 1), ""
 }
 
 // readSpecial reads the label that tells the samples of one metric apart. Numbers count by value: le="1" is le="1.0".
 func (r *reader) readSpecial(s *sample, f *family, value []byte) (hash uint64, fault string) {
 	if f.kind == model.MetricTypeStateset {
-		return maphash.Bytes(r.seed, value), ""
+		return maphash.Bytes(r.seed, exposition.Unescape(value)), ""
 	}
 	bound, err := parseFloat(value)
 	if err != nil || math.IsNaN(bound) {
@@ -150,6 +206,30 @@ func (r *reader) readSpecial(s *sample, f *family, value []byte) (hash uint64, f
 	}
 	s.bound = bound
 	return maphash.Comparable(r.seed, bound), ""
+}
+
+// fewLabels is up to how many labels comparing each with each is the fastest way to find a name that stands twice.
+const fewLabels = 12
+
+// hasDuplicate reports whether a name stands in labels twice. It may reorder them.
+func hasDuplicate(labels []label) bool {
+	if len(labels) > fewLabels {
+		slices.SortFunc(labels, func(a, b label) int { return bytes.Compare(a.name, b.name) })
+		for i := 1; i < len(labels); i++ {
+			if bytes.Equal(labels[i-1].name, labels[i].name) {
+				return true
+			}
+		}
+		return false
+	}
+	for i := 1; i < len(labels); i++ {
+		for j := range i {
+			if bytes.Equal(labels[i].name, labels[j].name) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // dropsLabel reports whether a label of the upstream is taken off: by name, or because the options set it.
@@ -168,52 +248,40 @@ func (r *reader) room(n int) {
 	}
 }
 
-// canonical writes a label set that can be read anew.
-func (r *reader) canonical(set []byte) []byte {
-	r.room(2 * len(set))
-	from := len(r.side)
-	r.side, _, _ = appendLabelSet(r.side, set, r.dropsLabel)
-	return r.side[from:len(r.side):len(r.side)]
-}
-
 // maxExemplarRunes is how long the labels of an exemplar may be together, by the specification.
 const maxExemplarRunes = 128
 
-// exemplar keeps the exemplar behind a sample, if there is one and it is legal, and returns its place in the list.
-func (r *reader) exemplar(rest []byte) int32 {
-	_, rest, found := bytes.Cut(rest, []byte(" # "))
-	if !found || len(rest) == 0 || rest[0] != '{' {
+// exemplar keeps the exemplar that text is, if it is there and legal, and returns its place in the list.
+func (r *reader) exemplar(text []byte) int32 {
+	if len(text) == 0 {
 		return 0
 	}
+	text = trimBlanks(text[1:])
+	if len(text) == 0 || text[0] != '{' {
+		return 0
+	}
+	set, rest, fault := r.readLabels(text, nil)
 	runes := 0
-	l := exposition.LabelReader[[]byte]{Set: rest}
-	r.names = r.names[:0]
-	for name, value, more := l.Next(); more; name, value, more = l.Next() {
-		r.names = append(r.names, name)
-		runes += len(name) + utf8.RuneCount(value)
+	for _, l := range r.labels {
+		runes += utf8.RuneCount(l.text) - len(`=""`)
 	}
-	if l.Fault != "" || runes > maxExemplarRunes || hasDuplicate(r.names) {
+	numbers := bytes.Fields(rest)
+	if fault != "" || runes > maxExemplarRunes || hasDuplicate(r.labels) || len(numbers) == 0 || len(numbers) > 2 {
 		return 0
 	}
-	value, timestamp := word(trimBlanks(rest[l.Pos:]))
-	number, err := parseFloat(value)
-	if err != nil {
-		return 0
+	if len(set) == 0 {
+		set = []byte("{}")
 	}
-	// The set may need an escape for each of its bytes; two numbers have up to 50 digits.
-	r.room(2*l.Pos + 64)
+	// Two numbers have up to 50 digits.
+	r.room(len(set) + 64)
 	from := len(r.side)
-	out, _, _ := appendLabelSet(r.side, rest[:l.Pos], nil)
-	if len(out) == from {
-		out = append(out, '{', '}')
-	}
-	out = exposition.AppendPlainValue(append(out, ' '), number)
-	if len(timestamp) > 0 {
-		observed, err := parseFloat(timestamp)
-		if err != nil || !isFinite(observed) {
+	out := append(r.side, set...)
+	for i, number := range numbers {
+		v, err := parseFloat(number)
+		if err != nil || i > 0 && !isFinite(v) {
 			return 0
 		}
-		out = exposition.AppendPlainValue(append(out, ' '), observed)
+		out = exposition.AppendPlainValue(append(out, ' '), v)
 	}
 	r.side = out
 	r.exemplars = append(r.exemplars, out[from:len(out):len(out)])
