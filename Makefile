@@ -45,7 +45,7 @@ binary:
 build: binary ## Build the static binary, its man page and completions, in bin/.
 	@# The program writes its own man page and completions; what is for another machine cannot be asked here.
 	@[ "$$($(GO) env GOOS GOARCH)" != "$$($(GO) env GOHOSTOS GOHOSTARCH)" ] || \
-		{ rm -rf bin/extras && $(GO) run ./internal/release -extras '$(CURDIR)/$(BIN)' -out bin/extras; }
+		{ rm -rf bin/extras && .ci/extras '$(CURDIR)/$(BIN)' bin/extras; }
 
 ##@ While you change something
 
@@ -198,11 +198,10 @@ uninstall: ## Remove what make install has installed below PREFIX; /etc and /var
 image: ## Build the container image that deploy/compose.yaml names; the engine needs golang:1.26.
 	docker build --build-arg VERSION=$(VERSION) --build-arg REVISION=$(shell git rev-parse HEAD 2>/dev/null) $(IMAGEFLAGS) -t chatstack_exporter:local .
 
-# The time is the commit's, so that whoever builds that commit gets the same bytes.
 # Whoever builds a tag again is on no branch, and must get the same bytes.
 release: BRANCH = main
 release: ## Archives for amd64 and arm64 with checksums and licences, in dist/; needs VERSION=x.y.z and a clean tree.
-	$(GO) run ./internal/release -version '$(VERSION)' -ldflags '$(LDFLAGS)' -time "$$(git log -1 --format=%ct)" -out dist
+	.ci/release '$(VERSION)' '$(LDFLAGS)'
 	@cat dist/sha256sums.txt
 
 dashboards-schema: ## Renew the schema of dashboards from Grafana's published types; needs Node.js and npm.

@@ -2,7 +2,7 @@ package main
 
 import (
 	"bytes"
-	"cmp"
+	"debug/buildinfo"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -91,7 +91,7 @@ func (m *module) readLicence() error {
 	if len(found) == 0 {
 		return fmt.Errorf("licence of %s: there is none in %s", m.Path, m.dir)
 	}
-	m.Licences = sortedKeys(found)
+	m.Licences = slices.Sorted(maps.Keys(found))
 	return nil
 }
 
@@ -110,62 +110,40 @@ func licenceTexts(parts []module) []byte {
 	return b.Bytes()
 }
 
-// The parts of CycloneDX 1.5 that are used here.
-type (
-	bill struct {
-		Format     string      `json:"bomFormat"`
-		Spec       string      `json:"specVersion"`
-		Version    int         `json:"version"`
-		Metadata   metadata    `json:"metadata"`
-		Components []component `json:"components"`
-	}
-	metadata struct {
-		Timestamp string    `json:"timestamp"`
-		Component component `json:"component"`
-	}
-	component struct {
-		Type     string    `json:"type"`
-		Ref      string    `json:"bom-ref"`
-		Name     string    `json:"name"`
-		Version  string    `json:"version"`
-		PURL     string    `json:"purl"`
-		Licences []licence `json:"licenses"`
-	}
-	licence struct {
-		Licence licenceID `json:"license"`
-	}
-	licenceID struct {
-		ID string `json:"id"`
-	}
-)
-
-const ownPath = "github.com/chatstack-exporter/chatstack_exporter"
-
 // billOfMaterials is a binary's list of parts, as CycloneDX 1.5 writes it.
-func billOfMaterials(version, arch string, parts []module, when time.Time) ([]byte, error) {
-	describe := func(kind string, m module, query string) component {
-		c := component{Type: kind, Name: m.Path, Version: m.Version, PURL: "pkg:golang/" + m.Path + "@" + m.Version + query}
-		if m.NPM {
-			c.PURL = "pkg:npm/" + m.Path + "@" + m.Version
+func billOfMaterials(info *buildinfo.BuildInfo, version string, parts []module, when time.Time) ([]byte, error) {
+	var platform []string
+	for _, s := range info.Settings {
+		if s.Key == "GOOS" || s.Key == "GOARCH" {
+			platform = append(platform, strings.ToLower(s.Key)+"="+s.Value)
 		}
-		c.Ref = c.PURL
-		for _, id := range m.Licences {
-			c.Licences = append(c.Licences, licence{licenceID{id}})
-		}
-		return c
 	}
-	b := bill{Format: "CycloneDX", Spec: "1.5", Version: 1, Metadata: metadata{
-		Timestamp: when.Format(time.RFC3339),
-		Component: describe("application", module{Path: ownPath, Version: version, Licences: []string{"Apache-2.0"}}, "?goos=linux&goarch="+arch),
-	}}
-	for _, m := range parts {
-		b.Components = append(b.Components, describe("library", m, ""))
+	components := make([]any, len(parts))
+	for i := range parts {
+		components[i] = parts[i].component("library", "")
 	}
-	content, err := json.MarshalIndent(b, "", "  ")
-	if err != nil {
-		return nil, fmt.Errorf("write bill of materials: %w", err)
-	}
-	return append(content, '\n'), nil
+	own := module{Path: info.Main.Path, Version: version, Licences: []string{"Apache-2.0"}}
+	content, err := json.MarshalIndent(map[string]any{
+		"bomFormat": "CycloneDX", "specVersion": "1.5", "version": 1,
+		"metadata": map[string]any{
+			"timestamp": when.Format(time.RFC3339),
+			"component": own.component("application", "?"+strings.Join(platform, "&")),
+		},
+		"components": components,
+	}, "", "  ")
+	return append(content, '\n'), err
 }
 
-func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
+// component is the module in CycloneDX. The query is a part of its package URL.
+func (m *module) component(kind, query string) map[string]any {
+	ecosystem := "golang"
+	if m.NPM {
+		ecosystem = "npm"
+	}
+	url := "pkg:" + ecosystem + "/" + m.Path + "@" + m.Version + query
+	licences := make([]any, len(m.Licences))
+	for i, id := range m.Licences {
+		licences[i] = map[string]any{"license": map[string]any{"id": id}}
+	}
+	return map[string]any{"type": kind, "bom-ref": url, "name": m.Path, "version": m.Version, "purl": url, "licenses": licences}
+}
