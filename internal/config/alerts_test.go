@@ -1,7 +1,6 @@
 package config_test
 
 import (
-	"errors"
 	"os"
 	"reflect"
 	"strings"
@@ -74,42 +73,5 @@ func TestThresholdsComeFromTheFile(t *testing.T) {
 	want.XMPPModuleProblem.Ignore = []string{"mod_muc"}
 	if diff := cmp.Diff(want, cfg.Alerts); diff != "" {
 		t.Errorf("alerts (-want +got):\n%s", diff)
-	}
-}
-
-func TestThresholdsThatMakeNoSenseAreTold(t *testing.T) {
-	for name, c := range map[string]struct{ content, want string }{
-		"job":                {`job: 'a"b'`, `alerts.job: is "a\"b", must be the name of a scrape job`},
-		"runbooks":           {"runbook_url: runbooks", "alerts.runbook_url: does not say how it is reached"},
-		"interval":           {"interval: 500ms", "alerts.interval: is 500ms, must be at least 1s"},
-		"lookback":           {"lookback: 119s", "alerts.lookback: is 1m59s, must be at least 2m0s: 4 times alerts.interval"},
-		"slow lookback":      {"slow_lookback: 1m", "alerts.slow_lookback: is 1m0s, must be at least 2m0s"},
-		"window of rates":    {"xmpp_auth_failure_rate: {window: 30s}", "alerts.xmpp_auth_failure_rate.window: is 30s, must be at least 2m0s"},
-		"window of restarts": {"container_restarts: {window: 30s}", "alerts.container_restarts.window: is 30s, must be at least 2m0s"},
-		"absence":            {"exporter_down: {absent: 30s}", "alerts.exporter_down.absent: is 30s, must be at least 2m0s"},
-		"no time":            {"container_unhealthy: {critical: {after: 0s}}", "alerts.container_unhealthy.critical.after: is 0s, must be at least 30s"},
-		"no remainder":       {"tls_certificate_expiry: {critical: {under: 0s}}", "alerts.tls_certificate_expiry.critical.under: is 0s, must be at least 1s"},
-		"template":           {`runbook_url: "https://wiki/{{x}}"`, "must be a plain address, not a template"},
-		"stall":              {"poll_stalled: {after: 2m}", "alerts.poll_stalled.after: is 2m0s, must be at least 2m20s: alerts.lookback and the 20s that the heartbeat on a page may be old"},
-		"below zero":         {"container_restarts: {warning: {over: -1}}", "alerts.container_restarts.warning.over: is -1, must not be below 0"},
-		"rates":              {"xmpp_auth_failure_rate: {critical: {over: 9}}", "alerts.xmpp_auth_failure_rate.critical.over: is 9, below the warning's 10"},
-		"memory":             {"container_memory: {warning: {over: 2000000000}}", "alerts.container_memory.critical.over: is 1000000000, below the warning's 2000000000"},
-		"percent":            {"data_volume_usage: {critical: {over: 100}}", "alerts.data_volume_usage.critical.over: is 100, must be at most 99"},
-		"certificates":       {"tls_certificate_expiry: {warning: {under: 24h}}", "alerts.tls_certificate_expiry.critical.under: is 72h0m0s, longer than the warning's 24h0m0s"},
-		"targets":            {"target_down: {critical: {for: 1m}}", "alerts.target_down.critical.for: is 1m0s, shorter than the warning's 2m0s"},
-		"containers":         {"container_down: {warning: {for: 1h}}", "alerts.container_down.critical.for: is 5m0s, shorter than the warning's 1h0m0s"},
-		"modules":            {`xmpp_module_problem: {ignore: [fine, 'a|b"']}`, `alerts.xmpp_module_problem.ignore: holds "a|b\"", must be names of modules`},
-		"no such key":        {"target_dwon: {}", `alerts.target_dwon: unknown key; did you mean "target_down"?`},
-	} {
-		t.Run(name, func(t *testing.T) {
-			_, err := load(t, "alerts:\n  "+c.content+"\n", nil)
-			faults, ok := errors.AsType[config.Faults](err)
-			if !ok {
-				t.Fatalf("got %v, want faults", err)
-			}
-			if got := faults.Error(); !strings.Contains(got, c.want) || len(faults) != 1 {
-				t.Errorf("got:\n%s\nwant one that says:\n%s", got, c.want)
-			}
-		})
 	}
 }

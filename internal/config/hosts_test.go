@@ -1,7 +1,6 @@
 package config_test
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -28,30 +27,5 @@ peers:
 	}
 	if cfg.Pair != config.PairOther {
 		t.Errorf("pair = %q, want %q", cfg.Pair, config.PairOther)
-	}
-}
-
-func TestPeersThatCannotBeScrapedAreFaults(t *testing.T) {
-	for content, want := range map[string]string{
-		"pair: second\n": `exporter.yaml:1: pair: is "second", must be first or other`,
-		"peers:\n  - labels: {part: containers}\n":                           `exporter.yaml:2: peers[0]: names no targets`,
-		"peers:\n  - targets: [docker-a]\n":                                  `exporter.yaml:2: peers[0].targets[0]: must be host:port`,
-		"peers:\n  - targets: ['docker-a:0']\n":                              `peers[0].targets[0]: must be host:port`,
-		"peers:\n  - targets: [':9655']\n":                                   `peers[0].targets[0]: must be host:port`,
-		"peers:\n  - targets: ['a:9655', 'http://u:secret@docker-a:9655']\n": `peers[0].targets[1]: must be host:port`,
-		"peers:\n  - targets: ['u:secret@docker-a:9655']\n":                  `peers[0].targets[0]: must be host:port`,
-		"peers:\n  - targets: ['secret@docker-a:9655']\n":                    `peers[0].targets[0]: must be host:port`,
-		"peers:\n  - {targets: ['a:9655'], labels: {docker-host: a}}\n":      `peers[0].labels.docker-host: is no name of a label`,
-		"peers:\n  - {targets: ['a:9655'], labels: {__address__: b}}\n":      `peers[0].labels.__address__: is no name of a label`,
-		"peers: docker-a:9655\n":                                             `peers: is "docker-a:9655", must be a list`,
-	} {
-		_, err := load(t, content, nil)
-		if err == nil {
-			t.Errorf("%s: no fault, want %q", content, want)
-			continue
-		}
-		if got := err.Error(); !strings.Contains(got, want) || strings.Contains(got, "secret") {
-			t.Errorf("%s: fault = %q, want %q in it and no password", content, got, want)
-		}
 	}
 }

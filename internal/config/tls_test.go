@@ -76,44 +76,6 @@ func TestTrustOfTLSPortsFromTheEnvironment(t *testing.T) {
 	}
 }
 
-func TestFaultsOfTLSPorts(t *testing.T) {
-	for block, want := range map[string]string{
-		"kind: tls\n    address: irc.test":                                                                       `targets[0].address: is "irc.test", must be host:port`,
-		"kind: tls\n    address: https://irc.test:1":                                                             "targets[0].address: is",
-		"kind: tls\n    address: irc.test:0":                                                                     "targets[0].address: is",
-		"kind: tls\n    address: irc.test:65536":                                                                 "targets[0].address: is",
-		"kind: tls\n    address: irc.test:ircs":                                                                  "targets[0].address: is",
-		"kind: tls\n    address: :6697":                                                                          "targets[0].address: is",
-		"kind: tls\n    address: a:1\n    starttls: smtp":                                                        `targets[0].starttls: is "smtp", must be "xmpp-client", "xmpp-server" or empty`,
-		"kind: tls\n    address: a:1\n    starttls: xmpp-server":                                                 "targets[0].domain: must be set with starttls",
-		"kind: tls\n    certificate_file: a.pem\n    starttls: xmpp-server\n    domain: chat.test":               "targets[0].starttls: is set without an address",
-		"kind: tls\n    address: a:1\n    domain: admin@chat.test":                                               "targets[0].domain: is",
-		"kind: tls\n    certificate_file: live/[/a.pem":                                                          "targets[0].certificate_file: is",
-		"kind: xmpp_c2s\n    address: xmpp":                                                                      "targets[0].domain: must be set: the virtual host to ask for, such as chat.example.org; variable XMPP_DOMAIN",
-		"kind: xmpp_c2s\n    address: xmpp:x\n    domain: chat.test":                                             "targets[0].address: is",
-		"kind: xmpp_c2s\n    address: xmpp\n    domain: \"<chat>\"":                                              "targets[0].domain: is",
-		"kind: irc_tls\n    address: ircs://irc.test":                                                            "targets[0].address: is",
-		"kind: irc_tls\n    address: irc\n    fingerprint: ab":                                                   "targets[0].fingerprint: must be",
-		"kind: xmpp_proxy\n    url: http://proxy/health\n    certificate_file: a.pem":                            "targets[0].certificate_file: is set beside an http:// url",
-		"kind: docker\n    host: tcp://engine:2376\n    certificate_file: \"[\"":                                 "targets[0].certificate_file: is",
-		"kind: xmpp_proxy\n    url: https://proxy/health\n    certificate_file: certs/live/*/fullchain.pem":      "",
-		"kind: tls\n    certificate_file: certs/live/*/fullchain.pem":                                            "",
-		"kind: tls\n    address: \"[::1]:5270\"\n    domain: chat.test":                                          "",
-		"kind: tls\n    address: chat.test:5269\n    starttls: xmpp-server\n    domain: chat.test":               "",
-		"kind: xmpp_c2s\n    address: \"::1\"\n    domain: chat.test":                                            "",
-		"kind: irc_tls\n    address: irc.test":                                                                   "",
-		"kind: irc_tls\n    address: irc.test\n    server_name: irc.example.org\n    insecure_skip_verify: true": "",
-	} {
-		_, err := load(t, "targets:\n  - "+block+"\n", nil)
-		switch {
-		case want == "" && err != nil:
-			t.Errorf("%s\ngot %v", block, err)
-		case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
-			t.Errorf("%s\ngot %v\nwant %s", block, err, want)
-		}
-	}
-}
-
 // TestSharedVariablesDoNotForbidSeveralTargets has two virtual hosts watched beside the stack's own variables, which
 // other kinds read as well.
 func TestSharedVariablesDoNotForbidSeveralTargets(t *testing.T) {
