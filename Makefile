@@ -25,15 +25,29 @@ help: ## Print this list.
 run: binary ## Watch the built-in simulated stack; prints the three addresses to open.
 	@$(BIN) demo
 
+# Time enough for a machine that does something else besides.
+TEST = $(GO) test -vet=off -timeout 20m
+
 test: ## Run every test that needs neither root nor packages.
 	$(GO) vet ./...
-	@# Time enough for a machine that does something else besides.
-	$(GO) test -vet=off -timeout 20m ./...
-	$(if $(RACE),$(GO) test -vet=off -timeout 20m -race -short $(CONCURRENT))
+ifeq ($(RACE),)
+	$(TEST) ./...
+else
+	$(TEST) -race -skip '$(LONG)' $(CONCURRENT)
+	$(TEST) $$($(GO) list ./... | grep -vxF "$$($(GO) list $(CONCURRENT))")
+	$(TEST) -run '$(LONG)' ./collectors ./internal/app ./internal/poll
+endif
 
-# The packages that start goroutines. `make test` tries them a second time with the race detector, but for what takes minutes with it.
+# The packages that start goroutines: `make test` runs them with the race detector, but for LONG_TESTS, which take minutes with it.
 CONCURRENT := ./collectors/... ./internal/app ./internal/docker/api ./internal/docker/cgroup ./internal/exchange/... ./internal/exposition ./internal/maintenance ./internal/poll \
 	./internal/state ./internal/status ./internal/web
+LONG_TESTS := TestEveryFaultIsToldApart TestClientLeavesHalfOfTheConnectionsToOthers TestReadingLeavesNoGoroutineOrDescriptor \
+	TestDescriptionsTakeLittleMemory TestContainersBeyondTheMostAreLeftOut \
+	TestSparingTargetKeepsItsDistance TestDriftingClashesAreLoggedWithABound TestPageIsRenewedOnlyWhereNothingElseDoesSo \
+	TestReadingsEndJustBeforeTheScrape TestReadingsWithoutARhythmStaySpread TestReadingsFollowAScraperThatMoves \
+	TestReadingsThatTakeLongerFindTheirPlaceSoon TestListenerThatPanicsAgainAndAgainIsStartedLessOften \
+	TestPairBehindOneAddressIsToldApart TestScraperThatGainsMostIsAwaited TestOneSlowReadingMovesNoOther
+LONG := ^($(subst $() $(),|,$(strip $(LONG_TESTS))))$$
 
 test-race: ## Run the tests of what is concurrent with the race detector, every round of them.
 	$(GO) test -count=1 -timeout 60m -race $(CONCURRENT)

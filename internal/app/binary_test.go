@@ -36,9 +36,6 @@ var binaryBuilt = sync.OnceValues(func() (path string, err error) {
 // buildBinary returns the path of the program as it is shipped.
 func buildBinary(t *testing.T) string {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("-short: the binary has no race detector")
-	}
 	path, err := binaryBuilt()
 	must(t, err)
 	return path

@@ -6,6 +6,7 @@ import (
 	"io"
 	"log"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -73,12 +74,15 @@ func TestPairSaysWhatOnlyOneMayDo(t *testing.T) {
 
 // TestCheckTellsOfPeersThatDoTheSame has two exporters with one file: each is told of the other, and neither of itself.
 func TestCheckTellsOfPeersThatDoTheSame(t *testing.T) {
-	stack := startStack(t, simstack.Options{})
+	env := startStack(t, simstack.Options{}).Environ()
+	maps.DeleteFunc(env, func(name, _ string) bool {
+		return !strings.HasPrefix(name, "PLANT_STORE_") && !strings.HasPrefix(name, "XMPP_REST_")
+	})
 	secret := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }))
 	defer secret.Close()
 	start := func(mode string) string {
 		log := &logBuffer{}
-		o := options(stack.Environ(), log).with("state_file: " + t.TempDir() + "/state.json\ntargets: [{kind: plant_store, mode: " + mode + "}]\n")
+		o := options(env, log).with("state_file: " + t.TempDir() + "/state.json\ntargets: [{kind: plant_store, mode: " + mode + "}]\n")
 		o.pace = func(string) (every, timeout time.Duration) { return time.Hour, 0 }
 		e := startApp(t, o, log)
 		e.wait(t, "plant_store up", func(p page) bool { return p.Verdict("plant_store") == "up" })
@@ -99,12 +103,9 @@ func TestCheckTellsOfPeersThatDoTheSame(t *testing.T) {
 		"not known":       {[]string{refusing}, "canary", []string{"plant_store note: " + refusing, "xmpp_metrics note: " + refusing}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := options(stack.Environ(), &logBuffer{})
-			o.ConfigFile, o.configContent = "exporter.yaml", []byte("state_file: "+t.TempDir()+"/state.json\npair: first\npeers: [{targets: ['"+
-				strings.Join(c.peers, "', '")+"']}]\ntargets: [{kind: plant_store, mode: "+c.mode+"}]\n")
-			results := check(t, o)
 			var got []string
-			for _, r := range results {
+			for _, r := range check(t, options(env, io.Discard).with("state_file: "+t.TempDir()+"/state.json\npair: first\npeers: [{targets: ['"+
+				strings.Join(c.peers, "', '")+"']}]\ntargets: [{kind: plant_store, mode: "+c.mode+"}]\n")) {
 				for kind, texts := range map[string][]string{"warning": r.Warnings, "note": r.Notes} {
 					for _, text := range texts {
 						if _, after, ok := strings.Cut(text, "the peer "); ok {

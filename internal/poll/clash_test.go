@@ -141,7 +141,6 @@ func (d *drifting) Collect(ctx context.Context, b *collectors.Batch) error {
 }
 
 func TestDriftingClashesAreLoggedWithABound(t *testing.T) {
-	fullRounds(t)
 	synctest.Test(t, func(t *testing.T) {
 		var names []string
 		for i := range 300 {

@@ -149,7 +149,6 @@ func TestListeningGoesOnAfterAPanic(t *testing.T) {
 }
 
 func TestListenerThatPanicsAgainAndAgainIsStartedLessOften(t *testing.T) {
-	fullRounds(t)
 	synctest.Test(t, func(t *testing.T) {
 		var began []time.Time
 		l := &listener{follow: func(context.Context, *listener) {

@@ -14,11 +14,3 @@ func TestMain(m *testing.M) {
 	runtime.GOMAXPROCS(1)
 	goleak.VerifyTestMain(m)
 }
-
-// fullRounds skips what goes through many simulated hours where tests have to be short, as with the race detector.
-func fullRounds(t *testing.T) {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("-short: simulated hours take minutes with the race detector")
-	}
-}

@@ -509,7 +509,6 @@ func TestPagesAreMadeAtMostEveryQuarterSecond(t *testing.T) {
 // TestPageIsRenewedOnlyWhereNothingElseDoesSo has readings that are rare, and some that are often enough, and pages made at
 // any time between: neither they nor the heartbeat on them become older than alerts allow for.
 func TestPageIsRenewedOnlyWhereNothingElseDoesSo(t *testing.T) {
-	fullRounds(t)
 	for _, c := range []struct {
 		every string
 		pages int // that are made in the five minutes after a reading

@@ -135,7 +135,6 @@ func agesFound(t *testing.T, targets []Target, visitors []visitor, settle, end t
 }
 
 func TestReadingsEndJustBeforeTheScrape(t *testing.T) {
-	fullRounds(t)
 	for name, c := range map[string]struct {
 		interval string
 		takes    time.Duration
@@ -177,7 +176,6 @@ func TestReadingsEndJustBeforeTheScrape(t *testing.T) {
 }
 
 func TestReadingsWithoutARhythmStaySpread(t *testing.T) {
-	fullRounds(t)
 	for name, v := range map[string]visitor{
 		"no scraper":        {name: "somebody", period: 30 * time.Second, quiet: true},
 		"nothing in common": {name: "prometheus", period: 37 * time.Second},
@@ -218,7 +216,6 @@ func TestOfTwoScrapersNoneSeesOlderDataThanItMust(t *testing.T) {
 
 // TestReadingsFollowAScraperThatMoves has one that is gone for a while and comes back in another place, one that stops for good.
 func TestReadingsFollowAScraperThatMoves(t *testing.T) {
-	fullRounds(t)
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
 		readings := &readingsOf{times: map[string][]time.Time{}}

@@ -30,7 +30,6 @@ func agesOf(t *testing.T, takes func(n int64) time.Duration, visitors ...visitor
 func quick(int64) time.Duration { return time.Millisecond }
 
 func TestPairBehindOneAddressIsToldApart(t *testing.T) {
-	fullRounds(t)
 	synctest.Test(t, func(t *testing.T) {
 		ages := agesOf(t, quick,
 			visitor{name: "proxy", period: 30 * time.Second, offset: 7 * time.Second},
@@ -43,7 +42,6 @@ func TestPairBehindOneAddressIsToldApart(t *testing.T) {
 
 // TestScraperThatGainsMostIsAwaited has one that finds one reading at three scrapes, whenever that is made, and comes first.
 func TestScraperThatGainsMostIsAwaited(t *testing.T) {
-	fullRounds(t)
 	synctest.Test(t, func(t *testing.T) {
 		ages := agesOf(t, quick,
 			visitor{name: "often", period: 10 * time.Second, offset: 3 * time.Second},
@@ -55,7 +53,6 @@ func TestScraperThatGainsMostIsAwaited(t *testing.T) {
 }
 
 func TestOneSlowReadingMovesNoOther(t *testing.T) {
-	fullRounds(t)
 	synctest.Test(t, func(t *testing.T) {
 		ages := agesOf(t, func(n int64) time.Duration {
 			if n%40 == 0 {
@@ -92,7 +89,6 @@ func TestWhoHasARhythmIsNotPushedOut(t *testing.T) {
 
 // TestReadingsThatTakeLongerFindTheirPlaceSoon has a service that is slow now and then, twice in a row.
 func TestReadingsThatTakeLongerFindTheirPlaceSoon(t *testing.T) {
-	fullRounds(t)
 	synctest.Test(t, func(t *testing.T) {
 		ages := agesOf(t, func(n int64) time.Duration {
 			if n%20 < 2 {

@@ -72,7 +72,6 @@ func (c *connections) throttled() int {
 // TestSparingTargetKeepsItsDistance follows several scrapers whose rhythms change, over reloads that replace the target, and
 // with readings that start late.
 func TestSparingTargetKeepsItsDistance(t *testing.T) {
-	fullRounds(t)
 	for name, c := range map[string]struct {
 		interval string
 		takes    time.Duration
