@@ -312,7 +312,7 @@ type watch struct {
 // follow starts an engine with containers, reads it once, and follows it.
 func follow(t *testing.T, change func(*Docker), specs ...simstack.ContainerSpec) *watch {
 	t.Helper()
-	engine := simstacktest.StartEngine(t, simstack.EngineOptions{})
+	engine := simstacktest.StartEngine(t, nil)
 	for _, spec := range specs {
 		engine.Add(spec)
 	}
@@ -505,7 +505,7 @@ func (w *watch) await(streams int) {
 }
 
 func service(name string) simstack.ContainerSpec {
-	return simstack.ContainerSpec{Name: name, Service: name, Image: "chat/" + name + ":1", Restart: "always", Health: &simstack.HealthCheck{}}
+	return simstack.ContainerSpec{Name: name, Service: name, Image: "chat/" + name + ":1", Restart: "always", Health: true}
 }
 
 // unconnected is a collector of an engine that nobody has asked yet.

@@ -814,7 +814,7 @@ func TestRestartThatNoEventTellsOfIsInTheNextList(t *testing.T) {
 	var services []simstack.ContainerSpec
 	for _, name := range names {
 		spec := service(name)
-		spec.Health = nil // or its health would tell
+		spec.Health = false // or its health would tell
 		services = append(services, spec)
 	}
 	w := follow(t, nil, services...)

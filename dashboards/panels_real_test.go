@@ -625,8 +625,8 @@ func (s *site) faults() []fault {
 	)
 	nothing := func() {}
 	large := func() {
-		s.container("docs").SetUsage(simstack.Usage{WorkingSet: 1_200_000_000, CPU: time.Hour})
-		s.container("xmpp").SetUsage(simstack.Usage{WorkingSet: 700_000_000, CPU: time.Hour})
+		s.container("docs").SetUsage(1_200_000_000, time.Hour)
+		s.container("xmpp").SetUsage(700_000_000, time.Hour)
 	}
 	return []fault{
 		s.simulated(join(
@@ -709,7 +709,7 @@ func (s *site) faults() []fault {
 			s.turn(false, "docker/forbidden_stats")()
 			s.ask(http.MethodDelete, "/api/v1/maintenance/container/docs", "")
 		}, names(c, "Engine", "Maintenance", "Network", "CPU/A")},
-		{"a container has done its work", func() { s.container("docs").Die(0) }, s.container("docs").Revive, names(c, "Containers/E")},
+		{"a container has done its work", func() { s.container("docs").Die(0) }, nothing, names(c, "Containers/E")},
 		{"another configuration", func() {
 			s.exporter.Reconfigure(strings.Replace(s.config, "poll_stalled: {after: 25s}", "poll_stalled: {after: 26s}", 1) +
 				"  - {kind: http, name: another, url: '" + s.stack.ControlURL() + "', token: change_me}\n")

@@ -107,7 +107,7 @@ func TestGracefulStopOfTheBinary(t *testing.T) {
 
 func TestRestartsThatWereShownOutliveAKill(t *testing.T) {
 	binary := buildBinary(t)
-	engine := simstacktest.StartEngine(t, simstack.EngineOptions{})
+	engine := simstacktest.StartEngine(t, nil)
 	irc := engine.Add(simstack.ContainerSpec{Name: "irc", Image: "chat/irc:1", Restart: "always"})
 	dir := directoryWith(t, "state_file: state.json\ntargets:\n  - kind: docker\n    host: "+engine.Host()+"\n    resources: none\n")
 	restarts := func(p page) float64 {

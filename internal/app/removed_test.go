@@ -15,7 +15,7 @@ import (
 // startEngine starts a simulated engine with a running container of each name.
 func startEngine(t *testing.T, containers ...string) *simstack.Engine {
 	t.Helper()
-	engine := simstacktest.StartEngine(t, simstack.EngineOptions{Network: networkOf(t)})
+	engine := simstacktest.StartEngine(t, networkOf(t))
 	for _, name := range containers {
 		engine.Add(simstack.ContainerSpec{Name: name, Image: "chat/" + name + ":1", Restart: "always"})
 	}

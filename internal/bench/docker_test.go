@@ -173,11 +173,11 @@ func ownTime(tb testing.TB) time.Duration {
 // clock. The engine's work is part of the number; `make bench` measures a real one.
 func BenchmarkDocker(b *testing.B) {
 	const containers = 1000
-	engine := simstacktest.StartEngine(b, simstack.EngineOptions{})
+	engine := simstacktest.StartEngine(b, nil)
 	for i := range containers {
 		engine.Add(simstack.ContainerSpec{
 			Name: fmt.Sprintf("worker-%d", i), Service: "worker", Image: "worker:1", Restart: "unless-stopped",
-			Health: &simstack.HealthCheck{}, WorkingSet: 12e6,
+			Health: true, WorkingSet: 12e6,
 		})
 	}
 	b.Run("reading", func(b *testing.B) {

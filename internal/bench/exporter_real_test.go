@@ -125,9 +125,9 @@ func (l load) configure(t *testing.T, interval time.Duration) string {
 		fmt.Fprintf(&b, "  - {kind: http, name: service-%d, url: %q}\n", i, url)
 	}
 	if l.containers > 0 {
-		engine := simstacktest.StartEngine(t, simstack.EngineOptions{})
+		engine := simstacktest.StartEngine(t, nil)
 		for i := range l.containers {
-			engine.Add(simstack.ContainerSpec{Name: fmt.Sprintf("chat-service-%d", i), Image: "service:1", Health: &simstack.HealthCheck{}, WorkingSet: 12e6})
+			engine.Add(simstack.ContainerSpec{Name: fmt.Sprintf("chat-service-%d", i), Image: "service:1", Health: true, WorkingSet: 12e6})
 		}
 		fmt.Fprintf(&b, "  - {kind: docker, host: %q, max_containers: 100000}\n", engine.Host())
 	}

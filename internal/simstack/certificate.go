@@ -6,10 +6,8 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/pem"
 	"fmt"
-	"math/big"
 	"net"
 	"time"
 )
@@ -21,37 +19,31 @@ type certificates struct {
 }
 
 // newCertificates makes an authority of its own and what it signs.
-func newCertificates(host string) (*certificates, error) {
-	now := time.Now()
-	names := []string{"localhost", xmppDomain, ircName, "127.0.0.1", "::1", host}
-	known, err := newAuthority("simulated chat stack", nil)
-	if err != nil {
-		return nil, err
-	}
-	unknown, err := newAuthority("somebody else", nil)
-	if err != nil {
-		return nil, err
-	}
-	between, err := newAuthority("intermediate", known)
-	if err != nil {
-		return nil, err
-	}
-	c := &certificates{caPEM: known.pem, shown: map[string]*tls.Certificate{}}
-	for _, leaf := range []struct {
-		fault string
-		by    *authority
-		names []string
-		until time.Time
-	}{
-		{"", known, names, now.AddDate(0, 0, 60)},
-		{"expired_certificate", known, names, now.AddDate(0, 0, -1)},
-		{"wrong_name_certificate", known, []string{"other.example"}, now.AddDate(0, 0, 60)},
-		{"other_certificate", unknown, names, now.AddDate(0, 0, 60)},
-		{"incomplete_chain", between, names, now.AddDate(0, 0, 60)},
-	} {
-		if c.shown[leaf.fault], err = leaf.by.issue(leaf.names, leaf.until); err != nil {
-			return nil, err
+func newCertificates() (*certificates, error) {
+	names := []string{"localhost", XMPPDomain, ircName, loopback, "::1"}
+	var failed error
+	sign := func(by *certified, days int, names ...string) *certified {
+		if failed != nil {
+			return nil
 		}
+		made, err := certify(by, days, names...)
+		failed = err
+		return made
+	}
+	known := sign(nil, 365)
+	leaves := map[string]*certified{
+		"":                       sign(known, 60, names...),
+		"expired_certificate":    sign(known, -1, names...),
+		"wrong_name_certificate": sign(known, 60, "other.example"),
+		"other_certificate":      sign(sign(nil, 365), 60, names...),
+		"incomplete_chain":       sign(sign(known, 365), 60, names...),
+	}
+	if failed != nil {
+		return nil, fmt.Errorf("make certificates: %w", failed)
+	}
+	c := &certificates{caPEM: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: known.cert.Raw}), shown: map[string]*tls.Certificate{}}
+	for fault, leaf := range leaves {
+		c.shown[fault] = &tls.Certificate{Certificate: [][]byte{leaf.cert.Raw, leaf.by.Raw}, PrivateKey: leaf.key}
 	}
 	short := c.shown["incomplete_chain"]
 	short.Certificate = short.Certificate[:1]
@@ -74,44 +66,26 @@ func (c *certificates) config(s *service) *tls.Config {
 	}
 }
 
-type authority struct {
-	key  *ecdsa.PrivateKey
-	cert *x509.Certificate
-	pem  []byte
+// certified is a certificate with its key, and the certificate of who signed it.
+type certified struct {
+	cert, by *x509.Certificate
+	key      *ecdsa.PrivateKey
 }
 
-// newAuthority makes an authority that another one vouches for, or itself where by is nil.
-func newAuthority(name string, by *authority) (*authority, error) {
-	template := &x509.Certificate{
-		Subject:               pkix.Name{CommonName: name},
-		NotBefore:             time.Now().AddDate(0, -6, 0),
-		NotAfter:              time.Now().AddDate(1, 0, 0),
-		KeyUsage:              x509.KeyUsageCertSign,
-		BasicConstraintsValid: true,
-		IsCA:                  true,
-	}
-	parent, signer := template, (*ecdsa.PrivateKey)(nil)
-	if by != nil {
-		parent, signer = by.cert, by.key
-	}
-	key, der, err := sign(template, parent, signer)
+// certify makes a certificate that ends after so many days: that of a server for these names, or without names that of an
+// authority. It is signed by another one, or by itself where by is nil.
+func certify(by *certified, days int, names ...string) (*certified, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, err
 	}
-	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		return nil, fmt.Errorf("read own certificate: %w", err)
-	}
-	return &authority{key, cert, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})}, nil
-}
-
-func (a *authority) issue(names []string, until time.Time) (*tls.Certificate, error) {
-	template := &x509.Certificate{
-		Subject:     pkix.Name{CommonName: names[0]},
-		NotBefore:   time.Now().AddDate(0, -3, 0),
-		NotAfter:    until,
-		KeyUsage:    x509.KeyUsageDigitalSignature,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	template := &x509.Certificate{NotBefore: time.Now().AddDate(0, -3, 0), NotAfter: time.Now().AddDate(0, 0, days)}
+	if len(names) == 0 {
+		template.Subject.CommonName = "simulated authority " + rand.Text()
+		template.IsCA, template.BasicConstraintsValid, template.KeyUsage = true, true, x509.KeyUsageCertSign
+	} else {
+		template.Subject.CommonName = names[0]
+		template.KeyUsage, template.ExtKeyUsage = x509.KeyUsageDigitalSignature, []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
 	}
 	for _, name := range names {
 		if ip := net.ParseIP(name); ip != nil {
@@ -120,29 +94,13 @@ func (a *authority) issue(names []string, until time.Time) (*tls.Certificate, er
 			template.DNSNames = append(template.DNSNames, name)
 		}
 	}
-	key, der, err := sign(template, a.cert, a.key)
+	if by == nil {
+		by = &certified{cert: template, key: key}
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, by.cert, &key.PublicKey, by.key)
 	if err != nil {
 		return nil, err
 	}
-	return &tls.Certificate{Certificate: [][]byte{der, a.cert.Raw}, PrivateKey: key}, nil
-}
-
-// sign makes a key and a certificate for it; a nil signer means that the key signs itself.
-func sign(template, parent *x509.Certificate, signer *ecdsa.PrivateKey) (*ecdsa.PrivateKey, []byte, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, nil, fmt.Errorf("make key: %w", err)
-	}
-	if signer == nil {
-		signer = key
-	}
-	template.SerialNumber, err = rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
-	if err != nil {
-		return nil, nil, fmt.Errorf("make serial number: %w", err)
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, signer)
-	if err != nil {
-		return nil, nil, fmt.Errorf("sign certificate: %w", err)
-	}
-	return key, der, nil
+	cert, err := x509.ParseCertificate(der)
+	return &certified{cert, by.cert, key}, err
 }

@@ -137,7 +137,7 @@ func (k *Stack) startControl() error {
 	if k.opts.Network != nil {
 		listen = k.opts.Network.Listen
 	}
-	l, err := listen("tcp", net.JoinHostPort(k.opts.Host, strconv.Itoa(k.opts.BasePort)))
+	l, err := listen("tcp", net.JoinHostPort(loopback, strconv.Itoa(k.opts.BasePort)))
 	if err != nil {
 		return fmt.Errorf("start switchboard: %w", err)
 	}

@@ -33,7 +33,9 @@ func (k *Stack) switchCoupled(s *service, fault string, on bool) error {
 			return err
 		}
 	case on:
-		k.engine.stopHome(containers[0])
+		if c := k.engine.Container(containers[0]); c != nil {
+			c.Stop()
+		}
 	default:
 		for _, c := range containers {
 			if err := k.engine.startHome(c); err != nil {
@@ -54,7 +56,7 @@ func (k *Stack) followContainers() error {
 		if err := k.follow(name, "stopped", slices.ContainsFunc(containers, k.engine.ended)); err != nil {
 			return err
 		}
-		if err := k.follow(name, "hang", k.engine.paused(containers[0])); err != nil {
+		if err := k.follow(name, "hang", k.engine.stateOf(containers[0]) == "paused"); err != nil {
 			return err
 		}
 	}
@@ -71,25 +73,18 @@ func (k *Stack) follow(service, fault string, on bool) error {
 	return k.service(service).turn(fault, on)
 }
 
+// stateOf is the state of the container of a name, "" without one.
+func (e *Engine) stateOf(name string) string {
+	if c := e.Container(name); c != nil {
+		return c.now().state
+	}
+	return ""
+}
+
 // ended reports whether nothing runs in a container, or only for moments between two crashes.
 func (e *Engine) ended(name string) bool {
-	if name == crashing && e.service.on("crash_loop") {
-		return true
-	}
-	c := e.Container(name)
-	return c == nil || read(c, func() bool { return !c.running() })
-}
-
-func (e *Engine) paused(name string) bool {
-	c := e.Container(name)
-	return c != nil && c.State() == "paused"
-}
-
-// stopHome stops a container, as docker stop does.
-func (e *Engine) stopHome(name string) {
-	if c := e.Container(name); c != nil {
-		c.Stop()
-	}
+	state := e.stateOf(name)
+	return name == crashing && e.service.on("crash_loop") || state != "running" && state != "paused"
 }
 
 // startHome ends the faults of a container and starts it unless it runs.

@@ -53,15 +53,15 @@ func TestCoupledFaultsComeAndGoTogether(t *testing.T) {
 			if got := activeFaults(k); !slices.Equal(got, c.want) {
 				t.Errorf("on: got %v, want %v", got, c.want)
 			}
-			if c.container != "" && k.Engine().Container(c.container).State() != c.state {
-				t.Errorf("container %s: got %s, want %s", c.container, k.Engine().Container(c.container).State(), c.state)
+			if c.container != "" && k.engine.stateOf(c.container) != c.state {
+				t.Errorf("container %s: got %s, want %s", c.container, k.engine.stateOf(c.container), c.state)
 			}
 			switchFault(t, k, name, c.fault, false)
 			if got := activeFaults(k); len(got) != 0 {
 				t.Errorf("off: got %v, want none", got)
 			}
 			for _, container := range containerSpecs {
-				if got := k.Engine().Container(container.Name).State(); got != "running" {
+				if got := k.engine.stateOf(container.Name); got != "running" {
 					t.Errorf("off: %s is %s", container.Name, got)
 				}
 			}
@@ -98,7 +98,7 @@ func TestUncoupledFaultsStayAlone(t *testing.T) {
 	if got := activeFaults(k); !slices.Equal(got, []string{"xmpp/stopped"}) {
 		t.Errorf("got %v", got)
 	}
-	if got := k.Engine().Container("xmpp").State(); got != "running" {
+	if got := k.engine.stateOf("xmpp"); got != "running" {
 		t.Errorf("its container is %s", got)
 	}
 }

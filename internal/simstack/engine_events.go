@@ -2,101 +2,88 @@ package simstack
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"net/http"
 	"net/http/httputil"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
+
+	"github.com/docker/docker/api/types/events"
+	"github.com/docker/docker/api/types/filters"
+	timetypes "github.com/docker/docker/api/types/time"
 )
 
 // maxEvents is how many events the engine keeps.
 const maxEvents = 256
 
-// event is one line of the engine's event stream.
-type event struct {
-	Status string `json:"status,omitempty"`
-	ID     string `json:"id,omitempty"`
-	From   string `json:"from,omitempty"`
-	Type   string
-	Action string
-	Actor  struct {
-		ID         string
-		Attributes map[string]string
-	}
-	Scope    string `json:"scope"`
-	Time     int64  `json:"time"`
-	TimeNano int64  `json:"timeNano"`
+// eventLog is what the engine keeps of what happened, and the streams that tell it. The engine's lock guards it.
+type eventLog struct {
+	last    time.Time // when the last event was: no two are at the same time
+	kept    []*events.Message
+	streams map[*subscription]struct{}
+	changed chan struct{} // closed and replaced when the number of streams changes
 }
 
 // subscription is one open stream: what it has yet to tell.
 type subscription struct {
-	filters map[string]map[string]bool
-	queue   []*event
-	// wake holds one word when there is something new.
-	wake chan struct{}
-	// cut subscriptions end when their queue is told.
-	cut  bool
-	done chan struct{}
-	hang func() // ends a stream whose client does not read
+	conn    net.Conn
+	filters filters.Args
+	queue   []*events.Message
+	wake    chan struct{} // holds one word when there is something new
+	cut     bool          // it ends when its queue is told
+	done    chan struct{}
 }
 
-// before is some time ago, but after the last event: what an event tells of lies a little before it. The caller holds
-// the lock.
-func (e *Engine) before(ago time.Duration) time.Time {
+// before is some time ago, but after the last event: what an event tells of lies a little before it.
+func (l *eventLog) before(ago time.Duration) time.Time {
 	t := time.Now().UTC().Add(-ago)
-	if !t.After(e.last) {
-		return e.last.Add(time.Nanosecond)
+	if !t.After(l.last) {
+		return l.last.Add(time.Nanosecond)
 	}
 	return t
 }
 
-// emit tells of something that happened to a container. The caller holds the lock.
+// emit tells of something that happened to a container, with pairs of further attributes: it keeps the event and hands it
+// to the streams that want it. The caller holds the lock.
 func (e *Engine) emit(c *Container, action string, attributes ...string) {
 	all := maps.Clone(c.labels)
 	all["image"], all["name"] = c.spec.Image, c.name
 	for pair := range slices.Chunk(attributes, 2) {
 		all[pair[0]] = pair[1]
 	}
-	ev := &event{Status: action, ID: c.id, From: c.spec.Image, Type: "container", Action: action}
-	ev.Actor.ID, ev.Actor.Attributes = c.id, all
-	e.publish(ev)
-}
-
-// emitNetwork tells that a container joins or leaves its network, if it has one of its own.
-func (e *Engine) emitNetwork(c *Container, action string) {
-	if strings.HasPrefix(c.network, "container:") {
+	l := &e.log
+	l.last = l.before(0)
+	m := &events.Message{
+		Type: events.ContainerEventType, Action: events.Action(action), Actor: events.Actor{ID: c.id, Attributes: all},
+		Scope: "local", Time: l.last.Unix(), TimeNano: l.last.UnixNano(),
+	}
+	l.kept = append(l.kept[max(0, len(l.kept)-maxEvents+1):], m)
+	if e.service.on("events_deaf") {
 		return
 	}
-	id := sha256.Sum256([]byte(c.network))
-	ev := &event{Type: "network", Action: action}
-	ev.Actor.ID, ev.Actor.Attributes = hex.EncodeToString(id[:]), map[string]string{"container": c.id, "name": c.network, "type": "bridge"}
-	e.publish(ev)
-}
-
-// emitExec tells of a command that runs in a container, as each health check does.
-func (e *Engine) emitExec(c *Container, exitCode int) {
-	for i := range execEvents {
-		e.emitExecPart(c, i, exitCode)
+	for s := range l.streams {
+		if !s.cut && wanted(m, s.filters) {
+			s.queue = append(s.queue, m)
+			s.rouse()
+		}
 	}
 }
 
-// execEvents are what a command in a container makes the engine tell.
-var execEvents = []string{"exec_create: /bin/sh -c /check", "exec_start: /bin/sh -c /check", "exec_die"}
-
-func (e *Engine) emitExecPart(c *Container, part, exitCode int) {
-	sum := sha256.Sum256(fmt.Append(nil, c.id, c.streak, len(c.checks)))
-	attributes := []string{"execID", hex.EncodeToString(sum[:])}
-	if execEvents[part] == "exec_die" {
-		attributes = append(attributes, "exitCode", strconv.Itoa(exitCode))
+// wanted reports whether an event passes filters, as the engine does it: where one of them is for actions that say more
+// after a colon, all actions match by their beginning.
+func wanted(m *events.Message, f filters.Args) bool {
+	match := f.ExactMatch
+	for _, action := range []events.Action{events.ActionHealthStatus, events.ActionExecCreate, events.ActionExecStart} {
+		if f.ExactMatch("event", string(action)) {
+			match = f.FuzzyMatch
+		}
 	}
-	e.emit(c, execEvents[part], attributes...)
+	return f.ExactMatch("type", string(m.Type)) && match("event", string(m.Action))
 }
 
 // Noise makes n events of commands that run in containers, as health checks do all the time. The engine keeps 256
@@ -104,31 +91,8 @@ func (e *Engine) emitExecPart(c *Container, part, exitCode int) {
 func (e *Engine) Noise(n int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	c := &Container{id: strings.Repeat("e", 64), name: "noise", spec: ContainerSpec{Image: "noise:1"}, labels: map[string]string{}}
-	if len(e.all) > 0 {
-		c = e.all[0]
-	}
 	for i := range n {
-		e.emitExecPart(c, i%len(execEvents), 0)
-	}
-}
-
-// publish keeps an event and hands it to the streams that want it. The caller holds the lock.
-func (e *Engine) publish(ev *event) {
-	e.last = e.before(0)
-	ev.Scope, ev.Time, ev.TimeNano = "local", e.last.Unix(), e.last.UnixNano()
-	if len(e.events) == maxEvents {
-		e.events = append(e.events[:0], e.events[1:]...)
-	}
-	e.events = append(e.events, ev)
-	if len(e.streams) == 0 || e.service.on("events_deaf") {
-		return
-	}
-	for s := range e.streams {
-		if !s.cut && ev.passes(s.filters) {
-			s.queue = append(s.queue, ev)
-			s.rouse()
-		}
+		e.emit(e.containers[0], []string{"exec_create: /bin/sh -c /check", "exec_start: /bin/sh -c /check", "exec_die"}[i%3])
 	}
 }
 
@@ -139,54 +103,50 @@ func (s *subscription) rouse() {
 	}
 }
 
-// subscribe opens a stream. With since or until it begins with what the engine kept of that time, both ends included.
-func (e *Engine) subscribe(since, until time.Time, filters map[string]map[string]bool, hang func()) *subscription {
+// subscribe opens a stream. Unless since is zero, it begins with what the engine kept from then on.
+func (e *Engine) subscribe(since time.Time, f filters.Args, conn net.Conn) *subscription {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	s := &subscription{filters: filters, wake: make(chan struct{}, 1), done: make(chan struct{}), hang: hang}
+	s := &subscription{conn: conn, filters: f, wake: make(chan struct{}, 1), done: make(chan struct{})}
 	s.cut = e.down || e.service.on("events_cut")
-	if !since.IsZero() || !until.IsZero() {
-		for _, ev := range e.events {
-			early := !since.IsZero() && ev.TimeNano < since.UnixNano()
-			late := !until.IsZero() && ev.TimeNano > until.UnixNano()
-			if !early && !late && ev.passes(filters) {
-				s.queue = append(s.queue, ev)
-			}
+	for _, m := range e.log.kept {
+		if !since.IsZero() && m.TimeNano >= since.UnixNano() && wanted(m, f) {
+			s.queue = append(s.queue, m)
 		}
 	}
 	s.rouse()
-	e.streams[s] = struct{}{}
-	e.streamsChanged()
+	e.log.streams[s] = struct{}{}
+	e.log.announce()
 	return s
 }
 
 func (e *Engine) unsubscribe(s *subscription) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	delete(e.streams, s)
-	e.streamsChanged()
+	delete(e.log.streams, s)
+	e.log.announce()
 	close(s.done)
 }
 
-// streamsChanged wakes those who wait for a number of streams. The caller holds the lock.
-func (e *Engine) streamsChanged() {
-	close(e.opened)
-	e.opened = make(chan struct{})
+// announce wakes those who wait for a number of streams.
+func (l *eventLog) announce() {
+	close(l.changed)
+	l.changed = make(chan struct{})
 }
 
-// next takes what a stream has to tell, and whether it is the last.
-func (e *Engine) next(s *subscription) (events []*event, last bool) {
+// pending takes what a stream has to tell, and whether it is the last.
+func (e *Engine) pending(s *subscription) (queue []*events.Message, last bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	events, s.queue = s.queue, nil
-	return events, s.cut
+	queue, s.queue = s.queue, nil
+	return queue, s.cut
 }
 
 // AwaitStreams waits until n event streams are open, or until ctx ends, which is its error.
 func (e *Engine) AwaitStreams(ctx context.Context, n int) error {
 	for {
 		e.mu.Lock()
-		open, changed := len(e.streams), e.opened
+		open, changed := len(e.log.streams), e.log.changed
 		e.mu.Unlock()
 		if open == n {
 			return nil
@@ -199,146 +159,74 @@ func (e *Engine) AwaitStreams(ctx context.Context, n int) error {
 	}
 }
 
+// cutTimeout is how long a cut stream may take to tell what it has to.
+const cutTimeout = time.Second
+
 // CutEvents closes all open event streams in the middle, once they have told what has happened until now. When it
 // returns, none of them is open.
 func (e *Engine) CutEvents() {
 	e.mu.Lock()
-	ended := e.cutStreams()
-	e.mu.Unlock()
-	waitForAll(ended)
-}
-
-// cutStreams lets all streams end. The caller holds the lock, without which it may wait for what is returned.
-func (e *Engine) cutStreams() []*subscription {
-	streams := slices.Collect(maps.Keys(e.streams))
+	streams := slices.Collect(maps.Keys(e.log.streams))
 	for _, s := range streams {
 		s.cut = true
+		_ = s.conn.SetWriteDeadline(time.Now().Add(cutTimeout)) // its client may not read
 		s.rouse()
 	}
-	return streams
-}
-
-// cutTimeout is how long a cut stream may take to tell what it has to.
-const cutTimeout = time.Second
-
-func waitForAll(streams []*subscription) {
-	timeout := time.NewTimer(cutTimeout)
-	defer timeout.Stop()
+	e.mu.Unlock()
 	for _, s := range streams {
-		select {
-		case <-s.done:
-		case <-timeout.C:
-			timeout.Reset(0)
-			s.hang()
-			<-s.done
-		}
+		<-s.done
 	}
 }
 
 // errCut ends a stream without a word.
 var errCut = errors.New("the stream is cut")
 
-// eventStream tells what happens, and with since what happened, until the client leaves or the time is until.
+// eventStream tells what happens, and with since what happened, until the client leaves.
 func (e *Engine) eventStream(x *exchange) *answer {
 	if e.service.on("forbidden_events") {
 		return refusedByProxy()
 	}
 	query := x.req.URL.Query()
-	filters, err := readFilters(query.Get("filters"), "type", "event")
+	f, err := readFilters(query.Get("filters"), "type", "event")
 	if err != nil {
 		return dockerError(http.StatusBadRequest, err.Error())
 	}
-	since, sinceErr := readTime(query.Get("since"))
-	until, untilErr := readTime(query.Get("until"))
-	if err := errors.Join(sinceErr, untilErr); err != nil {
-		return dockerError(http.StatusInternalServerError, err.Error())
-	}
-	if !until.IsZero() && until.Before(since) {
-		return dockerError(http.StatusBadRequest, fmt.Sprintf("`since` time (%s) cannot be after `until` time (%s)", query.Get("since"), query.Get("until")))
+	var since time.Time
+	if query.Has("since") {
+		seconds, nanos, err := timetypes.ParseTimestamps(query.Get("since"), 0)
+		if err != nil {
+			return dockerError(http.StatusInternalServerError, err.Error())
+		}
+		since = time.Unix(seconds, nanos)
 	}
 	a := &answer{status: http.StatusOK, end: endClose, header: slices.Concat(dockerHeader, []string{"Content-Type: application/json", "Transfer-Encoding: chunked"})}
 	a.rest = func(w io.Writer) error {
-		s := e.subscribe(since, until, filters, func() { _ = x.conn.Close() })
+		s := e.subscribe(since, f, x.conn)
 		defer e.unsubscribe(s)
 		ctx, stop := x.untilGone()
 		defer stop()
-		return e.tell(ctx, s, until, w)
+		return e.tell(ctx, s, w)
 	}
 	return a
 }
 
-// tell writes what a subscription has to tell. Only at its time until, a stream ends as it should.
-func (e *Engine) tell(ctx context.Context, s *subscription, until time.Time, w io.Writer) error {
-	var over <-chan time.Time
-	if !until.IsZero() {
-		timer := time.NewTimer(time.Until(until))
-		defer timer.Stop()
-		over = timer.C
-	}
-	past := !until.IsZero() && until.Before(time.Now())
-	chunks := httputil.NewChunkedWriter(w)
+// tell writes what a subscription has to tell.
+func (e *Engine) tell(ctx context.Context, s *subscription, w io.Writer) error {
+	lines := json.NewEncoder(httputil.NewChunkedWriter(w))
 	for {
-		events, last := e.next(s)
-		for _, ev := range events {
-			if _, err := chunks.Write(append(mustJSON(ev), '\n')); err != nil {
+		queue, last := e.pending(s)
+		for _, m := range queue {
+			if err := lines.Encode(m); err != nil {
 				return err
 			}
 		}
-		switch {
-		case past:
-			return endChunks(chunks, w)
-		case last:
+		if last {
 			return errCut
 		}
 		select {
 		case <-s.wake:
-		case <-over:
-			past = true // what came in the meantime is told
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
-}
-
-func endChunks(chunks io.Closer, w io.Writer) error {
-	if err := chunks.Close(); err != nil {
-		return err
-	}
-	_, err := io.WriteString(w, "\r\n")
-	return err
-}
-
-// fuzzyActions are the actions that say more after a colon. Where one is asked for, all that are asked for match by
-// their beginning.
-var fuzzyActions = []string{"health_status", "exec_create", "exec_start"}
-
-// passes reports whether an event passes the filters type and event.
-func (ev *event) passes(filters map[string]map[string]bool) bool {
-	types, actions := filters["type"], filters["event"]
-	if len(types) > 0 && !types[ev.Type] {
-		return false
-	}
-	if slices.ContainsFunc(fuzzyActions, func(action string) bool { return actions[action] }) {
-		for action := range actions {
-			if strings.HasPrefix(ev.Action, action) {
-				return true
-			}
-		}
-		return false
-	}
-	return len(actions) == 0 || actions[ev.Action]
-}
-
-// readTime reads seconds since 1970 with a fraction; nothing is the zero time.
-func readTime(s string) (time.Time, error) {
-	if s == "" {
-		return time.Time{}, nil
-	}
-	whole, fraction, _ := strings.Cut(s, ".")
-	seconds, err := strconv.ParseInt(whole, 10, 64)
-	if err != nil {
-		return time.Time{}, err
-	}
-	nanos, err := strconv.ParseInt((fraction + "000000000")[:9], 10, 64)
-	return time.Unix(seconds, nanos), err
 }

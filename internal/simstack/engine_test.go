@@ -6,7 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http/httptest"
+	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -18,80 +19,55 @@ import (
 	"github.com/docker/docker/client"
 )
 
-// loneEngine is an engine and its client.
-type loneEngine struct {
-	*Engine
-	client *client.Client
-}
-
-func lone(tb testing.TB) loneEngine {
-	tb.Helper()
-	e, err := NewEngine(EngineOptions{})
+// lone is an engine without a stack. It ends with the test.
+func lone(t *testing.T) *Engine {
+	t.Helper()
+	e, err := NewEngine(nil)
 	if err != nil {
-		tb.Fatal(err)
+		t.Fatal(err)
 	}
-	tb.Cleanup(func() {
+	t.Cleanup(func() {
 		if err := e.Close(); err != nil {
-			tb.Error(err)
+			t.Error(err)
 		}
 	})
-	c, err := client.NewClientWithOpts(client.WithHost(e.Host()), client.WithAPIVersionNegotiation())
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() { _ = c.Close() })
-	return loneEngine{e, c}
+	return e
 }
 
-func (e loneEngine) inspect(tb testing.TB, name string) container.InspectResponse {
-	tb.Helper()
-	c, err := e.client.ContainerInspect(tb.Context(), name)
+// clientOf is the real client, of the engine.
+func clientOf(t *testing.T, e *Engine) *client.Client {
+	t.Helper()
+	c, err := client.NewClientWithOpts(client.WithHost(e.Host()), client.WithAPIVersionNegotiation())
 	if err != nil {
-		tb.Fatal(err)
+		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = c.Close() })
 	return c
 }
 
-// words are what the list says of a container's state and health, without its times.
-func (e loneEngine) words(tb testing.TB, name string) string {
-	tb.Helper()
-	rows, err := e.client.ContainerList(tb.Context(), container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("name", "^/"+name+"$"))})
-	if err != nil {
-		tb.Fatal(err)
+// described is what the engine tells of a container, and what its list says of its state, without times.
+func described(t *testing.T, e *Engine, name string) (got container.InspectResponse, words string) {
+	t.Helper()
+	c, ok := e.copyOf(name)
+	if !ok {
+		t.Fatalf("there is no %s", name)
 	}
-	if len(rows) != 1 {
-		return ""
-	}
-	status := rows[0].Status
+	words = c.state + ": " + c.statusText(time.Now())
 	for _, vague := range []string{" Less than a second", " 1 second", " About a minute", " 3 hours", " ago"} {
-		status = strings.ReplaceAll(status, vague, "")
+		words = strings.ReplaceAll(words, vague, "")
 	}
-	return rows[0].State + ": " + status
+	return c.inspect(), words
 }
 
-// told are the events since a time that are about containers, but for those of commands in them.
-func (e loneEngine) told(tb testing.TB, since time.Time) []events.Message {
-	tb.Helper()
-	stream, errs := e.client.Events(tb.Context(), events.ListOptions{Since: stampNano(since), Until: stampNano(time.Now()), Filters: filters.NewArgs(filters.Arg("type", "container"))})
-	var all []events.Message
-	for {
-		select {
-		case m := <-stream:
-			if !strings.HasPrefix(string(m.Action), "exec_") {
-				all = append(all, m)
-			}
-		case err := <-errs:
-			if !errors.Is(err, io.EOF) {
-				tb.Fatal(err)
-			}
-			return all
-		}
-	}
+// told are the events that the engine keeps since a time.
+func told(e *Engine, since time.Time) []*events.Message {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	all := slices.Clone(e.log.kept)
+	return slices.DeleteFunc(all, func(m *events.Message) bool { return m.TimeNano < since.UnixNano() })
 }
 
-func stampNano(t time.Time) string { return t.Format(time.RFC3339Nano) }
-
-func actions(all []events.Message) string {
+func actions(all []*events.Message) string {
 	var names []string
 	for _, m := range all {
 		names = append(names, string(m.Action))
@@ -99,16 +75,18 @@ func actions(all []events.Message) string {
 	return strings.Join(names, " ")
 }
 
-var web = ContainerSpec{Name: "chat-web-1", Service: "web", Image: "web:1", Restart: "unless-stopped", Health: &HealthCheck{Retries: 2}}
+var web = ContainerSpec{Name: "chat-web-1", Service: "web", Image: "web:1", Restart: "unless-stopped", Health: true}
 
 // TestContainersBehaveAsRealOnes holds what engine 20.10 was seen to do: the state, the list's words, the health's
 // status and streak, the restart count and the events after each deed.
 func TestContainersBehaveAsRealOnes(t *testing.T) {
 	e := lone(t)
 	began := time.Now()
-	c := e.Create(web)
-	if got := e.inspect(t, c.Name()); got.State.Health != nil || got.State.StartedAt != stamp(time.Time{}) {
-		t.Errorf("created: got %+v", *got.State)
+	e.mu.Lock()
+	c := e.create(web)
+	e.mu.Unlock()
+	if got, words := described(t, e, web.Name); got.State.Health != nil || got.State.StartedAt != stamp(time.Time{}) || words != "created: Created" {
+		t.Errorf("created: got %+v, %s", *got.State, words)
 	}
 	for _, step := range []struct {
 		name         string
@@ -120,17 +98,16 @@ func TestContainersBehaveAsRealOnes(t *testing.T) {
 		events       string
 	}{
 		{"start", c.Start, "running: Up (health: starting)", "starting", 0, 0, 0, "create start"},
-		{"passes", func() { c.Check(0, "") }, "running: Up (healthy)", "healthy", 0, 0, 0, "health_status: healthy"},
-		{"fails once", func() { c.Check(1, "") }, "running: Up (healthy)", "healthy", 1, 0, 0, ""},
-		{"fails again", func() { c.Check(1, "") }, "running: Up (unhealthy)", "unhealthy", 2, 0, 0, "health_status: unhealthy"},
-		{"pause", c.Pause, "paused: Up (Paused)", "unhealthy", 2, 0, 0, "pause"},
-		{"unpause", c.Unpause, "running: Up (unhealthy)", "unhealthy", 2, 0, 0, "unpause"},
+		{"passes", func() { c.SetHealth("healthy") }, "running: Up (healthy)", "healthy", 0, 0, 0, "health_status: healthy"},
+		{"fails", func() { c.SetHealth("unhealthy") }, "running: Up (unhealthy)", "unhealthy", 3, 0, 0, "health_status: unhealthy"},
+		{"pause", c.Pause, "paused: Up (Paused)", "unhealthy", 3, 0, 0, "pause"},
+		{"unpause", c.Unpause, "running: Up (unhealthy)", "unhealthy", 3, 0, 0, "unpause"},
 		{"restart", c.Restart, "running: Up (health: starting)", "starting", 0, 0, 0, "kill die stop start restart"},
 		{"recover", func() { c.SetHealth("healthy") }, "running: Up (healthy)", "healthy", 0, 0, 0, "health_status: healthy"},
 		{"pause a healthy one", c.Pause, "paused: Up (Paused)", "unhealthy", 0, 0, 0, "pause"},
 		{"unpause a healthy one", c.Unpause, "running: Up (unhealthy)", "unhealthy", 0, 0, 0, "unpause"},
 		{"die", func() { c.Die(3) }, "restarting: Restarting (3)", "unhealthy", 0, 1, 3, "die"},
-		{"come back", c.Revive, "running: Up (health: starting)", "starting", 0, 1, 0, "start"},
+		{"come back", func() { c.do((*Engine).revive) }, "running: Up (health: starting)", "starting", 0, 1, 0, "start"},
 		{"crash", func() { c.Crash(3) }, "running: Up (health: starting)", "starting", 0, 2, 0, "die start"},
 		{"oom", c.OOM, "restarting: Restarting (137)", "unhealthy", 0, 3, 137, "oom die"},
 		{"stop in backoff", c.Stop, "exited: Exited (137)", "unhealthy", 0, 3, 137, "stop"},
@@ -141,8 +118,8 @@ func TestContainersBehaveAsRealOnes(t *testing.T) {
 		{"stop for good", c.Stop, "exited: Exited (0)", "unhealthy", 0, 0, 0, "kill die stop"},
 	} {
 		step.do()
-		got := e.inspect(t, web.Name)
-		if words := e.words(t, web.Name); words != step.want || !strings.HasPrefix(words, got.State.Status+":") {
+		got, words := described(t, e, web.Name)
+		if words != step.want || !strings.HasPrefix(words, got.State.Status+":") {
 			t.Errorf("%s: list: got %q and state %s, want %q", step.name, words, got.State.Status, step.want)
 		}
 		if h := got.State.Health; h.Status != step.health || h.FailingStreak != step.streak {
@@ -154,18 +131,14 @@ func TestContainersBehaveAsRealOnes(t *testing.T) {
 		if got.State.Running == (got.State.Pid == 0 && !got.State.Restarting) {
 			t.Errorf("%s: got running %v with pid %d", step.name, got.State.Running, got.State.Pid)
 		}
-		all := e.told(t, began)
-		if got := actions(all); got != step.events {
+		if got := actions(told(e, began)); got != step.events {
 			t.Errorf("%s: got events %q, want %q", step.name, got, step.events)
 		}
 		began = time.Now()
 	}
 	c.Remove()
-	if words := e.words(t, web.Name); words != "" {
-		t.Errorf("removed: got %s", words)
-	}
-	if got := actions(e.told(t, began)); got != "destroy" {
-		t.Errorf("removed: got events %s", got)
+	if e.Container(web.Name) != nil || len(e.snapshot()) != 0 || actions(told(e, began)) != "destroy" {
+		t.Errorf("removed: got events %s", actions(told(e, began)))
 	}
 }
 
@@ -176,60 +149,49 @@ func TestTimesLieJustBeforeTheirEvents(t *testing.T) {
 	for range 3 {
 		c.Crash(1)
 	}
-	state := e.inspect(t, web.Name).State
-	started, err := time.Parse(time.RFC3339Nano, state.StartedAt)
-	if err != nil {
-		t.Fatal(err)
-	}
-	finished, err := time.Parse(time.RFC3339Nano, state.FinishedAt)
-	if err != nil {
-		t.Fatal(err)
-	}
 	var last int64
 	at := map[string]int64{}
-	for _, m := range e.told(t, began) {
+	for _, m := range told(e, began) {
 		if m.TimeNano <= last {
 			t.Errorf("%s at %d is not after %d", m.Action, m.TimeNano, last)
 		}
 		last = m.TimeNano
 		at[string(m.Action)] = m.TimeNano
 	}
-	if f, s := finished.UnixNano(), started.UnixNano(); f >= at["die"] || at["die"] >= s || s >= at["start"] {
+	if f, s := c.now().finished.UnixNano(), c.now().started.UnixNano(); f >= at["die"] || at["die"] >= s || s >= at["start"] {
 		t.Errorf("got finished %d, die %d, started %d, start %d; want them in this order", f, at["die"], s, at["start"])
-	}
-	if !c.StartedAt().Equal(started) {
-		t.Errorf("got %v, want %v", c.StartedAt(), started)
 	}
 }
 
 func TestRestartPolicyIsKept(t *testing.T) {
 	e := lone(t)
 	for _, row := range []struct {
-		policy string
-		code   int
-		want   string
+		policy        string
+		code, crashes int
+		want          string
 	}{
-		{"", 1, "exited"},
-		{"no", 1, "exited"},
-		{"always", 0, "restarting"},
-		{"unless-stopped", 0, "restarting"},
-		{"on-failure", 0, "exited"},
-		{"on-failure", 1, "restarting"},
-		{"on-failure:2", 1, "restarting"},
+		{"", 1, 0, "exited"},
+		{"no", 1, 0, "exited"},
+		{"always", 0, 0, "restarting"},
+		{"unless-stopped", 0, 0, "restarting"},
+		{"on-failure", 0, 0, "exited"},
+		{"on-failure", 1, 0, "restarting"},
+		{"on-failure:2", 1, 1, "restarting"},
+		{"on-failure:2", 1, 2, "exited"},
 	} {
 		c := e.Run(ContainerSpec{Name: "x", Image: "x:1", Restart: row.policy})
+		for range row.crashes {
+			c.Crash(row.code)
+		}
 		c.Die(row.code)
-		if got := c.State(); got != row.want {
-			t.Errorf("%q, code %d: got %s, want %s", row.policy, row.code, got, row.want)
+		if got := c.now().state; got != row.want {
+			t.Errorf("%q, code %d after %d crashes: got %s, want %s", row.policy, row.code, row.crashes, got, row.want)
+		}
+		got, _ := described(t, e, "x")
+		if p := got.HostConfig.RestartPolicy; strings.HasSuffix(row.policy, ":2") && (p.Name != "on-failure" || p.MaximumRetryCount != 2) {
+			t.Errorf("%q: told as %+v", row.policy, p)
 		}
 		c.Remove()
-	}
-	c := e.Run(ContainerSpec{Name: "x", Image: "x:1", Restart: "on-failure:2"})
-	for range 3 {
-		c.Crash(1)
-	}
-	if got := e.inspect(t, "x"); got.RestartCount != 2 || got.State.Status != "exited" || got.HostConfig.RestartPolicy.MaximumRetryCount != 2 || got.HostConfig.RestartPolicy.Name != "on-failure" {
-		t.Errorf("given up: got %d restarts, %s, %+v", got.RestartCount, got.State.Status, got.HostConfig.RestartPolicy)
 	}
 }
 
@@ -237,11 +199,16 @@ func TestRecreationGoesComposesWay(t *testing.T) {
 	e := lone(t)
 	old := e.Add(web)
 	began := time.Now()
-	same := old.Recreate(func(*ContainerSpec) {})
-	other := same.Recreate(func(s *ContainerSpec) { s.Image = "web:2" })
-	third := other.Recreate(nil)
+	var hashes []string
+	for _, change := range []func(*ContainerSpec){func(*ContainerSpec) {}, func(s *ContainerSpec) { s.Image = "web:2" }, nil} {
+		c := e.Container(web.Name)
+		hashes = append(hashes, c.labels["com.docker.compose.config-hash"])
+		c.Recreate(change)
+	}
+	last := e.Container(web.Name)
+	hashes = append(hashes, last.labels["com.docker.compose.config-hash"])
 	var got []string
-	for _, m := range e.told(t, began)[:7] {
+	for _, m := range told(e, began)[:7] {
 		got = append(got, fmt.Sprintf("%s %s %s", m.Action, m.Actor.Attributes["name"], m.Actor.Attributes["oldName"]))
 	}
 	temporary := old.ID()[:12] + "_chat-web-1"
@@ -252,122 +219,112 @@ func TestRecreationGoesComposesWay(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	var hashes []string
-	for _, c := range []*Container{old, same, other, third} {
-		hashes = append(hashes, c.labels["com.docker.compose.config-hash"])
-	}
 	if hashes[0] != hashes[1] || hashes[1] == hashes[2] || hashes[2] == hashes[3] {
 		t.Errorf("got hashes %v; want another after a change only", hashes)
 	}
-	if c := e.inspect(t, "chat-web-1"); c.ID != third.ID() || c.Config.Image != "web:2" || c.Config.Labels["com.docker.compose.replace"] != "chat-web-1" || c.State.Status != "running" {
+	if c, _ := described(t, e, web.Name); c.ID != last.ID() || c.Config.Image != "web:2" || c.Config.Labels["com.docker.compose.replace"] != web.Name || c.State.Status != "running" {
 		t.Errorf("got %s of %s, %v", c.ID, c.Config.Image, c.Config.Labels)
-	}
-	e.Create(ContainerSpec{Name: "half", Image: "web:1"})
-	if got := e.words(t, "half"); got != "created: Created" {
-		t.Errorf("in the middle: got %q", got)
 	}
 }
 
 func TestEngineRestartMovesStartsAndForgetsEvents(t *testing.T) {
 	e := lone(t)
 	run := func(name, policy string) *Container {
-		return e.Add(ContainerSpec{Name: name, Image: "x:1", Restart: policy, Health: &HealthCheck{}})
+		return e.Add(ContainerSpec{Name: name, Image: "x:1", Restart: policy, Health: true})
 	}
 	always, unless, failing, never := run("always", "always"), run("unless", "unless-stopped"), run("failing", "on-failure"), run("never", "no")
 	stopped, alwaysStopped := run("stopped", "unless-stopped"), run("always-stopped", "always")
 	stopped.Stop()
 	alwaysStopped.Stop()
 	always.Crash(1)
-	was := always.StartedAt()
-	stream, errs := e.client.Events(t.Context(), events.ListOptions{Filters: filters.NewArgs(filters.Arg("event", "stop"))})
+	before := always.now().started
+	stream, errs := clientOf(t, e).Events(t.Context(), events.ListOptions{Filters: filters.NewArgs(filters.Arg("event", "stop"))})
 	if err := e.AwaitStreams(t.Context(), 1); err != nil {
 		t.Fatal(err)
 	}
-	began := time.Now()
 	if err := e.Restart(); err != nil {
 		t.Fatal(err)
 	}
 	for range 4 {
-		select {
-		case m := <-stream:
-			if m.Action != "stop" {
-				t.Errorf("got %s", m.Action)
-			}
-		case err := <-errs:
-			t.Fatal(err)
+		if got := next(t, stream, errs); got.Action != "stop" {
+			t.Errorf("got %s", got.Action)
 		}
 	}
 	if err := <-errs; !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("end of the stream: got %v, want it cut", err)
 	}
 	for c, want := range map[*Container]string{always: "running", unless: "running", alwaysStopped: "running", failing: "exited", never: "exited", stopped: "exited"} {
-		if got := c.State(); got != want {
-			t.Errorf("%s: got %s, want %s", c.Name(), got, want)
+		if got := c.now().state; got != want {
+			t.Errorf("%s: got %s, want %s", c.name, got, want)
 		}
 	}
-	if !always.StartedAt().After(was) || always.RestartCount() != 0 {
-		t.Errorf("got started at %v, before %v; %d restarts, want 0", always.StartedAt(), was, always.RestartCount())
+	if now := always.now(); !now.started.After(before) || now.restarts != 0 {
+		t.Errorf("got started at %v, before %v; %d restarts, want 0", now.started, before, now.restarts)
 	}
-	if got := actions(e.told(t, began.Add(-time.Hour))); got != "start start start" {
+	if got := actions(told(e, time.Time{})); got != "start start start" {
 		t.Errorf("afterwards the engine tells %q, want three starts", got)
 	}
+}
+
+// next is the next event of a stream.
+func next(t *testing.T, stream <-chan events.Message, errs <-chan error) events.Message {
+	t.Helper()
+	select {
+	case m := <-stream:
+		return m
+	case err := <-errs:
+		t.Fatal(err)
+	}
+	return events.Message{}
 }
 
 func TestEventsAreKeptWithinBounds(t *testing.T) {
 	e := lone(t)
 	c := e.Add(web)
-	before := time.Now()
 	c.Crash(1)
-	all := e.told(t, before)
-	if len(all) != 2 {
-		t.Fatalf("got %d events, want 2", len(all))
+	at := time.Unix(0, told(e, time.Time{})[1].TimeNano)
+	since := func(t time.Time) string {
+		s := e.subscribe(t, filters.Args{}, nil)
+		defer e.unsubscribe(s)
+		queue, _ := e.pending(s)
+		return actions(queue)
 	}
-	at := time.Unix(0, all[1].TimeNano)
-	if got := actions(e.told(t, at)); got != "start" {
+	if got := since(at); got != "start" {
 		t.Errorf("since the start itself: got %q, want the start", got)
 	}
-	if got := e.told(t, at.Add(1)); len(got) != 0 {
-		t.Errorf("a nanosecond later: got %q", actions(got))
+	if got := since(at.Add(1)); got != "" {
+		t.Errorf("a nanosecond later: got %q", got)
 	}
 	e.Noise(maxEvents - 1)
-	if got := actions(e.told(t, before)); got != "start" {
-		t.Errorf("after 255 events more: got %q, want the last", got)
+	if got := since(at); !strings.HasPrefix(got, "start ") {
+		t.Errorf("after 255 events more: got %.20q, want the last", got)
 	}
 	e.Noise(1)
-	if got := actions(e.told(t, before)); got != "" {
-		t.Errorf("after 256 events more: got %q", got)
+	if got := since(at); !strings.HasPrefix(got, "exec_") {
+		t.Errorf("after 256 events more: got %.20q", got)
 	}
 }
 
 func TestEventFiltersMatchAsInTheEngine(t *testing.T) {
 	e := lone(t)
 	c := e.Run(web)
-	c.Check(0, "")
+	c.SetHealth("healthy")
 	c.Stop()
-	for _, row := range []struct {
-		filters []filters.KeyValuePair
-		want    string
-	}{
-		{[]filters.KeyValuePair{filters.Arg("type", "network")}, "connect disconnect"},
-		{[]filters.KeyValuePair{filters.Arg("type", "container"), filters.Arg("event", "health_status")}, "health_status: healthy"},
-		{[]filters.KeyValuePair{filters.Arg("event", "health_status: healthy")}, "health_status: healthy"},
-		{[]filters.KeyValuePair{filters.Arg("event", "health_status"), filters.Arg("event", "st")}, "start health_status: healthy stop"},
-		{[]filters.KeyValuePair{filters.Arg("event", "st")}, ""},
-		{[]filters.KeyValuePair{filters.Arg("event", "die"), filters.Arg("event", "oom")}, "die"},
+	for filter, want := range map[string]string{
+		``:                        "create start health_status: healthy kill die stop",
+		`{"type":{"image":true}}`: "",
+		`{"type":{"container":true},"event":{"health_status":true}}`: "health_status: healthy",
+		`{"event":{"health_status: healthy":true}}`:                  "health_status: healthy",
+		`{"event":{"health_status":true,"st":true}}`:                 "start health_status: healthy stop",
+		`{"event":{"st":true}}`:                                      "",
+		`{"event":{"die":true,"oom":true}}`:                          "die",
 	} {
-		args := filters.NewArgs(row.filters...)
-		stream, errs := e.client.Events(t.Context(), events.ListOptions{Since: "1", Until: stampNano(time.Now()), Filters: args})
-		var all []events.Message
-		var err error
-		for err == nil {
-			select {
-			case m := <-stream:
-				all = append(all, m)
-			case err = <-errs:
-			}
-		}
-		if got := actions(all); got != row.want || !errors.Is(err, io.EOF) {
-			t.Errorf("%v: got %q, error %v; want %q", row.filters, got, err, row.want)
+		f, err := readFilters(filter, "type", "event")
+		s := e.subscribe(time.Unix(1, 0), f, nil)
+		queue, _ := e.pending(s)
+		e.unsubscribe(s)
+		if got := actions(queue); got != want || err != nil {
+			t.Errorf("%s: got %q, error %v; want %q", filter, got, err, want)
 		}
 	}
 }
@@ -375,44 +332,36 @@ func TestEventFiltersMatchAsInTheEngine(t *testing.T) {
 func TestStreamsAreCutAndDeafened(t *testing.T) {
 	e := lone(t)
 	c := e.Add(web)
-	stream, errs := e.client.Events(t.Context(), events.ListOptions{Filters: filters.NewArgs(filters.Arg("type", "container"))})
+	stream, errs := clientOf(t, e).Events(t.Context(), events.ListOptions{Filters: filters.NewArgs(filters.Arg("type", "container"))})
 	if err := e.AwaitStreams(t.Context(), 1); err != nil {
 		t.Fatal(err)
 	}
-	next := func() string {
-		select {
-		case m := <-stream:
-			return string(m.Action)
-		case err := <-errs:
+	muted := time.Now()
+	mute := func(on bool) {
+		if err := e.Switch("events_deaf", on); err != nil {
 			t.Fatal(err)
-			return ""
 		}
 	}
-	muted := time.Now()
-	if err := e.Switch("events_deaf", true); err != nil {
-		t.Fatal(err)
-	}
+	mute(true)
 	c.Pause()
-	if err := e.Switch("events_deaf", false); err != nil {
-		t.Fatal(err)
-	}
+	mute(false)
 	c.Unpause()
-	if got := next(); got != "unpause" {
+	if got := next(t, stream, errs).Action; got != "unpause" {
 		t.Errorf("after the silence: got %s, want what came after it", got)
 	}
-	if got := actions(e.told(t, muted)); got != "pause unpause" {
+	if got := actions(told(e, muted)); got != "pause unpause" {
 		t.Errorf("kept: got %s", got)
 	}
 	e.Noise(3 * maxEvents)
 	c.OOM()
-	for want := 3 * maxEvents; want > 0; want-- {
-		next()
+	for range 3 * maxEvents {
+		next(t, stream, errs)
 	}
-	if got := next(); got != "oom" {
+	if got := next(t, stream, errs).Action; got != "oom" {
 		t.Errorf("got %s: a stream loses what the engine no longer keeps", got)
 	}
 	e.CutEvents()
-	if got := next(); got != "die" {
+	if got := next(t, stream, errs).Action; got != "die" {
 		t.Errorf("before the cut: got %s, want die", got)
 	}
 	if err := <-errs; !errors.Is(err, io.ErrUnexpectedEOF) {
@@ -430,70 +379,310 @@ func TestStreamsAreCutAndDeafened(t *testing.T) {
 
 func TestHealthLogTellsSinceWhen(t *testing.T) {
 	e := lone(t)
-	c := e.Add(ContainerSpec{Name: "x", Image: "x:1", Health: &HealthCheck{Interval: 10 * time.Second}})
-	if log := e.inspect(t, "x").State.Health.Log; len(log) != 5 || log[0].ExitCode != 0 || log[1].Start.Sub(log[0].Start) != 10*time.Second {
+	c := e.Add(web)
+	health := func() *container.Health {
+		got, _ := described(t, e, web.Name)
+		return got.State.Health
+	}
+	if log := health().Log; len(log) != 5 || log[0].ExitCode != 0 || log[1].Start.Sub(log[0].Start) != checkInterval {
 		t.Errorf("well: got %d entries", len(log))
 	}
 	c.SetHealth("unhealthy")
-	h := e.inspect(t, "x").State.Health
-	if h.Status != "unhealthy" || h.FailingStreak != 3 || len(h.Log) != 5 || h.Log[1].ExitCode != 0 || h.Log[2].ExitCode != 1 || h.Log[4].Start.Sub(h.Log[2].Start) != 20*time.Second {
+	h := health()
+	if h.Status != "unhealthy" || h.FailingStreak != 3 || len(h.Log) != 5 || h.Log[1].ExitCode != 0 || h.Log[2].ExitCode != 1 || h.Log[4].Start.Sub(h.Log[2].Start) != 2*checkInterval {
 		t.Errorf("unhealthy: got %+v", h)
 	}
 	c.Restart()
 	c.SetHealth("unhealthy")
-	started := c.StartedAt()
-	h = e.inspect(t, "x").State.Health
-	if n := len(h.Log); h.FailingStreak != 3 || h.Log[n-3].Start.Before(started) {
-		t.Errorf("after a restart: got a streak of %d since %v, started at %v", h.FailingStreak, h.Log[len(h.Log)-3].Start, started)
+	h = health()
+	if n, started := len(h.Log), c.now().started; h.FailingStreak != 3 || h.Log[n-3].Start.Before(started) {
+		t.Errorf("after a restart: got a streak of %d since %v, started at %v", h.FailingStreak, h.Log[n-3].Start, started)
 	}
 }
 
 func TestSharedNetworkIsCountedOnceForAll(t *testing.T) {
 	e := lone(t)
 	irc := e.Add(ContainerSpec{Name: "chat-irc-1", Service: "irc", Image: "irc:1"})
-	e.Add(ContainerSpec{Name: "chat-services-1", Service: "services", Image: "services:1", Network: "service:irc", MemoryLimit: 1 << 20})
-	irc.SetUsage(Usage{WorkingSet: 3e6, Cache: 1e6, CPU: time.Second, Receive: 7, Transmit: 8})
-	read := func(name string) container.StatsResponse {
-		resp, err := e.client.ContainerStatsOneShot(t.Context(), name)
+	services := e.Run(ContainerSpec{Name: "chat-services-1", Service: "services", Image: "services:1", NetworkOf: "irc", MemoryLimit: 1 << 20})
+	irc.SetUsage(3e6, time.Second)
+	s := e.stats(irc)
+	if s.MemoryStats.Usage-s.MemoryStats.Stats["total_inactive_file"] != 3e6 || s.CPUStats.CPUUsage.TotalUsage < 1e9 || s.Networks["eth0"].TxBytes < 1e7 || s.MemoryStats.Limit != hostMemory {
+		t.Errorf("got %+v", s)
+	}
+	if s := e.stats(services); s.Networks["eth0"].RxBytes < 1e7 || s.MemoryStats.Limit != 1<<20 {
+		t.Errorf("got %+v", s)
+	}
+	irc.Recreate(nil)
+	if got, _ := described(t, e, "chat-services-1"); string(got.HostConfig.NetworkMode) != "container:"+irc.ID() {
+		t.Errorf("got %s, want the id that was there at the creation", got.HostConfig.NetworkMode)
+	}
+	irc.Stop()
+	if s := e.stats(services); len(s.Networks) != 0 {
+		t.Errorf("without the other's network: got %+v", s.Networks)
+	}
+}
+
+// state is the effect of a fault on what is told of one container.
+func state(name string, check func(container.InspectResponse) bool) effect {
+	return func(t *testing.T, k *Stack, _ string) {
+		t.Helper()
+		if c := inspected(t, k, name); !check(c) {
+			t.Errorf("got %+v, health %+v, %d restarts", *c.State, c.State.Health, c.RestartCount)
+		}
+	}
+}
+
+// inspected asks for one container and reads the answer strictly.
+func inspected(t *testing.T, k *Stack, name string) container.InspectResponse {
+	t.Helper()
+	got := k.do(t, call{service: "docker", target: "/v1.41/containers/" + name + "/json"})
+	var c container.InspectResponse
+	if err := json.Unmarshal([]byte(got.body), &c); err != nil || got.status != http.StatusOK {
+		t.Fatalf("inspect %s: got status %d, error %v, %v", name, got.status, got.err, err)
+	}
+	return c
+}
+
+var dockerEffects = map[string]effect{
+	"docker/unhealthy": state("bridge", func(c container.InspectResponse) bool {
+		return c.State.Status == "running" && c.State.Health.Status == "unhealthy" && c.State.Health.FailingStreak == 3
+	}),
+	"docker/starting": state("xmpp-proxy", func(c container.InspectResponse) bool { return c.State.Health.Status == "starting" }),
+	"docker/crash_loop": func(t *testing.T, k *Stack, _ string) {
+		t.Helper()
+		before := inspected(t, k, "irc-services")
+		for { // until the test's own deadline
+			if c := inspected(t, k, "irc-services"); c.RestartCount > before.RestartCount && c.State.StartedAt > before.State.StartedAt && c.State.Restarting {
+				return
+			}
+		}
+	},
+	"docker/exited": state("docs", func(c container.InspectResponse) bool {
+		return c.State.Status == "exited" && !c.State.Running && c.State.ExitCode == 1 && c.State.Health == nil
+	}),
+	"docker/paused": state("web-panel", func(c container.InspectResponse) bool {
+		return c.State.Status == "paused" && c.State.Running && c.State.Paused && c.State.Health.Status == "unhealthy"
+	}),
+	"docker/oom_killed": state("web-irc", func(c container.InspectResponse) bool {
+		return c.State.Status == "exited" && c.State.OOMKilled && c.State.ExitCode == 137 && c.State.Health.Status == "unhealthy"
+	}),
+	"docker/restarted": state("irc", func(c container.InspectResponse) bool {
+		return c.State.Status == "running" && c.RestartCount == 0 && c.State.FinishedAt != stamp(time.Time{})
+	}),
+	"docker/missing": func(t *testing.T, k *Stack, service string) {
+		t.Helper()
+		answers(get("docker", "/containers/plant-store/json", nil), 404, "No such container: plant-store")(t, k, service)
+		switchFault(t, k, "docker", "missing", false)
+		if c := inspected(t, k, "plant-store"); c.Created <= inspected(t, k, "irc").Created || c.State.Health.Status != "healthy" {
+			t.Errorf("it does not come back as a new one: %+v", *c.State)
+		}
+	},
+	"docker/memory_high": func(t *testing.T, k *Stack, _ string) {
+		t.Helper()
+		got := k.do(t, call{service: "docker", target: "/v1.41/containers/xmpp/stats?stream=false&one-shot=true"})
+		var s container.StatsResponse
+		if err := json.Unmarshal([]byte(got.body), &s); err != nil || s.MemoryStats.Usage-s.MemoryStats.Stats["total_inactive_file"] != 600e6 {
+			t.Errorf("got %s, error %v, want 600 MB", got.body, err)
+		}
+	},
+	"docker/forbidden_stats": func(t *testing.T, k *Stack, service string) {
+		t.Helper()
+		answers(get("docker", "/containers/xmpp/stats?stream=false", nil), 403, "")(t, k, service)
+		inspected(t, k, "xmpp")
+	},
+	"docker/forbidden_events": answers(get("docker", "/events", nil), 403, ""),
+	"docker/events_cut":       cutsOff("/events"),
+	"docker/events_deaf": func(t *testing.T, k *Stack, _ string) {
+		t.Helper()
+		stream := k.engine.subscribe(time.Time{}, filters.Args{}, nil)
+		k.engine.Noise(1)
+		if events, last := k.engine.pending(stream); len(events) > 0 || last {
+			t.Errorf("got %d events, last %v; want a silent stream", len(events), last)
+		}
+		k.engine.unsubscribe(stream)
+	},
+	"docker/engine_restarted": func(t *testing.T, k *Stack, _ string) {
+		t.Helper()
+		if got := actions(told(k.engine, time.Time{})); strings.Contains(got, "die") || !strings.Contains(got, "start") {
+			t.Errorf("got %s; want none of the events before the restart", got)
+		}
+		if c := inspected(t, k, "irc"); c.State.Status != "running" || c.RestartCount != 0 || c.State.FinishedAt == stamp(time.Time{}) {
+			t.Errorf("got %+v, %d restarts", *c.State, c.RestartCount)
+		}
+		if c := inspected(t, k, "docs"); c.State.Status != "exited" {
+			t.Errorf("without a restart policy: got %s", c.State.Status)
+		}
+		switchFault(t, k, "docker", "engine_restarted", false)
+		if c := inspected(t, k, "docs"); c.State.Status != "running" {
+			t.Errorf("without a restart policy, afterwards: got %s", c.State.Status)
+		}
+	},
+	"docker/hang_list":    hangs("hang_list", "/containers/json"),
+	"docker/hang_inspect": hangs("hang_inspect", "/containers/irc/json"),
+	"docker/hang_stats":   hangs("hang_stats", "/containers/irc/stats?stream=false"),
+	"docker/deployed": state("docs", func(c container.InspectResponse) bool {
+		return c.State.Status == "running" && c.State.FinishedAt == stamp(time.Time{}) && c.Config.Labels["com.docker.compose.replace"] == "docs"
+	}),
+	"docker/partial": cutsOff("/containers/xmpp/json"),
+}
+
+// cutsOff is the effect of a fault that cuts one answer off, and leaves the list whole.
+func cutsOff(target string) effect {
+	return func(t *testing.T, k *Stack, _ string) {
+		t.Helper()
+		k.mustBeWell(t, "docker")
+		if got := k.do(t, call{service: "docker", target: target}); !errors.Is(got.err, io.ErrUnexpectedEOF) {
+			t.Errorf("got status %d, error %v; want an unexpected end", got.status, got.err)
+		}
+	}
+}
+
+// hangs is the effect of a fault that stops an answer in the middle, and lets it go on when it passes.
+func hangs(fault, target string) effect {
+	return func(t *testing.T, k *Stack, _ string) {
+		t.Helper()
+		if got := k.do(t, call{service: "docker", target: target, timeout: 50 * time.Millisecond}); got.err == nil {
+			t.Errorf("got all of %s", got.body)
+		}
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://engine"+target, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := clientOf(t, k.engine).HTTPClient().Do(req)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer resp.Body.Close() //nolint:errcheck // only read
-		var s container.StatsResponse
-		if err := json.NewDecoder(resp.Body).Decode(&s); err != nil {
+		first := make([]byte, 1)
+		if _, err := io.ReadFull(resp.Body, first); err != nil {
 			t.Fatal(err)
 		}
-		return s
-	}
-	s := read("chat-irc-1")
-	if s.MemoryStats.Usage-s.MemoryStats.Stats["total_inactive_file"] != 3e6 || s.CPUStats.CPUUsage.TotalUsage != 1e9 || s.Networks["eth0"].TxBytes != 8 || s.MemoryStats.Limit != hostMemory {
-		t.Errorf("got %+v", s)
-	}
-	if s := read("chat-services-1"); s.Networks["eth0"].RxBytes != 7 || s.MemoryStats.Limit != 1<<20 {
-		t.Errorf("got %+v", s)
-	}
-	id := irc.ID()
-	irc.Recreate(nil)
-	if got := string(e.inspect(t, "chat-services-1").HostConfig.NetworkMode); got != "container:"+id {
-		t.Errorf("got %s, want the id that was there at the creation", got)
+		switchFault(t, k, "docker", fault, false)
+		rest, err := io.ReadAll(resp.Body)
+		if err != nil || !json.Valid(slices.Concat(first, rest)) {
+			t.Errorf("after the fault: got %s%s, error %v", first, rest, err)
+		}
 	}
 }
 
-func BenchmarkThousandContainers(b *testing.B) {
-	e := lone(b)
-	for i := range 1000 {
-		e.Add(ContainerSpec{Name: fmt.Sprintf("chat-worker-%d", i), Service: "worker", Image: "worker:1", Health: &HealthCheck{}})
+func TestEngineSpeaksWithTheRealClient(t *testing.T) {
+	k := started(t, Options{})
+	c := clientOf(t, k.engine)
+	all, err := c.ContainerList(t.Context(), container.ListOptions{All: true})
+	if err != nil || c.ClientVersion() != "1.41" || len(all) != len(containerSpecs) {
+		t.Fatalf("got %d containers with version %s, error %v; want %d, 1.41", len(all), c.ClientVersion(), err, len(containerSpecs))
 	}
-	x := &exchange{req: httptest.NewRequestWithContext(b.Context(), "GET", "/containers/json?all=1", nil)}
-	b.Run("list", func(b *testing.B) {
-		for b.Loop() {
-			e.list(x)
+	if methods := k.Requests("docker"); methods[0].Method != http.MethodHead || methods[0].Path != "/_ping" {
+		t.Errorf("first request: got %s %s, want HEAD /_ping", methods[0].Method, methods[0].Path)
+	}
+	irc, err := c.ContainerInspect(t.Context(), "irc")
+	if err != nil || irc.Name != "/irc" || irc.Config.Image != "chat/unrealircd:6.1.10" {
+		t.Fatalf("got %+v, error %v", irc, err)
+	}
+	if _, err := time.Parse(time.RFC3339Nano, irc.State.StartedAt); err != nil {
+		t.Error(err)
+	}
+	services, err := c.ContainerInspect(t.Context(), "irc-services")
+	if err != nil || string(services.HostConfig.NetworkMode) != "container:"+irc.ID || services.HostConfig.RestartPolicy.Name != "unless-stopped" {
+		t.Errorf("got %+v, error %v; want irc's network", services.HostConfig, err)
+	}
+	if services.State.Health.Status != "healthy" || services.Config.Healthcheck.Interval != 30*time.Second || services.Config.Labels["com.docker.compose.project"] != "chat" {
+		t.Errorf("got %+v, %+v", services.State.Health, services.Config)
+	}
+	stats, err := c.ContainerStatsOneShot(t.Context(), irc.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stats.Body.Close() //nolint:errcheck // only read
+	var s container.StatsResponse
+	if err := json.NewDecoder(stats.Body).Decode(&s); err != nil || s.CPUStats.CPUUsage.TotalUsage == 0 || s.Networks["eth0"].RxBytes == 0 || s.MemoryStats.Usage == 0 || s.Name != "/irc" {
+		t.Errorf("got %+v, error %v", s, err)
+	}
+}
+
+func TestEngineListHonoursFilters(t *testing.T) {
+	k := started(t, Options{})
+	switchFault(t, k, "docker", "exited", true)
+	c := clientOf(t, k.engine)
+	const project, service = "com.docker.compose.project", "com.docker.compose.service"
+	for _, row := range []struct {
+		name   string
+		all    bool
+		labels []string
+		want   int
+	}{
+		{"running", false, nil, 10},
+		{"all", true, nil, 11},
+		{"label", true, []string{project + "=chat"}, 11},
+		{"other label", true, []string{project + "=other"}, 0},
+		{"two labels", true, []string{project, service + "=irc"}, 1},
+	} {
+		f := filters.NewArgs()
+		for _, label := range row.labels {
+			f.Add("label", label)
 		}
-	})
-	b.Run("inspect", func(b *testing.B) {
-		for i := 0; b.Loop(); i++ {
-			c, _ := e.one(e.all[i%len(e.all)].id)
-			dockerReply(c.inspect())
+		got, err := c.ContainerList(t.Context(), container.ListOptions{All: row.all, Filters: f})
+		if err != nil || len(got) != row.want {
+			t.Errorf("%s: got %d containers, error %v; want %d", row.name, len(got), err, row.want)
 		}
+	}
+}
+
+func TestEngineRefusesWhatChangesAnything(t *testing.T) {
+	k := started(t, Options{})
+	for _, c := range []struct {
+		method, target string
+		want           int
+	}{
+		{"POST", "/v1.41/containers/xmpp/restart", 405},
+		{"DELETE", "/containers/xmpp", 405},
+		{"PUT", "/containers/json", 405},
+		{"GET", "/images/json", 404},
+		{"GET", "/containers/xmpp/archive", 404},
+		{"GET", "/_ping", 200},
+		{"HEAD", "/_ping", 200},
+		{"GET", "/containers/json?filters=" + url.QueryEscape(`{"nope":{"x":true}}`), 400},
+		{"GET", "/events?filters=" + url.QueryEscape(`{"nope":{"x":true}}`), 400},
+		{"GET", "/events?since=yesterday", 500},
+	} {
+		if got := k.do(t, call{service: "docker", method: c.method, target: c.target}); got.status != c.want {
+			t.Errorf("%s %s: got %d %s, error %v; want %d", c.method, c.target, got.status, got.body, got.err, c.want)
+		}
+	}
+	if c := inspected(t, k, "xmpp"); !c.State.Running {
+		t.Errorf("got %+v, want it running", c.State)
+	}
+}
+
+func TestEventsTellWhatHappens(t *testing.T) {
+	k := started(t, Options{})
+	before := time.Now().Add(-time.Second)
+	switchFault(t, k, "docker", "exited", true)
+	stream, errs := clientOf(t, k.engine).Events(t.Context(), events.ListOptions{
+		Since:   before.Format(time.RFC3339Nano),
+		Filters: filters.NewArgs(filters.Arg("type", "container"), filters.Arg("event", "die"), filters.Arg("event", "start"), filters.Arg("event", "health_status"), filters.Arg("event", "oom")),
 	})
+	want := func(name, action string) events.Message {
+		t.Helper()
+		m := next(t, stream, errs)
+		if m.Actor.Attributes["name"] != name || string(m.Action) != action || m.TimeNano < before.UnixNano() {
+			t.Errorf("got %s of %s at %d, want %s of %s", m.Action, m.Actor.Attributes["name"], m.TimeNano, action, name)
+		}
+		return m
+	}
+	if m := want("docs", "die"); m.Actor.Attributes["exitCode"] != "1" || m.Actor.Attributes["com.docker.compose.service"] != "docs" {
+		t.Errorf("got %v", m.Actor.Attributes)
+	}
+	switchFault(t, k, "docker", "exited", false)
+	want("docs", "start")
+	switchFault(t, k, "docker", "unhealthy", true)
+	want("bridge", "health_status: unhealthy")
+	switchFault(t, k, "docker", "paused", true) // not asked for
+	switchFault(t, k, "docker", "oom_killed", true)
+	want("web-irc", "oom")
+	want("web-irc", "die")
+	switchFault(t, k, "docker", "stopped", true)
+	if err := <-errs; err == nil {
+		t.Error("the stream outlives the engine")
+	}
 }

@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"cmp"
 	"compress/gzip"
+	"context"
 	"fmt"
 	"io"
 	"net/http"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 )
 
 // Fault is one way in which a service can go wrong.
@@ -20,38 +22,40 @@ type Fault struct {
 	Description string `json:"description"`
 }
 
-func compareFaults(a, b Fault) int {
-	return cmp.Or(cmp.Compare(a.Service, b.Service), cmp.Compare(a.Name, b.Name))
+// fault is one way in which a service can go wrong. Where it says no more than its name, the service's own code looks
+// whether it is on.
+type fault struct {
+	name, description string
+	// instead makes an HTTP answer in the service's place, which never sees the request.
+	instead func(*service) *answer
+	// spoil changes the service's own HTTP answer.
+	spoil func(*service, *answer)
+	// switched is told when the fault is turned, one change at a time.
+	switched func(on bool)
 }
 
 // connectionFaults act before a request is read. Every service has them.
-var connectionFaults = []Fault{
-	{Name: "stopped", Description: "nothing listens: TCP connections are refused, the engine's socket is gone"},
-	{Name: "hang", Description: "connections are accepted and never answered, not even with a TLS handshake"},
-	{Name: "slow", Description: "every answer comes a few seconds late"},
-	{Name: "reset", Description: "the connection is reset as soon as the client has spoken"},
-	{Name: "not_http", Description: "something that speaks another protocol has the port"},
+var connectionFaults = []fault{
+	{name: "stopped", description: "nothing listens: TCP connections are refused, the engine's socket is gone"},
+	{name: "hang", description: "connections are accepted and never answered, not even with a TLS handshake"},
+	{name: "slow", description: "every answer comes a few seconds late"},
+	{name: "reset", description: "the connection is reset as soon as the client has spoken"},
+	{name: "not_http", description: "something that speaks another protocol has the port"},
 }
 
 // certificateFaults are those of the services that have a certificate.
-var certificateFaults = []Fault{
-	{Name: "expired_certificate", Description: "the certificate expired yesterday"},
-	{Name: "wrong_name_certificate", Description: "the certificate is for another host"},
-	{Name: "other_certificate", Description: "the certificate is by an authority that nobody knows"},
-	{Name: "incomplete_chain", Description: "the server leaves out the intermediate certificate that signed its own"},
+var certificateFaults = []fault{
+	{name: "expired_certificate", description: "the certificate expired yesterday"},
+	{name: "wrong_name_certificate", description: "the certificate is for another host"},
+	{name: "other_certificate", description: "the certificate is by an authority that nobody knows"},
+	{name: "incomplete_chain", description: "the server leaves out the intermediate certificate that signed its own"},
 }
 
 // noTLS is the fault of the services that speak TLS from the beginning.
-var noTLS = Fault{Name: "no_tls", Description: "the port speaks plain HTTP"}
+var noTLS = fault{name: "no_tls", description: "the port speaks plain HTTP"}
 
 // answerFaults act on HTTP answers. Every service that speaks HTTP has them.
-var answerFaults = []struct {
-	name, description string
-	// instead makes the answer in the service's place, which never sees the request.
-	instead func(*service) *answer
-	// spoil changes the service's own answer.
-	spoil func(*service, *answer)
-}{
+var answerFaults = []fault{
 	{name: "status_403", description: "every answer is 403", instead: statusInstead(http.StatusForbidden)},
 	{name: "status_404", description: "every answer is 404", instead: statusInstead(http.StatusNotFound)},
 	{name: "status_500", description: "every answer is 500", instead: statusInstead(http.StatusInternalServerError)},
@@ -144,62 +148,68 @@ var bomb = sync.OnceValue(func() []byte {
 	return bytes.Repeat(member.Bytes(), 1024)
 })
 
-// catalogue returns the faults of the service.
-func (s *service) catalogue() []Fault {
-	all := slices.Concat(connectionFaults, s.faults)
+// addCommonFaults gives a service the faults that others have as well.
+func (s *service) addCommonFaults() {
+	s.faults = slices.Concat(connectionFaults, s.faults)
 	if s.secure || s.startTLS {
-		all = append(all, certificateFaults...)
+		s.faults = append(s.faults, certificateFaults...)
 	}
 	if s.secure {
-		all = append(all, noTLS)
+		s.faults = append(s.faults, noTLS)
 	}
-	for _, f := range answerFaults {
-		if s.speak == nil {
-			all = append(all, Fault{Name: f.name, Description: f.description})
-		}
+	if s.speak == nil {
+		s.faults = append(s.faults, answerFaults...)
 	}
-	for i := range all {
-		all[i].Service = s.name
-	}
-	slices.SortFunc(all, compareFaults)
-	return all
 }
 
 // turn switches one fault of the service.
-func (s *service) turn(fault string, on bool) error {
-	known := s.catalogue()
-	if !slices.ContainsFunc(known, func(f Fault) bool { return f.Name == fault }) {
-		names := make([]string, len(known))
-		for i, f := range known {
-			names[i] = f.Name
+func (s *service) turn(name string, on bool) error {
+	var names []string
+	for _, f := range s.faults {
+		if f.name == name {
+			return s.turnKnown(f, on)
 		}
-		return fmt.Errorf("%s has no fault %q; it has %v", s.name, fault, names)
+		names = append(names, f.name)
 	}
-	s.switching.Lock()
-	defer s.switching.Unlock()
+	return fmt.Errorf("%s has no fault %q; it has %v", s.name, name, names)
+}
+
+func (s *service) turnKnown(f fault, on bool) error {
+	s.turning.Lock()
+	defer s.turning.Unlock()
 	if s.ended() {
 		return errClosed
 	}
-	if s.on(fault) == on {
+	if s.on(f.name) == on {
 		return nil
 	}
-	if fault == "stopped" && !on {
+	stops := f.name == "stopped"
+	if stops && !on {
 		if err := s.open(); err != nil {
 			return fmt.Errorf("start %s again: %w", s.name, err)
 		}
 	}
-	s.mark(fault, on)
-	if fault == "stopped" && on {
+	s.mark(f.name, on)
+	if stops && on {
 		s.shut()
 	}
-	if s.switched != nil {
-		s.switched(fault, on)
+	if f.switched != nil {
+		f.switched(on)
 	}
 	return nil
 }
 
+// switches are the faults of a service that are on. The zero value has none.
+type switches struct {
+	turning sync.Mutex // held while a fault is switched
+
+	mu     sync.Mutex
+	active map[string]bool
+	change chan struct{} // closed when a fault is switched
+}
+
 // mark notes that a fault is on or off, and wakes everything that waits for a change.
-func (s *service) mark(fault string, on bool) {
+func (s *switches) mark(fault string, on bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.active == nil {
@@ -208,22 +218,39 @@ func (s *service) mark(fault string, on bool) {
 	s.active[fault] = on
 	if s.change != nil {
 		close(s.change)
+		s.change = nil
 	}
-	s.change = make(chan struct{})
 }
 
 // on reports whether a fault is on.
-func (s *service) on(fault string) bool {
-	on, _ := s.watch(fault)
-	return on
-}
-
-// watch reports whether a fault is on, and returns what is closed when any fault of the service is switched.
-func (s *service) watch(fault string) (on bool, change <-chan struct{}) {
+func (s *switches) on(fault string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.change == nil {
-		s.change = make(chan struct{})
+	return s.active[fault]
+}
+
+// waitWhile waits while a fault is on, for at most a time. It reports whether the fault is off by then.
+func (s *switches) waitWhile(ctx context.Context, fault string, most time.Duration) bool {
+	if !s.on(fault) {
+		return true
 	}
-	return s.active[fault], s.change
+	ctx, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	for ctx.Err() == nil {
+		s.mu.Lock()
+		if !s.active[fault] {
+			s.mu.Unlock()
+			return true
+		}
+		if s.change == nil {
+			s.change = make(chan struct{})
+		}
+		change := s.change
+		s.mu.Unlock()
+		select {
+		case <-change:
+		case <-ctx.Done():
+		}
+	}
+	return false
 }

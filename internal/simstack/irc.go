@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"net"
 	"net/http"
 	"slices"
@@ -18,27 +17,27 @@ var ircHeader = []string{"Server: UnrealIRCd", "Connection: close"}
 
 // irc is the IRC server's JSON-RPC: UnrealIRCd's, over HTTPS and on a Unix socket.
 type irc struct {
-	service        *service
-	user, password string
+	service  *service
+	password string
 	// people is how many users there are, without the services' bots.
 	people int
 }
 
 func newIRC(o Options, socket string) *service {
-	i := &irc{user: o.User, password: o.Password, people: o.IRCUsers}
+	i := &irc{password: o.Password, people: o.IRCUsers}
 	i.service = &service{
 		name:      "irc_rpc",
 		secure:    true,
 		handle:    i.handle,
-		endpoints: []*endpoint{{network: "unix", address: socket, staleSocket: true, lines: i.lines}},
-		faults: []Fault{
-			{Name: "wrong_credentials", Description: "the password was changed, or the rpc-user block matches another address: 401"},
-			{Name: "forbidden", Description: "the account's class forbids every call: error -32000 under status 200"},
-			{Name: "rpc_error", Description: "every call fails with error -32603 under status 200"},
-			{Name: "other_id", Description: "every answer bears another id than the call"},
-			{Name: "services_unlinked", Description: "the IRC services are not linked: the server counts only itself"},
-			{Name: "numbers_forbidden", Description: "the account's class allows rpc.info only: error -32000 to stats.get and every list"},
-			{Name: "no_stats", Description: "an older server without the method stats.get"},
+		listening: listening{endpoints: []*endpoint{{network: "unix", address: socket, lines: i.lines}}},
+		faults: []fault{
+			{name: "wrong_credentials", description: "the password was changed, or the rpc-user block matches another address: 401"},
+			{name: "forbidden", description: "the account's class forbids every call: error -32000 under status 200"},
+			{name: "rpc_error", description: "every call fails with error -32603 under status 200"},
+			{name: "other_id", description: "every answer bears another id than the call"},
+			{name: "services_unlinked", description: "the IRC services are not linked: the server counts only itself"},
+			{name: "numbers_forbidden", description: "the account's class allows rpc.info only: error -32000 to stats.get and every list"},
+			{name: "no_stats", description: "an older server without the method stats.get"},
 		},
 	}
 	return i.service
@@ -46,7 +45,7 @@ func newIRC(o Options, socket string) *service {
 
 func (i *irc) handle(x *exchange) *answer {
 	user, password, _ := x.req.BasicAuth()
-	if user != i.user || password != i.password || i.service.on("wrong_credentials") {
+	if user != ircUser || password != i.password || i.service.on("wrong_credentials") {
 		return captured("irc_401")
 	}
 	if x.req.URL.Path != "/api" {
@@ -61,12 +60,13 @@ func (i *irc) handle(x *exchange) *answer {
 		if !whole || len(body) == 0 {
 			return nil, false
 		}
-		return i.call(body, x.calls), true
+		return i.call(body, func(method string) { x.service.calls(x.record, method) }), true
 	}}
 }
 
 // lines speaks the Unix socket's dialect: a line of JSON each way, as many as the client likes.
-func (i *irc) lines(ctx context.Context, s *service, conn net.Conn) {
+func (i *irc) lines(ctx context.Context, conn net.Conn) {
+	s := i.service
 	calls := bufio.NewReader(conn)
 	for {
 		call, err := calls.ReadBytes('\n')
@@ -94,10 +94,6 @@ type rpcCall struct {
 	JSONRPC string          `json:"jsonrpc"`
 	Method  string          `json:"method"`
 	ID      json.RawMessage `json:"id"`
-	Params  struct {
-		Level  *int   `json:"object_detail_level"`
-		Server string `json:"server"`
-	} `json:"params"`
 }
 
 // call answers one call and tells note its method. Errors have the texts of the real server.
@@ -124,7 +120,7 @@ func (i *irc) call(raw []byte, note func(method string)) []byte {
 	case i.service.on("numbers_forbidden") && c.Method != "rpc.info":
 		return ircError(c.Method, c.ID, -32000, "Your API account is not authorized to make this API call")
 	}
-	result := i.result(&c)
+	result := i.result(c.Method)
 	if result == nil {
 		return ircError(c.Method, c.ID, -32601, "Unsupported method")
 	}
@@ -142,27 +138,24 @@ func ircError(method string, id json.RawMessage, code int, message string) []byt
 	return fmt.Appendf(out, "\"error\": {\"code\": %d, \"message\": %q}}\n", code, message)
 }
 
-// result is what a method returns; nil for one that there is not.
-func (i *irc) result(c *rpcCall) []byte {
-	brief := c.Params.Level != nil && *c.Params.Level == 0
+// result is what a method returns, at level 0 where there are levels; nil for a method that there is not.
+func (i *irc) result(method string) []byte {
 	unlinked := i.service.on("services_unlinked")
 	noStats := i.service.on("no_stats")
-	switch c.Method {
+	switch method {
 	case "rpc.info":
 		return ircInfo(noStats)
 	case "stats.get":
 		if noStats {
 			return nil
 		}
-		return i.stats(brief, unlinked)
+		return i.stats(unlinked)
 	case "server.list":
 		return i.servers(unlinked)
 	case "user.list":
-		return i.users(brief, unlinked)
+		return i.users(unlinked)
 	case "channel.list":
-		return ircChannels(brief)
-	case "server.rehash":
-		return []byte("true")
+		return ircChannels()
 	default:
 		return nil
 	}
@@ -195,11 +188,8 @@ func parse(capture []byte, v any) {
 	}
 }
 
-func (i *irc) stats(brief, unlinked bool) []byte {
-	stats := string(ircCapture("stats.get"))
-	if brief {
-		stats = strings.Replace(stats, `, "countries": []`, "", 1)
-	}
+func (i *irc) stats(unlinked bool) []byte {
+	stats := strings.Replace(string(ircCapture("stats.get")), `, "countries": []`, "", 1)
 	servers, bots := `{"total": 2, "ulined": 1}`, ircBots
 	if unlinked {
 		servers, bots = `{"total": 1, "ulined": 0}`, 0
@@ -228,56 +218,35 @@ func (i *irc) servers(unlinked bool) []byte {
 }
 
 const (
+	// ircUser is the account of the RPC.
+	ircUser = "exporter"
 	// ircPeople is how many users the captured server has, ircBots how many bots the services have there.
 	ircPeople = 3
 	ircBots   = 4
 )
 
-// ircUser is one user of the server.
-type ircUser struct{ name, id, server string }
-
-// everybody lists the users: people first, then the services' bots unless these are not linked.
-func (i *irc) everybody(unlinked bool) []ircUser {
-	all := make([]ircUser, 0, i.people+ircBots)
+// users lists names and ids: people first, then the services' bots unless these are not linked.
+func (i *irc) users(unlinked bool) []byte {
+	list := []map[string]string{}
+	add := func(name, id string) { list = append(list, map[string]string{"name": name, "id": id}) }
 	for n := i.people - 1; n >= 0; n-- {
-		all = append(all, ircUser{fmt.Sprintf("user%05d", n), fmt.Sprintf("001X%05d", n), ircName})
-	}
-	if unlinked {
-		return all
+		add(fmt.Sprintf("user%05d", n), fmt.Sprintf("001X%05d", n))
 	}
 	for n, bot := range []string{"ChanServ", "NickServ", "OperServ", "SaslServ"} {
-		all = append(all, ircUser{bot, "00AAAAAA" + string(rune('B'+n)), "services." + ircName})
-	}
-	return all
-}
-
-const ircSince = "2026-11-20T15:59:28.000Z"
-
-// users lists users: by name and id alone at level 0, else as at the standard level.
-func (i *irc) users(brief, unlinked bool) []byte {
-	list := []map[string]any{}
-	for _, p := range i.everybody(unlinked) {
-		u := map[string]any{"name": p.name, "id": p.id}
-		if !brief {
-			u["hostname"], u["ip"], u["details"] = "127.0.0.1", "127.0.0.1", p.name+"!user@127.0.0.1"
-			u["connected_since"], u["idle_since"] = ircSince, ircSince
-			u["user"] = map[string]any{"username": "user", "realname": "Real Name", "servername": p.server, "reputation": 0, "modes": "iwx", "security-groups": []string{"unknown-users"}}
+		if !unlinked {
+			add(bot, "00AAAAAA"+string(rune('B'+n)))
 		}
-		list = append(list, u)
 	}
 	return mustJSON(map[string]any{"list": list})
 }
 
-// ircChannels lists channels: by name alone at level 0, else as at the standard level.
-func ircChannels(brief bool) []byte {
+// ircChannels lists the names of channels.
+func ircChannels() []byte {
 	var channels struct {
-		List []map[string]any `json:"list"`
+		List []struct {
+			Name string `json:"name"`
+		} `json:"list"`
 	}
 	parse(ircCapture("channel.list"), &channels)
-	for _, c := range channels.List {
-		if brief {
-			maps.DeleteFunc(c, func(key string, _ any) bool { return key != "name" })
-		}
-	}
 	return mustJSON(channels)
 }

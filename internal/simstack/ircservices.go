@@ -6,17 +6,9 @@ import (
 	"strings"
 )
 
-// newIRCServices is the IRC services' HTTP daemon: Atheme's.
-func newIRCServices() *service {
-	return &service{name: "irc_services", handle: handleIRCServices}
-}
-
+// handleIRCServices answers as the IRC services' HTTP daemon does: Atheme's.
 func handleIRCServices(x *exchange) *answer {
 	switch {
-	case x.req.Method == http.MethodHead || x.req.Method == http.MethodOptions:
-		a := captured("services_501")
-		a.missing = len("HTTP/1.1 501 Method Not Implemented\r\n") - len(a.body)
-		return a
 	case x.req.URL.Path != "/jsonrpc" && x.req.Method == http.MethodPost:
 		// It says how long its body is, and sends none.
 		a := captured("services_404")
@@ -45,7 +37,7 @@ func handleIRCServices(x *exchange) *answer {
 		// It does not answer what it cannot read, and an id that is a number is such a thing.
 		return &answer{end: endSilent}
 	}
-	x.calls(call.Method)
+	x.service.calls(x.record, call.Method)
 	said := servicesAnswer{ID: *call.ID}
 	if call.Method == "atheme.ison" {
 		said.Result = map[string]any{"accountname": "*", "online": false}

@@ -6,47 +6,67 @@ import (
 	"io"
 	"net"
 	"strings"
+	"sync"
 	"time"
 )
 
 // ircPort is the port of the IRC server's clients: enough of the protocol for one that does not register.
 type ircPort struct {
 	service *service
-	flood   connectFlood
+
+	mu    sync.Mutex
+	first time.Time // when the first connection of the period came
+	count int
 }
+
+const (
+	// floodCount connections within floodPeriod are let in: connect-flood 3:60, UnrealIRCd's default.
+	floodCount  = 3
+	floodPeriod = 60 * time.Second
+	// floodSweep is how often the real server looks whether a period is over.
+	floodSweep = 5 * time.Second
+)
 
 // newIRCPort is the TLS port of the IRC server's clients.
 func newIRCPort() *service {
 	i := &ircPort{}
-	i.service = &service{name: "irc_tls", secure: true, speak: i.speak, refuse: i.refuse, switched: i.switched, faults: []Fault{
-		{Name: "throttled", Description: "the server refuses connections from this address: Throttled: Reconnecting too fast"},
-		{Name: "connect_flood", Description: "the server throttles addresses that connect more than 3 times in 60 s, as a stock UnrealIRCd does"},
-		{Name: "hang_after_tls", Description: "TLS stands, and nothing is ever answered"},
-		{Name: "no_cap", Description: "an old server that does not know the command CAP"},
-		{Name: "truncated", Description: "the connection closes in the middle of the answer"},
-		{Name: "malformed", Description: "an HTTP server has the port, with TLS and the right certificate"},
-		{Name: "huge", Description: "the server sends a line that never ends"},
+	i.service = &service{name: "irc_tls", secure: true, speak: i.speak, refuse: i.refuse, faults: []fault{
+		{name: "throttled", description: "the server refuses connections from this address: Throttled: Reconnecting too fast"},
+		{name: "connect_flood", description: "the server throttles addresses that connect more than 3 times in 60 s, as a stock UnrealIRCd does", switched: i.forget},
+		{name: "hang_after_tls", description: "TLS stands, and nothing is ever answered"},
+		{name: "no_cap", description: "an old server that does not know the command CAP"},
+		{name: "truncated", description: "the connection closes in the middle of the answer"},
+		{name: "malformed", description: "an HTTP server has the port, with TLS and the right certificate"},
+		{name: "huge", description: "the server sends a line that never ends"},
 	}}
 	return i.service
 }
 
 // refuse throttles a connection as the real server does: at once, in plain text before TLS. The real one exempts loopback.
 func (i *ircPort) refuse(conn net.Conn) bool {
-	if !i.service.on("throttled") {
-		host, _, _ := net.SplitHostPort(conn.RemoteAddr().String())
-		if !i.service.on("connect_flood") || i.flood.admit(host, time.Now()) {
-			return false
-		}
+	if !i.service.on("throttled") && (!i.service.on("connect_flood") || i.admit(time.Now())) {
+		return false
 	}
 	_, _ = io.WriteString(conn, "ERROR :Closing Link: [127.0.0.1] (Throttled: Reconnecting too fast - Email admin@"+ircName+" for more information.)\r\n")
 	return true
 }
 
-// switched forgets who connected whenever the counting begins or ends.
-func (i *ircPort) switched(fault string, _ bool) {
-	if fault == "connect_flood" {
-		i.flood.reset()
+// admit counts a connection, whatever it is used for, and reports whether it is let in. All come from one address here.
+func (i *ircPort) admit(now time.Time) bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if now.Sub(i.first) > floodPeriod+floodSweep {
+		i.first, i.count = now, 0
 	}
+	i.count++
+	return i.count <= floodCount
+}
+
+// forget forgets who connected, whenever the counting begins or ends.
+func (i *ircPort) forget(bool) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.first = time.Time{}
 }
 
 // ircCapabilities are those of the real server.
@@ -88,6 +108,3 @@ func (i *ircPort) speak(ctx context.Context, conn net.Conn) {
 		}
 	}
 }
-
-// IRCAddress returns host:port of the IRC server's TLS port.
-func (k *Stack) IRCAddress() string { return k.service("irc_tls").address() }

@@ -25,15 +25,15 @@ type plantStore struct {
 }
 
 func newPlantStore(p *plantStore) *service {
-	p.service = &service{name: "plant_store", handle: p.handle, faults: []Fault{
-		{Name: "wrong_credentials", Description: "the store knows the token no more: 401"},
-		{Name: "reject_all", Description: "every plant is rejected with 400 and an Error, even a good one"},
-		{Name: "accepts_invalid", Description: "a plant that breaks the schema is answered with 200"},
-		{Name: "wrong_plant", Description: "the answer to a creation is another plant"},
-		{Name: "create_500", Description: "a plant is stored, yet the answer is 500"},
-		{Name: "lost_create", Description: "a plant is stored, then the connection breaks before the answer"},
-		{Name: "refuse_delete", Description: "every deletion is answered with 500, and nothing is deleted"},
-		{Name: "lost_delete", Description: "a plant is deleted, then the connection breaks before the answer"},
+	p.service = &service{name: "plant_store", handle: p.handle, faults: []fault{
+		{name: "wrong_credentials", description: "the store knows the token no more: 401"},
+		{name: "reject_all", description: "every plant is rejected with 400 and an Error, even a good one"},
+		{name: "accepts_invalid", description: "a plant that breaks the schema is answered with 200"},
+		{name: "wrong_plant", description: "the answer to a creation is another plant"},
+		{name: "create_500", description: "a plant is stored, yet the answer is 500"},
+		{name: "lost_create", description: "a plant is stored, then the connection breaks before the answer"},
+		{name: "refuse_delete", description: "every deletion is answered with 500, and nothing is deleted"},
+		{name: "lost_delete", description: "a plant is deleted, then the connection breaks before the answer"},
 	}}
 	return p.service
 }
@@ -143,13 +143,13 @@ type identity struct {
 	XMPPJID   string `json:"xmpp_jid"`
 }
 
-var knownIdentity = identity{"user-1", "100000000000000001", "alice", "alice@" + xmppDomain}
+var knownIdentity = identity{"user-1", "100000000000000001", "alice", "alice@" + XMPPDomain}
 
 // newIdentity is the identity API.
 func newIdentity(token string) *service {
 	return &service{
 		name:   "identity",
-		faults: []Fault{{Name: "wrong_credentials", Description: "the API knows the token no more: 401"}},
+		faults: []fault{{name: "wrong_credentials", description: "the API knows the token no more: 401"}},
 		handle: func(x *exchange) *answer {
 			if x.req.URL.Path != "/api/bridge/identity" || x.req.Method != http.MethodGet {
 				return jsonError(http.StatusNotFound, "there is no such operation")
@@ -178,22 +178,30 @@ func newIdentity(token string) *service {
 	}
 }
 
-// newDocsSearch is the documentation site's search.
-func newDocsSearch() *service {
+// handleDocsSearch answers as the documentation site's search does.
+func handleDocsSearch(x *exchange) *answer {
 	type hit struct {
 		ID      string `json:"id"`
 		Type    string `json:"type"`
 		Content string `json:"content"`
 		URL     string `json:"url"`
 	}
-	return &service{name: "docs_search", handle: func(x *exchange) *answer {
-		if x.req.URL.Path != "/api/search" || x.req.Method != http.MethodGet {
+	if x.req.URL.Path != "/api/search" || x.req.Method != http.MethodGet {
+		return plainStatus(http.StatusNotFound)
+	}
+	hits := []hit{}
+	if term := x.req.URL.Query().Get("query"); term != "" {
+		hits = append(hits, hit{"/docs", "page", "All about " + term, "/docs"})
+	}
+	return jsonReply(http.StatusOK, hits)
+}
+
+// newFrontEnd is a web front end, of which only the first page is simulated.
+func newFrontEnd(name, title string) *service {
+	return &service{name: name, handle: func(x *exchange) *answer {
+		if x.req.URL.Path != "/" {
 			return plainStatus(http.StatusNotFound)
 		}
-		hits := []hit{}
-		if term := x.req.URL.Query().Get("query"); term != "" {
-			hits = append(hits, hit{"/docs", "page", "All about " + term, "/docs"})
-		}
-		return jsonReply(http.StatusOK, hits)
+		return reply(http.StatusOK, "text/html; charset=utf-8", fmt.Sprintf("<!DOCTYPE html>\n<title>%s</title>\n<h1>%s</h1>\n", title, title))
 	}}
 }

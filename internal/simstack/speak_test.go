@@ -29,7 +29,7 @@ func (k *Stack) speaking(t *testing.T, service string, timeout time.Duration) (e
 	stop := context.AfterFunc(ctx, func() { conn.Close() }) //nolint:errcheck // wakes the reader
 	defer stop()
 	trust := k.trust(t)
-	if trust.ServerName = xmppDomain; service == "irc_tls" {
+	if trust.ServerName = XMPPDomain; service == "irc_tls" {
 		trust.ServerName = ircName
 		secure := tls.Client(conn, trust)
 		if err := secure.HandshakeContext(ctx); err != nil {
@@ -38,7 +38,7 @@ func (k *Stack) speaking(t *testing.T, service string, timeout time.Duration) (e
 		return ask(secure, bufio.NewReader(secure), "CAP LS 302\r\n", " CAP * LS :", "\n")
 	}
 	in := bufio.NewReader(conn)
-	if err := ask(conn, in, streamTo(xmppDomain), "<starttls ", "</stream:features>"); err != nil {
+	if err := ask(conn, in, streamTo(XMPPDomain), "<starttls ", "</stream:features>"); err != nil {
 		return err
 	}
 	if err := ask(conn, in, "<starttls xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>", "<proceed ", "/>"); err != nil {

@@ -4,7 +4,6 @@ package simstack
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -18,24 +17,17 @@ import (
 	"time"
 )
 
-// Options say where a stack listens and how large it is. The zero value is a stack on ephemeral ports of 127.0.0.1.
+// Options say what a stack is like. The zero value is a stack on ephemeral ports of 127.0.0.1.
 type Options struct {
-	// Host is the address that all TCP services listen on: 127.0.0.1 by default.
-	Host string
 	// BasePort, where not 0, is the switchboard's port; the services take the ports after it, in the order of
 	// Services. 0 takes ephemeral ports.
 	BasePort int
-	// Dir holds docker.sock, irc-rpc.sock and ca.pem, of which the last outlives Close. When empty, a temporary directory
-	// is made, and removed by Close.
-	Dir string
-	// Containers is how many containers the engine lists: the stack's own ones at least.
-	Containers int
 	// UpstreamSeries is how many series the XMPP server's metrics page has beyond those of the real one.
 	UpstreamSeries int
 	// IRCUsers is how many users are on the IRC server beside the services' bots: 3 by default.
 	IRCUsers int
-	// User and Password are the IRC server's RPC credentials.
-	User, Password string
+	// Password is that of the IRC server's RPC.
+	Password string
 	// Token is what the bearer tokens begin with; each service expects another one, as Environ tells.
 	Token string
 	// Slow is how long an answer takes under the fault "slow": 3 s by default.
@@ -49,18 +41,20 @@ type Options struct {
 	Network *Network
 }
 
-// The stack's own names: what its certificates are valid for, and where its XMPP accounts live.
+// The stack's own names: what its certificates are valid for.
 const (
-	xmppDomain = "chat.test"
+	// XMPPDomain is the one virtual host of the stack's XMPP server.
+	XMPPDomain = "chat.test"
 	ircName    = "irc.test"
 )
+
+// loopback is the address that all services listen on.
+const loopback = "127.0.0.1"
 
 // Stack is a running simulated stack. Its methods may be called at any time and at once.
 type Stack struct {
 	opts     Options
-	dir      string
-	ownDir   bool
-	caFile   string
+	dir      string // of the sockets and the certificate of the authority; Close removes it
 	services []*service
 	store    *plantStore
 	engine   *Engine
@@ -77,46 +71,43 @@ var Services = []string{"xmpp", "proxy", "irc_rpc", "irc_services", "plant_store
 
 // Start starts a stack. When it returns, every service answers.
 func Start(opts Options) (*Stack, error) {
-	setDefaults(&opts)
-	k := &Stack{opts: opts, followed: map[Fault]bool{}}
+	k := &Stack{opts: withDefaults(opts), followed: map[Fault]bool{}}
 	if err := k.start(); err != nil {
 		return nil, errors.Join(err, k.Close())
 	}
 	return k, nil
 }
 
-func setDefaults(o *Options) {
-	o.Host, o.User = cmp.Or(o.Host, "127.0.0.1"), cmp.Or(o.User, "exporter")
+func withDefaults(o Options) Options {
 	o.Password, o.Token = cmp.Or(o.Password, "simulated-rpc-password"), cmp.Or(o.Token, "simulated-token")
-	o.IRCUsers, o.Slow, o.CrashEvery = cmp.Or(o.IRCUsers, ircPeople), cmp.Or(o.Slow, defaultSlow), cmp.Or(o.CrashEvery, defaultCrash)
+	o.IRCUsers, o.Slow, o.CrashEvery = cmp.Or(o.IRCUsers, ircPeople), cmp.Or(o.Slow, 3*time.Second), cmp.Or(o.CrashEvery, 2*time.Second)
+	return o
 }
 
 func (k *Stack) start() error {
 	if err := k.makeDir(); err != nil {
 		return err
 	}
-	certs, err := newCertificates(k.opts.Host)
+	certs, err := newCertificates()
 	if err != nil {
 		return err
 	}
-	k.caFile = filepath.Join(k.dir, "ca.pem")
-	if err := os.WriteFile(k.caFile, certs.caPEM, 0o644); err != nil { //nolint:gosec // a certificate is public
+	if err := os.WriteFile(k.CAFile(), certs.caPEM, 0o644); err != nil { //nolint:gosec // a certificate is public
 		return fmt.Errorf("write authority: %w", err)
 	}
 	k.store = &plantStore{plants: map[int64]plant{}, token: k.opts.Token + "-plants"}
-	k.engine = newEngine(k.opts, &k.wg)
-	xmpp := newXMPP(k.opts)
+	k.engine = newStackEngine(k.opts.CrashEvery)
 	for _, s := range []*service{
-		xmpp,
-		newProxy(func() string { return xmpp.address() }, k.opts.Network),
+		newXMPP(k.opts),
+		newProxy(),
 		newIRC(k.opts, filepath.Join(k.dir, "irc-rpc.sock")),
-		newIRCServices(),
+		{name: "irc_services", handle: handleIRCServices},
 		newPlantStore(k.store),
 		newIdentity(k.opts.Token + "-identity"),
-		newDocsSearch(),
+		{name: "docs_search", handle: handleDocsSearch},
 		newDocker(k.engine, filepath.Join(k.dir, "docker.sock")),
-		newC2S(),
-		newS2S(),
+		newXMPPStream("xmpp_c2s", "jabber:client", "<limits xmlns='urn:xmpp:stream-limits:0'><max-bytes>10000</max-bytes><idle-seconds>840</idle-seconds></limits>"),
+		newXMPPStream("xmpp_s2s", "jabber:server", "<dialback xmlns='urn:xmpp:features:dialback'/>"),
 		newIRCPort(),
 		newFrontEnd("web_irc", "Web IRC"),
 		newFrontEnd("web_panel", "Web panel"),
@@ -130,18 +121,14 @@ func (k *Stack) start() error {
 }
 
 func (k *Stack) makeDir() (err error) {
-	k.dir = k.opts.Dir
-	if k.dir == "" {
-		k.ownDir = true
-		k.dir, err = os.MkdirTemp("", "chatstack-")
-		return err
-	}
-	return os.MkdirAll(k.dir, 0o755) //nolint:gosec // holds sockets and a certificate
+	k.dir, err = os.MkdirTemp("", "chatstack-")
+	return err
 }
 
 // add opens a service, on the port after those before it.
 func (k *Stack) add(s *service, certs *certificates) error {
 	s.slow, s.wg, s.network = k.opts.Slow, &k.wg, k.opts.Network
+	s.addCommonFaults()
 	if s.secure || s.startTLS {
 		s.tls = certs.config(s)
 	}
@@ -150,7 +137,7 @@ func (k *Stack) add(s *service, certs *certificates) error {
 		if k.opts.BasePort != 0 {
 			port = k.opts.BasePort + len(k.services) + 1
 		}
-		tcp := &endpoint{network: "tcp", address: net.JoinHostPort(k.opts.Host, strconv.Itoa(port))}
+		tcp := &endpoint{network: "tcp", address: net.JoinHostPort(loopback, strconv.Itoa(port))}
 		s.endpoints = append([]*endpoint{tcp}, s.endpoints...)
 	}
 	k.services = append(k.services, s)
@@ -160,7 +147,8 @@ func (k *Stack) add(s *service, certs *certificates) error {
 	return nil
 }
 
-// Close stops every service and waits for all that Start and requests began. Connections are cut.
+// Close stops every service and waits for all that Start and requests began. Connections are cut. A second Close does
+// nothing.
 func (k *Stack) Close() error {
 	var err error
 	k.closing.Do(func() {
@@ -169,10 +157,10 @@ func (k *Stack) Close() error {
 			s.close()
 		}
 		if k.engine != nil {
-			k.engine.endLoop()
+			k.engine.stopCrashLoop()
 		}
 		k.wg.Wait()
-		if k.ownDir && k.dir != "" {
+		if k.dir != "" {
 			err = errors.Join(err, os.RemoveAll(k.dir))
 		}
 	})
@@ -186,18 +174,18 @@ func (k *Stack) Environ() map[string]string {
 	}
 	return map[string]string{
 		"IRC_RPC_URL":              url("https", "irc_rpc", "/api"),
-		"IRC_RPC_USER":             k.opts.User,
+		"IRC_RPC_USER":             ircUser,
 		"IRC_RPC_PASSWORD":         k.opts.Password,
-		"IRC_RPC_CA_FILE":          k.caFile,
+		"IRC_RPC_CA_FILE":          k.CAFile(),
 		"IRC_SERVICES_JSONRPC_URL": url("http", "irc_services", "/jsonrpc"),
 		"XMPP_REST_URL":            url("http", "xmpp", ""),
 		"XMPP_REST_TOKEN":          k.opts.Token + "-xmpp",
-		"XMPP_DOMAIN":              xmppDomain,
+		"XMPP_DOMAIN":              XMPPDomain,
 		"XMPP_OPENMETRICS_CIDR":    "127.0.0.0/8",
 		"XMPP_PROXY_URL":           url("https", "proxy", ""),
-		"XMPP_PROXY_CA_FILE":       k.caFile,
-		"XMPP_C2S_CA_FILE":         k.caFile,
-		"IRC_TLS_CA_FILE":          k.caFile,
+		"XMPP_PROXY_CA_FILE":       k.CAFile(),
+		"XMPP_C2S_CA_FILE":         k.CAFile(),
+		"IRC_TLS_CA_FILE":          k.CAFile(),
 		"PLANT_STORE_URL":          url("http", "plant_store", ""),
 		"PLANT_STORE_TOKEN":        k.opts.Token + "-plants",
 		"BRIDGE_IDENTITY_BASE_URL": url("http", "identity", ""),
@@ -212,25 +200,42 @@ func (k *Stack) IRCSocket() string { return k.service("irc_rpc").endpoints[1].ad
 
 // ControlURL returns the address of the switchboard.
 func (k *Stack) ControlURL() string {
-	return "http://" + reachable(k.control.Addr) + "/"
+	return "http://" + k.control.Addr + "/"
 }
+
+// URL returns the address of a service that speaks HTTP without TLS, such as "http://127.0.0.1:9668/".
+func (k *Stack) URL(service string) string { return "http://" + k.service(service).address() + "/" }
+
+// XMPPClientAddress returns host:port of the XMPP server for clients.
+func (k *Stack) XMPPClientAddress() string { return k.service("xmpp_c2s").address() }
+
+// XMPPServerAddress returns host:port of the XMPP server for other servers.
+func (k *Stack) XMPPServerAddress() string { return k.service("xmpp_s2s").address() }
+
+// IRCAddress returns host:port of the IRC server's TLS port.
+func (k *Stack) IRCAddress() string { return k.service("irc_tls").address() }
+
+// CAFile returns the path of the certificate of the authority that signed the stack's certificates.
+func (k *Stack) CAFile() string { return filepath.Join(k.dir, "ca.pem") }
 
 // Faults returns the whole catalogue, sorted by service and name.
 func (k *Stack) Faults() []Fault { return k.faults(func(*service, string) bool { return true }) }
 
 // Active returns the faults that are on, sorted by service and name.
-func (k *Stack) Active() []Fault { return k.faults((*service).on) }
+func (k *Stack) Active() []Fault {
+	return k.faults(func(s *service, fault string) bool { return s.on(fault) })
+}
 
 func (k *Stack) faults(keep func(*service, string) bool) []Fault {
 	var kept []Fault
 	for _, s := range k.services {
-		for _, f := range s.catalogue() {
-			if keep(s, f.Name) {
-				kept = append(kept, f)
+		for _, f := range s.faults {
+			if keep(s, f.name) {
+				kept = append(kept, Fault{s.name, f.name, f.description})
 			}
 		}
 	}
-	slices.SortFunc(kept, compareFaults)
+	slices.SortFunc(kept, func(a, b Fault) int { return cmp.Or(cmp.Compare(a.Service, b.Service), cmp.Compare(a.Name, b.Name)) })
 	return kept
 }
 
@@ -277,29 +282,4 @@ func (k *Stack) service(name string) *service {
 		return k.services[i]
 	}
 	return nil
-}
-
-// reachable turns a listener's address into one that a client on this machine can dial.
-func reachable(address string) string {
-	host, port, err := net.SplitHostPort(address)
-	if err != nil {
-		return address
-	}
-	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
-		host = "127.0.0.1"
-	}
-	return net.JoinHostPort(host, port)
-}
-
-// pause waits for d, for change or for the end of ctx; it reports whether ctx is still alive.
-func pause(ctx context.Context, d time.Duration, change <-chan struct{}) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-change:
-	case <-ctx.Done():
-		return false
-	}
-	return true
 }

@@ -20,27 +20,17 @@ type xmppStream struct {
 	content, extra string
 }
 
-// newC2S is the port of the XMPP server's clients.
-func newC2S() *service {
-	return newXMPPStream("xmpp_c2s", "jabber:client", "<limits xmlns='urn:xmpp:stream-limits:0'><max-bytes>10000</max-bytes><idle-seconds>840</idle-seconds></limits>")
-}
-
-// newS2S is the port of other XMPP servers.
-func newS2S() *service {
-	return newXMPPStream("xmpp_s2s", "jabber:server", "<dialback xmlns='urn:xmpp:features:dialback'/>")
-}
-
 func newXMPPStream(name, content, extra string) *service {
 	x := &xmppStream{content: content, extra: extra}
-	x.service = &service{name: name, startTLS: true, speak: x.speak, faults: []Fault{
-		{Name: "no_starttls", Description: "STARTTLS is not offered, as when the server has no certificate for the virtual host"},
-		{Name: "starttls_failure", Description: "STARTTLS is offered and then refused"},
-		{Name: "unknown_host", Description: "the server serves another virtual host than " + xmppDomain},
-		{Name: "stream_error", Description: "the server ends every stream with the error resource-constraint"},
-		{Name: "truncated", Description: "the connection closes in the middle of the stream's features"},
-		{Name: "hang_after_proceed", Description: "the server agrees to TLS and then says nothing"},
-		{Name: "malformed", Description: "the server answers with something that is no XML after its first letters"},
-		{Name: "huge", Description: "the stream's features never end"},
+	x.service = &service{name: name, startTLS: true, speak: x.speak, faults: []fault{
+		{name: "no_starttls", description: "STARTTLS is not offered, as when the server has no certificate for the virtual host"},
+		{name: "starttls_failure", description: "STARTTLS is offered and then refused"},
+		{name: "unknown_host", description: "the server serves another virtual host than " + XMPPDomain},
+		{name: "stream_error", description: "the server ends every stream with the error resource-constraint"},
+		{name: "truncated", description: "the connection closes in the middle of the stream's features"},
+		{name: "hang_after_proceed", description: "the server agrees to TLS and then says nothing"},
+		{name: "malformed", description: "the server answers with something that is no XML after its first letters"},
+		{name: "huge", description: "the stream's features never end"},
 	}}
 	return x.service
 }
@@ -114,7 +104,7 @@ func (x *xmppStream) open(w io.Writer, host string) bool {
 	say("<?xml version='1.0'?><stream:stream " + strings.Join(attributes, " ") + ">")
 	const starttls = "<starttls xmlns='urn:ietf:params:xml:ns:xmpp-tls'><required/></starttls>"
 	switch {
-	case host != xmppDomain || s.on("unknown_host"):
+	case host != XMPPDomain || s.on("unknown_host"):
 		say("<stream:error><host-unknown xmlns='urn:ietf:params:xml:ns:xmpp-streams'/>" +
 			"<text xmlns='urn:ietf:params:xml:ns:xmpp-streams'>This server does not serve " + escape(host) + "</text></stream:error></stream:stream>")
 	case s.on("stream_error"):
@@ -150,15 +140,3 @@ func escape(s string) string {
 	_ = xml.EscapeText(&b, []byte(s))
 	return b.String()
 }
-
-// XMPPDomain is the one virtual host of the stack's XMPP server.
-const XMPPDomain = xmppDomain
-
-// XMPPClientAddress returns host:port of the XMPP server for clients.
-func (k *Stack) XMPPClientAddress() string { return k.service("xmpp_c2s").address() }
-
-// XMPPServerAddress returns host:port of the XMPP server for other servers.
-func (k *Stack) XMPPServerAddress() string { return k.service("xmpp_s2s").address() }
-
-// CAFile returns the path of the authority that signed the stack's certificates.
-func (k *Stack) CAFile() string { return k.caFile }

@@ -80,11 +80,12 @@ func TestKilledAtAnyMomentItForgetsNothing(t *testing.T) {
 	if err := stack.Switch("plant_store", "slow", true); err != nil {
 		t.Fatal(err)
 	}
-	crashing := stack.Engine().Container("bridge")
+	const name = "bridge"
+	crashing := stack.Engine().Container(name)
 	if crashing == nil {
 		t.Fatal("the stack has no such container")
 	}
-	name, begun := crashing.Name(), crashing.RestartCount()
+	begun := crashing.RestartCount()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "state.json")
 	restarts, caught := 0, 0

@@ -14,10 +14,10 @@ func Start(tb testing.TB, o simstack.Options) *simstack.Stack {
 	return untilTheEnd(tb, stack, err)
 }
 
-// StartEngine starts a container engine alone. It ends with the test.
-func StartEngine(tb testing.TB, o simstack.EngineOptions) *simstack.Engine {
+// StartEngine starts a container engine alone, on a network in memory unless that is nil. It ends with the test.
+func StartEngine(tb testing.TB, network *simstack.Network) *simstack.Engine {
 	tb.Helper()
-	engine, err := simstack.NewEngine(o)
+	engine, err := simstack.NewEngine(network)
 	return untilTheEnd(tb, engine, err)
 }
 
