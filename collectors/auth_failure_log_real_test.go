@@ -15,7 +15,7 @@ func TestRealLogTellsFailedLogins(t *testing.T) {
 		container := e.Run(name, append(options, "--no-healthcheck", "--", "exit", failedLogin)...)
 		e.Docker("wait", container)
 		s := newXMPPMetricsSettings()
-		s.Name, s.URL = "xmpp_metrics", metricsPage(t, prosodyType, "# EOF\n")+"/metrics"
+		s.Name, s.URL = "xmpp_metrics", metricsPage(t, "# EOF\n")+"/metrics"
 		s.Log.Container, s.Log.DockerHost = container, e.host
 		c := newProbe(t, newXMPPMetrics, s)
 		for _, want := range []string{"0", "0", "1", "4"} {

@@ -150,7 +150,7 @@ func loginReader(t *testing.T, page, host string) func() (*Batch, []string) {
 func limitedReader(t *testing.T, page, host string, limit int64) func() (*Batch, []string) {
 	t.Helper()
 	s, d := newXMPPMetricsSettings(), deps(&memory{})
-	s.Name, s.URL = "xmpp_metrics", metricsPage(t, prosodyType, page)+"/metrics"
+	s.Name, s.URL = "xmpp_metrics", metricsPage(t, page)+"/metrics"
 	s.Log.Container, s.Log.DockerHost = "xmpp", host
 	d.Limits.MetricsBody = config.Bytes(limit)
 	c, err := newXMPPMetrics(s, d)

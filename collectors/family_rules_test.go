@@ -216,7 +216,7 @@ func TestSeveralUpstreamsLiveSideBySide(t *testing.T) {
 	sources := [][]exposition.Family{xmpp.Foreign(true)}
 	for _, name := range []string{"bridge", "relay"} {
 		s := newOpenMetricsSettings()
-		s.Name, s.URL = name, metricsPage(t, prosodyType, strings.Replace(shared, "%s", `from="irc"`, 1))
+		s.Name, s.URL = name, metricsPage(t, strings.Replace(shared, "%s", `from="irc"`, 1))
 		c := newProbe(t, newOpenMetrics, s)
 		b := readUp(t, c)
 		sources = append(sources, b.Foreign(true))

@@ -3,6 +3,7 @@ package collectors
 import (
 	"context"
 	"encoding/json"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -19,6 +20,15 @@ func answering(t *testing.T, handler http.HandlerFunc) string {
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)
 	return server.URL
+}
+
+// serving serves one answer to everything.
+func serving(t *testing.T, status int, body string) string {
+	t.Helper()
+	return answering(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(status)
+		io.WriteString(w, body) //nolint:errcheck // a test's server
+	})
 }
 
 // deps are what a collector gets beside its settings; &memory{} is a state of its own.

@@ -180,90 +180,6 @@ const (
 	ircChannels   = `{"list": [{"name": "#secretchannel"}, {"name": "#room"}]}`
 )
 
-// TestIRCCallsBesideTheFirst answers the calls for numbers in every way that they may be. Whatever is said there, no name
-// of a person or a channel is repeated.
-func TestIRCCallsBesideTheFirst(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		answers map[string]string
-		want    failure.Reason
-		notes   int
-	}{
-		"all":                  {map[string]string{"stats.get": ircResult(ircStatsAnswer), "server.list": ircResult(ircServerAnswer)}, "", 0},
-		"stats_hang":           {map[string]string{"stats.get": "", "server.list": ircResult(ircServerAnswer)}, failure.Timeout, 0},
-		"list_hangs":           {map[string]string{"stats.get": ircResult(ircStatsAnswer), "server.list": ""}, failure.Timeout, 0},
-		"stats_no_json":        {map[string]string{"stats.get": "<html>"}, failure.Malformed, 0},
-		"stats_other_id":       {map[string]string{"stats.get": `{"id": 0, "result": {}}`}, failure.Mismatch, 0},
-		"stats_cut":            {map[string]string{"stats.get": `{"id": %ID%, "resu`}, failure.Closed, 0},
-		"stats_error":          {map[string]string{"stats.get": ircRefusal(-32603), "server.list": ircResult(ircServerAnswer), "channel.list": ircResult(ircChannels)}, "", 1},
-		"stats_other_shape":    {map[string]string{"stats.get": ircResult(`{"user": {"total": "secretnick"}}`), "server.list": ircResult(ircServerAnswer), "channel.list": ircResult(ircChannels)}, "", 1},
-		"stats_partial":        {map[string]string{"stats.get": ircResult(`{"user": {"total": 7}}`), "server.list": ircResult(ircServerAnswer), "channel.list": ircResult(ircChannels)}, "", 0},
-		"stats_do_not_add_up":  {map[string]string{"stats.get": ircResult(`{"user": {"total": 1, "ulined": 4}, "channel": {"total": 0}}`), "server.list": ircResult(ircServerAnswer)}, "", 0},
-		"lists_only":           {map[string]string{"server.list": ircResult(ircServerAnswer), "channel.list": ircResult(ircChannels)}, "", 1},
-		"old_lists":            {map[string]string{"server.list": ircResult(ircOldServers), "user.list": ircResult(ircUserAnswer), "channel.list": ircResult(ircChannels)}, "", 1},
-		"users_and_channels":   {map[string]string{"user.list": ircResult(ircUserAnswer), "channel.list": ircResult(ircChannels)}, "", 3},
-		"server_list_refused":  {map[string]string{"stats.get": ircResult(ircStatsAnswer), "server.list": ircRefusal(-32000)}, "", 1},
-		"server_list_empty":    {map[string]string{"stats.get": ircResult(ircStatsAnswer), "server.list": ircResult(`{"list": []}`)}, "", 0},
-		"refused_and_unlinked": {map[string]string{"stats.get": ircResult(strings.Replace(ircStatsAnswer, `"ulined": 1`, `"ulined": 0`, 1)), "server.list": ircRefusal(-32000)}, "", 1},
-		"unsynced":             {map[string]string{"stats.get": ircResult(ircStatsAnswer), "server.list": ircResult(strings.Replace(ircServerAnswer, `"synced": true`, `"synced": false`, 1))}, "", 1},
-		"unknown_to_all":       {map[string]string{"stats.get": ircRefusal(-32601), "server.list": ircRefusal(-32601), "user.list": ircRefusal(-32601), "channel.list": ircRefusal(-32601)}, "", 4},
-		"too_large":            {map[string]string{"server.list": ircResult(ircOldServers), "user.list": strings.Repeat("x", 2<<20), "channel.list": ircResult(ircChannels)}, "", 2},
-	} {
-		t.Run(name, func(t *testing.T) {
-			fake := &ircFake{answers: c.answers}
-			timeout := 10 * time.Second
-			if c.want == failure.Timeout {
-				timeout = 300 * time.Millisecond
-			}
-			b, err := read(t, ircProbe(t, fake.start(t)), timeout)
-			if c.want != "" {
-				wantReason(t, err, c.want)
-				goldenFailure(t, "irc_rpc/"+name, b, err)
-			} else {
-				if err != nil {
-					t.Fatal(err)
-				}
-				goldenPage(t, "irc_rpc/"+name, b)
-			}
-			if len(b.Notes) != c.notes {
-				t.Errorf("got %d notes, want %d: %q", len(b.Notes), c.notes, b.Notes)
-			}
-			told := fmt.Sprint(b.Notes, err, string(pageOf(t, b, err == nil)))
-			for _, e := range b.Exchanges {
-				told += fmt.Sprint(*e)
-			}
-			if strings.Contains(told, "secret") {
-				t.Errorf("a name is repeated: %s", told)
-			}
-		})
-	}
-}
-
-// TestIRCServerIsNotAskedForMoreThanIsNeeded wants the cheap calls where there are such, and names each in the exchanges.
-func TestIRCServerIsNotAskedForMoreThanIsNeeded(t *testing.T) {
-	for name, c := range map[string]struct {
-		answers map[string]string
-		want    []string
-	}{
-		"all":      {map[string]string{"stats.get": ircResult(ircStatsAnswer), "server.list": ircResult(ircServerAnswer), "user.list": "", "channel.list": "", "server.rehash": ""}, []string{"rpc.info", "stats.get", "server.list"}},
-		"no stats": {map[string]string{"server.list": ircResult(ircServerAnswer), "user.list": "", "channel.list": ircResult(ircChannels)}, []string{"rpc.info", "server.list", "channel.list"}},
-		"nothing":  {map[string]string{"server.rehash": ""}, []string{"rpc.info"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			fake := &ircFake{answers: c.answers}
-			b := readUp(t, ircProbe(t, fake.start(t)))
-			if got := fake.asked(); !slices.Equal(got, c.want) {
-				t.Errorf("asked %v, want %v", got, c.want)
-			}
-			for i, e := range b.Exchanges {
-				if !strings.HasSuffix(e.Request, "/api "+c.want[i]) {
-					t.Errorf("exchange %d is called %q, want %s named", i, e.Request, c.want[i])
-				}
-			}
-		})
-	}
-}
-
 func TestIRCMethodThatIsRefusedIsLeftAlone(t *testing.T) {
 	fake := &ircFake{answers: map[string]string{"stats.get": ircResult(ircStatsAnswer), "server.list": ircRefusal(-32000)}}
 	probe := ircProbe(t, fake.start(t))
@@ -304,31 +220,6 @@ func TestIRCRefusalIsForgottenAfterFiveMinutes(t *testing.T) {
 			t.Error("held after five minutes")
 		}
 	})
-}
-
-func TestIRCPauseStandsBetweenCalls(t *testing.T) {
-	t.Parallel()
-	fake := &ircFake{answers: map[string]string{"stats.get": ircResult(ircStatsAnswer), "server.list": ircResult(ircServerAnswer)}}
-	s := fake.start(t)
-	s.Pause = config.Duration(time.Hour)
-	_, err := read(t, ircProbe(t, s), 300*time.Millisecond)
-	wantReason(t, err, failure.Timeout)
-	if got, want := fake.asked(), []string{"rpc.info"}; !slices.Equal(got, want) {
-		t.Errorf("asked %v within the pause, want %v", got, want)
-	}
-}
-
-// TestIRCSocketIsOneConnection counts the connections of three calls.
-func TestIRCSocketIsOneConnection(t *testing.T) {
-	fake := &ircFake{answers: map[string]string{"stats.get": ircResult(ircStatsAnswer), "server.list": ircResult(ircServerAnswer)}}
-	b := readUp(t, ircSocket(t, fake, 1<<20))
-	goldenPage(t, "irc_rpc/all", b)
-	if n := fake.connections.Load(); n != 1 {
-		t.Errorf("%d connections for three calls", n)
-	}
-	if len(b.Exchanges) != 3 || !strings.HasPrefix(b.Exchanges[1].Request, "stats.get over unix://") {
-		t.Errorf("exchanges %v", b.Exchanges)
-	}
 }
 
 // counted is a relay before address that counts what passes through it, in both directions.
@@ -479,20 +370,6 @@ func TestIRCSettingsAreChecked(t *testing.T) {
 	}
 }
 
-// TestIRCServerThatAnswersOneCallWithNoJSONIsDown breaks each of the calls for numbers, and no other.
-func TestIRCServerThatAnswersOneCallWithNoJSONIsDown(t *testing.T) {
-	for _, broken := range []string{"stats.get", "server.list", "user.list", "channel.list"} {
-		answers := map[string]string{
-			"stats.get": ircRefusal(-32603), "server.list": ircResult(ircOldServers), "user.list": ircResult(ircUserAnswer), "channel.list": ircResult(ircChannels),
-		}
-		answers[broken] = "<html>"
-		_, err := read(t, ircProbe(t, (&ircFake{answers: answers}).start(t)), 10*time.Second)
-		if err == nil || failure.ReasonOf(err) != failure.Malformed || !strings.Contains(err.Error(), broken) {
-			t.Errorf("%s: got %v, want %s", broken, err, failure.Malformed)
-		}
-	}
-}
-
 func TestHintAboutTheRPCSocketSaysWhatItGivesAway(t *testing.T) {
 	path := engineSocket(t)
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", path)
@@ -580,57 +457,6 @@ func ircWith(t *testing.T, fake *ircFake, keys string) Collector {
 		t.Fatal(err)
 	}
 	return c
-}
-
-// TestIRCServicesAreTheServerThatIsNamed has other U-lined servers linked beside the services, or in their place.
-func TestIRCServicesAreTheServerThatIsNamed(t *testing.T) {
-	const (
-		own      = `{"name": "irc.test", "id": "001", "server": {"num_users": 1}}`
-		services = `, {"name": "Services.irc.test", "id": "00A", "server": {"num_users": 2, "synced": true, "ulined": true}}`
-		syncing  = `, {"name": "services.irc.test", "id": "00A", "server": {"num_users": 2, "synced": false, "ulined": true}}`
-		unlined  = `, {"name": "services.irc.test", "id": "00A", "server": {"num_users": 2, "synced": true}}`
-		stats    = `, {"name": "stats.irc.test", "id": "00B", "server": {"num_users": 1, "synced": true, "ulined": true}}`
-		noList   = "refused"
-		absent   = ""
-	)
-	for name, c := range map[string]struct {
-		keys, servers string
-		ulined        int
-		want          string // the value
-		notes         string
-	}{
-		"services":                  {", services_server: services.irc.test", services, 1, "1", ""},
-		"by a pattern":              {", services_server: 'SERVICES.*'", services + stats, 2, "1", ""},
-		"others only":               {", services_server: services.irc.test", stats, 1, "0", "U-lined: stats.irc.test"},
-		"others only, by a pattern": {", services_server: 'services.*'", stats, 1, "0", "services_server"},
-		"nobody":                    {", services_server: services.irc.test", "", 0, "0", "not linked"},
-		"still syncing":             {", services_server: services.irc.test", syncing + stats, 2, "0", "not linked"},
-		"not U-lined":               {", services_server: services.irc.test", unlined, 0, "0", "not linked"},
-		"unnamed":                   {"", services, 1, "1", ""},
-		"unnamed, with others":      {"", services + stats, 2, "1", "set services_server to the name of the services' own; U-lined now: Services.irc.test, stats.irc.test"},
-		"unnamed, nobody":           {"", "", 0, "0", "not linked"},
-		"no list":                   {", services_server: services.irc.test", noList, 1, absent, "server.list"},
-		"no list, and none U-lined": {", services_server: services.irc.test", noList, 0, "0", "server.list"},
-		"no list, unnamed":          {"", noList, 1, "1", "server.list"},
-		"no list, unnamed, several": {"", noList, 2, "1", "set services_server"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			fake := &ircFake{answers: map[string]string{
-				"stats.get": ircResult(strings.Replace(ircStatsAnswer, `"ulined": 1`, fmt.Sprintf(`"ulined": %d`, c.ulined), 1)), "server.list": ircResult(`{"list": [` + own + c.servers + `]}`),
-			}}
-			if c.servers == noList {
-				fake.answers["server.list"] = ircRefusal(-32000)
-			}
-			b := readUp(t, ircWith(t, fake, c.keys))
-			got := strings.TrimPrefix(strings.Join(ownSeries(t, b, "chatstack_irc_services_linked"), " "), "chatstack_irc_services_linked ")
-			if got != c.want {
-				t.Errorf("linked: got %q, want %q", got, c.want)
-			}
-			if notes := strings.Join(b.Notes, "\n"); (notes == "") != (c.notes == "") || !strings.Contains(notes, c.notes) {
-				t.Errorf("notes %q, want %q", notes, c.notes)
-			}
-		})
-	}
 }
 
 // TestIRCWarningOfSeveralULinedServersOutlivesTheServices: that one is left does not say that it is the services.

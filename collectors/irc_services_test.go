@@ -1,46 +1,13 @@
 package collectors
 
 import (
-	"io"
-	"net/http"
-	"net/http/httptest"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
-	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack/simstacktest"
 )
-
-// servicesRPC serves GET / as the real services do, and answers calls with status and body; without a body it is silent.
-func servicesRPC(t *testing.T, status int, body string) *IRCServices {
-	t.Helper()
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		call, err := io.ReadAll(r.Body)
-		switch {
-		case r.Method == http.MethodGet:
-			w.WriteHeader(http.StatusNotFound)
-		case err != nil || r.URL.Path != "/jsonrpc" || r.Header.Get("Content-Type") != "application/json" || !strings.Contains(string(call), `"id":"1"`):
-			t.Errorf("call %s %s: %s: %v", r.URL.Path, r.Header, call, err)
-		case body == "":
-			w.Header().Set("Content-Length", "24")
-			if status != 0 {
-				w.WriteHeader(status)
-				http.NewResponseController(w).Flush() //nolint:errcheck,gosec // a test's server
-			}
-			<-r.Context().Done()
-		default:
-			w.WriteHeader(status)
-			io.WriteString(w, body) //nolint:errcheck // a test's server
-		}
-	}))
-	t.Cleanup(server.Close)
-	s := newIRCServicesSettings()
-	s.URL, s.JSONRPC = server.URL+"/", true
-	return s
-}
 
 func readServices(t *testing.T, s *IRCServices, timeout time.Duration) (*Batch, error) {
 	t.Helper()
@@ -49,49 +16,6 @@ func readServices(t *testing.T, s *IRCServices, timeout time.Duration) (*Batch, 
 		t.Fatal(err)
 	}
 	return read(t, probe, timeout)
-}
-
-func TestIRCServicesCallShapes(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		status     int
-		body       string
-		want       failure.Reason
-		hint, text string
-	}{
-		"answered":                               {200, `{"error":null,"id":"1","result":{"accountname":"*","online":false}}`, "", "", ""},
-		"error":                                  {200, `{"error":{"code":2,"message":"Invalid command"},"id":"1","result":null}`, failure.RPCError, "", "error 2: Invalid command"},
-		"other id":                               {200, `{"error":null,"id":"2","result":{}}`, failure.Mismatch, "", ""},
-		"int id":                                 {200, `{"error":null,"id":1,"result":{}}`, failure.Malformed, "", ""},
-		"no result":                              {200, `{"error":null,"id":"1","result":null}`, failure.Malformed, "", ""},
-		"no json":                                {200, "<html>", failure.Malformed, "", ""},
-		"silent":                                 {0, "", failure.Timeout, "the JSON-RPC call does not", ""},
-		"404":                                    {404, "Not Found", failure.NotFound, "transport/jsonrpc", ""},
-		"404 without the body that it announces": {404, "", failure.NotFound, "transport/jsonrpc", ""},
-		"415":                                    {415, "no", failure.HTTPStatus, "", "status 415"},
-		"500":                                    {500, "no", failure.HTTPStatus, "", "status 500"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			timeout := 10 * time.Second
-			if c.body == "" {
-				timeout = 300 * time.Millisecond
-			}
-			b, err := readServices(t, servicesRPC(t, c.status, c.body), timeout)
-			if len(b.Exchanges) != 2 || !strings.HasSuffix(b.Exchanges[1].Request, "/jsonrpc atheme.ison") {
-				t.Errorf("exchanges %v", b.Exchanges)
-			}
-			if c.want == "" {
-				if err != nil {
-					t.Error(err)
-				}
-				return
-			}
-			wantReason(t, err, c.want)
-			if err != nil && (!strings.Contains(failure.HintOf(err), c.hint) || !strings.Contains(err.Error(), c.text)) {
-				t.Errorf("got %q with hint %q, want %q and %q", err, failure.HintOf(err), c.text, c.hint)
-			}
-		})
-	}
 }
 
 func TestIRCServicesAreCalledOnlyWhereThatIsWanted(t *testing.T) {

@@ -286,6 +286,17 @@ func TestErrorBodyIsToldAndNeverALabel(t *testing.T) {
 	goldenFailure(t, "plant_store/refused", b, err)
 }
 
+func TestOneDeletionThatIsOwedIsInTheSingular(t *testing.T) {
+	s, probe := startProbe(t, ModeCanary)
+	s.swap(nil, toDeletions(500))
+	mustFail(t, probe, failure.HTTPStatus)
+	s.swap(nil, func(w http.ResponseWriter, _ int64) bool { return reset(w) })
+	_, err := readFails(t, probe, failure.Closed)
+	if !strings.HasPrefix(err.Error(), "1 deletion of canaries still owed: ") {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestFailedDeletionIsOwedUntilItSucceeds(t *testing.T) {
 	s, url := startStore(t)
 	state := &memory{}

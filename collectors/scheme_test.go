@@ -3,7 +3,6 @@ package collectors
 import (
 	"io"
 	"log"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -24,11 +23,6 @@ func quietTLS(t *testing.T) *httptest.Server {
 	return server
 }
 
-// badRequest is a page of status 400.
-func badRequest(body string) func(net.Conn) {
-	return exchangetest.Say("HTTP/1.1 400 Bad Request\r\nContent-Type: text/html\r\nConnection: close\r\n\r\n" + body)
-}
-
 func TestEveryHTTPTargetSaysThatItsSchemeIsWrong(t *testing.T) {
 	secure, plain := quietTLS(t), httptest.NewServer(http.NotFoundHandler())
 	defer plain.Close()
@@ -41,41 +35,6 @@ func TestEveryHTTPTargetSaysThatItsSchemeIsWrong(t *testing.T) {
 			if got := failure.HintOf(err); !strings.Contains(got, c.hint) {
 				t.Errorf("%T: hint of %v: got %q, want %q in it", probe, err, got, c.hint)
 			}
-		}
-	}
-}
-
-func TestPlainHTTPToTLSIsKnownByEveryAnswer(t *testing.T) {
-	for name, answer := range map[string]func(net.Conn){
-		"nginx":      badRequest("<center><h1>400 Bad Request</h1></center>\r\n<center>The plain HTTP request was sent to HTTPS port</center>"),
-		"Go":         badRequest("Client sent an HTTP request to an HTTPS server.\n"),
-		"Apache":     badRequest("Reason: You're speaking plain HTTP to an SSL-enabled server port.<br />"),
-		"Tomcat":     badRequest("Bad Request\r\nThis combination of host and port requires TLS.\r\n"),
-		"a TLS stop": exchangetest.Say("\x15\x03\x01\x00\x02\x02\x46"),
-	} {
-		_, err := readFails(t, proxyProbe(t, "http://"+exchangetest.RawServer(t, "tcp", answer)+"/health", config.TLS{}), failure.TLS)
-		if got := failure.HintOf(err); !strings.Contains(got, "write https:// in the url") {
-			t.Errorf("%s: hint of %v: got %q", name, err, got)
-		}
-	}
-	mustFail(t, proxyProbe(t, "http://"+exchangetest.RawServer(t, "tcp", badRequest("no such host"))+"/health", config.TLS{}), failure.HTTPStatus)
-}
-
-func TestTLSToAPortWithoutItSaysWhatAnswers(t *testing.T) {
-	ssh := exchangetest.RawServer(t, "tcp", exchangetest.Say("SSH-2.0-OpenSSH_9.2\r\n"))
-	for _, c := range []struct {
-		probe Collector
-		hint  string
-	}{
-		{proxyProbe(t, "https://"+ssh+"/health", config.TLS{}), "speaks neither TLS nor HTTP"},
-		{proxyProbe(t, "https://"+exchangetest.RawServer(t, "tcp", exchangetest.Say("<?xml version='1.0'?><stream:stream>"))+"/health", config.TLS{}), "speaks neither TLS nor HTTP"},
-		{proxyProbe(t, "https://"+exchangetest.RawServer(t, "tcp", exchangetest.Say("<!DOCTYPE HTML>\n<html lang=\"en\">"))+"/health", config.TLS{}), "this port speaks plain HTTP: write http:// in the url"},
-		{proxyProbe(t, "https://"+exchangetest.RawServer(t, "tcp", exchangetest.Say("<HTML><head>"))+"/health", config.TLS{}), "this port speaks plain HTTP: write http:// in the url"},
-		{ircTLSProbe(t, ssh, config.TLS{}), `does not speak TLS, it answers with "SSH-2"`},
-	} {
-		_, err := readFails(t, c.probe, failure.TLS)
-		if got := failure.HintOf(err); !strings.Contains(got, c.hint) {
-			t.Errorf("%T: hint of %v: got %q, want %q in it", c.probe, err, got, c.hint)
 		}
 	}
 }
@@ -108,18 +67,5 @@ func TestDockerWithKeysOfTLSSaysToRemoveThem(t *testing.T) {
 	const want = "begins with http:// beside keys of TLS; remove the keys of TLS (ca_file and the like, DOCKER_TLS_VERIFY), or write https://"
 	if _, err := s.endpoint(); err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
-	}
-}
-
-func TestRedirectToTLSSaysSo(t *testing.T) {
-	for location, hint := range map[string]string{
-		"https://127.0.0.1/health": "write https:// in the url",
-		"http://127.0.0.2/health":  "the service redirects to another host",
-	} {
-		answer := exchangetest.Say("HTTP/1.1 301 Moved Permanently\r\nLocation: " + location + "\r\nContent-Length: 0\r\n\r\n")
-		_, err := readFails(t, proxyProbe(t, "http://"+exchangetest.RawServer(t, "tcp", answer)+"/health", config.TLS{}), failure.HTTPStatus)
-		if got := failure.HintOf(err); !strings.Contains(got, hint) {
-			t.Errorf("to %s: hint of %v: got %q, want %q in it", location, err, got, hint)
-		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
@@ -32,72 +31,6 @@ const (
 	streamFeatures = "<stream:features><starttls xmlns='urn:ietf:params:xml:ns:xmpp-tls'><required/></starttls></stream:features>"
 	streamProceed  = "<proceed xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>"
 )
-
-func streamFault(condition, text string) string {
-	return streamStart + "<stream:error><" + condition + " xmlns='urn:ietf:params:xml:ns:xmpp-streams'/>" +
-		"<text xmlns='urn:ietf:params:xml:ns:xmpp-streams'>" + text + "</text></stream:error></stream:stream>"
-}
-
-func TestXMPPStreamShapes(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		answer func(net.Conn)
-		want   failure.Reason
-		says   string // in the message or the hint
-	}{
-		"says nothing":             {exchangetest.Hold, failure.Timeout, ""},
-		"closes":                   {func(net.Conn) {}, failure.Closed, ""},
-		"resets":                   {exchangetest.Reset, failure.Closed, ""},
-		"another protocol":         {sayAndHold("SSH-2.0-OpenSSH_9.2\r\n"), failure.Malformed, ""},
-		"http":                     {sayAndHold("HTTP/1.1 400 Bad Request\r\n\r\n"), failure.Malformed, "port of a web server"},
-		"tls at once":              {sayAndHold("\x15\x03\x01\x00\x02\x02\x46"), failure.TLS, "leave starttls empty"},
-		"html":                     {sayAndHold("<html><body>"), failure.Malformed, `"html"`},
-		"stream of another kind":   {sayAndHold("<stream:stream xmlns:stream='urn:other'>"), failure.Malformed, ""},
-		"port of servers":          {sayAndHold(strings.Replace(streamStart, "jabber:client", "jabber:server", 1) + streamFeatures), failure.Mismatch, "5269"},
-		"bad xml":                  {sayAndHold("<stream:stream <<<"), failure.Malformed, ""},
-		"another encoding":         {sayAndHold("<?xml version='1.0' encoding='latin1'?>" + streamStart[21:]), failure.Malformed, ""},
-		"header cut off":           {exchangetest.Say(streamStart[:60]), failure.Closed, ""},
-		"header and end":           {exchangetest.Say(streamStart), failure.Closed, ""},
-		"header and closed stream": {sayAndHold(streamStart + "</stream:stream>"), failure.Closed, ""},
-		"features cut off":         {exchangetest.Say(streamStart + streamFeatures[:40]), failure.Closed, ""},
-		"header only":              {sayAndHold(streamStart), failure.Timeout, ""},
-		"no features":              {sayAndHold(streamStart + "<iq/>"), failure.Malformed, `"iq"`},
-		"no starttls":              {sayAndHold(streamStart + "<stream:features><mechanisms xmlns='urn:ietf:params:xml:ns:xmpp-sasl'/></stream:features>"), failure.TLS, "no certificate that it can use"},
-		"starttls of another kind": {sayAndHold(streamStart + "<stream:features><starttls xmlns='urn:other'/></stream:features>"), failure.TLS, ""},
-		"endless features": {func(c net.Conn) {
-			exchangetest.Say(streamStart + "<stream:features>" + strings.Repeat("<x/>", 64<<10/4))(c)
-			exchangetest.Hold(c)
-		}, failure.TooLarge, ""},
-		"endless name":               {sayAndHold("<" + strings.Repeat("a", 2*64<<10)), failure.TooLarge, ""},
-		"starttls refused":           {sayAndHold(streamStart + streamFeatures + "<failure xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>"), failure.TLS, "read its log"},
-		"starttls answered oddly":    {sayAndHold(streamStart + streamFeatures + "<message/>"), failure.Malformed, `"message"`},
-		"proceed of another kind":    {sayAndHold(streamStart + streamFeatures + "<proceed xmlns='urn:other'/>"), failure.Malformed, ""},
-		"silence after proceed":      {sayAndHold(streamStart + streamFeatures + streamProceed), failure.Timeout, ""},
-		"words after proceed":        {sayAndHold(streamStart + streamFeatures + streamProceed + "<stream:features/>"), failure.Malformed, "between <proceed/> and TLS"},
-		"unknown host":               {sayAndHold(streamFault("host-unknown", "This server does not serve chat.test")), failure.NotFound, "XMPP_DOMAIN"},
-		"host is gone":               {sayAndHold(streamFault("host-gone", "")), failure.NotFound, "XMPP_DOMAIN"},
-		"shutdown":                   {sayAndHold(streamFault("system-shutdown", "")), failure.Closed, "system-shutdown"},
-		"policy":                     {sayAndHold(streamFault("policy-violation", "Too many\x09connections")), failure.Mismatch, "policy-violation: Too many connections"},
-		"fault instead of proceed":   {sayAndHold(streamStart + streamFeatures + streamFault("resource-constraint", "")[len(streamStart):]), failure.Mismatch, "resource-constraint"},
-		"fault that is cut off":      {exchangetest.Say(streamFault("host-unknown", "x")[:len(streamStart)+30]), failure.Closed, ""},
-		"fault of another namespace": {sayAndHold(streamStart + "<stream:error><host-unknown xmlns='urn:other'/></stream:error>"), failure.Mismatch, ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			timeout := 10 * time.Second
-			if c.want == failure.Timeout {
-				timeout = 100 * time.Millisecond
-			}
-			b, err := read(t, c2sProbe(t, exchangetest.RawServer(t, "tcp", c.answer), config.TLS{}), timeout)
-			wantReason(t, err, c.want)
-			if err != nil && !strings.Contains(err.Error()+failure.HintOf(err), c.says) {
-				t.Errorf("%q, %q lacks %q", err, failure.HintOf(err), c.says)
-			}
-			if len(b.Exchanges) != 1 || b.Exchanges[0].Err == "" {
-				t.Errorf("exchanges: %+v", b.Exchanges)
-			}
-		})
-	}
-}
 
 // phases are the names of an exchange's phases.
 func phases(e *exchange.Exchange) []string {

@@ -67,7 +67,7 @@ func TestEveryDocumentedFamilyHasARow(t *testing.T) {
 func readPage(t *testing.T, page string, change func(*XMPPMetrics)) *Batch {
 	t.Helper()
 	s := newXMPPMetricsSettings()
-	s.Name, s.URL = "xmpp_metrics", metricsPage(t, prosodyType, page)+"/metrics"
+	s.Name, s.URL = "xmpp_metrics", metricsPage(t, page)+"/metrics"
 	if change != nil {
 		change(s)
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 // TestRealXMPPServerWithoutRESTAPI asks a server as Debian's packages make it: they have no REST API. What one with the
-// API says is replayed from captures in TestXMPPRestSaysWhetherTheCredentialIsAccepted.
+// API says is replayed from captures in testdata/cases/xmpp_rest.yaml.
 func TestRealXMPPServerWithoutRESTAPI(t *testing.T) {
 	prosody := realstack.StartProsody(t, realstack.ProsodyOptions{})
 	for name, credential := range map[string]func(*XMPPRest){"token": withToken, "password": withPassword, "none": nil} {
