@@ -5,6 +5,7 @@ package bench
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"net"
 	"net/http"
@@ -13,13 +14,20 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/docker/docker/api/types/container"
 	dockerclient "github.com/docker/docker/client"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/robfig/cron/v3"
 
+	"github.com/chatstack-exporter/chatstack_exporter/collectors"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/realstack"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/state"
 )
 
 // dockerLab is an engine of one's own with containers that do nothing.
@@ -111,9 +119,9 @@ func (l *dockerLab) cost(t *testing.T, do func(*dockerCost)) (c dockerCost) {
 	t.Helper()
 	runtime.GC() // so that nobody cleans up after the one before
 	begun, engine, shims := time.Now(), cpuTime(l.engine...), cpuTime(l.shims...)
-	own, asked := ownTime(t), time.Now()
+	own, asked := ownTime(), time.Now()
 	do(&c)
-	c.own = ownTime(t) - own
+	c.own = ownTime() - own
 	if c.ready == 0 {
 		c.ready = time.Since(asked)
 	}
@@ -125,6 +133,13 @@ func (l *dockerLab) cost(t *testing.T, do func(*dockerCost)) (c dockerCost) {
 	c.engine = max(0, cpuTime(l.engine...)-engine-time.Duration(float64(l.idle.engine)*span))
 	c.shims = max(0, cpuTime(l.shims...)-shims-time.Duration(float64(l.idle.shims)*span))
 	return c
+}
+
+// ownTime is how long this process has been on a processor, in user mode and in the kernel.
+func ownTime() time.Duration {
+	var used syscall.Rusage
+	must(0, syscall.Getrusage(syscall.RUSAGE_SELF, &used))
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
 // way is one to find out about containers.
@@ -186,6 +201,118 @@ func (l *dockerLab) watching(t *testing.T, name string) *way {
 	}}
 }
 
+// dockerWatch follows an engine all the time, as the exporter does, and is read when a benchmark says so.
+type dockerWatch struct {
+	collectors.Follower
+	target  poll.Target
+	changed chan struct{}
+	// later says that resources are measured after a reading, which does not wait for the engine's answers.
+	later bool
+}
+
+// watchDocker begins to follow an engine. resources is the setting of that name. The engine has been read twice when this
+// returns, so that the next reading is one of many.
+func watchDocker(t *testing.T, host, resources string) *dockerWatch {
+	t.Helper()
+	cfg := must(config.Load(config.Source{
+		File: "exporter.yaml", Kinds: collectors.ConfigKinds(), Lookup: func(string) (string, bool) { return "", false },
+		Content: fmt.Appendf(nil, "targets:\n  - {kind: docker, host: %q, resources: %s, max_containers: 100000}\n", host, resources),
+	}))
+	file, _, err := state.Open("")
+	must(file, err)
+	settings := cfg.Targets[0]
+	kind, _ := collectors.KindOf(settings.Common().Kind)
+	collector := must(kind.New(settings, collectors.Deps{Limits: cfg.Limits, Log: discardLog, State: file.Value(kind.Name)}))
+	w := &dockerWatch{
+		Follower: collector.(collectors.Follower), changed: make(chan struct{}, 1), later: resources == "engine",
+		target: poll.Target{
+			Name: settings.Common().Name, Kind: kind.Name, Collector: collector, Schedule: cron.Every(usualInterval), Timeout: time.Minute,
+		},
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	t.Cleanup(func() { cancel(); <-ended })
+	go func() {
+		defer close(ended)
+		w.Follow(ctx, func() {
+			select {
+			case w.changed <- struct{}{}:
+			default: // somebody looks soon
+			}
+		})
+	}()
+	w.awaitChange(t)
+	if following := w.values(t, "chatstack_docker_feature_available"); len(following) != 1 || following[0] != 1 {
+		t.Fatalf("events of %s: got %v, want them followed", host, following)
+	}
+	// Events of the past, such as those of containers' starts, come first.
+	for quiet := false; !quiet; {
+		select {
+		case <-w.changed:
+		case <-time.After(500 * time.Millisecond):
+			quiet = true
+		}
+	}
+	for range 2 {
+		w.read(t)
+	}
+	return w
+}
+
+func (w *dockerWatch) awaitChange(t *testing.T) {
+	t.Helper()
+	select {
+	case <-w.changed:
+	case <-time.After(time.Minute):
+		t.Fatal("nothing new of the engine within a minute")
+	}
+}
+
+// read makes one reading. ready is how long it took until health and state were known and encoded, measured until memory,
+// CPU and network were known too.
+func (w *dockerWatch) read(t *testing.T) (ready, measured time.Duration) {
+	t.Helper()
+	select {
+	case <-w.changed:
+	default:
+	}
+	begun := time.Now()
+	status, _ := poll.Once(t.Context(), w.target, discardLog)
+	ready = time.Since(begun)
+	if !status.Up {
+		t.Fatalf("read the engine: %s", status.Error)
+	}
+	if w.later {
+		w.awaitChange(t) // the end of measuring
+	}
+	return ready, time.Since(begun)
+}
+
+// values are those of a family's series, as they would stand on the page.
+func (w *dockerWatch) values(t *testing.T, family string) (values []float64) {
+	t.Helper()
+	b := &collectors.Batch{}
+	w.Present(b)
+	for _, m := range b.Metrics(true) {
+		if !strings.Contains(m.Desc().String(), fmt.Sprintf("fqName: %q", family)) {
+			continue
+		}
+		var series dto.Metric
+		must(0, m.Write(&series))
+		values = append(values, series.GetGauge().GetValue()+series.GetCounter().GetValue())
+	}
+	return values
+}
+
+// check ends the benchmark unless the health, in its four states, and the memory of so many containers are known.
+func (w *dockerWatch) check(t *testing.T, containers int) {
+	t.Helper()
+	healths, memories := len(w.values(t, "chatstack_container_health"))/4, len(w.values(t, "chatstack_container_memory_working_set_bytes"))
+	if healths != containers || memories != containers {
+		t.Fatalf("known are the health of %d containers and the memory of %d, want %d", healths, memories, containers)
+	}
+}
+
 // listing is the engine's list alone, read to its end and not looked at: less than that nobody can ask for.
 func (l *dockerLab) listing() *way {
 	bare := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -202,14 +329,38 @@ func (l *dockerLab) asking(name string, ask func(context.Context, string) (conta
 	return &way{name: name, turns: l.plan.serialTurns, read: func(t *testing.T) dockerCost {
 		t.Helper()
 		var ids []string
-		c := l.cost(t, func(*dockerCost) { ids = must(describeSerially(t.Context(), l.client)) })
+		c := l.cost(t, func(*dockerCost) { ids = describeSerially(t.Context(), l.client) })
 		if len(ids) != l.running {
 			t.Fatalf("%d containers run, want %d", len(ids), l.running)
 		}
-		some := l.cost(t, func(*dockerCost) { must(0, measureSerially(t.Context(), ids[:l.plan.sample], ask)) })
+		some := l.cost(t, func(*dockerCost) { measureSerially(t.Context(), ids[:l.plan.sample], ask) })
 		all := func(d time.Duration) time.Duration { return d * time.Duration(len(ids)) / time.Duration(l.plan.sample) }
 		return dockerCost{ready: c.ready, measured: c.measured + all(some.measured), own: c.own + all(some.own), engine: c.engine + all(some.engine), shims: c.shims + all(some.shims)}
 	}}
+}
+
+// describeSerially finds out health and state of all containers the naive way, one call after another, and returns the ids
+// of those that run.
+func describeSerially(ctx context.Context, client *dockerclient.Client) (running []string) {
+	for _, listed := range must(client.ContainerList(ctx, container.ListOptions{All: true})) {
+		if described := must(client.ContainerInspect(ctx, listed.ID)); described.State.Running {
+			running = append(running, described.ID)
+		}
+	}
+	return running
+}
+
+// measureSerially finds out what containers use, by ask.
+func measureSerially(ctx context.Context, ids []string, ask func(context.Context, string) (container.StatsResponseReader, error)) {
+	for _, id := range ids {
+		answer := must(ask(ctx, id))
+		var used container.StatsResponse
+		err := json.NewDecoder(answer.Body).Decode(&used)
+		answer.Body.Close() //nolint:errcheck,gosec // only read
+		if err != nil || used.MemoryStats.Usage == 0 {
+			panic(fmt.Errorf("read stats of container %s: %d bytes of memory, error %w", id, used.MemoryStats.Usage, err))
+		}
+	}
 }
 
 // measurePrograms runs whole programs, one at a time.

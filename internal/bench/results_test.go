@@ -1,3 +1,5 @@
+// Package bench measures what matters to those who run the exporter: what a scrape costs, and what a reading costs.
+// Compare numbers within one run only.
 package bench
 
 import (

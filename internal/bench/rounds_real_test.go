@@ -196,11 +196,13 @@ func startBlackbox(t *testing.T, n int, interval time.Duration) *prober {
 func (s *suite) measureStart(t *testing.T) {
 	t.Helper()
 	stack := simstacktest.Start(t, simstack.Options{})
+	// A simulated server has not the port of a real one, so that the environment does not tell it.
+	config := fmt.Sprintf("targets:\n  - {kind: xmpp_c2s, address: %q}\n", stack.XMPPClientAddress())
 	s.idle().Binary = float64(must(os.Stat(s.exporter)).Size()) / 1e6
 	for i := range s.plan.starts {
 		t.Run(fmt.Sprintf("start=%d", i), func(t *testing.T) {
 			begun := time.Now()
-			e := realstack.StartExporter(t, s.exporter, stackConfig(stack), stack.Environ(), "--log.level=warn")
+			e := realstack.StartExporter(t, s.exporter, config, stack.Environ(), "--log.level=warn")
 			for {
 				page := must(getPage(t.Context(), e.Addr))
 				known, _ := count(page, "chatstack_probe_attempts_total{")

@@ -21,11 +21,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 	toolkit "github.com/prometheus/exporter-toolkit/web"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/app"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/realstack"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/web"
 )
 
 // A server that is measured is a process of its own, so that its processor time is not the client's: this program again,
@@ -74,6 +78,51 @@ func serve(ctx context.Context, kind, address string) error {
 		return err
 	}
 	return nil
+}
+
+// seriesCollector makes n series in families of a hundred, as a busy upstream has them.
+type seriesCollector []*prometheus.Desc
+
+func newSeriesCollector(n int) (c seriesCollector) {
+	for i := range n / 100 {
+		c = append(c, prometheus.NewDesc(fmt.Sprintf("chatstack_bench_family_%d", i), "Series, for a benchmark.", []string{"host", "number"}, nil))
+	}
+	return c
+}
+
+// Describe implements prometheus.Collector.
+func (c seriesCollector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range c {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c seriesCollector) Collect(ch chan<- prometheus.Metric) {
+	for i, d := range c {
+		for n := range 100 {
+			ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(i*n)+0.5, "chat.example.org", fmt.Sprint(n))
+		}
+	}
+}
+
+// source is a poller as the metrics page wants it; nothing else is asked.
+type source struct {
+	web.Source
+	poller *poll.Poller
+}
+
+func (s source) Snapshot() *poll.Snapshot { return s.poller.Snapshot() }
+
+// servePage serves n series the way of ours, from the page that is kept, and of promhttp, which encodes them for each scrape.
+func servePage(n int) (ours, theirs http.Handler, poller *poll.Poller, err error) {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(newSeriesCollector(n))
+	poller, err = poll.New(nil, registry, discardLog, nil)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	return web.New(source{poller: poller}, web.Options{}), promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true}), poller, nil
 }
 
 // serveBare writes bytes that it has, and looks at nothing but the encoding.

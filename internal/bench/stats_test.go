@@ -60,6 +60,7 @@ func counted(n int, noun string) string {
 	return thousands(n) + " " + noun + "s"
 }
 
+func whole(v float64) string   { return fmt.Sprintf("%.0f", v) }
 func ms(v float64) string      { return short(v) + " ms" }
 func mb(v float64) string      { return fmt.Sprintf("%.1f MB", v) }
 func percent(v float64) string { return short(v) + " %" }
