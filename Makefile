@@ -131,7 +131,7 @@ chaos: ## Every fault before every kind of target, and of the machine; root for 
 drill: ## Cause every alert's fault for real, and read who is paged when; needs root, Docker and Debian's packages.
 	$(GO) test -count=1 -v -timeout 15m -parallel 16 -tags realservers -run '^TestRealFireDrill$$' ./internal/e2e/drill
 
-# Once with the race detector, once as it is shipped. SOAK=-soak.report=FILE.md writes the curves; a seed is in what is printed.
+# Once with the race detector, once as it is shipped. SOAK=-soak.seed=N repeats a run, whose seed is in what it prints.
 SOAKTIME ?= 30m
 SOAKRUNS ?= -race -race=false
 

@@ -1,7 +1,6 @@
 package soak
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -30,7 +29,7 @@ type round struct {
 type measure struct {
 	name  string
 	of    func(round) float64
-	unit  float64 // of the table
+	unit  float64 // of what is printed
 	least float64
 	share float64
 	// ofProcess says that it is of the whole process, whatever else than the exporter is in it.
@@ -104,39 +103,6 @@ func table(rounds []round, rows int) string {
 		fmt.Fprintf(&b, "| %s | %.0f | %.0f | %.0f | %.0f | %.0f | %.0f | %.2f MiB | %.1f MiB | %.1f s |\n", r.at.Round(time.Second), r.readings, r.switched,
 			r.busyGoroutines, r.goroutines, r.busyDescriptors, r.descriptors, r.heap/(1<<20), r.resident/(1<<20), r.recovery.Seconds())
 	}
-	return b.String()
-}
-
-// drawing is the curves as SVG, one chart for each measure, each from zero.
-func drawing(rounds []round) string {
-	const width, height, left, top, gap = 860, 120, 90, 30, 50
-	var b strings.Builder
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" font-size="12">`+"\n", width+left+20, len(measures)*(height+gap)+top)
-	b.WriteString("<style>path{fill:none;stroke:#1f6feb;stroke-width:1.5}line{stroke:#888;stroke-width:.5}text{fill:#555}</style>\n")
-	end := rounds[len(rounds)-1].at.Seconds()
-	for i, m := range measures {
-		base := top + i*(height+gap) + height
-		most := m.of(slices.MaxFunc(rounds, func(a, b round) int { return cmp.Compare(m.of(a), m.of(b)) }))
-		unit := ""
-		if m.unit > 1 {
-			unit = " MiB"
-		}
-		fmt.Fprintf(&b, `<text x="%d" y="%d">%s in the calm</text>`+"\n", left, base-height-8, m.name)
-		for _, part := range []float64{0, 1} {
-			y := float64(base) - part*height
-			fmt.Fprintf(&b, `<line x1="%d" x2="%d" y1="%.1f" y2="%.1f"/><text x="%d" y="%.1f" text-anchor="end">%.4g%s</text>`+"\n", left, left+width, y, y, left-6, y+4, part*most/m.unit, unit)
-		}
-		b.WriteString(`<path d="`)
-		for j, r := range rounds {
-			command := "L"
-			if j == 0 {
-				command = "M"
-			}
-			fmt.Fprintf(&b, "%s%.1f %.1f", command, left+width*r.at.Seconds()/end, float64(base)-height*m.of(r)/max(most, 1))
-		}
-		fmt.Fprintf(&b, "\"/>\n"+`<text x="%d" y="%d" text-anchor="end">%s</text>`+"\n", left+width, base+16, time.Duration(end*float64(time.Second)).Round(time.Second))
-	}
-	b.WriteString("</svg>\n")
 	return b.String()
 }
 
