@@ -51,9 +51,8 @@ func limitMemory(t *testing.T, cmd *exec.Cmd, limit int) (kills func() int) {
 	for name, value := range map[string]string{"memory.swappiness": "0", "memory.swap.max": "0"} {
 		write(name, value) //nolint:errcheck // each is of one version
 	}
-	// A shell moves itself and becomes the command, so that no page of it is counted elsewhere.
-	args := append([]string{"sh", "-c", `echo $$ >"$0" && exec "$@"`, filepath.Join(dir, "cgroup.procs"), cmd.Path}, cmd.Args[1:]...)
-	cmd.Path, cmd.Args = "/bin/sh", args
+	// The shell moves itself, so that no page of the command is counted elsewhere.
+	prepare(cmd, "echo $$ >"+filepath.Join(dir, "cgroup.procs"))
 	return func() int {
 		events, err := os.ReadFile(filepath.Join(dir, kept))
 		if err != nil {
@@ -73,44 +72,13 @@ func limitMemory(t *testing.T, cmd *exec.Cmd, limit int) (kills func() int) {
 	}
 }
 
-// TestMemoryLimitIsKeptWithALargeUpstream runs the exporter in 64 MiB: a page of 10,000 series fits, and one of 100,000 is
-// refused, before the kernel would have to kill it.
-func TestMemoryLimitIsKeptWithALargeUpstream(t *testing.T) {
+// TestMemoryLimitIsKept runs the exporter in 64 MiB: a page of 10,000 series fits, and one of 100,000 is refused, before the
+// kernel would have to kill it. Of lines that a long prefix makes ten times as long, as many as fit are served.
+func TestMemoryLimitIsKept(t *testing.T) {
 	t.Parallel()
-	for series, want := range map[int]string{10_000: "up", 100_000: "too_large"} {
-		t.Run(fmt.Sprintf("%d series", series), func(t *testing.T) {
-			t.Parallel()
-			stack := simstacktest.Start(t, simstack.Options{UpstreamSeries: series})
-			cmd := command(t, "", canaryEvery(2*time.Second, stack, filepath.Join(t.TempDir(), "state.json")), stack.Environ())
-			kills := limitMemory(t, cmd, 64<<20)
-			e := start(t, cmd)
-			p := e.wait(t, "five readings of the page", func(p page) bool {
-				return p.Sum("chatstack_probe_attempts_total", "target", "xmpp_metrics") > 5
-			})
-			for target, verdict := range p.Verdicts() {
-				if target == "xmpp_metrics" && verdict != want || target != "xmpp_metrics" && verdict != "up" {
-					t.Errorf("%s is %q", target, verdict)
-				}
-			}
-			if want != "up" && !strings.Contains(e.Stderr.String(), "memory is too small for limits.metrics_body") {
-				t.Error("the log does not say why the page is refused")
-			}
-			peak := e.peakMemory(t)
-			e.stop(t)
-			if n := kills(); n > 0 {
-				t.Errorf("the kernel killed it %d times", n)
-			}
-			t.Logf("at most %d MiB resident", peak>>20)
-		})
-	}
-}
-
-// TestMemoryLimitIsKeptWithALongPrefix has lines that grow tenfold: as many as fit are served in 64 MiB, and more are refused.
-func TestMemoryLimitIsKeptWithALongPrefix(t *testing.T) {
-	t.Parallel()
-	for lines, want := range map[int]string{12_000: "up", 80_000: "too_large"} {
-		t.Run(fmt.Sprintf("%d lines", lines), func(t *testing.T) {
-			t.Parallel()
+	prefixed := func(lines int) func(*testing.T) (string, map[string]string) {
+		return func(t *testing.T) (string, map[string]string) {
+			t.Helper()
 			var text strings.Builder
 			text.WriteString("# TYPE a counter\n")
 			for i := range lines {
@@ -122,16 +90,42 @@ func TestMemoryLimitIsKeptWithALongPrefix(t *testing.T) {
 				io.WriteString(w, text.String()) //nolint:errcheck // a test's server
 			}))
 			t.Cleanup(server.Close)
-			config := fmt.Sprintf("poll: {interval: 2s, timeout: 2s}\ntargets:\n  - {kind: openmetrics, name: long, url: %q, prefix: %q}\n",
-				server.URL, strings.Repeat("p", 200))
-			cmd := command(t, "", config, nil)
+			return fmt.Sprintf("poll: {interval: 2s, timeout: 2s}\ntargets:\n  - {kind: openmetrics, name: long, url: %q, prefix: %q}\n",
+				server.URL, strings.Repeat("p", 200)), nil
+		}
+	}
+	upstream := func(series int) func(*testing.T) (string, map[string]string) {
+		return func(t *testing.T) (string, map[string]string) {
+			t.Helper()
+			stack := simstacktest.Start(t, simstack.Options{UpstreamSeries: series})
+			return canaryEvery(2*time.Second, stack, filepath.Join(t.TempDir(), "state.json")), stack.Environ()
+		}
+	}
+	for _, c := range []struct {
+		name, target, want string
+		watch              func(*testing.T) (config string, env map[string]string)
+	}{
+		{"10,000 series", "xmpp_metrics", "up", upstream(10_000)},
+		{"100,000 series", "xmpp_metrics", "too_large", upstream(100_000)},
+		{"12,000 lines", "long", "up", prefixed(12_000)},
+		{"80,000 lines", "long", "too_large", prefixed(80_000)},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			config, env := c.watch(t)
+			cmd := command(t, "", config, env)
 			kills := limitMemory(t, cmd, 64<<20)
 			e := start(t, cmd)
 			p := e.wait(t, "five readings of the page", func(p page) bool {
-				return p.Sum("chatstack_probe_attempts_total", "target", "long") > 5
+				return p.Sum("chatstack_probe_attempts_total", "target", c.target) > 5
 			})
-			if got := p.Verdict("long"); got != want {
-				t.Errorf("the page is %q, want %q", got, want)
+			for target, verdict := range p.Verdicts() {
+				if target == c.target && verdict != c.want || target != c.target && verdict != "up" {
+					t.Errorf("%s is %q", target, verdict)
+				}
+			}
+			if says := strings.Contains(e.Stderr.String(), "memory is too small for limits.metrics_body"); c.name == "100,000 series" && !says {
+				t.Error("the log does not say why the page is refused")
 			}
 			peak := e.peakMemory(t)
 			e.stop(t)

@@ -8,10 +8,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -281,83 +279,6 @@ func scrapeWhole(ctx context.Context, client *http.Client, url string) error {
 	return err
 }
 
-func TestSlowlorisHoldsNobodyUp(t *testing.T) {
-	t.Parallel()
-	wantDescriptors(t, 4*crowd)
-	stack := simstacktest.Start(t, simstack.Options{})
-	e := start(t, command(t, "", canaryEvery(4*time.Second, stack, filepath.Join(t.TempDir(), "state.json")), stack.Environ()))
-	before := e.wait(t, "every target up", page.AllUp)
-	descriptors := e.descriptors(t)
-	var slow sync.WaitGroup
-	var dropped atomic.Int64
-	for range crowd {
-		conn, err := (&net.Dialer{Timeout: patience}).DialContext(t.Context(), "tcp", strings.TrimPrefix(e.url, "http://"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		slow.Go(func() {
-			defer conn.Close() //nolint:errcheck // a slow client
-			dribble(t.Context(), conn)
-			if t.Context().Err() == nil {
-				dropped.Add(1)
-			}
-		})
-	}
-	if n := e.descriptors(t); n < descriptors+crowd/2 {
-		t.Errorf("only %d descriptors are open with %d connections: the test shows nothing", n, crowd)
-	}
-	scrapes, last := 0, before
-	everyone := make(chan struct{})
-	go func() { defer close(everyone); slow.Wait() }()
-	for waiting, end := true, time.Now().Add(patience); waiting; pause(t, 50*time.Millisecond) {
-		last = e.scrape(t) // 200, or the test ends
-		scrapes++
-		select {
-		case <-everyone:
-			waiting = false
-		default:
-		}
-		if time.Now().After(end) {
-			t.Fatalf("%d of %d connections were dropped within %s", dropped.Load(), crowd, patience)
-		}
-	}
-	for target := range before.Verdicts() {
-		const success = "chatstack_probe_last_success_timestamp_seconds"
-		if last.Sum(success, "target", target) <= before.Sum(success, "target", target) {
-			t.Errorf("%s was not read while the connections were there", target)
-		}
-	}
-	e.wait(t, "descriptors are free again", func(p page) bool { return p.AllUp() && e.descriptors(t) <= descriptors+2 })
-	t.Logf("%d connections dropped, %d scrapes meanwhile, at most %d MiB resident", dropped.Load(), scrapes, e.peakMemory(t)>>20)
-	e.stop(t)
-}
-
-// dribble sends a header a byte each second until the other side has enough.
-func dribble(ctx context.Context, conn net.Conn) {
-	gone := make(chan struct{})
-	go func() {
-		defer close(gone)
-		io.Copy(io.Discard, conn) //nolint:errcheck // its end is what counts
-	}()
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
-	header := "GET /metrics HTTP/1.1\r\nHost: slow\r\nX-Slow: " + strings.Repeat("x", 1000)
-	for i := 0; i < len(header); i++ {
-		if _, err := io.WriteString(conn, header[i:i+1]); err != nil {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-gone:
-			return
-		case <-ctx.Done():
-			conn.Close() //nolint:errcheck // the test is over
-			<-gone
-			return
-		}
-	}
-}
-
 func TestFullDiskStopsTheCanaryAlone(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
@@ -373,20 +294,46 @@ func TestFullDiskStopsTheCanaryAlone(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	path := filepath.Join(disk, "state.json")
+	path, filler := filepath.Join(disk, "state.json"), filepath.Join(disk, "filler")
+	fill := func() {
+		t.Helper()
+		f, err := os.Create(filler)
+		for err == nil {
+			_, err = f.Write(make([]byte, 1024))
+		}
+		if !errors.Is(err, syscall.ENOSPC) {
+			t.Fatal(err)
+		}
+		f.Close() //nolint:errcheck // it is full
+	}
+	makeRoom := func() {
+		t.Helper()
+		if err := os.Remove(filler); err != nil {
+			t.Fatal(err)
+		}
+	}
+	othersUp := func(p page) bool {
+		for target, verdict := range p.Verdicts() {
+			if want := map[bool]string{true: "internal", false: "up"}[target == "plant_store"]; verdict != want {
+				return false
+			}
+		}
+		return p.Verdict("plant_store") != ""
+	}
+	fill()
 	e := start(t, command(t, "", canaryEvery(2*time.Second, stack, path), stack.Environ()))
+	e.wait(t, "all but the canary up from the start", othersUp)
+	for _, want := range []string{"the state file has a problem", "no space left on device", "free space"} {
+		if !strings.Contains(e.Stderr.String(), want) {
+			t.Errorf("the log lacks %q", want)
+		}
+	}
+	if plants := stack.Plants(); len(plants) > 0 {
+		t.Errorf("sent without a record: %v", plants)
+	}
+	makeRoom()
 	e.wait(t, "every target up", page.AllUp)
-	filler, err := os.Create(filepath.Join(disk, "filler"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for err == nil {
-		_, err = filler.Write(make([]byte, 1024))
-	}
-	if !errors.Is(err, syscall.ENOSPC) {
-		t.Fatal(err)
-	}
-	filler.Close() //nolint:errcheck // it is full
+	fill()
 	sent := len(stack.Requests("plant_store"))
 	p := e.wait(t, "the canary does not fly", func(p page) bool { return p.Verdict("plant_store") == "internal" })
 	creations := func() (n int) {
@@ -405,22 +352,13 @@ func TestFullDiskStopsTheCanaryAlone(t *testing.T) {
 	if n := creations(); n != posted {
 		t.Errorf("%d plants were sent although none could be recorded", n-posted)
 	}
-	e.wait(t, "all others up on a full disk", func(p page) bool {
-		for target, verdict := range p.Verdicts() {
-			if target != "plant_store" && verdict != "up" {
-				return false
-			}
-		}
-		return p.Verdict("plant_store") == "internal"
-	})
+	e.wait(t, "all others up on a full disk", othersUp)
 	body, err := exportertest.Fetch(t.Context(), patience, e.url+"/debug/targets/plant_store")
 	if err != nil || !bytes.Contains(body, []byte("no space left on device")) || !bytes.Contains(body, []byte("free space")) {
 		t.Errorf("%v: the page does not say what is wrong, and what to do", err)
 	}
 	owed(t, path) // it is whole
-	if err := os.Remove(filler.Name()); err != nil {
-		t.Fatal(err)
-	}
+	makeRoom()
 	e.wait(t, "recovery", func(p page) bool { return p.AllUp() && p.Sum("chatstack_plant_store_orphans") == 0 })
 	e.stop(t)
 	if left := stack.Plants(); len(left) > 0 {

@@ -3,7 +3,12 @@
 package chaos
 
 import (
+	"math/rand/v2"
 	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -16,7 +21,8 @@ const zone = ".chaos.test"
 
 // resolver is a name server that knows every name below zone as 127.0.0.1, but for those that a fault is about.
 type resolver struct {
-	conn net.PacketConn
+	conn    net.PacketConn
+	address netip.Addr
 
 	mu    sync.Mutex
 	modes map[string]fault // by the first label
@@ -24,11 +30,16 @@ type resolver struct {
 
 func startResolver(t *testing.T) *resolver {
 	t.Helper()
-	conn, err := (&net.ListenConfig{}).ListenPacket(t.Context(), "udp", "127.0.0.1:0")
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, for a name server at its port; .ci/nightly is root")
+	}
+	// An address of loopback that is hardly another resolver's: the configuration of a resolver names no port.
+	address := netip.AddrFrom4([4]byte{127, byte(1 + rand.IntN(254)), byte(1 + rand.IntN(254)), byte(1 + rand.IntN(254))})
+	conn, err := (&net.ListenConfig{}).ListenPacket(t.Context(), "udp", netip.AddrPortFrom(address, 53).String())
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &resolver{conn: conn, modes: map[string]fault{}}
+	r := &resolver{conn: conn, address: address, modes: map[string]fault{}}
 	var serving sync.WaitGroup
 	serving.Go(r.serve)
 	t.Cleanup(func() {
@@ -36,6 +47,18 @@ func startResolver(t *testing.T) *resolver {
 		serving.Wait()
 	})
 	return r
+}
+
+// serveTo has a command that is not started ask this name server and no other.
+func (r *resolver) serveTo(t *testing.T, cmd *exec.Cmd) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "resolv.conf")
+	if err := os.WriteFile(file, []byte("nameserver "+r.address.String()+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	prepare(cmd, "mount --bind "+file+" /etc/resolv.conf")
+	cmd.Args = append([]string{"unshare", "--mount"}, append([]string{cmd.Path}, cmd.Args[1:]...)...)
+	cmd.Path = "/usr/bin/unshare"
 }
 
 // turn puts a fault in place for one name.

@@ -9,13 +9,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/chatstack-exporter/chatstack_exporter/collectors"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
-	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/exportertest"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack/simstacktest"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/state"
@@ -138,95 +134,5 @@ func makeCollector(t *testing.T, cfg *config.Config, settings config.Settings, f
 		Limits: cfg.Limits, Log: slog.New(slog.DiscardHandler), State: f.Value(common.Kind + "/" + common.Name), UserAgent: "test",
 	}); err != nil {
 		t.Fatalf("%s: %v", common.Name, err)
-	}
-}
-
-// TestDamagedOrNewerStateIsToldByTheBinary starts the program with a file that it cannot read, and with one that it must
-// not write.
-func TestDamagedOrNewerStateIsToldByTheBinary(t *testing.T) {
-	t.Parallel()
-	whole, _, stack := realState(t)
-	t.Run("damaged", func(t *testing.T) {
-		path := filepath.Join(t.TempDir(), "state.json")
-		if err := os.WriteFile(path, whole[:len(whole)/2], 0o600); err != nil {
-			t.Fatal(err)
-		}
-		e := start(t, command(t, "", canary(stack, path), stack.Environ()))
-		e.wait(t, "every target up", page.AllUp)
-		if !strings.Contains(e.Stderr.String(), path+".damaged-") {
-			t.Error("the log does not say where the damaged file is")
-		}
-		e.stop(t)
-	})
-	t.Run("newer", func(t *testing.T) {
-		path := filepath.Join(t.TempDir(), "state.json")
-		newer := strings.Replace(string(whole), `"version": 1`, `"version": 2`, 1)
-		if newer == string(whole) {
-			t.Fatal("the file names no version")
-		}
-		if err := os.WriteFile(path, []byte(newer), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		cmd := command(t, "", canary(stack, path), stack.Environ())
-		var log exportertest.Log
-		cmd.Stderr = &log
-		begun := time.Now()
-		if err := cmd.Run(); err == nil || cmd.ProcessState.ExitCode() != 1 {
-			t.Errorf("ended with %v after %s, want exit code 1", err, time.Since(begun))
-		}
-		if !strings.Contains(log.String(), "version 2") || !strings.Contains(log.String(), "state_file") {
-			t.Errorf("the log does not say what is wrong and what to do:\n%s", log.String())
-		}
-		if kept, err := os.ReadFile(path); err != nil || string(kept) != newer {
-			t.Errorf("the newer file was changed: %v", err)
-		}
-	})
-	t.Run("whole", func(t *testing.T) {
-		path := filepath.Join(t.TempDir(), "state.json")
-		if err := os.WriteFile(path, whole, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if len(stack.Plants()) == 0 {
-			t.Fatal("no plant is left: the test shows nothing")
-		}
-		e := start(t, command(t, "", canary(stack, path), stack.Environ()))
-		e.wait(t, "nothing is owed", func(p page) bool {
-			orphans, known := p.Value("chatstack_plant_store_orphans")
-			return known && orphans == 0 && p.AllUp()
-		})
-		e.stop(t)
-		if left := stack.Plants(); len(left) > 0 {
-			t.Errorf("plants are left in the store: %v", left)
-		}
-	})
-}
-
-// TestExporterThatCanKeepNothingStartsAndSendsNoCanary has the kernel refuse every write to a file, as a full disk does.
-func TestExporterThatCanKeepNothingStartsAndSendsNoCanary(t *testing.T) {
-	t.Parallel()
-	stack := simstacktest.Start(t, simstack.Options{})
-	path := filepath.Join(t.TempDir(), "state.json")
-	cmd := command(t, "", canary(stack, path), stack.Environ())
-	cmd.Args = append([]string{"sh", "-c", `ulimit -S -f 0 && exec "$0" "$@"`}, append([]string{cmd.Path}, cmd.Args[1:]...)...)
-	cmd.Path = "/bin/sh"
-	e := start(t, cmd)
-	e.wait(t, "all but the canary up", func(p page) bool {
-		return p.Verdict("plant_store") == "internal" && p.Verdict("docker") == "up"
-	})
-	for _, want := range []string{"the state file has a problem", "file too large", "ulimit -f"} {
-		if !strings.Contains(e.Stderr.String(), want) {
-			t.Errorf("the log lacks %q", want)
-		}
-	}
-	if plants := stack.Plants(); len(plants) > 0 {
-		t.Errorf("sent without a record: %v", plants)
-	}
-	if err := unix.Prlimit(cmd.Process.Pid, unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: unix.RLIM_INFINITY, Max: unix.RLIM_INFINITY}, nil); err != nil {
-		t.Fatal(err)
-	}
-	e.wait(t, "every target up", page.AllUp)
-	e.stop(t)
-	if left := owed(t, path); len(left) > 0 {
-		t.Errorf("still owed: %v", left)
 	}
 }

@@ -27,7 +27,7 @@ const (
 	grace = 10 * time.Second
 	// shards is how many exporters go through the faults side by side, each through its part.
 	shards = 4
-	// maxMemory is the most that an exporter may have resident in all that, with what a race detector takes.
+	// maxMemory is the most that an exporter may have resident in all that.
 	maxMemory = 256 << 20
 )
 
@@ -158,7 +158,9 @@ func newGround(t *testing.T, seed uint64) *ground {
 		g.proxies[s.name] = p
 		config += fmt.Sprintf("  - {kind: %s, name: %s, %s}\n", s.kind, s.name, fmt.Sprintf(s.block, s.host()+zone+":"+p.port()))
 	}
-	g.exporter = startOwn(t, config, g.resolver)
+	cmd := command(t, "", config, nil)
+	g.resolver.serveTo(t, cmd)
+	g.exporter = start(t, cmd)
 	p := g.exporter.wait(t, "every target up", page.AllUp)
 	g.descriptors, g.goroutines = g.exporter.descriptors(t), p.Sum("go_goroutines")
 	ctx, cancel := context.WithCancel(t.Context())
