@@ -6,10 +6,8 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
-	"encoding/json"
 	"encoding/pem"
 	"fmt"
-	"io"
 	"maps"
 	"math"
 	"net"
@@ -32,6 +30,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/alerts"
 	"github.com/chatstack-exporter/chatstack_exporter/dashboards"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/exportertest"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/realstack"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack/simstacktest"
@@ -223,23 +222,13 @@ func (s *site) served(address string) []byte {
 func (s *site) fuller(page string) string {
 	var grown atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		req, err := http.NewRequestWithContext(r.Context(), http.MethodGet, page, nil)
+		body, err := exportertest.Fetch(r.Context(), time.Minute, page)
 		if err != nil {
-			panic(err) // the address is ours
-		}
-		resp, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(req)
-		if err != nil {
-			w.WriteHeader(http.StatusBadGateway)
-			return
-		}
-		defer resp.Body.Close() //nolint:errcheck // only read
-		body, err := io.ReadAll(resp.Body)
-		if err != nil || resp.StatusCode != http.StatusOK {
 			w.WriteHeader(http.StatusBadGateway)
 			return
 		}
 		n := grown.Add(s.busy.Load())
-		w.Header().Set("Content-Type", resp.Header.Get("Content-Type"))
+		w.Header().Set("Content-Type", "application/openmetrics-text; version=0.0.4") // as the server has it
 		more := fmt.Sprintf(`# TYPE xmpp_c2s_connections counter
 xmpp_c2s_connections_total{host="chat.test"} %[1]d
 # TYPE xmpp_s2s_sessions gauge
@@ -295,80 +284,39 @@ func (s *site) container(name string) *simstack.Container {
 	return c
 }
 
-func (s *site) ask(method, path, body string) {
-	s.Helper()
-	req, err := http.NewRequestWithContext(s.Context(), method, s.exporter.URL()+path, strings.NewReader(body))
-	if err != nil {
-		s.Fatal(err)
-	}
-	req.Header.Set("Content-Type", "application/json")
-	resp, err := http.DefaultTransport.RoundTrip(req)
-	if err != nil {
-		s.Fatal(err)
-	}
-	defer resp.Body.Close() //nolint:errcheck // only the status counts
-	if resp.StatusCode >= http.StatusBadRequest {
-		s.Fatalf("%s %s: status %d", method, path, resp.StatusCode)
-	}
-}
-
 // get reads one answer of Prometheus' API.
 func (s *site) get(path string, query url.Values, data any) {
 	s.Helper()
-	req, err := http.NewRequestWithContext(s.Context(), http.MethodGet, s.prometheus.URL()+path+"?"+query.Encode(), nil)
-	if err != nil {
+	if err := s.prometheus.API(s.Context(), path, query, data); err != nil {
 		s.Fatal(err)
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		s.Fatal(err)
-	}
-	defer resp.Body.Close() //nolint:errcheck // read to its end
-	answer := struct {
-		Status, Error string
-		Warnings      []string
-		Data          any
-	}{Data: data}
-	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil || answer.Status != "success" || len(answer.Warnings) > 0 {
-		s.Fatalf("%s %v: %v, %s %v", path, query, err, answer.Error, answer.Warnings)
 	}
 }
 
 // query runs an expression now. No value may be one that nobody can read.
 func (s *site) query(expr string) samples {
 	s.Helper()
-	var data struct {
-		Result []struct {
-			Metric map[string]string
-			Value  [2]any
-		}
+	result, err := s.prometheus.Query(s.Context(), expr)
+	if err != nil {
+		s.Fatal(err)
 	}
-	s.get("/api/v1/query", url.Values{"query": {expr}}, &data)
-	result := samples{}
-	for _, r := range data.Result {
-		v, err := strconv.ParseFloat(fmt.Sprint(r.Value[1]), 64)
-		if err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
-			s.Errorf("%s\nof %v: got %v, want a number", expr, r.Metric, r.Value[1])
+	for series, v := range result {
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			s.Errorf("%s\nof %s: got %v, want a number", expr, series, v)
 		}
-		result[fmt.Sprint(r.Metric)] = v
 	}
 	return result
 }
 
 func (s *site) pause(d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-s.Context().Done():
+	if !exportertest.Pause(s.Context(), d) {
 		s.Fatal(context.Cause(s.Context()))
 	}
 }
 
 func (s *site) await(what string, reached func() bool) {
 	s.Helper()
-	for end := time.Now().Add(time.Minute); !reached(); s.pause(200 * time.Millisecond) {
-		if time.Now().After(end) {
-			s.Fatalf("never reached: %s", what)
-		}
+	if !exportertest.Eventually(time.Minute, 200*time.Millisecond, reached) {
+		s.Fatalf("never reached: %s", what)
 	}
 }
 
@@ -704,10 +652,10 @@ func (s *site) faults() []fault {
 		)},
 		{"statistics are forbidden, and there is maintenance", func() {
 			s.turn(true, "docker/forbidden_stats")()
-			s.ask(http.MethodPost, "/api/v1/maintenance", `{"kind":"container","name":"docs","duration":"10m"}`)
+			s.exporter.Ask(http.MethodPost, "/api/v1/maintenance", `{"kind":"container","name":"docs","duration":"10m"}`)
 		}, func() {
 			s.turn(false, "docker/forbidden_stats")()
-			s.ask(http.MethodDelete, "/api/v1/maintenance/container/docs", "")
+			s.exporter.Ask(http.MethodDelete, "/api/v1/maintenance/container/docs", "")
 		}, names(c, "Engine", "Maintenance", "Network", "CPU/A")},
 		{"a container has done its work", func() { s.container("docs").Die(0) }, nothing, names(c, "Containers/E")},
 		{"another configuration", func() {

@@ -4,7 +4,6 @@ package app
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -134,14 +133,7 @@ scrape_configs:
 // api reads the data of one answer of the server's API.
 func (s *server) api(t *testing.T, path string, query url.Values, data any) {
 	t.Helper()
-	body := fetch(t, s.URL()+path+"?"+query.Encode())
-	answer := struct {
-		Status string
-		Data   any
-	}{Data: data}
-	if err := json.Unmarshal(body, &answer); err != nil || answer.Status != "success" {
-		t.Fatalf("get %s: %v, status %q\n%.1000s", path, err, answer.Status, body)
-	}
+	must(t, s.API(t.Context(), path, query, data))
 }
 
 // fetch gets a page of Prometheus.

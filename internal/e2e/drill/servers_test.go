@@ -125,7 +125,7 @@ func (r *rig) drillCertificates(t *testing.T) {
 	t.Helper()
 	const day = 24 * time.Hour
 	authority := realstack.NewAuthorityUntil(t, time.Now().Add(365*day))
-	nginx := realstack.StartNginx(t, "http://" + free(t))
+	nginx := realstack.StartNginx(t, "http://"+free(t))
 	issue := func(by *realstack.Authority, left time.Duration) {
 		nginx.Renew(by.IssueUntil(time.Now().Add(left), realstack.XMPPDomain, "127.0.0.1"))
 	}

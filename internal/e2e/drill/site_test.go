@@ -4,10 +4,8 @@ package drill
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
-	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -294,27 +292,12 @@ func (r *rig) none(expression string) bool {
 }
 
 // query evaluates an expression in Prometheus now: values by labels, nil where it could not be asked.
-func (r *rig) query(expression string) map[string]string {
-	body, err := fetch(context.Background(), r.prometheus.URL()+"/api/v1/query?"+url.Values{"query": {expression}}.Encode())
+func (r *rig) query(expression string) map[string]float64 {
+	result, err := r.prometheus.Query(context.Background(), expression)
 	if err != nil {
 		return nil
 	}
-	var answer struct {
-		Data struct {
-			Result []struct {
-				Metric map[string]string
-				Value  [2]any
-			}
-		}
-	}
-	if json.Unmarshal(body, &answer) != nil {
-		return nil
-	}
-	values := map[string]string{}
-	for _, result := range answer.Data.Result {
-		values[fmt.Sprint(result.Metric)] = fmt.Sprint(result.Value[1])
-	}
-	return values
+	return result
 }
 
 // fetch gets a page of status 200.

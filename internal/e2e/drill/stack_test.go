@@ -3,7 +3,6 @@
 package drill
 
 import (
-	"bytes"
 	"fmt"
 	"net"
 	"net/http"
@@ -66,8 +65,10 @@ func (r *rig) drillStack(t *testing.T) {
 		cause: func() { r.containers.Docker("rm", "-f", xmpp) }, repair: start,
 		want: []notice{{"ContainerMissing", "critical", ofContainer(xmpp)}},
 	})
-	maintain := s.maintenance(http.MethodPost, "/api/v1/maintenance", fmt.Sprintf(`{"kind":"container","name":%q,"duration":"10m"}`, xmpp))
-	end := s.maintenance(http.MethodDelete, "/api/v1/maintenance/container/"+xmpp, "")
+	maintain := func() {
+		s.exporter.Ask(http.MethodPost, "/api/v1/maintenance", fmt.Sprintf(`{"kind":"container","name":%q,"duration":"10m"}`, xmpp))
+	}
+	end := func() { s.exporter.Ask(http.MethodDelete, "/api/v1/maintenance/container/"+xmpp, "") }
 	s.pass("XMPP container stopped under maintenance",
 		func() { maintain(); r.containers.Docker("stop", xmpp) },
 		func() { r.containers.Docker("start", xmpp); s.upAgain(); end() },
@@ -82,24 +83,4 @@ func (s *site) upAgain() {
 	s.await("prometheus to have all up", func() bool {
 		return s.none(fmt.Sprintf("chatstack:container_down{env=%[1]q} or chatstack:target_down{env=%[1]q}", s.env))
 	})
-}
-
-// maintenance makes a request to the exporter's switches.
-func (s *site) maintenance(method, path, body string) func() {
-	return func() {
-		s.t.Helper()
-		req, err := http.NewRequestWithContext(s.t.Context(), method, s.url+path, bytes.NewReader([]byte(body)))
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		req.Header.Set("Content-Type", "application/json")
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		defer resp.Body.Close() //nolint:errcheck // its status says all
-		if resp.StatusCode/100 != 2 {
-			s.t.Fatalf("%s %s: status %d", method, path, resp.StatusCode)
-		}
-	}
 }

@@ -4,7 +4,13 @@ package realstack
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/exportertest"
@@ -52,6 +58,63 @@ func (p *Program) File(name, content string) string {
 
 // URL is the server, without a slash at its end.
 func (p *Program) URL() string { return "http://" + p.Addr }
+
+// Ask sends JSON to the server, which has to answer with success.
+func (p *Program) Ask(method, path, body string) {
+	p.tb.Helper()
+	req, err := http.NewRequestWithContext(p.tb.Context(), method, p.URL()+path, strings.NewReader(body))
+	if err != nil {
+		p.tb.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		p.tb.Fatal(err)
+	}
+	defer resp.Body.Close() //nolint:errcheck // its status says all
+	if resp.StatusCode/100 != 2 {
+		p.tb.Fatalf("%s %s: status %d", method, path, resp.StatusCode)
+	}
+}
+
+// API reads the data of one answer of a Prometheus, which warns of nothing.
+func (p *Program) API(ctx context.Context, path string, query url.Values, data any) error {
+	body, err := exportertest.Fetch(ctx, readyWithin, p.URL()+path+"?"+query.Encode())
+	if err != nil {
+		return err
+	}
+	answer := struct {
+		Status, Error string
+		Warnings      []string
+		Data          any
+	}{Data: data}
+	if err := json.Unmarshal(body, &answer); err != nil || answer.Status != "success" || len(answer.Warnings) > 0 {
+		return fmt.Errorf("get %s %v: %w, %s %s %v", path, query, err, answer.Status, answer.Error, answer.Warnings)
+	}
+	return nil
+}
+
+// Query evaluates an expression in a Prometheus now: values by labels.
+func (p *Program) Query(ctx context.Context, expression string) (map[string]float64, error) {
+	var data struct {
+		Result []struct {
+			Metric map[string]string
+			Value  [2]any
+		}
+	}
+	if err := p.API(ctx, "/api/v1/query", url.Values{"query": {expression}}, &data); err != nil {
+		return nil, err
+	}
+	values := map[string]float64{}
+	for _, r := range data.Result {
+		v, err := strconv.ParseFloat(fmt.Sprint(r.Value[1]), 64)
+		if err != nil {
+			return nil, err
+		}
+		values[fmt.Sprint(r.Metric)] = v
+	}
+	return values, nil
+}
 
 // StartPrometheus starts a Prometheus with a storage of its own, the given configuration, as prometheus.yml has it, and
 // files beside that, by their paths from there.
