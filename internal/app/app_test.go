@@ -5,14 +5,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -204,6 +202,16 @@ func (e *exporter) do(t *testing.T, method, path, body string, header http.Heade
 	answer, err := io.ReadAll(resp.Body)
 	must(t, err)
 	return reply{resp.StatusCode, resp.Header, answer}
+}
+
+// fetch is the page at an address.
+func fetch(t *testing.T, url string) []byte {
+	t.Helper()
+	r := (&exporter{url: url, client: testClient(t)}).get(t, "", http.Header{})
+	if r.status != http.StatusOK {
+		t.Fatalf("%s: status %d\n%.1000s", url, r.status, r.body)
+	}
+	return r.body
 }
 
 // page is a scraped text page.
@@ -619,74 +627,6 @@ func TestStatusPageAndHealth(t *testing.T) {
 		}
 		if r := e.get(t, "/nowhere", http.Header{}); r.status != http.StatusNotFound {
 			t.Errorf("/nowhere: status %d", r.status)
-		}
-	})
-}
-
-func TestBadStartsAreToldAndLeaveNothing(t *testing.T) {
-	busy, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // ends with the test
-	must(t, err)
-	defer busy.Close() //nolint:errcheck // a test's listener
-	webConfig := filepath.Join(t.TempDir(), "web.yml")
-	rewrite(t, webConfig, "tls_server_config:\n  cert_file: /does/not/exist\n")
-	for name, c := range map[string]struct {
-		change func(*Options)
-		want   []string
-	}{
-		"port in use": {
-			func(o *Options) { *o.Web.WebListenAddresses = []string{busy.Addr().String()} },
-			[]string{busy.Addr().String(), "address already in use", "--web.listen-address"},
-		},
-		"no such address": {func(o *Options) { *o.Web.WebListenAddresses = []string{"192.0.2.1:9655"} }, []string{"192.0.2.1:9655", "--web.listen-address"}},
-		"web config":      {func(o *Options) { *o.Web.WebConfigFile = webConfig }, []string{webConfig}},
-		"no such file":    {func(o *Options) { o.ConfigFile = "/does/not/exist.yaml" }, []string{"/does/not/exist.yaml", "--config.file"}},
-		"state directory": {func(o *Options) { *o = o.with("state_file: /does/not/exist/state.json\n") }, []string{"/does/not/exist", "state_file"}},
-		"faults":          {func(o *Options) { *o = o.with("a: 1\nb: 2\n") }, []string{"exporter.yaml:1: a", "exporter.yaml:2: b"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			o := options(nil, io.Discard)
-			free := (*o.Web.WebListenAddresses)[0]
-			c.change(&o)
-			_, err := New(o)
-			if err == nil {
-				t.Fatal("started")
-			}
-			says(t, "the error", err.Error(), c.want...)
-			if l, err := net.Listen("tcp", free); err != nil { //nolint:noctx // ends with the test
-				t.Errorf("half started: %v", err)
-			} else {
-				l.Close() //nolint:errcheck,gosec // a test's listener
-			}
-		})
-	}
-}
-
-func TestStackThatIsNotThereIsNoReasonToStop(t *testing.T) {
-	inSimulatedTime(t, func(t *testing.T) {
-		e := startExporter(t, map[string]string{
-			"XMPP_REST_URL": "http://127.0.0.1:1", "XMPP_PROXY_URL": "https://127.0.0.1:1", "IRC_RPC_URL": "https://127.0.0.1:1/api",
-			"IRC_SERVICES_JSONRPC_URL": "http://127.0.0.1:1/jsonrpc", "PLANT_STORE_URL": "http://127.0.0.1:1", "DOCKER_HOST": "unix:///does/not/exist.sock",
-			"XMPP_REST_TOKEN": "t", "BRIDGE_IDENTITY_BASE_URL": "http://127.0.0.1:1", "DOCS_SEARCH_URL": "http://127.0.0.1:1",
-		}, "")
-		e.wait(t, "every target refused", func(p page) bool {
-			return !slices.ContainsFunc(allTargets, func(target string) bool { return p.Verdict(target) != "refused" })
-		})
-	})
-}
-
-func TestStopIsGraceful(t *testing.T) {
-	inSimulatedTime(t, func(t *testing.T) {
-		stack := startStack(t, simstack.Options{})
-		e := startExporter(t, stack.Environ(), canaryMode)
-		e.wait(t, "every target up", allUp)
-		if err := e.stop(); err != nil {
-			t.Error(err)
-		}
-		if _, err := e.client.Get(e.url); err == nil { //nolint:noctx,bodyclose // nobody answers
-			t.Error("still serving")
-		}
-		if err := stack.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
-			t.Errorf("something still hangs on the stack: %v", err)
 		}
 	})
 }

@@ -2,7 +2,6 @@ package app
 
 import (
 	"errors"
-	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -135,51 +134,6 @@ func TestRestartsThatWereShownOutliveAKill(t *testing.T) {
 	}
 }
 
-func TestBinaryRefusesWhatIsWrongBeforeItStarts(t *testing.T) {
-	binary := buildBinary(t)
-	stack := startStack(t, simstack.Options{})
-	busy, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	must(t, err)
-	defer busy.Close() //nolint:errcheck // a test's listener
-	for name, c := range map[string]struct {
-		file string
-		env  map[string]string
-		args []string
-		want []string
-	}{
-		"file": {
-			file: "poll:\n  intervall: 30s\ntargets:\n  - kind: telepathy\n",
-			want: []string{"exporter.yaml:2: ", "intervall", "exporter.yaml:4: ", "telepathy"},
-		},
-		"environment":     {env: map[string]string{"XMPP_REST_URL": "ftp://127.0.0.1"}, want: []string{"XMPP_REST_URL", "http"}},
-		"no such file":    {args: []string{"--config.file=absent.yaml"}, want: []string{"absent.yaml", "--config.file"}},
-		"unknown flag":    {args: []string{"--no-such-flag"}, want: []string{"no-such-flag", "--help"}},
-		"unknown command": {args: []string{"juggle"}, want: []string{"juggle", "--help"}},
-		"port in use": {
-			args: []string{"--web.listen-address=" + busy.Addr().String()},
-			want: []string{busy.Addr().String(), "address already in use", "--web.listen-address"},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			env := stack.Environ()
-			maps.Copy(env, c.env)
-			p := startProgram(t, binary, directoryWith(t, c.file), env, append([]string{"--web.listen-address=127.0.0.1:0"}, c.args...)...)
-			if code := p.ExitCode(t, patience); code != 1 {
-				t.Errorf("exit code %d, want 1", code)
-			}
-			says(t, "standard error", p.Stderr.String(), c.want...)
-			if m, listens := p.Listens(); listens {
-				t.Errorf("half started: %s", m)
-			}
-		})
-	}
-	for _, service := range simstack.Services {
-		if asked := stack.Requests(service); len(asked) > 0 {
-			t.Errorf("half started: %s was asked %v", service, asked)
-		}
-	}
-}
-
 // directoryWith makes a directory with this exporter.yaml in it, or with none.
 func directoryWith(t *testing.T, file string) string {
 	t.Helper()
@@ -203,41 +157,74 @@ func TestDefaultSocketIsThatOfTheBuild(t *testing.T) {
 	}
 }
 
-func TestCommandsOfTheBinaryAnswerAndEnd(t *testing.T) {
+// TestBinaryAnswersOrSaysWhatIsWrong has commands, and starts that end before anything has begun.
+func TestBinaryAnswersOrSaysWhatIsWrong(t *testing.T) {
 	binary := buildBinary(t)
-	everything := map[string]string{"PLANT_STORE_URL": "http://127.0.0.1:1", "IRC_SERVICES_JSONRPC_URL": "http://127.0.0.1:1/jsonrpc"}
+	stack := startStack(t, simstack.Options{})
+	busy := listenOnLoopback(t)
+	defer busy.Close() //nolint:errcheck // a test's listener
+	webConfig := filepath.Join(t.TempDir(), "web.yml")
+	rewrite(t, webConfig, "tls_server_config:\n  cert_file: /does/not/exist\n")
+	two := map[string]string{"PLANT_STORE_URL": "http://127.0.0.1:1", "IRC_SERVICES_JSONRPC_URL": "http://127.0.0.1:1/jsonrpc"}
 	for name, c := range map[string]struct {
-		file           string
-		args           []string
-		code           int
+		file string
+		env  map[string]string // nil is the stack's
+		args []string
+		// Each stream holds all of these, and is empty where there are none. What is wrong ends with the exit code 1.
 		stdout, stderr []string
 	}{
 		"version": {args: []string{"version"}, stdout: []string{"chatstack_exporter, version "}},
 		"check-config of a good file": {
-			file: canaryMode + "  - kind: irc_services\n", args: []string{"check-config"},
-			stdout: []string{"valid", "2 targets are configured"},
+			file: canaryMode + "  - kind: irc_services\n", env: two, args: []string{"check-config"}, stdout: []string{"valid", "2 targets are configured"},
 		},
-		"check-config of the environment": {args: []string{"check-config"}, stdout: []string{"valid", "2 targets are configured"}},
+		"check-config of the environment": {env: two, args: []string{"check-config"}, stdout: []string{"valid", "2 targets are configured"}},
 		"check-config of a bad file": {
-			file: "poll:\n  interval: soon\ntargets:\n  - kind: plant_store\n    mode: plough\n", args: []string{"check-config"},
-			code: 1, stderr: []string{"exporter.yaml:2: ", "soon", "exporter.yaml:5: ", "plough"},
+			file: "poll:\n  interval: soon\ntargets:\n  - kind: plant_store\n    mode: plough\n", env: two, args: []string{"check-config"},
+			stderr: []string{"exporter.yaml:2: ", "soon", "exporter.yaml:5: ", "plough"},
+		},
+		"interval without a unit": {
+			args:   []string{"check-config", "--poll.interval=30"},
+			stderr: []string{`--poll.interval is "30", must be a duration such as 500ms, 30s, 5m or 14d; write 30s`},
+		},
+		"timeout of two words": {
+			args:   []string{"check-config", "--poll.timeout=10 sec"},
+			stderr: []string{`--poll.timeout is "10 sec", must be a duration such as 500ms, 30s, 5m or 14d; write 10s`},
+		},
+		"unknown flag":    {args: []string{"--no-such-flag"}, stderr: []string{"no-such-flag", "--help"}},
+		"unknown command": {args: []string{"juggle"}, stderr: []string{"juggle", "--help"}},
+		"file": {
+			file:   "poll:\n  intervall: 30s\ntargets:\n  - kind: telepathy\n",
+			stderr: []string{"exporter.yaml:2: ", "intervall", "exporter.yaml:4: ", "telepathy"},
+		},
+		"environment":     {env: map[string]string{"XMPP_REST_URL": "ftp://127.0.0.1"}, stderr: []string{"XMPP_REST_URL", "http"}},
+		"no such file":    {args: []string{"--config.file=absent.yaml"}, stderr: []string{"absent.yaml", "--config.file"}},
+		"state directory": {file: "state_file: /does/not/exist/state.json\n", stderr: []string{"/does/not/exist", "state_file"}},
+		"web config":      {args: []string{"--web.config.file=" + webConfig}, stderr: []string{webConfig}},
+		"no such address": {args: []string{"--web.listen-address=192.0.2.1:9655"}, stderr: []string{"192.0.2.1:9655", "--web.listen-address"}},
+		"port in use": {
+			args:   []string{"--web.listen-address=" + busy.Addr().String()},
+			stderr: []string{busy.Addr().String(), "address already in use", "--web.listen-address"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := startProgram(t, binary, directoryWith(t, c.file), everything, c.args...)
-			if code := p.ExitCode(t, patience); code != c.code {
-				t.Errorf("exit code %d, want %d", code, c.code)
+			env := c.env
+			if env == nil {
+				env = stack.Environ()
 			}
-			for _, stream := range []struct {
-				name string
-				got  string
-				want []string
-			}{{"standard output", p.Stdout.String(), c.stdout}, {"standard error", p.Stderr.String(), c.stderr}} {
-				says(t, stream.name, stream.got, stream.want...)
-				if len(stream.want) == 0 && stream.got != "" {
-					t.Errorf("%s: %q, want nothing", stream.name, stream.got)
-				}
+			p := startProgram(t, binary, directoryWith(t, c.file), env, append([]string{"--web.listen-address=127.0.0.1:0"}, c.args...)...)
+			if code := p.ExitCode(t, patience); (code == 0) != (c.stderr == nil) || code > 1 {
+				t.Errorf("exit code %d, want 1 where something is wrong", code)
+			}
+			says(t, "standard output", p.Stdout.String(), c.stdout...)
+			says(t, "standard error", p.Stderr.String(), c.stderr...)
+			if m, listens := p.Listens(); listens || (p.Stdout.String() == "") != (c.stdout == nil) || (p.Stderr.String() == "") != (c.stderr == nil) {
+				t.Errorf("half started: %s, standard output %q, standard error %q", m, &p.Stdout, &p.Stderr)
 			}
 		})
+	}
+	for _, service := range simstack.Services {
+		if asked := stack.Requests(service); len(asked) > 0 {
+			t.Errorf("half started: %s was asked %v", service, asked)
+		}
 	}
 }

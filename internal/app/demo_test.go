@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"io"
-	"net/http"
 	"regexp"
 	"slices"
 	"strings"
@@ -45,14 +44,14 @@ func TestDemoWatchesEverythingAndSaysWhereToLook(t *testing.T) {
 		t.Errorf("said before the addresses: %s", said)
 	}
 	for _, url := range urls {
-		if body := readURL(t, url); len(body) == 0 {
+		if body := fetch(t, url); len(body) == 0 {
 			t.Errorf("%s is empty", url)
 		}
 	}
 
 	var report status.Report
 	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
-		must(t, json.Unmarshal(readURL(t, urls[0]+"api/v1/status"), &report))
+		must(t, json.Unmarshal(fetch(t, urls[0]+"api/v1/status"), &report))
 		if report.Level == status.OK || time.Now().After(deadline) {
 			break
 		}
@@ -69,18 +68,4 @@ func TestDemoWatchesEverythingAndSaysWhereToLook(t *testing.T) {
 		"web_irc web_panel xmpp_c2s xmpp_metrics xmpp_proxy xmpp_rest xmpp_s2s xmpp_status"); !slices.Equal(watched, want) {
 		t.Errorf("the demo watches %v, want %v", watched, want)
 	}
-}
-
-func readURL(t *testing.T, url string) []byte {
-	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-	must(t, err)
-	resp, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(req)
-	must(t, err)
-	defer resp.Body.Close() //nolint:errcheck // read to its end
-	body, err := io.ReadAll(resp.Body)
-	if err != nil || resp.StatusCode != http.StatusOK {
-		t.Fatalf("%s: status %d, error %v", url, resp.StatusCode, err)
-	}
-	return body
 }

@@ -71,11 +71,6 @@ func TestMaintenanceBadWishesFail(t *testing.T) {
 		"a long body":       {body: good + strings.Repeat(" ", 5000), status: 413, want: "longer than 4096"},
 		"form":              {body: good, header: map[string]string{"Content-Type": "application/x-www-form-urlencoded"}, status: 415, want: "application/json"},
 		"text":              {body: good, header: map[string]string{"Content-Type": "text/plain"}, status: 415, want: "application/json"},
-		"another site":      {body: good, header: map[string]string{"Sec-Fetch-Site": "cross-site"}, status: 403},
-		"another origin":    {body: good, header: map[string]string{"Origin": "https://evil.example"}, status: 403},
-		"a rebound name":    {body: good, header: map[string]string{"Origin": e.url}, status: 403, want: "not by a page in a browser"},
-		"its own delete":    {method: "DELETE", path: "/target/irc_services", header: map[string]string{"Sec-Fetch-Site": "same-origin"}, status: 403, want: "not by a page in a browser"},
-		"another's delete":  {method: "DELETE", path: "/target/irc_services", header: map[string]string{"Sec-Fetch-Site": "same-site"}, status: 403},
 		"no kind":           {body: `{"name":"x","duration":"1h"}`, status: 400, want: "kind is"},
 		"unknown kind":      {body: `{"kind":"stack","name":"x","duration":"1h"}`, status: 400, want: `kind is "stack"`},
 		"unknown target":    {body: `{"kind":"target","name":"irc_service","duration":"1h"}`, status: 404, want: `no configured target is called "irc_service"`},
@@ -106,16 +101,37 @@ func TestMaintenanceBadWishesFail(t *testing.T) {
 	}
 }
 
-func TestMaintenanceWantsItsFlag(t *testing.T) {
+// TestChangesOverHTTPRequireTheirFlagAndNoBrowser has everything that can be changed so.
+func TestChangesOverHTTPRequireTheirFlagAndNoBrowser(t *testing.T) {
 	inSimulatedTime(t, func(t *testing.T) {
-		e, _ := startWithFile(t, nil, oneTarget, nil)
-		for method, path := range map[string]string{http.MethodPost: "", http.MethodDelete: "/target/irc_services"} {
-			if a := e.ask(t, method, path, `{"kind":"target","name":"irc_services","duration":"1h"}`, nil); a.status != http.StatusForbidden {
-				t.Errorf("%s: status %d, want 403", method, a.status)
+		content := engineTarget(startEngine(t, "irc")) + "  - {kind: irc_services, url: \"http://127.0.0.1:1/\"}\n"
+		locked, _ := startWithFile(t, nil, content, nil)
+		open, _ := startWithFile(t, nil, content, lifecycle)
+		for _, c := range []struct{ method, path string }{
+			{http.MethodPost, "/-/reload"}, {http.MethodPost, "/api/v1/maintenance"},
+			{http.MethodDelete, "/api/v1/maintenance/target/irc_services"}, {http.MethodDelete, "/api/v1/containers/local/irc"},
+		} {
+			body := `{"kind":"target","name":"irc_services","duration":"1h"}`
+			if status, said := locked.exchange(t, c.method, c.path, body); status != http.StatusForbidden || !strings.Contains(string(said), "--web.enable-lifecycle") {
+				t.Errorf("%s %s without the flag: status %d, want 403: %s", c.method, c.path, status, said)
+			}
+			for _, from := range [][2]string{
+				{"Origin", open.url}, {"Origin", "https://evil.example"},
+				{"Sec-Fetch-Site", "same-origin"}, {"Sec-Fetch-Site", "same-site"}, {"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "none"},
+			} {
+				r := open.do(t, c.method, c.path, body, http.Header{"Content-Type": {"application/json"}, from[0]: {from[1]}})
+				if r.status != http.StatusForbidden {
+					t.Errorf("%s %s with %s: status %d, want 403: %s", c.method, c.path, from, r.status, r.body)
+				}
 			}
 		}
-		if a := e.ask(t, http.MethodGet, "", "", nil); a.status != http.StatusOK || string(a.Maintenance) != "[]" {
-			t.Errorf("reading: status %d, %s", a.status, a.Maintenance)
+		for _, e := range []*exporter{locked, open} {
+			if a := e.ask(t, http.MethodGet, "", "", nil); a.status != http.StatusOK || string(a.Maintenance) != "[]" {
+				t.Errorf("reading: status %d, %s", a.status, a.Maintenance)
+			}
+		}
+		if status, body := open.post(t, "/-/reload"); status != http.StatusOK {
+			t.Errorf("reload with the flag: status %d: %s", status, body)
 		}
 	})
 }

@@ -47,19 +47,6 @@ func TestMistypedVariablesAreTold(t *testing.T) {
 	}
 }
 
-func TestFlagsSayWhatToWrite(t *testing.T) {
-	binary := buildBinary(t)
-	for flag, want := range map[string]string{
-		"--poll.interval=30":    `--poll.interval is "30", must be a duration such as 500ms, 30s, 5m or 14d; write 30s`,
-		"--poll.timeout=10 sec": `--poll.timeout is "10 sec", must be a duration such as 500ms, 30s, 5m or 14d; write 10s`,
-	} {
-		p := startProgram(t, binary, t.TempDir(), nil, "check-config", flag)
-		if code := p.ExitCode(t, patience); code != 1 || !strings.Contains(p.Stderr.String(), want) {
-			t.Errorf("%s: exit code %d, want %q:\n%s", flag, code, want, &p.Stderr)
-		}
-	}
-}
-
 // TestSecretCutByACommentIsTold has a password after which YAML takes the rest for a comment.
 func TestSecretCutByACommentIsTold(t *testing.T) {
 	for line, want := range map[string]bool{

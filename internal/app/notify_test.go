@@ -232,70 +232,6 @@ func TestDeafServiceManagerIsToldOfOnce(t *testing.T) {
 	}
 }
 
-func TestServiceManagerIsToldOfEveryTurn(t *testing.T) {
-	inSimulatedTime(t, func(t *testing.T) {
-		var told notices
-		var e *exporter
-		first := make(chan int, 1)
-		log := &logBuffer{}
-		o := options(nil, log)
-		o.ConfigFile = filepath.Join(t.TempDir(), "exporter.yaml")
-		rewrite(t, o.ConfigFile, "poll: {}\n")
-		o.Watchdog = time.Minute
-		client := testClient(t)
-		address := make(chan string, 1)
-		o.Notify = func(state string) error {
-			if assigns(state, "READY=1") && len(told.all()) == 0 {
-				// Whoever is started after this one may ask at once.
-				go func() {
-					resp, err := client.Get("http://" + <-address + "/metrics") //nolint:noctx // the server's end ends it
-					if err != nil {
-						first <- 0
-						return
-					}
-					resp.Body.Close() //nolint:errcheck,gosec // nobody reads it
-					first <- resp.StatusCode
-				}()
-			}
-			return told.notify(state)
-		}
-		e = startApp(t, o, log)
-		address <- e.app.Addresses()[0].String()
-		if status := <-first; status != http.StatusOK {
-			t.Errorf("/metrics when the exporter called itself ready: status %d", status)
-		}
-		if err := e.app.Reload(t.Context()); err != nil {
-			t.Error(err)
-		}
-		rewrite(t, o.ConfigFile, "pol: {}\n")
-		if err := e.app.Reload(t.Context()); err == nil {
-			t.Error("a bad file was taken")
-		}
-		if err := e.stop(); err != nil {
-			t.Error(err)
-		}
-		var turns []string
-		reloadTime := regexp.MustCompile(`^RELOADING=1\nMONOTONIC_USEC=[1-9][0-9]+\nSTATUS=`)
-		for _, n := range told.all() {
-			turn, _, _ := strings.Cut(n.state, "\n")
-			if strings.HasPrefix(turn, "WATCHDOG=") || strings.HasPrefix(turn, "STATUS=") {
-				continue
-			}
-			turns = append(turns, turn)
-			if turn == "RELOADING=1" && !reloadTime.MatchString(n.state) {
-				t.Errorf("a reload without its time: %q", n.state)
-			}
-		}
-		want := []string{"READY=1", "RELOADING=1", "READY=1", "RELOADING=1", "READY=1", "STOPPING=1"}
-		if !slices.Equal(turns, want) {
-			t.Errorf("got %q, want %q", turns, want)
-		}
-		if n := len(told.signs(time.Time{})); n == 0 {
-			t.Error("no sign of life")
-		}
-	})
-}
-
 // notifySocket listens as a service manager does.
 func notifySocket(t *testing.T) (*net.UnixConn, string) {
 	t.Helper()
@@ -324,26 +260,32 @@ func hear(t *testing.T, conn *net.UnixConn, within time.Duration) string {
 	return string(b[:n])
 }
 
-// hearUntil drops what is told until one of the assignments is the wanted one.
-func hearUntil(t *testing.T, conn *net.UnixConn, assignment string) {
+// hearUntil drops what is told until one of the assignments is the wanted one, and returns those that came with it.
+func hearUntil(t *testing.T, conn *net.UnixConn, assignment string) string {
 	t.Helper()
 	for end := time.Now().Add(patience); time.Now().Before(end); {
-		if assigns(hear(t, conn, patience), assignment) {
-			return
+		if heard := hear(t, conn, patience); assigns(heard, assignment) {
+			return heard
 		}
 	}
 	t.Fatalf("%s was not told within %s", assignment, patience)
+	return ""
 }
 
 func TestBinarySpeaksWithItsServiceManager(t *testing.T) {
 	binary := buildBinary(t)
 	conn, path := notifySocket(t)
 	const watchdog = 200 * time.Millisecond
-	p := startProgram(t, binary, directoryWith(t, "poll: {}\n"), map[string]string{
+	dir := directoryWith(t, "poll: {}\n")
+	p := startProgram(t, binary, dir, map[string]string{
 		"NOTIFY_SOCKET": path, "WATCHDOG_USEC": strconv.FormatInt(watchdog.Microseconds(), 10),
 	}, "--web.listen-address=127.0.0.1:0")
 	if got := hear(t, conn, patience); !assigns(got, "READY=1") {
 		t.Errorf("the first word is %q, want READY=1", got)
+	}
+	// Whoever is started after this one may ask at once.
+	if r := exporterOf(t, p).get(t, "/metrics", http.Header{}); r.status != http.StatusOK {
+		t.Errorf("/metrics when the exporter called itself ready: status %d", r.status)
 	}
 	for range 3 {
 		hearUntil(t, conn, "WATCHDOG=1")
@@ -351,9 +293,17 @@ func TestBinarySpeaksWithItsServiceManager(t *testing.T) {
 	signal := func(s syscall.Signal) {
 		must(t, p.Process.Signal(s))
 	}
-	signal(syscall.SIGHUP)
-	hearUntil(t, conn, "RELOADING=1")
-	hearUntil(t, conn, "READY=1")
+	reloadTime := regexp.MustCompile(`^RELOADING=1\nMONOTONIC_USEC=[1-9][0-9]+\nSTATUS=`)
+	for content, status := range map[string]string{"poll: {}\n": "STATUS=the configuration was reloaded", "pol: {}\n": "STATUS=the configuration was not reloaded; the log says why"} {
+		rewrite(t, filepath.Join(dir, "exporter.yaml"), content)
+		signal(syscall.SIGHUP)
+		if heard := hearUntil(t, conn, "RELOADING=1"); !reloadTime.MatchString(heard) {
+			t.Errorf("a reload without its time: %q", heard)
+		}
+		if heard := hearUntil(t, conn, "READY=1"); !assigns(heard, status) {
+			t.Errorf("after a reload of %q: %q, want %q", content, heard, status)
+		}
+	}
 
 	signal(syscall.SIGSTOP)
 	waitForState(t, p.Process.Pid, "T")

@@ -136,20 +136,6 @@ func (s *server) api(t *testing.T, path string, query url.Values, data any) {
 	must(t, s.API(t.Context(), path, query, data))
 }
 
-// fetch gets a page of Prometheus.
-func fetch(t *testing.T, address string) []byte {
-	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
-	must(t, err)
-	req.Close = true
-	resp, err := http.DefaultTransport.RoundTrip(req)
-	must(t, err)
-	defer resp.Body.Close() //nolint:errcheck // read to its end
-	body, err := io.ReadAll(resp.Body)
-	must(t, err)
-	return body
-}
-
 // query evaluates an expression now. The labels of the target are left out.
 func (s *server) query(t *testing.T, expression string) map[string]float64 {
 	t.Helper()

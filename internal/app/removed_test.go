@@ -93,12 +93,6 @@ func TestGoneContainerIsForgottenOnRequest(t *testing.T) {
 			t.Errorf("level %s, hint %q; want a warning that says how to forget it", c.Level, c.Hint)
 		}
 		e.waitForPage(t, "curl -X DELETE http://EXPORTER:PORT"+path+"web ")
-		for header, value := range map[string]string{"Origin": e.url, "Sec-Fetch-Site": "same-origin"} {
-			r := e.do(t, http.MethodDelete, path+"web", "", http.Header{header: {value}})
-			if r.status != http.StatusForbidden {
-				t.Errorf("%s %s: status %d, want 403", header, value, r.status)
-			}
-		}
 		code, body := e.exchange(t, http.MethodDelete, path+"web", "")
 		if code != http.StatusOK {
 			t.Fatalf("status %d: %s", code, body)
@@ -109,15 +103,5 @@ func TestGoneContainerIsForgottenOnRequest(t *testing.T) {
 			t.Error("the metrics page still has the container")
 		}
 		refused(path+"web", http.StatusNotFound, "no such container is known")
-	})
-}
-
-func TestForgettingRequiresItsFlag(t *testing.T) {
-	inSimulatedTime(t, func(t *testing.T) {
-		engine := startEngine(t, "irc")
-		e, _ := startWithFile(t, nil, engineTarget(engine), nil)
-		if code, body := e.exchange(t, http.MethodDelete, "/api/v1/containers/local/irc", ""); code != http.StatusForbidden || !strings.Contains(string(body), "--web.enable-lifecycle") {
-			t.Errorf("status %d, %s; want 403", code, body)
-		}
 	})
 }

@@ -141,22 +141,6 @@ func TestBadFileChangesNothingAndShows(t *testing.T) {
 	})
 }
 
-func TestReloadOverHTTPWantsItsFlag(t *testing.T) {
-	inSimulatedTime(t, func(t *testing.T) {
-		for enabled, want := range map[bool]int{false: http.StatusForbidden, true: http.StatusOK} {
-			e, _ := startWithFile(t, nil, "poll: {}\n", func(o *Options) { o.EnableLifecycle = enabled })
-			if status, body := e.post(t, "/-/reload"); status != want {
-				t.Errorf("enabled %v: status %d, want %d: %s", enabled, status, want, body)
-			}
-		}
-		e, path := startWithFile(t, nil, "poll: {}\n", func(o *Options) { o.EnableLifecycle = true })
-		rewrite(t, path, "x: 1\n")
-		if status, body := e.post(t, "/-/reload"); status != http.StatusInternalServerError || !strings.Contains(body, "exporter.yaml:1: unknown key") {
-			t.Errorf("a bad file: status %d: %s", status, body)
-		}
-	})
-}
-
 func TestPagesTellWhereAFaultIsAndNoValue(t *testing.T) {
 	inSimulatedTime(t, func(t *testing.T) {
 		const hidden = "hunter6secret"
@@ -184,18 +168,6 @@ func TestPagesTellWhereAFaultIsAndNoValue(t *testing.T) {
 			}
 			if strings.Contains(answer, hidden) {
 				t.Errorf("%s: the answer tells what stands in the file: %s", name, answer)
-			}
-		}
-	})
-}
-
-func TestNoBrowserMayReload(t *testing.T) {
-	inSimulatedTime(t, func(t *testing.T) {
-		e, _ := startWithFile(t, nil, "poll: {}\n", lifecycle)
-		for _, header := range [][2]string{{"Origin", e.url}, {"Sec-Fetch-Site", "same-origin"}, {"Sec-Fetch-Site", "none"}} {
-			r := e.do(t, http.MethodPost, "/-/reload", "", http.Header{header[0]: {header[1]}})
-			if r.status != http.StatusForbidden {
-				t.Errorf("%s: %s: status %d, want 403", header[0], header[1], r.status)
 			}
 		}
 	})
