@@ -5,7 +5,6 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -57,21 +56,4 @@ func missingKeys(have map[string]any, t reflect.Type, path string) []string {
 		}
 	}
 	return missing
-}
-
-func TestThresholdsComeFromTheFile(t *testing.T) {
-	cfg, err := load(t, "alerts:\n  interval: 1s\n  lookback: 4s\n  container_memory:\n    warning: {over: 7}\n    critical: {for: 3s}\n"+
-		"  container_unhealthy:\n    critical: {after: 9s}\n  xmpp_module_problem: {ignore: [mod_muc]}\n", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := config.DefaultAlerts()
-	want.Interval, want.Lookback = config.Duration(time.Second), config.Duration(4*time.Second)
-	want.ContainerMemory.Warning.Over = 7
-	want.ContainerMemory.Critical.For = config.Duration(3 * time.Second)
-	want.ContainerUnhealthy.Critical.After = config.Duration(9 * time.Second)
-	want.XMPPModuleProblem.Ignore = []string{"mod_muc"}
-	if diff := cmp.Diff(want, cfg.Alerts); diff != "" {
-		t.Errorf("alerts (-want +got):\n%s", diff)
-	}
 }

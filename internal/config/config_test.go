@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -25,7 +26,16 @@ import (
 // load reads a configuration of the real kinds; without content, the environment alone.
 func load(t *testing.T, content string, env map[string]string) (*config.Config, error) {
 	t.Helper()
-	source := config.Source{Kinds: collectors.ConfigKinds(), Lookup: func(name string) (string, bool) { v, ok := env[name]; return v, ok }}
+	source := config.Source{
+		Kinds: collectors.ConfigKinds(), Lookup: func(name string) (string, bool) { v, ok := env[name]; return v, ok },
+		Environ: func() []string {
+			var all []string
+			for name, value := range env {
+				all = append(all, name+"="+value)
+			}
+			return all
+		},
+	}
 	if content != "" {
 		source.File, source.Content = "exporter.yaml", []byte(content)
 	}
@@ -66,92 +76,6 @@ func TestShippedFileIsValidAndSetsNothing(t *testing.T) {
 	}
 }
 
-func TestEmptyFileIsTheEnvironmentAlone(t *testing.T) {
-	for _, content := range []string{"# nothing\n", "targets:\n", "targets: []\npoll:\n"} {
-		cfg, err := load(t, content, map[string]string{"PLANT_STORE_URL": "http://plants:8000"})
-		if err != nil {
-			t.Errorf("%q: %v", content, err)
-			continue
-		}
-		if len(cfg.Targets) != 1 || cfg.Poll.Interval.Std() != 30*time.Second || cfg.Poll.Timeout.Std() != 10*time.Second {
-			t.Errorf("%q: got %+v", content, cfg)
-		}
-	}
-}
-
-// settingsOf finds the settings of a target as YAML shows them.
-func settingsOf(t *testing.T, cfg *config.Config, name string) string {
-	t.Helper()
-	for _, s := range cfg.Targets {
-		if s.Common().Name == name {
-			shown, err := yaml.Marshal(s)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return string(shown)
-		}
-	}
-	t.Fatalf("target %s is not configured", name)
-	return ""
-}
-
-func TestEnvironmentAloneIsEnough(t *testing.T) {
-	secret := write(t, filepath.Join(t.TempDir(), "secret"), "from-a-file\n")
-	cfg, err := load(t, "", map[string]string{
-		"IRC_RPC_URL": "https://irc:8600/api", "IRC_RPC_USER": "exporter", "IRC_RPC_PASSWORD_FILE": secret,
-		"IRC_RPC_FINGERPRINT":      strings.Repeat("ab", 32),
-		"IRC_SERVICES_JSONRPC_URL": "http://irc:8081/jsonrpc?x=1",
-		"XMPP_REST_URL":            "http://xmpp:5280/admin_api",
-		"XMPP_PROXY_URL":           "https://xmpp-proxy:5281",
-		"PLANT_STORE_URL":          "http://plants:8000", "PLANT_STORE_TOKEN": "",
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, want := range map[string]string{
-		"irc_rpc":      "url: https://irc:8600/api\n",
-		"irc_services": "url: http://irc:8081/\n",
-		"xmpp_status":  "url: http://xmpp:5280/status\n",
-		"xmpp_proxy":   "url: https://xmpp-proxy:5281/health\n",
-		"plant_store":  "mode: reject\n",
-	} {
-		if got := settingsOf(t, cfg, name); !strings.Contains(got, want) {
-			t.Errorf("%s: lacks %q:\n%s", name, want, got)
-		}
-	}
-	for _, s := range cfg.Targets {
-		if rpc, ok := s.(*collectors.IRCRPC); ok && (rpc.Password.Reveal() != "from-a-file" || rpc.User != "exporter" || rpc.PinnedSHA256() == nil) {
-			t.Errorf("got user %q, password %q", rpc.User, rpc.Password.Reveal())
-		}
-	}
-}
-
-func TestEnvironmentOutweighsFile(t *testing.T) {
-	file := `targets:
-  - kind: irc_rpc
-    url: https://file:8600/api
-    user: file
-    password: file
-  - kind: xmpp_proxy
-    name: second
-    url: https://second:5281/health
-  - kind: xmpp_proxy
-    url: https://first:5281/health
-`
-	cfg, err := load(t, file, map[string]string{"IRC_RPC_URL": "https://env:8600/api", "IRC_RPC_PASSWORD": "env", "XMPP_PROXY_URL": "https://env/"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	rpc := cfg.Targets[0].(*collectors.IRCRPC)
-	if rpc.URL != "https://env:8600/api" || rpc.User != "file" || rpc.Password.Reveal() != "env" {
-		t.Errorf("irc_rpc: %s, user %s, password %s", rpc.URL, rpc.User, rpc.Password.Reveal())
-	}
-	second, first := cfg.Targets[1].(*collectors.XMPPProxy), cfg.Targets[2].(*collectors.XMPPProxy)
-	if first.URL != "https://env/health" || second.URL != "https://second:5281/health" {
-		t.Errorf("first %s, second %s; a target with a name of its own is not the stack's", first.URL, second.URL)
-	}
-}
-
 func TestFlagsOutweighAll(t *testing.T) {
 	cfg, err := config.Load(config.Source{
 		Kinds: collectors.ConfigKinds(), Lookup: func(string) (string, bool) { return "", false },
@@ -169,21 +93,6 @@ func TestFlagsOutweighAll(t *testing.T) {
 	})
 	if err == nil || !strings.Contains(err.Error(), "--poll.interval: poll.interval: is 1ms, must be a whole number of seconds") {
 		t.Errorf("got %v, want the flag to be named", err)
-	}
-}
-
-func TestSecretGivenTwiceIsAFault(t *testing.T) {
-	secret := write(t, filepath.Join(t.TempDir(), "secret"), "x")
-	for name, c := range map[string]struct {
-		file string
-		env  map[string]string
-	}{
-		"environment": {"", map[string]string{"PLANT_STORE_URL": "http://p", "PLANT_STORE_TOKEN": "a", "PLANT_STORE_TOKEN_FILE": secret}},
-		"file":        {"targets:\n  - kind: plant_store\n    url: http://p\n    token: a\n    token_file: " + secret + "\n", nil},
-	} {
-		if _, err := load(t, c.file, c.env); err == nil || !strings.Contains(err.Error(), "keep one of them") {
-			t.Errorf("%s: got %v, want a fault", name, err)
-		}
 	}
 }
 
@@ -225,16 +134,6 @@ func TestSecretFilesNeedNotBeReadToValidate(t *testing.T) {
 	}
 }
 
-func TestUnconfiguredTargetsAreNamed(t *testing.T) {
-	cfg, err := load(t, "", map[string]string{"XMPP_REST_URL": "http://xmpp:5280"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := strings.Join(cfg.Unconfigured, " "); !strings.Contains(got, "irc_rpc") || strings.Contains(got, "xmpp_status") {
-		t.Errorf("got %s", got)
-	}
-}
-
 func TestSecretIsNeverPrinted(t *testing.T) {
 	const value = "hunter2"
 	s := struct {
@@ -261,31 +160,6 @@ func TestSecretIsNeverPrinted(t *testing.T) {
 	}
 	if s.hidden.Reveal() != value || s.Password.IsZero() || !(config.Secret{}).IsZero() {
 		t.Error("the value is lost")
-	}
-}
-
-func TestVariablesSpeakOfTheOnlyTargetOfAKind(t *testing.T) {
-	const one = "targets:\n  - kind: irc_rpc\n    name: irc-main\n    url: https://irc/api\n"
-	cfg, err := load(t, one, map[string]string{"IRC_RPC_PASSWORD": "env"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := find[*collectors.IRCRPC](t, cfg, "irc-main").Password.Reveal(); got != "env" {
-		t.Errorf("password %q, want the environment's", got)
-	}
-	const two = "targets:\n  - kind: xmpp_proxy\n    name: a\n    url: https://a/\n  - kind: xmpp_proxy\n    name: b\n    url: https://b/\n"
-	if _, err := load(t, two, map[string]string{"XMPP_PROXY_URL": "https://c/"}); err == nil || !strings.Contains(err.Error(), "XMPP_PROXY_URL: is set, but none") {
-		t.Errorf("got %v, want a variable that speaks of nobody named", err)
-	}
-}
-
-func TestTimeoutFitsIntoAShortSchedule(t *testing.T) {
-	cfg, err := load(t, "targets:\n  - kind: xmpp_proxy\n    url: http://x/\n    schedule: '@every 2s'\n", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := cfg.Targets[0].Common().Timeout.Std(); got != 2*time.Second {
-		t.Errorf("timeout %s, want the 2s between two readings", got)
 	}
 }
 
@@ -374,16 +248,49 @@ func TestRedactorMasksTheSpellingsOfOtherPrograms(t *testing.T) {
 	}
 }
 
-// TestEmptySecretFileIsAnUnsetVariable has the file of a secret that nobody has use for, as compose files mount all of them.
-func TestEmptySecretFileIsAnUnsetVariable(t *testing.T) {
-	for name, content := range map[string]string{"empty": "", "a line end": "\n"} {
-		file := write(t, filepath.Join(t.TempDir(), "token"), content)
-		cfg, err := load(t, "", map[string]string{"PLANT_STORE_URL": "http://p", "PLANT_STORE_TOKEN_FILE": file})
+func TestNamedFileThatIsNotThereIsLookedForNearby(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "exporter.yml"), "poll: {}\n")
+	for name, c := range map[string]struct{ file, want, not string }{
+		"another ending":   {filepath.Join(dir, "exporter.yaml"), "did you mean --config.file=" + filepath.Join(dir, "exporter.yml") + "?", "mounted"},
+		"nothing like it":  {filepath.Join(dir, "other.json"), "correct the path in --config.file; in a container, the file must be mounted there", "did you mean"},
+		"made a directory": {dir, "--config.file must name a file; where Docker was told to mount one that did not exist", "did you mean"},
+	} {
+		_, err := config.Load(config.Source{File: c.file, Kinds: collectors.ConfigKinds()})
+		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), c.not) || !strings.Contains(err.Error(), c.file) {
+			t.Errorf("%s: got %v\nwant %s", name, err, c.want)
+		}
+	}
+}
+
+func TestDurationsAreReadInBothSpellings(t *testing.T) {
+	for text, want := range map[string]time.Duration{
+		"30d": 720 * time.Hour, "1d12h": 36 * time.Hour, "720h": 720 * time.Hour, "1.5h": 90 * time.Minute, "500ms": 500 * time.Millisecond, "0": 0,
+	} {
+		if got, err := config.ParseDuration(text); err != nil || got.Std() != want {
+			t.Errorf("%s: got %s, %v; want %s", text, got.Std(), err, want)
+		}
+	}
+	for _, text := range []string{"", "soon", "-1h", "5", "1d-12h"} {
+		if got, err := config.ParseDuration(text); err == nil {
+			t.Errorf("%q: got %s, want an error", text, got.Std())
+		}
+	}
+}
+
+func TestUnconfiguredTargetsAreNamed(t *testing.T) {
+	for _, env := range []map[string]string{nil, {"XMPP_REST_URL": "http://xmpp:5280"}} {
+		cfg, err := load(t, "", env)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if keys := config.Placeholders(cfg.Targets[0]); len(keys) > 0 {
-			t.Errorf("%s: placeholders %v", name, keys)
+		if slices.Contains(cfg.Unconfigured, "xmpp_status") != (env == nil) {
+			t.Errorf("with %v: unconfigured are %v", env, cfg.Unconfigured)
+		}
+		for _, name := range []string{"xmpp_rest", "identity", "docs_search", "web_irc", "web_panel", "log_viewer", "http", "tcp", "openmetrics", "irc_rpc"} {
+			if !slices.Contains(cfg.Unconfigured, name) {
+				t.Errorf("with %v: %s is not told to be unconfigured", env, name)
+			}
 		}
 	}
 }

@@ -1,0 +1,144 @@
+package config_test
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/chatstack-exporter/chatstack_exporter/collectors"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+)
+
+//go:generate go test . -update
+var update = flag.Bool("update", false, "write the golden files anew instead of comparing with them")
+
+// TestFaultsSayWhatIsWrongAndWhatToDo never has the secret hunter2 repeated.
+func TestFaultsSayWhatIsWrongAndWhatToDo(t *testing.T) { compareCases(t, "testdata/faults.txt") }
+
+func TestSettingsComeFromFileAndEnvironment(t *testing.T) { compareCases(t, "testdata/settings.txt") }
+
+// compareCases loads each case of a file, whose head says how it is read, and compares what comes out.
+func compareCases(t *testing.T, golden string) {
+	t.Helper()
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bare, err := load(t, "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, cases, _ := strings.Cut(string(want), "\n== ")
+	got := strings.Builder{}
+	got.WriteString(head)
+	for block := range strings.SplitSeq(cases, "\n== ") {
+		block, _, _ = strings.Cut(block, "\n> ")
+		block = strings.TrimRight(block, "\n") + "\n"
+		got.WriteString("\n== " + block)
+		_, content, _ := strings.Cut(block, "\n")
+		env := map[string]string{}
+		for strings.HasPrefix(content, "$ ") {
+			var line string
+			line, content, _ = strings.Cut(content, "\n")
+			name, value, _ := strings.Cut(line[2:], "=")
+			env[name] = value
+		}
+		cfg, err := load(t, content, env)
+		if err != nil {
+			for fault := range strings.SplitSeq(err.Error(), "\n") {
+				got.WriteString("> " + fault + "\n")
+			}
+			continue
+		}
+		for _, line := range describe(cfg, bare) {
+			got.WriteString("> " + line + "\n")
+		}
+	}
+	if *update {
+		if err := os.WriteFile(golden, []byte(got.String()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got.String(), "\n")); diff != "" && !*update {
+		t.Errorf("%s (-want +got); if it is meant, run make generate:\n%s", golden, diff)
+	}
+	for line := range strings.Lines(got.String()) {
+		if strings.HasPrefix(line, "> ") && strings.Contains(line, "hunter2") {
+			t.Errorf("a secret is repeated: %s", line)
+		}
+	}
+}
+
+// describe returns a line for everything that a configuration has other than its defaults.
+func describe(cfg, bare *config.Config) []string {
+	lines := changes("", reflect.ValueOf(cfg).Elem(), reflect.ValueOf(bare).Elem())
+	for _, s := range cfg.Targets {
+		common := s.Common()
+		kind, _ := collectors.KindOf(common.Kind)
+		usual := kind.Defaults()
+		*usual.Common() = config.Target{Kind: kind.Name, Name: kind.Name, Schedule: "@every 30s", Timeout: config.Duration(10 * time.Second)}
+		lines = append(lines, strings.Join(append([]string{common.Kind + ":"}, changes("", reflect.ValueOf(s).Elem(), reflect.ValueOf(usual).Elem())...), " "))
+		if w, ok := s.(config.Warner); ok {
+			for _, warning := range w.Warnings() {
+				lines = append(lines, common.Name+" warns: "+warning)
+			}
+		}
+		if keys := config.Placeholders(s); len(keys) > 0 {
+			lines = append(lines, fmt.Sprintf("%s has placeholders: %s", common.Name, keys))
+		}
+	}
+	for _, doubt := range cfg.Doubts {
+		lines = append(lines, doubt.Target+" is doubtful: "+doubt.Text)
+	}
+	return lines
+}
+
+// changes are the keys of a struct whose values are not the usual ones.
+func changes(path string, got, usual reflect.Value) []string {
+	var changed []string
+	for i := range got.NumField() {
+		key, options, _ := strings.Cut(got.Type().Field(i).Tag.Get("yaml"), ",")
+		g, u := got.Field(i), usual.Field(i)
+		if options == "inline" {
+			changed = append(changed, changes(path, g, u)...)
+			continue
+		}
+		if key == "" || key == "-" || reflect.DeepEqual(g.Interface(), u.Interface()) {
+			continue
+		}
+		add := func(name string, value any) { changed = append(changed, fmt.Sprintf("%s%s=%+v", path, name, value)) }
+		switch value := g.Interface().(type) {
+		case config.Duration:
+			add(key, value.Std())
+		case string:
+			add(key, strconv.Quote(value))
+		case config.Secret:
+			add(key, strconv.Quote(value.Reveal()))
+		case map[string]config.Secret:
+			for _, name := range slices.Sorted(maps.Keys(value)) {
+				add(key+"."+name, strconv.Quote(value[name].Reveal()))
+			}
+		case []config.Maintenance:
+			for i := range value {
+				from, until, _ := value[i].At(time.Unix(1_777_000_000, 0))
+				add(key, fmt.Sprintf("%s %s, %s to %s", value[i].Kind, value[i].Name, from.UTC(), until.UTC()))
+			}
+		default:
+			if g.Kind() == reflect.Struct {
+				changed = append(changed, changes(path+key+".", g, u)...)
+			} else {
+				add(key, value)
+			}
+		}
+	}
+	return changed
+}
