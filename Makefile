@@ -45,8 +45,7 @@ LONG_TESTS := TestEveryFaultIsToldApart TestClientLeavesHalfOfTheConnectionsToOt
 	TestDescriptionsTakeLittleMemory TestContainersBeyondTheMostAreLeftOut \
 	TestSparingTargetKeepsItsDistance TestDriftingClashesAreLoggedWithABound TestPageIsRenewedOnlyWhereNothingElseDoesSo \
 	TestReadingsEndJustBeforeTheScrape TestReadingsWithoutARhythmStaySpread TestReadingsFollowAScraperThatMoves \
-	TestReadingsThatTakeLongerFindTheirPlaceSoon TestListenerThatPanicsAgainAndAgainIsStartedLessOften \
-	TestPairBehindOneAddressIsToldApart TestScraperThatGainsMostIsAwaited TestOneSlowReadingMovesNoOther
+	TestListenerThatPanicsAgainAndAgainIsStartedLessOften
 LONG := ^($(subst $() $(),|,$(strip $(LONG_TESTS))))$$
 
 test-race: ## Run the tests of what is concurrent with the race detector, every round of them.

@@ -187,16 +187,3 @@ func TestPanicOfAListenerIsOnThePageAtOnce(t *testing.T) {
 		wantLines(t, textOf(p), "chatstack_test_plants 7")
 	})
 }
-
-func TestStopDoesNotWaitForADeafListener(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		release := make(chan struct{})
-		_, stop := followed(t, io.Discard, &listener{follow: func(context.Context, *listener) { <-release }})
-		began := time.Now()
-		stop()
-		if took := time.Since(began); took > 5*time.Second {
-			t.Errorf("stopping took %s, want at most 5s", took)
-		}
-		close(release)
-	})
-}

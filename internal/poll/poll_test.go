@@ -192,65 +192,46 @@ func TestIgnoredDeadlineIsAbandonedAndNeverStartedTwice(t *testing.T) {
 	})
 }
 
-func TestLateResultOfAbandonedReadingIsThrownAway(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p, stop := start(t, io.Discard, Target{
-			Name: "late", Schedule: every(t, "60s"), Timeout: 5 * time.Second,
-			Collector: reader(func(_ context.Context, b *collectors.Batch) error {
-				time.Sleep(20 * time.Second) // ignores its context
-				b.Gauge(plantsDesc, 1)
-				return nil
-			}),
-		})
-		defer stop()
-		time.Sleep(25 * time.Second)
-		page := textOf(p)
-		wantLines(t, page, `chatstack_probe_success{target="late"} 0`)
-		if strings.Contains(page, "chatstack_test_plants") {
-			t.Errorf("a result of twenty seconds ago is shown as if it were new:\n%s", page)
-		}
-	})
-}
-
-func TestPanicIsContained(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var log bytes.Buffer
-		p, stop := start(t, &log, halfMinutely(t, "broken", func(context.Context, *collectors.Batch) error { panic("boom") }))
-		time.Sleep(time.Second)
-		wantLines(t, textOf(p), `chatstack_probe_failing{reason="panic",target="broken"} 1`)
-		stop()
-		if !strings.Contains(log.String(), "boom") || !strings.Contains(log.String(), "poll_test.go") {
-			t.Errorf("the log lacks the panic or its stack:\n%s", log.String())
-		}
-	})
-}
-
-func TestBadCollectorFailsAlone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		twice := reader(func(_ context.Context, b *collectors.Batch) error {
+func TestReadingThatGoesWrongFailsAloneAndLeavesNothing(t *testing.T) {
+	for name, c := range map[string]struct {
+		read   reader
+		after  time.Duration
+		reason failure.Reason
+		logged []string
+	}{
+		"a panic": {func(context.Context, *collectors.Batch) error { panic("boom") }, time.Second, failure.Panic, []string{"boom", "poll_test.go"}},
+		"a series that is there twice": {func(_ context.Context, b *collectors.Batch) error {
 			b.Gauge(plantsDesc, 1)
 			b.Gauge(plantsDesc, 2)
 			return nil
-		})
-		p, stop := start(t, io.Discard,
-			halfMinutely(t, "twice", twice),
-			halfMinutely(t, "fine", func(context.Context, *collectors.Batch) error { return nil }))
-		defer stop()
-		time.Sleep(time.Second)
-		wantLines(t, textOf(p), `chatstack_probe_failing{reason="internal",target="twice"} 1`, `chatstack_probe_success{target="fine"} 1`)
-	})
-}
-
-func TestWhatTheDeadlineBrokeIsTimeout(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p, stop := start(t, io.Discard, halfMinutely(t, "hung", func(ctx context.Context, _ *collectors.Batch) error {
+		}, time.Second, failure.Internal, nil},
+		"a connection that the deadline closed": {func(ctx context.Context, _ *collectors.Batch) error {
 			<-ctx.Done()
-			return io.ErrUnexpectedEOF // what a reader makes of a connection that was closed under it
-		}))
-		defer stop()
-		time.Sleep(11 * time.Second)
-		wantLines(t, textOf(p), `chatstack_probe_failing{reason="timeout",target="hung"} 1`)
-	})
+			return io.ErrUnexpectedEOF
+		}, 11 * time.Second, failure.Timeout, nil},
+		"a result long after the deadline": {func(_ context.Context, b *collectors.Batch) error {
+			time.Sleep(14 * time.Second) // ignores its context
+			b.Gauge(plantsDesc, 1)
+			return nil
+		}, 14500 * time.Millisecond, failure.Timeout, nil},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var log bytes.Buffer
+			p, stop := start(t, &log, halfMinutely(t, "wrong", c.read), halfMinutely(t, "fine", func(context.Context, *collectors.Batch) error { return nil }))
+			time.Sleep(c.after)
+			page := textOf(p)
+			wantLines(t, page, fmt.Sprintf(`chatstack_probe_failing{reason=%q,target="wrong"} 1`, c.reason), `chatstack_probe_success{target="wrong"} 0`, `chatstack_probe_success{target="fine"} 1`)
+			if strings.Contains(page, "chatstack_test_plants") {
+				t.Errorf("%s: a number is shown:\n%s", name, page)
+			}
+			stop()
+			for _, want := range c.logged {
+				if !strings.Contains(log.String(), want) {
+					t.Errorf("%s: the log lacks %q:\n%s", name, want, log.String())
+				}
+			}
+		})
+	}
 }
 
 func TestKeptMetricsOutliveTheirOwnFailureOnly(t *testing.T) {
@@ -311,7 +292,7 @@ func TestNoGapAfterTheFirstReadingIsLongerThanTheInterval(t *testing.T) {
 		readings := &readingsOf{times: map[string][]time.Time{}}
 		var targets []Target
 		for _, name := range []string{"docker", "xmpp_status", "xmpp_metrics", "irc_rpc", "irc_services", "identity", "plant_store", "web_irc"} {
-			targets = append(targets, readings.target(t, name, "30s", time.Millisecond))
+			targets = append(targets, readings.target(t, name, "30s", always(time.Millisecond)))
 		}
 		_, stop := start(t, io.Discard, targets...)
 		time.Sleep(2 * time.Minute)
@@ -348,51 +329,39 @@ func TestIntervalDoesNotDrift(t *testing.T) {
 	})
 }
 
-func TestStopFinishesWhatWasBegun(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var finished atomic.Bool
-		_, stop := start(t, io.Discard, halfMinutely(t, "store", func(ctx context.Context, _ *collectors.Batch) error {
-			<-ctx.Done()
-			time.Sleep(3 * time.Second) // deletes what it has created
-			finished.Store(true)
-			return nil
-		}))
-		time.Sleep(time.Second)
-		began := time.Now()
-		stop()
-		if !finished.Load() {
-			t.Error("stopped in the middle of a transaction")
+func TestStopEndsWhatWasBegunInTimeAndIsNoFailure(t *testing.T) {
+	for name, c := range map[string]struct {
+		end      func(ctx context.Context, release <-chan struct{}) // of what was begun
+		finishes bool
+	}{
+		"a deletion of what was created": {func(ctx context.Context, _ <-chan struct{}) { <-ctx.Done(); time.Sleep(3 * time.Second) }, true},
+		"at once":                        {func(ctx context.Context, _ <-chan struct{}) { <-ctx.Done() }, true},
+		"never":                          {func(_ context.Context, release <-chan struct{}) { <-release }, false},
+	} {
+		for _, follows := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				var log bytes.Buffer
+				var finished atomic.Bool
+				release := make(chan struct{})
+				end := func(ctx context.Context) { c.end(ctx, release); finished.Store(true) }
+				target := halfMinutely(t, "slow", func(ctx context.Context, _ *collectors.Batch) error { end(ctx); return ctx.Err() })
+				if follows {
+					target.Collector = &listener{follow: func(ctx context.Context, _ *listener) { end(ctx) }}
+				}
+				p, stop := start(t, &log, target)
+				time.Sleep(time.Second)
+				began := time.Now()
+				stop()
+				if took := time.Since(began); took > 5*time.Second || finished.Load() != c.finishes {
+					t.Errorf("%s: stopping took %s, want at most 5s; finished: %t, want %t", name, took, finished.Load(), c.finishes)
+				}
+				if strings.Contains(log.String(), "down") || strings.Contains(textOf(p), `chatstack_probe_success{target="slow"} 0`) {
+					t.Errorf("%s: a target was called down because we stopped:\n%s", name, log.String())
+				}
+				close(release)
+			})
 		}
-		if took := time.Since(began); took > 5*time.Second {
-			t.Errorf("stopping took %s, want at most 5s", took)
-		}
-	})
-}
-
-func TestStopDoesNotWaitForever(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		release := make(chan struct{})
-		_, stop := start(t, io.Discard, halfMinutely(t, "stuck", func(context.Context, *collectors.Batch) error { <-release; return nil }))
-		time.Sleep(time.Second)
-		began := time.Now()
-		stop()
-		if took := time.Since(began); took > 5*time.Second {
-			t.Errorf("stopping took %s, want at most 5s", took)
-		}
-		close(release)
-	})
-}
-
-func TestShutdownIsNoFailure(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var log bytes.Buffer
-		p, stop := start(t, &log, halfMinutely(t, "slow", func(ctx context.Context, _ *collectors.Batch) error { <-ctx.Done(); return ctx.Err() }))
-		time.Sleep(time.Second)
-		stop()
-		if strings.Contains(log.String(), "down") || strings.Contains(textOf(p), `chatstack_probe_success{target="slow"} 0`) {
-			t.Errorf("a target was called down because we stopped:\n%s", log.String())
-		}
-	})
+	}
 }
 
 func TestVerdictsAreLoggedOncePerChange(t *testing.T) {

@@ -69,19 +69,23 @@ type readingsOf struct {
 	times map[string][]time.Time
 }
 
-func (r *readingsOf) target(t *testing.T, name, interval string, takes time.Duration) Target {
+// target is read in the given time, which may depend on how many readings there were, this one among them.
+func (r *readingsOf) target(t *testing.T, name, interval string, takes func(n int) time.Duration) Target {
 	t.Helper()
 	return Target{
 		Name: name, Schedule: every(t, interval), Timeout: 10 * time.Second,
 		Collector: reader(func(context.Context, *collectors.Batch) error {
 			r.mu.Lock()
 			r.times[name] = append(r.times[name], time.Now())
+			n := len(r.times[name])
 			r.mu.Unlock()
-			time.Sleep(takes)
+			time.Sleep(takes(n))
 			return nil
 		}),
 	}
 }
+
+func always(d time.Duration) func(int) time.Duration { return func(int) time.Duration { return d } }
 
 // check holds that no reading came sooner than it may, or later.
 func (r *readingsOf) check(t *testing.T, interval time.Duration) {
@@ -107,68 +111,96 @@ func quantile(ages []time.Duration, q float64) time.Duration {
 	return sorted[int(q*float64(len(sorted)-1))]
 }
 
-// visit runs two targets for forty minutes and returns the ages that each visitor found in the second half.
-func visit(t *testing.T, interval string, takes time.Duration, visitors ...visitor) ([][]time.Duration, *readingsOf) {
+// visitsLast is how long visitors come to targets, after the time in which readings find their place.
+const (
+	visitsLast = 90 * time.Minute
+	settling   = 30 * time.Minute
+)
+
+// visit runs two targets and returns the ages that each visitor found once they had settled.
+func visit(t *testing.T, interval string, takes func(n int) time.Duration, visitors ...visitor) ([][]time.Duration, *readingsOf) {
 	t.Helper()
 	readings := &readingsOf{times: map[string][]time.Time{}}
-	var targets []Target
-	for i := range 2 {
-		targets = append(targets, readings.target(t, fmt.Sprintf("target_%d", i), interval, takes))
-	}
-	return agesFound(t, targets, visitors, 20*time.Minute, 40*time.Minute), readings
-}
-
-// agesFound runs targets until end and returns the ages that each visitor found after the time to settle.
-func agesFound(t *testing.T, targets []Target, visitors []visitor, settle, end time.Duration) [][]time.Duration {
-	t.Helper()
-	p, stop := start(t, io.Discard, targets...)
+	p, stop := start(t, io.Discard, readings.target(t, "target_0", interval, takes), readings.target(t, "target_1", interval, takes))
 	defer stop()
-	ctx, cancel := context.WithTimeout(t.Context(), end)
+	ctx, cancel := context.WithTimeout(t.Context(), visitsLast)
 	defer cancel()
 	ages := make([][]time.Duration, len(visitors))
 	var group sync.WaitGroup
 	for i, v := range visitors {
-		group.Go(func() { ages[i] = v.visits(ctx, p, settle) })
+		group.Go(func() { ages[i] = v.visits(ctx, p, settling) })
 	}
 	group.Wait()
-	return ages
+	return ages, readings
 }
 
 func TestReadingsEndJustBeforeTheScrape(t *testing.T) {
+	const s, ms = time.Second, time.Millisecond
+	// bound holds that the data of that part of the scrapes are so old at most.
+	type bound struct {
+		part float64
+		most time.Duration
+	}
+	median := func(median, worst time.Duration) []bound { return []bound{{0.5, median}, {0.99, worst}} }
+	fresh, quick := median(1500*ms, 2*s), always(ms)
+	slow := func(every, often int, d, usual time.Duration) func(int) time.Duration {
+		return func(n int) time.Duration {
+			if n%every < often {
+				return d
+			}
+			return usual
+		}
+	}
 	for name, c := range map[string]struct {
 		interval string
-		takes    time.Duration
-		visitor  visitor
-		// median and worst age, which is that of the hundredth part.
-		median, worst time.Duration
+		takes    func(n int) time.Duration
+		visitors []visitor
+		ages     [][]bound // of each visitor
 	}{
-		"the same rhythm":             {"30s", 10 * time.Millisecond, visitor{period: 30 * time.Second, offset: 7 * time.Second}, 1500 * time.Millisecond, 2 * time.Second},
-		"another interval":            {"1m", time.Millisecond, visitor{period: time.Minute, offset: 50 * time.Second}, 1500 * time.Millisecond, 2 * time.Second},
-		"slow readings":               {"30s", 5 * time.Second, visitor{period: 30 * time.Second, offset: 7 * time.Second}, 1500 * time.Millisecond, 2 * time.Second},
-		"a slightly faster clock":     {"30s", time.Millisecond, visitor{period: 29990 * time.Millisecond}, 1500 * time.Millisecond, 2 * time.Second},
-		"a slightly slower clock":     {"30s", time.Millisecond, visitor{period: 30010 * time.Millisecond}, 1500 * time.Millisecond, 2 * time.Second},
-		"late by up to half a second": {"30s", time.Millisecond, visitor{period: 30 * time.Second, jitter: 500 * time.Millisecond}, 2 * time.Second, 3 * time.Second},
-		"scrapes missed":              {"30s", time.Millisecond, visitor{period: 30 * time.Second, missed: 10}, 1500 * time.Millisecond, 2 * time.Second},
-		"every second reading":        {"30s", time.Millisecond, visitor{period: time.Minute}, 1500 * time.Millisecond, 2 * time.Second},
-		"every sixth reading":         {"30s", time.Millisecond, visitor{period: 3 * time.Minute}, 1500 * time.Millisecond, 2 * time.Second},
+		"the same rhythm":             {"30s", always(10 * ms), []visitor{{period: 30 * s, offset: 7 * s}}, [][]bound{fresh}},
+		"another interval":            {"1m", quick, []visitor{{period: 60 * s, offset: 50 * s}}, [][]bound{fresh}},
+		"slow readings":               {"30s", always(5 * s), []visitor{{period: 30 * s, offset: 7 * s}}, [][]bound{fresh}},
+		"a slightly faster clock":     {"30s", quick, []visitor{{period: 30*s - 10*ms}}, [][]bound{fresh}},
+		"a slightly slower clock":     {"30s", quick, []visitor{{period: 30*s + 10*ms}}, [][]bound{fresh}},
+		"late by up to half a second": {"30s", quick, []visitor{{period: 30 * s, jitter: 500 * ms}}, [][]bound{median(2*s, 3*s)}},
+		"scrapes missed":              {"30s", quick, []visitor{{period: 30 * s, missed: 10}}, [][]bound{fresh}},
+		"every second reading":        {"30s", quick, []visitor{{period: 60 * s}}, [][]bound{fresh}},
+		"every sixth reading":         {"30s", quick, []visitor{{period: 180 * s}}, [][]bound{fresh}},
 		// One reading for two scrapes: the second one finds it older by what lies between them.
-		"twice a reading": {"30s", time.Millisecond, visitor{period: 15 * time.Second}, 16 * time.Second, 17 * time.Second},
+		"twice a reading": {"30s", quick, []visitor{{period: 15 * s}}, [][]bound{median(16*s, 17*s)}},
 		// Readings and scrapes meet at every second scrape, and miss by half an interval at the others.
-		"in common a half": {"30s", time.Millisecond, visitor{period: 45 * time.Second}, 16 * time.Second, 17 * time.Second},
+		"in common a half": {"30s", quick, []visitor{{period: 45 * s}}, [][]bound{median(16*s, 17*s)}},
+		"one slow reading, which alone comes too late": {"30s", slow(40, 1, 5*s, ms), []visitor{{period: 30 * s, offset: 7 * s}}, [][]bound{{{0.95, 2 * s}}}},
+		"slow readings, two in a row":                  {"30s", slow(20, 2, 1300*ms, 100*ms), []visitor{{period: 30 * s}}, [][]bound{{{0.5, 2 * s}, {0.85, 3 * s}}}},
+		"two scrapers, of which none sees older data than it must": {
+			"30s", quick,
+			[]visitor{{name: "a", period: 30 * s, offset: 9 * s}, {name: "b", period: 30 * s, offset: 3 * s}, {name: "curl", period: 3 * time.Hour, offset: 60 * s}},
+			[][]bound{{{0.99, 8 * s}}, {{0.99, 2 * s}}},
+		},
+		"a pair behind one address": {
+			"30s", quick, []visitor{{period: 30 * s, offset: 7 * s}, {period: 30 * s, offset: 18 * s}}, [][]bound{{{0.99, 2 * s}}, {{0.99, 13 * s}}},
+		},
+		// The first one finds one reading at three scrapes, whenever that is made.
+		"a scraper that gains more than the first": {
+			"30s", quick, []visitor{{name: "often", period: 10 * s, offset: 3 * s}, {name: "seldom", period: 30 * s, offset: 7 * s}},
+			[][]bound{{{0.5, 20 * s}}, {{0.99, 2 * s}}},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				v := c.visitor
-				v.name = "prometheus"
-				ages, readings := visit(t, c.interval, c.takes, v)
-				if median, worst := quantile(ages[0], 0.5), quantile(ages[0], 0.99); median > c.median || worst > c.worst {
-					t.Errorf("median age %s, want at most %s; p99 %s, want at most %s", median, c.median, worst, c.worst)
+				ages, readings := visit(t, c.interval, c.takes, c.visitors...)
+				for i, bounds := range c.ages {
+					for _, b := range bounds {
+						if got := quantile(ages[i], b.part); got > b.most {
+							t.Errorf("scraper %d: data at %v of its scrapes are up to %s old, want at most %s", i, b.part, got, b.most)
+						}
+					}
 				}
-				interval := readings.target(t, "", c.interval, 0).Schedule.Next(time.Unix(0, 0)).Sub(time.Unix(0, 0))
+				interval := every(t, c.interval).Next(time.Unix(0, 0)).Sub(time.Unix(0, 0))
 				readings.check(t, interval)
 				// The share of readings that may be lost while the place is found.
-				if n, full := readings.count(), 2*int(40*time.Minute/interval); n < full-2*2 || n > full+2 {
-					t.Errorf("%d readings in forty minutes, %d without a scraper", n, full)
+				if n, full := readings.count(), 2*int(visitsLast/interval); n < full-2*2 || n > full+2 {
+					t.Errorf("%d readings in %s, %d without a scraper", n, visitsLast, full)
 				}
 			})
 		})
@@ -183,7 +215,7 @@ func TestReadingsWithoutARhythmStaySpread(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				ages, readings := visit(t, "30s", time.Millisecond, v)
+				ages, readings := visit(t, "30s", always(time.Millisecond), v)
 				if low, high := quantile(ages[0], 0.1), quantile(ages[0], 0.9); high-low < 8*time.Second {
 					t.Errorf("ages from %s to %s: not spread", low, high)
 				}
@@ -200,26 +232,12 @@ func TestReadingsWithoutARhythmStaySpread(t *testing.T) {
 	}
 }
 
-// TestOfTwoScrapersNoneSeesOlderDataThanItMust has a pair that comes six seconds apart.
-func TestOfTwoScrapersNoneSeesOlderDataThanItMust(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ages, readings := visit(t, "30s", time.Millisecond,
-			visitor{name: "a", period: 30 * time.Second, offset: 9 * time.Second},
-			visitor{name: "b", period: 30 * time.Second, offset: 3 * time.Second},
-			visitor{name: "curl", period: 3 * time.Hour, offset: time.Minute})
-		if a, b := quantile(ages[0], 0.99), quantile(ages[1], 0.99); a > 8*time.Second || b > 2*time.Second {
-			t.Errorf("the second one's data are up to %s old, the first one's %s", a, b)
-		}
-		readings.check(t, 30*time.Second)
-	})
-}
-
 // TestReadingsFollowAScraperThatMoves has one that is gone for a while and comes back in another place, one that stops for good.
 func TestReadingsFollowAScraperThatMoves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
 		readings := &readingsOf{times: map[string][]time.Time{}}
-		p, stop := start(t, &log, readings.target(t, "a", "30s", time.Millisecond), readings.target(t, "b", "30s", time.Millisecond))
+		p, stop := start(t, &log, readings.target(t, "a", "30s", always(time.Millisecond)), readings.target(t, "b", "30s", always(time.Millisecond)))
 		scrape := func(period, d time.Duration) (ages []time.Duration) {
 			ctx, cancel := context.WithTimeout(t.Context(), d)
 			defer cancel()
@@ -259,7 +277,7 @@ func TestReloadKeepsTheRhythm(t *testing.T) {
 		for round := range 4 {
 			var targets []Target
 			for i := range 5 {
-				target := readings.target(t, fmt.Sprintf("target_%d", i), "30s", time.Millisecond)
+				target := readings.target(t, fmt.Sprintf("target_%d", i), "30s", always(time.Millisecond))
 				target.Same = round > 0 && i > 0
 				targets = append(targets, target)
 			}
