@@ -321,23 +321,6 @@ func TestPageGoesBeforeTheLog(t *testing.T) {
 	}
 }
 
-func TestFaultsOfTheLogsBlockAreTold(t *testing.T) {
-	for block, want := range map[string]string{
-		"": "", "    auth_failure_log: {pattern: \"(\"}\n": "",
-		"    auth_failure_log: {container: xmpp}\n":                             "",
-		"    auth_failure_log: {container: xmpp, pattern: \"(\"}\n":             "auth_failure_log.pattern",
-		"    auth_failure_log: {container: xmpp, pattern: \"\"}\n":              "auth_failure_log.pattern",
-		"    auth_failure_log: {container: a/b}\n":                              "auth_failure_log.container",
-		"    auth_failure_log: {container: xmpp, docker_host: \"ssh://x\"}\n":   "auth_failure_log.docker_host",
-		"    auth_failure_log: {container: xmpp, docker_host: tcp://proxy:1}\n": "",
-	} {
-		got := strings.Join(rulesFaults(t, "xmpp_metrics", block), "\n")
-		if want == "" && got != "" || !strings.Contains(got, want) {
-			t.Errorf("%s: got %q, want %q", block, got, want)
-		}
-	}
-}
-
 func TestLogThatGrewTooMuchIsReadInParts(t *testing.T) {
 	e := startLogEngine(t, false)
 	reading := limitedReader(t, "# EOF\n", e.host, 100_000)

@@ -338,38 +338,6 @@ func TestIRCHintsSayWhatIsMissing(t *testing.T) {
 	}
 }
 
-func TestIRCSettingsAreChecked(t *testing.T) {
-	for content, c := range map[string]struct{ fault, warning string }{
-		"url: https://irc:8600/api, user: u, password: p":                             {},
-		"url: unix:///run/rpc.socket":                                                 {},
-		"url: https://irc:8600/api":                                                   {warning: "IRC_RPC_USER"},
-		"url: https://irc:8600/api, user: u":                                          {warning: "password"},
-		"url: http://irc:8600/api, user: u, password: p":                              {warning: "TLS only"},
-		"url: https://irc:8600/api, user: u, password: p, insecure_skip_verify: true": {warning: "fingerprint"},
-		"url: unix:///run/rpc.socket, pause: 3s":                                      {fault: "pause: is 3s"},
-		"url: unix:///run/rpc.socket, pause: 0s":                                      {},
-		"url: unix:///run/rpc.socket, services_server: 'services.*'":                  {},
-		"url: unix:///run/rpc.socket, services_server: 'services.['":                  {fault: "services_server: is"},
-		"url: unix:///run/rpc.socket, services_server: two names":                     {fault: "services_server: is"},
-		"url: unix:///run/rpc.socket, pause: 400ms, timeout: 2s":                      {},
-	} {
-		cfg, err := config.Load(config.Source{
-			File: "exporter.yaml", Content: []byte("targets:\n  - {kind: irc_rpc, " + content + "}\n"), Kinds: ConfigKinds(),
-			Lookup: func(string) (string, bool) { return "", false },
-		})
-		if (err == nil) != (c.fault == "") || (err != nil && !strings.Contains(err.Error(), c.fault)) {
-			t.Errorf("%s: got %v, want %q", content, err, c.fault)
-		}
-		if err != nil {
-			continue
-		}
-		warnings := strings.Join(cfg.Targets[0].(*IRCRPC).Warnings(), "\n")
-		if (warnings == "") != (c.warning == "") || !strings.Contains(warnings, c.warning) {
-			t.Errorf("%s: warnings %q, want %q", content, warnings, c.warning)
-		}
-	}
-}
-
 func TestHintAboutTheRPCSocketSaysWhatItGivesAway(t *testing.T) {
 	path := engineSocket(t)
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", path)

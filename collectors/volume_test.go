@@ -10,7 +10,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
@@ -206,23 +205,5 @@ func TestMountPointsAreFoundAsTheKernelWritesThem(t *testing.T) {
 	}
 	if got, err := isMountPoint("/does/not/exist"); !errors.Is(err, fs.ErrNotExist) || got {
 		t.Errorf("a path that is not there: got %t, %v, want that it is not there", got, err)
-	}
-}
-
-func TestVolumeKeysAreChecked(t *testing.T) {
-	for content, want := range map[string]string{
-		"- {kind: volume, name: a, path: data}":                                            "targets[0].path: is \"data\", must be an absolute path",
-		"- {kind: volume, path: /a}\n  - {kind: volume, path: /b}":                         "\"volume\" is taken by",
-		"- {kind: volume, name: a, path: /a, mountpoint: yes}":                             "must be true or false",
-		"- {kind: volume, name: a, path: /a}\n  - {kind: volume, name: b, path: /a}":       "",
-		"- {kind: volume, name: a, path: ''}\n  - {kind: volume, name: b, path: /var/lib}": "",
-	} {
-		_, err := config.Load(config.Source{
-			File: "exporter.yaml", Content: []byte("targets:\n  " + content + "\n"), Kinds: ConfigKinds(),
-			Lookup: func(string) (string, bool) { return "", false },
-		})
-		if (err == nil) != (want == "") || (err != nil && !strings.Contains(err.Error(), want)) {
-			t.Errorf("%s: got %v, want %q", content, err, want)
-		}
 	}
 }
