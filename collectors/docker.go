@@ -16,7 +16,7 @@ func newDocker(s *Docker, d Deps) (Collector, error) {
 	c := &docker{
 		settings: s, engine: engine, log: d.Log, once: d.Once, looking: make(chan struct{}, 1),
 		follower:      follower{answered: make(chan struct{}, 1), patience: deafAfter, quiet: quietAfter, lasting: lastingStream},
-		resourceMeter: resourceMeter{measuring: make(chan dockerRound, 1), cgroups: cgroup.Tree{Root: s.CgroupRoot, ProcRoot: s.ProcRoot}},
+		resourceMeter: resourceMeter{measuring: make(chan dockerRound, 1), readingFiles: make(chan struct{}, 1), cgroups: cgroup.Tree{Root: s.CgroupRoot, ProcRoot: s.ProcRoot}},
 		keeper:        keeper{state: d.State},
 		fleet:         fleet.New(s.rules(d.Containers)), unsure: true, hangs: fleet.NewHangs(),
 	}
@@ -40,11 +40,8 @@ func (c *docker) Collect(ctx context.Context, b *Batch) (err error) {
 	if err := c.negotiate(ctx, s, b); err != nil {
 		return err
 	}
-	early := c.measureEarly(ctx)
-	defer early.cancel()
 	listed, err := c.review(ctx, s, b)
 	if err != nil {
-		early.leave()
 		return err
 	}
 	m := c.round()
@@ -53,7 +50,7 @@ func (c *docker) Collect(ctx context.Context, b *Batch) (err error) {
 		c.tryEvents(ctx, s)
 		c.measure(ctx, m)
 	case c.settings.Resources == resourcesCgroup:
-		c.measureCgroups(ctx, m, early)
+		c.measureCgroups(ctx, m)
 	default:
 		c.askFor(m)
 	}

@@ -487,76 +487,6 @@ func TestStumbleBetweenReadingsHidesNoOther(t *testing.T) {
 	w.wantNow("b has died", `container_state{container="b",state="exited"} 1`)
 }
 
-// TestTurnIsTakenWhileTheListIsMade has an engine that lists its containers only once one of them was inspected, and one that
-// then stumbles over it.
-func TestTurnIsTakenWhileTheListIsMade(t *testing.T) {
-	var (
-		patient, stumbling atomic.Bool
-		inspections        atomic.Int64
-		inspected          = make(chan struct{}, 10)
-	)
-	e := startEngine(t, plainContainer("a", nil))
-	e.answer = func(w http.ResponseWriter, r *http.Request) bool {
-		switch {
-		case strings.HasSuffix(r.URL.Path, "/containers/json"):
-			if patient.Load() {
-				select {
-				case <-inspected:
-				case <-r.Context().Done():
-				}
-			}
-			return false
-		case strings.HasSuffix(r.URL.Path, "/json"):
-			inspections.Add(1)
-			inspected <- struct{}{}
-			if stumbling.Load() {
-				engineRefuses(w, http.StatusInternalServerError, "boom")
-				return true
-			}
-		}
-		return false
-	}
-	w := watching(t, e)
-	w.read()
-	w.docker.locked(func() { w.docker.stream.open = true }) // so that not everything is inspected
-	read := func() []string {
-		t.Helper()
-		inspections.Store(0)
-		return w.read().Notes
-	}
-	read() // its list tells another age than its descriptions
-	for len(inspected) > 0 {
-		<-inspected
-	}
-	patient.Store(true)
-	for _, stumbles := range []bool{false, true} {
-		stumbling.Store(stumbles)
-		w.docker.locked(func() { w.docker.fleet.Slow = fleet.Turn{} })
-		read()
-		if n := inspections.Load(); n != 1 {
-			t.Errorf("the engine stumbles: %t: %d inspections, want one", stumbles, n)
-		}
-		w.wantNow("", `container_state{container="a",state="running"} 1`)
-	}
-	patient.Store(false)
-	w.docker.locked(func() { w.docker.fleet.Slow = fleet.Turn{First: 5, Last: 5} })
-	if notes := read(); inspections.Load() != 1 || !slices.ContainsFunc(notes, func(n string) bool { return strings.Contains(n, "cannot describe 1") }) {
-		t.Errorf("after a stumble: %d inspections and notes %q, want another one, and its failure told", inspections.Load(), notes)
-	}
-}
-
-// TestPanicOfAnEarlyInspectionIsContained has a session without a client, which nothing can be asked by.
-func TestPanicOfAnEarlyInspectionIsContained(t *testing.T) {
-	w := unconnected(t)
-	d, lines := w.docker, w.log()
-	if found := d.inspectEarly(t.Context(), &api.Session{}, []container.Summary{{ID: "a"}})(); found != nil {
-		t.Errorf("found %v", found)
-	}
-	if !strings.Contains(lines.String(), "panicked") {
-		t.Errorf("the log does not tell of it: %q", lines)
-	}
-}
-
 func TestPanicEndsFollowingWhole(t *testing.T) {
 	w := follow(t, nil, service("irc"))
 	w.stop()
@@ -1069,32 +999,6 @@ func TestRunThatTheListShowsIsTheOneMeasured(t *testing.T) {
 	}
 }
 
-// TestNumbersOfAnEarlierRunAreNotThoseOfTheNext has a container started anew between the early reading of its files and the list.
-func TestNumbersOfAnEarlierRunAreNotThoseOfTheNext(t *testing.T) {
-	w, root := followFiles(t, "irc")
-	irc := w.engine.Container("irc")
-	group := "docker/" + irc.ID()
-	w.read()
-	early := w.docker.measureEarly(t.Context())
-	<-early.done
-	irc.Restart()
-	cgrouptest.WriteTree(t, root, map[string]string{group + "/cpu.stat": "usage_usec 1000000\n"})
-	s := w.session()
-	if _, err := w.docker.review(t.Context(), s, &Batch{}); err != nil {
-		t.Fatal(err)
-	}
-	w.docker.measureCgroups(t.Context(), w.docker.round(), early)
-	w.wantNow("after the restart", `container_cpu_seconds_total{container="irc"} 1`)
-
-	// What was read long before the list was there is read again.
-	late := w.docker.measureEarly(t.Context())
-	<-late.done
-	cgrouptest.WriteTree(t, root, map[string]string{group + "/cpu.stat": "usage_usec 2000000\n"})
-	late.ended = late.ended.Add(-2 * earlyLasts)
-	w.docker.measureCgroups(t.Context(), w.docker.round(), late)
-	w.wantNow("after a list that was long in coming", `container_cpu_seconds_total{container="irc"} 2`)
-}
-
 // followFiles follows an engine whose containers have control groups below root, then ends following, so that only lists tell.
 func followFiles(t *testing.T, names ...string) (w *watch, root string) {
 	t.Helper()
@@ -1131,26 +1035,10 @@ func (w *watch) hangFile(root string) (mend func()) {
 		if err != nil {
 			w.t.Fatal(err)
 		}
-		for w.docker.readingFiles.Load() {
-			time.Sleep(time.Millisecond)
-		}
+		w.docker.readingFiles <- struct{}{} // once nobody reads them
+		<-w.docker.readingFiles
 		if err := errors.Join(writer.Close(), os.Remove(pipe), os.WriteFile(pipe, was, 0o600)); err != nil {
 			w.t.Fatal(err)
-		}
-	}
-}
-
-// TestFileThatHangsHidesNoFailureOfTheEngine has reading a file wait for ever while the engine breaks off in its list.
-func TestFileThatHangsHidesNoFailureOfTheEngine(t *testing.T) {
-	t.Parallel()
-	w, root := followFiles(t, "irc")
-	w.read()
-	defer w.hangFile(root)()
-	w.fault(true, "hang_list")
-	for range 2 { // the second finds the first one's file still hanging
-		err := w.tryFor(100*time.Millisecond, &Batch{})
-		if !errors.Is(err, context.DeadlineExceeded) || !w.docker.readingFiles.Load() {
-			t.Errorf("got %v while a file hangs (%t), want the deadline", err, w.docker.readingFiles.Load())
 		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
-	"slices"
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/usage"
@@ -111,98 +110,37 @@ func (c *docker) takeUsed(ctx context.Context, m dockerRound, used map[string]us
 	}
 }
 
-// fileReading is a reading of the files of containers, which says what they use.
-type fileReading struct {
-	subjects []usage.Subject
-	cancel   context.CancelFunc
-	done     chan struct{} // closed when what follows may be read
-	used     map[string]usage.Usage
-	err      error
-	ended    time.Time
-}
-
-const (
-	// leaveWithin is how long a reading that has failed waits for files that are being read: one of them may hang.
-	leaveWithin = 100 * time.Millisecond
-	// earlyLasts is for how long after they were read files need not be read again.
-	earlyLasts = time.Second
-)
-
-// measureEarly begins to read the files of containers while the engine makes its list, which takes longer.
-func (c *docker) measureEarly(ctx context.Context) *fileReading {
-	var known []usage.Subject
-	if c.settings.Resources == resourcesCgroup && !c.once {
-		c.locked(func() { known = c.fleet.Subjects() })
-	}
-	if len(known) == 0 {
-		nothing := &fileReading{cancel: func() {}, done: make(chan struct{})}
-		close(nothing.done)
-		return nothing
-	}
-	return c.readFiles(ctx, known)
-}
-
-// readFiles begins to read the files of containers, one reading at a time.
-func (c *docker) readFiles(ctx context.Context, subjects []usage.Subject) *fileReading {
-	ctx, cancel := context.WithCancel(ctx)
-	f := &fileReading{subjects: subjects, cancel: cancel, done: make(chan struct{})}
-	if !c.readingFiles.CompareAndSwap(false, true) {
-		f.err, f.ended = c.filesHang(), time.Now()
-		close(f.done)
-		return f
-	}
-	go func() {
-		defer close(f.done)
-		defer c.readingFiles.Store(false)
-		f.used, f.err = c.used(ctx, subjects)
-		f.ended = time.Now()
-	}()
-	return f
-}
-
-func (c *docker) filesHang() error {
-	return failure.Errorf(failure.Timeout, "read cgroups in %s: a file hangs", c.settings.CgroupRoot)
-}
-
-// await waits until files have been read, and reports whether they have.
-func (f *fileReading) await(ctx context.Context) bool {
-	select {
-	case <-f.done:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-// leave has the reading of files end, and waits a moment for that.
-func (f *fileReading) leave() {
-	f.cancel()
-	moment := time.NewTimer(leaveWithin)
-	defer moment.Stop()
-	select {
-	case <-f.done:
-	case <-moment.C:
-	}
-}
-
-// measureCgroups takes in what was read early, or reads it anew if the list has shown that others run, or was long in coming.
-// A file may hang: it gets half of the time that is left, and then what containers use is not known, but all the rest is.
-func (c *docker) measureCgroups(ctx context.Context, m dockerRound, f *fileReading) {
+// measureCgroups reads the files of the round's containers, one round at a time. A file may hang: it gets half of the time that is
+// left, and then what containers use is not known, but all the rest is.
+func (c *docker) measureCgroups(ctx context.Context, m dockerRound) {
 	patience, cancel := context.WithCancel(ctx)
 	if deadline, ok := ctx.Deadline(); ok {
 		patience, cancel = context.WithTimeout(ctx, time.Until(deadline)/2)
 	}
 	defer cancel()
-	if f.await(patience) && (!slices.Equal(f.subjects, m.subjects) || time.Since(f.ended) > earlyLasts) {
-		f = c.readFiles(ctx, m.subjects)
-		defer f.cancel()
-	}
-	if !f.await(patience) {
-		f.cancel()
-		c.takeUsed(ctx, m, nil, c.filesHang())
+	var (
+		used map[string]usage.Usage
+		err  error
+		done = make(chan struct{}) // closed when the two may be read
+	)
+	hangs := failure.Errorf(failure.Timeout, "read cgroups in %s: a file hangs", c.settings.CgroupRoot)
+	select {
+	case c.readingFiles <- struct{}{}:
+	default: // an earlier round does
+		c.takeUsed(ctx, m, nil, hangs)
 		return
 	}
-	c.takeUsed(ctx, m, f.used, f.err)
+	go func() {
+		defer close(done)
+		defer func() { <-c.readingFiles }()
+		used, err = c.used(patience, m.subjects)
+	}()
+	select {
+	case <-done:
+		c.takeUsed(ctx, m, used, err)
+	case <-patience.Done():
+		c.takeUsed(ctx, m, nil, hangs)
+	}
 }
 
 // hangsAt reports whether the engine hangs at a container.

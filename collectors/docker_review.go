@@ -23,8 +23,8 @@ func (c *docker) review(ctx context.Context, s *api.Session, b *Batch) (listed i
 	}
 	defer release()
 	var (
-		l             fleet.Listing
-		ahead, wanted []container.Summary
+		l      fleet.Listing
+		wanted []container.Summary
 	)
 	c.locked(func() {
 		l.Mark, l.Following = c.fleet.Mark, c.stream.open
@@ -32,43 +32,21 @@ func (c *docker) review(ctx context.Context, s *api.Session, b *Batch) (listed i
 		c.unsure = false
 		// What was forgotten before the stream was opened is no fault of it.
 		l.Settling, c.stream.settling = c.stream.settling, false
-		if !l.Full {
-			ahead = c.fleet.TurnAhead(time.Now())
-		}
 	})
 	defer func() {
 		if err != nil {
 			c.locked(func() { c.unsure = true })
 		}
 	}()
-	looking, giveUp := context.WithCancel(ctx)
-	defer giveUp()
-	early := c.inspectEarly(looking, s, ahead)
-	l.All, l.Made, err = c.list(ctx, s, b)
-	if err != nil {
-		giveUp()
-		early()
+	if l.All, l.Made, err = c.list(ctx, s, b); err != nil {
 		return 0, err
 	}
-	looked := early()
 	l.Chosen = c.watched(l.All)
 	c.locked(func() {
 		listed = c.leftOut.listed
 		c.hangs.Forget(l.All)
-		now := time.Now()
-		if l.Early, err = c.fleet.DescribeEarly(ahead, looked, l.Mark, now); err != nil {
-			return
-		}
-		wanted = c.fleet.ApplyList(&l, now)
-		for i, d := range looked {
-			if d.Failed {
-				c.fleet.Doubt(ahead[i].ID)
-			}
-		}
+		wanted = c.fleet.ApplyList(&l, time.Now())
 	})
-	if err != nil {
-		return 0, err
-	}
 	found, err := c.inspectAll(ctx, s, b, wanted, len(l.Chosen))
 	if err != nil {
 		return 0, err
@@ -281,27 +259,6 @@ func (c *docker) inspectAll(ctx context.Context, s *api.Session, b *Batch, liste
 		return nil, fmt.Errorf("inspect containers of %s: %w", c.settings.Host, ctx.Err())
 	}
 	return nil, err
-}
-
-// inspectEarly inspects containers while something else is asked, and returns what waits for what it found: nothing where that
-// failed as a whole, so that they are inspected later.
-func (c *docker) inspectEarly(ctx context.Context, s *api.Session, wanted []container.Summary) (wait func() []fleet.Inspection) {
-	if len(wanted) == 0 {
-		return func() []fleet.Inspection { return nil }
-	}
-	found := make(chan []fleet.Inspection, 1)
-	go func() {
-		defer close(found)
-		defer func() {
-			if r := recover(); r != nil { // nobody else contains it here
-				c.log.Error("inspecting containers panicked", "panic", fmt.Sprint(r))
-			}
-		}()
-		if looked, err := c.inspectAll(ctx, s, &Batch{}, wanted, len(wanted)+1); err == nil {
-			found <- looked
-		}
-	}()
-	return func() []fleet.Inspection { return <-found }
 }
 
 // inspectShare is the part of the time that is left which one inspection may take.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/api"
@@ -60,8 +59,9 @@ func (c *docker) claim(ctx context.Context) (release func(), err error) {
 
 // resourceMeter is what containers use, and how that is measured.
 type resourceMeter struct {
-	measuring    chan dockerRound
-	readingFiles atomic.Bool // while cgroups are read
+	measuring chan dockerRound
+	// readingFiles is held while cgroups are read.
+	readingFiles chan struct{}
 	cgroups      cgroup.Tree
 
 	// The collector's lock guards what follows. rounds counts the readings that succeeded, measured is the last of them whose

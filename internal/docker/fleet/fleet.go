@@ -39,8 +39,6 @@ type Fleet struct {
 	// list was taken in last.
 	quick, Slow Turn
 	listedAt    time.Time
-	// order are the ids of the chosen containers in the order of the last list, which the next list probably repeats.
-	order []string
 	// Displaced are the ids of known containers that the next list to apply leaves out, because there are too many.
 	Displaced []string
 	// held is the memory of an engine at another address, until a list shows whether it is the same engine.

@@ -17,8 +17,6 @@ type Listing struct {
 	// Full has all of the chosen inspected. following says that events flow, which should have told of any change unless the
 	// stream is settling.
 	Full, Following, Settling bool
-	// Early are the containers, by id, that were described while the list was made, since it is about to be their turn.
-	Early map[string]bool
 }
 
 // strict reports whether a change that no event has told of speaks against the stream.
@@ -50,34 +48,19 @@ func (f *Fleet) ApplyList(l *Listing, now time.Time) []container.Summary {
 	var wanted []container.Summary
 	f.quick.next(len(l.Chosen), quickTurn)
 	f.Slow.next(len(l.Chosen), slowLists(now.Sub(f.listedAt)))
-	f.listedAt, f.order = now, f.order[:0]
+	f.listedAt = now
 	for i := range l.Chosen {
 		one := &l.Chosen[i]
-		f.order = append(f.order, one.ID)
 		c := f.Member(one.ID)
 		if !l.Full && c != nil && c.present && !c.Unsure && !f.mayDiffer(c, l, i) {
 			continue
 		}
-		// One that was described early is known as it was after the list was made, perhaps.
-		if l.strict() && !l.Early[one.ID] && !f.ChangedSince(l.Mark, one.ID) && f.surprising(c, one) {
+		if l.strict() && !f.ChangedSince(l.Mark, one.ID) && f.surprising(c, one) {
 			f.expectEvent(one.ID, true, now)
 		}
 		wanted = append(wanted, *one)
 	}
 	return wanted
-}
-
-// TurnAhead returns the containers whose turn to be inspected probably comes with the next list.
-func (f *Fleet) TurnAhead(now time.Time) []container.Summary {
-	next := f.Slow
-	next.next(len(f.order), slowLists(now.Sub(f.listedAt)))
-	var ahead []container.Summary
-	for _, id := range f.order[next.First:next.Last] {
-		if c := f.Member(id); c != nil && c.present && !c.Unsure {
-			ahead = append(ahead, container.Summary{ID: id})
-		}
-	}
-	return ahead
 }
 
 // Inspection is what became of the inspection of a container: it is nil where the container is gone, or where the engine
@@ -87,25 +70,6 @@ type Inspection struct {
 	Failed bool
 	// Made is when it was made by the engine's clock, at the earliest; zero where that does not tell.
 	Made time.Time
-}
-
-// DescribeEarly takes in what inspections of containers found that began after the mark, and returns which of them need no
-// other.
-func (f *Fleet) DescribeEarly(ahead []container.Summary, looked []Inspection, mark uint64, now time.Time) (map[string]bool, error) {
-	early := make(map[string]bool, len(looked))
-	for i, d := range looked {
-		switch {
-		case d.InspectResponse != nil:
-			if err := f.Describe(d.InspectResponse, mark, d.Made, now); err != nil {
-				return nil, err
-			}
-			early[ahead[i].ID] = true
-		case d.Failed: // nobody waits for it twice in one reading
-			early[ahead[i].ID] = true
-		default: // it is gone, as the list will show
-		}
-	}
-	return early, nil
 }
 
 // compareNames takes in which containers exist.
@@ -149,8 +113,6 @@ func (f *Fleet) mayDiffer(c *Member, all *Listing, i int) bool {
 	switch {
 	case age == ageDiffers, wordsOf(l) != c.Status.said, c.Status.Name != LastingName(OwnName(l.Names)):
 		return true
-	case all.Early[l.ID]:
-		return false
 	case age == AgeTooCoarse, hasTurn:
 		return true
 	case l.State != container.StateRunning && l.State != container.StateExited && l.State != container.StateCreated:
