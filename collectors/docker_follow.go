@@ -91,7 +91,7 @@ func (c *docker) closed(err error, lasted bool) {
 	defer c.mu.Unlock()
 	opened := c.stream.open
 	c.stream.open, c.unsure = false, true
-	clear(c.fleet.Doubtful)
+	c.fleet.TrustEvents()
 	if opened { // what was never opened says nothing of how long streams live
 		c.stream.brief++
 	}
@@ -296,22 +296,18 @@ func (c *docker) take(ctx context.Context, batch []events.Message, changed func(
 func (c *docker) look(ctx context.Context, wanted []container.Summary, mark uint64) error {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	s, err := c.engine.Open(c.settings.Parallelism)
-	if err != nil {
-		return err
-	}
-	defer s.Close()
 	release, err := c.claim(ctx)
 	if err != nil {
 		return err
 	}
 	defer release()
-	b := &Batch{}
-	if err := c.negotiate(ctx, s, b); err != nil {
+	s, err := c.open(ctx, c.settings.Parallelism)
+	if err != nil {
 		return err
 	}
+	defer s.Close()
 	// Events speak of some of the containers: that the engine stumbles over all of these is nothing yet.
-	found, err := c.inspectAll(ctx, s, b, wanted, len(wanted)+1)
+	found, err := c.inspectAll(ctx, s, &Batch{}, wanted, len(wanted)+1)
 	if err != nil {
 		return err
 	}
@@ -322,16 +318,12 @@ func (c *docker) look(ctx context.Context, wanted []container.Summary, mark uint
 func (c *docker) catchUp(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	s, err := c.engine.Open(c.settings.Parallelism)
+	s, err := c.open(ctx, c.settings.Parallelism)
 	if err != nil {
 		return
 	}
 	defer s.Close()
-	b := &Batch{}
-	if err := c.negotiate(ctx, s, b); err != nil {
-		return
-	}
-	if _, err := c.review(ctx, s, b); err != nil {
+	if _, err := c.review(ctx, s, &Batch{}); err != nil {
 		c.log.Debug("the engine was not reviewed after its events were followed again", "err", err)
 	}
 }

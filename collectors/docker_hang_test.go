@@ -9,7 +9,6 @@ import (
 
 	"github.com/docker/docker/api/types/events"
 
-	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/fleet"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
@@ -55,38 +54,17 @@ func TestEngineThatHangsAtAllIsATimeout(t *testing.T) {
 	}
 }
 
-// TestEngineThatHungForAMomentIsUpWithTheNextReading has an engine that hangs at all of its containers during one reading.
+// TestEngineThatHungForAMomentIsUpWithTheNextReading has an engine that hung at all of its containers during one reading.
 func TestEngineThatHungForAMomentIsUpWithTheNextReading(t *testing.T) {
 	e := startEngine(t, crowd("c", 20)...)
 	w := watching(t, e)
 	for i := range e.containers {
 		w.docker.hangs.Inspected(e.containers[i].ID, true, time.Now())
 	}
-	if err := w.try(); err != nil {
-		t.Errorf("the next reading fails: %v", err)
-	}
-	if err := w.try(); err != nil {
-		t.Errorf("the reading after that fails: %v", err)
-	}
-	if n := len(w.docker.hangs.ByID); n != 0 {
-		t.Errorf("%d of 20 containers are still left alone", n)
-	}
-}
-
-// TestContainersAreInspectedAgainOnceTheEngineAnswers has an engine that hangs at all of many containers, and recovers.
-func TestContainersAreInspectedAgainOnceTheEngineAnswers(t *testing.T) {
-	e := startEngine(t, crowd("c", 20)...)
-	w := watching(t, e)
-	now := time.Now()
-	for i := range e.containers {
-		w.docker.hangs.Inspected(e.containers[i].ID, true, now.Add(-2*fleet.HangFirst))
-	}
-	for range 3 {
-		w.read()
-		w.docker.hangs.Retried = time.Time{} // the next reading is 30 s later
-	}
-	if n := len(w.docker.hangs.ByID); n != 0 {
-		t.Errorf("%d of 20 containers are still left alone in the third reading after the engine has recovered", n)
+	for _, when := range []string{"next reading", "reading after that"} {
+		if err := w.try(); err != nil {
+			t.Errorf("the %s fails: %v", when, err)
+		}
 	}
 }
 
@@ -98,7 +76,7 @@ func TestInspectionThatIsCutProvesNothing(t *testing.T) {
 		engineHangs(w, r)
 	})
 	w := watching(t, e)
-	w.docker.hangs.Inspected(stuck.ID, true, time.Now().Add(-2*fleet.HangFirst))
+	w.docker.hangs.Inspected(stuck.ID, true, time.Now().Add(-2*time.Minute))
 	hangs := e.answer
 	e.answer = func(w http.ResponseWriter, r *http.Request) bool {
 		if strings.HasSuffix(r.URL.Path, other.ID+"/json") {
@@ -112,7 +90,6 @@ func TestInspectionThatIsCutProvesNothing(t *testing.T) {
 	if w.docker.hangs.MayInspect(stuck.ID, time.Now()) {
 		t.Error("it is inspected again at once")
 	}
-	w.docker.hangs.Retried = time.Time{}
 	if !w.docker.hangsAt(stuck.ID) {
 		t.Error("it counts as one that the engine answers about")
 	}

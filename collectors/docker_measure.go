@@ -76,14 +76,11 @@ func (c *docker) used(ctx context.Context, subjects []usage.Subject) (used map[s
 	if c.settings.Resources == resourcesCgroup {
 		return c.cgroups.Measure(ctx, subjects)
 	}
-	s, err := c.engine.Open(c.settings.ResourcesParallelism)
+	s, err := c.open(ctx, c.settings.ResourcesParallelism)
 	if err != nil {
 		return nil, err
 	}
 	defer s.Close()
-	if err := c.negotiate(ctx, s, &Batch{}); err != nil {
-		return nil, err
-	}
 	return s.Measure(ctx, subjects, c.settings.ResourcesParallelism, c.hangsAt)
 }
 

@@ -159,6 +159,17 @@ func (c *docker) watched(listed []container.Summary) []container.Summary {
 	return chosen
 }
 
+// open opens a session that has agreed with the engine on a version.
+func (c *docker) open(ctx context.Context, connections int) (*api.Session, error) {
+	s, err := c.engine.Open(connections)
+	if err == nil {
+		if err = c.negotiate(ctx, s, &Batch{}); err != nil {
+			s.Close()
+		}
+	}
+	return s, err
+}
+
 // negotiate makes the first call of a session.
 func (c *docker) negotiate(ctx context.Context, s *api.Session, b *Batch) error {
 	reply, err := s.Negotiate(ctx)

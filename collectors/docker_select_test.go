@@ -102,8 +102,10 @@ func TestWhatIsLeftOutDoesNotComeBack(t *testing.T) {
 	}
 	records := map[string]fleet.Record{
 		strings.Repeat("x", 900<<10): wanted("a"), "odd\nname": wanted("b"),
-		"good": {ID: "id-good", Before: 3, Born: true, Labels: fleet.Labels{Service: strings.Repeat("s", 900<<10)}},
 	}
+	good := fleet.Record{ID: "id-good", Labels: fleet.Labels{Service: strings.Repeat("s", 900<<10)}}
+	good.Before, good.Born = 3, true
+	records["good"] = good
 	for i := range 400 {
 		records[fmt.Sprintf("z-%04d", i)] = wanted(fmt.Sprintf("z%d", i))
 	}

@@ -5,6 +5,7 @@ package fleet
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -33,11 +34,11 @@ type Fleet struct {
 	Mark    uint64
 	// FollowedSince is since when events are followed, by the engine's clock; zero before.
 	FollowedSince time.Time
-	// Doubtful are containers that a list knew otherwise than their last event left them, by id, and since when.
-	Doubtful map[string]time.Time
+	// doubtful are containers that a list knew otherwise than their last event left them, by id, and since when.
+	doubtful map[string]time.Time
 	// quick and slow are where the two rounds of inspections go on that nothing has given a reason for, listedAt is when a
 	// list was taken in last.
-	quick, Slow Turn
+	quick, slow turn
 	listedAt    time.Time
 	// Displaced are the ids of known containers that the next list to apply leaves out, because there are too many.
 	Displaced []string
@@ -51,7 +52,7 @@ type Fleet struct {
 func New(r *Rules) *Fleet {
 	return &Fleet{
 		Rules: r, Members: map[string]*Member{}, names: map[string]string{}, newborn: map[string]*newborn{},
-		touched: map[string]uint64{}, Doubtful: map[string]time.Time{},
+		touched: map[string]uint64{}, doubtful: map[string]time.Time{},
 	}
 }
 
@@ -67,7 +68,7 @@ func (f *Fleet) Expect(now time.Time) {
 			c = &Member{Record: Record{lifecycle: lifecycle{Gone: now}, Labels: Labels{Role: role}}}
 			f.Members[name] = c
 		}
-		c.Wanted = true
+		c.expect(true)
 	}
 }
 
@@ -88,12 +89,12 @@ func (f *Fleet) ApplyEvent(e *events.Message, now time.Time) (inspect bool) {
 	}
 	f.Mark++
 	f.touched[id] = f.Mark
-	delete(f.Doubtful, id)
+	delete(f.doubtful, id)
 	at := time.Unix(0, e.TimeNano)
 	switch e.Action {
 	case events.ActionDestroy:
 		if c := f.lastMember(id, name); c != nil {
-			c.Removed = !f.beingReplaced(c)
+			c.remove(f.beingReplaced(c))
 		}
 		f.MarkGone(id, now)
 		return false
@@ -105,7 +106,7 @@ func (f *Fleet) ApplyEvent(e *events.Message, now time.Time) (inspect bool) {
 		starts, _ := f.ledgers(id)
 		starts.event(at)
 		if c := f.Member(id); c != nil {
-			c.ByHand = false
+			c.start()
 		}
 	case events.ActionOOM:
 		_, ooms := f.ledgers(id)
@@ -116,7 +117,9 @@ func (f *Fleet) ApplyEvent(e *events.Message, now time.Time) (inspect bool) {
 			f.applyExit(id, name, code)
 		}
 	case events.ActionStop:
-		f.applyStop(id, name)
+		if c := f.lastMember(id, name); c != nil {
+			c.stop(c.Status.id == id && !c.Status.autoRemove && !c.SetAside)
+		}
 	default: // what it means is in the description
 	}
 	return true
@@ -149,17 +152,7 @@ func (f *Fleet) applyExit(id, name string, code int) {
 	}
 	ended := c.Status
 	ended.State, ended.Stopped, ended.ExitCode = container.StateExited, true, code
-	c.Wanted = ended.expected(c.ByHand) || slices.Contains(f.Rules.Expected, c.Status.Name)
-}
-
-// applyStop applies that somebody has stopped a container, so that whatever it has ended with does not mean that it is done.
-func (f *Fleet) applyStop(id, name string) {
-	c := f.lastMember(id, name)
-	if c == nil {
-		return
-	}
-	c.ByHand = true
-	c.Wanted = c.Wanted || c.Status.id == id && !c.Status.autoRemove && !c.SetAside
+	c.expect(ended.expected(c.ByHand) || f.Rules.expects(c.Status.Name))
 }
 
 // beingReplaced reports whether another container is there to take the member's name, so that the name is wanted.
@@ -192,9 +185,12 @@ func (f *Fleet) ledgers(id string) (*startLedger, *oomLedger) {
 // ChangedSince reports whether an event of the container has arrived since the mark.
 func (f *Fleet) ChangedSince(mark uint64, id string) bool { return f.touched[id] > mark }
 
+// TrustEvents forgets what speaks against the stream of events, since another one begins.
+func (f *Fleet) TrustEvents() { clear(f.doubtful) }
+
 // MissesEvents reports whether an event that should have come has not done so for that long.
 func (f *Fleet) MissesEvents(now time.Time, patience time.Duration) bool {
-	for _, since := range f.Doubtful {
+	for _, since := range f.doubtful {
 		if now.Sub(since) >= patience {
 			return true
 		}
@@ -226,8 +222,7 @@ func (f *Fleet) Describe(d *container.InspectResponse, mark uint64, made, now ti
 	c := f.bind(&s, now)
 	old := c.Status
 	if !s.listed {
-		c.AgesLie = s.sameRun(&old) && (c.AgesLie || c.differed)
-		c.Described, c.differed = made, false
+		c.ages.describe(made, s.sameRun(&old))
 	}
 	switch {
 	case s.listed:
@@ -247,22 +242,26 @@ func (f *Fleet) Describe(d *container.InspectResponse, mark uint64, made, now ti
 	}
 	s.settleUnhealthySince(&old, now)
 	if s.State == container.StateRunning || s.State == container.StatePaused {
-		c.ByHand = false
+		c.start()
 	}
 	c.appear()
 	c.Status, c.Unsure, c.Labels, c.DependsOn = s, s.listed, s.Labels, s.dependsOn
-	switch {
-	case c.SetAside:
-		c.Wanted = false
-	case s.State == container.StateCreated && !s.autoRemove && c.Recreations > 0:
-		c.Wanted = c.Wanted || s.expected(c.ByHand) // a deploy that does not come up is an outage of what was there before
-	case !s.going():
-		c.Wanted = s.expected(c.ByHand)
-	case old.id != s.id:
-		c.Wanted = false
-	}
-	c.Wanted = c.Wanted || slices.Contains(f.Rules.Expected, s.Name)
+	c.expect(c.wanted(&old) || f.Rules.expects(s.Name))
 	return nil
+}
+
+// wanted decides whether the container should be running that has just been described, as it was old before.
+func (c *Member) wanted(old *Status) bool {
+	switch s := &c.Status; {
+	case c.SetAside:
+		return false
+	case s.State == container.StateCreated && !s.autoRemove && c.Recreations > 0:
+		return c.Wanted || s.expected(c.ByHand) // a deploy that does not come up is an outage of what was there before
+	case !s.going():
+		return s.expected(c.ByHand)
+	default:
+		return c.Wanted && old.id == s.id
+	}
 }
 
 // takeOver fills in what a list does not tell from what was known of the same container before.
@@ -289,7 +288,12 @@ func (f *Fleet) bind(s *Status, now time.Time) *Member {
 	c := f.Members[s.Name]
 	if c != nil && c.ID == s.id {
 		if known && before != s.Name {
-			c.takeBack(former, s)
+			if former == nil || former.ID != s.id {
+				c.Starts.sight(s.Started, s.policyRestarts)
+			} else {
+				c.takeBack(&former.tally)
+				c.Blind = former.Blind
+			}
 		}
 		return c
 	}
@@ -303,28 +307,26 @@ func (f *Fleet) bind(s *Status, now time.Time) *Member {
 	}
 	switch {
 	case c.ID != "": // another container bore the name
-		c.Before, c.OOMsBefore = c.Restarts(), c.ooms()
-		c.Recreations++
-		c.Starts, c.OOMs, c.Born = startLedger{}, oomLedger{}, true
+		c.recreate()
 		switch {
 		case n != nil:
-			c.Starts, c.OOMs = n.starts, n.ooms
+			c.adopt(n)
 		case known: // it is an old one under a new name
-			c.Starts, c.Born = sightedLedger(s.Started, s.policyRestarts), s.Started.IsZero()
+			c.sight(s)
 			c.Blind = s.listed
 		}
 	case n != nil && n.seen:
-		c.Starts, c.OOMs, c.Born = n.starts, n.ooms, true
+		c.adopt(n)
 	case !f.FollowedSince.IsZero() && s.Created.After(f.FollowedSince) && !s.listed:
 		// It was made while the stream was cut: its events may still come, and all of its restarts are news.
 		c.Starts, c.Born = startLedger{}, true
 	case s.listed:
 		c.Blind = true
 	default:
-		c.Starts, c.Born = sightedLedger(s.Started, s.policyRestarts), s.Started.IsZero()
+		c.sight(s)
 	}
-	c.ID, c.Status, c.waitOver = s.id, Status{}, false
-	c.becomeOther()
+	c.ID, c.Status, c.startable = s.id, Status{}, false
+	c.become()
 	if former != nil {
 		// Under a name that is known already, it serves as what had that before.
 		c.rename(before, now, fresh && (former.ID != s.id || former.SetAside))
@@ -340,7 +342,7 @@ const replacedWithin = 10 * time.Minute
 func (f *Fleet) markSetAside(s *Status, now time.Time) {
 	for name, c := range f.Members {
 		if c.RenamedFrom == s.Name && c.ID != s.id && now.Sub(c.RenamedAt) < replacedWithin {
-			c.setAside(slices.Contains(f.Rules.Expected, name))
+			c.setAside(f.Rules.expects(name))
 		}
 	}
 }
@@ -350,7 +352,7 @@ func (f *Fleet) markSetAside(s *Status, now time.Time) {
 func (f *Fleet) markRenamed(id, from string, now time.Time) {
 	if c := f.Members[from]; c != nil && c.ID == id {
 		c.vanish(now)
-		c.expect(slices.Contains(f.Rules.Expected, from))
+		c.expect(f.Rules.expects(from))
 	}
 }
 
@@ -379,13 +381,13 @@ const removedShownFor = time.Hour
 
 // removed reports whether somebody has removed the container, and nothing in the configuration wants it to exist.
 func (f *Fleet) removed(name string, c *Member) bool {
-	return c.Removed && f.Rules.Roles[name] == "" && !slices.Contains(f.Rules.Expected, name) && !slices.Contains(f.Rules.Served, name)
+	return c.Removed && !f.Rules.mentions(name)
 }
 
 // Tidy forgets members that are gone and no longer expected.
 func (f *Fleet) Tidy(now time.Time) {
 	for name, c := range f.Members {
-		if c.present || slices.Contains(f.Rules.Expected, name) {
+		if c.present || f.Rules.expects(name) {
 			continue
 		}
 		age := now.Sub(c.Gone)
@@ -398,17 +400,13 @@ func (f *Fleet) Tidy(now time.Time) {
 		}
 	}
 	f.limitGone()
-	for id, since := range f.Doubtful {
-		if now.Sub(since) > time.Hour {
-			delete(f.Doubtful, id)
-		}
-	}
+	maps.DeleteFunc(f.doubtful, func(_ string, since time.Time) bool { return now.Sub(since) > time.Hour })
 }
 
 // Forget forgets a member that is gone. An error wraps ErrUnknown or ErrNeeded.
 func (f *Fleet) Forget(name string) error {
 	switch c := f.Members[name]; {
-	case slices.Contains(f.Rules.Expected, name):
+	case f.Rules.expects(name):
 		return fmt.Errorf("%w: expected names %q; take it out there and reload", ErrNeeded, name)
 	case c == nil:
 		return fmt.Errorf("%w: %q on docker_host %q", ErrUnknown, failure.OneLine(name), f.Rules.Label)
@@ -426,7 +424,7 @@ const maxGone = 500
 func (f *Fleet) limitGone() {
 	var gone []string
 	for name, c := range f.Members {
-		if !c.present && !slices.Contains(f.Rules.Expected, name) {
+		if !c.present && !f.Rules.expects(name) {
 			gone = append(gone, name)
 		}
 	}

@@ -178,7 +178,7 @@ func (f *fleetTest) do(verb string, args []string) {
 	case "read": // nothing, or "all", or "blind": all, without events
 		f.read(id != "", id != "blind")
 	case "turn": // the first container's turn comes next
-		f.fleet.quick, f.fleet.Slow = Turn{}, Turn{}
+		f.fleet.quick, f.fleet.slow = turn{}, turn{}
 	case "follow":
 		f.fleet.FollowedSince = f.now
 	case "set": // key=value, and a new fleet
@@ -284,7 +284,7 @@ func (f *fleetTest) see(line, shows string) {
 		}
 		for _, word := range words[1:] {
 			if word == "ages=believed" {
-				if f.fleet.Members[name].AgesLie {
+				if f.fleet.Members[name].ages.lie {
 					f.t.Errorf("%s: the ages of %s are given up", line, name)
 				}
 				continue
@@ -867,9 +867,9 @@ func TestAgesByAnotherClockAreGivenUp(t *testing.T) {
 
 func TestStumbleProvesNothing(t *testing.T) {
 	f := play(t, "run 1 irc; read all")
-	known := f.fleet.Members["irc"].Described
+	known := f.fleet.Members["irc"].ages.described
 	f.play("pass 1h; stumble Up About an hour")
-	if got := f.fleet.Members["irc"].Described; !got.Equal(known) {
+	if got := f.fleet.Members["irc"].ages.described; !got.Equal(known) {
 		t.Errorf("described at %s, want %s: the list describes nothing", got, known)
 	}
 }
@@ -919,7 +919,7 @@ func TestAgeThatAgreesProvesThatNothingRanSince(t *testing.T) {
 		stamp := func(at time.Time) time.Time { return at.Add(ahead).Truncate(time.Second) }
 		made := Span{stamp(listed).Add(-some(3 * time.Second)), stamp(listed).Add(time.Second)}
 		told := stamp(described).Add(-some(3 * time.Second))
-		got := known.CompareAge(&container.Summary{State: state, Status: says}, made, told)
+		got := known.compareAge(&container.Summary{State: state, Status: says}, made, told)
 		other := begun.After(described)
 		if got == ageUntold || other && got == AgeAgrees || !other && got == ageDiffers {
 			t.Fatalf("seed %d: a run %s old when described is the same: %t; a list %s later says %q: got %d", seed, described.Sub(known.Started), !other, listed.Sub(described), says, got)
@@ -965,7 +965,7 @@ func TestRunsOfOneAgeInWordsAreToldApart(t *testing.T) {
 			age  time.Duration
 			want Age
 		}{{0, AgeTooCoarse}, {c.coarse, AgeTooCoarse}, {c.coarse + span - 1, AgeTooCoarse}, {c.coarse + span, AgeAgrees}} {
-			got := known.CompareAge(&container.Summary{State: container.StateRunning, Status: "Up " + c.words}, made, portOpened.Add(described.age))
+			got := known.compareAge(&container.Summary{State: container.StateRunning, Status: "Up " + c.words}, made, portOpened.Add(described.age))
 			if got != described.want {
 				t.Errorf("%q, described at an age of %s: got %d, want %d", c.words, described.age, got, described.want)
 			}
@@ -979,7 +979,7 @@ func TestRunsOfOneAgeInWordsAreToldApart(t *testing.T) {
 		known := Status{Run: Run{Started: portOpened}}
 		listed := portOpened.Add(30*time.Second + 500*time.Millisecond + c.ahead)
 		made := Span{listed, listed.Add(time.Second)}
-		if got := known.CompareAge(&container.Summary{State: container.StateRunning, Status: "Up 30 seconds"}, made, portOpened.Add(29*time.Second)); got != c.want {
+		if got := known.compareAge(&container.Summary{State: container.StateRunning, Status: "Up 30 seconds"}, made, portOpened.Add(29*time.Second)); got != c.want {
 			t.Errorf("a clock %s ahead: got %d, want %d", c.ahead, got, c.want)
 		}
 	}
@@ -989,7 +989,7 @@ func TestRunsOfOneAgeInWordsAreToldApart(t *testing.T) {
 func TestRunInTheFutureIsNotInspectedForever(t *testing.T) {
 	known := Status{Run: Run{Started: portOpened.Add(365 * 24 * time.Hour)}}
 	made := Span{portOpened, portOpened.Add(time.Second)}
-	got := known.CompareAge(&container.Summary{State: container.StateRunning, Status: "Up Less than a second"}, made, portOpened.Add(-time.Minute))
+	got := known.compareAge(&container.Summary{State: container.StateRunning, Status: "Up Less than a second"}, made, portOpened.Add(-time.Minute))
 	if got != ageUntold {
 		t.Errorf("got %d, want %d: its age tells nothing", got, ageUntold)
 	}
@@ -1023,17 +1023,17 @@ func TestAgesOfOtherEnginesAreNotCompared(t *testing.T) {
 		{container.StateCreated, "Created", at, ageUntold},
 		{container.StateRestarting, "Restarting (1) 5 seconds ago", at, ageUntold},
 	} {
-		if got := known.CompareAge(&container.Summary{State: c.state, Status: c.status}, c.made, portOpened); got != c.want {
+		if got := known.compareAge(&container.Summary{State: c.state, Status: c.status}, c.made, portOpened); got != c.want {
 			t.Errorf("%s, %q: got %d, want %d", c.state, c.status, got, c.want)
 		}
 	}
 	known.Started = time.Time{}
 	five := &container.Summary{State: container.StateRunning, Status: "Up 5 minutes"}
-	if got := known.CompareAge(five, at, portOpened); got != ageUntold {
+	if got := known.compareAge(five, at, portOpened); got != ageUntold {
 		t.Errorf("without a known start: got %d, want %d", got, ageUntold)
 	}
 	known.Started = portOpened.Add(-5 * time.Minute)
-	if got := known.CompareAge(five, at, time.Time{}); got != ageUntold {
+	if got := known.compareAge(five, at, time.Time{}); got != ageUntold {
 		t.Errorf("without the time of the description: got %d, want %d", got, ageUntold)
 	}
 }

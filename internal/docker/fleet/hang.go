@@ -14,7 +14,7 @@ import (
 // While the engine hangs at all of its containers, one is tried with the next reading, then after stallFirst, then after twice as
 // long each time: so an engine that hung for a moment is not down for longer than it hung twice over.
 const (
-	HangFirst  = time.Minute
+	hangFirst  = time.Minute
 	hangMost   = 30 * time.Minute
 	hangApart  = 10 * time.Second
 	stallFirst = 2 * time.Second
@@ -28,34 +28,34 @@ type hang struct {
 
 // Hangs are the containers that an engine hangs at.
 type Hangs struct {
-	ByID map[string]hang
+	byID map[string]hang
 	// stall is when one is tried again where the engine hangs at all of them.
 	stall hang
-	// Retried is when one of them was last inspected again; answersAgain is true once the engine answered about the last of them.
-	Retried      time.Time
+	// retried is when one of them was last inspected again; answersAgain is true once the engine answered about the last of them.
+	retried      time.Time
 	answersAgain bool
 }
 
 // NewHangs returns none.
-func NewHangs() Hangs { return Hangs{ByID: map[string]hang{}} }
+func NewHangs() Hangs { return Hangs{byID: map[string]hang{}} }
 
 // MayInspect reports whether a container may be inspected, or asked for its stats, now.
 func (h *Hangs) MayInspect(id string, now time.Time) bool {
-	one, hangs := h.ByID[id]
+	one, hangs := h.byID[id]
 	if !hangs {
 		return true
 	}
-	if !h.answersAgain && (now.Before(one.until) || now.Sub(h.Retried) < hangApart) {
+	if !h.answersAgain && (now.Before(one.until) || now.Sub(h.retried) < hangApart) {
 		return false
 	}
 	one.until = now.Add(one.wait) // also if the inspection is cut
-	h.Retried, h.ByID[id] = now, one
+	h.retried, h.byID[id] = now, one
 	return true
 }
 
 // Has reports whether the engine hangs at a container.
 func (h *Hangs) Has(id string) bool {
-	_, hangs := h.ByID[id]
+	_, hangs := h.byID[id]
 	return hangs
 }
 
@@ -65,34 +65,34 @@ func (h *Hangs) TryStalled(listed []container.Summary, now time.Time) {
 		return
 	}
 	for i := range listed {
-		if _, hangs := h.ByID[listed[i].ID]; !hangs {
+		if _, hangs := h.byID[listed[i].ID]; !hangs {
 			return
 		}
 	}
-	first := slices.MinFunc(listed, func(a, b container.Summary) int { return h.ByID[a.ID].until.Compare(h.ByID[b.ID].until) }).ID
-	h.ByID[first] = hang{wait: h.ByID[first].wait}
-	h.Retried = time.Time{}
+	first := slices.MinFunc(listed, func(a, b container.Summary) int { return h.byID[a.ID].until.Compare(h.byID[b.ID].until) }).ID
+	h.byID[first] = hang{wait: h.byID[first].wait}
+	h.retried = time.Time{}
 	h.stall.until = now.Add(h.stall.wait)
 	h.stall.wait = min(max(2*h.stall.wait, stallFirst), hangMost)
 }
 
 // Inspected takes in how an inspection ended that nothing cut short.
 func (h *Hangs) Inspected(id string, hung bool, now time.Time) {
-	if _, hangs := h.ByID[id]; hangs || hung {
+	if _, hangs := h.byID[id]; hangs || hung {
 		h.answersAgain = !hung
 	}
 	if !hung {
-		delete(h.ByID, id)
+		delete(h.byID, id)
 		h.stall = hang{}
 		return
 	}
-	wait := min(max(2*h.ByID[id].wait, HangFirst), hangMost)
-	h.ByID[id] = hang{until: now.Add(wait), wait: wait}
+	wait := min(max(2*h.byID[id].wait, hangFirst), hangMost)
+	h.byID[id] = hang{until: now.Add(wait), wait: wait}
 }
 
 // Forget forgets the containers that a list does not have any more.
 func (h *Hangs) Forget(listed []container.Summary) {
-	maps.DeleteFunc(h.ByID, func(id string, _ hang) bool {
+	maps.DeleteFunc(h.byID, func(id string, _ hang) bool {
 		return !slices.ContainsFunc(listed, func(l container.Summary) bool { return l.ID == id })
 	})
 }

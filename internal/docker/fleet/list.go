@@ -47,7 +47,7 @@ func (f *Fleet) ApplyList(l *Listing, now time.Time) []container.Summary {
 	f.compareNames(l, now)
 	var wanted []container.Summary
 	f.quick.next(len(l.Chosen), quickTurn)
-	f.Slow.next(len(l.Chosen), slowLists(now.Sub(f.listedAt)))
+	f.slow.next(len(l.Chosen), slowLists(now.Sub(f.listedAt)))
 	f.listedAt = now
 	for i := range l.Chosen {
 		one := &l.Chosen[i]
@@ -99,17 +99,14 @@ func (f *Fleet) compareNames(l *Listing, now time.Time) {
 // mayDiffer reports whether there may be more to know of a member, the i-th of those that are chosen, than what is known.
 func (f *Fleet) mayDiffer(c *Member, all *Listing, i int) bool {
 	l := &all.Chosen[i]
-	age := ageUntold
-	if !c.AgesLie {
-		age = c.Status.CompareAge(l, all.Made, c.Described)
-	}
-	hasTurn := f.Slow.has(i)
+	age := c.CompareAge(l, all.Made)
+	hasTurn := f.slow.has(i)
 	if age == ageUntold {
 		hasTurn = f.quick.has(i)
 	}
 	// A list that is older than what is known knows less.
-	c.differed = age == ageDiffers && !f.ChangedSince(all.Mark, l.ID) &&
-		c.Status.Started.Before(all.Made.From) && c.Status.Ended.Before(all.Made.From)
+	c.ages.compare(age == ageDiffers && !f.ChangedSince(all.Mark, l.ID) &&
+		c.Status.Started.Before(all.Made.From) && c.Status.Ended.Before(all.Made.From))
 	switch {
 	case age == ageDiffers, wordsOf(l) != c.Status.said, c.Status.Name != LastingName(OwnName(l.Names)):
 		return true
@@ -136,8 +133,8 @@ func (f *Fleet) surprising(c *Member, l *container.Summary) bool {
 }
 
 func (f *Fleet) expectEvent(id string, following bool, now time.Time) {
-	if _, already := f.Doubtful[id]; following && !already {
-		f.Doubtful[id] = now
+	if _, already := f.doubtful[id]; following && !already {
+		f.doubtful[id] = now
 	}
 }
 

@@ -8,27 +8,15 @@ type Member struct {
 	Status Status
 	// Unsure is true where what is known may be old, and it is to be inspected when next the engine is asked.
 	Unsure bool
-	// Described is when its last description was made, by the engine's clock at the earliest; zero where that does not tell.
-	Described time.Time
-	// differed says that it is inspected since a list told another age of its run than was known, and agesLie that this has
-	// come to nothing: the list's ages are counted by another clock than the descriptions' times.
-	differed, AgesLie bool
-	// waiting says that compose is yet to start the container, since one that must be healthy before is starting. waitOver
-	// says that nothing kept it waiting any more, so that it is down.
-	waiting, waitOver bool
+	ages   ages
+	// startable says that nothing kept compose from starting it since it was made, so that it is down.
+	startable bool
 }
 
 // Record is the part of a member that outlives the process.
 type Record struct {
-	ID     string      `json:"id"`
-	Starts startLedger `json:"starts"`
-	OOMs   oomLedger   `json:"ooms"`
-	// Born is true if the container's first start was counted, which is no restart.
-	Born bool `json:"born,omitempty"`
-	// Before are the restarts, and OOMsBefore the others, of the containers that bore the name before.
-	Before      uint64 `json:"restarts_before,omitempty"`
-	OOMsBefore  uint64 `json:"ooms_before,omitempty"`
-	Recreations uint64 `json:"recreations,omitempty"`
+	ID string `json:"id"`
+	tally
 	lifecycle
 
 	// Blind says that only a list has told of the container yet, which knows neither starts nor restarts.
@@ -38,36 +26,6 @@ type Record struct {
 	NetworkOf string `json:"network_of,omitempty"`
 
 	Labels
-}
-
-// Counts are the counters of a member.
-type Counts struct{ Restarts, Recreations, OOMs uint64 }
-
-// Restarts is the member's count of restarts. It never goes down.
-func (c *Member) Restarts() uint64 {
-	n := c.Starts.Starts
-	if c.Born && n > 0 {
-		n--
-	}
-	return c.Before + n
-}
-
-func (c *Member) ooms() uint64 { return c.OOMsBefore + c.OOMs.Count }
-
-func (c *Member) counts() Counts { return Counts{c.Restarts(), c.Recreations, c.ooms()} }
-
-// takeBack applies that a container has the name again that it had before former. What happened meanwhile is counted there.
-func (c *Member) takeBack(former *Member, s *Status) {
-	starts, ooms := c.Starts.Starts, c.OOMs.Count
-	if former == nil || former.ID != s.id {
-		c.Starts.sight(s.Started, s.policyRestarts)
-		return
-	}
-	c.Starts, c.OOMs, c.Blind = former.Starts, former.OOMs, former.Blind
-	c.Starts.Starts, c.OOMs.Count = starts, ooms
-	if starts == 0 { // its first start may have been meanwhile
-		c.Born = former.Born && former.Starts.Starts == 0
-	}
 }
 
 // Memory is what is kept over restarts of the exporter.
@@ -88,7 +46,7 @@ type newborn struct {
 	replaces string
 }
 
-// lifecycle is whether a member's container exists, and whether it should. It changes by its methods.
+// lifecycle is whether a member's container exists, and whether it should. Only its methods change it.
 type lifecycle struct {
 	// present is true while a container of that name exists.
 	present bool
@@ -112,8 +70,17 @@ func (l *lifecycle) appear() { l.present, l.Gone, l.Removed = true, time.Time{},
 // vanish records that no container of that name exists any more.
 func (l *lifecycle) vanish(now time.Time) { l.present, l.Gone = false, now }
 
-// becomeOther forgets what happened to the container that had the name before.
-func (l *lifecycle) becomeOther() {
+// remove records that somebody has removed the container. Replaced says that another one is about to take its name.
+func (l *lifecycle) remove(replaced bool) { l.Removed = !replaced }
+
+// start records that the container has been started.
+func (l *lifecycle) start() { l.ByHand = false }
+
+// stop records that somebody has stopped the container. If it is missed, whatever it has ended with does not mean that it is done.
+func (l *lifecycle) stop(missed bool) { l.ByHand, l.Wanted = true, l.Wanted || missed }
+
+// become forgets what happened to the container that had the name before.
+func (l *lifecycle) become() {
 	l.ByHand, l.RenamedFrom, l.RenamedAt, l.SetAside = false, "", time.Time{}, false
 }
 
@@ -127,3 +94,20 @@ func (l *lifecycle) expect(wanted bool) { l.Wanted = wanted }
 
 // setAside records that another container took its former name soon, so that it is what a deploy has left.
 func (l *lifecycle) setAside(wanted bool) { l.SetAside, l.Wanted = true, wanted }
+
+// ages is how far the ages that lists tell of a member's runs can be believed. Only its methods change it.
+type ages struct {
+	// described is when its last description was made, by the engine's clock at the earliest; zero where that does not tell.
+	described time.Time
+	// differed says that a list told another age of its run than was known, and lie that an inspection then found the same
+	// run: the list's ages are counted by another clock than the descriptions' times.
+	differed, lie bool
+}
+
+// compare records whether a list told another age than was known.
+func (a *ages) compare(differed bool) { a.differed = differed }
+
+// describe records a description that was made then, and whether it is of the run that was known.
+func (a *ages) describe(made time.Time, sameRun bool) {
+	a.described, a.differed, a.lie = made, false, sameRun && (a.lie || a.differed)
+}

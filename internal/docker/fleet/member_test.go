@@ -79,7 +79,7 @@ func TestOnlyAStrictListSpeaksAgainstTheStream(t *testing.T) {
 	} {
 		f := play(t, "run 1 irc; run 2 xmpp; read all; lost; die 1 1; remove 2")
 		f.read(tt.full, tt.following)
-		if got := len(f.fleet.Doubtful); got != tt.want {
+		if got := len(f.fleet.doubtful); got != tt.want {
 			t.Errorf("%s: %d changes speak against the stream, want %d", tt.name, got, tt.want)
 		}
 	}

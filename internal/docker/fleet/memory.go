@@ -34,10 +34,10 @@ func (f *Fleet) Recall(m Memory, now time.Time) {
 		c := &Member{Record: kept}
 		c.Starts = c.Starts.resumed()
 		if c.Gone.IsZero() {
-			c.Gone = now
+			c.vanish(now)
 		}
 		if !f.Rules.watchesStill(name, kept.Project, m.Labels) {
-			c.Wanted = false // it may be none of ours any more
+			c.expect(false) // it may be none of ours any more
 		}
 		f.Members[name] = c
 		// One that was renamed has its former name beside its present one.

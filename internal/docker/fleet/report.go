@@ -35,7 +35,7 @@ func (f *Fleet) Report(now time.Time) []Report {
 			services[unit] = append(services[unit], name)
 		}
 	}
-	f.findWaiting(services)
+	waiting := f.findWaiting(services)
 	reports := make([]Report, 0, len(f.Members))
 	for _, name := range slices.Sorted(maps.Keys(f.Members)) {
 		c := f.Members[name]
@@ -47,7 +47,7 @@ func (f *Fleet) Report(now time.Time) []Report {
 			r.Status = &Status{Name: name, Labels: c.Labels, Run: Run{State: stateMissing}, Checks: Checks{Health: container.NoHealthcheck}}
 		}
 		if r.Status != nil {
-			r.Expected = c.Wanted && !c.waiting && !f.removed(name, c)
+			r.Expected = c.Wanted && !waiting[c] && !f.removed(name, c)
 			r.DependsOn = f.dependencies(name, c, services)
 		}
 		if f.SavedCounts != nil {
@@ -58,40 +58,38 @@ func (f *Fleet) Report(now time.Time) []Report {
 	return reports
 }
 
-// findWaiting finds the containers that compose has made, and starts later: once others are healthy, which are starting, or
+// findWaiting finds the members that compose has made, and starts later: once others are healthy, which are starting, or
 // once others have started, which wait themselves.
-func (f *Fleet) findWaiting(services map[composeUnit][]string) {
-	awaited := map[*Member][]condition{}
+func (f *Fleet) findWaiting(services map[composeUnit][]string) map[*Member]bool {
+	waiting, awaited := map[*Member]bool{}, map[*Member][]condition{}
 	for _, c := range f.Members {
-		c.waiting = false
 		if c.present && c.Status.State == container.StateCreated {
 			awaited[c] = f.awaited(c, services)
 		}
 	}
+	delays := func(o condition) bool {
+		return waiting[o.Member] || o.healthy && o.present && o.Status.Health == container.Starting
+	}
 	for more := true; more; {
 		more = false
 		for c, others := range awaited {
-			if !c.waiting && !c.waitOver && slices.ContainsFunc(others, condition.delays) {
-				c.waiting, more = true, true
+			if !waiting[c] && !c.startable && slices.ContainsFunc(others, delays) {
+				waiting[c], more = true, true
 			}
 		}
 	}
 	for c, others := range awaited {
 		// One that has not been made or started yet will be starting later.
 		pending := slices.ContainsFunc(others, func(o condition) bool { return !o.present || o.Status.State == container.StateCreated })
-		c.waitOver = c.waitOver || !c.waiting && !pending
+		c.startable = c.startable || !waiting[c] && !pending
 	}
+	return waiting
 }
 
 // condition is a member that must have started, or be healthy too, before compose starts another one.
 type condition struct {
 	*Member
 	healthy bool
-}
-
-// delays reports whether the condition is yet to be met.
-func (o condition) delays() bool {
-	return o.waiting || o.healthy && o.present && o.Status.Health == container.Starting
 }
 
 // awaited are the first members of which compose wants something before it starts this one.

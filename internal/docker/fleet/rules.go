@@ -45,6 +45,14 @@ func (r *Rules) Watches(name string, labels map[string]string) bool {
 	return !MatchesAny(name, r.Exclude)
 }
 
+// expects reports whether the configuration says that a container of this name must run.
+func (r *Rules) expects(name string) bool { return slices.Contains(r.Expected, name) }
+
+// mentions reports whether the configuration speaks of a container of this name.
+func (r *Rules) mentions(name string) bool {
+	return r.expects(name) || r.Roles[name] != "" || slices.Contains(r.Served, name)
+}
+
 // watchesStill reports whether a container that was watched is still chosen, as far as that can be told without it.
 func (r *Rules) watchesStill(name, project string, labels []string) bool {
 	kept := *r

@@ -36,7 +36,7 @@ func (s *Selection) Take(l *container.Summary) {
 	}
 	into := &s.fresh
 	switch {
-	case slices.Contains(s.Rules.Expected, name), s.Rules.Roles[name] != "", slices.Contains(s.Rules.Served, name):
+	case s.Rules.mentions(name):
 		into = &s.named
 	case known:
 		into = &s.kept

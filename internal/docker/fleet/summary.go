@@ -38,12 +38,20 @@ const (
 // ageSlack is by how much the age in a list may be beside the one that is known, for clocks that are set while they run.
 const ageSlack = time.Second
 
-// CompareAge compares the age that a list tells of a container's run with the one that is known from a description that was
+// CompareAge compares the age that a list tells of a member's run, unless lists have told it by another clock.
+func (c *Member) CompareAge(l *container.Summary, made Span) Age {
+	if c.ages.lie {
+		return ageUntold
+	}
+	return c.Status.compareAge(l, made, c.ages.described)
+}
+
+// compareAge compares the age that a list tells of a container's run with the one that is known from a description that was
 // made then, at the earliest. A list tells it in words, "About an hour", which get coarser as a run gets older: two runs may
 // be of the same age in them if the second one began before the first one was as old as the words are coarse. A run that
 // the description does not tell of began after it. So an age which agrees proves that there was no other run, if the known
 // one was older than that when it was described. All of these are times by the engine's clock.
-func (s *Status) CompareAge(l *container.Summary, made Span, described time.Time) Age {
+func (s *Status) compareAge(l *container.Summary, made Span, described time.Time) Age {
 	words, exit, told := ageOf(l)
 	begun := s.Started
 	if l.State == container.StateExited {

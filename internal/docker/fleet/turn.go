@@ -16,16 +16,16 @@ func slowLists(distance time.Duration) int {
 	return int(min(max(slowRound/max(distance, 1), quickTurn), slowTurn))
 }
 
-// Turn is the part of the containers whose turn it is.
-type Turn struct{ First, Last int }
+// turn is the part of the containers whose turn it is.
+type turn struct{ first, last int }
 
 // next passes the turn on, so that each of n has it once in that many lists.
-func (t *Turn) next(n, lists int) {
-	if t.Last >= n {
-		t.Last = 0
+func (t *turn) next(n, lists int) {
+	if t.last >= n {
+		t.last = 0
 	}
-	t.First = t.Last
-	t.Last = min(n, t.First+(n+lists-1)/lists)
+	t.first = t.last
+	t.last = min(n, t.first+(n+lists-1)/lists)
 }
 
-func (t *Turn) has(i int) bool { return i >= t.First && i < t.Last }
+func (t *turn) has(i int) bool { return i >= t.first && i < t.last }
