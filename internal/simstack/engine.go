@@ -268,52 +268,22 @@ const crashing = "irc-services"
 
 // containerFault is what can happen to one container. What happens once, when it is switched on, has no off.
 type containerFault struct {
-	name, container, description string
-	on, off                      func(*Engine, *Container)
+	name, container string
+	on, off         func(*Engine, *Container)
 }
 
 // containerFaults are each about another container, unless they happen once, so that all can be on at once.
 var containerFaults = []containerFault{
-	{
-		"unhealthy", "bridge", "the bridge's container fails its health check",
-		func(_ *Engine, c *Container) { c.fail() }, func(_ *Engine, c *Container) { c.pass() },
-	},
-	{
-		"starting", "xmpp-proxy", "the proxy's container was restarted and has not yet passed a health check",
-		(*Engine).restartContainer, func(_ *Engine, c *Container) { c.pass() },
-	},
-	{
-		"crash_loop", crashing, "the services' container crashes and is restarted, again and again",
-		(*Engine).beginCrashLoop, (*Engine).endCrashLoop,
-	},
-	{
-		"exited", "docs", "the documentation site's container exited with code 1",
-		func(e *Engine, c *Container) { e.exit(c, 1) }, (*Engine).startWell,
-	},
-	{
-		"paused", "web-panel", "the panel's container is paused; the engine goes on to call it unhealthy",
-		(*Engine).pause, func(e *Engine, c *Container) { e.unpause(c); c.pass() },
-	},
-	{
-		"missing", "plant-store", "the plant store's container was removed; it comes back as a new one",
-		(*Engine).removeContainer, nil, // see bringBack
-	},
-	{
-		"oom_killed", "web-irc", "the web client's container was killed for want of memory",
-		(*Engine).oom, (*Engine).startWell,
-	},
-	{
-		"restarted", "irc", "the IRC server's container was restarted by hand: once, when this is switched on",
-		func(e *Engine, c *Container) { e.restartContainer(c); c.pass() }, nil,
-	},
-	{
-		"deployed", "docs", "the documentation site was deployed: once, when this is switched on",
-		func(e *Engine, c *Container) { e.recreate(c, nil).pass() }, nil,
-	},
-	{
-		"memory_high", "xmpp", "the XMPP server's container uses 600 MB",
-		func(_ *Engine, c *Container) { c.workingSet = 600e6 }, func(_ *Engine, c *Container) { c.workingSet = c.spec.WorkingSet },
-	},
+	{"unhealthy", "bridge", func(_ *Engine, c *Container) { c.fail() }, func(_ *Engine, c *Container) { c.pass() }},
+	{"starting", "xmpp-proxy", (*Engine).restartContainer, func(_ *Engine, c *Container) { c.pass() }},
+	{"crash_loop", crashing, (*Engine).beginCrashLoop, (*Engine).endCrashLoop},
+	{"exited", "docs", func(e *Engine, c *Container) { e.exit(c, 1) }, (*Engine).startWell},
+	{"paused", "web-panel", (*Engine).pause, func(e *Engine, c *Container) { e.unpause(c); c.pass() }},
+	{"missing", "plant-store", (*Engine).removeContainer, nil}, // see bringBack
+	{"oom_killed", "web-irc", (*Engine).oom, (*Engine).startWell},
+	{"restarted", "irc", func(e *Engine, c *Container) { e.restartContainer(c); c.pass() }, nil},
+	{"deployed", "docs", func(e *Engine, c *Container) { e.recreate(c, nil).pass() }, nil},
+	{"memory_high", "xmpp", func(_ *Engine, c *Container) { c.workingSet = 600e6 }, func(_ *Engine, c *Container) { c.workingSet = c.spec.WorkingSet }},
 }
 
 // switchContainer carries out a fault of a container.
@@ -372,7 +342,7 @@ func (e *Engine) beginCrashLoop(c *Container) {
 	e.crashLoop = time.AfterFunc(e.crashEvery/2, func() {
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		if e.crashLoop == nil {
+		if e.crashLoop == nil || e.service.ended() {
 			return
 		}
 		if c.state == "restarting" {
@@ -390,15 +360,5 @@ func (e *Engine) endCrashLoop(c *Container) {
 		e.crashLoop = nil
 		e.revive(c)
 		c.pass()
-	}
-}
-
-// stopCrashLoop ends the crash loop for good.
-func (e *Engine) stopCrashLoop() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.crashLoop != nil {
-		e.crashLoop.Stop()
-		e.crashLoop = nil
 	}
 }

@@ -32,20 +32,11 @@ func newDocker(e *Engine, socket string) *service {
 		name:      "docker",
 		listening: listening{endpoints: []*endpoint{{network: "unix", address: socket}}},
 		handle:    e.handle,
-		faults: []fault{
-			{name: "forbidden_stats", description: "a socket proxy refuses the containers' statistics: 403"},
-			{name: "forbidden_events", description: "a socket proxy refuses the stream of events: 403", switched: cutEvents}, // a proxy that was told so was started anew
-			{name: "events_cut", description: "streams of events are cut as soon as they are open", switched: cutEvents},
-			{name: "events_deaf", description: "streams of events stay open and tell nothing any more"},
-			{name: "engine_restarted", description: "the engine was restarted, once, when this is switched on; containers without a restart policy stay stopped", switched: e.switchRestart},
-			{name: "hang_list", description: "the list of containers stops in the middle"},
-			{name: "hang_inspect", description: "what is told of one container stops in the middle"},
-			{name: "hang_stats", description: "a container's statistics stop in the middle"},
-			{name: "partial", description: "the list is whole, but what is told of one container is cut in the middle"},
-		},
+		// A proxy that refuses events was told so by a start of its own.
+		switched: map[string]func(bool){"forbidden_events": cutEvents, "events_cut": cutEvents, "engine_restarted": e.switchRestart},
 	}
 	for _, f := range containerFaults {
-		e.service.faults = append(e.service.faults, fault{name: f.name, description: f.description, switched: func(on bool) { e.switchContainer(f, on) }})
+		e.service.switched[f.name] = func(on bool) { e.switchContainer(f, on) }
 	}
 	return e.service
 }

@@ -5,13 +5,17 @@ import (
 	"cmp"
 	"compress/gzip"
 	"context"
+	_ "embed" // for the faults
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"gopkg.in/yaml.v3"
 )
 
 // Fault is one way in which a service can go wrong.
@@ -22,51 +26,49 @@ type Fault struct {
 	Description string `json:"description"`
 }
 
-// fault is one way in which a service can go wrong. Where it says no more than its name, the service's own code looks
-// whether it is on.
-type fault struct {
-	name, description string
-	// instead makes an HTTP answer in the service's place, which never sees the request.
+//go:embed faults.yaml
+var faultsYAML []byte
+
+// knownFaults are the descriptions of faults by their names, of each service and of those that have something in common.
+var knownFaults = sync.OnceValue(func() (all map[string]map[string]string) {
+	if err := yaml.Unmarshal(faultsYAML, &all); err != nil {
+		panic(err) // it is part of the binary
+	}
+	return all
+})
+
+// findFaults has a service know its own faults, and those that others have as well.
+func (s *service) findFaults() {
+	s.faults = map[string]string{}
+	for group, applies := range map[string]bool{
+		s.name: true, "every service": true, "services with a certificate": s.secure || s.startTLS,
+		"services with TLS from the beginning": s.secure, "XMPP streams": s.startTLS, "services that speak HTTP": s.speak == nil,
+	} {
+		if applies {
+			maps.Copy(s.faults, knownFaults()[group])
+		}
+	}
+}
+
+// answerFaults act on the HTTP answers of every service. All others act where the service looks whether they are on.
+var answerFaults = []struct {
+	name string
+	// instead makes the answer in the service's place, which never sees the request.
 	instead func(*service) *answer
-	// spoil changes the service's own HTTP answer.
+	// spoil changes the service's own answer.
 	spoil func(*service, *answer)
-	// switched is told when the fault is turned, one change at a time.
-	switched func(on bool)
-}
-
-// connectionFaults act before a request is read. Every service has them.
-var connectionFaults = []fault{
-	{name: "stopped", description: "nothing listens: TCP connections are refused, the engine's socket is gone"},
-	{name: "hang", description: "connections are accepted and never answered, not even with a TLS handshake"},
-	{name: "slow", description: "every answer comes a few seconds late"},
-	{name: "reset", description: "the connection is reset as soon as the client has spoken"},
-	{name: "not_http", description: "something that speaks another protocol has the port"},
-}
-
-// certificateFaults are those of the services that have a certificate.
-var certificateFaults = []fault{
-	{name: "expired_certificate", description: "the certificate expired yesterday"},
-	{name: "wrong_name_certificate", description: "the certificate is for another host"},
-	{name: "other_certificate", description: "the certificate is by an authority that nobody knows"},
-	{name: "incomplete_chain", description: "the server leaves out the intermediate certificate that signed its own"},
-}
-
-// noTLS is the fault of the services that speak TLS from the beginning.
-var noTLS = fault{name: "no_tls", description: "the port speaks plain HTTP"}
-
-// answerFaults act on HTTP answers. Every service that speaks HTTP has them.
-var answerFaults = []fault{
-	{name: "status_403", description: "every answer is 403", instead: statusInstead(http.StatusForbidden)},
-	{name: "status_404", description: "every answer is 404", instead: statusInstead(http.StatusNotFound)},
-	{name: "status_500", description: "every answer is 500", instead: statusInstead(http.StatusInternalServerError)},
-	{name: "status_502", description: "every answer is 502, by a proxy in between", instead: func(*service) *answer { return captured("proxy_502") }},
-	{name: "redirect", description: "every answer is a redirect to another host", instead: func(*service) *answer {
+}{
+	{name: "status_403", instead: statusInstead(http.StatusForbidden)},
+	{name: "status_404", instead: statusInstead(http.StatusNotFound)},
+	{name: "status_500", instead: statusInstead(http.StatusInternalServerError)},
+	{name: "status_502", instead: func(*service) *answer { return captured("proxy_502") }},
+	{name: "redirect", instead: func(*service) *answer {
 		return reply(http.StatusFound, "text/plain", "").set("Location", "http://elsewhere.invalid/")
 	}},
-	{name: "header_flood", description: "the answer's header never ends", instead: func(s *service) *answer {
+	{name: "header_flood", instead: func(s *service) *answer {
 		return &answer{status: http.StatusOK, headerOpen: true, end: endCut, rest: s.flood("header_flood", "X-Flood: 1\r\n")}
 	}},
-	{name: "truncated", description: "the connection closes in the middle of the body", spoil: func(_ *service, a *answer) {
+	{name: "truncated", spoil: func(_ *service, a *answer) {
 		half := len(a.body) / 2
 		a.missing += len(a.body) - half
 		if a.missing == 0 {
@@ -75,10 +77,10 @@ var answerFaults = []fault{
 		}
 		a.body, a.rest, a.end = a.body[:half], nil, endCut
 	}},
-	{name: "malformed", description: "the answer is 200 with bytes that are neither JSON nor OpenMetrics", spoil: func(_ *service, a *answer) {
+	{name: "malformed", spoil: func(_ *service, a *answer) {
 		a.status, a.body, a.rest = http.StatusOK, []byte("{\"<html>\x00\xff it works!\n{{{ 1 2 3\n"), nil
 	}},
-	{name: "huge", description: "the body never ends", spoil: func(s *service, a *answer) {
+	{name: "huge", spoil: func(s *service, a *answer) {
 		a.status, a.end = http.StatusOK, endCut
 		a.drop("Content-Length").drop("Transfer-Encoding")
 		a.rest = s.flood("huge", "simulated_endless{n=\"0\"} 1\n")
@@ -87,7 +89,7 @@ var answerFaults = []fault{
 			a.body, a.rest = bytes.TrimRight(a.body, "]}\n"), s.flood("huge", strings.Repeat(" ", 31)+"\n")
 		}
 	}},
-	{name: "gzip_bomb", description: "a small compressed body that becomes 1 GiB", spoil: func(_ *service, a *answer) {
+	{name: "gzip_bomb", spoil: func(_ *service, a *answer) {
 		a.status, a.body, a.rest = http.StatusOK, bomb(), nil
 		a.set("Content-Encoding", "gzip").set("Content-Length", "").drop("Transfer-Encoding")
 	}},
@@ -148,53 +150,31 @@ var bomb = sync.OnceValue(func() []byte {
 	return bytes.Repeat(member.Bytes(), 1024)
 })
 
-// addCommonFaults gives a service the faults that others have as well.
-func (s *service) addCommonFaults() {
-	s.faults = slices.Concat(connectionFaults, s.faults)
-	if s.secure || s.startTLS {
-		s.faults = append(s.faults, certificateFaults...)
-	}
-	if s.secure {
-		s.faults = append(s.faults, noTLS)
-	}
-	if s.speak == nil {
-		s.faults = append(s.faults, answerFaults...)
-	}
-}
-
 // turn switches one fault of the service.
-func (s *service) turn(name string, on bool) error {
-	var names []string
-	for _, f := range s.faults {
-		if f.name == name {
-			return s.turnKnown(f, on)
-		}
-		names = append(names, f.name)
+func (s *service) turn(fault string, on bool) error {
+	if _, known := s.faults[fault]; !known {
+		return fmt.Errorf("%s has no fault %q; it has %v", s.name, fault, slices.Sorted(maps.Keys(s.faults)))
 	}
-	return fmt.Errorf("%s has no fault %q; it has %v", s.name, name, names)
-}
-
-func (s *service) turnKnown(f fault, on bool) error {
 	s.turning.Lock()
 	defer s.turning.Unlock()
 	if s.ended() {
 		return errClosed
 	}
-	if s.on(f.name) == on {
+	if s.on(fault) == on {
 		return nil
 	}
-	stops := f.name == "stopped"
+	stops := fault == "stopped"
 	if stops && !on {
 		if err := s.open(); err != nil {
 			return fmt.Errorf("start %s again: %w", s.name, err)
 		}
 	}
-	s.mark(f.name, on)
+	s.mark(fault, on)
 	if stops && on {
 		s.shut()
 	}
-	if f.switched != nil {
-		f.switched(on)
+	if switched := s.switched[fault]; switched != nil {
+		switched(on)
 	}
 	return nil
 }

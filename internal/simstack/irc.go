@@ -30,15 +30,6 @@ func newIRC(o Options, socket string) *service {
 		secure:    true,
 		handle:    i.handle,
 		listening: listening{endpoints: []*endpoint{{network: "unix", address: socket, lines: i.lines}}},
-		faults: []fault{
-			{name: "wrong_credentials", description: "the password was changed, or the rpc-user block matches another address: 401"},
-			{name: "forbidden", description: "the account's class forbids every call: error -32000 under status 200"},
-			{name: "rpc_error", description: "every call fails with error -32603 under status 200"},
-			{name: "other_id", description: "every answer bears another id than the call"},
-			{name: "services_unlinked", description: "the IRC services are not linked: the server counts only itself"},
-			{name: "numbers_forbidden", description: "the account's class allows rpc.info only: error -32000 to stats.get and every list"},
-			{name: "no_stats", description: "an older server without the method stats.get"},
-		},
 	}
 	return i.service
 }

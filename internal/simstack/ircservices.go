@@ -3,7 +3,6 @@ package simstack
 import (
 	"encoding/json"
 	"net/http"
-	"strings"
 )
 
 // handleIRCServices answers as the IRC services' HTTP daemon does: Atheme's.
@@ -16,16 +15,6 @@ func handleIRCServices(x *exchange) *answer {
 		return a
 	case x.req.URL.Path != "/jsonrpc":
 		return captured("services_404")
-	case x.req.Method != http.MethodPost || x.req.ContentLength <= 0:
-		a := captured("services_411")
-		if x.req.Method == http.MethodPost {
-			a.end = endClose
-		}
-		return a
-	}
-	contentType, _, _ := strings.Cut(x.req.Header.Get("Content-Type"), ";")
-	if contentType != "application/json" && contentType != "text/xml" {
-		return captured("services_415")
 	}
 	body, _ := x.body()
 	var call struct {

@@ -30,15 +30,7 @@ const (
 // newIRCPort is the TLS port of the IRC server's clients.
 func newIRCPort() *service {
 	i := &ircPort{}
-	i.service = &service{name: "irc_tls", secure: true, speak: i.speak, refuse: i.refuse, faults: []fault{
-		{name: "throttled", description: "the server refuses connections from this address: Throttled: Reconnecting too fast"},
-		{name: "connect_flood", description: "the server throttles addresses that connect more than 3 times in 60 s, as a stock UnrealIRCd does", switched: i.forget},
-		{name: "hang_after_tls", description: "TLS stands, and nothing is ever answered"},
-		{name: "no_cap", description: "an old server that does not know the command CAP"},
-		{name: "truncated", description: "the connection closes in the middle of the answer"},
-		{name: "malformed", description: "an HTTP server has the port, with TLS and the right certificate"},
-		{name: "huge", description: "the server sends a line that never ends"},
-	}}
+	i.service = &service{name: "irc_tls", secure: true, speak: i.speak, refuse: i.refuse, switched: map[string]func(bool){"connect_flood": i.forget}}
 	return i.service
 }
 

@@ -1,6 +1,7 @@
 package simstack
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -70,9 +71,9 @@ func (n *Network) Dial(ctx context.Context, network, address string) (net.Conn, 
 	if network != "unix" {
 		from = &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: firstPort}
 	}
-	var up, down stream
-	client := &memoryConn{in: &down, out: &up, local: from, remote: l.address}
-	server := &memoryConn{in: &up, out: &down, local: l.address, remote: from}
+	up, down := newStream(), newStream()
+	client := &memoryConn{in: down, out: up, local: from, remote: l.address}
+	server := &memoryConn{in: up, out: down, local: l.address, remote: from}
 	select {
 	case l.conns <- server:
 		return client, nil
@@ -117,8 +118,8 @@ func (l *memoryListener) Close() error {
 		for {
 			select {
 			case c := <-l.conns:
-				c.SetLinger(0) //nolint:errcheck,gosec // it cannot fail
-				c.Close()      //nolint:errcheck,gosec // it cannot fail
+				c.out.reset()
+				_ = c.Close()
 			default:
 				return
 			}
@@ -131,9 +132,6 @@ func (l *memoryListener) Close() error {
 type memoryConn struct {
 	in, out       *stream
 	local, remote net.Addr
-
-	mu    sync.Mutex
-	abort bool
 }
 
 func (c *memoryConn) LocalAddr() net.Addr  { return c.local }
@@ -155,30 +153,23 @@ func (c *memoryConn) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// SetLinger has Close reset the connection if the argument is 0, as that of a TCP connection does.
+// SetLinger resets the connection if the argument is 0: a TCP connection is closed then, and is reset by that.
 func (c *memoryConn) SetLinger(seconds int) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.abort = seconds == 0
+	if seconds == 0 {
+		c.out.reset()
+	}
 	return nil
 }
 
 // CloseWrite tells the other end that no more comes.
 func (c *memoryConn) CloseWrite() error {
-	c.out.end(io.EOF)
+	c.out.end()
 	return nil
 }
 
 func (c *memoryConn) Close() error {
-	c.mu.Lock()
-	abort := c.abort
-	c.mu.Unlock()
-	if abort {
-		c.out.reset()
-	}
-	c.out.end(io.EOF)
+	c.out.end()
 	c.in.leave()
-	c.out.setDeadline(&c.out.writeDeadline, time.Time{})
 	return nil
 }
 
@@ -188,55 +179,49 @@ func (c *memoryConn) SetDeadline(t time.Time) error {
 }
 
 func (c *memoryConn) SetReadDeadline(t time.Time) error {
-	c.in.setDeadline(&c.in.readDeadline, t)
+	c.in.change(func() { c.in.readDeadline = t })
 	return nil
 }
 
 func (c *memoryConn) SetWriteDeadline(t time.Time) error {
-	c.out.setDeadline(&c.out.writeDeadline, t)
+	c.out.change(func() { c.out.writeDeadline = t })
 	return nil
 }
 
 // stream is what one end of a connection says to the other.
 type stream struct {
 	mu      sync.Mutex
+	changed sync.Cond
 	bytes   []byte
 	ended   error // what the reader gets after the last byte
 	left    bool  // nobody reads any more
-	changed chan struct{}
 
 	readDeadline, writeDeadline time.Time
+}
+
+func newStream() *stream {
+	s := &stream{}
+	s.changed.L = &s.mu
+	return s
 }
 
 // window is how many bytes may be sent that nobody has read.
 const window = 256 << 10
 
-// wake has all who wait look again. The lock is held.
-func (s *stream) wake() {
-	if s.changed != nil {
-		close(s.changed)
-		s.changed = nil
-	}
-}
-
 // wait gives up the lock until something changes, at most until the deadline.
 func (s *stream) wait(deadline time.Time) {
-	if s.changed == nil {
-		s.changed = make(chan struct{})
+	if !deadline.IsZero() {
+		defer time.AfterFunc(time.Until(deadline), func() { s.change(func() {}) }).Stop()
 	}
-	changed := s.changed
-	s.mu.Unlock()
-	defer s.mu.Lock()
-	if deadline.IsZero() {
-		<-changed
-		return
-	}
-	timer := time.NewTimer(time.Until(deadline))
-	defer timer.Stop()
-	select {
-	case <-changed:
-	case <-timer.C:
-	}
+	s.changed.Wait()
+}
+
+// change changes something, and has all who wait look again.
+func (s *stream) change(how func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	how()
+	s.changed.Broadcast()
 }
 
 func (s *stream) read(b []byte) (int, error) {
@@ -253,7 +238,7 @@ func (s *stream) read(b []byte) (int, error) {
 		case len(s.bytes) > 0:
 			n := copy(b, s.bytes)
 			s.bytes = s.bytes[n:]
-			s.wake()
+			s.changed.Broadcast()
 			return n, nil
 		case s.ended != nil:
 			return 0, s.ended
@@ -279,7 +264,7 @@ func (s *stream) write(b []byte) (n int, err error) {
 			part := b[:min(len(b), window-len(s.bytes))]
 			s.bytes = append(s.bytes, part...)
 			n, b = n+len(part), b[len(part):]
-			s.wake()
+			s.changed.Broadcast()
 			continue
 		}
 		s.wait(s.writeDeadline)
@@ -288,34 +273,17 @@ func (s *stream) write(b []byte) (n int, err error) {
 
 func over(deadline time.Time) bool { return !deadline.IsZero() && !time.Now().Before(deadline) }
 
-func (s *stream) end(with error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.ended == nil {
-		s.ended = with
-	}
-	s.wake()
+// end is the writer's end.
+func (s *stream) end() {
+	s.change(func() { s.ended = cmp.Or(s.ended, io.EOF) })
 }
 
 // reset throws away what was not read.
 func (s *stream) reset() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.bytes, s.ended = nil, os.NewSyscallError("read", syscall.ECONNRESET)
-	s.wake()
+	s.change(func() { s.bytes, s.ended = nil, os.NewSyscallError("read", syscall.ECONNRESET) })
 }
 
 // leave is the reader's end.
 func (s *stream) leave() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.left, s.bytes = true, nil
-	s.wake()
-}
-
-func (s *stream) setDeadline(which *time.Time, t time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	*which = t
-	s.wake()
+	s.change(func() { s.left, s.bytes = true, nil })
 }

@@ -25,16 +25,7 @@ type plantStore struct {
 }
 
 func newPlantStore(p *plantStore) *service {
-	p.service = &service{name: "plant_store", handle: p.handle, faults: []fault{
-		{name: "wrong_credentials", description: "the store knows the token no more: 401"},
-		{name: "reject_all", description: "every plant is rejected with 400 and an Error, even a good one"},
-		{name: "accepts_invalid", description: "a plant that breaks the schema is answered with 200"},
-		{name: "wrong_plant", description: "the answer to a creation is another plant"},
-		{name: "create_500", description: "a plant is stored, yet the answer is 500"},
-		{name: "lost_create", description: "a plant is stored, then the connection breaks before the answer"},
-		{name: "refuse_delete", description: "every deletion is answered with 500, and nothing is deleted"},
-		{name: "lost_delete", description: "a plant is deleted, then the connection breaks before the answer"},
-	}}
+	p.service = &service{name: "plant_store", handle: p.handle}
 	return p.service
 }
 
@@ -148,8 +139,7 @@ var knownIdentity = identity{"user-1", "100000000000000001", "alice", "alice@" +
 // newIdentity is the identity API.
 func newIdentity(token string) *service {
 	return &service{
-		name:   "identity",
-		faults: []fault{{name: "wrong_credentials", description: "the API knows the token no more: 401"}},
+		name: "identity",
 		handle: func(x *exchange) *answer {
 			if x.req.URL.Path != "/api/bridge/identity" || x.req.Method != http.MethodGet {
 				return jsonError(http.StatusNotFound, "there is no such operation")

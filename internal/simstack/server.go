@@ -18,7 +18,9 @@ import (
 // server cannot: without a length, with a length and no body, with a header before the request was read, or never.
 type service struct {
 	name   string
-	faults []fault
+	faults map[string]string // what each does, by its name
+	// switched are told when their fault is turned, one change at a time.
+	switched map[string]func(on bool)
 	// handle answers one request.
 	handle func(*exchange) *answer
 	// speak, where set, serves a connection in another protocol than HTTP, over TLS if the service is secure.
@@ -325,7 +327,7 @@ func waitForClient(conn net.Conn) {
 
 // answer asks the service, unless a fault answers in its place.
 func (s *service) answer(x *exchange) *answer {
-	for _, f := range s.faults {
+	for _, f := range answerFaults {
 		if f.instead != nil && s.on(f.name) {
 			return f.instead(s)
 		}
@@ -334,7 +336,7 @@ func (s *service) answer(x *exchange) *answer {
 	if a.end == endSilent || a.end == endCut {
 		return a
 	}
-	for _, f := range s.faults {
+	for _, f := range answerFaults {
 		if f.spoil == nil || !s.on(f.name) {
 			continue
 		}

@@ -128,7 +128,7 @@ func (k *Stack) makeDir() (err error) {
 // add opens a service, on the port after those before it.
 func (k *Stack) add(s *service, certs *certificates) error {
 	s.slow, s.wg, s.network = k.opts.Slow, &k.wg, k.opts.Network
-	s.addCommonFaults()
+	s.findFaults()
 	if s.secure || s.startTLS {
 		s.tls = certs.config(s)
 	}
@@ -152,12 +152,11 @@ func (k *Stack) add(s *service, certs *certificates) error {
 func (k *Stack) Close() error {
 	var err error
 	k.closing.Do(func() {
-		err = k.closeControl()
+		if k.control != nil {
+			err = k.control.Close()
+		}
 		for _, s := range k.services {
 			s.close()
-		}
-		if k.engine != nil {
-			k.engine.stopCrashLoop()
 		}
 		k.wg.Wait()
 		if k.dir != "" {
@@ -229,9 +228,9 @@ func (k *Stack) Active() []Fault {
 func (k *Stack) faults(keep func(*service, string) bool) []Fault {
 	var kept []Fault
 	for _, s := range k.services {
-		for _, f := range s.faults {
-			if keep(s, f.name) {
-				kept = append(kept, Fault{s.name, f.name, f.description})
+		for name, description := range s.faults {
+			if keep(s, name) {
+				kept = append(kept, Fault{s.name, name, description})
 			}
 		}
 	}

@@ -2,6 +2,7 @@ package simstack
 
 import (
 	"bytes"
+	_ "embed" // for the bad lines
 	"encoding/json"
 	"fmt"
 	"net"
@@ -17,17 +18,9 @@ type xmpp struct {
 	service *service
 	token   string
 	scrapes atomic.Int64
-	page    []line
-	extra   []byte
+	extra   string
 	// failures grow with each scrape while auth_failures is on.
 	failures atomic.Int64
-}
-
-// line is one line of the metrics page. A growing one is a sample that gains step with each scrape.
-type line struct {
-	text  string
-	value float64
-	step  float64
 }
 
 // growing are the samples that grow, by the beginning of their line. What they begin with is the capture's value.
@@ -42,76 +35,33 @@ var growing = map[string]float64{
 
 // badLines are what somebody else's page should not hold: no sample, a sample twice, names that are the exporter's own,
 // an interleaved family, a value out of its type's range, and bytes that are no UTF-8.
-const badLines = `this is no sample at all
-prosody_broken{host="chat.test" 1
-prosody_broken{host=chat.test} 2
-prosody_broken{host="chat.test"} nine
+//
+//go:embed bad_lines.txt
+var badLines string
 
-# TYPE chatstack_probe_success gauge
-chatstack_probe_success{target="xmpp_status"} 0
-# TYPE process_start_time_seconds gauge
-process_start_time_seconds 1
-# TYPE go_goroutines gauge
-go_goroutines 7
-# TYPE prosody_twice gauge
-# TYPE prosody_twice counter
-prosody_twice{host="chat.test"} 1
-prosody_twice{host="chat.test"} 2
-prosody_twice{host="chat.test",host="other.test"} 3
-# TYPE prosody_torn gauge
-prosody_torn{n="1"} 1
-# TYPE prosody_between gauge
-prosody_between 1
-prosody_torn{n="2"} 2
-# TYPE prosody_lowered counter
-prosody_lowered_total -5
-# TYPE prosody_set stateset
-prosody_set{prosody_set="a"} 7
-prosody_bytes{host="` + "\xff\xfe" + `"} 1
-prosody_good_among_bad{host="chat.test"} 42
-`
+// loginLines are the families that mod_measure_chatstack brings: the server itself counts no logins.
+//
+//go:embed login_lines.txt
+var loginLines string
 
 func newXMPP(o Options) *service {
-	page := captured("xmpp_metrics").body
-	x := &xmpp{
-		token: o.Token + "-xmpp",
-		page:  readPage(string(bytes.TrimSuffix(page, []byte(endOfPage)))),
-		extra: moreSeries(o.UpstreamSeries),
-	}
-	x.service = &service{name: "xmpp", handle: x.handle, faults: []fault{
-		{name: "wrong_credentials", description: "the admin API knows the token no more"},
-		{name: "not_admin", description: "the admin API's token is known, but not an administrator's"},
-		{name: "unknown_host", description: "no default host is set: the admin API answers only for the Host " + XMPPDomain},
-		{name: "metrics_403", description: "the client is outside XMPP_OPENMETRICS_CIDR: only the metrics page is refused"},
-		{name: "status_page_403", description: "the client is outside the status module's own allow list"},
-		{name: "statistics_off", description: "the server was started without statistics: the metrics page is 404"},
-		{name: "bad_page", description: "the metrics page has broken, doubled and clashing lines and no end"},
-		{name: "no_eof", description: "the metrics page lacks its last line, # EOF"},
-		{name: "not_json", description: "the status page is 200 with text that is no JSON"},
-		{name: "module_error", description: "the status page reports one module in state error"},
-		{name: "component_disconnected", description: "the status page says that the bridge's component is disconnected"},
-		{name: "auth_failures", description: "100 logins fail between two readings"},
-		{name: "no_auth_source", description: "the server was started without the module mod_measure_chatstack: no page counts logins"},
-	}}
+	x := &xmpp{token: o.Token + "-xmpp", extra: moreSeries(o.UpstreamSeries)}
+	x.service = &service{name: "xmpp", handle: x.handle}
 	return x.service
 }
 
 const endOfPage = "# EOF\n"
 
-func readPage(text string) []line {
-	var page []line
-	for l := range strings.Lines(text) {
-		name, value, _ := strings.Cut(strings.TrimSuffix(l, "\n"), " ")
-		step := growing[name]
-		if step == 0 {
-			page = append(page, line{text: l})
-			continue
-		}
+// grow adds to the growing samples of a page what they gain with n scrapes.
+func grow(page string, n float64) string {
+	for sample, step := range growing {
+		before, rest, _ := strings.Cut(page, "\n"+sample+" ")
+		value, after, _ := strings.Cut(rest, "\n")
 		v, err := strconv.ParseFloat(value, 64)
 		if err != nil {
 			panic(err) // a slip of ours: the capture is part of the binary
 		}
-		page = append(page, line{name, v, step})
+		page = before + "\n" + sample + " " + strconv.FormatFloat(v+n*step, 'g', 17, 64) + "\n" + after
 	}
 	return page
 }
@@ -120,8 +70,8 @@ func readPage(text string) []line {
 const perFamily = 500
 
 // moreSeries writes n series as the real server would.
-func moreSeries(n int) []byte {
-	var b bytes.Buffer
+func moreSeries(n int) string {
+	var b strings.Builder
 	for i := range n {
 		name := fmt.Sprintf("prosody_mod_simulated__load%d", i/perFamily)
 		if i%perFamily == 0 {
@@ -129,7 +79,7 @@ func moreSeries(n int) []byte {
 		}
 		fmt.Fprintf(&b, "%s{host=\"room%d.%s\",kind=\"simulated\"} %d\n", name, i%perFamily, XMPPDomain, i)
 	}
-	return b.Bytes()
+	return b.String()
 }
 
 func (p *xmpp) handle(x *exchange) *answer {
@@ -184,45 +134,24 @@ func (p *xmpp) metricsPage() *answer {
 		return captured("xmpp_metrics_404")
 	}
 	a := captured("xmpp_metrics")
-	n := float64(p.scrapes.Add(1) - 1)
-	var page bytes.Buffer
-	page.Grow(len(a.body) + len(p.extra) + 1024)
+	page := strings.TrimSuffix(grow(string(a.body), float64(p.scrapes.Add(1)-1)), endOfPage)
 	bad := p.service.on("bad_page")
-	for i, l := range p.page {
-		if bad && i == len(p.page)/2 {
-			page.WriteString(badLines)
-		}
-		page.WriteString(l.text)
-		if l.step != 0 {
-			page.WriteString(" " + strconv.FormatFloat(l.value+n*l.step, 'g', 17, 64) + "\n")
-		}
+	if bad {
+		half := len(page)/2 + strings.IndexByte(page[len(page)/2:], '\n') + 1
+		page = page[:half] + badLines + page[half:]
 	}
-	page.Write(p.extra)
+	page += p.extra
 	if p.service.on("auth_failures") {
 		p.failures.Add(100)
 	}
 	if !p.service.on("no_auth_source") {
-		page.WriteString(logins(p.failures.Load()))
+		page += fmt.Sprintf(loginLines, p.failures.Load())
 	}
 	if !bad && !p.service.on("no_eof") {
-		page.WriteString(endOfPage)
+		page += endOfPage
 	}
-	a.body = page.Bytes()
+	a.body = []byte(page)
 	return a
-}
-
-// logins are the families that mod_measure_chatstack brings: the server itself counts no logins.
-func logins(failures int64) string {
-	var b strings.Builder
-	for _, row := range []struct {
-		name, help string
-		n          int64
-	}{{"c2s_auth_success", "Logins of clients that succeeded", 12}, {"c2s_auth_failure", "Logins of clients that failed", failures}} {
-		name, labels := "prosody_mod_measure_chatstack__"+row.name, fmt.Sprintf(`{host=%q}`, XMPPDomain)
-		fmt.Fprintf(&b, "# HELP %s %s\n# UNIT %s \n# TYPE %s counter\n", name, row.help, name, name)
-		fmt.Fprintf(&b, "%s_created%s 1795188735.5\n%s_total%s %d\n", name, labels, name, labels, row.n)
-	}
-	return b.String()
 }
 
 func (p *xmpp) admin(x *exchange) *answer {

@@ -22,16 +22,7 @@ type xmppStream struct {
 
 func newXMPPStream(name, content, extra string) *service {
 	x := &xmppStream{content: content, extra: extra}
-	x.service = &service{name: name, startTLS: true, speak: x.speak, faults: []fault{
-		{name: "no_starttls", description: "STARTTLS is not offered, as when the server has no certificate for the virtual host"},
-		{name: "starttls_failure", description: "STARTTLS is offered and then refused"},
-		{name: "unknown_host", description: "the server serves another virtual host than " + XMPPDomain},
-		{name: "stream_error", description: "the server ends every stream with the error resource-constraint"},
-		{name: "truncated", description: "the connection closes in the middle of the stream's features"},
-		{name: "hang_after_proceed", description: "the server agrees to TLS and then says nothing"},
-		{name: "malformed", description: "the server answers with something that is no XML after its first letters"},
-		{name: "huge", description: "the stream's features never end"},
-	}}
+	x.service = &service{name: name, startTLS: true, speak: x.speak}
 	return x.service
 }
 
