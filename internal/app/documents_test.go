@@ -1,7 +1,6 @@
 package app
 
 import (
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -16,8 +15,7 @@ func TestMaintenanceInDocumentsIsAccepted(t *testing.T) {
 	must(t, err)
 	n := 0
 	for _, path := range append(paths, "../../README.md") {
-		content, err := os.ReadFile(path)
-		must(t, err)
+		content := contentOf(t, path)
 		blocks := maintenanceBlock.FindAllStringSubmatch(string(content), -1)
 		if strings.Contains(string(content), "under maintenance, which") && len(blocks) == 0 {
 			t.Errorf("%s: does not say what to write into exporter.yaml", path)
@@ -54,8 +52,7 @@ var webBlock = regexp.MustCompile("(?ms)^```yaml\n(tls_server_config:\n.*?)^```$
 func TestWebConfigurationsInDocumentsAreAccepted(t *testing.T) {
 	read := func(path string) string {
 		t.Helper()
-		content, err := os.ReadFile(path)
-		must(t, err)
+		content := contentOf(t, path)
 		return string(content)
 	}
 	const many = "../../deploy/many-hosts/README.md"

@@ -22,8 +22,7 @@ var secretFile = regexp.MustCompile(`(?m)_file: (/\S*secrets\S*/(\w+))$`)
 // loadExample reads an example configuration, with its secrets in a directory of the test.
 func loadExample(t *testing.T, path string) *config.Config {
 	t.Helper()
-	content, err := os.ReadFile(path)
-	must(t, err)
+	content := contentOf(t, path)
 	text, dir := strings.ReplaceAll(string(content), "{{ .Node.Hostname }}", "node-1"), t.TempDir()
 	for _, m := range secretFile.FindAllStringSubmatch(text, -1) {
 		rewrite(t, filepath.Join(dir, m[2]), "a-secret-of-its-own")
@@ -47,8 +46,7 @@ func TestExamplesForManyHostsAreValid(t *testing.T) {
 			t.Errorf("the exporter for the probes has the target %s of a host", s.Common().Name)
 		}
 	}
-	content, err := os.ReadFile("../../deploy/many-hosts/docker-host.yaml")
-	must(t, err)
+	content := contentOf(t, "../../deploy/many-hosts/docker-host.yaml")
 	if n := strings.Count(string(content), ": docker-a"); n != 3 {
 		t.Errorf("the host's name stands in %d places, the file says three", n)
 	}
@@ -58,8 +56,7 @@ func TestExamplesForManyHostsAreValid(t *testing.T) {
 		}
 	}
 	var listed []config.Peers
-	content, err = os.ReadFile("../../deploy/many-hosts/exporters.json")
-	must(t, err)
+	content = contentOf(t, "../../deploy/many-hosts/exporters.json")
 	must(t, json.Unmarshal(content, &listed))
 	if diff := cmp.Diff(probes.Peers, listed); diff != "" {
 		t.Errorf("the two lists of exporters differ (-peers +exporters.json):\n%s", diff)
@@ -97,8 +94,7 @@ func TestExampleForSwarmIsValid(t *testing.T) {
 		t.Errorf("targets %v, warnings %v: want the engine of node-1, without any", cfg.Targets, Warnings(cfg))
 	}
 	stack := loadStack(t, "../../deploy/swarm/stack.yaml")
-	probes, err := os.ReadFile("../../deploy/many-hosts/probes.yaml")
-	must(t, err)
+	probes := contentOf(t, "../../deploy/many-hosts/probes.yaml")
 	mounted := map[string]bool{}
 	for name, service := range stack.Services {
 		if _, err := os.Stat(filepath.Join("../../deploy/swarm", stack.Configs[service.Configs[0].Source].File)); err != nil {
@@ -153,8 +149,7 @@ type stackFile struct {
 
 func loadStack(t *testing.T, path string) stackFile {
 	t.Helper()
-	content, err := os.ReadFile(path)
-	must(t, err)
+	content := contentOf(t, path)
 	var stack stackFile
 	must(t, yaml.Unmarshal(content, &stack))
 	if len(stack.Services) == 0 {
@@ -189,8 +184,7 @@ func TestExampleForSwarmKeepsTheSocketFromTheExporter(t *testing.T) {
 			t.Errorf("proxy and exporter share the network %s, on which proxies of other nodes are", network)
 		}
 	}
-	nginx, err := os.ReadFile("../../deploy/socket-proxy/nginx.conf")
-	must(t, err)
+	nginx := contentOf(t, "../../deploy/socket-proxy/nginx.conf")
 	script := proxy.Entrypoint[len(proxy.Entrypoint)-1]
 	m := regexp.MustCompile(`s#(listen \S+;)#listen unix:(\S+);#`).FindStringSubmatch(script)
 	if m == nil || strings.Count(string(nginx), m[1]) != 1 {
@@ -223,8 +217,7 @@ func TestExampleForSwarmIsRestricted(t *testing.T) {
 		}
 	}
 	protected := loadStack(t, "../../deploy/swarm/stack.web-config.yaml")
-	page, err := os.ReadFile("../../deploy/swarm/README.md")
-	must(t, err)
+	page := contentOf(t, "../../deploy/swarm/README.md")
 	for name, service := range stack.Services {
 		if len(service.Ports) == 0 {
 			continue

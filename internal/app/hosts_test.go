@@ -6,7 +6,6 @@ import (
 	"io"
 	"log"
 	"log/slog"
-	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -74,10 +73,7 @@ func TestPairSaysWhatOnlyOneMayDo(t *testing.T) {
 
 // TestCheckTellsOfPeersThatDoTheSame has two exporters with one file: each is told of the other, and neither of itself.
 func TestCheckTellsOfPeersThatDoTheSame(t *testing.T) {
-	env := startStack(t, simstack.Options{}).Environ()
-	maps.DeleteFunc(env, func(name, _ string) bool {
-		return !strings.HasPrefix(name, "PLANT_STORE_") && !strings.HasPrefix(name, "XMPP_REST_")
-	})
+	env := only(startStack(t, simstack.Options{}), "PLANT_STORE_", "XMPP_REST_")
 	secret := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }))
 	defer secret.Close()
 	start := func(mode string) string {

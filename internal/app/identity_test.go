@@ -14,7 +14,7 @@ func TestCacheIsKnownOverARestart(t *testing.T) {
 		const metric = "chatstack_identity_cache_expires_timestamp_seconds"
 		stack := startStack(t, simstack.Options{})
 		content := "state_file: " + filepath.Join(t.TempDir(), "state.json") + "\ntargets:\n  - kind: identity\n    cache_ttl: 2h\n"
-		first := startExporter(t, stack.Environ(), content)
+		first := startExporter(t, only(stack, "BRIDGE_IDENTITY_"), content)
 		p := first.wait(t, "identity up", func(p page) bool { return p.Verdict("identity") == "up" })
 		was, ok := p.Value(metric)
 		if !ok {
@@ -22,12 +22,12 @@ func TestCacheIsKnownOverARestart(t *testing.T) {
 		}
 		must(t, stack.Switch("identity", "stopped", true))
 		must(t, first.stop())
-		second := startExporter(t, stack.Environ(), content)
+		second := startExporter(t, only(stack, "BRIDGE_IDENTITY_"), content)
 		p = second.wait(t, "identity down", func(p page) bool { return p.Verdict("identity") == "refused" })
 		if now, ok := p.Value(metric); !ok || now > was+60 || now < was-60 {
 			t.Errorf("after the restart: got %v, %v, want about %v", now, ok, was)
 		}
-		unremembered := startExporter(t, stack.Environ(), "")
+		unremembered := startExporter(t, only(stack, "BRIDGE_IDENTITY_"), "")
 		p = unremembered.wait(t, "identity down", func(p page) bool { return p.Verdict("identity") == "refused" })
 		if now, ok := p.Value(metric); ok {
 			t.Errorf("without a state file: got %v, want nothing", now)

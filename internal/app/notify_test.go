@@ -327,8 +327,7 @@ func TestBinarySpeaksWithItsServiceManager(t *testing.T) {
 func waitForState(t *testing.T, pid int, state string) {
 	t.Helper()
 	for end := time.Now().Add(patience); ; pause(t, time.Millisecond) {
-		stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
-		must(t, err)
+		stat := contentOf(t, filepath.Join("/proc", strconv.Itoa(pid), "stat"))
 		// The name before it stands in brackets and may hold anything.
 		if fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:])); fields[0] == state {
 			return

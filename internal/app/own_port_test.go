@@ -48,8 +48,7 @@ func newIdentity(t *testing.T, name string) (tls.Certificate, []byte, []byte) {
 // The shipped example is what is tried, whole and in halves.
 func TestOwnPortIsClosedToStrangersAndHealthyAllTheSame(t *testing.T) {
 	binary := buildBinary(t)
-	example, err := os.ReadFile("../../deploy/systemd/web.yml")
-	must(t, err)
+	example := contentOf(t, "../../deploy/systemd/web.yml")
 	both := strings.Replace(string(example), "<bcrypt>", ownPortBcrypt, 1)
 	encryption, authentication, found := strings.Cut(both, "basic_auth_users:")
 	if !found {

@@ -59,8 +59,7 @@ type shippedAlert struct {
 
 func shippedAlerts(t *testing.T) []shippedAlert {
 	t.Helper()
-	content, err := os.ReadFile("../../alerts/chatstack.rules.yml")
-	must(t, err)
+	content := contentOf(t, "../../alerts/chatstack.rules.yml")
 	var file struct {
 		Groups []struct{ Rules []shippedAlert }
 	}
@@ -291,12 +290,9 @@ func next[T any](t *testing.T, what string, from chan T) (got T) {
 }
 
 func TestRealAlertmanagerTellsTheRightPeople(t *testing.T) {
-	shipped, err := os.ReadFile(filepath.Join(alertmanagerDir, "alertmanager.yml"))
-	must(t, err)
+	shipped := contentOf(t, filepath.Join(alertmanagerDir, "alertmanager.yml"))
 	o, config, files := listen(t, string(shipped))
-	if files["templates/chatstack.tmpl"], err = os.ReadFile(filepath.Join(alertmanagerDir, "templates", "chatstack.tmpl")); err != nil {
-		t.Fatal(err)
-	}
+	files["templates/chatstack.tmpl"] = contentOf(t, filepath.Join(alertmanagerDir, "templates", "chatstack.tmpl"))
 	am := realstack.StartAlertmanager(t, config, files)
 	labels := func(pairs ...string) map[string]string {
 		l := map[string]string{}

@@ -4,7 +4,6 @@ package app
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
@@ -23,10 +22,8 @@ func TestRealPrometheusDiscoversThePeers(t *testing.T) {
 	hostAddress := strings.TrimPrefix(host.url, "http://")
 	probes, path := startWithFile(t, nil, "peers:\n  - {targets: ['"+hostAddress+"'], labels: {part: docker-a}}\n"+
 		"targets:\n  - {kind: irc_services, name: probed, url: "+env["IRC_SERVICES_JSONRPC_URL"]+"}\n", nil)
-	content, err := os.ReadFile("../../deploy/many-hosts/prometheus.yml")
-	must(t, err)
 	replaced := 0
-	conf := string(content)
+	conf := string(contentOf(t, "../../deploy/many-hosts/prometheus.yml"))
 	for _, r := range [][2]string{
 		{"probes.example.org:9655", strings.TrimPrefix(probes.url, "http://")},
 		{"alertmanager.example.org:9093", "127.0.0.1:1"},
@@ -42,9 +39,7 @@ func TestRealPrometheusDiscoversThePeers(t *testing.T) {
 	}
 	files := map[string][]byte{}
 	for _, name := range []string{"chatstack.rules.yml", "chatstack.recording.yml"} {
-		if files[name], err = os.ReadFile("../../alerts/" + name); err != nil {
-			t.Fatal(err)
-		}
+		files[name] = contentOf(t, "../../alerts/"+name)
 	}
 	s := &server{realstack.StartPrometheus(t, conf, files)}
 	found := func(want map[string]float64) func() error {

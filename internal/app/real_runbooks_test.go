@@ -27,8 +27,7 @@ func TestRealRunbooksSayWhatPrometheusAndTheShellUnderstand(t *testing.T) {
 	var rules []rule
 	scripts := 0
 	for _, path := range paths {
-		content, err := os.ReadFile(path)
-		must(t, err)
+		content := contentOf(t, path)
 		for _, block := range fencedCode.FindAllStringSubmatch(string(content), -1) {
 			switch language, code := block[2], block[3]; language {
 			case "promql":

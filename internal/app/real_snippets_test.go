@@ -3,7 +3,6 @@
 package app
 
 import (
-	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -18,8 +17,7 @@ func TestRealPrometheusTakesTheSnippets(t *testing.T) {
 	rules, err := filepath.Abs("../../alerts/chatstack.rules.yml")
 	must(t, err)
 	for _, document := range []string{"README.md", "SECURITY.md"} {
-		content, err := os.ReadFile(filepath.Join("../..", document))
-		must(t, err)
+		content := contentOf(t, filepath.Join("../..", document))
 		block := scrapeBlock.FindString(string(content))
 		if block == "" {
 			t.Errorf("%s has no scrape configuration", document)

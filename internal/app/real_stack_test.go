@@ -86,13 +86,6 @@ func startPatiently(t *testing.T, env map[string]string, content string, timeout
 	return startApp(t, o, log)
 }
 
-func contentOf(t *testing.T, path string) []byte {
-	t.Helper()
-	content, err := os.ReadFile(path)
-	must(t, err)
-	return content
-}
-
 // trust puts a file in place, whole.
 func (r *realRig) trust(t *testing.T, name string, content []byte) {
 	t.Helper()
@@ -275,7 +268,7 @@ func (r *realRig) try(t *testing.T, f realFault) {
 			}
 			continue
 		}
-		if got, want := failuresOf(after, target), failuresOf(before, target); got != want {
+		if got, want := after.Sum("chatstack_probe_failures_total", "target", target), before.Sum("chatstack_probe_failures_total", "target", target); got != want {
 			t.Errorf("%s failed %v times meanwhile, want not once", target, got-want)
 		}
 	}
@@ -381,16 +374,6 @@ func staleOn(p page, target, reason string) (wrong []string) {
 		wrong = append(wrong, fmt.Sprintf("%s: HTTP status on the page = %v, %v, want %v", target, status, ok, want))
 	}
 	return wrong
-}
-
-func failuresOf(p page, target string) float64 {
-	var sum float64
-	for _, m := range p["chatstack_probe_failures_total"].GetMetric() {
-		if slices.ContainsFunc(m.GetLabel(), func(l *dto.LabelPair) bool { return l.GetName() == "target" && l.GetValue() == target }) {
-			sum += m.GetCounter().GetValue()
-		}
-	}
-	return sum
 }
 
 // difference is what of a is not in b.

@@ -8,7 +8,6 @@ import (
 	"io"
 	"maps"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -72,8 +71,7 @@ func schemaOf(path, method, code string) string {
 func TestDescriptionIsOpenAPI(t *testing.T) {
 	inSimulatedTime(t, func(t *testing.T) {
 		d := describe(t, startExporter(t, map[string]string{"XMPP_REST_URL": "http://127.0.0.1:1"}, ""))
-		published, err := os.ReadFile("testdata/openapi/schema-3.1.json")
-		must(t, err)
+		published := contentOf(t, "testdata/openapi/schema-3.1.json")
 		schema, err := jsonschema.UnmarshalJSON(bytes.NewReader(published))
 		must(t, err)
 		c := jsonschema.NewCompiler()
@@ -122,13 +120,13 @@ func TestRefusedRPCMethodsArePartlyWorkingUntilAReload(t *testing.T) {
 	inSimulatedTime(t, func(t *testing.T) {
 		stack := startStack(t, simstack.Options{})
 		must(t, stack.Switch("irc_rpc", "numbers_forbidden", true))
-		e := startExporter(t, stack.Environ(), "")
+		e := startExporter(t, only(stack, "IRC_RPC_"), "")
 		e.wait(t, "irc_rpc up", func(p page) bool { return p.Verdict("irc_rpc") == "up" })
 		if s := serviceOf(e.report(t), "irc_rpc"); s.Level != status.Warning || s.Text != "partly working: stats.get is refused; server.list is refused; "+
 			"user.list is refused; channel.list is refused; whether services are linked is not known" || s.Hint == "" {
 			t.Errorf("level %s, %q, %q: want what does not work", s.Level, s.Text, s.Hint)
 		}
-		o := options(stack.Environ(), io.Discard)
+		o := options(only(stack, "IRC_RPC_"), io.Discard)
 		if text := tableOf(t, check(t, o)); !strings.Contains(text, "partly working: stats.get is refused") || !strings.Contains(text, "; irc_rpc up, partly working") {
 			t.Errorf("check does not say what does not work:\n%s", text)
 		}
@@ -259,8 +257,7 @@ func told(t *testing.T, e *exporter) <-chan string {
 func TestFaultIsOnTheStreamAndInTheReport(t *testing.T) {
 	inSimulatedTime(t, func(t *testing.T) {
 		stack := startStack(t, simstack.Options{})
-		log := &logBuffer{}
-		e := startApp(t, options(stack.Environ(), log), log)
+		e := startExporter(t, only(stack, "XMPP_PROXY_"), "")
 		d := describe(t, e)
 		e.reportWhen(t, "the proxy up", func(r *status.Report) bool { return serviceOf(r, "xmpp_proxy").State == "up" })
 		events := told(t, e)
