@@ -3,7 +3,6 @@ package collectors
 import (
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/pem"
 	"io"
 	"log"
 	"net/http/httptest"
@@ -275,11 +274,8 @@ func certPath(t *testing.T, by *exchangetest.Certified, withPair bool) string {
 	}
 	pair := exchangetest.Certificate{By: by, Name: "exporter"}.Make(t)
 	exchangetest.Write(t, filepath.Join(dir, "cert.pem"), pair)
-	der, err := x509.MarshalECPrivateKey(pair.Key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "key.pem"), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), 0o600); err != nil {
+	_, key := pair.PEM(t)
+	if err := os.WriteFile(filepath.Join(dir, "key.pem"), key, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return dir

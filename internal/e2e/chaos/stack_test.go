@@ -3,15 +3,8 @@
 package chaos
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"fmt"
-	"math/big"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -19,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange/exchangetest"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
 )
 
@@ -77,27 +71,15 @@ func subjects(stack *simstack.Stack, caFile string) []subject {
 // place of a service within TLS, and writes a file of both authorities.
 func certificate(t *testing.T, stack *simstack.Stack) (own *tls.Config, caFile string) {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "chaos"}, DNSNames: []string{"irc.test", "chat.test"},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().AddDate(0, 0, 60),
-		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, IsCA: true, BasicConstraintsValid: true,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	made := exchangetest.Certificate{Name: "chaos", Names: []string{"irc.test", "chat.test"}, End: time.Now().AddDate(0, 0, 60), Authority: true}.Make(t)
 	theirs, err := os.ReadFile(stack.CAFile())
 	if err != nil {
 		t.Fatal(err)
 	}
 	caFile = filepath.Join(t.TempDir(), "ca.pem")
-	both := append(theirs, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})...)
-	if err := os.WriteFile(caFile, both, 0o600); err != nil {
+	ours, _ := made.PEM(t)
+	if err := os.WriteFile(caFile, append(theirs, ours...), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}, caFile
+	return &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{exchangetest.Chain(made)}}, caFile
 }

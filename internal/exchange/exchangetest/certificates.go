@@ -42,15 +42,15 @@ var (
 )
 
 // Make makes the certificate and a key.
-func (c Certificate) Make(t *testing.T) *Certified {
-	t.Helper()
+func (c Certificate) Make(tb testing.TB) *Certified {
+	tb.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	serial, err := rand.Int(rand.Reader, big.NewInt(1<<62))
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	if c.Begins.IsZero() {
 		c.Begins = time.Now().Add(-time.Hour)
@@ -81,13 +81,23 @@ func (c Certificate) Make(t *testing.T) *Certified {
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), signer)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	cert, err := x509.ParseCertificate(der)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return &Certified{cert, key}
+}
+
+// PEM is the certificate and its key.
+func (c *Certified) PEM(tb testing.TB) (certificate, key []byte) {
+	tb.Helper()
+	der, err := x509.MarshalPKCS8PrivateKey(c.Key)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Cert.Raw}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
 }
 
 // Chain is what a server shows: its own certificate, then the others.
@@ -100,19 +110,19 @@ func Chain(leaf *Certified, others ...*Certified) tls.Certificate {
 }
 
 // Write writes certificates to a file.
-func Write(t *testing.T, path string, certs ...*Certified) string {
-	t.Helper()
+func Write(tb testing.TB, path string, certs ...*Certified) string {
+	tb.Helper()
 	var b bytes.Buffer
 	for _, c := range certs {
 		if err := pem.Encode(&b, &pem.Block{Type: "CERTIFICATE", Bytes: c.Cert.Raw}); err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	if err := os.WriteFile(path, b.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return path
 }
