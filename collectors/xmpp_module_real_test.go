@@ -432,7 +432,7 @@ func TestRealModuleCountsStorageExactly(t *testing.T) {
 		"xmpp_storage_errors_total " + chatHost:     2,
 	}, families...)
 
-	p.ReloadModule(measuring)
+	p.Module("reload", measuring)
 	before = p.values()
 	request("get", "result", 5)
 	p.wantSince(before, map[string]float64{"xmpp_storage_operations_total " + chatHost: 5}, families...)
@@ -528,11 +528,11 @@ func TestRealModuleSurvivesReloadAndRestart(t *testing.T) {
 	}
 	talk()
 	p.wantSince(before, want(1), families...)
-	p.ReloadModule(measuring)
+	p.Module("reload", measuring)
 	p.wantSince(before, want(1), families...)
 	talk()
-	p.ReloadModule(measuring)
-	p.ReloadModule(measuring)
+	p.Module("reload", measuring)
+	p.Module("reload", measuring)
 	talk()
 	p.wantSince(before, want(3), families...)
 	wantConnections(1 + 3)
@@ -597,9 +597,9 @@ func TestRealModuleThatIsUnloadedCountsNothing(t *testing.T) {
 		name string
 		away func()
 	}{
-		{"everywhere", func() { p.UnloadModule(measuring, "") }},
+		{"everywhere", func() { p.Module("unload", measuring) }},
 		// The part that hosts share goes as well, and without it the other host counts nothing.
-		{"on one host", func() { p.UnloadModule(measuring, otherHost) }},
+		{"on one host", func() { p.Module("unload", measuring, otherHost) }},
 		{"by a reload that fails", func() { p.FailToReload(measuring) }},
 	} {
 		talk()
@@ -608,7 +608,7 @@ func TestRealModuleThatIsUnloadedCountsNothing(t *testing.T) {
 		if got := measured(); len(got) > 0 {
 			t.Errorf("unloaded %s: got %q, want none of the module's", c.name, got)
 		}
-		p.LoadModule(measuring)
+		p.Module("load", measuring)
 		if diff := cmp.Diff(all, measured()); diff != "" {
 			t.Errorf("loaded again (-want +got):\n%s", diff)
 		}
@@ -642,7 +642,7 @@ func TestRealModuleForgetsHostsThatAreGone(t *testing.T) {
 	}
 	fail(chatHost)
 	fail(otherHost)
-	p.Deactivate(otherHost)
+	p.Host("deactivate", otherHost)
 	fail(chatHost)
 	gone := p.values()
 	for _, family := range measuredFamilies() {
@@ -654,7 +654,7 @@ func TestRealModuleForgetsHostsThatAreGone(t *testing.T) {
 	if got, want := p.of(gone, failures, chatHost), 4.; got != want {
 		t.Errorf("failures of the host that stays: got %v, want %v", got, want)
 	}
-	p.Activate(otherHost)
+	p.Host("activate", otherHost)
 	fail(otherHost)
 	again := p.values()
 	if got, want := p.of(again, failures, otherHost), 2.; got != want {

@@ -107,51 +107,25 @@ func (p *Prosody) Register(user, domain, password string) {
 	p.control("register", user, domain, password)
 }
 
-// ReloadModule has the running server load a module anew, everywhere. It wants the module admin_shell.
-func (p *Prosody) ReloadModule(name string) {
+// Module has the running server reload, unload or load a module: on these hosts, or without any everywhere, which for load
+// is on all virtual hosts. Of a module that hosts share, the shared part is unloaded in any case. It wants the module
+// admin_shell.
+func (p *Prosody) Module(verb, name string, hosts ...string) {
 	p.tb.Helper()
-	output := p.control("shell", "module", "reload", name)
-	if !strings.Contains(output, "OK: Module reloaded") {
-		p.tb.Fatalf("reload module %s:\n%s", name, output)
+	output := p.control(append([]string{"shell", "module", verb, name}, hosts...)...)
+	if !strings.Contains(output, "OK: Module "+verb+"ed") {
+		p.tb.Fatalf("%s module %s:\n%s", verb, name, output)
 	}
 }
 
-// UnloadModule has the running server unload a module: on a host, or everywhere for "". Of a module that hosts share, the
-// shared part goes in any case. LoadModule loads it again, on all virtual hosts. They want the module admin_shell.
-func (p *Prosody) UnloadModule(name, host string) {
+// Host has the running server activate or deactivate a virtual host. It wants the module admin_shell.
+func (p *Prosody) Host(verb, host string) {
 	p.tb.Helper()
-	args := []string{"shell", "module", "unload", name}
-	if host != "" {
-		args = append(args, host)
-	}
-	if output := p.control(args...); !strings.Contains(output, "OK: Module unloaded") {
-		p.tb.Fatalf("unload module %s:\n%s", name, output)
-	}
-}
-
-// LoadModule undoes UnloadModule.
-func (p *Prosody) LoadModule(name string) {
-	p.tb.Helper()
-	if output := p.control("shell", "module", "load", name); !strings.Contains(output, "OK: Module loaded") {
-		p.tb.Fatalf("load module %s:\n%s", name, output)
-	}
-}
-
-// Deactivate has the running server serve a virtual host no longer; Activate has it serve the host again. They want the
-// module admin_shell.
-func (p *Prosody) Deactivate(host string) {
-	p.tb.Helper()
-	p.control("shell", "host", "deactivate", host)
-}
-
-// Activate undoes Deactivate.
-func (p *Prosody) Activate(host string) {
-	p.tb.Helper()
-	p.control("shell", "host", "activate", host)
+	p.control("shell", "host", verb, host)
 }
 
 // FailToReload has the running server reload a module with a source that fails when it is run. The source is then as it
-// was, for LoadModule. It wants the module admin_shell.
+// was, for Module to load. It wants the module admin_shell.
 func (p *Prosody) FailToReload(name string) {
 	p.tb.Helper()
 	source := filepath.Join("plugins", "mod_"+name+".lua")

@@ -79,10 +79,9 @@ func TestProsodyTakesTheModuleOnComponentsByName(t *testing.T) {
 	if !listed() {
 		t.Fatal("the component does not have the module that it names")
 	}
-	for _, host := range []string{"rooms.chat.test", ""} {
-		p.UnloadModule("measure_chatstack", host)
-	}
-	p.LoadModule("measure_chatstack")
+	p.Module("unload", "measure_chatstack", "rooms.chat.test")
+	p.Module("unload", "measure_chatstack")
+	p.Module("load", "measure_chatstack")
 	if listed() {
 		t.Error("loading the module without naming a host loads it on components: deploy/prosody says otherwise")
 	}
