@@ -3,15 +3,12 @@
 package soak
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"flag"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"regexp"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -59,17 +56,17 @@ func TestSoak(t *testing.T) {
 		if t.Failed() {
 			break
 		}
-		r.switched, r.readings = float64(faults.switched), last.sum("chatstack_probe_attempts_total{")
+		r.switched, r.readings = float64(faults.switched), last.Sum("chatstack_probe_attempts_total")
 		e.settle(t, &r)
 		r.at = time.Since(begun)
 		rounds = append(rounds, r)
 	}
 	last, _ := e.calm(t, 0)
-	for end := time.Now().Add(patience); len(first.missingFrom(last)) > 0 && time.Now().Before(end); {
+	for end := time.Now().Add(patience); len(missing(first, last)) > 0 && time.Now().Before(end); {
 		exportertest.Pause(t.Context(), time.Second) // what a container uses is measured beside the readings
 		last, _ = e.calm(t, 0)
 	}
-	for _, series := range first.missingFrom(last) {
+	for _, series := range missing(first, last) {
 		t.Errorf("in the end the page lacks %s", series)
 	}
 	e.verdict(t, rounds, clients)
@@ -122,59 +119,32 @@ func (e *exporter) settle(t *testing.T, r *round) {
 	}
 }
 
-// page is the value of each series by how it is written.
-type page map[string]float64
+// page is a scraped text page.
+type page = exportertest.Page
 
-// sum adds up the series that begin so.
-func (p page) sum(prefix string) float64 {
-	total := 0.0
-	for series, value := range p {
-		if strings.HasPrefix(series, prefix) {
-			total += value
-		}
-	}
-	return total
-}
+var (
+	// passing are families whose series come and go in a healthy stack as well.
+	passing = regexp.MustCompile(`^(go_|process_|xmpp_process_|chatstack_probe_failing|chatstack_container_exit_code|chatstack_container_unhealthy_since)`)
+	// used are those of what a container uses, which is not known of one that does not run: after the faults one may be left
+	// stopped that its restart policy does not start again.
+	used = regexp.MustCompile(`^chatstack_container_(memory|cpu|network)_`)
+)
 
-// passing are families whose series come and go in a healthy stack as well.
-var passing = regexp.MustCompile(`^(go_|process_|xmpp_process_|chatstack_probe_failing|chatstack_container_exit_code|chatstack_container_unhealthy_since)`)
-
-// used is a series of what a container uses, which is not known of one that does not run: after the faults one may be left
-// stopped that its restart policy does not start again.
-var used = regexp.MustCompile(`^chatstack_container_(?:memory|cpu|network)_[a-z_]+\{(container="[^"]*",docker_host="[^"]*")\}$`)
-
-// missingFrom names the series that a later page lacks.
-func (p page) missingFrom(later page) []string {
-	var missing []string
-	for series := range p {
-		if _, there := later[series]; there || passing.MatchString(series) {
-			continue
-		}
-		if m := used.FindStringSubmatch(series); m != nil && later["chatstack_container_state{"+m[1]+`,state="running"}`] == 0 {
-			continue
-		}
-		missing = append(missing, series)
-	}
-	return missing
-}
-
-// down names the targets that are not up, or all that is known where none is.
-func (p page) down() []string {
-	var down []string
-	up := 0
-	for series, value := range p {
-		if strings.HasPrefix(series, "chatstack_probe_success{") {
-			if value == 1 {
-				up++
-			} else {
-				down = append(down, series)
+// missing names the series that a later page lacks.
+func missing(first, later page) (series []string) {
+	for name, family := range first {
+		for _, m := range family.GetMetric() {
+			var labels []string
+			for _, l := range m.GetLabel() {
+				labels = append(labels, l.GetName(), l.GetValue())
+			}
+			stopped := later.Sum("chatstack_container_state", "container", exportertest.Label(m, "container"), "docker_host", exportertest.Label(m, "docker_host"), "state", "running") == 0
+			if len(later.Samples(name, labels...)) == 0 && !passing.MatchString(name) && (!used.MatchString(name) || !stopped) {
+				series = append(series, fmt.Sprint(name, labels))
 			}
 		}
 	}
-	if up == 0 {
-		return []string{"every target"}
-	}
-	return down
+	return series
 }
 
 // scrape reads the text page.
@@ -183,18 +153,7 @@ func (e *exporter) scrape(ctx context.Context) (page, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := page{}
-	for lines := bufio.NewScanner(bytes.NewReader(body)); lines.Scan(); {
-		line := lines.Text()
-		at := strings.LastIndexByte(line, ' ')
-		if strings.HasPrefix(line, "#") || at < 0 {
-			continue
-		}
-		if p[line[:at]], err = strconv.ParseFloat(line[at+1:], 64); err != nil {
-			return nil, fmt.Errorf("read %q: %w", line, err)
-		}
-	}
-	return p, nil
+	return exportertest.ParsePage(body)
 }
 
 // calm waits until every target is up under the good configuration and at most so many deletions of canaries are owed. It
@@ -206,16 +165,15 @@ func (e *exporter) calm(t *testing.T, owed float64) (page, time.Duration) {
 	var err error
 	if exportertest.Eventually(patience, 50*time.Millisecond, func() bool {
 		p, err = e.scrape(t.Context())
-		return err == nil && len(p.down()) == 0 &&
-			p["chatstack_config_last_reload_successful"] == 1 && p.sum("chatstack_probe_success{target=\"port-") == 0 &&
-			p.sum("chatstack_probe_success{") == targets && p["chatstack_plant_store_orphans"] <= owed
+		return err == nil && p.AllUp() && len(p.Verdicts()) == targets &&
+			p.Sum("chatstack_config_last_reload_successful") == 1 && p.Sum("chatstack_plant_store_orphans") <= owed
 	}) {
 		return p, time.Since(begun)
 	}
 	e.tell(t, "stacks")
 	exportertest.Pause(t.Context(), time.Second)
-	t.Errorf("%s after the end of all faults: error %v, down %v, orphans %v, configuration read %v", patience, err, p.down(),
-		p["chatstack_plant_store_orphans"], p["chatstack_config_last_reload_successful"])
+	t.Errorf("%s after the end of all faults: error %v, %v, orphans %v, configuration read %v", patience, err, p.Verdicts(),
+		p.Sum("chatstack_plant_store_orphans"), p.Sum("chatstack_config_last_reload_successful"))
 	return p, patience
 }
 
