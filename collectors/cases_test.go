@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path"
 	"path/filepath"
 	"reflect"
 	"regexp"
@@ -374,9 +375,14 @@ func (s *caseServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a := &s.answer
 	if s.Paths != nil {
 		if a = s.Paths[r.Method+" "+r.URL.Path]; a == nil {
-			w.WriteHeader(http.StatusTeapot)
-			return
+			a = s.Paths[r.Method+" "+path.Dir(r.URL.Path)+"/*"]
 		}
+		if a == nil {
+			a = &answer{Status: http.StatusTeapot}
+		}
+	}
+	if a.Then == "closes" {
+		panic(http.ErrAbortHandler)
 	}
 	text, ok := s.call(request, string(a.Body))
 	for name, value := range a.Headers {

@@ -21,7 +21,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
-	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange/exchangetest"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack/simstacktest"
@@ -100,9 +99,8 @@ func wantSamples(t *testing.T, name string, b *Batch) {
 type ircFake struct {
 	answers map[string]string
 
-	mu          sync.Mutex
-	calls       []string
-	connections atomic.Int64 // to its Unix socket
+	mu    sync.Mutex
+	calls []string
 }
 
 // asked returns the methods that were called since it was asked last.
@@ -313,31 +311,6 @@ func TestIRCReadingOfACrowdIsLight(t *testing.T) {
 	}
 }
 
-func TestIRCHintsSayWhatIsMissing(t *testing.T) {
-	t.Parallel()
-	stack := simstacktest.Start(t, simstack.Options{})
-	anonymous := ircOf(t, stack, "tcp")
-	anonymous.user, anonymous.password = "", config.Secret{}
-	_, err := readFails(t, anonymous, failure.Unauthorized)
-	if !strings.Contains(failure.HintOf(err), "IRC_RPC_USER") {
-		t.Errorf("hint %q does not say that no user is set", failure.HintOf(err))
-	}
-	plain := ircOf(t, stack, "tcp")
-	plain.http.Settings.URL = strings.Replace(plain.http.Settings.URL, "https", "http", 1)
-	_, err = read(t, plain, 300*time.Millisecond)
-	wantReason(t, err, failure.Timeout)
-	if !strings.Contains(failure.HintOf(err), "https://") {
-		t.Errorf("hint %q does not name the scheme", failure.HintOf(err))
-	}
-	if err := stack.Switch("irc_rpc", "forbidden", true); err != nil {
-		t.Fatal(err)
-	}
-	_, err = readFails(t, ircOf(t, stack, "tcp"), failure.RPCError)
-	if !strings.Contains(failure.HintOf(err), "rpc-class") {
-		t.Errorf("hint %q does not say what to grant", failure.HintOf(err))
-	}
-}
-
 func TestHintAboutTheRPCSocketSaysWhatItGivesAway(t *testing.T) {
 	path := engineSocket(t)
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", path)
@@ -356,56 +329,6 @@ func TestHintAboutTheRPCSocketSaysWhatItGivesAway(t *testing.T) {
 		if hint := failure.HintOf(err); !strings.Contains(hint, want) {
 			t.Errorf("hint %q lacks %q", hint, want)
 		}
-	}
-}
-
-// ircSocket answers calls over a Unix socket, one line each, and looks after the limit of an answer.
-func ircSocket(t *testing.T, fake *ircFake, limit int64) *ircRPC {
-	t.Helper()
-	l, err := net.Listen("unix", t.TempDir()+"/s") //nolint:noctx // ends with the test
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := exchangetest.ServeEach(t, l, func(conn net.Conn) {
-		fake.connections.Add(1)
-		d := json.NewDecoder(conn)
-		for {
-			var call json.RawMessage
-			if d.Decode(&call) != nil {
-				return
-			}
-			answer, _ := fake.answer(call)
-			io.WriteString(conn, answer+"\n") //nolint:errcheck // a test's server
-		}
-	})
-	s := newIRCRPCSettings()
-	s.URL, s.Pause = "unix://"+path, 0
-	probe := ircProbe(t, s)
-	probe.http.Limit = limit
-	return probe
-}
-
-func TestIRCAnswerMayBeAsLongAsTheLimit(t *testing.T) {
-	const limit = 4096
-	info := strings.ReplaceAll(ircResult(`{"methods": {"rpc.info": {}}}`), "%ID%", "1")
-	for more, want := range map[int]failure.Reason{0: "", 1: failure.TooLarge} {
-		fake := &ircFake{answers: map[string]string{"rpc.info": info + strings.Repeat(" ", limit+more-len(info))}}
-		if _, err := read(t, ircSocket(t, fake, limit), 10*time.Second); reasonOrNone(err) != want {
-			t.Errorf("%d bytes over the limit: got %v, want reason %q", more, err, want)
-		}
-	}
-}
-
-// TestIRCAnswerThatIsTooLongHidesNoOther has the rest of an answer stand in the way of the next one, unless that comes over
-// another connection.
-func TestIRCAnswerThatIsTooLongHidesNoOther(t *testing.T) {
-	fake := &ircFake{answers: map[string]string{"stats.get": strings.Repeat("x", 1<<13), "server.list": ircResult(ircServerAnswer), "channel.list": ircResult(ircChannels)}}
-	b := readUp(t, ircSocket(t, fake, 1<<11))
-	if got := ownSeries(t, b, "chatstack_irc_servers"); len(got) != 1 || !strings.HasSuffix(got[0], " 2") {
-		t.Errorf("servers: got %q, want 2", got)
-	}
-	if got := phases(b.Exchanges[1]); len(got) == 0 || got[len(got)-1] != "failed" {
-		t.Errorf("phases of the call that failed: got %q", got)
 	}
 }
 

@@ -5,8 +5,6 @@ import (
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
-	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
-	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack/simstacktest"
 )
 
 func readServices(t *testing.T, s *IRCServices, timeout time.Duration) (*Batch, error) {
@@ -16,35 +14,6 @@ func readServices(t *testing.T, s *IRCServices, timeout time.Duration) (*Batch, 
 		t.Fatal(err)
 	}
 	return read(t, probe, timeout)
-}
-
-func TestIRCServicesAreCalledOnlyWhereThatIsWanted(t *testing.T) {
-	stack := simstacktest.Start(t, simstack.Options{})
-	for content, want := range map[string]string{"": "", "    jsonrpc: true\n": "atheme.ison"} {
-		cfg, err := config.Load(config.Source{
-			File: "exporter.yaml", Content: []byte("targets:\n  - kind: irc_services\n" + content), Kinds: ConfigKinds(),
-			Lookup: func(name string) (string, bool) {
-				if name != "IRC_SERVICES_JSONRPC_URL" {
-					return "", false
-				}
-				return stack.Environ()[name], true
-			},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		before := len(stack.Requests("irc_services"))
-		if _, err := readServices(t, cfg.Targets[0].(*IRCServices), 10*time.Second); err != nil {
-			t.Fatal(err)
-		}
-		got := ""
-		for _, r := range stack.Requests("irc_services")[before:] {
-			got += r.RPC
-		}
-		if got != want {
-			t.Errorf("%q: called %q, want %q", content, got, want)
-		}
-	}
 }
 
 func TestIRCServicesAddressesFollowTheVariable(t *testing.T) {

@@ -22,16 +22,6 @@ func ircTLSProbe(t *testing.T, address string, trust config.TLS) Collector {
 	return newProbe(t, newIRCTLS, s)
 }
 
-// overTLS lets answer speak inside TLS.
-func overTLS(t *testing.T, shown tls.Certificate, answer func(net.Conn)) string {
-	t.Helper()
-	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{shown}, MinVersion: tls.VersionTLS12})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return exchangetest.ServeEach(t, l, answer)
-}
-
 const throttledLine = "ERROR :Closing Link: [192.0.2.1] (Throttled: Reconnecting too fast - Email admin@irc.test for more information.)\r\n"
 
 // TestIRCResetAfterThrottlingKeepsItsReason: a server that throttles resets some connections without a word.

@@ -30,45 +30,17 @@ func TestPortOfAnotherProtocolIsNamed(t *testing.T) {
 	shown := exchangetest.Chain(exchangetest.Certificate{By: root, Names: []string{"127.0.0.1"}}.Make(t))
 	trust := config.TLS{CAFile: exchangetest.Write(t, filepath.Join(t.TempDir(), "ca.pem"), root)}
 	ofStack := config.TLS{CAFile: stack.CAFile()}
-	speaking := func(answer string) string {
-		return overTLS(t, shown, func(c net.Conn) {
-			c.Read(make([]byte, 64)) //nolint:errcheck,gosec // whatever it is
-			exchangetest.Say(answer)(c)
-			exchangetest.Hold(c)
-		})
-	}
-	_, rpc, _ := strings.Cut(stack.Environ()["IRC_RPC_URL"], "://")
-	rpc, _, _ = strings.Cut(rpc, "/")
 	plain := strings.TrimPrefix(web.URL, "http://")
-	atOnce := func(address string) Collector {
-		s := newTLSEndpointSettings()
-		s.Address = address
-		return newProbe(t, newTLSEndpoint, s)
-	}
 	for name, c := range map[string]struct {
 		probe  Collector
 		want   failure.Reason
 		speaks string // in the message
 		hint   string
 	}{
-		"irc_tls at the RPC port":  {ircTLSProbe(t, rpc, ofStack), failure.Closed, "CAP LS", "8600"},
-		"irc_tls at an HTTPS port": {ircTLSProbe(t, speaking("HTTP/1.1 400 Bad Request\r\n\r\n"), trust), failure.Malformed, "speaks HTTP", "6697"},
-		"irc_tls at JSON-RPC":      {ircTLSProbe(t, speaking(`{"jsonrpc": "2.0", "error": {"code": -32700}}`+"\n"), trust), failure.Malformed, "speaks HTTP", "8600"},
-		"irc_tls at XMPP over TLS": {ircTLSProbe(t, overTLS(t, shown, func(c net.Conn) {
-			c.Read(make([]byte, 64)) //nolint:errcheck,gosec // whatever it is
-			exchangetest.Say("<?xml version='1.0'?><stream:stream>")(c)
-		}), trust), failure.Malformed, "speaks XMPP", "6697"},
-		"irc_tls at an HTTP port":             {ircTLSProbe(t, plain, trust), failure.TLS, "speaks HTTP without TLS", "TLS port"},
-		"irc_tls at the XMPP clients' port":   {ircTLSProbe(t, exchangetest.RawServer(t, "tcp", sayAndHold(streamStart)), trust), failure.TLS, "speaks XMPP", "STARTTLS"},
-		"irc_tls at IRC without TLS":          {ircTLSProbe(t, exchangetest.RawServer(t, "tcp", sayAndHold(":irc.test NOTICE * :*** Looking up your hostname\r\n")), trust), failure.TLS, "speaks IRC without TLS", "6697"},
-		"irc_tls at a server that bans":       {ircTLSProbe(t, exchangetest.RawServer(t, "tcp", exchangetest.Say("ERROR :Closing Link: [192.0.2.1] (Banned)\r\n")), trust), failure.TLS, "(Banned)", "refuses this address"},
-		"tls at a port with STARTTLS":         {atOnce(exchangetest.RawServer(t, "tcp", sayAndHold(streamStart))), failure.TLS, "speaks XMPP", "starttls"},
-		"xmpp_c2s at a direct TLS port":       {c2sProbe(t, directTLS(t, shown), trust), failure.TLS, "speaks TLS at once", "5222"},
-		"xmpp_c2s at the IRC clients' port":   {c2sProbe(t, stack.IRCAddress(), ofStack), failure.TLS, "", "5222"},
-		"xmpp_c2s at an HTTPS port":           {c2sProbe(t, overHTTPS(t), trust), failure.TLS, "speaks HTTP over TLS", "5281"},
-		"xmpp_c2s at an HTTP port":            {c2sProbe(t, plain, trust), failure.Malformed, "speaks HTTP", "5280"},
-		"xmpp_c2s at IRC without TLS":         {c2sProbe(t, exchangetest.RawServer(t, "tcp", sayAndHold(":irc.test NOTICE * :x\r\n")), trust), failure.Malformed, "speaks IRC", "5222"},
-		"xmpp_c2s at a server that says HTML": {c2sProbe(t, exchangetest.RawServer(t, "tcp", sayAndHold("<html><body>")), trust), failure.Malformed, `"html"`, "web server"},
+		"xmpp_c2s at a direct TLS port":     {c2sProbe(t, directTLS(t, shown), trust), failure.TLS, "speaks TLS at once", "5222"},
+		"xmpp_c2s at the IRC clients' port": {c2sProbe(t, stack.IRCAddress(), ofStack), failure.TLS, "", "5222"},
+		"xmpp_c2s at an HTTPS port":         {c2sProbe(t, overHTTPS(t), trust), failure.TLS, "speaks HTTP over TLS", "5281"},
+		"xmpp_c2s at an HTTP port":          {c2sProbe(t, plain, trust), failure.Malformed, "speaks HTTP", "5280"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

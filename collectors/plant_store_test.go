@@ -108,11 +108,6 @@ func newStoreProbe(t *testing.T, url, mode string, state State) *plantStore {
 // storeAnswer answers a request and reports whether it did.
 type storeAnswer func(http.ResponseWriter) bool
 
-// stores keeps the plant and answers otherwise than the store would.
-func (s *store) stores(answer storeAnswer) func(http.ResponseWriter, plant) bool {
-	return func(w http.ResponseWriter, p plant) bool { s.plants[p.ID] = p; return answer(w) }
-}
-
 // answers sends a status and a body.
 func answers(code int, body string) storeAnswer {
 	return func(w http.ResponseWriter) bool {
@@ -120,12 +115,6 @@ func answers(code int, body string) storeAnswer {
 		io.WriteString(w, body) //nolint:errcheck // a test's server
 		return true
 	}
-}
-
-// breaksOff sends the beginning of an answer.
-func breaksOff(w http.ResponseWriter) bool {
-	w.Header().Set("Content-Length", "500")
-	return answers(http.StatusOK, "{")(w)
 }
 
 func toPlants(answer storeAnswer) func(http.ResponseWriter, plant) bool {
@@ -179,52 +168,6 @@ func TestRejectModeWritesNothing(t *testing.T) {
 	}
 }
 
-// TestWhatIsDeletedAfterWhichAnswer holds the rule that only an id whose creation succeeded or ended openly is ever
-// deleted.
-func TestWhatIsDeletedAfterWhichAnswer(t *testing.T) {
-	for name, c := range map[string]struct {
-		answer  storeAnswer
-		stores  bool // whether the plant is in the store
-		reason  failure.Reason
-		deleted bool
-	}{
-		"400": {answers(400, ""), false, failure.HTTPStatus, false},
-		"403": {answers(403, ""), false, failure.Forbidden, false},
-		"404": {answers(404, ""), false, failure.NotFound, false},
-		"redirect": {func(w http.ResponseWriter) bool {
-			w.Header().Set("Location", "/elsewhere")
-			return answers(http.StatusTemporaryRedirect, "")(w)
-		}, false, failure.HTTPStatus, false},
-		"wrong token":    {nil, false, failure.Unauthorized, false},
-		"500, created":   {answers(500, ""), true, failure.HTTPStatus, true},
-		"502, not there": {answers(502, ""), false, failure.HTTPStatus, true},
-		"reset":          {reset, true, failure.Closed, true},
-		"other plant":    {answers(200, `{"name":"rose"}`), true, failure.Mismatch, true},
-		"no json":        {answers(200, `<html>`), true, failure.Malformed, true},
-		"huge":           {answers(200, strings.Repeat("\x00", 2<<20)), true, failure.TooLarge, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s, probe := startProbe(t, ModeCanary)
-			switch {
-			case c.answer == nil:
-				probe.token = config.NewSecret("bad")
-			case c.stores:
-				s.swap(s.stores(c.answer), nil)
-			default:
-				s.swap(toPlants(c.answer), nil)
-			}
-			b, _ := readFails(t, probe, c.reason)
-			if deleted := len(s.deletes) > 0; deleted != c.deleted {
-				t.Errorf("deleted: %v, want %v", deleted, c.deleted)
-			}
-			wantLeft(t, "in the end", s, probe, 0, 0)
-			if len(b.Metrics(false)) == 0 {
-				t.Error("a failure without its own metrics")
-			}
-		})
-	}
-}
-
 // TestCreationThatComesLateIsStillDeleted has a store that carries a creation out after it was given up and its deletion
 // answered with 404.
 func TestCreationThatComesLateIsStillDeleted(t *testing.T) {
@@ -258,15 +201,6 @@ func TestLostAnswerToADeletionIsSettledByTheNext(t *testing.T) {
 	}
 }
 
-func TestFreshPlantThatIsNotThereIsAFault(t *testing.T) {
-	s, probe := startProbe(t, ModeCanary)
-	s.swap(func(w http.ResponseWriter, p plant) bool {
-		json.NewEncoder(w).Encode(plant{Name: p.Name, Tag: p.Tag}) //nolint:errcheck,errchkjson // a test's server
-		return true
-	}, nil)
-	mustFail(t, probe, failure.NotFound)
-}
-
 func TestRefusedConnectionOwesNothing(t *testing.T) {
 	state := &memory{}
 	probe := newStoreProbe(t, "http://127.0.0.1:1", ModeCanary, state)
@@ -274,16 +208,6 @@ func TestRefusedConnectionOwesNothing(t *testing.T) {
 	if len(probe.owed) != 0 || string(state.saved) != "[]" {
 		t.Errorf("owed %v, recorded %s; nothing was sent", probe.owed, state.saved)
 	}
-}
-
-func TestErrorBodyIsToldAndNeverALabel(t *testing.T) {
-	s, probe := startProbe(t, ModeCanary)
-	s.swap(toPlants(answers(400, `{"error":7,"message":"soil\u0007 too dry"}`)), nil)
-	b, err := readFails(t, probe, failure.HTTPStatus)
-	if !strings.Contains(err.Error(), "error 7: soil  too dry") {
-		t.Errorf("got %q, want the store's own words without control characters", err)
-	}
-	goldenFailure(t, "plant_store/refused", b, err)
 }
 
 func TestOneDeletionThatIsOwedIsInTheSingular(t *testing.T) {
@@ -453,18 +377,6 @@ func TestPlantThatCannotBeDeletedHoldsUpNoOther(t *testing.T) {
 	}
 }
 
-// TestRejectModeForgetsNothing has a store that accepts what it should refuse, and whose answer is lost.
-func TestRejectModeForgetsNothing(t *testing.T) {
-	for name, answer := range map[string]storeAnswer{"reset": reset, "500": answers(500, ""), "cut": breaksOff} {
-		s, probe := startProbe(t, ModeReject)
-		s.swap(s.stores(answer), nil)
-		if _, err := read(t, probe, 10*time.Second); err == nil {
-			t.Errorf("%s: up", name)
-		}
-		wantLeft(t, name, s, probe, 0, 0)
-	}
-}
-
 func TestNothingIsBegunAfterTheStop(t *testing.T) {
 	s, url := startStore(t)
 	posts := 0
@@ -574,37 +486,6 @@ func TestNothingIsSentThatCannotBeRecorded(t *testing.T) {
 	mustFail(t, newStoreProbe(t, url, ModeCanary, &memory{err: errors.New("disk full")}), failure.Internal)
 	if len(s.plants) != 0 || len(s.deletes) != 0 {
 		t.Errorf("plants %v, deletes %v", s.plants, s.deletes)
-	}
-}
-
-func TestRejectModeFindsAStoreThatAcceptsEverything(t *testing.T) {
-	s, probe := startProbe(t, ModeReject)
-	s.swap(s.stores(answers(200, "")), nil)
-	b, err := readFails(t, probe, failure.Mismatch)
-	if len(s.plants) != 0 {
-		t.Errorf("left in the store: %v", s.plants)
-	}
-	goldenFailure(t, "plant_store/accepts_invalid", b, err)
-}
-
-func TestRejectModeWantsTheDocumentedErrorBody(t *testing.T) {
-	for body, want := range map[string]failure.Reason{`{"error":1}`: failure.Malformed, `no`: failure.Malformed, ``: failure.Malformed, `{"message":"x","error":"1"}`: failure.Malformed} {
-		s, probe := startProbe(t, ModeReject)
-		s.swap(toPlants(answers(400, body)), nil)
-		_, err := read(t, probe, 10*time.Second)
-		if err == nil || failure.ReasonOf(err) != want {
-			t.Errorf("%q: got %v, want %s", body, err, want)
-		}
-	}
-}
-
-// TestPlantWhoseAnswerBreaksOffIsThere has the store say that it has created the plant, and end in the middle of showing it.
-func TestPlantWhoseAnswerBreaksOffIsThere(t *testing.T) {
-	s, probe := startProbe(t, ModeCanary)
-	s.swap(s.stores(breaksOff), nil)
-	b, _ := readFails(t, probe, failure.Closed)
-	if page := string(pageOf(t, b, false)); !strings.Contains(page, `chatstack_plant_store_operation_success{operation="delete"} 1`) {
-		t.Errorf("got\n%s\nwant the deletion of a plant that was there", page)
 	}
 }
 
