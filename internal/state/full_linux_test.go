@@ -74,3 +74,11 @@ func TestDiskThatTakesNothingEndsNobody(t *testing.T) {
 		t.Errorf("kept %d bytes, %v", len(left), err)
 	}
 }
+
+// A file system that nobody may write is refused to every user, root included.
+func TestInspectionSeesADirectoryThatCannotBeWritten(t *testing.T) {
+	_, err := Inspect("/proc/self/state.json")
+	if err == nil || !strings.Contains(err.Error(), "write directory /proc/self: ") {
+		t.Errorf("got %v, want what cannot be written", err)
+	}
+}

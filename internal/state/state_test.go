@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -169,6 +170,13 @@ func TestOnlyARegularFileIsOpenedOrReplaced(t *testing.T) {
 				t.Fatal(err)
 			}
 			if err := os.Symlink(path+".other", path); err != nil {
+				t.Fatal(err)
+			}
+		},
+		// A read of one that nobody writes to never ends.
+		"a named pipe": func(t *testing.T, path string) {
+			t.Helper()
+			if err := syscall.Mkfifo(path, 0o600); err != nil {
 				t.Fatal(err)
 			}
 		},
