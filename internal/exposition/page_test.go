@@ -195,30 +195,6 @@ func TestFamiliesOfOneNameBecomeOne(t *testing.T) {
 	}
 }
 
-func TestClashingFamilyIsLeftOutAndReported(t *testing.T) {
-	family := func(name string, kind model.MetricType) Family {
-		return Family{Name: name, Type: kind, Series: 2, Text: []byte(name + " 1\n"), OpenMetrics: []byte(name + " 1\n")}
-	}
-	for name, c := range map[string]struct{ first, second Family }{
-		"another type":          {family("x", model.MetricTypeGauge), family("x", model.MetricTypeCounter)},
-		"gauge called as total": {family("x", model.MetricTypeCounter), family("x_total", model.MetricTypeGauge)},
-		"total after gauge":     {family("x_total", model.MetricTypeGauge), family("x", model.MetricTypeCounter)},
-	} {
-		t.Run(name, func(t *testing.T) {
-			p, clashes, err := Compose([]Family{c.first}, []Family{c.second})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if len(clashes) != 1 || clashes[0] != (Clash{Source: 1, Family: c.second.Name, Series: 2}) {
-				t.Errorf("clashes: %+v", clashes)
-			}
-			if p.Series != 2 {
-				t.Errorf("%d series, want the first family's 2", p.Series)
-			}
-		})
-	}
-}
-
 func TestCounterWithoutTotalIsAnError(t *testing.T) {
 	r := prometheus.NewRegistry()
 	c := prometheus.NewCounter(prometheus.CounterOpts{Name: "plants", Help: "Plants."})

@@ -6,13 +6,10 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
 )
 
-// span is a stretch of a buffer that may still move.
-type span struct{ from, to int }
-
 // write writes out the families that are left. Where text and OpenMetrics do not differ they share their bytes.
 func (r *reader) write() {
 	extra := r.extraLabels()
-	size, textSize := 0, 0
+	size := 0
 	for _, f := range r.order {
 		n := 0
 		for i := range f.samples {
@@ -20,25 +17,21 @@ func (r *reader) write() {
 		}
 		size += n
 		if r.differs(f) {
-			textSize += n
+			size += n
 		}
 	}
-	out, text := make([]byte, 0, size), make([]byte, 0, textSize)
-	spans := make([][2]span, 0, len(r.order))
+	out := make([]byte, 0, size)
+	ends := make([]int, 0, 2*len(r.order)) // of each family's lines in OpenMetrics, then in text
 	for _, f := range r.order {
 		if len(f.samples) == 0 {
 			continue
 		}
-		var both [2]span
-		both[0].from = len(out)
 		out = r.appendSamples(out, f, extra, true)
-		both[0].to = len(out)
+		ends = append(ends, len(out))
 		if r.differs(f) {
-			both[1].from = len(text)
-			text = r.appendSamples(text, f, extra, false)
-			both[1].to = len(text)
+			out = r.appendSamples(out, f, extra, false)
 		}
-		spans = append(spans, both)
+		ends = append(ends, len(out))
 		series := f.series()
 		r.page.Families = append(r.page.Families, exposition.Family{
 			Name: f.name, Type: f.kind, Help: f.help, Unit: f.unit, Series: series,
@@ -46,13 +39,15 @@ func (r *reader) write() {
 		r.page.Names = append(r.page.Names, f.own)
 		r.page.Series += series
 	}
-	for i, both := range spans {
-		family := &r.page.Families[i]
-		family.OpenMetrics = out[both[0].from:both[0].to:both[0].to]
+	from := 0
+	for i := range r.page.Families {
+		family, middle, end := &r.page.Families[i], ends[2*i], ends[2*i+1]
+		family.OpenMetrics = out[from:middle:middle]
 		family.Text = family.OpenMetrics
-		if both[1].to > 0 {
-			family.Text = text[both[1].from:both[1].to:both[1].to]
+		if end > middle {
+			family.Text = out[middle:end:end]
 		}
+		from = end
 	}
 }
 
