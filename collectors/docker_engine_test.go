@@ -267,39 +267,6 @@ func rawEngine(content string) http.HandlerFunc {
 	}
 }
 
-// meter holds requests until so many of them run, and counts how many do at once.
-type meter struct {
-	full          chan struct{}
-	once          sync.Once
-	mu            sync.Mutex
-	running, most int
-}
-
-func (m *meter) hold(r *http.Request, n int) {
-	m.mu.Lock()
-	m.running++
-	if m.most = max(m.most, m.running); m.running == n {
-		m.once.Do(func() { close(m.full) })
-	}
-	m.mu.Unlock()
-	select {
-	case <-m.full:
-	case <-r.Context().Done():
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.running--
-}
-
-func (m *meter) want(t *testing.T, n int) {
-	t.Helper()
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.most != n {
-		t.Errorf("at once: got %d, want %d", m.most, n)
-	}
-}
-
 // watch is a collector that follows a simulated engine.
 type watch struct {
 	t       *testing.T

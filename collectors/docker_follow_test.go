@@ -77,33 +77,6 @@ func TestCutStreamLosesNoRestart(t *testing.T) {
 	w.wantNow("", "container_"+restarts("irc", 4), "container_"+restarts("xmpp", 0))
 }
 
-func TestRestartOfTheEngineCountsOnce(t *testing.T) {
-	w := follow(t, nil, service("irc"), service("xmpp"))
-	w.engine.Container("irc").Crash(1)
-	w.want("", restarts("irc", 1))
-	if err := w.engine.Restart(); err != nil {
-		t.Fatal(err)
-	}
-	w.want("", restarts("irc", 2))
-	w.want("", restarts("xmpp", 1))
-	w.await(1)
-	w.read()
-	w.engine.Container("xmpp").Crash(1)
-	w.want("events flow again", restarts("xmpp", 2))
-	w.wantNow("", "container_"+restarts("irc", 2))
-}
-
-func TestForgottenEventsAreMadeUpFor(t *testing.T) {
-	w := follow(t, nil, service("irc"))
-	w.stop()
-	for range 3 {
-		w.engine.Container("irc").Crash(1)
-	}
-	w.engine.Noise(1000) // the engine forgets them
-	w.start()
-	w.want("", restarts("irc", 3))
-}
-
 func TestDeafStreamIsOpenedAnew(t *testing.T) {
 	w := follow(t, nil, service("irc"))
 	w.settle("irc")
@@ -128,22 +101,6 @@ func TestFollowingLeavesNothingBehind(t *testing.T) {
 	if err := w.engine.Close(); err != nil {
 		t.Error(err)
 	}
-}
-
-func TestReadingFailsWithItsReasonWhileEventsAreFollowed(t *testing.T) {
-	w := follow(t, nil, service("irc"))
-	w.engine.Stop()
-	if got := failure.ReasonOf(w.try()); got != failure.Refused {
-		t.Errorf("reason: got %s, want %s", got, failure.Refused)
-	}
-	if err := w.engine.Start(); err != nil {
-		t.Fatal(err)
-	}
-	w.await(1)
-	w.read()
-	w.want("", restarts("irc", 1))
-	const followed = `chatstack_docker_feature_available{docker_host="local",feature="events"} 1`
-	w.until(followed, func() bool { return strings.Contains(w.page(), followed) })
 }
 
 // TestEngineThatIsBackIsNotSaidToBeGone has nobody listen until the events could not be had many times in a row.
@@ -370,28 +327,6 @@ func TestNoPageShowsARestartThatIsNotSaved(t *testing.T) {
 	}
 }
 
-func TestDiskThatCannotBeWrittenHidesNoRestart(t *testing.T) {
-	w := follow(t, nil, service("irc"))
-	w.stop()
-	full := &memory{err: errors.New("disk full")}
-	w.again(full)
-	w.start()
-	w.engine.Container("irc").Restart()
-	w.want("by hand", restarts("irc", 1))
-	w.stop()
-}
-
-func TestRestartsRightAfterTheFirstSightCount(t *testing.T) {
-	w := follow(t, nil, service("irc"))
-	w.await(1)
-	for range 3 {
-		w.engine.Container("irc").Restart()
-	}
-	w.want("", restarts("irc", 3))
-	w.read()
-	w.wantNow("after a reading", "container_"+restarts("irc", 3))
-}
-
 // TestReviewsTakeTurns has two rounds of questions at once, of which the one that asked first is answered last.
 func TestReviewsTakeTurns(t *testing.T) {
 	w := follow(t, nil, service("irc"))
@@ -434,15 +369,6 @@ func TestResourcesOfBeforeAreNotShown(t *testing.T) {
 	none("after a restart of the container")
 	w.read()
 	w.want("", memory)
-}
-
-func TestContainerThatTheEngineHangsAtHidesNoOther(t *testing.T) {
-	t.Parallel()
-	e, _, _ := stuckEngine(t, engineHangs)
-	w := watching(t, e)
-	b := w.readFor(time.Second)
-	w.wantNow("", `container_state{container="a",state="running"} 1`, `container_state{container="b",state="running"} 1`)
-	wantNote(t, b, "cannot describe 1 of 3")
 }
 
 // TestContainerThatHasJustStartedIsInTheFirstReading repeats its start, as the engine does, while it is described.
@@ -832,15 +758,6 @@ func TestEverythingIsInspectedAfterAFailure(t *testing.T) {
 	})
 }
 
-func TestEventsOfOthersAreNotLookedAt(t *testing.T) {
-	w := follow(t, func(s *Docker) { s.Exclude = []string{"other"} }, service("irc"), service("other"))
-	since := len(w.engine.Requests())
-	w.take(told(events.ActionPause, w.engine.Container("other").ID(), "other"))
-	if _, _, inspections := w.asked(since); inspections != 0 {
-		t.Errorf("%d inspections for an event of a container that is not watched", inspections)
-	}
-}
-
 // TestEventNamesNoOtherPath has events whose ids lead to other paths than those of containers.
 func TestEventNamesNoOtherPath(t *testing.T) {
 	e := startEngine(t, plainContainer("a", nil))
@@ -1146,15 +1063,17 @@ func TestCatchingUpLeavesNoConnection(t *testing.T) {
 	e.waitForSilence(t)
 }
 
-// TestDiskThatTakesNothingIsLoggedOnce saves into a full disk, as is tried every few seconds while events flow.
+// TestDiskThatTakesNothingIsLoggedOnce saves into a full disk, as is tried every few seconds while events flow. It hides no restart.
 func TestDiskThatTakesNothingIsLoggedOnce(t *testing.T) {
 	state := &memory{err: errors.New("no space left on device")}
 	w := watchEngine(t, startEngine(t, plainContainer("a", nil)).host, state)
 	log := w.log()
 	w.read()
 	for range 3 {
-		w.docker.save()
+		w.take(told(events.ActionStart, "id-a", "a"))
+		w.docker.keepCounts()
 	}
+	w.wantNow("a full disk", "container_"+restarts("a", 3))
 	if n := strings.Count(log.String(), "was not kept"); n != 1 {
 		t.Errorf("said %d times that nothing is kept, want once:\n%s", n, log.String())
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/events"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
@@ -92,5 +93,25 @@ func TestInspectionThatIsCutProvesNothing(t *testing.T) {
 	}
 	if !w.docker.hangsAt(stuck.ID) {
 		t.Error("it counts as one that the engine answers about")
+	}
+}
+
+// TestContainerThatTheEngineStumblesOverHidesNoOther has an engine that cannot describe one container, as when that container's
+// layer is damaged, or describes it in more than a mebibyte. What its list says of it is told.
+func TestContainerThatTheEngineStumblesOverHidesNoOther(t *testing.T) {
+	for name, answer := range map[string]http.HandlerFunc{
+		"damaged": engineSays(http.StatusInternalServerError, "RWLayer of container is unexpectedly nil"),
+		"huge": func(w http.ResponseWriter, _ *http.Request) {
+			c := plainContainer("a", nil)
+			c.Config.Env = slices.Repeat([]string{strings.Repeat("x", 1<<10)}, 2<<10)
+			engineAnswers(w, c)
+		},
+	} {
+		e, _, _ := stuckEngine(t, answer)
+		e.containers[0].State.Health = &container.Health{Status: container.Unhealthy, FailingStreak: 3}
+		w := watching(t, e)
+		w.docker.engine.Limit = 16 << 20
+		wantNote(t, w.read(), "cannot describe 1 of 3", "a is unhealthy")
+		w.wantNow(name, `container_health{container="a",health="unhealthy"} 1`, `container_state{container="a",state="running"} 1`, `container_state{container="b",state="running"} 1`)
 	}
 }

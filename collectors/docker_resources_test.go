@@ -262,46 +262,6 @@ func TestHungStatsEndWithTheContext(t *testing.T) {
 	wantDockerFailure(t, err, failure.Timeout, "hangs")
 }
 
-func TestFirstFailureEndsTheOtherCallsForStats(t *testing.T) {
-	waiting := make(chan struct{})
-	e := statsEngine(t, map[string]http.HandlerFunc{
-		"hung": func(_ http.ResponseWriter, r *http.Request) {
-			close(waiting)
-			<-r.Context().Done()
-		},
-		"bad": func(w http.ResponseWriter, r *http.Request) {
-			<-waiting
-			engineForbids(w, r)
-		},
-	})
-	_, err := measureStats(t.Context(), statsSession(t, e.host, 2), subjectsOf("hung", "bad"), 2)
-	wantDockerFailure(t, err, failure.Forbidden, "/stats")
-}
-
-func TestCallsForStatsAreParallelAndBounded(t *testing.T) {
-	const parallelism = 3
-	var ids []string
-	m := meter{full: make(chan struct{})}
-	answers := map[string]http.HandlerFunc{}
-	for i := range 4 * parallelism {
-		id := fmt.Sprintf("c%d", i)
-		ids = append(ids, id)
-		answers[id] = func(w http.ResponseWriter, r *http.Request) {
-			m.hold(r, parallelism)
-			io.WriteString(w, plainStats) //nolint:errcheck // the client's loss
-		}
-	}
-	e := statsEngine(t, answers)
-	got, err := measureStats(t.Context(), statsSession(t, e.host, 4*parallelism), subjectsOf(ids...), parallelism)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(got) != len(ids) {
-		t.Errorf("containers: got %d, want %d", len(got), len(ids))
-	}
-	m.want(t, parallelism)
-}
-
 func TestMeasuringLeavesNoGoroutineOrDescriptor(t *testing.T) {
 	answers := map[string]http.HandlerFunc{}
 	var ids []string

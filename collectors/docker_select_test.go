@@ -158,20 +158,6 @@ func TestOneHugeContainerInAListIsTooLarge(t *testing.T) {
 	}
 }
 
-// TestOneHugeDescriptionHidesNoOther has a container that cannot be described in a mebibyte.
-func TestOneHugeDescriptionHidesNoOther(t *testing.T) {
-	e, _, _ := stuckEngine(t, func(w http.ResponseWriter, _ *http.Request) {
-		c := plainContainer("a", nil)
-		c.Config.Env = slices.Repeat([]string{strings.Repeat("x", 1<<10)}, 2<<10)
-		engineAnswers(w, c)
-	})
-	w := watching(t, e)
-	w.docker.engine.Limit = 16 << 20
-	b := w.read()
-	wantNote(t, b, "cannot describe 1 of 3")
-	w.wantNow("", `container_state{container="a",state="running"} 1`, `container_state{container="b",state="running"} 1`)
-}
-
 // TestWhatIsLeftOutIsNotMissed has an engine that more is watched of than max_containers allows since then.
 func TestWhatIsLeftOutIsNotMissed(t *testing.T) {
 	e := startEngine(t, crowd("c", 6)...)

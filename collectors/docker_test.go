@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -13,6 +12,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -20,7 +21,6 @@ import (
 	"github.com/docker/docker/api/types/container"
 	"go.uber.org/goleak"
 
-	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/fleet"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
@@ -118,55 +118,6 @@ func TestLabelsAreFilteredByTheEngine(t *testing.T) {
 	}
 }
 
-func TestOnlySelectedContainersAreTold(t *testing.T) {
-	chat := func(more ...string) map[string]string {
-		labels := map[string]string{fleet.ComposeProject: "chat"}
-		for _, l := range more {
-			key, value, _ := strings.Cut(l, "=")
-			labels[key] = value
-		}
-		return labels
-	}
-	containers := []container.InspectResponse{
-		plainContainer("chat-irc-1", chat("tier=back")),
-		plainContainer("chat-web-1", chat("tier=front", "watched=")),
-		plainContainer("chat-run-1", chat(fleet.ComposeOneOff+"=True")),
-		plainContainer("blog-web-1", map[string]string{fleet.ComposeProject: "blog", "tier": "front"}),
-		plainContainer("lonely", nil),
-	}
-	for _, tt := range []struct {
-		name   string
-		adjust func(*Docker)
-		want   []string
-	}{
-		{"everything", func(*Docker) {}, []string{"blog-web-1", "chat-irc-1", "chat-web-1", "lonely"}},
-		{"a project", func(s *Docker) { s.Projects = []string{"chat"} }, []string{"chat-irc-1", "chat-web-1"}},
-		{"one of two projects", func(s *Docker) { s.Projects = []string{"blog", "chat"} }, []string{"blog-web-1", "chat-irc-1", "chat-web-1"}},
-		{"a label's value", func(s *Docker) { s.Labels = []string{"tier=front"} }, []string{"blog-web-1", "chat-web-1"}},
-		{"a label's presence", func(s *Docker) { s.Labels = []string{"watched"} }, []string{"chat-web-1"}},
-		{"all of two labels", func(s *Docker) { s.Labels = []string{"tier", fleet.ComposeProject + "=chat"} }, []string{"chat-irc-1", "chat-web-1"}},
-		{"a pattern", func(s *Docker) { s.Names = []string{"*-web-?"} }, []string{"blog-web-1", "chat-web-1"}},
-		{"a pattern is of the whole name", func(s *Docker) { s.Names = []string{"web", "lon*"} }, []string{"lonely"}},
-		{"a project but for a name", func(s *Docker) {
-			s.Projects, s.Exclude = []string{"chat"}, []string{"*-irc-*"}
-		}, []string{"chat-web-1"}},
-		{"nothing", func(s *Docker) { s.Projects = []string{"other"} }, nil},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			e := startEngine(t, containers...)
-			s := dockerSettings(e.host)
-			tt.adjust(s)
-			b, err := readDocker(t, s)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got := containersOn(t, b); !slices.Equal(got, tt.want) {
-				t.Errorf("got %q, want %q", got, tt.want)
-			}
-		})
-	}
-}
-
 // TestNamesThatMoveBetweenTheListAndTheInspection has containers be removed and replaced meanwhile, as compose does.
 func TestNamesThatMoveBetweenTheListAndTheInspection(t *testing.T) {
 	const temporary = "0123456789ab_a"
@@ -207,32 +158,6 @@ func TestNamesThatMoveBetweenTheListAndTheInspection(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)
 		}
 	}
-}
-
-func TestInspectionsAreParallelAndBounded(t *testing.T) {
-	const parallelism = 3
-	var containers []container.InspectResponse
-	for i := range 4 * parallelism {
-		containers = append(containers, plainContainer(fmt.Sprintf("c%d", i), nil))
-	}
-	e := startEngine(t, containers...)
-	m := meter{full: make(chan struct{})}
-	e.answer = func(_ http.ResponseWriter, r *http.Request) bool {
-		if strings.HasPrefix(r.URL.Path, "/v1.41/containers/id-") {
-			m.hold(r, parallelism)
-		}
-		return false
-	}
-	s := dockerSettings(e.host)
-	s.Parallelism = parallelism
-	b, err := readDocker(t, s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := len(containersOn(t, b)); got != len(containers) {
-		t.Errorf("containers: got %d, want %d", got, len(containers))
-	}
-	m.want(t, parallelism)
 }
 
 const (
@@ -397,54 +322,58 @@ func TestSocketOfOthersIsForbidden(t *testing.T) {
 	wantDockerFailure(t, err, failure.Forbidden, "group_add")
 }
 
+// TestHungEngineCostsOneDeadline has an engine hang before an answer, or in the middle of one.
 func TestHungEngineCostsOneDeadline(t *testing.T) {
-	for _, path := range []string{"/_ping", listPath, "/containers/id-"} {
-		t.Run(path, func(t *testing.T) {
+	for _, tt := range []struct{ path, begins string }{{path: "/_ping"}, {path: listPath}, {path: "/containers/id-"}, {listPath, `[{"Id":`}} {
+		t.Run(tt.path+tt.begins, func(t *testing.T) {
 			e := startEngine(t, plainContainer("a", nil), plainContainer("b", nil))
 			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 			defer cancel()
-			e.on(path, engineHangs)
+			e.on(tt.path, func(w http.ResponseWriter, r *http.Request) {
+				if tt.begins != "" {
+					io.WriteString(w, tt.begins)          //nolint:errcheck // the client's loss
+					http.NewResponseController(w).Flush() //nolint:errcheck // the client's loss
+				}
+				engineHangs(w, r)
+			})
 			_, err := readDockerUntil(ctx, t, dockerSettings(e.host))
 			wantDockerFailure(t, err, failure.Timeout, "hangs")
 		})
 	}
 }
 
-func TestBodyThatHangsIsATimeout(t *testing.T) {
-	e := startEngine(t, plainContainer("a", nil))
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	e.on(listPath, func(w http.ResponseWriter, r *http.Request) {
-		io.WriteString(w, `[{"Id":`)          //nolint:errcheck // the client's loss
-		http.NewResponseController(w).Flush() //nolint:errcheck // the client's loss
-		<-r.Context().Done()
-	})
-	_, err := readDockerUntil(ctx, t, dockerSettings(e.host))
-	wantDockerFailure(t, err, failure.Timeout, "hangs")
-}
-
-func TestFirstFailureEndsTheOtherInspections(t *testing.T) {
-	e := startEngine(t, plainContainer("a", nil), plainContainer("b", nil), plainContainer("c", nil))
-	waiting := make(chan struct{})
-	e.answer = func(w http.ResponseWriter, r *http.Request) bool {
-		switch r.URL.Path {
-		case inspectPath:
-			close(waiting)
-			<-r.Context().Done()
-		case "/v1.41/containers/id-b/json":
-			<-waiting
-			engineForbids(w, r)
-		default:
-			return false
+// TestCallsAboutContainersAreParallelAndBounded has an engine hold calls until as many have come as may at once.
+func TestCallsAboutContainersAreParallelAndBounded(t *testing.T) {
+	const parallelism = 3
+	for _, call := range []string{"/json", "/stats"} {
+		e := startEngine(t, crowd("c", 4*parallelism)...)
+		var running, most atomic.Int64
+		full := make(chan struct{})
+		var once sync.Once
+		e.answer = func(w http.ResponseWriter, r *http.Request) bool {
+			if !strings.HasPrefix(r.URL.Path, "/v1.41/containers/id-") || !strings.HasSuffix(r.URL.Path, call) {
+				return false
+			}
+			n := running.Add(1)
+			for old := most.Load(); n > old && !most.CompareAndSwap(old, n); old = most.Load() {
+			}
+			if n == parallelism {
+				once.Do(func() { close(full) })
+			}
+			<-full
+			running.Add(-1)
+			if call == "/stats" {
+				io.WriteString(w, plainStats) //nolint:errcheck // the client's loss
+			}
+			return call == "/stats"
 		}
-		return true
-	}
-	s := dockerSettings(e.host)
-	s.Parallelism = 2
-	b, err := readDocker(t, s)
-	wantDockerFailure(t, err, failure.Forbidden, "CONTAINERS=1")
-	if b.HTTPStatus != http.StatusForbidden {
-		t.Errorf("HTTP status: got %d, want 403", b.HTTPStatus)
+		w := watching(t, e, func(s *Docker) { s.Parallelism, s.ResourcesParallelism = parallelism, parallelism })
+		w.docker.once, w.docker.settings.Resources = true, map[string]string{"/json": resourcesNone, "/stats": resourcesEngine}[call]
+		w.read()
+		w.wantShown(4 * parallelism)
+		if got := most.Load(); got != parallelism {
+			t.Errorf("%s: %d calls at once, want %d", call, got, parallelism)
+		}
 	}
 }
 
@@ -487,32 +416,6 @@ func openDescriptors(t *testing.T) int {
 		t.Fatal(err)
 	}
 	return len(entries)
-}
-
-// TestContainerThatTheEngineStumblesOverHidesNoOther has an engine that fails to describe one container, as it does when
-// that container's layer is damaged.
-func TestContainerThatTheEngineStumblesOverHidesNoOther(t *testing.T) {
-	sick := plainContainer("sick", nil)
-	sick.State.Health = &container.Health{Status: container.Unhealthy, FailingStreak: 3}
-	e := startEngine(t, plainContainer("web", nil), sick)
-	e.on("/id-sick/json", engineSays(500, "RWLayer of container is unexpectedly nil"))
-	b, err := readDocker(t, dockerSettings(e.host))
-	if err != nil {
-		t.Fatal(err)
-	}
-	page := string(pageOf(t, b, true))
-	for _, want := range []string{
-		`chatstack_container_health{container="sick",docker_host="local",health="unhealthy"} 1`,
-		`chatstack_container_state{container="sick",docker_host="local",state="running"} 1`,
-		`chatstack_container_state{container="web",docker_host="local",state="running"} 1`,
-	} {
-		if !strings.Contains(page, want) {
-			t.Errorf("the page lacks %s:\n%s", want, page)
-		}
-	}
-	if notes := strings.Join(b.Notes, "; "); !strings.Contains(notes, "cannot describe 1 of 2") || !strings.Contains(notes, "sick is unhealthy") {
-		t.Errorf("notes: %s", notes)
-	}
 }
 
 func TestMistypedRoleIsWarnedOf(t *testing.T) {
