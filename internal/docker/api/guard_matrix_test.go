@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
 // plainly is what an allowed call may look like, written apart from the guard's own list: segment by segment.
@@ -16,7 +18,7 @@ func plainly(method, requestURI string) bool {
 	if method == http.MethodHead {
 		return path == "/_ping"
 	}
-	if method != http.MethodGet || !strings.HasPrefix(path, "/") {
+	if method != http.MethodGet && method != "" || !strings.HasPrefix(path, "/") {
 		return false
 	}
 	segments := strings.Split(path[1:], "/")
@@ -39,7 +41,7 @@ func plainly(method, requestURI string) bool {
 // Every method with every path behind every prefix and before every suffix, at an engine that notes what stands on the
 // wire: nothing but what is plainly allowed may arrive there.
 func TestNothingElseStandsOnTheWire(t *testing.T) {
-	methods := []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "get", "Post", "PROPFIND", "GET\t", "G\u0130T"}
+	methods := []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "get", "Post", "PROPFIND", "GET\t", "G\u0130T", ""}
 	prefixes := []string{
 		"", "/v1.41", "/v1.0", "/v1.9999", "/v2.1", "/V1.41", "/v1.41/v1.41", "/v1.41/..", "/v1.41/.", "/.", "/..", "/", "//", "//x", "/%2e%2e",
 		"/v1%2e41", "/v1.41%2f..", "/containers/..", "/images/..", "/_ping/..",
@@ -53,6 +55,8 @@ func TestNothingElseStandsOnTheWire(t *testing.T) {
 		"/build/prune", "/commit", "/auth", "/networks", "/networks/create", "/volumes", "/volumes/create", "/volumes/prune", "/secrets", "/configs",
 		"/swarm", "/swarm/init", "/swarm/unlockkey", "/nodes", "/services", "/tasks", "/plugins", "/plugins/pull", "/system/df", "/session", "/grpc",
 		"/distribution/x/json", "/debug/pprof", "/metrics", "/Containers/json", "/containers/JSON",
+		"", "/containers/chat_xmpp-1.a/json", "/containers/-x/json", "/containers/x y/json", "/containers/ü/json", "/containers//json", "/containers/../json",
+		"/containers/x%2Fjson", "/containers/x%2F..%2Fy/json", "/containers/x%00/json", "/containers/x%0d%0aPOST/json", "/containers/x/json;archive",
 	}
 	suffixes := []string{
 		"", "?all=1", "?x=/containers/create", "/", "//", "/.", "/..", "/../json", "/../../images/json", "%00", "%0a", "%0d%0aX:%20y", "%20", "%2f..", "%252f..",
@@ -111,6 +115,9 @@ func TestNothingElseStandsOnTheWire(t *testing.T) {
 					resp, err := guard.RoundTrip(req.WithContext(t.Context()))
 					if allowed := plainly(method, u.RequestURI()); allowed != (err == nil) {
 						t.Errorf("%s %s: got error %v, want it let through: %v", method, u.RequestURI(), err, allowed)
+					}
+					if err != nil && (failure.ReasonOf(err) != failure.Internal || !strings.Contains(err.Error(), u.RequestURI())) {
+						t.Errorf("%s %s: got %v, want one that names the path, reason %s", method, u.RequestURI(), err, failure.Internal)
 					}
 					if err == nil {
 						passed++

@@ -2,8 +2,11 @@ package fleet
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 )
@@ -109,62 +112,6 @@ func TestGapIsMadeUpFor(t *testing.T) {
 	}
 }
 
-func TestStartBeforeTheFirstSightDoesNotCount(t *testing.T) {
-	started := time.Unix(1_700_000_000, 0)
-	l := sightedLedger(started, 7)
-	l.event(started.Add(-time.Minute))     // the engine tells of what was
-	l.event(started.Add(time.Millisecond)) // was under way
-	l.described(started, 7)
-	if l.Starts != 0 {
-		t.Errorf("%d starts, want none: the container was running when it was first seen", l.Starts)
-	}
-	l.described(started.Add(time.Minute), 9)
-	if l.Starts != 2 {
-		t.Errorf("%d starts, want the policy's 2", l.Starts)
-	}
-	l.described(started.Add(time.Hour), 9) // the engine itself was restarted
-	if l.Starts != 3 {
-		t.Errorf("%d starts, want 3", l.Starts)
-	}
-}
-
-func TestFirstRestartsAfterTheFirstSightCount(t *testing.T) {
-	started := time.Unix(1_700_000_000, 0)
-	at := func(hours int) time.Time { return started.Add(time.Duration(hours) * time.Hour) }
-	for name, begin := range map[string]func() startLedger{
-		"sighted": func() startLedger { return sightedLedger(started, 0) },
-		"resumed": func() startLedger { return startLedger{Started: started}.resumed() },
-		"after a gap": func() startLedger {
-			l := sightedLedger(started.Add(-time.Hour), 0)
-			l.described(started, 0)
-			l.Starts = 0
-			return l
-		},
-	} {
-		l := begin()
-		l.event(at(1).Add(time.Millisecond)) // both at once, before anybody can look
-		l.event(at(2).Add(time.Millisecond))
-		l.described(at(2), 0)
-		if l.Starts != 2 {
-			t.Errorf("%s: %d starts, want 2", name, l.Starts)
-		}
-	}
-}
-
-func TestPlannedRestartIsNoStart(t *testing.T) {
-	started := time.Unix(1_700_000_000, 0)
-	l := sightedLedger(started, 0)
-	// The engine counts a restart when it decides on it, and waits before it does it.
-	l.described(started, 1)
-	if l.Starts != 0 {
-		t.Errorf("%d starts, want none yet", l.Starts)
-	}
-	l.described(started.Add(time.Second), 1)
-	if l.Starts != 1 {
-		t.Errorf("%d starts, want 1", l.Starts)
-	}
-}
-
 // TestLateEventIsOneOfItsTime has the event of a start come, and one that is too late to be of that start.
 func TestLateEventIsOneOfItsTime(t *testing.T) {
 	started := time.Unix(1_700_000_000, 0)
@@ -210,105 +157,101 @@ func TestStartsThatNoEventTellsOfTakeBoundedMemory(t *testing.T) {
 	}
 }
 
-func TestOutOfMemoryIsCountedOnce(t *testing.T) {
-	began := time.Unix(1_700_000_000, 0)
-	at := func(s int) time.Time { return began.Add(time.Duration(s) * time.Second) }
+// ledgerMoment is the time after the first start that a script means: a duration, or the number of a restart half a second apart.
+func ledgerMoment(t *testing.T, text string) time.Duration {
+	t.Helper()
+	if n, err := strconv.Atoi(text); err == nil {
+		return time.Hour + time.Duration(n)*500*time.Millisecond
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// TestStartsAreCountedOnce plays scripts that begin when a container is sighted, whose policy has restarted it so often: an event
+// (e) or a description (d, perhaps with the policy's count) of a start, the end of the process (kill), and the count (=).
+func TestStartsAreCountedOnce(t *testing.T) {
+	begun := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for _, tt := range []struct {
-		name string
-		do   func(*oomLedger)
-		want uint64
+		name   string
+		policy int
+		script string
 	}{
-		{"event, then description", func(l *oomLedger) { l.event(at(9)); l.described(began, at(10)) }, 1},
-		{"description, then event", func(l *oomLedger) { l.described(began, at(10)); l.event(at(9)) }, 1},
-		{"description, then event stamped after the end", func(l *oomLedger) { l.described(began, at(10)); l.event(at(11)) }, 1},
-		{"description twice", func(l *oomLedger) { l.described(began, at(10)); l.described(began, at(10)) }, 1},
-		{"event of a child, without an end", func(l *oomLedger) { l.event(at(3)) }, 1},
-		{"two runs by events", func(l *oomLedger) {
-			l.event(at(9))
-			l.described(began, at(10))
-			l.event(at(19))
-			l.described(at(11), at(20))
-		}, 2},
-		{"late event, then one of a child at once", func(l *oomLedger) { l.described(began, at(10)); l.event(at(9)); l.event(at(11)) }, 2},
-		{"second run without event", func(l *oomLedger) {
-			l.event(at(9))
-			l.described(began, at(10))
-			l.described(at(11), at(20))
-		}, 2},
-		{"second run without event, running again", func(l *oomLedger) {
-			l.event(at(9))
-			l.described(began, at(10))
-			l.described(time.Time{}, at(20))
-		}, 2},
+		{"what was before the first sight does not count", 7, "e-1m e0s d0s:7 =0 d1m:9 =2 d1h:9 =3"},
+		{"restarts at once after the first sight", 0, "e1h e2h d2h =2"},
+		{"restarts at once after a restart of the process", 0, "kill e1h e2h d2h =2"},
+		{"restarts at once after a gap", 0, "d1h =1 e2h e3h d3h =3"},
+		{"the engine plans a restart, and waits", 0, "d0s:1 =0 d1s:1 =1"},
+		{"the process ends between an event and the description", 0, "e1 kill d2 e1 e2 =2"},
+		{"the event before comes alone", 0, "e1 d1 e2 kill e1 d2 e2 =2"},
+		{"two events, no description", 0, "e1 e2 kill e1 d2 e2 =2"},
+		{"two more before the description", 0, "e1 kill e2 e3 d3 =3"},
+		{"two more, and all is told again", 0, "e1 kill e1 e2 e3 d3 =3"},
+		{"two more soon after the description", 0, "e1 d1 kill e2 e3 d3 =3"},
+		{"after the description", 0, "e1 d1 kill e1 e2 d2 =2"},
 	} {
-		var l oomLedger
-		tt.do(&l)
-		if l.Count != tt.want {
-			t.Errorf("%s: %d, want %d", tt.name, l.Count, tt.want)
+		l := sightedLedger(begun, tt.policy)
+		for word := range strings.FieldsSeq(tt.script) {
+			moment, count, _ := strings.Cut(word[1:], ":")
+			switch word[0] {
+			case 'e':
+				l.event(begun.Add(ledgerMoment(t, moment) + time.Millisecond))
+			case 'd':
+				policy, err := strconv.Atoi("0" + count)
+				if err != nil {
+					t.Fatal(err)
+				}
+				l.described(begun.Add(ledgerMoment(t, moment)), policy)
+			case 'k':
+				content, err := json.Marshal(l)
+				l = startLedger{}
+				if err := errors.Join(err, json.Unmarshal(content, &l)); err != nil {
+					t.Fatal(err)
+				}
+				l = l.resumed()
+			case '=':
+				if got := strconv.FormatUint(l.Starts, 10); got != moment {
+					t.Errorf("%s: %s starts at %s of %q", tt.name, got, word, tt.script)
+				}
+			}
 		}
 	}
 }
 
-// TestProcessThatEndsCountsNothingTwice has a process end around starts, and the engine tell some events again to the next one.
-func TestProcessThatEndsCountsNothingTwice(t *testing.T) {
-	begun := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	start := func(n int) time.Time { return begun.Add(time.Hour + time.Duration(n)*500*time.Millisecond) }
-	event := func(l *startLedger, n int) { l.event(start(n).Add(time.Millisecond)) }
-	described := func(l *startLedger, n int) { l.described(start(n), 0) }
-	for name, tt := range map[string]struct {
-		before, after func(l *startLedger)
-		want          uint64
+// TestOutOfMemoryIsCountedOnce plays scripts of events (e) and of descriptions of a run (d) from one second to another; one that
+// runs again has no beginning.
+func TestOutOfMemoryIsCountedOnce(t *testing.T) {
+	for _, tt := range []struct {
+		name, script string
+		want         uint64
 	}{
-		"between an event and the description": {
-			func(l *startLedger) { event(l, 1) },
-			func(l *startLedger) { described(l, 2); event(l, 1); event(l, 2) },
-			2,
-		},
-		"the event before comes alone": {
-			func(l *startLedger) { event(l, 1); described(l, 1); event(l, 2) },
-			func(l *startLedger) { event(l, 1); described(l, 2); event(l, 2) },
-			2,
-		},
-		"two events, no description": {
-			func(l *startLedger) { event(l, 1); event(l, 2) },
-			func(l *startLedger) { event(l, 1); described(l, 2); event(l, 2) },
-			2,
-		},
-		"two more before the description": {
-			func(l *startLedger) { event(l, 1) },
-			func(l *startLedger) { event(l, 2); event(l, 3); described(l, 3) },
-			3,
-		},
-		"two more, and all is told again": {
-			func(l *startLedger) { event(l, 1) },
-			func(l *startLedger) { event(l, 1); event(l, 2); event(l, 3); described(l, 3) },
-			3,
-		},
-		"two more soon after the description": {
-			func(l *startLedger) { event(l, 1); described(l, 1) },
-			func(l *startLedger) { event(l, 2); event(l, 3); described(l, 3) },
-			3,
-		},
-		"after the description": {
-			func(l *startLedger) { event(l, 1); described(l, 1) },
-			func(l *startLedger) { event(l, 1); event(l, 2); described(l, 2) },
-			2,
-		},
+		{"event, then description", "e9s d0s-10s", 1},
+		{"description, then event", "d0s-10s e9s", 1},
+		{"description, then event stamped after the end", "d0s-10s e11s", 1},
+		{"description twice", "d0s-10s d0s-10s", 1},
+		{"event of a child, without an end", "e3s", 1},
+		{"two runs by events", "e9s d0s-10s e19s d11s-20s", 2},
+		{"late event, then one of a child at once", "d0s-10s e9s e11s", 2},
+		{"second run without event", "e9s d0s-10s d11s-20s", 2},
+		{"second run without event, running again", "e9s d0s-10s d-20s", 2},
 	} {
-		l := sightedLedger(begun, 0)
-		tt.before(&l)
-		content, err := json.Marshal(l)
-		if err != nil {
-			t.Fatal(err)
+		var l oomLedger
+		for word := range strings.FieldsSeq(tt.script) {
+			from, to, ended := strings.Cut(word[1:], "-")
+			var at time.Time
+			if from != "" {
+				at = portOpened.Add(ledgerMoment(t, from))
+			}
+			if ended {
+				l.described(at, portOpened.Add(ledgerMoment(t, to)))
+			} else {
+				l.event(at)
+			}
 		}
-		var kept startLedger
-		if err := json.Unmarshal(content, &kept); err != nil {
-			t.Fatal(err)
-		}
-		kept = kept.resumed()
-		tt.after(&kept)
-		if kept.Starts != tt.want {
-			t.Errorf("%s: %d starts, want %d", name, kept.Starts, tt.want)
+		if l.Count != tt.want {
+			t.Errorf("%s: %d, want %d", tt.name, l.Count, tt.want)
 		}
 	}
 }
