@@ -247,34 +247,6 @@ func TestCountersOutliveTheProcess(t *testing.T) {
 	w.wantNow("with events, some of which it has heard before", "container_"+restarts("irc", 2), "container_"+restarts("xmpp", 0))
 }
 
-// TestShownCountersOutliveAKill starts again from the state file as it is whenever a page shows more than before.
-func TestShownCountersOutliveAKill(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "state.json")
-	w := follow(t, nil, service("irc"))
-	w.stop()
-	w.docker = w.collector(w.docker.settings, stateFile(t, path).Value("docker"), false)
-	w.docker.patience = time.Hour // nothing is saved merely because time has passed
-	w.read()
-	w.start()
-	irc := w.engine.Container("irc")
-	for n := 1; n <= 3; n++ {
-		irc.Restart()
-		w.want("by hand", restarts("irc", n))
-		content, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		copied := filepath.Join(t.TempDir(), "state.json")
-		if err := os.WriteFile(copied, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		next := &watch{t: t, engine: w.engine}
-		next.docker = next.collector(w.docker.settings, stateFile(t, copied).Value("docker"), false)
-		next.read()
-		next.wantNow("after a kill", "container_"+restarts("irc", n))
-	}
-}
-
 // savingState calls onSave before it saves.
 type savingState struct {
 	State
@@ -466,18 +438,6 @@ func (w *watch) untilUnfollowed() {
 	})
 }
 
-func TestStreamThatEndsAtOnceIsNoStream(t *testing.T) {
-	e := startEngine(t, plainContainer("a", nil))
-	e.on("/events", engineSends("200 OK", ""))
-	w := watching(t, e)
-	w.docker.lasting = lastingStream
-	w.read()
-	w.start()
-	defer w.stop()
-	w.untilUnfollowed()
-	wantNote(t, w.read(), "events cannot be followed")
-}
-
 // eventLine is an event as an engine writes it.
 func eventLine(action, padding string) string {
 	return fmt.Sprintf(`{"Type":"container","Action":%q,"Actor":{"ID":"id-a","Attributes":{"name":"a","padding":%q}},"timeNano":%d}`+"\n",
@@ -535,6 +495,7 @@ func TestLogSaysWhyAStreamEnded(t *testing.T) {
 			w.read()
 			w.start()
 			w.untilUnfollowed()
+			wantNote(t, w.read(), "events cannot be followed")
 			w.stop()
 			for _, want := range tt.want {
 				if !strings.Contains(lines.String(), want) {
@@ -661,35 +622,6 @@ func TestChangeForgottenBeforeTheStreamIsNoFaultOfIt(t *testing.T) {
 	w.read()
 	if !missed() {
 		t.Error("no change speaks against a stream that does not tell of one")
-	}
-}
-
-// TestRestartThatNoEventTellsOfIsInTheNextList compares ages as a real engine's answers have them.
-func TestRestartThatNoEventTellsOfIsInTheNextList(t *testing.T) {
-	names := []string{"irc", "xmpp", "web", "docs", "bridge", "store"}
-	var services []simstack.ContainerSpec
-	for _, name := range names {
-		spec := service(name)
-		spec.Health = false // or its health would tell
-		services = append(services, spec)
-	}
-	w := follow(t, nil, services...)
-	w.stop()
-	w.docker = w.collector(w.docker.settings, nil, false)
-	w.docker.patience = time.Hour // or the stream that tells nothing is opened anew
-	w.read()
-	w.start()
-	w.settle(names[0])
-	w.mute(true)
-	for i, name := range names {
-		since := len(w.engine.Requests())
-		w.engine.Container(name).Restart()
-		w.read()
-		w.wantNow(name, `container_restarts_total{container="`+name+`"} 1`)
-		// One has its turn, and those that were restarted before are so young that they are looked at again.
-		if _, lists, inspections := w.asked(since); lists != 1 || inspections > 1+1+i {
-			t.Errorf("%s: %d lists and %d inspections", name, lists, inspections)
-		}
 	}
 }
 

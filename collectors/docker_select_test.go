@@ -50,22 +50,6 @@ func TestContainersBeyondTheMostAreLeftOut(t *testing.T) {
 	w.wantShown(most)
 }
 
-func TestMostContainersAreConfigurable(t *testing.T) {
-	s := loadedDocker(t, "    host: unix:///x\n    max_containers: 3\n", nil)
-	host := startEngine(t, crowd("c", 5)...).host
-	s.Host, s.Resources = host, resourcesNone
-	b, err := readDocker(t, s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := strings.Count(string(pageOf(t, b, true)), "\nchatstack_container_expected{"); got != 3 {
-		t.Errorf("%d containers are on the page, want 3", got)
-	}
-	if _, err := loadDocker(t, "    host: unix:///x\n    max_containers: 0\n", nil, newDockerSettings); err == nil || !strings.Contains(err.Error(), "max_containers: is 0") {
-		t.Errorf("max_containers 0: got %v", err)
-	}
-}
-
 // TestNamesAndLabelsAreBounded has what no engine gives, from the list, the description and an event.
 func TestNamesAndLabelsAreBounded(t *testing.T) {
 	const long = 100 << 10

@@ -127,12 +127,12 @@ func TestDockerFaultsSayWhatToDo(t *testing.T) {
 		{
 			name: "numbers and names at their limits",
 			file: "    host: unix:///x\n    names: [\"chat-*\"]\n    exclude: [\"*-test\"]\n" +
-				"    expected: [\"\", \"chat-?\", \"chat-a-test\", \"irc\", \"chat-a\"]\n    parallelism: 0\n    resources_parallelism: 0\n    missing_after: -1s\n",
+				"    expected: [\"\", \"chat-?\", \"chat-a-test\", \"irc\", \"chat-a\"]\n    parallelism: 0\n    resources_parallelism: 0\n    missing_after: -1s\n    max_containers: 0\n",
 			want: []string{
 				"targets[0].expected[0]: is \"\", must be the name", "targets[0].expected[1]: is \"chat-?\", must be the name",
 				"targets[0].expected[2]: is \"chat-a-test\", which names or exclude", "targets[0].expected[3]: is \"irc\", which names or exclude",
 				"targets[0].parallelism: is 0, must be from 1 to 64", "targets[0].resources_parallelism: is 0, must be from 1 to 1024",
-				"targets[0].missing_after: is \"-1s\", must be a duration",
+				"targets[0].missing_after: is \"-1s\", must be a duration", "targets[0].max_containers: is 0, must be above 0",
 			},
 		},
 		{name: "too much at once", file: "    host: unix:///x\n    resources_parallelism: 1025\n", want: []string{"resources_parallelism: is 1025"}},

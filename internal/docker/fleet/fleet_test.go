@@ -247,17 +247,13 @@ func (f *fleetTest) set(changes []string) {
 	}
 }
 
-// seenFamilies are the families behind the words of see, without their prefix.
-var seenFamilies = map[string]string{
-	"restarts": "restarts_total", "recreations": "recreations_total", "oom": "oom_events_total", "exit": "exit_code", "expected": "expected",
-	"unhealthy_since": "unhealthy_since_timestamp_seconds", "recreated": "last_recreated_timestamp_seconds", "started": "start_time_seconds",
-	"state": "state", "health": "health", "needs": "dependency", "info": "info",
-}
+// seenFacts are what see knows of a container.
+var seenFacts = []string{"restarts", "recreations", "oom", "exit", "expected", "unhealthy_since", "recreated", "started", "state", "health", "needs", "info"}
 
-// see compares the page. Expectations are separated by commas: a container's name, then words.
+// see compares what the fleet reports. Expectations are separated by commas: a container's name, then words.
 //
 //	running, missing...      its state                  !running    not that state
-//	restarts=1, expected=0   a value                    -state      no such family
+//	restarts=1, expected=0   a value                    -state      no such value
 //	needs=db  !needs=db      a dependency               health=none
 //	info=project/service/image/role
 //	unhealthy_since=mark     a time: mark, made:ID or started:ID of a container, 10s ago
@@ -266,7 +262,7 @@ var seenFamilies = map[string]string{
 // "asked 1 2" is whom the last reading inspected, "stream deaf" or "stream sound" what is thought of events.
 func (f *fleetTest) see(line, shows string) {
 	f.t.Helper()
-	page := f.page()
+	all := f.facts()
 	for expectation := range strings.SplitSeq(shows, ",") {
 		words := strings.Fields(expectation)
 		name := words[0]
@@ -289,86 +285,62 @@ func (f *fleetTest) see(line, shows string) {
 				}
 				continue
 			}
-			want, present := f.expected(name, word)
-			if strings.Contains(page, want) != present {
-				f.t.Errorf("%s: want %q (present: %t) on the page:\n%s", line, want, present, page)
+			key, want, valued := strings.Cut(strings.TrimLeft(word, "!-"), "=")
+			if !valued && word[0] != '-' {
+				key, want = "state", key
+			}
+			if !slices.Contains(seenFacts, key) {
+				f.t.Fatalf("unknown word %q", word)
+			}
+			if key == "unhealthy_since" || key == "recreated" || key == "started" {
+				want = stampOf(f.moment(want))
+			}
+			got, known := all[name][key]
+			holds := known && got == want
+			switch {
+			case key == "needs" && valued:
+				holds = slices.Contains(strings.Fields(got), want)
+			case word[0] == '-':
+				holds = !known
+			}
+			if holds == (word[0] == '!') {
+				f.t.Errorf("%s: want %q of %s, got %q", line, word, name, all[name])
 			}
 		}
 	}
 }
 
-// page is what the fleet knows, as the metrics page says it.
-func (f *fleetTest) page() string {
-	f.t.Helper()
-	var page strings.Builder
-	line := func(family, name, labels string, value any) {
-		fmt.Fprintf(&page, "\nchatstack_container_%s{container=%q%s} %v\n", family, name, labels, value)
-	}
-	seconds := func(family, name string, at time.Time) {
-		if !at.IsZero() {
-			line(family, name, "", epochSecondsOf(at))
-		}
-	}
-	number := map[bool]int{true: 1}
+// facts are what the fleet reports, by container.
+func (f *fleetTest) facts() map[string]map[string]string {
+	all := map[string]map[string]string{}
 	for _, r := range f.fleet.Report(f.now) {
-		line("restarts_total", r.Name, "", r.Counts.Restarts)
-		line("recreations_total", r.Name, "", r.Counts.Recreations)
-		line("oom_events_total", r.Name, "", r.Counts.OOMs)
+		facts := map[string]string{
+			"restarts": fmt.Sprint(r.Counts.Restarts), "recreations": fmt.Sprint(r.Counts.Recreations), "oom": fmt.Sprint(r.Counts.OOMs),
+		}
+		all[r.Name] = facts
 		s := r.Status
 		if s == nil {
 			continue
 		}
-		line("expected", r.Name, "", number[r.Expected])
-		for _, other := range r.DependsOn {
-			line("dependency", r.Name, fmt.Sprintf(",depends_on=%q", other), 1)
+		facts["expected"] = map[bool]string{false: "0", true: "1"}[r.Expected]
+		facts["health"], facts["state"], facts["info"] = s.Health, s.State, strings.Join([]string{s.Project, s.Service, s.Image, s.Role}, "/")
+		for key, at := range map[string]time.Time{"started": s.Started, "unhealthy_since": s.UnhealthySince, "recreated": s.Created} {
+			if !at.IsZero() {
+				facts[key] = stampOf(at)
+			}
 		}
-		line("health", r.Name, fmt.Sprintf(",health=%q", s.Health), 1)
-		line("state", r.Name, fmt.Sprintf(",state=%q", s.State), 1)
-		seconds("start_time_seconds", r.Name, s.Started)
-		seconds("unhealthy_since_timestamp_seconds", r.Name, s.UnhealthySince)
-		seconds("last_recreated_timestamp_seconds", r.Name, s.Created)
 		if s.Stopped {
-			line("exit_code", r.Name, "", s.ExitCode)
+			facts["exit"] = fmt.Sprint(s.ExitCode)
 		}
-		fmt.Fprintf(&page, "\nchatstack_container_info{compose_project=%q,compose_service=%q,container=%q,image=%q,role=%q} 1\n", s.Project, s.Service, s.Name, s.Image, s.Role)
+		if len(r.DependsOn) > 0 {
+			facts["needs"] = strings.Join(r.DependsOn, " ")
+		}
 	}
-	return page.String()
+	return all
 }
 
-// epochSecondsOf is a time as the page says it.
-func epochSecondsOf(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }
-
-// expected is the text that a word of see stands for, and whether it is on the page.
-func (f *fleetTest) expected(name, word string) (text string, present bool) {
-	f.t.Helper()
-	negated := word[0] == '!'
-	key, value, valued := strings.Cut(strings.TrimLeft(word, "!-"), "=")
-	if !valued && word[0] != '-' {
-		key, value = "state", key
-	}
-	family, ok := seenFamilies[key]
-	if !ok {
-		f.t.Fatalf("unknown word %q", word)
-	}
-	text = fmt.Sprintf("\nchatstack_container_%s{container=%q", family, name)
-	switch key {
-	case "state", "health":
-		value = fmt.Sprintf(",%s=%q} 1\n", key, value)
-	case "needs":
-		value = fmt.Sprintf(",depends_on=%q} 1\n", value)
-	case "info":
-		of := strings.Split(value, "/")
-		return fmt.Sprintf("\nchatstack_container_info{compose_project=%q,compose_service=%q,container=%q,image=%q,role=%q} 1\n", of[0], of[1], name, of[2], of[3]), true
-	case "unhealthy_since", "recreated", "started":
-		value = fmt.Sprintf("} %v\n", epochSecondsOf(f.moment(value)))
-	default:
-		value = "} " + value + "\n"
-	}
-	if word[0] == '-' {
-		return text, false
-	}
-	return text + value, !negated
-}
+// stampOf is a time to the millisecond, as the page says it.
+func stampOf(t time.Time) string { return fmt.Sprint(t.UnixMilli()) }
 
 func (f *fleetTest) moment(text string) time.Time {
 	f.t.Helper()
