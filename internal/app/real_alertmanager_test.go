@@ -3,23 +3,19 @@
 package app
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"io"
 	"maps"
 	"mime"
 	"mime/multipart"
 	"mime/quotedprintable"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/mail"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -199,80 +195,16 @@ func listen(t *testing.T, config string) (o *operators, fitted string, files map
 	}
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
-	for _, change := range [][2]string{
-		{`https://oncall\.example\.org/alertmanager`, server.URL + "/page"},
-		{`https://heartbeat\.example\.org/chatstack`, server.URL + "/heartbeat"},
-		{`smtp_smarthost: \S+`, "smtp_require_tls: false\n  smtp_smarthost: " + o.receiveMail(t)},
-		{`  smtp_auth_(username|password_file): \S+\n`, ""},
-		{`/etc/alertmanager/`, ""},
-		{`group_wait: \S+`, "group_wait: 500ms"},
-		{`start_time: \S+`, "start_time: \"00:00\""},
-		{`end_time: \S+`, "end_time: \"24:00\""},
-	} {
-		before := config
-		if config = regexp.MustCompile(change[0]).ReplaceAllLiteralString(config, change[1]); config == before {
-			t.Fatalf("the shipped configuration has no %s", change[0])
+	address := realstack.ReceiveMail(t, func(received []byte) {
+		if m, err := mail.ReadMessage(bytes.NewReader(received)); err == nil {
+			o.mails <- m
 		}
-	}
+	})
+	config = realstack.FitAlertmanager(t, config, server.URL, address, [2]string{`group_wait: \S+`, "group_wait: 500ms"})
 	return o, config, map[string][]byte{
 		"secrets/chat_webhook_url": []byte(server.URL + "/chat"),
 		"secrets/oncall_token":     []byte("secret of /page"),
 		"secrets/heartbeat_token":  []byte("secret of /heartbeat"),
-	}
-}
-
-// receiveMail starts a mail server that takes everything, and returns its address.
-func (o *operators) receiveMail(t *testing.T) string {
-	t.Helper()
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	must(t, err)
-	t.Cleanup(func() { l.Close() }) //nolint:errcheck // nothing is lost
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return // the test is over
-			}
-			go o.takeMail(c)
-		}
-	}()
-	return l.Addr().String()
-}
-
-func (o *operators) takeMail(c net.Conn) {
-	defer c.Close()                                             //nolint:errcheck // nothing is lost
-	say := func(line string) { fmt.Fprintf(c, "%s\r\n", line) } //nolint:errcheck // the next reading says so
-	say("220 mail")
-	r := bufio.NewReader(c)
-	for {
-		line, err := r.ReadString('\n')
-		if err != nil {
-			return
-		}
-		switch verb, _, _ := strings.Cut(strings.ToUpper(strings.TrimSpace(line)), " "); verb {
-		case "DATA":
-			say("354 go on")
-			var body bytes.Buffer
-			for {
-				line, err := r.ReadString('\n')
-				if err != nil {
-					return
-				}
-				if line == ".\r\n" {
-					break
-				}
-				body.WriteString(strings.TrimPrefix(line, "."))
-			}
-			if m, err := mail.ReadMessage(&body); err == nil {
-				o.mails <- m
-			}
-			say("250 taken")
-		case "QUIT":
-			say("221 bye")
-			return
-		default:
-			say("250 ok")
-		}
 	}
 }
 

@@ -3,19 +3,18 @@
 package drill
 
 import (
-	"bufio"
 	"encoding/json"
 	"io"
 	"maps"
-	"net"
 	"net/http"
 	"net/http/httptest"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/realstack"
 )
 
 // told is what one notification says of one alert, when it says so first.
@@ -72,7 +71,7 @@ func startOperators(t *testing.T) *operators {
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
 	o.url = server.URL
-	o.mail = receiveMail(t)
+	o.mail = realstack.ReceiveMail(t, func([]byte) {})
 	return o
 }
 
@@ -200,26 +199,13 @@ func (o *operators) serveTargets(w http.ResponseWriter, _ *http.Request) {
 // is added: beside the channel, whose messages are for people, a webhook gets the same with all labels.
 func (o *operators) fit(t *testing.T, config string) string {
 	t.Helper()
-	for _, change := range []struct{ pattern, with string }{
-		{`https://oncall\.example\.org/alertmanager`, o.url + "/page"},
-		{`https://heartbeat\.example\.org/chatstack`, o.url + "/heartbeat"},
+	return realstack.FitAlertmanager(t, config, o.url, o.mail, [][2]string{
 		{`(?m)^  - name: chat\n    slack_configs: \*channel$`, "  - name: chat\n    slack_configs: *channel\n    webhook_configs: [{url: " + o.url + "/chat}]"},
-		{`smtp_smarthost: \S+`, "smtp_require_tls: false\n  smtp_smarthost: " + o.mail},
-		{`  smtp_auth_(username|password_file): \S+\n`, ""},
-		{`/etc/alertmanager/`, ""},
 		{`group_wait: [1-9]\S+`, "group_wait: 1s"},
 		{`group_interval: [25]m`, "group_interval: 3s"},
 		{`group_interval: 1m`, "group_interval: 2s"},
 		{`repeat_interval: 50s`, "repeat_interval: 1s"},
-		{`start_time: \S+`, `start_time: "00:00"`},
-		{`end_time: \S+`, `end_time: "24:00"`},
-	} {
-		before := config
-		if config = regexp.MustCompile(change.pattern).ReplaceAllLiteralString(config, change.with); config == before {
-			t.Fatalf("the shipped configuration of alertmanager has no %s", change.pattern)
-		}
-	}
-	return config
+	}...)
 }
 
 // secrets are the files that the configuration wants.
@@ -228,48 +214,5 @@ func (o *operators) secrets() map[string][]byte {
 		"secrets/chat_webhook_url": []byte(o.url + "/channel"),
 		"secrets/oncall_token":     []byte("secret"),
 		"secrets/heartbeat_token":  []byte("secret"),
-	}
-}
-
-// receiveMail starts a mail server that takes everything and keeps nothing, and returns its address.
-func receiveMail(t *testing.T) string {
-	t.Helper()
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() }) //nolint:errcheck // nothing is lost
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return // the test is over
-			}
-			go takeMail(c)
-		}
-	}()
-	return l.Addr().String()
-}
-
-func takeMail(c net.Conn) {
-	defer c.Close()                                             //nolint:errcheck // nothing is lost
-	say := func(line string) { io.WriteString(c, line+"\r\n") } //nolint:errcheck // the next reading says so
-	say("220 mail")
-	body := false
-	for lines := bufio.NewScanner(c); lines.Scan(); {
-		switch line := lines.Text(); {
-		case body:
-			if body = line != "."; !body {
-				say("250 taken")
-			}
-		case strings.EqualFold(line, "DATA"):
-			body = true
-			say("354 go on")
-		case strings.EqualFold(line, "QUIT"):
-			say("221 bye")
-			return
-		default:
-			say("250 ok")
-		}
 	}
 }
