@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -19,45 +18,14 @@ import (
 
 	toolkit "github.com/prometheus/exporter-toolkit/web"
 	"golang.org/x/net/http2"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/exportertest"
 )
-
-// pipes is a listener whose connections are pipes in memory, so that time can be a test's own.
-type pipes struct {
-	conns chan net.Conn
-	done  chan struct{}
-}
-
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case c := <-p.conns:
-		return c, nil
-	case <-p.done:
-		return nil, net.ErrClosed
-	}
-}
-
-func (p *pipes) Close() error   { close(p.done); return nil }
-func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "unix"} }
-
-// fromAddress is a connection of a client with that address.
-type fromAddress struct {
-	net.Conn
-	address net.Addr
-}
-
-func (c fromAddress) RemoteAddr() net.Addr { return c.address }
-
-// dial connects a client with this address and returns its end.
-func (p *pipes) dial(from net.Addr) net.Conn {
-	client, server := net.Pipe()
-	p.conns <- fromAddress{server, from}
-	return client
-}
 
 func tcpFrom(ip string) net.Addr { return &net.TCPAddr{IP: net.ParseIP(ip), Port: 40000} }
 
 // servePipes serves an exporter of nothing over pipes, as Run does over sockets, with this --web.config.file.
-func servePipes(t *testing.T, webConfig string) *pipes {
+func servePipes(t *testing.T, webConfig string) *exportertest.Pipes {
 	t.Helper()
 	o := options(nil, &logBuffer{})
 	if webConfig != "" {
@@ -67,17 +35,8 @@ func servePipes(t *testing.T, webConfig string) *pipes {
 	}
 	a, err := New(o)
 	must(t, err)
-	p := &pipes{make(chan net.Conn), make(chan struct{})}
-	served := make(chan error, 1)
-	go func() { served <- toolkit.Serve(p, a.server, o.Web, o.Log) }()
-	t.Cleanup(func() {
-		a.server.Close() //nolint:errcheck,gosec // the pipes are in memory
-		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
-			t.Errorf("serve: %v", err)
-		}
-		a.close()
-	})
-	return p
+	t.Cleanup(a.close)
+	return exportertest.ServePipes(t, a.server, func(p net.Listener) error { return toolkit.Serve(p, a.server, o.Web, o.Log) })
 }
 
 // askOver sends a request and returns the answer's status.
@@ -115,7 +74,7 @@ func TestBodyThatDoesNotComeHoldsNoConnection(t *testing.T) {
 						"GET /", "GET /metrics", "GET /-/healthy", "GET /-/ready", "POST /-/reload", "GET /api/v1/status",
 						"POST /api/v1/maintenance", "DELETE /api/v1/maintenance/target/x", "GET /badge/stack.svg", "GET /nothing", "PUT /metrics",
 					} {
-						c := p.dial(tcpFrom("192.0.2.1"))
+						c := p.Dial(tcpFrom("192.0.2.1"))
 						begun := time.Now()
 						must(t, c.SetReadDeadline(begun.Add(time.Hour)))
 						var sending sync.WaitGroup
@@ -142,7 +101,7 @@ func TestBodyThatDoesNotComeHoldsNoConnection(t *testing.T) {
 
 func TestIdleConnectionsEndButNotThoseOfScrapers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := servePipes(t, "").dial(tcpFrom("192.0.2.1"))
+		c := servePipes(t, "").Dial(tcpFrom("192.0.2.1"))
 		for range 3 {
 			if status, err := askOver(t, c, "/metrics"); err != nil || status != http.StatusOK {
 				t.Fatalf("status %d, %v", status, err)
@@ -158,7 +117,7 @@ func TestIdleConnectionsEndButNotThoseOfScrapers(t *testing.T) {
 
 func TestEventStreamOutlivesTheDeadlinesOfRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := servePipes(t, "").dial(tcpFrom("192.0.2.1"))
+		c := servePipes(t, "").Dial(tcpFrom("192.0.2.1"))
 		var heard bytes.Buffer
 		ended := make(chan struct{})
 		go func() {
@@ -190,7 +149,7 @@ func TestClientLeavesHalfOfTheConnectionsToOthers(t *testing.T) {
 		// open returns how many of the clients' connections are served while all of them stay open.
 		open := func(n int, from func(i int) net.Addr) (conns []net.Conn) {
 			for i := range n {
-				c := p.dial(from(i))
+				c := p.Dial(from(i))
 				if status, err := askOver(t, c, "/-/healthy"); err != nil || status != http.StatusOK {
 					return conns
 				}
@@ -242,7 +201,7 @@ func TestLongHeaderIsRefused(t *testing.T) {
 		} {
 			t.Run(protection+"/"+name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					conn := servePipes(t, webConfig).dial(tcpFrom("192.0.2.1"))
+					conn := servePipes(t, webConfig).Dial(tcpFrom("192.0.2.1"))
 					defer time.Sleep(time.Second)                                                                                   // for which the server goes on reading after a refusal
 					defer conn.Close()                                                                                              //nolint:errcheck // in memory
 					go fmt.Fprintf(conn, "GET /-/healthy HTTP/1.1\r\nHost: x\r\nCookie: %s\r\n\r\n", strings.Repeat("a", c.length)) //nolint:errcheck // what is not read is refused
@@ -265,7 +224,7 @@ func TestOneConnectionHasFewRequestsOpen(t *testing.T) {
 		must(t, os.WriteFile(filepath.Join(dir, name), content, 0o600))
 	}
 	p := servePipes(t, fmt.Sprintf("tls_server_config: {cert_file: %[1]s/server.crt, key_file: %[1]s/server.key}\n", dir))
-	c := tls.Client(p.dial(tcpFrom("192.0.2.1")), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}) //nolint:gosec // only limits are asked for
+	c := tls.Client(p.Dial(tcpFrom("192.0.2.1")), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}) //nolint:gosec // only limits are asked for
 	defer c.Close()                                                                                                  //nolint:errcheck // in memory
 	must(t, c.SetDeadline(time.Now().Add(patience)))
 	go func() {

@@ -3,7 +3,6 @@ package web_test
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -17,6 +16,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/exportertest"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/web"
 )
@@ -65,32 +65,14 @@ func (t *teller) tellOf(service string) {
 	t.next = make(chan struct{})
 }
 
-// pipes is a listener whose connections are pipes in memory, so that nothing is buffered and time can be a test's own.
-type pipes struct {
-	conns chan net.Conn
-	done  chan struct{}
-}
-
-func newPipes() *pipes { return &pipes{make(chan net.Conn), make(chan struct{})} }
-
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case c := <-p.conns:
-		return c, nil
-	case <-p.done:
-		return nil, net.ErrClosed
-	}
-}
-
-func (p *pipes) Close() error   { close(p.done); return nil }
-func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "unix"} }
+// pipes are those that streams come through.
+type pipes struct{ *exportertest.Pipes }
 
 // request sends a request for the stream and returns the connection with nothing read, which ends with the test.
-func (p *pipes) request(t *testing.T, header string) net.Conn {
+func (p pipes) request(t *testing.T, header string) net.Conn {
 	t.Helper()
-	client, server := net.Pipe()
+	client := p.Dial(nil)
 	t.Cleanup(func() { client.Close() }) //nolint:errcheck,gosec // a pipe
-	p.conns <- server
 	if _, err := fmt.Fprintf(client, "GET /api/v1/events HTTP/1.1\r\nHost: x\r\n%s\r\n", header); err != nil {
 		t.Fatal(err)
 	}
@@ -118,22 +100,13 @@ func lines(t *testing.T, c io.Reader) <-chan string {
 }
 
 // serveEvents serves streams over pipes as the exporter does, with its write timeout.
-func serveEvents(t *testing.T, src web.Source, stop <-chan struct{}) *pipes {
+func serveEvents(t *testing.T, src web.Source, stop <-chan struct{}) pipes {
 	t.Helper()
-	listener := newPipes()
 	server := &http.Server{
 		Handler:           web.New(src, web.Options{Log: slog.New(slog.DiscardHandler), Stopping: stop}),
 		ReadHeaderTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second,
 	}
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(listener) }()
-	t.Cleanup(func() {
-		server.Close() //nolint:errcheck,gosec // the pipes are in memory
-		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
-			t.Errorf("serve: %v", err)
-		}
-	})
-	return listener
+	return pipes{exportertest.ServePipes(t, server, server.Serve)}
 }
 
 func received(found <-chan string, text string) bool {

@@ -299,12 +299,6 @@ func TestVendoredFilesAreAsTheyCame(t *testing.T) {
 	}
 }
 
-func TestAgesAreOfWhenThePageIsMade(t *testing.T) {
-	report := faultyReport(1)
-	report.Since = time.Now().Add(-90 * time.Minute)
-	holds(t, pageOf(t, report), `>1 h 30 min</time>`)
-}
-
 func TestThresholdsTellTheirDistance(t *testing.T) {
 	day := 86400.0
 	for _, test := range []struct {
@@ -383,25 +377,39 @@ func TestCardTellsWhenTheProblemBegan(t *testing.T) {
 	}
 }
 
-func TestNothingConfiguredIsNoGoodNews(t *testing.T) {
-	page := pageOf(t, emptyReport())
-	holds(t, page, "<title>Nothing is watched · chat stack</title>", "<h1>Nothing is watched</h1>", `data-level="unknown"`)
-}
-
-func TestChangeThatComesAgainIsToldInOneLine(t *testing.T) {
-	r := healthyReport()
-	r.Transitions[0].Name, r.Transitions[0].To, r.Transitions[0].Count = "irc-services", "restarted", 38
-	r.Transitions[0].Until = r.Transitions[0].Time.Add(2 * time.Minute)
-	r.TransitionsLeftOut = 7
-	page := pageOf(t, r)
-	if n := strings.Count(page, "38 times"); n != 1 {
-		t.Errorf("it is told %d times", n)
+func TestPageSays(t *testing.T) {
+	healthy := func(*status.Report) {}
+	began := time.Now().Add(-time.Hour)
+	for what, c := range map[string]struct {
+		report *status.Report
+		change func(*status.Report)
+		want   []string
+	}{
+		"ages of when it is made": {faultyReport(1), func(r *status.Report) { r.Since = time.Now().Add(-90 * time.Minute) }, []string{`>1 h 30 min</time>`}},
+		"that nothing is watched, which is no good news": {
+			emptyReport(), healthy, []string{"<title>Nothing is watched · chat stack</title>", "<h1>Nothing is watched</h1>", `data-level="unknown"`},
+		},
+		"that it is loaded anew without script": {
+			healthyReport(), healthy, []string{`<noscript><meta http-equiv="refresh" content="30"></noscript>`, "anew every 30 seconds", `href="api/v1/openapi.yaml"`},
+		},
+		"where the readings are": {
+			faultyReport(1), func(r *status.Report) {
+				r.Services[0].Hint = "Read the service's own log; what was asked and what came back is at /debug/targets/irc_rpc"
+			}, []string{`came back is at <a href="debug/targets/irc_rpc">debug/targets/irc_rpc</a></p>`},
+		},
+		"once that a change came again": {
+			healthyReport(), func(r *status.Report) {
+				change := &r.Transitions[0]
+				change.Name, change.To, change.Count, change.Until = "irc-services", "restarted", 38, began
+				r.TransitionsLeftOut = 7
+			}, []string{"38 times", ` to <time class="clock" datetime="` + began.UTC().Format(time.RFC3339), "7 older changes are not kept any more"},
+		},
+	} {
+		c.change(c.report)
+		page := pageOf(t, c.report)
+		holds(t, page, c.want...)
+		if strings.HasPrefix(what, "once") && strings.Count(page, c.want[0]) != 1 {
+			t.Errorf("%s: it is told %d times", what, strings.Count(page, c.want[0]))
+		}
 	}
-	holds(t, page, ` to <time class="clock" datetime="`+r.Transitions[0].Until.UTC().Format(time.RFC3339), "7 older changes are not kept any more")
-}
-
-func TestWhatToDoLinksToTheReadings(t *testing.T) {
-	r := faultyReport(1)
-	r.Services[0].Hint = "Read the service's own log; what was asked and what came back is at /debug/targets/irc_rpc"
-	holds(t, pageOf(t, r), `came back is at <a href="debug/targets/irc_rpc">debug/targets/irc_rpc</a></p>`)
 }
