@@ -41,7 +41,7 @@ func runDemo(ctx context.Context, o Options, out io.Writer, basePort int) (err e
 	if err != nil {
 		return fmt.Errorf("start the simulated stack: %w; another demo may be running", err)
 	}
-	defer func() { err = errors.Join(err, stack.Close()) }() //nolint:contextcheck // it ends after ctx
+	defer func() { err = errors.Join(err, stack.Close()) }()
 	data, err := os.MkdirTemp("", "chatstack-demo-")
 	if err != nil {
 		return fmt.Errorf("make the demo's volume: %w", err)

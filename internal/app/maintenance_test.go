@@ -108,16 +108,22 @@ func TestChangesOverHTTPRequireTheirFlagAndNoBrowser(t *testing.T) {
 		locked, _ := startWithFile(t, nil, content, nil)
 		open, _ := startWithFile(t, nil, content, lifecycle)
 		for _, c := range []struct{ method, path string }{
-			{http.MethodPost, "/-/reload"}, {http.MethodPost, "/api/v1/maintenance"},
-			{http.MethodDelete, "/api/v1/maintenance/target/irc_services"}, {http.MethodDelete, "/api/v1/containers/local/irc"},
+			{http.MethodPost, "/-/reload"},
+			{http.MethodPost, "/api/v1/maintenance"},
+			{http.MethodDelete, "/api/v1/maintenance/target/irc_services"},
+			{http.MethodDelete, "/api/v1/containers/local/irc"},
 		} {
 			body := `{"kind":"target","name":"irc_services","duration":"1h"}`
 			if status, said := locked.exchange(t, c.method, c.path, body); status != http.StatusForbidden || !strings.Contains(string(said), "--web.enable-lifecycle") {
 				t.Errorf("%s %s without the flag: status %d, want 403: %s", c.method, c.path, status, said)
 			}
 			for _, from := range [][2]string{
-				{"Origin", open.url}, {"Origin", "https://evil.example"},
-				{"Sec-Fetch-Site", "same-origin"}, {"Sec-Fetch-Site", "same-site"}, {"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "none"},
+				{"Origin", open.url},
+				{"Origin", "https://evil.example"},
+				{"Sec-Fetch-Site", "same-origin"},
+				{"Sec-Fetch-Site", "same-site"},
+				{"Sec-Fetch-Site", "cross-site"},
+				{"Sec-Fetch-Site", "none"},
 			} {
 				r := open.do(t, c.method, c.path, body, http.Header{"Content-Type": {"application/json"}, from[0]: {from[1]}})
 				if r.status != http.StatusForbidden {

@@ -127,29 +127,9 @@ func TestPanicOfAPresentationIsContained(t *testing.T) {
 	})
 }
 
-func TestListeningGoesOnAfterAPanic(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var log bytes.Buffer
-		l := &listener{follow: func(ctx context.Context, l *listener) {
-			if l.follows.Load() == 1 {
-				panic("boom")
-			}
-			<-ctx.Done()
-		}}
-		_, stop := followed(t, &log, l)
-		time.Sleep(followAgain)
-		stop()
-		if got := l.follows.Load(); got != 2 {
-			t.Errorf("listened %d times, want 2", got)
-		}
-		if !strings.Contains(log.String(), "boom") {
-			t.Errorf("the log lacks the panic:\n%s", log.String())
-		}
-	})
-}
-
 func TestListenerThatPanicsAgainAndAgainIsStartedLessOften(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
 		var began []time.Time
 		l := &listener{follow: func(context.Context, *listener) {
 			began = append(began, time.Now())
@@ -158,7 +138,7 @@ func TestListenerThatPanicsAgainAndAgainIsStartedLessOften(t *testing.T) {
 			}
 			panic("boom")
 		}}
-		_, stop := followed(t, io.Discard, l)
+		_, stop := followed(t, &log, l)
 		time.Sleep(5 * time.Hour)
 		stop()
 		want := []time.Duration{10 * time.Second, 20 * time.Second, 40 * time.Second, 80 * time.Second, 160 * time.Second, 320 * time.Second, 10 * time.Minute, time.Hour + 10*time.Second, 20 * time.Second}
@@ -168,6 +148,9 @@ func TestListenerThatPanicsAgainAndAgainIsStartedLessOften(t *testing.T) {
 		}
 		if len(got) < len(want) || !slices.Equal(got[:len(want)], want) {
 			t.Errorf("started %d times, at first after %s, want %s", len(began), got[:min(len(got), len(want))], want)
+		}
+		if !strings.Contains(log.String(), "boom") {
+			t.Errorf("the log lacks the panic:\n%s", log.String())
 		}
 	})
 }

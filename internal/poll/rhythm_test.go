@@ -182,7 +182,8 @@ func TestReadingsEndJustBeforeTheScrape(t *testing.T) {
 		},
 		// The first one finds one reading at three scrapes, whenever that is made.
 		"a scraper that gains more than the first": {
-			"30s", quick, []visitor{{name: "often", period: 10 * s, offset: 3 * s}, {name: "seldom", period: 30 * s, offset: 7 * s}},
+			"30s", quick,
+			[]visitor{{name: "often", period: 10 * s, offset: 3 * s}, {name: "seldom", period: 30 * s, offset: 7 * s}},
 			[][]bound{{{0.5, 20 * s}}, {{0.99, 2 * s}}},
 		},
 	} {
