@@ -3,12 +3,12 @@
 package realstack
 
 import (
-	"io"
-	"net/http"
 	"os"
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/exportertest"
 )
 
 // TestProsodyTakesTheCommandsOfTheRunbooks has the server's shell run every command that a runbook gives for it.
@@ -140,20 +140,8 @@ func TestProsodyTakesTheConfigurationOfDeploy(t *testing.T) {
 		"/usr/local/lib/prosody/modules", p.path("more"), `"*"`, `"127.0.0.1"`, "172.16.0.0/12", Loopback,
 		`-- what there is, and`, `"saslauth"; "tls"; "posix"; "http";`).Replace(block))
 	p.Start()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.URL()+"/metrics", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close() //nolint:errcheck // it is read to its end
-	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !strings.Contains(string(body), "\nprosody_mod_measure_chatstack__c2s_auth_failure_total{") {
-		t.Errorf("the page has no failed logins: status %d\n%s", resp.StatusCode, body)
+	body, err := exportertest.Fetch(t.Context(), readyWithin, p.URL()+"/metrics")
+	if err != nil || !strings.Contains(string(body), "\nprosody_mod_measure_chatstack__c2s_auth_failure_total{") {
+		t.Errorf("the page has no failed logins: %v\n%s", err, body)
 	}
 }
