@@ -41,11 +41,16 @@ var recordedCAdvisor = []watchRow{
 	{Containers: goalContainers, Program: cadvisorTuned, Share: 0.8, RSS: 42},
 }
 
+// judged is the goal with what was measured of it.
+func (g goal) judged(met bool, got string, args ...any) goal {
+	g.measured, g.met, g.got = true, met, fmt.Sprintf(got, args...)
+	return g
+}
+
 // goals judges a run.
-func (r *results) goals() []goal {
-	all := []goal{r.limitGoal(serverNginx, goalNginx), r.limitGoal(serverBare, goalBare)}
-	for _, peer := range []string{serverPromhttp, serverFederate, serverTelegraf} {
-		all = append(all, r.peerGoal(peer))
+func (r *results) goals() (all []goal) {
+	for _, server := range []string{serverNginx, serverBare, serverPromhttp, serverFederate, serverTelegraf} {
+		all = append(all, r.scrapeGoal(server))
 	}
 	all = append(all, r.cadvisorGoals()...)
 	all = append(all, r.probeGoal())
@@ -57,66 +62,46 @@ func (r *results) goals() []goal {
 	return all
 }
 
-// worstScrape returns the scrape of a server that is furthest behind, how many are beyond most, and of how many.
-func (r *results) worstScrape(server string, most float64, behind func(*scrapeRow) float64) (worst *scrapeRow, beyond, all int) {
+// scrapeGoal is that ours takes at most so many times as long as a server that has the page in its hands, or that it is
+// faster than a peer at every size, and serves more.
+func (r *results) scrapeGoal(server string) goal {
+	most, limited := map[string]float64{serverNginx: goalNginx, serverBare: goalBare}[server]
+	g := goal{name: "scrape beside " + server, want: "p50 and throughput ahead at every size"}
+	behind := func(s *scrapeRow) float64 { return max(1/s.Ratio, s.Speed) }
+	if limited {
+		g.want = fmt.Sprintf("p50 at most %.1f times its", most)
+		behind = func(s *scrapeRow) float64 { return 1 / s.Ratio }
+	}
+	known, beyond, all := map[int]bool{}, 0, 0
 	for i := range r.Scrape {
 		s := &r.Scrape[i]
 		if s.Server != server || s.Ratio == 0 {
 			continue
 		}
 		all++
+		known[s.Series] = true
 		if behind(s) > most {
 			beyond++
 		}
-		if worst == nil || behind(s) > behind(worst) {
-			worst = s
+		if g.worst == nil || behind(s) > behind(g.worst) {
+			g.worst = s
 		}
 	}
-	return worst, beyond, all
-}
-
-// limitGoal is that ours takes at most so many times as long as a server that has the page in its hands.
-func (r *results) limitGoal(server string, most float64) goal {
-	g := goal{name: "scrape beside " + server, want: fmt.Sprintf("p50 at most %.1f times its", most)}
-	behind := func(s *scrapeRow) float64 { return 1 / s.Ratio }
-	worst, beyond, all := r.worstScrape(server, most, behind)
-	if worst == nil {
+	switch {
+	case g.worst == nil:
 		return g
-	}
-	g.measured, g.met, g.worst = true, beyond == 0, worst
-	g.got = fmt.Sprintf("%.2f times at the worst (%s)", behind(worst), worst.where())
-	if beyond > 0 {
-		g.got += fmt.Sprintf(", over the goal in %d of %d", beyond, all)
-	}
-	g.got += r.missingSizes(server)
-	return g
-}
-
-// peerGoal is that ours is faster than a peer's at every size, and serves more.
-func (r *results) peerGoal(server string) goal {
-	g := goal{name: "scrape beside " + server, want: "p50 and throughput ahead at every size"}
-	behind := func(s *scrapeRow) float64 { return max(1/s.Ratio, s.Speed) }
-	worst, _, _ := r.worstScrape(server, 1, behind)
-	if worst == nil {
-		return g
-	}
-	g.measured, g.met, g.worst = true, behind(worst) < 1, worst
-	g.got = fmt.Sprintf("%s times ahead at the least (%s)", short(1/behind(worst)), worst.where()) + r.missingSizes(server)
-	return g
-}
-
-// missingSizes says at how many sizes a server was scraped, where those are not all.
-func (r *results) missingSizes(server string) string {
-	known := map[int]bool{}
-	for _, s := range r.Scrape {
-		if s.Server == server {
-			known[s.Series] = true
+	case !limited:
+		g = g.judged(behind(g.worst) < 1, "%s times ahead at the least (%s)", short(1/behind(g.worst)), g.worst.where())
+	default:
+		g = g.judged(beyond == 0, "%.2f times at the worst (%s)", behind(g.worst), g.worst.where())
+		if beyond > 0 {
+			g.got += fmt.Sprintf(", over the goal in %d of %d", beyond, all)
 		}
 	}
-	if len(known) == len(sizes) {
-		return ""
+	if len(known) < len(sizes) {
+		g.got += fmt.Sprintf("; known at %d of %d sizes alone", len(known), len(sizes))
 	}
-	return fmt.Sprintf("; known at %d of %d sizes alone", len(known), len(sizes))
+	return g
 }
 
 // watching finds a program's row with as many containers as the goals are for, or what was recorded of it earlier.
@@ -134,22 +119,21 @@ func (r *results) watching(program string) (row watchRow, note string, ok bool) 
 func (r *results) cadvisorGoals() (all []goal) {
 	full, fullNote, _ := r.watching(cadvisorDefault)
 	tuned, tunedNote, _ := r.watching(cadvisorTuned)
-	add := func(name, want string, measured, met bool, got string) {
-		if !measured {
-			got = ""
-		}
-		all = append(all, goal{name: name, want: want, got: got, measured: measured, met: met, load: &load{containers: goalContainers}})
-	}
 	for _, way := range []struct{ name, program string }{{"200 containers", oursEngine}, {"200 containers with cgroup files", oursFiles}} {
 		ours, _, ok := r.watching(way.program)
-		add(way.name+" beside "+cadvisorDefault, "all CPU at most a hundredth", ok, ours.Share <= full.Share/100,
-			fmt.Sprintf("%s %% of a core, its %s %%%s: 1/%.0f", short(ours.Share), short(full.Share), fullNote, full.Share/ours.Share))
-		add(way.name+" beside "+cadvisorTuned, "all CPU at most a quarter", ok, ours.Share <= tuned.Share/4,
-			fmt.Sprintf("%s %% of a core, its %s %%%s: 1/%.1f", short(ours.Share), short(tuned.Share), tunedNote, tuned.Share/ours.Share))
+		add := func(g goal, met bool, got string, args ...any) {
+			if g.load = (&load{containers: goalContainers}); ok {
+				g = g.judged(met, got, args...)
+			}
+			all = append(all, g)
+		}
+		add(goal{name: way.name + " beside " + cadvisorDefault, want: "all CPU at most a hundredth"}, ours.Share <= full.Share/100,
+			"%s %% of a core, its %s %%%s: 1/%.0f", short(ours.Share), short(full.Share), fullNote, full.Share/ours.Share)
+		add(goal{name: way.name + " beside " + cadvisorTuned, want: "all CPU at most a quarter"}, ours.Share <= tuned.Share/4,
+			"%s %% of a core, its %s %%%s: 1/%.1f", short(ours.Share), short(tuned.Share), tunedNote, tuned.Share/ours.Share)
 		if way.program == oursEngine {
-			add("memory beside "+cadvisorTuned, "less at 200 containers", ok, ours.RSS < tuned.RSS,
-				fmt.Sprintf("%.1f MB, its %.1f MB%s", ours.RSS, tuned.RSS, tunedNote))
-			all[len(all)-1].heap = true
+			add(goal{name: "memory beside " + cadvisorTuned, want: "less at 200 containers", heap: true}, ours.RSS < tuned.RSS,
+				"%.1f MB, its %.1f MB%s", ours.RSS, tuned.RSS, tunedNote)
 		}
 	}
 	return all
@@ -161,9 +145,8 @@ func (r *results) probeGoal() goal {
 	least := math.Inf(1)
 	for _, p := range r.Probes {
 		if p.Program == probeBlackbox && p.Ratio < least {
-			least = p.Ratio
-			g.measured, g.met, g.load = true, least > 1, &load{targets: p.Targets}
-			g.got = fmt.Sprintf("its is %s times ours at the least (%s)", short(least), counted(p.Targets, "target"))
+			least, g.load = p.Ratio, &load{targets: p.Targets}
+			g = g.judged(least > 1, "its is %s times ours at the least (%s)", short(least), counted(p.Targets, "target"))
 		}
 	}
 	return g
@@ -173,14 +156,11 @@ func (r *results) idleGoals() []goal {
 	carries := &load{containers: idleContainers, series: idleSeries}
 	memory := goal{name: "memory at 20 containers and 1,000 series", want: fmt.Sprintf("RSS under %.0f MB", goalIdleRSS), heap: true, load: carries}
 	start := goal{name: "start to the first complete page", want: fmt.Sprintf("under %.0f ms", goalStart), load: carries}
-	if i := r.Idle; i != nil {
-		if i.RSS > 0 {
-			memory.measured, memory.met, memory.got = true, i.RSS < goalIdleRSS, mb(i.RSS)
-		}
-		if len(i.Starts) > 0 {
-			start.measured, start.met = true, median(i.Starts) < goalStart
-			start.got = fmt.Sprintf("%.0f ms, median of %d starts", median(i.Starts), len(i.Starts))
-		}
+	if i := r.Idle; i != nil && i.RSS > 0 {
+		memory = memory.judged(i.RSS < goalIdleRSS, "%s", mb(i.RSS))
+	}
+	if i := r.Idle; i != nil && len(i.Starts) > 0 {
+		start = start.judged(median(i.Starts) < goalStart, "%.0f ms, median of %d starts", median(i.Starts), len(i.Starts))
 	}
 	return []goal{memory, start}
 }
@@ -191,10 +171,8 @@ func (r *results) freshGoals() []goal {
 	polls := goal{name: "readings for that", want: fmt.Sprintf("as many, ±%.0f %%", 100*goalPolls)}
 	if f := r.Fresh; f != nil && f.PollsBefore > 0 {
 		more := float64(f.PollsAfter)/float64(f.PollsBefore) - 1
-		age.measured, age.met = true, f.MedianAfter < goalFresh
-		age.got = fmt.Sprintf("median %s s, without phase locking %s s", short(f.MedianAfter), short(f.MedianBefore))
-		polls.measured, polls.met = true, math.Abs(more) <= goalPolls
-		polls.got = fmt.Sprintf("%+.2f %% (%s, without %s)", 100*more, thousands(f.PollsAfter), thousands(f.PollsBefore))
+		age = age.judged(f.MedianAfter < goalFresh, "median %s s, without phase locking %s s", short(f.MedianAfter), short(f.MedianBefore))
+		polls = polls.judged(math.Abs(more) <= goalPolls, "%+.2f %% (%s, without %s)", 100*more, thousands(f.PollsAfter), thousands(f.PollsBefore))
 	}
 	return []goal{age, polls}
 }
@@ -212,14 +190,13 @@ func (r *results) growthGoal(kind, cost string) goal {
 		g.got = fmt.Sprintf("known up to %s alone", thousands(most))
 		return g
 	}
-	g.got = fmt.Sprintf("exponent %.2f, up to %s", e, thousands(most))
+	l, end := loadOf(kind, most), ""
+	g.load = &l
+	worst := e
 	if last, from, ok := c.lastStep(); ok {
-		g.got += fmt.Sprintf("; %.2f from %s on", last, thousands(from))
-		e = max(e, last)
+		end, worst = fmt.Sprintf("; %.2f from %s on", last, thousands(from)), max(e, last)
 	}
-	l := loadOf(kind, most)
-	g.measured, g.met, g.load = true, e <= goalExponent, &l
-	return g
+	return g.judged(worst <= goalExponent, "exponent %.2f, up to %s%s", e, thousands(most), end)
 }
 
 // point is what n cost.
