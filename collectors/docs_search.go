@@ -28,12 +28,6 @@ func (s *DocsSearch) Environ(e *config.Env) {
 	e.TLS("DOCS_SEARCH", &s.TLS)
 }
 
-// Configured implements config.Settings.
-func (s *DocsSearch) Configured() bool { return s.URL != "" }
-
-// Check implements config.Settings.
-func (s *DocsSearch) Check(r *config.Report) { s.HTTP.Check(r) }
-
 // docsSearch searches for one term. The schema of the results may change, so any JSON will do.
 type docsSearch struct {
 	http exchange.HTTP
@@ -51,19 +45,21 @@ func newDocsSearch(s *DocsSearch, d Deps) (Collector, error) {
 	return &docsSearch{d.http(s.HTTP), u.String()}, nil
 }
 
+// docsSearchHints say what to do about a status.
+var docsSearchHints = map[int]string{
+	http.StatusNotFound: "the documentation site answers, but has no search there: correct the path of DOCS_SEARCH_URL",
+}
+
 // Collect implements Collector.
 func (c *docsSearch) Collect(ctx context.Context, b *Batch) error {
 	a, err := c.http.Do(ctx, &b.Record, http.MethodGet, c.url, nil, nil)
 	if err != nil {
 		return err
 	}
-	switch {
-	case a.Status == http.StatusNotFound:
-		return exchange.StatusError(http.MethodGet, c.url, a.Status).
-			WithHint("the documentation site answers, but has no search there: correct the path of DOCS_SEARCH_URL")
-	case a.Status != http.StatusOK:
-		return exchange.StatusError(http.MethodGet, c.url, a.Status)
-	case !json.Valid(a.Body):
+	if err := a.WantOK(http.MethodGet, c.url, docsSearchHints); err != nil {
+		return err
+	}
+	if !json.Valid(a.Body) {
 		return failure.Errorf(failure.Malformed, "GET %s: status %d: the answer is no JSON", exchange.PrintableURL(c.url), a.Status)
 	}
 	return nil

@@ -52,9 +52,6 @@ func (s *Identity) Environ(e *config.Env) {
 	e.TLS("BRIDGE_IDENTITY", &s.TLS)
 }
 
-// Configured implements config.Settings.
-func (s *Identity) Configured() bool { return s.URL != "" }
-
 // Distinction implements config.Distinct.
 func (s *Identity) Distinction() (key, value string) { return "", "" }
 
@@ -172,21 +169,22 @@ func (c *identity) lookUp(ctx context.Context, b *Batch) error {
 	if err != nil {
 		return err
 	}
-	failed := exchange.StatusError(http.MethodGet, c.url, a.Status)
-	switch a.Status {
-	case http.StatusOK:
-		return c.found(b, a)
-	case http.StatusNotFound:
-		return c.notFound(b, a, failed)
-	case http.StatusBadRequest:
-		return failed.WithHint("the identity API refuses the key of the lookup: set discord_id, irc_nick or xmpp_jid to one that it takes")
-	case http.StatusUnauthorized:
-		return failed.WithHint("the identity API does not know the token: set BRIDGE_IDENTITY_TOKEN to the one that the bridge has")
-	case http.StatusForbidden:
-		return failed.WithHint("the identity API knows the token and does not let it look up identities, or refuses this address")
-	default:
-		return failed
+	if a.Status == http.StatusNotFound && !c.mustMatch {
+		c.noteAbsence(b, a)
+		return nil
 	}
+	if err := a.WantOK(http.MethodGet, c.url, identityHints); err != nil {
+		return err
+	}
+	return c.found(b, a)
+}
+
+// identityHints say what to do about a status.
+var identityHints = map[int]string{
+	http.StatusNotFound:     "no identity matches the configured key: link one, or correct the key; if it matches elsewhere, BRIDGE_IDENTITY_BASE_URL is wrong",
+	http.StatusBadRequest:   "the identity API refuses the key of the lookup: set discord_id, irc_nick or xmpp_jid to one that it takes",
+	http.StatusUnauthorized: "the identity API does not know the token: set BRIDGE_IDENTITY_TOKEN to the one that the bridge has",
+	http.StatusForbidden:    "the identity API knows the token and does not let it look up identities, or refuses this address",
 }
 
 func (c *identity) found(b *Batch, a *exchange.Answer) error {
@@ -207,19 +205,15 @@ func (c *identity) found(b *Batch, a *exchange.Answer) error {
 	return nil
 }
 
-// notFound is the good answer to a key that cannot match. A base URL that is wrong would get a 404 too, and what the
-// API's own looks like is not known, so the doubt is told.
-func (c *identity) notFound(b *Batch, a *exchange.Answer, failed *failure.Error) error {
-	if c.mustMatch {
-		return failed.WithHint("no identity matches the configured key: link one, or correct the key; if it matches elsewhere, BRIDGE_IDENTITY_BASE_URL is wrong")
-	}
+// noteAbsence notes what a 404 leaves open. It is the good answer to a key that cannot match, but a base URL that is wrong
+// would get one too, and what the API's own looks like is not known.
+func (c *identity) noteAbsence(b *Batch, a *exchange.Answer) {
 	if c.ownKey {
 		b.Note("no identity matches the configured key; the API works")
 	}
 	if mediaType, _, err := mime.ParseMediaType(a.Header.Get("Content-Type")); err != nil || mediaType != "application/json" {
 		b.Note("the 404 is not JSON: if it is not the identity API that says it, BRIDGE_IDENTITY_BASE_URL is wrong; a key that matches, with must_match, would tell")
 	}
-	return nil
 }
 
 // The bridge's own rule for a lookup that fails: five attempts altogether, 2 to 30 seconds apart.

@@ -61,9 +61,6 @@ func (s *IRCRPC) Environ(e *config.Env) {
 	e.TLS("IRC_RPC", &s.TLS)
 }
 
-// Configured implements config.Settings.
-func (s *IRCRPC) Configured() bool { return s.URL != "" }
-
 // Distinction implements config.Distinct.
 func (s *IRCRPC) Distinction() (key, value string) { return "", "" }
 

@@ -32,9 +32,6 @@ func (s *IRCServices) Environ(e *config.Env) {
 	e.TLS("IRC_SERVICES", &s.TLS)
 }
 
-// Configured implements config.Settings.
-func (s *IRCServices) Configured() bool { return s.URL != "" }
-
 // Check implements config.Settings.
 func (s *IRCServices) Check(r *config.Report) {
 	s.HTTP.Check(r)
@@ -107,10 +104,9 @@ func (c *ircServices) ison(ctx context.Context, b *Batch) error {
 		return failure.Errorf(failure.Timeout, "%s: %w", servicesMethod, err).WithHint(hintServicesSilent)
 	case err != nil:
 		return fmt.Errorf("%s: %w", servicesMethod, err)
-	case a.Status == http.StatusNotFound:
-		return exchange.StatusError(http.MethodPost, c.rpc, a.Status).WithHint(hintNoServicesRPC)
-	case a.Status != http.StatusOK:
-		return exchange.StatusError(http.MethodPost, c.rpc, a.Status)
+	}
+	if err := a.WantOK(http.MethodPost, c.rpc, map[int]string{http.StatusNotFound: hintNoServicesRPC}); err != nil {
+		return err
 	}
 	var resp struct {
 		ID     *string         `json:"id"`

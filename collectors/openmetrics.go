@@ -27,9 +27,6 @@ func newOpenMetricsSettings() *OpenMetrics { return &OpenMetrics{} }
 // Environ implements config.Settings. The stack has no variables for it.
 func (s *OpenMetrics) Environ(*config.Env) {}
 
-// Configured implements config.Settings.
-func (s *OpenMetrics) Configured() bool { return s.URL != "" }
-
 var prefixPattern = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
 
 // Check implements config.Settings.
@@ -79,8 +76,8 @@ func (c *openMetrics) Collect(ctx context.Context, b *Batch) error {
 	if err != nil {
 		return err
 	}
-	if a.Status != http.StatusOK {
-		return exchange.StatusError(http.MethodGet, c.upstream.http.Settings.URL, a.Status)
+	if err := a.WantOK(http.MethodGet, c.upstream.http.Settings.URL, nil); err != nil {
+		return err
 	}
 	return c.upstream.reexpose(b, a)
 }

@@ -77,9 +77,6 @@ func (s *PlantStore) Environ(e *config.Env) {
 	e.TLS("PLANT_STORE", &s.TLS)
 }
 
-// Configured implements config.Settings.
-func (s *PlantStore) Configured() bool { return s.URL != "" }
-
 // Distinction implements config.Distinct.
 func (s *PlantStore) Distinction() (key, value string) { return "", "" }
 
@@ -111,11 +108,11 @@ func (s *PlantStore) Check(r *config.Report) {
 // the store has said that it is not there, so that none is forgotten, whenever the process ends; also one that should
 // be refused, since a broken store may accept it.
 type plantStore struct {
-	http     exchange.HTTP
-	base     *url.URL
-	token    config.Secret
-	mode     string
-	min, max int64
+	http        exchange.HTTP
+	base        *url.URL
+	credentials exchange.Credentials
+	mode        string
+	min, max    int64
 	// late is how long after it was sent a creation without an answer may still be carried out by a store that was
 	// slow: until then, that there is no such plant proves nothing.
 	late time.Duration
@@ -157,7 +154,7 @@ func newPlantStore(s *PlantStore, d Deps) (Collector, error) {
 		return nil, fmt.Errorf("parse url: %w", err)
 	}
 	c := &plantStore{
-		http: d.http(s.HTTP), base: base, token: s.Token,
+		http: d.http(s.HTTP), base: base, credentials: exchange.Credentials{Token: s.Token},
 		mode: s.Mode, min: s.IDMin, max: s.IDMax, late: 3 * s.Timeout.Std(), grace: finishGrace, state: d.State, log: d.Log,
 	}
 	if err := d.State.Load(&c.owed); err != nil {
@@ -429,7 +426,7 @@ func (c *plantStore) post(ctx context.Context, b *Batch, p plant) (*exchange.Ans
 	if err != nil {
 		return nil, fmt.Errorf("write plant: %w", err)
 	}
-	header := c.header()
+	header := c.credentials.AuthHeader()
 	header.Set("Content-Type", "application/json")
 	return c.http.Do(ctx, &b.Record, http.MethodPost, c.plants(), header, bytes.NewReader(body))
 }
@@ -439,7 +436,7 @@ func (c *plantStore) post(ctx context.Context, b *Batch, p plant) (*exchange.Ans
 // its creation may still be under way.
 func (c *plantStore) delete(ctx context.Context, b *Batch, p owedPlant, owed bool) (gone bool, err error) {
 	target := c.base.JoinPath("plants", strconv.FormatInt(p.ID, 10)).String()
-	a, err := c.http.Do(ctx, &b.Record, http.MethodDelete, target, c.header(), nil)
+	a, err := c.http.Do(ctx, &b.Record, http.MethodDelete, target, c.credentials.AuthHeader(), nil)
 	switch {
 	case err != nil:
 		return false, err
@@ -451,14 +448,6 @@ func (c *plantStore) delete(ctx context.Context, b *Batch, p owedPlant, owed boo
 		return time.Since(p.Since) >= c.late, nil
 	}
 	return false, c.unexpected(http.MethodDelete, target, a)
-}
-
-func (c *plantStore) header() http.Header {
-	h := http.Header{}
-	if !c.token.IsZero() {
-		h.Set("Authorization", "Bearer "+c.token.Reveal())
-	}
-	return h
 }
 
 func (c *plantStore) plants() string { return c.base.JoinPath("plants").String() }

@@ -36,9 +36,6 @@ func newWebSettings() *Web { return &Web{Method: http.MethodGet, ExpectStatus: [
 // Environ implements config.Settings. The stack has no variables for these.
 func (s *Web) Environ(*config.Env) {}
 
-// Configured implements config.Settings.
-func (s *Web) Configured() bool { return s.URL != "" }
-
 var (
 	statusPattern = regexp.MustCompile(`^[1-5]([0-9][0-9]|xx)$`)
 	headerPattern = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")

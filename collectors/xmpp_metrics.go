@@ -136,9 +136,6 @@ func (s *XMPPMetrics) Environ(e *config.Env) {
 	e.TLS("XMPP_REST", &s.TLS)
 }
 
-// Configured implements config.Settings.
-func (s *XMPPMetrics) Configured() bool { return s.URL != "" }
-
 // Distinction implements config.Distinct.
 func (s *XMPPMetrics) Distinction() (key, value string) { return "", "" }
 

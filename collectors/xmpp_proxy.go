@@ -22,12 +22,6 @@ func (s *XMPPProxy) Environ(e *config.Env) {
 	e.TLS("XMPP_PROXY", &s.TLS)
 }
 
-// Configured implements config.Settings.
-func (s *XMPPProxy) Configured() bool { return s.URL != "" }
-
-// Check implements config.Settings.
-func (s *XMPPProxy) Check(r *config.Report) { s.HTTP.Check(r) }
-
 // xmppProxy reads GET /health, which the proxy answers by itself: it says nothing of the XMPP server behind it.
 type xmppProxy struct{ http exchange.HTTP }
 
@@ -42,8 +36,5 @@ func (c *xmppProxy) Collect(ctx context.Context, b *Batch) error {
 	if err != nil {
 		return err
 	}
-	if a.Status != http.StatusOK {
-		return exchange.StatusError(http.MethodGet, c.http.Settings.URL, a.Status)
-	}
-	return nil
+	return a.WantOK(http.MethodGet, c.http.Settings.URL, nil)
 }

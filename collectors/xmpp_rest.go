@@ -41,9 +41,6 @@ func (s *XMPPRest) Environ(e *config.Env) {
 	e.TLS("XMPP_REST", &s.TLS)
 }
 
-// Configured implements config.Settings.
-func (s *XMPPRest) Configured() bool { return s.URL != "" }
-
 // Check implements config.Settings.
 func (s *XMPPRest) Check(r *config.Report) {
 	s.HTTP.Check(r)

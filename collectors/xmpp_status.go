@@ -48,14 +48,8 @@ func (s *XMPPStatus) Environ(e *config.Env) {
 	e.TLS("XMPP_REST", &s.TLS)
 }
 
-// Configured implements config.Settings.
-func (s *XMPPStatus) Configured() bool { return s.URL != "" }
-
 // Distinction implements config.Distinct.
 func (s *XMPPStatus) Distinction() (key, value string) { return "", "" }
-
-// Check implements config.Settings.
-func (s *XMPPStatus) Check(r *config.Report) { s.HTTP.Check(r) }
 
 // xmppStatus reads GET /status. The page says 200 even when modules are broken, so what it says of them are numbers,
 // and whether it answers at all is the verdict.
@@ -77,22 +71,20 @@ const (
 	maxModules = 10_000
 )
 
+// xmppStatusHints say what to do about a status.
+var xmppStatusHints = map[int]string{
+	http.StatusForbidden: "the status module's own allow list refuses this address: add it to http_status_allow_cidr in the XMPP server's configuration",
+	http.StatusNotFound:  "the XMPP server answers, but has no status page: enable its module http_status",
+}
+
 // Collect implements Collector.
 func (c *xmppStatus) Collect(ctx context.Context, b *Batch) error {
 	a, err := c.http.Get(ctx, &b.Record, nil)
 	if err != nil {
 		return err
 	}
-	switch a.Status {
-	case http.StatusOK:
-	case http.StatusForbidden:
-		return exchange.StatusError(http.MethodGet, c.http.Settings.URL, a.Status).
-			WithHint("the status module's own allow list refuses this address: add it to http_status_allow_cidr in the XMPP server's configuration")
-	case http.StatusNotFound:
-		return exchange.StatusError(http.MethodGet, c.http.Settings.URL, a.Status).
-			WithHint("the XMPP server answers, but has no status page: enable its module http_status")
-	default:
-		return exchange.StatusError(http.MethodGet, c.http.Settings.URL, a.Status)
+	if err := a.WantOK(http.MethodGet, c.http.Settings.URL, xmppStatusHints); err != nil {
+		return err
 	}
 	var hosts map[string]map[string]json.RawMessage
 	if err := json.Unmarshal(a.Body, &hosts); err != nil {

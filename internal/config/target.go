@@ -150,7 +150,10 @@ type HTTP struct {
 	TLS      `yaml:",inline"`
 }
 
-// Check reports faults of the HTTP keys.
+// Configured implements Settings for the kinds that embed HTTP.
+func (h *HTTP) Configured() bool { return h.URL != "" }
+
+// Check implements Settings for the kinds that embed HTTP: it reports faults of the HTTP keys.
 func (h *HTTP) Check(r *Report) {
 	CheckURL(r, "url", h.URL, "http", "https")
 	if h.ProxyURL != "" {

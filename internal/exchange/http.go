@@ -229,3 +229,11 @@ func PrintableURL(raw string) string {
 func StatusError(method, rawURL string, status int) *failure.Error {
 	return failure.Errorf(failure.ReasonOfStatus(status), "%s %s: status %d", method, PrintableURL(rawURL), status)
 }
+
+// WantOK returns the failure of an answer with another status than 200, with the hint for its status, if there is one.
+func (a *Answer) WantOK(method, rawURL string, hints map[int]string) error {
+	if a.Status == http.StatusOK {
+		return nil
+	}
+	return StatusError(method, rawURL, a.Status).WithHint(hints[a.Status])
+}
