@@ -22,7 +22,7 @@ type certificates struct {
 func newCertificates() (*certificates, error) {
 	names := []string{"localhost", XMPPDomain, ircName, loopback, "::1"}
 	var failed error
-	sign := func(by *certified, days int, names ...string) *certified {
+	sign := func(by *tls.Certificate, days int, names ...string) *tls.Certificate {
 		if failed != nil {
 			return nil
 		}
@@ -31,20 +31,17 @@ func newCertificates() (*certificates, error) {
 		return made
 	}
 	known := sign(nil, 365)
-	leaves := map[string]*certified{
+	c := &certificates{shown: map[string]*tls.Certificate{
 		"":                       sign(known, 60, names...),
 		"expired_certificate":    sign(known, -1, names...),
 		"wrong_name_certificate": sign(known, 60, "other.example"),
 		"other_certificate":      sign(sign(nil, 365), 60, names...),
 		"incomplete_chain":       sign(sign(known, 365), 60, names...),
-	}
+	}}
 	if failed != nil {
 		return nil, fmt.Errorf("make certificates: %w", failed)
 	}
-	c := &certificates{caPEM: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: known.cert.Raw}), shown: map[string]*tls.Certificate{}}
-	for fault, leaf := range leaves {
-		c.shown[fault] = &tls.Certificate{Certificate: [][]byte{leaf.cert.Raw, leaf.by.Raw}, PrivateKey: leaf.key}
-	}
+	c.caPEM = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: known.Certificate[0]})
 	short := c.shown["incomplete_chain"]
 	short.Certificate = short.Certificate[:1]
 	return c, nil
@@ -66,15 +63,10 @@ func (c *certificates) config(s *service) *tls.Config {
 	}
 }
 
-// certified is a certificate with its key, and the certificate of who signed it.
-type certified struct {
-	cert, by *x509.Certificate
-	key      *ecdsa.PrivateKey
-}
-
 // certify makes a certificate that ends after so many days: that of a server for these names, or without names that of an
-// authority. It is signed by another one, or by itself where by is nil.
-func certify(by *certified, days int, names ...string) (*certified, error) {
+// authority. It is signed by another one, which the chain names then, or
+// by itself where by is nil.
+func certify(by *tls.Certificate, days int, names ...string) (*tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, err
@@ -95,12 +87,13 @@ func certify(by *certified, days int, names ...string) (*certified, error) {
 		}
 	}
 	if by == nil {
-		by = &certified{cert: template, key: key}
+		by = &tls.Certificate{Leaf: template, PrivateKey: key}
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, by.cert, &key.PublicKey, by.key)
+	der, err := x509.CreateCertificate(rand.Reader, template, by.Leaf, &key.PublicKey, by.PrivateKey)
 	if err != nil {
 		return nil, err
 	}
 	cert, err := x509.ParseCertificate(der)
-	return &certified{cert, by.cert, key}, err
+	chain := append([][]byte{der}, by.Certificate...)
+	return &tls.Certificate{Certificate: chain[:min(2, len(chain))], PrivateKey: key, Leaf: cert}, err
 }

@@ -46,31 +46,24 @@ func (k *Stack) switchCoupled(s *service, fault string, on bool) error {
 	return k.followContainers()
 }
 
-// followContainers switches the faults that follow from the containers' states.
+// followContainers switches the faults that follow from the containers' states when their cause begins or ends, so that a
+// fault switched by hand stays as it is.
 func (k *Stack) followContainers() error {
-	for _, name := range Services {
-		containers := homes[name]
-		if containers == nil {
+	follows := map[Fault]bool{{Service: "irc_rpc", Name: "services_unlinked"}: k.engine.ended("irc-services")}
+	for service, containers := range homes {
+		follows[Fault{Service: service, Name: "stopped"}] = slices.ContainsFunc(containers, k.engine.ended)
+		follows[Fault{Service: service, Name: "hang"}] = k.engine.stateOf(containers[0]) == "paused"
+	}
+	for f, on := range follows {
+		if k.followed[f] == on {
 			continue
 		}
-		if err := k.follow(name, "stopped", slices.ContainsFunc(containers, k.engine.ended)); err != nil {
-			return err
-		}
-		if err := k.follow(name, "hang", k.engine.stateOf(containers[0]) == "paused"); err != nil {
+		k.followed[f] = on
+		if err := k.service(f.Service).turn(f.Name, on); err != nil {
 			return err
 		}
 	}
-	return k.follow("irc_rpc", "services_unlinked", k.engine.ended("irc-services"))
-}
-
-// follow switches a fault when its cause begins or ends, so that a fault switched by hand stays as it is.
-func (k *Stack) follow(service, fault string, on bool) error {
-	f := Fault{Service: service, Name: fault}
-	if k.followed[f] == on {
-		return nil
-	}
-	k.followed[f] = on
-	return k.service(service).turn(fault, on)
+	return nil
 }
 
 // stateOf is the state of the container of a name, "" without one.

@@ -95,30 +95,21 @@ var answerFaults = []struct {
 	}},
 }
 
-// dialects are how a service says that it failed, where it does not say so in plain text.
-var dialects = map[string]func(status int) *answer{
-	"docker": func(status int) *answer { return dockerError(status, "simulated fault") },
-	"xmpp": func(status int) *answer {
-		switch status {
-		case http.StatusForbidden:
+// statusInstead answers with a status, as the service says that it failed: by default in plain text.
+func statusInstead(status int) func(*service) *answer {
+	return func(s *service) *answer {
+		switch {
+		case s.name == "docker":
+			return dockerError(status, "simulated fault")
+		case s.name == "xmpp" && status == http.StatusForbidden:
 			return captured("xmpp_metrics_403")
-		case http.StatusNotFound:
+		case s.name == "xmpp" && status == http.StatusNotFound:
 			return captured("xmpp_404")
+		case s.name == "irc_rpc":
+			return &answer{status: status, header: ircHeader, body: []byte(http.StatusText(status) + "\n")}
 		default:
 			return plainStatus(status)
 		}
-	},
-	"irc_rpc": func(status int) *answer {
-		return &answer{status: status, header: ircHeader, body: []byte(http.StatusText(status) + "\n")}
-	},
-}
-
-func statusInstead(status int) func(*service) *answer {
-	return func(s *service) *answer {
-		if own := dialects[s.name]; own != nil {
-			return own(status)
-		}
-		return plainStatus(status)
 	}
 }
 

@@ -51,7 +51,7 @@ func (i *irc) handle(x *exchange) *answer {
 		if !whole || len(body) == 0 {
 			return nil, false
 		}
-		return i.call(body, func(method string) { x.service.calls(x.record, method) }), true
+		return i.call(body, x.record), true
 	}}
 }
 
@@ -65,7 +65,7 @@ func (i *irc) lines(ctx context.Context, conn net.Conn) {
 			return
 		}
 		r := &Request{}
-		out := i.call(call, func(method string) { r.RPC = method })
+		out := i.call(call, r)
 		s.remember(r)
 		switch {
 		case s.on("malformed"):
@@ -87,8 +87,8 @@ type rpcCall struct {
 	ID      json.RawMessage `json:"id"`
 }
 
-// call answers one call and tells note its method. Errors have the texts of the real server.
-func (i *irc) call(raw []byte, note func(method string)) []byte {
+// call answers one call and notes its method in the record. Errors have the texts of the real server.
+func (i *irc) call(raw []byte, record *Request) []byte {
 	if !json.Valid(raw) {
 		return ircError("", nil, -32700, "Unparsable JSON data")
 	}
@@ -96,7 +96,7 @@ func (i *irc) call(raw []byte, note func(method string)) []byte {
 	if err := json.Unmarshal(raw, &c); err != nil || c.JSONRPC != "2.0" {
 		return ircError("", nil, -32600, "Only JSON-RPC version 2.0 is supported")
 	}
-	note(c.Method)
+	i.service.calls(record, c.Method)
 	if len(c.ID) == 0 {
 		return ircError(c.Method, nil, -32600, "Missing 'id'")
 	}
@@ -191,14 +191,10 @@ func (i *irc) stats(unlinked bool) []byte {
 }
 
 func (i *irc) servers(unlinked bool) []byte {
-	all := ircCapture("server.list")
-	if !unlinked && i.people == ircPeople {
-		return all
-	}
 	var servers struct {
 		List []map[string]any `json:"list"`
 	}
-	parse(all, &servers)
+	parse(ircCapture("server.list"), &servers)
 	servers.List = slices.DeleteFunc(servers.List, func(s map[string]any) bool { return unlinked && s["name"] == "services."+ircName })
 	for _, s := range servers.List {
 		if own, ok := s["server"].(map[string]any); ok && s["name"] == ircName {

@@ -116,10 +116,7 @@ func (p *plantStore) remove(segment string) *answer {
 
 // jsonError is an Error of the plant store's description, which the identity API shares here.
 func jsonError(status int, message string) *answer {
-	return jsonReply(status, struct {
-		Error   int    `json:"error"`
-		Message string `json:"message"`
-	}{status, message})
+	return jsonReply(status, map[string]any{"error": status, "message": message})
 }
 
 func jsonReply(status int, v any) *answer {
@@ -148,17 +145,12 @@ func newIdentity(token string) *service {
 				return jsonError(http.StatusUnauthorized, "a valid bearer token is needed").set("WWW-Authenticate", "Bearer")
 			}
 			query := x.req.URL.Query()
-			keys := []struct{ name, known string }{
-				{"discordId", knownIdentity.DiscordID}, {"ircNick", knownIdentity.IRCNick}, {"xmppJid", knownIdentity.XMPPJID},
-			}
-			for _, key := range keys {
-				switch query.Get(key.name) {
+			known := map[string]string{"discordId": knownIdentity.DiscordID, "ircNick": knownIdentity.IRCNick, "xmppJid": knownIdentity.XMPPJID}
+			for key, value := range known {
+				switch query.Get(key) {
 				case "":
-				case key.known:
-					return jsonReply(http.StatusOK, struct {
-						OK       bool     `json:"ok"`
-						Identity identity `json:"identity"`
-					}{true, knownIdentity})
+				case value:
+					return jsonReply(http.StatusOK, map[string]any{"ok": true, "identity": knownIdentity})
 				default:
 					return jsonError(http.StatusNotFound, "no matching identity")
 				}
