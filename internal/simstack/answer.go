@@ -119,7 +119,7 @@ func (a *answer) write(conn net.Conn, req *http.Request) (again bool, err error)
 		return false, nil
 	}
 	var out strings.Builder
-	fmt.Fprintf(&out, "HTTP/1.1 %d %s\r\n", a.status, reason(a.status))
+	fmt.Fprintf(&out, "HTTP/1.1 %d %s\r\n", a.status, http.StatusText(a.status))
 	again = !req.Close
 	delimited := a.status == http.StatusNoContent
 	for _, line := range a.header {
@@ -164,12 +164,4 @@ func (a *answer) write(conn net.Conn, req *http.Request) (again bool, err error)
 		waitForClient(conn)
 	}
 	return again && delimited && a.end == endKeep, nil
-}
-
-// reason is a status in words, as the real servers have it.
-func reason(status int) string {
-	if status == http.StatusNotImplemented {
-		return "Method Not Implemented"
-	}
-	return http.StatusText(status)
 }

@@ -90,15 +90,3 @@ func TestCoupledServiceStartsItsContainerAgain(t *testing.T) {
 		k.mustBeWell(t, service)
 	}
 }
-
-// TestUncoupledFaultsStayAlone: most tests look at one fault at a time.
-func TestUncoupledFaultsStayAlone(t *testing.T) {
-	k := started(t, Options{})
-	switchFault(t, k, "xmpp", "stopped", true)
-	if got := activeFaults(k); !slices.Equal(got, []string{"xmpp/stopped"}) {
-		t.Errorf("got %v", got)
-	}
-	if got := k.engine.stateOf("xmpp"); got != "running" {
-		t.Errorf("its container is %s", got)
-	}
-}

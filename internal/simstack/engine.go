@@ -100,9 +100,6 @@ func (e *Engine) Switch(fault string, on bool) error { return e.service.turn(fau
 // nothing.
 func (e *Engine) Close() error { return e.close() }
 
-// age is how long a container that Add makes has been running.
-const age = 3 * time.Hour
-
 // Add puts a container there that has been running for three hours, and is well; no event tells of it. Like Run it
 // panics when the name is in use, since the test's script is wrong then.
 func (e *Engine) Add(spec ContainerSpec) *Container {
@@ -111,7 +108,7 @@ func (e *Engine) Add(spec ContainerSpec) *Container {
 	c := e.make(spec)
 	now := time.Now().UTC()
 	// Some time lies between the creations of two containers, so that a list has an order.
-	c.created = now.Add(-age + time.Duration(e.serial)*time.Millisecond)
+	c.created = now.Add(-3*time.Hour + time.Duration(e.serial)*time.Millisecond)
 	c.started = c.created.Add(200 * time.Millisecond)
 	c.state, c.pid = "running", 1000+e.next()
 	if c.spec.Health {

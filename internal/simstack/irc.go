@@ -132,12 +132,11 @@ func ircError(method string, id json.RawMessage, code int, message string) []byt
 // result is what a method returns, at level 0 where there are levels; nil for a method that there is not.
 func (i *irc) result(method string) []byte {
 	unlinked := i.service.on("services_unlinked")
-	noStats := i.service.on("no_stats")
 	switch method {
 	case "rpc.info":
-		return ircInfo(noStats)
+		return ircInfo(i.service.on("no_stats"))
 	case "stats.get":
-		if noStats {
+		if i.service.on("no_stats") {
 			return nil
 		}
 		return i.stats(unlinked)

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -31,31 +30,25 @@ const backlog = 256
 func (n *Network) Listen(network, address string) (net.Listener, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	l := &memoryListener{network: n, key: address, conns: make(chan *memoryConn, backlog), closed: make(chan struct{})}
-	if network == "unix" {
-		l.address = &net.UnixAddr{Name: address, Net: network}
-	} else {
-		host, port, err := net.SplitHostPort(address)
+	l := &memoryListener{network: n, address: &net.UnixAddr{Name: address, Net: network}, conns: make(chan *memoryConn, backlog), closed: make(chan struct{})}
+	if network != "unix" {
+		tcp, err := net.ResolveTCPAddr(network, address)
 		if err != nil {
 			return nil, err
 		}
-		if port == "0" {
+		if tcp.Port == 0 {
 			n.lastPort++
-			port = strconv.Itoa(firstPort + n.lastPort)
+			tcp.Port = firstPort + n.lastPort
 		}
-		number, err := strconv.Atoi(port)
-		if err != nil {
-			return nil, err
-		}
-		l.key, l.address = net.JoinHostPort(host, port), &net.TCPAddr{IP: net.ParseIP(host), Port: number}
+		l.address = tcp
 	}
-	if n.listeners[l.key] != nil {
+	if n.listeners[l.address.String()] != nil {
 		return nil, failed("listen", l.address, os.NewSyscallError("bind", syscall.EADDRINUSE))
 	}
 	if n.listeners == nil {
 		n.listeners = map[string]*memoryListener{}
 	}
-	n.listeners[l.key] = l
+	n.listeners[l.address.String()] = l
 	return l, nil
 }
 
@@ -90,7 +83,6 @@ func failed(op string, address net.Addr, err error) error {
 
 type memoryListener struct {
 	network *Network
-	key     string
 	address net.Addr
 	conns   chan *memoryConn
 	once    sync.Once
@@ -112,7 +104,7 @@ func (l *memoryListener) Accept() (net.Conn, error) {
 func (l *memoryListener) Close() error {
 	l.once.Do(func() {
 		l.network.mu.Lock()
-		delete(l.network.listeners, l.key)
+		delete(l.network.listeners, l.address.String())
 		l.network.mu.Unlock()
 		close(l.closed)
 		for {

@@ -254,17 +254,12 @@ func TestMetricsPageIsTheCaptureAndGrows(t *testing.T) {
 	if got := sample.FindStringSubmatch(second); len(got) != 2 || got[1] != "15" {
 		t.Errorf("messages sent on the second page: got %q, want 15", got)
 	}
-	for _, p := range []string{first, second} {
-		if n := parsed(t, p); n != pageSeries {
-			t.Errorf("got %d series, want %d", n, pageSeries)
+	const upstream = 1203
+	large := started(t, Options{UpstreamSeries: upstream}).do(t, call{service: "xmpp", target: "/metrics"}).body
+	for page, want := range map[string]int{first: pageSeries, second: pageSeries, large: pageSeries + upstream} {
+		if n := parsed(t, page); n != want {
+			t.Errorf("got %d series, want %d", n, want)
 		}
-	}
-}
-
-func TestUpstreamSeriesAreAdded(t *testing.T) {
-	k := started(t, Options{UpstreamSeries: 1203})
-	if n := parsed(t, k.do(t, call{service: "xmpp", target: "/metrics"}).body); n != pageSeries+1203 {
-		t.Errorf("got %d series, want %d", n, pageSeries+1203)
 	}
 }
 
@@ -412,6 +407,7 @@ func deletes(want int, see func(seen) bool) effect {
 
 func TestEveryFaultIsFeltAndPasses(t *testing.T) {
 	k := started(t, Options{CrashEvery: 20 * time.Millisecond})
+	before := k.Environ()
 	for _, f := range k.Faults() {
 		t.Run(f.Service+"/"+f.Name, func(t *testing.T) {
 			felt := commonEffects[f.Name]
@@ -447,6 +443,9 @@ func TestEveryFaultIsFeltAndPasses(t *testing.T) {
 				t.Error("it has no description")
 			}
 		})
+	}
+	if after := k.Environ(); !maps.Equal(before, after) {
+		t.Errorf("afterwards: got %v, want the same addresses as before, %v", after, before)
 	}
 }
 
@@ -509,21 +508,6 @@ func TestCloseCutsWhatHangs(t *testing.T) {
 	}
 	if err := k.Switch("docker", "crash_loop", true); !errors.Is(err, errClosed) {
 		t.Errorf("switch after Close: got %v, want %v", err, errClosed)
-	}
-}
-
-func TestStoppedServiceComesBackAtItsAddress(t *testing.T) {
-	k := started(t, Options{})
-	before := k.Environ()
-	for _, service := range Services {
-		switchFault(t, k, service, "stopped", true)
-	}
-	for _, service := range Services {
-		switchFault(t, k, service, "stopped", false)
-		k.mustBeWell(t, service)
-	}
-	if after := k.Environ(); !maps.Equal(before, after) {
-		t.Errorf("got %v, want %v", after, before)
 	}
 }
 
@@ -678,6 +662,11 @@ func TestRequestsAreRememberedWithoutSecrets(t *testing.T) {
 	}
 	if got := k.Requests("irc_services"); len(got) != 1 || got[0].RPC != "atheme.ison" {
 		t.Errorf("got %+v", got)
+	}
+	for service, want := range map[string]string{"irc_tls": "CAP LS 302", "xmpp_c2s": "stream", "xmpp_s2s": "stream"} {
+		if err := k.speaking(t, service, 0); err != nil || k.Requests(service)[0].RPC != want {
+			t.Errorf("%s: got %v, error %v; want %s first", service, k.Requests(service), err, want)
+		}
 	}
 	if got := k.Requests("nobody"); got != nil {
 		t.Errorf("unknown service: got %v, want nil", got)

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -135,20 +134,5 @@ func TestStreamsKnowTheirVirtualHost(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "This server does not serve unknown.test") {
 			t.Errorf("%s: got %v, want an unknown host", address, err)
 		}
-	}
-}
-
-func TestCommandsOfSpeakersAreRemembered(t *testing.T) {
-	k := started(t, Options{})
-	for _, service := range []string{"xmpp_c2s", "xmpp_s2s", "irc_tls"} {
-		if err := k.speaking(t, service, 0); err != nil {
-			t.Errorf("%s: %v", service, err)
-		}
-	}
-	if got := k.Requests("irc_tls"); len(got) != 1 || got[0].RPC != "CAP LS 302" {
-		t.Errorf("irc_tls: got %v", got)
-	}
-	if got := k.Requests("xmpp_s2s"); !slices.ContainsFunc(got, func(r Request) bool { return r.RPC == "stream" }) {
-		t.Errorf("xmpp_s2s: got %v", got)
 	}
 }
