@@ -311,7 +311,8 @@ func (c *docker) look(ctx context.Context, wanted []container.Summary, mark uint
 	if err != nil {
 		return err
 	}
-	return c.describe(wanted, found, mark)
+	c.describe(wanted, found, mark)
+	return nil
 }
 
 // catchUp asks for everything after events may have been lost. If that fails, the next reading does it.

@@ -53,18 +53,18 @@ func (c *docker) review(ctx context.Context, s *api.Session, b *Batch) (listed i
 	}
 	for i := range found {
 		if found[i].Failed { // the list's words are better than none
-			found[i].InspectResponse = fleet.FromSummary(&wanted[i])
+			status := fleet.StatusOfSummary(&wanted[i], c.fleet.Rules)
+			found[i].Status = &status
 		}
 	}
-	if err := c.describe(wanted, found, l.Mark); err != nil {
-		return 0, err
-	}
-	return listed, c.describeNew(ctx, s, b, wanted, l.Mark)
+	c.describe(wanted, found, l.Mark)
+	c.describeNew(ctx, s, b, wanted, l.Mark)
+	return listed, nil
 }
 
 // describeNew describes those again whom nobody knows yet, since an event has overtaken their description: the engine repeats
 // the events of the last second when they are followed first. The reading would not know who has just been started.
-func (c *docker) describeNew(ctx context.Context, s *api.Session, b *Batch, wanted []container.Summary, mark uint64) error {
+func (c *docker) describeNew(ctx context.Context, s *api.Session, b *Batch, wanted []container.Summary, mark uint64) {
 	var again []container.Summary
 	c.locked(func() {
 		for i := range wanted {
@@ -75,28 +75,26 @@ func (c *docker) describeNew(ctx context.Context, s *api.Session, b *Batch, want
 		mark = c.fleet.Mark
 	})
 	if len(again) == 0 {
-		return nil
+		return
 	}
 	found, err := c.inspectAll(ctx, s, b, again, len(again)+1)
 	if err != nil { // all others are known: the next reading finds these
 		c.log.Debug("new containers were not inspected", "err", err)
 		c.locked(func() { c.unsure = true })
-		return nil
+		return
 	}
-	return c.describe(again, found, mark)
+	c.describe(again, found, mark)
 }
 
 // describe takes in what inspections found, which began after the mark.
-func (c *docker) describe(wanted []container.Summary, found []fleet.Inspection, mark uint64) (err error) {
+func (c *docker) describe(wanted []container.Summary, found []fleet.Inspection, mark uint64) {
 	c.locked(func() {
 		c.touched = true
 		now := time.Now()
 		for i, d := range found {
 			switch {
-			case d.InspectResponse != nil:
-				if err = c.fleet.Describe(d.InspectResponse, mark, d.Made, now); err != nil {
-					return
-				}
+			case d.Status != nil:
+				c.fleet.Describe(*d.Status, mark, d.Made, now)
 			case d.Failed:
 				c.fleet.Doubt(wanted[i].ID)
 			case !c.fleet.ChangedSince(mark, wanted[i].ID):
@@ -106,7 +104,6 @@ func (c *docker) describe(wanted []container.Summary, found []fleet.Inspection, 
 		c.fleet.Expect(now)
 		c.fleet.Tidy(now)
 	})
-	return err
 }
 
 // tell says what a person should know.
@@ -247,13 +244,14 @@ func (c *docker) inspectAll(ctx context.Context, s *api.Session, b *Batch, liste
 		if err != nil && inner.Err() == nil {
 			status.Store(int64(reply.Status))
 		}
-		if d != nil {
-			c.fleet.Rules.Shorten(d)
-		}
-		found[i].InspectResponse = d
 		if !reply.Date.IsZero() {
 			found[i].Made = reply.Date.Add(-time.Since(asked))
 		}
+		if d == nil {
+			return err
+		}
+		known, err := fleet.StatusOf(d, c.fleet.Rules) // descriptions themselves take too much memory to be kept
+		found[i].Status = &known
 		return err
 	})
 	if err == nil {

@@ -197,10 +197,7 @@ func (w *realWatch) sameAsListed(name string) {
 		if fleet.OwnName(all[i].Names) != name {
 			continue
 		}
-		got, err := fleet.StatusOf(fleet.FromSummary(&all[i]), nil)
-		if err != nil {
-			w.t.Fatal(err)
-		}
+		got := fleet.StatusOfSummary(&all[i], w.docker.fleet.Rules)
 		w.wantNow("the list's words", fmt.Sprintf(`container_state{container="%s",state="%s"} 1`, name, got.State),
 			fmt.Sprintf(`container_health{container="%s",health="%s"} 1`, name, got.Health))
 		w.docker.locked(func() {

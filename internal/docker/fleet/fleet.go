@@ -198,26 +198,21 @@ func (f *Fleet) MissesEvents(now time.Time, patience time.Duration) bool {
 	return false
 }
 
-// Describe applies a description that was requested after the mark, and made at the time made or later, by the engine's clock. A
-// description of no container is an error with reason Malformed.
-func (f *Fleet) Describe(d *container.InspectResponse, mark uint64, made, now time.Time) error {
-	s, err := StatusOf(d, f.Rules.Roles)
-	if err != nil {
-		return err
-	}
+// Describe applies a description that was requested after the mark, and made at the time made or later, by the engine's clock.
+func (f *Fleet) Describe(s Status, mark uint64, made, now time.Time) {
 	if f.ChangedSince(mark, s.id) {
-		return nil
+		return
 	}
 	if temporaryName.MatchString(s.Name) {
 		if _, known := f.names[s.id]; !known {
 			f.newbornOf(s.id).replaces = LastingName(s.Name)
 		}
 		f.stepAside(s.id, now)
-		return nil
+		return
 	}
-	if !ValidName(s.Name) || !f.Rules.Watches(s.Name, d.Config.Labels) {
+	if !s.chosen {
 		f.MarkGone(s.id, now)
-		return nil
+		return
 	}
 	c := f.bind(&s, now)
 	old := c.Status
@@ -247,7 +242,6 @@ func (f *Fleet) Describe(d *container.InspectResponse, mark uint64, made, now ti
 	c.appear()
 	c.Status, c.Unsure, c.Labels, c.DependsOn = s, s.listed, s.Labels, s.dependsOn
 	c.expect(c.wanted(&old) || f.Rules.expects(s.Name))
-	return nil
 }
 
 // wanted decides whether the container should be running that has just been described, as it was old before.

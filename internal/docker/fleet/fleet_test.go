@@ -169,12 +169,12 @@ func (f *fleetTest) do(verb string, args []string) {
 			}
 			return
 		}
-		f.describe(clone(f.t, f.old.seen[id]), f.old.list.Mark)
+		f.describe(f.old.seen[id], f.old.list.Mark, f.now)
 	case "stumble": // the engine cannot describe the first container; the list says of it
 		l := f.list()[0]
 		l.Created = ParseTime(f.containers[l.ID].Created).Unix()
 		l.Status = strings.Join(args, " ")
-		f.describe(FromSummary(&l), f.fleet.Mark)
+		f.fleet.Describe(StatusOfSummary(&l, f.fleet.Rules), f.fleet.Mark, f.now, f.now)
 	case "read": // nothing, or "all", or "blind": all, without events
 		f.read(id != "", id != "blind")
 	case "turn": // the first container's turn comes next
@@ -422,17 +422,17 @@ func (f *fleetTest) inspect(id string, mark uint64) {
 		}
 		return
 	}
-	if err := f.fleet.Describe(clone(f.t, c), mark, f.now.Add(f.ahead), f.now); err != nil {
-		f.t.Fatal(err)
-	}
+	f.describe(c, mark, f.now.Add(f.ahead))
 }
 
-// describe gives the fleet a description that was made earlier.
-func (f *fleetTest) describe(c *container.InspectResponse, mark uint64) {
+// describe gives the fleet a description.
+func (f *fleetTest) describe(c *container.InspectResponse, mark uint64, made time.Time) {
 	f.t.Helper()
-	if err := f.fleet.Describe(c, mark, f.now, f.now); err != nil {
+	s, err := StatusOf(clone(f.t, c), f.fleet.Rules)
+	if err != nil {
 		f.t.Fatal(err)
 	}
+	f.fleet.Describe(s, mark, made, f.now)
 }
 
 // clone is what comes over the wire: a copy.

@@ -63,10 +63,10 @@ func (f *Fleet) ApplyList(l *Listing, now time.Time) []container.Summary {
 	return wanted
 }
 
-// Inspection is what became of the inspection of a container: it is nil where the container is gone, or where the engine
+// Inspection is what became of the inspection of a container: Status is nil where the container is gone, or where the engine
 // has stumbled over it.
 type Inspection struct {
-	*container.InspectResponse
+	Status *Status
 	Failed bool
 	// Made is when it was made by the engine's clock, at the earliest; zero where that does not tell.
 	Made time.Time

@@ -110,7 +110,7 @@ func TestOneForgottenCheckMakesAnEstimate(t *testing.T) {
 		estimated bool
 	}{{5, false}, {6, true}} {
 		f.failChecks(interval, tt.streak)
-		s, err := StatusOf(clone(t, f.containers["1"]), nil)
+		s, err := StatusOf(clone(t, f.containers["1"]), f.fleet.Rules)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/docker/docker/api/types/container"
 )
 
 // Rules say which of an engine's containers are watched, and what is expected of them.
@@ -79,31 +77,6 @@ func (r *Rules) NeededLabels(all map[string]string, others ...string) map[string
 		keep(key)
 	}
 	return needed
-}
-
-// Shorten leaves of a description what is used of it: those of all containers are in the memory at once.
-func (r *Rules) Shorten(c *container.InspectResponse) {
-	if base := c.ContainerJSONBase; base != nil {
-		c.ContainerJSONBase = &container.ContainerJSONBase{
-			ID: base.ID, Name: base.Name, Created: base.Created, RestartCount: base.RestartCount, State: base.State,
-		}
-		if h := base.HostConfig; h != nil {
-			c.HostConfig = &container.HostConfig{
-				RestartPolicy: h.RestartPolicy, AutoRemove: h.AutoRemove, NetworkMode: h.NetworkMode, Resources: container.Resources{Memory: h.Memory},
-			}
-		}
-		if base.State != nil && base.State.Health != nil {
-			for _, result := range base.State.Health.Log {
-				if result != nil {
-					result.Output = ""
-				}
-			}
-		}
-	}
-	if all := c.Config; all != nil {
-		c.Config = &container.Config{Image: all.Image, Labels: r.NeededLabels(all.Labels), Healthcheck: all.Healthcheck}
-	}
-	c.Mounts, c.NetworkSettings, c.ImageManifestDescriptor = nil, nil, nil
 }
 
 // MatchesAny reports whether a name matches one of the patterns.

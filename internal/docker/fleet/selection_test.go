@@ -18,9 +18,11 @@ func TestConditionsAreBounded(t *testing.T) {
 	for i := range 200 {
 		b := plainContainer(fmt.Sprintf("c%04d", i), map[string]string{ComposeProject: "p", ComposeService: "s", ComposeDepends: label})
 		b.State = &container.State{Status: container.StateCreated}
-		if err := f.Describe(&b, 0, time.Time{}, portOpened); err != nil {
+		s, err := StatusOf(&b, f.Rules)
+		if err != nil {
 			t.Fatal(err)
 		}
+		f.Describe(s, 0, time.Time{}, portOpened)
 	}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)

@@ -28,8 +28,8 @@ type Status struct {
 	id, Name string
 	Created  time.Time
 	Labels
-	// cut says that a label was too long and is left out.
-	cut bool
+	// chosen says that the rules choose it, cut that a label was too long and is left out.
+	chosen, cut bool
 	Run
 	Checks
 	limits
@@ -91,13 +91,16 @@ func (s *Status) going() bool {
 	return s.State == container.StateRemoving || s.State == container.StateDead
 }
 
-// StatusOf reads an engine's account of a container. It depends on nothing else, so that it serves polls and events
-// alike. roles, by container name, outweigh what the container says and looks like. An answer that describes no
-// container is Malformed.
-func StatusOf(c *container.InspectResponse, roles map[string]string) (Status, error) {
+// StatusOf reads an engine's description of a container, and what the rules say of it: their roles take precedence over what
+// the container says and looks like. An answer that describes no container is Malformed.
+func StatusOf(c *container.InspectResponse, r *Rules) (Status, error) {
 	if c.ContainerJSONBase == nil || c.ID == "" || c.Name == "" || c.State == nil || c.Config == nil {
 		return Status{}, failure.Errorf(failure.Malformed, "the description of a container lacks its id, name, state or configuration")
 	}
+	return statusOf(c, r), nil
+}
+
+func statusOf(c *container.InspectResponse, r *Rules) Status {
 	s := Status{
 		id: c.ID, Name: strings.TrimPrefix(c.Name, "/"),
 		Run: Run{State: stateOf(c.State), Started: ParseTime(c.State.StartedAt)},
@@ -112,14 +115,15 @@ func StatusOf(c *container.InspectResponse, roles map[string]string) (Status, er
 		s.Stopped, s.ExitCode = true, c.State.ExitCode
 	}
 	s.describe(c)
-	s.Role = roles[s.Name]
+	s.chosen = ValidName(s.Name) && r.Watches(s.Name, c.Config.Labels)
+	s.Role = r.Roles[s.Name]
 	if s.Role == "" && ValidRole.MatchString(c.Config.Labels[roleLabel]) {
 		s.Role = c.Config.Labels[roleLabel]
 	}
 	if s.Role == "" {
 		s.Role = inferRole(s.Service, s.Image, s.Name)
 	}
-	return s, nil
+	return s
 }
 
 // describe fills in what only a description knows.

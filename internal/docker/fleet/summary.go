@@ -126,9 +126,9 @@ func coarseness(words string) time.Duration {
 	return 0
 }
 
-// FromSummary makes an account of what a list says of a container. It does not know when the container was started; and
-// of a container in any state but running, the list says no health.
-func FromSummary(l *container.Summary) *container.InspectResponse {
+// StatusOfSummary reads what a list says of a container. It does not know when the container was started; and of a container in
+// any state but running, the list says no health.
+func StatusOfSummary(l *container.Summary, r *Rules) Status {
 	state := &container.State{Status: l.State, Running: l.State == container.StateRunning, Paused: l.State == container.StatePaused}
 	if found := summaryHealth.FindStringSubmatch(l.Status); found != nil {
 		status := strings.TrimPrefix(found[1], "health: ")
@@ -149,7 +149,7 @@ func FromSummary(l *container.Summary) *container.InspectResponse {
 			state.ExitCode = code
 		}
 	}
-	return c
+	return statusOf(c, r)
 }
 
 // summaryHealth is how a list tells the health of a container: in words for people, such as "Up 2 hours (unhealthy)".
