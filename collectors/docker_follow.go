@@ -30,10 +30,6 @@ const (
 	// events count as not to be had.
 	lastingStream = 30 * time.Second
 	briefStreams  = 3
-	// promptly is within what time after the engine was first asked its events have to be followed, so that what was found
-	// then need not be asked for again. The engine keeps 256 events, and may have forgotten some by then; the next list
-	// shows runs, healths and names that have changed, and the rounds of inspections find the rest, which is rare.
-	promptly = 10 * time.Second
 	// eventsQueue is how many events may wait while containers are inspected.
 	eventsQueue = 4096
 )
@@ -121,11 +117,7 @@ func (c *docker) streamPanicked(r any) {
 func (c *docker) opened() (missed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	// What the first reading finds while the first stream is opened need not be asked for again at the second one: events are
-	// wanted from before it.
-	fromTheStart := !c.stream.known && !c.stream.last.IsZero() && time.Since(c.stream.asked) < promptly
-	c.stream.open, c.stream.known, c.unsure = true, true, c.unsure || !fromTheStart
-	c.stream.settling = fromTheStart
+	c.stream.open, c.stream.known, c.unsure = true, true, true
 	if c.fleet.FollowedSince.IsZero() {
 		c.fleet.FollowedSince = c.stream.last
 	}

@@ -30,8 +30,6 @@ func (c *docker) review(ctx context.Context, s *api.Session, b *Batch) (listed i
 		l.Mark, l.Following = c.fleet.Mark, c.stream.open
 		l.Full = c.unsure || !l.Following
 		c.unsure = false
-		// What was forgotten before the stream was opened is no fault of it.
-		l.Settling, c.stream.settling = c.stream.settling, false
 	})
 	defer func() {
 		if err != nil {
@@ -306,6 +304,6 @@ func (c *docker) begin(engine time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.stream.last.IsZero() && !engine.IsZero() {
-		c.stream.last, c.stream.asked = engine.Add(-time.Second), time.Now()
+		c.stream.last = engine.Add(-time.Second)
 	}
 }

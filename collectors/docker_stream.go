@@ -16,13 +16,9 @@ type follower struct {
 // eventStream is what is known of the stream of events.
 type eventStream struct {
 	open bool
-	// settling says that no list was made since it was opened, after a first reading that need not be made again.
-	settling bool
 	// known says that the stream was open once, or could not be opened for err.
 	known bool
 	err   error
-	// asked is when the engine was first asked, by our clock.
-	asked time.Time
 	// brief counts the streams in a row that ended soon.
 	brief int
 	// last is the stamp of the last event; before the first, a moment before the engine was first asked.

@@ -537,6 +537,9 @@ func (f *fleetTest) says(s *container.State) string {
 
 // fleetStories are promises about containers and the scripts that prove them.
 var fleetStories = []struct{ promise, script string }{
+	{"what happens to a successor before it can be described counts", `
+		run 1 irc; die 1 0; event 1 destroy
+		late; make 2 irc; pass 1s; start 2; event 2 oom; event 2 die; start 2; read all | irc restarts=1 oom=1`},
 	{"every kind of restart counts", `
 		run 1 irc | irc restarts=0 recreations=0
 		crash 1 2 | irc restarts=2

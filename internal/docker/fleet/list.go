@@ -14,13 +14,12 @@ type Listing struct {
 	// Made is when the engine has made it, which was after the mark.
 	Made Span
 	Mark uint64
-	// Full has all of the chosen inspected. following says that events flow, which should have told of any change unless the
-	// stream is settling.
-	Full, Following, Settling bool
+	// Full has all of the chosen inspected. Following says that events flow, which should have told of any change.
+	Full, Following bool
 }
 
 // strict reports whether a change that no event has told of speaks against the stream.
-func (l *Listing) strict() bool { return l.Following && !l.Full && !l.Settling }
+func (l *Listing) strict() bool { return l.Following && !l.Full }
 
 // recallHeld takes in what was kept of an engine at another address if a container of it is in the list: such as one that
 // is asked through a proxy now. Another engine's containers are others, whatever their names.

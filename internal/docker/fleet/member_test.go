@@ -11,22 +11,6 @@ import (
 	"github.com/docker/docker/api/types/events"
 )
 
-// TestStartsBeforeTheFirstDescriptionOfASuccessorCount has a container be made under a name that another one bore, and be
-// started twice and run out of memory before it can be described.
-func TestStartsBeforeTheFirstDescriptionOfASuccessorCount(t *testing.T) {
-	f := play(t, "run 1 irc; die 1 0; event 1 destroy")
-	before := f.fleet.Members["irc"].Restarts()
-	f.play("late; make 2 irc; pass 1s; start 2; event 2 oom; event 2 die; start 2")
-	f.inspect("2", f.fleet.Mark)
-	c := f.fleet.Members["irc"]
-	if got := c.Restarts() - before; got != 1 {
-		t.Errorf("restarts: got %d more, want 1", got)
-	}
-	if got := c.ooms(); got != 1 {
-		t.Errorf("times out of memory: got %d, want 1", got)
-	}
-}
-
 func TestOnlyAWantedContainerThatIsGoneForLongIsMissing(t *testing.T) {
 	now := portOpened
 	f := New(defaultRules())
