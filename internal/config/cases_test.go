@@ -112,7 +112,8 @@ func changes(path string, got, usual reflect.Value) []string {
 			changed = append(changed, changes(path, g, u)...)
 			continue
 		}
-		if key == "" || key == "-" || reflect.DeepEqual(g.Interface(), u.Interface()) {
+		empty := g.Kind() == reflect.Slice && g.Len()+u.Len() == 0
+		if key == "" || key == "-" || empty || reflect.DeepEqual(g.Interface(), u.Interface()) {
 			continue
 		}
 		add := func(name string, value any) { changed = append(changed, fmt.Sprintf("%s%s=%+v", path, name, value)) }

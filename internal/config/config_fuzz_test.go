@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"reflect"
 	"regexp"
 	"strconv"
@@ -132,16 +131,5 @@ func judgeConfig(t *testing.T, cfg *config.Config) {
 		if _, err := kind.New(settings, collectors.Deps{Limits: cfg.Limits, Log: slog.New(slog.DiscardHandler), State: forgetful{}}); err != nil {
 			t.Errorf("settings that were found valid make no collector of kind %s: %v", common.Kind, err)
 		}
-	}
-}
-
-// TestFuzzedFileIsNeverRead holds that the file's name above is only a name.
-func TestFuzzedFileIsNeverRead(t *testing.T) {
-	t.Chdir(t.TempDir())
-	if err := os.WriteFile(filepath.Join(".", "exporter.yaml"), []byte("nonsense: 1\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := config.Load(config.Source{File: "exporter.yaml", Content: []byte("poll: {}\n"), Kinds: collectors.ConfigKinds(), Lookup: func(string) (string, bool) { return "", false }}); err != nil {
-		t.Errorf("the file was read in the place of its content: %v", err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -50,7 +51,7 @@ func write(t *testing.T, file, content string) string {
 	return file
 }
 
-func TestShippedFileIsValidAndSetsNothing(t *testing.T) {
+func TestShippedFileExplainsEverythingAndSetsNothing(t *testing.T) {
 	content, err := os.ReadFile("../../exporter.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -59,21 +60,49 @@ func TestShippedFileIsValidAndSetsNothing(t *testing.T) {
 	if err != nil {
 		t.Fatalf("the shipped exporter.yaml is not valid:\n%v", err)
 	}
-	if len(shipped.Targets) != 0 {
-		t.Errorf("the shipped file configures %d targets, which would be red on a stack without them", len(shipped.Targets))
-	}
 	bare, err := load(t, "", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if shipped.Poll != bare.Poll || shipped.Limits != bare.Limits || shipped.StateFile != bare.StateFile {
-		t.Errorf("the shipped file says other defaults than the code: %+v, want %+v", shipped, bare)
+	if set := describe(shipped, bare); len(set) > 0 {
+		t.Errorf("the shipped file has other defaults than the code, or targets, which would be red on a stack without them: %q", set)
 	}
 	for _, kind := range collectors.Kinds {
 		if !strings.Contains(string(content), "- kind: "+kind.Name+"\n") {
 			t.Errorf("the shipped file does not explain the kind %s", kind.Name)
 		}
 	}
+	var file struct {
+		Alerts map[string]any `yaml:"alerts"`
+	}
+	if err := yaml.Unmarshal(content, &file); err != nil {
+		t.Fatal(err)
+	}
+	for _, missing := range missingKeys(file.Alerts, reflect.TypeFor[config.Alerts](), "alerts") {
+		t.Errorf("the shipped file does not explain %s", missing)
+	}
+}
+
+// missingKeys are the keys of a struct that a mapping does not have.
+func missingKeys(have map[string]any, t reflect.Type, path string) []string {
+	var missing []string
+	for field := range t.Fields() {
+		key, options, _ := strings.Cut(field.Tag.Get("yaml"), ",")
+		if options == "inline" {
+			missing = append(missing, missingKeys(have, field.Type, path)...)
+			continue
+		}
+		value, ok := have[key]
+		if !ok {
+			missing = append(missing, path+"."+key)
+			continue
+		}
+		if field.Type.Kind() == reflect.Struct {
+			inner, _ := value.(map[string]any)
+			missing = append(missing, missingKeys(inner, field.Type, path+"."+key)...)
+		}
+	}
+	return missing
 }
 
 func TestFlagsOutweighAll(t *testing.T) {
