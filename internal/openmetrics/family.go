@@ -135,14 +135,15 @@ type sample struct {
 	dropped  bool
 }
 
-// count makes samples of one role those of another, of which there are none.
+// count makes samples of one role those of another.
 func (f *family) count(from, to exposition.Role) {
 	for i := range f.samples {
 		if f.samples[i].role == from {
 			f.samples[i].role = to
 		}
 	}
-	f.seen[to], f.seen[from] = f.seen[from], 0
+	f.seen[to] += f.seen[from]
+	f.seen[from] = 0
 }
 
 // compact forgets samples that are dropped.

@@ -11,9 +11,14 @@ import (
 
 // finish makes families of what was read.
 func (r *reader) finish() *Page {
-	r.fullNames()
-	r.foldCreated()
 	r.sortByFamily()
+	for _, f := range r.order {
+		if f.displaced {
+			// These are the names that it is declared by.
+			f.count(exposition.Total, exposition.Bare)
+		}
+	}
+	r.foldCreated()
 	for _, f := range r.order {
 		if len(f.samples) > 0 {
 			r.settle(f)
@@ -41,74 +46,38 @@ func (r *reader) finish() *Page {
 	return r.page
 }
 
-// fullNames makes the samples of displaced counters what they are to the names that these are declared by now.
-func (r *reader) fullNames() {
-	if !r.displaced {
-		return
-	}
-	for i := range r.samples {
-		s := &r.samples[i]
-		if f := r.order[s.family]; f.displaced && s.role == exposition.Total {
-			s.role = exposition.Bare
-			f.seen[exposition.Total]--
-			f.seen[exposition.Bare]++
-		}
-	}
-}
-
 // foldCreated gives the samples of a gauge X_created to the counter, histogram or summary X, where each belongs to a
 // metric of it. Text format 0.0.4 has no other place for them, and in OpenMetrics the two families clash.
 func (r *reader) foldCreated() {
-	var homes map[int32]*family
 	for _, f := range r.order {
 		base, ok := strings.CutSuffix(f.declared, exposition.Created.Suffix())
-		if !ok || f.seen[exposition.Bare] == 0 || f.roles != rolesOf(model.MetricTypeGauge) || f.kind == model.MetricTypeStateset {
+		if !ok || !f.has(exposition.Bare) || f.roles != rolesOf(model.MetricTypeGauge) || f.kind == model.MetricTypeStateset {
 			continue
 		}
 		for _, name := range []string{base, base + exposition.Total.Suffix()} {
 			if home := r.families[name]; home != nil && r.takesCreated(home) {
-				if homes == nil {
-					homes = map[int32]*family{}
-				}
-				homes[f.index] = home
+				home.takeCreated(f)
 				break
 			}
 		}
 	}
-	if homes == nil {
+}
+
+// takeCreated takes the samples of a gauge for creation times, if each belongs to a metric of the family.
+func (f *family) takeCreated(gauge *family) {
+	metrics := map[uint64]bool{}
+	for i := range f.samples {
+		metrics[f.samples[i].group] = metrics[f.samples[i].group] || f.samples[i].role != exposition.Created
+	}
+	if slices.ContainsFunc(gauge.samples, func(s sample) bool { return !metrics[s.group] }) {
 		return
 	}
-	type metric struct {
-		family int32
-		group  uint64
+	for _, s := range gauge.samples {
+		s.role = exposition.Created
+		f.samples = append(f.samples, s)
 	}
-	known := map[metric]struct{}{}
-	wanted := map[int32]bool{}
-	for _, home := range homes {
-		wanted[home.index] = true
-	}
-	for i := range r.samples {
-		if s := &r.samples[i]; wanted[s.family] && s.role != exposition.Created {
-			known[metric{s.family, s.group}] = struct{}{}
-		}
-	}
-	for i := range r.samples {
-		s := &r.samples[i]
-		if home := homes[s.family]; home != nil {
-			if _, ok := known[metric{home.index, s.group}]; !ok {
-				delete(homes, s.family)
-			}
-		}
-	}
-	for i := range r.samples {
-		s := &r.samples[i]
-		if home := homes[s.family]; home != nil {
-			r.order[s.family].seen[exposition.Bare]--
-			home.seen[exposition.Created]++
-			s.family, s.role = home.index, exposition.Created
-			r.scattered = true
-		}
-	}
+	f.seen[exposition.Created] += len(gauge.samples)
+	gauge.samples, gauge.seen = nil, [exposition.Roles]int{}
 }
 
 // takesCreated reports whether `_created` can stand in a family, once it is settled.

@@ -160,7 +160,6 @@ func (r *reader) second(f *family, kind model.MetricType) *family {
 		if made = r.addFamily([]byte(name)); made != nil {
 			f.declared, f.known, f.displaced = name+exposition.Total.Suffix(), name, true
 			r.families[f.declared] = f
-			r.displaced = true
 		}
 	}
 	if made == nil {

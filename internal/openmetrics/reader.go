@@ -38,10 +38,10 @@ type reader struct {
 type found struct {
 	samples []sample
 	created int
-	// scattered is set once a family stands on the page in several pieces, displaced once a counter is.
-	scattered, displaced bool
-	exemplars            [][]byte
-	known                map[uint64]struct{}
+	// scattered is set once a family stands on the page in several pieces.
+	scattered bool
+	exemplars [][]byte
+	known     map[uint64]struct{}
 }
 
 // lineGuess is how many bytes a line has at least, when room for samples is made. It keeps a page of line feeds from
