@@ -30,7 +30,7 @@ func (x *exchange) body() ([]byte, bool) {
 	return body, err == nil
 }
 
-// bearer reports whether the request bears the token, and the service still knows it.
+// bearer reports whether the request has the token and the service still accepts it.
 func (x *exchange) bearer(token string) bool {
 	return x.req.Header.Get("Authorization") == "Bearer "+token && !x.service.on("wrong_credentials")
 }

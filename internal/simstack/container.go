@@ -44,7 +44,7 @@ const (
 	maxChecks = 5
 )
 
-// labels are those that compose writes. The config hash differs where compose would make another container.
+// labels returns the labels of compose. The config hash differs if compose would make another container.
 func (s *ContainerSpec) labels() map[string]string {
 	if s.Service == "" {
 		return map[string]string{}
@@ -138,7 +138,7 @@ func (c *Container) Stop() { c.do(func(e *Engine, c *Container) { e.stopContaine
 // Restart restarts the container, as docker restart does. Its restart count becomes 0.
 func (c *Container) Restart() { c.do((*Engine).restartContainer) }
 
-// Die ends the container by itself with an exit code. If its restart policy wants it to run, the container is restarting
+// Die ends the container by itself with an exit code. If its restart policy requires it to run, the container is restarting
 // from then on, and the restart count has gone up by the time of the event.
 func (c *Container) Die(code int) { c.do(func(e *Engine, c *Container) { e.exit(c, code) }) }
 
@@ -150,7 +150,7 @@ func (c *Container) Crash(code int) {
 	})
 }
 
-// OOM lets the kernel kill the container for want of memory: it dies with code 137. See Die for what follows.
+// OOM makes the kernel kill the container because memory is short: it dies with code 137. See Die for what follows.
 func (c *Container) OOM() { c.do((*Engine).oom) }
 
 // Pause pauses the container. The engine calls it unhealthy from then on.
@@ -174,8 +174,8 @@ func (c *Container) SetUsage(workingSet int64, cpu time.Duration) {
 	c.do(func(_ *Engine, c *Container) { c.workingSet, c.extraCPU = workingSet, c.extraCPU+cpu })
 }
 
-// SetHealth makes the health checks of a running container come out as "healthy" or "unhealthy". An event tells of it if
-// it was something else before. Of an unhealthy one, the last three checks failed, an interval apart, the last of them
+// SetHealth makes the health checks of a running container come out as "healthy" or "unhealthy". An event follows if it
+// was something else before. Of an unhealthy one, the last three checks failed, an interval apart, the last of them
 // now.
 func (c *Container) SetHealth(status string) {
 	c.do(func(_ *Engine, c *Container) {
@@ -335,7 +335,7 @@ func (c *Container) leaveUnchecked() {
 // checked is whether the engine runs the container's health check now.
 func (c *Container) checked() bool { return c.spec.Health && c.state == "running" }
 
-// setHealth changes the health and tells of it.
+// setHealth changes the health and emits its event.
 func (c *Container) setHealth(status string) {
 	if c.health.Status != status {
 		c.health.Status = status

@@ -100,7 +100,7 @@ func (e *Engine) Switch(fault string, on bool) error { return e.service.turn(fau
 // nothing.
 func (e *Engine) Close() error { return e.close() }
 
-// Add puts a container there that has been running for three hours, and is well; no event tells of it. Like Run it
+// Add puts a container there that has been running for three hours, and is well, without an event. Like Run it
 // panics when the name is in use, since the test's script is wrong then.
 func (e *Engine) Add(spec ContainerSpec) *Container {
 	e.mu.Lock()

@@ -198,7 +198,7 @@ func (c *Container) statusText(now time.Time) string {
 	}
 }
 
-// inspect is what the engine tells of one container.
+// inspect is the answer about one container.
 func (c *Container) inspect() container.InspectResponse {
 	state := &container.State{
 		Status: c.state, Running: c.alive() || c.state == "restarting", Paused: c.state == "paused", Restarting: c.state == "restarting",

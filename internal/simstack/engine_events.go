@@ -29,17 +29,17 @@ type eventLog struct {
 	changed chan struct{} // closed and replaced when the number of streams changes
 }
 
-// subscription is one open stream: what it has yet to tell.
+// subscription is one open stream and what it has yet to send.
 type subscription struct {
 	conn    net.Conn
 	filters filters.Args
 	queue   []*events.Message
 	wake    chan struct{} // holds one word when there is something new
-	cut     bool          // it ends when its queue is told
+	cut     bool          // it ends when its queue is empty
 	done    chan struct{}
 }
 
-// before is some time ago, but after the last event: what an event tells of lies a little before it.
+// before is some time ago, but after the last event: what an event reports lies a little before it.
 func (l *eventLog) before(ago time.Duration) time.Time {
 	t := time.Now().UTC().Add(-ago)
 	if !t.After(l.last) {
@@ -48,8 +48,8 @@ func (l *eventLog) before(ago time.Duration) time.Time {
 	return t
 }
 
-// emit tells of something that happened to a container, with pairs of further attributes: it keeps the event and hands it
-// to the streams that want it. The caller holds the lock.
+// emit keeps an event of a container, with pairs of further attributes, and hands it to the streams that asked for such
+// events. The caller holds the lock.
 func (e *Engine) emit(c *Container, action string, attributes ...string) {
 	all := maps.Clone(c.labels)
 	all["image"], all["name"] = c.spec.Image, c.name
@@ -159,7 +159,7 @@ func (e *Engine) AwaitStreams(ctx context.Context, n int) error {
 	}
 }
 
-// cutTimeout is how long a cut stream may take to tell what it has to.
+// cutTimeout is how long a cut stream may take to send its queue.
 const cutTimeout = time.Second
 
 // CutEvents closes all open event streams in the middle, once they have told what has happened until now. When it
@@ -181,7 +181,7 @@ func (e *Engine) CutEvents() {
 // errCut ends a stream without a word.
 var errCut = errors.New("the stream is cut")
 
-// eventStream tells what happens, and with since what happened, until the client leaves.
+// eventStream sends events, with since also those before, until the client leaves.
 func (e *Engine) eventStream(x *exchange) *answer {
 	if e.service.on("forbidden_events") {
 		return refusedByProxy()
@@ -210,7 +210,7 @@ func (e *Engine) eventStream(x *exchange) *answer {
 	return a
 }
 
-// tell writes what a subscription has to tell.
+// tell sends a subscription's events.
 func (e *Engine) tell(ctx context.Context, s *subscription, w io.Writer) error {
 	lines := json.NewEncoder(httputil.NewChunkedWriter(w))
 	for {
