@@ -9,7 +9,7 @@ import (
 
 // Listing is an engine's list, and how it was made.
 type Listing struct {
-	// All are the containers in it, chosen those of them that may be watched.
+	// All are the containers in it, Chosen those of them that may be watched.
 	All, Chosen []container.Summary
 	// Made is when the engine has made it, which was after the mark.
 	Made Span
