@@ -605,7 +605,7 @@ func TestEverythingIsInspectedAfterAFailure(t *testing.T) {
 	var giving sync.WaitGroup
 	giving.Go(func() {
 		defer cancel()
-		for _, lists, _ := w.asked(since); lists == 0 && t.Context().Err() == nil; _, lists, _ = w.asked(since) {
+		for w.listed(since) == 0 && t.Context().Err() == nil {
 			runtime.Gosched()
 		}
 	})

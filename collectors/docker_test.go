@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -347,21 +346,27 @@ func TestCallsAboutContainersAreParallelAndBounded(t *testing.T) {
 	const parallelism = 3
 	for _, call := range []string{"/json", "/stats"} {
 		e := startEngine(t, crowd("c", 4*parallelism)...)
-		var running, most atomic.Int64
-		full := make(chan struct{})
-		var once sync.Once
+		var (
+			mu            sync.Mutex
+			running, most int
+			full          = make(chan struct{})
+		)
 		e.answer = func(w http.ResponseWriter, r *http.Request) bool {
 			if !strings.HasPrefix(r.URL.Path, "/v1.41/containers/id-") || !strings.HasSuffix(r.URL.Path, call) {
 				return false
 			}
-			n := running.Add(1)
-			for old := most.Load(); n > old && !most.CompareAndSwap(old, n); old = most.Load() {
+			mu.Lock()
+			running++
+			if running > most {
+				if most = running; most == parallelism {
+					close(full)
+				}
 			}
-			if n == parallelism {
-				once.Do(func() { close(full) })
-			}
+			mu.Unlock()
 			<-full
-			running.Add(-1)
+			mu.Lock()
+			defer mu.Unlock()
+			running--
 			if call == "/stats" {
 				io.WriteString(w, plainStats) //nolint:errcheck // the client's loss
 			}
@@ -371,8 +376,8 @@ func TestCallsAboutContainersAreParallelAndBounded(t *testing.T) {
 		w.docker.once, w.docker.settings.Resources = true, map[string]string{"/json": resourcesNone, "/stats": resourcesEngine}[call]
 		w.read()
 		w.wantShown(4 * parallelism)
-		if got := most.Load(); got != parallelism {
-			t.Errorf("%s: %d calls at once, want %d", call, got, parallelism)
+		if most != parallelism {
+			t.Errorf("%s: %d calls at once, want %d", call, most, parallelism)
 		}
 	}
 }
