@@ -335,8 +335,7 @@ func (s *caseServer) converse(conn net.Conn) {
 			if d.Decode(&request) != nil {
 				return
 			}
-			s.note("", nil, request)
-			if text, ok := s.call(request, string(s.Body)); ok {
+			if text, ok := s.call("", nil, request, string(s.Body)); ok {
 				io.WriteString(conn, text+"\n") //nolint:errcheck // the client may be gone
 			}
 		}
@@ -371,7 +370,6 @@ func (s *caseServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	r.Header.Set("Host", r.Host)
-	s.note(r.Method+" "+r.URL.RequestURI(), r.Header, request)
 	a := &s.answer
 	if s.Paths != nil {
 		if a = s.Paths[r.Method+" "+r.URL.Path]; a == nil {
@@ -381,10 +379,10 @@ func (s *caseServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			a = &answer{Status: http.StatusTeapot}
 		}
 	}
+	text, ok := s.call(r.Method+" "+r.URL.RequestURI(), r.Header, request, string(a.Body))
 	if a.Then == "closes" {
 		panic(http.ErrAbortHandler)
 	}
-	text, ok := s.call(request, string(a.Body))
 	for name, value := range a.Headers {
 		w.Header().Set(name, value)
 	}
@@ -404,13 +402,18 @@ func (s *caseServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// call answers a JSON-RPC call: by its method where the case has rpc, and with its id for %ID%. False is no answer at all.
-func (s *caseServer) call(request []byte, text string) (string, bool) {
+// call notes a request and returns its answer: by the method of a JSON-RPC call where the case has rpc, and with its id for
+// %ID%. False is no answer at all.
+func (s *caseServer) call(line string, header http.Header, request []byte, text string) (string, bool) {
 	var call struct {
 		JSONRPC, Method string
 		ID              json.RawMessage
 	}
-	if json.Unmarshal(request, &call) != nil || call.JSONRPC != "2.0" {
+	isCall := json.Unmarshal(request, &call) == nil && call.JSONRPC == "2.0"
+	s.mu.Lock()
+	s.asked, s.sent = append(s.asked, strings.TrimSpace(line+" "+call.Method)), header
+	s.mu.Unlock()
+	if !isCall {
 		return text, s.RPC == nil
 	}
 	if s.RPC != nil {
@@ -424,18 +427,6 @@ func (s *caseServer) call(request []byte, text string) (string, bool) {
 		}
 	}
 	return strings.ReplaceAll(text, "%ID%", string(call.ID)), s.RPC == nil || text != ""
-}
-
-// note keeps what was asked, with the method of a JSON-RPC call.
-func (s *caseServer) note(line string, header http.Header, request []byte) {
-	var call struct{ Method string }
-	if json.Unmarshal(request, &call) == nil && call.Method != "" {
-		line = strings.TrimSpace(line + " " + call.Method)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.asked = append(s.asked, line)
-	s.sent = header
 }
 
 // compare holds what the server was asked to what the case wants.

@@ -170,12 +170,8 @@ func ircRefusal(code int) string {
 }
 
 const (
-	ircStatsAnswer  = `{"server": {"total": 2, "ulined": 1}, "user": {"total": 7, "ulined": 4, "oper": 1, "record": 9}, "channel": {"total": 4}}`
-	ircServerAnswer = `{"list": [{"name": "services.irc.test", "id": "00A", "server": {"num_users": 2, "synced": true, "ulined": true}}, {"name": "irc.test", "id": "001", "server": {"num_users": 1}}]}`
-	// ircOldServers does not tell how many users each server has.
-	ircOldServers = `{"list": [{"id": "00A", "server": {"synced": true, "ulined": true}}, {"id": "001", "server": {}}]}`
-	ircUserAnswer = `{"list": [{"name": "secretnick", "id": "001XBX11I"}, {"name": "NickServ", "id": "00AAAAAAC"}, {"name": "ChanServ", "id": "00AAAAAAB"}]}`
-	ircChannels   = `{"list": [{"name": "#secretchannel"}, {"name": "#room"}]}`
+	ircStatsAnswer = `{"server": {"total": 2, "ulined": 1}, "user": {"total": 7, "ulined": 4, "oper": 1, "record": 9}, "channel": {"total": 4}}`
+	ircChannels    = `{"list": [{"name": "#secretchannel"}, {"name": "#room"}]}`
 )
 
 func TestIRCMethodThatIsRefusedIsLeftAlone(t *testing.T) {
@@ -335,10 +331,7 @@ func TestHintAboutTheRPCSocketSaysWhatItGivesAway(t *testing.T) {
 // ircWith is a collector of a fake server, with more keys in its block.
 func ircWith(t *testing.T, fake *ircFake, keys string) Collector {
 	t.Helper()
-	cfg, err := config.Load(config.Source{
-		File: "exporter.yaml", Content: []byte("targets:\n  - {kind: irc_rpc, url: '" + fake.start(t).URL + "', pause: 0s" + keys + "}\n"), Kinds: ConfigKinds(),
-		Lookup: func(string) (string, bool) { return "", false },
-	})
+	cfg, err := loadTargets("- {kind: irc_rpc, url: '"+fake.start(t).URL+"', pause: 0s"+keys+"}\n", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

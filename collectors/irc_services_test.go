@@ -3,8 +3,6 @@ package collectors
 import (
 	"testing"
 	"time"
-
-	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
 
 func readServices(t *testing.T, s *IRCServices, timeout time.Duration) (*Batch, error) {
@@ -22,12 +20,7 @@ func TestIRCServicesAddressesFollowTheVariable(t *testing.T) {
 		"http://irc:8081":         {"http://irc:8081/", "http://irc:8081/jsonrpc"},
 		"http://irc:8081/x/rpc":   {"http://irc:8081/", "http://irc:8081/x/rpc"},
 	} {
-		cfg, err := config.Load(config.Source{Kinds: ConfigKinds(), Lookup: func(name string) (string, bool) {
-			if name != "IRC_SERVICES_JSONRPC_URL" {
-				return "", false
-			}
-			return variable, true
-		}})
+		cfg, err := loadTargets("- kind: irc_services\n", map[string]string{"IRC_SERVICES_JSONRPC_URL": variable})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -22,6 +22,7 @@ func TestSettingsAreChecked(t *testing.T) {
 	}
 	var settings []struct {
 		Targets          string
+		Env              map[string]string
 		Faults, Warnings []string
 	}
 	decoder := yaml.NewDecoder(bytes.NewReader(content))
@@ -31,7 +32,7 @@ func TestSettingsAreChecked(t *testing.T) {
 	}
 	for _, s := range settings {
 		t.Run(s.Targets, func(t *testing.T) {
-			cfg, err := loadTargets(s.Targets, nil)
+			cfg, err := loadTargets(s.Targets, s.Env)
 			var faults, warnings []string
 			if err != nil {
 				faults = strings.Split(err.Error(), "\n")
@@ -75,16 +76,5 @@ func TestAuthorityOfTheProxyComesFromItsVariable(t *testing.T) {
 	}
 	if s, ok := cfg.Targets[0].(*XMPPProxy); !ok || s.CAFile != root {
 		t.Errorf("got %+v, want ca_file %s", cfg.Targets[0], root)
-	}
-}
-
-func TestGuessedAddressIsWarnedOf(t *testing.T) {
-	s := &XMPPC2S{Address: "xmpp:5222"}
-	if w := s.Warnings(); len(w) != 0 {
-		t.Errorf("an address that was written: got %q", w)
-	}
-	s.guessed = true
-	if w := s.Warnings(); len(w) != 1 || !strings.Contains(w[0], "xmpp:5222 is guessed") {
-		t.Errorf("a guessed address: got %q, want one warning of it", w)
 	}
 }

@@ -6,10 +6,8 @@ import (
 	"regexp"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
-	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange/exchangetest"
 )
 
 // TestPiecesAreHeardTogether has a service say its answer in pieces, each of which is read before the next is sent.
@@ -37,18 +35,5 @@ func TestPiecesAreHeardTogether(t *testing.T) {
 	}
 	if got, want := phases(&exchange.Exchange{Phases: timing.End("end")}), []string{"first_byte", "end"}; !slices.Equal(got, want) {
 		t.Errorf("phases: got %q, want %q", got, want)
-	}
-}
-
-func TestFirstByteIsTimedIfThereIsOne(t *testing.T) {
-	for said, want := range map[string][]string{"": {"connect", "failed"}, "!": {"connect", "first_byte", "end"}} {
-		c := &tcp{address: exchangetest.RawServer(t, "tcp", exchangetest.Say(said)), send: "?", expect: regexp.MustCompile("!")}
-		b, err := read(t, c, 10*time.Second)
-		if up := said != ""; (err == nil) != up {
-			t.Errorf("%q: got %v, want success: %t", said, err, up)
-		}
-		if got := phases(b.Exchanges[0]); !slices.Equal(got, want) {
-			t.Errorf("%q: phases %q, want %q", said, got, want)
-		}
 	}
 }

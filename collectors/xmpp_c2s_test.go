@@ -26,11 +26,7 @@ func c2sProbe(t *testing.T, address string, trust config.TLS) Collector {
 	return newProbe(t, newXMPPC2S, s)
 }
 
-const (
-	streamStart    = "<?xml version='1.0'?><stream:stream id='1' xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams' from='chat.test' version='1.0'>"
-	streamFeatures = "<stream:features><starttls xmlns='urn:ietf:params:xml:ns:xmpp-tls'><required/></starttls></stream:features>"
-	streamProceed  = "<proceed xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>"
-)
+const streamStart = "<?xml version='1.0'?><stream:stream id='1' xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams' from='chat.test' version='1.0'>"
 
 // phases are the names of an exchange's phases.
 func phases(e *exchange.Exchange) []string {

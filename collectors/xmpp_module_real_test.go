@@ -82,6 +82,34 @@ func measuredFamilies() []string {
 	}
 }
 
+// wantZero wants every family that our module counts on each host, and 0 of it.
+func (p *measuredProsody) wantZero(when string, values map[string]float64) {
+	p.t.Helper()
+	for _, family := range measuredFamilies() {
+		for _, host := range []string{chatHost, otherHost} {
+			if got := p.of(values, family, host); got != 0 {
+				p.t.Errorf("%s of %s: got %v %s, want 0", family, host, got, when)
+			}
+		}
+	}
+}
+
+// get asks the server for a path and wants the status.
+func (p *measuredProsody) get(path string, want int) {
+	p.t.Helper()
+	request, err := http.NewRequestWithContext(p.t.Context(), http.MethodGet, p.URL()+path, nil)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if err := response.Body.Close(); err != nil || response.StatusCode != want {
+		p.t.Fatalf("%s: got status %d, %v, want %d", path, response.StatusCode, err, want)
+	}
+}
+
 // wantSince compares how much families have risen on each host since values were read; one that is not named, by nothing.
 func (p *measuredProsody) wantSince(before map[string]float64, want map[string]float64, families ...string) {
 	p.t.Helper()
@@ -142,13 +170,7 @@ func TestRealModuleCountsLoginsExactly(t *testing.T) {
 		t.Run(interval, func(t *testing.T) {
 			p := startMeasuredProsody(t, realstack.ProsodyOptions{StatisticsInterval: interval})
 			before := p.values()
-			for _, family := range measuredFamilies() {
-				for _, host := range []string{chatHost, otherHost} {
-					if got := p.of(before, family, host); got != 0 {
-						t.Errorf("%s of %s: got %v, want 0 before the first client", family, host, got)
-					}
-				}
-			}
+			p.wantZero("before the first client", before)
 			users := map[string]string{chatHost: "bob", otherHost: "carol"}
 			want, connections := map[string]float64{}, 0.
 			var clients sync.WaitGroup
@@ -211,17 +233,7 @@ func TestRealModuleCountsLoginsExactly(t *testing.T) {
 // rehearse has the server do what no client here can bring about.
 func (p *measuredProsody) rehearse(what string) {
 	p.t.Helper()
-	request, err := http.NewRequestWithContext(p.t.Context(), http.MethodGet, p.URL()+"/rehearse/"+what, nil)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	if err := response.Body.Close(); err != nil || response.StatusCode != http.StatusNoContent {
-		p.t.Fatalf("rehearse %s: status %d, %v", what, response.StatusCode, err)
-	}
+	p.get("/rehearse/"+what, http.StatusNoContent)
 }
 
 // TestRealModuleCountsLoginsOfClientsAlone has the server tell of logins that are not over a client's connection, such as
@@ -460,17 +472,7 @@ func TestRealModuleCountsHTTPExactly(t *testing.T) {
 	// A reading is counted before it is answered, and its time afterwards.
 	before := p.values()
 	for path, want := range map[string]int{"/status": http.StatusOK, "/nowhere": http.StatusNotFound, "/metrics": http.StatusOK} {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.URL()+path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		response, err := http.DefaultClient.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := response.Body.Close(); err != nil || response.StatusCode != want {
-			t.Errorf("%s: got status %d, %v, want %d", path, response.StatusCode, err, want)
-		}
+		p.get(path, want)
 	}
 	after := p.values()
 	for _, name := range []string{
@@ -540,13 +542,7 @@ func TestRealModuleSurvivesReloadAndRestart(t *testing.T) {
 	p.Stop()
 	p.Start()
 	after := p.values()
-	for _, family := range measuredFamilies() {
-		for _, host := range []string{chatHost, otherHost} {
-			if got := p.of(after, family, host); got != 0 {
-				t.Errorf("%s of %s: got %v after a restart, want 0", family, host, got)
-			}
-		}
-	}
+	p.wantZero("after a restart", after)
 	if err := p.failLogins(t.Context(), otherHost, realstack.Plain, "carol", 3); err != nil {
 		t.Fatal(err)
 	}
@@ -612,15 +608,8 @@ func TestRealModuleThatIsUnloadedCountsNothing(t *testing.T) {
 		if diff := cmp.Diff(all, measured()); diff != "" {
 			t.Errorf("loaded again (-want +got):\n%s", diff)
 		}
-		after := p.values()
-		for _, family := range measuredFamilies() {
-			for _, host := range []string{chatHost, otherHost} {
-				if got := p.of(after, family, host); got != 0 {
-					t.Errorf("unloaded %s: %s of %s: got %v when loaded again, want 0", c.name, family, host, got)
-				}
-			}
-		}
 		before := p.values()
+		p.wantZero("when loaded again after it was unloaded "+c.name, before)
 		talk()
 		p.wantSince(before, map[string]float64{
 			failures + " " + chatHost: 2, failures + " " + otherHost: 2,

@@ -3,7 +3,6 @@ package collectors
 import (
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -91,30 +90,6 @@ func TestXMPPRestSaysWhichVirtualHostAnswered(t *testing.T) {
 				t.Errorf("error: got %q, want %q in it", err, says)
 			}
 		})
-	}
-}
-
-func TestDeprecatedCredentialIsWarnedAbout(t *testing.T) {
-	s := newXMPPRestSettings()
-	withPassword(s)
-	if w := s.Warnings(); len(w) != 1 || !strings.Contains(w[0], "set XMPP_REST_TOKEN") {
-		t.Errorf("got %q, want one warning that says what to set", w)
-	}
-	withToken(s)
-	s.InsecureSkipVerify = true
-	if w := s.Warnings(); len(w) != 1 || !slices.Equal(w, s.TLS.Warnings()) {
-		t.Errorf("got %q, want what is said of TLS alone", w)
-	}
-}
-
-func TestVirtualHostThatIsNotSetIsTheURLs(t *testing.T) {
-	for want, probe := range map[string]xmppRest{
-		"xmpp.test": {url: "http://xmpp.test:5280/admin_api"},
-		"chat.test": {url: "http://xmpp.test:5280/admin_api", host: "chat.test"},
-	} {
-		if got := probe.where(); got != want {
-			t.Errorf("got %q, want %q", got, want)
-		}
 	}
 }
 
