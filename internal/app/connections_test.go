@@ -219,7 +219,7 @@ func TestLongHeaderIsRefused(t *testing.T) {
 
 func TestOneConnectionHasFewRequestsOpen(t *testing.T) {
 	dir := t.TempDir()
-	_, certificate, key := newIdentity(t, "server")
+	certificate, key := newIdentity(t, "server").PEM(t)
 	for name, content := range map[string][]byte{"server.crt": certificate, "server.key": key} {
 		must(t, os.WriteFile(filepath.Join(dir, name), content, 0o600))
 	}

@@ -20,11 +20,9 @@ const (
 )
 
 // newIdentity makes a key and a certificate that it signs itself, for loopback.
-func newIdentity(t *testing.T, name string) (tls.Certificate, []byte, []byte) {
+func newIdentity(t *testing.T, name string) *exchangetest.Certified {
 	t.Helper()
-	made := exchangetest.Certificate{Name: name, Names: []string{"127.0.0.1"}, Authority: true}.Make(t)
-	certificate, key := made.PEM(t)
-	return exchangetest.Chain(made), certificate, key
+	return exchangetest.Certificate{Name: name, Names: []string{"127.0.0.1"}, Authority: true}.Make(t)
 }
 
 // The shipped example is what is tried, whole and in halves.
@@ -36,13 +34,12 @@ func TestOwnPortIsClosedToStrangersAndHealthyAllTheSame(t *testing.T) {
 	if !found {
 		t.Fatal("the example has no basic_auth_users")
 	}
-	server, serverPEM, serverKey := newIdentity(t, "server")
-	client, clientPEM, _ := newIdentity(t, "client")
-	stranger, _, _ := newIdentity(t, "stranger")
+	server, identity, another := newIdentity(t, "server"), newIdentity(t, "client"), newIdentity(t, "stranger")
+	serverPEM, serverKey := server.PEM(t)
+	clientPEM, _ := identity.PEM(t)
+	client, stranger := exchangetest.Chain(identity), exchangetest.Chain(another)
 	trust := x509.NewCertPool()
-	parsed, err := x509.ParseCertificate(server.Certificate[0])
-	must(t, err)
-	trust.AddCert(parsed)
+	trust.AddCert(server.Cert)
 
 	// who may ask as whom; a status of 0 is a connection that is refused.
 	type visitor struct {

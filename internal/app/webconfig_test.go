@@ -17,7 +17,7 @@ func webDirectory(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	for _, name := range []string{"server", "other"} {
-		_, cert, key := newIdentity(t, name)
+		cert, key := newIdentity(t, name).PEM(t)
 		rewrite(t, filepath.Join(dir, name+".crt"), string(cert))
 		rewrite(t, filepath.Join(dir, name+".key"), string(key))
 	}
