@@ -23,6 +23,7 @@ import (
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/exportertest"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack/simstacktest"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
@@ -254,14 +255,9 @@ func between(t *testing.T) time.Duration {
 func (e *exporter) wait(t *testing.T, what string, reached func(page) bool) page {
 	t.Helper()
 	var p page
-	deadline := time.Now().Add(20 * time.Second)
-	for time.Now().Before(deadline) {
-		if p = e.scrape(t); reached(p) {
-			return p
-		}
-		pause(t, between(t))
+	if !exportertest.Eventually(20*time.Second, between(t), func() bool { p = e.scrape(t); return reached(p) }) {
+		t.Errorf("never reached: %s", what)
 	}
-	t.Errorf("never reached: %s", what)
 	return p
 }
 
@@ -269,41 +265,25 @@ func (e *exporter) wait(t *testing.T, what string, reached func(page) bool) page
 // is what most of a test's time goes into.
 func (e *exporter) knows(t *testing.T, target, verdict string, attempts float64) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); pause(t, between(t)) {
-		for _, s := range e.app.Snapshot().Statuses {
-			if s.Target == target && s.Known && s.Up == (verdict == "up") && (s.Up || string(s.Reason) == verdict) && float64(s.Attempts) >= attempts {
-				return
-			}
-		}
-	}
+	exportertest.Eventually(20*time.Second, between(t), func() bool {
+		return slices.ContainsFunc(e.app.Snapshot().Statuses, func(s poll.Status) bool {
+			return s.Target == target && s.Known && s.Up == (verdict == "up") && (s.Up || string(s.Reason) == verdict) && float64(s.Attempts) >= attempts
+		})
+	})
 }
 
 // waitForPage polls until the status page has all of what is wanted: it follows a reading a moment later.
 func (e *exporter) waitForPage(t *testing.T, wants ...string) reply {
 	t.Helper()
 	var r reply
-	deadline := time.Now().Add(20 * time.Second)
-	for time.Now().Before(deadline) {
+	lacks := func(want string) bool { return !bytes.Contains(r.body, []byte(want)) }
+	if !exportertest.Eventually(20*time.Second, between(t), func() bool {
 		r = e.get(t, "/", http.Header{})
-		lacks := func(want string) bool { return !bytes.Contains(r.body, []byte(want)) }
-		if r.status == http.StatusOK && !slices.ContainsFunc(wants, lacks) {
-			return r
-		}
-		pause(t, between(t))
+		return r.status == http.StatusOK && !slices.ContainsFunc(wants, lacks)
+	}) {
+		t.Errorf("status %d; the status page never has %q:\n%s", r.status, wants, r.body)
 	}
-	t.Errorf("status %d; the status page never has %q:\n%s", r.status, wants, r.body)
 	return r
-}
-
-func pause(t *testing.T, d time.Duration) {
-	t.Helper()
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-t.Context().Done():
-		t.Fatal(t.Context().Err())
-	}
 }
 
 // simulated is what each service of the simulated stack is to the exporter.

@@ -89,10 +89,8 @@ func TestGracefulStopOfTheBinary(t *testing.T) {
 		rewrite(t, filepath.Join(dir, "exporter.yaml"), canaryMode)
 		p := startProgram(t, binary, dir, stack.Environ(), "--web.listen-address=127.0.0.1:0")
 		e := exporterOf(t, p)
-		for end := time.Now().Add(patience); len(stack.Plants()) == 0; pause(t, 10*time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatalf("no canary after %s", patience)
-			}
+		if !exportertest.Eventually(patience, 10*time.Millisecond, func() bool { return len(stack.Plants()) > 0 }) {
+			t.Fatalf("no canary after %s", patience)
 		}
 		stopsAtOnce(t, p, e)
 		if plants := stack.Plants(); len(plants) > 0 {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/exportertest"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
 )
 
@@ -50,13 +51,10 @@ func TestDemoWatchesEverythingAndSaysWhereToLook(t *testing.T) {
 	}
 
 	var report status.Report
-	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+	if !exportertest.Eventually(patience, 20*time.Millisecond, func() bool {
 		must(t, json.Unmarshal(fetch(t, urls[0]+"api/v1/status"), &report))
-		if report.Level == status.OK || time.Now().After(deadline) {
-			break
-		}
-	}
-	if report.Level != status.OK {
+		return report.Level == status.OK
+	}) {
 		t.Errorf("got %s: %s", report.Level, report.Summary)
 	}
 	var watched []string

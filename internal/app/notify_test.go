@@ -23,6 +23,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/chatstack-exporter/chatstack_exporter/collectors"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/exportertest"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
 )
 
@@ -326,14 +327,11 @@ func TestBinarySpeaksWithItsServiceManager(t *testing.T) {
 // waitForState waits until the kernel says that of a process.
 func waitForState(t *testing.T, pid int, state string) {
 	t.Helper()
-	for end := time.Now().Add(patience); ; pause(t, time.Millisecond) {
+	if !exportertest.Eventually(patience, time.Millisecond, func() bool {
 		stat := contentOf(t, filepath.Join("/proc", strconv.Itoa(pid), "stat"))
 		// The name before it stands in brackets and may hold anything.
-		if fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:])); fields[0] == state {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatalf("process %d is not in state %s after %s", pid, state, patience)
-		}
+		return strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))[0] == state
+	}) {
+		t.Fatalf("process %d is not in state %s after %s", pid, state, patience)
 	}
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"gopkg.in/yaml.v3"
 
+	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/exportertest"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/realstack"
 )
 
@@ -345,21 +346,20 @@ func partsOf(t *testing.T, m *mail.Message) map[string]string {
 }
 
 // awaitStates returns the states of all alerts, by name, severity and engine, when they are as wanted, or at last.
-func awaitStates(t *testing.T, url string, want map[string]string) map[string]string {
+func awaitStates(t *testing.T, url string, want map[string]string) (got map[string]string) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); ; pause(t, 20*time.Millisecond) {
+	exportertest.Eventually(time.Minute, 20*time.Millisecond, func() bool {
 		var alerts []struct {
 			Labels map[string]string
 			Status struct{ State string }
 		}
 		must(t, json.Unmarshal(fetch(t, url+"/api/v2/alerts"), &alerts))
-		got := map[string]string{}
+		got = map[string]string{}
 		for _, a := range alerts {
 			name := strings.TrimSuffix(a.Labels["alertname"]+" "+a.Labels["severity"], " none")
 			got[strings.TrimSpace(name+" "+a.Labels["docker_host"])] = a.Status.State
 		}
-		if maps.Equal(got, want) || time.Now().After(deadline) {
-			return got
-		}
-	}
+		return maps.Equal(got, want)
+	})
+	return got
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/exportertest"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
 )
 
@@ -67,10 +68,8 @@ func TestRealPrometheusFindsDataThatWereReadForIt(t *testing.T) {
 		return !slices.ContainsFunc(ages[len(ages)-inARow:], func(a []time.Duration) bool { return slices.Max(a) > old })
 	}
 	// Many times what it takes, for a machine that is busy.
-	for end := time.Now().Add(2 * time.Minute); !fresh(); pause(t, interval/3) {
-		if time.Now().After(end) {
-			t.Fatalf("some data are still older than %s at a scrape: %v", old, ages)
-		}
+	if !exportertest.Eventually(2*time.Minute, interval/3, fresh) {
+		t.Fatalf("some data are still older than %s at a scrape: %v", old, ages)
 	}
 	median := func(a [][]time.Duration) time.Duration {
 		all := slices.Sorted(slices.Values(slices.Concat(a...)))

@@ -24,6 +24,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/textparse"
 
+	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/exportertest"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/realstack"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
 )
@@ -192,12 +193,9 @@ func (s *server) scalar(t *testing.T, expression string) float64 {
 func untilNil(t *testing.T, try func() error) {
 	t.Helper()
 	var err error
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); pause(t, 100*time.Millisecond) {
-		if err = try(); err == nil {
-			return
-		}
+	if !exportertest.Eventually(time.Minute, 100*time.Millisecond, func() bool { err = try(); return err == nil }) {
+		t.Error(err)
 	}
-	t.Error(err)
 }
 
 func TestRealPrometheusIngestsEverySample(t *testing.T) {

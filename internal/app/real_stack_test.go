@@ -15,6 +15,7 @@ import (
 
 	dto "github.com/prometheus/client_model/go"
 
+	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/exportertest"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/realstack"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
 )
@@ -284,7 +285,7 @@ func (r *realRig) verdictsWithinOneReading(t *testing.T, f realFault) page {
 	for _, target := range realTargets {
 		missing[target] = true
 	}
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); pause(t, 20*time.Millisecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); exportertest.Pause(t.Context(), 20*time.Millisecond) {
 		p := r.scrape(t)
 		for target := range missing {
 			first, now := attempts(begun, target), attempts(p, target)

@@ -21,6 +21,7 @@ import (
 	toolkit "github.com/prometheus/exporter-toolkit/web"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/app"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/exportertest"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack/simstacktest"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
@@ -74,19 +75,8 @@ func (e exporter) get(t *testing.T, path string) string {
 // until asks until something is so.
 func until(t *testing.T, what string, reached func() bool) {
 	t.Helper()
-	begun := time.Now()
-	for {
-		if reached() {
-			return
-		}
-		if time.Since(begun) > patience {
-			t.Fatalf("never reached: %s", what)
-		}
-		select {
-		case <-time.After(20 * time.Millisecond):
-		case <-t.Context().Done():
-			t.Fatal(t.Context().Err())
-		}
+	if !exportertest.Eventually(patience, 20*time.Millisecond, reached) {
+		t.Fatalf("never reached: %s", what)
 	}
 }
 
