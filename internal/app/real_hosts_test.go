@@ -17,11 +17,11 @@ import (
 // it finds what the exporter names, keeps part on `up`, and takes it off the metrics.
 func TestRealPrometheusDiscoversThePeers(t *testing.T) {
 	stack := startStack(t, simstack.Options{})
-	env := stack.Environ()
-	host, _ := startWithFile(t, nil, "targets:\n  - {kind: irc_services, name: on-host, url: "+env["IRC_SERVICES_JSONRPC_URL"]+"}\n", nil)
+	services := strings.TrimSuffix(stack.Environ()["IRC_SERVICES_JSONRPC_URL"], "jsonrpc")
+	host, _ := startWithFile(t, nil, "targets:\n  - {kind: irc_services, name: on-host, url: "+services+"}\n", nil)
 	hostAddress := strings.TrimPrefix(host.url, "http://")
 	probes, path := startWithFile(t, nil, "peers:\n  - {targets: ['"+hostAddress+"'], labels: {part: docker-a}}\n"+
-		"targets:\n  - {kind: irc_services, name: probed, url: "+env["IRC_SERVICES_JSONRPC_URL"]+"}\n", nil)
+		"targets:\n  - {kind: irc_services, name: probed, url: "+services+"}\n", nil)
 	replaced := 0
 	conf := string(contentOf(t, "../../deploy/many-hosts/prometheus.yml"))
 	for _, r := range [][2]string{
