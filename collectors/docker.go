@@ -3,63 +3,10 @@ package collectors
 import (
 	"context"
 	"fmt"
-	"log/slog"
-	"sync"
 
-	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/api"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/cgroup"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/fleet"
 )
-
-// docker watches the containers of an engine. Events tell of changes at once, and count restarts; a list at every reading
-// is the truth, of which only what is new or doubtful is inspected. The list alone says less than it should: its health is
-// words for people.
-type docker struct {
-	settings *Docker
-	engine   *api.Client
-	log      *slog.Logger
-	once     bool
-	empty    bool // at the last reading no container was watched
-	// looking is held while containers are described, so that an older description never comes after a newer one.
-	looking chan struct{}
-	follower
-	resourceMeter
-	keeper
-
-	mu    sync.Mutex // guards the fields below, and those of the embedded structs that say so; held during no call
-	fleet *fleet.Fleet
-	// unsure is true while everything is to be inspected: at the start, and after events may have been lost.
-	unsure  bool
-	stream  eventStream
-	hangs   fleet.Hangs
-	leftOut listCounts
-}
-
-// listCounts are how many containers the last list had, and how many of them were left out.
-type listCounts struct{ listed, beyond, misnamed int }
-
-// locked calls do with the lock, which it gives back whatever happens.
-func (c *docker) locked(do func()) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	do()
-}
-
-// claim waits until nobody else asks for descriptions, and returns what ends that.
-func (c *docker) claim(ctx context.Context) (release func(), err error) {
-	select {
-	case c.looking <- struct{}{}:
-		return func() { <-c.looking }, nil
-	case <-ctx.Done():
-		return nil, fmt.Errorf("describe containers of %s: %w", c.settings.Host, ctx.Err())
-	}
-}
-
-// feature is whether a part of the engine's API is at hand.
-type feature struct {
-	known bool
-	err   error
-}
 
 func newDocker(s *Docker, d Deps) (Collector, error) {
 	engine, err := s.client(int64(d.Limits.MetricsBody), d.UserAgent)

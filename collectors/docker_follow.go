@@ -284,9 +284,6 @@ func (c *docker) take(ctx context.Context, batch []events.Message, changed func(
 	changed()
 }
 
-// lookTimeout bounds the inspections that events ask for.
-const lookTimeout = 5 * time.Second
-
 // look inspects containers between two readings.
 func (c *docker) look(ctx context.Context, wanted []container.Summary, mark uint64) error {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)

@@ -7,7 +7,6 @@ import (
 	"runtime/debug"
 	"time"
 
-	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/cgroup"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/usage"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
@@ -15,34 +14,6 @@ import (
 // measureRest is a pause before resources are asked for, in which the reading is put on the page: hundreds of calls at once
 // would come before that.
 const measureRest = 20 * time.Millisecond
-
-// resourceMeter is what containers use, and how that is measured.
-type resourceMeter struct {
-	measuring chan dockerRound
-	// readingFiles is held while cgroups are read.
-	readingFiles chan struct{}
-	cgroups      cgroup.Tree
-
-	// The collector's lock guards what follows. rounds counts the readings that succeeded, measured is the last of them whose
-	// containers' resources are known, failed the last one before a reading that failed.
-	rounds, measured, failed int
-	resources                map[string]runUsage
-	stats                    feature // how the last measurement ended
-}
-
-// runUsage is what one run of a container used.
-type runUsage struct {
-	usage.Usage
-	started time.Time
-}
-
-// dockerRound is whose resources are to be measured, and for which round of readings.
-type dockerRound struct {
-	round    int
-	subjects []usage.Subject
-	// following says that events flow.
-	following bool
-}
 
 // round begins the next round: a reading has succeeded.
 func (c *docker) round() dockerRound {

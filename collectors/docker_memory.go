@@ -4,22 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"maps"
-	"sync"
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/fleet"
 )
-
-// keeper keeps what is known of containers over restarts of the exporter.
-type keeper struct {
-	state State
-	// touched says that there may be something new to keep. The collector's lock guards it.
-	touched bool
-
-	saving  sync.Mutex // guards what follows
-	saved   []byte     // what was kept last
-	unsaved bool       // the last attempt has failed
-}
 
 // load takes in what was kept by an earlier process, or by this one before a reload.
 func (c *docker) load() {

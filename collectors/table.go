@@ -7,31 +7,31 @@ import (
 
 // Kinds is the table of kinds, in the order in which people read of them. A new service is one file and one line here.
 var Kinds = []Kind{
-	kind("xmpp_status", newXMPPStatusSettings, newXMPPStatus, "prosody"),
-	kind("xmpp_metrics", newXMPPMetricsSettings, newXMPPMetrics, "prosody"),
-	kind("xmpp_proxy", newXMPPProxySettings, newXMPPProxy, "nginx", "caddy", "haproxy", "traefik", "apache"),
-	kind("xmpp_rest", newXMPPRestSettings, newXMPPRest, "prosody"),
-	kind("xmpp_c2s", newXMPPC2SSettings, newXMPPC2S, "prosody", "ejabberd"),
-	kind("irc_rpc", newIRCRPCSettings, newIRCRPC, "unrealircd"),
-	kind("irc_tls", newIRCTLSSettings, newIRCTLS, "unrealircd", "inspircd", "ngircd", "ergo", "ircd"),
-	kind("irc_services", newIRCServicesSettings, newIRCServices, "atheme", "anope", "services"),
-	kind("plant_store", newPlantStoreSettings, newPlantStore),
-	kind("identity", newIdentitySettings, newIdentity),
-	kind("docs_search", newDocsSearchSettings, newDocsSearch, "docs"),
-	kind("web_irc", newWebSettings, newWeb, "thelounge", "kiwiirc", "gamja"),
-	kind("web_panel", newWebSettings, newWeb),
-	kind("log_viewer", newWebSettings, newWeb),
-	kind("http", newWebSettings, newWeb, "nginx", "caddy", "haproxy", "traefik", "apache", "https", "website", "web"),
-	kind("tcp", newTCPSettings, newTCP, "redis", "postgres", "postgresql", "mysql", "mariadb", "biboumi"),
-	kind("openmetrics", newOpenMetricsSettings, newOpenMetrics, "prometheus", "metrics", "bridge"),
-	kind("volume", newVolumeSettings, newMeasurements(measureVolume).collector, "disk"),
-	kind("tls", newTLSEndpointSettings, newTLSEndpoint, "certificate", "ssl"),
-	kind("docker", newDockerSettings, newDocker, "container", "podman"),
+	newKind("xmpp_status", newXMPPStatusSettings, newXMPPStatus, "prosody"),
+	newKind("xmpp_metrics", newXMPPMetricsSettings, newXMPPMetrics, "prosody"),
+	newKind("xmpp_proxy", newXMPPProxySettings, newXMPPProxy, "nginx", "caddy", "haproxy", "traefik", "apache"),
+	newKind("xmpp_rest", newXMPPRestSettings, newXMPPRest, "prosody"),
+	newKind("xmpp_c2s", newXMPPC2SSettings, newXMPPC2S, "prosody", "ejabberd"),
+	newKind("irc_rpc", newIRCRPCSettings, newIRCRPC, "unrealircd"),
+	newKind("irc_tls", newIRCTLSSettings, newIRCTLS, "unrealircd", "inspircd", "ngircd", "ergo", "ircd"),
+	newKind("irc_services", newIRCServicesSettings, newIRCServices, "atheme", "anope", "services"),
+	newKind("plant_store", newPlantStoreSettings, newPlantStore),
+	newKind("identity", newIdentitySettings, newIdentity),
+	newKind("docs_search", newDocsSearchSettings, newDocsSearch, "docs"),
+	newKind("web_irc", newWebSettings, newWeb, "thelounge", "kiwiirc", "gamja"),
+	newKind("web_panel", newWebSettings, newWeb),
+	newKind("log_viewer", newWebSettings, newWeb),
+	newKind("http", newWebSettings, newWeb, "nginx", "caddy", "haproxy", "traefik", "apache", "https", "website", "web"),
+	newKind("tcp", newTCPSettings, newTCP, "redis", "postgres", "postgresql", "mysql", "mariadb", "biboumi"),
+	newKind("openmetrics", newOpenMetricsSettings, newOpenMetrics, "prometheus", "metrics", "bridge"),
+	newKind("volume", newVolumeSettings, newMeasurements(measureVolume).collector, "disk"),
+	newKind("tls", newTLSEndpointSettings, newTLSEndpoint, "certificate", "ssl"),
+	newKind("docker", newDockerSettings, newDocker, "container", "podman"),
 }
 
-// kind makes an entry of the table, so that a collector is made of settings of its own type. Watches are the programs that
+// newKind makes an entry of the table, so that a collector is made of settings of its own type. Watches are the programs that
 // it is made for, as people may call the kind.
-func kind[S config.Settings](name string, defaults func() S, build func(S, Deps) (Collector, error), watches ...string) Kind {
+func newKind[S config.Settings](name string, defaults func() S, build func(S, Deps) (Collector, error), watches ...string) Kind {
 	return Kind{
 		Kind: config.Kind{Name: name, Defaults: func() config.Settings { return defaults() }, Watches: watches},
 		New: func(s config.Settings, d Deps) (Collector, error) {
