@@ -40,7 +40,7 @@ endif
 
 # The packages that start goroutines: `make test` runs them with the race detector, but for LONG_TESTS, which take minutes with it.
 CONCURRENT := ./collectors/... ./internal/app ./internal/docker/api ./internal/docker/cgroup ./internal/exchange/... ./internal/exposition ./internal/maintenance ./internal/poll \
-	./internal/state ./internal/status ./internal/web
+	./internal/simstack ./internal/state ./internal/status ./internal/web
 LONG_TESTS := TestEveryFaultIsToldApart TestClientLeavesHalfOfTheConnectionsToOthers TestReadingLeavesNoGoroutineOrDescriptor \
 	TestDescriptionsTakeLittleMemory TestContainersBeyondTheMostAreLeftOut \
 	TestSparingTargetKeepsItsDistance TestDriftingClashesAreLoggedWithABound TestPageIsRenewedOnlyWhereNothingElseDoesSo \
