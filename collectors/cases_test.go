@@ -349,9 +349,11 @@ func (s *caseServer) converse(conn net.Conn) {
 		}
 	}
 	in.Read(make([]byte, 4096)) //nolint:errcheck,gosec // whatever it is
+	var said strings.Builder // in one piece, so that the client has it in one piece
 	for _, piece := range s.Says {
-		exchangetest.Say(string(piece))(conn)
+		said.WriteString(string(piece))
 	}
+	exchangetest.Say(said.String())(conn)
 	switch s.Then {
 	case "hangs":
 		io.Copy(io.Discard, in) //nolint:errcheck // the client is gone then
