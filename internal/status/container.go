@@ -122,6 +122,9 @@ func (m *memory) reportContainer(in *Input, p place, f *facts, past *pastContain
 	c.ProblemSince, c.ProblemSinceAtLeast = begun.at, begun.atLeast
 	if len(problems) == 0 {
 		c.Text = healthyText(f)
+		if f.state == "" {
+			c.Level = Unknown
+		}
 	}
 	if c.Maintenance != "" && c.Level > Maintenance {
 		c.Level = Maintenance
@@ -222,6 +225,8 @@ func exitText(f *facts, past *pastContainer, now time.Time) string {
 // healthyText describes a container with which nothing is wrong.
 func healthyText(f *facts) string {
 	switch {
+	case f.state == "":
+		return "is gone; unless it comes back, it counts as missing or removed in a moment"
 	case f.state == running && f.health == "healthy":
 		return "runs, and its health check passes"
 	case f.state == running && f.health == starting:

@@ -81,5 +81,5 @@ func hint(t *observed, all *fleet) string {
 var servedBy = map[string]string{
 	"xmpp_status": "xmpp", "xmpp_metrics": "xmpp", "xmpp_rest": "xmpp", "xmpp_c2s": "xmpp", "xmpp_proxy": "xmpp_proxy",
 	"irc_rpc": "irc", "irc_tls": "irc", "irc_services": "irc_services", "plant_store": "plant_store", "identity": "identity",
-	"docs_search": "docs", "web_irc": "web_irc", "web_panel": "web_panel",
+	"docs_search": "docs", "web_irc": "web_irc", "web_panel": "web_panel", "log_viewer": "log_viewer",
 }

@@ -336,6 +336,16 @@ func TestEngineThatDoesNotAnswerLeavesContainersUnknown(t *testing.T) {
 	}
 }
 
+func TestContainerThatHasJustGoneIsNotWell(t *testing.T) {
+	w := begin(engine)
+	w.text["docker"] = containerText{}.lines("irc")
+	w.look(0)
+	w.text["docker"] = "chatstack_container_restarts_total{container=\"irc\",docker_host=\"local\"} 0\n"
+	if got := w.look(time.Second).container("irc"); got.Level != Unknown || !strings.HasPrefix(got.Text, "is gone") {
+		t.Errorf("got %+v", got)
+	}
+}
+
 func TestAuthFailuresCountWhenTheyLast(t *testing.T) {
 	w := begin(poll.Status{Target: "xmpp_metrics", Kind: "xmpp_metrics"})
 	if got := w.look(0).threshold("XMPPAuthFailureRate"); got.Present != nil || got.Distance != nil || !strings.Contains(got.Text, "source") {

@@ -38,7 +38,7 @@ var kindWords = map[string]string{
 // roleWords say what a container does in the stack.
 var roleWords = map[string]string{
 	"xmpp": "XMPP server", "xmpp_proxy": "XMPP over HTTPS", "irc": "IRC server", "irc_services": "IRC services", "bridge": "Discord-IRC-XMPP bridge",
-	"identity": "identity API", "plant_store": "plant store", "web_irc": "web IRC client", "web_panel": "web panel", "docs": "documentation",
+	"identity": "identity API", "plant_store": "plant store", "web_irc": "web IRC client", "web_panel": "web panel", "log_viewer": "log viewer", "docs": "documentation",
 }
 
 // alertWords are the rows of the operators' table.

@@ -123,7 +123,7 @@ func TestComposePassesOnEveryVariable(t *testing.T) {
 			continue
 		}
 		if got, want := passed[name], fmt.Sprintf("${%s:-}", name); got != want {
-			t.Errorf("%s is %q in the container, want %q", name, got, want)
+			t.Errorf("compose.yaml: %s is %q in the container, want %q", name, got, want)
 		}
 	}
 }
