@@ -48,9 +48,6 @@ LONG_TESTS := TestEveryFaultIsToldApart TestClientLeavesHalfOfTheConnectionsToOt
 	TestListenerThatPanicsAgainAndAgainIsStartedLessOften
 LONG := ^($(subst $() $(),|,$(strip $(LONG_TESTS))))$$
 
-test-race: ## Run the tests of what is concurrent with the race detector, every round of them.
-	$(GO) test -count=1 -timeout 60m -race $(CONCURRENT)
-
 binary:
 	@echo 'building $(BIN); the first time takes a few minutes'
 	@CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/chatstack_exporter
@@ -110,6 +107,9 @@ microbench: ## Benchmarks of single parts; BENCHTIME=1x only shows that they run
 	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./internal/bench
 
 ##@ Slow tests, which .ci/run and .ci/nightly run
+
+test-race: ## Run the tests of what is concurrent with the race detector, every round of them.
+	$(GO) test -count=1 -timeout 60m -race $(CONCURRENT)
 
 # The servers' images are made of Debian's packages, so that no registry is needed. What is committed is what is tried.
 # DEPLOY=-short ends where the stack is up and restricted as it should be.
