@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -351,6 +352,18 @@ func TestLimitsBoundWhatIsKept(t *testing.T) {
 	}
 }
 
+func TestLabelsThatAreNotKeptCountAgainstTheLimit(t *testing.T) {
+	for what, o := range map[string]Options{
+		"dropped":  {LabelBytes: 24, DropLabels: []string{"job"}},
+		"replaced": {LabelBytes: 24, Labels: []exposition.Label{{Name: "job", Value: "ours"}}},
+	} {
+		p := Read([]byte(`a{job="eight ch",b="long"} 1`+"\n"+`a{job="eight ch",b="fit"} 2`+"\n"), textType, o)
+		if p.Series != 1 || p.Dropped[Limit] != 1 {
+			t.Errorf("%s: got %d series, dropped %v; want the second alone", what, p.Series, p.Dropped)
+		}
+	}
+}
+
 // TestLinesOfAMegabyteCostThemselvesAlone is about what no file of the corpus should hold.
 func TestLinesOfAMegabyteCostThemselvesAlone(t *testing.T) {
 	huge, long := strings.Repeat("x", 1<<20), strings.Repeat("x", 1<<16)
@@ -382,6 +395,37 @@ func TestLinesOfAMegabyteCostThemselvesAlone(t *testing.T) {
 					t.Errorf("%s as %s: told in %d bytes", what, contentType, len(d.What))
 				}
 			}
+		}
+	}
+}
+
+// TestLinesOfManyPartsTakeLittleMemory reads lines of as many small parts as fit. What is allocated for each byte must stay
+// below what internal/app expects of a page.
+func TestLinesOfManyPartsTakeLittleMemory(t *testing.T) {
+	const most = 2 // bytes for each of the page
+	fill := func(part string) string { return strings.Repeat(part, (1<<20)/len(part)) }
+	for what, line := range map[string]string{
+		"labels":                      `a{` + fill(`l="",`) + `} 1`,
+		"labels of one letter":        `a{` + fill(`l="x",`) + `m="\a"} 1`,
+		"labels in blanks":            `a{` + fill(`l="" , `) + `} 1`,
+		"labels without an end":       `a{` + fill(`l="",`) + ` 1`,
+		"labels that are dropped":     `a{` + fill(`job="",`) + `} 1`,
+		"blanks":                      `a{` + fill(` `) + `l=""} 1`,
+		"labels of an exemplar":       `a_total 1 # {` + fill(`l="",`) + `} 1`,
+		"loose labels of an exemplar": `a_total 1 # {` + fill(`l="" , `) + `} 1`,
+		"numbers of an exemplar":      `a_total 1 # {}` + fill(` 1`),
+		"numbers":                     `a` + fill(` 1`),
+	} {
+		page := []byte("# TYPE a counter\n" + line + "\nb 1\n# EOF\n")
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		p := Read(page, openMetricsType, Options{Series: 1000, LabelBytes: 4096, DropLabels: []string{"job"}})
+		runtime.ReadMemStats(&after)
+		if took := after.TotalAlloc - before.TotalAlloc; took > most*uint64(len(page)) {
+			t.Errorf("%s: a page of %d bytes took %d, want %d times as much at most", what, len(page), took, most)
+		}
+		if p.Series == 0 {
+			t.Errorf("%s: the line behind is lost: %v", what, p.Drops)
 		}
 	}
 }

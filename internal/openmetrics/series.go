@@ -21,11 +21,13 @@ func (r *reader) sample(line []byte) {
 	name := line[:exposition.MetricNameLen(line)]
 	r.labels = r.labels[:0]
 	set, rest := []byte(nil), trimBlanks(line[len(name):])
+	var size int
 	var fault string
+	limit := r.opts.LabelBytes
 	if !utf8.Valid(line) {
 		fault = "bytes that are no UTF-8"
 	} else if len(name) > 0 && len(rest) > 0 && rest[0] == '{' {
-		set, rest, fault = r.readLabels(rest, r.dropsLabel)
+		set, rest, size, fault = r.readLabels(rest, limit, r.dropsLabel)
 	}
 	value, rest, isSample := readValue(rest)
 	if fault == "" && (len(name) == 0 || !isSample) {
@@ -43,7 +45,7 @@ func (r *reader) sample(line []byte) {
 	if f != nil && r.passesOver(f) {
 		return
 	}
-	if limit := r.opts.LabelBytes; limit > 0 && (len(set) > limit || len(name) > limit) {
+	if limit > 0 && (size > limit || len(name) > limit) {
 		if f != nil {
 			f.truncated = true
 		}
@@ -122,28 +124,36 @@ func (r *reader) full(role exposition.Role) bool {
 }
 
 // readLabels reads the label set that text begins with, without the labels that drop names, into r.labels. It returns the
-// set in the one canonical way, where an empty one is nothing at all, and what stands behind it.
-func (r *reader) readLabels(text []byte, drop func([]byte) bool) (set, rest []byte, fault string) {
+// set in the one canonical way, where an empty one is nothing at all, and what follows it. size is how many bytes the set
+// has with the labels that are dropped. A set of more than limit bytes is checked, but not kept. 0 is no limit.
+func (r *reader) readLabels(text []byte, limit int, drop func([]byte) bool) (set, rest []byte, size int, fault string) {
 	r.labels = r.labels[:0]
+	size = len("{")
 	l := exposition.LabelReader[[]byte]{Set: text}
 	for name, value, more := l.Next(); more; name, value, more = l.Next() {
-		if drop != nil && drop(name) {
+		size += len(name) + len(value) + len(`="",`)
+		switch {
+		case limit > 0 && size > limit:
+		case drop != nil && drop(name):
 			l.Loose = true
-			continue
+		default:
+			r.labels = append(r.labels, label{text[l.Start:l.End], name, value})
 		}
-		r.labels = append(r.labels, label{text[l.Start:l.End], name, value})
 	}
 	switch {
 	case l.Fault != "":
-		return nil, nil, l.Fault
+		return nil, nil, 0, l.Fault
+	case limit > 0 && size > limit:
 	case l.Loose:
-		return r.canonical(l.Pos), trimBlanks(text[l.Pos:]), ""
+		set = r.canonical(size)
+		size = max(size, len(set))
 	default:
-		return text[:l.Pos], trimBlanks(text[l.Pos:]), ""
+		set = text[:l.Pos]
 	}
+	return set, trimBlanks(text[l.Pos:]), size, ""
 }
 
-// canonical writes the labels anew, which took that many bytes on the page.
+// canonical writes the labels anew. Without their escapes they have at most size bytes.
 func (r *reader) canonical(size int) []byte {
 	if len(r.labels) == 0 {
 		return nil
@@ -248,8 +258,12 @@ func (r *reader) room(n int) {
 	}
 }
 
-// maxExemplarRunes is how long the labels of an exemplar may be together, by the specification.
-const maxExemplarRunes = 128
+const (
+	// maxExemplarRunes is how long the labels of an exemplar may be together, by the specification.
+	maxExemplarRunes = 128
+	// maxExemplarBytes is how long their set can be then: each label has a name, and a rune has up to 4 bytes.
+	maxExemplarBytes = (utf8.UTFMax+len(`="",`))*maxExemplarRunes + len("{")
+)
 
 // exemplar keeps the exemplar that text is, if it is there and legal, and returns its place in the list.
 func (r *reader) exemplar(text []byte) int32 {
@@ -260,13 +274,15 @@ func (r *reader) exemplar(text []byte) int32 {
 	if len(text) == 0 || text[0] != '{' {
 		return 0
 	}
-	set, rest, fault := r.readLabels(text, nil)
+	set, rest, size, fault := r.readLabels(text, maxExemplarBytes, nil)
+	if fault != "" || size > maxExemplarBytes {
+		return 0
+	}
 	runes := 0
 	for _, l := range r.labels {
 		runes += utf8.RuneCount(l.text) - len(`=""`)
 	}
-	numbers := bytes.Fields(rest)
-	if fault != "" || runes > maxExemplarRunes || hasDuplicate(r.labels) || len(numbers) == 0 || len(numbers) > 2 {
+	if runes > maxExemplarRunes || hasDuplicate(r.labels) {
 		return 0
 	}
 	if len(set) == 0 {
@@ -276,12 +292,16 @@ func (r *reader) exemplar(text []byte) int32 {
 	r.room(len(set) + 64)
 	from := len(r.side)
 	out := append(r.side, set...)
-	for i, number := range numbers {
+	numbers := 0
+	for number := range bytes.FieldsSeq(rest) {
 		v, err := parseFloat(number)
-		if err != nil || i > 0 && !isFinite(v) {
+		if numbers++; err != nil || numbers > 2 || numbers > 1 && !isFinite(v) {
 			return 0
 		}
 		out = exposition.AppendPlainValue(append(out, ' '), v)
+	}
+	if numbers == 0 {
+		return 0
 	}
 	r.side = out
 	r.exemplars = append(r.exemplars, out[from:len(out):len(out)])

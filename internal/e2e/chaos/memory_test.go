@@ -73,27 +73,31 @@ func limitMemory(t *testing.T, cmd *exec.Cmd, limit int) (kills func() int) {
 }
 
 // TestMemoryLimitIsKept runs the exporter in 64 MiB: a page of 10,000 series fits, and one of 100,000 is refused, before the
-// kernel would have to kill it. Of lines that a long prefix makes ten times as long, as many as fit are served.
+// kernel would have to kill it. Of lines that a long prefix makes ten times as long, as many as fit are served. A line of
+// many labels takes no more than any other.
 func TestMemoryLimitIsKept(t *testing.T) {
 	t.Parallel()
-	prefixed := func(lines int) func(*testing.T) (string, map[string]string) {
+	served := func(text, prefix string) func(*testing.T) (string, map[string]string) {
 		return func(t *testing.T) (string, map[string]string) {
 			t.Helper()
-			var text strings.Builder
-			text.WriteString("# TYPE a counter\n")
-			for i := range lines {
-				fmt.Fprintf(&text, "a_total{b=\"%x\"} 1 # {} 1\n", i)
-			}
-			text.WriteString("# EOF\n")
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Content-Type", "application/openmetrics-text; version=1.0.0")
-				io.WriteString(w, text.String()) //nolint:errcheck // a test's server
+				io.WriteString(w, "# TYPE a counter\n"+text+"# EOF\n") //nolint:errcheck // a test's server
 			}))
 			t.Cleanup(server.Close)
 			return fmt.Sprintf("poll: {interval: 2s, timeout: 2s}\ntargets:\n  - {kind: openmetrics, name: long, url: %q, prefix: %q}\n",
-				server.URL, strings.Repeat("p", 200)), nil
+				server.URL, prefix), nil
 		}
 	}
+	prefixed := func(lines int) func(*testing.T) (string, map[string]string) {
+		var text strings.Builder
+		for i := range lines {
+			fmt.Fprintf(&text, "a_total{b=\"%x\"} 1 # {} 1\n", i)
+		}
+		return served(text.String(), strings.Repeat("p", 200))
+	}
+	// The largest page that is let in, as one line of as many parts as fit.
+	labels := strings.Repeat(`l="",`, 600_000)
 	upstream := func(series int) func(*testing.T) (string, map[string]string) {
 		return func(t *testing.T) (string, map[string]string) {
 			t.Helper()
@@ -109,6 +113,8 @@ func TestMemoryLimitIsKept(t *testing.T) {
 		{"100,000 series", "xmpp_metrics", "too_large", upstream(100_000)},
 		{"12,000 lines", "long", "up", prefixed(12_000)},
 		{"80,000 lines", "long", "too_large", prefixed(80_000)},
+		{"600,000 labels", "long", "up", served("a_total{"+labels+"} 1\nb 1\n", "p_")},
+		{"600,000 labels of an exemplar", "long", "up", served("a_total 1 # {"+labels+"} 1\nb 1\n", "p_")},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
