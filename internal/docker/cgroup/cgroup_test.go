@@ -3,6 +3,8 @@ package cgroup
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -262,6 +264,61 @@ func TestFileIsReadToItsEnd(t *testing.T) {
 	if got, there, err := files.read(path + "s"); got != nil || there || err != nil {
 		t.Errorf("no file: got %q, there: %t, error %v", got, there, err)
 	}
+}
+
+func TestFileOfWhatVanishesWhileItIsReadIsGone(t *testing.T) {
+	for err, want := range map[syscall.Errno]bool{
+		syscall.ENOENT: true, syscall.ENODEV: true, syscall.ESRCH: true, syscall.EACCES: false, syscall.EIO: false, syscall.ENOTDIR: false,
+	} {
+		if got := isGone(&fs.PathError{Op: "read", Path: "cpu.stat", Err: err}); got != want {
+			t.Errorf("%v: gone: got %t, want %t", err, got, want)
+		}
+	}
+}
+
+// TestMeasuringLeavesNoDescriptor measures many groups, some of which vanish, and one that has a file that cannot be read.
+func TestMeasuringLeavesNoDescriptor(t *testing.T) {
+	tree := Tree{Root: t.TempDir(), ProcRoot: t.TempDir()}
+	cgrouptest.WriteTree(t, tree.ProcRoot, map[string]string{"1/net/dev": netDevHeader, "77/net/dev": netDevHeader})
+	var subjects []usage.Subject
+	for i := range 40 {
+		id := fmt.Sprintf("%064x", i)
+		subjects = append(subjects, usage.Subject{ID: id, PID: 77})
+		cgrouptest.WriteTree(t, tree.Root, cgrouptest.V2("docker/"+id))
+	}
+	measure := func(want int) {
+		t.Helper()
+		if got, err := tree.Measure(t.Context(), subjects); len(got) != want {
+			t.Errorf("got %d groups, error %v; want %d", len(got), err, want)
+		}
+	}
+	measure(40) // what the runtime opens once
+	before := openDescriptors(t)
+	measure(40)
+	for _, s := range subjects[:20] {
+		if err := os.RemoveAll(filepath.Join(tree.Root, "docker", s.ID)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	measure(20)
+	unreadable := filepath.Join(tree.Root, "docker", subjects[20].ID, "cpu.stat")
+	if err := errors.Join(os.Remove(unreadable), os.Mkdir(unreadable, 0o750)); err != nil {
+		t.Fatal(err)
+	}
+	measure(19)
+	if after := openDescriptors(t); after != before {
+		t.Errorf("open descriptors: got %d, want %d as before", after, before)
+	}
+}
+
+// openDescriptors counts the open ones of this process; 0 where there is no /proc.
+func openDescriptors(t *testing.T) int {
+	t.Helper()
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	return len(entries)
 }
 
 const netDevHeader = `Inter-|   Receive                                                |  Transmit

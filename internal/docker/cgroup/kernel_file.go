@@ -62,10 +62,16 @@ func (k *kernelFiles) inactiveFile(path string) (cache usage.InactiveFile, known
 // the next call.
 func (k *kernelFiles) read(path string) (content []byte, there bool, err error) {
 	content, err = k.whole(path)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENODEV) || errors.Is(err, syscall.ESRCH) {
+	if isGone(err) {
 		return nil, false, nil
 	}
 	return content, err == nil, err
+}
+
+// isGone reports whether a file cannot be read because its group or process is gone: reading one that was open before that
+// fails with ENODEV or ESRCH.
+func isGone(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENODEV) || errors.Is(err, syscall.ESRCH)
 }
 
 func (k *kernelFiles) whole(path string) ([]byte, error) {
