@@ -115,3 +115,13 @@ func TestContainerThatTheEngineStumblesOverHidesNoOther(t *testing.T) {
 		w.wantNow(name, `container_health{container="a",health="unhealthy"} 1`, `container_state{container="a",state="running"} 1`, `container_state{container="b",state="running"} 1`)
 	}
 }
+
+// TestContainerWithoutANameIsNotGone has an engine that lists a container it cannot describe, at last without the name.
+func TestContainerWithoutANameIsNotGone(t *testing.T) {
+	e, _, _ := stuckEngine(t, engineSays(http.StatusInternalServerError, "RWLayer of container is unexpectedly nil"))
+	w := watching(t, e)
+	w.read()
+	e.containers[0].Name = ""
+	wantNote(t, w.read(), "cannot describe 1 of 3", "3 of 3 containers are watched")
+	w.wantNow("", `container_state{container="a",state="running"} 1`, `container_recreations_total{container="a"} 0`, `container_restarts_total{container="a"} 0`)
+}

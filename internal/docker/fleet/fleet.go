@@ -203,6 +203,13 @@ func (f *Fleet) Describe(s Status, mark uint64, made, now time.Time) {
 	if f.ChangedSince(mark, s.id) {
 		return
 	}
+	if s.Name == "" { // lists name no container that is half removed
+		c := f.Member(s.id)
+		if c == nil || !c.present {
+			return
+		}
+		s.Name, s.Labels, s.chosen = f.names[s.id], c.Labels, true
+	}
 	if temporaryName.MatchString(s.Name) {
 		if _, known := f.names[s.id]; !known {
 			f.newbornOf(s.id).replaces = LastingName(s.Name)

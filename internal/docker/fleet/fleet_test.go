@@ -170,8 +170,11 @@ func (f *fleetTest) do(verb string, args []string) {
 			return
 		}
 		f.describe(f.old.seen[id], f.old.list.Mark, f.now)
-	case "stumble": // the engine cannot describe the first container; the list says of it
+	case "stumble", "nameless": // the engine cannot describe the first container; the list says of it, perhaps without its name
 		l := f.list()[0]
+		if verb == "nameless" {
+			l.Names = nil
+		}
 		l.Created = ParseTime(f.containers[l.ID].Created).Unix()
 		l.Status = strings.Join(args, " ")
 		f.fleet.Describe(StatusOfSummary(&l, f.fleet.Rules), f.fleet.Mark, f.now, f.now)
@@ -686,6 +689,15 @@ var fleetStories = []struct{ promise, script string }{
 		run 4 irc                | services needs=irc`},
 	{"a list alone loses no number", `
 		run 1 irc; crash 1; stumble Up 2 minutes | irc running restarts=1 expected=1 recreated=made:1 started=started:1`},
+	{"a known container that the list does not name is not gone", `
+		set role=irc:bouncer; run 1 irc project=chat; crash 1; event 1 oom; nameless Up 2 minutes | irc running restarts=1 recreations=0 oom=1 expected=1 recreated=made:1 started=started:1 info=chat/irc/image/bouncer
+		pass 10m; nameless Up 12 minutes; read blind | irc running restarts=1 recreations=0
+		state 1 dead; nameless Dead                  | irc dead restarts=1 recreations=0 expected=1 info=chat/irc/image/bouncer`},
+	{"a container that has lost its name to another one stays replaced", `
+		run 1 irc; state 1 dead; nameless Dead; run 2 irc | irc running recreations=1
+		nameless Dead                                     | irc running recreations=1`},
+	{"an unknown container that the list does not name is passed over", `
+		lost; run 1 irc; nameless Up 2 minutes; heard; read blind | irc running restarts=0 recreations=0`},
 	{"out of memory counts once", `
 		run 1 irc; event 1 oom; oomkilled 1 true; die 1 137 | irc oom=1 exit=137
 		oomkilled 1 false; start 1; lost; oomkilled 1 true; die 1 137; heard; read blind | irc oom=2`},
