@@ -9,7 +9,9 @@ import (
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/events"
+	"github.com/google/go-cmp/cmp"
 
+	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/usage"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
@@ -35,6 +37,24 @@ func TestContainerThatTheEngineHangsAtIsLeftAlone(t *testing.T) {
 	w.wantNow("", `container_state{container="a",state="running"} 1`, `container_state{container="b",state="running"} 1`)
 	if want := "the engine cannot describe 1 of 3 containers"; !slices.Contains(b.Impairments, want) {
 		t.Errorf("the target works partly for %q, want %q", b.Impairments, want)
+	}
+}
+
+// TestContainerThatTheEngineHangsAtIsNotMeasured has an engine that hung when one of three containers was inspected.
+func TestContainerThatTheEngineHangsAtIsNotMeasured(t *testing.T) {
+	e := statsEngine(t, nil)
+	w := watching(t, e, func(s *Docker) { s.Resources = resourcesEngine })
+	w.docker.hangs.Inspected("stuck", true, time.Now())
+	got, err := w.docker.used(t.Context(), subjectsOf("a", "stuck", "b"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]usage.Usage{"a": plainResources, "b": plainResources}
+	if diff := cmp.Diff(want, got, compareResources); diff != "" {
+		t.Errorf("resources (-want +got):\n%s", diff)
+	}
+	if asked := e.asked(); slices.ContainsFunc(asked, func(call string) bool { return strings.Contains(call, "stuck") }) {
+		t.Errorf("asked %q, want no call about the container that the engine hangs at", asked)
 	}
 }
 

@@ -101,6 +101,7 @@ type ircFake struct {
 
 	mu    sync.Mutex
 	calls []string
+	ids   []int64
 }
 
 // asked returns the methods that were called since it was asked last.
@@ -122,7 +123,7 @@ func (f *ircFake) answer(request []byte) (string, bool) {
 		return "", false
 	}
 	f.mu.Lock()
-	f.calls = append(f.calls, call.Method)
+	f.calls, f.ids = append(f.calls, call.Method), append(f.ids, call.ID)
 	f.mu.Unlock()
 	answer, ok := f.answers[call.Method]
 	if call.Method == "rpc.info" && !ok {
@@ -173,6 +174,18 @@ const (
 	ircStatsAnswer = `{"server": {"total": 2, "ulined": 1}, "user": {"total": 7, "ulined": 4, "oper": 1, "record": 9}, "channel": {"total": 4}}`
 	ircChannels    = `{"list": [{"name": "#secretchannel"}, {"name": "#room"}]}`
 )
+
+// TestIRCCallsHaveIDsOfTheirOwn: an answer that comes too late must not be taken for that of a later call, in whatever reading.
+func TestIRCCallsHaveIDsOfTheirOwn(t *testing.T) {
+	fake := &ircFake{answers: map[string]string{"stats.get": ircResult(ircStatsAnswer)}}
+	probe := ircProbe(t, fake.start(t))
+	readUp(t, probe)
+	readUp(t, probe)
+	slices.Sort(fake.ids)
+	if different := slices.Compact(slices.Clone(fake.ids)); len(fake.ids) < 4 || len(different) != len(fake.ids) {
+		t.Errorf("ids of two readings: got %v, want at least four, all different", fake.ids)
+	}
+}
 
 func TestIRCMethodThatIsRefusedIsLeftAlone(t *testing.T) {
 	fake := &ircFake{answers: map[string]string{"stats.get": ircResult(ircStatsAnswer), "server.list": ircRefusal(-32000)}}
