@@ -104,7 +104,7 @@ fuzz: ## Made-up input for every reader of foreign data: FUZZTIME for each targe
 	for target in $(SLOWFUZZ); do try "$$target" '$(SLOWFUZZTIME)' || exit 1; done
 
 microbench: ## Benchmarks of single parts; BENCHTIME=1x only shows that they run.
-	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./internal/bench
+	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./internal/bench ./collectors
 
 ##@ Slow tests, which .ci/run and .ci/nightly run
 
