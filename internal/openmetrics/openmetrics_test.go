@@ -139,18 +139,18 @@ func checkLegal(t *testing.T, p *Page) {
 }
 
 // capture is the body of a captured answer, with or without its HTTP header.
-func capture(t *testing.T, name string) []byte {
-	t.Helper()
+func capture(tb testing.TB, name string) []byte {
+	tb.Helper()
 	raw, err := os.ReadFile(filepath.Join("testdata", name+".http"))
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	if !bytes.HasPrefix(raw, []byte("HTTP/")) {
 		return raw
 	}
 	header, body, found := bytes.Cut(bytes.ReplaceAll(raw, []byte("\r\n"), []byte("\n")), []byte("\n\n"))
 	if !found {
-		t.Fatalf("capture %s is a header alone: %s", name, header)
+		tb.Fatalf("capture %s is a header alone: %s", name, header)
 	}
 	return body
 }
@@ -448,7 +448,8 @@ func TestDropsNameNoLabelValue(t *testing.T) {
 	}
 }
 
-// FuzzRead throws pages at the reader. Whatever comes, it does not panic, and what it keeps is legal.
+// FuzzRead throws pages at the reader. Whatever comes, it does not panic, what it keeps is legal, and it reads what Prometheus
+// reads.
 func FuzzRead(f *testing.F) {
 	files, err := filepath.Glob("testdata/hostile/*.*")
 	if err != nil {
@@ -468,6 +469,9 @@ func FuzzRead(f *testing.F) {
 	}
 	f.Add([]byte("a{b=\"\\\x00\"} 1\n"), uint8(0))
 	f.Add([]byte("a 0  b\n"), uint8(1))
+	for _, name := range []string{"prosody012_metrics_accept_openmetrics", "prosody012_metrics_with_s2s", "nginx_metrics_proxied"} {
+		f.Add(capture(f, name), uint8(1))
+	}
 	f.Fuzz(func(t *testing.T, page []byte, how uint8) {
 		contentType := textType
 		if how&1 != 0 {
@@ -484,6 +488,10 @@ func FuzzRead(f *testing.F) {
 			t.Fatal("the page was changed while it was read")
 		}
 		checkLegal(t, p)
+		if how&2 == 0 {
+			checkLines(t, page, contentType)
+			checkPage(t, page, contentType, p)
+		}
 		for _, family := range p.Families {
 			if family.Series == 0 || len(family.Text) == 0 || !slices.Contains(types, family.Type) {
 				t.Errorf("family without a series or of no type: %+v", family)
