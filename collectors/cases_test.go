@@ -349,7 +349,7 @@ func (s *caseServer) converse(conn net.Conn) {
 		}
 	}
 	in.Read(make([]byte, 4096)) //nolint:errcheck,gosec // whatever it is
-	var said strings.Builder // in one piece, so that the client has it in one piece
+	var said strings.Builder    // in one piece, so that the client has it in one piece
 	for _, piece := range s.Says {
 		said.WriteString(string(piece))
 	}
