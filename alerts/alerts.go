@@ -25,64 +25,61 @@ const (
 // Defaults returns the thresholds of the rules that are shipped, which are also the configuration's defaults.
 func Defaults() config.Alerts { return config.DefaultAlerts() }
 
-// Threshold is what one alert of one severity is held against: seconds, bytes, a ratio, or a number. An alert that has
-// only a duration is held against that, in seconds.
-type Threshold struct {
-	Alert, Severity string
-	Value           float64
+// Checksum identifies the rules for the settings: their expressions, durations and labels, but neither texts nor links.
+func Checksum(a config.Alerts) string {
+	text, err := yaml.Marshal(comparable(settled(&a)))
+	if err != nil {
+		panic(err) // rules are strings
+	}
+	return fmt.Sprintf("%08x", crc32.ChecksumIEEE(text))
 }
 
-// Thresholds returns those of all alerts but the one that always fires, in the order of the rules. That of
-// RulesOutOfDate is a checksum of all other rules, so that it tells rules that were made of other settings.
-func Thresholds(a config.Alerts) []Threshold {
-	thresholds, _ := settled(&a)
-	return thresholds
+// comparable are the rules without what a person reads.
+func comparable(rules []rule) []rule {
+	for i := range rules {
+		rules[i].Annotations = nil
+	}
+	return rules
 }
 
 // Write writes the alert rules for the settings, which must be valid, as a rule file of Prometheus.
 func Write(w io.Writer, a config.Alerts) error {
-	thresholds, rules := settled(&a)
-	rules = append(rules, outOfDate(&a, thresholds), watchdog(&a))
+	rules := settled(&a)
+	for _, last := range []alert{outOfDate(&a, Checksum(a)), watchdog()} {
+		rules = append(rules, last.rule(&a))
+	}
 	return write(w, "The alert rules of chatstack_exporter. Generated from the settings under alerts: in exporter.yaml:\n"+
 		"#   chatstack_exporter rules --config.file=exporter.yaml >chatstack.rules.yml\n"+
-		"# They hold for Prometheus from 2.42 on, and want honor_labels: true in the scrape configuration.",
+		"# They need Prometheus 2.42 or newer, and honor_labels: true in the scrape configuration.",
 		file{[]group{{Name: "chatstack", Interval: seconds(a.Interval), Rules: rules}}})
 }
 
-// settled returns all rules but those about the rules themselves, and the thresholds of all.
-func settled(a *config.Alerts) ([]Threshold, []rule) {
-	var thresholds []Threshold
-	rules := conditions(a)
+// settled returns all rules but those about the rules themselves.
+func settled(a *config.Alerts) []rule {
+	rules := recorded(a)
 	for _, alert := range table(a) {
 		rules = append(rules, alert.rule(a))
-		thresholds = append(thresholds, Threshold{alert.name, alert.severity, alert.threshold})
 	}
-	return append(thresholds, Threshold{"RulesOutOfDate", Warning, checksum(rules)}), rules
-}
-
-// checksum is exact as a float.
-func checksum(rules []rule) float64 {
-	text, err := yaml.Marshal(rules)
-	if err != nil {
-		panic(err) // rules are strings
-	}
-	return float64(crc32.ChecksumIEEE(text))
+	return rules
 }
 
 // alert is one row of the table: an alert of one severity.
 type alert struct {
 	name, severity string
 	expr           string
-	hold           config.Hold
-	threshold      float64
+	// hold is how long the expression must hold where a rate is judged, or where the exporter itself is gone; all other durations
+	// are the exporter's. keep is how long the alert stays after it.
+	hold, keep config.Duration
 	// summary and description are templates of Prometheus.
 	summary, description string
+	// trials are both sides of the threshold.
+	trials []trial
 }
 
 func (t *alert) rule(a *config.Alerts) rule {
 	return rule{
-		Alert: t.name, Expr: t.expr, For: seconds(t.hold.For), KeepFiringFor: seconds(t.hold.KeepFiringFor),
-		Labels: map[string]string{"severity": t.severity},
+		Alert: t.name, Expr: t.expr, For: seconds(t.hold), KeepFiringFor: seconds(t.keep),
+		Labels: map[string]string{"severity": t.severity, "stack": "chat"},
 		Annotations: map[string]string{
 			"summary": t.summary, "description": t.description,
 			"runbook_url": strings.TrimSuffix(a.RunbookURL, "/") + "/" + t.name + ".md",

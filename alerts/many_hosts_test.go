@@ -85,7 +85,7 @@ func TestLabelsAreNobodyElses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if pages < 20 || !ours["docker_host"] || !ours["target"] || !ours["severity"] || !ours["depends_on"] {
+	if pages < 20 || !ours["docker_host"] || !ours["target"] || !ours["severity"] || !ours["role"] {
 		t.Fatalf("read %d pages, and these labels: %v", pages, slices.Sorted(maps.Keys(ours)))
 	}
 	for _, name := range external {

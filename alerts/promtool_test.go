@@ -22,6 +22,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/chatstack-exporter/chatstack_exporter/alerts"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
 
 // testFile is what promtool reads. Of alert_rule_test nothing is used here.
@@ -86,21 +87,9 @@ func writeYAML(t *testing.T, path string, content any) {
 // equivalent are changes that change nothing of when an alert fires, with the reason: by the rule, and by what was
 // changed in it.
 var equivalent = []struct{ rule, changed, why string }{
-	{"chatstack:container_restarts", `^\* to / `, "it is multiplied by 1"},
-	{"chatstack:container_restarts", `^offset of present_over_time .* 30s to (15s|1m0s)$`, "it only tells whether there was a reading before, which ten minutes tell as well"},
-	{"chatstack:xmpp_auth_failure_rate", `^step: 30s to 15s$`, "between two readings the rate is that of the last one"},
-	{"UpstreamSeriesDropped warning", `^(max|sum) without .* to (sum|max)$`, "numbers from 0 on are above 0 together if one of them is; the value is only told"},
-	{"XMPPModuleProblem warning", `^max without .* to sum$`, "numbers from 0 on are above 0 together if one of them is; the value is only told"},
-	{"PlantStoreOrphans warning", `^max without .* to sum$`, "numbers from 0 on are above 0 together if one of them is; the value is only told"},
-	{"XMPPAuthSourceMissing warning", `^max without .* to sum$`, "0 and 1 are 0 together if all are"},
 	{"ExporterDown warning", `^max without .* to sum$`, "0 and 1 are 0 together if all are"},
 	{"ExporterDown critical", `^max without .* to sum$`, "0 and 1 are 0 together if all are"},
 	{"ExporterDown warning", `^keep job in max without `, "it is the same job by the selector"},
-	{"TLSServedNotRenewed critical", `^min without .* to (max|sum)$`, "an endpoint has one leaf"},
-	{"ContainerUnhealthy critical", `^no health="unhealthy" in (min_over_time )?chatstack_container_health\{`, "what stands on the other side of the `and` has it too"},
-	{"RulesOutOfDate warning", `^max without .* to (min|sum)$`, "which of two differing values is told decides nothing"},
-	{"RulesOutOfDate warning", `alert="RulesOutOfDate"`, "the checksum of all rules is held by TestRulesCompareWhatTheExporterSays"},
-	{"RulesOutOfDate warning", `^\d\.\d{4,}e\+\d\d to `, "the checksum of all rules is held by TestRulesCompareWhatTheExporterSays"},
 	{"Watchdog none", `^1 to |^keep_firing_for`, "it fires whatever the value is, and never ends"},
 }
 
@@ -117,22 +106,16 @@ func TestEveryMutantIsCaught(t *testing.T) {
 	tools := promtools(t)
 	rules := rulesFor(t, alerts.Defaults())
 	tests := map[string][]testCase{} // by the name of what they are about
-	files, err := filepath.Glob("*_test.yml")
-	if err != nil {
-		t.Fatal(err)
+	for _, c := range generatedTests(t, alerts.Defaults()) {
+		for _, about := range subjects(c) {
+			tests[about] = append(tests[about], c)
+		}
 	}
-	for _, name := range files {
-		content, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var f testFile
-		if err := yaml.Unmarshal(content, &f); err != nil {
-			t.Fatalf("read %s: %v", name, err)
-		}
-		for _, c := range f.Tests {
-			for _, about := range subjects(c) {
-				tests[about] = append(tests[about], c)
+	// What is recorded is tried by the alerts that use it.
+	for _, recorded := range rules {
+		for _, r := range rules {
+			if recorded.Record != "" && r.Alert != "" && strings.Contains(r.Expr, recorded.Record) {
+				tests[recorded.Record] = append(tests[recorded.Record], tests[r.Alert]...)
 			}
 		}
 	}
@@ -190,6 +173,20 @@ func TestEveryMutantIsCaught(t *testing.T) {
 	}
 }
 
+// generatedTests are those that the command rules prints.
+func generatedTests(t *testing.T, a config.Alerts) []testCase {
+	t.Helper()
+	var b bytes.Buffer
+	if err := alerts.WriteTests(&b, a, "rules.yml"); err != nil {
+		t.Fatal(err)
+	}
+	var f testFile
+	if err := yaml.Unmarshal(b.Bytes(), &f); err != nil {
+		t.Fatal(err)
+	}
+	return f.Tests
+}
+
 func names(rules []loadedRule) map[string]bool {
 	all := map[string]bool{}
 	for _, r := range rules {
@@ -199,13 +196,13 @@ func names(rules []loadedRule) map[string]bool {
 }
 
 // subject finds what a check is about.
-var subject = regexp.MustCompile(`alertname="(\w+)"|(chatstack:\w+)\)`)
+var subject = regexp.MustCompile(`alertname="(\w+)"`)
 
 func subjects(c testCase) []string {
 	all := map[string]bool{}
 	for _, check := range c.Checks {
 		for _, m := range subject.FindAllStringSubmatch(check.Expr, -1) {
-			all[m[1]+m[2]] = true
+			all[m[1]] = true
 		}
 	}
 	return slices.Sorted(maps.Keys(all))
@@ -238,7 +235,7 @@ func (b *batch) run(t *testing.T, promtool string) {
 			b.write(t, dir, c)
 			out, err := promtest(t, promtool, dir)
 			killed := 0
-			for _, m := range regexp.MustCompile(regexp.QuoteMeta(b.name)+`_m(\d+)\b`).FindAllStringSubmatch(out, -1) {
+			for _, m := range regexp.MustCompile(`_m(\d+)\b`).FindAllStringSubmatch(out, -1) {
 				i, err := strconv.Atoi(m[1])
 				if err != nil {
 					t.Fatal(err)
@@ -270,18 +267,27 @@ func (b *batch) write(t *testing.T, dir string, c testCase) {
 		if !b.alive[i] {
 			continue
 		}
+		// Behind a mutant of a recorded rule come the alerts that use it.
+		recorded := b.rules[m.at].Record
+		if recorded != "" {
+			r := m.rule
+			r.Record = b.suffix(i)
+			rules = append(rules, r)
+		}
 		for at, r := range b.rules {
-			if r.Record+r.Alert != b.name {
+			switch {
+			case recorded != "" && r.Alert != "" && strings.Contains(r.Expr, recorded):
+				r.Expr = strings.ReplaceAll(r.Expr, recorded, b.suffix(i))
+				r.Alert += strings.TrimPrefix(b.suffix(i), b.name)
+			case recorded != "" || r.Alert != b.name:
 				continue
-			}
-			if at == m.at {
+			case at == m.at:
 				r = m.rule
+				fallthrough
+			default:
+				r.Alert = b.suffix(i)
 			}
-			if r.Record != "" {
-				r.Record = b.suffix(i)
-			} else {
-				r.Alert, r.Annotations = b.suffix(i), nil
-			}
+			r.Annotations = nil
 			rules = append(rules, r)
 		}
 	}
@@ -299,17 +305,8 @@ func (b *batch) write(t *testing.T, dir string, c testCase) {
 		if !alive {
 			continue
 		}
-		rename := strings.NewReplacer(`alertname="`+b.name+`"`, `alertname="`+b.suffix(i)+`"`, b.name+")", b.suffix(i)+")").Replace
 		for _, k := range c.Checks {
-			k.Expr = rename(k.Expr)
-			if !strings.Contains(k.Expr, b.suffix(i)) {
-				continue
-			}
-			samples := make([]sample, len(k.Samples))
-			for n, s := range k.Samples {
-				samples[n] = sample{rename(s.Labels), s.Value}
-			}
-			k.Samples = samples
+			k.Expr = subject.ReplaceAllString(k.Expr, `alertname="${1}`+strings.TrimPrefix(b.suffix(i), b.name)+`"`)
 			mutated.Checks = append(mutated.Checks, k)
 		}
 	}
@@ -328,50 +325,6 @@ func TestRulesLoadForAnySettings(t *testing.T) {
 			t.Fatal(err)
 		}
 		if out, err := exec.CommandContext(t.Context(), promtool, "check", "rules", path).CombinedOutput(); err != nil {
-			t.Errorf("%s: %v\n%s", promtool, err, out)
-		}
-	}
-}
-
-// TestIgnoredModulesAreIgnored tries the rule that there is only where modules are ignored.
-func TestIgnoredModulesAreIgnored(t *testing.T) {
-	a := alerts.Defaults()
-	a.XMPPModuleProblem.Ignore = []string{"muc_defaults", "vendor.module"}
-	var b bytes.Buffer
-	if err := alerts.Write(&b, a); err != nil {
-		t.Fatal(err)
-	}
-	const test = `rule_files: [rules.yml]
-evaluation_interval: 30s
-tests:
-  - name: those that are ignored do not count, nor do those that only warn
-    interval: 30s
-    input_series:
-      - series: 'xmpp_module_status{host="a.test",module="muc_defaults",env="prod",instance="a",job="j"}'
-        values: 3x40
-      - series: 'xmpp_module_status{host="a.test",module="vendor.module",env="prod",instance="a",job="j"}'
-        values: 3x40
-      - series: 'xmpp_module_status{host="a.test",module="muc",env="prod",instance="a",job="j"}'
-        values: 2x40
-      - series: 'xmpp_module_status{host="b.test",module="muc",env="prod",instance="a",job="j"}'
-        values: 3x40
-      - series: 'xmpp_module_status{host="b.test",module="muc",env="prod",instance="b",job="j"}'
-        values: 3x40
-      - series: 'xmpp_module_status{host="b.test",module="vendor_module",env="prod",instance="a",job="j"}'
-        values: 3x40
-    promql_expr_test:
-      - eval_time: 10m
-        expr: ALERTS{alertname="XMPPModuleProblem",alertstate="firing"}
-        exp_samples: [{labels: 'ALERTS{alertname="XMPPModuleProblem",alertstate="firing",env="prod",host="b.test",severity="warning"}', value: 1}]
-`
-	for _, promtool := range promtools(t) {
-		dir := t.TempDir()
-		for name, content := range map[string][]byte{"rules.yml": b.Bytes(), "test.yml": []byte(test)} {
-			if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if out, err := promtest(t, promtool, dir); err != nil {
 			t.Errorf("%s: %v\n%s", promtool, err, out)
 		}
 	}

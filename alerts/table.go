@@ -4,349 +4,371 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
 
 // table returns the alerts on the stack and on the exporter, in the order of the rule file.
 func table(a *config.Alerts) []alert {
-	return slices.Concat(containerAlerts(a), xmppAlerts(a), certificateAlerts(a), targetAlerts(a), exporterAlerts(a))
+	return slices.Concat(containerAlerts(a), valueAlerts(a), targetAlerts(a), problemAlerts(a), exporterAlerts(a))
 }
 
 const (
 	aContainer = "Container {{ $labels.container }} on {{ $labels.docker_host }}"
 	aTarget    = "Target {{ $labels.target }}"
-	anEndpoint = "the server of {{ $labels.endpoint }}"
-	// reasons are asked for when the alert is written, since a label would make another alert of each.
+	// reasons are queried when the alert is written: as a label, a change of the reason would make another alert.
 	reasons = "{{ range $i, $r := query (printf `count by (reason) (chatstack_probe_failing{target=%q})` $labels.target) }}" +
-		"{{ if $i }}, {{ end }}{{ $r.Labels.reason }}{{ else }}the reason is not known{{ end }}"
+		"{{ if $i }}, {{ end }}{{ $r.Labels.reason }}{{ else }}reason unknown{{ end }}"
+	lasted = " for {{ $value | humanizeDuration }}."
 )
 
-func held(h config.Hold) float64 { return h.For.Std().Seconds() }
+func containerAlerts(a *config.Alerts) []alert {
+	labels := map[string]string{"container": "web", "docker_host": "local"}
+	gauge := func(what, severity string, keep config.Duration) subject {
+		return subject{keep: keep, name: "chatstack_container_" + what, labels: labels, excused: "chatstack_container_excused", least: severity == Critical}
+	}
+	beyond := func(s subject, d config.Duration) []trial { return s.trials(d.Std().Seconds(), d.Std().Seconds()+1) }
+	restarted := func(over int64) []trial {
+		s := gauge("recent_restarts", Warning, 0)
+		s.excused = ""
+		return s.trials(float64(over), float64(over+1))
+	}
+	gone := func(expected float64) []trial {
+		s := gauge("missing_seconds", Critical, a.ContainerMissing.KeepFiringFor)
+		s.excused = ""
+		var trials []trial
+		for _, is := range []float64{0, 1} {
+			s.beside = nil
+			for _, exporter := range [][2]string{{"a", "prod"}, {"b", "prod"}, {"b", "staging"}} {
+				s.beside = append(s.beside, input{from(exporter[0], exporter[1], "chatstack_container_expected", labels), steady(is)})
+			}
+			for _, t := range beyond(s, a.ContainerMissing.For) {
+				t.name, t.fires = fmt.Sprintf("%s, expected %v", t.name, is), t.fires && is == expected
+				trials = append(trials, t)
+			}
+		}
+		return trials
+	}
+	down := unlessExcused(a, "container", "chatstack_container_down_seconds")
+	unhealthy := unlessExcused(a, "container", "chatstack_container_unhealthy_seconds")
+	missing := latest(a, "chatstack_container_missing_seconds") + " and " + latest(a, "chatstack_container_expected")
+	restarts := containers("max", latest(a, "chatstack_container_recent_restarts"))
+	within := plain(a.ContainerRestarts.Window)
+	return []alert{
+		{
+			name: "ContainerUnhealthy", severity: Warning, keep: a.ContainerUnhealthy.Warning.KeepFiringFor,
+			trials:      beyond(gauge("unhealthy_seconds", Warning, a.ContainerUnhealthy.Warning.KeepFiringFor), a.ContainerUnhealthy.Warning.For),
+			expr:        containers("max", unhealthy) + longer(a.ContainerUnhealthy.Warning.For),
+			summary:     aContainer + " is unhealthy.",
+			description: "Its health check has been failing" + lasted,
+		}, {
+			name: "ContainerUnhealthy", severity: Critical, keep: a.ContainerUnhealthy.Critical.KeepFiringFor,
+			trials:      beyond(gauge("unhealthy_seconds", Critical, a.ContainerUnhealthy.Critical.KeepFiringFor), a.ContainerUnhealthy.Critical.After),
+			expr:        containers("min", unhealthy) + longer(a.ContainerUnhealthy.Critical.After),
+			summary:     aContainer + " has been unhealthy for over " + plain(a.ContainerUnhealthy.Critical.After) + ".",
+			description: "Its health check has been failing" + lasted,
+		}, {
+			name: "ContainerRestarts", severity: Warning,
+			trials:      restarted(a.ContainerRestarts.Warning.Over),
+			expr:        fmt.Sprintf("%s > %d", restarts, a.ContainerRestarts.Warning.Over),
+			summary:     aContainer + " has restarted.",
+			description: "It has restarted {{ $value }} {{ if eq $value 1.0 }}time{{ else }}times{{ end }} within " + within + ". A deploy does not count.",
+		}, {
+			name: "ContainerRestarts", severity: Critical,
+			trials:      restarted(a.ContainerRestarts.Critical.Over),
+			expr:        fmt.Sprintf("%s > %d", restarts, a.ContainerRestarts.Critical.Over),
+			summary:     aContainer + " is crash-looping: {{ $value }} restarts in " + within + ".",
+			description: fmt.Sprintf("More than %d restarts in %s are critical. A deploy does not count.", a.ContainerRestarts.Critical.Over, within),
+		}, {
+			name: "ContainerDown", severity: Warning, keep: a.ContainerDown.Warning.KeepFiringFor,
+			trials:      beyond(gauge("down_seconds", Warning, a.ContainerDown.Warning.KeepFiringFor), a.ContainerDown.Warning.For),
+			expr:        containers("max", down) + longer(a.ContainerDown.Warning.For),
+			summary:     aContainer + " is not running.",
+			description: "It should run, and has not" + lasted + " No container that it depends on is down.",
+		}, {
+			name: "ContainerDown", severity: Critical, keep: a.ContainerDown.Critical.KeepFiringFor,
+			trials:      beyond(gauge("down_seconds", Critical, a.ContainerDown.Critical.KeepFiringFor), a.ContainerDown.Critical.For),
+			expr:        containers("min", down) + longer(a.ContainerDown.Critical.For),
+			summary:     aContainer + " has not been running for over " + plain(a.ContainerDown.Critical.For) + ".",
+			description: "It should run, and has not" + lasted + " No container that it depends on is down.",
+		}, {
+			name: "ContainerMissing", severity: Warning, keep: a.ContainerMissing.KeepFiringFor,
+			trials:      gone(0),
+			expr:        containers("min", missing+" == 0") + longer(a.ContainerMissing.For),
+			summary:     aContainer + " has been removed.",
+			description: "Somebody removed it {{ $value | humanizeDuration }} ago. The exporter forgets it an hour after that.",
+		}, {
+			name: "ContainerMissing", severity: Critical, keep: a.ContainerMissing.KeepFiringFor,
+			trials:      gone(1),
+			expr:        containers("min", missing+" == 1") + longer(a.ContainerMissing.For),
+			summary:     aContainer + " is missing.",
+			description: "It is expected, and has not existed" + lasted,
+		},
+	}
+}
 
-// both are the warning and the critical alert on the same thing.
-func both[Level any](warning, critical Level, on func(severity string, level Level) alert) []alert {
+// levels are the warning and the critical alert on the same thing.
+func levels[Level any](warning, critical Level, on func(severity string, level Level) alert) []alert {
 	return []alert{on(Warning, warning), on(Critical, critical)}
 }
 
-func containerAlerts(a *config.Alerts) []alert {
-	unlessExcused := "unless " + containerExcused
-	// It takes a container a health check to find out that the one it depends on is well again.
-	unlessJustExcused := fmt.Sprintf("unless present_over_time(%s[%s])", containerExcused, seconds(a.Lookback))
-	health := `chatstack_container_health{health="unhealthy"}`
-	drop := []string{"health"}
-	unhealthy := over("max", ownContainer, drop, latest(a, health)) + " == 1"
-	after := a.ContainerUnhealthy.Critical.After
-	// The engine says since when. Where it does not, what was scraped for as long must do.
-	longUnhealthy := lines(
-		unhealthy,
-		"and (",
-		indented(lines(
-			fmt.Sprintf("time() - %s > %s", over("min", ownContainer, nil, latest(a, "chatstack_container_unhealthy_since_timestamp_seconds")), number(after.Std().Seconds())),
-			"or",
-			over("group", ownContainer, drop, fmt.Sprintf("min_over_time(%s[%s]) == 1 and %s offset %s == 1", health, seconds(after), health, seconds(after))),
-		)),
-		")",
-		unlessJustExcused,
-	)
-	missing := over("max", ownContainer, []string{"state"}, latest(a, `chatstack_container_state{state="missing"}`)) + " == 1"
-	alerts := []alert{
-		{
-			name: "ContainerUnhealthy", severity: Warning, expr: lines(unhealthy, unlessJustExcused),
-			hold: a.ContainerUnhealthy.Warning, threshold: held(a.ContainerUnhealthy.Warning),
-			summary:     aContainer + " is unhealthy.",
-			description: "Its health check fails.",
-		}, {
-			name: "ContainerUnhealthy", severity: Critical, expr: longUnhealthy,
-			hold: config.Hold{KeepFiringFor: a.ContainerUnhealthy.Critical.KeepFiringFor}, threshold: after.Std().Seconds(),
-			summary:     aContainer + " has been unhealthy for over " + plain(after) + ".",
-			description: "Its health check has been failing for over " + plain(after) + ".",
-		},
-	}
-	alerts = append(alerts, restartAlerts(a)...)
-	alerts = append(alerts, memoryAlerts(a)...)
-	return append(
-		append(alerts, bothDown("ContainerDown", containerStopped, a.ContainerDown, aContainer+" does not run.",
-			"It should run, and has not for over %s. No container that it depends on is down.")...),
-		alert{
-			name: "ContainerMissing", severity: Critical, expr: lines(missing, unlessExcused),
-			hold: a.ContainerMissing, threshold: held(a.ContainerMissing),
-			summary:     aContainer + " is missing.",
-			description: "It was there, or is expected by the configuration, and has not existed for over " + plain(a.ContainerMissing.For) + ".",
-		},
-	)
-}
-
-// bothDown are the two alerts on something that is down. The description has one %s, for how long.
-func bothDown(name, expr string, d config.DownAlert, summary, description string) []alert {
-	return both(d.Warning, d.Critical, func(severity string, hold config.Hold) alert {
+// valueAlerts are those on measured values.
+func valueAlerts(a *config.Alerts) []alert {
+	excused := latest(a, "chatstack_container_excused") + " == 1"
+	memory := levels(a.ContainerMemory.Warning, a.ContainerMemory.Critical, func(severity string, limit config.Amount) alert {
+		series, which := "chatstack_container_memory_working_set_bytes", "It"
+		if severity == Warning {
+			series, which = xmppMemory, "The XMPP server"
+		}
+		labels := map[string]string{"container": "web", "docker_host": "local"}
+		subject := subject{keep: limit.KeepFiringFor, name: "chatstack_container_memory_working_set_bytes", labels: labels, excused: "chatstack_container_excused"}
+		info := map[string]string{"container": "web", "docker_host": "local", "role": "xmpp", "image": "x"}
+		for _, exporter := range [][2]string{{"a", "prod"}, {"b", "prod"}, {"b", "staging"}} {
+			subject.beside = append(subject.beside, input{from(exporter[0], exporter[1], "chatstack_container_info", info), steady(1)})
+		}
+		trials := subject.trialsOver(float64(limit.Over), float64(limit.Over+1), limit.For)
+		if severity == Warning {
+			subject.beside = nil
+			other := subject.trials(0, float64(limit.Over+1))[1]
+			other.name, other.fires = "another role", false
+			trials = append(trials, other)
+		}
 		return alert{
-			name: name, severity: severity, expr: expr, hold: hold, threshold: held(hold),
-			summary: summary, description: strings.Replace(description, "%s", plain(hold.For), 1),
+			trials: trials,
+			name:   "ContainerMemory", severity: severity, keep: limit.KeepFiringFor,
+			expr:        fmt.Sprintf("%s > %d", containers("max", throughout(series, limit.For)+" unless "+excused), limit.Over),
+			summary:     aContainer + " uses {{ $value | humanize }}B of memory.",
+			description: fmt.Sprintf("%s has used over %s for over %s.", which, size(limit.Over), plain(limit.For)),
 		}
 	})
-}
-
-func restartAlerts(a *config.Alerts) []alert {
-	return both(a.ContainerRestarts.Warning, a.ContainerRestarts.Critical, func(severity string, limit config.Count) alert {
-		return alert{
-			name: "ContainerRestarts", severity: severity, threshold: float64(limit.Over),
-			expr:        fmt.Sprintf("%s > %d", containerRestarts, limit.Over),
-			summary:     aContainer + " was restarted.",
-			description: fmt.Sprintf("It was restarted {{ $value }} {{ if eq $value 1.0 }}time{{ else }}times{{ end }} within %s. More than %d is %s; a deploy is no restart.", plain(a.ContainerRestarts.Window), limit.Over, severity),
+	logins := levels(a.XMPPAuthFailureRate.Warning, a.XMPPAuthFailureRate.Critical, func(severity string, limit config.Amount) alert {
+		recent := fmt.Sprintf("max_over_time(%s[%s])", authFailureRate, seconds(a.Interval*5/2))
+		failing := func(perMinute int64) []input {
+			return []input{{from("a", "prod", "xmpp_c2s_auth_failure_total", map[string]string{"host": "x"}), fmt.Sprintf("0+%gx4000", float64(perMinute)/2)}}
 		}
-	})
-}
-
-func memoryAlerts(a *config.Alerts) []alert {
-	used := over("max", ownContainer, nil, latest(a, "chatstack_container_memory_working_set_bytes"))
-	xmpp := over("group", ownContainer, []string{"compose_project", "compose_service", "image"}, known(a, `chatstack_container_info{role="xmpp"}`))
-	warning, critical := a.ContainerMemory.Warning, a.ContainerMemory.Critical
-	const uses = " uses {{ $value | humanize }}B of memory."
-	return []alert{
-		{
-			name: "ContainerMemory", severity: Warning, hold: warning.Hold, threshold: float64(warning.Over),
-			expr:        lines(fmt.Sprintf("%s > %d", used, warning.Over), "and ignoring (role)", xmpp, "unless "+containerMaintenance),
-			summary:     aContainer + uses,
-			description: fmt.Sprintf("It is the XMPP server, and has used over %s for over %s.", size(warning.Over), plain(warning.For)),
-		}, {
-			name: "ContainerMemory", severity: Critical, hold: critical.Hold, threshold: float64(critical.Over),
-			expr:        lines(fmt.Sprintf("%s > %d", used, critical.Over), "unless "+containerMaintenance),
-			summary:     aContainer + uses,
-			description: fmt.Sprintf("It has used over %s for over %s.", size(critical.Over), plain(critical.For)),
-		},
-	}
-}
-
-func xmppAlerts(a *config.Alerts) []alert {
-	alerts := both(a.XMPPAuthFailureRate.Warning, a.XMPPAuthFailureRate.Critical, func(severity string, rate config.Amount) alert {
+		long := limit.For.Std() + 20*time.Minute
+		excuse := input{from("a", "prod", "chatstack_xmpp_auth_failures_excused", nil), steady(1)}
 		return alert{
-			name: "XMPPAuthFailureRate", severity: severity, hold: rate.Hold, threshold: float64(rate.Over),
-			expr: lines(
-				fmt.Sprintf("%s > %d", authFailureRate, rate.Over),
-				"unless group without (host) ("+ofKind(targetMaintenance, "xmpp_metrics")+")",
-			),
+			trials: []trial{
+				{"below the limit", failing(limit.Over - 1), long, false},
+				{"above the limit", failing(limit.Over + 1), long, true},
+				{"not yet long enough", failing(limit.Over + 1), limit.For.Std(), false},
+				{"excused", append(failing(limit.Over+1), excuse), long, false},
+			},
+			name: "XMPPAuthFailureRate", severity: severity, hold: limit.For, keep: limit.KeepFiringFor,
+			expr:        fmt.Sprintf("%s > %d", over("max", recent+" unless on (instance, job) "+latest(a, "chatstack_xmpp_auth_failures_excused"), nil), limit.Over),
 			summary:     `{{ $value | printf "%.1f" }} logins a minute fail at the XMPP server.`,
-			description: fmt.Sprintf("More than %d a minute have failed for over %s.", rate.Over, plain(rate.For)),
+			description: fmt.Sprintf("More than %d a minute have failed for over %s.", limit.Over, plain(limit.For)),
 		}
 	})
-	modules := over("max", ownNone, []string{"state"}, latest(a, `chatstack_xmpp_module_problems{state="error"}`))
-	if ignored := a.XMPPModuleProblem.Ignore; len(ignored) > 0 {
-		names := strings.ReplaceAll(strings.Join(ignored, "|"), ".", `\\.`)
-		modules = over("max", ownNone, nil, fmt.Sprintf("count without (module) (%s == 3)", latest(a, `xmpp_module_status{module!~"`+names+`"}`)))
-	}
-	statusExcused := "unless ignoring (host) " + ofKind(targetExcused, "xmpp_status")
-	return append(
-		alerts,
-		alert{
-			name: "XMPPAuthSourceMissing", severity: Warning, hold: a.XMPPAuthSourceMissing, threshold: held(a.XMPPAuthSourceMissing),
-			// One exporter of a pair that sees the failures is enough.
-			expr: lines(
-				over("max", ownNone, []string{"family"}, latest(a, `chatstack_xmpp_family_available{family="xmpp_c2s_auth_failure_total"}`))+" == 0",
-				"unless "+ofKind(targetMaintenance, "xmpp_metrics"),
-			),
-			summary:     "Nobody counts failed logins at the XMPP server.",
-			description: "Its metrics page has no source of xmpp_c2s_auth_failure_total, so that XMPPAuthFailureRate cannot fire.",
-		},
-		alert{
-			name: "XMPPModuleProblem", severity: Warning, hold: a.XMPPModuleProblem.Hold, threshold: held(a.XMPPModuleProblem.Hold),
-			expr:        lines(modules+" > 0", statusExcused),
-			summary:     "Modules of the XMPP server are in error on {{ $labels.host }}.",
-			description: "Its status page says so of {{ $value }} of them.",
-		},
-		alert{
-			name: "XMPPComponentDisconnected", severity: Critical, hold: a.XMPPComponentDisconnected, threshold: held(a.XMPPComponentDisconnected),
-			expr: lines(
-				over("min", ownNone, nil, latest(a, "chatstack_xmpp_component_connected"))+" == 0",
-				statusExcused,
-				"unless ignoring (host, role) "+roleExcused+`{role="bridge"}`,
-			),
-			summary:     "The component {{ $labels.host }} is not connected to the XMPP server.",
-			description: "It has not been for over " + plain(a.XMPPComponentDisconnected.For) + ". If it is the bridge, no message passes between the networks.",
-		},
-	)
-}
-
-func certificateAlerts(a *config.Alerts) []alert {
-	unlessMaintained := "unless ignoring (target) " + ofTarget(targetMaintenance, "endpoint")
-	left := func(selector string) string {
-		return fmt.Sprintf("min without (source) (%s%s) - time()", certificateEnd, selector)
-	}
-	const ends = "{{ if gt $value 0.0 }}ends in {{ humanizeDuration $value }}{{ else }}has ended{{ end }}."
-	alerts := both(a.TLSCertificateExpiry.Warning, a.TLSCertificateExpiry.Critical, func(severity string, end config.Remaining) alert {
-		limit := end.Under.Std().Seconds()
+	certificates := levels(a.TLSCertificateExpiry.Warning, a.TLSCertificateExpiry.Critical, func(severity string, limit config.Remaining) alert {
+		end := over("min", certificateEnd+" unless ignoring (source) "+latest(a, "chatstack_tls_certificate_excused"), []string{"source"}, "endpoint")
+		now := 10*time.Minute + limit.For.Std()
+		endpoint := map[string]string{"endpoint": "x"}
+		ends := func(left time.Duration, beside ...input) []input {
+			labels := map[string]string{"endpoint": "x", "source": "leaf"}
+			return append(beside, input{from("a", "prod", "chatstack_tls_certificate_not_after_timestamp_seconds", labels), steady((now + left).Seconds())})
+		}
 		return alert{
-			name: "TLSCertificateExpiry", severity: severity, hold: end.Hold, threshold: limit,
-			expr:        lines(left("")+" < "+number(limit), unlessMaintained),
-			summary:     "A certificate of {{ $labels.endpoint }} " + ends,
-			description: "One of the certificates that " + anEndpoint + " shows, or has in its file, ends in less than " + plain(end.Under) + ", or has ended.",
+			trials: []trial{
+				{"at the limit", ends(limit.Under.Std()), now, false},
+				{"below the limit", ends(limit.Under.Std() - limit.For.Std() - 2*evaluation), now, true},
+				{"not yet long enough", ends(limit.Under.Std() - limit.For.Std() + evaluation), now, false},
+				{"it has ended", ends(-now), now, true},
+				{"excused", ends(time.Second, input{from("a", "prod", "chatstack_tls_certificate_excused", endpoint), steady(1)}), now, false},
+			},
+			name: "TLSCertificateExpiry", severity: severity, hold: limit.For, keep: limit.KeepFiringFor,
+			expr:        end + " - time() < " + number(limit.Under.Std().Seconds()),
+			summary:     "The certificate of {{ $labels.endpoint }} {{ if gt $value 0.0 }}ends in {{ humanizeDuration $value }}{{ else }}has ended{{ end }}.",
+			description: "A certificate that its server shows, or has in its file, ends in less than " + plain(limit.Under) + ".",
 		}
 	})
-	const stale = certificateMatches + " == 0"
-	renewal := a.TLSServedNotRenewed
-	limit := renewal.Critical.Under.Std().Seconds()
-	return append(
-		alerts,
-		alert{
-			name: "TLSChainInvalid", severity: Warning, hold: a.TLSChainInvalid, threshold: held(a.TLSChainInvalid),
-			expr: lines(
-				certificateRefused,
-				"unless ignoring (endpoint) "+ofTarget(targetExcused, ""),
-				fmt.Sprintf("unless ignoring (source, target) %s{source=\"leaf\"} < time()", certificateEnd),
-			),
-			summary:     "The certificate of {{ $labels.endpoint }} does not verify.",
-			description: "What " + anEndpoint + " shows is refused: by its authority, its name, its date, or because it is not the pinned one. Clients refuse it too, unless it is pinned there.",
-		},
-		alert{
-			name: "TLSServedNotRenewed", severity: Warning, hold: renewal.Warning, threshold: held(renewal.Warning),
-			expr:        lines(stale, unlessMaintained),
-			summary:     "{{ $labels.endpoint }} shows another certificate than its file holds.",
-			description: "The file was renewed over " + plain(renewal.Warning.For) + " ago, but " + anEndpoint + " has not loaded it.",
-		},
-		alert{
-			name: "TLSServedNotRenewed", severity: Critical, hold: renewal.Critical.Hold, threshold: limit,
-			expr:        lines(left(`{source="leaf"}`)+" < "+number(limit), "and", stale, unlessMaintained),
-			summary:     "{{ $labels.endpoint }} shows an old certificate, which " + ends,
-			description: "The file was renewed, but " + anEndpoint + " has not loaded it, and the certificate that it shows ends in less than " + plain(renewal.Critical.Under) + ".",
-		},
-	)
+	volumes := levels(a.DataVolumeUsage.Warning, a.DataVolumeUsage.Critical, func(severity string, limit config.Amount) alert {
+		used := throughout("chatstack_volume_used_ratio", limit.For) + " unless " + latest(a, "chatstack_volume_excused")
+		subject := subject{keep: limit.KeepFiringFor, name: "chatstack_volume_used_ratio", labels: map[string]string{"volume": "data"}, excused: "chatstack_volume_excused"}
+		trials := subject.trialsOver(float64(limit.Over)/100, float64(limit.Over)/100+0.001, limit.For)
+		trials = slices.DeleteFunc(trials, func(t trial) bool { return t.name == "not excused" }) // the excuse is there only while it holds
+		return alert{
+			trials: trials,
+			name:   "DataVolumeUsage", severity: severity, keep: limit.KeepFiringFor,
+			expr:        over("max", used, nil) + " > " + number(float64(limit.Over)/100),
+			summary:     "Volume {{ $labels.volume }} is {{ $value | humanizePercentage }} full.",
+			description: fmt.Sprintf("Over %d %% of the usable space has been used for over %s, as df counts it.", limit.Over, plain(limit.For)),
+		}
+	})
+	return slices.Concat(memory, logins, certificates, volumes)
 }
 
 func targetAlerts(a *config.Alerts) []alert {
-	return append(
-		slices.Concat(volumeAlerts(a), targetDownAlerts(a)),
-		alert{
-			name: "UpstreamSeriesDropped", severity: Warning, hold: a.UpstreamSeriesDropped, threshold: held(a.UpstreamSeriesDropped),
-			expr: lines(
-				over("max", ownNone, nil, "sum without (reason) ("+latest(a, "chatstack_upstream_dropped_series")+")")+" > 0",
-				"unless "+ofTarget(targetMaintenance, ""),
-			),
-			summary:     "{{ $value }} series of {{ $labels.target }} {{ if eq $value 1.0 }}is{{ else }}are{{ end }} left out.",
-			description: "They clash with others, are malformed or exceed a limit; the target's page under /debug/targets/ says which.",
-		},
-		alert{
-			name: "PlantStoreOrphans", severity: Warning, hold: a.PlantStoreOrphans, threshold: held(a.PlantStoreOrphans),
-			// A store that refuses every deletion is down, and told of as such. One that fails now and then is not, and this
-			// alert waits no longer because of it.
-			expr: lines(
-				over("max", ownNone, nil, latest(a, "chatstack_plant_store_orphans"))+" > 0",
-				"unless "+ofKind(targetExcused, "plant_store"),
-				fmt.Sprintf("unless group without (container, kind, target) (count_over_time(%s{kind=~\"plant_store\"}[%s]) >= %d)",
-					targetDown, seconds(a.TargetDown.Warning.For), a.TargetDown.Warning.For/a.Interval),
-			),
-			summary:     "{{ $value }} canary {{ if eq $value 1.0 }}plant is{{ else }}plants are{{ end }} left in the plant store.",
-			description: "They were created to try the store, and it has not let them be deleted for over " + plain(a.PlantStoreOrphans.For) + ".",
-		},
-		alert{
-			name: "IdentityCacheExhausted", severity: Critical, hold: a.IdentityCacheExhausted, threshold: held(a.IdentityCacheExhausted),
-			// It is worse than what causes it, so that only maintenance keeps it back.
-			expr: lines(
-				"time() - "+over("max", ownNone, nil, latest(a, "chatstack_identity_cache_expires_timestamp_seconds"))+" > 0",
-				"and",
-				ofKind(targetDown, "identity"),
-				"unless "+ofKind(targetMaintenance, "identity"),
-			),
-			summary:     "The bridge knows no identities any more.",
-			description: "The identity API has been down for longer than the bridge's cache lasts: it ran out {{ $value | humanizeDuration }} ago.",
-		},
-		alert{
-			name: "IRCServicesUnlinked", severity: Critical, hold: a.IRCServicesUnlinked, threshold: held(a.IRCServicesUnlinked),
-			// Services that are down are told of as such.
-			expr: lines(
-				over("min", ownNone, nil, latest(a, "chatstack_irc_services_linked"))+" == 0",
-				"unless "+ofKind(targetExcused, "irc_rpc|irc_services"),
-				"unless "+ofKind(targetDown, "irc_services"),
-				"unless ignoring (role) "+roleExcused+`{role="irc_services"}`,
-			),
-			summary:     "No services are linked to the IRC server.",
-			description: "They have not been for over " + plain(a.IRCServicesUnlinked.For) + ", though they run: nobody can log in to an account.",
-		},
-	)
-}
-
-// targetDownAlerts leave the warning of a certificate that is refused to the alert on that. The critical one comes all the
-// same: when a certificate ends, it is the only one that begins at that moment.
-func targetDownAlerts(a *config.Alerts) []alert {
-	alerts := bothDown("TargetDown", lines(targetDown, "unless "+targetExcused), a.TargetDown,
-		aTarget+" is down ("+reasons+").",
-		"All readings of it have failed for over %s. As far as is known, the container that serves it runs.")
-	alerts[0].expr = lines(alerts[0].expr, "unless ignoring (container, endpoint, kind) "+certificateRefused)
-	return alerts
-}
-
-func volumeAlerts(a *config.Alerts) []alert {
-	return both(a.DataVolumeUsage.Warning, a.DataVolumeUsage.Critical, func(severity string, percent config.Amount) alert {
-		limit := float64(percent.Over) / 100
-		return alert{
-			name: "DataVolumeUsage", severity: severity, hold: percent.Hold, threshold: limit,
-			expr: lines(
-				volumeUsage+" > "+number(limit),
-				"unless ignoring (target) "+ofTarget(targetMaintenance, "volume"),
-			),
-			summary:     "Volume {{ $labels.volume }} is {{ $value | humanizePercentage }} full.",
-			description: fmt.Sprintf("Over %d%% of what can be used has been used for over %s, as df counts it.", percent.Over, plain(percent.For)),
+	const unlessElsewhere = " unless " + targetElsewhere
+	description := "Every check has failed" + lasted + " As far as is known, its container runs."
+	labels := map[string]string{"target": "web"}
+	proof := func(severity string, hold config.Hold) []trial {
+		limit := hold.For
+		s := subject{keep: hold.KeepFiringFor, name: "chatstack_target_down_seconds", labels: labels, excused: "chatstack_target_excused", least: severity == Critical}
+		trials := s.trials(limit.Std().Seconds(), limit.Std().Seconds()+1)
+		down := trials[1].series
+		info := map[string]string{"target": "web", "kind": "http", "container": "c", "docker_host": "far"}
+		container := map[string]string{"container": "c", "docker_host": "far"}
+		far := func(env string, seconds float64) []input {
+			return append(slices.Clone(down), input{from("a", "prod", "chatstack_target_info", info), steady(1)},
+				input{from("b", env, "chatstack_container_down_seconds", container), steady(seconds)})
 		}
-	})
+		refused := map[string]string{"alert": "TLSChainInvalid", "target": "web", "severity": "warning"}
+		return append(trials,
+			trial{"its container on another host is down", far("prod", 1), 10 * time.Minute, false},
+			trial{"its container on another host runs", far("prod", 0), 10 * time.Minute, true},
+			trial{"a container of another environment is down", far("staging", 1), 10 * time.Minute, true},
+			trial{"its certificate is refused", append(slices.Clone(down), input{from("a", "prod", "chatstack_problem_seconds", refused),
+				steady(a.TLSChainInvalid.For.Std().Seconds() + 1)}), 10 * time.Minute, severity == Critical})
+	}
+	return []alert{
+		{
+			trials: proof(Warning, a.TargetDown.Warning),
+			name:   "TargetDown", severity: Warning, keep: a.TargetDown.Warning.KeepFiringFor,
+			// The warning about a refused certificate says more. The critical alert comes all the same.
+			expr: targetDownMax + longer(a.TargetDown.Warning.For) + unlessElsewhere +
+				" unless ignoring (alert, of, severity) " + problemSeconds + `{alert="TLSChainInvalid"}` + longer(a.TLSChainInvalid.For),
+			summary:     aTarget + " is down (" + reasons + ").",
+			description: description,
+		}, {
+			trials: proof(Critical, a.TargetDown.Critical),
+			name:   "TargetDown", severity: Critical, keep: a.TargetDown.Critical.KeepFiringFor,
+			expr:        targetDownMin + longer(a.TargetDown.Critical.For) + unlessElsewhere,
+			summary:     aTarget + " has been down for over " + plain(a.TargetDown.Critical.For) + " (" + reasons + ").",
+			description: description,
+		},
+	}
+}
+
+// problemAlerts are those on conditions that the exporter judges itself: only how long is left to compare.
+func problemAlerts(a *config.Alerts) []alert {
+	of := func(name, severity string, hold config.Hold, summary, description string) alert {
+		labels := fmt.Sprintf(`{alert=%q,severity=%q}`, name, severity)
+		s := subject{keep: hold.KeepFiringFor, name: "chatstack_problem_seconds", excused: "chatstack_problem_excused", labels: map[string]string{
+			"alert": name, "severity": severity, "target": "x", "of": "y",
+		}}
+		return alert{
+			trials: s.trials(hold.For.Std().Seconds(), hold.For.Std().Seconds()+1),
+			name:   name, severity: severity, keep: hold.KeepFiringFor,
+			expr:    problemSeconds + labels + longer(hold.For),
+			summary: summary, description: strings.ReplaceAll(description, "%s", plain(hold.For)),
+		}
+	}
+	renewal := a.TLSServedNotRenewed
+	return []alert{
+		of("XMPPAuthSourceMissing", Warning, a.XMPPAuthSourceMissing, "Failed logins at the XMPP server are not counted.",
+			"Its metrics page has no source of xmpp_c2s_auth_failure_total, so XMPPAuthFailureRate cannot fire."),
+		of("XMPPModuleProblem", Warning, a.XMPPModuleProblem.Hold, "Modules of the XMPP server are in error on {{ $labels.of }}.",
+			"Its status page has reported errors"+lasted),
+		of("XMPPComponentDisconnected", Critical, a.XMPPComponentDisconnected, "The component {{ $labels.of }} is not connected to the XMPP server.",
+			"Disconnected"+lasted+" If it is the bridge, no message passes between the networks."),
+		of("IRCServicesUnlinked", Critical, a.IRCServicesUnlinked, "No services are linked to the IRC server.",
+			"Unlinked"+lasted+" The services run, but nobody can log in to an account."),
+		of("PlantStoreOrphans", Warning, a.PlantStoreOrphans, "Test records in the plant store are not deleted.",
+			"The exporter created them to check the store, which has refused to delete them"+lasted),
+		of("IdentityCacheExhausted", Critical, a.IdentityCacheExhausted, "The bridge's identity cache has expired; users appear under made-up nicks.",
+			"The identity API has been down for longer than the bridge's cache lasts. It expired {{ $value | humanizeDuration }} ago."),
+		of("TLSChainInvalid", Warning, a.TLSChainInvalid, "The certificate of {{ $labels.target }} does not verify.",
+			"Its authority, its name or its date is wrong, or it is not the pinned one. Clients refuse it too, unless they pin it."),
+		of("TLSServedNotRenewed", Warning, renewal.Warning, "{{ $labels.target }} shows an old certificate.",
+			"Its file was renewed over %s ago, but the server has not loaded it."),
+		of("TLSServedNotRenewed", Critical, renewal.Critical.Hold, "{{ $labels.target }} shows an old certificate, which ends in less than "+plain(renewal.Critical.Under)+".",
+			"Its file was renewed, but the server has not loaded it."),
+		of("UpstreamSeriesDropped", Warning, a.UpstreamSeriesDropped, "Some series of {{ $labels.target }} are dropped.",
+			"They clash with others, are malformed or exceed a limit. The page /debug/targets/{{ $labels.target }} lists them."),
+		of("PlaceholderCredential", Warning, a.PlaceholderCredential, "A secret of {{ $labels.target }} is a placeholder.",
+			"It is one from an example, which everybody knows. Change it in the service and in the exporter's configuration."),
+	}
 }
 
 func exporterAlerts(a *config.Alerts) []alert {
 	up := fmt.Sprintf("up{job=%q}", a.Job)
-	allDown := over("max", ownNone, nil, up) + " == 0"
-	others := slices.Sorted(slices.Values(slices.Concat(scrapeLabels, foreign)))
-	stalled := a.PollStalled.After.Std().Seconds()
+	allDown := over("max", up, nil) + " == 0"
+	ups := func(values ...string) []input {
+		var list []input
+		for i, v := range values {
+			list = append(list, input{from(string(rune('a'+i)), "prod", "up", nil), v},
+				input{from(string(rune('a'+i)), "prod", "chatstack_exporter_build_info", nil), steady(1)})
+		}
+		return list
+	}
+	beat := input{from("a", "prod", "chatstack_poll_last_completed_timestamp_seconds", nil), steady(600)}
+	reload := func(v float64) []input {
+		return []input{{from("a", "prod", "chatstack_config_last_reload_successful", nil), steady(v)}}
+	}
+	// falling is 1 for ten minutes, then 0.
+	const falling = "1x19 0x4000"
+	warning, critical := a.ExporterDown.Warning.For.Std(), a.ExporterDown.Critical.For.Std()
+	others := strings.Join(slices.Sorted(slices.Values(slices.Concat(scrapeLabels, foreign))), ", ")
 	return []alert{
 		{
-			name: "ExporterDown", severity: Warning, hold: a.ExporterDown.Warning, threshold: held(a.ExporterDown.Warning),
-			expr:        lines(up+" == 0", fmt.Sprintf("unless ignoring (%s)", strings.Join(others, ", ")), allDown),
+			trials: []trial{
+				{"one of two, not yet long enough", ups(falling, steady(1)), 10*time.Minute + warning - evaluation, false},
+				{"one of two", ups(falling, steady(1)), 10*time.Minute + warning + evaluation, true},
+				{"both", ups(falling, falling), 10*time.Minute + warning + evaluation, false},
+			},
+			name: "ExporterDown", severity: Warning, hold: a.ExporterDown.Warning.For, keep: a.ExporterDown.Warning.KeepFiringFor,
+			expr:        fmt.Sprintf("%s == 0 unless ignoring (%s) %s", up, others, allDown),
 			summary:     "One of the exporters is down: {{ $labels.instance }}.",
-			description: "Prometheus has had no page of it for over " + plain(a.ExporterDown.Warning.For) + ". Another one still watches the chat stack.",
+			description: "Prometheus has not scraped it for over " + plain(a.ExporterDown.Warning.For) + ". Another one still watches the chat stack.",
 		}, {
-			name: "ExporterDown", severity: Critical, hold: a.ExporterDown.Critical, threshold: held(a.ExporterDown.Critical),
-			expr: lines(allDown, "or on ()", fmt.Sprintf("absent_over_time(chatstack_exporter_build_info[%s])", seconds(a.ExporterDown.Absent))),
-			// Where exporters watch different things, the label part says which nobody watches.
-			summary: "Nobody watches {{ with $labels.part }}{{ . }}{{ else }}the chat stack{{ end }}.",
-			description: "Prometheus has had no page of any chatstack_exporter{{ with $labels.part }} for {{ . }}{{ end }} for over " +
-				plain(a.ExporterDown.Critical.For) + ". Until it does, no other alert about {{ with $labels.part }}it{{ else }}the stack{{ end }} can fire.",
+			trials: []trial{
+				{"the only one, not yet long enough", ups(falling), 10*time.Minute + critical - evaluation, false},
+				{"the only one", ups(falling), 10*time.Minute + critical + evaluation, true},
+				{"one of two", ups(falling, steady(1)), 30 * time.Minute, false},
+				{"none was ever scraped", nil, a.ExporterDown.Absent.Std() + critical + 2*evaluation, true},
+			},
+			name: "ExporterDown", severity: Critical, hold: a.ExporterDown.Critical.For, keep: a.ExporterDown.Critical.KeepFiringFor,
+			expr: fmt.Sprintf("%s or on () absent_over_time(chatstack_exporter_build_info[%s])", allDown, seconds(a.ExporterDown.Absent)),
+			// Where exporters watch different things, the label part says what is unmonitored.
+			summary: "No chatstack_exporter is reachable; {{ with $labels.part }}{{ . }}{{ else }}the chat stack{{ end }} is unmonitored.",
+			description: "Prometheus has not scraped any for over " + plain(a.ExporterDown.Critical.For) +
+				". Until it does, no other alert about {{ with $labels.part }}it{{ else }}the stack{{ end }} can fire.",
 		}, {
-			name: "PollStalled", severity: Critical, hold: config.Hold{KeepFiringFor: a.PollStalled.KeepFiringFor}, threshold: stalled,
-			expr:        fmt.Sprintf("time() - %s > %s", over("min", ownNone, nil, latest(a, "chatstack_poll_last_completed_timestamp_seconds")), number(stalled)),
-			summary:     "The exporter asks nobody any more.",
-			description: "Its poll loop has stood still for {{ $value | humanizeDuration }}, though it answers. What it shows is out of date.",
+			trials: []trial{
+				{"at the limit", []input{beat}, 10*time.Minute + a.PollStalled.After.Std(), false},
+				{"above the limit", []input{beat}, 10*time.Minute + a.PollStalled.After.Std() + evaluation, true},
+			},
+			name: "PollStalled", severity: Critical, keep: a.PollStalled.KeepFiringFor,
+			expr:        "time() - " + over("min", latest(a, "chatstack_poll_last_completed_timestamp_seconds"), nil) + longer(a.PollStalled.After),
+			summary:     "chatstack_exporter has stopped polling; its data is stale.",
+			description: "Its poll loop has stood still" + lasted,
 		}, {
-			name: "ConfigReloadFailed", severity: Warning, hold: a.ConfigReloadFailed, threshold: held(a.ConfigReloadFailed),
-			expr:        over("min", ownNone, nil, latest(a, "chatstack_config_last_reload_successful")) + " == 0",
+			trials: []trial{{"successful", reload(1), 10 * time.Minute, false}, {"failed", reload(0), 10 * time.Minute, true}},
+			name:   "ConfigReloadFailed", severity: Warning, keep: a.ConfigReloadFailed.KeepFiringFor,
+			expr:        over("max", fmt.Sprintf("max_over_time(chatstack_config_last_reload_successful[%s])", seconds(a.ConfigReloadFailed.For)), nil) + " == 0",
 			summary:     "The exporter's configuration could not be reloaded.",
-			description: "It goes on with the one that it had. Its log and `chatstack_exporter check-config` name the faults.",
-		}, {
-			name: "PlaceholderCredential", severity: Warning, hold: a.PlaceholderCredential, threshold: held(a.PlaceholderCredential),
-			expr:        over("max", ownNone, nil, latest(a, "chatstack_placeholder_credential")) + " == 1",
-			summary:     "A secret of {{ $labels.target }} is a placeholder.",
-			description: "It is one that examples have, which everybody knows. Change it in the service and here.",
+			description: "It keeps running with the previous one. See its log, or run `chatstack_exporter check-config`.",
 		},
 	}
 }
 
-// outOfDate compares what the exporter has in its configuration with what the rules were made of.
-func outOfDate(a *config.Alerts, thresholds []Threshold) rule {
-	comparisons := make([]string, len(thresholds))
-	for i, t := range thresholds {
-		comparisons[i] = fmt.Sprintf("%s != %s", latest(a, fmt.Sprintf("chatstack_alert_threshold{alert=%q,severity=%q}", t.Alert, t.Severity)), number(t.Value))
+// outOfDate compares the checksum of the exporter's rules with that of these.
+func outOfDate(a *config.Alerts, checksum string) alert {
+	info := func(checksum string) []input {
+		return []input{{from("a", "prod", "chatstack_rules_info", map[string]string{"checksum": checksum}), steady(1)}}
 	}
-	differs := alert{
-		name: "RulesOutOfDate", severity: Warning, hold: a.RulesOutOfDate,
-		expr:        over("max", ownNone, []string{"severity"}, "\n"+indented(strings.Join(comparisons, "\nor\n"))+"\n"),
+	return alert{
+		name: "RulesOutOfDate", severity: Warning, hold: a.RulesOutOfDate.For, keep: a.RulesOutOfDate.KeepFiringFor,
+		expr:        over("group", latest(a, fmt.Sprintf("chatstack_rules_info{checksum!=%q}", checksum)), []string{"checksum"}),
 		summary:     "The alert rules are not those of the exporter's configuration.",
-		description: "They differ in {{ $labels.alert }}: its threshold is {{ $value }} in the configuration (for RulesOutOfDate: the checksum of all rules). Deploy what `chatstack_exporter rules` prints.",
+		description: "Deploy the output of `chatstack_exporter rules`.",
+		trials: []trial{
+			{"the same rules", info(checksum), a.RulesOutOfDate.For.Std() + 5*evaluation, false},
+			{"other rules, not yet long enough", info("other"), a.RulesOutOfDate.For.Std() - evaluation, false},
+			{"other rules", info("other"), a.RulesOutOfDate.For.Std() + evaluation, true},
+		},
 	}
-	return differs.rule(a)
 }
 
 // watchdog always fires, so that somebody outside notices when alerts stop coming.
-func watchdog(a *config.Alerts) rule {
-	always := alert{
+func watchdog() alert {
+	return alert{
 		name: "Watchdog", severity: None, expr: "vector(1)",
 		summary:     "Alerting works.",
-		description: "This alert always fires. Whoever does not receive it any more will not receive any other either.",
+		description: "This alert always fires. Who stops receiving it will not receive any other alert either.",
+		trials:      []trial{{"always", nil, time.Minute, true}},
 	}
-	return always.rule(a)
 }

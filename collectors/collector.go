@@ -15,6 +15,8 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/fleet"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/openmetrics"
 )
 
@@ -70,13 +72,17 @@ type Batch struct {
 	// Target is the name of the target. Whoever makes the Batch sets it.
 	Target string
 	exchange.Record
+	// Engine is what a Follower of a container engine knows, for the judgement; nil for other targets.
+	Engine *health.Engine
 	// Impairments are the parts of a target that do not work although it is up, each in a few words.
 	Impairments []string
 
-	metrics  exposition.Samples
-	kept     []prometheus.Metric
-	families []exposition.Family
-	dropped  Drops
+	metrics exposition.Samples
+	kept    []prometheus.Metric
+	// conditions are true if the reading succeeds, keptConditions always.
+	conditions, keptConditions []health.Condition
+	families                   []exposition.Family
+	dropped                    Drops
 }
 
 // Gauge adds a gauge that is true if the reading succeeds.
@@ -110,6 +116,33 @@ func (b *Batch) Drop(reason openmetrics.Reason, series int) {
 
 // Impair adds a part of the target that does not work although it is up, such as "server.list is refused". A note says why.
 func (b *Batch) Impair(part string) { b.Impairments = append(b.Impairments, part) }
+
+// Condition tells whether something holds that an alert of its own is about, if the reading succeeds.
+func (b *Batch) Condition(alert, of string, holds bool) {
+	b.conditions = append(b.conditions, health.Condition{Alert: alert, Of: of, Holds: holds})
+}
+
+// KeepCondition does so even if the reading fails.
+func (b *Batch) KeepCondition(alert, of string, holds bool) {
+	b.keptConditions = append(b.keptConditions, health.Condition{Alert: alert, Of: of, Holds: holds})
+}
+
+// Conditions returns those that are known. err is how the reading ended.
+func (b *Batch) Conditions(err error) []health.Condition {
+	list := slices.Clone(b.keptConditions)
+	if err == nil {
+		list = append(list, b.conditions...)
+	}
+	c := &b.Certificate
+	if c.Verified != nil { // a certificate that is pinned need not verify: then the reading does not fail
+		refused := !*c.Verified && failure.ReasonOf(err) == failure.TLS && c.Leaf.After(time.Now())
+		list = append(list, health.Condition{Alert: health.AlertChainInvalid, Holds: refused})
+	}
+	if c.MatchesFile != nil {
+		list = append(list, health.Condition{Alert: health.AlertServedNotRenewed, Holds: !*c.MatchesFile, Ends: c.Leaf})
+	}
+	return list
+}
 
 // Metrics returns the metrics that hold: all of them after a success, those kept after a failure.
 func (b *Batch) Metrics(success bool) []prometheus.Metric {

@@ -15,6 +15,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/api"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/fleet"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 )
 
 var dockerFeatureDesc = prometheus.NewDesc("chatstack_docker_feature_available",
@@ -342,6 +343,7 @@ func (c *docker) Present(b *Batch) {
 	host := c.settings.Label
 	reports := c.fleet.Report(time.Now())
 	writeReports(b, reports, host)
+	b.Engine = &health.Engine{Host: host, Containers: containerFacts(reports, host)}
 	if c.rounds-c.measured <= 1 { // older ones are stale
 		for i := range reports {
 			r := &reports[i]

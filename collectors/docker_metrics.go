@@ -7,6 +7,7 @@ import (
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/fleet"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/usage"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 )
 
 var (
@@ -66,6 +67,22 @@ func writeReports(b *Batch, reports []fleet.Report, host string) {
 		b.Counter(containerRecreationsDesc, float64(r.Counts.Recreations), r.Name, host)
 		b.Counter(containerOOMEventsDesc, float64(r.Counts.OOMs), r.Name, host)
 	}
+}
+
+// containerFacts are what the judgement needs of the containers that exist or are missing.
+func containerFacts(reports []fleet.Report, host string) []health.Container {
+	facts := make([]health.Container, 0, len(reports))
+	for i := range reports {
+		r := &reports[i]
+		if r.Status == nil {
+			continue
+		}
+		facts = append(facts, health.Container{
+			Host: host, Name: r.Name, Role: r.Status.Role, State: r.Status.State, Health: r.Status.Health, Expected: r.Expected, WaitsFor: r.WaitsFor,
+			DependsOn: r.DependsOn, Restarts: r.Counts.Restarts, DownFor: r.DownFor, UnhealthyFor: r.UnhealthyFor,
+		})
+	}
+	return facts
 }
 
 // writeStatus adds the container's metrics. host is the value of docker_host.

@@ -16,6 +16,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 )
 
 var identityCacheExpiresDesc = prometheus.NewDesc("chatstack_identity_cache_expires_timestamp_seconds",
@@ -146,6 +147,7 @@ func (c *identity) Collect(ctx context.Context, b *Batch) error {
 	}
 	if !c.answered.IsZero() {
 		b.KeepGauge(identityCacheExpiresDesc, float64(c.answered.Add(c.ttl).UnixMilli())/1000)
+		b.KeepCondition(health.AlertCacheExhausted, "", err != nil && time.Since(c.answered) > c.ttl)
 	}
 	return err
 }

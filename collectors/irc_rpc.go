@@ -21,6 +21,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 )
 
 var (
@@ -341,6 +342,7 @@ func (r *ircReading) tellServices(servers *ircServers, ulined *int64) {
 		ulined = new(int64(len(names)))
 		linked := servers.linked(r.services)
 		r.b.Gauge(ircLinkedDesc, boolValue(linked))
+		r.b.Condition(health.AlertServicesUnlinked, "", !linked)
 		switch {
 		case linked:
 		case r.services == "":
@@ -351,6 +353,7 @@ func (r *ircReading) tellServices(servers *ircServers, ulined *int64) {
 		}
 	case ulined != nil && (r.services == "" || *ulined == 0):
 		r.b.Gauge(ircLinkedDesc, boolValue(*ulined > 0))
+		r.b.Condition(health.AlertServicesUnlinked, "", *ulined == 0)
 	default:
 		r.b.Impair("whether services are linked is not known")
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 )
 
 var (
@@ -169,6 +170,7 @@ func newPlantStore(s *PlantStore, d Deps) (Collector, error) {
 func (c *plantStore) Collect(ctx context.Context, b *Batch) error {
 	defer func() {
 		b.KeepGauge(plantOrphansDesc, float64(len(c.owed)))
+		b.KeepCondition(health.AlertOrphans, "", len(c.owed) > 0)
 		c.tell(ctx, b)
 	}()
 	full := len(c.owed) >= maxOwed

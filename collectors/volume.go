@@ -16,6 +16,9 @@ import (
 )
 
 var (
+	volumeUsedDesc = prometheus.NewDesc("chatstack_volume_used_ratio",
+		"Used part of what users can use of the file system, as df counts it: what is reserved for root is neither used nor free.",
+		[]string{"volume"}, nil)
 	volumeSizeDesc = prometheus.NewDesc("chatstack_volume_size_bytes",
 		"Size of the file system that the volume is on, as df counts it.", []string{"volume"}, nil)
 	volumeFreeDesc = prometheus.NewDesc("chatstack_volume_free_bytes",
@@ -131,6 +134,9 @@ func (c *volume) Collect(ctx context.Context, b *Batch) error {
 		b.Gauge(volumeSizeDesc, u.size, c.name)
 		b.Gauge(volumeFreeDesc, u.free, c.name)
 		b.Gauge(volumeAvailableDesc, u.available, c.name)
+		if used := u.size - u.free; used+u.available > 0 {
+			b.Gauge(volumeUsedDesc, used/(used+u.available), c.name)
+		}
 	} else {
 		b.Note("the file system does not tell its size")
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/openmetrics"
 )
 
@@ -270,6 +271,9 @@ func (c *xmppMetrics) reexpose(ctx context.Context, b *Batch, a *exchange.Answer
 			available = c.log.tell(ctx, b)
 		}
 		b.Gauge(familyAvailableDesc, boolValue(available), f.name)
+		if f.name == authFailures {
+			b.Condition(health.AlertAuthSourceMissing, "", !available)
+		}
 		switch {
 		case f.name != authFailures:
 		case available && whole:

@@ -13,6 +13,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 )
 
 var (
@@ -103,7 +104,8 @@ func (c *xmppStatus) Collect(ctx context.Context, b *Batch) error {
 	b.Gauge(familyAvailableDesc, boolValue(states > 0), moduleStatusFamily)
 	for host, modules := range hosts {
 		problems := map[string]int{"warn": 0, "error": 0}
-		for _, raw := range modules {
+		inError := health.Condition{Alert: health.AlertModuleProblem, Of: host}
+		for name, raw := range modules {
 			var m moduleStatus
 			if err := json.Unmarshal(raw, &m); err != nil {
 				b.Note("a module's entry on the status page is not of the form of the others")
@@ -111,7 +113,11 @@ func (c *xmppStatus) Collect(ctx context.Context, b *Batch) error {
 			if _, known := problems[m.Type]; known {
 				problems[m.Type]++
 			}
+			if m.Type == "error" {
+				inError.Modules = append(inError.Modules, name)
+			}
 		}
+		b.conditions = append(b.conditions, inError)
 		if n := problems["error"]; n > 0 {
 			b.Note(failure.OneLine(host) + ": " + failure.Count(n, "module") + " in state error")
 		}
@@ -139,6 +145,7 @@ func (c *xmppStatus) components(b *Batch, hosts map[string]map[string]json.RawMe
 		// An entry of another form says nothing of a connection, and is noted where its host is read.
 		connected := json.Unmarshal(raw, &m) == nil && m.Type == "info" && m.Message == "Connected"
 		b.Gauge(componentConnectedDesc, boolValue(connected), host)
+		b.Condition(health.AlertComponentDisconnected, host, !connected)
 		if !connected {
 			b.Note(failure.OneLine(host) + ": the component, such as the bridge, is not connected")
 		}

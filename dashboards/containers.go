@@ -55,7 +55,7 @@ func (b *book) containers() Dashboard {
 		}},
 		section{"Restarts and deploys", []panel{
 			b.guided(chart("Restarts in 10 minutes", "As the alert counts them, with its thresholds: any is a warning, more than three are critical.",
-				query{"chatstack:container_restarts" + chosen, "{{container}}"}).drawn(b.restartLimits()).none(noRules).size(8, 8), "ContainerRestarts"),
+				query{"chatstack_container_recent_restarts" + chosen, "{{container}}"}).drawn(b.restartLimits()).none(noRules).size(8, 8), "ContainerRestarts"),
 			chart("Restarts and deploys", "Restarts by policy or by hand, and new containers under the same name, since the exporter has known the container.",
 				query{eachContainer("max", selContainer("chatstack_container_restarts_total")), "{{container}}, restarts"},
 				query{eachContainer("max", selContainer("chatstack_container_recreations_total")), "{{container}}, deploys"}).none(noEngine).size(8, 8),

@@ -19,6 +19,7 @@ import (
 
 	"github.com/chatstack-exporter/chatstack_exporter/alerts"
 	"github.com/chatstack-exporter/chatstack_exporter/dashboards"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
 
 //go:generate go test . -run ^TestFilesAreUpToDate$ -update
@@ -190,31 +191,32 @@ func TestDatasourceIsChosenByTheReader(t *testing.T) {
 
 // TestColoursBeginWhereAlertsDo reads the thresholds from the panels that draw them and from the shipped rules.
 func TestColoursBeginWhereAlertsDo(t *testing.T) {
-	limits := map[string]map[string]float64{}
-	for _, threshold := range alerts.Thresholds(alerts.Defaults()) {
-		if limits[threshold.Alert] == nil {
-			limits[threshold.Alert] = map[string]float64{}
-		}
-		limits[threshold.Alert][threshold.Severity] = threshold.Value
-	}
-	of := func(alert string, scale, shift float64) []float64 {
-		w, c := limits[alert]["warning"]*scale+shift, limits[alert]["critical"]*scale+shift
+	a := alerts.Defaults()
+	of := func(warning, critical, scale, shift float64) []float64 {
+		w, c := warning*scale+shift, critical*scale+shift
 		return []float64{min(w, c), max(w, c)}
+	}
+	amounts := func(l config.AmountAlert, unit float64) []float64 {
+		return []float64{float64(l.Warning.Over) / unit, float64(l.Critical.Over) / unit}
+	}
+	logins := of(float64(a.XMPPAuthFailureRate.Warning.Over), float64(a.XMPPAuthFailureRate.Critical.Over), 1, 0)
+	days := func(unit float64) []float64 {
+		return of(a.TLSCertificateExpiry.Warning.Under.Std().Seconds(), a.TLSCertificateExpiry.Critical.Under.Std().Seconds(), 1/unit, 0)
 	}
 	for _, want := range []struct {
 		uid, panel string
 		limits     []float64
 	}{
-		{dashboards.XMPP, "Failed logins", of("XMPPAuthFailureRate", 1, 0)},
-		{dashboards.Overview, "Failed logins per minute", of("XMPPAuthFailureRate", 1, 0)},
-		{dashboards.Overview, "First certificate to end", of("TLSCertificateExpiry", 1, 0)},
-		{dashboards.TLSDisks, "Days left", of("TLSCertificateExpiry", 1./86400, 0)},
-		{dashboards.TLSDisks, "Used", of("DataVolumeUsage", 1, 0)},
-		{dashboards.TLSDisks, "Used over time", of("DataVolumeUsage", 1, 0)},
-		{dashboards.Containers, "Memory", of("ContainerMemory", 1, 0)},
+		{dashboards.XMPP, "Failed logins", logins},
+		{dashboards.Overview, "Failed logins per minute", logins},
+		{dashboards.Overview, "First certificate to end", days(1)},
+		{dashboards.TLSDisks, "Days left", days(86400)},
+		{dashboards.TLSDisks, "Used", amounts(a.DataVolumeUsage, 100)},
+		{dashboards.TLSDisks, "Used over time", amounts(a.DataVolumeUsage, 100)},
+		{dashboards.Containers, "Memory", amounts(a.ContainerMemory, 1)},
 		// Whole numbers are above a limit from the next one on.
-		{dashboards.Containers, "Restarts in 10 minutes", of("ContainerRestarts", 1, 1)},
-		{dashboards.Exporter, "Poll loop's heartbeat", []float64{limits["PollStalled"]["critical"]}},
+		{dashboards.Containers, "Restarts in 10 minutes", of(float64(a.ContainerRestarts.Warning.Over), float64(a.ContainerRestarts.Critical.Over), 1, 1)},
+		{dashboards.Exporter, "Poll loop's heartbeat", []float64{a.PollStalled.After.Std().Seconds()}},
 	} {
 		var got []float64
 		for _, b := range shipped(t) {

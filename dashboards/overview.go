@@ -96,7 +96,7 @@ func (b *book) overview() Dashboard {
 			b.guided(stat("Fullest volume", "Used part of the volume that is fullest, as df counts it.",
 				query{"max(" + each("max", volumeUsage()) + ")", "used"}).unit("percentunit").decimals(0).limits(b.volumeLimits()).none("no volume is configured"), "DataVolumeUsage"),
 			b.guided(stat("Most restarts in 10 minutes", "Of one container, as the alert counts them. A deploy is no restart.",
-				query{"max(chatstack:container_restarts)", "restarts"}).limits(b.restartLimits()).none(noRules), "ContainerRestarts"),
+				query{"max(chatstack_container_recent_restarts)", "restarts"}).limits(b.restartLimits()).none(noRules), "ContainerRestarts"),
 			b.guided(stat("Memory of the XMPP server", "Working set of the container with the role xmpp.",
 				query{"max(" + xmppMemory + ")", "used"}).unit("decbytes").limits(above(float64(memory.Warning.Over), float64(memory.Critical.Over))).none("no container has the role xmpp"), "ContainerMemory"),
 			b.guided(stat("Largest container", "Working set of the container that uses most memory.",

@@ -54,6 +54,7 @@ func run(args []string) int {
 	rules := cli.Command("rules", "Print the alert rules for the thresholds in the configuration, as a rule file of Prometheus.")
 	recording := rules.Flag("recording", "Print the recording rules of the dashboards instead.").Bool()
 	manifest := rules.Flag("kubernetes", "Print all of them as a PrometheusRule of the Prometheus Operator.").Bool()
+	ruleTests := rules.Flag("tests", "Print promtool's unit tests of the alert rules, for both sides of each threshold.").Bool()
 	health := cli.Command("healthcheck", "Ask the exporter of this host with the same --web.listen-address whether its poll loop is running; exit 0 or 1.")
 	show := cli.Command("version", "Print the version.")
 
@@ -81,9 +82,12 @@ func run(args []string) int {
 		options.WithoutSecrets = withoutSecrets
 		err = app.CheckConfig(os.Stdout, options)
 	case rules.FullCommand():
-		if *manifest {
+		switch {
+		case *manifest:
 			err = app.WriteRuleManifest(os.Stdout, options)
-		} else {
+		case *ruleTests:
+			err = app.WriteRuleTests(os.Stdout, options)
+		default:
 			err = app.WriteRules(os.Stdout, options, *recording)
 		}
 	case health.FullCommand():

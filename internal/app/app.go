@@ -55,8 +55,8 @@ type Options struct {
 	WithoutSecrets bool
 
 	configContent []byte // read instead of ConfigFile
-	// listen is net.Listen, but of tests with a network of their own.
-	listen func(network, address string) (net.Listener, error)
+	// Listen replaces net.Listen in tests with a network of their own; nil for all others.
+	Listen func(network, address string) (net.Listener, error)
 	// pace is how often a target of that name is asked, since tests ask more often than a configuration can say, and for
 	// how long, where that is not 0.
 	pace func(target string) (every, timeout time.Duration)
@@ -77,6 +77,7 @@ type App struct {
 	own         *ownMetrics
 	state       *state.File
 	maintenance *maintenance.Register
+	judge       *judge
 	recorder    *status.Recorder
 	server      *http.Server
 	listeners   []net.Listener
@@ -159,6 +160,7 @@ func New(o Options) (_ *App, err error) {
 		a.log.Error("switches of maintenance are lost", "err", err)
 	}
 	a.own.registry.MustRegister(a.maintenance)
+	a.judge = newJudge(&cfg.Alerts, a.maintenance, a.state.Value("problems"), a.log)
 	if err := a.adopt(cfg); err != nil {
 		return nil, err
 	}
@@ -209,11 +211,12 @@ func (a *App) adopt(cfg *config.Config) error {
 	}
 	a.own.describe(cfg)
 	a.maintenance.Configure(cfg.Maintenance)
+	a.judge.configure(cfg)
 	var previous *poll.Poller
 	if old != nil {
 		previous = old.poller
 	}
-	poller, err := poll.New(targets, a.own, a.log, previous)
+	poller, err := poll.New(targets, a.own, a.judge, a.log, previous)
 	if err != nil {
 		return err
 	}
@@ -339,7 +342,7 @@ func (a *App) listen(flags *toolkit.FlagConfig) error {
 	if flags.WebSystemdSocket != nil && *flags.WebSystemdSocket {
 		return nil // the toolkit takes the sockets that systemd hands over
 	}
-	listen := a.options.listen
+	listen := a.options.Listen
 	if listen == nil {
 		listen = net.Listen
 	}

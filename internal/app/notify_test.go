@@ -98,7 +98,7 @@ func wedgedPoller(t *testing.T, w *wedge, own prometheus.Gatherer) *poll.Poller 
 	t.Helper()
 	p, err := poll.New([]poll.Target{{
 		Name: "plants", Kind: "http", Schedule: w, Timeout: time.Second, Collector: nothing{},
-	}}, own, slog.New(slog.DiscardHandler), nil)
+	}}, own, nil, slog.New(slog.DiscardHandler), nil)
 	must(t, err)
 	return p
 }

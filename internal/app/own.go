@@ -22,7 +22,7 @@ type ownMetrics struct {
 	reloadedOK  prometheus.Gauge
 	reloadedAt  prometheus.Gauge
 	placeholder *prometheus.GaugeVec
-	threshold   *prometheus.GaugeVec
+	rules       *prometheus.GaugeVec
 }
 
 func newOwnMetrics() *ownMetrics {
@@ -40,16 +40,16 @@ func newOwnMetrics() *ownMetrics {
 			Name: "chatstack_placeholder_credential",
 			Help: "1 while a secret of the target is an obvious placeholder, which must be changed before production.",
 		}, []string{"target"}),
-		threshold: prometheus.NewGaugeVec(prometheus.GaugeOpts{ // which shows where deployed rules differ from the configuration
-			Name: "chatstack_alert_threshold",
-			Help: "What the configuration holds an alert against: seconds, bytes, a ratio or a number; of RulesOutOfDate a checksum of all rules.",
-		}, []string{"alert", "severity"}),
+		rules: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "chatstack_rules_info",
+			Help: "1 with a checksum of the alert rules that the command rules prints for this configuration.",
+		}, []string{"checksum"}),
 	}
 	m.registry.MustRegister(
 		promcollectors.NewGoCollector(),
 		promcollectors.NewProcessCollector(promcollectors.ProcessCollectorOpts{}),
 		versioncollector.NewCollector("chatstack_exporter"),
-		m.reloadedOK, m.reloadedAt, m.placeholder, m.threshold,
+		m.reloadedOK, m.reloadedAt, m.placeholder, m.rules,
 	)
 	m.reloaded(nil)
 	return m
@@ -73,10 +73,8 @@ func (m *ownMetrics) reloaded(err error) {
 
 // describe notes what can be told of a configuration without asking anybody.
 func (m *ownMetrics) describe(cfg *config.Config) {
-	m.threshold.Reset()
-	for _, t := range alerts.Thresholds(cfg.Alerts) {
-		m.threshold.WithLabelValues(t.Alert, t.Severity).Set(t.Value)
-	}
+	m.rules.Reset()
+	m.rules.WithLabelValues(alerts.Checksum(cfg.Alerts)).Set(1)
 	m.placeholder.Reset()
 	for _, settings := range cfg.Targets {
 		if len(config.Placeholders(settings)) > 0 {

@@ -2,6 +2,7 @@ package app
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"maps"
 	"slices"
@@ -56,6 +57,15 @@ func selectors(t *testing.T, content []byte) map[string][]string {
 	return named
 }
 
+// underMaintenance lists entries for targets, for an hour.
+func underMaintenance(now time.Time, targets ...string) string {
+	text := ""
+	for _, name := range targets {
+		text += fmt.Sprintf("  - {kind: target, name: %s, from: %s, until: %s}\n", name, now.Add(-time.Minute).Format(time.RFC3339), now.Add(time.Hour).Format(time.RFC3339))
+	}
+	return text
+}
+
 // TestRulesNameOnlyWhatIsExported holds every metric that a rule names, and every label that it selects by, against the
 // page of an exporter that watches the simulated stack, in which something of everything is wrong.
 func TestRulesNameOnlyWhatIsExported(t *testing.T) {
@@ -69,7 +79,7 @@ func TestRulesNameOnlyWhatIsExported(t *testing.T) {
 			"  - {kind: http, name: placeholder, url: '"+stack.ControlURL()+"', token: change_me}\n"+
 			"  - {kind: tls, name: served, address: '"+stack.IRCAddress()+"', ca_file: "+stack.CAFile()+", certificate_file: "+stack.CAFile()+"}\n"+
 			"  - {kind: tls, name: file, certificate_file: "+stack.CAFile()+"}\n"+
-			"maintenance: [{kind: target, name: gone, from: "+now.Add(-time.Minute).Format(time.RFC3339)+", until: "+now.Add(time.Hour).Format(time.RFC3339)+"}]\n")
+			"maintenance:\n"+underMaintenance(now, "gone", "data", "xmpp_metrics"))
 		p := e.wait(t, "every target up", func(p page) bool { return allUp(p) && p.Verdict("gone") == "refused" })
 		var rules, recording bytes.Buffer
 		must(t, alerts.Write(&rules, alerts.Defaults()))
@@ -95,9 +105,8 @@ func TestRulesNameOnlyWhatIsExported(t *testing.T) {
 	})
 }
 
-// TestExporterSaysWhatItsRulesAreHeldAgainst holds that each threshold of a configuration is on the page, and that it
-// follows a new one.
-func TestExporterSaysWhatItsRulesAreHeldAgainst(t *testing.T) {
+// TestExporterSaysWhichRulesAreItsOwn holds that the checksum on the page is the one in the rules that are printed.
+func TestExporterSaysWhichRulesAreItsOwn(t *testing.T) {
 	own := newOwnMetrics()
 	changed := alerts.Defaults()
 	changed.ContainerMemory.Critical.Over = 2_000_000_000
@@ -109,14 +118,13 @@ func TestExporterSaysWhatItsRulesAreHeldAgainst(t *testing.T) {
 		for _, f := range families {
 			p[f.GetName()] = f
 		}
-		thresholds := alerts.Thresholds(settings)
-		for _, want := range thresholds {
-			if got, ok := p.Value("chatstack_alert_threshold", "alert", want.Alert, "severity", want.Severity); !ok || got != want.Value {
-				t.Errorf("%s, %s: got %v, %v, want %v", want.Alert, want.Severity, got, ok, want.Value)
-			}
+		if _, ok := p.Value("chatstack_rules_info", "checksum", alerts.Checksum(settings)); !ok || len(p["chatstack_rules_info"].GetMetric()) != 1 {
+			t.Errorf("chatstack_rules_info is %v, want the checksum %s", p["chatstack_rules_info"], alerts.Checksum(settings))
 		}
-		if got := len(p["chatstack_alert_threshold"].GetMetric()); got != len(thresholds) {
-			t.Errorf("got %d thresholds, want %d", got, len(thresholds))
+		var rules bytes.Buffer
+		must(t, alerts.Write(&rules, settings))
+		if !strings.Contains(rules.String(), fmt.Sprintf("checksum!=%q", alerts.Checksum(settings))) {
+			t.Error("the rules do not compare their checksum")
 		}
 	}
 }

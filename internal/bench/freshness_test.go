@@ -66,7 +66,7 @@ func simulateScrapes(t *testing.T, during time.Duration, told bool) (ages []floa
 			Collector: sleeper(time.Duration(i+1) * freshTakes),
 		})
 	}
-	poller, err := poll.New(targets, prometheus.NewRegistry(), slog.New(slog.DiscardHandler), nil)
+	poller, err := poll.New(targets, prometheus.NewRegistry(), nil, slog.New(slog.DiscardHandler), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -118,7 +118,7 @@ func (s source) Snapshot() *poll.Snapshot { return s.poller.Snapshot() }
 func servePage(n int) (ours, theirs http.Handler, poller *poll.Poller, err error) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(newSeriesCollector(n))
-	poller, err = poll.New(nil, registry, discardLog, nil)
+	poller, err = poll.New(nil, registry, nil, discardLog, nil)
 	if err != nil {
 		return nil, nil, nil, err
 	}

@@ -241,7 +241,7 @@ func TestTargetIsNotChargedWithWhatOthersLost(t *testing.T) {
 		p, err := New([]Target{
 			upstreamTarget(t, "first", &upstream{kind: model.MetricTypeCounter, names: c.names}),
 			upstreamTarget(t, "second", &upstream{kind: model.MetricTypeGauge, names: names}),
-		}, own, slog.New(slog.NewTextHandler(&log, nil)), nil)
+		}, own, nil, slog.New(slog.NewTextHandler(&log, nil)), nil)
 		must(t, err)
 		for _, tg := range p.targets {
 			tg.read(t.Context())

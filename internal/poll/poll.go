@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/collectors"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 )
 
 const (
@@ -41,7 +43,9 @@ type Snapshot struct {
 	Statuses []Status
 	// Families are those that the page was made of, a slice for each of Statuses, with the metrics of the status itself.
 	Families [][]exposition.Family
-	Time     time.Time
+	// Judgement is what is wrong at that moment; nil if nobody judges.
+	Judgement *health.Judgement
+	Time      time.Time
 
 	heartbeat time.Time // the one that the page shows
 }
@@ -50,6 +54,7 @@ type Snapshot struct {
 type Poller struct {
 	log     *slog.Logger
 	own     prometheus.Gatherer
+	judge   Judge // nil if nobody judges
 	targets []*target
 	rhythm  *rhythm
 
@@ -59,6 +64,7 @@ type Poller struct {
 	readings  sync.WaitGroup
 	clashes   map[string]map[string]bool // families logged already, by target; the publisher's own
 	composer  exposition.Composer        // the publisher's own
+	judged    exposition.Encoder         // the publisher's own
 	overdue   bool                       // at the last beat a target was; the beat's own
 	published func()                     // called after each snapshot
 	// took is how long the last page took to make.
@@ -68,11 +74,16 @@ type Poller struct {
 var heartbeatDesc = prometheus.NewDesc("chatstack_poll_last_completed_timestamp_seconds",
 	"When the poll loop last went round: its heartbeat.", nil, nil)
 
+// Judge says what is wrong. It is asked before each page, by one goroutine at a time, and its judgement is on that page.
+type Judge interface {
+	Judge(facts *health.Facts) *health.Judgement
+}
+
 // New makes a poller that asks nobody yet; its snapshot already has a page. The families of own stand on every page
 // beside the targets'. Names of targets must be unique. After a reload, previous is the poller that has ended: a target
 // that is the Same goes on where it was, any other of the same name and kind keeps its counters.
-func New(targets []Target, own prometheus.Gatherer, log *slog.Logger, previous *Poller) (*Poller, error) {
-	p := &Poller{log: log, own: own, dirty: make(chan struct{}, 1), clashes: map[string]map[string]bool{}}
+func New(targets []Target, own prometheus.Gatherer, judge Judge, log *slog.Logger, previous *Poller) (*Poller, error) {
+	p := &Poller{log: log, own: own, judge: judge, dirty: make(chan struct{}, 1), clashes: map[string]map[string]bool{}}
 	if previous == nil {
 		p.rhythm = newRhythm(log)
 	} else {
@@ -466,11 +477,24 @@ func (p *Poller) publish() error {
 func (p *Poller) compose(own []exposition.Family) (*Snapshot, []exposition.Clash, error) {
 	s := &Snapshot{Time: time.Now(), Statuses: make([]Status, len(p.targets))}
 	sources := make([][]exposition.Family, 1, len(p.targets)+1)
-	sources[0] = own
+	facts := health.Facts{Now: s.Time}
 	for i, t := range p.targets {
-		status, families := t.view()
+		status, families, target, engine := t.viewAll()
 		s.Statuses[i] = status
 		sources = append(sources, families)
+		facts.Targets = append(facts.Targets, target)
+		if engine != nil {
+			facts.Engines = append(facts.Engines, *engine)
+		}
+	}
+	sources[0] = own
+	if p.judge != nil {
+		s.Judgement = p.judge.Judge(&facts)
+		families, err := p.judged.Encode(judgementMetrics(s.Judgement))
+		if err != nil {
+			return nil, nil, fmt.Errorf("encode judgement: %w", err)
+		}
+		sources[0] = slices.Concat(own, families)
 	}
 	page, clashes, err := p.composer.Compose(sources...)
 	if err != nil {

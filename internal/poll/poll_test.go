@@ -53,7 +53,7 @@ func idle(t *testing.T, name, interval string) Target {
 // newPoller makes a poller that logs nothing; previous is nil but after a reload.
 func newPoller(t *testing.T, previous *Poller, targets ...Target) *Poller {
 	t.Helper()
-	p, err := New(targets, prometheus.NewRegistry(), slog.New(slog.DiscardHandler), previous)
+	p, err := New(targets, prometheus.NewRegistry(), nil, slog.New(slog.DiscardHandler), previous)
 	must(t, err)
 	return p
 }
@@ -69,7 +69,7 @@ func must(t *testing.T, err error) {
 // start runs a poller over the targets, and returns it with a function that stops it and waits for its end.
 func start(t *testing.T, log io.Writer, targets ...Target) (*Poller, func()) {
 	t.Helper()
-	p, err := New(targets, prometheus.NewRegistry(), slog.New(slog.NewTextHandler(log, nil)), nil)
+	p, err := New(targets, prometheus.NewRegistry(), nil, slog.New(slog.NewTextHandler(log, nil)), nil)
 	must(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})

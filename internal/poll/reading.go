@@ -19,6 +19,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 )
 
 // Target is one thing to ask, and when.
@@ -49,6 +50,8 @@ type target struct {
 	busy, abandoned bool
 	output
 	history History
+	// conditions are those that the last reading told of.
+	conditions []health.Condition
 	// retrying is true while a series of retries runs.
 	retrying atomic.Bool
 	// once is set where nobody serves the target's history.
@@ -72,7 +75,9 @@ type output struct {
 	own           []exposition.Family
 	statusEncoder exposition.Encoder
 	// present is what a Follower knows now.
-	present         []exposition.Family
+	present []exposition.Family
+	// engine is what a Follower of a container engine knows now, or knew when it was read last.
+	engine          *health.Engine
 	followerEncoder exposition.Encoder
 	// changes counts what a Follower has noticed, presented how much of it present shows.
 	changes   atomic.Uint64
@@ -87,6 +92,7 @@ type outcome struct {
 	notes      []string
 	impaired   []string
 	exchanges  []*exchange.Exchange
+	conditions []health.Condition
 	err        error
 }
 
@@ -195,6 +201,7 @@ func (t *target) collect(ctx context.Context) (o outcome) {
 		err = late(err)
 	}
 	o = outcome{httpStatus: b.HTTPStatus, notes: b.Notes, impaired: b.Impairments, exchanges: b.Exchanges, err: err}
+	o.conditions = b.Conditions(err)
 	families, encodeErr := t.readingEncoder.Encode(b.Metrics(err == nil))
 	if encodeErr != nil {
 		o.err = failure.Errorf(failure.Internal, "encode the reading: %w", encodeErr)
@@ -233,6 +240,7 @@ func (t *target) end(ctx context.Context, start time.Time, o outcome) (wentDown 
 	s.LastAttempt, s.Duration = now, now.Sub(start)
 	t.patient = t.patience(now)
 	t.redact(&o)
+	t.conditions = o.conditions
 	s.HTTPStatus, s.Notes, s.Dropped = o.httpStatus, o.notes, o.dropped
 	if o.err != nil {
 		s.Clashes = nil
@@ -304,6 +312,9 @@ func (t *target) expire(now, start time.Time) bool {
 		t.status.Known = false
 		t.status.Dropped, t.status.Clashes = nil, nil
 		t.families, t.present = nil, nil
+		if t.engine != nil {
+			t.engine = &health.Engine{Host: t.engine.Host}
+		}
 		t.encodeStatus()
 	}
 	return true
@@ -312,20 +323,27 @@ func (t *target) expire(now, start time.Time) bool {
 // updatePresent asks a Follower what holds now; nothing unless the last reading succeeded. The caller holds mu.
 func (t *target) updatePresent() {
 	t.present, t.presented = nil, t.changes.Load()
+	if t.engine != nil {
+		t.engine = &health.Engine{Host: t.engine.Host}
+	}
 	f, ok := t.Collector.(collectors.Follower)
 	if !ok || !t.status.Known || !t.status.Up {
 		return
 	}
-	families, err := t.presentation(f)
+	families, engine, err := t.presentation(f)
 	if err != nil {
 		// Nothing stale is shown; the next reading tries again.
 		t.log.Error("what is known of the target cannot be shown", "target", t.Name, "err", err)
 		return
 	}
 	t.present = families
+	if engine != nil {
+		engine.Read = true
+		t.engine = engine
+	}
 }
 
-func (t *target) presentation(f collectors.Follower) (families []exposition.Family, err error) {
+func (t *target) presentation(f collectors.Follower) (families []exposition.Family, engine *health.Engine, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
@@ -333,7 +351,8 @@ func (t *target) presentation(f collectors.Follower) (families []exposition.Fami
 	}()
 	b := &collectors.Batch{Target: t.Name}
 	f.Present(b)
-	return t.followerEncoder.Encode(b.Metrics(true))
+	families, err = t.followerEncoder.Encode(b.Metrics(true))
+	return families, b.Engine, err
 }
 
 // follow has a Follower listen until ctx is done, and contains its panics.
@@ -369,6 +388,12 @@ func (t *target) encodeStatus() {
 
 // view returns the status and the families as they are now. Families are immutable and may be kept.
 func (t *target) view() (Status, []exposition.Family) {
+	s, families, _, _ := t.viewAll()
+	return s, families
+}
+
+// viewAll returns the facts about the target besides, and those about its container engine, nil for other targets.
+func (t *target) viewAll() (Status, []exposition.Family, health.Target, *health.Engine) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.changes.Load() != t.presented {
@@ -378,7 +403,22 @@ func (t *target) view() (Status, []exposition.Family) {
 	s := t.status
 	s.Failures = maps.Clone(t.status.Failures)
 	s.Notes = t.withClashes(s.Notes)
-	return s, slices.Concat(t.own, t.families, t.present)
+	return s, slices.Concat(t.own, t.families, t.present), t.facts(), t.engine
+}
+
+// facts are what the judgement needs. The caller holds mu.
+func (t *target) facts() health.Target {
+	s := &t.status
+	f := health.Target{Name: s.Target, Kind: s.Kind, Container: s.Container, Read: s.Known, Up: s.Up, Conditions: t.conditions}
+	if s.Dropped != nil {
+		dropped := 0
+		for _, n := range s.Dropped {
+			dropped += n
+		}
+		holds := dropped > 0 || len(s.Clashes) > 0
+		f.Conditions = append(slices.Clip(f.Conditions), health.Condition{Alert: health.AlertSeriesDropped, Holds: holds})
+	}
+	return f
 }
 
 // clashed notes which families a page could not take that was made of what the target was when it was seen, and reports

@@ -282,7 +282,7 @@ func TestReloadKeepsTheRhythm(t *testing.T) {
 				target.Same = round > 0 && i > 0
 				targets = append(targets, target)
 			}
-			next, err := New(targets, prometheus.NewRegistry(), log, p)
+			next, err := New(targets, prometheus.NewRegistry(), nil, log, p)
 			must(t, err)
 			p = next
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute+11*time.Second)

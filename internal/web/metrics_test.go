@@ -30,7 +30,7 @@ func (p polled) Ready() bool { return p.Poller.Ready() }
 func (p polled) History(target string) (poll.History, bool) { return p.Poller.History(target) }
 
 func TestOnlyScrapersAreFollowed(t *testing.T) {
-	p, err := poll.New(nil, prometheus.NewRegistry(), slog.New(slog.DiscardHandler), nil)
+	p, err := poll.New(nil, prometheus.NewRegistry(), nil, slog.New(slog.DiscardHandler), nil)
 	must(t, err)
 	var told []string
 	handler := web.New(polled{Poller: p}, web.Options{

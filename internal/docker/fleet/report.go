@@ -23,7 +23,12 @@ type Report struct {
 	// Expected says that it should be running. DependsOn are the names of the containers that it needs. Both are known with Status.
 	Expected  bool
 	DependsOn []string
-	Counts    Counts
+	// WaitsFor is the container that must start or become healthy before compose starts this one, "" if none.
+	WaitsFor string
+	// DownFor is how long ago its last run ended, by the engine's account, while it does not run. UnhealthyFor is how long its checks
+	// had been failing at the last one, by the engine's clock alone. Both are 0 if unknown.
+	DownFor, UnhealthyFor time.Duration
+	Counts                Counts
 }
 
 // Report returns what is known of every member, in the order of their names.
@@ -47,7 +52,9 @@ func (f *Fleet) Report(now time.Time) []Report {
 			r.Status = &Status{Name: name, Labels: c.Labels, Run: Run{State: stateMissing}, Checks: Checks{Health: container.NoHealthcheck}}
 		}
 		if r.Status != nil {
-			r.Expected = c.Wanted && !waiting[c] && !f.removed(name, c)
+			r.Expected = c.Wanted && waiting[c] == "" && !f.removed(name, c)
+			r.WaitsFor = waiting[c]
+			r.DownFor, r.UnhealthyFor = r.Status.durations(c.Gone, now)
 			r.DependsOn = f.dependencies(name, c, services)
 		}
 		if f.SavedCounts != nil {
@@ -58,36 +65,37 @@ func (f *Fleet) Report(now time.Time) []Report {
 	return reports
 }
 
-// findWaiting finds the members that compose has made, and starts later: once others are healthy, which are starting, or
+// findWaiting finds for whom the members wait that compose has made, and starts later: once others are healthy, which are starting, or
 // once others have started, which wait themselves.
-func (f *Fleet) findWaiting(services map[composeUnit][]string) map[*Member]bool {
-	waiting, awaited := map[*Member]bool{}, map[*Member][]condition{}
+func (f *Fleet) findWaiting(services map[composeUnit][]string) map[*Member]string {
+	waiting, awaited := map[*Member]string{}, map[*Member][]condition{}
 	for _, c := range f.Members {
 		if c.present && c.Status.State == container.StateCreated {
 			awaited[c] = f.awaited(c, services)
 		}
 	}
 	delays := func(o condition) bool {
-		return waiting[o.Member] || o.healthy && o.present && o.Status.Health == container.Starting
+		return waiting[o.Member] != "" || o.healthy && o.present && o.Status.Health == container.Starting
 	}
 	for more := true; more; {
 		more = false
 		for c, others := range awaited {
-			if !waiting[c] && !c.startable && slices.ContainsFunc(others, delays) {
-				waiting[c], more = true, true
+			if i := slices.IndexFunc(others, delays); waiting[c] == "" && !c.startable && i >= 0 {
+				waiting[c], more = others[i].name, true
 			}
 		}
 	}
 	for c, others := range awaited {
 		// One that has not been made or started yet will be starting later.
 		pending := slices.ContainsFunc(others, func(o condition) bool { return !o.present || o.Status.State == container.StateCreated })
-		c.startable = c.startable || !waiting[c] && !pending
+		c.startable = c.startable || waiting[c] == "" && !pending
 	}
 	return waiting
 }
 
 // condition is a member that must have started, or be healthy too, before compose starts another one.
 type condition struct {
+	name string
 	*Member
 	healthy bool
 }
@@ -102,7 +110,7 @@ func (f *Fleet) awaited(c *Member, services map[composeUnit][]string) []conditio
 			if len(others) == maxDependencies {
 				return others
 			}
-			others = append(others, condition{f.Members[name], wanted == "service_healthy"})
+			others = append(others, condition{name, f.Members[name], wanted == "service_healthy"})
 		}
 	}
 	return others

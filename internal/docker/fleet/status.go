@@ -70,6 +70,9 @@ type Checks struct {
 	// does not keep the whole streak.
 	UnhealthySince time.Time
 	estimated      bool
+	// failed is when the last failing check ended, period about how long it takes from one to the next.
+	failed time.Time
+	period time.Duration
 	// streak is how many checks have failed in a row.
 	streak int
 	// passed is when the last check of this run ended that is known not to have failed.
@@ -84,6 +87,25 @@ type limits struct {
 	autoRemove    bool
 	// dependsOn is compose's label, networkOf the id or name of the container whose network this one shares.
 	dependsOn, networkOf string
+}
+
+// durations are how long ago the container stopped, and how long its checks have been failing; 0 if it has not, they have
+// not, or nobody knows. gone is when it vanished, by our clock.
+func (s *Status) durations(gone, now time.Time) (down, unhealthy time.Duration) {
+	switch {
+	case s.State == stateMissing && !gone.IsZero():
+		down = now.Sub(gone)
+	case s.State != container.StateRunning && !s.Ended.IsZero():
+		down = now.Sub(s.Ended)
+	}
+	if !s.UnhealthySince.IsZero() && !s.failed.IsZero() {
+		unhealthy = s.failed.Sub(s.UnhealthySince)
+		// A check that ended in the future or long ago did so by another clock.
+		if since := now.Sub(s.failed); since > 0 && since <= 2*s.period {
+			unhealthy += since
+		}
+	}
+	return max(down, 0), max(unhealthy, 0)
 }
 
 // going reports whether the container is being removed, or could not be: its state tells nothing of what it was before.
@@ -179,20 +201,18 @@ func (s *Status) readChecks(h *container.Health, check *container.HealthConfig) 
 		return
 	}
 	oldest := failing[len(failing)-1]
-	s.UnhealthySince = oldest.Start
+	s.UnhealthySince, s.failed = oldest.Start, failing[0].End
+	s.period = defaultCheckInterval
+	if check != nil && check.Interval > 0 {
+		s.period = check.Interval
+	}
+	s.period += max(oldest.End.Sub(oldest.Start), 0)
 	forgotten := h.FailingStreak - len(failing)
 	if forgotten <= 0 {
 		return
 	}
 	s.estimated = true
-	period := defaultCheckInterval
-	if check != nil && check.Interval > 0 {
-		period = check.Interval
-	}
-	if took := oldest.End.Sub(oldest.Start); took > 0 {
-		period += took
-	}
-	s.UnhealthySince = oldest.Start.Add(-time.Duration(forgotten) * period)
+	s.UnhealthySince = oldest.Start.Add(-time.Duration(forgotten) * s.period)
 	if s.UnhealthySince.Before(s.Started) {
 		s.UnhealthySince = s.Started
 	}

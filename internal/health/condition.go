@@ -1,0 +1,230 @@
+package health
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+)
+
+// Condition is something besides being down that a reading finds about a target, and that an alert of its own tells of.
+type Condition struct {
+	// Alert is the name of the alert.
+	Alert string
+	// Of is the part of the target that it is about, such as a virtual host; "" for the target itself.
+	Of    string
+	Holds bool
+	// Modules are those that are in error, of AlertModuleProblem: it holds if one of them is not ignored.
+	Modules []string
+	// Ends is when the certificate ends, of AlertServedNotRenewed: it is critical shortly before.
+	Ends time.Time
+}
+
+// The names of the alerts on conditions.
+const (
+	AlertModuleProblem         = "XMPPModuleProblem"
+	AlertComponentDisconnected = "XMPPComponentDisconnected"
+	AlertAuthSourceMissing     = "XMPPAuthSourceMissing"
+	AlertServicesUnlinked      = "IRCServicesUnlinked"
+	AlertOrphans               = "PlantStoreOrphans"
+	AlertSeriesDropped         = "UpstreamSeriesDropped"
+	AlertChainInvalid          = "TLSChainInvalid"
+	AlertServedNotRenewed      = "TLSServedNotRenewed"
+	AlertCacheExhausted        = "IdentityCacheExhausted"
+	AlertPlaceholder           = "PlaceholderCredential"
+)
+
+// seenCondition is a condition and when a reading told of it last.
+type seenCondition struct {
+	Condition
+	at time.Time
+}
+
+// ConditionVerdict is what the metrics say of a condition.
+type ConditionVerdict struct {
+	Target, Alert, Of string
+	// Severity is that of the alert.
+	Severity Severity
+	// Lasted is how long it has held, 0 while it does not.
+	Lasted  time.Duration
+	Excused bool
+}
+
+// conditionsOf returns what is known of a target's conditions. Those of which a failed reading tells nothing stay as they were,
+// for a while.
+func (j *Judge) conditionsOf(t *Target, now time.Time) []seenCondition {
+	var list []seenCondition
+	if t.Read {
+		for _, c := range t.Conditions {
+			list = append(list, seenCondition{c, now})
+		}
+		delete(j.awaited, t.Name)
+	}
+	for _, old := range j.conditions[t.Name] {
+		told := slices.ContainsFunc(list, func(c seenCondition) bool { return c.Alert == old.Alert })
+		if !told && !(t.Read && t.Up) && now.Sub(old.at) <= unreadFor {
+			list = append(list, old)
+		}
+	}
+	j.conditions[t.Name] = list
+	return list
+}
+
+// judgeConditions finds which conditions of a target hold.
+func (r *round) judgeConditions(t *Target) {
+	conditions := r.judge.conditionsOf(t, r.now)
+	for i := range conditions {
+		c, unknown := &conditions[i].Condition, !conditions[i].at.Equal(r.now)
+		switch c.Alert {
+		case AlertModuleProblem:
+			c.Holds = slices.ContainsFunc(c.Modules, func(name string) bool { return !slices.Contains(r.judge.alerts.XMPPModuleProblem.Ignore, name) })
+			r.judgeCondition(t, c, Warning, c.Holds, unknown)
+		case AlertServedNotRenewed:
+			soon := r.judge.alerts.TLSServedNotRenewed.Critical.Under.Std()
+			r.judgeCondition(t, c, Warning, c.Holds, unknown)
+			r.judgeCondition(t, c, Critical, c.Holds && c.Ends.Sub(r.now) < soon, unknown)
+		case AlertComponentDisconnected, AlertServicesUnlinked, AlertCacheExhausted:
+			r.judgeCondition(t, c, Critical, c.Holds, unknown)
+		default:
+			r.judgeCondition(t, c, Warning, c.Holds, unknown)
+		}
+	}
+}
+
+// judgeCondition adds the problem that a condition is, if it holds.
+func (r *round) judgeCondition(t *Target, c *Condition, severity Severity, holds, unknown bool) {
+	v := &ConditionVerdict{Target: t.Name, Alert: c.Alert, Of: c.Of, Severity: severity}
+	r.conditions = append(r.conditions, v)
+	if !holds {
+		return
+	}
+	p := r.begin(problemKey{TargetSubject(t.Name), c.Alert, c.Of, severity}, r.now)
+	p.Unknown, p.condition = unknown, v
+	p.explain(r.now, func(since time.Time) (cause, bool) { return r.ofCondition(t, c.Alert, since) })
+	v.Lasted = p.Lasted
+}
+
+// ofCondition returns what explains that a condition has held since then.
+func (r *round) ofCondition(t *Target, alert string, since time.Time) (cause, bool) {
+	switch alert {
+	case AlertPlaceholder:
+		return cause{}, false
+	case AlertModuleProblem, AlertChainInvalid:
+		return r.ofTarget(t, since)
+	case AlertOrphans: // a store that refuses every deletion is down, and told of as such
+		return r.orTarget(t, since)
+	case AlertComponentDisconnected:
+		if c, ok := r.ofTarget(t, since); ok {
+			return c, true
+		}
+		return r.ofRole("bridge", since)
+	case AlertServicesUnlinked:
+		if c, ok := r.ofTarget(t, since); ok {
+			return c, true
+		}
+		for i := range r.targets {
+			if s := &r.targets[i]; s.Kind == "irc_services" {
+				if c, ok := r.orTarget(s, since); ok {
+					return c, true
+				}
+			}
+		}
+		return r.ofRole("irc_services", since)
+	}
+	// What something else brings about is no excuse here.
+	if c, ok := r.ofTarget(t, since); ok && c.Reason == ReasonMaintenance {
+		return c, true
+	}
+	return cause{}, false
+}
+
+// orTarget returns what explains that the target is down, or that it is down itself.
+func (r *round) orTarget(t *Target, since time.Time) (cause, bool) {
+	if c, ok := r.ofTarget(t, since); ok {
+		return c, true
+	}
+	known := r.judge.problems[problemKey{Subject: TargetSubject(t.Name), alert: AlertTargetDown}]
+	if known == nil || since.Before(known.Since.Add(-earlier)) {
+		return cause{}, false
+	}
+	return cause{Excuse{ReasonDependency, t.Name, TargetSubject(t.Name)}, known.Since}, true
+}
+
+// ofRole returns why no container of the role serves; one that does is enough to be blamed.
+func (x *causes) ofRole(role string, since time.Time) (found cause, ok bool) {
+	var containers []*Container
+	for _, c := range x.containers {
+		if c.Role == role {
+			containers = append(containers, c)
+		}
+	}
+	slices.SortFunc(containers, func(a, b *Container) int { return compareSubjects(a.subject(), b.subject()) })
+	for _, c := range containers {
+		one, explained := cause{Excuse: Excuse{Reason: ReasonMaintenance, Cause: c.Name, Root: c.subject()}}, true
+		if !x.underMaintenance(c.subject()) {
+			one, explained = x.ofOwnContainer(c, since)
+		}
+		if !explained {
+			return cause{}, false
+		}
+		if !ok {
+			found, ok = one, true
+		}
+	}
+	return found, ok
+}
+
+// held are how long the alerts on conditions wait.
+func held(a *config.Alerts, alert string) time.Duration {
+	switch alert {
+	case AlertModuleProblem:
+		return a.XMPPModuleProblem.For.Std()
+	case AlertComponentDisconnected:
+		return a.XMPPComponentDisconnected.For.Std()
+	case AlertAuthSourceMissing:
+		return a.XMPPAuthSourceMissing.For.Std()
+	case AlertServicesUnlinked:
+		return a.IRCServicesUnlinked.For.Std()
+	case AlertOrphans:
+		return a.PlantStoreOrphans.For.Std()
+	case AlertSeriesDropped:
+		return a.UpstreamSeriesDropped.For.Std()
+	case AlertChainInvalid:
+		return a.TLSChainInvalid.For.Std()
+	case AlertCacheExhausted:
+		return a.IdentityCacheExhausted.For.Std()
+	case AlertPlaceholder:
+		return a.PlaceholderCredential.For.Std()
+	default:
+		return never
+	}
+}
+
+// conditionLimits are the thresholds of the alert on a condition.
+func conditionLimits(a *config.Alerts, key *problemKey) thresholds {
+	hold := held(a, key.alert)
+	if key.alert == AlertServedNotRenewed {
+		hold = a.TLSServedNotRenewed.Warning.For.Std()
+		if key.severity == Critical {
+			hold = a.TLSServedNotRenewed.Critical.For.Std()
+		}
+	}
+	if key.severity == Critical {
+		return thresholds{never, hold}
+	}
+	return thresholds{hold, never}
+}
+
+// conditionVerdicts are sorted by alert, target and part.
+func (r *round) conditionVerdicts() []ConditionVerdict {
+	list := make([]ConditionVerdict, len(r.conditions))
+	for i, v := range r.conditions {
+		list[i] = *v
+	}
+	slices.SortFunc(list, func(a, b ConditionVerdict) int {
+		return cmp.Or(strings.Compare(a.Alert, b.Alert), strings.Compare(a.Target, b.Target), strings.Compare(a.Of, b.Of), cmp.Compare(a.Severity, b.Severity))
+	})
+	return list
+}

@@ -1,0 +1,198 @@
+// Package health judges what is wrong with the stack, since when, and because of what. It computes from typed facts, reads no
+// page, no engine and no clock, so that the status page, the metrics and the alerts all follow one judgement.
+package health
+
+import (
+	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+)
+
+// Subject is what a problem is about: a target, or a container.
+type Subject struct {
+	// Kind is config.MaintenanceTarget or config.MaintenanceContainer.
+	Kind string `json:"kind"`
+	// Host is the container's docker_host; "" for a target.
+	Host string `json:"host,omitempty"`
+	Name string `json:"name"`
+}
+
+// TargetSubject is the target of that name.
+func TargetSubject(name string) Subject { return Subject{Kind: config.MaintenanceTarget, Name: name} }
+
+// ContainerSubject is the container of that name on the engine.
+func ContainerSubject(host, name string) Subject {
+	return Subject{Kind: config.MaintenanceContainer, Host: host, Name: name}
+}
+
+// Facts are what one exporter knows at one moment.
+type Facts struct {
+	// Now has a monotonic clock reading: a step of the wall clock changes no duration.
+	Now     time.Time
+	Targets []Target
+	Engines []Engine
+	// Maintenance is what the operator has put under maintenance. Host is empty there: the name holds on every engine.
+	Maintenance []Subject
+}
+
+// Target is what is known of a target.
+type Target struct {
+	Name, Kind string
+	// Container is the name of the container that serves the target, "" if unknown. Inferred says that nobody configured it.
+	Container string
+	Inferred  bool
+	// Read says that there is a recent reading; Up is its verdict.
+	Read, Up bool
+	// Conditions are what the last reading has an opinion on, whether they hold or not.
+	Conditions []Condition
+}
+
+// Engine is what is known of a container engine. Read says that it could be read at last; Containers hold only then.
+type Engine struct {
+	Host       string
+	Read       bool
+	Containers []Container
+}
+
+// Container is what is known of a container.
+type Container struct {
+	// Host is the engine's docker_host.
+	Host, Name string
+	// Role is what it is for, such as bridge; "" if unknown.
+	Role string
+	// State and Health are words of the engine, or State is Missing.
+	State, Health string
+	// Expected says that it should be running.
+	Expected bool
+	// WaitsFor is the container that must start or become healthy before this one is started, "" if none.
+	WaitsFor string
+	// DependsOn are the names of containers on the same engine that this one needs.
+	DependsOn []string
+	// Restarts is the number of restarts ever counted.
+	Restarts uint64
+	// DownFor is how long ago it stopped, by the engine's account; UnhealthyFor how long its checks have been failing. Both are
+	// 0 if unknown.
+	DownFor, UnhealthyFor time.Duration
+}
+
+// The states and healths that the judgement looks at.
+const (
+	Running    = "running"
+	Restarting = "restarting"
+	Missing    = "missing"
+	Unhealthy  = "unhealthy"
+	Starting   = "starting"
+)
+
+func (c *Container) subject() Subject { return ContainerSubject(c.Host, c.Name) }
+
+// down reports whether the container should be running and is not.
+func (c *Container) down() bool { return c.Expected && c.State != Running }
+
+// starting reports whether the container is on its way to serve.
+func (c *Container) starting() bool {
+	return c.WaitsFor != "" || c.State == Running && c.Health == Starting
+}
+
+// available reports whether the container can serve those that need it.
+func (c *Container) available() bool { return !c.down() && !c.starting() }
+
+// Severity is how bad a problem is.
+type Severity int
+
+// The severities. Pending is a problem that has not lasted long enough for an alert.
+const (
+	Pending Severity = iota
+	Warning
+	Critical
+)
+
+// String is the severity as alerts have it.
+func (s Severity) String() string { return [...]string{"pending", "warning", "critical"}[s] }
+
+// The reasons of excuses.
+const (
+	ReasonMaintenance = "maintenance"
+	ReasonDependency  = "dependency"
+	ReasonContainer   = "container"
+	ReasonStarting    = "starting"
+)
+
+// Excuse is why a problem is held back. The zero Excuse is none.
+type Excuse struct {
+	Reason string
+	// Cause is the name of the container that is to blame, "" for maintenance of the subject itself.
+	Cause string
+	// Root is the container at the end of the chain of causes, whose own alert tells of the problem.
+	Root Subject
+}
+
+// Holds reports whether there is an excuse.
+func (e Excuse) Holds() bool { return e.Reason != "" }
+
+// The names of the alerts on availability.
+const (
+	AlertTargetDown         = "TargetDown"
+	AlertContainerDown      = "ContainerDown"
+	AlertContainerMissing   = "ContainerMissing"
+	AlertContainerUnhealthy = "ContainerUnhealthy"
+	AlertContainerRestarts  = "ContainerRestarts"
+)
+
+// Problem is one thing that is wrong.
+type Problem struct {
+	Subject
+	// Alert is the name of the alert that tells of it.
+	Alert string
+	// Of is the part of the target that the problem is about; "" for all of it.
+	Of string
+	// Since is when it began; AtLeast says that it may have begun earlier.
+	Since    time.Time
+	AtLeast  bool
+	Lasted   time.Duration
+	Severity Severity
+	// Excuse holds the problem back while Severity is Pending.
+	Excuse Excuse
+	// Also is a container that the subject needs and that is down too, although it does not excuse the problem; "" if none.
+	Also string
+	// Consequences are the subjects whose problems this one excuses.
+	Consequences []Subject
+	// Unknown says that the source could not be read, so that this is what was known last.
+	Unknown bool
+}
+
+// Verdict is what the metrics say of one subject.
+type Verdict struct {
+	// Down, Missing and Unhealthy are how long, 0 while it is not so. Known says that Down is known.
+	Down, Missing, Unhealthy time.Duration
+	Known                    bool
+	// RecentRestarts are those within the window of the alert, without the excused ones.
+	RecentRestarts uint64
+	Excuse         Excuse
+	Unknown        bool
+}
+
+// Judgement is what was wrong at one moment. It is immutable.
+type Judgement struct {
+	Time time.Time
+	// Problems are sorted: the worst first, then the oldest.
+	Problems []Problem
+	Verdicts map[Subject]Verdict
+	// Conditions has one entry for each condition that anybody has an opinion on, and for each severity that it can have.
+	Conditions []ConditionVerdict
+	// HeldBack are the alerts on measured values that maintenance holds back.
+	HeldBack []HeldBack
+}
+
+// HeldBack is an alert on a measured value that is held back.
+type HeldBack struct {
+	Alert string
+	Subject
+}
+
+// The names of the alerts on measured values.
+const (
+	AlertCertificateExpiry = "TLSCertificateExpiry"
+	AlertVolumeUsage       = "DataVolumeUsage"
+	AlertAuthFailureRate   = "XMPPAuthFailureRate"
+)

@@ -1,0 +1,440 @@
+package health
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+)
+
+// Judge remembers what is needed to judge the next facts: since when, what has been told, and what was restarted. It is not
+// safe for concurrent use.
+type Judge struct {
+	alerts   config.Alerts
+	problems map[problemKey]*record
+	// unavailable is since when containers have not been able to serve, and when that ended.
+	unavailable map[Subject]*span
+	restarts    map[Subject]*restarts
+	engines     map[string]*engine
+	conditions  map[string][]seenCondition // by target
+	// well are the targets that have been seen up, by this process or the one before.
+	well map[string]bool
+	// changed says that there is something new to save.
+	changed bool
+	// resumed is when the memory of a former process was taken over; unread are the engines in it that were not read since,
+	// awaited the targets with conditions of which that is so.
+	resumed time.Time
+	unread  map[string]bool
+	awaited map[string]bool
+}
+
+// problemKey names a problem. of and severity are only of conditions.
+type problemKey struct {
+	Subject
+	alert    string
+	of       string
+	severity Severity
+}
+
+// span is a time when a container was not available; ended is zero while it lasts.
+type span struct{ began, ended time.Time }
+
+// engine is what was read of an engine last.
+type engine struct {
+	// read is when that was, before when it was the time before, zero if never.
+	read, before time.Time
+	containers   []Container
+}
+
+// NewJudge makes a judge that knows nothing yet.
+func NewJudge(alerts *config.Alerts) *Judge {
+	return &Judge{
+		alerts: *alerts, problems: map[problemKey]*record{}, unavailable: map[Subject]*span{}, restarts: map[Subject]*restarts{},
+		engines: map[string]*engine{}, well: map[string]bool{}, unread: map[string]bool{}, awaited: map[string]bool{}, conditions: map[string][]seenCondition{},
+	}
+}
+
+// Reconfigure has the judge use other thresholds from now on. What it knows stays.
+func (j *Judge) Reconfigure(alerts *config.Alerts) { j.alerts = *alerts }
+
+// unreadFor is how long what is known of containers stays as it was while their engine cannot be read.
+const unreadFor = 15 * time.Minute
+
+// Judge judges the facts of one moment. Moments must not go back.
+func (j *Judge) Judge(f *Facts) *Judgement {
+	j.readEngines(f)
+	r := &round{causes: newCauses(j, f), verdicts: map[Subject]Verdict{}}
+	containers := slices.SortedFunc(maps.Values(r.containers), func(a, b *Container) int {
+		return compareSubjects(a.subject(), b.subject())
+	})
+	for _, c := range containers {
+		j.trackAvailability(c, f.Now)
+	}
+	for _, c := range containers {
+		r.judgeContainer(c)
+	}
+	r.targets = f.Targets
+	for i := range f.Targets {
+		r.judgeTarget(&f.Targets[i])
+	}
+	for i := range f.Targets {
+		r.judgeConditions(&f.Targets[i])
+	}
+	r.keepUnread()
+	r.decide()
+	r.excuseMaintained()
+	j.forget(r)
+	return &Judgement{Time: f.Now, Problems: r.sorted(), Verdicts: r.verdicts, Conditions: r.conditionVerdicts(), HeldBack: r.heldBack()}
+}
+
+// readEngines takes over what the engines have. What those had that cannot be read stays, while it is not too old.
+func (j *Judge) readEngines(f *Facts) {
+	present := map[string]bool{}
+	for i := range f.Engines {
+		given := &f.Engines[i]
+		e := j.engines[given.Host]
+		if e == nil {
+			e = &engine{}
+			j.engines[given.Host] = e
+		}
+		if given.Read {
+			e.before, e.read, e.containers = e.read, f.Now, given.Containers
+			if j.unread[given.Host] { // what it was like meanwhile is not known
+				e.before = j.resumed
+				delete(j.unread, given.Host)
+			}
+		}
+		present[given.Host] = f.Now.Sub(e.read) <= unreadFor
+	}
+	maps.DeleteFunc(j.engines, func(host string, _ *engine) bool { return !present[host] })
+}
+
+// trackAvailability follows since when a container has not been able to serve.
+func (j *Judge) trackAvailability(c *Container, now time.Time) {
+	s := c.subject()
+	known := j.unavailable[s]
+	switch {
+	case !c.available() && (known == nil || !known.ended.IsZero()):
+		j.unavailable[s] = &span{began: j.stopped(c, now)}
+		for _, alert := range []string{AlertContainerDown, AlertContainerMissing} {
+			if saved := j.problems[problemKey{Subject: s, alert: alert}]; saved != nil {
+				j.unavailable[s].began = saved.Since
+			}
+		}
+	case c.available() && known != nil && known.ended.IsZero():
+		known.ended = now
+	}
+}
+
+// stopped is when a container ended that is seen so for the first time: by the engine's account, whose clock may be another
+// one, but not before the engine was read the last time, when it was still well.
+func (j *Judge) stopped(c *Container, now time.Time) time.Time {
+	at := now.Add(-max(c.DownFor, 0))
+	if before := j.engines[c.Host].before; at.Before(before) {
+		return before
+	}
+	return at
+}
+
+// unavailableSince returns since when the container has not been available, if it is not, or was not until grace ago.
+func (j *Judge) unavailableSince(s Subject, now time.Time, grace time.Duration) (time.Time, bool) {
+	known := j.unavailable[s]
+	if known == nil || !known.ended.IsZero() && (grace == 0 || now.Sub(known.ended) > grace) {
+		return time.Time{}, false
+	}
+	return known.began, true
+}
+
+// forget drops what has ended, and what is known of containers that nobody knows any more.
+func (j *Judge) forget(r *round) {
+	open := map[problemKey]bool{}
+	for _, p := range r.problems {
+		open[p.key] = true
+	}
+	before := len(j.problems)
+	maps.DeleteFunc(j.problems, func(key problemKey, _ *record) bool { return !open[key] })
+	j.changed = j.changed || len(j.problems) < before
+	gone := func(s Subject) bool { return r.containers[s] == nil && !j.unread[s.Host] }
+	maps.DeleteFunc(j.unavailable, func(s Subject, _ *span) bool { return gone(s) })
+	maps.DeleteFunc(j.restarts, func(s Subject, _ *restarts) bool { return gone(s) })
+	maps.DeleteFunc(j.conditions, func(name string, _ []seenCondition) bool { _, ok := r.verdicts[TargetSubject(name)]; return !ok })
+	maps.DeleteFunc(j.well, func(name string, _ bool) bool { _, ok := r.verdicts[TargetSubject(name)]; return !ok })
+}
+
+// thresholds are how long a problem lasts before it is worth a warning, and before it is critical.
+type thresholds struct{ warning, critical time.Duration }
+
+// never is longer than anything lasts.
+const never = time.Duration(1<<63 - 1)
+
+// limits are the thresholds of the alert on a problem.
+func (j *Judge) limits(key *problemKey, known *record) thresholds {
+	a := &j.alerts
+	switch key.alert {
+	case AlertTargetDown:
+		return thresholds{a.TargetDown.Warning.For.Std(), a.TargetDown.Critical.For.Std()}
+	case AlertContainerDown:
+		return thresholds{a.ContainerDown.Warning.For.Std(), a.ContainerDown.Critical.For.Std()}
+	case AlertContainerMissing:
+		if known.Removed {
+			return thresholds{a.ContainerMissing.For.Std(), never}
+		}
+		return thresholds{never, a.ContainerMissing.For.Std()}
+	case AlertContainerUnhealthy:
+		return thresholds{a.ContainerUnhealthy.Warning.For.Std(), a.ContainerUnhealthy.Critical.After.Std()}
+	}
+	return conditionLimits(a, key)
+}
+
+func (t thresholds) severity(lasted time.Duration) Severity {
+	switch {
+	case lasted > t.critical:
+		return Critical
+	case lasted > t.warning:
+		return Warning
+	}
+	return Pending
+}
+
+// round is one judgement in the making.
+type round struct {
+	causes
+	targets    []Target
+	problems   []*candidate
+	verdicts   map[Subject]Verdict
+	conditions []*ConditionVerdict
+}
+
+// candidate is a problem that is not yet decided on.
+type candidate struct {
+	Problem
+	key       problemKey
+	record    *record
+	cause     *cause            // nil where nothing explains it
+	condition *ConditionVerdict // nil unless it is one
+}
+
+// judgeContainer finds what is wrong with a container.
+func (r *round) judgeContainer(c *Container) {
+	s, grace := c.subject(), r.judge.alerts.Lookback.Std()
+	_, explained := r.ofContainer(c, r.now, grace)
+	v := Verdict{Known: true}
+	v.RecentRestarts = r.judge.countRestarts(c, r.now, explained)
+	switch {
+	case c.State == Missing:
+		p := r.begin(problemKey{Subject: s, alert: AlertContainerMissing}, r.judge.stopped(c, r.now))
+		p.record.Removed = !c.Expected
+		p.explain(r.now, func(since time.Time) (cause, bool) { return r.ofContainer(c, since, 0) })
+		v.Missing = p.Lasted
+	case c.State == Restarting && (v.RecentRestarts > 0 || explained):
+		// The alert on restarts tells of one that is restarted again and again.
+	case c.down():
+		p := r.begin(problemKey{Subject: s, alert: AlertContainerDown}, r.judge.stopped(c, r.now))
+		p.explain(r.now, func(since time.Time) (cause, bool) { return r.ofContainer(c, since, 0) })
+		v.Down = p.Lasted
+	case c.State == Running && c.Health == Unhealthy:
+		p := r.begin(problemKey{Subject: s, alert: AlertContainerUnhealthy}, r.now.Add(-c.UnhealthyFor))
+		// It takes a health check to find out that what the container needs is well again.
+		p.explain(r.now, func(since time.Time) (cause, bool) { return r.ofContainer(c, since, grace) })
+		v.Unhealthy = p.Lasted
+	}
+	v.Unknown = !r.judge.engines[c.Host].read.Equal(r.now)
+	r.verdicts[s] = v
+}
+
+// explain finds what explains the problem, by when it began. What would explain one that began now is named all the same.
+func (p *candidate) explain(now time.Time, causeOf func(since time.Time) (cause, bool)) {
+	if c, ok := causeOf(p.Since); ok {
+		p.cause, p.Also = &c, c.Cause
+	} else if c, ok := causeOf(now); ok {
+		p.Also = c.Cause
+	}
+}
+
+// keepUnread keeps what the former process has left of containers and conditions that were not read since.
+func (r *round) keepUnread() {
+	j := r.judge
+	if r.now.Sub(j.resumed) > unreadFor {
+		clear(j.unread)
+		clear(j.awaited)
+	}
+	for key, known := range j.problems {
+		switch {
+		case key.Kind == config.MaintenanceContainer && j.unread[key.Host]:
+			p, v := r.begin(key, known.Since), Verdict{Known: true, Unknown: true}
+			switch key.alert {
+			case AlertContainerUnhealthy:
+				v.Unhealthy = p.Lasted
+			case AlertContainerMissing:
+				v.Missing = p.Lasted
+			default:
+				v.Down = p.Lasted
+			}
+			p.resume()
+			r.verdicts[key.Subject] = v
+		case key.severity > Pending && j.awaited[key.Name]:
+			p := r.begin(key, known.Since)
+			p.Unknown = true
+			p.condition = &ConditionVerdict{Target: key.Name, Alert: key.alert, Of: key.of, Severity: key.severity, Lasted: p.Lasted}
+			r.conditions = append(r.conditions, p.condition)
+			p.resume()
+		}
+	}
+}
+
+// resume has the excuse hold that the former process found.
+func (p *candidate) resume() {
+	if p.record.Excuse.Holds() {
+		p.cause = &cause{Excuse: p.record.Excuse}
+	}
+}
+
+// judgeTarget finds whether a target is down. One that has not been read lately stays as it was.
+func (r *round) judgeTarget(t *Target) {
+	j, s := r.judge, TargetSubject(t.Name)
+	v := Verdict{Known: true, Unknown: !t.Read}
+	known := j.problems[problemKey{Subject: s, alert: AlertTargetDown}]
+	switch {
+	case t.Read && t.Up:
+		j.changed = j.changed || !j.well[t.Name]
+		j.well[t.Name] = true
+	case !t.Read && known == nil:
+		v.Known = j.well[t.Name]
+	default:
+		p := r.begin(problemKey{Subject: s, alert: AlertTargetDown}, r.now)
+		p.AtLeast = !j.well[t.Name]
+		p.explain(r.now, func(since time.Time) (cause, bool) { return r.ofTarget(t, since) })
+		if saved := p.record.Excuse; p.cause == nil && saved.Holds() && j.unread[saved.Root.Host] {
+			p.cause = &cause{Excuse: saved}
+		}
+		v.Down, v.Known = p.Lasted, !p.AtLeast || p.Lasted > j.alerts.TargetDown.Critical.For.Std()
+	}
+	r.verdicts[s] = v
+}
+
+// shortest is the least that a problem has lasted, since 0 means well.
+const shortest = time.Millisecond
+
+// begin notes that something is wrong: since then, if it was not so before.
+func (r *round) begin(key problemKey, since time.Time) *candidate {
+	known := r.judge.problems[key]
+	if known == nil {
+		known = &record{Since: since}
+		r.judge.problems[key], r.judge.changed = known, true
+	}
+	p := &candidate{key: key, record: known, Problem: Problem{
+		Subject: key.Subject, Alert: key.alert, Of: key.of, Since: known.Since, Lasted: max(r.now.Sub(known.Since), shortest),
+	}}
+	r.problems = append(r.problems, p)
+	return p
+}
+
+// decide settles what is told and what is held back. What nothing explains comes first, since it may be a cause.
+func (r *round) decide() {
+	for _, explained := range []bool{false, true} {
+		for _, p := range r.problems {
+			if (p.cause != nil) == explained {
+				r.decideOn(p)
+			}
+		}
+	}
+}
+
+func (r *round) decideOn(p *candidate) {
+	before := *p.record
+	if p.cause != nil && !p.record.Told && r.mayHoldBack(p.cause, p.Lasted) {
+		p.Excuse = p.cause.Excuse
+	} else {
+		p.Severity = r.judge.limits(&p.key, p.record).severity(p.Lasted)
+		p.record.Told = p.record.Told || p.Severity > Pending
+	}
+	p.record.Excuse = p.Excuse
+	r.judge.changed = r.judge.changed || *p.record != before
+	if p.condition != nil {
+		p.condition.Excused = p.Excuse.Holds()
+		return
+	}
+	v := r.verdicts[p.Subject]
+	v.Excuse = p.Excuse
+	r.verdicts[p.Subject] = v
+}
+
+// excuseMaintained says of everything under maintenance that it is excused, also while nothing is wrong with it. A problem
+// that was told before stays.
+func (r *round) excuseMaintained() {
+	told := map[Subject]bool{}
+	for _, p := range r.problems {
+		told[p.Subject] = told[p.Subject] || p.condition == nil && p.record.Told
+	}
+	for s, v := range r.verdicts {
+		if !told[s] && !v.Excuse.Holds() && r.underMaintenance(s) {
+			v.Excuse = Excuse{Reason: ReasonMaintenance}
+			r.verdicts[s] = v
+		}
+	}
+}
+
+// mayHoldBack reports whether a cause still holds back a problem that has lasted so long. But for maintenance, that ends
+// when the cause should have been told, unless it was.
+func (r *round) mayHoldBack(c *cause, lasted time.Duration) bool {
+	j := r.judge
+	if c.Reason == ReasonMaintenance || lasted <= j.alerts.ContainerDown.Critical.For.Std() {
+		return true
+	}
+	for _, alert := range []string{AlertContainerDown, AlertContainerMissing, AlertContainerUnhealthy, AlertTargetDown} {
+		if known := j.problems[problemKey{Subject: c.Root, alert: alert}]; known != nil && known.Told {
+			return true
+		}
+	}
+	return r.verdicts[c.Root].RecentRestarts > uint64(max(j.alerts.ContainerRestarts.Warning.Over, 0))
+}
+
+// heldBack are the alerts on measured values of what is under maintenance.
+func (r *round) heldBack() []HeldBack {
+	var list []HeldBack
+	for i := range r.targets {
+		t := &r.targets[i]
+		if c, ok := r.ofTarget(t, r.now); !ok || c.Reason != ReasonMaintenance {
+			continue
+		}
+		switch t.Kind {
+		case "volume":
+			list = append(list, HeldBack{AlertVolumeUsage, TargetSubject(t.Name)})
+			continue
+		case "xmpp_metrics":
+			list = append(list, HeldBack{AlertAuthFailureRate, TargetSubject(t.Name)})
+		}
+		list = append(list, HeldBack{AlertCertificateExpiry, TargetSubject(t.Name)})
+	}
+	slices.SortFunc(list, func(a, b HeldBack) int {
+		return cmp.Or(strings.Compare(a.Alert, b.Alert), compareSubjects(a.Subject, b.Subject))
+	})
+	return list
+}
+
+// sorted are the problems, the worst first, then the oldest, each with what it is the cause of.
+func (r *round) sorted() []Problem {
+	consequences := map[Subject][]Subject{}
+	for _, p := range r.problems {
+		if p.Excuse.Holds() && p.Excuse.Root.Name != "" {
+			consequences[p.Excuse.Root] = append(consequences[p.Excuse.Root], p.Subject)
+		}
+	}
+	list := make([]Problem, 0, len(r.problems))
+	for _, p := range r.problems {
+		if p.condition == nil {
+			p.Consequences, p.Unknown = consequences[p.Subject], r.verdicts[p.Subject].Unknown
+		}
+		if p.cause != nil && !p.Excuse.Holds() {
+			p.Also = p.cause.Cause
+		}
+		list = append(list, p.Problem)
+	}
+	slices.SortStableFunc(list, func(a, b Problem) int {
+		return cmp.Or(cmp.Compare(b.Severity, a.Severity), a.Since.Compare(b.Since), compareSubjects(a.Subject, b.Subject), strings.Compare(a.Alert, b.Alert))
+	})
+	return list
+}

@@ -1,0 +1,96 @@
+package poll
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
+)
+
+var (
+	targetDownDesc = prometheus.NewDesc("chatstack_target_down_seconds",
+		"How long the target has been down, by the exporter's monotonic clock; 0 while it is up. Absent until that is known.", []string{"target"}, nil)
+	targetExcusedDesc = prometheus.NewDesc("chatstack_target_excused",
+		"Whether the alert on the target is held back because of something else; chatstack_excuse_info has the reason.", []string{"target"}, nil)
+	containerDownDesc = prometheus.NewDesc("chatstack_container_down_seconds",
+		"How long the container has existed and not been running although it should be; 0 while it runs.", []string{"container", "docker_host"}, nil)
+	containerMissingDesc = prometheus.NewDesc("chatstack_container_missing_seconds",
+		"How long the container has not existed; 0 while it does.", []string{"container", "docker_host"}, nil)
+	containerUnhealthyDesc = prometheus.NewDesc("chatstack_container_unhealthy_seconds",
+		"How long the container's health checks have been failing; 0 unless it is unhealthy.", []string{"container", "docker_host"}, nil)
+	containerExcusedDesc = prometheus.NewDesc("chatstack_container_excused",
+		"Whether alerts on the container are held back because of something else; chatstack_excuse_info has the reason.", []string{"container", "docker_host"}, nil)
+	recentRestartsDesc = prometheus.NewDesc("chatstack_container_recent_restarts",
+		"Restarts of the container within the window of the alert on restarts, without those that something else explains.", []string{"container", "docker_host"}, nil)
+	problemSecondsDesc = prometheus.NewDesc("chatstack_problem_seconds",
+		"How long something besides being down has been wrong with the target, by the alert that tells of it; 0 while all is well.", []string{"alert", "severity", "target", "of"}, nil)
+	problemExcusedDesc = prometheus.NewDesc("chatstack_problem_excused",
+		"Whether the alert on the problem is held back because of something else.", []string{"alert", "severity", "target", "of"}, nil)
+	certificateExcusedDesc = prometheus.NewDesc("chatstack_tls_certificate_excused",
+		"1 while maintenance holds back alerts on the end of the certificate.", []string{"endpoint"}, nil)
+	volumeExcusedDesc = prometheus.NewDesc("chatstack_volume_excused",
+		"1 while maintenance holds back alerts on the usage of the volume.", []string{"volume"}, nil)
+	authExcusedDesc = prometheus.NewDesc("chatstack_xmpp_auth_failures_excused",
+		"1 while maintenance holds back alerts on failed logins.", nil, nil)
+	excuseInfoDesc = prometheus.NewDesc("chatstack_excuse_info",
+		"1 while an alert on the target or container is held back: because of maintenance, a dependency, the target's container, or since something is starting; cause is the container to blame.",
+		[]string{"kind", "name", "docker_host", "reason", "cause"}, nil)
+)
+
+// judgementMetrics are what the alert rules compare with their thresholds.
+func judgementMetrics(j *health.Judgement) []prometheus.Metric {
+	var m []prometheus.Metric
+	gauge := func(desc *prometheus.Desc, v float64, labels ...string) {
+		m = append(m, exposition.NewSample(desc, prometheus.GaugeValue, v, labels...))
+	}
+	subjects := slices.SortedFunc(maps.Keys(j.Verdicts), func(a, b health.Subject) int {
+		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Host, b.Host))
+	})
+	for _, s := range subjects {
+		v := j.Verdicts[s]
+		excused := 0.0
+		if v.Excuse.Holds() {
+			excused = 1
+			gauge(excuseInfoDesc, 1, s.Kind, s.Name, s.Host, v.Excuse.Reason, v.Excuse.Cause)
+		}
+		if s.Kind == config.MaintenanceTarget {
+			gauge(targetExcusedDesc, excused, s.Name)
+			if v.Known {
+				gauge(targetDownDesc, v.Down.Seconds(), s.Name)
+			}
+			continue
+		}
+		gauge(containerDownDesc, v.Down.Seconds(), s.Name, s.Host)
+		gauge(containerMissingDesc, v.Missing.Seconds(), s.Name, s.Host)
+		gauge(containerUnhealthyDesc, v.Unhealthy.Seconds(), s.Name, s.Host)
+		gauge(containerExcusedDesc, excused, s.Name, s.Host)
+		gauge(recentRestartsDesc, float64(v.RecentRestarts), s.Name, s.Host)
+	}
+	for _, h := range j.HeldBack {
+		switch h.Alert {
+		case health.AlertCertificateExpiry:
+			gauge(certificateExcusedDesc, 1, h.Name)
+		case health.AlertVolumeUsage:
+			gauge(volumeExcusedDesc, 1, h.Name)
+		default:
+			gauge(authExcusedDesc, 1)
+		}
+	}
+	for i := range j.Conditions {
+		c := &j.Conditions[i]
+		labels := []string{c.Alert, c.Severity.String(), c.Target, c.Of}
+		gauge(problemSecondsDesc, c.Lasted.Seconds(), labels...)
+		excused := 0.0
+		if c.Excused {
+			excused = 1
+		}
+		gauge(problemExcusedDesc, excused, labels...)
+	}
+	return m
+}
