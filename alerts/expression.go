@@ -58,7 +58,8 @@ func longer(d config.Duration) string { return " > " + number(d.Std().Seconds())
 const (
 	targetDownMax   = "chatstack:target_down_seconds:max"
 	targetDownMin   = "chatstack:target_down_seconds:min"
-	targetElsewhere = "chatstack:target_container_down"
+	containerDown   = "chatstack:container_down_seconds"
+	targetElsewhere = "chatstack:target_container_down_seconds"
 	problemSeconds  = "chatstack:problem_seconds"
 	authFailureRate = "chatstack:xmpp_auth_failure_rate"
 	xmppMemory      = "chatstack:xmpp_container_memory_bytes"
@@ -71,9 +72,10 @@ func recorded(a *config.Alerts) []rule {
 	return []rule{
 		{Record: targetDownMax, Expr: over("max", down, nil)},
 		{Record: targetDownMin, Expr: over("min", down, nil)},
-		// The container that serves a target, on an engine that another exporter watches.
-		{Record: targetElsewhere, Expr: over("group", "chatstack_target_info and ignoring (endpoint, instance, job, kind, node, pod, service, target) "+
-			"chatstack_container_down_seconds > 0", []string{"docker_host", "kind"})},
+		{Record: containerDown, Expr: containers("max", latest(a, "chatstack_container_down_seconds")+" > 0")},
+		// The container that serves a target, also on an engine that another exporter watches.
+		{Record: targetElsewhere, Expr: over("max", "chatstack_target_info * ignoring (endpoint, instance, job, kind, node, pod, service, target) group_left "+
+			containerDown, []string{"docker_host", "kind"})},
 		{Record: problemSeconds, Expr: over("max", unlessExcused(a, "problem", "chatstack_problem_seconds"), nil)},
 		// A rate dips while scrapes are lost, so that the alert takes the best of the last ones.
 		{Record: authFailureRate, Expr: fmt.Sprintf("sum without (host) (rate(xmpp_c2s_auth_failure_total[%s])) * 60", seconds(a.XMPPAuthFailureRate.Window))},

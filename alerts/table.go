@@ -201,14 +201,16 @@ func valueAlerts(a *config.Alerts) []alert {
 }
 
 func targetAlerts(a *config.Alerts) []alert {
-	const unlessElsewhere = " unless " + targetElsewhere
+	// A container on another exporter's engine excuses a target that went down after it, or not a minute before it.
+	unlessElsewhere := func(down string) string { return " unless " + down + " - " + targetElsewhere + " < 60" }
 	description := "Every check has failed" + lasted + " As far as is known, its container runs."
 	labels := map[string]string{"target": "web"}
 	proof := func(severity string, hold config.Hold) []trial {
-		limit := hold.For
+		limit := hold.For.Std().Seconds()
+		long := limit + 61
 		s := subject{keep: hold.KeepFiringFor, name: "chatstack_target_down_seconds", labels: labels, excused: "chatstack_target_excused", least: severity == Critical}
-		trials := s.trials(limit.Std().Seconds(), limit.Std().Seconds()+1)
-		down := trials[1].series
+		trials := s.trials(limit, limit+1)
+		down := s.trials(limit, long)[1].series
 		info := map[string]string{"target": "web", "kind": "http", "container": "c", "docker_host": "far"}
 		container := map[string]string{"container": "c", "docker_host": "far"}
 		far := func(env string, seconds float64) []input {
@@ -217,9 +219,10 @@ func targetAlerts(a *config.Alerts) []alert {
 		}
 		refused := map[string]string{"alert": "TLSChainInvalid", "target": "web", "severity": "warning"}
 		return append(trials,
-			trial{"its container on another host is down", far("prod", 1), 10 * time.Minute, false},
+			trial{"its container on another host went down less than a minute after it", far("prod", long-59), 10 * time.Minute, false},
+			trial{"its container on another host went down a minute after it", far("prod", long-60), 10 * time.Minute, true},
 			trial{"its container on another host runs", far("prod", 0), 10 * time.Minute, true},
-			trial{"a container of another environment is down", far("staging", 1), 10 * time.Minute, true},
+			trial{"a container of another environment is down", far("staging", long), 10 * time.Minute, true},
 			trial{"its certificate is refused", append(slices.Clone(down), input{from("a", "prod", "chatstack_problem_seconds", refused),
 				steady(a.TLSChainInvalid.For.Std().Seconds() + 1)}), 10 * time.Minute, severity == Critical})
 	}
@@ -228,14 +231,14 @@ func targetAlerts(a *config.Alerts) []alert {
 			trials: proof(Warning, a.TargetDown.Warning),
 			name:   "TargetDown", severity: Warning, keep: a.TargetDown.Warning.KeepFiringFor,
 			// The warning about a refused certificate says more. The critical alert comes all the same.
-			expr: targetDownMax + longer(a.TargetDown.Warning.For) + unlessElsewhere +
+			expr: targetDownMax + longer(a.TargetDown.Warning.For) + unlessElsewhere(targetDownMax) +
 				" unless ignoring (alert, of, severity) " + problemSeconds + `{alert="TLSChainInvalid"}` + longer(a.TLSChainInvalid.For),
 			summary:     aTarget + " is down (" + reasons + ").",
 			description: description,
 		}, {
 			trials: proof(Critical, a.TargetDown.Critical),
 			name:   "TargetDown", severity: Critical, keep: a.TargetDown.Critical.KeepFiringFor,
-			expr:        targetDownMin + longer(a.TargetDown.Critical.For) + unlessElsewhere,
+			expr:        targetDownMin + longer(a.TargetDown.Critical.For) + unlessElsewhere(targetDownMin),
 			summary:     aTarget + " has been down for over " + plain(a.TargetDown.Critical.For) + " (" + reasons + ").",
 			description: description,
 		},
