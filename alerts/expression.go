@@ -60,7 +60,8 @@ const (
 	targetDownMin   = "chatstack:target_down_seconds:min"
 	containerDown   = "chatstack:container_down_seconds"
 	targetElsewhere = "chatstack:target_container_down_seconds"
-	problemSeconds  = "chatstack:problem_seconds"
+	problemMax      = "chatstack:problem_seconds:max" // of warnings
+	problemMin      = "chatstack:problem_seconds:min" // of critical alerts
 	authFailureRate = "chatstack:xmpp_auth_failure_rate"
 	xmppMemory      = "chatstack:xmpp_container_memory_bytes"
 	certificateEnd  = "chatstack:tls_certificate_not_after"
@@ -69,6 +70,9 @@ const (
 // recorded returns the recording rules that the alerts use.
 func recorded(a *config.Alerts) []rule {
 	down := unlessExcused(a, "target", "chatstack_target_down_seconds")
+	problems := func(operator, severity string) string {
+		return over(operator, fmt.Sprintf("%s unless %s == 1", latest(a, fmt.Sprintf("chatstack_problem_seconds{severity=%q}", severity)), latest(a, "chatstack_problem_excused")), nil)
+	}
 	return []rule{
 		{Record: targetDownMax, Expr: over("max", down, nil)},
 		{Record: targetDownMin, Expr: over("min", down, nil)},
@@ -76,7 +80,8 @@ func recorded(a *config.Alerts) []rule {
 		// The container that serves a target, also on an engine that another exporter watches.
 		{Record: targetElsewhere, Expr: over("max", "chatstack_target_info * ignoring (endpoint, instance, job, kind, node, pod, service, target) group_left "+
 			containerDown, []string{"docker_host", "kind"})},
-		{Record: problemSeconds, Expr: over("max", unlessExcused(a, "problem", "chatstack_problem_seconds"), nil)},
+		{Record: problemMax, Expr: problems("max", Warning)},
+		{Record: problemMin, Expr: problems("min", Critical)},
 		// A rate dips while scrapes are lost, so that the alert takes the best of the last ones.
 		{Record: authFailureRate, Expr: fmt.Sprintf("sum without (host) (rate(xmpp_c2s_auth_failure_total[%s])) * 60", seconds(a.XMPPAuthFailureRate.Window))},
 		{Record: xmppMemory, Expr: `chatstack_container_memory_working_set_bytes and on (container, docker_host, instance, job) chatstack_container_info{role="xmpp"}`},

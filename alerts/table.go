@@ -34,8 +34,8 @@ func containerAlerts(a *config.Alerts) []alert {
 		s.excused = ""
 		return s.trials(float64(over), float64(over+1))
 	}
-	gone := func(expected float64) []trial {
-		s := gauge("missing_seconds", Critical, a.ContainerMissing.KeepFiringFor)
+	gone := func(severity string, expected float64) []trial {
+		s := gauge("missing_seconds", severity, a.ContainerMissing.KeepFiringFor)
 		s.excused = ""
 		var trials []trial
 		for _, is := range []float64{0, 1} {
@@ -53,6 +53,7 @@ func containerAlerts(a *config.Alerts) []alert {
 	down := unlessExcused(a, "container", "chatstack_container_down_seconds")
 	unhealthy := unlessExcused(a, "container", "chatstack_container_unhealthy_seconds")
 	missing := latest(a, "chatstack_container_missing_seconds") + " and " + latest(a, "chatstack_container_expected")
+	// Critical too takes the most: an exporter that began to watch later has seen fewer restarts, never more.
 	restarts := containers("max", latest(a, "chatstack_container_recent_restarts"))
 	within := plain(a.ContainerRestarts.Window)
 	return []alert{
@@ -94,13 +95,13 @@ func containerAlerts(a *config.Alerts) []alert {
 			description: "It should run, and has not" + lasted + " No container that it depends on is down.",
 		}, {
 			name: "ContainerMissing", severity: Warning, keep: a.ContainerMissing.KeepFiringFor,
-			trials:      gone(0),
-			expr:        containers("min", missing+" == 0") + longer(a.ContainerMissing.For),
+			trials:      gone(Warning, 0),
+			expr:        containers("max", missing+" == 0") + longer(a.ContainerMissing.For),
 			summary:     aContainer + " has been removed.",
 			description: "Somebody removed it {{ $value | humanizeDuration }} ago. The exporter forgets it an hour after that.",
 		}, {
 			name: "ContainerMissing", severity: Critical, keep: a.ContainerMissing.KeepFiringFor,
-			trials:      gone(1),
+			trials:      gone(Critical, 1),
 			expr:        containers("min", missing+" == 1") + longer(a.ContainerMissing.For),
 			summary:     aContainer + " is missing.",
 			description: "It is expected, and has not existed" + lasted,
@@ -232,7 +233,7 @@ func targetAlerts(a *config.Alerts) []alert {
 			name:   "TargetDown", severity: Warning, keep: a.TargetDown.Warning.KeepFiringFor,
 			// The warning about a refused certificate says more. The critical alert comes all the same.
 			expr: targetDownMax + longer(a.TargetDown.Warning.For) + unlessElsewhere(targetDownMax) +
-				" unless ignoring (alert, of, severity) " + problemSeconds + `{alert="TLSChainInvalid"}` + longer(a.TLSChainInvalid.For),
+				" unless ignoring (alert, of, severity) " + problemMax + `{alert="TLSChainInvalid"}` + longer(a.TLSChainInvalid.For),
 			summary:     aTarget + " is down (" + reasons + ").",
 			description: description,
 		}, {
@@ -248,14 +249,17 @@ func targetAlerts(a *config.Alerts) []alert {
 // problemAlerts are those on conditions that the exporter judges itself: only how long is left to compare.
 func problemAlerts(a *config.Alerts) []alert {
 	of := func(name, severity string, hold config.Hold, summary, description string) alert {
-		labels := fmt.Sprintf(`{alert=%q,severity=%q}`, name, severity)
-		s := subject{keep: hold.KeepFiringFor, name: "chatstack_problem_seconds", excused: "chatstack_problem_excused", labels: map[string]string{
+		series := problemMax
+		if severity == Critical {
+			series = problemMin
+		}
+		s := subject{least: severity == Critical, keep: hold.KeepFiringFor, name: "chatstack_problem_seconds", excused: "chatstack_problem_excused", labels: map[string]string{
 			"alert": name, "severity": severity, "target": "x", "of": "y",
 		}}
 		return alert{
 			trials: s.trials(hold.For.Std().Seconds(), hold.For.Std().Seconds()+1),
 			name:   name, severity: severity, keep: hold.KeepFiringFor,
-			expr:    problemSeconds + labels + longer(hold.For),
+			expr:    fmt.Sprintf("%s{alert=%q}", series, name) + longer(hold.For),
 			summary: summary, description: strings.ReplaceAll(description, "%s", plain(hold.For)),
 		}
 	}
