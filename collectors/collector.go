@@ -135,7 +135,7 @@ func (b *Batch) Conditions(err error) []health.Condition {
 	}
 	c := &b.Certificate
 	if c.Verified != nil { // a certificate that is pinned need not verify: then the reading does not fail
-		refused := !*c.Verified && failure.ReasonOf(err) == failure.TLS && c.Leaf.After(time.Now())
+		refused := !*c.Verified && err != nil && failure.ReasonOf(err) == failure.TLS && c.Leaf.After(time.Now())
 		list = append(list, health.Condition{Alert: health.AlertChainInvalid, Holds: refused})
 	}
 	if c.MatchesFile != nil {

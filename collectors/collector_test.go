@@ -33,3 +33,14 @@ func TestSeriesLostBesideOtherTargetsAreClashes(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
+
+// TestPinnedCertificateNeedNotVerify has a reading that succeeds although no authority signed the certificate.
+func TestPinnedCertificateNeedNotVerify(t *testing.T) {
+	b := &Batch{Target: "pinned"}
+	b.Certificate.Verified = new(false)
+	for _, c := range b.Conditions(nil) {
+		if c.Holds {
+			t.Errorf("%s holds", c.Alert)
+		}
+	}
+}
