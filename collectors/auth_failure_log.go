@@ -19,6 +19,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/api"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/fleet"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 )
 
 // AuthFailureLog says where failed logins can be counted from a container's log, for an XMPP server that counts none.
@@ -252,5 +253,6 @@ func (l *loginLog) tell(ctx context.Context, b *Batch) bool {
 		return false
 	}
 	b.Counter(authFailuresDesc, l.failures)
+	b.conditions = append(b.conditions, health.Condition{Alert: health.AlertAuthFailureRate, Counts: map[string]float64{"": l.failures}})
 	return true
 }

@@ -4,7 +4,9 @@ package collectors
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"math"
 	"slices"
 	"time"
 
@@ -132,8 +134,22 @@ func (b *Batch) Conditions(err error) []health.Condition {
 	list := slices.Clone(b.keptConditions)
 	if err == nil {
 		list = append(list, b.conditions...)
+		for i := range b.families {
+			if f := &b.families[i]; f.TextName() == authFailures {
+				list = append(list, health.Condition{Alert: health.AlertAuthFailureRate, Counts: countsOf(f)})
+			}
+		}
 	}
 	c := &b.Certificate
+	var first time.Time
+	for _, end := range []time.Time{c.Leaf, c.Chain, c.File} {
+		if !end.IsZero() && (first.IsZero() || end.Before(first)) {
+			first = end
+		}
+	}
+	if !first.IsZero() {
+		list = append(list, health.Condition{Alert: health.AlertCertificateExpiry, Ends: first})
+	}
 	if c.Verified != nil { // a certificate that is pinned need not verify: then the reading does not fail
 		refused := !*c.Verified && err != nil && failure.ReasonOf(err) == failure.TLS && c.Leaf.After(time.Now())
 		list = append(list, health.Condition{Alert: health.AlertChainInvalid, Holds: refused})
@@ -142,6 +158,17 @@ func (b *Batch) Conditions(err error) []health.Condition {
 		list = append(list, health.Condition{Alert: health.AlertServedNotRenewed, Holds: !*c.MatchesFile, Ends: c.Leaf})
 	}
 	return list
+}
+
+// countsOf are the values of a family by their labels.
+func countsOf(f *exposition.Family) map[string]float64 {
+	counts := map[string]float64{}
+	for line := range exposition.Lines(f.Text) {
+		if !math.IsNaN(line.Value) && !math.IsInf(line.Value, 0) {
+			counts[fmt.Sprint(line.Labels)] = line.Value
+		}
+	}
+	return counts
 }
 
 // Metrics returns the metrics that hold: all of them after a success, those kept after a failure.

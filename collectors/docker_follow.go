@@ -345,12 +345,20 @@ func (c *docker) Present(b *Batch) {
 	writeReports(b, reports, host)
 	b.Engine = &health.Engine{Host: host, Containers: containerFacts(reports, host)}
 	if c.rounds-c.measured <= 1 { // older ones are stale
+		facts := b.Engine.Containers // of those with a status, in the same order
 		for i := range reports {
 			r := &reports[i]
-			// A run that has ended uses nothing, whatever it used.
-			if used, ok := c.resources[r.ID]; ok && r.Status != nil && r.Status.PID != 0 && used.started.Equal(r.Status.Started) {
-				writeUsage(b, &used.Usage, r.Name, host)
+			if r.Status == nil {
+				continue
 			}
+			// A run that has ended uses nothing, whatever it used.
+			if used, ok := c.resources[r.ID]; ok && r.Status.PID != 0 && used.started.Equal(r.Status.Started) {
+				writeUsage(b, &used.Usage, r.Name, host)
+				if used.HasMemory {
+					facts[0].Memory = float64(used.WorkingSet)
+				}
+			}
+			facts = facts[1:]
 		}
 	}
 	if c.stream.known {

@@ -97,6 +97,7 @@ func pageOf(t *testing.T, b *Batch, success bool) []byte {
 	for _, c := range clashes {
 		t.Errorf("family %s of source %d clashes with another", c.Family, c.Source)
 	}
+	wantFacts(t, b, success, page.Negotiate(http.Header{}).Bytes)
 	return page.Negotiate(http.Header{}).Bytes
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 )
 
 var (
@@ -136,6 +137,7 @@ func (c *volume) Collect(ctx context.Context, b *Batch) error {
 		b.Gauge(volumeAvailableDesc, u.available, c.name)
 		if used := u.size - u.free; used+u.available > 0 {
 			b.Gauge(volumeUsedDesc, used/(used+u.available), c.name)
+			b.conditions = append(b.conditions, health.Condition{Alert: health.AlertVolumeUsage, Used: used / (used + u.available)})
 		}
 	} else {
 		b.Note("the file system does not tell its size")

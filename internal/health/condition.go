@@ -18,8 +18,12 @@ type Condition struct {
 	Holds bool
 	// Modules are those that are in error, of AlertModuleProblem: it holds if one of them is not ignored.
 	Modules []string
-	// Ends is when the certificate ends, of AlertServedNotRenewed: it is critical shortly before.
+	// Ends is when the certificate ends, of AlertServedNotRenewed, which is critical shortly before, and of AlertCertificateExpiry.
 	Ends time.Time
+	// Used is the used part of a volume, of AlertVolumeUsage.
+	Used float64
+	// Counts are the logins that have failed, by series, of AlertAuthFailureRate.
+	Counts map[string]float64
 }
 
 // The names of the alerts on conditions.
@@ -36,10 +40,11 @@ const (
 	AlertPlaceholder           = "PlaceholderCredential"
 )
 
-// seenCondition is a condition and when a reading told of it last.
+// seenCondition is a condition and when a reading told of it last. first says that no reading did before.
 type seenCondition struct {
 	Condition
-	at time.Time
+	at    time.Time
+	first bool
 }
 
 // ConditionVerdict is what the metrics say of a condition.
@@ -58,13 +63,14 @@ func (j *Judge) conditionsOf(t *Target, now time.Time) []seenCondition {
 	var list []seenCondition
 	if t.Read {
 		for _, c := range t.Conditions {
-			list = append(list, seenCondition{c, now})
+			known := slices.ContainsFunc(j.conditions[t.Name], func(old seenCondition) bool { return old.Alert == c.Alert && old.Of == c.Of })
+			list = append(list, seenCondition{c, now, !known})
 		}
 		delete(j.awaited, t.Name)
 	}
 	for _, old := range j.conditions[t.Name] {
 		told := slices.ContainsFunc(list, func(c seenCondition) bool { return c.Alert == old.Alert })
-		if !told && !(t.Read && t.Up) && now.Sub(old.at) <= unreadFor {
+		if old.first = false; !told && !(t.Read && t.Up) && now.Sub(old.at) <= unreadFor {
 			list = append(list, old)
 		}
 	}
@@ -76,8 +82,11 @@ func (j *Judge) conditionsOf(t *Target, now time.Time) []seenCondition {
 func (r *round) judgeConditions(t *Target) {
 	conditions := r.judge.conditionsOf(t, r.now)
 	for i := range conditions {
-		c, unknown := &conditions[i].Condition, !conditions[i].at.Equal(r.now)
+		c := &conditions[i]
+		unknown := !c.at.Equal(r.now)
 		switch c.Alert {
+		case AlertVolumeUsage, AlertCertificateExpiry, AlertAuthFailureRate:
+			r.judgeTargetValue(t, c, unknown)
 		case AlertModuleProblem:
 			c.Holds = slices.ContainsFunc(c.Modules, func(name string) bool { return !slices.Contains(r.judge.alerts.XMPPModuleProblem.Ignore, name) })
 			r.judgeCondition(t, c, Warning, c.Holds, unknown)
@@ -94,13 +103,13 @@ func (r *round) judgeConditions(t *Target) {
 }
 
 // judgeCondition adds the problem that a condition is, if it holds.
-func (r *round) judgeCondition(t *Target, c *Condition, severity Severity, holds, unknown bool) {
+func (r *round) judgeCondition(t *Target, c *seenCondition, severity Severity, holds, unknown bool) {
 	v := &ConditionVerdict{Target: t.Name, Alert: c.Alert, Of: c.Of, Severity: severity}
 	r.conditions = append(r.conditions, v)
 	if !holds {
 		return
 	}
-	p := r.begin(problemKey{TargetSubject(t.Name), c.Alert, c.Of, severity}, r.now)
+	p := r.begin(problemKey{TargetSubject(t.Name), c.Alert, c.Of, severity}, r.now, c.first)
 	p.Unknown, p.condition = unknown, v
 	p.explain(r.now, func(since time.Time) (cause, bool) { return r.ofCondition(t, c.Alert, since) })
 	v.Lasted = p.Lasted
@@ -205,6 +214,12 @@ func held(a *config.Alerts, alert string) time.Duration {
 // conditionLimits are the thresholds of the alert on a condition.
 func conditionLimits(a *config.Alerts, key *problemKey) thresholds {
 	hold := held(a, key.alert)
+	if warning, critical, is := valueLimits(a, key.alert); is {
+		hold = warning.hold
+		if key.severity == Critical {
+			hold = critical.hold
+		}
+	}
 	if key.alert == AlertServedNotRenewed {
 		hold = a.TLSServedNotRenewed.Warning.For.Std()
 		if key.severity == Critical {

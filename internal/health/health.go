@@ -3,6 +3,8 @@
 package health
 
 import (
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
@@ -41,8 +43,9 @@ type Target struct {
 	// Container is the name of the container that serves the target, "" if unknown. Inferred says that nobody configured it.
 	Container string
 	Inferred  bool
-	// Read says that there is a recent reading; Up is its verdict.
+	// Read says that there is a recent reading; Up is its verdict, ReadAt when it ended.
 	Read, Up bool
+	ReadAt   time.Time
 	// Conditions are what the last reading has an opinion on, whether they hold or not.
 	Conditions []Condition
 }
@@ -70,6 +73,8 @@ type Container struct {
 	DependsOn []string
 	// Restarts is the number of restarts ever counted.
 	Restarts uint64
+	// Memory is what it uses in bytes, 0 if unknown.
+	Memory float64
 	// DownFor is how long ago it stopped, by the engine's account; UnhealthyFor how long its checks have been failing. Both are
 	// 0 if unknown.
 	DownFor, UnhealthyFor time.Duration
@@ -107,8 +112,23 @@ const (
 	Critical
 )
 
+var severities = [...]string{"pending", "warning", "critical"}
+
 // String is the severity as alerts have it.
-func (s Severity) String() string { return [...]string{"pending", "warning", "critical"}[s] }
+func (s Severity) String() string { return severities[s] }
+
+// MarshalText implements encoding.TextMarshaler.
+func (s Severity) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *Severity) UnmarshalText(text []byte) error {
+	i := slices.Index(severities[:], string(text))
+	if i < 0 {
+		return fmt.Errorf("there is no severity %q", text)
+	}
+	*s = Severity(i)
+	return nil
+}
 
 // The reasons of excuses.
 const (
@@ -120,11 +140,11 @@ const (
 
 // Excuse is why a problem is held back. The zero Excuse is none.
 type Excuse struct {
-	Reason string
+	Reason string `json:"reason"`
 	// Cause is the name of the container that is to blame, "" for maintenance of the subject itself.
-	Cause string
+	Cause string `json:"cause,omitempty"`
 	// Root is the container at the end of the chain of causes, whose own alert tells of the problem.
-	Root Subject
+	Root Subject `json:"root,omitzero"`
 }
 
 // Holds reports whether there is an excuse.
@@ -143,22 +163,25 @@ const (
 type Problem struct {
 	Subject
 	// Alert is the name of the alert that tells of it.
-	Alert string
+	Alert string `json:"alert"`
 	// Of is the part of the target that the problem is about; "" for all of it.
-	Of string
-	// Since is when it began; AtLeast says that it may have begun earlier.
-	Since    time.Time
-	AtLeast  bool
-	Lasted   time.Duration
-	Severity Severity
+	Of string `json:"of,omitempty"`
+	// Since is when it began to be so bad; AtLeast says that it may have been so earlier.
+	Since    time.Time     `json:"since"`
+	AtLeast  bool          `json:"at_least,omitempty"`
+	Lasted   time.Duration `json:"-"`
+	Severity Severity      `json:"severity"`
 	// Excuse holds the problem back while Severity is Pending.
-	Excuse Excuse
+	Excuse Excuse `json:"excuse,omitzero"`
 	// Also is a container that the subject needs and that is down too, although it does not excuse the problem; "" if none.
-	Also string
+	Also string `json:"also,omitempty"`
 	// Consequences are the subjects whose problems this one excuses.
-	Consequences []Subject
+	Consequences []Subject `json:"consequences,omitempty"`
 	// Unknown says that the source could not be read, so that this is what was known last.
-	Unknown bool
+	Unknown bool `json:"unknown,omitempty"`
+	// Eases is when a critical problem becomes a warning, and Ends when it ends, if nothing is added; zero if nobody knows.
+	Eases time.Time `json:"-"`
+	Ends  time.Time `json:"-"`
 }
 
 // Verdict is what the metrics say of one subject.
@@ -169,7 +192,10 @@ type Verdict struct {
 	// RecentRestarts are those within the window of the alert, without the excused ones.
 	RecentRestarts uint64
 	Excuse         Excuse
-	Unknown        bool
+	// Unknown says that the source could not be read, so that this is what was known last.
+	Unknown bool
+	// WaitsFor is the container that must start or become healthy before this one is started, "" if none.
+	WaitsFor string
 }
 
 // Judgement is what was wrong at one moment. It is immutable.
@@ -180,6 +206,8 @@ type Judgement struct {
 	Verdicts map[Subject]Verdict
 	// Conditions has one entry for each condition that anybody has an opinion on, and for each severity that it can have.
 	Conditions []ConditionVerdict
+	// Values are what was measured, in no order.
+	Values []Value
 	// HeldBack are the alerts on measured values that maintenance holds back.
 	HeldBack []HeldBack
 }
@@ -195,4 +223,5 @@ const (
 	AlertCertificateExpiry = "TLSCertificateExpiry"
 	AlertVolumeUsage       = "DataVolumeUsage"
 	AlertAuthFailureRate   = "XMPPAuthFailureRate"
+	AlertContainerMemory   = "ContainerMemory"
 )

@@ -20,6 +20,7 @@ type Judge struct {
 	restarts    map[Subject]*restarts
 	engines     map[string]*engine
 	conditions  map[string][]seenCondition // by target
+	logins      map[string]*rate           // those that failed, by target
 	// well are the targets that have been seen up, by this process or the one before.
 	well map[string]bool
 	// changed says that there is something new to save.
@@ -54,6 +55,7 @@ func NewJudge(alerts *config.Alerts) *Judge {
 	return &Judge{
 		alerts: *alerts, problems: map[problemKey]*record{}, unavailable: map[Subject]*span{}, restarts: map[Subject]*restarts{},
 		engines: map[string]*engine{}, well: map[string]bool{}, unread: map[string]bool{}, awaited: map[string]bool{}, conditions: map[string][]seenCondition{},
+		logins: map[string]*rate{},
 	}
 }
 
@@ -86,8 +88,11 @@ func (j *Judge) Judge(f *Facts) *Judgement {
 	r.keepUnread()
 	r.decide()
 	r.excuseMaintained()
+	r.decideOnMemory()
 	j.forget(r)
-	return &Judgement{Time: f.Now, Problems: r.sorted(), Verdicts: r.verdicts, Conditions: r.conditionVerdicts(), HeldBack: r.heldBack()}
+	return &Judgement{
+		Time: f.Now, Problems: r.sorted(), Verdicts: r.verdicts, Conditions: r.conditionVerdicts(), Values: r.values, HeldBack: r.heldBack(),
+	}
 }
 
 // readEngines takes over what the engines have. What those had that cannot be read stays, while it is not too old.
@@ -161,6 +166,7 @@ func (j *Judge) forget(r *round) {
 	maps.DeleteFunc(j.unavailable, func(s Subject, _ *span) bool { return gone(s) })
 	maps.DeleteFunc(j.restarts, func(s Subject, _ *restarts) bool { return gone(s) })
 	maps.DeleteFunc(j.conditions, func(name string, _ []seenCondition) bool { _, ok := r.verdicts[TargetSubject(name)]; return !ok })
+	maps.DeleteFunc(j.logins, func(name string, _ *rate) bool { _, ok := r.verdicts[TargetSubject(name)]; return !ok })
 	maps.DeleteFunc(j.well, func(name string, _ bool) bool { _, ok := r.verdicts[TargetSubject(name)]; return !ok })
 }
 
@@ -206,6 +212,8 @@ type round struct {
 	problems   []*candidate
 	verdicts   map[Subject]Verdict
 	conditions []*ConditionVerdict
+	values     []Value
+	restarted  []Problem // those whose severity is a number, not a duration
 }
 
 // candidate is a problem that is not yet decided on.
@@ -214,35 +222,37 @@ type candidate struct {
 	key       problemKey
 	record    *record
 	cause     *cause            // nil where nothing explains it
-	condition *ConditionVerdict // nil unless it is one
+	condition *ConditionVerdict // nil if it is about availability
 }
 
 // judgeContainer finds what is wrong with a container.
 func (r *round) judgeContainer(c *Container) {
 	s, grace := c.subject(), r.judge.alerts.Lookback.Std()
 	_, explained := r.ofContainer(c, r.now, grace)
-	v := Verdict{Known: true}
+	v := Verdict{Known: true, WaitsFor: c.WaitsFor, Unknown: !r.judge.engines[c.Host].read.Equal(r.now)}
 	v.RecentRestarts = r.judge.countRestarts(c, r.now, explained)
+	first := r.judge.engines[c.Host].before.IsZero()
 	switch {
 	case c.State == Missing:
-		p := r.begin(problemKey{Subject: s, alert: AlertContainerMissing}, r.judge.stopped(c, r.now))
+		p := r.begin(problemKey{Subject: s, alert: AlertContainerMissing}, r.judge.stopped(c, r.now), first && c.DownFor == 0)
 		p.record.Removed = !c.Expected
 		p.explain(r.now, func(since time.Time) (cause, bool) { return r.ofContainer(c, since, 0) })
 		v.Missing = p.Lasted
 	case c.State == Restarting && (v.RecentRestarts > 0 || explained):
 		// The alert on restarts tells of one that is restarted again and again.
 	case c.down():
-		p := r.begin(problemKey{Subject: s, alert: AlertContainerDown}, r.judge.stopped(c, r.now))
+		p := r.begin(problemKey{Subject: s, alert: AlertContainerDown}, r.judge.stopped(c, r.now), first && c.DownFor == 0)
 		p.explain(r.now, func(since time.Time) (cause, bool) { return r.ofContainer(c, since, 0) })
 		v.Down = p.Lasted
 	case c.State == Running && c.Health == Unhealthy:
-		p := r.begin(problemKey{Subject: s, alert: AlertContainerUnhealthy}, r.now.Add(-c.UnhealthyFor))
+		p := r.begin(problemKey{Subject: s, alert: AlertContainerUnhealthy}, r.now.Add(-c.UnhealthyFor), first && c.UnhealthyFor == 0)
 		// It takes a health check to find out that what the container needs is well again.
 		p.explain(r.now, func(since time.Time) (cause, bool) { return r.ofContainer(c, since, grace) })
 		v.Unhealthy = p.Lasted
 	}
-	v.Unknown = !r.judge.engines[c.Host].read.Equal(r.now)
 	r.verdicts[s] = v
+	r.judgeRestarts(s, &v)
+	r.judgeMemory(c, v.Unknown, first)
 }
 
 // explain finds what explains the problem, by when it began. What would explain one that began now is named all the same.
@@ -263,8 +273,11 @@ func (r *round) keepUnread() {
 	}
 	for key, known := range j.problems {
 		switch {
+		case key.alert == AlertContainerMemory && j.unread[key.Host]:
+			p := r.begin(key, known.Since, false)
+			p.Unknown, p.condition = true, &ConditionVerdict{}
 		case key.Kind == config.MaintenanceContainer && j.unread[key.Host]:
-			p, v := r.begin(key, known.Since), Verdict{Known: true, Unknown: true}
+			p, v := r.begin(key, known.Since, false), Verdict{Known: true, Unknown: true}
 			switch key.alert {
 			case AlertContainerUnhealthy:
 				v.Unhealthy = p.Lasted
@@ -275,11 +288,13 @@ func (r *round) keepUnread() {
 			}
 			p.resume()
 			r.verdicts[key.Subject] = v
-		case key.severity > Pending && j.awaited[key.Name]:
-			p := r.begin(key, known.Since)
+		case key.Kind == config.MaintenanceTarget && key.severity > Pending && j.awaited[key.Name]:
+			p := r.begin(key, known.Since, false)
 			p.Unknown = true
 			p.condition = &ConditionVerdict{Target: key.Name, Alert: key.alert, Of: key.of, Severity: key.severity, Lasted: p.Lasted}
-			r.conditions = append(r.conditions, p.condition)
+			if _, _, measured := valueLimits(&j.alerts, key.alert); !measured {
+				r.conditions = append(r.conditions, p.condition)
+			}
 			p.resume()
 		}
 	}
@@ -304,8 +319,7 @@ func (r *round) judgeTarget(t *Target) {
 	case !t.Read && known == nil:
 		v.Known = j.well[t.Name]
 	default:
-		p := r.begin(problemKey{Subject: s, alert: AlertTargetDown}, r.now)
-		p.AtLeast = !j.well[t.Name]
+		p := r.begin(problemKey{Subject: s, alert: AlertTargetDown}, r.now, !j.well[t.Name])
 		p.explain(r.now, func(since time.Time) (cause, bool) { return r.ofTarget(t, since) })
 		if saved := p.record.Excuse; p.cause == nil && saved.Holds() && j.unread[saved.Root.Host] {
 			p.cause = &cause{Excuse: saved}
@@ -318,15 +332,15 @@ func (r *round) judgeTarget(t *Target) {
 // shortest is the least that a problem has lasted, since 0 means well.
 const shortest = time.Millisecond
 
-// begin notes that something is wrong: since then, if it was not so before.
-func (r *round) begin(key problemKey, since time.Time) *candidate {
+// begin notes that something is wrong: since then, or at least since then, if it was not so before.
+func (r *round) begin(key problemKey, since time.Time, atLeast bool) *candidate {
 	known := r.judge.problems[key]
 	if known == nil {
-		known = &record{Since: since}
+		known = &record{Since: since, AtLeast: atLeast}
 		r.judge.problems[key], r.judge.changed = known, true
 	}
 	p := &candidate{key: key, record: known, Problem: Problem{
-		Subject: key.Subject, Alert: key.alert, Of: key.of, Since: known.Since, Lasted: max(r.now.Sub(known.Since), shortest),
+		Subject: key.Subject, Alert: key.alert, Of: key.of, Since: known.Since, AtLeast: known.AtLeast, Lasted: max(r.now.Sub(known.Since), shortest),
 	}}
 	r.problems = append(r.problems, p)
 	return p
@@ -336,7 +350,7 @@ func (r *round) begin(key problemKey, since time.Time) *candidate {
 func (r *round) decide() {
 	for _, explained := range []bool{false, true} {
 		for _, p := range r.problems {
-			if (p.cause != nil) == explained {
+			if (p.cause != nil) == explained && p.Alert != AlertContainerMemory {
 				r.decideOn(p)
 			}
 		}
@@ -367,7 +381,7 @@ func (r *round) decideOn(p *candidate) {
 func (r *round) excuseMaintained() {
 	told := map[Subject]bool{}
 	for _, p := range r.problems {
-		told[p.Subject] = told[p.Subject] || p.condition == nil && p.record.Told
+		told[p.Subject] = told[p.Subject] || p.record.Told && (p.condition == nil || p.Alert == AlertContainerMemory)
 	}
 	for s, v := range r.verdicts {
 		if !told[s] && !v.Excuse.Holds() && r.underMaintenance(s) {
@@ -392,22 +406,30 @@ func (r *round) mayHoldBack(c *cause, lasted time.Duration) bool {
 	return r.verdicts[c.Root].RecentRestarts > uint64(max(j.alerts.ContainerRestarts.Warning.Over, 0))
 }
 
-// heldBack are the alerts on measured values of what is under maintenance.
+// heldBack are the alerts on measured values of what is under maintenance, but for those that were told before.
 func (r *round) heldBack() []HeldBack {
+	told := map[HeldBack]bool{}
+	for _, p := range r.problems {
+		told[HeldBack{p.Alert, p.Subject}] = told[HeldBack{p.Alert, p.Subject}] || p.record.Told
+	}
 	var list []HeldBack
 	for i := range r.targets {
 		t := &r.targets[i]
 		if c, ok := r.ofTarget(t, r.now); !ok || c.Reason != ReasonMaintenance {
 			continue
 		}
+		alerts := []string{AlertCertificateExpiry}
 		switch t.Kind {
 		case "volume":
-			list = append(list, HeldBack{AlertVolumeUsage, TargetSubject(t.Name)})
-			continue
+			alerts = []string{AlertVolumeUsage}
 		case "xmpp_metrics":
-			list = append(list, HeldBack{AlertAuthFailureRate, TargetSubject(t.Name)})
+			alerts = append(alerts, AlertAuthFailureRate)
 		}
-		list = append(list, HeldBack{AlertCertificateExpiry, TargetSubject(t.Name)})
+		for _, alert := range alerts {
+			if h := (HeldBack{alert, TargetSubject(t.Name)}); !told[h] {
+				list = append(list, h)
+			}
+		}
 	}
 	slices.SortFunc(list, func(a, b HeldBack) int {
 		return cmp.Or(strings.Compare(a.Alert, b.Alert), compareSubjects(a.Subject, b.Subject))
@@ -415,7 +437,8 @@ func (r *round) heldBack() []HeldBack {
 	return list
 }
 
-// sorted are the problems, the worst first, then the oldest, each with what it is the cause of.
+// sorted are the problems, the worst first, then the oldest, each with what it is the cause of. Of what passes the limit for a
+// warning and the one for a critical alert, only the worse is left.
 func (r *round) sorted() []Problem {
 	consequences := map[Subject][]Subject{}
 	for _, p := range r.problems {
@@ -423,7 +446,7 @@ func (r *round) sorted() []Problem {
 			consequences[p.Excuse.Root] = append(consequences[p.Excuse.Root], p.Subject)
 		}
 	}
-	list := make([]Problem, 0, len(r.problems))
+	list := append(make([]Problem, 0, len(r.problems)+len(r.restarted)), r.restarted...)
 	for _, p := range r.problems {
 		if p.condition == nil {
 			p.Consequences, p.Unknown = consequences[p.Subject], r.verdicts[p.Subject].Unknown
@@ -436,5 +459,11 @@ func (r *round) sorted() []Problem {
 	slices.SortStableFunc(list, func(a, b Problem) int {
 		return cmp.Or(cmp.Compare(b.Severity, a.Severity), a.Since.Compare(b.Since), compareSubjects(a.Subject, b.Subject), strings.Compare(a.Alert, b.Alert))
 	})
-	return list
+	seen := map[problemKey]bool{}
+	return slices.DeleteFunc(list, func(p Problem) bool {
+		key := problemKey{Subject: p.Subject, alert: p.Alert, of: p.Of}
+		again := seen[key]
+		seen[key] = true
+		return again
+	})
 }

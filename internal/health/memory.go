@@ -35,6 +35,8 @@ type SavedRestarts struct {
 // record is what is remembered of a problem while it lasts.
 type record struct {
 	Since time.Time `json:"since"`
+	// AtLeast says that it may have begun earlier.
+	AtLeast bool `json:"at_least,omitempty"`
 	// Told says that it has passed its threshold without an excuse. From then on nothing excuses it.
 	Told bool `json:"told,omitempty"`
 	// Excuse is the one that it had last.

@@ -409,7 +409,7 @@ func (t *target) viewAll() (Status, []exposition.Family, health.Target, *health.
 // facts are what the judgement needs. The caller holds mu.
 func (t *target) facts() health.Target {
 	s := &t.status
-	f := health.Target{Name: s.Target, Kind: s.Kind, Container: s.Container, Read: s.Known, Up: s.Up, Conditions: t.conditions}
+	f := health.Target{Name: s.Target, Kind: s.Kind, Container: s.Container, Read: s.Known, Up: s.Up, ReadAt: s.LastAttempt, Conditions: t.conditions}
 	if s.Dropped != nil {
 		dropped := 0
 		for _, n := range s.Dropped {

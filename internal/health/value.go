@@ -1,0 +1,157 @@
+package health
+
+import (
+	"math"
+	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+)
+
+// Value is something measured that an alert compares with its limits.
+type Value struct {
+	Subject
+	// Alert is the name of the alert.
+	Alert string
+	// Number is bytes of memory, the used part of a volume, logins that fail a minute, or the seconds until a certificate ends.
+	Number float64
+}
+
+// limit is what is exceeded, and for how long before an alert tells of it.
+type limit struct {
+	over float64
+	hold time.Duration
+}
+
+// valueLimits are those of the alert on a measured value, and false for any other alert. A time that is left is negative here.
+func valueLimits(a *config.Alerts, alert string) (warning, critical limit, measured bool) {
+	amounts := func(warning, critical config.Amount, unit float64) (limit, limit, bool) {
+		return limit{float64(warning.Over) / unit, warning.For.Std()}, limit{float64(critical.Over) / unit, critical.For.Std()}, true
+	}
+	switch alert {
+	case AlertContainerMemory:
+		return amounts(a.ContainerMemory.Warning, a.ContainerMemory.Critical, 1)
+	case AlertVolumeUsage:
+		return amounts(a.DataVolumeUsage.Warning, a.DataVolumeUsage.Critical, 100)
+	case AlertAuthFailureRate:
+		return amounts(a.XMPPAuthFailureRate.Warning, a.XMPPAuthFailureRate.Critical, 1)
+	case AlertCertificateExpiry:
+		e := &a.TLSCertificateExpiry
+		return limit{-e.Warning.Under.Std().Seconds(), e.Warning.For.Std()}, limit{-e.Critical.Under.Std().Seconds(), e.Critical.For.Std()}, true
+	default:
+		return limit{}, limit{}, false
+	}
+}
+
+// judgeMemory finds whether a container uses too much memory. Only that of the XMPP server is worth a warning.
+func (r *round) judgeMemory(c *Container, unknown, first bool) {
+	if c.Memory == 0 {
+		return
+	}
+	r.values = append(r.values, Value{c.subject(), AlertContainerMemory, c.Memory})
+	warning, critical, _ := valueLimits(&r.judge.alerts, AlertContainerMemory)
+	exceed := func(severity Severity, over float64) {
+		if c.Memory > over {
+			p := r.begin(problemKey{Subject: c.subject(), alert: AlertContainerMemory, severity: severity}, r.now, first)
+			p.Unknown, p.condition = unknown, &ConditionVerdict{}
+		}
+	}
+	if c.Role == "xmpp" {
+		exceed(Warning, warning.over)
+	}
+	exceed(Critical, critical.over)
+}
+
+// decideOnMemory holds back the alerts on memory of containers with an excuse, as the rules do.
+func (r *round) decideOnMemory() {
+	for _, p := range r.problems {
+		if p.Alert != AlertContainerMemory {
+			continue
+		}
+		if e := r.verdicts[p.Subject].Excuse; e.Holds() {
+			p.cause = &cause{Excuse: e}
+		}
+		r.decideOn(p)
+	}
+}
+
+// judgeTargetValue finds whether something measured of a target exceeds its limits.
+func (r *round) judgeTargetValue(t *Target, c *seenCondition, unknown bool) {
+	v := Value{TargetSubject(t.Name), c.Alert, c.Used}
+	exceeds := v.Number
+	warning, critical, _ := valueLimits(&r.judge.alerts, c.Alert)
+	switch c.Alert {
+	case AlertCertificateExpiry:
+		v.Number = c.Ends.Sub(r.now).Seconds()
+		exceeds = -v.Number
+	case AlertAuthFailureRate:
+		v.Number = r.judge.failingLogins(t, c, unknown, r.now)
+		exceeds = v.Number
+	}
+	lost := math.IsNaN(exceeds) // then everything stays as it was
+	if !lost {
+		r.values = append(r.values, v)
+	}
+	exceed := func(severity Severity, over float64) {
+		key := problemKey{v.Subject, c.Alert, c.Of, severity}
+		if !lost && exceeds <= over || lost && r.judge.problems[key] == nil {
+			return
+		}
+		since, first := r.now, c.first
+		if c.Alert == AlertCertificateExpiry {
+			since, first = c.Ends.Add(time.Duration(over*float64(time.Second))), false
+		}
+		p := r.begin(key, since, first)
+		p.Unknown, p.condition = unknown || lost, &ConditionVerdict{}
+		p.explain(r.now, func(since time.Time) (cause, bool) { return r.ofCondition(t, c.Alert, since) })
+	}
+	exceed(Warning, warning.over)
+	exceed(Critical, critical.over)
+}
+
+// rate is how fast counters grow together.
+type rate struct {
+	counts map[string]float64
+	total  float64
+	points []point
+}
+
+// point is the total at a moment.
+type point struct {
+	at    time.Time
+	total float64
+}
+
+// failingLogins returns how many logins fail a minute, NaN until two readings within the window tell that.
+func (j *Judge) failingLogins(t *Target, c *seenCondition, unknown bool, now time.Time) float64 {
+	known := j.logins[t.Name]
+	if known == nil {
+		known = &rate{}
+		j.logins[t.Name] = known
+	}
+	window := j.alerts.XMPPAuthFailureRate.Window.Std()
+	if n := len(known.points); !unknown && (n == 0 || t.ReadAt.After(known.points[n-1].at)) {
+		known.observe(t.ReadAt, c.Counts)
+	}
+	for len(known.points) > 0 && now.Sub(known.points[0].at) > window {
+		known.points = known.points[1:]
+	}
+	if len(known.points) < 2 {
+		return math.NaN()
+	}
+	first, last := known.points[0], known.points[len(known.points)-1]
+	return (last.total - first.total) / last.at.Sub(first.at).Minutes()
+}
+
+// observe adds a reading. The first value of a counter counts for nothing; one that is less than before has begun anew.
+func (r *rate) observe(at time.Time, counts map[string]float64) {
+	for name, count := range counts {
+		switch before, known := r.counts[name]; {
+		case known && count >= before:
+			r.total += count - before
+		case known:
+			r.total += count
+		}
+	}
+	r.counts = counts
+	r.points = append(r.points, point{at, r.total})
+}
