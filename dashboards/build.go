@@ -33,10 +33,10 @@ func eachContainer(operator, series string, drop ...string) string {
 	return without(operator, series, append(strings.Split(scrapeLabels, ", "), drop...))
 }
 
-// eachEndpoint is each for series whose label endpoint is their own; the least counts.
-func eachEndpoint(series string) string {
+// eachEndpoint is each for series whose label endpoint is their own.
+func eachEndpoint(operator, series string) string {
 	labels := append(slices.DeleteFunc(strings.Split(scrapeLabels, ", "), func(l string) bool { return l == "endpoint" }), "container")
-	return without("min", series, labels)
+	return without(operator, series, labels)
 }
 
 func without(operator, series string, labels []string) string {
@@ -93,6 +93,11 @@ func upDown() []Mapping {
 
 func yesNo() []Mapping {
 	return values(Mapped{Text: "no", Color: critical}, Mapped{Text: "yes", Color: well})
+}
+
+// onlyYes is for a column whose value is 1 or missing.
+func onlyYes() []Mapping {
+	return []Mapping{{"value", map[string]Mapped{"1": {Text: "yes", Color: warning}}}}
 }
 
 // panel is a panel before it has its place.

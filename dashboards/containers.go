@@ -45,17 +45,21 @@ func (b *book) containers() Dashboard {
 			b.guided(timeline("State", "What the engine says of each container; missing is one that was there, or is expected.",
 				query{coded("chatstack_container_state", "state", "created", "running", "paused", "restarting", "removing", "exited", "dead", "missing"), "{{container}}"}).
 				limits(steps([]string{unknown, well, "blue", warning, critical}, 1, 2, 3, 5)).maps(states).none(noEngine), "ContainerDown"),
-			table("Unhealthy", "Since when each container is unhealthy. Empty while none is.",
-				append(of, column{"A", "Since"}), query{eachContainer("min", selContainer("chatstack_container_unhealthy_since_timestamp_seconds")) + " * 1000", ""}).
-				field("Since", inUnit("dateTimeFromNow")).none("no container is unhealthy").size(8, 8),
+			table("Not well", "How long each container has been down, missing or unhealthy, and whether its alerts are held back. Empty while all are well.",
+				append(of, column{"A", "Down for"}, column{"B", "Missing for"}, column{"C", "Unhealthy for"}, column{"D", "Unhealthy since"}, column{"E", "Held back"}),
+				query{lasting("chatstack_container_down_seconds"), ""}, query{lasting("chatstack_container_missing_seconds"), ""}, query{lasting("chatstack_container_unhealthy_seconds"), ""},
+				query{eachContainer("min", selContainer("chatstack_container_unhealthy_since_timestamp_seconds")) + " * 1000", ""},
+				query{eachContainer("max", selContainer("chatstack_container_excused")) + " == 1", ""}).
+				field("Down for", inUnit("s")).field("Missing for", inUnit("s")).field("Unhealthy for", inUnit("s")).
+				field("Unhealthy since", inUnit("dateTimeFromNow")).field("Held back", mapped(onlyYes())).none("every container is well").size(24, 8),
 			table("Exit codes", "What stopped containers ended with: 0 is an orderly end, 137 was killed, often for want of memory.",
-				append(of, column{"A", "Exit code"}), query{eachContainer("max", selContainer("chatstack_container_exit_code")), ""}).none(noneSoFar).size(8, 8),
-			table("Maintenance", "What is under maintenance, for which nobody is told of anything.",
-				[]column{{"kind", "Kind"}, {"name", "Name"}}, query{each("max", sel("chatstack_maintenance")), ""}).none("nothing is under maintenance").size(8, 8),
+				append(of, column{"A", "Exit code"}), query{eachContainer("max", selContainer("chatstack_container_exit_code")), ""}).none(noneSoFar).size(12, 8),
+			table("Maintenance", "Targets and containers under maintenance. The exporter holds back their alerts.",
+				[]column{{"kind", "Kind"}, {"name", "Name"}}, query{each("max", sel("chatstack_maintenance")), ""}).none("nothing is under maintenance").size(12, 8),
 		}},
 		section{"Restarts and deploys", []panel{
-			b.guided(chart("Restarts in 10 minutes", "As the alert counts them, with its thresholds: any is a warning, more than three are critical.",
-				query{"chatstack_container_recent_restarts" + chosen, "{{container}}"}).drawn(b.restartLimits()).none(noRules).size(8, 8), "ContainerRestarts"),
+			b.guided(chart("Restarts in 10 minutes", "As the alert counts them, with its thresholds: any is a warning, more than three are critical. Restarts that something else explains do not count.",
+				query{eachContainer("max", selContainer("chatstack_container_recent_restarts")), "{{container}}"}).drawn(b.restartLimits()).none(noEngine).size(8, 8), "ContainerRestarts"),
 			chart("Restarts and deploys", "Restarts by policy or by hand, and new containers under the same name, since the exporter has known the container.",
 				query{eachContainer("max", selContainer("chatstack_container_restarts_total")), "{{container}}, restarts"},
 				query{eachContainer("max", selContainer("chatstack_container_recreations_total")), "{{container}}, deploys"}).none(noEngine).size(8, 8),
@@ -84,7 +88,7 @@ func (b *book) containers() Dashboard {
 				query{eachContainer("max", selContainer("chatstack_container_expected")), ""}).
 				field("Started", inUnit("dateTimeFromNow")).field("Created", inUnit("dateTimeFromNow")).field("Memory limit", inUnit("bytes")).
 				field("Should run", mapped(values(Mapped{Text: "no"}, Mapped{Text: "yes"}))).none(noEngine),
-			table("Dependencies", "Which container needs which: an alert on the second keeps the first quiet.",
+			table("Dependencies", "Which container needs which: while the second is down, alerts on the first are held back.",
 				append(of, column{"depends_on", "Needs"}), query{eachContainer("max", selContainer("chatstack_container_dependency")), ""}).none("no container needs another").size(12, 8),
 			timeline("Engine", "Which parts of the engine's API are at hand: events, without which changes are seen at readings only, and stats.",
 				query{each("min", sel("chatstack_docker_feature_available", `docker_host=~"$docker_host"`)), "{{docker_host}}, {{feature}}"}).limits(good()).maps(yesNo()).none(noEngine).size(12, 8),

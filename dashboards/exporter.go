@@ -33,8 +33,10 @@ func (b *book) exporter() Dashboard {
 				query{"scrape_samples_scraped" + perScrape, "{{instance}}, page"}, query{each("max", sel("chatstack_upstream_series")), "{{target}}, taken over"}).none(noScrape),
 			b.guided(chart("Series left out", "Of other pages: doubled or taken names (clash), beyond a limit, or malformed.",
 				query{each("max", sel("chatstack_upstream_dropped_series")), "{{target}}, {{reason}}"}).drawn(steps([]string{well, warning}, 1)).none("no metrics page of others is read"), "UpstreamSeriesDropped"),
-			b.guided(stat("Rules out of date", "Thresholds that the deployed rules do not have, if the alert says so.",
-				query{`count(ALERTS{alertname="RulesOutOfDate"}) or 0 * count(ALERTS{alertname="Watchdog"})`, "thresholds"}).limits(steps([]string{well, warning}, 1)).none(noRules).size(12, 8), "RulesOutOfDate"),
+			b.guided(stat("Rules out of date", "Whether the deployed rules differ from those of the exporter's configuration, if the alert says so.",
+				query{`count(ALERTS{alertname="RulesOutOfDate"}) or 0 * count(ALERTS{alertname="Watchdog"})`, "exporters"}).limits(steps([]string{well, warning}, 1)).none(noRules).size(6, 8), "RulesOutOfDate"),
+			b.guided(table("Rules", "The checksum of the rules that each exporter's configuration makes. It stands in the expression of RulesOutOfDate, too.",
+				[]column{{"instance", "Exporter"}, {"checksum", "Checksum"}}, query{sel("chatstack_rules_info"), ""}).none(noScrape).size(6, 8), "RulesOutOfDate"),
 		}},
 		section{"Readings", []panel{
 			chart("Reading duration", "How long the last reading of each target took.", query{each("max", sel("chatstack_probe_duration_seconds")), "{{target}}"}).unit("s").none(noScrape),
@@ -56,11 +58,6 @@ func (b *book) exporter() Dashboard {
 			chart("CPU", "Part of one processor that the exporter uses.",
 				query{fmt.Sprintf("rate(process_cpu_seconds_total%s[$__rate_interval])", perScrape), "{{instance}}"}).unit("percentunit").none(noScrape).size(8, 8),
 			chart("Goroutines", "Grows with readings that hang.", query{"go_goroutines" + perScrape, "{{instance}}"}).none(noScrape).size(8, 8),
-		}},
-		section{"What it is held against", []panel{
-			table("Thresholds", "What the exporter's configuration says, in seconds, bytes, a ratio or a number; of RulesOutOfDate a checksum.",
-				[]column{{"alert", "Alert"}, {"severity", "Severity"}, {"A", "Threshold"}}, query{each("max", sel("chatstack_alert_threshold")), ""}).
-				field("Alert", leadsTo(DataLink{Title: "Runbook", URL: b.runbook("${__value.text}"), TargetBlank: true})).none(noScrape),
 		}},
 	)
 }

@@ -69,14 +69,6 @@ type site struct {
 	// moves are the expressions whose values move all the time, such as the age of something.
 	moves map[string]bool
 	begun time.Time
-	// switched is when the fault of the present stage was switched on; zero before.
-	switched time.Time
-}
-
-// sinceNow is the mark of an expression that tells when something changed last, in ms.
-func (s *site) sinceNow(now samples) bool {
-	const interval = 3 * time.Second // a success just before may be the last one
-	return !s.switched.IsZero() && above(float64(s.switched.Add(-interval).UnixMilli()))(now)
 }
 
 // samples are the result of an expression: values by their series' labels.
@@ -94,6 +86,14 @@ func above(limit float64) shows {
 func below(limit float64) shows {
 	return func(s samples) bool {
 		return slices.ContainsFunc(slices.Collect(maps.Values(s)), func(v float64) bool { return v < limit })
+	}
+}
+
+// lists tells a result in whose labels all of the words are.
+func lists(words ...string) shows {
+	return func(s samples) bool {
+		all := strings.Join(slices.Collect(maps.Keys(s)), " ")
+		return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(all, w) })
 	}
 }
 
@@ -176,6 +176,7 @@ targets:
   - {kind: irc_tls, address: %q, certificate_file: %q, schedule: "@every 1s"}
   - {kind: volume, name: data, path: %q}
   - {kind: volume, name: lost, path: %q}
+  - {kind: docker, missing_after: 1s}
 `, xmpp+"/status", xmpp, page, s.stack.XMPPClientAddress(), s.stack.IRCAddress(), s.certificate, s.volume, s.lost)
 	s.exporter = realstack.StartExporter(t, realstack.BuildExporter(t), s.config, env)
 	a := alerts.Defaults()
@@ -274,6 +275,20 @@ func (s *site) turn(on bool, faults ...string) func() {
 // simulated is a stage of faults of the simulated stack.
 func (s *site) simulated(follow map[string]shows, faults ...string) fault {
 	return fault{strings.Join(faults, ", "), s.turn(true, faults...), s.turn(false, faults...), follow}
+}
+
+// maintain puts targets and containers under maintenance, as kind/name.
+func (s *site) maintain(subjects ...string) {
+	for _, subject := range subjects {
+		kind, name, _ := strings.Cut(subject, "/")
+		s.exporter.Ask(http.MethodPost, "/api/v1/maintenance", fmt.Sprintf(`{"kind":%q,"name":%q,"duration":"10m"}`, kind, name))
+	}
+}
+
+func (s *site) endMaintenance(subjects ...string) {
+	for _, subject := range subjects {
+		s.exporter.Ask(http.MethodDelete, "/api/v1/maintenance/"+subject, "")
+	}
 }
 
 func (s *site) container(name string) *simstack.Container {
@@ -396,7 +411,6 @@ func (s *site) watchIdle(all map[string]string) {
 func (s *site) visit(f fault, all map[string]string, followed map[string]bool) {
 	s.Helper()
 	begun := time.Now()
-	s.switched = time.Time{}
 	waiting := map[string]shows{}
 	for want, mark := range f.follow {
 		found := false
@@ -432,7 +446,6 @@ func (s *site) visit(f fault, all map[string]string, followed map[string]bool) {
 			break
 		}
 	}
-	s.switched = time.Now()
 	f.on()
 	empty := map[string]bool{}
 	for end := time.Now().Add(time.Minute); len(waiting) > 0; s.pause(300 * time.Millisecond) {
@@ -578,7 +591,7 @@ func (s *site) faults() []fault {
 	}
 	return []fault{
 		s.simulated(join(
-			names(o, "Targets down", "Every target/A", "Every target/C", "Firing alerts", "Targets over time", "Critical alerts", "Warnings", "Error budget left", "Availability, hour by hour"),
+			names(o, "Targets down", "Every target/A", "Every target/B", "Every target/C", "Firing alerts", "Targets over time", "Critical alerts", "Warnings", "Error budget left", "Availability, hour by hour"),
 			map[string]shows{o + "/Availability": nil},
 			names(i, "Targets", "Targets down", "HTTP answers"),
 			names(e, "Last HTTP status"),
@@ -588,7 +601,7 @@ func (s *site) faults() []fault {
 			names(x, "Failed logins per minute", "Failed logins", "Logins/B"), names(o, "Failed logins per minute"),
 		), "xmpp/auth_failures"),
 		s.simulated(join(
-			names(x, "Modules in error", "Component", "Worst module by host", "Modules with problems", "Modules"),
+			names(x, "Modules in error", "Component", "Worst module by host", "Modules with problems", "Modules"), names(o, "Problems of targets/A"),
 		), "xmpp/module_error", "xmpp/component_disconnected"),
 		s.simulated(join(
 			names(i, "Services linked", "Servers and operators/A"), names(e, "Series left out", "Samples/B"),
@@ -607,7 +620,6 @@ func (s *site) faults() []fault {
 		}},
 		s.simulated(join(
 			names(x, "Targets", "Sessions", "New connections", "Messages", "Presence", "Storage", "Memory", "CPU", "File descriptors", "HTTP requests/A", "HTTP durations/A"),
-			map[string]shows{o + "/Every target/B": s.sinceNow},
 		), "xmpp/stopped"),
 		s.simulated(join(
 			names(d, "Days left", "Days left over time", "Verifies", "Served is renewed"), map[string]shows{o + "/First certificate to end": below(0)}, names(e, "Overruns"),
@@ -635,7 +647,7 @@ func (s *site) faults() []fault {
 			s.turn(false, "docker/unhealthy")()
 		}, join(
 			names(o, "Containers down", "Containers unhealthy", "Most restarts in 10 minutes", "Restarts/annotation"),
-			names(c, "Health", "State", "Unhealthy", "Exit codes", "Restarts in 10 minutes", "Restarts and deploys/A", "Out of memory", "Containers/B", "Restarts/annotation"),
+			names(c, "Health", "State", "Not well/A", "Not well/C", "Not well/D", "Exit codes", "Restarts in 10 minutes", "Restarts and deploys/A", "Out of memory", "Containers/B", "Restarts/annotation"),
 			names(x, "Restarts/annotation"), names(i, "Restarts/annotation"), names(d, "Restarts/annotation"), names(e, "Restarts/annotation"),
 		)},
 		{"containers use much", large, nothing, join(
@@ -652,17 +664,28 @@ func (s *site) faults() []fault {
 		)},
 		{"statistics are forbidden, and there is maintenance", func() {
 			s.turn(true, "docker/forbidden_stats")()
-			s.exporter.Ask(http.MethodPost, "/api/v1/maintenance", `{"kind":"container","name":"docs","duration":"10m"}`)
+			s.maintain("container/docs", "target/data", "target/irc_tls", "target/xmpp_metrics")
 		}, func() {
 			s.turn(false, "docker/forbidden_stats")()
-			s.exporter.Ask(http.MethodDelete, "/api/v1/maintenance/container/docs", "")
-		}, names(c, "Engine", "Maintenance", "Network", "CPU/A")},
+			s.endMaintenance("container/docs", "target/data", "target/irc_tls", "target/xmpp_metrics")
+		}, join(
+			names(c, "Engine", "Maintenance", "Network", "CPU/A", "Not well/E"), names(o, "Every target/E"),
+			map[string]shows{o + "/Held back": lists("docs", "data", "certificate", "volume", "failed logins")},
+		)},
+		{"a problem is held back, and a container is removed", func() {
+			s.maintain("target/xmpp_status")
+			s.turn(true, "xmpp/component_disconnected")()
+			s.container("web-irc").Remove()
+		}, func() {
+			s.turn(false, "xmpp/component_disconnected")()
+			s.endMaintenance("target/xmpp_status")
+		}, join(names(o, "Problems of targets/B"), names(c, "Not well/B"))},
 		{"a container has done its work", func() { s.container("docs").Die(0) }, nothing, names(c, "Containers/E")},
 		{"another configuration", func() {
 			s.exporter.Reconfigure(strings.Replace(s.config, "poll_stalled: {after: 25s}", "poll_stalled: {after: 26s}", 1) +
 				"  - {kind: http, name: another, url: '" + s.stack.ControlURL() + "', token: change_me}\n")
 		}, nothing, join(
-			names(o, "Every target/D"), names(e, "Loaded", "Placeholder secrets", "Rules out of date", "Thresholds", "Attempts"),
+			names(o, "Every target/D"), names(e, "Loaded", "Placeholder secrets", "Rules out of date", "Rules", "Attempts"),
 		)},
 		{"a configuration that is wrong", func() { s.exporter.Reconfigure("poll: {interval: never}\n") }, func() { s.exporter.Reconfigure(s.config) }, names(e, "Configuration")},
 		{"the exporter hangs", s.exporter.Hang, s.exporter.Resume, join(

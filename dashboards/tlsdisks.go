@@ -2,11 +2,8 @@ package dashboards
 
 import "fmt"
 
-// volumeUsage is the used part of each volume, as df counts it, not yet aggregated.
-func volumeUsage() string {
-	size, free := sel("chatstack_volume_size_bytes"), sel("chatstack_volume_free_bytes")
-	return fmt.Sprintf("(%s - %s) / (%s - %s + %s)", size, free, size, free, sel("chatstack_volume_available_bytes"))
-}
+// volumeUsage is the used part of each volume, as df counts it.
+func volumeUsage() string { return each("max", sel("chatstack_volume_used_ratio")) }
 
 // forecast is volumeUsage in a week, if it goes on as over the last six hours.
 func forecast() string {
@@ -28,7 +25,7 @@ func (b *book) tlsDisks() Dashboard {
 	)
 	expiry := b.alerts.TLSCertificateExpiry
 	inDays := below(expiry.Critical.Under.Std().Hours()/24, expiry.Warning.Under.Std().Hours()/24)
-	left := "(" + eachEndpoint(sel("chatstack_tls_certificate_not_after_timestamp_seconds")) + " - time()) / 86400"
+	left := "(" + eachEndpoint("min", sel("chatstack_tls_certificate_not_after_timestamp_seconds")) + " - time()) / 86400"
 	verified := values(Mapped{Text: "does not verify", Color: critical}, Mapped{Text: "verifies", Color: well})
 	return b.dashboard(
 		TLSDisks, "TLS and disks", "What ends or fills up some day: certificates and volumes.", "now-7d", nil,
@@ -38,13 +35,13 @@ func (b *book) tlsDisks() Dashboard {
 			b.guided(chart("Days left over time", "A renewal is a jump upwards. The lines are the alert's thresholds.",
 				query{left, "{{endpoint}}, {{source}}"}).unit("d").drawn(inDays).none(noTLS).size(12, 10), "TLSCertificateExpiry"),
 			b.guided(timeline("Verifies", "Whether authority, name and date of each server's certificate verify.",
-				query{eachEndpoint(sel("chatstack_tls_certificate_verified")), "{{endpoint}}"}).limits(good()).maps(verified).none(noTLS).size(12, 8), "TLSChainInvalid"),
+				query{eachEndpoint("min", sel("chatstack_tls_certificate_verified")), "{{endpoint}}"}).limits(good()).maps(verified).none(noTLS).size(12, 8), "TLSChainInvalid"),
 			b.guided(timeline("Served is renewed", "Whether each server shows the certificate that is in its file, where one is configured. If not, it wants a reload.",
-				query{eachEndpoint(sel("chatstack_tls_certificate_matches_file")), "{{endpoint}}"}).limits(good()).maps(yesNo()).none(noFile).size(12, 8), "TLSServedNotRenewed"),
+				query{eachEndpoint("min", sel("chatstack_tls_certificate_matches_file")), "{{endpoint}}"}).limits(good()).maps(yesNo()).none(noFile).size(12, 8), "TLSServedNotRenewed"),
 		}},
 		section{"Volumes", []panel{
 			b.guided(bars("Used", "Used part of each volume, as df counts it.",
-				query{each("max", volumeUsage()), "{{volume}}"}).unit("percentunit").upTo(1).limits(b.volumeLimits()).none(noVolume).size(8, 8), "DataVolumeUsage"),
+				query{volumeUsage(), "{{volume}}"}).unit("percentunit").upTo(1).limits(b.volumeLimits()).none(noVolume).size(8, 8), "DataVolumeUsage"),
 			bars("Used in a week", "If it goes on as over the last six hours. Over 100 % it is full before.",
 				query{each("max", forecast()), "{{volume}}"}).unit("percentunit").upTo(1).limits(b.volumeLimits()).none(noVolume).size(8, 8),
 			stat("Readable", "Whether each volume can be read; a hung mount cannot.",

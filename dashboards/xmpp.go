@@ -43,7 +43,7 @@ func (b *book) xmpp() Dashboard {
 				query{total(rate("xmpp_s2s_connections_total"), "host"), "servers, {{direction}}"},
 				query{total(rate("xmpp_c2s_connections_total"), "host"), "clients"}).unit("cps").none(noSource),
 			b.guided(chart("Failed logins", "Per minute, as the alert sees them, with both of its thresholds; and smoothed over five minutes. Needs mod_measure_chatstack or another source: see Sources.",
-				query{"chatstack:xmpp_auth_failure_rate", "alert, over 2 minutes"},
+				query{each("max", "chatstack:xmpp_auth_failure_rate"), "alert, over 2 minutes"},
 				query{"chatstack:xmpp_auth_failures:rate5m_per_minute", "over 5 minutes"}).unit("cpm").
 				drawn(above(float64(logins.Warning.Over), float64(logins.Critical.Over))).none("no source, or rules not loaded"), "XMPPAuthFailureRate"),
 			chart("Logins", "Logins per minute that succeeded and that failed, by virtual host.",
