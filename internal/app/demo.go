@@ -119,7 +119,8 @@ func (a *App) demoAddresses(stack *simstack.Stack) string {
 		fmt.Sprintf("  %-30s  what Prometheus scrapes", own+"/metrics"),
 		fmt.Sprintf("  %-30s  the switchboard: cause one of %d faults", strings.Replace(stack.ControlURL(), "127.0.0.1", "localhost", 1), len(stack.Faults())),
 		"",
-		"A fault shows on the status page within 10 s. Stop with Ctrl-C.",
+		"A fault shows on the status page within 10 s. Restarts stay there for",
+		"10 minutes, even after you switch all faults off. Stop with Ctrl-C.",
 	}
 	width := 0
 	for _, line := range lines {
