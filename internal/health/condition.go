@@ -40,11 +40,12 @@ const (
 	AlertPlaceholder           = "PlaceholderCredential"
 )
 
-// seenCondition is a condition and when a reading told of it last. first says that no reading did before.
+// seenCondition is a condition and when a reading told of it last. first says that no reading did before, saved that only the
+// former process knew of it.
 type seenCondition struct {
 	Condition
-	at    time.Time
-	first bool
+	at           time.Time
+	first, saved bool
 }
 
 // ConditionVerdict is what the metrics say of a condition.
@@ -57,6 +58,13 @@ type ConditionVerdict struct {
 	Excused bool
 }
 
+// expectCondition takes over a condition that held when the former process ended.
+func (j *Judge) expectCondition(target string, c Condition, now time.Time) {
+	if !slices.ContainsFunc(j.conditions[target], func(known seenCondition) bool { return known.Alert == c.Alert && known.Of == c.Of }) {
+		j.conditions[target] = append(j.conditions[target], seenCondition{Condition: c, at: now, saved: true})
+	}
+}
+
 // conditionsOf returns what is known of a target's conditions. Those of which a failed reading tells nothing stay as they were,
 // for a while.
 func (j *Judge) conditionsOf(t *Target, now time.Time) []seenCondition {
@@ -64,12 +72,11 @@ func (j *Judge) conditionsOf(t *Target, now time.Time) []seenCondition {
 	if t.Read {
 		for _, c := range t.Conditions {
 			known := slices.ContainsFunc(j.conditions[t.Name], func(old seenCondition) bool { return old.Alert == c.Alert && old.Of == c.Of })
-			list = append(list, seenCondition{c, now, !known})
+			list = append(list, seenCondition{Condition: c, at: now, first: !known})
 		}
-		delete(j.awaited, t.Name)
 	}
 	for _, old := range j.conditions[t.Name] {
-		told := slices.ContainsFunc(list, func(c seenCondition) bool { return c.Alert == old.Alert })
+		told := slices.ContainsFunc(list, func(c seenCondition) bool { return c.Alert == old.Alert && !c.saved })
 		if old.first = false; !told && !(t.Read && t.Up) && now.Sub(old.at) <= unreadFor {
 			list = append(list, old)
 		}
@@ -80,38 +87,44 @@ func (j *Judge) conditionsOf(t *Target, now time.Time) []seenCondition {
 
 // judgeConditions finds which conditions of a target hold.
 func (r *round) judgeConditions(t *Target) {
-	conditions := r.judge.conditionsOf(t, r.now)
-	for i := range conditions {
-		c := &conditions[i]
-		unknown := !c.at.Equal(r.now)
+	j := r.judge
+	for _, c := range j.conditionsOf(t, r.now) {
 		switch c.Alert {
 		case AlertVolumeUsage, AlertCertificateExpiry, AlertAuthFailureRate:
-			r.judgeTargetValue(t, c, unknown)
+			r.judgeTargetValue(t, &c)
 		case AlertModuleProblem:
-			c.Holds = slices.ContainsFunc(c.Modules, func(name string) bool { return !slices.Contains(r.judge.alerts.XMPPModuleProblem.Ignore, name) })
-			r.judgeCondition(t, c, Warning, c.Holds, unknown)
+			c.Holds = c.Holds || slices.ContainsFunc(c.Modules, func(name string) bool { return !slices.Contains(j.alerts.XMPPModuleProblem.Ignore, name) })
+			r.judgeCondition(t, &c, Warning)
 		case AlertServedNotRenewed:
-			soon := r.judge.alerts.TLSServedNotRenewed.Critical.Under.Std()
-			r.judgeCondition(t, c, Warning, c.Holds, unknown)
-			r.judgeCondition(t, c, Critical, c.Holds && c.Ends.Sub(r.now) < soon, unknown)
+			r.judgeCondition(t, &c, Warning)
+			if c.saved {
+				c.Holds = j.problems[problemKey{TargetSubject(t.Name), c.Alert, c.Of, Critical}] != nil
+			} else {
+				c.Holds = c.Holds && c.Ends.Sub(r.now) < j.alerts.TLSServedNotRenewed.Critical.Under.Std()
+			}
+			r.judgeCondition(t, &c, Critical)
 		case AlertComponentDisconnected, AlertServicesUnlinked, AlertCacheExhausted:
-			r.judgeCondition(t, c, Critical, c.Holds, unknown)
+			r.judgeCondition(t, &c, Critical)
 		default:
-			r.judgeCondition(t, c, Warning, c.Holds, unknown)
+			r.judgeCondition(t, &c, Warning)
 		}
 	}
 }
 
 // judgeCondition adds the problem that a condition is, if it holds.
-func (r *round) judgeCondition(t *Target, c *seenCondition, severity Severity, holds, unknown bool) {
+func (r *round) judgeCondition(t *Target, c *seenCondition, severity Severity) {
 	v := &ConditionVerdict{Target: t.Name, Alert: c.Alert, Of: c.Of, Severity: severity}
 	r.conditions = append(r.conditions, v)
-	if !holds {
+	if !c.Holds {
 		return
 	}
 	p := r.begin(problemKey{TargetSubject(t.Name), c.Alert, c.Of, severity}, r.now, c.first)
-	p.Unknown, p.condition = unknown, v
-	p.explain(r.now, func(since time.Time) (cause, bool) { return r.ofCondition(t, c.Alert, since) })
+	p.Unknown, p.condition = c.saved || !c.at.Equal(r.now), v
+	if c.saved {
+		p.freeze(r.judge)
+	} else {
+		p.explain(r.now, func(since time.Time) (cause, bool) { return r.ofCondition(t, c.Alert, since) })
+	}
 	v.Lasted = p.Lasted
 }
 
@@ -158,7 +171,7 @@ func (r *round) orTarget(t *Target, since time.Time) (cause, bool) {
 	if known == nil || since.Before(known.Since.Add(-earlier)) {
 		return cause{}, false
 	}
-	return cause{Excuse{ReasonDependency, t.Name, TargetSubject(t.Name)}, known.Since}, true
+	return cause{Excuse: Excuse{ReasonDependency, t.Name, TargetSubject(t.Name)}, since: known.Since}, true
 }
 
 // ofRole returns why no container of the role serves; one that does is enough to be blamed.

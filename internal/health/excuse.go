@@ -19,10 +19,14 @@ type causes struct {
 	now        time.Time
 	containers map[Subject]*Container
 	maintained map[Subject]bool
+	// The rest is worked out when it is asked for.
+	circles map[*Container]int
+	blamed  map[*Container]cause
+	byName  map[string][]*Container
 }
 
 func newCauses(j *Judge, f *Facts) causes {
-	x := causes{judge: j, now: f.Now, containers: map[Subject]*Container{}, maintained: map[Subject]bool{}}
+	x := causes{judge: j, now: f.Now, containers: map[Subject]*Container{}, maintained: map[Subject]bool{}, blamed: map[*Container]cause{}}
 	for _, s := range f.Maintenance {
 		x.maintained[s] = true
 	}
@@ -38,9 +42,14 @@ func newCauses(j *Judge, f *Facts) causes {
 // cause is a container that is not available, or maintenance, and what it explains.
 type cause struct {
 	Excuse
-	// since is when it began; zero for maintenance, which explains whatever begins during it.
+	// since is when it began; zero for maintenance, which explains whatever begins during it. ended says that it is over, but was
+	// not lookback ago.
 	since time.Time
+	ended bool
 }
+
+// explains reports whether the cause explains what began then.
+func (c *cause) explains(since time.Time) bool { return !since.Before(c.since.Add(-earlier)) }
 
 // underMaintenance reports whether the operator has put the subject under maintenance, on whatever engine.
 func (x *causes) underMaintenance(s Subject) bool {
@@ -48,52 +57,57 @@ func (x *causes) underMaintenance(s Subject) bool {
 	return x.maintained[s]
 }
 
-// ofContainer returns what explains a problem of the container that began at since. grace is how long a cause that has
-// ended still counts.
-func (x *causes) ofContainer(c *Container, since time.Time, grace time.Duration) (cause, bool) {
-	if x.underMaintenance(c.subject()) {
+// ofContainer returns what explains a problem of the container that began then.
+func (x *causes) ofContainer(c *Container, since time.Time) (cause, bool) {
+	switch {
+	case x.underMaintenance(c.subject()):
 		return cause{Excuse: Excuse{Reason: ReasonMaintenance, Root: c.subject()}}, true
+	case c.WaitsFor != "":
+		return cause{Excuse: Excuse{ReasonStarting, c.WaitsFor, ContainerSubject(c.Host, c.WaitsFor)}}, true
 	}
-	return x.ofDependencies(c, since, grace, visited{})
+	return x.ofDependencies(c, since, map[*Container]bool{})
 }
 
-// visited are the containers that a search has seen: it ends, also in a circle.
-type visited map[Subject]bool
-
-// ofDependencies follows the chain of dependencies to the container that is to blame.
-func (x *causes) ofDependencies(c *Container, since time.Time, grace time.Duration, seen visited) (cause, bool) {
-	seen[c.subject()] = true
+// ofDependencies follows the chain of dependencies to the container that is to blame. Containers that need each other do not
+// explain each other. seen are those that the search has come through.
+func (x *causes) ofDependencies(c *Container, since time.Time, seen map[*Container]bool) (cause, bool) {
+	seen[c] = true
 	for _, name := range c.DependsOn {
 		d := x.containers[ContainerSubject(c.Host, name)]
-		if d == nil || seen[d.subject()] || x.needs(d, c.subject(), visited{}) {
-			continue // containers that need each other do not explain each other
-		}
-		began, unavailable := x.judge.unavailableSince(d.subject(), x.now, grace)
-		switch {
-		case unavailable && since.Before(began.Add(-earlier)):
+		if d == nil || seen[d] || x.circleOf(d) == x.circleOf(c) {
 			continue
-		case unavailable:
-			return x.rooted(d, name, began, grace, seen), true
 		}
-		if found, ok := x.ofDependencies(d, since, grace, seen); ok {
-			found.Reason, found.Cause = dependencyOr(found.Reason), name
+		found, ok := x.blame(d)
+		if ok && !found.explains(since) {
+			continue
+		}
+		if !ok {
+			found, ok = x.ofDependencies(d, since, seen)
+			found.Reason = dependencyOr(found.Reason)
+		}
+		if ok {
+			found.Cause = name
 			return found, true
 		}
 	}
 	return cause{}, false
 }
 
-// rooted is the cause that d is, with what explains d itself as its root.
-func (x *causes) rooted(d *Container, name string, began time.Time, grace time.Duration, seen visited) cause {
-	found := cause{Excuse{ReasonDependency, name, d.subject()}, began}
-	if x.underMaintenance(d.subject()) {
-		found.Reason = ReasonMaintenance
-		return found
+// blame returns the cause that the container is, with what explains it as its root, if it is not available.
+func (x *causes) blame(c *Container) (found cause, ok bool) {
+	if found, ok = x.blamed[c]; ok {
+		return found, found.Holds()
 	}
-	if further, ok := x.ofDependencies(d, began, grace, seen); ok {
-		found.Reason, found.Root = dependencyOr(further.Reason), further.Root
+	if s := x.judge.unavailable[c.subject()]; s != nil && (s.Ended.IsZero() || x.now.Sub(s.Ended) <= x.judge.alerts.Lookback.Std()) {
+		found = cause{Excuse{ReasonDependency, c.Name, c.subject()}, s.Began, !s.Ended.IsZero()}
+		if x.underMaintenance(c.subject()) {
+			found.Reason = ReasonMaintenance
+		} else if further, ok := x.ofDependencies(c, s.Began, map[*Container]bool{}); ok {
+			found.Reason, found.Root = dependencyOr(further.Reason), further.Root
+		}
 	}
-	return found
+	x.blamed[c] = found
+	return found, found.Holds()
 }
 
 // dependencyOr keeps maintenance, which is without a bound, as the reason along a chain.
@@ -104,19 +118,45 @@ func dependencyOr(reason string) string {
 	return ReasonDependency
 }
 
-// needs reports whether c depends on the other container, directly or through others.
-func (x *causes) needs(c *Container, other Subject, seen visited) bool {
-	seen[c.subject()] = true
-	for _, name := range c.DependsOn {
-		s := ContainerSubject(c.Host, name)
-		if s == other {
-			return true
+// circleOf numbers the containers, so that those have the same number that need each other, directly or through others: it
+// finds the strongly connected components of the dependencies, as Tarjan does.
+func (x *causes) circleOf(c *Container) int {
+	if x.circles != nil {
+		return x.circles[c]
+	}
+	x.circles = make(map[*Container]int, len(x.containers))
+	order := make(map[*Container]int, len(x.containers))
+	var stack []*Container
+	var visit func(c *Container) int
+	visit = func(c *Container) int {
+		own := len(order) + 1
+		order[c] = own
+		stack = append(stack, c)
+		lowest := own
+		for _, name := range c.DependsOn {
+			switch d := x.containers[ContainerSubject(c.Host, name)]; {
+			case d == nil || x.circles[d] > 0:
+			case order[d] > 0:
+				lowest = min(lowest, order[d])
+			default:
+				lowest = min(lowest, visit(d))
+			}
 		}
-		if d := x.containers[s]; d != nil && !seen[s] && x.needs(d, other, seen) {
-			return true
+		if lowest == own {
+			i := slices.Index(stack, c)
+			for _, member := range stack[i:] {
+				x.circles[member] = own
+			}
+			stack = stack[:i]
+		}
+		return lowest
+	}
+	for _, other := range x.containers {
+		if order[other] == 0 {
+			visit(other)
 		}
 	}
-	return false
+	return x.circles[c]
 }
 
 // ofTarget returns what explains that the target has been down since then. While a container of that name serves, on
@@ -133,7 +173,7 @@ func (x *causes) ofTarget(t *Target, since time.Time) (cause, bool) {
 	}
 	var found cause
 	for _, c := range x.named(t.Container) {
-		if t.Inferred && c.State == Running {
+		if t.Inferred && !x.stood(c) {
 			return cause{}, false
 		}
 		one, ok := x.ofOwnContainer(c, since)
@@ -147,35 +187,39 @@ func (x *causes) ofTarget(t *Target, since time.Time) (cause, bool) {
 	return found, found.Holds()
 }
 
+// stood reports whether the container does not run, or did not until lookback ago.
+func (x *causes) stood(c *Container) bool {
+	s := x.judge.unavailable[c.subject()]
+	return c.State != Running || s != nil && x.now.Sub(s.Down) <= x.judge.alerts.Lookback.Std()
+}
+
 // ofOwnContainer returns how the container that serves a target explains that the target has been down since then.
 func (x *causes) ofOwnContainer(c *Container, since time.Time) (cause, bool) {
-	if c.available() {
-		return x.ofDependencies(c, since, 0, visited{})
+	found, unavailable := x.blame(c)
+	if !unavailable {
+		return x.ofDependencies(c, since, map[*Container]bool{})
 	}
-	began, _ := x.judge.unavailableSince(c.subject(), x.now, 0)
-	if since.Before(began.Add(-earlier)) {
-		return cause{}, false
-	}
-	found := x.rooted(c, c.Name, began, 0, visited{})
 	if found.Reason == ReasonDependency && found.Root == c.subject() {
 		found.Reason = ReasonContainer
-		if !c.down() {
+		if c.State == Running || c.WaitsFor != "" {
 			found.Reason = ReasonStarting
 		}
 	}
-	return found, true
+	return found, found.explains(since)
 }
 
 // named are the containers of that name, in the order of their engines.
 func (x *causes) named(name string) []*Container {
-	var list []*Container
-	for s, c := range x.containers {
-		if s.Name == name {
-			list = append(list, c)
+	if x.byName == nil {
+		x.byName = make(map[string][]*Container, len(x.containers))
+		for s, c := range x.containers {
+			x.byName[s.Name] = append(x.byName[s.Name], c)
+		}
+		for _, list := range x.byName {
+			slices.SortFunc(list, func(a, b *Container) int { return strings.Compare(a.Host, b.Host) })
 		}
 	}
-	slices.SortFunc(list, func(a, b *Container) int { return strings.Compare(a.Host, b.Host) })
-	return list
+	return x.byName[name]
 }
 
 func compareSubjects(a, b Subject) int {

@@ -91,16 +91,13 @@ const (
 
 func (c *Container) subject() Subject { return ContainerSubject(c.Host, c.Name) }
 
-// down reports whether the container should be running and is not.
-func (c *Container) down() bool { return c.Expected && c.State != Running }
-
-// starting reports whether the container is on its way to serve.
-func (c *Container) starting() bool {
-	return c.WaitsFor != "" || c.State == Running && c.Health == Starting
-}
+// down reports whether the container should be running and is not. One that waits for another one is about to.
+func (c *Container) down() bool { return (c.Expected || c.WaitsFor != "") && c.State != Running }
 
 // available reports whether the container can serve those that need it.
-func (c *Container) available() bool { return !c.down() && !c.starting() }
+func (c *Container) available() bool {
+	return !c.down() && (c.State != Running || c.Health != Starting)
+}
 
 // Severity is how bad a problem is.
 type Severity int

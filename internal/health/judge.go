@@ -13,9 +13,8 @@ import (
 // Judge remembers what is needed to judge the next facts: since when, what has been told, and what was restarted. It is not
 // safe for concurrent use.
 type Judge struct {
-	alerts   config.Alerts
-	problems map[problemKey]*record
-	// unavailable is since when containers have not been able to serve, and when that ended.
+	alerts      config.Alerts
+	problems    map[problemKey]*record
 	unavailable map[Subject]*span
 	restarts    map[Subject]*restarts
 	engines     map[string]*engine
@@ -23,13 +22,13 @@ type Judge struct {
 	logins      map[string]*rate           // those that failed, by target
 	// well are the targets that have been seen up, by this process or the one before.
 	well map[string]bool
-	// changed says that there is something new to save.
+	// changed says that there is something new to save, now is when it judged last.
 	changed bool
-	// resumed is when the memory of a former process was taken over; unread are the engines in it that were not read since,
-	// awaited the targets with conditions of which that is so.
-	resumed time.Time
-	unread  map[string]bool
-	awaited map[string]bool
+	now     time.Time
+	// saved is when the former process saved its memory last, resumed when this one took it over; unread are the engines in it
+	// that were not read since.
+	saved, resumed time.Time
+	unread         map[string]bool
 }
 
 // problemKey names a problem. of and severity are only of conditions.
@@ -39,9 +38,6 @@ type problemKey struct {
 	of       string
 	severity Severity
 }
-
-// span is a time when a container was not available; ended is zero while it lasts.
-type span struct{ began, ended time.Time }
 
 // engine is what was read of an engine last.
 type engine struct {
@@ -54,7 +50,7 @@ type engine struct {
 func NewJudge(alerts *config.Alerts) *Judge {
 	return &Judge{
 		alerts: *alerts, problems: map[problemKey]*record{}, unavailable: map[Subject]*span{}, restarts: map[Subject]*restarts{},
-		engines: map[string]*engine{}, well: map[string]bool{}, unread: map[string]bool{}, awaited: map[string]bool{}, conditions: map[string][]seenCondition{},
+		engines: map[string]*engine{}, well: map[string]bool{}, unread: map[string]bool{}, conditions: map[string][]seenCondition{},
 		logins: map[string]*rate{},
 	}
 }
@@ -67,6 +63,7 @@ const unreadFor = 15 * time.Minute
 
 // Judge judges the facts of one moment. Moments must not go back.
 func (j *Judge) Judge(f *Facts) *Judgement {
+	j.noticeStep(f.Now)
 	j.readEngines(f)
 	r := &round{causes: newCauses(j, f), verdicts: map[Subject]Verdict{}}
 	containers := slices.SortedFunc(maps.Values(r.containers), func(a, b *Container) int {
@@ -108,7 +105,7 @@ func (j *Judge) readEngines(f *Facts) {
 		if given.Read {
 			e.before, e.read, e.containers = e.read, f.Now, given.Containers
 			if j.unread[given.Host] { // what it was like meanwhile is not known
-				e.before = j.resumed
+				e.before = j.saved
 				delete(j.unread, given.Host)
 			}
 		}
@@ -121,53 +118,57 @@ func (j *Judge) readEngines(f *Facts) {
 func (j *Judge) trackAvailability(c *Container, now time.Time) {
 	s := c.subject()
 	known := j.unavailable[s]
+	lasting := known != nil && known.Ended.IsZero()
 	switch {
-	case !c.available() && (known == nil || !known.ended.IsZero()):
-		j.unavailable[s] = &span{began: j.stopped(c, now)}
-		for _, alert := range []string{AlertContainerDown, AlertContainerMissing} {
-			if saved := j.problems[problemKey{Subject: s, alert: alert}]; saved != nil {
-				j.unavailable[s].began = saved.Since
-			}
-		}
-	case c.available() && known != nil && known.ended.IsZero():
-		known.ended = now
+	case !c.available() && !lasting:
+		known = &span{Began: j.stopped(c, now)}
+		j.unavailable[s], j.changed = known, true
+	case c.available() && lasting:
+		known.Ended, j.changed = now, true
+	}
+	if c.down() {
+		known.Down = now
 	}
 }
 
 // stopped is when a container ended that is seen so for the first time: by the engine's account, whose clock may be another
-// one, but not before the engine was read the last time, when it was still well.
+// one, but not before the engine was read the last time, when it was still well. Since when one is missing is our own account.
 func (j *Judge) stopped(c *Container, now time.Time) time.Time {
 	at := now.Add(-max(c.DownFor, 0))
-	if before := j.engines[c.Host].before; at.Before(before) {
+	if before := j.engines[c.Host].before; c.State != Missing && at.Before(before) {
 		return before
 	}
 	return at
 }
 
-// unavailableSince returns since when the container has not been available, if it is not, or was not until grace ago.
-func (j *Judge) unavailableSince(s Subject, now time.Time, grace time.Duration) (time.Time, bool) {
-	known := j.unavailable[s]
-	if known == nil || !known.ended.IsZero() && (grace == 0 || now.Sub(known.ended) > grace) {
-		return time.Time{}, false
-	}
-	return known.began, true
-}
-
-// forget drops what has ended, and what is known of containers that nobody knows any more.
+// forget drops what has ended. What is known of a container is kept for a while after it has vanished, since a deploy makes it
+// anew under the same name.
 func (j *Judge) forget(r *round) {
-	open := map[problemKey]bool{}
+	for s, known := range j.restarts {
+		switch {
+		case r.containers[s] != nil || j.unread[s.Host]:
+			known.gone = time.Time{}
+		case known.gone.IsZero():
+			known.gone = r.now
+		case r.now.Sub(known.gone) > j.alerts.Lookback.Std():
+			delete(j.restarts, s)
+			delete(j.unavailable, s)
+		}
+	}
+	open := make(map[problemKey]bool, len(r.problems))
 	for _, p := range r.problems {
 		open[p.key] = true
 	}
 	before := len(j.problems)
-	maps.DeleteFunc(j.problems, func(key problemKey, _ *record) bool { return !open[key] })
+	maps.DeleteFunc(j.problems, func(key problemKey, _ *record) bool {
+		vanished := key.Kind == config.MaintenanceContainer && r.containers[key.Subject] == nil && j.restarts[key.Subject] != nil
+		return !open[key] && !vanished
+	})
 	j.changed = j.changed || len(j.problems) < before
-	gone := func(s Subject) bool { return r.containers[s] == nil && !j.unread[s.Host] }
-	maps.DeleteFunc(j.unavailable, func(s Subject, _ *span) bool { return gone(s) })
-	maps.DeleteFunc(j.restarts, func(s Subject, _ *restarts) bool { return gone(s) })
-	maps.DeleteFunc(j.conditions, func(name string, _ []seenCondition) bool { _, ok := r.verdicts[TargetSubject(name)]; return !ok })
-	maps.DeleteFunc(j.logins, func(name string, _ *rate) bool { _, ok := r.verdicts[TargetSubject(name)]; return !ok })
-	maps.DeleteFunc(j.well, func(name string, _ bool) bool { _, ok := r.verdicts[TargetSubject(name)]; return !ok })
+	gone := func(name string) bool { _, ok := r.verdicts[TargetSubject(name)]; return !ok }
+	maps.DeleteFunc(j.conditions, func(name string, _ []seenCondition) bool { return gone(name) })
+	maps.DeleteFunc(j.logins, func(name string, _ *rate) bool { return gone(name) })
+	maps.DeleteFunc(j.well, func(name string, _ bool) bool { return gone(name) })
 }
 
 // thresholds are how long a problem lasts before it is worth a warning, and before it is critical.
@@ -177,22 +178,25 @@ type thresholds struct{ warning, critical time.Duration }
 const never = time.Duration(1<<63 - 1)
 
 // limits are the thresholds of the alert on a problem.
-func (j *Judge) limits(key *problemKey, known *record) thresholds {
+func (j *Judge) limits(p *candidate) thresholds {
 	a := &j.alerts
-	switch key.alert {
+	switch p.Alert {
 	case AlertTargetDown:
+		if p.AtLeast { // until then it is unknown how long
+			return thresholds{a.TargetDown.Critical.For.Std(), a.TargetDown.Critical.For.Std()}
+		}
 		return thresholds{a.TargetDown.Warning.For.Std(), a.TargetDown.Critical.For.Std()}
 	case AlertContainerDown:
 		return thresholds{a.ContainerDown.Warning.For.Std(), a.ContainerDown.Critical.For.Std()}
 	case AlertContainerMissing:
-		if known.Removed {
+		if p.record.Removed {
 			return thresholds{a.ContainerMissing.For.Std(), never}
 		}
 		return thresholds{never, a.ContainerMissing.For.Std()}
 	case AlertContainerUnhealthy:
 		return thresholds{a.ContainerUnhealthy.Warning.For.Std(), a.ContainerUnhealthy.Critical.After.Std()}
 	}
-	return conditionLimits(a, key)
+	return conditionLimits(a, &p.key)
 }
 
 func (t thresholds) severity(lasted time.Duration) Severity {
@@ -203,6 +207,17 @@ func (t thresholds) severity(lasted time.Duration) Severity {
 		return Warning
 	}
 	return Pending
+}
+
+// within is how long a problem may have lasted that is not worse than this.
+func (t thresholds) within(s Severity) time.Duration {
+	switch s {
+	case Pending:
+		return min(t.warning, t.critical)
+	case Warning:
+		return t.critical
+	}
+	return never
 }
 
 // round is one judgement in the making.
@@ -221,34 +236,35 @@ type candidate struct {
 	Problem
 	key       problemKey
 	record    *record
+	before    record            // at the last judgement
 	cause     *cause            // nil where nothing explains it
 	condition *ConditionVerdict // nil if it is about availability
+	frozen    bool              // it is as it was
 }
 
 // judgeContainer finds what is wrong with a container.
 func (r *round) judgeContainer(c *Container) {
-	s, grace := c.subject(), r.judge.alerts.Lookback.Std()
-	_, explained := r.ofContainer(c, r.now, grace)
-	v := Verdict{Known: true, WaitsFor: c.WaitsFor, Unknown: !r.judge.engines[c.Host].read.Equal(r.now)}
-	v.RecentRestarts = r.judge.countRestarts(c, r.now, explained)
+	s := c.subject()
+	restarted, excused := r.countRestarts(c)
+	v := Verdict{Known: true, RecentRestarts: restarted, WaitsFor: c.WaitsFor, Unknown: !r.judge.engines[c.Host].read.Equal(r.now)}
 	first := r.judge.engines[c.Host].before.IsZero()
+	var p *candidate
 	switch {
 	case c.State == Missing:
-		p := r.begin(problemKey{Subject: s, alert: AlertContainerMissing}, r.judge.stopped(c, r.now), first && c.DownFor == 0)
+		p = r.begin(problemKey{Subject: s, alert: AlertContainerMissing}, r.judge.stopped(c, r.now), first && c.DownFor == 0)
 		p.record.Removed = !c.Expected
-		p.explain(r.now, func(since time.Time) (cause, bool) { return r.ofContainer(c, since, 0) })
 		v.Missing = p.Lasted
-	case c.State == Restarting && (v.RecentRestarts > 0 || explained):
+	case c.State == Restarting && restarted > 0 && !excused:
 		// The alert on restarts tells of one that is restarted again and again.
 	case c.down():
-		p := r.begin(problemKey{Subject: s, alert: AlertContainerDown}, r.judge.stopped(c, r.now), first && c.DownFor == 0)
-		p.explain(r.now, func(since time.Time) (cause, bool) { return r.ofContainer(c, since, 0) })
+		p = r.begin(problemKey{Subject: s, alert: AlertContainerDown}, r.judge.stopped(c, r.now), first && c.DownFor == 0)
 		v.Down = p.Lasted
 	case c.State == Running && c.Health == Unhealthy:
-		p := r.begin(problemKey{Subject: s, alert: AlertContainerUnhealthy}, r.now.Add(-c.UnhealthyFor), first && c.UnhealthyFor == 0)
-		// It takes a health check to find out that what the container needs is well again.
-		p.explain(r.now, func(since time.Time) (cause, bool) { return r.ofContainer(c, since, grace) })
+		p = r.begin(problemKey{Subject: s, alert: AlertContainerUnhealthy}, r.now.Add(-c.UnhealthyFor), first && c.UnhealthyFor == 0)
 		v.Unhealthy = p.Lasted
+	}
+	if p != nil {
+		p.explain(r.now, func(since time.Time) (cause, bool) { return r.ofContainer(c, since) })
 	}
 	r.verdicts[s] = v
 	r.judgeRestarts(s, &v)
@@ -257,53 +273,60 @@ func (r *round) judgeContainer(c *Container) {
 
 // explain finds what explains the problem, by when it began. What would explain one that began now is named all the same.
 func (p *candidate) explain(now time.Time, causeOf func(since time.Time) (cause, bool)) {
-	if c, ok := causeOf(p.Since); ok {
-		p.cause, p.Also = &c, c.Cause
-	} else if c, ok := causeOf(now); ok {
+	c, ok := causeOf(p.Since)
+	if ok {
+		p.cause = &c
+	} else {
+		c, ok = causeOf(now)
+	}
+	if ok && !c.ended {
 		p.Also = c.Cause
 	}
 }
 
-// keepUnread keeps what the former process has left of containers and conditions that were not read since.
+// keepUnread keeps what the former process has left of containers that were not read since.
 func (r *round) keepUnread() {
 	j := r.judge
 	if r.now.Sub(j.resumed) > unreadFor {
 		clear(j.unread)
-		clear(j.awaited)
+	}
+	if len(j.unread) == 0 {
+		return
+	}
+	for s := range j.restarts {
+		if recent := j.recentRestarts(s, r.now); j.unread[s.Host] && recent > 0 {
+			v := Verdict{Known: true, Unknown: true, RecentRestarts: recent}
+			r.verdicts[s] = v
+			r.judgeRestarts(s, &v)
+		}
 	}
 	for key, known := range j.problems {
-		switch {
-		case key.alert == AlertContainerMemory && j.unread[key.Host]:
-			p := r.begin(key, known.Since, false)
-			p.Unknown, p.condition = true, &ConditionVerdict{}
-		case key.Kind == config.MaintenanceContainer && j.unread[key.Host]:
-			p, v := r.begin(key, known.Since, false), Verdict{Known: true, Unknown: true}
-			switch key.alert {
-			case AlertContainerUnhealthy:
-				v.Unhealthy = p.Lasted
-			case AlertContainerMissing:
-				v.Missing = p.Lasted
-			default:
-				v.Down = p.Lasted
-			}
-			p.resume()
-			r.verdicts[key.Subject] = v
-		case key.Kind == config.MaintenanceTarget && key.severity > Pending && j.awaited[key.Name]:
-			p := r.begin(key, known.Since, false)
-			p.Unknown = true
-			p.condition = &ConditionVerdict{Target: key.Name, Alert: key.alert, Of: key.of, Severity: key.severity, Lasted: p.Lasted}
-			if _, _, measured := valueLimits(&j.alerts, key.alert); !measured {
-				r.conditions = append(r.conditions, p.condition)
-			}
-			p.resume()
+		if key.Kind != config.MaintenanceContainer || !j.unread[key.Host] {
+			continue
 		}
+		p, v := r.begin(key, known.Since, false), r.verdicts[key.Subject]
+		p.freeze(j)
+		v.Known, v.Unknown = true, true
+		switch key.alert {
+		case AlertContainerMemory:
+			p.Unknown, p.condition = true, &ConditionVerdict{}
+			continue
+		case AlertContainerUnhealthy:
+			v.Unhealthy = p.Lasted
+		case AlertContainerMissing:
+			v.Missing = p.Lasted
+		default:
+			v.Down = p.Lasted
+		}
+		r.verdicts[key.Subject] = v
 	}
 }
 
-// resume has the excuse hold that the former process found.
-func (p *candidate) resume() {
-	if p.record.Excuse.Holds() {
-		p.cause = &cause{Excuse: p.record.Excuse}
+// freeze has a problem stay as bad and as excused as it was: that nobody has looked makes it no worse.
+func (p *candidate) freeze(j *Judge) {
+	p.frozen, p.Severity, p.Excuse = true, p.record.Told, p.record.Excuse
+	if !p.Excuse.Holds() {
+		p.Lasted = min(p.Lasted, j.limits(p).within(p.Severity))
 	}
 }
 
@@ -321,8 +344,8 @@ func (r *round) judgeTarget(t *Target) {
 	default:
 		p := r.begin(problemKey{Subject: s, alert: AlertTargetDown}, r.now, !j.well[t.Name])
 		p.explain(r.now, func(since time.Time) (cause, bool) { return r.ofTarget(t, since) })
-		if saved := p.record.Excuse; p.cause == nil && saved.Holds() && j.unread[saved.Root.Host] {
-			p.cause = &cause{Excuse: saved}
+		if saved := p.record.Excuse; !t.Read || p.cause == nil && saved.Holds() && j.unread[saved.Root.Host] {
+			p.freeze(j)
 		}
 		v.Down, v.Known = p.Lasted, !p.AtLeast || p.Lasted > j.alerts.TargetDown.Critical.For.Std()
 	}
@@ -339,7 +362,7 @@ func (r *round) begin(key problemKey, since time.Time, atLeast bool) *candidate 
 		known = &record{Since: since, AtLeast: atLeast}
 		r.judge.problems[key], r.judge.changed = known, true
 	}
-	p := &candidate{key: key, record: known, Problem: Problem{
+	p := &candidate{key: key, record: known, before: *known, Problem: Problem{
 		Subject: key.Subject, Alert: key.alert, Of: key.of, Since: known.Since, AtLeast: known.AtLeast, Lasted: max(r.now.Sub(known.Since), shortest),
 	}}
 	r.problems = append(r.problems, p)
@@ -358,15 +381,20 @@ func (r *round) decide() {
 }
 
 func (r *round) decideOn(p *candidate) {
-	before := *p.record
-	if p.cause != nil && !p.record.Told && r.mayHoldBack(p.cause, p.Lasted) {
+	j := r.judge
+	switch {
+	case p.frozen:
+	case p.cause != nil && p.record.Told == Pending && r.mayHoldBack(p.cause, p.Lasted):
 		p.Excuse = p.cause.Excuse
-	} else {
-		p.Severity = r.judge.limits(&p.key, p.record).severity(p.Lasted)
-		p.record.Told = p.record.Told || p.Severity > Pending
+	default:
+		p.Severity = j.limits(p).severity(p.Lasted)
+		p.record.Told = max(p.record.Told, p.Severity)
 	}
 	p.record.Excuse = p.Excuse
-	r.judge.changed = r.judge.changed || *p.record != before
+	j.changed = j.changed || *p.record != p.before
+	if span := j.unavailable[p.Subject]; span != nil && p.Severity > Pending {
+		span.Told = true
+	}
 	if p.condition != nil {
 		p.condition.Excused = p.Excuse.Holds()
 		return
@@ -381,7 +409,7 @@ func (r *round) decideOn(p *candidate) {
 func (r *round) excuseMaintained() {
 	told := map[Subject]bool{}
 	for _, p := range r.problems {
-		told[p.Subject] = told[p.Subject] || p.record.Told && (p.condition == nil || p.Alert == AlertContainerMemory)
+		told[p.Subject] = told[p.Subject] || p.record.Told > Pending && (p.condition == nil || p.Alert == AlertContainerMemory)
 	}
 	for s, v := range r.verdicts {
 		if !told[s] && !v.Excuse.Holds() && r.underMaintenance(s) {
@@ -398,21 +426,25 @@ func (r *round) mayHoldBack(c *cause, lasted time.Duration) bool {
 	if c.Reason == ReasonMaintenance || lasted <= j.alerts.ContainerDown.Critical.For.Std() {
 		return true
 	}
-	for _, alert := range []string{AlertContainerDown, AlertContainerMissing, AlertContainerUnhealthy, AlertTargetDown} {
-		if known := j.problems[problemKey{Subject: c.Root, alert: alert}]; known != nil && known.Told {
-			return true
-		}
+	if s := j.unavailable[c.Root]; s != nil && s.Told {
+		return true
 	}
-	return r.verdicts[c.Root].RecentRestarts > uint64(max(j.alerts.ContainerRestarts.Warning.Over, 0))
+	if known := j.problems[problemKey{Subject: c.Root, alert: AlertTargetDown}]; known != nil && known.Told > Pending {
+		return true
+	}
+	return j.recentRestarts(c.Root, r.now) > uint64(max(j.alerts.ContainerRestarts.Warning.Over, 0))
 }
 
 // heldBack are the alerts on measured values of what is under maintenance, but for those that were told before.
 func (r *round) heldBack() []HeldBack {
 	told := map[HeldBack]bool{}
 	for _, p := range r.problems {
-		told[HeldBack{p.Alert, p.Subject}] = told[HeldBack{p.Alert, p.Subject}] || p.record.Told
+		told[HeldBack{p.Alert, p.Subject}] = told[HeldBack{p.Alert, p.Subject}] || p.record.Told > Pending
 	}
 	var list []HeldBack
+	if len(r.maintained) == 0 {
+		return nil
+	}
 	for i := range r.targets {
 		t := &r.targets[i]
 		if c, ok := r.ofTarget(t, r.now); !ok || c.Reason != ReasonMaintenance {
@@ -450,9 +482,6 @@ func (r *round) sorted() []Problem {
 	for _, p := range r.problems {
 		if p.condition == nil {
 			p.Consequences, p.Unknown = consequences[p.Subject], r.verdicts[p.Subject].Unknown
-		}
-		if p.cause != nil && !p.Excuse.Holds() {
-			p.Also = p.cause.Cause
 		}
 		list = append(list, p.Problem)
 	}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
 
 // Memory is what outlives the process, so that after a restart nothing resolves and no clock starts again.
@@ -13,6 +15,8 @@ type Memory struct {
 	Saved    time.Time       `json:"saved"`
 	Problems []SavedProblem  `json:"problems,omitempty"`
 	Restarts []SavedRestarts `json:"restarts,omitempty"`
+	// Unavailable are containers that cannot serve, or could not lately.
+	Unavailable []SavedSpan `json:"unavailable,omitempty"`
 	// Targets are those that were seen up.
 	Targets []string `json:"targets,omitempty"`
 }
@@ -32,13 +36,29 @@ type SavedRestarts struct {
 	restarts
 }
 
+// SavedSpan is a time when a container was not available.
+type SavedSpan struct {
+	Subject
+	span
+}
+
+// span is a time when a container was not available.
+type span struct {
+	Began time.Time `json:"began"`
+	// Ended is zero while it lasts. Down is when the container was seen last not to run although it should; zero if never.
+	Ended time.Time `json:"ended,omitzero"`
+	Down  time.Time `json:"down,omitzero"`
+	// Told says that an alert has told of it, so that it may hold back others.
+	Told bool `json:"told,omitempty"`
+}
+
 // record is what is remembered of a problem while it lasts.
 type record struct {
 	Since time.Time `json:"since"`
 	// AtLeast says that it may have begun earlier.
 	AtLeast bool `json:"at_least,omitempty"`
-	// Told says that it has passed its threshold without an excuse. From then on nothing excuses it.
-	Told bool `json:"told,omitempty"`
+	// Told is the threshold that it has passed without an excuse. From then on nothing excuses it.
+	Told Severity `json:"told,omitempty"`
 	// Excuse is the one that it had last.
 	Excuse Excuse `json:"excuse,omitzero"`
 	// Removed says of a missing container that somebody has removed it.
@@ -52,6 +72,8 @@ type restarts struct {
 	Known bool   `json:"known"`
 	// Recent are those within the window of the alert that nothing excuses, oldest first.
 	Recent []restart `json:"recent,omitempty"`
+	// gone is when the container vanished, zero while it is there.
+	gone time.Time
 }
 
 // restart is a number of restarts that were seen at one moment.
@@ -63,36 +85,64 @@ type restart struct {
 // Changed reports whether there is something new to save since Memory was called last.
 func (j *Judge) Changed() bool { return j.changed }
 
-// Memory returns what is to be saved.
+// noticeStep has everything saved again after a step of the wall clock, which is all that the next process has to go by.
+func (j *Judge) noticeStep(now time.Time) {
+	step := now.Round(0).Sub(j.now.Round(0)) - now.Sub(j.now)
+	j.changed = j.changed || step.Abs() > time.Second
+	j.now = now
+}
+
+// Memory returns what is to be saved, with all times by the wall clock of now.
 func (j *Judge) Memory(now time.Time) Memory {
 	j.changed = false
-	m := Memory{Saved: now, Targets: slices.Sorted(maps.Keys(j.well))}
+	wall := func(t time.Time) time.Time {
+		if t.IsZero() {
+			return t
+		}
+		return now.Round(0).Add(-now.Sub(t))
+	}
+	m := Memory{Saved: wall(now), Targets: slices.Sorted(maps.Keys(j.well))}
 	for key, known := range j.problems {
-		m.Problems = append(m.Problems, SavedProblem{key.Subject, key.alert, key.of, key.severity, *known})
+		saved := SavedProblem{key.Subject, key.alert, key.of, key.severity, *known}
+		saved.Since = wall(saved.Since)
+		m.Problems = append(m.Problems, saved)
 	}
 	for s, known := range j.restarts {
-		m.Restarts = append(m.Restarts, SavedRestarts{s, *known})
+		saved := SavedRestarts{s, *known}
+		saved.Recent = slices.Clone(saved.Recent)
+		for i := range saved.Recent {
+			saved.Recent[i].At = wall(saved.Recent[i].At)
+		}
+		m.Restarts = append(m.Restarts, saved)
+	}
+	for s, known := range j.unavailable {
+		m.Unavailable = append(m.Unavailable, SavedSpan{s, span{wall(known.Began), wall(known.Ended), wall(known.Down), known.Told}})
 	}
 	slices.SortFunc(m.Problems, func(a, b SavedProblem) int {
-		return cmp.Or(compareSubjects(a.Subject, b.Subject), strings.Compare(a.Alert, b.Alert), strings.Compare(a.Of, b.Of))
+		return cmp.Or(compareSubjects(a.Subject, b.Subject), strings.Compare(a.Alert, b.Alert), strings.Compare(a.Of, b.Of), cmp.Compare(a.Severity, b.Severity))
 	})
 	slices.SortFunc(m.Restarts, func(a, b SavedRestarts) int { return compareSubjects(a.Subject, b.Subject) })
+	slices.SortFunc(m.Unavailable, func(a, b SavedSpan) int { return compareSubjects(a.Subject, b.Subject) })
 	return m
 }
 
 // Resume takes over what a former process has saved; call it before the first judgement. Times that have not come yet, by a
 // clock that was set back, are now.
 func (j *Judge) Resume(m *Memory, now time.Time) {
-	past := func(t time.Time) time.Time { return now.Add(-max(now.Sub(t), 0)) }
-	j.resumed = past(m.Saved)
+	past := func(t time.Time) time.Time {
+		if t.IsZero() {
+			return t
+		}
+		return now.Add(-max(now.Sub(t), 0))
+	}
+	j.saved, j.resumed = past(m.Saved), now
 	for _, p := range m.Problems {
 		p.Since = past(p.Since)
 		j.problems[problemKey{p.Subject, p.Alert, p.Of, p.Severity}] = &p.record
-		switch {
-		case p.Host != "":
+		if p.Kind == config.MaintenanceContainer {
 			j.unread[p.Host] = true
-		case p.Severity > Pending:
-			j.awaited[p.Name] = true
+		} else if p.Severity > Pending {
+			j.expectCondition(p.Name, Condition{Alert: p.Alert, Of: p.Of, Holds: true}, now)
 		}
 	}
 	for _, r := range m.Restarts {
@@ -101,6 +151,10 @@ func (j *Judge) Resume(m *Memory, now time.Time) {
 		}
 		j.restarts[r.Subject] = &r.restarts
 		j.unread[r.Host] = true
+	}
+	for _, s := range m.Unavailable {
+		s.Began, s.Ended, s.Down = past(s.Began), past(s.Ended), past(s.Down)
+		j.unavailable[s.Subject] = &s.span
 	}
 	for _, name := range m.Targets {
 		j.well[name] = true

@@ -33,23 +33,37 @@ func (j *Judge) restartsOver(s Subject, over int64) (end time.Time) {
 	return end
 }
 
-// countRestarts returns how many restarts within the alert's window are not excused. explained says that something explains
-// one that is seen now.
-func (j *Judge) countRestarts(c *Container, now time.Time, explained bool) uint64 {
-	r := j.restarts[c.subject()]
-	if r == nil {
-		r = &restarts{}
-		j.restarts[c.subject()] = r
+// countRestarts returns how many restarts of a container within the alert's window are not excused, and whether one that is seen
+// now is.
+func (r *round) countRestarts(c *Container) (recent uint64, excused bool) {
+	j, s := r.judge, c.subject()
+	known := j.restarts[s]
+	if known == nil {
+		known = &restarts{}
+		j.restarts[s] = known
 	}
-	if r.Known && c.Restarts > r.Count && !explained {
-		r.Recent = append(r.Recent, restart{now, c.Restarts - r.Count})
+	restarted := known.Known && c.Restarts > known.Count
+	if restarted || c.State == Restarting {
+		cause, ok := r.ofContainer(c, r.now)
+		excused = ok && r.mayHoldBack(&cause, r.now.Sub(cause.since))
 	}
-	j.changed = j.changed || !r.Known || r.Count != c.Restarts
-	r.Count, r.Known = c.Restarts, true
+	if restarted && !excused {
+		known.Recent = append(known.Recent, restart{r.now, c.Restarts - known.Count})
+	}
+	j.changed = j.changed || !known.Known || known.Count != c.Restarts
+	known.Count, known.Known = c.Restarts, true
+	return j.recentRestarts(s, r.now), excused
+}
+
+// recentRestarts returns how many restarts of the container within the alert's window are not excused.
+func (j *Judge) recentRestarts(s Subject, now time.Time) (total uint64) {
+	known := j.restarts[s]
+	if known == nil {
+		return 0
+	}
 	window := j.alerts.ContainerRestarts.Window.Std()
-	r.Recent = slices.DeleteFunc(r.Recent, func(one restart) bool { return now.Sub(one.At) > window })
-	total := uint64(0)
-	for _, one := range r.Recent {
+	known.Recent = slices.DeleteFunc(known.Recent, func(one restart) bool { return now.Sub(one.At) > window })
+	for _, one := range known.Recent {
 		total += one.Times
 	}
 	return total

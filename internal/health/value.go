@@ -75,7 +75,8 @@ func (r *round) decideOnMemory() {
 }
 
 // judgeTargetValue finds whether something measured of a target exceeds its limits.
-func (r *round) judgeTargetValue(t *Target, c *seenCondition, unknown bool) {
+func (r *round) judgeTargetValue(t *Target, c *seenCondition) {
+	unknown := c.saved || !c.at.Equal(r.now)
 	v := Value{TargetSubject(t.Name), c.Alert, c.Used}
 	exceeds := v.Number
 	warning, critical, _ := valueLimits(&r.judge.alerts, c.Alert)
@@ -87,7 +88,7 @@ func (r *round) judgeTargetValue(t *Target, c *seenCondition, unknown bool) {
 		v.Number = r.judge.failingLogins(t, c, unknown, r.now)
 		exceeds = v.Number
 	}
-	lost := math.IsNaN(exceeds) // then everything stays as it was
+	lost := c.saved || math.IsNaN(exceeds) // then everything stays as it was
 	if !lost {
 		r.values = append(r.values, v)
 	}
@@ -102,6 +103,10 @@ func (r *round) judgeTargetValue(t *Target, c *seenCondition, unknown bool) {
 		}
 		p := r.begin(key, since, first)
 		p.Unknown, p.condition = unknown || lost, &ConditionVerdict{}
+		if c.saved {
+			p.freeze(r.judge)
+			return
+		}
 		p.explain(r.now, func(since time.Time) (cause, bool) { return r.ofCondition(t, c.Alert, since) })
 	}
 	exceed(Warning, warning.over)

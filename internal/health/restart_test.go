@@ -1,0 +1,167 @@
+package health
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+)
+
+func TestLongProblemOutlivesARestart(t *testing.T) {
+	w := stack(t)
+	w.container("db").State = "exited"
+	w.target("api").Up = false
+	w.pass(time.Hour)
+	memory := w.judge.Memory(w.now) // nothing changes any more, so that nothing is saved
+	w.now = w.now.Add(time.Hour)
+	w.resume(&memory)
+	w.Engines[0].Read, w.target("api").Read, w.target("web").Read = false, false, false
+	w.pass(14 * time.Minute)
+	w.want("db ContainerDown critical 2h14m0s unknown", "api TargetDown pending 2h14m0s dependency(db) unknown")
+	w.Engines[0].Read, w.target("api").Read, w.target("web").Read = true, true, true
+	w.look()
+	w.want("db ContainerDown critical 2h14m0s", "api TargetDown pending 2h14m0s dependency(db)")
+}
+
+// unread has nothing read at first, as when the process has just started.
+func (w *world) unread(is bool) {
+	w.Engines[0].Read = !is
+	for i := range w.Targets {
+		w.Targets[i].Read = !is
+	}
+}
+
+func TestTimeWithoutAnExporterMakesNothingWorse(t *testing.T) {
+	w := stack(t)
+	w.container("db").State = "exited"
+	w.target("web").Up = false
+	w.container("web").State, w.container("web").DependsOn = "exited", nil
+	w.container("api").DependsOn = nil
+	w.target("api").Up = false
+	w.pass(30 * time.Second)
+	memory := w.judge.Memory(w.now)
+	w.now = w.now.Add(time.Hour)
+	w.resume(&memory)
+	w.unread(true)
+	w.pass(time.Minute)
+	w.want("db ContainerDown pending 1m0s unknown", "web ContainerDown pending 1m0s unknown", "api TargetDown pending 2m0s unknown",
+		"web TargetDown pending 1h1m30s container(web) unknown")
+	w.unread(false)
+	w.target("web").Up = true
+	w.container("web").State = Running
+	w.look()
+	w.want("db ContainerDown critical 1h1m30s", "api TargetDown critical 1h1m30s")
+}
+
+func TestRestartsOutliveARestartBeforeTheEngineIsRead(t *testing.T) {
+	w := stack(t)
+	w.container("web").Restarts = 4
+	w.pass(time.Minute)
+	w.restart(true)
+	w.unread(true)
+	w.pass(9 * time.Minute)
+	recent := func() uint64 { return w.last.Verdicts[ContainerSubject("local", "web")].RecentRestarts }
+	if got := recent(); got != 4 {
+		t.Errorf("%d recent restarts before the engine was read, want 4", got)
+	}
+	w.pass(10 * time.Second)
+	if got := recent(); got != 0 {
+		t.Errorf("%d recent restarts after the window, want 0", got)
+	}
+}
+
+func TestConditionOutlivesARestart(t *testing.T) {
+	begin := func() *world {
+		w := stack(t)
+		w.target("web").Conditions = []Condition{
+			{Alert: AlertComponentDisconnected, Of: "bridge", Holds: true}, {Alert: AlertModuleProblem, Of: "x", Modules: []string{"mam"}},
+			{Alert: AlertServedNotRenewed, Holds: true, Ends: w.now.Add(24 * time.Hour)}, {Alert: AlertServedNotRenewed, Of: "later", Holds: true, Ends: w.now.Add(240 * time.Hour)},
+		}
+		w.pass(61 * time.Minute)
+		w.restart(true)
+		w.target("web").Conditions = nil
+		w.unread(true)
+		w.look()
+		return w
+	}
+	all := []string{"web XMPPComponentDisconnected critical 1h1m0s unknown", "web XMPPModuleProblem warning 1h1m0s unknown", "web TLSServedNotRenewed warning 1h1m0s unknown",
+		"web TLSServedNotRenewed critical 1h1m0s unknown"}
+	w := begin()
+	w.want(all...)
+	w.target("web").Up = false
+	w.unread(false)
+	w.look() // it is read, and has nothing to say
+	w.want(append(all, "web TargetDown pending 0s")...)
+	w.pass(15*time.Minute + time.Second)
+	w.want("web TargetDown critical 15m1s")
+
+	w = begin()
+	w.unread(false)
+	w.look()
+	w.want()
+
+	w = begin()
+	w.target("web").Conditions = []Condition{{Alert: AlertComponentDisconnected, Of: "bridge", Holds: true}}
+	w.unread(false)
+	w.look()
+	w.want("web XMPPComponentDisconnected critical 1h1m0s")
+}
+
+func TestExcuseBySomethingStartingOutlivesARestart(t *testing.T) {
+	w := stack(t)
+	w.container("web").Health, w.target("web").Up = Starting, false
+	w.pass(3 * time.Minute)
+	w.restart(true)
+	w.now = w.now.Add(time.Second)
+	w.unread(true)
+	w.look()
+	w.want("web TargetDown pending 3m1s starting(web) unknown")
+	w.unread(false)
+	w.look()
+	w.want("web TargetDown pending 3m1s starting(web)")
+}
+
+func TestContainerMadeAnewKeepsItsClockAndRestarts(t *testing.T) {
+	w := stack(t)
+	vanish := func(d time.Duration) {
+		all := w.Engines[0].Containers
+		w.Engines[0].Containers = slices.DeleteFunc(slices.Clone(all), func(c Container) bool { return c.Name == "db" })
+		w.pass(d)
+		w.want()
+		w.Engines[0].Containers = all
+	}
+	w.container("db").State, w.container("db").Restarts = "exited", 2
+	w.pass(4 * time.Minute)
+	vanish(time.Minute)
+	w.container("db").State = "created"
+	w.look()
+	w.want("db ContainerDown warning 5m0s", "db ContainerRestarts warning 5m0s")
+	if got := w.last.Verdicts[ContainerSubject("local", "db")].RecentRestarts; got != 2 {
+		t.Errorf("%d recent restarts, want 2", got)
+	}
+	vanish(3 * time.Minute)
+	w.look()
+	w.want("db ContainerDown pending 0s")
+	if got := w.last.Verdicts[ContainerSubject("local", "db")].RecentRestarts; got != 0 {
+		t.Errorf("%d recent restarts, want 0", got)
+	}
+}
+
+func TestNothingGrowsWithNamesThatAreNeverUsedTwice(t *testing.T) {
+	w := stack(t)
+	for i := range 1000 {
+		w.Engines[0].Containers = w.Engines[0].Containers[:3]
+		w.Targets = w.Targets[:2]
+		name := fmt.Sprintf("job-%d", i)
+		*w.container(name) = Container{Host: "local", Name: name, State: "exited", Expected: true, Restarts: uint64(i)}
+		w.target(name).Up = false
+		w.target(name).Conditions = []Condition{{Alert: AlertChainInvalid, Holds: true}}
+		w.pass(time.Minute)
+		w.target(name).Up = true
+		w.look()
+	}
+	j := w.judge
+	if n := len(j.problems) + len(j.restarts) + len(j.unavailable) + len(j.conditions) + len(j.well); n > 30 {
+		t.Errorf("%d things are remembered: %d problems, %d restarts, %d spans", n, len(j.problems), len(j.restarts), len(j.unavailable))
+	}
+}
