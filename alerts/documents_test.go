@@ -1,0 +1,133 @@
+package alerts_test
+
+import (
+	"maps"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/prometheus/promql/parser"
+	"gopkg.in/yaml.v3"
+)
+
+// generatedRules are the rules of a generated file: expressions by alert, and by recorded series.
+func generatedRules(t *testing.T, path string) (alerts, records map[string][]string) {
+	t.Helper()
+	var file struct {
+		Groups []struct {
+			Rules []struct{ Alert, Record, Expr string }
+		}
+	}
+	if err := yaml.Unmarshal([]byte(read(t, path)), &file); err != nil {
+		t.Fatal(err)
+	}
+	alerts, records = map[string][]string{}, map[string][]string{}
+	for _, g := range file.Groups {
+		for _, r := range g.Rules {
+			if r.Alert != "" {
+				alerts[r.Alert] = append(alerts[r.Alert], r.Expr)
+			} else {
+				records[r.Record] = append(records[r.Record], r.Expr)
+			}
+		}
+	}
+	return alerts, records
+}
+
+// seriesIn are the names of the series in an expression.
+func seriesIn(t *testing.T, expr string) []string {
+	t.Helper()
+	tree, err := parser.NewParser(parser.Options{}).ParseExpr(expr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	parser.Inspect(tree, func(node parser.Node, _ []parser.Node) error {
+		if s, ok := node.(*parser.VectorSelector); ok {
+			names = append(names, s.Name)
+		}
+		return nil
+	})
+	return names
+}
+
+// TestEveryRunbookNamesTheSeriesOfItsAlert holds that a runbook explains what its alert looks at: each series of its
+// expressions, either the recorded one or all that it is recorded from.
+func TestEveryRunbookNamesTheSeriesOfItsAlert(t *testing.T) {
+	alerts, records := generatedRules(t, "chatstack.rules.yml")
+	books := runbooks(t)
+	for alert, exprs := range alerts {
+		for _, expr := range exprs {
+			for _, name := range seriesIn(t, expr) {
+				lacking := []string{name}
+				for _, recorded := range records[name] {
+					lacking = slices.DeleteFunc(seriesIn(t, recorded), func(name string) bool { return strings.Contains(books[alert], name) })
+				}
+				if len(lacking) > 0 && !strings.Contains(books[alert], name) {
+					t.Errorf("%s: its runbook says nothing of %s, or of %q", alert, name, lacking)
+				}
+			}
+		}
+	}
+}
+
+var (
+	declaredMetric = regexp.MustCompile(`(?:NewDesc\(|Name:\s*)\s*"(chatstack_\w+)"`)
+	namedSeries    = regexp.MustCompile(`\bchatstack(?:_[a-z0-9_]+|:[a-z0-9]+_[a-z0-9_]+(?::[a-z0-9_]+)*)`)
+)
+
+// otherNames are what is called like a metric and is none: programs, services, networks and users of the documents, and the metric
+// that CONTRIBUTING.md adds as an example.
+var otherNames = []string{
+	"chatstack_docker_proxy", "chatstack_exporter", "chatstack_node", "chatstack_probes", "chatstack_socket_proxy", "chatstack_test",
+	"chatstack_voice_rooms", "chatstack_web", "chatstack_web_pem",
+}
+
+// TestDocumentsNameOnlySeriesThatThereAre holds every chatstack_ and chatstack: name in documents, configurations, runbooks and
+// dashboards against the metrics that the code declares and the series that the rules record.
+func TestDocumentsNameOnlySeriesThatThereAre(t *testing.T) {
+	known := map[string]bool{"chatstack_exporter_build_info": true} // the client library's
+	for _, name := range otherNames {
+		known[name] = true
+	}
+	for _, path := range matching(t, "collectors/*.go", "internal/app/*.go", "internal/poll/*.go", "internal/maintenance/*.go") {
+		for _, found := range declaredMetric.FindAllStringSubmatch(read(t, path), -1) {
+			known[found[1]] = true
+		}
+	}
+	for _, file := range []string{"chatstack.rules.yml", "chatstack.recording.yml"} {
+		_, records := generatedRules(t, file)
+		for name := range maps.Keys(records) {
+			known[name] = true
+		}
+	}
+	series := 0
+	for _, path := range matching(t, "*.md", "exporter.yaml", "alerts/runbooks/*.md", "dashboards/*.json",
+		"deploy/*.*", "deploy/*/*.*", "deploy/*/*/*.*", "internal/e2e/*.md") {
+		for _, name := range namedSeries.FindAllString(read(t, path), -1) {
+			if !known[name] && !strings.HasSuffix(name, "_") { // such as chatstack_upstream_*
+				t.Errorf("%s names %s, which nobody exports or records", path, name)
+			}
+			series++
+		}
+	}
+	if series < 500 {
+		t.Errorf("%d names were found, want those of all documents and dashboards", series)
+	}
+}
+
+// matching are the repository's files that fit one of the patterns, but no tests.
+func matching(t *testing.T, patterns ...string) []string {
+	t.Helper()
+	var paths []string
+	for _, pattern := range patterns {
+		found, err := filepath.Glob(filepath.Join("..", pattern))
+		if err != nil || len(found) == 0 {
+			t.Fatalf("nothing fits %s: %v", pattern, err)
+		}
+		paths = append(paths, found...)
+	}
+	return slices.DeleteFunc(paths, func(path string) bool { return strings.HasSuffix(path, "_test.go") })
+}
