@@ -18,7 +18,7 @@ type Alerts struct {
 	Interval Duration `yaml:"interval"`
 	// Lookback is how long the last scrape of a series counts, so that one or two that were lost change nothing.
 	Lookback Duration `yaml:"lookback"`
-	// SlowLookback is the same for what changes slowly: certificates and volumes.
+	// SlowLookback is the same for certificates, which change slowly.
 	SlowLookback Duration `yaml:"slow_lookback"`
 
 	ContainerUnhealthy        UnhealthyAlert `yaml:"container_unhealthy"`
