@@ -35,7 +35,7 @@ func (b *book) exporter() Dashboard {
 				query{each("max", sel("chatstack_upstream_dropped_series")), "{{target}}, {{reason}}"}).drawn(steps([]string{well, warning}, 1)).none("no metrics page of others is read"), "UpstreamSeriesDropped"),
 			b.guided(stat("Rules out of date", "Whether the deployed rules differ from those of the exporter's configuration, if the alert says so.",
 				query{`count(ALERTS{alertname="RulesOutOfDate"}) or 0 * count(ALERTS{alertname="Watchdog"})`, "exporters"}).limits(steps([]string{well, warning}, 1)).none(noRules).size(6, 8), "RulesOutOfDate"),
-			b.guided(table("Rules", "The checksum of the rules that each exporter's configuration makes. It stands in the expression of RulesOutOfDate, too.",
+			b.guided(table("Rules", "The checksum of the rules that each exporter's configuration makes. The alert RulesOutOfDate compares it with that of the deployed rules.",
 				[]column{{"instance", "Exporter"}, {"checksum", "Checksum"}}, query{sel("chatstack_rules_info"), ""}).none(noScrape).size(6, 8), "RulesOutOfDate"),
 		}},
 		section{"Readings", []panel{
