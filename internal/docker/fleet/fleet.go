@@ -198,6 +198,9 @@ func (f *Fleet) MissesEvents(now time.Time, patience time.Duration) bool {
 	return false
 }
 
+// clockTolerance is how much clocks may differ before it counts: a description takes that long at most.
+const clockTolerance = 10 * time.Second
+
 // Describe applies a description that was requested after the mark, and made at the time made or later, by the engine's clock.
 func (f *Fleet) Describe(s Status, mark uint64, made, now time.Time) {
 	if f.ChangedSince(mark, s.id) {
@@ -225,6 +228,9 @@ func (f *Fleet) Describe(s Status, mark uint64, made, now time.Time) {
 	old := c.Status
 	if !s.listed {
 		c.ages.describe(made, s.sameRun(&old))
+		if c.ahead = made.Sub(now); made.IsZero() || c.ahead.Abs() <= clockTolerance {
+			c.ahead = 0
+		}
 	}
 	switch {
 	case s.listed:

@@ -33,9 +33,9 @@ type fleetTest struct {
 	saved      []byte
 	// lost drops events, late delays their inspections, vague hides the ages of runs in lists.
 	lost, late, vague bool
-	// ahead is by how much the clock that stamps answers is ahead of the engine's.
-	ahead time.Duration
-	old   struct {
+	// ahead is by how much the clock that stamps answers is ahead of the engine's, and engine the engine's of ours.
+	ahead, engine time.Duration
+	old           struct {
 		list Listing
 		seen map[string]*container.InspectResponse
 	}
@@ -149,6 +149,8 @@ func (f *fleetTest) do(verb string, args []string) {
 		f.containers = f.hidden
 	case "pass":
 		f.pass(f.duration(id))
+	case "clock": // by how much the engine's is ahead
+		f.engine = f.duration(id)
 	case "mark":
 		f.mark = f.now
 	case "lost", "heard":
@@ -251,7 +253,7 @@ func (f *fleetTest) set(changes []string) {
 }
 
 // seenFacts are what see knows of a container.
-var seenFacts = []string{"restarts", "recreations", "oom", "exit", "expected", "unhealthy_since", "recreated", "started", "state", "health", "needs", "info"}
+var seenFacts = []string{"restarts", "recreations", "oom", "exit", "expected", "unhealthy_since", "recreated", "started", "state", "health", "needs", "info", "down"}
 
 // see compares what the fleet reports. Expectations are separated by commas: a container's name, then words.
 //
@@ -325,6 +327,7 @@ func (f *fleetTest) facts() map[string]map[string]string {
 		if s == nil {
 			continue
 		}
+		facts["down"] = r.DownFor.Truncate(time.Second).String()
 		facts["expected"] = map[bool]string{false: "0", true: "1"}[r.Expected]
 		facts["health"], facts["state"], facts["info"] = s.Health, s.State, strings.Join([]string{s.Project, s.Service, s.Image, s.Role}, "/")
 		for key, at := range map[string]time.Time{"started": s.Started, "unhealthy_since": s.UnhealthySince, "recreated": s.Created} {
@@ -363,7 +366,7 @@ func (f *fleetTest) moment(text string) time.Time {
 
 func (f *fleetTest) pass(d time.Duration) { f.now = f.now.Add(d) }
 
-func (f *fleetTest) stamp() string { return f.now.UTC().Format(time.RFC3339Nano) }
+func (f *fleetTest) stamp() string { return f.now.Add(f.engine).UTC().Format(time.RFC3339Nano) }
 
 // create makes a container. Options are policy=, network=, project=, needs= (a label of compose), autoremove, plain (no service of compose).
 func (f *fleetTest) create(id, name string, options []string) {
@@ -425,7 +428,7 @@ func (f *fleetTest) inspect(id string, mark uint64) {
 		}
 		return
 	}
-	f.describe(c, mark, f.now.Add(f.ahead))
+	f.describe(c, mark, f.now.Add(f.engine+f.ahead))
 }
 
 // describe gives the fleet a description.
@@ -543,6 +546,15 @@ var fleetStories = []struct{ promise, script string }{
 	{"what happens to a successor before it can be described counts", `
 		run 1 irc; die 1 0; event 1 destroy
 		late; make 2 irc; pass 1s; start 2; event 2 oom; event 2 die; start 2; read all | irc restarts=1 oom=1`},
+	{"how long a container has been down is told by the engine's clock", `
+		{clock 0s OR clock -1h OR clock 1h}
+		run 1 irc; pass 1h; die 1 1; forget; read all; pass 30s | irc exited down=30s`},
+	{"a container that never ran, or is paused, has not been down since another time", `
+		make 1 irc; read all | irc created down=0s
+		start 1; die 1 1; pass 1h; start 1; pass 1h; state 1 paused; forget; read all | irc paused down=0s`},
+	{"an expected container that was never seen is missing over a restart", `
+		set expected=irc; read; pass 3m; read | irc missing down=3m0s
+		pass 1m; reboot; read | irc missing down=4m0s`},
 	{"every kind of restart counts", `
 		run 1 irc | irc restarts=0 recreations=0
 		crash 1 2 | irc restarts=2

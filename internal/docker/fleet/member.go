@@ -9,6 +9,8 @@ type Member struct {
 	// Unsure is true where what is known may be old, and it is to be inspected when next the engine is asked.
 	Unsure bool
 	ages   ages
+	// ahead is by how much the engine's clock was ahead of ours at the last description; 0 if that may be the time that it took.
+	ahead time.Duration
 	// startable says that nothing kept compose from starting it since it was made, so that it is down.
 	startable bool
 }

@@ -13,9 +13,7 @@ func (f *Fleet) Remember() Memory {
 	}
 	m := Memory{Host: f.Rules.Host, Labels: f.Rules.Labels, Containers: make(map[string]Record, len(f.Members))}
 	for name, c := range f.Members {
-		if c.ID != "" {
-			m.Containers[name] = c.Record
-		}
+		m.Containers[name] = c.Record
 	}
 	return m
 }
@@ -41,7 +39,7 @@ func (f *Fleet) Recall(m Memory, now time.Time) {
 		}
 		f.Members[name] = c
 		// One that was renamed has its former name beside its present one.
-		if _, taken := f.names[kept.ID]; !taken || kept.Gone.IsZero() {
+		if _, taken := f.names[kept.ID]; kept.ID != "" && (!taken || kept.Gone.IsZero()) {
 			f.names[kept.ID] = name
 		}
 	}

@@ -54,7 +54,7 @@ func (f *Fleet) Report(now time.Time) []Report {
 		if r.Status != nil {
 			r.Expected = c.Wanted && waiting[c] == "" && !f.removed(name, c)
 			r.WaitsFor = waiting[c]
-			r.DownFor, r.UnhealthyFor = r.Status.durations(c.Gone, now)
+			r.DownFor, r.UnhealthyFor = r.Status.durations(c.Gone, now, c.ahead)
 			r.DependsOn = f.dependencies(name, c, services)
 		}
 		if f.SavedCounts != nil {

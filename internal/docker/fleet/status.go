@@ -90,13 +90,13 @@ type limits struct {
 }
 
 // durations are how long ago the container stopped, and how long its checks have been failing; 0 if it has not, they have
-// not, or nobody knows. gone is when it vanished, by our clock.
-func (s *Status) durations(gone, now time.Time) (down, unhealthy time.Duration) {
+// not, or nobody knows. gone is when it vanished, by our clock; the engine's is ahead of it.
+func (s *Status) durations(gone, now time.Time, ahead time.Duration) (down, unhealthy time.Duration) {
 	switch {
 	case s.State == stateMissing && !gone.IsZero():
 		down = now.Sub(gone)
-	case s.State != container.StateRunning && !s.Ended.IsZero():
-		down = now.Sub(s.Ended)
+	case s.State != container.StateRunning && !s.Ended.IsZero() && !s.Ended.Before(s.Started): // a paused one has not ended this run
+		down = now.Add(ahead).Sub(s.Ended)
 	}
 	if !s.UnhealthySince.IsZero() && !s.failed.IsZero() {
 		unhealthy = s.failed.Sub(s.UnhealthySince)
