@@ -294,8 +294,12 @@ func newTarget(cfg *config.Config, settings config.Settings, file *state.File, l
 	if err != nil {
 		return poll.Target{}, fmt.Errorf("target %s: %w", common.Name, err)
 	}
+	dockerHost := ""
+	if d, ok := settings.(*collectors.Docker); ok {
+		dockerHost = d.Label
+	}
 	return poll.Target{
-		Name: common.Name, Kind: common.Kind, Container: common.Container,
+		DockerHost: dockerHost, Name: common.Name, Kind: common.Kind, Container: common.Container,
 		Collector: collector, Schedule: schedule, Timeout: common.Timeout.Std(), Redact: config.Redactor(settings),
 	}, nil
 }

@@ -50,7 +50,7 @@ type Target struct {
 	Conditions []Condition
 }
 
-// Engine is what is known of a container engine. Read says that it could be read at last; Containers hold only then.
+// Engine is what is known of a configured container engine. Read says that it could be read at last; Containers hold only then.
 type Engine struct {
 	Host       string
 	Read       bool

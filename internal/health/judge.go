@@ -94,7 +94,7 @@ func (j *Judge) Judge(f *Facts) *Judgement {
 
 // readEngines takes over what the engines have. What those had that cannot be read stays, while it is not too old.
 func (j *Judge) readEngines(f *Facts) {
-	present := map[string]bool{}
+	configured, present := map[string]bool{}, map[string]bool{}
 	for i := range f.Engines {
 		given := &f.Engines[i]
 		e := j.engines[given.Host]
@@ -109,9 +109,11 @@ func (j *Judge) readEngines(f *Facts) {
 				delete(j.unread, given.Host)
 			}
 		}
+		configured[given.Host] = true
 		present[given.Host] = f.Now.Sub(e.read) <= unreadFor
 	}
 	maps.DeleteFunc(j.engines, func(host string, _ *engine) bool { return !present[host] })
+	maps.DeleteFunc(j.unread, func(host string, _ bool) bool { return !configured[host] })
 }
 
 // trackAvailability follows since when a container has not been able to serve.

@@ -165,3 +165,15 @@ func TestNothingGrowsWithNamesThatAreNeverUsedTwice(t *testing.T) {
 		t.Errorf("%d things are remembered: %d problems, %d restarts, %d spans", n, len(j.problems), len(j.restarts), len(j.unavailable))
 	}
 }
+
+func TestEngineThatIsNotConfiguredAnyMoreLeavesNothing(t *testing.T) {
+	w := stack(t)
+	w.container("db").State = "exited"
+	w.container("web").Restarts = 1
+	w.pass(10 * time.Minute)
+	w.restart(true)
+	w.Engines[0].Host = "other"
+	w.Engines[0].Containers = nil
+	w.look()
+	w.want()
+}

@@ -105,6 +105,9 @@ func (p *Poller) successor(given Target, log *slog.Logger) *target {
 	t := &target{Target: given, log: log, status: Status{
 		Target: given.Name, Kind: given.Kind, Container: given.Container, Counters: Counters{Failures: map[failure.Reason]uint64{}},
 	}}
+	if given.DockerHost != "" {
+		t.engine = &health.Engine{Host: given.DockerHost}
+	}
 	if p != nil {
 		for _, old := range p.targets {
 			switch {

@@ -27,7 +27,9 @@ type Target struct {
 	Name      string
 	Kind      string
 	Container string
-	Collector collectors.Collector
+	// DockerHost is the name of the container engine that the target is; "" for other targets.
+	DockerHost string
+	Collector  collectors.Collector
 	// Schedule says when readings are due. One made of "@every" is spread by a hash of the name.
 	Schedule cron.Schedule
 	// Timeout is the deadline of one reading.
@@ -76,7 +78,7 @@ type output struct {
 	statusEncoder exposition.Encoder
 	// present is what a Follower knows now.
 	present []exposition.Family
-	// engine is what a Follower of a container engine knows now, or knew when it was read last.
+	// engine is what a Follower of a container engine knows now; nil for other targets.
 	engine          *health.Engine
 	followerEncoder exposition.Encoder
 	// changes counts what a Follower has noticed, presented how much of it present shows.
