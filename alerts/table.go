@@ -2,6 +2,7 @@ package alerts
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -218,12 +219,17 @@ func targetAlerts(a *config.Alerts) []alert {
 			return append(slices.Clone(down), input{from("a", "prod", "chatstack_target_info", info), steady(1)},
 				input{from("b", env, "chatstack_container_down_seconds", container), steady(seconds)})
 		}
+		nowhere := maps.Clone(info)
+		delete(nowhere, "docker_host")
 		refused := map[string]string{"alert": "TLSChainInvalid", "target": "web", "severity": "warning"}
 		return append(trials,
 			trial{"its container on another host went down less than a minute after it", far("prod", long-59), 10 * time.Minute, false},
 			trial{"its container on another host went down a minute after it", far("prod", long-60), 10 * time.Minute, true},
 			trial{"its container on another host runs", far("prod", 0), 10 * time.Minute, true},
 			trial{"a container of another environment is down", far("staging", long), 10 * time.Minute, true},
+			trial{"a container of that name is down on a host that the target does not name", append(slices.Clone(down),
+				input{from("a", "prod", "chatstack_target_info", nowhere), steady(1)},
+				input{from("b", "prod", "chatstack_container_down_seconds", container), steady(long)}), 10 * time.Minute, true},
 			trial{"its certificate is refused", append(slices.Clone(down), input{from("a", "prod", "chatstack_problem_seconds", refused),
 				steady(a.TLSChainInvalid.For.Std().Seconds() + 1)}), 10 * time.Minute, severity == Critical})
 	}

@@ -51,6 +51,8 @@ type Deps struct {
 	ModuleStatus bool
 	// Containers are the containers that targets name as theirs, so that somebody wants them to exist.
 	Containers []string
+	// MountInfo is the file that tells in which container the exporter runs: /proc/self/mountinfo, or "" for none.
+	MountInfo string
 	// Once says that a single reading will be made and nobody follows, so that a reading finds out by itself what would
 	// be learnt beside it.
 	Once bool

@@ -14,7 +14,7 @@ func newDocker(s *Docker, d Deps) (Collector, error) {
 		return nil, fmt.Errorf("host: %w", err)
 	}
 	c := &docker{
-		settings: s, engine: engine, log: d.Log, once: d.Once, looking: make(chan struct{}, 1),
+		settings: s, engine: engine, log: d.Log, once: d.Once, looking: make(chan struct{}, 1), networkOwner: networkOwner(d.MountInfo),
 		follower:      follower{answered: make(chan struct{}, 1), patience: deafAfter, quiet: quietAfter, lasting: lastingStream},
 		resourceMeter: resourceMeter{measuring: make(chan dockerRound, 1), readingFiles: make(chan struct{}, 1), cgroups: cgroup.Tree{Root: s.CgroupRoot, ProcRoot: s.ProcRoot}},
 		keeper:        keeper{state: d.State},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"os"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -36,6 +37,9 @@ func (c *docker) review(ctx context.Context, s *api.Session, b *Batch) (listed i
 			c.locked(func() { c.unsure = true })
 		}
 	}()
+	if l.Full {
+		c.learnNetworks(ctx, s)
+	}
 	if l.All, l.Made, err = c.list(ctx, s, b); err != nil {
 		return 0, err
 	}
@@ -58,6 +62,34 @@ func (c *docker) review(ctx context.Context, s *api.Session, b *Batch) (listed i
 	c.describe(wanted, found, l.Mark)
 	c.describeNew(ctx, s, b, wanted, l.Mark)
 	return listed, nil
+}
+
+// networkOwner is the id of the container whose network the exporter is on, "" if nothing tells of one.
+func networkOwner(mountInfo string) string {
+	mounts, err := os.ReadFile(mountInfo)
+	if err != nil {
+		return ""
+	}
+	return fleet.NetworkOwner(string(mounts))
+}
+
+// learnNetworks finds out once on which networks the exporter meets containers: those of the container that it runs in, if this is
+// that one's engine. Best effort: without them, no container is found by an address. The caller has claimed the descriptions.
+func (c *docker) learnNetworks(ctx context.Context, s *api.Session) {
+	if c.networkOwner == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.inspectPatience(ctx))
+	defer cancel()
+	own, _, err := s.Inspect(ctx, c.networkOwner)
+	switch {
+	case err != nil:
+		c.log.Debug("the exporter's own container was not inspected", "err", err)
+		return
+	case own != nil:
+		c.fleet.Rules.Networks = fleet.NetworksOf(own)
+	}
+	c.networkOwner = ""
 }
 
 // describeNew describes those again whom nobody knows yet, since an event has overtaken their description: the engine repeats
@@ -208,11 +240,8 @@ func (c *docker) inspectAll(ctx context.Context, s *api.Session, b *Batch, liste
 		found    = make([]fleet.Inspection, len(listed))
 		stumbles atomic.Int64
 		status   atomic.Int64
-		patience = c.settings.Timeout.Std() / inspectShare
+		patience = c.inspectPatience(ctx)
 	)
-	if deadline, ok := ctx.Deadline(); ok {
-		patience = min(max(patience, time.Second), time.Until(deadline)/inspectShare)
-	}
 	if len(listed) >= all {
 		c.locked(func() { c.hangs.TryStalled(listed, time.Now()) })
 	}
@@ -270,6 +299,15 @@ func (c *docker) inspectAll(ctx context.Context, s *api.Session, b *Batch, liste
 
 // inspectShare is the part of the time that is left which one inspection may take.
 const inspectShare = 4
+
+// inspectPatience is how long one inspection may take.
+func (c *docker) inspectPatience(ctx context.Context) time.Duration {
+	patience := c.settings.Timeout.Std() / inspectShare
+	if deadline, ok := ctx.Deadline(); ok {
+		patience = min(max(patience, time.Second), time.Until(deadline)/inspectShare)
+	}
+	return patience
+}
 
 // noteLeftOut records what a list left out, and logs when it leaves out something for the first time. The caller holds the lock.
 func (c *docker) noteLeftOut(s *fleet.Selection) {

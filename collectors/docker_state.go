@@ -24,6 +24,8 @@ type docker struct {
 	empty    bool // at the last reading no container was watched
 	// looking is held while containers are described, so that an older description never comes after a newer one.
 	looking chan struct{}
+	// networkOwner is the id of the container whose network the exporter is on, until its networks are known. Whoever holds looking owns it.
+	networkOwner string
 	follower
 	resourceMeter
 	keeper

@@ -30,6 +30,9 @@ const ircTLSPort = "6697"
 // be a guess.
 func (s *IRCTLS) Environ(e *config.Env) { e.TLS("IRC_TLS", &s.TLS) }
 
+// HostName implements config.Addressed.
+func (s *IRCTLS) HostName() string { return config.HostOf(s.Address) }
+
 // Configured implements config.Settings.
 func (s *IRCTLS) Configured() bool { return s.Address != "" }
 

@@ -29,6 +29,9 @@ func newTCPSettings() *TCP { return &TCP{} }
 // Environ implements config.Settings. The stack has no variables for it.
 func (s *TCP) Environ(*config.Env) {}
 
+// HostName implements config.Addressed.
+func (s *TCP) HostName() string { return config.HostOf(s.Address) }
+
 // Configured implements config.Settings.
 func (s *TCP) Configured() bool { return s.Address != "" }
 

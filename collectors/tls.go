@@ -25,6 +25,9 @@ func newTLSEndpointSettings() *TLSEndpoint { return &TLSEndpoint{} }
 // Environ implements config.Settings. Several targets are of this kind, so no variable speaks of one.
 func (s *TLSEndpoint) Environ(*config.Env) {}
 
+// HostName implements config.Addressed.
+func (s *TLSEndpoint) HostName() string { return config.HostOf(s.Address) }
+
 // Configured implements config.Settings.
 func (s *TLSEndpoint) Configured() bool { return s.Address != "" || s.CertificateFile != "" }
 

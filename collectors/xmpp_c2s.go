@@ -56,6 +56,9 @@ func (s *XMPPC2S) Warnings() []string {
 	return warnings
 }
 
+// HostName implements config.Addressed.
+func (s *XMPPC2S) HostName() string { return config.HostOf(s.Address) }
+
 // Configured implements config.Settings.
 func (s *XMPPC2S) Configured() bool { return s.Address != "" }
 

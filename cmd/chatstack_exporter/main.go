@@ -65,7 +65,7 @@ func run(args []string) int {
 	}
 	log := promslog.New(logging)
 	options := app.Options{
-		ConfigFile: existingFile(*configFile, fileGiven), Lookup: os.LookupEnv, Environ: os.Environ, DockerSocket: dockerSocket,
+		ConfigFile: existingFile(*configFile, fileGiven), Lookup: os.LookupEnv, Environ: os.Environ, DockerSocket: dockerSocket, MountInfo: "/proc/self/mountinfo",
 		RuntimeDirectory: app.RuntimeDirectory(os.LookupEnv), Interval: interval.value.Std(), Timeout: timeout.value.Std(),
 		Web: webFlags, Log: log, EnableLifecycle: *lifecycle,
 	}

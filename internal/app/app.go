@@ -41,6 +41,8 @@ type Options struct {
 	Environ func() []string
 	// DockerSocket is the Docker Engine's default socket: without a file, an engine there counts as configured; "" is none.
 	DockerSocket string
+	// MountInfo is the file that tells in which container the exporter runs, /proc/self/mountinfo; "" is none.
+	MountInfo string
 	// RuntimeDirectory is where the socket lies that healthcheck asks; "" is without one. See RuntimeDirectory.
 	RuntimeDirectory string
 	// Interval and Timeout, where not zero, outweigh the configuration's.
@@ -243,7 +245,7 @@ func (a *App) adopt(cfg *config.Config) error {
 func (a *App) targets(cfg *config.Config, old *generation) ([]poll.Target, error) {
 	targets := make([]poll.Target, 0, len(cfg.Targets))
 	for _, settings := range cfg.Targets {
-		t, err := newTarget(a.limitsOf(cfg, settings), settings, a.state, a.log, false)
+		t, err := a.options.newTarget(a.limitsOf(cfg, settings), settings, a.state, a.log, false)
 		if err != nil {
 			return nil, err
 		}
@@ -277,7 +279,7 @@ func namedContainers(cfg *config.Config) []string {
 }
 
 // newTarget makes a target of settings that were found valid; once says that it will be read a single time.
-func newTarget(cfg *config.Config, settings config.Settings, file *state.File, log *slog.Logger, once bool) (poll.Target, error) {
+func (o *Options) newTarget(cfg *config.Config, settings config.Settings, file *state.File, log *slog.Logger, once bool) (poll.Target, error) {
 	common := settings.Common()
 	kind, ok := collectors.KindOf(common.Kind)
 	if !ok {
@@ -286,6 +288,7 @@ func newTarget(cfg *config.Config, settings config.Settings, file *state.File, l
 	collector, err := kind.New(settings, collectors.Deps{
 		Limits: cfg.Limits, Log: log.With("target", common.Name), State: file.Value(common.Kind + "/" + common.Name),
 		UserAgent: "chatstack_exporter/" + version.Version, Once: once, ModuleStatus: tellsModules(cfg), Containers: namedContainers(cfg),
+		MountInfo: o.MountInfo,
 	})
 	if err != nil {
 		return poll.Target{}, fmt.Errorf("target %s: %w", common.Name, err)
@@ -294,12 +297,15 @@ func newTarget(cfg *config.Config, settings config.Settings, file *state.File, l
 	if err != nil {
 		return poll.Target{}, fmt.Errorf("target %s: %w", common.Name, err)
 	}
-	dockerHost := ""
+	dockerHost, hostName := "", ""
 	if d, ok := settings.(*collectors.Docker); ok {
 		dockerHost = d.Label
 	}
+	if a, ok := settings.(config.Addressed); ok {
+		hostName = a.HostName()
+	}
 	return poll.Target{
-		DockerHost: dockerHost, Name: common.Name, Kind: common.Kind, Container: common.Container,
+		DockerHost: dockerHost, Name: common.Name, Kind: common.Kind, HostName: hostName, Container: common.Container, ContainerHost: common.ContainerHost,
 		Collector: collector, Schedule: schedule, Timeout: common.Timeout.Std(), Redact: config.Redactor(settings),
 	}, nil
 }

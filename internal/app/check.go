@@ -14,6 +14,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/collectors"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/state"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
@@ -66,6 +67,7 @@ func Check(ctx context.Context, o Options) ([]CheckResult, error) {
 		return nil, err
 	}
 	results := make([]CheckResult, len(cfg.Targets))
+	targets, engines := make([]poll.Target, len(cfg.Targets)), make([]*health.Engine, len(cfg.Targets))
 	var readings sync.WaitGroup
 	slots := make(chan struct{}, checkParallelism)
 	// Asked before anything is made harmless, which is not how the exporter will run.
@@ -78,15 +80,16 @@ func Check(ctx context.Context, o Options) ([]CheckResult, error) {
 		if h, ok := settings.(harmless); ok && h.Harmless() {
 			doubts = append(doubts, Warning{settings.Common().Name, "a check writes nothing, so it asked in mode reject; whether a plant can be created and deleted was not tried"})
 		}
-		target, err := newTarget(cfg, settings, memory, slog.New(slog.DiscardHandler), true)
+		target, err := o.newTarget(cfg, settings, memory, slog.New(slog.DiscardHandler), true)
 		if err != nil {
 			return nil, err
 		}
+		targets[i] = target
 		readings.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
 			results[i] = resultOf(poll.Once(ctx, target, slog.New(slog.DiscardHandler)))
-			results[i].lookBehind(target, settings)
+			engines[i] = results[i].lookBehind(target, settings)
 		})
 	}
 	readings.Wait()
@@ -94,6 +97,7 @@ func Check(ctx context.Context, o Options) ([]CheckResult, error) {
 		return nil, ctx.Err()
 	}
 	addWarnings(results, doubts)
+	tellServers(results, targets, engines)
 	for i := range results {
 		if d := duties[results[i].Target]; d != nil {
 			warnings, notes := othersThatDo(d, peers)
@@ -141,12 +145,35 @@ func resultOf(s poll.Status, r poll.Reading) CheckResult {
 	return result
 }
 
-// lookBehind adds what is wrong behind an engine that answers.
-func (r *CheckResult) lookBehind(target poll.Target, settings config.Settings) {
+// tellServers notes which containers serve the targets whose configuration names none.
+func tellServers(results []CheckResult, targets []poll.Target, engines []*health.Engine) {
+	var containers []*health.Container
+	for _, e := range engines {
+		if e != nil {
+			for i := range e.Containers {
+				containers = append(containers, &e.Containers[i])
+			}
+		}
+	}
+	directory := health.NewDirectory(containers)
+	for i := range targets {
+		server := directory.Server(&health.Target{HostName: targets[i].HostName, Container: targets[i].Container})
+		note := server.Ambiguity()
+		if server.Inferred {
+			note = "container " + server.Origin()
+		}
+		if note != "" {
+			results[i].Notes = append(results[i].Notes, note)
+		}
+	}
+}
+
+// lookBehind adds what is wrong behind an engine that answers, and returns what is known of its containers; nil for other targets.
+func (r *CheckResult) lookBehind(target poll.Target, settings config.Settings) *health.Engine {
 	engine, isEngine := settings.(*collectors.Docker)
 	known, tells := target.Collector.(collectors.Follower)
 	if !isEngine || !tells || r.Verdict != "up" {
-		return
+		return nil
 	}
 	b := &collectors.Batch{Target: target.Name}
 	known.Present(b)
@@ -155,6 +182,7 @@ func (r *CheckResult) lookBehind(target poll.Target, settings config.Settings) {
 		r.Notes = append(r.Notes, "how its containers are is not known: "+err.Error())
 	}
 	r.ContainersInTrouble = troubled
+	return b.Engine
 }
 
 // troubledText is how many containers are in trouble, "" where none is.

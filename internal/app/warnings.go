@@ -30,8 +30,10 @@ func Warnings(cfg *config.Config) []Warning {
 		if n, ok := settings.(stateful); ok && n.NeedsState() && cfg.StateFile == "" {
 			warnings = append(warnings, Warning{name, "a canary that cannot be deleted before the exporter ends stays in the store; set state_file"})
 		}
-		if text := pairWarning(cfg, settings); text != "" {
-			warnings = append(warnings, Warning{name, text})
+		for _, text := range []string{pairWarning(cfg, settings), containerWarning(cfg, settings)} {
+			if text != "" {
+				warnings = append(warnings, Warning{name, text})
+			}
 		}
 		if w, ok := settings.(config.Warner); ok {
 			for _, text := range w.Warnings() {
@@ -40,6 +42,16 @@ func Warnings(cfg *config.Config) []Warning {
 		}
 	}
 	return append(warnings, pastMaintenance(cfg)...)
+}
+
+// containerWarning says that the container that a target names is watched nowhere, "" if that is not known.
+func containerWarning(cfg *config.Config, settings config.Settings) string {
+	t := settings.Common()
+	watches := func(s config.Settings) bool { return s.Common().Kind == "docker" }
+	if t.Container == "" || t.ContainerHost != "" || slices.ContainsFunc(cfg.Targets, watches) {
+		return ""
+	}
+	return fmt.Sprintf("container %s excuses nothing, since this exporter watches no engine; set container_host to the docker_host under which another one watches it", t.Container)
 }
 
 // pastMaintenance are windows that are over and will never come again.

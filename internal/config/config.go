@@ -79,6 +79,12 @@ type Settings interface {
 	Check(*Report)
 }
 
+// Addressed is implemented by settings of a target that is asked over the network.
+type Addressed interface {
+	// HostName is the host of its URL or address, "" if something else than the exporter resolves it.
+	HostName() string
+}
+
 // Distinct is implemented by settings whose metrics do not carry the label target. Two targets of one kind must not have
 // the same value, since their metrics could not be told apart.
 type Distinct interface {

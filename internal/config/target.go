@@ -3,6 +3,7 @@ package config
 import (
 	"encoding/hex"
 	"fmt"
+	"net"
 	"net/url"
 	"path/filepath"
 	"regexp"
@@ -24,8 +25,10 @@ type Target struct {
 	Schedule string `yaml:"schedule"`
 	// Timeout bounds one reading; the poll timeout where unset.
 	Timeout Duration `yaml:"timeout"`
-	// Container is the name of the container that serves the target, where known.
-	Container string `yaml:"container"`
+	// Container is the name of the container that serves the target; found by the address where unset. ContainerHost is the
+	// docker_host of its engine, if another exporter watches that.
+	Container     string `yaml:"container"`
+	ContainerHost string `yaml:"container_host"`
 }
 
 // Common returns the target itself, for settings that embed it.
@@ -40,6 +43,9 @@ func (t *Target) check(r *Report) {
 	}
 	if t.Timeout.Std() < time.Second {
 		r.Faultf("timeout", "is %s, must be at least 1s", t.Timeout.Std())
+	}
+	if t.ContainerHost != "" && t.Container == "" {
+		r.Faultf("container_host", "is set without container, the name of a container on that host; set both or neither")
 	}
 	schedule, err := ParseSchedule(t.Schedule)
 	if err != nil {
@@ -152,6 +158,23 @@ type HTTP struct {
 
 // Configured implements Settings for the kinds that embed HTTP.
 func (h *HTTP) Configured() bool { return h.URL != "" }
+
+// HostName implements Addressed for the kinds that embed HTTP. A proxy resolves the name by itself.
+func (h *HTTP) HostName() string {
+	u, err := url.Parse(h.URL)
+	if err != nil || h.ProxyURL != "" {
+		return ""
+	}
+	return u.Hostname()
+}
+
+// HostOf is the host of an address with or without a port.
+func HostOf(address string) string {
+	if host, _, err := net.SplitHostPort(address); err == nil {
+		return host
+	}
+	return strings.Trim(address, "[]")
+}
 
 // Check implements Settings for the kinds that embed HTTP: it reports faults of the HTTP keys.
 func (h *HTTP) Check(r *Report) {

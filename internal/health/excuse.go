@@ -19,10 +19,10 @@ type causes struct {
 	now        time.Time
 	containers map[Subject]*Container
 	maintained map[Subject]bool
+	servers    Directory
 	// The rest is worked out when it is asked for.
 	circles map[*Container]int
 	blamed  map[*Container]cause
-	byName  map[string][]*Container
 }
 
 func newCauses(j *Judge, f *Facts) causes {
@@ -159,8 +159,8 @@ func (x *causes) circleOf(c *Container) int {
 	return x.circles[c]
 }
 
-// ofTarget returns what explains that the target has been down since then. While a container of that name serves, on
-// whatever engine, the target itself is to blame.
+// ofTarget returns what explains that the target has been down since then. While its container serves, the target itself is to
+// blame. If the engine is unknown, a container of that name on any engine counts.
 func (x *causes) ofTarget(t *Target, since time.Time) (cause, bool) {
 	if x.underMaintenance(TargetSubject(t.Name)) {
 		return cause{Excuse: Excuse{Reason: ReasonMaintenance}}, true
@@ -172,8 +172,8 @@ func (x *causes) ofTarget(t *Target, since time.Time) (cause, bool) {
 		return cause{Excuse: Excuse{Reason: ReasonMaintenance, Cause: t.Container}}, true
 	}
 	var found cause
-	for _, c := range x.named(t.Container) {
-		if t.Inferred && !x.stood(c) {
+	for _, c := range x.servers.of(t) {
+		if t.inferred && !x.stood(c) {
 			return cause{}, false
 		}
 		one, ok := x.ofOwnContainer(c, since)
@@ -206,20 +206,6 @@ func (x *causes) ofOwnContainer(c *Container, since time.Time) (cause, bool) {
 		}
 	}
 	return found, found.explains(since)
-}
-
-// named are the containers of that name, in the order of their engines.
-func (x *causes) named(name string) []*Container {
-	if x.byName == nil {
-		x.byName = make(map[string][]*Container, len(x.containers))
-		for s, c := range x.containers {
-			x.byName[s.Name] = append(x.byName[s.Name], c)
-		}
-		for _, list := range x.byName {
-			slices.SortFunc(list, func(a, b *Container) int { return strings.Compare(a.Host, b.Host) })
-		}
-	}
-	return x.byName[name]
 }
 
 func compareSubjects(a, b Subject) int {

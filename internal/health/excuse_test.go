@@ -82,7 +82,7 @@ func TestTargetNeverSeenUpIsPendingUntilItIsCritical(t *testing.T) {
 
 func TestInferredContainerThatRunsAgainExcusesForAWhile(t *testing.T) {
 	w := stack(t)
-	w.target("api").Inferred = true
+	w.infer("api")
 	w.container("api").State = "exited"
 	w.target("api").Up = false
 	w.pass(10 * time.Minute)

@@ -40,9 +40,12 @@ type Facts struct {
 // Target is what is known of a target.
 type Target struct {
 	Name, Kind string
-	// Container is the name of the container that serves the target, "" if unknown. Inferred says that nobody configured it.
-	Container string
-	Inferred  bool
+	// HostName is that of its URL or address, "" if the exporter does not resolve one.
+	HostName string
+	// Container is the name of the container that serves the target and ContainerHost the docker_host of its engine, both "" if
+	// unknown. inferred says that nobody configured them.
+	Container, ContainerHost string
+	inferred                 bool
 	// Read says that there is a recent reading; Up is its verdict, ReadAt when it ended.
 	Read, Up bool
 	ReadAt   time.Time
@@ -61,6 +64,8 @@ type Engine struct {
 type Container struct {
 	// Host is the engine's docker_host.
 	Host, Name string
+	// HostNames are the names by which the exporter reaches it on the networks that both are on.
+	HostNames []string
 	// Role is what it is for, such as bridge; "" if unknown.
 	Role string
 	// State and Health are words of the engine, or State is Missing.
@@ -201,6 +206,8 @@ type Judgement struct {
 	// Problems are sorted: the worst first, then the oldest.
 	Problems []Problem
 	Verdicts map[Subject]Verdict
+	// Servers are the containers that serve targets, by target.
+	Servers map[string]Server
 	// Conditions has one entry for each condition that anybody has an opinion on, and for each severity that it can have.
 	Conditions []ConditionVerdict
 	// Values are what was measured, in no order.

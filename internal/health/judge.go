@@ -75,12 +75,12 @@ func (j *Judge) Judge(f *Facts) *Judgement {
 	for _, c := range containers {
 		r.judgeContainer(c)
 	}
-	r.targets = f.Targets
-	for i := range f.Targets {
-		r.judgeTarget(&f.Targets[i])
+	r.findServers(f.Targets, NewDirectory(containers))
+	for i := range r.targets {
+		r.judgeTarget(&r.targets[i])
 	}
-	for i := range f.Targets {
-		r.judgeConditions(&f.Targets[i])
+	for i := range r.targets {
+		r.judgeConditions(&r.targets[i])
 	}
 	r.keepUnread()
 	r.decide()
@@ -88,7 +88,8 @@ func (j *Judge) Judge(f *Facts) *Judgement {
 	r.decideOnMemory()
 	j.forget(r)
 	return &Judgement{
-		Time: f.Now, Problems: r.sorted(), Verdicts: r.verdicts, Conditions: r.conditionVerdicts(), Values: r.values, HeldBack: r.heldBack(),
+		Time: f.Now, Problems: r.sorted(), Verdicts: r.verdicts, Servers: r.found, Conditions: r.conditionVerdicts(),
+		Values: r.values, HeldBack: r.heldBack(),
 	}
 }
 
@@ -226,6 +227,7 @@ func (t thresholds) within(s Severity) time.Duration {
 type round struct {
 	causes
 	targets    []Target
+	found      map[string]Server // by target
 	problems   []*candidate
 	verdicts   map[Subject]Verdict
 	conditions []*ConditionVerdict

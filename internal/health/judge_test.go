@@ -48,6 +48,12 @@ func (w *world) target(name string) *Target {
 	return &w.Targets[i]
 }
 
+// infer has the target's container of the same name found by the address.
+func (w *world) infer(name string) {
+	w.container(name).HostNames = []string{name}
+	w.target(name).Container, w.target(name).HostName = "", name
+}
+
 // pass lets time pass, with a judgement every 10 s and one at the end.
 func (w *world) pass(d time.Duration) {
 	w.t.Helper()
@@ -62,7 +68,7 @@ func (w *world) pass(d time.Duration) {
 func (w *world) look() {
 	f := w.Facts
 	f.Now = w.now
-	f.Engines = []Engine{w.Engines[0]}
+	f.Engines = slices.Clone(w.Engines)
 	f.Engines[0].Containers = slices.Clone(w.Engines[0].Containers)
 	w.last = w.judge.Judge(&f)
 }
@@ -297,7 +303,9 @@ func TestChainOfAnyDepth(t *testing.T) {
 func TestInferredContainerExcusesOnlyWhileItDoesNotRun(t *testing.T) {
 	for _, inferred := range []bool{false, true} {
 		w := stack(t)
-		w.target("api").Inferred = inferred
+		if inferred {
+			w.infer("api")
+		}
 		w.container("db").State = "exited"
 		w.target("api").Up = false
 		w.pass(3 * time.Minute)
@@ -306,6 +314,35 @@ func TestInferredContainerExcusesOnlyWhileItDoesNotRun(t *testing.T) {
 		} else {
 			w.want("db ContainerDown warning 3m0s", "api TargetDown pending 3m0s dependency(db)")
 		}
+	}
+	w := stack(t)
+	w.infer("api")
+	w.container("api").State = "exited"
+	w.target("api").Up = false
+	w.pass(3 * time.Minute)
+	w.want("api ContainerDown warning 3m0s", "api TargetDown pending 3m0s container(api)")
+}
+
+func TestContainerStaysInferredWhileItsEngineCannotBeRead(t *testing.T) {
+	w := stack(t)
+	w.infer("api")
+	w.look()
+	w.Engines[0].Read = false
+	w.pass(14 * time.Minute)
+	if got := w.last.Servers["api"]; got.Container != "api" || got.Host != "local" || !got.Inferred {
+		t.Errorf("got %+v, want the container api on local, inferred", got)
+	}
+}
+
+func TestContainerHostChoosesAmongContainersOfOneName(t *testing.T) {
+	for host, want := range map[string]string{"": "web TargetDown warning 3m0s", "local": "web TargetDown pending 3m0s container(web)", "far": "web TargetDown warning 3m0s"} {
+		w := stack(t)
+		w.Engines = append(w.Engines, Engine{Host: "far", Read: true, Containers: []Container{{Host: "far", Name: "web", State: Running, Expected: true}}})
+		w.target("web").ContainerHost = host
+		w.container("web").State = "exited"
+		w.target("web").Up = false
+		w.pass(3 * time.Minute)
+		w.want("web ContainerDown warning 3m0s", want)
 	}
 }
 

@@ -103,7 +103,8 @@ func New(targets []Target, own prometheus.Gatherer, judge Judge, log *slog.Logge
 // successor makes the target of a new poller of what the previous one knows of it.
 func (p *Poller) successor(given Target, log *slog.Logger) *target {
 	t := &target{Target: given, log: log, status: Status{
-		Target: given.Name, Kind: given.Kind, Container: given.Container, Counters: Counters{Failures: map[failure.Reason]uint64{}},
+		Target: given.Name, Kind: given.Kind, Server: health.Server{Container: given.Container, Host: given.ContainerHost},
+		Counters: Counters{Failures: map[failure.Reason]uint64{}},
 	}}
 	if given.DockerHost != "" {
 		t.engine = &health.Engine{Host: given.DockerHost}
@@ -490,15 +491,23 @@ func (p *Poller) compose(own []exposition.Family) (*Snapshot, []exposition.Clash
 			facts.Engines = append(facts.Engines, *engine)
 		}
 	}
-	sources[0] = own
+	var judged []prometheus.Metric
 	if p.judge != nil {
 		s.Judgement = p.judge.Judge(&facts)
-		families, err := p.judged.Encode(judgementMetrics(s.Judgement))
-		if err != nil {
-			return nil, nil, fmt.Errorf("encode judgement: %w", err)
+		judged = judgementMetrics(s.Judgement)
+		for i := range s.Statuses {
+			status := &s.Statuses[i]
+			status.Server = s.Judgement.Servers[status.Target]
+			if note := status.Ambiguity(); note != "" {
+				status.Notes = append(slices.Clip(status.Notes), note)
+			}
 		}
-		sources[0] = slices.Concat(own, families)
 	}
+	families, err := p.judged.Encode(append(judged, targetInfo(s.Statuses)...))
+	if err != nil {
+		return nil, nil, fmt.Errorf("encode judgement: %w", err)
+	}
+	sources[0] = slices.Concat(own, families)
 	page, clashes, err := p.composer.Compose(sources...)
 	if err != nil {
 		return nil, nil, fmt.Errorf("compose page: %w", err)

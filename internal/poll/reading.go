@@ -24,9 +24,12 @@ import (
 
 // Target is one thing to ask, and when.
 type Target struct {
-	Name      string
-	Kind      string
-	Container string
+	Name string
+	Kind string
+	// HostName is that of its URL or address, "" if the exporter does not resolve one.
+	HostName string
+	// Container is the configured name of the container that serves it, ContainerHost the docker_host of that one's engine.
+	Container, ContainerHost string
 	// DockerHost is the name of the container engine that the target is; "" for other targets.
 	DockerHost string
 	Collector  collectors.Collector
@@ -411,7 +414,10 @@ func (t *target) viewAll() (Status, []exposition.Family, health.Target, *health.
 // facts are what the judgement needs. The caller holds mu.
 func (t *target) facts() health.Target {
 	s := &t.status
-	f := health.Target{Name: s.Target, Kind: s.Kind, Container: s.Container, Read: s.Known, Up: s.Up, ReadAt: s.LastAttempt, Conditions: t.conditions}
+	f := health.Target{
+		Name: s.Target, Kind: s.Kind, HostName: t.HostName, Container: t.Container, ContainerHost: t.ContainerHost,
+		Read: s.Known, Up: s.Up, ReadAt: s.LastAttempt, Conditions: t.conditions,
+	}
 	if s.Dropped != nil {
 		dropped := 0
 		for _, n := range s.Dropped {

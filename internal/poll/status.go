@@ -8,13 +8,15 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/collectors"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 )
 
 // Status is what is known of a target, apart from its metrics. It is a value: nobody changes one that was handed out.
 type Status struct {
-	Target    string
-	Kind      string
-	Container string
+	Target string
+	Kind   string
+	// Server is the container that serves the target: the configured one, or that which the judgement has found.
+	health.Server
 	// Known is false before the first reading has ended, and again when no reading has for three intervals.
 	Known bool
 	// Up is the verdict of the last reading, Since the time of the first one in a row with that verdict.
@@ -77,7 +79,8 @@ var (
 	httpStatusDesc = prometheus.NewDesc("chatstack_probe_http_status_code",
 		"Status of the last HTTP answer of the target; absent where the last reading got none.", []string{"target"}, nil)
 	targetInfoDesc = prometheus.NewDesc("chatstack_target_info",
-		"1 with the target's kind and the container that serves it, where that is known.", []string{"target", "kind", "container"}, nil)
+		"1 with the target's kind, and the container that serves it and its engine, where those are known.",
+		[]string{"target", "kind", "container", "docker_host"}, nil)
 	overrunsDesc = prometheus.NewDesc("chatstack_poll_overruns_total",
 		"Times when a reading was due while the one before was not over.", []string{"target"}, nil)
 )
@@ -88,7 +91,6 @@ func (s *Status) metrics() []prometheus.Metric {
 	add := func(desc *prometheus.Desc, kind prometheus.ValueType, v float64, labels ...string) {
 		m = append(m, exposition.NewSample(desc, kind, v, append([]string{s.Target}, labels...)...))
 	}
-	add(targetInfoDesc, prometheus.GaugeValue, 1, s.Kind, s.Container)
 	add(attemptsDesc, prometheus.CounterValue, float64(s.Attempts))
 	add(overrunsDesc, prometheus.CounterValue, float64(s.Overruns))
 	for _, r := range failure.ReasonsOfKind(s.Kind) {
@@ -118,6 +120,16 @@ func (s *Status) metrics() []prometheus.Metric {
 		lost += c.Series
 	}
 	return append(m, s.Dropped.Metrics(s.Target, lost)...)
+}
+
+// targetInfo tells which containers serve the targets.
+func targetInfo(statuses []Status) []prometheus.Metric {
+	info := make([]prometheus.Metric, len(statuses))
+	for i := range statuses {
+		s := &statuses[i]
+		info[i] = exposition.NewSample(targetInfoDesc, prometheus.GaugeValue, 1, s.Target, s.Kind, s.Container, s.Host)
+	}
+	return info
 }
 
 // unixSeconds is a time as Prometheus writes it, to the millisecond.

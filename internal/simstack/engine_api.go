@@ -12,6 +12,7 @@ import (
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/api/types/network"
 	"github.com/docker/go-units"
 )
 
@@ -221,8 +222,19 @@ func (c *Container) inspect() container.InspectResponse {
 				RestartPolicy: container.RestartPolicy{Name: container.RestartPolicyMode(cmp.Or(policy, "no")), MaximumRetryCount: retries},
 			},
 		},
-		Mounts: []container.MountPoint{}, Config: config, NetworkSettings: &container.NetworkSettings{},
+		Mounts: []container.MountPoint{}, Config: config, NetworkSettings: &container.NetworkSettings{Networks: c.networks()},
 	}
+}
+
+// networks are those that the container is on, with the names that compose gives it there.
+func (c *Container) networks() map[string]*network.EndpointSettings {
+	switch {
+	case strings.HasPrefix(c.network, sharedNetwork):
+		return map[string]*network.EndpointSettings{}
+	case c.spec.Service == "":
+		return map[string]*network.EndpointSettings{"bridge": {}}
+	}
+	return map[string]*network.EndpointSettings{c.network: {Aliases: []string{c.spec.Name, c.spec.Service, c.id[:12]}}}
 }
 
 // stamp writes a time as the engine does; one that never was is the year 1.

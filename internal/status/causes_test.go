@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/maintenance"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
 )
@@ -75,7 +76,7 @@ func TestContainersAreToldOfByTheirCauseAsTheAlertsDo(t *testing.T) {
 }
 
 func TestContainerThatWaitsForAnotherSaysSo(t *testing.T) {
-	w := begin(engine, poll.Status{Target: "web_panel", Kind: "web_panel", Container: "app", Reason: failure.DNS})
+	w := begin(engine, poll.Status{Target: "web_panel", Kind: "web_panel", Server: health.Server{Container: "app"}, Reason: failure.DNS})
 	waits := containerText{state: "created", optional: true}
 	app, web, idle := waits, waits, waits
 	app.dependsOn, web.dependsOn, idle.dependsOn = "db", "cache app", "cache"
@@ -119,7 +120,7 @@ func TestServicesAreExcusedAsTheAlertsDo(t *testing.T) {
 		{"another container is well", []named{dead("irc", ""), {"web", containerText{}}}, "", Warning},
 		{"it depends on one under maintenance that runs", []named{well("irc", "", "db"), {"db", containerText{}}}, "db", Critical},
 	} {
-		w := begin(engine, poll.Status{Target: "irc_rpc", Kind: "irc_rpc", Container: "irc", Reason: failure.Timeout}, poll.Status{Target: "xmpp", Kind: "xmpp_status"})
+		w := begin(engine, poll.Status{Target: "irc_rpc", Kind: "irc_rpc", Server: health.Server{Container: "irc"}, Reason: failure.Timeout}, poll.Status{Target: "xmpp", Kind: "xmpp_status"})
 		w.contain(c.containers...)
 		w.text["xmpp"] = "chatstack_xmpp_component_connected{host=\"bridge.example\"} 0\n"
 		if c.maintained != "" {

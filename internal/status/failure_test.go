@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
 )
 
@@ -44,7 +45,7 @@ func TestWhatToDoNamesTheContainerOfTheRole(t *testing.T) {
 		{name: "several of the role", hint: generic, kind: "xmpp_rest", want: "Read the service's own log; what was asked and what came back is at /debug/targets/x"},
 		{name: "its own", hint: "set the token", kind: "irc_rpc", want: "set the token"},
 	} {
-		w := begin(engine, poll.Status{Target: "x", Kind: c.kind, Container: c.container, Reason: failure.Refused, Hint: c.hint})
+		w := begin(engine, poll.Status{Target: "x", Kind: c.kind, Server: health.Server{Container: c.container}, Reason: failure.Refused, Hint: c.hint})
 		w.text["docker"] = containerText{role: "irc"}.lines("chat-irc-1") + containerText{role: "xmpp"}.lines("a") + containerText{role: "xmpp"}.lines("b")
 		if got := w.look(0).service("x").Hint; got != c.want {
 			t.Errorf("%s: got %q, want %q", c.name, got, c.want)

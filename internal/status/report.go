@@ -60,7 +60,9 @@ type Service struct {
 	Name      string `json:"name"`
 	Kind      string `json:"kind"`
 	Container string `json:"container,omitempty"`
-	Level     Level  `json:"level"`
+	// ContainerOrigin is the container's name, and how it was found unless it is configured.
+	ContainerOrigin string `json:"container_origin,omitempty"`
+	Level           Level  `json:"level"`
 	// State is up, down, or waiting before the first reading and when no reading has come for long.
 	State string    `json:"state"`
 	Since time.Time `json:"since,omitzero"`

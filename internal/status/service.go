@@ -19,7 +19,7 @@ const (
 // reportService reports one target.
 func (m *memory) reportService(in *Input, t *observed, all *fleet, now time.Time) Service {
 	s := Service{
-		Name: t.Target, Kind: t.Kind, Container: t.Container, Since: t.Since,
+		Name: t.Target, Kind: t.Kind, Container: t.Container, ContainerOrigin: t.Origin(), Since: t.Since,
 		LastReading: LastReading{t.LastAttempt, t.LastSuccess, t.Duration.Seconds()}, Notes: orEmpty(t.Notes), Values: []Value{}, Charts: []string{},
 	}
 	switch {

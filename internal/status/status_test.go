@@ -16,6 +16,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/maintenance"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
 )
@@ -283,7 +284,7 @@ func TestContainersAreJudgedAsTheAlertsDo(t *testing.T) {
 }
 
 func TestRootCauseIsTold(t *testing.T) {
-	w := begin(engine, poll.Status{Target: "irc_rpc", Kind: "irc_rpc", Container: "irc", Reason: failure.DNS})
+	w := begin(engine, poll.Status{Target: "irc_rpc", Kind: "irc_rpc", Server: health.Server{Container: "irc"}, Reason: failure.DNS})
 	w.text["docker"] = containerText{state: "exited"}.lines("irc") + containerText{state: "exited", dependsOn: "irc"}.lines("services")
 	w.look(0)
 	r := w.look(time.Hour)
@@ -305,7 +306,7 @@ func TestRootCauseIsTold(t *testing.T) {
 }
 
 func TestMaintenanceOutweighsWhatIsWrong(t *testing.T) {
-	w := begin(engine, poll.Status{Target: "irc_rpc", Kind: "irc_rpc", Container: "irc", Reason: failure.DNS})
+	w := begin(engine, poll.Status{Target: "irc_rpc", Kind: "irc_rpc", Server: health.Server{Container: "irc"}, Reason: failure.DNS})
 	w.text["docker"] = containerText{state: "exited", restarts: 9}.lines("irc")
 	w.in.Maintenance = []maintenance.Entry{{Kind: "container", Name: "irc", Until: w.now.Add(2 * time.Hour), Active: true}}
 	w.look(0)

@@ -270,7 +270,7 @@ func (p *pages) service(v *view, s *status.Service) row {
 		State: s.State, Wrong: s.ProblemSince, LastAttempt: s.LastAttempt, LastSuccess: s.LastSuccess, Duration: s.Duration, Values: s.Values, Notes: s.Notes,
 	}
 	r.fact("Kind", s.Kind)
-	r.fact("Container", s.Container)
+	r.fact("Container", s.ContainerOrigin)
 	r.fact("Reason", s.Reason)
 	p.addCharts(&r, s.Charts)
 	return r

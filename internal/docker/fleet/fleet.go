@@ -253,7 +253,7 @@ func (f *Fleet) Describe(s Status, mark uint64, made, now time.Time) {
 		c.start()
 	}
 	c.appear()
-	c.Status, c.Unsure, c.Labels, c.DependsOn = s, s.listed, s.Labels, s.dependsOn
+	c.Status, c.Unsure, c.Labels, c.DependsOn, c.HostNames = s, s.listed, s.Labels, s.dependsOn, s.hostNames
 	c.expect(c.wanted(&old) || f.Rules.expects(s.Name))
 }
 
@@ -277,7 +277,7 @@ func (s *Status) takeOver(old *Status) {
 		return
 	}
 	s.Created, s.restartPolicy, s.autoRemove, s.memoryLimit = old.Created, old.restartPolicy, old.autoRemove, old.memoryLimit
-	s.dependsOn, s.networkOf, s.streak = old.dependsOn, old.networkOf, old.streak
+	s.dependsOn, s.networkOf, s.hostNames, s.streak = old.dependsOn, old.networkOf, old.hostNames, old.streak
 	if s.State == old.State {
 		s.Started, s.PID = old.Started, old.PID
 	}

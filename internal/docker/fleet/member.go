@@ -26,6 +26,8 @@ type Record struct {
 	// DependsOn is compose's label, NetworkOf the name of the member whose network this one uses.
 	DependsOn string `json:"depends_on,omitempty"`
 	NetworkOf string `json:"network_of,omitempty"`
+	// HostNames are what the exporter reaches it by, with spaces between them.
+	HostNames string `json:"host_names,omitempty"`
 
 	Labels
 }

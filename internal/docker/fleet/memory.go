@@ -60,6 +60,7 @@ func admissible(r *Rules, kept map[string]Record) map[string]Record {
 		c.Service, _ = bounded(c.Service, MaxLabel)
 		c.Image, _ = bounded(c.Image, MaxLabel)
 		c.DependsOn, _ = bounded(c.DependsOn, MaxDependsOn)
+		c.HostNames, _ = bounded(c.HostNames, maxHostNames)
 		admitted[name] = c
 	}
 	return admitted

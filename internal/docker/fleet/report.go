@@ -23,6 +23,8 @@ type Report struct {
 	// Expected says that it should be running. DependsOn are the names of the containers that it needs. Both are known with Status.
 	Expected  bool
 	DependsOn []string
+	// HostNames are what the exporter reaches it by, known with Status.
+	HostNames []string
 	// WaitsFor is the container that must start or become healthy before compose starts this one, "" if none.
 	WaitsFor string
 	// DownFor is how long ago its last run ended, by the engine's account, while it does not run. UnhealthyFor is how long its checks
@@ -55,7 +57,7 @@ func (f *Fleet) Report(now time.Time) []Report {
 			r.Expected = c.Wanted && waiting[c] == "" && !f.removed(name, c)
 			r.WaitsFor = waiting[c]
 			r.DownFor, r.UnhealthyFor = r.Status.durations(c.Gone, now, c.ahead)
-			r.DependsOn = f.dependencies(name, c, services)
+			r.DependsOn, r.HostNames = f.dependencies(name, c, services), strings.Fields(c.HostNames)
 		}
 		if f.SavedCounts != nil {
 			r.Counts = f.SavedCounts[name]

@@ -17,6 +17,8 @@ type Rules struct {
 	Roles map[string]string
 	// Expected are the names of containers that must run, Served of those that serve targets.
 	Expected, Served []string
+	// Networks are those of the exporter on which containers have names. They are known before any container is described.
+	Networks []string
 	// MissingAfter is how long an expected container may be gone. ForgetAfter is how long another one is missed; 0 is for ever.
 	MissingAfter, ForgetAfter time.Duration
 	// MaxContainers is how many containers are watched at most.

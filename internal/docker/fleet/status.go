@@ -85,8 +85,9 @@ type limits struct {
 	// restartPolicy is no, always, unless-stopped or on-failure; "" if unknown.
 	restartPolicy string
 	autoRemove    bool
-	// dependsOn is compose's label, networkOf the id or name of the container whose network this one shares.
-	dependsOn, networkOf string
+	// dependsOn is compose's label, networkOf the id or name of the container whose network this one shares, hostNames what
+	// the exporter reaches it by, with spaces between them.
+	dependsOn, networkOf, hostNames string
 }
 
 // durations are how long ago the container stopped, and how long its checks have been failing; 0 if it has not, they have
@@ -137,6 +138,7 @@ func statusOf(c *container.InspectResponse, r *Rules) Status {
 		s.Stopped, s.ExitCode = true, c.State.ExitCode
 	}
 	s.describe(c)
+	s.hostNames = r.hostNames(c, &s)
 	s.chosen = ValidName(s.Name) && r.Watches(s.Name, c.Config.Labels)
 	s.Role = r.Roles[s.Name]
 	if s.Role == "" && ValidRole.MatchString(c.Config.Labels[roleLabel]) {

@@ -1,0 +1,121 @@
+package health
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// Server is the container that serves a target, as far as that is known.
+type Server struct {
+	// Container is its name and Host the docker_host of its engine. Both are "" if unknown.
+	Container, Host string
+	// Inferred says that the target's address tells it, not the configuration.
+	Inferred bool
+	// Candidates are the containers that the address fits, if there are several. Then none is inferred.
+	Candidates []string
+}
+
+// Origin is the container, and how it was found unless it is configured.
+func (s *Server) Origin() string {
+	if s.Inferred {
+		return s.Container + " (found by the address)"
+	}
+	return s.Container
+}
+
+// Ambiguity says that several containers have the target's address, "" if it is not so.
+func (s *Server) Ambiguity() string {
+	if len(s.Candidates) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("the address fits %d containers (%s), so none of them is taken for the one that serves the target; name it with container",
+		len(s.Candidates), strings.Join(s.Candidates[:min(len(s.Candidates), maxNamed)], ", "))
+}
+
+// maxNamed is how many candidates are named.
+const maxNamed = 5
+
+// Directory finds containers by their names.
+type Directory struct{ byName, byHostName map[string][]*Container }
+
+// NewDirectory makes a directory of containers.
+func NewDirectory(containers []*Container) Directory {
+	d := Directory{byName: make(map[string][]*Container, len(containers)), byHostName: map[string][]*Container{}}
+	for _, c := range containers {
+		d.byName[c.Name] = append(d.byName[c.Name], c)
+		for _, name := range c.HostNames {
+			// Resolvers do not tell upper from lower case.
+			if name = strings.ToLower(name); !slices.Contains(d.byHostName[name], c) {
+				d.byHostName[name] = append(d.byHostName[name], c)
+			}
+		}
+	}
+	return d
+}
+
+// Server finds the container that serves the target: the configured one, else the one that has the target's host name on a network
+// of the exporter.
+func (d Directory) Server(t *Target) Server {
+	if t.Container != "" {
+		return d.configured(t)
+	}
+	fits := d.reached(t.HostName)
+	if slices.ContainsFunc(fits, (*Container).exists) {
+		fits = slices.DeleteFunc(slices.Clone(fits), func(c *Container) bool { return !c.exists() })
+	}
+	s := Server{}
+	switch len(fits) {
+	case 0:
+	case 1:
+		s = Server{Container: fits[0].Name, Host: fits[0].Host, Inferred: true}
+	default:
+		for _, c := range fits {
+			s.Candidates = append(s.Candidates, c.Name)
+		}
+	}
+	return s
+}
+
+// configured is the container that the configuration names. Its engine is unknown if none or several have one of that name.
+func (d Directory) configured(t *Target) Server {
+	s := Server{Container: t.Container, Host: t.ContainerHost}
+	if named := d.byName[t.Container]; s.Host == "" && len(named) == 1 {
+		s.Host = named[0].Host
+	}
+	return s
+}
+
+// reached are the containers that the exporter reaches by that name. An IP address and localhost are no names of containers,
+// whatever those are called.
+func (d Directory) reached(name string) []*Container {
+	name = strings.ToLower(name)
+	if _, err := netip.ParseAddr(name); err == nil || name == "localhost" {
+		return nil
+	}
+	return d.byHostName[name]
+}
+
+func (c *Container) exists() bool { return c.State != Missing }
+
+// of are the containers that may serve a target whose server was found. If the engine is unknown, they are those of that name on
+// any engine.
+func (d Directory) of(t *Target) []*Container {
+	list := d.byName[t.Container]
+	if t.ContainerHost == "" {
+		return list
+	}
+	return slices.DeleteFunc(slices.Clone(list), func(c *Container) bool { return c.Host != t.ContainerHost })
+}
+
+// findServers finds the container of each target.
+func (r *round) findServers(targets []Target, d Directory) {
+	r.targets, r.servers, r.found = slices.Clone(targets), d, make(map[string]Server, len(targets))
+	for i := range r.targets {
+		t := &r.targets[i]
+		s := d.Server(t)
+		t.Container, t.ContainerHost, t.inferred = s.Container, s.Host, s.Inferred
+		r.found[t.Name] = s
+	}
+}
