@@ -224,8 +224,13 @@ func TestEverythingFindsTheOther(t *testing.T) {
 			t.Errorf("the configuration is mounted from %v, want %s, whose name ends in a hash", got, r.config.Name)
 		}
 		for _, m := range container.VolumeMounts {
-			if _, ok := volumes[m.Name]; !ok || !m.ReadOnly {
-				t.Errorf("mount %s: no volume, or one that can be written", m.Name)
+			if _, ok := volumes[m.Name]; !ok || m.ReadOnly == (m.Name == "state") {
+				t.Errorf("mount %s: no volume, or wrongly writable", m.Name)
+			}
+			for name, content := range r.config.Data {
+				if want := "\nstate_file: " + m.MountPath + "/state.json\n"; m.Name == "state" && !strings.Contains(content, want) {
+					t.Errorf("%s lacks%s", name, want)
+				}
 			}
 			if m.Name != "config" {
 				continue
