@@ -203,6 +203,8 @@ type Verdict struct {
 // Judgement is what was wrong at one moment. It is immutable.
 type Judgement struct {
 	Time time.Time
+	// Next is after how long the same facts give another judgement, since a problem passes a threshold; 0 if none will.
+	Next time.Duration
 	// Problems are sorted: the worst first, then the oldest.
 	Problems []Problem
 	Verdicts map[Subject]Verdict

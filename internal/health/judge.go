@@ -88,7 +88,7 @@ func (j *Judge) Judge(f *Facts) *Judgement {
 	r.decideOnMemory()
 	j.forget(r)
 	return &Judgement{
-		Time: f.Now, Problems: r.sorted(), Verdicts: r.verdicts, Servers: r.found, Conditions: r.conditionVerdicts(),
+		Time: f.Now, Next: r.next, Problems: r.sorted(), Verdicts: r.verdicts, Servers: r.found, Conditions: r.conditionVerdicts(),
 		Values: r.values, HeldBack: r.heldBack(),
 	}
 }
@@ -233,6 +233,7 @@ type round struct {
 	conditions []*ConditionVerdict
 	values     []Value
 	restarted  []Problem // those whose severity is a number, not a duration
+	next       time.Duration
 }
 
 // candidate is a problem that is not yet decided on.
@@ -390,9 +391,13 @@ func (r *round) decideOn(p *candidate) {
 	case p.frozen:
 	case p.cause != nil && p.record.Told == Pending && r.mayHoldBack(p.cause, p.Lasted):
 		p.Excuse = p.cause.Excuse
+		r.expect(p, j.alerts.ContainerDown.Critical.For.Std())
 	default:
-		p.Severity = j.limits(p).severity(p.Lasted)
+		limits := j.limits(p)
+		p.Severity = limits.severity(p.Lasted)
 		p.record.Told = max(p.record.Told, p.Severity)
+		r.expect(p, limits.warning)
+		r.expect(p, limits.critical)
 	}
 	p.record.Excuse = p.Excuse
 	j.changed = j.changed || *p.record != p.before
@@ -406,6 +411,13 @@ func (r *round) decideOn(p *candidate) {
 	v := r.verdicts[p.Subject]
 	v.Excuse = p.Excuse
 	r.verdicts[p.Subject] = v
+}
+
+// expect notes that something changes once the problem has lasted for longer than the limit.
+func (r *round) expect(p *candidate, limit time.Duration) {
+	if left := limit - r.now.Sub(p.Since); limit != never && left >= 0 && (r.next == 0 || left+shortest < r.next) {
+		r.next = left + shortest
+	}
 }
 
 // excuseMaintained says of everything under maintenance that it is excused, also while nothing is wrong with it. A problem

@@ -421,13 +421,18 @@ func (p *Poller) changed() {
 	}
 }
 
-// publishLoop makes a page when something changed, at most every publishInterval.
+// publishLoop makes a page when something changed or a problem passes a threshold, at most every publishInterval.
 func (p *Poller) publishLoop(ctx context.Context) {
 	for {
+		var passes <-chan time.Time
+		if j := p.Snapshot().Judgement; j != nil && j.Next > 0 {
+			passes = time.After(time.Until(j.Time.Add(j.Next)))
+		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-p.dirty:
+		case <-passes:
 		}
 		if err := p.publish(); err != nil {
 			p.log.Error("the page was not renewed", "err", err)
