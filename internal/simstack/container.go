@@ -150,6 +150,9 @@ func (c *Container) Crash(code int) {
 	})
 }
 
+// Revive starts a container that waits for its restart by the restart policy.
+func (c *Container) Revive() { c.do((*Engine).revive) }
+
 // OOM makes the kernel kill the container because memory is short: it dies with code 137. See Die for what follows.
 func (c *Container) OOM() { c.do((*Engine).oom) }
 

@@ -1,0 +1,159 @@
+package story
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/alertmanager/alert"
+	"github.com/prometheus/alertmanager/config"
+	"github.com/prometheus/alertmanager/dispatch"
+	"github.com/prometheus/alertmanager/eventrecorder"
+	"github.com/prometheus/alertmanager/featurecontrol"
+	"github.com/prometheus/alertmanager/inhibit"
+	"github.com/prometheus/alertmanager/marker"
+	"github.com/prometheus/alertmanager/nflog"
+	"github.com/prometheus/alertmanager/notify"
+	"github.com/prometheus/alertmanager/provider/mem"
+	"github.com/prometheus/alertmanager/silence"
+	"github.com/prometheus/alertmanager/template"
+	"github.com/prometheus/alertmanager/timeinterval"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/rules"
+)
+
+// router is an Alertmanager with a shipped configuration: its routes, inhibitions and repetitions, without its servers.
+type router struct {
+	alerts *mem.Alerts
+	// ahead is how far Prometheus' clock is before this one's.
+	ahead time.Duration
+
+	mu   sync.Mutex
+	told []notification
+}
+
+// notification is what a person gets.
+type notification struct {
+	at       time.Time
+	receiver string
+	alert    string
+	severity string
+	about    string // the target or container
+	resolved bool
+}
+
+// receiver writes down what it is to tell.
+type receiver struct {
+	name   string
+	router *router
+}
+
+// Notify implements notify.Notifier.
+func (r receiver) Notify(_ context.Context, alerts ...*alert.Alert) (bool, error) {
+	r.router.mu.Lock()
+	defer r.router.mu.Unlock()
+	for _, a := range alerts {
+		get := func(name string) string { return string(a.Labels[model.LabelName(name)]) }
+		about := strings.Join(slices.DeleteFunc([]string{get("env"), get("target"), get("of"), get("container"), get("endpoint"), get("instance")},
+			func(v string) bool { return v == "" || v == "prod" }), " ")
+		r.router.told = append(r.router.told, notification{time.Now(), r.name, a.Name(), get("severity"), about, a.Resolved()})
+	}
+	return false, nil
+}
+
+// SendResolved implements notify.ResolvedSender.
+func (receiver) SendResolved() bool { return true }
+
+// newRouter starts one with the routes of a configuration file.
+func newRouter(t *testing.T, file string) *router {
+	t.Helper()
+	content, err := os.ReadFile(file)
+	must(t, err)
+	r := &router{}
+	quiet, registry, record := slog.New(slog.DiscardHandler), prometheus.NewRegistry(), eventrecorder.NopRecorder()
+	cfg, err := config.Load(routesOf(string(content)))
+	must(t, err)
+	r.alerts, err = mem.NewAlerts(t.Context(), 30*time.Minute, 0, nil, quiet, record, registry, featurecontrol.NoopFlags{})
+	must(t, err)
+	log, err := nflog.New(nflog.Options{Retention: 120 * time.Hour, Logger: quiet, Metrics: registry})
+	must(t, err)
+	silences, err := silence.New(silence.Options{Retention: 120 * time.Hour, Logger: quiet, Metrics: registry, EventRecorder: record})
+	must(t, err)
+	tmpl, err := template.FromGlobs(nil)
+	must(t, err)
+	receivers := map[string][]notify.Integration{}
+	for _, given := range cfg.Receivers {
+		one := receiver{given.Name, r}
+		receivers[given.Name] = []notify.Integration{notify.NewIntegration(one, one, "story", 0, given.Name)}
+	}
+	times := map[string][]timeinterval.TimeInterval{}
+	for _, i := range cfg.TimeIntervals {
+		times[i.Name] = i.TimeIntervals
+	}
+	inhibitor := inhibit.NewInhibitor(r.alerts, cfg.InhibitRules, quiet, record)
+	groups := marker.NewGroupMarker()
+	pipeline := notify.NewPipelineBuilder(registry, featurecontrol.NoopFlags{}, record).New(receivers, func() time.Duration { return 0 },
+		inhibitor, silence.NewSilencer(silences, quiet, record), timeinterval.NewIntervener(times), groups, log, nil)
+	dispatcher := dispatch.NewDispatcher(r.alerts, dispatch.NewRoute(cfg.Route, nil), pipeline, groups,
+		func(d time.Duration) time.Duration { return d + time.Minute }, 30*time.Second, nil, quiet, record, nil, tmpl)
+	var running sync.WaitGroup
+	running.Go(inhibitor.Run)
+	inhibitor.WaitForLoading()
+	running.Go(func() { dispatcher.Run(time.Now()) })
+	t.Cleanup(func() {
+		dispatcher.Stop()
+		inhibitor.Stop()
+		r.alerts.Close()
+		running.Wait()
+	})
+	return r
+}
+
+// routesOf is a configuration with its routes, and receivers that have only their names.
+func routesOf(content string) string {
+	head, rest, _ := strings.Cut(content, "\nreceivers:\n")
+	var names []string
+	for _, m := range regexp.MustCompile(`(?m)^ *- name: *"?([\w-]+)"?$`).FindAllStringSubmatch(rest, -1) {
+		names = append(names, "  - name: "+m[1])
+	}
+	head = regexp.MustCompile(`(?m)^(templates|global):.*\n(?:^[ \t]+.*\n|^$\n)*`).ReplaceAllString(head+"\n", "")
+	return head + "\nreceivers:\n" + strings.Join(names, "\n") + "\n"
+}
+
+// send takes what Prometheus has to tell.
+func (r *router) send(ctx context.Context, _ string, alerts ...*rules.Alert) {
+	var list []*alert.Alert
+	set := func(l labels.Labels) model.LabelSet {
+		s := model.LabelSet{}
+		l.Range(func(l labels.Label) { s[model.LabelName(l.Name)] = model.LabelValue(l.Value) })
+		return s
+	}
+	for _, a := range alerts {
+		starts, ends := a.FiredAt.Add(-r.ahead), a.ValidUntil.Add(-r.ahead)
+		if !a.ResolvedAt.IsZero() {
+			ends = a.ResolvedAt.Add(-r.ahead)
+		}
+		list = append(list, &alert.Alert{
+			Alert:     model.Alert{Labels: set(a.Labels), Annotations: set(a.Annotations), StartsAt: starts, EndsAt: ends},
+			UpdatedAt: time.Now(),
+		})
+	}
+	if err := r.alerts.Put(ctx, list...); err != nil {
+		panic(err)
+	}
+}
+
+// notifications are those about alerts other than Watchdog, without repetitions.
+func (r *router) notifications() []notification {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(r.told), func(n notification) bool { return n.alert == "Watchdog" })
+}

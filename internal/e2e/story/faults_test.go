@@ -1,0 +1,197 @@
+package story
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
+)
+
+// fault is something that happens to a subject, and what ends it, such as "stops" and "starts". What happens once has no end.
+type fault[S any] struct {
+	begins, ends string
+	begin, end   func(w *world, subject S)
+}
+
+// box is a container of a site, or its service.
+type box struct {
+	*site
+	name string
+}
+
+func (b box) container() *simstack.Container { return b.engine.Container(b.name) }
+
+// do does something to the container, and has its service follow: it answers while the container runs.
+func (b box) do(answers bool, act func(*simstack.Container)) {
+	if c := b.container(); c != nil {
+		act(c)
+	}
+	b.services[b.name].ended.Store(!answers)
+}
+
+// firstCheck is how long after its start a container passes its first health check.
+const firstCheck = 15 * time.Second
+
+// checked has the container pass its first health check.
+func (b box) checked() {
+	time.AfterFunc(firstCheck, func() {
+		if c := b.container(); c != nil && !b.sick[b.name] {
+			c.SetHealth("healthy")
+		}
+	})
+}
+
+func (b box) run() {
+	if b.container() == nil {
+		b.engine.Run(containers[slices.IndexFunc(containers, func(s simstack.ContainerSpec) bool { return s.Name == b.name })])
+	}
+	b.do(true, (*simstack.Container).Start)
+	b.checked()
+}
+
+// containerFaults happen to containers.
+var containerFaults = []fault[box]{
+	{"stops", "starts", func(_ *world, b box) { b.do(false, (*simstack.Container).Stop) }, func(_ *world, b box) { b.run() }},
+	{"dies", "comes back", func(_ *world, b box) { b.do(false, func(c *simstack.Container) { c.Die(1) }) }, func(_ *world, b box) {
+		b.do(true, (*simstack.Container).Revive)
+		b.checked()
+	}},
+	{"crashes", "", func(_ *world, b box) {
+		b.do(true, func(c *simstack.Container) { c.Crash(1) })
+		b.checked()
+	}, nil},
+	{"restarts", "", func(_ *world, b box) {
+		b.do(true, (*simstack.Container).Restart)
+		b.checked()
+	}, nil},
+	{"is deployed", "", func(_ *world, b box) {
+		b.do(true, func(c *simstack.Container) { c.Recreate(nil) })
+		b.checked()
+	}, nil},
+	{"is removed", "is created", func(_ *world, b box) { b.do(false, (*simstack.Container).Remove) }, func(_ *world, b box) { b.run() }},
+	{"turns unhealthy", "turns healthy", func(_ *world, b box) {
+		b.sick[b.name] = true
+		b.do(!b.services[b.name].ended.Load(), func(c *simstack.Container) { c.SetHealth("unhealthy") })
+	}, func(_ *world, b box) {
+		b.sick[b.name] = false
+		b.do(!b.services[b.name].ended.Load(), func(c *simstack.Container) { c.SetHealth("healthy") })
+	}},
+	{"fails", "answers", func(_ *world, b box) { b.services[b.name].broken.Store(true) }, func(_ *world, b box) { b.services[b.name].broken.Store(false) }},
+	{"is maintained", "is released", func(w *world, b box) { w.maintain(b, config.MaintenanceContainer) }, func(w *world, b box) { w.release(b, config.MaintenanceContainer) }},
+	{"as a target is maintained", "as a target is released", func(w *world, b box) { w.maintain(b, config.MaintenanceTarget) }, func(w *world, b box) { w.release(b, config.MaintenanceTarget) }},
+}
+
+// engineFaults happen to the engine of a site.
+var engineFaults = []fault[*site]{
+	{"hangs", "answers", func(w *world, s *site) { must(w, s.engine.Switch("status_500", true)) }, func(w *world, s *site) { must(w, s.engine.Switch("status_500", false)) }},
+	{"tells no events", "tells events", func(w *world, s *site) { must(w, s.engine.Switch("events_deaf", true)) }, func(w *world, s *site) { must(w, s.engine.Switch("events_deaf", false)) }},
+	{"stops", "starts", func(_ *world, s *site) {
+		s.engine.Stop()
+		for _, one := range s.services {
+			one.ended.Store(true)
+		}
+	}, func(w *world, s *site) {
+		must(w, s.engine.Start())
+		for name := range s.services {
+			if b := (box{s, name}); b.container() != nil {
+				b.run()
+			}
+		}
+	}},
+}
+
+// exporterFaults happen to exporters.
+var exporterFaults = []fault[*exporter]{
+	{"stops", "starts", func(_ *world, e *exporter) { e.stop() }, func(w *world, e *exporter) { w.start(e) }},
+	{"restarts", "", func(w *world, e *exporter) {
+		e.stop()
+		w.start(e)
+	}, nil},
+	{"is killed", "", func(w *world, e *exporter) {
+		w.kill(e)
+		w.start(e)
+	}, nil},
+	{"loses its state", "", func(w *world, e *exporter) {
+		e.stop()
+		must(w, os.Remove(e.stateFile))
+		w.start(e)
+	}, nil},
+	{"cannot be scraped", "can be scraped", func(_ *world, e *exporter) { e.unreachable = true }, func(_ *world, e *exporter) { e.unreachable = false }},
+}
+
+// prometheusFaults happen to Prometheus.
+var prometheusFaults = []fault[*server]{
+	{"stops", "starts", func(w *world, p *server) { p.stop(w.T) }, func(w *world, p *server) { p.start(w.T) }},
+	{"loses its data", "", func(w *world, p *server) {
+		p.stop(w.T)
+		p.loseData(w.T)
+		p.start(w.T)
+	}, nil},
+	{"restarts", "", func(w *world, p *server) {
+		p.stop(w.T)
+		p.start(w.T)
+	}, nil},
+}
+
+// happen has something happen, such as "db stops", "staging db stops", "engine hangs", "a is killed" or "prometheus stops".
+func (w *world) happen(what string) {
+	w.Helper()
+	s := w.sites["prod"]
+	if first, rest, _ := strings.Cut(what, " "); w.sites[first] != nil {
+		s, what = w.sites[first], rest
+	}
+	name, verb, _ := strings.Cut(what, " ")
+	i := slices.IndexFunc(w.exporters, func(e *exporter) bool { return e.name == name })
+	known := false
+	switch {
+	case i >= 0:
+		known = act(w, exporterFaults, verb, w.exporters[i])
+	case name == "prometheus":
+		known = act(w, prometheusFaults, verb, w.prometheus)
+	case name == "engine":
+		known = act(w, engineFaults, verb, s)
+	case s.services[name] != nil:
+		known = act(w, containerFaults, verb, box{s, name})
+	}
+	if !known {
+		w.Fatalf("nobody knows how %q happens", what)
+	}
+}
+
+func act[S any](w *world, faults []fault[S], verb string, subject S) bool {
+	for _, f := range faults {
+		switch {
+		case f.begins == verb:
+			f.begin(w, subject)
+			return true
+		case f.ends == verb && verb != "":
+			f.end(w, subject)
+			return true
+		}
+	}
+	return false
+}
+
+// maintain puts something under maintenance, at every exporter that knows it.
+func (w *world) maintain(b box, kind string) {
+	for _, e := range w.exporters {
+		if e.site == b.site && e.app != nil && (kind == config.MaintenanceContainer || e.targets) {
+			_, _, _, err := e.app.SetMaintenance(kind, b.name, "", time.Now().Add(24*time.Hour))
+			must(w, err)
+		}
+	}
+}
+
+func (w *world) release(b box, kind string) {
+	for _, e := range w.exporters {
+		if e.site == b.site && e.app != nil && (kind == config.MaintenanceContainer || e.targets) {
+			if _, err := e.app.EndMaintenance(kind, b.name); err != nil {
+				w.Log(fmt.Errorf("%s: %w", e.name, err)) // it began while this exporter did not run
+			}
+		}
+	}
+}

@@ -1,0 +1,172 @@
+package story
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"log/slog"
+	"math"
+	"net/url"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/textparse"
+	"github.com/prometheus/prometheus/model/value"
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/prometheus/prometheus/rules"
+	"github.com/prometheus/prometheus/tsdb"
+
+	"github.com/chatstack-exporter/chatstack_exporter/alerts"
+)
+
+// interval is the time between two scrapes, and between two rounds of the rules.
+const interval = 30 * time.Second
+
+// server is a Prometheus: its storage, its query engine and its rules, without its own scrapes, timers and pages.
+type server struct {
+	dir    string
+	notify rules.NotifyFunc
+	// ahead is how far its clock is before that of the exporters.
+	ahead time.Duration
+
+	db     *tsdb.DB // nil while it is stopped
+	engine *promql.Engine
+	group  *rules.Group
+	// restore says that the group has yet to look up since when alerts with for: have been pending.
+	restore bool
+	// seen are the series that the last scrape of an instance had, which are stale if the next one lacks them.
+	seen map[string]map[string]labels.Labels
+}
+
+// newServer starts one with the rules that are shipped. What fires or resolves goes to notify.
+func newServer(t *testing.T, notify rules.NotifyFunc) *server {
+	t.Helper()
+	p := &server{dir: t.TempDir(), notify: notify}
+	var shipped bytes.Buffer
+	must(t, alerts.Write(&shipped, alerts.Defaults()))
+	must(t, os.WriteFile(p.ruleFile(), shipped.Bytes(), 0o600))
+	p.start(t)
+	t.Cleanup(func() { p.stop(t) })
+	return p
+}
+
+func (p *server) ruleFile() string { return filepath.Join(p.dir, "rules.yml") }
+
+func (p *server) start(t *testing.T) {
+	t.Helper()
+	quiet := slog.New(slog.DiscardHandler)
+	options := tsdb.DefaultOptions()
+	options.RetentionDuration = int64(100 * 24 * time.Hour / time.Millisecond)
+	db, err := tsdb.Open(filepath.Join(p.dir, "data"), quiet, nil, options, nil)
+	must(t, err)
+	p.db, p.seen, p.restore = db, map[string]map[string]labels.Labels{}, true
+	p.engine = promql.NewEngine(promql.EngineOpts{
+		Logger: quiet, MaxSamples: 50_000_000, Timeout: time.Hour, LookbackDelta: 5 * time.Minute,
+		EnableAtModifier: true, EnableNegativeOffset: true, Parser: parser.NewParser(parser.Options{}),
+	})
+	manager := rules.NewManager(&rules.ManagerOptions{
+		ExternalURL: &url.URL{}, QueryFunc: rules.EngineQueryFunc(p.engine, db), NotifyFunc: p.notify, Context: t.Context(),
+		Appendable: db, Queryable: db, Logger: quiet, OutageTolerance: time.Hour, ForGracePeriod: 10 * time.Minute,
+		ResendDelay: time.Minute, NameValidationScheme: model.UTF8Validation, Parser: parser.NewParser(parser.Options{}),
+	})
+	groups, errs := manager.LoadGroups(interval, labels.EmptyLabels(), "", nil, false, p.ruleFile())
+	must(t, errors.Join(errs...))
+	for _, p.group = range groups {
+	}
+}
+
+func (p *server) stop(t *testing.T) {
+	t.Helper()
+	if p.db != nil {
+		must(t, p.engine.Close())
+		must(t, p.db.Close())
+		p.db = nil
+	}
+}
+
+// loseData has a stopped one forget everything.
+func (p *server) loseData(t *testing.T) {
+	t.Helper()
+	must(t, os.RemoveAll(filepath.Join(p.dir, "data")))
+}
+
+// scrape stores a page as Prometheus does: with up, and what is gone marked stale. A nil page is a scrape that failed.
+func (p *server) scrape(t *testing.T, instance string, page []byte, given map[string]string) {
+	t.Helper()
+	app, ts := p.db.Appender(t.Context()), p.now().UnixMilli()
+	add := func(l labels.Labels, v float64) {
+		_, err := app.Append(0, l, ts, v)
+		must(t, err)
+	}
+	with := func(l labels.Labels) labels.Labels {
+		b := labels.NewBuilder(l)
+		b.Set("instance", instance)
+		b.Set("job", "chatstack_exporter")
+		for name, v := range given {
+			b.Set(name, v)
+		}
+		return b.Labels()
+	}
+	seen, up := map[string]labels.Labels{}, 0.0
+	if page != nil {
+		up = 1
+		reader := textparse.NewOpenMetricsParser(page, labels.NewSymbolTable())
+		for {
+			entry, err := reader.Next()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			must(t, err)
+			if entry != textparse.EntrySeries {
+				continue
+			}
+			series, _, v := reader.Series()
+			l, known := p.seen[instance][string(series)]
+			if !known {
+				reader.Labels(&l)
+				l = with(l)
+			}
+			seen[string(series)] = l
+			add(l, v)
+		}
+	}
+	for key, l := range p.seen[instance] {
+		if _, still := seen[key]; !still {
+			add(l, math.Float64frombits(value.StaleNaN))
+		}
+	}
+	p.seen[instance] = seen
+	add(with(labels.FromStrings(labels.MetricName, "up")), up)
+	must(t, app.Commit())
+}
+
+// now is the time by its own clock.
+func (p *server) now() time.Time { return time.Now().Add(p.ahead) }
+
+// evaluate runs all rules once.
+func (p *server) evaluate(t *testing.T) {
+	t.Helper()
+	p.group.Eval(t.Context(), p.now())
+	if p.restore {
+		p.group.RestoreForState(p.now())
+		p.restore = false
+	}
+}
+
+// firing are the alerts that fire now.
+func (p *server) firing() []*rules.Alert {
+	var list []*rules.Alert
+	for _, r := range p.group.AlertingRules() {
+		for _, a := range r.ActiveAlerts() {
+			if a.State == rules.StateFiring {
+				list = append(list, a)
+			}
+		}
+	}
+	return list
+}

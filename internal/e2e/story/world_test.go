@@ -1,0 +1,314 @@
+// Package story plays what happens to a stack in virtual time, from its containers to whoever is woken: the exporter as it
+// is, the shipped rules in Prometheus' own code, and the shipped routes in Alertmanager's. Nothing leaves the process.
+package story
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	toolkit "github.com/prometheus/exporter-toolkit/web"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/app"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
+)
+
+func TestMain(m *testing.M) {
+	time.Local = time.UTC // the routes are by the clock on the wall
+	os.Exit(m.Run())
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// world is everything at one moment.
+type world struct {
+	*testing.T
+	network    *simstack.Network
+	sites      map[string]*site // by env
+	exporters  []*exporter
+	prometheus *server
+	router     *router
+	began      time.Time
+	// tick is when the next thing happens that happens by itself: a scrape, and a round of the rules 10 s later.
+	tick  time.Time
+	round bool
+	// afterRound is called after each round of the rules; nil for nothing.
+	afterRound func()
+}
+
+// site is a stack: an engine, its containers, and the services in them.
+type site struct {
+	env      string
+	engine   *simstack.Engine
+	services map[string]*service
+	// sick are the containers that pass no health check.
+	sick map[string]bool
+}
+
+// service answers with 200 while it is well and its container runs.
+type service struct {
+	url           string
+	broken, ended atomic.Bool
+}
+
+// exporter is one of those that watch a site.
+type exporter struct {
+	exporterSpec
+	site      *site
+	address   string
+	stateFile string
+	app       *app.App // nil while it does not run
+	stop      func()
+	// unreachable says that scrapes of it fail.
+	unreachable bool
+}
+
+// exporterSpec is what an exporter is like.
+type exporterSpec struct {
+	name, env, part string
+	// targets and containers are what it watches.
+	targets, containers bool
+	// saves says that it has a state file.
+	saves bool
+}
+
+// containers are those of a site: the API needs the database, and the web client needs the API.
+var containers = []simstack.ContainerSpec{
+	{Name: "db", Restart: "always", Health: true},
+	{Name: "api", Restart: "always", Health: true, DependsOn: "db:service_started:false"},
+	{Name: "web", Restart: "always", Health: true, DependsOn: "api:service_started:false"},
+	{Name: "other", Restart: "always", Health: true},
+}
+
+// play runs a story in virtual time, which begins at ten in the morning.
+func play(t *testing.T, exporters []exporterSpec, story func(w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(10 * time.Hour)
+		w := &world{T: t, network: new(simstack.Network), sites: map[string]*site{}, began: time.Now().Add(settling), tick: time.Now().Add(interval - evaluation)}
+		w.router = newRouter(t, "../../../deploy/alertmanager/alertmanager.yml")
+		w.prometheus = newServer(t, w.router.send)
+		for _, spec := range exporters {
+			if w.sites[spec.env] == nil {
+				w.build(spec.env)
+			}
+			e := &exporter{exporterSpec: spec, site: w.sites[spec.env]}
+			if spec.saves {
+				e.stateFile = filepath.Join(t.TempDir(), "state.json")
+			}
+			w.exporters = append(w.exporters, e)
+			w.start(e)
+		}
+		t.Cleanup(func() {
+			for _, e := range w.exporters {
+				if e.app != nil {
+					e.stop()
+				}
+			}
+		})
+		w.pass(settling)
+		story(w)
+	})
+}
+
+const (
+	// settling is how long a world runs before its story begins.
+	settling = 2 * time.Minute
+	// evaluation is how long after a scrape the rules are evaluated.
+	evaluation = 10 * time.Second
+)
+
+// build makes a site.
+func (w *world) build(env string) {
+	engine, err := simstack.NewEngine(w.network)
+	must(w, err)
+	w.Cleanup(func() { must(w, engine.Close()) })
+	s := &site{env: env, engine: engine, services: map[string]*service{}, sick: map[string]bool{}}
+	for _, spec := range containers {
+		spec.Service = spec.Name
+		engine.Add(spec)
+		s.services[spec.Name] = w.serve()
+	}
+	w.sites[env] = s
+}
+
+// serve starts a service.
+func (w *world) serve() *service {
+	l, err := w.network.Listen("tcp", "127.0.0.1:0")
+	must(w, err)
+	s := &service{url: "http://" + l.Addr().String() + "/"}
+	server := &http.Server{Handler: http.HandlerFunc(func(out http.ResponseWriter, _ *http.Request) {
+		if s.broken.Load() || s.ended.Load() {
+			out.WriteHeader(http.StatusInternalServerError)
+		}
+	})}
+	var running sync.WaitGroup
+	running.Go(func() { _ = server.Serve(l) })
+	w.Cleanup(func() {
+		must(w, server.Close())
+		running.Wait()
+	})
+	return s
+}
+
+// configuration is that of an exporter, which watches the API, the web client and something elsewhere.
+func (e *exporter) configuration() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "state_file: %q\ntargets:\n", e.stateFile)
+	if e.containers {
+		fmt.Fprintf(&b, "  - {kind: docker, host: %q}\n", e.site.engine.Host())
+	}
+	if e.targets {
+		for _, name := range []string{"api", "web"} {
+			fmt.Fprintf(&b, "  - {kind: http, name: %s, url: %q, container: %s}\n", name, e.site.services[name].url, name)
+		}
+		fmt.Fprintf(&b, "  - {kind: http, name: alone, url: %q}\n", e.site.services["other"].url)
+	}
+	return b.String()
+}
+
+// start starts an exporter.
+func (w *world) start(e *exporter) {
+	w.Helper()
+	none, file := "", filepath.Join(w.TempDir(), "exporter.yaml")
+	must(w, os.WriteFile(file, []byte(e.configuration()), 0o600))
+	address := []string{"127.0.0.1:0"}
+	if e.address != "" {
+		address[0] = e.address
+	}
+	a, err := app.New(app.Options{
+		ConfigFile: file, Lookup: func(string) (string, bool) { return "", false },
+		Web: &toolkit.FlagConfig{WebListenAddresses: &address, WebConfigFile: &none}, Log: slog.New(slog.DiscardHandler), Listen: w.network.Listen,
+	})
+	must(w, err)
+	ctx, cancel := context.WithCancel(exchange.WithDialer(w.Context(), w.network.Dial))
+	ended := make(chan error, 1)
+	go func() { ended <- a.Run(ctx) }()
+	e.app, e.address = a, a.Addresses()[0].String()
+	e.stop = func() {
+		cancel()
+		must(w, <-ended)
+		e.app = nil
+	}
+}
+
+// kill ends an exporter as SIGKILL does: what it would save at its end is not saved.
+func (w *world) kill(e *exporter) {
+	w.Helper()
+	saved, err := os.ReadFile(e.stateFile)
+	e.stop()
+	if e.stateFile != "" {
+		must(w, err)
+		must(w, os.WriteFile(e.stateFile, saved, 0o600))
+	}
+}
+
+// page gets an exporter's metrics as Prometheus does, nil if that fails.
+func (w *world) page(e *exporter) []byte {
+	w.Helper()
+	if e.app == nil || e.unreachable {
+		return nil
+	}
+	client := http.Client{Transport: &http.Transport{DialContext: w.network.Dial, DisableKeepAlives: true}}
+	request, err := http.NewRequestWithContext(w.Context(), http.MethodGet, "http://"+e.address+"/metrics", nil)
+	must(w, err)
+	request.Header.Set("Accept", "application/openmetrics-text;version=1.0.0")
+	request.Header.Set("User-Agent", "Prometheus/3")
+	response, err := client.Do(request)
+	must(w, err)
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	must(w, err)
+	return body
+}
+
+// pass lets time pass.
+func (w *world) pass(d time.Duration) { w.Helper(); w.until(time.Now().Add(d)) }
+
+// until lets time pass, with a scrape and a round of the rules in each interval.
+func (w *world) until(end time.Time) {
+	w.Helper()
+	for !w.tick.After(end) {
+		time.Sleep(time.Until(w.tick))
+		synctest.Wait()
+		if w.round {
+			w.evaluate()
+			w.tick = w.tick.Add(interval - evaluation)
+		} else {
+			w.scrape()
+			w.tick = w.tick.Add(evaluation)
+		}
+		w.round = !w.round
+	}
+	time.Sleep(time.Until(end))
+	synctest.Wait()
+}
+
+func (w *world) scrape() {
+	for _, e := range w.exporters {
+		if page := w.page(e); w.prometheus.db != nil {
+			w.prometheus.scrape(w.T, e.name, page, map[string]string{"env": e.env, "part": e.part})
+		}
+	}
+}
+
+func (w *world) evaluate() {
+	if w.prometheus.db == nil {
+		return
+	}
+	w.prometheus.evaluate(w.T)
+	if w.afterRound != nil {
+		w.afterRound()
+	}
+}
+
+// told are the notifications since the story began, such as "5m40s page: ContainerDown critical db". Several at once are in
+// the order of their names.
+func (w *world) told() []string {
+	var lines []string
+	for _, n := range w.router.notifications() {
+		line := fmt.Sprintf("%s %s: %s", n.at.Sub(w.began).Round(time.Second), n.receiver, strings.TrimSpace(n.alert+" "+n.severity+" "+n.about))
+		if n.resolved {
+			line += " is over"
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// problems are those on an exporter's page, such as "db ContainerDown critical" and "web TargetDown pending, excused by db".
+func (w *world) problems(e *exporter) []string {
+	severities := [...]string{"pending", "warning", "critical"}
+	lines := map[string]bool{}
+	for _, p := range e.app.Snapshot().Judgement.Problems {
+		line := fmt.Sprintf("%s %s %s", p.Name, p.Alert, severities[p.Severity])
+		switch {
+		case p.Excuse.Cause != "":
+			line += fmt.Sprintf(", %s of %s", p.Excuse.Reason, p.Excuse.Cause)
+		case p.Excuse.Holds():
+			line += ", " + p.Excuse.Reason
+		case p.Also != "":
+			line += ", also " + p.Also
+		}
+		lines[line] = true
+	}
+	return slices.Sorted(maps.Keys(lines))
+}
