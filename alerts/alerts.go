@@ -70,6 +70,8 @@ type alert struct {
 	// hold is how long the expression must hold where a rate is judged, or where the exporter itself is gone; all other durations
 	// are the exporter's. keep is how long the alert stays after it.
 	hold, keep config.Duration
+	// target is a template of the target's name where the series name it otherwise, so that Alertmanager can compare it.
+	target string
 	// summary and description are templates of Prometheus.
 	summary, description string
 	// trials are both sides of the threshold.
@@ -77,9 +79,13 @@ type alert struct {
 }
 
 func (t *alert) rule(a *config.Alerts) rule {
+	labels := map[string]string{"severity": t.severity, "stack": "chat"}
+	if t.target != "" {
+		labels["target"] = t.target
+	}
 	return rule{
 		Alert: t.name, Expr: t.expr, For: seconds(t.hold), KeepFiringFor: seconds(t.keep),
-		Labels: map[string]string{"severity": t.severity, "stack": "chat"},
+		Labels: labels,
 		Annotations: map[string]string{
 			"summary": t.summary, "description": t.description,
 			"runbook_url": strings.TrimSuffix(a.RunbookURL, "/") + "/" + t.name + ".md",

@@ -2,8 +2,6 @@ package alerts_test
 
 import (
 	"os"
-	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -21,38 +19,6 @@ func shipped(t *testing.T, path string) string {
 		t.Fatal(err)
 	}
 	return string(content)
-}
-
-// TestExporterDownInhibitsTheseAlertsAndNoOthers holds the names in the Alertmanager's configuration.
-func TestExporterDownInhibitsTheseAlertsAndNoOthers(t *testing.T) {
-	var want []string
-	for _, name := range regexp.MustCompile(`(?m)- alert: (\w+)$`).FindAllStringSubmatch(shipped(t, "chatstack.rules.yml"), -1) {
-		if name[1] != "ExporterDown" && name[1] != "Watchdog" && !slices.Contains(want, name[1]) {
-			want = append(want, name[1])
-		}
-	}
-	var config struct {
-		InhibitRules []struct {
-			Source []string `yaml:"source_matchers"`
-			Target []string `yaml:"target_matchers"`
-		} `yaml:"inhibit_rules"`
-	}
-	if err := yaml.Unmarshal([]byte(shipped(t, "../deploy/alertmanager/alertmanager.yml")), &config); err != nil {
-		t.Fatal(err)
-	}
-	for _, rule := range config.InhibitRules {
-		if !slices.Contains(rule.Source, `alertname="ExporterDown"`) {
-			continue
-		}
-		got := strings.Split(strings.TrimSuffix(strings.TrimPrefix(rule.Target[0], `alertname=~"`), `"`), "|")
-		slices.Sort(got)
-		slices.Sort(want)
-		if !slices.Equal(got, want) {
-			t.Errorf("inhibited are %v, want %v", got, want)
-		}
-		return
-	}
-	t.Error("ExporterDown inhibits nothing")
 }
 
 // TestWarningIsRepeatedBeforeTheNightIsOver holds that an alert which ended and came again is not kept quiet for longer

@@ -181,6 +181,7 @@ func valueAlerts(a *config.Alerts) []alert {
 				{"excused", ends(time.Second, input{from("a", "prod", "chatstack_tls_certificate_excused", endpoint), steady(1)}), now, false},
 			},
 			name: "TLSCertificateExpiry", severity: severity, hold: limit.For, keep: limit.KeepFiringFor,
+			target:      "{{ $labels.endpoint }}",
 			expr:        end + " - time() < " + number(limit.Under.Std().Seconds()),
 			summary:     "The certificate of {{ $labels.endpoint }} {{ if gt $value 0.0 }}ends in {{ humanizeDuration $value }}{{ else }}has ended{{ end }}.",
 			description: "A certificate that its server shows, or has in its file, ends in less than " + plain(limit.Under) + ".",

@@ -94,14 +94,14 @@ func TestRealRoutesGoWhereTheSeveritySays(t *testing.T) {
 			}
 			tried[severity] = true
 			for _, object := range []string{"container=chat-irc-1", "target=irc_rpc"} {
-				got := amtool(t, tool, "config", "routes", "test", "--config.file="+config, "alertname="+a.Alert, "severity="+severity, object)
+				got := amtool(t, tool, "config", "routes", "test", "--config.file="+config, "alertname="+a.Alert, "stack=chat", "severity="+severity, object)
 				if want := receivers[severity]; strings.TrimSpace(got) != want {
 					t.Errorf("%s: %s, %s, %s goes to %q, want %q", name, a.Alert, severity, object, got, want)
 				}
 			}
 		}
-		if got := amtool(t, tool, "config", "routes", "test", "--config.file="+config, "alertname=YourOwn"); strings.TrimSpace(got) != "chat" {
-			t.Errorf("%s: an alert without severity goes to %q, want chat", name, got)
+		if got := amtool(t, tool, "config", "routes", "test", "--config.file="+config, "alertname=YourOwn", "severity=critical"); strings.TrimSpace(got) != "chat" {
+			t.Errorf("%s: an alert of other rules goes to %q, want chat", name, got)
 		}
 	}
 }
@@ -228,7 +228,7 @@ func TestRealAlertmanagerTellsTheRightPeople(t *testing.T) {
 	files["templates/chatstack.tmpl"] = contentOf(t, filepath.Join(alertmanagerDir, "templates", "chatstack.tmpl"))
 	am := realstack.StartAlertmanager(t, config, files)
 	labels := func(pairs ...string) map[string]string {
-		l := map[string]string{}
+		l := map[string]string{"stack": "chat"}
 		for i := 0; i < len(pairs); i += 2 {
 			l[pairs[i]] = pairs[i+1]
 		}
@@ -262,7 +262,7 @@ func TestRealAlertmanagerTellsTheRightPeople(t *testing.T) {
 		labels("alertname", "ContainerDown", "severity", "warning", "container", "irc", "docker_host", "local"),
 		labels("alertname", "ContainerDown", "severity", "critical", "container", "irc", "docker_host", "local"),
 		labels("alertname", "ContainerRestarts", "severity", "warning", "container", "irc", "docker_host", "local"),
-		labels("alertname", "TargetDown", "severity", "critical", "container", "irc", "target", "irc_rpc", "kind", "irc_rpc"),
+		labels("alertname", "ContainerRestarts", "severity", "critical", "container", "irc", "docker_host", "local"),
 		labels("alertname", "ContainerUnhealthy", "severity", "warning", "container", "docs", "docker_host", "local"),
 		labels("alertname", "ContainerDown", "severity", "warning", "container", "irc", "docker_host", "elsewhere"),
 		labels("alertname", "ExporterDown", "severity", "warning", "instance", "one of two"),
@@ -283,7 +283,7 @@ func TestRealAlertmanagerTellsTheRightPeople(t *testing.T) {
 		t.Errorf("subject = %q, %v", subject, err)
 	}
 	parts := partsOf(t, m)
-	if !strings.Contains(parts["text/plain"], "CRITICAL  TargetDown container=irc kind=irc_rpc target=irc_rpc\nTargetDown is so.\n") ||
+	if !strings.Contains(parts["text/plain"], "CRITICAL  ContainerRestarts container=irc docker_host=local\nContainerRestarts is so.\n") ||
 		!strings.Contains(parts["text/html"], `<a href="https://runbooks/ContainerDown.md">What to do</a>`) {
 		t.Errorf("the mail says\n%s\n%s", parts["text/plain"], parts["text/html"])
 	}
@@ -307,14 +307,14 @@ func TestRealAlertmanagerTellsTheRightPeople(t *testing.T) {
 	}
 	want := map[string]string{
 		"Watchdog": "active", "ContainerDown warning local": "suppressed", "ContainerDown critical local": "active",
-		"ContainerDown warning elsewhere": "active", "ContainerRestarts warning local": "suppressed", "TargetDown critical": "active",
+		"ContainerDown warning elsewhere": "active", "ContainerRestarts warning local": "suppressed", "ContainerRestarts critical local": "active",
 		"ContainerUnhealthy warning local": "active", "ExporterDown warning": "active",
 	}
 	if got := awaitStates(t, am.URL(), want); !maps.Equal(got, want) {
 		t.Errorf("states (-want +got):\n%s", cmp.Diff(want, got))
 	}
 	// Without any exporter, nothing else is told but that.
-	post(labels("alertname", "ExporterDown", "severity", "critical"), labels("alertname", "TLSCertificateExpiry", "severity", "critical", "endpoint", "xmpp_c2s"))
+	post(labels("alertname", "ExporterDown", "severity", "critical"), labels("alertname", "TLSCertificateExpiry", "severity", "critical", "target", "xmpp_c2s"))
 	for alert := range want {
 		if alert != "Watchdog" {
 			want[alert] = "suppressed"

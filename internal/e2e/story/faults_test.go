@@ -120,6 +120,7 @@ var exporterFaults = []fault[*exporter]{
 		must(w, os.Remove(e.stateFile))
 		w.start(e)
 	}, nil},
+	{"reaches nothing", "reaches all", func(_ *world, e *exporter) { e.offline.Store(true) }, func(_ *world, e *exporter) { e.offline.Store(false) }},
 	{"cannot be scraped", "can be scraped", func(_ *world, e *exporter) { e.unreachable = true }, func(_ *world, e *exporter) { e.unreachable = false }},
 }
 
@@ -135,6 +136,16 @@ var prometheusFaults = []fault[*server]{
 		p.stop(w.T)
 		p.start(w.T)
 	}, nil},
+	{"is 90 s ahead", "is 90 s behind", func(w *world, _ *server) { w.setClock(90 * time.Second) }, func(w *world, _ *server) { w.setClock(-90 * time.Second) }},
+}
+
+// setClock sets the clock of the machine that Prometheus and Alertmanager run on. Prometheus begins with it, since it takes
+// no samples from before its last ones.
+func (w *world) setClock(ahead time.Duration) {
+	w.prometheus.stop(w.T)
+	w.prometheus.loseData(w.T)
+	w.prometheus.ahead, w.router.ahead = ahead, ahead
+	w.prometheus.start(w.T)
 }
 
 // happen has something happen, such as "db stops", "staging db stops", "engine hangs", "a is killed" or "prometheus stops".

@@ -12,6 +12,8 @@ import (
 type scenario struct {
 	name      string
 	exporters []exporterSpec
+	// needs are what containers need, where that is not as usual.
+	needs map[string]string
 	// script has lines such as "1m db stops", and "2m a shows: db ContainerDown warning", which compares the problems on
 	// a page. Several are separated by "; ".
 	script string
@@ -75,88 +77,773 @@ func TestScenarios(t *testing.T) {
 			if s.exporters == nil {
 				s.exporters = alone
 			}
-			play(t, s.exporters, s.perform)
+			play(t, s.exporters, s.needs, s.perform)
 		})
 	}
 }
 
 var scenarios = []scenario{
 	{
-		name: "quiet", lasts: 30 * time.Minute,
+		name: "an hour in which nothing happens", lasts: 60 * time.Minute,
 	},
 	{
-		name: "a container stops", lasts: 20 * time.Minute,
+		name: "a container stops for 10 minutes", lasts: 16 * time.Minute,
 		script: `
-			1m  other stops
-			1m30s a shows: 
-			10m other starts`,
-		told: `x`,
-	},
-	{
-		name: "a dependency stops", lasts: 20 * time.Minute,
-		script: `
-			1m  db stops
-			1m  api fails
-			3m a shows: x
-			10m db starts
-			11m api answers
+			1m other stops
+			10m a shows: alone TargetDown critical; other ContainerDown critical
+			11m other starts
 		`,
-		told: `x`,
+		told: `
+			3m0s chat: ContainerDown warning other
+			4m30s chat: TargetDown warning alone
+			6m40s page: ContainerDown critical other
+			7m10s page: TargetDown critical alone
+			14m30s chat: TargetDown warning alone is over
+			14m40s page: ContainerDown critical other is over
+			15m10s page: TargetDown critical alone is over
+		`,
 	},
 	{
-		name: "a container is up for 3 minutes and restarting for 30 s, and its target is dead all along", lasts: 20 * time.Minute,
+		name: "a container that a target names stops for 10 minutes", lasts: 20 * time.Minute,
 		script: `
-			1m  web fails
-			4m  web dies
-			4m30s web comes back
-			7m30s web dies
-			8m  web comes back
-			11m web dies
-			11m30s web comes back
+			1m web stops
+			9m a shows: web ContainerDown critical; web TargetDown pending, container of web
+			11m web starts
+			11m12s a shows: web ContainerRestarts warning; web TargetDown pending, starting of web
 		`,
-		told: `x`,
+		told: `
+			3m0s chat: ContainerDown warning web
+			6m40s page: ContainerDown critical web
+			14m40s page: ContainerDown critical web is over
+			18m0s chat: ContainerDown warning web is over
+			18m0s chat: ContainerRestarts warning web
+		`,
 	},
 	{
-		name: "a dependency is down for 30 s in every 2 minutes, and what needs it is dead", lasts: 15 * time.Minute,
+		name: "a container stops for 50 s, which is told as a restart", lasts: 14 * time.Minute,
 		script: `
-			1m  api fails
-			1m  db stops
-			1m30s db starts
-			3m  db stops
-			3m30s db starts
-			5m  db stops
-			5m30s db starts
-			7m  db stops
-			7m30s db starts
+			1m web stops
+			1m50s web starts
 		`,
-		told: `x`,
+		told: `
+			3m0s chat: ContainerRestarts warning web
+			13m0s chat: ContainerRestarts warning web is over
+		`,
+	},
+	{
+		name: "a target fails for 4 minutes, which is a warning", lasts: 12 * time.Minute,
+		script: `
+			1m alone fails
+			5m alone answers
+		`,
+		told: `
+			unknown
+		`,
+	},
+	{
+		name: "a container is unhealthy for 4 minutes, well for 2, and unhealthy for 4", lasts: 24 * time.Minute,
+		script: `
+			1m db turns unhealthy
+			5m db turns healthy
+			7m db turns unhealthy
+			11m db turns healthy
+		`,
+		told: `
+			2m0s chat: ContainerUnhealthy warning db
+			17m0s chat: ContainerUnhealthy warning db is over
+		`,
+	},
+	{
+		name: "a container is unhealthy for 8 minutes", lasts: 20 * time.Minute,
+		script: `
+			1m db turns unhealthy
+			9m db turns healthy
+		`,
+		told: `
+			2m0s chat: ContainerUnhealthy warning db
+			5m40s page: ContainerUnhealthy critical db
+			15m40s page: ContainerUnhealthy critical db is over
+			17m0s chat: ContainerUnhealthy warning db is over
+		`,
 	},
 	{
 		name: "exactly 3 restarts", lasts: 15 * time.Minute,
 		script: `
-			1m  web crashes
-			2m  web crashes
-			3m  web crashes
+			1m web crashes
+			2m web crashes
+			3m web crashes
 		`,
-		told: `x`,
+		told: `
+			2m0s chat: ContainerRestarts warning web
+		`,
 	},
 	{
-		name: "4 restarts", lasts: 15 * time.Minute,
+		name: "4 restarts", lasts: 16 * time.Minute,
 		script: `
-			1m  web crashes
-			2m  web crashes
-			3m  web crashes
-			4m  web crashes
+			1m web crashes
+			2m web crashes
+			3m web crashes
+			4m web crashes
 		`,
-		told: `x`,
+		told: `
+			2m0s chat: ContainerRestarts warning web
+			4m40s page: ContainerRestarts critical web
+			12m40s page: ContainerRestarts critical web is over
+		`,
 	},
 	{
-		name: "the cause of a paged problem appears", lasts: 20 * time.Minute,
+		name: "4 restarts, never 4 of them within 10 minutes", lasts: 30 * time.Minute,
 		script: `
-			1m  web fails
-			7m web stops
-			12m a shows: x
+			1m web crashes
+			4m30s web crashes
+			8m web crashes
+			11m30s web crashes
 		`,
-		told: `x`,
+		told: `
+			2m0s chat: ContainerRestarts warning web
+			27m0s chat: ContainerRestarts warning web is over
+		`,
+	},
+	{
+		name: "a deploy tells nobody anything", lasts: 15 * time.Minute,
+		script: `
+			1m web is deployed
+			3m api is deployed
+			3m10s db is deployed
+		`,
+	},
+	{
+		name: "a deploy that takes 90 s tells nobody anything", lasts: 12 * time.Minute,
+		script: `
+			1m web is removed
+			2m30s web is created
+		`,
+	},
+	{
+		name: "a container that a target needs is removed", lasts: 20 * time.Minute,
+		script: `
+			1m web is removed
+			10m a shows: web ContainerMissing critical; web TargetDown critical, also web
+			14m web is created
+		`,
+		told: `
+			4m0s chat: TargetDown warning web
+			6m40s page: TargetDown critical web
+			8m10s page: ContainerMissing critical web
+			16m10s page: ContainerMissing critical web is over
+			16m40s page: TargetDown critical web is over
+			19m0s chat: TargetDown warning web is over
+		`,
+	},
+	{
+		name: "a container that nothing needs is removed", lasts: 12 * time.Minute,
+		script: `
+			1m other is removed
+			10m a shows: alone TargetDown critical; other ContainerMissing warning
+		`,
+		told: `
+			4m30s chat: TargetDown warning alone
+			7m10s page: TargetDown critical alone
+			8m30s chat: ContainerMissing warning other
+		`,
+	},
+	{
+		name: "a dependency stops: it alone is told, and what needs it has 2 minutes to come back", lasts: 22 * time.Minute,
+		script: `
+			1m db stops
+			1m5s api fails
+			1m5s web fails
+			3m a shows: api TargetDown pending, dependency of db; db ContainerDown warning; web TargetDown pending, dependency of api
+			10m a shows: api TargetDown pending, dependency of db; db ContainerDown critical; web TargetDown pending, dependency of api
+			11m db starts
+			12m api answers
+			12m30s web answers
+		`,
+		told: `
+			3m0s chat: ContainerDown warning db
+			6m40s page: ContainerDown critical db
+			14m40s page: ContainerDown critical db is over
+			18m0s chat: ContainerDown warning db is over
+			18m0s chat: ContainerRestarts warning db
+		`,
+	},
+	{
+		name: "a dependency stops, and what needs it does not come back", lasts: 20 * time.Minute,
+		script: `
+			1m db stops
+			1m5s api fails
+			11m db starts
+			12m a shows: api TargetDown pending, dependency of db; db ContainerRestarts warning
+			14m a shows: api TargetDown critical; db ContainerRestarts warning
+		`,
+		told: `
+			3m0s chat: ContainerDown warning db
+			6m40s page: ContainerDown critical db
+			13m40s page: TargetDown critical api
+			14m40s page: ContainerDown critical db is over
+			18m0s chat: ContainerDown warning db is over
+			18m0s chat: ContainerRestarts warning db
+		`,
+	},
+	{
+		name: "what needs the dependency failed 2 minutes before it", lasts: 14 * time.Minute,
+		script: `
+			1m api fails
+			3m db stops
+			5m a shows: api TargetDown warning, also db; db ContainerDown warning
+		`,
+		told: `
+			4m30s chat: TargetDown warning api
+			5m0s chat: ContainerDown warning db
+			7m10s page: TargetDown critical api
+			8m40s page: ContainerDown critical db
+		`,
+	},
+	{
+		name: "what needs the dependency is seen to fail half a minute before it", lasts: 14 * time.Minute,
+		script: `
+			1m api fails
+			1m30s db stops
+			9m a shows: api TargetDown pending, dependency of db; db ContainerDown critical
+		`,
+		told: `
+			3m30s chat: ContainerDown warning db
+			7m10s page: ContainerDown critical db
+		`,
+	},
+	{
+		name: "a paged problem does not end when its cause appears", lasts: 20 * time.Minute,
+		script: `
+			1m api fails
+			8m db stops
+			12m a shows: api TargetDown critical, also db; db ContainerDown warning
+			14m db starts
+			15m api answers
+		`,
+		told: `
+			4m30s chat: TargetDown warning api
+			7m10s page: TargetDown critical api
+			10m0s chat: ContainerDown warning db
+			13m40s page: ContainerDown critical db
+			17m40s page: ContainerDown critical db is over
+			19m10s page: TargetDown critical api is over
+			19m30s chat: TargetDown warning api is over
+			20m0s chat: ContainerDown warning db is over
+			20m0s chat: ContainerRestarts warning db
+		`,
+	},
+	{
+		name: "a container is up for 3 minutes and restarting for 30 s, and its target is dead all along", lasts: 12 * time.Minute,
+		script: `
+			1m web fails
+			4m web dies
+			4m30s web comes back
+			7m30s web dies
+			8m web comes back
+			11m web dies
+			11m30s web comes back
+		`,
+		told: `
+			4m0s chat: TargetDown warning web
+			5m30s chat: ContainerRestarts warning web
+			6m40s page: TargetDown critical web
+		`,
+	},
+	{
+		name: "a dependency is down for 30 s in every 2 minutes, and what needs it is dead", lasts: 10 * time.Minute,
+		script: `
+			1m api fails
+			1m db stops
+			1m30s db starts
+			3m db stops
+			3m30s db starts
+			5m db stops
+			5m30s db starts
+			7m db stops
+			7m30s db starts
+		`,
+		told: `
+			2m30s chat: ContainerRestarts warning db
+			4m30s chat: TargetDown warning api
+			7m10s page: TargetDown critical api
+			8m10s page: ContainerRestarts critical db
+		`,
+	},
+	{
+		name: "a dependency is down for 30 s in every 2 minutes, and its end meets the threshold", lasts: 10 * time.Minute,
+		script: `
+			1m api fails
+			2m db stops
+			2m30s db starts
+			4m db stops
+			4m30s db starts
+			6m db stops
+			6m30s db starts
+			8m db stops
+			8m30s db starts
+		`,
+		told: `
+			3m30s chat: ContainerRestarts warning db
+			4m30s chat: TargetDown warning api
+			7m10s page: TargetDown critical api
+			9m10s page: ContainerRestarts critical db
+		`,
+	},
+	{
+		name: "containers that need each other excuse nobody among them", lasts: 10 * time.Minute, needs: map[string]string{"db": "api", "other": "api"},
+		script: `
+			1m db stops
+			1m api stops
+			8m a shows: api ContainerDown critical; api TargetDown pending, container of api; db ContainerDown critical
+		`,
+		told: `
+			3m0s chat: ContainerDown warning api
+			3m0s chat: ContainerDown warning db
+			6m40s page: ContainerDown critical db
+			6m40s page: ContainerDown critical api
+		`,
+	},
+	{
+		name: "a container never gets healthy after its restart, and its target is dead", lasts: 12 * time.Minute,
+		script: `
+			1m web turns unhealthy
+			1m web fails
+			1m5s web restarts
+			5m a shows: web ContainerRestarts warning; web TargetDown pending, starting of web
+			11m a shows: web ContainerRestarts warning; web TargetDown pending, starting of web
+		`,
+		told: `
+			2m0s chat: ContainerRestarts warning web
+			11m40s page: TargetDown critical web
+			12m0s chat: ContainerRestarts warning web is over
+		`,
+	},
+	{
+		name: "maintenance of a container holds back what needs it, as long as it lasts", lasts: 26 * time.Minute,
+		script: `
+			1m db is maintained
+			1m30s db stops
+			1m40s api fails
+			14m a shows: api TargetDown pending, maintenance of db; db ContainerDown pending, maintenance
+			15m db is released
+			16m a shows: api TargetDown pending, dependency of db; db ContainerDown critical
+			23m db starts
+			23m api answers
+		`,
+		told: `
+			15m40s page: ContainerDown critical db
+			25m40s page: ContainerDown critical db is over
+			26m0s chat: ContainerDown warning db is over
+			26m0s chat: ContainerRestarts warning db
+		`,
+	},
+	{
+		name: "maintenance of a target holds back no container", lasts: 10 * time.Minute,
+		script: `
+			1m web as a target is maintained
+			1m30s web stops
+			9m a shows: web ContainerDown critical; web TargetDown pending, maintenance
+		`,
+		told: `
+			3m30s chat: ContainerDown warning web
+			7m10s page: ContainerDown critical web
+		`,
+	},
+	{
+		name: "maintenance that begins after the page resolves nothing", lasts: 14 * time.Minute,
+		script: `
+			1m web fails
+			8m web as a target is maintained
+			12m a shows: web TargetDown critical
+		`,
+		told: `
+			4m0s chat: TargetDown warning web
+			6m40s page: TargetDown critical web
+		`,
+	},
+	{
+		name: "two lost scrapes reset nothing and resolve nothing", lasts: 14 * time.Minute,
+		script: `
+			1m other stops
+			1m alone fails
+			4m a cannot be scraped
+			5m a can be scraped
+			8m a cannot be scraped
+			9m a can be scraped
+		`,
+		told: `
+			unknown
+		`,
+	},
+	{
+		name: "the exporter cannot be scraped for 6 minutes", lasts: 16 * time.Minute,
+		script: `
+			1m a cannot be scraped
+			7m a can be scraped
+		`,
+		told: `
+			3m40s page: ExporterDown critical
+			7m40s page: ExporterDown critical is over
+		`,
+	},
+	{
+		name: "Prometheus is restarted during an outage", lasts: 14 * time.Minute,
+		script: `
+			1m other stops
+			3m prometheus restarts
+			8m prometheus stops
+			9m prometheus starts
+		`,
+		told: `
+			3m0s chat: ContainerDown warning other
+			4m30s chat: TargetDown warning alone
+			6m40s page: ContainerDown critical other
+			7m10s page: TargetDown critical alone
+		`,
+	},
+	{
+		name: "Prometheus loses its data during an outage", lasts: 12 * time.Minute,
+		script: `
+			1m other stops
+			3m prometheus loses its data
+			8m prometheus loses its data
+		`,
+		told: `
+			3m0s chat: ContainerDown warning other
+			4m30s chat: TargetDown warning alone
+			6m40s page: ContainerDown critical other
+			7m10s page: TargetDown critical alone
+		`,
+	},
+	{
+		name: "the clock of Prometheus is 90 s ahead", lasts: 16 * time.Minute,
+		script: `
+			0s prometheus is 90 s ahead
+			2m other stops
+			10m other starts
+		`,
+		told: `
+			4m0s chat: ContainerDown warning other
+			5m30s chat: TargetDown warning alone
+			7m40s page: ContainerDown critical other
+			8m10s page: TargetDown critical alone
+			13m40s page: ContainerDown critical other is over
+			14m0s chat: ContainerDown warning other is over
+			14m0s chat: ContainerRestarts warning other
+			14m10s page: TargetDown critical alone is over
+			15m30s chat: TargetDown warning alone is over
+		`,
+	},
+	{
+		name: "the clock of Prometheus is 90 s behind", lasts: 16 * time.Minute,
+		script: `
+			0s prometheus is 90 s behind
+			2m other stops
+			10m other starts
+		`,
+		told: `
+			4m0s chat: ContainerDown warning other
+			5m30s chat: TargetDown warning alone
+			7m40s page: ContainerDown critical other
+			8m10s page: TargetDown critical alone
+			13m40s page: ContainerDown critical other is over
+			14m0s chat: ContainerDown warning other is over
+			14m0s chat: ContainerRestarts warning other
+			14m10s page: TargetDown critical alone is over
+			15m30s chat: TargetDown warning alone is over
+		`,
+	},
+	{
+		name: "the exporter is restarted with its state: nothing resolves, and nothing starts anew", lasts: 22 * time.Minute, exporters: keeping,
+		script: `
+			1m other stops
+			1m alone fails
+			1m web crashes
+			2m db stops
+			2m5s api fails
+			3m a restarts
+			3m10s a shows: ?
+			9m a restarts
+			9m10s a shows: ?
+			12m a shows: ?
+		`,
+		told: `
+			unknown
+		`,
+	},
+	{
+		name: "the exporter is killed with its state: nothing resolves, and nothing starts anew", lasts: 22 * time.Minute, exporters: keeping,
+		script: `
+			1m other stops
+			1m alone fails
+			1m web crashes
+			2m db stops
+			2m5s api fails
+			3m a is killed
+			3m10s a shows: ?
+			9m a is killed
+			9m10s a shows: ?
+			12m a shows: ?
+		`,
+		told: `
+			unknown
+		`,
+	},
+	{
+		name: "the exporter is restarted without a state: containers are known from the engine, targets after their threshold", lasts: 16 * time.Minute,
+		script: `
+			1m other stops
+			1m alone fails
+			3m a restarts
+			4m a shows: ?
+		`,
+		told: `
+			unknown
+		`,
+	},
+	{
+		name: "an exporter that keeps its state loses it", lasts: 14 * time.Minute, exporters: keeping,
+		script: `
+			1m other stops
+			2m web crashes
+			3m a loses its state
+			4m a shows: alone TargetDown pending; other ContainerDown warning
+		`,
+		told: `
+			3m0s chat: ContainerRestarts warning web
+			3m0s chat: ContainerDown warning other
+			6m40s page: ContainerDown critical other
+			8m0s chat: ContainerRestarts warning web is over
+			8m40s page: TargetDown critical alone
+		`,
+	},
+	{
+		name: "the engine does not answer for 10 minutes, and a container is down", lasts: 20 * time.Minute,
+		script: `
+			1m other stops
+			2m engine hangs
+			10m a shows: alone TargetDown critical; docker TargetDown critical; other ContainerDown critical
+			12m engine answers
+			14m other starts
+		`,
+		told: `
+			3m0s chat: ContainerDown warning other
+			4m30s chat: TargetDown warning alone
+			5m30s chat: TargetDown warning docker
+			6m40s page: ContainerDown critical other
+			7m10s page: TargetDown critical alone
+			8m10s page: TargetDown critical docker
+			15m30s chat: TargetDown warning docker is over
+			16m10s page: TargetDown critical docker is over
+			16m40s page: ContainerDown critical other is over
+			17m10s page: TargetDown critical alone is over
+			18m0s chat: ContainerDown warning other is over
+			18m0s chat: ContainerRestarts warning other
+			19m30s chat: TargetDown warning alone is over
+		`,
+	},
+	{
+		name: "the engine does not answer for 20 minutes, and a container is down", lasts: 28 * time.Minute,
+		script: `
+			1m other stops
+			2m engine hangs
+			19m a shows: alone TargetDown critical; docker TargetDown critical
+			22m engine answers
+		`,
+		told: `
+			3m0s chat: ContainerDown warning other
+			4m30s chat: TargetDown warning alone
+			5m30s chat: TargetDown warning docker
+			6m40s page: ContainerDown critical other
+			7m10s page: TargetDown critical alone
+			8m10s page: TargetDown critical docker
+			22m40s page: ContainerDown critical other is over
+			23m0s chat: ContainerDown warning other is over
+			23m10s page: ContainerDown critical other
+			25m30s chat: TargetDown warning docker is over
+			26m10s page: TargetDown critical docker is over
+		`,
+	},
+	{
+		name: "the engine is restarted", lasts: 14 * time.Minute,
+		script: `
+			1m engine stops
+			1m30s engine starts
+		`,
+		told: `
+			3m0s chat: ContainerRestarts warning other
+			3m0s chat: ContainerRestarts warning api
+			3m0s chat: ContainerRestarts warning db
+			3m0s chat: ContainerRestarts warning web
+			13m0s chat: ContainerRestarts warning db is over
+			13m0s chat: ContainerRestarts warning web is over
+			13m0s chat: ContainerRestarts warning api is over
+			13m0s chat: ContainerRestarts warning other is over
+		`,
+	},
+	{
+		name: "the engine tells no events", lasts: 12 * time.Minute,
+		script: `
+			1m engine tells no events
+			2m other stops
+		`,
+		told: `
+			4m30s chat: ContainerDown warning other
+			5m30s chat: TargetDown warning alone
+			8m10s page: ContainerDown critical other
+			8m10s page: TargetDown critical alone
+		`,
+	},
+	{
+		name: "a pair: one alert for what both see", lasts: 12 * time.Minute, exporters: pair,
+		script: `
+			1m other stops
+			1m alone fails
+		`,
+		told: `
+			unknown
+		`,
+	},
+	{
+		name: "a pair: what one alone sees is a warning", lasts: 14 * time.Minute, exporters: pair,
+		script: `
+			1m b reaches nothing
+			11m b reaches all
+		`,
+		told: `
+			4m0s chat: TargetDown warning web
+			4m30s chat: TargetDown warning alone
+			4m30s chat: TargetDown warning api
+			14m0s chat: TargetDown warning web is over
+		`,
+	},
+	{
+		name: "a pair: one of two ends", lasts: 14 * time.Minute, exporters: pair,
+		script: `
+			1m a stops
+			9m a starts
+		`,
+		told: `
+			7m0s chat: ExporterDown warning a
+			12m0s chat: ExporterDown warning a is over
+		`,
+	},
+	{
+		name: "a pair: one of two is restarted without a state during an outage", lasts: 12 * time.Minute, exporters: pair,
+		script: `
+			1m other stops
+			1m alone fails
+			4m b restarts
+			9m b restarts
+		`,
+		told: `
+			unknown
+		`,
+	},
+	{
+		name: "a pair: both end", lasts: 10 * time.Minute, exporters: pair,
+		script: `
+			1m a stops
+			1m b stops
+		`,
+		told: `
+			3m40s page: ExporterDown critical
+		`,
+	},
+	{
+		name: "two environments: what happens in one is told of it alone", lasts: 16 * time.Minute, exporters: twoSites,
+		script: `
+			1m staging other stops
+			1m db stops
+			1m staging api fails
+			9m s shows: alone TargetDown critical; api TargetDown critical; other ContainerDown critical
+			9m a shows: db ContainerDown critical
+		`,
+		told: `
+			3m0s chat: ContainerDown warning staging other
+			3m0s chat: ContainerDown warning db
+			4m30s chat: TargetDown warning staging alone
+			4m30s chat: TargetDown warning staging api
+			6m40s page: ContainerDown critical db
+			6m40s page: ContainerDown critical staging other
+			7m10s page: TargetDown critical staging api
+			7m10s page: TargetDown critical staging alone
+		`,
+	},
+	{
+		name: "two environments: maintenance in one is none in the other", lasts: 10 * time.Minute, exporters: twoSites,
+		script: `
+			1m staging other is maintained
+			1m30s staging other stops
+			1m30s other stops
+		`,
+		told: `
+			3m30s chat: ContainerDown warning other
+			5m0s chat: TargetDown warning staging alone
+			5m0s chat: TargetDown warning alone
+			7m10s page: ContainerDown critical other
+			7m40s page: TargetDown critical alone
+			7m40s page: TargetDown critical staging alone
+		`,
+	},
+	{
+		name: "two environments: the exporter of one ends", lasts: 10 * time.Minute, exporters: twoSites,
+		script: `
+			1m a stops
+			2m staging other stops
+		`,
+		told: `
+			3m40s page: ExporterDown critical
+			4m0s chat: ContainerDown warning staging other
+			5m30s chat: TargetDown warning staging alone
+			7m40s page: ContainerDown critical staging other
+			8m10s page: TargetDown critical staging alone
+		`,
+	},
+	{
+		name: "probes and containers by two exporters: the container excuses its target", lasts: 20 * time.Minute, exporters: apart,
+		script: `
+			1m web stops
+			10m web starts
+			10m20s probes shows: 
+		`,
+		told: `
+			3m0s chat: ContainerDown warning web
+			4m0s chat: TargetDown warning web
+			6m40s page: TargetDown critical web
+			6m40s page: ContainerDown critical web
+			12m40s page: ContainerDown critical web is over
+			12m40s page: TargetDown critical web is over
+			13m0s chat: ContainerDown warning web is over
+			13m0s chat: ContainerRestarts warning web
+			14m0s chat: TargetDown warning web is over
+		`,
+	},
+	{
+		name: "probes and containers by two exporters: what a container depends on excuses no target", lasts: 10 * time.Minute, exporters: apart,
+		script: `
+			1m db stops
+			1m5s api fails
+		`,
+		told: `
+			3m0s chat: ContainerDown warning db
+			4m30s chat: TargetDown warning api
+			6m40s page: ContainerDown critical db
+			7m10s page: TargetDown critical api
+		`,
+	},
+	{
+		name: "probes and containers by two exporters: a paged target stays when its container stops", lasts: 14 * time.Minute, exporters: apart,
+		script: `
+			1m web fails
+			8m web stops
+			12m host shows: web ContainerDown warning
+		`,
+		told: `
+			4m0s chat: TargetDown warning web
+			6m40s page: TargetDown critical web
+			10m0s chat: ContainerDown warning web
+			13m40s page: ContainerDown critical web
+		`,
 	},
 }

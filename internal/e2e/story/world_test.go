@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"maps"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -77,8 +79,9 @@ type exporter struct {
 	stateFile string
 	app       *app.App // nil while it does not run
 	stop      func()
-	// unreachable says that scrapes of it fail.
+	// unreachable says that scrapes of it fail, offline that it reaches no service.
 	unreachable bool
+	offline     atomic.Bool
 }
 
 // exporterSpec is what an exporter is like.
@@ -98,8 +101,9 @@ var containers = []simstack.ContainerSpec{
 	{Name: "other", Restart: "always", Health: true},
 }
 
-// play runs a story in virtual time, which begins at ten in the morning.
-func play(t *testing.T, exporters []exporterSpec, story func(w *world)) {
+// play runs a story in virtual time, which begins at ten in the morning. Containers need others than usual where needs
+// says so.
+func play(t *testing.T, exporters []exporterSpec, needs map[string]string, story func(w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(10 * time.Hour)
@@ -108,7 +112,7 @@ func play(t *testing.T, exporters []exporterSpec, story func(w *world)) {
 		w.prometheus = newServer(t, w.router.send)
 		for _, spec := range exporters {
 			if w.sites[spec.env] == nil {
-				w.build(spec.env)
+				w.build(spec.env, needs)
 			}
 			e := &exporter{exporterSpec: spec, site: w.sites[spec.env]}
 			if spec.saves {
@@ -137,13 +141,16 @@ const (
 )
 
 // build makes a site.
-func (w *world) build(env string) {
+func (w *world) build(env string, needs map[string]string) {
 	engine, err := simstack.NewEngine(w.network)
 	must(w, err)
 	w.Cleanup(func() { must(w, engine.Close()) })
 	s := &site{env: env, engine: engine, services: map[string]*service{}, sick: map[string]bool{}}
 	for _, spec := range containers {
 		spec.Service = spec.Name
+		if other, given := needs[spec.Name]; given {
+			spec.DependsOn = other + ":service_started:false"
+		}
 		engine.Add(spec)
 		s.services[spec.Name] = w.serve()
 	}
@@ -199,7 +206,12 @@ func (w *world) start(e *exporter) {
 		Web: &toolkit.FlagConfig{WebListenAddresses: &address, WebConfigFile: &none}, Log: slog.New(slog.DiscardHandler), Listen: w.network.Listen,
 	})
 	must(w, err)
-	ctx, cancel := context.WithCancel(exchange.WithDialer(w.Context(), w.network.Dial))
+	ctx, cancel := context.WithCancel(exchange.WithDialer(w.Context(), func(ctx context.Context, network, address string) (net.Conn, error) {
+		if network == "tcp" && e.offline.Load() {
+			return nil, &net.OpError{Op: "dial", Net: network, Err: os.NewSyscallError("connect", syscall.ENETUNREACH)}
+		}
+		return w.network.Dial(ctx, network, address)
+	}))
 	ended := make(chan error, 1)
 	go func() { ended <- a.Run(ctx) }()
 	e.app, e.address = a, a.Addresses()[0].String()
