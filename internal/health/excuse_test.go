@@ -18,6 +18,30 @@ func TestContainerThatWaitsForEverIsTold(t *testing.T) {
 	w.want("api ContainerDown critical 5m1s also(db)")
 }
 
+func TestContainerThatStartsForEverAfterItWasToldHidesNothing(t *testing.T) {
+	w := stack(t)
+	w.container("web").State = "exited"
+	w.target("web").Up = false
+	w.pass(7 * time.Minute)
+	w.container("web").State, w.container("web").Health = Running, Starting
+	w.pass(time.Minute)
+	w.want("web TargetDown pending 8m0s starting(web)")
+	w.pass(time.Minute + time.Second)
+	w.want("web TargetDown critical 9m1s also(web)")
+}
+
+func TestRestartThatIsAWarningHoldsBackNoCriticalProblem(t *testing.T) {
+	for restarts, want := range map[uint64]string{3: "web TargetDown critical 5m1s also(web)", 4: "web TargetDown pending 5m1s starting(web)"} {
+		w := stack(t)
+		w.container("web").Health = Starting
+		w.container("web").Restarts = restarts
+		w.target("web").Up = false
+		w.pass(5*time.Minute + time.Second)
+		severity := map[uint64]string{3: "warning", 4: "critical"}[restarts]
+		w.want(want, "web ContainerRestarts "+severity+" 5m1s")
+	}
+}
+
 func TestCrashLoopIsHeldBackNoLongerThanItsCause(t *testing.T) {
 	w := stack(t)
 	w.container("db").Health = Starting // for ever

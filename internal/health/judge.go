@@ -442,13 +442,13 @@ func (r *round) mayHoldBack(c *cause, lasted time.Duration) bool {
 	if c.Reason == ReasonMaintenance || lasted <= j.alerts.ContainerDown.Critical.For.Std() {
 		return true
 	}
-	if s := j.unavailable[c.Root]; s != nil && s.Told {
+	if s := j.unavailable[c.Root]; s != nil && s.Told && r.now.Sub(s.Down) <= j.alerts.Lookback.Std() {
 		return true
 	}
 	if known := j.problems[problemKey{Subject: c.Root, alert: AlertTargetDown}]; known != nil && known.Told > Pending {
 		return true
 	}
-	return j.recentRestarts(c.Root, r.now) > uint64(max(j.alerts.ContainerRestarts.Warning.Over, 0))
+	return j.recentRestarts(c.Root, r.now) > uint64(max(j.alerts.ContainerRestarts.Critical.Over, 0))
 }
 
 // heldBack are the alerts on measured values of what is under maintenance, but for those that were told before.
