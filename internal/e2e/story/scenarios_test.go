@@ -84,23 +84,23 @@ func TestScenarios(t *testing.T) {
 
 var scenarios = []scenario{
 	{
-		name: "an hour in which nothing happens", lasts: 60 * time.Minute,
+		name: "half an hour in which nothing happens", lasts: 30 * time.Minute,
 	},
 	{
 		name: "a container stops for 10 minutes", lasts: 16 * time.Minute,
 		script: `
 			1m other stops
-			10m a shows: alone TargetDown critical; other ContainerDown critical
+			10m a shows: other ContainerDown critical; other TargetDown critical
 			11m other starts
 		`,
 		told: `
 			3m0s chat: ContainerDown warning other
-			4m30s chat: TargetDown warning alone
+			4m30s chat: TargetDown warning other
 			6m40s page: ContainerDown critical other
-			7m10s page: TargetDown critical alone
-			14m30s chat: TargetDown warning alone is over
+			7m10s page: TargetDown critical other
+			14m30s chat: TargetDown warning other is over
 			14m40s page: ContainerDown critical other is over
-			15m10s page: TargetDown critical alone is over
+			15m10s page: TargetDown critical other is over
 		`,
 	},
 	{
@@ -133,11 +133,12 @@ var scenarios = []scenario{
 	{
 		name: "a target fails for 4 minutes, which is a warning", lasts: 12 * time.Minute,
 		script: `
-			1m alone fails
-			5m alone answers
+			1m other fails
+			5m other answers
 		`,
 		told: `
-			unknown
+			4m30s chat: TargetDown warning other
+			9m30s chat: TargetDown warning other is over
 		`,
 	},
 	{
@@ -223,28 +224,24 @@ var scenarios = []scenario{
 		name: "a container that a target needs is removed", lasts: 20 * time.Minute,
 		script: `
 			1m web is removed
-			10m a shows: web ContainerMissing critical; web TargetDown critical, also web
+			10m a shows: web ContainerMissing critical; web TargetDown pending, container of web
 			14m web is created
 		`,
 		told: `
-			4m0s chat: TargetDown warning web
-			6m40s page: TargetDown critical web
-			8m10s page: ContainerMissing critical web
-			16m10s page: ContainerMissing critical web is over
-			16m40s page: TargetDown critical web is over
-			19m0s chat: TargetDown warning web is over
+			6m40s page: ContainerMissing critical web
+			14m40s page: ContainerMissing critical web is over
 		`,
 	},
 	{
 		name: "a container that nothing needs is removed", lasts: 12 * time.Minute,
 		script: `
 			1m other is removed
-			10m a shows: alone TargetDown critical; other ContainerMissing warning
+			10m a shows: other ContainerMissing warning; other TargetDown critical
 		`,
 		told: `
-			4m30s chat: TargetDown warning alone
-			7m10s page: TargetDown critical alone
-			8m30s chat: ContainerMissing warning other
+			4m30s chat: TargetDown warning other
+			7m0s chat: ContainerMissing warning other
+			7m10s page: TargetDown critical other
 		`,
 	},
 	{
@@ -344,9 +341,9 @@ var scenarios = []scenario{
 			11m30s web comes back
 		`,
 		told: `
-			4m0s chat: TargetDown warning web
+			4m30s chat: TargetDown warning web
 			5m30s chat: ContainerRestarts warning web
-			6m40s page: TargetDown critical web
+			7m10s page: TargetDown critical web
 		`,
 	},
 	{
@@ -384,7 +381,7 @@ var scenarios = []scenario{
 		`,
 		told: `
 			3m30s chat: ContainerRestarts warning db
-			4m30s chat: TargetDown warning api
+			5m0s chat: TargetDown warning api
 			7m10s page: TargetDown critical api
 			9m10s page: ContainerRestarts critical db
 		`,
@@ -399,8 +396,8 @@ var scenarios = []scenario{
 		told: `
 			3m0s chat: ContainerDown warning api
 			3m0s chat: ContainerDown warning db
-			6m40s page: ContainerDown critical db
 			6m40s page: ContainerDown critical api
+			6m40s page: ContainerDown critical db
 		`,
 	},
 	{
@@ -410,11 +407,11 @@ var scenarios = []scenario{
 			1m web fails
 			1m5s web restarts
 			5m a shows: web ContainerRestarts warning; web TargetDown pending, starting of web
-			11m a shows: web ContainerRestarts warning; web TargetDown pending, starting of web
+			11m a shows: web ContainerRestarts warning; web TargetDown critical, also web
 		`,
 		told: `
 			2m0s chat: ContainerRestarts warning web
-			11m40s page: TargetDown critical web
+			7m10s page: TargetDown critical web
 			12m0s chat: ContainerRestarts warning web is over
 		`,
 	},
@@ -457,22 +454,25 @@ var scenarios = []scenario{
 			12m a shows: web TargetDown critical
 		`,
 		told: `
-			4m0s chat: TargetDown warning web
-			6m40s page: TargetDown critical web
+			4m30s chat: TargetDown warning web
+			7m10s page: TargetDown critical web
 		`,
 	},
 	{
 		name: "two lost scrapes reset nothing and resolve nothing", lasts: 14 * time.Minute,
 		script: `
 			1m other stops
-			1m alone fails
+			1m other fails
 			4m a cannot be scraped
 			5m a can be scraped
 			8m a cannot be scraped
 			9m a can be scraped
 		`,
 		told: `
-			unknown
+			3m0s chat: ContainerDown warning other
+			4m30s chat: TargetDown warning other
+			6m40s page: ContainerDown critical other
+			7m10s page: TargetDown critical other
 		`,
 	},
 	{
@@ -496,9 +496,9 @@ var scenarios = []scenario{
 		`,
 		told: `
 			3m0s chat: ContainerDown warning other
-			4m30s chat: TargetDown warning alone
+			4m30s chat: TargetDown warning other
 			6m40s page: ContainerDown critical other
-			7m10s page: TargetDown critical alone
+			7m10s page: TargetDown critical other
 		`,
 	},
 	{
@@ -510,9 +510,9 @@ var scenarios = []scenario{
 		`,
 		told: `
 			3m0s chat: ContainerDown warning other
-			4m30s chat: TargetDown warning alone
+			4m30s chat: TargetDown warning other
 			6m40s page: ContainerDown critical other
-			7m10s page: TargetDown critical alone
+			7m10s page: TargetDown critical other
 		`,
 	},
 	{
@@ -524,14 +524,14 @@ var scenarios = []scenario{
 		`,
 		told: `
 			4m0s chat: ContainerDown warning other
-			5m30s chat: TargetDown warning alone
+			5m30s chat: TargetDown warning other
 			7m40s page: ContainerDown critical other
-			8m10s page: TargetDown critical alone
+			8m10s page: TargetDown critical other
 			13m40s page: ContainerDown critical other is over
 			14m0s chat: ContainerDown warning other is over
 			14m0s chat: ContainerRestarts warning other
-			14m10s page: TargetDown critical alone is over
-			15m30s chat: TargetDown warning alone is over
+			14m10s page: TargetDown critical other is over
+			15m30s chat: TargetDown warning other is over
 		`,
 	},
 	{
@@ -543,62 +543,78 @@ var scenarios = []scenario{
 		`,
 		told: `
 			4m0s chat: ContainerDown warning other
-			5m30s chat: TargetDown warning alone
+			5m30s chat: TargetDown warning other
 			7m40s page: ContainerDown critical other
-			8m10s page: TargetDown critical alone
+			8m10s page: TargetDown critical other
 			13m40s page: ContainerDown critical other is over
 			14m0s chat: ContainerDown warning other is over
 			14m0s chat: ContainerRestarts warning other
-			14m10s page: TargetDown critical alone is over
-			15m30s chat: TargetDown warning alone is over
+			14m10s page: TargetDown critical other is over
+			15m30s chat: TargetDown warning other is over
 		`,
 	},
 	{
 		name: "the exporter is restarted with its state: nothing resolves, and nothing starts anew", lasts: 22 * time.Minute, exporters: keeping,
 		script: `
 			1m other stops
-			1m alone fails
+			1m other fails
 			1m web crashes
 			2m db stops
 			2m5s api fails
 			3m a restarts
-			3m10s a shows: ?
+			3m10s a shows: api TargetDown pending, dependency of db; db ContainerDown warning; other ContainerDown warning; other TargetDown pending; web ContainerRestarts warning
 			9m a restarts
-			9m10s a shows: ?
-			12m a shows: ?
+			9m10s a shows: api TargetDown pending, dependency of db; db ContainerDown critical; other ContainerDown critical; other TargetDown critical; web ContainerRestarts warning
+			12m a shows: api TargetDown pending, dependency of db; db ContainerDown critical; other ContainerDown critical; other TargetDown critical
 		`,
 		told: `
-			unknown
+			2m0s chat: ContainerRestarts warning web
+			3m0s chat: ContainerDown warning other
+			4m0s chat: ContainerDown warning db
+			4m30s chat: TargetDown warning other
+			6m40s page: ContainerDown critical other
+			7m10s page: TargetDown critical other
+			7m40s page: ContainerDown critical db
+			12m0s chat: ContainerRestarts warning web is over
 		`,
 	},
 	{
 		name: "the exporter is killed with its state: nothing resolves, and nothing starts anew", lasts: 22 * time.Minute, exporters: keeping,
 		script: `
 			1m other stops
-			1m alone fails
+			1m other fails
 			1m web crashes
 			2m db stops
 			2m5s api fails
 			3m a is killed
-			3m10s a shows: ?
+			3m10s a shows: api TargetDown pending, dependency of db; db ContainerDown warning; other ContainerDown warning; other TargetDown pending; web ContainerRestarts warning
 			9m a is killed
-			9m10s a shows: ?
-			12m a shows: ?
+			9m10s a shows: api TargetDown pending, dependency of db; db ContainerDown critical; other ContainerDown critical; other TargetDown critical; web ContainerRestarts warning
+			12m a shows: api TargetDown pending, dependency of db; db ContainerDown critical; other ContainerDown critical; other TargetDown critical
 		`,
 		told: `
-			unknown
+			2m0s chat: ContainerRestarts warning web
+			3m0s chat: ContainerDown warning other
+			4m0s chat: ContainerDown warning db
+			4m30s chat: TargetDown warning other
+			6m40s page: ContainerDown critical other
+			7m10s page: TargetDown critical other
+			7m40s page: ContainerDown critical db
+			12m0s chat: ContainerRestarts warning web is over
 		`,
 	},
 	{
 		name: "the exporter is restarted without a state: containers are known from the engine, targets after their threshold", lasts: 16 * time.Minute,
 		script: `
 			1m other stops
-			1m alone fails
+			1m other fails
 			3m a restarts
-			4m a shows: ?
+			4m a shows: other ContainerDown warning; other TargetDown pending
 		`,
 		told: `
-			unknown
+			3m0s chat: ContainerDown warning other
+			6m40s page: ContainerDown critical other
+			8m40s page: TargetDown critical other
 		`,
 	},
 	{
@@ -607,14 +623,14 @@ var scenarios = []scenario{
 			1m other stops
 			2m web crashes
 			3m a loses its state
-			4m a shows: alone TargetDown pending; other ContainerDown warning
+			4m a shows: other ContainerDown warning; other TargetDown pending
 		`,
 		told: `
-			3m0s chat: ContainerRestarts warning web
 			3m0s chat: ContainerDown warning other
+			3m0s chat: ContainerRestarts warning web
 			6m40s page: ContainerDown critical other
 			8m0s chat: ContainerRestarts warning web is over
-			8m40s page: TargetDown critical alone
+			8m40s page: TargetDown critical other
 		`,
 	},
 	{
@@ -622,24 +638,24 @@ var scenarios = []scenario{
 		script: `
 			1m other stops
 			2m engine hangs
-			10m a shows: alone TargetDown critical; docker TargetDown critical; other ContainerDown critical
+			10m a shows: docker TargetDown critical; other ContainerDown critical; other TargetDown critical
 			12m engine answers
 			14m other starts
 		`,
 		told: `
 			3m0s chat: ContainerDown warning other
-			4m30s chat: TargetDown warning alone
+			4m30s chat: TargetDown warning other
 			5m30s chat: TargetDown warning docker
 			6m40s page: ContainerDown critical other
-			7m10s page: TargetDown critical alone
+			7m10s page: TargetDown critical other
 			8m10s page: TargetDown critical docker
 			15m30s chat: TargetDown warning docker is over
 			16m10s page: TargetDown critical docker is over
 			16m40s page: ContainerDown critical other is over
-			17m10s page: TargetDown critical alone is over
+			17m10s page: TargetDown critical other is over
 			18m0s chat: ContainerDown warning other is over
 			18m0s chat: ContainerRestarts warning other
-			19m30s chat: TargetDown warning alone is over
+			19m30s chat: TargetDown warning other is over
 		`,
 	},
 	{
@@ -647,15 +663,15 @@ var scenarios = []scenario{
 		script: `
 			1m other stops
 			2m engine hangs
-			19m a shows: alone TargetDown critical; docker TargetDown critical
+			19m a shows: docker TargetDown critical; other TargetDown critical
 			22m engine answers
 		`,
 		told: `
 			3m0s chat: ContainerDown warning other
-			4m30s chat: TargetDown warning alone
+			4m30s chat: TargetDown warning other
 			5m30s chat: TargetDown warning docker
 			6m40s page: ContainerDown critical other
-			7m10s page: TargetDown critical alone
+			7m10s page: TargetDown critical other
 			8m10s page: TargetDown critical docker
 			22m40s page: ContainerDown critical other is over
 			23m0s chat: ContainerDown warning other is over
@@ -671,14 +687,14 @@ var scenarios = []scenario{
 			1m30s engine starts
 		`,
 		told: `
-			3m0s chat: ContainerRestarts warning other
 			3m0s chat: ContainerRestarts warning api
 			3m0s chat: ContainerRestarts warning db
+			3m0s chat: ContainerRestarts warning other
 			3m0s chat: ContainerRestarts warning web
-			13m0s chat: ContainerRestarts warning db is over
-			13m0s chat: ContainerRestarts warning web is over
 			13m0s chat: ContainerRestarts warning api is over
+			13m0s chat: ContainerRestarts warning db is over
 			13m0s chat: ContainerRestarts warning other is over
+			13m0s chat: ContainerRestarts warning web is over
 		`,
 	},
 	{
@@ -689,19 +705,22 @@ var scenarios = []scenario{
 		`,
 		told: `
 			4m30s chat: ContainerDown warning other
-			5m30s chat: TargetDown warning alone
+			5m30s chat: TargetDown warning other
 			8m10s page: ContainerDown critical other
-			8m10s page: TargetDown critical alone
+			8m10s page: TargetDown critical other
 		`,
 	},
 	{
 		name: "a pair: one alert for what both see", lasts: 12 * time.Minute, exporters: pair,
 		script: `
 			1m other stops
-			1m alone fails
+			1m other fails
 		`,
 		told: `
-			unknown
+			3m0s chat: ContainerDown warning other
+			4m30s chat: TargetDown warning other
+			6m40s page: ContainerDown critical other
+			7m10s page: TargetDown critical other
 		`,
 	},
 	{
@@ -711,10 +730,9 @@ var scenarios = []scenario{
 			11m b reaches all
 		`,
 		told: `
-			4m0s chat: TargetDown warning web
-			4m30s chat: TargetDown warning alone
 			4m30s chat: TargetDown warning api
-			14m0s chat: TargetDown warning web is over
+			4m30s chat: TargetDown warning other
+			4m30s chat: TargetDown warning web
 		`,
 	},
 	{
@@ -732,12 +750,15 @@ var scenarios = []scenario{
 		name: "a pair: one of two is restarted without a state during an outage", lasts: 12 * time.Minute, exporters: pair,
 		script: `
 			1m other stops
-			1m alone fails
+			1m other fails
 			4m b restarts
 			9m b restarts
 		`,
 		told: `
-			unknown
+			3m0s chat: ContainerDown warning other
+			4m30s chat: TargetDown warning other
+			6m40s page: ContainerDown critical other
+			7m10s page: TargetDown critical other
 		`,
 	},
 	{
@@ -756,18 +777,18 @@ var scenarios = []scenario{
 			1m staging other stops
 			1m db stops
 			1m staging api fails
-			9m s shows: alone TargetDown critical; api TargetDown critical; other ContainerDown critical
+			9m s shows: api TargetDown critical; other ContainerDown critical; other TargetDown critical
 			9m a shows: db ContainerDown critical
 		`,
 		told: `
-			3m0s chat: ContainerDown warning staging other
 			3m0s chat: ContainerDown warning db
-			4m30s chat: TargetDown warning staging alone
+			3m0s chat: ContainerDown warning staging other
 			4m30s chat: TargetDown warning staging api
+			4m30s chat: TargetDown warning staging other
 			6m40s page: ContainerDown critical db
 			6m40s page: ContainerDown critical staging other
 			7m10s page: TargetDown critical staging api
-			7m10s page: TargetDown critical staging alone
+			7m10s page: TargetDown critical staging other
 		`,
 	},
 	{
@@ -779,11 +800,11 @@ var scenarios = []scenario{
 		`,
 		told: `
 			3m30s chat: ContainerDown warning other
-			5m0s chat: TargetDown warning staging alone
-			5m0s chat: TargetDown warning alone
+			5m0s chat: TargetDown warning other
+			5m0s chat: TargetDown warning staging other
 			7m10s page: ContainerDown critical other
-			7m40s page: TargetDown critical alone
-			7m40s page: TargetDown critical staging alone
+			7m40s page: TargetDown critical other
+			7m40s page: TargetDown critical staging other
 		`,
 	},
 	{
@@ -795,28 +816,9 @@ var scenarios = []scenario{
 		told: `
 			3m40s page: ExporterDown critical
 			4m0s chat: ContainerDown warning staging other
-			5m30s chat: TargetDown warning staging alone
+			5m30s chat: TargetDown warning staging other
 			7m40s page: ContainerDown critical staging other
-			8m10s page: TargetDown critical staging alone
-		`,
-	},
-	{
-		name: "probes and containers by two exporters: the container excuses its target", lasts: 20 * time.Minute, exporters: apart,
-		script: `
-			1m web stops
-			10m web starts
-			10m20s probes shows: 
-		`,
-		told: `
-			3m0s chat: ContainerDown warning web
-			4m0s chat: TargetDown warning web
-			6m40s page: TargetDown critical web
-			6m40s page: ContainerDown critical web
-			12m40s page: ContainerDown critical web is over
-			12m40s page: TargetDown critical web is over
-			13m0s chat: ContainerDown warning web is over
-			13m0s chat: ContainerRestarts warning web
-			14m0s chat: TargetDown warning web is over
+			8m10s page: TargetDown critical staging other
 		`,
 	},
 	{
@@ -840,8 +842,8 @@ var scenarios = []scenario{
 			12m host shows: web ContainerDown warning
 		`,
 		told: `
-			4m0s chat: TargetDown warning web
-			6m40s page: TargetDown critical web
+			4m30s chat: TargetDown warning web
+			7m10s page: TargetDown critical web
 			10m0s chat: ContainerDown warning web
 			13m40s page: ContainerDown critical web
 		`,

@@ -3,6 +3,7 @@
 package story
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -12,6 +13,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -30,6 +32,7 @@ import (
 
 func TestMain(m *testing.M) {
 	time.Local = time.UTC // the routes are by the clock on the wall
+	debug.SetGCPercent(400)
 	os.Exit(m.Run())
 }
 
@@ -135,7 +138,7 @@ func play(t *testing.T, exporters []exporterSpec, needs map[string]string, story
 
 const (
 	// settling is how long a world runs before its story begins.
-	settling = 2 * time.Minute
+	settling = time.Minute
 	// evaluation is how long after a scrape the rules are evaluated.
 	evaluation = 10 * time.Second
 )
@@ -187,7 +190,7 @@ func (e *exporter) configuration() string {
 		for _, name := range []string{"api", "web"} {
 			fmt.Fprintf(&b, "  - {kind: http, name: %s, url: %q, container: %s}\n", name, e.site.services[name].url, name)
 		}
-		fmt.Fprintf(&b, "  - {kind: http, name: alone, url: %q}\n", e.site.services["other"].url)
+		fmt.Fprintf(&b, "  - {kind: http, name: other, url: %q}\n", e.site.services["other"].url)
 	}
 	return b.String()
 }
@@ -295,8 +298,12 @@ func (w *world) evaluate() {
 // told are the notifications since the story began, such as "5m40s page: ContainerDown critical db". Several at once are in
 // the order of their names.
 func (w *world) told() []string {
+	notifications := w.router.notifications()
+	slices.SortStableFunc(notifications, func(a, b notification) int {
+		return cmp.Or(a.at.Compare(b.at), strings.Compare(a.receiver+a.alert+a.about, b.receiver+b.alert+b.about))
+	})
 	var lines []string
-	for _, n := range w.router.notifications() {
+	for _, n := range notifications {
 		line := fmt.Sprintf("%s %s: %s", n.at.Sub(w.began).Round(time.Second), n.receiver, strings.TrimSpace(n.alert+" "+n.severity+" "+n.about))
 		if n.resolved {
 			line += " is over"
