@@ -15,6 +15,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/maintenance"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/state"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
@@ -35,9 +36,9 @@ type CheckResult struct {
 	Error   string         `json:"error,omitempty"`
 	// Todo says what the failure means and what to do.
 	Todo string `json:"todo,omitempty"`
-	// ContainersInTrouble are the names of those behind an engine that should run and do not, or are unhealthy. They make
-	// no target down: the engine itself answers.
-	ContainersInTrouble []string `json:"containers_in_trouble,omitempty"`
+	// Problems are what the judgement says of the target, and of the containers of an engine. These make no target down: the
+	// engine itself answers.
+	Problems []status.Problem `json:"problems,omitempty"`
 	// Impairments are the parts of a target that do not work although it is up.
 	Impairments []string `json:"impairments,omitempty"`
 	Notes       []string `json:"notes,omitempty"`
@@ -66,8 +67,7 @@ func Check(ctx context.Context, o Options) ([]CheckResult, error) {
 	if err != nil {
 		return nil, err
 	}
-	results := make([]CheckResult, len(cfg.Targets))
-	targets, engines := make([]poll.Target, len(cfg.Targets)), make([]*health.Engine, len(cfg.Targets))
+	results, facts := make([]CheckResult, len(cfg.Targets)), make([]health.Facts, len(cfg.Targets))
 	var readings sync.WaitGroup
 	slots := make(chan struct{}, checkParallelism)
 	// Asked before anything is made harmless, which is not how the exporter will run.
@@ -84,20 +84,21 @@ func Check(ctx context.Context, o Options) ([]CheckResult, error) {
 		if err != nil {
 			return nil, err
 		}
-		targets[i] = target
 		readings.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			results[i] = resultOf(poll.Once(ctx, target, slog.New(slog.DiscardHandler)))
-			engines[i] = results[i].lookBehind(target, settings)
+			results[i], facts[i] = resultOf(poll.Once(ctx, target, slog.New(slog.DiscardHandler)))
+			addExpected(facts[i].Engines, settings)
 		})
 	}
 	readings.Wait()
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
+	if err := addProblems(results, facts, cfg, memory); err != nil {
+		return nil, err
+	}
 	addWarnings(results, doubts)
-	tellServers(results, targets, engines)
 	for i := range results {
 		if d := duties[results[i].Target]; d != nil {
 			warnings, notes := othersThatDo(d, peers)
@@ -134,7 +135,7 @@ func unrepeated(warning, todo string) string {
 	return warning
 }
 
-func resultOf(s poll.Status, r poll.Reading) CheckResult {
+func resultOf(s poll.Status, r poll.Reading, facts health.Facts) (CheckResult, health.Facts) {
 	result := CheckResult{
 		Target: s.Target, Kind: s.Kind, Verdict: "up", Seconds: s.Duration.Seconds(),
 		Reason: s.Reason, Error: s.Error, Todo: s.Hint, Impairments: s.Impairments, Notes: r.Notes,
@@ -142,22 +143,45 @@ func resultOf(s poll.Status, r poll.Reading) CheckResult {
 	if !s.Up {
 		result.Verdict = "down"
 	}
-	return result
+	return result, facts
 }
 
-// tellServers notes which containers serve the targets whose configuration names none.
-func tellServers(results []CheckResult, targets []poll.Target, engines []*health.Engine) {
-	var containers []*health.Container
-	for _, e := range engines {
-		if e != nil {
-			for i := range e.Containers {
-				containers = append(containers, &e.Containers[i])
+// addExpected adds the containers that the configuration expects and that are not there: a check does not wait until they count
+// as missing.
+func addExpected(engines []health.Engine, settings config.Settings) {
+	engine, isEngine := settings.(*collectors.Docker)
+	for i := range engines {
+		e := &engines[i]
+		if !isEngine || !e.Read {
+			continue
+		}
+		for _, name := range engine.Expected {
+			if !slices.ContainsFunc(e.Containers, func(c health.Container) bool { return c.Name == name }) {
+				e.Containers = append(e.Containers, health.Container{Host: e.Host, Name: name, State: health.Missing, Health: "none", Expected: true})
 			}
 		}
 	}
-	directory := health.NewDirectory(containers)
-	for i := range targets {
-		server := directory.Server(&health.Target{HostName: targets[i].HostName, Container: targets[i].Container})
+}
+
+// addProblems judges all readings together. It also notes which containers serve the targets whose configuration names none.
+func addProblems(results []CheckResult, facts []health.Facts, cfg *config.Config, memory *state.File) error {
+	log := slog.New(slog.DiscardHandler)
+	register, err := maintenance.New(memory.Value("maintenance"), log)
+	if err != nil {
+		return err
+	}
+	register.Configure(cfg.Maintenance)
+	all, engineOf := health.Facts{Now: time.Now()}, map[string]int{}
+	for i := range facts {
+		all.Targets = append(all.Targets, facts[i].Targets...)
+		for _, e := range facts[i].Engines {
+			engineOf[e.Host] = i
+			all.Engines = append(all.Engines, e)
+		}
+	}
+	judgement := newJudge(&cfg.Alerts, register, memory.Value("problems"), log).Judge(&all)
+	for i := range results {
+		server := judgement.Servers[results[i].Target]
 		note := server.Ambiguity()
 		if server.Inferred {
 			note = "container " + server.Origin()
@@ -166,31 +190,46 @@ func tellServers(results []CheckResult, targets []poll.Target, engines []*health
 			results[i].Notes = append(results[i].Notes, note)
 		}
 	}
-}
-
-// lookBehind adds what is wrong behind an engine that answers, and returns what is known of its containers; nil for other targets.
-func (r *CheckResult) lookBehind(target poll.Target, settings config.Settings) *health.Engine {
-	engine, isEngine := settings.(*collectors.Docker)
-	known, tells := target.Collector.(collectors.Follower)
-	if !isEngine || !tells || r.Verdict != "up" {
-		return nil
+	for _, p := range status.Describe(judgement) {
+		i, known := engineOf[p.Host]
+		if p.Kind == config.MaintenanceTarget {
+			i = slices.IndexFunc(results, func(r CheckResult) bool { return r.Target == p.Name })
+			known = i >= 0
+		}
+		if known {
+			results[i].Problems = append(results[i].Problems, p)
+		}
 	}
-	b := &collectors.Batch{Target: target.Name}
-	known.Present(b)
-	troubled, err := status.Troubled(b.Metrics(true), engine.Expected)
-	if err != nil {
-		r.Notes = append(r.Notes, "how its containers are is not known: "+err.Error())
-	}
-	r.ContainersInTrouble = troubled
-	return b.Engine
+	return nil
 }
 
 // troubledText is how many containers are in trouble, "" where none is.
-func troubledText(containers []string) string {
-	if len(containers) == 0 {
+func troubledText(problems []status.Problem) string {
+	names := map[health.Subject]bool{}
+	for _, p := range problems {
+		if p.Kind == config.MaintenanceContainer {
+			names[p.Subject] = true
+		}
+	}
+	if len(names) == 0 {
 		return ""
 	}
-	return count(len(containers), "container") + " in trouble"
+	return count(len(names), "container") + " in trouble"
+}
+
+// problemText is what the table says of a problem, "" if the target's row says the same.
+func problemText(p *status.Problem) string {
+	text := p.Text
+	switch {
+	case p.Kind == config.MaintenanceContainer:
+		text = p.Name + " " + text
+	case p.Alert == health.AlertTargetDown && p.Excuse.Reason == "" && p.Also == "":
+		return ""
+	}
+	if p.Lasted >= 1 {
+		text += ", for " + time.Duration(p.Lasted*float64(time.Second)).Truncate(time.Second).String()
+	}
+	return p.Severity.String() + ": " + failure.Printable(text, maxCell)
 }
 
 // count is a number of things in words: 1 target, 2 targets.
@@ -199,23 +238,6 @@ func count(n int, thing string) string {
 		return "1 " + thing
 	}
 	return fmt.Sprintf("%d %ss", n, thing)
-}
-
-// maxTroubledNames is how many containers a line of the table names.
-const maxTroubledNames = 5
-
-// troubledNames is troubledText with the first names.
-func troubledNames(containers []string) string {
-	text := troubledText(containers)
-	if text == "" {
-		return ""
-	}
-	shown := containers[:min(len(containers), maxTroubledNames)]
-	text += ": " + strings.Join(shown, ", ")
-	if left := len(containers) - len(shown); left > 0 {
-		text += fmt.Sprintf(" and %d more", left)
-	}
-	return text
 }
 
 // AllUp reports whether no target is down.
@@ -244,7 +266,7 @@ func printable(results []CheckResult) []CheckResult {
 		for _, text := range []*string{&r.Target, &r.Error, &r.Todo} {
 			*text = failure.Printable(*text, maxCell)
 		}
-		for _, list := range []*[]string{&r.ContainersInTrouble, &r.Impairments, &r.Notes, &r.Warnings} {
+		for _, list := range []*[]string{&r.Impairments, &r.Notes, &r.Warnings} {
 			*list = slices.Clone(*list)
 			for j, text := range *list {
 				(*list)[j] = failure.Printable(text, maxCell)
@@ -278,9 +300,9 @@ func WriteTable(w io.Writer, results []CheckResult, colours bool) error {
 		case "up":
 			up++
 			fmt.Fprintf(&b, "%-*s  %s  %8s", widest, r.Target, paint("32", "up  "), took)
-			if text := troubledNames(r.ContainersInTrouble); text != "" {
+			if text := troubledText(r.Problems); text != "" {
 				fmt.Fprintf(&b, "  %s", paint("33", text))
-				fmt.Fprintf(&behind, "; %s up, %s", r.Target, troubledText(r.ContainersInTrouble))
+				fmt.Fprintf(&behind, "; %s up, %s", r.Target, text)
 			}
 			if len(r.Impairments) > 0 {
 				fmt.Fprintf(&b, "  %s", paint("33", "partly working: "+strings.Join(r.Impairments, "; ")))
@@ -296,6 +318,11 @@ func WriteTable(w io.Writer, results []CheckResult, colours bool) error {
 			fmt.Fprintf(&b, "%-*s  -     %8s  pair: other, so only the first exporter checks it\n", widest, r.Target, "")
 		default:
 			fmt.Fprintf(&b, "%-*s  -     %8s  not configured, so not asked\n", widest, r.Target, "")
+		}
+		for i := range r.Problems {
+			if text := problemText(&r.Problems[i]); text != "" {
+				fmt.Fprintf(&b, "%s%s\n", indent, paint("33", text))
+			}
 		}
 		for _, n := range r.Notes {
 			fmt.Fprintf(&b, "%snote: %s\n", indent, n)

@@ -12,7 +12,9 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
 )
 
 // startWithFile runs an exporter whose configuration is a file, and returns the path.
@@ -230,30 +232,23 @@ func TestCheckCountsContainersBehindAnEngineThatIsUp(t *testing.T) {
 			return results[i], tableOf(t, results), AllUp(results)
 		}
 		docker, table, _ := check()
-		if want := []string{"chat-nobody-1"}; docker.Verdict != "up" || !slices.Equal(docker.ContainersInTrouble, want) || !strings.Contains(table, "; docker up, 1 container in trouble\n") {
-			t.Errorf("got %+v, want %q\n%s", docker, want, table)
+		if docker.Verdict != "up" || len(docker.Problems) != 1 || docker.Problems[0].Name != "chat-nobody-1" {
+			t.Errorf("got %+v, want chat-nobody-1", docker)
 		}
+		says(t, "the table", table, " pending: chat-nobody-1 does not exist\n", "; docker up, 1 container in trouble\n")
 		o.configContent = []byte("targets:" + tlsPortBlocks(stack))
-		if docker, table, _ = check(); docker.ContainersInTrouble != nil || strings.Contains(table, "in trouble") {
+		if docker, table, _ = check(); docker.Problems != nil || strings.Contains(table, "in trouble") {
 			t.Errorf("healthy containers: %+v\n%s", docker, table)
 		}
 		for _, fault := range []string{"unhealthy", "exited", "paused"} {
 			must(t, stack.Switch("docker", fault, true))
 		}
 		docker, table, allUp := check()
-		if len(docker.ContainersInTrouble) != 3 || !allUp {
-			t.Errorf("got %q, all up: %v; want three containers and nothing down", docker.ContainersInTrouble, allUp)
+		if len(docker.Problems) != 3 || !allUp {
+			t.Errorf("got %+v, all up: %v; want three containers and nothing down", docker.Problems, allUp)
 		}
-		says(t, "the table", table, "  3 containers in trouble: "+strings.Join(docker.ContainersInTrouble, ", ")+"\n", "; docker up, 3 containers in trouble\n")
+		says(t, "the table", table, "  3 containers in trouble\n", " its health check fails", " does not run", "; docker up, 3 containers in trouble\n")
 	})
-}
-
-func TestCheckNamesOnlySomeOfManyContainers(t *testing.T) {
-	for n, want := range map[int]string{0: "", 1: "1 container in trouble: a", 5: "5 containers in trouble: a, b, c, d, e", 7: "7 containers in trouble: a, b, c, d, e and 2 more"} {
-		if got := troubledNames([]string{"a", "b", "c", "d", "e", "f", "g"}[:n]); got != want {
-			t.Errorf("got %q, want %q", got, want)
-		}
-	}
 }
 
 func TestCheckNamesEveryFault(t *testing.T) {
@@ -346,12 +341,12 @@ func TestCheckSparesTheStoreAndSaysSo(t *testing.T) {
 func TestTableHasNoRowThatAServiceForged(t *testing.T) {
 	const forged = "x\x1b[2K\r\nxmpp_status  up    1ms\u202e\u2066\u200b\xff\u009b31m"
 	results := []CheckResult{
-		{Target: "docker", Verdict: "up", ContainersInTrouble: []string{forged, forged}, Impairments: []string{forged}, Notes: []string{forged}, Warnings: []string{forged}},
+		{Target: "docker", Verdict: "up", Problems: []status.Problem{{Problem: health.Problem{Subject: health.ContainerSubject("local", forged)}, Text: forged}}, Impairments: []string{forged}, Notes: []string{forged}, Warnings: []string{forged}},
 		{Target: "irc_rpc", Verdict: "down", Reason: "rpc_error", Error: forged, Todo: forged},
 	}
 	table := tableOf(t, results)
-	if rows := strings.Count(table, "\n"); rows != 8 {
-		t.Errorf("%d lines, want 8", rows)
+	if rows := strings.Count(table, "\n"); rows != 9 {
+		t.Errorf("%d lines, want 9", rows)
 	}
 	for line := range strings.Lines(table) {
 		if line = strings.TrimSuffix(line, "\n"); strings.ContainsFunc(line, func(r rune) bool { return !unicode.IsPrint(r) }) {

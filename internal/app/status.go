@@ -1,7 +1,6 @@
 package app
 
 import (
-	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
 )
 
@@ -17,15 +16,9 @@ func (a *App) Chart(name string) (status.History, bool) { return a.recorder.Hist
 // known is what the recorder makes its reports of.
 func (a *App) known() status.Input {
 	g := a.current.Load()
-	in := status.Input{
+	return status.Input{
 		Snapshot: g.poller.Snapshot(), Alerts: g.cfg.Alerts, Maintenance: a.maintenance.List(), Unconfigured: g.cfg.Unconfigured,
 		LeftToFirst: g.cfg.LeftToFirst,
 		ReloadError: a.ReloadError(), Alive: g.poller.Alive(),
 	}
-	for _, settings := range g.cfg.Targets {
-		if len(config.Placeholders(settings)) > 0 {
-			in.Placeholders = append(in.Placeholders, settings.Common().Name)
-		}
-	}
-	return in
 }

@@ -265,7 +265,7 @@ func TestFaultIsOnTheStreamAndInTheReport(t *testing.T) {
 		r, body := e.reportWhen(t, "the proxy down", func(r *status.Report) bool { return serviceOf(r, "xmpp_proxy").State == "down" })
 		d.hold(t, schemaOf("/api/v1/status", "get", "200"), body)
 		s := serviceOf(&r, "xmpp_proxy")
-		if s.Level != status.Warning || s.Reason != "http_status" || s.Text == "" || s.Hint == "" || s.Since.IsZero() {
+		if s.Level != status.Pending || s.Reason != "http_status" || s.Text == "" || s.Hint == "" || s.Since.IsZero() {
 			t.Errorf("got %+v", s)
 		}
 		if !slices.ContainsFunc(r.Transitions, func(t status.Transition) bool { return t.Name == "xmpp_proxy" && t.To == "down" }) {

@@ -277,7 +277,7 @@ func (w *dockerWatch) read(t *testing.T) (ready, measured time.Duration) {
 	default:
 	}
 	begun := time.Now()
-	status, _ := poll.Once(t.Context(), w.target, discardLog)
+	status, _, _ := poll.Once(t.Context(), w.target, discardLog)
 	ready = time.Since(begun)
 	if !status.Up {
 		t.Fatalf("read the engine: %s", status.Error)

@@ -196,8 +196,6 @@ type Verdict struct {
 	Excuse         Excuse
 	// Unknown says that the source could not be read, so that this is what was known last.
 	Unknown bool
-	// WaitsFor is the container that must start or become healthy before this one is started, "" if none.
-	WaitsFor string
 }
 
 // Judgement is what was wrong at one moment. It is immutable.

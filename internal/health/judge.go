@@ -251,7 +251,7 @@ type candidate struct {
 func (r *round) judgeContainer(c *Container) {
 	s := c.subject()
 	restarted, excused := r.countRestarts(c)
-	v := Verdict{Known: true, RecentRestarts: restarted, WaitsFor: c.WaitsFor, Unknown: !r.judge.engines[c.Host].read.Equal(r.now)}
+	v := Verdict{Known: true, RecentRestarts: restarted, Unknown: !r.judge.engines[c.Host].read.Equal(r.now)}
 	first := r.judge.engines[c.Host].before.IsZero()
 	var p *candidate
 	switch {

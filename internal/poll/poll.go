@@ -165,16 +165,21 @@ func (p *Poller) Forget(target, container string) error {
 	return fmt.Errorf("%w: target %q has no containers", collectors.ErrContainerUnknown, target)
 }
 
-// Once makes one reading of a target, outside of any schedule, whose history nobody can look at later.
-func Once(ctx context.Context, given Target, log *slog.Logger) (Status, Reading) {
+// Once makes one reading of a target, outside of any schedule, whose history nobody can look at later. The facts are for the
+// judgement: the target, and its engine if it has one.
+func Once(ctx context.Context, given Target, log *slog.Logger) (Status, Reading, health.Facts) {
 	t := (*Poller)(nil).successor(given, log)
 	t.once = true
 	t.read(ctx)
-	s, _ := t.view()
-	if len(t.history.Last) == 0 {
-		return s, Reading{} // ctx ended first
+	s, _, known, engine := t.viewAll()
+	facts := health.Facts{Targets: []health.Target{known}}
+	if engine != nil {
+		facts.Engines = []health.Engine{*engine}
 	}
-	return s, t.history.Last[0]
+	if len(t.history.Last) == 0 {
+		return s, Reading{}, facts // ctx ended first
+	}
+	return s, t.history.Last[0], facts
 }
 
 // Snapshot returns the present snapshot, without waiting for anything.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
 )
 
@@ -22,19 +23,21 @@ func (m *memory) report(in Input, now time.Time) *Report {
 		r.Stale = in.Alive.Error()
 	}
 	targets := m.observed(in.Snapshot)
-	all := m.readFleet(&in, targets)
-	r.Containers, r.ContainersLeftOut = m.reportContainers(&in, all, targets, now)
+	all := m.readFleet(targets)
+	j := m.describeAll(&in, all, targets)
+	r.Problems = j.problems
+	r.Containers, r.ContainersLeftOut = m.reportContainers(&in, all, j, targets, now)
 	for i := range targets {
-		r.Services = append(r.Services, m.reportService(&in, &targets[i], all, now))
+		r.Services = append(r.Services, m.reportService(&in, &targets[i], all, j, now))
 	}
 	slices.SortStableFunc(r.Services, func(a, b Service) int {
 		return cmp.Or(cmp.Compare(b.Level, a.Level), a.loss()-b.loss(), cmp.Compare(a.Name, b.Name))
 	})
-	r.Thresholds = m.thresholds(&in, r, all, targets, now)
+	r.Thresholds = thresholds(&in, all, j, targets)
 	if r.Stale != "" {
 		r.markStale()
 	}
-	m.judge(r, now)
+	m.conclude(r, now)
 	r.Transitions = slices.Clone(orEmpty(m.transitions.list))
 	r.TransitionsLeftOut = m.transitions.left
 	m.forget(now)
@@ -51,7 +54,6 @@ func (m *memory) observed(s *poll.Snapshot) []observed {
 	gone := func(name string) bool { return !present[name] }
 	maps.DeleteFunc(m.families, func(name string, _ *families) bool { return gone(name) })
 	maps.DeleteFunc(m.services, func(name string, _ *remembered) bool { return gone(name) })
-	maps.DeleteFunc(m.rates, func(name string, _ *rate) bool { return gone(name) })
 	for i := range s.Statuses {
 		name := s.Statuses[i].Target
 		f := m.families[name]
@@ -67,8 +69,8 @@ func (m *memory) observed(s *poll.Snapshot) []observed {
 	return targets
 }
 
-// judge sets what the report says of the whole.
-func (m *memory) judge(r *Report, now time.Time) {
+// conclude sets what the report says of the whole.
+func (m *memory) conclude(r *Report, now time.Time) {
 	worst := OK
 	if len(r.Services) == 0 {
 		worst = Unknown
@@ -102,17 +104,18 @@ func (m *memory) judge(r *Report, now time.Time) {
 
 // markStale marks everything as unknown, since polling has stalled.
 func (r *Report) markStale() {
+	r.Problems = []Problem{}
 	for i := range r.Services {
 		s := &r.Services[i]
 		s.Text = "nobody asks any more; before, it was " + s.State
 		s.ProblemSince, s.ProblemSinceAtLeast = time.Time{}, false
-		s.State, s.Level, s.Hint, s.Values = waiting, Unknown, "", []Value{}
+		s.State, s.Level, s.Hint, s.Values, s.Excuse = waiting, Unknown, "", []Value{}, health.Excuse{}
 	}
 	for i := range r.Containers {
 		c := &r.Containers[i]
 		c.Text = "nobody asks any more; before, it was " + c.stateText()
 		c.ProblemSince, c.ProblemSinceAtLeast = time.Time{}, false
-		c.State, c.Health, c.Level, c.Hint, c.Values = "unknown", "none", Unknown, "", []Value{}
+		c.State, c.Health, c.Level, c.Hint, c.Values, c.Excuse = "unknown", "none", Unknown, "", []Value{}, health.Excuse{}
 	}
 	for i := range r.Thresholds {
 		t := &r.Thresholds[i]

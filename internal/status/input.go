@@ -16,9 +16,8 @@ type Input struct {
 	Alerts config.Alerts
 	// Maintenance is what is under maintenance or will be.
 	Maintenance []maintenance.Entry
-	// Unconfigured are the names of the targets that are not polled, Placeholders those of the targets that have an
-	// obvious placeholder for a secret.
-	Unconfigured, Placeholders []string
+	// Unconfigured are the names of the targets that are not polled.
+	Unconfigured []string
 	// LeftToFirst are the names of the targets that another exporter polls, the first of several.
 	LeftToFirst []string
 	// ReloadError is why the configuration on the disk is not in force, Alive why nothing here is of now; nil where all

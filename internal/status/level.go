@@ -3,24 +3,25 @@ package status
 import (
 	"fmt"
 	"slices"
-	"time"
 
-	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 )
 
 // Level is how bad something is. The order of the values is that of their weight.
 type Level int
 
-// The levels, from the best to the worst. Maintenance weighs less than Unknown: somebody knows.
+// The levels, from the best to the worst. Maintenance weighs less than Unknown: somebody knows. Pending is a problem without
+// an alert: it has not lasted long enough, or something else explains it.
 const (
 	OK Level = iota
 	Maintenance
 	Unknown
+	Pending
 	Warning
 	Critical
 )
 
-var levelNames = [...]string{OK: "ok", Maintenance: "maintenance", Unknown: "unknown", Warning: "warning", Critical: "critical"}
+var levelNames = [...]string{OK: "ok", Maintenance: "maintenance", Unknown: "unknown", Pending: "pending", Warning: "warning", Critical: "critical"}
 
 // String returns the level's name, as it is in JSON.
 func (l Level) String() string {
@@ -48,14 +49,15 @@ func (l *Level) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// after is warning until something has lasted so long that it is critical. What does not last has no since.
-func after(now, since time.Time, critical config.Duration) Level {
-	return criticalIf(!since.IsZero() && now.Sub(since) >= critical.Std())
-}
-
-func criticalIf(critical bool) Level {
-	if critical {
+// levelOf is the level of a problem.
+func levelOf(p *health.Problem) Level {
+	switch {
+	case p.Severity == health.Critical:
 		return Critical
+	case p.Severity == health.Warning:
+		return Warning
+	case p.Excuse.Reason == health.ReasonMaintenance:
+		return Maintenance
 	}
-	return Warning
+	return Pending
 }

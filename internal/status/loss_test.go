@@ -24,6 +24,7 @@ func TestSummaryBeginsWithWhatMakesTheVerdict(t *testing.T) {
 	w := begin(engine, poll.Status{Target: "docs_search", Kind: "docs_search"})
 	w.text["docker"] = containerText{memory: 2e9}.lines("irc")
 	w.look(0)
+	w.look(3 * time.Minute)
 	s := w.status("docs_search")
 	s.Up, s.Reason, s.Since = false, failure.Refused, w.now
 	r := w.look(time.Second)

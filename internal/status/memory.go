@@ -15,9 +15,6 @@ type memory struct {
 	families    map[string]*families // by target
 	services    map[string]*remembered
 	containers  map[place]*pastContainer
-	gone        map[place]time.Time // removed containers, and when each was last seen
-	rates       map[string]*rate    // of failed logins, by target
-	holds       holds
 	series      map[string]*series
 	transitions changes
 	level       Level
@@ -27,8 +24,8 @@ type memory struct {
 
 func newMemory() memory {
 	return memory{
-		families: map[string]*families{}, services: map[string]*remembered{}, containers: map[place]*pastContainer{}, gone: map[place]time.Time{},
-		rates: map[string]*rate{}, holds: holds{}, series: map[string]*series{}, level: -1,
+		families: map[string]*families{}, services: map[string]*remembered{}, containers: map[place]*pastContainer{},
+		series: map[string]*series{}, level: -1,
 	}
 }
 
@@ -52,8 +49,6 @@ func (m *memory) forget(now time.Time) {
 		return
 	}
 	m.sweep = now.Add(sweepEvery)
-	m.holds.forget(now)
-	maps.DeleteFunc(m.gone, func(_ place, last time.Time) bool { return now.Sub(last) > span })
 	maps.DeleteFunc(m.series, func(_ string, s *series) bool { return s.empty(now) })
 }
 

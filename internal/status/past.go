@@ -1,10 +1,9 @@
 package status
 
 import (
-	"fmt"
 	"time"
 
-	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 )
 
 // remembered is what is known of a service's or container's past.
@@ -13,16 +12,14 @@ type remembered struct {
 	since time.Time
 	// failures is how many readings had failed when the service was last looked at.
 	failures uint64
-	// atTheStart says that the state is the one that was found first.
-	atTheStart bool
 	// impaired says that it answers, and something is wrong all the same.
 	impaired bool
-	begun    beginnings
 }
 
 // pastContainer is what is known of a container's past.
 type pastContainer struct {
-	remembered
+	state    string
+	since    time.Time // zero while the state is the one that was found first
 	target   string
 	seen     time.Time
 	restarts counter
@@ -30,76 +27,41 @@ type pastContainer struct {
 	killed   time.Time
 	cpu      cpuMeter
 	last     Container
-	badSince time.Time // unhealthy
-	// stoppedSince and missingSince are since when there has been no excuse either; excused is when there was one last.
-	stoppedSince, missingSince, excused time.Time
-	// present is when a container that is missing was there last, zero where the exporter has never seen it.
-	present time.Time
 }
 
-// unknown reports a container whose engine does not answer.
-func (p *pastContainer) unknown(now time.Time) Container {
-	c := p.last
-	c.Level, c.Since, c.Hint = Unknown, p.seen, ""
-	c.ProblemSince, c.ProblemSinceAtLeast = p.seen, false
-	c.Text = fmt.Sprintf("its engine has not answered for %s; before, it was %s", ago(now.Sub(p.seen)), p.state)
-	c.State, c.Health, c.Values = "unknown", "none", []Value{}
-	if c.Maintenance != "" {
-		c.Level = Maintenance
+// counter follows how far a counter has grown.
+type counter struct {
+	seen bool
+	last float64
+}
+
+// observe returns by how much the counter has grown. The first value counts for nothing; one that is less than the one before
+// has begun anew.
+func (c *counter) observe(v float64) (grown float64) {
+	switch {
+	case c.seen && v >= c.last:
+		grown = v - c.last
+	case c.seen:
+		grown = v
 	}
-	return c
+	c.seen, c.last = true, v
+	return grown
 }
 
 // updateSince finds out since when the container has been what it is.
-func (p *pastContainer) updateSince(c *Container, f *facts, now time.Time) {
-	trackSince(&p.badSince, f.health == unhealthy, now)
-	if f.health == unhealthy && !f.unhealthySince.IsZero() {
-		p.badSince = f.unhealthySince
-	}
-	switch state := c.stateText(); {
-	case p.state == "":
+func (p *pastContainer) updateSince(c *Container, f *facts, v *health.Verdict, now time.Time) {
+	if p.state != "" && p.state != c.stateText() {
 		p.since = now
-	case p.state != state:
-		p.since, p.atTheStart = now, false
 	}
 	switch {
-	case f.state == missing && !p.present.IsZero():
-		c.Since = p.present
-	case f.health == unhealthy:
-		c.Since = p.badSince
-	case f.state == running && !f.started.IsZero():
+	case v.Missing > 0:
+		c.Since = now.Add(-v.Missing)
+	case v.Unhealthy > 0:
+		c.Since = now.Add(-v.Unhealthy)
+	case f.state == health.Running && !f.started.IsZero():
 		c.Since = f.started
-	case !p.atTheStart:
+	default:
 		c.Since = p.since
-	}
-}
-
-// updateBlame finds out since when the container has been down of itself, as the alert rules count it. It takes a container a
-// while to recover from the failure of another one, and what it was restarted for meanwhile is not its own fault.
-func (p *pastContainer) updateBlame(a config.Alerts, f *facts, now time.Time) {
-	if f.excused() {
-		p.excused = now
-		p.restarts.forgive(now.Add(-a.Interval.Std()))
-	} else if p.justExcused(a, now) {
-		p.restarts.forgive(now)
-	}
-	comesBack := f.state == restarting && (p.restarts.within() > 0 || p.justExcused(a, now))
-	trackSince(&p.stoppedSince, f.down() && f.state != missing && !comesBack && !f.excused(), now)
-	trackSince(&p.missingSince, f.down() && f.state == missing && !f.excused(), now)
-}
-
-// justExcused reports whether the container has an excuse, or had one a moment ago.
-func (p *pastContainer) justExcused(a config.Alerts, now time.Time) bool {
-	return !p.excused.IsZero() && now.Sub(p.excused) < a.Lookback.Std()
-}
-
-// trackSince keeps since when a condition holds.
-func trackSince(since *time.Time, is bool, now time.Time) {
-	switch {
-	case !is:
-		*since = time.Time{}
-	case since.IsZero():
-		*since = now
 	}
 }
 

@@ -5,6 +5,7 @@ package status
 import (
 	"time"
 
+	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/maintenance"
 )
 
@@ -16,6 +17,9 @@ type Report struct {
 	// stands still, so that nothing here is of now.
 	ConfigError string `json:"config_error,omitempty"`
 	Stale       string `json:"stale,omitempty"`
+
+	// Problems are what is wrong, as the judgement has it: the worst first, then the oldest. Services and Containers tell of the same.
+	Problems []Problem `json:"problems"`
 
 	Services   []Service   `json:"services"`   // worst first, then by what users lose, then by name
 	Containers []Container `json:"containers"` // worst first, then by what users lose, then by engine and name
@@ -66,12 +70,14 @@ type Service struct {
 	// State is up, down, or waiting before the first reading and when no reading has come for long.
 	State string    `json:"state"`
 	Since time.Time `json:"since,omitzero"`
-	// ProblemSince is when what makes the level began, and zero where nothing is wrong; ProblemSinceAtLeast says that it was
-	// so already when the exporter looked first.
+	// ProblemSince is when what Text begins with began, and zero where nothing is wrong; ProblemSinceAtLeast says that it was so
+	// already when the exporter looked first.
 	ProblemSince        time.Time `json:"problem_since,omitzero"`
 	ProblemSinceAtLeast bool      `json:"problem_since_at_least,omitempty"`
 	LastReading
 	Finding
+	// Excuse is why alerts are held back.
+	Excuse health.Excuse `json:"excuse,omitzero"`
 	// Maintenance says until when and why nobody is told; empty where there is none.
 	Maintenance string   `json:"maintenance,omitempty"`
 	Notes       []string `json:"notes"`
@@ -107,17 +113,19 @@ type Container struct {
 	Level      Level  `json:"level"`
 	State      string `json:"state"`
 	Health     string `json:"health"`
-	// Since is when the container began to be in this state. ProblemSince is when what makes the level began, and zero where
+	// Since is when the container began to be in this state. ProblemSince is when what Text begins with began, and zero where
 	// nothing is wrong; ProblemSinceAtLeast says that it was so already when the exporter looked first.
 	Since               time.Time `json:"since,omitzero"`
 	ProblemSince        time.Time `json:"problem_since,omitzero"`
 	ProblemSinceAtLeast bool      `json:"problem_since_at_least,omitempty"`
 	// Text says in plain words what is wrong, or what it does; Hint what to do.
-	Text        string   `json:"text"`
-	Hint        string   `json:"hint,omitempty"`
-	Maintenance string   `json:"maintenance,omitempty"`
-	Values      []Value  `json:"values"`
-	Charts      []string `json:"charts"`
+	Text string `json:"text"`
+	Hint string `json:"hint,omitempty"`
+	// Excuse is why alerts are held back.
+	Excuse      health.Excuse `json:"excuse,omitzero"`
+	Maintenance string        `json:"maintenance,omitempty"`
+	Values      []Value       `json:"values"`
+	Charts      []string      `json:"charts"`
 }
 
 // Value is a number with its name, as a person reads it.
@@ -147,7 +155,7 @@ type Threshold struct {
 	// Below says that the threshold is passed from above, as with days that are left.
 	Below bool  `json:"below"`
 	Level Level `json:"level"`
-	// Since is when a threshold was passed, whatever it was passed by; zero where none is.
+	// Since is when what the alert tells of began; zero where no threshold is passed.
 	Since time.Time `json:"since,omitzero"`
 	// Pending says that what the alert is about goes on, but not for as long as the alert waits.
 	Pending bool `json:"pending,omitempty"`
@@ -191,7 +199,7 @@ type History struct {
 
 // stateText is the state with the health where that tells more.
 func (c *Container) stateText() string {
-	if c.State == running && c.Health != "none" {
+	if c.State == health.Running && c.Health != "none" {
 		return c.State + ", " + c.Health
 	}
 	return c.State

@@ -1,12 +1,13 @@
 package status
 
 import (
-	"cmp"
+	"math"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 )
 
 // The states of a service.
@@ -17,9 +18,12 @@ const (
 )
 
 // reportService reports one target.
-func (m *memory) reportService(in *Input, t *observed, all *fleet, now time.Time) Service {
+func (m *memory) reportService(in *Input, t *observed, all *fleet, j *judged, now time.Time) Service {
+	subject := health.TargetSubject(t.Target)
+	problems, worst := j.worstOf(subject)
 	s := Service{
-		Name: t.Target, Kind: t.Kind, Container: t.Container, ContainerOrigin: t.Origin(), Since: t.Since,
+		Name: t.Target, Kind: t.Kind, Container: t.Container, ContainerOrigin: t.Origin(), Since: t.Since, Excuse: j.Verdicts[subject].Excuse,
+		Maintenance: underMaintenance(in.Maintenance, config.MaintenanceTarget, t.Target, t.Container),
 		LastReading: LastReading{t.LastAttempt, t.LastSuccess, t.Duration.Seconds()}, Notes: orEmpty(t.Notes), Values: []Value{}, Charts: []string{},
 	}
 	switch {
@@ -30,23 +34,21 @@ func (m *memory) reportService(in *Input, t *observed, all *fleet, now time.Time
 		s.State, s.Level, s.Text = waiting, Unknown, "has not been read when it was due: nothing is known of it now"
 		s.Since = time.Time{}
 	case t.Up:
-		s.State, s.Level, s.Text = up, OK, "answers as it should"
+		s.State, s.Text = up, "answers as it should"
 	default:
 		s.State, s.Reason, s.Error = down, string(t.Reason), t.Error
 		s.Text, s.Hint = explainFailure(t), hint(t, all)
-		s.Level = after(now, t.Since, in.Alerts.TargetDown.Critical.For)
-		if cause := all.cause(t.Container); cause != "" {
-			s.Level, s.Text = Warning, cause+": "+s.Text // the container weighs what it weighs
+	}
+	least := s.Level
+	for _, p := range problems {
+		if p.Alert == health.AlertTargetDown { // which is what a transition to down tells
+			s.Level = max(least, levelOf(&p.Problem))
 		}
 	}
-	if s.Maintenance = excuse(in.Maintenance, config.MaintenanceTarget, t.Target, t.Container); s.Maintenance != "" && s.Level > Maintenance {
-		s.Level = Maintenance // which is what a transition tells
-	}
 	m.noteState(&s, t, now)
-	m.addDetails(in, &s, t, all, now)
-	if s.Maintenance != "" && s.Level > Maintenance {
-		s.Level = Maintenance
-	}
+	s.Level = max(least, worst)
+	s.describe(problems, t.Impairments)
+	m.addDetails(&s, t, all, j, now)
 	m.noteImpairment(&s, now)
 	return s
 }
@@ -71,7 +73,6 @@ func (m *memory) noteState(s *Service, t *observed, now time.Time) {
 			}
 			m.transitions.note(Transition{Time: at, Kind: "service", Name: s.Name, From: known.state, To: s.State, Level: s.Level, Text: s.Text})
 		}
-		known.atTheStart = known.since.IsZero()
 		known.state, known.since = s.State, now
 	}
 	prefix := "service/" + s.Name + "/"
@@ -107,8 +108,11 @@ func (m *memory) noteImpairment(s *Service, now time.Time) {
 	m.transitions.note(t)
 }
 
-// addDetails adds the numbers of a service, and what is wrong although it answers.
-func (m *memory) addDetails(in *Input, s *Service, t *observed, all *fleet, now time.Time) {
+// addDetails adds the numbers of a service.
+func (m *memory) addDetails(s *Service, t *observed, all *fleet, j *judged, now time.Time) {
+	chart := func(name string, v float64, unit string, k keep) {
+		s.Charts = m.chart(s.Charts, "service/"+s.Name+"/"+strings.ReplaceAll(name, "failed logins", "auth_failures"), s.Name+": "+name, unit, k, now, v)
+	}
 	for i := range figures {
 		f := &figures[i]
 		if f.kind != t.Kind {
@@ -117,64 +121,57 @@ func (m *memory) addDetails(in *Input, s *Service, t *observed, all *fleet, now 
 		if v, ok := f.sum(t); ok {
 			s.Values = append(s.Values, newValue(f.name, v, f.unit))
 			if f.chart {
-				s.Charts = m.chart(s.Charts, "service/"+s.Name+"/"+f.name, s.Name+": "+f.name, f.unit, last, now, v)
+				chart(f.name, v, f.unit, last)
 			}
-		}
-	}
-	if t.Kind == "xmpp_metrics" {
-		if v, ok := m.authFailures(t, now, in.Alerts.XMPPAuthFailureRate.Window.Std()); ok {
-			s.Values = append(s.Values, newValue("failed logins", v, "per_minute"))
-			s.Charts = m.chart(s.Charts, "service/"+s.Name+"/auth_failures", s.Name+": failed logins", "per_minute", most, now, v)
 		}
 	}
 	if t.Kind == "docker" && s.State == up {
 		runs := 0
 		for p, f := range all.facts {
-			if past := m.containers[p]; past != nil && past.target == t.Target && f.state == running {
+			if past := m.containers[p]; past != nil && past.target == t.Target && f.state == health.Running {
 				runs++
 			}
 		}
 		s.Values = append(s.Values, newValue("containers running", float64(runs), ""))
 	}
-	if used, ok := volumeUsage(t); ok {
-		s.Values = append(s.Values, newValue("used", used, "ratio"))
-		s.Charts = m.chart(s.Charts, "service/"+s.Name+"/used", s.Name+": used", "ratio", most, now, used)
+	for _, v := range j.Values {
+		switch {
+		case v.Subject != health.TargetSubject(t.Target):
+		case v.Alert == health.AlertAuthFailureRate:
+			s.Values = append(s.Values, newValue("failed logins", v.Number, "per_minute"))
+			chart("failed logins", v.Number, "per_minute", most)
+		case v.Alert == health.AlertVolumeUsage:
+			s.Values = append(s.Values, newValue("used", v.Number, "ratio"))
+			chart("used", v.Number, "ratio", most)
+		case v.Alert == health.AlertCertificateExpiry:
+			s.Values = append(s.Values, newValue("certificate ends in", math.Trunc(v.Number), "seconds"))
+		}
 	}
-	if end := certificateEndOf(t); !end.IsZero() {
-		s.Values = append(s.Values, newValue("certificate ends in", end.Sub(now).Truncate(time.Second).Seconds(), "seconds"))
+}
+
+// describe puts everything that is wrong into the text, why it is down first, then the worst, and the hint of the first. What
+// works in part only is worth a warning, although no alert tells of it.
+func (s *Service) describe(problems []*Problem, impairments []string) {
+	if i := slices.IndexFunc(problems, func(p *Problem) bool { return p.Alert == health.AlertTargetDown }); i > 0 {
+		problems = slices.Concat(problems[i:i+1], problems[:i], problems[i+1:])
 	}
-	problems := m.findProblems(in, t, all, now)
-	began := m.began(s, problems, now)
+	list := make([]Problem, 0, len(problems)+1)
 	for _, p := range problems {
-		s.Level = max(s.Level, p.level)
+		list = append(list, *p)
 	}
-	s.describe(problems)
-	begun := began(s.Level)
-	s.ProblemSince, s.ProblemSinceAtLeast = begun.at, begun.atLeast
-}
-
-// describe puts everything that is wrong into the text, the worst first, and the hint of the first.
-func (s *Service) describe(problems []problem) {
-	problems = slices.Clone(problems)
-	slices.SortStableFunc(problems, func(a, b problem) int { return cmp.Compare(b.level, a.level) })
-	for i, p := range problems {
-		if i == 0 && s.State != down { // why it is down says more
-			s.Text, s.Hint = p.text, p.hint
-		} else if p.what != "certificate" || !strings.Contains(s.Text, "certificate has expired") {
-			s.Text += "; " + p.text
+	if s.State == up && len(impairments) > 0 {
+		if s.Excuse.Reason != health.ReasonMaintenance {
+			s.Level = max(s.Level, Warning)
 		}
+		list = append(list, Problem{Text: "partly working: " + strings.Join(impairments, "; "), Hint: "Its notes say why."})
 	}
-}
-
-// began returns when what is wrong with a service began: the oldest problem of its level, or that it is down, of which its
-// text speaks then, however long its certificate has been too old.
-func (m *memory) began(s *Service, problems []problem, now time.Time) func(Level) beginning {
-	known := m.services[s.Name]
-	began := known.begun.of(problems, now)
-	return func(level Level) beginning {
-		if s.State == down {
-			return beginning{s.Since, known.atTheStart}
+	for i, p := range list {
+		switch {
+		case i == 0 && s.State != waiting:
+			s.Text, s.Hint, s.ProblemSince, s.ProblemSinceAtLeast = p.Text, p.Hint, p.Since, p.AtLeast
+		case p.Alert == health.AlertCertificateExpiry && strings.Contains(s.Text, "certificate has expired"):
+		default:
+			s.Text += "; " + p.Text
 		}
-		return first(problems, began, level)
 	}
 }

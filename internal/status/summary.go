@@ -4,7 +4,16 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 )
+
+// beginning is when a problem began, or at least when it was seen first.
+type beginning struct {
+	at      time.Time
+	atLeast bool
+}
 
 // summary answers in a sentence whether the stack is all right, and tells when what it says first began.
 func summary(r *Report) (text string, began beginning) {
@@ -109,7 +118,7 @@ func containersSummary(list []Container) (parts []part) {
 		case c.Level > Unknown:
 			if wrong++; wrong == 1 {
 				worst.text = "container " + c.Name + " " + c.stateText()
-				if c.State == running && c.Health != unhealthy {
+				if c.State == health.Running && c.Health != health.Unhealthy {
 					worst.text = "container " + c.Name + " with something wrong"
 				}
 			}
@@ -138,11 +147,11 @@ func (r *Report) differsFrom(before *Report) bool {
 		!slices.Equal(r.Transitions, before.Transitions) ||
 		!slices.EqualFunc(r.Services, before.Services, func(a, b Service) bool {
 			return a.Name == b.Name && a.Level == b.Level && a.State == b.State && a.Text == b.Text && a.Error == b.Error &&
-				a.Maintenance == b.Maintenance && slices.Equal(a.Notes, b.Notes)
+				a.Maintenance == b.Maintenance && a.Excuse == b.Excuse && slices.Equal(a.Notes, b.Notes)
 		}) ||
 		!slices.EqualFunc(r.Containers, before.Containers, func(a, b Container) bool {
 			return a.Name == b.Name && a.DockerHost == b.DockerHost && a.Level == b.Level && a.State == b.State && a.Health == b.Health &&
-				a.Maintenance == b.Maintenance
+				a.Maintenance == b.Maintenance && a.Excuse == b.Excuse
 		}) ||
 		!slices.EqualFunc(r.Thresholds, before.Thresholds, func(a, b Threshold) bool { return a.Alert == b.Alert && a.Level == b.Level && a.Pending == b.Pending })
 }

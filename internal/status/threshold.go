@@ -4,81 +4,154 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 )
 
-// row is a threshold before it is compared.
+// row is a threshold of the operators' table.
 type row struct {
 	alert, unit       string
 	warning, critical float64
 	oneLevel          bool // there is no warning
 	below             bool
-	// from says that a threshold is passed at its value, as one of time is, not above it.
-	from bool
+	lasting           bool // it is about how long a problem lasts
+	// of chooses the containers that the row is about, all if nil.
+	of func(s health.Subject) bool
+	// calm is said if nothing is wrong or nothing is known.
+	calm string
 }
 
-// compare makes the row of a present value. Subject is what it is of; what the text says of it is left to the caller
-// where it is not empty.
-func (r row) compare(subject string, present float64, text string) Threshold {
-	t := r.unknown("")
-	t.Subject, t.Present, t.Level = subject, &present, OK
-	passed := func(limit float64) bool {
-		if r.below {
-			return present < limit
+// worst is what a row tells of: of those with the worst problem, the one whose value is next to the limit, or beyond it.
+type worst struct {
+	name    string
+	value   *float64
+	level   Level
+	problem *health.Problem
+}
+
+// take has w be another one that is worse.
+func (w *worst) take(o worst, below bool) {
+	better := func() bool {
+		switch {
+		case w.value == nil || o.value == nil:
+			return w.value == nil
+		case *w.value == *o.value:
+			return o.name < w.name
 		}
-		return present > limit || r.from && present == limit && limit > 0
+		return (*o.value > *w.value) != below
 	}
-	left := func(limit float64) *float64 {
-		d := limit - present
-		if r.below {
-			d = present - limit
+	if w.name == "" || o.level > w.level || o.level == w.level && better() {
+		*w = o
+	}
+}
+
+// worst finds what the row tells of. What something else explains is not counted where it is about how long that lasts.
+func (r *row) worst(j *judged) (w worst) {
+	add := func(s health.Subject, value *float64) {
+		if r.of != nil && !r.of(s) {
+			return
 		}
-		return &d
+		o := worst{name: s.Name, value: value}
+		for _, i := range j.of[s] {
+			if p := &j.problems[i].Problem; p.Alert == r.alert {
+				o.level, o.problem = levelOf(p), p
+			}
+		}
+		w.take(o, r.below)
 	}
+	for i := range j.problems {
+		p := &j.problems[i].Problem
+		_, measured := j.value(p)
+		switch {
+		case p.Alert != r.alert:
+		case r.lasting && !p.Excuse.Holds():
+			add(p.Subject, new(math.Trunc(p.Lasted.Seconds())))
+		case !r.lasting && !measured && r.alert != health.AlertContainerRestarts:
+			add(p.Subject, nil)
+		}
+	}
+	for _, v := range j.Values {
+		if v.Alert == r.alert {
+			add(v.Subject, new(math.Trunc(v.Number*1e6)/1e6))
+		}
+	}
+	if r.alert == health.AlertContainerRestarts {
+		for s, v := range j.Verdicts {
+			if v.RecentRestarts > 0 {
+				add(s, new(float64(v.RecentRestarts)))
+			}
+		}
+	}
+	return w
+}
+
+// threshold makes the row of the operators' table.
+func (r *row) threshold(j *judged) Threshold {
+	w := r.worst(j)
+	t := Threshold{Alert: r.alert, Unit: r.unit, Critical: &r.critical, Below: r.below, Level: Unknown, Text: r.calm, Subject: w.name, Present: w.value}
+	if !r.oneLevel {
+		t.Warning = &r.warning
+	}
+	if w.name == "" && (r.lasting || r.alert == health.AlertContainerRestarts) {
+		t.Present = new(0.0)
+	}
+	if t.Present != nil {
+		t.Level = OK
+	}
+	if w.problem != nil {
+		t.Level, t.Since = w.level, w.problem.Since
+		if w.level == Pending {
+			t.Level, t.Pending = OK, true
+		}
+	}
+	if t.Present == nil {
+		return t
+	}
+	limit := r.critical
+	if !r.oneLevel && t.Level < Warning && (r.warning > 0 || !r.lasting) {
+		limit = r.warning
+	}
+	distance := limit - *t.Present
+	if r.below {
+		distance = -distance
+	}
+	t.Distance = &distance
 	switch {
-	case passed(r.critical):
-		t.Level, t.Distance = Critical, left(r.critical)
-	case !r.oneLevel && passed(r.warning):
-		t.Level, t.Distance = Warning, left(r.critical)
-	case r.oneLevel:
-		t.Distance = left(r.critical)
-	default:
-		t.Distance = left(r.warning)
-	}
-	if t.Text = text; text == "" {
+	case t.Pending && r.lasting:
+		t.Text = fmt.Sprintf("%s, no alert yet; it counts after %s", valueText(*t.Present, r.unit), valueText(limit, r.unit))
+	case t.Pending:
+		t.Text = fmt.Sprintf("%s, over the limit for %s; no alert yet", valueText(*t.Present, r.unit), ago(w.problem.Lasted))
+	case w.name != "" && r.alert != health.AlertContainerRestarts:
 		t.Text = r.text(&t)
+	case w.name != "":
+		t.Text = times(*t.Present) + " within " + r.calm
+	case r.alert == health.AlertContainerRestarts:
+		t.Text = "none within " + r.calm
 	}
 	return t
 }
 
 // text tells the value and the distance.
-func (r row) text(t *Threshold) string {
+func (r *row) text(t *Threshold) string {
 	text := valueText(*t.Present, r.unit)
-	if r.below {
+	switch {
+	case r.below && *t.Present < 0:
+		return "ended " + valueText(-*t.Present, r.unit) + " ago"
+	case r.below:
 		text += " left"
 	}
-	switch next := map[Level]string{OK: "warning", Warning: "critical"}[t.Level]; {
+	switch {
 	case t.Level == Critical && r.below:
 		text += ", under the critical " + valueText(r.critical, r.unit)
 	case t.Level == Critical:
 		text += ", over the critical " + valueText(r.critical, r.unit)
-	case r.oneLevel:
+	case t.Level == Warning || r.oneLevel:
 		text += fmt.Sprintf(", %s from critical", valueText(*t.Distance, r.unit))
 	default:
-		text += fmt.Sprintf(", %s from %s", valueText(*t.Distance, r.unit), next)
+		text += fmt.Sprintf(", %s from warning", valueText(*t.Distance, r.unit))
 	}
 	return text
-}
-
-// unknown is the row where nothing is measured.
-func (r row) unknown(why string) Threshold {
-	t := Threshold{Alert: r.alert, Unit: r.unit, Critical: &r.critical, Below: r.below, Level: Unknown, Text: why}
-	if !r.oneLevel {
-		t.Warning = &r.warning
-	}
-	return t
 }
 
 const (
@@ -87,234 +160,74 @@ const (
 )
 
 // thresholds are the operators' table with its present values.
-func (m *memory) thresholds(in *Input, r *Report, all *fleet, targets []observed, now time.Time) []Threshold {
+func thresholds(in *Input, all *fleet, j *judged, targets []observed) []Threshold {
 	a := in.Alerts
-	counted := slices.DeleteFunc(slices.Clone(targets), func(t observed) bool {
-		return excuse(in.Maintenance, config.MaintenanceTarget, t.Target, t.Container) != ""
-	})
-	list := m.containerThresholds(in, all, now)
-	// The order of the operators' table.
-	list = slices.Insert(list, 1, m.authThreshold(in, targets, now), certificateThreshold(a, counted, now), volumeThreshold(a, counted))
-	var longest worst
-	for _, s := range r.Services {
-		lasts := now.Sub(s.Since).Seconds()
-		if s.State == down && s.Level > Maintenance && all.cause(s.Container) == "" && (!longest.known || lasts > longest.value) {
-			longest = worst{s.Name, lasts, true}
-		}
+	isXMPP := func(s health.Subject) bool {
+		f := all.facts[place{s.Host, s.Name}]
+		return f != nil && f.role == "xmpp"
 	}
-	targetDown := row{alert: "TargetDown", unit: "seconds", warning: a.TargetDown.Warning.For.Std().Seconds(), critical: a.TargetDown.Critical.For.Std().Seconds(), from: true}
-	list = append(list, targetDown.lasting(longest, "no target is down of itself"))
-	for i := range list {
-		if lasted, ok := m.holds.hold(fmt.Sprintf("row/%d", i), list[i].Level > Unknown, now); ok {
-			list[i].Since = now.Add(-lasted)
-		}
-	}
-	return list
-}
-
-// lasting is a row of how many seconds something has lasted. It has not begun where an engine's clock is ahead of ours.
-func (r row) lasting(w worst, calm string) Threshold {
-	if !w.known || w.value < 0 {
-		t := r.compare("", 0, calm)
-		t.Level = OK
-		return t
-	}
-	t := r.compare(w.name, math.Trunc(w.value), "")
-	if t.Level == OK {
-		next := r.warning
-		if r.oneLevel || next <= 0 {
-			next = r.critical
-		}
-		t.Pending = true
-		t.Text = fmt.Sprintf("%s, no alert yet; it counts after %s", valueText(*t.Present, r.unit), valueText(next, r.unit))
-	}
-	return t
-}
-
-// worst is the container of which a row tells.
-type worst struct {
-	name  string
-	value float64
-	known bool
-}
-
-func (w *worst) take(name string, v float64) {
-	if !w.known || v > w.value || v == w.value && name < w.name {
-		*w = worst{name, v, true}
-	}
-}
-
-// worstContainers are those of the rows about containers.
-type worstContainers struct{ unhealthy, restarts, xmpp, memory, stopped worst }
-
-func (m *memory) worstContainers(a config.Alerts, all *fleet, now time.Time) (w worstContainers) {
-	for p, f := range all.facts {
-		past := m.containers[p]
-		if past == nil || f.maintained {
-			continue
-		}
-		switch {
-		case f.measured && f.role == "xmpp":
-			w.xmpp.take(p.name, f.memory)
-		case f.measured:
-			w.memory.take(p.name, f.memory)
-		}
-		if f.health == unhealthy && !past.justExcused(a, now) {
-			w.unhealthy.take(p.name, now.Sub(past.badSince).Seconds())
-		}
-		if n := past.restarts.within(); n > 0 {
-			w.restarts.take(p.name, n)
-		}
-		if !past.stoppedSince.IsZero() {
-			w.stopped.take(p.name, now.Sub(past.stoppedSince).Seconds())
-		}
-	}
-	return w
-}
-
-// containerThresholds are the rows about containers: unhealthy, restarts, memory twice, down.
-func (m *memory) containerThresholds(in *Input, all *fleet, now time.Time) []Threshold {
-	a := in.Alerts
+	seconds := func(d config.Duration) float64 { return d.Std().Seconds() }
 	rows := []row{
-		{alert: "ContainerUnhealthy", unit: "seconds", critical: a.ContainerUnhealthy.Critical.After.Std().Seconds()},
-		{alert: "ContainerRestarts", warning: float64(a.ContainerRestarts.Warning.Over), critical: float64(a.ContainerRestarts.Critical.Over)},
-		{alert: "ContainerMemory", unit: "bytes", warning: float64(a.ContainerMemory.Warning.Over), critical: float64(a.ContainerMemory.Critical.Over)},
-		{alert: "ContainerMemory", unit: "bytes", critical: float64(a.ContainerMemory.Critical.Over), oneLevel: true},
-		{alert: "ContainerDown", unit: "seconds", warning: a.ContainerDown.Warning.For.Std().Seconds(), critical: a.ContainerDown.Critical.For.Std().Seconds(), from: true},
+		{alert: health.AlertContainerUnhealthy, unit: "seconds", critical: seconds(a.ContainerUnhealthy.Critical.After), lasting: true, calm: "no container is unhealthy"},
+		{
+			alert: health.AlertAuthFailureRate, unit: "per_minute", warning: float64(a.XMPPAuthFailureRate.Warning.Over), critical: float64(a.XMPPAuthFailureRate.Critical.Over),
+			calm: whyNoLogins(j, targets),
+		},
+		{
+			alert: health.AlertCertificateExpiry, unit: "seconds", below: true, calm: "no certificate is known",
+			warning: seconds(a.TLSCertificateExpiry.Warning.Under), critical: seconds(a.TLSCertificateExpiry.Critical.Under),
+		},
+		{
+			alert: health.AlertVolumeUsage, unit: "ratio", calm: "no volume is configured or can be read",
+			warning: float64(a.DataVolumeUsage.Warning.Over) / 100, critical: float64(a.DataVolumeUsage.Critical.Over) / 100,
+		},
+		{
+			alert: health.AlertContainerRestarts, calm: ago(a.ContainerRestarts.Window.Std()),
+			warning: float64(a.ContainerRestarts.Warning.Over), critical: float64(a.ContainerRestarts.Critical.Over),
+		},
+		{
+			alert: health.AlertContainerMemory, unit: "bytes", of: isXMPP, calm: "no memory of a container with the role xmpp is known",
+			warning: float64(a.ContainerMemory.Warning.Over), critical: float64(a.ContainerMemory.Critical.Over),
+		},
+		{
+			alert: health.AlertContainerMemory, unit: "bytes", oneLevel: true, critical: float64(a.ContainerMemory.Critical.Over),
+			of: func(s health.Subject) bool { return !isXMPP(s) }, calm: "no container's memory is known",
+		},
+		{
+			alert: health.AlertContainerDown, unit: "seconds", warning: seconds(a.ContainerDown.Warning.For), critical: seconds(a.ContainerDown.Critical.For),
+			lasting: true, calm: "every container that should run does",
+		},
+		{
+			alert: health.AlertTargetDown, unit: "seconds", warning: seconds(a.TargetDown.Warning.For), critical: seconds(a.TargetDown.Critical.For),
+			lasting: true, calm: "no target is down of itself",
+		},
 	}
 	list := make([]Threshold, len(rows))
-	if len(all.facts) == 0 {
-		why := engineSilent
-		if all.engines == 0 {
-			why = noEngine
+	for i := range rows {
+		r := &rows[i]
+		list[i] = r.threshold(j)
+		if len(all.facts) == 0 && list[i].Subject == "" && slices.Contains(containerRows, r.alert) {
+			list[i].Present, list[i].Distance, list[i].Level, list[i].Text = nil, nil, Unknown, engineSilent
+			if all.engines == 0 {
+				list[i].Text = noEngine
+			}
 		}
-		for i := range rows {
-			list[i] = rows[i].unknown(why)
-		}
-		return list
 	}
-	w := m.worstContainers(a, all, now)
-	list[0] = rows[0].lasting(w.unhealthy, "no container is unhealthy")
-	if w.unhealthy.known && list[0].Level == OK {
-		list[0].Level, list[0].Pending = Warning, false // at once
-		list[0].Text = rows[0].text(&list[0])
-	}
-	counted := "none within "
-	if w.restarts.known {
-		counted = times(w.restarts.value) + " within "
-	}
-	list[1] = rows[1].compare(w.restarts.name, w.restarts.value, counted+ago(a.ContainerRestarts.Window.Std()))
-	list[2] = rows[2].ofAmount(w.xmpp, "no memory of a container with the role xmpp is known")
-	list[3] = rows[3].ofAmount(w.memory, "no container's memory is known")
-	list[4] = rows[4].lasting(w.stopped, "every container that should run does")
 	return list
 }
 
-// ofAmount is a row of a number.
-func (r row) ofAmount(w worst, why string) Threshold {
-	if !w.known {
-		return r.unknown(why)
-	}
-	return r.compare(w.name, w.value, "")
-}
+var containerRows = []string{health.AlertContainerUnhealthy, health.AlertContainerRestarts, health.AlertContainerMemory, health.AlertContainerDown}
 
-// authThreshold is the row of failed logins. It is passed when the rate has been over it for as long as the alert waits.
-func (m *memory) authThreshold(in *Input, targets []observed, now time.Time) Threshold {
-	a := in.Alerts.XMPPAuthFailureRate
-	r := row{alert: "XMPPAuthFailureRate", unit: "per_minute", warning: float64(a.Warning.Over), critical: float64(a.Critical.Over)}
-	worst := r.unknown("no xmpp_metrics target is configured, so nobody counts failed logins")
-	first := true
-	for i := range targets {
-		if targets[i].Kind != "xmpp_metrics" {
-			continue
-		}
-		found := m.authOf(in, r, &targets[i], now)
-		if first || weight(found.Level) > weight(worst.Level) ||
-			found.Level == worst.Level && found.Present != nil && (worst.Present == nil || *found.Present > *worst.Present) {
-			worst, first = found, false
-		}
-	}
-	return worst
-}
-
-// weight is how bad a level is beside others of the same row: what is not known is told where nothing else is.
-func weight(l Level) int {
-	if l == Unknown {
-		return -1
-	}
-	return int(l)
-}
-
-// authOf is the row of failed logins as one target tells it. What is not known for a moment, since a reading failed, is
-// over the threshold for as long as the rule would look back.
-func (m *memory) authOf(in *Input, r row, t *observed, now time.Time) Threshold {
-	a := in.Alerts.XMPPAuthFailureRate
-	value, ok := m.authFailures(t, now, a.Window.Std())
-	grace := in.Alerts.Lookback.Std() + a.Window.Std()
-	over, isOver := m.holds.last("auth/"+t.Target+"/warning", ok, value > r.warning, grace, now)
-	overCritical, isCritical := m.holds.last("auth/"+t.Target+"/critical", ok, value > r.critical, grace, now)
-	var found Threshold
+// whyNoLogins says why the rate of failed logins is not known.
+func whyNoLogins(j *judged, targets []observed) string {
+	i := slices.IndexFunc(targets, func(t observed) bool { return t.Kind == "xmpp_metrics" })
 	switch {
-	case ok:
-		found = r.compare(t.Target, value, "")
-		found.Level = OK
-	case !t.Known || !t.Up:
-		found = r.unknown(t.Target + " is not up, so nothing is known of failed logins")
-	case len(t.families.of(authFailures)) == 0:
-		found = r.unknown("the XMPP server has no source of failed logins; the README names those that there are")
-	default:
-		found = r.unknown("two readings are needed to know a rate")
+	case i < 0:
+		return "no xmpp_metrics target is configured, so nobody counts failed logins"
+	case !targets[i].Known || !targets[i].Up:
+		return targets[i].Target + " is not up, so nothing is known of failed logins"
+	case slices.ContainsFunc(j.problems, func(p Problem) bool { return p.Alert == health.AlertAuthSourceMissing }):
+		return "the XMPP server has no source of failed logins; the README names those that there are"
 	}
-	switch {
-	case isCritical && overCritical >= a.Critical.For.Std():
-		found.Level = Critical
-	case isOver && over >= a.Warning.For.Std():
-		found.Level = Warning
-	case isOver && ok:
-		found.Pending = true
-		found.Text = fmt.Sprintf("%s, over the threshold for %s; it counts after %s", valueText(value, r.unit), ago(over), ago(a.Warning.For.Std()))
-	}
-	if excuse(in.Maintenance, config.MaintenanceTarget, t.Target, t.Container) != "" && found.Level > Maintenance {
-		found.Level = Maintenance
-	}
-	return found
-}
-
-// certificateThreshold is the row of the certificate that ends first.
-func certificateThreshold(a config.Alerts, targets []observed, now time.Time) Threshold {
-	e := a.TLSCertificateExpiry
-	r := row{alert: "TLSCertificateExpiry", unit: "seconds", warning: e.Warning.Under.Std().Seconds(), critical: e.Critical.Under.Std().Seconds(), below: true}
-	var first time.Time
-	name := ""
-	for i := range targets {
-		if end := certificateEndOf(&targets[i]); !end.IsZero() && (first.IsZero() || end.Before(first)) {
-			first, name = end, targets[i].Target
-		}
-	}
-	if first.IsZero() {
-		return r.unknown("no certificate is known")
-	}
-	left := first.Sub(now)
-	if left < 0 {
-		return r.compare(name, left.Seconds(), "ended "+ago(-left)+" ago")
-	}
-	return r.compare(name, left.Truncate(time.Second).Seconds(), "")
-}
-
-// volumeThreshold is the row of the fullest volume.
-func volumeThreshold(a config.Alerts, targets []observed) Threshold {
-	r := row{
-		alert: "DataVolumeUsage", unit: "ratio",
-		warning: float64(a.DataVolumeUsage.Warning.Over) / 100, critical: float64(a.DataVolumeUsage.Critical.Over) / 100,
-	}
-	fullest, name := -1.0, ""
-	for i := range targets {
-		if used, ok := volumeUsage(&targets[i]); ok && used > fullest {
-			fullest, name = used, targets[i].Target
-		}
-	}
-	if name == "" {
-		return r.unknown("no volume is configured or can be read")
-	}
-	return r.compare(name, fullest, "")
+	return "two readings are needed to know a rate"
 }

@@ -9,9 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
-	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
-	"github.com/chatstack-exporter/chatstack_exporter/internal/maintenance"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
 )
 
@@ -24,33 +22,6 @@ func (w *world) failLogins(target string, total *float64, perMinute float64, min
 		r = w.look(30 * time.Second)
 	}
 	return r
-}
-
-func TestLostReadingDoesNotEndAnAttack(t *testing.T) {
-	w := begin(poll.Status{Target: "xmpp", Kind: "xmpp_metrics"})
-	total := 0.0
-	if got := w.failLogins("xmpp", &total, 100, 8).threshold("XMPPAuthFailureRate"); got.Level != Critical {
-		t.Fatalf("after eight minutes: got %s: %s", got.Level, got.Text)
-	}
-	s := w.status("xmpp")
-	s.Up, s.Reason, s.LastSuccess = false, failure.Timeout, w.now
-	text := w.text["xmpp"]
-	w.text["xmpp"] = ""
-	if got := w.look(30 * time.Second).threshold("XMPPAuthFailureRate"); got.Level != Critical || got.Present != nil {
-		t.Errorf("while a reading is lost: got %s: %s", got.Level, got.Text)
-	}
-	s = w.status("xmpp")
-	s.Up, s.Reason = true, ""
-	w.text["xmpp"] = text
-	if got := w.failLogins("xmpp", &total, 100, 1).threshold("XMPPAuthFailureRate"); got.Level != Critical {
-		t.Errorf("after the lost reading: got %s: %s", got.Level, got.Text)
-	}
-	s = w.status("xmpp")
-	s.Up, s.Reason, s.LastSuccess = false, failure.Timeout, w.now
-	w.text["xmpp"] = ""
-	if got := w.look(5 * time.Minute).threshold("XMPPAuthFailureRate"); got.Level != Unknown {
-		t.Errorf("after five minutes without a reading: got %s: %s", got.Level, got.Text)
-	}
 }
 
 func TestWorstOfSeveralServersCounts(t *testing.T) {
@@ -71,7 +42,7 @@ func TestNothingIsKnownWhilePollingStandsStill(t *testing.T) {
 	if got := r.service("irc_rpc"); got.Level != Unknown || got.State != waiting {
 		t.Errorf("service: got %s, %s", got.Level, got.State)
 	}
-	if got := r.container("irc"); got.Level != Unknown || got.State == running || got.Health == "healthy" {
+	if got := r.container("irc"); got.Level != Unknown || got.State == health.Running || got.Health == "healthy" {
 		t.Errorf("container: got %s, %s, %s", got.Level, got.State, got.Health)
 	}
 	for _, row := range r.Thresholds {
@@ -87,26 +58,6 @@ func TestNothingIsKnownWhilePollingStandsStill(t *testing.T) {
 	}
 }
 
-func TestVerdictLastsSinceTheFirstCause(t *testing.T) {
-	w := begin(engine)
-	since := w.now.Add(-3 * time.Hour)
-	w.contain(named{"irc", containerText{health: "unhealthy"}})
-	w.text["docker"] += fmt.Sprintf("chatstack_container_unhealthy_since_timestamp_seconds{container=\"irc\",docker_host=\"local\"} %d\n", since.Unix())
-	if r := w.look(0); r.Level != Critical || !r.Since.Equal(since) {
-		t.Errorf("got %s since %s, want critical since %s", r.Level, r.Since, since)
-	}
-}
-
-// TestEngineWhoseClockIsAheadLastsNoNegativeTime has an engine that says that a check began to fail in the future.
-func TestEngineWhoseClockIsAheadLastsNoNegativeTime(t *testing.T) {
-	w := begin(engine)
-	w.contain(named{"irc", containerText{health: "unhealthy"}})
-	w.text["docker"] += fmt.Sprintf("chatstack_container_unhealthy_since_timestamp_seconds{container=\"irc\",docker_host=\"local\"} %d\n", w.now.Add(time.Hour).Unix())
-	if got := w.look(0).threshold("ContainerUnhealthy"); got.Level != Warning || got.Present == nil || *got.Present != 0 {
-		t.Errorf("got %s, %s, %v, want a warning after 0 s", got.Level, got.Text, got.Present)
-	}
-}
-
 func TestProblemIsToldOnce(t *testing.T) {
 	w := begin(engine)
 	for restarts := range 6 {
@@ -115,23 +66,6 @@ func TestProblemIsToldOnce(t *testing.T) {
 	}
 	if got := w.look(time.Second).container("irc").Text; strings.Count(got, "restarted 5 times") != 1 {
 		t.Errorf("got %q", got)
-	}
-}
-
-func TestServicesThatNeedNotRunAreNotMissed(t *testing.T) {
-	for name, excused := range map[string]func(w *world){
-		"told as down": func(w *world) { s := w.status("irc_services"); s.Up, s.Reason = false, failure.Refused },
-		"maintenance": func(w *world) {
-			w.in.Maintenance = []maintenance.Entry{{Kind: config.MaintenanceTarget, Name: "irc_services", Active: true, Until: w.now.Add(time.Hour)}}
-		},
-	} {
-		w := begin(poll.Status{Target: "irc_rpc", Kind: "irc_rpc"}, poll.Status{Target: "irc_services", Kind: "irc_services"})
-		w.text["irc_rpc"] = "chatstack_irc_services_linked 0\n"
-		excused(w)
-		w.look(0)
-		if got := w.look(time.Hour).service("irc_rpc"); got.Level != Warning {
-			t.Errorf("%s: got %s: %s", name, got.Level, got.Text)
-		}
 	}
 }
 

@@ -20,7 +20,7 @@ type badge struct {
 
 // badgeColours have enough contrast to white letters.
 var badgeColours = map[status.Level]string{
-	status.OK: "#1a7f37", status.Maintenance: "#0969da", status.Unknown: "#57606a", status.Warning: "#9a6700", status.Critical: "#cf222e",
+	status.OK: "#1a7f37", status.Maintenance: "#0969da", status.Unknown: "#57606a", status.Pending: "#9a6700", status.Warning: "#9a6700", status.Critical: "#cf222e",
 }
 
 var badgeImage = template.Must(template.New("badge").Parse(

@@ -187,7 +187,7 @@ func maintenanceReport() *status.Report {
 	r := faultyReport(1)
 	r.ConfigError = "exporter.yaml:12: targets[3]: unknown key\nexporter.yaml:19: poll.interval\nwhat is wrong there tell the log and chatstack_exporter check-config"
 	r.Services[0].Error = "get https://" + strings.Repeat("very-long-host-name-", 30) + ".example:5281/status: " + strings.Repeat("x509 certificate signed by unknown authority ", 12)
-	r.Thresholds[1].Level, r.Thresholds[1].Text = status.OK, "17 /min, over the threshold for 2 min; it counts after 5 min"
+	r.Thresholds[1].Level, r.Thresholds[1].Pending, r.Thresholds[1].Text = status.OK, true, "17 /min, over the threshold for 2 min; it counts after 5 min"
 	s := &r.Services[1]
 	s.Level, s.State, s.Maintenance, s.Since = status.Maintenance, "down", "until 22:00 UTC: upgrade to 13.1", ago(time.Hour)
 	s.Text = "nothing listens there"

@@ -327,7 +327,7 @@ func (p *pages) addCharts(r *row, names []string) {
 // problems collects what is wrong, worst first: services, then containers, then thresholds that tell something else.
 func (v *view) problems() {
 	told := map[string]bool{}
-	for _, level := range []status.Level{status.Critical, status.Warning} {
+	for _, level := range []status.Level{status.Critical, status.Warning, status.Pending} {
 		for _, list := range [][]row{v.ServiceList.Shown, v.ContainerList.Shown} {
 			for _, r := range list {
 				if r.Level != level {
@@ -368,6 +368,7 @@ var pageFuncs = template.FuncMap{
 	"level":      status.Level.String, // as a class of the style sheet
 	"levelWord":  func(l status.Level) string { return levelWords[l] },
 	"unknown":    func() status.Level { return status.Unknown },
+	"pending":    func() status.Level { return status.Pending },
 	"maintained": func() status.Level { return status.Maintenance },
 	"calm":       func(l status.Level) bool { return l == status.OK },
 	"iso":        func(t time.Time) string { return t.UTC().Format(time.RFC3339) },

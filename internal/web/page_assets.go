@@ -18,6 +18,7 @@ var assetTable = []struct{ name, file, contentType string }{
 	{"icon-ok.svg", "assets/icon-ok.svg", "image/svg+xml"},
 	{"icon-maintenance.svg", "assets/icon-maintenance.svg", "image/svg+xml"},
 	{"icon-unknown.svg", "assets/icon-unknown.svg", "image/svg+xml"},
+	{"icon-pending.svg", "assets/icon-pending.svg", "image/svg+xml"},
 	{"icon-warning.svg", "assets/icon-warning.svg", "image/svg+xml"},
 	{"icon-critical.svg", "assets/icon-critical.svg", "image/svg+xml"},
 	{"uPlot.iife.min.js", "assets/uplot/uPlot.iife.min.js", "text/javascript; charset=utf-8"},

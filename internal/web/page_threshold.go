@@ -11,9 +11,7 @@ import (
 type thresholdRow struct {
 	status.Threshold
 	Title, Now, WarningText, CriticalText, Distance string
-	// Waits is set where a threshold is passed, but not for as long as its alert waits: it looks like no good news.
-	Waits bool
-	Bar   *bar
+	Bar                                             *bar
 }
 
 // Class is the row's in the style sheet.
@@ -21,8 +19,8 @@ func (r thresholdRow) Class() string {
 	switch {
 	case r.Present == nil:
 		return "unmeasured"
-	case r.Waits && r.Level < status.Warning:
-		return "waiting"
+	case r.Pending: // it looks like no good news
+		return status.Pending.String()
 	}
 	return r.Level.String()
 }
@@ -39,16 +37,7 @@ func newThresholdRow(t status.Threshold) thresholdRow {
 	r.Now = amount(*t.Present, t.Unit)
 	r.Distance = distance(t)
 	r.Bar = newBar(t)
-	r.Waits = t.Pending || waits(t)
 	return r
-}
-
-// waits reports whether a threshold is passed that the level does not tell of yet.
-func waits(t status.Threshold) bool {
-	if t.Level == status.Maintenance || t.Level == status.Unknown {
-		return false // somebody knows, or nobody does
-	}
-	return passed(t, t.Critical) && t.Level < status.Critical || passed(t, t.Warning) && t.Level < status.Warning
 }
 
 // passed reports whether the present value is beyond a threshold, which may be nil.

@@ -23,7 +23,7 @@ func newLinked(text string) linked {
 
 // levelWords are the levels as people say them.
 var levelWords = map[status.Level]string{
-	status.OK: "All right", status.Maintenance: "Maintenance", status.Unknown: "Unknown", status.Warning: "Warning", status.Critical: "Critical",
+	status.OK: "All right", status.Maintenance: "Maintenance", status.Unknown: "Unknown", status.Pending: "Pending", status.Warning: "Warning", status.Critical: "Critical",
 }
 
 // kindWords say what a target of a kind is.

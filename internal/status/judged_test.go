@@ -1,0 +1,322 @@
+package status
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/maintenance"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
+)
+
+// named is a container of the engine with its name.
+type named struct {
+	name string
+	containerText
+}
+
+func (w *world) contain(list ...named) {
+	var text strings.Builder
+	for _, c := range list {
+		text.WriteString(c.lines(c.name))
+	}
+	w.text["docker"] = text.String()
+}
+
+func TestReportIsAsBadAsTheJudgement(t *testing.T) {
+	w := begin(engine, poll.Status{Target: "irc_rpc", Kind: "irc_rpc", Server: health.Server{Container: "irc"}, Reason: failure.DNS}, poll.Status{Target: "web", Kind: "http"})
+	w.contain(named{"irc", containerText{state: "exited"}}, named{"services", containerText{health: "unhealthy", dependsOn: "irc"}}, named{"db", containerText{memory: 2e9}})
+	seen := map[Level]bool{}
+	w.look(0)
+	for range 40 {
+		r := w.look(10 * time.Second)
+		worst := map[string]Level{}
+		for i, p := range w.in.Snapshot.Judgement.Problems {
+			got := r.Problems[i]
+			if got.Subject != p.Subject || got.Alert != p.Alert || got.Severity != p.Severity || got.Excuse != p.Excuse || got.Lasted != p.Lasted.Seconds() || got.Text == "" {
+				t.Errorf("got %+v, want %+v", got, p)
+			}
+			worst[p.Name] = max(worst[p.Name], levelOf(&p))
+		}
+		if len(r.Problems) != len(w.in.Snapshot.Judgement.Problems) {
+			t.Errorf("%d problems, want %d", len(r.Problems), len(w.in.Snapshot.Judgement.Problems))
+		}
+		whole := OK
+		for _, s := range r.Services {
+			if s.Level != worst[s.Name] {
+				t.Errorf("%s is %s, want %s", s.Name, s.Level, worst[s.Name])
+			}
+			whole = max(whole, s.Level)
+		}
+		for _, c := range r.Containers {
+			if c.Level != worst[c.Name] {
+				t.Errorf("%s is %s, want %s", c.Name, c.Level, worst[c.Name])
+			}
+			seen[c.Level] = true
+			whole = max(whole, c.Level)
+		}
+		if r.Level != whole {
+			t.Errorf("the whole is %s, want %s", r.Level, whole)
+		}
+	}
+	if !seen[Pending] || !seen[Warning] || !seen[Critical] {
+		t.Errorf("seen: %v, want every severity", seen)
+	}
+}
+
+func TestWhatIsHeldBackSaysWhy(t *testing.T) {
+	for name, c := range map[string]struct {
+		irc, db     containerText
+		maintenance string
+		later       bool // the container fails later than the target
+		text, json  string
+		level       Level
+	}{
+		"its container":                {irc: containerText{state: "exited"}, text: "; no alert: its container irc does not run", json: `"excuse":{"reason":"container","cause":"irc"`, level: Pending},
+		"its container needs":          {irc: containerText{state: "exited", dependsOn: "db"}, db: containerText{state: "exited"}, text: "; no alert: it needs irc, which is not available because of db", json: `"excuse":{"reason":"dependency","cause":"irc"`, level: Pending},
+		"a dependency":                 {irc: containerText{dependsOn: "db"}, db: containerText{state: "exited"}, text: "; no alert: it needs db, which is not available", json: `"excuse":{"reason":"dependency","cause":"db"`, level: Pending},
+		"starting":                     {irc: containerText{health: "starting"}, text: "; no alert: its container irc is starting", json: `"excuse":{"reason":"starting","cause":"irc"`, level: Pending},
+		"maintenance":                  {maintenance: "target", text: "; no alert: it is under maintenance", json: `"excuse":{"reason":"maintenance"}`, level: Maintenance},
+		"maintenance of its container": {maintenance: "container", text: "; no alert: irc is under maintenance", json: `"excuse":{"reason":"maintenance","cause":"irc"}`, level: Maintenance},
+		"also":                         {irc: containerText{state: "exited"}, later: true, text: "; also: irc is down", level: Warning},
+		"also starting":                {irc: containerText{health: "starting"}, later: true, text: "; also: irc is not available", level: Warning},
+	} {
+		w := begin(engine, poll.Status{Target: "target", Kind: "irc_rpc", Server: health.Server{Container: "irc"}})
+		w.contain(named{"irc", containerText{dependsOn: c.irc.dependsOn}}, named{"db", containerText{}})
+		w.look(0)
+		fail := func() {
+			s := w.status("target")
+			s.Up, s.Reason, s.Since = false, failure.Timeout, w.now
+		}
+		if c.later {
+			fail()
+			w.look(0)
+			w.look(2*time.Minute + time.Second)
+		}
+		if c.maintenance != "" {
+			w.in.Maintenance = []maintenance.Entry{{Kind: c.maintenance, Name: map[string]string{"target": "target", "container": "irc"}[c.maintenance], Active: true}}
+		}
+		w.contain(named{"irc", c.irc}, named{"db", c.db})
+		w.look(0)
+		fail()
+		s := w.look(time.Second).service("target")
+		if s.Level != c.level || !strings.HasSuffix(s.Text, c.text) {
+			t.Errorf("%s: got %s, %q; want %s, %q", name, s.Level, s.Text, c.level, c.text)
+		}
+		raw, err := json.Marshal(s)
+		if err != nil || !strings.Contains(string(raw), c.json) || c.json == "" && strings.Contains(string(raw), "excuse") {
+			t.Errorf("%s: got %s, %v; want %s", name, raw, err, c.json)
+		}
+	}
+}
+
+func TestRestartingContainerIsNotWellThoughNoAlertTellsOfIt(t *testing.T) {
+	w := begin(engine)
+	w.contain(named{"db", containerText{state: "exited"}}, named{"irc", containerText{state: "restarting", dependsOn: "db"}})
+	w.look(0)
+	if got := w.look(time.Minute).container("irc"); got.Level != Pending || got.Text != "ends and is restarted by its policy; no alert: it needs db, which is not available" || got.Excuse.Cause != "db" {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestRestartsSayUntilWhenTheyCount(t *testing.T) {
+	w := begin(engine)
+	w.text["docker"] = containerText{restarts: 7}.lines("irc")
+	w.look(0)
+	for _, c := range []struct {
+		n    float64
+		want Level
+		text string
+	}{
+		{8, Warning, "restarted once within 10 min, which counts until 12:11 UTC"},
+		{10, Warning, "restarted 3 times within 10 min, which counts until 12:12 UTC"},
+		{11, Critical, "restarted 4 times within 10 min, which is critical until 12:11 UTC and counts until 12:13 UTC"},
+	} {
+		w.text["docker"] = containerText{restarts: c.n}.lines("irc")
+		r := w.look(time.Minute)
+		if got := r.container("irc"); got.Level != c.want || got.Text != c.text {
+			t.Errorf("%g restarts: got %s, %q; want %s, %q", c.n, got.Level, got.Text, c.want, c.text)
+		}
+		if got := r.threshold("ContainerRestarts"); got.Level != c.want || got.Present == nil || *got.Present != c.n-7 || got.Subject != "irc" {
+			t.Errorf("%g restarts: row is %+v", c.n, got)
+		}
+	}
+}
+
+func TestContainerThatWaitsForAnotherSaysSo(t *testing.T) {
+	w := begin(engine)
+	waits := containerText{state: "created", optional: true}
+	w.contain(named{"app", waits}, named{"idle", waits})
+	w.text["docker"] += "chatstack_container_waits{container=\"app\",docker_host=\"local\",for=\"db\"} 1\n"
+	r := w.look(time.Minute)
+	if c := r.container("app"); c.Level != Pending || c.Text != "was made and does not run; no alert: it waits for db" {
+		t.Errorf("app: %s, %q", c.Level, c.Text)
+	}
+	if c := r.container("idle"); c.Level != OK || c.Text != "was made and never started" {
+		t.Errorf("idle: %s, %q", c.Level, c.Text)
+	}
+}
+
+func TestEngineThatDoesNotAnswerLeavesContainersAsTheyWere(t *testing.T) {
+	w := begin(engine)
+	w.contain(named{"irc", containerText{}}, named{"db", containerText{state: "exited"}})
+	w.look(0)
+	w.look(2 * time.Minute)
+	w.text["docker"] = ""
+	w.status("docker").Up, w.status("docker").Reason = false, failure.Refused
+	r := w.look(5 * time.Minute)
+	if got := r.container("irc"); got.Level != Unknown || got.State != "running" || got.Text != "its engine has not answered for 5 min; before, it was running" || len(got.Values) > 0 {
+		t.Errorf("got %+v", got)
+	}
+	if got := r.container("db"); got.Level != Critical || !strings.HasSuffix(got.Text, "; does not run (when it was last known)") || !r.Problems[0].Unknown {
+		t.Errorf("got %+v", got)
+	}
+	r = w.look(15 * time.Minute)
+	if got := r.container("db"); got.Level != Unknown || got.State != "unknown" {
+		t.Errorf("after twenty minutes: got %+v", got)
+	}
+	if got := w.look(2 * time.Hour).Containers; len(got) > 0 {
+		t.Errorf("after two hours: got %+v", got)
+	}
+	w.status("docker").Up, w.status("docker").Reason = true, ""
+	w.contain(named{"irc", containerText{}})
+	w.look(time.Minute)
+	w.contain(named{"other", containerText{}})
+	if got := w.look(time.Minute).Containers; len(got) != 1 || got[0].Name != "other" {
+		t.Errorf("a container that is gone is told of: %+v", got)
+	}
+}
+
+// TestProblemsOfBeforeARestartAreShown has an exporter that was restarted while the engine does not answer.
+func TestProblemsOfBeforeARestartAreShown(t *testing.T) {
+	w := begin(engine)
+	w.contain(named{"db", containerText{state: "exited"}})
+	w.look(0)
+	w.look(10 * time.Minute)
+	saved := w.judge.Memory(w.now)
+	again := begin(engine)
+	again.now = w.now
+	again.judge.Resume(&saved, w.now)
+	again.status("docker").Up, again.status("docker").Reason = false, failure.Refused
+	got := again.look(time.Minute).container("db")
+	if got.Level != Critical || got.Text != "its engine has not answered yet; does not run (when it was last known)" || !got.ProblemSince.Equal(w.now.Add(-10*time.Minute)) {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestEverythingThatIsWrongIsToldOnce(t *testing.T) {
+	w := begin(poll.Status{Target: "irc_rpc", Kind: "irc_rpc", Notes: []string{"stats.get is not allowed"}, Impairments: []string{"server.list is refused"}})
+	w.text["irc_rpc"] = "chatstack_irc_services_linked 0\nchatstack_placeholder_credential 1\n"
+	w.look(0)
+	s := w.look(time.Hour).service("irc_rpc")
+	if s.Level != Critical || !strings.HasPrefix(s.Hint, "Nobody can log in") ||
+		s.Text != "no services are linked; a secret is an obvious placeholder, which everybody knows; partly working: server.list is refused" {
+		t.Errorf("got %s: %q, to do %q", s.Level, s.Text, s.Hint)
+	}
+	if len(s.Notes) != 1 {
+		t.Errorf("notes tell again: %q", s.Notes)
+	}
+}
+
+func TestEveryAlertHasWords(t *testing.T) {
+	for alert := range plainWords {
+		w := newJudged(&health.Judgement{Problems: []health.Problem{{Subject: health.TargetSubject("x"), Alert: alert}}})
+		if text := w.problems[0].Text; text == "" || strings.Contains(text, "%") {
+			t.Errorf("%s: %q", alert, text)
+		}
+	}
+}
+
+func TestRowsAreAsBadAsTheirAlerts(t *testing.T) {
+	w := begin(engine, poll.Status{Target: "irc_rpc", Kind: "irc_rpc"}, poll.Status{Target: "data", Kind: "volume"}, poll.Status{Target: "cert", Kind: "tls"}, poll.Status{Target: "xmpp", Kind: "xmpp_metrics"})
+	total := 0.0
+	step := func(fail bool) *Report {
+		health, used, end := "healthy", 0.5, w.now.Add(100*24*time.Hour)
+		if fail {
+			health, used, end = "unhealthy", 0.96, w.now.Add(24*time.Hour)
+			total += 45
+		}
+		w.contain(named{"a", containerText{health: health, memory: map[bool]float64{true: 2e9, false: 1e8}[fail]}}, named{"b", containerText{role: "xmpp", memory: 6e8}})
+		w.text["data"] = fmt.Sprintf("chatstack_volume_used_ratio %g\n", used)
+		w.text["cert"] = endedAt("cert", end)
+		w.text["xmpp"] = fmt.Sprintf("xmpp_c2s_auth_failure_total %g\n", total)
+		s := w.status("irc_rpc")
+		if s.Up == fail {
+			s.Since = w.now
+		}
+		s.Up, s.Reason = !fail, map[bool]failure.Reason{true: failure.Timeout}[fail]
+		return w.look(30 * time.Second)
+	}
+	for range 20 {
+		step(false)
+	}
+	r := step(false)
+	for _, row := range r.Thresholds {
+		if want := map[bool]Level{true: Warning, false: OK}[row.Subject == "b"]; row.Level != want || row.Pending || row.Present == nil {
+			t.Errorf("while all is well: %+v", row)
+		}
+	}
+	seen := map[Level]map[string]bool{OK: {}, Warning: {}, Critical: {}}
+	began := w.now.Add(30 * time.Second)
+	for range 30 {
+		r = step(true)
+		for i, row := range r.Thresholds {
+			if row.Subject == "b" || row.Alert == "ContainerRestarts" || row.Alert == "ContainerDown" {
+				continue
+			}
+			worst := OK
+			for _, p := range r.Problems {
+				if p.Alert == row.Alert && p.Name == row.Subject {
+					worst = max(worst, levelOf(&p.Problem))
+				}
+			}
+			if row.Pending != (worst == Pending) || !row.Pending && row.Level != worst || row.Pending && row.Level != OK {
+				t.Errorf("row %d is %+v, want as %s", i, row, worst)
+			}
+			if strings.Contains(row.Text, "no alert yet") != row.Pending {
+				t.Errorf("pending is %t: %s", row.Pending, row.Text)
+			}
+			seen[row.Level][row.Alert] = true
+		}
+	}
+	if len(seen[OK]) < 4 || len(seen[Critical]) != 6 {
+		t.Errorf("seen %v", seen)
+	}
+	if got := r.threshold("ContainerUnhealthy"); !got.Since.Equal(began) || got.Text != "14 min 30 s, over the critical 5 min" || *got.Present != 870 || *got.Distance != -570 {
+		t.Errorf("got %+v", got)
+	}
+	if got := r.threshold("TLSCertificateExpiry"); got.Text != "23 h 59 min left, under the critical 3 d" {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestWhyFailedLoginsAreNotKnown(t *testing.T) {
+	row := func(w *world) Threshold { return w.look(0).threshold("XMPPAuthFailureRate") }
+	if got := row(begin(engine)); got.Level != Unknown || got.Present != nil || !strings.HasPrefix(got.Text, "no xmpp_metrics target") {
+		t.Errorf("without a target: %+v", got)
+	}
+	w := begin(poll.Status{Target: "xmpp", Kind: "xmpp_metrics"})
+	w.text["xmpp"] = "chatstack_xmpp_family_available{family=\"xmpp_c2s_auth_failure_total\"} 0\n"
+	if got := row(w); !strings.Contains(got.Text, "source") {
+		t.Errorf("without a source: %+v", got)
+	}
+	w.text["xmpp"] = "xmpp_c2s_auth_failure_total 3\n"
+	if got := row(w); !strings.HasPrefix(got.Text, "two readings") {
+		t.Errorf("after one reading: %+v", got)
+	}
+	w.status("xmpp").Up, w.status("xmpp").Reason = false, failure.Timeout
+	if got := row(w); !strings.HasPrefix(got.Text, "xmpp is not up") {
+		t.Errorf("while it is down: %+v", got)
+	}
+}
+
+func TestSummaryLeavesNamesAsTheyAre(t *testing.T) {
+	w := begin(poll.Status{Target: "irc_rpc", Kind: "irc_rpc", Reason: failure.Timeout})
+	if got := w.look(0).Summary; got != "irc_rpc is down." {
+		t.Errorf("got %q", got)
+	}
+}
