@@ -35,25 +35,10 @@ func containerAlerts(a *config.Alerts) []alert {
 		s.excused = ""
 		return s.trials(float64(over), float64(over+1))
 	}
-	gone := func(severity string, expected float64) []trial {
-		s := gauge("missing_seconds", severity, a.ContainerMissing.KeepFiringFor)
-		s.excused = ""
-		var trials []trial
-		for _, is := range []float64{0, 1} {
-			s.beside = nil
-			for _, exporter := range [][2]string{{"a", "prod"}, {"b", "prod"}, {"b", "staging"}} {
-				s.beside = append(s.beside, input{from(exporter[0], exporter[1], "chatstack_container_expected", labels), steady(is)})
-			}
-			for _, t := range beyond(s, a.ContainerMissing.For) {
-				t.name, t.fires = fmt.Sprintf("%s, expected %v", t.name, is), t.fires && is == expected
-				trials = append(trials, t)
-			}
-		}
-		return trials
-	}
 	down := unlessExcused(a, "container", "chatstack_container_down_seconds")
 	unhealthy := unlessExcused(a, "container", "chatstack_container_unhealthy_seconds")
-	missing := latest(a, "chatstack_container_missing_seconds") + " and " + latest(a, "chatstack_container_expected")
+	missing := unlessExcused(a, "container", "chatstack_container_missing_seconds")
+	removed := unlessExcused(a, "container", "chatstack_container_removed_seconds")
 	// Critical too takes the most: an exporter that began to watch later has seen fewer restarts, never more.
 	restarts := containers("max", latest(a, "chatstack_container_recent_restarts"))
 	within := plain(a.ContainerRestarts.Window)
@@ -96,14 +81,14 @@ func containerAlerts(a *config.Alerts) []alert {
 			description: "It should run, and has not" + lasted + " No container that it depends on is down.",
 		}, {
 			name: "ContainerMissing", severity: Warning, keep: a.ContainerMissing.KeepFiringFor,
-			trials:      gone(Warning, 0),
-			expr:        containers("max", missing+" == 0") + longer(a.ContainerMissing.For),
+			trials:      beyond(gauge("removed_seconds", Warning, a.ContainerMissing.KeepFiringFor), a.ContainerMissing.For),
+			expr:        containers("max", removed) + longer(a.ContainerMissing.For),
 			summary:     aContainer + " has been removed.",
 			description: "Somebody removed it {{ $value | humanizeDuration }} ago. The exporter forgets it an hour after that.",
 		}, {
 			name: "ContainerMissing", severity: Critical, keep: a.ContainerMissing.KeepFiringFor,
-			trials:      gone(Critical, 1),
-			expr:        containers("min", missing+" == 1") + longer(a.ContainerMissing.For),
+			trials:      beyond(gauge("missing_seconds", Critical, a.ContainerMissing.KeepFiringFor), a.ContainerMissing.For),
+			expr:        containers("min", missing) + longer(a.ContainerMissing.For),
 			summary:     aContainer + " is missing.",
 			description: "It is expected, and has not existed" + lasted,
 		},

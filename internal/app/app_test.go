@@ -399,7 +399,7 @@ var belongings = map[string][]string{
 
 // judged are what the judgement says of containers, which it keeps for a while when their engine cannot be read.
 var judged = []string{
-	"chatstack_container_down_seconds", "chatstack_container_missing_seconds", "chatstack_container_unhealthy_seconds",
+	"chatstack_container_down_seconds", "chatstack_container_missing_seconds", "chatstack_container_removed_seconds", "chatstack_container_unhealthy_seconds",
 	"chatstack_container_excused", "chatstack_container_recent_restarts",
 }
 

@@ -113,13 +113,17 @@ func (r *round) judgeConditions(t *Target) {
 
 // judgeCondition adds the problem that a condition is, if it holds.
 func (r *round) judgeCondition(t *Target, c *seenCondition, severity Severity) {
+	unknown := c.saved || !c.at.Equal(r.now)
+	if unknown && !c.Holds {
+		return // that all was well is no opinion
+	}
 	v := &ConditionVerdict{Target: t.Name, Alert: c.Alert, Of: c.Of, Severity: severity}
 	r.conditions = append(r.conditions, v)
 	if !c.Holds {
 		return
 	}
 	p := r.begin(problemKey{TargetSubject(t.Name), c.Alert, c.Of, severity}, r.now, c.first)
-	p.Unknown, p.condition = c.saved || !c.at.Equal(r.now), v
+	p.Unknown, p.condition = unknown, v
 	if c.saved {
 		p.freeze(r.judge)
 	} else {

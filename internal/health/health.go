@@ -188,9 +188,10 @@ type Problem struct {
 
 // Verdict is what the metrics say of one subject.
 type Verdict struct {
-	// Down, Missing and Unhealthy are how long, 0 while it is not so. Known says that Down is known.
-	Down, Missing, Unhealthy time.Duration
-	Known                    bool
+	// Down, Missing, Removed and Unhealthy are how long, 0 while it is not so: one that somebody has removed is not missing. Known
+	// says that Down is known.
+	Down, Missing, Removed, Unhealthy time.Duration
+	Known                             bool
 	// RecentRestarts are those within the window of the alert, without the excused ones.
 	RecentRestarts uint64
 	Excuse         Excuse

@@ -258,22 +258,34 @@ func (r *round) judgeContainer(c *Container) {
 	case c.State == Missing:
 		p = r.begin(problemKey{Subject: s, alert: AlertContainerMissing}, r.judge.stopped(c, r.now), first && c.DownFor == 0)
 		p.record.Removed = !c.Expected
-		v.Missing = p.Lasted
 	case c.State == Restarting && restarted > 0 && !excused:
 		// The alert on restarts tells of one that is restarted again and again.
 	case c.down():
 		p = r.begin(problemKey{Subject: s, alert: AlertContainerDown}, r.judge.stopped(c, r.now), first && c.DownFor == 0)
-		v.Down = p.Lasted
 	case c.State == Running && c.Health == Unhealthy:
 		p = r.begin(problemKey{Subject: s, alert: AlertContainerUnhealthy}, r.now.Add(-c.UnhealthyFor), first && c.UnhealthyFor == 0)
-		v.Unhealthy = p.Lasted
 	}
 	if p != nil {
+		v.measure(p)
 		p.explain(r.now, func(since time.Time) (cause, bool) { return r.ofContainer(c, since) })
 	}
 	r.verdicts[s] = v
 	r.judgeRestarts(s, &v)
 	r.judgeMemory(c, v.Unknown, first)
+}
+
+// measure takes over how long the problem of a container has lasted.
+func (v *Verdict) measure(p *candidate) {
+	switch {
+	case p.Alert == AlertContainerUnhealthy:
+		v.Unhealthy = p.Lasted
+	case p.Alert == AlertContainerDown:
+		v.Down = p.Lasted
+	case p.record.Removed:
+		v.Removed = p.Lasted
+	default:
+		v.Missing = p.Lasted
+	}
 }
 
 // explain finds what explains the problem, by when it began. What would explain one that began now is named all the same.
@@ -312,17 +324,11 @@ func (r *round) keepUnread() {
 		p, v := r.begin(key, known.Since, false), r.verdicts[key.Subject]
 		p.freeze(j)
 		v.Known, v.Unknown = true, true
-		switch key.alert {
-		case AlertContainerMemory:
+		if key.alert == AlertContainerMemory {
 			p.Unknown, p.condition = true, &ConditionVerdict{}
 			continue
-		case AlertContainerUnhealthy:
-			v.Unhealthy = p.Lasted
-		case AlertContainerMissing:
-			v.Missing = p.Lasted
-		default:
-			v.Down = p.Lasted
 		}
+		v.measure(p)
 		r.verdicts[key.Subject] = v
 	}
 }

@@ -177,3 +177,20 @@ func TestEngineThatIsNotConfiguredAnyMoreLeavesNothing(t *testing.T) {
 	w.look()
 	w.want()
 }
+
+func TestRemovedContainerStaysRemovedUntilItsEngineIsRead(t *testing.T) {
+	w := stack(t)
+	w.container("db").State, w.container("db").Expected = Missing, false
+	w.container("web").State = Missing
+	w.pass(10 * time.Minute)
+	for range 2 {
+		db, web := w.last.Verdicts[ContainerSubject("local", "db")], w.last.Verdicts[ContainerSubject("local", "web")]
+		if db.Removed < 10*time.Minute || db.Missing != 0 || web.Removed != 0 || web.Missing < 10*time.Minute {
+			t.Errorf("got %+v and %+v, want one removed and one missing", db, web)
+		}
+		w.restart(true)
+		w.unread(true)
+		w.look()
+		w.want("db ContainerMissing warning 10m0s unknown", "web ContainerMissing critical 10m0s unknown")
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -15,13 +16,15 @@ import (
 
 var (
 	targetDownDesc = prometheus.NewDesc("chatstack_target_down_seconds",
-		"How long the target has been down, by the exporter's monotonic clock; 0 while it is up. Absent until that is known.", []string{"target"}, nil)
+		"How long the target has been down, by the exporter's monotonic clock; 0 while it is up. Absent until that is known, and while a target that was up is not read.", []string{"target"}, nil)
 	targetExcusedDesc = prometheus.NewDesc("chatstack_target_excused",
 		"Whether the alert on the target is held back because of something else; chatstack_excuse_info has the reason.", []string{"target"}, nil)
 	containerDownDesc = prometheus.NewDesc("chatstack_container_down_seconds",
-		"How long the container has existed and not been running although it should be; 0 while it runs.", []string{"container", "docker_host"}, nil)
+		"How long the container has existed and not been running although it should be; 0 while it runs. Absent while one that was well cannot be looked at.", []string{"container", "docker_host"}, nil)
 	containerMissingDesc = prometheus.NewDesc("chatstack_container_missing_seconds",
-		"How long the container has not existed; 0 while it does.", []string{"container", "docker_host"}, nil)
+		"How long the container has not existed although it should; 0 while it does.", []string{"container", "docker_host"}, nil)
+	containerRemovedDesc = prometheus.NewDesc("chatstack_container_removed_seconds",
+		"How long the container has not existed since somebody removed it; absent unless that is so.", []string{"container", "docker_host"}, nil)
 	containerUnhealthyDesc = prometheus.NewDesc("chatstack_container_unhealthy_seconds",
 		"How long the container's health checks have been failing; 0 unless it is unhealthy.", []string{"container", "docker_host"}, nil)
 	containerExcusedDesc = prometheus.NewDesc("chatstack_container_excused",
@@ -49,6 +52,12 @@ func judgementMetrics(j *health.Judgement) []prometheus.Metric {
 	gauge := func(desc *prometheus.Desc, v float64, labels ...string) {
 		m = append(m, exposition.NewSample(desc, prometheus.GaugeValue, v, labels...))
 	}
+	// That something was well when it was seen last is no opinion, which would keep another exporter's alert from being critical.
+	lasting := func(desc *prometheus.Desc, d time.Duration, unlessWell bool, labels ...string) {
+		if d > 0 || !unlessWell {
+			gauge(desc, d.Seconds(), labels...)
+		}
+	}
 	subjects := slices.SortedFunc(maps.Keys(j.Verdicts), func(a, b health.Subject) int {
 		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Host, b.Host))
 	})
@@ -62,13 +71,14 @@ func judgementMetrics(j *health.Judgement) []prometheus.Metric {
 		if s.Kind == config.MaintenanceTarget {
 			gauge(targetExcusedDesc, excused, s.Name)
 			if v.Known {
-				gauge(targetDownDesc, v.Down.Seconds(), s.Name)
+				lasting(targetDownDesc, v.Down, v.Unknown, s.Name)
 			}
 			continue
 		}
-		gauge(containerDownDesc, v.Down.Seconds(), s.Name, s.Host)
-		gauge(containerMissingDesc, v.Missing.Seconds(), s.Name, s.Host)
-		gauge(containerUnhealthyDesc, v.Unhealthy.Seconds(), s.Name, s.Host)
+		lasting(containerDownDesc, v.Down, v.Unknown, s.Name, s.Host)
+		lasting(containerMissingDesc, v.Missing, v.Unknown, s.Name, s.Host)
+		lasting(containerUnhealthyDesc, v.Unhealthy, v.Unknown, s.Name, s.Host)
+		lasting(containerRemovedDesc, v.Removed, true, s.Name, s.Host)
 		gauge(containerExcusedDesc, excused, s.Name, s.Host)
 		gauge(recentRestartsDesc, float64(v.RecentRestarts), s.Name, s.Host)
 	}

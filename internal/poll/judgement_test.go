@@ -2,7 +2,9 @@ package poll
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -13,6 +15,7 @@ import (
 
 	"github.com/chatstack-exporter/chatstack_exporter/collectors"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 )
@@ -62,4 +65,40 @@ func TestPageTellsOfAThresholdWhenItIsPassed(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestWhatWasWellIsNoOpinion holds which series there are of what cannot be looked at: a zero would be an opinion.
+func TestWhatWasWellIsNoOpinion(t *testing.T) {
+	local := func(name string) health.Subject { return health.ContainerSubject("local", name) }
+	metrics := judgementMetrics(&health.Judgement{Verdicts: map[health.Subject]health.Verdict{
+		health.TargetSubject("well"):       {Known: true},
+		health.TargetSubject("was_well"):   {Known: true, Unknown: true},
+		health.TargetSubject("was_down"):   {Known: true, Unknown: true, Down: time.Second},
+		health.TargetSubject("never_well"): {Down: time.Second},
+		local("well"):                      {Known: true},
+		local("was_well"):                  {Known: true, Unknown: true},
+		local("was_missing"):               {Known: true, Unknown: true, Missing: time.Second},
+		local("removed"):                   {Known: true, Removed: time.Second},
+	}})
+	families, err := new(exposition.Encoder).Encode(metrics)
+	must(t, err)
+	got := map[string][]string{}
+	for i := range families {
+		for s := range exposition.Lines(families[i].Text) {
+			name := s.Label("container") + s.Label("target")
+			got[families[i].Name] = append(got[families[i].Name], fmt.Sprintf("%s=%v", name, s.Value))
+		}
+	}
+	for family, want := range map[string][]string{
+		"chatstack_target_down_seconds":         {"was_down=1", "well=0"},
+		"chatstack_container_down_seconds":      {"removed=0", "well=0"},
+		"chatstack_container_missing_seconds":   {"removed=0", "was_missing=1", "well=0"},
+		"chatstack_container_removed_seconds":   {"removed=1"},
+		"chatstack_container_unhealthy_seconds": {"removed=0", "well=0"},
+	} {
+		slices.Sort(got[family])
+		if !slices.Equal(got[family], want) {
+			t.Errorf("%s: got %v, want %v", family, got[family], want)
+		}
+	}
 }
