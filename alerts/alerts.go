@@ -67,15 +67,13 @@ func settled(a *config.Alerts) []rule {
 type alert struct {
 	name, severity string
 	expr           string
-	// hold is how long the expression must hold where a rate is judged, or where the exporter itself is gone; all other durations
-	// are the exporter's. keep is how long the alert stays after it.
+	// hold is how long the expression must hold. It is only there for what the exporter cannot time itself: a rate, the exporter that
+	// is gone, and rules of which it does not know. keep is how long the alert stays after it.
 	hold, keep config.Duration
 	// target is a template of the target's name where the series name it otherwise, so that Alertmanager can compare it.
 	target string
 	// summary and description are templates of Prometheus.
 	summary, description string
-	// trials are both sides of the threshold.
-	trials []trial
 }
 
 func (t *alert) rule(a *config.Alerts) rule {

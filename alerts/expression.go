@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
@@ -20,14 +19,13 @@ var foreign = []string{"container", "endpoint"}
 // over aggregates series of one exporter each over the exporters: max where one that sees a problem is enough, min where all have
 // to agree. drop are labels that go too; keep are those of foreign that the series have from us.
 func over(operator, series string, drop []string, keep ...string) string {
-	labels := slices.Concat(scrapeLabels, drop)
+	labels := slices.Clone(drop)
 	for _, l := range foreign {
 		if !slices.Contains(keep, l) {
 			labels = append(labels, l)
 		}
 	}
-	slices.Sort(labels)
-	return fmt.Sprintf("%s without (%s) (%s)", operator, strings.Join(slices.Compact(labels), ", "), series)
+	return fmt.Sprintf("%s without (%s) (%s)", operator, list(scrapeLabels, labels...), series)
 }
 
 // containers aggregates series of containers.
@@ -43,11 +41,6 @@ func unlessExcused(a *config.Alerts, subject, selector string) string {
 	return fmt.Sprintf("%s unless %s == 1", latest(a, selector), latest(a, "chatstack_"+subject+"_excused"))
 }
 
-// throughout is the least that a series was during a time.
-func throughout(selector string, d config.Duration) string {
-	return fmt.Sprintf("min_over_time(%s[%s])", selector, seconds(max(d, config.Duration(time.Second))))
-}
-
 // number is a literal without an exponent.
 func number(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
 
@@ -58,13 +51,14 @@ func longer(d config.Duration) string { return " > " + number(d.Std().Seconds())
 const (
 	targetDownMax   = "chatstack:target_down_seconds:max"
 	targetDownMin   = "chatstack:target_down_seconds:min"
-	containerDown   = "chatstack:container_down_seconds"
+	containerDown   = "chatstack:container_down"
 	targetElsewhere = "chatstack:target_container_down_seconds"
 	problemMax      = "chatstack:problem_seconds:max" // of warnings
 	problemMin      = "chatstack:problem_seconds:min" // of critical alerts
 	authFailureRate = "chatstack:xmpp_auth_failure_rate"
+	memory          = "chatstack:container_memory_bytes"
 	xmppMemory      = "chatstack:xmpp_container_memory_bytes"
-	certificateEnd  = "chatstack:tls_certificate_not_after"
+	volumeUsed      = "chatstack:volume_used_ratio"
 )
 
 // recorded returns the recording rules that the alerts use.
@@ -78,13 +72,29 @@ func recorded(a *config.Alerts) []rule {
 		{Record: targetDownMin, Expr: over("min", down, nil)},
 		{Record: containerDown, Expr: containers("max", latest(a, "chatstack_container_down_seconds")+" > 0")},
 		// The container that serves a target, also on an engine that another exporter watches.
-		{Record: targetElsewhere, Expr: over("max", "chatstack_target_info * ignoring (endpoint, instance, job, kind, node, pod, service, target) group_left "+
-			containerDown, []string{"docker_host", "kind"})},
+		{Record: targetElsewhere, Expr: over("max", fmt.Sprintf("%s * ignoring (%s) group_left %s", latest(a, "chatstack_target_info"),
+			list(scrapeLabels, "endpoint", "kind", "target"), containerDown), []string{"docker_host", "kind"})},
 		{Record: problemMax, Expr: problems("max", Warning)},
 		{Record: problemMin, Expr: problems("min", Critical)},
 		// A rate dips while scrapes are lost, so that the alert takes the best of the last ones.
 		{Record: authFailureRate, Expr: fmt.Sprintf("sum without (host) (rate(xmpp_c2s_auth_failure_total[%s])) * 60", seconds(a.XMPPAuthFailureRate.Window))},
-		{Record: xmppMemory, Expr: `chatstack_container_memory_working_set_bytes and on (container, docker_host, instance, job) chatstack_container_info{role="xmpp"}`},
-		{Record: certificateEnd, Expr: fmt.Sprintf("last_over_time(chatstack_tls_certificate_not_after_timestamp_seconds[%s])", seconds(a.SlowLookback))},
+		{Record: memory, Expr: containers("max", unlessExcused(a, "container", "chatstack_container_memory_working_set_bytes"))},
+		{Record: xmppMemory, Expr: fmt.Sprintf("%s and ignoring (%s) %s", memory,
+			list(scrapeLabels, "compose_project", "compose_service", "endpoint", "image", "role"), latest(a, `chatstack_container_info{role="xmpp"}`))},
+		{Record: volumeUsed, Expr: over("max", latest(a, "chatstack_volume_used_ratio")+" unless "+latest(a, "chatstack_volume_excused"), nil)},
 	}
+}
+
+// exceeds compares what is recorded in every round with a limit. It must have exceeded that throughout hold, and not be new or gone: then
+// there are too few values to tell.
+func exceeds(recorded, limit string, hold config.Duration) string {
+	if hold == 0 {
+		return recorded + " > " + limit
+	}
+	return fmt.Sprintf("min_over_time(%s[%s]) > %s and %[1]s and %[1]s offset %[2]s", recorded, seconds(hold), limit)
+}
+
+// list is a sorted list of labels.
+func list(labels []string, more ...string) string {
+	return strings.Join(slices.Sorted(slices.Values(slices.Concat(labels, more))), ", ")
 }

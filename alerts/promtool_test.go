@@ -17,7 +17,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"gopkg.in/yaml.v3"
 
@@ -87,78 +86,66 @@ func writeYAML(t *testing.T, path string, content any) {
 // equivalent are changes that change nothing of when an alert fires, with the reason: by the rule, and by what was
 // changed in it.
 var equivalent = []struct{ rule, changed, why string }{
-	{"ExporterDown warning", `^max without .* to sum$`, "0 and 1 are 0 together if all are"},
-	{"ExporterDown critical", `^max without .* to sum$`, "0 and 1 are 0 together if all are"},
-	{"ExporterDown warning", `^keep job in max without `, "it is the same job by the selector"},
+	{"ExporterDown .*", `^max without .* to sum$`, "0 and 1 are 0 together if all are"},
+	{"ExporterDown .*", `^keep job in max without `, "it is the same job by the selector"},
 	{"Watchdog none", `^1 to |^keep_firing_for`, "it fires whatever the value is, and never ends"},
+	{"ContainerUnhealthy warning|ContainerRestarts warning", `^max without .* to sum$`, "the limit is 0, and nothing is below it"},
+	{"XMPPAuthFailureRate .*", `^> to >= of `, "no rate is exactly the limit"},
+	{".*", `^last_over_time\(chatstack_(rules_info|target_info|container_info|volume_excused|tls_certificate_excused|xmpp_auth_failures_excused)\b.* to (max|min)_over_time$`, "it is 1 whenever it is there"},
+	{"DataVolumeUsage critical", `^range of chatstack:volume_used_ratio: 1m0s to 45s$`, "Prometheus 3 has the same two rounds in both"},
+	{"chatstack:container_down", `0 to -1$|0 to 1$|> to >= of`, "TargetDown waits for longer than a minute"},
 }
 
 // excuse finds the change among those that are equivalent; -1 where it is not.
 func excuse(r *loadedRule, changed string) int {
 	return slices.IndexFunc(equivalent, func(e struct{ rule, changed, why string }) bool {
-		return e.rule == r.String() && regexp.MustCompile(e.changed).MatchString(changed)
+		return regexp.MustCompile("^("+e.rule+")$").MatchString(r.String()) && regexp.MustCompile(e.changed).MatchString(changed)
 	})
 }
 
 // TestEveryMutantIsCaught changes everything that decides about an alert, one thing at a time, and wants the alert's
 // unit tests to fail, with one of the versions of promtool at least.
 func TestEveryMutantIsCaught(t *testing.T) {
-	tools := promtools(t)
-	rules := rulesFor(t, alerts.Defaults())
-	tests := map[string][]testCase{} // by the name of what they are about
-	for _, c := range generatedTests(t, alerts.Defaults()) {
-		for _, about := range subjects(c) {
-			tests[about] = append(tests[about], c)
-		}
-	}
-	// What is recorded is tried by the alerts that use it.
-	for _, recorded := range rules {
-		for _, r := range rules {
-			if recorded.Record != "" && r.Alert != "" && strings.Contains(r.Expr, recorded.Record) {
-				tests[recorded.Record] = append(tests[recorded.Record], tests[r.Alert]...)
-			}
-		}
-	}
+	catchMutants(t, alerts.Defaults())
+}
+
+func catchMutants(t *testing.T, a config.Alerts) {
+	t.Helper()
+	tools, rules, cases := promtools(t), rulesFor(t, a), generatedTests(t, a)
 	var mu sync.Mutex
-	count, tried, spared := 0, map[string]bool{}, make([]int, len(equivalent))
+	count, tried, spared := 0, 0, make([]int, len(equivalent))
 	t.Run("rules", func(t *testing.T) {
-		for _, name := range slices.Sorted(maps.Keys(names(rules))) {
-			t.Run(name, func(t *testing.T) {
+		for at, r := range rules {
+			t.Run(strings.ReplaceAll(r.String(), " ", "_"), func(t *testing.T) {
 				t.Parallel()
-				b := &batch{name: name, rules: rules, cases: tests[name]}
-				for i, r := range rules {
-					if r.Record+r.Alert != name {
+				all, err := mutantsOf(r, a.Interval.Std())
+				if err != nil {
+					t.Fatal(err)
+				}
+				b := &batch{interval: a.Interval.Std().String(), rules: rules, at: at, affected: affected(rules, at)}
+				mu.Lock()
+				for _, m := range all {
+					if n := excuse(&r, m.changed); n >= 0 {
+						spared[n]++
+					} else {
+						b.mutants = append(b.mutants, m)
+					}
+				}
+				count += len(b.mutants)
+				tried++
+				mu.Unlock()
+				b.alive = slices.Repeat([]bool{true}, len(b.mutants))
+				for _, c := range cases {
+					if !b.concerns(c) {
 						continue
 					}
-					all, err := mutantsOf(r, 30*time.Second)
-					if err != nil {
-						t.Fatal(err)
-					}
-					for _, m := range all {
-						if n := excuse(&r, m.changed); n >= 0 {
-							mu.Lock()
-							spared[n]++
-							mu.Unlock()
-							continue
-						}
-						b.mutants = append(b.mutants, placed{m, i})
+					for _, tool := range tools {
+						b.run(t, tool, c)
 					}
 				}
-				b.alive = make([]bool, len(b.mutants))
-				for i := range b.alive {
-					b.alive[i] = true
-				}
-				for _, tool := range tools {
-					b.run(t, tool)
-				}
-				mu.Lock()
-				count += len(b.mutants)
-				tried[name] = true
-				mu.Unlock()
 				for i, alive := range b.alive {
 					if alive {
-						t.Errorf("no test fails after this change of %s: %s\n\t%s", &b.mutants[i].rule, b.mutants[i].changed,
-							strings.ReplaceAll(b.mutants[i].rule.Expr, "\n", "\n\t"))
+						t.Errorf("no test fails after this change of %s: %s\n\t%s", &r, b.mutants[i].changed, b.mutants[i].rule.Expr)
 					}
 				}
 			})
@@ -167,10 +154,26 @@ func TestEveryMutantIsCaught(t *testing.T) {
 	t.Logf("%d mutants were tried; these others change nothing:", count)
 	for i, e := range equivalent {
 		t.Logf("%d of %s: %s", spared[i], e.rule, e.why)
-		if spared[i] == 0 && len(tried) == len(names(rules)) {
+		if spared[i] == 0 && tried == len(rules) {
 			t.Errorf("no change of %s is any more like %s; take it out of the list", e.rule, e.changed)
 		}
 	}
+}
+
+// affected are the rules that change with the one at a place: itself, and those that use what it records.
+func affected(rules []loadedRule, at int) map[int]bool {
+	all := map[int]bool{at: true}
+	for i := range rules {
+		for j := range rules[:i] {
+			all[i] = all[i] || all[j] && rules[j].Record != "" && uses(rules[i].Expr, rules[j].Record)
+		}
+	}
+	maps.DeleteFunc(all, func(_ int, is bool) bool { return !is })
+	return all
+}
+
+func uses(expr, record string) bool {
+	return regexp.MustCompile(regexp.QuoteMeta(record) + `($|[^\w:])`).MatchString(expr)
 }
 
 // generatedTests are those that the command rules prints.
@@ -187,70 +190,55 @@ func generatedTests(t *testing.T, a config.Alerts) []testCase {
 	return f.Tests
 }
 
-func names(rules []loadedRule) map[string]bool {
-	all := map[string]bool{}
-	for _, r := range rules {
-		all[r.Record+r.Alert] = true
-	}
-	return all
+// subject finds what a check is about.
+var subject = regexp.MustCompile(`alertname="(\w+)",severity="(\w+)"`)
+
+// batch tries all mutants of one rule, side by side: each under a name of its own, with everything that uses it, in one run of
+// promtool for each test case. Those that fail it are dead, and the next case is for the others.
+type batch struct {
+	interval string
+	rules    []loadedRule
+	at       int
+	affected map[int]bool
+	mutants  []mutant
+	alive    []bool
 }
 
-// subject finds what a check is about.
-var subject = regexp.MustCompile(`alertname="(\w+)"`)
-
-func subjects(c testCase) []string {
-	all := map[string]bool{}
-	for _, check := range c.Checks {
-		for _, m := range subject.FindAllStringSubmatch(check.Expr, -1) {
-			all[m[1]] = true
+// concerns reports whether a case is about an alert that changes.
+func (b *batch) concerns(c testCase) bool {
+	about := subject.FindStringSubmatch(c.Checks[0].Expr)
+	for i := range b.affected {
+		if r := &b.rules[i]; r.Alert == about[1] && r.Labels["severity"] == about[2] {
+			return true
 		}
 	}
-	return slices.Sorted(maps.Keys(all))
+	return false
 }
-
-// batch tries all mutants of the rules of one name, side by side: each under a name of its own, in one run of promtool
-// for each test case. Those that fail it are dead, and the next case is for the others.
-type batch struct {
-	name    string
-	rules   []loadedRule
-	cases   []testCase
-	mutants []placed
-	alive   []bool
-}
-
-type placed struct {
-	mutant
-	at int // its place among the rules
-}
-
-func (b *batch) suffix(i int) string { return fmt.Sprintf("%s_m%d", b.name, i) }
 
 // run kills mutants by one version of promtool. A mutant that cannot even be evaluated is dead too; then nothing else
 // was checked, and the case is tried again.
-func (b *batch) run(t *testing.T, promtool string) {
+func (b *batch) run(t *testing.T, promtool string, c testCase) {
 	t.Helper()
-	for _, c := range b.cases {
-		for slices.Contains(b.alive, true) {
-			dir := t.TempDir()
-			b.write(t, dir, c)
-			out, err := promtest(t, promtool, dir)
-			killed := 0
-			for _, m := range regexp.MustCompile(`_m(\d+)\b`).FindAllStringSubmatch(out, -1) {
-				i, err := strconv.Atoi(m[1])
-				if err != nil {
-					t.Fatal(err)
-				}
-				if b.alive[i] {
-					killed++
-				}
-				b.alive[i] = false
+	for slices.Contains(b.alive, true) {
+		dir := t.TempDir()
+		b.write(t, dir, c)
+		out, err := promtest(t, promtool, dir)
+		killed := 0
+		for _, m := range regexp.MustCompile(`_m(\d+)\b`).FindAllStringSubmatch(out, -1) {
+			i, err := strconv.Atoi(m[1])
+			if err != nil {
+				t.Fatal(err)
 			}
-			if err != nil && killed == 0 {
-				t.Fatalf("%s: %s: %v\n%s", promtool, c.Name, err, out)
+			if b.alive[i] {
+				killed++
 			}
-			if !strings.Contains(out, "    rule: ") {
-				break
-			}
+			b.alive[i] = false
+		}
+		if err != nil && killed == 0 {
+			t.Fatalf("%s: %s: %v\n%s", promtool, c.Name, err, out)
+		}
+		if !strings.Contains(out, "    rule: ") {
+			return
 		}
 	}
 }
@@ -263,32 +251,37 @@ func (b *batch) write(t *testing.T, dir string, c testCase) {
 			rules = append(rules, r)
 		}
 	}
-	for i, m := range b.mutants {
-		if !b.alive[i] {
+	mutated := c
+	mutated.Checks, mutated.Texts = nil, yaml.Node{}
+	for i, alive := range b.alive {
+		if !alive {
 			continue
 		}
-		// Behind a mutant of a recorded rule come the alerts that use it.
-		recorded := b.rules[m.at].Record
-		if recorded != "" {
-			r := m.rule
-			r.Record = b.suffix(i)
-			rules = append(rules, r)
-		}
-		for at, r := range b.rules {
-			switch {
-			case recorded != "" && r.Alert != "" && strings.Contains(r.Expr, recorded):
-				r.Expr = strings.ReplaceAll(r.Expr, recorded, b.suffix(i))
-				r.Alert += strings.TrimPrefix(b.suffix(i), b.name)
-			case recorded != "" || r.Alert != b.name:
+		suffix := fmt.Sprintf("_m%d", i)
+		for at := range b.rules {
+			if !b.affected[at] {
 				continue
-			case at == m.at:
-				r = m.rule
-				fallthrough
-			default:
-				r.Alert = b.suffix(i)
+			}
+			r := b.rules[at]
+			if at == b.at {
+				r = b.mutants[i].rule
+			}
+			for before := range b.affected {
+				if record := b.rules[before].Record; record != "" && before != at {
+					r.Expr = regexp.MustCompile(regexp.QuoteMeta(record)+`($|[^\w:])`).ReplaceAllString(r.Expr, record+suffix+"$1")
+				}
+			}
+			if r.Record != "" {
+				r.Record += suffix
+			} else {
+				r.Alert += suffix
 			}
 			r.Annotations = nil
 			rules = append(rules, r)
+		}
+		for _, k := range c.Checks {
+			k.Expr = subject.ReplaceAllString(k.Expr, `alertname="${1}`+suffix+`",severity="${2}"`)
+			mutated.Checks = append(mutated.Checks, k)
 		}
 	}
 	var file ruleFile
@@ -296,21 +289,9 @@ func (b *batch) write(t *testing.T, dir string, c testCase) {
 		Name     string       `yaml:"name"`
 		Interval string       `yaml:"interval,omitempty"`
 		Rules    []loadedRule `yaml:"rules"`
-	}{"mutants", "30s", rules})
+	}{"mutants", b.interval, rules})
 	writeYAML(t, filepath.Join(dir, "rules.yml"), file)
-
-	mutated := c
-	mutated.Checks, mutated.Texts = nil, yaml.Node{}
-	for i, alive := range b.alive {
-		if !alive {
-			continue
-		}
-		for _, k := range c.Checks {
-			k.Expr = subject.ReplaceAllString(k.Expr, `alertname="${1}`+strings.TrimPrefix(b.suffix(i), b.name)+`"`)
-			mutated.Checks = append(mutated.Checks, k)
-		}
-	}
-	writeYAML(t, filepath.Join(dir, "test.yml"), testFile{[]string{"rules.yml"}, "30s", []testCase{mutated}})
+	writeYAML(t, filepath.Join(dir, "test.yml"), testFile{[]string{"rules.yml"}, b.interval, []testCase{mutated}})
 }
 
 // TestRulesLoadForAnySettings lets promtool read the rules for settings that are not shipped.

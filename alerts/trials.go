@@ -1,165 +1,402 @@
 package alerts
 
 import (
-	"fmt"
-	"io"
-	"maps"
 	"slices"
-	"strings"
-	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
 
-// trial is input on which an alert must fire, or must not.
-type trial struct {
-	name   string
-	series []input
-	// after is how long the series have been there when somebody looks.
-	after time.Duration
-	fires bool
+// trialsOf returns the trials of an alert.
+func trialsOf(a *config.Alerts, t *alert) []trial {
+	switch t.name {
+	case "ContainerMemory":
+		return memoryTrials(a, t)
+	case "XMPPAuthFailureRate":
+		return loginTrials(a, t)
+	case "TLSCertificateExpiry":
+		return certificateTrials(a, t)
+	case "DataVolumeUsage":
+		return volumeTrials(a, t)
+	case "TargetDown":
+		return targetTrials(a, t)
+	case "ExporterDown":
+		return exporterTrials(a, t)
+	case "PollStalled":
+		return pollTrials(a, t)
+	case "ConfigReloadFailed":
+		s := newSubject(a, t, "config_last_reload_successful", nil, 1)
+		s.good, s.bad, s.hold = 1, 0, a.ConfigReloadFailed.For
+		s.lookback = max(s.lookback, s.hold)
+		return s.trials()
+	case "RulesOutOfDate":
+		return checksumTrials(a, t)
+	case "Watchdog":
+		return []trial{{name: "always", checks: []check{{0, true}, {2, true}}, alone: true}}
+	}
+	if name, ok := containerGauges[t.name]; ok {
+		return containerTrials(a, t, name)
+	}
+	return problemTrials(a, t)
 }
 
-// input is a series in promtool's notation. Prometheus adds instance and job to each.
-type input struct{ series, values string }
-
-// from adds the labels that Prometheus adds for one exporter, and those of an operator.
-func from(instance, env, name string, labels map[string]string) string {
-	all := maps.Clone(labels)
-	if all == nil {
-		all = map[string]string{}
+// limits are the numbers that gauges are compared with.
+func limits(a *config.Alerts, t *alert) float64 {
+	of := func(warning, critical float64) float64 {
+		if t.severity == Warning {
+			return warning
+		}
+		return critical
 	}
-	all["instance"], all["job"], all["env"] = instance, "chatstack_exporter", env
-	var pairs []string
-	for _, key := range slices.Sorted(maps.Keys(all)) {
-		pairs = append(pairs, fmt.Sprintf("%s=%q", key, all[key]))
+	seconds := func(d config.Duration) float64 { return d.Std().Seconds() }
+	switch t.name {
+	case "ContainerUnhealthy":
+		return of(seconds(a.ContainerUnhealthy.Warning.For), seconds(a.ContainerUnhealthy.Critical.After))
+	case "ContainerRestarts":
+		return of(float64(a.ContainerRestarts.Warning.Over), float64(a.ContainerRestarts.Critical.Over))
+	case "ContainerDown":
+		return of(seconds(a.ContainerDown.Warning.For), seconds(a.ContainerDown.Critical.For))
+	case "ContainerMissing":
+		return seconds(a.ContainerMissing.For)
+	case "ContainerMemory":
+		return of(float64(a.ContainerMemory.Warning.Over), float64(a.ContainerMemory.Critical.Over))
+	case "DataVolumeUsage":
+		return of(float64(a.DataVolumeUsage.Warning.Over)/100, float64(a.DataVolumeUsage.Critical.Over)/100)
+	case "TargetDown":
+		return of(seconds(a.TargetDown.Warning.For), seconds(a.TargetDown.Critical.For))
+	case "XMPPAuthSourceMissing":
+		return seconds(a.XMPPAuthSourceMissing.For)
+	case "XMPPModuleProblem":
+		return seconds(a.XMPPModuleProblem.For)
+	case "XMPPComponentDisconnected":
+		return seconds(a.XMPPComponentDisconnected.For)
+	case "IRCServicesUnlinked":
+		return seconds(a.IRCServicesUnlinked.For)
+	case "PlantStoreOrphans":
+		return seconds(a.PlantStoreOrphans.For)
+	case "IdentityCacheExhausted":
+		return seconds(a.IdentityCacheExhausted.For)
+	case "TLSChainInvalid":
+		return seconds(a.TLSChainInvalid.For)
+	case "TLSServedNotRenewed":
+		return of(seconds(a.TLSServedNotRenewed.Warning.For), seconds(a.TLSServedNotRenewed.Critical.For))
+	case "UpstreamSeriesDropped":
+		return seconds(a.UpstreamSeriesDropped.For)
+	case "PlaceholderCredential":
+		return seconds(a.PlaceholderCredential.For)
 	}
-	return name + "{" + strings.Join(pairs, ",") + "}"
+	panic("no limit of " + t.name)
 }
 
-// steady is a value that stays.
-func steady(v float64) string { return number(v) + forLong }
-
-// subject is a gauge that an alert compares, and what can excuse it.
-type subject struct {
-	name    string
-	labels  map[string]string
-	excused string // name of the gauge of the excuse, with the same labels; "" if none
-	// least says that all exporters have to agree.
-	least bool
-	// held is how long a value must have been there, keep how long the alert stays after it.
-	held time.Duration
-	keep config.Duration
-	// beside are other series that are needed.
-	beside []input
+// newSubject is a gauge that fires above a limit, without gates.
+func newSubject(a *config.Alerts, t *alert, name string, labels map[string]string, limit float64) *subject {
+	return &subject{
+		pace: pace(a.Interval), name: "chatstack_" + name, labels: labels, good: limit, bad: above(limit), keep: t.keep, lookback: a.Lookback,
+	}
 }
 
-// trials are both sides of a threshold: at the limit it does not fire, just above it does, unless it is excused, lost, or only one of two
-// exporters sees it while both have to.
-func (s subject) trials(limit, above float64) []trial {
-	one := func(instance, env string, v float64) input {
-		return input{from(instance, env, s.name, s.labels), steady(v)}
-	}
-	after := s.held + 10*time.Minute
-	add := func(list ...input) []input { return append(slices.Clone(s.beside), list...) }
-	trials := []trial{
-		{"at the limit", add(one("a", "prod", limit)), after, false},
-		{"above the limit", add(one("a", "prod", above)), after, true},
-		{"only one of two exporters sees it", add(one("a", "prod", above), one("b", "prod", limit)), after, !s.least},
-		{"in another environment", add(one("a", "prod", limit), one("b", "staging", above)), after, true},
-		{"the last scrapes are lost", add(input{from("a", "prod", s.name, s.labels), steadyThenLost(above, after, 90*time.Second)}), after, true},
-	}
-	ends := after.Truncate(evaluation) + evaluation
-	ended := add(input{from("a", "prod", s.name, s.labels), fmt.Sprintf("%sx%d %s", number(above), int(ends/evaluation)-1, steady(limit))})
-	kept := ends + s.keep.Std().Truncate(evaluation)
-	trials = append(trials, trial{"ended, still firing", ended, kept - evaluation, true}, trial{"ended", ended, kept, false})
-	if s.excused != "" {
-		excuse := func(instance, env string) input { return input{from(instance, env, s.excused, s.labels), steady(1)} }
-		trials = append(trials,
-			trial{"excused", add(one("a", "prod", above), excuse("a", "prod")), after, false},
-			trial{"excused in another environment", add(one("a", "prod", above), one("b", "staging", above), excuse("b", "staging")), after, true},
-			trial{"not excused", add(one("a", "prod", above), input{from("a", "prod", s.excused, s.labels), steady(0)}), after, true})
-	}
-	return trials
+// excusedBy is a gate that is 1 while something excuses the subject, and else 0.
+func (s *subject) excusedBy(a *config.Alerts, name string) *gate {
+	s.gates = append(s.gates, gate{name: "chatstack_" + name, labels: s.labels, open: 0, shut: 1, optional: true, lookback: a.Lookback})
+	return &s.gates[len(s.gates)-1]
 }
 
-// steadyThenLost stays and has no sample any more for some time before the end.
-func steadyThenLost(v float64, after, lost time.Duration) string {
-	return fmt.Sprintf("%sx%d _x%d", number(v), int((after-lost)/evaluation), int(lost/evaluation))
+// heldBackBy is a gate that is only there while maintenance holds the alert back.
+func (s *subject) heldBackBy(a *config.Alerts, name string, labels map[string]string) *gate {
+	s.gates = append(s.gates, gate{name: "chatstack_" + name, labels: labels, open: lost, shut: 1, optional: true, lookback: a.Lookback})
+	return &s.gates[len(s.gates)-1]
 }
 
-// over are the trials of a value that has to be above a limit for some time: until then the alert does not fire.
-func (s subject) trialsOver(limit, above float64, hold config.Duration) []trial {
-	s.held = hold.Std()
-	trials := s.trials(limit, above)
-	const before = 10 * time.Minute
-	rising := func(d time.Duration) []input {
-		return append(slices.Clone(s.beside), input{
-			from("a", "prod", s.name, s.labels),
-			fmt.Sprintf("%sx%d %s", number(limit), int(before/evaluation)-1, steady(above)),
-		})
-	}
-	return append(trials,
-		trial{"not yet long enough", rising(hold.Std()), before + hold.Std() - evaluation, false},
-		trial{"just long enough", rising(hold.Std()), before + hold.Std() + 2*evaluation, true})
+var container = map[string]string{"container": "web", "docker_host": "local"}
+
+// containerGauges are the gauges of the alerts on containers.
+var containerGauges = map[string]string{
+	"ContainerUnhealthy": "container_unhealthy_seconds", "ContainerRestarts": "container_recent_restarts",
+	"ContainerDown": "container_down_seconds", "ContainerMissing": "container_missing_seconds",
 }
 
-// forLong repeats a value.
-const forLong = "x4000"
+func containerTrials(a *config.Alerts, t *alert, gauge string) []trial {
+	s := newSubject(a, t, gauge, container, limits(a, t))
+	if t.name == "ContainerRestarts" {
+		return s.trials()
+	}
+	if t.name == "ContainerMissing" && t.severity == Warning {
+		s.name = "chatstack_container_removed_seconds"
+	}
+	s.all = t.severity == Critical
+	s.excusedBy(a, "container_excused")
+	return s.trials()
+}
 
-// evaluation is the time between two evaluations, and two scrapes, in the trials.
-const evaluation = 30 * time.Second
-
-// The file that promtool reads.
-type (
-	trialFile struct {
-		RuleFiles          []string    `yaml:"rule_files"`
-		EvaluationInterval string      `yaml:"evaluation_interval"`
-		Tests              []trialCase `yaml:"tests"`
+func memoryTrials(a *config.Alerts, t *alert) []trial {
+	s := newSubject(a, t, "container_memory_working_set_bytes", container, limits(a, t))
+	s.hold, s.born = a.ContainerMemory.Critical.For, true
+	if t.severity == Warning {
+		s.hold = a.ContainerMemory.Warning.For
 	}
-	trialCase struct {
-		Name        string        `yaml:"name"`
-		Interval    string        `yaml:"interval"`
-		InputSeries []trialSeries `yaml:"input_series"`
-		Checks      []trialCheck  `yaml:"promql_expr_test"`
+	s.excusedBy(a, "container_excused").wait = s.hold
+	if t.severity == Critical {
+		return s.trials()
 	}
-	trialSeries struct {
-		Series string `yaml:"series"`
-		Values string `yaml:"values"`
-	}
-	trialCheck struct {
-		Expr     string        `yaml:"expr"`
-		EvalTime string        `yaml:"eval_time"`
-		Samples  []trialSample `yaml:"exp_samples"`
-	}
-	trialSample struct {
-		Labels string  `yaml:"labels"`
-		Value  float64 `yaml:"value"`
-	}
-)
-
-// WriteTests writes unit tests of promtool for the rules of the settings, on both sides of every threshold. The rules have to be
-// in rulesFile.
-func WriteTests(w io.Writer, a config.Alerts, rulesFile string) error {
-	f := trialFile{RuleFiles: []string{rulesFile}, EvaluationInterval: evaluation.String()}
-	all := append(table(&a), outOfDate(&a, Checksum(a)), watchdog())
-	for i := range all {
-		for _, t := range all[i].trials {
-			c := trialCase{Name: fmt.Sprintf("%s %s: %s", all[i].name, all[i].severity, t.name), Interval: evaluation.String()}
-			for _, s := range t.series {
-				c.InputSeries = append(c.InputSeries, trialSeries{s.series, s.values})
-			}
-			fires := 0.0
-			if t.fires {
-				fires = 1
-			}
-			c.Checks = []trialCheck{{
-				Expr:     fmt.Sprintf(`count(ALERTS{alertname=%q,severity=%q,alertstate="firing"}) or vector(0)`, all[i].name, all[i].severity),
-				EvalTime: t.after.String(), Samples: []trialSample{{"{}", fires}},
-			}}
-			f.Tests = append(f.Tests, c)
+	info := func(role string) map[string]string {
+		return map[string]string{
+			"container": "web", "docker_host": "local", "role": role, "image": "x", "compose_project": "x", "compose_service": "x",
 		}
 	}
-	return write(w, "Unit tests of the alert rules of chatstack_exporter, for promtool test rules. Generated:\n"+
-		"#   chatstack_exporter rules --tests --config.file=exporter.yaml >chatstack_test.yml", f)
+	s.gates = append(s.gates, gate{name: "chatstack_container_info", labels: info("xmpp"), open: 1, shut: lost, lookback: a.Lookback, wait: s.hold})
+	other := *s
+	other.gates = []gate{{name: "chatstack_container_info", labels: info("irc"), open: 1}}
+	return append(s.trials(), trial{name: "it is another server", series: other.series(0, steady(s.bad)...), checks: []check{{s.pace.ceil(s.hold) + 2, false}}})
+}
+
+func volumeTrials(a *config.Alerts, t *alert) []trial {
+	labels := map[string]string{"volume": "data"}
+	s := newSubject(a, t, "volume_used_ratio", labels, limits(a, t))
+	s.bad = max(s.good*1.005, 0.001)
+	s.hold, s.born = a.DataVolumeUsage.Critical.For, true
+	if t.severity == Warning {
+		s.hold = a.DataVolumeUsage.Warning.For
+	}
+	s.heldBackBy(a, "volume_excused", labels).wait = s.hold
+	return s.trials()
+}
+
+// certificateTrials: what is left decreases with time, so that the exact limit has a trial of its own.
+func certificateTrials(a *config.Alerts, t *alert) []trial {
+	under := a.TLSCertificateExpiry.Critical.Under.Std().Seconds()
+	if t.severity == Warning {
+		under = a.TLSCertificateExpiry.Warning.Under.Std().Seconds()
+	}
+	leaf := map[string]string{"endpoint": "x", "source": "leaf"}
+	s := newSubject(a, t, "tls_certificate_not_after_timestamp_seconds", leaf, 0)
+	s.good, s.bad, s.lookback = 1e10, under*0.995, a.SlowLookback
+	s.heldBackBy(a, "tls_certificate_excused", map[string]string{"endpoint": "x"})
+	chain := map[string]string{"endpoint": "x", "source": "verified_chain"}
+	return append(s.trials(),
+		trial{name: "the limit is reached", series: s.series(0, steady(s.pace.time(rise)+under)...), checks: []check{{rise, false}, {rise + 1, true}}},
+		trial{name: "the limit is passed", series: s.series(0, steady(s.pace.time(rise)+under*0.995)...), checks: []check{{rise, true}}},
+		trial{name: "it has ended", series: s.series(0, steady(-1)...), checks: []check{{rise, true}}},
+		trial{
+			name: "one of the chain ends", checks: []check{{rise, true}},
+			series: append(s.series(0, steady(s.good)...), from(0, s.name, chain, steady(s.bad)...)),
+		},
+		trial{
+			name: "all of the chain ends", checks: []check{{rise, true}},
+			series: append(s.series(0, steady(s.bad)...), from(0, s.name, chain, steady(s.bad)...)),
+		})
+}
+
+// pollTrials: the age of a heartbeat increases with time, so that the exact limit has a trial of its own.
+func pollTrials(a *config.Alerts, t *alert) []trial {
+	after := a.PollStalled.After.Std().Seconds()
+	s := newSubject(a, t, "poll_last_completed_timestamp_seconds", nil, 0)
+	s.good, s.bad = 1e10, -above(after)
+	return append(s.trials(),
+		trial{name: "the limit is reached", series: s.series(0, steady(s.pace.time(rise)-after)...), checks: []check{{rise, false}, {rise + 1, true}}},
+		trial{name: "the limit is passed", series: s.series(0, steady(s.pace.time(rise)-above(after))...), checks: []check{{rise, true}}})
+}
+
+func targetTrials(a *config.Alerts, t *alert) []trial {
+	limit := limits(a, t)
+	s := newSubject(a, t, "target_down_seconds", map[string]string{"target": "web"}, limit)
+	s.all = t.severity == Critical
+	s.excusedBy(a, "target_excused")
+	long := limit + 61
+	there := map[string]string{"container": "c", "docker_host": "far"}
+	info := map[string]string{"target": "web", "kind": "http", "container": "c", "docker_host": "far"}
+	// on has the target's container on the other exporter's engine.
+	on := func(down, container []step) []input {
+		return append(s.series(0, down...), from(0, "chatstack_target_info", info, steady(1)...),
+			from(1, "chatstack_container_down_seconds", there, container...))
+	}
+	gone := []step{{value: long}, {from: rise, value: lost}}
+	within, beyond := rise-1+s.pace.within(a.Lookback), rise-1+s.pace.beyond(a.Lookback)
+	// both exporters know the target and its container, which one has found down later.
+	both := func(first, later float64) []input {
+		return append(on(steady(long), steady(first)), from(0, "chatstack_container_down_seconds", there, steady(later)...),
+			from(1, "chatstack_target_info", info, steady(1)...))
+	}
+	another := map[string]string{"target": "web", "kind": "http", "container": "d", "docker_host": "far"}
+	two := append(on(steady(long), steady(long)), from(1, "chatstack_target_info", another, steady(1)...),
+		from(1, "chatstack_container_down_seconds", map[string]string{"container": "d", "docker_host": "far"}, steady(1)...))
+	infoLost := on(steady(long), steady(long))
+	infoLost[len(infoLost)-2].steps = []step{{value: 1}, {from: rise, value: lost}}
+	// nowhere is the target without the engine of its container.
+	nowhere := on(steady(long), steady(long))
+	nowhere[len(nowhere)-2] = from(0, "chatstack_target_info", map[string]string{"target": "web", "kind": "http", "container": "c"}, steady(1)...)
+	trials := append(s.trials(),
+		trial{name: "a container of that name is down on a host that the target does not name", series: nowhere, checks: []check{{rise, true}}},
+		trial{name: "its container elsewhere went down less than a minute after it", series: on(steady(long), steady(long-59)), checks: []check{{rise, false}}},
+		trial{name: "its container elsewhere went down a minute after it", series: on(steady(long), steady(long-60)), checks: []check{{rise, true}}},
+		trial{name: "its container elsewhere runs", series: on(steady(s.bad), steady(0)), checks: []check{{rise, true}}},
+		trial{name: "its container elsewhere is started", series: on(steady(long), []step{{value: long}, {from: rise, value: 0}}), checks: []check{{rise - 1, false}, {rise, true}}},
+		trial{name: "its container elsewhere goes down", series: on(steady(long), []step{{value: 0}, {from: rise, value: long}}), checks: []check{{rise - 1, true}, {rise + s.pace.ceil(s.keep), false}}},
+		trial{name: "two exporters know its container", series: both(long-59, 1), checks: []check{{rise, false}}},
+		trial{name: "two exporters know its container, which went down a minute after it", series: both(long-60, long-60), checks: []check{{rise, true}}},
+		trial{name: "one of its two containers has been down for long", series: two, checks: []check{{rise, false}}},
+		trial{name: "the other exporter is lost", series: on(steady(long), gone), checks: []check{{within, false}, {beyond, true}}},
+		trial{name: "its container is forgotten", series: infoLost, checks: []check{{within, false}, {beyond, true}}})
+	if t.severity == Critical {
+		return trials
+	}
+	refused := func(alert string, seconds float64) []input {
+		labels := map[string]string{"alert": alert, "target": "web", "severity": "warning", "of": "x"}
+		return append(s.series(0, steady(long)...), from(0, "chatstack_problem_seconds", labels, steady(seconds)...))
+	}
+	chain := a.TLSChainInvalid.For.Std().Seconds()
+	return append(trials,
+		trial{name: "its certificate is refused", series: refused("TLSChainInvalid", above(chain)), checks: []check{{rise, false}}},
+		trial{name: "its certificate has not been refused for long", series: refused("TLSChainInvalid", chain), checks: []check{{rise, true}}},
+		trial{name: "something else is wrong with it", series: refused("UpstreamSeriesDropped", above(chain)), checks: []check{{rise, true}}})
+}
+
+func problemTrials(a *config.Alerts, t *alert) []trial {
+	labels := func(severity string) map[string]string {
+		return map[string]string{"alert": t.name, "severity": severity, "target": "x", "of": "y"}
+	}
+	s := newSubject(a, t, "problem_seconds", labels(t.severity), limits(a, t))
+	s.all = t.severity == Critical
+	s.excusedBy(a, "problem_excused")
+	other := Warning
+	if t.severity == Warning {
+		other = Critical
+	}
+	alone, another := *s, *s
+	alone.labels, another.labels = labels(other), labels(t.severity)
+	another.labels["alert"] = "Another"
+	both := append(alone.series(0, steady(s.bad)...), s.series(0, steady(s.bad)...)...)
+	return append(s.trials(),
+		trial{name: "it has the other severity", series: alone.series(0, steady(s.bad)...), checks: []check{{rise, false}}},
+		trial{name: "it is another problem", series: another.series(0, steady(s.bad)...), checks: []check{{rise, false}}},
+		trial{name: "it has both severities", series: both, checks: []check{{rise, true}}})
+}
+
+func exporterTrials(a *config.Alerts, t *alert) []trial {
+	p, hold, keep := pace(a.Interval), a.ExporterDown.Warning.For, 0
+	if t.severity == Critical {
+		hold = a.ExporterDown.Critical.For
+	}
+	keep = p.ceil(t.keep)
+	// ups are exporters that are up or down, whose pages have been there all along.
+	ups := func(each ...[]step) []input {
+		var list []input
+		for i, steps := range each {
+			list = append(list, from(i, "up", map[string]string{"job": a.Job}, steps...), from(i, "chatstack_exporter_build_info", nil, steady(1)...))
+		}
+		return list
+	}
+	fires := rise + p.ceil(hold)
+	end := fires + 2
+	down := []step{{value: 1}, {from: rise, value: 0}, {from: end, value: 1}}
+	edges := []check{{fires - 1, false}, {fires, true}, {end + keep - 1, true}, {end + keep, false}}
+	silent := []check{{fires - 1, false}, {fires, false}, {end + keep - 1, false}}
+	if t.severity == Warning {
+		return []trial{
+			{name: "one of two", series: ups(down, steady(1)), checks: edges},
+			{name: "both", series: ups(down, down), checks: silent},
+			{
+				name: "both, while something else is up", checks: silent,
+				series: append(ups(down, down), from(0, "up", map[string]string{"job": a.Job + "2"}, steady(1)...)),
+			},
+			{name: "another job", series: []input{from(0, "up", map[string]string{"job": a.Job + "2"}, down...), from(1, "up", map[string]string{"job": a.Job + "2"}, steady(1)...)}, checks: silent},
+		}
+	}
+	absent := p.ceil(hold) + p.beyond(a.ExporterDown.Absent)
+	pages := func(exporter int, labels map[string]string, steps ...step) input {
+		return from(exporter, "chatstack_exporter_build_info", labels, steps...)
+	}
+	// Prometheus has the exporter as down although it is lost to it for so long that both sides of the expression hold.
+	gone := ups([]step{{value: 1}, {from: 1, value: 0}})
+	for i := range gone {
+		gone[i].labels["env"] = "prod"
+	}
+	gone[1].steps = []step{{value: 1}, {from: 1, value: lost}}
+	return []trial{
+		{name: "the only one", series: ups(down), checks: edges},
+		{name: "one of two", series: ups(down, steady(1)), checks: silent},
+		{name: "both", series: ups(down, down), checks: edges},
+		{name: "another job", series: []input{from(0, "up", map[string]string{"job": a.Job + "2"}, down...), pages(0, nil, steady(1)...)}, checks: silent},
+		{name: "none was ever scraped", checks: []check{{p.ceil(hold) - 1, false}, {p.ceil(hold), true}}, alone: true},
+		{
+			name: "none is known", alone: true, series: []input{pages(0, nil, step{value: 1}, step{from: 1, value: lost})},
+			checks: []check{{p.within(a.ExporterDown.Absent) + p.ceil(hold), false}, {absent, true}},
+		},
+		{name: "the only one has been down for long", alone: true, series: gone, checks: []check{{absent + 1, true}}},
+	}
+}
+
+// checksumTrials have other rules deployed for a while.
+func checksumTrials(a *config.Alerts, t *alert) []trial {
+	p, keep := pace(a.Interval), pace(a.Interval).ceil(t.keep)
+	info := func(exporter int, checksum string, steps ...step) input {
+		return from(exporter, "chatstack_rules_info", map[string]string{"checksum": checksum}, steps...)
+	}
+	fires := rise + p.ceil(t.hold)
+	end := fires + 2
+	same := Checksum(*a)
+	return []trial{
+		{name: "the same rules", series: []input{info(0, same, steady(1)...)}, checks: []check{{fires, false}}},
+		{
+			name:   "other rules for a while",
+			series: []input{info(0, "other", step{value: lost}, step{from: rise, value: 1}, step{from: end, value: lost})},
+			checks: []check{
+				{fires - 1, false}, {fires, true}, {end - 1 + p.within(a.Lookback) + keep, true}, {end - 1 + p.beyond(a.Lookback) + keep, false},
+			},
+		},
+		{name: "both exporters have others", series: []input{info(0, "other", steady(1)...), info(1, "another", steady(1)...)}, checks: []check{{fires, true}}},
+		{name: "one of two exporters has others", series: []input{info(0, same, steady(1)...), info(1, "other", steady(1)...)}, checks: []check{{fires, true}}},
+	}
+}
+
+// loginTrials judge a rate: it is a little above or below its limit, comes in bursts, or is shared by two hosts.
+func loginTrials(a *config.Alerts, t *alert) []trial {
+	p, over := pace(a.Interval), float64(a.XMPPAuthFailureRate.Critical.Over)
+	if t.severity == Warning {
+		over = float64(a.XMPPAuthFailureRate.Warning.Over)
+	}
+	window, keep := a.XMPPAuthFailureRate.Window, p.ceil(t.keep)
+	// each is by how much the counter increases in a round, at a number per minute.
+	each := func(perMinute float64) float64 { return perMinute * p.time(1) / 60 }
+	below, beyond := each(over*0.995), each(max(over*1.005, 0.5))
+	count := func(exporter int, host string, steps ...step) input {
+		return from(exporter, "xmpp_c2s_auth_failure_total", map[string]string{"host": host}, steps...)
+	}
+	begin := p.ceil(window) + 2
+	// burst is enough for the whole window at once.
+	burst := beyond * float64(p.ceil(window)+1)
+	rising := func(by float64) []step { return []step{{value: 0}, {from: begin, value: burst * by / beyond, by: by}} }
+	fires := begin + p.ceil(t.hold)
+	excuse := func(steps ...step) input { return from(0, "chatstack_xmpp_auth_failures_excused", nil, steps...) }
+	change := fires + 2
+	trials := []trial{
+		{name: "below the limit", series: []input{count(0, "x", step{by: below})}, checks: []check{{fires + 5, false}}},
+		{name: "above the limit", series: []input{count(0, "x", rising(beyond)...)}, checks: []check{{fires - 1, false}, {fires, true}}},
+		{name: "two hosts together", series: []input{count(0, "x", rising(beyond/2)...), count(0, "y", rising(beyond/2)...)}, checks: []check{{fires, true}}},
+		{name: "one of two exporters finds it", series: []input{count(0, "x", rising(beyond)...), count(1, "x", steady(0)...)}, checks: []check{{fires, true}}},
+		{name: "both exporters find it", series: []input{count(0, "x", rising(beyond)...), count(1, "x", rising(beyond)...)}, checks: []check{{fires, true}}},
+		{name: "each of two exporters is below", series: []input{count(0, "x", step{by: below}), count(1, "x", step{by: below})}, checks: []check{{fires + 5, false}}},
+		{name: "maintenance begins", series: []input{count(0, "x", rising(beyond)...), excuse(step{value: lost}, step{from: change, value: 1})}, checks: []check{
+			{change - 1, true}, {change + keep - 1, true}, {change + keep, false},
+		}},
+		{
+			name: "maintenance ends", series: []input{count(0, "x", rising(beyond)...), excuse(step{value: 1}, step{from: change, value: lost})},
+			checks: []check{{change - 1 + p.within(a.Lookback) + p.ceil(t.hold), false}, {change - 1 + p.beyond(a.Lookback) + p.ceil(t.hold), true}},
+		},
+	}
+	// Bursts that are as far apart as the window bridges, and a little further.
+	bursts := func(every int) []input {
+		var steps []step
+		for n, last := 0, fires+2*every; n <= last; n += every {
+			steps = append(steps, step{from: n, value: burst * 10 * float64(n/every)})
+		}
+		return []input{count(0, "x", steps...)}
+	}
+	trials = append(trials, trial{name: "bursts that the window bridges", series: bursts(p.ceil(window) + 1), checks: []check{{fires + p.ceil(window), true}}})
+	if apart := p.floor(window) + 3; p.ceil(t.hold) >= apart {
+		trials = append(trials, trial{name: "bursts that it does not", series: bursts(apart), checks: []check{{fires + apart, false}, {fires + apart - 1, false}}})
+	}
+	if at := begin + p.ceil(window) + 2; at+2 < fires {
+		steps := []step{{value: 0}, {from: begin, value: burst, by: beyond}, {from: at, value: lost}, {from: at + 2, value: burst + beyond*float64(at+2-begin), by: beyond}}
+		trials = append(trials, trial{name: "two scrapes are lost", series: []input{count(0, "x", steps...)}, checks: []check{{fires - 1, false}, {fires, true}}})
+	}
+	return slices.Clip(trials)
 }

@@ -102,10 +102,16 @@ type Count struct {
 	Over int64 `yaml:"over"`
 }
 
+// Expiry is passed when less than Under is left. It fires at once, since a certificate's end does not come and go.
+type Expiry struct {
+	Under         Duration `yaml:"under"`
+	KeepFiringFor Duration `yaml:"keep_firing_for"`
+}
+
 // ExpiryAlert is about a certificate's end.
 type ExpiryAlert struct {
-	Warning  Remaining `yaml:"warning"`
-	Critical Remaining `yaml:"critical"`
+	Warning  Expiry `yaml:"warning"`
+	Critical Expiry `yaml:"critical"`
 }
 
 // RenewalAlert is about a server that does not show its new certificate; it is critical shortly before the old one ends.
@@ -155,8 +161,8 @@ func DefaultAlerts() Alerts {
 			Critical: Amount{50, hold(5*time.Minute, 5*time.Minute)},
 		},
 		TLSCertificateExpiry: ExpiryAlert{
-			Warning:  Remaining{Duration(14 * day), hold(5*time.Minute, 15*time.Minute)},
-			Critical: Remaining{Duration(3 * day), hold(5*time.Minute, 15*time.Minute)},
+			Warning:  Expiry{Duration(14 * day), Duration(15 * time.Minute)},
+			Critical: Expiry{Duration(3 * day), Duration(15 * time.Minute)},
 		},
 		DataVolumeUsage: AmountAlert{
 			Warning:  Amount{80, hold(5*time.Minute, 15*time.Minute)},
@@ -234,6 +240,9 @@ func (l *loader) checkAlerts() {
 			r.Faultf(window.key, "is %s, must be at least %s: %d times alerts.interval, so that two lost scrapes change nothing",
 				window.length.Std(), fewestReadings*interval, fewestReadings)
 		}
+	}
+	if hold := a.ConfigReloadFailed.For; hold != 0 && hold < a.Lookback {
+		r.Faultf("config_reload_failed.for", "is %s, must be 0s or at least %s: alerts.lookback, so that two lost scrapes change nothing", hold.Std(), a.Lookback.Std())
 	}
 	if after := a.ContainerUnhealthy.Critical.After.Std(); after < interval {
 		r.Faultf("container_unhealthy.critical.after", "is %s, must be at least %s: one alerts.interval", after, interval)

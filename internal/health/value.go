@@ -36,7 +36,7 @@ func valueLimits(a *config.Alerts, alert string) (warning, critical limit, measu
 		return amounts(a.XMPPAuthFailureRate.Warning, a.XMPPAuthFailureRate.Critical, 1)
 	case AlertCertificateExpiry:
 		e := &a.TLSCertificateExpiry
-		return limit{-e.Warning.Under.Std().Seconds(), e.Warning.For.Std()}, limit{-e.Critical.Under.Std().Seconds(), e.Critical.For.Std()}, true
+		return limit{-e.Warning.Under.Std().Seconds(), 0}, limit{-e.Critical.Under.Std().Seconds(), 0}, true
 	default:
 		return limit{}, limit{}, false
 	}

@@ -83,10 +83,10 @@ func TestCertificatesAndVolumesHaveExactLimits(t *testing.T) {
 		want  string
 	}{
 		{14 * day, 0.80, 0, "pending"},
-		{14*day - 5*time.Minute, 0.801, 5 * time.Minute, "pending"},
-		{14*day - 5*time.Minute - time.Second, 0.801, 5*time.Minute + time.Second, "warning"},
-		{3*day + time.Second, 0.95, time.Hour, "warning"},
-		{3*day - 5*time.Minute - time.Second, 0.951, 5*time.Minute + time.Second, "critical"},
+		{14 * day, 0.801, 5 * time.Minute, "pending"},
+		{14*day - time.Second, 0.801, 5*time.Minute + time.Second, "warning"},
+		{3 * day, 0.95, time.Hour, "warning"},
+		{3*day - time.Second, 0.951, time.Minute + time.Second, "critical"},
 		{-time.Hour, 1, time.Hour, "critical"},
 	} {
 		w := newWorld(t)

@@ -47,8 +47,8 @@ alerts:
     warning: {for: 5s, keep_firing_for: 3s}
     critical: {for: 5s, keep_firing_for: 3s}
   tls_certificate_expiry:
-    warning: {for: 5s, keep_firing_for: 3s}
-    critical: {for: 5s, keep_firing_for: 3s}
+    warning: {keep_firing_for: 3s}
+    critical: {keep_firing_for: 3s}
   data_volume_usage:
     warning: {for: 5s, keep_firing_for: 3s}
     critical: {for: 3s, keep_firing_for: 3s}
