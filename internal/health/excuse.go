@@ -69,17 +69,20 @@ func (x *causes) ofContainer(c *Container, since time.Time) (cause, bool) {
 }
 
 // ofDependencies follows the chain of dependencies to the container that is to blame. Containers that need each other do not
-// explain each other. seen are those that the search has come through.
+// explain each other, but what one of them needs besides explains them all. seen are those that the search has come through.
 func (x *causes) ofDependencies(c *Container, since time.Time, seen map[*Container]bool) (cause, bool) {
 	seen[c] = true
 	for _, name := range c.DependsOn {
 		d := x.containers[ContainerSubject(c.Host, name)]
-		if d == nil || seen[d] || x.circleOf(d) == x.circleOf(c) {
+		if d == nil || seen[d] {
 			continue
 		}
-		found, ok := x.blame(d)
-		if ok && !found.explains(since) {
-			continue
+		var found cause
+		var ok bool
+		if x.circleOf(d) != x.circleOf(c) {
+			if found, ok = x.blame(d); ok && !found.explains(since) {
+				continue
+			}
 		}
 		if !ok {
 			found, ok = x.ofDependencies(d, since, seen)
