@@ -26,7 +26,7 @@ var (
 	containerUnhealthySinceDesc = prometheus.NewDesc("chatstack_container_unhealthy_since_timestamp_seconds",
 		"When the container's health checks began to fail, while it is unhealthy: estimated from the failing streak and the interval, never later than the oldest failing check that the engine keeps.",
 		[]string{"container", "docker_host"}, nil)
-	containerRecreatedDesc = prometheus.NewDesc("chatstack_container_last_recreated_timestamp_seconds",
+	containerCreatedDesc = prometheus.NewDesc("chatstack_container_created_timestamp_seconds",
 		"When the container was made; a deploy makes a new one under the same name.",
 		[]string{"container", "docker_host"}, nil)
 	containerInfoDesc = prometheus.NewDesc("chatstack_container_info",
@@ -103,7 +103,7 @@ func writeStatus(b *Batch, s *fleet.Status, host string) {
 		b.Gauge(containerUnhealthySinceDesc, epochSeconds(s.UnhealthySince), s.Name, host)
 	}
 	if !s.Created.IsZero() {
-		b.Gauge(containerRecreatedDesc, epochSeconds(s.Created), s.Name, host)
+		b.Gauge(containerCreatedDesc, epochSeconds(s.Created), s.Name, host)
 	}
 	b.Gauge(containerInfoDesc, 1, s.Name, s.Role, s.Project, s.Service, s.Image, host)
 }

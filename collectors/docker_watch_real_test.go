@@ -326,7 +326,7 @@ func (w *realWatch) deploys() {
 	}, func() { w.Await(name, realstack.HealthStatus, container.Healthy) },
 		line("restarts_total", name, "", "3"), line("recreations_total", name, "", "1"), line("state", name, `,state="running"`, "1"))
 	created := fleet.ParseTime(w.Says(name, "{{.Created}}"))
-	w.wantNow("rm and run", "container_"+line("last_recreated_timestamp_seconds", name, "", fmt.Sprint(epochSeconds(created))))
+	w.wantNow("rm and run", "container_"+line("created_timestamp_seconds", name, "", fmt.Sprint(epochSeconds(created))))
 	w.does("a crash after the deploy", func() {
 		pid, err := strconv.Atoi(w.Says(name, "{{.State.Pid}}"))
 		if err != nil {

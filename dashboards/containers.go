@@ -83,7 +83,7 @@ func (b *book) containers() Dashboard {
 				append(of, column{"role", "Role"}, column{"image", "Image"}, column{"compose_project", "Project"}, column{"B", "Started"}, column{"C", "Created"}, column{"D", "Memory limit"}, column{"E", "Should run"}),
 				query{eachContainer("max", selContainer("chatstack_container_info")), ""},
 				query{eachContainer("max", selContainer("chatstack_container_start_time_seconds")) + " * 1000", ""},
-				query{eachContainer("max", selContainer("chatstack_container_last_recreated_timestamp_seconds")) + " * 1000", ""},
+				query{eachContainer("max", selContainer("chatstack_container_created_timestamp_seconds")) + " * 1000", ""},
 				query{eachContainer("max", selContainer("chatstack_container_memory_limit_bytes")), ""},
 				query{eachContainer("max", selContainer("chatstack_container_expected")), ""}).
 				field("Started", inUnit("dateTimeFromNow")).field("Created", inUnit("dateTimeFromNow")).field("Memory limit", inUnit("bytes")).

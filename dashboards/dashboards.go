@@ -68,7 +68,7 @@ func (b *book) dashboard(uid, title, description, from string, variables []Varia
 // annotations mark a deploy, a restart of a container, and one of the exporter. The values of their series are the times.
 func annotations() []Annotation {
 	started := eachContainer("max", sel("chatstack_container_start_time_seconds"))
-	made := eachContainer("max", sel("chatstack_container_last_recreated_timestamp_seconds"))
+	made := eachContainer("max", sel("chatstack_container_created_timestamp_seconds"))
 	marks := []Annotation{
 		{Name: "Deploys", IconColor: "blue", Expr: made + " * 1000", TitleFormat: "{{container}} was deployed", TextFormat: "A new container under the same name, on {{docker_host}}.", TagKeys: "container"},
 		{
