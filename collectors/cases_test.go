@@ -209,6 +209,9 @@ func (c *serviceCase) compare(t *testing.T, b *Batch, err error, placeholders *s
 	if got != c.Want {
 		t.Errorf("got %s (%v), want %s", got, err, c.Want)
 	}
+	if err != nil {
+		wantListed(t, fmt.Sprint(c.Target["kind"]), failure.ReasonOf(err))
+	}
 	told := strings.Join(b.Notes, "\n")
 	if err != nil {
 		told += err.Error() + failure.HintOf(err)

@@ -345,6 +345,9 @@ func TestUnreadableCertificateFilesAreToldApart(t *testing.T) {
 			}
 			b, err := readNamed(t, probe)
 			goldenCertificates(t, name, b, err, c.want)
+			if err != nil {
+				wantListed(t, "tls", c.want)
+			}
 		})
 	}
 }

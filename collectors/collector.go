@@ -33,6 +33,9 @@ type Collector interface {
 // Kind is a sort of target: what its block in exporter.yaml may hold, and how a collector is made of it.
 type Kind struct {
 	config.Kind
+	// Reasons are those for which a target of the kind fails. Their counters are on the page from the start. Not among them are
+	// faults of the exporter itself: panic and internal.
+	Reasons []failure.Reason
 	// New makes a collector of settings that this kind's Defaults made and that were found valid. It connects to nothing.
 	New func(config.Settings, Deps) (Collector, error)
 }

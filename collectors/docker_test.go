@@ -232,6 +232,7 @@ func wantDockerFailure(t *testing.T, err error, reason failure.Reason, hint stri
 	if err == nil {
 		t.Fatalf("got no error, want %s", reason)
 	}
+	wantListed(t, "docker", failure.ReasonOf(err))
 	if got := failure.ReasonOf(err); got != reason {
 		t.Errorf("reason: got %s, want %s; error: %v", got, reason, err)
 	}

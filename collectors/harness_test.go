@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"testing"
 	"time"
 
@@ -88,6 +89,14 @@ func wantReason(t *testing.T, err error, want failure.Reason) {
 	t.Helper()
 	if err == nil || failure.ReasonOf(err) != want {
 		t.Errorf("got %v (%s), want reason %s", err, failure.ReasonOf(err), want)
+	}
+}
+
+// wantListed wants a reason in the table of kinds. A fault of the exporter itself is in none.
+func wantListed(t *testing.T, kind string, reason failure.Reason) {
+	t.Helper()
+	if k, _ := KindOf(kind); reason != failure.Internal && !slices.Contains(k.Reasons, reason) {
+		t.Errorf("kind %q fails for the reason %s, which is not in the table of kinds", kind, reason)
 	}
 }
 

@@ -1,39 +1,57 @@
 package collectors
 
 import (
+	"slices"
+
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
 // Kinds is the table of kinds, in the order in which people read of them. A new service is one file and one line here.
 var Kinds = []Kind{
-	newKind("xmpp_status", newXMPPStatusSettings, newXMPPStatus, "prosody"),
-	newKind("xmpp_metrics", newXMPPMetricsSettings, newXMPPMetrics, "prosody"),
-	newKind("xmpp_proxy", newXMPPProxySettings, newXMPPProxy, "nginx", "caddy", "haproxy", "traefik", "apache"),
-	newKind("xmpp_rest", newXMPPRestSettings, newXMPPRest, "prosody"),
-	newKind("xmpp_c2s", newXMPPC2SSettings, newXMPPC2S, "prosody", "ejabberd"),
-	newKind("irc_rpc", newIRCRPCSettings, newIRCRPC, "unrealircd"),
-	newKind("irc_tls", newIRCTLSSettings, newIRCTLS, "unrealircd", "inspircd", "ngircd", "ergo", "ircd"),
-	newKind("irc_services", newIRCServicesSettings, newIRCServices, "atheme", "anope", "services"),
-	newKind("plant_store", newPlantStoreSettings, newPlantStore),
-	newKind("identity", newIdentitySettings, newIdentity),
-	newKind("docs_search", newDocsSearchSettings, newDocsSearch, "docs"),
-	newKind("web_irc", newWebSettings, newWeb, "thelounge", "kiwiirc", "gamja"),
-	newKind("web_panel", newWebSettings, newWeb),
-	newKind("log_viewer", newWebSettings, newWeb),
-	newKind("http", newWebSettings, newWeb, "nginx", "caddy", "haproxy", "traefik", "apache", "https", "website", "web"),
-	newKind("tcp", newTCPSettings, newTCP, "redis", "postgres", "postgresql", "mysql", "mariadb", "biboumi"),
-	newKind("openmetrics", newOpenMetricsSettings, newOpenMetrics, "prometheus", "metrics", "bridge"),
-	newKind("volume", newVolumeSettings, newMeasurements(measureVolume).collector, "disk"),
-	newKind("tls", newTLSEndpointSettings, newTLSEndpoint, "certificate", "ssl"),
-	newKind("docker", newDockerSettings, newDocker, "container", "podman"),
+	newKind("xmpp_status", newXMPPStatusSettings, newXMPPStatus, ofHTTP, "prosody"),
+	newKind("xmpp_metrics", newXMPPMetricsSettings, newXMPPMetrics, ofHTTP, "prosody"),
+	newKind("xmpp_proxy", newXMPPProxySettings, newXMPPProxy, ofHTTP, "nginx", "caddy", "haproxy", "traefik", "apache"),
+	newKind("xmpp_rest", newXMPPRestSettings, newXMPPRest, ofContent, "prosody"),
+	newKind("xmpp_c2s", newXMPPC2SSettings, newXMPPC2S, ofStream, "prosody", "ejabberd"),
+	newKind("irc_rpc", newIRCRPCSettings, newIRCRPC, ofRPC, "unrealircd"),
+	newKind("irc_tls", newIRCTLSSettings, newIRCTLS, ofIRC, "unrealircd", "inspircd", "ngircd", "ergo", "ircd"),
+	newKind("irc_services", newIRCServicesSettings, newIRCServices, ofRPC, "atheme", "anope", "services"),
+	newKind("plant_store", newPlantStoreSettings, newPlantStore, ofContent),
+	newKind("identity", newIdentitySettings, newIdentity, ofContent),
+	newKind("docs_search", newDocsSearchSettings, newDocsSearch, ofHTTP, "docs"),
+	newKind("web_irc", newWebSettings, newWeb, ofContent, "thelounge", "kiwiirc", "gamja"),
+	newKind("web_panel", newWebSettings, newWeb, ofContent),
+	newKind("log_viewer", newWebSettings, newWeb, ofContent),
+	newKind("http", newWebSettings, newWeb, ofContent, "nginx", "caddy", "haproxy", "traefik", "apache", "https", "website", "web"),
+	newKind("tcp", newTCPSettings, newTCP, ofTCP, "redis", "postgres", "postgresql", "mysql", "mariadb", "biboumi"),
+	newKind("openmetrics", newOpenMetricsSettings, newOpenMetrics, ofHTTP, "prometheus", "metrics", "bridge"),
+	newKind("volume", newVolumeSettings, newMeasurements(measureVolume).collector, ofVolume, "disk"),
+	newKind("tls", newTLSEndpointSettings, newTLSEndpoint, ofTLSPort, "certificate", "ssl"),
+	newKind("docker", newDockerSettings, newDocker, ofHTTP, "container", "podman"),
 }
+
+// The reasons for which targets fail, by what is asked of them.
+var (
+	ofConnecting = []failure.Reason{failure.DNS, failure.Refused, failure.Closed, failure.Timeout}
+	ofTCP        = slices.Concat(ofConnecting, []failure.Reason{failure.Mismatch})
+	ofStream     = slices.Concat(ofTCP, []failure.Reason{failure.TLS, failure.NotFound, failure.Malformed, failure.TooLarge})
+	ofIRC        = slices.Concat(ofTCP, []failure.Reason{failure.TLS, failure.Malformed, failure.TooLarge, failure.Throttled})
+	ofTLSPort    = slices.Concat(ofStream, []failure.Reason{failure.Forbidden, failure.Throttled}) // the former of certificate_file
+	ofHTTP       = slices.Concat(ofConnecting, []failure.Reason{
+		failure.TLS, failure.Unauthorized, failure.Forbidden, failure.NotFound, failure.HTTPStatus, failure.Malformed, failure.TooLarge,
+	})
+	ofContent = slices.Concat(ofHTTP, []failure.Reason{failure.Mismatch})
+	ofRPC     = slices.Concat(ofContent, []failure.Reason{failure.RPCError})
+	ofVolume  = []failure.Reason{failure.Closed, failure.Timeout, failure.Forbidden, failure.NotFound, failure.Mismatch}
+)
 
 // newKind makes an entry of the table, so that a collector is made of settings of its own type. Watches are the programs that
 // it is made for, as people may call the kind.
-func newKind[S config.Settings](name string, defaults func() S, build func(S, Deps) (Collector, error), watches ...string) Kind {
+func newKind[S config.Settings](name string, defaults func() S, build func(S, Deps) (Collector, error), reasons []failure.Reason, watches ...string) Kind {
 	return Kind{
-		Kind: config.Kind{Name: name, Defaults: func() config.Settings { return defaults() }, Watches: watches},
+		Reasons: reasons,
+		Kind:    config.Kind{Name: name, Defaults: func() config.Settings { return defaults() }, Watches: watches},
 		New: func(s config.Settings, d Deps) (Collector, error) {
 			own, ok := s.(S)
 			if !ok {

@@ -65,6 +65,7 @@ func TestVolumeShapes(t *testing.T) {
 			b, err := read(t, volumeProbe(t, measured(c.usage, c.err), c.mountpoint), 10*time.Second)
 			if c.want != "" {
 				wantReason(t, err, c.want)
+				wantListed(t, "volume", c.want)
 				goldenFailure(t, "volume/"+name, b, err)
 				if !strings.Contains(err.Error(), "/data") {
 					t.Errorf("%v does not say of what path", err)

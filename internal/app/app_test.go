@@ -472,6 +472,9 @@ func tryFault(t *testing.T, stack *simstack.Stack, e *exporter, service, fault s
 		if reason == "up" {
 			least = attempts(before, target) + 3 // the first reading may have been under way
 		}
+		if _, counted := before.Value("chatstack_probe_failures_total", "target", target, "reason", reason); reason != "up" && !counted {
+			t.Errorf("%s/%s: failures of %s for the reason %s are not counted from the start", service, fault, target, reason)
+		}
 		e.knows(t, target, reason, least)
 		p := e.wait(t, fmt.Sprintf("%s/%s: %s is %s", service, fault, target, reason), func(p page) bool {
 			return p.Verdict(target) == reason && attempts(p, target) >= least

@@ -11,7 +11,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"slices"
 	"strings"
 	"syscall"
 
@@ -45,17 +44,6 @@ const (
 var Reasons = []Reason{
 	DNS, Refused, Closed, Timeout, TLS, Unauthorized, Forbidden, NotFound, HTTPStatus, Malformed, Mismatch, TooLarge,
 	Throttled, RPCError, Panic, Internal,
-}
-
-// reasonKinds limits a reason to some kinds of targets. A target of any kind can fail for a reason that is not listed.
-var reasonKinds = map[Reason][]string{Throttled: {"irc_tls", "tls"}}
-
-// ReasonsOfKind returns the reasons for which a target of a kind can fail, in the order of Reasons.
-func ReasonsOfKind(kind string) []Reason {
-	return slices.DeleteFunc(slices.Clone(Reasons), func(r Reason) bool {
-		kinds, limited := reasonKinds[r]
-		return limited && !slices.Contains(kinds, kind)
-	})
 }
 
 // explanations tell people what a reason means and what to do. README.md prints the same table.

@@ -148,6 +148,22 @@ func TestReasonsOfOneKindAreNoSeriesOfOthers(t *testing.T) {
 	}
 }
 
+// TestReasonThatAKindShouldNotHaveIsCounted holds that no failure is lost because nobody thought of its reason.
+func TestReasonThatAKindShouldNotHaveIsCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, stop := start(t, io.Discard, Target{
+			Name: "it", Kind: "irc_rpc", Schedule: every(t, "30s"), Timeout: time.Second,
+			Collector: reader(func(context.Context, *collectors.Batch) error { return failure.Errorf(failure.Throttled, "too often") }),
+		})
+		defer stop()
+		if page := textOf(p); strings.Contains(page, `reason="throttled"`) {
+			t.Errorf("the reason is there before it was seen:\n%s", page)
+		}
+		time.Sleep(time.Second)
+		wantLines(t, textOf(p), `chatstack_probe_failures_total{reason="throttled",target="it"} 1`, `chatstack_probe_failures_total{reason="closed",target="it"} 0`)
+	})
+}
+
 func TestIgnoredDeadlineIsAbandonedAndNeverStartedTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var running, most, begun atomic.Int32

@@ -1,6 +1,7 @@
 package poll
 
 import (
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -93,8 +94,11 @@ func (s *Status) metrics() []prometheus.Metric {
 	}
 	add(attemptsDesc, prometheus.CounterValue, float64(s.Attempts))
 	add(overrunsDesc, prometheus.CounterValue, float64(s.Overruns))
-	for _, r := range failure.ReasonsOfKind(s.Kind) {
-		add(failuresDesc, prometheus.CounterValue, float64(s.Failures[r]), string(r))
+	kind, _ := collectors.KindOf(s.Kind)
+	for _, r := range failure.Reasons {
+		if n := s.Failures[r]; n > 0 || slices.Contains(kind.Reasons, r) {
+			add(failuresDesc, prometheus.CounterValue, float64(n), string(r))
+		}
 	}
 	if !s.LastAttempt.IsZero() {
 		add(lastAttemptDesc, prometheus.GaugeValue, unixSeconds(s.LastAttempt))
