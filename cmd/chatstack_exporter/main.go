@@ -134,6 +134,9 @@ func runCheck(ctx context.Context, options app.Options, output string) error {
 		err = app.WriteJSON(os.Stdout, results)
 	} else {
 		err = app.WriteTable(os.Stdout, results, isTerminal(os.Stdout) && os.Getenv("NO_COLOR") == "")
+		if warning := app.StateWarning(options); warning != "" && err == nil {
+			_, err = fmt.Println("warning:", warning)
+		}
 	}
 	if err == nil && !app.AllUp(results) {
 		err = errDown

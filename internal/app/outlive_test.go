@@ -3,6 +3,7 @@ package app
 import (
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -85,6 +86,18 @@ func TestProblemsOutliveAKill(t *testing.T) {
 		last, known = of(e.wait(t, "both are read", func(p page) bool { return p.Verdict("web") == "http_status" && p.Up("docker") }))
 		if most := time.Since(killed).Seconds() + d.target + 1; !known || last.target < d.target || last.container < d.container || last.target > most || last.container > most {
 			t.Errorf("down for %v before the first reading, then for %v (known: %t); want that both go on", d, last, known)
+		}
+	}
+}
+
+func TestCheckSaysWhatARestartForgets(t *testing.T) {
+	binary := buildBinary(t)
+	const target = "targets: [{kind: http, name: web, url: 'http://127.0.0.1:1/'}]\n"
+	for file, want := range map[string]int{target: 1, "state_file: state.json\n" + target: 0} {
+		p := startProgram(t, binary, directoryWith(t, file), nil, "check")
+		p.ExitCode(t, patience)
+		if n := strings.Count(p.Stdout.String(), "warning: without state_file, a restart of the exporter forgets"); n != want {
+			t.Errorf("%q: %d warnings, want %d:\n%s", file, n, want, &p.Stdout)
 		}
 	}
 }

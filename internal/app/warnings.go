@@ -54,6 +54,14 @@ func containerWarning(cfg *config.Config, settings config.Settings) string {
 	return fmt.Sprintf("container %s excuses nothing, since this exporter watches no engine; set container_host to the docker_host under which another one watches it", t.Container)
 }
 
+// StateWarning says what a restart of the exporter forgets without a state file; "" with one.
+func StateWarning(o Options) string {
+	if cfg, err := LoadConfig(o); err != nil || cfg.StateFile != "" {
+		return ""
+	}
+	return "without state_file, a restart of the exporter forgets how long targets have been down"
+}
+
 // pastMaintenance are windows that are over and will never come again.
 func pastMaintenance(cfg *config.Config) []Warning {
 	var warnings []Warning
