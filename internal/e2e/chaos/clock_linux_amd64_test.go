@@ -8,10 +8,13 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -212,4 +215,60 @@ func read(p, before page, n float64) bool {
 func nearNow(stamp float64, offset, ago time.Duration) bool {
 	now := float64(time.Now().Add(offset).UnixMilli()) / 1000
 	return math.Abs(now-stamp) <= ago.Seconds()+15
+}
+
+// TestSteppedClockMovesNoDuration steps the wall clock while a target and a container are down, and kills the exporter: neither
+// before nor after the kill is a duration an hour longer, or begun anew.
+func TestSteppedClockMovesNoDuration(t *testing.T) {
+	for _, wrong := range []time.Duration{time.Hour, -time.Hour} {
+		t.Run(wrong.String(), func(t *testing.T) {
+			t.Parallel()
+			engine := simstacktest.StartEngine(t, nil)
+			irc := engine.Add(simstack.ContainerSpec{Name: "irc", Image: "chat/irc:1", Restart: "always"})
+			var down atomic.Bool
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				if down.Load() {
+					w.WriteHeader(http.StatusServiceUnavailable)
+				}
+			}))
+			t.Cleanup(server.Close)
+			config := "poll: {interval: 1s, timeout: 1s}\nstate_file: " + filepath.Join(t.TempDir(), "state.json") + "\ntargets:\n" +
+				"  - {kind: docker, host: '" + engine.Host() + "', resources: none}\n  - {kind: http, name: web, url: '" + server.URL + "'}\n"
+			lasted := func(p page) (target, container float64) {
+				return p.Sum("chatstack_target_down_seconds"), p.Sum("chatstack_container_down_seconds")
+			}
+			var clock *wallClock
+			e := startBy(t, command(t, "", config, nil), func(cmd *exec.Cmd) (err error) {
+				if clock, err = startWithClock(cmd); err != nil {
+					return err
+				}
+				return clock.step(wrong)
+			})
+			e.wait(t, "every target up", page.AllUp)
+			down.Store(true)
+			irc.Stop()
+			begun := time.Now()
+			check := func(p page, least float64) {
+				t.Helper()
+				target, container := lasted(p)
+				if most := time.Since(begun).Seconds() + 2; target < least || container < least || target > most || container > most {
+					t.Errorf("down for %v s and %v s, want %v to %v", target, container, least, most)
+				}
+			}
+			e.wait(t, "both are down", func(p page) bool { target, container := lasted(p); return min(target, container) > 1 })
+			if err := clock.step(0); err != nil {
+				t.Fatal(err)
+			}
+			last := e.wait(t, "both are down for longer", func(p page) bool { target, container := lasted(p); return min(target, container) > 3 })
+			check(last, 3)
+			if err := e.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			<-e.Ended
+			e = start(t, command(t, "", config, nil))
+			check(e.scrape(t), 3)
+			check(e.wait(t, "both were read", func(p page) bool { return p.Verdict("web") == "http_status" && p.Up("docker") }), 3)
+			e.stop(t)
+		})
+	}
 }
