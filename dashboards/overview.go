@@ -29,7 +29,12 @@ func firing(severity string) string {
 }
 
 // lasting is how long something has been wrong with containers, where something is.
-func lasting(metric string) string { return eachContainer("max", selContainer(metric)) + " > 0" }
+func lasting(metrics ...string) string {
+	for i, name := range metrics {
+		metrics[i] = selContainer(name)
+	}
+	return eachContainer("max", strings.Join(metrics, " + ")) + " > 0"
+}
 
 // heldBack are all alerts that the exporter holds back, in one list: those on targets and containers with the reason and the cause,
 // those on anything else with their names.
