@@ -47,15 +47,15 @@ func number(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
 // longer is a number of seconds that is exceeded.
 func longer(d config.Duration) string { return " > " + number(d.Std().Seconds()) }
 
-// The recorded series.
+// The recorded series. any is what one exporter sees at least, all what every exporter sees that has an opinion.
 const (
-	targetDownMax   = "chatstack:target_down_seconds:max"
-	targetDownMin   = "chatstack:target_down_seconds:min"
+	targetDownAny   = "chatstack:target_down_seconds:any"
+	targetDownAll   = "chatstack:target_down_seconds:all"
 	containerDown   = "chatstack:container_down"
 	targetElsewhere = "chatstack:target_container_down_seconds"
-	problemMax      = "chatstack:problem_seconds:max" // of warnings
-	problemMin      = "chatstack:problem_seconds:min" // of critical alerts
-	authFailureRate = "chatstack:xmpp_auth_failure_rate"
+	warningsAny     = "chatstack:warning_seconds:any"
+	criticalAll     = "chatstack:critical_seconds:all"
+	authFailureRate = "chatstack:xmpp_auth_failures_per_minute"
 	memory          = "chatstack:container_memory_bytes"
 	xmppMemory      = "chatstack:xmpp_container_memory_bytes"
 	volumeUsed      = "chatstack:volume_used_ratio"
@@ -68,14 +68,15 @@ func recorded(a *config.Alerts) []rule {
 		return over(operator, fmt.Sprintf("%s unless %s == 1", latest(a, fmt.Sprintf("chatstack_problem_seconds{severity=%q}", severity)), latest(a, "chatstack_problem_excused")), nil)
 	}
 	return []rule{
-		{Record: targetDownMax, Expr: over("max", down, nil)},
-		{Record: targetDownMin, Expr: over("min", down, nil)},
-		{Record: containerDown, Expr: containers("max", latest(a, "chatstack_container_down_seconds")+" > 0")},
+		{Record: targetDownAny, Expr: over("max", down, nil)},
+		{Record: targetDownAll, Expr: over("min", down, nil)},
+		// One that has just come back still explains that its target is not read again yet.
+		{Record: containerDown, Expr: containers("max", fmt.Sprintf("max_over_time(chatstack_container_down_seconds[%s]) > 0", seconds(a.Lookback)))},
 		// The container that serves a target, also on an engine that another exporter watches.
 		{Record: targetElsewhere, Expr: over("max", fmt.Sprintf("%s * ignoring (%s) group_left %s", latest(a, "chatstack_target_info"),
 			list(scrapeLabels, "endpoint", "kind", "target"), containerDown), []string{"docker_host", "kind"})},
-		{Record: problemMax, Expr: problems("max", Warning)},
-		{Record: problemMin, Expr: problems("min", Critical)},
+		{Record: warningsAny, Expr: problems("max", Warning)},
+		{Record: criticalAll, Expr: problems("min", Critical)},
 		// A rate dips while scrapes are lost, so that the alert takes the best of the last ones.
 		{Record: authFailureRate, Expr: fmt.Sprintf("sum without (host) (rate(xmpp_c2s_auth_failure_total[%s])) * 60", seconds(a.XMPPAuthFailureRate.Window))},
 		{Record: memory, Expr: containers("max", unlessExcused(a, "container", "chatstack_container_memory_working_set_bytes"))},

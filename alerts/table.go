@@ -140,13 +140,13 @@ func targetAlerts(a *config.Alerts) []alert {
 		{
 			name: "TargetDown", severity: Warning, keep: a.TargetDown.Warning.KeepFiringFor,
 			// The warning about a refused certificate says more. The critical alert comes all the same.
-			expr: targetDownMax + longer(a.TargetDown.Warning.For) + unlessElsewhere(targetDownMax) +
-				" unless ignoring (alert, of, severity) " + problemMax + `{alert="TLSChainInvalid"}` + longer(a.TLSChainInvalid.For),
+			expr: targetDownAny + longer(a.TargetDown.Warning.For) + unlessElsewhere(targetDownAny) +
+				" unless ignoring (alert, of, severity) " + warningsAny + `{alert="TLSChainInvalid"}` + longer(a.TLSChainInvalid.For),
 			summary:     aTarget + " is down (" + reasons + ").",
 			description: description,
 		}, {
 			name: "TargetDown", severity: Critical, keep: a.TargetDown.Critical.KeepFiringFor,
-			expr:        targetDownMin + longer(a.TargetDown.Critical.For) + unlessElsewhere(targetDownMin),
+			expr:        targetDownAll + longer(a.TargetDown.Critical.For) + unlessElsewhere(targetDownAll),
 			summary:     aTarget + " has been down for over " + plain(a.TargetDown.Critical.For) + " (" + reasons + ").",
 			description: description,
 		},
@@ -156,9 +156,9 @@ func targetAlerts(a *config.Alerts) []alert {
 // problemAlerts are those on conditions that the exporter judges itself: only how long is left to compare.
 func problemAlerts(a *config.Alerts) []alert {
 	of := func(name, severity string, hold config.Hold, summary, description string) alert {
-		series := problemMax
+		series := warningsAny
 		if severity == Critical {
-			series = problemMin
+			series = criticalAll
 		}
 		return alert{
 			name: name, severity: severity, keep: hold.KeepFiringFor,
@@ -216,7 +216,7 @@ func exporterAlerts(a *config.Alerts) []alert {
 				". Until it does, no other alert about {{ with $labels.part }}it{{ else }}the stack{{ end }} can fire.",
 		}, {
 			name: "PollStalled", severity: Critical, keep: a.PollStalled.KeepFiringFor,
-			expr:        "time() - " + over("min", latest(a, "chatstack_poll_last_completed_timestamp_seconds"), nil) + longer(a.PollStalled.After),
+			expr:        over("max", "time() - "+latest(a, "chatstack_poll_last_completed_timestamp_seconds"), nil) + longer(a.PollStalled.After),
 			summary:     "chatstack_exporter has stopped polling; its data is stale.",
 			description: "Its poll loop has stood still" + lasted,
 		}, {

@@ -112,7 +112,7 @@ func (b *book) overview() Dashboard {
 		}},
 		section{"Against the thresholds", []panel{
 			b.guided(stat("Failed logins per minute", "At the XMPP server, as the alert sees them: the rate of the last two minutes.",
-				query{"max(chatstack:xmpp_auth_failure_rate)", "per minute"}).decimals(1).
+				query{"max(chatstack:xmpp_auth_failures_per_minute)", "per minute"}).decimals(1).
 				limits(above(float64(a.XMPPAuthFailureRate.Warning.Over), float64(a.XMPPAuthFailureRate.Critical.Over))).none("no source, or rules not loaded: see XMPP"), "XMPPAuthFailureRate"),
 			b.guided(stat("First certificate to end", "Time left of the certificate that ends first, of all servers and files.",
 				query{"min(" + eachEndpoint("min", sel("chatstack_tls_certificate_not_after_timestamp_seconds")) + ") - time()", "left"}).unit("s").

@@ -32,7 +32,7 @@ func (b *book) xmpp() Dashboard {
 				query{"sum(" + each("max", sel("chatstack_xmpp_module_problems", `state="error"`), "state") + ")", "modules"}).limits(steps([]string{well, warning}, 1)).none("the status page is not read"), "XMPPModuleProblem"),
 			b.guided(stat("Component", "External components, such as the bridge: connected only when the status page says so.",
 				query{each("min", sel("chatstack_xmpp_component_connected")), "{{host}}"}).limits(good()).maps(yesNo()).none("no external component, or no status page"), "XMPPComponentDisconnected"),
-			stat("Failed logins per minute", "As the alert sees them: the rate of the last two minutes.", query{"max(chatstack:xmpp_auth_failure_rate)", "per minute"}).decimals(1).
+			stat("Failed logins per minute", "As the alert sees them: the rate of the last two minutes.", query{"max(chatstack:xmpp_auth_failures_per_minute)", "per minute"}).decimals(1).
 				limits(above(float64(logins.Warning.Over), float64(logins.Critical.Over))).none("no source, or rules not loaded"),
 		}},
 		section{"Connections and logins", []panel{
@@ -43,7 +43,7 @@ func (b *book) xmpp() Dashboard {
 				query{total(rate("xmpp_s2s_connections_total"), "host"), "servers, {{direction}}"},
 				query{total(rate("xmpp_c2s_connections_total"), "host"), "clients"}).unit("cps").none(noSource),
 			b.guided(chart("Failed logins", "Per minute, as the alert sees them, with both of its thresholds; and smoothed over five minutes. Needs mod_measure_chatstack or another source: see Sources.",
-				query{each("max", "chatstack:xmpp_auth_failure_rate"), "alert, over 2 minutes"},
+				query{each("max", "chatstack:xmpp_auth_failures_per_minute"), "alert, over 2 minutes"},
 				query{"chatstack:xmpp_auth_failures:rate5m_per_minute", "over 5 minutes"}).unit("cpm").
 				drawn(above(float64(logins.Warning.Over), float64(logins.Critical.Over))).none("no source, or rules not loaded"), "XMPPAuthFailureRate"),
 			chart("Logins", "Logins per minute that succeeded and that failed, by virtual host.",
