@@ -1,6 +1,7 @@
 package app
 
 import (
+	"fmt"
 	"log/slog"
 	"slices"
 	"time"
@@ -15,7 +16,8 @@ import (
 type judge struct {
 	health      *health.Judge
 	maintenance *maintenance.Register
-	saved       *state.Value
+	save        func(any) error
+	saving      chan error // not nil while the disk takes too long
 	log         *slog.Logger
 	// placeholders are the targets with a secret that is an obvious placeholder.
 	placeholders map[string]bool
@@ -24,7 +26,7 @@ type judge struct {
 
 // newJudge takes over what the former process has saved.
 func newJudge(alerts *config.Alerts, m *maintenance.Register, saved *state.Value, log *slog.Logger) *judge {
-	j := &judge{health: health.NewJudge(alerts), maintenance: m, saved: saved, log: log}
+	j := &judge{health: health.NewJudge(alerts), maintenance: m, save: saved.Save, log: log}
 	var memory health.Memory
 	if err := saved.Load(&memory); err != nil {
 		log.Error("the saved problems are lost; their durations begin anew", "err", err)
@@ -56,14 +58,48 @@ func (j *judge) Judge(f *health.Facts) *health.Judgement {
 		t.Conditions = append(slices.Clip(t.Conditions), health.Condition{Alert: health.AlertPlaceholder, Holds: holds})
 	}
 	result := j.health.Judge(f)
-	if !j.health.Changed() && !j.unsaved {
-		return result
+	j.keep(f.Now)
+	return result
+}
+
+// saveWithin is how long a page waits for the disk.
+const saveWithin = 2 * time.Second
+
+// errSlowDisk means that saving goes on in the background.
+var errSlowDisk = fmt.Errorf("the disk has taken longer than %s", saveWithin)
+
+// keep saves what must outlive the process, if it has changed. A disk that cannot be written, or hangs, hides no problem.
+func (j *judge) keep(now time.Time) {
+	if j.saving != nil {
+		select {
+		case err := <-j.saving:
+			j.saving = nil
+			j.noteSaved(err)
+		default:
+			return
+		}
 	}
-	// A disk that cannot be written hides no problem.
-	err := j.saved.Save(j.health.Memory(f.Now))
-	if err != nil && !j.unsaved {
+	if !j.health.Changed() && !j.unsaved {
+		return
+	}
+	memory, saving := j.health.Memory(now), make(chan error, 1)
+	go func() { saving <- j.save(memory) }()
+	select {
+	case err := <-saving:
+		j.noteSaved(err)
+	case <-time.After(saveWithin):
+		j.saving = saving
+		j.noteSaved(errSlowDisk)
+	}
+}
+
+// noteSaved logs that nothing is saved any more, or is again.
+func (j *judge) noteSaved(err error) {
+	switch {
+	case err != nil && !j.unsaved:
 		j.log.Error("problems are not saved; a restart of the exporter will forget when they began", "err", err)
+	case err == nil && j.unsaved:
+		j.log.Info("problems are saved again")
 	}
 	j.unsaved = err != nil
-	return result
 }

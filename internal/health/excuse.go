@@ -26,7 +26,11 @@ type causes struct {
 }
 
 func newCauses(j *Judge, f *Facts) causes {
-	x := causes{judge: j, now: f.Now, containers: map[Subject]*Container{}, maintained: map[Subject]bool{}, blamed: map[*Container]cause{}}
+	count := 0
+	for _, e := range j.engines {
+		count += len(e.containers)
+	}
+	x := causes{judge: j, now: f.Now, containers: make(map[Subject]*Container, count), maintained: map[Subject]bool{}, blamed: map[*Container]cause{}}
 	for _, s := range f.Maintenance {
 		x.maintained[s] = true
 	}

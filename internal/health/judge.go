@@ -65,7 +65,8 @@ const unreadFor = 15 * time.Minute
 func (j *Judge) Judge(f *Facts) *Judgement {
 	j.noticeStep(f.Now)
 	j.readEngines(f)
-	r := &round{causes: newCauses(j, f), verdicts: map[Subject]Verdict{}}
+	r := &round{causes: newCauses(j, f)}
+	r.verdicts = make(map[Subject]Verdict, len(r.containers)+len(f.Targets))
 	containers := slices.SortedFunc(maps.Values(r.containers), func(a, b *Container) int {
 		return compareSubjects(a.subject(), b.subject())
 	})

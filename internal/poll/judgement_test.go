@@ -102,3 +102,46 @@ func TestWhatWasWellIsNoOpinion(t *testing.T) {
 		}
 	}
 }
+
+func BenchmarkJudgementMetrics(b *testing.B) {
+	for _, n := range []int{200, 1000} {
+		b.Run(fmt.Sprintf("%d containers", n), func(b *testing.B) {
+			j := &health.Judgement{Verdicts: map[health.Subject]health.Verdict{}}
+			for i := range n {
+				j.Verdicts[health.ContainerSubject("local", fmt.Sprintf("c%04d", i))] = health.Verdict{Known: true}
+				j.Verdicts[health.TargetSubject(fmt.Sprintf("t%04d", i))] = health.Verdict{Known: true, Down: time.Duration(i)}
+			}
+			var e exposition.Encoder
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := e.Encode(judgementMetrics(j)); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// factsJudge keeps the facts that it is given.
+type factsJudge struct{ last *health.Facts }
+
+func (j *factsJudge) Judge(f *health.Facts) *health.Judgement {
+	j.last = f
+	return &health.Judgement{Time: f.Now}
+}
+
+// TestEngineIsKnownBeforeItIsRead also has a reload replace its target: an engine that is not named is not configured any more.
+func TestEngineIsKnownBeforeItIsRead(t *testing.T) {
+	var previous *Poller
+	for range 2 {
+		j := &factsJudge{}
+		target := idle(t, "docker", "30s")
+		target.DockerHost = "local"
+		p, err := New([]Target{target, idle(t, "web", "30s")}, prometheus.NewRegistry(), j, slog.New(slog.DiscardHandler), previous)
+		must(t, err)
+		if e := j.last.Engines; len(e) != 1 || e[0].Host != "local" || e[0].Read {
+			t.Errorf("got %+v, want one engine that was not read", e)
+		}
+		previous = p
+	}
+}
