@@ -106,7 +106,7 @@ func TestTargetNeverSeenUpIsPendingUntilItIsCritical(t *testing.T) {
 
 func TestInferredContainerThatRunsAgainExcusesForAWhile(t *testing.T) {
 	w := stack(t)
-	w.infer("api")
+	w.inferAPI()
 	w.container("api").State = "exited"
 	w.target("api").Up = false
 	w.pass(10 * time.Minute)

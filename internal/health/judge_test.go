@@ -48,10 +48,10 @@ func (w *world) target(name string) *Target {
 	return &w.Targets[i]
 }
 
-// infer has the target's container of the same name found by the address.
-func (w *world) infer(name string) {
-	w.container(name).HostNames = []string{name}
-	w.target(name).Container, w.target(name).HostName = "", name
+// inferAPI has the container of the target api found by the address.
+func (w *world) inferAPI() {
+	w.container("api").HostNames = []string{"api"}
+	w.target("api").Container, w.target("api").HostName = "", "api"
 }
 
 // pass lets time pass, with a judgement every 10 s and one at the end.
@@ -304,7 +304,7 @@ func TestInferredContainerExcusesOnlyWhileItDoesNotRun(t *testing.T) {
 	for _, inferred := range []bool{false, true} {
 		w := stack(t)
 		if inferred {
-			w.infer("api")
+			w.inferAPI()
 		}
 		w.container("db").State = "exited"
 		w.target("api").Up = false
@@ -316,7 +316,7 @@ func TestInferredContainerExcusesOnlyWhileItDoesNotRun(t *testing.T) {
 		}
 	}
 	w := stack(t)
-	w.infer("api")
+	w.inferAPI()
 	w.container("api").State = "exited"
 	w.target("api").Up = false
 	w.pass(3 * time.Minute)
@@ -325,7 +325,7 @@ func TestInferredContainerExcusesOnlyWhileItDoesNotRun(t *testing.T) {
 
 func TestContainerStaysInferredWhileItsEngineCannotBeRead(t *testing.T) {
 	w := stack(t)
-	w.infer("api")
+	w.inferAPI()
 	w.look()
 	w.Engines[0].Read = false
 	w.pass(14 * time.Minute)

@@ -99,8 +99,7 @@ func (d Directory) reached(name string) []*Container {
 
 func (c *Container) exists() bool { return c.State != Missing }
 
-// of are the containers that may serve a target whose server was found. If the engine is unknown, they are those of that name on
-// any engine.
+// of are the containers that may serve the target: those of its container's name, on any engine if its engine is unknown.
 func (d Directory) of(t *Target) []*Container {
 	list := d.byName[t.Container]
 	if t.ContainerHost == "" {
