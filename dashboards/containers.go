@@ -47,7 +47,7 @@ func (b *book) containers() Dashboard {
 				limits(steps([]string{unknown, well, "blue", warning, critical}, 1, 2, 3, 5)).maps(states).none(noEngine), "ContainerDown"),
 			table("Not well", "How long each container has been down, missing (or removed by somebody) or unhealthy, and whether its alerts are held back. Empty while all are well.",
 				append(of, column{"A", "Down for"}, column{"B", "Missing for"}, column{"C", "Unhealthy for"}, column{"D", "Unhealthy since"}, column{"E", "Held back"}),
-				query{lasting("chatstack_container_down_seconds"), ""}, query{lasting("chatstack_container_missing_seconds", "chatstack_container_removed_seconds"), ""}, query{lasting("chatstack_container_unhealthy_seconds"), ""},
+				query{lasting("chatstack_container_down_seconds"), ""}, query{lasting("chatstack_container_missing_seconds") + " or " + lasting("chatstack_container_removed_seconds"), ""}, query{lasting("chatstack_container_unhealthy_seconds"), ""},
 				query{eachContainer("min", selContainer("chatstack_container_unhealthy_since_timestamp_seconds")) + " * 1000", ""},
 				query{eachContainer("max", selContainer("chatstack_container_excused")) + " == 1", ""}).
 				field("Down for", inUnit("s")).field("Missing for", inUnit("s")).field("Unhealthy for", inUnit("s")).

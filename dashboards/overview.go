@@ -29,12 +29,7 @@ func firing(severity string) string {
 }
 
 // lasting is how long something has been wrong with containers, where something is.
-func lasting(metrics ...string) string {
-	for i, name := range metrics {
-		metrics[i] = selContainer(name)
-	}
-	return eachContainer("max", strings.Join(metrics, " + ")) + " > 0"
-}
+func lasting(metric string) string { return eachContainer("max", selContainer(metric)) + " > 0" }
 
 // heldBack are all alerts that the exporter holds back, in one list: those on targets and containers with the reason and the cause,
 // those on anything else with their names.
@@ -62,7 +57,8 @@ func budget() string { return "1 - (1 - " + availability() + ") / (1 - $slo / 10
 
 func (b *book) overview() Dashboard {
 	a := b.alerts
-	down := eachContainer("max", sel("chatstack_container_down_seconds")+" + "+sel("chatstack_container_missing_seconds"))
+	// While an engine cannot be read, only what is wrong has a duration.
+	down := eachContainer("max", sel("chatstack_container_down_seconds")) + " > 0 or " + eachContainer("max", sel("chatstack_container_missing_seconds")) + " > 0"
 	unhealthy := eachContainer("max", sel("chatstack_container_unhealthy_seconds"))
 	runbook := DataLink{Title: "Runbook", URL: b.runbook("${__value.text}"), TargetBlank: true}
 	severities := []Property{coloured(), {"mappings", []Mapping{{"value", map[string]Mapped{
@@ -77,7 +73,7 @@ func (b *book) overview() Dashboard {
 			b.guided(stat("Targets down", "Targets whose last reading failed. Details below, in plain words on the status page.",
 				query{failing(success(), "== 0"), "down"}).limits(critically(1)).none(noExporter), "TargetDown"),
 			b.guided(stat("Containers down", "Containers that should run and do not, or do not exist. One-shot and one-off containers do not count.",
-				query{failing(down, "> 0"), "down"}).limits(critically(1)).none("no container engine is read"), "ContainerDown"),
+				query{"count(" + down + ") or 0 * count(" + sel("chatstack_container_expected") + ")", "down"}).limits(critically(1)).none("no container engine is read"), "ContainerDown"),
 			b.guided(stat("Containers unhealthy", "Containers whose own health check fails.",
 				query{failing(unhealthy, "> 0"), "unhealthy"}).limits(steps([]string{well, warning}, 1)).none("no container engine is read"), "ContainerUnhealthy"),
 			stat("Critical alerts", "Alerts that fire now and page somebody.", query{firing("critical"), "critical"}).limits(critically(1)).none(noRules),
