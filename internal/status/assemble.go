@@ -33,7 +33,7 @@ func (m *memory) report(in Input, now time.Time) *Report {
 	slices.SortStableFunc(r.Services, func(a, b Service) int {
 		return cmp.Or(cmp.Compare(b.Level, a.Level), a.loss()-b.loss(), cmp.Compare(a.Name, b.Name))
 	})
-	r.Thresholds = thresholds(&in, all, j, targets)
+	r.Thresholds = thresholds(&in, r.Containers, all, j, targets)
 	if r.Stale != "" {
 		r.markStale()
 	}

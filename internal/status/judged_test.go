@@ -163,13 +163,16 @@ func TestContainerThatWaitsForAnotherSaysSo(t *testing.T) {
 
 func TestEngineThatDoesNotAnswerLeavesContainersAsTheyWere(t *testing.T) {
 	w := begin(engine)
-	w.contain(named{"irc", containerText{}}, named{"db", containerText{state: "exited"}})
+	w.contain(named{"irc", containerText{role: "xmpp", memory: 1e8}}, named{"db", containerText{state: "exited"}})
 	w.look(0)
 	w.look(2 * time.Minute)
 	w.text["docker"] = ""
 	w.status("docker").Up, w.status("docker").Reason = false, failure.Refused
 	r := w.look(5 * time.Minute)
 	if got := r.container("irc"); got.Level != Unknown || got.State != "running" || got.Text != "its engine has not answered for 5 min; before, it was running" || len(got.Values) > 0 {
+		t.Errorf("got %+v", got)
+	}
+	if got := r.threshold("ContainerMemory"); got.Subject != "irc" || got.Present == nil {
 		t.Errorf("got %+v", got)
 	}
 	if got := r.container("db"); got.Level != Critical || !strings.HasSuffix(got.Text, "; does not run (when it was last known)") || !r.Problems[0].Unknown {

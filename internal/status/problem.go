@@ -193,7 +193,7 @@ func (j *judged) describeTarget(p *Problem, t *observed, all *fleet) (text, todo
 	case p.Alert == health.AlertVolumeUsage && known:
 		text = valueText(v, "ratio") + " of it is used"
 	case p.Alert == health.AlertAuthFailureRate && known:
-		text = valueText(v, "per_minute") + " logins fail"
+		text = number(v) + " logins a minute fail"
 	}
 	return text, p.Hint
 }
@@ -226,14 +226,14 @@ func (j *judged) describeContainer(in *Input, p *health.Problem, f *facts, past 
 	case health.AlertContainerUnhealthy:
 		return "its health check fails", "See what the check says: docker inspect --format '{{json .State.Health}}' " + p.Name
 	case health.AlertContainerRestarts:
-		if p.Severity < health.Critical {
-			todo = "Unless somebody did it, "
+		if todo = "Read"; p.Severity < health.Critical {
+			todo = "Unless somebody did it, read"
 		}
 		text = fmt.Sprintf("restarted %s within %s, %s", times(float64(j.Verdicts[p.Subject].RecentRestarts)), ago(in.Alerts.ContainerRestarts.Window.Std()), counts(p, now))
 		if f.state == health.Restarting {
 			text += "; ends and is restarted by its policy" + exitText(f, past, now)
 		}
-		return text, todo + "read why it ended: " + logs
+		return text, todo + " why it ended: " + logs
 	default: // memory
 		limit, todo := in.Alerts.ContainerMemory.Critical.Over, "Find out what takes it, or give the container a limit."
 		if f.role == "xmpp" && p.Severity < health.Critical {

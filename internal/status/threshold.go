@@ -160,11 +160,13 @@ const (
 )
 
 // thresholds are the operators' table with its present values.
-func thresholds(in *Input, all *fleet, j *judged, targets []observed) []Threshold {
+func thresholds(in *Input, containers []Container, all *fleet, j *judged, targets []observed) []Threshold {
 	a := in.Alerts
-	isXMPP := func(s health.Subject) bool {
-		f := all.facts[place{s.Host, s.Name}]
-		return f != nil && f.role == "xmpp"
+	xmpp := map[health.Subject]bool{}
+	for i := range containers {
+		if c := &containers[i]; c.Role == "xmpp" {
+			xmpp[health.ContainerSubject(c.DockerHost, c.Name)] = true
+		}
 	}
 	seconds := func(d config.Duration) float64 { return d.Std().Seconds() }
 	rows := []row{
@@ -186,12 +188,12 @@ func thresholds(in *Input, all *fleet, j *judged, targets []observed) []Threshol
 			warning: float64(a.ContainerRestarts.Warning.Over), critical: float64(a.ContainerRestarts.Critical.Over),
 		},
 		{
-			alert: health.AlertContainerMemory, unit: "bytes", of: isXMPP, calm: "no memory of a container with the role xmpp is known",
+			alert: health.AlertContainerMemory, unit: "bytes", of: func(s health.Subject) bool { return xmpp[s] }, calm: "no memory of a container with the role xmpp is known",
 			warning: float64(a.ContainerMemory.Warning.Over), critical: float64(a.ContainerMemory.Critical.Over),
 		},
 		{
 			alert: health.AlertContainerMemory, unit: "bytes", oneLevel: true, critical: float64(a.ContainerMemory.Critical.Over),
-			of: func(s health.Subject) bool { return !isXMPP(s) }, calm: "no container's memory is known",
+			of: func(s health.Subject) bool { return !xmpp[s] }, calm: "no container's memory is known",
 		},
 		{
 			alert: health.AlertContainerDown, unit: "seconds", warning: seconds(a.ContainerDown.Warning.For), critical: seconds(a.ContainerDown.Critical.For),
