@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"math"
 	"slices"
 	"time"
 
@@ -169,7 +168,7 @@ func (b *Batch) Conditions(err error) []health.Condition {
 func countsOf(f *exposition.Family) map[string]float64 {
 	counts := map[string]float64{}
 	for line := range exposition.Lines(f.Text) {
-		if !math.IsNaN(line.Value) && !math.IsInf(line.Value, 0) {
+		if line.Value >= 0 && line.Value <= 1<<53 { // else it counts nothing
 			counts[fmt.Sprint(line.Labels)] = line.Value
 		}
 	}

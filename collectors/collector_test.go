@@ -2,7 +2,10 @@ package collectors
 
 import (
 	"slices"
+	"strings"
 	"testing"
+
+	"github.com/prometheus/common/model"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/openmetrics"
@@ -42,5 +45,19 @@ func TestPinnedCertificateNeedNotVerify(t *testing.T) {
 		if c.Holds {
 			t.Errorf("%s holds", c.Alert)
 		}
+	}
+}
+
+// TestImpossibleCountsCountNothing has a server that says it counted without an end, which no sum must take in.
+func TestImpossibleCountsCountNothing(t *testing.T) {
+	text := ""
+	for host, v := range map[string]string{"a": "3", "b": "1e308", "c": "+Inf", "d": "NaN", "e": "-1"} {
+		text += authFailures + `{host="` + host + `"} ` + v + "\n"
+	}
+	b := &Batch{}
+	b.Families(exposition.Family{Name: strings.TrimSuffix(authFailures, "_total"), Type: model.MetricTypeCounter, Text: []byte(text)})
+	conditions := b.Conditions(nil)
+	if len(conditions) != 1 || len(conditions[0].Counts) != 1 {
+		t.Errorf("got %+v, want one count", conditions)
 	}
 }

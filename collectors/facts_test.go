@@ -2,7 +2,6 @@ package collectors
 
 import (
 	"errors"
-	"math"
 	"strings"
 	"testing"
 
@@ -51,6 +50,9 @@ func wantFacts(t *testing.T, b *Batch, success bool, page []byte) {
 			}
 			shown[health.AlertCertificateExpiry] = first
 		case authFailures:
+			if !(line.Value >= 0 && line.Value <= 1<<53) {
+				continue
+			}
 			shown[health.AlertAuthFailureRate] += line.Value
 		case "chatstack_container_memory_working_set_bytes":
 			if line.Value > 0 && b.Engine != nil {
@@ -59,7 +61,7 @@ func wantFacts(t *testing.T, b *Batch, success bool, page []byte) {
 		}
 	}
 	for name, v := range shown {
-		if got, ok := facts[name]; !ok || got != v && !(math.IsNaN(v) || math.IsInf(v, 0)) {
+		if got, ok := facts[name]; !ok || got != v {
 			t.Errorf("%s is %g on the page and %g (known: %t) in the facts", name, v, got, ok)
 		}
 	}

@@ -77,7 +77,7 @@ func (j *Judge) conditionsOf(t *Target, now time.Time) []seenCondition {
 	}
 	for _, old := range j.conditions[t.Name] {
 		told := slices.ContainsFunc(list, func(c seenCondition) bool { return c.Alert == old.Alert && !c.saved })
-		if old.first = false; !told && !(t.Read && t.Up) && now.Sub(old.at) <= unreadFor {
+		if old.first = false; !told && (!t.Read || !t.Up) && now.Sub(old.at) <= unreadFor {
 			list = append(list, old)
 		}
 	}

@@ -38,19 +38,23 @@ func TestContainersOfSeveralEngines(t *testing.T) {
 		{"both are down", []Container{dead("local", "irc"), dead("second", "irc")}, []string{"irc ContainerDown", "irc ContainerDown"}},
 		{
 			"one is down, and the other one has lost its dependency",
-			[]Container{dead("local", "irc"), well("second", "irc", "db"), roleless(dead("second", "db"))}, []string{"db ContainerDown", "irc ContainerDown"},
+			[]Container{dead("local", "irc"), well("second", "irc", "db"), roleless(dead("second", "db"))},
+			[]string{"db ContainerDown", "irc ContainerDown"},
 		},
 		{
 			"a dependency of that name on another engine",
-			[]Container{needing(dead("local", "irc"), "db"), roleless(well("local", "db")), roleless(dead("second", "db"))}, []string{"db ContainerDown", "irc ContainerDown"},
+			[]Container{needing(dead("local", "irc"), "db"), roleless(well("local", "db")), roleless(dead("second", "db"))},
+			[]string{"db ContainerDown", "irc ContainerDown"},
 		},
 		{
 			"a dependency that need not run",
-			[]Container{needing(dead("local", "irc"), "migrate"), roleless(unexpected(dead("local", "migrate")))}, []string{"irc ContainerDown"},
+			[]Container{needing(dead("local", "irc"), "migrate"), roleless(unexpected(dead("local", "migrate")))},
+			[]string{"irc ContainerDown"},
 		},
 		{
 			"a circle that a third one brought down",
-			[]Container{needing(dead("local", "irc"), "web", "db"), needing(dead("local", "web"), "irc"), roleless(dead("local", "db"))}, []string{"db ContainerDown"},
+			[]Container{needing(dead("local", "irc"), "web", "db"), needing(dead("local", "web"), "irc"), roleless(dead("local", "db"))},
+			[]string{"db ContainerDown"},
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {

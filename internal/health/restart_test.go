@@ -74,8 +74,10 @@ func TestConditionOutlivesARestart(t *testing.T) {
 	begin := func() *world {
 		w := stack(t)
 		w.target("web").Conditions = []Condition{
-			{Alert: AlertComponentDisconnected, Of: "bridge", Holds: true}, {Alert: AlertModuleProblem, Of: "x", Modules: []string{"mam"}},
-			{Alert: AlertServedNotRenewed, Holds: true, Ends: w.now.Add(24 * time.Hour)}, {Alert: AlertServedNotRenewed, Of: "later", Holds: true, Ends: w.now.Add(240 * time.Hour)},
+			{Alert: AlertComponentDisconnected, Of: "bridge", Holds: true},
+			{Alert: AlertModuleProblem, Of: "x", Modules: []string{"mam"}},
+			{Alert: AlertServedNotRenewed, Holds: true, Ends: w.now.Add(24 * time.Hour)},
+			{Alert: AlertServedNotRenewed, Of: "later", Holds: true, Ends: w.now.Add(240 * time.Hour)},
 		}
 		w.pass(61 * time.Minute)
 		w.restart(true)
@@ -84,8 +86,10 @@ func TestConditionOutlivesARestart(t *testing.T) {
 		w.look()
 		return w
 	}
-	all := []string{"web XMPPComponentDisconnected critical 1h1m0s unknown", "web XMPPModuleProblem warning 1h1m0s unknown", "web TLSServedNotRenewed warning 1h1m0s unknown",
-		"web TLSServedNotRenewed critical 1h1m0s unknown"}
+	all := []string{
+		"web XMPPComponentDisconnected critical 1h1m0s unknown", "web XMPPModuleProblem warning 1h1m0s unknown", "web TLSServedNotRenewed warning 1h1m0s unknown",
+		"web TLSServedNotRenewed critical 1h1m0s unknown",
+	}
 	w := begin()
 	w.want(all...)
 	w.target("web").Up = false

@@ -54,24 +54,6 @@ func (f *families) of(name string) []exposition.Line {
 // maxName bounds what a person sees of a label's value, which is a name. An engine's own names are no longer.
 const maxName = 255
 
-// value returns the value of the first series of a family.
-func (f *families) value(name string) (float64, bool) {
-	samples := f.of(name)
-	if len(samples) == 0 {
-		return 0, false
-	}
-	return samples[0].Value, true
-}
-
-// sum adds all series of a family up.
-func (f *families) sum(name string) (sum float64, ok bool) {
-	samples := f.of(name)
-	for _, s := range samples {
-		sum += s.Value
-	}
-	return sum, len(samples) > 0 && finite(sum)
-}
-
 // finite reports whether v is a number that JSON can tell.
 func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 

@@ -543,11 +543,11 @@ func TestFamiliesAreReadAgainOnlyWhenTheyChange(t *testing.T) {
 		t.Error("the same lines are read twice")
 	}
 	f.renew(familiesOf("chatstack_irc_users 4\n"), isWanted)
-	if v, _ := f.value("chatstack_irc_users"); v != 4 {
-		t.Errorf("got %g, want 4", v)
+	if got := f.of("chatstack_irc_users"); len(got) != 1 || got[0].Value != 4 {
+		t.Errorf("got %v, want 4", got)
 	}
 	f.renew(nil, isWanted)
-	if _, ok := f.value("chatstack_irc_users"); ok {
+	if len(f.of("chatstack_irc_users")) > 0 {
 		t.Error("a family that is gone is still known")
 	}
 }
