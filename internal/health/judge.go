@@ -220,6 +220,7 @@ func (t thresholds) within(s Severity) time.Duration {
 		return min(t.warning, t.critical)
 	case Warning:
 		return t.critical
+	case Critical:
 	}
 	return never
 }
