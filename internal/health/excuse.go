@@ -40,6 +40,13 @@ func newCauses(j *Judge, f *Facts) causes {
 			x.containers[c.subject()] = c
 		}
 	}
+	for s, known := range j.restarts {
+		if x.containers[s] == nil && known.last != nil && j.engines[s.Host] != nil {
+			c := *known.last
+			c.vanished = true
+			x.containers[s] = &c
+		}
+	}
 	return x
 }
 

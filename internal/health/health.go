@@ -83,6 +83,8 @@ type Container struct {
 	// DownFor is how long ago it stopped, by the engine's account; UnhealthyFor how long its checks have been failing. Both are
 	// 0 if unknown.
 	DownFor, UnhealthyFor time.Duration
+	// vanished says that it was there until lately: what it explains, it explains until it is made anew.
+	vanished bool
 }
 
 // The states and healths that the judgement looks at.

@@ -22,9 +22,9 @@ type Judge struct {
 	logins      map[string]*rate           // those that failed, by target
 	// well are the targets that have been seen up, by this process or the one before.
 	well map[string]bool
-	// changed says that there is something new to save, now is when it judged last.
-	changed bool
-	now     time.Time
+	// changed says that there is something new to save, now is when it judged last, kept when its memory was saved.
+	changed   bool
+	now, kept time.Time
 	// saved is when the former process saved its memory last, resumed when this one took it over; unread are the engines in it
 	// that were not read since.
 	saved, resumed time.Time
@@ -71,10 +71,14 @@ func (j *Judge) Judge(f *Facts) *Judgement {
 		return compareSubjects(a.subject(), b.subject())
 	})
 	for _, c := range containers {
-		j.trackAvailability(c, f.Now)
+		if !c.vanished {
+			j.trackAvailability(c, f.Now)
+		}
 	}
 	for _, c := range containers {
-		r.judgeContainer(c)
+		if !c.vanished {
+			r.judgeContainer(c)
+		}
 	}
 	r.findServers(f.Targets, NewDirectory(containers))
 	for i := range r.targets {
@@ -148,9 +152,10 @@ func (j *Judge) stopped(c *Container, now time.Time) time.Time {
 // forget drops what has ended. What is known of a container is kept for a while after it has vanished, since a deploy makes it
 // anew under the same name.
 func (j *Judge) forget(r *round) {
+	there := func(s Subject) bool { return r.containers[s] != nil && !r.containers[s].vanished }
 	for s, known := range j.restarts {
 		switch {
-		case r.containers[s] != nil || j.unread[s.Host]:
+		case there(s) || j.unread[s.Host]:
 			known.gone = time.Time{}
 		case known.gone.IsZero():
 			known.gone = r.now
@@ -165,7 +170,7 @@ func (j *Judge) forget(r *round) {
 	}
 	before := len(j.problems)
 	maps.DeleteFunc(j.problems, func(key problemKey, _ *record) bool {
-		vanished := key.Kind == config.MaintenanceContainer && r.containers[key.Subject] == nil && j.restarts[key.Subject] != nil
+		vanished := key.Kind == config.MaintenanceContainer && !there(key.Subject) && j.restarts[key.Subject] != nil
 		return !open[key] && !vanished
 	})
 	j.changed = j.changed || len(j.problems) < before

@@ -72,8 +72,9 @@ type restarts struct {
 	Known bool   `json:"known"`
 	// Recent are those within the window of the alert that nothing excuses, oldest first.
 	Recent []restart `json:"recent,omitempty"`
-	// gone is when the container vanished, zero while it is there.
+	// gone is when the container vanished, zero while it is there; last is what was known of it then.
 	gone time.Time
+	last *Container
 }
 
 // restart is a number of restarts that were seen at one moment.
@@ -82,8 +83,11 @@ type restart struct {
 	Times uint64    `json:"times"`
 }
 
+// saveEvery is how long the memory stays as it was saved, so that the next process knows about when this one ended.
+const saveEvery = 5 * time.Minute
+
 // Changed reports whether there is something new to save since Memory was called last.
-func (j *Judge) Changed() bool { return j.changed }
+func (j *Judge) Changed() bool { return j.changed || j.now.Sub(j.kept) > saveEvery }
 
 // noticeStep has everything saved again after a step of the wall clock, which is all that the next process has to go by.
 func (j *Judge) noticeStep(now time.Time) {
@@ -94,7 +98,7 @@ func (j *Judge) noticeStep(now time.Time) {
 
 // Memory returns what is to be saved, with all times by the wall clock of now.
 func (j *Judge) Memory(now time.Time) Memory {
-	j.changed = false
+	j.changed, j.kept = false, now
 	wall := func(t time.Time) time.Time {
 		if t.IsZero() {
 			return t

@@ -198,3 +198,68 @@ func TestRemovedContainerStaysRemovedUntilItsEngineIsRead(t *testing.T) {
 		w.want("db ContainerMissing warning 10m0s unknown", "web ContainerMissing critical 10m0s unknown")
 	}
 }
+
+// without has a container vanish, as in the middle of a deploy.
+func (w *world) without(name string, look func()) {
+	all := w.Engines[0].Containers
+	w.Engines[0].Containers = slices.DeleteFunc(slices.Clone(all), func(c Container) bool { return c.Name == name })
+	look()
+	w.Engines[0].Containers = all
+}
+
+func TestRepairOfACauseTellsNothing(t *testing.T) {
+	w := stack(t)
+	w.container("db").State = "exited"
+	w.target("api").Up = false
+	w.pass(10 * time.Minute)
+	w.without("db", func() {
+		w.pass(50 * time.Second)
+		w.want("api TargetDown pending 10m50s dependency(db)")
+	})
+	w.container("db").State, w.container("db").Health = Running, Starting
+	w.pass(time.Minute)
+	w.want("api TargetDown pending 11m50s dependency(db)")
+	w.container("db").Health = "healthy"
+	w.target("api").Up = true
+	w.look()
+	w.want()
+
+	w.container("web").State = "exited"
+	w.target("web").Up = false
+	w.pass(10 * time.Minute)
+	w.without("web", func() {
+		w.pass(50 * time.Second)
+		w.want("web TargetDown pending 10m50s container(web)")
+	})
+}
+
+func TestRestartsWhileNobodyLookedAreNotRecent(t *testing.T) {
+	for gap, want := range map[time.Duration]uint64{9 * time.Minute: 5, 11 * time.Minute: 0} {
+		recent := func(w *world) uint64 {
+			w.container("web").Restarts += 5
+			w.look()
+			return w.last.Verdicts[ContainerSubject("local", "web")].RecentRestarts
+		}
+		w := stack(t)
+		w.Engines[0].Read = false
+		w.pass(gap)
+		w.Engines[0].Read = true
+		if got := recent(w); got != want {
+			t.Errorf("the engine was not read for %s: %d recent restarts, want %d", gap, got, want)
+		}
+		w = stack(t)
+		w.pass(time.Hour)
+		if !w.judge.Changed() {
+			t.Error("nothing is to be saved after an hour")
+		}
+		memory := w.judge.Memory(w.now)
+		if w.judge.Changed() {
+			t.Error("something is to be saved at once again")
+		}
+		w.now = w.now.Add(gap)
+		w.resume(&memory)
+		if got := recent(w); got != want {
+			t.Errorf("the exporter was away for %s: %d recent restarts, want %d", gap, got, want)
+		}
+	}
+}

@@ -47,11 +47,13 @@ func (r *round) countRestarts(c *Container) (recent uint64, excused bool) {
 		cause, ok := r.ofContainer(c, r.now)
 		excused = ok && r.mayHoldBack(&cause, r.now.Sub(cause.since))
 	}
-	if restarted && !excused {
+	// Nobody knows when those were that happened while nobody looked for longer than the window.
+	blind := r.now.Sub(j.engines[c.Host].before) > j.alerts.ContainerRestarts.Window.Std()
+	if restarted && !excused && !blind {
 		known.Recent = append(known.Recent, restart{r.now, c.Restarts - known.Count})
 	}
 	j.changed = j.changed || !known.Known || known.Count != c.Restarts
-	known.Count, known.Known = c.Restarts, true
+	known.Count, known.Known, known.last = c.Restarts, true, c
 	return j.recentRestarts(s, r.now), excused
 }
 

@@ -97,7 +97,7 @@ func (d Directory) reached(name string) []*Container {
 	return d.byHostName[name]
 }
 
-func (c *Container) exists() bool { return c.State != Missing }
+func (c *Container) exists() bool { return c.State != Missing && !c.vanished }
 
 // of are the containers that may serve the target: those of its container's name, on any engine if its engine is unknown.
 func (d Directory) of(t *Target) []*Container {
