@@ -96,13 +96,15 @@ func (r *Recorder) isDue(in Input, now time.Time) bool {
 // Report returns what is known now.
 func (r *Recorder) Report() *Report { return r.recordViewer().report }
 
-// recordViewer records a viewer and renews a stale report first.
+// recordViewer records a viewer and renews a stale report first: one that is old, or for the first viewer in a while, one that is
+// of an earlier snapshot than the source has.
 func (r *Recorder) recordViewer() *update {
 	now := time.Now()
-	r.looked.Store(&now)
+	before := r.looked.Swap(&now)
+	unwatched := before == nil || now.Sub(*before) >= attention
 	old := func() bool { return now.Sub(r.current.Load().report.Made) >= lookAgain }
-	if old() {
-		r.renew(func(Input, time.Time) bool { return old() })
+	if unwatched || old() {
+		r.renew(func(in Input, _ time.Time) bool { return old() || in.Snapshot.Time.After(r.current.Load().report.Time) })
 	}
 	return r.current.Load()
 }

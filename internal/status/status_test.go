@@ -533,6 +533,27 @@ func TestNamesOfAnEngineAreShownPrintable(t *testing.T) {
 	look(all)
 }
 
+// TestFirstViewerSeesThePresentSnapshot has a problem become critical by time alone, without a reading, while nobody looks.
+func TestFirstViewerSeesThePresentSnapshot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := begin(poll.Status{Target: "irc_rpc", Kind: "irc_rpc"})
+		var in atomic.Pointer[Input]
+		publish := func(severity health.Severity) {
+			next := w.in
+			problem := health.Problem{Subject: health.TargetSubject("irc_rpc"), Alert: health.AlertTargetDown, Severity: severity}
+			next.Snapshot = &poll.Snapshot{Time: time.Now(), Statuses: w.in.Snapshot.Statuses, Judgement: &health.Judgement{Problems: []health.Problem{problem}}}
+			in.Store(&next)
+		}
+		publish(health.Warning)
+		r := NewRecorder("1.2.3", func() Input { return *in.Load() })
+		time.Sleep(time.Second)
+		publish(health.Critical)
+		if got := r.Report().Problems[0].Severity; got != health.Critical {
+			t.Errorf("got %s, want critical", got)
+		}
+	})
+}
+
 func TestFamiliesAreReadAgainOnlyWhenTheyChange(t *testing.T) {
 	f := &families{}
 	given := familiesOf("chatstack_irc_users 3\n")

@@ -50,6 +50,9 @@ func TestNothingIsKnownWhilePollingStandsStill(t *testing.T) {
 			t.Errorf("row %s: got %s, %v", row.Alert, row.Level, row.Present)
 		}
 	}
+	if len(r.Problems) > 0 {
+		t.Errorf("problems: got %+v", r.Problems)
+	}
 	if r.Level != Critical {
 		t.Errorf("verdict: got %s, want critical", r.Level)
 	}
