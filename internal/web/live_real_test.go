@@ -235,8 +235,9 @@ func (b *tab) prefer(t *testing.T, medium, feature, value string) {
 
 // Who prints the page at night prints it out of the dark.
 func TestRealBrowserPrintsDarkOnWhiteAndAll(t *testing.T) {
+	address := serve(t, faultyReport(2))
 	b := newTab(t, chromium(t), desktopDark)
-	b.open(t, serve(t, faultyReport(2)))
+	b.open(t, address)
 	b.prefer(t, "print", "prefers-color-scheme", "dark")
 	const brightness = `getComputedStyle(document.querySelector(".problem")).%s.match(/\d+/g).slice(0, 3).reduce((sum, v) => sum + Number(v), 0)`
 	for property, good := range map[string]func(int64) bool{
@@ -255,8 +256,9 @@ func TestRealBrowserPrintsDarkOnWhiteAndAll(t *testing.T) {
 }
 
 func TestRealBrowserKeepsStillForWhoWantsIt(t *testing.T) {
+	address := serve(t, faultyReport(2)) // before the tab, which complains of a server that goes first
 	b := newTab(t, chromium(t), desktop)
-	b.open(t, serve(t, faultyReport(2)))
+	b.open(t, address)
 	const moving = `[...document.querySelectorAll("*")].filter(e => { const s = getComputedStyle(e); return s.transitionDuration !== "0s" || s.animationName !== "none" || s.scrollBehavior === "smooth" }).length`
 	b.prefer(t, "screen", "prefers-reduced-motion", "no-preference")
 	if ask[int64](t, b, moving) == 0 {
