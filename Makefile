@@ -15,7 +15,7 @@ LDFLAGS  = -s -w \
 # The race detector needs cgo and a C compiler.
 RACE := $(shell [ "$$($(GO) env CGO_ENABLED 2>/dev/null)" = 1 ] && command -v "$$($(GO) env CC)" >/dev/null 2>&1 && echo -race)
 
-.PHONY: help binary build run test test-race cross generate dashboards-schema test-rules mutate-rules test-kubernetes lint fuzz soak integration chaos drill bench microbench capacity pictures install uninstall release vuln image test-deploy
+.PHONY: help binary build run test test-race cross generate dashboards-schema test-rules lint-rules mutate-rules test-kubernetes lint fuzz soak integration chaos drill bench microbench capacity pictures install uninstall release vuln image test-deploy
 
 help: ## Print this list.
 	@awk -F ':.*## ' '/^##@ / { printf "\n%s\n", substr($$0, 5) } /^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -81,13 +81,23 @@ integration: ## Tests against real servers; needs Debian's packages, see .ci/run
 
 # The oldest Prometheus that the rules are for, which Debian has, and the newest. PROMTOOL=promtool tries the oldest alone.
 PROMTOOL ?= promtool $(CURDIR)/bin/promtool
+# Settings whose printed tests are run; the shipped ones are those of exporter.yaml.
+RULES    ?= exporter.yaml alerts/testdata/other.yaml
 # to_build is which of these programs are built here.
 to_build  = $(patsubst $(CURDIR)/%,%,$(filter $(CURDIR)/bin/%,$(1)))
 
-test-rules: $(call to_build,$(PROMTOOL)) ## Unit tests of the alert rules, with the oldest and the newest promtool; needs Debian's package prometheus.
+test-rules: $(call to_build,$(PROMTOOL)) ## Run the tests that `rules --tests` prints, with the oldest and the newest promtool; needs Debian's package prometheus.
 	@for tool in $(PROMTOOL); do \
 		$$tool --version 2>&1 | head -n 1 && $$tool check rules alerts/chatstack.rules.yml alerts/chatstack.recording.yml || exit 1; done
-	@for tool in $(PROMTOOL); do printf "$$tool test rules %s\n" alerts/*_test.yml; done | xargs -P $$(nproc) -I {} sh -c '{}'
+	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && $(GO) build -o "$$dir/exporter" ./cmd/chatstack_exporter && \
+	for settings in $(RULES); do \
+		"$$dir/exporter" rules --config.file="$$settings" >"$$dir/chatstack.rules.yml" && \
+		"$$dir/exporter" rules --tests --config.file="$$settings" >"$$dir/chatstack_test.yml" || exit 1; \
+		for tool in $(PROMTOOL); do echo "$$settings, $$tool" && $$tool test rules "$$dir/chatstack_test.yml" || exit 1; done; \
+	done && for tool in $(PROMTOOL); do $$tool test rules alerts/recording_test.yml || exit 1; done
+
+lint-rules: bin/pint ## Run pint over the alert rules.
+	bin/pint --offline --no-color lint --min-severity info --fail-on info alerts/chatstack.rules.yml alerts/chatstack.recording.yml
 
 # What is found on the way is hardly minimized: that takes all the time otherwise. Those that make connections or write to
 # the disk are slow, and may have less.
@@ -138,8 +148,9 @@ soak: ## The exporter at 100 times its rate under faults, SOAKTIME for each of t
 	for race in $(SOAKRUNS); do \
 		$(GO) test -count=1 -v -timeout 24h -tags soak $$race -run '^TestSoak$$' ./internal/e2e/soak -soak.time=$(SOAKTIME) $(SOAK) || exit 1; done
 
+# MUTATE='-rules.seed=N' repeats the random settings of a run.
 mutate-rules: $(call to_build,$(PROMTOOL)) ## Change everything in the alert rules, one thing at a time: a unit test must fail for each.
-	PROMTOOL='$(PROMTOOL)' $(GO) test -count=1 -v -timeout 20m -parallel 2 -tags promtool -run 'Mutant|AnySettings|Ignored' ./alerts
+	PROMTOOL='$(PROMTOOL)' $(GO) test -count=1 -v -timeout 30m -parallel 2 -tags promtool -run 'Mutant|AnySettings' ./alerts $(MUTATE)
 
 cross: ## Build for macOS, FreeBSD and OpenBSD.
 	$(GO) test -count=1 -tags cross -run '^TestBuildsForOtherSystems$$' ./internal/release
@@ -227,6 +238,9 @@ bin/docker-compose: .ci/tools/compose/go.mod
 
 bin/govulncheck: .ci/tools/govulncheck/go.mod
 	cd .ci/tools/govulncheck && $(GO) build -trimpath -o $(CURDIR)/$@ golang.org/x/vuln/cmd/govulncheck
+
+bin/pint: .ci/tools/pint/go.mod
+	cd .ci/tools/pint && $(GO) build -trimpath -ldflags '-s -w' -o $(CURDIR)/$@ github.com/cloudflare/pint/cmd/pint
 
 bin/promtool: .ci/tools/promtool/go.mod
 	cd .ci/tools/promtool && $(GO) build -tags remove_all_sd -trimpath -ldflags '-s -w' -o $(CURDIR)/$@ github.com/prometheus/prometheus/cmd/promtool

@@ -27,15 +27,15 @@ func Defaults() config.Alerts { return config.DefaultAlerts() }
 
 // Checksum identifies the rules for the settings: their expressions, durations and labels, but neither texts nor links.
 func Checksum(a config.Alerts) string {
-	text, err := yaml.Marshal(comparable(settled(&a)))
+	text, err := yaml.Marshal(withoutTexts(settled(&a)))
 	if err != nil {
 		panic(err) // rules are strings
 	}
 	return fmt.Sprintf("%08x", crc32.ChecksumIEEE(text))
 }
 
-// comparable are the rules without what a person reads.
-func comparable(rules []rule) []rule {
+// withoutTexts are the rules without what a person reads.
+func withoutTexts(rules []rule) []rule {
 	for i := range rules {
 		rules[i].Annotations = nil
 	}

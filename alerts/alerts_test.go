@@ -260,9 +260,43 @@ func TestExpressionsAreReadable(t *testing.T) {
 		if strings.Contains(r.Expr, "label_replace") {
 			t.Errorf("%s: label_replace", &r)
 		}
+		if r.For != "" && !slices.Contains([]string{"XMPPAuthFailureRate", "ExporterDown", "RulesOutOfDate"}, r.Alert) {
+			t.Errorf("%s: for: %s, although the exporter knows how long it has lasted", &r, r.For)
+		}
+		if series := seriesIn(t, r.Expr); r.Alert == "RulesOutOfDate" && !slices.Equal(series, []string{"chatstack_rules_info"}) {
+			t.Errorf("%s compares %q, want one number", &r, series)
+		}
 	}
 	if all > 6398 || recorded > 10 {
 		t.Errorf("the expressions have %d characters and %d are recorded, want at most 6,398 and 10", all, recorded)
+	}
+}
+
+// TestOperatorsThresholdsAreInTheRules holds every number that the operators have asked for against the shipped rules.
+func TestOperatorsThresholdsAreInTheRules(t *testing.T) {
+	want := map[string][2]string{ // warning and critical
+		"ContainerUnhealthy": {" > 0", " > 300"}, "XMPPAuthFailureRate": {" > 10", " > 50"},
+		"TLSCertificateExpiry": {" - time() < 1209600", " - time() < 259200"}, "DataVolumeUsage": {" > 0.8 and ", " > 0.95 and "},
+		"ContainerRestarts": {" > 0", " > 3"}, "ContainerMemory": {" > 500000000 and ", " > 1000000000 and "},
+		"ContainerDown": {" > 60", " > 300"}, "TargetDown": {":any > 120 unless ", ":all > 300 unless "},
+	}
+	found := 0
+	for _, r := range rulesFor(t, alerts.Defaults()) {
+		limits, ok := want[r.Alert]
+		if !ok {
+			continue
+		}
+		limit := limits[0]
+		if r.Labels["severity"] == alerts.Critical {
+			limit = limits[1]
+		}
+		found++
+		if !strings.HasSuffix(r.Expr, limit) && (!strings.HasSuffix(limit, " ") || !strings.Contains(r.Expr, limit)) {
+			t.Errorf("%s: %s, want %q in it", &r, r.Expr, limit)
+		}
+	}
+	if found != 2*len(want) {
+		t.Errorf("%d rules were found, want two for each of %d thresholds", found, len(want))
 	}
 }
 

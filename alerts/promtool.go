@@ -178,7 +178,7 @@ func (s *subject) trials() []trial {
 	}
 	if s.born {
 		list = append(list, trial{name: "it is bad from the beginning", series: s.series(0, steady(s.bad)...), checks: []check{
-			{p.ceil(s.hold) - 1, s.hold == 0}, {p.ceil(s.hold), true},
+			{p.ceil(s.hold) - 1, false}, {p.ceil(s.hold), true},
 		}})
 	}
 	for i, g := range s.gates {
@@ -283,6 +283,9 @@ func (t *alert) testCases(interval config.Duration, trials []trial) []trialCase 
 		}
 		last := 0
 		for _, check := range one.checks {
+			if check.round < 0 {
+				continue // nothing was evaluated yet
+			}
 			last = max(last, check.round)
 			fires := 0.0
 			if check.fires {

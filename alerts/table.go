@@ -232,7 +232,7 @@ func exporterAlerts(a *config.Alerts) []alert {
 func outOfDate(a *config.Alerts, checksum string) alert {
 	return alert{
 		name: "RulesOutOfDate", severity: Warning, hold: a.RulesOutOfDate.For, keep: a.RulesOutOfDate.KeepFiringFor,
-		expr:        over("group", latest(a, fmt.Sprintf("chatstack_rules_info{checksum!=%q}", checksum)), []string{"checksum"}),
+		expr:        over("group", latest(a, fmt.Sprintf("chatstack_rules_info{checksum!=%q}", checksum)), []string{"checksum"}) + " == 1",
 		summary:     "The alert rules are not those of the exporter's configuration.",
 		description: "Deploy the output of `chatstack_exporter rules`.",
 	}

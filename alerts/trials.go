@@ -271,11 +271,11 @@ func problemTrials(a *config.Alerts, t *alert) []trial {
 }
 
 func exporterTrials(a *config.Alerts, t *alert) []trial {
-	p, hold, keep := pace(a.Interval), a.ExporterDown.Warning.For, 0
+	p, hold := pace(a.Interval), a.ExporterDown.Warning.For
 	if t.severity == Critical {
 		hold = a.ExporterDown.Critical.For
 	}
-	keep = p.ceil(t.keep)
+	keep := p.ceil(t.keep)
 	// ups are exporters that are up or down, whose pages have been there all along.
 	ups := func(each ...[]step) []input {
 		var list []input
@@ -382,7 +382,15 @@ func loginTrials(a *config.Alerts, t *alert) []trial {
 			checks: []check{{change - 1 + p.within(a.Lookback) + p.ceil(t.hold), false}, {change - 1 + p.beyond(a.Lookback) + p.ceil(t.hold), true}},
 		},
 	}
-	// Bursts that are as far apart as the window bridges, and a little further.
+	// Prometheus 3 and 2 see a burst for this long: in the window, and in what the alert remembers.
+	least, most := p.ceil(window)+1, p.floor(window)+2
+	if p.ceil(t.hold) < least {
+		trials = append(trials, trial{
+			name: "one burst", series: []input{count(0, "x", step{value: 0}, step{from: begin, value: burst * 10})},
+			checks: []check{{begin + least - 1 + keep, true}, {begin + most + keep, false}},
+		})
+	}
+	// Bursts that are as far apart as that, and a little further.
 	bursts := func(every int) []input {
 		var steps []step
 		for n, last := 0, fires+2*every; n <= last; n += every {
@@ -390,8 +398,8 @@ func loginTrials(a *config.Alerts, t *alert) []trial {
 		}
 		return []input{count(0, "x", steps...)}
 	}
-	trials = append(trials, trial{name: "bursts that the window bridges", series: bursts(p.ceil(window) + 1), checks: []check{{fires + p.ceil(window), true}}})
-	if apart := p.floor(window) + 3; p.ceil(t.hold) >= apart {
+	trials = append(trials, trial{name: "bursts that the window bridges", series: bursts(least), checks: []check{{fires + p.ceil(window), true}}})
+	if apart := most + 1; p.ceil(t.hold) >= most {
 		trials = append(trials, trial{name: "bursts that it does not", series: bursts(apart), checks: []check{{fires + apart, false}, {fires + apart - 1, false}}})
 	}
 	if at := begin + p.ceil(window) + 2; at+2 < fires {
