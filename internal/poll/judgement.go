@@ -48,7 +48,8 @@ var (
 
 // judgementMetrics are what the alert rules compare with their thresholds.
 func judgementMetrics(j *health.Judgement) []prometheus.Metric {
-	var m []prometheus.Metric
+	const perSubject = 6 // about
+	m := make([]prometheus.Metric, 0, perSubject*len(j.Verdicts))
 	gauge := func(desc *prometheus.Desc, v float64, labels ...string) {
 		m = append(m, exposition.NewSample(desc, prometheus.GaugeValue, v, labels...))
 	}
@@ -68,19 +69,21 @@ func judgementMetrics(j *health.Judgement) []prometheus.Metric {
 			excused = 1
 			gauge(excuseInfoDesc, 1, s.Kind, s.Name, s.Host, v.Excuse.Reason, v.Excuse.Cause)
 		}
+		labels := []string{s.Name, s.Host}
 		if s.Kind == config.MaintenanceTarget {
-			gauge(targetExcusedDesc, excused, s.Name)
+			labels = labels[:1]
+			gauge(targetExcusedDesc, excused, labels...)
 			if v.Known {
-				lasting(targetDownDesc, v.Down, v.Unknown, s.Name)
+				lasting(targetDownDesc, v.Down, v.Unknown, labels...)
 			}
 			continue
 		}
-		lasting(containerDownDesc, v.Down, v.Unknown, s.Name, s.Host)
-		lasting(containerMissingDesc, v.Missing, v.Unknown, s.Name, s.Host)
-		lasting(containerUnhealthyDesc, v.Unhealthy, v.Unknown, s.Name, s.Host)
-		lasting(containerRemovedDesc, v.Removed, true, s.Name, s.Host)
-		gauge(containerExcusedDesc, excused, s.Name, s.Host)
-		gauge(recentRestartsDesc, float64(v.RecentRestarts), s.Name, s.Host)
+		lasting(containerDownDesc, v.Down, v.Unknown, labels...)
+		lasting(containerMissingDesc, v.Missing, v.Unknown, labels...)
+		lasting(containerUnhealthyDesc, v.Unhealthy, v.Unknown, labels...)
+		lasting(containerRemovedDesc, v.Removed, true, labels...)
+		gauge(containerExcusedDesc, excused, labels...)
+		gauge(recentRestartsDesc, float64(v.RecentRestarts), labels...)
 	}
 	for _, h := range j.HeldBack {
 		switch h.Alert {
