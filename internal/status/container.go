@@ -110,7 +110,7 @@ func (c Container) judge(j *judged, least Level) Container {
 // reportContainer reports one container.
 func (m *memory) reportContainer(in *Input, p place, f *facts, past *pastContainer, j *judged, now time.Time) Container {
 	c := Container{
-		Name: p.name, DockerHost: p.host, Role: f.role, State: f.state, Health: f.health, Values: []Value{}, Charts: []string{},
+		Name: p.name, DockerHost: p.host, Role: f.role, State: cmp.Or(f.state, "unknown"), Health: f.health, Values: []Value{}, Charts: []string{},
 		Maintenance: underMaintenance(in.Maintenance, config.MaintenanceContainer, p.name, ""),
 	}
 	restarted := past.restarts.observe(f.restarts)

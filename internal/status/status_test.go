@@ -263,8 +263,15 @@ func TestContainerThatHasJustGoneIsNotWell(t *testing.T) {
 	w.text["docker"] = containerText{}.lines("irc")
 	w.look(0)
 	w.text["docker"] = "chatstack_container_restarts_total{container=\"irc\",docker_host=\"local\"} 0\n"
-	if got := w.look(time.Second).container("irc"); got.Level != Unknown || !strings.HasPrefix(got.Text, "is gone") {
+	if got := w.look(time.Second).container("irc"); got.Level != Unknown || got.State != "unknown" || !strings.HasPrefix(got.Text, "is gone") {
 		t.Errorf("got %+v", got)
+	}
+	w.text["docker"] = containerText{state: "missing"}.lines("irc")
+	r := w.look(time.Second)
+	for i, want := range []string{"missing", "unknown"} {
+		if len(r.Transitions) != 2 || r.Transitions[i].To != want {
+			t.Errorf("got %+v, want that it went missing", r.Transitions)
+		}
 	}
 }
 
