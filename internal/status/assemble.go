@@ -107,18 +107,18 @@ func (r *Report) markStale() {
 	r.Problems = []Problem{}
 	for i := range r.Services {
 		s := &r.Services[i]
-		s.Text = "nobody asks any more; before, it was " + s.State
+		s.Text = "polling has stalled; last known state: " + s.State
 		s.ProblemSince, s.ProblemSinceAtLeast = time.Time{}, false
 		s.State, s.Level, s.Hint, s.Values, s.Excuse = waiting, Unknown, "", []Value{}, health.Excuse{}
 	}
 	for i := range r.Containers {
 		c := &r.Containers[i]
-		c.Text = "nobody asks any more; before, it was " + c.stateText()
+		c.Text = "polling has stalled; last known state: " + c.stateText()
 		c.ProblemSince, c.ProblemSinceAtLeast = time.Time{}, false
 		c.State, c.Health, c.Level, c.Hint, c.Values, c.Excuse = "unknown", "none", Unknown, "", []Value{}, health.Excuse{}
 	}
 	for i := range r.Thresholds {
 		t := &r.Thresholds[i]
-		t.Present, t.Distance, t.Pending, t.Since, t.Level, t.Text = nil, nil, false, time.Time{}, Unknown, "nobody measures it any more"
+		t.Present, t.Distance, t.Pending, t.Since, t.Level, t.Text = nil, nil, false, time.Time{}, Unknown, "polling has stalled"
 	}
 }

@@ -66,7 +66,7 @@ func (m *memory) reportContainers(in *Input, all *fleet, j *judged, targets []ob
 	for s, v := range j.Verdicts {
 		p := place{s.Host, s.Name}
 		if s.Kind == config.MaintenanceContainer && v.Unknown && m.containers[p] == nil { // of before a restart of the exporter
-			c := Container{Name: p.name, DockerHost: p.host, State: "unknown", Health: "none", Text: "its engine has not answered yet", Values: []Value{}, Charts: []string{}}
+			c := Container{Name: p.name, DockerHost: p.host, State: "unknown", Health: "none", Text: "the container engine has not answered yet", Values: []Value{}, Charts: []string{}}
 			list = append(list, c.judge(j, Unknown))
 		}
 	}
@@ -80,7 +80,7 @@ func (m *memory) reportContainers(in *Input, all *fleet, j *judged, targets []ob
 // unknown reports a container whose engine does not answer. It is as it was, as long as the judgement holds on to that.
 func (p *pastContainer) unknown(j *judged, now time.Time) Container {
 	c := p.last
-	c.Text = fmt.Sprintf("its engine has not answered for %s; before, it was %s", ago(now.Sub(p.seen)), p.state)
+	c.Text = fmt.Sprintf("the container engine has not answered for %s; last known state: %s", ago(now.Sub(p.seen)), p.state)
 	c.Hint, c.Values = "", []Value{}
 	if _, known := j.Verdicts[place{c.DockerHost, c.Name}.subject()]; !known {
 		c.State, c.Health, c.Since = "unknown", "none", p.seen
@@ -141,7 +141,7 @@ func exitText(f *facts, past *pastContainer, now time.Time) string {
 	text := fmt.Sprintf(" with exit code %.0f", f.exitCode)
 	switch {
 	case !past.killed.IsZero() && now.Sub(past.killed) < vanishedFor:
-		text += ", killed for want of memory"
+		text += ", killed because memory ran out"
 	case f.exitCode == 137:
 		text += ", killed"
 	case f.exitCode == 143:
@@ -154,17 +154,17 @@ func exitText(f *facts, past *pastContainer, now time.Time) string {
 func healthyText(f *facts, past *pastContainer, now time.Time) string {
 	switch {
 	case f.state == health.Restarting:
-		return "ends and is restarted by its policy" + exitText(f, past, now)
+		return "keeps ending and is restarted by its policy" + exitText(f, past, now)
 	case f.state == "":
-		return "is gone; unless it comes back, it counts as missing or removed in a moment"
+		return "has just gone; unless it comes back, it soon counts as missing or removed"
 	case f.state == health.Running && f.health == "healthy":
-		return "runs, and its health check passes"
+		return "is running, and its health check passes"
 	case f.state == health.Running && f.health == health.Starting:
-		return "runs; its health check has not passed yet"
+		return "is running; its health check has not passed yet"
 	case f.state == health.Running:
-		return "runs; it has no health check"
+		return "is running; it has no health check"
 	case f.state == created:
-		return "was made and never started"
+		return "was created but never started"
 	case f.stopped:
 		return fmt.Sprintf("ended with exit code %.0f, and is not expected to run", f.exitCode)
 	default:
@@ -179,7 +179,7 @@ func (m *memory) addContainerValues(c *Container, f *facts, past *pastContainer,
 	if f.state == health.Running && f.health != health.Unhealthy {
 		up = 1
 	}
-	c.Charts = m.chart(c.Charts, prefix+"up", c.Name+": runs and is not unhealthy", "", least, now, up)
+	c.Charts = m.chart(c.Charts, prefix+"up", c.Name+": healthy", "", least, now, up)
 	if f.measured {
 		c.Values = append(c.Values, newValue("memory", f.memory, "bytes"))
 		if f.limit > 0 {

@@ -20,7 +20,7 @@ var figures = []figure{
 	{kind: "irc_rpc", family: "chatstack_irc_servers", name: "servers"},
 	{kind: "plant_store", family: "chatstack_plant_store_operation_duration_seconds", name: "creating", unit: "seconds", label: "operation", value: "create"},
 	{kind: "plant_store", family: "chatstack_plant_store_operation_duration_seconds", name: "deleting", unit: "seconds", label: "operation", value: "delete"},
-	{kind: "plant_store", family: "chatstack_plant_store_orphans", name: "canaries left"},
+	{kind: "plant_store", family: "chatstack_plant_store_orphans", name: "test records not deleted"},
 	{kind: "volume", family: "chatstack_volume_available_bytes", name: "available", unit: "bytes"},
 }
 

@@ -118,7 +118,7 @@ func TestRestartingContainerIsNotWellThoughNoAlertTellsOfIt(t *testing.T) {
 	w := begin(engine)
 	w.contain(named{"db", containerText{state: "exited"}}, named{"irc", containerText{state: "restarting", dependsOn: "db"}})
 	w.look(0)
-	if got := w.look(time.Minute).container("irc"); got.Level != Pending || got.Text != "ends and is restarted by its policy; no alert: it needs db, which is not available" || got.Excuse.Cause != "db" {
+	if got := w.look(time.Minute).container("irc"); got.Level != Pending || got.Text != "keeps ending and is restarted by its policy; no alert: it needs db, which is not available" || got.Excuse.Cause != "db" {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -153,10 +153,10 @@ func TestContainerThatWaitsForAnotherSaysSo(t *testing.T) {
 	w.contain(named{"app", waits}, named{"idle", waits})
 	w.text["docker"] += "chatstack_container_waits{container=\"app\",docker_host=\"local\",for=\"db\"} 1\n"
 	r := w.look(time.Minute)
-	if c := r.container("app"); c.Level != Pending || c.Text != "was made and does not run; no alert: it waits for db" {
+	if c := r.container("app"); c.Level != Pending || c.Text != "was created but does not run; no alert: it waits for db" {
 		t.Errorf("app: %s, %q", c.Level, c.Text)
 	}
-	if c := r.container("idle"); c.Level != OK || c.Text != "was made and never started" {
+	if c := r.container("idle"); c.Level != OK || c.Text != "was created but never started" {
 		t.Errorf("idle: %s, %q", c.Level, c.Text)
 	}
 }
@@ -169,7 +169,7 @@ func TestEngineThatDoesNotAnswerLeavesContainersAsTheyWere(t *testing.T) {
 	w.text["docker"] = ""
 	w.status("docker").Up, w.status("docker").Reason = false, failure.Refused
 	r := w.look(5 * time.Minute)
-	if got := r.container("irc"); got.Level != Unknown || got.State != "running" || got.Text != "its engine has not answered for 5 min; before, it was running" || len(got.Values) > 0 {
+	if got := r.container("irc"); got.Level != Unknown || got.State != "running" || got.Text != "the container engine has not answered for 5 min; last known state: running" || len(got.Values) > 0 {
 		t.Errorf("got %+v", got)
 	}
 	if got := r.threshold("ContainerMemory"); got.Subject != "irc" || got.Present == nil {
@@ -206,7 +206,7 @@ func TestProblemsOfBeforeARestartAreShown(t *testing.T) {
 	again.judge.Resume(&saved, w.now)
 	again.status("docker").Up, again.status("docker").Reason = false, failure.Refused
 	got := again.look(time.Minute).container("db")
-	if got.Level != Critical || got.Text != "its engine has not answered yet; does not run (when it was last known)" || !got.ProblemSince.Equal(w.now.Add(-10*time.Minute)) {
+	if got.Level != Critical || got.Text != "the container engine has not answered yet; does not run (when it was last known)" || !got.ProblemSince.Equal(w.now.Add(-10*time.Minute)) {
 		t.Errorf("got %+v", got)
 	}
 }

@@ -161,23 +161,23 @@ type words struct{ text, hint string }
 var plainWords = map[string]words{
 	health.AlertTargetDown:            {"is down", ""},
 	health.AlertContainerDown:         {"does not run", "Read why it ended, then start it."},
-	health.AlertContainerMissing:      {"does not exist", "Make it again."},
+	health.AlertContainerMissing:      {"does not exist", "Create it again."},
 	health.AlertContainerUnhealthy:    {"its health check fails", ""},
 	health.AlertContainerRestarts:     {"was restarted", "Read why it ended."},
-	health.AlertContainerMemory:       {"uses too much memory", "Find out what takes it, or give the container a limit."},
+	health.AlertContainerMemory:       {"uses too much memory", "Find out what uses it, or give the container a limit."},
 	health.AlertCertificateExpiry:     {"a certificate ends soon", "Renew it, and have the server load it."},
 	health.AlertVolumeUsage:           {"is nearly full", "Make room, or make the volume larger."},
-	health.AlertAuthFailureRate:       {"too many logins fail", "See in the XMPP server's log from where they come."},
+	health.AlertAuthFailureRate:       {"too many logins fail", "Read in the XMPP server's log where they come from."},
 	health.AlertPlaceholder:           {"a secret is an obvious placeholder, which everybody knows", "Change it in the service and in the exporter's configuration."},
-	health.AlertComponentDisconnected: {"the component %s is not connected", "Look at the component's own log; for the bridge, no message passes between the networks."},
-	health.AlertModuleProblem:         {"modules of %s are in error", "The XMPP server's log says which, and its page /status."},
-	health.AlertServicesUnlinked:      {"no services are linked", "Nobody can log in to an account: look at the services' log and at the link block of the IRC server."},
-	health.AlertOrphans:               {"canary plants are left in the store", "Their deletion is tried again at each reading; see why the store refuses it."},
-	health.AlertServedNotRenewed:      {"shows another certificate than its file holds", "Have the server load its certificate anew."},
+	health.AlertComponentDisconnected: {"the component %s is not connected", "Read the component's own log. If it is the bridge, no message passes between the networks."},
+	health.AlertModuleProblem:         {"modules of %s are in error", "The XMPP server's log and its page /status say which."},
+	health.AlertServicesUnlinked:      {"no services are linked", "Nobody can log in to an account. Read the services' log, and check the link block of the IRC server."},
+	health.AlertOrphans:               {"test records are left in the store", "The exporter tries to delete them at every check. Find out why the store refuses."},
+	health.AlertServedNotRenewed:      {"shows an old certificate; its file holds another one", "Have the server reload its certificate."},
 	health.AlertChainInvalid:          {"its certificate does not verify", "Clients refuse it too, unless they pin it: its authority, its name or its date is wrong."},
-	health.AlertSeriesDropped:         {"series of its page are left out", "The page of its last readings names them."},
-	health.AlertAuthSourceMissing:     {"nobody counts failed logins", "Load the module of deploy/prosody, or set auth_failure_log."},
-	health.AlertCacheExhausted:        {"the bridge's cache has run out: it knows no identities any more", "Bring the identity API back."},
+	health.AlertSeriesDropped:         {"some series of its metrics page are dropped", "The page of its last readings lists them."},
+	health.AlertAuthSourceMissing:     {"failed logins are not counted", "Load the module of deploy/prosody, or set auth_failure_log."},
+	health.AlertCacheExhausted:        {"the bridge's identity cache has expired; users appear under made-up nicks", "Repair the identity API."},
 }
 
 // describeTarget says more of what is wrong with a target, and what to do.
@@ -205,39 +205,39 @@ func (j *judged) describeContainer(in *Input, p *health.Problem, f *facts, past 
 	switch p.Alert {
 	case health.AlertContainerMissing:
 		if f.state == health.Missing && !f.expected {
-			return "was removed", "If that was on purpose, there is nothing to do: it is forgotten an hour after the removal, or at once: " + forget + ". Else make it again."
+			return "was removed", "If that was on purpose, do nothing: the exporter forgets it after an hour. To forget it at once: " + forget + ". Otherwise create it again."
 		}
-		return "does not exist any more", "Make it again. If it is not to come back, take it out of exporter.yaml where that names it, and have it forgotten: " + forget +
+		return "does not exist", "Create it again. If it is gone for good, remove its name from exporter.yaml and have the exporter forget it: " + forget +
 			". A deploy that takes longer than missing_after looks the same."
 	case health.AlertContainerDown:
 		switch f.state {
 		case health.Restarting:
-			text = "waits for a restart that does not come"
+			text = "is waiting for a restart that does not come"
 			if p.Excuse.Holds() {
-				text = "ends and is restarted by its policy"
+				text = "keeps ending and is restarted by its policy"
 			}
 			return text + exitText(f, past, now), "Read why it ended: " + logs
 		case created:
-			return "was made and does not run", "Read why it did not start, then start it: docker inspect --format '{{.State.Error}}' " + p.Name
+			return "was created but does not run", "Find out why it did not start, then start it: docker inspect --format '{{.State.Error}}' " + p.Name
 		case "":
 			return "does not run", "Read why it ended, then start it: " + logs
 		}
 		return "does not run: " + f.state + exitText(f, past, now), "Read why it ended, then start it: " + logs
 	case health.AlertContainerUnhealthy:
-		return "its health check fails", "See what the check says: docker inspect --format '{{json .State.Health}}' " + p.Name
+		return "its health check fails", "Read what the check says: docker inspect --format '{{json .State.Health}}' " + p.Name
 	case health.AlertContainerRestarts:
 		if todo = "Read"; p.Severity < health.Critical {
 			todo = "Unless somebody did it, read"
 		}
 		text = fmt.Sprintf("restarted %s within %s, %s", times(float64(j.Verdicts[p.Subject].RecentRestarts)), ago(in.Alerts.ContainerRestarts.Window.Std()), counts(p, now))
 		if f.state == health.Restarting {
-			text += "; ends and is restarted by its policy" + exitText(f, past, now)
+			text += "; keeps ending and is restarted by its policy" + exitText(f, past, now)
 		}
 		return text, todo + " why it ended: " + logs
 	default: // memory
-		limit, todo := in.Alerts.ContainerMemory.Critical.Over, "Find out what takes it, or give the container a limit."
+		limit, todo := in.Alerts.ContainerMemory.Critical.Over, "Find out what uses it, or give the container a limit."
 		if f.role == "xmpp" && p.Severity < health.Critical {
-			limit, todo = in.Alerts.ContainerMemory.Warning.Over, "Watch whether it grows on; a restart of the XMPP server logs everybody out."
+			limit, todo = in.Alerts.ContainerMemory.Warning.Over, "Watch whether it keeps growing. A restart of the XMPP server logs everybody out."
 		}
 		used, known := j.value(p)
 		if !known {

@@ -28,10 +28,10 @@ func (m *memory) reportService(in *Input, t *observed, all *fleet, j *judged, no
 	}
 	switch {
 	case !t.Known && t.LastAttempt.IsZero():
-		s.State, s.Level, s.Text = waiting, Unknown, "has not been read yet"
+		s.State, s.Level, s.Text = waiting, Unknown, "not checked yet"
 		s.Since, s.Duration = time.Time{}, 0
 	case !t.Known:
-		s.State, s.Level, s.Text = waiting, Unknown, "has not been read when it was due: nothing is known of it now"
+		s.State, s.Level, s.Text = waiting, Unknown, "not checked when it was due, so its state is unknown"
 		s.Since = time.Time{}
 	case t.Up:
 		s.State, s.Text = up, "answers as it should"
@@ -91,7 +91,7 @@ func (m *memory) noteState(s *Service, t *observed, now time.Time) {
 // noteImpairment notes when something begins or ends to be wrong with a service that answers: a lost bridge is a change,
 // although the server that reports it is up.
 func (m *memory) noteImpairment(s *Service, now time.Time) {
-	const wrong, right = "up, something wrong", "all right"
+	const wrong, right = "up, with a problem", "up, without a problem"
 	known := m.services[s.Name]
 	is := s.State == up && s.Level > Maintenance
 	if is == known.impaired || s.State != up {
@@ -170,6 +170,7 @@ func (s *Service) describe(problems []*Problem, impairments []string) {
 		case i == 0 && s.State != waiting:
 			s.Text, s.Hint, s.ProblemSince, s.ProblemSinceAtLeast = p.Text, p.Hint, p.Since, p.AtLeast
 		case p.Alert == health.AlertCertificateExpiry && strings.Contains(s.Text, "certificate has expired"):
+		case p.Alert == health.AlertChainInvalid && s.State == down: // which says the same
 		default:
 			s.Text += "; " + p.Text
 		}

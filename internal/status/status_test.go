@@ -263,7 +263,7 @@ func TestContainerThatHasJustGoneIsNotWell(t *testing.T) {
 	w.text["docker"] = containerText{}.lines("irc")
 	w.look(0)
 	w.text["docker"] = "chatstack_container_restarts_total{container=\"irc\",docker_host=\"local\"} 0\n"
-	if got := w.look(time.Second).container("irc"); got.Level != Unknown || got.State != "unknown" || !strings.HasPrefix(got.Text, "is gone") {
+	if got := w.look(time.Second).container("irc"); got.Level != Unknown || got.State != "unknown" || !strings.HasPrefix(got.Text, "has just gone") {
 		t.Errorf("got %+v", got)
 	}
 	w.text["docker"] = containerText{state: "missing"}.lines("irc")
@@ -339,10 +339,10 @@ func TestWhatIsWrongWithAServiceThatIsUpIsAChange(t *testing.T) {
 		}
 	}
 	list := w.look(time.Minute).Transitions
-	if lost := list[1]; lost.From != up || lost.To != "up, something wrong" || lost.Level != Pending || !strings.Contains(lost.Text, "bridge") || !lost.Time.Equal(w.now.Add(-3*time.Minute)) {
+	if lost := list[1]; lost.From != up || lost.To != "up, with a problem" || lost.Level != Pending || !strings.Contains(lost.Text, "bridge") || !lost.Time.Equal(w.now.Add(-3*time.Minute)) {
 		t.Errorf("lost: got %+v", lost)
 	}
-	if back := list[0]; back.To != "all right" || back.Level != OK || !back.Time.Equal(w.now.Add(-time.Minute)) {
+	if back := list[0]; back.To != "up, without a problem" || back.Level != OK || !back.Time.Equal(w.now.Add(-time.Minute)) {
 		t.Errorf("back: got %+v", back)
 	}
 }

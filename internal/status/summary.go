@@ -18,7 +18,7 @@ type beginning struct {
 // summary answers in a sentence whether the stack is all right, and tells when what it says first began.
 func summary(r *Report) (text string, began beginning) {
 	if r.Stale != "" {
-		return "Nothing here is of now: " + r.Stale + ".", beginning{}
+		return "Polling has stalled: " + r.Stale + ".", beginning{}
 	}
 	if len(r.Services) == 0 {
 		return "Nothing is watched: no target is configured.", beginning{}
@@ -43,7 +43,7 @@ func summary(r *Report) (text string, began beginning) {
 		parts = append(parts, down)
 	}
 	if wrong > 0 {
-		other.text = count(wrong, "service") + " with something wrong"
+		other.text = having(wrong, "service")
 		parts = append(parts, other)
 	}
 	parts = append(parts, containersSummary(r.Containers)...)
@@ -55,10 +55,10 @@ func summary(r *Report) (text string, began beginning) {
 		}
 	}
 	if wait > 0 {
-		parts = append(parts, part{level: Unknown, text: count(wait, "service") + " not read yet"})
+		parts = append(parts, part{level: Unknown, text: count(wait, "service") + " not checked yet"})
 	}
 	if r.ConfigError != "" {
-		parts = append(parts, part{level: Warning, text: "the configuration on the disk is not in force"})
+		parts = append(parts, part{level: Warning, text: "the configuration file has errors and is not used"})
 	}
 	if len(parts) == 0 {
 		return calmText(r), beginning{}
@@ -85,14 +85,19 @@ func failingText(names []string, all int) string {
 }
 
 func calmText(r *Report) string {
-	text := "All is well: " + count(len(r.Services), "service") + " answer as they should"
-	if len(r.Services) == 1 {
-		text = "All is well: " + r.Services[0].Name + " answers as it should"
-	}
+	text := "All systems operational: " + count(len(r.Services), "service")
 	if n := len(r.Containers); n > 0 {
-		text += ", and nothing is wrong with " + count(n, "container")
+		text += " and " + count(n, "container")
 	}
 	return text + "."
+}
+
+// having says how many things have a problem.
+func having(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing + " has a problem"
+	}
+	return count(n, thing) + " have problems"
 }
 
 // part is a part of a summary, how bad what it tells of is, and when the oldest of what is so bad began.
@@ -117,9 +122,9 @@ func containersSummary(list []Container) (parts []part) {
 		switch c := &list[i]; {
 		case c.Level > Unknown:
 			if wrong++; wrong == 1 {
-				worst.text = "container " + c.Name + " " + c.stateText()
+				worst.text = "container " + c.Name + " is " + c.stateText()
 				if c.State == health.Running && c.Health != health.Unhealthy {
-					worst.text = "container " + c.Name + " with something wrong"
+					worst.text = "container " + c.Name + " has a problem"
 				}
 			}
 			worst.take(c.Level, beginning{c.ProblemSince, c.ProblemSinceAtLeast})
@@ -128,13 +133,13 @@ func containersSummary(list []Container) (parts []part) {
 		}
 	}
 	if wrong > 1 {
-		worst.text = count(wrong, "container") + " with something wrong"
+		worst.text = having(wrong, "container")
 	}
 	if wrong > 0 {
 		parts = append(parts, worst)
 	}
 	if unknown > 0 {
-		parts = append(parts, part{level: Unknown, text: count(unknown, "container") + " of which nothing is known"})
+		parts = append(parts, part{level: Unknown, text: count(unknown, "container") + " in an unknown state"})
 	}
 	return parts
 }

@@ -18,7 +18,7 @@ func agree(t *testing.T, name, page string) {
 		return ""
 	}
 	cards := regexp.MustCompile(`(?m)^(Critical|Warning) · for (.+?), since (\d\d:\d\d)`).FindAllStringSubmatch(page, -1)
-	if wrong, _ := strconv.Atoi(find(`What is wrong\s+(\d+)`)); wrong != len(cards) {
+	if wrong, _ := strconv.Atoi(find(`Problems\s+(\d+)`)); wrong != len(cards) {
 		t.Errorf("%s: %d things are wrong, and %d are shown", name, wrong, len(cards))
 	}
 	headline, unhealthy := find(`For (.+?, since .+?)\.`), find(`Unhealthy containers\n(?:\S+\n)?(\d+ \w+)`)
@@ -31,7 +31,7 @@ func agree(t *testing.T, name, page string) {
 	if last := len(cards) - 1; last >= 0 && unhealthy != cards[last][2] {
 		t.Errorf("%s: the threshold counts %s, and the container is unhealthy for %s", name, unhealthy, cards[last][2])
 	}
-	if all := find(`All is well: (\d+) services`); len(cards) == 0 && (all == "" || all != find(`Services\s+(\d+)`)) {
+	if all := find(`All systems operational: (\d+) services`); len(cards) == 0 && (all == "" || all != find(`Services\s+(\d+)`)) {
 		t.Errorf("%s: %q services are well of %s", name, all, find(`Services\s+(\d+)`))
 	}
 	for _, stamp := range regexp.MustCompile(`20\d\d-\d\d-\d\d`).FindAllString(page, -1) {
