@@ -15,7 +15,7 @@ LDFLAGS  = -s -w \
 # The race detector needs cgo and a C compiler.
 RACE := $(shell [ "$$($(GO) env CGO_ENABLED 2>/dev/null)" = 1 ] && command -v "$$($(GO) env CC)" >/dev/null 2>&1 && echo -race)
 
-.PHONY: help binary build run test test-race cross generate dashboards-schema test-rules lint-rules mutate-rules test-kubernetes lint fuzz soak integration chaos drill bench microbench capacity pictures install uninstall release vuln image test-deploy
+.PHONY: help binary build run test test-race cross generate dashboards-schema test-rules lint-rules mutate-rules mutate-health test-kubernetes lint fuzz soak integration chaos drill bench microbench capacity pictures install uninstall release vuln image test-deploy
 
 help: ## Print this list.
 	@awk -F ':.*## ' '/^##@ / { printf "\n%s\n", substr($$0, 5) } /^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -151,6 +151,9 @@ soak: ## The exporter at 100 times its rate under faults, SOAKTIME for each of t
 # MUTATE='-rules.seed=N' repeats the random settings of a run.
 mutate-rules: $(call to_build,$(PROMTOOL)) ## Change everything in the alert rules, one thing at a time: a unit test must fail for each.
 	PROMTOOL='$(PROMTOOL)' $(GO) test -count=1 -v -timeout 30m -parallel 2 -tags promtool -run 'Mutant|AnySettings' ./alerts $(MUTATE)
+
+mutate-health: ## Change everything in internal/health, one thing at a time: one of its tests must fail for each.
+	$(GO) run .ci/tools/mutants/main.go ./internal/health
 
 cross: ## Build for macOS, FreeBSD and OpenBSD.
 	$(GO) test -count=1 -tags cross -run '^TestBuildsForOtherSystems$$' ./internal/release
