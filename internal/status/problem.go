@@ -52,7 +52,7 @@ func newJudged(given *health.Judgement) *judged {
 	for i, known := range j.Problems {
 		p := Problem{Problem: known, Lasted: known.Lasted.Seconds()}
 		w := plainWords[p.Alert]
-		if p.Text, p.Hint = w.text, w.hint; strings.Contains(p.Text, "%s") {
+		if p.Text, p.Hint = cmp.Or(w.text, p.Alert), w.hint; strings.Contains(p.Text, "%s") {
 			p.Text = fmt.Sprintf(p.Text, cmp.Or(p.Of, p.Name))
 		}
 		p.Text += j.explain(&p.Problem)

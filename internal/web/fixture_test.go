@@ -181,13 +181,16 @@ func faultyReport(faults int) *status.Report {
 	return r
 }
 
-// maintenanceReport has something under maintenance, something announced, a configuration that was not reloaded, a
-// threshold that waits, and a very long error.
+// maintenanceReport has something under maintenance, something announced, something held back, a configuration that was not
+// reloaded, a threshold that waits, and a very long error.
 func maintenanceReport() *status.Report {
 	r := faultyReport(1)
 	r.ConfigError = "exporter.yaml:12: targets[3]: unknown key\nexporter.yaml:19: poll.interval\nwhat is wrong there tell the log and chatstack_exporter check-config"
 	r.Services[0].Error = "get https://" + strings.Repeat("very-long-host-name-", 30) + ".example:5281/status: " + strings.Repeat("x509 certificate signed by unknown authority ", 12)
 	r.Thresholds[1].Level, r.Thresholds[1].Pending, r.Thresholds[1].Text = status.OK, true, "17 /min, over the threshold for 2 min; it counts after 5 min"
+	c := &r.Containers[0]
+	c.Level, c.State, c.Health, c.ProblemSince, c.Values = status.Pending, "exited", "none", ago(time.Minute), nil
+	c.Text = "does not run: exited with exit code 1; no alert: it needs chat-irc-1, which is not available"
 	s := &r.Services[1]
 	s.Level, s.State, s.Maintenance, s.Since = status.Maintenance, "down", "until 22:00 UTC: upgrade to 13.1", ago(time.Hour)
 	s.Text = "nothing listens there"

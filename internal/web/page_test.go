@@ -357,6 +357,16 @@ func TestPassedThresholdThatWaitsIsNoGoodNews(t *testing.T) {
 	}
 }
 
+func TestWhatIsHeldBackIsAmongTheProblems(t *testing.T) {
+	_, problems, _ := strings.Cut(pageOf(t, maintenanceReport()), `id="problems"`)
+	problems, _, _ = strings.Cut(problems, "</section>")
+	for _, want := range []string{`class="problem pending"`, "no alert: it needs chat-irc-1, which is not available", "Pending · for"} {
+		if !strings.Contains(problems, want) {
+			t.Errorf("the problems lack %q: %s", want, problems)
+		}
+	}
+}
+
 func TestCardTellsWhenTheProblemBegan(t *testing.T) {
 	r := healthyReport()
 	c := &r.Containers[0]
