@@ -72,8 +72,8 @@ func judgementMetrics(j *health.Judgement) []prometheus.Metric {
 		labels := []string{s.Name, s.Host}
 		if s.Kind == config.MaintenanceTarget {
 			labels = labels[:1]
-			gauge(targetExcusedDesc, excused, labels...)
-			if v.Known {
+			if v.Known { // the rules look back for both: an excuse of an unknown duration would be of the last one that was known
+				gauge(targetExcusedDesc, excused, labels...)
 				lasting(targetDownDesc, v.Down, v.Unknown, labels...)
 			}
 			continue

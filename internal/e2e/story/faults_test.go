@@ -127,11 +127,7 @@ var exporterFaults = []fault[*exporter]{
 // prometheusFaults happen to Prometheus.
 var prometheusFaults = []fault[*server]{
 	{"stops", "starts", func(w *world, p *server) { p.stop(w.T) }, func(w *world, p *server) { p.start(w.T) }},
-	{"loses its data", "", func(w *world, p *server) {
-		p.stop(w.T)
-		p.loseData(w.T)
-		p.start(w.T)
-	}, nil},
+	{"loses its data", "", func(w *world, _ *server) { w.forget() }, nil},
 	{"restarts", "", func(w *world, p *server) {
 		p.stop(w.T)
 		p.start(w.T)
@@ -142,10 +138,18 @@ var prometheusFaults = []fault[*server]{
 // setClock sets the clock of the machine that Prometheus and Alertmanager run on. Prometheus begins with it, since it takes
 // no samples from before its last ones.
 func (w *world) setClock(ahead time.Duration) {
+	w.prometheus.ahead, w.router.ahead = ahead, ahead
+	w.forget()
+}
+
+// forget has Prometheus begin with no data.
+func (w *world) forget() {
 	w.prometheus.stop(w.T)
 	w.prometheus.loseData(w.T)
-	w.prometheus.ahead, w.router.ahead = ahead, ahead
 	w.prometheus.start(w.T)
+	for _, e := range w.exporters {
+		e.scraped = nil
+	}
 }
 
 // happen has something happen, such as "db stops", "staging db stops", "engine hangs", "a is killed" or "prometheus stops".

@@ -27,6 +27,7 @@ import (
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/app"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
 )
 
@@ -85,6 +86,14 @@ type exporter struct {
 	// unreachable says that scrapes of it fail, offline that it reaches no service.
 	unreachable bool
 	offline     atomic.Bool
+	// scraped is what the pages said that Prometheus has, oldest first.
+	scraped []scraped
+}
+
+// scraped is what a page said, and when.
+type scraped struct {
+	at time.Time
+	*health.Judgement
 }
 
 // exporterSpec is what an exporter is like.
@@ -279,8 +288,13 @@ func (w *world) until(end time.Time) {
 
 func (w *world) scrape() {
 	for _, e := range w.exporters {
-		if page := w.page(e); w.prometheus.db != nil {
-			w.prometheus.scrape(w.T, e.name, page, map[string]string{"env": e.env, "part": e.part})
+		page := w.page(e)
+		if w.prometheus.db == nil {
+			continue
+		}
+		w.prometheus.scrape(w.T, e.name, page, map[string]string{"env": e.env, "part": e.part})
+		if page != nil {
+			e.scraped = append(e.scraped[max(0, len(e.scraped)-4):], scraped{time.Now(), e.app.Snapshot().Judgement})
 		}
 	}
 }

@@ -1,0 +1,255 @@
+package story
+
+import (
+	"cmp"
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/prometheus/rules"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
+)
+
+var (
+	firstSeed = flag.Uint64("story.seed", 1, "first seed of the random scripts")
+	seeds     = flag.Int("story.seeds", 2, "how many random scripts there are of each kind")
+	lasting   = flag.Duration("story.lasts", 30*time.Minute, "how long each random script lasts")
+)
+
+// TestRandomScripts has random things happen. In each round of the rules, the alerts must be those that the page calls for.
+func TestRandomScripts(t *testing.T) {
+	for i := range *seeds {
+		seed := *firstSeed + uint64(i)
+		for name, exporters := range map[string][]exporterSpec{"alone": alone, "keeping its state": keeping, "a pair": pair} {
+			t.Run(fmt.Sprintf("%s, seed %d", name, seed), func(t *testing.T) {
+				t.Parallel()
+				script := randomScript(seed, *lasting, exporters)
+				play(t, exporters, nil, func(w *world) {
+					o := &observer{world: w, seen: map[string]time.Time{}}
+					w.afterRound = o.compare
+					(&scenario{script: script}).perform(w)
+					w.until(w.began.Add(*lasting))
+					if w.Failed() {
+						w.Logf("the script of seed %d:\n%s", seed, script)
+					}
+				})
+			})
+		}
+	}
+}
+
+// pauseBetween is how long it takes on average until the next thing happens.
+const pauseBetween = 100 * time.Second
+
+// randomScript is a script of that length, in which each thing that begins ends after a while.
+func randomScript(seed uint64, lasts time.Duration, exporters []exporterSpec) string {
+	random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // it is to be repeated
+	type event struct {
+		at   time.Duration
+		what string
+	}
+	var events []event
+	busy := map[string]time.Duration{} // until when a fault of a subject lasts
+	upTo := func(d time.Duration) time.Duration {
+		return time.Duration(random.Int64N(int64(d))).Truncate(time.Second)
+	}
+	for at := upTo(pauseBetween); at < lasts; at += upTo(2 * pauseBetween) {
+		subject, begins, ends, alone := randomFault(random, exporters)
+		key := subject
+		if !alone {
+			key += begins
+		}
+		end := at + time.Second
+		if ends != "" {
+			end += upTo([]time.Duration{time.Minute, 4 * time.Minute, 15 * time.Minute}[random.IntN(3)])
+		}
+		if busy[key] >= at {
+			continue
+		}
+		busy[key] = end
+		events = append(events, event{at, subject + " " + begins})
+		if ends != "" {
+			events = append(events, event{end, subject + " " + ends})
+		}
+	}
+	slices.SortStableFunc(events, func(a, b event) int { return cmp.Compare(a.at, b.at) })
+	var b strings.Builder
+	for _, e := range events {
+		fmt.Fprintf(&b, "%s %s\n", e.at, e.what)
+	}
+	return b.String()
+}
+
+// randomFault chooses a fault and its subject. alone says that no other fault of the subject may last meanwhile.
+func randomFault(random *rand.Rand, exporters []exporterSpec) (subject, begins, ends string, alone bool) {
+	switch n := random.IntN(10); {
+	case n < 7:
+		f := containerFaults[random.IntN(len(containerFaults))]
+		name := containers[random.IntN(len(containers))].Name
+		if strings.Contains(f.begins, "target") && name == "db" {
+			name = "web" // no target has the other name
+		}
+		return name, f.begins, f.ends, false
+	case n < 8:
+		f := engineFaults[random.IntN(len(engineFaults))]
+		return "engine", f.begins, f.ends, true
+	case n < 9:
+		f := exporterFaults[random.IntN(len(exporterFaults))]
+		e := exporters[random.IntN(len(exporters))]
+		if f.begins == "loses its state" && !e.saves {
+			f = exporterFaults[0]
+		}
+		return e.name, f.begins, f.ends, true
+	default:
+		f := prometheusFaults[random.IntN(len(prometheusFaults)-1)] // all but the clock, which begins with no data
+		return "prometheus", f.begins, f.ends, true
+	}
+}
+
+// observer compares alerts with pages.
+type observer struct {
+	*world
+	// seen is when a page has called for an alert last.
+	seen map[string]time.Time
+}
+
+// lookback is how long what was read last counts.
+var lookback = config.DefaultAlerts().Lookback.Std()
+
+// opinion is what an exporter's page says of an alert on something.
+type opinion int
+
+const (
+	none opinion = iota // it knows nothing of the subject, or holds the alert back
+	well
+	firing
+)
+
+// key names an alert on something.
+func key(alert, severity, kind, name string) string {
+	return strings.Join([]string{alert, severity, kind, name}, " ")
+}
+
+// judged are the alerts that the exporter judges, with what keeps them firing after that.
+var judged = []struct {
+	alert, kind string
+	keep        func(*config.Alerts) config.Duration
+}{
+	{health.AlertTargetDown, config.MaintenanceTarget, func(a *config.Alerts) config.Duration { return a.TargetDown.Critical.KeepFiringFor }},
+	{health.AlertContainerDown, config.MaintenanceContainer, func(a *config.Alerts) config.Duration { return a.ContainerDown.Critical.KeepFiringFor }},
+	{health.AlertContainerUnhealthy, config.MaintenanceContainer, func(a *config.Alerts) config.Duration { return a.ContainerUnhealthy.Critical.KeepFiringFor }},
+	{health.AlertContainerMissing, config.MaintenanceContainer, func(a *config.Alerts) config.Duration { return a.ContainerMissing.KeepFiringFor }},
+	{health.AlertContainerRestarts, config.MaintenanceContainer, func(*config.Alerts) config.Duration { return 0 }},
+}
+
+// exceptions are when alerts may differ from pages, and why.
+var exceptions = []struct {
+	reason string
+	// silent says that the alert may be silent though a page calls for it, lasts how long it may go on when none does.
+	silent func(alert, severity string, opinions []opinion) bool
+	lasts  func(alert string) time.Duration
+}{
+	{
+		reason: "of several exporters, all that have an opinion must agree before an alert is critical",
+		silent: func(alert, severity string, opinions []opinion) bool {
+			return severity == "critical" && alert != health.AlertContainerRestarts && slices.Contains(opinions, well)
+		},
+	},
+	{
+		reason: "keep_firing_for has a problem that comes and goes told once",
+		lasts: func(alert string) time.Duration {
+			alerts := config.DefaultAlerts()
+			for _, j := range judged {
+				if j.alert == alert {
+					return j.keep(&alerts).Std()
+				}
+			}
+			return 0
+		},
+	},
+}
+
+// compare compares what fires with what the pages of the last scrape call for.
+func (o *observer) compare() {
+	fires := map[string]*rules.Alert{}
+	for _, a := range o.prometheus.firing() {
+		kind, name := config.MaintenanceTarget, a.Labels.Get("target")
+		if container := a.Labels.Get("container"); container != "" {
+			kind, name = config.MaintenanceContainer, container
+		}
+		fires[key(a.Labels.Get("alertname"), a.Labels.Get("severity"), kind, name)] = a
+	}
+	for _, j := range judged {
+		for _, severity := range []health.Severity{health.Warning, health.Critical} {
+			for _, name := range append(slices.Sorted(maps.Keys(o.sites["prod"].services)), "docker") {
+				k := key(j.alert, severity.String(), j.kind, name)
+				o.compareOne(k, j.alert, j.kind, name, severity, fires[k] != nil)
+			}
+		}
+	}
+}
+
+func (o *observer) compareOne(k, alert, kind, name string, severity health.Severity, fires bool) {
+	now := time.Now()
+	var opinions []opinion
+	for _, e := range o.exporters {
+		opinions = append(opinions, e.opinion(alert, kind, name, severity))
+	}
+	calls := slices.Contains(opinions, firing)
+	var lasts time.Duration
+	silent := !calls
+	for _, x := range exceptions {
+		silent = silent || x.silent != nil && x.silent(alert, severity.String(), opinions)
+		if x.lasts != nil {
+			lasts += x.lasts(alert)
+		}
+	}
+	if calls && (severity == health.Warning || !silent) {
+		o.seen[k] = now
+	}
+	switch last, known := o.seen[k]; {
+	case !silent && !fires:
+		o.Errorf("after %s, a page calls for %s, which does not fire", now.Sub(o.began), k)
+	case fires && !known:
+		o.Errorf("after %s, %s fires, which no page has ever called for", now.Sub(o.began), k)
+	case fires && now.Sub(last) > lasts:
+		o.Errorf("after %s, %s fires, which no page has called for since %s", now.Sub(o.began), k, last.Sub(o.began))
+	}
+}
+
+// opinion is what the last page says that knows the subject and that is not too old to count.
+func (e *exporter) opinion(alert, kind, name string, severity health.Severity) opinion {
+	s := health.TargetSubject(name)
+	if kind == config.MaintenanceContainer {
+		s = health.ContainerSubject("local", name)
+	}
+	for _, page := range slices.Backward(e.scraped) {
+		if v, known := page.Verdicts[s]; known && v.Known && time.Since(page.at) < lookback {
+			return opinionOf(page.Judgement, s, alert, severity)
+		}
+	}
+	return none
+}
+
+func opinionOf(j *health.Judgement, s health.Subject, alert string, severity health.Severity) opinion {
+	for _, p := range j.Problems {
+		switch {
+		case p.Subject != s || p.Alert != alert:
+		case p.Severity == severity, p.Severity > severity && alert != health.AlertContainerMissing:
+			return firing
+		case p.Excuse.Holds():
+			return none
+		}
+	}
+	if j.Verdicts[s].Excuse.Holds() {
+		return none
+	}
+	return well
+}
