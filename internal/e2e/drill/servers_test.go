@@ -13,8 +13,8 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/realstack"
 )
 
-// ofTarget are the labels of an alert about a target that has its kind's name.
-func ofTarget(target string) map[string]string { return of("kind", target, "target", target) }
+// ofTarget are the labels of an alert about a target.
+func ofTarget(target string) map[string]string { return of("target", target) }
 
 // bothOf are the warning and the worse alert on targets that are down.
 func bothOf(targets ...string) []notice {
@@ -52,7 +52,7 @@ func (r *rig) drillServers(t *testing.T) {
 			}
 		},
 		repair: func() { bridge = s.connect(prosody) },
-		want:   []notice{{"XMPPComponentDisconnected", "critical", of("host", realstack.ComponentHost)}},
+		want:   []notice{{"XMPPComponentDisconnected", "critical", of("target", "xmpp_status", "of", realstack.ComponentHost)}},
 	})
 }
 
@@ -67,7 +67,7 @@ func (r *rig) drillLogins(t *testing.T) {
 		name: "nothing counts logins", shown: is(0, "chatstack_xmpp_family_available", "family", family),
 		cause:  func() { prosody.Reconfigure(realstack.ProsodyOptions{}) },
 		repair: func() { prosody.Reconfigure(counting) },
-		want:   []notice{{missing, "warning", of()}},
+		want:   []notice{{missing, "warning", ofTarget("xmpp_metrics")}},
 	})
 	warning, critical := notice{"XMPPAuthFailureRate", "warning", of()}, notice{"XMPPAuthFailureRate", "critical", of()}
 	before := 0.0
@@ -138,7 +138,7 @@ func (r *rig) drillCertificates(t *testing.T) {
 	s := r.open(t, "certificates", fmt.Sprintf(`
   - {kind: xmpp_proxy, url: %s/health, ca_file: %s, certificate_file: %s}
 `, nginx.URL(), authority.File, nginx.CertificateFile()), nil)
-	endpoint := of("endpoint", "xmpp_proxy")
+	endpoint := of("endpoint", "xmpp_proxy", "target", "xmpp_proxy")
 	warning, critical := notice{"TLSCertificateExpiry", "warning", endpoint}, notice{"TLSCertificateExpiry", "critical", endpoint}
 	left := func(limit time.Duration) func(page) bool {
 		return below(float64(time.Now().Add(limit).Unix()), "chatstack_tls_certificate_not_after_timestamp_seconds", "endpoint", "xmpp_proxy", "source", "leaf")
@@ -162,13 +162,13 @@ func (r *rig) drillCertificates(t *testing.T) {
 		cause: load(realstack.NewAuthorityUntil(t, time.Now().Add(365*day)), 60*day),
 		shown: is(0, "chatstack_tls_certificate_verified", "endpoint", "xmpp_proxy"),
 		want: []notice{
-			{"TLSChainInvalid", "warning", of("endpoint", "xmpp_proxy", "target", "xmpp_proxy")},
+			{"TLSChainInvalid", "warning", ofTarget("xmpp_proxy")},
 			{"TargetDown", "critical", ofTarget("xmpp_proxy")},
 		},
 	})
 	s.try(fault{
 		name: "certificate renewed and not loaded", cause: func() { issue(authority, 60*day) }, repair: nginx.Reload, shown: stale,
-		want: []notice{{"TLSServedNotRenewed", "warning", endpoint}},
+		want: []notice{{"TLSServedNotRenewed", "warning", ofTarget("xmpp_proxy")}},
 	})
 	s.try(fault{
 		name: "certificate renewed and not loaded, 1 day before its end", repair: nginx.Reload, shown: stale,
@@ -180,8 +180,8 @@ func (r *rig) drillCertificates(t *testing.T) {
 			})
 			issue(authority, 60*day)
 		},
-		want: []notice{critical, {"TLSServedNotRenewed", "critical", endpoint}},
-		may:  []notice{warning, {"TLSServedNotRenewed", "warning", endpoint}},
+		want: []notice{critical, {"TLSServedNotRenewed", "critical", ofTarget("xmpp_proxy")}},
+		may:  []notice{warning, {"TLSServedNotRenewed", "warning", ofTarget("xmpp_proxy")}},
 	})
 	s.try(fault{
 		name: "nginx stopped", cause: nginx.Stop, repair: nginx.Start, shown: down("xmpp_proxy"),

@@ -40,11 +40,11 @@ func (r *rig) drillServices(t *testing.T) {
 		shown          func(page) bool
 		want           []notice
 	}{
-		{"irc_rpc", "services_unlinked", is(0, "chatstack_irc_services_linked"), []notice{{"IRCServicesUnlinked", "critical", of()}}},
-		{"xmpp", "module_error", above(0, "chatstack_xmpp_module_problems", "state", "error"), []notice{{"XMPPModuleProblem", "warning", of("host", simstack.XMPPDomain)}}},
+		{"irc_rpc", "services_unlinked", is(0, "chatstack_irc_services_linked"), []notice{{"IRCServicesUnlinked", "critical", ofTarget("irc_rpc")}}},
+		{"xmpp", "module_error", above(0, "chatstack_xmpp_module_problems", "state", "error"), []notice{{"XMPPModuleProblem", "warning", of("target", "xmpp_status", "of", simstack.XMPPDomain)}}},
 		{"xmpp", "bad_page", above(0, "chatstack_upstream_dropped_series", "target", "xmpp_metrics"), []notice{{"UpstreamSeriesDropped", "warning", of("target", "xmpp_metrics")}}},
 		{"plant_store", "refuse_delete", above(0, "chatstack_plant_store_orphans"), bothOf("plant_store")},
-		{"identity", "stopped", down("identity"), append(bothOf("identity"), notice{"IdentityCacheExhausted", "critical", of()})},
+		{"identity", "stopped", down("identity"), append(bothOf("identity"), notice{"IdentityCacheExhausted", "critical", ofTarget("identity")})},
 	} {
 		s.try(fault{
 			name: f.service + " " + f.fault, cause: s.turn(sim, f.service, f.fault, true), repair: s.turn(sim, f.service, f.fault, false),
@@ -53,7 +53,7 @@ func (r *rig) drillServices(t *testing.T) {
 	}
 	s.try(fault{
 		name: "plant_store keeps one canary", cause: func() { keep.Store(true) }, repair: func() { keep.Store(false) },
-		shown: above(0, "chatstack_plant_store_orphans"), want: []notice{{"PlantStoreOrphans", "warning", of()}},
+		shown: above(0, "chatstack_plant_store_orphans"), want: []notice{{"PlantStoreOrphans", "warning", ofTarget("plant_store")}},
 	})
 }
 

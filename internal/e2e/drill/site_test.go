@@ -80,7 +80,7 @@ func (s *site) await(what string, holds func() bool) {
 // eventually reports whether a condition holds within the patience of the drill.
 func eventually(holds func() bool) bool { return exportertest.Eventually(patience, lookEvery, holds) }
 
-// notice is what must be told of a fault: an alert, its severity, and all labels but these and env.
+// notice is what must be told of a fault: an alert, its severity, and all labels but these and those that every alert has.
 type notice struct {
 	alert, severity string
 	labels          map[string]string
@@ -95,7 +95,7 @@ func (n notice) row(fault string, notified time.Duration) row {
 
 // about is what the notice's labels name, for people.
 func (n notice) about() string {
-	for _, label := range []string{"container", "target", "endpoint", "volume", "host", "alert", "instance"} {
+	for _, label := range []string{"container", "of", "target", "volume", "instance"} {
 		if name, ok := n.labels[label]; ok {
 			return name
 		}
@@ -115,9 +115,11 @@ func of(pairs ...string) map[string]string {
 // fits tells whether a notification is this one.
 func (n notice) fits(said told) bool {
 	labels := maps.Clone(said.Labels)
-	maps.DeleteFunc(labels, func(name, _ string) bool { return slices.Contains([]string{"alertname", "severity", "env"}, name) })
+	maps.DeleteFunc(labels, func(name, _ string) bool {
+		return slices.Contains([]string{"alertname", "alert", "severity", "stack", "env"}, name)
+	})
 	receiver := map[string]string{"critical": "page", "warning": "chat"}[n.severity]
-	return said.Labels["alertname"] == n.alert && said.Labels["severity"] == n.severity && said.Receiver == receiver && maps.Equal(labels, n.labels)
+	return said.Labels["alertname"] == n.alert && said.Labels["severity"] == n.severity && said.Receiver == receiver && said.Labels["stack"] == "chat" && maps.Equal(labels, n.labels)
 }
 
 // fault is something that goes wrong at a site.
@@ -164,19 +166,6 @@ func (s *site) try(f fault) {
 	s.nothingElse(place, f)
 	s.report.add(rows...)
 	s.t.Logf("%s: %s: %d told and resolved", s.env, f.name, len(rows))
-}
-
-// pass causes a fault that nobody is to be told of, waits until Prometheus has seen enough of it, and repairs it.
-func (s *site) pass(name string, cause, repair func(), enough func() bool) {
-	s.t.Helper()
-	s.settle()
-	place := s.operators.place()
-	cause()
-	s.await(name+" to be seen", enough)
-	repair()
-	s.settle()
-	s.nothingElse(place, fault{name: name})
-	s.report.add(row{fault: name, alert: "nobody is told", severity: "-", metric: -1, notified: -1, resolved: -1})
 }
 
 // told waits for one notification.

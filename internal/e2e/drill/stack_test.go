@@ -5,7 +5,6 @@ package drill
 import (
 	"fmt"
 	"net"
-	"net/http"
 	"strings"
 	"syscall"
 	"testing"
@@ -64,23 +63,5 @@ func (r *rig) drillStack(t *testing.T) {
 		name: "XMPP container removed", shown: is(1, "chatstack_container_state", "container", xmpp, "state", "missing"),
 		cause: func() { r.containers.Docker("rm", "-f", xmpp) }, repair: start,
 		want: []notice{{"ContainerMissing", "critical", ofContainer(xmpp)}},
-	})
-	maintain := func() {
-		s.exporter.Ask(http.MethodPost, "/api/v1/maintenance", fmt.Sprintf(`{"kind":"container","name":%q,"duration":"10m"}`, xmpp))
-	}
-	end := func() { s.exporter.Ask(http.MethodDelete, "/api/v1/maintenance/container/"+xmpp, "") }
-	s.pass("XMPP container stopped under maintenance",
-		func() { maintain(); r.containers.Docker("stop", xmpp) },
-		func() { r.containers.Docker("start", xmpp); s.upAgain(); end() },
-		// That is longer than any alert waits.
-		func() bool {
-			return len(s.query(fmt.Sprintf("count_over_time(chatstack:container_down{env=%q}[30s]) > 20", s.env))) == 1
-		})
-}
-
-// upAgain waits until Prometheus has every target and container of the site up.
-func (s *site) upAgain() {
-	s.await("prometheus to have all up", func() bool {
-		return s.none(fmt.Sprintf("chatstack:container_down{env=%[1]q} or chatstack:target_down{env=%[1]q}", s.env))
 	})
 }

@@ -153,13 +153,23 @@ var judged = []struct {
 var exceptions = []struct {
 	reason string
 	// silent says that the alert may be silent though a page calls for it, lasts how long it may go on when none does.
-	silent func(alert, severity string, opinions []opinion) bool
+	silent func(o *observer, alert, severity, name string, opinions []opinion) bool
 	lasts  func(alert string) time.Duration
 }{
 	{
 		reason: "of several exporters, all that have an opinion must agree before an alert is critical",
-		silent: func(alert, severity string, opinions []opinion) bool {
+		silent: func(_ *observer, alert, severity, _ string, opinions []opinion) bool {
 			return severity == "critical" && alert != health.AlertContainerRestarts && slices.Contains(opinions, well)
+		},
+	},
+	{
+		reason: "what another exporter knows of the container excuses its target too",
+		silent: func(o *observer, alert, _, name string, _ []opinion) bool {
+			return alert == health.AlertTargetDown && len(o.exporters) > 1 && slices.ContainsFunc(o.exporters, func(e *exporter) bool {
+				return slices.ContainsFunc(e.scraped, func(page scraped) bool {
+					return time.Since(page.at) < lookback && page.Verdicts[health.ContainerSubject("local", name)].Down > 0
+				})
+			})
 		},
 	},
 	{
@@ -206,7 +216,7 @@ func (o *observer) compareOne(k, alert, kind, name string, severity health.Sever
 	var lasts time.Duration
 	silent := !calls
 	for _, x := range exceptions {
-		silent = silent || x.silent != nil && x.silent(alert, severity.String(), opinions)
+		silent = silent || x.silent != nil && x.silent(o, alert, severity.String(), name, opinions)
 		if x.lasts != nil {
 			lasts += x.lasts(alert)
 		}
@@ -231,8 +241,14 @@ func (e *exporter) opinion(alert, kind, name string, severity health.Severity) o
 		s = health.ContainerSubject("local", name)
 	}
 	for _, page := range slices.Backward(e.scraped) {
-		if v, known := page.Verdicts[s]; known && v.Known && time.Since(page.at) < lookback {
-			return opinionOf(page.Judgement, s, alert, severity)
+		v, known := page.Verdicts[s]
+		if !known || !v.Known || time.Since(page.at) >= lookback {
+			continue
+		}
+		// That something was well when it was seen last is no opinion, but of its restarts.
+		wellAtLast := v.Unknown && v.Down+v.Missing+v.Unhealthy == 0 && alert != health.AlertContainerRestarts
+		if o := opinionOf(page.Judgement, s, alert, severity); o != well || !wellAtLast {
+			return o
 		}
 	}
 	return none
