@@ -15,7 +15,7 @@ LDFLAGS  = -s -w \
 # The race detector needs cgo and a C compiler.
 RACE := $(shell [ "$$($(GO) env CGO_ENABLED 2>/dev/null)" = 1 ] && command -v "$$($(GO) env CC)" >/dev/null 2>&1 && echo -race)
 
-.PHONY: help binary build run test test-race cross generate dashboards-schema test-rules lint-rules mutate-rules mutate-health test-kubernetes lint fuzz soak integration chaos drill bench microbench capacity pictures install uninstall release vuln image test-deploy
+.PHONY: help binary build run test test-race cross generate dashboards-schema test-rules lint-rules mutate-rules mutate-health test-kubernetes lint fuzz soak integration chaos drill story bench microbench capacity pictures install uninstall release vuln image test-deploy
 
 help: ## Print this list.
 	@awk -F ':.*## ' '/^##@ / { printf "\n%s\n", substr($$0, 5) } /^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,6 +37,8 @@ else
 	$(TEST) $$($(GO) list ./... | grep -vxF "$$($(GO) list $(CONCURRENT))")
 	$(TEST) -run '$(LONG)' ./collectors ./internal/app ./internal/poll
 endif
+	@# A module of its own, since Prometheus and Alertmanager bring half a thousand others.
+	cd internal/e2e/story && $(GO) vet . && $(TEST) .
 
 # The packages that start goroutines: `make test` runs them with the race detector, but for LONG_TESTS, which take minutes with it.
 CONCURRENT := ./collectors/... ./internal/app ./internal/docker/api ./internal/docker/cgroup ./internal/exchange/... ./internal/exposition ./internal/maintenance ./internal/poll \
@@ -61,6 +63,7 @@ build: binary ## Build the static binary, its man page and completions, in bin/.
 
 lint: ## Run golangci-lint, pinned.
 	$(GO) tool -modfile=.ci/tools/golangci-lint/go.mod golangci-lint run
+	cd internal/e2e/story && $(GO) tool -modfile=$(CURDIR)/.ci/tools/golangci-lint/go.mod golangci-lint run
 
 generate: ## Renew every generated file: rules, dashboards, golden pages, tables in documents, BENCHMARKS.md from its last numbers.
 	@# Each package says beside its flag -update how its files are made.
@@ -147,6 +150,13 @@ SOAKRUNS ?= -race -race=false
 soak: ## The exporter at 100 times its rate under faults, SOAKTIME for each of two runs: it must stay flat.
 	for race in $(SOAKRUNS); do \
 		$(GO) test -count=1 -v -timeout 24h -tags soak $$race -run '^TestSoak$$' ./internal/e2e/soak -soak.time=$(SOAKTIME) $(SOAK) || exit 1; done
+
+# The name of a test has its seed: STORY='-story.seed N -story.seeds 1' repeats one. A day is a script like any other.
+STORY ?= -story.seed $$(date +%s) -story.seeds 12 -story.lasts 2h
+
+story: ## Random faults in virtual time: whatever is on the page must be told, and nothing else; the last is a day long.
+	cd internal/e2e/story && $(GO) test -count=1 -timeout 60m -run '^TestRandomScripts$$' . $(STORY)
+	cd internal/e2e/story && $(GO) test -count=1 -v -timeout 60m -run '^TestRandomScripts$$/^alone' . -story.seed $$(date +%s) -story.seeds 1 -story.lasts 24h
 
 # MUTATE='-rules.seed=N' repeats the random settings of a run.
 mutate-rules: $(call to_build,$(PROMTOOL)) ## Change everything in the alert rules, one thing at a time: a unit test must fail for each.

@@ -155,7 +155,8 @@ func (r *rig) drillCertificates(t *testing.T) {
 	// A proxy that no client can use is down, too. That is told as well, since the other alert began days before.
 	s.try(fault{
 		name: "certificate has ended", cause: load(authority, -day), repair: good, shown: left(0),
-		want: []notice{critical, {"TargetDown", "critical", ofTarget("xmpp_proxy")}}, may: []notice{warning},
+		want: []notice{critical, {"TargetDown", "critical", ofTarget("xmpp_proxy")}},
+		may:  []notice{warning, {"TargetDown", "warning", ofTarget("xmpp_proxy")}},
 	})
 	s.try(fault{
 		name: "certificate of another authority", repair: good,

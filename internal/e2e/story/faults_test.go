@@ -87,15 +87,15 @@ var containerFaults = []fault[box]{
 
 // engineFaults happen to the engine of a site.
 var engineFaults = []fault[*site]{
-	{"hangs", "answers", func(w *world, s *site) { must(w, s.engine.Switch("status_500", true)) }, func(w *world, s *site) { must(w, s.engine.Switch("status_500", false)) }},
-	{"tells no events", "tells events", func(w *world, s *site) { must(w, s.engine.Switch("events_deaf", true)) }, func(w *world, s *site) { must(w, s.engine.Switch("events_deaf", false)) }},
+	{"hangs", "answers", func(w *world, s *site) { must(w.T, s.engine.Switch("status_500", true)) }, func(w *world, s *site) { must(w.T, s.engine.Switch("status_500", false)) }},
+	{"tells no events", "tells events", func(w *world, s *site) { must(w.T, s.engine.Switch("events_deaf", true)) }, func(w *world, s *site) { must(w.T, s.engine.Switch("events_deaf", false)) }},
 	{"stops", "starts", func(_ *world, s *site) {
 		s.engine.Stop()
 		for _, one := range s.services {
 			one.ended.Store(true)
 		}
 	}, func(w *world, s *site) {
-		must(w, s.engine.Start())
+		must(w.T, s.engine.Start())
 		for name := range s.services {
 			if b := (box{s, name}); b.container() != nil {
 				b.run()
@@ -117,7 +117,7 @@ var exporterFaults = []fault[*exporter]{
 	}, nil},
 	{"loses its state", "", func(w *world, e *exporter) {
 		e.stop()
-		must(w, os.Remove(e.stateFile))
+		must(w.T, os.Remove(e.stateFile))
 		w.start(e)
 	}, nil},
 	{"reaches nothing", "reaches all", func(_ *world, e *exporter) { e.offline.Store(true) }, func(_ *world, e *exporter) { e.offline.Store(false) }},
@@ -196,7 +196,7 @@ func (w *world) maintain(b box, kind string) {
 	for _, e := range w.exporters {
 		if e.site == b.site && e.app != nil && (kind == config.MaintenanceContainer || e.targets) {
 			_, _, _, err := e.app.SetMaintenance(kind, b.name, "", time.Now().Add(24*time.Hour))
-			must(w, err)
+			must(w.T, err)
 		}
 	}
 }

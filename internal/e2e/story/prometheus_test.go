@@ -5,10 +5,12 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"maps"
 	"math"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -27,6 +29,9 @@ import (
 // interval is the time between two scrapes, and between two rounds of the rules.
 const interval = 30 * time.Second
 
+// lookbackDelta is how long an instant query takes the last sample of a series that is not marked as stale.
+const lookbackDelta = 5 * time.Minute
+
 // server is a Prometheus: its storage, its query engine and its rules, without its own scrapes, timers and pages.
 type server struct {
 	dir    string
@@ -37,6 +42,8 @@ type server struct {
 	db     *tsdb.DB // nil while it is stopped
 	engine *promql.Engine
 	group  *rules.Group
+	// started is when it was started last.
+	started time.Time
 	// restore says that the group has yet to look up since when alerts with for: have been pending.
 	restore bool
 	// seen are the series that the last scrape of an instance had, which are stale if the next one lacks them.
@@ -64,9 +71,10 @@ func (p *server) start(t *testing.T) {
 	options.RetentionDuration = int64(100 * 24 * time.Hour / time.Millisecond)
 	db, err := tsdb.Open(filepath.Join(p.dir, "data"), quiet, nil, options, nil)
 	must(t, err)
+	p.started = time.Now()
 	p.db, p.seen, p.restore = db, map[string]map[string]labels.Labels{}, true
 	p.engine = promql.NewEngine(promql.EngineOpts{
-		Logger: quiet, MaxSamples: 50_000_000, Timeout: time.Hour, LookbackDelta: 5 * time.Minute,
+		Logger: quiet, MaxSamples: 50_000_000, Timeout: time.Hour, LookbackDelta: lookbackDelta,
 		EnableAtModifier: true, EnableNegativeOffset: true, Parser: parser.NewParser(parser.Options{}),
 	})
 	manager := rules.NewManager(&rules.ManagerOptions{
@@ -76,8 +84,7 @@ func (p *server) start(t *testing.T) {
 	})
 	groups, errs := manager.LoadGroups(interval, labels.EmptyLabels(), "", nil, false, p.ruleFile())
 	must(t, errors.Join(errs...))
-	for _, p.group = range groups {
-	}
+	p.group = slices.Collect(maps.Values(groups))[0]
 }
 
 func (p *server) stop(t *testing.T) {
@@ -141,7 +148,7 @@ func (p *server) scrape(t *testing.T, instance string, page []byte, given map[st
 		}
 	}
 	p.seen[instance] = seen
-	add(with(labels.FromStrings(labels.MetricName, "up")), up)
+	add(with(labels.FromStrings(model.MetricNameLabel, "up")), up)
 	must(t, app.Commit())
 }
 

@@ -154,7 +154,7 @@ var exceptions = []struct {
 	reason string
 	// silent says that the alert may be silent though a page calls for it, lasts how long it may go on when none does.
 	silent func(o *observer, alert, severity, name string, opinions []opinion) bool
-	lasts  func(alert string) time.Duration
+	lasts  func(o *observer, alert, severity string) time.Duration
 }{
 	{
 		reason: "of several exporters, all that have an opinion must agree before an alert is critical",
@@ -163,18 +163,15 @@ var exceptions = []struct {
 		},
 	},
 	{
-		reason: "what another exporter knows of the container excuses its target too",
+		reason: "what any exporter has known of its container for two minutes excuses a target that went down with it",
 		silent: func(o *observer, alert, _, name string, _ []opinion) bool {
-			return alert == health.AlertTargetDown && len(o.exporters) > 1 && slices.ContainsFunc(o.exporters, func(e *exporter) bool {
-				return slices.ContainsFunc(e.scraped, func(page scraped) bool {
-					return time.Since(page.at) < lookback && page.Verdicts[health.ContainerSubject("local", name)].Down > 0
-				})
-			})
+			return alert == health.AlertTargetDown && slices.Contains(served, name) &&
+				o.longest(health.TargetSubject(name))-o.longest(health.ContainerSubject("local", name)) < time.Minute
 		},
 	},
 	{
 		reason: "keep_firing_for has a problem that comes and goes told once",
-		lasts: func(alert string) time.Duration {
+		lasts: func(_ *observer, alert, _ string) time.Duration {
 			alerts := config.DefaultAlerts()
 			for _, j := range judged {
 				if j.alert == alert {
@@ -184,6 +181,36 @@ var exceptions = []struct {
 			return 0
 		},
 	},
+	{
+		reason: "how long ago a container was removed is told only while it is, and what was read last counts for two minutes",
+		lasts: func(_ *observer, alert, severity string) time.Duration {
+			if alert == health.AlertContainerMissing && severity == "warning" {
+				return lookback
+			}
+			return 0
+		},
+	},
+	{
+		reason: "what was recorded before Prometheus stopped counts for five minutes, since nothing marks it as stale",
+		lasts: func(o *observer, alert, _ string) time.Duration {
+			if alert == health.AlertTargetDown && time.Since(o.prometheus.started) < lookbackDelta {
+				return lookbackDelta
+			}
+			return 0
+		},
+	},
+}
+
+// longest is how long pages that are not too old to count say at most that the subject has been down.
+func (o *observer) longest(s health.Subject) (longest time.Duration) {
+	for _, e := range o.exporters {
+		for _, page := range e.scraped {
+			if time.Since(page.at) < lookback {
+				longest = max(longest, page.Verdicts[s].Down)
+			}
+		}
+	}
+	return longest
 }
 
 // compare compares what fires with what the pages of the last scrape call for.
@@ -218,10 +245,10 @@ func (o *observer) compareOne(k, alert, kind, name string, severity health.Sever
 	for _, x := range exceptions {
 		silent = silent || x.silent != nil && x.silent(o, alert, severity.String(), name, opinions)
 		if x.lasts != nil {
-			lasts += x.lasts(alert)
+			lasts += x.lasts(o, alert, severity.String())
 		}
 	}
-	if calls && (severity == health.Warning || !silent) {
+	if calls && (severity == health.Warning || alert == health.AlertContainerRestarts || !slices.Contains(opinions, well)) {
 		o.seen[k] = now
 	}
 	switch last, known := o.seen[k]; {

@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func must(t testing.TB, err error) {
+func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
@@ -113,6 +113,9 @@ var containers = []simstack.ContainerSpec{
 	{Name: "other", Restart: "always", Health: true},
 }
 
+// served are the targets whose container is configured.
+var served = []string{"api", "web"}
+
 // play runs a story in virtual time, which begins at ten in the morning. Containers need others than usual where needs
 // says so.
 func play(t *testing.T, exporters []exporterSpec, needs map[string]string, story func(w *world)) {
@@ -155,8 +158,8 @@ const (
 // build makes a site.
 func (w *world) build(env string, needs map[string]string) {
 	engine, err := simstack.NewEngine(w.network)
-	must(w, err)
-	w.Cleanup(func() { must(w, engine.Close()) })
+	must(w.T, err)
+	w.Cleanup(func() { must(w.T, engine.Close()) })
 	s := &site{env: env, engine: engine, services: map[string]*service{}, sick: map[string]bool{}}
 	for _, spec := range containers {
 		spec.Service = spec.Name
@@ -172,7 +175,7 @@ func (w *world) build(env string, needs map[string]string) {
 // serve starts a service.
 func (w *world) serve() *service {
 	l, err := w.network.Listen("tcp", "127.0.0.1:0")
-	must(w, err)
+	must(w.T, err)
 	s := &service{url: "http://" + l.Addr().String() + "/"}
 	server := &http.Server{Handler: http.HandlerFunc(func(out http.ResponseWriter, _ *http.Request) {
 		if s.broken.Load() || s.ended.Load() {
@@ -182,7 +185,7 @@ func (w *world) serve() *service {
 	var running sync.WaitGroup
 	running.Go(func() { _ = server.Serve(l) })
 	w.Cleanup(func() {
-		must(w, server.Close())
+		must(w.T, server.Close())
 		running.Wait()
 	})
 	return s
@@ -196,7 +199,7 @@ func (e *exporter) configuration() string {
 		fmt.Fprintf(&b, "  - {kind: docker, host: %q}\n", e.site.engine.Host())
 	}
 	if e.targets {
-		for _, name := range []string{"api", "web"} {
+		for _, name := range served {
 			fmt.Fprintf(&b, "  - {kind: http, name: %s, url: %q, container: %s}\n", name, e.site.services[name].url, name)
 		}
 		fmt.Fprintf(&b, "  - {kind: http, name: other, url: %q}\n", e.site.services["other"].url)
@@ -208,7 +211,7 @@ func (e *exporter) configuration() string {
 func (w *world) start(e *exporter) {
 	w.Helper()
 	none, file := "", filepath.Join(w.TempDir(), "exporter.yaml")
-	must(w, os.WriteFile(file, []byte(e.configuration()), 0o600))
+	must(w.T, os.WriteFile(file, []byte(e.configuration()), 0o600))
 	address := []string{"127.0.0.1:0"}
 	if e.address != "" {
 		address[0] = e.address
@@ -217,7 +220,7 @@ func (w *world) start(e *exporter) {
 		ConfigFile: file, Lookup: func(string) (string, bool) { return "", false },
 		Web: &toolkit.FlagConfig{WebListenAddresses: &address, WebConfigFile: &none}, Log: slog.New(slog.DiscardHandler), Listen: w.network.Listen,
 	})
-	must(w, err)
+	must(w.T, err)
 	ctx, cancel := context.WithCancel(exchange.WithDialer(w.Context(), func(ctx context.Context, network, address string) (net.Conn, error) {
 		if network == "tcp" && e.offline.Load() {
 			return nil, &net.OpError{Op: "dial", Net: network, Err: os.NewSyscallError("connect", syscall.ENETUNREACH)}
@@ -229,7 +232,7 @@ func (w *world) start(e *exporter) {
 	e.app, e.address = a, a.Addresses()[0].String()
 	e.stop = func() {
 		cancel()
-		must(w, <-ended)
+		must(w.T, <-ended)
 		e.app = nil
 	}
 }
@@ -240,8 +243,8 @@ func (w *world) kill(e *exporter) {
 	saved, err := os.ReadFile(e.stateFile)
 	e.stop()
 	if e.stateFile != "" {
-		must(w, err)
-		must(w, os.WriteFile(e.stateFile, saved, 0o600))
+		must(w.T, err)
+		must(w.T, os.WriteFile(e.stateFile, saved, 0o600))
 	}
 }
 
@@ -253,14 +256,14 @@ func (w *world) page(e *exporter) []byte {
 	}
 	client := http.Client{Transport: &http.Transport{DialContext: w.network.Dial, DisableKeepAlives: true}}
 	request, err := http.NewRequestWithContext(w.Context(), http.MethodGet, "http://"+e.address+"/metrics", nil)
-	must(w, err)
+	must(w.T, err)
 	request.Header.Set("Accept", "application/openmetrics-text;version=1.0.0")
 	request.Header.Set("User-Agent", "Prometheus/3")
 	response, err := client.Do(request)
-	must(w, err)
-	defer response.Body.Close()
+	must(w.T, err)
+	defer response.Body.Close() //nolint:errcheck // it is read to its end
 	body, err := io.ReadAll(response.Body)
-	must(w, err)
+	must(w.T, err)
 	return body
 }
 
