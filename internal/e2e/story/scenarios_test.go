@@ -845,6 +845,20 @@ var scenarios = []scenario{
 		`,
 	},
 	{
+		name: "probes and containers by two exporters: the container excuses its target", lasts: 14 * time.Minute, exporters: apart,
+		script: `
+			1m web stops
+			9m web starts
+		`,
+		told: `
+			3m0s chat: ContainerDown warning web
+			6m40s page: ContainerDown critical web
+			12m40s page: ContainerDown critical web is over
+			13m0s chat: ContainerDown warning web is over
+			13m0s chat: ContainerRestarts warning web
+		`,
+	},
+	{
 		name: "probes and containers by two exporters: what a container depends on excuses no target", lasts: 10 * time.Minute, exporters: apart,
 		script: `
 			1m db stops

@@ -200,7 +200,11 @@ func (e *exporter) configuration() string {
 	}
 	if e.targets {
 		for _, name := range served {
-			fmt.Fprintf(&b, "  - {kind: http, name: %s, url: %q, container: %s}\n", name, e.site.services[name].url, name)
+			host := ""
+			if !e.containers {
+				host = ", container_host: local" // another exporter watches its engine
+			}
+			fmt.Fprintf(&b, "  - {kind: http, name: %s, url: %q, container: %s%s}\n", name, e.site.services[name].url, name, host)
 		}
 		fmt.Fprintf(&b, "  - {kind: http, name: other, url: %q}\n", e.site.services["other"].url)
 	}
