@@ -347,6 +347,8 @@ func isOwn(target, family string, m *dto.Metric) bool {
 		return target == "xmpp_metrics" && !labelled("family", "xmpp_module_status")
 	case strings.HasPrefix(family, "chatstack_xmpp_"), family == "xmpp_module_status":
 		return target == "xmpp_status"
+	case slices.Contains(judged, family):
+		return false
 	case strings.HasPrefix(family, "chatstack_container_"):
 		return target == "docker" && labelled("docker_host", "local") || target == "docker_tls" && labelled("docker_host", "tls")
 	case family == "chatstack_plant_store_operation_success":
