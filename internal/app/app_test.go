@@ -397,12 +397,6 @@ var belongings = map[string][]string{
 	"docker":       {"chatstack_container_"},
 }
 
-// judged are what the judgement says of containers, which it keeps for a while when their engine cannot be read.
-var judged = []string{
-	"chatstack_container_down_seconds", "chatstack_container_missing_seconds", "chatstack_container_removed_seconds", "chatstack_container_unhealthy_seconds",
-	"chatstack_container_excused", "chatstack_container_recent_restarts",
-}
-
 // TestEveryFaultIsToldApart switches every fault of every simulated service on and off again: the target is down with
 // the right reason, the others never are, nothing of the target's old values stays, and it recovers.
 func TestEveryFaultIsToldApart(t *testing.T) {
@@ -480,7 +474,7 @@ func tryFault(t *testing.T, stack *simstack.Stack, e *exporter, service, fault s
 			return p.Verdict(target) == reason && attempts(p, target) >= least
 		})
 		for name := range p {
-			if reason != "up" && !slices.Contains(judged, name) && slices.ContainsFunc(belongings[target], func(own string) bool { return strings.HasPrefix(name, own) }) {
+			if reason != "up" && !exportertest.Judged(name) && slices.ContainsFunc(belongings[target], func(own string) bool { return strings.HasPrefix(name, own) }) {
 				t.Errorf("%s/%s: %s is stale", service, fault, name)
 			}
 		}

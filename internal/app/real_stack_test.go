@@ -347,7 +347,7 @@ func isOwn(target, family string, m *dto.Metric) bool {
 		return target == "xmpp_metrics" && !labelled("family", "xmpp_module_status")
 	case strings.HasPrefix(family, "chatstack_xmpp_"), family == "xmpp_module_status":
 		return target == "xmpp_status"
-	case slices.Contains(judged, family):
+	case exportertest.Judged(family):
 		return false
 	case strings.HasPrefix(family, "chatstack_container_"):
 		return target == "docker" && labelled("docker_host", "local") || target == "docker_tls" && labelled("docker_host", "tls")
