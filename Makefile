@@ -38,11 +38,12 @@ else
 	$(TEST) -run '$(LONG)' ./collectors ./internal/app ./internal/poll
 endif
 	@# A module of its own, since Prometheus and Alertmanager bring half a thousand others.
-	cd internal/e2e/story && $(GO) vet . && $(TEST) .
+	cd internal/e2e/story && $(GO) vet . && $(TEST) . -story.seeds 0
 
 # The packages that start goroutines: `make test` runs them with the race detector, but for LONG_TESTS, which take minutes with it.
+# The simulated stack and the rest are left to test-race.
 CONCURRENT := ./collectors/... ./internal/app ./internal/docker/api ./internal/docker/cgroup ./internal/exchange/... ./internal/exposition ./internal/maintenance ./internal/poll \
-	./internal/simstack ./internal/state ./internal/status ./internal/web
+	./internal/state ./internal/status ./internal/web
 LONG_TESTS := TestEveryFaultIsToldApart TestClientLeavesHalfOfTheConnectionsToOthers TestReadingLeavesNoGoroutineOrDescriptor \
 	TestDescriptionsTakeLittleMemory TestContainersBeyondTheMostAreLeftOut \
 	TestSparingTargetKeepsItsDistance TestDriftingClashesAreLoggedWithABound TestPageIsRenewedOnlyWhereNothingElseDoesSo \
@@ -153,10 +154,11 @@ soak: ## The exporter at 100 times its rate under faults, SOAKTIME for each of t
 
 # The name of a test has its seed: STORY='-story.seed N -story.seeds 1' repeats one. A day is a script like any other.
 STORY ?= -story.seed $$(date +%s) -story.seeds 12 -story.lasts 2h
+DAY   ?= 24h
 
 story: ## Random faults in virtual time: whatever is on the page must be told, and nothing else; the last is a day long.
 	cd internal/e2e/story && $(GO) test -count=1 -timeout 60m -run '^TestRandomScripts$$' . $(STORY)
-	cd internal/e2e/story && $(GO) test -count=1 -v -timeout 60m -run '^TestRandomScripts$$/^alone' . -story.seed $$(date +%s) -story.seeds 1 -story.lasts 24h
+	cd internal/e2e/story && $(GO) test -count=1 -v -timeout 60m -run '^TestRandomScripts$$/^alone' . -story.seed $$(date +%s) -story.seeds 1 -story.lasts $(DAY)
 
 # MUTATE='-rules.seed=N' repeats the random settings of a run.
 mutate-rules: $(call to_build,$(PROMTOOL)) ## Change everything in the alert rules, one thing at a time: a unit test must fail for each.
