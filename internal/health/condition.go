@@ -75,8 +75,9 @@ func (j *Judge) conditionsOf(t *Target, now time.Time) []seenCondition {
 			list = append(list, seenCondition{Condition: c, at: now, first: !known})
 		}
 	}
+	fresh := list
 	for _, old := range j.conditions[t.Name] {
-		told := slices.ContainsFunc(list, func(c seenCondition) bool { return c.Alert == old.Alert && !c.saved })
+		told := slices.ContainsFunc(fresh, func(c seenCondition) bool { return c.Alert == old.Alert })
 		if old.first = false; !told && (!t.Read || !t.Up) && now.Sub(old.at) <= unreadFor {
 			list = append(list, old)
 		}
