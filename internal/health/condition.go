@@ -161,7 +161,7 @@ func (r *round) ofCondition(t *Target, alert string, since time.Time) (cause, bo
 		return r.ofRole("irc_services", since)
 	}
 	// What something else brings about is no excuse here.
-	if c, ok := r.ofTarget(t, since); ok && c.Reason == ReasonMaintenance {
+	if c, _ := r.ofTarget(t, since); c.Reason == ReasonMaintenance {
 		return c, true
 	}
 	return cause{}, false

@@ -1,6 +1,7 @@
 package health
 
 import (
+	"maps"
 	"testing"
 	"time"
 )
@@ -43,5 +44,23 @@ func TestFailedReadingEndsNoCondition(t *testing.T) {
 	w.want("x TargetDown pending 0s", "x XMPPComponentDisconnected critical 15m10s", "x TLSChainInvalid warning 15m10s unknown")
 	if got := len(w.last.Conditions); got != 2 {
 		t.Errorf("%d verdicts on conditions, want 2", got)
+	}
+}
+
+// TestConditionThatIsNewMayBeOlder holds that the first reading that has an opinion on something tells not since when.
+func TestConditionThatIsNewMayBeOlder(t *testing.T) {
+	w := newWorld(t)
+	w.target("x").Conditions = []Condition{{Alert: AlertChainInvalid, Of: "a"}, {Alert: AlertSeriesDropped, Of: "c"}}
+	w.look()
+	w.target("x").Conditions = []Condition{
+		{Alert: AlertChainInvalid, Of: "a", Holds: true}, {Alert: AlertChainInvalid, Of: "b", Holds: true}, {Alert: AlertOrphans, Of: "c", Holds: true},
+	}
+	w.look()
+	got := map[string]bool{}
+	for _, p := range w.last.Problems {
+		got[p.Of] = p.AtLeast
+	}
+	if want := map[string]bool{"a": false, "b": true, "c": true}; !maps.Equal(got, want) {
+		t.Errorf("may have begun earlier: %v, want %v", got, want)
 	}
 }

@@ -3,13 +3,15 @@ package health
 import (
 	"testing"
 	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
 
 // TestMemoryIsSavedWhenItIsOld holds that the next process knows about when this one ended, also where nothing happens.
 func TestMemoryIsSavedWhenItIsOld(t *testing.T) {
 	w := stack(t)
 	w.judge.Memory(w.now)
-	w.pass(saveEvery)
+	w.pass(5 * time.Minute)
 	if w.judge.Changed() {
 		t.Errorf("there is something to save %s after the last time", saveEvery)
 	}
@@ -38,6 +40,10 @@ func TestEveryChangeIsSaved(t *testing.T) {
 		{"a problem lasts", func() {}, false},
 		{"a problem is told", func() { w.now = w.now.Add(61 * time.Second) }, true},
 		{"a problem ends", func() { w.container("new").State = Running }, true},
+		{"a container starts", func() { w.container("new").Health = Starting }, true},
+		{"it has started", func() { w.container("new").Health = "healthy" }, true},
+		{"it is unhealthy", func() { w.container("new").Health = Unhealthy }, true},
+		{"it is healthy again", func() { w.container("new").Health = "healthy" }, true},
 		{"a target is seen up for the first time", func() { w.target("other") }, true},
 	} {
 		w.judge.Memory(w.now)
@@ -87,6 +93,11 @@ func TestConditionsAreExcusedByWhatServesThem(t *testing.T) {
 		{"another is down", AlertComponentDisconnected, []role{{"a", "irc", "exited"}, {"b", "bridge", Running}}, "", false},
 		{"no bridge is known", AlertComponentDisconnected, []role{{"a", "irc", "exited"}}, "", false},
 		{"the services are down", AlertServicesUnlinked, []role{{"s", "irc_services", "exited"}}, "", true},
+		{"its own container, for the services", AlertServicesUnlinked, []role{{"own", "", "exited"}}, "", true},
+		{"maintenance of the bridge", AlertComponentDisconnected, []role{{"b", "bridge", Running}}, "b", true},
+		{"maintenance of one of two bridges", AlertComponentDisconnected, []role{{"a", "bridge", Running}, {"b", "bridge", Running}}, "b", false},
+		{"a store without its container", AlertOrphans, []role{{"own", "", "exited"}}, "", true},
+		{"a chain without its container", AlertChainInvalid, []role{{"own", "", "exited"}}, "", true},
 		{"the bridge, for the services", AlertServicesUnlinked, []role{{"s", "irc_services", Running}, {"b", "bridge", "exited"}}, "", false},
 		{"its own container, for dropped series", AlertSeriesDropped, []role{{"own", "", "exited"}}, "", false},
 		{"its own container, for a module", AlertModuleProblem, []role{{"own", "", "exited"}}, "", true},
@@ -95,6 +106,9 @@ func TestConditionsAreExcusedByWhatServesThem(t *testing.T) {
 		{"maintenance, for a placeholder", AlertPlaceholder, nil, "x", false},
 	} {
 		w := newWorld(t)
+		a, at := &w.judge.alerts, config.Duration(5*time.Second)
+		a.XMPPModuleProblem.For, a.XMPPComponentDisconnected.For, a.IRCServicesUnlinked.For, a.PlantStoreOrphans.For = at, at, at, at
+		a.UpstreamSeriesDropped.For, a.TLSChainInvalid.For, a.PlaceholderCredential.For = at, at, at
 		for _, r := range c.roles {
 			w.container(r.name).Role = r.role
 		}
@@ -102,7 +116,7 @@ func TestConditionsAreExcusedByWhatServesThem(t *testing.T) {
 		target.Container = "own"
 		target.Conditions = []Condition{{Alert: c.alert}}
 		if c.maintained != "" {
-			w.Maintenance = []Subject{TargetSubject(c.maintained)}
+			w.Maintenance = []Subject{TargetSubject(c.maintained), {Kind: config.MaintenanceContainer, Name: c.maintained}}
 		}
 		w.pass(time.Minute)
 		for _, r := range c.roles {
@@ -118,6 +132,9 @@ func TestConditionsAreExcusedByWhatServesThem(t *testing.T) {
 					t.Errorf("%s: excused: %t, want %t", c.name, v.Excused, c.want)
 				}
 			}
+		}
+		if p, _ := w.problem("x", c.alert); (p.Severity == Pending) != c.want {
+			t.Errorf("%s: is %s", c.name, p.Severity)
 		}
 		if found != 1 {
 			t.Errorf("%s: %d verdicts, want one", c.name, found)

@@ -24,7 +24,7 @@ func TestContainersOfSeveralEngines(t *testing.T) {
 		return c
 	}
 	unexpected := func(c Container) Container {
-		c.Expected = false
+		c.Expected, c.Health = false, Starting
 		return c
 	}
 	for _, c := range []struct {

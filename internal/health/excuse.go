@@ -26,11 +26,7 @@ type causes struct {
 }
 
 func newCauses(j *Judge, f *Facts) causes {
-	count := 0
-	for _, e := range j.engines {
-		count += len(e.containers)
-	}
-	x := causes{judge: j, now: f.Now, containers: make(map[Subject]*Container, count), maintained: map[Subject]bool{}, blamed: map[*Container]cause{}}
+	x := causes{judge: j, now: f.Now, containers: make(map[Subject]*Container, len(j.restarts)), maintained: map[Subject]bool{}, blamed: map[*Container]cause{}}
 	for _, s := range f.Maintenance {
 		x.maintained[s] = true
 	}
@@ -91,7 +87,7 @@ func (x *causes) ofDependencies(c *Container, since time.Time, seen map[*Contain
 		var found cause
 		var ok bool
 		if x.circleOf(d) != x.circleOf(c) {
-			if found, ok = x.blame(d); ok && !found.explains(since) {
+			if found, ok = x.blame(d); !found.explains(since) {
 				continue
 			}
 		}
@@ -201,10 +197,10 @@ func (x *causes) ofTarget(t *Target, since time.Time) (cause, bool) {
 	return found, found.Holds()
 }
 
-// stood reports whether the container does not run, or did not until lookback ago.
+// stood reports whether the container does not run although it should, or did not until lookback ago.
 func (x *causes) stood(c *Container) bool {
 	s := x.judge.unavailable[c.subject()]
-	return c.State != Running || s != nil && x.now.Sub(s.Down) <= x.judge.alerts.Lookback.Std()
+	return s != nil && x.now.Sub(s.Down) <= x.judge.alerts.Lookback.Std()
 }
 
 // ofOwnContainer returns how the container that serves a target explains that the target has been down since then.
@@ -213,7 +209,7 @@ func (x *causes) ofOwnContainer(c *Container, since time.Time) (cause, bool) {
 	if !unavailable {
 		return x.ofDependencies(c, since, map[*Container]bool{})
 	}
-	if found.Reason == ReasonDependency && found.Root == c.subject() {
+	if found.Root == c.subject() {
 		found.Reason = ReasonContainer
 		if c.State == Running || c.WaitsFor != "" {
 			found.Reason = ReasonStarting

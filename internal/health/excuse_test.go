@@ -81,9 +81,9 @@ func TestMissingContainerHasBeenSoSinceItVanished(t *testing.T) {
 	w := stack(t)
 	w.container("db").State, w.container("db").DownFor = Missing, time.Minute
 	w.target("api").Up = false
-	w.pass(3 * time.Minute)
-	w.want("db ContainerMissing pending 4m0s", "api TargetDown pending 3m0s dependency(db)")
-	w.pass(time.Minute + time.Second)
+	w.pass(4 * time.Minute)
+	w.want("db ContainerMissing pending 5m0s", "api TargetDown pending 4m0s dependency(db)")
+	w.pass(time.Second)
 	w.want("db ContainerMissing critical 5m1s", "api TargetDown pending 4m1s dependency(db)")
 }
 
@@ -91,7 +91,9 @@ func TestContainerThatSomebodyRemovedExcusesNothing(t *testing.T) {
 	w := stack(t)
 	w.container("db").State, w.container("db").Expected = Missing, false
 	w.target("api").Up = false
-	w.pass(5*time.Minute + time.Second)
+	w.pass(5 * time.Minute)
+	w.want("db ContainerMissing pending 5m0s", "api TargetDown warning 5m0s")
+	w.pass(time.Second)
 	w.want("db ContainerMissing warning 5m1s", "api TargetDown critical 5m1s")
 }
 
@@ -100,6 +102,9 @@ func TestTargetNeverSeenUpIsPendingUntilItIsCritical(t *testing.T) {
 	w.target("web").Up = false
 	w.pass(5 * time.Minute)
 	w.want("web TargetDown pending 5m0s")
+	if w.last.Next != shortest {
+		t.Errorf("next after %s, want %s", w.last.Next, shortest)
+	}
 	w.pass(time.Second)
 	w.want("web TargetDown critical 5m1s")
 }

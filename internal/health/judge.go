@@ -65,7 +65,7 @@ const unreadFor = 15 * time.Minute
 func (j *Judge) Judge(f *Facts) *Judgement {
 	j.noticeStep(f.Now)
 	j.readEngines(f)
-	r := &round{causes: newCauses(j, f)}
+	r := &round{causes: newCauses(j, f), next: never}
 	r.verdicts = make(map[Subject]Verdict, len(r.containers)+len(f.Targets))
 	containers := slices.SortedFunc(maps.Values(r.containers), func(a, b *Container) int {
 		return compareSubjects(a.subject(), b.subject())
@@ -92,6 +92,9 @@ func (j *Judge) Judge(f *Facts) *Judgement {
 	r.excuseMaintained()
 	r.decideOnMemory()
 	j.forget(r)
+	if r.next == never {
+		r.next = 0
+	}
 	return &Judgement{
 		Time: f.Now, Next: r.next, Problems: r.sorted(), Verdicts: r.verdicts, Servers: r.found, Conditions: r.conditionVerdicts(),
 		Values: r.values, HeldBack: r.heldBack(),
@@ -170,7 +173,7 @@ func (j *Judge) forget(r *round) {
 	}
 	before := len(j.problems)
 	maps.DeleteFunc(j.problems, func(key problemKey, _ *record) bool {
-		vanished := key.Kind == config.MaintenanceContainer && !there(key.Subject) && j.restarts[key.Subject] != nil
+		vanished := !there(key.Subject) && j.restarts[key.Subject] != nil
 		return !open[key] && !vanished
 	})
 	j.changed = j.changed || len(j.problems) < before
@@ -192,7 +195,7 @@ func (j *Judge) limits(p *candidate) thresholds {
 	switch p.Alert {
 	case AlertTargetDown:
 		if p.AtLeast { // until then it is unknown how long
-			return thresholds{a.TargetDown.Critical.For.Std(), a.TargetDown.Critical.For.Std()}
+			return thresholds{never, a.TargetDown.Critical.For.Std()}
 		}
 		return thresholds{a.TargetDown.Warning.For.Std(), a.TargetDown.Critical.For.Std()}
 	case AlertContainerDown:
@@ -220,12 +223,11 @@ func (t thresholds) severity(lasted time.Duration) Severity {
 
 // within is how long a problem may have lasted that is not worse than this.
 func (t thresholds) within(s Severity) time.Duration {
-	switch s {
-	case Pending:
+	if s == Pending {
 		return min(t.warning, t.critical)
-	case Warning:
+	}
+	if s == Warning {
 		return t.critical
-	case Critical:
 	}
 	return never
 }
@@ -301,9 +303,9 @@ func (p *candidate) explain(now time.Time, causeOf func(since time.Time) (cause,
 	if ok {
 		p.cause = &c
 	} else {
-		c, ok = causeOf(now)
+		c, _ = causeOf(now)
 	}
-	if ok && !c.ended {
+	if !c.ended {
 		p.Also = c.Cause
 	}
 }
@@ -325,10 +327,10 @@ func (r *round) keepUnread() {
 		}
 	}
 	for key, known := range j.problems {
-		if key.Kind != config.MaintenanceContainer || !j.unread[key.Host] {
+		if !j.unread[key.Host] {
 			continue
 		}
-		p, v := r.begin(key, known.Since, false), r.verdicts[key.Subject]
+		p, v := r.begin(key, known.Since, known.AtLeast), r.verdicts[key.Subject]
 		p.freeze(j)
 		v.Known, v.Unknown = true, true
 		if key.alert == AlertContainerMemory {
@@ -362,7 +364,7 @@ func (r *round) judgeTarget(t *Target) {
 	default:
 		p := r.begin(problemKey{Subject: s, alert: AlertTargetDown}, r.now, !j.well[t.Name])
 		p.explain(r.now, func(since time.Time) (cause, bool) { return r.ofTarget(t, since) })
-		if saved := p.record.Excuse; !t.Read || p.cause == nil && saved.Holds() && j.unread[saved.Root.Host] {
+		if saved := p.record.Excuse; !t.Read || p.cause == nil && j.unread[saved.Root.Host] {
 			p.freeze(j)
 		}
 		v.Down, v.Known = p.Lasted, !p.AtLeast || p.Lasted > j.alerts.TargetDown.Critical.For.Std()
@@ -428,8 +430,8 @@ func (r *round) decideOn(p *candidate) {
 
 // expect notes that something changes once the problem has lasted for longer than the limit.
 func (r *round) expect(p *candidate, limit time.Duration) {
-	if left := limit - r.now.Sub(p.Since); limit != never && left >= 0 && (r.next == 0 || left+shortest < r.next) {
-		r.next = left + shortest
+	if left := limit - r.now.Sub(p.Since); limit != never && left >= 0 {
+		r.next = min(r.next, left+shortest)
 	}
 }
 
@@ -476,7 +478,7 @@ func (r *round) heldBack() []HeldBack {
 	}
 	for i := range r.targets {
 		t := &r.targets[i]
-		if c, ok := r.ofTarget(t, r.now); !ok || c.Reason != ReasonMaintenance {
+		if c, _ := r.ofTarget(t, r.now); c.Reason != ReasonMaintenance {
 			continue
 		}
 		alerts := []string{AlertCertificateExpiry}
@@ -503,7 +505,7 @@ func (r *round) heldBack() []HeldBack {
 func (r *round) sorted() []Problem {
 	consequences := map[Subject][]Subject{}
 	for _, p := range r.problems {
-		if p.Excuse.Holds() && p.Excuse.Root.Name != "" {
+		if p.Excuse.Root.Name != "" {
 			consequences[p.Excuse.Root] = append(consequences[p.Excuse.Root], p.Subject)
 		}
 	}

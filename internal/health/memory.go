@@ -143,9 +143,7 @@ func (j *Judge) Resume(m *Memory, now time.Time) {
 	for _, p := range m.Problems {
 		p.Since = past(p.Since)
 		j.problems[problemKey{p.Subject, p.Alert, p.Of, p.Severity}] = &p.record
-		if p.Kind == config.MaintenanceContainer {
-			j.unread[p.Host] = true
-		} else if p.Severity > Pending {
+		if p.Kind == config.MaintenanceTarget && p.Severity > Pending {
 			j.expectCondition(p.Name, Condition{Alert: p.Alert, Of: p.Of, Holds: true}, now)
 		}
 	}

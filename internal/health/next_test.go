@@ -20,6 +20,12 @@ func TestNextJudgementIsDueWhenAThresholdIsPassed(t *testing.T) {
 	if w.last.Next != 0 {
 		t.Errorf("next after %s although all is well", w.last.Next)
 	}
+	w.container("web").Health, w.target("web").Up = Starting, false
+	w.look()
+	if want := 5*time.Minute + shortest; w.last.Next != want {
+		t.Errorf("next after %s, want %s, when what starts excuses no longer", w.last.Next, want)
+	}
+	w.container("web").Health, w.target("web").Up = "healthy", true
 	w.container("db").State = "exited"
 	w.container("api").Health = Starting
 	w.container("api").DependsOn = nil

@@ -92,6 +92,9 @@ func TestConditionOutlivesARestart(t *testing.T) {
 	}
 	w := begin()
 	w.want(all...)
+	if got := len(w.last.Conditions); got != 5 {
+		t.Errorf("%d verdicts on conditions, want 5: %v", got, w.last.Conditions)
+	}
 	w.target("web").Up = false
 	w.unread(false)
 	w.look() // it is read, and has nothing to say
@@ -234,7 +237,7 @@ func TestRepairOfACauseTellsNothing(t *testing.T) {
 }
 
 func TestRestartsWhileNobodyLookedAreNotRecent(t *testing.T) {
-	for gap, want := range map[time.Duration]uint64{9 * time.Minute: 5, 11 * time.Minute: 0} {
+	for gap, want := range map[time.Duration]uint64{9 * time.Minute: 5, 10 * time.Minute: 5, 10*time.Minute + time.Second: 0} {
 		recent := func(w *world) uint64 {
 			w.container("web").Restarts += 5
 			w.look()

@@ -12,6 +12,8 @@ func TestTargetFindsItsContainer(t *testing.T) {
 		{Host: "local", Name: "chat-web-2", State: "exited", HostNames: []string{"chat-web-2", "web"}},
 		{Host: "local", Name: "old-docs", State: Missing, HostNames: []string{"old-docs", "docs"}},
 		{Host: "local", Name: "chat-docs-1", State: "exited", HostNames: []string{"chat-docs-1", "docs"}},
+		{Host: "local", Name: "former", State: Running, HostNames: []string{"files"}, vanished: true},
+		{Host: "local", Name: "latter", State: Running, HostNames: []string{"files"}},
 		{Host: "local", Name: "gone", State: Missing, HostNames: []string{"gone"}},
 		{Host: "local", Name: "localhost", State: Running, HostNames: []string{"localhost", "127.0.0.1", "::1"}},
 		{Host: "local", Name: "elsewhere", State: Running}, // on no network of the exporter
@@ -35,11 +37,13 @@ func TestTargetFindsItsContainer(t *testing.T) {
 		{"no common network", Target{HostName: "elsewhere"}, Server{}},
 		{"two fit", Target{HostName: "web"}, Server{Candidates: []string{"chat-web-1", "chat-web-2"}}},
 		{"one of two is gone", Target{HostName: "docs"}, Server{Container: "chat-docs-1", Host: "local", Inferred: true}},
+		{"one of two has vanished", Target{HostName: "files"}, Server{Container: "latter", Host: "local", Inferred: true}},
 		{"the only one is gone", Target{HostName: "gone"}, Server{Container: "gone", Host: "local", Inferred: true}},
 		{"configured", Target{HostName: "irc", Container: "chat-web-1"}, Server{Container: "chat-web-1", Host: "local"}},
 		{"configured, on an unknown host", Target{Container: "other"}, Server{Container: "other"}},
 		{"configured, on two hosts", Target{Container: "twin"}, Server{Container: "twin"}},
 		{"configured with its host", Target{Container: "twin", ContainerHost: "far"}, Server{Container: "twin", Host: "far"}},
+		{"configured with another host than the only one", Target{Container: "chat-web-1", ContainerHost: "docker-b"}, Server{Container: "chat-web-1", Host: "docker-b"}},
 		{"configured with a host of another exporter", Target{Container: "twin", ContainerHost: "docker-b"}, Server{Container: "twin", Host: "docker-b"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -2,6 +2,7 @@ package health
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
@@ -36,7 +37,7 @@ func valueLimits(a *config.Alerts, alert string) (warning, critical limit, measu
 		return amounts(a.XMPPAuthFailureRate.Warning, a.XMPPAuthFailureRate.Critical, 1)
 	case AlertCertificateExpiry:
 		e := &a.TLSCertificateExpiry
-		return limit{-e.Warning.Under.Std().Seconds(), 0}, limit{-e.Critical.Under.Std().Seconds(), 0}, true
+		return limit{over: -e.Warning.Under.Std().Seconds()}, limit{over: -e.Critical.Under.Std().Seconds()}, true
 	default:
 		return limit{}, limit{}, false
 	}
@@ -137,9 +138,7 @@ func (j *Judge) failingLogins(t *Target, c *seenCondition, unknown bool, now tim
 	if n := len(known.points); !unknown && (n == 0 || t.ReadAt.After(known.points[n-1].at)) {
 		known.observe(t.ReadAt, c.Counts)
 	}
-	for len(known.points) > 0 && now.Sub(known.points[0].at) > window {
-		known.points = known.points[1:]
-	}
+	known.points = slices.DeleteFunc(known.points, func(p point) bool { return now.Sub(p.at) > window })
 	if len(known.points) < 2 {
 		return math.NaN()
 	}

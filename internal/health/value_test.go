@@ -73,6 +73,10 @@ func TestMemoryOutlivesTheExporterAndItsEngine(t *testing.T) {
 	w.Engines[0].Read = false
 	w.pass(time.Minute)
 	w.want("db ContainerMemory critical 4m0s unknown")
+	w.restart(true)
+	w.unread(true)
+	w.look()
+	w.want("db ContainerMemory critical 4m0s unknown")
 }
 
 func TestCertificatesAndVolumesHaveExactLimits(t *testing.T) {
@@ -213,6 +217,10 @@ func TestLostReadingDoesNotEndAnAttack(t *testing.T) {
 	w.target("xmpp").Up = true
 	w.failLogins(&total, 100, 8)
 	w.restart(true)
+	target = w.target("xmpp")
+	target.Up, target.Conditions, target.ReadAt = false, nil, w.now
+	w.look() // a failed reading counts for nothing
+	target.Up = true
 	w.failLogins(&total, 100, 0.5)
 	if p := attack(); p.Severity != Critical || !p.Unknown {
 		t.Errorf("after a restart and one reading: %+v, want that it stays as it was", p)
