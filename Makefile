@@ -164,8 +164,9 @@ story: ## Random faults in virtual time: whatever is on the page must be told, a
 mutate-rules: $(call to_build,$(PROMTOOL)) ## Change everything in the alert rules, one thing at a time: a unit test must fail for each.
 	PROMTOOL='$(PROMTOOL)' $(GO) test -count=1 -v -timeout 30m -parallel 2 -tags promtool -run 'Mutant|AnySettings' ./alerts $(MUTATE)
 
+# MUTATE='judge.go:4' tries only the lines that match.
 mutate-health: ## Change everything in internal/health, one thing at a time: one of its tests must fail for each.
-	$(GO) run .ci/tools/mutants/main.go ./internal/health
+	$(GO) run .ci/tools/mutants/main.go ./internal/health $(MUTATE)
 
 cross: ## Build for macOS, FreeBSD and OpenBSD.
 	$(GO) test -count=1 -tags cross -run '^TestBuildsForOtherSystems$$' ./internal/release
