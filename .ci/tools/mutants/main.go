@@ -351,6 +351,8 @@ func (m *mutator) visit(n ast.Node) bool {
 			for _, e := range s.(*ast.CaseClause).List { //nolint:forcetypeassert // a switch has nothing else
 				if n.Tag == nil {
 					m.negate(e)
+				} else if m.typeOf(e) == "string" {
+					m.change(e, "string", []string{"without the case " + m.plain(e)}, func(string) []string { return []string{`""`} })
 				}
 			}
 		}
