@@ -92,13 +92,13 @@ to_build  = $(patsubst $(CURDIR)/%,%,$(filter $(CURDIR)/bin/%,$(1)))
 
 test-rules: $(call to_build,$(PROMTOOL)) ## Run the tests that `rules --tests` prints, with the oldest and the newest promtool; needs Debian's package prometheus.
 	@for tool in $(PROMTOOL); do \
-		$$tool --version 2>&1 | head -n 1 && $$tool check rules alerts/chatstack.rules.yml alerts/chatstack.recording.yml || exit 1; done
+		$$tool --version 2>&1 | head -n 1 && $$tool check rules alerts/*.yml || exit 1; done
 	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && $(GO) build -o "$$dir/exporter" ./cmd/chatstack_exporter && \
 	for settings in $(RULES); do \
 		"$$dir/exporter" rules --config.file="$$settings" >"$$dir/chatstack.rules.yml" && \
 		"$$dir/exporter" rules --tests --config.file="$$settings" >"$$dir/chatstack_test.yml" || exit 1; \
 		for tool in $(PROMTOOL); do echo "$$settings, $$tool" && $$tool test rules "$$dir/chatstack_test.yml" || exit 1; done; \
-	done && for tool in $(PROMTOOL); do $$tool test rules alerts/recording_test.yml || exit 1; done
+	done && for tool in $(PROMTOOL); do $$tool test rules alerts/testdata/recording_test.yml || exit 1; done
 
 lint-rules: bin/pint ## Run pint over the alert rules.
 	bin/pint --offline --no-color lint --min-severity info --fail-on info alerts/chatstack.rules.yml alerts/chatstack.recording.yml

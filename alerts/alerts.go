@@ -25,9 +25,10 @@ const (
 // Defaults returns the thresholds of the rules that are shipped, which are also the configuration's defaults.
 func Defaults() config.Alerts { return config.DefaultAlerts() }
 
-// Checksum identifies the rules for the settings: their expressions, durations and labels, but neither texts nor links.
+// Checksum identifies the rules for the settings: their expressions, durations and labels, but neither texts nor links. In the
+// rule that compares it, it is empty.
 func Checksum(a config.Alerts) string {
-	text, err := yaml.Marshal(withoutTexts(settled(&a)))
+	text, err := yaml.Marshal(withoutTexts(rulesWith(&a, "")))
 	if err != nil {
 		panic(err) // rules are strings
 	}
@@ -44,20 +45,16 @@ func withoutTexts(rules []rule) []rule {
 
 // Write writes the alert rules for the settings, which must be valid, as a rule file of Prometheus.
 func Write(w io.Writer, a config.Alerts) error {
-	rules := settled(&a)
-	for _, last := range []alert{outOfDate(&a, Checksum(a)), watchdog()} {
-		rules = append(rules, last.rule(&a))
-	}
 	return write(w, "The alert rules of chatstack_exporter. Generated from the settings under alerts: in exporter.yaml:\n"+
 		"#   chatstack_exporter rules --config.file=exporter.yaml >chatstack.rules.yml\n"+
 		"# They need Prometheus 2.42 or newer, and honor_labels: true in the scrape configuration.",
-		file{[]group{{Name: "chatstack", Interval: seconds(a.Interval), Rules: rules}}})
+		file{[]group{{Name: "chatstack", Interval: seconds(a.Interval), Rules: rulesWith(&a, Checksum(a))}}})
 }
 
-// settled returns all rules but those about the rules themselves.
-func settled(a *config.Alerts) []rule {
+// rulesWith returns all rules; one of them compares the checksum.
+func rulesWith(a *config.Alerts, checksum string) []rule {
 	rules := recorded(a)
-	for _, alert := range table(a) {
+	for _, alert := range append(table(a), outOfDate(a, checksum), watchdog()) {
 		rules = append(rules, alert.rule(a))
 	}
 	return rules

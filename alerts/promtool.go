@@ -323,5 +323,6 @@ func WriteTests(w io.Writer, a config.Alerts, rulesFile string) error {
 		f.Tests = append(f.Tests, all[i].testCases(a.Interval, trialsOf(&a, &all[i]))...)
 	}
 	return write(w, "Unit tests of the alert rules of chatstack_exporter, for promtool test rules. Generated:\n"+
-		"#   chatstack_exporter rules --tests --config.file=exporter.yaml >chatstack_test.yml", f)
+		"#   chatstack_exporter rules --tests --config.file=exporter.yaml >chatstack_test.yml\n"+
+		"# The rules must lie beside it as "+rulesFile+".", f)
 }

@@ -186,6 +186,9 @@ func generatedTests(t *testing.T, a config.Alerts) []testCase {
 	if err := alerts.WriteTests(&b, a, "rules.yml"); err != nil {
 		t.Fatal(err)
 	}
+	if !strings.Contains(b.String(), "# The rules must lie beside it as rules.yml.\n") {
+		t.Errorf("the tests do not say where the rules must lie:\n%.300s", b.String())
+	}
 	var f testFile
 	if err := yaml.Unmarshal(b.Bytes(), &f); err != nil {
 		t.Fatal(err)

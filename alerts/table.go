@@ -135,7 +135,7 @@ func forOver(d config.Duration) string {
 func targetAlerts(a *config.Alerts) []alert {
 	// A container on another exporter's engine excuses a target that went down after it, or not a minute before it.
 	unlessElsewhere := func(down string) string { return " unless " + down + " - " + targetElsewhere + " < 60" }
-	description := "Every check has failed" + lasted + " As far as is known, its container runs."
+	description := "Every check has failed" + lasted + " Nothing that the exporter knows of explains it."
 	return []alert{
 		{
 			name: "TargetDown", severity: Warning, keep: a.TargetDown.Warning.KeepFiringFor,
@@ -234,7 +234,7 @@ func outOfDate(a *config.Alerts, checksum string) alert {
 		name: "RulesOutOfDate", severity: Warning, hold: a.RulesOutOfDate.For, keep: a.RulesOutOfDate.KeepFiringFor,
 		expr:        over("group", latest(a, fmt.Sprintf("chatstack_rules_info{checksum!=%q}", checksum)), []string{"checksum"}) + " == 1",
 		summary:     "The alert rules are not those of the exporter's configuration.",
-		description: "Deploy the output of `chatstack_exporter rules`.",
+		description: "Deploy the output of `chatstack_exporter rules --config.file=exporter.yaml`.",
 	}
 }
 
