@@ -59,7 +59,11 @@ func TestDemoWatchesEverythingAndSaysWhereToLook(t *testing.T) {
 	}
 	var watched []string
 	for i := range report.Services {
-		watched = append(watched, report.Services[i].Name)
+		s := &report.Services[i]
+		watched = append(watched, s.Name)
+		if s.Kind != "docker" && s.Kind != "volume" && !slices.ContainsFunc(report.Containers, func(c status.Container) bool { return c.Name == s.Container }) {
+			t.Errorf("%s has the container %q, want one of the simulated engine, so that a stopped one explains it", s.Name, s.Container)
+		}
 	}
 	slices.Sort(watched)
 	if want := strings.Fields("data docker docs_search identity irc_rpc irc_services irc_tls log_viewer plant_store " +
