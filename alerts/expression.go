@@ -79,7 +79,7 @@ func recorded(a *config.Alerts) []rule {
 		{Record: criticalAll, Expr: problems("min", Critical)},
 		// A rate dips while scrapes are lost, so that the alert takes the best of the last ones.
 		{Record: authFailureRate, Expr: fmt.Sprintf("sum without (host) (rate(xmpp_c2s_auth_failure_total[%s])) * 60", seconds(a.XMPPAuthFailureRate.Window))},
-		{Record: memory, Expr: containers("max", unlessExcused(a, "container", "chatstack_container_memory_working_set_bytes"))},
+		{Record: memory, Expr: containers("max", unlessExcused(a, "container_memory", "chatstack_container_memory_working_set_bytes"))},
 		{Record: xmppMemory, Expr: fmt.Sprintf("%s and ignoring (%s) %s", memory,
 			list(scrapeLabels, "compose_project", "compose_service", "endpoint", "image", "role"), latest(a, `chatstack_container_info{role="xmpp"}`))},
 		{Record: volumeUsed, Expr: over("max", latest(a, "chatstack_volume_used_ratio")+" unless "+latest(a, "chatstack_volume_excused"), nil)},

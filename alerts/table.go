@@ -133,20 +133,22 @@ func forOver(d config.Duration) string {
 }
 
 func targetAlerts(a *config.Alerts) []alert {
-	// A container on another exporter's engine excuses a target that went down after it, or not a minute before it.
-	unlessElsewhere := func(down string) string { return " unless " + down + " - " + targetElsewhere + " < 60" }
+	// A container on another exporter's engine excuses a target that went down after it, or not a minute before it, and was not told.
+	unlessElsewhere := func(down string, threshold config.Duration) string {
+		return fmt.Sprintf(" unless %s - %s < %s", down, targetElsewhere, number(min(60, threshold.Std().Seconds())))
+	}
 	description := "Every check has failed" + lasted + " Nothing that the exporter knows of explains it."
 	return []alert{
 		{
 			name: "TargetDown", severity: Warning, keep: a.TargetDown.Warning.KeepFiringFor,
 			// The warning about a refused certificate says more. The critical alert comes all the same.
-			expr: targetDownAny + longer(a.TargetDown.Warning.For) + unlessElsewhere(targetDownAny) +
+			expr: targetDownAny + longer(a.TargetDown.Warning.For) + unlessElsewhere(targetDownAny, a.TargetDown.Warning.For) +
 				" unless ignoring (alert, of, severity) " + warningsAny + `{alert="TLSChainInvalid"}` + longer(a.TLSChainInvalid.For),
 			summary:     aTarget + " is down (" + reasons + ").",
 			description: description,
 		}, {
 			name: "TargetDown", severity: Critical, keep: a.TargetDown.Critical.KeepFiringFor,
-			expr:        targetDownAll + longer(a.TargetDown.Critical.For) + unlessElsewhere(targetDownAll),
+			expr:        targetDownAll + longer(a.TargetDown.Critical.For) + unlessElsewhere(targetDownAll, a.TargetDown.Critical.For),
 			summary:     aTarget + " has been down for over " + plain(a.TargetDown.Critical.For) + " (" + reasons + ").",
 			description: description,
 		},

@@ -133,7 +133,7 @@ func memoryTrials(a *config.Alerts, t *alert) []trial {
 	if t.severity == Warning {
 		s.hold = a.ContainerMemory.Warning.For
 	}
-	s.excusedBy(a, "container_excused").wait = s.hold
+	s.excusedBy(a, "container_memory_excused").wait = s.hold
 	if t.severity == Critical {
 		return s.trials()
 	}
@@ -200,7 +200,7 @@ func targetTrials(a *config.Alerts, t *alert) []trial {
 	s := newSubject(a, t, "target_down_seconds", map[string]string{"target": "web"}, limit)
 	s.all = t.severity == Critical
 	s.excusedBy(a, "target_excused")
-	long := limit + 61
+	long, earlier := limit+61, min(60, limit)
 	there := map[string]string{"container": "c", "docker_host": "far"}
 	info := map[string]string{"target": "web", "kind": "http", "container": "c", "docker_host": "far"}
 	// on has the target's container on the other exporter's engine.
@@ -225,13 +225,13 @@ func targetTrials(a *config.Alerts, t *alert) []trial {
 	nowhere[len(nowhere)-2] = from(0, "chatstack_target_info", map[string]string{"target": "web", "kind": "http", "container": "c"}, steady(1)...)
 	trials := append(s.trials(),
 		trial{name: "a container of that name is down on a host that the target does not name", series: nowhere, checks: []check{{rise, true}}},
-		trial{name: "its container elsewhere went down less than a minute after it", series: on(steady(long), steady(long-59)), checks: []check{{rise, false}}},
-		trial{name: "its container elsewhere went down a minute after it", series: on(steady(long), steady(long-60)), checks: []check{{rise, true}}},
+		trial{name: "its container elsewhere went down soon after it", series: on(steady(long), steady(long-earlier+1)), checks: []check{{rise, false}}},
+		trial{name: "its container elsewhere went down later", series: on(steady(long), steady(long-earlier)), checks: []check{{rise, true}}},
 		trial{name: "its container elsewhere runs", series: on(steady(s.bad), steady(0)), checks: []check{{rise, true}}},
 		trial{name: "its container elsewhere was started", series: on(steady(long), []step{{value: long}, {from: rise, value: 0}}), checks: []check{{within, false}, {beyond, true}}},
 		trial{name: "its container elsewhere goes down", series: on(steady(long), []step{{value: 0}, {from: rise, value: long}}), checks: []check{{rise - 1, true}, {rise + s.pace.ceil(s.keep), false}}},
-		trial{name: "two exporters know its container", series: both(long-59, 1), checks: []check{{rise, false}}},
-		trial{name: "two exporters know its container, which went down a minute after it", series: both(long-60, long-60), checks: []check{{rise, true}}},
+		trial{name: "two exporters know its container", series: both(long-earlier+1, 1), checks: []check{{rise, false}}},
+		trial{name: "two exporters know its container, which went down later", series: both(long-earlier, long-earlier), checks: []check{{rise, true}}},
 		trial{name: "one of its two containers has been down for long", series: two, checks: []check{{rise, false}}},
 		trial{name: "the other exporter is lost", series: on(steady(long), gone), checks: []check{{within, false}, {beyond, true}}},
 		trial{name: "its container is forgotten", series: infoLost, checks: []check{{within, false}, {beyond, true}}})

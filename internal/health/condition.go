@@ -125,10 +125,9 @@ func (r *round) judgeCondition(t *Target, c *seenCondition, severity Severity) {
 	}
 	p := r.begin(problemKey{TargetSubject(t.Name), c.Alert, c.Of, severity}, r.now, c.first)
 	p.Unknown, p.condition = unknown, v
-	if c.saved {
+	p.explain(r.now, func(since time.Time) (cause, bool) { return r.ofCondition(t, c.Alert, since) })
+	if unknown {
 		p.freeze(r.judge)
-	} else {
-		p.explain(r.now, func(since time.Time) (cause, bool) { return r.ofCondition(t, c.Alert, since) })
 	}
 	v.Lasted = p.Lasted
 }

@@ -392,7 +392,7 @@ func TestEngineThatCannotBeReadCountsForAQuarterOfAnHour(t *testing.T) {
 	w.pass(time.Minute)
 	w.Engines[0].Read = false
 	w.pass(15 * time.Minute)
-	w.want("db ContainerDown critical 16m0s unknown")
+	w.want("db ContainerDown pending 1m0s unknown")
 	w.pass(time.Second)
 	w.want()
 }

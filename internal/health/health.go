@@ -197,6 +197,8 @@ type Verdict struct {
 	// RecentRestarts are those within the window of the alert, without the excused ones.
 	RecentRestarts uint64
 	Excuse         Excuse
+	// MemoryTold says that the alert on the container's memory fires, so that the excuse does not hold it back.
+	MemoryTold bool
 	// Unknown says that the source could not be read, so that this is what was known last.
 	Unknown bool
 }

@@ -267,7 +267,7 @@ func (r *round) judgeContainer(c *Container) {
 	case c.State == Missing:
 		p = r.begin(problemKey{Subject: s, alert: AlertContainerMissing}, r.judge.stopped(c, r.now), first && c.DownFor == 0)
 		p.record.Removed = !c.Expected
-	case c.State == Restarting && restarted > 0 && !excused:
+	case c.State == Restarting && restarted > 0 && !excused && c.DownFor <= restartsWithin:
 		// The alert on restarts tells of one that is restarted again and again.
 	case c.down():
 		p = r.begin(problemKey{Subject: s, alert: AlertContainerDown}, r.judge.stopped(c, r.now), first && c.DownFor == 0)
@@ -275,13 +275,19 @@ func (r *round) judgeContainer(c *Container) {
 		p = r.begin(problemKey{Subject: s, alert: AlertContainerUnhealthy}, r.now.Add(-c.UnhealthyFor), first && c.UnhealthyFor == 0)
 	}
 	if p != nil {
-		v.measure(p)
 		p.explain(r.now, func(since time.Time) (cause, bool) { return r.ofContainer(c, since) })
+		if v.Unknown {
+			p.freeze(r.judge)
+		}
+		v.measure(p)
 	}
 	r.verdicts[s] = v
 	r.judgeRestarts(s, &v)
 	r.judgeMemory(c, v.Unknown, first)
 }
+
+// restartsWithin is longer than an engine waits before it starts a container again.
+const restartsWithin = 2 * time.Minute
 
 // measure takes over how long the problem of a container has lasted.
 func (v *Verdict) measure(p *candidate) {

@@ -353,9 +353,35 @@ func TestEngineThatCannotBeReadLeavesEverythingAsItWas(t *testing.T) {
 	w.pass(2 * time.Minute)
 	w.Engines[0].Read = false
 	w.pass(14 * time.Minute)
-	w.want("db ContainerDown critical 16m0s unknown", "api TargetDown pending 16m0s dependency(db)")
+	w.want("db ContainerDown warning 5m0s unknown", "api TargetDown pending 16m0s dependency(db)")
 	w.pass(2 * time.Minute)
 	w.want("api TargetDown critical 18m0s")
+}
+
+// TestWhatNobodyLooksAtGetsNoWorse holds it for each kind of problem: who is told at night has seen it himself.
+func TestWhatNobodyLooksAtGetsNoWorse(t *testing.T) {
+	w := stack(t)
+	xmpp := w.target("xmpp")
+	xmpp.Conditions = []Condition{{Alert: AlertComponentDisconnected, Of: "bridge", Holds: true}, {Alert: AlertVolumeUsage, Used: 0.99}}
+	w.container("web").Health = Unhealthy
+	w.container("db").Memory = 2e9
+	w.look()
+	xmpp.Read, xmpp.Conditions, w.Engines[0].Read = false, nil, false
+	w.pass(14 * time.Minute)
+	w.want("web ContainerUnhealthy warning 5m0s unknown", "xmpp DataVolumeUsage pending 5m0s unknown",
+		"xmpp XMPPComponentDisconnected pending 5m0s unknown", "db ContainerMemory pending 2m0s unknown")
+}
+
+func TestContainerThatIsNotRestartedAgainIsDown(t *testing.T) {
+	w := stack(t)
+	w.container("web").State = Restarting
+	w.container("web").Restarts++
+	w.look()
+	for range 9 {
+		w.container("web").DownFor += time.Minute
+		w.pass(time.Minute)
+	}
+	w.want("web ContainerDown critical 7m0s", "web ContainerRestarts warning 9m0s")
 }
 
 func TestRestartOfTheExporter(t *testing.T) {

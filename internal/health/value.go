@@ -68,10 +68,16 @@ func (r *round) decideOnMemory() {
 		if p.Alert != AlertContainerMemory {
 			continue
 		}
-		if e := r.verdicts[p.Subject].Excuse; e.Holds() {
+		v := r.verdicts[p.Subject]
+		if e := v.Excuse; e.Holds() {
 			p.cause = &cause{Excuse: e}
 		}
+		if p.Unknown {
+			p.freeze(r.judge)
+		}
 		r.decideOn(p)
+		v.MemoryTold = v.MemoryTold || !p.condition.Excused
+		r.verdicts[p.Subject] = v
 	}
 }
 
@@ -104,11 +110,10 @@ func (r *round) judgeTargetValue(t *Target, c *seenCondition) {
 		}
 		p := r.begin(key, since, first)
 		p.Unknown, p.condition = unknown || lost, &ConditionVerdict{}
-		if c.saved {
-			p.freeze(r.judge)
-			return
-		}
 		p.explain(r.now, func(since time.Time) (cause, bool) { return r.ofCondition(t, c.Alert, since) })
+		if c.saved || p.Unknown && c.Alert != AlertCertificateExpiry { // when a certificate ends needs no looking
+			p.freeze(r.judge)
+		}
 	}
 	exceed(Warning, warning.over)
 	exceed(Critical, critical.over)

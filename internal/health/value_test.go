@@ -58,6 +58,20 @@ func TestMemoryIsHeldBackWithTheContainer(t *testing.T) {
 	}
 }
 
+func TestMemoryThatWasToldGoesOnWhenACauseAppears(t *testing.T) {
+	w := stack(t)
+	w.container("api").Memory = 2e9
+	w.pass(10 * time.Minute)
+	w.container("db").State = "exited"
+	w.pass(20 * time.Second)
+	w.container("api").Health = Unhealthy
+	w.pass(4 * time.Minute)
+	w.want("api ContainerMemory critical 14m20s", "db ContainerDown warning 4m20s", "api ContainerUnhealthy pending 4m0s dependency(db)")
+	if v := w.last.Verdicts[ContainerSubject("local", "api")]; !v.Excuse.Holds() || !v.MemoryTold {
+		t.Errorf("excuse %+v, memory told %t; want an excuse, but not for the memory", v.Excuse, v.MemoryTold)
+	}
+}
+
 func TestMemoryOutlivesTheExporterAndItsEngine(t *testing.T) {
 	w := stack(t)
 	w.container("db").Memory = 2e9

@@ -29,6 +29,8 @@ var (
 		"How long the container's health checks have been failing; 0 unless it is unhealthy.", []string{"container", "docker_host"}, nil)
 	containerExcusedDesc = prometheus.NewDesc("chatstack_container_excused",
 		"Whether alerts on the container are held back because of something else; chatstack_excuse_info has the reason.", []string{"container", "docker_host"}, nil)
+	memoryExcusedDesc = prometheus.NewDesc("chatstack_container_memory_excused",
+		"Whether the alert on the container's memory is held back for the same reason; an alert that fires is not.", []string{"container", "docker_host"}, nil)
 	recentRestartsDesc = prometheus.NewDesc("chatstack_container_recent_restarts",
 		"Restarts of the container within the window of the alert on restarts, without those that something else explains.", []string{"container", "docker_host"}, nil)
 	problemSecondsDesc = prometheus.NewDesc("chatstack_problem_seconds",
@@ -83,6 +85,10 @@ func judgementMetrics(j *health.Judgement) []prometheus.Metric {
 		lasting(containerUnhealthyDesc, v.Unhealthy, v.Unknown, labels...)
 		lasting(containerRemovedDesc, v.Removed, true, labels...)
 		gauge(containerExcusedDesc, excused, labels...)
+		if v.MemoryTold {
+			excused = 0
+		}
+		gauge(memoryExcusedDesc, excused, labels...)
 		gauge(recentRestartsDesc, float64(v.RecentRestarts), labels...)
 	}
 	for _, h := range j.HeldBack {

@@ -79,6 +79,8 @@ func TestWhatWasWellIsNoOpinion(t *testing.T) {
 		local("was_well"):                  {Known: true, Unknown: true},
 		local("was_missing"):               {Known: true, Unknown: true, Missing: time.Second},
 		local("removed"):                   {Known: true, Removed: time.Second},
+		local("excused"):                   {Unknown: true, Excuse: health.Excuse{Reason: health.ReasonMaintenance}},
+		local("told"):                      {Unknown: true, Excuse: health.Excuse{Reason: health.ReasonMaintenance}, MemoryTold: true},
 	}})
 	families, err := new(exposition.Encoder).Encode(metrics)
 	must(t, err)
@@ -94,6 +96,8 @@ func TestWhatWasWellIsNoOpinion(t *testing.T) {
 		"chatstack_container_down_seconds":      {"removed=0", "well=0"},
 		"chatstack_container_missing_seconds":   {"removed=0", "was_missing=1", "well=0"},
 		"chatstack_container_removed_seconds":   {"removed=1"},
+		"chatstack_container_excused":           {"excused=1", "removed=0", "told=1", "was_missing=0", "was_well=0", "well=0"},
+		"chatstack_container_memory_excused":    {"excused=1", "removed=0", "told=0", "was_missing=0", "was_well=0", "well=0"},
 		"chatstack_container_unhealthy_seconds": {"removed=0", "well=0"},
 	} {
 		slices.Sort(got[family])

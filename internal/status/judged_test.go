@@ -175,7 +175,7 @@ func TestEngineThatDoesNotAnswerLeavesContainersAsTheyWere(t *testing.T) {
 	if got := r.threshold("ContainerMemory"); got.Subject != "irc" || got.Present == nil {
 		t.Errorf("got %+v", got)
 	}
-	if got := r.container("db"); got.Level != Critical || !strings.HasSuffix(got.Text, "; does not run (when it was last known)") || !r.Problems[0].Unknown {
+	if got := r.container("db"); got.Level != Warning || !strings.HasSuffix(got.Text, "; does not run (when it was last known)") || !r.Problems[0].Unknown {
 		t.Errorf("got %+v", got)
 	}
 	r = w.look(15 * time.Minute)

@@ -661,7 +661,7 @@ var scenarios = []scenario{
 		script: `
 			1m other stops
 			2m engine hangs
-			10m a shows: docker TargetDown critical; other ContainerDown critical; other TargetDown critical
+			10m a shows: docker TargetDown critical; other ContainerDown warning; other TargetDown critical
 			12m engine answers
 			14m other starts
 		`,
@@ -669,12 +669,12 @@ var scenarios = []scenario{
 			3m0s chat: ContainerDown warning other
 			4m30s chat: TargetDown warning other
 			5m30s chat: TargetDown warning docker
-			6m40s page: ContainerDown critical other
 			7m10s page: TargetDown critical other
 			8m10s page: TargetDown critical docker
+			13m10s page: ContainerDown critical other
 			15m30s chat: TargetDown warning docker is over
 			16m10s page: TargetDown critical docker is over
-			16m40s page: ContainerDown critical other is over
+			17m10s page: ContainerDown critical other is over
 			17m10s page: TargetDown critical other is over
 			18m0s chat: ContainerDown warning other is over
 			18m0s chat: ContainerRestarts warning other
@@ -693,10 +693,8 @@ var scenarios = []scenario{
 			3m0s chat: ContainerDown warning other
 			4m30s chat: TargetDown warning other
 			5m30s chat: TargetDown warning docker
-			6m40s page: ContainerDown critical other
 			7m10s page: TargetDown critical other
 			8m10s page: TargetDown critical docker
-			22m40s page: ContainerDown critical other is over
 			23m0s chat: ContainerDown warning other is over
 			23m10s page: ContainerDown critical other
 			25m30s chat: TargetDown warning docker is over
