@@ -222,7 +222,7 @@ func problemText(p *status.Problem) string {
 	text := p.Text
 	switch {
 	case p.Kind == config.MaintenanceContainer:
-		text = p.Name + " " + text
+		text = p.Name + ": " + text
 	case p.Alert == health.AlertTargetDown && p.Excuse.Reason == "" && p.Also == "":
 		return ""
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/collectors"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/maintenance"
 )
 
@@ -31,7 +32,28 @@ func (a *App) SetMaintenance(kind, name, reason string, until time.Time) (set ma
 	if kind == config.MaintenanceContainer && !a.sees(name) {
 		warnings = append(warnings, fmt.Sprintf("no container %q is seen at present; if it is not mistyped, all is well", name))
 	}
-	return set, replaced, warnings, nil
+	return set, replaced, append(warnings, a.firing(kind, name)...), nil
+}
+
+// firing says which alerts on a target, or on a container and the targets that it serves, maintenance does not hold back, since they
+// have fired already.
+func (a *App) firing(kind, name string) (warnings []string) {
+	j := a.Snapshot().Judgement
+	if j == nil {
+		return nil
+	}
+	for i := range j.Problems {
+		p := &j.Problems[i]
+		served := kind == config.MaintenanceContainer && p.Kind == config.MaintenanceTarget && j.Servers[p.Name].Container == name
+		if p.Severity < health.Warning || !served && (p.Kind != kind || p.Name != name) {
+			continue
+		}
+		text := fmt.Sprintf("%s of %s has fired already and goes on; silence it in Alertmanager", p.Alert, p.Name)
+		if !slices.Contains(warnings, text) { // one alert may be about several parts
+			warnings = append(warnings, text)
+		}
+	}
+	return warnings
 }
 
 // EndMaintenance implements web.Source.

@@ -219,14 +219,40 @@ func TestMaintenanceWarnsOfWhatItsUserShouldKnow(t *testing.T) {
 	})
 }
 
+// TestMaintenanceSaysWhichAlertsGoOn has a target fire before it, or its container, is put under maintenance.
+func TestMaintenanceSaysWhichAlertsGoOn(t *testing.T) {
+	inSimulatedTime(t, func(t *testing.T) {
+		e, _ := startWithFile(t, nil, oneTarget, lifecycle)
+		const goesOn = "TargetDown of irc_services has fired already and goes on; silence it in Alertmanager"
+		wishes := []string{`{"kind":"target","name":"irc_services","duration":"1h"}`, `{"kind":"container","name":"chat-irc-1","duration":"1h"}`}
+		if a := e.ask(t, http.MethodPost, "", wishes[0], nil); a.status != http.StatusCreated || a.warns("fired") {
+			t.Errorf("before the alert: status %d, warnings %q", a.status, a.Warnings)
+		}
+		e.ask(t, http.MethodDelete, "/target/irc_services", "", nil)
+		time.Sleep(6 * time.Minute)
+		e.waitForPage(t, "critical")
+		for _, wish := range wishes {
+			if a := e.ask(t, http.MethodPost, "", wish, nil); a.status != http.StatusCreated || !a.warns(goesOn) {
+				t.Errorf("%s: status %d, warnings %q, want %s", wish, a.status, a.Warnings, goesOn)
+			}
+		}
+		if a := e.ask(t, http.MethodPost, "", `{"kind":"container","name":"other","duration":"1h"}`, nil); a.warns("fired") {
+			t.Errorf("another container: warnings %q", a.Warnings)
+		}
+		e.waitForPage(t, "; an alert had fired before: silence it in Alertmanager")
+	})
+}
+
 func TestMaintenanceThatIsOverIsWarnedOf(t *testing.T) {
 	over, to := config.Time(time.Date(2026, 5, 2, 0, 0, 0, 0, time.UTC)), config.Time(time.Now().Add(time.Hour))
 	cfg := &config.Config{Maintenance: []config.Maintenance{
 		{Kind: "container", Name: "chat-irc-1", Until: over}, {Kind: "container", Name: "chat-xmpp-1", Until: to}, {Kind: "target", Name: "irc_rpc", Until: over},
-	}}
+		{Kind: "target", Name: "irc_tls", Until: to}, {Kind: "target", Name: "docs_search", Until: to},
+	}, Unconfigured: []string{"irc_rpc", "docs_search"}}
 	want := []Warning{
 		{"maintenance", "maintenance[0] of container chat-irc-1 is over since 2026-05-02T00:00:00Z; take it out, or write when the next one is"},
 		{"irc_rpc", "maintenance[2] of target irc_rpc is over since 2026-05-02T00:00:00Z; take it out, or write when the next one is"},
+		{"docs_search", "maintenance[4] has no effect, since target docs_search is not configured"},
 	}
 	if got := Warnings(cfg); !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)

@@ -235,7 +235,7 @@ func TestCheckCountsContainersBehindAnEngineThatIsUp(t *testing.T) {
 		if docker.Verdict != "up" || len(docker.Problems) != 1 || docker.Problems[0].Name != "chat-nobody-1" {
 			t.Errorf("got %+v, want chat-nobody-1", docker)
 		}
-		says(t, "the table", table, " pending: chat-nobody-1 does not exist\n", "; docker up, 1 container in trouble\n")
+		says(t, "the table", table, " pending: chat-nobody-1: does not exist\n", "; docker up, 1 container in trouble\n")
 		o.configContent = []byte("targets:" + tlsPortBlocks(stack))
 		if docker, table, _ = check(); docker.Problems != nil || strings.Contains(table, "in trouble") {
 			t.Errorf("healthy containers: %+v\n%s", docker, table)
@@ -247,7 +247,7 @@ func TestCheckCountsContainersBehindAnEngineThatIsUp(t *testing.T) {
 		if len(docker.Problems) != 3 || !allUp {
 			t.Errorf("got %+v, all up: %v; want three containers and nothing down", docker.Problems, allUp)
 		}
-		says(t, "the table", table, "  3 containers in trouble\n", " its health check fails", " does not run", "; docker up, 3 containers in trouble\n")
+		says(t, "the table", table, "  3 containers in trouble\n", ": its health check fails", ": does not run", "; docker up, 3 containers in trouble\n")
 	})
 }
 

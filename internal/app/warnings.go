@@ -41,7 +41,7 @@ func Warnings(cfg *config.Config) []Warning {
 			}
 		}
 	}
-	return append(warnings, pastMaintenance(cfg)...)
+	return append(warnings, maintenanceWarnings(cfg)...)
 }
 
 // containerWarning says that the container that a target names is watched nowhere, "" if that is not known.
@@ -62,12 +62,15 @@ func StateWarning(o Options) string {
 	return "without state_file, a restart of the exporter forgets how long targets have been down"
 }
 
-// pastMaintenance are windows that are over and will never come again.
-func pastMaintenance(cfg *config.Config) []Warning {
+// maintenanceWarnings are windows that are over and will never come again, and those of targets that are not configured.
+func maintenanceWarnings(cfg *config.Config) []Warning {
 	var warnings []Warning
 	for i := range cfg.Maintenance {
 		m := &cfg.Maintenance[i]
 		if _, _, ok := m.At(time.Now()); ok {
+			if m.Kind == config.MaintenanceTarget && slices.Contains(cfg.Unconfigured, m.Name) {
+				warnings = append(warnings, Warning{m.Name, fmt.Sprintf("maintenance[%d] has no effect, since target %s is not configured", i, m.Name)})
+			}
 			continue
 		}
 		about := "maintenance"

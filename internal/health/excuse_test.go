@@ -2,6 +2,7 @@ package health
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -132,6 +133,9 @@ func TestMaintenanceOfADependencyReachesToTheEndOfTheChain(t *testing.T) {
 	w.target("web").Up = false
 	w.pass(time.Hour)
 	w.want("db ContainerDown pending 1h0m0s maintenance()", "api ContainerDown pending 1h0m0s maintenance(db)", "web TargetDown pending 1h0m0s maintenance(api)")
+	if got, want := w.last.Problems[1].Consequences, []Subject{ContainerSubject("local", "api"), TargetSubject("web")}; !slices.Equal(got, want) {
+		t.Errorf("consequences of db: %v, want %v", got, want)
+	}
 }
 
 // mesh are n containers in layers of width, of which each needs all of the layer below, and targets before the uppermost.

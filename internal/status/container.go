@@ -111,7 +111,6 @@ func (c Container) judge(j *judged, least Level) Container {
 func (m *memory) reportContainer(in *Input, p place, f *facts, past *pastContainer, j *judged, now time.Time) Container {
 	c := Container{
 		Name: p.name, DockerHost: p.host, Role: f.role, State: cmp.Or(f.state, "unknown"), Health: f.health, Values: []Value{}, Charts: []string{},
-		Maintenance: underMaintenance(in.Maintenance, config.MaintenanceContainer, p.name, ""),
 	}
 	restarted := past.restarts.observe(f.restarts)
 	if past.kills.observe(f.oom) > 0 {
@@ -121,6 +120,7 @@ func (m *memory) reportContainer(in *Input, p place, f *facts, past *pastContain
 	past.updateSince(&c, f, &v, in.Snapshot.Time)
 	c.Text = healthyText(f, past, now)
 	c = c.judge(j, OK)
+	c.Maintenance = underMaintenance(in.Maintenance, config.MaintenanceContainer, p.name, "", c.Level)
 	switch {
 	case len(j.of[p.subject()]) > 0:
 	case f.state == "":

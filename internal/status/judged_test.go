@@ -297,6 +297,52 @@ func TestRowsAreAsBadAsTheirAlerts(t *testing.T) {
 	}
 }
 
+func TestTargetThatWasNeverUpCountsLater(t *testing.T) {
+	w := begin(poll.Status{Target: "web", Kind: "http", Reason: failure.DNS})
+	w.look(0)
+	const why = "since it was never seen up"
+	r := w.look(3 * time.Minute)
+	if got, want := r.threshold("TargetDown"), "3 min, no alert yet; it counts after 5 min, "+why; got.Text != want || *got.Distance != 120 || !got.Pending {
+		t.Errorf("got %+v, want %s", got, want)
+	}
+	for _, text := range []string{r.Services[0].Text, r.Problems[0].Text} {
+		if !strings.HasSuffix(text, "; no alert before target_down.critical, "+why) {
+			t.Errorf("it is said: %s", text)
+		}
+	}
+	r = w.look(2*time.Minute + time.Second)
+	for _, text := range []string{r.threshold("TargetDown").Text, r.Services[0].Text} {
+		if strings.Contains(text, why) {
+			t.Errorf("once it is critical: %s", text)
+		}
+	}
+}
+
+func TestMaintenanceSaysThatAnAlertGoesOn(t *testing.T) {
+	w := begin(engine, poll.Status{Target: "web", Kind: "http"})
+	w.contain(named{"irc", containerText{}})
+	w.look(0)
+	w.contain(named{"irc", containerText{state: "exited"}})
+	w.in.Snapshot.Statuses[1].Up, w.in.Snapshot.Statuses[1].Reason = false, failure.DNS
+	for _, c := range []struct {
+		after time.Duration
+		want  bool
+	}{{0, false}, {10 * time.Minute, true}} {
+		w.in.Maintenance = nil
+		w.look(c.after)
+		w.in.Maintenance = []maintenance.Entry{{Kind: "target", Name: "web", Active: true, Reason: "upgrade"}, {Kind: "container", Name: "irc", Active: true}}
+		r := w.look(time.Second)
+		for _, s := range r.Services {
+			if is := s.Name == "web" && c.want; strings.HasSuffix(s.Maintenance, ": upgrade; an alert had fired before: silence it in Alertmanager") != is {
+				t.Errorf("after %s: %s: %q, want it: %t", c.after, s.Name, s.Maintenance, is)
+			}
+		}
+		if got := r.Containers[0].Maintenance; strings.HasSuffix(got, "; an alert had fired before: silence it in Alertmanager") != c.want || got == "" {
+			t.Errorf("after %s: %q, want it: %t", c.after, got, c.want)
+		}
+	}
+}
+
 func TestWhyFailedLoginsAreNotKnown(t *testing.T) {
 	row := func(w *world) Threshold { return w.look(0).threshold("XMPPAuthFailureRate") }
 	if got := row(begin(engine)); got.Level != Unknown || got.Present != nil || !strings.HasPrefix(got.Text, "no xmpp_metrics target") {

@@ -120,12 +120,19 @@ func (j *judged) explain(p *health.Problem) string {
 	switch {
 	case p.Excuse.Holds():
 		text += "; no alert: " + j.because(p)
+	case neverUp(p):
+		text += "; no alert before target_down.critical, since it was never seen up"
 	case p.Also != "" && j.down[p.Also]:
 		text += "; also: " + p.Also + " is down"
 	case p.Also != "":
 		text += "; also: " + p.Also + " is not available"
 	}
 	return text
+}
+
+// neverUp reports whether a target's alert waits for the critical threshold, since nobody knows how long the target has been down.
+func neverUp(p *health.Problem) bool {
+	return p.Alert == health.AlertTargetDown && p.AtLeast && p.Severity == health.Pending && !p.Excuse.Holds()
 }
 
 // because says why the alert on a problem is held back.
@@ -273,9 +280,12 @@ func (j *judged) worstOf(s health.Subject) (list []*Problem, worst Level) {
 }
 
 // underMaintenance says until when and why a target or container is under maintenance, "" where it is not. A target is as well
-// while the container that serves it is.
-func underMaintenance(entries []maintenance.Entry, kind, name, container string) string {
-	text := ""
+// while the container that serves it is. worst is how bad its problems are: those that are no longer pending go on.
+func underMaintenance(entries []maintenance.Entry, kind, name, container string, worst Level) string {
+	text, goesOn := "", ""
+	if worst >= Warning {
+		goesOn = "; an alert had fired before: silence it in Alertmanager"
+	}
 	for _, e := range entries {
 		because := ""
 		if e.Reason != "" {
@@ -284,9 +294,9 @@ func underMaintenance(entries []maintenance.Entry, kind, name, container string)
 		switch {
 		case !e.Active:
 		case e.Kind == kind && e.Name == name:
-			return "Under maintenance until " + clock(e.Until) + because
+			return "Under maintenance until " + clock(e.Until) + because + goesOn
 		case e.Kind == config.MaintenanceContainer && e.Name == container && container != "":
-			text = fmt.Sprintf("Its container %s is under maintenance until %s%s", e.Name, clock(e.Until), because)
+			text = fmt.Sprintf("Its container %s is under maintenance until %s%s%s", e.Name, clock(e.Until), because, goesOn)
 		}
 	}
 	return text

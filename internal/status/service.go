@@ -23,7 +23,7 @@ func (m *memory) reportService(in *Input, t *observed, all *fleet, j *judged, no
 	problems, worst := j.worstOf(subject)
 	s := Service{
 		Name: t.Target, Kind: t.Kind, Container: t.Container, ContainerOrigin: t.Origin(), Since: t.Since, Excuse: j.Verdicts[subject].Excuse,
-		Maintenance: underMaintenance(in.Maintenance, config.MaintenanceTarget, t.Target, t.Container),
+		Maintenance: underMaintenance(in.Maintenance, config.MaintenanceTarget, t.Target, t.Container, worst),
 		LastReading: LastReading{t.LastAttempt, t.LastSuccess, t.Duration.Seconds()}, Notes: orEmpty(t.Notes), Values: []Value{}, Charts: []string{},
 	}
 	switch {

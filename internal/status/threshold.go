@@ -108,8 +108,10 @@ func (r *row) threshold(j *judged) Threshold {
 	if t.Present == nil {
 		return t
 	}
-	limit := r.critical
-	if !r.oneLevel && t.Level < Warning && (r.warning > 0 || !r.lasting) {
+	limit, why := r.critical, ""
+	if w.problem != nil && neverUp(w.problem) {
+		why = ", since it was never seen up"
+	} else if !r.oneLevel && t.Level < Warning && (r.warning > 0 || !r.lasting) {
 		limit = r.warning
 	}
 	distance := limit - *t.Present
@@ -119,7 +121,7 @@ func (r *row) threshold(j *judged) Threshold {
 	t.Distance = &distance
 	switch {
 	case t.Pending && r.lasting:
-		t.Text = fmt.Sprintf("%s, no alert yet; it counts after %s", valueText(*t.Present, r.unit), valueText(limit, r.unit))
+		t.Text = fmt.Sprintf("%s, no alert yet; it counts after %s%s", valueText(*t.Present, r.unit), valueText(limit, r.unit), why)
 	case t.Pending:
 		t.Text = fmt.Sprintf("%s, over the limit for %s; no alert yet", valueText(*t.Present, r.unit), ago(w.problem.Lasted))
 	case w.name != "" && r.alert != health.AlertContainerRestarts:

@@ -314,7 +314,7 @@ func TestThresholdsTellTheirDistance(t *testing.T) {
 		{status.Threshold{Present: ptr(2.14e8), Warning: ptr(5e8), Critical: ptr(1e9), Unit: "bytes"}, "214 MB", "286 MB to warning"},
 		{status.Threshold{Present: ptr(1.26e9), Critical: ptr(1e9), Unit: "bytes"}, "1.3 GB", "260 MB beyond critical"},
 		{status.Threshold{Present: ptr(0.82), Warning: ptr(0.8), Critical: ptr(0.95), Unit: "ratio"}, "82 %", "13 % to critical"},
-		{status.Threshold{Present: ptr(3), Warning: ptr(0), Critical: ptr(3)}, "3", "0 to critical"},
+		{status.Threshold{Present: ptr(3), Warning: ptr(0), Critical: ptr(3)}, "3", "1 to critical"},
 		{status.Threshold{Present: ptr(0), Warning: ptr(0), Critical: ptr(3)}, "0", "none"},
 		{status.Threshold{Warning: ptr(0), Critical: ptr(3), Text: "no engine is read"}, "not measured", "no engine is read"},
 	} {

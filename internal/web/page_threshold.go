@@ -74,19 +74,23 @@ func limit(v *float64, t status.Threshold) string {
 // distance says how far the present value is from the next threshold, or how far beyond the last one.
 func distance(t status.Threshold) string {
 	between := func(v *float64) string { return amount(math.Abs(*t.Present-*v), t.Unit) }
+	until := between
+	if t.Unit == "" { // a count: what is over 3 is at least 4
+		until = func(v *float64) string { return amount(*v+1-*t.Present, "") }
+	}
 	switch {
 	case passed(t, t.Critical):
 		return between(t.Critical) + " beyond critical"
 	case passed(t, t.Warning) && t.Critical != nil:
-		return between(t.Critical) + " to critical"
+		return until(t.Critical) + " to critical"
 	case passed(t, t.Warning):
 		return between(t.Warning) + " beyond warning"
 	case t.Warning != nil && *t.Warning == 0 && *t.Present == 0:
 		return "none"
 	case t.Warning != nil:
-		return between(t.Warning) + " to warning"
+		return until(t.Warning) + " to warning"
 	case t.Critical != nil:
-		return between(t.Critical) + " to critical"
+		return until(t.Critical) + " to critical"
 	}
 	return ""
 }
