@@ -43,7 +43,8 @@ func (r *rig) drillStack(t *testing.T) {
 		s.deploy("xmpp", "--network", "host", "--", "forward", web, strings.TrimPrefix(environ["XMPP_REST_URL"], "http://"), clients, sim.XMPPClientAddress())
 	}
 	start()
-	s.deploy("bridge", "--label", "com.docker.compose.depends_on=stack-xmpp:service_healthy:true")
+	startBridge := func() { s.deploy("bridge", "--label", "com.docker.compose.depends_on=stack-xmpp:service_healthy:true") }
+	startBridge()
 	stopped := is(0, "chatstack_container_state", "container", xmpp, "state", "running")
 	s.try(fault{
 		name: "XMPP container stopped", shown: stopped,
@@ -63,5 +64,11 @@ func (r *rig) drillStack(t *testing.T) {
 		name: "XMPP container removed", shown: is(1, "chatstack_container_state", "container", xmpp, "state", "missing"),
 		cause: func() { r.containers.Docker("rm", "-f", xmpp) }, repair: start,
 		want: []notice{{"ContainerMissing", "critical", ofContainer(xmpp)}},
+	})
+	// No target needs it, so that somebody may have meant to.
+	s.try(fault{
+		name: "bridge removed", shown: is(1, "chatstack_container_state", "container", bridge, "state", "missing"),
+		cause: func() { r.containers.Docker("rm", "-f", bridge) }, repair: startBridge,
+		want: []notice{{"ContainerMissing", "warning", ofContainer(bridge)}},
 	})
 }
