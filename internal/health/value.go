@@ -111,7 +111,7 @@ func (r *round) judgeTargetValue(t *Target, c *seenCondition) {
 		p := r.begin(key, since, first)
 		p.Unknown, p.condition = unknown || lost, &ConditionVerdict{}
 		p.explain(r.now, func(since time.Time) (cause, bool) { return r.ofCondition(t, c.Alert, since) })
-		if c.saved || p.Unknown && c.Alert != AlertCertificateExpiry { // when a certificate ends needs no looking
+		if p.Unknown && c.Alert != AlertCertificateExpiry { // when a certificate ends needs no looking
 			p.freeze(r.judge)
 		}
 	}

@@ -72,6 +72,31 @@ func TestMemoryThatWasToldGoesOnWhenACauseAppears(t *testing.T) {
 	}
 }
 
+func TestMemoryOfWhichTheWarningWasToldIsNotHeldBack(t *testing.T) {
+	w := stack(t)
+	w.container("db").Role, w.container("db").Memory = "xmpp", 6e8
+	w.pass(10 * time.Minute)
+	w.Maintenance = []Subject{{Kind: config.MaintenanceContainer, Name: "db"}}
+	w.container("db").Memory = 2e9
+	w.pass(time.Minute)
+	w.want("db ContainerMemory warning 11m0s")
+	if v := w.last.Verdicts[ContainerSubject("local", "db")]; !v.MemoryTold {
+		t.Error("the warning was told, and is held back")
+	}
+}
+
+func TestCertificateEndsAlsoWhileNobodyLooks(t *testing.T) {
+	w := stack(t)
+	irc := w.target("irc")
+	irc.Conditions = []Condition{{Alert: AlertCertificateExpiry, Ends: w.now.Add(3*day + time.Minute)}}
+	w.look()
+	irc.Up, irc.Conditions = false, nil
+	w.pass(2 * time.Minute)
+	if w.last.Problems[0].Alert != AlertCertificateExpiry || w.last.Problems[0].Severity != Critical {
+		t.Errorf("got %+v, want that the certificate is critical", w.last.Problems[0])
+	}
+}
+
 func TestMemoryOutlivesTheExporterAndItsEngine(t *testing.T) {
 	w := stack(t)
 	w.container("db").Memory = 2e9
