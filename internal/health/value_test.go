@@ -74,14 +74,13 @@ func TestMemoryThatWasToldGoesOnWhenACauseAppears(t *testing.T) {
 
 func TestMemoryOfWhichTheWarningWasToldIsNotHeldBack(t *testing.T) {
 	w := stack(t)
-	w.container("db").Role, w.container("db").Memory = "xmpp", 6e8
+	w.container("api").Role, w.container("api").Memory = "xmpp", 6e8
 	w.pass(10 * time.Minute)
-	w.Maintenance = []Subject{{Kind: config.MaintenanceContainer, Name: "db"}}
-	w.container("db").Memory = 2e9
-	w.pass(time.Minute)
-	w.want("db ContainerMemory warning 11m0s")
-	if v := w.last.Verdicts[ContainerSubject("local", "db")]; !v.MemoryTold {
-		t.Error("the warning was told, and is held back")
+	w.container("db").State = "exited"
+	w.container("api").Health, w.container("api").Memory = Unhealthy, 2e9
+	w.pass(4 * time.Minute)
+	if v := w.last.Verdicts[ContainerSubject("local", "api")]; !v.Excuse.Holds() || !v.MemoryTold {
+		t.Errorf("excuse %+v, memory told %t; want an excuse, but not for the memory", v.Excuse, v.MemoryTold)
 	}
 }
 
