@@ -50,6 +50,34 @@ func TestCheckNamesNoPageThatNobodyServes(t *testing.T) {
 	}
 }
 
+// TestContainerThatNoEngineHasIsTold has a target name one of two that are not there, and another target no container at all.
+func TestContainerThatNoEngineHasIsTold(t *testing.T) {
+	inSimulatedTime(t, func(t *testing.T) {
+		engine := startEngine(t, "irc")
+		content := engineTarget(engine) + "  - {kind: irc_services, url: \"http://127.0.0.1:1/\", container: dcos}\n" +
+			"  - {kind: xmpp_proxy, url: \"http://127.0.0.1:1/\", container: irc}\n  - {kind: docs_search, url: \"http://127.0.0.1:1/\"}\n"
+		const unseen = "container dcos is not seen on any engine"
+		table := checkOf(t, content)
+		for _, want := range []string{"note: " + unseen + "\n", "read the service's own log\n", "docker logs --tail 50 irc\n", "note: no container is known of docs_search; where"} {
+			if !strings.Contains(table, want) {
+				t.Errorf("the table lacks %q:\n%s", want, table)
+			}
+		}
+		if strings.Contains(table, "docker logs --tail 50 dcos") || strings.Contains(table, "container irc is not seen") {
+			t.Errorf("got\n%s", table)
+		}
+		e := startExporter(t, nil, content)
+		e.waitForPage(t, unseen)
+		const logged = `msg="container is not seen on any engine" target=irc_services container=dcos`
+		if n := strings.Count(e.log.String(), "is not seen on any engine"); n != 1 || !strings.Contains(e.log.String(), logged) {
+			t.Errorf("the log has it %d times, want once:\n%s", n, e.log)
+		}
+		if _, body := e.exchange(t, http.MethodGet, "/", ""); strings.Contains(string(body), "docker logs --tail 50 dcos") {
+			t.Error("the page sends people to the log of a container that is not there")
+		}
+	})
+}
+
 func TestCheckGivesAdviceOnce(t *testing.T) {
 	inSimulatedTime(t, func(t *testing.T) {
 		failing := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) })

@@ -180,14 +180,26 @@ func addProblems(results []CheckResult, facts []health.Facts, cfg *config.Config
 		}
 	}
 	judgement := newJudge(&cfg.Alerts, register, memory.Value("problems"), log).Judge(&all)
+	var unserved []string
 	for i := range results {
 		server := judgement.Servers[results[i].Target]
-		note := server.Ambiguity()
+		if k := results[i].Kind; server.Container == "" && len(server.Candidates) == 0 && k != "docker" && k != "volume" {
+			unserved = append(unserved, results[i].Target)
+		}
+		note := server.Doubt()
+		if r := &results[i]; server.Unseen { // it has no log
+			r.Todo = strings.Replace(r.Todo, failure.WhereToLook(r.Reason, "", server.Container), failure.WhereToLook(r.Reason, "", ""), 1)
+		}
 		if server.Inferred {
 			note = "container " + server.Origin()
 		}
 		if note != "" {
 			results[i].Notes = append(results[i].Notes, note)
+		}
+	}
+	for i := range results {
+		if results[i].Kind == "docker" && results[i].Verdict == "up" && len(unserved) > 0 {
+			results[i].Notes = append(results[i].Notes, fmt.Sprintf("no container is known of %s; where one serves the target, name it with container", strings.Join(unserved, ", ")))
 		}
 	}
 	for _, p := range status.Describe(judgement) {

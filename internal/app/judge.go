@@ -21,12 +21,13 @@ type judge struct {
 	log         *slog.Logger
 	// placeholders are the targets with a secret that is an obvious placeholder.
 	placeholders map[string]bool
-	unsaved      bool // the last attempt to save has failed
+	unseen       map[string]string // the containers that were logged as seen nowhere, by target
+	unsaved      bool              // the last attempt to save has failed
 }
 
 // newJudge takes over what the former process has saved.
 func newJudge(alerts *config.Alerts, m *maintenance.Register, saved *state.Value, log *slog.Logger) *judge {
-	j := &judge{health: health.NewJudge(alerts), maintenance: m, save: saved.Save, log: log}
+	j := &judge{health: health.NewJudge(alerts), maintenance: m, save: saved.Save, log: log, unseen: map[string]string{}}
 	var memory health.Memory
 	if err := saved.Load(&memory); err != nil {
 		log.Error("the saved problems are lost; their durations begin anew", "err", err)
@@ -58,6 +59,12 @@ func (j *judge) Judge(f *health.Facts) *health.Judgement {
 		t.Conditions = append(slices.Clip(t.Conditions), health.Condition{Alert: health.AlertPlaceholder, Holds: holds})
 	}
 	result := j.health.Judge(f)
+	for name, s := range result.Servers {
+		if s.Unseen && j.unseen[name] != s.Container {
+			j.unseen[name] = s.Container
+			j.log.Warn("container is not seen on any engine", "target", name, "container", s.Container)
+		}
+	}
 	j.keep(f.Now)
 	return result
 }

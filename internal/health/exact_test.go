@@ -619,7 +619,7 @@ func TestServerSaysHowItWasFound(t *testing.T) {
 		if got := c.Origin(); got != c.origin {
 			t.Errorf("%+v: origin %q, want %q", c.Server, got, c.origin)
 		}
-		if got := c.Ambiguity(); got != c.ambiguity {
+		if got := c.Doubt(); got != c.ambiguity {
 			t.Errorf("%+v: ambiguity %q, want %q", c.Server, got, c.ambiguity)
 		}
 	}

@@ -80,7 +80,7 @@ func (j *Judge) Judge(f *Facts) *Judgement {
 			r.judgeContainer(c)
 		}
 	}
-	r.findServers(f.Targets, NewDirectory(containers))
+	r.findServers(f, NewDirectory(containers))
 	for i := range r.targets {
 		r.judgeTarget(&r.targets[i])
 	}

@@ -15,6 +15,8 @@ type Server struct {
 	Inferred bool
 	// Candidates are the containers that the address fits, if there are several. Then none is inferred.
 	Candidates []string
+	// Unseen says that it is configured, and that all engines were read and none has it.
+	Unseen bool
 }
 
 // Origin is the container, and how it was found unless it is configured.
@@ -25,9 +27,12 @@ func (s *Server) Origin() string {
 	return s.Container
 }
 
-// Ambiguity says that several containers have the target's address, "" if it is not so.
-func (s *Server) Ambiguity() string {
-	if len(s.Candidates) == 0 {
+// Doubt says that the configured container is not there, or that several have the target's address; "" if neither is so.
+func (s *Server) Doubt() string {
+	switch {
+	case s.Unseen:
+		return fmt.Sprintf("container %s is not seen on any engine", s.Container)
+	case len(s.Candidates) == 0:
 		return ""
 	}
 	return fmt.Sprintf("the address fits %d containers (%s), so none of them is taken for the one that serves the target; name it with container",
@@ -109,11 +114,14 @@ func (d Directory) of(t *Target) []*Container {
 }
 
 // findServers finds the container of each target.
-func (r *round) findServers(targets []Target, d Directory) {
-	r.targets, r.servers, r.found = slices.Clone(targets), d, make(map[string]Server, len(targets))
+func (r *round) findServers(f *Facts, d Directory) {
+	r.targets, r.servers, r.found = slices.Clone(f.Targets), d, make(map[string]Server, len(f.Targets))
+	allRead := !slices.ContainsFunc(f.Engines, func(e Engine) bool { return !e.Read })
 	for i := range r.targets {
 		t := &r.targets[i]
 		s := d.Server(t)
+		own := slices.ContainsFunc(f.Engines, func(e Engine) bool { return t.ContainerHost == "" || t.ContainerHost == e.Host })
+		s.Unseen = t.Container != "" && own && allRead && len(d.of(t)) == 0
 		t.Container, t.ContainerHost, t.inferred = s.Container, s.Host, s.Inferred
 		r.found[t.Name] = s
 	}

@@ -3,7 +3,36 @@ package health
 import (
 	"slices"
 	"testing"
+	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
+
+// TestContainerIsUnseenOnceAllEnginesWereRead has names that no engine has, and engines that were not read.
+func TestContainerIsUnseenOnceAllEnginesWereRead(t *testing.T) {
+	local := Engine{Host: "local", Read: true, Containers: []Container{{Host: "local", Name: "docs", State: Running, Expected: true}}}
+	for name, c := range map[string]struct {
+		engines []Engine
+		target  Target
+		want    bool
+	}{
+		"mistyped":                     {[]Engine{local}, Target{Container: "dcos"}, true},
+		"mistyped, with its engine":    {[]Engine{local}, Target{Container: "dcos", ContainerHost: "local"}, true},
+		"there":                        {[]Engine{local}, Target{Container: "docs"}, false},
+		"there, with its engine":       {[]Engine{local}, Target{Container: "docs", ContainerHost: "local"}, false},
+		"of another exporter's engine": {[]Engine{local}, Target{Container: "docs", ContainerHost: "far"}, false},
+		"none configured":              {[]Engine{local}, Target{HostName: "dcos"}, false},
+		"no engine":                    {nil, Target{Container: "dcos"}, false},
+		"an engine is unread":          {[]Engine{local, {Host: "far"}}, Target{Container: "dcos"}, false},
+	} {
+		c.target.Name = "x"
+		alerts := config.DefaultAlerts()
+		got := NewJudge(&alerts).Judge(&Facts{Now: time.Now(), Engines: c.engines, Targets: []Target{c.target}}).Servers["x"]
+		if got.Unseen != c.want || (got.Doubt() == "container dcos is not seen on any engine") != c.want {
+			t.Errorf("%s: %+v, %q, want unseen: %t", name, got, got.Doubt(), c.want)
+		}
+	}
+}
 
 func TestTargetFindsItsContainer(t *testing.T) {
 	containers := []*Container{

@@ -508,7 +508,7 @@ func (p *Poller) compose(own []exposition.Family) (*Snapshot, []exposition.Clash
 		for i := range s.Statuses {
 			status := &s.Statuses[i]
 			status.Server = s.Judgement.Servers[status.Target]
-			if note := status.Ambiguity(); note != "" {
+			if note := status.Doubt(); note != "" {
 				status.Notes = append(slices.Clip(status.Notes), note)
 			}
 		}

@@ -68,7 +68,7 @@ func hint(t *observed, all *fleet) string {
 		return t.Hint
 	}
 	container := t.Container
-	if container == "" {
+	if container == "" || t.Unseen {
 		container = all.ofRole(servedBy[t.Kind])
 	}
 	if on, ok := strings.CutPrefix(failure.WhereToLook(t.Reason, t.Target, container), "; r"); ok {
