@@ -51,26 +51,26 @@ type server struct {
 }
 
 // newServer starts one with the rules that are shipped. What fires or resolves goes to notify.
-func newServer(t *testing.T, notify rules.NotifyFunc) *server {
-	t.Helper()
-	p := &server{dir: t.TempDir(), notify: notify}
+func newServer(tb testing.TB, notify rules.NotifyFunc) *server {
+	tb.Helper()
+	p := &server{dir: tb.TempDir(), notify: notify}
 	var shipped bytes.Buffer
-	must(t, alerts.Write(&shipped, alerts.Defaults()))
-	must(t, os.WriteFile(p.ruleFile(), shipped.Bytes(), 0o600))
-	p.start(t)
-	t.Cleanup(func() { p.stop(t) })
+	must(tb, alerts.Write(&shipped, alerts.Defaults()))
+	must(tb, os.WriteFile(p.ruleFile(), shipped.Bytes(), 0o600))
+	p.start(tb)
+	tb.Cleanup(func() { p.stop(tb) })
 	return p
 }
 
 func (p *server) ruleFile() string { return filepath.Join(p.dir, "rules.yml") }
 
-func (p *server) start(t *testing.T) {
-	t.Helper()
+func (p *server) start(tb testing.TB) {
+	tb.Helper()
 	quiet := slog.New(slog.DiscardHandler)
 	options := tsdb.DefaultOptions()
 	options.RetentionDuration = int64(100 * 24 * time.Hour / time.Millisecond)
 	db, err := tsdb.Open(filepath.Join(p.dir, "data"), quiet, nil, options, nil)
-	must(t, err)
+	must(tb, err)
 	p.started = time.Now()
 	p.db, p.seen, p.restore = db, map[string]map[string]labels.Labels{}, true
 	p.engine = promql.NewEngine(promql.EngineOpts{
@@ -78,37 +78,37 @@ func (p *server) start(t *testing.T) {
 		EnableAtModifier: true, EnableNegativeOffset: true, Parser: parser.NewParser(parser.Options{}),
 	})
 	manager := rules.NewManager(&rules.ManagerOptions{
-		ExternalURL: &url.URL{}, QueryFunc: rules.EngineQueryFunc(p.engine, db), NotifyFunc: p.notify, Context: t.Context(),
+		ExternalURL: &url.URL{}, QueryFunc: rules.EngineQueryFunc(p.engine, db), NotifyFunc: p.notify, Context: tb.Context(),
 		Appendable: db, Queryable: db, Logger: quiet, OutageTolerance: time.Hour, ForGracePeriod: 10 * time.Minute,
 		ResendDelay: time.Minute, NameValidationScheme: model.UTF8Validation, Parser: parser.NewParser(parser.Options{}),
 	})
 	groups, errs := manager.LoadGroups(interval, labels.EmptyLabels(), "", nil, false, p.ruleFile())
-	must(t, errors.Join(errs...))
+	must(tb, errors.Join(errs...))
 	p.group = slices.Collect(maps.Values(groups))[0]
 }
 
-func (p *server) stop(t *testing.T) {
-	t.Helper()
+func (p *server) stop(tb testing.TB) {
+	tb.Helper()
 	if p.db != nil {
-		must(t, p.engine.Close())
-		must(t, p.db.Close())
+		must(tb, p.engine.Close())
+		must(tb, p.db.Close())
 		p.db = nil
 	}
 }
 
 // loseData has a stopped one forget everything.
-func (p *server) loseData(t *testing.T) {
-	t.Helper()
-	must(t, os.RemoveAll(filepath.Join(p.dir, "data")))
+func (p *server) loseData(tb testing.TB) {
+	tb.Helper()
+	must(tb, os.RemoveAll(filepath.Join(p.dir, "data")))
 }
 
 // scrape stores a page as Prometheus does: with up, and what is gone marked stale. A nil page is a scrape that failed.
-func (p *server) scrape(t *testing.T, instance string, page []byte, given map[string]string) {
-	t.Helper()
-	app, ts := p.db.Appender(t.Context()), p.now().UnixMilli()
+func (p *server) scrape(tb testing.TB, instance string, page []byte, given map[string]string) {
+	tb.Helper()
+	app, ts := p.db.Appender(tb.Context()), p.now().UnixMilli()
 	add := func(l labels.Labels, v float64) {
 		_, err := app.Append(0, l, ts, v)
-		must(t, err)
+		must(tb, err)
 	}
 	with := func(l labels.Labels) labels.Labels {
 		b := labels.NewBuilder(l)
@@ -128,7 +128,7 @@ func (p *server) scrape(t *testing.T, instance string, page []byte, given map[st
 			if errors.Is(err, io.EOF) {
 				break
 			}
-			must(t, err)
+			must(tb, err)
 			if entry != textparse.EntrySeries {
 				continue
 			}
@@ -149,16 +149,16 @@ func (p *server) scrape(t *testing.T, instance string, page []byte, given map[st
 	}
 	p.seen[instance] = seen
 	add(with(labels.FromStrings(model.MetricNameLabel, "up")), up)
-	must(t, app.Commit())
+	must(tb, app.Commit())
 }
 
 // now is the time by its own clock.
 func (p *server) now() time.Time { return time.Now().Add(p.ahead) }
 
 // evaluate runs all rules once.
-func (p *server) evaluate(t *testing.T) {
-	t.Helper()
-	p.group.Eval(t.Context(), p.now())
+func (p *server) evaluate(tb testing.TB) {
+	tb.Helper()
+	p.group.Eval(tb.Context(), p.now())
 	if p.restore {
 		p.group.RestoreForState(p.now())
 		p.restore = false
