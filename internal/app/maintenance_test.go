@@ -245,10 +245,13 @@ func TestMaintenanceSaysWhichAlertsGoOn(t *testing.T) {
 
 func TestMaintenanceThatIsOverIsWarnedOf(t *testing.T) {
 	over, to := config.Time(time.Date(2026, 5, 2, 0, 0, 0, 0, time.UTC)), config.Time(time.Now().Add(time.Hour))
-	cfg := &config.Config{Maintenance: []config.Maintenance{
-		{Kind: "container", Name: "chat-irc-1", Until: over}, {Kind: "container", Name: "chat-xmpp-1", Until: to}, {Kind: "target", Name: "irc_rpc", Until: over},
-		{Kind: "target", Name: "irc_tls", Until: to}, {Kind: "target", Name: "docs_search", Until: to},
-	}, Unconfigured: []string{"irc_rpc", "docs_search"}}
+	cfg := &config.Config{
+		Maintenance: []config.Maintenance{
+			{Kind: "container", Name: "chat-irc-1", Until: over}, {Kind: "container", Name: "chat-xmpp-1", Until: to}, {Kind: "target", Name: "irc_rpc", Until: over},
+			{Kind: "target", Name: "irc_tls", Until: to}, {Kind: "target", Name: "docs_search", Until: to},
+		},
+		Unconfigured: []string{"irc_rpc", "docs_search"},
+	}
 	want := []Warning{
 		{"maintenance", "maintenance[0] of container chat-irc-1 is over since 2026-05-02T00:00:00Z; take it out, or write when the next one is"},
 		{"irc_rpc", "maintenance[2] of target irc_rpc is over since 2026-05-02T00:00:00Z; take it out, or write when the next one is"},
