@@ -247,8 +247,11 @@ func TestMaintenanceThatIsOverIsWarnedOf(t *testing.T) {
 	over, to := config.Time(time.Date(2026, 5, 2, 0, 0, 0, 0, time.UTC)), config.Time(time.Now().Add(time.Hour))
 	cfg := &config.Config{
 		Maintenance: []config.Maintenance{
-			{Kind: "container", Name: "chat-irc-1", Until: over}, {Kind: "container", Name: "chat-xmpp-1", Until: to}, {Kind: "target", Name: "irc_rpc", Until: over},
-			{Kind: "target", Name: "irc_tls", Until: to}, {Kind: "target", Name: "docs_search", Until: to},
+			{Kind: "container", Name: "chat-irc-1", Until: over},
+			{Kind: "container", Name: "chat-xmpp-1", Until: to},
+			{Kind: "target", Name: "irc_rpc", Until: over},
+			{Kind: "target", Name: "irc_tls", Until: to},
+			{Kind: "target", Name: "docs_search", Until: to},
 		},
 		Unconfigured: []string{"irc_rpc", "docs_search"},
 	}
