@@ -511,7 +511,7 @@ func (r *round) heldBack() []HeldBack {
 func (r *round) sorted() []Problem {
 	consequences := map[Subject][]Subject{}
 	for _, p := range r.problems {
-		if p.Excuse.Root.Name != "" && p.Excuse.Root != p.Subject {
+		if p.Excuse.Root != p.Subject {
 			consequences[p.Excuse.Root] = append(consequences[p.Excuse.Root], p.Subject)
 		}
 	}
