@@ -44,7 +44,7 @@ endif
 # The simulated stack and the rest are left to test-race.
 CONCURRENT := ./collectors/... ./internal/app ./internal/docker/api ./internal/docker/cgroup ./internal/exchange/... ./internal/exposition ./internal/maintenance ./internal/poll \
 	./internal/state ./internal/status ./internal/web
-LONG_TESTS := TestEveryFaultIsToldApart TestClientLeavesHalfOfTheConnectionsToOthers TestReadingLeavesNoGoroutineOrDescriptor \
+LONG_TESTS := TestEveryFaultIsToldApart TestMaintenanceSaysWhichAlertsGoOn TestClientLeavesHalfOfTheConnectionsToOthers TestReadingLeavesNoGoroutineOrDescriptor \
 	TestDescriptionsTakeLittleMemory TestContainersBeyondTheMostAreLeftOut \
 	TestSparingTargetKeepsItsDistance TestDriftingClashesAreLoggedWithABound TestPageIsRenewedOnlyWhereNothingElseDoesSo \
 	TestReadingsEndJustBeforeTheScrape TestReadingsWithoutARhythmStaySpread TestReadingsFollowAScraperThatMoves \
