@@ -202,7 +202,9 @@ func TestLongHeaderIsRefused(t *testing.T) {
 			t.Run(protection+"/"+name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					conn := servePipes(t, webConfig).Dial(tcpFrom("192.0.2.1"))
-					defer time.Sleep(time.Second)                                                                                   // for which the server goes on reading after a refusal
+					// For a second the server goes on reading after a refusal.
+					defer time.Sleep(time.Second)
+
 					defer conn.Close()                                                                                              //nolint:errcheck // in memory
 					go fmt.Fprintf(conn, "GET /-/healthy HTTP/1.1\r\nHost: x\r\nCookie: %s\r\n\r\n", strings.Repeat("a", c.length)) //nolint:errcheck // what is not read is refused
 					resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
