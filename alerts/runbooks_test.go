@@ -14,7 +14,10 @@ import (
 )
 
 // runbookHeadings are those of every runbook, in this order.
-var runbookHeadings = []string{"What it means", "How to see it", "Likely causes", "What to do", "How to silence it"}
+var runbookHeadings = []string{"Impact", "Escalate", "Silence", "What to do", "Likely causes", "Details"}
+
+// screen is how many lines a runbook has for what somebody who was woken must see at once.
+const screen = 40
 
 // alertedRules are the alerts of the rule file with the address of their runbook.
 func alertedRules(t *testing.T) map[string]string {
@@ -116,8 +119,14 @@ func TestEveryRunbookHasTheSameParts(t *testing.T) {
 				t.Errorf("%s: nothing stands under %q", name, heading)
 			}
 		}
-		// Whoever is called must not have to look up how to silence it. The alert that always fires is not to be silenced.
-		if _, last, _ := strings.Cut(text, "\n## How to silence it\n"); name != "Watchdog" && !strings.Contains(last, "silence add --duration=1h --comment=WHY alertname="+name) {
+		urgent, _, _ := strings.Cut(text, "## Likely causes\n")
+		if lines := strings.Count(urgent, "\n"); lines > screen {
+			t.Errorf("%s: %d lines before its likely causes, want at most %d", name, lines, screen)
+		}
+		// The alert that always fires is not to be silenced.
+		_, silence, _ := strings.Cut(urgent, "\n## Silence\n")
+		silence, _, _ = strings.Cut(silence, "\n## ")
+		if name != "Watchdog" && !strings.Contains(silence, "silence add --duration=1h --comment=WHY alertname="+name) {
 			t.Errorf("%s: does not say how to silence it", name)
 		}
 	}

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// maintenanceBlock is what documents tell people to add to exporter.yaml.
-var maintenanceBlock = regexp.MustCompile("(?ms)^```yaml\n(maintenance:\n.*?)^```$")
+// maintenanceWindow is what documents tell people to add under maintenance: in exporter.yaml, in a block or in a sentence.
+var maintenanceWindow = regexp.MustCompile(`\{kind: (?:container|target), name: [^}\n]*\}`)
 
 func TestMaintenanceInDocumentsIsAccepted(t *testing.T) {
 	paths, err := filepath.Glob("../../alerts/runbooks/*.md")
@@ -16,13 +16,13 @@ func TestMaintenanceInDocumentsIsAccepted(t *testing.T) {
 	n := 0
 	for _, path := range append(paths, "../../README.md") {
 		content := contentOf(t, path)
-		blocks := maintenanceBlock.FindAllStringSubmatch(string(content), -1)
-		if strings.Contains(string(content), "under maintenance, which") && len(blocks) == 0 {
+		windows := maintenanceWindow.FindAllString(string(content), -1)
+		if strings.Contains(string(content), "[under maintenance](") && len(windows) == 0 {
 			t.Errorf("%s: does not say what to write into exporter.yaml", path)
 		}
-		for _, m := range blocks {
+		for _, window := range windows {
 			n++
-			text := m[1] + "targets:\n"
+			text := "maintenance:\n  - " + window + "\ntargets:\n"
 			for _, kind := range []string{"identity", "plant_store", "xmpp_metrics", "xmpp_status"} {
 				text += "  - {kind: " + kind + "}\n"
 			}
@@ -42,7 +42,7 @@ func TestMaintenanceInDocumentsIsAccepted(t *testing.T) {
 		}
 	}
 	if n < 17 {
-		t.Errorf("%d blocks were found, want those of 17 documents", n)
+		t.Errorf("%d windows were found, want those of 17 documents", n)
 	}
 }
 

@@ -41,7 +41,6 @@ func TestRealRunbooksSayWhatPrometheusAndTheShellUnderstand(t *testing.T) {
 				if out, err := cmd.CombinedOutput(); err != nil {
 					t.Errorf("%s: %v: %s\n%s", path, err, out, code)
 				}
-			case "yaml": // TestMaintenanceInDocumentsIsAccepted loads it
 			default:
 				t.Errorf("%s: code in %q, which nobody checks", path, language)
 			}
