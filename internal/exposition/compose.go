@@ -2,11 +2,16 @@ package exposition
 
 import (
 	"bytes"
+	"cmp"
+	"hash/crc32"
 	"slices"
 	"strings"
 
 	"github.com/prometheus/common/model"
 )
+
+// Late is the family that stands at the end of each page that has it, whatever its name: Body.With adds its sample.
+const Late = "chatstack_exporter_time_seconds"
 
 // Clash is a family that a page could not take, because a family that came earlier may write samples of its name.
 type Clash struct {
@@ -17,7 +22,7 @@ type Clash struct {
 }
 
 // Compose makes a page of families from several sources. Families of the same name become one, in the order of the
-// sources; metadata is the first's. Families are sorted by name. One that claims a name under another type than an
+// sources; metadata is the first's. Families are sorted by name, but for Late. One that claims a name under another type than an
 // earlier source did, or of which a sample could be one of an earlier family's (histogram x and gauge x_count), is left
 // out and reported. That no series stands in two sources is the caller's duty.
 func Compose(sources ...[]Family) (*Page, []Clash, error) { return new(Composer).Compose(sources...) }
@@ -66,11 +71,14 @@ func arrange(sources [][]Family) ([]part, []Clash) {
 			parts = append(parts, part{Family: *f, source: source})
 		}
 	}
-	slices.SortStableFunc(parts, func(a, b part) int {
-		if a.Name != b.Name {
-			return strings.Compare(a.Name, b.Name)
+	late := func(p *part) int {
+		if p.Name == Late {
+			return 1
 		}
-		return a.source - b.source
+		return 0
+	}
+	slices.SortStableFunc(parts, func(a, b part) int {
+		return cmp.Or(late(&a)-late(&b), strings.Compare(a.Name, b.Name), a.source-b.source)
 	})
 	for i := range parts {
 		parts[i].headed = i == 0 || parts[i-1].Name != parts[i].Name
@@ -109,9 +117,11 @@ func (c *Composer) write(segments []segment) (*Page, error) {
 			p.Series += part.Series
 		}
 	}
+	// A checksum of the whole page is read at the speed of memory: nothing to gain by combining those of segments.
+	p.textSum, p.openMetricsSum = crc32.ChecksumIEEE(p.text), crc32.ChecksumIEEE(p.openMetrics)
+	p.textGzip = member(segments, func(s *segment) *piece { return &s.text }, "", p.textSum, len(p.text))
+	p.openMetricsGzip = member(segments, func(s *segment) *piece { return &s.openMetrics }, end, p.openMetricsSum, len(p.openMetrics))
 	p.openMetrics = append(p.openMetrics, end...)
-	p.textGzip = member(segments, func(s *segment) *piece { return &s.text }, "", p.text)
-	p.openMetricsGzip = member(segments, func(s *segment) *piece { return &s.openMetrics }, end, p.openMetrics)
 	return p, nil
 }
 

@@ -46,25 +46,29 @@ const (
 )
 
 // member joins the blocks of segments and a last few bytes, which are not compressed, to one gzip member. The blocks that
-// the segments have afterwards are the member's own. plain is all that is in it.
-func member(segments []segment, in func(*segment) *piece, last string, plain []byte) []byte {
-	size := len(memberHeader) + storedHeader + len(last) + memberTrailer
+// the segments have afterwards are the member's own. size is that of the segments before compression, sum their checksum.
+func member(segments []segment, in func(*segment) *piece, last string, sum uint32, size int) []byte {
+	n := len(memberHeader) + storedHeader + len(last) + memberTrailer
 	for i := range segments {
-		size += len(in(&segments[i]).blocks)
+		n += len(in(&segments[i]).blocks)
 	}
-	b := append(make([]byte, 0, size), memberHeader...)
+	b := append(make([]byte, 0, n), memberHeader...)
 	for i := range segments {
 		from := len(b)
 		s := in(&segments[i])
 		b = append(b, s.blocks...)
 		s.blocks = b[from:len(b):len(b)]
 	}
+	return appendLast(b, []byte(last), sum, uint32(size))
+}
+
+// appendLast ends a gzip member with a few bytes, which are not compressed, behind size bytes that have the checksum.
+func appendLast(b, last []byte, sum, size uint32) []byte {
 	// A stored block, the last one: RFC 1951, section 3.2.4.
 	b = append(b, 1)
 	b = binary.LittleEndian.AppendUint16(b, uint16(len(last)))
 	b = binary.LittleEndian.AppendUint16(b, ^uint16(len(last)))
 	b = append(b, last...)
-	// A checksum of the whole page is read at the speed of memory: nothing to gain by combining those of segments.
-	b = binary.LittleEndian.AppendUint32(b, crc32.ChecksumIEEE(plain))
-	return binary.LittleEndian.AppendUint32(b, uint32(len(plain)))
+	b = binary.LittleEndian.AppendUint32(b, crc32.Update(sum, crc32.IEEETable, last))
+	return binary.LittleEndian.AppendUint32(b, size+uint32(len(last)))
 }

@@ -1,6 +1,7 @@
 package exposition
 
 import (
+	"encoding/binary"
 	"fmt"
 	"maps"
 	"net/http"
@@ -18,6 +19,8 @@ type Page struct {
 
 	text, textGzip               []byte
 	openMetrics, openMetricsGzip []byte
+	// textSum and openMetricsSum are the checksums of the pages without their last line.
+	textSum, openMetricsSum uint32
 	// choices are shared with the pages before.
 	choices *choices
 }
@@ -33,6 +36,21 @@ type Body struct {
 	ContentType     string
 	ContentEncoding string // "gzip" or empty
 	Bytes           []byte
+	// end is the last line of the page, sum the checksum of all before it.
+	end string
+	sum uint32
+}
+
+// With returns the body with more lines at its end, in two parts to be written one after the other. The first one is the page's own
+// bytes. Nothing is compressed: it costs the same for a page of any size.
+func (b *Body) With(lines []byte) (kept, last []byte) {
+	text := append(append(make([]byte, 0, len(lines)+len(b.end)), lines...), b.end...)
+	if b.ContentEncoding == "" {
+		return b.Bytes[:len(b.Bytes)-len(b.end)], text
+	}
+	trailer := len(b.Bytes) - memberTrailer
+	size := binary.LittleEndian.Uint32(b.Bytes[trailer+4:]) - uint32(len(b.end))
+	return b.Bytes[:trailer-len(b.end)-storedHeader], appendLast(nil, text, b.sum, size)
 }
 
 // Negotiate picks the encoding that a request's Accept and Accept-Encoding headers ask for: OpenMetrics 1.0 or 0.0.1
@@ -40,9 +58,9 @@ type Body struct {
 // best still gets its second choice.
 func (p *Page) Negotiate(h http.Header) Body {
 	c := p.choices.of(h)
-	body := Body{ContentType: c.contentType, Bytes: p.text}
+	body := Body{ContentType: c.contentType, Bytes: p.text, sum: p.textSum}
 	if c.openMetrics {
-		body.Bytes = p.openMetrics
+		body.Bytes, body.end, body.sum = p.openMetrics, end, p.openMetricsSum
 	}
 	if c.gzip {
 		body.ContentEncoding, body.Bytes = "gzip", p.textGzip

@@ -207,3 +207,45 @@ func TestCounterWithoutTotalIsAnError(t *testing.T) {
 		t.Errorf("got %v, want an error that names the rule", err)
 	}
 }
+
+// TestLastLinesAreThoseOfTheirPage adds lines to pages in every encoding: what comes out is the page with those lines before its end.
+func TestLastLinesAreThoseOfTheirPage(t *testing.T) {
+	late := Family{Name: Late, Type: model.MetricTypeGauge, Unit: "seconds", Help: "The time."}
+	foreign := Family{Name: Late, Type: model.MetricTypeGauge, Series: 1, Text: []byte(Late + "{target=\"b\"} 1\n"), OpenMetrics: []byte(Late + "{target=\"b\"} 1\n")}
+	const line = Late + " 1700000000.123\n"
+	for name, p := range map[string]*Page{
+		"alone": compose(t, []Family{late}), "others": compose(t, append(gathered(t), late)), "a foreign one": compose(t, append(gathered(t), late), []Family{foreign}),
+	} {
+		for _, accept := range []string{"", "application/openmetrics-text;version=1.0.0"} {
+			whole := string(p.Negotiate(http.Header{"Accept": {accept}}).Bytes)
+			want := strings.TrimSuffix(whole, end) + line
+			if accept != "" {
+				want += end
+			}
+			if again := strings.LastIndex(want, "# TYPE"); !strings.HasPrefix(want[again:], "# TYPE "+Late+" ") {
+				t.Errorf("%s, %q: the family is not the last one:\n%s", name, accept, want)
+			}
+			for _, encoding := range []string{"", "gzip"} {
+				body := p.Negotiate(http.Header{"Accept": {accept}, "Accept-Encoding": {encoding}})
+				before := bytes.Clone(body.Bytes)
+				kept, last := body.With([]byte(line))
+				got := slices.Concat(kept, last)
+				if encoding != "" {
+					r, err := gzip.NewReader(bytes.NewReader(got))
+					if err != nil {
+						t.Fatal(err)
+					}
+					if got, err = io.ReadAll(r); err != nil {
+						t.Fatalf("%s, %q: %v", name, accept, err)
+					}
+				}
+				if string(got) != want {
+					t.Errorf("%s, %q, %q: got\n%s\nwant\n%s", name, accept, encoding, got, want)
+				}
+				if !bytes.Equal(before, body.Bytes) {
+					t.Errorf("%s, %q, %q: the page has changed", name, accept, encoding)
+				}
+			}
+		}
+	}
+}

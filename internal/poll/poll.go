@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/common/model"
 
 	"github.com/chatstack-exporter/chatstack_exporter/collectors"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
@@ -69,6 +71,19 @@ type Poller struct {
 	published func()                     // called after each snapshot
 	// took is how long the last page took to make.
 	took atomic.Int64
+}
+
+// timeFamily is the exporter's clock. A page has no sample of it: ClockLine makes one whenever the page is served.
+var timeFamily = exposition.Family{
+	Name: exposition.Late, Type: model.MetricTypeGauge, Unit: "seconds", Help: "The time by the exporter's clock when it served this page.",
+}
+
+// ClockLine is the sample of the exporter's clock on a page that is served now. The clock is that of the page, and goes on by the
+// monotonic one: a step shows on the next page, so that the difference to the heartbeat beside it is how old that is.
+func (s *Snapshot) ClockLine(now time.Time) []byte {
+	line := append(make([]byte, 0, 64), exposition.Late+" "...)
+	line = strconv.AppendFloat(line, unixSeconds(s.Time.Add(now.Sub(s.Time))), 'f', -1, 64)
+	return append(line, '\n')
 }
 
 var heartbeatDesc = prometheus.NewDesc("chatstack_poll_last_completed_timestamp_seconds",
@@ -462,12 +477,12 @@ func (p *Poller) publish() error {
 	}
 	heartbeat := *p.heartbeat.Load()
 	beat, err := new(exposition.Encoder).Encode([]prometheus.Metric{
-		prometheus.MustNewConstMetric(heartbeatDesc, prometheus.GaugeValue, unixSeconds(heartbeat)),
+		prometheus.MustNewConstMetric(heartbeatDesc, prometheus.GaugeValue, unixSeconds(begin.Add(heartbeat.Sub(begin)))),
 	})
 	if err != nil {
 		return fmt.Errorf("encode heartbeat: %w", err)
 	}
-	own = append(own, beat...)
+	own = append(append(own, beat...), timeFamily)
 	s, clashes, err := p.compose(own)
 	if err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
 )
@@ -32,15 +33,18 @@ func nameOf(r *http.Request) string {
 	return host + " " + agent[:min(len(agent), maxAgent)]
 }
 
-// serveMetrics writes bytes that are there already: no lock, no encoding, nothing that can fail.
+// serveMetrics writes bytes that are there already, and the time: no lock, no encoding, nothing that can fail.
 func serveMetrics(w http.ResponseWriter, r *http.Request, src snapshots) {
-	body := src.Snapshot().Page.Negotiate(r.Header)
+	snapshot := src.Snapshot()
+	body := snapshot.Page.Negotiate(r.Header)
+	kept, last := body.With(snapshot.ClockLine(time.Now()))
 	h := w.Header()
 	h.Set("Content-Type", body.ContentType)
 	h.Set("Vary", "Accept, Accept-Encoding")
 	if body.ContentEncoding != "" {
 		h.Set("Content-Encoding", body.ContentEncoding)
 	}
-	h.Set("Content-Length", strconv.Itoa(len(body.Bytes)))
-	w.Write(body.Bytes) //nolint:errcheck // the scraper has gone, and knows it
+	h.Set("Content-Length", strconv.Itoa(len(kept)+len(last)))
+	w.Write(kept) //nolint:errcheck // the scraper has gone, and knows it
+	w.Write(last) //nolint:errcheck // as above
 }

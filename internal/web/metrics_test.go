@@ -1,12 +1,17 @@
 package web_test
 
 import (
+	"compress/gzip"
+	"io"
 	"log/slog"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -55,4 +60,53 @@ func TestOnlyScrapersAreFollowed(t *testing.T) {
 	if !slices.Equal(told, want) {
 		t.Errorf("got %q, want %q", told, want)
 	}
+}
+
+// TestClockIsThatOfTheScrape serves one page twice: its bytes are kept, and yet the time on it is that of each scrape, as far
+// from the heartbeat as that is old.
+func TestClockIsThatOfTheScrape(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, err := poll.New(nil, prometheus.NewRegistry(), nil, slog.New(slog.DiscardHandler), nil)
+		must(t, err)
+		handler := web.New(polled{Poller: p}, web.Options{Log: slog.New(slog.DiscardHandler)})
+		value := func(page, name string) float64 {
+			_, rest, found := strings.Cut(page, "\n"+name+" ")
+			line, _, _ := strings.Cut(rest, "\n")
+			v, err := strconv.ParseFloat(line, 64)
+			if !found || err != nil {
+				t.Fatalf("no %s on the page: %v\n%s", name, err, page)
+			}
+			return v
+		}
+		for range 3 {
+			time.Sleep(1234 * time.Millisecond)
+			for _, accept := range []string{"text/plain", "application/openmetrics-text"} {
+				for _, encoding := range []string{"identity", "gzip"} {
+					r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", http.NoBody)
+					r.Header.Set("Accept", accept)
+					r.Header.Set("Accept-Encoding", encoding)
+					w := httptest.NewRecorder()
+					handler.ServeHTTP(w, r)
+					if got := w.Header().Get("Content-Length"); got != strconv.Itoa(w.Body.Len()) {
+						t.Errorf("%d bytes came, and %s were announced", w.Body.Len(), got)
+					}
+					body := io.Reader(w.Body)
+					if encoding == "gzip" {
+						body, err = gzip.NewReader(w.Body)
+						must(t, err)
+					}
+					page, err := io.ReadAll(body)
+					must(t, err)
+					now := value(string(page), "chatstack_exporter_time_seconds")
+					if want := float64(time.Now().UnixMilli()) / 1000; now != want {
+						t.Errorf("%s, %s: the page says %v, want %v", accept, encoding, now, want)
+					}
+					age := now - value(string(page), "chatstack_poll_last_completed_timestamp_seconds")
+					if want := time.Since(p.Snapshot().Time).Seconds(); math.Abs(age-want) > 0.002 {
+						t.Errorf("%s, %s: the heartbeat is %v old, want %v", accept, encoding, age, want)
+					}
+				}
+			}
+		}
+	})
 }
