@@ -38,7 +38,11 @@ func latest(a *config.Alerts, selector string) string {
 
 // unlessExcused leaves out of latest values those of subjects that something else excuses.
 func unlessExcused(a *config.Alerts, subject, selector string) string {
-	return fmt.Sprintf("%s unless %s == 1", latest(a, selector), latest(a, "chatstack_"+subject+"_excused"))
+	unless := "unless"
+	if subject == "target" {
+		unless += " ignoring (kind)"
+	}
+	return fmt.Sprintf("%s %s %s == 1", latest(a, selector), unless, latest(a, "chatstack_"+subject+"_excused"))
 }
 
 // number is a literal without an exponent.
@@ -51,6 +55,7 @@ func longer(d config.Duration) string { return " > " + number(d.Std().Seconds())
 const (
 	targetDownAny   = "chatstack:target_down_seconds:any"
 	targetDownAll   = "chatstack:target_down_seconds:all"
+	targetPages     = "chatstack:target_pages"
 	containerDown   = "chatstack:container_down"
 	targetElsewhere = "chatstack:target_container_down_seconds"
 	warningsAny     = "chatstack:warning_seconds:any"
@@ -70,11 +75,12 @@ func recorded(a *config.Alerts) []rule {
 	return []rule{
 		{Record: targetDownAny, Expr: over("max", down, nil)},
 		{Record: targetDownAll, Expr: over("min", down, nil)},
+		{Record: targetPages, Expr: over("max", latest(a, "chatstack_target_pages"), nil)},
 		// One that has just come back still explains that its target is not read again yet.
 		{Record: containerDown, Expr: containers("max", fmt.Sprintf("max_over_time(chatstack_container_down_seconds[%s]) > 0", seconds(a.Lookback)))},
 		// The container that serves a target, also on an engine that another exporter watches.
 		{Record: targetElsewhere, Expr: over("max", fmt.Sprintf("%s * ignoring (%s) group_left %s", latest(a, "chatstack_target_info"),
-			list(scrapeLabels, "endpoint", "kind", "target"), containerDown), []string{"docker_host", "kind"})},
+			list(scrapeLabels, "endpoint", "kind", "target"), containerDown), []string{"docker_host"})},
 		{Record: warningsAny, Expr: problems("max", Warning)},
 		{Record: criticalAll, Expr: problems("min", Critical)},
 		// A rate dips while scrapes are lost, so that the alert takes the best of the last ones.

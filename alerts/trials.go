@@ -197,10 +197,21 @@ func pollTrials(a *config.Alerts, t *alert) []trial {
 
 func targetTrials(a *config.Alerts, t *alert) []trial {
 	limit := limits(a, t)
-	s := newSubject(a, t, "target_down_seconds", map[string]string{"target": "web"}, limit)
-	s.all = t.severity == Critical
-	s.excusedBy(a, "target_excused")
 	long, earlier := limit+61, min(60, limit)
+	s := newSubject(a, t, "target_down_seconds", map[string]string{"target": "web", "kind": "http"}, limit)
+	s.all = t.severity == Critical
+	web := map[string]string{"target": "web"}
+	s.excusedBy(a, "target_excused").labels = web
+	if t.severity == Critical {
+		s.gates = append(s.gates, gate{name: "chatstack_target_pages", labels: web, open: 1, shut: 0, optional: true, lookback: a.Lookback})
+	}
+	// pages has one exporter say that the target does not page, and the other one what is given.
+	pages := func(other float64) []input {
+		return []input{
+			from(0, s.name, s.labels, steady(long)...), from(0, "chatstack_target_pages", web, steady(0)...),
+			from(1, s.name, s.labels, steady(long)...), from(1, "chatstack_target_pages", web, steady(other)...),
+		}
+	}
 	there := map[string]string{"container": "c", "docker_host": "far"}
 	info := map[string]string{"target": "web", "kind": "http", "container": "c", "docker_host": "far"}
 	// on has the target's container on the other exporter's engine.
@@ -224,6 +235,8 @@ func targetTrials(a *config.Alerts, t *alert) []trial {
 	nowhere := on(steady(long), steady(long))
 	nowhere[len(nowhere)-2] = from(0, "chatstack_target_info", map[string]string{"target": "web", "kind": "http", "container": "c"}, steady(1)...)
 	trials := append(s.trials(),
+		trial{name: "no exporter pages about it", series: pages(0), checks: []check{{rise, t.severity == Warning}}},
+		trial{name: "one of two exporters pages about it", series: pages(1), checks: []check{{rise, true}}},
 		trial{name: "a container of that name is down on a host that the target does not name", series: nowhere, checks: []check{{rise, true}}},
 		trial{name: "its container elsewhere went down soon after it", series: on(steady(long), steady(long-earlier+1)), checks: []check{{rise, false}}},
 		trial{name: "its container elsewhere went down later", series: on(steady(long), steady(long-earlier)), checks: []check{{rise, true}}},

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -66,6 +67,19 @@ func loadTargets(targets string, env map[string]string) (*config.Config, error) 
 		File: "exporter.yaml", Content: []byte("targets:\n" + targets), Kinds: ConfigKinds(),
 		Lookup: func(name string) (string, bool) { value, ok := env[name]; return value, ok },
 	})
+}
+
+// TestWhatTheStackWorksWithoutPagesNobody holds which kinds have page: false by default.
+func TestWhatTheStackWorksWithoutPagesNobody(t *testing.T) {
+	var quiet []string
+	for _, k := range Kinds {
+		if !k.Defaults().Common().Page {
+			quiet = append(quiet, k.Name)
+		}
+	}
+	if want := []string{"plant_store", "docs_search", "web_panel", "log_viewer"}; !slices.Equal(quiet, want) {
+		t.Errorf("kinds that do not page: %v, want %v", quiet, want)
+	}
 }
 
 func TestAuthorityOfTheProxyComesFromItsVariable(t *testing.T) {

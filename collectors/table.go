@@ -46,12 +46,20 @@ var (
 	ofVolume  = []failure.Reason{failure.Closed, failure.Timeout, failure.Forbidden, failure.NotFound, failure.Mismatch}
 )
 
+// warnOnly are the kinds of targets that page nobody where page is not set: a chat stack works without them.
+var warnOnly = []string{"docs_search", "log_viewer", "web_panel", "plant_store"}
+
 // newKind makes an entry of the table, so that a collector is made of settings of its own type. Watches are the programs that
 // it is made for, as people may call the kind.
 func newKind[S config.Settings](name string, defaults func() S, build func(S, Deps) (Collector, error), reasons []failure.Reason, watches ...string) Kind {
+	withDefaults := func() config.Settings {
+		s := defaults()
+		s.Common().Page = !slices.Contains(warnOnly, name)
+		return s
+	}
 	return Kind{
 		Reasons: reasons,
-		Kind:    config.Kind{Name: name, Defaults: func() config.Settings { return defaults() }, Watches: watches},
+		Kind:    config.Kind{Name: name, Defaults: withDefaults, Watches: watches},
 		New: func(s config.Settings, d Deps) (Collector, error) {
 			own, ok := s.(S)
 			if !ok {

@@ -306,6 +306,7 @@ func (o *Options) newTarget(cfg *config.Config, settings config.Settings, file *
 	}
 	return poll.Target{
 		DockerHost: dockerHost, Name: common.Name, Kind: common.Kind, HostName: hostName, Container: common.Container, ContainerHost: common.ContainerHost,
+		WarnOnly:  !common.Page,
 		Collector: collector, Schedule: schedule, Timeout: common.Timeout.Std(), Redact: config.Redactor(settings),
 	}, nil
 }

@@ -29,6 +29,8 @@ type Target struct {
 	// docker_host of its engine, if another exporter watches that.
 	Container     string `yaml:"container"`
 	ContainerHost string `yaml:"container_host"`
+	// Page says that the target's own alerts may be critical; else they are warnings at most. The kind decides where unset.
+	Page bool `yaml:"page"`
 }
 
 // Common returns the target itself, for settings that embed it.

@@ -98,14 +98,21 @@ func (r *round) judgeConditions(t *Target) {
 			r.judgeCondition(t, &c, Warning)
 		case AlertServedNotRenewed:
 			r.judgeCondition(t, &c, Warning)
+			if t.WarnOnly {
+				continue
+			}
 			if c.saved {
 				c.Holds = j.problems[problemKey{TargetSubject(t.Name), c.Alert, c.Of, Critical}] != nil
 			} else {
 				c.Holds = c.Holds && c.Ends.Sub(r.now) < j.alerts.TLSServedNotRenewed.Critical.Under.Std()
 			}
 			r.judgeCondition(t, &c, Critical)
-		case AlertComponentDisconnected, AlertServicesUnlinked, AlertCacheExhausted:
-			r.judgeCondition(t, &c, Critical)
+		case AlertComponentDisconnected, AlertServicesUnlinked:
+			severity := Critical
+			if t.WarnOnly {
+				severity = Warning
+			}
+			r.judgeCondition(t, &c, severity)
 		default:
 			r.judgeCondition(t, &c, Warning)
 		}

@@ -40,7 +40,7 @@ func TestConditionsHaveExactThresholds(t *testing.T) {
 		AlertModuleProblem: {11 * time.Minute, Warning}, AlertComponentDisconnected: {12 * time.Minute, Critical},
 		AlertAuthSourceMissing: {13 * time.Minute, Warning}, AlertServicesUnlinked: {14 * time.Minute, Critical},
 		AlertOrphans: {15 * time.Minute, Warning}, AlertSeriesDropped: {16 * time.Minute, Warning},
-		AlertChainInvalid: {17 * time.Minute, Warning}, AlertCacheExhausted: {18 * time.Minute, Critical},
+		AlertChainInvalid: {17 * time.Minute, Warning}, AlertCacheExhausted: {18 * time.Minute, Warning},
 		AlertPlaceholder: {19 * time.Minute, Warning}, AlertServedNotRenewed: {20 * time.Minute, Warning},
 	} {
 		w := newWorld(t)

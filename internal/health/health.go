@@ -46,6 +46,8 @@ type Target struct {
 	// unknown. inferred says that nobody configured them.
 	Container, ContainerHost string
 	inferred                 bool
+	// WarnOnly says that the target's own problems are warnings at most.
+	WarnOnly bool
 	// Read says that there is a recent reading; Up is its verdict, ReadAt when it ended.
 	Read, Up bool
 	ReadAt   time.Time
@@ -190,6 +192,9 @@ type Problem struct {
 
 // Verdict is what the metrics say of one subject.
 type Verdict struct {
+	// TargetKind and WarnOnly are those of the target, if it is about one.
+	TargetKind string
+	WarnOnly   bool
 	// Down, Missing, Removed and Unhealthy are how long, 0 while it is not so: one that somebody has removed is not missing. Known
 	// says that Down is known.
 	Down, Missing, Removed, Unhealthy time.Duration

@@ -194,10 +194,14 @@ func (j *Judge) limits(p *candidate) thresholds {
 	a := &j.alerts
 	switch p.Alert {
 	case AlertTargetDown:
+		t := thresholds{a.TargetDown.Warning.For.Std(), a.TargetDown.Critical.For.Std()}
 		if p.AtLeast { // until then it is unknown how long
-			return thresholds{never, a.TargetDown.Critical.For.Std()}
+			t.warning = t.critical
 		}
-		return thresholds{a.TargetDown.Warning.For.Std(), a.TargetDown.Critical.For.Std()}
+		if p.warnOnly {
+			t.critical = never
+		}
+		return t
 	case AlertContainerDown:
 		return thresholds{a.ContainerDown.Warning.For.Std(), a.ContainerDown.Critical.For.Std()}
 	case AlertContainerMissing:
@@ -254,6 +258,7 @@ type candidate struct {
 	cause     *cause            // nil where nothing explains it
 	condition *ConditionVerdict // nil if it is about availability
 	frozen    bool              // it is as it was
+	warnOnly  bool              // it is a warning at most
 }
 
 // judgeContainer finds what is wrong with a container.
@@ -351,6 +356,9 @@ func (r *round) keepUnread() {
 // freeze has a problem stay as bad and as excused as it was: that nobody has looked makes it no worse.
 func (p *candidate) freeze(j *Judge) {
 	p.frozen, p.Severity, p.Excuse = true, p.record.Told, p.record.Excuse
+	if p.warnOnly {
+		p.Severity = min(p.Severity, Warning)
+	}
 	if !p.Excuse.Holds() {
 		p.Lasted = min(p.Lasted, j.limits(p).within(p.Severity))
 	}
@@ -359,7 +367,7 @@ func (p *candidate) freeze(j *Judge) {
 // judgeTarget finds whether a target is down. One that has not been read lately stays as it was.
 func (r *round) judgeTarget(t *Target) {
 	j, s := r.judge, TargetSubject(t.Name)
-	v := Verdict{Known: true, Unknown: !t.Read}
+	v := Verdict{Known: true, Unknown: !t.Read, TargetKind: t.Kind, WarnOnly: t.WarnOnly}
 	known := j.problems[problemKey{Subject: s, alert: AlertTargetDown}]
 	switch {
 	case t.Read && t.Up:
@@ -369,6 +377,7 @@ func (r *round) judgeTarget(t *Target) {
 		v.Known = j.well[t.Name]
 	default:
 		p := r.begin(problemKey{Subject: s, alert: AlertTargetDown}, r.now, !j.well[t.Name])
+		p.warnOnly = t.WarnOnly
 		p.explain(r.now, func(since time.Time) (cause, bool) { return r.ofTarget(t, since) })
 		if saved := p.record.Excuse; !t.Read || p.cause == nil && j.unread[saved.Root.Host] {
 			p.freeze(j)

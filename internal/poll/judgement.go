@@ -16,7 +16,9 @@ import (
 
 var (
 	targetDownDesc = prometheus.NewDesc("chatstack_target_down_seconds",
-		"How long the target has been down, by the exporter's monotonic clock; 0 while it is up. Absent until that is known, and while a target that was up is not read.", []string{"target"}, nil)
+		"How long the target has been down, by the exporter's monotonic clock; 0 while it is up. Absent until that is known, and while a target that was up is not read.", []string{"target", "kind"}, nil)
+	targetPagesDesc = prometheus.NewDesc("chatstack_target_pages",
+		"Whether the target's own alerts may be critical: its page: in the configuration.", []string{"target"}, nil)
 	targetExcusedDesc = prometheus.NewDesc("chatstack_target_excused",
 		"Whether the alert on the target is held back because of something else; chatstack_excuse_info has the reason.", []string{"target"}, nil)
 	containerDownDesc = prometheus.NewDesc("chatstack_container_down_seconds",
@@ -74,9 +76,14 @@ func judgementMetrics(j *health.Judgement) []prometheus.Metric {
 		labels := []string{s.Name, s.Host}
 		if s.Kind == config.MaintenanceTarget {
 			labels = labels[:1]
+			pages := 1.0
+			if v.WarnOnly {
+				pages = 0
+			}
+			gauge(targetPagesDesc, pages, labels...)
 			if v.Known { // the rules look back for both: an excuse of an unknown duration would be of the last one that was known
 				gauge(targetExcusedDesc, excused, labels...)
-				lasting(targetDownDesc, v.Down, v.Unknown, labels...)
+				lasting(targetDownDesc, v.Down, v.Unknown, s.Name, v.TargetKind)
 			}
 			continue
 		}

@@ -39,7 +39,7 @@ func TestPageTellsOfAThresholdWhenItIsPassed(t *testing.T) {
 		defer func() { cancel(); <-ended }()
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if !strings.Contains(textOf(p), `chatstack_target_down_seconds{target="web"} 0`) {
+		if !strings.Contains(textOf(p), `chatstack_target_down_seconds{kind="",target="web"} 0`) {
 			t.Fatalf("it is not up:\n%s", textOf(p))
 		}
 		down.Store(true)
@@ -71,10 +71,11 @@ func TestPageTellsOfAThresholdWhenItIsPassed(t *testing.T) {
 func TestWhatWasWellIsNoOpinion(t *testing.T) {
 	local := func(name string) health.Subject { return health.ContainerSubject("local", name) }
 	metrics := judgementMetrics(&health.Judgement{Verdicts: map[health.Subject]health.Verdict{
-		health.TargetSubject("well"):       {Known: true},
+		health.TargetSubject("well"):       {Known: true, TargetKind: "/http"},
 		health.TargetSubject("was_well"):   {Known: true, Unknown: true},
 		health.TargetSubject("was_down"):   {Known: true, Unknown: true, Down: time.Second},
 		health.TargetSubject("never_well"): {Down: time.Second},
+		health.TargetSubject("docs"):       {WarnOnly: true},
 		local("well"):                      {Known: true},
 		local("was_well"):                  {Known: true, Unknown: true},
 		local("was_missing"):               {Known: true, Unknown: true, Missing: time.Second},
@@ -87,12 +88,13 @@ func TestWhatWasWellIsNoOpinion(t *testing.T) {
 	got := map[string][]string{}
 	for i := range families {
 		for s := range exposition.Lines(families[i].Text) {
-			name := s.Label("container") + s.Label("target")
+			name := s.Label("container") + s.Label("target") + s.Label("kind")
 			got[families[i].Name] = append(got[families[i].Name], fmt.Sprintf("%s=%v", name, s.Value))
 		}
 	}
 	for family, want := range map[string][]string{
-		"chatstack_target_down_seconds":         {"was_down=1", "well=0"},
+		"chatstack_target_down_seconds":         {"was_down=1", "well/http=0"},
+		"chatstack_target_pages":                {"docs=0", "never_well=1", "was_down=1", "was_well=1", "well=1"},
 		"chatstack_container_down_seconds":      {"removed=0", "well=0"},
 		"chatstack_container_missing_seconds":   {"removed=0", "was_missing=1", "well=0"},
 		"chatstack_container_removed_seconds":   {"removed=1"},

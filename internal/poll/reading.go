@@ -30,6 +30,8 @@ type Target struct {
 	HostName string
 	// Container is the configured name of the container that serves it, ContainerHost the docker_host of that one's engine.
 	Container, ContainerHost string
+	// WarnOnly says that the target's own alerts are warnings at most.
+	WarnOnly bool
 	// DockerHost is the name of the container engine that the target is; "" for other targets.
 	DockerHost string
 	Collector  collectors.Collector
@@ -416,7 +418,7 @@ func (t *target) facts() health.Target {
 	s := &t.status
 	f := health.Target{
 		Name: s.Target, Kind: s.Kind, HostName: t.HostName, Container: t.Container, ContainerHost: t.ContainerHost,
-		Read: s.Known, Up: s.Up, ReadAt: s.LastAttempt, Conditions: t.conditions,
+		WarnOnly: t.WarnOnly, Read: s.Known, Up: s.Up, ReadAt: s.LastAttempt, Conditions: t.conditions,
 	}
 	if s.Dropped != nil {
 		dropped := 0

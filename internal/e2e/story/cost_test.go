@@ -73,9 +73,9 @@ func wellPage(containers, targets int) []byte {
 	for i := range targets {
 		line(1, `target_info{target="t%d",kind="http",container="c%d",docker_host="local"}`, i, i)
 		line(1, `probe_success{target="t%d"}`, i)
-		for _, none := range []string{"target_down_seconds", "target_excused"} {
-			line(0, `%s{target="t%d"}`, none, i)
-		}
+		line(1, `target_pages{target="t%d"}`, i)
+		line(0, `target_excused{target="t%d"}`, i)
+		line(0, `target_down_seconds{target="t%d",kind="http"}`, i)
 	}
 	line(1, `exporter_build_info`)
 	page.WriteString("# EOF\n")

@@ -103,6 +103,8 @@ type exporterSpec struct {
 	targets, containers bool
 	// saves says that it has a state file.
 	saves bool
+	// quiet is a target with page: false, "" for none.
+	quiet string
 }
 
 // containers are those of a site: the API needs the database, and the web client needs the API.
@@ -204,9 +206,9 @@ func (e *exporter) configuration() string {
 			if !e.containers {
 				host = ", container_host: local" // another exporter watches its engine
 			}
-			fmt.Fprintf(&b, "  - {kind: http, name: %s, url: %q, container: %s%s}\n", name, e.site.services[name].url, name, host)
+			fmt.Fprintf(&b, "  - {kind: http, name: %s, url: %q, page: %t, container: %s%s}\n", name, e.site.services[name].url, name != e.quiet, name, host)
 		}
-		fmt.Fprintf(&b, "  - {kind: http, name: other, url: %q}\n", e.site.services["other"].url)
+		fmt.Fprintf(&b, "  - {kind: http, name: other, url: %q, page: %t}\n", e.site.services["other"].url, e.quiet != "other")
 	}
 	return b.String()
 }
