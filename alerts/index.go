@@ -1,0 +1,114 @@
+package alerts
+
+import (
+	"embed"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+)
+
+//go:embed runbooks/*.md
+var runbookFiles embed.FS
+
+// Runbook returns the runbook of an alert, in Markdown, or false for a name that no alert has.
+func Runbook(alert string) (text string, ok bool) {
+	content, err := runbookFiles.ReadFile("runbooks/" + alert + ".md")
+	return string(content), err == nil
+}
+
+// taggedVersion is the version of a build that has a tag of its own.
+var taggedVersion = regexp.MustCompile(`^v?(\d+\.\d+\.\d+(?:-rc(?:\.?\d+)?)?)$`)
+
+// Documents is where the documents of a version are on GitHub: at its tag, or on the main branch for a build between two tags.
+func Documents(version string) string {
+	const repository = "https://github.com/chatstack-exporter/chatstack_exporter/blob/"
+	if m := taggedVersion.FindStringSubmatch(version); m != nil {
+		return repository + "v" + m[1]
+	}
+	return repository + "main"
+}
+
+// Index lists all alerts for the settings, in Markdown: from when on each fires, and what it means. Its links are relative to alerts/.
+func Index(a config.Alerts) string {
+	var b strings.Builder
+	b.WriteString("# Alerts\n\nEvery alert with the thresholds from which it fires. Each links to its runbook.\n\n" +
+		"| alert | warning | critical | what it means |\n|---|---|---|---|\n")
+	when := thresholds(&a)
+	done := map[string]bool{}
+	for _, row := range append(table(&a), outOfDate(&a, ""), watchdog()) {
+		if done[row.name] {
+			continue
+		}
+		done[row.name] = true
+		fmt.Fprintf(&b, "| [%s](runbooks/%[1]s.md) | %s | %s | %s |\n", row.name, when[row.name][0], when[row.name][1], meaning(row.name))
+	}
+	return b.String()
+}
+
+// meaning is the first paragraph of an alert's runbook.
+func meaning(alert string) string {
+	text, _ := Runbook(alert)
+	_, text, _ = strings.Cut(text, "\n\n")
+	text, _, _ = strings.Cut(text, "\n\n")
+	return strings.ReplaceAll(text, "\n", " ")
+}
+
+// thresholds say in words from when on each alert fires: as a warning, and as critical.
+func thresholds(a *config.Alerts) map[string][2]string {
+	const none = "never"
+	warning := func(h config.Hold) [2]string { return [2]string{after(h.For), none} }
+	critical := func(h config.Hold) [2]string { return [2]string{"instead, with `page: false`", after(h.For)} }
+	amount := func(format string, level config.Amount) string {
+		return fmt.Sprintf(format, level.Over) + forOver(level.For)
+	}
+	memory := func(level config.Amount) string { return "over " + size(level.Over) + forOver(level.For) }
+	return map[string][2]string{
+		"ContainerUnhealthy": {after(a.ContainerUnhealthy.Warning.For), after(a.ContainerUnhealthy.Critical.After)},
+		"ContainerRestarts": {
+			fmt.Sprintf("%d or more within %s", a.ContainerRestarts.Warning.Over+1, plain(a.ContainerRestarts.Window)),
+			fmt.Sprintf("%d or more within %s", a.ContainerRestarts.Critical.Over+1, plain(a.ContainerRestarts.Window)),
+		},
+		"ContainerDown":    {after(a.ContainerDown.Warning.For), after(a.ContainerDown.Critical.For)},
+		"ContainerMissing": {"removed by a person: " + after(a.ContainerMissing.For), "otherwise: " + after(a.ContainerMissing.For)},
+		"ContainerMemory":  {"XMPP server: " + memory(a.ContainerMemory.Warning), "any container: " + memory(a.ContainerMemory.Critical)},
+		"XMPPAuthFailureRate": {
+			amount("over %d a minute", a.XMPPAuthFailureRate.Warning), amount("over %d a minute", a.XMPPAuthFailureRate.Critical),
+		},
+		"TLSCertificateExpiry": {
+			"less than " + plain(a.TLSCertificateExpiry.Warning.Under) + " left", "less than " + plain(a.TLSCertificateExpiry.Critical.Under) + " left",
+		},
+		"DataVolumeUsage":           {amount("over %d %%", a.DataVolumeUsage.Warning), amount("over %d %%", a.DataVolumeUsage.Critical)},
+		"TargetDown":                {after(a.TargetDown.Warning.For), after(a.TargetDown.Critical.For)},
+		"XMPPAuthSourceMissing":     warning(a.XMPPAuthSourceMissing),
+		"XMPPModuleProblem":         warning(a.XMPPModuleProblem.Hold),
+		"XMPPComponentDisconnected": critical(a.XMPPComponentDisconnected),
+		"IRCServicesUnlinked":       critical(a.IRCServicesUnlinked),
+		"PlantStoreOrphans":         warning(a.PlantStoreOrphans),
+		"IdentityCacheExhausted":    warning(a.IdentityCacheExhausted),
+		"TLSChainInvalid":           warning(a.TLSChainInvalid),
+		"TLSServedNotRenewed": {
+			after(a.TLSServedNotRenewed.Warning.For),
+			after(a.TLSServedNotRenewed.Critical.For) + ", with less than " + plain(a.TLSServedNotRenewed.Critical.Under) + " left",
+		},
+		"UpstreamSeriesDropped": warning(a.UpstreamSeriesDropped),
+		"PlaceholderCredential": warning(a.PlaceholderCredential),
+		"ExporterDown": {
+			"one of several: " + after(a.ExporterDown.Warning.For),
+			"the last: " + after(a.ExporterDown.Critical.For) + "; none known: " + after(a.ExporterDown.Absent+a.ExporterDown.Critical.For),
+		},
+		"PollStalled":        {none, after(a.PollStalled.After)},
+		"ConfigReloadFailed": warning(a.ConfigReloadFailed),
+		"RulesOutOfDate":     warning(a.RulesOutOfDate),
+		"Watchdog":           {"always, with severity none", none},
+	}
+}
+
+// after is from when on an alert fires that waits for so long.
+func after(d config.Duration) string {
+	if d == 0 {
+		return "at once"
+	}
+	return "after " + plain(d)
+}
