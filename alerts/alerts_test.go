@@ -103,6 +103,7 @@ func TestEveryAlertIsThere(t *testing.T) {
 		"ContainerMemory":           {"critical", "warning"},
 		"ContainerDown":             {"critical", "warning"},
 		"TargetDown":                {"critical", "warning"},
+		"TargetUnstable":            {"critical", "warning"},
 		"ContainerMissing":          {"critical", "warning"},
 		"ExporterDown":              {"critical", "warning"},
 		"PollStalled":               {"critical"},
@@ -215,7 +216,8 @@ func TestEverySettingIsInTheRules(t *testing.T) {
 			t.Errorf("%s: the rules stay the same after a change", name)
 		}
 		// What a person reads decides nothing.
-		judged := name == "ContainerRestarts.Window" || name == "TLSServedNotRenewed.Critical.Under" // by the exporter
+		byExporter := []string{"ContainerRestarts.Window", "TLSServedNotRenewed.Critical.Under", "TargetUnstable.Warning.Over", "TargetUnstable.Critical.Over"}
+		judged := slices.Contains(byExporter, name)
 		same := judged || name == "RunbookURL"
 		if got := alerts.Checksum(a); (got == checksum) != same {
 			t.Errorf("%s: the checksum was %v and is %v", name, checksum, got)

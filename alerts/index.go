@@ -79,7 +79,11 @@ func thresholds(a *config.Alerts) map[string][2]string {
 		"TLSCertificateExpiry": {
 			"less than " + plain(a.TLSCertificateExpiry.Warning.Under) + " left", "less than " + plain(a.TLSCertificateExpiry.Critical.Under) + " left",
 		},
-		"DataVolumeUsage":           {amount("over %d %%", a.DataVolumeUsage.Warning), amount("over %d %%", a.DataVolumeUsage.Critical)},
+		"DataVolumeUsage": {amount("over %d %%", a.DataVolumeUsage.Warning), amount("over %d %%", a.DataVolumeUsage.Critical)},
+		"TargetUnstable": {
+			fmt.Sprintf("over %d %% of the checks of the last hour and of the last 5 minutes failed", a.TargetUnstable.Warning.Over),
+			fmt.Sprintf("over %d %% of them", a.TargetUnstable.Critical.Over),
+		},
 		"TargetDown":                {after(a.TargetDown.Warning.For), after(a.TargetDown.Critical.For)},
 		"XMPPAuthSourceMissing":     warning(a.XMPPAuthSourceMissing),
 		"XMPPModuleProblem":         warning(a.XMPPModuleProblem.Hold),

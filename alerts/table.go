@@ -170,7 +170,13 @@ func problemAlerts(a *config.Alerts) []alert {
 		}
 	}
 	renewal := a.TLSServedNotRenewed
+	unstable := func(severity string, limit config.Share) alert {
+		share := fmt.Sprintf("over %d %% of its checks", limit.Over)
+		return of("TargetUnstable", severity, config.Hold{KeepFiringFor: limit.KeepFiringFor}, aTarget+" fails "+share+".",
+			"In the last hour and in the last 5 minutes, "+share+" have failed. It is not down: some answers come, and users notice the others.")
+	}
 	return []alert{
+		unstable(Warning, a.TargetUnstable.Warning), unstable(Critical, a.TargetUnstable.Critical),
 		of("XMPPAuthSourceMissing", Warning, a.XMPPAuthSourceMissing, "Failed logins at the XMPP server are not counted.",
 			"Its metrics page has no source of xmpp_c2s_auth_failure_total, so XMPPAuthFailureRate cannot fire."),
 		of("XMPPModuleProblem", Warning, a.XMPPModuleProblem.Hold, "Modules of the XMPP server are in error on {{ $labels.of }}.",

@@ -63,6 +63,8 @@ func limits(a *config.Alerts, t *alert) float64 {
 		return of(float64(a.DataVolumeUsage.Warning.Over)/100, float64(a.DataVolumeUsage.Critical.Over)/100)
 	case "TargetDown":
 		return of(seconds(a.TargetDown.Warning.For), seconds(a.TargetDown.Critical.For))
+	case "TargetUnstable":
+		return 0
 	case "XMPPAuthSourceMissing":
 		return seconds(a.XMPPAuthSourceMissing.For)
 	case "XMPPModuleProblem":

@@ -29,6 +29,7 @@ type Alerts struct {
 	ContainerMemory           AmountAlert    `yaml:"container_memory"`
 	ContainerDown             DownAlert      `yaml:"container_down"`
 	TargetDown                DownAlert      `yaml:"target_down"`
+	TargetUnstable            ShareAlert     `yaml:"target_unstable"`
 	ContainerMissing          Hold           `yaml:"container_missing"`
 	ExporterDown              ExporterAlert  `yaml:"exporter_down"`
 	PollStalled               AfterAlert     `yaml:"poll_stalled"`
@@ -134,6 +135,18 @@ type ExporterAlert struct {
 	Absent Duration `yaml:"absent"`
 }
 
+// Share is a share in percent that is exceeded above Over, not at it. It fires at once.
+type Share struct {
+	Over          int64    `yaml:"over"`
+	KeepFiringFor Duration `yaml:"keep_firing_for"`
+}
+
+// ShareAlert is about the readings of a target that fail.
+type ShareAlert struct {
+	Warning  Share `yaml:"warning"`
+	Critical Share `yaml:"critical"`
+}
+
 // ModuleAlert is about modules of the XMPP server that are in error.
 type ModuleAlert struct {
 	Hold `yaml:",inline"`
@@ -179,6 +192,7 @@ func DefaultAlerts() Alerts {
 		},
 		ContainerDown:             DownAlert{hold(time.Minute, 2*time.Minute), hold(5*time.Minute, 2*time.Minute)},
 		TargetDown:                DownAlert{hold(2*time.Minute, 2*time.Minute), hold(5*time.Minute, 2*time.Minute)},
+		TargetUnstable:            ShareAlert{Share{10, Duration(15 * time.Minute)}, Share{50, Duration(15 * time.Minute)}},
 		ContainerMissing:          hold(5*time.Minute, 0),
 		ExporterDown:              ExporterAlert{hold(5*time.Minute, 0), hold(2*time.Minute, 0), Duration(5 * time.Minute)},
 		PollStalled:               AfterAlert{Duration(3 * time.Minute), 0},
@@ -279,6 +293,7 @@ func (l *loader) checkLevels(r *Report) {
 		{"xmpp_auth_failure_rate", a.XMPPAuthFailureRate.Warning.Over, a.XMPPAuthFailureRate.Critical.Over, 1 << 53},
 		{"data_volume_usage", a.DataVolumeUsage.Warning.Over, a.DataVolumeUsage.Critical.Over, 99},
 		{"container_restarts", a.ContainerRestarts.Warning.Over, a.ContainerRestarts.Critical.Over, 1 << 53},
+		{"target_unstable", a.TargetUnstable.Warning.Over, a.TargetUnstable.Critical.Over, 99},
 		{"container_memory", a.ContainerMemory.Warning.Over, a.ContainerMemory.Critical.Over, 1 << 53},
 	} {
 		if level.warning < 0 {
@@ -290,6 +305,9 @@ func (l *loader) checkLevels(r *Report) {
 		if level.critical > level.most {
 			r.Faultf(level.key+".critical.over", "is %d, must be at most %d", level.critical, level.most)
 		}
+	}
+	if a.TargetUnstable.Warning.Over == 0 {
+		r.Faultf("target_unstable.warning.over", "is 0, must be at least 1")
 	}
 	if e := a.TLSCertificateExpiry; e.Critical.Under > e.Warning.Under {
 		r.Faultf("tls_certificate_expiry.critical.under", "is %s, longer than the warning's %s", e.Critical.Under.Std(), e.Warning.Under.Std())

@@ -212,6 +212,8 @@ func (x *causes) ofRole(role string, since time.Time) (found cause, ok bool) {
 // held are how long the alerts on conditions wait.
 func held(a *config.Alerts, alert string) time.Duration {
 	switch alert {
+	case AlertTargetUnstable:
+		return 0
 	case AlertModuleProblem:
 		return a.XMPPModuleProblem.For.Std()
 	case AlertComponentDisconnected:

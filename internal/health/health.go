@@ -51,6 +51,10 @@ type Target struct {
 	// Read says that there is a recent reading; Up is its verdict, ReadAt when it ended.
 	Read, Up bool
 	ReadAt   time.Time
+	// Failed is how many readings of its schedule have failed ever, Every the mean time between those that it had in the last hour;
+	// 0 if there was none.
+	Failed uint64
+	Every  time.Duration
 	// Conditions are what the last reading has an opinion on, whether they hold or not.
 	Conditions []Condition
 }
@@ -202,6 +206,8 @@ type Verdict struct {
 	// RecentRestarts are those within the window of the alert, without the excused ones.
 	RecentRestarts uint64
 	Excuse         Excuse
+	// ExcusedFailures are failed readings that something else explains, or that TargetDown has told of.
+	ExcusedFailures uint64
 	// MemoryTold says that the alert on the container's memory fires, so that the excuse does not hold it back.
 	MemoryTold bool
 	// Unknown says that the source could not be read, so that this is what was known last.

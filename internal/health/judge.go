@@ -20,6 +20,7 @@ type Judge struct {
 	engines     map[string]*engine
 	conditions  map[string][]seenCondition // by target
 	logins      map[string]*rate           // those that failed, by target
+	failures    map[string]*failures       // of readings, by target
 	// well are the targets that have been seen up, by this process or the one before.
 	well map[string]bool
 	// changed says that there is something new to save, now is when it judged last, kept when its memory was saved.
@@ -51,7 +52,7 @@ func NewJudge(alerts *config.Alerts) *Judge {
 	return &Judge{
 		alerts: *alerts, problems: map[problemKey]*record{}, unavailable: map[Subject]*span{}, restarts: map[Subject]*restarts{},
 		engines: map[string]*engine{}, well: map[string]bool{}, unread: map[string]bool{}, conditions: map[string][]seenCondition{},
-		logins: map[string]*rate{},
+		logins: map[string]*rate{}, failures: map[string]*failures{},
 	}
 }
 
@@ -91,6 +92,9 @@ func (j *Judge) Judge(f *Facts) *Judgement {
 	r.decide()
 	r.excuseMaintained()
 	r.decideOnMemory()
+	for i := range r.targets {
+		r.judgeFailures(&r.targets[i])
+	}
 	j.forget(r)
 	if r.next == never {
 		r.next = 0
@@ -180,6 +184,7 @@ func (j *Judge) forget(r *round) {
 	gone := func(name string) bool { _, ok := r.verdicts[TargetSubject(name)]; return !ok }
 	maps.DeleteFunc(j.conditions, func(name string, _ []seenCondition) bool { return gone(name) })
 	maps.DeleteFunc(j.logins, func(name string, _ *rate) bool { return gone(name) })
+	maps.DeleteFunc(j.failures, func(name string, _ *failures) bool { return gone(name) })
 	maps.DeleteFunc(j.well, func(name string, _ bool) bool { return gone(name) })
 }
 

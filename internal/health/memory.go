@@ -17,6 +17,8 @@ type Memory struct {
 	Restarts []SavedRestarts `json:"restarts,omitempty"`
 	// Unavailable are containers that cannot serve, or could not lately.
 	Unavailable []SavedSpan `json:"unavailable,omitempty"`
+	// Failures are readings that failed lately.
+	Failures []SavedFailures `json:"failures,omitempty"`
 	// Targets are those that were seen up.
 	Targets []string `json:"targets,omitempty"`
 }
@@ -122,6 +124,7 @@ func (j *Judge) Memory(now time.Time) Memory {
 	for s, known := range j.unavailable {
 		m.Unavailable = append(m.Unavailable, SavedSpan{s, span{wall(known.Began), wall(known.Ended), wall(known.Down), known.Told}})
 	}
+	m.Failures = j.savedFailures(wall)
 	slices.SortFunc(m.Problems, func(a, b SavedProblem) int {
 		return cmp.Or(compareSubjects(a.Subject, b.Subject), strings.Compare(a.Alert, b.Alert), strings.Compare(a.Of, b.Of), cmp.Compare(a.Severity, b.Severity))
 	})
@@ -143,7 +146,7 @@ func (j *Judge) Resume(m *Memory, now time.Time) {
 	for _, p := range m.Problems {
 		p.Since = past(p.Since)
 		j.problems[problemKey{p.Subject, p.Alert, p.Of, p.Severity}] = &p.record
-		if p.Kind == config.MaintenanceTarget && p.Severity > Pending {
+		if p.Kind == config.MaintenanceTarget && p.Severity > Pending && p.Alert != AlertTargetUnstable {
 			j.expectCondition(p.Name, Condition{Alert: p.Alert, Of: p.Of, Holds: true}, now)
 		}
 	}
@@ -158,6 +161,7 @@ func (j *Judge) Resume(m *Memory, now time.Time) {
 		s.Began, s.Ended, s.Down = past(s.Began), past(s.Ended), past(s.Down)
 		j.unavailable[s.Subject] = &s.span
 	}
+	j.resumeFailures(m.Failures, past)
 	for _, name := range m.Targets {
 		j.well[name] = true
 	}

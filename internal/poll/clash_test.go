@@ -190,13 +190,13 @@ func TestClashOfAnOlderReadingIsNoNews(t *testing.T) {
 		u := &upstream{kind: model.MetricTypeGauge, names: []string{"shared"}}
 		tg := (*Poller)(nil).successor(upstreamTarget(t, "a", u), slog.New(slog.DiscardHandler))
 		lost := []exposition.Clash{{Source: 1, Family: "shared", Series: 2}}
-		tg.read(t.Context())
+		tg.read(t.Context(), unscheduled)
 		seen, _ := tg.view()
 		if !tg.clashed(&seen, lost) || tg.clashed(&seen, lost) {
 			t.Error("a clash is not news the first time, or is the second")
 		}
 		time.Sleep(time.Second)
-		tg.read(t.Context())
+		tg.read(t.Context(), unscheduled)
 		if tg.clashed(&seen, nil) {
 			t.Error("a page of the reading before tells of this one")
 		}
@@ -205,12 +205,12 @@ func TestClashOfAnOlderReadingIsNoNews(t *testing.T) {
 		}
 		seen, _ = tg.view()
 		u.down.Store(true)
-		tg.read(t.Context())
+		tg.read(t.Context(), unscheduled)
 		if s, _ := tg.view(); tg.clashed(&seen, lost) || len(s.Clashes) > 0 || s.Dropped != nil {
 			t.Errorf("a failed reading has the clashes %v and drops %v", s.Clashes, s.Dropped)
 		}
 		u.down.Store(false)
-		tg.read(t.Context())
+		tg.read(t.Context(), unscheduled)
 		seen, _ = tg.view()
 		tg.clashed(&seen, lost)
 		if begin := time.Now(); !tg.expire(begin.Add(time.Hour), begin) {
@@ -244,7 +244,7 @@ func TestTargetIsNotChargedWithWhatOthersLost(t *testing.T) {
 		}, own, nil, slog.New(slog.NewTextHandler(&log, nil)), nil)
 		must(t, err)
 		for _, tg := range p.targets {
-			tg.read(t.Context())
+			tg.read(t.Context(), unscheduled)
 		}
 		must(t, p.publish())
 		wantLines(t, textOf(p), droppedLines(c.clash, 0, "first")...)

@@ -21,6 +21,8 @@ var (
 		"Whether the target's own alerts may be critical: its page: in the configuration.", []string{"target"}, nil)
 	targetExcusedDesc = prometheus.NewDesc("chatstack_target_excused",
 		"Whether the alert on the target is held back because of something else; chatstack_excuse_info has the reason.", []string{"target"}, nil)
+	excusedFailuresDesc = prometheus.NewDesc("chatstack_probe_excused_failures_total",
+		"Failed scheduled readings that do not count for TargetUnstable: something else explains them, or TargetDown has told of them.", []string{"target"}, nil)
 	containerDownDesc = prometheus.NewDesc("chatstack_container_down_seconds",
 		"How long the container has existed and not been running although it should be; 0 while it runs. Absent while one that was well cannot be looked at.", []string{"container", "docker_host"}, nil)
 	containerMissingDesc = prometheus.NewDesc("chatstack_container_missing_seconds",
@@ -81,6 +83,7 @@ func judgementMetrics(j *health.Judgement) []prometheus.Metric {
 				pages = 0
 			}
 			gauge(targetPagesDesc, pages, labels...)
+			m = append(m, exposition.NewSample(excusedFailuresDesc, prometheus.CounterValue, float64(v.ExcusedFailures), labels...))
 			if v.Known { // the rules look back for both: an excuse of an unknown duration would be of the last one that was known
 				gauge(targetExcusedDesc, excused, labels...)
 				lasting(targetDownDesc, v.Down, v.Unknown, s.Name, v.TargetKind)

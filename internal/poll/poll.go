@@ -185,7 +185,7 @@ func (p *Poller) Forget(target, container string) error {
 func Once(ctx context.Context, given Target, log *slog.Logger) (Status, Reading, health.Facts) {
 	t := (*Poller)(nil).successor(given, log)
 	t.once = true
-	t.read(ctx)
+	t.read(ctx, unscheduled)
 	s, _, known, engine := t.viewAll()
 	facts := health.Facts{Targets: []health.Target{known}}
 	if engine != nil {
@@ -246,12 +246,12 @@ func (p *Poller) Run(ctx context.Context) {
 		if s, ok := t.Schedule.(*paced); ok {
 			s.least = least
 		}
-		jobs = append(jobs, &job{schedule: t.Schedule, run: func() { p.read(ctx, t) }})
+		jobs = append(jobs, &job{schedule: t.Schedule, run: func() { p.read(ctx, t, scheduled) }})
 		if t.unread() || t.again {
 			t.again = false
 			p.readings.Go(func() {
 				if pause(ctx, max(wait, time.Duration(i)*firstStep)) {
-					p.read(ctx, t)
+					p.read(ctx, t, unscheduled)
 				}
 			})
 		}
@@ -343,11 +343,11 @@ func pause(ctx context.Context, d time.Duration) bool {
 }
 
 // read makes one reading and has its result published.
-func (p *Poller) read(ctx context.Context, t *target) {
+func (p *Poller) read(ctx context.Context, t *target, by origin) {
 	if ctx.Err() != nil {
 		return
 	}
-	wentDown := t.read(ctx)
+	wentDown := t.read(ctx, by)
 	p.changed()
 	if r, ok := t.Collector.(collectors.Retrier); ok && wentDown {
 		p.retry(ctx, t, r)
@@ -403,7 +403,7 @@ func (p *Poller) retry(ctx context.Context, t *target, r collectors.Retrier) {
 		if s, _ := t.view(); s.Up {
 			return // its schedule found it up meanwhile
 		}
-		t.read(ctx)
+		t.read(ctx, unscheduled)
 		p.changed()
 		if s, _ := t.view(); s.Up {
 			return

@@ -410,7 +410,7 @@ func TestTargetThatIsNotReadLosesItsFamilies(t *testing.T) {
 			log:    slog.New(slog.DiscardHandler), status: Status{Target: "a", Counters: Counters{Failures: map[failure.Reason]uint64{}}},
 		}
 		begin := time.Now()
-		tg.read(t.Context())
+		tg.read(t.Context(), unscheduled)
 		time.Sleep(99 * time.Second)
 		if tg.expire(time.Now(), begin) {
 			t.Error("expired within three intervals and a deadline")
@@ -572,7 +572,7 @@ func TestStepOfTheWallClockMakesNobodyLate(t *testing.T) {
 		Name: "a", Schedule: line, Timeout: time.Second,
 		Collector: reader(func(context.Context, *collectors.Batch) error { return nil }),
 	}, slog.New(slog.DiscardHandler))
-	tg.read(t.Context())
+	tg.read(t.Context(), unscheduled)
 	read := tg.status.LastAttempt
 	if tg.expire(read.Add(9*time.Minute), read) {
 		t.Error("late although it was due twice at most")

@@ -55,6 +55,8 @@ type target struct {
 	status Status
 	// busy is true while a reading runs, abandoned when its deadline passed without an end.
 	busy, abandoned bool
+	// by is who asked for the reading that runs, or ran last.
+	by origin
 	output
 	history History
 	// conditions are those that the last reading told of.
@@ -71,7 +73,17 @@ type target struct {
 	again bool
 	// patient is how long after the last reading the next one may take.
 	patient time.Duration
+	// every is the mean time between the readings that the schedule had in the hour before the last reading; 0 if it had none.
+	every time.Duration
 }
+
+// origin is who asks for a reading. Those outside of the schedule are first ones and retries.
+type origin bool
+
+const (
+	scheduled   origin = true
+	unscheduled origin = false
+)
 
 // output is what a target brings to the page, each part with what writes it out.
 type output struct {
@@ -113,8 +125,8 @@ const (
 
 // read makes one reading of t, unless the one before is still running. It returns when the reading is over or
 // abandoned, and reports whether the target was not down before and now is.
-func (t *target) read(ctx context.Context) (wentDown bool) {
-	if !t.begin() {
+func (t *target) read(ctx context.Context, by origin) (wentDown bool) {
+	if !t.begin(by) {
 		return false
 	}
 	readCtx, cancel := context.WithTimeout(ctx, t.Timeout)
@@ -145,11 +157,11 @@ func (t *target) read(ctx context.Context) (wentDown bool) {
 
 // begin claims t for one reading. While one is running, it counts an overrun; while that was even abandoned, the
 // target cannot be asked, which is a failure of its own.
-func (t *target) begin() bool {
+func (t *target) begin(by origin) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.busy {
-		t.busy, t.abandoned = true, false
+		t.busy, t.abandoned, t.by = true, false, by
 		t.status.Attempts++
 		return true
 	}
@@ -158,9 +170,9 @@ func (t *target) begin() bool {
 	}
 	if t.abandoned {
 		t.status.Attempts++
-		t.status.Failures[failure.Timeout]++
+		t.countFailure(failure.Timeout, by)
 		t.status.LastAttempt = time.Now()
-		t.patient = t.patience(t.status.LastAttempt)
+		t.patient, t.every = t.patience(t.status.LastAttempt), t.pace(t.status.LastAttempt)
 	}
 	t.encodeStatus()
 	return false
@@ -245,7 +257,7 @@ func (t *target) end(ctx context.Context, start time.Time, o outcome) (wentDown 
 		s.Since = now
 	}
 	s.LastAttempt, s.Duration = now, now.Sub(start)
-	t.patient = t.patience(now)
+	t.patient, t.every = t.patience(now), t.pace(now)
 	t.redact(&o)
 	t.conditions = o.conditions
 	s.HTTPStatus, s.Notes, s.Dropped = o.httpStatus, o.notes, o.dropped
@@ -257,7 +269,7 @@ func (t *target) end(ctx context.Context, start time.Time, o outcome) (wentDown 
 		s.LastSuccess, s.Impairments = now, o.impaired
 	} else {
 		s.Reason, s.Error, s.Hint = failure.ReasonOf(o.err), t.clean(o.err.Error()), t.clean(t.todo(o.err))
-		s.Failures[s.Reason]++
+		t.countFailure(s.Reason, t.by)
 	}
 	t.families = o.families
 	t.updatePresent()
@@ -274,6 +286,14 @@ func (t *target) end(ctx context.Context, start time.Time, o outcome) (wentDown 
 		t.log.Warn("target is down", "target", t.Name, "reason", string(s.Reason), "err", s.Error, "hint", s.Hint)
 	}
 	return changed && o.err != nil
+}
+
+// countFailure counts a failed reading. The caller holds mu.
+func (t *target) countFailure(reason failure.Reason, by origin) {
+	t.status.Failures[reason]++
+	if by == scheduled {
+		t.status.Missed++
+	}
 }
 
 // todo is what to do about a failed reading.
@@ -300,6 +320,27 @@ func (t *target) patience(now time.Time) time.Duration {
 		due = t.Schedule.Next(due)
 	}
 	return due.Sub(now) + t.Timeout
+}
+
+// maxPace is how many readings of an hour are counted.
+const maxPace = 3600
+
+// pace is the mean time between the readings that the schedule had in the hour before; 0 if it had none.
+func (t *target) pace(now time.Time) time.Duration {
+	switch s := t.Schedule.(type) {
+	case *paced:
+		return s.every
+	case cron.ConstantDelaySchedule:
+		return s.Delay
+	}
+	n := time.Duration(0)
+	for due := t.Schedule.Next(now.Round(0).Add(-time.Hour)); !due.IsZero() && !due.After(now) && n < maxPace; due = t.Schedule.Next(due) {
+		n++
+	}
+	if n == 0 {
+		return 0
+	}
+	return time.Hour / n
 }
 
 // expire forgets what is known of a target that was due three times since its last reading without being read, and
@@ -418,7 +459,7 @@ func (t *target) facts() health.Target {
 	s := &t.status
 	f := health.Target{
 		Name: s.Target, Kind: s.Kind, HostName: t.HostName, Container: t.Container, ContainerHost: t.ContainerHost,
-		WarnOnly: t.WarnOnly, Read: s.Known, Up: s.Up, ReadAt: s.LastAttempt, Conditions: t.conditions,
+		WarnOnly: t.WarnOnly, Read: s.Known, Up: s.Up, ReadAt: s.LastAttempt, Failed: s.Missed, Every: t.every, Conditions: t.conditions,
 	}
 	if s.Dropped != nil {
 		dropped := 0

@@ -60,6 +60,8 @@ type Counters struct {
 	Attempts uint64
 	Overruns uint64
 	Failures map[failure.Reason]uint64
+	// Missed are the failed readings that the schedule asked for: no first one, and no retry.
+	Missed uint64
 }
 
 var (

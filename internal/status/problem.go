@@ -167,6 +167,7 @@ type words struct{ text, hint string }
 // plainWords say what a problem is, by the name of its alert, where nothing else is known.
 var plainWords = map[string]words{
 	health.AlertTargetDown:            {"is down", ""},
+	health.AlertTargetUnstable:        {"many of its checks fail", "The page of its last readings shows the failures. Look for a server that is overloaded, or one of several behind a name that is broken."},
 	health.AlertContainerDown:         {"does not run", "Read why it ended, then start it."},
 	health.AlertContainerMissing:      {"does not exist", "Create it again."},
 	health.AlertContainerUnhealthy:    {"its health check fails", ""},
@@ -193,6 +194,8 @@ func (j *judged) describeTarget(p *Problem, t *observed, all *fleet) (text, todo
 	switch {
 	case p.Alert == health.AlertTargetDown && t.Known:
 		return explainFailure(t), hint(t, all)
+	case p.Alert == health.AlertTargetUnstable && known:
+		text = valueText(v, "ratio") + " of its checks failed in the last hour"
 	case p.Alert == health.AlertCertificateExpiry && known && v < 0:
 		text = "a certificate has ended, " + valueText(-v, "seconds") + " ago"
 	case p.Alert == health.AlertCertificateExpiry && known:

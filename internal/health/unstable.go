@@ -1,0 +1,197 @@
+package health
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+// AlertTargetUnstable is the name of the alert on a target that fails too often, although it is not down.
+const AlertTargetUnstable = "TargetUnstable"
+
+// A target is unstable while too many of its readings have failed in both windows, and at least so many in the longer one. The
+// short window is longer for a target that is read more rarely: it always has the last reading in it.
+const (
+	longWindow     = time.Hour
+	shortWindow    = 5 * time.Minute
+	fewestFailures = 4
+)
+
+// failures are the failed readings of a target within longWindow, without those that are told or excused otherwise.
+type failures struct {
+	// Counts are oldest first, one for each bucketLength with failures at most.
+	Counts []count `json:"counts"`
+	// Spell is how many readings have failed in a row until now.
+	Spell uint64 `json:"spell,omitempty"`
+	// since is when this process looked first, seen the target's own counter when it looked last. excused are the failures that count
+	// no more.
+	since         time.Time
+	seen, excused uint64
+}
+
+// count is how many readings failed from At on, and how many of them belong to the spell that lasts.
+type count struct {
+	At     time.Time `json:"at"`
+	Failed uint64    `json:"failed"`
+	Open   uint64    `json:"open,omitempty"`
+}
+
+// bucketLength is how long failures are counted together.
+const bucketLength = time.Minute
+
+// SavedFailures are those of a target.
+type SavedFailures struct {
+	Target string `json:"target"`
+	failures
+}
+
+// add counts failures of the spell that lasts.
+func (f *failures) add(now time.Time, failed uint64) {
+	if failed == 0 {
+		return
+	}
+	if n := len(f.Counts); n == 0 || now.Sub(f.Counts[n-1].At) >= bucketLength {
+		f.Counts = append(f.Counts, count{At: now})
+	}
+	last := &f.Counts[len(f.Counts)-1]
+	last.Failed, last.Open, f.Spell = last.Failed+failed, last.Open+failed, f.Spell+failed
+}
+
+// endSpell has the failures of the spell stay, or takes them out.
+func (f *failures) endSpell(takeOut bool) {
+	for i := range f.Counts {
+		if c := &f.Counts[i]; takeOut {
+			c.Failed -= c.Open
+		}
+		f.Counts[i].Open = 0
+	}
+	f.Spell = 0
+}
+
+// dropOld forgets what is out of all windows, and what was taken out.
+func (f *failures) dropOld(now time.Time) {
+	f.Counts = slices.DeleteFunc(f.Counts, func(c count) bool { return c.Failed == 0 || now.Sub(c.At) >= longWindow })
+}
+
+// within is how many readings failed within the window.
+func (f *failures) within(window time.Duration, now time.Time) (failed uint64) {
+	for _, c := range f.Counts {
+		if now.Sub(c.At) < window {
+			failed += c.Failed
+		}
+	}
+	return failed
+}
+
+// failedPart is the part of the readings that the schedule has in the window that failed. What nobody saw counts as good.
+func (f *failures) failedPart(t *Target, window time.Duration, now time.Time) float64 {
+	return float64(f.within(window, now)) * t.Every.Seconds() / window.Seconds()
+}
+
+// countFailures takes over which readings of a target have failed.
+func (r *round) countFailures(t *Target, down bool) *failures {
+	j := r.judge
+	f := j.failures[t.Name]
+	if f == nil {
+		f = &failures{}
+		j.failures[t.Name] = f
+	}
+	if f.since.IsZero() {
+		f.since = r.now
+	}
+	if t.Failed < f.seen { // the counter has begun anew
+		f.seen = 0
+	}
+	failed := t.Failed - f.seen
+	f.seen = t.Failed
+	if down || r.verdicts[TargetSubject(t.Name)].Excuse.Holds() {
+		f.excused += failed + f.Spell
+		f.endSpell(true)
+	} else {
+		f.add(r.now, failed)
+		j.changed = j.changed || failed > 0
+		if t.Up {
+			f.endSpell(false)
+		}
+	}
+	f.dropOld(r.now)
+	return f
+}
+
+// judgeFailures finds whether a target is unstable. TargetDown is decided before.
+func (r *round) judgeFailures(t *Target) {
+	j, s := r.judge, TargetSubject(t.Name)
+	known := j.problems[problemKey{Subject: s, alert: AlertTargetDown}]
+	down := known != nil && known.Told > Pending
+	f := r.countFailures(t, down)
+	verdict := r.verdicts[s]
+	verdict.ExcusedFailures = f.excused
+	r.verdicts[s] = verdict
+	limits := &j.alerts.TargetUnstable
+	down = down && !t.Up
+	r.judgeUnstable(t, f, down, Warning, limits.Warning.Over)
+	if !t.WarnOnly {
+		r.judgeUnstable(t, f, down, Critical, limits.Critical.Over)
+	}
+}
+
+// judgeUnstable finds whether more percent of the readings of a target have failed.
+func (r *round) judgeUnstable(t *Target, f *failures, down bool, severity Severity, percent int64) {
+	limit := float64(percent) / 100
+	over := func(window time.Duration) bool { return f.failedPart(t, window, r.now) > limit }
+	key := problemKey{TargetSubject(t.Name), AlertTargetUnstable, "", severity}
+	holds := f.within(longWindow, r.now) >= fewestFailures && over(longWindow) && over(max(shortWindow, t.Every*5/4))
+	watched := r.now.Sub(f.since)
+	switch {
+	case !t.Read:
+		if r.judge.problems[key] == nil {
+			return
+		}
+	case down || t.Every == 0:
+		return // another alert tells of it, or there is no schedule
+	case !holds && watched < longWindow && (watched < shortWindow || over(watched)):
+		return // one that has not watched for long enough has no opinion
+	}
+	v := &ConditionVerdict{Target: t.Name, Alert: AlertTargetUnstable, Severity: severity}
+	r.conditions = append(r.conditions, v)
+	if t.Read && !holds {
+		return
+	}
+	p := r.begin(key, r.now, false)
+	p.Unknown, p.condition = !t.Read, v
+	p.explain(r.now, func(since time.Time) (cause, bool) { return r.ofCondition(t, AlertTargetUnstable, since) })
+	if p.Unknown {
+		p.freeze(r.judge)
+	}
+	r.decideOn(p)
+	v.Lasted = p.Lasted
+	r.values = append(r.values, Value{key.Subject, AlertTargetUnstable, f.failedPart(t, longWindow, r.now)})
+}
+
+// savedFailures are what is saved of failed readings, with the times made fit for that.
+func (j *Judge) savedFailures(wall func(time.Time) time.Time) []SavedFailures {
+	var list []SavedFailures
+	for name, f := range j.failures {
+		if len(f.Counts) == 0 {
+			continue
+		}
+		saved := SavedFailures{name, failures{Counts: slices.Clone(f.Counts), Spell: f.Spell}}
+		for i := range saved.Counts {
+			saved.Counts[i].At = wall(saved.Counts[i].At)
+		}
+		list = append(list, saved)
+	}
+	slices.SortFunc(list, func(a, b SavedFailures) int { return strings.Compare(a.Target, b.Target) })
+	return list
+}
+
+// resumeFailures takes over what was saved.
+func (j *Judge) resumeFailures(list []SavedFailures, past func(time.Time) time.Time) {
+	for i := range list {
+		f := &list[i].failures
+		for k := range f.Counts {
+			f.Counts[k].At = past(f.Counts[k].At)
+		}
+		j.failures[list[i].Target] = f
+	}
+}
