@@ -19,11 +19,23 @@ type Component struct {
 }
 
 // DialComponent connects a component to a server's component port. A secret that the server does not like is an error
-// that names the server's condition. The context bounds the handshake, not the connection.
-func DialComponent(ctx context.Context, addr, host, secret string) (*Component, error) {
+// that names the server's condition. A server that is starting closes connections before it has said anything, so it is
+// asked again for a while. The context bounds the handshake, not the connection.
+func DialComponent(ctx context.Context, addr, host, secret string) (c *Component, err error) {
+	eventually(readyWithin, func() bool {
+		c, err = dialComponent(ctx, addr, host, secret)
+		return ctx.Err() != nil || !errors.Is(err, errSilent)
+	})
+	return c, err
+}
+
+// errSilent is a server that ends a connection, or takes none, before its stream begins.
+var errSilent = errors.New("no stream header")
+
+func dialComponent(ctx context.Context, addr, host, secret string) (*Component, error) {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
 	if err != nil {
-		return nil, fmt.Errorf("connect component %s: %w", host, err)
+		return nil, fmt.Errorf("connect component %s: %w: %w", host, errSilent, err)
 	}
 	stop := context.AfterFunc(ctx, func() { conn.Close() }) //nolint:errcheck // wakes the reader
 	d := xml.NewDecoder(conn)
@@ -76,7 +88,7 @@ func handshake(conn net.Conn, d *xml.Decoder, host, secret string) error {
 	}
 	stream, err := nextElement(d)
 	if err != nil {
-		return fmt.Errorf("read stream header: %w", err)
+		return fmt.Errorf("%w: %w", errSilent, err)
 	}
 	id := ""
 	for _, attr := range stream.Attr {
