@@ -41,17 +41,8 @@ func (r *rig) drillContainers(t *testing.T) {
 	labels := ofContainer(docs)
 	unhealthy := is(1, "chatstack_container_health", "container", docs, "health", "unhealthy")
 	s.try(fault{
-		name: "container unhealthy", cause: turn, repair: turn, shown: unhealthy,
-		want: []notice{{"ContainerUnhealthy", "warning", labels}},
-	})
-	s.try(fault{
 		name: "container unhealthy for long", cause: turn, repair: turn, shown: unhealthy,
 		want: []notice{{"ContainerUnhealthy", "warning", labels}, {"ContainerUnhealthy", "critical", labels}},
-	})
-	s.try(fault{
-		name: "process killed 3 times", cause: func() { s.kill(docs, 3) }, repair: func() {},
-		shown: above(0, "chatstack_container_restarts_total", "container", docs),
-		want:  []notice{{"ContainerRestarts", "warning", labels}},
 	})
 	s.try(fault{
 		name: "crash loop of 4", cause: func() { s.kill(docs, 4) }, repair: func() {},

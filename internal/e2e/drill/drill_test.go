@@ -3,6 +3,7 @@
 package drill
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -85,6 +86,9 @@ alerts:
 targets:
 `
 
+// drillDivisor divides the shipped waits of Alertmanager's routes.
+const drillDivisor = 25
+
 // repository is where the shipped files are.
 const repository = "../../.."
 
@@ -93,7 +97,7 @@ func TestRealFireDrill(t *testing.T) {
 	r := &rig{operators: startOperators(t), program: realstack.BuildExporter(t)}
 	engine := realstack.StartDocker(t, realstack.DockerOptions{})
 	r.engine, r.containers = engine.Host, engine.Containers()
-	r.alertmanager = r.startAlertmanager(t)
+	r.alertmanager = r.operators.startAlertmanager(t, repository, drillDivisor)
 	// Without any exporter Prometheus would begin with an alert.
 	quiet := r.openQuiet(t)
 	rules := quiet.exporter.Rules()
@@ -122,7 +126,9 @@ scrape_configs:
 			"services":     r.drillServices,
 			"settings":     r.drillSettings,
 			"stalled":      r.drillStalled,
-			"pair":         r.drillPair,
+			"chain":        r.drillChain,
+			"engines":      r.drillEngines,
+			"switch":       r.drillSwitch,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -137,12 +143,12 @@ scrape_configs:
 // awaitHeartbeat holds that the heart beats to the end, and that nothing was said of what has no site.
 func (r *rig) awaitHeartbeat(t *testing.T) {
 	t.Helper()
-	before, _ := r.operators.heartbeats()
-	if !eventually(func() bool { now, _ := r.operators.heartbeats(); return now > before }) {
+	before := len(r.operators.heartbeats())
+	if !eventually(func() bool { return len(r.operators.heartbeats()) > before }) {
 		t.Errorf("no heartbeat any more after %d", before)
 	}
-	beats, first := r.operators.heartbeats()
-	r.report.add(row{fault: "none: it always fires", alert: "Watchdog", severity: "none", metric: -1, notified: first.Sub(r.begun), resolved: -1, note: fmt.Sprintf("(%d heartbeats)", beats)})
+	beats := r.operators.heartbeats()
+	r.report.add(row{fault: "none: it always fires", alert: "Watchdog", severity: "none", metric: -1, notified: beats[0].Sub(r.begun), resolved: -1, note: fmt.Sprintf("(%d heartbeats)", len(beats))})
 	about, _ := r.operators.since(0, "")
 	about = slices.DeleteFunc(about, func(n told) bool {
 		return n.Labels["alertname"] == "Watchdog" && n.Receiver == "heartbeat" && n.Status == "firing"
@@ -152,24 +158,7 @@ func (r *rig) awaitHeartbeat(t *testing.T) {
 	}
 }
 
-// startAlertmanager starts one with what is shipped, fitted to the operators.
-func (r *rig) startAlertmanager(t *testing.T) *realstack.Program {
-	t.Helper()
-	files := r.operators.secrets()
-	files["templates/chatstack.tmpl"] = shipped(t, "deploy/alertmanager/templates/chatstack.tmpl")
-	return realstack.StartAlertmanager(t, r.operators.fit(t, string(shipped(t, "deploy/alertmanager/alertmanager.yml"))), files)
-}
-
-func shipped(t *testing.T, path string) []byte {
-	t.Helper()
-	content, err := os.ReadFile(filepath.Join(repository, filepath.FromSlash(path)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return content
-}
-
-// judge holds that the heart has beaten, that every alert of the rules was drilled, and shows the table.
+// judge holds that every alert of the rules was drilled, or is told in a story, and shows the table.
 func (r *rig) judge(t *testing.T, rules string) {
 	t.Helper()
 	var file struct {
@@ -183,11 +172,19 @@ func (r *rig) judge(t *testing.T, rules string) {
 	if err := yaml.Unmarshal([]byte(rules), &file); err != nil {
 		t.Fatal(err)
 	}
+	var stories []byte
+	scripts, err := filepath.Glob("../story/*_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, script := range scripts {
+		stories = append(stories, readFile(t, ".", script)...)
+	}
 	for _, group := range file.Groups {
 		for _, rule := range group.Rules {
 			severity := rule.Labels["severity"]
-			if rule.Alert != "" && !r.report.has(rule.Alert, severity) {
-				t.Errorf("no fault was caused that makes %s %s", rule.Alert, severity)
+			if rule.Alert != "" && !r.report.has(rule.Alert, severity) && !bytes.Contains(stories, []byte(": "+rule.Alert+" "+severity+" ")) {
+				t.Errorf("no fault was caused that makes %s %s, and no story tells of it", rule.Alert, severity)
 			}
 		}
 	}
@@ -195,9 +192,6 @@ func (r *rig) judge(t *testing.T, rules string) {
 		if strings.Contains(line, "level=error") || strings.Contains(line, "Evaluating rule failed") {
 			t.Errorf("complaint: %s", line)
 		}
-	}
-	if r.operators.posted() == 0 {
-		t.Error("the channel was told nothing")
 	}
 	table := r.report.String()
 	path := filepath.Join(t.ArtifactDir(), "drill.txt")

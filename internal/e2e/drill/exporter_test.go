@@ -3,7 +3,6 @@
 package drill
 
 import (
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
@@ -55,10 +54,7 @@ func (r *rig) drillSettings(t *testing.T) {
 	}
 }
 
-// gone is what a page shows that does not come.
-func gone(p page) bool { return p == nil }
-
-// drillStalled is about an exporter that stands still, and one that is gone. Before it is a proxy that keeps the last
+// drillStalled is about an exporter that stands still. Before it is a proxy that keeps the last
 // page: without that, a process that stands still cannot be told from one that is gone.
 func (r *rig) drillStalled(t *testing.T) {
 	t.Helper()
@@ -78,10 +74,6 @@ func (r *rig) drillStalled(t *testing.T) {
 			return below(float64(time.Now().Add(-45*time.Second).Unix()), "chatstack_poll_last_completed_timestamp_seconds")(p)
 		},
 		want: []notice{{"PollStalled", "critical", of()}},
-	})
-	s.try(fault{
-		name: "only exporter stopped", cause: s.exporter.Stop, repair: s.exporter.Start, shown: gone,
-		want: []notice{{"ExporterDown", "critical", of()}},
 	})
 }
 
@@ -114,20 +106,4 @@ func (c *cache) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4")
 	w.Write(c.last) //nolint:errcheck // it asks again
-}
-
-// drillPair is about two exporters of one stack.
-func (r *rig) drillPair(t *testing.T) {
-	t.Helper()
-	sim := simstacktest.Start(t, simstack.Options{})
-	targets := "  - {kind: docs_search, url: " + sim.Environ()["DOCS_SEARCH_URL"] + "}\n"
-	s := r.open(t, "pair", targets, nil)
-	second := realstack.StartExporter(t, r.program, settings+targets, nil)
-	s.scrape(second.Addr)
-	s.await("both", func() bool { return len(s.query(fmt.Sprintf("up{env=%q} == 1", s.env))) == 2 })
-	s.try(fault{
-		name: "one exporter of a pair stopped", cause: second.Stop, repair: second.Start,
-		shown: func(page) bool { return gone((&site{t: t, url: second.URL()}).page()) },
-		want:  []notice{{"ExporterDown", "warning", of("instance", second.Addr, "job", "chatstack_exporter")}},
-	})
 }

@@ -4,16 +4,11 @@ package drill
 
 import (
 	"cmp"
-	"encoding/json"
 	"flag"
 	"fmt"
-	"io"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -35,7 +30,7 @@ var (
 )
 
 // messageCount is how many messages there are to one kind of reader.
-type messageCount struct{ pages, chat int }
+type messageCount struct{ pages, mails, chat int }
 
 // incident is a fault of a whole stack, and how many messages it may cause: while it lasts, and when it is over.
 type incident struct {
@@ -49,17 +44,17 @@ type incident struct {
 var incidents = []incident{
 	{
 		name: "everything is stopped", cause: func(s *messageSite) { s.switchAll("stopped", true) }, repair: func(s *messageSite) { s.switchAll("stopped", false) },
-		firing: messageCount{1, 1}, ending: messageCount{1, 1},
+		firing: messageCount{1, 1, 1}, ending: messageCount{1, 1, 1},
 	},
 	{
 		name:  "the XMPP server's container is stopped",
 		cause: func(s *messageSite) { s.turn("xmpp", "stopped", true) }, repair: func(s *messageSite) { s.turn("xmpp", "stopped", false) },
-		firing: messageCount{1, 1}, ending: messageCount{1, 1},
+		firing: messageCount{1, 1, 1}, ending: messageCount{1, 1, 1},
 	},
 	{
 		name:  "the XMPP server hangs, with five targets",
 		cause: func(s *messageSite) { s.hangXMPP(true) }, repair: func(s *messageSite) { s.hangXMPP(false) },
-		firing: messageCount{1, 1}, ending: messageCount{1, 1},
+		firing: messageCount{1, 1, 1}, ending: messageCount{1, 1, 1},
 	},
 	{
 		name: "the engine is stopped, with all containers",
@@ -73,12 +68,12 @@ var incidents = []incident{
 			}
 			s.switchAll("stopped", false)
 		},
-		firing: messageCount{1, 1}, ending: messageCount{1, 1},
+		firing: messageCount{1, 1, 1}, ending: messageCount{1, 1, 1},
 	},
 	{
 		name:  "the engine hangs, and its containers run",
 		cause: func(s *messageSite) { s.turn("docker", "hang", true) }, repair: func(s *messageSite) { s.turn("docker", "hang", false) },
-		firing: messageCount{1, 1}, ending: messageCount{1, 1},
+		firing: messageCount{1, 1, 1}, ending: messageCount{1, 1, 1},
 	},
 	{
 		name:  "the network is cut between the exporter and everything",
@@ -87,16 +82,16 @@ var incidents = []incident{
 			s.switchAll("hang", false)
 			s.turn("docker", "hang", false)
 		},
-		firing: messageCount{1, 1}, ending: messageCount{1, 1},
+		firing: messageCount{1, 1, 1}, ending: messageCount{1, 1, 1},
 	},
 	{
 		name: "the disk is full", cause: func(s *messageSite) { s.fill() }, repair: func(s *messageSite) { s.empty() },
-		firing: messageCount{1, 1}, ending: messageCount{1, 1},
+		firing: messageCount{1, 1, 1}, ending: messageCount{1, 1, 1},
 	},
 	{
 		name:  "the network is cut between Prometheus and the exporter",
 		cause: func(s *messageSite) { s.exporter.Hang() }, repair: func(s *messageSite) { s.exporter.Resume() },
-		firing: messageCount{1, 1}, ending: messageCount{1, 1},
+		firing: messageCount{1, 1, 1}, ending: messageCount{1, 1, 1},
 	},
 	{
 		name: "five services are deployed", cause: func(s *messageSite) { s.deployFive() }, repair: func(*messageSite) {},
@@ -116,25 +111,14 @@ func TestRealMessages(t *testing.T) {
 	if output, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, output)
 	}
-	desk := &desk{}
-	discovery := &operators{targets: map[string]string{}}
-	mux := http.NewServeMux()
-	mux.HandleFunc("POST /{what}/{receiver}", func(_ http.ResponseWriter, r *http.Request) { desk.take(t, r) })
-	mux.HandleFunc("GET /targets", discovery.serveTargets)
-	server := httptest.NewServer(mux)
-	t.Cleanup(server.Close)
-
-	template, err := os.ReadFile(filepath.Join(tree, "deploy/alertmanager/templates/chatstack.tmpl"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	alertmanager := realstack.StartAlertmanager(t, countingAlertmanager(t, tree, server.URL), map[string][]byte{"templates/chatstack.tmpl": template})
+	operators := startOperators(t)
+	alertmanager := operators.startAlertmanager(t, tree, *messagesScale)
 	settings := scaledSettings(t, tree)
 	var sites []*messageSite
 	for i := range incidents {
-		s := &messageSite{t: t, env: fmt.Sprintf("site-%d", i+1), desk: desk}
+		s := &messageSite{t: t, env: fmt.Sprintf("site-%d", i+1), operators: operators}
 		s.start(program, settings)
-		discovery.watch(s.exporter.Addr, s.env)
+		operators.watch(s.exporter.Addr, s.env)
 		sites = append(sites, s)
 	}
 	prometheus := realstack.StartPrometheus(t, fmt.Sprintf(`
@@ -147,7 +131,7 @@ scrape_configs:
   - job_name: chatstack_exporter
     honor_labels: true
     http_sd_configs: [{url: %[2]q, refresh_interval: 5s}]
-`, alertmanager.Addr, server.URL+"/targets", scaled(30*time.Second)), map[string][]byte{"chatstack.rules.yml": []byte(sites[0].exporter.Rules())})
+`, alertmanager.Addr, operators.url+"/targets", scaled(30*time.Second)), map[string][]byte{"chatstack.rules.yml": []byte(sites[0].exporter.Rules())})
 
 	var table messageTable
 	t.Run("incidents", func(t *testing.T) {
@@ -171,28 +155,13 @@ scrape_configs:
 // scaled is a time as the test has it.
 func scaled(d time.Duration) time.Duration { return d / time.Duration(*messagesScale) }
 
-// scaledText is a YAML duration, or what else the text is, as the test has it.
-var durationText = regexp.MustCompile(`^(\d+(ms|s|m|h|d))+$`)
-
-func scaledText(text string) string {
-	d, err := time.ParseDuration(text)
-	if err != nil || !durationText.MatchString(text) {
-		return text
-	}
-	return scaled(d).String()
-}
-
 // scaledSettings are the shipped settings of the alerts, and of how often targets are read.
 func scaledSettings(t *testing.T, tree string) string {
 	t.Helper()
 	var file struct {
 		Alerts map[string]any
 	}
-	content, err := os.ReadFile(filepath.Join(tree, "exporter.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := yaml.Unmarshal(content, &file); err != nil {
+	if err := yaml.Unmarshal(readFile(t, tree, "exporter.yaml"), &file); err != nil {
 		t.Fatal(err)
 	}
 	var scale func(settings map[string]any)
@@ -204,7 +173,7 @@ func scaledSettings(t *testing.T, tree string) string {
 			case string:
 				// What is left of a certificate's time is not scaled.
 				if key != "under" {
-					settings[key] = scaledText(value)
+					settings[key] = divided(value, *messagesScale)
 				}
 			}
 		}
@@ -222,121 +191,16 @@ func scaledSettings(t *testing.T, tree string) string {
 	return string(settings)
 }
 
-// countingAlertmanager is the shipped configuration, with the same receivers and routes. The receivers' messages come to the
-// desk, and all messages in full besides.
-func countingAlertmanager(t *testing.T, tree, url string) string {
-	t.Helper()
-	content, err := os.ReadFile(filepath.Join(tree, "deploy/alertmanager/alertmanager.yml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var file map[string]any
-	if err := yaml.Unmarshal(content, &file); err != nil {
-		t.Fatal(err)
-	}
-	file["global"] = map[string]any{}
-	var scaleRoute func(route map[string]any)
-	scaleRoute = func(route map[string]any) {
-		for _, key := range []string{"group_wait", "group_interval", "repeat_interval"} {
-			if text, ok := route[key].(string); ok {
-				route[key] = scaledText(text)
-			}
-		}
-		// The test is at any hour.
-		delete(route, "active_time_intervals")
-		routes, _ := route["routes"].([]any)
-		for _, r := range routes {
-			scaleRoute(r.(map[string]any)) //nolint:forcetypeassert // a route
-		}
-	}
-	scaleRoute(file["route"].(map[string]any))           //nolint:forcetypeassert // the route
-	for _, receiver := range file["receivers"].([]any) { //nolint:forcetypeassert // the receivers
-		receiver := receiver.(map[string]any) //nolint:forcetypeassert // a receiver
-		name := receiver["name"].(string)     //nolint:forcetypeassert // its name
-		webhooks, _ := receiver["webhook_configs"].([]any)
-		for i, hook := range webhooks {
-			webhooks[i] = map[string]any{"url": url + "/call/" + name, "send_resolved": hook.(map[string]any)["send_resolved"] != false} //nolint:forcetypeassert // a webhook
-		}
-		receiver["webhook_configs"] = append(webhooks, map[string]any{"url": url + "/whole/" + name, "send_resolved": true})
-		posts, _ := receiver["slack_configs"].([]any)
-		for i, post := range posts {
-			own := map[string]any{"api_url": url + "/post/" + name}
-			for key, value := range post.(map[string]any) { //nolint:forcetypeassert // a channel
-				own[key] = value
-			}
-			// The environment is nowhere in the message else.
-			own["pretext"] = "{{ .GroupLabels.env }} {{ .Status }}"
-			posts[i] = own
-		}
-		delete(receiver, "email_configs")
-	}
-	fitted, err := yaml.Marshal(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(fitted)
-}
-
-// message is what a receiver got.
-type message struct {
-	at time.Time
-	// what is call for a webhook of people, post for the channel, and whole for the webhook that gets everything in full.
-	what, receiver, env, status string
-	alerts                      []told
-}
-
-// desk gets all messages.
-type desk struct {
-	mu  sync.Mutex
-	all []message
-}
-
-func (d *desk) take(t *testing.T, r *http.Request) {
-	t.Helper()
-	m := message{at: time.Now(), what: r.PathValue("what"), receiver: r.PathValue("receiver")}
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		return // it is sent again
-	}
-	var content struct {
-		Status      string
-		GroupLabels map[string]string
-		Alerts      []told
-		Attachments []struct{ Pretext string }
-	}
-	if err := json.Unmarshal(body, &content); err != nil {
-		t.Errorf("message to %s: %v", m.receiver, err)
-		return
-	}
-	m.status, m.env, m.alerts = content.Status, content.GroupLabels["env"], content.Alerts
-	if m.what == "post" {
-		m.env, m.status, _ = strings.Cut(content.Attachments[0].Pretext, " ")
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.all = append(d.all, m)
-}
-
-// about are the messages about an environment, but for heartbeats.
-func (d *desk) about(env string) (list []message) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, m := range d.all {
-		if m.env == env && m.receiver != "heartbeat" {
-			list = append(list, m)
-		}
-	}
-	return list
-}
-
 // countOf are the messages of a status to people: pages are calls, and posts are in the channel.
 func countOf(messages []message, status string) (n messageCount) {
 	for _, m := range messages {
 		switch {
 		case m.status != status:
-		case m.what == "call":
+		case m.way == call:
 			n.pages++
-		case m.what == "post":
+		case m.way == email:
+			n.mails++
+		case m.way == post:
 			n.chat++
 		}
 	}
@@ -347,7 +211,7 @@ func countOf(messages []message, status string) (n messageCount) {
 type messageSite struct {
 	t          *testing.T
 	env        string
-	desk       *desk
+	operators  *operators
 	stack      *simstack.Stack
 	exporter   *realstack.Exporter
 	prometheus *realstack.Program
@@ -378,7 +242,7 @@ targets:
   - {kind: tls, name: xmpp_s2s, container: xmpp, address: %q, starttls: xmpp-server, domain: chat.test, ca_file: %q}
   - {kind: xmpp_proxy, container: xmpp-proxy}
   - {kind: irc_rpc, container: irc}
-  - {kind: irc_tls, container: irc, address: %q}
+  - {kind: irc_tls, container: irc, address: %q, schedule: "@every %s"}
   - {kind: irc_services, container: irc-services}
   - {kind: plant_store, container: plant-store}
   - {kind: identity, container: identity}
@@ -386,7 +250,7 @@ targets:
   - {kind: web_irc, container: web-irc, url: %q}
   - {kind: docker}
   - {kind: volume, name: data, path: %q}
-`, s.stack.XMPPClientAddress(), s.stack.XMPPServerAddress(), s.stack.CAFile(), s.stack.IRCAddress(), s.stack.URL("web_irc"), s.volume), s.stack.Environ())
+`, s.stack.XMPPClientAddress(), s.stack.XMPPServerAddress(), s.stack.CAFile(), s.stack.IRCAddress(), scaled(time.Minute), s.stack.URL("web_irc"), s.volume), s.stack.Environ())
 }
 
 func (s *messageSite) turn(service, fault string, on bool) {
@@ -475,20 +339,7 @@ func (s *messageSite) quiet() bool {
 	if err != nil || len(result) > 0 {
 		return false
 	}
-	open := map[string]bool{}
-	for _, m := range s.desk.about(s.env) {
-		for _, a := range m.alerts {
-			if m.what == "whole" {
-				open[m.receiver+fmt.Sprint(a.Labels)] = a.Status == "firing"
-			}
-		}
-	}
-	for _, still := range open {
-		if still {
-			return false
-		}
-	}
-	return true
+	return len(s.operators.unresolved(s.env)) == 0
 }
 
 func (s *messageSite) await(what string, within time.Duration, holds func() bool) {
@@ -511,7 +362,7 @@ func (s *messageSite) suffer(i incident, table *messageTable) {
 		return err == nil && len(up) == 15 && s.quiet()
 	})
 	s.pass(3 * time.Minute)
-	if told := s.desk.about(s.env); len(told) > 0 {
+	if told := s.operators.messagesSince(0, s.env); len(told) > 0 {
 		s.t.Fatalf("told before anything happened:\n%s", timeline(told, told[0].at))
 	}
 	began := time.Now()
@@ -521,7 +372,7 @@ func (s *messageSite) suffer(i incident, table *messageTable) {
 	over := time.Now()
 	s.await("the end of everything", time.Hour, s.quiet)
 	s.pass(10 * time.Minute)
-	told := s.desk.about(s.env)
+	told := s.operators.messagesSince(0, s.env)
 	row := messageRow{incident: i, firing: countOf(told, "firing"), ending: countOf(told, "resolved"), story: timeline(told, began)}
 	s.t.Logf("repaired after %s\n%s", over.Sub(began).Round(time.Second), row.story)
 	table.add(row)
@@ -546,7 +397,7 @@ func timeline(messages []message, began time.Time) string {
 			alerts = append(alerts, strings.Join(append([]string{a.Status, a.Labels["alertname"], a.Labels["severity"]}, labels...), " "))
 		}
 		slices.Sort(alerts)
-		if m.what == "whole" {
+		if m.way == whole {
 			fmt.Fprintf(&b, "  %7s %s %s: %s\n", after, m.receiver, m.status, strings.Join(alerts, "; "))
 		}
 	}
@@ -582,9 +433,9 @@ func (m *messageTable) String() string {
 	slices.SortFunc(m.rows, func(a, b messageRow) int { return cmp.Compare(order(a), order(b)) })
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "FAULT\tPAGES\tIN THE CHANNEL\tPAGES ABOUT THE END\tIN THE CHANNEL ABOUT THE END") //nolint:errcheck // a builder takes all
+	fmt.Fprintln(w, "FAULT\tPAGES\tMAILS\tIN THE CHANNEL\tPAGES OF THE END\tMAILS OF THE END\tIN THE CHANNEL OF THE END") //nolint:errcheck // a builder takes all
 	for _, r := range m.rows {
-		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\n", r.name, r.firing.pages, r.firing.chat, r.ending.pages, r.ending.chat) //nolint:errcheck // a builder takes all
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%d\n", r.name, r.firing.pages, r.firing.mails, r.firing.chat, r.ending.pages, r.ending.mails, r.ending.chat) //nolint:errcheck // a builder takes all
 	}
 	if err := w.Flush(); err != nil {
 		panic(err) // a builder takes all

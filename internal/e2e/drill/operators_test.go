@@ -3,11 +3,18 @@
 package drill
 
 import (
+	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"maps"
+	"mime"
+	"mime/multipart"
+	"mime/quotedprintable"
 	"net/http"
 	"net/http/httptest"
+	"net/mail"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -17,7 +24,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/realstack"
 )
 
-// told is what one notification says of one alert, when it says so first.
+// told is what one notification says of one alert.
 type told struct {
 	At          time.Time
 	Receiver    string
@@ -36,21 +43,35 @@ func (n *told) key() string {
 	return strings.Join([]string{n.Receiver, n.Status, n.StartsAt.String(), string(labels)}, " ")
 }
 
-// operators are those who get notifications: whoever is on call, the channel, the heartbeat's other side. They also say
-// whom Prometheus shall scrape.
+// ways are those in which messages come: to the pager, by mail, into the channel. Of each message everything comes once more.
+const (
+	call  = "call"
+	email = "mail"
+	post  = "post"
+	whole = "whole"
+)
+
+// message is what a receiver got at once.
+type message struct {
+	at                         time.Time
+	way, receiver, env, status string
+	// subject and text are those of a mail or a post.
+	subject, text string
+	// alerts are all those of a whole message, and news those of which it says something new.
+	alerts, news []told
+}
+
+// operators are those who get messages: whoever is on call, the channel, the heartbeat's other side. They also say whom
+// Prometheus shall scrape.
 type operators struct {
 	url  string
 	mail string
 
-	mu      sync.Mutex
-	said    map[string]bool
-	log     []told
-	changed chan struct{}
-	targets map[string]string // environments by address
-
-	beats     int
-	firstBeat time.Time
-	posts     int
+	mu       sync.Mutex
+	said     map[string]bool
+	messages []message
+	changed  chan struct{}
+	targets  map[string]string // environments by address
 }
 
 // startOperators starts their servers.
@@ -58,60 +79,136 @@ func startOperators(t *testing.T) *operators {
 	t.Helper()
 	o := &operators{said: map[string]bool{}, changed: make(chan struct{}), targets: map[string]string{}}
 	mux := http.NewServeMux()
-	for _, receiver := range []string{"page", "chat", "heartbeat"} {
-		mux.HandleFunc("POST /"+receiver, func(_ http.ResponseWriter, r *http.Request) { o.take(t, receiver, r.Body) })
-	}
-	mux.HandleFunc("POST /channel", func(w http.ResponseWriter, _ *http.Request) {
-		o.mu.Lock()
-		defer o.mu.Unlock()
-		o.posts++
-		io.WriteString(w, "ok") //nolint:errcheck // nobody to tell
+	mux.HandleFunc("POST /{way}/{receiver}", func(_ http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return // it is sent again
+		}
+		if err := o.take(message{way: r.PathValue("way"), receiver: r.PathValue("receiver")}, body); err != nil {
+			t.Errorf("read message to %s: %v", r.URL, err)
+		}
 	})
 	mux.HandleFunc("GET /targets", o.serveTargets)
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
 	o.url = server.URL
-	o.mail = realstack.ReceiveMail(t, func([]byte) {})
+	o.mail = realstack.ReceiveMail(t, func(content []byte) {
+		if err := o.takeMail(content); err != nil {
+			t.Errorf("read mail: %v\n%s", err, content)
+		}
+	})
 	return o
 }
 
-// take notes what a notification says for the first time.
-func (o *operators) take(t *testing.T, receiver string, body io.Reader) {
-	t.Helper()
-	var message struct{ Alerts []told }
-	if err := json.NewDecoder(body).Decode(&message); err != nil {
-		t.Errorf("read notification to %s: %v", receiver, err)
-		return
+// take notes what a receiver got over HTTP.
+func (o *operators) take(m message, body []byte) error {
+	var content struct {
+		Status      string
+		GroupLabels map[string]string
+		Alerts      []told
+		Attachments []struct{ Pretext, Title, Text string }
 	}
+	if err := json.Unmarshal(body, &content); err != nil {
+		return err
+	}
+	m.status, m.env, m.alerts = content.Status, content.GroupLabels["env"], content.Alerts
+	if m.way == post {
+		if len(content.Attachments) != 1 {
+			return fmt.Errorf("a post of %d parts, want 1", len(content.Attachments))
+		}
+		said := content.Attachments[0]
+		m.env, m.status, _ = strings.Cut(said.Pretext, " ")
+		m.subject, m.text = said.Title, said.Text
+	}
+	o.add(m)
+	return nil
+}
+
+// envOfMail is how a mail names the environment of its alerts.
+var envOfMail = regexp.MustCompile(` env=(\S+)`)
+
+// takeMail notes a mail. Only pages come by mail.
+func (o *operators) takeMail(content []byte) error {
+	received, err := mail.ReadMessage(bytes.NewReader(content))
+	if err != nil {
+		return err
+	}
+	subject, err := new(mime.WordDecoder).DecodeHeader(received.Header.Get("Subject"))
+	if err != nil {
+		return err
+	}
+	_, params, err := mime.ParseMediaType(received.Header.Get("Content-Type"))
+	if err != nil {
+		return err
+	}
+	m := message{way: email, receiver: "page", status: "firing", subject: subject}
+	if strings.HasPrefix(subject, "[RESOLVED]") {
+		m.status = "resolved"
+	}
+	for r := multipart.NewReader(received.Body, params["boundary"]); ; {
+		part, err := r.NextRawPart()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		text, err := io.ReadAll(quotedprintable.NewReader(part))
+		if err != nil {
+			return err
+		}
+		if strings.HasPrefix(part.Header.Get("Content-Type"), "text/plain") {
+			m.text = strings.ReplaceAll(string(text), "\r\n", "\n")
+		}
+	}
+	if env := envOfMail.FindStringSubmatch(m.text); env != nil {
+		m.env = env[1]
+	}
+	o.add(m)
+	return nil
+}
+
+func (o *operators) add(m message) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if receiver == "heartbeat" {
-		o.beats++
-		if o.firstBeat.IsZero() {
-			o.firstBeat = time.Now()
-		}
-	}
-	for _, n := range message.Alerts {
-		n.At, n.Receiver = time.Now(), receiver
-		if key := n.key(); !o.said[key] {
+	m.at = time.Now()
+	for i := range m.alerts {
+		n := &m.alerts[i]
+		n.At, n.Receiver = m.at, m.receiver
+		if key := n.key(); m.way == whole && !o.said[key] {
 			o.said[key] = true
-			o.log = append(o.log, n)
+			m.news = append(m.news, *n)
 		}
 	}
+	o.messages = append(o.messages, m)
 	close(o.changed)
 	o.changed = make(chan struct{})
 }
 
-// since are the notifications about an environment from a place in the log on, and what is closed when there are more.
+// since are the notifications about an environment from a place on, and what is closed when there are more.
 func (o *operators) since(place int, env string) (about []told, changed <-chan struct{}) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for _, n := range o.log[place:] {
-		if n.Labels["env"] == env {
-			about = append(about, n)
+	for _, m := range o.messages[place:] {
+		for _, n := range m.news {
+			if n.Labels["env"] == env {
+				about = append(about, n)
+			}
 		}
 	}
 	return about, o.changed
+}
+
+// messagesSince are the messages about an environment from a place on.
+func (o *operators) messagesSince(place int, env string) (about []message) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, m := range o.messages[place:] {
+		if m.env == env {
+			about = append(about, m)
+		}
+	}
+	return about
 }
 
 // unresolved are the notifications about an environment whose end was not told.
@@ -127,14 +224,14 @@ func (o *operators) unresolved(env string) []told {
 	return open
 }
 
-// place is the end of the log.
+// place is the end of the messages so far.
 func (o *operators) place() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return len(o.log)
+	return len(o.messages)
 }
 
-// await waits for a notification about an environment, from a place in the log on.
+// await waits for a notification about an environment, from a place on.
 func (o *operators) await(place int, env string, wanted func(told) bool) (told, bool) {
 	patience := time.NewTimer(patience)
 	defer patience.Stop()
@@ -153,18 +250,16 @@ func (o *operators) await(place int, env string, wanted func(told) bool) (told, 
 	}
 }
 
-// heartbeats are how many there were, and when the first one came.
-func (o *operators) heartbeats() (n int, first time.Time) {
+// heartbeats are when the other side of the heartbeat heard it.
+func (o *operators) heartbeats() (at []time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.beats, o.firstBeat
-}
-
-// posted is how many messages the channel got.
-func (o *operators) posted() int {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.posts
+	for _, m := range o.messages {
+		if m.way == call && m.receiver == "heartbeat" {
+			at = append(at, m.at)
+		}
+	}
+	return at
 }
 
 // watch has Prometheus scrape an exporter, with a label env, until the returned function is called.
@@ -193,26 +288,4 @@ func (o *operators) serveTargets(w http.ResponseWriter, _ *http.Request) {
 	o.mu.Unlock()
 	w.Header().Set("Content-Type", "application/json")
 	json.NewEncoder(w).Encode(groups) //nolint:errcheck,errchkjson // it asks again
-}
-
-// fit fits the shipped configuration of Alertmanager to these operators: addresses, files, waits and the hour. One thing
-// is added: beside the channel, whose messages are for people, a webhook gets the same with all labels.
-func (o *operators) fit(t *testing.T, config string) string {
-	t.Helper()
-	return realstack.FitAlertmanager(t, config, o.url, o.mail, [][2]string{
-		{`(?m)^  - name: chat\n    slack_configs: \*channel$`, "  - name: chat\n    slack_configs: *channel\n    webhook_configs: [{url: " + o.url + "/chat}]"},
-		{`group_wait: [1-9]\S+`, "group_wait: 1s"},
-		{`group_interval: [25]m`, "group_interval: 3s"},
-		{`group_interval: 1m`, "group_interval: 2s"},
-		{`repeat_interval: 50s`, "repeat_interval: 1s"},
-	}...)
-}
-
-// secrets are the files that the configuration wants.
-func (o *operators) secrets() map[string][]byte {
-	return map[string][]byte{
-		"secrets/chat_webhook_url": []byte(o.url + "/channel"),
-		"secrets/oncall_token":     []byte("secret"),
-		"secrets/heartbeat_token":  []byte("secret"),
-	}
 }

@@ -16,11 +16,14 @@ import (
 // ofTarget are the labels of an alert about a target.
 func ofTarget(target string) map[string]string { return of("target", target) }
 
+// ofDown are the labels of an alert on a target that is down, and named after its kind.
+func ofDown(target string) map[string]string { return of("target", target, "kind", target) }
+
 // bothOf are the warning and the worse alert on targets that are down.
 func bothOf(targets ...string) []notice {
 	var both []notice
 	for _, target := range targets {
-		both = append(both, notice{"TargetDown", "warning", ofTarget(target)}, notice{"TargetDown", "critical", ofTarget(target)})
+		both = append(both, notice{"TargetDown", "warning", ofDown(target)}, notice{"TargetDown", "critical", ofDown(target)})
 	}
 	return both
 }
@@ -38,7 +41,7 @@ func (r *rig) drillServers(t *testing.T) {
 	bridge := s.connect(prosody)
 	s.try(fault{
 		name: "Atheme stopped", cause: atheme.Stop, repair: atheme.Start, shown: down("irc_services"),
-		want: []notice{{"TargetDown", "warning", ofTarget("irc_services")}},
+		want: []notice{{"TargetDown", "warning", ofDown("irc_services")}},
 	})
 	s.try(fault{
 		name: "XMPP server hung", cause: prosody.Hang, repair: prosody.Resume, shown: down("xmpp_status"),
@@ -155,8 +158,8 @@ func (r *rig) drillCertificates(t *testing.T) {
 	// A proxy that no client can use is down, too. That is told as well, since the other alert began days before.
 	s.try(fault{
 		name: "certificate has ended", cause: load(authority, -day), repair: good, shown: left(0),
-		want: []notice{critical, {"TargetDown", "critical", ofTarget("xmpp_proxy")}},
-		may:  []notice{warning, {"TargetDown", "warning", ofTarget("xmpp_proxy")}},
+		want: []notice{critical, {"TargetDown", "critical", ofDown("xmpp_proxy")}},
+		may:  []notice{warning, {"TargetDown", "warning", ofDown("xmpp_proxy")}},
 	})
 	s.try(fault{
 		name: "certificate of another authority", repair: good,
@@ -164,7 +167,7 @@ func (r *rig) drillCertificates(t *testing.T) {
 		shown: is(0, "chatstack_tls_certificate_verified", "endpoint", "xmpp_proxy"),
 		want: []notice{
 			{"TLSChainInvalid", "warning", ofTarget("xmpp_proxy")},
-			{"TargetDown", "critical", ofTarget("xmpp_proxy")},
+			{"TargetDown", "critical", ofDown("xmpp_proxy")},
 		},
 	})
 	s.try(fault{
@@ -187,5 +190,44 @@ func (r *rig) drillCertificates(t *testing.T) {
 	s.try(fault{
 		name: "nginx stopped", cause: nginx.Stop, repair: nginx.Start, shown: down("xmpp_proxy"),
 		want: slices.Clone(bothOf("xmpp_proxy")),
+	})
+}
+
+// drillChain is about a real proxy whose certificate is by an intermediate authority.
+func (r *rig) drillChain(t *testing.T) {
+	t.Helper()
+	const day = 24 * time.Hour
+	authority := realstack.NewAuthorityUntil(t, time.Now().Add(365*day))
+	nginx := realstack.StartNginx(t, "http://"+free(t))
+	nginx.Authority = authority
+	intermediate := authority.BelowUntil(time.Now().Add(300 * day))
+	show := func(by *realstack.Authority, whole bool) func() {
+		return func() {
+			certificate, key := by.IssueUntil(time.Now().Add(60*day), realstack.XMPPDomain, "127.0.0.1")
+			if whole {
+				certificate = append(certificate, by.Certificate()...)
+			}
+			nginx.Renew(certificate, key)
+			nginx.Reload()
+		}
+	}
+	good := show(intermediate, true)
+	good()
+	s := r.open(t, "chain", fmt.Sprintf("  - {kind: xmpp_proxy, url: %s/health, ca_file: %s}\n", nginx.URL(), authority.File), nil)
+	endpoint := of("endpoint", "xmpp_proxy", "target", "xmpp_proxy")
+	s.try(fault{
+		name: "intermediate certificate ends in 10 days, its leaf in 60", repair: good,
+		cause: show(authority.BelowUntil(time.Now().Add(10*day)), true),
+		shown: below(float64(time.Now().Add(11*day).Unix()), "chatstack_tls_certificate_not_after_timestamp_seconds", "endpoint", "xmpp_proxy", "source", "verified_chain"),
+		want:  []notice{{"TLSCertificateExpiry", "warning", endpoint}},
+	})
+	s.try(fault{
+		name: "intermediate certificate left out", repair: good, cause: show(intermediate, false),
+		shown: is(0, "chatstack_tls_certificate_verified", "endpoint", "xmpp_proxy"),
+		want: []notice{
+			{"TLSChainInvalid", "warning", ofTarget("xmpp_proxy")},
+			{"TargetDown", "critical", ofDown("xmpp_proxy")},
+		},
+		may: []notice{{"TargetDown", "warning", ofDown("xmpp_proxy")}},
 	})
 }

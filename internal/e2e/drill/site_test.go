@@ -118,8 +118,22 @@ func (n notice) fits(said told) bool {
 	maps.DeleteFunc(labels, func(name, _ string) bool {
 		return slices.Contains([]string{"alertname", "alert", "severity", "stack", "env"}, name)
 	})
-	receiver := map[string]string{"critical": "page", "warning": "chat"}[n.severity]
-	return said.Labels["alertname"] == n.alert && said.Labels["severity"] == n.severity && said.Receiver == receiver && said.Labels["stack"] == "chat" && maps.Equal(labels, n.labels)
+	return said.Labels["alertname"] == n.alert && said.Labels["severity"] == n.severity && slices.Contains(n.receivers(), said.Receiver) &&
+		said.Labels["stack"] == "chat" && maps.Equal(labels, n.labels)
+}
+
+// neverWarned are the alerts that are critical from the beginning, so that the channel is told of them with the page.
+var neverWarned = []string{"ContainerMissing", "ExporterDown", "IRCServicesUnlinked", "PollStalled", "XMPPComponentDisconnected"}
+
+// receivers are who is told.
+func (n notice) receivers() []string {
+	switch {
+	case n.severity == "warning":
+		return []string{"chat"}
+	case slices.Contains(neverWarned, n.alert):
+		return []string{"page", "chat"}
+	}
+	return []string{"page"}
 }
 
 // fault is something that goes wrong at a site.
@@ -134,6 +148,9 @@ type fault struct {
 	want, may []notice
 	// after is what must be told of the repair.
 	after []notice
+	// pages and posts are how many messages of the fault come to each receiver, where that is not one page, and one post for
+	// each alert's name.
+	pages, posts int
 }
 
 // try causes a fault, waits until all is told that must be, repairs it, and waits until all of that is resolved.
@@ -164,6 +181,10 @@ func (s *site) try(f fault) {
 	}
 	s.settle()
 	s.nothingElse(place, f)
+	messages := s.readMessages(place, f)
+	for i := range rows {
+		rows[i].note = messages
+	}
 	s.report.add(rows...)
 	s.t.Logf("%s: %s: %d told and resolved", s.env, f.name, len(rows))
 }
@@ -196,8 +217,8 @@ func (s *site) nothingElse(place int, f fault) {
 					times++
 				}
 			}
-			if times != 1 {
-				s.t.Errorf("%s: %s: told %d times: %s %s", s.env, f.name, times, status, n)
+			if times != len(n.receivers()) {
+				s.t.Errorf("%s: %s: told %d times, want %d: %s %s", s.env, f.name, times, len(n.receivers()), status, n)
 			}
 		}
 	}
@@ -207,6 +228,94 @@ func (s *site) nothingElse(place int, f fault) {
 	if len(about) > 0 {
 		s.t.Errorf("%s: %s: told besides: %s", s.env, f.name, list(about))
 	}
+}
+
+// readMessages holds how many messages each receiver got of a fault, and that they say what is wrong and what to do. It returns
+// how many there were.
+func (s *site) readMessages(place int, f fault) string {
+	s.t.Helper()
+	names := map[string]map[string]bool{"page": {}, "chat": {}}
+	least := 0
+	for i, n := range slices.Concat(f.want, f.after, f.may) {
+		for _, receiver := range n.receivers() {
+			names[receiver][n.alert] = true
+		}
+		if i == len(f.want)+len(f.after)-1 {
+			least = len(names["chat"])
+		}
+	}
+	pages, posts := min(1, len(names["page"])), len(names["chat"])
+	if f.pages > 0 {
+		pages = f.pages
+	}
+	if f.posts > 0 {
+		least, posts = f.posts, f.posts
+	}
+	got := map[string]int{}
+	var said []message
+	complete := func() bool {
+		clear(got)
+		said = s.operators.messagesSince(place, s.env)
+		for _, m := range said {
+			got[strings.Join([]string{m.way, m.receiver, m.status}, " ")]++
+		}
+		for _, status := range []string{"firing", "resolved"} {
+			if got["call page "+status] != got["whole page "+status] || got["mail page "+status] != got["whole page "+status] || got["post chat "+status] != got["whole chat "+status] {
+				return false
+			}
+		}
+		return true
+	}
+	if !eventually(complete) {
+		s.t.Errorf("%s: %s: messages did not come everywhere: %v", s.env, f.name, got)
+	}
+	if got["call page firing"] != pages || got["post chat firing"] < least || got["post chat firing"] > posts {
+		s.t.Errorf("%s: %s: %d pages and %d posts, want %d and %d to %d:%s", s.env, f.name, got["call page firing"], got["post chat firing"], pages, least, posts, listMessages(said))
+	}
+	s.readTexts(said, f)
+	return fmt.Sprintf("(%d pages, %d posts; of the end %d, %d)", got["call page firing"], got["post chat firing"], got["call page resolved"], got["post chat resolved"])
+}
+
+// readTexts holds that of each message the mail or the post says the same: every alert, and what to do while it fires.
+func (s *site) readTexts(said []message, f fault) {
+	s.t.Helper()
+	for _, m := range said {
+		if m.way != whole {
+			continue
+		}
+		way := map[string]string{"page": email, "chat": post}[m.receiver]
+		var subjects, texts []string
+		for _, a := range m.alerts {
+			summary := a.Annotations["summary"]
+			switch {
+			case m.status == "resolved":
+				subjects = append(subjects, "[RESOLVED] "+summary)
+				texts = append(texts, summary)
+			case a.Status == "firing":
+				subjects = append(subjects, "["+strings.ToUpper(a.Labels["severity"])+"] "+summary)
+				texts = append(texts, summary, a.Annotations["description"], a.Annotations["runbook_url"])
+			}
+		}
+		fits := func(other message) bool {
+			return other.way == way && other.receiver == m.receiver && other.status == m.status &&
+				slices.ContainsFunc(subjects, func(subject string) bool { return strings.HasPrefix(other.subject, subject) }) &&
+				!slices.ContainsFunc(texts, func(text string) bool { return !strings.Contains(other.text, text) })
+		}
+		if !slices.ContainsFunc(said, fits) {
+			s.t.Errorf("%s: %s: no %s %q says %q:%s", s.env, f.name, way, subjects, texts, listMessages(said))
+		}
+	}
+}
+
+func listMessages(said []message) string {
+	var b strings.Builder
+	for _, m := range said {
+		fmt.Fprintf(&b, "\n  %s %s to %s by %s: %s%s", m.at.Format("15:04:05.0"), m.status, m.receiver, m.way, m.subject, m.text)
+		for _, a := range m.alerts {
+			fmt.Fprintf(&b, "\n    %s %v", a.Status, a.Labels)
+		}
+	}
+	return b.String()
 }
 
 func list(about []told) string {

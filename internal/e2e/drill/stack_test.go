@@ -43,15 +43,8 @@ func (r *rig) drillStack(t *testing.T) {
 		s.deploy("xmpp", "--network", "host", "--", "forward", web, strings.TrimPrefix(environ["XMPP_REST_URL"], "http://"), clients, sim.XMPPClientAddress())
 	}
 	start()
-	startBridge := func() { s.deploy("bridge", "--label", "com.docker.compose.depends_on=stack-xmpp:service_healthy:true") }
-	startBridge()
+	s.deploy("bridge", "--label", "com.docker.compose.depends_on=stack-xmpp:service_healthy:true")
 	stopped := is(0, "chatstack_container_state", "container", xmpp, "state", "running")
-	s.try(fault{
-		name: "XMPP container stopped", shown: stopped,
-		cause: func() { r.containers.Docker("stop", xmpp) }, repair: func() { r.containers.Docker("start", xmpp) },
-		want:  []notice{{"ContainerDown", "warning", ofContainer(xmpp)}},
-		after: []notice{{"ContainerRestarts", "warning", ofContainer(xmpp)}},
-	})
 	// The bridge's health check notices.
 	s.try(fault{
 		name: "XMPP container stopped for long, bridge unhealthy", shown: stopped,
@@ -64,11 +57,5 @@ func (r *rig) drillStack(t *testing.T) {
 		name: "XMPP container removed", shown: is(1, "chatstack_container_state", "container", xmpp, "state", "missing"),
 		cause: func() { r.containers.Docker("rm", "-f", xmpp) }, repair: start,
 		want: []notice{{"ContainerMissing", "critical", ofContainer(xmpp)}},
-	})
-	// No target needs it, so that somebody may have meant to.
-	s.try(fault{
-		name: "bridge removed", shown: is(1, "chatstack_container_state", "container", bridge, "state", "missing"),
-		cause: func() { r.containers.Docker("rm", "-f", bridge) }, repair: startBridge,
-		want: []notice{{"ContainerMissing", "warning", ofContainer(bridge)}},
 	})
 }

@@ -36,7 +36,13 @@ func NewAuthorityUntil(tb testing.TB, end time.Time) *Authority {
 // Below makes an authority that this one vouches for. Its file holds its own certificate alone.
 func (a *Authority) Below() *Authority {
 	a.tb.Helper()
-	return newAuthority(a.tb, exchangetest.Certificate{Name: "test intermediate authority", By: a.made})
+	return a.BelowUntil(time.Now().Add(24 * time.Hour))
+}
+
+// BelowUntil is Below with another end.
+func (a *Authority) BelowUntil(end time.Time) *Authority {
+	a.tb.Helper()
+	return newAuthority(a.tb, exchangetest.Certificate{Name: "test intermediate authority", By: a.made, End: end})
 }
 
 func newAuthority(tb testing.TB, c exchangetest.Certificate) *Authority {
@@ -44,6 +50,13 @@ func newAuthority(tb testing.TB, c exchangetest.Certificate) *Authority {
 	c.Authority = true
 	made := c.Make(tb)
 	return &Authority{exchangetest.Write(tb, filepath.Join(tb.TempDir(), "ca.pem"), made), tb, made}
+}
+
+// Certificate is the authority's own one, PEM.
+func (a *Authority) Certificate() []byte {
+	a.tb.Helper()
+	certificate, _ := a.made.PEM(a.tb)
+	return certificate
 }
 
 // Pool trusts this authority alone.
