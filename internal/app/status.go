@@ -1,6 +1,7 @@
 package app
 
 import (
+	"github.com/chatstack-exporter/chatstack_exporter/alerts"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
 )
 
@@ -12,6 +13,12 @@ func (a *App) Watch() (told *status.Report, superseded <-chan struct{}) { return
 
 // Chart implements web.Source.
 func (a *App) Chart(name string) (status.History, bool) { return a.recorder.History(name) }
+
+// Runbook implements web.Source.
+func (a *App) Runbook(alert string) (text string, ok bool) { return alerts.Runbook(alert) }
+
+// AlertIndex implements web.Source.
+func (a *App) AlertIndex() string { return alerts.Index(a.current.Load().cfg.Alerts) }
 
 // known is what the recorder makes its reports of.
 func (a *App) known() status.Input {

@@ -15,3 +15,8 @@ func NewAt(src Source, o Options, now time.Time) http.Handler {
 	mux.Handle("GET /", New(src, o))
 	return mux
 }
+
+// RenderMarkdown is renderMarkdown.
+func RenderMarkdown(text string, link func(string) string) string {
+	return string(renderMarkdown(text, link))
+}

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/maintenance"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
@@ -181,6 +182,8 @@ type problem struct {
 	entry
 	// Brief is set where there are many: what to do is folded away.
 	Brief bool
+	// Alert is the one whose runbook says more; empty for what has none.
+	Alert string
 }
 
 // Clock is since when it has been so.
@@ -326,7 +329,7 @@ func (p *pages) addCharts(r *row, names []string) {
 
 // problems collects what is wrong, worst first: services, then containers, then thresholds that tell something else.
 func (v *view) problems() {
-	told := map[string]bool{}
+	told, alerts := map[string]bool{}, v.alerts()
 	for _, level := range []status.Level{status.Critical, status.Warning, status.Pending} {
 		for _, list := range [][]row{v.ServiceList.Shown, v.ContainerList.Shown} {
 			for _, r := range list {
@@ -334,7 +337,7 @@ func (v *view) problems() {
 					continue
 				}
 				told[r.Name] = true
-				p := problem{entry: r.entry}
+				p := problem{entry: r.entry, Alert: alerts[r.ID]}
 				p.ID, p.Since = "problem:"+r.ID, r.Wrong
 				// What is said already is not said twice.
 				if strings.Contains(p.Text, p.Error) {
@@ -348,7 +351,7 @@ func (v *view) problems() {
 				row := newThresholdRow(t)
 				v.Problems = append(v.Problems, problem{entry: entry{
 					ID: "problem:threshold:" + strconv.Itoa(i), Kind: "threshold", Name: row.Title, Words: t.Subject, Text: row.sentence(), Level: level, Since: t.Since, view: v,
-				}})
+				}, Alert: t.Alert})
 			}
 		}
 	}
@@ -358,6 +361,22 @@ func (v *view) problems() {
 	for _, t := range v.Thresholds {
 		v.ThresholdRows = append(v.ThresholdRows, newThresholdRow(t))
 	}
+}
+
+// alerts are those of what is wrong, by the ID of its row. Of several, the first is the worst.
+func (v *view) alerts() map[string]string {
+	found := map[string]string{}
+	for i := range v.Report.Problems {
+		p := &v.Report.Problems[i]
+		row := "service:" + p.Name
+		if p.Kind == config.MaintenanceContainer {
+			row = "container:" + p.Host + "/" + p.Name
+		}
+		if found[row] == "" {
+			found[row] = p.Alert
+		}
+	}
+	return found
 }
 
 // lastPart is a container's name without its engine's.

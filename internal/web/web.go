@@ -21,12 +21,15 @@ type Source interface {
 	reporter
 	watcher
 	charter
+	library
 }
 
 // Options are what the pages say beside what the source knows.
 type Options struct {
 	// Version is shown on the status page.
 	Version string
+	// Documents is where the documents of this version are, without a slash at the end.
+	Documents string
 	// Lifecycle lets through what changes something: POST /-/reload, and POST and DELETE below /api/v1/.
 	Lifecycle bool
 	Log       *slog.Logger
@@ -50,6 +53,14 @@ func New(src Source, o Options) http.Handler {
 	mux.Handle("GET /{$}", newPages(src, src, look, o.Log))
 	mux.Handle("GET /assets/{file}", look)
 	mux.HandleFunc("GET /debug/targets/{target}", func(w http.ResponseWriter, r *http.Request) { serveTarget(w, r, src, look, o.Log) })
+	books := &runbooks{src, o.Documents, look, o.Log}
+	mux.HandleFunc("GET /runbooks", books.index)
+	mux.HandleFunc("GET /runbooks.md", books.index)
+	mux.HandleFunc("GET /runbooks/{$}", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Location", "../runbooks") // relative, as all links are
+		w.WriteHeader(http.StatusMovedPermanently)
+	})
+	mux.HandleFunc("GET /runbooks/{alert}", books.runbook)
 	mux.HandleFunc("POST /-/reload", o.changing("reloading", func(w http.ResponseWriter, r *http.Request) { serveReload(w, r, src) }))
 	mux.HandleFunc("GET /api/v1/discovery", func(w http.ResponseWriter, _ *http.Request) { serveDiscovery(w, src, o.Log) })
 	mux.HandleFunc("GET /api/v1/maintenance", func(w http.ResponseWriter, _ *http.Request) { serveMaintenance(w, src, o.Log) })

@@ -136,7 +136,7 @@ func (c *configuration) edit(ctx context.Context, t *testing.T, r *rand.Rand, e 
 var paths = []string{
 	"/", "/", "/metrics", "/api/v1/status", "/api/v1/status?x=1", "/api/v1/discovery", "/api/v1/maintenance", "/api/v1/openapi.yaml",
 	"/api/v1/history/target/irc_rpc/up", "/api/v1/no-such-path", "/badge/irc_rpc.svg", "/badge/docker.svg", "/debug/targets/docker",
-	"/debug/targets/xmpp_metrics", "/debug/targets/nobody", "/-/healthy", "/-/ready", "/assets/nothing.js",
+	"/debug/targets/xmpp_metrics", "/debug/targets/nobody", "/-/healthy", "/-/ready", "/assets/nothing.js", "/runbooks", "/runbooks/TargetDown", "/runbooks/Nothing",
 }
 
 // crowd are clients that come and go.
