@@ -107,7 +107,7 @@ lint-rules: bin/pint ## Run pint over the alert rules.
 # the disk are slow, and may have less.
 SLOWFUZZTIME ?= $(FUZZTIME)
 FUZZ     := FuzzRead:internal/openmetrics FuzzRoundTrip:internal/openmetrics FuzzConfig:internal/config FuzzKeptValues:collectors \
-	FuzzXMPPStream:internal/exchange FuzzIRCLines:internal/exchange FuzzLoginLog:collectors FuzzIRCRPC:collectors
+	FuzzXMPPStream:internal/exchange FuzzIRCLines:internal/exchange FuzzLoginLog:collectors FuzzIRCRPC:collectors FuzzMarkdown:internal/web
 SLOWFUZZ := FuzzAnswers:collectors FuzzDocker:collectors FuzzCgroup:collectors FuzzStateFile:internal/state
 
 fuzz: ## Made-up input for every reader of foreign data: FUZZTIME for each target, SLOWFUZZTIME for the slow ones.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"net/http"
 	"maps"
 	"slices"
 	"strings"
@@ -149,4 +150,15 @@ func TestRulesArePrintedForTheConfiguration(t *testing.T) {
 	if err := WriteRules(&got, o, false); err == nil || !strings.Contains(err.Error(), "exporter.yaml:1: alerts.lookback") {
 		t.Errorf("of a configuration that is not valid: got %v, want the fault with its line", err)
 	}
+}
+
+func TestServedIndexHasTheThresholdsOfTheConfiguration(t *testing.T) {
+	inSimulatedTime(t, func(t *testing.T) {
+		e := startExporter(t, nil, "alerts: {container_down: {critical: {for: 7m}}}\n")
+		for path, want := range map[string]string{"/runbooks": "<td>after 7 minutes</td>", "/runbooks.md": "| after 7 minutes |"} {
+			if r := e.get(t, path, http.Header{}); !strings.Contains(string(r.body), want) {
+				t.Errorf("%s lacks %q: %s", path, want, r.body)
+			}
+		}
+	})
 }
