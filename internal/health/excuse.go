@@ -18,6 +18,8 @@ type causes struct {
 	judge      *Judge
 	now        time.Time
 	containers map[Subject]*Container
+	// engines are the targets that are engines, by docker_host.
+	engines    map[string]*Target
 	maintained map[Subject]bool
 	servers    Directory
 	// The rest is worked out when it is asked for.
@@ -26,9 +28,14 @@ type causes struct {
 }
 
 func newCauses(j *Judge, f *Facts) causes {
-	x := causes{judge: j, now: f.Now, containers: make(map[Subject]*Container, len(j.restarts)), maintained: map[Subject]bool{}, blamed: map[*Container]cause{}}
+	x := causes{judge: j, now: f.Now, containers: make(map[Subject]*Container, len(j.restarts)), maintained: map[Subject]bool{}, engines: map[string]*Target{}, blamed: map[*Container]cause{}}
 	for _, s := range f.Maintenance {
 		x.maintained[s] = true
+	}
+	for i := range f.Targets {
+		if t := &f.Targets[i]; t.Engine != "" {
+			x.engines[t.Engine] = t
+		}
 	}
 	for _, e := range j.engines {
 		for i := range e.containers {
@@ -108,7 +115,7 @@ func (x *causes) blame(c *Container) (found cause, ok bool) {
 	if found, ok = x.blamed[c]; ok {
 		return found, found.Holds()
 	}
-	if s := x.judge.unavailable[c.subject()]; s != nil && (s.Ended.IsZero() || x.now.Sub(s.Ended) <= x.judge.alerts.Lookback.Std()) {
+	if s := x.judge.unavailable[c.subject()]; s != nil && s.lately(x.now, x.judge.alerts.Lookback.Std()) {
 		found = cause{Excuse{ReasonDependency, c.Name, c.subject()}, s.Began, !s.Ended.IsZero()}
 		if x.underMaintenance(c.subject()) {
 			found.Reason = ReasonMaintenance
@@ -182,11 +189,18 @@ func (x *causes) ofTarget(t *Target, since time.Time) (cause, bool) {
 		return cause{Excuse: Excuse{Reason: ReasonMaintenance, Cause: t.Container}}, true
 	}
 	var found cause
-	for _, c := range x.servers.of(t) {
-		if t.inferred && !x.stood(c) {
-			return cause{}, false
+	containers := x.servers.of(t)
+	if len(containers) == 0 {
+		return x.ofEngine(t, t.ContainerHost, since)
+	}
+	for _, c := range containers {
+		one, ok := cause{}, false
+		if !t.inferred || x.stood(c) {
+			one, ok = x.ofOwnContainer(c, since)
 		}
-		one, ok := x.ofOwnContainer(c, since)
+		if !ok {
+			one, ok = x.ofEngine(t, c.Host, since)
+		}
 		if !ok {
 			return cause{}, false
 		}

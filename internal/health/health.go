@@ -46,6 +46,8 @@ type Target struct {
 	// unknown. inferred says that nobody configured them.
 	Container, ContainerHost string
 	inferred                 bool
+	// Engine is the docker_host of the container engine that the target is, "" for other targets.
+	Engine string
 	// WarnOnly says that the target's own problems are warnings at most.
 	WarnOnly bool
 	// Read says that there is a recent reading; Up is its verdict, ReadAt when it ended.
@@ -151,9 +153,9 @@ const (
 // Excuse is why a problem is held back. The zero Excuse is none.
 type Excuse struct {
 	Reason string `json:"reason"`
-	// Cause is the name of the container that is to blame, "" for maintenance of the subject itself.
+	// Cause is the name of the container or target that is to blame, "" for maintenance of the subject itself.
 	Cause string `json:"cause,omitempty"`
-	// Root is the container at the end of the chain of causes, whose own alert tells of the problem.
+	// Root is the container or target at the end of the chain of causes, whose own alert tells of the problem.
 	Root Subject `json:"root,omitzero"`
 }
 

@@ -21,8 +21,10 @@ type Judge struct {
 	conditions  map[string][]seenCondition // by target
 	logins      map[string]*rate           // those that failed, by target
 	failures    map[string]*failures       // of readings, by target
-	// well are the targets that have been seen up, by this process or the one before.
-	well map[string]bool
+	// well is when targets were seen up last, zero if only the former process knows that.
+	well map[string]time.Time
+	// homes are where the containers of targets were seen last.
+	homes map[string]home
 	// changed says that there is something new to save, now is when it judged last, kept when its memory was saved.
 	changed   bool
 	now, kept time.Time
@@ -51,8 +53,8 @@ type engine struct {
 func NewJudge(alerts *config.Alerts) *Judge {
 	return &Judge{
 		alerts: *alerts, problems: map[problemKey]*record{}, unavailable: map[Subject]*span{}, restarts: map[Subject]*restarts{},
-		engines: map[string]*engine{}, well: map[string]bool{}, unread: map[string]bool{}, conditions: map[string][]seenCondition{},
-		logins: map[string]*rate{}, failures: map[string]*failures{},
+		engines: map[string]*engine{}, well: map[string]time.Time{}, unread: map[string]bool{}, conditions: map[string][]seenCondition{},
+		logins: map[string]*rate{}, failures: map[string]*failures{}, homes: map[string]home{},
 	}
 }
 
@@ -82,8 +84,12 @@ func (j *Judge) Judge(f *Facts) *Judgement {
 		}
 	}
 	r.findServers(f, NewDirectory(containers))
-	for i := range r.targets {
-		r.judgeTarget(&r.targets[i])
+	for _, engines := range []bool{true, false} { // which may be causes
+		for i := range r.targets {
+			if t := &r.targets[i]; (t.Engine != "") == engines {
+				r.judgeTarget(t)
+			}
+		}
 	}
 	for i := range r.targets {
 		r.judgeConditions(&r.targets[i])
@@ -185,7 +191,11 @@ func (j *Judge) forget(r *round) {
 	maps.DeleteFunc(j.conditions, func(name string, _ []seenCondition) bool { return gone(name) })
 	maps.DeleteFunc(j.logins, func(name string, _ *rate) bool { return gone(name) })
 	maps.DeleteFunc(j.failures, func(name string, _ *failures) bool { return gone(name) })
-	maps.DeleteFunc(j.well, func(name string, _ bool) bool { return gone(name) })
+	maps.DeleteFunc(j.well, func(name string, _ time.Time) bool { return gone(name) })
+	maps.DeleteFunc(j.homes, func(name string, _ home) bool { return gone(name) })
+	maps.DeleteFunc(j.unavailable, func(s Subject, known *span) bool {
+		return s.Kind == config.MaintenanceTarget && (gone(s.Name) || !known.lately(r.now, j.alerts.Lookback.Std()))
+	})
 }
 
 // thresholds are how long a problem lasts before it is worth a warning, and before it is critical.
@@ -374,14 +384,15 @@ func (r *round) judgeTarget(t *Target) {
 	j, s := r.judge, TargetSubject(t.Name)
 	v := Verdict{Known: true, Unknown: !t.Read, TargetKind: t.Kind, WarnOnly: t.WarnOnly}
 	known := j.problems[problemKey{Subject: s, alert: AlertTargetDown}]
+	_, seen := j.well[t.Name]
 	switch {
 	case t.Read && t.Up:
-		j.changed = j.changed || !j.well[t.Name]
-		j.well[t.Name] = true
+		j.changed = j.changed || !seen
+		j.well[t.Name] = t.ReadAt
 	case !t.Read && known == nil:
-		v.Known = j.well[t.Name]
+		v.Known = seen
 	default:
-		p := r.begin(problemKey{Subject: s, alert: AlertTargetDown}, r.now, !j.well[t.Name])
+		p := r.begin(problemKey{Subject: s, alert: AlertTargetDown}, r.now, !seen)
 		p.warnOnly = t.WarnOnly
 		p.explain(r.now, func(since time.Time) (cause, bool) { return r.ofTarget(t, since) })
 		if saved := p.record.Excuse; !t.Read || p.cause == nil && j.unread[saved.Root.Host] {
@@ -390,6 +401,9 @@ func (r *round) judgeTarget(t *Target) {
 		v.Down, v.Known = p.Lasted, !p.AtLeast || p.Lasted > j.alerts.TargetDown.Critical.For.Std()
 	}
 	r.verdicts[s] = v
+	if t.Engine != "" {
+		j.trackEngine(s, &v, r.now)
+	}
 }
 
 // shortest is the least that a problem has lasted, since 0 means well.
@@ -477,8 +491,11 @@ func (r *round) mayHoldBack(c *cause, lasted time.Duration) bool {
 	if c.Reason == ReasonMaintenance || lasted <= j.alerts.ContainerDown.Critical.For.Std() {
 		return true
 	}
-	if s := j.unavailable[c.Root]; s != nil && s.Told && r.now.Sub(s.Down) <= j.alerts.Lookback.Std() {
-		return true
+	if s := j.unavailable[c.Root]; s != nil {
+		engine := c.Root.Kind == config.MaintenanceTarget
+		if s.Told && r.now.Sub(s.Down) <= j.alerts.Lookback.Std() || engine && r.now.Sub(s.Began) <= j.alerts.TargetDown.Critical.For.Std() {
+			return true
+		}
 	}
 	if known := j.problems[problemKey{Subject: c.Root, alert: AlertTargetDown}]; known != nil && known.Told > Pending {
 		return true

@@ -69,6 +69,12 @@ func (w *world) look() {
 	f := w.Facts
 	f.Now = w.now
 	f.Engines = slices.Clone(w.Engines)
+	f.Targets = slices.Clone(w.Targets)
+	for i := range f.Targets {
+		if t := &f.Targets[i]; t.Read && t.ReadAt.IsZero() {
+			t.ReadAt = w.now
+		}
+	}
 	f.Engines[0].Containers = slices.Clone(w.Engines[0].Containers)
 	w.last = w.judge.Judge(&f)
 }

@@ -15,12 +15,14 @@ type Memory struct {
 	Saved    time.Time       `json:"saved"`
 	Problems []SavedProblem  `json:"problems,omitempty"`
 	Restarts []SavedRestarts `json:"restarts,omitempty"`
-	// Unavailable are containers that cannot serve, or could not lately.
+	// Unavailable are containers that cannot serve and engines that cannot be read, or could not lately.
 	Unavailable []SavedSpan `json:"unavailable,omitempty"`
 	// Failures are readings that failed lately.
 	Failures []SavedFailures `json:"failures,omitempty"`
 	// Targets are those that were seen up.
 	Targets []string `json:"targets,omitempty"`
+	// Homes are where the containers of targets were seen last, by target.
+	Homes map[string]home `json:"homes,omitempty"`
 }
 
 // SavedProblem is a problem that had not ended.
@@ -44,10 +46,16 @@ type SavedSpan struct {
 	span
 }
 
-// span is a time when a container was not available.
+// lately reports whether it lasts, or ended not longer ago than that.
+func (s *span) lately(now time.Time, ago time.Duration) bool {
+	return s.Ended.IsZero() || now.Sub(s.Ended) <= ago
+}
+
+// span is a time when a container was not available, or an engine could not be read.
 type span struct {
 	Began time.Time `json:"began"`
-	// Ended is zero while it lasts. Down is when the container was seen last not to run although it should; zero if never.
+	// Ended is zero while it lasts. Down is when the container was seen last not to run although it should, or the engine down; zero
+	// if never.
 	Ended time.Time `json:"ended,omitzero"`
 	Down  time.Time `json:"down,omitzero"`
 	// Told says that an alert has told of it, so that it may hold back others.
@@ -107,7 +115,7 @@ func (j *Judge) Memory(now time.Time) Memory {
 		}
 		return now.Round(0).Add(-now.Sub(t))
 	}
-	m := Memory{Saved: wall(now), Targets: slices.Sorted(maps.Keys(j.well))}
+	m := Memory{Saved: wall(now), Targets: slices.Sorted(maps.Keys(j.well)), Homes: maps.Clone(j.homes)}
 	for key, known := range j.problems {
 		saved := SavedProblem{key.Subject, key.alert, key.of, key.severity, *known}
 		saved.Since = wall(saved.Since)
@@ -163,6 +171,7 @@ func (j *Judge) Resume(m *Memory, now time.Time) {
 	}
 	j.resumeFailures(m.Failures, past)
 	for _, name := range m.Targets {
-		j.well[name] = true
+		j.well[name] = time.Time{}
 	}
+	maps.Copy(j.homes, m.Homes)
 }

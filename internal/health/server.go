@@ -119,7 +119,7 @@ func (r *round) findServers(f *Facts, d Directory) {
 	allRead := !slices.ContainsFunc(f.Engines, func(e Engine) bool { return !e.Read })
 	for i := range r.targets {
 		t := &r.targets[i]
-		s := d.Server(t)
+		s := r.judge.findHome(t, d.Server(t), f.Engines)
 		own := slices.ContainsFunc(f.Engines, func(e Engine) bool { return t.ContainerHost == "" || t.ContainerHost == e.Host })
 		s.Unseen = t.Container != "" && own && allRead && len(d.of(t)) == 0
 		t.Container, t.ContainerHost, t.inferred = s.Container, s.Host, s.Inferred

@@ -459,7 +459,8 @@ func (t *target) facts() health.Target {
 	s := &t.status
 	f := health.Target{
 		Name: s.Target, Kind: s.Kind, HostName: t.HostName, Container: t.Container, ContainerHost: t.ContainerHost,
-		WarnOnly: t.WarnOnly, Read: s.Known, Up: s.Up, ReadAt: s.LastAttempt, Failed: s.Missed, Every: t.every, Conditions: t.conditions,
+		Engine: t.DockerHost, WarnOnly: t.WarnOnly, Read: s.Known, Up: s.Up, ReadAt: s.LastAttempt, Failed: s.Missed, Every: t.every,
+		Conditions: t.conditions,
 	}
 	if s.Dropped != nil {
 		dropped := 0

@@ -142,6 +142,8 @@ func (j *judged) because(p *health.Problem) string {
 		root = " because of " + e.Root.Name
 	}
 	switch {
+	case e.Reason == health.ReasonDependency && e.Root.Kind == config.MaintenanceTarget && j.Verdicts[e.Root].Down > 0:
+		return "it needs " + e.Cause + ", which is down"
 	case e.Reason == health.ReasonMaintenance && e.Cause == "":
 		return "it is under maintenance"
 	case e.Reason == health.ReasonMaintenance:

@@ -1,0 +1,69 @@
+package health
+
+import "time"
+
+// home is where the container of a target was seen last. HostName and Configured are the settings by which it was found.
+type home struct {
+	HostName   string `json:"host_name,omitempty"`
+	Configured string `json:"configured,omitempty"`
+	Container  string `json:"container"`
+	Host       string `json:"docker_host"`
+}
+
+// findHome finds the engine of a target's container. While an engine is unread, it is where the container was seen last.
+func (j *Judge) findHome(t *Target, s Server, engines []Engine) Server {
+	known := j.homes[t.Name]
+	same := known.HostName == t.HostName && known.Configured == t.Container
+	unread := 0
+	for _, e := range engines {
+		if e.Read {
+			continue
+		}
+		if unread++; s.Host == "" && same && known.Host == e.Host {
+			return Server{Container: known.Container, Host: known.Host, Inferred: t.Container == ""}
+		}
+	}
+	switch {
+	case s.Host != "":
+		seen := home{t.HostName, t.Container, s.Container, s.Host}
+		j.homes[t.Name], j.changed = seen, j.changed || seen != known
+	case t.Container != "" && len(engines) == 1 && unread == 1: // it is nowhere else
+		s.Host = engines[0].Host
+	}
+	return s
+}
+
+// trackEngine follows since when an engine has not been readable.
+func (j *Judge) trackEngine(target Subject, v *Verdict, now time.Time) {
+	known := j.unavailable[target]
+	lasting := known != nil && known.Ended.IsZero()
+	switch {
+	case v.Down > 0 && !lasting:
+		known = &span{Began: j.problems[problemKey{Subject: target, alert: AlertTargetDown}].Since}
+		j.unavailable[target], j.changed = known, true
+	case v.Down == 0 && lasting:
+		known.Ended, j.changed = now, true
+	}
+	if v.Down > 0 {
+		known.Down = now
+	}
+}
+
+// ofEngine returns the engine on which the target's container is, if that cannot be read and explains that the target has been
+// down since then. It does not if the target was up for a while without it, or pages and the engine does not.
+func (x *causes) ofEngine(t *Target, host string, since time.Time) (cause, bool) {
+	e := x.engines[host]
+	if e == nil || e.Name == t.Name || e.WarnOnly && !t.WarnOnly {
+		return cause{}, false
+	}
+	s, lookback := TargetSubject(e.Name), x.judge.alerts.Lookback.Std()
+	known := x.judge.unavailable[s]
+	if known == nil || !known.lately(x.now, lookback) || x.judge.well[t.Name].Sub(known.Began) > lookback {
+		return cause{}, false
+	}
+	found := cause{Excuse{ReasonDependency, e.Name, s}, known.Began, !known.Ended.IsZero()}
+	if x.underMaintenance(s) {
+		found.Reason = ReasonMaintenance
+	}
+	return found, found.explains(since)
+}

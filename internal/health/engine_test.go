@@ -1,0 +1,141 @@
+package health
+
+import (
+	"testing"
+	"time"
+)
+
+// engineWorld is a target irc whose container is on the engine local, that engine's target docker, and a target without a container.
+func engineWorld(t *testing.T, configure func(w *world)) *world {
+	t.Helper()
+	w := newWorld(t)
+	w.container("irc").HostNames = []string{"irc"}
+	w.target("elsewhere")
+	w.target("irc").HostName = "irc"
+	w.target("docker").Engine = "local"
+	if configure != nil {
+		configure(w)
+	}
+	w.pass(10 * time.Second)
+	return w
+}
+
+// loseEngine has the engine and its target fail, or come back.
+func (w *world) loseEngine(lost bool) { w.Engines[0].Read, w.target("docker").Up = !lost, !lost }
+
+// lose has targets fail.
+func (w *world) lose(targets ...string) {
+	for _, name := range targets {
+		w.target(name).Up = false
+	}
+}
+
+// TestLostEngineExcusesItsTargets loses an engine with all that is on it, for an hour. Only what is known to be on it is excused.
+func TestLostEngineExcusesItsTargets(t *testing.T) {
+	for name, configure := range map[string]func(w *world){
+		"found":                      nil,
+		"configured":                 func(w *world) { w.target("irc").Container = "irc" },
+		"configured with its engine": func(w *world) { w.target("irc").Container, w.target("irc").ContainerHost = "irc", "local" },
+	} {
+		w := engineWorld(t, configure)
+		w.loseEngine(true)
+		w.lose("irc", "elsewhere")
+		w.pass(time.Hour)
+		w.want("docker TargetDown critical 1h0m0s", "elsewhere TargetDown critical 1h0m0s", "irc TargetDown pending 1h0m0s dependency(docker)")
+		if got := w.last.Servers["irc"]; got.Container != "irc" || got.Host != "local" {
+			t.Errorf("%s: its container is %+v", name, got)
+		}
+		w.restart(true)
+		w.look()
+		w.want("docker TargetDown critical 1h0m0s", "elsewhere TargetDown critical 1h0m0s", "irc TargetDown pending 1h0m0s dependency(docker)")
+
+		w.loseEngine(false)
+		w.target("elsewhere").Up = true
+		w.pass(2 * time.Minute) // since when it could be read again
+		w.want("irc TargetDown pending 1h2m0s dependency(docker)")
+		w.pass(time.Second)
+		w.want("irc TargetDown critical 1h2m1s")
+	}
+}
+
+// TestWhatALostEngineDoesNotExcuse has targets that something else must have taken down.
+func TestWhatALostEngineDoesNotExcuse(t *testing.T) {
+	for name, c := range map[string]struct {
+		configure func(w *world)
+		between   time.Duration // from the engine's failure to the target's
+		want      string
+	}{
+		"it failed a minute earlier":      {nil, -time.Minute, "irc TargetDown pending 11m0s dependency(docker)"},
+		"it failed over a minute earlier": {nil, -61 * time.Second, "irc TargetDown critical 11m1s also(docker)"},
+		"it was up for two minutes more":  {nil, 2 * time.Minute, "irc TargetDown pending 8m0s dependency(docker)"},
+		"it was up for longer":            {nil, 2*time.Minute + time.Second, "irc TargetDown critical 7m59s"},
+		"an engine that does not page":    {func(w *world) { w.target("docker").WarnOnly = true }, 0, "irc TargetDown critical 10m0s"},
+		"nor does the target": {
+			func(w *world) { w.target("docker").WarnOnly, w.target("irc").WarnOnly = true, true }, 0, "irc TargetDown pending 10m0s dependency(docker)",
+		},
+		"a container on another engine": {
+			func(w *world) { w.target("irc").Container, w.target("irc").ContainerHost = "irc", "far" }, 0, "irc TargetDown critical 10m0s",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := engineWorld(t, c.configure)
+			if c.between < 0 {
+				w.lose("irc")
+				w.pass(-c.between)
+				w.loseEngine(true)
+				w.pass(10 * time.Minute)
+			} else {
+				w.loseEngine(true)
+				w.pass(c.between)
+				w.lose("irc")
+				w.pass(10*time.Minute - c.between)
+			}
+			w.want("docker TargetDown "+map[bool]string{true: "warning", false: "critical"}[w.target("docker").WarnOnly]+" 10m0s", c.want)
+		})
+	}
+}
+
+// TestEngineUnderMaintenanceHoldsBackForAsLong holds that it is told in neither case, and hides nothing once it answers.
+func TestEngineUnderMaintenanceHoldsBackForAsLong(t *testing.T) {
+	w := engineWorld(t, nil)
+	w.Maintenance = []Subject{TargetSubject("docker")}
+	w.loseEngine(true)
+	w.lose("irc")
+	w.pass(time.Hour)
+	w.want("docker TargetDown pending 1h0m0s maintenance()", "irc TargetDown pending 1h0m0s maintenance(docker)")
+	w.loseEngine(false)
+	w.pass(2*time.Minute + time.Second)
+	w.want("irc TargetDown critical 1h2m1s")
+}
+
+// TestEngineThatWasNeverReadExcuses begins with a lost engine, of which nobody knows for five minutes how long it has been down.
+func TestEngineThatWasNeverReadExcuses(t *testing.T) {
+	w := newWorld(t)
+	w.target("irc").Container = "irc"
+	w.target("docker").Engine = "local"
+	w.lose("irc")
+	w.target("docker").Read = false
+	w.Engines[0].Read = false
+	w.pass(30 * time.Second)
+	w.loseEngine(true)
+	w.target("docker").Read = true
+	w.pass(5 * time.Minute)
+	w.want("docker TargetDown pending 5m0s", "irc TargetDown pending 5m30s dependency(docker)")
+	w.pass(time.Second)
+	w.want("docker TargetDown critical 5m1s", "irc TargetDown pending 5m31s dependency(docker)")
+
+	w.Engines = append(w.Engines, Engine{Host: "far"}) // it may be there
+	w.look()
+	w.want("docker TargetDown critical 5m1s", "irc TargetDown critical 5m31s")
+}
+
+// TestContainerStaysTheCauseOnALostEngine holds that the container stays the cause that was down before its engine was lost.
+func TestContainerStaysTheCauseOnALostEngine(t *testing.T) {
+	w := engineWorld(t, nil)
+	w.container("irc").State = "exited"
+	w.lose("irc")
+	w.pass(time.Minute)
+	w.loseEngine(true)
+	w.pass(time.Minute)
+	w.want("docker TargetDown pending 1m0s", "irc ContainerDown pending 1m0s unknown", "irc TargetDown pending 2m0s container(irc)")
+}
