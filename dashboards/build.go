@@ -13,9 +13,29 @@ var fromVariable = Source{Type: "prometheus", UID: "${datasource}"}
 // in the alert rules, so that two exporters do not count twice; what else an operator has put to the series stays.
 const scrapeLabels = "endpoint, instance, job, node, pod, service"
 
-// sel is a metric of the chosen exporters. Matchers more are written as in a selector.
+// sel is a metric of the chosen environments. Matchers more are written as in a selector.
 func sel(metric string, more ...string) string {
-	return metric + "{" + strings.Join(append([]string{`job=~"$job"`, `instance=~"$instance"`}, more...), ",") + "}"
+	return metric + "{" + strings.Join(append([]string{`cluster=~"$cluster"`, `env=~"$env"`}, more...), ",") + "}"
+}
+
+// alerts are our alerts, not those of others with the same names. One that is about no environment is always there.
+func alerts(more ...string) string {
+	return "ALERTS{" + strings.Join(append([]string{`cluster=~"$cluster|"`, `env=~"$env|"`, `stack="chat"`}, more...), ",") + "}"
+}
+
+// ofKind keeps series of targets of some kinds: their names are the user's.
+func ofKind(series, kinds string) string {
+	return fmt.Sprintf("%s and on (cluster, env, target) %s", series, sel("chatstack_target_info", kinds))
+}
+
+// perEnvironment aggregates series over all that one environment has. The labels in apart stay.
+func perEnvironment(operator, series string, apart ...string) string {
+	return fmt.Sprintf("%s by (%s) (%s)", operator, strings.Join(append([]string{"cluster", "env"}, apart...), ", "), series)
+}
+
+// largest keeps the largest series of each environment, so that a chart stays readable with hundreds of containers.
+func largest(series string) string {
+	return fmt.Sprintf("topk by (cluster, env) (20, %s)", series)
 }
 
 // selContainer is a metric of the chosen containers.
@@ -43,6 +63,9 @@ func without(operator, series string, labels []string) string {
 	slices.Sort(labels)
 	return fmt.Sprintf("%s without (%s) (%s)", operator, strings.Join(slices.Compact(labels), ", "), series)
 }
+
+// lastHour is how often something happened in the last hour, where it did.
+func lastHour(counter string) string { return "round(increase(" + counter + "[1h])) > 0" }
 
 // query is one expression of a panel and the name of its series.
 type query struct{ expr, legend string }
@@ -154,6 +177,9 @@ func newPanel(kind, title, description, format string, instant bool, queries []q
 		FieldConfig: &Fields{Defaults: Field{Unit: "none", Thresholds: steps([]string{neutral})}, Overrides: []Override{}},
 	}}
 	for i, q := range queries {
+		if q.legend != "" {
+			q.legend += " {{env}} {{cluster}}" // nothing where series have no such labels
+		}
 		p.Targets = append(p.Targets, Target{
 			RefID: string(rune('A' + i)), Datasource: fromVariable, EditorMode: "code",
 			Expr: q.expr, LegendFormat: q.legend, Format: format, Instant: instant, Range: !instant, Interval: scrapeInterval,
@@ -221,11 +247,13 @@ func timeline(title, description string, queries ...query) panel {
 // column is one of a table: a label, or the value of a query by its letter, under another name.
 type column struct{ from, name string }
 
-// table joins its queries' series by their common labels and shows the named columns, in their order.
+// table joins its queries' series by their common labels and shows the named columns, in their order, after the environment if
+// there is any.
 func table(title, description string, columns []column, queries ...query) panel {
 	p := newPanel("table", title, description, "table", true, queries)
 	p.Options = map[string]any{"showHeader": true, "cellHeight": "sm", "frameIndex": 0}
 	p.FieldConfig.Defaults.Custom = map[string]any{"align": "left", "filterable": true, "inspect": false}
+	columns = append([]column{{"env", "Environment"}, {"cluster", "Cluster"}}, columns...)
 	names, order, wanted := map[string]any{}, map[string]any{}, make([]string, len(columns))
 	for i, c := range columns {
 		from := c.from
@@ -258,31 +286,43 @@ func leadsTo(links ...DataLink) Property { return Property{"links", links} }
 type section struct {
 	title  string
 	panels []panel
+	// collapsed sections ask nothing until somebody opens them.
+	collapsed bool
 }
+
+// folded makes the section open only when somebody clicks on it.
+func (s section) folded() section { s.collapsed = true; return s }
 
 const columns = 24
 
-// place gives each panel an id and a place, in lines from the left to the right.
+// place gives each panel an id and a place, in lines from the left to the right. Panels of collapsed sections lie in their row.
 func place(sections []section) []Panel {
 	var placed []Panel
-	y := 0
-	add := func(p Panel, at GridPos) {
-		p.ID, p.GridPos = len(placed)+1, at
-		placed = append(placed, p)
+	id, y := 0, 0
+	next := func(p Panel, at GridPos) Panel {
+		id++
+		p.ID, p.GridPos = id, at
+		return p
 	}
 	for _, s := range sections {
-		open := false
-		add(Panel{Type: "row", Title: s.title, Collapsed: &open, Panels: []Panel{}}, GridPos{1, columns, 0, y})
+		row := next(Panel{Type: "row", Title: s.title, Collapsed: &s.collapsed, Panels: []Panel{}}, GridPos{1, columns, 0, y})
 		y++
-		x, tallest := 0, 0
+		var inside []Panel
+		x, top, tallest := 0, y, 0
 		for _, p := range s.panels {
 			if x+p.width > columns {
-				x, y, tallest = 0, y+tallest, 0
+				x, top, tallest = 0, top+tallest, 0
 			}
-			add(p.Panel, GridPos{p.height, p.width, x, y})
+			inside = append(inside, next(p.Panel, GridPos{p.height, p.width, x, top}))
 			x, tallest = x+p.width, max(tallest, p.height)
 		}
-		y += tallest
+		if s.collapsed {
+			row.Panels = inside
+			placed = append(placed, row)
+			continue
+		}
+		placed = append(append(placed, row), inside...)
+		y = top + tallest
 	}
 	return placed
 }

@@ -70,13 +70,16 @@ func annotations() []Annotation {
 	started := eachContainer("max", sel("chatstack_container_start_time_seconds"))
 	made := eachContainer("max", sel("chatstack_container_created_timestamp_seconds"))
 	marks := []Annotation{
-		{Name: "Deploys", IconColor: "blue", Expr: made + " * 1000", TitleFormat: "{{container}} was deployed", TextFormat: "A new container under the same name, on {{docker_host}}.", TagKeys: "container"},
+		{Name: "Deploys", IconColor: "blue", Expr: made + " * 1000", TitleFormat: "{{container}} was deployed", TextFormat: "A new container under the same name, on {{docker_host}}. {{env}} {{cluster}}", TagKeys: "container,env,cluster"},
 		{
 			// A new container is started at once, which is no restart.
 			Name: "Restarts", IconColor: "orange", Expr: "(" + started + " > " + made + " + 60) * 1000",
-			TitleFormat: "{{container}} was restarted", TextFormat: "The same container began anew, on {{docker_host}}.", TagKeys: "container",
+			TitleFormat: "{{container}} was restarted", TextFormat: "The same container began anew, on {{docker_host}}. {{env}} {{cluster}}", TagKeys: "container,env,cluster",
 		},
-		{Name: "Exporter starts", IconColor: "purple", Expr: sel("process_start_time_seconds") + " * 1000", TitleFormat: "the exporter was started", TextFormat: "{{instance}}", TagKeys: "instance"},
+		{
+			Name: "Exporter starts", IconColor: "purple", Expr: "(" + sel("process_start_time_seconds") + " and on (cluster, env, instance, job) " + sel("chatstack_exporter_build_info") + ") * 1000",
+			TitleFormat: "the exporter was started", TextFormat: "{{instance}} {{env}} {{cluster}}", TagKeys: "instance,env,cluster",
+		},
 	}
 	for i := range marks {
 		marks[i].Datasource, marks[i].Enable, marks[i].Step, marks[i].UseValueForTime = fromVariable, true, "60s", true
@@ -90,8 +93,8 @@ func commonVariables() []Variable {
 			Name: "datasource", Type: "datasource", Label: "Data source", Query: "prometheus",
 			Description: "Prometheus, or what answers like it: Mimir, Thanos.", Refresh: 1,
 		},
-		choice("job", "Job", "The scrape job of the exporter.", "job", "chatstack_exporter_build_info"),
-		choice("instance", "Exporter", "One exporter, or all of a pair.", "instance", `chatstack_exporter_build_info{job=~"$job"}`),
+		choice("cluster", "Cluster", "Any number of clusters, where your Prometheus adds this label.", "cluster", "chatstack_exporter_build_info"),
+		choice("env", "Environment", "Any number of environments, where your Prometheus adds this label.", "env", `chatstack_exporter_build_info{cluster=~"$cluster"}`),
 		{
 			Name: "status_page", Type: "textbox", Label: "Status page", Query: defaultStatusPage,
 			Description: "Where the exporter's own page is, as your browser reaches it, without a slash at the end.",
@@ -102,14 +105,21 @@ func commonVariables() []Variable {
 
 const defaultStatusPage = "http://localhost:9655"
 
-// choice is a variable with the values of a label, of which any number can be chosen.
+// choice is a variable with the values of a label, of which any number can be chosen. All takes series without the label too.
 func choice(name, title, description, label, selector string) Variable {
 	return Variable{
 		Name: name, Type: "query", Label: title, Description: description, Datasource: &fromVariable,
 		Query:   VariableQuery{1, "label_values(" + selector + ", " + label + ")", "PrometheusVariableQueryEditor-VariableQuery"},
 		Current: &Option{true, []string{"All"}, []string{"$__all"}},
-		Refresh: 2, Sort: 1, Multi: true, IncludeAll: true, AllValue: ".+", definition: &labelled{label, selector},
+		Refresh: 2, Sort: 1, Multi: true, IncludeAll: true, AllValue: ".*",
 	}
+}
+
+// exporterVariables choose exporters. All jobs are those that have an exporter: there are other processes in a Prometheus.
+func exporterVariables() []Variable {
+	job := choice("job", "Job", "The scrape job of the exporter.", "job", sel("chatstack_exporter_build_info"))
+	job.AllValue = ""
+	return []Variable{job, choice("instance", "Exporter", "One exporter, or all of a pair.", "instance", sel("chatstack_exporter_build_info", `job=~"$job"`))}
 }
 
 // containerVariables choose containers.

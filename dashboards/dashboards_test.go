@@ -32,6 +32,15 @@ type board struct {
 	text []byte
 }
 
+// panels are all panels, those of collapsed rows too, and the rows.
+func (b *board) panels() []dashboards.Panel {
+	var all []dashboards.Panel
+	for _, p := range b.Panels {
+		all = append(append(all, p), p.Panels...)
+	}
+	return all
+}
+
 // shipped reads the dashboards' files.
 func shipped(t *testing.T) []board {
 	t.Helper()
@@ -104,9 +113,9 @@ func TestUIDsAreThoseThatLinksHoldOnTo(t *testing.T) {
 // TestPanelsHaveWhatTheirReadersNeed holds places, ids, descriptions, units, limits and names of series.
 func TestPanelsHaveWhatTheirReadersNeed(t *testing.T) {
 	for _, b := range shipped(t) {
+		holdPlaces(t, b.file, b.Panels)
 		ids, titles := map[int]bool{}, map[string]bool{}
-		var taken [1000][24]bool
-		for _, p := range b.Panels {
+		for _, p := range b.panels() {
 			what := fmt.Sprintf("%s, panel %d %q", b.file, p.ID, p.Title)
 			if p.ID <= 0 || ids[p.ID] {
 				t.Errorf("%s: an id that another one has", what)
@@ -116,19 +125,12 @@ func TestPanelsHaveWhatTheirReadersNeed(t *testing.T) {
 				t.Errorf("%s: no title, or one that another one has", what)
 			}
 			titles[p.Type+p.Title] = true
-			g := p.GridPos
-			if g.W <= 0 || g.H <= 0 || g.X < 0 || g.X+g.W > 24 {
-				t.Fatalf("%s: place %+v is outside the grid", what, g)
-			}
-			for y := g.Y; y < g.Y+g.H; y++ {
-				for x := g.X; x < g.X+g.W; x++ {
-					if taken[y][x] {
-						t.Fatalf("%s overlaps another one at %d, %d", what, x, y)
-					}
-					taken[y][x] = true
-				}
-			}
 			if p.Type == "row" {
+				if *p.Collapsed {
+					holdPlaces(t, b.file, p.Panels)
+				} else if len(p.Panels) > 0 {
+					t.Errorf("%s: is open, and has panels in it", what)
+				}
 				continue
 			}
 			if f := p.FieldConfig; len(p.Description) < 10 || f == nil || f.Defaults.Unit == "" || f.Defaults.NoValue == "" || len(f.Defaults.Thresholds.Steps) == 0 {
@@ -141,8 +143,11 @@ func TestPanelsHaveWhatTheirReadersNeed(t *testing.T) {
 				if q.Interval != "30s" {
 					t.Errorf("%s, %s: rates are taken over windows that do not follow from the time between two scrapes", what, q.RefID)
 				}
-				if q.LegendFormat == "" && p.Type != "table" {
-					t.Errorf("%s, %s: its series have no name", what, q.RefID)
+				if p.Type != "table" && (len(q.LegendFormat) <= len(" {{env}} {{cluster}}") || !strings.HasSuffix(q.LegendFormat, " {{env}} {{cluster}}")) {
+					t.Errorf("%s, %s: its series are called %q", what, q.RefID, q.LegendFormat)
+				}
+				if p.Type == "table" && !strings.Contains(fmt.Sprint(p.Transformations), "^env$|^cluster$|") {
+					t.Errorf("%s: its rows do not say of which environment they are", what)
 				}
 			}
 		}
@@ -151,6 +156,76 @@ func TestPanelsHaveWhatTheirReadersNeed(t *testing.T) {
 		}
 		if bytes.Contains(b.text, []byte(`"id": null`)) || regexp.MustCompile(`(?m)^  "id":`).Match(b.text) {
 			t.Errorf("%s: has an id, which is each Grafana's own business", b.file)
+		}
+	}
+}
+
+// holdPlaces holds that no panel lies on another one, or outside.
+func holdPlaces(t *testing.T, file string, panels []dashboards.Panel) {
+	t.Helper()
+	var taken [1000][24]bool
+	for _, p := range panels {
+		g := p.GridPos
+		if g.W <= 0 || g.H <= 0 || g.X < 0 || g.X+g.W > 24 {
+			t.Fatalf("%s, %s: place %+v is outside the grid", file, p.Title, g)
+		}
+		for y := g.Y; y < g.Y+g.H; y++ {
+			for x := g.X; x < g.X+g.W; x++ {
+				if taken[y][x] {
+					t.Fatalf("%s, %s overlaps another one at %d, %d", file, p.Title, x, y)
+				}
+				taken[y][x] = true
+			}
+		}
+	}
+}
+
+// TestEveryQueryAsksForTheChosenEnvironments holds that no series is taken from an environment that the reader has not chosen, and
+// that none is left out where there are no environments.
+func TestEveryQueryAsksForTheChosenEnvironments(t *testing.T) {
+	for _, b := range shipped(t) {
+		for i, want := range []string{"cluster", "env"} {
+			v := b.Templating.List[1+i]
+			if v.Name != want || v.AllValue != ".*" || !v.IncludeAll || !v.Multi || v.Current.Value.([]any)[0] != "$__all" {
+				t.Errorf("%s: the variable %s is %+v", b.file, want, v)
+			}
+		}
+		if l := b.Links[0]; l.Type != "dashboards" || !l.IncludeVars {
+			t.Errorf("%s: what is chosen is lost on the way to another dashboard", b.file)
+		}
+		queries := expressions(b)
+		for _, v := range b.Templating.List[2:] { // the first one chooses among all clusters
+			if q, ok := v.Query.(map[string]any); ok && v.Name != "env" {
+				selector, _, _ := strings.Cut(strings.TrimPrefix(q["query"].(string), "label_values("), ", ")
+				queries = append(queries, expression{name: b.UID + "/" + v.Name, expr: selector})
+			}
+		}
+		for _, e := range queries {
+			// A variable in a matcher is text to the parser.
+			expr, err := parser.NewParser(parser.Options{}).ParseExpr(strings.NewReplacer("$__rate_interval", "5m", "$slo", "99").Replace(e.expr))
+			if err != nil {
+				t.Fatalf("%s: %v", e.name, err)
+			}
+			parser.Inspect(expr, func(node parser.Node, _ []parser.Node) error {
+				if v, ok := node.(*parser.VectorSelector); ok {
+					matchers := map[string]bool{}
+					for _, m := range v.LabelMatchers {
+						matchers[m.String()] = true
+					}
+					// An alert that no environment has is in every one.
+					or := ""
+					if v.Name == "ALERTS" {
+						or = "|"
+					}
+					if !matchers[`cluster=~"$cluster`+or+`"`] || !matchers[`env=~"$env`+or+`"`] || or != "" && !matchers[`stack="chat"`] {
+						t.Errorf("%s: %s is of any environment", e.name, v)
+					}
+				}
+				return nil
+			})
+			if strings.Contains(e.expr, "target=~") || strings.Contains(e.expr, "target=\"") {
+				t.Errorf("%s: names targets, whose names are the user's", e.name)
+			}
 		}
 	}
 }
@@ -220,7 +295,7 @@ func TestColoursBeginWhereAlertsDo(t *testing.T) {
 	} {
 		var got []float64
 		for _, b := range shipped(t) {
-			for _, p := range b.Panels {
+			for _, p := range b.panels() {
 				if b.UID == want.uid && p.Title == want.panel && p.Type != "row" {
 					for _, s := range p.FieldConfig.Defaults.Thresholds.Steps[1:] {
 						got = append(got, *s.Value)
@@ -324,7 +399,7 @@ type expression struct {
 // expressions are those of all panels and annotations.
 func expressions(b board) []expression {
 	var all []expression
-	for _, p := range b.Panels {
+	for _, p := range b.panels() {
 		for _, q := range p.Targets {
 			all = append(all, expression{fmt.Sprintf("%s/%s/%s", b.UID, p.Title, q.RefID), q.Expr, q.Range})
 		}
@@ -336,10 +411,16 @@ func expressions(b board) []expression {
 }
 
 // resolve puts what Grafana would in the place of variables: all of everything, and windows for scrapes a second apart.
-func resolve(expr string) string {
+func resolve(expr string) string { return resolveIn(environment{".*", ".*"}, expr) }
+
+// environment is a choice of the variables of the same names.
+type environment struct{ cluster, env string }
+
+// resolveIn does the same for one environment.
+func resolveIn(e environment, expr string) string {
 	return strings.NewReplacer(
-		"$__rate_interval", strconv.Itoa(testRateInterval)+"s", "$slo", "99.5",
-		"$job", ".+", "$instance", ".+", "$docker_host", ".+", "$container", ".+",
+		"$__rate_interval", strconv.Itoa(testRateInterval)+"s", "$slo", "99.5", "$cluster", e.cluster, "$env", e.env,
+		"$job", "chatstack_exporter", "$instance", ".*", "$docker_host", ".*", "$container", ".*",
 	).Replace(expr)
 }
 

@@ -74,22 +74,21 @@ type (
 	}
 	// Variable is one that a dashboard's user can choose.
 	Variable struct {
-		Name        string    `json:"name"`
-		Type        string    `json:"type"`
-		Label       string    `json:"label"`
-		Description string    `json:"description"`
-		Datasource  *Source   `json:"datasource,omitempty"`
-		Query       any       `json:"query"`
-		Current     *Option   `json:"current,omitempty"`
-		Options     []Option  `json:"options,omitempty"`
-		Hide        int       `json:"hide"`
-		Refresh     int       `json:"refresh,omitempty"`
-		Sort        int       `json:"sort,omitempty"`
-		Multi       bool      `json:"multi"`
-		IncludeAll  bool      `json:"includeAll"`
-		AllValue    string    `json:"allValue,omitempty"`
-		SkipURLSync bool      `json:"skipUrlSync"`
-		definition  *labelled `json:"-"`
+		Name        string   `json:"name"`
+		Type        string   `json:"type"`
+		Label       string   `json:"label"`
+		Description string   `json:"description"`
+		Datasource  *Source  `json:"datasource,omitempty"`
+		Query       any      `json:"query"`
+		Current     *Option  `json:"current,omitempty"`
+		Options     []Option `json:"options,omitempty"`
+		Hide        int      `json:"hide"`
+		Refresh     int      `json:"refresh,omitempty"`
+		Sort        int      `json:"sort,omitempty"`
+		Multi       bool     `json:"multi"`
+		IncludeAll  bool     `json:"includeAll"`
+		AllValue    string   `json:"allValue,omitempty"`
+		SkipURLSync bool     `json:"skipUrlSync"`
 	}
 	// Option is a value of a variable.
 	Option struct {
@@ -97,8 +96,6 @@ type (
 		Text     any  `json:"text"`
 		Value    any  `json:"value"`
 	}
-	// labelled are the values of a label of the series that a selector finds.
-	labelled struct{ label, selector string }
 	// VariableQuery is what the data source is asked for a variable's values.
 	VariableQuery struct {
 		QueryType int    `json:"qryType"`

@@ -4,11 +4,12 @@ func (b *book) irc() Dashboard {
 	const (
 		noRPC   = "the IRC server's RPC is not read, or its account may not see this"
 		noStore = "no plant store is configured"
-		targets = `target=~"irc_.*|web_irc|identity|plant_store|docs_search|web_panel|log_viewer"`
+		// All that no other dashboard shows, with the user's own.
+		kinds = `kind!~"docker|volume|xmpp_.*"`
 	)
 	return b.dashboard(
 		IRC, "IRC and services", "The IRC server, its services, and what belongs to the stack beside the XMPP server.", "now-6h", nil,
-		section{"Now", []panel{
+		section{title: "Now", panels: []panel{
 			stat("Users", "People on the IRC network, without the services' bots.", query{each("max", sel("chatstack_irc_users")), "users"}).none(noRPC),
 			stat("Channels", "Channels on the IRC network.", query{each("max", sel("chatstack_irc_channels")), "channels"}).none(noRPC),
 			b.guided(stat("Services linked", "Whether IRC services are linked to the IRC server, as that one says: their own HTTP side cannot show it.",
@@ -17,9 +18,9 @@ func (b *book) irc() Dashboard {
 				query{each("max", sel("chatstack_identity_cache_expires_timestamp_seconds")) + " - time()", "left"}).unit("s").limits(below(0, 1800)).none("no identity API is configured, or it has never answered"), "IdentityCacheExhausted"),
 			b.guided(stat("Plants left behind", "Test entries that are still in the plant store and should not be.",
 				query{each("max", sel("chatstack_plant_store_orphans")), "plants"}).limits(steps([]string{well, warning}, 1)).none(noStore), "PlantStoreOrphans"),
-			stat("Targets down", "Of the services on this page.", query{failing(success(targets), "== 0"), "down"}).limits(critically(1)).none(noExporter),
+			stat("Targets down", "Of the services on this page.", query{failing(success(kinds), "== 0"), "down"}).limits(critically(1)).none(noExporter),
 		}},
-		section{"IRC", []panel{
+		section{title: "IRC", panels: []panel{
 			chart("Users and channels", "On the whole IRC network.",
 				query{each("max", sel("chatstack_irc_users")), "users"}, query{each("max", sel("chatstack_irc_channels")), "channels"}).none(noRPC),
 			chart("Servers and operators", "Servers of the network, with linked services, and operators who are online.",
@@ -27,13 +28,9 @@ func (b *book) irc() Dashboard {
 			timeline("Services linked", "Whether IRC services were linked to the IRC server. Gaps: the server was not read.",
 				query{each("min", sel("chatstack_irc_services_linked")), "linked"}).limits(good()).maps(yesNo()).none(noRPC).size(24, 4),
 		}},
-		section{"Services", []panel{
-			timeline("Targets", "State of each service's target.", query{success(targets), "{{target}}"}).limits(good()).maps(upDown()).none(noExporter).size(24, 8),
-			chart("Time to answer", "How long the last reading took.", query{each("max", sel("chatstack_probe_duration_seconds", targets)), "{{target}}"}).unit("s").none(noExporter),
-			table("HTTP answers", "Status of the last HTTP answer. A status of 404 can be right: it is what the service documents for what it is asked.",
-				[]column{{"target", "Target"}, {"A", "Status"}, {"B", "State"}},
-				query{each("max", sel("chatstack_probe_http_status_code", targets)), ""}, query{success(targets), ""}).
-				field("State", mapped(upDown()), coloured(), within(good())).none("no HTTP answer").size(12, 8),
+		section{title: "Services", panels: []panel{
+			timeline("Targets", "State of every target but those of the XMPP server, of engines and of volumes.", query{success(kinds), "{{target}}"}).limits(good()).maps(upDown()).none(noExporter).size(24, 8),
+			chart("Time to answer", "How long the last reading took.", query{each("max", ofKind(sel("chatstack_probe_duration_seconds"), kinds)), "{{target}}"}).unit("s").none(noExporter),
 			chart("Plant store", "How long the store took to make and to delete a plant.",
 				query{each("max", sel("chatstack_plant_store_operation_duration_seconds")), "{{operation}}"}).unit("s").none(noStore),
 			timeline("Plant store operations", "Whether the store answered each operation as it promises.",

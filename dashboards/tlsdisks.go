@@ -29,7 +29,7 @@ func (b *book) tlsDisks() Dashboard {
 	verified := values(Mapped{Text: "does not verify", Color: critical}, Mapped{Text: "verifies", Color: well})
 	return b.dashboard(
 		TLSDisks, "TLS and disks", "What ends or fills up some day: certificates and volumes.", "now-7d", nil,
-		section{"Certificates", []panel{
+		section{title: "Certificates", panels: []panel{
 			b.guided(bars("Days left", "Of each endpoint: its own certificate (leaf), the first of the chain that verifies, and the one in the server's file.",
 				query{left, "{{endpoint}}, {{source}}"}).unit("d").decimals(0).upTo(90).limits(inDays).none(noTLS).size(12, 10), "TLSCertificateExpiry"),
 			b.guided(chart("Days left over time", "A renewal is a jump upwards. The lines are the alert's thresholds.",
@@ -39,23 +39,21 @@ func (b *book) tlsDisks() Dashboard {
 			b.guided(timeline("Served is renewed", "Whether each server shows the certificate that is in its file, where one is configured. If not, it wants a reload.",
 				query{eachEndpoint("min", sel("chatstack_tls_certificate_matches_file")), "{{endpoint}}"}).limits(good()).maps(yesNo()).none(noFile).size(12, 8), "TLSServedNotRenewed"),
 		}},
-		section{"Volumes", []panel{
+		section{title: "Volumes", panels: []panel{
 			b.guided(bars("Used", "Used part of each volume, as df counts it.",
 				query{volumeUsage(), "{{volume}}"}).unit("percentunit").upTo(1).limits(b.volumeLimits()).none(noVolume).size(8, 8), "DataVolumeUsage"),
 			bars("Used in a week", "If it goes on as over the last six hours. Over 100 % it is full before.",
 				query{each("max", forecast()), "{{volume}}"}).unit("percentunit").upTo(1).limits(b.volumeLimits()).none(noVolume).size(8, 8),
 			stat("Readable", "Whether each volume can be read; a hung mount cannot.",
 				query{each("max", sel("chatstack_volume_error")), "{{volume}}"}).limits(critically(1)).maps(values(Mapped{Text: "yes", Color: well}, Mapped{Text: "no", Color: critical})).none(noVolume).size(8, 8),
-			b.guided(chart("Used over time", "With the alert's thresholds, as recorded by chatstack.recording.yml.",
-				query{"chatstack:volume_used:ratio", "{{volume}}"}).unit("percentunit").upTo(1).drawn(b.volumeLimits()).none("no volume is configured, or "+noRecords), "DataVolumeUsage"),
+			b.guided(chart("Used over time", "With the alert's thresholds.",
+				query{volumeUsage(), "{{volume}}"}).unit("percentunit").upTo(1).drawn(b.volumeLimits()).none(noVolume), "DataVolumeUsage"),
 			chart("Room", "Bytes that may still be written, that are free with what is kept for root, and the size of each volume.",
 				query{each("min", sel("chatstack_volume_available_bytes")), "{{volume}}, available"},
 				query{each("min", sel("chatstack_volume_free_bytes")), "{{volume}}, free"},
 				query{each("max", sel("chatstack_volume_size_bytes")), "{{volume}}, size"}).unit("bytes").none(noVolume),
-			chart("Inodes used", "Used part of the volume's inodes, where its file system has a fixed number of them; as recorded by chatstack.recording.yml.",
-				query{"chatstack:volume_inodes_used:ratio", "{{volume}}"}).unit("percentunit").upTo(1).drawn(b.volumeLimits()).none("no volume has a fixed number of inodes, or " + noRecords),
-			chart("Inodes", "Inodes of each volume, and those that are free.",
-				query{each("min", sel("chatstack_volume_inodes_free")), "{{volume}}, free"}, query{each("max", sel("chatstack_volume_inodes")), "{{volume}}, all"}).unit("short").none("no volume has a fixed number of inodes"),
+			chart("Inodes used", "Used part of the volume's inodes, where its file system has a fixed number of them.",
+				query{each("max", "1 - "+sel("chatstack_volume_inodes_free")+" / "+sel("chatstack_volume_inodes")), "{{volume}}"}).unit("percentunit").upTo(1).drawn(b.volumeLimits()).none("no volume has a fixed number of inodes"),
 		}},
 	)
 }

@@ -143,7 +143,7 @@ func TestRulesArePrintedForTheConfiguration(t *testing.T) {
 	if diff := cmp.Diff(want.String(), got.String()); diff != "" {
 		t.Errorf("rules (-want +got):\n%s", diff)
 	}
-	if err := WriteRules(&recording, o, true); err != nil || !strings.Contains(recording.String(), "record: chatstack:volume_used:ratio") {
+	if err := WriteRules(&recording, o, true); err != nil || !strings.Contains(recording.String(), "record: chatstack:target_up") {
 		t.Errorf("recording rules: %v\n%s", err, &recording)
 	}
 	o.configContent = []byte("alerts: {lookback: 1s}\n")

@@ -40,17 +40,20 @@ interface Annotation extends Pick<AnnotationQuery, 'name' | 'enable' | 'hide' | 
 }
 
 // As Grafana reads them, the fields of a timeline, a chart and a table are all optional.
+type AnyPanel =
+  | Shown<'stat', StatOptions, None>
+  | Shown<'bargauge', BarGaugeOptions, None>
+  | Shown<'timeseries', ChartOptions, ChartFields>
+  | Shown<'state-timeline', TimelineOptions, Partial<TimelineFields>>
+  | Shown<'table', TableOptions, Partial<TableFields>>;
+
+// A collapsed row has its panels in it, an open one has them below it.
+type Row = Omit<RowPanel, 'panels' | 'datasource' | 'collapsed'> & ({ collapsed: false; panels: never[] } | { collapsed: true; panels: AnyPanel[] });
+
 export interface Dashboard extends Omit<GrafanaDashboard, 'panels' | 'annotations' | 'templating' | 'uid' | 'title'> {
   uid: string;
   title: string;
   annotations: { list: Annotation[] };
   templating: { list: Array<Omit<VariableModel, 'datasource'> & { datasource?: Source }> };
-  panels: Array<
-    (Omit<RowPanel, 'panels' | 'datasource'> & { panels: never[] })
-    | Shown<'stat', StatOptions, None>
-    | Shown<'bargauge', BarGaugeOptions, None>
-    | Shown<'timeseries', ChartOptions, ChartFields>
-    | Shown<'state-timeline', TimelineOptions, Partial<TimelineFields>>
-    | Shown<'table', TableOptions, Partial<TableFields>>
-  >;
+  panels: Array<Row | AnyPanel>;
 }
