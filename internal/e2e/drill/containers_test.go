@@ -4,9 +4,12 @@ package drill
 
 import (
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -46,9 +49,32 @@ func (r *rig) drillContainers(t *testing.T) {
 	})
 	s.try(fault{
 		name: "crash loop of 4", cause: func() { s.kill(docs, 4) }, repair: func() {},
-		shown: above(6, "chatstack_container_restarts_total", "container", docs),
+		shown: above(3, "chatstack_container_restarts_total", "container", docs),
 		want:  []notice{{"ContainerRestarts", "critical", labels}},
 		may:   []notice{{"ContainerRestarts", "warning", labels}},
+	})
+}
+
+// drillFlapping is about a container that ends again and again while its service is dead all along: it hides nothing.
+func (r *rig) drillFlapping(t *testing.T) {
+	t.Helper()
+	var dead atomic.Bool
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if dead.Load() {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	}))
+	t.Cleanup(server.Close)
+	name := r.containers.Name + "-flapping-docs"
+	s := r.open(t, "flapping", r.engineTarget("flapping")+fmt.Sprintf("  - {kind: http, name: docs, url: %s, container: %s}\n", server.URL, name), nil)
+	s.deploy("docs")
+	down := of("target", "docs", "kind", "http")
+	s.try(fault{
+		name: "container ends every 7 s, its service is dead all along", shown: above(3, "chatstack_container_restarts_total", "container", name),
+		cause:  func() { dead.Store(true); s.deploy("docs", "--", "last", "7") },
+		repair: func() { s.deploy("docs"); dead.Store(false) },
+		want:   []notice{{"ContainerRestarts", "critical", ofContainer(name)}, {"TargetDown", "critical", down}},
+		may:    []notice{{"ContainerRestarts", "warning", ofContainer(name)}, {"TargetDown", "warning", down}},
 	})
 }
 

@@ -128,6 +128,7 @@ scrape_configs:
 			"stalled":      r.drillStalled,
 			"chain":        r.drillChain,
 			"engines":      r.drillEngines,
+			"flapping":     r.drillFlapping,
 			"switch":       r.drillSwitch,
 		} {
 			t.Run(name, func(t *testing.T) {

@@ -26,7 +26,7 @@ func main() {
 
 func run(args []string) error {
 	if len(args) == 0 {
-		return fmt.Errorf("usage: workload serve | health | exit CODE | hold MEGABYTES | starve MEGABYTES | forward ADDRESS TARGET... | fill MEGABYTES MEGABYTES_OF_FILE")
+		return fmt.Errorf("usage: workload serve | health | exit CODE | last SECONDS | hold MEGABYTES | starve MEGABYTES | forward ADDRESS TARGET... | fill MEGABYTES MEGABYTES_OF_FILE")
 	}
 	switch args[0] {
 	case "serve":
@@ -60,6 +60,16 @@ func run(args []string) error {
 		return serve()
 	case "fill":
 		return fill(args[1:])
+	case "last":
+		if len(args) < 2 {
+			return fmt.Errorf("usage: workload last SECONDS")
+		}
+		seconds, err := strconv.Atoi(args[1])
+		if err != nil {
+			return fmt.Errorf("read seconds: %w", err)
+		}
+		time.AfterFunc(time.Duration(seconds)*time.Second, func() { os.Exit(1) })
+		return serve()
 	case "exit":
 		if len(args) < 2 {
 			return fmt.Errorf("usage: workload exit CODE")
