@@ -15,7 +15,7 @@ LDFLAGS  = -s -w \
 # The race detector needs cgo and a C compiler.
 RACE := $(shell [ "$$($(GO) env CGO_ENABLED 2>/dev/null)" = 1 ] && command -v "$$($(GO) env CC)" >/dev/null 2>&1 && echo -race)
 
-.PHONY: help binary build run test test-race cross generate dashboards-schema test-rules lint-rules mutate-rules mutate-health test-kubernetes lint fuzz soak integration chaos drill story bench microbench capacity pictures install uninstall release vuln image test-deploy
+.PHONY: help binary build run test test-race cross generate dashboards-schema test-rules lint-rules mutate-rules mutate-health test-kubernetes lint fuzz soak integration chaos drill messages story bench microbench capacity pictures install uninstall release vuln image test-deploy
 
 help: ## Print this list.
 	@awk -F ':.*## ' '/^##@ / { printf "\n%s\n", substr($$0, 5) } /^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -142,7 +142,15 @@ chaos: ## Every fault before every kind of target, and of the machine; root for 
 
 # Sites wait most of the time, so that many more fit beside each other than there are processors.
 drill: ## Cause every alert's fault for real, and read who is paged when; needs root, Docker and Debian's packages.
-	$(GO) test -count=1 -v -timeout 15m -parallel 16 -tags realservers -run '^TestRealFireDrill$$' ./internal/e2e/drill
+	$(GO) test -count=1 -v -timeout 16m -parallel 20 -tags realservers -run '^TestRealFireDrill$$' ./internal/e2e/drill
+
+# Times are divided by MESSAGES_SCALE; 1 takes 45 minutes. MESSAGES_TREE is a checkout of another version, whose messages are
+# counted for comparison.
+MESSAGES_SCALE ?= 10
+MESSAGES_TREE  ?= .
+
+messages: ## Count the pages, mails and posts of a fault of a whole stack; needs root and Debian's packages.
+	$(GO) test -count=1 -v -timeout 90m -parallel 16 -tags realservers -run '^TestRealMessages$$' ./internal/e2e/drill -messages.scale $(MESSAGES_SCALE) -messages.tree $(abspath $(MESSAGES_TREE))
 
 # Once with the race detector, once as it is shipped. SOAK=-soak.seed=N repeats a run, whose seed is in what it prints.
 SOAKTIME ?= 30m

@@ -105,6 +105,10 @@ func TestRealMessages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	own, err := filepath.Abs(repository)
+	if err != nil {
+		t.Fatal(err)
+	}
 	program := filepath.Join(t.TempDir(), "chatstack_exporter")
 	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-o", program, "./cmd/chatstack_exporter")
 	build.Dir, build.Env = tree, append(os.Environ(), "CGO_ENABLED=0")
@@ -116,7 +120,7 @@ func TestRealMessages(t *testing.T) {
 	settings := scaledSettings(t, tree)
 	var sites []*messageSite
 	for i := range incidents {
-		s := &messageSite{t: t, env: fmt.Sprintf("site-%d", i+1), operators: operators}
+		s := &messageSite{t: t, env: fmt.Sprintf("site-%d", i+1), operators: operators, judged: tree == own}
 		s.start(program, settings)
 		operators.watch(s.exporter.Addr, s.env)
 		sites = append(sites, s)
@@ -216,6 +220,8 @@ type messageSite struct {
 	exporter   *realstack.Exporter
 	prometheus *realstack.Program
 	volume     string
+	// judged says that the messages are held to be as many as wanted.
+	judged bool
 }
 
 const volumeSize = 16 << 20
@@ -376,7 +382,7 @@ func (s *messageSite) suffer(i incident, table *messageTable) {
 	row := messageRow{incident: i, firing: countOf(told, "firing"), ending: countOf(told, "resolved"), story: timeline(told, began)}
 	s.t.Logf("repaired after %s\n%s", over.Sub(began).Round(time.Second), row.story)
 	table.add(row)
-	if *messagesTree == repository && (row.firing != i.firing || row.ending != i.ending) {
+	if s.judged && (row.firing != i.firing || row.ending != i.ending) {
 		s.t.Errorf("%+v messages and %+v of the end, want %+v and %+v", row.firing, row.ending, i.firing, i.ending)
 	}
 }
