@@ -14,6 +14,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/exportertest"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/realstack"
 )
 
@@ -63,6 +64,10 @@ alerts:
   target_down:
     warning: {for: 6s, keep_firing_for: 3s}
     critical: {for: 12s, keep_firing_for: 3s}
+  target_unstable:
+    # Of the readings of an hour, of which there are 3600.
+    warning: {over: 1, keep_firing_for: 3s}
+    critical: {over: 2, keep_firing_for: 3s}
   container_missing: {for: 5s}
   exporter_down:
     warning: {for: 8s}
@@ -126,6 +131,7 @@ scrape_configs:
 			"services":     r.drillServices,
 			"settings":     r.drillSettings,
 			"stalled":      r.drillStalled,
+			"brown-out":    r.drillBrownOut,
 			"chain":        r.drillChain,
 			"engines":      r.drillEngines,
 			"flapping":     r.drillFlapping,
@@ -145,7 +151,7 @@ scrape_configs:
 func (r *rig) awaitHeartbeat(t *testing.T) {
 	t.Helper()
 	before := len(r.operators.heartbeats())
-	if !eventually(func() bool { return len(r.operators.heartbeats()) > before }) {
+	if !exportertest.Eventually(usualPatience, lookEvery, func() bool { return len(r.operators.heartbeats()) > before }) {
 		t.Errorf("no heartbeat any more after %d", before)
 	}
 	beats := r.operators.heartbeats()

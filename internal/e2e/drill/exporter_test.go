@@ -59,7 +59,7 @@ func (r *rig) drillSettings(t *testing.T) {
 func (r *rig) drillStalled(t *testing.T) {
 	t.Helper()
 	sim := simstacktest.Start(t, simstack.Options{})
-	s := &site{rig: r, t: t, env: "stalled"}
+	s := &site{rig: r, t: t, env: "stalled", patience: usualPatience}
 	s.exporter = realstack.StartExporter(t, r.program, settings+"  - {kind: docs_search, url: "+sim.Environ()["DOCS_SEARCH_URL"]+"}\n", nil)
 	cache := &cache{from: s.exporter.URL()}
 	server := httptest.NewServer(cache)

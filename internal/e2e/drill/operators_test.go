@@ -232,9 +232,9 @@ func (o *operators) place() int {
 }
 
 // await waits for a notification about an environment, from a place on.
-func (o *operators) await(place int, env string, wanted func(told) bool) (told, bool) {
-	patience := time.NewTimer(patience)
-	defer patience.Stop()
+func (o *operators) await(patience time.Duration, place int, env string, wanted func(told) bool) (told, bool) {
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
 	for {
 		about, changed := o.since(place, env)
 		for _, n := range about {
@@ -244,7 +244,7 @@ func (o *operators) await(place int, env string, wanted func(told) bool) (told, 
 		}
 		select {
 		case <-changed:
-		case <-patience.C:
+		case <-timer.C:
 			return told{}, false
 		}
 	}

@@ -46,7 +46,7 @@ func (s *site) drillQuiet(t *testing.T) {
 		prosody.Start()
 		bridge.Drop() //nolint:errcheck,gosec // the server has ended it
 		bridge = s.connect(prosody)
-		rotate(t, prosody)
+		s.rotate(prosody)
 		round := time.Now()
 		s.await("a quiet while", func() bool { return time.Since(round) > 20*time.Second })
 	}
@@ -59,17 +59,17 @@ func (s *site) drillQuiet(t *testing.T) {
 }
 
 // rotate does what logrotate does with a server's log.
-func rotate(t *testing.T, p *realstack.Prosody) {
-	t.Helper()
+func (s *site) rotate(p *realstack.Prosody) {
+	s.t.Helper()
 	log := p.LogFile()
 	if err := os.Rename(log, log+".1"); err != nil {
-		t.Fatal(err)
+		s.t.Fatal(err)
 	}
 	if err := syscall.Kill(p.PID(), syscall.SIGHUP); err != nil {
-		t.Fatal(err)
+		s.t.Fatal(err)
 	}
-	if !eventually(func() bool { _, err := os.Stat(log); return err == nil }) {
-		t.Errorf("the server has no new log after %s", patience)
+	if !s.eventually(func() bool { _, err := os.Stat(log); return err == nil }) {
+		s.t.Errorf("the server has no new log after %s", s.patience)
 	}
 }
 

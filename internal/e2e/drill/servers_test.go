@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -230,4 +231,49 @@ func (r *rig) drillChain(t *testing.T) {
 		},
 		may: []notice{{"TargetDown", "warning", ofDown("xmpp_proxy")}},
 	})
+}
+
+// drillBrownOut is about a real proxy that hangs for two seconds in four: it is never down for long.
+func (r *rig) drillBrownOut(t *testing.T) {
+	t.Helper()
+	nginx := realstack.StartNginx(t, "http://"+free(t))
+	s := r.open(t, "brown-out", fmt.Sprintf("  - {kind: http, name: proxy, url: %s/health, ca_file: %s}\n", nginx.URL(), nginx.Authority.File), nil)
+	s.patience = 8 * time.Minute // it is over when the last 5 minutes are good
+	stop := make(chan struct{})
+	var hanging sync.WaitGroup
+	repair := sync.OnceFunc(func() { close(stop); hanging.Wait() })
+	t.Cleanup(repair)
+	proxy := of("target", "proxy", "kind", "http")
+	s.try(fault{
+		name: "nginx hangs for 2 s in 4", repair: repair, shown: above(10, "chatstack_probe_failures_total", "target", "proxy", "reason", "timeout"),
+		cause: func() {
+			pid := nginx.PID()
+			hanging.Go(func() {
+				tick := time.NewTicker(2 * time.Second)
+				defer tick.Stop()
+				for hung := false; ; hung = !hung {
+					number := syscall.SIGSTOP
+					if hung {
+						number = syscall.SIGCONT
+					}
+					select {
+					case <-tick.C:
+						hangGroup(t, pid, number)
+					case <-stop:
+						hangGroup(t, pid, syscall.SIGCONT)
+						return
+					}
+				}
+			})
+		},
+		want: []notice{{"TargetUnstable", "warning", proxy}, {"TargetUnstable", "critical", proxy}},
+	})
+}
+
+// hangGroup signals the processes of a server.
+func hangGroup(t *testing.T, pid int, number syscall.Signal) {
+	t.Helper()
+	if err := syscall.Kill(-pid, number); err != nil {
+		t.Errorf("signal the processes of %d: %v", pid, err)
+	}
 }

@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// patience bounds every wait, on a busy machine too.
-	patience = 90 * time.Second
+	// usualPatience is that of most sites.
+	usualPatience = 90 * time.Second
 	// lookEvery is the pause between two looks at a page.
 	lookEvery = 50 * time.Millisecond
 )
@@ -33,12 +33,14 @@ type site struct {
 	exporter *realstack.Exporter
 	// url is where the exporter's pages come from.
 	url string
+	// patience bounds every wait, on a busy machine too.
+	patience time.Duration
 }
 
 // open starts an exporter for a site and waits until Prometheus has its metrics. The configuration is that of the targets.
 func (r *rig) open(t *testing.T, env, targets string, environ map[string]string) *site {
 	t.Helper()
-	s := &site{rig: r, t: t, env: env, exporter: realstack.StartExporter(t, r.program, settings+targets, environ)}
+	s := &site{rig: r, t: t, env: env, exporter: realstack.StartExporter(t, r.program, settings+targets, environ), patience: usualPatience}
 	s.url = s.exporter.URL()
 	s.scrape(s.exporter.Addr)
 	return s
@@ -71,14 +73,16 @@ func (s *site) settle() {
 // await waits until a condition holds.
 func (s *site) await(what string, holds func() bool) {
 	s.t.Helper()
-	if !eventually(holds) {
-		s.t.Fatalf("%s: waited %s for %s; alerts: %v; not resolved: %s", s.env, patience, what,
+	if !s.eventually(holds) {
+		s.t.Fatalf("%s: waited %s for %s; alerts: %v; not resolved: %s", s.env, s.patience, what,
 			s.query(fmt.Sprintf("ALERTS{env=%q}", s.env)), list(s.operators.unresolved(s.env)))
 	}
 }
 
-// eventually reports whether a condition holds within the patience of the drill.
-func eventually(holds func() bool) bool { return exportertest.Eventually(patience, lookEvery, holds) }
+// eventually reports whether a condition holds within the site's patience.
+func (s *site) eventually(holds func() bool) bool {
+	return exportertest.Eventually(s.patience, lookEvery, holds)
+}
 
 // notice is what must be told of a fault: an alert, its severity, and all labels but these and those that every alert has.
 type notice struct {
@@ -192,10 +196,10 @@ func (s *site) try(f fault) {
 // told waits for one notification.
 func (s *site) told(place int, fault, status string, n notice) told {
 	s.t.Helper()
-	said, ok := s.operators.await(place, s.env, func(said told) bool { return said.Status == status && n.fits(said) })
+	said, ok := s.operators.await(s.patience, place, s.env, func(said told) bool { return said.Status == status && n.fits(said) })
 	if !ok {
 		about, _ := s.operators.since(place, s.env)
-		s.t.Fatalf("%s: %s: not told after %s: %s %s\ntold: %s\nalerts: %v", s.env, fault, patience, status, n, list(about), s.query(fmt.Sprintf("ALERTS{env=%q}", s.env)))
+		s.t.Fatalf("%s: %s: not told after %s: %s %s\ntold: %s\nalerts: %v", s.env, fault, s.patience, status, n, list(about), s.query(fmt.Sprintf("ALERTS{env=%q}", s.env)))
 	}
 	for _, name := range []string{"summary", "description", "runbook_url"} {
 		if text := said.Annotations[name]; text == "" || strings.Contains(text, "<no value>") || strings.Contains(text, "%!") || strings.Contains(text, "error expanding") {
@@ -266,7 +270,7 @@ func (s *site) readMessages(place int, f fault) string {
 		}
 		return true
 	}
-	if !eventually(complete) {
+	if !s.eventually(complete) {
 		s.t.Errorf("%s: %s: messages did not come everywhere: %v", s.env, f.name, got)
 	}
 	if got["call page firing"] != pages || got["post chat firing"] < least || got["post chat firing"] > posts {
@@ -331,7 +335,7 @@ func (s *site) firstShown(shown func(page) bool) <-chan time.Time {
 	at := make(chan time.Time, 1)
 	go func() {
 		var seen time.Time
-		eventually(func() bool {
+		s.eventually(func() bool {
 			// No page is what some faults show.
 			if !shown(s.page()) {
 				return s.t.Context().Err() != nil
