@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -60,6 +61,35 @@ func TestStatusFollowsTheComponent(t *testing.T) {
 			t.Errorf("end component: %v", err)
 		}
 		becomes(t, p, "warn", wantMessage)
+	}
+}
+
+// A server that is starting accepts connections, and ends them before it says anything.
+func TestComponentAsksAgainWhileItsServerStarts(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // ends with the test
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() }) //nolint:errcheck // nothing is lost
+	go func() {
+		for silent := 2; ; silent-- {
+			c, err := l.Accept()
+			if err != nil {
+				return // the test is over
+			}
+			if silent <= 0 {
+				io.WriteString(c, "<stream:stream xmlns:stream='http://etherx.jabber.org/streams' id='1'><handshake/>") //nolint:errcheck // the other end says so
+				io.Copy(io.Discard, c)                                                                                  //nolint:errcheck // until the other end closes
+			}
+			c.Close() //nolint:errcheck // nothing is lost
+		}
+	}()
+	c, err := realstack.DialComponent(t.Context(), l.Addr().String(), realstack.ComponentHost, realstack.ComponentSecret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Drop(); err != nil {
+		t.Error(err)
 	}
 }
 
