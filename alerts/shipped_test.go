@@ -2,6 +2,7 @@ package alerts_test
 
 import (
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -51,6 +52,51 @@ func TestWarningIsRepeatedBeforeTheNightIsOver(t *testing.T) {
 	night := 24*time.Hour - (clock(day.End) - clock(day.Start))
 	if repeat := time.Duration(config.Route.Repeat); repeat >= night {
 		t.Errorf("repeat_interval is %s, want less than the %s in which nothing is told", repeat, night)
+	}
+}
+
+// TestChannelIsToldOfCriticalAlertsWithoutAWarning holds the alerts of one route against the table of the rules.
+func TestChannelIsToldOfCriticalAlertsWithoutAWarning(t *testing.T) {
+	// The warnings of these are about something else: one exporter of several, what somebody removed, and targets that do not page.
+	want := []string{"ExporterDown", "ContainerMissing", "XMPPComponentDisconnected", "IRCServicesUnlinked"}
+	severities := map[string]string{}
+	for _, r := range rulesFor(t, alerts.Defaults()) {
+		severities[r.Alert] += r.Labels["severity"]
+	}
+	for name, all := range severities {
+		if all == alerts.Critical {
+			want = append(want, name)
+		}
+	}
+	slices.Sort(want)
+	route := `'severity="critical"', 'alertname=~"` + strings.Join(want, "|") + `"']`
+	if !strings.Contains(shipped(t, "../deploy/alertmanager/alertmanager.yml"), route) {
+		t.Errorf("alertmanager.yml has no route with %s", route)
+	}
+	for _, name := range want {
+		if !strings.Contains(shipped(t, "../deploy/alertmanager/README.md"), "`"+name+"`") {
+			t.Errorf("the README does not tell that the channel is told of %s", name)
+		}
+	}
+}
+
+// TestInhibitionsAreOfTheseRules holds that no alert of other rules silences ours, or is silenced.
+func TestInhibitionsAreOfTheseRules(t *testing.T) {
+	for _, file := range []string{"../deploy/alertmanager/alertmanager.yml", "../deploy/alertmanager/first.yml"} {
+		var config struct {
+			Rules []struct {
+				Source []string `yaml:"source_matchers"`
+				Target []string `yaml:"target_matchers"`
+			} `yaml:"inhibit_rules"`
+		}
+		if err := yaml.Unmarshal([]byte(shipped(t, file)), &config); err != nil || len(config.Rules) == 0 {
+			t.Fatalf("%s: %d inhibitions, %v", file, len(config.Rules), err)
+		}
+		for i, rule := range config.Rules {
+			if !slices.Contains(rule.Source, `stack="chat"`) || !slices.Contains(rule.Target, `stack="chat"`) {
+				t.Errorf("%s: inhibition %d is not of alerts with stack=\"chat\" alone", file, i)
+			}
+		}
 	}
 }
 

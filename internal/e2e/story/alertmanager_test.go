@@ -40,14 +40,12 @@ type router struct {
 	told []notification
 }
 
-// notification is what a person gets.
+// notification is a message that a person gets.
 type notification struct {
 	at       time.Time
 	receiver string
-	alert    string
-	severity string
-	about    string // the target or container
-	resolved bool
+	// alerts are those that it tells of, such as "TargetDown warning web" and "ContainerDown warning db is over".
+	alerts []string
 }
 
 // receiver writes down what it is to tell.
@@ -58,14 +56,23 @@ type receiver struct {
 
 // Notify implements notify.Notifier.
 func (r receiver) Notify(_ context.Context, alerts ...*alert.Alert) (bool, error) {
+	n := notification{at: time.Now(), receiver: r.name}
+	for _, a := range alerts {
+		line := a.Name()
+		for _, label := range []model.LabelName{"severity", "env", "target", "of", "container", "endpoint", "instance"} {
+			if v := a.Labels[label]; v != "" && v != "prod" {
+				line += " " + string(v)
+			}
+		}
+		if a.Resolved() {
+			line += " is over"
+		}
+		n.alerts = append(n.alerts, line)
+	}
+	slices.Sort(n.alerts)
 	r.router.mu.Lock()
 	defer r.router.mu.Unlock()
-	for _, a := range alerts {
-		get := func(name string) string { return string(a.Labels[model.LabelName(name)]) }
-		about := strings.Join(slices.DeleteFunc([]string{get("env"), get("target"), get("of"), get("container"), get("endpoint"), get("instance")},
-			func(v string) bool { return v == "" || v == "prod" }), " ")
-		r.router.told = append(r.router.told, notification{time.Now(), r.name, a.Name(), get("severity"), about, a.Resolved()})
-	}
+	r.router.told = append(r.router.told, n)
 	return false, nil
 }
 
@@ -151,9 +158,9 @@ func (r *router) send(ctx context.Context, _ string, alerts ...*rules.Alert) {
 	}
 }
 
-// notifications are those about alerts other than Watchdog, without repetitions.
+// notifications are the messages, but for the heartbeat.
 func (r *router) notifications() []notification {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(r.told), func(n notification) bool { return n.alert == "Watchdog" })
+	return slices.DeleteFunc(slices.Clone(r.told), func(n notification) bool { return n.receiver == "heartbeat" })
 }

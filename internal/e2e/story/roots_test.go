@@ -18,8 +18,8 @@ var rootScenarios = []scenario{
 			61m other answers
 		`,
 		told: `
-			4m30s chat: TargetDown warning other
-			65m0s chat: TargetDown warning other is over
+			5m30s chat: TargetDown warning other
+			1h5m30s chat: TargetDown warning other is over
 		`,
 	},
 	{
@@ -30,8 +30,8 @@ var rootScenarios = []scenario{
 			9m b shows: other TargetDown critical
 		`,
 		told: `
-			4m30s chat: TargetDown warning other
-			7m10s page: TargetDown critical other
+			5m30s chat: TargetDown warning other
+			7m45s page: TargetDown critical other
 		`,
 	},
 }

@@ -117,13 +117,12 @@ var scenarios = []scenario{
 			11m other starts
 		`,
 		told: `
-			3m0s chat: ContainerDown warning other
-			4m30s chat: TargetDown warning other
-			6m40s page: ContainerDown critical other
-			7m10s page: TargetDown critical other
-			14m30s chat: TargetDown warning other is over
-			14m40s page: ContainerDown critical other is over
-			15m10s page: TargetDown critical other is over
+			4m0s chat: ContainerDown warning other
+			5m30s chat: TargetDown warning other
+			7m15s page: ContainerDown critical other; TargetDown critical other
+			14m0s chat: ContainerDown warning other is over
+			15m15s page: ContainerDown critical other is over; TargetDown critical other is over
+			15m30s chat: TargetDown warning other is over
 		`,
 	},
 	{
@@ -135,10 +134,10 @@ var scenarios = []scenario{
 			11m12s a shows: web ContainerRestarts warning; web TargetDown pending, starting of web
 		`,
 		told: `
-			3m0s chat: ContainerDown warning web
-			6m40s page: ContainerDown critical web
-			14m40s page: ContainerDown critical web is over
-			18m0s chat: ContainerDown warning web is over
+			4m0s chat: ContainerDown warning web
+			7m15s page: ContainerDown critical web
+			14m0s chat: ContainerDown warning web is over
+			15m15s page: ContainerDown critical web is over
 			18m0s chat: ContainerRestarts warning web
 		`,
 	},
@@ -149,8 +148,8 @@ var scenarios = []scenario{
 			1m50s web starts
 		`,
 		told: `
-			3m0s chat: ContainerRestarts warning web
-			13m0s chat: ContainerRestarts warning web is over
+			4m0s chat: ContainerRestarts warning web
+			14m0s chat: ContainerRestarts warning web is over
 		`,
 	},
 	{
@@ -160,8 +159,8 @@ var scenarios = []scenario{
 			5m other answers
 		`,
 		told: `
-			4m30s chat: TargetDown warning other
-			9m30s chat: TargetDown warning other is over
+			5m30s chat: TargetDown warning other
+			10m30s chat: TargetDown warning other is over
 		`,
 	},
 	{
@@ -173,8 +172,8 @@ var scenarios = []scenario{
 			11m db turns healthy
 		`,
 		told: `
-			2m0s chat: ContainerUnhealthy warning db
-			17m0s chat: ContainerUnhealthy warning db is over
+			3m0s chat: ContainerUnhealthy warning db
+			18m0s chat: ContainerUnhealthy warning db is over
 		`,
 	},
 	{
@@ -184,10 +183,10 @@ var scenarios = []scenario{
 			9m db turns healthy
 		`,
 		told: `
-			2m0s chat: ContainerUnhealthy warning db
-			5m40s page: ContainerUnhealthy critical db
-			15m40s page: ContainerUnhealthy critical db is over
-			17m0s chat: ContainerUnhealthy warning db is over
+			3m0s chat: ContainerUnhealthy warning db
+			6m15s page: ContainerUnhealthy critical db
+			16m15s page: ContainerUnhealthy critical db is over
+			18m0s chat: ContainerUnhealthy warning db is over
 		`,
 	},
 	{
@@ -198,7 +197,7 @@ var scenarios = []scenario{
 			3m web crashes
 		`,
 		told: `
-			2m0s chat: ContainerRestarts warning web
+			3m0s chat: ContainerRestarts warning web
 		`,
 	},
 	{
@@ -210,9 +209,9 @@ var scenarios = []scenario{
 			4m web crashes
 		`,
 		told: `
-			2m0s chat: ContainerRestarts warning web
-			4m40s page: ContainerRestarts critical web
-			12m40s page: ContainerRestarts critical web is over
+			3m0s chat: ContainerRestarts warning web
+			5m15s page: ContainerRestarts critical web
+			13m15s page: ContainerRestarts critical web is over
 		`,
 	},
 	{
@@ -224,8 +223,8 @@ var scenarios = []scenario{
 			11m30s web crashes
 		`,
 		told: `
-			2m0s chat: ContainerRestarts warning web
-			27m0s chat: ContainerRestarts warning web is over
+			3m0s chat: ContainerRestarts warning web
+			23m0s chat: ContainerRestarts warning web is over
 		`,
 	},
 	{
@@ -251,8 +250,10 @@ var scenarios = []scenario{
 			14m web is created
 		`,
 		told: `
-			6m40s page: ContainerMissing critical web
-			14m40s page: ContainerMissing critical web is over
+			7m15s page: ContainerMissing critical web
+			8m0s chat: ContainerMissing critical web
+			15m15s page: ContainerMissing critical web is over
+			18m0s chat: ContainerMissing critical web is over
 		`,
 	},
 	{
@@ -262,9 +263,9 @@ var scenarios = []scenario{
 			10m a shows: other ContainerMissing warning; other TargetDown critical
 		`,
 		told: `
-			4m30s chat: TargetDown warning other
-			7m0s chat: ContainerMissing warning other
-			7m10s page: TargetDown critical other
+			5m30s chat: TargetDown warning other
+			7m45s page: TargetDown critical other
+			8m0s chat: ContainerMissing warning other
 		`,
 	},
 	{
@@ -280,10 +281,10 @@ var scenarios = []scenario{
 			12m30s web answers
 		`,
 		told: `
-			3m0s chat: ContainerDown warning db
-			6m40s page: ContainerDown critical db
-			14m40s page: ContainerDown critical db is over
-			18m0s chat: ContainerDown warning db is over
+			4m0s chat: ContainerDown warning db
+			7m15s page: ContainerDown critical db
+			14m0s chat: ContainerDown warning db is over
+			15m15s page: ContainerDown critical db is over
 			18m0s chat: ContainerRestarts warning db
 		`,
 	},
@@ -297,11 +298,11 @@ var scenarios = []scenario{
 			14m a shows: api TargetDown critical; db ContainerRestarts warning
 		`,
 		told: `
-			3m0s chat: ContainerDown warning db
-			6m40s page: ContainerDown critical db
-			13m40s page: TargetDown critical api
-			14m40s page: ContainerDown critical db is over
-			18m0s chat: ContainerDown warning db is over
+			4m0s chat: ContainerDown warning db
+			7m15s page: ContainerDown critical db
+			14m0s chat: ContainerDown warning db is over
+			15m0s chat: TargetDown warning api
+			15m15s page: ContainerDown critical db is over; TargetDown critical api
 			18m0s chat: ContainerRestarts warning db
 		`,
 	},
@@ -313,10 +314,10 @@ var scenarios = []scenario{
 			5m a shows: api TargetDown warning, also db; db ContainerDown warning
 		`,
 		told: `
-			4m30s chat: TargetDown warning api
-			5m0s chat: ContainerDown warning db
-			7m10s page: TargetDown critical api
-			8m40s page: ContainerDown critical db
+			5m30s chat: TargetDown warning api
+			6m0s chat: ContainerDown warning db
+			7m45s page: TargetDown critical api
+			9m45s page: ContainerDown critical db; TargetDown critical api
 		`,
 	},
 	{
@@ -327,8 +328,8 @@ var scenarios = []scenario{
 			9m a shows: api TargetDown pending, dependency of db; db ContainerDown critical
 		`,
 		told: `
-			3m30s chat: ContainerDown warning db
-			7m10s page: ContainerDown critical db
+			4m30s chat: ContainerDown warning db
+			7m45s page: ContainerDown critical db
 		`,
 	},
 	{
@@ -341,15 +342,12 @@ var scenarios = []scenario{
 			15m api answers
 		`,
 		told: `
-			4m30s chat: TargetDown warning api
-			7m10s page: TargetDown critical api
-			10m0s chat: ContainerDown warning db
-			13m40s page: ContainerDown critical db
-			17m40s page: ContainerDown critical db is over
-			19m10s page: TargetDown critical api is over
-			19m30s chat: TargetDown warning api is over
-			20m0s chat: ContainerDown warning db is over
-			20m0s chat: ContainerRestarts warning db
+			5m30s chat: TargetDown warning api
+			7m45s page: TargetDown critical api
+			11m0s chat: ContainerDown warning db
+			13m45s page: ContainerDown critical db; TargetDown critical api
+			17m45s page: ContainerDown critical db is over; TargetDown critical api
+			19m45s page: ContainerDown critical db is over; TargetDown critical api is over
 		`,
 	},
 	{
@@ -364,9 +362,9 @@ var scenarios = []scenario{
 			11m30s web comes back
 		`,
 		told: `
-			4m30s chat: TargetDown warning web
-			5m30s chat: ContainerRestarts warning web
-			7m10s page: TargetDown critical web
+			5m0s chat: TargetDown warning web
+			6m30s chat: ContainerRestarts warning web
+			7m15s page: TargetDown critical web
 		`,
 	},
 	{
@@ -383,10 +381,10 @@ var scenarios = []scenario{
 			7m30s db starts
 		`,
 		told: `
-			2m30s chat: ContainerRestarts warning db
-			4m30s chat: TargetDown warning api
-			7m10s page: TargetDown critical api
-			8m10s page: ContainerRestarts critical db
+			3m30s chat: ContainerRestarts warning db
+			5m30s chat: TargetDown warning api
+			7m45s page: TargetDown critical api
+			9m45s page: ContainerRestarts critical db; TargetDown critical api
 		`,
 	},
 	{
@@ -403,10 +401,10 @@ var scenarios = []scenario{
 			8m30s db starts
 		`,
 		told: `
-			3m30s chat: ContainerRestarts warning db
-			5m0s chat: TargetDown warning api
-			7m10s page: TargetDown critical api
-			9m10s page: ContainerRestarts critical db
+			4m30s chat: ContainerRestarts warning db
+			6m0s chat: TargetDown warning api
+			7m45s page: TargetDown critical api
+			9m45s page: ContainerRestarts critical db; TargetDown critical api
 		`,
 	},
 	{
@@ -417,10 +415,8 @@ var scenarios = []scenario{
 			8m a shows: api ContainerDown critical; api TargetDown pending, container of api; db ContainerDown critical
 		`,
 		told: `
-			3m0s chat: ContainerDown warning api
-			3m0s chat: ContainerDown warning db
-			6m40s page: ContainerDown critical api
-			6m40s page: ContainerDown critical db
+			4m0s chat: ContainerDown warning api; ContainerDown warning db
+			7m15s page: ContainerDown critical api; ContainerDown critical db
 		`,
 	},
 	{
@@ -433,9 +429,9 @@ var scenarios = []scenario{
 			11m a shows: web ContainerRestarts warning; web TargetDown critical, also web
 		`,
 		told: `
-			2m0s chat: ContainerRestarts warning web
-			7m10s page: TargetDown critical web
-			12m0s chat: ContainerRestarts warning web is over
+			3m0s chat: ContainerRestarts warning web
+			7m15s page: TargetDown critical web
+			8m0s chat: TargetDown warning web
 		`,
 	},
 	{
@@ -451,10 +447,8 @@ var scenarios = []scenario{
 			23m api answers
 		`,
 		told: `
-			15m40s page: ContainerDown critical db
-			25m40s page: ContainerDown critical db is over
-			26m0s chat: ContainerDown warning db is over
-			26m0s chat: ContainerRestarts warning db
+			16m15s page: ContainerDown critical db
+			17m0s chat: ContainerDown warning db
 		`,
 	},
 	{
@@ -465,8 +459,8 @@ var scenarios = []scenario{
 			9m a shows: web ContainerDown critical; web TargetDown pending, maintenance
 		`,
 		told: `
-			3m30s chat: ContainerDown warning web
-			7m10s page: ContainerDown critical web
+			4m30s chat: ContainerDown warning web
+			7m45s page: ContainerDown critical web
 		`,
 	},
 	{
@@ -492,10 +486,9 @@ var scenarios = []scenario{
 			9m a can be scraped
 		`,
 		told: `
-			3m0s chat: ContainerDown warning other
-			4m30s chat: TargetDown warning other
-			6m40s page: ContainerDown critical other
-			7m10s page: TargetDown critical other
+			4m0s chat: ContainerDown warning other
+			5m30s chat: TargetDown warning other
+			7m15s page: ContainerDown critical other; TargetDown critical other
 		`,
 	},
 	{
@@ -505,8 +498,10 @@ var scenarios = []scenario{
 			7m a can be scraped
 		`,
 		told: `
-			3m40s page: ExporterDown critical
-			7m40s page: ExporterDown critical is over
+			4m15s page: ExporterDown critical
+			5m0s chat: ExporterDown critical
+			8m15s page: ExporterDown critical is over
+			10m0s chat: ExporterDown critical is over
 		`,
 	},
 	{
@@ -518,10 +513,9 @@ var scenarios = []scenario{
 			9m prometheus starts
 		`,
 		told: `
-			3m0s chat: ContainerDown warning other
-			4m30s chat: TargetDown warning other
-			6m40s page: ContainerDown critical other
-			7m10s page: TargetDown critical other
+			4m0s chat: ContainerDown warning other
+			5m30s chat: TargetDown warning other
+			7m15s page: ContainerDown critical other; TargetDown critical other
 		`,
 	},
 	{
@@ -532,10 +526,9 @@ var scenarios = []scenario{
 			8m prometheus loses its data
 		`,
 		told: `
-			3m0s chat: ContainerDown warning other
-			4m30s chat: TargetDown warning other
-			6m40s page: ContainerDown critical other
-			7m10s page: TargetDown critical other
+			4m0s chat: ContainerDown warning other
+			5m30s chat: TargetDown warning other
+			7m15s page: ContainerDown critical other; TargetDown critical other
 		`,
 	},
 	{
@@ -546,15 +539,11 @@ var scenarios = []scenario{
 			10m other starts
 		`,
 		told: `
-			4m0s chat: ContainerDown warning other
-			5m30s chat: TargetDown warning other
-			7m40s page: ContainerDown critical other
-			8m10s page: TargetDown critical other
-			13m40s page: ContainerDown critical other is over
-			14m0s chat: ContainerDown warning other is over
-			14m0s chat: ContainerRestarts warning other
-			14m10s page: TargetDown critical other is over
-			15m30s chat: TargetDown warning other is over
+			5m0s chat: ContainerDown warning other
+			6m30s chat: TargetDown warning other
+			8m15s page: ContainerDown critical other; TargetDown critical other
+			14m15s page: ContainerDown critical other is over; TargetDown critical other is over
+			15m0s chat: ContainerDown warning other is over
 		`,
 	},
 	{
@@ -565,15 +554,11 @@ var scenarios = []scenario{
 			10m other starts
 		`,
 		told: `
-			4m0s chat: ContainerDown warning other
-			5m30s chat: TargetDown warning other
-			7m40s page: ContainerDown critical other
-			8m10s page: TargetDown critical other
-			13m40s page: ContainerDown critical other is over
-			14m0s chat: ContainerDown warning other is over
-			14m0s chat: ContainerRestarts warning other
-			14m10s page: TargetDown critical other is over
-			15m30s chat: TargetDown warning other is over
+			5m0s chat: ContainerDown warning other
+			6m30s chat: TargetDown warning other
+			8m15s page: ContainerDown critical other; TargetDown critical other
+			14m15s page: ContainerDown critical other is over; TargetDown critical other is over
+			15m0s chat: ContainerDown warning other is over
 		`,
 	},
 	{
@@ -591,14 +576,12 @@ var scenarios = []scenario{
 			12m a shows: api TargetDown pending, dependency of db; db ContainerDown critical; other ContainerDown critical; other TargetDown critical
 		`,
 		told: `
-			2m0s chat: ContainerRestarts warning web
-			3m0s chat: ContainerDown warning other
-			4m0s chat: ContainerDown warning db
-			4m30s chat: TargetDown warning other
-			6m40s page: ContainerDown critical other
-			7m10s page: TargetDown critical other
-			7m40s page: ContainerDown critical db
-			12m0s chat: ContainerRestarts warning web is over
+			3m0s chat: ContainerRestarts warning web
+			4m0s chat: ContainerDown warning db; ContainerDown warning other
+			5m30s chat: TargetDown warning other
+			7m15s page: ContainerDown critical other; TargetDown critical other
+			9m15s page: ContainerDown critical db; ContainerDown critical other; TargetDown critical other
+			13m0s chat: ContainerRestarts warning web is over
 		`,
 	},
 	{
@@ -616,14 +599,12 @@ var scenarios = []scenario{
 			12m a shows: api TargetDown pending, dependency of db; db ContainerDown critical; other ContainerDown critical; other TargetDown critical
 		`,
 		told: `
-			2m0s chat: ContainerRestarts warning web
-			3m0s chat: ContainerDown warning other
-			4m0s chat: ContainerDown warning db
-			4m30s chat: TargetDown warning other
-			6m40s page: ContainerDown critical other
-			7m10s page: TargetDown critical other
-			7m40s page: ContainerDown critical db
-			12m0s chat: ContainerRestarts warning web is over
+			3m0s chat: ContainerRestarts warning web
+			4m0s chat: ContainerDown warning db; ContainerDown warning other
+			5m30s chat: TargetDown warning other
+			7m15s page: ContainerDown critical other; TargetDown critical other
+			9m15s page: ContainerDown critical db; ContainerDown critical other; TargetDown critical other
+			13m0s chat: ContainerRestarts warning web is over
 		`,
 	},
 	{
@@ -635,9 +616,10 @@ var scenarios = []scenario{
 			4m a shows: other ContainerDown warning; other TargetDown pending
 		`,
 		told: `
-			3m0s chat: ContainerDown warning other
-			6m40s page: ContainerDown critical other
-			8m40s page: TargetDown critical other
+			4m0s chat: ContainerDown warning other
+			7m15s page: ContainerDown critical other
+			9m15s page: ContainerDown critical other; TargetDown critical other
+			10m0s chat: TargetDown warning other
 		`,
 	},
 	{
@@ -649,11 +631,10 @@ var scenarios = []scenario{
 			4m a shows: other ContainerDown warning; other TargetDown pending
 		`,
 		told: `
-			3m0s chat: ContainerDown warning other
-			3m0s chat: ContainerRestarts warning web
-			6m40s page: ContainerDown critical other
-			8m0s chat: ContainerRestarts warning web is over
-			8m40s page: TargetDown critical other
+			4m0s chat: ContainerDown warning other
+			7m15s page: ContainerDown critical other
+			9m15s page: ContainerDown critical other; TargetDown critical other
+			10m0s chat: TargetDown warning other
 		`,
 	},
 	{
@@ -666,19 +647,15 @@ var scenarios = []scenario{
 			14m other starts
 		`,
 		told: `
-			3m0s chat: ContainerDown warning other
-			4m30s chat: TargetDown warning other
-			5m30s chat: TargetDown warning docker
-			7m10s page: TargetDown critical other
-			8m10s page: TargetDown critical docker
-			13m10s page: ContainerDown critical other
-			15m30s chat: TargetDown warning docker is over
-			16m10s page: TargetDown critical docker is over
-			17m10s page: ContainerDown critical other is over
-			17m10s page: TargetDown critical other is over
-			18m0s chat: ContainerDown warning other is over
-			18m0s chat: ContainerRestarts warning other
-			19m30s chat: TargetDown warning other is over
+			4m0s chat: ContainerDown warning other
+			5m30s chat: TargetDown warning docker; TargetDown warning other
+			7m45s page: TargetDown critical other
+			9m45s page: TargetDown critical docker; TargetDown critical other
+			13m45s page: ContainerDown critical other; TargetDown critical docker; TargetDown critical other
+			15m30s chat: TargetDown warning docker is over; TargetDown warning other
+			15m45s page: ContainerDown critical other; TargetDown critical docker is over; TargetDown critical other
+			17m45s page: ContainerDown critical other is over; TargetDown critical docker is over; TargetDown critical other is over
+			19m0s chat: ContainerDown warning other is over
 		`,
 	},
 	{
@@ -690,15 +667,13 @@ var scenarios = []scenario{
 			22m engine answers
 		`,
 		told: `
-			3m0s chat: ContainerDown warning other
-			4m30s chat: TargetDown warning other
-			5m30s chat: TargetDown warning docker
-			7m10s page: TargetDown critical other
-			8m10s page: TargetDown critical docker
-			23m0s chat: ContainerDown warning other is over
-			23m10s page: ContainerDown critical other
-			25m30s chat: TargetDown warning docker is over
-			26m10s page: TargetDown critical docker is over
+			4m0s chat: ContainerDown warning other
+			5m30s chat: TargetDown warning docker; TargetDown warning other
+			7m45s page: TargetDown critical other
+			9m45s page: TargetDown critical docker; TargetDown critical other
+			23m45s page: ContainerDown critical other; TargetDown critical docker; TargetDown critical other
+			25m30s chat: TargetDown warning docker is over; TargetDown warning other
+			25m45s page: ContainerDown critical other; TargetDown critical docker is over; TargetDown critical other
 		`,
 	},
 	{
@@ -708,14 +683,8 @@ var scenarios = []scenario{
 			1m30s engine starts
 		`,
 		told: `
-			3m0s chat: ContainerRestarts warning api
-			3m0s chat: ContainerRestarts warning db
-			3m0s chat: ContainerRestarts warning other
-			3m0s chat: ContainerRestarts warning web
-			13m0s chat: ContainerRestarts warning api is over
-			13m0s chat: ContainerRestarts warning db is over
-			13m0s chat: ContainerRestarts warning other is over
-			13m0s chat: ContainerRestarts warning web is over
+			4m0s chat: ContainerRestarts warning api; ContainerRestarts warning db; ContainerRestarts warning other; ContainerRestarts warning web
+			14m0s chat: ContainerRestarts warning api is over; ContainerRestarts warning db is over; ContainerRestarts warning other is over; ContainerRestarts warning web is over
 		`,
 	},
 	{
@@ -725,10 +694,9 @@ var scenarios = []scenario{
 			2m other stops
 		`,
 		told: `
-			4m30s chat: ContainerDown warning other
-			5m30s chat: TargetDown warning other
-			8m10s page: ContainerDown critical other
-			8m10s page: TargetDown critical other
+			5m0s chat: ContainerDown warning other
+			6m30s chat: TargetDown warning other
+			8m15s page: ContainerDown critical other; TargetDown critical other
 		`,
 	},
 	{
@@ -738,10 +706,9 @@ var scenarios = []scenario{
 			1m other fails
 		`,
 		told: `
-			3m0s chat: ContainerDown warning other
-			4m30s chat: TargetDown warning other
-			6m40s page: ContainerDown critical other
-			7m10s page: TargetDown critical other
+			4m0s chat: ContainerDown warning other
+			5m30s chat: TargetDown warning other
+			7m15s page: ContainerDown critical other; TargetDown critical other
 		`,
 	},
 	{
@@ -751,9 +718,7 @@ var scenarios = []scenario{
 			11m b reaches all
 		`,
 		told: `
-			4m30s chat: TargetDown warning api
-			4m30s chat: TargetDown warning other
-			4m30s chat: TargetDown warning web
+			5m0s chat: TargetDown warning api; TargetDown warning other; TargetDown warning web
 		`,
 	},
 	{
@@ -763,8 +728,8 @@ var scenarios = []scenario{
 			9m a starts
 		`,
 		told: `
-			7m0s chat: ExporterDown warning a
-			12m0s chat: ExporterDown warning a is over
+			8m0s chat: ExporterDown warning a
+			13m0s chat: ExporterDown warning a is over
 		`,
 	},
 	{
@@ -776,10 +741,9 @@ var scenarios = []scenario{
 			9m b restarts
 		`,
 		told: `
-			3m0s chat: ContainerDown warning other
-			4m30s chat: TargetDown warning other
-			6m40s page: ContainerDown critical other
-			7m10s page: TargetDown critical other
+			4m0s chat: ContainerDown warning other
+			5m30s chat: TargetDown warning other
+			7m15s page: ContainerDown critical other; TargetDown critical other
 		`,
 	},
 	{
@@ -789,7 +753,8 @@ var scenarios = []scenario{
 			1m b stops
 		`,
 		told: `
-			3m40s page: ExporterDown critical
+			4m15s page: ExporterDown critical
+			5m0s chat: ExporterDown critical
 		`,
 	},
 	{
@@ -802,14 +767,11 @@ var scenarios = []scenario{
 			9m a shows: db ContainerDown critical
 		`,
 		told: `
-			3m0s chat: ContainerDown warning db
-			3m0s chat: ContainerDown warning staging other
-			4m30s chat: TargetDown warning staging api
-			4m30s chat: TargetDown warning staging other
-			6m40s page: ContainerDown critical db
-			6m40s page: ContainerDown critical staging other
-			7m10s page: TargetDown critical staging api
-			7m10s page: TargetDown critical staging other
+			4m0s chat: ContainerDown warning staging other
+			4m0s chat: ContainerDown warning db
+			5m30s chat: TargetDown warning staging api; TargetDown warning staging other
+			7m15s page: ContainerDown critical db
+			7m15s page: ContainerDown critical staging other; TargetDown critical staging api; TargetDown critical staging other
 		`,
 	},
 	{
@@ -820,12 +782,11 @@ var scenarios = []scenario{
 			1m30s other stops
 		`,
 		told: `
-			3m30s chat: ContainerDown warning other
-			5m0s chat: TargetDown warning other
-			5m0s chat: TargetDown warning staging other
-			7m10s page: ContainerDown critical other
-			7m40s page: TargetDown critical other
-			7m40s page: TargetDown critical staging other
+			4m30s chat: ContainerDown warning other
+			6m0s chat: TargetDown warning other
+			6m0s chat: TargetDown warning staging other
+			7m45s page: ContainerDown critical other; TargetDown critical other
+			8m15s page: TargetDown critical staging other
 		`,
 	},
 	{
@@ -835,11 +796,11 @@ var scenarios = []scenario{
 			2m staging other stops
 		`,
 		told: `
-			3m40s page: ExporterDown critical
-			4m0s chat: ContainerDown warning staging other
-			5m30s chat: TargetDown warning staging other
-			7m40s page: ContainerDown critical staging other
-			8m10s page: TargetDown critical staging other
+			4m15s page: ExporterDown critical
+			5m0s chat: ContainerDown warning staging other
+			5m0s chat: ExporterDown critical
+			6m30s chat: TargetDown warning staging other
+			8m15s page: ContainerDown critical staging other; TargetDown critical staging other
 		`,
 	},
 	{
@@ -849,11 +810,10 @@ var scenarios = []scenario{
 			9m web starts
 		`,
 		told: `
-			3m0s chat: ContainerDown warning web
-			6m40s page: ContainerDown critical web
-			12m40s page: ContainerDown critical web is over
-			13m0s chat: ContainerDown warning web is over
-			13m0s chat: ContainerRestarts warning web
+			4m0s chat: ContainerDown warning web
+			7m15s page: ContainerDown critical web
+			13m15s page: ContainerDown critical web is over
+			14m0s chat: ContainerDown warning web is over
 		`,
 	},
 	{
@@ -863,10 +823,9 @@ var scenarios = []scenario{
 			1m5s api fails
 		`,
 		told: `
-			3m0s chat: ContainerDown warning db
-			4m30s chat: TargetDown warning api
-			6m40s page: ContainerDown critical db
-			7m10s page: TargetDown critical api
+			4m0s chat: ContainerDown warning db
+			5m30s chat: TargetDown warning api
+			7m15s page: ContainerDown critical db; TargetDown critical api
 		`,
 	},
 	{
@@ -877,10 +836,9 @@ var scenarios = []scenario{
 			12m host shows: web ContainerDown warning
 		`,
 		told: `
-			4m30s chat: TargetDown warning web
-			7m10s page: TargetDown critical web
-			10m0s chat: ContainerDown warning web
-			13m40s page: ContainerDown critical web
+			5m0s chat: TargetDown warning web
+			7m15s page: TargetDown critical web
+			11m0s chat: ContainerDown warning web
 		`,
 	},
 }

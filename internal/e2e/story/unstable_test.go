@@ -23,12 +23,12 @@ var unstableScenarios = []scenario{
 			6h30m a shows:
 		`,
 		told: `
-			10m30s chat: TargetUnstable warning other
-			42m10s page: TargetUnstable critical other
-			2h44m10s page: TargetUnstable critical other
-			4h46m10s page: TargetUnstable critical other
-			6h18m10s page: TargetUnstable critical other is over
-			6h20m30s chat: TargetUnstable warning other is over
+			11m30s chat: TargetUnstable warning other
+			42m45s page: TargetUnstable critical other
+			2h44m45s page: TargetUnstable critical other
+			4h46m45s page: TargetUnstable critical other
+			6h18m45s page: TargetUnstable critical other is over
+			6h21m30s chat: TargetUnstable warning other is over
 		`,
 	},
 	{
@@ -45,10 +45,10 @@ var unstableScenarios = []scenario{
 			22m10s other answers
 		`,
 		told: `
-			4m30s chat: TargetDown warning other
-			7m10s page: TargetDown critical other
-			24m30s chat: TargetDown warning other is over
-			25m10s page: TargetDown critical other is over
+			5m30s chat: TargetDown warning other
+			7m45s page: TargetDown critical other
+			25m30s chat: TargetDown warning other is over
+			25m45s page: TargetDown critical other is over
 		`,
 	},
 	{

@@ -3,7 +3,6 @@
 package story
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -318,20 +317,11 @@ func (w *world) evaluate() {
 	}
 }
 
-// told are the notifications since the story began, such as "5m40s page: ContainerDown critical db". Several at once are in
-// the order of their names.
+// told are the messages since the story began, such as "5m40s page: ContainerDown critical db; TargetDown critical api".
 func (w *world) told() []string {
-	notifications := w.router.notifications()
-	slices.SortStableFunc(notifications, func(a, b notification) int {
-		return cmp.Or(a.at.Compare(b.at), strings.Compare(a.receiver+a.alert+a.about, b.receiver+b.alert+b.about))
-	})
 	var lines []string
-	for _, n := range notifications {
-		line := fmt.Sprintf("%s %s: %s", n.at.Sub(w.began).Round(time.Second), n.receiver, strings.TrimSpace(n.alert+" "+n.severity+" "+n.about))
-		if n.resolved {
-			line += " is over"
-		}
-		lines = append(lines, line)
+	for _, n := range w.router.notifications() {
+		lines = append(lines, fmt.Sprintf("%s %s: %s", n.at.Sub(w.began).Round(time.Second), n.receiver, strings.Join(n.alerts, "; ")))
 	}
 	return lines
 }
