@@ -330,7 +330,7 @@ func reasonOf(target, fault string) (string, bool) {
 	reason, ok := map[string]string{
 		"stopped": "refused", "hang": "timeout", "slow": "timeout", "reset": "closed", "not_http": "malformed",
 		"expired_certificate": "tls", "wrong_name_certificate": "tls", "other_certificate": "tls", "incomplete_chain": "tls", "no_tls": "tls",
-		"status_403": "forbidden", "status_404": "not_found", "status_500": "http_status", "status_502": "http_status",
+		"status_403": "forbidden", "status_404": "not_found", "status_500": "http_status", "flaky": "http_status", "status_502": "http_status",
 		"redirect": "http_status", "header_flood": "too_large", "truncated": "closed", "malformed": "malformed",
 		"huge": "too_large", "gzip_bomb": "too_large", "wrong_credentials": "unauthorized",
 	}[fault]

@@ -50,10 +50,16 @@ func (s *service) findFaults() {
 	}
 }
 
+// A flaky service fails for a part of each period, which begins with the fault.
+const (
+	flakyPeriod = 20 * time.Second
+	flakyFails  = 15 * time.Second
+)
+
 // answerFaults act on the HTTP answers of every service. All others act where the service looks whether they are on.
 var answerFaults = []struct {
 	name string
-	// instead makes the answer in the service's place, which never sees the request.
+	// instead makes the answer in the service's place, which never sees the request; nil has the service answer.
 	instead func(*service) *answer
 	// spoil changes the service's own answer.
 	spoil func(*service, *answer)
@@ -61,6 +67,12 @@ var answerFaults = []struct {
 	{name: "status_403", instead: statusInstead(http.StatusForbidden)},
 	{name: "status_404", instead: statusInstead(http.StatusNotFound)},
 	{name: "status_500", instead: statusInstead(http.StatusInternalServerError)},
+	{name: "flaky", instead: func(s *service) *answer {
+		if s.onFor("flaky")%flakyPeriod < flakyFails {
+			return statusInstead(http.StatusInternalServerError)(s)
+		}
+		return nil
+	}},
 	{name: "status_502", instead: func(*service) *answer { return captured("proxy_502") }},
 	{name: "redirect", instead: func(*service) *answer {
 		return reply(http.StatusFound, "text/plain", "").set("Location", "http://elsewhere.invalid/")
@@ -176,7 +188,8 @@ type switches struct {
 
 	mu     sync.Mutex
 	active map[string]bool
-	change chan struct{} // closed when a fault is switched
+	since  map[string]time.Time // when each was switched last
+	change chan struct{}        // closed when a fault is switched
 }
 
 // mark notes that a fault is on or off, and wakes everything that waits for a change.
@@ -184,9 +197,9 @@ func (s *switches) mark(fault string, on bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.active == nil {
-		s.active = map[string]bool{}
+		s.active, s.since = map[string]bool{}, map[string]time.Time{}
 	}
-	s.active[fault] = on
+	s.active[fault], s.since[fault] = on, time.Now()
 	if s.change != nil {
 		close(s.change)
 		s.change = nil
@@ -198,6 +211,13 @@ func (s *switches) on(fault string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.active[fault]
+}
+
+// onFor is how long ago a fault was switched.
+func (s *switches) onFor(fault string) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return time.Since(s.since[fault])
 }
 
 // waitWhile waits while a fault is on, for at most a time. It reports whether the fault is off by then.

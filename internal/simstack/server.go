@@ -329,7 +329,9 @@ func waitForClient(conn net.Conn) {
 func (s *service) answer(x *exchange) *answer {
 	for _, f := range answerFaults {
 		if f.instead != nil && s.on(f.name) {
-			return f.instead(s)
+			if a := f.instead(s); a != nil {
+				return a
+			}
 		}
 	}
 	a := s.handle(x)

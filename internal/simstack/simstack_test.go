@@ -330,6 +330,7 @@ var commonEffects = map[string]effect{
 	"status_403": status(403),
 	"status_404": status(404),
 	"status_500": status(500),
+	"flaky":      status(500),
 	"status_502": status(502),
 	"header_flood": func(t *testing.T, k *Stack, service string) {
 		t.Helper()
