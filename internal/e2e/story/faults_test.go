@@ -81,6 +81,10 @@ var containerFaults = []fault[box]{
 		b.do(!b.services[b.name].ended.Load(), func(c *simstack.Container) { c.SetHealth("healthy") })
 	}},
 	{"fails", "answers", func(_ *world, b box) { b.services[b.name].broken.Store(true) }, func(_ *world, b box) { b.services[b.name].broken.Store(false) }},
+	{"is flaky", "is steady", func(_ *world, b box) {
+		now := time.Now()
+		b.services[b.name].flaky.Store(&now)
+	}, func(_ *world, b box) { b.services[b.name].flaky.Store(nil) }},
 	{"is maintained", "is released", func(w *world, b box) { w.maintain(b, config.MaintenanceContainer) }, func(w *world, b box) { w.release(b, config.MaintenanceContainer) }},
 	{"as a target is maintained", "as a target is released", func(w *world, b box) { w.maintain(b, config.MaintenanceTarget) }, func(w *world, b box) { w.release(b, config.MaintenanceTarget) }},
 }

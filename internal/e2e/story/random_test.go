@@ -143,6 +143,7 @@ var judged = []struct {
 	keep        func(*config.Alerts) config.Duration
 }{
 	{health.AlertTargetDown, config.MaintenanceTarget, func(a *config.Alerts) config.Duration { return a.TargetDown.Critical.KeepFiringFor }},
+	{health.AlertTargetUnstable, config.MaintenanceTarget, func(a *config.Alerts) config.Duration { return a.TargetUnstable.Critical.KeepFiringFor }},
 	{health.AlertContainerDown, config.MaintenanceContainer, func(a *config.Alerts) config.Duration { return a.ContainerDown.Critical.KeepFiringFor }},
 	{health.AlertContainerUnhealthy, config.MaintenanceContainer, func(a *config.Alerts) config.Duration { return a.ContainerUnhealthy.Critical.KeepFiringFor }},
 	{health.AlertContainerMissing, config.MaintenanceContainer, func(a *config.Alerts) config.Duration { return a.ContainerMissing.KeepFiringFor }},
@@ -193,7 +194,7 @@ var exceptions = []struct {
 	{
 		reason: "what was recorded before Prometheus stopped counts for five minutes, since nothing marks it as stale",
 		lasts: func(o *observer, alert, _ string) time.Duration {
-			if alert == health.AlertTargetDown && time.Since(o.prometheus.started) < lookbackDelta {
+			if (alert == health.AlertTargetDown || alert == health.AlertTargetUnstable) && time.Since(o.prometheus.started) < lookbackDelta {
 				return lookbackDelta
 			}
 			return 0
@@ -263,6 +264,9 @@ func (o *observer) compareOne(k, alert, kind, name string, severity health.Sever
 
 // opinion is what the last page says that knows the subject and that is not too old to count.
 func (e *exporter) opinion(alert, kind, name string, severity health.Severity) opinion {
+	if alert == health.AlertTargetUnstable {
+		return e.opinionOnCondition(alert, name, severity)
+	}
 	s := health.TargetSubject(name)
 	if kind == config.MaintenanceContainer {
 		s = health.ContainerSubject("local", name)
@@ -276,6 +280,25 @@ func (e *exporter) opinion(alert, kind, name string, severity health.Severity) o
 		wellAtLast := v.Unknown && v.Down+v.Missing+v.Unhealthy == 0 && alert != health.AlertContainerRestarts
 		if o := opinionOf(page.Judgement, s, alert, severity); o != well || !wellAtLast {
 			return o
+		}
+	}
+	return none
+}
+
+// opinionOnCondition is what the last page says that has an opinion on a condition and that is not too old to count.
+func (e *exporter) opinionOnCondition(alert, target string, severity health.Severity) opinion {
+	for _, page := range slices.Backward(e.scraped) {
+		i := slices.IndexFunc(page.Conditions, func(c health.ConditionVerdict) bool {
+			return c.Alert == alert && c.Target == target && c.Severity == severity
+		})
+		switch {
+		case i < 0 || time.Since(page.at) >= lookback:
+		case page.Conditions[i].Excused:
+			return none
+		case page.Conditions[i].Lasted > 0:
+			return firing
+		default:
+			return well
 		}
 	}
 	return none

@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// brownOut has something fail for a part of each period, from a moment to another one.
-func brownOut(name string, from, until, period, part time.Duration) string {
+// repeated has something begin and end again and again, for a part of each period.
+func repeated(begins, ends string, from, until, period, part time.Duration) string {
 	var b strings.Builder
 	for at := from; at < until; at += period {
-		fmt.Fprintf(&b, "%s %s fails\n%s %s answers\n", at, name, at+part, name)
+		fmt.Fprintf(&b, "%s %s\n%s %s\n", at, begins, at+part, ends)
 	}
 	return b.String()
 }
@@ -19,7 +19,10 @@ func brownOut(name string, from, until, period, part time.Duration) string {
 var unstableScenarios = []scenario{
 	{
 		name: "three readings of four fail for 6 hours", lasts: 7 * time.Hour,
-		script: brownOut("other", time.Minute, time.Minute+6*time.Hour, 2*time.Minute, 90*time.Second) + `
+		script: `
+			1m other is flaky
+			5h59m a shows: other TargetUnstable critical
+			6h1m other is steady
 			6h30m a shows:
 		`,
 		told: `
@@ -33,7 +36,7 @@ var unstableScenarios = []scenario{
 	},
 	{
 		name: "30 s in every 10 minutes fail", lasts: 150 * time.Minute,
-		script: brownOut("other", time.Minute, 150*time.Minute, 10*time.Minute, 30*time.Second),
+		script: repeated("other fails", "other answers", time.Minute, 150*time.Minute, 10*time.Minute, 30*time.Second),
 	},
 	{
 		name: "an outage of 20 minutes, and an hour after it", lasts: 80 * time.Minute,
@@ -53,9 +56,83 @@ var unstableScenarios = []scenario{
 	},
 	{
 		name: "a brown-out during maintenance", lasts: 110 * time.Minute,
-		script: "30s other as a target is maintained\n" + brownOut("other", time.Minute, 80*time.Minute, 2*time.Minute, 90*time.Second) + `
+		script: `
+			30s other as a target is maintained
+			1m other is flaky
+			81m other is steady
 			81m other as a target is released
 			82m a shows:
+		`,
+	},
+	{
+		name: "a brown-out becomes an outage", lasts: 80 * time.Minute,
+		script: `
+			1m other is flaky
+			30m other fails
+			35m a shows: other TargetDown critical
+			50m other answers
+			50m other is steady
+			51m a shows:
+		`,
+		told: `
+			10m30s chat: TargetUnstable warning other
+			35m10s page: TargetDown critical other
+			50m30s chat: TargetUnstable warning other is over
+			53m10s page: TargetDown critical other is over
+		`,
+	},
+	{
+		name: "an exporter restarts in a brown-out", exporters: keeping, lasts: 100 * time.Minute,
+		script: `
+			1m other is flaky
+			20m a restarts
+			40m a is killed
+			43m a stops
+			46m a starts
+			60m other is steady
+			61m a restarts
+		`,
+		told: `
+			10m30s chat: TargetUnstable warning other
+			42m10s page: TargetUnstable critical other
+			45m40s page: ExporterDown critical
+			47m40s page: ExporterDown critical is over
+			80m10s page: TargetUnstable critical other is over
+			85m30s chat: TargetUnstable warning other is over
+		`,
+	},
+	{
+		name: "an exporter without a state restarts in a brown-out", lasts: 70 * time.Minute,
+		script: `
+			1m other is flaky
+			20m a restarts
+			40m other is steady
+		`,
+		told: `
+			10m30s chat: TargetUnstable warning other
+			65m30s chat: TargetUnstable warning other is over
+		`,
+	},
+	{
+		name: "one exporter of a pair sees a brown-out", exporters: pair, lasts: 84 * time.Minute,
+		script: repeated("a reaches nothing", "a reaches all", time.Minute, 61*time.Minute, 2*time.Minute, 90*time.Second) + `
+			65m a shows:
+		`,
+		told: `
+			10m0s chat: TargetUnstable warning web
+			10m30s chat: TargetUnstable warning api
+			10m30s chat: TargetUnstable warning other
+			80m0s chat: TargetUnstable warning web is over
+			80m30s chat: TargetUnstable warning api is over
+			80m30s chat: TargetUnstable warning other is over
+		`,
+	},
+	{
+		name: "a container stops again and again", lasts: 80 * time.Minute,
+		script: repeated("web stops", "web starts", time.Minute, 61*time.Minute, 4*time.Minute, 50*time.Second),
+		told: `
+			3m0s chat: ContainerRestarts warning web
+			73m0s chat: ContainerRestarts warning web is over
 		`,
 	},
 }

@@ -72,6 +72,17 @@ type site struct {
 type service struct {
 	url           string
 	broken, ended atomic.Bool
+	// flaky is since when it fails for three quarters of each period; nil if it does not.
+	flaky atomic.Pointer[time.Time]
+}
+
+// flakyPeriod has four readings.
+const flakyPeriod = 4 * interval
+
+// fails reports whether the service answers with an error now.
+func (s *service) fails() bool {
+	since := s.flaky.Load()
+	return s.broken.Load() || s.ended.Load() || since != nil && time.Since(*since)%flakyPeriod < flakyPeriod*3/4
 }
 
 // exporter is one of those that watch a site.
@@ -179,7 +190,7 @@ func (w *world) serve() *service {
 	must(w.T, err)
 	s := &service{url: "http://" + l.Addr().String() + "/"}
 	server := &http.Server{Handler: http.HandlerFunc(func(out http.ResponseWriter, _ *http.Request) {
-		if s.broken.Load() || s.ended.Load() {
+		if s.fails() {
 			out.WriteHeader(http.StatusInternalServerError)
 		}
 	})}
