@@ -119,6 +119,10 @@ func TestEveryAlertIsThere(t *testing.T) {
 		"IRCServicesUnlinked":       {"critical", "warning"},
 		"RulesOutOfDate":            {"warning"},
 		"PlaceholderCredential":     {"warning"},
+		"MonitoringGap":             {"warning"},
+		"HonorLabelsOff":            {"warning"},
+		"ScrapedTooSeldom":          {"warning"},
+		"ClockSkew":                 {"warning"},
 		"Watchdog":                  {"none"},
 	}
 	got := map[string][]string{}
@@ -198,8 +202,8 @@ func TestEverySettingIsInTheRules(t *testing.T) {
 	shipped, checksum := rulesFor(t, alerts.Defaults()), alerts.Checksum(alerts.Defaults())
 	tried := 0
 	eachSetting(reflect.TypeFor[config.Alerts](), nil, func(path []int, name string) {
-		if name == "Ignore" || name == "XMPPModuleProblem.Ignore" {
-			return // the exporter itself leaves these modules out
+		if name == "XMPPModuleProblem.Ignore" || name == "MonitoringGap.Roles" {
+			return // the exporter itself judges by these
 		}
 		tried++
 		a := alerts.Defaults()
@@ -264,7 +268,7 @@ func TestExpressionsAreReadable(t *testing.T) {
 		if strings.Contains(r.Expr, "label_replace") {
 			t.Errorf("%s: label_replace", &r)
 		}
-		if r.For != "" && !slices.Contains([]string{"XMPPAuthFailureRate", "ExporterDown", "RulesOutOfDate"}, r.Alert) {
+		if r.For != "" && !slices.Contains([]string{"XMPPAuthFailureRate", "ExporterDown", "RulesOutOfDate", "HonorLabelsOff", "ScrapedTooSeldom", "ClockSkew"}, r.Alert) {
 			t.Errorf("%s: for: %s, although the exporter knows how long it has lasted", &r, r.For)
 		}
 		if series := seriesIn(t, r.Expr); r.Alert == "RulesOutOfDate" && !slices.Equal(series, []string{"chatstack_rules_info"}) {
@@ -308,7 +312,8 @@ func TestOperatorsThresholdsAreInTheRules(t *testing.T) {
 func TestNoRuleNamesAScrape(t *testing.T) {
 	for _, r := range rulesFor(t, alerts.Defaults()) {
 		switch r.String() {
-		case "ExporterDown warning", "Watchdog none": // it is about one of a pair, and about nobody
+		case "ExporterDown warning", "PollStalled critical", "ConfigReloadFailed warning", "HonorLabelsOff warning", "ScrapedTooSeldom warning",
+			"ClockSkew warning", "Watchdog none": // they are about one of a pair, and about nobody
 			continue
 		case "chatstack:xmpp_auth_failures_per_minute": // the alerts aggregate it
 			continue

@@ -64,6 +64,7 @@ const (
 	memory          = "chatstack:container_memory_bytes"
 	xmppMemory      = "chatstack:xmpp_container_memory_bytes"
 	volumeUsed      = "chatstack:volume_used_ratio"
+	exporterUp      = "chatstack:exporter_up"
 )
 
 // recorded returns the recording rules that the alerts use.
@@ -89,6 +90,7 @@ func recorded(a *config.Alerts) []rule {
 		{Record: xmppMemory, Expr: fmt.Sprintf("%s and ignoring (%s) %s", memory,
 			list(scrapeLabels, "compose_project", "compose_service", "endpoint", "image", "role"), latest(a, `chatstack_container_info{role="xmpp"}`))},
 		{Record: volumeUsed, Expr: over("max", latest(a, "chatstack_volume_used_ratio")+" unless "+latest(a, "chatstack_volume_excused"), nil)},
+		{Record: exporterUp, Expr: over("max", fmt.Sprintf("up{job=%q}", a.Job), nil)},
 	}
 }
 

@@ -48,7 +48,7 @@ func TestLabelsAreNobodyElses(t *testing.T) {
 					ours[name] = true
 				}
 			case *parser.BinaryExpr:
-				if n.VectorMatching == nil {
+				if n.VectorMatching == nil || n.VectorMatching.On { // which compares what others have put there
 					break
 				}
 				for _, name := range n.VectorMatching.MatchingLabels {

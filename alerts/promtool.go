@@ -20,6 +20,8 @@ type trial struct {
 	checks []check
 	// alone says that the trial is about series that are absent everywhere: no other series may be there.
 	alone bool
+	// each says that the alert fires for each of the two exporters.
+	each bool
 }
 
 // check says whether the alert fires in a round.
@@ -42,6 +44,9 @@ type step struct {
 }
 
 var lost = math.NaN()
+
+// missing is no sample where no scrape was due: nothing marks the end of the series.
+var missing = math.Inf(-1)
 
 // steady is a value that stays.
 func steady(v float64) []step { return []step{{value: v}} }
@@ -97,8 +102,8 @@ type subject struct {
 	labels map[string]string
 	// good is the last value that is no reason for the alert, bad the first one that is.
 	good, bad float64
-	// all says that all exporters have to agree.
-	all bool
+	// all says that all exporters have to agree, each that there is an alert for each of them.
+	all, each bool
 	// hold is how long the value must have been bad, keep how long the alert stays after it, lookback how long the last scrape counts.
 	hold, keep, lookback config.Duration
 	// born says that the series must have been there all that time.
@@ -152,7 +157,7 @@ func (s *subject) trials() []trial {
 		}},
 		{name: "both exporters find it", series: slices.Concat(s.series(0, steady(s.bad)...), s.series(1, steady(s.bad)...)), checks: []check{
 			{firing, true},
-		}},
+		}, each: s.each},
 		{name: "both exporters find that it is not so", series: slices.Concat(s.series(0, steady(s.good)...), s.series(1, steady(s.good)...)), checks: []check{
 			{firing, false},
 		}},
@@ -223,8 +228,8 @@ func text(steps []step, last int) string {
 		if n <= 0 {
 			break
 		}
-		if math.IsNaN(s.value) {
-			if i > 0 { // as Prometheus marks what a scrape has lost
+		if math.IsNaN(s.value) || s.value == missing {
+			if i > 0 && s.value != missing { // as Prometheus marks what a scrape has lost
 				words = append(words, "stale")
 				n--
 			}
@@ -288,7 +293,10 @@ func (t *alert) testCases(interval config.Duration, trials []trial) []trialCase 
 			}
 			last = max(last, check.round)
 			fires := 0.0
-			if check.fires {
+			switch {
+			case check.fires && one.each:
+				fires = 2
+			case check.fires:
 				fires = 1
 			}
 			c.Checks = append(c.Checks, trialCheck{

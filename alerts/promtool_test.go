@@ -90,11 +90,14 @@ func writeYAML(t *testing.T, path string, content any) {
 // equivalent are changes that change nothing of when an alert fires, with the reason: by the rule, and by what was
 // changed in it.
 var equivalent = []struct{ rule, changed, why string }{
-	{"ExporterDown .*", `^max without .* to sum$`, "0 and 1 are 0 together if all are"},
-	{"ExporterDown .*", `^keep job in max without `, "it is the same job by the selector"},
+	{"chatstack:exporter_up", `^keep job in max without `, "it is the same job by the selector"},
+	{"chatstack:exporter_up", `^max without .* to sum$`, "0 and 1 are 0 together if all are"},
+	{"ExporterDown critical", `^range of chatstack:exporter_up: 24h`, "a day has too many rounds to be tried; other settings are"},
+	{"ClockSkew warning", `^no target="" in `, "the other side of the difference has it"},
+	{"HonorLabelsOff warning", `^range of chatstack_label_check\{`, "both sides are lost together, and the alert waits for longer"},
 	{"Watchdog none", `^1 to |^keep_firing_for`, "it fires whatever the value is, and never ends"},
 	{"XMPPAuthFailureRate .*", `^> to >= of `, "no rate is exactly the limit"},
-	{".*", `^last_over_time\(chatstack_(rules_info|target_info|container_info|volume_excused|tls_certificate_excused|xmpp_auth_failures_excused)\b.* to (max|min)_over_time$`, "it is 1 whenever it is there"},
+	{".*", `^last_over_time\(chatstack_(rules_info|target_info|container_info|label_check|volume_excused|tls_certificate_excused|xmpp_auth_failures_excused)\b.* to (max|min)_over_time$`, "it is 1 whenever it is there"},
 	{"DataVolumeUsage critical", `^range of chatstack:volume_used_ratio: 1m0s to 45s$`, "Prometheus 3 has the same two rounds in both"},
 	{"chatstack:container_down", `0 to -1$|0 to 1$|> to >= of`, "TargetDown waits for longer than a minute"},
 }
@@ -404,18 +407,21 @@ func randomSettings(t *testing.T, r *rand.Rand) config.Alerts {
 	a.TargetDown.Warning, a.TargetDown.Critical = holds()
 	shares := amounts(99)
 	a.TargetUnstable = config.ShareAlert{Warning: config.Share{Over: shares.Warning.Over, KeepFiringFor: keep()}, Critical: config.Share{Over: shares.Critical.Over, KeepFiringFor: keep()}}
-	a.ExporterDown = config.ExporterAlert{Warning: hold(), Critical: hold(), Absent: some(4, 30)}
+	a.ExporterDown = config.ExporterAlert{Warning: hold(), Critical: hold(), Absent: some(4, 30), Remember: some(4, 60)}
 	a.PollStalled = config.AfterAlert{After: a.Lookback + config.Duration(20*time.Second) + some(0, 20), KeepFiringFor: keep()}
 	a.TLSServedNotRenewed.Warning, a.TLSServedNotRenewed.Critical.Hold = hold(), hold()
 	for _, h := range []*config.Hold{
 		&a.ContainerMissing, &a.UpstreamSeriesDropped, &a.XMPPAuthSourceMissing, &a.PlantStoreOrphans, &a.TLSChainInvalid, &a.IdentityCacheExhausted,
 		&a.XMPPModuleProblem.Hold, &a.XMPPComponentDisconnected, &a.IRCServicesUnlinked, &a.RulesOutOfDate, &a.PlaceholderCredential, &a.ConfigReloadFailed,
+		&a.MonitoringGap.Hold, &a.HonorLabelsOff, &a.ScrapedTooSeldom, &a.ClockSkew.Hold,
 	} {
 		*h = hold()
 	}
 	if a.ConfigReloadFailed.For > 0 {
 		a.ConfigReloadFailed.For += a.Lookback
 	}
+	a.ScrapedTooSeldom.For += config.FewestScrapes * a.Lookback
+	a.ClockSkew.Over = config.Duration(1+r.IntN(5000)) * config.Duration(time.Second)
 	text, err := yaml.Marshal(map[string]any{"alerts": settingsOf(reflect.ValueOf(a))})
 	if err != nil {
 		t.Fatal(err)

@@ -10,7 +10,7 @@ import (
 
 // table returns the alerts on the stack and on the exporter, in the order of the rule file.
 func table(a *config.Alerts) []alert {
-	return slices.Concat(containerAlerts(a), valueAlerts(a), targetAlerts(a), problemAlerts(a), exporterAlerts(a))
+	return slices.Concat(containerAlerts(a), valueAlerts(a), targetAlerts(a), problemAlerts(a), monitoringAlerts(a))
 }
 
 const (
@@ -201,61 +201,9 @@ func problemAlerts(a *config.Alerts) []alert {
 			"Its file was renewed, but the server has not loaded it."),
 		of("UpstreamSeriesDropped", Warning, a.UpstreamSeriesDropped, "Some series of {{ $labels.target }} are dropped.",
 			"They clash with others, are malformed or exceed a limit. The page /debug/targets/{{ $labels.target }} lists them."),
+		of("MonitoringGap", Warning, a.MonitoringGap.Hold, "Not monitored at {{ $labels.target }}: {{ $labels.of }}.",
+			"This has lasted"+lasted+" Until it is mended, alerts that depend on it cannot fire."),
 		of("PlaceholderCredential", Warning, a.PlaceholderCredential, "A secret of {{ $labels.target }} is a placeholder.",
 			"It is one from an example, which everybody knows. Change it in the service and in the exporter's configuration."),
-	}
-}
-
-func exporterAlerts(a *config.Alerts) []alert {
-	up := fmt.Sprintf("up{job=%q}", a.Job)
-	allDown := over("max", up, nil) + " == 0"
-	others := list(scrapeLabels, foreign...)
-	reloaded := latest(a, "chatstack_config_last_reload_successful")
-	if hold := a.ConfigReloadFailed.For; hold > 0 {
-		reloaded = fmt.Sprintf("max_over_time(chatstack_config_last_reload_successful[%s])", seconds(hold))
-	}
-	return []alert{
-		{
-			name: "ExporterDown", severity: Warning, hold: a.ExporterDown.Warning.For, keep: a.ExporterDown.Warning.KeepFiringFor,
-			expr:        fmt.Sprintf("%s == 0 unless ignoring (%s) %s", up, others, allDown),
-			summary:     "One of the exporters is down: {{ $labels.instance }}.",
-			description: "Prometheus has not scraped it for over " + plain(a.ExporterDown.Warning.For) + ". Another one still watches the chat stack.",
-		}, {
-			name: "ExporterDown", severity: Critical, hold: a.ExporterDown.Critical.For, keep: a.ExporterDown.Critical.KeepFiringFor,
-			expr: fmt.Sprintf("%s or on () absent_over_time(chatstack_exporter_build_info[%s])", allDown, seconds(a.ExporterDown.Absent)),
-			// Where exporters watch different things, the label part says what is unmonitored.
-			summary: "No chatstack_exporter is reachable; {{ with $labels.part }}{{ . }}{{ else }}the chat stack{{ end }} is unmonitored.",
-			description: "Prometheus has not scraped any for over " + plain(a.ExporterDown.Critical.For) +
-				". Until it does, no other alert about {{ with $labels.part }}it{{ else }}the stack{{ end }} can fire.",
-		}, {
-			name: "PollStalled", severity: Critical, keep: a.PollStalled.KeepFiringFor,
-			expr:        over("max", "time() - "+latest(a, "chatstack_poll_last_completed_timestamp_seconds"), nil) + longer(a.PollStalled.After),
-			summary:     "chatstack_exporter has stopped polling; its data is stale.",
-			description: "Its poll loop has stood still" + lasted,
-		}, {
-			name: "ConfigReloadFailed", severity: Warning, keep: a.ConfigReloadFailed.KeepFiringFor,
-			expr:        over("min", reloaded, nil) + " == 0",
-			summary:     "The exporter's configuration could not be reloaded.",
-			description: "It keeps running with the previous one. See its log, or run `chatstack_exporter check-config`.",
-		},
-	}
-}
-
-// outOfDate compares the checksum of the exporter's rules with that of these.
-func outOfDate(a *config.Alerts, checksum string) alert {
-	return alert{
-		name: "RulesOutOfDate", severity: Warning, hold: a.RulesOutOfDate.For, keep: a.RulesOutOfDate.KeepFiringFor,
-		expr:        over("group", latest(a, fmt.Sprintf("chatstack_rules_info{checksum!=%q}", checksum)), []string{"checksum"}) + " == 1",
-		summary:     "The alert rules are not those of the exporter's configuration.",
-		description: "Deploy the output of `chatstack_exporter rules --config.file=exporter.yaml`.",
-	}
-}
-
-// watchdog always fires, so that somebody outside notices when alerts stop coming.
-func watchdog() alert {
-	return alert{
-		name: "Watchdog", severity: None, expr: "vector(1)",
-		summary:     "Alerting works.",
-		description: "This alert always fires. Who stops receiving it will not receive any other alert either.",
 	}
 }

@@ -25,9 +25,15 @@ func trialsOf(a *config.Alerts, t *alert) []trial {
 		return pollTrials(a, t)
 	case "ConfigReloadFailed":
 		s := newSubject(a, t, "config_last_reload_successful", nil, 1)
-		s.good, s.bad, s.hold = 1, 0, a.ConfigReloadFailed.For
+		s.good, s.bad, s.hold, s.each = 1, 0, a.ConfigReloadFailed.For, true
 		s.lookback = max(s.lookback, s.hold)
 		return s.trials()
+	case "HonorLabelsOff":
+		return labelTrials(a, t)
+	case "ScrapedTooSeldom":
+		return scrapeTrials(a, t)
+	case "ClockSkew":
+		return clockTrials(a, t)
 	case "RulesOutOfDate":
 		return checksumTrials(a, t)
 	case "Watchdog":
@@ -85,6 +91,8 @@ func limits(a *config.Alerts, t *alert) float64 {
 		return seconds(a.UpstreamSeriesDropped.For)
 	case "PlaceholderCredential":
 		return seconds(a.PlaceholderCredential.For)
+	case "MonitoringGap":
+		return seconds(a.MonitoringGap.For)
 	}
 	panic("no limit of " + t.name)
 }
@@ -187,16 +195,6 @@ func certificateTrials(a *config.Alerts, t *alert) []trial {
 		})
 }
 
-// pollTrials: the age of a heartbeat increases with time, so that the exact limit has a trial of its own.
-func pollTrials(a *config.Alerts, t *alert) []trial {
-	after := a.PollStalled.After.Std().Seconds()
-	s := newSubject(a, t, "poll_last_completed_timestamp_seconds", nil, 0)
-	s.good, s.bad = 1e10, -above(after)
-	return append(s.trials(),
-		trial{name: "the limit is reached", series: s.series(0, steady(s.pace.time(rise)-after)...), checks: []check{{rise, false}, {rise + 1, true}}},
-		trial{name: "the limit is passed", series: s.series(0, steady(s.pace.time(rise)-above(after))...), checks: []check{{rise, true}}})
-}
-
 func targetTrials(a *config.Alerts, t *alert) []trial {
 	limit := limits(a, t)
 	long, earlier := limit+61, min(60, limit)
@@ -283,83 +281,6 @@ func problemTrials(a *config.Alerts, t *alert) []trial {
 		trial{name: "it has the other severity", series: alone.series(0, steady(s.bad)...), checks: []check{{rise, false}}},
 		trial{name: "it is another problem", series: another.series(0, steady(s.bad)...), checks: []check{{rise, false}}},
 		trial{name: "it has both severities", series: both, checks: []check{{rise, true}}})
-}
-
-func exporterTrials(a *config.Alerts, t *alert) []trial {
-	p, hold := pace(a.Interval), a.ExporterDown.Warning.For
-	if t.severity == Critical {
-		hold = a.ExporterDown.Critical.For
-	}
-	keep := p.ceil(t.keep)
-	// ups are exporters that are up or down, whose pages have been there all along.
-	ups := func(each ...[]step) []input {
-		var list []input
-		for i, steps := range each {
-			list = append(list, from(i, "up", map[string]string{"job": a.Job}, steps...), from(i, "chatstack_exporter_build_info", nil, steady(1)...))
-		}
-		return list
-	}
-	fires := rise + p.ceil(hold)
-	end := fires + 2
-	down := []step{{value: 1}, {from: rise, value: 0}, {from: end, value: 1}}
-	edges := []check{{fires - 1, false}, {fires, true}, {end + keep - 1, true}, {end + keep, false}}
-	silent := []check{{fires - 1, false}, {fires, false}, {end + keep - 1, false}}
-	if t.severity == Warning {
-		return []trial{
-			{name: "one of two", series: ups(down, steady(1)), checks: edges},
-			{name: "both", series: ups(down, down), checks: silent},
-			{
-				name: "both, while something else is up", checks: silent,
-				series: append(ups(down, down), from(0, "up", map[string]string{"job": a.Job + "2"}, steady(1)...)),
-			},
-			{name: "another job", series: []input{from(0, "up", map[string]string{"job": a.Job + "2"}, down...), from(1, "up", map[string]string{"job": a.Job + "2"}, steady(1)...)}, checks: silent},
-		}
-	}
-	absent := p.ceil(hold) + p.beyond(a.ExporterDown.Absent)
-	pages := func(exporter int, labels map[string]string, steps ...step) input {
-		return from(exporter, "chatstack_exporter_build_info", labels, steps...)
-	}
-	// Prometheus has the exporter as down although it is lost to it for so long that both sides of the expression hold.
-	gone := ups([]step{{value: 1}, {from: 1, value: 0}})
-	for i := range gone {
-		gone[i].labels["env"] = "prod"
-	}
-	gone[1].steps = []step{{value: 1}, {from: 1, value: lost}}
-	return []trial{
-		{name: "the only one", series: ups(down), checks: edges},
-		{name: "one of two", series: ups(down, steady(1)), checks: silent},
-		{name: "both", series: ups(down, down), checks: edges},
-		{name: "another job", series: []input{from(0, "up", map[string]string{"job": a.Job + "2"}, down...), pages(0, nil, steady(1)...)}, checks: silent},
-		{name: "none was ever scraped", checks: []check{{p.ceil(hold) - 1, false}, {p.ceil(hold), true}}, alone: true},
-		{
-			name: "none is known", alone: true, series: []input{pages(0, nil, step{value: 1}, step{from: 1, value: lost})},
-			checks: []check{{p.within(a.ExporterDown.Absent) + p.ceil(hold), false}, {absent, true}},
-		},
-		{name: "the only one has been down for long", alone: true, series: gone, checks: []check{{absent + 1, true}}},
-	}
-}
-
-// checksumTrials have other rules deployed for a while.
-func checksumTrials(a *config.Alerts, t *alert) []trial {
-	p, keep := pace(a.Interval), pace(a.Interval).ceil(t.keep)
-	info := func(exporter int, checksum string, steps ...step) input {
-		return from(exporter, "chatstack_rules_info", map[string]string{"checksum": checksum}, steps...)
-	}
-	fires := rise + p.ceil(t.hold)
-	end := fires + 2
-	same := Checksum(*a)
-	return []trial{
-		{name: "the same rules", series: []input{info(0, same, steady(1)...)}, checks: []check{{fires, false}}},
-		{
-			name:   "other rules for a while",
-			series: []input{info(0, "other", step{value: lost}, step{from: rise, value: 1}, step{from: end, value: lost})},
-			checks: []check{
-				{fires - 1, false}, {fires, true}, {end - 1 + p.within(a.Lookback) + keep, true}, {end - 1 + p.beyond(a.Lookback) + keep, false},
-			},
-		},
-		{name: "both exporters have others", series: []input{info(0, "other", steady(1)...), info(1, "another", steady(1)...)}, checks: []check{{fires, true}}},
-		{name: "one of two exporters has others", series: []input{info(0, same, steady(1)...), info(1, "other", steady(1)...)}, checks: []check{{fires, true}}},
-	}
 }
 
 // loginTrials judge a rate: it is a little above or below its limit, comes in bursts, or is shared by two hosts.

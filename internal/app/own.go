@@ -50,6 +50,10 @@ func newOwnMetrics() *ownMetrics {
 		promcollectors.NewProcessCollector(promcollectors.ProcessCollectorOpts{}),
 		versioncollector.NewCollector("chatstack_exporter"),
 		m.reloadedOK, m.reloadedAt, m.placeholder, m.rules,
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "chatstack_label_check", ConstLabels: alerts.LabelCheck(),
+			Help: "1; its labels arrive as they are if the scrape configuration has honor_labels: true.",
+		}, func() float64 { return 1 }),
 	)
 	m.reloaded(nil)
 	return m

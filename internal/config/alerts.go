@@ -45,6 +45,10 @@ type Alerts struct {
 	IRCServicesUnlinked       Hold           `yaml:"irc_services_unlinked"`
 	RulesOutOfDate            Hold           `yaml:"rules_out_of_date"`
 	PlaceholderCredential     Hold           `yaml:"placeholder_credential"`
+	MonitoringGap             GapAlert       `yaml:"monitoring_gap"`
+	HonorLabelsOff            Hold           `yaml:"honor_labels_off"`
+	ScrapedTooSeldom          Hold           `yaml:"scraped_too_seldom"`
+	ClockSkew                 SkewAlert      `yaml:"clock_skew"`
 }
 
 // Hold is how long a condition must hold before its alert fires, and how long the alert stays after it, so that a
@@ -133,6 +137,21 @@ type ExporterAlert struct {
 	Critical Hold `yaml:"critical"`
 	// Absent is how long no exporter may be known at all.
 	Absent Duration `yaml:"absent"`
+	// Remember is how long an environment counts that has no exporter any more.
+	Remember Duration `yaml:"remember"`
+}
+
+// GapAlert is about what is not monitored although it should be.
+type GapAlert struct {
+	Hold `yaml:",inline"`
+	// Roles are those of which at least one container should have one, if one is known to serve an XMPP target; none turns that off.
+	Roles []string `yaml:"roles"`
+}
+
+// SkewAlert is about clocks that are more than Over apart.
+type SkewAlert struct {
+	Over Duration `yaml:"over"`
+	Hold `yaml:",inline"`
 }
 
 // Share is a share in percent that is exceeded above Over, not at it. It fires at once.
@@ -194,7 +213,7 @@ func DefaultAlerts() Alerts {
 		TargetDown:                DownAlert{hold(2*time.Minute, 2*time.Minute), hold(5*time.Minute, 2*time.Minute)},
 		TargetUnstable:            ShareAlert{Share{10, Duration(15 * time.Minute)}, Share{50, Duration(15 * time.Minute)}},
 		ContainerMissing:          hold(5*time.Minute, 0),
-		ExporterDown:              ExporterAlert{hold(5*time.Minute, 0), hold(2*time.Minute, 0), Duration(5 * time.Minute)},
+		ExporterDown:              ExporterAlert{hold(5*time.Minute, 0), hold(2*time.Minute, 0), Duration(5 * time.Minute), Duration(day)},
 		PollStalled:               AfterAlert{Duration(3 * time.Minute), 0},
 		UpstreamSeriesDropped:     hold(15*time.Minute, 0),
 		XMPPAuthSourceMissing:     hold(15*time.Minute, 0),
@@ -208,8 +227,15 @@ func DefaultAlerts() Alerts {
 		IRCServicesUnlinked:       hold(5*time.Minute, 2*time.Minute),
 		RulesOutOfDate:            hold(15*time.Minute, 0),
 		PlaceholderCredential:     hold(5*time.Minute, 0),
+		MonitoringGap:             GapAlert{hold(15*time.Minute, 0), []string{"xmpp"}},
+		HonorLabelsOff:            hold(15*time.Minute, 0),
+		ScrapedTooSeldom:          hold(15*time.Minute, 0),
+		ClockSkew:                 SkewAlert{Duration(time.Minute), hold(15*time.Minute, 5*time.Minute)},
 	}
 }
+
+// FewestScrapes is how many scrapes there must be in as many times the lookback.
+const FewestScrapes = 5
 
 const (
 	// fewestReadings is how many scrapes must fit into a window, so that two of them may be lost.
@@ -219,10 +245,11 @@ const (
 	oldestHeartbeat = 20 * time.Second
 )
 
-// jobName and moduleName go into expressions as they are.
+// jobName goes into expressions as it is.
 var (
 	jobName    = regexp.MustCompile(`^[A-Za-z0-9_./:-]{1,128}$`)
 	moduleName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,128}$`)
+	roleName   = regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}$`)
 )
 
 func (l *loader) checkAlerts() {
@@ -249,6 +276,7 @@ func (l *loader) checkAlerts() {
 		{"xmpp_auth_failure_rate.window", a.XMPPAuthFailureRate.Window},
 		{"container_restarts.window", a.ContainerRestarts.Window},
 		{"exporter_down.absent", a.ExporterDown.Absent},
+		{"exporter_down.remember", a.ExporterDown.Remember},
 	} {
 		if window.length.Std() < fewestReadings*interval {
 			r.Faultf(window.key, "is %s, must be at least %s: %d times alerts.interval, so that two lost scrapes change nothing",
@@ -257,6 +285,13 @@ func (l *loader) checkAlerts() {
 	}
 	if hold := a.ConfigReloadFailed.For; hold != 0 && hold < a.Lookback {
 		r.Faultf("config_reload_failed.for", "is %s, must be 0s or at least %s: alerts.lookback, so that two lost scrapes change nothing", hold.Std(), a.Lookback.Std())
+	}
+	if least := FewestScrapes * a.Lookback; a.ScrapedTooSeldom.For < least {
+		r.Faultf("scraped_too_seldom.for", "is %s, must be at least %s: %d times alerts.lookback, so that an exporter that has just been found is not scraped too seldom",
+			a.ScrapedTooSeldom.For.Std(), least.Std(), FewestScrapes)
+	}
+	if a.ClockSkew.Over.Std() < time.Second {
+		r.Faultf("clock_skew.over", "is %s, must be at least 1s", a.ClockSkew.Over.Std())
 	}
 	if after := a.ContainerUnhealthy.Critical.After.Std(); after < interval {
 		r.Faultf("container_unhealthy.critical.after", "is %s, must be at least %s: one alerts.interval", after, interval)
@@ -277,6 +312,9 @@ func (l *loader) checkAlerts() {
 		r.Faultf("poll_stalled.after", "is %s, must be at least %s: alerts.lookback and the %s that the heartbeat on a page may be old", a.PollStalled.After.Std(), least, oldestHeartbeat)
 	}
 	l.checkLevels(r)
+	if i := slices.IndexFunc(a.MonitoringGap.Roles, func(role string) bool { return !roleName.MatchString(role) }); i >= 0 {
+		r.Faultf("monitoring_gap.roles", "holds %q, must be roles of containers, such as xmpp", a.MonitoringGap.Roles[i])
+	}
 	if i := slices.IndexFunc(a.XMPPModuleProblem.Ignore, func(m string) bool { return !moduleName.MatchString(m) }); i >= 0 {
 		r.Faultf("xmpp_module_problem.ignore", "holds %q, must be names of modules as /status has them", a.XMPPModuleProblem.Ignore[i])
 	}

@@ -60,6 +60,9 @@ type ConditionVerdict struct {
 
 // expectCondition takes over a condition that held when the former process ended.
 func (j *Judge) expectCondition(target string, c Condition, now time.Time) {
+	if c.Alert == AlertMonitoringGap { // of which no reading tells
+		return
+	}
 	if !slices.ContainsFunc(j.conditions[target], func(known seenCondition) bool { return known.Alert == c.Alert && known.Of == c.Of }) {
 		j.conditions[target] = append(j.conditions[target], seenCondition{Condition: c, at: now, saved: true})
 	}
@@ -232,6 +235,8 @@ func held(a *config.Alerts, alert string) time.Duration {
 		return a.IdentityCacheExhausted.For.Std()
 	case AlertPlaceholder:
 		return a.PlaceholderCredential.For.Std()
+	case AlertMonitoringGap:
+		return a.MonitoringGap.For.Std()
 	default:
 		return never
 	}

@@ -57,6 +57,8 @@ type Target struct {
 	// 0 if there was none.
 	Failed uint64
 	Every  time.Duration
+	// Overdue says that it was not read for long although it was due.
+	Overdue bool
 	// Conditions are what the last reading has an opinion on, whether they hold or not.
 	Conditions []Condition
 }
@@ -76,6 +78,8 @@ type Container struct {
 	HostNames []string
 	// Role is what it is for, such as bridge; "" if unknown.
 	Role string
+	// Proxy says that its image is that of a proxy, so that another server is behind it.
+	Proxy bool
 	// State and Health are words of the engine, or State is Missing.
 	State, Health string
 	// Expected says that it should be running.

@@ -94,6 +94,7 @@ func (j *Judge) Judge(f *Facts) *Judgement {
 	for i := range r.targets {
 		r.judgeConditions(&r.targets[i])
 	}
+	r.judgeGaps(!slices.ContainsFunc(f.Engines, func(e Engine) bool { return !e.Read }))
 	r.keepUnread()
 	r.decide()
 	r.excuseMaintained()

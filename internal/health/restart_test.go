@@ -182,7 +182,7 @@ func TestEngineThatIsNotConfiguredAnyMoreLeavesNothing(t *testing.T) {
 	w.Engines[0].Host = "other"
 	w.Engines[0].Containers = nil
 	w.look()
-	w.want()
+	w.want("api MonitoringGap pending 0s", "web MonitoringGap pending 0s") // whose containers no engine has
 }
 
 func TestRemovedContainerStaysRemovedUntilItsEngineIsRead(t *testing.T) {

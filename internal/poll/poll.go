@@ -75,13 +75,13 @@ type Poller struct {
 
 // timeFamily is the exporter's clock. A page has no sample of it: ClockLine makes one whenever the page is served.
 var timeFamily = exposition.Family{
-	Name: exposition.Late, Type: model.MetricTypeGauge, Unit: "seconds", Help: "The time by the exporter's clock when it served this page.",
+	Name: "chatstack_exporter_time_seconds", Type: model.MetricTypeGauge, Unit: "seconds", Help: "The time by the exporter's clock when it served this page.",
 }
 
 // ClockLine is the sample of the exporter's clock on a page that is served now. The clock is that of the page, and goes on by the
 // monotonic one: a step shows on the next page, so that the difference to the heartbeat beside it is how old that is.
 func (s *Snapshot) ClockLine(now time.Time) []byte {
-	line := append(make([]byte, 0, 64), exposition.Late+" "...)
+	line := append(make([]byte, 0, 64), timeFamily.Name+" "...)
 	line = strconv.AppendFloat(line, unixSeconds(s.Time.Add(now.Sub(s.Time))), 'f', -1, 64)
 	return append(line, '\n')
 }

@@ -71,6 +71,8 @@ type target struct {
 	notBefore time.Time
 	// again has the target read at once when its poller runs, although it was read before.
 	again bool
+	// overdue says that it has not been read for longer.
+	overdue bool
 	// patient is how long after the last reading the next one may take.
 	patient time.Duration
 	// every is the mean time between the readings that the schedule had in the hour before the last reading; 0 if it had none.
@@ -257,7 +259,7 @@ func (t *target) end(ctx context.Context, start time.Time, o outcome) (wentDown 
 		s.Since = now
 	}
 	s.LastAttempt, s.Duration = now, now.Sub(start)
-	t.patient, t.every = t.patience(now), t.pace(now)
+	t.patient, t.every, t.overdue = t.patience(now), t.pace(now), false
 	t.redact(&o)
 	t.conditions = o.conditions
 	s.HTTPStatus, s.Notes, s.Dropped = o.httpStatus, o.notes, o.dropped
@@ -352,7 +354,7 @@ func (t *target) expire(now, start time.Time) bool {
 	if last.IsZero() {
 		last, patience = start, t.patience(start)
 	}
-	if now.Sub(last) <= patience {
+	if t.overdue = now.Sub(last) > patience; !t.overdue {
 		return false
 	}
 	if t.status.Known {
@@ -459,7 +461,7 @@ func (t *target) facts() health.Target {
 	s := &t.status
 	f := health.Target{
 		Name: s.Target, Kind: s.Kind, HostName: t.HostName, Container: t.Container, ContainerHost: t.ContainerHost,
-		Engine: t.DockerHost, WarnOnly: t.WarnOnly, Read: s.Known, Up: s.Up, ReadAt: s.LastAttempt, Failed: s.Missed, Every: t.every,
+		Engine: t.DockerHost, WarnOnly: t.WarnOnly, Read: s.Known, Up: s.Up, ReadAt: s.LastAttempt, Overdue: t.overdue, Failed: s.Missed, Every: t.every,
 		Conditions: t.conditions,
 	}
 	if s.Dropped != nil {

@@ -187,6 +187,7 @@ var plainWords = map[string]words{
 	health.AlertChainInvalid:          {"its certificate does not verify", "Clients refuse it too, unless they pin it: its authority, its name or its date is wrong."},
 	health.AlertSeriesDropped:         {"some series of its metrics page are dropped", "The page of its last readings lists them."},
 	health.AlertAuthSourceMissing:     {"failed logins are not counted", "Load the module of deploy/prosody, or set auth_failure_log."},
+	health.AlertMonitoringGap:         {"%s", "Until that is mended, alerts that depend on it cannot fire. See container: and roles: in exporter.yaml, and for overdue checks the exporter's log."},
 	health.AlertCacheExhausted:        {"the bridge's identity cache has expired; users appear under made-up nicks", "Repair the identity API."},
 }
 

@@ -101,6 +101,9 @@ func TestClockIsThatOfTheScrape(t *testing.T) {
 					if want := float64(time.Now().UnixMilli()) / 1000; now != want {
 						t.Errorf("%s, %s: the page says %v, want %v", accept, encoding, now, want)
 					}
+					if want := "# TYPE chatstack_exporter_time_seconds gauge\nchatstack_exporter_time_seconds "; accept == "text/plain" && !strings.Contains(string(page), want) {
+						t.Errorf("the sample is not under its family's heading:\n%s", page)
+					}
 					age := now - value(string(page), "chatstack_poll_last_completed_timestamp_seconds")
 					if want := time.Since(p.Snapshot().Time).Seconds(); math.Abs(age-want) > 0.002 {
 						t.Errorf("%s, %s: the heartbeat is %v old, want %v", accept, encoding, age, want)

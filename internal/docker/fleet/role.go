@@ -106,6 +106,9 @@ var proxiedRoles = map[string]string{
 	"xmpp": "xmpp_proxy", "xmpp_proxy": "xmpp_proxy", "docs": "docs", "web_irc": "web_irc", "web_panel": "web_panel",
 }
 
+// IsProxy reports whether an image is that of a proxy, which serves for another server.
+func IsProxy(image string) bool { return containsAny(nameWords(imageName(image)), proxyImages) }
+
 // inferRole guesses a container's role from its compose service, else its image, else its name. It is "" where none of
 // them tells for sure, since a wrong role is worse than none.
 func inferRole(service, image, name string) string {

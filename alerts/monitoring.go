@@ -1,0 +1,106 @@
+package alerts
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+)
+
+// monitoringAlerts are those on the monitoring itself: on the exporters, and on how Prometheus scrapes them. But for ExporterDown,
+// there is one for each exporter.
+func monitoringAlerts(a *config.Alerts) []alert {
+	up := fmt.Sprintf("up{job=%q}", a.Job)
+	reloaded := latest(a, "chatstack_config_last_reload_successful")
+	if hold := a.ConfigReloadFailed.For; hold > 0 {
+		reloaded = fmt.Sprintf("max_over_time(chatstack_config_last_reload_successful[%s])", seconds(hold))
+	}
+	// Another exporter's clock, on a page that this one reads, is as old as that reading.
+	const clock = `chatstack_exporter_time_seconds{target=""}`
+	const exporter = "The exporter {{ $labels.instance }}"
+	return []alert{
+		{
+			name: "ExporterDown", severity: Warning, hold: a.ExporterDown.Warning.For, keep: a.ExporterDown.Warning.KeepFiringFor,
+			expr:        fmt.Sprintf("%s == 0 unless ignoring (%s) %s == 0", up, list(scrapeLabels, foreign...), exporterUp),
+			summary:     "One of the exporters is down: {{ $labels.instance }}.",
+			description: "Prometheus has not scraped it for over " + plain(a.ExporterDown.Warning.For) + ". Another one still watches the chat stack.",
+		}, {
+			name: "ExporterDown", severity: Critical, hold: a.ExporterDown.Critical.For, keep: a.ExporterDown.Critical.KeepFiringFor,
+			// All that are known are down, or an environment had one that is known no longer, or none was ever known.
+			expr: fmt.Sprintf("%[1]s == 0 or present_over_time(%[1]s[%[2]s]) unless on (%[3]s) %[1]s or on () absent_over_time(chatstack_exporter_build_info[%[4]s])",
+				exporterUp, seconds(a.ExporterDown.Remember), list(environment), seconds(a.ExporterDown.Absent)),
+			// Where exporters watch different things, the label part says what is unmonitored.
+			summary: "No chatstack_exporter is reachable{{ with $labels.env }} in {{ . }}{{ end }}; {{ with $labels.part }}{{ . }}{{ else }}the chat stack{{ end }} is unmonitored.",
+			description: "Prometheus has not scraped any for over " + plain(a.ExporterDown.Critical.For) +
+				". Until it does, no other alert about {{ with $labels.part }}it{{ else }}the stack{{ end }} can fire.",
+		}, {
+			name: "PollStalled", severity: Critical, keep: a.PollStalled.KeepFiringFor,
+			// Both are by the exporter's clock, so that Prometheus' does not matter.
+			expr:        latest(a, "chatstack_exporter_time_seconds") + " - " + latest(a, "chatstack_poll_last_completed_timestamp_seconds") + longer(a.PollStalled.After),
+			summary:     exporter + " has stopped polling; its data is stale.",
+			description: "Its poll loop has stood still" + lasted,
+		}, {
+			name: "ConfigReloadFailed", severity: Warning, keep: a.ConfigReloadFailed.KeepFiringFor,
+			expr:        reloaded + " == 0",
+			summary:     exporter + " could not reload its configuration.",
+			description: "It keeps running with the previous one. See its log, or run `chatstack_exporter check-config`.",
+		}, {
+			name: "HonorLabelsOff", severity: Warning, hold: a.HonorLabelsOff.For, keep: a.HonorLabelsOff.KeepFiringFor,
+			expr:        latest(a, "chatstack_label_check") + " unless " + latest(a, "chatstack_label_check{"+checkedLabels()+"}"),
+			summary:     "Prometheus overwrites labels of the exporter {{ $labels.instance }}.",
+			description: "Its scrape configuration adds labels that the exporter's series have, and honor_labels is not true. Alerts and dashboards miss what such series say.",
+		}, {
+			name: "ScrapedTooSeldom", severity: Warning, hold: a.ScrapedTooSeldom.For, keep: a.ScrapedTooSeldom.KeepFiringFor,
+			expr:        fmt.Sprintf("count_over_time(%s[%s]) < %d", up, seconds(fewestScrapes*a.Lookback), fewestScrapes),
+			summary:     exporter + " is scraped too seldom: {{ $value }} {{ if eq $value 1.0 }}time{{ else }}times{{ end }} in " + plain(fewestScrapes*a.Lookback) + ".",
+			description: "Scrapes are over " + plain(a.Lookback) + " apart, so that alerts come and go. Set scrape_interval to " + plain(a.Interval) + ".",
+		}, {
+			name: "ClockSkew", severity: Warning, hold: a.ClockSkew.For, keep: a.ClockSkew.KeepFiringFor,
+			expr:        fmt.Sprintf("abs(timestamp(%[1]s) - %[1]s)", clock) + longer(a.ClockSkew.Over),
+			summary:     "The clocks of Prometheus and of the exporter {{ $labels.instance }} are {{ $value | humanizeDuration }} apart.",
+			description: "One of the two machines does not keep time, so that alerts on the end of certificates come too early or too late.",
+		},
+	}
+}
+
+// fewestScrapes is how many scrapes there are in as many times the lookback, if they are not further apart than that.
+const fewestScrapes = config.FewestScrapes
+
+// LabelCheck are the labels of chatstack_label_check: such as scrape configurations add, and series of ours have. They arrive as
+// they are where Prometheus honors the labels of a page.
+func LabelCheck() map[string]string {
+	return map[string]string{"container": "ours", "endpoint": "ours", "host": "ours", "name": "ours", "role": "ours", "target": "ours"}
+}
+
+func checkedLabels() string {
+	var matchers []string
+	labels := LabelCheck()
+	for _, name := range slices.Sorted(maps.Keys(labels)) {
+		matchers = append(matchers, fmt.Sprintf("%s=%q", name, labels[name]))
+	}
+	return strings.Join(matchers, ",")
+}
+
+// environment are the labels that tell one environment from another, as routes and inhibition have them.
+var environment = []string{"cluster", "env", "part"}
+
+// outOfDate compares the checksum of the exporter's rules with that of these.
+func outOfDate(a *config.Alerts, checksum string) alert {
+	return alert{
+		name: "RulesOutOfDate", severity: Warning, hold: a.RulesOutOfDate.For, keep: a.RulesOutOfDate.KeepFiringFor,
+		expr:        over("group", latest(a, fmt.Sprintf("chatstack_rules_info{checksum!=%q}", checksum)), []string{"checksum"}) + " == 1",
+		summary:     "The alert rules are not those of the exporter's configuration.",
+		description: "Deploy the output of `chatstack_exporter rules --config.file=exporter.yaml`.",
+	}
+}
+
+// watchdog always fires, so that somebody outside notices when alerts stop coming.
+func watchdog() alert {
+	return alert{
+		name: "Watchdog", severity: None, expr: "vector(1)",
+		summary:     "Alerting works.",
+		description: "This alert always fires. Who stops receiving it will not receive any other alert either.",
+	}
+}

@@ -1,0 +1,234 @@
+package alerts
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+)
+
+func exporterTrials(a *config.Alerts, t *alert) []trial {
+	p, hold := pace(a.Interval), a.ExporterDown.Warning.For
+	if t.severity == Critical {
+		hold = a.ExporterDown.Critical.For
+	}
+	keep := p.ceil(t.keep)
+	// ups are exporters that are up or down, whose pages have been there all along.
+	ups := func(each ...[]step) []input {
+		var list []input
+		for i, steps := range each {
+			list = append(list, from(i, "up", map[string]string{"job": a.Job}, steps...), from(i, "chatstack_exporter_build_info", nil, steady(1)...))
+		}
+		return list
+	}
+	fires := rise + p.ceil(hold)
+	end := fires + 2
+	down := []step{{value: 1}, {from: rise, value: 0}, {from: end, value: 1}}
+	edges := []check{{fires - 1, false}, {fires, true}, {end + keep - 1, true}, {end + keep, false}}
+	silent := []check{{fires - 1, false}, {fires, false}, {end + keep - 1, false}}
+	if t.severity == Warning {
+		return []trial{
+			{name: "one of two", series: ups(down, steady(1)), checks: edges},
+			{name: "both", series: ups(down, down), checks: silent},
+			{
+				name: "both, while something else is up", checks: silent,
+				series: append(ups(down, down), from(0, "up", map[string]string{"job": a.Job + "2"}, steady(1)...)),
+			},
+			{name: "another job", series: []input{from(0, "up", map[string]string{"job": a.Job + "2"}, down...), from(1, "up", map[string]string{"job": a.Job + "2"}, steady(1)...)}, checks: silent},
+		}
+	}
+	absent := p.ceil(hold) + p.beyond(a.ExporterDown.Absent)
+	gone := []step{{value: 1}, {from: rise, value: lost}, {from: end, value: 1}}
+	with := func(labels map[string]string, series []input) []input {
+		for i := range series {
+			maps.Copy(series[i].labels, labels)
+		}
+		return series
+	}
+	// vanishes is an exporter that is known no longer for a while, beside another one that differs by a label.
+	vanishes := func(name string, checks []check) trial {
+		series := append(with(map[string]string{name: "a"}, ups(gone)), with(map[string]string{name: "b"}, ups(steady(1)))...)
+		return trial{name: name + " without an exporter", series: series, checks: checks, alone: true}
+	}
+	long := append(with(map[string]string{"env": "a"}, ups([]step{{value: 1}, {from: rise, value: lost}})), with(map[string]string{"env": "b"}, ups(steady(1)))...)
+	pages := func(exporter int, labels map[string]string, steps ...step) input {
+		return from(exporter, "chatstack_exporter_build_info", labels, steps...)
+	}
+	// Prometheus has the exporter as down although it is lost to it for so long that both sides of the expression hold.
+	both := with(map[string]string{"env": "prod"}, ups([]step{{value: 1}, {from: 1, value: 0}}))
+	both[1].steps = []step{{value: 1}, {from: 1, value: lost}}
+	trials := []trial{
+		{name: "the only one", series: ups(down), checks: edges},
+		{name: "one of two", series: ups(down, steady(1)), checks: silent},
+		{name: "both", series: ups(down, down), checks: edges},
+		{name: "another job", series: []input{from(0, "up", map[string]string{"job": a.Job + "2"}, down...), pages(0, nil, steady(1)...)}, checks: silent},
+		vanishes("cluster", edges), vanishes("env", edges), vanishes("part", edges), vanishes("version", silent),
+		{name: "one of a pair is known no longer", series: ups(gone, steady(1)), checks: silent},
+		{name: "another job is known no longer", series: append(ups(steady(1)), from(1, "up", map[string]string{"job": a.Job + "2", "part": "x"}, gone...)), checks: silent},
+		{name: "none was ever scraped", checks: []check{{p.ceil(hold) - 1, false}, {p.ceil(hold), true}}, alone: true},
+		{
+			name: "none is known", alone: true, series: []input{pages(0, nil, step{value: 1}, step{from: 1, value: lost})},
+			checks: []check{{p.within(a.ExporterDown.Absent) + p.ceil(hold), false}, {absent, true}},
+		},
+		{name: "the only one has been down for long", alone: true, series: both, checks: []check{{absent + 1, true}}},
+	}
+	// A day has too many rounds to be tried.
+	if n := p.within(a.ExporterDown.Remember); n < 200 && n > p.ceil(hold) {
+		trials = append(trials, trial{
+			name: "an environment is removed", alone: true, series: long, checks: []check{{rise - 1 + n, true}, {rise - 1 + p.beyond(a.ExporterDown.Remember) + keep, false}},
+		})
+	}
+	return trials
+}
+
+// checksumTrials have other rules deployed for a while.
+func checksumTrials(a *config.Alerts, t *alert) []trial {
+	p, keep := pace(a.Interval), pace(a.Interval).ceil(t.keep)
+	info := func(exporter int, checksum string, steps ...step) input {
+		return from(exporter, "chatstack_rules_info", map[string]string{"checksum": checksum}, steps...)
+	}
+	fires := rise + p.ceil(t.hold)
+	end := fires + 2
+	same := Checksum(*a)
+	return []trial{
+		{name: "the same rules", series: []input{info(0, same, steady(1)...)}, checks: []check{{fires, false}}},
+		{
+			name:   "other rules for a while",
+			series: []input{info(0, "other", step{value: lost}, step{from: rise, value: 1}, step{from: end, value: lost})},
+			checks: []check{
+				{fires - 1, false}, {fires, true}, {end - 1 + p.within(a.Lookback) + keep, true}, {end - 1 + p.beyond(a.Lookback) + keep, false},
+			},
+		},
+		{name: "both exporters have others", series: []input{info(0, "other", steady(1)...), info(1, "another", steady(1)...)}, checks: []check{{fires, true}}},
+		{name: "one of two exporters has others", series: []input{info(0, same, steady(1)...), info(1, "other", steady(1)...)}, checks: []check{{fires, true}}},
+	}
+}
+
+// pollTrials compare two times of one exporter. Only one of the two changes, but in the last trials.
+func pollTrials(a *config.Alerts, t *alert) []trial {
+	const now = 1e6
+	after := a.PollStalled.After.Std().Seconds()
+	s := newSubject(a, t, "poll_last_completed_timestamp_seconds", nil, 0)
+	s.good, s.bad, s.each = now-after, now-above(after), true
+	s.beside = []input{{name: "chatstack_exporter_time_seconds", steps: steady(now)}}
+	clock := func(steps ...step) []input {
+		series := s.series(0, steady(s.good)...)
+		series[1].steps = steps
+		return series
+	}
+	late := now + above(after) - after
+	lostClock := s.series(0, steady(s.bad)...)
+	lostClock[1].steps = []step{{value: now}, {from: rise, value: lost}}
+	within, beyond := rise-1+s.pace.within(a.Lookback), rise-1+s.pace.beyond(a.Lookback)
+	return append(s.trials(),
+		trial{name: "its clock goes on", series: clock(step{value: now}, step{from: rise, value: late}), checks: []check{{rise - 1, false}, {rise, true}}},
+		trial{name: "its clock is set back", series: clock(step{value: late}, step{from: rise, value: now}), checks: []check{{rise - 1, true}, {rise + s.pace.ceil(s.keep), false}}},
+		trial{name: "its clock is lost", series: lostClock, checks: []check{{within + s.pace.ceil(s.keep), true}, {beyond + s.pace.ceil(s.keep), false}}},
+		trial{
+			name: "its clock is another one than Prometheus'", checks: []check{{rise, false}},
+			series: []input{from(0, s.name, nil, steady(5e9-after)...), from(0, "chatstack_exporter_time_seconds", nil, steady(5e9)...)},
+		})
+}
+
+// labelTrials have one label after another overwritten.
+func labelTrials(a *config.Alerts, t *alert) []trial {
+	p, name := pace(a.Interval), "chatstack_label_check"
+	keep, fires := p.ceil(t.keep), rise+p.ceil(t.hold)
+	ours := func(exporter int, steps ...step) input { return from(exporter, name, LabelCheck(), steps...) }
+	overwritten := func(exporter int, label string, steps ...step) input {
+		labels := LabelCheck()
+		labels["exported_"+label], labels[label] = labels[label], "theirs"
+		return from(exporter, name, labels, steps...)
+	}
+	trials := []trial{
+		{name: "all labels arrive", series: []input{ours(0, steady(1)...)}, checks: []check{{fires + 2, false}}},
+		{name: "one of two exporters", series: []input{ours(0, steady(1)...), overwritten(1, "container", steady(1)...)}, checks: []check{{fires, true}}},
+		{name: "both exporters", series: []input{overwritten(0, "endpoint", steady(1)...), overwritten(1, "endpoint", steady(1)...)}, checks: []check{{fires, true}}, each: true},
+	}
+	end := fires + 2
+	for _, label := range slices.Sorted(maps.Keys(LabelCheck())) {
+		trials = append(trials, trial{
+			name: label + " is overwritten",
+			series: []input{
+				ours(0, step{value: 1}, step{from: rise, value: lost}, step{from: end, value: 1}), overwritten(0, label, step{value: lost}, step{from: rise, value: 1}, step{from: end, value: lost}),
+			},
+			checks: []check{{fires - 1, false}, {fires, true}, {end - 1 + p.within(a.Lookback) + keep, true}, {end - 1 + p.beyond(a.Lookback) + keep, false}},
+		})
+	}
+	lostAt := fires + 2
+	return append(trials, trial{
+		name: "two scrapes are lost", checks: []check{{lostAt, true}, {lostAt + 1, true}, {lostAt + 2, true}},
+		series: []input{overwritten(0, "target", step{value: 1}, step{from: lostAt, value: lost}, step{from: lostAt + 2, value: 1})},
+	})
+}
+
+// scrapeTrials scrape as often as is just enough, and a little less often.
+func scrapeTrials(a *config.Alerts, t *alert) []trial {
+	p, window := pace(a.Interval), fewestScrapes*a.Lookback
+	rounds, hold, keep := p.ceil(window), p.ceil(t.hold), p.ceil(t.keep)
+	job := map[string]string{"job": a.Job}
+	// every is a scrape each so many rounds, from a round to another.
+	every := func(n, from, to int, value float64) []step {
+		var steps []step
+		for at := from; at < to; at += n {
+			steps = append(steps, step{from: at, value: value}, step{from: at + 1, value: missing})
+		}
+		return steps
+	}
+	const begin = 1
+	// In any window of enough there are enough scrapes, and in none of tooFew.
+	enough, tooFew := p.floor(a.Lookback), p.ceil(window)/(fewestScrapes-1)+1
+	last := begin + rounds + hold + 2*tooFew
+	seldom := from(0, "up", job, every(tooFew, 0, last+1, 1)...)
+	// again is when there are enough scrapes again if they are in each round after the last, with those at the edge of the window or without.
+	again := func(edge config.Duration) int {
+		for n := last + 1; ; n++ {
+			count := n - last
+			for at := 0; at <= last; at += tooFew {
+				if config.Duration(n-at)*config.Duration(p) < window+edge {
+					count++
+				}
+			}
+			if count >= fewestScrapes {
+				return n
+			}
+		}
+	}
+	return []trial{
+		{name: "scrapes as far apart as may be", series: []input{from(0, "up", job, every(enough, 0, last+1, 1)...)}, checks: []check{{last - 1, false}, {last, false}}},
+		{name: "scrapes a little further apart", series: []input{seldom}, checks: []check{{hold - 1, false}, {hold, true}, {last, true}}},
+		{name: "another job", series: []input{from(0, "up", map[string]string{"job": a.Job + "2"}, every(tooFew, 0, last+1, 1)...)}, checks: []check{{last, false}}},
+		{name: "an exporter is found", series: []input{from(0, "up", job, step{value: lost}, step{from: rise, value: 1})}, checks: []check{{rise + hold - 1, false}, {rise + hold, false}, {last, false}}},
+		{name: "an exporter is down", series: []input{from(0, "up", job, steady(0)...)}, checks: []check{{last, false}}},
+		{name: "one of two exporters", series: []input{seldom, from(1, "up", job, steady(1)...)}, checks: []check{{last, true}}},
+		{name: "both exporters", series: []input{seldom, from(1, "up", job, every(tooFew, 0, last+1, 1)...)}, checks: []check{{last, true}}, each: true},
+		{
+			name: "scrapes are close again", checks: []check{{last, true}, {again(1) - 1 + keep, true}, {again(0) + keep, false}},
+			series: []input{from(0, "up", job, append(every(tooFew, 0, last+1, 1), step{from: last + 1, value: 1})...)},
+		},
+	}
+}
+
+// clockTrials have the exporter's clock go before Prometheus', or after it: in trials, that is 0 at first.
+func clockTrials(a *config.Alerts, t *alert) []trial {
+	p, name, over := pace(a.Interval), "chatstack_exporter_time_seconds", a.ClockSkew.Over.Std().Seconds()
+	keep, fires := p.ceil(t.keep), rise+p.ceil(t.hold)
+	end := fires + 2
+	// ahead is a clock that is before Prometheus' by this.
+	ahead := func(from int, by float64) step { return step{from: from, value: p.time(from) + by, by: p.time(1)} }
+	clock := func(exporter int, steps ...step) input { return from(exporter, name, nil, steps...) }
+	edges := []check{{fires - 1, false}, {fires, true}, {end + keep - 1, true}, {end + keep, false}}
+	apart := func(by float64) []input { return []input{clock(0, ahead(0, 0), ahead(rise, by), ahead(end, 0))} }
+	foreign := clock(0, ahead(0, 10*over))
+	foreign.labels["target"] = "another"
+	return []trial{
+		{name: "the same time", series: []input{clock(0, ahead(0, 0))}, checks: []check{{fires, false}}},
+		{name: "ahead", series: apart(above(over)), checks: edges},
+		{name: "behind", series: apart(-above(over)), checks: edges},
+		{name: "ahead by no more", series: apart(over), checks: []check{{fires, false}}},
+		{name: "behind by no more", series: apart(-over), checks: []check{{fires, false}}},
+		{name: "one of two exporters", series: []input{clock(0, ahead(0, 0)), clock(1, ahead(0, 2*over))}, checks: []check{{fires, true}}},
+		{name: "both exporters", series: []input{clock(0, ahead(0, 2*over)), clock(1, ahead(0, 2*over))}, checks: []check{{fires, true}}, each: true},
+		{name: "on a page that the exporter reads", series: []input{foreign}, checks: []check{{fires, false}}},
+	}
+}
