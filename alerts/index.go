@@ -100,12 +100,18 @@ func thresholds(a *config.Alerts) map[string][2]string {
 		"PlaceholderCredential": warning(a.PlaceholderCredential),
 		"ExporterDown": {
 			"one of several: " + after(a.ExporterDown.Warning.For),
-			"the last: " + after(a.ExporterDown.Critical.For) + "; none known: " + after(a.ExporterDown.Absent+a.ExporterDown.Critical.For),
+			"the last of an environment that had one within " + plain(a.ExporterDown.Remember) + ": " + after(a.ExporterDown.Critical.For) + "; none known: " + after(a.ExporterDown.Absent+a.ExporterDown.Critical.For),
 		},
 		"PollStalled":        {none, after(a.PollStalled.After)},
 		"ConfigReloadFailed": warning(a.ConfigReloadFailed),
-		"RulesOutOfDate":     warning(a.RulesOutOfDate),
-		"Watchdog":           {"always, with severity none", none},
+		"MonitoringGap": {
+			"overdue checks, a `container:` that no engine has, no container with one of the roles " + strings.Join(a.MonitoringGap.Roles, ", ") + ": " + after(a.MonitoringGap.For), none,
+		},
+		"HonorLabelsOff":   warning(a.HonorLabelsOff),
+		"ScrapedTooSeldom": {fmt.Sprintf("fewer than %d scrapes in %s, ", fewestScrapes, plain(fewestScrapes*a.Lookback)) + after(a.ScrapedTooSeldom.For), none},
+		"ClockSkew":        {"over " + plain(a.ClockSkew.Over) + " apart, " + after(a.ClockSkew.For), none},
+		"RulesOutOfDate":   warning(a.RulesOutOfDate),
+		"Watchdog":         {"always, with severity none", none},
 	}
 }
 
