@@ -39,8 +39,8 @@ func largest(series string) string {
 }
 
 // selContainer is a metric of the chosen containers.
-func selContainer(metric string, more ...string) string {
-	return sel(metric, append([]string{`docker_host=~"$docker_host"`, `container=~"$container"`}, more...)...)
+func selContainer(metric string) string {
+	return sel(metric, `docker_host=~"$docker_host"`, `container=~"$container"`)
 }
 
 // each aggregates series over the exporters, of which the worse counts: max or min. The labels in drop go too.

@@ -6,9 +6,7 @@ func (b *book) exporter() Dashboard {
 	// chosen is a metric of the chosen exporters.
 	chosen := func(metric string) string { return sel(metric, `job=~"$job"`, `instance=~"$instance"`) }
 	age := "time() - " + each("min", "last_over_time("+chosen("chatstack_poll_last_completed_timestamp_seconds")+"["+a.Lookback.Std().String()+"])")
-	speed := func(counter string, drop ...string) string {
-		return each("max", "rate("+chosen(counter)+"[$__rate_interval])", drop...)
-	}
+	speed := func(counter string) string { return each("max", "rate("+chosen(counter)+"[$__rate_interval])") }
 	return b.dashboard(
 		Exporter, "exporter", "The exporter itself: whether it is scraped, what its readings cost, and how fresh they are.", "now-6h", exporterVariables(),
 		section{title: "Now", panels: []panel{
@@ -43,7 +41,9 @@ func (b *book) exporter() Dashboard {
 				query{"time() - " + each("max", chosen("chatstack_probe_last_success_timestamp_seconds")), "{{target}}"}).unit("s").none(noScrape),
 			chart("Since the last attempt", "How long ago each target's last reading ended, whatever became of it.",
 				query{"time() - " + each("max", chosen("chatstack_probe_last_attempt_timestamp_seconds")), "{{target}}"}).unit("s").none(noScrape),
-			chart("Failures by reason", "Readings that failed, per second.", query{perEnvironment("sum", speed("chatstack_probe_failures_total"), "reason"), "{{reason}}"}).unit("reqps").none(noScrape),
+			chart("Failures by reason", "Readings that failed, per second; and those that do not count for TargetUnstable: something else explains them, or TargetDown has told of them.",
+				query{perEnvironment("sum", speed("chatstack_probe_failures_total"), "reason"), "{{reason}}"},
+				query{perEnvironment("sum", speed("chatstack_probe_excused_failures_total")), "explained or told"}).unit("reqps").none(noScrape),
 			chart("Failed part", "Part of the readings of each last hour that failed.",
 				query{each("max", "sum without (reason) (rate("+chosen("chatstack_probe_failures_total")+"[1h])) / (rate("+chosen("chatstack_probe_attempts_total")+"[1h]) > 0)"), "{{target}}"}).unit("percentunit").upTo(1).none(noScrape),
 			chart("Overruns", "Readings of each last hour that were due while the one before was not over.",

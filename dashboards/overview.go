@@ -118,7 +118,7 @@ func (b *book) overview() Dashboard {
 				query{"max without (job, node, pod, prometheus, prometheus_replica, replica, service) (" + alerts(`alertstate="firing"`, `alertname!="Watchdog"`) + ")", ""}).
 				field("Alert", leadsTo(runbook)).field("Container", leadsTo(containers)).
 				field("Severity", severities...).none("no alert fires").size(10, 13),
-			table("Problems of targets", "What is wrong with targets besides being down, and for how long. An alert fires once that is longer than its threshold, unless it is held back.",
+			table("Other problems", "What is wrong besides being down, and for how long. An alert fires once that is longer than its threshold, unless it is held back.",
 				[]column{{"alert", "Alert"}, {"severity", "Severity"}, {"target", "Target"}, {"of", "Part"}, {"A", "For"}, {"B", "Held back"}},
 				query{each("max", sel("chatstack_problem_seconds")) + " > 0", ""}, query{each("max", sel("chatstack_problem_excused")) + " == 1", ""}).
 				field("Alert", leadsTo(runbook)).field("Severity", severities...).
