@@ -5,6 +5,7 @@ package drill
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -147,7 +148,7 @@ func (o *operators) takeMail(content []byte) error {
 	}
 	for r := multipart.NewReader(received.Body, params["boundary"]); ; {
 		part, err := r.NextRawPart()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -159,8 +158,9 @@ func (r *rig) drillCertificates(t *testing.T) {
 	// A proxy that no client can use is down, too. That is told as well, since the other alert began days before.
 	s.try(fault{
 		name: "certificate has ended", cause: load(authority, -day), repair: good, shown: left(0),
-		want: []notice{critical, {"TargetDown", "critical", ofDown("xmpp_proxy")}},
-		may:  []notice{warning, {"TargetDown", "warning", ofDown("xmpp_proxy")}},
+		want:  []notice{critical, {"TargetDown", "critical", ofDown("xmpp_proxy")}},
+		may:   []notice{warning, {"TargetDown", "warning", ofDown("xmpp_proxy")}},
+		pages: 2, // the certificate's end is known from the first reading
 	})
 	s.try(fault{
 		name: "certificate of another authority", repair: good,
@@ -185,8 +185,9 @@ func (r *rig) drillCertificates(t *testing.T) {
 			})
 			issue(authority, 60*day)
 		},
-		want: []notice{critical, {"TLSServedNotRenewed", "critical", ofTarget("xmpp_proxy")}},
-		may:  []notice{warning, {"TLSServedNotRenewed", "warning", ofTarget("xmpp_proxy")}},
+		want:  []notice{critical, {"TLSServedNotRenewed", "critical", ofTarget("xmpp_proxy")}},
+		may:   []notice{warning, {"TLSServedNotRenewed", "warning", ofTarget("xmpp_proxy")}},
+		pages: 2, // the first is of the old certificate
 	})
 	s.try(fault{
 		name: "nginx stopped", cause: nginx.Stop, repair: nginx.Start, shown: down("xmpp_proxy"),
@@ -233,47 +234,23 @@ func (r *rig) drillChain(t *testing.T) {
 	})
 }
 
-// drillBrownOut is about a real proxy that hangs for two seconds in four: it is never down for long.
+// drillBrownOut is about a real proxy that hangs for three seconds in four and a half: it is never down for long.
 func (r *rig) drillBrownOut(t *testing.T) {
 	t.Helper()
+	const year = 365 * 24 * time.Hour
 	nginx := realstack.StartNginx(t, "http://"+free(t))
+	nginx.Authority = realstack.NewAuthorityUntil(t, time.Now().Add(year))
+	nginx.Renew(nginx.Authority.IssueUntil(time.Now().Add(year), realstack.XMPPDomain, "127.0.0.1"))
+	nginx.Reload()
 	s := r.open(t, "brown-out", fmt.Sprintf("  - {kind: http, name: proxy, url: %s/health, ca_file: %s}\n", nginx.URL(), nginx.Authority.File), nil)
 	s.patience = 8 * time.Minute // it is over when the last 5 minutes are good
 	stop := make(chan struct{})
 	var hanging sync.WaitGroup
 	repair := sync.OnceFunc(func() { close(stop); hanging.Wait() })
 	t.Cleanup(repair)
-	proxy := of("target", "proxy", "kind", "http")
 	s.try(fault{
-		name: "nginx hangs for 2 s in 4", repair: repair, shown: above(10, "chatstack_probe_failures_total", "target", "proxy", "reason", "timeout"),
-		cause: func() {
-			pid := nginx.PID()
-			hanging.Go(func() {
-				tick := time.NewTicker(2 * time.Second)
-				defer tick.Stop()
-				for hung := false; ; hung = !hung {
-					number := syscall.SIGSTOP
-					if hung {
-						number = syscall.SIGCONT
-					}
-					select {
-					case <-tick.C:
-						hangGroup(t, pid, number)
-					case <-stop:
-						hangGroup(t, pid, syscall.SIGCONT)
-						return
-					}
-				}
-			})
-		},
-		want: []notice{{"TargetUnstable", "warning", proxy}, {"TargetUnstable", "critical", proxy}},
+		name: "nginx hangs for 3 s in 4.5", repair: repair, shown: above(10, "chatstack_probe_failures_total", "target", "proxy", "reason", "timeout"),
+		cause: func() { hanging.Go(func() { nginx.Flicker(3*time.Second, 1500*time.Millisecond, stop) }) },
+		want:  []notice{{"TargetUnstable", "warning", ofTarget("proxy")}, {"TargetUnstable", "critical", ofTarget("proxy")}},
 	})
-}
-
-// hangGroup signals the processes of a server.
-func hangGroup(t *testing.T, pid int, number syscall.Signal) {
-	t.Helper()
-	if err := syscall.Kill(-pid, number); err != nil {
-		t.Errorf("signal the processes of %d: %v", pid, err)
-	}
 }

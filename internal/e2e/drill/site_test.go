@@ -193,13 +193,24 @@ func (s *site) try(f fault) {
 	s.t.Logf("%s: %s: %d told and resolved", s.env, f.name, len(rows))
 }
 
-// told waits for one notification.
-func (s *site) told(place int, fault, status string, n notice) told {
+// told waits until all receivers of a notice got it, and returns the first one's.
+func (s *site) told(place int, fault, status string, n notice) (first told) {
 	s.t.Helper()
-	said, ok := s.operators.await(s.patience, place, s.env, func(said told) bool { return said.Status == status && n.fits(said) })
+	for i, receiver := range n.receivers() {
+		said := s.toldTo(receiver, place, fault, status, n)
+		if i == 0 {
+			first = said
+		}
+	}
+	return first
+}
+
+func (s *site) toldTo(receiver string, place int, fault, status string, n notice) told {
+	s.t.Helper()
+	said, ok := s.operators.await(s.patience, place, s.env, func(said told) bool { return said.Status == status && said.Receiver == receiver && n.fits(said) })
 	if !ok {
 		about, _ := s.operators.since(place, s.env)
-		s.t.Fatalf("%s: %s: not told after %s: %s %s\ntold: %s\nalerts: %v", s.env, fault, s.patience, status, n, list(about), s.query(fmt.Sprintf("ALERTS{env=%q}", s.env)))
+		s.t.Fatalf("%s: %s: %s not told after %s: %s %s\ntold: %s\nalerts: %v", s.env, fault, receiver, s.patience, status, n, list(about), s.query(fmt.Sprintf("ALERTS{env=%q}", s.env)))
 	}
 	for _, name := range []string{"summary", "description", "runbook_url"} {
 		if text := said.Annotations[name]; text == "" || strings.Contains(text, "<no value>") || strings.Contains(text, "%!") || strings.Contains(text, "error expanding") {
@@ -262,6 +273,13 @@ func (s *site) readMessages(place int, f fault) string {
 		said = s.operators.messagesSince(place, s.env)
 		for _, m := range said {
 			got[strings.Join([]string{m.way, m.receiver, m.status}, " ")]++
+			switch {
+			case m.way != whole:
+			case len(m.news) == 0:
+				got["nothing new to "+m.receiver]++
+			case slices.ContainsFunc(m.news, func(n told) bool { return n.Status == "firing" }):
+				got[m.receiver]++
+			}
 		}
 		for _, status := range []string{"firing", "resolved"} {
 			if got["call page "+status] != got["whole page "+status] || got["mail page "+status] != got["whole page "+status] || got["post chat "+status] != got["whole chat "+status] {
@@ -273,11 +291,11 @@ func (s *site) readMessages(place int, f fault) string {
 	if !s.eventually(complete) {
 		s.t.Errorf("%s: %s: messages did not come everywhere: %v", s.env, f.name, got)
 	}
-	if got["call page firing"] != pages || got["post chat firing"] < least || got["post chat firing"] > posts {
-		s.t.Errorf("%s: %s: %d pages and %d posts, want %d and %d to %d:%s", s.env, f.name, got["call page firing"], got["post chat firing"], pages, least, posts, listMessages(said))
+	if got["page"] != pages || got["chat"] < least || got["chat"] > posts || got["nothing new to page"] > 0 || got["nothing new to chat"] > 0 {
+		s.t.Errorf("%s: %s: messages %v, want %d of faults to page and %d to %d to chat, and each with something new:%s", s.env, f.name, got, pages, least, posts, listMessages(said))
 	}
 	s.readTexts(said, f)
-	return fmt.Sprintf("(%d pages, %d posts; of the end %d, %d)", got["call page firing"], got["post chat firing"], got["call page resolved"], got["post chat resolved"])
+	return fmt.Sprintf("(%d pages, %d posts; of the end %d, %d)", got["page"], got["chat"], got["call page resolved"], got["post chat resolved"])
 }
 
 // readTexts holds that of each message the mail or the post says the same: every alert, and what to do while it fires.

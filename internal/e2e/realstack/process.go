@@ -243,6 +243,33 @@ func (p *Process) Resume() {
 	p.signal(syscall.SIGCONT)
 }
 
+// Flicker hangs the server and lets it go on in turn, for so long each, until stop is closed. It may run beside the test.
+func (p *Process) Flicker(hung, well time.Duration, stop <-chan struct{}) {
+	p.tb.Helper()
+	defer p.signal(syscall.SIGCONT)
+	for {
+		p.signal(syscall.SIGSTOP)
+		if stopped(stop, hung) {
+			return
+		}
+		p.signal(syscall.SIGCONT)
+		if stopped(stop, well) {
+			return
+		}
+	}
+}
+
+func stopped(stop <-chan struct{}, within time.Duration) bool {
+	timer := time.NewTimer(within)
+	defer timer.Stop()
+	select {
+	case <-stop:
+		return true
+	case <-timer.C:
+		return false
+	}
+}
+
 // PID is the process id of the server, 0 when it does not run.
 func (p *Process) PID() int {
 	if !p.alive() {

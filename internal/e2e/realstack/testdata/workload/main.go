@@ -26,7 +26,7 @@ func main() {
 
 func run(args []string) error {
 	if len(args) == 0 {
-		return fmt.Errorf("usage: workload serve | health | exit CODE | last SECONDS | hold MEGABYTES | starve MEGABYTES | forward ADDRESS TARGET... | fill MEGABYTES MEGABYTES_OF_FILE")
+		return fmt.Errorf("usage: workload serve | health | exit CODE | last SECONDS | hold MEGABYTES | starve MEGABYTES | lose MEGABYTES | forward ADDRESS TARGET... | fill MEGABYTES MEGABYTES_OF_FILE")
 	}
 	switch args[0] {
 	case "serve":
@@ -52,7 +52,16 @@ func run(args []string) error {
 		runtime.KeepAlive(held)
 		return err
 	case "starve":
-		return starve(args[1:])
+		if err := lose(args[1:]); err != nil {
+			return err
+		}
+		time.Sleep(2 * time.Second) // for the same reason
+		os.Exit(128 + int(syscall.SIGKILL))
+	case "lose":
+		if err := lose(args[1:]); err != nil {
+			return err
+		}
+		return serve()
 	case "forward":
 		if err := forward(args[1:]); err != nil {
 			return err
@@ -83,10 +92,9 @@ func run(args []string) error {
 	return fmt.Errorf("there is no command %q", args[0])
 }
 
-// starve has a child hold more than there is, and ends as one does that was killed itself. The engine begins to listen for
-// want of memory once the container runs, and one that hears of the end first tells of the end alone, so it is given time
-// before and after.
-func starve(args []string) error {
+// lose has a child hold more than there is, and returns when that is killed. The engine begins to listen for want of memory once
+// the container runs, and one that hears of a container's end first tells of the end alone, so it is given time before.
+func lose(args []string) error {
 	time.Sleep(3 * time.Second)
 	child := exec.Command("/proc/self/exe", append([]string{"hold"}, args...)...)
 	child.Stderr = os.Stderr
@@ -94,8 +102,6 @@ func starve(args []string) error {
 	if err := child.Run(); !errors.As(err, &killed) || killed.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
 		return fmt.Errorf("the child was not killed, but: %w", err)
 	}
-	time.Sleep(2 * time.Second)
-	os.Exit(128 + int(syscall.SIGKILL))
 	return nil
 }
 
