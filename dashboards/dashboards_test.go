@@ -292,6 +292,7 @@ func TestColoursBeginWhereAlertsDo(t *testing.T) {
 		// Whole numbers are above a limit from the next one on.
 		{dashboards.Containers, "Restarts in 10 minutes", of(float64(a.ContainerRestarts.Warning.Over), float64(a.ContainerRestarts.Critical.Over), 1, 1)},
 		{dashboards.Exporter, "Poll loop's heartbeat", []float64{a.PollStalled.After.Std().Seconds()}},
+		{dashboards.Exporter, "Clock", []float64{a.ClockSkew.Over.Std().Seconds()}},
 	} {
 		var got []float64
 		for _, b := range shipped(t) {

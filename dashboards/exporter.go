@@ -30,8 +30,9 @@ func (b *book) exporter() Dashboard {
 				query{each("max", chosen("chatstack_upstream_dropped_series")), "{{target}}, {{reason}}"}).drawn(steps([]string{well, warning}, 1)).none("no metrics page of others is read").size(10, 8), "UpstreamSeriesDropped"),
 			b.guided(stat("Rules out of date", "Whether the deployed rules differ from those of the exporters' configuration, by the alert on it, which need not fire yet.",
 				query{perEnvironment("count", alerts(`alertname="RulesOutOfDate"`)) + " or 0 * " + perEnvironment("count", sel("chatstack:target_down_seconds:any")), "alerts"}).limits(steps([]string{well, warning}, 1)).none(noRules).size(4, 8), "RulesOutOfDate"),
-			stat("Clock", "How far the clock of each exporter is from that of Prometheus.",
-				query{"abs(" + chosen("chatstack_exporter_time_seconds") + " - timestamp(" + chosen("chatstack_exporter_time_seconds") + "))", "{{instance}}"}).unit("s").none(noScrape).size(4, 8),
+			b.guided(stat("Clock", "How far the clock of each exporter is from that of Prometheus.",
+				query{"abs(" + chosen("chatstack_exporter_time_seconds") + " - timestamp(" + chosen("chatstack_exporter_time_seconds") + "))", "{{instance}}"}).unit("s").
+				limits(steps([]string{well, warning}, a.ClockSkew.Over.Std().Seconds())).none(noScrape).size(4, 8), "ClockSkew"),
 			b.guided(table("Rules", "The checksum of the rules that each exporter's configuration makes. The alert RulesOutOfDate compares it with that of the deployed rules.",
 				[]column{{"instance", "Exporter"}, {"checksum", "Checksum"}}, query{chosen("chatstack_rules_info"), ""}).none(noScrape).size(6, 8), "RulesOutOfDate"),
 		}},
