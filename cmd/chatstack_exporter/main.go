@@ -45,7 +45,7 @@ func run(args []string) int {
 	logging := &promslog.Config{}
 	promslogflag.AddFlags(cli, logging)
 	lifecycle := cli.Flag("web.enable-lifecycle", "Allow POST /-/reload, and over HTTP to set maintenance and to forget containers.").Bool()
-	serve := cli.Command("serve", "Poll the stack and serve its metrics.").Default()
+	serve := cli.Command("serve", "Poll the stack; serve its metrics, a status page and, at /runbooks, what to do about each alert.").Default()
 	demo := cli.Command("demo", "The same, against a simulated stack whose faults can be switched on, at http://127.0.0.1:9656/.")
 	check := cli.Command("check", "Read every target once and say what is wrong and what to do about it; exit 1 if a target is down.")
 	output := check.Flag("output", "table or json.").Default("table").Enum("table", "json")
