@@ -113,7 +113,10 @@ func TestUnstableTargetsInWindows(t *testing.T) {
 	}{
 		{0, "unstable/well"},
 		// The last bucket has both of the last failures, and leaves the short window 5 minutes after the first of them.
-		{7, "unstable/well"}, {1, "unstable/well"}, {1, "well/well"}, {100, "well/well"},
+		{7, "unstable/well"},
+		{1, "unstable/well"},
+		{1, "well/well"},
+		{100, "well/well"},
 	} {
 		w.readings(again("G", c.readings))
 		w.wantUnstable(c.want)

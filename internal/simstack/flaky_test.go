@@ -22,7 +22,11 @@ func TestFlakyServiceFailsThreeOfFourChecks(t *testing.T) {
 		}
 		client := http.Client{Transport: &http.Transport{DialContext: network.Dial, DisableKeepAlives: true}}
 		for i, want := range []int{500, 500, 500, 200, 500, 500, 500, 200, 500} {
-			r, err := client.Get(k.Environ()["DOCS_SEARCH_URL"])
+			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, k.Environ()["DOCS_SEARCH_URL"], nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, err := client.Do(request)
 			if err != nil {
 				t.Fatal(err)
 			}
