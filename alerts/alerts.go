@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
-	"strings"
 	"time"
 
 	"github.com/prometheus/common/model"
@@ -83,7 +82,7 @@ func (t *alert) rule(a *config.Alerts) rule {
 		Labels: labels,
 		Annotations: map[string]string{
 			"summary": t.summary, "description": t.description,
-			"runbook_url": strings.TrimSuffix(a.RunbookURL, "/") + "/" + t.name + ".md",
+			"runbook_url": a.RunbookLink(t.name),
 		},
 	}
 }

@@ -140,8 +140,18 @@ func TestEveryAlertIsThere(t *testing.T) {
 }
 
 func TestEveryAlertSaysWhatAndWhere(t *testing.T) {
-	a := alerts.Defaults()
-	a.RunbookURL = "https://wiki.example.org/runbooks/"
+	a, served := alerts.Defaults(), alerts.Defaults()
+	a.RunbookURL, served.RunbookURL = "https://wiki.example.org/runbooks/", "https://wiki.example.org/runbooks/"
+	served.ExternalURL = "https://chat.example.org/exporter"
+	for _, r := range rulesFor(t, served) {
+		want := "https://chat.example.org/exporter/runbooks/" + r.Alert
+		if slices.Contains([]string{"ExporterDown", "PollStalled", "Watchdog"}, r.Alert) { // the exporter may not answer
+			want = "https://wiki.example.org/runbooks/" + r.Alert + ".md"
+		}
+		if got := r.Annotations["runbook_url"]; r.Alert != "" && got != want {
+			t.Errorf("%s: runbook_url is %q where the exporter's pages are reached, want %q", &r, got, want)
+		}
+	}
 	for _, r := range rulesFor(t, a) {
 		if r.Alert == "" {
 			continue
@@ -222,7 +232,7 @@ func TestEverySettingIsInTheRules(t *testing.T) {
 		// What a person reads decides nothing.
 		byExporter := []string{"ContainerRestarts.Window", "TLSServedNotRenewed.Critical.Under", "TargetUnstable.Warning.Over", "TargetUnstable.Critical.Over"}
 		judged := slices.Contains(byExporter, name)
-		same := judged || name == "RunbookURL"
+		same := judged || name == "RunbookURL" || name == "ExternalURL"
 		if got := alerts.Checksum(a); (got == checksum) != same {
 			t.Errorf("%s: the checksum was %v and is %v", name, checksum, got)
 		}

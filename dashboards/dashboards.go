@@ -4,7 +4,6 @@ package dashboards
 import (
 	"encoding/json"
 	"io"
-	"strings"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
@@ -40,9 +39,7 @@ func (d *Dashboard) Write(w io.Writer) error {
 type book struct{ alerts *config.Alerts }
 
 // runbook is the address of an alert's runbook.
-func (b *book) runbook(alert string) string {
-	return strings.TrimSuffix(b.alerts.RunbookURL, "/") + "/" + alert + ".md"
-}
+func (b *book) runbook(alert string) string { return b.alerts.RunbookLink(alert) }
 
 // guided adds a link to an alert's runbook to a panel.
 func (b *book) guided(p panel, alert string) panel {
@@ -57,7 +54,7 @@ func (b *book) dashboard(uid, title, description, from string, variables []Varia
 		Links: []Link{
 			{Title: "Chat stack", Type: "dashboards", Icon: "external link", Tags: []string{"chatstack"}, IncludeVars: true, KeepTime: true},
 			{Title: "Status page", Type: "link", Icon: "bolt", Tooltip: "The exporter's own page; its address is a variable above.", URL: "${status_page:raw}/", Tags: []string{}, TargetBlank: true},
-			{Title: "Runbooks", Type: "link", Icon: "doc", Tooltip: "What to do about each alert.", URL: b.alerts.RunbookURL, Tags: []string{}, TargetBlank: true},
+			{Title: "Runbooks", Type: "link", Icon: "doc", Tooltip: "What to do about each alert.", URL: b.alerts.RunbooksLink(), Tags: []string{}, TargetBlank: true},
 		},
 		Annotations: Annotated{annotations()},
 		Templating:  Templating{append(commonVariables(), variables...)},

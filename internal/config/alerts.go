@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/prometheus/common/version"
 )
 
 // Alerts is what the alert rules are generated from: thresholds, how long they must be exceeded, and over which time is
@@ -12,8 +14,10 @@ import (
 type Alerts struct {
 	// Job is the label job of the exporter's scrapes, whose up tells that the exporter itself is gone.
 	Job string `yaml:"job"`
-	// RunbookURL is what the runbooks' file names are put behind, without a slash at the end.
+	// RunbookURL is what the runbooks' file names are put behind where ExternalURL is empty or may be out of reach.
 	RunbookURL string `yaml:"runbook_url"`
+	// ExternalURL is that of Web, where the exporter serves its runbooks.
+	ExternalURL string `yaml:"-"`
 	// Interval is the time between two evaluations of the rules; that between two scrapes should be the same.
 	Interval Duration `yaml:"interval"`
 	// Lookback is how long the last scrape of a series counts, so that one or two that were lost change nothing.
@@ -173,13 +177,40 @@ type ModuleAlert struct {
 	Ignore []string `yaml:"ignore"`
 }
 
-// DefaultAlerts returns the operators' thresholds.
+// RunbookLink is the address of an alert's runbook: on the exporter's own pages, but for alerts that say it may not answer.
+func (a *Alerts) RunbookLink(alert string) string {
+	if a.ExternalURL == "" || slices.Contains([]string{"ExporterDown", "PollStalled", "Watchdog"}, alert) {
+		return strings.TrimSuffix(a.RunbookURL, "/") + "/" + alert + ".md"
+	}
+	return a.RunbooksLink() + "/" + alert
+}
+
+// RunbooksLink is the address of all runbooks.
+func (a *Alerts) RunbooksLink() string {
+	if a.ExternalURL == "" {
+		return a.RunbookURL
+	}
+	return a.ExternalURL + "/runbooks"
+}
+
+// release is the version of a build whose runbooks are under a tag of its name.
+var release = regexp.MustCompile(`^v\d+\.\d+\.\d+(-rc\.\d+)?$`)
+
+// runbooksOf is where the runbooks of a version are: those of its tag, or the newest ones of a build without a tag.
+func runbooksOf(version string) string {
+	if !release.MatchString(version) {
+		version = "main"
+	}
+	return "https://github.com/chatstack-exporter/chatstack_exporter/blob/" + version + "/alerts/runbooks"
+}
+
+// DefaultAlerts returns the operators' thresholds. They do not depend on the build, so that neither do the shipped rules.
 func DefaultAlerts() Alerts {
 	const day = 24 * time.Hour
 	hold := func(hold, keep time.Duration) Hold { return Hold{Duration(hold), Duration(keep)} }
 	return Alerts{
 		Job:          "chatstack_exporter",
-		RunbookURL:   "https://github.com/chatstack-exporter/chatstack_exporter/blob/main/alerts/runbooks",
+		RunbookURL:   runbooksOf(""),
 		Interval:     Duration(30 * time.Second),
 		Lookback:     Duration(2 * time.Minute),
 		SlowLookback: Duration(time.Hour),
@@ -257,6 +288,9 @@ func (l *loader) checkAlerts() {
 	r := &Report{faults: &l.faults, origins: l.origins, path: "alerts", where: "default"}
 	if !jobName.MatchString(a.Job) {
 		r.Faultf("job", "is %q, must be the name of a scrape job: 1 to 128 letters, digits, '_', '.', '/', ':' or '-'", a.Job)
+	}
+	if a.RunbookURL == "" {
+		a.RunbookURL = runbooksOf(version.Version)
 	}
 	CheckURL(r, "runbook_url", a.RunbookURL, "http", "https")
 	if strings.Contains(a.RunbookURL, "{{") {

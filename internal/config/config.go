@@ -30,6 +30,8 @@ type Config struct {
 	Pair string `yaml:"pair"`
 	// Peers are the exporters that GET /api/v1/discovery names.
 	Peers []Peers `yaml:"peers"`
+	// Web is how people reach the exporter's pages.
+	Web Web `yaml:"web"`
 	// Alerts are the thresholds of the alert rules.
 	Alerts Alerts `yaml:"alerts"`
 	// Maintenance are the times in which something is expected to fail.
@@ -43,6 +45,12 @@ type Config struct {
 	LeftToFirst []string `yaml:"-"`
 	// Doubts are likely mistakes that leave the configuration valid.
 	Doubts []Doubt `yaml:"-"`
+}
+
+// Web says how people reach the exporter's pages.
+type Web struct {
+	// ExternalURL is the address of the status page, as people reach it; "" where nobody does.
+	ExternalURL string `yaml:"external_url"`
 }
 
 // Poll says when targets are asked, where they do not say it themselves.
@@ -141,6 +149,7 @@ func Load(src Source) (*Config, error) {
 		Limits: Limits{MetricsBody: 16 << 20, Body: 1 << 20, Series: 200_000, Families: 20_000, LabelBytes: 4096},
 		Alerts: DefaultAlerts(),
 	}
+	cfg.Alerts.RunbookURL = "" // it depends on the build
 	l := &loader{src: src, cfg: cfg, origins: map[string]string{}}
 	if src.File != "" {
 		if err := l.readFile(); err != nil {
@@ -425,6 +434,7 @@ const maxBody = 1 << 30
 func (l *loader) check() {
 	r := &Report{faults: &l.faults, origins: l.origins, where: "default"}
 	l.checkPoll(r)
+	l.checkWeb()
 	l.checkAlerts()
 	l.checkHosts(r)
 	names, distinctions := map[string]string{}, map[string]string{}
@@ -432,6 +442,20 @@ func (l *loader) check() {
 		l.checkTarget(b, names, distinctions)
 	}
 	l.checkMaintenance()
+}
+
+// checkWeb checks the address of the exporter's pages and hands it to the alerts, which link there.
+func (l *loader) checkWeb() {
+	external := strings.TrimSuffix(l.cfg.Web.ExternalURL, "/")
+	l.cfg.Alerts.ExternalURL = external
+	if external == "" {
+		return
+	}
+	r := &Report{faults: &l.faults, origins: l.origins, path: "web", where: "default"}
+	CheckURL(r, "external_url", external, "http", "https")
+	if strings.ContainsAny(external, "?#") || strings.Contains(external, "{{") {
+		r.Faultf("external_url", "is %q, must be a plain address, without query, fragment or template", external)
+	}
 }
 
 func (l *loader) checkPoll(r *Report) {

@@ -88,6 +88,9 @@ func missingKeys(have map[string]any, t reflect.Type, path string) []string {
 	var missing []string
 	for field := range t.Fields() {
 		key, options, _ := strings.Cut(field.Tag.Get("yaml"), ",")
+		if key == "-" {
+			continue
+		}
 		if options == "inline" {
 			missing = append(missing, missingKeys(have, field.Type, path)...)
 			continue
