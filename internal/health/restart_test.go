@@ -266,3 +266,37 @@ func TestRestartsWhileNobodyLookedAreNotRecent(t *testing.T) {
 		}
 	}
 }
+
+func TestStartThatEndsAToldAlertIsNoRestart(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		lasted time.Duration
+		state  string
+		starts uint64
+		want   uint64
+	}{
+		{"it was down for a moment", time.Minute, Running, 1, 1},
+		{"it was told as down", 61 * time.Second, Running, 1, 0},
+		{"it was told as down, and ended again at once", 61 * time.Second, Running, 3, 2},
+		{"it was told as down, and is started again and again", 61 * time.Second, Restarting, 1, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := stack(t)
+			web := w.container("web")
+			web.State, web.DependsOn = "exited", nil
+			w.look()
+			w.pass(tt.lasted)
+			web.State, web.Restarts = tt.state, tt.starts
+			w.look()
+			recent := func() uint64 { return w.last.Verdicts[ContainerSubject("local", "web")].RecentRestarts }
+			if got := recent(); got != tt.want {
+				t.Errorf("%d recent restarts, want %d", got, tt.want)
+			}
+			web.State, web.Restarts = Running, tt.starts+1
+			w.pass(time.Minute)
+			if got := recent(); tt.state == Running && got != tt.want+1 {
+				t.Errorf("%d recent restarts after another one, want %d", got, tt.want+1)
+			}
+		})
+	}
+}

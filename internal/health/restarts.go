@@ -50,7 +50,13 @@ func (r *round) countRestarts(c *Container) (recent uint64, excused bool) {
 	// Nobody knows when those were that happened while nobody looked for longer than the window.
 	blind := r.now.Sub(j.engines[c.Host].before) > j.alerts.ContainerRestarts.Window.Std()
 	if restarted && !excused && !blind {
-		known.Recent = append(known.Recent, restart{r.now, c.Restarts - known.Count})
+		times := c.Restarts - known.Count
+		if down := j.problems[problemKey{Subject: s, alert: AlertContainerDown}]; down != nil && down.Told > Pending && c.State == Running {
+			times-- // that it runs again is told as the end of that alert
+		}
+		if times > 0 {
+			known.Recent = append(known.Recent, restart{r.now, times})
+		}
 	}
 	j.changed = j.changed || !known.Known || known.Count != c.Restarts
 	known.Count, known.Known, known.last = c.Restarts, true, c

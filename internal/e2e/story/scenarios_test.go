@@ -131,14 +131,13 @@ var scenarios = []scenario{
 			1m web stops
 			9m a shows: web ContainerDown critical; web TargetDown pending, container of web
 			11m web starts
-			11m12s a shows: web ContainerRestarts warning; web TargetDown pending, starting of web
+			11m12s a shows: web TargetDown pending, starting of web
 		`,
 		told: `
 			4m0s chat: ContainerDown warning web
 			7m15s page: ContainerDown critical web
 			14m0s chat: ContainerDown warning web is over
 			15m15s page: ContainerDown critical web is over
-			18m0s chat: ContainerRestarts warning web
 		`,
 	},
 	{
@@ -285,7 +284,6 @@ var scenarios = []scenario{
 			7m15s page: ContainerDown critical db
 			14m0s chat: ContainerDown warning db is over
 			15m15s page: ContainerDown critical db is over
-			18m0s chat: ContainerRestarts warning db
 		`,
 	},
 	{
@@ -294,8 +292,8 @@ var scenarios = []scenario{
 			1m db stops
 			1m5s api fails
 			11m db starts
-			12m a shows: api TargetDown pending, dependency of db; db ContainerRestarts warning
-			14m a shows: api TargetDown critical; db ContainerRestarts warning
+			12m a shows: api TargetDown pending, dependency of db
+			14m a shows: api TargetDown critical
 		`,
 		told: `
 			4m0s chat: ContainerDown warning db
@@ -303,7 +301,6 @@ var scenarios = []scenario{
 			14m0s chat: ContainerDown warning db is over
 			15m0s chat: TargetDown warning api
 			15m15s page: ContainerDown critical db is over; TargetDown critical api
-			18m0s chat: ContainerRestarts warning db
 		`,
 	},
 	{
@@ -425,7 +422,7 @@ var scenarios = []scenario{
 			1m web turns unhealthy
 			1m web fails
 			1m5s web restarts
-			5m a shows: web ContainerRestarts warning; web TargetDown pending, starting of web
+			5m a shows: web TargetDown pending, starting of web
 			11m a shows: web ContainerRestarts warning; web TargetDown critical, also web
 		`,
 		told: `
