@@ -104,6 +104,7 @@ func TestEveryAlertIsThere(t *testing.T) {
 		"ContainerDown":             {"critical", "warning"},
 		"TargetDown":                {"critical", "warning"},
 		"TargetUnstable":            {"critical", "warning"},
+		"MostTargetsDown":           {"critical", "warning"},
 		"ContainerMissing":          {"critical", "warning"},
 		"ExporterDown":              {"critical", "warning"},
 		"PollStalled":               {"critical"},
@@ -230,7 +231,7 @@ func TestEverySettingIsInTheRules(t *testing.T) {
 			t.Errorf("%s: the rules stay the same after a change", name)
 		}
 		// What a person reads decides nothing.
-		byExporter := []string{"ContainerRestarts.Window", "TLSServedNotRenewed.Critical.Under", "TargetUnstable.Warning.Over", "TargetUnstable.Critical.Over"}
+		byExporter := []string{"ContainerRestarts.Window", "TLSServedNotRenewed.Critical.Under", "TargetUnstable.Warning.Over", "TargetUnstable.Critical.Over", "MostTargetsDown.Over"}
 		judged := slices.Contains(byExporter, name)
 		same := judged || name == "RunbookURL" || name == "ExternalURL"
 		if got := alerts.Checksum(a); (got == checksum) != same {

@@ -84,6 +84,9 @@ func thresholds(a *config.Alerts) map[string][2]string {
 			fmt.Sprintf("over %d %% of the checks of the last hour and of the last 5 minutes failed", a.TargetUnstable.Warning.Over),
 			fmt.Sprintf("over %d %% of them", a.TargetUnstable.Critical.Over),
 		},
+		"MostTargetsDown": {
+			fmt.Sprintf("over %d %%", a.MostTargetsDown.Over) + " of the targets for " + plain(a.MostTargetsDown.Warning.For), "for " + plain(a.MostTargetsDown.Critical.For),
+		},
 		"TargetDown":                {after(a.TargetDown.Warning.For), after(a.TargetDown.Critical.For)},
 		"XMPPAuthSourceMissing":     warning(a.XMPPAuthSourceMissing),
 		"XMPPModuleProblem":         warning(a.XMPPModuleProblem.Hold),

@@ -405,6 +405,8 @@ func randomSettings(t *testing.T, r *rand.Rand) config.Alerts {
 	a.ContainerRestarts = config.RestartsAlert{Window: some(4, 30), Warning: config.Count{Over: r.Int64N(5)}, Critical: config.Count{Over: 5 + r.Int64N(200)}}
 	a.ContainerDown.Warning, a.ContainerDown.Critical = holds()
 	a.TargetDown.Warning, a.TargetDown.Critical = holds()
+	a.MostTargetsDown.Over = 1 + r.Int64N(99)
+	a.MostTargetsDown.Warning, a.MostTargetsDown.Critical = holds()
 	shares := amounts(99)
 	a.TargetUnstable = config.ShareAlert{Warning: config.Share{Over: shares.Warning.Over, KeepFiringFor: keep()}, Critical: config.Share{Over: shares.Critical.Over, KeepFiringFor: keep()}}
 	a.ExporterDown = config.ExporterAlert{Warning: hold(), Critical: hold(), Absent: some(4, 30), Remember: some(4, 60)}

@@ -19,6 +19,9 @@ const (
 	// reasons are queried when the alert is written: as a label, a change of the reason would make another alert.
 	reasons = "{{ range $i, $r := query (printf `count by (reason) (chatstack_probe_failing{target=%q})` $labels.target) }}" +
 		"{{ if $i }}, {{ end }}{{ $r.Labels.reason }}{{ else }}reason unknown{{ end }}"
+	// downOfAll is how many targets are down, such as "11 of 13", of those whose alert it is.
+	downOfAll = "{{ $of := printf `max by (target) (chatstack_probe_success{cluster=%q,env=%q,part=%q})` $labels.cluster $labels.env $labels.part }}" +
+		"{{ range query (printf `count(%s == 0)` $of) }}{{ .Value }}{{ else }}Most{{ end }} of {{ range query (printf `count(%s)` $of) }}{{ .Value }}{{ else }}the{{ end }}"
 	lasted = " for {{ $value | humanizeDuration }}."
 )
 
@@ -170,6 +173,7 @@ func problemAlerts(a *config.Alerts) []alert {
 		}
 	}
 	renewal := a.TLSServedNotRenewed
+	most := fmt.Sprintf("Over %d %% of the targets fail, and no few causes explain it. Check the host, its network, and the exporter's own network.", a.MostTargetsDown.Over)
 	unstable := func(severity string, limit config.Share) alert {
 		share := fmt.Sprintf("over %d %% of its checks", limit.Over)
 		return of("TargetUnstable", severity, config.Hold{KeepFiringFor: limit.KeepFiringFor}, aTarget+" fails "+share+".",
@@ -177,6 +181,8 @@ func problemAlerts(a *config.Alerts) []alert {
 	}
 	return []alert{
 		unstable(Warning, a.TargetUnstable.Warning), unstable(Critical, a.TargetUnstable.Critical),
+		of("MostTargetsDown", Warning, a.MostTargetsDown.Warning, downOfAll+" targets are down.", most),
+		of("MostTargetsDown", Critical, a.MostTargetsDown.Critical, downOfAll+" targets have been down for over "+plain(a.MostTargetsDown.Critical.For)+".", most),
 		of("XMPPAuthSourceMissing", Warning, a.XMPPAuthSourceMissing, "Failed logins at the XMPP server are not counted.",
 			"Its metrics page has no source of xmpp_c2s_auth_failure_total, so XMPPAuthFailureRate cannot fire."),
 		of("XMPPModuleProblem", Warning, a.XMPPModuleProblem.Hold, "Modules of the XMPP server are in error on {{ $labels.of }}.",

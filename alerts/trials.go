@@ -71,6 +71,8 @@ func limits(a *config.Alerts, t *alert) float64 {
 		return of(seconds(a.TargetDown.Warning.For), seconds(a.TargetDown.Critical.For))
 	case "TargetUnstable":
 		return 0
+	case "MostTargetsDown":
+		return of(seconds(a.MostTargetsDown.Warning.For), seconds(a.MostTargetsDown.Critical.For))
 	case "XMPPAuthSourceMissing":
 		return seconds(a.XMPPAuthSourceMissing.For)
 	case "XMPPModuleProblem":

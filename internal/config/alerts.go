@@ -34,6 +34,7 @@ type Alerts struct {
 	ContainerDown             DownAlert      `yaml:"container_down"`
 	TargetDown                DownAlert      `yaml:"target_down"`
 	TargetUnstable            ShareAlert     `yaml:"target_unstable"`
+	MostTargetsDown           MostAlert      `yaml:"most_targets_down"`
 	ContainerMissing          Hold           `yaml:"container_missing"`
 	ExporterDown              ExporterAlert  `yaml:"exporter_down"`
 	PollStalled               AfterAlert     `yaml:"poll_stalled"`
@@ -133,6 +134,13 @@ type RenewalAlert struct {
 type DownAlert struct {
 	Warning  Hold `yaml:"warning"`
 	Critical Hold `yaml:"critical"`
+}
+
+// MostAlert is about more than Over percent of the targets.
+type MostAlert struct {
+	Over     int64 `yaml:"over"`
+	Warning  Hold  `yaml:"warning"`
+	Critical Hold  `yaml:"critical"`
 }
 
 // ExporterAlert is about the exporter itself: one of several is a warning, the last of them critical.
@@ -243,6 +251,7 @@ func DefaultAlerts() Alerts {
 		ContainerDown:             DownAlert{hold(time.Minute, 2*time.Minute), hold(5*time.Minute, 2*time.Minute)},
 		TargetDown:                DownAlert{hold(2*time.Minute, 2*time.Minute), hold(5*time.Minute, 2*time.Minute)},
 		TargetUnstable:            ShareAlert{Share{10, Duration(15 * time.Minute)}, Share{50, Duration(15 * time.Minute)}},
+		MostTargetsDown:           MostAlert{50, hold(time.Minute, 2*time.Minute), hold(5*time.Minute, 2*time.Minute)},
 		ContainerMissing:          hold(5*time.Minute, 0),
 		ExporterDown:              ExporterAlert{hold(5*time.Minute, 0), hold(2*time.Minute, 0), Duration(5 * time.Minute), Duration(day)},
 		PollStalled:               AfterAlert{Duration(3 * time.Minute), 0},
@@ -381,13 +390,16 @@ func (l *loader) checkLevels(r *Report) {
 	if a.TargetUnstable.Warning.Over == 0 {
 		r.Faultf("target_unstable.warning.over", "is 0, must be at least 1")
 	}
+	if over := a.MostTargetsDown.Over; over < 1 || over > 99 {
+		r.Faultf("most_targets_down.over", "is %d, must be 1 to 99", over)
+	}
 	if e := a.TLSCertificateExpiry; e.Critical.Under > e.Warning.Under {
 		r.Faultf("tls_certificate_expiry.critical.under", "is %s, longer than the warning's %s", e.Critical.Under.Std(), e.Warning.Under.Std())
 	}
 	for _, level := range []struct {
 		key               string
 		warning, critical Hold
-	}{{"container_down", a.ContainerDown.Warning, a.ContainerDown.Critical}, {"target_down", a.TargetDown.Warning, a.TargetDown.Critical}} {
+	}{{"container_down", a.ContainerDown.Warning, a.ContainerDown.Critical}, {"target_down", a.TargetDown.Warning, a.TargetDown.Critical}, {"most_targets_down", a.MostTargetsDown.Warning, a.MostTargetsDown.Critical}} {
 		if level.critical.For < level.warning.For {
 			r.Faultf(level.key+".critical.for", "is %s, shorter than the warning's %s", level.critical.For.Std(), level.warning.For.Std())
 		}

@@ -10,9 +10,9 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
 
-// Subject is what a problem is about: a target, or a container.
+// Subject is what a problem is about: a target, a container, or the exporter's targets as a whole.
 type Subject struct {
-	// Kind is config.MaintenanceTarget or config.MaintenanceContainer.
+	// Kind is config.MaintenanceTarget, config.MaintenanceContainer, or that of ExporterSubject.
 	Kind string `json:"kind"`
 	// Host is the container's docker_host; "" for a target.
 	Host string `json:"host,omitempty"`
@@ -26,6 +26,9 @@ func TargetSubject(name string) Subject { return Subject{Kind: config.Maintenanc
 func ContainerSubject(host, name string) Subject {
 	return Subject{Kind: config.MaintenanceContainer, Host: host, Name: name}
 }
+
+// ExporterSubject is what one exporter watches as a whole.
+var ExporterSubject = Subject{Kind: "exporter"}
 
 // Facts are what one exporter knows at one moment.
 type Facts struct {
@@ -169,6 +172,7 @@ func (e Excuse) Holds() bool { return e.Reason != "" }
 // The names of the alerts on availability.
 const (
 	AlertTargetDown         = "TargetDown"
+	AlertMostTargetsDown    = "MostTargetsDown"
 	AlertContainerDown      = "ContainerDown"
 	AlertContainerMissing   = "ContainerMissing"
 	AlertContainerUnhealthy = "ContainerUnhealthy"
@@ -191,7 +195,7 @@ type Problem struct {
 	Excuse Excuse `json:"excuse,omitzero"`
 	// Also is a container that the subject needs and that is down too, although it does not excuse the problem; "" if none.
 	Also string `json:"also,omitempty"`
-	// Consequences are the subjects whose problems this one excuses.
+	// Consequences are the subjects whose problems this one excuses, of AlertMostTargetsDown the single problems.
 	Consequences []Subject `json:"consequences,omitempty"`
 	// Unknown says that the source could not be read, so that this is what was known last.
 	Unknown bool `json:"unknown,omitempty"`

@@ -97,6 +97,7 @@ func (j *Judge) Judge(f *Facts) *Judgement {
 	r.judgeGaps(!slices.ContainsFunc(f.Engines, func(e Engine) bool { return !e.Read }))
 	r.keepUnread()
 	r.decide()
+	r.judgeMost()
 	r.excuseMaintained()
 	r.decideOnMemory()
 	for i := range r.targets {
@@ -218,6 +219,15 @@ func (j *Judge) limits(p *candidate) thresholds {
 			t.critical = never
 		}
 		return t
+	case AlertMostTargetsDown:
+		most := a.MostTargetsDown
+		switch {
+		case p.key.severity == Critical:
+			return thresholds{never, most.Critical.For.Std()}
+		case p.AtLeast:
+			return thresholds{most.Critical.For.Std(), never}
+		}
+		return thresholds{most.Warning.For.Std(), never}
 	case AlertContainerDown:
 		return thresholds{a.ContainerDown.Warning.For.Std(), a.ContainerDown.Critical.For.Std()}
 	case AlertContainerMissing:

@@ -38,7 +38,7 @@ var (
 	recentRestartsDesc = prometheus.NewDesc("chatstack_container_recent_restarts",
 		"Restarts of the container within the window of the alert on restarts, without those that something else explains.", []string{"container", "docker_host"}, nil)
 	problemSecondsDesc = prometheus.NewDesc("chatstack_problem_seconds",
-		"How long something besides being down has been wrong with the target, by the alert that tells of it; 0 while all is well.", []string{"alert", "severity", "target", "of"}, nil)
+		"How long something besides being down has been wrong with the target, by the alert that tells of it; 0 while all is well. Without a target, it is about all of the exporter's.", []string{"alert", "severity", "target", "of"}, nil)
 	problemExcusedDesc = prometheus.NewDesc("chatstack_problem_excused",
 		"Whether the alert on the problem is held back because of something else.", []string{"alert", "severity", "target", "of"}, nil)
 	certificateExcusedDesc = prometheus.NewDesc("chatstack_tls_certificate_excused",
@@ -48,7 +48,7 @@ var (
 	authExcusedDesc = prometheus.NewDesc("chatstack_xmpp_auth_failures_excused",
 		"1 while maintenance holds back alerts on failed logins.", nil, nil)
 	excuseInfoDesc = prometheus.NewDesc("chatstack_excuse_info",
-		"1 while an alert on the target or container is held back: because of maintenance, a dependency, the target's container, or since something is starting; cause is the container to blame.",
+		"1 while an alert on the target or container is held back: because of maintenance, a dependency, the target's container, or since something is starting; cause is the container to blame, or the target of an engine that cannot be read.",
 		[]string{"kind", "name", "docker_host", "reason", "cause"}, nil)
 )
 

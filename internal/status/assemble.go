@@ -86,6 +86,11 @@ func (m *memory) conclude(r *Report, now time.Time) {
 			worst = max(worst, t.Level)
 		}
 	}
+	for i := range r.Problems {
+		if p := &r.Problems[i]; p.Subject == health.ExporterSubject {
+			worst = max(worst, p.Level())
+		}
+	}
 	if r.ConfigError != "" {
 		worst = max(worst, Warning)
 	}

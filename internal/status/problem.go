@@ -24,6 +24,9 @@ type Problem struct {
 	Hint string `json:"hint,omitempty"`
 }
 
+// Level is how bad it is.
+func (p *Problem) Level() Level { return levelOf(&p.Problem) }
+
 // judged is the judgement with its problems in words.
 type judged struct {
 	*health.Judgement
@@ -170,6 +173,7 @@ type words struct{ text, hint string }
 var plainWords = map[string]words{
 	health.AlertTargetDown:            {"is down", ""},
 	health.AlertTargetUnstable:        {"many of its checks fail", "The page of its last readings shows the failures. Look for a server that is overloaded, or one of several behind a name that is broken."},
+	health.AlertMostTargetsDown:       {"most of them are down, and not for one reason", "Check the host, its network, and whether the exporter itself reaches anything."},
 	health.AlertContainerDown:         {"does not run", "Read why it ended, then start it."},
 	health.AlertContainerMissing:      {"does not exist", "Create it again."},
 	health.AlertContainerUnhealthy:    {"its health check fails", ""},

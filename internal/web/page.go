@@ -14,6 +14,7 @@ import (
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/maintenance"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
 )
@@ -330,6 +331,13 @@ func (p *pages) addCharts(r *row, names []string) {
 // problems collects what is wrong, worst first: services, then containers, then thresholds that tell something else.
 func (v *view) problems() {
 	told, alerts := map[string]bool{}, v.alerts()
+	for i := range v.Report.Problems {
+		if p := &v.Report.Problems[i]; p.Subject == health.ExporterSubject { // above the single ones
+			v.Problems = append(v.Problems, problem{entry: entry{
+				ID: "problem:exporter:" + p.Alert, Kind: p.Kind, Name: "Most targets", Text: p.Text, Hint: p.Hint, Level: p.Level(), AtLeast: p.AtLeast, Since: p.Since, view: v,
+			}, Alert: p.Alert})
+		}
+	}
 	for _, level := range []status.Level{status.Critical, status.Warning, status.Pending} {
 		for _, list := range [][]row{v.ServiceList.Shown, v.ContainerList.Shown} {
 			for _, r := range list {

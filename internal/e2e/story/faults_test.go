@@ -47,7 +47,8 @@ func (b box) checked() {
 
 func (b box) run() {
 	if b.container() == nil {
-		b.engine.Run(containers[slices.IndexFunc(containers, func(s simstack.ContainerSpec) bool { return s.Name == b.name })])
+		all := slices.Concat(containers, wideContainers)
+		b.engine.Run(all[slices.IndexFunc(all, func(s simstack.ContainerSpec) bool { return s.Name == b.name })])
 	}
 	b.do(true, (*simstack.Container).Start)
 	b.checked()
@@ -104,6 +105,29 @@ var engineFaults = []fault[*site]{
 			if b := (box{s, name}); b.container() != nil {
 				b.run()
 			}
+		}
+	}},
+}
+
+// stackFaults happen to all containers of a site.
+var stackFaults = []fault[*site]{
+	{"stops", "starts", func(_ *world, s *site) {
+		for name := range s.services {
+			b := box{s, name}
+			b.do(false, (*simstack.Container).Stop)
+		}
+	}, func(_ *world, s *site) {
+		for name := range s.services {
+			box{s, name}.run()
+		}
+	}},
+	{"hangs", "answers", func(_ *world, s *site) {
+		for _, one := range s.services {
+			one.broken.Store(true)
+		}
+	}, func(_ *world, s *site) {
+		for _, one := range s.services {
+			one.broken.Store(false)
 		}
 	}},
 }
@@ -171,6 +195,8 @@ func (w *world) happen(what string) {
 		known = act(w, exporterFaults, verb, w.exporters[i])
 	case name == "prometheus":
 		known = act(w, prometheusFaults, verb, w.prometheus)
+	case name == "stack":
+		known = act(w, stackFaults, verb, s)
 	case name == "engine":
 		known = act(w, engineFaults, verb, s)
 	case s.services[name] != nil:

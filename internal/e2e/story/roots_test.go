@@ -5,6 +5,8 @@ import "time"
 // quiet are exporters that do not page about the target other, half is a pair of which only one does not.
 var (
 	quiet = []exporterSpec{{name: "a", env: "prod", targets: true, containers: true, quiet: "other"}}
+	wide  = []exporterSpec{{name: "a", env: "prod", targets: true, containers: true, saves: true, wide: true}}
+	wides = []exporterSpec{{name: "a", env: "prod", targets: true, containers: true, wide: true}, {name: "b", env: "prod", targets: true, containers: true, wide: true}}
 	half  = []exporterSpec{{name: "a", env: "prod", targets: true, containers: true, quiet: "other"}, {name: "b", env: "prod", targets: true, containers: true}}
 )
 
@@ -32,6 +34,181 @@ var rootScenarios = []scenario{
 		told: `
 			5m30s chat: TargetDown warning other
 			7m45s page: TargetDown critical other
+		`,
+	},
+	{
+		name: "everything stops", exporters: wide, lasts: 12 * time.Minute,
+		script: `
+			1m stack stops
+			10m a shows: MostTargetsDown critical; api ContainerDown pending, dependency of db; api TargetDown pending, dependency of api; db ContainerDown critical; docs ContainerDown critical; irc ContainerDown critical; other ContainerDown critical; other TargetDown critical; web ContainerDown pending, dependency of api; web TargetDown pending, dependency of web; xmpp ContainerDown critical; xmpp1 TargetDown pending, container of xmpp; xmpp2 TargetDown pending, container of xmpp; xmpp3 TargetDown pending, container of xmpp; xmpp4 TargetDown pending, container of xmpp; xmpp5 TargetDown pending, container of xmpp
+		`,
+		told: `
+			3m0s chat: ContainerDown warning db
+			3m0s chat: ContainerDown warning docs
+			3m0s chat: ContainerDown warning irc
+			3m0s chat: ContainerDown warning other
+			3m0s chat: ContainerDown warning xmpp
+			3m0s chat: MostTargetsDown warning
+			4m30s chat: TargetDown warning other
+			6m40s page: ContainerDown critical db
+			6m40s page: ContainerDown critical docs
+			6m40s page: ContainerDown critical irc
+			6m40s page: ContainerDown critical other
+			6m40s page: ContainerDown critical xmpp
+			6m40s page: MostTargetsDown critical
+			7m10s page: TargetDown critical other
+		`,
+	},
+	{
+		name: "everything stops and is started again after 4 minutes: no page", exporters: wide, lasts: 10 * time.Minute,
+		script: `
+			1m stack stops
+			5m stack starts
+		`,
+		told: `
+			3m0s chat: ContainerDown warning db
+			3m0s chat: ContainerDown warning docs
+			3m0s chat: ContainerDown warning irc
+			3m0s chat: ContainerDown warning other
+			3m0s chat: ContainerDown warning xmpp
+			3m0s chat: MostTargetsDown warning
+			4m30s chat: TargetDown warning other
+			8m0s chat: ContainerDown warning db is over
+			8m0s chat: ContainerDown warning docs is over
+			8m0s chat: ContainerDown warning irc is over
+			8m0s chat: ContainerDown warning other is over
+			8m0s chat: ContainerDown warning xmpp is over
+			8m0s chat: ContainerRestarts warning db
+			8m0s chat: ContainerRestarts warning docs
+			8m0s chat: ContainerRestarts warning irc
+			8m0s chat: ContainerRestarts warning other
+			8m0s chat: ContainerRestarts warning xmpp
+			8m0s chat: MostTargetsDown warning is over
+			9m30s chat: TargetDown warning other is over
+		`,
+	},
+	{
+		name: "the exporter is killed while everything is stopped", exporters: wide, lasts: 12 * time.Minute,
+		script: `
+			1m stack stops
+			3m a is killed
+			3m5s a shows: MostTargetsDown warning; api ContainerDown pending, dependency of db; api TargetDown pending, dependency of api; db ContainerDown warning; docs ContainerDown warning; irc ContainerDown warning; other ContainerDown warning; other TargetDown pending; web ContainerDown pending, dependency of api; web TargetDown pending, dependency of web; xmpp ContainerDown warning; xmpp1 TargetDown pending, container of xmpp; xmpp2 TargetDown pending, container of xmpp; xmpp3 TargetDown pending, container of xmpp; xmpp4 TargetDown pending, container of xmpp; xmpp5 TargetDown pending, container of xmpp
+		`,
+		told: `
+			3m0s chat: ContainerDown warning db
+			3m0s chat: ContainerDown warning docs
+			3m0s chat: ContainerDown warning irc
+			3m0s chat: ContainerDown warning other
+			3m0s chat: ContainerDown warning xmpp
+			3m0s chat: MostTargetsDown warning
+			4m30s chat: TargetDown warning other
+			6m40s page: ContainerDown critical db
+			6m40s page: ContainerDown critical docs
+			6m40s page: ContainerDown critical irc
+			6m40s page: ContainerDown critical other
+			6m40s page: ContainerDown critical xmpp
+			6m40s page: MostTargetsDown critical
+			7m10s page: TargetDown critical other
+		`,
+	},
+	{
+		name: "the XMPP server stops with five targets of nine", exporters: wide, lasts: 12 * time.Minute,
+		script: `
+			1m xmpp stops
+			10m a shows: xmpp ContainerDown critical; xmpp1 TargetDown pending, container of xmpp; xmpp2 TargetDown pending, container of xmpp; xmpp3 TargetDown pending, container of xmpp; xmpp4 TargetDown pending, container of xmpp; xmpp5 TargetDown pending, container of xmpp
+		`,
+		told: `
+			3m0s chat: ContainerDown warning xmpp
+			6m40s page: ContainerDown critical xmpp
+		`,
+	},
+	{
+		name: "the XMPP server stops for half a minute in every two", exporters: wide, lasts: 14 * time.Minute,
+		script: `
+			1m xmpp dies
+			1m30s xmpp comes back
+			3m xmpp dies
+			3m30s xmpp comes back
+			5m xmpp dies
+			5m30s xmpp comes back
+			7m xmpp dies
+			7m30s xmpp comes back
+			9m xmpp dies
+			9m30s xmpp comes back
+		`,
+		told: `
+			2m30s chat: ContainerRestarts warning xmpp
+			8m10s page: ContainerRestarts critical xmpp
+		`,
+	},
+	{
+		name: "all services hang, and their containers run", exporters: wide, lasts: 12 * time.Minute,
+		script: `
+			1m stack hangs
+			10m a shows: MostTargetsDown critical; api TargetDown critical; other TargetDown critical; web TargetDown critical; xmpp1 TargetDown critical; xmpp2 TargetDown critical; xmpp3 TargetDown critical; xmpp4 TargetDown critical; xmpp5 TargetDown critical
+		`,
+		told: `
+			3m0s chat: MostTargetsDown warning
+			4m0s chat: TargetDown warning web
+			4m30s chat: TargetDown warning api
+			4m30s chat: TargetDown warning other
+			4m30s chat: TargetDown warning xmpp1
+			4m30s chat: TargetDown warning xmpp2
+			4m30s chat: TargetDown warning xmpp3
+			4m30s chat: TargetDown warning xmpp4
+			4m30s chat: TargetDown warning xmpp5
+			6m40s page: MostTargetsDown critical
+			6m40s page: TargetDown critical web
+			7m10s page: TargetDown critical api
+			7m10s page: TargetDown critical other
+			7m10s page: TargetDown critical xmpp1
+			7m10s page: TargetDown critical xmpp2
+			7m10s page: TargetDown critical xmpp3
+			7m10s page: TargetDown critical xmpp4
+			7m10s page: TargetDown critical xmpp5
+		`,
+	},
+	{
+		name: "the engine does not answer, and all containers run", exporters: wide, lasts: 12 * time.Minute,
+		script: `
+			1m engine hangs
+			10m a shows: docker TargetDown critical
+		`,
+		told: `
+			4m30s chat: TargetDown warning docker
+			7m10s page: TargetDown critical docker
+		`,
+	},
+	{
+		name: "the engine is lost with all containers", exporters: wide, lasts: 14 * time.Minute,
+		script: `
+			1m engine stops
+			10m a shows: api TargetDown pending, dependency of docker; docker TargetDown critical; other TargetDown critical; web TargetDown pending, dependency of docker; xmpp1 TargetDown pending, dependency of docker; xmpp2 TargetDown pending, dependency of docker; xmpp3 TargetDown pending, dependency of docker; xmpp4 TargetDown pending, dependency of docker; xmpp5 TargetDown pending, dependency of docker
+			11m engine starts
+		`,
+		told: `
+			4m30s chat: TargetDown warning docker
+			4m30s chat: TargetDown warning other
+			7m10s page: TargetDown critical docker
+			7m10s page: TargetDown critical other
+		`,
+	},
+	{
+		name: "one exporter of a pair reaches nothing", exporters: wides, lasts: 12 * time.Minute,
+		script: `
+			1m a reaches nothing
+			10m a shows: MostTargetsDown critical; api TargetDown critical; other TargetDown critical; web TargetDown critical; xmpp1 TargetDown critical; xmpp2 TargetDown critical; xmpp3 TargetDown critical; xmpp4 TargetDown critical; xmpp5 TargetDown critical
+		`,
+		told: `
+			3m0s chat: MostTargetsDown warning
+			4m0s chat: TargetDown warning web
+			4m30s chat: TargetDown warning api
+			4m30s chat: TargetDown warning other
+			4m30s chat: TargetDown warning xmpp1
+			4m30s chat: TargetDown warning xmpp2
+			4m30s chat: TargetDown warning xmpp3
+			4m30s chat: TargetDown warning xmpp4
+			4m30s chat: TargetDown warning xmpp5
 		`,
 	},
 }

@@ -115,6 +115,8 @@ type exporterSpec struct {
 	saves bool
 	// quiet is a target with page: false, "" for none.
 	quiet string
+	// wide says that there are more containers, and five targets more that the container xmpp serves.
+	wide bool
 }
 
 // containers are those of a site: the API needs the database, and the web client needs the API.
@@ -123,6 +125,11 @@ var containers = []simstack.ContainerSpec{
 	{Name: "api", Restart: "always", Health: true, DependsOn: "db:service_started:false"},
 	{Name: "web", Restart: "always", Health: true, DependsOn: "api:service_started:false"},
 	{Name: "other", Restart: "always", Health: true},
+}
+
+// wideContainers are more of them, that need nothing.
+var wideContainers = []simstack.ContainerSpec{
+	{Name: "xmpp", Restart: "always", Health: true}, {Name: "irc", Restart: "always", Health: true}, {Name: "docs", Restart: "always", Health: true},
 }
 
 // served are the targets whose container is configured.
@@ -139,7 +146,7 @@ func play(t *testing.T, exporters []exporterSpec, needs map[string]string, story
 		w.prometheus = newServer(t, w.router.send)
 		for _, spec := range exporters {
 			if w.sites[spec.env] == nil {
-				w.build(spec.env, needs)
+				w.build(spec, needs)
 			}
 			e := &exporter{exporterSpec: spec, site: w.sites[spec.env]}
 			if spec.saves {
@@ -168,12 +175,16 @@ const (
 )
 
 // build makes a site.
-func (w *world) build(env string, needs map[string]string) {
+func (w *world) build(first exporterSpec, needs map[string]string) {
 	engine, err := simstack.NewEngine(w.network)
 	must(w.T, err)
 	w.Cleanup(func() { must(w.T, engine.Close()) })
-	s := &site{env: env, engine: engine, services: map[string]*service{}, sick: map[string]bool{}}
-	for _, spec := range containers {
+	s := &site{env: first.env, engine: engine, services: map[string]*service{}, sick: map[string]bool{}}
+	list := containers
+	if first.wide {
+		list = slices.Concat(containers, wideContainers)
+	}
+	for _, spec := range list {
 		spec.Service = spec.Name
 		if other, given := needs[spec.Name]; given {
 			spec.DependsOn = other + ":service_started:false"
@@ -181,7 +192,7 @@ func (w *world) build(env string, needs map[string]string) {
 		engine.Add(spec)
 		s.services[spec.Name] = w.serve()
 	}
-	w.sites[env] = s
+	w.sites[first.env] = s
 }
 
 // serve starts a service.
@@ -219,6 +230,9 @@ func (e *exporter) configuration() string {
 			fmt.Fprintf(&b, "  - {kind: http, name: %s, url: %q, page: %t, container: %s%s}\n", name, e.site.services[name].url, name != e.quiet, name, host)
 		}
 		fmt.Fprintf(&b, "  - {kind: http, name: other, url: %q, page: %t}\n", e.site.services["other"].url, e.quiet != "other")
+		for n := 1; e.wide && n <= 5; n++ {
+			fmt.Fprintf(&b, "  - {kind: http, name: xmpp%d, url: %q, container: xmpp}\n", n, e.site.services["xmpp"].url)
+		}
 	}
 	return b.String()
 }
@@ -342,7 +356,7 @@ func (w *world) problems(e *exporter) []string {
 	severities := [...]string{"pending", "warning", "critical"}
 	lines := map[string]bool{}
 	for _, p := range e.app.Snapshot().Judgement.Problems {
-		line := fmt.Sprintf("%s %s %s", p.Name, p.Alert, severities[p.Severity])
+		line := strings.TrimSpace(fmt.Sprintf("%s %s %s", p.Name, p.Alert, severities[p.Severity]))
 		switch {
 		case p.Excuse.Cause != "":
 			line += fmt.Sprintf(", %s of %s", p.Excuse.Reason, p.Excuse.Cause)
