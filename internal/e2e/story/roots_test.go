@@ -43,20 +43,8 @@ var rootScenarios = []scenario{
 			10m a shows: MostTargetsDown critical; api ContainerDown pending, dependency of db; api TargetDown pending, dependency of api; db ContainerDown critical; docs ContainerDown critical; irc ContainerDown critical; other ContainerDown critical; other TargetDown critical; web ContainerDown pending, dependency of api; web TargetDown pending, dependency of web; xmpp ContainerDown critical; xmpp1 TargetDown pending, container of xmpp; xmpp2 TargetDown pending, container of xmpp; xmpp3 TargetDown pending, container of xmpp; xmpp4 TargetDown pending, container of xmpp; xmpp5 TargetDown pending, container of xmpp
 		`,
 		told: `
-			3m0s chat: ContainerDown warning db
-			3m0s chat: ContainerDown warning docs
-			3m0s chat: ContainerDown warning irc
-			3m0s chat: ContainerDown warning other
-			3m0s chat: ContainerDown warning xmpp
-			3m0s chat: MostTargetsDown warning
-			4m30s chat: TargetDown warning other
-			6m40s page: ContainerDown critical db
-			6m40s page: ContainerDown critical docs
-			6m40s page: ContainerDown critical irc
-			6m40s page: ContainerDown critical other
-			6m40s page: ContainerDown critical xmpp
-			6m40s page: MostTargetsDown critical
-			7m10s page: TargetDown critical other
+			4m0s chat: MostTargetsDown warning
+			7m15s page: MostTargetsDown critical
 		`,
 	},
 	{
@@ -66,25 +54,8 @@ var rootScenarios = []scenario{
 			5m stack starts
 		`,
 		told: `
-			3m0s chat: ContainerDown warning db
-			3m0s chat: ContainerDown warning docs
-			3m0s chat: ContainerDown warning irc
-			3m0s chat: ContainerDown warning other
-			3m0s chat: ContainerDown warning xmpp
-			3m0s chat: MostTargetsDown warning
-			4m30s chat: TargetDown warning other
-			8m0s chat: ContainerDown warning db is over
-			8m0s chat: ContainerDown warning docs is over
-			8m0s chat: ContainerDown warning irc is over
-			8m0s chat: ContainerDown warning other is over
-			8m0s chat: ContainerDown warning xmpp is over
-			8m0s chat: ContainerRestarts warning db
-			8m0s chat: ContainerRestarts warning docs
-			8m0s chat: ContainerRestarts warning irc
-			8m0s chat: ContainerRestarts warning other
-			8m0s chat: ContainerRestarts warning xmpp
-			8m0s chat: MostTargetsDown warning is over
-			9m30s chat: TargetDown warning other is over
+			4m0s chat: MostTargetsDown warning
+			9m0s chat: MostTargetsDown warning is over
 		`,
 	},
 	{
@@ -95,20 +66,8 @@ var rootScenarios = []scenario{
 			3m5s a shows: MostTargetsDown warning; api ContainerDown pending, dependency of db; api TargetDown pending, dependency of api; db ContainerDown warning; docs ContainerDown warning; irc ContainerDown warning; other ContainerDown warning; other TargetDown pending; web ContainerDown pending, dependency of api; web TargetDown pending, dependency of web; xmpp ContainerDown warning; xmpp1 TargetDown pending, container of xmpp; xmpp2 TargetDown pending, container of xmpp; xmpp3 TargetDown pending, container of xmpp; xmpp4 TargetDown pending, container of xmpp; xmpp5 TargetDown pending, container of xmpp
 		`,
 		told: `
-			3m0s chat: ContainerDown warning db
-			3m0s chat: ContainerDown warning docs
-			3m0s chat: ContainerDown warning irc
-			3m0s chat: ContainerDown warning other
-			3m0s chat: ContainerDown warning xmpp
-			3m0s chat: MostTargetsDown warning
-			4m30s chat: TargetDown warning other
-			6m40s page: ContainerDown critical db
-			6m40s page: ContainerDown critical docs
-			6m40s page: ContainerDown critical irc
-			6m40s page: ContainerDown critical other
-			6m40s page: ContainerDown critical xmpp
-			6m40s page: MostTargetsDown critical
-			7m10s page: TargetDown critical other
+			4m0s chat: MostTargetsDown warning
+			7m15s page: MostTargetsDown critical
 		`,
 	},
 	{
@@ -118,8 +77,8 @@ var rootScenarios = []scenario{
 			10m a shows: xmpp ContainerDown critical; xmpp1 TargetDown pending, container of xmpp; xmpp2 TargetDown pending, container of xmpp; xmpp3 TargetDown pending, container of xmpp; xmpp4 TargetDown pending, container of xmpp; xmpp5 TargetDown pending, container of xmpp
 		`,
 		told: `
-			3m0s chat: ContainerDown warning xmpp
-			6m40s page: ContainerDown critical xmpp
+			4m0s chat: ContainerDown warning xmpp
+			7m15s page: ContainerDown critical xmpp
 		`,
 	},
 	{
@@ -137,8 +96,8 @@ var rootScenarios = []scenario{
 			9m30s xmpp comes back
 		`,
 		told: `
-			2m30s chat: ContainerRestarts warning xmpp
-			8m10s page: ContainerRestarts critical xmpp
+			3m30s chat: ContainerRestarts warning xmpp
+			8m45s page: ContainerRestarts critical xmpp
 		`,
 	},
 	{
@@ -148,24 +107,8 @@ var rootScenarios = []scenario{
 			10m a shows: MostTargetsDown critical; api TargetDown critical; other TargetDown critical; web TargetDown critical; xmpp1 TargetDown critical; xmpp2 TargetDown critical; xmpp3 TargetDown critical; xmpp4 TargetDown critical; xmpp5 TargetDown critical
 		`,
 		told: `
-			3m0s chat: MostTargetsDown warning
-			4m0s chat: TargetDown warning web
-			4m30s chat: TargetDown warning api
-			4m30s chat: TargetDown warning other
-			4m30s chat: TargetDown warning xmpp1
-			4m30s chat: TargetDown warning xmpp2
-			4m30s chat: TargetDown warning xmpp3
-			4m30s chat: TargetDown warning xmpp4
-			4m30s chat: TargetDown warning xmpp5
-			6m40s page: MostTargetsDown critical
-			6m40s page: TargetDown critical web
-			7m10s page: TargetDown critical api
-			7m10s page: TargetDown critical other
-			7m10s page: TargetDown critical xmpp1
-			7m10s page: TargetDown critical xmpp2
-			7m10s page: TargetDown critical xmpp3
-			7m10s page: TargetDown critical xmpp4
-			7m10s page: TargetDown critical xmpp5
+			4m0s chat: MostTargetsDown warning
+			7m15s page: MostTargetsDown critical
 		`,
 	},
 	{
@@ -175,8 +118,8 @@ var rootScenarios = []scenario{
 			10m a shows: docker TargetDown critical
 		`,
 		told: `
-			4m30s chat: TargetDown warning docker
-			7m10s page: TargetDown critical docker
+			5m30s chat: TargetDown warning docker
+			7m45s page: TargetDown critical docker
 		`,
 	},
 	{
@@ -187,10 +130,8 @@ var rootScenarios = []scenario{
 			11m engine starts
 		`,
 		told: `
-			4m30s chat: TargetDown warning docker
-			4m30s chat: TargetDown warning other
-			7m10s page: TargetDown critical docker
-			7m10s page: TargetDown critical other
+			5m30s chat: TargetDown warning docker; TargetDown warning other
+			7m45s page: TargetDown critical docker; TargetDown critical other
 		`,
 	},
 	{
@@ -200,15 +141,7 @@ var rootScenarios = []scenario{
 			10m a shows: MostTargetsDown critical; api TargetDown critical; other TargetDown critical; web TargetDown critical; xmpp1 TargetDown critical; xmpp2 TargetDown critical; xmpp3 TargetDown critical; xmpp4 TargetDown critical; xmpp5 TargetDown critical
 		`,
 		told: `
-			3m0s chat: MostTargetsDown warning
-			4m0s chat: TargetDown warning web
-			4m30s chat: TargetDown warning api
-			4m30s chat: TargetDown warning other
-			4m30s chat: TargetDown warning xmpp1
-			4m30s chat: TargetDown warning xmpp2
-			4m30s chat: TargetDown warning xmpp3
-			4m30s chat: TargetDown warning xmpp4
-			4m30s chat: TargetDown warning xmpp5
+			4m0s chat: MostTargetsDown warning
 		`,
 	},
 }
