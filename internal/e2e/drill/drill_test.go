@@ -73,6 +73,8 @@ alerts:
     warning: {for: 8s}
     critical: {for: 6s}
     absent: 15s
+    remember: 1h
+  honor_labels_off: {for: 8s}
   poll_stalled: {after: 25s}
   upstream_series_dropped: {for: 8s}
   xmpp_auth_source_missing: {for: 8s}
@@ -112,12 +114,18 @@ global: {scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s}
 rule_files: [chatstack.rules.yml]
 alerting:
   alertmanagers:
-    - static_configs: [{targets: [%q]}]
+    - static_configs: [{targets: [%[1]q]}]
 scrape_configs:
   - job_name: chatstack_exporter
     honor_labels: true
-    http_sd_configs: [{url: %q, refresh_interval: 1s}]
-`, r.alertmanager.Addr, r.operators.url+"/targets"), map[string][]byte{"chatstack.rules.yml": []byte(rules)})
+    http_sd_configs: [{url: "%[2]s/targets", refresh_interval: 1s}]
+  # As somebody writes it who does not know what honor_labels is for.
+  - job_name: dishonored
+    http_sd_configs: [{url: "%[2]s/dishonored", refresh_interval: 1s}]
+    relabel_configs:
+      - {target_label: job, replacement: chatstack_exporter}
+      - {target_label: host, replacement: node-7}
+`, r.alertmanager.Addr, r.operators.url), map[string][]byte{"chatstack.rules.yml": []byte(rules)})
 
 	t.Run("sites", func(t *testing.T) {
 		for name, drill := range map[string]func(*testing.T){
@@ -135,6 +143,7 @@ scrape_configs:
 			"chain":        r.drillChain,
 			"engines":      r.drillEngines,
 			"flapping":     r.drillFlapping,
+			"scrapes":      r.drillScrapes,
 			"switch":       r.drillSwitch,
 		} {
 			t.Run(name, func(t *testing.T) {
@@ -190,6 +199,9 @@ func (r *rig) judge(t *testing.T, rules string) {
 	for _, group := range file.Groups {
 		for _, rule := range group.Rules {
 			severity := rule.Labels["severity"]
+			if severity == "warning" && slices.Contains(neverWarned, rule.Alert) {
+				continue // of a target that does not page, or of one exporter of a pair
+			}
 			if rule.Alert != "" && !r.report.has(rule.Alert, severity) && !bytes.Contains(stories, []byte(": "+rule.Alert+" "+severity+" ")) {
 				t.Errorf("no fault was caused that makes %s %s, and no story tells of it", rule.Alert, severity)
 			}

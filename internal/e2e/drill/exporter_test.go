@@ -3,6 +3,7 @@
 package drill
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
@@ -74,6 +75,30 @@ func (r *rig) drillStalled(t *testing.T) {
 			return below(float64(time.Now().Add(-45*time.Second).Unix()), "chatstack_poll_last_completed_timestamp_seconds")(p)
 		},
 		want: []notice{{"PollStalled", "critical", of()}},
+	})
+}
+
+// drillScrapes is about how Prometheus scrapes an exporter, and about an environment that it knows no longer.
+func (r *rig) drillScrapes(t *testing.T) {
+	t.Helper()
+	sim := simstacktest.Start(t, simstack.Options{})
+	s := r.open(t, "scrapes", "  - {kind: docs_search, url: "+sim.Environ()["DOCS_SEARCH_URL"]+"}\n", nil)
+	// What Prometheus has of the exporter differs, and the page does not.
+	up := func(labels string) func(page) bool {
+		return func(page) bool { return !s.none(fmt.Sprintf("up{env=%q,%s}", s.env, labels)) }
+	}
+	s.try(fault{
+		name: "honor_labels is off, and the scrape adds a label of ours", shown: up(`host="node-7"`),
+		cause:  func() { s.operators.dishonor(s.exporter.Addr, true) },
+		repair: func() { s.operators.dishonor(s.exporter.Addr, false) },
+		want: []notice{{"HonorLabelsOff", "warning", of("instance", s.exporter.Addr, "job", "chatstack_exporter", "host", "node-7", "exported_host", "ours",
+			"container", "ours", "endpoint", "ours", "name", "ours", "role", "ours", "target", "ours")}},
+	})
+	s.try(fault{
+		name: "an environment is gone from discovery", want: []notice{{"ExporterDown", "critical", of()}},
+		shown:  func(page) bool { return s.none(fmt.Sprintf("up{env=%q}", s.env)) },
+		cause:  func() { s.operators.forget(s.exporter.Addr) },
+		repair: func() { s.operators.watch(s.exporter.Addr, s.env) },
 	})
 }
 

@@ -73,12 +73,14 @@ type operators struct {
 	messages []message
 	changed  chan struct{}
 	targets  map[string]string // environments by address
+	// dishonored are the addresses whose labels Prometheus overwrites.
+	dishonored map[string]bool
 }
 
 // startOperators starts their servers.
 func startOperators(t *testing.T) *operators {
 	t.Helper()
-	o := &operators{said: map[string]bool{}, changed: make(chan struct{}), targets: map[string]string{}}
+	o := &operators{said: map[string]bool{}, changed: make(chan struct{}), targets: map[string]string{}, dishonored: map[string]bool{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /{way}/{receiver}", func(_ http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
@@ -89,7 +91,8 @@ func startOperators(t *testing.T) *operators {
 			t.Errorf("read message to %s: %v", r.URL, err)
 		}
 	})
-	mux.HandleFunc("GET /targets", o.serveTargets)
+	mux.HandleFunc("GET /targets", func(w http.ResponseWriter, _ *http.Request) { o.serveTargets(w, false) })
+	mux.HandleFunc("GET /dishonored", func(w http.ResponseWriter, _ *http.Request) { o.serveTargets(w, true) })
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
 	o.url = server.URL
@@ -268,15 +271,25 @@ func (o *operators) watch(address, env string) (leave func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.targets[address] = env
-	return func() {
-		o.mu.Lock()
-		defer o.mu.Unlock()
-		delete(o.targets, address)
-	}
+	return func() { o.forget(address) }
 }
 
-// serveTargets speaks the HTTP service discovery of Prometheus.
-func (o *operators) serveTargets(w http.ResponseWriter, _ *http.Request) {
+// forget has Prometheus scrape an exporter no longer.
+func (o *operators) forget(address string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.targets, address)
+}
+
+// dishonor has Prometheus overwrite labels of an exporter's page, or take them as they are.
+func (o *operators) dishonor(address string, on bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.dishonored[address] = on
+}
+
+// serveTargets speaks the HTTP service discovery of Prometheus, of the exporters whose labels it overwrites or of the others.
+func (o *operators) serveTargets(w http.ResponseWriter, dishonored bool) {
 	type group struct {
 		Targets []string          `json:"targets"`
 		Labels  map[string]string `json:"labels"`
@@ -284,7 +297,9 @@ func (o *operators) serveTargets(w http.ResponseWriter, _ *http.Request) {
 	groups := []group{}
 	o.mu.Lock()
 	for address, env := range maps.All(o.targets) {
-		groups = append(groups, group{[]string{address}, map[string]string{"env": env}})
+		if o.dishonored[address] == dishonored {
+			groups = append(groups, group{[]string{address}, map[string]string{"env": env}})
+		}
 	}
 	o.mu.Unlock()
 	w.Header().Set("Content-Type", "application/json")
