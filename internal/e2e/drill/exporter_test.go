@@ -88,17 +88,17 @@ func (r *rig) drillScrapes(t *testing.T) {
 		return func(page) bool { return !s.none(fmt.Sprintf("up{env=%q,%s}", s.env, labels)) }
 	}
 	s.try(fault{
+		name: "an environment is gone from discovery", want: []notice{{"ExporterDown", "critical", of()}},
+		shown:  func(page) bool { return s.none(fmt.Sprintf("up{env=%q}", s.env)) },
+		cause:  func() { s.operators.forget(s.exporter.Addr) },
+		repair: func() { s.operators.watch(s.exporter.Addr, s.env) },
+	})
+	s.try(fault{
 		name: "honor_labels is off, and the scrape adds a label of ours", shown: up(`host="node-7"`),
 		cause:  func() { s.operators.dishonor(s.exporter.Addr, true) },
 		repair: func() { s.operators.dishonor(s.exporter.Addr, false) },
 		want: []notice{{"HonorLabelsOff", "warning", of("instance", s.exporter.Addr, "job", "chatstack_exporter", "host", "node-7", "exported_host", "ours",
 			"container", "ours", "endpoint", "ours", "name", "ours", "role", "ours", "target", "ours")}},
-	})
-	s.try(fault{
-		name: "an environment is gone from discovery", want: []notice{{"ExporterDown", "critical", of()}},
-		shown:  func(page) bool { return s.none(fmt.Sprintf("up{env=%q}", s.env)) },
-		cause:  func() { s.operators.forget(s.exporter.Addr) },
-		repair: func() { s.operators.watch(s.exporter.Addr, s.env) },
 	})
 }
 

@@ -26,7 +26,7 @@ func main() {
 
 func run(args []string) error {
 	if len(args) == 0 {
-		return fmt.Errorf("usage: workload serve | health | exit CODE | last SECONDS | hold MEGABYTES | starve MEGABYTES | lose MEGABYTES | forward ADDRESS TARGET... | fill MEGABYTES MEGABYTES_OF_FILE")
+		return fmt.Errorf("usage: workload serve | health | exit CODE | last SECONDS | hold MEGABYTES | starve MEGABYTES | lose MEGABYTES SECONDS | forward ADDRESS TARGET... | fill MEGABYTES MEGABYTES_OF_FILE")
 	}
 	switch args[0] {
 	case "serve":
@@ -52,13 +52,20 @@ func run(args []string) error {
 		runtime.KeepAlive(held)
 		return err
 	case "starve":
-		if err := lose(args[1:]); err != nil {
+		if err := lose(3*time.Second, args[1:]); err != nil {
 			return err
 		}
 		time.Sleep(2 * time.Second) // for the same reason
 		os.Exit(128 + int(syscall.SIGKILL))
 	case "lose":
-		if err := lose(args[1:]); err != nil {
+		if len(args) < 3 {
+			return fmt.Errorf("usage: workload lose MEGABYTES SECONDS")
+		}
+		seconds, err := strconv.Atoi(args[2])
+		if err != nil {
+			return fmt.Errorf("read seconds: %w", err)
+		}
+		if err := lose(time.Duration(seconds)*time.Second, args[1:2]); err != nil {
 			return err
 		}
 		return serve()
@@ -92,10 +99,10 @@ func run(args []string) error {
 	return fmt.Errorf("there is no command %q", args[0])
 }
 
-// lose has a child hold more than there is, and returns when that is killed. The engine begins to listen for want of memory once
+// lose has a child hold, after a while, more than there is, and returns when that is killed. The engine begins to listen for want of memory once
 // the container runs, and one that hears of a container's end first tells of the end alone, so it is given time before.
-func lose(args []string) error {
-	time.Sleep(3 * time.Second)
+func lose(after time.Duration, args []string) error {
+	time.Sleep(after)
 	child := exec.Command("/proc/self/exe", append([]string{"hold"}, args...)...)
 	child.Stderr = os.Stderr
 	var killed *exec.ExitError
