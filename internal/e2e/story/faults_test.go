@@ -192,9 +192,9 @@ func (w *world) happen(what string) {
 	known := false
 	switch {
 	case i >= 0:
-		known = act(w, exporterFaults, verb, w.exporters[i])
+		known = act(w, exporterFaults, verb, w.exporters[i]) || act(w, gapFaults, verb, w.exporters[i])
 	case name == "prometheus":
-		known = act(w, prometheusFaults, verb, w.prometheus)
+		known = act(w, prometheusFaults, verb, w.prometheus) || act(w, clockFaults, verb, w.prometheus)
 	case name == "stack":
 		known = act(w, stackFaults, verb, s)
 	case name == "engine":

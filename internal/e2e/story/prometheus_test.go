@@ -48,12 +48,14 @@ type server struct {
 	restore bool
 	// seen are the series that the last scrape of an instance had, which are stale if the next one lacks them.
 	seen map[string]map[string]labels.Labels
+	// lost are the instances that are not found any more.
+	lost map[string]bool
 }
 
 // newServer starts one with the rules that are shipped. What fires or resolves goes to notify.
 func newServer(tb testing.TB, notify rules.NotifyFunc) *server {
 	tb.Helper()
-	p := &server{dir: tb.TempDir(), notify: notify}
+	p := &server{dir: tb.TempDir(), notify: notify, lost: map[string]bool{}}
 	var shipped bytes.Buffer
 	must(tb, alerts.Write(&shipped, alerts.Defaults()))
 	must(tb, os.WriteFile(p.ruleFile(), shipped.Bytes(), 0o600))
@@ -115,6 +117,9 @@ func (p *server) scrape(tb testing.TB, instance string, page []byte, given map[s
 		b.Set("instance", instance)
 		b.Set("job", "chatstack_exporter")
 		for name, v := range given {
+			if theirs := l.Get(name); theirs != "" {
+				b.Set("exported_"+name, theirs)
+			}
 			b.Set(name, v)
 		}
 		return b.Labels()
@@ -148,6 +153,9 @@ func (p *server) scrape(tb testing.TB, instance string, page []byte, given map[s
 		}
 	}
 	p.seen[instance] = seen
+	if p.lost[instance] {
+		up = math.Float64frombits(value.StaleNaN)
+	}
 	add(with(labels.FromStrings(model.MetricNameLabel, "up")), up)
 	must(tb, app.Commit())
 }

@@ -95,7 +95,9 @@ type exporter struct {
 	stop      func()
 	// unreachable says that scrapes of it fail, offline that it reaches no service.
 	unreachable bool
-	offline     atomic.Bool
+	// every is how many intervals there are between two scrapes, if that is set.
+	every   int
+	offline atomic.Bool
 	// scraped is what the pages said that Prometheus has, oldest first.
 	scraped []scraped
 }
@@ -111,6 +113,10 @@ type exporterSpec struct {
 	name, env, part string
 	// targets and containers are what it watches.
 	targets, containers bool
+	// misnamed is the target whose container has another name than the exporter knows.
+	misnamed string
+	// adds are labels that the scrape configuration adds.
+	adds map[string]string
 	// saves says that it has a state file.
 	saves bool
 	// quiet is a target with page: false, "" for none.
@@ -227,7 +233,11 @@ func (e *exporter) configuration() string {
 			if !e.containers {
 				host = ", container_host: local" // another exporter watches its engine
 			}
-			fmt.Fprintf(&b, "  - {kind: http, name: %s, url: %q, page: %t, container: %s%s}\n", name, e.site.services[name].url, name != e.quiet, name, host)
+			container := name
+			if name == e.misnamed {
+				container += "2"
+			}
+			fmt.Fprintf(&b, "  - {kind: http, name: %s, url: %q, page: %t, container: %s%s}\n", name, e.site.services[name].url, name != e.quiet, container, host)
 		}
 		fmt.Fprintf(&b, "  - {kind: http, name: other, url: %q, page: %t}\n", e.site.services["other"].url, e.quiet != "other")
 		for n := 1; e.wide && n <= 5; n++ {
@@ -321,11 +331,19 @@ func (w *world) until(end time.Time) {
 
 func (w *world) scrape() {
 	for _, e := range w.exporters {
+		if time.Since(w.began)/interval%time.Duration(max(1, e.every)) != 0 {
+			continue
+		}
 		page := w.page(e)
 		if w.prometheus.db == nil {
 			continue
 		}
-		w.prometheus.scrape(w.T, e.name, page, map[string]string{"env": e.env, "part": e.part})
+		if w.prometheus.lost[e.name] {
+			page = nil
+		}
+		given := map[string]string{"env": e.env, "part": e.part}
+		maps.Copy(given, e.adds)
+		w.prometheus.scrape(w.T, e.name, page, given)
 		if page != nil {
 			e.scraped = append(e.scraped[max(0, len(e.scraped)-4):], scraped{time.Now(), e.app.Snapshot().Judgement})
 		}
