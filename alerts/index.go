@@ -3,7 +3,6 @@ package alerts
 import (
 	"embed"
 	"fmt"
-	"regexp"
 	"strings"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
@@ -16,18 +15,6 @@ var runbookFiles embed.FS
 func Runbook(alert string) (text string, ok bool) {
 	content, err := runbookFiles.ReadFile("runbooks/" + alert + ".md")
 	return string(content), err == nil
-}
-
-// taggedVersion is the version of a build that has a tag of its own.
-var taggedVersion = regexp.MustCompile(`^v?(\d+\.\d+\.\d+(?:-rc(?:\.?\d+)?)?)$`)
-
-// Documents is where the documents of a version are on GitHub: at its tag, or on the main branch for a build between two tags.
-func Documents(version string) string {
-	const repository = "https://github.com/chatstack-exporter/chatstack_exporter/blob/"
-	if m := taggedVersion.FindStringSubmatch(version); m != nil {
-		return repository + "v" + m[1]
-	}
-	return repository + "main"
 }
 
 // Index lists all alerts for the settings, in Markdown: from when on each fires, and what it means. Its links are relative to alerts/.

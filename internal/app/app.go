@@ -22,7 +22,6 @@ import (
 	toolkit "github.com/prometheus/exporter-toolkit/web"
 	"github.com/robfig/cron/v3"
 
-	"github.com/chatstack-exporter/chatstack_exporter/alerts"
 	"github.com/chatstack-exporter/chatstack_exporter/collectors"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/maintenance"
@@ -171,7 +170,7 @@ func New(o Options) (_ *App, err error) {
 	stopping := make(chan struct{})
 	a.server = &http.Server{
 		Handler: web.New(a, web.Options{
-			Version: version.Version, Documents: alerts.Documents(version.Version), Lifecycle: o.EnableLifecycle, Log: o.Log, Stopping: stopping,
+			Version: version.Version, Documents: config.Documents(version.Version), Lifecycle: o.EnableLifecycle, Log: o.Log, Stopping: stopping,
 			Scraped: func(who string, at time.Time) { a.current.Load().poller.Scraped(who, at) },
 		}),
 		// A client that stalls must not hold a connection for ever, whether or not it may read anything.

@@ -201,15 +201,16 @@ func (a *Alerts) RunbooksLink() string {
 	return a.ExternalURL + "/runbooks"
 }
 
-// release is the version of a build whose runbooks are under a tag of its name.
-var release = regexp.MustCompile(`^v\d+\.\d+\.\d+(-rc\.\d+)?$`)
+// taggedVersion is the version of a build that has a tag of its own.
+var taggedVersion = regexp.MustCompile(`^v?(\d+\.\d+\.\d+(?:-rc(?:\.?\d+)?)?)$`)
 
-// runbooksOf is where the runbooks of a version are: those of its tag, or the newest ones of a build without a tag.
-func runbooksOf(version string) string {
-	if !release.MatchString(version) {
-		version = "main"
+// Documents is where the documents of a version are on GitHub: at its tag, or on the main branch for a build between two tags.
+func Documents(version string) string {
+	const repository = "https://github.com/chatstack-exporter/chatstack_exporter/blob/"
+	if m := taggedVersion.FindStringSubmatch(version); m != nil {
+		return repository + "v" + m[1]
 	}
-	return "https://github.com/chatstack-exporter/chatstack_exporter/blob/" + version + "/alerts/runbooks"
+	return repository + "main"
 }
 
 // DefaultAlerts returns the operators' thresholds. They do not depend on the build, so that neither do the shipped rules.
@@ -218,7 +219,7 @@ func DefaultAlerts() Alerts {
 	hold := func(hold, keep time.Duration) Hold { return Hold{Duration(hold), Duration(keep)} }
 	return Alerts{
 		Job:          "chatstack_exporter",
-		RunbookURL:   runbooksOf(""),
+		RunbookURL:   Documents("") + "/alerts/runbooks",
 		Interval:     Duration(30 * time.Second),
 		Lookback:     Duration(2 * time.Minute),
 		SlowLookback: Duration(time.Hour),
@@ -299,7 +300,7 @@ func (l *loader) checkAlerts() {
 		r.Faultf("job", "is %q, must be the name of a scrape job: 1 to 128 letters, digits, '_', '.', '/', ':' or '-'", a.Job)
 	}
 	if a.RunbookURL == "" {
-		a.RunbookURL = runbooksOf(version.Version)
+		a.RunbookURL = Documents(version.Version) + "/alerts/runbooks"
 	}
 	CheckURL(r, "runbook_url", a.RunbookURL, "http", "https")
 	if strings.Contains(a.RunbookURL, "{{") {

@@ -1,13 +1,19 @@
-package config
+package config_test
 
-import "testing"
+import (
+	"testing"
 
-func TestRunbooksAreThoseOfTheVersion(t *testing.T) {
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+)
+
+func TestDocumentsOfAVersion(t *testing.T) {
+	const repository = "https://github.com/chatstack-exporter/chatstack_exporter/blob/"
 	for version, want := range map[string]string{
-		"v1.4.0": "v1.4.0", "v2.0.0-rc.1": "v2.0.0-rc.1", "": "main", "unknown": "main", "v1.4.0-3-gabcdef": "main", "v1.4.0-dirty": "main", "1a2b3c4": "main",
+		"1.2.3": "v1.2.3", "v1.2.3": "v1.2.3", "0.1.0-rc.2": "v0.1.0-rc.2",
+		"": "main", "unknown": "main", "11ad4f4": "main", "v1.2.3-4-g11ad4f4": "main", "v1.2.3-dirty": "main", "1.2.3/../x": "main",
 	} {
-		if got, want := runbooksOf(version), "https://github.com/chatstack-exporter/chatstack_exporter/blob/"+want+"/alerts/runbooks"; got != want {
-			t.Errorf("version %q: %q, want %q", version, got, want)
+		if got := config.Documents(version); got != repository+want {
+			t.Errorf("documents of %q: %s, want those of %s", version, got, want)
 		}
 	}
 }
