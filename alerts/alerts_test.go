@@ -99,6 +99,12 @@ func TestEveryAlertIsThere(t *testing.T) {
 		"XMPPAuthFailureRate":       {"critical", "warning"},
 		"TLSCertificateExpiry":      {"critical", "warning"},
 		"DataVolumeUsage":           {"critical", "warning"},
+		"DataVolumeInodes":          {"critical", "warning"},
+		"DataVolumeFilling":         {"warning"},
+		"ContainerOOMKill":          {"warning"},
+		"XMPPAuthFailuresSustained": {"warning"},
+		"XMPPSessionsGone":          {"warning"},
+		"IRCUsersGone":              {"warning"},
 		"ContainerRestarts":         {"critical", "warning"},
 		"ContainerMemory":           {"critical", "warning"},
 		"ContainerDown":             {"critical", "warning"},
@@ -210,20 +216,23 @@ func TestRulesParseForAnySettings(t *testing.T) {
 // TestEverySettingIsInTheRules changes each key of the configuration in turn: the rules must follow, and their
 // checksum, by which an exporter sees that it is watched by other rules than its own.
 func TestEverySettingIsInTheRules(t *testing.T) {
-	shipped, checksum := rulesFor(t, alerts.Defaults()), alerts.Checksum(alerts.Defaults())
+	all := allOn()
+	shipped, checksum := rulesFor(t, all), alerts.Checksum(all)
 	tried := 0
 	eachSetting(reflect.TypeFor[config.Alerts](), nil, func(path []int, name string) {
 		if name == "XMPPModuleProblem.Ignore" || name == "MonitoringGap.Roles" {
 			return // the exporter itself judges by these
 		}
 		tried++
-		a := alerts.Defaults()
+		a := all
 		field := reflect.ValueOf(&a).Elem().FieldByIndex(path)
 		switch {
 		case field.Kind() == reflect.String:
 			field.SetString(field.String() + "x")
 		case field.Type() == reflect.TypeFor[config.Duration]():
-			field.SetInt(field.Int() + int64(time.Second))
+			field.SetInt(field.Int() + int64(a.Interval)) // in which windows are counted
+		case field.Kind() == reflect.Bool:
+			field.SetBool(!field.Bool())
 		default:
 			field.SetInt(field.Int() + 1)
 		}
@@ -231,7 +240,10 @@ func TestEverySettingIsInTheRules(t *testing.T) {
 			t.Errorf("%s: the rules stay the same after a change", name)
 		}
 		// What a person reads decides nothing.
-		byExporter := []string{"ContainerRestarts.Window", "TLSServedNotRenewed.Critical.Under", "TargetUnstable.Warning.Over", "TargetUnstable.Critical.Over", "MostTargetsDown.Over"}
+		byExporter := []string{
+			"ContainerRestarts.Window", "ContainerOOMKill.Window", "TLSServedNotRenewed.Critical.Under", "TargetUnstable.Warning.Over", "TargetUnstable.Critical.Over",
+			"MostTargetsDown.Over", "DataVolumeInodes.Warning.Over", "DataVolumeInodes.Critical.Over",
+		}
 		judged := slices.Contains(byExporter, name)
 		same := judged || name == "RunbookURL" || name == "ExternalURL"
 		if got := alerts.Checksum(a); (got == checksum) != same {
@@ -279,7 +291,9 @@ func TestExpressionsAreReadable(t *testing.T) {
 		if strings.Contains(r.Expr, "label_replace") {
 			t.Errorf("%s: label_replace", &r)
 		}
-		if r.For != "" && !slices.Contains([]string{"XMPPAuthFailureRate", "ExporterDown", "RulesOutOfDate", "HonorLabelsOff", "ScrapedTooSeldom", "ClockSkew"}, r.Alert) {
+		if r.For != "" && !slices.Contains([]string{
+			"XMPPAuthFailureRate", "ExporterDown", "RulesOutOfDate", "HonorLabelsOff", "ScrapedTooSeldom", "ClockSkew", "DataVolumeFilling", "XMPPSessionsGone", "IRCUsersGone",
+		}, r.Alert) {
 			t.Errorf("%s: for: %s, although the exporter knows how long it has lasted", &r, r.For)
 		}
 		if series := seriesIn(t, r.Expr); r.Alert == "RulesOutOfDate" && !slices.Equal(series, []string{"chatstack_rules_info"}) {

@@ -55,7 +55,7 @@ func seriesIn(t *testing.T, expr string) []string {
 
 // TestEveryRunbookNamesTheSeriesOfItsAlert holds that a runbook explains each series of its alert's expressions.
 func TestEveryRunbookNamesTheSeriesOfItsAlert(t *testing.T) {
-	alerts, _ := generatedRules(t, "chatstack.rules.yml")
+	alerts, _ := generatedRules(t, allRules(t))
 	books := runbooks(t)
 	for alert, exprs := range alerts {
 		for _, expr := range exprs {
@@ -92,7 +92,7 @@ func TestDocumentsNameOnlySeriesThatThereAre(t *testing.T) {
 			known[found[1]] = true
 		}
 	}
-	for _, file := range []string{"chatstack.rules.yml", "chatstack.recording.yml"} {
+	for _, file := range []string{allRules(t), "chatstack.recording.yml"} {
 		_, records := generatedRules(t, file)
 		for name := range maps.Keys(records) {
 			known[name] = true

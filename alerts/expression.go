@@ -61,6 +61,9 @@ const (
 	warningsAny     = "chatstack:warning_seconds:any"
 	criticalAll     = "chatstack:critical_seconds:all"
 	authFailureRate = "chatstack:xmpp_auth_failures_per_minute"
+	xmppSessions    = "chatstack:xmpp_sessions"
+	ircUsers        = "chatstack:irc_users"
+	ircServers      = "chatstack:irc_servers"
 	memory          = "chatstack:container_memory_bytes"
 	xmppMemory      = "chatstack:xmpp_container_memory_bytes"
 	volumeUsed      = "chatstack:volume_used_ratio"
@@ -73,7 +76,7 @@ func recorded(a *config.Alerts) []rule {
 	problems := func(operator, severity string) string {
 		return over(operator, fmt.Sprintf("%s unless %s == 1", latest(a, fmt.Sprintf("chatstack_problem_seconds{severity=%q}", severity)), latest(a, "chatstack_problem_excused")), nil)
 	}
-	return []rule{
+	rules := []rule{
 		{Record: targetDownAny, Expr: over("max", down, nil)},
 		{Record: targetDownAll, Expr: over("min", down, nil)},
 		{Record: targetPages, Expr: over("max", latest(a, "chatstack_target_pages"), nil)},
@@ -84,7 +87,6 @@ func recorded(a *config.Alerts) []rule {
 			list(scrapeLabels, "endpoint", "kind", "target"), containerDown), []string{"docker_host"})},
 		{Record: warningsAny, Expr: problems("max", Warning)},
 		{Record: criticalAll, Expr: problems("min", Critical)},
-		// A rate dips while scrapes are lost, so that the alert takes the best of the last ones.
 		{Record: authFailureRate, Expr: fmt.Sprintf("sum without (host) (rate(xmpp_c2s_auth_failure_total[%s])) * 60", seconds(a.XMPPAuthFailureRate.Window))},
 		{Record: memory, Expr: containers("max", unlessExcused(a, "container_memory", "chatstack_container_memory_working_set_bytes"))},
 		{Record: xmppMemory, Expr: fmt.Sprintf("%s and ignoring (%s) %s", memory,
@@ -92,6 +94,16 @@ func recorded(a *config.Alerts) []rule {
 		{Record: volumeUsed, Expr: over("max", latest(a, "chatstack_volume_used_ratio")+" unless "+latest(a, "chatstack_volume_excused"), nil)},
 		{Record: exporterUp, Expr: over("max", fmt.Sprintf("up{job=%q}", a.Job), nil)},
 	}
+	// For a warning, one exporter that finds few is enough.
+	fewest := func(record, series, excused string, wanted bool) {
+		if wanted {
+			rules = append(rules, rule{Record: record, Expr: over("min", latest(a, series)+" unless "+latest(a, excused), nil)})
+		}
+	}
+	fewest(xmppSessions, "chatstack_xmpp_sessions", "chatstack_xmpp_sessions_excused", a.XMPPSessionsGone.Typical > 0)
+	fewest(ircUsers, "chatstack_irc_users", "chatstack_irc_excused", a.IRCUsersGone.Typical > 0)
+	fewest(ircServers, "chatstack_irc_servers", "chatstack_irc_excused", a.IRCServersSplit.Enabled)
+	return rules
 }
 
 // exceeds compares what is recorded in every round with a limit. It must have exceeded that throughout hold, and not be new or gone: then

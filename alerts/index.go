@@ -23,8 +23,8 @@ func Index(a config.Alerts) string {
 	b.WriteString("# Alerts\n\nEvery alert with the thresholds from which it fires. Each links to its runbook.\n\n" +
 		"| alert | warning | critical | what it means |\n|---|---|---|---|\n")
 	when := thresholds(&a)
-	done := map[string]bool{}
-	for _, row := range append(table(&a), outOfDate(&a, ""), watchdog()) {
+	done, all := map[string]bool{}, allOn(a)
+	for _, row := range append(table(&all), outOfDate(&a, ""), watchdog()) {
 		if done[row.name] {
 			continue
 		}
@@ -32,6 +32,13 @@ func Index(a config.Alerts) string {
 		fmt.Fprintf(&b, "| [%s](runbooks/%[1]s.md) | %s | %s | %s |\n", row.name, when[row.name][0], when[row.name][1], meaning(row.name))
 	}
 	return b.String()
+}
+
+// allOn are the settings with every alert, also those that are off.
+func allOn(a config.Alerts) config.Alerts {
+	a.IRCServersSplit.Enabled = true
+	a.XMPPSessionsGone.Typical, a.IRCUsersGone.Typical = max(a.XMPPSessionsGone.Typical, 1), max(a.IRCUsersGone.Typical, 1)
+	return a
 }
 
 // meaning is the first paragraph of an alert's runbook.
@@ -51,7 +58,27 @@ func thresholds(a *config.Alerts) map[string][2]string {
 		return fmt.Sprintf(format, level.Over) + forOver(level.For)
 	}
 	memory := func(level config.Amount) string { return "over " + size(level.Over) + forOver(level.For) }
+	gone := func(g config.GoneAlert) [2]string {
+		if g.Typical == 0 {
+			return [2]string{"off (`typical: 0`)", none}
+		}
+		return [2]string{fmt.Sprintf("nobody%s, where the median of the last 24 hours is %d or more", forOver(g.For), g.Typical), none}
+	}
+	split := after(a.IRCServersSplit.For)
+	if !a.IRCServersSplit.Enabled {
+		split = "off; with `enabled: true` " + split
+	}
 	return map[string][2]string{
+		"DataVolumeInodes": {amount("over %d %%", a.DataVolumeInodes.Warning), amount("over %d %%", a.DataVolumeInodes.Critical)},
+		"DataVolumeFilling": {fmt.Sprintf("over %d %%, and full within %s by the trend of the last %s%s", a.DataVolumeFilling.Over,
+			plain(a.DataVolumeFilling.Within), plain(a.DataVolumeFilling.Window), forOver(a.DataVolumeFilling.For)), none},
+		"ContainerOOMKill": {"1 or more within " + plain(a.ContainerOOMKill.Window), none},
+		"XMPPAuthFailuresSustained": {
+			fmt.Sprintf("over %d a minute on average of %s", a.XMPPAuthFailuresSustained.Over, plain(a.XMPPAuthFailuresSustained.Window)), none,
+		},
+		"XMPPSessionsGone":   gone(a.XMPPSessionsGone),
+		"IRCUsersGone":       gone(a.IRCUsersGone),
+		"IRCServersSplit":    {split, none},
 		"ContainerUnhealthy": {after(a.ContainerUnhealthy.Warning.For), after(a.ContainerUnhealthy.Critical.After)},
 		"ContainerRestarts": {
 			fmt.Sprintf("%d or more within %s", a.ContainerRestarts.Warning.Over+1, plain(a.ContainerRestarts.Window)),

@@ -26,9 +26,16 @@ func indexRows(t *testing.T, a config.Alerts) map[string][]string {
 	return rows
 }
 
+// allOn are the shipped settings with every alert.
+func allOn() config.Alerts {
+	a := alerts.Defaults()
+	a.IRCServersSplit.Enabled = true
+	return a
+}
+
 func TestIndexListsEveryAlert(t *testing.T) {
 	rows, severities := indexRows(t, alerts.Defaults()), map[string][2]bool{}
-	for _, r := range rulesFor(t, alerts.Defaults()) {
+	for _, r := range rulesFor(t, allOn()) {
 		if r.Alert == "" {
 			continue
 		}

@@ -1,6 +1,7 @@
 package alerts_test
 
 import (
+	"bytes"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -11,6 +12,8 @@ import (
 	"unicode"
 
 	"gopkg.in/yaml.v3"
+
+	"github.com/chatstack-exporter/chatstack_exporter/alerts"
 )
 
 // runbookHeadings are those of every runbook, in this order.
@@ -22,10 +25,7 @@ const screen = 40
 // alertedRules are the alerts of the rule file with the address of their runbook.
 func alertedRules(t *testing.T) map[string]string {
 	t.Helper()
-	content, err := os.ReadFile("chatstack.rules.yml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := read(t, allRules(t))
 	var file struct {
 		Groups []struct {
 			Rules []struct {
@@ -34,7 +34,7 @@ func alertedRules(t *testing.T) map[string]string {
 			}
 		}
 	}
-	if err := yaml.Unmarshal(content, &file); err != nil {
+	if err := yaml.Unmarshal([]byte(content), &file); err != nil {
 		t.Fatal(err)
 	}
 	alerts := map[string]string{}
@@ -49,6 +49,20 @@ func alertedRules(t *testing.T) map[string]string {
 		t.Fatal("the rule file has no alerts")
 	}
 	return alerts
+}
+
+// allRules is a file with the rules of every alert, also of those that are off where nobody has switched them on.
+func allRules(t *testing.T) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := alerts.Write(&b, allOn()); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "chatstack.rules.yml")
+	if err := os.WriteFile(path, b.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 func runbooks(t *testing.T) map[string]string {

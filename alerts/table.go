@@ -10,7 +10,7 @@ import (
 
 // table returns the alerts on the stack and on the exporter, in the order of the rule file.
 func table(a *config.Alerts) []alert {
-	return slices.Concat(containerAlerts(a), valueAlerts(a), targetAlerts(a), problemAlerts(a), monitoringAlerts(a))
+	return slices.Concat(containerAlerts(a), valueAlerts(a), historyAlerts(a), targetAlerts(a), problemAlerts(a), monitoringAlerts(a))
 }
 
 const (
@@ -55,6 +55,11 @@ func containerAlerts(a *config.Alerts) []alert {
 			summary:     aContainer + " is crash-looping: {{ $value }} restarts in " + within + ".",
 			description: fmt.Sprintf("More than %d restarts in %s are critical. A deploy does not count.", a.ContainerRestarts.Critical.Over, within),
 		}, {
+			name: "ContainerOOMKill", severity: Warning,
+			expr:        containers("max", latest(a, "chatstack_container_recent_oom_kills")) + " > 0",
+			summary:     aContainer + " has lost a process: memory was short.",
+			description: "The kernel killed one within " + plain(a.ContainerOOMKill.Window) + ", and the container went on without it. Give it more memory, or find out what uses it.",
+		}, {
 			name: "ContainerDown", severity: Warning, keep: a.ContainerDown.Warning.KeepFiringFor,
 			expr:        containers("max", down) + longer(a.ContainerDown.Warning.For),
 			summary:     aContainer + " is not running.",
@@ -98,10 +103,10 @@ func valueAlerts(a *config.Alerts) []alert {
 		}
 	})
 	logins := levels(a.XMPPAuthFailureRate.Warning, a.XMPPAuthFailureRate.Critical, func(severity string, limit config.Amount) alert {
-		recent := fmt.Sprintf("max_over_time(%s[%s])", authFailureRate, seconds(a.Interval*5/2))
 		return alert{
 			name: "XMPPAuthFailureRate", severity: severity, hold: limit.For, keep: limit.KeepFiringFor,
-			expr:        fmt.Sprintf("%s > %d", over("max", recent+" unless "+latest(a, "chatstack_xmpp_auth_failures_excused"), nil), limit.Over),
+			// A rate dips while scrapes are lost, so that the best of the last ones counts.
+			expr:        fmt.Sprintf("%s > %d", unexcusedLogins(a, fmt.Sprintf("max_over_time(%s[%s])", authFailureRate, seconds(a.Interval*5/2))), limit.Over),
 			summary:     `{{ $value | printf "%.1f" }} logins a minute fail at the XMPP server.`,
 			description: fmt.Sprintf("More than %d a minute have failed%s.", limit.Over, forOver(limit.For)),
 		}
@@ -125,6 +130,11 @@ func valueAlerts(a *config.Alerts) []alert {
 		}
 	})
 	return slices.Concat(memory, logins, certificates, volumes)
+}
+
+// unexcusedLogins is a number of failed logins, the highest of all exporters, unless maintenance holds it back.
+func unexcusedLogins(a *config.Alerts, number string) string {
+	return over("max", number+" unless "+latest(a, "chatstack_xmpp_auth_failures_excused"), nil)
 }
 
 // forOver is the end of a sentence that says how long something has lasted at least.
@@ -179,12 +189,17 @@ func problemAlerts(a *config.Alerts) []alert {
 		return of("TargetUnstable", severity, config.Hold{KeepFiringFor: limit.KeepFiringFor}, aTarget+" fails "+share+".",
 			"In the last hour and in the last 5 minutes, "+share+" have failed. It is not down: some answers come, and users notice the others.")
 	}
+	inodes := a.DataVolumeInodes
 	return []alert{
 		unstable(Warning, a.TargetUnstable.Warning), unstable(Critical, a.TargetUnstable.Critical),
 		of("MostTargetsDown", Warning, a.MostTargetsDown.Warning, downOfAll+" targets are down.", most),
 		of("MostTargetsDown", Critical, a.MostTargetsDown.Critical, downOfAll+" targets have been down for over "+plain(a.MostTargetsDown.Critical.For)+".", most),
 		of("XMPPAuthSourceMissing", Warning, a.XMPPAuthSourceMissing, "Failed logins at the XMPP server are not counted.",
 			"Its metrics page has no source of xmpp_c2s_auth_failure_total, so XMPPAuthFailureRate cannot fire."),
+		of("DataVolumeInodes", Warning, inodes.Warning.Hold, fmt.Sprintf("Over %d %% of the inodes of volume {{ $labels.target }} are used.", inodes.Warning.Over),
+			"They have been"+lasted+" Without inodes no file can be created, however much space is left."),
+		of("DataVolumeInodes", Critical, inodes.Critical.Hold, fmt.Sprintf("Volume {{ $labels.target }} has hardly any inodes left: over %d %% are used.", inodes.Critical.Over),
+			"They have been"+lasted+" Without inodes no file can be created, however much space is left."),
 		of("XMPPModuleProblem", Warning, a.XMPPModuleProblem.Hold, "Modules of the XMPP server are in error on {{ $labels.of }}.",
 			"Its status page has reported errors"+lasted),
 		of("XMPPComponentDisconnected", Warning, a.XMPPComponentDisconnected, "The component {{ $labels.of }} has lost the XMPP server.",

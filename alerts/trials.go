@@ -39,6 +39,9 @@ func trialsOf(a *config.Alerts, t *alert) []trial {
 	case "Watchdog":
 		return []trial{{name: "always", checks: []check{{0, true}, {2, true}}, alone: true}}
 	}
+	if trials, ok := historyTrials(a, t); ok {
+		return trials
+	}
 	if name, ok := containerGauges[t.name]; ok {
 		return containerTrials(a, t, name)
 	}
@@ -65,6 +68,10 @@ func limits(a *config.Alerts, t *alert) float64 {
 		return seconds(a.ContainerMissing.For)
 	case "ContainerMemory":
 		return of(float64(a.ContainerMemory.Warning.Over), float64(a.ContainerMemory.Critical.Over))
+	case "ContainerOOMKill":
+		return 0
+	case "DataVolumeInodes":
+		return of(seconds(a.DataVolumeInodes.Warning.For), seconds(a.DataVolumeInodes.Critical.For))
 	case "DataVolumeUsage":
 		return of(float64(a.DataVolumeUsage.Warning.Over)/100, float64(a.DataVolumeUsage.Critical.Over)/100)
 	case "TargetDown":
@@ -122,13 +129,13 @@ var container = map[string]string{"container": "web", "docker_host": "local"}
 
 // containerGauges are the gauges of the alerts on containers.
 var containerGauges = map[string]string{
-	"ContainerUnhealthy": "container_unhealthy_seconds", "ContainerRestarts": "container_recent_restarts",
+	"ContainerUnhealthy": "container_unhealthy_seconds", "ContainerRestarts": "container_recent_restarts", "ContainerOOMKill": "container_recent_oom_kills",
 	"ContainerDown": "container_down_seconds", "ContainerMissing": "container_missing_seconds",
 }
 
 func containerTrials(a *config.Alerts, t *alert, gauge string) []trial {
 	s := newSubject(a, t, gauge, container, limits(a, t))
-	if t.name == "ContainerRestarts" {
+	if t.name == "ContainerRestarts" || t.name == "ContainerOOMKill" {
 		return s.trials()
 	}
 	if t.name == "ContainerMissing" && t.severity == Warning {

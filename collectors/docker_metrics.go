@@ -79,7 +79,7 @@ func containerFacts(reports []fleet.Report, host string) []health.Container {
 		}
 		facts = append(facts, health.Container{
 			Host: host, Name: r.Name, HostNames: r.HostNames, Role: r.Status.Role, Proxy: fleet.IsProxy(r.Status.Image), State: r.Status.State, Health: r.Status.Health, Expected: r.Expected, WaitsFor: r.WaitsFor,
-			DependsOn: r.DependsOn, Restarts: r.Counts.Restarts, DownFor: r.DownFor, UnhealthyFor: r.UnhealthyFor,
+			DependsOn: r.DependsOn, Restarts: r.Counts.Restarts, Kills: r.Counts.OOMs, DownFor: r.DownFor, UnhealthyFor: r.UnhealthyFor,
 		})
 	}
 	return facts

@@ -19,7 +19,7 @@ func wantFacts(t *testing.T, b *Batch, success bool, page []byte) {
 	}
 	for _, c := range b.Conditions(err) {
 		switch c.Alert {
-		case health.AlertVolumeUsage:
+		case health.AlertVolumeUsage, health.AlertVolumeInodes:
 			facts[c.Alert] = c.Used
 		case health.AlertCertificateExpiry:
 			if b.Target != "" { // else nobody is told of certificates
@@ -43,6 +43,8 @@ func wantFacts(t *testing.T, b *Batch, success bool, page []byte) {
 		switch line.Name {
 		case "chatstack_volume_used_ratio":
 			shown[health.AlertVolumeUsage] = line.Value
+		case "chatstack_volume_inodes_used_ratio":
+			shown[health.AlertVolumeInodes] = line.Value
 		case "chatstack_tls_certificate_not_after_timestamp_seconds":
 			first, known := shown[health.AlertCertificateExpiry]
 			if !known || line.Value < first {

@@ -30,6 +30,8 @@ var (
 		"Inodes of the volume; absent where its file system has no fixed number of them.", []string{"volume"}, nil)
 	volumeInodesFreeDesc = prometheus.NewDesc("chatstack_volume_inodes_free",
 		"Inodes of the volume that are free; absent where its file system has no fixed number of them.", []string{"volume"}, nil)
+	volumeInodesUsedDesc = prometheus.NewDesc("chatstack_volume_inodes_used_ratio",
+		"Used part of the volume's inodes; absent where its file system has no fixed number of them.", []string{"volume"}, nil)
 	volumeErrorDesc = prometheus.NewDesc("chatstack_volume_error",
 		"1 while the volume cannot be read, as when its mount hangs.", []string{"volume"}, nil)
 )
@@ -145,6 +147,9 @@ func (c *volume) Collect(ctx context.Context, b *Batch) error {
 	if u.inodes > 0 {
 		b.Gauge(volumeInodesDesc, u.inodes, c.name)
 		b.Gauge(volumeInodesFreeDesc, u.inodesFree, c.name)
+		used := 1 - u.inodesFree/u.inodes
+		b.Gauge(volumeInodesUsedDesc, used, c.name)
+		b.conditions = append(b.conditions, health.Condition{Alert: health.AlertVolumeInodes, Used: used})
 	}
 	return nil
 }

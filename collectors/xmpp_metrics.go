@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"math"
 	"mime"
 	"net"
 	"net/http"
@@ -22,9 +23,14 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/openmetrics"
 )
 
-var upstreamSeriesDesc = prometheus.NewDesc("chatstack_upstream_series",
-	"Series that were taken over from the target's own metrics page.",
-	[]string{"target"}, nil)
+var (
+	upstreamSeriesDesc = prometheus.NewDesc("chatstack_upstream_series",
+		"Series that were taken over from the target's own metrics page.",
+		[]string{"target"}, nil)
+	xmppSessionsDesc = prometheus.NewDesc("chatstack_xmpp_sessions",
+		"Sessions of clients that are logged in at the XMPP server, on all virtual hosts together: the sum of xmpp_c2s_sessions, and 0 before the first.",
+		nil, nil)
+)
 
 // metricsAccept asks for OpenMetrics first, and takes what comes.
 const metricsAccept = "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75," +
@@ -261,6 +267,9 @@ func (c *xmppMetrics) reexpose(ctx context.Context, b *Batch, a *exchange.Answer
 	for _, text := range reading.notes {
 		b.Note(text)
 	}
+	if sessions, known := sumSessions(a.Body, slices.Concat(page.Families, reading.families)); known && whole {
+		b.Gauge(xmppSessionsDesc, sessions)
+	}
 	for row := range canonicalFamilies {
 		f := &canonicalFamilies[row]
 		serves := c.rules.serves(f.fullName(), f.kind)
@@ -296,6 +305,27 @@ func (c *xmppMetrics) reexpose(ctx context.Context, b *Batch, a *exchange.Answer
 		c.chosen = reading.chosen
 	}
 	return nil
+}
+
+// declaredSessions is how a server tells that it counts sessions, also before there was one.
+var declaredSessions = []byte("\n# TYPE prosody_mod_c2s__connections gauge\n")
+
+// sumSessions is how many clients are logged in, on all virtual hosts together, and false if the page does not tell. A server has no
+// sample before the first client.
+func sumSessions(page []byte, families []exposition.Family) (sum float64, known bool) {
+	known = bytes.Contains(page, declaredSessions)
+	for i := range families {
+		if families[i].TextName() != clientSessions {
+			continue
+		}
+		known = true
+		for s := range exposition.Lines(families[i].Text) {
+			if kind := s.Label("type"); (kind == "" || kind == "c2s") && s.Value > 0 {
+				sum += s.Value
+			}
+		}
+	}
+	return sum, known && !math.IsInf(sum, 1)
 }
 
 // shown are the families of a page without those that were read for the canonical families alone.

@@ -17,6 +17,11 @@ func (b *book) volumeLimits() Thresholds {
 	return above(float64(u.Warning.Over)/100, float64(u.Critical.Over)/100)
 }
 
+func (b *book) inodeLimits() Thresholds {
+	u := b.alerts.DataVolumeInodes
+	return above(float64(u.Warning.Over)/100, float64(u.Critical.Over)/100)
+}
+
 func (b *book) tlsDisks() Dashboard {
 	const (
 		noTLS    = "no TLS target is configured, or none answers"
@@ -53,7 +58,7 @@ func (b *book) tlsDisks() Dashboard {
 				query{each("min", sel("chatstack_volume_free_bytes")), "{{volume}}, free"},
 				query{each("max", sel("chatstack_volume_size_bytes")), "{{volume}}, size"}).unit("bytes").none(noVolume),
 			chart("Inodes used", "Used part of the volume's inodes, where its file system has a fixed number of them.",
-				query{each("max", "1 - "+sel("chatstack_volume_inodes_free")+" / "+sel("chatstack_volume_inodes")), "{{volume}}"}).unit("percentunit").upTo(1).drawn(b.volumeLimits()).none("no volume has a fixed number of inodes"),
+				query{each("max", sel("chatstack_volume_inodes_used_ratio")), "{{volume}}"}).unit("percentunit").upTo(1).drawn(b.inodeLimits()).none("no volume has a fixed number of inodes"),
 		}},
 	)
 }

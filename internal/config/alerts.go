@@ -54,6 +54,14 @@ type Alerts struct {
 	HonorLabelsOff            Hold           `yaml:"honor_labels_off"`
 	ScrapedTooSeldom          Hold           `yaml:"scraped_too_seldom"`
 	ClockSkew                 SkewAlert      `yaml:"clock_skew"`
+
+	DataVolumeInodes          AmountAlert  `yaml:"data_volume_inodes"`
+	DataVolumeFilling         FillingAlert `yaml:"data_volume_filling"`
+	ContainerOOMKill          WindowAlert  `yaml:"container_oom_kill"`
+	XMPPAuthFailuresSustained AverageAlert `yaml:"xmpp_auth_failures_sustained"`
+	XMPPSessionsGone          GoneAlert    `yaml:"xmpp_sessions_gone"`
+	IRCUsersGone              GoneAlert    `yaml:"irc_users_gone"`
+	IRCServersSplit           OptAlert     `yaml:"irc_servers_split"`
 }
 
 // Hold is how long a condition must hold before its alert fires, and how long the alert stays after it, so that a
@@ -185,6 +193,38 @@ type ModuleAlert struct {
 	Ignore []string `yaml:"ignore"`
 }
 
+// FillingAlert is about a volume of which more than Over percent are used, and which is full Within that time if it goes on as it did
+// over Window.
+type FillingAlert struct {
+	Window Duration `yaml:"window"`
+	Within Duration `yaml:"within"`
+	Amount `yaml:",inline"`
+}
+
+// WindowAlert is about events within Window. It fires at once and stays as long as the window does.
+type WindowAlert struct {
+	Window Duration `yaml:"window"`
+}
+
+// AverageAlert is about a number of events per minute on average of Window.
+type AverageAlert struct {
+	Over          int64    `yaml:"over"`
+	Window        Duration `yaml:"window"`
+	KeepFiringFor Duration `yaml:"keep_firing_for"`
+}
+
+// GoneAlert is about nobody being there although Typical is the least that the median of a day is. With 0 there is no such alert.
+type GoneAlert struct {
+	Hold    `yaml:",inline"`
+	Typical int64 `yaml:"typical"`
+}
+
+// OptAlert is an alert that there is only if it is Enabled.
+type OptAlert struct {
+	Hold    `yaml:",inline"`
+	Enabled bool `yaml:"enabled"`
+}
+
 // RunbookLink is the address of an alert's runbook: on the exporter's own pages, but for alerts that say it may not answer.
 func (a *Alerts) RunbookLink(alert string) string {
 	if a.ExternalURL == "" || slices.Contains([]string{"ExporterDown", "PollStalled", "Watchdog"}, alert) {
@@ -272,6 +312,16 @@ func DefaultAlerts() Alerts {
 		HonorLabelsOff:            hold(15*time.Minute, 0),
 		ScrapedTooSeldom:          hold(15*time.Minute, 0),
 		ClockSkew:                 SkewAlert{Duration(time.Minute), hold(15*time.Minute, 5*time.Minute)},
+		DataVolumeInodes: AmountAlert{
+			Warning:  Amount{90, hold(5*time.Minute, 15*time.Minute)},
+			Critical: Amount{97, hold(time.Minute, 15*time.Minute)},
+		},
+		DataVolumeFilling:         FillingAlert{Duration(6 * time.Hour), Duration(day), Amount{60, hold(30*time.Minute, time.Hour)}},
+		ContainerOOMKill:          WindowAlert{Duration(10 * time.Minute)},
+		XMPPAuthFailuresSustained: AverageAlert{10, Duration(time.Hour), Duration(15 * time.Minute)},
+		XMPPSessionsGone:          GoneAlert{hold(10*time.Minute, 5*time.Minute), 5},
+		IRCUsersGone:              GoneAlert{hold(10*time.Minute, 5*time.Minute), 5},
+		IRCServersSplit:           OptAlert{hold(5*time.Minute, 5*time.Minute), false},
 	}
 }
 
@@ -319,6 +369,7 @@ func (l *loader) checkAlerts() {
 		{"slow_lookback", a.SlowLookback},
 		{"xmpp_auth_failure_rate.window", a.XMPPAuthFailureRate.Window},
 		{"container_restarts.window", a.ContainerRestarts.Window},
+		{"container_oom_kill.window", a.ContainerOOMKill.Window},
 		{"exporter_down.absent", a.ExporterDown.Absent},
 		{"exporter_down.remember", a.ExporterDown.Remember},
 	} {
@@ -359,8 +410,40 @@ func (l *loader) checkAlerts() {
 	if i := slices.IndexFunc(a.MonitoringGap.Roles, func(role string) bool { return !roleName.MatchString(role) }); i >= 0 {
 		r.Faultf("monitoring_gap.roles", "holds %q, must be roles of containers, such as xmpp", a.MonitoringGap.Roles[i])
 	}
+	l.checkHistory(r)
 	if i := slices.IndexFunc(a.XMPPModuleProblem.Ignore, func(m string) bool { return !moduleName.MatchString(m) }); i >= 0 {
 		r.Faultf("xmpp_module_problem.ignore", "holds %q, must be names of modules as /status has them", a.XMPPModuleProblem.Ignore[i])
+	}
+}
+
+// checkHistory checks the alerts that Prometheus judges by what was before.
+func (l *loader) checkHistory(r *Report) {
+	a := &l.cfg.Alerts
+	for _, number := range []struct {
+		key      string
+		is, most int64
+	}{
+		{"data_volume_filling.over", a.DataVolumeFilling.Over, 99},
+		{"xmpp_auth_failures_sustained.over", a.XMPPAuthFailuresSustained.Over, 1 << 53},
+		{"xmpp_sessions_gone.typical", a.XMPPSessionsGone.Typical, 1 << 53},
+		{"irc_users_gone.typical", a.IRCUsersGone.Typical, 1 << 53},
+	} {
+		if number.is < 0 {
+			r.Faultf(number.key, "is %d, must not be below 0", number.is)
+		}
+		if number.is > number.most {
+			r.Faultf(number.key, "is %d, must be at most %d", number.is, number.most)
+		}
+	}
+	if f, least := &a.DataVolumeFilling, 2*fewestReadings*a.Interval; f.Window < least {
+		r.Faultf("data_volume_filling.window", "is %s, must be at least %s: %d times alerts.interval, since each half of it is looked at",
+			f.Window.Std(), least.Std(), 2*fewestReadings)
+	}
+	if f := &a.DataVolumeFilling; f.Within < f.Window {
+		r.Faultf("data_volume_filling.within", "is %s, must be at least the window's %s", f.Within.Std(), f.Window.Std())
+	}
+	if s, least := a.XMPPAuthFailuresSustained.Window, 2*a.XMPPAuthFailureRate.Window; s < least {
+		r.Faultf("xmpp_auth_failures_sustained.window", "is %s, must be at least %s: twice xmpp_auth_failure_rate.window", s.Std(), least.Std())
 	}
 }
 
@@ -374,6 +457,7 @@ func (l *loader) checkLevels(r *Report) {
 	}{
 		{"xmpp_auth_failure_rate", a.XMPPAuthFailureRate.Warning.Over, a.XMPPAuthFailureRate.Critical.Over, 1 << 53},
 		{"data_volume_usage", a.DataVolumeUsage.Warning.Over, a.DataVolumeUsage.Critical.Over, 99},
+		{"data_volume_inodes", a.DataVolumeInodes.Warning.Over, a.DataVolumeInodes.Critical.Over, 99},
 		{"container_restarts", a.ContainerRestarts.Warning.Over, a.ContainerRestarts.Critical.Over, 1 << 53},
 		{"target_unstable", a.TargetUnstable.Warning.Over, a.TargetUnstable.Critical.Over, 99},
 		{"container_memory", a.ContainerMemory.Warning.Over, a.ContainerMemory.Critical.Over, 1 << 53},

@@ -20,7 +20,7 @@ type Condition struct {
 	Modules []string
 	// Ends is when the certificate ends, of AlertServedNotRenewed, which is critical shortly before, and of AlertCertificateExpiry.
 	Ends time.Time
-	// Used is the used part of a volume, of AlertVolumeUsage.
+	// Used is the used part of a volume, of AlertVolumeUsage, or of its inodes, of AlertVolumeInodes.
 	Used float64
 	// Counts are the logins that have failed, by series, of AlertAuthFailureRate.
 	Counts map[string]float64
@@ -94,7 +94,7 @@ func (r *round) judgeConditions(t *Target) {
 	j := r.judge
 	for _, c := range j.conditionsOf(t, r.now) {
 		switch c.Alert {
-		case AlertVolumeUsage, AlertCertificateExpiry, AlertAuthFailureRate:
+		case AlertVolumeUsage, AlertVolumeInodes, AlertCertificateExpiry, AlertAuthFailureRate:
 			r.judgeTargetValue(t, &c)
 		case AlertModuleProblem:
 			c.Holds = c.Holds || slices.ContainsFunc(c.Modules, func(name string) bool { return !slices.Contains(j.alerts.XMPPModuleProblem.Ignore, name) })

@@ -368,7 +368,12 @@ func TestAlertThatWasToldIsNotHeldBack(t *testing.T) {
 	w.Maintenance = []Subject{TargetSubject("web")}
 	w.target("web").Kind = "xmpp_metrics"
 	w.look()
-	if want := []HeldBack{{AlertCertificateExpiry, TargetSubject("web")}, {AlertAuthFailureRate, TargetSubject("web")}}; !slices.Equal(w.last.HeldBack, want) {
+	if want := []HeldBack{{AlertCertificateExpiry, TargetSubject("web")}, {AlertAuthFailureRate, TargetSubject("web")}, {AlertSessionsGone, TargetSubject("web")}}; !slices.Equal(w.last.HeldBack, want) {
+		t.Errorf("held back: %v, want %v", w.last.HeldBack, want)
+	}
+	w.target("web").Kind = "irc_rpc"
+	w.look()
+	if want := []HeldBack{{AlertUsersGone, TargetSubject("web")}, {AlertCertificateExpiry, TargetSubject("web")}}; !slices.Equal(w.last.HeldBack, want) {
 		t.Errorf("held back: %v, want %v", w.last.HeldBack, want)
 	}
 }

@@ -91,8 +91,8 @@ type Container struct {
 	WaitsFor string
 	// DependsOn are the names of containers on the same engine that this one needs.
 	DependsOn []string
-	// Restarts is the number of restarts ever counted.
-	Restarts uint64
+	// Restarts is the number of restarts ever counted, and Kills how often the kernel killed a process for want of memory.
+	Restarts, Kills uint64
 	// Memory is what it uses in bytes, 0 if unknown.
 	Memory float64
 	// DownFor is how long ago it stopped, by the engine's account; UnhealthyFor how long its checks have been failing. Both are
@@ -105,6 +105,7 @@ type Container struct {
 // The states and healths that the judgement looks at.
 const (
 	Running    = "running"
+	Paused     = "paused"
 	Restarting = "restarting"
 	Missing    = "missing"
 	Unhealthy  = "unhealthy"
@@ -177,6 +178,7 @@ const (
 	AlertContainerMissing   = "ContainerMissing"
 	AlertContainerUnhealthy = "ContainerUnhealthy"
 	AlertContainerRestarts  = "ContainerRestarts"
+	AlertContainerOOMKill   = "ContainerOOMKill"
 )
 
 // Problem is one thing that is wrong.
@@ -213,8 +215,9 @@ type Verdict struct {
 	// says that Down is known.
 	Down, Missing, Removed, Unhealthy time.Duration
 	Known                             bool
-	// RecentRestarts are those within the window of the alert, without the excused ones.
-	RecentRestarts uint64
+	// RecentRestarts and RecentKills are those within the windows of their alerts, without the excused ones. A kill that ended the
+	// container is no recent kill.
+	RecentRestarts, RecentKills uint64
 	Excuse         Excuse
 	// ExcusedFailures are failed readings that something else explains, or that TargetDown has told of.
 	ExcusedFailures uint64
@@ -242,11 +245,17 @@ type Judgement struct {
 	HeldBack []HeldBack
 }
 
-// HeldBack is an alert on a measured value that is held back.
+// HeldBack is an alert on a measured value, or on what was before, that is held back.
 type HeldBack struct {
 	Alert string
 	Subject
 }
+
+// The names of alerts that Prometheus alone judges, by what was before.
+const (
+	AlertSessionsGone = "XMPPSessionsGone"
+	AlertUsersGone    = "IRCUsersGone"
+)
 
 // The names of the alerts on measured values.
 const (
@@ -254,4 +263,5 @@ const (
 	AlertVolumeUsage       = "DataVolumeUsage"
 	AlertAuthFailureRate   = "XMPPAuthFailureRate"
 	AlertContainerMemory   = "ContainerMemory"
+	AlertVolumeInodes      = "DataVolumeInodes"
 )

@@ -271,7 +271,7 @@ type round struct {
 	verdicts   map[Subject]Verdict
 	conditions []*ConditionVerdict
 	values     []Value
-	restarted  []Problem // those whose severity is a number, not a duration
+	restarted  []Problem // those that are a number of events, not a duration
 	next       time.Duration
 }
 
@@ -291,7 +291,7 @@ type candidate struct {
 func (r *round) judgeContainer(c *Container) {
 	s := c.subject()
 	restarted, excused := r.countRestarts(c)
-	v := Verdict{Known: true, RecentRestarts: restarted, Unknown: !r.judge.engines[c.Host].read.Equal(r.now)}
+	v := Verdict{Known: true, RecentRestarts: restarted, RecentKills: r.countKills(c), Unknown: !r.judge.engines[c.Host].read.Equal(r.now)}
 	first := r.judge.engines[c.Host].before.IsZero()
 	var p *candidate
 	switch {
@@ -314,6 +314,7 @@ func (r *round) judgeContainer(c *Container) {
 	}
 	r.verdicts[s] = v
 	r.judgeRestarts(s, &v)
+	r.judgeKills(s, &v)
 	r.judgeMemory(c, v.Unknown, first)
 }
 
@@ -357,10 +358,12 @@ func (r *round) keepUnread() {
 		return
 	}
 	for s := range j.restarts {
-		if recent := j.recentRestarts(s, r.now); j.unread[s.Host] && recent > 0 {
-			v := Verdict{Known: true, Unknown: true, RecentRestarts: recent}
+		recent, kills := j.recentRestarts(s, r.now), j.recentKills(s, r.now)
+		if j.unread[s.Host] && recent+kills > 0 {
+			v := Verdict{Known: true, Unknown: true, RecentRestarts: recent, RecentKills: kills}
 			r.verdicts[s] = v
 			r.judgeRestarts(s, &v)
+			r.judgeKills(s, &v)
 		}
 	}
 	for key, known := range j.problems {
@@ -514,7 +517,7 @@ func (r *round) mayHoldBack(c *cause, lasted time.Duration) bool {
 	return j.recentRestarts(c.Root, r.now) > uint64(max(j.alerts.ContainerRestarts.Critical.Over, 0))
 }
 
-// heldBack are the alerts on measured values of what is under maintenance, but for those that were told before.
+// heldBack are the alerts on measured values and on what was before, of what is under maintenance, but for those that were told before.
 func (r *round) heldBack() []HeldBack {
 	told := map[HeldBack]bool{}
 	for _, p := range r.problems {
@@ -534,7 +537,9 @@ func (r *round) heldBack() []HeldBack {
 		case "volume":
 			alerts = []string{AlertVolumeUsage}
 		case "xmpp_metrics":
-			alerts = append(alerts, AlertAuthFailureRate)
+			alerts = append(alerts, AlertAuthFailureRate, AlertSessionsGone)
+		case "irc_rpc":
+			alerts = append(alerts, AlertUsersGone)
 		}
 		for _, alert := range alerts {
 			if h := (HeldBack{alert, TargetSubject(t.Name)}); !told[h] {

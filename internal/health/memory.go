@@ -82,12 +82,18 @@ type restarts struct {
 	Known bool   `json:"known"`
 	// Recent are those within the window of the alert that nothing excuses, oldest first.
 	Recent []restart `json:"recent,omitempty"`
+	// Kills is the counter of processes that the kernel killed when it was looked at last, and Killed those kills within the window of
+	// the alert that did not end the container.
+	Kills  uint64    `json:"kills,omitempty"`
+	Killed []restart `json:"killed,omitempty"`
+	// ended is when the container was seen last not to run, or to have been started anew.
+	ended time.Time
 	// gone is when the container vanished, zero while it is there; last is what was known of it then.
 	gone time.Time
 	last *Container
 }
 
-// restart is a number of restarts that were seen at one moment.
+// restart is a number of restarts, or of kills, that were seen at one moment.
 type restart struct {
 	At    time.Time `json:"at"`
 	Times uint64    `json:"times"`
@@ -123,9 +129,11 @@ func (j *Judge) Memory(now time.Time) Memory {
 	}
 	for s, known := range j.restarts {
 		saved := SavedRestarts{s, *known}
-		saved.Recent = slices.Clone(saved.Recent)
-		for i := range saved.Recent {
-			saved.Recent[i].At = wall(saved.Recent[i].At)
+		for _, list := range []*[]restart{&saved.Recent, &saved.Killed} {
+			*list = slices.Clone(*list)
+			for i := range *list {
+				(*list)[i].At = wall((*list)[i].At)
+			}
 		}
 		m.Restarts = append(m.Restarts, saved)
 	}
@@ -159,8 +167,10 @@ func (j *Judge) Resume(m *Memory, now time.Time) {
 		}
 	}
 	for _, r := range m.Restarts {
-		for i := range r.Recent {
-			r.Recent[i].At = past(r.Recent[i].At)
+		for _, list := range [][]restart{r.Recent, r.Killed} {
+			for i := range list {
+				list[i].At = past(list[i].At)
+			}
 		}
 		j.restarts[r.Subject] = &r.restarts
 		j.unread[r.Host] = true

@@ -33,8 +33,8 @@ func (j *Judge) restartsOver(s Subject, over int64) (end time.Time) {
 	return end
 }
 
-// countRestarts returns how many restarts of a container within the alert's window are not excused, and whether one that is seen
-// now is.
+// countRestarts counts the restarts of a container, and the kills of its processes. It returns how many restarts within the alert's
+// window are not excused, and whether one that is seen now is.
 func (r *round) countRestarts(c *Container) (recent uint64, excused bool) {
 	j, s := r.judge, c.subject()
 	known := j.restarts[s]
@@ -43,6 +43,9 @@ func (r *round) countRestarts(c *Container) (recent uint64, excused bool) {
 		j.restarts[s] = known
 	}
 	restarted := known.Known && c.Restarts > known.Count
+	if restarted || c.State != Running && c.State != Paused {
+		known.ended = r.now
+	}
 	if restarted || c.State == Restarting {
 		cause, ok := r.ofContainer(c, r.now)
 		excused = ok && r.mayHoldBack(&cause, r.now.Sub(cause.since))
@@ -58,8 +61,11 @@ func (r *round) countRestarts(c *Container) (recent uint64, excused bool) {
 			known.Recent = append(known.Recent, restart{r.now, times})
 		}
 	}
-	j.changed = j.changed || !known.Known || known.Count != c.Restarts
-	known.Count, known.Known, known.last = c.Restarts, true, c
+	if known.Known && c.Kills > known.Kills && !blind && !r.underMaintenance(s) {
+		known.Killed = append(known.Killed, restart{r.now, c.Kills - known.Kills})
+	}
+	j.changed = j.changed || !known.Known || known.Count != c.Restarts || known.Kills != c.Kills
+	known.Count, known.Kills, known.Known, known.last = c.Restarts, c.Kills, true, c
 	return j.recentRestarts(s, r.now), excused
 }
 

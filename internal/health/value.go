@@ -13,7 +13,7 @@ type Value struct {
 	Subject
 	// Alert is the name of the alert.
 	Alert string
-	// Number is bytes of memory, the used part of a volume, logins that fail a minute, or the seconds until a certificate ends.
+	// Number is bytes of memory, the used part of a volume or of its inodes, logins that fail a minute, or the seconds until a certificate ends.
 	Number float64
 }
 
@@ -33,6 +33,8 @@ func valueLimits(a *config.Alerts, alert string) (warning, critical limit, measu
 		return amounts(a.ContainerMemory.Warning, a.ContainerMemory.Critical, 1)
 	case AlertVolumeUsage:
 		return amounts(a.DataVolumeUsage.Warning, a.DataVolumeUsage.Critical, 100)
+	case AlertVolumeInodes:
+		return amounts(a.DataVolumeInodes.Warning, a.DataVolumeInodes.Critical, 100)
 	case AlertAuthFailureRate:
 		return amounts(a.XMPPAuthFailureRate.Warning, a.XMPPAuthFailureRate.Critical, 1)
 	case AlertCertificateExpiry:
@@ -100,8 +102,15 @@ func (r *round) judgeTargetValue(t *Target, c *seenCondition) {
 		r.values = append(r.values, v)
 	}
 	exceed := func(severity Severity, over float64) {
-		key := problemKey{v.Subject, c.Alert, c.Of, severity}
-		if !lost && exceeds <= over || lost && r.judge.problems[key] == nil {
+		key, verdict := problemKey{v.Subject, c.Alert, c.Of, severity}, &ConditionVerdict{Target: t.Name, Alert: c.Alert, Of: c.Of, Severity: severity}
+		holds := exceeds > over
+		if lost {
+			holds = r.judge.problems[key] != nil
+		}
+		if c.Alert == AlertVolumeInodes && (holds || !unknown) { // that all was well is no opinion
+			r.conditions = append(r.conditions, verdict)
+		}
+		if !holds {
 			return
 		}
 		since, first := r.now, c.first
@@ -109,11 +118,12 @@ func (r *round) judgeTargetValue(t *Target, c *seenCondition) {
 			since, first = c.Ends.Add(time.Duration(over*float64(time.Second))), false
 		}
 		p := r.begin(key, since, first)
-		p.Unknown, p.condition = unknown || lost, &ConditionVerdict{}
+		p.Unknown, p.condition = unknown || lost, verdict
 		p.explain(r.now, func(since time.Time) (cause, bool) { return r.ofCondition(t, c.Alert, since) })
 		if p.Unknown && c.Alert != AlertCertificateExpiry { // when a certificate ends needs no looking
 			p.freeze(r.judge)
 		}
+		verdict.Lasted = p.Lasted
 	}
 	exceed(Warning, warning.over)
 	exceed(Critical, critical.over)

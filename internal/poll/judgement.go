@@ -37,6 +37,8 @@ var (
 		"Whether the alert on the container's memory is held back for the same reason; an alert that fires is not.", []string{"container", "docker_host"}, nil)
 	recentRestartsDesc = prometheus.NewDesc("chatstack_container_recent_restarts",
 		"Restarts of the container within the window of the alert on restarts, without those that something else explains.", []string{"container", "docker_host"}, nil)
+	recentKillsDesc = prometheus.NewDesc("chatstack_container_recent_oom_kills",
+		"How often the kernel killed a process of the container for want of memory, within the window of the alert on that, and the container went on.", []string{"container", "docker_host"}, nil)
 	problemSecondsDesc = prometheus.NewDesc("chatstack_problem_seconds",
 		"How long something besides being down has been wrong with the target, by the alert that tells of it; 0 while all is well. Without a target, it is about all of the exporter's.", []string{"alert", "severity", "target", "of"}, nil)
 	problemExcusedDesc = prometheus.NewDesc("chatstack_problem_excused",
@@ -47,6 +49,10 @@ var (
 		"1 while maintenance holds back alerts on the usage of the volume.", []string{"volume"}, nil)
 	authExcusedDesc = prometheus.NewDesc("chatstack_xmpp_auth_failures_excused",
 		"1 while maintenance holds back alerts on failed logins.", nil, nil)
+	sessionsExcusedDesc = prometheus.NewDesc("chatstack_xmpp_sessions_excused",
+		"1 while maintenance holds back the alert on the sessions of clients.", nil, nil)
+	ircExcusedDesc = prometheus.NewDesc("chatstack_irc_excused",
+		"1 while maintenance holds back alerts on the users and servers of the IRC network.", nil, nil)
 	excuseInfoDesc = prometheus.NewDesc("chatstack_excuse_info",
 		"1 while an alert on the target or container is held back: because of maintenance, a dependency, the target's container, or since something is starting; cause is the container to blame, or the target of an engine that cannot be read.",
 		[]string{"kind", "name", "docker_host", "reason", "cause"}, nil)
@@ -100,6 +106,7 @@ func judgementMetrics(j *health.Judgement) []prometheus.Metric {
 		}
 		gauge(memoryExcusedDesc, excused, labels...)
 		gauge(recentRestartsDesc, float64(v.RecentRestarts), labels...)
+		gauge(recentKillsDesc, float64(v.RecentKills), labels...)
 	}
 	for _, h := range j.HeldBack {
 		switch h.Alert {
@@ -107,6 +114,10 @@ func judgementMetrics(j *health.Judgement) []prometheus.Metric {
 			gauge(certificateExcusedDesc, 1, h.Name)
 		case health.AlertVolumeUsage:
 			gauge(volumeExcusedDesc, 1, h.Name)
+		case health.AlertSessionsGone:
+			gauge(sessionsExcusedDesc, 1)
+		case health.AlertUsersGone:
+			gauge(ircExcusedDesc, 1)
 		default:
 			gauge(authExcusedDesc, 1)
 		}

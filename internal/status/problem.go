@@ -181,6 +181,8 @@ var plainWords = map[string]words{
 	health.AlertContainerMemory:       {"uses too much memory", "Find out what uses it, or give the container a limit."},
 	health.AlertCertificateExpiry:     {"a certificate ends soon", "Renew it, and have the server load it."},
 	health.AlertVolumeUsage:           {"is nearly full", "Make room, or make the volume larger."},
+	health.AlertVolumeInodes:          {"has hardly any inodes left", "Delete files that nobody needs: there are very many small ones."},
+	health.AlertContainerOOMKill:      {"the kernel killed one of its processes, since memory was short", "Give it more memory, or find out what uses it."},
 	health.AlertAuthFailureRate:       {"too many logins fail", "Read in the XMPP server's log where they come from."},
 	health.AlertPlaceholder:           {"a secret is an obvious placeholder, which everybody knows", "Change it in the service and in the exporter's configuration."},
 	health.AlertComponentDisconnected: {"the component %s is not connected", "Read the component's own log. If it is the bridge, no message passes between the networks."},
@@ -209,6 +211,8 @@ func (j *judged) describeTarget(p *Problem, t *observed, all *fleet) (text, todo
 		text = "a certificate ends in " + valueText(v, "seconds")
 	case p.Alert == health.AlertVolumeUsage && known:
 		text = valueText(v, "ratio") + " of it is used"
+	case p.Alert == health.AlertVolumeInodes && known:
+		text = valueText(v, "ratio") + " of its inodes are used"
 	case p.Alert == health.AlertAuthFailureRate && known:
 		text = number(v) + " logins a minute fail"
 	}
@@ -251,6 +255,10 @@ func (j *judged) describeContainer(in *Input, p *health.Problem, f *facts, past 
 			text += "; keeps ending and is restarted by its policy" + exitText(f, past, now)
 		}
 		return text, todo + " why it ended: " + logs
+	case health.AlertContainerOOMKill:
+		return fmt.Sprintf("the kernel killed one of its processes %s within %s, since memory was short; it went on running, which counts until %s",
+			times(float64(j.Verdicts[p.Subject].RecentKills)), ago(in.Alerts.ContainerOOMKill.Window.Std()), soon(now, p.Ends)),
+			"Find out which with dmesg or journalctl -k, then give it more memory or find out what uses it: docker stats " + p.Name
 	default: // memory
 		limit, todo := in.Alerts.ContainerMemory.Critical.Over, "Find out what uses it, or give the container a limit."
 		if f.role == "xmpp" && p.Severity < health.Critical {

@@ -143,6 +143,8 @@ func (m *memory) addDetails(s *Service, t *observed, all *fleet, j *judged, now 
 		case v.Alert == health.AlertVolumeUsage:
 			s.Values = append(s.Values, newValue("used", v.Number, "ratio"))
 			chart("used", v.Number, "ratio", most)
+		case v.Alert == health.AlertVolumeInodes:
+			s.Values = append(s.Values, newValue("inodes used", v.Number, "ratio"))
 		case v.Alert == health.AlertCertificateExpiry:
 			s.Values = append(s.Values, newValue("certificate ends in", math.Trunc(v.Number), "seconds"))
 		}

@@ -1,0 +1,84 @@
+package alerts
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+)
+
+const (
+	// day is how far back Prometheus looks to tell what is usual.
+	day = config.Duration(24 * time.Hour)
+	// leastHistory is how much of a day must be known to tell that.
+	leastHistory = config.Duration(3 * time.Hour)
+)
+
+// historyAlerts are those that compare the present with hours before it. Prometheus alone remembers these, not the exporter.
+func historyAlerts(a *config.Alerts) []alert {
+	list := []alert{fillingAlert(a), sustainedAlert(a)}
+	if a.XMPPSessionsGone.Typical > 0 {
+		gone := goneAlert(a, "XMPPSessionsGone", xmppSessions, &a.XMPPSessionsGone)
+		gone.summary = "Nobody is logged in at the XMPP server."
+		gone.description += "Clients may not reach it, or cannot log in."
+		list = append(list, gone)
+	}
+	if a.IRCUsersGone.Typical > 0 {
+		gone := goneAlert(a, "IRCUsersGone", ircUsers, &a.IRCUsersGone)
+		gone.summary = "No user is on the IRC network."
+		gone.description += "Clients may not reach it."
+		list = append(list, gone)
+	}
+	if split := a.IRCServersSplit; split.Enabled {
+		list = append(list, alert{
+			name: "IRCServersSplit", severity: Warning, hold: split.For, keep: split.KeepFiringFor,
+			expr:        fmt.Sprintf("%s < min_over_time(%[1]s[%[2]s] offset %[2]s)", ircServers, seconds(day)),
+			summary:     "Servers have split from the IRC network; {{ $value }} are linked.",
+			description: "On the day before, there were more at any time. A day after the split, this alert takes the rest for the whole network and ends.",
+		})
+	}
+	return list
+}
+
+// fillingAlert asks the trend of each half of the window: one large file makes a trend of one half, but not of both.
+func fillingAlert(a *config.Alerts) alert {
+	f := &a.DataVolumeFilling
+	half := f.Window / 2
+	return alert{
+		name: "DataVolumeFilling", severity: Warning, hold: f.For, keep: f.KeepFiringFor,
+		expr: fmt.Sprintf("%s > %s and predict_linear(%[1]s[%[3]s], %[4]s) > 1 and predict_linear(%[1]s[%[3]s] offset %[3]s, %[5]s) > 1",
+			volumeUsed, number(float64(f.Over)/100), seconds(half), number(f.Within.Std().Seconds()), number((f.Within + half).Std().Seconds())),
+		summary:     "Volume {{ $labels.volume }} will be full within " + plain(f.Within) + ".",
+		description: "It is {{ $value | humanizePercentage }} full, and has been filling for " + plain(f.Window) + ".",
+	}
+}
+
+// rounds is how many evaluations there are in a window, and the range that has exactly these: its beginning is between two of them,
+// since Prometheus 2 and 3 disagree about a sample at the very beginning.
+func rounds(a *config.Alerts, window config.Duration) (n int, within config.Duration) {
+	n = max(int(math.Round(float64(window)/float64(a.Interval))), 1)
+	return n, config.Duration(n)*a.Interval - a.Interval/2
+}
+
+func sustainedAlert(a *config.Alerts) alert {
+	s := &a.XMPPAuthFailuresSustained
+	n, within := rounds(a, s.Window)
+	return alert{
+		name: "XMPPAuthFailuresSustained", severity: Warning, keep: s.KeepFiringFor,
+		expr:        fmt.Sprintf("%s > %d", unexcusedLogins(a, fmt.Sprintf("sum_over_time(%s[%s]) / %d", authFailureRate, seconds(within), n)), s.Over),
+		summary:     fmt.Sprintf("Over %d logins a minute have failed at the XMPP server, on average of %s.", s.Over, plain(s.Window)),
+		description: `{{ $value | printf "%.1f" }} a minute. Somebody may be trying passwords, slowly or in bursts.`,
+	}
+}
+
+// goneAlert fires while nobody is there, although the median of a day says that this is not usual.
+func goneAlert(a *config.Alerts, name, series string, g *config.GoneAlert) alert {
+	n, _ := rounds(a, leastHistory)
+	return alert{
+		name: name, severity: Warning, hold: g.For, keep: g.KeepFiringFor,
+		expr: fmt.Sprintf("quantile_over_time(0.5, %s[%s]) >= %d and %[1]s == 0 and count_over_time(%[1]s[%[2]s]) >= %[4]d",
+			series, seconds(day), g.Typical, n),
+		description: "For over " + plain(g.For) + " there was nobody. The median of the last 24 hours is {{ $value }}. ",
+	}
+}
