@@ -156,6 +156,9 @@ func (c *Container) Revive() { c.do((*Engine).revive) }
 // OOM makes the kernel kill the container because memory is short: it dies with code 137. See Die for what follows.
 func (c *Container) OOM() { c.do((*Engine).oom) }
 
+// OOMChild makes the kernel kill a process in the container other than its first, so that the container runs on.
+func (c *Container) OOMChild() { c.do((*Engine).oomChild) }
+
 // Pause pauses the container. The engine calls it unhealthy from then on.
 func (c *Container) Pause() { c.do((*Engine).pause) }
 
@@ -277,6 +280,12 @@ func (e *Engine) oom(c *Container) {
 		c.oomKilled = true
 		e.emit(c, "oom")
 		e.exit(c, 137)
+	}
+}
+
+func (e *Engine) oomChild(c *Container) {
+	if c.alive() {
+		e.emit(c, "oom")
 	}
 }
 

@@ -278,6 +278,7 @@ var containerFaults = []containerFault{
 	{"paused", "web-panel", (*Engine).pause, func(e *Engine, c *Container) { e.unpause(c); c.pass() }},
 	{"missing", "plant-store", (*Engine).removeContainer, nil}, // see bringBack
 	{"oom_killed", "web-irc", (*Engine).oom, (*Engine).startWell},
+	{"oom_child", "xmpp", (*Engine).oomChild, nil},
 	{"restarted", "irc", func(e *Engine, c *Container) { e.restartContainer(c); c.pass() }, nil},
 	{"deployed", "docs", func(e *Engine, c *Container) { e.recreate(c, nil).pass() }, nil},
 	{"memory_high", "xmpp", func(_ *Engine, c *Container) { c.workingSet = 600e6 }, func(_ *Engine, c *Container) { c.workingSet = c.spec.WorkingSet }},

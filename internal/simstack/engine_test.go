@@ -451,6 +451,15 @@ var dockerEffects = map[string]effect{
 			t.Errorf("it does not come back as a new one: %+v", *c.State)
 		}
 	},
+	"docker/oom_child": func(t *testing.T, k *Stack, _ string) {
+		t.Helper()
+		before := inspected(t, k, "xmpp")
+		switchFault(t, k, "docker", "oom_child", false)
+		all := told(k.engine, time.Time{})
+		if got := actions(all[len(all)-1:]); got != "oom" || before.State.Status != "running" || inspected(t, k, "xmpp").State.StartedAt != before.State.StartedAt {
+			t.Errorf("the last event is %s, and the container is %s; want oom of one that runs on", got, before.State.Status)
+		}
+	},
 	"docker/events_cut": cutsOff("/events"),
 	"docker/events_deaf": func(t *testing.T, k *Stack, _ string) {
 		t.Helper()

@@ -65,6 +65,11 @@ var containerFaults = []fault[box]{
 		b.do(true, func(c *simstack.Container) { c.Crash(1) })
 		b.checked()
 	}, nil},
+	{"loses a process", "", func(_ *world, b box) { b.container().OOMChild() }, nil},
+	{"is killed for memory", "", func(_ *world, b box) {
+		b.do(true, func(c *simstack.Container) { c.OOM(); c.Revive() })
+		b.checked()
+	}, nil},
 	{"restarts", "", func(_ *world, b box) {
 		b.do(true, (*simstack.Container).Restart)
 		b.checked()
@@ -149,6 +154,7 @@ var exporterFaults = []fault[*exporter]{
 		w.start(e)
 	}, nil},
 	{"reaches nothing", "reaches all", func(_ *world, e *exporter) { e.offline.Store(true) }, func(_ *world, e *exporter) { e.offline.Store(false) }},
+	{"sees nobody", "sees people", func(_ *world, e *exporter) { e.people = 0 }, func(_ *world, e *exporter) { e.people = 1 }},
 	{"cannot be scraped", "can be scraped", func(_ *world, e *exporter) { e.unreachable = true }, func(_ *world, e *exporter) { e.unreachable = false }},
 }
 
@@ -156,6 +162,18 @@ var exporterFaults = []fault[*exporter]{
 var prometheusFaults = []fault[*server]{
 	{"stops", "starts", func(w *world, p *server) { p.stop(w.T) }, func(w *world, p *server) { p.start(w.T) }},
 	{"loses its data", "", func(w *world, _ *server) { w.forget() }, nil},
+	{"remembers people", "", func(w *world, p *server) {
+		w.forget()
+		p.remember(w.T, 12*time.Hour, 0, map[string]float64{"chatstack:xmpp_sessions": 7, "chatstack:irc_users": 5})
+	}, nil},
+	{"remembers few", "", func(w *world, p *server) {
+		w.forget()
+		p.remember(w.T, 12*time.Hour, 0, map[string]float64{"chatstack:xmpp_sessions": 4, "chatstack:irc_users": 4})
+	}, nil},
+	{"remembers 2 hours", "", func(w *world, p *server) {
+		w.forget()
+		p.remember(w.T, 2*time.Hour, 0, map[string]float64{"chatstack:xmpp_sessions": 7, "chatstack:irc_users": 7})
+	}, nil},
 	{"restarts", "", func(w *world, p *server) {
 		p.stop(w.T)
 		p.start(w.T)

@@ -160,6 +160,19 @@ func (p *server) scrape(tb testing.TB, instance string, page []byte, given map[s
 	must(tb, app.Commit())
 }
 
+// remember stores what series of the environment prod were until now, in each round since so long ago. It must have no data.
+func (p *server) remember(tb testing.TB, began, ended time.Duration, values map[string]float64) {
+	tb.Helper()
+	app := p.db.Appender(tb.Context())
+	for ago := began; ago > ended; ago -= interval {
+		for name, v := range values {
+			_, err := app.Append(0, labels.FromStrings(model.MetricNameLabel, name, "env", "prod"), p.now().Add(-ago).UnixMilli(), v)
+			must(tb, err)
+		}
+	}
+	must(tb, app.Commit())
+}
+
 // now is the time by its own clock.
 func (p *server) now() time.Time { return time.Now().Add(p.ahead) }
 

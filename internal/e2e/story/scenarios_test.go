@@ -88,7 +88,7 @@ func sameTold(got, want []string) bool {
 }
 
 func TestScenarios(t *testing.T) {
-	for _, s := range slices.Concat(scenarios, gapScenarios, rootScenarios, unstableScenarios) {
+	for _, s := range slices.Concat(scenarios, gapScenarios, rootScenarios, unstableScenarios, valueScenarios) {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
 			if s.exporters == nil {

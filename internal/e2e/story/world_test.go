@@ -3,6 +3,7 @@
 package story
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -98,6 +99,8 @@ type exporter struct {
 	// every is how many intervals there are between two scrapes, if that is set.
 	every   int
 	offline atomic.Bool
+	// people are how many its page has on each network, none if it is below 0.
+	people int
 	// scraped is what the pages said that Prometheus has, oldest first.
 	scraped []scraped
 }
@@ -154,7 +157,7 @@ func play(t *testing.T, exporters []exporterSpec, needs map[string]string, story
 			if w.sites[spec.env] == nil {
 				w.build(spec, needs)
 			}
-			e := &exporter{exporterSpec: spec, site: w.sites[spec.env]}
+			e := &exporter{exporterSpec: spec, site: w.sites[spec.env], people: -1}
 			if spec.saves {
 				e.stateFile = filepath.Join(t.TempDir(), "state.json")
 			}
@@ -304,6 +307,9 @@ func (w *world) page(e *exporter) []byte {
 	defer response.Body.Close() //nolint:errcheck // it is read to its end
 	body, err := io.ReadAll(response.Body)
 	must(w.T, err)
+	if e.people >= 0 {
+		body = fmt.Appendf(bytes.TrimSuffix(body, []byte("# EOF\n")), "chatstack_xmpp_sessions %d\nchatstack_irc_users %[1]d\n# EOF\n", e.people)
+	}
 	return body
 }
 

@@ -1,0 +1,149 @@
+package story
+
+import (
+	"bytes"
+	"fmt"
+	"regexp"
+	"testing"
+	"time"
+
+	"github.com/prometheus/prometheus/promql"
+
+	"github.com/chatstack-exporter/chatstack_exporter/alerts"
+)
+
+var valueScenarios = []scenario{
+	{
+		name: "a container loses a process, and goes on", lasts: 16 * time.Minute,
+		script: `
+			1m other loses a process
+			1m20s a shows:
+			1m40s a shows: other ContainerOOMKill warning
+		`,
+		told: `
+			3m0s chat: ContainerOOMKill warning other
+			14m0s chat: ContainerOOMKill warning other is over
+		`,
+	},
+	{
+		name: "a container is killed for want of memory, which is told as a restart", lasts: 14 * time.Minute,
+		script: `
+			1m other is killed for memory
+			2m a shows: other ContainerRestarts warning
+		`,
+		told: `
+			3m0s chat: ContainerRestarts warning other
+			13m0s chat: ContainerRestarts warning other is over
+		`,
+	},
+	{
+		name: "a container loses a process under maintenance", lasts: 10 * time.Minute,
+		script: `
+			30s other is maintained
+			1m other loses a process
+			3m other is released
+		`,
+	},
+	{
+		name: "everybody leaves for 20 minutes", lasts: 40 * time.Minute,
+		script: `
+			0s prometheus remembers people
+			0s a sees people
+			1m a sees nobody
+			21m a sees people
+		`,
+		told: `
+			13m0s chat: IRCUsersGone warning
+			13m0s chat: XMPPSessionsGone warning
+			28m0s chat: IRCUsersGone warning is over
+			28m0s chat: XMPPSessionsGone warning is over
+		`,
+	},
+	{
+		name: "everybody leaves for 9 minutes", lasts: 15 * time.Minute,
+		script: `
+			0s prometheus remembers people
+			0s a sees people
+			1m a sees nobody
+			10m a sees people
+		`,
+	},
+	{
+		name: "few people leave", lasts: 15 * time.Minute,
+		script: `
+			0s prometheus remembers few
+			0s a sees nobody
+		`,
+	},
+	{
+		name: "everybody leaves, 2 hours after the installation", lasts: 15 * time.Minute,
+		script: `
+			0s prometheus remembers 2 hours
+			0s a sees nobody
+		`,
+	},
+}
+
+// span is a value that a series has for a time.
+type span struct {
+	value float64
+	lasts time.Duration
+}
+
+// TestAlertsLookBackForADay asks the expressions of the alerts that look back for days, which promtool takes minutes for.
+func TestAlertsLookBackForADay(t *testing.T) {
+	const h, none = time.Hour, -1
+	settings := alerts.Defaults()
+	settings.IRCServersSplit.Enabled = true
+	var shipped bytes.Buffer
+	must(t, alerts.Write(&shipped, settings))
+	exprs := map[string]string{}
+	for _, m := range regexp.MustCompile(`- alert: (\w+)\n +expr: (.*)\n`).FindAllStringSubmatch(shipped.String(), -1) {
+		exprs[m[1]] = m[2]
+	}
+	series := map[string]string{"XMPPSessionsGone": "chatstack:xmpp_sessions", "IRCUsersGone": "chatstack:irc_users", "IRCServersSplit": "chatstack:irc_servers"}
+	gone := []string{"XMPPSessionsGone", "IRCUsersGone"}
+	for _, c := range []struct {
+		alerts []string
+		spans  []span
+		want   bool
+	}{
+		{gone, []span{{9, 12*h + time.Minute}, {0, 12*h - 3*time.Minute}}, true},
+		{gone, []span{{9, 12*h - 3*time.Minute}, {0, 12*h + time.Minute}}, false},
+		{gone, []span{{9, 3 * h}, {none, 20 * h}, {0, 15 * time.Minute}}, true},
+		{gone, []span{{9, 3 * h}, {none, 24 * h}, {9, h}, {0, 15 * time.Minute}}, false},
+		{gone, []span{{1, 14 * h}, {9, 11*h + 40*time.Minute}, {0, 15 * time.Minute}}, false},
+		{gone, []span{{9, 23 * h}, {1, 13 * h}, {0, 15 * time.Minute}}, false},
+		{[]string{"IRCServersSplit"}, []span{{3, 25 * h}, {2, time.Minute}}, true},
+		{[]string{"IRCServersSplit"}, []span{{3, 23 * h}, {2, time.Minute}}, false},
+		{[]string{"IRCServersSplit"}, []span{{3, 25 * h}, {2, 24*h - time.Minute}}, true},
+		{[]string{"IRCServersSplit"}, []span{{3, 25 * h}, {2, 24*h + time.Minute}}, false},
+		{[]string{"IRCServersSplit"}, []span{{2, h}, {3, 46 * h}, {2, time.Minute}}, false},
+		{[]string{"IRCServersSplit"}, []span{{2, h}, {3, 49 * h}, {2, time.Minute}}, true},
+		{[]string{"IRCServersSplit"}, []span{{3, 49 * h}}, false},
+	} {
+		for _, name := range c.alerts {
+			t.Run(fmt.Sprintf("%s/%v", name, c.spans), func(t *testing.T) {
+				p := newServer(t, nil)
+				left := time.Duration(0)
+				for _, s := range c.spans {
+					left += s.lasts
+				}
+				for _, s := range c.spans {
+					if s.value >= 0 {
+						p.remember(t, left, left-s.lasts, map[string]float64{series[name]: s.value})
+					}
+					left -= s.lasts
+				}
+				query, err := p.engine.NewInstantQuery(t.Context(), p.db, promql.NewPrometheusQueryOpts(false, 0), exprs[name], p.now())
+				must(t, err)
+				defer query.Close()
+				found, err := query.Exec(t.Context()).Vector()
+				must(t, err)
+				if got := len(found) == 1; got != c.want {
+					t.Errorf("%s: got %v, want that it fires: %t", exprs[name], found, c.want)
+				}
+			})
+		}
+	}
+}
