@@ -51,8 +51,9 @@ func (b *book) containers() Dashboard {
 			chart("Restarts and deploys", "Of each last hour: restarts by policy or by hand, and new containers under the same name.",
 				query{eachContainer("max", lastHour(selContainer("chatstack_container_restarts_total"))), "{{container}}, restarts"},
 				query{eachContainer("max", lastHour(selContainer("chatstack_container_recreations_total"))), "{{container}}, deploys"}).none("none in the last hour").size(8, 8),
-			chart("Out of memory", "How often the kernel ended a process of the container for want of memory, in each last hour.",
-				query{eachContainer("max", lastHour(selContainer("chatstack_container_oom_events_total"))), "{{container}}"}).none("never in the last hour").size(8, 8),
+			chart("Out of memory", "How often the kernel ended a process of the container for want of memory, in each last hour; and how often within the alert's window, while the container went on.",
+				query{eachContainer("max", lastHour(selContainer("chatstack_container_oom_events_total"))), "{{container}}"},
+				query{eachContainer("max", selContainer("chatstack_container_recent_oom_kills")) + " > 0", "{{container}}, went on"}).none("never in the last hour").size(8, 8),
 		}},
 		section{title: "Resources", panels: []panel{
 			b.guided(chart("Memory", "Working set, the same number as in docker stats. The lines: over the first the XMPP server warns, over the second any container is critical."+most,

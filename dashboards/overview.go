@@ -49,6 +49,8 @@ func heldBack() string {
 		renamed(eachEndpoint("max", sel("chatstack_tls_certificate_excused"))+" == 1", "certificate", "endpoint"),
 		renamed(each("max", sel("chatstack_volume_excused"))+" == 1", "volume", "volume"),
 		renamed(each("max", sel("chatstack_xmpp_auth_failures_excused"))+" == 1", "failed logins", ""),
+		renamed(each("max", sel("chatstack_xmpp_sessions_excused"))+" == 1", "XMPP sessions", ""),
+		renamed(each("max", sel("chatstack_irc_excused"))+" == 1", "IRC network", ""),
 	}, " or ")
 }
 

@@ -27,7 +27,7 @@ func (b *book) xmpp() Dashboard {
 	return b.dashboard(
 		XMPP, "XMPP", "The XMPP server: who is on it, what passes through it, and what it says of itself.", "now-6h", nil,
 		section{title: "Now", panels: []panel{
-			stat("Sessions", "Sessions of clients that are logged in now.", query{total(each("max", sel("xmpp_c2s_sessions", `type="c2s"`)), "host", "type"), "sessions"}).none(noPage),
+			stat("Sessions", "Sessions of clients that are logged in now.", query{each("max", sel("chatstack_xmpp_sessions")), "sessions"}).none(noPage),
 			stat("Targets", "What answers of the XMPP server.", query{success(kinds), "{{target}}"}).limits(good()).maps(upDown()).none(noExporter).size(8, 4),
 			b.guided(stat("Modules in error", "Modules that the status page reports in state error.",
 				query{perEnvironment("sum", each("max", sel("chatstack_xmpp_module_problems", `state="error"`))), "modules"}).limits(steps([]string{well, warning}, 1)).none("the status page is not read"), "XMPPModuleProblem"),
