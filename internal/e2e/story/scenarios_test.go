@@ -422,7 +422,7 @@ var scenarios = []scenario{
 			1m web turns unhealthy
 			1m web fails
 			1m5s web restarts
-			5m a shows: web TargetDown pending, starting of web
+			5m a shows: web ContainerRestarts warning; web TargetDown pending, starting of web
 			11m a shows: web ContainerRestarts warning; web TargetDown critical, also web
 		`,
 		told: `

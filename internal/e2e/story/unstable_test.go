@@ -75,10 +75,12 @@ var unstableScenarios = []scenario{
 			51m a shows:
 		`,
 		told: `
-			10m30s chat: TargetUnstable warning other
-			35m10s page: TargetDown critical other
-			50m30s chat: TargetUnstable warning other is over
-			53m10s page: TargetDown critical other is over
+			11m30s chat: TargetUnstable warning other
+			33m30s chat: TargetDown warning other
+			35m45s page: TargetDown critical other
+			53m30s chat: TargetDown warning other is over
+			53m45s page: TargetDown critical other is over
+			54m30s chat: TargetUnstable warning other is over
 		`,
 	},
 	{
@@ -93,12 +95,11 @@ var unstableScenarios = []scenario{
 			61m a restarts
 		`,
 		told: `
-			10m30s chat: TargetUnstable warning other
-			42m10s page: TargetUnstable critical other
-			45m40s page: ExporterDown critical
-			47m40s page: ExporterDown critical is over
-			80m10s page: TargetUnstable critical other is over
-			85m30s chat: TargetUnstable warning other is over
+			11m30s chat: TargetUnstable warning other
+			42m45s page: TargetUnstable critical other
+			46m45s page: ExporterDown critical is over; TargetUnstable critical other
+			1h18m45s page: TargetUnstable critical other is over
+			1h26m30s chat: TargetUnstable warning other is over
 		`,
 	},
 	{
