@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -374,4 +375,50 @@ func rightSide(path []parser.Node, selector *parser.VectorSelector) bool {
 		b, ok := n.(*parser.BinaryExpr)
 		return ok && (b.Op == parser.LAND || b.Op == parser.LUNLESS) && strings.Contains(b.RHS.String(), selector.String())
 	})
+}
+
+// TestSeveritiesReadDifferently holds that nobody takes a critical alert for the warning that came before it.
+func TestSeveritiesReadDifferently(t *testing.T) {
+	warnings, both := map[string]string{}, 0
+	all := rulesFor(t, alerts.Defaults())
+	for _, r := range all {
+		if r.Labels["severity"] == alerts.Warning {
+			warnings[r.Alert] = r.Annotations["summary"]
+		}
+	}
+	for _, r := range all {
+		if warning, ok := warnings[r.Alert]; ok && r.Labels["severity"] == alerts.Critical {
+			both++
+			if r.Annotations["summary"] == warning {
+				t.Errorf("%s: critical and warning both say %q", r.Alert, warning)
+			}
+		}
+	}
+	if both < 10 {
+		t.Errorf("%d alerts have both severities, want at least 10", both)
+	}
+}
+
+// TestQueriesOfTextsStayInTheEnvironment holds that no text tells of another environment's series.
+func TestQueriesOfTextsStayInTheEnvironment(t *testing.T) {
+	selector, queries := regexp.MustCompile(`chatstack_[a-z_]+(\{[^}]*\})?`), 0
+	for _, r := range rulesFor(t, alerts.Defaults()) {
+		for key, text := range r.Annotations {
+			if !strings.Contains(text, "query") {
+				continue
+			}
+			queries++
+			for _, found := range selector.FindAllString(text, -1) {
+				if !strings.HasSuffix(found, "cluster=%q,env=%q,part=%q}") {
+					t.Errorf("%s: the %s queries %s of all environments", r.Alert, key, found)
+				}
+			}
+			if !strings.Contains(text, "$labels.cluster $labels.env $labels.part") {
+				t.Errorf("%s: the %s does not query its own environment", r.Alert, key)
+			}
+		}
+	}
+	if queries < 6 {
+		t.Errorf("%d texts have queries, want those of TargetDown, MostTargetsDown and TLSCertificateExpiry", queries)
+	}
 }

@@ -16,11 +16,17 @@ func table(a *config.Alerts) []alert {
 const (
 	aContainer = "Container {{ $labels.container }} on {{ $labels.docker_host }}"
 	aTarget    = "Target {{ $labels.target }}"
+	// here selects series of the alert's environment: an empty value matches series without that label.
+	here     = "cluster=%q,env=%q,part=%q"
+	hereArgs = "$labels.cluster $labels.env $labels.part"
 	// reasons are queried when the alert is written: as a label, a change of the reason would make another alert.
-	reasons = "{{ range $i, $r := query (printf `count by (reason) (chatstack_probe_failing{target=%q})` $labels.target) }}" +
-		"{{ if $i }}, {{ end }}{{ $r.Labels.reason }}{{ else }}reason unknown{{ end }}"
+	reasons = "{{ range $i, $r := query (printf `count by (reason) (chatstack_probe_failing{target=%q," + here + "})` $labels.target " + hereArgs +
+		") | sortByLabel \"reason\" }}{{ if $i }}, {{ end }}{{ $r.Labels.reason }}{{ else }}reason unknown{{ end }}"
+	// endSources are the sources of the certificate that ends first, such as "file, leaf".
+	endSources = "{{ $ends := printf `min by (source) (chatstack_tls_certificate_not_after_timestamp_seconds{endpoint=%q," + here + "})` $labels.endpoint " + hereArgs +
+		" }}{{ range $i, $c := query (printf `%s == scalar(min(%s))` $ends $ends) | sortByLabel \"source\" }}{{ if $i }}, {{ end }}{{ $c.Labels.source }}{{ else }}unknown{{ end }}"
 	// downOfAll is how many targets are down, such as "11 of 13", of those whose alert it is.
-	downOfAll = "{{ $of := printf `max by (target) (chatstack_probe_success{cluster=%q,env=%q,part=%q})` $labels.cluster $labels.env $labels.part }}" +
+	downOfAll = "{{ $of := printf `max by (target) (chatstack_probe_success{" + here + "})` " + hereArgs + " }}" +
 		"{{ range query (printf `count(%s == 0)` $of) }}{{ .Value }}{{ else }}Most{{ end }} of {{ range query (printf `count(%s)` $of) }}{{ .Value }}{{ else }}the{{ end }}"
 	lasted = " for {{ $value | humanizeDuration }}."
 )
@@ -57,8 +63,8 @@ func containerAlerts(a *config.Alerts) []alert {
 		}, {
 			name: "ContainerOOMKill", severity: Warning,
 			expr:        containers("max", latest(a, "chatstack_container_recent_oom_kills")) + " > 0",
-			summary:     aContainer + " has lost a process: memory was short.",
-			description: "The kernel killed one within " + plain(a.ContainerOOMKill.Window) + ", and the container went on without it. Give it more memory, or find out what uses it.",
+			summary:     aContainer + " ran out of memory; the kernel killed one of its processes.",
+			description: "That was within " + plain(a.ContainerOOMKill.Window) + ", and the container goes on without it. Give it more memory, or find out what uses it.",
 		}, {
 			name: "ContainerDown", severity: Warning, keep: a.ContainerDown.Warning.KeepFiringFor,
 			expr:        containers("max", down) + longer(a.ContainerDown.Warning.For),
@@ -98,7 +104,7 @@ func valueAlerts(a *config.Alerts) []alert {
 		return alert{
 			name: "ContainerMemory", severity: severity, keep: limit.KeepFiringFor,
 			expr:        exceeds(used, number(float64(limit.Over)), limit.For),
-			summary:     aContainer + " uses {{ $value | humanize }}B of memory.",
+			summary:     aContainer + " uses over " + size(limit.Over) + " of memory: {{ $value | humanize }}B.",
 			description: fmt.Sprintf("%s has used over %s%s.", which, size(limit.Over), forOver(limit.For)),
 		}
 	})
@@ -107,25 +113,30 @@ func valueAlerts(a *config.Alerts) []alert {
 			name: "XMPPAuthFailureRate", severity: severity, hold: limit.For, keep: limit.KeepFiringFor,
 			// A rate dips while scrapes are lost, so that the best of the last ones counts.
 			expr:        fmt.Sprintf("%s > %d", unexcusedLogins(a, fmt.Sprintf("max_over_time(%s[%s])", authFailureRate, seconds(a.Interval*5/2))), limit.Over),
-			summary:     `{{ $value | printf "%.1f" }} logins a minute fail at the XMPP server.`,
+			summary:     fmt.Sprintf("Over %d logins a minute fail at the XMPP server", limit.Over) + `: {{ $value | printf "%.1f" }}.`,
 			description: fmt.Sprintf("More than %d a minute have failed%s.", limit.Over, forOver(limit.For)),
 		}
 	})
 	ends := over("min", fmt.Sprintf("last_over_time(chatstack_tls_certificate_not_after_timestamp_seconds[%s]) unless ignoring (source) %s",
 		seconds(a.SlowLookback), latest(a, "chatstack_tls_certificate_excused")), []string{"source"}, "endpoint")
+	ending := "{{ if gt $value 0.0 }}ends in {{ humanizeDuration $value }}{{ else }}has ended{{ end }}."
 	certificates := levels(a.TLSCertificateExpiry.Warning, a.TLSCertificateExpiry.Critical, func(severity string, limit config.Expiry) alert {
+		states := " "
+		if severity == Critical {
+			states = " must be renewed: it "
+		}
 		return alert{
 			name: "TLSCertificateExpiry", severity: severity, keep: limit.KeepFiringFor, target: "{{ $labels.endpoint }}",
 			expr:        ends + " - time() < " + number(limit.Under.Std().Seconds()),
-			summary:     "The certificate of {{ $labels.endpoint }} {{ if gt $value 0.0 }}ends in {{ humanizeDuration $value }}{{ else }}has ended{{ end }}.",
-			description: "A certificate that its server shows, or has in its file, ends in less than " + plain(limit.Under) + ".",
+			summary:     "The certificate of {{ $labels.endpoint }}" + states + ending,
+			description: "It ends in less than " + plain(limit.Under) + ". Found in: " + endSources + ".",
 		}
 	})
 	volumes := levels(a.DataVolumeUsage.Warning, a.DataVolumeUsage.Critical, func(severity string, limit config.Amount) alert {
 		return alert{
 			name: "DataVolumeUsage", severity: severity, keep: limit.KeepFiringFor,
 			expr:        exceeds(volumeUsed, number(float64(limit.Over)/100), limit.For),
-			summary:     "Volume {{ $labels.volume }} is {{ $value | humanizePercentage }} full.",
+			summary:     fmt.Sprintf("Volume {{ $labels.volume }} is over %d %% full: {{ $value | humanizePercentage }}.", limit.Over),
 			description: fmt.Sprintf("Over %d %% of the usable space has been used%s, as df counts it.", limit.Over, forOver(limit.For)),
 		}
 	})
@@ -216,9 +227,9 @@ func problemAlerts(a *config.Alerts) []alert {
 			"The identity API has been down for longer than the bridge's cache lasts. It expired {{ $value | humanizeDuration }} ago."),
 		of("TLSChainInvalid", Warning, a.TLSChainInvalid, "The certificate of {{ $labels.target }} does not verify.",
 			"Its authority, its name or its date is wrong, or it is not the pinned one. Clients refuse it too, unless they pin it."),
-		of("TLSServedNotRenewed", Warning, renewal.Warning, "{{ $labels.target }} shows an old certificate.",
+		of("TLSServedNotRenewed", Warning, renewal.Warning, "The certificate that {{ $labels.target }} shows and the one in its file differ.",
 			"Its file was renewed over %s ago, but the server has not loaded it."),
-		of("TLSServedNotRenewed", Critical, renewal.Critical.Hold, "{{ $labels.target }} shows an old certificate, which ends in less than "+plain(renewal.Critical.Under)+".",
+		of("TLSServedNotRenewed", Critical, renewal.Critical.Hold, "The certificate that {{ $labels.target }} shows ends in less than "+plain(renewal.Critical.Under)+" and differs from the one in its file.",
 			"Its file was renewed, but the server has not loaded it."),
 		of("UpstreamSeriesDropped", Warning, a.UpstreamSeriesDropped, "Some series of {{ $labels.target }} are dropped.",
 			"They clash with others, are malformed or exceed a limit. The page /debug/targets/{{ $labels.target }} lists them."),

@@ -136,6 +136,10 @@ func TestRealTemplatesReadWell(t *testing.T) {
 	one := data("firing", made("firing", "critical", "irc"))
 	two := data("firing", made("firing", "warning", "irc"), made("firing", "warning", "xmpp"), made("resolved", "warning", "docs"))
 	over := data("resolved", made("resolved", "critical", "irc"))
+	ended := data("resolved", made("resolved", "critical", "irc"), made("resolved", "critical", "xmpp"))
+	later := made("firing", "critical", "xmpp")
+	later["startsAt"] = at.Add(time.Minute)
+	newest := data("firing", made("firing", "critical", "irc"), later)
 	const silence = "http://alertmanager/#/silences/new?filter=%7Balertname%3D%22ContainerDown%22%2Ccontainer%3D%22irc%22%2Cdocker_host%3D%22a%26b%22%2Cseverity%3D%22critical%22%7D"
 	for name, tool := range amtools {
 		for _, c := range []struct {
@@ -144,8 +148,10 @@ func TestRealTemplatesReadWell(t *testing.T) {
 			whole                bool
 		}{
 			{"subject", "text", one, []string{"[CRITICAL] Container irc does not run."}, true},
-			{"subject", "text", two, []string{"[WARNING] Container irc does not run. And 1 more."}, true},
-			{"subject", "text", over, []string{"[RESOLVED] Container irc does not run."}, true},
+			{"subject", "text", two, []string{"[1 over, 2 firing] Container irc does not run. And 1 more."}, true},
+			{"subject", "text", newest, []string{"[CRITICAL] Container xmpp does not run. And 1 more."}, true},
+			{"subject", "text", ended, []string{"[RESOLVED] ContainerDown: irc. And 1 more."}, true},
+			{"subject", "text", over, []string{"[RESOLVED] ContainerDown: irc"}, true},
 			{"colour", "text", one, []string{"danger"}, true},
 			{"colour", "text", two, []string{"warning"}, true},
 			{"colour", "text", over, []string{"good"}, true},
@@ -153,14 +159,14 @@ func TestRealTemplatesReadWell(t *testing.T) {
 				"CRITICAL  ContainerDown container=irc docker_host=a&b\nContainer irc does not run.\nIt should.\nSince:   2026-05-01 03:00:00 UTC\n" +
 					"To do:   https://runbooks/ContainerDown.md\nGraph:   http://prometheus/graph?g0.expr=a\nSilence: " + silence,
 			}, true},
-			{"text", "text", over, []string{"RESOLVED  ContainerDown", "It was so from 2026-05-01 03:00:00 UTC to 2026-05-01 04:00:00 UTC."}, false},
+			{"text", "text", over, []string{"RESOLVED  ContainerDown", "It was: Container irc does not run.\nFrom 2026-05-01 03:00:00 UTC to 2026-05-01 04:00:00 UTC."}, false},
 			{"chat", "text", one, []string{
 				"*ContainerDown* Container irc does not run.\nIt should.\nSince 03:00:00 UTC · <https://runbooks/ContainerDown.md|what to do> · " +
 					"<http://prometheus/graph?g0.expr=a|graph> · <" + silence + "|silence>",
 			}, true},
-			{"chat", "text", two, []string{"*ContainerDown* Container xmpp does not run.", "*ContainerDown* is over: Container docs does not run."}, false},
+			{"chat", "text", two, []string{"*ContainerDown* Container xmpp does not run.", "*ContainerDown* is over. It was: Container docs does not run."}, false},
 			{"html", "html", one, []string{`<strong>Container irc does not run.</strong>`, `<a href="https://runbooks/ContainerDown.md">`, `<a href="` + silence + `">`, "docker_host=a&amp;b"}, false},
-			{"html", "html", two, []string{"<strong>Over:</strong> Container docs does not run."}, false},
+			{"html", "html", two, []string{"<strong>Over.</strong> It was: Container docs does not run."}, false},
 		} {
 			got := amtool(t, tool, "template", "render", "--template.glob="+filepath.Join(alertmanagerDir, "templates", "*.tmpl"),
 				"--template.text={{ template \"chatstack."+c.template+"\" . }}", "--template.type="+c.kind, "--template.data="+c.data)

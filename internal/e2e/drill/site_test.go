@@ -307,14 +307,24 @@ func (s *site) readTexts(said []message, f fault) {
 		}
 		way := map[string]string{"page": email, "chat": post}[m.receiver]
 		var subjects, texts []string
+		ended := 0
+		for _, a := range m.alerts {
+			if a.Status == "resolved" {
+				ended++
+			}
+		}
 		for _, a := range m.alerts {
 			summary := a.Annotations["summary"]
 			switch {
 			case m.status == "resolved":
-				subjects = append(subjects, "[RESOLVED] "+summary)
+				subjects = append(subjects, "[RESOLVED] "+a.Labels["alertname"])
 				texts = append(texts, summary)
 			case a.Status == "firing":
-				subjects = append(subjects, "["+strings.ToUpper(a.Labels["severity"])+"] "+summary)
+				began := strings.ToUpper(a.Labels["severity"])
+				if ended > 0 {
+					began = fmt.Sprintf("%d over, %d firing", ended, len(m.alerts)-ended)
+				}
+				subjects = append(subjects, "["+began+"] "+summary)
 				texts = append(texts, summary, a.Annotations["description"], a.Annotations["runbook_url"])
 			}
 		}
