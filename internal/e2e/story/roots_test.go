@@ -48,14 +48,14 @@ var rootScenarios = []scenario{
 		`,
 	},
 	{
-		name: "everything stops and is started again after 4 minutes: no page", exporters: wide, lasts: 10 * time.Minute,
+		name: "everything stops and is started again after 4 minutes: no page", exporters: wide, lasts: 16 * time.Minute,
 		script: `
 			1m stack stops
 			5m stack starts
 		`,
 		told: `
 			4m0s chat: MostTargetsDown warning
-			9m0s chat: MostTargetsDown warning is over
+			12m0s chat: MostTargetsDown warning is over
 		`,
 	},
 	{
