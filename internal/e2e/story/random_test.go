@@ -21,6 +21,7 @@ var (
 	firstSeed = flag.Uint64("story.seed", 1, "first seed of the random scripts")
 	seeds     = flag.Int("story.seeds", 2, "how many random scripts there are of each kind")
 	lasting   = flag.Duration("story.lasts", 30*time.Minute, "how long each random script lasts")
+	longest   = flag.Duration("story.longest", 24*time.Hour, "how long a scenario may last that is played")
 )
 
 // TestRandomScripts has random things happen. In each round of the rules, the alerts must be those that the page calls for.
