@@ -44,7 +44,7 @@ func (r *rig) drillSettings(t *testing.T) {
 		{
 			"configuration file broken", settings + targets + "nonsense: 1\n",
 			is(0, "chatstack_config_last_reload_successful"),
-			[]notice{{"ConfigReloadFailed", "warning", of()}},
+			[]notice{{"ConfigReloadFailed", "warning", s.scraped()}},
 		},
 	} {
 		s.try(fault{
@@ -56,7 +56,7 @@ func (r *rig) drillSettings(t *testing.T) {
 }
 
 // drillStalled is about an exporter that stands still. Before it is a proxy that keeps the last
-// page: without that, a process that stands still cannot be told from one that is gone.
+// page: without that, a process that stands still cannot be told from one that is gone. The page's clock stands still with it.
 func (r *rig) drillStalled(t *testing.T) {
 	t.Helper()
 	sim := simstacktest.Start(t, simstack.Options{})
@@ -72,9 +72,9 @@ func (r *rig) drillStalled(t *testing.T) {
 		cause:  func() { cache.keep(true); s.exporter.Hang() },
 		repair: func() { s.exporter.Resume(); cache.keep(false) },
 		shown: func(p page) bool {
-			return below(float64(time.Now().Add(-45*time.Second).Unix()), "chatstack_poll_last_completed_timestamp_seconds")(p)
+			return below(float64(time.Now().Add(-15*time.Second).Unix()), "chatstack_exporter_time_seconds")(p)
 		},
-		want: []notice{{"PollStalled", "critical", of()}},
+		want: []notice{{"ClockSkew", "warning", s.scraped()}},
 	})
 }
 

@@ -84,6 +84,11 @@ func (s *site) eventually(holds func() bool) bool {
 	return exportertest.Eventually(s.patience, lookEvery, holds)
 }
 
+// scraped are the labels of an alert about the site's exporter itself.
+func (s *site) scraped() map[string]string {
+	return of("instance", strings.TrimPrefix(s.url, "http://"), "job", "chatstack_exporter")
+}
+
 // notice is what must be told of a fault: an alert, its severity, and all labels but these and those that every alert has.
 type notice struct {
 	alert, severity string

@@ -51,7 +51,6 @@ func (r *rig) drillStack(t *testing.T) {
 		cause:  func() { r.containers.Docker("stop", xmpp); s.signal(bridge, syscall.SIGUSR1) },
 		repair: func() { r.containers.Docker("start", xmpp); s.signal(bridge, syscall.SIGUSR1) },
 		want:   []notice{{"ContainerDown", "warning", ofContainer(xmpp)}, {"ContainerDown", "critical", ofContainer(xmpp)}},
-		after:  []notice{{"ContainerRestarts", "warning", ofContainer(xmpp)}},
 	})
 	s.try(fault{
 		name: "XMPP container removed", shown: is(1, "chatstack_container_state", "container", xmpp, "state", "missing"),
