@@ -3,6 +3,7 @@
 package drill
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -12,6 +13,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/realstack"
 )
@@ -109,8 +111,8 @@ func (r *rig) drillResources(t *testing.T) {
 	if err := os.Mkdir(volume, 0o755); err != nil { //nolint:gosec // nothing is in it
 		t.Fatal(err)
 	}
-	const size = 16 << 20
-	if err := syscall.Mount("drill", volume, "tmpfs", 0, fmt.Sprintf("size=%d", size)); err != nil {
+	const size, inodes = 16 << 20, 200
+	if err := syscall.Mount("drill", volume, "tmpfs", 0, fmt.Sprintf("size=%d,nr_inodes=%d", size, inodes)); err != nil {
 		t.Fatalf("mount a volume, which takes root: %v", err)
 	}
 	t.Cleanup(func() {
@@ -152,4 +154,36 @@ func (r *rig) drillResources(t *testing.T) {
 		}
 		s.try(f)
 	}
+	full := of("target", "data")
+	made := 0
+	s.try(fault{
+		name: "volume without inodes", want: []notice{{"DataVolumeInodes", "critical", full}}, may: []notice{{"DataVolumeInodes", "warning", full}},
+		shown: below(4, "chatstack_volume_inodes_free", "volume", "data"),
+		cause: func() {
+			for ; ; made++ {
+				f, err := os.Create(filepath.Join(volume, fmt.Sprint("empty-", made)))
+				if errors.Is(err, syscall.ENOSPC) {
+					return
+				}
+				if err := errors.Join(err, f.Close()); err != nil {
+					t.Fatal(err)
+				}
+			}
+		},
+		repair: func() {
+			for i := range made {
+				if err := os.Remove(filepath.Join(volume, fmt.Sprint("empty-", i))); err != nil {
+					t.Fatal(err)
+				}
+			}
+		},
+	})
+	// A kill counts where the container and its predecessor did not end within half a minute of it.
+	s.patience = 3 * time.Minute
+	s.try(fault{
+		name: "a child process is killed for want of memory, its container goes on", shown: above(0, "chatstack_container_recent_oom_kills", "container", docs),
+		cause:  func() { s.deploy("docs", "--memory", "64m", "--", "lose", "300", "35") },
+		repair: func() {},
+		want:   []notice{{"ContainerOOMKill", "warning", ofContainer(docs)}},
+	})
 }

@@ -54,7 +54,11 @@ alerts:
   data_volume_usage:
     warning: {for: 5s, keep_firing_for: 3s}
     critical: {for: 3s, keep_firing_for: 3s}
+  data_volume_inodes:
+    warning: {for: 5s, keep_firing_for: 3s}
+    critical: {for: 3s, keep_firing_for: 3s}
   container_restarts: {window: 20s}
+  container_oom_kill: {window: 60s}
   container_memory:
     warning: {for: 5s, keep_firing_for: 3s}
     critical: {for: 3s, keep_firing_for: 3s}
