@@ -55,7 +55,7 @@ var rootScenarios = []scenario{
 		`,
 		told: `
 			4m0s chat: MostTargetsDown warning
-			12m0s chat: MostTargetsDown warning is over
+			14m0s chat: MostTargetsDown warning is over
 		`,
 	},
 	{
