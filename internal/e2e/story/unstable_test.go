@@ -120,12 +120,8 @@ var unstableScenarios = []scenario{
 			65m a shows:
 		`,
 		told: `
-			10m0s chat: TargetUnstable warning web
-			10m30s chat: TargetUnstable warning api
-			10m30s chat: TargetUnstable warning other
-			80m0s chat: TargetUnstable warning web is over
-			80m30s chat: TargetUnstable warning api is over
-			80m30s chat: TargetUnstable warning other is over
+			11m0s chat: TargetUnstable warning api; TargetUnstable warning other; TargetUnstable warning web
+			81m0s chat: TargetUnstable warning api is over; TargetUnstable warning other is over; TargetUnstable warning web is over
 		`,
 	},
 	{
