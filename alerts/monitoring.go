@@ -37,10 +37,11 @@ func monitoringAlerts(a *config.Alerts) []alert {
 				". Until it does, no other alert about {{ with $labels.part }}it{{ else }}the stack{{ end }} can fire.",
 		}, {
 			name: "PollStalled", severity: Critical, keep: a.PollStalled.KeepFiringFor,
-			// Both are by the exporter's clock, so that Prometheus' does not matter.
-			expr:        latest(a, "chatstack_exporter_time_seconds") + " - " + latest(a, "chatstack_poll_last_completed_timestamp_seconds") + longer(a.PollStalled.After),
+			// All times are by the exporter's clock, so that Prometheus' does not matter. A page on which that stands still is an old one.
+			expr: latest(a, "chatstack_exporter_time_seconds") + " - " + latest(a, "chatstack_poll_last_completed_timestamp_seconds") + longer(a.PollStalled.After) +
+				fmt.Sprintf(" or changes(%[1]s[%[2]s]) < 1 and count_over_time(%[1]s[%[2]s]) > 3", "chatstack_exporter_time_seconds", seconds(a.PollStalled.After)),
 			summary:     exporter + " has stopped polling; its data is stale.",
-			description: "Its poll loop has stood still" + lasted,
+			description: "Its poll loop has stood still for over " + plain(a.PollStalled.After) + ", or something between it and Prometheus serves an old page.",
 		}, {
 			name: "ConfigReloadFailed", severity: Warning, keep: a.ConfigReloadFailed.KeepFiringFor,
 			expr:        reloaded + " == 0",

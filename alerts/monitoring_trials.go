@@ -104,13 +104,15 @@ func checksumTrials(a *config.Alerts, t *alert) []trial {
 	}
 }
 
-// pollTrials compare two times of one exporter. Only one of the two changes, but in the last trials.
+// pollTrials compare two times of one exporter. The clock goes, by next to nothing, so that the limits are exact, but in the last
+// trials.
 func pollTrials(a *config.Alerts, t *alert) []trial {
 	const now = 1e6
 	after := a.PollStalled.After.Std().Seconds()
 	s := newSubject(a, t, "poll_last_completed_timestamp_seconds", nil, 0)
 	s.good, s.bad, s.each = now-after, now-above(after), true
-	s.beside = []input{{name: "chatstack_exporter_time_seconds", steps: steady(now)}}
+	const tick = -0.001
+	s.beside = []input{{name: "chatstack_exporter_time_seconds", steps: []step{{value: now, by: tick}}}}
 	clock := func(steps ...step) []input {
 		series := s.series(0, steady(s.good)...)
 		series[1].steps = steps
@@ -118,15 +120,29 @@ func pollTrials(a *config.Alerts, t *alert) []trial {
 	}
 	late := now + above(after) - after
 	lostClock := s.series(0, steady(s.bad)...)
-	lostClock[1].steps = []step{{value: now}, {from: rise, value: lost}}
+	lostClock[1].steps = []step{{value: now, by: tick}, {from: rise, value: lost}}
 	within, beyond := rise-1+s.pace.within(a.Lookback), rise-1+s.pace.beyond(a.Lookback)
+	// An old page has the same time again and again. Whether a sample counts that is just as old as the window depends on the version.
+	least, most := rise-2+s.pace.floor(a.PollStalled.After), rise+s.pace.ceil(a.PollStalled.After)
 	return append(s.trials(),
-		trial{name: "its clock goes on", series: clock(step{value: now}, step{from: rise, value: late}), checks: []check{{rise - 1, false}, {rise, true}}},
-		trial{name: "its clock is set back", series: clock(step{value: late}, step{from: rise, value: now}), checks: []check{{rise - 1, true}, {rise + s.pace.ceil(s.keep), false}}},
+		trial{name: "its clock goes on", series: clock(step{value: now, by: tick}, step{from: rise, value: late, by: tick}), checks: []check{{rise - 1, false}, {rise, true}}},
+		trial{name: "its clock is set back", series: clock(step{value: late, by: tick}, step{from: rise, value: now, by: tick}), checks: []check{{rise - 1, true}, {rise + s.pace.ceil(s.keep), false}}},
 		trial{name: "its clock is lost", series: lostClock, checks: []check{{within + s.pace.ceil(s.keep), true}, {beyond + s.pace.ceil(s.keep), false}}},
 		trial{
 			name: "its clock is another one than Prometheus'", checks: []check{{rise, false}},
-			series: []input{from(0, s.name, nil, steady(5e9-after)...), from(0, "chatstack_exporter_time_seconds", nil, steady(5e9)...)},
+			series: []input{from(0, s.name, nil, steady(5e9-after)...), from(0, "chatstack_exporter_time_seconds", nil, step{value: 5e9, by: tick})},
+		},
+		trial{
+			name: "its page stands still", checks: []check{{least, false}, {most, true}},
+			series: clock(step{value: now - after, by: 1}, step{from: rise, value: now}),
+		},
+		trial{
+			name: "three scrapes return the same page", checks: []check{{3, false}},
+			series: clock(step{value: now}, step{from: 3, value: lost}),
+		},
+		trial{
+			name: "four scrapes return the same page", checks: []check{{4, true}},
+			series: clock(step{value: now}, step{from: 4, value: lost}),
 		})
 }
 

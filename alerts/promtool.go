@@ -240,7 +240,7 @@ func text(steps []step, last int) string {
 		}
 		by := ""
 		if s.by != 0 {
-			by = "+" + number(s.by)
+			by = strings.Replace("+"+number(s.by), "+-", "-", 1)
 		}
 		words = append(words, fmt.Sprintf("%s%sx%d", number(s.value), by, n-1))
 	}

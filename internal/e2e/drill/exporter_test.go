@@ -74,7 +74,7 @@ func (r *rig) drillStalled(t *testing.T) {
 		shown: func(p page) bool {
 			return below(float64(time.Now().Add(-15*time.Second).Unix()), "chatstack_exporter_time_seconds")(p)
 		},
-		want: []notice{{"ClockSkew", "warning", s.scraped()}},
+		want: []notice{{"PollStalled", "critical", s.scraped()}},
 	})
 }
 

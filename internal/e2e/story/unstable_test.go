@@ -78,9 +78,9 @@ var unstableScenarios = []scenario{
 			11m30s chat: TargetUnstable warning other
 			33m30s chat: TargetDown warning other
 			35m45s page: TargetDown critical other
+			51m30s chat: TargetUnstable warning other is over
 			53m30s chat: TargetDown warning other is over
 			53m45s page: TargetDown critical other is over
-			54m30s chat: TargetUnstable warning other is over
 		`,
 	},
 	{
@@ -110,8 +110,8 @@ var unstableScenarios = []scenario{
 			40m other is steady
 		`,
 		told: `
-			10m30s chat: TargetUnstable warning other
-			65m30s chat: TargetUnstable warning other is over
+			11m30s chat: TargetUnstable warning other
+			1h6m30s chat: TargetUnstable warning other is over
 		`,
 	},
 	{
@@ -121,15 +121,15 @@ var unstableScenarios = []scenario{
 		`,
 		told: `
 			11m0s chat: TargetUnstable warning api; TargetUnstable warning other; TargetUnstable warning web
-			81m0s chat: TargetUnstable warning api is over; TargetUnstable warning other is over; TargetUnstable warning web is over
+			1h21m0s chat: TargetUnstable warning api is over; TargetUnstable warning other is over; TargetUnstable warning web is over
 		`,
 	},
 	{
 		name: "a container stops again and again", lasts: 80 * time.Minute,
 		script: repeated("web stops", "web starts", time.Minute, 61*time.Minute, 4*time.Minute, 50*time.Second),
 		told: `
-			3m0s chat: ContainerRestarts warning web
-			73m0s chat: ContainerRestarts warning web is over
+			4m0s chat: ContainerRestarts warning web
+			1h9m0s chat: ContainerRestarts warning web is over
 		`,
 	},
 }
