@@ -38,7 +38,7 @@ else
 	$(TEST) -run '$(LONG)' ./collectors ./internal/app ./internal/poll
 endif
 	@# A module of its own, since Prometheus and Alertmanager bring half a thousand others.
-	cd internal/e2e/story && $(GO) vet . && $(TEST) . -story.seeds 0 -story.longest 15m
+	cd internal/e2e/story && $(GO) vet . && $(TEST) . -story.seeds 0 -story.longest 12m
 
 # The packages that start goroutines: `make test` runs them with the race detector, but for LONG_TESTS, which take minutes with it.
 # The simulated stack and the rest are left to test-race.
@@ -163,7 +163,7 @@ soak: ## The exporter at 100 times its rate under faults, SOAKTIME for each of t
 # The name of a test has its seed: STORY='-story.seed N -story.seeds 1' repeats one. A day is a script like any other.
 STORY ?= -story.seed $$(date +%s) -story.seeds 12 -story.lasts 2h
 DAY   ?= 24h
-# No scenario is longer than two days: `make test` plays the short ones.
+# `make test` plays the scenarios of up to 12 minutes; none is longer than this.
 LONGEST ?= 48h
 
 story: ## Random faults in virtual time: whatever is on the page must be told, and nothing else; the last is a day long.
