@@ -183,11 +183,11 @@ func scrapeTrials(a *config.Alerts, t *alert) []trial {
 	p, window := pace(a.Interval), fewestScrapes*a.Lookback
 	rounds, hold, keep := p.ceil(window), p.ceil(t.hold), p.ceil(t.keep)
 	job := map[string]string{"job": a.Job}
-	// every is a scrape each so many rounds, from a round to another.
-	every := func(n, from, to int, value float64) []step {
+	// every is a scrape each so many rounds, up to a round.
+	every := func(n, to int) []step {
 		var steps []step
-		for at := from; at < to; at += n {
-			steps = append(steps, step{from: at, value: value}, step{from: at + 1, value: missing})
+		for at := 0; at < to; at += n {
+			steps = append(steps, step{from: at, value: 1}, step{from: at + 1, value: missing})
 		}
 		return steps
 	}
@@ -195,7 +195,7 @@ func scrapeTrials(a *config.Alerts, t *alert) []trial {
 	// In any window of enough there are enough scrapes, and in none of tooFew.
 	enough, tooFew := p.floor(a.Lookback), p.ceil(window)/(fewestScrapes-1)+1
 	last := begin + rounds + hold + 2*tooFew
-	seldom := from(0, "up", job, every(tooFew, 0, last+1, 1)...)
+	seldom := from(0, "up", job, every(tooFew, last+1)...)
 	// again is when there are enough scrapes again if they are in each round after the last, with those at the edge of the window or without.
 	again := func(edge config.Duration) int {
 		for n := last + 1; ; n++ {
@@ -211,16 +211,16 @@ func scrapeTrials(a *config.Alerts, t *alert) []trial {
 		}
 	}
 	return []trial{
-		{name: "scrapes as far apart as may be", series: []input{from(0, "up", job, every(enough, 0, last+1, 1)...)}, checks: []check{{last - 1, false}, {last, false}}},
+		{name: "scrapes as far apart as may be", series: []input{from(0, "up", job, every(enough, last+1)...)}, checks: []check{{last - 1, false}, {last, false}}},
 		{name: "scrapes a little further apart", series: []input{seldom}, checks: []check{{hold - 1, false}, {hold, true}, {last, true}}},
-		{name: "another job", series: []input{from(0, "up", map[string]string{"job": a.Job + "2"}, every(tooFew, 0, last+1, 1)...)}, checks: []check{{last, false}}},
+		{name: "another job", series: []input{from(0, "up", map[string]string{"job": a.Job + "2"}, every(tooFew, last+1)...)}, checks: []check{{last, false}}},
 		{name: "an exporter is found", series: []input{from(0, "up", job, step{value: lost}, step{from: rise, value: 1})}, checks: []check{{rise + hold - 1, false}, {rise + hold, false}, {last, false}}},
 		{name: "an exporter is down", series: []input{from(0, "up", job, steady(0)...)}, checks: []check{{last, false}}},
 		{name: "one of two exporters", series: []input{seldom, from(1, "up", job, steady(1)...)}, checks: []check{{last, true}}},
-		{name: "both exporters", series: []input{seldom, from(1, "up", job, every(tooFew, 0, last+1, 1)...)}, checks: []check{{last, true}}, each: true},
+		{name: "both exporters", series: []input{seldom, from(1, "up", job, every(tooFew, last+1)...)}, checks: []check{{last, true}}, each: true},
 		{
 			name: "scrapes are close again", checks: []check{{last, true}, {again(1) - 1 + keep, true}, {again(0) + keep, false}},
-			series: []input{from(0, "up", job, append(every(tooFew, 0, last+1, 1), step{from: last + 1, value: 1})...)},
+			series: []input{from(0, "up", job, append(every(tooFew, last+1), step{from: last + 1, value: 1})...)},
 		},
 	}
 }

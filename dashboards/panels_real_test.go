@@ -640,7 +640,7 @@ func (s *site) checkNames(all map[string]string) {
 			return nil
 		})
 	}
-	shown["chatstack_container_memory_excused"] = true // the container's own excuse is shown, which is the same or more
+	shown["chatstack_container_memory_excused"] = true                                   // the container's own excuse is shown, which is the same or more
 	shown["chatstack_volume_inodes"], shown["chatstack_volume_inodes_free"] = true, true // their ratio is shown
 	for _, name := range slices.Sorted(maps.Keys(s.seen)) {
 		if strings.HasPrefix(name, "chatstack_") && !shown[name] {

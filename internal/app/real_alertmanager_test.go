@@ -339,14 +339,12 @@ func TestRealAlertmanagerTellsTheRightPeople(t *testing.T) {
 		labels("alertname", "DataVolumeFilling", "severity", "warning", "volume", "data"),
 		labels("alertname", "TargetDown", "severity", "critical", "target", "a"),
 	)
-	for alert, state := range map[string]string{
+	maps.Copy(want, map[string]string{
 		"MostTargetsDown warning": "active", "MostTargetsDown critical": "active", "TargetDown warning foreign": "active",
 		"ExporterDown critical foreign": "active", "DataVolumeUsage critical foreign": "active", "DataVolumeFilling warning": "active",
 		"ContainerDown warning local": "suppressed", "ContainerDown warning elsewhere": "suppressed", "ContainerUnhealthy warning local": "suppressed",
 		"TargetDown critical": "active",
-	} {
-		want[alert] = state
-	}
+	})
 	if got := awaitStates(t, am.URL(), want); !maps.Equal(got, want) {
 		t.Errorf("states while most targets are down (-want +got):\n%s", cmp.Diff(want, got))
 	}

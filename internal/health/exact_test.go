@@ -25,10 +25,9 @@ func (w *world) problem(name, alert string) (Problem, bool) {
 }
 
 // second adds an engine that has this container.
-func (w *world) second(c Container) *Container {
+func (w *world) second(c Container) {
 	c.Host, c.Expected = "second", true
 	w.Engines = append(w.Engines, Engine{Host: c.Host, Read: true, Containers: []Container{c}})
-	return &w.Engines[1].Containers[0]
 }
 
 // TestConditionsHaveExactThresholds holds for each alert on a condition how long it waits, and how bad it is then.

@@ -218,7 +218,7 @@ type Verdict struct {
 	// RecentRestarts and RecentKills are those within the windows of their alerts, without the excused ones. A kill that ended the
 	// container is no recent kill.
 	RecentRestarts, RecentKills uint64
-	Excuse         Excuse
+	Excuse                      Excuse
 	// ExcusedFailures are failed readings that something else explains, or that TargetDown has told of.
 	ExcusedFailures uint64
 	// MemoryTold says that the alert on the container's memory fires, so that the excuse does not hold it back.

@@ -9,8 +9,12 @@ import (
 func TestTargetThatDoesNotPageWarnsAtMost(t *testing.T) {
 	conditions := func(w *world) []Condition {
 		return []Condition{
-			{Alert: AlertComponentDisconnected, Of: "bridge", Holds: true}, {Alert: AlertServicesUnlinked, Holds: true}, {Alert: AlertCacheExhausted, Holds: true},
-			{Alert: AlertServedNotRenewed, Holds: true, Ends: w.now}, {Alert: AlertCertificateExpiry, Ends: w.now}, {Alert: AlertVolumeUsage, Used: 1},
+			{Alert: AlertComponentDisconnected, Of: "bridge", Holds: true},
+			{Alert: AlertServicesUnlinked, Holds: true},
+			{Alert: AlertCacheExhausted, Holds: true},
+			{Alert: AlertServedNotRenewed, Holds: true, Ends: w.now},
+			{Alert: AlertCertificateExpiry, Ends: w.now},
+			{Alert: AlertVolumeUsage, Used: 1},
 		}
 	}
 	for _, warnOnly := range []bool{false, true} {

@@ -87,7 +87,7 @@ func (m *memory) conclude(r *Report, now time.Time) {
 		}
 	}
 	for i := range r.Problems {
-		if p := &r.Problems[i]; p.Subject == health.ExporterSubject {
+		if p := &r.Problems[i]; p.OfAll() {
 			worst = max(worst, p.Level())
 		}
 	}

@@ -27,6 +27,9 @@ type Problem struct {
 // Level is how bad it is.
 func (p *Problem) Level() Level { return levelOf(&p.Problem) }
 
+// OfAll reports whether it is about all that the exporter watches, not about one target or container.
+func (p *Problem) OfAll() bool { return p.Subject == health.ExporterSubject }
+
 // judged is the judgement with its problems in words.
 type judged struct {
 	*health.Judgement
@@ -257,7 +260,7 @@ func (j *judged) describeContainer(in *Input, p *health.Problem, f *facts, past 
 		return text, todo + " why it ended: " + logs
 	case health.AlertContainerOOMKill:
 		return fmt.Sprintf("the kernel killed one of its processes %s within %s, since memory was short; it went on running, which counts until %s",
-			times(float64(j.Verdicts[p.Subject].RecentKills)), ago(in.Alerts.ContainerOOMKill.Window.Std()), soon(now, p.Ends)),
+				times(float64(j.Verdicts[p.Subject].RecentKills)), ago(in.Alerts.ContainerOOMKill.Window.Std()), soon(now, p.Ends)),
 			"Find out which with dmesg or journalctl -k, then give it more memory or find out what uses it: docker stats " + p.Name
 	default: // memory
 		limit, todo := in.Alerts.ContainerMemory.Critical.Over, "Find out what uses it, or give the container a limit."
