@@ -154,7 +154,6 @@ var exporterFaults = []fault[*exporter]{
 		w.start(e)
 	}, nil},
 	{"reaches nothing", "reaches all", func(_ *world, e *exporter) { e.offline.Store(true) }, func(_ *world, e *exporter) { e.offline.Store(false) }},
-	{"sees nobody", "sees people", func(_ *world, e *exporter) { e.people = 0 }, func(_ *world, e *exporter) { e.people = 1 }},
 	{"cannot be scraped", "can be scraped", func(_ *world, e *exporter) { e.unreachable = true }, func(_ *world, e *exporter) { e.unreachable = false }},
 }
 
@@ -162,18 +161,6 @@ var exporterFaults = []fault[*exporter]{
 var prometheusFaults = []fault[*server]{
 	{"stops", "starts", func(w *world, p *server) { p.stop(w.T) }, func(w *world, p *server) { p.start(w.T) }},
 	{"loses its data", "", func(w *world, _ *server) { w.forget() }, nil},
-	{"remembers people", "", func(w *world, p *server) {
-		w.forget()
-		p.remember(w.T, 12*time.Hour, 0, map[string]float64{"chatstack:xmpp_sessions": 7, "chatstack:irc_users": 5})
-	}, nil},
-	{"remembers few", "", func(w *world, p *server) {
-		w.forget()
-		p.remember(w.T, 12*time.Hour, 0, map[string]float64{"chatstack:xmpp_sessions": 4, "chatstack:irc_users": 4})
-	}, nil},
-	{"remembers 2 hours", "", func(w *world, p *server) {
-		w.forget()
-		p.remember(w.T, 2*time.Hour, 0, map[string]float64{"chatstack:xmpp_sessions": 7, "chatstack:irc_users": 7})
-	}, nil},
 	{"restarts", "", func(w *world, p *server) {
 		p.stop(w.T)
 		p.start(w.T)
@@ -210,9 +197,9 @@ func (w *world) happen(what string) {
 	known := false
 	switch {
 	case i >= 0:
-		known = act(w, exporterFaults, verb, w.exporters[i]) || act(w, gapFaults, verb, w.exporters[i])
+		known = act(w, exporterFaults, verb, w.exporters[i]) || act(w, gapFaults, verb, w.exporters[i]) || act(w, valueFaults, verb, w.exporters[i])
 	case name == "prometheus":
-		known = act(w, prometheusFaults, verb, w.prometheus) || act(w, clockFaults, verb, w.prometheus)
+		known = act(w, prometheusFaults, verb, w.prometheus) || act(w, clockFaults, verb, w.prometheus) || act(w, memories, verb, w.prometheus)
 	case name == "stack":
 		known = act(w, stackFaults, verb, s)
 	case name == "engine":

@@ -160,13 +160,17 @@ func (p *server) scrape(tb testing.TB, instance string, page []byte, given map[s
 	must(tb, app.Commit())
 }
 
-// remember stores what series of the environment prod were until now, in each round since so long ago. It must have no data.
-func (p *server) remember(tb testing.TB, began, ended time.Duration, values map[string]float64) {
+// remember stores what series of the environment prod were until now, in each round since so long ago: on a line from its first
+// value to its last. It must have no data.
+func (p *server) remember(tb testing.TB, began, ended time.Duration, lines map[string][2]float64) {
 	tb.Helper()
 	app := p.db.Appender(tb.Context())
 	for ago := began; ago > ended; ago -= interval {
-		for name, v := range values {
-			_, err := app.Append(0, labels.FromStrings(model.MetricNameLabel, name, "env", "prod"), p.now().Add(-ago).UnixMilli(), v)
+		for series, line := range lines {
+			l, err := parser.NewParser(parser.Options{}).ParseMetric(series)
+			must(tb, err)
+			v := line[0] + (line[1]-line[0])*float64(began-ago)/float64(began-ended)
+			_, err = app.Append(0, labels.NewBuilder(l).Set("env", "prod").Labels(), p.now().Add(-ago).UnixMilli(), v)
 			must(tb, err)
 		}
 	}

@@ -82,6 +82,95 @@ var valueScenarios = []scenario{
 			0s a sees nobody
 		`,
 	},
+	{
+		name: "a volume fills, until somebody makes room", lasts: 115 * time.Minute,
+		script: `
+			0s prometheus remembers a volume fill
+			0s a sees the volume fill
+			40m a sees room on the volume
+		`,
+		told: `
+			32m0s chat: DataVolumeFilling warning
+			1h42m0s chat: DataVolumeFilling warning is over
+		`,
+	},
+	{
+		name: "a volume was filled by one large file", lasts: 45 * time.Minute,
+		script: `
+			0s prometheus remembers a large file
+			0s a sees the volume stand
+		`,
+	},
+	{
+		name: "somebody tries passwords in bursts", lasts: 10 * time.Minute,
+		script: `
+			0s prometheus remembers failed logins
+			1m a sees 120 failed logins
+		`,
+		told: `4m30s chat: XMPPAuthFailuresSustained warning`,
+	},
+	{
+		name: "somebody forgot a password", lasts: 10 * time.Minute,
+		script: `
+			0s prometheus remembers failed logins
+			1m a sees 10 failed logins
+		`,
+	},
+}
+
+// valueFaults are values that an exporter's page has.
+var valueFaults = []fault[*exporter]{
+	{"sees nobody", "sees people", func(_ *world, e *exporter) { e.sees = people(0) }, func(_ *world, e *exporter) { e.sees = people(1) }},
+	{"sees the volume fill", "sees room on the volume", func(_ *world, e *exporter) {
+		e.sees = volume(0.7, 0.1/6)
+	}, func(_ *world, e *exporter) { e.sees = volume(0.3, 0) }},
+	{"sees the volume stand", "", func(_ *world, e *exporter) { e.sees = volume(0.7, 0) }, nil},
+	{"sees 120 failed logins", "", func(_ *world, e *exporter) { e.sees = failedLogins(120) }, nil},
+	{"sees 10 failed logins", "", func(_ *world, e *exporter) { e.sees = failedLogins(10) }, nil},
+}
+
+func people(number int) func() string {
+	return func() string {
+		return fmt.Sprintf("chatstack_xmpp_sessions %d\nchatstack_irc_users %[1]d\n", number)
+	}
+}
+
+// volume has a part of it used, and so much more of it each hour.
+func volume(used, hourly float64) func() string {
+	began := time.Now()
+	return func() string {
+		return fmt.Sprintf("chatstack_volume_used_ratio{volume=\"data\"} %g\n", used+hourly*time.Since(began).Hours())
+	}
+}
+
+// failedLogins are so many within the next two minutes.
+func failedLogins(number float64) func() string {
+	const burst = 2 * time.Minute
+	began := time.Now()
+	return func() string {
+		return fmt.Sprintf("xmpp_c2s_auth_failure_total{host=\"chat.test\"} %g\n", number*min(1, float64(time.Since(began))/float64(burst)))
+	}
+}
+
+// memories are what Prometheus has of the time before.
+var memories = []fault[*server]{
+	remembers("people", 12*time.Hour, map[string][2]float64{"chatstack:xmpp_sessions": {7, 7}, "chatstack:irc_users": {5, 5}}),
+	remembers("few", 12*time.Hour, map[string][2]float64{"chatstack:xmpp_sessions": {4, 4}, "chatstack:irc_users": {4, 4}}),
+	remembers("2 hours", 2*time.Hour, map[string][2]float64{"chatstack:xmpp_sessions": {7, 7}, "chatstack:irc_users": {7, 7}}),
+	remembers("a volume fill", 6*time.Hour, map[string][2]float64{`chatstack:volume_used_ratio{volume="data"}`: {0.6, 0.7}}),
+	remembers("failed logins", 50*time.Minute, map[string][2]float64{`chatstack:xmpp_auth_failures_per_minute{instance="a",job="chatstack_exporter"}`: {11, 11}}),
+	{"remembers a large file", "", func(w *world, p *server) {
+		w.forget()
+		p.remember(w.T, 6*time.Hour, time.Hour, map[string][2]float64{`chatstack:volume_used_ratio{volume="data"}`: {0.2, 0.2}})
+		p.remember(w.T, time.Hour, 0, map[string][2]float64{`chatstack:volume_used_ratio{volume="data"}`: {0.7, 0.7}})
+	}, nil},
+}
+
+func remembers(what string, long time.Duration, lines map[string][2]float64) fault[*server] {
+	return fault[*server]{"remembers " + what, "", func(w *world, p *server) {
+		w.forget()
+		p.remember(w.T, long, 0, lines)
+	}, nil}
 }
 
 // span is a value that a series has for a time.
@@ -131,7 +220,7 @@ func TestAlertsLookBackForADay(t *testing.T) {
 				}
 				for _, s := range c.spans {
 					if s.value >= 0 {
-						p.remember(t, left, left-s.lasts, map[string]float64{series[name]: s.value})
+						p.remember(t, left, left-s.lasts, map[string][2]float64{series[name]: {s.value, s.value}})
 					}
 					left -= s.lasts
 				}

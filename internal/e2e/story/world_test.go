@@ -99,8 +99,8 @@ type exporter struct {
 	// every is how many intervals there are between two scrapes, if that is set.
 	every   int
 	offline atomic.Bool
-	// people are how many its page has on each network, none if it is below 0.
-	people int
+	// sees are series that its page has besides; nil for none.
+	sees func() string
 	// scraped is what the pages said that Prometheus has, oldest first.
 	scraped []scraped
 }
@@ -157,7 +157,7 @@ func play(t *testing.T, exporters []exporterSpec, needs map[string]string, story
 			if w.sites[spec.env] == nil {
 				w.build(spec, needs)
 			}
-			e := &exporter{exporterSpec: spec, site: w.sites[spec.env], people: -1}
+			e := &exporter{exporterSpec: spec, site: w.sites[spec.env]}
 			if spec.saves {
 				e.stateFile = filepath.Join(t.TempDir(), "state.json")
 			}
@@ -307,8 +307,8 @@ func (w *world) page(e *exporter) []byte {
 	defer response.Body.Close() //nolint:errcheck // it is read to its end
 	body, err := io.ReadAll(response.Body)
 	must(w.T, err)
-	if e.people >= 0 {
-		body = fmt.Appendf(bytes.TrimSuffix(body, []byte("# EOF\n")), "chatstack_xmpp_sessions %d\nchatstack_irc_users %[1]d\n# EOF\n", e.people)
+	if e.sees != nil {
+		body = fmt.Appendf(bytes.TrimSuffix(body, []byte("# EOF\n")), "%s# EOF\n", e.sees())
 	}
 	return body
 }
