@@ -32,11 +32,11 @@ func (r *round) judgeMost() {
 		return
 	}
 	most := func(n int) bool { return int64(n)*100 > r.judge.alerts.MostTargetsDown.Over*int64(all) }
-	roots, since := r.roots()
+	roots, since, pages := r.roots()
 	holds := most(down) && len(roots) >= fewRoots
 	for _, severity := range []Severity{Warning, Critical} {
 		v := &ConditionVerdict{Alert: AlertMostTargetsDown, Severity: severity}
-		if holds {
+		if holds && (pages || severity == Warning) {
 			p := r.begin(problemKey{Subject: ExporterSubject, alert: AlertMostTargetsDown, severity: severity}, since, !most(down-unsure))
 			p.condition, p.Consequences = v, roots
 			r.decideOn(p)
@@ -50,17 +50,18 @@ func (r *round) judgeMost() {
 }
 
 // roots are the targets and containers that are down, and that nothing holds back. What began within the last minute is taken for
-// one event, which began with the first of them.
-func (r *round) roots() (list []Subject, since time.Time) {
+// one event, which began with the first of them. pages says that one of them alone would page.
+func (r *round) roots() (list []Subject, since time.Time, pages bool) {
 	since = r.now
 	for _, p := range r.problems {
 		if !p.Excuse.Holds() && slices.Contains([]string{AlertTargetDown, AlertContainerDown, AlertContainerMissing}, p.Alert) {
 			list = append(list, p.Subject)
+			pages = pages || !p.warnOnly
 			if p.Since.Before(since) && r.now.Sub(p.Since) <= earlier {
 				since = p.Since
 			}
 		}
 	}
 	slices.SortFunc(list, compareSubjects)
-	return list, since
+	return list, since, pages
 }

@@ -220,3 +220,16 @@ func TestLostEngineIsNotMostTargets(t *testing.T) {
 	w.pass(time.Hour)
 	w.wantMost("well")
 }
+
+func TestMostTargetsDownPageOnlyIfOneOfThemDoes(t *testing.T) {
+	w := many(t, 5, 1)
+	for i := range 4 {
+		w.target(fmt.Sprint("t", i)).WarnOnly = true
+	}
+	w.loseFirst(4, 0)
+	w.pass(10 * time.Minute)
+	w.wantMost("warning")
+	w.container("c0").State = "exited"
+	w.pass(10 * time.Minute)
+	w.wantMost("critical")
+}
