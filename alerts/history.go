@@ -42,13 +42,14 @@ func historyAlerts(a *config.Alerts) []alert {
 }
 
 // fillingAlert asks the trend of each half of the window: one large file makes a trend of one half, but not of both.
+// predict_linear counts from the time of the evaluation, whatever the offset is.
 func fillingAlert(a *config.Alerts) alert {
 	f := &a.DataVolumeFilling
 	half := f.Window / 2
 	return alert{
 		name: "DataVolumeFilling", severity: Warning, hold: f.For, keep: f.KeepFiringFor,
-		expr: fmt.Sprintf("%s > %s and predict_linear(%[1]s[%[3]s], %[4]s) > 1 and predict_linear(%[1]s[%[3]s] offset %[3]s, %[5]s) > 1",
-			volumeUsed, number(float64(f.Over)/100), seconds(half), number(f.Within.Std().Seconds()), number((f.Within + half).Std().Seconds())),
+		expr: fmt.Sprintf("%s > %s and predict_linear(%[1]s[%[3]s], %[4]s) > 1 and predict_linear(%[1]s[%[3]s] offset %[3]s, %[4]s) > 1",
+			volumeUsed, number(float64(f.Over)/100), seconds(half), number(f.Within.Std().Seconds())),
 		summary:     "Volume {{ $labels.volume }} will be full within " + plain(f.Within) + ".",
 		description: "It is {{ $value | humanizePercentage }} full, and has been filling for " + plain(f.Window) + ".",
 	}

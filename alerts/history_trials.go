@@ -49,7 +49,7 @@ func fillingTrials(a *config.Alerts, t *alert) []trial {
 	}
 	trials = append(trials, trial{name: "one large file", series: files(at(1) + first), checks: never},
 		trial{name: "one large file, and nothing is known of the time before", series: files(first), checks: []check{{first + at(1.45), false}}},
-		trial{name: "a large file after a long time", series: files(first, first+at(2.05)), checks: []check{{first + at(2.45), false}}})
+		trial{name: "a large file after a long time", series: files(at(0.5), at(0.5)+at(2.05)), checks: []check{{at(0.5) + at(2.45), false}}})
 	// A file must be some way inside a half to make a trend of it.
 	share := 1.1 * (size + 0.01*left) / (6 * size * (within/half + 0.5))
 	inside := (1-math.Sqrt(1-4*share))/2 + 3/half
@@ -104,6 +104,7 @@ func sustainedTrials(a *config.Alerts, t *alert) []trial {
 			trial{name: "bursts over a longer time", series: []input{bursts(0, "x", 1.005, long...)}, checks: []check{{long[many-1] + seen, false}, {long[many-1] + n, false}}},
 			trial{name: "bursts on two hosts", series: []input{bursts(0, "x", 0.505, short...), bursts(0, "y", 0.5, short...)}, checks: []check{{fires, true}}},
 			trial{name: "one of two exporters sees bursts", series: []input{bursts(0, "x", 1.005, short...), count(1, "x", steady(before)...)}, checks: []check{{fires, true}}},
+			trial{name: "both exporters see bursts", series: []input{bursts(0, "x", 1.005, short...), bursts(1, "x", 1.005, short...)}, checks: []check{{fires, true}}},
 			trial{name: "each of two exporters sees few", series: []input{bursts(0, "x", 0.6, short...), bursts(1, "x", 0.6, short...)}, checks: []check{{fires, false}}},
 			trial{name: "the server begins to count anew", series: []input{count(0, "x", slices.Concat(
 				bursts(0, "x", 0.995, short...).steps[:many], []step{{from: last - 2, value: 0}, {from: last, value: 1.5 * total / many}},
@@ -147,6 +148,7 @@ func goneTrials(a *config.Alerts, t *alert, name, excuse string, typical int64) 
 		{name: "there were fewer", series: []input{people(0, step{value: usual - 1}, step{from: leaves, value: 0})}, checks: silent},
 		{name: "one stays", series: []input{people(0, step{value: usual}, step{from: leaves, value: 1})}, checks: silent},
 		{name: "one of two exporters sees nobody", series: []input{people(0, gone...), people(1, steady(usual)...)}, checks: []check{{fires, true}}},
+		{name: "both exporters see nobody", series: []input{people(0, gone...), people(1, gone...)}, checks: []check{{fires, true}}},
 		{name: "two exporters see half as many", series: []input{people(0, step{value: usual / 2.5}, step{from: leaves, value: 0}), people(1, step{value: usual / 2.5}, step{from: leaves, value: 0})}, checks: silent},
 		{name: "all scrapes are lost", series: []input{people(0, append(slices.Clone(gone), step{from: back, value: lost})...)}, checks: []check{{within + keep, true}, {beyond + keep, false}}},
 		{name: "maintenance begins", series: excused(step{value: lost}, step{from: back, value: 1}), checks: []check{{back - 1, true}, {back + keep - 1, true}, {back + keep, false}}},
@@ -185,6 +187,7 @@ func splitTrials(a *config.Alerts, t *alert) []trial {
 			{split - 1, false}, {fires - 1, false}, {fires, true}, {back + keep - 1, true}, {back + keep, false},
 		}},
 		{name: "one of two exporters sees it", series: []input{servers(0, gone...), servers(1, steady(3)...)}, checks: []check{{fires, true}}},
+		{name: "both exporters see it", series: []input{servers(0, gone...), servers(1, gone...)}, checks: []check{{fires, true}}},
 		{name: "one is added", series: []input{servers(0, step{value: 3}, step{from: split, value: 4})}, checks: []check{{fires, false}}},
 		{name: "all scrapes are lost", series: []input{servers(0, then(step{from: back, value: lost})...)}, checks: []check{{within + keep, true}, {beyond + keep, false}}},
 		{name: "maintenance begins", series: excused(step{value: lost}, step{from: back, value: 1}), checks: []check{{back - 1, true}, {back + keep - 1, true}, {back + keep, false}}},

@@ -141,6 +141,14 @@ func pollTrials(a *config.Alerts, t *alert) []trial {
 			series: clock(step{value: now}, step{from: 3, value: lost}),
 		},
 		trial{
+			name: "most scrapes are lost, and four in the time return the same page", checks: []check{{rise + s.pace.within(a.PollStalled.After), true}},
+			series: clock(step{value: lost}, step{from: rise, value: now}, step{from: rise + 1, value: lost}, step{from: rise + s.pace.within(a.PollStalled.After) - 2, value: now}),
+		},
+		trial{
+			name: "most scrapes are lost, and three in the time return the same page", checks: []check{{rise + s.pace.beyond(a.PollStalled.After), false}},
+			series: clock(step{value: lost}, step{from: rise, value: now}, step{from: rise + 1, value: lost}, step{from: rise + s.pace.beyond(a.PollStalled.After) - 2, value: now}),
+		},
+		trial{
 			name: "four scrapes return the same page", checks: []check{{4, true}},
 			series: clock(step{value: now}, step{from: 4, value: lost}),
 		})

@@ -96,8 +96,10 @@ var equivalent = []struct{ rule, changed, why string }{
 	{"ClockSkew warning", `^no target="" in `, "the other side of the difference has it"},
 	{"HonorLabelsOff warning", `^range of chatstack_label_check\{`, "both sides are lost together, and the alert waits for longer"},
 	{"Watchdog none", `^1 to |^keep_firing_for`, "it fires whatever the value is, and never ends"},
-	{"XMPPAuthFailureRate .*", `^> to >= of `, "no rate is exactly the limit"},
-	{".*", `^last_over_time\(chatstack_(rules_info|target_info|container_info|label_check|volume_excused|tls_certificate_excused|xmpp_auth_failures_excused)\b.* to (max|min)_over_time$`, "it is 1 whenever it is there"},
+	{"XMPPAuthFailure(Rate|sSustained) .*", `^> to >= of `, "no rate is exactly the limit"},
+	{"DataVolumeFilling warning", `^> to >= of `, "a volume that fills is not at the limit for long, and a full one has DataVolumeUsage"},
+	{"(XMPPSessions|IRCUsers)Gone warning", `^range of .*: 24h0m0s to `, "a day has too many rounds to be tried; TestAlertsLookBackForADay tries it"},
+	{".*", `^last_over_time\(chatstack_(rules_info|target_info|container_info|label_check|volume_excused|tls_certificate_excused|xmpp_auth_failures_excused|xmpp_sessions_excused|irc_excused)\b.* to (max|min)_over_time$`, "it is 1 whenever it is there"},
 	{"DataVolumeUsage critical", `^range of chatstack:volume_used_ratio: 1m0s to 45s$`, "Prometheus 3 has the same two rounds in both"},
 	{"chatstack:container_down", `0 to -1$|0 to 1$|> to >= of`, "TargetDown waits for longer than a minute"},
 }
