@@ -27,7 +27,15 @@ func fillingTrials(a *config.Alerts, t *alert) []trial {
 	for _, n := range []int{begin + hold - 1, begin + hold, end - 1} {
 		edges = append(edges, check{n, n >= begin+hold})
 	}
+	// A line with a bend, of which one half crosses the limit at the beginning, and the other has done so. It fills faster by so little
+	// that the newer half alone is not full in time before.
+	slowly, more := line(begin, 1-0.4*left, slow), 1+0.4/(within/half+1)
+	later, sooner := begin+hold-at(1)+1, begin-at(1)-2
 	trials := []trial{
+		{name: "it fills faster later", series: used(slowly, step{from: later, value: slowly.value + slow*float64(later), by: more * slow}), checks: edges},
+		{name: "it fills slower later", series: used(
+			step{value: slowly.value + (1-more)*slow*float64(sooner), by: more * slow}, step{from: sooner, value: slowly.value + slow*float64(sooner), by: slow},
+		), checks: edges},
 		{name: "it fills, and exceeds the limit", series: falls, checks: append(slices.Clone(edges), check{end + keep - 1, true}, check{end + keep, false})},
 		{name: "it exceeds the limit, and fills faster", series: used(line(begin, 1-0.4*left, slow)), checks: edges},
 		{name: "it is full, and stays so", series: used(steady(1)...), checks: []check{{begin + hold, false}}},
