@@ -95,6 +95,9 @@ func TestRealNginxServesThePageBelowAPath(t *testing.T) {
 				t.Errorf("%s: link %q: %v", queue[0], link[1], err)
 				continue
 			}
+			if to.IsAbs() && strings.Contains(queue[0], "/runbooks/") {
+				continue // the README, Prometheus
+			}
 			if to.Host != "" || !strings.HasPrefix(to.Path, "/chat-status/") {
 				t.Errorf("%s: link %q leads out of the path", queue[0], link[1])
 			} else if !seen[to.RequestURI()] {
