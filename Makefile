@@ -176,7 +176,7 @@ mutate-rules: $(call to_build,$(PROMTOOL)) ## Change everything in the alert rul
 
 # MUTATE='judge.go:4' tries only the lines that match.
 mutate-health: ## Change everything in internal/health, one thing at a time: one of its tests must fail for each.
-	$(GO) run .ci/tools/mutants/main.go ./internal/health $(MUTATE)
+	$(GO) run .ci/tools/mutants/main.go ./internal/health '$(MUTATE)'
 
 cross: ## Build for macOS, FreeBSD and OpenBSD.
 	$(GO) test -count=1 -tags cross -run '^TestBuildsForOtherSystems$$' ./internal/release

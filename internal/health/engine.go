@@ -42,7 +42,7 @@ func (j *Judge) trackEngine(target Subject, v *Verdict, now time.Time) {
 		known = &span{Began: j.problems[problemKey{Subject: target, alert: AlertTargetDown}].Since}
 		j.unavailable[target], j.changed = known, true
 	case v.Down == 0 && lasting:
-		known.Ended, j.changed = now, true
+		known.Ended = now // its problem ends too: that is saved
 	}
 	if v.Down > 0 {
 		known.Down = now
@@ -51,17 +51,17 @@ func (j *Judge) trackEngine(target Subject, v *Verdict, now time.Time) {
 
 // ofEngine returns the engine on which the target's container is, if that cannot be read and explains that the target has been
 // down since then. It does not if the target was up for a while without it, or pages and the engine does not.
-func (x *causes) ofEngine(t *Target, host string, since time.Time) (cause, bool) {
+func (x *causes) ofEngine(t *Target, host string, since time.Time) (found cause, ok bool) {
 	e := x.engines[host]
 	if e == nil || e.Name == t.Name || e.WarnOnly && !t.WarnOnly {
-		return cause{}, false
+		return
 	}
 	s, lookback := TargetSubject(e.Name), x.judge.alerts.Lookback.Std()
 	known := x.judge.unavailable[s]
 	if known == nil || !known.lately(x.now, lookback) || x.judge.well[t.Name].Sub(known.Began) > lookback {
-		return cause{}, false
+		return
 	}
-	found := cause{Excuse{ReasonDependency, e.Name, s}, known.Began, !known.Ended.IsZero()}
+	found = cause{Excuse{ReasonDependency, e.Name, s}, known.Began, !known.Ended.IsZero()}
 	if x.underMaintenance(s) {
 		found.Reason = ReasonMaintenance
 	}

@@ -1,6 +1,7 @@
 package health
 
 import (
+	"reflect"
 	"testing"
 	"time"
 )
@@ -42,8 +43,8 @@ func TestLostEngineExcusesItsTargets(t *testing.T) {
 		w.lose("irc", "elsewhere")
 		w.pass(time.Hour)
 		w.want("docker TargetDown critical 1h0m0s", "elsewhere TargetDown critical 1h0m0s", "irc TargetDown pending 1h0m0s dependency(docker)")
-		if got := w.last.Servers["irc"]; got.Container != "irc" || got.Host != "local" {
-			t.Errorf("%s: its container is %+v", name, got)
+		if got, want := w.last.Servers["irc"], (Server{Container: "irc", Host: "local", Inferred: configure == nil}); !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: its container is %+v, want %+v", name, got, want)
 		}
 		w.restart(true)
 		w.look()
@@ -138,4 +139,93 @@ func TestContainerStaysTheCauseOnALostEngine(t *testing.T) {
 	w.loseEngine(true)
 	w.pass(time.Minute)
 	w.want("docker TargetDown pending 1m0s", "irc ContainerDown pending 1m0s unknown", "irc TargetDown pending 2m0s container(irc)")
+}
+
+// TestContainerIsWhereItWasSeenLast changes how a target's container is found, or where it is, around the loss of an engine.
+// Twenty minutes are longer than what was read of an engine is kept.
+func TestContainerIsWhereItWasSeenLast(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(w *world)
+		want   Server
+	}{
+		"nothing changes":       {func(*world) {}, Server{Container: "irc", Host: "local", Inferred: true}},
+		"its address changes":   {func(w *world) { w.target("irc").HostName = "other" }, Server{}},
+		"its container is told": {func(w *world) { w.target("irc").Container = "other" }, Server{Container: "other"}},
+		"it moved": {
+			func(w *world) {
+				w.Engines[1].Containers = []Container{{Host: "far", Name: "irc", State: Running, HostNames: []string{"irc"}}}
+			},
+			Server{Container: "irc", Host: "far", Inferred: true},
+		},
+		"it was removed, and the other engine is lost": {
+			func(w *world) { w.Engines[0].Read, w.Engines[0].Containers, w.Engines[1].Read = true, nil, false }, Server{},
+		},
+	} {
+		w := engineWorld(t, func(w *world) { w.Engines = append(w.Engines, Engine{Host: "far", Read: true}) })
+		w.loseEngine(true)
+		w.pass(20 * time.Minute)
+		c.change(w)
+		w.look()
+		if got := w.last.Servers["irc"]; !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%s: its container is %+v, want %+v", name, got, c.want)
+		}
+	}
+}
+
+// TestOnlyAnUnreadEngineMayHaveAnUnknownContainer asks for the engine of a container that no engine was seen to have.
+func TestOnlyAnUnreadEngineMayHaveAnUnknownContainer(t *testing.T) {
+	for name, c := range map[string]struct {
+		container string
+		engines   []Engine
+		want      string
+	}{
+		"the only engine, unread":   {"irc", []Engine{{Host: "local"}}, "local"},
+		"the only engine, read":     {"irc", []Engine{{Host: "local", Read: true}}, ""},
+		"no container is told":      {"", []Engine{{Host: "local"}}, ""},
+		"one of two engines unread": {"irc", []Engine{{Host: "local"}, {Host: "far", Read: true}}, ""},
+	} {
+		w := newWorld(t)
+		w.target("irc").Container = c.container
+		w.Engines = c.engines
+		w.look()
+		if got := w.last.Servers["irc"].Host; got != c.want {
+			t.Errorf("%s: the engine is %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// TestEngineBehindItsOwnContainer has the engine asked through a container on it, which explains no outage of the engine.
+func TestEngineBehindItsOwnContainer(t *testing.T) {
+	w := engineWorld(t, func(w *world) {
+		w.container("proxy").HostNames = []string{"proxy"}
+		w.target("docker").HostName = "proxy"
+	})
+	w.loseEngine(true)
+	w.pass(time.Hour)
+	w.want("docker TargetDown critical 1h0m0s")
+}
+
+// TestLostEngineIsSavedOnce holds that an engine's loss and return, and where a container is, are saved at once and once.
+func TestLostEngineIsSavedOnce(t *testing.T) {
+	w := engineWorld(t, nil)
+	for _, step := range []struct {
+		name   string
+		change func()
+		want   bool
+	}{
+		{"nothing", func() {}, false},
+		{"the engine is lost", func() { w.loseEngine(true) }, true},
+		{"it stays lost", func() {}, false},
+		{"it is back", func() { w.loseEngine(false) }, true},
+		{"it stays", func() {}, false},
+		{"another name for the target", func() { w.container("irc").HostNames, w.target("irc").HostName = []string{"new"}, "new" }, true},
+		{"it keeps that", func() {}, false},
+	} {
+		w.judge.Memory(w.now)
+		step.change()
+		w.pass(2 * time.Second)
+		if got := w.judge.Changed(); got != step.want {
+			t.Errorf("%s: changed is %v, want %v", step.name, got, step.want)
+		}
+	}
 }

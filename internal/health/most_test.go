@@ -36,6 +36,16 @@ func (w *world) most() string {
 	return "no opinion"
 }
 
+// opinions counts the severities of which it is known for how long most targets have been down.
+func (w *world) opinions() (n int) {
+	for _, c := range w.last.Conditions {
+		if c.Alert == AlertMostTargetsDown && c.Lasted > 0 {
+			n++
+		}
+	}
+	return n
+}
+
 func (w *world) wantMost(want string) {
 	w.t.Helper()
 	if got := w.most(); got != want {
@@ -63,6 +73,7 @@ func TestMostTargetsAreDown(t *testing.T) {
 		{8, 0, 4, 0, "well"}, // not over half
 		{9, 0, 5, 0, "critical"},
 		{10, 0, 5, 0, "well"},
+		{51, 0, 26, 0, "critical"},
 		{4, 0, 3, 0, "well"}, // they are few enough to be told one by one
 		{4, 0, 4, 0, "critical"},
 		{4, 1, 3, 1, "critical"},
@@ -110,14 +121,18 @@ func TestMostTargetsDownByOneCause(t *testing.T) {
 func TestMostTargetsDownHasExactThresholds(t *testing.T) {
 	for _, c := range []struct {
 		between time.Duration // from the first target to the others
-		since   time.Duration // after the first target went down
-	}{{0, 0}, {time.Minute, 0}, {61 * time.Second, 61 * time.Second}} {
+		since   time.Duration // after the first target went down, which is called first
+		first   string
+	}{{0, 0, "t5"}, {time.Minute, 0, "t5"}, {time.Minute, 0, "t0"}, {61 * time.Second, 61 * time.Second, "t5"}} {
 		w := many(t, 6, 0)
-		w.lose("t5")
+		w.lose(c.first)
 		w.pass(c.between)
 		w.loseFirst(5, 0)
 		w.pass(c.since - c.between + time.Minute)
 		w.wantMost("pending")
+		if got := w.opinions(); got != 2 {
+			t.Errorf("%d opinions, want a warning and a critical one", got)
+		}
 		w.pass(time.Second)
 		w.wantMost("warning")
 		w.pass(4*time.Minute - time.Second)
@@ -141,21 +156,13 @@ func TestMostTargetsDownSinceTheStart(t *testing.T) {
 	}
 	w.pass(5 * time.Minute)
 	w.wantMost("pending")
-	for _, c := range w.last.Conditions {
-		if c.Alert == AlertMostTargetsDown {
-			t.Errorf("there is an opinion: %+v", c)
-		}
+	if got := w.opinions(); got != 0 {
+		t.Errorf("%d opinions", got)
 	}
 	w.pass(time.Second)
 	w.wantMost("critical")
-	opinions := 0
-	for _, c := range w.last.Conditions {
-		if c.Alert == AlertMostTargetsDown && c.Lasted == 5*time.Minute+time.Second {
-			opinions++
-		}
-	}
-	if opinions != 2 {
-		t.Errorf("%d opinions, want a warning and a critical one", opinions)
+	if got := w.opinions(); got != 2 {
+		t.Errorf("%d opinions, want a warning and a critical one", got)
 	}
 
 	// Where those that were seen up are enough, it is known.
@@ -232,4 +239,13 @@ func TestMostTargetsDownPageOnlyIfOneOfThemDoes(t *testing.T) {
 	w.container("c0").State = "exited"
 	w.pass(10 * time.Minute)
 	w.wantMost("critical")
+}
+
+// TestMostTargetsDownCountsOutagesOnly has a fourth problem that is no outage.
+func TestMostTargetsDownCountsOutagesOnly(t *testing.T) {
+	w := many(t, 4, 1)
+	w.loseFirst(3, 0)
+	w.container("c0").Health = Unhealthy
+	w.pass(10 * time.Minute)
+	w.wantMost("well")
 }
