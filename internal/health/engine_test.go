@@ -41,6 +41,8 @@ func TestLostEngineExcusesItsTargets(t *testing.T) {
 		w := engineWorld(t, configure)
 		w.loseEngine(true)
 		w.lose("irc", "elsewhere")
+		w.look()
+		w.want("docker TargetDown pending 0s", "elsewhere TargetDown pending 0s", "irc TargetDown pending 0s dependency(docker)")
 		w.pass(time.Hour)
 		w.want("docker TargetDown critical 1h0m0s", "elsewhere TargetDown critical 1h0m0s", "irc TargetDown pending 1h0m0s dependency(docker)")
 		if got, want := w.last.Servers["irc"], (Server{Container: "irc", Host: "local", Inferred: configure == nil}); !reflect.DeepEqual(got, want) {
@@ -226,6 +228,51 @@ func TestLostEngineIsSavedOnce(t *testing.T) {
 		w.pass(2 * time.Second)
 		if got := w.judge.Changed(); got != step.want {
 			t.Errorf("%s: changed is %v, want %v", step.name, got, step.want)
+		}
+	}
+}
+
+// TestEndedLossIsForgotten holds that nothing is kept of an engine that is back for longer than it may excuse, or is gone.
+func TestEndedLossIsForgotten(t *testing.T) {
+	w := engineWorld(t, nil)
+	known := func(want int) {
+		t.Helper()
+		if got := len(w.judge.unavailable); got != want {
+			t.Errorf("%d losses are known, want %d", got, want)
+		}
+	}
+	w.loseEngine(true)
+	w.pass(10 * time.Minute)
+	w.loseEngine(false)
+	w.pass(2 * time.Minute)
+	known(1)
+	w.pass(time.Second)
+	known(0)
+	w.loseEngine(true)
+	w.look()
+	known(1)
+	w.Targets = w.Targets[:0]
+	w.look()
+	known(0)
+}
+
+// TestLostEngineHoldsBackUntilItIsTold holds that an engine whose alert does not come, for whatever reason, excuses nothing for longer.
+func TestLostEngineHoldsBackUntilItIsTold(t *testing.T) {
+	for _, c := range []struct {
+		root  Subject
+		lasts time.Duration
+		want  bool
+	}{
+		{TargetSubject("docker"), 5 * time.Minute, true},
+		{TargetSubject("docker"), 5*time.Minute + time.Second, false},
+		{ContainerSubject("local", "db"), time.Minute, false},
+	} {
+		w := newWorld(t)
+		w.judge.unavailable[c.root] = &span{Began: w.now.Add(-c.lasts)}
+		w.Now = w.now
+		r := &round{causes: newCauses(w.judge, &w.Facts)}
+		if got := r.mayHoldBack(&cause{Excuse: Excuse{Reason: ReasonDependency, Root: c.root}}, time.Hour); got != c.want {
+			t.Errorf("%v, lost for %s: holds back is %v", c.root, c.lasts, got)
 		}
 	}
 }

@@ -60,6 +60,7 @@ func TestXMPPServerOfUnknownRoleIsAGap(t *testing.T) {
 		}, ""},
 		"named, on another exporter's":      {func(w *world) { w.target("xmpp_c2s").Container, w.target("xmpp_c2s").ContainerHost = "chat", "far" }, ""},
 		"named, and there is none":          {func(w *world) { w.container("chat").State, w.target("xmpp_c2s").Container = Missing, "chat" }, ""},
+		"an engine is unread":               {func(w *world) { w.Engines = append(w.Engines, Engine{Host: "far"}) }, ""},
 		"no engine":                         {func(w *world) { w.Engines[0].Containers = nil }, ""},
 		"no XMPP target":                    {func(w *world) { w.target("xmpp_c2s").Kind = "http" }, ""},
 		"turned off":                        {func(w *world) { w.judge.alerts.MonitoringGap.Roles = nil }, ""},

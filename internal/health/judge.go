@@ -358,9 +358,11 @@ func (r *round) keepUnread() {
 		return
 	}
 	for s := range j.restarts {
-		recent, kills := j.recentRestarts(s, r.now), j.recentKills(s, r.now)
-		if j.unread[s.Host] && recent+kills > 0 {
-			v := Verdict{Known: true, Unknown: true, RecentRestarts: recent, RecentKills: kills}
+		if !j.unread[s.Host] {
+			continue
+		}
+		v := Verdict{Known: true, Unknown: true, RecentRestarts: j.recentRestarts(s, r.now), RecentKills: j.recentKills(s, r.now)}
+		if v.RecentRestarts > 0 || v.RecentKills > 0 {
 			r.verdicts[s] = v
 			r.judgeRestarts(s, &v)
 			r.judgeKills(s, &v)

@@ -25,9 +25,6 @@ func (r *round) countKills(c *Container) uint64 {
 // recentKills returns how many kills within the alert's window the container has survived.
 func (j *Judge) recentKills(s Subject, now time.Time) (total uint64) {
 	known := j.restarts[s]
-	if known == nil {
-		return 0
-	}
 	known.Killed = slices.DeleteFunc(known.Killed, func(one restart) bool { return now.Sub(one.At) > j.alerts.ContainerOOMKill.Window.Std() })
 	for _, one := range known.Killed {
 		if j.survived(s, one) {
@@ -40,8 +37,8 @@ func (j *Judge) recentKills(s Subject, now time.Time) (total uint64) {
 // survived reports whether the container was seen to run on after a kill.
 func (j *Judge) survived(s Subject, kill restart) bool {
 	seen := j.saved
-	if e := j.engines[s.Host]; e != nil && !j.unread[s.Host] {
-		seen = e.read
+	if !j.unread[s.Host] {
+		seen = j.engines[s.Host].read
 	}
 	return seen.Sub(kill.At) > survivedAfter
 }

@@ -75,6 +75,30 @@ func TestKillThatEndsTheContainerIsNoKillOfAnAlert(t *testing.T) {
 	}
 }
 
+// TestKillsBeforeItWasSeenDoNotCount has a new container that comes with kills.
+func TestKillsBeforeItWasSeenDoNotCount(t *testing.T) {
+	w := newWorld(t)
+	w.look()
+	w.container("x").Kills = 1
+	w.pass(time.Minute)
+	w.want()
+}
+
+func TestKillIsSavedAtOnce(t *testing.T) {
+	w := newWorld(t)
+	w.container("x")
+	w.pass(time.Minute)
+	for _, want := range []bool{true, false} {
+		w.judge.Memory(w.now)
+		w.container("x").Kills = 1
+		w.now = w.now.Add(time.Second)
+		w.look()
+		if got := w.judge.Changed(); got != want {
+			t.Errorf("changed is %v, want %v", got, want)
+		}
+	}
+}
+
 func TestKillsUnderMaintenanceDoNotCount(t *testing.T) {
 	w := newWorld(t)
 	w.container("x")
@@ -129,7 +153,7 @@ func TestInodesAreJudgedLikeTheSpaceOfAVolume(t *testing.T) {
 	} {
 		w := newWorld(t)
 		w.target("data").Kind = "volume"
-		w.target("data").Conditions = []Condition{{Alert: AlertVolumeInodes, Used: 0.5}}
+		w.target("data").Conditions = []Condition{{Alert: AlertVolumeInodes, Used: 0.5}, {Alert: AlertVolumeUsage, Used: 0.5}}
 		w.look()
 		both := []ConditionVerdict{
 			{Target: "data", Alert: AlertVolumeInodes, Severity: Warning}, {Target: "data", Alert: AlertVolumeInodes, Severity: Critical},

@@ -300,3 +300,17 @@ func TestStartThatEndsAToldAlertIsNoRestart(t *testing.T) {
 		})
 	}
 }
+
+// TestRestartsBeginWithTheFirstThatCounts has a container started again, which ends the alert that it is down, and restarted later.
+func TestRestartsBeginWithTheFirstThatCounts(t *testing.T) {
+	w := newWorld(t)
+	w.container("x")
+	w.look()
+	w.container("x").State = "exited"
+	w.pass(2 * time.Minute)
+	w.container("x").State, w.container("x").Restarts = Running, 1
+	w.pass(3 * time.Minute)
+	w.container("x").Restarts = 2
+	w.pass(time.Minute)
+	w.want("x ContainerRestarts warning 1m0s")
+}
