@@ -201,12 +201,18 @@ func TestFailureIsStillThereWhenOneLooks(t *testing.T) {
 		must(t, stack.Switch("irc_rpc", "rpc_error", false))
 		before := attempts(e.scrape(t), "irc_rpc")
 		e.wait(t, "twenty readings later", func(p page) bool { return attempts(p, "irc_rpc") > before+20 })
-		r := e.get(t, "/debug/targets/irc_rpc", http.Header{})
-		says(t, "the page", string(r.body), "rpc_error: rpc.info: error -32603", "POST https://", "tls ", "first_byte ", "Server: UnrealIRCd")
-		for _, target := range allTargets {
-			r := e.get(t, "/debug/targets/"+target, http.Header{})
-			if r.status != http.StatusOK || bytes.Contains(r.body, []byte("sesame")) {
-				t.Errorf("%s: status %d, or a secret on the page", target, r.status)
+		for accept, begin := range map[string]string{"text/html,*/*": "<!DOCTYPE html>", "*/*": "Last failures of irc_rpc\n"} {
+			h := http.Header{"Accept": {accept}}
+			r := e.get(t, "/debug/targets/irc_rpc", h)
+			says(t, "the page", string(r.body), begin, "rpc_error: rpc.info: error -32603", "POST https://", "tls ", "first_byte ", "Server: UnrealIRCd")
+			if got := r.header.Get("Content-Type"); !strings.HasPrefix(got, http.DetectContentType(r.body)) {
+				t.Errorf("the type is %q", got)
+			}
+			for _, target := range allTargets {
+				r := e.get(t, "/debug/targets/"+target, h)
+				if r.status != http.StatusOK || bytes.Contains(r.body, []byte("sesame")) {
+					t.Errorf("%s: status %d, or a secret on the page", target, r.status)
+				}
 			}
 		}
 		if r := e.get(t, "/debug/targets/none", http.Header{}); r.status != http.StatusNotFound {

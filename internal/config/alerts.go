@@ -462,14 +462,18 @@ func (l *loader) checkLevels(r *Report) {
 		{"target_unstable", a.TargetUnstable.Warning.Over, a.TargetUnstable.Critical.Over, 99},
 		{"container_memory", a.ContainerMemory.Warning.Over, a.ContainerMemory.Critical.Over, 1 << 53},
 	} {
-		if level.warning < 0 {
-			r.Faultf(level.key+".warning.over", "is %d, must not be below 0", level.warning)
-		}
-		if level.critical < level.warning {
-			r.Faultf(level.key+".critical.over", "is %d, below the warning's %d", level.critical, level.warning)
-		}
-		if level.critical > level.most {
-			r.Faultf(level.key+".critical.over", "is %d, must be at most %d", level.critical, level.most)
+		warning, critical := level.key+".warning.over", level.key+".critical.over"
+		switch {
+		case level.warning < 0:
+			r.Faultf(warning, "is %d, must not be below 0", level.warning)
+		case level.warning > level.most:
+			r.Faultf(warning, "is %d, must be at most %d", level.warning, level.most)
+		case level.critical > level.most:
+			r.Faultf(critical, "is %d, must be at most %d", level.critical, level.most)
+		case level.critical < level.warning && l.origins["alerts."+critical] == "":
+			r.Faultf(warning, "is %d, above the default of %s, %d", level.warning, critical, level.critical)
+		case level.critical < level.warning:
+			r.Faultf(critical, "is %d, below the warning's %d", level.critical, level.warning)
 		}
 	}
 	if a.TargetUnstable.Warning.Over == 0 {

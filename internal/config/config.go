@@ -453,8 +453,11 @@ func (l *loader) checkWeb() {
 	}
 	r := &Report{faults: &l.faults, origins: l.origins, path: "web", where: "default"}
 	CheckURL(r, "external_url", external, "http", "https")
-	if strings.ContainsAny(external, "?#") || strings.Contains(external, "{{") {
-		r.Faultf("external_url", "is %q, must be a plain address, without query, fragment or template", external)
+	if strings.ContainsAny(external, "?# ") || strings.Contains(external, "{{") {
+		r.Faultf("external_url", "is %q, must be a plain address, without spaces, query, fragment or template", external)
+	}
+	if strings.HasSuffix(external, "/runbooks") {
+		r.Faultf("external_url", "is %q, must be the address of the status page; /runbooks is added to it", external)
 	}
 }
 

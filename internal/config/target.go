@@ -222,7 +222,7 @@ func CheckURL(r *Report, key, raw string, schemes ...string) {
 	case !known:
 		r.Faultf(key, "does not say how it is reached, must begin with %s", want)
 	case u.User != nil:
-		r.Faultf(key, "carries credentials; take them out of the URL and give them to the keys made for them")
+		r.Faultf(key, "carries credentials, which a URL shows to everybody; take them out (a target has keys for them)")
 	case u.Scheme == "unix" && (u.Host != "" || u.Opaque != "" || !strings.HasPrefix(u.Path, "/")):
 		r.Faultf(key, "names no absolute path; write unix:///path/to/socket, with three slashes")
 	case u.Scheme == "unix" && len(u.Path) > maxSocketPath:

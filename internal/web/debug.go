@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	texttemplate "text/template"
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
@@ -18,7 +19,10 @@ import (
 //go:embed target.html
 var targetHTML string
 
-var targetPage = template.Must(template.New("target").Funcs(template.FuncMap{
+//go:embed target.txt
+var targetText string
+
+var targetWords = template.FuncMap{
 	"clock": func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000") },
 	"iso":   func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 	"short": func(d time.Duration) string { return d.Round(10 * time.Microsecond).String() },
@@ -37,7 +41,12 @@ var targetPage = template.Must(template.New("target").Funcs(template.FuncMap{
 		slices.Sort(lines)
 		return lines
 	},
-}).Parse(targetHTML))
+}
+
+var (
+	targetPage  = template.Must(template.New("target").Funcs(targetWords).Parse(targetHTML))
+	targetPlain = texttemplate.Must(texttemplate.New("target").Funcs(targetWords).Parse(targetText))
+)
 
 // histories are the last readings of targets.
 type histories interface {
@@ -55,12 +64,21 @@ type reloader interface {
 }
 
 // serveTarget shows the last readings of one target, its failures apart: what was asked, what came back, how long each
-// phase took. Never a body.
+// phase took. Never a body. Who does not ask for HTML, such as curl, gets text.
 func serveTarget(w http.ResponseWriter, r *http.Request, src histories, look *assets, log *slog.Logger) {
 	name := r.PathValue("target")
 	history, ok := src.History(name)
 	if !ok {
 		http.Error(w, fmt.Sprintf("there is no target %q; the status page lists them all", name), http.StatusNotFound)
+		return
+	}
+	w.Header().Set("Vary", "Accept")
+	if !strings.Contains(r.Header.Get("Accept"), "text/html") {
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		render(w, targetPlain, struct {
+			Name string
+			poll.History
+		}{name, history}, log)
 		return
 	}
 	render(w, targetPage, struct {

@@ -3,7 +3,7 @@ package web
 import (
 	"bytes"
 	"encoding/json"
-	"html/template"
+	"io"
 	"log/slog"
 	"net/http"
 )
@@ -11,17 +11,25 @@ import (
 const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
 	"frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 
-// pageHeader is what every page for people is sent with.
+// pageHeader is what every page for people is sent with; it is HTML unless its type is set.
 func pageHeader(h http.Header) {
-	h.Set("Content-Type", "text/html; charset=utf-8")
+	if h.Get("Content-Type") == "" {
+		h.Set("Content-Type", "text/html; charset=utf-8")
+	}
 	h.Set("Content-Security-Policy", contentPolicy)
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Cache-Control", "no-store")
 }
 
+// page is a template of text or of HTML.
+type page interface {
+	Execute(w io.Writer, data any) error
+	Name() string
+}
+
 // render writes a page for people that is not kept, or none at all.
-func render(w http.ResponseWriter, page *template.Template, data any, log *slog.Logger) {
+func render(w http.ResponseWriter, page page, data any, log *slog.Logger) {
 	var b bytes.Buffer
 	if err := page.Execute(&b, data); err != nil {
 		log.Error("page does not render", "page", page.Name(), "err", err)
