@@ -21,21 +21,21 @@ func historyAlerts(a *config.Alerts) []alert {
 	if a.XMPPSessionsGone.Typical > 0 {
 		gone := goneAlert(a, "XMPPSessionsGone", xmppSessions, &a.XMPPSessionsGone)
 		gone.summary = "Nobody is logged in at the XMPP server."
-		gone.description += "Clients may not reach it, or cannot log in."
+		gone.description += "Clients may not reach the server, or cannot log in. First log in with a client of your own."
 		list = append(list, gone)
 	}
 	if a.IRCUsersGone.Typical > 0 {
 		gone := goneAlert(a, "IRCUsersGone", ircUsers, &a.IRCUsersGone)
-		gone.summary = "No user is on the IRC network."
-		gone.description += "Clients may not reach it."
+		gone.summary = "Nobody is on the IRC network."
+		gone.description += "Clients may not reach the server. First connect with a client of your own."
 		list = append(list, gone)
 	}
 	if split := a.IRCServersSplit; split.Enabled {
 		list = append(list, alert{
 			name: "IRCServersSplit", severity: Warning, hold: split.For, keep: split.KeepFiringFor,
 			expr:        fmt.Sprintf("%s < min_over_time(%[1]s[%[2]s] offset %[2]s)", ircServers, seconds(day)),
-			summary:     "Servers have split from the IRC network; {{ $value }} are linked.",
-			description: "On the day before, there were more at any time. A day after the split, this alert takes the rest for the whole network and ends.",
+			summary:     "The IRC network has split; servers still linked: {{ $value }}.",
+			description: "The day before, more were linked all the time. Users on the two sides cannot see each other. First see who is missing: /MAP. The alert ends a day after the split, even if nobody comes back.",
 		})
 	}
 	return list
@@ -50,8 +50,8 @@ func fillingAlert(a *config.Alerts) alert {
 		name: "DataVolumeFilling", severity: Warning, hold: f.For, keep: f.KeepFiringFor,
 		expr: fmt.Sprintf("%s > %s and predict_linear(%[1]s[%[3]s], %[4]s) > 1 and predict_linear(%[1]s[%[3]s] offset %[3]s, %[4]s) > 1",
 			volumeUsed, number(float64(f.Over)/100), seconds(half), number(f.Within.Std().Seconds())),
-		summary:     "Volume {{ $labels.volume }} will be full within " + plain(f.Within) + ".",
-		description: "It is {{ $value | humanizePercentage }} full, and has been filling for " + plain(f.Window) + ".",
+		summary:     "Volume {{ $labels.volume }} will be full within " + plain(f.Within) + " at this rate.",
+		description: "It is " + shareUsed + " full, and has been filling for " + plain(f.Window) + ". When it is full, services lose data or stop. First find what grows, with du.",
 	}
 }
 
@@ -68,8 +68,8 @@ func sustainedAlert(a *config.Alerts) alert {
 	return alert{
 		name: "XMPPAuthFailuresSustained", severity: Warning, keep: s.KeepFiringFor,
 		expr:        fmt.Sprintf("%s > %d", unexcusedLogins(a, fmt.Sprintf("sum_over_time(%s[%s]) / %d", authFailureRate, seconds(within), n)), s.Over),
-		summary:     fmt.Sprintf("Over %d logins a minute have failed at the XMPP server, on average of %s.", s.Over, plain(s.Window)),
-		description: `{{ $value | printf "%.1f" }} a minute. Somebody may be trying passwords, slowly or in bursts.`,
+		summary:     fmt.Sprintf("Over %d XMPP logins per minute have failed, averaged over %s.", s.Over, plain(s.Window)),
+		description: `The average is {{ $value | printf "%.1f" }} per minute. Somebody may be trying passwords, slowly or in bursts. First find the addresses in the server's log.`,
 	}
 }
 
@@ -80,6 +80,6 @@ func goneAlert(a *config.Alerts, name, series string, g *config.GoneAlert) alert
 		name: name, severity: Warning, hold: g.For, keep: g.KeepFiringFor,
 		expr: fmt.Sprintf("quantile_over_time(0.5, %s[%s]) >= %d and %[1]s == 0 and count_over_time(%[1]s[%[2]s]) >= %[4]d",
 			series, seconds(day), g.Typical, n),
-		description: "For over " + plain(g.For) + " there was nobody. The median of the last 24 hours is {{ $value }}. ",
+		description: "There has been nobody for over " + plain(g.For) + "; the median of the last 24 hours is {{ $value }}. ",
 	}
 }

@@ -19,13 +19,13 @@ func monitoringAlerts(a *config.Alerts) []alert {
 	}
 	// Another exporter's clock, on a page that this one reads, is as old as that reading.
 	const clock = `chatstack_exporter_time_seconds{target=""}`
-	const exporter = "The exporter {{ $labels.instance }}"
+	const exporter = "Exporter {{ $labels.instance }}"
 	return []alert{
 		{
 			name: "ExporterDown", severity: Warning, hold: a.ExporterDown.Warning.For, keep: a.ExporterDown.Warning.KeepFiringFor,
 			expr:        fmt.Sprintf("%s == 0 unless ignoring (%s) %s == 0", up, list(scrapeLabels, foreign...), exporterUp),
-			summary:     "One of the exporters is down: {{ $labels.instance }}.",
-			description: "Prometheus has not scraped it for over " + plain(a.ExporterDown.Warning.For) + ". Another one still watches the chat stack.",
+			summary:     "Exporter {{ $labels.instance }} is down; another one still watches.",
+			description: "Prometheus has not scraped it for over " + plain(a.ExporterDown.Warning.For) + ". First read its log, then start it.",
 		}, {
 			name: "ExporterDown", severity: Critical, hold: a.ExporterDown.Critical.For, keep: a.ExporterDown.Critical.KeepFiringFor,
 			// All that are known are down, or an environment had one that is known no longer, or none was ever known.
@@ -34,34 +34,34 @@ func monitoringAlerts(a *config.Alerts) []alert {
 			// Where exporters watch different things, the label part says what is unmonitored.
 			summary: "No chatstack_exporter is reachable{{ with $labels.env }} in {{ . }}{{ end }}; {{ with $labels.part }}{{ . }}{{ else }}the chat stack{{ end }} is unmonitored.",
 			description: "Prometheus has not scraped any for over " + plain(a.ExporterDown.Critical.For) +
-				". Until it does, no other alert about {{ with $labels.part }}it{{ else }}the stack{{ end }} can fire.",
+				". Until it does, no other alert about {{ with $labels.part }}it{{ else }}the stack{{ end }} can fire. Start an exporter, and look at the stack yourself.",
 		}, {
 			name: "PollStalled", severity: Critical, keep: a.PollStalled.KeepFiringFor,
 			// All times are by the exporter's clock, so that Prometheus' does not matter. A page on which that stands still is an old one.
 			expr: latest(a, "chatstack_exporter_time_seconds") + " - " + latest(a, "chatstack_poll_last_completed_timestamp_seconds") + longer(a.PollStalled.After) +
 				fmt.Sprintf(" or changes(%[1]s[%[2]s]) < 1 and count_over_time(%[1]s[%[2]s]) > 3", "chatstack_exporter_time_seconds", seconds(a.PollStalled.After)),
 			summary:     exporter + " has stopped polling; its data is stale.",
-			description: "Its poll loop has stood still for over " + plain(a.PollStalled.After) + ", or something between it and Prometheus serves an old page.",
+			description: "It has not polled for over " + plain(a.PollStalled.After) + ", or something between it and Prometheus serves an old page. New problems raise no alert. First restart it.",
 		}, {
 			name: "ConfigReloadFailed", severity: Warning, keep: a.ConfigReloadFailed.KeepFiringFor,
 			expr:        reloaded + " == 0",
 			summary:     exporter + " could not reload its configuration.",
-			description: "It keeps running with the previous one. See its log, or run `chatstack_exporter check-config`.",
+			description: "It keeps running with the previous one, but a restart may fail. First run `chatstack_exporter check-config`, or read its log.",
 		}, {
 			name: "HonorLabelsOff", severity: Warning, hold: a.HonorLabelsOff.For, keep: a.HonorLabelsOff.KeepFiringFor,
 			expr:        latest(a, "chatstack_label_check") + " unless " + latest(a, "chatstack_label_check{"+checkedLabels()+"}"),
-			summary:     "Prometheus overwrites labels of the exporter {{ $labels.instance }}.",
-			description: "Its scrape configuration adds labels that the exporter's series have, and honor_labels is not true. Alerts and dashboards miss what such series say.",
+			summary:     "Prometheus overwrites labels of exporter {{ $labels.instance }}.",
+			description: "Alerts and dashboards name the wrong container or endpoint, or miss the series. Set honor_labels: true in the scrape configuration.",
 		}, {
 			name: "ScrapedTooSeldom", severity: Warning, hold: a.ScrapedTooSeldom.For, keep: a.ScrapedTooSeldom.KeepFiringFor,
 			expr:        fmt.Sprintf("count_over_time(%s[%s]) < %d", up, seconds(fewestScrapes*a.Lookback), fewestScrapes),
-			summary:     exporter + " is scraped too seldom: {{ $value }} {{ if eq $value 1.0 }}time{{ else }}times{{ end }} in " + plain(fewestScrapes*a.Lookback) + ".",
-			description: "Scrapes are over " + plain(a.Lookback) + " apart, so that alerts come and go. Set scrape_interval to " + plain(a.Interval) + ".",
+			summary:     "Prometheus scrapes exporter {{ $labels.instance }} too rarely: {{ $value }} {{ if eq $value 1.0 }}time{{ else }}times{{ end }} in " + plain(fewestScrapes*a.Lookback) + ".",
+			description: "Scrapes are over " + plain(a.Lookback) + " apart, so alerts come and go. Set scrape_interval to " + plain(a.Interval) + ".",
 		}, {
 			name: "ClockSkew", severity: Warning, hold: a.ClockSkew.For, keep: a.ClockSkew.KeepFiringFor,
 			expr:        fmt.Sprintf("abs(timestamp(%[1]s) - %[1]s)", clock) + longer(a.ClockSkew.Over),
-			summary:     "The clocks of Prometheus and of the exporter {{ $labels.instance }} are {{ $value | humanizeDuration }} apart.",
-			description: "One of the two machines does not keep time, so that alerts on the end of certificates come too early or too late.",
+			summary:     "The clocks of Prometheus and exporter {{ $labels.instance }} are {{ $value | humanizeDuration }} apart.",
+			description: "The limit is " + plain(a.ClockSkew.Over) + ". One of the two clocks is wrong, so alerts about expiring certificates come too early or too late. First run timedatectl on both machines.",
 		},
 	}
 }
@@ -92,8 +92,8 @@ func outOfDate(a *config.Alerts, checksum string) alert {
 	return alert{
 		name: "RulesOutOfDate", severity: Warning, hold: a.RulesOutOfDate.For, keep: a.RulesOutOfDate.KeepFiringFor,
 		expr:        over("group", latest(a, fmt.Sprintf("chatstack_rules_info{checksum!=%q}", checksum)), []string{"checksum"}) + " == 1",
-		summary:     "The alert rules are not those of the exporter's configuration.",
-		description: "Deploy the output of `chatstack_exporter rules --config.file=exporter.yaml`.",
+		summary:     "The alert rules do not match the exporter's configuration.",
+		description: "Alerts fire at other thresholds, or are missing. Deploy the output of `chatstack_exporter rules --config.file=exporter.yaml`.",
 	}
 }
 
@@ -102,6 +102,6 @@ func watchdog() alert {
 	return alert{
 		name: "Watchdog", severity: None, expr: "vector(1)",
 		summary:     "Alerting works.",
-		description: "This alert always fires. Who stops receiving it will not receive any other alert either.",
+		description: "This alert always fires. If it stops, no other alert arrives either.",
 	}
 }

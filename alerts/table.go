@@ -29,6 +29,12 @@ const (
 	downOfAll = "{{ $of := printf `max by (target) (chatstack_probe_success{" + here + "})` " + hereArgs + " }}" +
 		"{{ range query (printf `count(%s == 0)` $of) }}{{ .Value }}{{ else }}Most{{ end }} of {{ range query (printf `count(%s)` $of) }}{{ .Value }}{{ else }}the{{ end }}"
 	lasted = " for {{ $value | humanizeDuration }}."
+	// readLog and openPage are the first step of whoever receives the alert.
+	readLog  = " First read its log: docker logs --tail 100 {{ $labels.container }}."
+	openPage = " First open /debug/targets/{{ $labels.target }} on the status page."
+	// bytesUsed and shareUsed write a value with a space before its unit.
+	bytesUsed = "{{ $value | humanize | reReplaceAll `([kMGTPEZY]?)$` ` ${1}B` }}"
+	shareUsed = "{{ $value | humanizePercentage | reReplaceAll `%` ` %` }}"
 )
 
 func containerAlerts(a *config.Alerts) []alert {
@@ -44,47 +50,47 @@ func containerAlerts(a *config.Alerts) []alert {
 			name: "ContainerUnhealthy", severity: Warning, keep: a.ContainerUnhealthy.Warning.KeepFiringFor,
 			expr:        containers("max", unhealthy) + longer(a.ContainerUnhealthy.Warning.For),
 			summary:     aContainer + " is unhealthy.",
-			description: "Its health check has been failing" + lasted,
+			description: "Its health check has been failing" + lasted + " Its users may see errors." + readLog,
 		}, {
 			name: "ContainerUnhealthy", severity: Critical, keep: a.ContainerUnhealthy.Critical.KeepFiringFor,
 			expr:        containers("min", unhealthy) + longer(a.ContainerUnhealthy.Critical.After),
 			summary:     aContainer + " has been unhealthy for over " + plain(a.ContainerUnhealthy.Critical.After) + ".",
-			description: "Its health check has been failing" + lasted,
+			description: "Its health check has been failing" + lasted + " Its users may see errors." + readLog,
 		}, {
 			name: "ContainerRestarts", severity: Warning,
 			expr:        fmt.Sprintf("%s > %d", restarts, a.ContainerRestarts.Warning.Over),
 			summary:     aContainer + " has restarted.",
-			description: "It has restarted {{ $value }} {{ if eq $value 1.0 }}time{{ else }}times{{ end }} within " + within + ". A deploy does not count.",
+			description: "It has restarted {{ $value }} {{ if eq $value 1.0 }}time{{ else }}times{{ end }} within " + within + ". Deploys do not count. Each restart disconnects its users." + readLog,
 		}, {
 			name: "ContainerRestarts", severity: Critical,
 			expr:        fmt.Sprintf("%s > %d", restarts, a.ContainerRestarts.Critical.Over),
 			summary:     aContainer + " is crash-looping: {{ $value }} restarts in " + within + ".",
-			description: fmt.Sprintf("More than %d restarts in %s are critical. A deploy does not count.", a.ContainerRestarts.Critical.Over, within),
+			description: fmt.Sprintf("More than %d restarts within %s are critical; deploys do not count. Its service is as good as down.", a.ContainerRestarts.Critical.Over, within) + readLog,
 		}, {
 			name: "ContainerOOMKill", severity: Warning,
 			expr:        containers("max", latest(a, "chatstack_container_recent_oom_kills")) + " > 0",
-			summary:     aContainer + " ran out of memory; the kernel killed one of its processes.",
-			description: "That was within " + plain(a.ContainerOOMKill.Window) + ", and the container goes on without it. Give it more memory, or find out what uses it.",
+			summary:     aContainer + " ran out of memory and lost a process.",
+			description: "Processes killed within " + plain(a.ContainerOOMKill.Window) + ": {{ $value }}. The container still runs, but part of its service may be gone. First check that the service works.",
 		}, {
 			name: "ContainerDown", severity: Warning, keep: a.ContainerDown.Warning.KeepFiringFor,
 			expr:        containers("max", down) + longer(a.ContainerDown.Warning.For),
 			summary:     aContainer + " is not running.",
-			description: "It should run, and has not" + lasted + " No container that it depends on is down.",
+			description: "It should run, and has been down" + lasted + " No container that it depends on is down." + readLog,
 		}, {
 			name: "ContainerDown", severity: Critical, keep: a.ContainerDown.Critical.KeepFiringFor,
 			expr:        containers("min", down) + longer(a.ContainerDown.Critical.For),
-			summary:     aContainer + " has not been running for over " + plain(a.ContainerDown.Critical.For) + ".",
-			description: "It should run, and has not" + lasted + " No container that it depends on is down.",
+			summary:     aContainer + " has been down for over " + plain(a.ContainerDown.Critical.For) + ".",
+			description: "It should run, and has been down" + lasted + " No container that it depends on is down." + readLog,
 		}, {
 			name: "ContainerMissing", severity: Warning, keep: a.ContainerMissing.KeepFiringFor,
 			expr:        containers("max", removed) + longer(a.ContainerMissing.For),
 			summary:     aContainer + " has been removed.",
-			description: "Somebody removed it {{ $value | humanizeDuration }} ago. The exporter forgets it an hour after that.",
+			description: "Somebody removed it {{ $value | humanizeDuration }} ago. What it served is down. If that was a mistake, create it again. The exporter forgets it 1 hour after the removal.",
 		}, {
 			name: "ContainerMissing", severity: Critical, keep: a.ContainerMissing.KeepFiringFor,
 			expr:        containers("min", missing) + longer(a.ContainerMissing.For),
 			summary:     aContainer + " is missing.",
-			description: "It is expected, and has not existed" + lasted,
+			description: "It should exist, and has been gone" + lasted + " What it served is down. First create it again: docker compose up -d.",
 		},
 	}
 }
@@ -104,8 +110,8 @@ func valueAlerts(a *config.Alerts) []alert {
 		return alert{
 			name: "ContainerMemory", severity: severity, keep: limit.KeepFiringFor,
 			expr:        exceeds(used, number(float64(limit.Over)), limit.For),
-			summary:     aContainer + " uses over " + size(limit.Over) + " of memory: {{ $value | humanize }}B.",
-			description: fmt.Sprintf("%s has used over %s%s.", which, size(limit.Over), forOver(limit.For)),
+			summary:     aContainer + " uses over " + size(limit.Over) + " of memory.",
+			description: which + " has used at least " + bytesUsed + forOver(limit.For) + ". At its limit the kernel kills it. First compare: docker stats --no-stream {{ $labels.container }}.",
 		}
 	})
 	logins := levels(a.XMPPAuthFailureRate.Warning, a.XMPPAuthFailureRate.Critical, func(severity string, limit config.Amount) alert {
@@ -113,31 +119,31 @@ func valueAlerts(a *config.Alerts) []alert {
 			name: "XMPPAuthFailureRate", severity: severity, hold: limit.For, keep: limit.KeepFiringFor,
 			// A rate dips while scrapes are lost, so that the best of the last ones counts.
 			expr:        fmt.Sprintf("%s > %d", unexcusedLogins(a, fmt.Sprintf("max_over_time(%s[%s])", authFailureRate, seconds(a.Interval*5/2))), limit.Over),
-			summary:     fmt.Sprintf("Over %d logins a minute fail at the XMPP server", limit.Over) + `: {{ $value | printf "%.1f" }}.`,
-			description: fmt.Sprintf("More than %d a minute have failed%s.", limit.Over, forOver(limit.For)),
+			summary:     fmt.Sprintf("Over %d XMPP logins fail per minute.", limit.Over),
+			description: fmt.Sprintf(`The rate is {{ $value | printf "%%.1f" }} per minute, and has been over %d%s. Either somebody tries passwords, or people cannot log in. First try to log in yourself.`, limit.Over, forOver(limit.For)),
 		}
 	})
 	ends := over("min", fmt.Sprintf("last_over_time(chatstack_tls_certificate_not_after_timestamp_seconds[%s]) unless ignoring (source) %s",
 		seconds(a.SlowLookback), latest(a, "chatstack_tls_certificate_excused")), []string{"source"}, "endpoint")
-	ending := "{{ if gt $value 0.0 }}ends in {{ humanizeDuration $value }}{{ else }}has ended{{ end }}."
+	expires := "{{ if gt $value 0.0 }}expires in {{ humanizeDuration $value }}{{ else }}has expired{{ end }}."
 	certificates := levels(a.TLSCertificateExpiry.Warning, a.TLSCertificateExpiry.Critical, func(severity string, limit config.Expiry) alert {
-		states := " "
+		urge := ""
 		if severity == Critical {
-			states = " must be renewed: it "
+			urge = " Renew it now."
 		}
 		return alert{
 			name: "TLSCertificateExpiry", severity: severity, keep: limit.KeepFiringFor, target: "{{ $labels.endpoint }}",
 			expr:        ends + " - time() < " + number(limit.Under.Std().Seconds()),
-			summary:     "The certificate of {{ $labels.endpoint }}" + states + ending,
-			description: "It ends in less than " + plain(limit.Under) + ". Found in: " + endSources + ".",
+			summary:     "The certificate of {{ $labels.endpoint }} " + expires + urge,
+			description: "Less than " + plain(limit.Under) + " are left. Once it has expired, clients refuse to connect. If its file is new, reload the server; if not, renew it. Seen in: " + endSources + ".",
 		}
 	})
 	volumes := levels(a.DataVolumeUsage.Warning, a.DataVolumeUsage.Critical, func(severity string, limit config.Amount) alert {
 		return alert{
 			name: "DataVolumeUsage", severity: severity, keep: limit.KeepFiringFor,
 			expr:        exceeds(volumeUsed, number(float64(limit.Over)/100), limit.For),
-			summary:     fmt.Sprintf("Volume {{ $labels.volume }} is over %d %% full: {{ $value | humanizePercentage }}.", limit.Over),
-			description: fmt.Sprintf("Over %d %% of the usable space has been used%s, as df counts it.", limit.Over, forOver(limit.For)),
+			summary:     fmt.Sprintf("Volume {{ $labels.volume }} is over %d %% full.", limit.Over),
+			description: "At least " + shareUsed + " has been used" + forOver(limit.For) + ", as df counts it. When it is full, services lose data or stop. First find what fills it, with du.",
 		}
 	})
 	return slices.Concat(memory, logins, certificates, volumes)
@@ -161,7 +167,7 @@ func targetAlerts(a *config.Alerts) []alert {
 	unlessElsewhere := func(down string, threshold config.Duration) string {
 		return fmt.Sprintf(" unless %s - %s < %s", down, targetElsewhere, number(min(60, threshold.Std().Seconds())))
 	}
-	description := "Every check has failed" + lasted + " Nothing that the exporter knows of explains it."
+	description := "Every check has failed" + lasted + " No other known problem explains it. Whoever uses it gets errors or waits." + openPage
 	return []alert{
 		{
 			name: "TargetDown", severity: Warning, keep: a.TargetDown.Warning.KeepFiringFor,
@@ -194,11 +200,11 @@ func problemAlerts(a *config.Alerts) []alert {
 		}
 	}
 	renewal := a.TLSServedNotRenewed
-	most := fmt.Sprintf("Over %d %% of the targets fail, and no few causes explain it. Check the host, its network, and the exporter's own network.", a.MostTargetsDown.Over)
+	most := fmt.Sprintf("Over %d %% of the targets are down, and no single container or engine explains it. Most of the chat stack does not answer, at least not to the exporter. First check the host, its network, and the exporter's own network.", a.MostTargetsDown.Over)
 	unstable := func(severity string, limit config.Share) alert {
 		share := fmt.Sprintf("over %d %% of its checks", limit.Over)
 		return of("TargetUnstable", severity, config.Hold{KeepFiringFor: limit.KeepFiringFor}, aTarget+" fails "+share+".",
-			"In the last hour and in the last 5 minutes, "+share+" have failed. It is not down: some answers come, and users notice the others.")
+			"In the last hour and in the last 5 minutes, "+share+" have failed. It is not down, but its users get an error or wait now and then."+openPage)
 	}
 	inodes := a.DataVolumeInodes
 	return []alert{
@@ -206,36 +212,36 @@ func problemAlerts(a *config.Alerts) []alert {
 		of("MostTargetsDown", Warning, a.MostTargetsDown.Warning, downOfAll+" targets are down.", most),
 		of("MostTargetsDown", Critical, a.MostTargetsDown.Critical, downOfAll+" targets have been down for over "+plain(a.MostTargetsDown.Critical.For)+".", most),
 		of("XMPPAuthSourceMissing", Warning, a.XMPPAuthSourceMissing, "Failed logins at the XMPP server are not counted.",
-			"Its metrics page has no source of xmpp_c2s_auth_failure_total, so XMPPAuthFailureRate cannot fire."),
-		of("DataVolumeInodes", Warning, inodes.Warning.Hold, fmt.Sprintf("Over %d %% of the inodes of volume {{ $labels.target }} are used.", inodes.Warning.Over),
-			"They have been"+lasted+" Without inodes no file can be created, however much space is left."),
-		of("DataVolumeInodes", Critical, inodes.Critical.Hold, fmt.Sprintf("Volume {{ $labels.target }} has hardly any inodes left: over %d %% are used.", inodes.Critical.Over),
-			"They have been"+lasted+" Without inodes no file can be created, however much space is left."),
-		of("XMPPModuleProblem", Warning, a.XMPPModuleProblem.Hold, "Modules of the XMPP server are in error on {{ $labels.of }}.",
-			"Its status page has reported errors"+lasted),
-		of("XMPPComponentDisconnected", Warning, a.XMPPComponentDisconnected, "The component {{ $labels.of }} has lost the XMPP server.",
-			"Disconnected"+lasted+" If it is the bridge, no message passes between the networks."),
-		of("XMPPComponentDisconnected", Critical, a.XMPPComponentDisconnected, "The component {{ $labels.of }} is not connected to the XMPP server.",
-			"Disconnected"+lasted+" If it is the bridge, no message passes between the networks."),
-		of("IRCServicesUnlinked", Warning, a.IRCServicesUnlinked, "The IRC server has lost its services.",
-			"Unlinked"+lasted+" The services run, but nobody can log in to an account."),
-		of("IRCServicesUnlinked", Critical, a.IRCServicesUnlinked, "No services are linked to the IRC server.",
-			"Unlinked"+lasted+" The services run, but nobody can log in to an account."),
-		of("PlantStoreOrphans", Warning, a.PlantStoreOrphans, "Test records in the plant store are not deleted.",
-			"The exporter created them to check the store, which has refused to delete them"+lasted),
+			"The server does not count xmpp_c2s_auth_failure_total, so XMPPAuthFailureRate cannot fire. Load mod_measure_chatstack, or have the exporter count log lines."),
+		of("DataVolumeInodes", Warning, inodes.Warning.Hold, fmt.Sprintf("Volume {{ $labels.target }} has used over %d %% of its inodes.", inodes.Warning.Over),
+			"This has lasted"+lasted+" Without free inodes, no file can be created, however much space is left. First find the directories with most files: du --inodes."),
+		of("DataVolumeInodes", Critical, inodes.Critical.Hold, fmt.Sprintf("Volume {{ $labels.target }} has used over %d %% of its inodes.", inodes.Critical.Over),
+			"This has lasted"+lasted+" Without free inodes, no file can be created, however much space is left. First find the directories with most files: du --inodes."),
+		of("XMPPModuleProblem", Warning, a.XMPPModuleProblem.Hold, "XMPP modules are in error on {{ $labels.of }}.",
+			"The server has reported errors"+lasted+" What these modules do is missing. With storage in error, nobody can log in. The server's /status names them."),
+		of("XMPPComponentDisconnected", Warning, a.XMPPComponentDisconnected, "Component {{ $labels.of }} is disconnected from the XMPP server.",
+			"Disconnected"+lasted+" If it is the bridge, no message passes between the networks. First read the logs of both sides."),
+		of("XMPPComponentDisconnected", Critical, a.XMPPComponentDisconnected, "Component {{ $labels.of }} has been disconnected from the XMPP server for over "+plain(a.XMPPComponentDisconnected.For)+".",
+			"Disconnected"+lasted+" If it is the bridge, no message passes between the networks. First read the logs of both sides."),
+		of("IRCServicesUnlinked", Warning, a.IRCServicesUnlinked, "The IRC services are not linked to the IRC server.",
+			"Unlinked"+lasted+" The services run, but nobody can log in to an account. The IRC server's log says why."),
+		of("IRCServicesUnlinked", Critical, a.IRCServicesUnlinked, "The IRC services have been unlinked from the IRC server for over "+plain(a.IRCServicesUnlinked.For)+".",
+			"Unlinked"+lasted+" The services run, but nobody can log in to an account. The IRC server's log says why."),
+		of("PlantStoreOrphans", Warning, a.PlantStoreOrphans, "The plant store refuses to delete test records.",
+			"The exporter created them to check the store, and could not delete them"+lasted+" Users notice nothing. First read the log of the store."),
 		of("IdentityCacheExhausted", Warning, a.IdentityCacheExhausted, "The bridge's identity cache has expired; users appear under made-up nicks.",
-			"The identity API has been down for longer than the bridge's cache lasts. It expired {{ $value | humanizeDuration }} ago."),
-		of("TLSChainInvalid", Warning, a.TLSChainInvalid, "The certificate of {{ $labels.target }} does not verify.",
-			"Its authority, its name or its date is wrong, or it is not the pinned one. Clients refuse it too, unless they pin it."),
-		of("TLSServedNotRenewed", Warning, renewal.Warning, "The certificate that {{ $labels.target }} shows and the one in its file differ.",
-			"Its file was renewed over %s ago, but the server has not loaded it."),
-		of("TLSServedNotRenewed", Critical, renewal.Critical.Hold, "The certificate that {{ $labels.target }} shows ends in less than "+plain(renewal.Critical.Under)+" and differs from the one in its file.",
-			"Its file was renewed, but the server has not loaded it."),
-		of("UpstreamSeriesDropped", Warning, a.UpstreamSeriesDropped, "Some series of {{ $labels.target }} are dropped.",
-			"They clash with others, are malformed or exceed a limit. The page /debug/targets/{{ $labels.target }} lists them."),
+			"The identity API is down, and the cache expired {{ $value | humanizeDuration }} ago. Messages still pass. First check the identity application."),
+		of("TLSChainInvalid", Warning, a.TLSChainInvalid, "The certificate of {{ $labels.target }} fails verification.",
+			"Its authority, its name or its date is wrong, or it is not the pinned one. Clients refuse it too, unless they pin it."+openPage),
+		of("TLSServedNotRenewed", Warning, renewal.Warning, "{{ $labels.target }} does not serve the certificate in its file.",
+			"The file was renewed over %s ago, but the server has not loaded it. Reload the server."),
+		of("TLSServedNotRenewed", Critical, renewal.Critical.Hold, "{{ $labels.target }} serves an expiring certificate, not the one in its file.",
+			"It expires in less than "+plain(renewal.Critical.Under)+"; then clients refuse to connect. The file was renewed, but the server has not loaded it. Reload the server."),
+		of("UpstreamSeriesDropped", Warning, a.UpstreamSeriesDropped, "The exporter drops series of {{ $labels.target }}.",
+			"They clash with others, are malformed or exceed a limit. Dashboards and alerts lack them."+openPage),
 		of("MonitoringGap", Warning, a.MonitoringGap.Hold, "Not monitored at {{ $labels.target }}: {{ $labels.of }}.",
-			"This has lasted"+lasted+" Until it is mended, alerts that depend on it cannot fire."),
+			"This has lasted"+lasted+" Until it is fixed, alerts that depend on it cannot fire. The runbook has the fix for each case."),
 		of("PlaceholderCredential", Warning, a.PlaceholderCredential, "A secret of {{ $labels.target }} is a placeholder.",
-			"It is one from an example, which everybody knows. Change it in the service and in the exporter's configuration."),
+			"It comes from an example, so everybody knows it. Whoever reaches the service can use it. Change it in the service, then in the exporter's configuration."),
 	}
 }

@@ -55,9 +55,10 @@ func TestCertificateAlertTellsItsSource(t *testing.T) {
 				got[a.Labels.Get("env")] = a.Annotations.Get("summary") + " " + a.Annotations.Get("description")
 			}
 		}
+		const advice = "Once it has expired, clients refuse to connect. If its file is new, reload the server; if not, renew it. "
 		for env, want := range map[string]string{
-			"":        "The certificate of xmpp must be renewed: it ends in 1d 0h 0m 0s. It ends in less than 3 days. Found in: verified_chain.",
-			"staging": "The certificate of xmpp must be renewed: it ends in 2d 2h 0m 0s. It ends in less than 3 days. Found in: leaf, verified_chain.",
+			"":        "The certificate of xmpp expires in 1d 0h 0m 0s. Renew it now. Less than 3 days are left. " + advice + "Seen in: verified_chain.",
+			"staging": "The certificate of xmpp expires in 2d 2h 0m 0s. Renew it now. Less than 3 days are left. " + advice + "Seen in: leaf, verified_chain.",
 		} {
 			if got[env] != want {
 				t.Errorf("in the environment %q: %q, want %q", env, got[env], want)
