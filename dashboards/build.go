@@ -9,52 +9,54 @@ import (
 // fromVariable is the data source that the dashboard's user has chosen.
 var fromVariable = Source{Type: "prometheus", UID: "${datasource}"}
 
-// scrapeLabels tell one exporter of a pair from the other, or say how it was found. Series are aggregated over them, as
-// in the alert rules, so that two exporters do not count twice; what else an operator has put to the series stays.
+// scrapeLabels distinguish the exporters of a pair, or say how they were discovered. Queries aggregate over them, as the alert
+// rules do, so that two exporters do not count twice. Other labels that an operator adds stay.
 const scrapeLabels = "endpoint, instance, job, node, pod, service"
 
-// sel is a metric of the chosen environments. Matchers more are written as in a selector.
+// sel selects a metric in the chosen environments. The matchers in more are written as in PromQL.
 func sel(metric string, more ...string) string {
 	return metric + "{" + strings.Join(append([]string{`cluster=~"$cluster"`, `env=~"$env"`}, more...), ",") + "}"
 }
 
-// alerts are our alerts, not those of others with the same names. One that is about no environment is always there.
+// alerts selects the alerts of the shipped rules, not those of other rules with the same names. Alerts without an environment
+// always match.
 func alerts(more ...string) string {
 	return "ALERTS{" + strings.Join(append([]string{`cluster=~"$cluster|"`, `env=~"$env|"`, `stack="chat"`}, more...), ",") + "}"
 }
 
-// ofKind keeps series of targets of some kinds: their names are the user's.
+// ofKind selects targets by kind, since users choose their names.
 func ofKind(series, kinds string) string {
 	return fmt.Sprintf("%s and on (cluster, env, target) %s", series, sel("chatstack_target_info", kinds))
 }
 
-// perEnvironment aggregates series over all that one environment has. The labels in apart stay.
+// perEnvironment aggregates the series of each environment. The labels in apart stay.
 func perEnvironment(operator, series string, apart ...string) string {
 	return fmt.Sprintf("%s by (%s) (%s)", operator, strings.Join(append([]string{"cluster", "env"}, apart...), ", "), series)
 }
 
-// largest keeps the largest series of each environment, so that a chart stays readable with hundreds of containers.
-func largest(series string) string {
+// top20 limits each environment, so that a chart stays readable with hundreds of containers.
+func top20(series string) string {
 	return fmt.Sprintf("topk by (cluster, env) (20, %s)", series)
 }
 
-// selContainer is a metric of the chosen containers.
+// selContainer selects a metric of the chosen containers.
 func selContainer(metric string) string {
 	return sel(metric, `docker_host=~"$docker_host"`, `container=~"$container"`)
 }
 
-// each aggregates series over the exporters, of which the worse counts: max or min. The labels in drop go too.
-func each(operator, series string, drop ...string) string {
-	return eachContainer(operator, series, append(drop, "container")...)
+// combine aggregates the series of all exporters into their worst value: the operator is max or min. It also drops the labels
+// in drop.
+func combine(operator, series string, drop ...string) string {
+	return combineContainers(operator, series, append(drop, "container")...)
 }
 
-// eachContainer is each for series whose label container is their own.
-func eachContainer(operator, series string, drop ...string) string {
+// combineContainers is combine for series whose label container comes from the exporter.
+func combineContainers(operator, series string, drop ...string) string {
 	return without(operator, series, append(strings.Split(scrapeLabels, ", "), drop...))
 }
 
-// eachEndpoint is each for series whose label endpoint is their own.
-func eachEndpoint(operator, series string) string {
+// combineEndpoints is combine for series whose label endpoint comes from the exporter.
+func combineEndpoints(operator, series string) string {
 	labels := append(slices.DeleteFunc(strings.Split(scrapeLabels, ", "), func(l string) bool { return l == "endpoint" }), "container")
 	return without(operator, series, labels)
 }
@@ -64,13 +66,13 @@ func without(operator, series string, labels []string) string {
 	return fmt.Sprintf("%s without (%s) (%s)", operator, strings.Join(slices.Compact(labels), ", "), series)
 }
 
-// lastHour is how often something happened in the last hour, where it did.
-func lastHour(counter string) string { return "round(increase(" + counter + "[1h])) > 0" }
+// increaseLastHour omits series that did not increase.
+func increaseLastHour(counter string) string { return "round(increase(" + counter + "[1h])) > 0" }
 
-// query is one expression of a panel and the name of its series.
+// query is one expression of a panel and the legend of its series.
 type query struct{ expr, legend string }
 
-// steps are the colours of a value: the first below all limits, each other from its limit on.
+// steps returns thresholds: the first colour applies below all limits, each other from its limit on.
 func steps(colours []string, limits ...float64) Thresholds {
 	t := Thresholds{Mode: "absolute", Steps: []Step{{Color: colours[0]}}}
 	for i, limit := range limits {
@@ -79,28 +81,30 @@ func steps(colours []string, limits ...float64) Thresholds {
 	return t
 }
 
-// The colours: those of a value that is well, and of each severity.
 const (
-	well     = "green"
+	healthy  = "green"
 	warning  = "orange"
 	critical = "red"
 	neutral  = "text"
 	unknown  = "gray"
 )
 
-// above is bad above one limit, worse above the next. Grafana colours a value from the limit on, the alerts begin above it.
-func above(limits ...float64) Thresholds { return steps([]string{well, warning, critical}, limits...) }
+// badAbove is a warning from the first limit and critical from the second. Grafana colours values from the limit on, while alerts
+// fire above it.
+func badAbove(limits ...float64) Thresholds {
+	return steps([]string{healthy, warning, critical}, limits...)
+}
 
-// below is critical under the first limit and a warning under the next.
-func below(limits ...float64) Thresholds { return steps([]string{critical, warning, well}, limits...) }
+// badBelow is critical below the first limit and a warning below the second.
+func badBelow(limits ...float64) Thresholds {
+	return steps([]string{critical, warning, healthy}, limits...)
+}
 
-// good is critical at 0 and well at 1.
-func good() Thresholds { return steps([]string{critical, well}, 1) }
+func goodAtOne() Thresholds { return steps([]string{critical, healthy}, 1) }
 
-// critically is critical from the limit on.
-func critically(limit float64) Thresholds { return steps([]string{well, critical}, limit) }
+func criticalFrom(limit float64) Thresholds { return steps([]string{healthy, critical}, limit) }
 
-// values are texts and colours for 0, 1, 2 and so on.
+// values maps 0, 1, 2 and so on to texts and colours.
 func values(texts ...Mapped) []Mapping {
 	options := map[string]Mapped{}
 	for i, m := range texts {
@@ -111,61 +115,57 @@ func values(texts ...Mapped) []Mapping {
 }
 
 func upDown() []Mapping {
-	return values(Mapped{Text: "down", Color: critical}, Mapped{Text: "up", Color: well})
+	return values(Mapped{Text: "down", Color: critical}, Mapped{Text: "up", Color: healthy})
 }
 
 func yesNo() []Mapping {
-	return values(Mapped{Text: "no", Color: critical}, Mapped{Text: "yes", Color: well})
+	return values(Mapped{Text: "no", Color: critical}, Mapped{Text: "yes", Color: healthy})
 }
 
-// onlyYes is for a column whose value is 1 or missing.
+// onlyYes maps a column whose value is 1 or missing.
 func onlyYes() []Mapping {
 	return []Mapping{{"value", map[string]Mapped{"1": {Text: "yes", Color: warning}}}}
 }
 
-// panel is a panel before it has its place.
+// panel is a panel without its position.
 type panel struct {
 	Panel
 	width, height int
 }
 
-// size sets how many of 24 columns and how many lines the panel takes.
+// size sets the width, of 24 columns, and the height in lines.
 func (p panel) size(width, height int) panel { p.width, p.height = width, height; return p }
 
-// unit sets what the values are, as Grafana calls it.
+// unit is one of Grafana's names.
 func (p panel) unit(u string) panel { p.FieldConfig.Defaults.Unit = u; return p }
 
-// limits colours values.
-func (p panel) limits(t Thresholds) panel { p.FieldConfig.Defaults.Thresholds = t; return p }
+func (p panel) thresholds(t Thresholds) panel { p.FieldConfig.Defaults.Thresholds = t; return p }
 
-// drawn draws the limits of a chart as lines too.
-func (p panel) drawn(t Thresholds) panel {
+// thresholdLines also draws the thresholds of a chart as lines.
+func (p panel) thresholdLines(t Thresholds) panel {
 	p.FieldConfig.Defaults.Custom["thresholdsStyle"] = map[string]any{"mode": "line"}
-	return p.limits(t)
+	return p.thresholds(t)
 }
 
-// maps gives values texts.
-func (p panel) maps(m []Mapping) panel { p.FieldConfig.Defaults.Mappings = m; return p }
+func (p panel) valueTexts(m []Mapping) panel { p.FieldConfig.Defaults.Mappings = m; return p }
 
-// none is what is shown where there is no series.
-func (p panel) none(text string) panel { p.FieldConfig.Defaults.NoValue = text; return p }
+// emptyText is shown if the query returns nothing.
+func (p panel) emptyText(text string) panel { p.FieldConfig.Defaults.NoValue = text; return p }
 
-// upTo makes the axis or bar end at most; it begins at 0.
+// upTo sets the range of an axis or bar, from 0.
 func (p panel) upTo(most float64) panel {
 	p.FieldConfig.Defaults.Min, p.FieldConfig.Defaults.Max = new(0.0), &most
 	return p
 }
 
-// decimals sets how exact values are.
 func (p panel) decimals(n int) panel { p.FieldConfig.Defaults.Decimals = &n; return p }
 
-// linked adds a link to the panel.
-func (p panel) linked(title, url string) panel {
+func (p panel) withLink(title, url string) panel {
 	p.Links = append(p.Links, Link{Title: title, Type: "link", Icon: "doc", URL: url, Tags: []string{}, TargetBlank: true})
 	return p
 }
 
-// field changes how one field is shown, by its name after the transformations.
+// field overrides the properties of one field, by its name after the transformations.
 func (p panel) field(name string, properties ...Property) panel {
 	p.FieldConfig.Overrides = append(p.FieldConfig.Overrides, Override{Matcher{"byName", name}, properties})
 	return p
@@ -178,7 +178,7 @@ func newPanel(kind, title, description, format string, instant bool, queries []q
 	}}
 	for i, q := range queries {
 		if q.legend != "" {
-			q.legend += " {{env}} {{cluster}}" // nothing where series have no such labels
+			q.legend += " {{env}} {{cluster}}" // empty if the series lack these labels
 		}
 		p.Targets = append(p.Targets, Target{
 			RefID: string(rune('A' + i)), Datasource: fromVariable, EditorMode: "code",
@@ -194,7 +194,7 @@ var (
 	allSeries    = map[string]any{"mode": "multi", "sort": "desc"}
 )
 
-// stat is one number, or a few.
+// stat shows one number, or a few.
 func stat(title, description string, queries ...query) panel {
 	p := newPanel("stat", title, description, "time_series", true, queries)
 	p.FieldConfig.Defaults.Color = &Color{"thresholds"}
@@ -205,7 +205,7 @@ func stat(title, description string, queries ...query) panel {
 	return p.size(4, 4)
 }
 
-// bars are values beside each other, the worst of them coloured.
+// bars shows values side by side.
 func bars(title, description string, queries ...query) panel {
 	p := newPanel("bargauge", title, description, "time_series", true, queries)
 	p.FieldConfig.Defaults.Color = &Color{"thresholds"}
@@ -217,7 +217,7 @@ func bars(title, description string, queries ...query) panel {
 	return p.size(12, 8)
 }
 
-// chart is lines over time.
+// chart shows lines over time.
 func chart(title, description string, queries ...query) panel {
 	p := newPanel("timeseries", title, description, "time_series", false, queries)
 	p.Interval = scrapeInterval
@@ -230,7 +230,7 @@ func chart(title, description string, queries ...query) panel {
 	return p.size(12, 8)
 }
 
-// timeline is states over time, a line each.
+// timeline shows states over time, one row per series.
 func timeline(title, description string, queries ...query) panel {
 	p := newPanel("state-timeline", title, description, "time_series", false, queries)
 	p.Interval = scrapeInterval
@@ -244,11 +244,10 @@ func timeline(title, description string, queries ...query) panel {
 	return p.size(24, 10)
 }
 
-// column is one of a table: a label, or the value of a query by its letter, under another name.
+// column is a column of a table: it renames a label, or the value of a query by its letter.
 type column struct{ from, name string }
 
-// table joins its queries' series by their common labels and shows the named columns, in their order, after the environment if
-// there is any.
+// table joins the series of its queries by their common labels. It shows the environment, if there is one, then the columns.
 func table(title, description string, columns []column, queries ...query) panel {
 	p := newPanel("table", title, description, "table", true, queries)
 	p.Options = map[string]any{"showHeader": true, "cellHeight": "sm", "frameIndex": 0}
@@ -273,29 +272,28 @@ func table(title, description string, columns []column, queries ...query) panel 
 	return p.size(24, 10)
 }
 
-// The usual properties of a table's columns.
-func inUnit(u string) Property     { return Property{"unit", u} }
-func mapped(m []Mapping) Property  { return Property{"mappings", m} }
-func within(t Thresholds) Property { return Property{"thresholds", t} }
+// Properties of table columns.
+func inUnit(u string) Property         { return Property{"unit", u} }
+func textsFor(m []Mapping) Property    { return Property{"mappings", m} }
+func colouredBy(t Thresholds) Property { return Property{"thresholds", t} }
 func coloured() Property {
 	return Property{"custom.cellOptions", map[string]any{"type": "color-background", "mode": "basic"}}
 }
-func leadsTo(links ...DataLink) Property { return Property{"links", links} }
+func dataLinks(links ...DataLink) Property { return Property{"links", links} }
 
-// section is a heading and the panels below it.
+// section is a heading with its panels.
 type section struct {
 	title  string
 	panels []panel
-	// collapsed sections ask nothing until somebody opens them.
+	// collapsed sections run no queries until somebody opens them.
 	collapsed bool
 }
 
-// folded makes the section open only when somebody clicks on it.
 func (s section) folded() section { s.collapsed = true; return s }
 
 const columns = 24
 
-// place gives each panel an id and a place, in lines from the left to the right. Panels of collapsed sections lie in their row.
+// place gives each panel an id and a position, in lines from left to right. Panels of collapsed sections belong to their row.
 func place(sections []section) []Panel {
 	var placed []Panel
 	id, y := 0, 0

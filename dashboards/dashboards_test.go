@@ -23,7 +23,7 @@ import (
 )
 
 //go:generate go test . -run ^TestFilesAreUpToDate$ -update
-var update = flag.Bool("update", false, "write the dashboards' files anew")
+var update = flag.Bool("update", false, "write the dashboards and their README")
 
 // board is a dashboard as its file has it.
 type board struct {
@@ -41,7 +41,7 @@ func (b *board) panels() []dashboards.Panel {
 	return all
 }
 
-// shipped reads the dashboards' files.
+// shipped reads the generated files.
 func shipped(t *testing.T) []board {
 	t.Helper()
 	files, err := filepath.Glob("*.json")
@@ -64,16 +64,21 @@ func shipped(t *testing.T) []board {
 
 // TestFilesAreUpToDate holds the files against the code. With -update it writes them.
 func TestFilesAreUpToDate(t *testing.T) {
+	boards := dashboards.All(alerts.Defaults())
+	generated := map[string]string{"README.md": dashboards.Readme(boards)}
 	var want []string
-	for _, d := range dashboards.All(alerts.Defaults()) {
+	for _, d := range boards {
 		var b bytes.Buffer
 		if err := d.Write(&b); err != nil {
 			t.Fatal(err)
 		}
 		file := d.UID + ".json"
 		want = append(want, file)
+		generated[file] = b.String()
+	}
+	for file, content := range generated {
 		if *update {
-			if err := os.WriteFile(file, b.Bytes(), 0o644); err != nil { //nolint:gosec // a file of the repository
+			if err := os.WriteFile(file, []byte(content), 0o644); err != nil { //nolint:gosec // a file of the repository
 				t.Fatal(err)
 			}
 		}
@@ -81,7 +86,7 @@ func TestFilesAreUpToDate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(b.String(), string(got)); diff != "" {
+		if diff := cmp.Diff(content, string(got)); diff != "" {
 			t.Errorf("%s is out of date, run make generate (-want +got):\n%s", file, diff)
 		}
 	}
@@ -92,6 +97,37 @@ func TestFilesAreUpToDate(t *testing.T) {
 	slices.Sort(want)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("files (-want +got):\n%s", diff)
+	}
+}
+
+// TestReadmeListsEveryPanel reads the shipped files, so that no panel or query of theirs is missing in the README's tables.
+func TestReadmeListsEveryPanel(t *testing.T) {
+	content, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	escape := strings.NewReplacer("|", `\|`).Replace
+	for _, b := range shipped(t) {
+		_, table, ok := strings.Cut(string(content), "["+b.file+"]("+b.file+")")
+		table, _, _ = strings.Cut(table, "\n## ")
+		if !ok {
+			t.Errorf("the README has no table of %s", b.file)
+		}
+		for _, p := range b.panels() {
+			if p.Type == "row" {
+				continue
+			}
+			row := "\n| " + p.Title + " | " + escape(p.Description) + " | "
+			for i, q := range p.Targets {
+				if i > 0 {
+					row += "<br>"
+				}
+				row += "`" + escape(q.Expr) + "`"
+			}
+			if !strings.Contains(table, row+" |\n") {
+				t.Errorf("%s: the README's table lacks %s", b.file, row)
+			}
+		}
 	}
 }
 
@@ -118,36 +154,36 @@ func TestPanelsHaveWhatTheirReadersNeed(t *testing.T) {
 		for _, p := range b.panels() {
 			what := fmt.Sprintf("%s, panel %d %q", b.file, p.ID, p.Title)
 			if p.ID <= 0 || ids[p.ID] {
-				t.Errorf("%s: an id that another one has", what)
+				t.Errorf("%s: its id is missing or not unique", what)
 			}
 			ids[p.ID] = true
 			if p.Title == "" || titles[p.Type+p.Title] {
-				t.Errorf("%s: no title, or one that another one has", what)
+				t.Errorf("%s: its title is missing or not unique", what)
 			}
 			titles[p.Type+p.Title] = true
 			if p.Type == "row" {
 				if *p.Collapsed {
 					holdPlaces(t, b.file, p.Panels)
 				} else if len(p.Panels) > 0 {
-					t.Errorf("%s: is open, and has panels in it", what)
+					t.Errorf("%s: is not collapsed, but contains panels", what)
 				}
 				continue
 			}
 			if f := p.FieldConfig; len(p.Description) < 10 || f == nil || f.Defaults.Unit == "" || f.Defaults.NoValue == "" || len(f.Defaults.Thresholds.Steps) == 0 {
-				t.Errorf("%s: lacks a description, a unit, limits, or what is shown where there is nothing", what)
+				t.Errorf("%s: lacks a description, a unit, thresholds or the text for no data", what)
 			}
 			if len(p.Targets) == 0 {
-				t.Errorf("%s: asks nothing", what)
+				t.Errorf("%s: has no query", what)
 			}
 			for _, q := range p.Targets {
 				if q.Interval != "30s" {
-					t.Errorf("%s, %s: rates are taken over windows that do not follow from the time between two scrapes", what, q.RefID)
+					t.Errorf("%s, %s: its interval is not the scrape interval, so rates use wrong windows", what, q.RefID)
 				}
 				if p.Type != "table" && (len(q.LegendFormat) <= len(" {{env}} {{cluster}}") || !strings.HasSuffix(q.LegendFormat, " {{env}} {{cluster}}")) {
-					t.Errorf("%s, %s: its series are called %q", what, q.RefID, q.LegendFormat)
+					t.Errorf("%s, %s: the legend is %q, without the environment", what, q.RefID, q.LegendFormat)
 				}
 				if p.Type == "table" && !strings.Contains(fmt.Sprint(p.Transformations), "^env$|^cluster$|") {
-					t.Errorf("%s: its rows do not say of which environment they are", what)
+					t.Errorf("%s: its rows do not show the environment", what)
 				}
 			}
 		}
@@ -155,7 +191,7 @@ func TestPanelsHaveWhatTheirReadersNeed(t *testing.T) {
 			t.Errorf("%s: refresh %s, time %v, schema %d, tags %v", b.file, b.Refresh, b.Time, b.SchemaVersion, b.Tags)
 		}
 		if bytes.Contains(b.text, []byte(`"id": null`)) || regexp.MustCompile(`(?m)^  "id":`).Match(b.text) {
-			t.Errorf("%s: has an id, which is each Grafana's own business", b.file)
+			t.Errorf("%s: has an id, which Grafana assigns itself", b.file)
 		}
 	}
 }
@@ -284,15 +320,15 @@ func TestColoursBeginWhereAlertsDo(t *testing.T) {
 	}{
 		{dashboards.XMPP, "Failed logins", logins},
 		{dashboards.Overview, "Failed logins per minute", logins},
-		{dashboards.Overview, "First certificate to end", days(1)},
+		{dashboards.Overview, "Next certificate to expire", days(1)},
 		{dashboards.TLSDisks, "Days left", days(86400)},
 		{dashboards.TLSDisks, "Used", amounts(a.DataVolumeUsage, 100)},
 		{dashboards.TLSDisks, "Used over time", amounts(a.DataVolumeUsage, 100)},
 		{dashboards.Containers, "Memory", amounts(a.ContainerMemory, 1)},
 		// Whole numbers are above a limit from the next one on.
 		{dashboards.Containers, "Restarts in 10 minutes", of(float64(a.ContainerRestarts.Warning.Over), float64(a.ContainerRestarts.Critical.Over), 1, 1)},
-		{dashboards.Exporter, "Poll loop's heartbeat", []float64{a.PollStalled.After.Std().Seconds()}},
-		{dashboards.Exporter, "Clock", []float64{a.ClockSkew.Over.Std().Seconds()}},
+		{dashboards.Exporter, "Poll loop heartbeat", []float64{a.PollStalled.After.Std().Seconds()}},
+		{dashboards.Exporter, "Clock skew", []float64{a.ClockSkew.Over.Std().Seconds()}},
 	} {
 		var got []float64
 		for _, b := range shipped(t) {

@@ -1,9 +1,9 @@
 package dashboards
 
-// schemaVersion is that of Grafana 10, which newer ones bring up to date when they load a dashboard.
+// schemaVersion is that of Grafana 10. Newer versions migrate a dashboard when they load it.
 const schemaVersion = 39
 
-// The parts of Grafana's dashboard model that are used here, in the order in which they are written.
+// The parts of Grafana's dashboard model that are used here, in the order of the JSON files.
 type (
 	// Dashboard is one dashboard as Grafana reads it from a file.
 	Dashboard struct {
@@ -22,12 +22,12 @@ type (
 		Templating    Templating `json:"templating"`
 		Panels        []Panel    `json:"panels"`
 	}
-	// TimeRange is the span that is shown at first.
+	// TimeRange is the initial time range.
 	TimeRange struct {
 		From string `json:"from"`
 		To   string `json:"to"`
 	}
-	// Link leads from a dashboard or a panel to somewhere else.
+	// Link is a link of a dashboard or a panel.
 	Link struct {
 		Title       string   `json:"title"`
 		Type        string   `json:"type"`
@@ -40,22 +40,22 @@ type (
 		IncludeVars bool     `json:"includeVars"`
 		KeepTime    bool     `json:"keepTime"`
 	}
-	// DataLink leads from a value to somewhere else.
+	// DataLink is a link of a value.
 	DataLink struct {
 		Title       string `json:"title"`
 		URL         string `json:"url"`
 		TargetBlank bool   `json:"targetBlank"`
 	}
-	// Source is a data source; it is a variable, always.
+	// Source is a data source, which is always a variable here.
 	Source struct {
 		Type string `json:"type"`
 		UID  string `json:"uid"`
 	}
-	// Annotated is what is marked on the time axis.
+	// Annotated holds the annotations.
 	Annotated struct {
 		List []Annotation `json:"list"`
 	}
-	// Annotation is one query for marks on the time axis. The values of its series are times, in milliseconds.
+	// Annotation is a query for marks on the time axis. The values of its series are times in milliseconds.
 	Annotation struct {
 		Name            string `json:"name"`
 		Datasource      Source `json:"datasource"`
@@ -72,7 +72,7 @@ type (
 	Templating struct {
 		List []Variable `json:"list"`
 	}
-	// Variable is one that a dashboard's user can choose.
+	// Variable is a choice at the top of a dashboard.
 	Variable struct {
 		Name        string   `json:"name"`
 		Type        string   `json:"type"`
@@ -96,13 +96,13 @@ type (
 		Text     any  `json:"text"`
 		Value    any  `json:"value"`
 	}
-	// VariableQuery is what the data source is asked for a variable's values.
+	// VariableQuery is the query for a variable's values.
 	VariableQuery struct {
 		QueryType int    `json:"qryType"`
 		Query     string `json:"query"`
 		RefID     string `json:"refId"`
 	}
-	// Panel is a panel, or the heading of a row of them.
+	// Panel is a panel, or the heading of a row of panels.
 	Panel struct {
 		ID              int         `json:"id"`
 		Type            string      `json:"type"`
@@ -119,7 +119,7 @@ type (
 		FieldConfig     *Fields     `json:"fieldConfig,omitempty"`
 		Options         any         `json:"options,omitempty"`
 	}
-	// GridPos is where a panel is; the grid has 24 columns.
+	// GridPos is the position of a panel on a grid of 24 columns.
 	GridPos struct {
 		H int `json:"h"`
 		W int `json:"w"`
@@ -136,20 +136,20 @@ type (
 		Format       string `json:"format"`
 		Instant      bool   `json:"instant"`
 		Range        bool   `json:"range"`
-		// Interval is the time between two scrapes, which $__rate_interval follows.
+		// Interval is the scrape interval. $__rate_interval depends on it.
 		Interval string `json:"interval,omitempty"`
 	}
-	// Transform changes what the queries have brought.
+	// Transform changes the results of the queries.
 	Transform struct {
 		ID      string         `json:"id"`
 		Options map[string]any `json:"options"`
 	}
-	// Fields say how values are written and coloured.
+	// Fields define how values look.
 	Fields struct {
 		Defaults  Field      `json:"defaults"`
 		Overrides []Override `json:"overrides"`
 	}
-	// Field is how a value is written and coloured.
+	// Field defines how a value looks.
 	Field struct {
 		Unit       string         `json:"unit"`
 		Decimals   *int           `json:"decimals,omitempty"`
@@ -162,16 +162,16 @@ type (
 		Links      []DataLink     `json:"links,omitempty"`
 		Custom     map[string]any `json:"custom,omitempty"`
 	}
-	// Color says where the colour of a series comes from.
+	// Color is the colour mode of a series.
 	Color struct {
 		Mode string `json:"mode"`
 	}
-	// Thresholds colour a value by the largest step that it reaches.
+	// Thresholds colour a value by the highest step that it reaches.
 	Thresholds struct {
 		Mode  string `json:"mode"`
 		Steps []Step `json:"steps"`
 	}
-	// Step is where a colour begins; the first begins below everything.
+	// Step is the value from which a colour applies; the first step has none.
 	Step struct {
 		Color string   `json:"color"`
 		Value *float64 `json:"value"`
@@ -187,12 +187,12 @@ type (
 		Color string `json:"color,omitempty"`
 		Index int    `json:"index"`
 	}
-	// Override is what is different for some fields.
+	// Override changes properties of some fields.
 	Override struct {
 		Matcher    Matcher    `json:"matcher"`
 		Properties []Property `json:"properties"`
 	}
-	// Matcher names fields.
+	// Matcher selects fields.
 	Matcher struct {
 		ID      string `json:"id"`
 		Options string `json:"options"`

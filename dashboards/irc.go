@@ -1,40 +1,40 @@
 package dashboards
 
-func (b *book) irc() Dashboard {
+func (b *builder) irc() Dashboard {
 	const (
-		noRPC   = "the IRC server's RPC is not read, or its account may not see this"
+		noRPC   = "the IRC server's RPC does not answer, or its account may not read this"
 		noStore = "no plant store is configured"
-		// All that no other dashboard shows, with the user's own.
+		// Everything that no other dashboard shows, including targets of kinds such as http and tcp.
 		kinds = `kind!~"docker|volume|xmpp_.*"`
 	)
 	return b.dashboard(
-		IRC, "IRC and services", "The IRC server, its services, and what belongs to the stack beside the XMPP server.", "now-6h", nil,
+		IRC, "IRC and services", "The IRC server, its services, and all other targets except the XMPP server.", "now-6h", nil,
 		section{title: "Now", panels: []panel{
-			stat("Users", "People on the IRC network, without the services' bots.", query{each("max", sel("chatstack_irc_users")), "users"}).none(noRPC),
-			stat("Channels", "Channels on the IRC network.", query{each("max", sel("chatstack_irc_channels")), "channels"}).none(noRPC),
-			b.guided(stat("Services linked", "Whether IRC services are linked to the IRC server, as that one says: their own HTTP side cannot show it.",
-				query{each("min", sel("chatstack_irc_services_linked")), "linked"}).limits(good()).maps(yesNo()).none(noRPC), "IRCServicesUnlinked"),
-			b.guided(stat("Identity cache left", "How long the bridge can go on with what it remembers of identities if their API answers no more.",
-				query{each("max", sel("chatstack_identity_cache_expires_timestamp_seconds")) + " - time()", "left"}).unit("s").limits(below(0, 1800)).none("no identity API is configured, or it has never answered"), "IdentityCacheExhausted"),
-			b.guided(stat("Plants left behind", "Test entries that are still in the plant store and should not be.",
-				query{each("max", sel("chatstack_plant_store_orphans")), "plants"}).limits(steps([]string{well, warning}, 1)).none(noStore), "PlantStoreOrphans"),
-			stat("Targets down", "Of the services on this page.", query{failing(success(kinds), "== 0"), "down"}).limits(critically(1)).none(noExporter),
+			stat("Users", "Users on the IRC network, without the bots of the services.", query{combine("max", sel("chatstack_irc_users")), "users"}).emptyText(noRPC),
+			stat("Channels", "Channels on the IRC network.", query{combine("max", sel("chatstack_irc_channels")), "channels"}).emptyText(noRPC),
+			b.withRunbook(stat("Services linked", "Whether the IRC server reports linked services. The services' own HTTP interface cannot show it.",
+				query{combine("min", sel("chatstack_irc_services_linked")), "linked"}).thresholds(goodAtOne()).valueTexts(yesNo()).emptyText(noRPC), "IRCServicesUnlinked"),
+			b.withRunbook(stat("Identity cache left", "Time until the bridge's cache of identities expires, if the identity API stops answering.",
+				query{combine("max", sel("chatstack_identity_cache_expires_timestamp_seconds")) + " - time()", "left"}).unit("s").thresholds(badBelow(0, 1800)).emptyText("no identity API is configured, or it has never answered"), "IdentityCacheExhausted"),
+			b.withRunbook(stat("Test records left behind", "Test records (canaries) that the exporter created in the plant store and could not delete.",
+				query{combine("max", sel("chatstack_plant_store_orphans")), "test records"}).thresholds(steps([]string{healthy, warning}, 1)).emptyText(noStore), "PlantStoreOrphans"),
+			stat("Targets down", "Targets on this dashboard whose last probe failed.", query{countMatching(successOfKinds(kinds), "== 0"), "down"}).thresholds(criticalFrom(1)).emptyText(noExporter),
 		}},
 		section{title: "IRC", panels: []panel{
-			chart("Users and channels", "On the whole IRC network.",
-				query{each("max", sel("chatstack_irc_users")), "users"}, query{each("max", sel("chatstack_irc_channels")), "channels"}).none(noRPC),
-			chart("Servers and operators", "Servers of the network, with linked services, and operators who are online.",
-				query{each("max", sel("chatstack_irc_servers")), "servers"}, query{each("max", sel("chatstack_irc_operators")), "operators"}).none(noRPC),
-			timeline("Services linked", "Whether IRC services were linked to the IRC server. Gaps: the server was not read.",
-				query{each("min", sel("chatstack_irc_services_linked")), "linked"}).limits(good()).maps(yesNo()).none(noRPC).size(24, 4),
+			chart("Users and channels", "Users and channels on the whole IRC network.",
+				query{combine("max", sel("chatstack_irc_users")), "users"}, query{combine("max", sel("chatstack_irc_channels")), "channels"}).emptyText(noRPC),
+			chart("Servers and operators", "Servers of the network, including linked services, and operators online.",
+				query{combine("max", sel("chatstack_irc_servers")), "servers"}, query{combine("max", sel("chatstack_irc_operators")), "operators"}).emptyText(noRPC),
+			timeline("Services linked", "Whether services were linked to the IRC server. Gaps: the exporter got no answer.",
+				query{combine("min", sel("chatstack_irc_services_linked")), "linked"}).thresholds(goodAtOne()).valueTexts(yesNo()).emptyText(noRPC).size(24, 4),
 		}},
 		section{title: "Services", panels: []panel{
-			timeline("Targets", "State of every target but those of the XMPP server, of engines and of volumes.", query{success(kinds), "{{target}}"}).limits(good()).maps(upDown()).none(noExporter).size(24, 8),
-			chart("Time to answer", "How long the last reading took.", query{each("max", ofKind(sel("chatstack_probe_duration_seconds"), kinds)), "{{target}}"}).unit("s").none(noExporter),
-			chart("Plant store", "How long the store took to make and to delete a plant.",
-				query{each("max", sel("chatstack_plant_store_operation_duration_seconds")), "{{operation}}"}).unit("s").none(noStore),
-			timeline("Plant store operations", "Whether the store answered each operation as it promises.",
-				query{each("min", sel("chatstack_plant_store_operation_success")), "{{operation}}"}).limits(good()).maps(values(Mapped{Text: "failed", Color: critical}, Mapped{Text: "as promised", Color: well})).none(noStore).size(12, 8),
+			timeline("Targets", "State of every target except the XMPP server, engines and volumes.", query{successOfKinds(kinds), "{{target}}"}).thresholds(goodAtOne()).valueTexts(upDown()).emptyText(noExporter).size(24, 8),
+			chart("Probe duration", "Duration of the last probe.", query{combine("max", ofKind(sel("chatstack_probe_duration_seconds"), kinds)), "{{target}}"}).unit("s").emptyText(noExporter),
+			chart("Plant store", "Time that the store took to create and to delete a test record.",
+				query{combine("max", sel("chatstack_plant_store_operation_duration_seconds")), "{{operation}}"}).unit("s").emptyText(noStore),
+			timeline("Plant store operations", "Whether each operation of the last probe succeeded.",
+				query{combine("min", sel("chatstack_plant_store_operation_success")), "{{operation}}"}).thresholds(goodAtOne()).valueTexts(values(Mapped{Text: "failed", Color: critical}, Mapped{Text: "succeeded", Color: healthy})).emptyText(noStore).size(12, 8),
 		}},
 	)
 }

@@ -710,7 +710,7 @@ func (s *site) faults() []fault {
 			names(o, "Targets down", "Every target/A", "Every target/B", "Every target/C", "Every target/F", "Firing alerts", "Targets over time", "Critical alerts", "Warnings", "Error budget left",
 				"Availability, hour by hour", "Availability/A", "Availability/B"),
 			names(i, "Targets", "Targets down"),
-			map[string]shows{e + "/Freshness": of("docs_search", above(5)), e + "/Failures by reason": of("prod", above(2)), e + "/Failed part": of("docs_search", above(0.01))},
+			map[string]shows{e + "/Since the last success": of("docs_search", above(5)), e + "/Failures by reason": of("prod", above(2)), e + "/Share of failed probes": of("docs_search", above(0.01))},
 		), "docs_search/stopped", "irc_services/stopped"),
 		atOnce(
 			s.simulated(join(
@@ -722,22 +722,22 @@ func (s *site) faults() []fault {
 					s.Fatal(err)
 				}
 			}, nothing, join(
-				names(d, "Used", "Used in a week", "Readable", "Used over time", "Room/A", "Room/B", "Inodes used"), names(o, "Fullest volume"),
+				names(d, "Used", "Forecast for 7 days", "Readable", "Used over time", "Space/A", "Space/B", "Inodes used"), names(o, "Fullest volume"),
 			)},
 		),
 		atOnce(
 			s.simulated(join(
-				names(x, "Modules in error", "Component", "Worst module by host", "Modules"), names(o, "Other problems/A"),
+				names(x, "Modules in error", "Components", "Worst module by host", "Modules"), names(o, "Other problems/A"),
 			), "xmpp/module_error", "xmpp/component_disconnected"),
 			fault{"the volume grows", func() {
 				if err := syscall.Mount("dashboards", s.volume, "tmpfs", syscall.MS_REMOUNT, "size=32m,nr_inodes=2000"); err != nil {
 					s.Fatal(err)
 				}
-			}, nothing, names(d, "Room/C")},
+			}, nothing, names(d, "Space/C")},
 		),
 		atOnce(
 			s.simulated(join(
-				names(i, "Services linked", "Servers and operators/A"), names(e, "Series left out", "Samples/B"),
+				names(i, "Services linked", "Servers and operators/A"), names(e, "Dropped series", "Samples/B"),
 			), "irc_rpc/services_unlinked", "xmpp/bad_page"),
 			fault{"containers use much", large, nothing, join(
 				names(o, "Memory of the XMPP server", "Largest container"), names(c, "Memory", "Memory against the container's limit"),
@@ -746,14 +746,14 @@ func (s *site) faults() []fault {
 		),
 		atOnce(
 			s.simulated(join(
-				names(i, "Users", "Channels", "Users and channels", "Servers and operators"), names(x, "Sources", "Logins/A"),
+				names(i, "Users", "Channels", "Users and channels", "Servers and operators"), names(x, "Metric sources", "Logins/A"),
 			), "irc_rpc/numbers_forbidden", "xmpp/no_auth_source"),
 			s.simulated(map[string]shows{
-				i + "/Identity cache left": below(3593), i + "/Plants left behind": nil, i + "/Plant store operations": nil,
+				i + "/Identity cache left": below(3593), i + "/Test records left behind": nil, i + "/Plant store operations": nil,
 			}, "identity/stopped", "plant_store/refuse_delete"),
 		),
 		s.simulated(map[string]shows{
-			i + "/Time to answer": above(0.35), i + "/Plant store": above(0.35), x + "/HTTP durations/B": above(0.35), e + "/Reading duration": above(0.35),
+			i + "/Probe duration": above(0.35), i + "/Plant store": above(0.35), x + "/HTTP durations/B": above(0.35), e + "/Probe duration": above(0.35),
 		}, "xmpp/slow", "plant_store/slow", "docs_search/slow"),
 		atOnce(
 			fault{"the XMPP server is busy", func() { s.busy.Store(1000) }, func() { s.busy.Store(1) }, map[string]shows{
@@ -772,7 +772,7 @@ func (s *site) faults() []fault {
 			names(x, "Targets", "Sessions", "New connections", "Messages and presence", "Storage", "Memory", "CPU", "File descriptors", "HTTP requests/A", "HTTP durations/A"),
 		), "xmpp/stopped"),
 		s.simulated(join(
-			names(d, "Days left", "Days left over time", "Verifies", "Served is renewed"), map[string]shows{o + "/First certificate to end": below(0)}, names(e, "Overruns"),
+			names(d, "Days left", "Days left over time", "Certificate verifies", "Serves the certificate in its file"), map[string]shows{o + "/Next certificate to expire": below(0)}, names(e, "Overruns"),
 		), "irc_tls/expired_certificate", "docs_search/hang"),
 		{"containers go wrong", func() {
 			s.container("docs").Stop()
@@ -784,7 +784,7 @@ func (s *site) faults() []fault {
 			s.turn(false, "docker/unhealthy")()
 		}, join(
 			names(o, "Containers down", "Containers unhealthy", "Most restarts in 10 minutes", "Restarts/annotation"),
-			names(c, "Not well over time", "Not well/A", "Not well/C", "Not well/D", "Restarts in 10 minutes", "Restarts and deploys/A", "Out of memory", "Containers/B", "Containers/F", "Containers/G", "Containers/H", "Restarts/annotation"),
+			names(c, "Container problems over time", "Container problems/A", "Container problems/C", "Container problems/D", "Restarts in 10 minutes", "Restarts and deploys/A", "Out of memory", "Containers/B", "Containers/F", "Containers/G", "Containers/H", "Restarts/annotation"),
 			names(x, "Restarts/annotation"), names(i, "Restarts/annotation"), names(d, "Restarts/annotation"), names(e, "Restarts/annotation"),
 		)},
 		{"statistics are forbidden, and there is maintenance", func() {
@@ -794,7 +794,7 @@ func (s *site) faults() []fault {
 			s.turn(false, "docker/forbidden_stats")()
 			s.endMaintenance("container/docs", "target/data", "target/irc_tls", "target/xmpp_metrics")
 		}, join(
-			names(c, "Engine", "Maintenance", "Network", "CPU/A", "Not well/E"), names(o, "Every target/E"),
+			names(c, "Docker Engine API", "Maintenance", "Network", "CPU/A", "Container problems/E"), names(o, "Every target/E"),
 			map[string]shows{o + "/Held back/A": lists("docs", "data", "certificate", "volume", "failed logins")},
 		)},
 		{"a problem is held back, and a container is removed", func() {
@@ -804,7 +804,7 @@ func (s *site) faults() []fault {
 		}, func() {
 			s.turn(false, "xmpp/component_disconnected", "docs_search/stopped")()
 			s.endMaintenance("target/xmpp_status", "target/docs_search")
-		}, join(names(o, "Other problems/B"), map[string]shows{o + "/Held back/B": lists("docs_search")}, names(c, "Not well/B"))},
+		}, join(names(o, "Other problems/B"), map[string]shows{o + "/Held back/B": lists("docs_search")}, names(c, "Container problems/B"))},
 		atOnce(
 			fault{"a container has done its work", func() { s.container("docs").Die(0) }, nothing, names(c, "Containers/E")},
 			fault{"a configuration that is wrong", func() { s.exporter.Reconfigure("poll: {interval: never}\n") }, func() { s.exporter.Reconfigure(s.config) }, names(e, "Configuration")},
@@ -813,11 +813,11 @@ func (s *site) faults() []fault {
 			s.exporter.Reconfigure(strings.Replace(s.config, "poll_stalled: {after: 25s}", "poll_stalled: {after: 26s}", 1) +
 				"  - {kind: http, name: another, url: '" + s.stack.ControlURL() + "', token: change_me}\n")
 		}, nothing, join(
-			names(o, "Every target/D", "Every target/G", "Availability/C"), names(e, "Loaded", "Placeholder secrets", "Rules out of date", "Rules"),
+			names(o, "Every target/D", "Every target/G", "Availability/C"), names(e, "Configuration loaded", "Placeholder secrets", "Rules out of date", "Rules"),
 		)},
 		{"the exporters hang", func() { s.exporter.Hang(); s.other.Hang() }, func() { s.exporter.Resume(); s.other.Resume() }, join(
-			map[string]shows{e + "/Poll loop's heartbeat": above(13), e + "/Scrape duration": above(0.8)},
-			names(e, "Scraped", "Version", "Samples/A", "Since the last attempt", "Clock", "Memory", "CPU", "Goroutines"),
+			map[string]shows{e + "/Poll loop heartbeat": above(13), e + "/Scrape duration": above(0.8)},
+			names(e, "Scraped", "Version", "Samples/A", "Since the last probe", "Clock skew", "Memory", "CPU", "Goroutines"),
 			names(x, "HTTP requests/B"),
 			names(o, "Exporter starts/annotation"), names(x, "Exporter starts/annotation"), names(i, "Exporter starts/annotation"),
 			names(c, "Exporter starts/annotation"), names(d, "Exporter starts/annotation"), names(e, "Exporter starts/annotation"),

@@ -2,63 +2,63 @@ package dashboards
 
 import "fmt"
 
-// volumeUsage is the used part of each volume, as df counts it.
-func volumeUsage() string { return each("max", sel("chatstack_volume_used_ratio")) }
+// volumeUsage is the used share of each volume, as df counts it.
+func volumeUsage() string { return combine("max", sel("chatstack_volume_used_ratio")) }
 
-// forecast is volumeUsage in a week, if it goes on as over the last six hours.
+// forecast is volumeUsage in 7 days, at the pace of the last six hours.
 func forecast() string {
 	return fmt.Sprintf("clamp_min(1 - predict_linear(%s[6h], %d) / (%s - %s + %s), 0)",
 		sel("chatstack_volume_available_bytes"), int((7 * day).Seconds()),
 		sel("chatstack_volume_size_bytes"), sel("chatstack_volume_free_bytes"), sel("chatstack_volume_available_bytes"))
 }
 
-func (b *book) volumeLimits() Thresholds {
+func (b *builder) volumeLimits() Thresholds {
 	u := b.alerts.DataVolumeUsage
-	return above(float64(u.Warning.Over)/100, float64(u.Critical.Over)/100)
+	return badAbove(float64(u.Warning.Over)/100, float64(u.Critical.Over)/100)
 }
 
-func (b *book) inodeLimits() Thresholds {
+func (b *builder) inodeLimits() Thresholds {
 	u := b.alerts.DataVolumeInodes
-	return above(float64(u.Warning.Over)/100, float64(u.Critical.Over)/100)
+	return badAbove(float64(u.Warning.Over)/100, float64(u.Critical.Over)/100)
 }
 
-func (b *book) tlsDisks() Dashboard {
+func (b *builder) tlsDisks() Dashboard {
 	const (
 		noTLS    = "no TLS target is configured, or none answers"
 		noVolume = "no volume is configured"
-		noFile   = "no certificate file is bound to an endpoint"
+		noFile   = "no target has a certificate_file"
 	)
 	expiry := b.alerts.TLSCertificateExpiry
-	inDays := below(expiry.Critical.Under.Std().Hours()/24, expiry.Warning.Under.Std().Hours()/24)
-	left := "(" + eachEndpoint("min", sel("chatstack_tls_certificate_not_after_timestamp_seconds")) + " - time()) / 86400"
-	verified := values(Mapped{Text: "does not verify", Color: critical}, Mapped{Text: "verifies", Color: well})
+	inDays := badBelow(expiry.Critical.Under.Std().Hours()/24, expiry.Warning.Under.Std().Hours()/24)
+	left := "(" + combineEndpoints("min", sel("chatstack_tls_certificate_not_after_timestamp_seconds")) + " - time()) / 86400"
+	verified := values(Mapped{Text: "does not verify", Color: critical}, Mapped{Text: "verifies", Color: healthy})
 	return b.dashboard(
-		TLSDisks, "TLS and disks", "What ends or fills up some day: certificates and volumes.", "now-7d", nil,
+		TLSDisks, "TLS and disks", "Certificates that expire and volumes that fill up.", "now-7d", nil,
 		section{title: "Certificates", panels: []panel{
-			b.guided(bars("Days left", "Of each endpoint: its own certificate (leaf), the first of the chain that verifies, and the one in the server's file.",
-				query{left, "{{endpoint}}, {{source}}"}).unit("d").decimals(0).upTo(90).limits(inDays).none(noTLS).size(12, 10), "TLSCertificateExpiry"),
-			b.guided(chart("Days left over time", "A renewal is a jump upwards. The lines are the alert's thresholds.",
-				query{left, "{{endpoint}}, {{source}}"}).unit("d").drawn(inDays).none(noTLS).size(12, 10), "TLSCertificateExpiry"),
-			b.guided(timeline("Verifies", "Whether authority, name and date of each server's certificate verify.",
-				query{eachEndpoint("min", sel("chatstack_tls_certificate_verified")), "{{endpoint}}"}).limits(good()).maps(verified).none(noTLS).size(12, 8), "TLSChainInvalid"),
-			b.guided(timeline("Served is renewed", "Whether each server shows the certificate that is in its file, where one is configured. If not, it wants a reload.",
-				query{eachEndpoint("min", sel("chatstack_tls_certificate_matches_file")), "{{endpoint}}"}).limits(good()).maps(yesNo()).none(noFile).size(12, 8), "TLSServedNotRenewed"),
+			b.withRunbook(bars("Days left", "Days until expiry at each endpoint: its own certificate (leaf), the first in its verified chain, and the one in the server's file.",
+				query{left, "{{endpoint}}, {{source}}"}).unit("d").decimals(0).upTo(90).thresholds(inDays).emptyText(noTLS).size(12, 10), "TLSCertificateExpiry"),
+			b.withRunbook(chart("Days left over time", "A renewal shows as a jump upwards. The lines are the alert's thresholds.",
+				query{left, "{{endpoint}}, {{source}}"}).unit("d").thresholdLines(inDays).emptyText(noTLS).size(12, 10), "TLSCertificateExpiry"),
+			b.withRunbook(timeline("Certificate verifies", "Whether the authority, name and date of each server's certificate are valid.",
+				query{combineEndpoints("min", sel("chatstack_tls_certificate_verified")), "{{endpoint}}"}).thresholds(goodAtOne()).valueTexts(verified).emptyText(noTLS).size(12, 8), "TLSChainInvalid"),
+			b.withRunbook(timeline("Serves the certificate in its file", "Whether each server serves the certificate in its file, if certificate_file is set. If not, reload the server.",
+				query{combineEndpoints("min", sel("chatstack_tls_certificate_matches_file")), "{{endpoint}}"}).thresholds(goodAtOne()).valueTexts(yesNo()).emptyText(noFile).size(12, 8), "TLSServedNotRenewed"),
 		}},
 		section{title: "Volumes", panels: []panel{
-			b.guided(bars("Used", "Used part of each volume, as df counts it.",
-				query{volumeUsage(), "{{volume}}"}).unit("percentunit").upTo(1).limits(b.volumeLimits()).none(noVolume).size(8, 8), "DataVolumeUsage"),
-			bars("Used in a week", "If it goes on as over the last six hours. Over 100 % it is full before.",
-				query{each("max", forecast()), "{{volume}}"}).unit("percentunit").upTo(1).limits(b.volumeLimits()).none(noVolume).size(8, 8),
-			stat("Readable", "Whether each volume can be read; a hung mount cannot.",
-				query{each("max", sel("chatstack_volume_error")), "{{volume}}"}).limits(critically(1)).maps(values(Mapped{Text: "yes", Color: well}, Mapped{Text: "no", Color: critical})).none(noVolume).size(8, 8),
-			b.guided(chart("Used over time", "With the alert's thresholds.",
-				query{volumeUsage(), "{{volume}}"}).unit("percentunit").upTo(1).drawn(b.volumeLimits()).none(noVolume), "DataVolumeUsage"),
-			chart("Room", "Bytes that may still be written, that are free with what is kept for root, and the size of each volume.",
-				query{each("min", sel("chatstack_volume_available_bytes")), "{{volume}}, available"},
-				query{each("min", sel("chatstack_volume_free_bytes")), "{{volume}}, free"},
-				query{each("max", sel("chatstack_volume_size_bytes")), "{{volume}}, size"}).unit("bytes").none(noVolume),
-			chart("Inodes used", "Used part of the volume's inodes, where its file system has a fixed number of them.",
-				query{each("max", sel("chatstack_volume_inodes_used_ratio")), "{{volume}}"}).unit("percentunit").upTo(1).drawn(b.inodeLimits()).none("no volume has a fixed number of inodes"),
+			b.withRunbook(bars("Used", "Used share of each volume, as df counts it.",
+				query{volumeUsage(), "{{volume}}"}).unit("percentunit").upTo(1).thresholds(b.volumeLimits()).emptyText(noVolume).size(8, 8), "DataVolumeUsage"),
+			bars("Forecast for 7 days", "Used share in 7 days, at the pace of the last six hours. Above 100 %, the volume is full earlier.",
+				query{combine("max", forecast()), "{{volume}}"}).unit("percentunit").upTo(1).thresholds(b.volumeLimits()).emptyText(noVolume).size(8, 8),
+			stat("Readable", "Whether the exporter can read each volume. A mount that hangs cannot be read.",
+				query{combine("max", sel("chatstack_volume_error")), "{{volume}}"}).thresholds(criticalFrom(1)).valueTexts(values(Mapped{Text: "yes", Color: healthy}, Mapped{Text: "no", Color: critical})).emptyText(noVolume).size(8, 8),
+			b.withRunbook(chart("Used over time", "Used share of each volume. The lines are the alert's thresholds.",
+				query{volumeUsage(), "{{volume}}"}).unit("percentunit").upTo(1).thresholdLines(b.volumeLimits()).emptyText(noVolume), "DataVolumeUsage"),
+			chart("Space", "Available bytes, free bytes (including those reserved for root), and the size of each volume.",
+				query{combine("min", sel("chatstack_volume_available_bytes")), "{{volume}}, available"},
+				query{combine("min", sel("chatstack_volume_free_bytes")), "{{volume}}, free"},
+				query{combine("max", sel("chatstack_volume_size_bytes")), "{{volume}}, size"}).unit("bytes").emptyText(noVolume),
+			chart("Inodes used", "Used share of the volume's inodes, if its file system has a fixed number of them.",
+				query{combine("max", sel("chatstack_volume_inodes_used_ratio")), "{{volume}}"}).unit("percentunit").upTo(1).thresholdLines(b.inodeLimits()).emptyText("no volume has a fixed number of inodes"),
 		}},
 	)
 }
