@@ -21,19 +21,31 @@ const (
 type failures struct {
 	// Counts are oldest first, one for each bucketLength with failures at most.
 	Counts []count `json:"counts"`
-	// Spell is how many readings have failed in a row until now.
-	Spell uint64 `json:"spell,omitempty"`
+	// Spell is how many readings have failed in a row until now, and are reported nowhere yet. Warned says that the warning that the
+	// target is down reports this outage.
+	Spell  uint64 `json:"spell,omitempty"`
+	Warned bool   `json:"warned,omitempty"`
 	// since is when this process looked first, seen the target's own counter when it looked last. excused are the failures that count
 	// no more.
 	since         time.Time
 	seen, excused uint64
 }
 
-// count is how many readings failed from At on, and how many of them belong to the spell that lasts.
+// count is how many readings failed from At on: those that are reported nowhere, and those that only the warning that the target is
+// down reports. Open is how many of them belong to the outage that lasts.
 type count struct {
 	At     time.Time `json:"at"`
 	Failed uint64    `json:"failed"`
+	Warned uint64    `json:"warned,omitempty"`
 	Open   uint64    `json:"open,omitempty"`
+}
+
+// lasting are the failures that the outage that lasts is among.
+func (f *failures) lasting(c *count) *uint64 {
+	if f.Warned {
+		return &c.Warned
+	}
+	return &c.Failed
 }
 
 // bucketLength is how long failures are counted together.
@@ -45,7 +57,7 @@ type SavedFailures struct {
 	failures
 }
 
-// add counts failures of the spell that lasts.
+// add counts failures of the outage that lasts.
 func (f *failures) add(now time.Time, failed uint64) {
 	if failed == 0 {
 		return
@@ -54,42 +66,66 @@ func (f *failures) add(now time.Time, failed uint64) {
 		f.Counts = append(f.Counts, count{At: now})
 	}
 	last := &f.Counts[len(f.Counts)-1]
-	last.Failed, last.Open, f.Spell = last.Failed+failed, last.Open+failed, f.Spell+failed
+	*f.lasting(last) += failed
+	last.Open += failed
 }
 
-// endSpell has the failures of the spell stay, or takes them out.
-func (f *failures) endSpell(takeOut bool) {
+// warn leaves the failures of the outage that lasts to the critical alert alone.
+func (f *failures) warn() {
 	for i := range f.Counts {
-		if c := &f.Counts[i]; takeOut {
-			c.Failed -= c.Open
+		if c := &f.Counts[i]; !f.Warned {
+			c.Failed, c.Warned = c.Failed-min(c.Failed, c.Open), c.Warned+c.Open
 		}
+	}
+	f.Warned = true
+}
+
+// takeOut has the failures of the outage that lasts count no more.
+func (f *failures) takeOut() {
+	for i := range f.Counts {
+		c := &f.Counts[i]
+		n := f.lasting(c)
+		*n -= min(*n, c.Open)
+		c.Open = 0
+	}
+}
+
+// endOutage has the failures that are left of the outage stay.
+func (f *failures) endOutage() {
+	for i := range f.Counts {
 		f.Counts[i].Open = 0
 	}
-	f.Spell = 0
+	f.Spell, f.Warned = 0, false
 }
 
-// dropOld forgets what is out of all windows, and what was taken out.
+// dropOld forgets what is out of all windows.
 func (f *failures) dropOld(now time.Time) {
-	f.Counts = slices.DeleteFunc(f.Counts, func(c count) bool { return c.Failed == 0 || now.Sub(c.At) >= longWindow })
+	f.Counts = slices.DeleteFunc(f.Counts, func(c count) bool { return now.Sub(c.At) >= longWindow })
 }
 
-// within is how many readings failed within the window.
-func (f *failures) within(window time.Duration, now time.Time) (failed uint64) {
+// within is how many readings failed within the window, as the alert of that severity counts them.
+func (f *failures) within(window time.Duration, severity Severity, now time.Time) (failed uint64) {
 	for _, c := range f.Counts {
-		if now.Sub(c.At) < window {
-			failed += c.Failed
+		if now.Sub(c.At) >= window {
+			continue
+		}
+		if failed += c.Failed; severity == Critical {
+			failed += c.Warned
 		}
 	}
 	return failed
 }
 
 // failedPart is the part of the readings that the schedule has in the window that failed. What nobody saw counts as good.
-func (f *failures) failedPart(t *Target, window time.Duration, now time.Time) float64 {
-	return float64(f.within(window, now)) * t.Every.Seconds() / window.Seconds()
+func (f *failures) failedPart(t *Target, window time.Duration, severity Severity, now time.Time) float64 {
+	return float64(f.within(window, severity, now)) * t.Every.Seconds() / window.Seconds()
 }
 
-// countFailures takes over which readings of a target have failed.
-func (r *round) countFailures(t *Target, down bool) *failures {
+// longestFlap is how long an outage may be of which only the warning was told, and that still counts for the critical alert.
+const longestFlap = longWindow / 4
+
+// countFailures takes over which readings of a target have failed. down is the problem that it is down, nil if it is not.
+func (r *round) countFailures(t *Target, down *record) *failures {
 	j := r.judge
 	f := j.failures[t.Name]
 	if f == nil {
@@ -104,15 +140,23 @@ func (r *round) countFailures(t *Target, down bool) *failures {
 	}
 	failed := t.Failed - f.seen
 	f.seen = t.Failed
-	if down || r.verdicts[TargetSubject(t.Name)].Excuse.Holds() {
-		f.excused += failed + f.Spell
-		f.endSpell(true)
+	f.Spell += failed
+	f.add(r.now, failed)
+	excused, told := r.verdicts[TargetSubject(t.Name)].Excuse.Holds(), down != nil && down.Told > Pending
+	if excused || told {
+		f.excused += f.Spell
+		f.Spell = 0
 	} else {
-		f.add(r.now, failed)
 		j.changed = j.changed || failed > 0
-		if t.Up {
-			f.endSpell(false)
-		}
+	}
+	switch {
+	case excused || told && (down.Told == Critical || r.now.Sub(down.Since) > longestFlap):
+		f.takeOut()
+	case told:
+		f.warn()
+	}
+	if t.Up {
+		f.endOutage()
 	}
 	f.dropOld(r.now)
 	return f
@@ -122,13 +166,12 @@ func (r *round) countFailures(t *Target, down bool) *failures {
 func (r *round) judgeFailures(t *Target) {
 	j, s := r.judge, TargetSubject(t.Name)
 	known := j.problems[problemKey{Subject: s, alert: AlertTargetDown}]
-	down := known != nil && known.Told > Pending
-	f := r.countFailures(t, down)
+	f := r.countFailures(t, known)
 	verdict := r.verdicts[s]
 	verdict.ExcusedFailures = f.excused
 	r.verdicts[s] = verdict
 	limits := &j.alerts.TargetUnstable
-	down = down && !t.Up
+	down := known != nil && known.Told > Pending && !t.Up
 	r.judgeUnstable(t, f, down, Warning, limits.Warning.Over)
 	if !t.WarnOnly {
 		r.judgeUnstable(t, f, down, Critical, limits.Critical.Over)
@@ -138,9 +181,9 @@ func (r *round) judgeFailures(t *Target) {
 // judgeUnstable finds whether more percent of the readings of a target have failed.
 func (r *round) judgeUnstable(t *Target, f *failures, down bool, severity Severity, percent int64) {
 	limit := float64(percent) / 100
-	over := func(window time.Duration) bool { return f.failedPart(t, window, r.now) > limit }
+	over := func(window time.Duration) bool { return f.failedPart(t, window, severity, r.now) > limit }
 	key := problemKey{TargetSubject(t.Name), AlertTargetUnstable, "", severity}
-	holds := f.within(longWindow, r.now) >= fewestFailures && over(longWindow) && over(max(shortWindow, t.Every*5/4))
+	holds := f.within(longWindow, severity, r.now) >= fewestFailures && over(longWindow) && over(max(shortWindow, t.Every*5/4))
 	watched := r.now.Sub(f.since)
 	switch {
 	case !t.Read:
@@ -165,7 +208,7 @@ func (r *round) judgeUnstable(t *Target, f *failures, down bool, severity Severi
 	}
 	r.decideOn(p)
 	v.Lasted = p.Lasted
-	r.values = append(r.values, Value{key.Subject, AlertTargetUnstable, f.failedPart(t, longWindow, r.now)})
+	r.values = append(r.values, Value{key.Subject, AlertTargetUnstable, f.failedPart(t, longWindow, severity, r.now)})
 }
 
 // savedFailures are what is saved of failed readings, with the times made fit for that.
@@ -175,7 +218,7 @@ func (j *Judge) savedFailures(wall func(time.Time) time.Time) []SavedFailures {
 		if len(f.Counts) == 0 {
 			continue
 		}
-		saved := SavedFailures{name, failures{Counts: slices.Clone(f.Counts), Spell: f.Spell}}
+		saved := SavedFailures{name, failures{Counts: slices.Clone(f.Counts), Spell: f.Spell, Warned: f.Warned}}
 		for i := range saved.Counts {
 			saved.Counts[i].At = wall(saved.Counts[i].At)
 		}

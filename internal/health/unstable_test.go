@@ -87,7 +87,7 @@ func TestUnstableTargets(t *testing.T) {
 		{"4 failures of 12", 5 * time.Minute, again("G", 9) + "FGFGFGF", "unstable/well"},
 		{"4 failures of 12, and the last reading is good", 5 * time.Minute, again("G", 9) + "FGFGFGFG", "unstable/well"},
 		{"4 failures of 12, and two good ones", 5 * time.Minute, again("G", 9) + "FGFGFGFGG", "well/well"},
-		{"two failures in a row are told as TargetDown", 5 * time.Minute, again("FFG", 10), "well/well"},
+		{"two failures in a row are warned of as TargetDown", 5 * time.Minute, again("FFG", 10), "well/unstable"},
 		{"4 failures of 7", 9 * time.Minute, "FGFGFGF", "unstable/unstable"},
 		{"3 failures of 6", 10 * time.Minute, again("FG", 10), "well/well"},
 		{"fewer than 4 readings an hour", 20 * time.Minute, again("FG", 20), "well/well"},
@@ -251,8 +251,26 @@ func TestExcusedFailuresDoNotCount(t *testing.T) {
 				w.readings("GGGGGG")
 			}
 		}, "well/well", 60},
-		{"spells that TargetDown has told of", func(w *world) {
-			w.readings(again("FFFFFFGGG", 12))
+		{"outages of which TargetDown has warned, half of the time", func(w *world) {
+			w.readings(again("FFFFFFGGGGGG", 10))
+		}, "well/well", 60},
+		{"outages of which TargetDown has warned, more than half", func(w *world) {
+			w.readings(again("FFFFFFGGG", 12) + "G")
+		}, "well/unstable", 72},
+		{"while one of them lasts", func(w *world) {
+			w.readings(again("FFFFFFGGG", 12) + "FFFFFF")
+		}, "-/-", 78},
+		{"outages of which TargetDown was critical", func(w *world) {
+			w.readings(again(again("F", 12)+"GGG", 8) + "G")
+		}, "well/well", 96},
+		{"outages of which TargetDown has warned under maintenance", func(w *world) {
+			for range 12 {
+				w.readings("FFFF")
+				maintained(w, TargetSubject("x"))
+				w.readings("FF")
+				maintained(w)
+				w.readings("GGG")
+			}
 		}, "well/well", 72},
 		{"spells that it has not", func(w *world) {
 			w.readings(again("FFFFGG", 20))
@@ -391,8 +409,8 @@ func TestFailuresAreSaved(t *testing.T) {
 	if !w.judge.Changed() {
 		t.Error("a failure before a good reading is not saved")
 	}
-	if saved := w.judge.Memory(w.now).Failures; len(saved) != 1 || saved[0].Target != "x" || len(saved[0].Counts) != 2 {
-		t.Errorf("saved are %+v, want two minutes of x", saved)
+	if saved := w.judge.Memory(w.now).Failures; len(saved) != 1 || saved[0].Target != "x" || len(saved[0].Counts) != 6 || saved[0].Warned {
+		t.Errorf("saved are %+v, want six minutes of x", saved)
 	}
 	w.now = w.now.Add(time.Hour)
 	w.look()
@@ -439,12 +457,12 @@ func TestFailuresOutliveAReload(t *testing.T) {
 	w.readings("F")
 	w.wantUnstable("-/-")
 	w.readings("GF")
-	if got := w.judge.failures["x"].within(longWindow, w.now); got != 2 {
+	if got := w.judge.failures["x"].within(longWindow, Warning, w.now); got != 2 {
 		t.Errorf("%d failures are known of a new target, want 2", got)
 	}
 	w.target("x").Failed = 0 // another kind
 	w.readings("F")
-	if got := w.judge.failures["x"].within(longWindow, w.now); got != 3 {
+	if got := w.judge.failures["x"].within(longWindow, Warning, w.now); got != 3 {
 		t.Errorf("%d failures are known of a target of another kind, want 3", got)
 	}
 }
@@ -486,4 +504,35 @@ func TestMaintenanceHoldsBackTargetUnstable(t *testing.T) {
 	w.Maintenance = nil
 	w.readings("G")
 	w.wantUnstable("unstable/well")
+}
+
+// TestLongOutageIsNotUnstable has TargetDown critical only after two hours: an outage of a quarter of an hour may be one of many, a
+// longer one is none.
+func TestLongOutageIsNotUnstable(t *testing.T) {
+	for _, c := range []struct {
+		failures int
+		want     string
+	}{{30, "well/unstable"}, {31, "well/well"}} { // 30 intervals are 15 minutes
+		w := unsteady(t, 30*time.Second)
+		w.judge.alerts.TargetDown.Critical.For = config.Duration(2 * time.Hour)
+		w.readings(again(again("F", c.failures)+"G", 3) + "G")
+		w.wantUnstable(c.want)
+	}
+}
+
+// TestWarnedOutageOutlivesARestart restarts the exporter in an outage of which only a warning was told.
+func TestWarnedOutageOutlivesARestart(t *testing.T) {
+	for name, c := range map[string]struct{ rest, want string }{
+		"it ends":             {"GGG", "-/unstable"},
+		"it becomes critical": {"FFFFFFGGGGG", "well/well"},
+	} {
+		w := unsteady(t, 30*time.Second)
+		w.readings(again("FFFFFFGG", 10) + "FFFFFF")
+		w.restart(true)
+		w.target("x").Failed = 0
+		w.readings(c.rest)
+		if got := w.unstable(); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
 }
