@@ -16,6 +16,9 @@ var scrapeLabels = []string{"instance", "job", "node", "pod", "service"}
 // foreign are labels of ours that an operator's scrape configuration adds to series that do not have them from us.
 var foreign = []string{"container", "endpoint"}
 
+// buildLabels are those of chatstack_exporter_build_info.
+var buildLabels = []string{"branch", "goarch", "goos", "goversion", "revision", "tags", "version"}
+
 // over aggregates series of one exporter each over the exporters: max where one that sees a problem is enough, min where all have
 // to agree. drop are labels that go too; keep are those of foreign that the series have from us.
 func over(operator, series string, drop []string, keep ...string) string {
@@ -92,7 +95,8 @@ func recorded(a *config.Alerts) []rule {
 		{Record: xmppMemory, Expr: fmt.Sprintf("%s and ignoring (%s) %s", memory,
 			list(scrapeLabels, "compose_project", "compose_service", "endpoint", "image", "role"), latest(a, `chatstack_container_info{role="xmpp"}`))},
 		{Record: volumeUsed, Expr: over("max", latest(a, "chatstack_volume_used_ratio")+" unless "+latest(a, "chatstack_volume_excused"), nil)},
-		{Record: exporterUp, Expr: over("max", fmt.Sprintf("up{job=%q}", a.Job), nil)},
+		// A page that is not the exporter's is none.
+		{Record: exporterUp, Expr: over("max", fmt.Sprintf("0 * up{job=%q} or chatstack_exporter_build_info", a.Job), buildLabels)},
 	}
 	// For a warning, one exporter that finds few is enough.
 	fewest := func(record, series, excused string, wanted bool) {

@@ -117,7 +117,7 @@ func thresholds(a *config.Alerts) map[string][2]string {
 		"PlaceholderCredential": warning(a.PlaceholderCredential),
 		"ExporterDown": {
 			"one of several: " + after(a.ExporterDown.Warning.For),
-			"the last of an environment that had one within " + plain(a.ExporterDown.Remember) + ": " + after(a.ExporterDown.Critical.For) + "; none known: " + after(a.ExporterDown.Absent+a.ExporterDown.Critical.For),
+			"the last of an environment that had one within " + plain(a.ExporterDown.Remember) + ": " + after(a.ExporterDown.Critical.For) + ", also if none is known",
 		},
 		"PollStalled":        {none, after(a.PollStalled.After)},
 		"ConfigReloadFailed": warning(a.ConfigReloadFailed),

@@ -13,11 +13,17 @@ func exporterTrials(a *config.Alerts, t *alert) []trial {
 		hold = a.ExporterDown.Critical.For
 	}
 	keep := p.ceil(t.keep)
-	// ups are exporters that are up or down, whose pages have been there all along.
+	// ups are exporters that are up or down.
 	ups := func(each ...[]step) []input {
 		var list []input
 		for i, steps := range each {
-			list = append(list, from(i, "up", map[string]string{"job": a.Job}, steps...), from(i, "chatstack_exporter_build_info", nil, steady(1)...))
+			pages := slices.Clone(steps)
+			for k := range pages {
+				if pages[k].value == 0 {
+					pages[k].value = lost
+				}
+			}
+			list = append(list, from(i, "up", map[string]string{"job": a.Job}, steps...), from(i, "chatstack_exporter_build_info", nil, pages...))
 		}
 		return list
 	}
@@ -37,7 +43,6 @@ func exporterTrials(a *config.Alerts, t *alert) []trial {
 			{name: "another job", series: []input{from(0, "up", map[string]string{"job": a.Job + "2"}, down...), from(1, "up", map[string]string{"job": a.Job + "2"}, steady(1)...)}, checks: silent},
 		}
 	}
-	absent := p.ceil(hold) + p.beyond(a.ExporterDown.Absent)
 	gone := []step{{value: 1}, {from: rise, value: lost}, {from: end, value: 1}}
 	with := func(labels map[string]string, series []input) []input {
 		for i := range series {
@@ -61,6 +66,11 @@ func exporterTrials(a *config.Alerts, t *alert) []trial {
 		{name: "the only one", series: ups(down), checks: edges},
 		{name: "one of two", series: ups(down, steady(1)), checks: silent},
 		{name: "both", series: ups(down, down), checks: edges},
+		{name: "its page is another one", series: []input{from(0, "up", map[string]string{"job": a.Job}, steady(1)...), pages(0, nil, gone...)}, checks: edges},
+		{
+			name: "its page is another one, beside another environment", checks: edges, alone: true,
+			series: append(with(map[string]string{"env": "a"}, []input{from(0, "up", map[string]string{"job": a.Job}, steady(1)...), pages(0, nil, gone...)}), with(map[string]string{"env": "b"}, ups(steady(1)))...),
+		},
 		{name: "another job", series: []input{from(0, "up", map[string]string{"job": a.Job + "2"}, down...), pages(0, nil, steady(1)...)}, checks: silent},
 		vanishes("cluster", edges), vanishes("env", edges), vanishes("part", edges), vanishes("version", silent),
 		{name: "one of a pair is known no longer", series: ups(gone, steady(1)), checks: silent},
@@ -68,9 +78,9 @@ func exporterTrials(a *config.Alerts, t *alert) []trial {
 		{name: "none was ever scraped", checks: []check{{p.ceil(hold) - 1, false}, {p.ceil(hold), true}}, alone: true},
 		{
 			name: "none is known", alone: true, series: []input{pages(0, nil, step{value: 1}, step{from: 1, value: lost})},
-			checks: []check{{p.within(a.ExporterDown.Absent) + p.ceil(hold), false}, {absent, true}},
+			checks: []check{{p.ceil(hold), false}, {1 + p.ceil(hold), true}},
 		},
-		{name: "the only one has been down for long", alone: true, series: both, checks: []check{{absent + 1, true}}},
+		{name: "the only one has been down for long", alone: true, series: both, checks: []check{{1 + p.ceil(hold) + 20, true}}},
 	}
 	// A day has too many rounds to be tried.
 	if n := p.within(a.ExporterDown.Remember); n < 200 && n > p.ceil(hold) {
@@ -113,6 +123,14 @@ func pollTrials(a *config.Alerts, t *alert) []trial {
 	s.good, s.bad, s.each = now-after, now-above(after), true
 	const tick = -0.001
 	s.beside = []input{{name: "chatstack_exporter_time_seconds", steps: []step{{value: now, by: tick}}}}
+	// seldom is a scrape each so many rounds.
+	seldom := func(n int, value, by float64) []step {
+		var steps []step
+		for at := 0; at < 3*n+30; at += n {
+			steps = append(steps, step{from: at, value: value + by*float64(at)}, step{from: at + 1, value: missing})
+		}
+		return steps
+	}
 	clock := func(steps ...step) []input {
 		series := s.series(0, steady(s.good)...)
 		series[1].steps = steps
@@ -137,20 +155,15 @@ func pollTrials(a *config.Alerts, t *alert) []trial {
 			series: clock(step{value: now - after, by: 1}, step{from: rise, value: now}),
 		},
 		trial{
-			name: "three scrapes return the same page", checks: []check{{3, false}},
-			series: clock(step{value: now}, step{from: 3, value: lost}),
+			name: "it returns the same page from the first scrape on", series: clock(step{value: lost}, step{from: rise, value: now}),
+			checks: []check{{rise - 1 + s.pace.floor(a.PollStalled.After), false}, {most, true}},
 		},
+		trial{name: "every other scrape is lost, and its page stands still", series: clock(seldom(2, now, 0)...), checks: []check{{most + 1, true}}},
+		trial{name: "every other scrape is lost", series: clock(seldom(2, now-after, 1)...), checks: []check{{most + 1, false}}},
+		trial{name: "one scrape in the time", series: clock(seldom(most, now, 0)...), checks: []check{{2*most - 1, false}}},
 		trial{
-			name: "most scrapes are lost, and four in the time return the same page", checks: []check{{rise + s.pace.within(a.PollStalled.After), true}},
-			series: clock(step{value: lost}, step{from: rise, value: now}, step{from: rise + 1, value: lost}, step{from: rise + s.pace.within(a.PollStalled.After) - 2, value: now}),
-		},
-		trial{
-			name: "most scrapes are lost, and three in the time return the same page", checks: []check{{rise + s.pace.beyond(a.PollStalled.After), false}},
-			series: clock(step{value: lost}, step{from: rise, value: now}, step{from: rise + 1, value: lost}, step{from: rise + s.pace.beyond(a.PollStalled.After) - 2, value: now}),
-		},
-		trial{
-			name: "four scrapes return the same page", checks: []check{{4, true}},
-			series: clock(step{value: now}, step{from: 4, value: lost}),
+			name: "another exporter's page that it reads stands still", checks: []check{{most, false}},
+			series: append(clock(step{value: now, by: tick}), from(1, "chatstack_exporter_time_seconds", map[string]string{"target": "other"}, steady(now)...)),
 		})
 }
 

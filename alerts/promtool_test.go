@@ -90,7 +90,7 @@ func writeYAML(t *testing.T, path string, content any) {
 // equivalent are changes that change nothing of when an alert fires, with the reason: by the rule, and by what was
 // changed in it.
 var equivalent = []struct{ rule, changed, why string }{
-	{"chatstack:exporter_up", `^keep job in max without `, "it is the same job by the selector"},
+	{"chatstack:exporter_up", `^keep (job|branch|goarch|goos|goversion|revision|tags|version) in max without `, "0 and 1 are compared by environment, or are 0 together"},
 	{"chatstack:exporter_up", `^max without .* to sum$`, "0 and 1 are 0 together if all are"},
 	{"ExporterDown critical", `^range of chatstack:exporter_up: 24h`, "a day has too many rounds to be tried; other settings are"},
 	{"ClockSkew warning", `^no target="" in `, "the other side of the difference has it"},
@@ -411,7 +411,7 @@ func randomSettings(t *testing.T, r *rand.Rand) config.Alerts {
 	a.MostTargetsDown.Warning, a.MostTargetsDown.Critical = holds()
 	shares := amounts(99)
 	a.TargetUnstable = config.ShareAlert{Warning: config.Share{Over: shares.Warning.Over, KeepFiringFor: keep()}, Critical: config.Share{Over: shares.Critical.Over, KeepFiringFor: keep()}}
-	a.ExporterDown = config.ExporterAlert{Warning: hold(), Critical: hold(), Absent: some(4, 30), Remember: some(4, 60)}
+	a.ExporterDown = config.ExporterAlert{Warning: hold(), Critical: hold(), Remember: some(4, 60)}
 	a.PollStalled = config.AfterAlert{After: a.Lookback + config.Duration(20*time.Second) + some(0, 20), KeepFiringFor: keep()}
 	a.TLSServedNotRenewed.Warning, a.TLSServedNotRenewed.Critical.Hold = hold(), hold()
 	for _, h := range []*config.Hold{

@@ -155,8 +155,6 @@ type MostAlert struct {
 type ExporterAlert struct {
 	Warning  Hold `yaml:"warning"`
 	Critical Hold `yaml:"critical"`
-	// Absent is how long no exporter may be known at all.
-	Absent Duration `yaml:"absent"`
 	// Remember is how long an environment counts that has no exporter any more.
 	Remember Duration `yaml:"remember"`
 }
@@ -294,7 +292,7 @@ func DefaultAlerts() Alerts {
 		TargetUnstable:            ShareAlert{Share{10, Duration(15 * time.Minute)}, Share{50, Duration(15 * time.Minute)}},
 		MostTargetsDown:           MostAlert{50, hold(time.Minute, 5*time.Minute), hold(5*time.Minute, 5*time.Minute)},
 		ContainerMissing:          hold(5*time.Minute, 0),
-		ExporterDown:              ExporterAlert{hold(5*time.Minute, 0), hold(2*time.Minute, 0), Duration(5 * time.Minute), Duration(day)},
+		ExporterDown:              ExporterAlert{hold(5*time.Minute, 0), hold(2*time.Minute, 0), Duration(day)},
 		PollStalled:               AfterAlert{Duration(3 * time.Minute), 0},
 		UpstreamSeriesDropped:     hold(15*time.Minute, 0),
 		XMPPAuthSourceMissing:     hold(15*time.Minute, 0),
@@ -370,7 +368,6 @@ func (l *loader) checkAlerts() {
 		{"xmpp_auth_failure_rate.window", a.XMPPAuthFailureRate.Window},
 		{"container_restarts.window", a.ContainerRestarts.Window},
 		{"container_oom_kill.window", a.ContainerOOMKill.Window},
-		{"exporter_down.absent", a.ExporterDown.Absent},
 		{"exporter_down.remember", a.ExporterDown.Remember},
 	} {
 		if window.length.Std() < fewestReadings*interval {

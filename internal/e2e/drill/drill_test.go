@@ -76,7 +76,6 @@ alerts:
   exporter_down:
     warning: {for: 8s}
     critical: {for: 6s}
-    absent: 15s
     remember: 1h
   honor_labels_off: {for: 8s}
   clock_skew: {for: 8s, keep_firing_for: 3s}

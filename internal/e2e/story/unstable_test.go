@@ -39,6 +39,30 @@ var unstableScenarios = []scenario{
 		script: repeated("other fails", "other answers", time.Minute, 150*time.Minute, 10*time.Minute, 30*time.Second),
 	},
 	{
+		name: "3 of every 4 minutes fail, which is too short for TargetDown to page", lasts: 2 * time.Hour,
+		script: repeated("other fails", "other answers", time.Minute, 90*time.Minute, 4*time.Minute, 3*time.Minute),
+		told:   `
+			5m30s chat: TargetDown warning other
+			15m30s chat: TargetDown warning other is over
+			17m30s chat: TargetDown warning other
+			27m30s chat: TargetDown warning other is over
+			29m30s chat: TargetDown warning other
+			39m30s chat: TargetDown warning other is over
+			41m30s chat: TargetDown warning other
+			42m45s page: TargetUnstable critical other
+			51m30s chat: TargetDown warning other is over
+			53m30s chat: TargetDown warning other
+			1h3m30s chat: TargetDown warning other is over
+			1h5m30s chat: TargetDown warning other
+			1h15m30s chat: TargetDown warning other is over
+			1h17m30s chat: TargetDown warning other
+			1h27m30s chat: TargetDown warning other is over
+			1h29m30s chat: TargetDown warning other
+			1h39m30s chat: TargetDown warning other is over
+			1h50m45s page: TargetUnstable critical other is over
+		`,
+	},
+	{
 		name: "an outage of 20 minutes, and an hour after it", lasts: 80 * time.Minute,
 		script: `
 			1m other fails
