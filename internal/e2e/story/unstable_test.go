@@ -41,7 +41,7 @@ var unstableScenarios = []scenario{
 	{
 		name: "3 of every 4 minutes fail, which is too short for TargetDown to page", lasts: 2 * time.Hour,
 		script: repeated("other fails", "other answers", time.Minute, 90*time.Minute, 4*time.Minute, 3*time.Minute),
-		told:   `
+		told: `
 			5m30s chat: TargetDown warning other
 			15m30s chat: TargetDown warning other is over
 			17m30s chat: TargetDown warning other
