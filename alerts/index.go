@@ -20,7 +20,7 @@ func Runbook(alert string) (text string, ok bool) {
 // Index lists all alerts for the settings, in Markdown: from when on each fires, and what it means. Its links are relative to alerts/.
 func Index(a config.Alerts) string {
 	var b strings.Builder
-	b.WriteString("# Alerts\n\nEvery alert with the thresholds from which it fires. Each links to its runbook.\n\n" +
+	b.WriteString("# Alerts\n\nEvery alert with its thresholds and a link to its runbook.\n\n" +
 		"| alert | warning | critical | what it means |\n|---|---|---|---|\n")
 	when := thresholds(&a)
 	done, all := map[string]bool{}, allOn(a)
@@ -53,7 +53,7 @@ func meaning(alert string) string {
 func thresholds(a *config.Alerts) map[string][2]string {
 	const none = "never"
 	warning := func(h config.Hold) [2]string { return [2]string{after(h.For), none} }
-	critical := func(h config.Hold) [2]string { return [2]string{"instead, with `page: false`", after(h.For)} }
+	critical := func(h config.Hold) [2]string { return [2]string{"instead of critical, with `page: false`", after(h.For)} }
 	amount := func(format string, level config.Amount) string {
 		return fmt.Sprintf(format, level.Over) + forOver(level.For)
 	}
@@ -62,19 +62,19 @@ func thresholds(a *config.Alerts) map[string][2]string {
 		if g.Typical == 0 {
 			return [2]string{"off (`typical: 0`)", none}
 		}
-		return [2]string{fmt.Sprintf("nobody%s, where the median of the last 24 hours is %d or more", forOver(g.For), g.Typical), none}
+		return [2]string{fmt.Sprintf("nobody%s, if the median of the last 24 hours is %d or more", forOver(g.For), g.Typical), none}
 	}
 	split := after(a.IRCServersSplit.For)
 	if !a.IRCServersSplit.Enabled {
-		split = "off; with `enabled: true` " + split
+		split = "off; with `enabled: true`: " + split
 	}
 	return map[string][2]string{
 		"DataVolumeInodes": {amount("over %d %%", a.DataVolumeInodes.Warning), amount("over %d %%", a.DataVolumeInodes.Critical)},
-		"DataVolumeFilling": {fmt.Sprintf("over %d %%, and full within %s by the trend of the last %s%s", a.DataVolumeFilling.Over,
+		"DataVolumeFilling": {fmt.Sprintf("over %d %%, and full within %s at the rate of the last %s%s", a.DataVolumeFilling.Over,
 			plain(a.DataVolumeFilling.Within), plain(a.DataVolumeFilling.Window), forOver(a.DataVolumeFilling.For)), none},
 		"ContainerOOMKill": {"1 or more within " + plain(a.ContainerOOMKill.Window), none},
 		"XMPPAuthFailuresSustained": {
-			fmt.Sprintf("over %d a minute on average of %s", a.XMPPAuthFailuresSustained.Over, plain(a.XMPPAuthFailuresSustained.Window)), none,
+			fmt.Sprintf("over %d a minute, averaged over %s", a.XMPPAuthFailuresSustained.Over, plain(a.XMPPAuthFailuresSustained.Window)), none,
 		},
 		"XMPPSessionsGone":   gone(a.XMPPSessionsGone),
 		"IRCUsersGone":       gone(a.IRCUsersGone),
@@ -116,13 +116,13 @@ func thresholds(a *config.Alerts) map[string][2]string {
 		"UpstreamSeriesDropped": warning(a.UpstreamSeriesDropped),
 		"PlaceholderCredential": warning(a.PlaceholderCredential),
 		"ExporterDown": {
-			"one of several: " + after(a.ExporterDown.Warning.For),
-			"the last of an environment that had one within " + plain(a.ExporterDown.Remember) + ": " + after(a.ExporterDown.Critical.For) + ", also if none is known",
+			"one of several exporters: " + after(a.ExporterDown.Warning.For),
+			"no exporter left in an environment that had one within " + plain(a.ExporterDown.Remember) + ", or none known at all: " + after(a.ExporterDown.Critical.For),
 		},
 		"PollStalled":        {none, after(a.PollStalled.After)},
 		"ConfigReloadFailed": warning(a.ConfigReloadFailed),
 		"MonitoringGap": {
-			"overdue checks, a `container:` that no engine has, no container with one of the roles " + strings.Join(a.MonitoringGap.Roles, ", ") + ": " + after(a.MonitoringGap.For), none,
+			"overdue checks, a `container:` that no engine has, or no container with a role of " + strings.Join(a.MonitoringGap.Roles, ", ") + ": " + after(a.MonitoringGap.For), none,
 		},
 		"HonorLabelsOff":   warning(a.HonorLabelsOff),
 		"ScrapedTooSeldom": {fmt.Sprintf("fewer than %d scrapes in %s, ", fewestScrapes, plain(fewestScrapes*a.Lookback)) + after(a.ScrapedTooSeldom.For), none},

@@ -28,7 +28,7 @@ func monitoringAlerts(a *config.Alerts) []alert {
 			description: "Prometheus has not scraped it for over " + plain(a.ExporterDown.Warning.For) + ". First read its log, then start it.",
 		}, {
 			name: "ExporterDown", severity: Critical, hold: a.ExporterDown.Critical.For, keep: a.ExporterDown.Critical.KeepFiringFor,
-			// All that are known are down or serve no page of ours, or an environment had one that is known no longer, or none is known.
+			// Either all known exporters are down or something else answers for them; or an environment lost its last exporter; or none is known.
 			expr: fmt.Sprintf("%[1]s == 0 or present_over_time(%[1]s[%[2]s]) unless on (%[3]s) %[1]s or absent(%[1]s)",
 				exporterUp, seconds(a.ExporterDown.Remember), list(environment)),
 			// Where exporters watch different things, the label part says what is unmonitored.
@@ -37,7 +37,7 @@ func monitoringAlerts(a *config.Alerts) []alert {
 				". Until it does, no other alert about {{ with $labels.part }}it{{ else }}the stack{{ end }} can fire. Start an exporter, and look at the stack yourself.",
 		}, {
 			name: "PollStalled", severity: Critical, keep: a.PollStalled.KeepFiringFor,
-			// All times are by the exporter's clock, so that Prometheus' does not matter. Pages on which that stands still are one old page.
+			// All times are by the exporter's clock, so that Prometheus' does not matter. If that clock stands still, scrapes return an old page.
 			expr: latest(a, "chatstack_exporter_time_seconds") + " - " + latest(a, "chatstack_poll_last_completed_timestamp_seconds") + longer(a.PollStalled.After) +
 				fmt.Sprintf(" or delta(%s[%s]) == 0 and chatstack_exporter_time_seconds offset %[2]s", clock, seconds(a.PollStalled.After)),
 			summary:     exporter + " has stopped polling; its data is stale.",
