@@ -45,17 +45,17 @@ func (s *AuthFailureLog) check(r *config.Report) {
 		return
 	}
 	if !fleet.ContainerName.MatchString(s.Container) {
-		r.Faultf("auth_failure_log.container", "is %q, which is no container's name", s.Container)
+		r.Faultf("auth_failure_log.container", "is %q, which is not a container name", s.Container)
 	}
 	if _, err := regexp.Compile(s.Pattern); err != nil || s.Pattern == "" {
-		r.Faultf("auth_failure_log.pattern", "is %q, must be a regular expression that lines about failed logins match", s.Pattern)
+		r.Faultf("auth_failure_log.pattern", "is %q, must be a regular expression that matches lines about failed logins", s.Pattern)
 	}
 	if _, err := api.ParseEndpoint(s.DockerHost, false); err != nil {
 		r.Faultf("auth_failure_log.docker_host", "%v", err)
 	}
 }
 
-var authFailuresDesc = prometheus.NewDesc(authFailures, "Logins of clients that failed.", nil, nil)
+var authFailuresDesc = prometheus.NewDesc(authFailures, "Failed client logins.", nil, nil)
 
 // loginLog counts the lines of a container's log that tell of a failed login. It begins at the end of the log as it is
 // at the first reading, so that the count starts at 0 and misses what fails while the exporter is restarted. No line is
@@ -131,7 +131,7 @@ func (l *loginLog) read(ctx context.Context) error {
 	return err
 }
 
-var errClockWentBack = errors.New("the engine's clock went back behind the last line, so that the count goes on from a new beginning; what was logged meanwhile is not in it")
+var errClockWentBack = errors.New("the engine's clock went back before the last counted line; counting continues at the end of the log, and the lines in between are not counted")
 
 // clockSlack is how much later than the engine's Date, which is cut to the second, a line can be written that is read
 // with it.
@@ -207,9 +207,9 @@ func demultiplex(log io.Reader, out, other io.Writer) error {
 			if err != nil {
 				return err
 			}
-			return fmt.Errorf("the engine breaks the log off: %s", failure.OneLine(string(text)))
+			return fmt.Errorf("the engine cut the log off: %s", failure.OneLine(string(text)))
 		default:
-			return fmt.Errorf("the log is of no stream that there is: %d", stream)
+			return fmt.Errorf("the log has an unknown stream type: %d", stream)
 		}
 		if _, err := io.Copy(to, piece); err != nil {
 			return err

@@ -287,7 +287,7 @@ func TestLogThatCannotBeReadIsANote(t *testing.T) {
 	e.write(failedLogin)
 	e.fail(http.StatusNotImplemented)
 	b, got := reading()
-	if len(got) > 0 || len(b.Notes) != 2 || !strings.Contains(b.Notes[0], "status 501") || !strings.Contains(b.Notes[1], "no source") {
+	if len(got) > 0 || len(b.Notes) != 2 || !strings.Contains(b.Notes[0], "status 501") || !strings.Contains(b.Notes[1], "nothing counts failed logins") {
 		t.Errorf("got %q, notes %q; want no series and two notes", got, b.Notes)
 	}
 	for _, secret := range []string{"alice", "192.0.2.7"} {

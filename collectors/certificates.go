@@ -11,13 +11,13 @@ import (
 
 var (
 	certificateNotAfterDesc = prometheus.NewDesc("chatstack_tls_certificate_not_after_timestamp_seconds",
-		"When a certificate ends: the one that the server shows (leaf), the first of the chain that verifies (verified_chain), the one in the server's file (file).",
+		"Expiry of a certificate, in seconds since the epoch: the one that the server presents (leaf), the first to expire in the verified chain (verified_chain), or the one in the server's file (file).",
 		[]string{"endpoint", "source"}, nil)
 	certificateVerifiedDesc = prometheus.NewDesc("chatstack_tls_certificate_verified",
-		"Whether authority, name and date of the server's certificate verify, whatever the connection was trusted for.",
+		"Whether the server's certificate passes verification of authority, name and dates, even if the exporter trusts it for another reason.",
 		[]string{"endpoint"}, nil)
 	certificateMatchesFileDesc = prometheus.NewDesc("chatstack_tls_certificate_matches_file",
-		"Whether the server shows the certificate that its file holds. It is 0 from a renewal until the server reloads.",
+		"Whether the server presents the certificate in its file: 0 after a renewal until the server reloads.",
 		[]string{"endpoint"}, nil)
 )
 

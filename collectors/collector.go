@@ -202,7 +202,7 @@ func (b *Batch) Dropped(success bool) Drops {
 }
 
 var upstreamDroppedSeriesDesc = prometheus.NewDesc("chatstack_upstream_dropped_series",
-	"Series of the target's own metrics page that were left out: a duplicate or a name that is taken (clash), beyond a limit, or malformed.",
+	"Series of the target's own metrics that were dropped: duplicates or names already in use (clash), over a limit (limit), or malformed.",
 	[]string{"target", "reason"}, nil)
 
 // Drops counts the series of a target's own page that were left out, by reason. It is nil for a target without one.

@@ -19,7 +19,7 @@ import (
 )
 
 var dockerFeatureDesc = prometheus.NewDesc("chatstack_docker_feature_available",
-	"Whether a part of the engine's API is at hand: events, without which changes are seen at readings only, and stats, without which memory, CPU and network are not known.",
+	"Whether an optional engine API feature is available. Without events, the exporter sees changes only when it polls; without stats, it has no memory, CPU and network numbers.",
 	[]string{"docker_host", "feature"}, nil)
 
 const (
@@ -36,7 +36,7 @@ const (
 )
 
 var (
-	errDeaf  = errors.New("a list shows changes that no event has told of")
+	errDeaf  = errors.New("the container list shows changes that no event reported")
 	errQuiet = errors.New("no event for a long time")
 )
 
@@ -96,11 +96,11 @@ func (c *docker) closed(err error, lasted bool) {
 		c.stream.brief = 0
 	}
 	if opened && c.stream.brief < briefStreams {
-		c.log.Debug("events are followed no more", "err", err)
+		c.log.Debug("event stream closed", "err", err)
 		return
 	}
 	if c.stream.err == nil {
-		c.log.Warn("the engine's events cannot be followed, changes are seen when it is asked", "err", err, "hint", failure.HintOf(err))
+		c.log.Warn("engine events are unavailable; changes are seen only when polling", "err", err, "hint", failure.HintOf(err))
 	}
 	c.stream.known, c.stream.err = true, err
 }
@@ -131,7 +131,7 @@ func (c *docker) opened() (missed bool) {
 // sound takes in that events can be followed. The caller holds the lock.
 func (c *docker) sound() {
 	if c.stream.err != nil {
-		c.log.Info("the engine's events are followed again")
+		c.log.Info("engine events are available again")
 	}
 	c.stream.err = nil
 }
@@ -278,7 +278,7 @@ func (c *docker) take(ctx context.Context, batch []events.Message, changed func(
 	})
 	if len(wanted) > 0 {
 		if err := c.look(ctx, wanted, mark); err != nil && ctx.Err() == nil {
-			c.log.Debug("containers that events speak of were not inspected", "err", err)
+			c.log.Debug("containers named in events were not inspected", "err", err)
 			c.locked(func() { c.unsure = true })
 		}
 	}
@@ -318,7 +318,7 @@ func (c *docker) catchUp(ctx context.Context) {
 	}
 	defer s.Close()
 	if _, err := c.review(ctx, s, &Batch{}); err != nil {
-		c.log.Debug("the engine was not reviewed after its events were followed again", "err", err)
+		c.log.Debug("containers were not listed after the event stream reopened", "err", err)
 	}
 }
 

@@ -121,7 +121,7 @@ func TestNotesTellWhatCannotBeFollowed(t *testing.T) {
 	w.stop()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	for fault, want := range map[string]string{"forbidden_events": "events cannot be followed", "forbidden_stats": "memory, CPU and network"} {
+	for fault, want := range map[string]string{"forbidden_events": "engine events are unavailable", "forbidden_stats": "memory, CPU and network"} {
 		w.fault(true, fault)
 		s := dockerSettings(w.engine.Host())
 		b := &Batch{}
@@ -472,7 +472,7 @@ func TestLogSaysWhyAStreamEnded(t *testing.T) {
 			w.read()
 			w.start()
 			w.untilUnfollowed()
-			wantNote(t, w.read(), "events cannot be followed")
+			wantNote(t, w.read(), "engine events are unavailable")
 			w.stop()
 			for _, want := range tt.want {
 				if !strings.Contains(lines.String(), want) {
@@ -762,7 +762,7 @@ func TestUnknownResourcesAreLoggedOnce(t *testing.T) {
 		if once {
 			want = 0 // the page tells it
 		}
-		warnings, again := strings.Count(lines.String(), "are not known"), strings.Count(lines.String(), "known again")
+		warnings, again := strings.Count(lines.String(), "are unavailable"), strings.Count(lines.String(), "available again")
 		if warnings != want || again != want || strings.Count(lines.String(), "\n") != 2*want {
 			t.Errorf("once %t: logged\n%s\nwant %d line about the fault and %d about its end", once, lines, want, want)
 		}
@@ -948,12 +948,12 @@ func TestDiskThatTakesNothingIsLoggedOnce(t *testing.T) {
 		w.docker.keepCounts()
 	}
 	w.wantNow("a full disk", "container_"+restarts("a", 3))
-	if n := strings.Count(log.String(), "was not kept"); n != 1 {
+	if n := strings.Count(log.String(), "was not saved"); n != 1 {
 		t.Errorf("said %d times that nothing is kept, want once:\n%s", n, log.String())
 	}
 	state.err = nil
 	w.docker.save()
-	if state.saved == nil || !strings.Contains(log.String(), "kept again") {
+	if state.saved == nil || !strings.Contains(log.String(), "saved again") {
 		t.Errorf("the disk takes it again: saved %q, logged\n%s", state.saved, log.String())
 	}
 }

@@ -95,9 +95,9 @@ func (c *docker) takeUsed(ctx context.Context, m dockerRound, used map[string]us
 		return // it began before an outage: the numbers are old by the time that the engine answers again
 	}
 	if changed := c.stats.err == nil != (err == nil); changed && err != nil && !c.once {
-		c.log.Warn("resources of containers are not known", "err", err, "hint", failure.HintOf(err))
+		c.log.Warn("container resources are unavailable", "err", err, "hint", failure.HintOf(err))
 	} else if changed && !c.once {
-		c.log.Info("resources of containers are known again")
+		c.log.Info("container resources are available again")
 	}
 	c.measured, c.stats, c.resources = m.round, feature{true, err}, make(map[string]runUsage, len(used))
 	for _, subject := range m.subjects {

@@ -16,7 +16,7 @@ func (c *docker) load() {
 	}
 	var kept fleet.Memory
 	if err := c.state.Load(&kept); err != nil {
-		c.log.Error("what was known of containers is lost, their counters begin anew", "err", err)
+		c.log.Error("saved container state cannot be loaded; container counters restart", "err", err)
 		return
 	}
 	c.fleet.Recall(kept, time.Now())
@@ -58,7 +58,7 @@ func (c *docker) save() {
 	defer c.locked(func() { c.fleet.SavedCounts = saved })
 	content, err := json.Marshal(kept)
 	if err != nil {
-		c.log.Error("what is known of containers cannot be kept", "err", err)
+		c.log.Error("container state cannot be encoded", "err", err)
 		return
 	}
 	if bytes.Equal(content, c.saved) {
@@ -71,11 +71,11 @@ func (c *docker) save() {
 	case err != nil:
 		c.locked(func() { c.touched = true })
 		if news {
-			c.log.Error("what is known of containers was not kept: after a restart of the exporter their counters are not exact", "err", err, "bytes", len(content))
+			c.log.Error("container state was not saved; after an exporter restart, container counters will not be exact", "err", err, "bytes", len(content))
 		}
 		return
 	case news:
-		c.log.Info("what is known of containers is kept again")
+		c.log.Info("container state is saved again")
 	}
 	c.saved = content
 }

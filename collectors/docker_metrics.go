@@ -12,43 +12,43 @@ import (
 
 var (
 	containerHealthDesc = prometheus.NewDesc("chatstack_container_health",
-		"Whether the container's health is this one. It is none unless the container runs and has a health check.",
+		"Whether the container has this health: none unless it is running and has a health check.",
 		[]string{"container", "health", "docker_host"}, nil)
 	containerStateDesc = prometheus.NewDesc("chatstack_container_state",
-		"Whether the container's state is this one.",
+		"Whether the container is in this state.",
 		[]string{"container", "state", "docker_host"}, nil)
 	containerStartTimeDesc = prometheus.NewDesc("chatstack_container_start_time_seconds",
 		"When the container was last started, in seconds since the epoch. Absent before its first start.",
 		[]string{"container", "docker_host"}, nil)
 	containerExitCodeDesc = prometheus.NewDesc("chatstack_container_exit_code",
-		"Exit code of the container's last run, while it is stopped.",
+		"Exit code of the container's last run. Absent unless the container is stopped.",
 		[]string{"container", "docker_host"}, nil)
 	containerUnhealthySinceDesc = prometheus.NewDesc("chatstack_container_unhealthy_since_timestamp_seconds",
-		"When the container's health checks began to fail, while it is unhealthy: estimated from the failing streak and the interval, never later than the oldest failing check that the engine keeps.",
+		"When the container's health checks began to fail, in seconds since the epoch, estimated from the failing streak and the interval. Absent unless the container is unhealthy.",
 		[]string{"container", "docker_host"}, nil)
 	containerCreatedDesc = prometheus.NewDesc("chatstack_container_created_timestamp_seconds",
-		"When the container was made; a deploy makes a new one under the same name.",
+		"When the container was created, in seconds since the epoch; a deploy creates a new one under the same name.",
 		[]string{"container", "docker_host"}, nil)
 	containerInfoDesc = prometheus.NewDesc("chatstack_container_info",
-		"What the container is for and what it was made of.",
+		"Role, compose project and service, and image of the container; always 1.",
 		[]string{"container", "role", "compose_project", "compose_service", "image", "docker_host"}, nil)
 )
 
 var (
 	containerRestartsDesc = prometheus.NewDesc("chatstack_container_restarts_total",
-		"Restarts of the container, by policy or by hand. Exact while the engine's events flow; after a gap the larger of the policy's own count and one if the container was started anew.",
+		"Restarts of the container, by policy or by hand. Exact while the engine's events arrive; after a gap in them, a lower bound.",
 		[]string{"container", "docker_host"}, nil)
 	containerRecreationsDesc = prometheus.NewDesc("chatstack_container_recreations_total",
-		"New containers under the same name, as a deploy makes them. They are no restarts.",
+		"New containers under the same name, for example after a deploy. They do not count as restarts.",
 		[]string{"container", "docker_host"}, nil)
 	containerOOMEventsDesc = prometheus.NewDesc("chatstack_container_oom_events_total",
-		"How often the kernel has ended a process of the container for want of memory.",
+		"Processes of the container that the kernel killed because memory ran out.",
 		[]string{"container", "docker_host"}, nil)
 	containerExpectedDesc = prometheus.NewDesc("chatstack_container_expected",
-		"Whether the container should be running: 0 for one that has done its work, was never started, waits for one that is starting, is thrown away when it ends, or was removed by somebody and is not named by the configuration.",
+		"Whether the container should be running: 0 if it has finished its work, was never started, waits for another container to start, is removed when it exits, or was removed and is not in the configuration.",
 		[]string{"container", "docker_host"}, nil)
 	containerDependencyDesc = prometheus.NewDesc("chatstack_container_dependency",
-		"1 where the container needs another one: by compose's depends_on, or because it uses its network.",
+		"1 if the container depends on another one, by compose's depends_on or by using its network. Absent otherwise.",
 		[]string{"container", "depends_on", "docker_host"}, nil)
 )
 
@@ -113,19 +113,19 @@ func epochSeconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }
 
 var (
 	containerMemoryDesc = prometheus.NewDesc("chatstack_container_memory_working_set_bytes",
-		"Memory that the container uses, without file cache that the kernel may drop at once: the same number as in docker stats.",
+		"Memory that the container uses in bytes, without file cache that the kernel can drop at once, as in docker stats.",
 		[]string{"container", "docker_host"}, nil)
 	containerMemoryLimitDesc = prometheus.NewDesc("chatstack_container_memory_limit_bytes",
-		"Memory that the container may use. Absent where it has no limit of its own.",
+		"Memory limit of the container in bytes. Absent if it has none of its own.",
 		[]string{"container", "docker_host"}, nil)
 	containerCPUDesc = prometheus.NewDesc("chatstack_container_cpu_seconds_total",
-		"CPU time that the container has used since it was started.",
+		"CPU time that the container has used since it started, in seconds.",
 		[]string{"container", "docker_host"}, nil)
 	containerReceiveDesc = prometheus.NewDesc("chatstack_container_network_receive_bytes_total",
-		"Bytes that the container has received over all of its networks since it was started. Absent on the host's network.",
+		"Bytes that the container has received on all its networks since it started. Absent if it uses the host's network.",
 		[]string{"container", "docker_host"}, nil)
 	containerTransmitDesc = prometheus.NewDesc("chatstack_container_network_transmit_bytes_total",
-		"Bytes that the container has sent over all of its networks since it was started. Absent on the host's network.",
+		"Bytes that the container has sent on all its networks since it started. Absent if it uses the host's network.",
 		[]string{"container", "docker_host"}, nil)
 )
 

@@ -149,20 +149,20 @@ func (c *docker) tell(b *Batch, listed int) {
 	if empty := here == 0; empty != c.empty {
 		c.empty = empty
 		if empty {
-			c.log.Warn("no container is watched: look at projects, labels, names and exclude", "listed", listed)
+			c.log.Warn("no container is watched; check projects, labels, names and exclude", "listed", listed)
 		}
 	}
 	b.Note(fmt.Sprintf("%d of %d containers are watched", here, listed))
 	c.tellLeftOut(b)
 	if !xmpp {
-		b.Note("no container has the role xmpp, so the rules for the XMPP server's container watch none; name it under roles")
+		b.Note("no container has the role xmpp, so the alert rules for the XMPP server's container match none; set its role under roles")
 	}
 	// That nobody listens is disproved by the reading.
 	if err := c.stream.err; err != nil && failure.ReasonOf(err) != failure.Refused && failure.ReasonOf(err) != failure.DNS {
-		b.Note("changes are seen only when the engine is asked, since its events cannot be followed: " + withHintText(err))
+		b.Note("engine events are unavailable, so changes are seen only when polling: " + withHintText(err))
 	}
 	if err := c.stats.err; err != nil {
-		b.Note("memory, CPU and network of some containers are not known: " + withHintText(err))
+		b.Note("memory, CPU and network numbers of some containers are missing: " + withHintText(err))
 	}
 }
 
@@ -256,7 +256,7 @@ func (c *docker) inspectAll(ctx context.Context, s *api.Session, b *Batch, liste
 				found[i].Failed = true
 				return nil
 			}
-			return failure.Errorf(failure.Timeout, "inspect containers of %s: the engine answers about none of them", c.settings.Host)
+			return failure.Errorf(failure.Timeout, "inspect containers of %s: the engine does not answer for any of them", c.settings.Host)
 		}
 		d, reply, err := s.Inspect(one, listed[i].ID)
 		hung := one.Err() != nil && inner.Err() == nil
@@ -284,7 +284,7 @@ func (c *docker) inspectAll(ctx context.Context, s *api.Session, b *Batch, liste
 	if err == nil {
 		if n := stumbles.Load(); n > 0 {
 			b.Impair(fmt.Sprintf("the engine cannot describe %d of %d containers", n, all))
-			b.Note(fmt.Sprintf("the engine cannot describe %d of %d containers; what its list says of them is told", n, all))
+			b.Note(fmt.Sprintf("the engine cannot describe %d of %d containers; the exporter shows what the container list says about them", n, all))
 		}
 		return found, nil
 	}
@@ -320,18 +320,18 @@ func (c *docker) noteLeftOut(s *fleet.Selection) {
 // tellLeftOut says which containers, and what of them, are not on the page. The caller holds the lock.
 func (c *docker) tellLeftOut(b *Batch) {
 	if c.leftOut.beyond > 0 {
-		b.Impair(failure.Count(c.leftOut.beyond, "container") + " beyond max_containers")
-		b.Note(fmt.Sprintf("%s beyond max_containers (%d): choose those of the stack with projects, labels, names or exclude, or raise it",
+		b.Impair(failure.Count(c.leftOut.beyond, "container") + " over max_containers")
+		b.Note(fmt.Sprintf("%s over max_containers (%d): select the stack's containers with projects, labels, names or exclude, or raise the limit",
 			failure.Count(c.leftOut.beyond, "container"), c.settings.MaxContainers))
 	}
 	if c.leftOut.misnamed > 0 {
-		b.Impair(failure.Count(c.leftOut.misnamed, "container") + " with impossible names")
-		b.Note(fmt.Sprintf("%s left out, whose names are longer than %d bytes or hold more than letters, digits, '_', '.' and '-'",
+		b.Impair(failure.Count(c.leftOut.misnamed, "container") + "with invalid names")
+		b.Note(fmt.Sprintf("%s left out: a name may have up to %d bytes and only letters, digits, '_', '.' and '-'",
 			failure.Count(c.leftOut.misnamed, "container"), fleet.MaxName))
 	}
 	if cut := c.fleet.ShortenedLabels(); cut > 0 {
 		b.Impair("labels of " + failure.Count(cut, "container") + " are too long")
-		b.Note(fmt.Sprintf("the project, service or image of %s is left out: longer than %d bytes, or depends_on than %d",
+		b.Note(fmt.Sprintf("project, service, image or depends_on of %s is left out: longer than %d bytes (depends_on: %d)",
 			failure.Count(cut, "container"), fleet.MaxLabel, fleet.MaxDependsOn))
 	}
 }

@@ -24,7 +24,7 @@ func TestContainersBeyondTheMostAreLeftOut(t *testing.T) {
 		s.Expected, s.Roles = []string{"old-1499"}, map[string]string{"old-1498": "xmpp"}
 	})
 	b := w.read()
-	wantPartly(t, b, "500 containers beyond max_containers (1000)")
+	wantPartly(t, b, "500 containers over max_containers (1000)")
 	// The configuration names two.
 	w.wantShown(most, `container_state{container="old-1499",state="running"} 1`, `container_state{container="old-1498",state="running"} 1`)
 
@@ -37,7 +37,7 @@ func TestContainersBeyondTheMostAreLeftOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.wantShown(most, `container_state{container="old-0000",state="running"} 1`, `container_state{container="old-0997",state="running"} 1`)
-	wantPartly(t, b, "510 containers beyond")
+	wantPartly(t, b, "510 containers over")
 
 	var batch []events.Message
 	for i := range 10 {
@@ -72,8 +72,8 @@ func TestNamesAndLabelsAreBounded(t *testing.T) {
 		t.Errorf("the page has %d bytes", len(page))
 	}
 	w.wantShown(3, `container_info{compose_project="",compose_service="",container="labelled",image="",role=""} 1`, `container_state{container="`+longest+`",state="running"} 1`)
-	wantPartly(t, b, "3 containers left out, whose names are longer than 255 bytes")
-	wantPartly(t, b, "the project, service or image of 1 container is left out")
+	wantPartly(t, b, "3 containers left out: a name may have up to 255 bytes")
+	wantPartly(t, b, "project, service, image or depends_on of 1 container is left out")
 }
 
 // TestWhatIsLeftOutDoesNotComeBack has a state file of a version that left nothing out.
@@ -155,7 +155,7 @@ func TestWhatIsLeftOutIsNotMissed(t *testing.T) {
 		t.Errorf("containers that exist are missing:\n%s", page)
 	}
 	w.wantShown(3, `container_state{container="c0005",state="running"} 1`)
-	wantPartly(t, b, "3 containers beyond max_containers (3)")
+	wantPartly(t, b, "3 containers over max_containers (3)")
 }
 
 // TestDescriptionsTakeLittleMemory inspects containers whose descriptions are almost as large as they may be.

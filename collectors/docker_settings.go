@@ -172,7 +172,7 @@ func (s *Docker) Check(r *config.Report) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Roles)) {
 		if strings.Contains(name, "/") {
-			r.Faultf("roles."+name, "is for %q, which is no container's name; write it without a slash", name)
+			r.Faultf("roles."+name, "is for %q, which is not a container name; write it without a slash", name)
 		}
 		if role := s.Roles[name]; !fleet.ValidRole.MatchString(role) {
 			r.Faultf("roles."+name, "is %q, must be a role such as xmpp or irc_services: lower-case letters, digits and '_'", role)
@@ -184,7 +184,7 @@ func (s *Docker) Check(r *config.Report) {
 		case strings.ContainsAny(name, `*?[\/`) || name == "":
 			r.Faultf(fmt.Sprintf("expected[%d]", i), "is %q, must be the name of one container", name)
 		case fleet.MatchesAny(name, s.Exclude) || len(s.Names) > 0 && !fleet.MatchesAny(name, s.Names):
-			r.Faultf(fmt.Sprintf("expected[%d]", i), "is %q, which names or exclude leave out", name)
+			r.Faultf(fmt.Sprintf("expected[%d]", i), "is %q, which names or exclude filters out", name)
 		}
 	}
 	if s.ForgetAfter > 0 && s.ForgetAfter <= s.MissingAfter {
@@ -207,7 +207,7 @@ func (s *Docker) Warnings() []string {
 	known := slices.Compact(slices.Sorted(maps.Values(fleet.RolePhrases)))
 	for _, name := range slices.Sorted(maps.Keys(s.Roles)) {
 		if role := s.Roles[name]; !slices.Contains(known, role) {
-			warnings = append(warnings, fmt.Sprintf("roles.%s is %q, which no rule or dashboard knows; they know %s", name, role, strings.Join(known, ", ")))
+			warnings = append(warnings, fmt.Sprintf("roles.%s is %q, which no alert rule or dashboard uses; known roles: %s", name, role, strings.Join(known, ", ")))
 		}
 	}
 	return warnings

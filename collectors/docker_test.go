@@ -426,7 +426,7 @@ func openDescriptors(t *testing.T) int {
 
 func TestMistypedRoleIsWarnedOf(t *testing.T) {
 	s := &Docker{Roles: map[string]string{"chat-xmpp-1": "xmpp", "chat-irc-1": "icr"}}
-	want := "roles.chat-irc-1 is \"icr\", which no rule or dashboard knows; they know bridge, "
+	want := "roles.chat-irc-1 is \"icr\", which no alert rule or dashboard uses; known roles: bridge, "
 	if got := s.Warnings(); len(got) != 1 || !strings.HasPrefix(got[0], want) {
 		t.Errorf("got %q, want one that begins with %q", got, want)
 	}

@@ -60,7 +60,7 @@ func (c *docsSearch) Collect(ctx context.Context, b *Batch) error {
 		return err
 	}
 	if !json.Valid(a.Body) {
-		return failure.Errorf(failure.Malformed, "GET %s: status %d: the answer is no JSON", exchange.PrintableURL(c.url), a.Status)
+		return failure.Errorf(failure.Malformed, "GET %s: status %d: the answer is not JSON", exchange.PrintableURL(c.url), a.Status)
 	}
 	return nil
 }

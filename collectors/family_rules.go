@@ -35,7 +35,7 @@ func (f *FamilyRules) check(r *config.Report, served func(name string) string) {
 	for key, patterns := range map[string][]string{"allow": f.Allow, "deny": f.Deny} {
 		for i, p := range patterns {
 			if _, err := path.Match(p, ""); err != nil || !familyPattern.MatchString(p) {
-				r.Faultf(fmt.Sprintf("%s[%d]", key, i), "is %q, must be the name of a family, or a pattern of *, ? and [a-z] for names", p)
+				r.Faultf(fmt.Sprintf("%s[%d]", key, i), "is %q, must be a family name, or a pattern with *, ? and [a-z]", p)
 			}
 		}
 	}
@@ -44,20 +44,20 @@ func (f *FamilyRules) check(r *config.Report, served func(name string) string) {
 		key, name := "rename."+old, f.Rename[old]
 		switch {
 		case !familyName.MatchString(old):
-			r.Faultf(key, "is no name of a family: it must be made of letters, digits, underscores and colons, and not begin with a digit")
+			r.Faultf(key, "is not a family name: use letters, digits, underscores and colons, and do not begin with a digit")
 			continue
 		case !familyName.MatchString(name):
-			r.Faultf(key, "is %q, must be made of letters, digits, underscores and colons, and not begin with a digit", name)
+			r.Faultf(key, "is %q, must have only letters, digits, underscores and colons, and not begin with a digit", name)
 			continue
 		case strings.HasPrefix(served(name), ownPrefix):
-			r.Faultf(key, "is %q, which begins with %s, as this exporter's own metrics do", name, ownPrefix)
+			r.Faultf(key, "is %q, which begins with %s, the prefix of the exporter's own metrics", name, ownPrefix)
 			continue
 		}
 		if first, taken := from[bareName(old)]; taken {
 			r.Faultf(key, "names the same family as %s; keep one of them", first)
 		}
 		if first, taken := to[bareName(name)]; taken {
-			r.Faultf(key, "is %q, which %s is renamed to as well; two families need two names", name, first)
+			r.Faultf(key, "is %q, which %s is renamed to as well; choose different names", name, first)
 		}
 		from[bareName(old)], to[bareName(name)] = old, old
 	}

@@ -20,7 +20,7 @@ import (
 )
 
 var identityCacheExpiresDesc = prometheus.NewDesc("chatstack_identity_cache_expires_timestamp_seconds",
-	"When the last entry of the bridge's cache of identities is too old, unless the API answers before: its last answer plus the cache's time to live.",
+	"When the last entry of the bridge's identity cache expires, in seconds since the epoch: the identity API's last answer plus the cache's time to live.",
 	nil, nil)
 
 // unmatchedDiscordID is a well-formed Discord id that nobody has: such ids begin with their time of birth, and this
@@ -67,15 +67,15 @@ func (s *Identity) Check(r *config.Report) {
 			continue
 		}
 		if set != "" {
-			r.Faultf(key.name, "is set beside %s; a lookup takes one key", set)
+			r.Faultf(key.name, "is set beside %s; a lookup takes only one key", set)
 		}
 		set = key.name
 	}
 	if s.IRCServer != "" && s.IRCNick == "" {
-		r.Faultf("irc_server", "is set without irc_nick, which it goes with")
+		r.Faultf("irc_server", "requires irc_nick")
 	}
 	if s.MustMatch && set == "" {
-		r.Faultf("must_match", "is true without a key that can match; set discord_id, irc_nick or xmpp_jid")
+		r.Faultf("must_match", "requires a key that can match; set discord_id, irc_nick or xmpp_jid")
 	}
 	if s.CacheTTL <= 0 {
 		r.Faultf("cache_ttl", "is %s, must be above 0", s.CacheTTL.Std())
@@ -128,7 +128,7 @@ func newIdentity(s *Identity, d Deps) (Collector, error) {
 		mustMatch: s.MustMatch, ownKey: query.Get("discordId") != unmatchedDiscordID, ttl: s.CacheTTL.Std(), state: d.State, log: d.Log,
 	}
 	if err := d.State.Load(&c.answered); err != nil {
-		d.Log.Error("last answer of the identity API is forgotten", "err", err)
+		d.Log.Error("time of the identity API's last answer cannot be loaded", "err", err)
 		c.answered = time.Time{}
 	}
 	c.saved = c.answered
@@ -159,7 +159,7 @@ func (c *identity) remember(now time.Time) {
 		return
 	}
 	if err := c.state.Save(now); err != nil {
-		c.log.Error("last answer of the identity API could not be recorded", "err", err)
+		c.log.Error("time of the identity API's last answer cannot be saved", "err", err)
 		return
 	}
 	c.saved = now
@@ -184,9 +184,9 @@ func (c *identity) lookUp(ctx context.Context, b *Batch) error {
 // identityHints say what to do about a status.
 var identityHints = map[int]string{
 	http.StatusNotFound:     "no identity matches the configured key: link one, or correct the key; if it matches elsewhere, BRIDGE_IDENTITY_BASE_URL is wrong",
-	http.StatusBadRequest:   "the identity API refuses the key of the lookup: set discord_id, irc_nick or xmpp_jid to one that it takes",
-	http.StatusUnauthorized: "the identity API does not know the token: set BRIDGE_IDENTITY_TOKEN to the one that the bridge has",
-	http.StatusForbidden:    "the identity API knows the token and does not let it look up identities, or refuses this address",
+	http.StatusBadRequest:   "the identity API rejects the lookup key: set discord_id, irc_nick or xmpp_jid to a valid one",
+	http.StatusUnauthorized: "the identity API rejects the token: set BRIDGE_IDENTITY_TOKEN to the bridge's token",
+	http.StatusForbidden:    "the identity API accepts the token but allows no lookups with it, or it blocks this address",
 }
 
 func (c *identity) found(b *Batch, a *exchange.Answer) error {
@@ -195,14 +195,14 @@ func (c *identity) found(b *Batch, a *exchange.Answer) error {
 	}
 	if err := json.Unmarshal(a.Body, &lookup); err != nil || lookup.OK == nil {
 		// What the decoder says of a value could repeat a person's name.
-		return failure.Errorf(failure.Malformed, "GET %s: status %d: the answer is no JSON with a boolean ok", exchange.PrintableURL(c.url), a.Status)
+		return failure.Errorf(failure.Malformed, "GET %s: status %d: the answer is not a JSON object with a boolean ok", exchange.PrintableURL(c.url), a.Status)
 	}
 	if !*lookup.OK {
-		return failure.Errorf(failure.Mismatch, "GET %s: status %d: the answer says that it is not ok", exchange.PrintableURL(c.url), a.Status).
-			WithHint("the identity API answers and says itself that the lookup failed: read its log")
+		return failure.Errorf(failure.Mismatch, "GET %s: status %d: the answer has ok set to false", exchange.PrintableURL(c.url), a.Status).
+			WithHint("the identity API reports that the lookup failed: read its log")
 	}
 	if !c.ownKey {
-		b.Note("a key that nobody has was found: the API may answer so to everything")
+		b.Note("the API found an identity for a key that nobody has; it may answer every lookup like this")
 	}
 	return nil
 }
@@ -214,7 +214,7 @@ func (c *identity) noteAbsence(b *Batch, a *exchange.Answer) {
 		b.Note("no identity matches the configured key; the API works")
 	}
 	if mediaType, _, err := mime.ParseMediaType(a.Header.Get("Content-Type")); err != nil || mediaType != "application/json" {
-		b.Note("the 404 is not JSON: if it is not the identity API that says it, BRIDGE_IDENTITY_BASE_URL is wrong; a key that matches, with must_match, would tell")
+		b.Note("the 404 is not JSON, so it may not come from the identity API: check BRIDGE_IDENTITY_BASE_URL; to be sure, set must_match and a key that matches")
 	}
 }
 

@@ -118,7 +118,7 @@ func TestStateFileThatFailsFailsNoLookup(t *testing.T) {
 	log.Reset()
 	d.State = &memory{saved: []byte(`"nonsense"`)}
 	b, err = read(t, identityProbe(t, serving(t, 500, ""), d, nil), 10*time.Second)
-	if err == nil || expiry(t, b, false) != 0 || !strings.Contains(log.String(), "forgotten") {
+	if err == nil || expiry(t, b, false) != 0 || !strings.Contains(log.String(), "cannot be loaded") {
 		t.Errorf("got %v, cache %v, log %q; want a failure, no number, and the fault in the log", err, expiry(t, b, false), log.String())
 	}
 }

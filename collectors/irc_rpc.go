@@ -30,11 +30,11 @@ var (
 	ircChannelsDesc = prometheus.NewDesc("chatstack_irc_channels",
 		"Channels on the IRC network.", nil, nil)
 	ircServersDesc = prometheus.NewDesc("chatstack_irc_servers",
-		"Servers of the IRC network, with the one that was asked and with linked services.", nil, nil)
+		"Servers of the IRC network, including the probed one and linked services.", nil, nil)
 	ircOperatorsDesc = prometheus.NewDesc("chatstack_irc_operators",
-		"IRC operators who are online.", nil, nil)
+		"IRC operators online.", nil, nil)
 	ircLinkedDesc = prometheus.NewDesc("chatstack_irc_services_linked",
-		"Whether IRC services are linked to the IRC server: the U-lined server that services_server names, else any U-lined one; absent where its account may not see it.", nil, nil)
+		"Whether IRC services are linked to the IRC server: the U-lined server named by services_server, or any U-lined server if that is not set. Absent if the account may not see it.", nil, nil)
 )
 
 // IRCRPC is the block of the IRC server's JSON-RPC.
@@ -68,7 +68,7 @@ func (s *IRCRPC) Distinction() (key, value string) { return "", "" }
 // Check implements config.Settings.
 func (s *IRCRPC) Check(r *config.Report) {
 	if all := maxPauses * s.Pause.Std(); all >= s.Timeout.Std() {
-		r.Faultf("pause", "is %s, and %d of them leave nothing of the timeout (%s); make it shorter", s.Pause.Std(), maxPauses, s.Timeout.Std())
+		r.Faultf("pause", "is %s, and %d pauses use up the timeout (%s); make it shorter", s.Pause.Std(), maxPauses, s.Timeout.Std())
 	}
 	if _, err := path.Match(s.ServicesServer, ""); err != nil || strings.ContainsAny(s.ServicesServer, "/ ") {
 		r.Faultf("services_server", "is %q, must be a server's name such as services.example.org, or a pattern such as services.*", s.ServicesServer)
@@ -78,7 +78,7 @@ func (s *IRCRPC) Check(r *config.Report) {
 		return
 	}
 	if strings.Contains(s.User, ":") {
-		r.Faultf("user", "holds a colon, which HTTP Basic does not allow")
+		r.Faultf("user", "contains a colon, which HTTP Basic does not allow")
 	}
 	s.HTTP.Check(r)
 }
@@ -90,8 +90,8 @@ func (s *IRCRPC) Warnings() []string {
 	}
 	warnings := s.TLS.Warnings()
 	if s.User == "" || s.Password.IsZero() {
-		warnings = append(warnings, "user or password is not set, and over HTTP the IRC server answers nobody without both; "+
-			"set IRC_RPC_USER and IRC_RPC_PASSWORD, or ask its Unix socket, which needs neither")
+		warnings = append(warnings, "user or password is not set, but the IRC server requires both over HTTP; "+
+			"set IRC_RPC_USER and IRC_RPC_PASSWORD, or use its Unix socket, which needs neither")
 	}
 	if strings.HasPrefix(s.URL, "http://") {
 		warnings = append(warnings, "url begins with http://, but the IRC server's RPC port speaks TLS only, and the password would be sent in the clear; write https:// in the url")
@@ -346,7 +346,7 @@ func (r *ircReading) tellServices(servers *ircServers, ulined *int64) {
 		switch {
 		case linked:
 		case r.services == "":
-			r.b.Note("the IRC services are not linked to the IRC server: it has no U-lined server that is synced")
+			r.b.Note("the IRC services are not linked to the IRC server: no U-lined server is synced")
 		default:
 			r.b.Note(fmt.Sprintf("the IRC services are not linked to the IRC server: no synced U-lined server is called %s (services_server); U-lined: %s",
 				r.services, listed(names)))
@@ -355,15 +355,15 @@ func (r *ircReading) tellServices(servers *ircServers, ulined *int64) {
 		r.b.Gauge(ircLinkedDesc, boolValue(*ulined > 0))
 		r.b.Condition(health.AlertServicesUnlinked, "", *ulined == 0)
 	default:
-		r.b.Impair("whether services are linked is not known")
+		r.b.Impair("unknown whether services are linked")
 	}
 	if ulined != nil {
 		r.mostULined = max(r.mostULined, *ulined)
 	}
 	if r.services == "" && r.mostULined > 1 {
-		r.b.Note(fmt.Sprintf("up to %d U-lined servers were linked, and each of them counts as services: set services_server to the name of the services' own; U-lined now: %s",
+		r.b.Note(fmt.Sprintf("up to %d U-lined servers were linked, and each counts as services: set services_server to the name of the services' server; U-lined now: %s",
 			r.mostULined, listed(names)))
-		r.b.Impair("which U-lined server is the services is not known")
+		r.b.Impair("unknown which U-lined server is the services")
 	}
 }
 
@@ -389,7 +389,7 @@ func (r *ircReading) countUsers(ctx context.Context, level0 rpcParams, servers *
 		return nil, err
 	}
 	if len(servers.List) == 0 {
-		r.b.Note("the services' bots are among the users that are counted: without server.list they cannot be told apart")
+		r.b.Note("the user count includes the services' bots: without server.list they cannot be excluded")
 	}
 	var n int64
 	for _, u := range users.List {
@@ -417,7 +417,7 @@ func (r *ircReading) ask(ctx context.Context, method string, params rpcParams, v
 		return false, nil
 	}
 	if r.refused.hold(method) {
-		r.b.Note(fmt.Sprintf("%s is refused, and is tried every %d minutes and after a reload: %s", method, int(refusedFor.Minutes()), ircGrant))
+		r.b.Note(fmt.Sprintf("%s is refused; the exporter retries it every %d minutes and after a reload: %s", method, int(refusedFor.Minutes()), ircGrant))
 		r.b.Impair(method + " is refused")
 		return false, nil
 	}
@@ -429,7 +429,7 @@ func (r *ircReading) ask(ctx context.Context, method string, params rpcParams, v
 	switch {
 	case refused && (refusal.Code == rpcForbidden || refusal.Code == rpcUnknown):
 		r.refused.add(method)
-		r.b.Note(fmt.Sprintf("%s is refused with error %d, and is tried every %d minutes and after a reload: %s", method, refusal.Code, int(refusedFor.Minutes()), ircGrant))
+		r.b.Note(fmt.Sprintf("%s is refused with error %d; the exporter retries it every %d minutes and after a reload: %s", method, refusal.Code, int(refusedFor.Minutes()), ircGrant))
 		r.b.Impair(method + " is refused")
 		return false, nil
 	case refused:
@@ -444,7 +444,7 @@ func (r *ircReading) ask(ctx context.Context, method string, params rpcParams, v
 		return false, err
 	}
 	if json.Unmarshal(result, v) != nil {
-		r.b.Note(method + " has a result of another shape than expected")
+		r.b.Note(method + "returned a result of an unexpected shape")
 		r.b.Impair(method + " cannot be read")
 		return false, nil //nolint:nilerr // the server is up, and the note tells
 	}
@@ -523,7 +523,7 @@ func (r *ircReading) call(ctx context.Context, method string, params rpcParams) 
 	if err := json.Unmarshal(body, &resp); err != nil {
 		if syntax, ok := errors.AsType[*json.SyntaxError](err); ok && int(syntax.Offset) >= len(body) {
 			// The IRC server gives no length, so an answer that was cut looks whole to HTTP.
-			return nil, failure.Errorf(failure.Closed, "%s: the answer breaks off after %s", method, failure.Count(len(body), "byte"))
+			return nil, failure.Errorf(failure.Closed, "%s: the answer ends early, after %s", method, failure.Count(len(body), "byte"))
 		}
 		return nil, failure.Errorf(failure.Malformed, "%s: read answer: %w", method, err)
 	}
@@ -531,7 +531,7 @@ func (r *ircReading) call(ctx context.Context, method string, params rpcParams) 
 	case resp.Error != nil:
 		return nil, failure.Errorf(failure.RPCError, "%s: %w", method, resp.Error)
 	case resp.ID == nil || *resp.ID != r.lastID:
-		return nil, failure.Errorf(failure.Mismatch, "%s: the answer is to another call than number %d", method, r.lastID)
+		return nil, failure.Errorf(failure.Mismatch, "%s: the answer does not belong to call %d", method, r.lastID)
 	case resp.Result == nil, string(resp.Result) == "null":
 		return nil, failure.Errorf(failure.Malformed, "%s: the answer has neither result nor error", method)
 	}
@@ -549,7 +549,7 @@ func (r *ircReading) overHTTP(ctx context.Context, request []byte) ([]byte, erro
 	a, err := r.http.Do(ctx, &r.b.Record, http.MethodPost, url, header, bytes.NewReader(request))
 	switch {
 	case err != nil && strings.HasPrefix(url, "http://") && failure.ReasonOf(err) == failure.Timeout:
-		return nil, failure.Errorf(failure.Timeout, "%w", err).WithHint("this port does not answer plain HTTP: write https:// in the url; or else the IRC server hangs")
+		return nil, failure.Errorf(failure.Timeout, "%w", err).WithHint("this port does not answer plain HTTP: write https:// in the url; if that does not help, the IRC server hangs")
 	case err != nil:
 		return nil, err
 	case a.Status == http.StatusUnauthorized && !given:
@@ -557,7 +557,7 @@ func (r *ircReading) overHTTP(ctx context.Context, request []byte) ([]byte, erro
 			WithHint("neither user nor password is set: set IRC_RPC_USER and IRC_RPC_PASSWORD to an rpc-user of the IRC server")
 	case a.Status == http.StatusUnauthorized:
 		return nil, exchange.StatusError(http.MethodPost, url, a.Status).
-			WithHint("the IRC server says the same of a wrong password, an unknown rpc-user and an address that its rpc-user block does not match: look at all three")
+			WithHint("the password is wrong, the rpc-user is unknown, or its rpc-user block does not match this address; the IRC server does not say which: check all three")
 	case a.Status != http.StatusOK:
 		return nil, exchange.StatusError(http.MethodPost, url, a.Status)
 	}
@@ -607,8 +607,8 @@ func (r *ircReading) overSocket(ctx context.Context, method string, request []by
 }
 
 // hintRPCSocket names the cure that gives away no more than need be: over the socket no rpc-class applies.
-const hintRPCSocket = "this user may not open the RPC socket, which the IRC server creates with mode 0700 for its own user: ask over https:// with an account whose rpc-class only reads, " +
-	"or set a mode in the listen block of the socket; whoever may open it may do everything"
+const hintRPCSocket = "this user may not open the RPC socket, which the IRC server creates with mode 0700 for its own user: use https:// with an account whose rpc-class only reads, " +
+	"or set a mode in the socket's listen block; whoever can open the socket can do everything"
 
 func (r *ircReading) connect(ctx context.Context) error {
 	conn, err := exchange.Dial(ctx, "unix", r.path)

@@ -334,7 +334,7 @@ func TestHintAboutTheRPCSocketSaysWhatItGivesAway(t *testing.T) {
 	s := newIRCRPCSettings()
 	s.URL = "unix://" + path
 	_, err = readFails(t, ircProbe(t, s), failure.Forbidden)
-	for _, want := range []string{"mode 0700", "rpc-class", "listen block", "may do everything"} {
+	for _, want := range []string{"mode 0700", "rpc-class", "listen block", "can do everything"} {
 		if hint := failure.HintOf(err); !strings.Contains(hint, want) {
 			t.Errorf("hint %q lacks %q", hint, want)
 		}

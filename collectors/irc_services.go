@@ -87,8 +87,8 @@ const (
 )
 
 const (
-	hintNoServicesRPC  = "the services' HTTP daemon has no JSON-RPC there: load their module transport/jsonrpc, or name its path in jsonrpc_url"
-	hintServicesSilent = "the HTTP daemon answers, the JSON-RPC call does not: the services hang, or something else listens at jsonrpc_url"
+	hintNoServicesRPC  = "the services' HTTP daemon has no JSON-RPC there: load the module transport/jsonrpc, or set jsonrpc_url to its path"
+	hintServicesSilent = "the HTTP daemon answers, but the JSON-RPC call does not: the services hang, or something else listens at jsonrpc_url"
 )
 
 // ison makes the call atheme.ison, which needs no login and changes nothing.
@@ -120,7 +120,7 @@ func (c *ircServices) ison(ctx context.Context, b *Batch) error {
 	case resp.Error != nil:
 		return failure.Errorf(failure.RPCError, "%s: %w", servicesMethod, resp.Error)
 	case resp.ID == nil || *resp.ID != "1":
-		return failure.Errorf(failure.Mismatch, "%s: the answer is to another call", servicesMethod)
+		return failure.Errorf(failure.Mismatch, "%s: the answer belongs to another call", servicesMethod)
 	case resp.Result == nil, string(resp.Result) == "null":
 		return failure.Errorf(failure.Malformed, "%s: the answer has neither result nor error", servicesMethod)
 	}

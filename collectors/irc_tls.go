@@ -57,7 +57,7 @@ func (s *IRCTLS) Warnings() []string {
 	}
 	next := schedule.Next(time.Now())
 	if gap := schedule.Next(next).Sub(next); gap < ircTLSInterval && !isLoopback(s.Address) {
-		warnings = append(warnings, fmt.Sprintf("schedule asks every %s, but a stock UnrealIRCd lets one address connect 3 times in 60 s; "+
+		warnings = append(warnings, fmt.Sprintf("schedule connects every %s, but a stock UnrealIRCd allows 3 connections per address in 60 s; "+
 			"exempt the exporter's address there, or write at least %q", gap, "@every "+ircTLSInterval.String()))
 	}
 	return warnings

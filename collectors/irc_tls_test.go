@@ -75,10 +75,10 @@ func TestIRCPortIsAskedEvery30SecondsAtMost(t *testing.T) {
 		{"30s", "", "@every 30s", ""},
 		{"10s", "", "@every 30s", ""},
 		{"1m", "", "@every 1m0s", ""},
-		{"30s", `, schedule: "@every 10s"`, "@every 10s", "3 times in 60 s"},
+		{"30s", `, schedule: "@every 10s"`, "@every 10s", "3 connections per address in 60 s"},
 		{"10s", `, schedule: "@every 45s"`, "@every 45s", ""},
 		{"30s", `, schedule: "* * * * *"`, "* * * * *", ""},
-		{"30s", `, schedule: "@every 10s", insecure_skip_verify: true`, "@every 10s", "3 times in 60 s"},
+		{"30s", `, schedule: "@every 10s", insecure_skip_verify: true`, "@every 10s", "3 connections per address in 60 s"},
 		{"30s", ", insecure_skip_verify: true", "@every 30s", "every certificate"},
 	} {
 		for address, throttles := range map[string]bool{"irc.test": true, "127.0.0.1:6697": false, "localhost": false, "'[::1]:6697'": false} {

@@ -39,7 +39,7 @@ func (s *OpenMetrics) Check(r *config.Report) {
 	case !prefixPattern.MatchString(s.Prefix):
 		r.Faultf("prefix", "is %q, must be letters, digits and underscores, and not begin with a digit", s.Prefix)
 	case strings.HasPrefix(s.Prefix, ownPrefix):
-		r.Faultf("prefix", "begins with %s, which this exporter's own metrics do", ownPrefix)
+		r.Faultf("prefix", "begins with %s, the prefix of the exporter's own metrics", ownPrefix)
 	}
 }
 

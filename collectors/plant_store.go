@@ -27,12 +27,12 @@ import (
 
 var (
 	plantSuccessDesc = prometheus.NewDesc("chatstack_plant_store_operation_success",
-		"Whether the plant store answered the operation as it promises: in mode canary with the plant, in mode reject with the documented refusal.",
+		"Whether the plant store answered the operation as documented: with the plant in mode canary, with a refusal in mode reject.",
 		[]string{"operation"}, nil)
 	plantDurationDesc = prometheus.NewDesc("chatstack_plant_store_operation_duration_seconds",
-		"How long the plant store took over the operation.", []string{"operation"}, nil)
+		"Time that the plant store took for the operation, in seconds.", []string{"operation"}, nil)
 	plantOrphansDesc = prometheus.NewDesc("chatstack_plant_store_orphans",
-		"Canary plants that may be in the store and whose deletion is still owed.", nil, nil)
+		"Canaries that may still be in the plant store and that the exporter still has to delete.", nil, nil)
 )
 
 // Modes of the plant store's probe.
@@ -99,9 +99,9 @@ func (s *PlantStore) Check(r *config.Report) {
 		r.Faultf("mode", "is %q, must be %s or %s", s.Mode, ModeReject, ModeCanary)
 	}
 	if s.IDMin < 1 || s.IDMax > maxPlantID {
-		r.Faultf("id_max", "the range %d to %d must lie within 1 and %d, which JSON readers keep exactly", s.IDMin, s.IDMax, int64(maxPlantID))
+		r.Faultf("id_max", "the range %d to %d must lie within 1 and %d, the largest number that every JSON parser keeps exactly", s.IDMin, s.IDMax, int64(maxPlantID))
 	} else if s.IDMax-s.IDMin < minPlantRange {
-		r.Faultf("id_max", "the range %d to %d must hold more than %d ids, so that two exporters do not meet", s.IDMin, s.IDMax, minPlantRange)
+		r.Faultf("id_max", "the range %d to %d must hold more than %d ids, so that two exporters do not choose the same one", s.IDMin, s.IDMax, minPlantRange)
 	}
 }
 
@@ -159,7 +159,7 @@ func newPlantStore(s *PlantStore, d Deps) (Collector, error) {
 		mode: s.Mode, min: s.IDMin, max: s.IDMax, late: 3 * s.Timeout.Std(), grace: finishGrace, state: d.State, log: d.Log,
 	}
 	if err := d.State.Load(&c.owed); err != nil {
-		d.Log.Error("owed canaries are forgotten: the state file does not hold them as it should", "err", err)
+		d.Log.Error("the list of canaries to delete is lost: the state file's copy cannot be read", "err", err)
 		c.owed = nil
 	}
 	return c, nil
@@ -176,7 +176,7 @@ func (c *plantStore) Collect(ctx context.Context, b *Batch) error {
 	full := len(c.owed) >= maxOwed
 	if answered, owedErr := c.deleteOwed(ctx, b); owedErr != nil && (!answered || full && len(c.absent) == 0) {
 		// The store cannot even be reached, or it must not be filled any further.
-		return fmt.Errorf("%s of canaries still owed: %w", failure.Count(len(c.owed), "deletion"), owedErr)
+		return fmt.Errorf("%s of canaries pending: %w", failure.Count(len(c.owed), "deletion"), owedErr)
 	}
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -203,9 +203,9 @@ func (c *plantStore) tell(ctx context.Context, b *Batch) {
 			ids[i] += " in " + exchange.PrintableURL(p.URL)
 		}
 	}
-	b.Note("canaries whose deletion is owed: " + strings.Join(ids, ", "))
+	b.Note("canaries not deleted yet: " + strings.Join(ids, ", "))
 	if errors.Is(ctx.Err(), context.Canceled) {
-		c.log.Warn("the exporter ends while deletions of canaries are owed", "ids", ids)
+		c.log.Warn("the exporter stops before all canaries are deleted", "ids", ids)
 	}
 }
 
@@ -277,7 +277,7 @@ func (c *plantStore) deleteOwed(ctx context.Context, b *Batch) (answered bool, l
 			if err := c.settle(p); err != nil {
 				return true, err
 			}
-			c.log.Info("owed canary deleted", "id", p.ID, "since", p.Since)
+			c.log.Info("leftover canary deleted", "id", p.ID, "since", p.Since)
 		}
 	}
 	return answered, last
@@ -294,8 +294,8 @@ func (c *plantStore) transaction(ctx context.Context, b *Batch, p plant) error {
 	again := slices.ContainsFunc(c.absent, func(q owedPlant) bool { return q.ID == p.ID })
 	owed, err := c.owe(p.ID)
 	if err != nil {
-		return failure.Errorf(failure.Internal, "nothing is sent, since it could not be recorded: %w", err).
-			WithHint("without a record on the disk, a plant could stay in the store for ever; the check goes on by itself once the state file can be written")
+		return failure.Errorf(failure.Internal, "no plant is sent, because it could not be recorded: %w", err).
+			WithHint("without a record on disk, a plant could stay in the store forever; probes continue once the state file can be written")
 	}
 	// A stop leaves half of the grace to the creation and the rest to the deletion.
 	posting, cancelPosting := finishing(ctx, c.grace/2)
@@ -418,7 +418,7 @@ func (c *plantStore) acceptance(p plant, a *exchange.Answer) error {
 		return failure.Errorf(failure.Malformed, "POST %s: status %d: read plant: %w", exchange.PrintableURL(c.plants()), a.Status, err)
 	}
 	if got.Name != p.Name || got.Tag != p.Tag {
-		return failure.Errorf(failure.Mismatch, "POST %s: the plant that came back is not the one that was sent", exchange.PrintableURL(c.plants()))
+		return failure.Errorf(failure.Mismatch, "POST %s: the returned plant is not the one that was sent", exchange.PrintableURL(c.plants()))
 	}
 	return nil
 }
@@ -458,15 +458,15 @@ func (c *plantStore) plants() string { return c.base.JoinPath("plants").String()
 func (c *plantStore) unexpected(method, target string, a *exchange.Answer) *failure.Error {
 	if a.Status/100 == 3 {
 		return exchange.StatusError(method, target, a.Status).
-			WithHint("the store redirects: write the address that it redirects to as the url")
+			WithHint("the store redirects: set url to the address that it redirects to")
 	}
 	hint := ""
 	switch a.Status {
 	case http.StatusUnauthorized, http.StatusForbidden:
-		hint = "the store does not accept the token: set PLANT_STORE_TOKEN, or token in the configuration file, to one that it knows"
+		hint = "the store rejects the token: set PLANT_STORE_TOKEN, or token in the configuration file, to a valid one"
 	case http.StatusNotFound:
 		if method == http.MethodPost {
-			hint = "the store has no /plants there: the url is its base address, without /plants"
+			hint = "the store has no /plants there: set url to its base address, without /plants"
 		}
 	}
 	e, ok := readPlantError(a.Body)
@@ -525,7 +525,7 @@ func (c *plantStore) settle(gone ...owedPlant) error {
 	}
 	for _, p := range gone {
 		if slices.Contains(c.absent, p) {
-			c.log.Info("owed canary is gone", "id", p.ID, "since", p.Since)
+			c.log.Info("leftover canary is gone", "id", p.ID, "since", p.Since)
 		}
 	}
 	return nil

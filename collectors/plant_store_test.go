@@ -216,7 +216,7 @@ func TestOneDeletionThatIsOwedIsInTheSingular(t *testing.T) {
 	mustFail(t, probe, failure.HTTPStatus)
 	s.swap(nil, func(w http.ResponseWriter, _ int64) bool { return reset(w) })
 	_, err := readFails(t, probe, failure.Closed)
-	if !strings.HasPrefix(err.Error(), "1 deletion of canaries still owed: ") {
+	if !strings.HasPrefix(err.Error(), "1 deletion of canaries pending: ") {
 		t.Errorf("got %v", err)
 	}
 }

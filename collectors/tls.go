@@ -40,10 +40,10 @@ func (s *TLSEndpoint) Check(r *config.Report) {
 	case "":
 	case exchange.XMPPClient, exchange.XMPPServer:
 		if s.Address == "" {
-			r.Faultf("starttls", "is set without an address; write host:port there")
+			r.Faultf("starttls", "requires an address; write host:port there")
 		}
 		if s.Domain == "" {
-			r.Faultf("domain", "must be set with starttls: the virtual host to ask for, such as chat.example.org")
+			r.Faultf("domain", "must be set with starttls: the virtual host, such as chat.example.org")
 		}
 	default:
 		r.Faultf("starttls", "is %q, must be %q, %q or empty", s.StartTLS, exchange.XMPPClient, exchange.XMPPServer)

@@ -18,22 +18,22 @@ import (
 
 var (
 	volumeUsedDesc = prometheus.NewDesc("chatstack_volume_used_ratio",
-		"Used part of what users can use of the file system, as df counts it: what is reserved for root is neither used nor free.",
+		"Used share of the volume from 0 to 1, as in df: space reserved for root does not count.",
 		[]string{"volume"}, nil)
 	volumeSizeDesc = prometheus.NewDesc("chatstack_volume_size_bytes",
-		"Size of the file system that the volume is on, as df counts it.", []string{"volume"}, nil)
+		"Size of the volume's file system in bytes, as in df.", []string{"volume"}, nil)
 	volumeFreeDesc = prometheus.NewDesc("chatstack_volume_free_bytes",
-		"Bytes that are free on the volume, with those kept back for root.", []string{"volume"}, nil)
+		"Free bytes on the volume, including those reserved for root.", []string{"volume"}, nil)
 	volumeAvailableDesc = prometheus.NewDesc("chatstack_volume_available_bytes",
-		"Bytes that a user other than root may still write to the volume.", []string{"volume"}, nil)
+		"Bytes that users other than root can still write to the volume.", []string{"volume"}, nil)
 	volumeInodesDesc = prometheus.NewDesc("chatstack_volume_inodes",
-		"Inodes of the volume; absent where its file system has no fixed number of them.", []string{"volume"}, nil)
+		"Inodes of the volume. Absent if its file system has no fixed number of them.", []string{"volume"}, nil)
 	volumeInodesFreeDesc = prometheus.NewDesc("chatstack_volume_inodes_free",
-		"Inodes of the volume that are free; absent where its file system has no fixed number of them.", []string{"volume"}, nil)
+		"Free inodes of the volume. Absent if its file system has no fixed number of them.", []string{"volume"}, nil)
 	volumeInodesUsedDesc = prometheus.NewDesc("chatstack_volume_inodes_used_ratio",
-		"Used part of the volume's inodes; absent where its file system has no fixed number of them.", []string{"volume"}, nil)
+		"Used share of the volume's inodes, from 0 to 1. Absent if its file system has no fixed number of them.", []string{"volume"}, nil)
 	volumeErrorDesc = prometheus.NewDesc("chatstack_volume_error",
-		"1 while the volume cannot be read, as when its mount hangs.", []string{"volume"}, nil)
+		"Whether the volume cannot be read, for example because its mount hangs.", []string{"volume"}, nil)
 )
 
 // Volume is the block of one data volume. Its name is the label volume.
@@ -142,7 +142,7 @@ func (c *volume) Collect(ctx context.Context, b *Batch) error {
 			b.conditions = append(b.conditions, health.Condition{Alert: health.AlertVolumeUsage, Used: used / (used + u.available)})
 		}
 	} else {
-		b.Note("the file system does not tell its size")
+		b.Note("the file system does not report its size")
 	}
 	if u.inodes > 0 {
 		b.Gauge(volumeInodesDesc, u.inodes, c.name)
@@ -163,7 +163,7 @@ func (c *volume) usage(ctx context.Context) (diskUsage, error) {
 		case <-running.done: // at the last moment
 		default:
 			return diskUsage{}, failure.Errorf(failure.Timeout, "statfs %s: no answer since %s: %w", c.path, time.Since(running.begun).Round(time.Second), ctx.Err()).
-				WithHint("the mount hangs, and so does whoever uses it: look at the server or the disk behind it; it is read again as soon as the kernel answers")
+				WithHint("the mount hangs, and so does every program that uses it: check the server or disk behind it; probes succeed again once the kernel answers")
 		}
 	}
 	u := running.usage
@@ -174,7 +174,7 @@ func (c *volume) usage(ctx context.Context) (diskUsage, error) {
 		return diskUsage{}, fmt.Errorf("find mount of %s: %w", c.path, u.mountErr)
 	case c.mountpoint && !u.mounted:
 		return diskUsage{}, failure.Errorf(failure.Mismatch, "find mount of %s: nothing is mounted there", c.path).
-			WithHint("the volume is not mounted, and what is written goes to the disk below: mount it, or set mountpoint to false")
+			WithHint("the volume is not mounted, so writes go to the disk below it: mount it, or set mountpoint to false")
 	}
 	return u, nil
 }
@@ -189,10 +189,10 @@ func volumeError(path string, err error) error {
 	}{
 		{syscall.ENOENT, failure.NotFound, "there is no such path: correct it, or mount the volume into the exporter's container (read-only is enough)"},
 		{syscall.ENOTDIR, failure.NotFound, "a part of the path is a file: correct it"},
-		{syscall.EACCES, failure.Forbidden, "this user may not look into a directory on the way: run the exporter as a user or group that may, or name a path above it"},
-		{syscall.EPERM, failure.Forbidden, "this process may not ask the kernel for it: look at its security profile"},
-		{syscall.ESTALE, failure.Closed, "what was mounted there is gone on its server: mount it again"},
-		{syscall.ENOTCONN, failure.Closed, "the program that serves the mount has ended: mount it again"},
+		{syscall.EACCES, failure.Forbidden, "this user may not enter a directory on the path: run the exporter as a user or group that may, or choose a path above it"},
+		{syscall.EPERM, failure.Forbidden, "the exporter's security profile forbids this call: check its seccomp, AppArmor or SELinux settings"},
+		{syscall.ESTALE, failure.Closed, "the mounted directory no longer exists on its server: mount it again"},
+		{syscall.ENOTCONN, failure.Closed, "the program that serves the mount has exited: mount it again"},
 		{syscall.EIO, failure.Closed, "the disk or the server behind the mount fails: read the kernel's log"},
 	} {
 		if errors.Is(err, row.cause) {

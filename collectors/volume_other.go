@@ -6,5 +6,5 @@ import "errors"
 
 // measureVolume is not written for this system.
 func measureVolume(string) (diskUsage, error) {
-	return diskUsage{}, errors.New("volumes are read on Linux only")
+	return diskUsage{}, errors.New("volumes are supported on Linux only")
 }

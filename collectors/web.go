@@ -49,11 +49,11 @@ func (s *Web) Check(r *config.Report) {
 		r.Faultf("method", "is %q, must be GET or HEAD", s.Method)
 	}
 	if len(s.ExpectStatus) == 0 {
-		r.Faultf("expect_status", "is empty, so nothing would count as up; name a status, or leave the key out")
+		r.Faultf("expect_status", "is empty, so nothing would count as up; add a status, or remove the key")
 	}
 	for _, status := range s.ExpectStatus {
 		if !statusPattern.MatchString(status) {
-			r.Faultf("expect_status", "holds %q; write statuses such as 204 or 2xx", status)
+			r.Faultf("expect_status", "contains %q; write statuses such as 204 or 2xx", status)
 		}
 	}
 	for name := range s.Headers {
@@ -68,7 +68,7 @@ func (s *Web) Check(r *config.Report) {
 		}
 		checkPattern(r, key.name, key.pattern)
 		if s.Method == http.MethodHead {
-			r.Faultf(key.name, "is set beside method HEAD, whose answers have no body; use GET")
+			r.Faultf(key.name, "cannot be used with method HEAD, whose answers have no body; use GET")
 		}
 	}
 }
@@ -76,7 +76,7 @@ func (s *Web) Check(r *config.Report) {
 // checkPattern reports a fault of a regular expression.
 func checkPattern(r *config.Report, key, pattern string) {
 	if _, err := regexp.Compile(pattern); err != nil {
-		r.Faultf(key, "is no regular expression: %v", err)
+		r.Faultf(key, "is not a regular expression: %v", err)
 	}
 }
 
@@ -124,14 +124,14 @@ func (c *web) Collect(ctx context.Context, b *Batch) error {
 		return nil
 	case errors.Is(err, exchange.ErrRedirect):
 		return failure.Errorf(failure.HTTPStatus, "%w", err).
-			WithHint("the answer is a redirect to another host, or from http to https: write the address that it leads to, or name its status in expect_status if that is the good answer")
+			WithHint("the answer is a redirect to another host, or from http to https: set url to the address that it leads to, or add its status to expect_status if that is the expected answer")
 	case err != nil:
 		return err
 	case !c.expects(a.Status):
 		return c.unexpected(a)
 	case c.expect != nil && !c.expect.Match(a.Body):
 		return failure.Errorf(failure.Mismatch, "%s %s: status %d: nothing in %s matches expect_body", c.method, exchange.PrintableURL(target), a.Status, failure.Count(len(a.Body), "byte")).
-			WithHint("the service answers with another page than the one that expect_body describes")
+			WithHint("the service answers with a different page than expect_body describes")
 	case c.refuse != nil && c.refuse.Match(a.Body):
 		return failure.Errorf(failure.Mismatch, "%s %s: status %d: the body matches refuse_body", c.method, exchange.PrintableURL(target), a.Status).
 			WithHint("the service answers with a page that refuse_body describes")
@@ -152,7 +152,7 @@ func (c *web) unexpected(a *exchange.Answer) *failure.Error {
 	failed := failure.Errorf(failure.ReasonOfStatus(a.Status), "%s %s: status %d, want %s",
 		c.method, exchange.PrintableURL(c.http.Settings.URL), a.Status, strings.Join(c.status, " or "))
 	if a.Status == http.StatusUnauthorized || a.Status == http.StatusForbidden {
-		return failed.WithHint("the service wants somebody who is logged in: give it user and password or a token, or name the status in expect_status if that is the good answer")
+		return failed.WithHint("the service requires a login: set user and password or a token, or add the status to expect_status if that is the expected answer")
 	}
 	return failed
 }

@@ -66,7 +66,7 @@ func (s *XMPPC2S) Configured() bool { return s.Address != "" }
 func (s *XMPPC2S) Check(r *config.Report) {
 	exchange.CheckAddress(r, s.Address, c2sPort)
 	if s.Domain == "" {
-		r.Faultf("domain", "must be set: the virtual host to ask for, such as chat.example.org; variable XMPP_DOMAIN")
+		r.Faultf("domain", "must be set: the virtual host, such as chat.example.org; variable XMPP_DOMAIN")
 	}
 	exchange.CheckDomain(r, s.Domain)
 	s.TLS.Check(r)

@@ -17,7 +17,7 @@ import (
 )
 
 var familyAvailableDesc = prometheus.NewDesc("chatstack_xmpp_family_available",
-	"Whether the XMPP server has a source for this canonical family, so that its absence is not read as zero.",
+	"Whether this canonical family is available from the XMPP server: 0 means that its values are unknown, not that they are 0.",
 	[]string{"family"}, nil)
 
 // canonicalFamily is a family that dashboards and alerts count on, whatever the XMPP server calls it.
@@ -101,13 +101,13 @@ const (
 var canonicalFamilies = []canonicalFamily{
 	{
 		name: "xmpp_c2s_connections_total", kind: model.MetricTypeCounter,
-		help:    "Connections of clients that the XMPP server accepted.",
+		help:    "Client connections that the XMPP server accepted.",
 		sources: []canonicalSource{own("c2s_connections", model.MetricTypeCounter)},
 		remark:  "stock Prosody counts none: its `prosody_mod_c2s__encrypted` counts TLS handshakes, and a client that comes without, or twice, would be missed or doubled; a connection is counted before it names a host",
 	},
 	{
 		name: "xmpp_s2s_connections_total", kind: model.MetricTypeCounter, labels: []string{"direction", "host"},
-		help: "Connections with other XMPP servers: accepted (in), and set about (out), whether they succeeded or not.",
+		help: "Connections with other XMPP servers: accepted (in) and attempted (out), successful or not.",
 		sources: []canonicalSource{{stockProsody, []canonicalPart{
 			{family: "prosody_mod_s2s__accepted_tcp", kind: model.MetricTypeCounter, set: []exposition.Label{{Name: "direction", Value: "in"}}},
 			{family: "prosody_mod_s2s__initiated", kind: model.MetricTypeCounter, set: []exposition.Label{{Name: "direction", Value: "out"}}},
@@ -116,7 +116,7 @@ var canonicalFamilies = []canonicalFamily{
 	},
 	{
 		name: clientSessions, kind: model.MetricTypeGauge, labels: []string{"host", "type"},
-		help: "Sessions of clients that are open now; those of type c2s are logged in.",
+		help: "Open client sessions; those of type c2s are logged in.",
 		sources: []canonicalSource{{stockProsody, []canonicalPart{
 			{family: "prosody_mod_c2s__connections", kind: model.MetricTypeGauge},
 		}}},
@@ -124,7 +124,7 @@ var canonicalFamilies = []canonicalFamily{
 	},
 	{
 		name: "xmpp_s2s_sessions", kind: model.MetricTypeGauge, labels: []string{"host", "type"},
-		help: "Sessions with other XMPP servers that are open now, by the virtual host on this side.",
+		help: "Open sessions with other XMPP servers, by local virtual host.",
 		sources: []canonicalSource{{stockProsody, []canonicalPart{
 			{family: "prosody_mod_s2s__connections_inbound", kind: model.MetricTypeGauge},
 			{family: "prosody_mod_s2s__connections_outbound", kind: model.MetricTypeGauge},
@@ -133,13 +133,13 @@ var canonicalFamilies = []canonicalFamily{
 	},
 	{
 		name: "xmpp_c2s_auth_success_total", kind: model.MetricTypeCounter, labels: []string{"host"},
-		help:    "Logins of clients that succeeded.",
+		help:    "Successful client logins.",
 		sources: []canonicalSource{own("c2s_auth_success", model.MetricTypeCounter), attempts("success")},
 		remark:  "stock Prosody counts none, nor does any community module; from the second source, 0 for a `host` with failures alone",
 	},
 	{
 		name: authFailures, kind: model.MetricTypeCounter, labels: []string{"host"},
-		help:    "Logins of clients that failed.",
+		help:    "Failed client logins.",
 		sources: []canonicalSource{own("c2s_auth_failure", model.MetricTypeCounter), attempts("failure")},
 		remark:  "stock Prosody counts none, nor does any community module; at last, `auth_failure_log` counts them from the container's log, without `host` and from 0 when the exporter starts; from the second source, 0 for a `host` with successes alone; a virtual host that has sessions but no series here is named by `check` and on the status page; without any source the alert `XMPPAuthFailureRate` cannot fire, and `XMPPAuthSourceMissing` does",
 	},
@@ -169,7 +169,7 @@ var canonicalFamilies = []canonicalFamily{
 	},
 	{
 		name: "xmpp_storage_operations_total", kind: model.MetricTypeCounter, labels: []string{"host"},
-		help: "Operations of the XMPP server on its stores.",
+		help: "Storage operations of the XMPP server.",
 		sources: []canonicalSource{
 			own("storage_operations", model.MetricTypeCounter),
 			{storageModule, []canonicalPart{
@@ -180,22 +180,22 @@ var canonicalFamilies = []canonicalFamily{
 	},
 	{
 		name: "xmpp_storage_errors_total", kind: model.MetricTypeCounter, labels: []string{"host"},
-		help:    "Operations of the XMPP server on its stores that ended in an error.",
+		help:    "Storage operations of the XMPP server that failed.",
 		sources: []canonicalSource{own("storage_errors", model.MetricTypeCounter)},
 	},
 	{
 		name: "xmpp_http_requests_total", kind: model.MetricTypeCounter,
-		help:    "HTTP requests that the XMPP server took up.",
+		help:    "HTTP requests that the XMPP server began to process.",
 		sources: []canonicalSource{own("http_requests", model.MetricTypeCounter)},
 	},
 	{
 		name: "xmpp_http_request_duration_seconds", kind: model.MetricTypeHistogram, unit: "seconds",
-		help:    "How long the XMPP server took to answer HTTP requests.",
+		help:    "Time that the XMPP server took to answer HTTP requests, in seconds.",
 		sources: []canonicalSource{own("http_request_duration_seconds", model.MetricTypeHistogram)},
 	},
 	{
 		name: "xmpp_memory_usage_bytes", kind: model.MetricTypeGauge, unit: "bytes",
-		help: "Resident memory of the XMPP server's process.",
+		help: "Resident memory of the XMPP server's process in bytes.",
 		sources: []canonicalSource{
 			own("memory_usage_bytes", model.MetricTypeGauge),
 			{processModule, []canonicalPart{{family: "process_resident_memory_bytes", kind: model.MetricTypeGauge}}},
@@ -204,7 +204,7 @@ var canonicalFamilies = []canonicalFamily{
 	},
 	{
 		name: "xmpp_cpu_usage_seconds_total", kind: model.MetricTypeCounter, unit: "seconds",
-		help: "CPU time of the XMPP server's process.",
+		help: "CPU time of the XMPP server's process in seconds.",
 		sources: []canonicalSource{
 			own("cpu_usage_seconds", model.MetricTypeCounter),
 			{processModule, []canonicalPart{{family: "process_cpu_seconds", kind: model.MetricTypeCounter}}},
@@ -349,7 +349,7 @@ func (m *canonicalMap) read(page *openmetrics.Page, whole bool, last []choice) c
 			if f.TextName() == canonicalFamilies[row].name {
 				reading.available[row], reading.chosen[row] = true, ready
 			} else {
-				reading.notes = append(reading.notes, fmt.Sprintf("%s cannot be served: the server's page gives its name to %s %s",
+				reading.notes = append(reading.notes, fmt.Sprintf("%s cannot be served: the server uses its name for %s %s",
 					canonicalFamilies[row].name, f.Type, f.Name))
 			}
 		}
@@ -373,7 +373,7 @@ func (m *canonicalMap) read(page *openmetrics.Page, whole bool, last []choice) c
 				reading.available[row] = true
 			}
 			if made.spoiled > 0 {
-				reading.notes = append(reading.notes, fmt.Sprintf("%s is made without %d series of the server's page, whose values are negative or no numbers",
+				reading.notes = append(reading.notes, fmt.Sprintf("%s leaves out %d series of the server's page: their values are negative or not numbers",
 					canonicalFamilies[row].name, made.spoiled))
 			}
 			break
@@ -427,7 +427,7 @@ func (r *canonicalReading) uncounted(page []exposition.Family) string {
 	if more := len(names) - maxUncounted; more > 0 {
 		names = append(names[:maxUncounted], fmt.Sprintf("%d more", more))
 	}
-	return "authentication failures of these virtual hosts have no source, so no alert can tell of them: " + strings.Join(names, ", ")
+	return "nothing counts failed logins on these virtual hosts, so no alert covers them: " + strings.Join(names, ", ")
 }
 
 // hostsOf are the values of the label host of those samples that have all of these labels, and whether one has no host.

@@ -25,10 +25,10 @@ import (
 
 var (
 	upstreamSeriesDesc = prometheus.NewDesc("chatstack_upstream_series",
-		"Series that were taken over from the target's own metrics page.",
+		"Series that the exporter serves from the target's own metrics.",
 		[]string{"target"}, nil)
 	xmppSessionsDesc = prometheus.NewDesc("chatstack_xmpp_sessions",
-		"Sessions of clients that are logged in at the XMPP server, on all virtual hosts together: the sum of xmpp_c2s_sessions, and 0 before the first.",
+		"Sessions of logged-in clients on all virtual hosts of the XMPP server: the sum of xmpp_c2s_sessions, or 0 before the first session.",
 		nil, nil)
 )
 
@@ -79,9 +79,9 @@ func (u *upstream) read(b *Batch, a *exchange.Answer) (*openmetrics.Page, error)
 	contentType := a.Header.Get("Content-Type")
 	lines := bytes.Count(a.Body, []byte{'\n'})
 	if size := int64(len(a.Body)) + int64(lines)*int64(u.lineGrowth); size > u.http.Limit {
-		return nil, failure.Errorf(failure.TooLarge, "%s %s: status %d: %s, %d bytes with what is added to each, more than %d",
+		return nil, failure.Errorf(failure.TooLarge, "%s %s: status %d: %s, %d bytes with the added prefix and labels, more than %d",
 			http.MethodGet, exchange.PrintableURL(u.http.Settings.URL), a.Status, failure.Count(lines, "line"), size, u.http.Limit).
-			WithHint("each line gets the prefix and the label target: shorten the prefix or the target's name, or raise limits.metrics_body in exporter.yaml, or the memory limit if the log at start says that it is too small")
+			WithHint("each line gets the prefix and the label target: shorten the prefix or the target's name, or raise limits.metrics_body in exporter.yaml (or the memory limit, if the startup log says that it is too small)")
 	}
 	page := openmetrics.Read(a.Body, contentType, u.options)
 	for _, d := range page.Drops {
@@ -89,11 +89,11 @@ func (u *upstream) read(b *Batch, a *exchange.Answer) (*openmetrics.Page, error)
 	}
 	malformed := page.Dropped[openmetrics.Malformed]
 	if page.Series == 0 && (malformed > 0 || isMarkup(contentType)) {
-		return nil, failure.Errorf(failure.Malformed, "%s %s: status %d: no metrics page: no sample, %s of something else",
+		return nil, failure.Errorf(failure.Malformed, "%s %s: status %d: not a metrics page: no sample, %sof other text",
 			http.MethodGet, exchange.PrintableURL(u.http.Settings.URL), a.Status, failure.Count(malformed, "line"))
 	}
 	if !page.Complete {
-		b.Note("the metrics page does not end in # EOF: the upstream may have left something out")
+		b.Note("the metrics page does not end with # EOF and may be incomplete")
 	}
 	for reason, n := range page.Dropped {
 		b.Drop(reason, n)
@@ -170,7 +170,7 @@ func (s *XMPPMetrics) networks() ([]netip.Prefix, error) {
 		}
 		n, err := netip.ParsePrefix(part)
 		if err != nil {
-			return nil, fmt.Errorf("%q is no network", part)
+			return nil, fmt.Errorf("%q is not a network", part)
 		}
 		networks = append(networks, n)
 	}
@@ -198,7 +198,7 @@ func (s *XMPPMetrics) Warnings() []string {
 			return warnings
 		}
 	}
-	return append(warnings, "no address of this host lies in XMPP_OPENMETRICS_CIDR ("+s.CIDR+"), so the XMPP server will refuse the exporter: widen it, or run the exporter inside it")
+	return append(warnings, "no address of this host is in XMPP_OPENMETRICS_CIDR ("+s.CIDR+"), so the XMPP server will refuse the exporter: widen it, or run the exporter inside it")
 }
 
 // xmppMetrics reads GET /metrics and takes the server's families over, under their own names, with the canonical ones
@@ -290,11 +290,11 @@ func (c *xmppMetrics) reexpose(ctx context.Context, b *Batch, a *exchange.Answer
 				b.Note(text)
 			}
 		case !available && cut:
-			b.Note("authentication failures are not told this time: the metrics page is not whole")
+			b.Note("failed logins are missing from this probe: the metrics page is incomplete")
 		case !serves:
-			b.Note("authentication failures are not served, so no alert can tell of them: allow or deny of this target leaves " + f.fullName() + " out")
+			b.Note("failed logins are not served, so no alert covers them: allow or deny of this target leaves " + f.fullName() + " out")
 		case !available:
-			b.Note("authentication failures have no source, so no alert can tell of them: load " + ownModule + " (deploy/prosody) on every virtual host of the XMPP server")
+			b.Note("nothing counts failed logins, so no alert covers them: load " + ownModule + " (deploy/prosody) on every virtual host of the XMPP server")
 		}
 	}
 	if c.modules {

@@ -57,7 +57,7 @@ func (s *XMPPRest) Check(r *config.Report) {
 func (s *XMPPRest) Warnings() []string {
 	warnings := s.TLS.Warnings()
 	if s.UsesBasicAuth() {
-		warnings = append(warnings, "user and password are HTTP Basic, which is deprecated for the REST API: have the XMPP server issue a bearer token and set XMPP_REST_TOKEN")
+		warnings = append(warnings, "user and password use HTTP Basic, which is deprecated for the REST API: issue a bearer token and set XMPP_REST_TOKEN")
 	}
 	return warnings
 }
@@ -103,7 +103,7 @@ func (c *xmppRest) Collect(ctx context.Context, b *Batch) error {
 		return err
 	}
 	if c.credentials.UsesBasicAuth() {
-		b.Note("asked with HTTP Basic, which is deprecated for the REST API")
+		b.Note("the exporter uses HTTP Basic, which is deprecated for the REST API")
 	}
 	failed := exchange.StatusError(http.MethodGet, c.url, a.Status)
 	switch a.Status {
@@ -112,8 +112,8 @@ func (c *xmppRest) Collect(ctx context.Context, b *Batch) error {
 	case http.StatusUnauthorized:
 		return c.unauthorized(ctx, b, a, failed)
 	case http.StatusForbidden:
-		return failed.WithHint("the XMPP server knows the credential, but its account is no administrator of " + c.where() +
-			": make it one, or have a token issued with an administrator's role")
+		return failed.WithHint("the XMPP server accepts the credential, but its account is not an administrator of " + c.where() +
+			": make it one, or issue a token with an administrator's role")
 	case http.StatusNotFound:
 		return failed.WithHint(c.missing(a))
 	default:
@@ -124,23 +124,23 @@ func (c *xmppRest) Collect(ctx context.Context, b *Batch) error {
 // accepted reads the answer to a good credential.
 func (c *xmppRest) accepted(ctx context.Context, b *Batch, a *exchange.Answer) error {
 	if !json.Valid(a.Body) {
-		return failure.Errorf(failure.Malformed, "GET %s: status %d: the answer is no JSON", exchange.PrintableURL(c.url), a.Status)
+		return failure.Errorf(failure.Malformed, "GET %s: status %d: the answer is not JSON", exchange.PrintableURL(c.url), a.Status)
 	}
 	var info struct {
 		SiteName string `json:"site_name"`
 		Version  string `json:"version"`
 	}
 	if err := json.Unmarshal(a.Body, &info); err == nil && info.Version != "" {
-		b.Note("the server says that it is of version " + failure.OneLine(info.Version))
+		b.Note("server version: " + failure.OneLine(info.Version))
 	}
 	if !c.credentials.HasCredentials() {
-		b.Note("the API answers without any credential: everybody who reaches it can manage accounts")
+		b.Note("the API answers without a credential: anyone who can reach it can manage accounts")
 	}
 	switch {
 	case info.SiteName == "" || strings.EqualFold(info.SiteName, c.where()):
 		return nil
 	case c.host == "":
-		b.Note("no virtual host is configured, and the API of " + failure.OneLine(info.SiteName) + " answered: set XMPP_DOMAIN to have the virtual host checked")
+		b.Note("no virtual host is configured, and the API of " + failure.OneLine(info.SiteName) + " answered: set XMPP_DOMAIN so that the exporter checks the virtual host")
 		return nil
 	}
 	// site_name may also be a title that the administrator chose, so the realm of a refusal outweighs it.
@@ -173,7 +173,7 @@ func (c *xmppRest) otherHost(ctx context.Context, b *Batch, a *exchange.Answer, 
 	}
 	return failure.Errorf(failure.Mismatch, "GET %s: status %d: asked for virtual host %s, but %s answered", exchange.PrintableURL(c.url), a.Status, c.host, failure.OneLine(answered)).
 		WithHint("the XMPP server does not serve HTTP for " + c.host + ", so its http_default_host " + failure.OneLine(answered) +
-			" answered: set XMPP_DOMAIN to a virtual host that it has")
+			" answered: set XMPP_DOMAIN to a virtual host that it serves")
 }
 
 // whoAnswered is the virtual host that answered a request without a credential, or its title; "" where the answer does not tell.
@@ -209,7 +209,7 @@ func (c *xmppRest) unauthorized(ctx context.Context, b *Batch, a *exchange.Answe
 	host, bearer := challenge(a)
 	switch {
 	case !bearer:
-		return failed.WithHint("this 401 does not ask for a bearer token, so it may come from a proxy in between: look at what answers at " + exchange.PrintableURL(c.url))
+		return failed.WithHint("this 401 does not ask for a bearer token, so it may come from a proxy in between: check what answers at " + exchange.PrintableURL(c.url))
 	case c.host != "" && host != "" && !strings.EqualFold(host, c.host):
 		if err := c.otherHost(ctx, b, a, host); err != nil {
 			return err
@@ -217,14 +217,14 @@ func (c *xmppRest) unauthorized(ctx context.Context, b *Batch, a *exchange.Answe
 	}
 	switch {
 	case !c.credentials.HasCredentials():
-		b.Note("the API is there and asks for a token; without one nothing is known of credentials")
+		b.Note("the API is up and asks for a token; none is set, so the exporter cannot test credentials")
 		return nil
 	case c.credentials.UsesBasicAuth():
-		return failed.WithHint("the XMPP server does not accept this name and password at " + c.where() +
-			", and from version 13 on it may accept no HTTP Basic at all: have it issue a bearer token and set XMPP_REST_TOKEN")
+		return failed.WithHint("the XMPP server rejects this user and password at " + c.where() +
+			"; from version 13 it may reject HTTP Basic altogether: issue a bearer token and set XMPP_REST_TOKEN")
 	default:
-		return failed.WithHint("the XMPP server does not know this token at " + c.where() +
-			": it has expired, was revoked, or belongs to another virtual host; have a new one issued and set XMPP_REST_TOKEN")
+		return failed.WithHint("the XMPP server rejects this token at " + c.where() +
+			": it has expired, was revoked, or belongs to another virtual host; issue a new one and set XMPP_REST_TOKEN")
 	}
 }
 
@@ -234,7 +234,7 @@ const unknownHost = "Unknown host"
 // missing says what a 404 means.
 func (c *xmppRest) missing(a *exchange.Answer) string {
 	if bytes.Contains(a.Body, []byte(unknownHost)) {
-		return "the XMPP server has no virtual host of that name: set XMPP_DOMAIN to one that it has, now it is asked for " + c.where()
+		return "the XMPP server has no such virtual host: set XMPP_DOMAIN to one that it serves; the exporter asked for " + c.where()
 	}
 	return "the XMPP server answers, but has no REST API at " + c.where() +
 		": enable its module http_admin_api for that virtual host, or correct path, or set XMPP_DOMAIN to the virtual host that has it"

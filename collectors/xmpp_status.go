@@ -18,13 +18,13 @@ import (
 
 var (
 	moduleProblemsDesc = prometheus.NewDesc("chatstack_xmpp_module_problems",
-		"Modules that the XMPP server's status page reports in this state, per virtual host or component (* is global).",
+		"Modules in this state on the XMPP server's status page, per virtual host or component (* is global).",
 		[]string{"host", "state"}, nil)
 	componentConnectedDesc = prometheus.NewDesc("chatstack_xmpp_component_connected",
 		"Whether the external component, such as the bridge, is connected to the XMPP server.",
 		[]string{"host"}, nil)
 	moduleStatusDesc = prometheus.NewDesc(moduleStatusFamily,
-		"What the XMPP server's status page says of a module: 0 ok, 1 info, 2 warn, 3 error, per virtual host or component (* is global). A module that was not loaded is missing.",
+		"State of a module on the XMPP server's status page: 0 ok, 1 info, 2 warn, 3 error, per virtual host or component (* is global). Absent for modules that are not loaded.",
 		[]string{"host", "module"}, nil)
 )
 
@@ -89,12 +89,12 @@ func (c *xmppStatus) Collect(ctx context.Context, b *Batch) error {
 	}
 	var hosts map[string]map[string]json.RawMessage
 	if err := json.Unmarshal(a.Body, &hosts); err != nil {
-		b.Note("the status page is no JSON of modules; the server is up, nothing is known of its modules")
+		b.Note("the status page is not the expected JSON; the server is up, but the state of its modules is unknown")
 		b.Gauge(familyAvailableDesc, 0, moduleStatusFamily)
 		return nil //nolint:nilerr // it answers, which is what was asked
 	}
 	if len(hosts) > maxHosts {
-		b.Note(fmt.Sprintf("the status page has %d hosts, more than %d; nothing but components is told of them", len(hosts), maxHosts))
+		b.Note(fmt.Sprintf("the status page has %d hosts, more than %d; only their components are shown", len(hosts), maxHosts))
 		b.Gauge(familyAvailableDesc, 0, moduleStatusFamily)
 		c.components(b, hosts)
 		return nil
@@ -108,7 +108,7 @@ func (c *xmppStatus) Collect(ctx context.Context, b *Batch) error {
 		for name, raw := range modules {
 			var m moduleStatus
 			if err := json.Unmarshal(raw, &m); err != nil {
-				b.Note("a module's entry on the status page is not of the form of the others")
+				b.Note("a module's entry on the status page has an unexpected form")
 			}
 			if _, known := problems[m.Type]; known {
 				problems[m.Type]++
@@ -138,7 +138,7 @@ func (c *xmppStatus) components(b *Batch, hosts map[string]map[string]json.RawMe
 			continue
 		}
 		if told++; told > maxHosts {
-			b.Note(fmt.Sprintf("the status page has more than %d components; nothing is told of the others", maxHosts))
+			b.Note(fmt.Sprintf("the status page has more than %d components; the others are left out", maxHosts))
 			return
 		}
 		var m moduleStatus
@@ -160,7 +160,7 @@ func (c *xmppStatus) moduleStates(b *Batch, hosts map[string]map[string]json.Raw
 		modules += len(of)
 	}
 	if modules > maxModules {
-		b.Note(fmt.Sprintf("the status page has %d modules, more than %d; the state of each is not told", modules, maxModules))
+		b.Note(fmt.Sprintf("the status page has %d modules, more than %d; their states are left out", modules, maxModules))
 		return 0
 	}
 	told := 0

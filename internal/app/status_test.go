@@ -123,7 +123,7 @@ func TestRefusedRPCMethodsArePartlyWorkingUntilAReload(t *testing.T) {
 		e := startExporter(t, only(stack, "IRC_RPC_"), "")
 		e.wait(t, "irc_rpc up", func(p page) bool { return p.Verdict("irc_rpc") == "up" })
 		if s := serviceOf(e.report(t), "irc_rpc"); s.Level != status.Warning || s.Text != "partly working: stats.get is refused; server.list is refused; "+
-			"user.list is refused; channel.list is refused; whether services are linked is not known" || s.Hint == "" {
+			"user.list is refused; channel.list is refused; unknown whether services are linked" || s.Hint == "" {
 			t.Errorf("level %s, %q, %q: want what does not work", s.Level, s.Text, s.Hint)
 		}
 		o := options(only(stack, "IRC_RPC_"), io.Discard)

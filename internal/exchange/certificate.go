@@ -14,7 +14,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
-// CertificateWatch sees the certificates that one server shows during one reading, including refused ones.
+// CertificateWatch sees the certificates that one server presents during one probe, including refused ones.
 type CertificateWatch struct {
 	Trust *config.TLS
 	// Host is the server's name or address, unless Trust sets another one.
@@ -39,8 +39,8 @@ func (w *CertificateWatch) last() *config.Peer {
 	return w.peer
 }
 
-// Record writes to r what the last handshake showed and what the server's certificate file holds, even if the reading fails.
-// It changes nothing if an earlier exchange of the reading has seen a certificate.
+// Record writes to r the certificates of the last handshake and of the server's certificate file, even if the probe fails.
+// It changes nothing if an earlier exchange of the probe has seen a certificate.
 func (w *CertificateWatch) Record(r *Record) {
 	if r.certificateSeen {
 		return
@@ -73,13 +73,13 @@ func (w *CertificateWatch) Record(r *Record) {
 		matches := served.Equal(file.leaf)
 		r.Certificate.MatchesFile = &matches
 		if !matches {
-			r.NoteOnce(fmt.Sprintf("the server shows another certificate than %s holds: it has to be reloaded", file.path))
+			r.NoteOnce(fmt.Sprintf("the server presents another certificate than the one in %s: reload the server", file.path))
 		}
 	}
 }
 
-// chainEnd is until when verification will go well: a chain ends with the first of its certificates, and a client needs
-// only the chain that ends last. So an old cross-signed root ends nothing while there is another way to an authority.
+// chainEnd returns until when verification succeeds. A chain expires with the first of its certificates, and a client needs
+// only the chain that expires last: an old cross-signed root does no harm while another chain is valid.
 func chainEnd(chains [][]*x509.Certificate) time.Time {
 	var last time.Time
 	for _, chain := range chains {
@@ -104,39 +104,39 @@ func withTLSHint(err error) error {
 
 func tlsHint(err error) string {
 	if errors.Is(err, config.ErrFingerprint) {
-		return "if the certificate was renewed on purpose, set fingerprint to the new one's; else somebody else may answer there"
+		return "if the certificate was renewed, set fingerprint to the new one's; if not, another server may be answering"
 	}
 	if wrong, ok := errors.AsType[x509.HostnameError](err); ok {
-		return fmt.Sprintf("the certificate is not for %s: if the server is the right one, set server_name to a name that its certificate has; else give it the right certificate", failure.OneLine(wrong.Host))
+		return fmt.Sprintf("the certificate is not for %s: if the server is the right one, set server_name to a name that its certificate has; otherwise install the right certificate", failure.OneLine(wrong.Host))
 	}
 	if invalid, ok := errors.AsType[x509.CertificateInvalidError](err); ok && invalid.Reason == x509.Expired && invalid.Cert != nil {
 		if time.Now().Before(invalid.Cert.NotBefore) {
-			return fmt.Sprintf("the certificate begins only at %s: look at the clocks of both machines", stamp(invalid.Cert.NotBefore))
+			return fmt.Sprintf("the certificate is valid only from %s: check the clocks of both machines", stamp(invalid.Cert.NotBefore))
 		}
-		return fmt.Sprintf("the certificate ended at %s: renew it, and reload the server", stamp(invalid.Cert.NotAfter))
+		return fmt.Sprintf("the certificate expired at %s: renew it, and reload the server", stamp(invalid.Cert.NotAfter))
 	}
 	if unknown, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
 		if unknown.Cert != nil && signsItself(unknown.Cert) {
-			return "the certificate, or the authority behind it, is signed by itself, and nobody has named it as trusted: only if it is your own, name it with ca_file, or pin the certificate with fingerprint; else somebody else may answer there"
+			return "the certificate or its authority is self-signed and not trusted: if it is your own, set ca_file to it or pin the certificate with fingerprint; if not, another server may be answering"
 		}
-		return "no trusted authority stands behind the certificate: let the server send the whole chain (fullchain.pem, not cert.pem), or name the authority with ca_file"
+		return "no trusted authority signed the certificate: let the server send the whole chain (fullchain.pem, not cert.pem), or set ca_file to the authority's certificate"
 	}
 	if failure.HasType[x509.SystemRootsError](err) {
-		return "this machine has no certificate authorities that can be read: install the package ca-certificates, or name the authority with ca_file"
+		return "this machine has no readable certificate authorities: install the package ca-certificates, or set ca_file to the authority's certificate"
 	}
 	if plain := plainAnswer(err); plain != "" {
-		return fmt.Sprintf("this port does not speak TLS, it answers with %q: name the port that does", failure.OneLine(plain))
+		return fmt.Sprintf("this port does not speak TLS, it answers with %q: set the port that does", failure.OneLine(plain))
 	}
 	if strings.Contains(err.Error(), "unrecognized name") {
-		return "the server has no certificate for the name that was asked for: set server_name or domain to a virtual host that it serves"
+		return "the server has no certificate for the requested name: set server_name or domain to a virtual host that it serves"
 	}
 	return ""
 }
 
-// signsItself is true of an authority too, but also of a server's certificate, which is none.
+// signsItself reports whether a certificate is self-signed, whether it is an authority or not.
 func signsItself(c *x509.Certificate) bool {
 	return c.CheckSignature(c.SignatureAlgorithm, c.RawTBSCertificate, c.Signature) == nil
 }
 
-// stamp is a time as people read it.
+// stamp formats a time for people.
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") }

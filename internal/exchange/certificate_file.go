@@ -15,7 +15,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
-// certificateFile is the first certificate of a PEM file, which is the one that a server shows.
+// certificateFile is the first certificate of a PEM file, which is the one that a server presents.
 type certificateFile struct {
 	path string
 	leaf *x509.Certificate
@@ -24,12 +24,12 @@ type certificateFile struct {
 const (
 	// maxCertificateFile bounds one file; a chain has a few kilobytes.
 	maxCertificateFile = 1 << 20
-	// maxCertificateFiles bounds what a glob may name.
+	// maxCertificateFiles bounds how many files a glob may match.
 	maxCertificateFiles = 1000
 )
 
-// loadedFile finds the file that a server loads its certificate from. If several match a glob, the one with the served
-// certificate is preferred, then the last issued one for the server's name or for a name of the served certificate.
+// loadedFile finds the file that a server loads its certificate from. If several files match a glob, it prefers the one with
+// the served certificate, then the latest one for the server's name or for a name of the served certificate.
 func loadedFile(pattern, name string, served *x509.Certificate) (certificateFile, error) {
 	files, err := readCertificateFiles(pattern)
 	if err != nil && len(files) == 0 {
@@ -48,21 +48,21 @@ func loadedFile(pattern, name string, served *x509.Certificate) (certificateFile
 		if err != nil {
 			return certificateFile{}, err
 		}
-		return certificateFile{}, failure.Errorf(failure.Mismatch, "certificate_file: none of the files that %s names is for %s", pattern, name)
+		return certificateFile{}, failure.Errorf(failure.Mismatch, "certificate_file: no file that matches %s is for %s", pattern, name)
 	}
 	return slices.MaxFunc(fitting, func(a, b certificateFile) int {
 		return cmp.Or(a.leaf.NotBefore.Compare(b.leaf.NotBefore), a.leaf.NotAfter.Compare(b.leaf.NotAfter))
 	}), nil
 }
 
-// sharesName reports whether a certificate is for a name that the served one is for too: a server that is reached by
-// another name than its certificate's still has its file.
+// sharesName reports whether two certificates have a name in common. So a server has its file even if the exporter reaches
+// it under a name that the certificate does not have.
 func sharesName(leaf, served *x509.Certificate) bool {
 	return served != nil && slices.ContainsFunc(served.DNSNames, func(name string) bool { return slices.Contains(leaf.DNSNames, name) })
 }
 
-// readCertificateFiles reads the file at a path, or every file that a glob names, in the order of their paths. The error
-// is that of the first file that could not be read, beside those that could.
+// readCertificateFiles reads the file at a path, or every file that matches a glob, sorted by path. It returns the files
+// that it could read even with an error, which is that of the first other file.
 func readCertificateFiles(pattern string) ([]certificateFile, error) {
 	paths := []string{pattern}
 	if config.IsGlob(pattern) {
@@ -90,8 +90,8 @@ func glob(pattern string) ([]string, error) {
 	case err != nil:
 		return nil, failure.Errorf(failure.Internal, "certificate_file %s: %w", pattern, err)
 	case len(paths) > maxCertificateFiles:
-		return nil, failure.Errorf(failure.TooLarge, "certificate_file %s: names %d files, more than %d", pattern, len(paths), maxCertificateFiles).
-			WithHint("name fewer files; an archive of old certificates does not belong to them")
+		return nil, failure.Errorf(failure.TooLarge, "certificate_file %s: matches %d files, more than %d", pattern, len(paths), maxCertificateFiles).
+			WithHint("match fewer files; leave out archives of old certificates")
 	case len(paths) > 0:
 		return paths, nil
 	}
@@ -102,7 +102,7 @@ func glob(pattern string) ([]string, error) {
 	return nil, fileError(pattern, fs.ErrNotExist)
 }
 
-// parentOf is the directory that a glob begins to look in.
+// parentOf returns the deepest directory of a glob without wildcards.
 func parentOf(pattern string) string {
 	dir := filepath.Dir(pattern)
 	for config.IsGlob(dir) {
@@ -117,7 +117,7 @@ func readLeaf(path string) (*x509.Certificate, error) {
 		return nil, fileError(path, err)
 	}
 	if !info.Mode().IsRegular() {
-		return nil, failure.Errorf(failure.Malformed, "certificate_file %s: no regular file", path)
+		return nil, failure.Errorf(failure.Malformed, "certificate_file %s: not a regular file", path)
 	}
 	if info.Size() > maxCertificateFile {
 		return nil, failure.Errorf(failure.TooLarge, "certificate_file %s: more than %d bytes", path, maxCertificateFile)
@@ -129,8 +129,8 @@ func readLeaf(path string) (*x509.Certificate, error) {
 	for {
 		var block *pem.Block
 		if block, content = pem.Decode(content); block == nil {
-			return nil, failure.Errorf(failure.Malformed, "certificate_file %s: holds no PEM certificate", path).
-				WithHint("name the file that the server loads its certificate from, in PEM; a key alone is none")
+			return nil, failure.Errorf(failure.Malformed, "certificate_file %s: contains no PEM certificate", path).
+				WithHint("set certificate_file to the PEM file that the server loads its certificate from; a key alone is not enough")
 		}
 		if block.Type != "CERTIFICATE" {
 			continue
@@ -143,15 +143,15 @@ func readLeaf(path string) (*x509.Certificate, error) {
 	}
 }
 
-// fileError is the failure of a file that cannot be read.
+// fileError returns the failure of a file that cannot be read.
 func fileError(path string, err error) *failure.Error {
 	if wrapped, ok := errors.AsType[*fs.PathError](err); ok {
-		err = wrapped.Err // the path stands there already
+		err = wrapped.Err // our message names the path
 	}
 	switch {
 	case errors.Is(err, fs.ErrPermission):
 		return failure.Errorf(failure.Forbidden, "certificate_file %s: %w", path, err).
-			WithHint("let the user that the exporter runs as read the certificate and enter every directory above it; the key may stay closed")
+			WithHint("allow the exporter's user to read the certificate and to enter every directory above it; the key may stay unreadable")
 	case errors.Is(err, fs.ErrNotExist):
 		return failure.Errorf(failure.NotFound, "certificate_file %s: no such file", path).
 			WithHint("write the path as the exporter sees it: in a container, the directory must be mounted")
@@ -160,7 +160,7 @@ func fileError(path string, err error) *failure.Error {
 	}
 }
 
-// RecordCertificateFiles records when certificate files end without connecting: of several, the one that ends first, or the one
+// RecordCertificateFiles records when certificate files expire, without connecting: of several, the first to expire or the one
 // for the server's name, if set. It returns the error of a file that cannot be read.
 func RecordCertificateFiles(r *Record, trust *config.TLS) error {
 	files, err := readCertificateFiles(trust.CertificateFile)
@@ -176,6 +176,6 @@ func RecordCertificateFiles(r *Record, trust *config.TLS) error {
 	}
 	first := slices.MinFunc(files, func(a, b certificateFile) int { return a.leaf.NotAfter.Compare(b.leaf.NotAfter) })
 	r.Certificate.File = first.leaf.NotAfter
-	r.NoteOnce(fmt.Sprintf("of %d certificate files, %s ends first", len(files), first.path))
+	r.NoteOnce(fmt.Sprintf("of %d certificate files, %s expires first", len(files), first.path))
 	return err
 }

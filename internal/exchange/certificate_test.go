@@ -49,7 +49,7 @@ func TestHintOfACertificateTakesNobodyElsesPlace(t *testing.T) {
 		want string // a part of the hint
 	}{
 		{"its own hint", failure.Errorf(failure.TLS, "handshake: %w", expired).WithHint("write https"), "write https"},
-		{"expired", fmt.Errorf("handshake: %w", expired), "ended at 2023-11-14 22:13 UTC"},
+		{"expired", fmt.Errorf("handshake: %w", expired), "expired at 2023-11-14 22:13 UTC"},
 		{"not for this", x509.CertificateInvalidError{Reason: x509.NotAuthorizedToSign, Cert: expired.Cert}, failure.Explain(failure.TLS)},
 		{"no name", errors.New("remote error: tls: unrecognized name"), "set server_name or domain"},
 		{"no certificate at all", syscall.ECONNREFUSED, failure.Explain(failure.Refused)},

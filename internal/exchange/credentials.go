@@ -38,6 +38,6 @@ func (c *Credentials) AuthHeader() http.Header {
 // CheckCredentials reports credentials that no header can carry, without repeating them.
 func (c *Credentials) CheckCredentials(r *config.Report) {
 	if strings.Contains(c.User, ":") {
-		r.Faultf("user", "holds a colon, which HTTP Basic does not allow")
+		r.Faultf("user", "contains a colon, which HTTP Basic does not allow")
 	}
 }

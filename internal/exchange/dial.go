@@ -11,12 +11,12 @@ type DialFunc = func(ctx context.Context, network, address string) (net.Conn, er
 
 type dialerKey struct{}
 
-// WithDialer returns a context under which all connections are made by connect, for tests with a network of their own.
+// WithDialer returns a context in which connect makes all connections, for tests with a network of their own.
 func WithDialer(ctx context.Context, connect DialFunc) context.Context {
 	return context.WithValue(ctx, dialerKey{}, connect)
 }
 
-// Dial makes every connection. It sends no keep-alives, since connections end with the reading.
+// Dial makes every connection. It sends no keep-alives, because connections end with the probe.
 func Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	return DialWithin(ctx, 0, network, address)
 }

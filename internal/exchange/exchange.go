@@ -1,4 +1,4 @@
-// Package exchange makes one bounded conversation with a server, over HTTP, TLS or STARTTLS, and records what can be shown of it.
+// Package exchange makes one bounded conversation with a server over HTTP, TLS or STARTTLS, and records what is safe to show.
 package exchange
 
 import (
@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// Record is what the conversations of one reading leave to be shown.
+// Record is what people may see of the conversations of one probe.
 type Record struct {
-	// HTTPStatus is the status of the last HTTP answer; 0 without one.
+	// HTTPStatus is the status of the last HTTP answer, or 0.
 	HTTPStatus int
-	// Notes tell a person more about the reading. They never contain a body, a secret or a person's name.
+	// Notes give people details of the probe. They never contain a body, a secret or a person's name.
 	Notes []string
-	// Exchanges are the requests of the reading, in their order.
+	// Exchanges are the requests of the probe, in order.
 	Exchanges []*Exchange
-	// Certificate is what is known of the server's certificate.
+	// Certificate describes the server's certificate.
 	Certificate Certificate
 	// certificateSeen is true once an exchange has seen the server's own certificate.
 	certificateSeen bool
@@ -31,29 +31,29 @@ func (r *Record) NoteOnce(line string) {
 	}
 }
 
-// Certificate is what a reading knows of a server's certificate. A zero time or a nil flag means unknown.
+// Certificate describes a server's certificate. A zero time or a nil flag means unknown.
 type Certificate struct {
-	// Leaf is when the certificate that the server shows ends, Chain when the first of the chain that verifies ends.
+	// Leaf is when the served certificate expires, Chain when the first certificate of the verified chain does.
 	Leaf, Chain time.Time
-	// File is when the certificate in the server's file ends.
+	// File is when the certificate in the server's file expires.
 	File time.Time
-	// Verified reports whether authority, name and date verify, whatever the connection was trusted for.
+	// Verified reports whether authority, name and dates pass verification, even if the exporter trusts it for another reason.
 	Verified *bool
-	// MatchesFile reports whether the server shows the certificate in its file.
+	// MatchesFile reports whether the server presents the certificate in its file.
 	MatchesFile *bool
 }
 
 // Exchange is one request and its outcome. It has no body, no credentials and no query, so it may be shown.
 type Exchange struct {
-	// Request is what was asked, such as "GET http://xmpp:5280/status".
+	// Request is the request, such as "GET http://xmpp:5280/status".
 	Request string
-	// Status is the HTTP status; 0 where none came, or where the protocol has none.
+	// Status is the HTTP status; 0 without an answer, or if the protocol has none.
 	Status int
-	// Header is the answer's header, with the values of all but harmless fields masked.
+	// Header is the answer's header. Values of fields that may be secret are masked.
 	Header http.Header
-	// Phases are how long each step took, in their order.
+	// Phases are the durations of the steps, in order.
 	Phases []Phase
-	// Err is how the exchange failed; "" for an answer of any status.
+	// Err is the error; "" for an answer of any status.
 	Err string
 }
 

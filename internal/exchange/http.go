@@ -18,11 +18,11 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
-// HTTP is a client of one HTTP service. Each request opens a new connection, so that it sees what a new client sees, such as a
-// renewed certificate.
+// HTTP is a client of one HTTP service. Each request opens a new connection, to see what a new client sees, such as a renewed
+// certificate.
 type HTTP struct {
 	Settings config.HTTP
-	// Limit is how many bytes an answer's body may have.
+	// Limit is the maximum size of an answer's body, in bytes.
 	Limit     int64
 	UserAgent string
 }
@@ -186,7 +186,7 @@ func readLimited(r io.Reader, limit int64) ([]byte, error) {
 	}
 	if int64(len(content)) > limit {
 		return nil, failure.Errorf(failure.TooLarge, "more than %d bytes", limit).
-			WithHint("raise limits.body or limits.metrics_body in exporter.yaml if the answer is meant to be so large, or the memory limit if the log at start says that it is too small")
+			WithHint("if the answer is meant to be this large, raise limits.body or limits.metrics_body in exporter.yaml (or the memory limit, if the startup log says that it is too small)")
 	}
 	return content, nil
 }

@@ -21,7 +21,7 @@ func (o *opening) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// explainHandshake explains a failed handshake by the server's first words; it returns err if they say nothing.
+// explainHandshake explains a failed handshake by the server's first bytes; it returns err if they are of no known protocol.
 func (o *opening) explainHandshake(err error) error {
 	if !failure.HasType[tls.RecordHeaderError](err) {
 		return err

@@ -12,7 +12,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
-// protocol is what a server speaks, judged by its first bytes.
+// protocol is the protocol that a server speaks, recognized by its first bytes.
 type protocol int
 
 const (
@@ -98,7 +98,7 @@ func attempt(ctx context.Context, address string, try func(context.Context, net.
 	if err != nil {
 		return
 	}
-	defer conn.Close()                                                           //nolint:errcheck // all is said
+	defer conn.Close()                                                           //nolint:errcheck // the answer is already read
 	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) }) //nolint:errcheck // a closed one wakes its reader too
 	defer stop()
 	try(ctx, conn)

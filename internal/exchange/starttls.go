@@ -40,7 +40,7 @@ func startXMPP(conn net.Conn, kind, domain string) error {
 		return fmt.Errorf("open stream: %w", err)
 	}
 	limited := &io.LimitedReader{R: conn, N: maxStream}
-	// A reader of bytes, so that the decoder takes no byte more than it needs.
+	// With a byte reader, the decoder does not read ahead into the TLS handshake.
 	in := bufio.NewReader(limited)
 	if err := negotiateTLS(conn, in, content); err != nil {
 		if limited.N <= 0 {
@@ -49,7 +49,7 @@ func startXMPP(conn net.Conn, kind, domain string) error {
 		return err
 	}
 	if in.Buffered() > 0 {
-		// Somebody in between may have put it there, to be taken for what comes over TLS.
+		// An attacker may have injected it, to pass for data that came over TLS.
 		return failure.Errorf(failure.Malformed, "stream: %s between <proceed/> and TLS", failure.Count(in.Buffered(), "byte"))
 	}
 	return nil
@@ -113,8 +113,7 @@ func negotiateTLS(w io.Writer, in *bufio.Reader, content string) error {
 	}
 }
 
-// expectXML looks at the first byte, since a server of another kind may say a line and wait, which a decoder of XML would
-// take for text without an end.
+// expectXML checks the first byte. A server of another protocol may send a line and wait; an XML decoder would wait, too.
 func expectXML(in *bufio.Reader) error {
 	first, err := in.Peek(1)
 	switch {
@@ -130,7 +129,7 @@ func expectXML(in *bufio.Reader) error {
 	return nil
 }
 
-// nextElement reads up to the next start of an element. What ends the stream is an error: the server's own, or its end.
+// nextElement returns the next start element. A stream error from the server and the end of the stream are errors.
 func nextElement(d *xml.Decoder) (xml.StartElement, error) {
 	for {
 		token, err := d.Token()
@@ -156,7 +155,7 @@ func readFeatures(d *xml.Decoder) (startTLS bool, err error) {
 		return false, err
 	}
 	if start.Name != (xml.Name{Space: nsStreams, Local: "features"}) {
-		return false, failure.Errorf(failure.Malformed, "stream: %q in place of the features", failure.OneLine(start.Name.Local))
+		return false, failure.Errorf(failure.Malformed, "stream: %q instead of the features", failure.OneLine(start.Name.Local))
 	}
 	var features struct {
 		StartTLS *struct{} `xml:"urn:ietf:params:xml:ns:xmpp-tls starttls"`
@@ -200,7 +199,7 @@ func serverError(d *xml.Decoder, start *xml.StartElement) error {
 	}
 }
 
-// streamError classifies what a decoder says: what the connection did keeps its reason, everything else is no XML.
+// streamError classifies a decoder's error: errors of the connection keep their reason, all others mean that it is not XML.
 func streamError(err error) error {
 	syntax, ok := errors.AsType[*xml.SyntaxError](err)
 	switch {

@@ -67,7 +67,7 @@ var harmlessFields = map[string]bool{
 	"Transfer-Encoding": true, "Connection": true, "Api-Version": true, "Docker-Experimental": true, "Retry-After": true,
 }
 
-// maskedHeader is a header with the values of all fields masked that are not known to be harmless.
+// maskedHeader returns a copy of a header in which the values of all other fields are masked.
 func maskedHeader(h http.Header) http.Header {
 	masked := make(http.Header, len(h))
 	for name, values := range h {

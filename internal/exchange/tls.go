@@ -24,7 +24,7 @@ type TLSServer struct {
 	Silence time.Duration
 }
 
-// String names the server in errors and on the debug page.
+// String names the server in errors and on the status page.
 func (s *TLSServer) String() string {
 	if s.StartTLS != "" {
 		return "starttls " + s.StartTLS + " " + s.Address
@@ -32,8 +32,8 @@ func (s *TLSServer) String() string {
 	return "tls " + s.Address
 }
 
-// Converse connects, negotiates TLS and calls talk with the connection; a nil talk says nothing. It writes the exchange and
-// what is known of the certificate to r. When ctx is done, reads and writes fail with its error.
+// Converse connects, negotiates TLS and calls talk, unless it is nil, with the connection. It writes the exchange and the
+// certificate to r. When ctx is done, reads and writes fail with its error.
 func (s *TLSServer) Converse(ctx context.Context, r *Record, talk func(*tls.Conn) error) error {
 	timing, clientTrace := TraceHTTP()
 	e := &Exchange{Request: s.String()}
@@ -62,7 +62,7 @@ func (s *TLSServer) converse(ctx context.Context, watch *CertificateWatch, timin
 	if err != nil {
 		return err
 	}
-	defer raw.Close() //nolint:errcheck // all is said, or given up
+	defer raw.Close() //nolint:errcheck // the conversation is over
 	// When ctx is done, a read or write in progress fails.
 	stop := context.AfterFunc(ctx, func() { raw.SetDeadline(time.Unix(1, 0)) }) //nolint:errcheck // a closed one wakes them too
 	defer stop()
@@ -77,7 +77,7 @@ func (s *TLSServer) converse(ctx context.Context, watch *CertificateWatch, timin
 	if err := conn.HandshakeContext(ctx); err != nil {
 		return first.explainHandshake(fmt.Errorf("handshake: %w", err))
 	}
-	defer conn.Close() //nolint:errcheck // the goodbye of TLS, which a server need not hear
+	defer conn.Close() //nolint:errcheck // the server need not receive TLS's close_notify
 	if talk == nil {
 		return nil
 	}
@@ -85,7 +85,7 @@ func (s *TLSServer) converse(ctx context.Context, watch *CertificateWatch, timin
 	return talk(conn)
 }
 
-// beginXMPP negotiates TLS in an XMPP stream. If the server closes or stays silent, it finds out what protocol that speaks.
+// beginXMPP negotiates TLS in an XMPP stream. If the server closes or stays silent, it identifies the server's protocol.
 func (s *TLSServer) beginXMPP(ctx context.Context, conn *opening) error {
 	found := make(chan protocol, 1)
 	identifying, cancel := context.WithCancel(ctx)

@@ -52,7 +52,7 @@ func (w *Wire) Watch(dial DialFunc) DialFunc {
 	}
 }
 
-// dialUntil returns dial, ended by ctx. net/http itself would go on dialling after the request, so that a host that drops
+// dialUntil returns dial, cancelled by ctx. net/http itself keeps dialling after the request has ended, so a host that drops
 // packets would hold goroutines and descriptors for minutes.
 func dialUntil(ctx context.Context, dial DialFunc) DialFunc {
 	return func(detached context.Context, network, address string) (net.Conn, error) {
@@ -70,17 +70,17 @@ func (w *Wire) Explain(err error) error {
 	}
 	switch reason := failure.ReasonOf(err); {
 	case reason == failure.Timeout && w.unresolved.Load():
-		return failure.Errorf(failure.DNS, "look up the host name: %w", err).WithHint("the name server does not answer: look at the network of this exporter, or of its container")
+		return failure.Errorf(failure.DNS, "look up the host name: %w", err).WithHint("the name server does not answer: check the network of the exporter or of its container")
 	case reason == failure.Malformed && w.MetTLS():
 		return w.wantsTLS()
 	case errors.Is(err, http.ErrSchemeMismatch) || answersHTTP.MatchString(plainAnswer(err)):
-		return failure.Errorf(failure.TLS, "%w", err).WithHint("this port speaks plain HTTP: " + w.toPlain() + ", or name the port that speaks TLS")
+		return failure.Errorf(failure.TLS, "%w", err).WithHint("this port speaks plain HTTP: " + w.toPlain() + ", or set the port that speaks TLS")
 	case plainAnswer(err) != "":
 		return failure.Errorf(failure.TLS, "%w", err).WithHint("this port speaks neither TLS nor HTTP: correct the port in the " + w.where())
 	case (reason == failure.Timeout || reason == failure.Closed) && w.silent.Load():
 		return &failure.Error{Reason: reason, Err: err, Guess: w.otherScheme()}
 	case reason == failure.Malformed && w.ended.Load():
-		return failure.Errorf(failure.Closed, "the answer breaks off: %w", err)
+		return failure.Errorf(failure.Closed, "the answer ends early: %w", err)
 	// In TLS 1.3 a server refuses a client after the client's handshake. If net/http has not sent the request by then, it
 	// reports only that it closed the connection.
 	case reason == failure.Closed && errors.Is(err, net.ErrClosed) && w.secure.Load() && !w.ended.Load():
@@ -90,13 +90,13 @@ func (w *Wire) Explain(err error) error {
 	}
 }
 
-// otherScheme says what may be wrong if a server is silent, as most are that get plain HTTP on a TLS port.
+// otherScheme suggests a cause for a silent server: most servers are silent when they get plain HTTP on a TLS port.
 func (w *Wire) otherScheme() string {
 	other, mend := "TLS", "write https:// in the "+w.where()
 	if w.secure.Load() {
 		other, mend = "plain HTTP", w.toPlain()
 	}
-	return fmt.Sprintf("nothing came back: the port may speak %s, then %s; or the service hangs or restarts", other, mend)
+	return fmt.Sprintf("the server sent nothing: if the port speaks %s, %s; otherwise the service hangs or restarts", other, mend)
 }
 
 // toPlain says what to do if the port speaks plain HTTP.
@@ -124,7 +124,7 @@ func (w *Wire) wantsTLS() *failure.Error {
 	return failure.Errorf(failure.TLS, "the port expects TLS and got plain HTTP").WithHint("this port speaks TLS: write https:// in the " + w.where())
 }
 
-// refusesPlain finds what servers of TLS answer to plain HTTP with status 400: nginx, Go and Docker, Apache, Tomcat.
+// refusesPlain matches the answers of TLS servers to plain HTTP, with status 400: nginx, Go and Docker, Apache, Tomcat.
 var refusesPlain = regexp.MustCompile(`(?i)HTTP request (was sent )?to (an )?HTTPS|speaking plain HTTP to an SSL|requires TLS`)
 
 // WantsTLS reports whether an answer says that plain HTTP came to a TLS port.
@@ -132,10 +132,10 @@ func WantsTLS(status int, text []byte) bool {
 	return status == http.StatusBadRequest && refusesPlain.Match(text)
 }
 
-// errRefusedAfter is what a server of TLS 1.3 does that wants another client certificate, or one at all.
+// errRefusedAfter is how a TLS 1.3 server refuses a missing or wrong client certificate.
 var errRefusedAfter = errors.New("the server refused after the handshake, before the request was sent")
 
-// clientAlert are the alerts about a client's certificate; without one, TLS 1.2 says no more than that the handshake failed.
+// clientAlert matches the alerts about a client's certificate. If it is missing, TLS 1.2 says only that the handshake failed.
 var clientAlert = regexp.MustCompile(`certificate|access denied|handshake failure`)
 
 // RefusesClient reports whether a TLS server has refused this client's certificate, or its lack of one.
@@ -153,7 +153,7 @@ type watchedConn struct {
 	wire *Wire
 }
 
-// handshakeRecord is the first byte that a client of TLS sends, and one that no method of HTTP begins with.
+// handshakeRecord is the first byte that a TLS client sends. No HTTP method begins with it.
 const handshakeRecord = 22
 
 func (c *watchedConn) Write(b []byte) (int, error) {

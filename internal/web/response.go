@@ -48,7 +48,7 @@ func writeJSON(w http.ResponseWriter, status int, value any, log *slog.Logger) {
 	body, err := json.MarshalIndent(value, "", "  ")
 	if err != nil {
 		log.Error("answer is no JSON", "err", err)
-		http.Error(w, "the answer is no JSON; the log says why", http.StatusInternalServerError)
+		http.Error(w, "the answer is not JSON; the log says why", http.StatusInternalServerError)
 		return
 	}
 	h := w.Header()
