@@ -45,7 +45,7 @@ func deaf(t *testing.T) string {
 
 func TestCheckNamesNoPageThatNobodyServes(t *testing.T) {
 	table := checkOf(t, "targets:\n  - kind: xmpp_proxy\n    url: http://127.0.0.1:1/\n  - kind: irc_services\n    url: http://127.0.0.1:1/\n    container: irc-1\n")
-	if strings.Contains(table, "/debug/") || strings.Count(table, "read the service's own log\n") != 1 || strings.Count(table, "docker logs --tail 50 irc-1\n") != 1 {
+	if strings.Contains(table, "/debug/") || strings.Count(table, "read the service's log\n") != 1 || strings.Count(table, "docker logs --tail 50 irc-1\n") != 1 {
 		t.Errorf("got\n%s\nwant where to look, and no page of an exporter that does not run", table)
 	}
 }
@@ -58,7 +58,7 @@ func TestContainerThatNoEngineHasIsTold(t *testing.T) {
 			"  - {kind: xmpp_proxy, url: \"http://127.0.0.1:1/\", container: irc}\n  - {kind: docs_search, url: \"http://127.0.0.1:1/\"}\n"
 		const unseen = "container dcos is not seen on any engine"
 		table := checkOf(t, content)
-		for _, want := range []string{"note: " + unseen + "\n", "read the service's own log\n", "docker logs --tail 50 irc\n", "note: no container is known of docs_search; where"} {
+		for _, want := range []string{"note: " + unseen + "\n", "read the service's log\n", "docker logs --tail 50 irc\n", "note: no container is known of docs_search; where"} {
 			if !strings.Contains(table, want) {
 				t.Errorf("the table lacks %q:\n%s", want, table)
 			}

@@ -239,7 +239,7 @@ func TestMaintenanceSaysWhichAlertsGoOn(t *testing.T) {
 		if a := e.ask(t, http.MethodPost, "", `{"kind":"container","name":"other","duration":"1h"}`, nil); a.warns("fired") {
 			t.Errorf("another container: warnings %q", a.Warnings)
 		}
-		e.waitForPage(t, "; an alert had fired before: silence it in Alertmanager")
+		e.waitForPage(t, "; its alert fired before: silence it in Alertmanager")
 	})
 }
 

@@ -253,7 +253,7 @@ func TestCheckCountsContainersBehindAnEngineThatIsUp(t *testing.T) {
 		if len(docker.Problems) != 3 || !allUp {
 			t.Errorf("got %+v, all up: %v; want three containers and nothing down", docker.Problems, allUp)
 		}
-		says(t, "the table", table, "  3 containers in trouble\n", ": its health check fails", ": does not run", "; docker up, 3 containers in trouble\n")
+		says(t, "the table", table, "  3 containers in trouble\n", ": its health check fails", ": is not running", "; docker up, 3 containers in trouble\n")
 	})
 }
 

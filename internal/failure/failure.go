@@ -1,4 +1,4 @@
-// Package failure names why a reading failed: a closed set of reasons, errors with hints, and how any error becomes a reason.
+// Package failure classifies failed probes: a closed set of reasons, errors with hints, and the mapping from any error to a reason.
 package failure
 
 import (
@@ -17,10 +17,10 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
 
-// Reason is why a reading failed: one word of a closed set, so that it can be a label.
+// Reason is why a probe failed. The set is closed, since reasons are label values.
 type Reason string
 
-// The reasons. Explain says what each means to an operator.
+// The reasons. Explain returns what each means to an operator.
 const (
 	DNS          Reason = "dns"
 	Refused      Reason = "refused"
@@ -40,44 +40,44 @@ const (
 	Internal     Reason = "internal"
 )
 
-// Reasons lists all of them in a fixed order.
+// Reasons lists all reasons in a fixed order.
 var Reasons = []Reason{
 	DNS, Refused, Closed, Timeout, TLS, Unauthorized, Forbidden, NotFound, HTTPStatus, Malformed, Mismatch, TooLarge,
 	Throttled, RPCError, Panic, Internal,
 }
 
-// explanations tell people what a reason means and what to do. README.md prints the same table.
+// explanations say what a reason means and what to do. A test keeps README.md's table equal.
 var explanations = map[Reason]string{
-	DNS:          "the host name does not resolve: the service's container is stopped, or the name is wrong",
+	DNS:          "the host name does not resolve: the name is wrong, or the service's container is stopped",
 	Refused:      "nothing listens there: the service is stopped, still starting, or the port or socket path is wrong",
-	Closed:       "the connection was closed or reset before the answer was whole: the service crashed or restarts",
-	Timeout:      "no whole answer within the deadline: the service hangs, is overloaded, or a firewall drops packets",
-	TLS:          "the TLS handshake failed: a certificate that is expired, for another name or by an unknown authority, or no TLS on that port",
+	Closed:       "the connection broke before the answer was complete: the service crashed or is restarting",
+	Timeout:      "no complete answer within the deadline: the service hangs or is overloaded, or a firewall drops packets",
+	TLS:          "the TLS handshake failed: the certificate has expired, is for another name or is not trusted, or the port does not speak TLS",
 	Unauthorized: "401, the credentials are missing or wrong",
 	Forbidden:    "403, or no permission for the socket: this address or user is not allowed",
-	NotFound:     "404, the path or the module behind it does not exist there",
-	HTTPStatus:   "an HTTP status that is no success" + readLog,
-	Malformed:    "the answer is not what the protocol says: something else may listen there",
-	Mismatch:     "the answer is well formed, but not the right one",
+	NotFound:     "404, the path does not exist, or the module that serves it is not loaded",
+	HTTPStatus:   "an unexpected HTTP status" + readLog,
+	Malformed:    "the answer does not follow the protocol: another service may listen there",
+	Mismatch:     "the answer is valid, but not the expected one",
 	TooLarge:     "the answer is larger than the configured limit",
 	Throttled:    "the server refuses this address because it connects too often",
-	RPCError:     "the server understood the call and answered with an error",
-	Panic:        "a fault of this exporter: its log has the stack, please report it",
-	Internal:     "a fault of this exporter or of its configuration: read its log",
+	RPCError:     "the server answered the call with an error",
+	Panic:        "a bug in the exporter: its log has the stack trace, please report it",
+	Internal:     "an error of the exporter or its configuration: read the exporter's log",
 }
 
-// readLog is general advice. AdviceOf replaces it by WhereToLook, which is more specific.
+// readLog is general advice. AdviceOf replaces it with the more specific WhereToLook.
 const readLog = ": read the service's log"
 
 // Explain returns what a reason means and what to do about it.
 func Explain(r Reason) string { return explanations[r] }
 
-// Error is why a reading failed.
+// Error is why a probe failed.
 type Error struct {
 	Reason Reason
-	// Hint says what to do in this very case. When empty, Explain's text is the default.
+	// Hint says what to do. Empty: Explain's text applies.
 	Hint string
-	// Guess says what to do if the target has never answered, since its address may be wrong. It may be empty.
+	// Guess is the advice for a target that has never answered, whose address may be wrong. It may be empty.
 	Guess string
 	Err   error
 }
@@ -98,19 +98,19 @@ func (e *Error) WithHint(hint string) *Error {
 	return e
 }
 
-// HintOf returns what to do about an error: its own hint, or what its reason means in general.
+// HintOf returns the error's own hint, or else its reason's explanation.
 func HintOf(err error) string {
 	if known, ok := errors.AsType[*Error](err); ok && known.Hint != "" {
 		return known.Hint
 	}
 	if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
-		return "this exporter is out of file descriptors: raise its limit (ulimit -n, LimitNOFILE=, ulimits: in compose)"
+		return "the exporter is out of file descriptors: raise its limit (ulimit -n, LimitNOFILE=, ulimits: in compose)"
 	}
 	return Explain(ReasonOf(err))
 }
 
-// AdviceOf returns what to do about a failed reading of a target: its hint, or what the reason means and where to look.
-// Container may be empty. Target is empty when no debug page shows it.
+// AdviceOf returns what to do about a failed probe: the error's hint, or else its reason's explanation and where to look.
+// Container may be empty. Target must be empty if it has no debug page.
 func AdviceOf(err error, target, container string) string {
 	hint := HintOf(err)
 	if reason := ReasonOf(err); hint == Explain(reason) {
@@ -119,7 +119,7 @@ func AdviceOf(err error, target, container string) string {
 	return hint
 }
 
-// GuessOf returns what to do if the target has never answered, or "".
+// GuessOf returns the advice for a target that has never answered, or "".
 func GuessOf(err error) string {
 	if known, ok := errors.AsType[*Error](err); ok && known.Hint == "" {
 		return known.Guess
@@ -127,8 +127,8 @@ func GuessOf(err error) string {
 	return ""
 }
 
-// WhereToLook returns where to look next, worded to follow Explain's text; "" when the fault is the exporter's own.
-// Container may be empty. Target is empty when no debug page shows it.
+// WhereToLook returns where to look next, worded to follow Explain's text; "" for errors of the exporter itself.
+// Container may be empty. Target must be empty if it has no debug page.
 func WhereToLook(r Reason, target, container string) string {
 	switch {
 	case r == Panic, r == Internal:
@@ -136,13 +136,13 @@ func WhereToLook(r Reason, target, container string) string {
 	case container != "":
 		return "; read the log of its container: docker logs --tail 50 " + container
 	case target == "":
-		return "; read the service's own log"
+		return "; read the service's log"
 	}
-	return "; read the service's own log; what was asked and what came back is at /debug/targets/" + target
+	return "; read the service's log; the last probes are at /debug/targets/" + target
 }
 
-// ReasonOf classifies an error. An Error knows its reason; errors of net, crypto/tls and net/http are recognized by type.
-// The first match counts, so a lookup that times out is DNS. Running out of file descriptors is always Internal.
+// ReasonOf classifies an error. An Error carries its reason; errors of net, crypto/tls and net/http are recognized by type.
+// The first match wins, so a lookup that times out is DNS. Running out of file descriptors is always Internal.
 func ReasonOf(err error) Reason {
 	if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
 		return Internal
@@ -165,7 +165,7 @@ func ReasonOf(err error) Reason {
 	}{
 		{syscall.ECONNREFUSED, Refused},
 		{syscall.ENOENT, Refused},       // no such socket
-		{syscall.ENOTDIR, Refused},      // a file stands where the socket's directory should
+		{syscall.ENOTDIR, Refused},      // a file is where the socket's directory should be
 		{syscall.EHOSTUNREACH, Refused}, // the container's address is gone
 		{syscall.ENETUNREACH, Refused},
 		{syscall.EACCES, Forbidden},
@@ -182,7 +182,7 @@ func ReasonOf(err error) Reason {
 			return row.reason
 		}
 	}
-	// net/http has no types for these.
+	// net/http has no error types for these.
 	for _, row := range []struct {
 		text   string
 		reason Reason

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-func TestReasonIsReadOffTheCause(t *testing.T) {
+func TestReasonOfRecognizesCauses(t *testing.T) {
 	for cause, want := range map[error]Reason{
 		syscall.ECONNREFUSED:      Refused,
 		syscall.ENOENT:            Refused,
@@ -37,7 +37,7 @@ func TestReasonIsReadOffTheCause(t *testing.T) {
 	}
 }
 
-func TestForeignTextIsCutAtWholeCharacters(t *testing.T) {
+func TestPrintableCutsAtWholeCharacters(t *testing.T) {
 	for _, tt := range []struct{ text, want string }{
 		{"", ""},
 		{"äöü", "äöü"},
@@ -50,16 +50,16 @@ func TestForeignTextIsCutAtWholeCharacters(t *testing.T) {
 	}
 }
 
-func TestWhereToLookOnIsToldWhereNothingElseIs(t *testing.T) {
+func TestAdviceNamesLogUnlessHintSet(t *testing.T) {
 	for _, tt := range []struct {
 		name, container string
 		err             error
 		want            string
 	}{
 		{"a container", "irc-1", syscall.ECONNREFUSED, Explain(Refused) + "; read the log of its container: docker logs --tail 50 irc-1"},
-		{"no container", "", syscall.ECONNREFUSED, Explain(Refused) + "; read the service's own log; what was asked and what came back is at /debug/targets/irc"},
-		{"our own fault", "irc-1", Errorf(Internal, "x"), Explain(Internal)},
-		{"our own panic", "irc-1", Errorf(Panic, "x"), Explain(Panic)},
+		{"no container", "", syscall.ECONNREFUSED, Explain(Refused) + "; read the service's log; the last probes are at /debug/targets/irc"},
+		{"error of the exporter", "irc-1", Errorf(Internal, "x"), Explain(Internal)},
+		{"panic of the exporter", "irc-1", Errorf(Panic, "x"), Explain(Panic)},
 		{"a hint", "irc-1", Errorf(Refused, "x").WithHint("start it"), "start it"},
 	} {
 		if got := AdviceOf(tt.err, "irc", tt.container); got != tt.want {
@@ -68,7 +68,7 @@ func TestWhereToLookOnIsToldWhereNothingElseIs(t *testing.T) {
 	}
 }
 
-// TestEveryReasonIsDocumented wants each in the README's table, with what it means, and in the description of the API.
+// TestEveryReasonIsDocumented requires each reason in README's table, with its explanation, and in openapi.yaml.
 func TestEveryReasonIsDocumented(t *testing.T) {
 	if !slices.Contains(Reasons, "throttled") {
 		t.Error("throttled is not among the reasons")
@@ -93,7 +93,7 @@ func TestEveryReasonIsDocumented(t *testing.T) {
 	}
 }
 
-func TestMissingDescriptorsAreNobodyElsesFault(t *testing.T) {
+func TestDescriptorExhaustionIsInternal(t *testing.T) {
 	for _, cause := range []error{syscall.EMFILE, syscall.ENFILE} {
 		for _, err := range []error{
 			fmt.Errorf("dial: %w", cause),
@@ -110,8 +110,8 @@ func TestMissingDescriptorsAreNobodyElsesFault(t *testing.T) {
 	}
 }
 
-// TestForeignTextKeepsASecretWhole holds that no collector cuts a text before the poller has masked the secrets in it.
-func TestForeignTextKeepsASecretWhole(t *testing.T) {
+// The poller masks secrets later: a text that was cut in the middle of one would show half of it.
+func TestOneLineKeepsSecretsWhole(t *testing.T) {
 	for at := range 2000 {
 		if got := OneLine(strings.Repeat("x", at) + "sesame-token"); !strings.Contains(got, "sesame-token") {
 			t.Fatalf("cut after %d characters", at)

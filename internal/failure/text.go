@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// Count formats a number of things: "1 byte", "2 bytes".
+// Count formats a number and a noun: "1 byte", "2 bytes".
 func Count(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing
@@ -15,14 +15,14 @@ func Count(n int, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
-// MaxLine is how many characters of a foreign error text are repeated. The poller cuts it further, after it has masked the
-// target's secrets: an earlier cut could leave half a secret.
+// MaxLine limits how many characters of an untrusted text OneLine keeps. The poller masks secrets first and then cuts further:
+// cutting earlier could leave half a secret, which no mask matches.
 const MaxLine = 64 << 10
 
-// OneLine makes foreign text fit to be part of a message. It keeps up to MaxLine characters.
+// OneLine makes untrusted text printable on one line. It keeps up to MaxLine characters.
 func OneLine(s string) string { return Printable(s, MaxLine) }
 
-// Printable makes foreign text fit to be shown on one line. Unprintable characters, such as control characters and zero-width
+// Printable makes untrusted text printable on one line. Unprintable characters, such as control characters and zero-width
 // spaces, become spaces; invalid UTF-8 becomes U+FFFD; text longer than limit characters is cut.
 func Printable(s string, limit int) string {
 	s = strings.Map(func(r rune) rune {

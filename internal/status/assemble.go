@@ -10,7 +10,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
 )
 
-// report makes the report of an input.
+// report makes the report from an input.
 func (m *memory) report(in Input, now time.Time) *Report {
 	r := &Report{
 		Edition: Edition{Made: now, Time: in.Snapshot.Time}, Maintenance: orEmpty(in.Maintenance), NotConfigured: orEmpty(in.Unconfigured), LeftToFirst: in.LeftToFirst,
@@ -31,20 +31,20 @@ func (m *memory) report(in Input, now time.Time) *Report {
 		r.Services = append(r.Services, m.reportService(&in, &targets[i], all, j, now))
 	}
 	slices.SortStableFunc(r.Services, func(a, b Service) int {
-		return cmp.Or(cmp.Compare(b.Level, a.Level), a.loss()-b.loss(), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(b.Level, a.Level), a.lossRank()-b.lossRank(), cmp.Compare(a.Name, b.Name))
 	})
 	r.Thresholds = thresholds(&in, r.Containers, all, j, targets)
 	if r.Stale != "" {
 		r.markStale()
 	}
-	m.conclude(r, now)
+	m.setVerdict(r, now)
 	r.Transitions = slices.Clone(orEmpty(m.transitions.list))
-	r.TransitionsLeftOut = m.transitions.left
+	r.TransitionsLeftOut = m.transitions.dropped
 	m.forget(now)
 	return r
 }
 
-// observed takes what a snapshot has of each target, and forgets targets that are gone.
+// observed returns what a snapshot has about each target, and forgets targets that are gone.
 func (m *memory) observed(s *poll.Snapshot) []observed {
 	targets := make([]observed, len(s.Statuses))
 	present := make(map[string]bool, len(targets))
@@ -53,7 +53,7 @@ func (m *memory) observed(s *poll.Snapshot) []observed {
 	}
 	gone := func(name string) bool { return !present[name] }
 	maps.DeleteFunc(m.families, func(name string, _ *families) bool { return gone(name) })
-	maps.DeleteFunc(m.services, func(name string, _ *remembered) bool { return gone(name) })
+	maps.DeleteFunc(m.services, func(name string, _ *pastService) bool { return gone(name) })
 	for i := range s.Statuses {
 		name := s.Statuses[i].Target
 		f := m.families[name]
@@ -69,8 +69,8 @@ func (m *memory) observed(s *poll.Snapshot) []observed {
 	return targets
 }
 
-// conclude sets what the report says of the whole.
-func (m *memory) conclude(r *Report, now time.Time) {
+// setVerdict sets the report's overall level and summary.
+func (m *memory) setVerdict(r *Report, now time.Time) {
 	worst := OK
 	if len(r.Services) == 0 {
 		worst = Unknown
@@ -82,12 +82,12 @@ func (m *memory) conclude(r *Report, now time.Time) {
 		worst = max(worst, c.Level)
 	}
 	for _, t := range r.Thresholds {
-		if t.Level != Unknown { // an unmeasured threshold is not a fault of the stack
+		if t.Level != Unknown { // an unmeasured threshold is not a problem of the stack
 			worst = max(worst, t.Level)
 		}
 	}
 	for i := range r.Problems {
-		if p := &r.Problems[i]; p.OfAll() {
+		if p := &r.Problems[i]; p.ExporterWide() {
 			worst = max(worst, p.Level())
 		}
 	}
@@ -103,11 +103,11 @@ func (m *memory) conclude(r *Report, now time.Time) {
 	r.Level, r.Since = m.level, m.since
 	var began beginning
 	if r.Summary, began = summary(r); !began.at.IsZero() {
-		r.Since, r.SinceAtLeast = began.at, began.atLeast // the summary and its age stand beside each other
+		r.Since, r.SinceAtLeast = began.at, began.atLeast // the age is shown beside the summary, so it must be the summary's
 	}
 }
 
-// markStale marks everything as unknown, since polling has stalled.
+// markStale sets everything to unknown, since polling has stalled.
 func (r *Report) markStale() {
 	r.Problems = []Problem{}
 	for i := range r.Services {

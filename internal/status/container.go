@@ -13,13 +13,13 @@ import (
 )
 
 const (
-	// maxContainers bounds how many containers a report tells of, the worst first.
+	// maxContainers limits the containers in a report, the worst first.
 	maxContainers = 2000
-	// vanishedFor is how long containers are told of whose engine does not answer.
-	vanishedFor = time.Hour
+	// maxUnseen is how long a report keeps containers whose engine does not answer.
+	maxUnseen = time.Hour
 )
 
-// readFleet reads what the engines' families say. Of a target that is not up nothing is known.
+// readFleet reads the containers' facts from the engines' families. An engine that is not up contributes none.
 func (m *memory) readFleet(targets []observed) *fleet {
 	all := &fleet{facts: map[place]*facts{}}
 	for i := range targets {
@@ -57,7 +57,7 @@ func (m *memory) reportContainers(in *Input, all *fleet, j *judged, targets []ob
 			continue
 		}
 		answers, configured := answering[past.target]
-		if answers || !configured || now.Sub(past.seen) > vanishedFor {
+		if answers || !configured || now.Sub(past.seen) > maxUnseen {
 			delete(m.containers, p)
 			continue
 		}
@@ -65,22 +65,22 @@ func (m *memory) reportContainers(in *Input, all *fleet, j *judged, targets []ob
 	}
 	for s, v := range j.Verdicts {
 		p := place{s.Host, s.Name}
-		if s.Kind == config.MaintenanceContainer && v.Unknown && m.containers[p] == nil { // of before a restart of the exporter
-			c := Container{Name: p.name, DockerHost: p.host, State: "unknown", Health: "none", Text: "the container engine has not answered yet", Values: []Value{}, Charts: []string{}}
+		if s.Kind == config.MaintenanceContainer && v.Unknown && m.containers[p] == nil { // known only from before the exporter restarted
+			c := Container{Name: p.name, DockerHost: p.host, State: "unknown", Health: "none", Text: "the engine has not answered yet", Values: []Value{}, Charts: []string{}}
 			list = append(list, c.judge(j, Unknown))
 		}
 	}
 	slices.SortFunc(list, func(a, b Container) int {
-		return cmp.Or(cmp.Compare(b.Level, a.Level), a.loss()-b.loss(), strings.Compare(a.DockerHost, b.DockerHost), strings.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(b.Level, a.Level), a.lossRank()-b.lossRank(), strings.Compare(a.DockerHost, b.DockerHost), strings.Compare(a.Name, b.Name))
 	})
 	left = max(0, len(list)-maxContainers)
 	return list[:len(list)-left], left
 }
 
-// unknown reports a container whose engine does not answer. It is as it was, as long as the judgement holds on to that.
+// unknown reports a container whose engine does not answer. It keeps its last state as long as the judgement does.
 func (p *pastContainer) unknown(j *judged, now time.Time) Container {
 	c := p.last
-	c.Text = fmt.Sprintf("the container engine has not answered for %s; last known state: %s", ago(now.Sub(p.seen)), p.state)
+	c.Text = fmt.Sprintf("the engine has not answered for %s; last known state: %s", ago(now.Sub(p.seen)), p.state)
 	c.Hint, c.Values = "", []Value{}
 	if _, known := j.Verdicts[place{c.DockerHost, c.Name}.subject()]; !known {
 		c.State, c.Health, c.Since = "unknown", "none", p.seen
@@ -88,7 +88,7 @@ func (p *pastContainer) unknown(j *judged, now time.Time) Container {
 	return c.judge(j, Unknown)
 }
 
-// judge adds what the judgement says. least is how bad the container is without a problem.
+// judge adds the judgement's problems. least is the container's level without any.
 func (c Container) judge(j *judged, least Level) Container {
 	s := place{c.DockerHost, c.Name}.subject()
 	problems, worst := j.worstOf(s)
@@ -122,25 +122,25 @@ func (m *memory) reportContainer(in *Input, p place, f *facts, past *pastContain
 	c = c.judge(j, OK)
 	c.Maintenance = underMaintenance(in.Maintenance, config.MaintenanceContainer, p.name, "", c.Level)
 	switch {
-	case len(j.of[p.subject()]) > 0:
+	case len(j.bySubject[p.subject()]) > 0:
 	case f.state == "":
 		c.Level = Unknown
-	case f.state == health.Restarting: // too seldom for an alert
+	case f.state == health.Restarting: // too rare for an alert
 		c.Level = Pending
 	}
 	m.addContainerValues(&c, f, past, &v, now)
-	m.noteContainerState(&c, past, restarted, now)
+	m.recordContainerState(&c, past, restarted, now)
 	return c
 }
 
-// exitText says how a container ended.
+// exitText says how a container exited.
 func exitText(f *facts, past *pastContainer, now time.Time) string {
 	if !f.stopped {
 		return ""
 	}
 	text := fmt.Sprintf(" with exit code %.0f", f.exitCode)
 	switch {
-	case !past.killed.IsZero() && now.Sub(past.killed) < vanishedFor:
+	case !past.killed.IsZero() && now.Sub(past.killed) < maxUnseen:
 		text += ", killed because memory ran out"
 	case f.exitCode == 137:
 		text += ", killed"
@@ -150,13 +150,13 @@ func exitText(f *facts, past *pastContainer, now time.Time) string {
 	return text
 }
 
-// healthyText describes a container with which nothing is wrong that an alert tells of.
+// healthyText describes a container without a problem.
 func healthyText(f *facts, past *pastContainer, now time.Time) string {
 	switch {
 	case f.state == health.Restarting:
-		return "keeps ending and is restarted by its policy" + exitText(f, past, now)
+		return "keeps exiting and restarting" + exitText(f, past, now)
 	case f.state == "":
-		return "has just gone; unless it comes back, it soon counts as missing or removed"
+		return "has just disappeared; unless it comes back, it soon counts as missing or removed"
 	case f.state == health.Running && f.health == "healthy":
 		return "is running, and its health check passes"
 	case f.state == health.Running && f.health == health.Starting:
@@ -166,9 +166,9 @@ func healthyText(f *facts, past *pastContainer, now time.Time) string {
 	case f.state == created:
 		return "was created but never started"
 	case f.stopped:
-		return fmt.Sprintf("ended with exit code %.0f, and is not expected to run", f.exitCode)
+		return fmt.Sprintf("exited with exit code %.0f; it is not expected to run", f.exitCode)
 	default:
-		return "is " + f.state + ", and is not expected to run"
+		return "is " + f.state + "; it is not expected to run"
 	}
 }
 
@@ -192,21 +192,21 @@ func (m *memory) addContainerValues(c *Container, f *facts, past *pastContainer,
 		c.Charts = m.chart(c.Charts, prefix+"cpu", c.Name+": CPU", "ratio", most, now, rate)
 	}
 	if n := v.RecentRestarts; n > 0 {
-		c.Values = append(c.Values, newValue("restarts lately", float64(n), ""))
+		c.Values = append(c.Values, newValue("recent restarts", float64(n), ""))
 	}
 }
 
-// noteContainerState notes how the container is now beside how it was.
-func (m *memory) noteContainerState(c *Container, past *pastContainer, restarted float64, now time.Time) {
+// recordContainerState records a transition if the container's state has changed.
+func (m *memory) recordContainerState(c *Container, past *pastContainer, restarted float64, now time.Time) {
 	state := c.stateText()
 	t := Transition{Time: now, Kind: "container", Name: c.Name, DockerHost: c.DockerHost, From: past.state, To: state, Level: c.Level, Text: c.Text}
 	switch {
 	case past.state == "": // seen for the first time
 	case restarted > 0:
 		t.To, t.Text, t.Count = "restarted", "now "+state, int(min(restarted, math.MaxInt32))
-		m.transitions.note(t)
+		m.transitions.add(t)
 	case past.state != state:
-		m.transitions.note(t)
+		m.transitions.add(t)
 	}
 	past.state = state
 }

@@ -8,33 +8,36 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
-// findingSize is how many letters of what was found are told before what it means.
-const findingSize = 160
+// maxDetail limits the characters of an error that its text repeats.
+const maxDetail = 160
 
-// explainFailure says in plain words why a target is down: what was found, where that tells more than what its reason means.
+// explainFailure says why a target is down: the error's detail, if it has one, and what its reason means.
 func explainFailure(t *observed) string {
 	meaning := failure.Explain(t.Reason)
-	found := finding(t.Reason, t.Error)
-	if found == "" {
+	detail := errorDetail(t.Reason, t.Error)
+	switch {
+	case detail == "":
 		return meaning
+	case t.Reason == failure.HTTPStatus: // the detail is the status
+		return detail
 	}
-	if number, rest, ok := strings.Cut(meaning, ", "); ok && strings.Contains(found, number) {
-		meaning = rest // 401, 404: it has been said
+	if number, rest, ok := strings.Cut(meaning, ", "); ok && strings.Contains(detail, number) {
+		meaning = rest // the detail has the number, 401 or 404
 	}
-	if t.Reason == failure.TLS || t.Reason == failure.HTTPStatus { // the rest lists what else might have been, or is a hint
+	if t.Reason == failure.TLS { // the rest lists other possible causes
 		meaning, _, _ = strings.Cut(meaning, ": ")
 	}
-	if t.Reason == failure.Forbidden { // it speaks of a socket, where there may be none
+	if t.Reason == failure.Forbidden { // the explanation mentions a socket, and there may be none
 		meaning = "this address or user is not allowed"
 	}
-	return found + " (" + meaning + ")"
+	return detail + " (" + meaning + ")"
 }
 
-// asked is the part of an error that says where something was asked: an address or a URL ends it.
-var asked = regexp.MustCompile(`(?i)(://\S*|\[?[0-9a-z.:-]+\]?:\d+"?)$`)
+// requestPart matches the part of an error that names the request: it ends with an address or a URL.
+var requestPart = regexp.MustCompile(`(?i)(://\S*|\[?[0-9a-z.:-]+\]?:\d+"?)$`)
 
-// finding is what an error found, without where; "" where the reason's meaning says it better.
-func finding(r failure.Reason, text string) string {
+// errorDetail returns an error's text without the request; "" if the reason's explanation says more.
+func errorDetail(r failure.Reason, text string) string {
 	switch r {
 	case failure.DNS, failure.Refused, failure.Closed, failure.Timeout, failure.Panic, failure.Internal:
 		return ""
@@ -45,40 +48,40 @@ func finding(r failure.Reason, text string) string {
 				break
 			}
 		}
-		text, _, _ = strings.Cut(text, ": current time") // it would be news at each reading
+		text, _, _ = strings.Cut(text, ": current time") // it changes with each probe
 	default:
 	}
 	parts := strings.Split(text, ": ")
 	for i := len(parts) - 2; i >= 0; i-- {
-		if asked.MatchString(parts[i]) {
+		if requestPart.MatchString(parts[i]) {
 			parts = parts[i+1:]
 			break
 		}
 	}
-	if text = strings.Join(parts, ": "); utf8.RuneCountInString(text) > findingSize {
+	if text = strings.Join(parts, ": "); utf8.RuneCountInString(text) > maxDetail {
 		return ""
 	}
 	return text
 }
 
-// hint says what to do about a target that is down.
-func hint(t *observed, all *fleet) string {
+// targetHint says what to do about a target that is down.
+func targetHint(t *observed, all *fleet) string {
 	meaning := failure.Explain(t.Reason)
 	if head, _, _ := strings.Cut(meaning, ": "); t.Hint != "" && !strings.HasPrefix(t.Hint, head) {
 		return t.Hint
 	}
 	container := t.Container
 	if container == "" || t.Unseen {
-		container = all.ofRole(servedBy[t.Kind])
+		container = all.containerOfRole(servingRoles[t.Kind])
 	}
-	if on, ok := strings.CutPrefix(failure.WhereToLook(t.Reason, t.Target, container), "; r"); ok {
-		return "R" + on
+	if advice, ok := strings.CutPrefix(failure.WhereToLook(t.Reason, t.Target, container), "; r"); ok {
+		return "R" + advice
 	}
 	return meaning
 }
 
-// servedBy are the roles of the containers that serve a kind of target.
-var servedBy = map[string]string{
+// servingRoles are the roles of the containers that serve each kind of target.
+var servingRoles = map[string]string{
 	"xmpp_status": "xmpp", "xmpp_metrics": "xmpp", "xmpp_rest": "xmpp", "xmpp_c2s": "xmpp", "xmpp_proxy": "xmpp_proxy",
 	"irc_rpc": "irc", "irc_tls": "irc", "irc_services": "irc_services", "plant_store": "plant_store", "identity": "identity",
 	"docs_search": "docs", "web_irc": "web_irc", "web_panel": "web_panel", "log_viewer": "log_viewer",

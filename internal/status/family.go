@@ -10,60 +10,60 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
 )
 
-// family is what was read of an exposition.Family's lines.
+// family is a parsed exposition.Family.
 type family struct {
 	text    []byte
 	samples []exposition.Line
 }
 
-// families are those of a target, by their names in text format. A family is read when it is needed, and again when its
+// families are a target's families, by their names in text format. A family is parsed when it is needed, and again when its
 // lines have changed.
 type families struct {
-	given map[string][]byte
-	read  map[string]*family
+	texts  map[string][]byte
+	parsed map[string]*family
 }
 
-// renew takes the wanted families of a new snapshot.
+// renew replaces the texts with the wanted families of a new snapshot.
 func (f *families) renew(given []exposition.Family, wanted func(name string) bool) {
-	if f.read == nil {
-		f.read = map[string]*family{}
+	if f.parsed == nil {
+		f.parsed = map[string]*family{}
 	}
-	f.given = make(map[string][]byte, len(given))
+	f.texts = make(map[string][]byte, len(given))
 	for i := range given {
 		if name := given[i].TextName(); wanted(name) {
-			f.given[name] = given[i].Text
+			f.texts[name] = given[i].Text
 		}
 	}
-	maps.DeleteFunc(f.read, func(name string, _ *family) bool { return f.given[name] == nil })
+	maps.DeleteFunc(f.parsed, func(name string, _ *family) bool { return f.texts[name] == nil })
 }
 
-// of returns the samples of a wanted family, none where the target does not have it.
+// of returns the samples of a wanted family, none if the target does not have it.
 func (f *families) of(name string) []exposition.Line {
-	text, ok := f.given[name]
+	text, ok := f.texts[name]
 	if !ok {
 		return nil
 	}
-	known := f.read[name]
+	known := f.parsed[name]
 	if known == nil || !same(known.text, text) {
 		known = &family{text, parse(text)}
-		f.read[name] = known
+		f.parsed[name] = known
 	}
 	return known.samples
 }
 
-// maxName bounds what a person sees of a label's value, which is a name. An engine's own names are no longer.
+// maxName limits the length of shown label values, which are names. An engine's own names are not longer.
 const maxName = 255
 
-// finite reports whether v is a number that JSON can tell.
+// finite reports whether JSON can represent v.
 func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
-// same reports whether two texts are equal, at once where they are the same memory.
+// same reports whether two texts are equal; it is fast if they share memory.
 func same(a, b []byte) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0] || bytes.Equal(a, b))
 }
 
-// parse reads the samples that are finite numbers: others' pages may hold NaN and Inf, which JSON cannot. It is the one way
-// of labels to people, so it makes names that somebody else gave fit to be shown.
+// parse returns the samples with finite values: other servers' metrics may hold NaN and Inf, which JSON cannot represent. All
+// labels that people see pass through it, so it makes untrusted names printable.
 func parse(text []byte) []exposition.Line {
 	samples := make([]exposition.Line, 0, bytes.Count(text, []byte{'\n'}))
 	for s := range exposition.Lines(text) {
@@ -78,7 +78,7 @@ func parse(text []byte) []exposition.Line {
 	return samples
 }
 
-// observed are a target's families and its verdict, at one moment.
+// observed is a target's status with its families.
 type observed struct {
 	poll.Status
 	families *families

@@ -1,14 +1,14 @@
 package status
 
-// figure is a number of a service that matters.
+// figure is a number that the page shows for a service.
 type figure struct {
 	kind, family, name, unit string
-	// label and value choose the series; both empty take the sum of all.
+	// label and value select the series; if both are empty, the figure is the sum of all.
 	label, value string
 	chart        bool
 }
 
-// figures are what is shown of each kind of service, in this order.
+// figures are shown in this order.
 var figures = []figure{
 	{kind: "xmpp_metrics", family: "xmpp_c2s_sessions", name: "sessions", label: "type", value: "c2s", chart: true},
 	{kind: "xmpp_metrics", family: "xmpp_s2s_sessions", name: "links to other servers"},
@@ -24,7 +24,7 @@ var figures = []figure{
 	{kind: "volume", family: "chatstack_volume_available_bytes", name: "available", unit: "bytes"},
 }
 
-// wanted are the families that are read, by their names in text format.
+// wanted are the families to parse, by their names in text format.
 var wanted = func() map[string]bool {
 	names := map[string]bool{}
 	for _, f := range figures {
@@ -38,7 +38,7 @@ var wanted = func() map[string]bool {
 
 func isWanted(name string) bool { return wanted[name] }
 
-// sum adds up what a figure is of.
+// sum adds up the figure's series.
 func (f *figure) sum(t *observed) (sum float64, ok bool) {
 	for _, s := range t.families.of(f.family) {
 		if f.label == "" || s.Label(f.label) == f.value {

@@ -12,7 +12,7 @@ func TestNoNumberBreaksTheReport(t *testing.T) {
 		w := begin(poll.Status{Target: "metrics", Kind: "xmpp_metrics"})
 		w.text["metrics"] = "xmpp_c2s_sessions{type=\"c2s\"} " + v + "\n" +
 			"xmpp_c2s_sessions{type=\"c2s\",host=\"b\"} " + v + "\nxmpp_memory_usage_bytes " + v + "\n"
-		if _, err := json.Marshal(w.look(0)); err != nil {
+		if _, err := json.Marshal(w.poll(0)); err != nil {
 			t.Errorf("%s: %v", v, err)
 		}
 		h, ok := w.History("service/metrics/sessions")

@@ -14,23 +14,23 @@ type place struct{ host, name string }
 
 func (p place) subject() health.Subject { return health.ContainerSubject(p.host, p.name) }
 
-// facts are what the page of metrics says of a container.
+// facts are what an engine's families say about a container.
 type facts struct {
 	state, health, role string
-	expected, stopped   bool // stopped: an exit code is known
+	expected, stopped   bool // stopped: exitCode is known
 	exitCode            float64
 	restarts, oom       float64
 	started             time.Time
 	usage
 }
 
-// usage is what a container takes of its machine.
+// usage is a container's use of memory and CPU.
 type usage struct {
 	memory, limit, cpu float64
-	measured, timed    bool // memory and cpu are known
+	measured, timed    bool // whether memory and cpu are known
 }
 
-// containerFamilies are those that facts are made of.
+// containerFamilies are the families that facts come from, with their readers.
 var containerFamilies = map[string]func(*facts, *exposition.Line){
 	"chatstack_container_state": func(f *facts, s *exposition.Line) {
 		if s.Value == 1 {
@@ -57,14 +57,14 @@ var containerFamilies = map[string]func(*facts, *exposition.Line){
 
 func unix(seconds float64) time.Time { return time.UnixMilli(int64(seconds * 1000)).UTC() }
 
-// fleet are the containers of one moment.
+// fleet is all containers in one snapshot.
 type fleet struct {
 	facts   map[place]*facts
 	engines int
 }
 
-// ofRole is the name of the container of a role, "" where there is none or where there are several.
-func (f *fleet) ofRole(role string) string {
+// containerOfRole returns the name of the only container with a role, "" if there are none or several.
+func (f *fleet) containerOfRole(role string) string {
 	name := ""
 	for p, c := range f.facts {
 		switch {
@@ -78,7 +78,7 @@ func (f *fleet) ofRole(role string) string {
 	return name
 }
 
-// readFacts reads what an engine's families say of each container.
+// readFacts reads each container's facts from an engine's families.
 func readFacts(f *families) map[place]*facts {
 	all := map[place]*facts{}
 	for name, read := range containerFamilies {

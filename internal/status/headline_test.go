@@ -10,18 +10,18 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
 )
 
-// endedAt are the lines of a target whose certificate ends then.
+// endedAt returns the metrics of a target whose certificate expires then.
 func endedAt(target string, end time.Time) string {
 	return fmt.Sprintf("chatstack_tls_certificate_not_after_timestamp_seconds{endpoint=%q,source=\"leaf\"} %d\n", target, end.Unix())
 }
 
-// TestHeadlineLastsAsLongAsWhatItSpeaksOf has outages begin beside a certificate that is too old for days.
-func TestHeadlineLastsAsLongAsWhatItSpeaksOf(t *testing.T) {
+// Outages begin while a certificate has been expired for days.
+func TestHeadlineAgeIsThatOfItsSummary(t *testing.T) {
 	w := begin(poll.Status{Target: "pinned", Kind: "tls"}, poll.Status{Target: "irc_rpc", Kind: "irc_rpc"}, poll.Status{Target: "xmpp_proxy", Kind: "xmpp_proxy"})
 	w.text["pinned"] = endedAt("pinned", w.now.Add(-24*time.Hour))
 	critical := w.now.Add(-4 * 24 * time.Hour)
-	w.look(0)
-	if r := w.look(time.Minute); r.Level != Critical || !r.Since.Equal(critical) || r.service("pinned").Text != "a certificate has ended, 1 d ago" {
+	w.poll(0)
+	if r := w.poll(time.Minute); r.Level != Critical || !r.Since.Equal(critical) || r.service("pinned").Text != "a certificate expired 1 d ago" {
 		t.Errorf("a certificate alone: got %s %q since %s, want critical since %s: %s", r.Level, r.Summary, r.Since, critical, r.service("pinned").Text)
 	}
 	outage := w.now
@@ -30,9 +30,9 @@ func TestHeadlineLastsAsLongAsWhatItSpeaksOf(t *testing.T) {
 		s.Up, s.Reason, s.Error, s.Since = false, failure.Refused, "refused", outage
 	}
 	w.text["xmpp_proxy"] = endedAt("xmpp_proxy", w.now.Add(-24*time.Hour)) // it is down, and its certificate too old
-	w.look(0)
+	w.poll(0)
 	for range 2 {
-		r := w.look(6 * time.Minute)
+		r := w.poll(6 * time.Minute)
 		if !strings.HasPrefix(r.Summary, "irc_rpc and xmpp_proxy are down") && !strings.HasPrefix(r.Summary, "xmpp_proxy and irc_rpc are down") {
 			t.Errorf("got %q", r.Summary)
 		}

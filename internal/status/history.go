@@ -7,49 +7,48 @@ import (
 )
 
 const (
-	// step is the length of one step of a history, span what a history covers.
+	// step is the length of one step of a history, span the length of a history.
 	step  = 5 * time.Minute
 	span  = 24 * time.Hour
 	steps = int(span / step)
-	// maxSeries bounds the histories that are kept, at some 1.2 KB each.
+	// maxSeries limits the number of histories; each takes about 1.2 KB.
 	maxSeries = 4000
 )
 
-// keep says which of the values of one step a history shows.
-type keep int
+// aggregation selects which of the values within one step a history shows.
+type aggregation int
 
 const (
-	last keep = iota
-	// least and most keep what would be lost in an average: a short outage, a short peak.
+	last aggregation = iota
+	// least and most preserve what an average would hide: a short outage, a short peak.
 	least
 	most
 )
 
-// series is the history of one number. The value of a step is at its index modulo steps; NaN is a step of which nothing
-// is known.
+// series is the history of one number. A step's value is at the step's index modulo steps; NaN is an unknown value.
 type series struct {
 	title, unit string
-	keep        keep
+	aggregation aggregation
 	values      [steps]float32
-	latest      float64 // the value of the newest step that came last
-	// at is the step of the newest value, as steps are counted since 1970.
+	latest      float64 // the last value added
+	// at is the newest step, counted since 1970.
 	at int64
 }
 
 func stepOf(t time.Time) int64 { return t.UnixMilli() / step.Milliseconds() }
 
-func newSeries(title, unit string, k keep, now time.Time) *series {
-	s := &series{title: title, unit: unit, keep: k, at: stepOf(now)}
+func newSeries(title, unit string, a aggregation, now time.Time) *series {
+	s := &series{title: title, unit: unit, aggregation: a, at: stepOf(now)}
 	for i := range s.values {
-		s.values[i] = nothing
+		s.values[i] = unknownValue
 	}
 	return s
 }
 
-var nothing = float32(math.NaN())
+var unknownValue = float32(math.NaN())
 
-// advance makes room for the step of now. What is older than a day is forgotten. After a step back of the clock the
-// newest step goes on until the clock has come there again.
+// advance moves on to the step of now and drops values older than a day. After the clock was set back, the newest step stays
+// current until the clock has reached it again.
 func (s *series) advance(now time.Time) {
 	at := stepOf(now)
 	if at-s.at >= int64(steps) {
@@ -57,11 +56,11 @@ func (s *series) advance(now time.Time) {
 	}
 	for s.at < at {
 		s.at++
-		s.values[s.at%int64(steps)] = nothing
+		s.values[s.at%int64(steps)] = unknownValue
 	}
 }
 
-// add notes a value of now.
+// add adds a value to the step of now.
 func (s *series) add(now time.Time, v float64) {
 	s.advance(now)
 	p := &s.values[s.at%int64(steps)]
@@ -70,14 +69,14 @@ func (s *series) add(now time.Time, v float64) {
 	}
 	switch known := float64(*p); {
 	case math.IsNaN(v), math.Abs(v) > math.MaxFloat32:
-	case math.IsNaN(known), s.keep == last,
-		s.keep == least && v < known,
-		s.keep == most && v > known:
+	case math.IsNaN(known), s.aggregation == last,
+		s.aggregation == least && v < known,
+		s.aggregation == most && v > known:
 		*p = float32(v)
 	}
 }
 
-// empty reports whether nothing of the last day is known.
+// empty reports whether no value of the last day is known.
 func (s *series) empty(now time.Time) bool {
 	s.advance(now)
 	return !slices.ContainsFunc(s.values[:], func(v float32) bool { return !math.IsNaN(float64(v)) })
@@ -89,7 +88,7 @@ func (s *series) history(name string, now time.Time) History {
 	first := s.at - int64(steps) + 1
 	h := History{
 		Name: name, Title: s.title, Unit: s.unit, Step: step.Seconds(), Values: make([]*float64, steps),
-		Start: time.UnixMilli(first * step.Milliseconds()).UTC(), Keeps: [...]string{last: "last", least: "least", most: "most"}[s.keep],
+		Start: time.UnixMilli(first * step.Milliseconds()).UTC(), Keeps: [...]string{last: "last", least: "least", most: "most"}[s.aggregation],
 	}
 	for i := range h.Values {
 		if v := float64(s.values[(first+int64(i))%int64(steps)]); !math.IsNaN(v) {

@@ -13,7 +13,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
 )
 
-// named is a container of the engine with its name.
+// named returns the engine's container with a name.
 type named struct {
 	name string
 	containerText
@@ -27,13 +27,13 @@ func (w *world) contain(list ...named) {
 	w.text["docker"] = text.String()
 }
 
-func TestReportIsAsBadAsTheJudgement(t *testing.T) {
+func TestReportLevelFollowsJudgement(t *testing.T) {
 	w := begin(engine, poll.Status{Target: "irc_rpc", Kind: "irc_rpc", Server: health.Server{Container: "irc"}, Reason: failure.DNS}, poll.Status{Target: "web", Kind: "http"})
 	w.contain(named{"irc", containerText{state: "exited"}}, named{"services", containerText{health: "unhealthy", dependsOn: "irc"}}, named{"db", containerText{memory: 2e9}})
 	seen := map[Level]bool{}
-	w.look(0)
+	w.poll(0)
 	for range 40 {
-		r := w.look(10 * time.Second)
+		r := w.poll(10 * time.Second)
 		worst := map[string]Level{}
 		for i, p := range w.in.Snapshot.Judgement.Problems {
 			got := r.Problems[i]
@@ -68,7 +68,7 @@ func TestReportIsAsBadAsTheJudgement(t *testing.T) {
 	}
 }
 
-func TestWhatIsHeldBackSaysWhy(t *testing.T) {
+func TestHeldBackAlertSaysWhy(t *testing.T) {
 	for name, c := range map[string]struct {
 		irc, db     containerText
 		maintenance string
@@ -76,7 +76,7 @@ func TestWhatIsHeldBackSaysWhy(t *testing.T) {
 		text, json  string
 		level       Level
 	}{
-		"its container":                {irc: containerText{state: "exited"}, text: "; no alert: its container irc does not run", json: `"excuse":{"reason":"container","cause":"irc"`, level: Pending},
+		"its container":                {irc: containerText{state: "exited"}, text: "; no alert: its container irc is not running", json: `"excuse":{"reason":"container","cause":"irc"`, level: Pending},
 		"its container needs":          {irc: containerText{state: "exited", dependsOn: "db"}, db: containerText{state: "exited"}, text: "; no alert: it needs irc, which is not available because of db", json: `"excuse":{"reason":"dependency","cause":"irc"`, level: Pending},
 		"a dependency":                 {irc: containerText{dependsOn: "db"}, db: containerText{state: "exited"}, text: "; no alert: it needs db, which is not available", json: `"excuse":{"reason":"dependency","cause":"db"`, level: Pending},
 		"starting":                     {irc: containerText{health: "starting"}, text: "; no alert: its container irc is starting", json: `"excuse":{"reason":"starting","cause":"irc"`, level: Pending},
@@ -87,23 +87,23 @@ func TestWhatIsHeldBackSaysWhy(t *testing.T) {
 	} {
 		w := begin(engine, poll.Status{Target: "target", Kind: "irc_rpc", Server: health.Server{Container: "irc"}})
 		w.contain(named{"irc", containerText{dependsOn: c.irc.dependsOn}}, named{"db", containerText{}})
-		w.look(0)
+		w.poll(0)
 		fail := func() {
 			s := w.status("target")
 			s.Up, s.Reason, s.Since = false, failure.Timeout, w.now
 		}
 		if c.later {
 			fail()
-			w.look(0)
-			w.look(2*time.Minute + time.Second)
+			w.poll(0)
+			w.poll(2*time.Minute + time.Second)
 		}
 		if c.maintenance != "" {
 			w.in.Maintenance = []maintenance.Entry{{Kind: c.maintenance, Name: map[string]string{"target": "target", "container": "irc"}[c.maintenance], Active: true}}
 		}
 		w.contain(named{"irc", c.irc}, named{"db", c.db})
-		w.look(0)
+		w.poll(0)
 		fail()
-		s := w.look(time.Second).service("target")
+		s := w.poll(time.Second).service("target")
 		if s.Level != c.level || !strings.HasSuffix(s.Text, c.text) {
 			t.Errorf("%s: got %s, %q; want %s, %q", name, s.Level, s.Text, c.level, c.text)
 		}
@@ -114,19 +114,19 @@ func TestWhatIsHeldBackSaysWhy(t *testing.T) {
 	}
 }
 
-func TestRestartingContainerIsNotWellThoughNoAlertTellsOfIt(t *testing.T) {
+func TestRestartingContainerIsPending(t *testing.T) {
 	w := begin(engine)
 	w.contain(named{"db", containerText{state: "exited"}}, named{"irc", containerText{state: "restarting", dependsOn: "db"}})
-	w.look(0)
-	if got := w.look(time.Minute).container("irc"); got.Level != Pending || got.Text != "keeps ending and is restarted by its policy; no alert: it needs db, which is not available" || got.Excuse.Cause != "db" {
+	w.poll(0)
+	if got := w.poll(time.Minute).container("irc"); got.Level != Pending || got.Text != "keeps exiting and restarting; no alert: it needs db, which is not available" || got.Excuse.Cause != "db" {
 		t.Errorf("got %+v", got)
 	}
 }
 
-func TestRestartsSayUntilWhenTheyCount(t *testing.T) {
+func TestRestartsSayHowLongTheyCount(t *testing.T) {
 	w := begin(engine)
 	w.text["docker"] = containerText{restarts: 7}.lines("irc")
-	w.look(0)
+	w.poll(0)
 	for _, c := range []struct {
 		n    float64
 		want Level
@@ -137,7 +137,7 @@ func TestRestartsSayUntilWhenTheyCount(t *testing.T) {
 		{11, Critical, "restarted 4 times within 10 min, which is critical until 12:11 UTC and counts until 12:13 UTC"},
 	} {
 		w.text["docker"] = containerText{restarts: c.n}.lines("irc")
-		r := w.look(time.Minute)
+		r := w.poll(time.Minute)
 		if got := r.container("irc"); got.Level != c.want || got.Text != c.text {
 			t.Errorf("%g restarts: got %s, %q; want %s, %q", c.n, got.Level, got.Text, c.want, c.text)
 		}
@@ -147,13 +147,13 @@ func TestRestartsSayUntilWhenTheyCount(t *testing.T) {
 	}
 }
 
-func TestContainerThatWaitsForAnotherSaysSo(t *testing.T) {
+func TestWaitingContainerNamesDependency(t *testing.T) {
 	w := begin(engine)
 	waits := containerText{state: "created", optional: true}
 	w.contain(named{"app", waits}, named{"idle", waits})
 	w.text["docker"] += "chatstack_container_waits{container=\"app\",docker_host=\"local\",for=\"db\"} 1\n"
-	r := w.look(time.Minute)
-	if c := r.container("app"); c.Level != Pending || c.Text != "was created but does not run; no alert: it waits for db" {
+	r := w.poll(time.Minute)
+	if c := r.container("app"); c.Level != Pending || c.Text != "was created but never started; no alert: it waits for db" {
 		t.Errorf("app: %s, %q", c.Level, c.Text)
 	}
 	if c := r.container("idle"); c.Level != OK || c.Text != "was created but never started" {
@@ -161,63 +161,63 @@ func TestContainerThatWaitsForAnotherSaysSo(t *testing.T) {
 	}
 }
 
-func TestEngineThatDoesNotAnswerLeavesContainersAsTheyWere(t *testing.T) {
+func TestSilentEngineKeepsContainerStates(t *testing.T) {
 	w := begin(engine)
 	w.contain(named{"irc", containerText{role: "xmpp", memory: 1e8}}, named{"db", containerText{state: "exited"}})
-	w.look(0)
-	w.look(2 * time.Minute)
+	w.poll(0)
+	w.poll(2 * time.Minute)
 	w.text["docker"] = ""
 	w.status("docker").Up, w.status("docker").Reason = false, failure.Refused
-	r := w.look(5 * time.Minute)
-	if got := r.container("irc"); got.Level != Unknown || got.State != "running" || got.Text != "the container engine has not answered for 5 min; last known state: running" || len(got.Values) > 0 {
+	r := w.poll(5 * time.Minute)
+	if got := r.container("irc"); got.Level != Unknown || got.State != "running" || got.Text != "the engine has not answered for 5 min; last known state: running" || len(got.Values) > 0 {
 		t.Errorf("got %+v", got)
 	}
 	if got := r.threshold("ContainerMemory"); got.Subject != "irc" || got.Present == nil {
 		t.Errorf("got %+v", got)
 	}
-	if got := r.container("db"); got.Level != Warning || !strings.HasSuffix(got.Text, "; does not run (when it was last known)") || !r.Problems[0].Unknown {
+	if got := r.container("db"); got.Level != Warning || !strings.HasSuffix(got.Text, "; is not running (last known state)") || !r.Problems[0].Unknown {
 		t.Errorf("got %+v", got)
 	}
-	r = w.look(15 * time.Minute)
+	r = w.poll(15 * time.Minute)
 	if got := r.container("db"); got.Level != Unknown || got.State != "unknown" {
 		t.Errorf("after twenty minutes: got %+v", got)
 	}
-	if got := w.look(2 * time.Hour).Containers; len(got) > 0 {
+	if got := w.poll(2 * time.Hour).Containers; len(got) > 0 {
 		t.Errorf("after two hours: got %+v", got)
 	}
 	w.status("docker").Up, w.status("docker").Reason = true, ""
 	w.contain(named{"irc", containerText{}})
-	w.look(time.Minute)
+	w.poll(time.Minute)
 	w.contain(named{"other", containerText{}})
-	if got := w.look(time.Minute).Containers; len(got) != 1 || got[0].Name != "other" {
+	if got := w.poll(time.Minute).Containers; len(got) != 1 || got[0].Name != "other" {
 		t.Errorf("a container that is gone is told of: %+v", got)
 	}
 }
 
-// TestProblemsOfBeforeARestartAreShown has an exporter that was restarted while the engine does not answer.
-func TestProblemsOfBeforeARestartAreShown(t *testing.T) {
+// The exporter restarts while the engine does not answer.
+func TestProblemsFromBeforeARestartAreShown(t *testing.T) {
 	w := begin(engine)
 	w.contain(named{"db", containerText{state: "exited"}})
-	w.look(0)
-	w.look(10 * time.Minute)
+	w.poll(0)
+	w.poll(10 * time.Minute)
 	saved := w.judge.Memory(w.now)
 	again := begin(engine)
 	again.now = w.now
 	again.judge.Resume(&saved, w.now)
 	again.status("docker").Up, again.status("docker").Reason = false, failure.Refused
-	got := again.look(time.Minute).container("db")
-	if got.Level != Critical || got.Text != "the container engine has not answered yet; does not run (when it was last known)" || !got.ProblemSince.Equal(w.now.Add(-10*time.Minute)) {
+	got := again.poll(time.Minute).container("db")
+	if got.Level != Critical || got.Text != "the engine has not answered yet; is not running (last known state)" || !got.ProblemSince.Equal(w.now.Add(-10*time.Minute)) {
 		t.Errorf("got %+v", got)
 	}
 }
 
-func TestEverythingThatIsWrongIsToldOnce(t *testing.T) {
+func TestTextListsAllProblemsOnce(t *testing.T) {
 	w := begin(poll.Status{Target: "irc_rpc", Kind: "irc_rpc", Notes: []string{"stats.get is not allowed"}, Impairments: []string{"server.list is refused"}})
 	w.text["irc_rpc"] = "chatstack_irc_services_linked 0\nchatstack_placeholder_credential 1\n"
-	w.look(0)
-	s := w.look(time.Hour).service("irc_rpc")
+	w.poll(0)
+	s := w.poll(time.Hour).service("irc_rpc")
 	if s.Level != Critical || !strings.HasPrefix(s.Hint, "Nobody can log in") ||
-		s.Text != "no services are linked; a secret is an obvious placeholder, which everybody knows; partly working: server.list is refused" {
+		s.Text != "IRC services are not linked; a secret is a publicly known placeholder; partly working: server.list is refused" {
 		t.Errorf("got %s: %q, to do %q", s.Level, s.Text, s.Hint)
 	}
 	if len(s.Notes) != 1 {
@@ -234,7 +234,7 @@ func TestEveryAlertHasWords(t *testing.T) {
 	}
 }
 
-func TestRowsAreAsBadAsTheirAlerts(t *testing.T) {
+func TestThresholdLevelsFollowAlerts(t *testing.T) {
 	w := begin(engine, poll.Status{Target: "irc_rpc", Kind: "irc_rpc"}, poll.Status{Target: "data", Kind: "volume"}, poll.Status{Target: "cert", Kind: "tls"}, poll.Status{Target: "xmpp", Kind: "xmpp_metrics"})
 	total := 0.0
 	step := func(fail bool) *Report {
@@ -252,7 +252,7 @@ func TestRowsAreAsBadAsTheirAlerts(t *testing.T) {
 			s.Since = w.now
 		}
 		s.Up, s.Reason = !fail, map[bool]failure.Reason{true: failure.Timeout}[fail]
-		return w.look(30 * time.Second)
+		return w.poll(30 * time.Second)
 	}
 	for range 20 {
 		step(false)
@@ -297,12 +297,12 @@ func TestRowsAreAsBadAsTheirAlerts(t *testing.T) {
 	}
 }
 
-func TestTargetThatWasNeverUpCountsLater(t *testing.T) {
+func TestTargetNeverUpAlertsLater(t *testing.T) {
 	w := begin(poll.Status{Target: "web", Kind: "http", Reason: failure.DNS})
-	w.look(0)
+	w.poll(0)
 	const why = "since it was never seen up"
-	r := w.look(3 * time.Minute)
-	if got, want := r.threshold("TargetDown"), "3 min, no alert yet; it counts after 5 min, "+why; got.Text != want || *got.Distance != 120 || !got.Pending {
+	r := w.poll(3 * time.Minute)
+	if got, want := r.threshold("TargetDown"), "3 min, no alert yet; it alerts after 5 min, "+why; got.Text != want || *got.Distance != 120 || !got.Pending {
 		t.Errorf("got %+v, want %s", got, want)
 	}
 	for _, text := range []string{r.Services[0].Text, r.Problems[0].Text} {
@@ -310,7 +310,7 @@ func TestTargetThatWasNeverUpCountsLater(t *testing.T) {
 			t.Errorf("it is said: %s", text)
 		}
 	}
-	r = w.look(2*time.Minute + time.Second)
+	r = w.poll(2*time.Minute + time.Second)
 	for _, text := range []string{r.threshold("TargetDown").Text, r.Services[0].Text} {
 		if strings.Contains(text, why) {
 			t.Errorf("once it is critical: %s", text)
@@ -318,10 +318,10 @@ func TestTargetThatWasNeverUpCountsLater(t *testing.T) {
 	}
 }
 
-func TestMaintenanceSaysThatAnAlertGoesOn(t *testing.T) {
+func TestMaintenanceMentionsFiredAlert(t *testing.T) {
 	w := begin(engine, poll.Status{Target: "web", Kind: "http"})
 	w.contain(named{"irc", containerText{}})
-	w.look(0)
+	w.poll(0)
 	w.contain(named{"irc", containerText{state: "exited"}})
 	w.in.Snapshot.Statuses[1].Up, w.in.Snapshot.Statuses[1].Reason = false, failure.DNS
 	for _, c := range []struct {
@@ -329,33 +329,33 @@ func TestMaintenanceSaysThatAnAlertGoesOn(t *testing.T) {
 		want  bool
 	}{{0, false}, {10 * time.Minute, true}} {
 		w.in.Maintenance = nil
-		w.look(c.after)
+		w.poll(c.after)
 		w.in.Maintenance = []maintenance.Entry{{Kind: "target", Name: "web", Active: true, Reason: "upgrade"}, {Kind: "container", Name: "irc", Active: true}}
-		r := w.look(time.Second)
+		r := w.poll(time.Second)
 		for _, s := range r.Services {
-			if is := s.Name == "web" && c.want; strings.HasSuffix(s.Maintenance, ": upgrade; an alert had fired before: silence it in Alertmanager") != is {
+			if is := s.Name == "web" && c.want; strings.HasSuffix(s.Maintenance, ": upgrade; its alert fired before: silence it in Alertmanager") != is {
 				t.Errorf("after %s: %s: %q, want it: %t", c.after, s.Name, s.Maintenance, is)
 			}
 		}
-		if got := r.Containers[0].Maintenance; strings.HasSuffix(got, "; an alert had fired before: silence it in Alertmanager") != c.want || got == "" {
+		if got := r.Containers[0].Maintenance; strings.HasSuffix(got, "; its alert fired before: silence it in Alertmanager") != c.want || got == "" {
 			t.Errorf("after %s: %q, want it: %t", c.after, got, c.want)
 		}
 	}
 }
 
-func TestWhyFailedLoginsAreNotKnown(t *testing.T) {
-	row := func(w *world) Threshold { return w.look(0).threshold("XMPPAuthFailureRate") }
+func TestThresholdSaysWhyFailedLoginsAreUnknown(t *testing.T) {
+	row := func(w *world) Threshold { return w.poll(0).threshold("XMPPAuthFailureRate") }
 	if got := row(begin(engine)); got.Level != Unknown || got.Present != nil || !strings.HasPrefix(got.Text, "no xmpp_metrics target") {
 		t.Errorf("without a target: %+v", got)
 	}
 	w := begin(poll.Status{Target: "xmpp", Kind: "xmpp_metrics"})
 	w.text["xmpp"] = "chatstack_xmpp_family_available{family=\"xmpp_c2s_auth_failure_total\"} 0\n"
-	if got := row(w); !strings.Contains(got.Text, "source") {
+	if got := row(w); !strings.HasPrefix(got.Text, "nothing counts") {
 		t.Errorf("without a source: %+v", got)
 	}
 	w.text["xmpp"] = "xmpp_c2s_auth_failure_total 3\n"
-	if got := row(w); !strings.HasPrefix(got.Text, "two readings") {
-		t.Errorf("after one reading: %+v", got)
+	if got := row(w); !strings.HasPrefix(got.Text, "a rate needs two") {
+		t.Errorf("after one probe: %+v", got)
 	}
 	w.status("xmpp").Up, w.status("xmpp").Reason = false, failure.Timeout
 	if got := row(w); !strings.HasPrefix(got.Text, "xmpp is not up") {
@@ -363,9 +363,9 @@ func TestWhyFailedLoginsAreNotKnown(t *testing.T) {
 	}
 }
 
-func TestSummaryLeavesNamesAsTheyAre(t *testing.T) {
+func TestSummaryKeepsNames(t *testing.T) {
 	w := begin(poll.Status{Target: "irc_rpc", Kind: "irc_rpc", Reason: failure.Timeout})
-	if got := w.look(0).Summary; got != "irc_rpc is down." {
+	if got := w.poll(0).Summary; got != "irc_rpc is down." {
 		t.Errorf("got %q", got)
 	}
 }

@@ -7,11 +7,11 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 )
 
-// Level is how bad something is. The order of the values is that of their weight.
+// Level is how bad something is. Higher values are worse.
 type Level int
 
-// The levels, from the best to the worst. Maintenance weighs less than Unknown: somebody knows. Pending is a problem without
-// an alert: it has not lasted long enough, or something else explains it.
+// The levels, from the best to the worst. Maintenance is better than Unknown, since it is planned. Pending is a problem without
+// an alert: it has not lasted long enough, or it is excused.
 const (
 	OK Level = iota
 	Maintenance
@@ -23,7 +23,7 @@ const (
 
 var levelNames = [...]string{OK: "ok", Maintenance: "maintenance", Unknown: "unknown", Pending: "pending", Warning: "warning", Critical: "critical"}
 
-// String returns the level's name, as it is in JSON.
+// String returns the level's name, as in JSON.
 func (l Level) String() string {
 	if l < 0 || int(l) >= len(levelNames) {
 		return fmt.Sprintf("Level(%d)", int(l))
@@ -34,7 +34,7 @@ func (l Level) String() string {
 // MarshalText implements encoding.TextMarshaler.
 func (l Level) MarshalText() ([]byte, error) {
 	if l < 0 || int(l) >= len(levelNames) {
-		return nil, fmt.Errorf("there is no level %d", int(l))
+		return nil, fmt.Errorf("unknown level %d", int(l))
 	}
 	return []byte(levelNames[l]), nil
 }
@@ -43,13 +43,13 @@ func (l Level) MarshalText() ([]byte, error) {
 func (l *Level) UnmarshalText(text []byte) error {
 	i := slices.Index(levelNames[:], string(text))
 	if i < 0 {
-		return fmt.Errorf("there is no level %q", text)
+		return fmt.Errorf("unknown level %q", text)
 	}
 	*l = Level(i)
 	return nil
 }
 
-// levelOf is the level of a problem.
+// levelOf returns the level of a problem.
 func levelOf(p *health.Problem) Level {
 	switch {
 	case p.Severity == health.Critical:

@@ -9,25 +9,25 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
 )
 
-func TestWhatUsersLoseIsToldFirst(t *testing.T) {
+func TestOrderFollowsWhatUsersLose(t *testing.T) {
 	w := begin(engine,
 		poll.Status{Target: "a_docs", Kind: "docs_search", Reason: failure.Refused}, poll.Status{Target: "z_logins", Kind: "xmpp_c2s", Reason: failure.Refused})
 	w.text["docker"] = containerText{state: "exited", role: "docs"}.lines("a-docs") + containerText{state: "exited", role: "irc"}.lines("z-irc")
-	w.look(0)
-	r := w.look(time.Hour)
+	w.poll(0)
+	r := w.poll(time.Hour)
 	if r.Services[0].Name != "z_logins" || r.Containers[0].Name != "z-irc" {
 		t.Errorf("got %s and %s first", r.Services[0].Name, r.Containers[0].Name)
 	}
 }
 
-func TestSummaryBeginsWithWhatMakesTheVerdict(t *testing.T) {
+func TestSummaryBeginsWithWorstPart(t *testing.T) {
 	w := begin(engine, poll.Status{Target: "docs_search", Kind: "docs_search"})
 	w.text["docker"] = containerText{memory: 2e9}.lines("irc")
-	w.look(0)
-	w.look(3 * time.Minute)
+	w.poll(0)
+	w.poll(3 * time.Minute)
 	s := w.status("docs_search")
 	s.Up, s.Reason, s.Since = false, failure.Refused, w.now
-	r := w.look(time.Second)
+	r := w.poll(time.Second)
 	if r.Level != Critical || !strings.HasPrefix(r.Summary, "container irc has a problem; docs_search is down") {
 		t.Errorf("got %s: %s", r.Level, r.Summary)
 	}

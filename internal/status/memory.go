@@ -6,53 +6,53 @@ import (
 )
 
 const (
-	// sweepEvery is how often histories without new values are dropped.
+	// sweepEvery is how often empty histories are dropped.
 	sweepEvery = time.Hour
 )
 
-// memory is what a report needs to know of the past. It is for one goroutine at a time.
+// memory is what a report needs to know of the past. It is not safe for concurrent use.
 type memory struct {
 	families    map[string]*families // by target
-	services    map[string]*remembered
+	services    map[string]*pastService
 	containers  map[place]*pastContainer
 	series      map[string]*series
-	transitions changes
+	transitions transitions
 	level       Level
 	since       time.Time
-	sweep       time.Time // when to look through series next
+	nextSweep   time.Time
 }
 
 func newMemory() memory {
 	return memory{
-		families: map[string]*families{}, services: map[string]*remembered{}, containers: map[place]*pastContainer{},
+		families: map[string]*families{}, services: map[string]*pastService{}, containers: map[place]*pastContainer{},
 		series: map[string]*series{}, level: -1,
 	}
 }
 
-// chart notes a value of a history, and returns the name where there is room for its history.
-func (m *memory) chart(charts []string, name, title, unit string, k keep, now time.Time, v float64) []string {
+// chart adds a value to a history and appends the history's name to charts, unless maxSeries is reached.
+func (m *memory) chart(charts []string, name, title, unit string, a aggregation, now time.Time, v float64) []string {
 	s := m.series[name]
 	if s == nil {
 		if len(m.series) >= maxSeries {
 			return charts
 		}
-		s = newSeries(title, unit, k, now)
+		s = newSeries(title, unit, a, now)
 		m.series[name] = s
 	}
 	s.add(now, v)
 	return append(charts, name)
 }
 
-// forget drops the histories of what has been gone for a day.
+// forget drops histories without a value during the last day.
 func (m *memory) forget(now time.Time) {
-	if now.Before(m.sweep) {
+	if now.Before(m.nextSweep) {
 		return
 	}
-	m.sweep = now.Add(sweepEvery)
+	m.nextSweep = now.Add(sweepEvery)
 	maps.DeleteFunc(m.series, func(_ string, s *series) bool { return s.empty(now) })
 }
 
-// orEmpty makes JSON of nothing an empty list.
+// orEmpty makes a nil list an empty list in JSON.
 func orEmpty[T any](list []T) []T {
 	if list == nil {
 		return []T{}

@@ -6,37 +6,37 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 )
 
-// remembered is what is known of a service's or container's past.
-type remembered struct {
+// pastService is what is known of a service's past.
+type pastService struct {
 	state string
 	since time.Time
-	// failures is how many readings had failed when the service was last looked at.
+	// failures is how many probes had failed at the last report.
 	failures uint64
-	// impaired says that it answers, and something is wrong all the same.
+	// impaired says that it was up and had a problem.
 	impaired bool
 }
 
 // pastContainer is what is known of a container's past.
 type pastContainer struct {
 	state    string
-	since    time.Time // zero while the state is the one that was found first
+	since    time.Time // zero until the state changes for the first time
 	target   string
 	seen     time.Time
 	restarts counter
-	kills    counter // for lack of memory
+	kills    counter // because memory ran out
 	killed   time.Time
 	cpu      cpuMeter
 	last     Container
 }
 
-// counter follows how far a counter has grown.
+// counter tracks the growth of a counter.
 type counter struct {
 	seen bool
 	last float64
 }
 
-// observe returns by how much the counter has grown. The first value counts for nothing; one that is less than the one before
-// has begun anew.
+// observe returns by how much the counter has grown. The first value counts as no growth; a value below the last one means that
+// the counter was reset.
 func (c *counter) observe(v float64) (grown float64) {
 	switch {
 	case c.seen && v >= c.last:
@@ -48,7 +48,7 @@ func (c *counter) observe(v float64) (grown float64) {
 	return grown
 }
 
-// updateSince finds out since when the container has been what it is.
+// updateSince sets since when the container has been in its state.
 func (p *pastContainer) updateSince(c *Container, f *facts, v *health.Verdict, now time.Time) {
 	if p.state != "" && p.state != c.stateText() {
 		p.since = now
@@ -65,10 +65,10 @@ func (p *pastContainer) updateSince(c *Container, f *facts, v *health.Verdict, n
 	}
 }
 
-// idleAfter is how long a container's CPU time may stand still before it counts as idle.
+// idleAfter is how long a container's CPU time may stay unchanged before it counts as idle.
 const idleAfter = 90 * time.Second
 
-// cpuMeter makes a rate of a container's CPU time.
+// cpuMeter turns a container's CPU time into a rate.
 type cpuMeter struct {
 	last  float64 // CPU time in seconds
 	at    time.Time
@@ -76,7 +76,7 @@ type cpuMeter struct {
 	known bool
 }
 
-// observe returns how much of a core the container uses; false until two readings of it are known.
+// observe returns how much of a core the container uses; false until two values are known.
 func (m *cpuMeter) observe(u usage, now time.Time) (float64, bool) {
 	switch {
 	case !u.timed:
@@ -84,8 +84,8 @@ func (m *cpuMeter) observe(u usage, now time.Time) (float64, bool) {
 	case m.at.IsZero() || u.cpu < m.last:
 		m.last, m.at, m.known = u.cpu, now, false
 	case u.cpu > m.last:
-		if took := now.Sub(m.at).Seconds(); took >= 1 {
-			m.rate, m.known = (u.cpu-m.last)/took, true
+		if elapsed := now.Sub(m.at).Seconds(); elapsed >= 1 {
+			m.rate, m.known = (u.cpu-m.last)/elapsed, true
 			m.last, m.at = u.cpu, now
 		}
 	case now.Sub(m.at) > idleAfter:

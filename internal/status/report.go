@@ -1,5 +1,5 @@
-// Package status makes what people look at of what the poller knows: services, containers, thresholds, and how they were
-// during the last day.
+// Package status turns the poller's snapshots into reports for people: services, containers, thresholds, and their histories of
+// the last day.
 package status
 
 import (
@@ -9,53 +9,53 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/maintenance"
 )
 
-// Report is everything that people see at one moment. It is immutable: share it, do not change it.
+// Report is everything that the status page shows. It is immutable: share it, do not change it.
 type Report struct {
 	Edition
 	Verdict
-	// ConfigError says why the configuration on the disk is not in force; empty where it is. Stale says that polling itself
-	// stands still, so that nothing here is of now.
+	// ConfigError says why the configuration file is not in use; empty if it is. Stale says why polling has stalled, so that
+	// everything else is out of date.
 	ConfigError string `json:"config_error,omitempty"`
 	Stale       string `json:"stale,omitempty"`
 
-	// Problems are what is wrong, as the judgement has it: the worst first, then the oldest. Services and Containers tell of the same.
+	// Problems are the judgement's, the worst first, then the oldest. Services and Containers repeat them.
 	Problems []Problem `json:"problems"`
 
 	Services   []Service   `json:"services"`   // worst first, then by what users lose, then by name
 	Containers []Container `json:"containers"` // worst first, then by what users lose, then by engine and name
-	// ContainersLeftOut is how many more containers there are than a report tells of, which is 2,000.
+	// ContainersLeftOut is how many containers exceed the report's limit of 2,000.
 	ContainersLeftOut int         `json:"containers_left_out,omitempty"`
-	Thresholds        []Threshold `json:"thresholds"` // in the order of the operators' table
-	// Transitions are the last changes of a service's or container's state, newest first.
+	Thresholds        []Threshold `json:"thresholds"` // in the order of the table
+	// Transitions are the last state changes of services and containers, newest first.
 	Transitions []Transition `json:"transitions"`
-	// TransitionsLeftOut is how many older ones are not remembered any more.
+	// TransitionsLeftOut is how many older ones were dropped.
 	TransitionsLeftOut int `json:"transitions_left_out,omitempty"`
 
 	Maintenance   []maintenance.Entry `json:"maintenance"`
 	NotConfigured []string            `json:"not_configured"`
-	// LeftToFirst are the names of the targets that only the first of several exporters polls.
+	// LeftToFirst are the names of the targets that only the first exporter of a pair polls.
 	LeftToFirst []string `json:"left_to_first,omitempty"`
 }
 
-// Edition tells one report from another.
+// Edition identifies a report.
 type Edition struct {
 	// Revision counts the reports of this process; Made is when this one was made.
 	Revision uint64    `json:"revision"`
 	Made     time.Time `json:"made"`
-	// Time is when the snapshot was made that the report tells of.
+	// Time is when the report's snapshot was made.
 	Time    time.Time `json:"time"`
 	Version string    `json:"version"`
 }
 
-// Verdict says whether the stack is all right.
+// Verdict is the state of the whole stack.
 type Verdict struct {
-	// Level is the worst of all services, containers and thresholds. Since is when what the summary says first began, and
-	// where nothing tells that, when the level did.
+	// Level is the worst of all services, containers and thresholds. Since is when the first problem in the summary began or, if
+	// that is unknown, when the level did.
 	Level Level     `json:"level"`
 	Since time.Time `json:"since"`
-	// Summary is one sentence that answers whether the stack is all right.
+	// Summary says in one sentence how the stack is.
 	Summary string `json:"summary"`
-	// SinceAtLeast says that it was so already when the exporter looked first.
+	// SinceAtLeast says that it began before the exporter did, so possibly earlier than Since.
 	SinceAtLeast bool `json:"since_at_least,omitempty"`
 }
 
@@ -64,41 +64,41 @@ type Service struct {
 	Name      string `json:"name"`
 	Kind      string `json:"kind"`
 	Container string `json:"container,omitempty"`
-	// ContainerOrigin is the container's name, and how it was found unless it is configured.
+	// ContainerOrigin is the container's name and, unless it is configured, how the exporter found it.
 	ContainerOrigin string `json:"container_origin,omitempty"`
 	Level           Level  `json:"level"`
-	// State is up, down, or waiting before the first reading and when no reading has come for long.
+	// State is up, down, or waiting: before the first probe, and while a probe is overdue.
 	State string    `json:"state"`
 	Since time.Time `json:"since,omitzero"`
-	// ProblemSince is when what Text begins with began, and zero where nothing is wrong; ProblemSinceAtLeast says that it was so
-	// already when the exporter looked first.
+	// ProblemSince is when the first problem in Text began; zero if there is none. ProblemSinceAtLeast says that it began before
+	// the exporter did, so possibly earlier.
 	ProblemSince        time.Time `json:"problem_since,omitzero"`
 	ProblemSinceAtLeast bool      `json:"problem_since_at_least,omitempty"`
 	LastReading
 	Finding
 	// Excuse is why alerts are held back.
 	Excuse health.Excuse `json:"excuse,omitzero"`
-	// Maintenance says until when and why nobody is told; empty where there is none.
+	// Maintenance says until when and why alerts are held back; empty without maintenance.
 	Maintenance string   `json:"maintenance,omitempty"`
 	Notes       []string `json:"notes"`
-	// Values are the few numbers that matter of the service.
+	// Values are the service's main numbers.
 	Values []Value `json:"values"`
 	// Charts are the names of the histories to draw, see History.
 	Charts []string `json:"charts"`
 }
 
-// LastReading is when a target was read last.
+// LastReading is when a target was last probed.
 type LastReading struct {
-	// LastAttempt and LastSuccess are the ends of those readings.
+	// LastAttempt and LastSuccess are when the last probe and the last successful probe ended.
 	LastAttempt time.Time `json:"last_attempt,omitzero"`
 	LastSuccess time.Time `json:"last_success,omitzero"`
-	// Duration of the last reading in seconds.
+	// Duration of the last probe in seconds.
 	Duration float64 `json:"duration_seconds"`
 }
 
-// Finding is what a target's last reading means for people.
+// Finding is the result of a target's last probe, for people.
 type Finding struct {
-	// Reason is one of the closed set, Text the failure in plain words, Error what was found, Hint what to do.
+	// Reason is one of failure.Reasons, Text the state in plain words, Error the error without secrets, Hint what to do.
 	Reason string `json:"reason,omitempty"`
 	Text   string `json:"text"`
 	Error  string `json:"error,omitempty"`
@@ -113,12 +113,12 @@ type Container struct {
 	Level      Level  `json:"level"`
 	State      string `json:"state"`
 	Health     string `json:"health"`
-	// Since is when the container began to be in this state. ProblemSince is when what Text begins with began, and zero where
-	// nothing is wrong; ProblemSinceAtLeast says that it was so already when the exporter looked first.
+	// Since is when the state began. ProblemSince is when the first problem in Text began; zero if there is none.
+	// ProblemSinceAtLeast says that it began before the exporter did, so possibly earlier.
 	Since               time.Time `json:"since,omitzero"`
 	ProblemSince        time.Time `json:"problem_since,omitzero"`
 	ProblemSinceAtLeast bool      `json:"problem_since_at_least,omitempty"`
-	// Text says in plain words what is wrong, or what it does; Hint what to do.
+	// Text says what is wrong, or else the state in plain words; Hint says what to do.
 	Text string `json:"text"`
 	Hint string `json:"hint,omitempty"`
 	// Excuse is why alerts are held back.
@@ -128,7 +128,7 @@ type Container struct {
 	Charts      []string      `json:"charts"`
 }
 
-// Value is a number with its name, as a person reads it.
+// Value is a number with its name, for people.
 type Value struct {
 	Name  string  `json:"name"`
 	Value float64 `json:"value"`
@@ -138,34 +138,34 @@ type Value struct {
 	Text string `json:"text"`
 }
 
-// Threshold is a row of the operators' table with what it is compared to now.
+// Threshold is a row of the table of thresholds with its present value.
 type Threshold struct {
-	// Alert is the name of the alert that the threshold belongs to.
+	// Alert is the name of the threshold's alert.
 	Alert string `json:"alert"`
-	// Subject is what the present value is of: the worst container, certificate or volume; empty where there is one only.
+	// Subject is what Present was measured of: the worst container, certificate or volume; empty if there is only one.
 	Subject string `json:"subject,omitempty"`
-	// Present is nil where nothing is measured, which Text explains.
+	// Present is nil if nothing is measured; Text says why.
 	Present  *float64 `json:"present"`
 	Warning  *float64 `json:"warning"`
 	Critical *float64 `json:"critical"`
-	// Distance is how far the present value is from the next threshold that is worse, in Unit; it is negative by how far
-	// the last one is passed, and nil where Present is.
+	// Distance is from Present to the next worse threshold, in Unit. It is negative beyond the last threshold, and nil if Present
+	// is.
 	Distance *float64 `json:"distance"`
 	Unit     string   `json:"unit,omitempty"`
-	// Below says that the threshold is passed from above, as with days that are left.
+	// Below says that values under the threshold are bad, as for the time until a certificate expires.
 	Below bool  `json:"below"`
 	Level Level `json:"level"`
-	// Since is when what the alert tells of began; zero where no threshold is passed.
+	// Since is when the problem began; zero without a problem.
 	Since time.Time `json:"since,omitzero"`
-	// Pending says that what the alert is about goes on, but not for as long as the alert waits.
+	// Pending says that there is a problem that has not lasted long enough for the alert.
 	Pending bool `json:"pending,omitempty"`
 
 	Text string `json:"text"`
 }
 
-// Transition is a change of state, or one that came again and again.
+// Transition is a change of state, which may have repeated.
 type Transition struct {
-	// Time is when it came first, Until when it came last, Count how often it came between them.
+	// Time is when it happened first, Until when it happened last, Count how often.
 	Time  time.Time `json:"time"`
 	Until time.Time `json:"until"`
 	Count int       `json:"count"`
@@ -176,12 +176,12 @@ type Transition struct {
 	DockerHost string `json:"docker_host,omitempty"`
 	From       string `json:"from"`
 	To         string `json:"to"`
-	// Level is how bad the new state is, the last time; Text says why, in plain words.
+	// Level is that of the new state, the last time; Text says why, in plain words.
 	Level Level  `json:"level"`
 	Text  string `json:"text"`
 }
 
-// History is how a number was during the last day, in steps of equal length.
+// History is a number over the last day, in steps of equal length.
 type History struct {
 	Name  string `json:"name"`
 	Title string `json:"title"`
@@ -189,15 +189,15 @@ type History struct {
 	// Start is the time of the first step, Step their length in seconds.
 	Start time.Time `json:"start"`
 	Step  float64   `json:"step_seconds"`
-	// Keeps says which of the numbers of a step is kept: the last, the least or the most.
+	// Keeps is which of a step's numbers is kept: last, least or most.
 	Keeps string `json:"keeps"`
-	// Last is the number that came last; nil where nothing is known of the last step.
+	// Last is the newest number; nil if the last step is unknown.
 	Last *float64 `json:"last"`
-	// Values has one number a step; nil where nothing was known.
+	// Values has one number per step; nil if unknown.
 	Values []*float64 `json:"values"`
 }
 
-// stateText is the state with the health where that tells more.
+// stateText returns the state, and a running container's health if it has a health check.
 func (c *Container) stateText() string {
 	if c.State == health.Running && c.Health != "none" {
 		return c.State + ", " + c.Health

@@ -34,63 +34,63 @@ func (m *memory) reportService(in *Input, t *observed, all *fleet, j *judged, no
 		s.State, s.Level, s.Text = waiting, Unknown, "not checked when it was due, so its state is unknown"
 		s.Since = time.Time{}
 	case t.Up:
-		s.State, s.Text = up, "answers as it should"
+		s.State, s.Text = up, "its last probe succeeded"
 	default:
 		s.State, s.Reason, s.Error = down, string(t.Reason), t.Error
-		s.Text, s.Hint = explainFailure(t), hint(t, all)
+		s.Text, s.Hint = explainFailure(t), targetHint(t, all)
 	}
 	least := s.Level
 	for _, p := range problems {
-		if p.Alert == health.AlertTargetDown { // which is what a transition to down tells
+		if p.Alert == health.AlertTargetDown { // the transition to down shows this level
 			s.Level = max(least, levelOf(&p.Problem))
 		}
 	}
-	m.noteState(&s, t, now)
+	m.recordState(&s, t, now)
 	s.Level = max(least, worst)
 	s.describe(problems, t.Impairments)
 	m.addDetails(&s, t, all, j, now)
-	m.noteImpairment(&s, now)
+	m.recordImpairment(&s, now)
 	return s
 }
 
-// noteState notes how the service is now beside how it was.
-func (m *memory) noteState(s *Service, t *observed, now time.Time) {
+// recordState records a transition if the service's state has changed.
+func (m *memory) recordState(s *Service, t *observed, now time.Time) {
 	failures := uint64(0)
 	for _, n := range t.Failures {
 		failures += n
 	}
 	known := m.services[s.Name]
 	if known == nil {
-		known = &remembered{state: waiting, failures: failures}
+		known = &pastService{state: waiting, failures: failures}
 		m.services[s.Name] = known
 	}
 	if s.State != known.state {
-		// Services that come up after the start are not a change.
+		// A service that comes up after the exporter's start has not changed.
 		if s.State == down || !known.since.IsZero() {
 			at := now
 			if !s.Since.IsZero() {
 				at = s.Since
 			}
-			m.transitions.note(Transition{Time: at, Kind: "service", Name: s.Name, From: known.state, To: s.State, Level: s.Level, Text: s.Text})
+			m.transitions.add(Transition{Time: at, Kind: "service", Name: s.Name, From: known.state, To: s.State, Level: s.Level, Text: s.Text})
 		}
 		known.state, known.since = s.State, now
 	}
 	prefix := "service/" + s.Name + "/"
 	if s.State != waiting {
 		ok := 0.0
-		// A failure between two looks shows too.
+		// A failure between two reports shows too.
 		if s.State == up && failures == known.failures {
 			ok = 1
 		}
 		s.Charts = m.chart(s.Charts, prefix+"up", s.Name+": up", "", least, now, ok)
-		s.Charts = m.chart(s.Charts, prefix+"duration", s.Name+": duration of a reading", "seconds", most, now, s.Duration)
+		s.Charts = m.chart(s.Charts, prefix+"duration", s.Name+": probe duration", "seconds", most, now, s.Duration)
 	}
 	known.failures = failures
 }
 
-// noteImpairment notes when something begins or ends to be wrong with a service that answers: a lost bridge is a change,
-// although the server that reports it is up.
-func (m *memory) noteImpairment(s *Service, now time.Time) {
+// recordImpairment records a transition when a service that is up gets or loses a problem: a lost bridge is a change although the
+// server that reports it is up.
+func (m *memory) recordImpairment(s *Service, now time.Time) {
 	const wrong, right = "up, with a problem", "up, without a problem"
 	known := m.services[s.Name]
 	is := s.State == up && s.Level > Maintenance
@@ -105,13 +105,13 @@ func (m *memory) noteImpairment(s *Service, now time.Time) {
 	} else if !s.ProblemSince.IsZero() && !s.ProblemSinceAtLeast {
 		t.Time = s.ProblemSince
 	}
-	m.transitions.note(t)
+	m.transitions.add(t)
 }
 
-// addDetails adds the numbers of a service.
+// addDetails adds a service's values and charts.
 func (m *memory) addDetails(s *Service, t *observed, all *fleet, j *judged, now time.Time) {
-	chart := func(name string, v float64, unit string, k keep) {
-		s.Charts = m.chart(s.Charts, "service/"+s.Name+"/"+strings.ReplaceAll(name, "failed logins", "auth_failures"), s.Name+": "+name, unit, k, now, v)
+	chart := func(name string, v float64, unit string, a aggregation) {
+		s.Charts = m.chart(s.Charts, "service/"+s.Name+"/"+strings.ReplaceAll(name, "failed logins", "auth_failures"), s.Name+": "+name, unit, a, now, v)
 	}
 	for i := range figures {
 		f := &figures[i]
@@ -146,13 +146,13 @@ func (m *memory) addDetails(s *Service, t *observed, all *fleet, j *judged, now 
 		case v.Alert == health.AlertVolumeInodes:
 			s.Values = append(s.Values, newValue("inodes used", v.Number, "ratio"))
 		case v.Alert == health.AlertCertificateExpiry:
-			s.Values = append(s.Values, newValue("certificate ends in", math.Trunc(v.Number), "seconds"))
+			s.Values = append(s.Values, newValue("certificate expires in", math.Trunc(v.Number), "seconds"))
 		}
 	}
 }
 
-// describe puts everything that is wrong into the text, why it is down first, then the worst, and the hint of the first. What
-// works in part only is worth a warning, although no alert tells of it.
+// describe joins all problems into the text, the outage first, then the worst, with the hint of the first. A partly working
+// service gets the level warning although it has no alert.
 func (s *Service) describe(problems []*Problem, impairments []string) {
 	if i := slices.IndexFunc(problems, func(p *Problem) bool { return p.Alert == health.AlertTargetDown }); i > 0 {
 		problems = slices.Concat(problems[i:i+1], problems[:i], problems[i+1:])
@@ -172,7 +172,7 @@ func (s *Service) describe(problems []*Problem, impairments []string) {
 		case i == 0 && s.State != waiting:
 			s.Text, s.Hint, s.ProblemSince, s.ProblemSinceAtLeast = p.Text, p.Hint, p.Since, p.AtLeast
 		case p.Alert == health.AlertCertificateExpiry && strings.Contains(s.Text, "certificate has expired"):
-		case p.Alert == health.AlertChainInvalid && s.State == down: // which says the same
+		case p.Alert == health.AlertChainInvalid && s.State == down: // the outage's text says so
 		default:
 			s.Text += "; " + p.Text
 		}

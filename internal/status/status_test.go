@@ -20,7 +20,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
 )
 
-// world is what a recorder looks at, as a test wishes it to be.
+// world is a recorder with its input, under the test's control.
 type world struct {
 	*Recorder
 
@@ -47,22 +47,22 @@ func begin(targets ...poll.Status) *world {
 	return w
 }
 
-// Report and Watch return what was found at the test's own time, which is not the recorder's.
+// Report and Watch override the recorder's, which would renew the report by the real clock.
 func (w *world) Report() *Report { return w.current.Load().report }
 
-func (w *world) Watch() (told *Report, superseded <-chan struct{}) {
+func (w *world) Watch() (published *Report, superseded <-chan struct{}) {
 	u := w.current.Load()
-	return u.told, u.superseded
+	return u.published, u.superseded
 }
 
-// status is the status of a target that will be looked at next.
+// status returns a target's status for the next poll, which the test may change.
 func (w *world) status(target string) *poll.Status {
 	i := slices.IndexFunc(w.in.Snapshot.Statuses, func(s poll.Status) bool { return s.Target == target })
 	return &w.in.Snapshot.Statuses[i]
 }
 
-// look has the recorder look after a while, at readings of that moment.
-func (w *world) look(later time.Duration) *Report {
+// poll advances the clock, probes all targets with the statuses and texts that the test has set, and makes a report.
+func (w *world) poll(later time.Duration) *Report {
 	w.now = w.now.Add(later)
 	s := &poll.Snapshot{Time: w.now}
 	for _, t := range w.in.Snapshot.Statuses {
@@ -76,7 +76,7 @@ func (w *world) look(later time.Duration) *Report {
 	return w.Report()
 }
 
-// facts are those of the readings, by their sample lines.
+// facts returns the judgement's facts for a snapshot, from the targets' sample lines.
 func (w *world) facts(s *poll.Snapshot) *health.Facts {
 	f := &health.Facts{Now: w.now}
 	for _, e := range w.in.Maintenance {
@@ -114,7 +114,7 @@ func (w *world) facts(s *poll.Snapshot) *health.Facts {
 	return f
 }
 
-// conditionOf is what a line tells the judgement of a target.
+// conditionOf returns the condition that a sample line stands for.
 func conditionOf(l *exposition.Line) (health.Condition, bool) {
 	switch l.Name {
 	case "chatstack_irc_services_linked":
@@ -133,7 +133,7 @@ func conditionOf(l *exposition.Line) (health.Condition, bool) {
 	return health.Condition{}, false
 }
 
-// containersOf are the containers that the judgement knows of.
+// containersOf returns the judgement's containers from sample lines.
 func containersOf(text string) (list []*health.Container) {
 	known := map[place]*health.Container{}
 	for line := range exposition.Lines([]byte(text)) {
@@ -166,7 +166,7 @@ func containersOf(text string) (list []*health.Container) {
 	return list
 }
 
-// familiesOf makes families of sample lines, by their names in text format.
+// familiesOf groups sample lines into families.
 func familiesOf(text string) []exposition.Family {
 	var list []exposition.Family
 	for line := range strings.Lines(text) {
@@ -181,7 +181,7 @@ func familiesOf(text string) []exposition.Family {
 	return list
 }
 
-// containerText is what the page says of a container.
+// containerText is a container's metrics.
 type containerText struct {
 	state, health, role, dependsOn string // dependsOn: several with a space between them
 	host                           string // local if empty
@@ -207,7 +207,7 @@ func (c containerText) lines(name string) string {
 
 var engine = poll.Status{Target: "docker", Kind: "docker"}
 
-// firstOf is the first element that a test asks for, the zero value without any.
+// firstOf returns the first matching element, or the zero value.
 func firstOf[T any](list []T, is func(T) bool) (found T) {
 	if i := slices.IndexFunc(list, is); i >= 0 {
 		found = list[i]
@@ -246,28 +246,27 @@ func TestLevelsHaveNames(t *testing.T) {
 	}
 }
 
-// TestTheEndOfWhatCountsIsNotToldTooEarly rounds moments to come to the minute.
-func TestTheEndOfWhatCountsIsNotToldTooEarly(t *testing.T) {
+func TestFutureTimesRoundUpToMinutes(t *testing.T) {
 	now := time.Date(2026, 3, 1, 23, 55, 30, 0, time.FixedZone("", 3600))
 	for later, want := range map[time.Duration]string{
 		30 * time.Second: "22:56 UTC", 31 * time.Second: "22:57 UTC", 3 * time.Hour: "01:56 UTC", 24 * time.Hour: "2026-03-02 22:56 UTC",
 	} {
-		if got := soon(now, now.Add(later)); got != want {
+		if got := clockUntil(now, now.Add(later)); got != want {
 			t.Errorf("in %s: got %q, want %q", later, got, want)
 		}
 	}
 }
 
-func TestContainerThatHasJustGoneIsNotWell(t *testing.T) {
+func TestDisappearedContainerIsUnknown(t *testing.T) {
 	w := begin(engine)
 	w.text["docker"] = containerText{}.lines("irc")
-	w.look(0)
+	w.poll(0)
 	w.text["docker"] = "chatstack_container_restarts_total{container=\"irc\",docker_host=\"local\"} 0\n"
-	if got := w.look(time.Second).container("irc"); got.Level != Unknown || got.State != "unknown" || !strings.HasPrefix(got.Text, "has just gone") {
+	if got := w.poll(time.Second).container("irc"); got.Level != Unknown || got.State != "unknown" || !strings.HasPrefix(got.Text, "has just disappeared") {
 		t.Errorf("got %+v", got)
 	}
 	w.text["docker"] = containerText{state: "missing"}.lines("irc")
-	r := w.look(time.Second)
+	r := w.poll(time.Second)
 	for i, want := range []string{"missing", "unknown"} {
 		if len(r.Transitions) != 2 || r.Transitions[i].To != want {
 			t.Errorf("got %+v, want that it went missing", r.Transitions)
@@ -275,15 +274,15 @@ func TestContainerThatHasJustGoneIsNotWell(t *testing.T) {
 	}
 }
 
-func TestShortOutageIsSeenInTheHistory(t *testing.T) {
+func TestHistoryShowsShortOutage(t *testing.T) {
 	w := begin(poll.Status{Target: "irc_rpc", Kind: "irc_rpc"})
-	w.look(0)
-	w.look(time.Minute)
-	// It failed and recovered between two looks.
+	w.poll(0)
+	w.poll(time.Minute)
+	// It failed and recovered between two reports.
 	w.status("irc_rpc").Failures = map[failure.Reason]uint64{failure.Timeout: 1}
-	w.look(time.Minute)
-	w.look(time.Minute)
-	w.look(10 * time.Minute)
+	w.poll(time.Minute)
+	w.poll(time.Minute)
+	w.poll(10 * time.Minute)
 	s := w.memory.series["service/irc_rpc/up"]
 	h := s.history("x", w.now)
 	if len(h.Values) != 288 || h.Step != 300 || !h.Start.Equal(w.now.Truncate(step).Add(-287*step)) {
@@ -308,14 +307,14 @@ func TestMemoryIsBounded(t *testing.T) {
 			text.WriteString(containerText{state: state, memory: 1}.lines(fmt.Sprintf("c%d-%d", round/2, i)))
 		}
 		w.text["docker"] = text.String()
-		r := w.look(time.Minute)
+		r := w.poll(time.Minute)
 		if len(r.Containers) != maxContainers || r.ContainersLeftOut != 500 || len(r.Transitions) > maxTransitions || len(w.memory.series) > maxSeries {
 			t.Errorf("got %d containers, %d left out, %d transitions, %d series", len(r.Containers), r.ContainersLeftOut, len(r.Transitions), len(w.memory.series))
 		}
 	}
 	w.text["docker"] = ""
-	w.look(25 * time.Hour)
-	w.look(2 * time.Hour)
+	w.poll(25 * time.Hour)
+	w.poll(2 * time.Hour)
 	for name := range w.memory.series {
 		if strings.HasPrefix(name, "container/") {
 			t.Fatalf("%s is kept although its container has been gone for a day", name)
@@ -323,22 +322,22 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 }
 
-func TestNothingConfiguredIsNotAllRight(t *testing.T) {
-	if r := begin().look(0); r.Level != Unknown || !strings.Contains(strings.ToLower(r.Summary), "nothing is watched") {
+func TestNothingConfiguredIsUnknown(t *testing.T) {
+	if r := begin().poll(0); r.Level != Unknown || !strings.Contains(strings.ToLower(r.Summary), "nothing is watched") {
 		t.Errorf("got %s: %s", r.Level, r.Summary)
 	}
 }
 
-func TestWhatIsWrongWithAServiceThatIsUpIsAChange(t *testing.T) {
+func TestProblemOfRunningServiceIsTransition(t *testing.T) {
 	w := begin(poll.Status{Target: "xmpp_status", Kind: "xmpp_status"})
 	for i, linked := range []string{"1", "0", "0", "1"} {
 		w.text["xmpp_status"] = "chatstack_xmpp_component_connected{host=\"bridge\"} " + linked + "\n"
-		r := w.look(time.Minute)
+		r := w.poll(time.Minute)
 		if want := []int{0, 1, 1, 2}[i]; len(r.Transitions) != want {
 			t.Fatalf("look %d: got %+v, want %d", i, r.Transitions, want)
 		}
 	}
-	list := w.look(time.Minute).Transitions
+	list := w.poll(time.Minute).Transitions
 	if lost := list[1]; lost.From != up || lost.To != "up, with a problem" || lost.Level != Pending || !strings.Contains(lost.Text, "bridge") || !lost.Time.Equal(w.now.Add(-3*time.Minute)) {
 		t.Errorf("lost: got %+v", lost)
 	}
@@ -347,17 +346,17 @@ func TestWhatIsWrongWithAServiceThatIsUpIsAChange(t *testing.T) {
 	}
 }
 
-func TestTransitionsAreNewsOnly(t *testing.T) {
+func TestTransitionsAreChangesOnly(t *testing.T) {
 	w := begin(poll.Status{Target: "irc_rpc", Kind: "irc_rpc"}, engine)
 	w.text["docker"] = containerText{}.lines("irc")
-	if got := w.look(0).Transitions; len(got) > 0 {
+	if got := w.poll(0).Transitions; len(got) > 0 {
 		t.Errorf("the start is news: %+v", got)
 	}
 	s := w.status("irc_rpc")
 	s.Up, s.Reason, s.Since = false, failure.Timeout, w.now.Add(time.Minute)
 	w.text["docker"] = containerText{restarts: 1}.lines("irc")
-	r := w.look(time.Minute)
-	w.look(time.Minute)
+	r := w.poll(time.Minute)
+	w.poll(time.Minute)
 	if len(r.Transitions) != 2 {
 		t.Fatalf("got %+v", r.Transitions)
 	}
@@ -375,12 +374,12 @@ func TestTransitionsAreNewsOnly(t *testing.T) {
 	}
 }
 
-func TestWatchersAreToldOfNewsAtOnceAndOfAgesSeldom(t *testing.T) {
+func TestWatchersReceiveNewsAtOnceAndAgesRarely(t *testing.T) {
 	w := begin(poll.Status{Target: "irc_rpc", Kind: "irc_rpc"})
-	first := w.look(0)
-	told, next := w.Watch()
-	if told != first {
-		t.Fatal("the first report is not told")
+	first := w.poll(0)
+	published, next := w.Watch()
+	if published != first {
+		t.Fatal("the first report is not published")
 	}
 	newer := func() bool {
 		select {
@@ -391,26 +390,26 @@ func TestWatchersAreToldOfNewsAtOnceAndOfAgesSeldom(t *testing.T) {
 			return false
 		}
 	}
-	w.look(9 * time.Second)
+	w.poll(9 * time.Second)
 	if newer() {
-		t.Error("ages alone are told after nine seconds")
+		t.Error("ages alone are published after nine seconds")
 	}
 	if w.Report().Revision != 2 {
 		t.Errorf("revision: got %d, want 2", w.Report().Revision)
 	}
-	w.look(time.Second)
+	w.poll(time.Second)
 	if !newer() {
-		t.Error("nothing is told after ten seconds")
+		t.Error("nothing is published after ten seconds")
 	}
 	s := w.status("irc_rpc")
 	s.Up, s.Reason = false, failure.Timeout
-	w.look(time.Millisecond)
+	w.poll(time.Millisecond)
 	if !newer() {
-		t.Error("a failure is not told at once")
+		t.Error("a failure is not published at once")
 	}
 }
 
-func TestRecorderLooksWhenItIsWokenAndWhenNobodyWakesIt(t *testing.T) {
+func TestRecorderRenewsWhenWokenAndByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		in := begin(poll.Status{Target: "irc_rpc", Kind: "irc_rpc"}).in
 		alive := make(chan error, 1)
@@ -423,7 +422,7 @@ func TestRecorderLooksWhenItIsWokenAndWhenNobodyWakesIt(t *testing.T) {
 		})
 		done := make(chan struct{})
 		go func() { defer close(done); r.Run(t.Context()) }()
-		r.Report() // somebody looks
+		r.Report() // there is a viewer
 		r.Wake()
 		r.Wake()
 		synctest.Wait()
@@ -434,7 +433,7 @@ func TestRecorderLooksWhenItIsWokenAndWhenNobodyWakesIt(t *testing.T) {
 			t.Fatal(err)
 		}
 		alive <- errors.New("the poll loop has stood still for 31s")
-		time.Sleep(lookAgain)
+		time.Sleep(maxAge)
 		synctest.Wait()
 		if got := r.Report(); got.Level != Critical || got.Stale == "" || got.Version != "1.2.3" {
 			t.Errorf("got %+v", got)
@@ -442,7 +441,7 @@ func TestRecorderLooksWhenItIsWokenAndWhenNobodyWakesIt(t *testing.T) {
 	})
 }
 
-func TestNobodySeesAReportThatWasNotRenewedWhileNobodyLooked(t *testing.T) {
+func TestFirstViewerNeverSeesIdleReport(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := begin(poll.Status{Target: "irc_rpc", Kind: "irc_rpc"})
 		var in atomic.Pointer[Input]
@@ -452,11 +451,11 @@ func TestNobodySeesAReportThatWasNotRenewedWhileNobodyLooked(t *testing.T) {
 		first := made()
 		go r.Run(t.Context())
 
-		time.Sleep(restAgain - time.Second)
-		r.Wake() // a page without news, as the heartbeat makes it
+		time.Sleep(maxIdleAge - time.Second)
+		r.Wake() // a snapshot without news, such as the heartbeat publishes
 		synctest.Wait()
 		if got := made(); !got.Equal(first) {
-			t.Errorf("a report was made after %s, with nobody to see it and nothing to tell", got.Sub(first))
+			t.Errorf("a report was made after %s, without a viewer and without news", got.Sub(first))
 		}
 		read := w.in
 		read.Snapshot = &poll.Snapshot{Statuses: slices.Clone(w.in.Snapshot.Statuses)}
@@ -466,7 +465,7 @@ func TestNobodySeesAReportThatWasNotRenewedWhileNobodyLooked(t *testing.T) {
 		r.Wake()
 		synctest.Wait()
 		if got := made(); !got.Equal(time.Now()) {
-			t.Errorf("a reading is not remembered: the last report is %s old", time.Since(got))
+			t.Errorf("a probe is not recorded: the last report is %s old", time.Since(got))
 		}
 		if got := len(r.current.Load().report.Transitions); got != 1 {
 			t.Errorf("got %d transitions, want that the service has gone down", got)
@@ -474,32 +473,32 @@ func TestNobodySeesAReportThatWasNotRenewedWhileNobodyLooked(t *testing.T) {
 
 		stale := read
 		stale.Alive = errors.New("the poll loop has stood still for 31s")
-		time.Sleep(2 * lookAgain)
+		time.Sleep(2 * maxAge)
 		synctest.Wait()
 		in.Store(&stale)
 		if got := r.Report(); got.Stale == "" || !got.Made.Equal(time.Now()) {
-			t.Errorf("who looks first sees a report that is %s old: %q", time.Since(got.Made), got.Stale)
+			t.Errorf("the first viewer sees a report that is %s old: %q", time.Since(got.Made), got.Stale)
 		}
-		time.Sleep(lookAgain)
+		time.Sleep(maxAge)
 		synctest.Wait()
-		told, superseded := r.Watch()
-		time.Sleep(tellAgain + lookAgain)
+		published, superseded := r.Watch()
+		time.Sleep(notifyEvery + maxAge)
 		synctest.Wait()
 		select {
 		case <-superseded:
 		default:
-			t.Errorf("a watcher was told of nothing since %s ago", time.Since(told.Made))
+			t.Errorf("a watcher has received nothing for %s", time.Since(published.Made))
 		}
-		time.Sleep(2 * attention)
+		time.Sleep(2 * viewerTimeout)
 		synctest.Wait()
-		if age := time.Since(made()); age > restAgain+lookAgain {
-			t.Errorf("what lasts is not noticed: the last report is %s old", age)
+		if age := time.Since(made()); age > maxIdleAge+maxAge {
+			t.Errorf("the history has a gap: the last report is %s old", age)
 		}
 	})
 }
 
-// TestNamesOfAnEngineAreShownPrintable has names that forge a line, turn the direction of writing, and never end.
-func TestNamesOfAnEngineAreShownPrintable(t *testing.T) {
+// The names forge a line, reverse the writing direction, and are too long.
+func TestUntrustedNamesBecomePrintable(t *testing.T) {
 	w := begin(engine)
 	for _, name := range []string{"a\x1b[2J\x1b[31m", `b\nDOWN`, "c\u202egnp\u2066\u200b", "d\xff", strings.Repeat("e", 10_000)} {
 		w.text["docker"] += fmt.Sprintf("chatstack_container_state{container=\"%[1]s\",docker_host=\"%[1]s\",state=\"exited\"} 1\n"+
@@ -507,8 +506,8 @@ func TestNamesOfAnEngineAreShownPrintable(t *testing.T) {
 			"chatstack_container_expected{container=\"%[1]s\",docker_host=\"%[1]s\"} 1\n"+
 			"chatstack_container_dependency{container=\"%[1]s\",docker_host=\"%[1]s\",depends_on=\"%[1]s\"} 1\n", name)
 	}
-	w.look(0)
-	report := w.look(10 * time.Minute)
+	w.poll(0)
+	report := w.poll(10 * time.Minute)
 	if len(report.Containers) != 5 {
 		t.Errorf("%d containers, want 5", len(report.Containers))
 	}
@@ -520,16 +519,16 @@ func TestNamesOfAnEngineAreShownPrintable(t *testing.T) {
 	if err := json.Unmarshal(raw, &all); err != nil {
 		t.Fatal(err)
 	}
-	var look func(any)
-	look = func(v any) {
+	var check func(any)
+	check = func(v any) {
 		switch v := v.(type) {
 		case map[string]any:
 			for _, inner := range v {
-				look(inner)
+				check(inner)
 			}
 		case []any:
 			for _, inner := range v {
-				look(inner)
+				check(inner)
 			}
 		case string:
 			if strings.ContainsFunc(v, func(r rune) bool { return !unicode.IsPrint(r) }) || len(v) > 5000 {
@@ -537,11 +536,11 @@ func TestNamesOfAnEngineAreShownPrintable(t *testing.T) {
 			}
 		}
 	}
-	look(all)
+	check(all)
 }
 
-// TestFirstViewerSeesThePresentSnapshot has a problem become critical by time alone, without a reading, while nobody looks.
-func TestFirstViewerSeesThePresentSnapshot(t *testing.T) {
+// A problem becomes critical by time alone, without a new probe and without a viewer.
+func TestFirstViewerSeesPresentSnapshot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := begin(poll.Status{Target: "irc_rpc", Kind: "irc_rpc"})
 		var in atomic.Pointer[Input]
@@ -561,14 +560,14 @@ func TestFirstViewerSeesThePresentSnapshot(t *testing.T) {
 	})
 }
 
-func TestFamiliesAreReadAgainOnlyWhenTheyChange(t *testing.T) {
+func TestFamiliesAreParsedOnlyWhenChanged(t *testing.T) {
 	f := &families{}
 	given := familiesOf("chatstack_irc_users 3\n")
 	f.renew(given, isWanted)
 	first := f.of("chatstack_irc_users")
 	f.renew(slices.Clone(given), isWanted)
 	if again := f.of("chatstack_irc_users"); &again[0] != &first[0] {
-		t.Error("the same lines are read twice")
+		t.Error("the same lines are parsed twice")
 	}
 	f.renew(familiesOf("chatstack_irc_users 4\n"), isWanted)
 	if got := f.of("chatstack_irc_users"); len(got) != 1 || got[0].Value != 4 {
@@ -580,7 +579,7 @@ func TestFamiliesAreReadAgainOnlyWhenTheyChange(t *testing.T) {
 	}
 }
 
-func TestLastIsWhatCameLast(t *testing.T) {
+func TestLastIsTheNewestValue(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	s := newSeries("CPU", "ratio", most, now)
 	for i, v := range []float64{1, 9, 2} {

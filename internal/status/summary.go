@@ -9,13 +9,13 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 )
 
-// beginning is when a problem began, or at least when it was seen first.
+// beginning is when a problem began, or when it was first seen, if it began earlier.
 type beginning struct {
 	at      time.Time
 	atLeast bool
 }
 
-// summary answers in a sentence whether the stack is all right, and tells when what it says first began.
+// summary says in one sentence how the stack is, and when its first part began.
 func summary(r *Report) (text string, began beginning) {
 	if r.Stale != "" {
 		return "Polling has stalled: " + r.Stale + ".", beginning{}
@@ -24,46 +24,46 @@ func summary(r *Report) (text string, began beginning) {
 		return "Nothing is watched: no target is configured.", beginning{}
 	}
 	var parts []part
-	failing, wait, wrong := []string{}, 0, 0
-	var down, other part // the worst of them, and the oldest of those
+	failing, unchecked, impaired := []string{}, 0, 0
+	var down, other part
 	for i := range r.Services {
 		switch s := &r.Services[i]; {
 		case s.State == waiting:
-			wait++
+			unchecked++
 		case s.State == "down" && s.Level > Maintenance:
 			failing = append(failing, s.Name)
-			down.take(s.Level, beginning{s.ProblemSince, s.ProblemSinceAtLeast})
+			down.add(s.Level, beginning{s.ProblemSince, s.ProblemSinceAtLeast})
 		case s.Level > Unknown:
-			wrong++
-			other.take(s.Level, beginning{s.ProblemSince, s.ProblemSinceAtLeast})
+			impaired++
+			other.add(s.Level, beginning{s.ProblemSince, s.ProblemSinceAtLeast})
 		}
 	}
 	if len(failing) > 0 {
 		down.text = failingText(failing, len(r.Services))
 		parts = append(parts, down)
 	}
-	if wrong > 0 {
-		other.text = having(wrong, "service")
+	if impaired > 0 {
+		other.text = haveProblems(impaired, "service")
 		parts = append(parts, other)
 	}
 	parts = append(parts, containersSummary(r.Containers)...)
 	if len(parts) == 0 {
 		for i := range r.Thresholds {
 			if t := &r.Thresholds[i]; t.Level > Unknown {
-				parts = append(parts, part{t.Level, "the threshold of " + t.Alert + " is passed", beginning{at: t.Since}})
+				parts = append(parts, part{t.Level, "the threshold of " + t.Alert + " is exceeded", beginning{at: t.Since}})
 			}
 		}
 	}
-	if wait > 0 {
-		parts = append(parts, part{level: Unknown, text: count(wait, "service") + " not checked yet"})
+	if unchecked > 0 {
+		parts = append(parts, part{level: Unknown, text: count(unchecked, "service") + " not checked yet"})
 	}
 	if r.ConfigError != "" {
 		parts = append(parts, part{level: Warning, text: "the configuration file has errors and is not used"})
 	}
 	if len(parts) == 0 {
-		return calmText(r), beginning{}
+		return operationalText(r), beginning{}
 	}
-	// What makes the verdict comes first.
+	// The part that determines the verdict comes first.
 	slices.SortStableFunc(parts, func(a, b part) int { return int(b.level - a.level) })
 	texts := make([]string, len(parts))
 	for i := range parts {
@@ -72,7 +72,7 @@ func summary(r *Report) (text string, began beginning) {
 	return strings.Join(texts, "; ") + ".", parts[0].began
 }
 
-// failingText names the services that are down, the worst of them where there are many.
+// failingText names the services that are down; of many, only the worst.
 func failingText(names []string, all int) string {
 	switch n := len(names); {
 	case n == 1:
@@ -84,7 +84,7 @@ func failingText(names []string, all int) string {
 	}
 }
 
-func calmText(r *Report) string {
+func operationalText(r *Report) string {
 	text := "All systems operational: " + count(len(r.Services), "service")
 	if n := len(r.Containers); n > 0 {
 		text += " and " + count(n, "container")
@@ -92,29 +92,29 @@ func calmText(r *Report) string {
 	return text + "."
 }
 
-// having says how many things have a problem.
-func having(n int, thing string) string {
+// haveProblems says how many things have a problem.
+func haveProblems(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing + " has a problem"
 	}
 	return count(n, thing) + " have problems"
 }
 
-// part is a part of a summary, how bad what it tells of is, and when the oldest of what is so bad began.
+// part is a part of a summary, with the worst level of its problems and the earliest beginning of those at that level.
 type part struct {
 	level Level
 	text  string
 	began beginning
 }
 
-// take adds something to what a part tells of.
-func (p *part) take(level Level, began beginning) {
+// add adds a problem to a part.
+func (p *part) add(level Level, began beginning) {
 	if level > p.level || level == p.level && !began.at.IsZero() && (p.began.at.IsZero() || began.at.Before(p.began.at)) {
 		p.level, p.began = level, began
 	}
 }
 
-// containersSummary tells of the containers with which something is wrong.
+// containersSummary returns the parts about containers.
 func containersSummary(list []Container) (parts []part) {
 	wrong, unknown := 0, 0
 	var worst part
@@ -127,13 +127,13 @@ func containersSummary(list []Container) (parts []part) {
 					worst.text = "container " + c.Name + " has a problem"
 				}
 			}
-			worst.take(c.Level, beginning{c.ProblemSince, c.ProblemSinceAtLeast})
+			worst.add(c.Level, beginning{c.ProblemSince, c.ProblemSinceAtLeast})
 		case c.Level == Unknown:
 			unknown++
 		}
 	}
 	if wrong > 1 {
-		worst.text = having(wrong, "container")
+		worst.text = haveProblems(wrong, "container")
 	}
 	if wrong > 0 {
 		parts = append(parts, worst)
@@ -144,7 +144,7 @@ func containersSummary(list []Container) (parts []part) {
 	return parts
 }
 
-// differsFrom reports whether watchers must hear of this report at once: more than ages and numbers is different.
+// differsFrom reports whether watchers must receive this report at once: more than ages and numbers has changed.
 func (r *Report) differsFrom(before *Report) bool {
 	return r.Level != before.Level || r.Summary != before.Summary || r.ConfigError != before.ConfigError || r.Stale != before.Stale ||
 		!slices.Equal(r.Maintenance, before.Maintenance) || !slices.Equal(r.NotConfigured, before.NotConfigured) ||

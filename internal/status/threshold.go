@@ -9,20 +9,20 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 )
 
-// row is a threshold of the operators' table.
+// row is a row of the table of thresholds.
 type row struct {
 	alert, unit       string
 	warning, critical float64
-	oneLevel          bool // there is no warning
+	oneLevel          bool // only critical
 	below             bool
-	lasting           bool // it is about how long a problem lasts
-	// of chooses the containers that the row is about, all if nil.
-	of func(s health.Subject) bool
-	// calm is said if nothing is wrong or nothing is known.
-	calm string
+	duration          bool // its value is how long a problem has lasted
+	// includes selects the containers that the row is about; nil selects all.
+	includes func(s health.Subject) bool
+	// emptyText is the text without any value.
+	emptyText string
 }
 
-// worst is what a row tells of: of those with the worst problem, the one whose value is next to the limit, or beyond it.
+// worst is the subject that a row shows: the worst problem's, and of several, the one nearest to the limit or farthest beyond it.
 type worst struct {
 	name    string
 	value   *float64
@@ -30,8 +30,8 @@ type worst struct {
 	problem *health.Problem
 }
 
-// take has w be another one that is worse.
-func (w *worst) take(o worst, below bool) {
+// replaceIfWorse sets w to o if o is worse.
+func (w *worst) replaceIfWorse(o worst, below bool) {
 	better := func() bool {
 		switch {
 		case w.value == nil || o.value == nil:
@@ -46,28 +46,28 @@ func (w *worst) take(o worst, below bool) {
 	}
 }
 
-// worst finds what the row tells of. What something else explains is not counted where it is about how long that lasts.
+// worst finds the subject that the row shows. Rows about durations ignore excused problems.
 func (r *row) worst(j *judged) (w worst) {
 	add := func(s health.Subject, value *float64) {
-		if r.of != nil && !r.of(s) {
+		if r.includes != nil && !r.includes(s) {
 			return
 		}
 		o := worst{name: s.Name, value: value}
-		for _, i := range j.of[s] {
+		for _, i := range j.bySubject[s] {
 			if p := &j.problems[i].Problem; p.Alert == r.alert {
 				o.level, o.problem = levelOf(p), p
 			}
 		}
-		w.take(o, r.below)
+		w.replaceIfWorse(o, r.below)
 	}
 	for i := range j.problems {
 		p := &j.problems[i].Problem
 		_, measured := j.value(p)
 		switch {
 		case p.Alert != r.alert:
-		case r.lasting && !p.Excuse.Holds():
+		case r.duration && !p.Excuse.Holds():
 			add(p.Subject, new(math.Trunc(p.Lasted.Seconds())))
-		case !r.lasting && !measured && r.alert != health.AlertContainerRestarts:
+		case !r.duration && !measured && r.alert != health.AlertContainerRestarts:
 			add(p.Subject, nil)
 		}
 	}
@@ -86,14 +86,14 @@ func (r *row) worst(j *judged) (w worst) {
 	return w
 }
 
-// threshold makes the row of the operators' table.
+// threshold returns the row with its present value.
 func (r *row) threshold(j *judged) Threshold {
 	w := r.worst(j)
-	t := Threshold{Alert: r.alert, Unit: r.unit, Critical: &r.critical, Below: r.below, Level: Unknown, Text: r.calm, Subject: w.name, Present: w.value}
+	t := Threshold{Alert: r.alert, Unit: r.unit, Critical: &r.critical, Below: r.below, Level: Unknown, Text: r.emptyText, Subject: w.name, Present: w.value}
 	if !r.oneLevel {
 		t.Warning = &r.warning
 	}
-	if w.name == "" && (r.lasting || r.alert == health.AlertContainerRestarts) {
+	if w.name == "" && (r.duration || r.alert == health.AlertContainerRestarts) {
 		t.Present = new(0.0)
 	}
 	if t.Present != nil {
@@ -111,7 +111,7 @@ func (r *row) threshold(j *judged) Threshold {
 	limit, why := r.critical, ""
 	if w.problem != nil && neverUp(w.problem) {
 		why = ", since it was never seen up"
-	} else if !r.oneLevel && t.Level < Warning && (r.warning > 0 || !r.lasting) {
+	} else if !r.oneLevel && t.Level < Warning && (r.warning > 0 || !r.duration) {
 		limit = r.warning
 	}
 	distance := limit - *t.Present
@@ -120,26 +120,26 @@ func (r *row) threshold(j *judged) Threshold {
 	}
 	t.Distance = &distance
 	switch {
-	case t.Pending && r.lasting:
-		t.Text = fmt.Sprintf("%s, no alert yet; it counts after %s%s", valueText(*t.Present, r.unit), valueText(limit, r.unit), why)
+	case t.Pending && r.duration:
+		t.Text = fmt.Sprintf("%s, no alert yet; it alerts after %s%s", valueText(*t.Present, r.unit), valueText(limit, r.unit), why)
 	case t.Pending:
 		t.Text = fmt.Sprintf("%s, over the limit for %s; no alert yet", valueText(*t.Present, r.unit), ago(w.problem.Lasted))
 	case w.name != "" && r.alert != health.AlertContainerRestarts:
 		t.Text = r.text(&t)
 	case w.name != "":
-		t.Text = times(*t.Present) + " within " + r.calm
+		t.Text = times(*t.Present) + " within " + r.emptyText
 	case r.alert == health.AlertContainerRestarts:
-		t.Text = "none within " + r.calm
+		t.Text = "none within " + r.emptyText
 	}
 	return t
 }
 
-// text tells the value and the distance.
+// text returns the value and its distance from the next threshold.
 func (r *row) text(t *Threshold) string {
 	text := valueText(*t.Present, r.unit)
 	switch {
 	case r.below && *t.Present < 0:
-		return "ended " + valueText(-*t.Present, r.unit) + " ago"
+		return "expired " + valueText(-*t.Present, r.unit) + " ago"
 	case r.below:
 		text += " left"
 	}
@@ -157,11 +157,11 @@ func (r *row) text(t *Threshold) string {
 }
 
 const (
-	noEngine     = "no Docker Engine is configured, so nobody watches containers"
-	engineSilent = "no Docker Engine answers, so nothing is known of containers"
+	noEngine     = "no Docker Engine is configured, so containers are not watched"
+	engineSilent = "no Docker Engine answers, so the containers' state is unknown"
 )
 
-// thresholds are the operators' table with its present values.
+// thresholds returns the table of thresholds with its present values.
 func thresholds(in *Input, containers []Container, all *fleet, j *judged, targets []observed) []Threshold {
 	a := in.Alerts
 	xmpp := map[health.Subject]bool{}
@@ -172,38 +172,38 @@ func thresholds(in *Input, containers []Container, all *fleet, j *judged, target
 	}
 	seconds := func(d config.Duration) float64 { return d.Std().Seconds() }
 	rows := []row{
-		{alert: health.AlertContainerUnhealthy, unit: "seconds", critical: seconds(a.ContainerUnhealthy.Critical.After), lasting: true, calm: "no container is unhealthy"},
+		{alert: health.AlertContainerUnhealthy, unit: "seconds", critical: seconds(a.ContainerUnhealthy.Critical.After), duration: true, emptyText: "no container is unhealthy"},
 		{
 			alert: health.AlertAuthFailureRate, unit: "per_minute", warning: float64(a.XMPPAuthFailureRate.Warning.Over), critical: float64(a.XMPPAuthFailureRate.Critical.Over),
-			calm: whyNoLogins(j, targets),
+			emptyText: whyNoLogins(j, targets),
 		},
 		{
-			alert: health.AlertCertificateExpiry, unit: "seconds", below: true, calm: "no certificate is known",
+			alert: health.AlertCertificateExpiry, unit: "seconds", below: true, emptyText: "no certificate is known",
 			warning: seconds(a.TLSCertificateExpiry.Warning.Under), critical: seconds(a.TLSCertificateExpiry.Critical.Under),
 		},
 		{
-			alert: health.AlertVolumeUsage, unit: "ratio", calm: "no volume is configured or can be read",
+			alert: health.AlertVolumeUsage, unit: "ratio", emptyText: "no volume is configured or can be read",
 			warning: float64(a.DataVolumeUsage.Warning.Over) / 100, critical: float64(a.DataVolumeUsage.Critical.Over) / 100,
 		},
 		{
-			alert: health.AlertContainerRestarts, calm: ago(a.ContainerRestarts.Window.Std()),
+			alert: health.AlertContainerRestarts, emptyText: ago(a.ContainerRestarts.Window.Std()),
 			warning: float64(a.ContainerRestarts.Warning.Over), critical: float64(a.ContainerRestarts.Critical.Over),
 		},
 		{
-			alert: health.AlertContainerMemory, unit: "bytes", of: func(s health.Subject) bool { return xmpp[s] }, calm: "no memory of a container with the role xmpp is known",
+			alert: health.AlertContainerMemory, unit: "bytes", includes: func(s health.Subject) bool { return xmpp[s] }, emptyText: "the memory of a container with the role xmpp is unknown",
 			warning: float64(a.ContainerMemory.Warning.Over), critical: float64(a.ContainerMemory.Critical.Over),
 		},
 		{
 			alert: health.AlertContainerMemory, unit: "bytes", oneLevel: true, critical: float64(a.ContainerMemory.Critical.Over),
-			of: func(s health.Subject) bool { return !xmpp[s] }, calm: "no container's memory is known",
+			includes: func(s health.Subject) bool { return !xmpp[s] }, emptyText: "no container's memory is known",
 		},
 		{
 			alert: health.AlertContainerDown, unit: "seconds", warning: seconds(a.ContainerDown.Warning.For), critical: seconds(a.ContainerDown.Critical.For),
-			lasting: true, calm: "every container that should run does",
+			duration: true, emptyText: "every container that should run is running",
 		},
 		{
 			alert: health.AlertTargetDown, unit: "seconds", warning: seconds(a.TargetDown.Warning.For), critical: seconds(a.TargetDown.Critical.For),
-			lasting: true, calm: "no target is down of itself",
+			duration: true, emptyText: "no target is down without an excuse",
 		},
 	}
 	list := make([]Threshold, len(rows))
@@ -222,16 +222,16 @@ func thresholds(in *Input, containers []Container, all *fleet, j *judged, target
 
 var containerRows = []string{health.AlertContainerUnhealthy, health.AlertContainerRestarts, health.AlertContainerMemory, health.AlertContainerDown}
 
-// whyNoLogins says why the rate of failed logins is not known.
+// whyNoLogins says why the rate of failed logins is unknown.
 func whyNoLogins(j *judged, targets []observed) string {
 	i := slices.IndexFunc(targets, func(t observed) bool { return t.Kind == "xmpp_metrics" })
 	switch {
 	case i < 0:
-		return "no xmpp_metrics target is configured, so nobody counts failed logins"
+		return "no xmpp_metrics target is configured, so failed logins are not counted"
 	case !targets[i].Known || !targets[i].Up:
-		return targets[i].Target + " is not up, so nothing is known of failed logins"
+		return targets[i].Target + " is not up, so failed logins are not counted"
 	case slices.ContainsFunc(j.problems, func(p Problem) bool { return p.Alert == health.AlertAuthSourceMissing }):
-		return "the XMPP server has no source of failed logins; the README names those that there are"
+		return "nothing counts the XMPP server's failed logins: load the module from deploy/prosody, or set auth_failure_log"
 	}
-	return "two readings are needed to know a rate"
+	return "a rate needs two probes"
 }

@@ -6,21 +6,21 @@ import (
 )
 
 const (
-	// maxTransitions bounds how many changes of state are remembered, maxOfSubject how many of them one service or container
-	// may have: what fails again and again must not push out what broke first.
+	// maxTransitions limits all transitions, maxOfSubject the transitions per service or container: a flapping one must not push
+	// out what broke first.
 	maxTransitions, maxOfSubject = 100, 10
-	// foldWithin is how soon after the last time a change must come again to be told in one line with it.
+	// foldWithin is how soon a transition must repeat to be counted in the same line.
 	foldWithin = time.Hour
 )
 
-// changes are the last changes of state.
-type changes struct {
-	list []Transition // newest first, by the last time of each
-	left int          // how many older ones have been dropped
+// transitions are the last transitions.
+type transitions struct {
+	list    []Transition // newest first, by Until
+	dropped int
 }
 
-// note adds a change, or counts it to the one that was the same.
-func (c *changes) note(t Transition) {
+// add adds a transition, or counts it as a repetition of an equal one.
+func (c *transitions) add(t Transition) {
 	t.Count = max(t.Count, 1)
 	t.Until = t.Time
 	same := func(o Transition) bool { return o.Kind == t.Kind && o.Name == t.Name && o.DockerHost == t.DockerHost }
@@ -39,10 +39,10 @@ func (c *changes) note(t Transition) {
 	}
 	if of > maxOfSubject {
 		c.list = slices.Delete(c.list, oldest, oldest+1)
-		c.left++
+		c.dropped++
 	}
 	if n := len(c.list) - maxTransitions; n > 0 {
 		c.list = c.list[:maxTransitions]
-		c.left += n
+		c.dropped += n
 	}
 }

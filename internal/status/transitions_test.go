@@ -9,13 +9,13 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
 )
 
-func TestCrashLoopDoesNotPushOutWhatBrokeFirst(t *testing.T) {
+func TestCrashLoopKeepsOlderTransitions(t *testing.T) {
 	w := begin(engine, poll.Status{Target: "irc_rpc", Kind: "irc_rpc"})
 	w.text["docker"] = containerText{}.lines("irc-services")
-	w.look(0)
+	w.poll(0)
 	s := w.status("irc_rpc")
 	s.Up, s.Reason, s.Since = false, failure.Timeout, w.now
-	w.look(0)
+	w.poll(0)
 	began := w.now.Add(3 * time.Second)
 	for n := range 300 {
 		state := "restarting"
@@ -23,7 +23,7 @@ func TestCrashLoopDoesNotPushOutWhatBrokeFirst(t *testing.T) {
 			state = "running"
 		}
 		w.text["docker"] = containerText{state: state, restarts: float64(1 + n/2)}.lines("irc-services")
-		w.look(3 * time.Second)
+		w.poll(3 * time.Second)
 	}
 	r := w.Report()
 	if n := len(r.Transitions); n > 5 {
@@ -46,30 +46,30 @@ func TestCrashLoopDoesNotPushOutWhatBrokeFirst(t *testing.T) {
 	}
 }
 
-func TestOneSubjectHasSoManyChangesAtMost(t *testing.T) {
-	c := changes{}
+func TestTransitionsPerSubjectAreLimited(t *testing.T) {
+	c := transitions{}
 	start := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	c.note(Transition{Time: start, Kind: "service", Name: "irc_rpc", To: "down"})
+	c.add(Transition{Time: start, Kind: "service", Name: "irc_rpc", To: "down"})
 	for i := range 50 {
-		c.note(Transition{Time: start.Add(time.Duration(i) * 2 * time.Hour), Kind: "container", Name: "nightly", To: "restarted"})
+		c.add(Transition{Time: start.Add(time.Duration(i) * 2 * time.Hour), Kind: "container", Name: "nightly", To: "restarted"})
 	}
-	if len(c.list) != 1+maxOfSubject || c.left != 50-maxOfSubject || c.list[maxOfSubject].Name != "irc_rpc" {
-		t.Errorf("got %d lines, %d left out: %+v", len(c.list), c.left, c.list)
+	if len(c.list) != 1+maxOfSubject || c.dropped != 50-maxOfSubject || c.list[maxOfSubject].Name != "irc_rpc" {
+		t.Errorf("got %d lines, %d left out: %+v", len(c.list), c.dropped, c.list)
 	}
 	for i := range 200 {
-		c.note(Transition{Time: start, Kind: "service", Name: fmt.Sprint(i), To: "down"})
+		c.add(Transition{Time: start, Kind: "service", Name: fmt.Sprint(i), To: "down"})
 	}
-	if len(c.list) != maxTransitions || c.left != 50+1+200-maxTransitions {
-		t.Errorf("got %d lines, %d left out", len(c.list), c.left)
+	if len(c.list) != maxTransitions || c.dropped != 50+1+200-maxTransitions {
+		t.Errorf("got %d lines, %d left out", len(c.list), c.dropped)
 	}
 }
 
-func TestWhatComesAgainLaterIsALineOfItsOwn(t *testing.T) {
-	c := changes{}
+func TestLateRepetitionIsASeparateLine(t *testing.T) {
+	c := transitions{}
 	start := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	for _, later := range []time.Duration{0, 59 * time.Minute, 118 * time.Minute, 200 * time.Minute} {
-		c.note(Transition{Time: start.Add(later), Kind: "service", Name: "irc_rpc", To: "down"})
-		c.note(Transition{Time: start.Add(later), Kind: "container", Name: "irc_rpc", To: "down"})
+		c.add(Transition{Time: start.Add(later), Kind: "service", Name: "irc_rpc", To: "down"})
+		c.add(Transition{Time: start.Add(later), Kind: "container", Name: "irc_rpc", To: "down"})
 	}
 	if len(c.list) != 4 || c.list[2].Count != 3 || c.list[0].Count != 1 || !c.list[2].Time.Equal(start) || !c.list[2].Until.Equal(start.Add(118*time.Minute)) {
 		t.Errorf("got %+v", c.list)

@@ -13,13 +13,13 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
 )
 
-// failLogins has so many logins fail a minute at a target for a while, read every 30 s.
+// failLogins lets perMinute logins fail at a target for a while, with a poll every 30 s.
 func (w *world) failLogins(target string, total *float64, perMinute float64, minutes int) *Report {
 	var r *Report
 	for range 2 * minutes {
 		*total += perMinute / 2
 		w.text[target] = fmt.Sprintf("xmpp_c2s_auth_failure_total{host=\"a\"} %g\n", *total)
-		r = w.look(30 * time.Second)
+		r = w.poll(30 * time.Second)
 	}
 	return r
 }
@@ -33,12 +33,12 @@ func TestWorstOfSeveralServersCounts(t *testing.T) {
 	}
 }
 
-func TestNothingIsKnownWhilePollingStandsStill(t *testing.T) {
+func TestStalledPollingMakesEverythingUnknown(t *testing.T) {
 	w := begin(engine, poll.Status{Target: "irc_rpc", Kind: "irc_rpc"})
 	w.contain(named{"irc", containerText{health: "healthy"}})
-	w.look(0)
+	w.poll(0)
 	w.in.Alive = errors.New("the poll loop has stood still for 31s")
-	r := w.look(time.Hour)
+	r := w.poll(time.Hour)
 	if got := r.service("irc_rpc"); got.Level != Unknown || got.State != waiting {
 		t.Errorf("service: got %s, %s", got.Level, got.State)
 	}
@@ -56,23 +56,23 @@ func TestNothingIsKnownWhilePollingStandsStill(t *testing.T) {
 	if r.Level != Critical {
 		t.Errorf("verdict: got %s, want critical", r.Level)
 	}
-	if r = begin(poll.Status{Target: "irc_rpc", Kind: "irc_rpc"}).look(0); r.Level != OK || r.threshold("XMPPAuthFailureRate").Level != Unknown {
+	if r = begin(poll.Status{Target: "irc_rpc", Kind: "irc_rpc"}).poll(0); r.Level != OK || r.threshold("XMPPAuthFailureRate").Level != Unknown {
 		t.Errorf("what nobody measures: got %s, and the whole is %s", r.threshold("XMPPAuthFailureRate").Level, r.Level)
 	}
 }
 
-func TestProblemIsToldOnce(t *testing.T) {
+func TestProblemIsShownOnce(t *testing.T) {
 	w := begin(engine)
 	for restarts := range 6 {
 		w.contain(named{"irc", containerText{state: "restarting", restarts: float64(restarts)}})
-		w.look(time.Second)
+		w.poll(time.Second)
 	}
-	if got := w.look(time.Second).container("irc").Text; strings.Count(got, "restarted 5 times") != 1 {
+	if got := w.poll(time.Second).container("irc").Text; strings.Count(got, "restarted 5 times") != 1 {
 		t.Errorf("got %q", got)
 	}
 }
 
-func TestHistoryKeepsNoNumberBeyondItsRange(t *testing.T) {
+func TestHistoryIgnoresNumbersBeyondItsRange(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	s := newSeries("sessions", "", last, now)
 	s.add(now, 1e39)

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// clock is a moment for people who plan.
+// clock formats a time with its date.
 func clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 MST") }
 
-// soon is a moment to come, not earlier than it is: without the date where it cannot be mistaken.
-func soon(now, t time.Time) string {
+// clockUntil formats a future time, rounded up to minutes; without the date if it is within 12 hours.
+func clockUntil(now, t time.Time) string {
 	t = t.UTC().Add(time.Minute - 1).Truncate(time.Minute)
 	if t.Sub(now) > 12*time.Hour {
 		return clock(t)
@@ -19,7 +19,7 @@ func soon(now, t time.Time) string {
 	return t.Format("15:04 MST")
 }
 
-// ago is a duration in the two largest units that are not zero: 3 d 4 h, 5 min, 12 s.
+// ago formats a duration with at most two units: 3 d 4 h, 5 min, 12 s.
 func ago(d time.Duration) string {
 	d = max(d, 0).Truncate(time.Second)
 	units := []struct {
@@ -32,8 +32,8 @@ func ago(d time.Duration) string {
 		}
 		text := fmt.Sprintf("%d %s", d/u.length, u.name)
 		if i+1 < len(units) {
-			if rest := d % u.length / units[i+1].length; rest > 0 {
-				text += fmt.Sprintf(" %d %s", rest, units[i+1].name)
+			if second := d % u.length / units[i+1].length; second > 0 {
+				text += fmt.Sprintf(" %d %s", second, units[i+1].name)
 			}
 		}
 		return text
@@ -41,7 +41,7 @@ func ago(d time.Duration) string {
 	return ""
 }
 
-// count is a number of things in words: 1 service, 2 services.
+// count formats a number and a noun: 1 service, 2 services.
 func count(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing
@@ -56,12 +56,12 @@ func times(n float64) string {
 	return fmt.Sprintf("%.0f times", n)
 }
 
-// newValue is a number with its text.
+// newValue returns a number with its text.
 func newValue(name string, v float64, unit string) Value {
 	return Value{Name: name, Value: v, Unit: unit, Text: valueText(v, unit)}
 }
 
-// valueText is a number with its unit, rounded for people.
+// valueText formats a number with its unit, rounded for people.
 func valueText(v float64, unit string) string {
 	switch unit {
 	case "seconds":
@@ -81,7 +81,7 @@ func valueText(v float64, unit string) string {
 	case "ratio":
 		return fmt.Sprintf("%.0f %%", v*100)
 	case "per_minute":
-		return number(v) + " a minute"
+		return number(v) + " per minute"
 	default:
 		return number(v)
 	}
@@ -94,7 +94,7 @@ func number(v float64) string {
 	return strconv.FormatFloat(v, 'f', 1, 64)
 }
 
-// bytesText is a number of bytes in decimal units, as the thresholds are.
+// bytesText formats a number of bytes in decimal units, as thresholds are.
 func bytesText(v float64) string {
 	for _, u := range []struct {
 		name string

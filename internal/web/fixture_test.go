@@ -95,7 +95,7 @@ func healthyReport() *status.Report {
 		service := status.Service{
 			Name: s.name, Kind: s.kind, Level: status.OK, State: "up", Since: ago(53 * time.Hour),
 			LastReading: status.LastReading{LastAttempt: ago(4 * time.Second), LastSuccess: ago(4 * time.Second), Duration: 0.0123},
-			Finding:     status.Finding{Text: "answers as it should"}, Charts: []string{"ratio:answers", "seconds:" + s.name + " takes"},
+			Finding:     status.Finding{Text: "its last probe succeeded"}, Charts: []string{"ratio:answers", "seconds:" + s.name + " takes"},
 		}
 		for v := range strings.SplitSeq(s.values, " ") {
 			// What has no "=" goes on with the word before.
@@ -122,7 +122,7 @@ func healthyReport() *status.Report {
 		{Alert: "TargetDown", Present: ptr(0), Warning: ptr(120), Critical: ptr(300), Unit: "seconds"},
 	}
 	r.Transitions = []status.Transition{
-		{Time: ago(53 * time.Hour), Kind: "service", Name: "irc_rpc", From: "down", To: "up", Level: status.OK, Text: "answers as it should"},
+		{Time: ago(53 * time.Hour), Kind: "service", Name: "irc_rpc", From: "down", To: "up", Level: status.OK, Text: "its last probe succeeded"},
 		{Time: ago(53*time.Hour + 4*time.Minute), Kind: "service", Name: "irc_rpc", From: "up", To: "down", Level: status.Warning, Text: "nothing listens there"},
 	}
 	return r
@@ -147,7 +147,7 @@ func faultyReport(faults int) *status.Report {
 	}
 	texts := []string{
 		"nothing listens there: the service is stopped, still starting, or the port or socket path is wrong",
-		"no whole answer within the deadline: the service hangs, is overloaded, or a firewall drops packets",
+		"no complete answer within the deadline: the service hangs or is overloaded, or a firewall drops packets",
 		"the TLS handshake failed: a certificate that is expired, for another name or by an unknown authority, or no TLS on that port",
 		"401, the credentials are missing or wrong",
 	}
@@ -187,10 +187,10 @@ func maintenanceReport() *status.Report {
 	r := faultyReport(1)
 	r.ConfigError = "exporter.yaml:12: targets[3]: unknown key\nexporter.yaml:19: poll.interval\nwhat is wrong there tell the log and chatstack_exporter check-config"
 	r.Services[0].Error = "get https://" + strings.Repeat("very-long-host-name-", 30) + ".example:5281/status: " + strings.Repeat("x509 certificate signed by unknown authority ", 12)
-	r.Thresholds[1].Level, r.Thresholds[1].Pending, r.Thresholds[1].Text = status.OK, true, "17 /min, over the threshold for 2 min; it counts after 5 min"
+	r.Thresholds[1].Level, r.Thresholds[1].Pending, r.Thresholds[1].Text = status.OK, true, "17 /min, over the threshold for 2 min; it alerts after 5 min"
 	c := &r.Containers[0]
 	c.Level, c.State, c.Health, c.ProblemSince, c.Values = status.Pending, "exited", "none", ago(time.Minute), nil
-	c.Text = "does not run: exited with exit code 1; no alert: it needs chat-irc-1, which is not available"
+	c.Text = "is not running: exited with exit code 1; no alert: it needs chat-irc-1, which is not available"
 	s := &r.Services[1]
 	s.Level, s.State, s.Maintenance, s.Since = status.Maintenance, "down", "until 22:00 UTC: upgrade to 13.1", ago(time.Hour)
 	s.Text = "nothing listens there"

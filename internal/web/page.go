@@ -331,7 +331,7 @@ func (p *pages) addCharts(r *row, names []string) {
 func (v *view) problems() {
 	told, alerts := map[string]bool{}, v.alerts()
 	for i := range v.Report.Problems {
-		if p := &v.Report.Problems[i]; p.OfAll() { // above the single ones
+		if p := &v.Report.Problems[i]; p.ExporterWide() { // above the single ones
 			v.Problems = append(v.Problems, problem{entry: entry{
 				ID: "problem:exporter:" + p.Alert, Kind: p.Kind, Name: "Most targets", Text: p.Text, Hint: p.Hint, Level: p.Level(), AtLeast: p.AtLeast, Since: p.Since, view: v,
 			}, Alert: p.Alert})

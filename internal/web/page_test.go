@@ -328,7 +328,7 @@ func TestThresholdsTellTheirDistance(t *testing.T) {
 }
 
 func TestPassedThresholdThatWaitsIsNoGoodNews(t *testing.T) {
-	const text = "17 /min, over the threshold for 2 min; it counts after 5 min"
+	const text = "17 /min, over the threshold for 2 min; it alerts after 5 min"
 	over := status.Threshold{Alert: "XMPPAuthFailureRate", Present: ptr(17), Warning: ptr(10), Critical: ptr(50), Unit: "per_minute", Text: text}
 	rowOf := func(change func(*status.Threshold)) string {
 		row := over
@@ -397,10 +397,10 @@ func TestPageSays(t *testing.T) {
 		"that it is loaded anew without script": {
 			healthyReport(), healthy, []string{`<noscript><meta http-equiv="refresh" content="30"></noscript>`, "anew every 30 seconds", `href="api/v1/openapi.yaml"`},
 		},
-		"where the readings are": {
+		"where the probes are": {
 			faultyReport(1), func(r *status.Report) {
-				r.Services[0].Hint = "Read the service's own log; what was asked and what came back is at /debug/targets/irc_rpc"
-			}, []string{`came back is at <a href="debug/targets/irc_rpc">debug/targets/irc_rpc</a></p>`},
+				r.Services[0].Hint = "Read the service's log; the last probes are at /debug/targets/irc_rpc"
+			}, []string{`the last probes are at <a href="debug/targets/irc_rpc">debug/targets/irc_rpc</a></p>`},
 		},
 		"once that a change came again": {
 			healthyReport(), func(r *status.Report) {

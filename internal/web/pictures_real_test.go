@@ -131,7 +131,7 @@ func TestRealBrowserTakesPictures(t *testing.T) {
 	e := startExporter(t)
 	until(t, "everything is all right, and rates are known", func() bool {
 		page := e.get(t, "")
-		return strings.Contains(page, `data-level="ok"`) && !strings.Contains(page, "two readings are needed")
+		return strings.Contains(page, `data-level="ok"`) && !strings.Contains(page, "a rate needs two probes")
 	})
 	take(t, browser, "healthy", look{width: 1280, height: 860}, picture(t, e))
 	for service, fault := range map[string]string{"irc_services": "stopped", "proxy": "other_certificate", "irc_rpc": "wrong_credentials", "docker": "unhealthy"} {
