@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -80,6 +81,30 @@ func TestShippedFileExplainsEverythingAndSetsNothing(t *testing.T) {
 	}
 	for _, missing := range missingKeys(file.Alerts, reflect.TypeFor[config.Alerts](), "alerts") {
 		t.Errorf("the shipped file does not explain %s", missing)
+	}
+}
+
+// minimalExample is the first block of commented YAML in exporter.yaml.
+var minimalExample = regexp.MustCompile(`(?m)^#   targets:\n(?:#   .*\n)+`)
+
+func TestMinimalExampleIsValid(t *testing.T) {
+	content, err := os.ReadFile("../../exporter.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	example := strings.ReplaceAll("\n"+string(minimalExample.Find(content)), "\n#   ", "\n")
+	if lines := strings.Count(example, "\n") - 1; lines > 16 {
+		t.Errorf("the example has %d lines, want about 15", lines)
+	}
+	cfg, err := config.Load(config.Source{
+		File: "exporter.yaml", Content: []byte(example), Kinds: collectors.ConfigKinds(), WithoutSecrets: true,
+		Lookup: func(string) (string, bool) { return "", false },
+	})
+	if err != nil {
+		t.Fatalf("%v\n%s", err, example)
+	}
+	if len(cfg.Targets) != 5 || len(cfg.Doubts) > 0 {
+		t.Errorf("%d targets, warnings %v; want 5 targets without warnings", len(cfg.Targets), cfg.Doubts)
 	}
 }
 
