@@ -22,18 +22,18 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 )
 
-// AuthFailureLog says where failed logins can be counted from a container's log, for an XMPP server that counts none.
-// The zero AuthFailureLog counts nothing.
+// AuthFailureLog configures counting failed logins in a container's log, for an XMPP server that does not count them. The
+// zero AuthFailureLog counts nothing.
 type AuthFailureLog struct {
-	// Container is the name of the XMPP server's container; nothing is read where it is empty.
+	// Container is the name of the XMPP server's container; "" switches counting off.
 	Container string `yaml:"container"`
 	// DockerHost is its engine, unix:// or tcp:// without TLS.
 	DockerHost string `yaml:"docker_host"`
-	// Pattern is the regular expression that a line about a failed login matches.
+	// Pattern is a regular expression that matches lines about failed logins.
 	Pattern string `yaml:"pattern"`
 }
 
-// defaultFailurePattern is what the community's mod_log_auth writes, for logins of clients and by HTTP or OAuth2 alike.
+// defaultFailurePattern is what the community's mod_log_auth writes for failed logins of clients and over HTTP or OAuth2.
 const defaultFailurePattern = "Failed authentication attempt"
 
 func newAuthFailureLog() AuthFailureLog {
@@ -57,20 +57,19 @@ func (s *AuthFailureLog) check(r *config.Report) {
 
 var authFailuresDesc = prometheus.NewDesc(authFailures, "Failed client logins.", nil, nil)
 
-// loginLog counts the lines of a container's log that tell of a failed login. It begins at the end of the log as it is
-// at the first reading, so that the count starts at 0 and misses what fails while the exporter is restarted. No line is
-// kept.
+// loginLog counts the lines about failed logins in a container's log. It starts at the log's end, so the count starts at 0
+// and misses what fails while the exporter restarts. It keeps no line.
 type loginLog struct {
 	container string
 	pattern   *regexp.Regexp
 	engine    *api.Client
-	// begun is set once last is known: the engine's stamp of the last line that was seen, zero for an empty log.
+	// begun is set once last is known: the engine's timestamp of the last line read, zero for an empty log.
 	begun    bool
 	last     time.Time
 	failures float64
 }
 
-// newLoginLog returns nil where no container is named. The settings must have been found free of faults.
+// newLoginLog returns nil without a container. The settings must be valid.
 func newLoginLog(s AuthFailureLog, d Deps) (*loginLog, error) {
 	if s.Container == "" {
 		return nil, nil //nolint:nilnil // there is none
@@ -89,11 +88,11 @@ func newLoginLog(s AuthFailureLog, d Deps) (*loginLog, error) {
 	}, nil
 }
 
-// logTimeout bounds the reading of a log, whose failure must not be the target's.
+// logTimeout is short so that a hanging log does not fail the whole probe.
 const logTimeout = 3 * time.Second
 
-// read reads what the log has gained since the last reading. After an error, what was read before it is counted, and
-// the next reading goes on there.
+// read counts the lines that are new since the last call. After an error, the lines before it count, and the next call
+// continues there.
 func (l *loginLog) read(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, logTimeout)
 	defer cancel()
@@ -109,8 +108,8 @@ func (l *loginLog) read(ctx context.Context) error {
 	case inspected == nil || inspected.Config == nil:
 		return failure.Errorf(failure.NotFound, "read log of container %s: there is no such container", l.container)
 	}
-	anew := l.begun && ahead(l.last, described.Date)
-	if anew {
+	clockWentBack := l.begun && ahead(l.last, described.Date)
+	if clockWentBack {
 		l.begun, l.last = false, time.Time{}
 	}
 	options := container.LogsOptions{ShowStdout: true, ShowStderr: true, Timestamps: true}
@@ -125,7 +124,7 @@ func (l *loginLog) read(ctx context.Context) error {
 		counted = l.count(log, inspected.Config.Tty, described.Date)
 		return counted
 	})
-	if errors.Is(counted, errClockWentBack) || err == nil && anew {
+	if errors.Is(counted, errClockWentBack) || err == nil && clockWentBack {
 		return errClockWentBack
 	}
 	return err
@@ -133,18 +132,17 @@ func (l *loginLog) read(ctx context.Context) error {
 
 var errClockWentBack = errors.New("the engine's clock went back before the last counted line; counting continues at the end of the log, and the lines in between are not counted")
 
-// clockSlack is how much later than the engine's Date, which is cut to the second, a line can be written that is read
-// with it.
+// clockSlack is how much later than the engine's Date, which is rounded down to the second, a line in the same answer can be.
 const clockSlack = logTimeout + 2*time.Second
 
-// ahead reports whether a line's stamp lies ahead of the engine's clock, which must have gone back since: newer lines
-// have older stamps. Where the clock is not known, none does.
+// ahead reports whether a line's timestamp is ahead of the engine's clock, which then must have gone back. It is false if
+// the clock is unknown.
 func ahead(stamp, now time.Time) bool {
 	return !now.IsZero() && stamp.After(now.Add(clockSlack))
 }
 
-// count counts the lines of a log that are newer than the last one: those with later stamps, after it if it is there. A
-// terminal's log is bare; the other kind says before each piece which of two streams it is from. Now is the engine's clock.
+// count counts the matching lines after the last counted one. The log of a terminal is plain text; other logs are a
+// multiplex of two streams. now is the engine's clock.
 func (l *loginLog) count(log io.Reader, terminal bool, now time.Time) error {
 	before, counts := l.last, l.begun
 	last, failures := before, 0
@@ -155,7 +153,7 @@ func (l *loginLog) count(log io.Reader, terminal bool, now time.Time) error {
 		case !ok || err != nil || at.Before(before):
 			return
 		case at.Equal(before):
-			// What stands before it was seen, even with a later stamp: the clock went back between them.
+			// Lines before it were counted, even with a later timestamp: the clock went back between them.
 			last, failures = before, 0
 			return
 		case at.After(last):
@@ -180,8 +178,8 @@ func (l *loginLog) count(log io.Reader, terminal bool, now time.Time) error {
 	return err
 }
 
-// demultiplex hands on the pieces of a log that is of two streams. Before each piece stand the stream's number and, in four
-// bytes, the length, which memory is never taken for: the client library's own function believes it, up to 4 GiB.
+// demultiplex splits a log into its two streams. Each piece begins with the stream's number and a length in four bytes.
+// Unlike the client library's function, it does not allocate memory by that length, which can be 4 GiB.
 func demultiplex(log io.Reader, out, other io.Writer) error {
 	in := bufio.NewReader(log)
 	for {
@@ -217,11 +215,10 @@ func demultiplex(log io.Reader, out, other io.Writer) error {
 	}
 }
 
-// maxLineBytes is how much of one line is looked at.
+// maxLineBytes is how much of one line is matched.
 const maxLineBytes = 8 << 10
 
-// lineWriter hands on the lines of what is written to it, without their ends, and each to its first maxLineBytes. What
-// has no end is no line yet.
+// lineWriter calls line for each complete line written to it, without its end and cut to maxLineBytes.
 type lineWriter struct {
 	line func([]byte)
 	kept []byte
@@ -241,14 +238,13 @@ func (w *lineWriter) Write(p []byte) (int, error) {
 	}
 }
 
-// tell adds the count to b, and reports whether there is one. That a log cannot be read is a note.
-func (l *loginLog) tell(ctx context.Context, b *Batch) bool {
+// report adds the count to b, or a note why there is none. It returns whether there is one.
+func (l *loginLog) report(ctx context.Context, b *Batch) bool {
 	err := l.read(ctx)
 	if err != nil {
 		b.Note("failed logins cannot be counted from the log: " + err.Error())
 	}
-	// A log that has gained too much at once is read in several readings, and counted as far as it was. Where even its
-	// last line is too much, the count has not begun.
+	// A log that grew too much for one probe is counted over several. If even its last line is too long, counting has not begun.
 	if err != nil && (failure.ReasonOf(err) != failure.TooLarge || !l.begun) {
 		return false
 	}

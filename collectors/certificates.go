@@ -21,8 +21,8 @@ var (
 		[]string{"endpoint"}, nil)
 )
 
-// certificateMetrics returns what is known of the certificate of a target's server. Without a name, its metrics would be those of
-// any target, so there are none.
+// certificateMetrics returns the metrics of a server's certificate. A target without a name has none, because nothing would
+// identify them.
 func certificateMetrics(target string, c *exchange.Certificate) []prometheus.Metric {
 	if target == "" {
 		return nil

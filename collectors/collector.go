@@ -1,5 +1,4 @@
-// Package collectors asks the services of a chat stack how they are: one file per service, one entry per kind in the
-// table of kinds.
+// Package collectors probes the services of a chat stack: one file per service, one entry per kind in the table of kinds.
 package collectors
 
 import (
@@ -21,21 +20,21 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/openmetrics"
 )
 
-// Collector asks one target how it is.
+// Collector probes one target.
 type Collector interface {
-	// Collect makes one reading and writes what it learnt to b. It returns when ctx is done at the latest; one that
-	// does not is abandoned, and what it still writes is thrown away. A nil error means that the target is up. With an
-	// error, failure.ReasonOf tells why, and of b only what was kept with Keep remains. It is never called twice at once.
+	// Collect probes the target once and writes the results to b. It must return when ctx is done; otherwise the caller
+	// abandons it and discards its results. A nil error means that the target is up. After an error, whose reason is
+	// failure.ReasonOf, only what KeepGauge and KeepCondition added remains. Calls never overlap.
 	Collect(ctx context.Context, b *Batch) error
 }
 
-// Kind is a sort of target: what its block in exporter.yaml may hold, and how a collector is made of it.
+// Kind is a kind of target: the settings of its block in exporter.yaml, and how to make a collector of them.
 type Kind struct {
 	config.Kind
-	// Reasons are those for which a target of the kind fails. Their counters are on the page from the start. Not among them are
-	// faults of the exporter itself: panic and internal.
+	// Reasons are why probes of the kind can fail. Their counters are served from the start. Errors of the exporter itself,
+	// panic and internal, are not listed.
 	Reasons []failure.Reason
-	// New makes a collector of settings that this kind's Defaults made and that were found valid. It connects to nothing.
+	// New makes a collector of valid settings, which this kind's Defaults made. It opens no connection.
 	New func(config.Settings, Deps) (Collector, error)
 }
 
@@ -48,71 +47,70 @@ type Deps struct {
 	State State
 	// UserAgent is sent with every HTTP request.
 	UserAgent string
-	// ModuleStatus says that a target of kind xmpp_status tells the states of the XMPP server's modules, so that no other
-	// target does.
+	// ModuleStatus is true if a target of kind xmpp_status serves the states of the XMPP server's modules, so that no other
+	// target has to.
 	ModuleStatus bool
-	// Containers are the containers that targets name as theirs, so that somebody wants them to exist.
+	// Containers are the containers that targets run in, which are therefore expected to exist.
 	Containers []string
-	// MountInfo is the file that tells in which container the exporter runs: /proc/self/mountinfo, or "" for none.
+	// MountInfo is the file that shows in which container the exporter runs: /proc/self/mountinfo, or "" for none.
 	MountInfo string
-	// Once says that a single reading will be made and nobody follows, so that a reading finds out by itself what would
-	// be learnt beside it.
+	// Once means that the target is probed only once, without Follow, so that the probe must do Follow's work, too.
 	Once bool
 }
 
-// http returns a client for a target with these settings. Answers may be as long as limits.body.
+// http returns a client for a target with these settings. limits.body bounds its answers.
 func (d *Deps) http(s config.HTTP) exchange.HTTP {
 	return exchange.HTTP{Settings: s, Limit: int64(d.Limits.Body), UserAgent: d.UserAgent}
 }
 
 // State keeps a small value over restarts of the exporter. Without a state file it keeps it in memory.
 type State interface {
-	// Load fills v, a pointer, with the value kept last, or leaves it as it is where there is none.
+	// Load fills v, a pointer, with the last saved value. Without one, it leaves v unchanged.
 	Load(v any) error
-	// Save keeps v. When it returns nil, v is on the disk.
+	// Save saves v. When it returns nil, v is on disk.
 	Save(v any) error
 }
 
-// Batch is what one reading learnt. It belongs to the collector until Collect returns.
+// Batch holds the results of one probe. It belongs to the collector until Collect returns.
 type Batch struct {
-	// Target is the name of the target. Whoever makes the Batch sets it.
+	// Target is the name of the target, set by the creator of the Batch.
 	Target string
 	exchange.Record
-	// Engine is what a Follower of a container engine knows, for the judgement; nil for other targets.
+	// Engine holds the facts about a Docker Engine for internal/health; nil for other targets.
 	Engine *health.Engine
-	// Impairments are the parts of a target that do not work although it is up, each in a few words.
+	// Impairments are the parts of a target that do not work although it is up, in a few words each.
 	Impairments []string
 
 	metrics exposition.Samples
 	kept    []prometheus.Metric
-	// conditions are true if the reading succeeds, keptConditions always.
+	// conditions hold only if the probe succeeds, keptConditions always.
 	conditions, keptConditions []health.Condition
 	families                   []exposition.Family
 	dropped                    Drops
 }
 
-// Gauge adds a gauge that is true if the reading succeeds.
+// Gauge adds a gauge that is served only if the probe succeeds.
 func (b *Batch) Gauge(desc *prometheus.Desc, value float64, labels ...string) {
 	b.metrics.Add(desc, prometheus.GaugeValue, value, labels...)
 }
 
-// Counter adds a counter that is true if the reading succeeds.
+// Counter adds a counter that is served only if the probe succeeds.
 func (b *Batch) Counter(desc *prometheus.Desc, value float64, labels ...string) {
 	b.metrics.Add(desc, prometheus.CounterValue, value, labels...)
 }
 
-// KeepGauge adds a gauge that this very reading found out and that is true even if the reading fails.
+// KeepGauge adds a gauge that is served even if the probe fails.
 func (b *Batch) KeepGauge(desc *prometheus.Desc, value float64, labels ...string) {
 	b.kept = append(b.kept, newMetric(desc, prometheus.GaugeValue, value, labels))
 }
 
-// Families adds families of another exposition, which count if the reading succeeds.
+// Families adds families of a target's own metrics, which are served only if the probe succeeds.
 func (b *Batch) Families(families ...exposition.Family) {
 	b.families = append(b.families, families...)
 }
 
-// Drop counts series of another exposition that were left out. Whoever adds Families tells every reason, those of which
-// there were none with 0, since what is lost later is counted with them.
+// Drop counts dropped series of a target's own metrics. Callers of Families must call it for every reason, with 0 if there
+// are none, because series that are lost later add to these counts.
 func (b *Batch) Drop(reason openmetrics.Reason, series int) {
 	if b.dropped == nil {
 		b.dropped = Drops{}
@@ -123,17 +121,17 @@ func (b *Batch) Drop(reason openmetrics.Reason, series int) {
 // Impair adds a part of the target that does not work although it is up, such as "server.list is refused". A note says why.
 func (b *Batch) Impair(part string) { b.Impairments = append(b.Impairments, part) }
 
-// Condition tells whether something holds that an alert of its own is about, if the reading succeeds.
+// Condition adds whether the condition of an alert holds. It counts only if the probe succeeds.
 func (b *Batch) Condition(alert, of string, holds bool) {
 	b.conditions = append(b.conditions, health.Condition{Alert: alert, Of: of, Holds: holds})
 }
 
-// KeepCondition does so even if the reading fails.
+// KeepCondition does so even if the probe fails.
 func (b *Batch) KeepCondition(alert, of string, holds bool) {
 	b.keptConditions = append(b.keptConditions, health.Condition{Alert: alert, Of: of, Holds: holds})
 }
 
-// Conditions returns those that are known. err is how the reading ended.
+// Conditions returns all conditions after a success, the kept ones after a failure. err is the result of the probe.
 func (b *Batch) Conditions(err error) []health.Condition {
 	list := slices.Clone(b.keptConditions)
 	if err == nil {
@@ -154,7 +152,7 @@ func (b *Batch) Conditions(err error) []health.Condition {
 	if !first.IsZero() {
 		list = append(list, health.Condition{Alert: health.AlertCertificateExpiry, Ends: first})
 	}
-	if c.Verified != nil { // a certificate that is pinned need not verify: then the reading does not fail
+	if c.Verified != nil { // a pinned certificate need not verify: then the probe does not fail
 		refused := !*c.Verified && err != nil && failure.ReasonOf(err) == failure.TLS && c.Leaf.After(time.Now())
 		list = append(list, health.Condition{Alert: health.AlertChainInvalid, Holds: refused})
 	}
@@ -164,18 +162,18 @@ func (b *Batch) Conditions(err error) []health.Condition {
 	return list
 }
 
-// countsOf are the values of a family by their labels.
+// countsOf returns the values of a family by their labels.
 func countsOf(f *exposition.Family) map[string]float64 {
 	counts := map[string]float64{}
 	for line := range exposition.Lines(f.Text) {
-		if line.Value >= 0 && line.Value <= 1<<53 { // else it counts nothing
+		if line.Value >= 0 && line.Value <= 1<<53 { // else it is not a count
 			counts[fmt.Sprint(line.Labels)] = line.Value
 		}
 	}
 	return counts
 }
 
-// Metrics returns the metrics that hold: all of them after a success, those kept after a failure.
+// Metrics returns all metrics after a success, the kept ones after a failure.
 func (b *Batch) Metrics(success bool) []prometheus.Metric {
 	always := slices.Concat(b.kept, certificateMetrics(b.Target, &b.Certificate))
 	if !success {
@@ -184,7 +182,7 @@ func (b *Batch) Metrics(success bool) []prometheus.Metric {
 	return b.metrics.AppendTo(always)
 }
 
-// Foreign returns the families of other expositions that hold: none after a failure.
+// Foreign returns the families of the target's own metrics; none after a failure.
 func (b *Batch) Foreign(success bool) []exposition.Family {
 	if !success {
 		return nil
@@ -192,8 +190,7 @@ func (b *Batch) Foreign(success bool) []exposition.Family {
 	return b.families
 }
 
-// Dropped returns how many series of other expositions were left out, by reason: nil after a failure, and where Drop was
-// not called.
+// Dropped returns the number of dropped series by reason; nil after a failure, or if Drop was not called.
 func (b *Batch) Dropped(success bool) Drops {
 	if !success {
 		return nil
@@ -205,10 +202,10 @@ var upstreamDroppedSeriesDesc = prometheus.NewDesc("chatstack_upstream_dropped_s
 	"Series of the target's own metrics that were dropped: duplicates or names already in use (clash), over a limit (limit), or malformed.",
 	[]string{"target", "reason"}, nil)
 
-// Drops counts the series of a target's own page that were left out, by reason. It is nil for a target without one.
+// Drops counts the dropped series of a target's own metrics by reason. It is nil for a target without metrics of its own.
 type Drops map[openmetrics.Reason]int
 
-// Metrics tells what was dropped, and among the clashes those series that were lost beside other targets' later.
+// Metrics returns the counts as metrics. lost is how many series were dropped later because of other targets' families.
 func (d Drops) Metrics(target string, lost int) []prometheus.Metric {
 	metrics := make([]prometheus.Metric, 0, len(d))
 	for reason, n := range d {
@@ -220,7 +217,7 @@ func (d Drops) Metrics(target string, lost int) []prometheus.Metric {
 	return metrics
 }
 
-// newMetric never fails: a metric that cannot be made fails the encoding of its batch.
+// newMetric never fails. An invalid metric fails when its batch is encoded.
 func newMetric(desc *prometheus.Desc, kind prometheus.ValueType, value float64, labels []string) prometheus.Metric {
 	return exposition.NewSample(desc, kind, value, labels...)
 }
@@ -233,45 +230,45 @@ func boolValue(b bool) float64 {
 	return 0
 }
 
-// Retrier is implemented by a collector whose target is read again sooner after a failure, so that a passing fault is
-// over in seconds. Each of these readings counts by itself: a retry hides no outage.
+// Retrier is implemented by a collector whose target is retried soon after a failure, so that a brief error is over in
+// seconds. Each retry is a probe of its own: it hides no outage.
 type Retrier interface {
-	// Backoff returns a fresh policy for one outage. When it says backoff.Stop, the target waits for its schedule again.
+	// Backoff returns a new policy for one outage. After backoff.Stop, the target waits for its schedule.
 	Backoff() backoff.BackOff
 }
 
-// Sparing is implemented by a collector whose target counts who asks, and refuses those that ask too often.
+// Sparing is implemented by a collector whose target limits how often a client may connect.
 type Sparing interface {
-	// LeastInterval is the least time between two readings, also across a reload, unless the target's own schedule is
+	// LeastInterval is the minimum time between two probes, also across a reload, unless the target's own schedule is
 	// shorter.
 	LeastInterval() time.Duration
 }
 
-// Reloader is implemented by a collector that puts something off which a reload should try again at once.
+// Reloader is implemented by a collector that postpones work which a reload should retry at once.
 type Reloader interface {
-	// Reloaded forgets what was put off, and reports whether to read the target now. It may be called during a reading.
+	// Reloaded ends all postponements and reports whether to probe the target now. It may be called during a probe.
 	Reloaded() bool
 }
 
-// Follower is implemented by a collector whose target says by itself, between readings, what has changed.
+// Follower is implemented by a collector whose target reports changes between probes.
 type Follower interface {
-	// Follow listens to the target until ctx is done, and calls changed whenever Present would write something else than
-	// before. Collect and Present may be called meanwhile.
+	// Follow listens to the target until ctx is done and calls changed whenever the output of Present changes. Collect and
+	// Present may run at the same time.
 	Follow(ctx context.Context, changed func())
-	// Present adds what holds now: what the last successful reading found, and what was learnt since. It asks nobody and
-	// does not wait. It is called as long as the last reading succeeded; Collect need not add the same.
+	// Present adds the current results: those of the last successful probe with the changes since. It sends no request and
+	// does not wait. It is called while the last probe is successful; Collect need not add the same.
 	Present(b *Batch)
 }
 
-// Forgetter is implemented by a collector that remembers containers that are gone.
+// Forgetter is implemented by a collector that remembers removed containers.
 type Forgetter interface {
-	// Forget forgets one. The error wraps one of those below.
+	// Forget forgets a container. The error wraps ErrContainerUnknown or ErrContainerNeeded.
 	Forget(container string) error
 }
 
 // Why a container cannot be forgotten.
 var (
-	// ErrContainerUnknown means that none of that name is remembered.
+	// ErrContainerUnknown means that no container of that name is remembered.
 	ErrContainerUnknown = fleet.ErrUnknown
 	// ErrContainerNeeded means that it exists, or that the configuration expects it.
 	ErrContainerNeeded = fleet.ErrNeeded

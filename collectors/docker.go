@@ -14,8 +14,8 @@ func newDocker(s *Docker, d Deps) (Collector, error) {
 		return nil, fmt.Errorf("host: %w", err)
 	}
 	c := &docker{
-		settings: s, engine: engine, log: d.Log, once: d.Once, looking: make(chan struct{}, 1), networkOwner: networkOwner(d.MountInfo),
-		follower:      follower{answered: make(chan struct{}, 1), patience: deafAfter, quiet: quietAfter, lasting: lastingStream},
+		settings: s, engine: engine, log: d.Log, once: d.Once, inspecting: make(chan struct{}, 1), networkOwner: networkOwner(d.MountInfo),
+		follower:      follower{answered: make(chan struct{}, 1), patience: maxEventDelay, quiet: maxStreamSilence, lasting: healthyStreamAge},
 		resourceMeter: resourceMeter{measuring: make(chan dockerRound, 1), readingFiles: make(chan struct{}, 1), cgroups: cgroup.Tree{Root: s.CgroupRoot, ProcRoot: s.ProcRoot}},
 		keeper:        keeper{state: d.State},
 		fleet:         fleet.New(s.rules(d.Containers)), unsure: true, hangs: fleet.NewHangs(),
@@ -24,10 +24,10 @@ func newDocker(s *Docker, d Deps) (Collector, error) {
 	return c, nil
 }
 
-// Collect implements Collector. What it finds is told by Present.
+// Collect implements Collector. Present adds its results.
 func (c *docker) Collect(ctx context.Context, b *Batch) (err error) {
 	defer func() {
-		if err != nil { // what was measured before is old by the time that the engine answers again
+		if err != nil { // old measurements are stale when the engine answers again
 			c.locked(func() { c.resources, c.failed = nil, c.rounds })
 		}
 	}()
@@ -63,6 +63,6 @@ func (c *docker) Collect(ctx context.Context, b *Batch) (err error) {
 			}
 		}
 	}
-	c.tell(b, listed)
+	c.addNotes(b, listed)
 	return nil
 }

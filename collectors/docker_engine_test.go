@@ -390,7 +390,7 @@ func told(action events.Action, id, name string) events.Message {
 }
 
 // take gives the collector events, as its stream does.
-func (w *watch) take(batch ...events.Message) { w.docker.take(w.t.Context(), batch, func() {}) }
+func (w *watch) take(batch ...events.Message) { w.docker.applyEvents(w.t.Context(), batch, func() {}) }
 
 // log returns what the collector logs at info and above.
 func (w *watch) log() *bytes.Buffer {

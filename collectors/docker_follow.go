@@ -23,16 +23,15 @@ var dockerFeatureDesc = prometheus.NewDesc("chatstack_docker_feature_available",
 	[]string{"docker_host", "feature"}, nil)
 
 const (
-	// deafAfter is how late an event may come that a list has shown to be due; tests have less patience.
-	deafAfter = 5 * time.Second
-	// quietAfter is how long a stream may say nothing before it is opened anew, in case it has died in silence.
-	quietAfter = 5 * time.Minute
-	// lastingStream is how long a stream lives that is sound, briefStreams how many in a row may live shorter before
-	// events count as not to be had.
-	lastingStream = 30 * time.Second
-	briefStreams  = 3
-	// eventsQueue is how many events may wait while containers are inspected.
-	eventsQueue = 4096
+	// maxEventDelay is how long after a list shows a change its event may come.
+	maxEventDelay = 5 * time.Second
+	// maxStreamSilence is how long a stream may be silent before it is reopened, in case the connection is dead.
+	maxStreamSilence = 5 * time.Minute
+	// A stream older than healthyStreamAge is healthy. After maxShortStreams shorter ones in a row, events count as unavailable.
+	healthyStreamAge = 30 * time.Second
+	maxShortStreams  = 3
+	// maxQueuedEvents is how many events may wait while containers are inspected.
+	maxQueuedEvents = 4096
 )
 
 var (
@@ -40,8 +39,8 @@ var (
 	errQuiet = errors.New("no event for a long time")
 )
 
-// Follow implements Follower: it listens to the engine's events, opens the stream again whenever it ends, and measures
-// resources after each reading, beside it.
+// Follow implements Follower: it listens to the engine's events, reopens the stream whenever it ends, and measures
+// resources in the background after each probe.
 func (c *docker) Follow(ctx context.Context, changed func()) {
 	present := changed
 	changed = func() { c.keepCounts(); present() }
@@ -55,7 +54,7 @@ func (c *docker) Follow(ctx context.Context, changed func()) {
 	defer func() {
 		if r := recover(); r != nil {
 			c.streamPanicked(r)
-			panic(r) // whoever has it follow contains that, and starts it again later
+			panic(r) // the caller recovers and restarts it later
 		}
 	}()
 	policy := backoff.NewExponentialBackOff()
@@ -70,7 +69,7 @@ func (c *docker) Follow(ctx context.Context, changed func()) {
 		if lasted {
 			policy.Reset()
 		}
-		c.closed(err, lasted)
+		c.markStreamEnded(err, lasted)
 		changed()
 		rest := time.NewTimer(policy.NextBackOff())
 		select {
@@ -82,20 +81,20 @@ func (c *docker) Follow(ctx context.Context, changed func()) {
 	}
 }
 
-// closed takes in that the stream has ended, or could not be opened.
-func (c *docker) closed(err error, lasted bool) {
+// markStreamEnded records that the stream has ended, or could not be opened.
+func (c *docker) markStreamEnded(err error, lasted bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	opened := c.stream.open
 	c.stream.open, c.unsure = false, true
 	c.fleet.TrustEvents()
-	if opened { // what was never opened says nothing of how long streams live
+	if opened { // a stream that never opened shows nothing about how long streams last
 		c.stream.brief++
 	}
 	if lasted {
 		c.stream.brief = 0
 	}
-	if opened && c.stream.brief < briefStreams {
+	if opened && c.stream.brief < maxShortStreams {
 		c.log.Debug("event stream closed", "err", err)
 		return
 	}
@@ -110,33 +109,33 @@ func (c *docker) streamPanicked(r any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.stream.known, c.stream.err = true, failure.Errorf(failure.Panic, "following events panicked: %v", r)
-	c.stream.brief = briefStreams
+	c.stream.brief = maxShortStreams
 }
 
-// opened takes in that the stream is open, and reports whether the engine was asked before, so that something may have
+// markStreamOpen records that the stream is open. It reports whether the engine was probed before, so that events may have
 // been missed since.
-func (c *docker) opened() (missed bool) {
+func (c *docker) markStreamOpen() (missed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.stream.open, c.stream.known, c.unsure = true, true, true
 	if c.fleet.FollowedSince.IsZero() {
 		c.fleet.FollowedSince = c.stream.last
 	}
-	if c.stream.brief < briefStreams {
-		c.sound()
+	if c.stream.brief < maxShortStreams {
+		c.markStreamHealthy()
 	}
 	return c.rounds > 0
 }
 
-// sound takes in that events can be followed. The caller holds the lock.
-func (c *docker) sound() {
+// markStreamHealthy records that events are available. The caller holds the lock.
+func (c *docker) markStreamHealthy() {
 	if c.stream.err != nil {
 		c.log.Info("engine events are available again")
 	}
 	c.stream.err = nil
 }
 
-// since is from when on events are wanted, as the API writes it: from the last one, or "" for those to come.
+// since returns the time of the last event as the API spells it, or "" to request only new events.
 func (c *docker) since() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -146,7 +145,6 @@ func (c *docker) since() string {
 	return fmt.Sprintf("%d.%09d", c.stream.last.Unix(), c.stream.last.Nanosecond())
 }
 
-// openEvents opens the stream of events.
 func (c *docker) openEvents(ctx context.Context, s *api.Session) (<-chan events.Message, <-chan error, error) {
 	opening, cancel := context.WithTimeout(ctx, api.EventsTimeout)
 	defer cancel()
@@ -156,7 +154,7 @@ func (c *docker) openEvents(ctx context.Context, s *api.Session) (<-chan events.
 	return s.Events(ctx, c.since(), fleet.EventActions)
 }
 
-// listen opens the stream once and takes in what it says until it ends.
+// listen opens the stream once and applies its events until it ends.
 func (c *docker) listen(ctx context.Context, changed func()) error {
 	s, err := c.engine.Open(1)
 	if err != nil {
@@ -171,13 +169,13 @@ func (c *docker) listen(ctx context.Context, changed func()) error {
 	if err != nil {
 		return err
 	}
-	queue := make(chan events.Message, eventsQueue)
+	queue := make(chan events.Message, maxQueuedEvents)
 	var ended error // to be read once the queue is closed
 	pump.Go(func() {
 		defer close(queue)
 		ended = c.queueEvents(ctx, messages, errs, queue)
 	})
-	if missed := c.opened(); missed {
+	if missed := c.markStreamOpen(); missed {
 		c.catchUp(ctx)
 	}
 	changed()
@@ -195,27 +193,27 @@ func (c *docker) listen(ctx context.Context, changed func()) error {
 			if !ok {
 				return s.ExplainEnd(ended)
 			}
-			c.take(ctx, append([]events.Message{e}, drained(queue)...), changed)
+			c.applyEvents(ctx, append([]events.Message{e}, drained(queue)...), changed)
 			quiet.Reset(c.quiet)
 		case <-tick.C:
 			c.save()
-			if c.deaf() {
+			if c.missesEvents() {
 				return failure.Errorf(failure.Closed, "follow events of %s: %w", c.settings.Host, errDeaf).WithHint(api.HintEvents)
 			}
 		case <-lasting.C:
 			c.locked(func() {
 				c.stream.brief = 0
-				c.sound()
+				c.markStreamHealthy()
 			})
 			changed()
 		case <-quiet.C:
-			return errQuiet // which is no fault
+			return errQuiet // not an error of the engine
 		}
 	}
 }
 
-// queueEvents moves events to the queue, which takes those that come while containers are inspected. It returns what ended the
-// stream, or nil once ctx is done.
+// queueEvents moves events to the queue, so that the stream is read while containers are inspected. It returns the error that
+// ended the stream, or nil once ctx is done.
 func (c *docker) queueEvents(ctx context.Context, messages <-chan events.Message, errs <-chan error, queue chan<- events.Message) (ended error) {
 	for {
 		select {
@@ -234,7 +232,7 @@ func (c *docker) queueEvents(ctx context.Context, messages <-chan events.Message
 	}
 }
 
-// drained takes what is in the queue, without waiting.
+// drained empties the queue without waiting.
 func drained(queue <-chan events.Message) []events.Message {
 	var batch []events.Message
 	for {
@@ -250,14 +248,14 @@ func drained(queue <-chan events.Message) []events.Message {
 	}
 }
 
-func (c *docker) deaf() bool {
+func (c *docker) missesEvents() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.fleet.MissesEvents(time.Now(), c.patience)
 }
 
-// take takes in events and has the containers inspected that they speak of.
-func (c *docker) take(ctx context.Context, batch []events.Message, changed func()) {
+// applyEvents applies events and inspects their containers.
+func (c *docker) applyEvents(ctx context.Context, batch []events.Message, changed func()) {
 	var (
 		wanted []container.Summary
 		mark   uint64
@@ -277,7 +275,7 @@ func (c *docker) take(ctx context.Context, batch []events.Message, changed func(
 		mark = c.fleet.Mark
 	})
 	if len(wanted) > 0 {
-		if err := c.look(ctx, wanted, mark); err != nil && ctx.Err() == nil {
+		if err := c.inspectNow(ctx, wanted, mark); err != nil && ctx.Err() == nil {
 			c.log.Debug("containers named in events were not inspected", "err", err)
 			c.locked(func() { c.unsure = true })
 		}
@@ -285,8 +283,8 @@ func (c *docker) take(ctx context.Context, batch []events.Message, changed func(
 	changed()
 }
 
-// look inspects containers between two readings.
-func (c *docker) look(ctx context.Context, wanted []container.Summary, mark uint64) error {
+// inspectNow inspects containers between two probes.
+func (c *docker) inspectNow(ctx context.Context, wanted []container.Summary, mark uint64) error {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	release, err := c.claim(ctx)
@@ -299,7 +297,7 @@ func (c *docker) look(ctx context.Context, wanted []container.Summary, mark uint
 		return err
 	}
 	defer s.Close()
-	// Events speak of some of the containers: that the engine stumbles over all of these is nothing yet.
+	// These are only some of the containers: the target is not down even if the engine fails for all of them.
 	found, err := c.inspectAll(ctx, s, &Batch{}, wanted, len(wanted)+1)
 	if err != nil {
 		return err
@@ -308,7 +306,7 @@ func (c *docker) look(ctx context.Context, wanted []container.Summary, mark uint
 	return nil
 }
 
-// catchUp asks for everything after events may have been lost. If that fails, the next reading does it.
+// catchUp lists all containers after events may have been lost. If that fails, the next probe does it.
 func (c *docker) catchUp(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
@@ -322,7 +320,7 @@ func (c *docker) catchUp(ctx context.Context) {
 	}
 }
 
-// tryEvents finds out whether events could be followed.
+// tryEvents checks whether events are available.
 func (c *docker) tryEvents(ctx context.Context, s *api.Session) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -351,7 +349,7 @@ func (c *docker) Present(b *Batch) {
 			if r.Status == nil {
 				continue
 			}
-			// A run that has ended uses nothing, whatever it used.
+			// A container that has stopped uses nothing.
 			if used, ok := c.resources[r.ID]; ok && r.Status.PID != 0 && used.started.Equal(r.Status.Started) {
 				writeUsage(b, &used.Usage, r.Name, host)
 				if used.HasMemory {

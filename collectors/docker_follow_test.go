@@ -95,21 +95,21 @@ func TestEngineThatIsBackIsNotSaidToBeGone(t *testing.T) {
 	w := follow(t, nil, service("irc"))
 	w.stop()
 	gone := failure.Errorf(failure.Refused, "ping %s: connect: no such file or directory", w.engine.Host()).WithHint("start the engine")
-	for range 2 * briefStreams {
-		w.docker.closed(gone, false)
+	for range 2 * maxShortStreams {
+		w.docker.markStreamEnded(gone, false)
 	}
 	b := w.read()
 	if slices.ContainsFunc(b.Notes, func(n string) bool { return strings.Contains(n, "start the engine") }) {
 		t.Errorf("notes of a reading that succeeded: %q", b.Notes)
 	}
-	w.docker.opened()
+	w.docker.markStreamOpen()
 	if w.docker.stream.err != nil {
 		t.Errorf("events are followed again, and do not count as such: %v", w.docker.stream.err)
 	}
 	// What is opened again and again does not count before it lasts.
-	for range briefStreams {
-		w.docker.closed(io.EOF, false)
-		w.docker.opened()
+	for range maxShortStreams {
+		w.docker.markStreamEnded(io.EOF, false)
+		w.docker.markStreamOpen()
 	}
 	if w.docker.stream.err == nil {
 		t.Error("streams that all end at once count as sound")
@@ -388,7 +388,7 @@ func TestPanicOfTheStreamShowsThatEventsAreNotFollowed(t *testing.T) {
 		}()
 		<-ended
 	}
-	w.docker.lasting = lastingStream
+	w.docker.lasting = healthyStreamAge
 	for range 2 { // that it is opened again does not mend it
 		following()
 		w.wantNow("after a panic", `docker_feature_available{docker_host="local",feature="events"} 0`)
@@ -467,7 +467,7 @@ func TestLogSaysWhyAStreamEnded(t *testing.T) {
 				io.WriteString(w, tt.stream) //nolint:errcheck // the client's loss
 			})
 			w := watching(t, e)
-			w.docker.engine.Limit, w.docker.lasting = 4<<10, lastingStream
+			w.docker.engine.Limit, w.docker.lasting = 4<<10, healthyStreamAge
 			lines := w.log()
 			w.read()
 			w.start()
@@ -652,13 +652,13 @@ func TestFailedLookTakesNobodyAway(t *testing.T) {
 	w.read()
 	for _, path := range []string{"/_ping", "/v1.41/containers/id-a/json"} {
 		e.on(path, engineForbids)
-		wantReason(t, w.docker.look(t.Context(), []container.Summary{{ID: "id-a"}}, w.docker.fleet.Mark), failure.Forbidden)
+		wantReason(t, w.docker.inspectNow(t.Context(), []container.Summary{{ID: "id-a"}}, w.docker.fleet.Mark), failure.Forbidden)
 		w.wantNow("after "+path, `container_state{container="a",state="running"} 1`)
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	w.docker.looking <- struct{}{} // somebody else describes containers
-	if err := w.docker.look(ended, nil, 0); !errors.Is(err, context.Canceled) {
+	w.docker.inspecting <- struct{}{} // somebody else describes containers
+	if err := w.docker.inspectNow(ended, nil, 0); !errors.Is(err, context.Canceled) {
 		t.Errorf("while somebody else looks: got %v, want %v", err, context.Canceled)
 	}
 }
@@ -690,7 +690,7 @@ func TestEventsAreFollowedSinceTheEngineWasFirstAsked(t *testing.T) {
 	d.begin(noon)
 	want := noon.Add(-time.Second)
 	for range 2 {
-		d.opened()
+		d.markStreamOpen()
 		if got := d.fleet.FollowedSince; !got.Equal(want) {
 			t.Errorf("followed since %s, want %s", got, want)
 		}

@@ -11,11 +11,10 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
-// measureRest is a pause before resources are asked for, in which the reading is put on the page: hundreds of calls at once
-// would come before that.
-const measureRest = 20 * time.Millisecond
+// measureDelay lets the results of a probe be published before hundreds of resource requests start.
+const measureDelay = 20 * time.Millisecond
 
-// round begins the next round: a reading has succeeded.
+// round begins the next round after a successful probe.
 func (c *docker) round() dockerRound {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -23,7 +22,7 @@ func (c *docker) round() dockerRound {
 	return dockerRound{c.rounds, c.fleet.Subjects(), c.stream.open}
 }
 
-// askFor has resources measured beside the readings. If that still goes on for an earlier one, the newest waits.
+// askFor requests a measurement in the background. If one is running, the newest request waits.
 func (c *docker) askFor(m dockerRound) {
 	select {
 	case <-c.measuring:
@@ -31,7 +30,7 @@ func (c *docker) askFor(m dockerRound) {
 	}
 	select {
 	case c.measuring <- m:
-	default: // a reading that was abandoned has been here in between
+	default: // an abandoned probe has sent a request in between
 	}
 }
 
@@ -41,7 +40,7 @@ func (c *docker) measureLoop(ctx context.Context, changed func()) {
 		case <-ctx.Done():
 			return
 		case m := <-c.measuring:
-			rest := time.NewTimer(measureRest)
+			rest := time.NewTimer(measureDelay)
 			select {
 			case <-ctx.Done():
 				rest.Stop()
@@ -56,16 +55,16 @@ func (c *docker) measureLoop(ctx context.Context, changed func()) {
 	}
 }
 
-// measure finds out what containers use. It is no critical path: what cannot be had is missing, and said.
+// measure measures the containers' resources. Best effort: missing values are omitted and noted.
 func (c *docker) measure(ctx context.Context, m dockerRound) {
 	if c.settings.Resources == resourcesNone {
 		return
 	}
 	used, err := c.used(ctx, m.subjects)
-	c.takeUsed(ctx, m, used, err)
+	c.recordUsage(ctx, m, used, err)
 }
 
-// used finds out what containers use, and contains what may panic in doing so.
+// used measures the containers' resources and recovers from panics.
 func (c *docker) used(ctx context.Context, subjects []usage.Subject) (used map[string]usage.Usage, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -84,15 +83,15 @@ func (c *docker) used(ctx context.Context, subjects []usage.Subject) (used map[s
 	return s.Measure(ctx, subjects, c.settings.ResourcesParallelism, c.hangsAt)
 }
 
-// takeUsed takes in what the round's containers use.
-func (c *docker) takeUsed(ctx context.Context, m dockerRound, used map[string]usage.Usage, err error) {
+// recordUsage records the resources of the round's containers.
+func (c *docker) recordUsage(ctx context.Context, m dockerRound, used map[string]usage.Usage, err error) {
 	if errors.Is(ctx.Err(), context.Canceled) && !c.once {
-		return // the exporter ends, or is configured anew
+		return // the exporter stops or reloads
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if m.round <= c.failed {
-		return // it began before an outage: the numbers are old by the time that the engine answers again
+		return // it began before an outage, so its numbers are stale
 	}
 	if changed := c.stats.err == nil != (err == nil); changed && err != nil && !c.once {
 		c.log.Warn("container resources are unavailable", "err", err, "hint", failure.HintOf(err))
@@ -107,8 +106,8 @@ func (c *docker) takeUsed(ctx context.Context, m dockerRound, used map[string]us
 	}
 }
 
-// measureCgroups reads the files of the round's containers, one round at a time. A file may hang: it gets half of the time that is
-// left, and then what containers use is not known, but all the rest is.
+// measureCgroups reads the cgroup files of the round's containers, one round at a time. Because a file may hang, it gets half
+// of the remaining time. After that the probe succeeds without resources.
 func (c *docker) measureCgroups(ctx context.Context, m dockerRound) {
 	patience, cancel := context.WithCancel(ctx)
 	if deadline, ok := ctx.Deadline(); ok {
@@ -118,13 +117,13 @@ func (c *docker) measureCgroups(ctx context.Context, m dockerRound) {
 	var (
 		used map[string]usage.Usage
 		err  error
-		done = make(chan struct{}) // closed when the two may be read
+		done = make(chan struct{}) // closed when used and err are set
 	)
 	hangs := failure.Errorf(failure.Timeout, "read cgroups in %s: a file hangs", c.settings.CgroupRoot)
 	select {
 	case c.readingFiles <- struct{}{}:
-	default: // an earlier round does
-		c.takeUsed(ctx, m, nil, hangs)
+	default: // an earlier round still reads
+		c.recordUsage(ctx, m, nil, hangs)
 		return
 	}
 	go func() {
@@ -134,13 +133,13 @@ func (c *docker) measureCgroups(ctx context.Context, m dockerRound) {
 	}()
 	select {
 	case <-done:
-		c.takeUsed(ctx, m, used, err)
+		c.recordUsage(ctx, m, used, err)
 	case <-patience.Done():
-		c.takeUsed(ctx, m, nil, hangs)
+		c.recordUsage(ctx, m, nil, hangs)
 	}
 }
 
-// hangsAt reports whether the engine hangs at a container.
+// hangsAt reports whether the engine hangs when asked about a container.
 func (c *docker) hangsAt(id string) (hangs bool) {
 	c.locked(func() { hangs = c.hangs.Has(id) })
 	return hangs

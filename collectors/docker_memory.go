@@ -9,7 +9,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/fleet"
 )
 
-// load takes in what was kept by an earlier process, or by this one before a reload.
+// load restores what an earlier process saved, or this one before a reload.
 func (c *docker) load() {
 	if c.state == nil {
 		return
@@ -25,7 +25,7 @@ func (c *docker) load() {
 	}
 }
 
-// keepCounts saves counters that have changed since they were saved last: Present shows none before.
+// keepCounts saves changed counters. Present shows only saved ones.
 func (c *docker) keepCounts() {
 	differ := false
 	c.locked(func() { differ = c.fleet.SavedCounts != nil && !maps.Equal(c.fleet.SavedCounts, c.fleet.Counts()) })
@@ -34,12 +34,12 @@ func (c *docker) keepCounts() {
 	}
 }
 
-// save keeps what must outlive the process, if it has changed.
+// save saves what must survive a restart, if it has changed.
 func (c *docker) save() {
 	if c.state == nil {
 		return
 	}
-	c.saving.Lock() // so that nothing older is kept after something newer
+	c.saving.Lock() // so that no older state overwrites a newer one
 	defer c.saving.Unlock()
 	var (
 		kept    fleet.Memory
@@ -54,7 +54,7 @@ func (c *docker) save() {
 	if !touched {
 		return
 	}
-	// A disk that cannot be written hides no restart.
+	// Present must show restarts even if the disk cannot be written.
 	defer c.locked(func() { c.fleet.SavedCounts = saved })
 	content, err := json.Marshal(kept)
 	if err != nil {

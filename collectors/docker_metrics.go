@@ -52,7 +52,7 @@ var (
 		[]string{"container", "depends_on", "docker_host"}, nil)
 )
 
-// writeReports adds what is known of containers. Host is the value of docker_host. The reports are in the order of the page.
+// writeReports adds the metrics of containers. host is the value of docker_host.
 func writeReports(b *Batch, reports []fleet.Report, host string) {
 	for i := range reports {
 		r := &reports[i]
@@ -69,7 +69,7 @@ func writeReports(b *Batch, reports []fleet.Report, host string) {
 	}
 }
 
-// containerFacts are what the judgement needs of the containers that exist or are missing.
+// containerFacts returns the facts about existing and missing containers for internal/health.
 func containerFacts(reports []fleet.Report, host string) []health.Container {
 	facts := make([]health.Container, 0, len(reports))
 	for i := range reports {
@@ -85,7 +85,6 @@ func containerFacts(reports []fleet.Report, host string) []health.Container {
 	return facts
 }
 
-// writeStatus adds the container's metrics. host is the value of docker_host.
 func writeStatus(b *Batch, s *fleet.Status, host string) {
 	for _, h := range fleet.Healths {
 		b.Gauge(containerHealthDesc, boolValue(s.Health == h), s.Name, h, host)
@@ -108,7 +107,7 @@ func writeStatus(b *Batch, s *fleet.Status, host string) {
 	b.Gauge(containerInfoDesc, 1, s.Name, s.Role, s.Project, s.Service, s.Image, host)
 }
 
-// epochSeconds is a time as Prometheus wants it, to the millisecond as its own timestamps are.
+// epochSeconds converts a time to seconds since the epoch, to the millisecond.
 func epochSeconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }
 
 var (
@@ -129,7 +128,6 @@ var (
 		[]string{"container", "docker_host"}, nil)
 )
 
-// writeUsage adds the metrics of what is known.
 func writeUsage(b *Batch, r *usage.Usage, name, host string) {
 	if r.HasMemory {
 		b.Gauge(containerMemoryDesc, float64(r.WorkingSet), name, host)

@@ -16,7 +16,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
-// review brings the fleet up to the engine's list, and returns how many containers that has.
+// review updates the fleet from the engine's list and returns the length of the list.
 func (c *docker) review(ctx context.Context, s *api.Session, b *Batch) (listed int, err error) {
 	release, err := c.claim(ctx)
 	if err != nil {
@@ -54,7 +54,7 @@ func (c *docker) review(ctx context.Context, s *api.Session, b *Batch) (listed i
 		return 0, err
 	}
 	for i := range found {
-		if found[i].Failed { // the list's words are better than none
+		if found[i].Failed { // the list's data is better than none
 			status := fleet.StatusOfSummary(&wanted[i], c.fleet.Rules)
 			found[i].Status = &status
 		}
@@ -64,7 +64,7 @@ func (c *docker) review(ctx context.Context, s *api.Session, b *Batch) (listed i
 	return listed, nil
 }
 
-// networkOwner is the id of the container whose network the exporter is on, "" if nothing tells of one.
+// networkOwner returns the id of the container whose network the exporter uses, or "" if unknown.
 func networkOwner(mountInfo string) string {
 	mounts, err := os.ReadFile(mountInfo)
 	if err != nil {
@@ -73,8 +73,8 @@ func networkOwner(mountInfo string) string {
 	return fleet.NetworkOwner(string(mounts))
 }
 
-// learnNetworks finds out once on which networks the exporter meets containers: those of the container that it runs in, if this is
-// that one's engine. Best effort: without them, no container is found by an address. The caller has claimed the descriptions.
+// learnNetworks finds the networks of the exporter's own container, once, if it runs on this engine. Best effort: without
+// them, no container is found by its address. The caller holds the claim.
 func (c *docker) learnNetworks(ctx context.Context, s *api.Session) {
 	if c.networkOwner == "" {
 		return
@@ -92,8 +92,8 @@ func (c *docker) learnNetworks(ctx context.Context, s *api.Session) {
 	c.networkOwner = ""
 }
 
-// describeNew describes those again whom nobody knows yet, since an event has overtaken their description: the engine repeats
-// the events of the last second when they are followed first. The reading would not know who has just been started.
+// describeNew inspects new containers again if an event came during their first inspection. That happens after a start,
+// because a new event stream repeats the events of the last second.
 func (c *docker) describeNew(ctx context.Context, s *api.Session, b *Batch, wanted []container.Summary, mark uint64) {
 	var again []container.Summary
 	c.locked(func() {
@@ -108,7 +108,7 @@ func (c *docker) describeNew(ctx context.Context, s *api.Session, b *Batch, want
 		return
 	}
 	found, err := c.inspectAll(ctx, s, b, again, len(again)+1)
-	if err != nil { // all others are known: the next reading finds these
+	if err != nil { // the next probe finds these
 		c.log.Debug("new containers were not inspected", "err", err)
 		c.locked(func() { c.unsure = true })
 		return
@@ -116,7 +116,7 @@ func (c *docker) describeNew(ctx context.Context, s *api.Session, b *Batch, want
 	c.describe(again, found, mark)
 }
 
-// describe takes in what inspections found, which began after the mark.
+// describe records the results of inspections that began after the mark.
 func (c *docker) describe(wanted []container.Summary, found []fleet.Inspection, mark uint64) {
 	c.locked(func() {
 		c.touched = true
@@ -136,8 +136,8 @@ func (c *docker) describe(wanted []container.Summary, found []fleet.Inspection, 
 	})
 }
 
-// tell says what a person should know.
-func (c *docker) tell(b *Batch, listed int) {
+// addNotes adds notes and impairments for people.
+func (c *docker) addNotes(b *Batch, listed int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
@@ -153,11 +153,11 @@ func (c *docker) tell(b *Batch, listed int) {
 		}
 	}
 	b.Note(fmt.Sprintf("%d of %d containers are watched", here, listed))
-	c.tellLeftOut(b)
+	c.noteLeftOut(b)
 	if !xmpp {
 		b.Note("no container has the role xmpp, so the alert rules for the XMPP server's container match none; set its role under roles")
 	}
-	// That nobody listens is disproved by the reading.
+	// A probe has just succeeded, so refused and dns are outdated.
 	if err := c.stream.err; err != nil && failure.ReasonOf(err) != failure.Refused && failure.ReasonOf(err) != failure.DNS {
 		b.Note("engine events are unavailable, so changes are seen only when polling: " + withHintText(err))
 	}
@@ -166,7 +166,7 @@ func (c *docker) tell(b *Batch, listed int) {
 	}
 }
 
-// withHintText is an error with what to do about it.
+// withHintText returns an error's text with its hint.
 func withHintText(err error) string {
 	if hint := failure.HintOf(err); hint != "" {
 		return err.Error() + "; " + hint
@@ -174,8 +174,8 @@ func withHintText(err error) string {
 	return err.Error()
 }
 
-// watched are the listed containers that may be watched. One with a temporary name may bear its lasting one a moment
-// later, so it is judged once it is inspected.
+// watched returns the listed containers that may be watched. A container with a temporary name may get its lasting name a
+// moment later, so inspection decides about it.
 func (c *docker) watched(listed []container.Summary) []container.Summary {
 	var chosen []container.Summary
 	for _, l := range listed {
@@ -186,7 +186,7 @@ func (c *docker) watched(listed []container.Summary) []container.Summary {
 	return chosen
 }
 
-// open opens a session that has agreed with the engine on a version.
+// open opens a session and negotiates the API version.
 func (c *docker) open(ctx context.Context, connections int) (*api.Session, error) {
 	s, err := c.engine.Open(connections)
 	if err == nil {
@@ -208,11 +208,10 @@ func (c *docker) negotiate(ctx context.Context, s *api.Session, b *Batch) error 
 	return nil
 }
 
-// list chooses among all containers that the engine's own filters let through, running ones and others, and tells when the
-// list was made.
+// list returns the chosen containers, running or not, and when the engine made the list.
 func (c *docker) list(ctx context.Context, s *api.Session, b *Batch) (listed []container.Summary, made fleet.Span, err error) {
 	labels := c.settings.Labels
-	// The engine wants all of the labels that it is given, so it can look for one project only.
+	// The engine requires all given labels, so it can filter for only one project.
 	if len(c.settings.Projects) == 1 {
 		labels = append(slices.Clone(labels), fleet.ComposeProject+"="+c.settings.Projects[0])
 	}
@@ -225,16 +224,16 @@ func (c *docker) list(ctx context.Context, s *api.Session, b *Batch) (listed []c
 		return nil, fleet.Span{}, err
 	}
 	if !reply.Date.IsZero() {
-		// The engine's clock is told to the second, and read when the list is ready.
+		// The engine sends its clock in whole seconds, read when the list is ready.
 		made = fleet.Span{From: reply.Date.Add(-time.Since(asked)), To: reply.Date.Add(time.Second)}
 	}
 	listed = chosen.Containers()
-	c.locked(func() { c.noteLeftOut(&chosen) })
+	c.locked(func() { c.recordLeftOut(&chosen) })
 	return listed, made, nil
 }
 
-// inspectAll inspects containers, some at once. The first failure ends it, but that the engine stumbles over one container,
-// or hangs at it, hides no other, unless it does so with all of so many.
+// inspectAll inspects containers in parallel. An engine that fails or hangs for one container does not hide the others,
+// unless it does so for all of them. Any other error ends it.
 func (c *docker) inspectAll(ctx context.Context, s *api.Session, b *Batch, listed []container.Summary, all int) ([]fleet.Inspection, error) {
 	var (
 		found    = make([]fleet.Inspection, len(listed))
@@ -277,7 +276,7 @@ func (c *docker) inspectAll(ctx context.Context, s *api.Session, b *Batch, liste
 		if d == nil {
 			return err
 		}
-		known, err := fleet.StatusOf(d, c.fleet.Rules) // descriptions themselves take too much memory to be kept
+		known, err := fleet.StatusOf(d, c.fleet.Rules) // the whole description would take too much memory
 		found[i].Status = &known
 		return err
 	})
@@ -297,10 +296,10 @@ func (c *docker) inspectAll(ctx context.Context, s *api.Session, b *Batch, liste
 	return nil, err
 }
 
-// inspectShare is the part of the time that is left which one inspection may take.
+// One inspection may take 1/inspectShare of the remaining time.
 const inspectShare = 4
 
-// inspectPatience is how long one inspection may take.
+// inspectPatience returns how long one inspection may take.
 func (c *docker) inspectPatience(ctx context.Context) time.Duration {
 	patience := c.settings.Timeout.Std() / inspectShare
 	if deadline, ok := ctx.Deadline(); ok {
@@ -309,23 +308,23 @@ func (c *docker) inspectPatience(ctx context.Context) time.Duration {
 	return patience
 }
 
-// noteLeftOut records what a list left out, and logs when it leaves out something for the first time. The caller holds the lock.
-func (c *docker) noteLeftOut(s *fleet.Selection) {
+// recordLeftOut records which containers were left out, and logs the first time. The caller holds the lock.
+func (c *docker) recordLeftOut(s *fleet.Selection) {
 	if s.Beyond > 0 && c.leftOut.beyond == 0 || s.Misnamed > 0 && c.leftOut.misnamed == 0 {
 		c.log.Warn("containers are not watched", "beyond_max_containers", s.Beyond, "with_impossible_names", s.Misnamed)
 	}
 	c.leftOut, c.fleet.Displaced = listCounts{s.Listed, s.Beyond, s.Misnamed}, s.Displaced
 }
 
-// tellLeftOut says which containers, and what of them, are not on the page. The caller holds the lock.
-func (c *docker) tellLeftOut(b *Batch) {
+// noteLeftOut adds notes about containers and labels that are left out. The caller holds the lock.
+func (c *docker) noteLeftOut(b *Batch) {
 	if c.leftOut.beyond > 0 {
 		b.Impair(failure.Count(c.leftOut.beyond, "container") + " over max_containers")
 		b.Note(fmt.Sprintf("%s over max_containers (%d): select the stack's containers with projects, labels, names or exclude, or raise the limit",
 			failure.Count(c.leftOut.beyond, "container"), c.settings.MaxContainers))
 	}
 	if c.leftOut.misnamed > 0 {
-		b.Impair(failure.Count(c.leftOut.misnamed, "container") + "with invalid names")
+		b.Impair(failure.Count(c.leftOut.misnamed, "container") + " with invalid names")
 		b.Note(fmt.Sprintf("%s left out: a name may have up to %d bytes and only letters, digits, '_', '.' and '-'",
 			failure.Count(c.leftOut.misnamed, "container"), fleet.MaxName))
 	}
@@ -336,8 +335,8 @@ func (c *docker) tellLeftOut(b *Batch) {
 	}
 }
 
-// begin takes in the engine's clock, to the second. Events are wanted from the first answer on: an engine answers a request
-// for events a moment before it begins to listen for them.
+// begin sets from when events are requested: a second before the first answer, by the engine's clock. The engine answers a
+// request for events a moment before it starts to collect them.
 func (c *docker) begin(engine time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -46,7 +46,7 @@ func TestContainersBeyondTheMostAreLeftOut(t *testing.T) {
 			Action: events.ActionStart, TimeNano: int64(i + 1), Actor: events.Actor{ID: "id-" + name, Attributes: map[string]string{"name": name}},
 		})
 	}
-	w.docker.take(t.Context(), batch, func() {})
+	w.docker.applyEvents(t.Context(), batch, func() {})
 	w.wantShown(most)
 }
 

@@ -18,8 +18,8 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/fleet"
 )
 
-// Docker is the block of a Docker Engine. A container is watched if it fits projects, labels and names, of which an
-// empty one fits all, and if exclude does not name it.
+// Docker is the block of a Docker Engine. A container is watched if it matches projects, labels and names, and does not
+// match exclude. An empty filter matches all containers.
 type Docker struct {
 	config.Target `yaml:",inline"`
 	// Host is where the engine listens: unix:///path/to/socket, tcp://host:port (2375 or, with TLS, 2376 where it has
@@ -27,7 +27,7 @@ type Docker struct {
 	Host string `yaml:"host"`
 	// Label is the value of docker_host on every metric of a container: "local" by default.
 	Label string `yaml:"label"`
-	// TLS says whom to trust. Verification is off only with insecure_skip_verify, whatever else is set or not.
+	// TLS says whom to trust. Only insecure_skip_verify switches verification off.
 	config.TLS `yaml:",inline"`
 	// CertFile and KeyFile are the client's certificate and key, in PEM. They come in pairs.
 	CertFile string `yaml:"cert_file"`
@@ -45,12 +45,12 @@ type Docker struct {
 	Roles map[string]string `yaml:"roles"`
 	// Expected are names of containers that must exist and run, besides all that were seen and should run.
 	Expected []string `yaml:"expected"`
-	// MissingAfter is how long an expected container may be gone before it is missing: a minute by default, so that a
-	// deploy goes unnoticed. ForgetAfter is how long one that Expected does not name is missed: a day by default, 0 for ever.
+	// MissingAfter is how long an expected container may be gone before it counts as missing: a minute by default, to allow
+	// for deploys. ForgetAfter is how long a container that Expected does not list is missed: a day by default, 0 forever.
 	MissingAfter config.Duration `yaml:"missing_after"`
 	ForgetAfter  config.Duration `yaml:"forget_after"`
-	// MaxContainers is how many containers are watched at most: 1,000 by default. Those that are known already, that
-	// Expected or Roles name and then those that the engine lists first are chosen; the others are left out, and said.
+	// MaxContainers is the maximum number of watched containers: 1,000 by default. Known containers and those in Expected or
+	// Roles come first, then the others in the engine's order. The rest are left out, with a note.
 	MaxContainers int `yaml:"max_containers"`
 	// Parallelism is how many containers are inspected at once: 8 by default, from 1 to 64.
 	Parallelism int `yaml:"parallelism"`
@@ -65,7 +65,7 @@ type Docker struct {
 	// answer each of these calls at their next tick of a second.
 	ResourcesParallelism int `yaml:"resources_parallelism"`
 
-	// verify is what DOCKER_TLS_VERIFY says: TLS, even where no file is named.
+	// verify is true if DOCKER_TLS_VERIFY is set: it requires TLS even without a file.
 	verify bool
 }
 
@@ -89,7 +89,7 @@ func (s *Docker) UseDefaultSocket(path string) {
 	if s.Host != "" {
 		return
 	}
-	// A socket that this user may not even see is still there: the reading will say so.
+	// A socket that this user may not see exists, too: the probe will report it.
 	if _, err := os.Stat(path); err == nil || !errors.Is(err, fs.ErrNotExist) {
 		s.Host = "unix://" + path
 	}
@@ -201,7 +201,7 @@ func (s *Docker) Check(r *config.Report) {
 // maxResourcesParallelism bounds how many calls for stats an engine gets at once.
 const maxResourcesParallelism = 1024
 
-// Warnings implements config.Warner. A role of one's own is allowed, but it is more often one that is mistyped.
+// Warnings implements config.Warner. Custom roles are allowed, but an unknown role is more often a typo.
 func (s *Docker) Warnings() []string {
 	warnings := s.TLS.Warnings()
 	known := slices.Compact(slices.Sorted(maps.Values(fleet.RolePhrases)))
@@ -233,7 +233,7 @@ func (s *Docker) checkResources(r *config.Report) {
 	}
 }
 
-// client returns a client of the engine, or what is wrong with host.
+// client returns a client of the engine. Its error is about host.
 func (s *Docker) client(limit int64, userAgent string) (*api.Client, error) {
 	endpoint, err := s.endpoint()
 	if err != nil {
@@ -251,7 +251,7 @@ func (s *Docker) wantsTLS() bool {
 	return s.verify || s.TLS != (config.TLS{}) || s.CertFile != ""
 }
 
-// rules returns what the settings say about containers. Served are the names of the containers that serve targets.
+// rules returns the rules for containers. served are the names of the containers that targets run in.
 func (s *Docker) rules(served []string) *fleet.Rules {
 	return &fleet.Rules{
 		Host: s.Host, Label: s.Label, Projects: s.Projects, Labels: s.Labels, Names: s.Names, Exclude: s.Exclude, Roles: s.Roles,

@@ -13,61 +13,60 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/usage"
 )
 
-// docker watches the containers of an engine. Events tell of changes at once, and count restarts; a list at every reading
-// is the truth, of which only what is new or doubtful is inspected. The list alone says less than it should: its health is
-// words for people.
+// docker watches the containers of an engine. Events report changes at once and count restarts. Each probe lists all
+// containers and inspects those that are new or doubtful, because the list itself gives health only as text.
 type docker struct {
 	settings *Docker
 	engine   *api.Client
 	log      *slog.Logger
 	once     bool
-	empty    bool // at the last reading no container was watched
-	// looking is held while containers are described, so that an older description never comes after a newer one.
-	looking chan struct{}
-	// networkOwner is the id of the container whose network the exporter is on, until its networks are known. Whoever holds looking owns it.
+	empty    bool // no container was watched at the last probe
+	// inspecting is held while containers are inspected, so that no older result replaces a newer one.
+	inspecting chan struct{}
+	// networkOwner is the id of the container whose network the exporter uses, "" once its networks are known. inspecting guards it.
 	networkOwner string
 	follower
 	resourceMeter
 	keeper
 
-	mu    sync.Mutex // guards the fields below, and those of the embedded structs that say so; held during no call
+	mu    sync.Mutex // guards the fields below, and those of the embedded structs that say so; never held during a request
 	fleet *fleet.Fleet
-	// unsure is true while everything is to be inspected: at the start, and after events may have been lost.
+	// unsure is true if everything must be inspected: at the start, and after events may have been lost.
 	unsure  bool
 	stream  eventStream
 	hangs   fleet.Hangs
 	leftOut listCounts
 }
 
-// listCounts are how many containers the last list had, and how many of them were left out.
+// listCounts count the containers of the last list, and those that were left out.
 type listCounts struct{ listed, beyond, misnamed int }
 
-// locked calls do with the lock, which it gives back whatever happens.
+// locked calls do with the lock held.
 func (c *docker) locked(do func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	do()
 }
 
-// claim waits until nobody else asks for descriptions, and returns what ends that.
+// claim waits until no other inspection runs, and returns a function that releases the claim.
 func (c *docker) claim(ctx context.Context) (release func(), err error) {
 	select {
-	case c.looking <- struct{}{}:
-		return func() { <-c.looking }, nil
+	case c.inspecting <- struct{}{}:
+		return func() { <-c.inspecting }, nil
 	case <-ctx.Done():
 		return nil, fmt.Errorf("describe containers of %s: %w", c.settings.Host, ctx.Err())
 	}
 }
 
-// resourceMeter is what containers use, and how that is measured.
+// resourceMeter measures the containers' resources.
 type resourceMeter struct {
 	measuring chan dockerRound
 	// readingFiles is held while cgroups are read.
 	readingFiles chan struct{}
 	cgroups      cgroup.Tree
 
-	// The collector's lock guards what follows. rounds counts the readings that succeeded, measured is the last of them whose
-	// containers' resources are known, failed the last one before a reading that failed.
+	// The collector's lock guards what follows. rounds counts successful probes. measured is the last round whose resources
+	// are known, failed the last round before a failed probe.
 	rounds, measured, failed int
 	resources                map[string]runUsage
 	stats                    feature // how the last measurement ended
@@ -79,30 +78,30 @@ type runUsage struct {
 	started time.Time
 }
 
-// feature is whether a part of the engine's API is at hand.
+// feature is whether an optional part of the engine's API is available.
 type feature struct {
 	known bool
 	err   error
 }
 
-// dockerRound is whose resources are to be measured, and for which round of readings.
+// dockerRound is a request to measure resources after a probe.
 type dockerRound struct {
 	round    int
 	subjects []usage.Subject
-	// following says that events flow.
+	// following is true if the event stream is open.
 	following bool
 }
 
-// keeper keeps what is known of containers over restarts of the exporter.
+// keeper saves container state across restarts of the exporter.
 type keeper struct {
 	state State
-	// touched says that there may be something new to keep. The collector's lock guards it.
+	// touched is true if the state may have changed since it was saved. The collector's lock guards it.
 	touched bool
 
 	saving  sync.Mutex // guards what follows
-	saved   []byte     // what was kept last
-	unsaved bool       // the last attempt has failed
+	saved   []byte     // the last saved content
+	unsaved bool       // the last attempt failed
 }
 
-// lookTimeout bounds the inspections that events ask for.
+// lookTimeout bounds requests between probes.
 const lookTimeout = 5 * time.Second

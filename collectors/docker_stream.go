@@ -6,24 +6,24 @@ import (
 	"github.com/docker/docker/api/types/events"
 )
 
-// follower is how the engine's events are followed. Tests shorten the times.
+// follower is how the exporter follows the engine's events. Tests shorten the times.
 type follower struct {
-	// answered has Follow try again at once to open the stream of events.
+	// answered makes Follow reopen the event stream at once.
 	answered                 chan struct{}
-	patience, quiet, lasting time.Duration // deafAfter, quietAfter, lastingStream
+	patience, quiet, lasting time.Duration // maxEventDelay, maxStreamSilence, healthyStreamAge
 }
 
-// eventStream is what is known of the stream of events.
+// eventStream is the state of the event stream.
 type eventStream struct {
 	open bool
-	// known says that the stream was open once, or could not be opened for err.
+	// known is true once the stream was open, or failed to open with err.
 	known bool
 	err   error
 	// brief counts the streams in a row that ended soon.
 	brief int
-	// last is the stamp of the last event; before the first, a moment before the engine was first asked.
+	// last is the time of the last event, or a second before the first answer of the engine.
 	last time.Time
-	// heard are the last events, each at its number modulo eventsKept; seen are the same.
+	// heard is a ring of the last eventsKept events; seen holds the same events.
 	heard []eventKey
 	count int
 	seen  map[eventKey]bool
@@ -35,10 +35,10 @@ type eventKey struct {
 	nano   int64
 }
 
-// repeated reports whether the event was heard before, and remembers it.
+// repeated reports whether the event came before, and remembers it.
 func (s *eventStream) repeated(e *events.Message) bool {
 	if e.TimeNano == 0 {
-		return false // no engine that is known leaves it out
+		return false // no known engine leaves it out
 	}
 	key := eventKey{e.Actor.ID, e.Action, e.TimeNano}
 	if s.seen[key] {
@@ -55,5 +55,5 @@ func (s *eventStream) repeated(e *events.Message) bool {
 	return false
 }
 
-// eventsKept is how many events are remembered, so that none counts twice when the engine repeats them. It keeps 256.
+// eventsKept is how many events are remembered, so that none counts twice when the engine repeats its last 256.
 const eventsKept = 512

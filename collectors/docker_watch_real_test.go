@@ -111,7 +111,7 @@ func watchRealEngine(t *testing.T, way string) *realWatch {
 	s.Resources, s.Projects = resourcesNone, []string{w.Containers.Name}
 	s.Timeout = config.Duration(realDeadline)
 	w.docker = w.collector(s, nil, false)
-	w.docker.patience = deafAfter // a stream that is cut again and again would be opened ever later
+	w.docker.patience = maxEventDelay // a stream that is cut again and again would be opened ever later
 	w.read()
 	if way != "readings" {
 		w.start()

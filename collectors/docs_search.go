@@ -16,7 +16,7 @@ import (
 type DocsSearch struct {
 	config.Target `yaml:",inline"`
 	config.HTTP   `yaml:",inline"` // the URL with the path, /api/search
-	// Query is the term that is searched for: "help" by default. Whether it is found does not matter.
+	// Query is the search term: "help" by default. The probe succeeds even if nothing is found.
 	Query string `yaml:"query"`
 }
 
@@ -28,7 +28,7 @@ func (s *DocsSearch) Environ(e *config.Env) {
 	e.TLS("DOCS_SEARCH", &s.TLS)
 }
 
-// docsSearch searches for one term. The schema of the results may change, so any JSON will do.
+// docsSearch searches for one term. It accepts any JSON, because the schema of the results may change.
 type docsSearch struct {
 	http exchange.HTTP
 	url  string

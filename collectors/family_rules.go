@@ -14,14 +14,14 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
 )
 
-// FamilyRules say which families of somebody else's metrics page are served, and under which names. A counter answers
-// to its name with _total and without, an info to its name with _info and without. The zero FamilyRules serve all.
+// FamilyRules decide which families of a target's own metrics are served, and under which names. The suffixes _total of
+// counters and _info of infos are optional in the rules. The zero FamilyRules serve all families.
 type FamilyRules struct {
 	// Allow are patterns of the families that are served; all where empty. *, ? and [a-z] are as in a shell.
 	Allow []string `yaml:"allow"`
-	// Deny are patterns of those that are not, among the allowed. What is not served was not dropped.
+	// Deny are patterns of allowed families that are not served. Such series do not count as dropped.
 	Deny []string `yaml:"deny"`
-	// Rename maps names of families to other names. It is no pattern.
+	// Rename maps names of families to new names. It takes no patterns.
 	Rename map[string]string `yaml:"rename"`
 }
 
@@ -30,7 +30,7 @@ var (
 	familyPattern = regexp.MustCompile(`^[a-zA-Z0-9_:*?\[\]^\\-]+$`)
 )
 
-// check reports faults. served is what becomes of a name that Rename gave, before it stands on the page.
+// check reports errors. served returns the final name of a family that Rename has renamed.
 func (f *FamilyRules) check(r *config.Report, served func(name string) string) {
 	for key, patterns := range map[string][]string{"allow": f.Allow, "deny": f.Deny} {
 		for i, p := range patterns {
@@ -73,7 +73,7 @@ func bareName(name string) string {
 	return name
 }
 
-// spellings are the names that a family answers to. In text format, creation times are gauges beside their family.
+// spellings returns the names by which rules can match a family. In text format, creation times are gauges beside their family.
 func spellings(family string, kind model.MetricType) []string {
 	total, info := exposition.Total.Suffix(), exposition.Info.Suffix()
 	switch kind {
@@ -91,7 +91,7 @@ func spellings(family string, kind model.MetricType) []string {
 	}
 }
 
-// serves reports whether the rules let a family through. They must have been found free of faults.
+// serves reports whether the rules let a family through. The rules must be valid.
 func (f *FamilyRules) serves(family string, kind model.MetricType) bool {
 	if len(f.Allow)+len(f.Deny) == 0 {
 		return true
@@ -109,7 +109,7 @@ func matches(patterns, names []string) bool {
 	})
 }
 
-// renamed is what the rules call a family, in OpenMetrics' spelling: without the suffix of a counter or an info.
+// renamed returns the new name of a family in OpenMetrics' spelling, without the suffix of a counter or an info.
 func (f *FamilyRules) renamed(family string, kind model.MetricType) string {
 	if len(f.Rename) == 0 {
 		return family

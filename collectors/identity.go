@@ -32,15 +32,14 @@ type Identity struct {
 	config.Target `yaml:",inline"`
 	config.HTTP   `yaml:",inline"` // the URL is the API's base address
 	Token         config.Secret    `yaml:"token"`
-	// DiscordID, IRCNick with IRCServer, or XMPPJID is the key to look up; where none is set, a Discord id that cannot
-	// match.
+	// DiscordID, IRCNick with IRCServer, or XMPPJID is the key to look up. By default it is a Discord id that cannot match.
 	DiscordID string `yaml:"discord_id"`
 	IRCNick   string `yaml:"irc_nick"`
 	IRCServer string `yaml:"irc_server"`
 	XMPPJID   string `yaml:"xmpp_jid"`
-	// MustMatch makes a failure of an answer that no identity matches. It needs a key of one's own.
+	// MustMatch makes the probe fail if no identity matches. It requires a key.
 	MustMatch bool `yaml:"must_match"`
-	// CacheTTL is how long the bridge keeps what it resolved: 1 h by default.
+	// CacheTTL is how long the bridge caches an identity: 1 h by default.
 	CacheTTL config.Duration `yaml:"cache_ttl"`
 }
 
@@ -82,7 +81,7 @@ func (s *Identity) Check(r *config.Report) {
 	}
 }
 
-// query is the lookup as the API wants it.
+// query returns the parameters of the lookup.
 func (s *Identity) query() url.Values {
 	q := url.Values{}
 	switch {
@@ -101,7 +100,7 @@ func (s *Identity) query() url.Values {
 	return q
 }
 
-// identity makes one lookup. Nothing of the person whom it may find is kept, shown or logged.
+// identity makes one lookup. It never keeps, shows or logs anything about a person whom it finds.
 type identity struct {
 	http        exchange.HTTP
 	url         string
@@ -111,7 +110,7 @@ type identity struct {
 	ttl         time.Duration
 	state       State
 	log         *slog.Logger
-	// answered is when the API last did what it is for; saved is what of it is in the state file.
+	// answered is when a lookup last succeeded; saved is the copy in the state file.
 	answered, saved time.Time
 }
 
@@ -135,8 +134,8 @@ func newIdentity(s *Identity, d Deps) (Collector, error) {
 	return c, nil
 }
 
-// saveEvery is how far the state file may be behind the last answer. A disk needs no write for every reading; after a
-// restart, the cache is then held to be older than it is, by no more than this.
+// saveEvery is the maximum lag of the state file, to spare the disk a write per probe. After a restart, the exporter takes
+// the cache for older than it is, by up to this time.
 const saveEvery = time.Minute
 
 // Collect implements Collector.
@@ -152,7 +151,7 @@ func (c *identity) Collect(ctx context.Context, b *Batch) error {
 	return err
 }
 
-// remember keeps when the API last answered. A saved time that lies ahead, since the clock was set back, is replaced.
+// remember records when the API last answered. It replaces a saved time in the future, which is left if the clock was set back.
 func (c *identity) remember(now time.Time) {
 	c.answered = now
 	if since := now.Sub(c.saved); since >= 0 && since < saveEvery {
@@ -165,7 +164,6 @@ func (c *identity) remember(now time.Time) {
 	c.saved = now
 }
 
-// lookUp makes the one attempt of a reading.
 func (c *identity) lookUp(ctx context.Context, b *Batch) error {
 	a, err := c.http.Do(ctx, &b.Record, http.MethodGet, c.url, c.credentials.AuthHeader(), nil)
 	if err != nil {
@@ -194,7 +192,7 @@ func (c *identity) found(b *Batch, a *exchange.Answer) error {
 		OK *bool `json:"ok"`
 	}
 	if err := json.Unmarshal(a.Body, &lookup); err != nil || lookup.OK == nil {
-		// What the decoder says of a value could repeat a person's name.
+		// The decoder's error could repeat a person's name.
 		return failure.Errorf(failure.Malformed, "GET %s: status %d: the answer is not a JSON object with a boolean ok", exchange.PrintableURL(c.url), a.Status)
 	}
 	if !*lookup.OK {
@@ -207,8 +205,8 @@ func (c *identity) found(b *Batch, a *exchange.Answer) error {
 	return nil
 }
 
-// noteAbsence notes what a 404 leaves open. It is the good answer to a key that cannot match, but a base URL that is wrong
-// would get one too, and what the API's own looks like is not known.
+// noteAbsence notes what a 404 may mean. It is the expected answer to a key that cannot match, but a wrong base URL gives
+// a 404, too.
 func (c *identity) noteAbsence(b *Batch, a *exchange.Answer) {
 	if c.ownKey {
 		b.Note("no identity matches the configured key; the API works")

@@ -41,14 +41,14 @@ var (
 type IRCRPC struct {
 	config.Target `yaml:",inline"`
 	config.HTTP   `yaml:",inline"` // the URL may also be unix:///path/to/rpc.socket
-	// User and Password are sent as HTTP Basic; a Unix socket needs neither.
+	// User and Password are sent as HTTP Basic. A Unix socket needs neither.
 	User     string        `yaml:"user"`
 	Password config.Secret `yaml:"password"`
-	// Pause is the time between two calls of one reading, 100 ms by default: the server does nothing else while it
-	// writes a long answer.
+	// Pause is the time between two calls of a probe, 100 ms by default: the server serves nobody else while it writes a
+	// long answer.
 	Pause config.Duration `yaml:"pause"`
-	// ServicesServer is the name of the services' server, or a pattern as path.Match reads it. Empty counts every U-lined
-	// server as services, of which a network may have others.
+	// ServicesServer is the name of the services' server, or a pattern for path.Match. By default every U-lined server
+	// counts as services, although a network may have other U-lined servers.
 	ServicesServer string `yaml:"services_server"`
 }
 
@@ -99,28 +99,27 @@ func (s *IRCRPC) Warnings() []string {
 	return warnings
 }
 
-// NeedsNoSecret implements config.Secretless: who may open the socket may do everything.
+// NeedsNoSecret implements config.Secretless: whoever can open the socket can do everything.
 func (s *IRCRPC) NeedsNoSecret() bool { return s.socket() }
 
 func (s *IRCRPC) socket() bool { return strings.HasPrefix(s.URL, "unix:") }
 
-// ircRPC asks the IRC server's JSON-RPC, by methods that only read. rpc.info, which the server's own health check calls
-// too, decides whether the target is up. The others give numbers: a server that answers such a call with an error, or
-// with something that cannot be read as its result, is up without those numbers, and a note says what is missing; one
-// that does not answer it, or not in JSON-RPC, is down.
+// ircRPC calls read-only methods of the IRC server's JSON-RPC. rpc.info, which the server's own health check calls too,
+// decides whether the target is up. The other methods provide numbers. If one of them returns an error or an unexpected
+// result, the target is up without those numbers, with a note. If it gets no JSON-RPC answer, the target is down.
 type ircRPC struct {
 	http     exchange.HTTP
 	path     string // of the Unix socket; "" for HTTP
 	user     string
 	password config.Secret
 	pause    time.Duration
-	services string // the name of the services' server, or a pattern, in lower case; "" where any U-lined one counts
-	// mostULined is how many U-lined servers were linked at once, at most.
+	services string // the services' server or a pattern, in lower case; "" if any U-lined server counts
+	// mostULined is the most U-lined servers ever linked at once.
 	mostULined int64
-	// lastID is the id of the last call. A server that echoes another one answers somebody else's question.
+	// lastID is the id of the last call, which its answer must repeat.
 	lastID  int64
 	refused refusals
-	// putOff says that a method is refused, reloaded that the next reading tries all of them.
+	// putOff is true while a refused method is not tried, reloaded if the next probe must try all methods.
 	putOff, reloaded atomic.Bool
 }
 
@@ -158,14 +157,14 @@ func (c *ircRPC) Reloaded() bool {
 	return c.putOff.Load()
 }
 
-// refusals remember which methods the server refused, and when, so that its log is not filled with refusals.
+// refusals remember when the server refused a method, so that retries do not fill its log.
 type refusals map[string]time.Time
 
 // refusedFor is how long a refused method is not tried again.
 const refusedFor = 5 * time.Minute
 
-// hold reports whether the method was refused less than refusedFor ago.
-func (r refusals) hold(method string) bool {
+// tooRecent reports whether the method was refused less than refusedFor ago.
+func (r refusals) tooRecent(method string) bool {
 	at, refused := r[method]
 	return refused && time.Since(at) < refusedFor
 }
@@ -180,10 +179,10 @@ type ircReading struct {
 	line    *ircLine
 }
 
-// maxPauses is how many calls one reading makes at most after the first: stats.get and three lists.
+// maxPauses is the maximum number of calls of a probe after the first: stats.get and three lists.
 const maxPauses = 4
 
-// ircGrant is what the exporter's account needs to be allowed.
+// ircGrant says which permissions the exporter's account needs.
 const ircGrant = "give the account an rpc-class with these permissions: " +
 	"rpc-class chatstack { permissions { rpc { info; } stats; server { list; } channel { list; } } }"
 
@@ -208,14 +207,14 @@ func (r *ircReading) read(ctx context.Context) error {
 	return r.numbers(ctx)
 }
 
-// ircStats is the result of stats.get. What a server does not tell is nil.
+// ircStats is the result of stats.get. Missing values are nil.
 type ircStats struct {
 	Server  struct{ Total, Ulined *int64 }
 	User    struct{ Total, Ulined, Oper *int64 }
 	Channel struct{ Total *int64 }
 }
 
-// users is how many users there are without the services' bots.
+// users returns the number of users without the services' bots.
 func (s *ircStats) users() *int64 {
 	if s.User.Total == nil || s.User.Ulined == nil {
 		return nil
@@ -223,7 +222,7 @@ func (s *ircStats) users() *int64 {
 	return new(*s.User.Total - *s.User.Ulined)
 }
 
-// ircServers is the result of server.list. A server without ulined is none of services.
+// ircServers is the result of server.list. Servers of services have ulined set.
 type ircServers struct {
 	List []struct {
 		Name   string
@@ -236,7 +235,7 @@ type ircServers struct {
 	}
 }
 
-// linked reports whether a U-lined server of such a name is among the servers and knows them all; "" is any name.
+// linked reports whether a synced U-lined server matches the pattern; "" matches any name.
 func (s *ircServers) linked(pattern string) bool {
 	for _, l := range s.List {
 		fits, err := path.Match(pattern, strings.ToLower(l.Name))
@@ -247,7 +246,7 @@ func (s *ircServers) linked(pattern string) bool {
 	return false
 }
 
-// ulined are the names of the U-lined servers.
+// ulined returns the names of the U-lined servers.
 func (s *ircServers) ulined() []string {
 	var names []string
 	for _, l := range s.List {
@@ -259,7 +258,7 @@ func (s *ircServers) ulined() []string {
 	return names
 }
 
-// users is how many users the servers have that are none of services.
+// users returns the number of users on all servers but those of services.
 func (s *ircServers) users() *int64 {
 	if len(s.List) == 0 {
 		return nil
@@ -276,7 +275,7 @@ func (s *ircServers) users() *int64 {
 	return &sum
 }
 
-// bot reports whether the user of this id is on a server of services: ids begin with their server's.
+// bot reports whether the user of this id is on a server of services: a user's id begins with the server's id.
 func (s *ircServers) bot(id string) bool {
 	for _, l := range s.List {
 		if l.Server.Ulined && l.ID != "" && strings.HasPrefix(id, l.ID) {
@@ -286,7 +285,7 @@ func (s *ircServers) bot(id string) bool {
 	return false
 }
 
-// numbers asks for what there is to count: in a few hundred bytes where the server has stats.get, else by its lists.
+// numbers counts users, channels and servers: with stats.get, a few hundred bytes, or else from the long lists.
 func (r *ircReading) numbers(ctx context.Context) error {
 	level0 := rpcParams{Level: new(int)}
 	var stats ircStats
@@ -330,12 +329,12 @@ func (r *ircReading) numbers(ctx context.Context) error {
 			r.b.Gauge(g.desc, float64(*g.value))
 		}
 	}
-	r.tellServices(&servers, stats.Server.Ulined)
+	r.reportServices(&servers, stats.Server.Ulined)
 	return nil
 }
 
-// tellServices tells whether services are linked. Where the server lists no servers, ulined is how many are U-lined, or nil.
-func (r *ircReading) tellServices(servers *ircServers, ulined *int64) {
+// reportServices reports whether services are linked. Without a list of servers, ulined is the number of U-lined ones, or nil.
+func (r *ircReading) reportServices(servers *ircServers, ulined *int64) {
 	names := servers.ulined()
 	switch {
 	case len(servers.List) > 0:
@@ -370,7 +369,7 @@ func (r *ircReading) tellServices(servers *ircServers, ulined *int64) {
 // maxListed is how many names a note lists.
 const maxListed = 5
 
-// listed are names with commas between them, the first of many.
+// listed joins names with commas, up to maxListed.
 func listed(names []string) string {
 	shown := strings.Join(names[:min(len(names), maxListed)], ", ")
 	switch more := len(names) - maxListed; {
@@ -382,7 +381,7 @@ func listed(names []string) string {
 	return shown
 }
 
-// countUsers counts user.list, without the bots as far as server.list told which servers are services.
+// countUsers counts user.list, without the bots if server.list is known.
 func (r *ircReading) countUsers(ctx context.Context, level0 rpcParams, servers *ircServers) (*int64, error) {
 	var users struct{ List []struct{ ID string } }
 	if known, err := r.ask(ctx, "user.list", level0, &users); err != nil || !known || users.List == nil {
@@ -408,15 +407,15 @@ func (r *ircReading) countChannels(ctx context.Context, level0 rpcParams) (*int6
 	return new(int64(len(channels.List))), nil
 }
 
-// ask calls a method whose result is not needed to know that the server is up. It reports false, and notes why, where
-// the server does not have the method, refuses it, or answers it with something of no use; the last two impair the target.
-// Its notes repeat nothing that the server said, which may be a name.
+// ask calls a method that does not decide whether the server is up. It returns false, with a note, if the server lacks the
+// method, refuses it, or returns an unusable result; the last two impair the target. Its notes never repeat the server's
+// text, which may contain names.
 func (r *ircReading) ask(ctx context.Context, method string, params rpcParams, v any) (known bool, err error) {
 	if _, there := r.methods[method]; !there {
 		r.b.Note("the server has no method " + method)
 		return false, nil
 	}
-	if r.refused.hold(method) {
+	if r.refused.tooRecent(method) {
 		r.b.Note(fmt.Sprintf("%s is refused; the exporter retries it every %d minutes and after a reload: %s", method, int(refusedFor.Minutes()), ircGrant))
 		r.b.Impair(method + " is refused")
 		return false, nil
@@ -444,9 +443,9 @@ func (r *ircReading) ask(ctx context.Context, method string, params rpcParams, v
 		return false, err
 	}
 	if json.Unmarshal(result, v) != nil {
-		r.b.Note(method + "returned a result of an unexpected shape")
+		r.b.Note(method + " returned a result of an unexpected shape")
 		r.b.Impair(method + " cannot be read")
-		return false, nil //nolint:nilerr // the server is up, and the note tells
+		return false, nil //nolint:nilerr // the server is up, and there is a note
 	}
 	return true, nil
 }
@@ -473,7 +472,7 @@ const (
 )
 
 type rpcParams struct {
-	// Level is how much is told of each object; nil is the method's own choice.
+	// Level is how detailed the answer is; nil is the method's default.
 	Level *int `json:"object_detail_level,omitempty"`
 }
 
@@ -501,8 +500,8 @@ func (e *rpcError) Error() string {
 	return fmt.Sprintf("error %d: %s", e.Code, failure.OneLine(e.Message))
 }
 
-// call makes one JSON-RPC 2.0 call and returns its result. An error object is RPCError, though it comes under HTTP 200,
-// and wraps the *rpcError.
+// call makes one JSON-RPC 2.0 call and returns its result. An error object has reason RPCError, although the HTTP status is
+// 200, and wraps the *rpcError.
 func (r *ircReading) call(ctx context.Context, method string, params rpcParams) (json.RawMessage, error) {
 	r.lastID++
 	request, err := json.Marshal(rpcRequest{JSONRPC: "2.0", Method: method, Params: params, ID: r.lastID})
@@ -522,7 +521,7 @@ func (r *ircReading) call(ctx context.Context, method string, params rpcParams) 
 	var resp rpcResponse
 	if err := json.Unmarshal(body, &resp); err != nil {
 		if syntax, ok := errors.AsType[*json.SyntaxError](err); ok && int(syntax.Offset) >= len(body) {
-			// The IRC server gives no length, so an answer that was cut looks whole to HTTP.
+			// The IRC server sends no length, so HTTP cannot detect a truncated answer.
 			return nil, failure.Errorf(failure.Closed, "%s: the answer ends early, after %s", method, failure.Count(len(body), "byte"))
 		}
 		return nil, failure.Errorf(failure.Malformed, "%s: read answer: %w", method, err)
@@ -564,13 +563,13 @@ func (r *ircReading) overHTTP(ctx context.Context, request []byte) ([]byte, erro
 	return a.Body, nil
 }
 
-// ircLine is a connection to the Unix socket, which speaks a dialect of its own: one line of JSON each way, no HTTP, no
-// credentials, and as many calls over one connection as one likes.
+// ircLine is a connection to the Unix socket. Its protocol is one line of JSON each way, without HTTP or credentials, for
+// any number of calls.
 type ircLine struct {
 	conn    net.Conn
 	limited *io.LimitedReader
 	reader  *bufio.Reader
-	// wake ends the closing of conn at the end of the reading's time.
+	// wake stops the function that closes conn when the probe times out.
 	wake func() bool
 }
 
@@ -580,7 +579,7 @@ func (r *ircReading) overSocket(ctx context.Context, method string, request []by
 	r.b.Exchanges = append(r.b.Exchanges, e)
 	defer func() {
 		if err != nil {
-			r.close() // what comes next on it may be the rest of this answer
+			r.close() // the connection may still deliver the rest of this answer
 			e.Err, e.Phases = failure.OneLine(err.Error()), timing.End("failed")
 			return
 		}
@@ -606,7 +605,7 @@ func (r *ircReading) overSocket(ctx context.Context, method string, request []by
 	return answer, nil
 }
 
-// hintRPCSocket names the cure that gives away no more than need be: over the socket no rpc-class applies.
+// hintRPCSocket recommends https:// first, because no rpc-class restricts the socket.
 const hintRPCSocket = "this user may not open the RPC socket, which the IRC server creates with mode 0700 for its own user: use https:// with an account whose rpc-class only reads, " +
 	"or set a mode in the socket's listen block; whoever can open the socket can do everything"
 

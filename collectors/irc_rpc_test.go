@@ -214,16 +214,16 @@ func TestIRCMethodThatIsRefusedIsLeftAlone(t *testing.T) {
 func TestIRCRefusalIsForgottenAfterFiveMinutes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := refusals{}
-		if r.hold("stats.get") {
+		if r.tooRecent("stats.get") {
 			t.Error("held before it was refused")
 		}
 		r.add("stats.get")
 		<-time.After(5*time.Minute - time.Second)
-		if !r.hold("stats.get") || r.hold("server.list") {
+		if !r.tooRecent("stats.get") || r.tooRecent("server.list") {
 			t.Error("a refusal does not hold for five minutes, or holds for another method")
 		}
 		<-time.After(time.Second)
-		if r.hold("stats.get") {
+		if r.tooRecent("stats.get") {
 			t.Error("held after five minutes")
 		}
 	})

@@ -17,9 +17,9 @@ import (
 type IRCServices struct {
 	config.Target `yaml:",inline"`
 	config.HTTP   `yaml:",inline"`
-	// JSONRPC also makes a JSON-RPC call that changes nothing; false by default.
+	// JSONRPC adds a read-only JSON-RPC call; false by default.
 	JSONRPC bool `yaml:"jsonrpc"`
-	// JSONRPCURL is where that call goes: /jsonrpc at the URL's host where unset.
+	// JSONRPCURL is the URL of that call: /jsonrpc at the URL's host by default.
 	JSONRPCURL string `yaml:"jsonrpc_url"`
 }
 
@@ -40,9 +40,8 @@ func (s *IRCServices) Check(r *config.Report) {
 	}
 }
 
-// ircServices reads GET /. The real daemon serves no page there and says 404, so any status below 500 is a sign of
-// life; whether services are linked to the IRC server, only that server knows. The JSON-RPC call, where it is wanted,
-// shows that the services themselves answer, behind their HTTP daemon.
+// ircServices requests GET /. The real daemon answers 404, so any status below 500 counts as alive. The optional JSON-RPC
+// call shows that the services behind the HTTP daemon answer. Only the IRC server knows whether services are linked to it.
 type ircServices struct {
 	http exchange.HTTP
 	rpc  string // URL of the JSON-RPC call; "" makes none
@@ -81,8 +80,8 @@ func (c *ircServices) Collect(ctx context.Context, b *Batch) error {
 
 const (
 	servicesMethod = "atheme.ison"
-	// servicesCall asks whether a nick is online that nobody can have. The services answer only calls whose id and
-	// params are strings; to others they say nothing.
+	// servicesCall asks whether an impossible nick is online. The services do not answer calls whose id or params are not
+	// strings.
 	servicesCall = `{"jsonrpc":"2.0","method":"` + servicesMethod + `","params":["*"],"id":"1"}`
 )
 
@@ -98,7 +97,7 @@ func (c *ircServices) ison(ctx context.Context, b *Batch) error {
 	e.Request += " " + servicesMethod
 	switch {
 	case err != nil && e.Status == http.StatusNotFound:
-		// The real daemon announces a body for its 404 and never sends it.
+		// The real daemon announces a body for its 404 but never sends it.
 		return failure.Errorf(failure.NotFound, "%s: %w", servicesMethod, err).WithHint(hintNoServicesRPC)
 	case err != nil && failure.ReasonOf(err) == failure.Timeout:
 		return failure.Errorf(failure.Timeout, "%s: %w", servicesMethod, err).WithHint(hintServicesSilent)

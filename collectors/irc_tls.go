@@ -26,8 +26,7 @@ func newIRCTLSSettings() *IRCTLS { return &IRCTLS{} }
 // ircTLSPort is where clients connect to an IRC server with TLS.
 const ircTLSPort = "6697"
 
-// Environ implements config.Settings. No variable of the stack names the address: the host of another service's would
-// be a guess.
+// Environ implements config.Settings. No variable of the stack contains the address.
 func (s *IRCTLS) Environ(e *config.Env) { e.TLS("IRC_TLS", &s.TLS) }
 
 // HostName implements config.Addressed.
@@ -42,7 +41,7 @@ func (s *IRCTLS) Check(r *config.Report) {
 	s.TLS.Check(r)
 }
 
-// ircTLSInterval is what leaves room below the 3 connections in 60 s that a stock UnrealIRCd lets an address make.
+// ircTLSInterval stays below the 3 connections per address in 60 s that a stock UnrealIRCd allows.
 const ircTLSInterval = 30 * time.Second
 
 // LeastInterval implements config.Sparing.
@@ -63,18 +62,18 @@ func (s *IRCTLS) Warnings() []string {
 	return warnings
 }
 
-// isLoopback reports whether an address is this machine's own, which IRC servers do not throttle.
+// isLoopback reports whether an address is loopback, which IRC servers do not throttle.
 func isLoopback(address string) bool {
 	host := exchange.HostOf(address)
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// ircTLS asks the IRC server for its capabilities, the cheapest real answer, and leaves. It does not register, so it is
-// no user; but the server counts the connection, and throttles addresses that connect too often.
+// ircTLS asks the IRC server for its capabilities, the cheapest real answer, and leaves. It never becomes a user, but the
+// server counts the connection and throttles addresses that connect too often.
 type ircTLS struct {
 	server exchange.TLSServer
-	// throttled is when the server last said that it throttles this address; zero since it answered otherwise.
+	// throttled is when the server last throttled this address; zero after any other answer.
 	throttled time.Time
 }
 
@@ -92,7 +91,7 @@ func (c *ircTLS) Collect(ctx context.Context, b *Batch) error {
 	case err != nil && failure.ReasonOf(err) == failure.Throttled:
 		c.throttled = time.Now()
 	case err != nil && failure.ReasonOf(err) == failure.Closed && !c.throttled.IsZero() && time.Since(c.throttled) < throttleMemory:
-		// A server that throttles resets some connections before its reason arrives.
+		// A throttling server resets some connections before its error line arrives.
 		return failure.Errorf(failure.Throttled, "the server throttled this address shortly before: %w", err).WithHint(exchange.IRCThrottleHint)
 	default:
 		c.throttled = time.Time{}
@@ -102,19 +101,19 @@ func (c *ircTLS) Collect(ctx context.Context, b *Batch) error {
 
 func (c *ircTLS) ask(ctx context.Context, b *Batch) error {
 	return c.server.Converse(ctx, &b.Record, func(conn *tls.Conn) error {
-		// The server is silent until it is spoken to.
+		// The client speaks first.
 		if _, err := io.WriteString(conn, "CAP LS 302\r\n"); err != nil {
 			return fmt.Errorf("send CAP LS: %w", err)
 		}
 		if err := exchange.AwaitIRCCapabilities(conn); err != nil {
 			return err
 		}
-		// The answer came, so nothing that happens to the goodbye matters.
+		// The answer is here: a failed QUIT does not matter.
 		io.WriteString(conn, "QUIT\r\n") //nolint:errcheck // see above
 		return nil
 	})
 }
 
-// throttleMemory is for how long after a throttled connection a reset counts as throttled, too: longer than the minute
-// for which a server counts connections.
+// throttleMemory is how long after a throttled connection a reset counts as throttled, too. It exceeds the minute for which
+// a server counts connections.
 const throttleMemory = 90 * time.Second

@@ -12,13 +12,13 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/openmetrics"
 )
 
-// OpenMetrics is the block of a metrics page that somebody else serves.
+// OpenMetrics is the block of any service that serves metrics.
 type OpenMetrics struct {
 	config.Target        `yaml:",inline"`
 	config.HTTP          `yaml:",inline"`
 	exchange.Credentials `yaml:",inline"`
 	FamilyRules          `yaml:",inline"`
-	// Prefix is put before the names of all families, as the rules have them.
+	// Prefix is added to the names of all families, after Rename.
 	Prefix string `yaml:"prefix"`
 }
 
@@ -43,10 +43,10 @@ func (s *OpenMetrics) Check(r *config.Report) {
 	}
 }
 
-// ownPrefix is how the names of this exporter's own metrics begin.
+// ownPrefix is the prefix of this exporter's own metrics.
 const ownPrefix = "chatstack_"
 
-// openMetrics takes over the families of a page, each series with the label target.
+// openMetrics serves the families of a metrics page, each series with the label target.
 type openMetrics struct {
 	upstream    upstream
 	credentials exchange.Credentials

@@ -18,9 +18,9 @@ type TCP struct {
 	config.Target `yaml:",inline"`
 	// Address is host:port.
 	Address string `yaml:"address"`
-	// Send is sent first, if it is set.
+	// Send is sent after connecting, if set.
 	Send string `yaml:"send"`
-	// Expect is a regular expression that what the service says must match; where empty, that it accepts is enough.
+	// Expect is a regular expression that the answer must match. By default, an accepted connection is enough.
 	Expect string `yaml:"expect"`
 }
 
@@ -41,7 +41,7 @@ func (s *TCP) Check(r *config.Report) {
 	checkPattern(r, "expect", s.Expect)
 }
 
-// tcp connects, says something if need be, and hears what the service says.
+// tcp connects, sends a text if configured, and matches the answer.
 type tcp struct {
 	address, send string
 	expect        *regexp.Regexp
@@ -74,7 +74,7 @@ func (c *tcp) converse(ctx context.Context, timing *exchange.Timing) error {
 	if err != nil {
 		return fmt.Errorf("connect to %s: %w", c.address, err)
 	}
-	defer conn.Close()                                      //nolint:errcheck // what was to be heard is heard
+	defer conn.Close()                                      //nolint:errcheck // the answer is already read
 	stop := context.AfterFunc(ctx, func() { conn.Close() }) //nolint:errcheck,gosec // wakes the reader
 	defer stop()
 	timing.Phase("connect")
@@ -89,10 +89,10 @@ func (c *tcp) converse(ctx context.Context, timing *exchange.Timing) error {
 	return c.hear(ctx, conn, timing)
 }
 
-// maxHeard bounds what is read until it matches.
+// maxHeard bounds how many bytes are read until they match.
 const maxHeard = 16 << 10
 
-// hear reads until what was said matches. A service that says something else has until the deadline to go on.
+// hear reads until the bytes match or the deadline passes.
 func (c *tcp) hear(ctx context.Context, conn net.Conn, timing *exchange.Timing) error {
 	heard := make([]byte, 0, maxHeard)
 	for len(heard) < maxHeard {

@@ -7,22 +7,21 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
 )
 
-// TLSEndpoint is the block of a server of which only the certificate is of interest.
+// TLSEndpoint is the block of a server whose certificate alone is checked.
 type TLSEndpoint struct {
 	config.Target `yaml:",inline"`
-	// Address is host:port; empty where only certificate_file is looked at.
+	// Address is host:port; "" to check only certificate_file.
 	Address string `yaml:"address"`
-	// StartTLS is how TLS begins: "" at once, "xmpp-client" or "xmpp-server" in an XMPP stream.
+	// StartTLS is how TLS begins: at once (""), or in an XMPP stream ("xmpp-client", "xmpp-server").
 	StartTLS string `yaml:"starttls"`
-	// Domain is the virtual host: it is asked for in the XMPP stream and, where server_name is not set, in SNI and
-	// verification.
+	// Domain is the virtual host for the XMPP stream and, unless server_name is set, for SNI and verification.
 	Domain     string `yaml:"domain"`
 	config.TLS `yaml:",inline"`
 }
 
 func newTLSEndpointSettings() *TLSEndpoint { return &TLSEndpoint{} }
 
-// Environ implements config.Settings. Several targets are of this kind, so no variable speaks of one.
+// Environ implements config.Settings. There are no variables, because several targets can be of this kind.
 func (s *TLSEndpoint) Environ(*config.Env) {}
 
 // HostName implements config.Addressed.
@@ -52,7 +51,7 @@ func (s *TLSEndpoint) Check(r *config.Report) {
 	s.TLS.Check(r)
 }
 
-// tlsEndpoint looks at certificates and says nothing inside TLS.
+// tlsEndpoint checks certificates and sends nothing inside TLS.
 type tlsEndpoint struct{ server exchange.TLSServer }
 
 func newTLSEndpoint(s *TLSEndpoint, _ Deps) (Collector, error) {

@@ -21,6 +21,6 @@ func TestAuthorityFileThatIsGoneIsAFaultOfTLS(t *testing.T) {
 	}
 	mustFail(t, engine, failure.TLS)
 	if d, ok := engine.(*docker); ok {
-		wantReason(t, d.look(t.Context(), nil, 0), failure.TLS)
+		wantReason(t, d.inspectNow(t.Context(), nil, 0), failure.TLS)
 	}
 }

@@ -41,8 +41,7 @@ type Volume struct {
 	config.Target `yaml:",inline"`
 	// Path is any path on the volume, absolute.
 	Path string `yaml:"path"`
-	// Mountpoint demands that something is mounted at Path, so that a volume that was not mounted is not mistaken for
-	// the disk below it.
+	// Mountpoint requires a mount at Path, so that the disk below is not mistaken for a volume that is not mounted.
 	Mountpoint bool `yaml:"mountpoint"`
 }
 
@@ -61,18 +60,18 @@ func (s *Volume) Check(r *config.Report) {
 	}
 }
 
-// diskUsage is what a file system says of itself.
+// diskUsage is what a file system reports.
 type diskUsage struct {
-	// size, free and available are in bytes. Like df, available goes below 0 where others ate into what is kept for root.
+	// size, free and available are in bytes. As in df, available is negative if users took space reserved for root.
 	size, free, available float64
-	// inodes is 0 where the file system has no fixed number of them.
+	// inodes is 0 if the file system has no fixed number of them.
 	inodes, inodesFree float64
-	// mounted reports whether the path is where something is mounted, unless mountErr says why that is not known.
+	// mounted reports whether path is a mount point, unless mountErr says why that is unknown.
 	mounted  bool
 	mountErr error
 }
 
-// measurement is one call to the kernel, which may never return. What it fills in may be read once done is closed.
+// measurement is one call to the kernel, which may never return. usage and err are set once done is closed.
 type measurement struct {
 	begun time.Time
 	done  chan struct{}
@@ -80,8 +79,8 @@ type measurement struct {
 	err   error
 }
 
-// measurements are the calls to the kernel that are under way, by path. A call on a hung mount cannot be ended, so there
-// is one per path at most, whoever asks and however often, also after a reload: a hung mount costs one goroutine.
+// measurements are the running calls to the kernel, by path. A call on a hung mount cannot be cancelled. So there is at most
+// one per path, even after a reload, and a hung mount costs only one goroutine.
 type measurements struct {
 	// measure asks the kernel. It may block for ever.
 	measure func(path string) (diskUsage, error)
@@ -94,7 +93,7 @@ func newMeasurements(measure func(path string) (diskUsage, error)) *measurements
 	return &measurements{measure: measure, underway: map[string]*measurement{}}
 }
 
-// begin begins a measurement, or joins the one that is under way.
+// begin starts a measurement, or joins the running one.
 func (m *measurements) begin(path string) *measurement {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -179,7 +178,7 @@ func (c *volume) usage(ctx context.Context) (diskUsage, error) {
 	return u, nil
 }
 
-// volumeError classifies what the kernel says of a path.
+// volumeError classifies the kernel's error about a path.
 func volumeError(path string, err error) error {
 	err = fmt.Errorf("statfs %s: %w", path, err)
 	for _, row := range []struct {

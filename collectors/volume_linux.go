@@ -15,7 +15,7 @@ import (
 // mountInfo lists the mounts that this process sees: proc(5).
 const mountInfo = "/proc/self/mountinfo"
 
-// measureVolume asks the kernel what df asks it. It blocks for as long as the mount hangs.
+// measureVolume calls statfs, as df does. It blocks while the mount hangs.
 func measureVolume(path string) (diskUsage, error) {
 	var s syscall.Statfs_t
 	if err := retry(func() error { return syscall.Statfs(path, &s) }); err != nil {
@@ -27,7 +27,7 @@ func measureVolume(path string) (diskUsage, error) {
 	}
 	u := diskUsage{
 		size: float64(s.Blocks) * block, free: float64(s.Bfree) * block,
-		available: float64(int64(s.Bavail)) * block, //nolint:gosec // a negative number comes as a huge one
+		available: float64(int64(s.Bavail)) * block, //nolint:gosec // the kernel encodes a negative number as a huge one
 		inodes:    float64(s.Files), inodesFree: float64(s.Ffree),
 	}
 	u.mounted, u.mountErr = isMountPoint(path)
@@ -56,7 +56,7 @@ func retry(call func() error) error {
 	}
 }
 
-// octal is a character that the kernel escapes in a path: space, tab, line feed and backslash.
+// octal matches an escape of the kernel in a path: for space, tab, line feed and backslash.
 var octal = regexp.MustCompile(`\\[0-7]{3}`)
 
 // mountedAt reports whether a list of mounts has one at path, bind mounts among them.

@@ -14,15 +14,14 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
-// Web is the block of anything that is asked over HTTP and judged by status and body: the stack's web front ends and
-// whatever else its operator has.
+// Web is the block of a service that is checked over HTTP by status and body, such as the stack's web front ends.
 type Web struct {
 	config.Target        `yaml:",inline"`
 	config.HTTP          `yaml:",inline"`
 	exchange.Credentials `yaml:",inline"`
 	// Method is GET or HEAD. GET follows redirects on the same host, HEAD follows none.
 	Method string `yaml:"method"`
-	// Headers are sent as they are; Host is the name to ask for. Their values may be secret.
+	// Headers are sent unchanged; Host sets the requested host. Their values may be secret.
 	Headers map[string]config.Secret `yaml:"headers"`
 	// ExpectStatus are the statuses that count as up, such as 204 or 2xx: 2xx by default.
 	ExpectStatus []string `yaml:"expect_status"`
@@ -58,7 +57,7 @@ func (s *Web) Check(r *config.Report) {
 	}
 	for name := range s.Headers {
 		if !headerPattern.MatchString(name) {
-			// Which one is not repeated: it may be the header's value.
+			// The message must not repeat the key: it may be a secret value.
 			r.Faultf("headers", "has a key that is not a valid header name; write \"Name: value\"")
 		}
 	}
@@ -73,7 +72,7 @@ func (s *Web) Check(r *config.Report) {
 	}
 }
 
-// checkPattern reports a fault of a regular expression.
+// checkPattern reports an invalid regular expression.
 func checkPattern(r *config.Report, key, pattern string) {
 	if _, err := regexp.Compile(pattern); err != nil {
 		r.Faultf(key, "is not a regular expression: %v", err)
@@ -88,7 +87,7 @@ func pattern(s string) (*regexp.Regexp, error) {
 	return regexp.Compile(s)
 }
 
-// web asks one URL.
+// web requests one URL.
 type web struct {
 	http           exchange.HTTP
 	method         string

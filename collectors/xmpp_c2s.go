@@ -15,11 +15,11 @@ type XMPPC2S struct {
 	config.Target `yaml:",inline"`
 	// Address is host:port; port 5222 where it has none.
 	Address string `yaml:"address"`
-	// Domain is the virtual host that is asked for, and that the certificate must be for unless server_name is set.
+	// Domain is the virtual host of the stream and, unless server_name is set, the name that the certificate must have.
 	Domain     string `yaml:"domain"`
 	config.TLS `yaml:",inline"`
 
-	guessed bool // the address is made of the environment
+	guessed bool // the address is derived from the environment
 }
 
 func newXMPPC2SSettings() *XMPPC2S { return &XMPPC2S{} }
@@ -27,10 +27,10 @@ func newXMPPC2SSettings() *XMPPC2S { return &XMPPC2S{} }
 // c2sPort is where clients connect to an XMPP server.
 const c2sPort = "5222"
 
-// Environ implements config.Settings. The address is derived only where the domain is known and the file says none: it
-// is then port 5222 of the host of XMPP_REST_URL.
+// Environ implements config.Settings. If the domain is known and the file has no address, the address is port 5222 of the
+// host in XMPP_REST_URL.
 func (s *XMPPC2S) Environ(e *config.Env) {
-	// The variable speaks of the stack's own server, not of one that was given a name.
+	// The variable is for the stack's own server, not for a target with another name.
 	if s.Domain == "" || s.Name == "" || s.Name == s.Kind {
 		e.String("domain", "XMPP_DOMAIN", &s.Domain)
 	}

@@ -33,7 +33,9 @@ func TestRealStockServerHasFewCanonicalFamilies(t *testing.T) {
 	if diff := cmp.Diff([]string{`xmpp_s2s_connections_total{direction="in"} 0`}, canonicalSeries(b)); diff != "" {
 		t.Errorf("series without a client (-want +got):\n%s", diff)
 	}
-	if !slices.ContainsFunc(b.Notes, func(n string) bool { return strings.Contains(n, "nothing counts failed logins, so no alert covers them") }) {
+	if !slices.ContainsFunc(b.Notes, func(n string) bool {
+		return strings.Contains(n, "nothing counts failed logins, so no alert covers them")
+	}) {
 		t.Errorf("notes: got %q, want one about authentication failures", b.Notes)
 	}
 	openClientStream(t, prosody)

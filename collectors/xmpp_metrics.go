@@ -89,7 +89,7 @@ func (u *upstream) read(b *Batch, a *exchange.Answer) (*openmetrics.Page, error)
 	}
 	malformed := page.Dropped[openmetrics.Malformed]
 	if page.Series == 0 && (malformed > 0 || isMarkup(contentType)) {
-		return nil, failure.Errorf(failure.Malformed, "%s %s: status %d: not a metrics page: no sample, %sof other text",
+		return nil, failure.Errorf(failure.Malformed, "%s %s: status %d: not a metrics page: no sample, %s of other text",
 			http.MethodGet, exchange.PrintableURL(u.http.Settings.URL), a.Status, failure.Count(malformed, "line"))
 	}
 	if !page.Complete {
@@ -277,7 +277,7 @@ func (c *xmppMetrics) reexpose(ctx context.Context, b *Batch, a *exchange.Answer
 		// A page that is cut off may have lost the source that it has.
 		cut := !whole && c.chosen[row] != noSource
 		if f.name == authFailures && !available && serves && !reading.blocked[row] && !cut && c.log != nil {
-			available = c.log.tell(ctx, b)
+			available = c.log.report(ctx, b)
 		}
 		b.Gauge(familyAvailableDesc, boolValue(available), f.name)
 		if f.name == authFailures {

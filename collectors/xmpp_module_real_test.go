@@ -579,7 +579,9 @@ func TestRealModuleThatIsUnloadedCountsNothing(t *testing.T) {
 		names = slices.DeleteFunc(names, func(name string) bool { return strings.HasPrefix(name, "xmpp_s2s_") || name == "xmpp_c2s_sessions" })
 		slices.Sort(names)
 		names = slices.Compact(names)
-		noted := slices.ContainsFunc(b.Notes, func(n string) bool { return strings.Contains(n, "nothing counts failed logins, so no alert covers them") })
+		noted := slices.ContainsFunc(b.Notes, func(n string) bool {
+			return strings.Contains(n, "nothing counts failed logins, so no alert covers them")
+		})
 		if has := slices.Contains(names, failures); noted == has {
 			t.Errorf("%s: there %v, noted as missing %v", failures, has, noted)
 		}
