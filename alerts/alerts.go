@@ -1,5 +1,4 @@
-// Package alerts makes the Prometheus rules that turn the exporter's metrics into pages, from the thresholds of the
-// configuration.
+// Package alerts generates the Prometheus rules, their tests and runbooks from the thresholds of the configuration.
 package alerts
 
 import (
@@ -14,7 +13,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
 
-// The severities. An alert of severity None says that alerting works.
+// The severities. None is for the alert that proves that alerting works.
 const (
 	Warning  = "warning"
 	Critical = "critical"
@@ -24,8 +23,8 @@ const (
 // Defaults returns the thresholds of the rules that are shipped, which are also the configuration's defaults.
 func Defaults() config.Alerts { return config.DefaultAlerts() }
 
-// Checksum identifies the rules for the settings: their expressions, durations and labels, but neither texts nor links. In the
-// rule that compares it, it is empty.
+// Checksum identifies the rules for the settings by their expressions, durations and labels, without texts and links. The rule that
+// compares the checksum contributes with an empty one.
 func Checksum(a config.Alerts) string {
 	text, err := yaml.Marshal(withoutTexts(rulesWith(&a, "")))
 	if err != nil {
@@ -34,7 +33,6 @@ func Checksum(a config.Alerts) string {
 	return fmt.Sprintf("%08x", crc32.ChecksumIEEE(text))
 }
 
-// withoutTexts are the rules without what a person reads.
 func withoutTexts(rules []rule) []rule {
 	for i := range rules {
 		rules[i].Annotations = nil
@@ -63,10 +61,9 @@ func rulesWith(a *config.Alerts, checksum string) []rule {
 type alert struct {
 	name, severity string
 	expr           string
-	// hold is how long the expression must hold. It is only there for what the exporter cannot time itself: a rate, the exporter that
-	// is gone, and rules of which it does not know. keep is how long the alert stays after it.
+	// hold is the rule's for. Only alerts that the exporter cannot time itself have it. keep is keep_firing_for.
 	hold, keep config.Duration
-	// target is a template of the target's name where the series name it otherwise, so that Alertmanager can compare it.
+	// target is a template for the label target, if the series have the target's name in another label. Inhibition compares it.
 	target string
 	// summary and description are templates of Prometheus.
 	summary, description string
@@ -120,11 +117,11 @@ func write(w io.Writer, heading string, content any) error {
 	return e.Close()
 }
 
-// seconds is a duration as Prometheus spells it.
+// seconds converts a duration to one that Prometheus prints.
 func seconds(d config.Duration) model.Duration { return model.Duration(d) }
 
-// plain is a duration as people read it: 14 days, 5 minutes.
-func plain(d config.Duration) string {
+// inWords spells a duration for people: 14 days, 5 minutes.
+func inWords(d config.Duration) string {
 	for _, unit := range []struct {
 		name   string
 		length time.Duration

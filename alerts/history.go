@@ -9,13 +9,13 @@ import (
 )
 
 const (
-	// day is how far back Prometheus looks to tell what is usual.
+	// day is the history that defines what is usual.
 	day = config.Duration(24 * time.Hour)
-	// leastHistory is how much of a day must be known to tell that.
+	// leastHistory is the minimum of that history.
 	leastHistory = config.Duration(3 * time.Hour)
 )
 
-// historyAlerts are those that compare the present with hours before it. Prometheus alone remembers these, not the exporter.
+// historyAlerts compare the present with past hours, which only Prometheus stores.
 func historyAlerts(a *config.Alerts) []alert {
 	list := []alert{fillingAlert(a), sustainedAlert(a)}
 	if a.XMPPSessionsGone.Typical > 0 {
@@ -41,8 +41,8 @@ func historyAlerts(a *config.Alerts) []alert {
 	return list
 }
 
-// fillingAlert asks the trend of each half of the window: one large file makes a trend of one half, but not of both.
-// predict_linear counts from the time of the evaluation, whatever the offset is.
+// fillingAlert requires the trend in both halves of the window, since one large file changes the trend of one half only.
+// predict_linear predicts from the time of the evaluation, even with an offset.
 func fillingAlert(a *config.Alerts) alert {
 	f := &a.DataVolumeFilling
 	half := f.Window / 2
@@ -50,13 +50,13 @@ func fillingAlert(a *config.Alerts) alert {
 		name: "DataVolumeFilling", severity: Warning, hold: f.For, keep: f.KeepFiringFor,
 		expr: fmt.Sprintf("%s > %s and predict_linear(%[1]s[%[3]s], %[4]s) > 1 and predict_linear(%[1]s[%[3]s] offset %[3]s, %[4]s) > 1",
 			volumeUsed, number(float64(f.Over)/100), seconds(half), number(f.Within.Std().Seconds())),
-		summary:     "Volume {{ $labels.volume }} will be full within " + plain(f.Within) + " at this rate.",
-		description: "It is " + shareUsed + " full, and has been filling for " + plain(f.Window) + ". When it is full, services lose data or stop. First find what grows, with du.",
+		summary:     "Volume {{ $labels.volume }} will be full within " + inWords(f.Within) + " at this rate.",
+		description: "It is " + shareUsed + " full, and has been filling for " + inWords(f.Window) + ". When it is full, services lose data or stop. First find what grows, with du.",
 	}
 }
 
-// rounds is how many evaluations there are in a window, and the range that has exactly these: its beginning is between two of them,
-// since Prometheus 2 and 3 disagree about a sample at the very beginning.
+// rounds returns the number of evaluations in a window, and a range with exactly as many. The range begins between two evaluations,
+// since Prometheus 2 and 3 differ about a sample at its very beginning.
 func rounds(a *config.Alerts, window config.Duration) (n int, within config.Duration) {
 	n = max(int(math.Round(float64(window)/float64(a.Interval))), 1)
 	return n, config.Duration(n)*a.Interval - a.Interval/2
@@ -68,18 +68,18 @@ func sustainedAlert(a *config.Alerts) alert {
 	return alert{
 		name: "XMPPAuthFailuresSustained", severity: Warning, keep: s.KeepFiringFor,
 		expr:        fmt.Sprintf("%s > %d", unexcusedLogins(a, fmt.Sprintf("sum_over_time(%s[%s]) / %d", authFailureRate, seconds(within), n)), s.Over),
-		summary:     fmt.Sprintf("Over %d XMPP logins per minute have failed, averaged over %s.", s.Over, plain(s.Window)),
+		summary:     fmt.Sprintf("Over %d XMPP logins per minute have failed, averaged over %s.", s.Over, inWords(s.Window)),
 		description: `The average is {{ $value | printf "%.1f" }} per minute. Somebody may be trying passwords, slowly or in bursts. First find the addresses in the server's log.`,
 	}
 }
 
-// goneAlert fires while nobody is there, although the median of a day says that this is not usual.
+// goneAlert fires while a count is 0 although its median over a day is not.
 func goneAlert(a *config.Alerts, name, series string, g *config.GoneAlert) alert {
 	n, _ := rounds(a, leastHistory)
 	return alert{
 		name: name, severity: Warning, hold: g.For, keep: g.KeepFiringFor,
 		expr: fmt.Sprintf("quantile_over_time(0.5, %s[%s]) >= %d and %[1]s == 0 and count_over_time(%[1]s[%[2]s]) >= %[4]d",
 			series, seconds(day), g.Typical, n),
-		description: "There has been nobody for over " + plain(g.For) + "; the median of the last 24 hours is {{ $value }}. ",
+		description: "There has been nobody for over " + inWords(g.For) + "; the median of the last 24 hours is {{ $value }}. ",
 	}
 }

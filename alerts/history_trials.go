@@ -27,7 +27,7 @@ func fillingTrials(a *config.Alerts, t *alert) []trial {
 	for _, n := range []int{begin + hold - 1, begin + hold, end - 1} {
 		edges = append(edges, check{n, n >= begin+hold})
 	}
-	// A line with a bend, of which one half crosses the limit at the beginning, and the other has done so. It fills faster by so little
+	// A line with a bend: one half crosses the limit at the beginning, and the other has done so before. It fills faster by so little
 	// that the newer half alone is not full in time before.
 	slowly, more := line(begin, 1-0.4*left, slow), 1+0.4/(within/half+1)
 	later, sooner := begin+hold-at(1)+1, begin-at(1)-2
@@ -40,7 +40,7 @@ func fillingTrials(a *config.Alerts, t *alert) []trial {
 		{name: "it exceeds the limit, and fills faster", series: used(line(begin, 1-0.4*left, slow)), checks: edges},
 		{name: "it is full, and stays so", series: used(steady(1)...), checks: []check{{begin + hold, false}}},
 	}
-	// files are large ones, of which the newest fills the volume.
+	// files are large files. The newest one fills the volume.
 	size := 0.4 * left
 	const first = 3
 	files := func(rounds ...int) []input {
@@ -69,7 +69,7 @@ func fillingTrials(a *config.Alerts, t *alert) []trial {
 	return trials
 }
 
-// sustainedTrials are bursts, which XMPPAuthFailureRate does not tell of, or a pace that it takes for little.
+// sustainedTrials are bursts, which XMPPAuthFailureRate does not report, or a pace that it takes for little.
 func sustainedTrials(a *config.Alerts, t *alert) []trial {
 	s, p := &a.XMPPAuthFailuresSustained, pace(a.Interval)
 	n, _ := rounds(a, s.Window)
@@ -114,7 +114,7 @@ func sustainedTrials(a *config.Alerts, t *alert) []trial {
 			trial{name: "one of two exporters sees bursts", series: []input{bursts(0, "x", 1.005, short...), count(1, "x", steady(before)...)}, checks: []check{{fires, true}}},
 			trial{name: "both exporters see bursts", series: []input{bursts(0, "x", 1.005, short...), bursts(1, "x", 1.005, short...)}, checks: []check{{fires, true}}},
 			trial{name: "each of two exporters sees few", series: []input{bursts(0, "x", 0.6, short...), bursts(1, "x", 0.6, short...)}, checks: []check{{fires, false}}},
-			trial{name: "the server begins to count anew", series: []input{count(0, "x", slices.Concat(
+			trial{name: "the server restarts its counter", series: []input{count(0, "x", slices.Concat(
 				bursts(0, "x", 0.995, short...).steps[:many], []step{{from: last - 2, value: 0}, {from: last, value: 1.5 * total / many}},
 			)...)}, checks: []check{{last - 1, false}, {fires, true}}})
 		excuse := func(steps ...step) []input {
@@ -211,7 +211,7 @@ func splitTrials(a *config.Alerts, t *alert) []trial {
 // longest is how many rounds a trial may take: more take promtool minutes. What takes days has tests of our own.
 const longest = 3000
 
-// historyTrials are those of the alerts on what was before; false for any other.
+// historyTrials returns the trials of historyAlerts, and false for any other alert.
 func historyTrials(a *config.Alerts, t *alert) (trials []trial, ok bool) {
 	switch t.name {
 	case "DataVolumeFilling":

@@ -17,7 +17,7 @@ func Runbook(alert string) (text string, ok bool) {
 	return string(content), err == nil
 }
 
-// Index lists all alerts for the settings, in Markdown: from when on each fires, and what it means. Its links are relative to alerts/.
+// Index lists all alerts for the settings in Markdown, with their thresholds and meanings. Its links are relative to alerts/.
 func Index(a config.Alerts) string {
 	var b strings.Builder
 	b.WriteString("# Alerts\n\nEvery alert with its thresholds and a link to its runbook.\n\n" +
@@ -34,7 +34,7 @@ func Index(a config.Alerts) string {
 	return b.String()
 }
 
-// allOn are the settings with every alert, also those that are off.
+// allOn enables every alert in the settings.
 func allOn(a config.Alerts) config.Alerts {
 	a.IRCServersSplit.Enabled = true
 	a.XMPPSessionsGone.Typical, a.IRCUsersGone.Typical = max(a.XMPPSessionsGone.Typical, 1), max(a.IRCUsersGone.Typical, 1)
@@ -49,11 +49,13 @@ func meaning(alert string) string {
 	return strings.ReplaceAll(text, "\n", " ")
 }
 
-// thresholds say in words from when on each alert fires: as a warning, and as critical.
+// thresholds returns the conditions of each alert in words: for the warning and the critical alert.
 func thresholds(a *config.Alerts) map[string][2]string {
 	const none = "never"
 	warning := func(h config.Hold) [2]string { return [2]string{after(h.For), none} }
-	critical := func(h config.Hold) [2]string { return [2]string{"instead of critical, with `page: false`", after(h.For)} }
+	critical := func(h config.Hold) [2]string {
+		return [2]string{"instead of critical, with `page: false`", after(h.For)}
+	}
 	amount := func(format string, level config.Amount) string {
 		return fmt.Sprintf(format, level.Over) + forOver(level.For)
 	}
@@ -71,18 +73,18 @@ func thresholds(a *config.Alerts) map[string][2]string {
 	return map[string][2]string{
 		"DataVolumeInodes": {amount("over %d %%", a.DataVolumeInodes.Warning), amount("over %d %%", a.DataVolumeInodes.Critical)},
 		"DataVolumeFilling": {fmt.Sprintf("over %d %%, and full within %s at the rate of the last %s%s", a.DataVolumeFilling.Over,
-			plain(a.DataVolumeFilling.Within), plain(a.DataVolumeFilling.Window), forOver(a.DataVolumeFilling.For)), none},
-		"ContainerOOMKill": {"1 or more within " + plain(a.ContainerOOMKill.Window), none},
+			inWords(a.DataVolumeFilling.Within), inWords(a.DataVolumeFilling.Window), forOver(a.DataVolumeFilling.For)), none},
+		"ContainerOOMKill": {"1 or more within " + inWords(a.ContainerOOMKill.Window), none},
 		"XMPPAuthFailuresSustained": {
-			fmt.Sprintf("over %d a minute, averaged over %s", a.XMPPAuthFailuresSustained.Over, plain(a.XMPPAuthFailuresSustained.Window)), none,
+			fmt.Sprintf("over %d a minute, averaged over %s", a.XMPPAuthFailuresSustained.Over, inWords(a.XMPPAuthFailuresSustained.Window)), none,
 		},
 		"XMPPSessionsGone":   gone(a.XMPPSessionsGone),
 		"IRCUsersGone":       gone(a.IRCUsersGone),
 		"IRCServersSplit":    {split, none},
 		"ContainerUnhealthy": {after(a.ContainerUnhealthy.Warning.For), after(a.ContainerUnhealthy.Critical.After)},
 		"ContainerRestarts": {
-			fmt.Sprintf("%d or more within %s", a.ContainerRestarts.Warning.Over+1, plain(a.ContainerRestarts.Window)),
-			fmt.Sprintf("%d or more within %s", a.ContainerRestarts.Critical.Over+1, plain(a.ContainerRestarts.Window)),
+			fmt.Sprintf("%d or more within %s", a.ContainerRestarts.Warning.Over+1, inWords(a.ContainerRestarts.Window)),
+			fmt.Sprintf("%d or more within %s", a.ContainerRestarts.Critical.Over+1, inWords(a.ContainerRestarts.Window)),
 		},
 		"ContainerDown":    {after(a.ContainerDown.Warning.For), after(a.ContainerDown.Critical.For)},
 		"ContainerMissing": {"removed by a person: " + after(a.ContainerMissing.For), "otherwise: " + after(a.ContainerMissing.For)},
@@ -91,7 +93,7 @@ func thresholds(a *config.Alerts) map[string][2]string {
 			amount("over %d a minute", a.XMPPAuthFailureRate.Warning), amount("over %d a minute", a.XMPPAuthFailureRate.Critical),
 		},
 		"TLSCertificateExpiry": {
-			"less than " + plain(a.TLSCertificateExpiry.Warning.Under) + " left", "less than " + plain(a.TLSCertificateExpiry.Critical.Under) + " left",
+			"less than " + inWords(a.TLSCertificateExpiry.Warning.Under) + " left", "less than " + inWords(a.TLSCertificateExpiry.Critical.Under) + " left",
 		},
 		"DataVolumeUsage": {amount("over %d %%", a.DataVolumeUsage.Warning), amount("over %d %%", a.DataVolumeUsage.Critical)},
 		"TargetUnstable": {
@@ -99,7 +101,7 @@ func thresholds(a *config.Alerts) map[string][2]string {
 			fmt.Sprintf("over %d %% of them", a.TargetUnstable.Critical.Over),
 		},
 		"MostTargetsDown": {
-			fmt.Sprintf("over %d %%", a.MostTargetsDown.Over) + " of the targets for " + plain(a.MostTargetsDown.Warning.For), "for " + plain(a.MostTargetsDown.Critical.For),
+			fmt.Sprintf("over %d %%", a.MostTargetsDown.Over) + " of the targets for " + inWords(a.MostTargetsDown.Warning.For), "for " + inWords(a.MostTargetsDown.Critical.For),
 		},
 		"TargetDown":                {after(a.TargetDown.Warning.For), after(a.TargetDown.Critical.For)},
 		"XMPPAuthSourceMissing":     warning(a.XMPPAuthSourceMissing),
@@ -111,13 +113,13 @@ func thresholds(a *config.Alerts) map[string][2]string {
 		"TLSChainInvalid":           warning(a.TLSChainInvalid),
 		"TLSServedNotRenewed": {
 			after(a.TLSServedNotRenewed.Warning.For),
-			after(a.TLSServedNotRenewed.Critical.For) + ", with less than " + plain(a.TLSServedNotRenewed.Critical.Under) + " left",
+			after(a.TLSServedNotRenewed.Critical.For) + ", with less than " + inWords(a.TLSServedNotRenewed.Critical.Under) + " left",
 		},
 		"UpstreamSeriesDropped": warning(a.UpstreamSeriesDropped),
 		"PlaceholderCredential": warning(a.PlaceholderCredential),
 		"ExporterDown": {
 			"one of several exporters: " + after(a.ExporterDown.Warning.For),
-			"no exporter left in an environment that had one within " + plain(a.ExporterDown.Remember) + ", or none known at all: " + after(a.ExporterDown.Critical.For),
+			"no exporter left in an environment that had one within " + inWords(a.ExporterDown.Remember) + ", or none known at all: " + after(a.ExporterDown.Critical.For),
 		},
 		"PollStalled":        {none, after(a.PollStalled.After)},
 		"ConfigReloadFailed": warning(a.ConfigReloadFailed),
@@ -125,17 +127,16 @@ func thresholds(a *config.Alerts) map[string][2]string {
 			"overdue checks, a `container:` that no engine has, or no container with a role of " + strings.Join(a.MonitoringGap.Roles, ", ") + ": " + after(a.MonitoringGap.For), none,
 		},
 		"HonorLabelsOff":   warning(a.HonorLabelsOff),
-		"ScrapedTooSeldom": {fmt.Sprintf("fewer than %d scrapes in %s, ", fewestScrapes, plain(fewestScrapes*a.Lookback)) + after(a.ScrapedTooSeldom.For), none},
-		"ClockSkew":        {"over " + plain(a.ClockSkew.Over) + " apart, " + after(a.ClockSkew.For), none},
+		"ScrapedTooSeldom": {fmt.Sprintf("fewer than %d scrapes in %s, ", fewestScrapes, inWords(fewestScrapes*a.Lookback)) + after(a.ScrapedTooSeldom.For), none},
+		"ClockSkew":        {"over " + inWords(a.ClockSkew.Over) + " apart, " + after(a.ClockSkew.For), none},
 		"RulesOutOfDate":   warning(a.RulesOutOfDate),
 		"Watchdog":         {"always, with severity none", none},
 	}
 }
 
-// after is from when on an alert fires that waits for so long.
 func after(d config.Duration) string {
 	if d == 0 {
 		return "at once"
 	}
-	return "after " + plain(d)
+	return "after " + inWords(d)
 }

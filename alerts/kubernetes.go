@@ -10,7 +10,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
 
-// manifest is a PrometheusRule, as the Prometheus Operator has it.
+// manifest is a PrometheusRule of the Prometheus Operator.
 type manifest struct {
 	APIVersion string            `yaml:"apiVersion"`
 	Kind       string            `yaml:"kind"`

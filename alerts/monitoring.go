@@ -9,15 +9,14 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
 
-// monitoringAlerts are those on the monitoring itself: on the exporters, and on how Prometheus scrapes them. But for ExporterDown,
-// there is one for each exporter.
+// monitoringAlerts are about the exporters and their scrapes. All but ExporterDown fire for each exporter separately.
 func monitoringAlerts(a *config.Alerts) []alert {
 	up := fmt.Sprintf("up{job=%q}", a.Job)
 	reloaded := latest(a, "chatstack_config_last_reload_successful")
 	if hold := a.ConfigReloadFailed.For; hold > 0 {
 		reloaded = fmt.Sprintf("max_over_time(chatstack_config_last_reload_successful[%s])", seconds(hold))
 	}
-	// Another exporter's clock, on a page that this one reads, is as old as that reading.
+	// The clock of an exporter that is a target of this one is as old as the probe.
 	const clock = `chatstack_exporter_time_seconds{target=""}`
 	const exporter = "Exporter {{ $labels.instance }}"
 	return []alert{
@@ -25,7 +24,7 @@ func monitoringAlerts(a *config.Alerts) []alert {
 			name: "ExporterDown", severity: Warning, hold: a.ExporterDown.Warning.For, keep: a.ExporterDown.Warning.KeepFiringFor,
 			expr:        fmt.Sprintf("%s == 0 unless ignoring (%s) %s == 0", up, list(scrapeLabels, foreign...), exporterUp),
 			summary:     "Exporter {{ $labels.instance }} is down; another one still watches.",
-			description: "Prometheus has not scraped it for over " + plain(a.ExporterDown.Warning.For) + ". First read its log, then start it.",
+			description: "Prometheus has not scraped it for over " + inWords(a.ExporterDown.Warning.For) + ". First read its log, then start it.",
 		}, {
 			name: "ExporterDown", severity: Critical, hold: a.ExporterDown.Critical.For, keep: a.ExporterDown.Critical.KeepFiringFor,
 			// Either all known exporters are down or something else answers for them; or an environment lost its last exporter; or none is known.
@@ -33,15 +32,15 @@ func monitoringAlerts(a *config.Alerts) []alert {
 				exporterUp, seconds(a.ExporterDown.Remember), list(environment)),
 			// Where exporters watch different things, the label part says what is unmonitored.
 			summary: "No chatstack_exporter is reachable{{ with $labels.env }} in {{ . }}{{ end }}; {{ with $labels.part }}{{ . }}{{ else }}the chat stack{{ end }} is unmonitored.",
-			description: "Prometheus has not scraped any for over " + plain(a.ExporterDown.Critical.For) +
+			description: "Prometheus has not scraped any for over " + inWords(a.ExporterDown.Critical.For) +
 				". Until it does, no other alert about {{ with $labels.part }}it{{ else }}the stack{{ end }} can fire. Start an exporter, and look at the stack yourself.",
 		}, {
 			name: "PollStalled", severity: Critical, keep: a.PollStalled.KeepFiringFor,
 			// All times are by the exporter's clock, so that Prometheus' does not matter. If that clock stands still, scrapes return an old page.
-			expr: latest(a, "chatstack_exporter_time_seconds") + " - " + latest(a, "chatstack_poll_last_completed_timestamp_seconds") + longer(a.PollStalled.After) +
+			expr: latest(a, "chatstack_exporter_time_seconds") + " - " + latest(a, "chatstack_poll_last_completed_timestamp_seconds") + aboveSeconds(a.PollStalled.After) +
 				fmt.Sprintf(" or delta(%s[%s]) == 0 and chatstack_exporter_time_seconds offset %[2]s", clock, seconds(a.PollStalled.After)),
 			summary:     exporter + " has stopped polling; its data is stale.",
-			description: "It has not polled for over " + plain(a.PollStalled.After) + ", or something between it and Prometheus serves an old page. New problems raise no alert. First restart it.",
+			description: "It has not polled for over " + inWords(a.PollStalled.After) + ", or something between it and Prometheus serves an old page. New problems raise no alert. First restart it.",
 		}, {
 			name: "ConfigReloadFailed", severity: Warning, keep: a.ConfigReloadFailed.KeepFiringFor,
 			expr:        reloaded + " == 0",
@@ -55,22 +54,22 @@ func monitoringAlerts(a *config.Alerts) []alert {
 		}, {
 			name: "ScrapedTooSeldom", severity: Warning, hold: a.ScrapedTooSeldom.For, keep: a.ScrapedTooSeldom.KeepFiringFor,
 			expr:        fmt.Sprintf("count_over_time(%s[%s]) < %d", up, seconds(fewestScrapes*a.Lookback), fewestScrapes),
-			summary:     "Prometheus scrapes exporter {{ $labels.instance }} too rarely: {{ $value }} {{ if eq $value 1.0 }}time{{ else }}times{{ end }} in " + plain(fewestScrapes*a.Lookback) + ".",
-			description: "Scrapes are over " + plain(a.Lookback) + " apart, so alerts come and go. Set scrape_interval to " + plain(a.Interval) + ".",
+			summary:     "Prometheus scrapes exporter {{ $labels.instance }} too rarely: {{ $value }} {{ if eq $value 1.0 }}time{{ else }}times{{ end }} in " + inWords(fewestScrapes*a.Lookback) + ".",
+			description: "Scrapes are over " + inWords(a.Lookback) + " apart, so alerts come and go. Set scrape_interval to " + inWords(a.Interval) + ".",
 		}, {
 			name: "ClockSkew", severity: Warning, hold: a.ClockSkew.For, keep: a.ClockSkew.KeepFiringFor,
-			expr:        fmt.Sprintf("abs(timestamp(%[1]s) - %[1]s)", clock) + longer(a.ClockSkew.Over),
+			expr:        fmt.Sprintf("abs(timestamp(%[1]s) - %[1]s)", clock) + aboveSeconds(a.ClockSkew.Over),
 			summary:     "The clocks of Prometheus and exporter {{ $labels.instance }} are {{ $value | humanizeDuration }} apart.",
-			description: "The limit is " + plain(a.ClockSkew.Over) + ". One of the two clocks is wrong, so alerts about expiring certificates come too early or too late. First run timedatectl on both machines.",
+			description: "The limit is " + inWords(a.ClockSkew.Over) + ". One of the two clocks is wrong, so alerts about expiring certificates come too early or too late. First run timedatectl on both machines.",
 		},
 	}
 }
 
-// fewestScrapes is how many scrapes there are in as many times the lookback, if they are not further apart than that.
+// fewestScrapes is the number of scrapes in fewestScrapes times the lookback, if each two are at most the lookback apart.
 const fewestScrapes = config.FewestScrapes
 
-// LabelCheck are the labels of chatstack_label_check: such as scrape configurations add, and series of ours have. They arrive as
-// they are where Prometheus honors the labels of a page.
+// LabelCheck returns the labels of chatstack_label_check. Series of the exporter have them, and scrape configurations add them.
+// Prometheus keeps their values only with honor_labels.
 func LabelCheck() map[string]string {
 	return map[string]string{"container": "ours", "endpoint": "ours", "host": "ours", "name": "ours", "role": "ours", "target": "ours"}
 }
@@ -84,20 +83,20 @@ func checkedLabels() string {
 	return strings.Join(matchers, ",")
 }
 
-// environment are the labels that tell one environment from another, as routes and inhibition have them.
+// environment are the labels that identify an environment, as in Alertmanager's routes and inhibition.
 var environment = []string{"cluster", "env", "part"}
 
-// outOfDate compares the checksum of the exporter's rules with that of these.
+// outOfDate compares the checksum in the exporter's metrics with the one in the deployed rules.
 func outOfDate(a *config.Alerts, checksum string) alert {
 	return alert{
 		name: "RulesOutOfDate", severity: Warning, hold: a.RulesOutOfDate.For, keep: a.RulesOutOfDate.KeepFiringFor,
-		expr:        over("group", latest(a, fmt.Sprintf("chatstack_rules_info{checksum!=%q}", checksum)), []string{"checksum"}) + " == 1",
+		expr:        acrossExporters("group", latest(a, fmt.Sprintf("chatstack_rules_info{checksum!=%q}", checksum)), []string{"checksum"}) + " == 1",
 		summary:     "The alert rules do not match the exporter's configuration.",
 		description: "Alerts fire at other thresholds, or are missing. Deploy the output of `chatstack_exporter rules --config.file=exporter.yaml`.",
 	}
 }
 
-// watchdog always fires, so that somebody outside notices when alerts stop coming.
+// watchdog always fires, so that an outside service notices when alerts stop.
 func watchdog() alert {
 	return alert{
 		name: "Watchdog", severity: None, expr: "vector(1)",

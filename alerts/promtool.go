@@ -12,32 +12,29 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
 
-// trial is input on which an alert must fire at some times and must not at others. Times are in rounds: of scrapes, and of
-// evaluations, which are as far apart.
+// trial is input for which an alert must fire in some rounds and not in others. Each round has a scrape and an evaluation.
 type trial struct {
 	name   string
 	series []input
 	checks []check
-	// alone says that the trial is about series that are absent everywhere: no other series may be there.
+	// alone trials test absent series, so they share no test case with others.
 	alone bool
-	// each says that the alert fires for each of the two exporters.
+	// each means that the alert fires once for each of the two exporters.
 	each bool
 }
 
-// check says whether the alert fires in a round.
 type check struct {
 	round int
 	fires bool
 }
 
-// input is a series.
 type input struct {
 	name   string
 	labels map[string]string
 	steps  []step
 }
 
-// step is what a series does from a round on: it has a value, to which by is added in each round. lost is no value.
+// step defines a series from a round on: its value, which grows by by in each round. The value lost stands for failed scrapes.
 type step struct {
 	from      int
 	value, by float64
@@ -45,13 +42,12 @@ type step struct {
 
 var lost = math.NaN()
 
-// missing is no sample where no scrape was due: nothing marks the end of the series.
+// missing is a round without a scrape: unlike lost, no stale marker ends the series.
 var missing = math.Inf(-1)
 
-// steady is a value that stays.
 func steady(v float64) []step { return []step{{value: v}} }
 
-// exporters are two that watch the same: all labels that tell one from the other are different.
+// exporters are the labels of a pair. All labels that distinguish exporters differ.
 var exporters = [2]map[string]string{exporter("a"), exporter("b")}
 
 func exporter(name string) map[string]string {
@@ -62,7 +58,6 @@ func exporter(name string) map[string]string {
 	return labels
 }
 
-// from is a series of one exporter.
 func from(exporter int, name string, labels map[string]string, steps ...step) input {
 	all := maps.Clone(exporters[exporter])
 	maps.Copy(all, labels)
@@ -72,10 +67,10 @@ func from(exporter int, name string, labels map[string]string, steps ...step) in
 // pace converts durations to rounds.
 type pace time.Duration
 
-// within is for how many rounds after the last sample a range surely has it. Prometheus 3 leaves out a sample at its very beginning.
+// within is the number of rounds for which a range surely includes its last sample. Prometheus 3 excludes a sample at its very beginning.
 func (p pace) within(d config.Duration) int { return p.ceil(d) - 1 }
 
-// beyond is after how many rounds a range surely has lost the last sample.
+// beyond is the number of rounds after which a range surely excludes its last sample.
 func (p pace) beyond(d config.Duration) int { return p.floor(d) + 1 }
 
 func (p pace) floor(d config.Duration) int { return int(d.Std() / time.Duration(p)) }
@@ -84,10 +79,10 @@ func (p pace) ceil(d config.Duration) int {
 	return int((d.Std() + time.Duration(p) - 1) / time.Duration(p))
 }
 
-// time is the seconds that have passed in a round.
+// time is the time of a round in seconds.
 func (p pace) time(round int) float64 { return float64(round) * time.Duration(p).Seconds() }
 
-// above is a little more than a limit, by less than a hundredth where it is not a small whole number.
+// above is slightly more than a limit: less than 1 % for all but small whole numbers.
 func above(limit float64) float64 {
 	if limit == math.Trunc(limit) && limit < 1<<52 {
 		return limit + 1
@@ -95,37 +90,37 @@ func above(limit float64) float64 {
 	return limit * 1.005
 }
 
-// subject is a gauge that an alert compares with its threshold, and what else decides.
+// subject is a gauge that an alert compares with its threshold, with the other conditions of the alert.
 type subject struct {
 	pace   pace
 	name   string
 	labels map[string]string
-	// good is the last value that is no reason for the alert, bad the first one that is.
+	// good is the last value that does not fire, bad the first one that does.
 	good, bad float64
-	// all says that all exporters have to agree, each that there is an alert for each of them.
+	// all means that all exporters must agree, each that the alert fires for each exporter separately.
 	all, each bool
-	// hold is how long the value must have been bad, keep how long the alert stays after it, lookback how long the last scrape counts.
+	// hold is how long the value must be bad before the alert fires, keep how long it keeps firing, lookback how long a scrape counts.
 	hold, keep, lookback config.Duration
-	// born says that the series must have been there all that time.
+	// born means that the series must exist throughout hold.
 	born bool
-	// gates are other series that decide whether the alert may fire, and beside are those that never change.
+	// gates are other series that decide whether the alert may fire. beside are other series that never change.
 	gates  []gate
 	beside []input
 }
 
-// gate is a series that lets the alert fire while it has the value open, and not while it has the value shut. One of both may be lost.
+// gate is a series that allows the alert at the value open and prevents it at the value shut. Either may be lost.
 type gate struct {
 	name       string
 	labels     map[string]string
 	open, shut float64
-	// optional says that the alert may fire where there is no such series.
+	// optional gates allow the alert if the series is absent.
 	optional bool
 	lookback config.Duration
-	// wait is for how long the gate must have been open.
+	// wait is how long the gate must be open before the alert fires.
 	wait config.Duration
 }
 
-// series are those of one exporter: the subject, and everything that it needs.
+// series returns the series of one exporter: the subject, and everything that it needs.
 func (s *subject) series(exporter int, steps ...step) []input {
 	list := []input{from(exporter, s.name, s.labels, steps...)}
 	for _, g := range s.gates {
@@ -137,16 +132,16 @@ func (s *subject) series(exporter int, steps ...step) []input {
 	return list
 }
 
-// rise is the round in which a value gets bad that was good before.
+// rise is the round in which a value turns bad.
 const rise = 3
 
-// trials are both sides of the threshold, in time and between exporters, with every gate.
+// trials test both sides of the threshold and of its times, with one and two exporters, and with every gate.
 func (s *subject) trials() []trial {
 	p, keep := s.pace, s.pace.ceil(s.keep)
 	silent, firing := rise+max(p.ceil(s.hold)-2, -1), rise+p.floor(s.hold)
 	end := firing + 2
 	list := []trial{
-		{name: "it gets bad and good again", series: s.series(0, step{value: s.good}, step{from: rise, value: s.bad}, step{from: end, value: s.good}), checks: []check{
+		{name: "it turns bad and good again", series: s.series(0, step{value: s.good}, step{from: rise, value: s.bad}, step{from: end, value: s.good}), checks: []check{
 			{rise - 1, false}, {silent, false}, {firing, true}, {end + keep - 1, true}, {end + keep, false},
 		}},
 		{name: "all scrapes are lost from then on", series: s.series(0, step{value: s.good}, step{from: rise, value: s.bad}, step{from: end, value: lost}), checks: []check{
@@ -158,7 +153,7 @@ func (s *subject) trials() []trial {
 		{name: "both exporters find it", series: slices.Concat(s.series(0, steady(s.bad)...), s.series(1, steady(s.bad)...)), checks: []check{
 			{firing, true},
 		}, each: s.each},
-		{name: "both exporters find that it is not so", series: slices.Concat(s.series(0, steady(s.good)...), s.series(1, steady(s.good)...)), checks: []check{
+		{name: "neither exporter finds it", series: slices.Concat(s.series(0, steady(s.good)...), s.series(1, steady(s.good)...)), checks: []check{
 			{firing, false},
 		}},
 	}
@@ -177,7 +172,7 @@ func (s *subject) trials() []trial {
 			gone = append(gone, check{rise + n, false})
 		}
 		list = append(list, trial{
-			name: "it gets bad and is gone at once", checks: gone,
+			name: "it turns bad and disappears at once", checks: gone,
 			series: s.series(0, step{value: s.good}, step{from: rise, value: s.bad}, step{from: rise + 1, value: lost}),
 		})
 	}
@@ -192,7 +187,7 @@ func (s *subject) trials() []trial {
 	return list
 }
 
-// gateTrials open and shut a gate while the value is bad all along.
+// gateTrials open and shut a gate while the value is bad throughout.
 func (s *subject) gateTrials(i int, g gate, change, keep int) []trial {
 	p, wait, what := s.pace, s.pace.ceil(g.wait), strings.TrimPrefix(g.name, "chatstack_")
 	var list []trial
@@ -275,8 +270,8 @@ type (
 	}
 )
 
-// testCases are one case of promtool for each alert and severity. In it each trial is an environment of its own: the label env,
-// which an operator may add to series, stays in all alerts.
+// testCases returns one case of promtool for each alert and severity. Each trial in it has its own environment: a value of the label
+// env, which all alerts keep.
 func (t *alert) testCases(interval config.Duration, trials []trial) []trialCase {
 	shared := trialCase{Name: strings.TrimSpace(t.name + " " + t.severity), Interval: interval.Std().String()}
 	var cases []trialCase
@@ -289,7 +284,7 @@ func (t *alert) testCases(interval config.Duration, trials []trial) []trialCase 
 		last := 0
 		for _, check := range one.checks {
 			if check.round < 0 {
-				continue // nothing was evaluated yet
+				continue // before the first evaluation
 			}
 			last = max(last, check.round)
 			fires := 0.0
@@ -322,8 +317,8 @@ func (t *alert) testCases(interval config.Duration, trials []trial) []trialCase 
 	return cases
 }
 
-// WriteTests writes unit tests of promtool for the rules of the settings, on both sides of every threshold. The rules have to be
-// in rulesFile.
+// WriteTests writes promtool unit tests for the rules of the settings, on both sides of every threshold. They expect the rules in
+// rulesFile.
 func WriteTests(w io.Writer, a config.Alerts, rulesFile string) error {
 	f := trialFile{RuleFiles: []string{rulesFile}, EvaluationInterval: a.Interval.Std().String()}
 	all := append(table(&a), outOfDate(&a, Checksum(a)), watchdog())

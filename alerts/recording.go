@@ -8,15 +8,15 @@ import (
 
 // WriteRecording writes the recording rule of the dashboards' availability, as a rule file of Prometheus. No alert needs it.
 //
-// A target is up while any exporter sees it up, as in the critical alert. The series is absent while no exporter knows, such as
-// while none is running, and in maintenance: its average over a time leaves both out. An outage that was told before its maintenance
-// began counts, and so does one with any other excuse: people noticed it.
+// A target is up while any exporter sees it up, as in the critical alert. The series is absent while no exporter knows the target, and
+// during maintenance, so averages omit both. An outage that fired an alert before its maintenance began counts. So do outages with
+// other excuses, since users noticed them.
 func WriteRecording(w io.Writer, a config.Alerts) error {
 	const maintained = `label_replace(chatstack_excuse_info{kind="target",reason="maintenance"}, "target", "$1", "name", "(.+)")`
 	up := "chatstack_target_down_seconds == bool 0 unless ignoring (cause, docker_host, kind, name, reason) " + maintained
 	return write(w, "The recording rule of chatstack_exporter, for its dashboards. Generated:\n"+
 		"#   chatstack_exporter rules --recording >chatstack.recording.yml",
 		file{[]group{{Name: "chatstack-availability", Interval: seconds(a.Interval), Rules: []rule{
-			{Record: "chatstack:target_up", Expr: over("max", up, nil)},
+			{Record: "chatstack:target_up", Expr: acrossExporters("max", up, nil)},
 		}}}})
 }

@@ -16,19 +16,19 @@ func table(a *config.Alerts) []alert {
 const (
 	aContainer = "Container {{ $labels.container }} on {{ $labels.docker_host }}"
 	aTarget    = "Target {{ $labels.target }}"
-	// here selects series of the alert's environment: an empty value matches series without that label.
-	here     = "cluster=%q,env=%q,part=%q"
-	hereArgs = "$labels.cluster $labels.env $labels.part"
-	// reasons are queried when the alert is written: as a label, a change of the reason would make another alert.
-	reasons = "{{ range $i, $r := query (printf `count by (reason) (chatstack_probe_failing{target=%q," + here + "})` $labels.target " + hereArgs +
+	// sameEnvironment selects series of the alert's environment. An empty value matches series without that label.
+	sameEnvironment     = "cluster=%q,env=%q,part=%q"
+	sameEnvironmentArgs = "$labels.cluster $labels.env $labels.part"
+	// reasons are queried when the text is rendered: as a label, a change of the reason would start another alert.
+	reasons = "{{ range $i, $r := query (printf `count by (reason) (chatstack_probe_failing{target=%q," + sameEnvironment + "})` $labels.target " + sameEnvironmentArgs +
 		") | sortByLabel \"reason\" }}{{ if $i }}, {{ end }}{{ $r.Labels.reason }}{{ else }}reason unknown{{ end }}"
-	// endSources are the sources of the certificate that ends first, such as "file, leaf".
-	endSources = "{{ $ends := printf `min by (source) (chatstack_tls_certificate_not_after_timestamp_seconds{endpoint=%q," + here + "})` $labels.endpoint " + hereArgs +
+	// endSources are the sources of the certificate that expires first, such as "file, leaf".
+	endSources = "{{ $ends := printf `min by (source) (chatstack_tls_certificate_not_after_timestamp_seconds{endpoint=%q," + sameEnvironment + "})` $labels.endpoint " + sameEnvironmentArgs +
 		" }}{{ range $i, $c := query (printf `%s == scalar(min(%s))` $ends $ends) | sortByLabel \"source\" }}{{ if $i }}, {{ end }}{{ $c.Labels.source }}{{ else }}unknown{{ end }}"
-	// downOfAll is how many targets are down, such as "11 of 13", of those whose alert it is.
-	downOfAll = "{{ $of := printf `max by (target) (chatstack_probe_success{" + here + "})` " + hereArgs + " }}" +
+	// downOfAll is how many targets of the alert's environment are down, such as "11 of 13".
+	downOfAll = "{{ $of := printf `max by (target) (chatstack_probe_success{" + sameEnvironment + "})` " + sameEnvironmentArgs + " }}" +
 		"{{ range query (printf `count(%s == 0)` $of) }}{{ .Value }}{{ else }}Most{{ end }} of {{ range query (printf `count(%s)` $of) }}{{ .Value }}{{ else }}the{{ end }}"
-	lasted = " for {{ $value | humanizeDuration }}."
+	forValue = " for {{ $value | humanizeDuration }}."
 	// readLog and openPage are the first step of whoever receives the alert.
 	readLog  = " First read its log: docker logs --tail 100 {{ $labels.container }}."
 	openPage = " First open /debug/targets/{{ $labels.target }} on the status page."
@@ -42,20 +42,20 @@ func containerAlerts(a *config.Alerts) []alert {
 	unhealthy := unlessExcused(a, "container", "chatstack_container_unhealthy_seconds")
 	missing := unlessExcused(a, "container", "chatstack_container_missing_seconds")
 	removed := unlessExcused(a, "container", "chatstack_container_removed_seconds")
-	// Critical too takes the most: an exporter that began to watch later has seen fewer restarts, never more.
+	// The critical alert uses max too: an exporter that started later has seen fewer restarts, never more.
 	restarts := containers("max", latest(a, "chatstack_container_recent_restarts"))
-	within := plain(a.ContainerRestarts.Window)
+	within := inWords(a.ContainerRestarts.Window)
 	return []alert{
 		{
 			name: "ContainerUnhealthy", severity: Warning, keep: a.ContainerUnhealthy.Warning.KeepFiringFor,
-			expr:        containers("max", unhealthy) + longer(a.ContainerUnhealthy.Warning.For),
+			expr:        containers("max", unhealthy) + aboveSeconds(a.ContainerUnhealthy.Warning.For),
 			summary:     aContainer + " is unhealthy.",
-			description: "Its health check has been failing" + lasted + " Its users may see errors." + readLog,
+			description: "Its health check has been failing" + forValue + " Its users may see errors." + readLog,
 		}, {
 			name: "ContainerUnhealthy", severity: Critical, keep: a.ContainerUnhealthy.Critical.KeepFiringFor,
-			expr:        containers("min", unhealthy) + longer(a.ContainerUnhealthy.Critical.After),
-			summary:     aContainer + " has been unhealthy for over " + plain(a.ContainerUnhealthy.Critical.After) + ".",
-			description: "Its health check has been failing" + lasted + " Its users may see errors." + readLog,
+			expr:        containers("min", unhealthy) + aboveSeconds(a.ContainerUnhealthy.Critical.After),
+			summary:     aContainer + " has been unhealthy for over " + inWords(a.ContainerUnhealthy.Critical.After) + ".",
+			description: "Its health check has been failing" + forValue + " Its users may see errors." + readLog,
 		}, {
 			name: "ContainerRestarts", severity: Warning,
 			expr:        fmt.Sprintf("%s > %d", restarts, a.ContainerRestarts.Warning.Over),
@@ -70,27 +70,27 @@ func containerAlerts(a *config.Alerts) []alert {
 			name: "ContainerOOMKill", severity: Warning,
 			expr:        containers("max", latest(a, "chatstack_container_recent_oom_kills")) + " > 0",
 			summary:     aContainer + " ran out of memory and lost a process.",
-			description: "Processes killed within " + plain(a.ContainerOOMKill.Window) + ": {{ $value }}. The container still runs, but part of its service may be gone. First check that the service works.",
+			description: "Processes killed within " + inWords(a.ContainerOOMKill.Window) + ": {{ $value }}. The container still runs, but part of its service may be gone. First check that the service works.",
 		}, {
 			name: "ContainerDown", severity: Warning, keep: a.ContainerDown.Warning.KeepFiringFor,
-			expr:        containers("max", down) + longer(a.ContainerDown.Warning.For),
+			expr:        containers("max", down) + aboveSeconds(a.ContainerDown.Warning.For),
 			summary:     aContainer + " is not running.",
-			description: "It should run, and has been down" + lasted + " No container that it depends on is down." + readLog,
+			description: "It should run, and has been down" + forValue + " No container that it depends on is down." + readLog,
 		}, {
 			name: "ContainerDown", severity: Critical, keep: a.ContainerDown.Critical.KeepFiringFor,
-			expr:        containers("min", down) + longer(a.ContainerDown.Critical.For),
-			summary:     aContainer + " has been down for over " + plain(a.ContainerDown.Critical.For) + ".",
-			description: "It should run, and has been down" + lasted + " No container that it depends on is down." + readLog,
+			expr:        containers("min", down) + aboveSeconds(a.ContainerDown.Critical.For),
+			summary:     aContainer + " has been down for over " + inWords(a.ContainerDown.Critical.For) + ".",
+			description: "It should run, and has been down" + forValue + " No container that it depends on is down." + readLog,
 		}, {
 			name: "ContainerMissing", severity: Warning, keep: a.ContainerMissing.KeepFiringFor,
-			expr:        containers("max", removed) + longer(a.ContainerMissing.For),
+			expr:        containers("max", removed) + aboveSeconds(a.ContainerMissing.For),
 			summary:     aContainer + " has been removed.",
 			description: "Somebody removed it {{ $value | humanizeDuration }} ago. What it served is down. If that was a mistake, create it again. The exporter forgets it 1 hour after the removal.",
 		}, {
 			name: "ContainerMissing", severity: Critical, keep: a.ContainerMissing.KeepFiringFor,
-			expr:        containers("min", missing) + longer(a.ContainerMissing.For),
+			expr:        containers("min", missing) + aboveSeconds(a.ContainerMissing.For),
 			summary:     aContainer + " is missing.",
-			description: "It should exist, and has been gone" + lasted + " What it served is down. First create it again: docker compose up -d.",
+			description: "It should exist, and has been gone" + forValue + " What it served is down. First create it again: docker compose up -d.",
 		},
 	}
 }
@@ -100,7 +100,7 @@ func levels[Level any](warning, critical Level, on func(severity string, level L
 	return []alert{on(Warning, warning), on(Critical, critical)}
 }
 
-// valueAlerts are those on measured values.
+// valueAlerts compare measured values with limits.
 func valueAlerts(a *config.Alerts) []alert {
 	memory := levels(a.ContainerMemory.Warning, a.ContainerMemory.Critical, func(severity string, limit config.Amount) alert {
 		used, which := memory, "It"
@@ -117,13 +117,13 @@ func valueAlerts(a *config.Alerts) []alert {
 	logins := levels(a.XMPPAuthFailureRate.Warning, a.XMPPAuthFailureRate.Critical, func(severity string, limit config.Amount) alert {
 		return alert{
 			name: "XMPPAuthFailureRate", severity: severity, hold: limit.For, keep: limit.KeepFiringFor,
-			// A rate dips while scrapes are lost, so that the best of the last ones counts.
+			// Lost scrapes lower a rate, so the highest of the last values counts.
 			expr:        fmt.Sprintf("%s > %d", unexcusedLogins(a, fmt.Sprintf("max_over_time(%s[%s])", authFailureRate, seconds(a.Interval*5/2))), limit.Over),
 			summary:     fmt.Sprintf("Over %d XMPP logins fail per minute.", limit.Over),
 			description: fmt.Sprintf(`The rate is {{ $value | printf "%%.1f" }} per minute, and has been over %d%s. Either somebody tries passwords, or people cannot log in. First try to log in yourself.`, limit.Over, forOver(limit.For)),
 		}
 	})
-	ends := over("min", fmt.Sprintf("last_over_time(chatstack_tls_certificate_not_after_timestamp_seconds[%s]) unless ignoring (source) %s",
+	ends := acrossExporters("min", fmt.Sprintf("last_over_time(chatstack_tls_certificate_not_after_timestamp_seconds[%s]) unless ignoring (source) %s",
 		seconds(a.SlowLookback), latest(a, "chatstack_tls_certificate_excused")), []string{"source"}, "endpoint")
 	expires := "{{ if gt $value 0.0 }}expires in {{ humanizeDuration $value }}{{ else }}has expired{{ end }}."
 	certificates := levels(a.TLSCertificateExpiry.Warning, a.TLSCertificateExpiry.Critical, func(severity string, limit config.Expiry) alert {
@@ -135,7 +135,7 @@ func valueAlerts(a *config.Alerts) []alert {
 			name: "TLSCertificateExpiry", severity: severity, keep: limit.KeepFiringFor, target: "{{ $labels.endpoint }}",
 			expr:        ends + " - time() < " + number(limit.Under.Std().Seconds()),
 			summary:     "The certificate of {{ $labels.endpoint }} " + expires + urge,
-			description: "Less than " + plain(limit.Under) + " are left. Once it has expired, clients refuse to connect. If its file is new, reload the server; if not, renew it. Seen in: " + endSources + ".",
+			description: "Less than " + inWords(limit.Under) + " are left. Once it has expired, clients refuse to connect. If its file is new, reload the server; if not, renew it. Seen in: " + endSources + ".",
 		}
 	})
 	volumes := levels(a.DataVolumeUsage.Warning, a.DataVolumeUsage.Critical, func(severity string, limit config.Amount) alert {
@@ -149,44 +149,45 @@ func valueAlerts(a *config.Alerts) []alert {
 	return slices.Concat(memory, logins, certificates, volumes)
 }
 
-// unexcusedLogins is a number of failed logins, the highest of all exporters, unless maintenance holds it back.
+// unexcusedLogins is the highest number of failed logins of all exporters, without maintenance.
 func unexcusedLogins(a *config.Alerts, number string) string {
-	return over("max", number+" unless "+latest(a, "chatstack_xmpp_auth_failures_excused"), nil)
+	return acrossExporters("max", number+" unless "+latest(a, "chatstack_xmpp_auth_failures_excused"), nil)
 }
 
-// forOver is the end of a sentence that says how long something has lasted at least.
+// forOver ends a sentence with a minimum duration.
 func forOver(d config.Duration) string {
 	if d == 0 {
 		return ""
 	}
-	return " for over " + plain(d)
+	return " for over " + inWords(d)
 }
 
 func targetAlerts(a *config.Alerts) []alert {
-	// A container on another exporter's engine excuses a target that went down after it, or not a minute before it, and was not told.
+	// A container on another exporter's engine excuses a target that went down after it, or less than a minute before it, unless the
+	// alert already fired.
 	unlessElsewhere := func(down string, threshold config.Duration) string {
 		return fmt.Sprintf(" unless %s - %s < %s", down, targetElsewhere, number(min(60, threshold.Std().Seconds())))
 	}
-	description := "Every check has failed" + lasted + " No other known problem explains it. Whoever uses it gets errors or waits." + openPage
+	description := "Every check has failed" + forValue + " No other known problem explains it. Whoever uses it gets errors or waits." + openPage
 	return []alert{
 		{
 			name: "TargetDown", severity: Warning, keep: a.TargetDown.Warning.KeepFiringFor,
-			// The warning about a refused certificate says more. The critical alert comes all the same.
-			expr: targetDownAny + longer(a.TargetDown.Warning.For) + unlessElsewhere(targetDownAny, a.TargetDown.Warning.For) +
-				" unless ignoring (alert, kind, of, severity) " + warningsAny + `{alert="TLSChainInvalid"}` + longer(a.TLSChainInvalid.For),
+			// TLSChainInvalid replaces the warning. The critical alert still fires.
+			expr: targetDownAny + aboveSeconds(a.TargetDown.Warning.For) + unlessElsewhere(targetDownAny, a.TargetDown.Warning.For) +
+				" unless ignoring (alert, kind, of, severity) " + warningsAny + `{alert="TLSChainInvalid"}` + aboveSeconds(a.TLSChainInvalid.For),
 			summary:     aTarget + " is down (" + reasons + ").",
 			description: description,
 		}, {
 			name: "TargetDown", severity: Critical, keep: a.TargetDown.Critical.KeepFiringFor,
-			expr: targetDownAll + longer(a.TargetDown.Critical.For) + unlessElsewhere(targetDownAll, a.TargetDown.Critical.For) +
+			expr: targetDownAll + aboveSeconds(a.TargetDown.Critical.For) + unlessElsewhere(targetDownAll, a.TargetDown.Critical.For) +
 				" unless ignoring (kind) " + targetPages + " == 0",
-			summary:     aTarget + " has been down for over " + plain(a.TargetDown.Critical.For) + " (" + reasons + ").",
+			summary:     aTarget + " has been down for over " + inWords(a.TargetDown.Critical.For) + " (" + reasons + ").",
 			description: description,
 		},
 	}
 }
 
-// problemAlerts are those on conditions that the exporter judges itself: only how long is left to compare.
+// problemAlerts are about problems that the exporter detects itself. The rules only compare how long they have lasted.
 func problemAlerts(a *config.Alerts) []alert {
 	of := func(name, severity string, hold config.Hold, summary, description string) alert {
 		series := warningsAny
@@ -195,8 +196,8 @@ func problemAlerts(a *config.Alerts) []alert {
 		}
 		return alert{
 			name: name, severity: severity, keep: hold.KeepFiringFor,
-			expr:    fmt.Sprintf("%s{alert=%q}", series, name) + longer(hold.For),
-			summary: summary, description: strings.ReplaceAll(description, "%s", plain(hold.For)),
+			expr:    fmt.Sprintf("%s{alert=%q}", series, name) + aboveSeconds(hold.For),
+			summary: summary, description: strings.ReplaceAll(description, "%s", inWords(hold.For)),
 		}
 	}
 	renewal := a.TLSServedNotRenewed
@@ -210,25 +211,25 @@ func problemAlerts(a *config.Alerts) []alert {
 	return []alert{
 		unstable(Warning, a.TargetUnstable.Warning), unstable(Critical, a.TargetUnstable.Critical),
 		of("MostTargetsDown", Warning, a.MostTargetsDown.Warning, downOfAll+" targets are down.", most),
-		of("MostTargetsDown", Critical, a.MostTargetsDown.Critical, downOfAll+" targets have been down for over "+plain(a.MostTargetsDown.Critical.For)+".", most),
+		of("MostTargetsDown", Critical, a.MostTargetsDown.Critical, downOfAll+" targets have been down for over "+inWords(a.MostTargetsDown.Critical.For)+".", most),
 		of("XMPPAuthSourceMissing", Warning, a.XMPPAuthSourceMissing, "Failed logins at the XMPP server are not counted.",
 			"The server does not count xmpp_c2s_auth_failure_total, so XMPPAuthFailureRate cannot fire. Load mod_measure_chatstack, or have the exporter count log lines."),
 		of("DataVolumeInodes", Warning, inodes.Warning.Hold, fmt.Sprintf("Volume {{ $labels.target }} has used over %d %% of its inodes.", inodes.Warning.Over),
-			"This has lasted"+lasted+" Without free inodes, no file can be created, however much space is left. First find the directories with most files: du --inodes."),
+			"This has lasted"+forValue+" Without free inodes, no file can be created, however much space is left. First find the directories with most files: du --inodes."),
 		of("DataVolumeInodes", Critical, inodes.Critical.Hold, fmt.Sprintf("Volume {{ $labels.target }} has used over %d %% of its inodes.", inodes.Critical.Over),
-			"This has lasted"+lasted+" Without free inodes, no file can be created, however much space is left. First find the directories with most files: du --inodes."),
+			"This has lasted"+forValue+" Without free inodes, no file can be created, however much space is left. First find the directories with most files: du --inodes."),
 		of("XMPPModuleProblem", Warning, a.XMPPModuleProblem.Hold, "XMPP modules are in error on {{ $labels.of }}.",
-			"The server has reported errors"+lasted+" What these modules do is missing. With storage in error, nobody can log in. The server's /status names them."),
+			"The server has reported errors"+forValue+" What these modules do is missing. With storage in error, nobody can log in. The server's /status names them."),
 		of("XMPPComponentDisconnected", Warning, a.XMPPComponentDisconnected, "Component {{ $labels.of }} is disconnected from the XMPP server.",
-			"Disconnected"+lasted+" If it is the bridge, no message passes between the networks. First read the logs of both sides."),
-		of("XMPPComponentDisconnected", Critical, a.XMPPComponentDisconnected, "Component {{ $labels.of }} has been disconnected from the XMPP server for over "+plain(a.XMPPComponentDisconnected.For)+".",
-			"Disconnected"+lasted+" If it is the bridge, no message passes between the networks. First read the logs of both sides."),
+			"Disconnected"+forValue+" If it is the bridge, no message passes between the networks. First read the logs of both sides."),
+		of("XMPPComponentDisconnected", Critical, a.XMPPComponentDisconnected, "Component {{ $labels.of }} has been disconnected from the XMPP server for over "+inWords(a.XMPPComponentDisconnected.For)+".",
+			"Disconnected"+forValue+" If it is the bridge, no message passes between the networks. First read the logs of both sides."),
 		of("IRCServicesUnlinked", Warning, a.IRCServicesUnlinked, "The IRC services are not linked to the IRC server.",
-			"Unlinked"+lasted+" The services run, but nobody can log in to an account. The IRC server's log says why."),
-		of("IRCServicesUnlinked", Critical, a.IRCServicesUnlinked, "The IRC services have been unlinked from the IRC server for over "+plain(a.IRCServicesUnlinked.For)+".",
-			"Unlinked"+lasted+" The services run, but nobody can log in to an account. The IRC server's log says why."),
+			"Unlinked"+forValue+" The services run, but nobody can log in to an account. The IRC server's log says why."),
+		of("IRCServicesUnlinked", Critical, a.IRCServicesUnlinked, "The IRC services have been unlinked from the IRC server for over "+inWords(a.IRCServicesUnlinked.For)+".",
+			"Unlinked"+forValue+" The services run, but nobody can log in to an account. The IRC server's log says why."),
 		of("PlantStoreOrphans", Warning, a.PlantStoreOrphans, "The plant store refuses to delete test records.",
-			"The exporter created them to check the store, and could not delete them"+lasted+" Users notice nothing. First read the log of the store."),
+			"The exporter created them to check the store, and could not delete them"+forValue+" Users notice nothing. First read the log of the store."),
 		of("IdentityCacheExhausted", Warning, a.IdentityCacheExhausted, "The bridge's identity cache has expired; users appear under made-up nicks.",
 			"The identity API is down, and the cache expired {{ $value | humanizeDuration }} ago. Messages still pass. First check the identity application."),
 		of("TLSChainInvalid", Warning, a.TLSChainInvalid, "The certificate of {{ $labels.target }} fails verification.",
@@ -236,11 +237,11 @@ func problemAlerts(a *config.Alerts) []alert {
 		of("TLSServedNotRenewed", Warning, renewal.Warning, "{{ $labels.target }} does not serve the certificate in its file.",
 			"The file was renewed over %s ago, but the server has not loaded it. Reload the server."),
 		of("TLSServedNotRenewed", Critical, renewal.Critical.Hold, "{{ $labels.target }} serves an expiring certificate, not the one in its file.",
-			"It expires in less than "+plain(renewal.Critical.Under)+"; then clients refuse to connect. The file was renewed, but the server has not loaded it. Reload the server."),
+			"It expires in less than "+inWords(renewal.Critical.Under)+"; then clients refuse to connect. The file was renewed, but the server has not loaded it. Reload the server."),
 		of("UpstreamSeriesDropped", Warning, a.UpstreamSeriesDropped, "The exporter drops series of {{ $labels.target }}.",
 			"They clash with others, are malformed or exceed a limit. Dashboards and alerts lack them."+openPage),
 		of("MonitoringGap", Warning, a.MonitoringGap.Hold, "Not monitored at {{ $labels.target }}: {{ $labels.of }}.",
-			"This has lasted"+lasted+" Until it is fixed, alerts that depend on it cannot fire. The runbook has the fix for each case."),
+			"This has lasted"+forValue+" Until it is fixed, alerts that depend on it cannot fire. The runbook has the fix for each case."),
 		of("PlaceholderCredential", Warning, a.PlaceholderCredential, "A secret of {{ $labels.target }} is a placeholder.",
 			"It comes from an example, so everybody knows it. Whoever reaches the service can use it. Change it in the service, then in the exporter's configuration."),
 	}

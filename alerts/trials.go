@@ -6,7 +6,6 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
 
-// trialsOf returns the trials of an alert.
 func trialsOf(a *config.Alerts, t *alert) []trial {
 	switch t.name {
 	case "ContainerMemory":
@@ -48,7 +47,7 @@ func trialsOf(a *config.Alerts, t *alert) []trial {
 	return problemTrials(a, t)
 }
 
-// limits are the numbers that gauges are compared with.
+// limits returns the number that the alert compares its gauge with.
 func limits(a *config.Alerts, t *alert) float64 {
 	of := func(warning, critical float64) float64 {
 		if t.severity == Warning {
@@ -106,20 +105,20 @@ func limits(a *config.Alerts, t *alert) float64 {
 	panic("no limit of " + t.name)
 }
 
-// newSubject is a gauge that fires above a limit, without gates.
+// newSubject returns a gauge that fires above a limit, without gates.
 func newSubject(a *config.Alerts, t *alert, name string, labels map[string]string, limit float64) *subject {
 	return &subject{
 		pace: pace(a.Interval), name: "chatstack_" + name, labels: labels, good: limit, bad: above(limit), keep: t.keep, lookback: a.Lookback,
 	}
 }
 
-// excusedBy is a gate that is 1 while something excuses the subject, and else 0.
+// excusedBy adds a gate that is 1 while something excuses the subject, and 0 otherwise.
 func (s *subject) excusedBy(a *config.Alerts, name string) *gate {
 	s.gates = append(s.gates, gate{name: "chatstack_" + name, labels: s.labels, open: 0, shut: 1, optional: true, lookback: a.Lookback})
 	return &s.gates[len(s.gates)-1]
 }
 
-// heldBackBy is a gate that is only there while maintenance holds the alert back.
+// heldBackBy adds a gate that exists only while maintenance holds the alert back.
 func (s *subject) heldBackBy(a *config.Alerts, name string, labels map[string]string) *gate {
 	s.gates = append(s.gates, gate{name: "chatstack_" + name, labels: labels, open: lost, shut: 1, optional: true, lookback: a.Lookback})
 	return &s.gates[len(s.gates)-1]
@@ -179,7 +178,7 @@ func volumeTrials(a *config.Alerts, t *alert) []trial {
 	return s.trials()
 }
 
-// certificateTrials: what is left decreases with time, so that the exact limit has a trial of its own.
+// certificateTrials test the exact limit separately, since the remaining time decreases with each round.
 func certificateTrials(a *config.Alerts, t *alert) []trial {
 	under := a.TLSCertificateExpiry.Critical.Under.Std().Seconds()
 	if t.severity == Warning {
@@ -193,13 +192,13 @@ func certificateTrials(a *config.Alerts, t *alert) []trial {
 	return append(s.trials(),
 		trial{name: "the limit is reached", series: s.series(0, steady(s.pace.time(rise)+under)...), checks: []check{{rise, false}, {rise + 1, true}}},
 		trial{name: "the limit is passed", series: s.series(0, steady(s.pace.time(rise)+under*0.995)...), checks: []check{{rise, true}}},
-		trial{name: "it has ended", series: s.series(0, steady(-1)...), checks: []check{{rise, true}}},
+		trial{name: "it has expired", series: s.series(0, steady(-1)...), checks: []check{{rise, true}}},
 		trial{
-			name: "one of the chain ends", checks: []check{{rise, true}},
+			name: "one certificate of the chain expires", checks: []check{{rise, true}},
 			series: append(s.series(0, steady(s.good)...), from(0, s.name, chain, steady(s.bad)...)),
 		},
 		trial{
-			name: "all of the chain ends", checks: []check{{rise, true}},
+			name: "the whole chain expires", checks: []check{{rise, true}},
 			series: append(s.series(0, steady(s.bad)...), from(0, s.name, chain, steady(s.bad)...)),
 		})
 }
@@ -214,7 +213,7 @@ func targetTrials(a *config.Alerts, t *alert) []trial {
 	if t.severity == Critical {
 		s.gates = append(s.gates, gate{name: "chatstack_target_pages", labels: web, open: 1, shut: 0, optional: true, lookback: a.Lookback})
 	}
-	// pages has one exporter say that the target does not page, and the other one what is given.
+	// pages sets target_pages to 0 at one exporter and to a value at the other.
 	pages := func(other float64) []input {
 		return []input{
 			from(0, s.name, s.labels, steady(long)...), from(0, "chatstack_target_pages", web, steady(0)...),
@@ -223,14 +222,14 @@ func targetTrials(a *config.Alerts, t *alert) []trial {
 	}
 	there := map[string]string{"container": "c", "docker_host": "far"}
 	info := map[string]string{"target": "web", "kind": "http", "container": "c", "docker_host": "far"}
-	// on has the target's container on the other exporter's engine.
+	// on puts the target's container on the other exporter's engine.
 	on := func(down, container []step) []input {
 		return append(s.series(0, down...), from(0, "chatstack_target_info", info, steady(1)...),
 			from(1, "chatstack_container_down_seconds", there, container...))
 	}
 	gone := []step{{value: long}, {from: rise, value: lost}}
 	within, beyond := rise-1+s.pace.within(a.Lookback), rise-1+s.pace.beyond(a.Lookback)
-	// both exporters know the target and its container, which one has found down later.
+	// both lets both exporters know the target and its container, which one of them found down later.
 	both := func(first, later float64) []input {
 		return append(on(steady(long), steady(first)), from(0, "chatstack_container_down_seconds", there, steady(later)...),
 			from(1, "chatstack_target_info", info, steady(1)...))
@@ -240,13 +239,13 @@ func targetTrials(a *config.Alerts, t *alert) []trial {
 		from(1, "chatstack_container_down_seconds", map[string]string{"container": "d", "docker_host": "far"}, steady(1)...))
 	infoLost := on(steady(long), steady(long))
 	infoLost[len(infoLost)-2].steps = []step{{value: 1}, {from: rise, value: lost}}
-	// nowhere is the target without the engine of its container.
+	// nowhere lacks the engine of the target's container.
 	nowhere := on(steady(long), steady(long))
 	nowhere[len(nowhere)-2] = from(0, "chatstack_target_info", map[string]string{"target": "web", "kind": "http", "container": "c"}, steady(1)...)
 	trials := append(s.trials(),
 		trial{name: "no exporter pages about it", series: pages(0), checks: []check{{rise, t.severity == Warning}}},
 		trial{name: "one of two exporters pages about it", series: pages(1), checks: []check{{rise, true}}},
-		trial{name: "a container of that name is down on a host that the target does not name", series: nowhere, checks: []check{{rise, true}}},
+		trial{name: "a container of the same name is down on another host", series: nowhere, checks: []check{{rise, true}}},
 		trial{name: "its container elsewhere went down soon after it", series: on(steady(long), steady(long-earlier+1)), checks: []check{{rise, false}}},
 		trial{name: "its container elsewhere went down later", series: on(steady(long), steady(long-earlier)), checks: []check{{rise, true}}},
 		trial{name: "its container elsewhere runs", series: on(steady(s.bad), steady(0)), checks: []check{{rise, true}}},
