@@ -75,7 +75,7 @@ func TestMaintenanceBadWishesFail(t *testing.T) {
 		"unknown kind":      {body: `{"kind":"stack","name":"x","duration":"1h"}`, status: 400, want: `kind is "stack"`},
 		"unknown target":    {body: `{"kind":"target","name":"irc_service","duration":"1h"}`, status: 404, want: `no configured target is called "irc_service"`},
 		"unpolled target":   {body: `{"kind":"target","name":"irc_rpc","duration":"1h"}`, status: 404, want: "no configured target"},
-		"odd container":     {body: `{"kind":"container","name":"a b","duration":"1h"}`, status: 400, want: "which no container"},
+		"odd container":     {body: `{"kind":"container","name":"a b","duration":"1h"}`, status: 400, want: "is not a valid name of a container"},
 		"no end":            {body: `{"kind":"target","name":"irc_services"}`, status: 400, want: "one of duration and until"},
 		"two ends":          {body: `{"kind":"target","name":"irc_services","duration":"1h","until":"2100-01-01T00:00:00Z"}`, status: 400, want: "one of duration and until"},
 		"odd duration":      {body: `{"kind":"target","name":"irc_services","duration":"soon"}`, status: 400, want: `duration is "soon"`},

@@ -37,11 +37,11 @@ func TestMistypedVariablesAreTold(t *testing.T) {
 		}
 		said := p.Stdout.String() + p.Stderr.String()
 		for name, variable := range meant {
-			if want := fmt.Sprintf("%s is set, but no target reads it; did you mean %s?", name, variable); strings.Count(said, want) != 1 {
+			if want := fmt.Sprintf("no target reads the variable %s; did you mean %s?", name, variable); strings.Count(said, want) != 1 {
 				t.Errorf("%s lacks %q", command, want)
 			}
 		}
-		if n := strings.Count(said, "no target reads it"); n != len(meant) || strings.Contains(said, "sesame") {
+		if n := strings.Count(said, "no target reads the variable"); n != len(meant) || strings.Contains(said, "sesame") {
 			t.Errorf("%s: %d warnings about variables, want %d, and no value:\n%s", command, n, len(meant), said)
 		}
 	}
@@ -56,7 +56,7 @@ func TestSecretCutByACommentIsTold(t *testing.T) {
 		o := options(nil, &logBuffer{}).with("targets:\n  - kind: irc_rpc\n    url: https://irc:8600/api\n    " + line + "\n")
 		var b strings.Builder
 		must(t, CheckConfig(&b, o))
-		const warning = `warning: irc_rpc: exporter.yaml:4: targets[0].password: ends before " #", where YAML begins a comment`
+		const warning = `warning: irc_rpc: exporter.yaml:4: targets[0].password: ends before " #", where YAML starts a comment`
 		if got := strings.Contains(b.String(), warning); got != want || strings.Contains(b.String(), "def") {
 			t.Errorf("%s: warning %v, want %v:\n%s", line, got, want, &b)
 		}

@@ -9,18 +9,18 @@ import (
 	"github.com/prometheus/common/version"
 )
 
-// Alerts is what the alert rules are generated from: thresholds, how long they must be exceeded, and over which time is
-// looked. DefaultAlerts has the values of the rules that are shipped.
+// Alerts are the thresholds of the alert rules, with their durations and windows. DefaultAlerts has those of the shipped
+// rules.
 type Alerts struct {
-	// Job is the label job of the exporter's scrapes, whose up tells that the exporter itself is gone.
+	// Job is the label job of the exporter's scrapes; its series up shows that the exporter is gone.
 	Job string `yaml:"job"`
-	// RunbookURL is what the runbooks' file names are put behind where ExternalURL is empty or may be out of reach.
+	// RunbookURL is the base of runbook links without ExternalURL, and in alerts about the exporter itself.
 	RunbookURL string `yaml:"runbook_url"`
-	// ExternalURL is that of Web, where the exporter serves its runbooks.
+	// ExternalURL is a copy of Web.ExternalURL; the exporter serves its runbooks there.
 	ExternalURL string `yaml:"-"`
-	// Interval is the time between two evaluations of the rules; that between two scrapes should be the same.
+	// Interval is the time between two evaluations of the rules, and should be that between two scrapes.
 	Interval Duration `yaml:"interval"`
-	// Lookback is how long the last scrape of a series counts, so that one or two that were lost change nothing.
+	// Lookback is how long the last scrape of a series counts, so that one or two lost scrapes change nothing.
 	Lookback Duration `yaml:"lookback"`
 	// SlowLookback is the same for certificates, which change slowly.
 	SlowLookback Duration `yaml:"slow_lookback"`
@@ -64,81 +64,82 @@ type Alerts struct {
 	IRCServersSplit           OptAlert     `yaml:"irc_servers_split"`
 }
 
-// Hold is how long a condition must hold before its alert fires, and how long the alert stays after it, so that a
-// condition that comes and goes does not page each time.
+// Hold is how long a condition must hold before its alert fires, and how long the alert keeps firing after it, so that a
+// flapping condition pages once.
 type Hold struct {
 	For           Duration `yaml:"for"`
 	KeepFiringFor Duration `yaml:"keep_firing_for"`
 }
 
-// Amount is a threshold that is exceeded above Over, not at it.
+// Amount is a threshold that is exceeded above Over, not at Over.
 type Amount struct {
 	Over int64 `yaml:"over"`
 	Hold `yaml:",inline"`
 }
 
-// Remaining is a threshold that is passed when less than Under is left.
+// Remaining is a threshold for the time left until something expires.
 type Remaining struct {
 	Under Duration `yaml:"under"`
 	Hold  `yaml:",inline"`
 }
 
-// UnhealthyAlert warns at once of an unhealthy container, and is critical after a while.
+// UnhealthyAlert warns about an unhealthy container at once, and is critical after a while.
 type UnhealthyAlert struct {
 	Warning  Hold       `yaml:"warning"`
 	Critical AfterAlert `yaml:"critical"`
 }
 
-// AfterAlert is about something that may last for After, and no longer.
+// AfterAlert is about a condition that lasts longer than After.
 type AfterAlert struct {
 	After         Duration `yaml:"after"`
 	KeepFiringFor Duration `yaml:"keep_firing_for"`
 }
 
-// AmountAlert is about an amount: percent of a volume, bytes of memory.
+// AmountAlert is about percent of a volume or bytes of memory.
 type AmountAlert struct {
 	Warning  Amount `yaml:"warning"`
 	Critical Amount `yaml:"critical"`
 }
 
-// RateAlert is about a number of events per minute, as they were over Window.
+// RateAlert is about events per minute within Window.
 type RateAlert struct {
 	Window   Duration `yaml:"window"`
 	Warning  Amount   `yaml:"warning"`
 	Critical Amount   `yaml:"critical"`
 }
 
-// RestartsAlert is about a number of restarts within Window. They fire at once and stay as long as the window does.
+// RestartsAlert is about restarts within Window. It fires at once and stays until they leave the window.
 type RestartsAlert struct {
 	Window   Duration `yaml:"window"`
 	Warning  Count    `yaml:"warning"`
 	Critical Count    `yaml:"critical"`
 }
 
-// Count is a number of events that is exceeded above Over, not at it.
+// Count is a number of events that is exceeded above Over, not at Over.
 type Count struct {
 	Over int64 `yaml:"over"`
 }
 
-// Expiry is passed when less than Under is left. It fires at once, since a certificate's end does not come and go.
+// Expiry is a threshold for the time left. Its alert fires at once, because an expiry date does not flap.
 type Expiry struct {
 	Under         Duration `yaml:"under"`
 	KeepFiringFor Duration `yaml:"keep_firing_for"`
 }
 
-// ExpiryAlert is about a certificate's end.
+// ExpiryAlert is about a certificate that expires.
 type ExpiryAlert struct {
 	Warning  Expiry `yaml:"warning"`
 	Critical Expiry `yaml:"critical"`
 }
 
-// RenewalAlert is about a server that does not show its new certificate; it is critical shortly before the old one ends.
+// RenewalAlert is about a server that does not serve its new certificate. It is critical shortly before the old one
+// expires.
 type RenewalAlert struct {
 	Warning  Hold      `yaml:"warning"`
 	Critical Remaining `yaml:"critical"`
 }
 
-// DownAlert is about something that is down: first a warning, then critical.
+// DownAlert is about something that is down.
 type DownAlert struct {
 	Warning  Hold `yaml:"warning"`
 	Critical Hold `yaml:"critical"`
@@ -151,79 +152,81 @@ type MostAlert struct {
 	Critical Hold  `yaml:"critical"`
 }
 
-// ExporterAlert is about the exporter itself: one of several is a warning, the last of them critical.
+// ExporterAlert is about the exporter itself: a warning if one of several is down, critical if the last one is.
 type ExporterAlert struct {
 	Warning  Hold `yaml:"warning"`
 	Critical Hold `yaml:"critical"`
-	// Remember is how long an environment counts that has no exporter any more.
+	// Remember is how long an environment counts after it lost its last exporter.
 	Remember Duration `yaml:"remember"`
 }
 
 // GapAlert is about what is not monitored although it should be.
 type GapAlert struct {
 	Hold `yaml:",inline"`
-	// Roles are those of which at least one container should have one, if one is known to serve an XMPP target; none turns that off.
+	// Roles are the roles of which at least one container must have one if a container serves an XMPP target. Empty turns
+	// this off.
 	Roles []string `yaml:"roles"`
 }
 
-// SkewAlert is about clocks that are more than Over apart.
+// SkewAlert is about clocks that differ by more than Over.
 type SkewAlert struct {
 	Over Duration `yaml:"over"`
 	Hold `yaml:",inline"`
 }
 
-// Share is a share in percent that is exceeded above Over, not at it. It fires at once.
+// Share is a percentage that is exceeded above Over, not at Over. Its alert fires at once.
 type Share struct {
 	Over          int64    `yaml:"over"`
 	KeepFiringFor Duration `yaml:"keep_firing_for"`
 }
 
-// ShareAlert is about the readings of a target that fail.
+// ShareAlert is about the share of a target's probes that fail.
 type ShareAlert struct {
 	Warning  Share `yaml:"warning"`
 	Critical Share `yaml:"critical"`
 }
 
-// ModuleAlert is about modules of the XMPP server that are in error.
+// ModuleAlert is about modules of the XMPP server in state error.
 type ModuleAlert struct {
 	Hold `yaml:",inline"`
-	// Ignore are the modules whose errors are known and accepted.
+	// Ignore are modules whose errors are accepted.
 	Ignore []string `yaml:"ignore"`
 }
 
-// FillingAlert is about a volume of which more than Over percent are used, and which is full Within that time if it goes on as it did
-// over Window.
+// FillingAlert is about a volume that is more than Over percent full and, by the trend of Window, will be full Within that
+// time.
 type FillingAlert struct {
 	Window Duration `yaml:"window"`
 	Within Duration `yaml:"within"`
 	Amount `yaml:",inline"`
 }
 
-// WindowAlert is about events within Window. It fires at once and stays as long as the window does.
+// WindowAlert is about events within Window. It fires at once and stays until they leave the window.
 type WindowAlert struct {
 	Window Duration `yaml:"window"`
 }
 
-// AverageAlert is about a number of events per minute on average of Window.
+// AverageAlert is about events per minute, averaged over Window.
 type AverageAlert struct {
 	Over          int64    `yaml:"over"`
 	Window        Duration `yaml:"window"`
 	KeepFiringFor Duration `yaml:"keep_firing_for"`
 }
 
-// GoneAlert is about nobody being there although Typical is the least that the median of a day is. With 0 there is no such alert.
+// GoneAlert is about nobody being logged in although the median of the last day is at least Typical. 0 turns it off.
 type GoneAlert struct {
 	Hold    `yaml:",inline"`
 	Typical int64 `yaml:"typical"`
 }
 
-// OptAlert is an alert that there is only if it is Enabled.
+// OptAlert is an alert that exists only if Enabled.
 type OptAlert struct {
 	Hold    `yaml:",inline"`
 	Enabled bool `yaml:"enabled"`
 }
 
-// RunbookLink is the address of an alert's runbook: on the exporter's own pages, but for alerts that say it may not answer.
+// RunbookLink is the address of an alert's runbook. The exporter serves it, except for alerts that fire when the exporter
+// may not answer.
 func (a *Alerts) RunbookLink(alert string) string {
 	if a.ExternalURL == "" || slices.Contains([]string{"ExporterDown", "PollStalled", "Watchdog"}, alert) {
 		return strings.TrimSuffix(a.RunbookURL, "/") + "/" + alert + ".md"
@@ -239,10 +242,10 @@ func (a *Alerts) RunbooksLink() string {
 	return a.ExternalURL + "/runbooks"
 }
 
-// taggedVersion is the version of a build that has a tag of its own.
+// taggedVersion matches the versions that have a Git tag.
 var taggedVersion = regexp.MustCompile(`^v?(\d+\.\d+\.\d+(?:-rc(?:\.?\d+)?)?)$`)
 
-// Documents is where the documents of a version are on GitHub: at its tag, or on the main branch for a build between two tags.
+// Documents is the address of a version's documents on GitHub: at its tag, else on the main branch.
 func Documents(version string) string {
 	const repository = "https://github.com/chatstack-exporter/chatstack_exporter/blob/"
 	if m := taggedVersion.FindStringSubmatch(version); m != nil {
@@ -251,7 +254,7 @@ func Documents(version string) string {
 	return repository + "main"
 }
 
-// DefaultAlerts returns the operators' thresholds. They do not depend on the build, so that neither do the shipped rules.
+// DefaultAlerts returns the default thresholds. They do not depend on the build, so the shipped rules do not either.
 func DefaultAlerts() Alerts {
 	const day = 24 * time.Hour
 	hold := func(hold, keep time.Duration) Hold { return Hold{Duration(hold), Duration(keep)} }
@@ -323,18 +326,18 @@ func DefaultAlerts() Alerts {
 	}
 }
 
-// FewestScrapes is how many scrapes there must be in as many times the lookback.
+// FewestScrapes is how many scrapes an exporter needs within that many lookbacks.
 const FewestScrapes = 5
 
 const (
-	// fewestReadings is how many scrapes must fit into a window, so that two of them may be lost.
-	fewestReadings = 4
-	// oldestHeartbeat is how old the heartbeat on a page may be while the poll loop lives: it beats every 10 s, and every
-	// second beat renews a page that nothing else does.
+	// minWindowScrapes is how many scrapes must fit into a window, so that two may be lost.
+	minWindowScrapes = 4
+	// oldestHeartbeat is the maximum age of the heartbeat in the metrics of a running poll loop: it beats every 10 s, and
+	// every second beat refreshes the metrics.
 	oldestHeartbeat = 20 * time.Second
 )
 
-// jobName goes into expressions as it is.
+// These values become part of expressions without quoting.
 var (
 	jobName    = regexp.MustCompile(`^[A-Za-z0-9_./:-]{1,128}$`)
 	moduleName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,128}$`)
@@ -345,7 +348,7 @@ func (l *loader) checkAlerts() {
 	a := &l.cfg.Alerts
 	r := &Report{faults: &l.faults, origins: l.origins, path: "alerts", where: "default"}
 	if !jobName.MatchString(a.Job) {
-		r.Faultf("job", "is %q, must be the name of a scrape job: 1 to 128 letters, digits, '_', '.', '/', ':' or '-'", a.Job)
+		r.Faultf("job", "is %q, must be a job name: 1 to 128 letters, digits, '_', '.', '/', ':' or '-'", a.Job)
 	}
 	if a.RunbookURL == "" {
 		a.RunbookURL = Documents(version.Version) + "/alerts/runbooks"
@@ -370,16 +373,16 @@ func (l *loader) checkAlerts() {
 		{"container_oom_kill.window", a.ContainerOOMKill.Window},
 		{"exporter_down.remember", a.ExporterDown.Remember},
 	} {
-		if window.length.Std() < fewestReadings*interval {
+		if window.length.Std() < minWindowScrapes*interval {
 			r.Faultf(window.key, "is %s, must be at least %s: %d times alerts.interval, so that two lost scrapes change nothing",
-				window.length.Std(), fewestReadings*interval, fewestReadings)
+				window.length.Std(), minWindowScrapes*interval, minWindowScrapes)
 		}
 	}
 	if hold := a.ConfigReloadFailed.For; hold != 0 && hold < a.Lookback {
 		r.Faultf("config_reload_failed.for", "is %s, must be 0s or at least %s: alerts.lookback, so that two lost scrapes change nothing", hold.Std(), a.Lookback.Std())
 	}
 	if least := FewestScrapes * a.Lookback; a.ScrapedTooSeldom.For < least {
-		r.Faultf("scraped_too_seldom.for", "is %s, must be at least %s: %d times alerts.lookback, so that an exporter that has just been found is not scraped too seldom",
+		r.Faultf("scraped_too_seldom.for", "is %s, must be at least %s: %d times alerts.lookback, so that the alert ignores newly discovered exporters",
 			a.ScrapedTooSeldom.For.Std(), least.Std(), FewestScrapes)
 	}
 	if a.ClockSkew.Over.Std() < time.Second {
@@ -401,19 +404,19 @@ func (l *loader) checkAlerts() {
 		}
 	}
 	if least := a.Lookback.Std() + oldestHeartbeat; a.PollStalled.After.Std() < least {
-		r.Faultf("poll_stalled.after", "is %s, must be at least %s: alerts.lookback and the %s that the heartbeat on a page may be old", a.PollStalled.After.Std(), least, oldestHeartbeat)
+		r.Faultf("poll_stalled.after", "is %s, must be at least %s: alerts.lookback + %s, the maximum age of a heartbeat", a.PollStalled.After.Std(), least, oldestHeartbeat)
 	}
 	l.checkLevels(r)
 	if i := slices.IndexFunc(a.MonitoringGap.Roles, func(role string) bool { return !roleName.MatchString(role) }); i >= 0 {
-		r.Faultf("monitoring_gap.roles", "holds %q, must be roles of containers, such as xmpp", a.MonitoringGap.Roles[i])
+		r.Faultf("monitoring_gap.roles", "holds %q, must be container roles, such as xmpp", a.MonitoringGap.Roles[i])
 	}
 	l.checkHistory(r)
 	if i := slices.IndexFunc(a.XMPPModuleProblem.Ignore, func(m string) bool { return !moduleName.MatchString(m) }); i >= 0 {
-		r.Faultf("xmpp_module_problem.ignore", "holds %q, must be names of modules as /status has them", a.XMPPModuleProblem.Ignore[i])
+		r.Faultf("xmpp_module_problem.ignore", "holds %q, must be module names from /status", a.XMPPModuleProblem.Ignore[i])
 	}
 }
 
-// checkHistory checks the alerts that Prometheus judges by what was before.
+// checkHistory checks the alerts that depend on past values.
 func (l *loader) checkHistory(r *Report) {
 	a := &l.cfg.Alerts
 	for _, number := range []struct {
@@ -426,15 +429,15 @@ func (l *loader) checkHistory(r *Report) {
 		{"irc_users_gone.typical", a.IRCUsersGone.Typical, 1 << 53},
 	} {
 		if number.is < 0 {
-			r.Faultf(number.key, "is %d, must not be below 0", number.is)
+			r.Faultf(number.key, "is %d, must be at least 0", number.is)
 		}
 		if number.is > number.most {
 			r.Faultf(number.key, "is %d, must be at most %d", number.is, number.most)
 		}
 	}
-	if f, least := &a.DataVolumeFilling, 2*fewestReadings*a.Interval; f.Window < least {
-		r.Faultf("data_volume_filling.window", "is %s, must be at least %s: %d times alerts.interval, since each half of it is looked at",
-			f.Window.Std(), least.Std(), 2*fewestReadings)
+	if f, least := &a.DataVolumeFilling, 2*minWindowScrapes*a.Interval; f.Window < least {
+		r.Faultf("data_volume_filling.window", "is %s, must be at least %s: %d times alerts.interval, because each half counts on its own",
+			f.Window.Std(), least.Std(), 2*minWindowScrapes)
 	}
 	if f := &a.DataVolumeFilling; f.Within < f.Window {
 		r.Faultf("data_volume_filling.within", "is %s, must be at least the window's %s", f.Within.Std(), f.Window.Std())
@@ -444,7 +447,7 @@ func (l *loader) checkHistory(r *Report) {
 	}
 }
 
-// checkLevels holds that critical is worse than warning.
+// checkLevels checks that critical thresholds are not below the warning's.
 func (l *loader) checkLevels(r *Report) {
 	a := &l.cfg.Alerts
 	for _, level := range []struct {
@@ -462,15 +465,15 @@ func (l *loader) checkLevels(r *Report) {
 		warning, critical := level.key+".warning.over", level.key+".critical.over"
 		switch {
 		case level.warning < 0:
-			r.Faultf(warning, "is %d, must not be below 0", level.warning)
+			r.Faultf(warning, "is %d, must be at least 0", level.warning)
 		case level.warning > level.most:
 			r.Faultf(warning, "is %d, must be at most %d", level.warning, level.most)
 		case level.critical > level.most:
 			r.Faultf(critical, "is %d, must be at most %d", level.critical, level.most)
 		case level.critical < level.warning && l.origins["alerts."+critical] == "":
-			r.Faultf(warning, "is %d, above the default of %s, %d", level.warning, critical, level.critical)
+			r.Faultf(warning, "is %d, must be at most %s, which is %d by default", level.warning, critical, level.critical)
 		case level.critical < level.warning:
-			r.Faultf(critical, "is %d, below the warning's %d", level.critical, level.warning)
+			r.Faultf(critical, "is %d, must be at least the warning's %d", level.critical, level.warning)
 		}
 	}
 	if a.TargetUnstable.Warning.Over == 0 {
@@ -480,14 +483,14 @@ func (l *loader) checkLevels(r *Report) {
 		r.Faultf("most_targets_down.over", "is %d, must be 1 to 99", over)
 	}
 	if e := a.TLSCertificateExpiry; e.Critical.Under > e.Warning.Under {
-		r.Faultf("tls_certificate_expiry.critical.under", "is %s, longer than the warning's %s", e.Critical.Under.Std(), e.Warning.Under.Std())
+		r.Faultf("tls_certificate_expiry.critical.under", "is %s, must be at most the warning's %s", e.Critical.Under.Std(), e.Warning.Under.Std())
 	}
 	for _, level := range []struct {
 		key               string
 		warning, critical Hold
 	}{{"container_down", a.ContainerDown.Warning, a.ContainerDown.Critical}, {"target_down", a.TargetDown.Warning, a.TargetDown.Critical}, {"most_targets_down", a.MostTargetsDown.Warning, a.MostTargetsDown.Critical}} {
 		if level.critical.For < level.warning.For {
-			r.Faultf(level.key+".critical.for", "is %s, shorter than the warning's %s", level.critical.For.Std(), level.warning.For.Std())
+			r.Faultf(level.key+".critical.for", "is %s, must be at least the warning's %s", level.critical.For.Std(), level.warning.For.Std())
 		}
 	}
 }

@@ -1,5 +1,4 @@
-// Package config reads exporter.yaml and the environment into validated values, and tells everything that is wrong
-// with them at once.
+// Package config reads exporter.yaml and the environment into validated values. It reports all errors at once.
 package config
 
 import (
@@ -22,26 +21,22 @@ import (
 
 // Config is a whole, valid configuration.
 type Config struct {
-	// StateFile keeps what must outlive the process; "" keeps it in memory only.
+	// StateFile is the path of what must survive a restart; "" keeps that in memory.
 	StateFile string `yaml:"state_file"`
 	Poll      Poll   `yaml:"poll"`
 	Limits    Limits `yaml:"limits"`
-	// Pair is what the exporter is among several that ask the same targets: "" where it is alone, PairFirst or PairOther.
+	// Pair is the exporter's role in a pair: PairFirst, PairOther, or "" if it is alone.
 	Pair string `yaml:"pair"`
-	// Peers are the exporters that GET /api/v1/discovery names.
-	Peers []Peers `yaml:"peers"`
-	// Web is how people reach the exporter's pages.
-	Web Web `yaml:"web"`
-	// Alerts are the thresholds of the alert rules.
-	Alerts Alerts `yaml:"alerts"`
-	// Maintenance are the times in which something is expected to fail.
+	// Peers are the exporters that GET /api/v1/discovery lists.
+	Peers       []Peers       `yaml:"peers"`
+	Web         Web           `yaml:"web"`
+	Alerts      Alerts        `yaml:"alerts"`
 	Maintenance []Maintenance `yaml:"maintenance"`
-	// Targets are the configured ones, in the order of the file, then of the table of kinds.
+	// Targets are in the order of the file, then of the table of kinds.
 	Targets []Settings `yaml:"-"`
-	// Unconfigured are the names of the targets that nobody configured: not polled, not red, but told.
+	// Unconfigured are the names of the targets without an address. They are not polled, but reported.
 	Unconfigured []string `yaml:"-"`
-	// LeftToFirst are the names of the configured targets that only the first of several exporters polls, where this one is
-	// another.
+	// LeftToFirst are the names of the configured targets that this exporter leaves to the first of the pair.
 	LeftToFirst []string `yaml:"-"`
 	// Doubts are likely mistakes that leave the configuration valid.
 	Doubts []Doubt `yaml:"-"`
@@ -49,26 +44,27 @@ type Config struct {
 
 // Web says how people reach the exporter's pages.
 type Web struct {
-	// ExternalURL is the address of the status page, as people reach it; "" where nobody does.
+	// ExternalURL is the address of the status page as people reach it; "" if they cannot.
 	ExternalURL string `yaml:"external_url"`
 }
 
-// Poll says when targets are asked, where they do not say it themselves.
+// Poll is when the exporter probes targets that do not set it themselves.
 type Poll struct {
-	// Interval is the time between two readings of a target: 30 s by default, from 1 s.
+	// Interval is the time between two probes of a target: 30 s by default, at least 1 s.
 	Interval Duration `yaml:"interval"`
-	// Timeout is the deadline of one reading: 10 s by default or the interval if that is shorter; from 1 s.
+	// Timeout is the deadline of one probe, at least 1 s: 10 s by default, or the interval if that is shorter.
 	Timeout Duration `yaml:"timeout"`
 }
 
-// Limits bound what is read of other people's answers.
+// Limits bound how much the exporter reads of an answer.
 type Limits struct {
-	// MetricsBody bounds a metrics page after decompression, and an answer or one event of a Docker Engine: 16 MiB by default.
+	// MetricsBody bounds a target's metrics, and an answer or one event of a Docker Engine, after decompression: 16 MiB by
+	// default.
 	MetricsBody Bytes `yaml:"metrics_body"`
 	// Body bounds every other answer after decompression: 1 MiB by default.
 	Body Bytes `yaml:"body"`
-	// Series, Families and LabelBytes bound a metrics page: 200,000 series, 20,000 families, 4,096 bytes for one
-	// series' labels. What exceeds them is left out and counted as dropped.
+	// Series, Families and LabelBytes bound a target's metrics: 200,000 series, 20,000 families, 4,096 bytes for one series'
+	// labels. What exceeds them is dropped and counted.
 	Series     int `yaml:"series"`
 	Families   int `yaml:"families"`
 	LabelBytes int `yaml:"label_bytes"`
@@ -79,31 +75,31 @@ type Limits struct {
 type Settings interface {
 	// Common returns the part that every kind has.
 	Common() *Target
-	// Environ lays the stack's environment variables over the values of the file.
+	// Environ overrides the file's values with the stack's environment variables.
 	Environ(*Env)
-	// Configured reports whether enough is known to ask the target; one that is not is never polled.
+	// Configured reports whether the target can be probed, mostly whether it has an address.
 	Configured() bool
 	// Check reports what is wrong with a configured target.
 	Check(*Report)
 }
 
-// Addressed is implemented by settings of a target that is asked over the network.
+// Addressed is implemented by settings of a target on the network.
 type Addressed interface {
-	// HostName is the host of its URL or address, "" if something else than the exporter resolves it.
+	// HostName is the host of the URL or address, "" if the exporter does not resolve it itself.
 	HostName() string
 }
 
-// Distinct is implemented by settings whose metrics do not carry the label target. Two targets of one kind must not have
-// the same value, since their metrics could not be told apart.
+// Distinct is implemented by settings whose metrics lack the label target. Two targets of one kind must differ in this
+// value, or their metrics would collide.
 type Distinct interface {
-	// Distinction is the value, and the key that sets it; without a key, there can be only one target of the kind.
+	// Distinction returns the value and the key that sets it. Without a key, the kind allows only one target.
 	Distinction() (key, value string)
 }
 
-// Sparing is implemented by settings of a target whose server counts who asks, and refuses those that ask too often.
+// Sparing is implemented by settings of a target whose server limits how often an address connects.
 type Sparing interface {
-	// LeastInterval bounds the interval from below where the target has no schedule of its own. Of several exporters, only
-	// the first polls such a target.
+	// LeastInterval is the minimum interval of a target without a schedule. In a pair, only the first exporter probes such a
+	// target.
 	LeastInterval() time.Duration
 }
 
@@ -111,29 +107,28 @@ type Sparing interface {
 type Kind struct {
 	Name     string
 	Defaults func() Settings
-	// Watches are the programs that it is made for, in lower case, since people look for a kind by these names.
+	// Watches are the supported programs, in lower case: people search for a kind by these names.
 	Watches []string
 }
 
-// Source is what a configuration is read from.
+// Source is where a configuration comes from.
 type Source struct {
 	// File is the path of exporter.yaml; "" reads the environment alone.
 	File string
-	// Content, where not nil, is read instead of the file, which then is only a name.
+	// Content, unless nil, replaces the content of File.
 	Content []byte
-	// Lookup finds an environment variable, as os.LookupEnv does.
+	// Lookup works like os.LookupEnv.
 	Lookup func(string) (string, bool)
-	// Environ, where not nil, lists all variables, as os.Environ does, to find those that are mistyped.
+	// Environ works like os.Environ. Unless nil, it is searched for mistyped variables.
 	Environ func() []string
-	// Kinds are the sorts of target that exist.
-	Kinds []Kind
-	// Interval and Timeout, where not zero, outweigh the file's poll keys.
+	Kinds   []Kind
+	// Interval and Timeout, unless zero, override the file's poll keys.
 	Interval, Timeout time.Duration
-	// WithoutSecrets takes the files of secrets as given, without looking at them: for those who may not read them.
+	// WithoutSecrets skips the files of secrets, for users who may not read them.
 	WithoutSecrets bool
 }
 
-// secret reads the secret in a file, or invents one.
+// secret reads a secret's file, or returns a dummy with WithoutSecrets.
 func (s *Source) secret(name string) (Secret, error) {
 	if s.WithoutSecrets {
 		return NewSecret("not read"), nil
@@ -141,15 +136,15 @@ func (s *Source) secret(name string) (Secret, error) {
 	return readSecret(name)
 }
 
-// Load reads and validates a configuration. The environment outweighs the file, flags outweigh both. An error that is
-// a Faults names every fault; any other means that the file could not be read at all.
+// Load reads and validates a configuration. Flags override environment variables, which override the file. A Faults error
+// lists everything that is wrong; any other error means that the file could not be read.
 func Load(src Source) (*Config, error) {
 	cfg := &Config{
 		Poll:   Poll{Interval: Duration(30 * time.Second)},
 		Limits: Limits{MetricsBody: 16 << 20, Body: 1 << 20, Series: 200_000, Families: 20_000, LabelBytes: 4096},
 		Alerts: DefaultAlerts(),
 	}
-	cfg.Alerts.RunbookURL = "" // it depends on the build
+	cfg.Alerts.RunbookURL = "" // the default depends on the build
 	l := &loader{src: src, cfg: cfg, origins: map[string]string{}}
 	if src.File != "" {
 		if err := l.readFile(); err != nil {
@@ -209,33 +204,33 @@ func (l *loader) readFile() error {
 	parser := yaml.NewDecoder(bytes.NewReader(content))
 	var doc, more yaml.Node
 	if err := parser.Decode(&doc); errors.Is(err, io.EOF) {
-		return nil // an empty file says nothing
+		return nil // an empty file is valid
 	} else if err != nil {
 		return Faults{notYAML(filepath.Base(l.src.File), err)}
 	}
 	if err := parser.Decode(&more); !errors.Is(err, io.EOF) {
-		return Faults{{Where: l.src.File, Message: "holds more than one YAML document; keep one"}}
+		return Faults{{Where: l.src.File, Message: "contains more than one YAML document; keep one"}}
 	}
 	d := &decoder{file: filepath.Base(l.src.File), secret: l.src.secret, faults: &l.faults, origins: l.origins, doubts: &l.doubts}
 	root := doc.Content[0]
-	targets, rest := splitTargets(root)
+	targets, others := splitTargets(root)
 	if targets != nil {
 		l.origins["targets"] = d.where(targets)
 	}
-	d.mapping(rest, "", reflect.ValueOf(l.cfg).Elem())
+	d.mapping(others, "", reflect.ValueOf(l.cfg).Elem())
 	if targets != nil {
 		l.readTargets(d, targets)
 	}
 	return nil
 }
 
-// fileHint says what to do about a configuration file that cannot be read.
+// fileHint returns what to do about a configuration file that cannot be read.
 func fileHint(file string, err error) string {
 	switch {
 	case errors.Is(err, syscall.EISDIR):
-		return "--config.file must name a file; where Docker was told to mount one that did not exist, it made a directory of that name"
+		return "--config.file must name a file; Docker creates a directory of that name if the mounted file does not exist"
 	case errors.Is(err, os.ErrPermission):
-		return "let the user that the exporter runs as read the file of --config.file, and enter every directory above it"
+		return "allow the exporter's user to read the file of --config.file and to enter every directory above it"
 	}
 	var siblings []string
 	entries, _ := os.ReadDir(filepath.Dir(file)) // without it, there is nothing to suggest
@@ -245,14 +240,14 @@ func fileHint(file string, err error) string {
 	if name := Nearest(filepath.Base(file), siblings); name != "" {
 		return fmt.Sprintf("did you mean --config.file=%s?", filepath.Join(filepath.Dir(file), name))
 	}
-	return "correct the path in --config.file; in a container, the file must be mounted there"
+	return "correct the path in --config.file; in a container, mount the file there"
 }
 
-// yamlLine finds the line in what the YAML reader says.
+// yamlLine finds the line number in an error of the YAML parser.
 var yamlLine = regexp.MustCompile(`line (\d+): `)
 
-// notYAML words what the YAML reader says, without the values that it may repeat: an unquoted password that begins with
-// an asterisk is to it the name of an anchor.
+// notYAML rewrites an error of the YAML parser without the values that it repeats: the parser takes an unquoted password
+// that begins with an asterisk for the name of an anchor.
 func notYAML(file string, err error) Fault {
 	text := strings.TrimPrefix(err.Error(), "yaml: ")
 	where := file
@@ -263,11 +258,11 @@ func notYAML(file string, err error) Fault {
 	if strings.HasPrefix(text, "unknown anchor") {
 		text = "a value begins with *"
 	}
-	return Fault{Where: where, Message: "not YAML: " + text + "; indent with spaces, never with tabs, and put values with special characters into quotes"}
+	return Fault{Where: where, Message: "not valid YAML: " + text + "; indent with spaces, not tabs, and quote values with special characters"}
 }
 
-// splitTargets takes the key targets out of the root mapping, since what its entries may hold depends on their kind.
-func splitTargets(root *yaml.Node) (targets, rest *yaml.Node) {
+// splitTargets separates the key targets from the root mapping: the keys of its entries depend on their kind.
+func splitTargets(root *yaml.Node) (targets, others *yaml.Node) {
 	if root.Kind != yaml.MappingNode {
 		return nil, root
 	}
@@ -318,14 +313,14 @@ func (l *loader) settingsFor(d *decoder, item *yaml.Node, path string) Settings 
 				return k.Defaults()
 			}
 		}
-		d.faultf(item.Content[i+1], path+".kind", "there is no kind %q; %s", name, kindSuggestion(name, l.src.Kinds))
+		d.faultf(item.Content[i+1], path+".kind", "is %q, which is not a kind; %s", name, kindSuggestion(name, l.src.Kinds))
 		return nil
 	}
 	d.faultf(item, path, "has no kind; begin it with %q", "kind: "+l.kindIn(item))
 	return nil
 }
 
-// kindIn is the kind that somebody has written as a key or alone in place of "kind: NAME"; "NAME" where there is none.
+// kindIn finds a kind that was written as a key or alone instead of "kind: NAME"; "NAME" if there is none.
 func (l *loader) kindIn(n *yaml.Node) string {
 	words := []*yaml.Node{n}
 	if n.Kind == yaml.MappingNode {
@@ -340,7 +335,7 @@ func (l *loader) kindIn(n *yaml.Node) string {
 	return "NAME"
 }
 
-// kindSuggestion says what to write for a kind that does not exist: of a program, the kinds that watch it.
+// kindSuggestion returns what to write instead of an unknown kind: for a program's name, the kinds that watch it.
 func kindSuggestion(name string, kinds []Kind) string {
 	var watching []string
 	for _, k := range kinds {
@@ -349,7 +344,7 @@ func kindSuggestion(name string, kinds []Kind) string {
 		}
 	}
 	if len(watching) > 0 {
-		return "what watches it is called " + strings.Join(watching, ", ")
+		return "use " + strings.Join(watching, ", ")
 	}
 	var known []string
 	for _, k := range kinds {
@@ -368,19 +363,19 @@ func (l *loader) applyFlags() {
 		poll.Timeout = Duration(l.src.Timeout)
 		l.origins["poll.timeout"] = "--poll.timeout"
 	}
-	// An interval that was given as a flag also shortens a timeout that was not.
+	// --poll.interval also shortens a timeout that no flag sets.
 	if poll.Timeout == 0 || (l.src.Interval != 0 && l.src.Timeout == 0 && poll.Timeout > poll.Interval) {
 		poll.Timeout = Duration(min(10*time.Second, poll.Interval.Std()))
 	}
 }
 
-// addFromEnvironment lays the environment over each kind's own target, which it makes where the file has none.
+// addFromEnvironment applies the environment to one target of each kind, and creates it if the file has none.
 func (l *loader) addFromEnvironment() {
 	read := map[string]string{}
 	for _, kind := range l.src.Kinds {
-		b, speaksOf := l.ownBlock(kind)
+		b, affected := l.ownBlock(kind)
 		origins := l.origins
-		if speaksOf == "" {
+		if affected == "" {
 			origins = map[string]string{}
 		}
 		lookup := func(name string) (string, bool) {
@@ -390,22 +385,22 @@ func (l *loader) addFromEnvironment() {
 			return l.src.Lookup(name)
 		}
 		b.settings.Environ(&Env{lookup: lookup, secret: l.src.secret, faults: &l.faults, origins: origins, path: b.path})
-		// Variables that other kinds read too may well be meant for those.
+		// Variables that several kinds read may be meant for the others.
 		own := strings.ToUpper(kind.Name) + "_"
 		names := slices.DeleteFunc(slices.Sorted(maps.Values(origins)), func(name string) bool {
 			return !strings.HasPrefix(name, own) || strings.HasPrefix(name, "XMPP_REST_")
 		})
-		if speaksOf == "" && len(names) > 0 {
+		if affected == "" && len(names) > 0 {
 			l.faults = append(l.faults, Fault{Where: names[0], Message: fmt.Sprintf(
-				"is set, but none of the targets of kind %s is called %s; name the one that it speaks of so, or unset it", kind.Name, kind.Name)})
+				"is set, but no target of kind %s has the name %s; give one of them that name, or unset the variable", kind.Name, kind.Name)})
 		}
 	}
 	l.doubtVariables(read)
 }
 
-// ownBlock finds the block that a kind's environment variables speak of: the one that bears the kind's name, or the
-// only one of the kind, or a new one where there is none. Where there are several and none bears the name, they speak
-// of nobody: the block is then to be thrown away, and the second result is empty.
+// ownBlock finds the block that a kind's environment variables apply to: the one with the kind's name, else the only one
+// of the kind, else a new one. If there are several without that name, the variables apply to none of them: the name is
+// then empty, and the caller discards the block.
 func (l *loader) ownBlock(kind Kind) (own block, name string) {
 	var others []block
 	for _, b := range l.blocks {
@@ -419,16 +414,16 @@ func (l *loader) ownBlock(kind Kind) (own block, name string) {
 	if len(others) == 1 {
 		return others[0], others[0].settings.Common().Name
 	}
-	made := block{path: "targets(" + kind.Name + ")", where: "environment", settings: kind.Defaults()}
-	made.settings.Common().Kind = kind.Name
+	created := block{path: "targets(" + kind.Name + ")", where: "environment", settings: kind.Defaults()}
+	created.settings.Common().Kind = kind.Name
 	if len(others) > 1 {
-		return made, ""
+		return created, ""
 	}
-	l.blocks = append(l.blocks, made)
-	return made, kind.Name
+	l.blocks = append(l.blocks, created)
+	return created, kind.Name
 }
 
-// maxBody is the largest bound on an answer.
+// maxBody is the maximum of limits.metrics_body and limits.body.
 const maxBody = 1 << 30
 
 func (l *loader) check() {
@@ -444,7 +439,7 @@ func (l *loader) check() {
 	l.checkMaintenance()
 }
 
-// checkWeb checks the address of the exporter's pages and hands it to the alerts, which link there.
+// checkWeb also passes the external URL to the alerts, which link there.
 func (l *loader) checkWeb() {
 	external := strings.TrimSuffix(l.cfg.Web.ExternalURL, "/")
 	l.cfg.Alerts.ExternalURL = external
@@ -454,10 +449,10 @@ func (l *loader) checkWeb() {
 	r := &Report{faults: &l.faults, origins: l.origins, path: "web", where: "default"}
 	CheckURL(r, "external_url", external, "http", "https")
 	if strings.ContainsAny(external, "?# ") || strings.Contains(external, "{{") {
-		r.Faultf("external_url", "is %q, must be a plain address, without spaces, query, fragment or template", external)
+		r.Faultf("external_url", "is %q, must be an address without spaces, query, fragment or template", external)
 	}
 	if strings.HasSuffix(external, "/runbooks") {
-		r.Faultf("external_url", "is %q, must be the address of the status page; /runbooks is added to it", external)
+		r.Faultf("external_url", "is %q, must be the address of the status page, without /runbooks", external)
 	}
 }
 
@@ -471,14 +466,14 @@ func (l *loader) checkPoll(r *Report) {
 		n   Bytes
 	}{{"metrics_body", cfg.Limits.MetricsBody}, {"body", cfg.Limits.Body}} {
 		if limit.n > maxBody {
-			r.Faultf("limits."+limit.key, "is %d bytes, at most 1GiB makes sense", limit.n)
+			r.Faultf("limits."+limit.key, "is %d bytes, must be at most 1GiB", limit.n)
 		}
 	}
 	if cfg.Poll.Timeout.Std() < time.Second {
 		r.Faultf("poll.timeout", "is %s, must be at least 1s", cfg.Poll.Timeout.Std())
 	}
 	if cfg.Poll.Timeout > cfg.Poll.Interval {
-		r.Faultf("poll.timeout", "is %s, longer than poll.interval (%s); a reading must end before the next is due", cfg.Poll.Timeout.Std(), cfg.Poll.Interval.Std())
+		r.Faultf("poll.timeout", "is %s, must be at most poll.interval (%s)", cfg.Poll.Timeout.Std(), cfg.Poll.Interval.Std())
 	}
 	for _, limit := range []struct {
 		key string
@@ -490,7 +485,7 @@ func (l *loader) checkPoll(r *Report) {
 	}
 }
 
-// checkTarget completes a target's settings and checks them. Names and distinctions are those of the targets before.
+// checkTarget fills in a target's defaults and checks it. Names and distinctions come from the previous targets.
 func (l *loader) checkTarget(b block, names, distinctions map[string]string) {
 	cfg, t := l.cfg, b.settings.Common()
 	if t.Name == "" {
@@ -498,7 +493,7 @@ func (l *loader) checkTarget(b block, names, distinctions map[string]string) {
 	}
 	r := &Report{faults: &l.faults, origins: l.origins, path: b.path, where: b.where}
 	if first, again := names[t.Name]; again {
-		r.Faultf("name", "%q is taken by %s; give each target a name of its own", t.Name, first)
+		r.Faultf("name", "is %q, already used by %s; give each target its own name", t.Name, first)
 	}
 	names[t.Name] = b.where
 	if !b.settings.Configured() {
@@ -539,8 +534,8 @@ func checkDistinction(r *Report, d Distinct, kind, where string, seen map[string
 	switch {
 	case !again:
 	case key == "":
-		r.Faultf("kind", "%s is a %s too, and the metrics of two could not be told apart; let a second exporter watch it", first, kind)
+		r.Faultf("kind", "%s already has kind %s, which allows one target per exporter; let another exporter watch the second", first, kind)
 	default:
-		r.Faultf(key, "%q is taken by %s; give each %s another, so that their metrics can be told apart", value, first, kind)
+		r.Faultf(key, "is %q, already used by %s; give each %s target its own", value, first, kind)
 	}
 }

@@ -86,7 +86,7 @@ func judgeFaults(t *testing.T, err error, content []byte) {
 	}
 	lines := 1 + strings.Count(strings.ReplaceAll(strings.ReplaceAll(string(content), "\r\n", "\n"), "\r", "\n"), "\n") + strings.Count(string(content), "\u0085") + strings.Count(string(content), "\u2028") + strings.Count(string(content), "\u2029")
 	for _, fault := range faults {
-		whole := fault.Where == "exporter.yaml" && (strings.HasPrefix(fault.Message, "not YAML") || strings.HasPrefix(fault.Message, "holds more than one"))
+		whole := fault.Where == "exporter.yaml" && (strings.HasPrefix(fault.Message, "not valid YAML") || strings.HasPrefix(fault.Message, "contains more than one"))
 		variable := strings.HasPrefix(fault.Where, "XMPP_") || strings.HasPrefix(fault.Where, "IRC_") || strings.HasPrefix(fault.Where, "PLANT_STORE_")
 		if m := atLine.FindStringSubmatch(fault.Where); m != nil {
 			if n, err := strconv.Atoi(m[1]); err != nil || n < 1 || n > lines+1 {

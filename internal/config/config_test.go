@@ -161,7 +161,7 @@ func TestSecretFilesThatCannotBe(t *testing.T) {
 		"the secret itself": secret, "a long secret": strings.Repeat(secret, 500),
 	} {
 		_, err := load(t, "", map[string]string{"PLANT_STORE_URL": "http://p", "PLANT_STORE_TOKEN_FILE": path})
-		if err == nil || !strings.Contains(err.Error(), "PLANT_STORE_TOKEN_FILE: ") || !strings.Contains(err.Error(), "name a file that this user can read") || strings.Contains(err.Error(), "hunter2") {
+		if err == nil || !strings.Contains(err.Error(), "PLANT_STORE_TOKEN_FILE: ") || !strings.Contains(err.Error(), "name a file that the exporter's user can read") || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: got %v", name, err)
 		}
 		if path == mounted && (err == nil || !strings.Contains(err.Error(), mounted)) {
@@ -309,9 +309,9 @@ func TestNamedFileThatIsNotThereIsLookedForNearby(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "exporter.yml"), "poll: {}\n")
 	for name, c := range map[string]struct{ file, want, not string }{
-		"another ending":   {filepath.Join(dir, "exporter.yaml"), "did you mean --config.file=" + filepath.Join(dir, "exporter.yml") + "?", "mounted"},
-		"nothing like it":  {filepath.Join(dir, "other.json"), "correct the path in --config.file; in a container, the file must be mounted there", "did you mean"},
-		"made a directory": {dir, "--config.file must name a file; where Docker was told to mount one that did not exist", "did you mean"},
+		"another ending":   {filepath.Join(dir, "exporter.yaml"), "did you mean --config.file=" + filepath.Join(dir, "exporter.yml") + "?", "mount the file"},
+		"nothing like it":  {filepath.Join(dir, "other.json"), "correct the path in --config.file; in a container, mount the file there", "did you mean"},
+		"made a directory": {dir, "--config.file must name a file; Docker creates a directory of that name if the mounted file does not exist", "did you mean"},
 	} {
 		_, err := config.Load(config.Source{File: c.file, Kinds: collectors.ConfigKinds()})
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), c.not) || !strings.Contains(err.Error(), c.file) {

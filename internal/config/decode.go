@@ -18,9 +18,9 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// decoder fills structs from YAML nodes, strictly: it goes on after a fault, so that all faults of a file are told at
-// once, each with its line and the path of its key. Keys are the structs' yaml tags; a struct tagged ",inline" shares
-// its parent's mapping. A Secret called x is also read from the file named by x_file.
+// decoder fills structs from YAML nodes and rejects unknown keys. It continues after an error, to report all of them with
+// line and key. Keys are the structs' yaml tags; a struct tagged ",inline" shares its parent's mapping. The key x_file
+// names a file with the Secret x.
 type decoder struct {
 	file    string
 	secret  func(file string) (Secret, error)
@@ -50,7 +50,7 @@ func (d *decoder) mapping(n *yaml.Node, path string, v reflect.Value) {
 		key, value := n.Content[i], n.Content[i+1]
 		full := join(path, key.Value)
 		if path == "" {
-			fields["targets"] = reflect.ValueOf("") // which is read apart
+			fields["targets"] = reflect.ValueOf("") // readTargets reads it
 		}
 		if first, again := d.origins[full]; again {
 			if mayBeSecret(key.Value, knownKeys(fields)) {
@@ -73,7 +73,7 @@ func (d *decoder) mapping(n *yaml.Node, path string, v reflect.Value) {
 			d.faultf(key, full, unknownKey+"; %s", suggestion(key.Value, knownKeys(fields)))
 			continue
 		}
-		d.faultf(key, path, hiddenKey+", not repeated here since it may be a secret; known here: %s", strings.Join(knownKeys(fields), ", "))
+		d.faultf(key, path, hiddenKey+", not shown because it may be a secret; valid keys: %s", strings.Join(knownKeys(fields), ", "))
 	}
 }
 
@@ -117,7 +117,7 @@ func (d *decoder) value(n *yaml.Node, path string, v reflect.Value) {
 	}
 }
 
-// typed decodes into the types of this package; false for any other.
+// typed decodes into the types of this package. It returns false for any other.
 func (d *decoder) typed(n *yaml.Node, path string, v reflect.Value) bool {
 	switch target := v.Addr().Interface().(type) {
 	case *Secret:
@@ -214,7 +214,7 @@ func (d *decoder) scalar(n *yaml.Node, path, want string) (string, bool) {
 		return "", false
 	}
 	if found := reference.FindStringSubmatch(n.Value); found != nil {
-		d.faultf(n, path, "is ${%s}, and no variable is replaced in this file; write the value itself; a secret can also stand in a file, whose path is KEY%s", found[1], fileSuffix)
+		d.faultf(n, path, "is ${%s}, but variables are not expanded in this file; write the value, or for a secret set KEY%s to a file's path", found[1], fileSuffix)
 		return "", false
 	}
 	return n.Value, n.Tag != "!!null"
@@ -227,11 +227,11 @@ func (d *decoder) secretFile(n *yaml.Node, path string, v reflect.Value) {
 	}
 	secret, err := d.secret(name)
 	if err != nil {
-		d.faultf(n, path, "%v; name a file that this user can read", err)
+		d.faultf(n, path, "%v; name a file that the exporter's user can read", err)
 		return
 	}
 	if base := strings.TrimSuffix(path, fileSuffix); d.origins[base] != "" {
-		d.faultf(n, path, "%s is set too, at %s; keep one of them", base, d.origins[base])
+		d.faultf(n, path, "is set beside %s at %s; keep one of them", base, d.origins[base])
 		return
 	}
 	v.Set(reflect.ValueOf(secret))
@@ -239,21 +239,21 @@ func (d *decoder) secretFile(n *yaml.Node, path string, v reflect.Value) {
 
 const (
 	fileSuffix = "_file"
-	// maxSecretBytes bounds a secret file, so that a path like /dev/zero is an error and no hang.
+	// maxSecretBytes bounds the file of a secret.
 	maxSecretBytes = 64 << 10
 )
 
-// readSecret reads a secret file without its trailing line ends.
+// readSecret reads the file of a secret without its trailing line ends.
 func readSecret(name string) (Secret, error) {
 	info, err := os.Stat(name)
 	if err != nil {
 		return Secret{}, fmt.Errorf("read secret: %w", withoutPath(name, err))
 	}
 	if !info.Mode().IsRegular() {
-		return Secret{}, fmt.Errorf("read secret: %s is no regular file", name)
+		return Secret{}, fmt.Errorf("read secret: %s is not a regular file", name)
 	}
 	if info.Size() > maxSecretBytes {
-		return Secret{}, fmt.Errorf("read secret: %s has %d bytes, at most %d make sense", name, info.Size(), maxSecretBytes)
+		return Secret{}, fmt.Errorf("read secret: %s has %d bytes, must be at most %d", name, info.Size(), maxSecretBytes)
 	}
 	content, err := os.ReadFile(name)
 	if err != nil {
@@ -262,7 +262,7 @@ func readSecret(name string) (Secret, error) {
 	return NewSecret(strings.TrimRight(string(content), "\r\n")), nil
 }
 
-// withoutPath takes the path out of an error, unless its directory is there: else it may be the secret itself.
+// withoutPath removes the path from an error unless its directory exists: the path may be the secret itself.
 func withoutPath(name string, err error) error {
 	dir := filepath.Dir(name)
 	pathErr, ok := errors.AsType[*fs.PathError](err)
@@ -287,7 +287,7 @@ func collectFields(v reflect.Value, into map[string]reflect.Value) {
 
 var secretType = reflect.TypeFor[Secret]()
 
-// secretFile finds the Secret field that the key x_file stands for.
+// secretFile finds the Secret field x for the key x_file.
 func secretFile(fields map[string]reflect.Value, key string) (reflect.Value, bool) {
 	base, ok := strings.CutSuffix(key, fileSuffix)
 	if !ok {
@@ -297,32 +297,32 @@ func secretFile(fields map[string]reflect.Value, key string) (reflect.Value, boo
 	return field, ok && field.Type() == secretType
 }
 
-// reference is a value that a shell, or compose, would replace by a variable's.
+// reference is a value that a shell or Compose would expand.
 var reference = regexp.MustCompile(`^\$\{([A-Za-z_][A-Za-z0-9_]*)(:?[-?+][^}]*)?\}$`)
 
-// doubtComment warns about a secret after which YAML has taken the rest of the line for a comment. A comment that is meant
-// as one has a space after its #. That of an empty value belongs to its key.
+// doubtComment warns about a secret that YAML cuts at a #. A # with a space behind it is taken for a real comment. The YAML
+// parser attaches the comment of an empty value to its key.
 func (d *decoder) doubtComment(key, value *yaml.Node, path string, v reflect.Value) {
 	comment := key.LineComment + value.LineComment
 	if v.Type() != secretType || len(comment) < 2 || comment[1] == ' ' || value.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle) != 0 {
 		return
 	}
-	const text = `ends before " #", where YAML begins a comment; put the value into quotes if the rest belongs to it, else write a space after the #`
+	const text = `ends before " #", where YAML starts a comment; quote the value if the rest belongs to it, else write a space after the #`
 	*d.doubts = append(*d.doubts, pathDoubt{path, Fault{d.where(key), path, text}.String()})
 }
 
-// withoutDashes is what to do about a list that must be a mapping.
+// withoutDashes returns what to do about a list that must be a mapping.
 func withoutDashes(n *yaml.Node) string {
 	if n.Kind == yaml.SequenceNode {
-		return "; take its dashes or brackets out"
+		return "; remove its dashes or brackets"
 	}
 	return ""
 }
 
-// quantity is a number with a unit, as people write it.
+// quantity is a number with a unit.
 var quantity = regexp.MustCompile(`^(\d+) ?([A-Za-z%]*)$`)
 
-// numberHint is what to write for a number with a unit, where numbers have none.
+// numberHint returns what to write for a number with a unit.
 func numberHint(text string) string {
 	found := quantity.FindStringSubmatch(text)
 	if found == nil {
@@ -341,15 +341,15 @@ func numberHint(text string) string {
 	return fmt.Sprintf("; write %.0f", float64(number)*math.Pow(base, n))
 }
 
-// durationHint is what to write for a duration whose unit is missing or another word. A missing unit is taken for seconds only
-// where the default has seconds.
+// durationHint returns what to write for a duration with a missing or unknown unit. It suggests seconds for a missing unit
+// only if the default is in seconds.
 func durationHint(text string, standard time.Duration) string {
 	found := quantity.FindStringSubmatch(text)
 	if found == nil {
 		return ""
 	}
 	if number := found[1]; found[2] == "" && (standard <= 0 || standard >= time.Minute) {
-		return fmt.Sprintf("; write its unit: %[1]ss, %[1]sm, %[1]sh or %[1]sd", number)
+		return fmt.Sprintf("; add a unit: %[1]ss, %[1]sm, %[1]sh or %[1]sd", number)
 	}
 	units := map[string]string{"": "s", "s": "s", "sec": "s", "second": "s", "m": "m", "min": "m", "minute": "m", "h": "h", "hr": "h", "hour": "h", "d": "d", "day": "d", "w": "w", "week": "w"}
 	unit, known := units[strings.ToLower(found[2])]
@@ -362,15 +362,15 @@ func durationHint(text string, standard time.Duration) string {
 	return "; write " + found[1] + unit
 }
 
-// suggestion names the known key that is nearest to a mistyped one, or all of them.
+// suggestion names the known key most similar to a mistyped one, else all of them.
 func suggestion(key string, known []string) string {
 	if nearest := Nearest(key, known); nearest != "" {
 		return fmt.Sprintf("did you mean %q?", nearest)
 	}
-	return "known here: " + strings.Join(known, ", ")
+	return "valid: " + strings.Join(known, ", ")
 }
 
-// knownKeys are the keys of fields, in their order.
+// knownKeys returns the keys of fields in alphabetical order.
 func knownKeys(fields map[string]reflect.Value) []string {
 	var known []string
 	for name, field := range fields {
@@ -383,13 +383,12 @@ func knownKeys(fields map[string]reflect.Value) []string {
 	return known
 }
 
-// mayBeSecret reports whether an unknown key must not be repeated: it resembles none of known, and is no shorter than a
-// secret.
+// mayBeSecret reports whether an unknown key must not be shown: it resembles no known key and is as long as a secret.
 func mayBeSecret(key string, known []string) bool {
 	return len(key) >= minRedacted && Nearest(key, known) == ""
 }
 
-// Nearest is the one of known that a mistyped name resembles, "" where there is none.
+// Nearest returns the known name that a mistyped one resembles, "" if there is none.
 func Nearest(name string, known []string) string {
 	best, distance := "", 3
 	for _, k := range known {
@@ -400,7 +399,7 @@ func Nearest(name string, known []string) string {
 	return best
 }
 
-// editDistance is Levenshtein's, in bytes.
+// editDistance is the Levenshtein distance in bytes.
 func editDistance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
@@ -421,7 +420,7 @@ func editDistance(a, b string) int {
 	return row[len(b)]
 }
 
-// resolved is the node that an alias stands for, or else the node itself.
+// resolved follows an alias.
 func resolved(n *yaml.Node) *yaml.Node {
 	if n.Kind == yaml.AliasNode {
 		return n.Alias
@@ -462,7 +461,7 @@ func ParseDuration(text string) (Duration, error) {
 	return Duration(d), nil
 }
 
-// Set reads a duration as ParseDuration does; the error says what to write. Before, d is the default.
+// Set works like ParseDuration, but its error says what to write. It expects d to hold the default.
 func (d *Duration) Set(text string) error {
 	parsed, err := ParseDuration(text)
 	if err != nil {

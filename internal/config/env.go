@@ -5,8 +5,8 @@ import (
 	"net/url"
 )
 
-// Env lays environment variables over the block of one target. A variable that is empty counts as unset, since
-// compose files pass unset ones on as empty.
+// Env applies environment variables to the block of one target. An empty variable counts as unset, because Compose passes
+// unset variables as empty.
 type Env struct {
 	lookup  func(string) (string, bool)
 	secret  func(file string) (Secret, error)
@@ -15,13 +15,13 @@ type Env struct {
 	path    string
 }
 
-// Get returns the variable's value, "" where it is unset.
+// Get returns the variable's value, "" if it is unset.
 func (e *Env) Get(name string) string {
 	value, _ := e.lookup(name)
 	return value
 }
 
-// String replaces the value of key by the variable's, if that is set.
+// String replaces the value of key by the variable's, if set.
 func (e *Env) String(key, name string, value *string) {
 	if s := e.Get(name); s != "" {
 		*value = s
@@ -30,7 +30,7 @@ func (e *Env) String(key, name string, value *string) {
 }
 
 // At replaces the value of key by the variable's URL with its path and query replaced, if the variable is set.
-// A value that is no URL is kept as it is, for the check to name.
+// An invalid URL is kept, so that the check reports it.
 func (e *Env) At(key, name, path string, value *string) {
 	raw := e.Get(name)
 	if raw == "" {
@@ -44,8 +44,7 @@ func (e *Env) At(key, name, path string, value *string) {
 	}
 }
 
-// Base replaces the value of key by the variable's URL, with path where that has none of its own, if the variable is
-// set.
+// Base replaces the value of key by the variable's URL, if set. Path is the default path.
 func (e *Env) Base(key, name, path string, value *string) {
 	if u, err := url.Parse(e.Get(name)); err == nil && u.Host != "" && u.Path != "" && u.Path != "/" {
 		path = u.Path
@@ -53,24 +52,24 @@ func (e *Env) Base(key, name, path string, value *string) {
 	e.At(key, name, path, value)
 }
 
-// Secret replaces the value of key by the variable's, or by the content of the file that NAME_FILE names, unless that is
-// empty. Both set is a fault.
+// Secret replaces the value of key by the variable's, or by the content of the file NAME_FILE unless that is empty. It
+// reports an error if both are set.
 func (e *Env) Secret(key, name string, value *Secret) {
 	plain, file := e.Get(name), e.Get(name+"_FILE")
 	switch {
 	case plain != "" && file != "":
-		e.fault(name, fmt.Sprintf("%s_FILE is set too; keep one of them", name))
+		e.fault(name, fmt.Sprintf("is set beside %s_FILE; keep one of them", name))
 	case plain != "":
 		*value = NewSecret(plain)
 		e.set(key, name)
 	case file != "":
 		secret, err := e.secret(file)
 		if err != nil {
-			e.fault(name+"_FILE", fmt.Sprintf("%v; name a file that this user can read", err))
+			e.fault(name+"_FILE", fmt.Sprintf("%v; name a file that the exporter's user can read", err))
 			return
 		}
 		if secret.IsZero() {
-			return // as an empty variable: compose files mount every secret, also those that nobody has use for
+			return // Compose files also mount secrets that are not used
 		}
 		*value = secret
 		e.set(key, name+"_FILE")

@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// Fault is one thing that is wrong with the configuration.
+// Fault is one error in the configuration.
 type Fault struct {
 	// Where is "file:line" or the name of an environment variable.
 	Where string
-	// Key is the path of the key, such as targets[2].url; empty where the whole file is meant.
+	// Key is the path of the key, such as targets[2].url; empty for the whole file.
 	Key string
 	// Message says what is wrong and what to do.
 	Message string
@@ -23,7 +23,7 @@ func (f Fault) String() string {
 	return strings.Join(parts, ": ")
 }
 
-// line is the line of the file, or one beyond every file's for what stands elsewhere.
+// line is the line in the file; faults in variables and flags sort behind all lines.
 func (f Fault) line() int {
 	_, after, _ := strings.Cut(f.Where, ":")
 	if n, err := strconv.Atoi(after); err == nil {
@@ -32,7 +32,8 @@ func (f Fault) line() int {
 	return math.MaxInt32
 }
 
-// Faults is everything that is wrong with a configuration, in the order of the file, then of the environment and the flags. It is never empty as an error.
+// Faults are all errors in a configuration: those in the file by line, then those in the environment and the flags. As an
+// error it is never empty.
 type Faults []Fault
 
 func (f Faults) Error() string {
@@ -43,14 +44,14 @@ func (f Faults) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// unknownKey is what the message of a fault begins with whose key is none of ours, but resembles one. Any other is hidden.
+// Prefixes of messages about unknown keys. A key that resembles no known one is hidden: it may be a secret.
 const (
 	unknownKey = "unknown key"
 	hiddenKey  = "has an unknown key"
 )
 
-// Places tells where the faults are, a line each, and nothing that somebody has written there: no value, no key that is
-// none of ours and no name of a label, each of which can be a secret in the wrong place.
+// Places lists where the faults are, one line each. It omits values, unknown keys and label names, because any of them can
+// be a misplaced secret.
 func (f Faults) Places() string {
 	var unknown []string
 	for _, fault := range f {
@@ -81,15 +82,15 @@ func (f Faults) Places() string {
 	return strings.Join(lines, "\n")
 }
 
-// Report collects faults about one block of the configuration and knows where each of its keys was set.
+// Report collects the faults of one block of the configuration.
 type Report struct {
 	faults  *Faults
 	origins map[string]string // full key path -> where
 	path    string            // of the block, such as targets[2]
-	where   string            // of the block itself, for keys that nobody set
+	where   string            // of the block itself, for keys that are not set
 }
 
-// Faultf reports what is wrong with a key of the block. An empty key means the block.
+// Faultf reports an error in a key of the block. An empty key means the block.
 func (r *Report) Faultf(key, format string, args ...any) {
 	full := join(r.path, key)
 	where, ok := r.origins[full]
@@ -99,8 +100,7 @@ func (r *Report) Faultf(key, format string, args ...any) {
 	*r.faults = append(*r.faults, Fault{where, full, fmt.Sprintf(format, withoutCredentials(args)...)})
 }
 
-// withoutCredentials hides what stands before the last @ of a value that is repeated: in an address it is a name and a
-// password.
+// withoutCredentials masks what precedes the last @ of a value: in an address it is a name and a password.
 func withoutCredentials(args []any) []any {
 	shown := slices.Clone(args)
 	for i, arg := range shown {

@@ -7,43 +7,43 @@ import (
 	"strings"
 )
 
-// What an exporter is among several that ask the same targets.
+// The roles of an exporter in a pair.
 const (
-	// PairFirst does what only one of them may do.
+	// PairFirst does what only one exporter of a pair may do.
 	PairFirst = "first"
 	// PairOther leaves that to the first.
 	PairOther = "other"
 )
 
-// Peers are exporters with the same labels, as Prometheus' HTTP service discovery has them: one entry of its list.
+// Peers are exporters with the same labels: one entry of Prometheus' HTTP service discovery.
 type Peers struct {
 	// Targets are addresses, host:port.
 	Targets []string `yaml:"targets"`
-	// Labels are put to what Prometheus says of these targets.
+	// Labels are the labels that Prometheus adds to these targets.
 	Labels map[string]string `yaml:"labels"`
 }
 
-// peerLabel is a label's name. Those that begin with __ are read by Prometheus, such as __scheme__.
+// peerLabel matches label names. Names that begin with __, such as __scheme__, configure the scrape.
 var peerLabel = regexp.MustCompile(`^[a-zA-Z_]\w*$`)
 
 func (l *loader) checkHosts(r *Report) {
 	if p := l.cfg.Pair; p != "" && p != PairFirst && p != PairOther {
-		r.Faultf("pair", "is %q, must be %s or %s, or empty for an exporter that is alone", p, PairFirst, PairOther)
+		r.Faultf("pair", "is %q, must be %s or %s, or empty for a single exporter", p, PairFirst, PairOther)
 	}
 	for i, peers := range l.cfg.Peers {
 		key := "peers[" + strconv.Itoa(i) + "]"
 		if len(peers.Targets) == 0 {
-			r.Faultf(key, "names no targets; write targets: [host:9655]")
+			r.Faultf(key, "has no targets; write targets: [host:9655]")
 		}
 		for n, address := range peers.Targets {
 			if !isAddress(address) {
-				// It is not repeated: it may be a URL with a password in it.
+				// The value is not shown: it may be a URL with a password.
 				r.Faultf(key+".targets["+strconv.Itoa(n)+"]", "must be host:port without a scheme, such as docker-a.example.org:9655")
 			}
 		}
 		for name := range peers.Labels {
 			if !peerLabel.MatchString(name) || name == "__address__" {
-				r.Faultf(key+".labels."+name, "is no name of a label that can be set; use letters, digits and _")
+				r.Faultf(key+".labels."+name, "is not a label name that can be set; use letters, digits and _")
 			}
 		}
 	}

@@ -18,31 +18,31 @@ const (
 )
 
 const (
-	// MaxMaintenance bounds one maintenance, so that a forgotten one does not blind its watchers for ever.
+	// MaxMaintenance bounds one maintenance, so that a forgotten one does not hold alerts back for ever.
 	MaxMaintenance = 30 * 24 * time.Hour
-	// maxMaintenanceReason bounds the reason, in bytes: it stands on the status page and in the log.
+	// maxMaintenanceReason bounds the reason, in bytes. The status page and the log show it.
 	maxMaintenanceReason = 200
 )
 
-// Maintenance is a time in which a target or a container is expected to fail: once from From until Until, or for
-// Duration whenever Schedule comes due.
+// Maintenance is planned work on a target or container: once from From until Until, or for Duration whenever Schedule is
+// due.
 type Maintenance struct {
-	// Kind is target or container, Name the target's or the container's.
+	// Kind is target or container, and Name is its name.
 	Kind string `yaml:"kind"`
 	Name string `yaml:"name"`
-	// From and Until bound a single maintenance, which may be over.
+	// From and Until bound a single maintenance, which may be in the past.
 	From  Time `yaml:"from"`
 	Until Time `yaml:"until"`
-	// Schedule is a cron line of five fields that says when maintenance begins, Duration how long it lasts.
+	// Schedule is a cron line of five fields: when each maintenance begins. Duration is how long it lasts.
 	Schedule string   `yaml:"schedule"`
 	Duration Duration `yaml:"duration"`
-	// Reason is told to people.
+	// Reason is shown to people.
 	Reason string `yaml:"reason"`
 
 	begins cron.Schedule
 }
 
-// At returns the maintenance that is in force at t, or else the next one. It is false where neither exists any more.
+// At returns the maintenance at t, else the next one. It returns false if there is neither.
 func (m *Maintenance) At(t time.Time) (from, until time.Time, ok bool) {
 	if m.begins == nil {
 		return m.From.Std(), m.Until.Std(), m.Until.Std().After(t)
@@ -54,11 +54,10 @@ func (m *Maintenance) At(t time.Time) (from, until time.Time, ok bool) {
 	return from, from.Add(m.Duration.Std()), true
 }
 
-// containerName is what the engine lets a container be called.
+// containerName matches the names that engines allow.
 var containerName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$`)
 
-// CheckMaintenance says what is wrong with the key kind, name or reason of a maintenance, and which key it is; "" where
-// nothing is.
+// CheckMaintenance returns the first invalid key of kind, name and reason with its error; "" if all are valid.
 func CheckMaintenance(kind, name, reason string) (key, fault string) {
 	switch {
 	case kind != MaintenanceTarget && kind != MaintenanceContainer:
@@ -66,16 +65,16 @@ func CheckMaintenance(kind, name, reason string) (key, fault string) {
 	case name == "":
 		return "name", fmt.Sprintf("is empty, must be the name of a %s", kind)
 	case kind == MaintenanceTarget && !targetName.MatchString(name), kind == MaintenanceContainer && !containerName.MatchString(name):
-		return "name", fmt.Sprintf("is %q, which no %s can be called", name, kind)
+		return "name", fmt.Sprintf("is %q, which is not a valid name of a %s", name, kind)
 	case len(reason) > maxMaintenanceReason:
-		return "reason", fmt.Sprintf("has %d bytes, at most %d are kept", len(reason), maxMaintenanceReason)
+		return "reason", fmt.Sprintf("has %d bytes, must have at most %d", len(reason), maxMaintenanceReason)
 	case strings.ContainsFunc(reason, func(r rune) bool { return !unicode.IsPrint(r) }):
 		return "reason", "must be one line of text"
 	}
 	return "", ""
 }
 
-// checkMaintenance reports what is wrong with the list of maintenance and makes its schedules.
+// checkMaintenance checks the maintenance list and parses its schedules.
 func (l *loader) checkMaintenance() {
 	for i := range l.cfg.Maintenance {
 		m := &l.cfg.Maintenance[i]
@@ -84,7 +83,7 @@ func (l *loader) checkMaintenance() {
 		if key, fault := CheckMaintenance(m.Kind, m.Name, m.Reason); fault != "" {
 			r.Faultf(key, "%s", fault)
 		} else if m.Kind == MaintenanceTarget && !l.hasTarget(m.Name) {
-			r.Faultf("name", "there is no target %q; the key name of a target, else its kind, is meant", m.Name)
+			r.Faultf("name", "is %q, but there is no such target; write the target's name, or its kind if it has no name", m.Name)
 		}
 		if m.Schedule == "" {
 			m.checkOnce(r)
@@ -94,7 +93,7 @@ func (l *loader) checkMaintenance() {
 	}
 }
 
-// hasTarget reports whether a target is so called, configured or not: one file may serve several stacks.
+// hasTarget reports whether a target has the name, configured or not: one file may serve several stacks.
 func (l *loader) hasTarget(name string) bool {
 	return slices.ContainsFunc(l.blocks, func(b block) bool { return b.settings.Common().Name == name })
 }
@@ -103,7 +102,7 @@ func (m *Maintenance) checkOnce(r *Report) {
 	from, until := m.From.Std(), m.Until.Std()
 	switch {
 	case m.Duration != 0:
-		r.Faultf("duration", "is set without a schedule; write from and until, or say with schedule when it begins")
+		r.Faultf("duration", "is set without a schedule; write from and until, or add a schedule")
 	case until.IsZero():
 		r.Faultf("until", "is not set; write from and until, or schedule and duration")
 	case from.IsZero():
@@ -111,17 +110,17 @@ func (m *Maintenance) checkOnce(r *Report) {
 	case !until.After(from):
 		r.Faultf("until", "is not after from")
 	case until.Sub(from) > MaxMaintenance:
-		r.Faultf("until", "is %s after from, at most %s (30 days) are allowed; what is never watched is better left out", until.Sub(from), MaxMaintenance)
+		r.Faultf("until", "is %s after from, must be at most %s (30 days); to stop watching for longer, remove the target or exclude the container", until.Sub(from), MaxMaintenance)
 	}
 }
 
 func (m *Maintenance) checkRepeated(r *Report) {
 	if !m.From.Std().IsZero() || !m.Until.Std().IsZero() {
-		r.Faultf("schedule", "is set beside from or until; keep one of the two ways")
+		r.Faultf("schedule", "is set beside from or until; keep either schedule and duration, or from and until")
 		return
 	}
 	if strings.HasPrefix(m.Schedule, "@every") {
-		r.Faultf("schedule", "is %q, which says how often, not when; write five cron fields such as \"0 3 * * 0\"", m.Schedule)
+		r.Faultf("schedule", "is %q, which sets no time of day; write five cron fields such as \"0 3 * * 0\"", m.Schedule)
 		return
 	}
 	begins, err := ParseSchedule(m.Schedule)
@@ -133,9 +132,9 @@ func (m *Maintenance) checkRepeated(r *Report) {
 	case m.Duration < Duration(time.Second):
 		r.Faultf("duration", "is %s, must be at least 1s", m.Duration.Std())
 	case m.Duration.Std() > MaxMaintenance:
-		r.Faultf("duration", "is %s, at most %s (30 days) are allowed", m.Duration.Std(), MaxMaintenance)
+		r.Faultf("duration", "is %s, must be at most %s (30 days)", m.Duration.Std(), MaxMaintenance)
 	case m.Duration.Std() >= gap:
-		r.Faultf("duration", "is %s, but the next one begins after %s already, so that it would never end", m.Duration.Std(), gap)
+		r.Faultf("duration", "is %s, must be shorter than the %s between two maintenances, or they never end", m.Duration.Std(), gap)
 	default:
 		m.begins = begins
 	}

@@ -7,20 +7,20 @@ import (
 	"unicode"
 )
 
-// placeholders are how secrets begin that somebody wrote to be replaced.
+// placeholders are the beginnings of secrets that are meant to be replaced.
 var placeholders = []string{
 	"change_me", "changeme", "change-me", "change_this", "change-this", "replace_with", "replace-with", "replace_me",
 	"replace-me", "replaceme", "placeholder", "your_", "your-", "<", "${",
 }
 
-// Secretless is implemented by settings whose service may be reached in a way that needs no secret.
+// Secretless is implemented by settings of a service that may require no secret.
 type Secretless interface {
-	// NeedsNoSecret reports whether it is, so that an empty secret is none that somebody forgot.
+	// NeedsNoSecret reports whether an empty secret is intended.
 	NeedsNoSecret() bool
 }
 
-// Placeholders returns the keys of a target's secrets that are obvious placeholders: they begin like one, or all
-// secrets that are set are empty although the target needs one.
+// Placeholders returns the keys of a target's secrets that begin like placeholders. If there are none, and the target
+// needs a secret but has only empty ones, it returns the keys of those.
 func Placeholders(settings Settings) []string {
 	var obvious, empty []string
 	given := false
@@ -47,7 +47,7 @@ func isPlaceholder(value string) bool {
 	return slices.ContainsFunc(placeholders, func(p string) bool { return strings.HasPrefix(value, p) })
 }
 
-// eachSecret calls f with every secret of a settings struct, also those in maps.
+// eachSecret calls f with every secret of a settings struct and of its maps.
 func eachSecret(v reflect.Value, f func(key string, s Secret)) {
 	fields := map[string]reflect.Value{}
 	collectFields(v, fields)
@@ -63,17 +63,17 @@ func eachSecret(v reflect.Value, f func(key string, s Secret)) {
 	}
 }
 
-// checkSecrets reports secrets that cannot be sent: a line end in one is a file that was joined wrongly in most cases.
+// checkSecrets reports secrets that cannot be sent. A line end usually comes from badly joined files.
 func checkSecrets(r *Report, settings Settings) {
 	eachSecret(reflect.ValueOf(settings).Elem(), func(key string, s Secret) {
 		if strings.ContainsFunc(s.Reveal(), unicode.IsControl) {
-			r.Faultf(key, "holds a control character, such as a line end, which cannot be sent; look at where it comes from")
+			r.Faultf(key, "contains a control character, such as a line end, which cannot be sent; remove it at the source")
 		}
 	})
 }
 
-// Warner is implemented by settings that can be valid and still not what their user wants.
+// Warner is implemented by settings that can be valid and still contain a likely mistake.
 type Warner interface {
-	// Warnings are sentences that say what is doubtful and what to do.
+	// Warnings are sentences about likely mistakes and what to do.
 	Warnings() []string
 }

@@ -16,17 +16,16 @@ import (
 )
 
 const (
-	// minRedacted is the length from which on a secret is looked for in texts; a shorter one would mask words.
+	// minRedacted is the minimum length of a secret to mask. A shorter one would mask ordinary words.
 	minRedacted = 4
-	// maxSpelled bounds the pattern of a secret. A longer one fits into no header and is looked for as it is.
+	// maxSpelled bounds the pattern of a secret, in bytes. A longer secret fits no header and is masked only verbatim.
 	maxSpelled = 4096
-	// maxLettersSpelled is the same for letters and digits, each of which makes the pattern longer by a hundred bytes.
+	// maxLettersSpelled is the same for the spellings of letters and digits: each adds a hundred bytes to the pattern.
 	maxLettersSpelled = 256
 )
 
-// Redactor returns a function that masks a target's secrets in a text, in every spelling that servers and programs use:
-// quoted, as JSON, in HTML or a URL, in other letter case, in base64, and as HTTP Basic sends them. It is nil where there are
-// none.
+// Redactor returns a function that masks a target's secrets in a text, in every common spelling: quoted, in JSON, HTML or a
+// URL, in other letter case, in base64, and as HTTP Basic sends them. It is nil for a target without secrets.
 func Redactor(settings Settings) func(string) string {
 	v := reflect.ValueOf(settings).Elem()
 	fields := map[string]reflect.Value{}
@@ -54,11 +53,11 @@ func Redactor(settings Settings) func(string) string {
 	if len(forms) == 0 {
 		return nil
 	}
-	// The longest first, so that one which another begins with does not leave the other's rest.
+	// Longest first: otherwise a secret that is a prefix of another leaves the end of that one visible.
 	texts := slices.SortedFunc(maps.Keys(forms), func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
 	patterns := make([]*regexp.Regexp, len(texts))
 	for i, text := range texts {
-		// Names of headers come in a letter case of their own, and so do the digits of escapes.
+		// Servers change the letter case of header names and escapes.
 		patterns[i] = regexp.MustCompile("(?i)" + forms[text])
 	}
 	return func(text string) string {
@@ -71,11 +70,11 @@ func Redactor(settings Settings) func(string) string {
 
 var (
 	anyCharacter = regexp.MustCompile(`(?s).`)
-	// punctuation is what encodings escape that leave letters and digits as they are.
+	// punctuation is what most encodings escape.
 	punctuation = regexp.MustCompile(`[^A-Za-z0-9]`)
 )
 
-// spellings is a pattern for a text of which each character may be written in any of its ways.
+// spellings is a pattern for a text in which each character may have any of its spellings.
 func spellings(text string, letters bool) string {
 	switch {
 	case len(text) > maxSpelled:
@@ -87,13 +86,13 @@ func spellings(text string, letters bool) string {
 	}
 }
 
-// named are the characters that every writer of HTML has a name for.
+// named are the characters with a common HTML entity name.
 var named = map[rune]string{'"': "quot", '\'': "apos", '&': "amp", '<': "lt", '>': "gt"}
 
-// spelling is a pattern for one character, or one byte that is not valid UTF-8, in any of the ways it may be written: itself,
-// escaped by backslashes, in HTML, or by its bytes. What is escaped twice has more backslashes, &amp; or %25.
+// spelling is a pattern for all spellings of one character, or of one invalid byte: verbatim, escaped by backslashes, as an
+// HTML entity, or as bytes. Double escaping adds backslashes, &amp; or %25.
 func spelling(char string) string {
-	r, _ := utf8.DecodeRuneInString(char) // of an invalid byte U+FFFD, which matches that byte too
+	r, _ := utf8.DecodeRuneInString(char) // U+FFFD for an invalid byte, which it also matches
 	literal := regexp.QuoteMeta(string(r))
 	switch {
 	case r == '\'' || r == '"':
@@ -116,12 +115,12 @@ func spelling(char string) string {
 		ways = append(ways, `\+`, bytewise("+")) // in a query
 	}
 	if !unicode.IsPrint(r) {
-		ways = append(ways, " ") // in a text that was made printable
+		ways = append(ways, " ") // in a text after failure.Printable
 	}
 	return "(?:" + strings.Join(ways, "|") + ")"
 }
 
-// bytewise is a pattern for a character of which each byte is written in hexadecimal digits, as in a URL.
+// bytewise is a pattern for a character as hexadecimal bytes, as in a URL.
 func bytewise(char string) string {
 	var b strings.Builder
 	for i := range len(char) {

@@ -2,16 +2,16 @@ package config
 
 import "log/slog"
 
-// Secret is a value that cannot be printed by accident: fmt, slog, JSON and YAML all show a mask. The zero Secret is
-// unset. It holds a pointer, because fmt reaches into unexported strings, but prints a pointer as an address.
+// Secret is a value that cannot be printed by accident: fmt, slog, JSON and YAML show a mask. The zero Secret is unset. It
+// holds a pointer because fmt prints unexported strings, but only the address of a pointer.
 type Secret struct{ value *string }
 
 const mask = "<secret>"
 
-// NewSecret keeps s secret. An empty s gives a set, empty Secret.
+// NewSecret wraps s. An empty s gives a Secret that is set, but empty.
 func NewSecret(s string) Secret { return Secret{&s} }
 
-// Reveal returns the value, for the one place that sends it. Unset gives "".
+// Reveal returns the value, "" if unset. Only code that sends or masks the value may call it.
 func (s Secret) Reveal() string {
 	if s.value == nil {
 		return ""
@@ -22,7 +22,7 @@ func (s Secret) Reveal() string {
 // IsZero reports whether the secret is unset or empty.
 func (s Secret) IsZero() bool { return s.value == nil || *s.value == "" }
 
-// String returns a mask, or "" where there is nothing to hide.
+// String returns a mask, or "" for an empty secret.
 func (s Secret) String() string {
 	if s.IsZero() {
 		return ""

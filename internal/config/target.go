@@ -15,28 +15,28 @@ import (
 	"github.com/robfig/cron/v3"
 )
 
-// Target is what the block of every target has, whatever its kind.
+// Target has the keys of every kind.
 type Target struct {
 	// Kind names the entry of the table of kinds.
 	Kind string `yaml:"kind"`
-	// Name is the value of the label target; the kind where unset.
+	// Name is the value of the label target; the kind if unset.
 	Name string `yaml:"name"`
-	// Schedule is "@every 30s" or a cron line of five fields; "@every" the poll interval where unset.
+	// Schedule is "@every 30s" or a cron line of five fields; the poll interval if unset.
 	Schedule string `yaml:"schedule"`
-	// Timeout bounds one reading; the poll timeout where unset.
+	// Timeout is the deadline of one probe; the poll timeout if unset.
 	Timeout Duration `yaml:"timeout"`
-	// Container is the name of the container that serves the target; found by the address where unset. ContainerHost is the
-	// docker_host of its engine, if another exporter watches that.
+	// Container is the name of the container that serves the target; inferred from the address if unset. ContainerHost is
+	// the docker_host of its engine, if another exporter watches that engine.
 	Container     string `yaml:"container"`
 	ContainerHost string `yaml:"container_host"`
-	// Page says that the target's own alerts may be critical; else they are warnings at most. The kind decides where unset.
+	// Page is whether the target's alerts may be critical. The default depends on the kind.
 	Page bool `yaml:"page"`
 }
 
 // Common returns the target itself, for settings that embed it.
 func (t *Target) Common() *Target { return t }
 
-// targetName is what a target may be called: it stands in labels and in paths.
+// targetName matches valid names of targets, which become part of labels and paths.
 var targetName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$`)
 
 func (t *Target) check(r *Report) {
@@ -55,11 +55,11 @@ func (t *Target) check(r *Report) {
 		return
 	}
 	if gap := shortestGap(schedule); t.Timeout.Std() > gap {
-		r.Faultf("timeout", "is %s, longer than the %s between two readings; a hung service would stay green for so long", t.Timeout.Std(), gap)
+		r.Faultf("timeout", "is %s, must be at most the %s between two probes, so that a hung service is detected by then", t.Timeout.Std(), gap)
 	}
 }
 
-// shortestGap is the shortest time between two readings among the next few.
+// shortestGap is the shortest time between two of the next runs.
 func shortestGap(s cron.Schedule) time.Duration {
 	at := s.Next(time.Now())
 	shortest := time.Duration(1<<63 - 1)
@@ -71,17 +71,17 @@ func shortestGap(s cron.Schedule) time.Duration {
 	return shortest
 }
 
-// ParseSchedule reads "@every 30s" (from one second) or a standard cron line of five fields. A line that never comes
-// due is an error.
+// ParseSchedule reads "@every 30s" (from one second) or a standard cron line of five fields. A line that is never due is an
+// error.
 func ParseSchedule(line string) (cron.Schedule, error) {
 	if strings.HasPrefix(line, "TZ=") || strings.HasPrefix(line, "CRON_TZ=") {
 		if !strings.Contains(strings.TrimSpace(line), " ") {
-			return nil, fmt.Errorf("parse schedule %q: a time zone without fields", line)
+			return nil, fmt.Errorf("parse schedule %q: no fields after the time zone", line)
 		}
 	}
 	if every, ok := strings.CutPrefix(line, "@every "); ok {
 		if d, err := time.ParseDuration(every); err == nil && (d < time.Second || d%time.Second != 0) {
-			return nil, fmt.Errorf("parse schedule %q: not a whole number of seconds, at least one", line)
+			return nil, fmt.Errorf("parse schedule %q: must be a whole number of seconds, at least 1", line)
 		}
 	}
 	schedule, err := cron.ParseStandard(line)
@@ -89,29 +89,29 @@ func ParseSchedule(line string) (cron.Schedule, error) {
 		return nil, fmt.Errorf("parse schedule %q: %w", line, err)
 	}
 	if schedule.Next(time.Now()).IsZero() {
-		return nil, fmt.Errorf("parse schedule %q: never comes due", line)
+		return nil, fmt.Errorf("parse schedule %q: never due", line)
 	}
 	return schedule, nil
 }
 
-// TLS says whom to trust on the other side of a TLS connection. The zero TLS trusts the system's certificate
-// authorities and demands the host's name.
+// TLS is which servers a TLS client trusts. The zero TLS trusts the system's certificate authorities and verifies the host
+// name.
 type TLS struct {
-	// CAFile is a PEM file of authorities that replace the system's.
+	// CAFile is a PEM file of authorities; they replace the system's.
 	CAFile string `yaml:"ca_file"`
-	// Fingerprint is the SHA-256 of the one leaf certificate that is accepted, as 64 hexadecimal digits; colons are
-	// allowed. It replaces verification by authority, name and date.
+	// Fingerprint is the SHA-256 of the only accepted leaf certificate, as 64 hexadecimal digits with or without colons. It
+	// replaces verification by authority, name and date.
 	Fingerprint string `yaml:"fingerprint"`
 	// ServerName replaces the host of the URL or address in SNI and verification.
 	ServerName string `yaml:"server_name"`
 	// InsecureSkipVerify accepts every certificate.
 	InsecureSkipVerify bool `yaml:"insecure_skip_verify"`
-	// CertificateFile is the PEM file, or a glob of files, that the server is meant to have loaded its certificate from.
-	// It decides about no connection; it is only compared.
+	// CertificateFile is the PEM file, or a glob of files, that the server loads its certificate from. It is compared with
+	// the served certificate and does not affect connections.
 	CertificateFile string `yaml:"certificate_file"`
 }
 
-// PinnedSHA256 returns the fingerprint's 32 bytes, or nil where none is set or it is malformed.
+// PinnedSHA256 returns the fingerprint's 32 bytes, or nil if it is unset or malformed.
 func (t *TLS) PinnedSHA256() []byte {
 	digest, err := hex.DecodeString(strings.ReplaceAll(t.Fingerprint, ":", ""))
 	if err != nil || len(digest) != 32 {
@@ -120,13 +120,13 @@ func (t *TLS) PinnedSHA256() []byte {
 	return digest
 }
 
-// Check reports faults of the TLS keys.
+// Check reports errors in the TLS keys.
 func (t *TLS) Check(r *Report) {
 	if t.Fingerprint != "" && t.PinnedSHA256() == nil {
 		r.Faultf("fingerprint", "must be a SHA-256 digest of 64 hexadecimal digits, as `openssl x509 -noout -fingerprint -sha256` prints it")
 	}
 	if t.InsecureSkipVerify && (t.CAFile != "" || t.Fingerprint != "") {
-		r.Faultf("insecure_skip_verify", "is true beside ca_file or fingerprint, which it would switch off; keep one of them")
+		r.Faultf("insecure_skip_verify", "is true, which disables ca_file and fingerprint; keep one of them")
 	}
 	if t.CAFile != "" && t.Fingerprint != "" {
 		r.Faultf("fingerprint", "is set beside ca_file; keep one of them")
@@ -144,16 +144,16 @@ func (t *TLS) Check(r *Report) {
 // Warnings implements Warner.
 func (t *TLS) Warnings() []string {
 	if t.InsecureSkipVerify {
-		return []string{"insecure_skip_verify accepts every certificate, also an attacker's; prefer fingerprint"}
+		return []string{"insecure_skip_verify accepts every certificate, even an attacker's; prefer fingerprint"}
 	}
 	return nil
 }
 
-// HTTP is where and how an HTTP service is asked.
+// HTTP is the address of an HTTP service and how to connect to it.
 type HTTP struct {
-	// URL is absolute, http or https. Credentials have keys of their own and may not stand in it.
+	// URL is absolute, http or https. It must not contain credentials; there are keys for them.
 	URL string `yaml:"url"`
-	// ProxyURL is an HTTP proxy; none where unset, whatever HTTP_PROXY says.
+	// ProxyURL is an HTTP proxy; none if unset, even with HTTP_PROXY.
 	ProxyURL string `yaml:"proxy_url"`
 	TLS      `yaml:",inline"`
 }
@@ -161,7 +161,7 @@ type HTTP struct {
 // Configured implements Settings for the kinds that embed HTTP.
 func (h *HTTP) Configured() bool { return h.URL != "" }
 
-// HostName implements Addressed for the kinds that embed HTTP. A proxy resolves the name by itself.
+// HostName implements Addressed for the kinds that embed HTTP. It is empty behind a proxy, which resolves the name.
 func (h *HTTP) HostName() string {
 	u, err := url.Parse(h.URL)
 	if err != nil || h.ProxyURL != "" {
@@ -178,7 +178,7 @@ func HostOf(address string) string {
 	return strings.Trim(address, "[]")
 }
 
-// Check implements Settings for the kinds that embed HTTP: it reports faults of the HTTP keys.
+// Check implements Settings for the kinds that embed HTTP: it reports errors in the HTTP keys.
 func (h *HTTP) Check(r *Report) {
 	CheckURL(r, "url", h.URL, "http", "https")
 	if h.ProxyURL != "" {
@@ -186,11 +186,11 @@ func (h *HTTP) Check(r *Report) {
 	}
 	h.TLS.Check(r)
 	if h.CertificateFile != "" && strings.HasPrefix(strings.ToLower(h.URL), "http://") {
-		r.Faultf("certificate_file", "is set beside an http:// url, which shows no certificate; take it out, or write https://")
+		r.Faultf("certificate_file", "is set beside an http:// url, which has no certificate; remove it, or write https://")
 	}
 }
 
-// WithPath gives a URL that has no path of its own this one.
+// WithPath adds a path to a URL without one.
 func WithPath(raw, path string) string {
 	if u, err := url.Parse(raw); err == nil && u.Host != "" && (u.Path == "" || u.Path == "/") {
 		u.Path = path
@@ -199,34 +199,34 @@ func WithPath(raw, path string) string {
 	return raw
 }
 
-// CheckURL reports a fault unless raw is an absolute URL of one of the schemes, with a host (a path for unix) and
-// without credentials. What it says never repeats credentials.
+// CheckURL reports an error unless raw is an absolute URL of one of the schemes, with a host (a path for unix) and without
+// credentials. It never shows credentials.
 func CheckURL(r *Report, key, raw string, schemes ...string) {
 	want := strings.Join(schemes, ":// or ") + "://"
 	u, err := url.Parse(raw)
 	if err != nil && strings.Contains(raw, "${") {
-		r.Faultf(key, "holds a ${...}, and no variable is replaced in this file; write the whole URL")
+		r.Faultf(key, "contains ${...}, but variables are not expanded in this file; write the whole URL")
 		return
 	}
 	if err != nil {
-		r.Faultf(key, "is no URL; write one that begins with %s", want)
+		r.Faultf(key, "is not a valid URL; write one that begins with %s", want)
 		return
 	}
 	known := slices.Contains(schemes, u.Scheme)
 	same := map[string]string{"ws": "http", "wss": "https"}[u.Scheme]
 	switch {
 	case !known && slices.Contains(schemes, same):
-		r.Faultf(key, "begins with %q; write %s:// instead, in which every WebSocket begins", u.Scheme+"://", same)
+		r.Faultf(key, "begins with %q; write %s://, with which every WebSocket connection begins", u.Scheme+"://", same)
 	case !known && strings.Contains(raw, "://"):
 		r.Faultf(key, "begins with %q, must begin with %s", u.Scheme+"://", want)
 	case !known:
-		r.Faultf(key, "does not say how it is reached, must begin with %s", want)
+		r.Faultf(key, "has no scheme, must begin with %s", want)
 	case u.User != nil:
-		r.Faultf(key, "carries credentials, which a URL shows to everybody; take them out (a target has keys for them)")
+		r.Faultf(key, "contains credentials, which everybody can read in a URL; move them to the keys for credentials")
 	case u.Scheme == "unix" && (u.Host != "" || u.Opaque != "" || !strings.HasPrefix(u.Path, "/")):
-		r.Faultf(key, "names no absolute path; write unix:///path/to/socket, with three slashes")
+		r.Faultf(key, "has no absolute path; write unix:///path/to/socket, with three slashes")
 	case u.Scheme == "unix" && len(u.Path) > maxSocketPath:
-		r.Faultf(key, "has a path of %d bytes, a socket's can have %d", len(u.Path), maxSocketPath)
+		r.Faultf(key, "has a path of %d bytes, must have at most %d", len(u.Path), maxSocketPath)
 	case u.Scheme != "unix" && u.Hostname() == "":
 		r.Faultf(key, "has no host; write %shost:port/path", u.Scheme+"://")
 	case u.Scheme != "unix" && u.Port() != "" && !isPort(u.Port()):
@@ -234,7 +234,7 @@ func CheckURL(r *Report, key, raw string, schemes ...string) {
 	}
 }
 
-// maxSocketPath is what fits into a Unix socket's address on Linux.
+// maxSocketPath is the limit of Linux, in bytes.
 const maxSocketPath = 107
 
 func isPort(s string) bool {

@@ -12,10 +12,10 @@ import (
 	"strings"
 )
 
-// ErrFingerprint is what a handshake ends with when the server shows another certificate than the pinned one.
+// ErrFingerprint means that the server's certificate is not the pinned one.
 var ErrFingerprint = errors.New("certificate does not have the configured fingerprint")
 
-// Roots reads the authorities of CAFile; nil without one, which stands for the system's.
+// Roots reads the authorities of CAFile. Without one it returns nil, which means the system's.
 func (t *TLS) Roots() (*x509.CertPool, error) {
 	if t.CAFile == "" {
 		return nil, nil //nolint:nilnil // crypto/tls reads a nil pool as the system's
@@ -26,7 +26,7 @@ func (t *TLS) Roots() (*x509.CertPool, error) {
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("read authorities: %s holds no PEM certificate", t.CAFile)
+		return nil, fmt.Errorf("read authorities: %s contains no PEM certificate", t.CAFile)
 	}
 	return pool, nil
 }
@@ -34,22 +34,22 @@ func (t *TLS) Roots() (*x509.CertPool, error) {
 // IsGlob reports whether a path is a pattern as filepath.Match reads them.
 func IsGlob(path string) bool { return strings.ContainsAny(path, "*?[") }
 
-// Peer is what a server showed of its certificates in a handshake, and what verification by authority, name and date
-// makes of them, whether or not the configuration asks for that verification.
+// Peer is a server's certificates from a handshake, with the result of verification by authority, name and date, even if
+// the configuration does not require that.
 type Peer struct {
-	// Certificates are those that the server sent, its own first. There is at least one.
+	// Certificates are in the order of the handshake, the server's own first. There is at least one.
 	Certificates []*x509.Certificate
-	// Chains lead from the server's own certificate to an authority, and are valid now. There is none where Err says why.
+	// Chains lead from the server's own certificate to an authority and are valid now. They are empty if Err is not nil.
 	Chains [][]*x509.Certificate
-	// Err is why the certificates do not verify; nil where they do.
+	// Err is why the certificates do not verify.
 	Err error
-	// Accepted tells that the configuration trusts the server: for its pin, because it verifies, or because it need not.
+	// Accepted is whether the configuration trusts the server: by its pin, by verification, or because it skips that.
 	Accepted bool
 }
 
-// ClientFor returns the configuration of a client of one server: name is its DNS name or IP address, which ServerName
-// replaces. CAFile is read anew at each call, so that a renewed one counts at once. In every handshake seen is told of
-// the certificates before they are accepted or refused; it may be called after the client gave up.
+// ClientFor returns the TLS configuration for one server. Name is its DNS name or IP address, which ServerName overrides.
+// Each call reads CAFile, so a renewed file counts at once. Every handshake calls seen with the certificates, accepted or
+// not, perhaps after the client has given up.
 func (t *TLS) ClientFor(name string, seen func(Peer)) (*tls.Config, error) {
 	roots, err := t.Roots()
 	if err != nil {
@@ -72,7 +72,7 @@ func (t *TLS) ClientFor(name string, seen func(Peer)) (*tls.Config, error) {
 	}, nil
 }
 
-// NameFor is what the certificate of the server at host must be for: ServerName, else host.
+// NameFor is the name that the certificate of the server at host must have: ServerName, else host.
 func (t *TLS) NameFor(host string) string {
 	if t.ServerName != "" {
 		return t.ServerName
@@ -90,7 +90,7 @@ func verify(name string, roots *x509.CertPool, shown []*x509.Certificate) Peer {
 	return Peer{Certificates: shown, Chains: chains, Err: err}
 }
 
-// accept decides on a server: by the pin where there is one, else by verification unless that is switched off.
+// accept checks the pin if there is one, else the verification unless that is disabled.
 func (t *TLS) accept(p Peer) error {
 	if pin := t.PinnedSHA256(); pin != nil {
 		if got := sha256.Sum256(p.Certificates[0].Raw); !bytes.Equal(got[:], pin) {

@@ -8,18 +8,18 @@ import (
 	"strings"
 )
 
-// Doubt is something about a valid configuration that its user should know.
+// Doubt is a likely mistake in a valid configuration.
 type Doubt struct {
-	// Target is the name of the target that it is about.
+	// Target is the name of the target with the mistake.
 	Target string
 	Text   string
 }
 
-// cluster matches what Kubernetes, and Docker's old links, set for every service of the same network.
+// cluster matches the variables that Kubernetes and Docker links set for every service in the network.
 var cluster = regexp.MustCompile(`_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP)(_\w+)?)?)$`)
 
-// doubtVariables warns about variables that nothing reads and that resemble one that a target reads. Others belong to the
-// rest of the stack, which may share one .env with the exporter; so it is never more than a warning.
+// doubtVariables warns about unused variables that resemble a used one. It is only a warning, because the whole stack may
+// share one .env.
 func (l *loader) doubtVariables(read map[string]string) {
 	if l.src.Environ == nil {
 		return
@@ -33,12 +33,12 @@ func (l *loader) doubtVariables(read map[string]string) {
 			continue
 		}
 		if meant := nearestVariable(name, names); meant != "" && !l.isSet(meant) {
-			l.doubts = append(l.doubts, pathDoubt{read[meant], fmt.Sprintf("%s is set, but no target reads it; did you mean %s?", name, meant)})
+			l.doubts = append(l.doubts, pathDoubt{read[meant], fmt.Sprintf("no target reads the variable %s; did you mean %s?", name, meant)})
 		}
 	}
 }
 
-// isSet reports whether a variable or its other form, the path of a file, has a value: then nobody has mistyped it.
+// isSet reports whether a variable, or its form with _FILE, has a value.
 func (l *loader) isSet(name string) bool {
 	name = strings.TrimSuffix(name, "_FILE")
 	value, _ := l.src.Lookup(name)
@@ -46,8 +46,8 @@ func (l *loader) isSet(name string) bool {
 	return value != "" || file != ""
 }
 
-// nearestVariable is the one that a name resembles most, or "": one that it shortens, else one of the same service or with
-// a slip of the keys.
+// nearestVariable is the variable that a name resembles most, or "": one that it abbreviates, else one with a typo or of the
+// same service.
 func nearestVariable(name string, known []string) string {
 	best, distance := "", 0
 	name = strings.ToUpper(name)
@@ -56,7 +56,7 @@ func nearestVariable(name string, known []string) string {
 		switch {
 		case shortens(name, k):
 		case d <= 2 || sharesService(name, k) && abbreviates(lastWord(name), lastWord(k)):
-			d += 1000 // behind every one that it shortens
+			d += 1000 // behind all that it abbreviates
 		case sharesService(name, k):
 			d += 2000
 		default:
@@ -69,20 +69,20 @@ func nearestVariable(name string, known []string) string {
 	return best
 }
 
-// shortens reports whether each word of name begins a word of known, in their order: IRC_PASS for IRC_RPC_PASSWORD.
+// shortens reports whether the words of name are prefixes of words of known, in order: IRC_PASS for IRC_RPC_PASSWORD.
 func shortens(name, known string) bool {
-	words, rest := strings.Split(name, "_"), strings.Split(known, "_")
+	words, remaining := strings.Split(name, "_"), strings.Split(known, "_")
 	for _, word := range words {
-		i := slices.IndexFunc(rest, func(r string) bool { return strings.HasPrefix(r, word) })
+		i := slices.IndexFunc(remaining, func(r string) bool { return strings.HasPrefix(r, word) })
 		if i < 0 || len(word) < 3 {
 			return false
 		}
-		rest = rest[i+1:]
+		remaining = remaining[i+1:]
 	}
 	return len(words) > 1
 }
 
-// abbreviates reports whether a word has letters of another, from its first on and in their order: PWD for PASSWORD.
+// abbreviates reports whether a word has the first letter of another and more of its letters in order: PWD for PASSWORD.
 func abbreviates(word, whole string) bool {
 	if word == "" || !strings.HasPrefix(whole, word[:1]) {
 		return false
@@ -97,10 +97,10 @@ func abbreviates(word, whole string) bool {
 	return true
 }
 
-// lastWord is what stands behind the last underscore of a name.
+// lastWord is the part of a name after the last underscore.
 func lastWord(name string) string { return name[strings.LastIndex(name, "_")+1:] }
 
-// sharesService reports whether two names begin with the same two words, as if written without underscores.
+// sharesService reports whether two names begin with the same two words, underscores ignored.
 func sharesService(name, known string) bool {
 	words := strings.SplitN(known, "_", 3)
 	service := words[0] + words[1]

@@ -263,7 +263,7 @@ func TestWhatIsWrongIsRefused(t *testing.T) {
 			{"stack", "all", "", now.Add(time.Hour), `kind is "stack"`},
 			{"target", "", "", now.Add(time.Hour), "name is empty"},
 			{"container", "a b", "", now.Add(time.Hour), `name is "a b"`},
-			{"target", `x"}`, "", now.Add(time.Hour), "which no target can be called"},
+			{"target", `x"}`, "", now.Add(time.Hour), "which is not a valid name of a target"},
 			{"target", "x", strings.Repeat("x", 201), now.Add(time.Hour), "reason has 201 bytes"},
 			{"target", "x", "two\nlines", now.Add(time.Hour), "one line"},
 			{"target", "x", "", now, "it would end at"},
