@@ -87,7 +87,7 @@ func (c *docker) markStreamEnded(err error, lasted bool) {
 	defer c.mu.Unlock()
 	opened := c.stream.open
 	c.stream.open, c.unsure = false, true
-	c.fleet.TrustEvents()
+	c.fleet.ResetOverdueEvents()
 	if opened { // a stream that never opened shows nothing about how long streams last
 		c.stream.brief++
 	}
@@ -251,7 +251,7 @@ func drained(queue <-chan events.Message) []events.Message {
 func (c *docker) missesEvents() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.fleet.MissesEvents(time.Now(), c.patience)
+	return c.fleet.HasOverdueEvent(time.Now(), c.patience)
 }
 
 // applyEvents applies events and inspects their containers.

@@ -528,7 +528,7 @@ func TestCheckSaysWhichExpectedContainersAreNotThere(t *testing.T) {
 	}
 	said := strings.Join(b.Notes, "\n")
 	for text, want := range map[string]bool{
-		"expected has prosody, and there is no such container": true, "no container has the role xmpp": true, "expected has irc": false,
+		"expected lists prosody, but no such container exists": true, "no container has the role xmpp": true, "expected lists irc": false,
 	} {
 		if strings.Contains(said, text) != want {
 			t.Errorf("notes %q: want %q among them: %v", b.Notes, text, want)
@@ -550,7 +550,7 @@ func TestChangeForgottenBeforeTheStreamIsNoFaultOfIt(t *testing.T) {
 	w.want("the next list", `health{container="irc",health="unhealthy"} 1`)
 	w.want("the next list", `restarts_total{container="xmpp"} 1`)
 	missed := func() (missed bool) {
-		w.docker.locked(func() { missed = w.docker.fleet.MissesEvents(time.Now(), 0) })
+		w.docker.locked(func() { missed = w.docker.fleet.HasOverdueEvent(time.Now(), 0) })
 		return missed
 	}
 	w.read()

@@ -44,7 +44,7 @@ func TestContainerThatTheEngineHangsAtIsLeftAlone(t *testing.T) {
 func TestContainerThatTheEngineHangsAtIsNotMeasured(t *testing.T) {
 	e := statsEngine(t, nil)
 	w := watching(t, e, func(s *Docker) { s.Resources = resourcesEngine })
-	w.docker.hangs.Inspected("stuck", true, time.Now())
+	w.docker.hangs.RecordInspection("stuck", true, time.Now())
 	got, err := w.docker.used(t.Context(), subjectsOf("a", "stuck", "b"))
 	if err != nil {
 		t.Fatal(err)
@@ -80,7 +80,7 @@ func TestEngineThatHungForAMomentIsUpWithTheNextReading(t *testing.T) {
 	e := startEngine(t, crowd("c", 20)...)
 	w := watching(t, e)
 	for i := range e.containers {
-		w.docker.hangs.Inspected(e.containers[i].ID, true, time.Now())
+		w.docker.hangs.RecordInspection(e.containers[i].ID, true, time.Now())
 	}
 	for _, when := range []string{"next reading", "reading after that"} {
 		if err := w.try(); err != nil {
@@ -97,7 +97,7 @@ func TestInspectionThatIsCutProvesNothing(t *testing.T) {
 		engineHangs(w, r)
 	})
 	w := watching(t, e)
-	w.docker.hangs.Inspected(stuck.ID, true, time.Now().Add(-2*time.Minute))
+	w.docker.hangs.RecordInspection(stuck.ID, true, time.Now().Add(-2*time.Minute))
 	hangs := e.answer
 	e.answer = func(w http.ResponseWriter, r *http.Request) bool {
 		if strings.HasSuffix(r.URL.Path, other.ID+"/json") {

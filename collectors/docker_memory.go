@@ -19,7 +19,7 @@ func (c *docker) load() {
 		c.log.Error("saved container state cannot be loaded; container counters restart", "err", err)
 		return
 	}
-	c.fleet.Recall(kept, time.Now())
+	c.fleet.Restore(kept, time.Now())
 	if !c.once {
 		c.fleet.SavedCounts = c.fleet.Counts()
 	}
@@ -48,7 +48,7 @@ func (c *docker) save() {
 	)
 	c.locked(func() {
 		if touched = c.touched; touched {
-			kept, saved, c.touched = c.fleet.Remember(), c.fleet.Counts(), false
+			kept, saved, c.touched = c.fleet.Memory(), c.fleet.Counts(), false
 		}
 	})
 	if !touched {

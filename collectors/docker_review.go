@@ -126,7 +126,7 @@ func (c *docker) describe(wanted []container.Summary, found []fleet.Inspection, 
 			case d.Status != nil:
 				c.fleet.Describe(*d.Status, mark, d.Made, now)
 			case d.Failed:
-				c.fleet.Doubt(wanted[i].ID)
+				c.fleet.MarkStale(wanted[i].ID)
 			case !c.fleet.ChangedSince(mark, wanted[i].ID):
 				c.fleet.MarkGone(wanted[i].ID, now)
 			}
@@ -216,9 +216,9 @@ func (c *docker) list(ctx context.Context, s *api.Session, b *Batch) (listed []c
 		labels = append(slices.Clone(labels), fleet.ComposeProject+"="+c.settings.Projects[0])
 	}
 	chosen := fleet.Selection{Rules: c.fleet.Rules}
-	c.locked(func() { chosen.Known = c.fleet.KnownIDs() })
+	c.locked(func() { chosen.KnownIDs = c.fleet.KnownIDs() })
 	asked := time.Now()
-	reply, err := s.List(ctx, labels, chosen.Take)
+	reply, err := s.List(ctx, labels, chosen.Add)
 	b.HTTPStatus = reply.Status
 	if err != nil {
 		return nil, fleet.Span{}, err
@@ -242,7 +242,7 @@ func (c *docker) inspectAll(ctx context.Context, s *api.Session, b *Batch, liste
 		patience = c.inspectPatience(ctx)
 	)
 	if len(listed) >= all {
-		c.locked(func() { c.hangs.TryStalled(listed, time.Now()) })
+		c.locked(func() { c.hangs.AllowOneIfStalled(listed, time.Now()) })
 	}
 	err := api.ForEach(ctx, len(listed), c.settings.Parallelism, func(inner context.Context, i int) error {
 		one, cancel := context.WithTimeout(inner, patience)
@@ -260,7 +260,7 @@ func (c *docker) inspectAll(ctx context.Context, s *api.Session, b *Batch, liste
 		d, reply, err := s.Inspect(one, listed[i].ID)
 		hung := one.Err() != nil && inner.Err() == nil
 		if err == nil || inner.Err() == nil {
-			c.locked(func() { c.hangs.Inspected(listed[i].ID, err != nil && hung, time.Now()) })
+			c.locked(func() { c.hangs.RecordInspection(listed[i].ID, err != nil && hung, time.Now()) })
 		}
 		stumbled := reply.Status >= http.StatusInternalServerError || hung || err != nil && failure.ReasonOf(err) == failure.TooLarge
 		if err != nil && stumbled && inner.Err() == nil && int(stumbles.Add(1)) < max(all, 2) {
@@ -310,10 +310,10 @@ func (c *docker) inspectPatience(ctx context.Context) time.Duration {
 
 // recordLeftOut records which containers were left out, and logs the first time. The caller holds the lock.
 func (c *docker) recordLeftOut(s *fleet.Selection) {
-	if s.Beyond > 0 && c.leftOut.beyond == 0 || s.Misnamed > 0 && c.leftOut.misnamed == 0 {
-		c.log.Warn("containers are not watched", "beyond_max_containers", s.Beyond, "with_impossible_names", s.Misnamed)
+	if s.OverLimit > 0 && c.leftOut.beyond == 0 || s.Misnamed > 0 && c.leftOut.misnamed == 0 {
+		c.log.Warn("containers are not watched", "beyond_max_containers", s.OverLimit, "with_impossible_names", s.Misnamed)
 	}
-	c.leftOut, c.fleet.Displaced = listCounts{s.Listed, s.Beyond, s.Misnamed}, s.Displaced
+	c.leftOut, c.fleet.Displaced = listCounts{s.Listed, s.OverLimit, s.Misnamed}, s.Displaced
 }
 
 // noteLeftOut adds notes about containers and labels that are left out. The caller holds the lock.

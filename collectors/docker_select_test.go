@@ -81,14 +81,14 @@ func TestWhatIsLeftOutDoesNotComeBack(t *testing.T) {
 	e := startEngine(t, plainContainer("good", nil))
 	wanted := func(id string) fleet.Record {
 		r := fleet.Record{ID: id}
-		r.Wanted = true
+		r.Expected = true
 		return r
 	}
 	records := map[string]fleet.Record{
 		strings.Repeat("x", 900<<10): wanted("a"), "odd\nname": wanted("b"),
 	}
 	good := fleet.Record{ID: "id-good", Labels: fleet.Labels{Service: strings.Repeat("s", 900<<10)}}
-	good.Before, good.Born = 3, true
+	good.RestartsBefore, good.CountsFirstStart = 3, true
 	records["good"] = good
 	for i := range 400 {
 		records[fmt.Sprintf("z-%04d", i)] = wanted(fmt.Sprintf("z%d", i))

@@ -166,7 +166,7 @@ func (w *realWatch) want(what, line string) {
 			w.docker.locked(func() {
 				unsure = w.docker.unsure
 				for _, c := range w.docker.fleet.Members {
-					unsure = unsure || c.Unsure
+					unsure = unsure || c.Stale
 				}
 			})
 			if unsure {

@@ -1,4 +1,4 @@
-// Package fleet knows an engine's containers, put together of lists, descriptions and events. It does no I/O and has no clock:
+// Package fleet tracks the containers of an engine from its lists, descriptions and events. It does no I/O and has no clock:
 // the time is an argument.
 package fleet
 
@@ -16,43 +16,44 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
-// Fleet is what is known of an engine's containers. It is not safe for concurrent use.
+// Fleet holds the state of an engine's containers. It is not safe for concurrent use.
 //
-// Events arrive while the engine answers a call. So the caller notes Mark before a call, and passes it with the answer. An
-// answer about a container with a later event is ignored, because that event has the container inspected again.
+// Events arrive while the engine answers a call. So the caller saves Mark before a call and passes it with the answer. Fleet
+// ignores an answer about a container with a later event, because that event triggers another inspection.
 type Fleet struct {
 	Rules *Rules
-	// Members are the watched containers by name, those that are gone among them.
+	// Members are the watched containers by name, including removed ones.
 	Members map[string]*Member
 	// names are the lasting names of existing containers, by id.
 	names map[string]string
-	// newborn are containers without a member: their lasting name is still another's, or they were not yet described.
-	newborn map[string]*newborn
-	// touched is the mark of the last event of a container, by id. Those of a container that is gone stay until a list
-	// without it shows that nobody can speak of it any more.
-	touched map[string]uint64
-	Mark    uint64
-	// FollowedSince is since when events are followed, by the engine's clock; zero before.
+	// pending are containers without a member, by id: another container still has their lasting name, or they were not yet
+	// described.
+	pending map[string]*pendingContainer
+	// lastEventMark is the mark of a container's last event, by id. It outlives the container until a list lacks that, since
+	// an older answer may still describe it.
+	lastEventMark map[string]uint64
+	Mark          uint64
+	// FollowedSince is when the stream of events began, by the engine's clock; zero without a stream.
 	FollowedSince time.Time
-	// doubtful are containers that a list knew otherwise than their last event left them, by id, and since when.
-	doubtful map[string]time.Time
-	// quick and slow are where the two rounds of inspections go on that nothing has given a reason for, listedAt is when a
-	// list was taken in last.
-	quick, slow turn
-	listedAt    time.Time
-	// Displaced are the ids of known containers that the next list to apply leaves out, because there are too many.
+	// overdueEvents is when a list first showed a change of a container whose event has not arrived, by id.
+	overdueEvents map[string]time.Time
+	// quick and slow choose containers for routine inspections.
+	quick, slow rotation
+	// listedAt is when the last list was applied.
+	listedAt time.Time
+	// Displaced are the ids of known containers that the next ApplyList drops, because there are too many.
 	Displaced []string
-	// held is the memory of an engine at another address, until a list shows whether it is the same engine.
-	held *Memory
-	// SavedCounts are the counters by name as they were last saved, and the ones shown; nil where nothing is saved.
+	// unverified is the memory of an engine at another address, until a list shows whether it is the same engine.
+	unverified *Memory
+	// SavedCounts are the counters by name as last saved. Reports show these; nil without a state file.
 	SavedCounts map[string]Counts
 }
 
 // New returns an empty fleet.
 func New(r *Rules) *Fleet {
 	return &Fleet{
-		Rules: r, Members: map[string]*Member{}, names: map[string]string{}, newborn: map[string]*newborn{},
-		touched: map[string]uint64{}, doubtful: map[string]time.Time{},
+		Rules: r, Members: map[string]*Member{}, names: map[string]string{}, pending: map[string]*pendingContainer{},
+		lastEventMark: map[string]uint64{}, overdueEvents: map[string]time.Time{},
 	}
 }
 
@@ -65,10 +66,10 @@ func (f *Fleet) Expect(now time.Time) {
 			if role == "" {
 				role = inferRole("", "", name)
 			}
-			c = &Member{Record: Record{lifecycle: lifecycle{Gone: now}, Labels: Labels{Role: role}}}
+			c = &Member{Record: Record{lifecycle: lifecycle{GoneSince: now}, Labels: Labels{Role: role}}}
 			f.Members[name] = c
 		}
-		c.expect(true)
+		c.setExpected(true)
 	}
 }
 
@@ -82,50 +83,50 @@ var EventActions = []events.Action{
 func (f *Fleet) ApplyEvent(e *events.Message, now time.Time) (inspect bool) {
 	id, name := e.Actor.ID, e.Actor.Attributes["name"]
 	if !ValidName(id) {
-		return false // an id becomes part of a request's path
+		return false // the id becomes part of a request's path
 	}
-	if _, known := f.names[id]; !known && (!f.Rules.Watches(LastingName(name), e.Actor.Attributes) || f.newborn[id] == nil && f.atLimit()) {
+	if _, known := f.names[id]; !known && (!f.Rules.Watches(LastingName(name), e.Actor.Attributes) || f.pending[id] == nil && f.atLimit()) {
 		return false
 	}
 	f.Mark++
-	f.touched[id] = f.Mark
-	delete(f.doubtful, id)
+	f.lastEventMark[id] = f.Mark
+	delete(f.overdueEvents, id)
 	at := time.Unix(0, e.TimeNano)
 	switch e.Action {
 	case events.ActionDestroy:
 		if c := f.lastMember(id, name); c != nil {
-			c.remove(f.beingReplaced(c))
+			c.markRemoved(f.beingReplaced(c))
 		}
 		f.MarkGone(id, now)
 		return false
 	case events.ActionCreate:
 		if f.Member(id) == nil {
-			f.newbornOf(id).seen = true
+			f.pendingFor(id).creationSeen = true
 		}
 	case events.ActionStart:
-		starts, _ := f.ledgers(id)
-		starts.event(at)
+		starts, _ := f.countersOf(id)
+		starts.countEvent(at)
 		if c := f.Member(id); c != nil {
-			c.start()
+			c.markStarted()
 		}
 	case events.ActionOOM:
-		_, ooms := f.ledgers(id)
-		ooms.event(at)
+		_, ooms := f.countersOf(id)
+		ooms.countEvent(at)
 	case events.ActionDie:
-		// It may be removed before anybody can ask how it ended.
+		// The container may be removed before it can be inspected.
 		if code, err := strconv.Atoi(e.Actor.Attributes["exitCode"]); err == nil {
 			f.applyExit(id, name, code)
 		}
 	case events.ActionStop:
 		if c := f.lastMember(id, name); c != nil {
-			c.stop(c.Status.id == id && !c.Status.autoRemove && !c.SetAside)
+			c.markStopped(c.Status.id == id && !c.Status.autoRemove && !c.SetAside)
 		}
-	default: // what it means is in the description
+	default: // the description has the result
 	}
 	return true
 }
 
-// Member returns the member with this present container, or nil.
+// Member returns the member whose current container has this id, or nil.
 func (f *Fleet) Member(id string) *Member {
 	if c := f.Members[f.names[id]]; c != nil && c.ID == id {
 		return c
@@ -133,7 +134,7 @@ func (f *Fleet) Member(id string) *Member {
 	return nil
 }
 
-// lastMember is the member whose container this is, or was when it was there last; nil if there is none.
+// lastMember returns the member whose current or last container has this id, or nil.
 func (f *Fleet) lastMember(id, name string) *Member {
 	if present, ok := f.names[id]; ok {
 		name = present
@@ -152,12 +153,12 @@ func (f *Fleet) applyExit(id, name string, code int) {
 	}
 	ended := c.Status
 	ended.State, ended.Stopped, ended.ExitCode = container.StateExited, true, code
-	c.expect(ended.expected(c.ByHand) || f.Rules.expects(c.Status.Name))
+	c.setExpected(ended.expected(c.StoppedByHand) || f.Rules.expects(c.Status.Name))
 }
 
-// beingReplaced reports whether another container is there to take the member's name, so that the name is wanted.
+// beingReplaced reports whether another container is about to take the member's name.
 func (f *Fleet) beingReplaced(c *Member) bool {
-	for _, n := range f.newborn {
+	for _, n := range f.pending {
 		if n.replaces != "" && f.Members[n.replaces] == c {
 			return true
 		}
@@ -165,32 +166,32 @@ func (f *Fleet) beingReplaced(c *Member) bool {
 	return false
 }
 
-func (f *Fleet) newbornOf(id string) *newborn {
-	n := f.newborn[id]
+func (f *Fleet) pendingFor(id string) *pendingContainer {
+	n := f.pending[id]
 	if n == nil {
-		n = &newborn{}
-		f.newborn[id] = n
+		n = &pendingContainer{}
+		f.pending[id] = n
 	}
 	return n
 }
 
-func (f *Fleet) ledgers(id string) (*startLedger, *oomLedger) {
+func (f *Fleet) countersOf(id string) (*startCounter, *oomCounter) {
 	if c := f.Member(id); c != nil {
 		return &c.Starts, &c.OOMs
 	}
-	n := f.newbornOf(id)
+	n := f.pendingFor(id)
 	return &n.starts, &n.ooms
 }
 
 // ChangedSince reports whether an event of the container has arrived since the mark.
-func (f *Fleet) ChangedSince(mark uint64, id string) bool { return f.touched[id] > mark }
+func (f *Fleet) ChangedSince(mark uint64, id string) bool { return f.lastEventMark[id] > mark }
 
-// TrustEvents forgets what speaks against the stream of events, since another one begins.
-func (f *Fleet) TrustEvents() { clear(f.doubtful) }
+// ResetOverdueEvents forgets overdue events. Call it when a new stream of events begins.
+func (f *Fleet) ResetOverdueEvents() { clear(f.overdueEvents) }
 
-// MissesEvents reports whether an event that should have come has not done so for that long.
-func (f *Fleet) MissesEvents(now time.Time, patience time.Duration) bool {
-	for _, since := range f.doubtful {
+// HasOverdueEvent reports whether any event has been overdue for at least patience.
+func (f *Fleet) HasOverdueEvent(now time.Time, patience time.Duration) bool {
+	for _, since := range f.overdueEvents {
 		if now.Sub(since) >= patience {
 			return true
 		}
@@ -198,15 +199,15 @@ func (f *Fleet) MissesEvents(now time.Time, patience time.Duration) bool {
 	return false
 }
 
-// clockTolerance is how much clocks may differ before it counts: a description takes that long at most.
+// clockTolerance is how much clocks may differ before the difference counts: a description takes at most this long.
 const clockTolerance = 10 * time.Second
 
-// Describe applies a description that was requested after the mark, and made at the time made or later, by the engine's clock.
+// Describe applies a description that was requested at the mark. The engine made it at the time made or later, by its own clock.
 func (f *Fleet) Describe(s Status, mark uint64, made, now time.Time) {
 	if f.ChangedSince(mark, s.id) {
 		return
 	}
-	if s.Name == "" { // lists name no container that is half removed
+	if s.Name == "" { // in a list, a half-removed container has no name
 		c := f.Member(s.id)
 		if c == nil || !c.present {
 			return
@@ -215,64 +216,64 @@ func (f *Fleet) Describe(s Status, mark uint64, made, now time.Time) {
 	}
 	if temporaryName.MatchString(s.Name) {
 		if _, known := f.names[s.id]; !known {
-			f.newbornOf(s.id).replaces = LastingName(s.Name)
+			f.pendingFor(s.id).replaces = LastingName(s.Name)
 		}
-		f.stepAside(s.id, now)
+		f.markBeingReplaced(s.id, now)
 		return
 	}
 	if !s.chosen {
 		f.MarkGone(s.id, now)
 		return
 	}
-	c := f.bind(&s, now)
+	c := f.bindMember(&s, now)
 	old := c.Status
-	if !s.listed {
-		c.ages.describe(made, s.sameRun(&old))
-		if c.ahead = made.Sub(now); made.IsZero() || c.ahead.Abs() <= clockTolerance {
-			c.ahead = 0
+	if !s.fromList {
+		c.listAges.recordDescription(made, s.sameRun(&old))
+		if c.clockAhead = made.Sub(now); made.IsZero() || c.clockAhead.Abs() <= clockTolerance {
+			c.clockAhead = 0
 		}
 	}
 	switch {
-	case s.listed:
-		s.takeOver(&old)
-	case c.Blind:
-		c.Starts.sight(s.Started, s.policyRestarts)
-		c.Blind = false
+	case s.fromList:
+		s.fillFrom(&old)
+	case c.OnlyListed:
+		c.Starts.describeFirst(s.Started, s.policyRestarts)
+		c.OnlyListed = false
 	default:
-		c.Starts.described(s.Started, s.policyRestarts)
+		c.Starts.describe(s.Started, s.policyRestarts)
 	}
 	if s.killedForMemory {
 		began := s.Started
 		if !s.Stopped {
 			began = time.Time{}
 		}
-		c.OOMs.described(began, s.Ended)
+		c.OOMs.describeKill(began, s.Ended)
 	}
-	s.settleUnhealthySince(&old, now)
+	s.refineUnhealthySince(&old, now)
 	if s.State == container.StateRunning || s.State == container.StatePaused {
-		c.start()
+		c.markStarted()
 	}
-	c.appear()
-	c.Status, c.Unsure, c.Labels, c.DependsOn, c.HostNames = s, s.listed, s.Labels, s.dependsOn, s.hostNames
-	c.expect(c.wanted(&old) || f.Rules.expects(s.Name))
+	c.markPresent()
+	c.Status, c.Stale, c.Labels, c.DependsOn, c.HostNames = s, s.fromList, s.Labels, s.dependsOn, s.hostNames
+	c.setExpected(c.shouldRun(&old) || f.Rules.expects(s.Name))
 }
 
-// wanted decides whether the container should be running that has just been described, as it was old before.
-func (c *Member) wanted(old *Status) bool {
+// shouldRun decides whether the container should be running. Old is its status before the last description.
+func (c *Member) shouldRun(old *Status) bool {
 	switch s := &c.Status; {
 	case c.SetAside:
 		return false
 	case s.State == container.StateCreated && !s.autoRemove && c.Recreations > 0:
-		return c.Wanted || s.expected(c.ByHand) // a deploy that does not come up is an outage of what was there before
-	case !s.going():
-		return s.expected(c.ByHand)
+		return c.Expected || s.expected(c.StoppedByHand) // a failed deploy is an outage of the container that it replaced
+	case !s.beingRemoved():
+		return s.expected(c.StoppedByHand)
 	default:
-		return c.Wanted && old.id == s.id
+		return c.Expected && old.id == s.id
 	}
 }
 
-// takeOver fills in what a list does not tell from what was known of the same container before.
-func (s *Status) takeOver(old *Status) {
+// fillFrom copies what a list lacks from the last status of the same container.
+func (s *Status) fillFrom(old *Status) {
 	if old.id != s.id {
 		return
 	}
@@ -283,151 +284,151 @@ func (s *Status) takeOver(old *Status) {
 	}
 }
 
-// bind returns the member of the container's name, which the container is from now on.
-func (f *Fleet) bind(s *Status, now time.Time) *Member {
+// bindMember makes the container the one of the member with its name, and returns that member.
+func (f *Fleet) bindMember(s *Status, now time.Time) *Member {
 	before, known := f.names[s.id]
-	var former *Member // of the name that it had before
+	var former *Member // the member of the container's former name
 	if known && before != s.Name {
 		former = f.Members[before]
-		f.markRenamed(s.id, before, now)
+		f.releaseName(s.id, before, now)
 	}
 	f.names[s.id] = s.Name
 	c := f.Members[s.Name]
 	if c != nil && c.ID == s.id {
 		if known && before != s.Name {
 			if former == nil || former.ID != s.id {
-				c.Starts.sight(s.Started, s.policyRestarts)
+				c.Starts.describeFirst(s.Started, s.policyRestarts)
 			} else {
-				c.takeBack(&former.tally)
-				c.Blind = former.Blind
+				c.resume(&former.counters)
+				c.OnlyListed = former.OnlyListed
 			}
 		}
 		return c
 	}
-	f.markSetAside(s, now)
-	n := f.newborn[s.id]
-	delete(f.newborn, s.id)
+	f.setAsideReplaced(s, now)
+	n := f.pending[s.id]
+	delete(f.pending, s.id)
 	fresh := c == nil
 	if fresh {
 		c = &Member{}
 		f.Members[s.Name] = c
 	}
 	switch {
-	case c.ID != "": // another container bore the name
-		c.recreate()
+	case c.ID != "": // another container had the name
+		c.replaceContainer()
 		switch {
 		case n != nil:
-			c.adopt(n)
-		case known: // it is an old one under a new name
-			c.sight(s)
-			c.Blind = s.listed
+			c.addEvents(n)
+		case known: // an old container under a new name
+			c.startFrom(s)
+			c.OnlyListed = s.fromList
 		}
-	case n != nil && n.seen:
-		c.adopt(n)
-	case !f.FollowedSince.IsZero() && s.Created.After(f.FollowedSince) && !s.listed:
-		// It was made while the stream was cut: its events may still come, and all of its restarts are news.
-		c.Starts, c.Born = startLedger{}, true
-	case s.listed:
-		c.Blind = true
+	case n != nil && n.creationSeen:
+		c.addEvents(n)
+	case !f.FollowedSince.IsZero() && s.Created.After(f.FollowedSince) && !s.fromList:
+		// It was created while the stream was cut: its events may still arrive, and all of its restarts count.
+		c.Starts, c.CountsFirstStart = startCounter{}, true
+	case s.fromList:
+		c.OnlyListed = true
 	default:
-		c.sight(s)
+		c.startFrom(s)
 	}
 	c.ID, c.Status, c.startable = s.id, Status{}, false
-	c.become()
+	c.resetHistory()
 	if former != nil {
-		// Under a name that is known already, it serves as what had that before.
-		c.rename(before, now, fresh && (former.ID != s.id || former.SetAside))
+		// Under a known name it is in service as the successor, so it is not set aside.
+		c.markRenamed(before, now, fresh && (former.ID != s.id || former.SetAside))
 	}
 	return c
 }
 
-// replacedWithin is how soon after a rename another container takes the former name if that is one deploy.
-const replacedWithin = 10 * time.Minute
+// maxReplaceDelay is how soon after a rename another container must take the former name to count as the same deploy.
+const maxReplaceDelay = 10 * time.Minute
 
-// markSetAside takes in that a container bears the former name of another one, which is not missed from then on: somebody has
-// put it out of the way, to be removed or gone back to.
-func (f *Fleet) markSetAside(s *Status, now time.Time) {
+// setAsideReplaced marks the container whose former name a new container has taken. Somebody renamed it to remove it or to
+// return to it later, so only the configuration can still expect it.
+func (f *Fleet) setAsideReplaced(s *Status, now time.Time) {
 	for name, c := range f.Members {
-		if c.RenamedFrom == s.Name && c.ID != s.id && now.Sub(c.RenamedAt) < replacedWithin {
-			c.setAside(f.Rules.expects(name))
+		if c.RenamedFrom == s.Name && c.ID != s.id && now.Sub(c.RenamedAt) < maxReplaceDelay {
+			c.markSetAside(f.Rules.expects(name))
 		}
 	}
 }
 
-// markRenamed takes in that a container has another lasting name. Numbers belong to names, so they stay with the old one, which
-// is not missed: somebody meant that.
-func (f *Fleet) markRenamed(id, from string, now time.Time) {
+// releaseName records that a container has left its lasting name. Counters belong to names, so they stay with the old one. The
+// rename was deliberate, so only the configuration can still expect the old name.
+func (f *Fleet) releaseName(id, from string, now time.Time) {
 	if c := f.Members[from]; c != nil && c.ID == id {
-		c.vanish(now)
-		c.expect(f.Rules.expects(from))
+		c.markGone(now)
+		c.setExpected(f.Rules.expects(from))
 	}
 }
 
-// stepAside takes in that a container bears a temporary name: whoever replaces it is about to have its lasting one.
-func (f *Fleet) stepAside(id string, now time.Time) {
+// markBeingReplaced records that a container has a temporary name: its replacement is about to take the lasting one.
+func (f *Fleet) markBeingReplaced(id string, now time.Time) {
 	if c := f.Member(id); c != nil && c.present {
-		c.vanish(now)
+		c.markGone(now)
 	}
 }
 
 // MarkGone records that a container no longer exists.
 func (f *Fleet) MarkGone(id string, now time.Time) {
 	if c := f.Member(id); c != nil && c.present {
-		c.vanish(now)
+		c.markGone(now)
 	}
 	f.dropID(id)
 }
 
 func (f *Fleet) dropID(id string) {
 	delete(f.names, id)
-	delete(f.newborn, id)
+	delete(f.pending, id)
 }
 
-// removedShownFor is how long a container is missing that somebody has removed.
-const removedShownFor = time.Hour
+// showRemovedFor is how long a container that somebody has removed is shown as missing.
+const showRemovedFor = time.Hour
 
-// removed reports whether somebody has removed the container, and nothing in the configuration wants it to exist.
+// removed reports whether somebody has removed the container, and the configuration does not mention it.
 func (f *Fleet) removed(name string, c *Member) bool {
 	return c.Removed && !f.Rules.mentions(name)
 }
 
-// Tidy forgets members that are gone and no longer expected.
+// Tidy forgets members that have been gone for long enough. It keeps those that the configuration expects.
 func (f *Fleet) Tidy(now time.Time) {
 	for name, c := range f.Members {
 		if c.present || f.Rules.expects(name) {
 			continue
 		}
-		age := now.Sub(c.Gone)
+		age := now.Sub(c.GoneSince)
 		forgotten := f.Rules.ForgetAfter
-		if f.removed(name, c) && (forgotten == 0 || forgotten > removedShownFor) {
-			forgotten = removedShownFor
+		if f.removed(name, c) && (forgotten == 0 || forgotten > showRemovedFor) {
+			forgotten = showRemovedFor
 		}
-		if c.Status.autoRemove || age >= f.Rules.MissingAfter && !c.Wanted || forgotten > 0 && age >= forgotten {
+		if c.Status.autoRemove || age >= f.Rules.MissingAfter && !c.Expected || forgotten > 0 && age >= forgotten {
 			delete(f.Members, name)
 		}
 	}
 	f.limitGone()
-	maps.DeleteFunc(f.doubtful, func(_ string, since time.Time) bool { return now.Sub(since) > time.Hour })
+	maps.DeleteFunc(f.overdueEvents, func(_ string, since time.Time) bool { return now.Sub(since) > time.Hour })
 }
 
-// Forget forgets a member that is gone. An error wraps ErrUnknown or ErrNeeded.
+// Forget forgets a member that no longer exists. An error wraps ErrUnknown or ErrNeeded.
 func (f *Fleet) Forget(name string) error {
 	switch c := f.Members[name]; {
 	case f.Rules.expects(name):
-		return fmt.Errorf("%w: expected names %q; take it out there and reload", ErrNeeded, name)
+		return fmt.Errorf("%w: expected names %q; remove it there and reload", ErrNeeded, name)
 	case c == nil:
 		return fmt.Errorf("%w: %q on docker_host %q", ErrUnknown, failure.OneLine(name), f.Rules.Label)
 	case c.present:
-		return fmt.Errorf("%w: %q exists; to leave it out, add it to exclude", ErrNeeded, name)
+		return fmt.Errorf("%w: %q exists; to stop watching it, add it to exclude", ErrNeeded, name)
 	}
 	delete(f.Members, name)
 	return nil
 }
 
-// maxGone bounds how many containers are remembered that are gone: names that are never used twice must not pile up.
+// maxGone bounds how many removed containers are remembered: names that are never used twice must not pile up.
 const maxGone = 500
 
-// limitGone forgets those that have been gone the longest.
+// limitGone forgets the containers that were removed first.
 func (f *Fleet) limitGone() {
 	var gone []string
 	for name, c := range f.Members {
@@ -438,20 +439,20 @@ func (f *Fleet) limitGone() {
 	if len(gone) <= maxGone {
 		return
 	}
-	slices.SortFunc(gone, func(a, b string) int { return f.Members[b].Gone.Compare(f.Members[a].Gone) })
+	slices.SortFunc(gone, func(a, b string) int { return f.Members[b].GoneSince.Compare(f.Members[a].GoneSince) })
 	for _, name := range gone[maxGone:] {
 		delete(f.Members, name)
 	}
 }
 
-// Doubt has a container inspected after the next list.
-func (f *Fleet) Doubt(id string) {
+// MarkStale makes the next ApplyList return the container for inspection.
+func (f *Fleet) MarkStale(id string) {
 	if c := f.Member(id); c != nil {
-		c.Unsure = true
+		c.Stale = true
 	}
 }
 
-// Counts are the counters of all members.
+// Counts returns the counters of all members by name.
 func (f *Fleet) Counts() map[string]Counts {
 	all := make(map[string]Counts, len(f.Members))
 	for name, c := range f.Members {
@@ -460,43 +461,43 @@ func (f *Fleet) Counts() map[string]Counts {
 	return all
 }
 
-// missing reports whether the container is expected and has been gone for so long that it is no deploy.
+// missing reports whether the container is expected and has been gone for longer than a deploy takes.
 func (f *Fleet) missing(c *Member, now time.Time) bool {
-	return !c.present && c.Wanted && now.Sub(c.Gone) >= f.Rules.MissingAfter
+	return !c.present && c.Expected && now.Sub(c.GoneSince) >= f.Rules.MissingAfter
 }
 
 // Why a container cannot be forgotten.
 var (
-	// ErrUnknown means that none of that name is remembered.
+	// ErrUnknown means that no container of that name is remembered.
 	ErrUnknown = errors.New("no such container is known")
-	// ErrNeeded means that it exists, or that the configuration expects it.
+	// ErrNeeded means that the container exists, or that the configuration expects it.
 	ErrNeeded = errors.New("the container cannot be forgotten")
 )
 
-// KnownIDs returns the ids of all containers of which something is known.
+// KnownIDs returns the ids of all containers that the fleet has seen.
 func (f *Fleet) KnownIDs() map[string]bool {
-	known := make(map[string]bool, len(f.names)+len(f.newborn))
+	known := make(map[string]bool, len(f.names)+len(f.pending))
 	for id := range f.names {
 		known[id] = true
 	}
-	for id := range f.newborn {
+	for id := range f.pending {
 		known[id] = true
 	}
-	for id := range f.touched {
+	for id := range f.lastEventMark {
 		known[id] = true
 	}
-	if f.held != nil {
-		for _, kept := range f.held.Containers {
+	if f.unverified != nil {
+		for _, kept := range f.unverified.Containers {
 			known[kept.ID] = true
 		}
 	}
 	return known
 }
 
-// atLimit reports whether no more containers may be heard of before the next list chooses among them.
+// atLimit reports whether the fleet ignores events of new containers until the next list.
 func (f *Fleet) atLimit() bool {
-	return len(f.names)+len(f.newborn) >= f.Rules.MaxContainers || len(f.touched) >= maxTouched*f.Rules.MaxContainers
+	return len(f.names)+len(f.pending) >= f.Rules.MaxContainers || len(f.lastEventMark) >= maxEventIDs*f.Rules.MaxContainers
 }
 
-// maxTouched bounds of how many containers events may tell between two lists, as a multiple of max_containers.
-const maxTouched = 10
+// maxEventIDs bounds how many containers may have events between two lists, as a multiple of max_containers.
+const maxEventIDs = 10

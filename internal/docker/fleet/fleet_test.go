@@ -183,14 +183,14 @@ func (f *fleetTest) do(verb string, args []string) {
 	case "read": // nothing, or "all", or "blind": all, without events
 		f.read(id != "", id != "blind")
 	case "turn": // the first container's turn comes next
-		f.fleet.quick, f.fleet.slow = turn{}, turn{}
+		f.fleet.quick, f.fleet.slow = rotation{}, rotation{}
 	case "follow":
 		f.fleet.FollowedSince = f.now
 	case "set": // key=value, and a new fleet
 		f.set(args)
 		f.fleet = New(f.fleet.Rules)
 	case "save":
-		saved, err := json.Marshal(f.fleet.Remember())
+		saved, err := json.Marshal(f.fleet.Memory())
 		if err != nil {
 			f.t.Fatal(err)
 		}
@@ -201,7 +201,7 @@ func (f *fleetTest) do(verb string, args []string) {
 			f.t.Fatal(err)
 		}
 		f.fleet = New(f.fleet.Rules)
-		f.fleet.Recall(m, f.now)
+		f.fleet.Restore(m, f.now)
 	case "reboot": // the exporter
 		f.do("save", nil)
 		f.do("recall", nil)
@@ -278,14 +278,14 @@ func (f *fleetTest) see(line, shows string) {
 			}
 			continue
 		case "stream":
-			if deaf := f.fleet.MissesEvents(f.now, 5*time.Second); deaf != (words[1] == "deaf") {
+			if deaf := f.fleet.HasOverdueEvent(f.now, 5*time.Second); deaf != (words[1] == "deaf") {
 				f.t.Errorf("%s: deaf: %t", line, deaf)
 			}
 			continue
 		}
 		for _, word := range words[1:] {
 			if word == "ages=believed" {
-				if f.fleet.Members[name].ages.lie {
+				if f.fleet.Members[name].listAges.unreliable {
 					f.t.Errorf("%s: the ages of %s are given up", line, name)
 				}
 				continue
@@ -753,7 +753,7 @@ var fleetStories = []struct{ promise, script string }{
 		remove 2; rename 1 irc; start 1 | irc running expected=1
 		remove 1; pass 1h               | irc missing`},
 	{"a name that is taken much later sets nobody aside", `
-		run 1 chat; rename 1 chat-main; pass ` + replacedWithin.String() + `; run 2 chat; stop 1 | chat-main expected=1, chat expected=1`},
+		run 1 chat; rename 1 chat-main; pass ` + maxReplaceDelay.String() + `; run 2 chat; stop 1 | chat-main expected=1, chat expected=1`},
 	{"a deploy that does not come up is an outage", `
 		run 1 irc policy=no plain; read all; remove 1; make 2 irc policy=no plain | irc created expected=1
 		read all                      | irc expected=1
@@ -807,14 +807,14 @@ func TestRenamedContainerHasItsNumbersAfterARestart(t *testing.T) {
 	}
 }
 
-func TestListIsTheTruthAndOnlyDoubtsAreInspected(t *testing.T) {
+func TestOnlyChangedContainersOfAListAreInspected(t *testing.T) {
 	for _, c := range []struct {
 		name         string
 		vague        bool
 		rounds, each int
 	}{
-		{"which tells how long each runs", false, slowTurn, 1},
-		{"which does not", true, quickTurn, 2},
+		{"which tells how long each runs", false, maxRotation, 1},
+		{"which does not", true, minRotation, 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := play(t, "")
@@ -845,14 +845,14 @@ func TestListIsTheTruthAndOnlyDoubtsAreInspected(t *testing.T) {
 	}
 }
 
-// TestAgesByAnotherClockAreGivenUp has a proxy in between stamp the lists with its own clock, an hour ahead.
-func TestAgesByAnotherClockAreGivenUp(t *testing.T) {
+// TestAgesByAnotherClockAreIgnored lets a proxy stamp the lists by its own clock, an hour ahead.
+func TestAgesByAnotherClockAreIgnored(t *testing.T) {
 	f := play(t, "crowd 20; pass 3h; read all")
 	f.ahead = time.Hour
 	if inspected := f.read(false, true); len(inspected) != 20 {
 		t.Errorf("%d of 20 containers were inspected whose ages differ, want all", len(inspected))
 	}
-	for range quickTurn {
+	for range minRotation {
 		if inspected := f.read(false, true); len(inspected) > 3 {
 			t.Errorf("%d of 20 containers were inspected whose ages are known to lie, want a few in turn", len(inspected))
 		}
@@ -864,21 +864,21 @@ func TestAgesByAnotherClockAreGivenUp(t *testing.T) {
 	}
 }
 
-func TestStumbleProvesNothing(t *testing.T) {
+func TestFailedInspectionChangesNothing(t *testing.T) {
 	f := play(t, "run 1 irc; read all")
-	known := f.fleet.Members["irc"].ages.described
+	known := f.fleet.Members["irc"].listAges.describedAt
 	f.play("pass 1h; stumble Up About an hour")
-	if got := f.fleet.Members["irc"].ages.described; !got.Equal(known) {
+	if got := f.fleet.Members["irc"].listAges.describedAt; !got.Equal(known) {
 		t.Errorf("described at %s, want %s: the list describes nothing", got, known)
 	}
 }
 
-func TestRareListsHaveEverybodysTurnSooner(t *testing.T) {
+func TestRareListsRotateFaster(t *testing.T) {
 	for _, c := range []struct {
 		distance time.Duration
 		want     int
 	}{{0, 60}, {30 * time.Second, 60}, {time.Minute, 30}, {2 * time.Minute, 15}, {10 * time.Minute, 10}, {24 * time.Hour, 10}} {
-		if got := slowLists(c.distance); got != c.want {
+		if got := slowRotation(c.distance); got != c.want {
 			t.Errorf("lists every %s: all have their turn in %d, want %d", c.distance, got, c.want)
 		}
 	}
@@ -920,7 +920,7 @@ func TestAgeThatAgreesProvesThatNothingRanSince(t *testing.T) {
 		told := stamp(described).Add(-some(3 * time.Second))
 		got := known.compareAge(&container.Summary{State: state, Status: says}, made, told)
 		other := begun.After(described)
-		if got == ageUntold || other && got == AgeAgrees || !other && got == ageDiffers {
+		if got == ageUnknown || other && got == AgeAgrees || !other && got == ageDiffers {
 			t.Fatalf("seed %d: a run %s old when described is the same: %t; a list %s later says %q: got %d", seed, described.Sub(known.Started), !other, listed.Sub(described), says, got)
 		}
 		counted[got]++
@@ -932,9 +932,9 @@ func TestAgeThatAgreesProvesThatNothingRanSince(t *testing.T) {
 	}
 }
 
-// TestRunsOfOneAgeInWordsAreToldApart goes to the limits: a second run began the moment after the first was described, and
+// TestRunsOfTheSameAgeInWordsAreDistinguished goes to the limits: a second run began the moment after the first was described, and
 // the words are as coarse as they get.
-func TestRunsOfOneAgeInWordsAreToldApart(t *testing.T) {
+func TestRunsOfTheSameAgeInWordsAreDistinguished(t *testing.T) {
 	const (
 		hour = time.Hour
 		day  = 24 * hour
@@ -989,8 +989,8 @@ func TestRunInTheFutureIsNotInspectedForever(t *testing.T) {
 	known := Status{Run: Run{Started: portOpened.Add(365 * 24 * time.Hour)}}
 	made := Span{portOpened, portOpened.Add(time.Second)}
 	got := known.compareAge(&container.Summary{State: container.StateRunning, Status: "Up Less than a second"}, made, portOpened.Add(-time.Minute))
-	if got != ageUntold {
-		t.Errorf("got %d, want %d: its age tells nothing", got, ageUntold)
+	if got != ageUnknown {
+		t.Errorf("got %d, want %d: its age tells nothing", got, ageUnknown)
 	}
 }
 
@@ -1009,18 +1009,18 @@ func TestAgesOfOtherEnginesAreNotCompared(t *testing.T) {
 		{container.StateExited, "Exited (1) About an hour ago", at, ageDiffers},
 		{container.StateExited, "Exited (0) About an hour ago", at, AgeTooCoarse},
 		{container.StatePaused, "Up 5 minutes (Paused)", at, ageDiffers},
-		{container.StateRunning, "Up 5 minutes", Span{}, ageUntold},
-		{container.StateRunning, "", at, ageUntold},
-		{container.StateRunning, "Up", at, ageUntold},
-		{container.StateRunning, "Up ", at, ageUntold},
-		{container.StateRunning, "running", at, ageUntold},
-		{container.StateRunning, "Up since yesterday", at, ageUntold},
-		{container.StateExited, "Exited", at, ageUntold},
-		{container.StateExited, "Exited (0)", at, ageUntold},
-		{container.StateExited, "Exited () 5 minutes ago", at, ageUntold},
-		{container.StateExited, "Exited (0) 5 minutes", at, ageUntold},
-		{container.StateCreated, "Created", at, ageUntold},
-		{container.StateRestarting, "Restarting (1) 5 seconds ago", at, ageUntold},
+		{container.StateRunning, "Up 5 minutes", Span{}, ageUnknown},
+		{container.StateRunning, "", at, ageUnknown},
+		{container.StateRunning, "Up", at, ageUnknown},
+		{container.StateRunning, "Up ", at, ageUnknown},
+		{container.StateRunning, "running", at, ageUnknown},
+		{container.StateRunning, "Up since yesterday", at, ageUnknown},
+		{container.StateExited, "Exited", at, ageUnknown},
+		{container.StateExited, "Exited (0)", at, ageUnknown},
+		{container.StateExited, "Exited () 5 minutes ago", at, ageUnknown},
+		{container.StateExited, "Exited (0) 5 minutes", at, ageUnknown},
+		{container.StateCreated, "Created", at, ageUnknown},
+		{container.StateRestarting, "Restarting (1) 5 seconds ago", at, ageUnknown},
 	} {
 		if got := known.compareAge(&container.Summary{State: c.state, Status: c.status}, c.made, portOpened); got != c.want {
 			t.Errorf("%s, %q: got %d, want %d", c.state, c.status, got, c.want)
@@ -1028,12 +1028,12 @@ func TestAgesOfOtherEnginesAreNotCompared(t *testing.T) {
 	}
 	known.Started = time.Time{}
 	five := &container.Summary{State: container.StateRunning, Status: "Up 5 minutes"}
-	if got := known.compareAge(five, at, portOpened); got != ageUntold {
-		t.Errorf("without a known start: got %d, want %d", got, ageUntold)
+	if got := known.compareAge(five, at, portOpened); got != ageUnknown {
+		t.Errorf("without a known start: got %d, want %d", got, ageUnknown)
 	}
 	known.Started = portOpened.Add(-5 * time.Minute)
-	if got := known.compareAge(five, at, time.Time{}); got != ageUntold {
-		t.Errorf("without the time of the description: got %d, want %d", got, ageUntold)
+	if got := known.compareAge(five, at, time.Time{}); got != ageUnknown {
+		t.Errorf("without the time of the description: got %d, want %d", got, ageUnknown)
 	}
 }
 
@@ -1085,7 +1085,7 @@ func TestEstimateOfUnhealthySinceIsAfterAPass(t *testing.T) {
 	f.play("event 1 health_status: unhealthy | xmpp unhealthy_since=mark")
 }
 
-func TestAnotherEngineUnderTheSameLabelIsNotMissed(t *testing.T) {
+func TestContainersOfAnotherEngineAreNotMissing(t *testing.T) {
 	first := play(t, "set host=tcp://a:2375; run 1 irc; restart 1; run 2 only-there; save")
 	another := play(t, "set host=tcp://b:2375")
 	another.saved = first.saved
@@ -1095,7 +1095,7 @@ func TestAnotherEngineUnderTheSameLabelIsNotMissed(t *testing.T) {
 	same := play(t, "set host=tcp://proxy:2375")
 	same.saved = first.saved
 	same.play("recall")
-	if got := len(same.fleet.Remember().Containers); got != 2 {
+	if got := len(same.fleet.Memory().Containers); got != 2 {
 		t.Errorf("%d containers are kept before the first list, want 2", got)
 	}
 	same.containers["1"] = first.containers["1"]
@@ -1112,7 +1112,7 @@ func TestNamesThatAreNeverUsedAgainDoNotPileUp(t *testing.T) {
 		t.Errorf("%d containers are remembered, want %d and the expected one", n, maxGone)
 	}
 	f.play(fmt.Sprintf("| job-%d missing, irc missing, job-0 -state", maxGone+49))
-	for name, n := range map[string]int{"names": len(f.fleet.names), "newborn": len(f.fleet.newborn), "touched": len(f.fleet.touched)} {
+	for name, n := range map[string]int{"names": len(f.fleet.names), "newborn": len(f.fleet.pending), "touched": len(f.fleet.lastEventMark)} {
 		if n != 0 {
 			t.Errorf("%d %s are kept of containers that are gone", n, name)
 		}

@@ -8,91 +8,92 @@ import (
 	"github.com/docker/docker/api/types/container"
 )
 
-// An engine goes on with an inspection that hangs, whether anybody waits for it or not: each one more takes memory and a
-// goroutine of it. So a container that it hangs at is left alone for hangFirst, then for twice as long each time, up to
-// hangMost; and of all such containers one is tried again every hangApart at most. Once one of them is answered, all are tried.
-// While the engine hangs at all of its containers, one is tried with the next reading, then after stallFirst, then after twice as
-// long each time: so an engine that hung for a moment is not down for longer than it hung twice over.
+// An engine continues an inspection that hangs after the exporter has given up, and each one costs it memory and a goroutine.
+// So the exporter pauses inspections of such a container for firstHangPause, then twice as long each time, up to
+// maxHangPause. It retries at most one of them every hangRetryInterval, and all of them once the engine answers about one.
+//
+// While the engine hangs at all of its containers, the exporter tries one in the next poll, then after firstStallPause, then
+// after twice as long each time. So after a short hang, the target is not down for more than twice as long as the hang.
 const (
-	hangFirst  = time.Minute
-	hangMost   = 30 * time.Minute
-	hangApart  = 10 * time.Second
-	stallFirst = 2 * time.Second
+	firstHangPause    = time.Minute
+	maxHangPause      = 30 * time.Minute
+	hangRetryInterval = 10 * time.Second
+	firstStallPause   = 2 * time.Second
 )
 
-// hang is until when a container is left alone, and how long that was.
-type hang struct {
-	until time.Time
-	wait  time.Duration
+// pause is a time without inspections of a container.
+type pause struct {
+	until  time.Time
+	length time.Duration
 }
 
 // Hangs are the containers that an engine hangs at.
 type Hangs struct {
-	byID map[string]hang
-	// stall is when one is tried again where the engine hangs at all of them.
-	stall hang
-	// retried is when one of them was last inspected again; answersAgain is true once the engine answered about the last of them.
-	retried      time.Time
+	pauses map[string]pause
+	// allHang is the pause while the engine hangs at all containers.
+	allHang pause
+	// lastRetry is when one of them was last inspected again. answersAgain is true if the engine answered the last inspection of one.
+	lastRetry    time.Time
 	answersAgain bool
 }
 
-// NewHangs returns none.
-func NewHangs() Hangs { return Hangs{byID: map[string]hang{}} }
+// NewHangs returns an empty set.
+func NewHangs() Hangs { return Hangs{pauses: map[string]pause{}} }
 
-// MayInspect reports whether a container may be inspected, or asked for its stats, now.
+// MayInspect reports whether to inspect or measure a container now. It records a retry.
 func (h *Hangs) MayInspect(id string, now time.Time) bool {
-	one, hangs := h.byID[id]
+	one, hangs := h.pauses[id]
 	if !hangs {
 		return true
 	}
-	if !h.answersAgain && (now.Before(one.until) || now.Sub(h.retried) < hangApart) {
+	if !h.answersAgain && (now.Before(one.until) || now.Sub(h.lastRetry) < hangRetryInterval) {
 		return false
 	}
-	one.until = now.Add(one.wait) // also if the inspection is cut
-	h.retried, h.byID[id] = now, one
+	one.until = now.Add(one.length) // even if the inspection is cut short
+	h.lastRetry, h.pauses[id] = now, one
 	return true
 }
 
 // Has reports whether the engine hangs at a container.
 func (h *Hangs) Has(id string) bool {
-	_, hangs := h.byID[id]
+	_, hangs := h.pauses[id]
 	return hangs
 }
 
-// TryStalled lets one container be inspected if the engine hangs at all that are to be.
-func (h *Hangs) TryStalled(listed []container.Summary, now time.Time) {
-	if len(listed) == 0 || h.answersAgain || now.Before(h.stall.until) {
+// AllowOneIfStalled allows the inspection of one container if the engine hangs at all of the listed ones.
+func (h *Hangs) AllowOneIfStalled(listed []container.Summary, now time.Time) {
+	if len(listed) == 0 || h.answersAgain || now.Before(h.allHang.until) {
 		return
 	}
 	for i := range listed {
-		if _, hangs := h.byID[listed[i].ID]; !hangs {
+		if _, hangs := h.pauses[listed[i].ID]; !hangs {
 			return
 		}
 	}
-	first := slices.MinFunc(listed, func(a, b container.Summary) int { return h.byID[a.ID].until.Compare(h.byID[b.ID].until) }).ID
-	h.byID[first] = hang{wait: h.byID[first].wait}
-	h.retried = time.Time{}
-	h.stall.until = now.Add(h.stall.wait)
-	h.stall.wait = min(max(2*h.stall.wait, stallFirst), hangMost)
+	first := slices.MinFunc(listed, func(a, b container.Summary) int { return h.pauses[a.ID].until.Compare(h.pauses[b.ID].until) }).ID
+	h.pauses[first] = pause{length: h.pauses[first].length}
+	h.lastRetry = time.Time{}
+	h.allHang.until = now.Add(h.allHang.length)
+	h.allHang.length = min(max(2*h.allHang.length, firstStallPause), maxHangPause)
 }
 
-// Inspected takes in how an inspection ended that nothing cut short.
-func (h *Hangs) Inspected(id string, hung bool, now time.Time) {
-	if _, hangs := h.byID[id]; hangs || hung {
+// RecordInspection records whether an inspection hung. Do not call it for one that was cut short.
+func (h *Hangs) RecordInspection(id string, hung bool, now time.Time) {
+	if _, hangs := h.pauses[id]; hangs || hung {
 		h.answersAgain = !hung
 	}
 	if !hung {
-		delete(h.byID, id)
-		h.stall = hang{}
+		delete(h.pauses, id)
+		h.allHang = pause{}
 		return
 	}
-	wait := min(max(2*h.byID[id].wait, hangFirst), hangMost)
-	h.byID[id] = hang{until: now.Add(wait), wait: wait}
+	wait := min(max(2*h.pauses[id].length, firstHangPause), maxHangPause)
+	h.pauses[id] = pause{until: now.Add(wait), length: wait}
 }
 
-// Forget forgets the containers that a list does not have any more.
+// Forget forgets the containers that are no longer in the list.
 func (h *Hangs) Forget(listed []container.Summary) {
-	maps.DeleteFunc(h.byID, func(id string, _ hang) bool {
+	maps.DeleteFunc(h.pauses, func(id string, _ pause) bool {
 		return !slices.ContainsFunc(listed, func(l container.Summary) bool { return l.ID == id })
 	})
 }

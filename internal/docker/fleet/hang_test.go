@@ -30,10 +30,10 @@ func TestHangingContainersAreTriedAgain(t *testing.T) {
 		tried := 0
 		for reading := range tt.readings {
 			hangs := reading < tt.hangs
-			h.TryStalled(listed, now)
+			h.AllowOneIfStalled(listed, now)
 			for _, l := range listed {
 				if h.MayInspect(l.ID, now) {
-					h.Inspected(l.ID, hangs, now)
+					h.RecordInspection(l.ID, hangs, now)
 					if hangs {
 						tried++
 					}
@@ -41,8 +41,8 @@ func TestHangingContainersAreTriedAgain(t *testing.T) {
 			}
 			now = now.Add(every)
 		}
-		if tried > tt.tried || len(h.byID) != tt.left {
-			t.Errorf("%s: %d inspections hang, want %d at most; %d containers are left alone, want %d", tt.name, tried, tt.tried, len(h.byID), tt.left)
+		if tried > tt.tried || len(h.pauses) != tt.left {
+			t.Errorf("%s: %d inspections hang, want %d at most; %d containers are left alone, want %d", tt.name, tried, tt.tried, len(h.pauses), tt.left)
 		}
 	}
 }

@@ -7,138 +7,139 @@ import (
 	"github.com/docker/docker/api/types/container"
 )
 
-// Listing is an engine's list, and how it was made.
+// Listing is an engine's list of containers.
 type Listing struct {
-	// All are the containers in it, Chosen those of them that may be watched.
+	// All has every container, Chosen the ones to watch.
 	All, Chosen []container.Summary
-	// Made is when the engine has made it, which was after the mark.
+	// Made is when the engine made the list, after Mark.
 	Made Span
 	Mark uint64
-	// Full has all of the chosen inspected. Following says that events flow, which should have told of any change.
+	// Full requests an inspection of every chosen container. Following means that events flow, so that each change in the
+	// list should have had an event.
 	Full, Following bool
 }
 
-// strict reports whether a change that no event has told of speaks against the stream.
-func (l *Listing) strict() bool { return l.Following && !l.Full }
+// eventsShouldMatch reports whether a change without an event means that the stream has lost one.
+func (l *Listing) eventsShouldMatch() bool { return l.Following && !l.Full }
 
-// recallHeld takes in what was kept of an engine at another address if a container of it is in the list: such as one that
-// is asked through a proxy now. Another engine's containers are others, whatever their names.
-func (f *Fleet) recallHeld(l *Listing, now time.Time) {
-	if f.held == nil {
+// restoreUnverified restores the memory of an engine at another address if the list has a container of it: then it is the
+// same engine, for example behind a proxy. Ids decide, since another engine may use the same names.
+func (f *Fleet) restoreUnverified(l *Listing, now time.Time) {
+	if f.unverified == nil {
 		return
 	}
-	held := *f.held
-	f.held = nil
+	held := *f.unverified
+	f.unverified = nil
 	for _, kept := range held.Containers {
 		if slices.ContainsFunc(l.All, func(c container.Summary) bool { return c.ID == kept.ID }) {
 			held.Host = f.Rules.Host
-			f.Recall(held, now)
+			f.Restore(held, now)
 			return
 		}
 	}
 }
 
-// ApplyList applies a list and returns the containers to inspect: all of a full list, else those that the list describes
-// differently, those that may change without an event, and a few in turn.
+// ApplyList applies a list and returns the containers to inspect. For a full list these are all chosen ones; otherwise the new
+// and changed ones, those that may change without an event, and a few routine inspections.
 func (f *Fleet) ApplyList(l *Listing, now time.Time) []container.Summary {
-	f.recallHeld(l, now)
-	f.leaveOut()
-	f.compareNames(l, now)
+	f.restoreUnverified(l, now)
+	f.dropDisplaced()
+	f.removeMissing(l, now)
 	var wanted []container.Summary
-	f.quick.next(len(l.Chosen), quickTurn)
-	f.slow.next(len(l.Chosen), slowLists(now.Sub(f.listedAt)))
+	f.quick.advance(len(l.Chosen), minRotation)
+	f.slow.advance(len(l.Chosen), slowRotation(now.Sub(f.listedAt)))
 	f.listedAt = now
 	for i := range l.Chosen {
 		one := &l.Chosen[i]
 		c := f.Member(one.ID)
-		if !l.Full && c != nil && c.present && !c.Unsure && !f.mayDiffer(c, l, i) {
+		if !l.Full && c != nil && c.present && !c.Stale && !f.needsInspection(c, l, i) {
 			continue
 		}
-		if l.strict() && !f.ChangedSince(l.Mark, one.ID) && f.surprising(c, one) {
-			f.expectEvent(one.ID, true, now)
+		if l.eventsShouldMatch() && !f.ChangedSince(l.Mark, one.ID) && f.changedWithoutEvent(c, one) {
+			f.recordOverdueEvent(one.ID, true, now)
 		}
 		wanted = append(wanted, *one)
 	}
 	return wanted
 }
 
-// Inspection is what became of the inspection of a container: Status is nil where the container is gone, or where the engine
-// has stumbled over it.
+// Inspection is the result of inspecting a container. Status is nil if the container no longer exists, or if Failed: the engine
+// could not describe it.
 type Inspection struct {
 	Status *Status
 	Failed bool
-	// Made is when it was made by the engine's clock, at the earliest; zero where that does not tell.
+	// Made is the earliest time at which the engine made it, by the engine's clock; zero if unknown.
 	Made time.Time
 }
 
-// compareNames takes in which containers exist.
-func (f *Fleet) compareNames(l *Listing, now time.Time) {
+// removeMissing marks the containers that are not in the list as gone.
+func (f *Fleet) removeMissing(l *Listing, now time.Time) {
 	exist := make(map[string]bool, len(l.All))
 	for i := range l.All {
 		exist[l.All[i].ID] = true
 	}
 	for id := range f.names {
 		if !exist[id] && !f.ChangedSince(l.Mark, id) {
-			f.expectEvent(id, l.strict(), now)
+			f.recordOverdueEvent(id, l.eventsShouldMatch(), now)
 			f.MarkGone(id, now)
 		}
 	}
-	for id := range f.newborn {
+	for id := range f.pending {
 		if !exist[id] && !f.ChangedSince(l.Mark, id) {
 			f.dropID(id)
 		}
 	}
-	for id := range f.touched {
+	for id := range f.lastEventMark {
 		if !exist[id] && !f.ChangedSince(l.Mark, id) {
-			delete(f.touched, id)
+			delete(f.lastEventMark, id)
 		}
 	}
 }
 
-// mayDiffer reports whether there may be more to know of a member, the i-th of those that are chosen, than what is known.
-func (f *Fleet) mayDiffer(c *Member, all *Listing, i int) bool {
+// needsInspection reports whether the status of a member may be outdated. The member is all.Chosen[i].
+func (f *Fleet) needsInspection(c *Member, all *Listing, i int) bool {
 	l := &all.Chosen[i]
 	age := c.CompareAge(l, all.Made)
-	hasTurn := f.slow.has(i)
-	if age == ageUntold {
-		hasTurn = f.quick.has(i)
+	hasTurn := f.slow.includes(i)
+	if age == ageUnknown {
+		hasTurn = f.quick.includes(i)
 	}
-	// A list that is older than what is known knows less.
-	c.ages.compare(age == ageDiffers && !f.ChangedSince(all.Mark, l.ID) &&
+	// An older list than the member's status proves nothing.
+	c.listAges.recordComparison(age == ageDiffers && !f.ChangedSince(all.Mark, l.ID) &&
 		c.Status.Started.Before(all.Made.From) && c.Status.Ended.Before(all.Made.From))
 	switch {
-	case age == ageDiffers, wordsOf(l) != c.Status.said, c.Status.Name != LastingName(OwnName(l.Names)):
+	case age == ageDiffers, stateAndHealthOf(l) != c.Status.reported, c.Status.Name != LastingName(OwnName(l.Names)):
 		return true
 	case age == AgeTooCoarse, hasTurn:
 		return true
 	case l.State != container.StateRunning && l.State != container.StateExited && l.State != container.StateCreated:
 		return true
 	default:
-		return c.Status.said.health == container.Unhealthy // the streak grows without events
+		return c.Status.reported.health == container.Unhealthy // the streak grows without events
 	}
 }
 
-// surprising reports whether a list tells of a change that an event should have told of before.
-func (f *Fleet) surprising(c *Member, l *container.Summary) bool {
+// changedWithoutEvent reports whether a list shows a change that should have had an event.
+func (f *Fleet) changedWithoutEvent(c *Member, l *container.Summary) bool {
 	switch {
 	case c == nil:
-		_, coming := f.newborn[l.ID]
+		_, coming := f.pending[l.ID]
 		return !coming && temporaryName.FindString(OwnName(l.Names)) == ""
 	case l.State == container.StateRemoving, l.State == container.StateDead:
-		return false // no event tells of these
+		return false // these have no event
 	default:
-		return wordsOf(l) != c.Status.said
+		return stateAndHealthOf(l) != c.Status.reported
 	}
 }
 
-func (f *Fleet) expectEvent(id string, following bool, now time.Time) {
-	if _, already := f.doubtful[id]; following && !already {
-		f.doubtful[id] = now
+func (f *Fleet) recordOverdueEvent(id string, following bool, now time.Time) {
+	if _, already := f.overdueEvents[id]; following && !already {
+		f.overdueEvents[id] = now
 	}
 }
 
-// leaveOut forgets containers that are there, and of which there are too many: they are not missed.
-func (f *Fleet) leaveOut() {
+// dropDisplaced forgets the displaced containers. They still exist, so they must not be reported as missing.
+func (f *Fleet) dropDisplaced() {
 	for _, id := range f.Displaced {
 		if f.Member(id) != nil {
 			delete(f.Members, f.names[id])

@@ -11,7 +11,7 @@ import (
 	"github.com/docker/docker/api/types/events"
 )
 
-func TestOnlyAWantedContainerThatIsGoneForLongIsMissing(t *testing.T) {
+func TestOnlyAnExpectedContainerGoneForLongIsMissing(t *testing.T) {
 	now := portOpened
 	f := New(defaultRules())
 	after := f.Rules.MissingAfter
@@ -24,33 +24,33 @@ func TestOnlyAWantedContainerThatIsGoneForLongIsMissing(t *testing.T) {
 		{"here", true, true, time.Hour, false},
 		{"gone for too short a time", false, true, after - 1, false},
 		{"gone", false, true, after, true},
-		{"gone, and nobody wants it", false, false, time.Hour, false},
+		{"gone, and not expected", false, false, time.Hour, false},
 	} {
 		c := &Member{}
-		c.present, c.Wanted, c.Gone = tt.here, tt.wanted, now.Add(-tt.gone)
+		c.present, c.Expected, c.GoneSince = tt.here, tt.wanted, now.Add(-tt.gone)
 		if got := f.missing(c, now); got != tt.want {
 			t.Errorf("%s: missing: %t, want %t", tt.name, got, tt.want)
 		}
 	}
 }
 
-// TestListLeavesWhatOnlyADescriptionTells has a list tell of a container that was described before, and of another one.
-func TestListLeavesWhatOnlyADescriptionTells(t *testing.T) {
+// TestListKeepsWhatOnlyADescriptionHas applies a list to a described container and to another one.
+func TestListKeepsWhatOnlyADescriptionHas(t *testing.T) {
 	old := &Status{id: "1", Created: portOpened, limits: limits{memoryLimit: 7, dependsOn: "db", networkOf: "vpn"}, Checks: Checks{streak: 3}}
 	same := &Status{id: "1"}
-	same.takeOver(old)
+	same.fillFrom(old)
 	if !same.Created.Equal(old.Created) || same.memoryLimit != 7 || same.streak != 3 || same.dependsOn != "db" || same.networkOf != "vpn" {
 		t.Errorf("got %+v, want what was known", same)
 	}
 	other := &Status{id: "2"}
-	other.takeOver(old)
+	other.fillFrom(old)
 	if other.memoryLimit != 0 || other.streak != 0 || other.dependsOn != "" || other.networkOf != "" {
 		t.Errorf("got %+v, want nothing of another container's", other)
 	}
 }
 
-// TestOnlyAStrictListSpeaksAgainstTheStream has lists show what no event has told of.
-func TestOnlyAStrictListSpeaksAgainstTheStream(t *testing.T) {
+// TestOnlyAPartialListShowsOverdueEvents applies lists with changes that had no event.
+func TestOnlyAPartialListShowsOverdueEvents(t *testing.T) {
 	for _, tt := range []struct {
 		name            string
 		full, following bool
@@ -63,13 +63,13 @@ func TestOnlyAStrictListSpeaksAgainstTheStream(t *testing.T) {
 	} {
 		f := play(t, "run 1 irc; run 2 xmpp; read all; lost; die 1 1; remove 2")
 		f.read(tt.full, tt.following)
-		if got := len(f.fleet.doubtful); got != tt.want {
-			t.Errorf("%s: %d changes speak against the stream, want %d", tt.name, got, tt.want)
+		if got := len(f.fleet.overdueEvents); got != tt.want {
+			t.Errorf("%s: %d overdue events, want %d", tt.name, got, tt.want)
 		}
 	}
 }
 
-func TestEventsThatWantNoInspection(t *testing.T) {
+func TestEventsWithoutInspection(t *testing.T) {
 	f := play(t, "set exclude=other; run 1 irc")
 	tell := func(action events.Action, id, name string) bool {
 		return f.fleet.ApplyEvent(&events.Message{Action: action, Actor: events.Actor{ID: id, Attributes: map[string]string{"name": name}}, TimeNano: f.now.UnixNano()}, f.now)
@@ -108,17 +108,17 @@ func TestOneForgottenCheckMakesAnEstimate(t *testing.T) {
 	}
 }
 
-func TestTroubleOfOneThatEnded(t *testing.T) {
+func TestProblemOfAnEndedContainer(t *testing.T) {
 	for code, want := range map[int]string{0: "", 1: "irc is exited, exit code 1"} {
 		s := Status{Name: "irc", Run: Run{State: container.StateExited, Stopped: true, ExitCode: code}}
-		if got := s.trouble(); got != want {
+		if got := s.problem(); got != want {
 			t.Errorf("exit code %d: got %q, want %q", code, got, want)
 		}
 	}
 }
 
-// TestListForgetsOnlyWhoIsNotInIt has a list come in that was made before the last event of some containers.
-func TestListForgetsOnlyWhoIsNotInIt(t *testing.T) {
+// TestListRemovesOnlyMissingContainers applies a list that is older than the last event of some containers.
+func TestListRemovesOnlyMissingContainers(t *testing.T) {
 	f := play(t, "run here irc; run late xmpp; lost")
 	tell := func(id string, action events.Action) {
 		f.fleet.ApplyEvent(&events.Message{Action: action, Actor: events.Actor{ID: id, Attributes: map[string]string{"name": id}}, TimeNano: f.now.UnixNano()}, f.now)
@@ -130,24 +130,24 @@ func TestListForgetsOnlyWhoIsNotInIt(t *testing.T) {
 	all = slices.DeleteFunc(all, func(l container.Summary) bool { return l.ID == "late" || l.ID == "newer" })
 	tell("late", events.ActionPause)
 	tell("newer", events.ActionCreate)
-	f.fleet.compareNames(&Listing{All: all, Chosen: all, Mark: mark, Following: true}, f.now)
+	f.fleet.removeMissing(&Listing{All: all, Chosen: all, Mark: mark, Following: true}, f.now)
 	for _, id := range []string{"here", "late", "new", "newer"} {
-		if f.fleet.touched[id] == 0 {
+		if f.fleet.lastEventMark[id] == 0 {
 			t.Errorf("the last event of %s is forgotten", id)
 		}
 	}
-	if f.fleet.newborn["new"] == nil || f.fleet.newborn["newer"] == nil {
+	if f.fleet.pending["new"] == nil || f.fleet.pending["newer"] == nil {
 		t.Error("one that is about to be described is forgotten")
 	}
 	if !f.fleet.Members["irc"].present || !f.fleet.Members["xmpp"].present {
 		t.Error("one that is there is not there any more")
 	}
-	if f.fleet.newborn["gone"] != nil || f.fleet.touched["gone"] != 0 {
+	if f.fleet.pending["gone"] != nil || f.fleet.lastEventMark["gone"] != 0 {
 		t.Error("one that is not there is remembered")
 	}
 }
 
-func TestUnhealthyTimeIsNobodyElses(t *testing.T) {
+func TestUnhealthyTimeBelongsToOneRun(t *testing.T) {
 	now := portOpened.Add(time.Hour)
 	unhealthy := func(id string, since time.Time) Status {
 		return Status{id: id, Checks: Checks{Health: container.Unhealthy, UnhealthySince: since}, Run: Run{Started: portOpened}}
@@ -168,14 +168,14 @@ func TestUnhealthyTimeIsNobodyElses(t *testing.T) {
 		{"one that was healthy, whatever is said of before", wrong, now},
 	} {
 		s := unhealthy("1", time.Time{})
-		s.settleUnhealthySince(&tt.old, now)
+		s.refineUnhealthySince(&tt.old, now)
 		if !s.UnhealthySince.Equal(tt.want) {
 			t.Errorf("%s: since %s, want %s", tt.name, s.UnhealthySince, tt.want)
 		}
 	}
 }
 
-func TestTimeThatNeverWasIsNone(t *testing.T) {
+func TestTimeThatNeverWasIsZero(t *testing.T) {
 	for text, want := range map[string]int64{
 		"": 0, "0001-01-01T00:00:00Z": 0, "1970-01-01T00:00:00Z": 0, "yesterday": 0, "2026-01-02T03:04:05Z": 1767323045,
 	} {

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// Remember returns what is to be kept. Before the first list, that is what was kept of an engine at another address.
-func (f *Fleet) Remember() Memory {
-	if f.held != nil {
-		return *f.held
+// Memory returns the state to save. While a restored memory is unverified, it returns that.
+func (f *Fleet) Memory() Memory {
+	if f.unverified != nil {
+		return *f.unverified
 	}
 	m := Memory{Host: f.Rules.Host, Labels: f.Rules.Labels, Containers: make(map[string]Record, len(f.Members))}
 	for name, c := range f.Members {
@@ -18,35 +18,35 @@ func (f *Fleet) Remember() Memory {
 	return m
 }
 
-// Recall takes in what was kept. Whether the containers still exist is not known yet.
-func (f *Fleet) Recall(m Memory, now time.Time) {
-	m.Containers = admissible(f.Rules, m.Containers)
+// Restore applies a saved state. Its containers count as gone until a list or a description shows them.
+func (f *Fleet) Restore(m Memory, now time.Time) {
+	m.Containers = validRecords(f.Rules, m.Containers)
 	if len(m.Containers) == 0 {
 		return
 	}
 	if m.Host != f.Rules.Host {
-		f.held = &m
+		f.unverified = &m
 		return
 	}
 	for name, kept := range m.Containers {
 		c := &Member{Record: kept}
-		c.Starts = c.Starts.resumed()
-		if c.Gone.IsZero() {
-			c.vanish(now)
+		c.Starts = c.Starts.restored()
+		if c.GoneSince.IsZero() {
+			c.markGone(now)
 		}
-		if !f.Rules.watchesStill(name, kept.Project, m.Labels) {
-			c.expect(false) // it may be none of ours any more
+		if !f.Rules.stillWatches(name, kept.Project, m.Labels) {
+			c.setExpected(false) // the settings may no longer choose it
 		}
 		f.Members[name] = c
-		// One that was renamed has its former name beside its present one.
-		if _, taken := f.names[kept.ID]; kept.ID != "" && (!taken || kept.Gone.IsZero()) {
+		// A renamed container is saved under its former name too; the present one wins.
+		if _, taken := f.names[kept.ID]; kept.ID != "" && (!taken || kept.GoneSince.IsZero()) {
 			f.names[kept.ID] = name
 		}
 	}
 }
 
-// admissible returns what may be recalled of what was kept: an earlier version may have kept what is left out now.
-func admissible(r *Rules, kept map[string]Record) map[string]Record {
+// validRecords applies the current limits to saved records, since an earlier version may have had others.
+func validRecords(r *Rules, kept map[string]Record) map[string]Record {
 	admitted := make(map[string]Record, len(kept))
 	for _, name := range slices.Sorted(maps.Keys(kept)) {
 		if len(admitted) >= r.MaxContainers+maxGone {

@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// What is read of other people's containers is bounded, so that no engine can fill the memory.
+// Limits on what the exporter reads about a container, so that no engine can exhaust its memory.
 const (
-	// MaxName is the longest name of a file, which engines make of a container's name.
+	// MaxName is the longest file name: engines use a container's name as one.
 	MaxName = 255
-	// MaxLabel bounds the project, the service and the image of a container, and maxDependsOn what compose says of
-	// its dependencies. Longer ones are left out.
+	// MaxLabel bounds the project, the service and the image of a container, MaxDependsOn compose's label of its
+	// dependencies. Longer ones are dropped.
 	MaxLabel     = 512
 	MaxDependsOn = 4096
 	// maxDependencies bounds how many containers one container depends on.
@@ -28,11 +28,10 @@ const (
 // roleLabel is the container label that names a role where the configuration does not.
 const roleLabel = "chatstack.role"
 
-// temporaryName is what compose calls the old or the new container while it replaces one: 12 digits of an id, and the
-// name.
+// temporaryName matches what compose calls a container while it replaces one: 12 digits of an id, and the lasting name.
 var temporaryName = regexp.MustCompile(`^[0-9a-f]{12}_(.+)$`)
 
-// LastingName is a container's name, or the one that a temporary name stands in for.
+// LastingName returns a container's name without compose's temporary prefix.
 func LastingName(name string) string {
 	if m := temporaryName.FindStringSubmatch(name); m != nil {
 		return m[1]
@@ -40,8 +39,7 @@ func LastingName(name string) string {
 	return name
 }
 
-// OwnName is a container's name among those that the engine lists: links of the old kind add names such as
-// /other/alias. It is "" where there is none.
+// OwnName returns a container's own name from the names in a list, or "". Legacy links add names such as /other/alias.
 func OwnName(names []string) string {
 	for _, n := range names {
 		if n = strings.TrimPrefix(n, "/"); !strings.Contains(n, "/") {
@@ -59,7 +57,7 @@ func ValidName(name string) bool {
 	return len(name) <= MaxName && ContainerName.MatchString(name)
 }
 
-// bounded returns the value of a label, or "" and false where it is too long.
+// bounded returns the value of a label, or "" and false if it is too long.
 func bounded(value string, limit int) (kept string, ok bool) {
 	if len(value) > limit {
 		return "", false

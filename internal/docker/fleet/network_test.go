@@ -93,7 +93,7 @@ func TestMissingContainerKeepsItsHostNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.Describe(s, 0, time.Time{}, now)
-	kept, err := json.Marshal(f.Remember())
+	kept, err := json.Marshal(f.Memory())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +103,7 @@ func TestMissingContainerKeepsItsHostNames(t *testing.T) {
 	}
 	f.MarkGone("id-irc", now)
 	restarted := New(r)
-	restarted.Recall(m, now)
+	restarted.Restore(m, now)
 	for name, f := range map[string]*Fleet{"vanished": f, "vanished while the exporter was restarted": restarted} {
 		report := f.Report(now.Add(time.Hour))
 		if report[0].Status == nil || report[0].Status.State != stateMissing || !slices.Equal(report[0].HostNames, []string{"irc", "chat"}) {

@@ -13,27 +13,27 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
-// Report is what is known of one container at one moment.
+// Report is the state of one container at one moment.
 type Report struct {
 	Name string
 	// Status is set if the container exists or is missing.
 	Status *Status
 	// ID is the container's; "" if it does not exist.
 	ID string
-	// Expected says that it should be running. DependsOn are the names of the containers that it needs. Both are known with Status.
+	// Expected is true if it should be running. DependsOn are the names of the containers that it needs, HostNames the names by
+	// which the exporter reaches it. All three require Status.
 	Expected  bool
 	DependsOn []string
-	// HostNames are what the exporter reaches it by, known with Status.
 	HostNames []string
 	// WaitsFor is the container that must start or become healthy before compose starts this one, "" if none.
 	WaitsFor string
-	// DownFor is how long ago its last run ended, by the engine's account, while it does not run. UnhealthyFor is how long its checks
-	// had been failing at the last one, by the engine's clock alone. Both are 0 if unknown.
+	// DownFor is how long ago its last run ended, while it is not running. UnhealthyFor is how long its health checks have been
+	// failing. Both use the engine's times, and are 0 if unknown.
 	DownFor, UnhealthyFor time.Duration
 	Counts                Counts
 }
 
-// Report returns what is known of every member, in the order of their names.
+// Report returns a report of every member, sorted by name.
 func (f *Fleet) Report(now time.Time) []Report {
 	services := map[composeUnit][]string{}
 	for name, c := range f.Members {
@@ -54,9 +54,9 @@ func (f *Fleet) Report(now time.Time) []Report {
 			r.Status = &Status{Name: name, Labels: c.Labels, Run: Run{State: stateMissing}, Checks: Checks{Health: container.NoHealthcheck}}
 		}
 		if r.Status != nil {
-			r.Expected = c.Wanted && waiting[c] == "" && !f.removed(name, c)
+			r.Expected = c.Expected && waiting[c] == "" && !f.removed(name, c)
 			r.WaitsFor = waiting[c]
-			r.DownFor, r.UnhealthyFor = r.Status.durations(c.Gone, now, c.ahead)
+			r.DownFor, r.UnhealthyFor = r.Status.durations(c.GoneSince, now, c.clockAhead)
 			r.DependsOn, r.HostNames = f.dependencies(name, c, services), strings.Fields(c.HostNames)
 		}
 		if f.SavedCounts != nil {
@@ -67,13 +67,13 @@ func (f *Fleet) Report(now time.Time) []Report {
 	return reports
 }
 
-// findWaiting finds for whom the members wait that compose has made, and starts later: once others are healthy, which are starting, or
-// once others have started, which wait themselves.
+// findWaiting returns the name of the container that each created member waits for. Compose starts such a member once the other
+// one, which is starting, is healthy, or once the other one, which is waiting too, has started.
 func (f *Fleet) findWaiting(services map[composeUnit][]string) map[*Member]string {
 	waiting, awaited := map[*Member]string{}, map[*Member][]condition{}
 	for _, c := range f.Members {
 		if c.present && c.Status.State == container.StateCreated {
-			awaited[c] = f.awaited(c, services)
+			awaited[c] = f.startConditions(c, services)
 		}
 	}
 	delays := func(o condition) bool {
@@ -88,22 +88,22 @@ func (f *Fleet) findWaiting(services map[composeUnit][]string) map[*Member]strin
 		}
 	}
 	for c, others := range awaited {
-		// One that has not been made or started yet will be starting later.
+		// A dependency that was not created or started yet may still delay this one.
 		pending := slices.ContainsFunc(others, func(o condition) bool { return !o.present || o.Status.State == container.StateCreated })
 		c.startable = c.startable || waiting[c] == "" && !pending
 	}
 	return waiting
 }
 
-// condition is a member that must have started, or be healthy too, before compose starts another one.
+// condition is a member that must have started, or also be healthy, before compose starts another one.
 type condition struct {
 	name string
 	*Member
 	healthy bool
 }
 
-// awaited are the first members of which compose wants something before it starts this one.
-func (f *Fleet) awaited(c *Member, services map[composeUnit][]string) []condition {
+// startConditions returns at most maxDependencies conditions for compose to start a member.
+func (f *Fleet) startConditions(c *Member, services map[composeUnit][]string) []condition {
 	var others []condition
 	for part := range strings.SplitSeq(c.DependsOn, ",") {
 		service, rest, _ := strings.Cut(part, ":")
@@ -121,8 +121,8 @@ func (f *Fleet) awaited(c *Member, services map[composeUnit][]string) []conditio
 // composeUnit is a compose service.
 type composeUnit struct{ project, service string }
 
-// dependencies are the names of the members that this one needs: those of the compose services that it depends on, and
-// the one whose network it shares.
+// dependencies returns the names of the members that this one needs: the containers of its compose dependencies, and the one
+// whose network it shares.
 func (f *Fleet) dependencies(name string, c *Member, services map[composeUnit][]string) []string {
 	var needed []string
 	add := func(other string) {
@@ -135,14 +135,14 @@ func (f *Fleet) dependencies(name string, c *Member, services map[composeUnit][]
 		c.NetworkOf = ""
 	case f.names[of] != "":
 		c.NetworkOf = f.names[of]
-	case f.Members[of] != nil: // the network was chosen by name
+	case f.Members[of] != nil: // network_mode names the container
 		c.NetworkOf = of
-	default: // whose network it was is gone, or this container is
+	default: // keep the last owner: it, or this container, no longer exists
 	}
 	if c.NetworkOf != "" {
 		add(c.NetworkOf)
 	}
-	// The label holds service:condition:restart, with commas between them.
+	// The label holds service:condition:restart, separated by commas.
 	for part := range strings.SplitSeq(c.DependsOn, ",") {
 		service, _, _ := strings.Cut(part, ":")
 		for _, other := range services[composeUnit{c.Project, service}] {
@@ -155,7 +155,7 @@ func (f *Fleet) dependencies(name string, c *Member, services map[composeUnit][]
 	return needed
 }
 
-// Subjects are the running containers whose resources are to be measured, in the order of their ids.
+// Subjects returns the running containers to measure, sorted by id.
 func (f *Fleet) Subjects() []usage.Subject {
 	var subjects []usage.Subject
 	for _, c := range f.Members {
@@ -169,15 +169,15 @@ func (f *Fleet) Subjects() []usage.Subject {
 	return subjects
 }
 
-// Notes are what a person should know of the containers.
+// Notes are the problems and the possible configuration mistakes of a fleet.
 type Notes struct {
 	Lines []string
-	// Present counts the watched containers that exist; XMPP says that one of them has the role xmpp.
+	// Present counts the watched containers that exist. XMPP is true if one of them has the role xmpp.
 	Present int
 	XMPP    bool
 }
 
-// Notes returns what a person should know of the containers.
+// Notes returns the problems of the containers, and the names in the configuration without a container.
 func (f *Fleet) Notes(now time.Time) (n Notes) {
 	note := func(line string) { n.Lines = append(n.Lines, line) }
 	for _, name := range slices.Sorted(maps.Keys(f.Members)) {
@@ -186,8 +186,8 @@ func (f *Fleet) Notes(now time.Time) (n Notes) {
 		switch {
 		case m.present:
 			n.Present++
-			if trouble := m.Status.trouble(); trouble != "" {
-				note(trouble)
+			if problem := m.Status.problem(); problem != "" {
+				note(problem)
 			}
 		case f.missing(m, now):
 			note(name + " is missing")
@@ -196,27 +196,27 @@ func (f *Fleet) Notes(now time.Time) (n Notes) {
 	for _, name := range f.Rules.Names {
 		plain := !strings.ContainsAny(name, `*?[\`)
 		if m := f.Members[name]; plain && (m == nil || !m.present) {
-			note(fmt.Sprintf("names has %s, and there is no such container", failure.OneLine(name)))
+			note(fmt.Sprintf("names lists %s, but no such container exists", failure.OneLine(name)))
 		}
 	}
 	for _, name := range f.Rules.Expected {
 		if m := f.Members[name]; m == nil || !m.present && !f.missing(m, now) {
-			note(fmt.Sprintf("expected has %s, and there is no such container", failure.OneLine(name)))
+			note(fmt.Sprintf("expected lists %s, but no such container exists", failure.OneLine(name)))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(f.Rules.Roles)) {
 		if f.Members[name] == nil {
-			note(fmt.Sprintf("roles has %s, and there is no such container", failure.OneLine(name)))
+			note(fmt.Sprintf("roles lists %s, but no such container exists", failure.OneLine(name)))
 		}
 	}
 	return n
 }
 
-// ShortenedLabels returns how many present containers have labels that are too long.
+// ShortenedLabels returns how many existing containers have labels that are too long.
 func (f *Fleet) ShortenedLabels() int {
 	cut := 0
 	for _, m := range f.Members {
-		if m.present && m.Status.cut {
+		if m.present && m.Status.labelsCut {
 			cut++
 		}
 	}

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// ValidRole is what a role may be called. The alert rules know those in rolePhrases.
+// ValidRole matches the name of a role. The alert rules use the roles in RolePhrases.
 var ValidRole = regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}$`)
 
-// RolePhrases are the ends of names that tell a role: "atl-irc-server-1" ends in irc once server and the number are
-// off, "irc-services" in irc services. The longest that fits counts.
+// RolePhrases map the last words of a name to a role: "atl-irc-server-1" ends in irc, because server and the number are
+// ignored, "irc-services" in irc services. The longest match applies.
 var RolePhrases = map[string]string{
 	"ejabberd":             "xmpp",
 	"jabber":               "xmpp",
@@ -80,37 +80,36 @@ var RolePhrases = map[string]string{
 	"logviewer":            "log_viewer",
 }
 
-// longestPhrase is how many words the longest of rolePhrases has.
+// longestPhrase is the number of words in the longest of RolePhrases.
 const longestPhrase = 3
 
-// neutralWords say nothing at the end of a name.
-var neutralWords = []string{"server", "daemon", "main", "prod", "production", "staging", "dev"}
+// ignoredSuffixes are ignored at the end of a name.
+var ignoredSuffixes = []string{"server", "daemon", "main", "prod", "production", "staging", "dev"}
 
-// turningWords, anywhere before a phrase, make something else of the thing it names: the proxy, the test or the
-// database of an XMPP server is no XMPP server.
-var turningWords = []string{
+// roleChangingWords before a phrase mean that the role does not apply: a proxy, test or database of an XMPP server is not an
+// XMPP server.
+var roleChangingWords = []string{
 	"bot", "bridge", "caddy", "db", "discord", "exporter", "fake", "gateway", "haproxy", "init", "matrix", "mock",
 	"nginx", "no", "proxy", "sim", "telegram", "test", "traefik", "web",
 }
 
-// proxyImages and storeImages are the last path elements of images that serve for something else than their
-// container's name says.
+// proxyImages and storeImages are the last path elements of images whose container may have another role than its name suggests.
 var (
 	proxyImages = []string{"caddy", "envoy", "haproxy", "nginx", "traefik"}
 	storeImages = []string{"mariadb", "memcached", "mongo", "mysql", "postgres", "postgresql", "redis", "valkey"}
 )
 
-// proxiedRoles are what an image of proxyImages makes of a role: it stands before a server of that role, or serves
-// that role's files itself. It is nothing else.
+// proxiedRoles map the role in a proxy's name to the proxy's own role: it forwards to a server of that role, or serves that
+// role's files itself. Other roles do not apply to a proxy.
 var proxiedRoles = map[string]string{
 	"xmpp": "xmpp_proxy", "xmpp_proxy": "xmpp_proxy", "docs": "docs", "web_irc": "web_irc", "web_panel": "web_panel",
 }
 
-// IsProxy reports whether an image is that of a proxy, which serves for another server.
+// IsProxy reports whether an image is that of a proxy.
 func IsProxy(image string) bool { return containsAny(nameWords(imageName(image)), proxyImages) }
 
-// inferRole guesses a container's role from its compose service, else its image, else its name. It is "" where none of
-// them tells for sure, since a wrong role is worse than none.
+// inferRole guesses a container's role from its compose service, else its image, else its name. It returns "" in doubt, since a
+// wrong role is worse than none.
 func inferRole(service, image, name string) string {
 	repository := imageName(image)
 	base := nameWords(repository)
@@ -131,13 +130,13 @@ func inferRole(service, image, name string) string {
 }
 
 func roleOf(w []string) string {
-	for len(w) > 0 && (isNumber(w[len(w)-1]) || slices.Contains(neutralWords, w[len(w)-1])) {
+	for len(w) > 0 && (isNumber(w[len(w)-1]) || slices.Contains(ignoredSuffixes, w[len(w)-1])) {
 		w = w[:len(w)-1]
 	}
 	for n := min(longestPhrase, len(w)); n > 0; n-- {
 		before, phrase := w[:len(w)-n], strings.Join(w[len(w)-n:], " ")
 		if role, ok := RolePhrases[phrase]; ok {
-			if containsAny(before, turningWords) {
+			if containsAny(before, roleChangingWords) {
 				return ""
 			}
 			return role
@@ -159,7 +158,7 @@ func containsAny(w, set []string) bool {
 	return slices.ContainsFunc(w, func(word string) bool { return slices.Contains(set, word) })
 }
 
-// imageName is the last path element of an image reference, without tag and digest.
+// imageName returns the last path element of an image reference, without tag and digest.
 func imageName(reference string) string {
 	reference, _, _ = strings.Cut(reference, "@")
 	reference = reference[strings.LastIndexByte(reference, '/')+1:]

@@ -7,25 +7,26 @@ import (
 	"time"
 )
 
-// Rules say which of an engine's containers are watched, and what is expected of them.
+// Rules decide which of an engine's containers are watched and which must run.
 type Rules struct {
 	// Host is the engine's address, Label its name.
 	Host, Label string
-	// Projects, Labels, Names and Exclude choose containers. An empty one chooses all; Names and Exclude are patterns.
+	// Projects, Labels, Names and Exclude choose containers. An empty list does not restrict; Names and Exclude are patterns.
 	Projects, Labels, Names, Exclude []string
 	// Roles are the roles of containers by name.
 	Roles map[string]string
-	// Expected are the names of containers that must run, Served of those that serve targets.
+	// Expected are the names of containers that must run, Served the names of containers that serve targets.
 	Expected, Served []string
-	// Networks are those of the exporter on which containers have names. They are known before any container is described.
+	// Networks are the exporter's networks on which containers have names. Set them before the first description.
 	Networks []string
-	// MissingAfter is how long an expected container may be gone. ForgetAfter is how long another one is missed; 0 is for ever.
+	// MissingAfter is how long an expected container may be gone before it is missing. ForgetAfter is how long a missing one
+	// is remembered if Expected does not name it; 0 is for ever.
 	MissingAfter, ForgetAfter time.Duration
-	// MaxContainers is how many containers are watched at most.
+	// MaxContainers bounds the number of watched containers.
 	MaxContainers int
 }
 
-// Watches reports whether a container of this name and these labels is to be watched.
+// Watches reports whether the rules choose a container with this name and these labels.
 func (r *Rules) Watches(name string, labels map[string]string) bool {
 	if labels[ComposeOneOff] == "True" {
 		return false
@@ -48,19 +49,20 @@ func (r *Rules) Watches(name string, labels map[string]string) bool {
 // expects reports whether the configuration says that a container of this name must run.
 func (r *Rules) expects(name string) bool { return slices.Contains(r.Expected, name) }
 
-// mentions reports whether the configuration speaks of a container of this name.
+// mentions reports whether the configuration expects a container of this name, or gives it a role or a target.
 func (r *Rules) mentions(name string) bool {
 	return r.expects(name) || r.Roles[name] != "" || slices.Contains(r.Served, name)
 }
 
-// watchesStill reports whether a container that was watched is still chosen, as far as that can be told without it.
-func (r *Rules) watchesStill(name, project string, labels []string) bool {
-	kept := *r
-	kept.Labels = nil
-	return slices.Equal(labels, r.Labels) && kept.Watches(name, map[string]string{ComposeProject: project})
+// stillWatches reports whether the rules may still choose a saved container. Labels is the setting as of the save: if it has
+// changed, the answer is no, because a container's own labels are not saved.
+func (r *Rules) stillWatches(name, project string, labels []string) bool {
+	withoutLabels := *r
+	withoutLabels.Labels = nil
+	return slices.Equal(labels, r.Labels) && withoutLabels.Watches(name, map[string]string{ComposeProject: project})
 }
 
-// NeededLabels returns those of a container's labels that anybody looks at, and what else is asked for.
+// NeededLabels returns the labels of a container that the exporter uses, and the others requested.
 func (r *Rules) NeededLabels(all map[string]string, others ...string) map[string]string {
 	needed := map[string]string{}
 	keep := func(key string) {

@@ -6,43 +6,42 @@ import (
 	"github.com/docker/docker/api/types/container"
 )
 
-// Selection chooses the containers of a list while that is read, so that no more than max_containers take memory.
+// Selection chooses the containers to watch while a list is read, so that only max_containers use memory.
 type Selection struct {
 	Rules *Rules
-	// Known are the ids of the containers that the fleet knows, and displaced those of them that are left out.
-	Known     map[string]bool
+	// KnownIDs are the ids that the fleet has seen, Displaced the ones of them over the limit.
+	KnownIDs  map[string]bool
 	Displaced []string
 
-	// named are those that the configuration names. They come first, then kept, which are known, so that a new one displaces
-	// none of them.
-	named, kept, fresh []container.Summary
-	// Listed counts all containers, beyond the watched ones that max_containers leaves out, misnamed those whose names no
-	// engine gives.
-	Listed, Beyond, Misnamed int
+	// Containers in the configuration come first, then known ones, so that an unknown container displaces neither.
+	configured, known, unknown []container.Summary
+	// Listed counts all containers, OverLimit the ones over max_containers, Misnamed the ones with a name that no engine
+	// accepts.
+	Listed, OverLimit, Misnamed int
 }
 
-// Take decides about one container.
-func (s *Selection) Take(l *container.Summary) {
+// Add chooses or drops one container of a list.
+func (s *Selection) Add(l *container.Summary) {
 	s.Listed++
 	own := OwnName(l.Names)
 	if own != "" && !ValidName(own) {
 		s.Misnamed++
 		return
 	}
-	// One with a temporary name may bear its lasting one a moment later, so it is judged once it is inspected.
-	name, known := LastingName(own), s.Known[l.ID]
+	// A container with a temporary name may get its lasting one a moment later, so the lasting one decides.
+	name, known := LastingName(own), s.KnownIDs[l.ID]
 	if !known && own != "" && !s.Rules.Watches(name, l.Labels) {
 		return
 	}
-	into := &s.fresh
+	into := &s.unknown
 	switch {
 	case s.Rules.mentions(name):
-		into = &s.named
+		into = &s.configured
 	case known:
-		into = &s.kept
+		into = &s.known
 	}
 	if len(*into) >= s.Rules.MaxContainers {
-		s.leaveOut(l.ID)
+		s.drop(l.ID)
 		return
 	}
 	*into = append(*into, container.Summary{
@@ -51,20 +50,20 @@ func (s *Selection) Take(l *container.Summary) {
 	})
 }
 
-// Containers returns those that were chosen.
+// Containers returns the chosen containers, at most MaxContainers. Call it once.
 func (s *Selection) Containers() []container.Summary {
-	chosen := slices.Concat(s.named, s.kept, s.fresh)
+	chosen := slices.Concat(s.configured, s.known, s.unknown)
 	most := min(len(chosen), s.Rules.MaxContainers)
 	for i := range chosen[most:] {
-		s.leaveOut(chosen[most+i].ID)
+		s.drop(chosen[most+i].ID)
 	}
 	return chosen[:most]
 }
 
-// leaveOut takes in that there are too many for a container.
-func (s *Selection) leaveOut(id string) {
-	s.Beyond++
-	if s.Known[id] {
+// drop counts a container over the limit.
+func (s *Selection) drop(id string) {
+	s.OverLimit++
+	if s.KnownIDs[id] {
 		s.Displaced = append(s.Displaced, id)
 	}
 }

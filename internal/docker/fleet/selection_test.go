@@ -37,7 +37,7 @@ func TestIDsOfEventsAreBounded(t *testing.T) {
 	f := New(defaultRules())
 	id := strings.Repeat("a", 1<<20)
 	e := &events.Message{Action: events.ActionStart, TimeNano: 1, Actor: events.Actor{ID: id, Attributes: map[string]string{"name": "a"}}}
-	if f.ApplyEvent(e, portOpened) || len(f.touched) > 0 || len(f.newborn) > 0 {
+	if f.ApplyEvent(e, portOpened) || len(f.lastEventMark) > 0 || len(f.pending) > 0 {
 		t.Error("an id of a mebibyte is remembered")
 	}
 }

@@ -11,35 +11,35 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
-// Healths are all healths of a container, in the order of the page.
+// Healths are all health states of a container, in the order of the metrics.
 var Healths = []string{container.Healthy, container.NoHealthcheck, container.Starting, container.Unhealthy}
 
-// stateMissing is the state of a container that was expected and does not exist. No engine says so itself.
+// stateMissing is the state of an expected container that does not exist. No engine reports it.
 const stateMissing = "missing"
 
-// States are all states of a container, in the order of the page.
+// States are all states of a container, in the order of the metrics.
 var States = []string{
 	container.StateCreated, container.StateDead, container.StateExited, stateMissing,
 	container.StatePaused, container.StateRemoving, container.StateRestarting, container.StateRunning,
 }
 
-// Status is what is known of one container at one moment. It is a value: compare and copy it freely.
+// Status is the state of one container at one moment. It is a value: compare and copy it freely.
 type Status struct {
 	id, Name string
 	Created  time.Time
 	Labels
-	// chosen says that the rules choose it, cut that a label was too long and is left out.
-	chosen, cut bool
+	// chosen is true if the rules choose the container, labelsCut if a label was too long and is left out.
+	chosen, labelsCut bool
 	Run
 	Checks
 	limits
-	// said is the state and health in the engine's own words, as a list says them too.
-	said summaryWords
-	// listed says that only a list was asked, which knows less.
-	listed bool
+	// reported is the state and health in the engine's own words, to compare with a list's.
+	reported stateAndHealth
+	// fromList is true if the status comes from a list, which has less than a description.
+	fromList bool
 }
 
-// Labels are what a container is for and what it was made of.
+// Labels are a container's role, compose project and service, and image.
 type Labels struct {
 	Role    string `json:"role,omitempty"`
 	Project string `json:"project,omitempty"`
@@ -47,18 +47,18 @@ type Labels struct {
 	Image   string `json:"image,omitempty"`
 }
 
-// Run is a container's present run, or its last one.
+// Run is a container's current run, or its last one.
 type Run struct {
 	State string
 	// Started is zero before the first start, Ended before the first end.
 	Started, Ended time.Time
-	// Stopped says that the run is over and ExitCode is known.
+	// Stopped is true if the run is over and ExitCode is known.
 	Stopped  bool
 	ExitCode int
-	// killedForMemory says that the kernel ended it for lack of memory.
+	// killedForMemory is true if the kernel killed it for lack of memory.
 	killedForMemory bool
-	// policyRestarts is how often the engine has restarted the container by policy since a person started it, without a restart
-	// that is still to come.
+	// policyRestarts is how often the engine has restarted the container by policy since a person started it. A restart that the
+	// engine still waits for does not count.
 	policyRestarts int
 	PID            int
 }
@@ -66,42 +66,42 @@ type Run struct {
 // Checks are a container's health checks.
 type Checks struct {
 	Health string
-	// UnhealthySince is when the checks began to fail, while Health is unhealthy; zero if unknown. It is estimated if the engine
-	// does not keep the whole streak.
+	// UnhealthySince is when the checks began to fail, while Health is unhealthy; zero if unknown. It is an estimate if the
+	// engine does not keep the results of the whole streak.
 	UnhealthySince time.Time
 	estimated      bool
-	// failed is when the last failing check ended, period about how long it takes from one to the next.
+	// failed is when the last failed check ended, period the approximate time between two checks.
 	failed time.Time
 	period time.Duration
 	// streak is how many checks have failed in a row.
 	streak int
-	// passed is when the last check of this run ended that is known not to have failed.
+	// passed is when the last known successful check of this run ended.
 	passed time.Time
 }
 
-// limits are how a container was made.
+// limits are settings that a container was created with.
 type limits struct {
 	memoryLimit int64 // in bytes, 0 for none
 	// restartPolicy is no, always, unless-stopped or on-failure; "" if unknown.
 	restartPolicy string
 	autoRemove    bool
-	// dependsOn is compose's label, networkOf the id or name of the container whose network this one shares, hostNames what
-	// the exporter reaches it by, with spaces between them.
+	// dependsOn is compose's label, networkOf the id or name of the container whose network this one shares. hostNames are the
+	// names by which the exporter reaches it, separated by spaces.
 	dependsOn, networkOf, hostNames string
 }
 
-// durations are how long ago the container stopped, and how long its checks have been failing; 0 if it has not, they have
-// not, or nobody knows. gone is when it vanished, by our clock; the engine's is ahead of it.
+// durations returns how long ago the container stopped, and how long its checks have been failing; 0 if not, or if unknown.
+// Gone is when it ceased to exist, by our clock; the engine's clock is ahead of ours by ahead.
 func (s *Status) durations(gone, now time.Time, ahead time.Duration) (down, unhealthy time.Duration) {
 	switch {
 	case s.State == stateMissing && !gone.IsZero():
 		down = now.Sub(gone)
-	case s.State != container.StateRunning && !s.Ended.IsZero() && !s.Ended.Before(s.Started): // a paused one has not ended this run
+	case s.State != container.StateRunning && !s.Ended.IsZero() && !s.Ended.Before(s.Started): // a paused container has only the end of an earlier run
 		down = now.Add(ahead).Sub(s.Ended)
 	}
 	if !s.UnhealthySince.IsZero() && !s.failed.IsZero() {
 		unhealthy = s.failed.Sub(s.UnhealthySince)
-		// A check that ended in the future or long ago did so by another clock.
+		// A check that ended in the future or long ago shows that the clocks differ.
 		if since := now.Sub(s.failed); since > 0 && since <= 2*s.period {
 			unhealthy += since
 		}
@@ -109,13 +109,13 @@ func (s *Status) durations(gone, now time.Time, ahead time.Duration) (down, unhe
 	return max(down, 0), max(unhealthy, 0)
 }
 
-// going reports whether the container is being removed, or could not be: its state tells nothing of what it was before.
-func (s *Status) going() bool {
+// beingRemoved reports whether the container is being removed, or its removal has failed: its state hides the earlier one.
+func (s *Status) beingRemoved() bool {
 	return s.State == container.StateRemoving || s.State == container.StateDead
 }
 
-// StatusOf reads an engine's description of a container, and what the rules say of it: their roles take precedence over what
-// the container says and looks like. An answer that describes no container is Malformed.
+// StatusOf converts an engine's description of a container and applies the rules. A role in the rules takes precedence over the
+// container's label, which takes precedence over a guess. If the answer does not describe a container, the error is Malformed.
 func StatusOf(c *container.InspectResponse, r *Rules) (Status, error) {
 	if c.ContainerJSONBase == nil || c.ID == "" || c.Name == "" || c.State == nil || c.Config == nil {
 		return Status{}, failure.Errorf(failure.Malformed, "the description of a container lacks its id, name, state or configuration")
@@ -132,7 +132,7 @@ func statusOf(c *container.InspectResponse, r *Rules) Status {
 	s.Project, whole[0] = bounded(c.Config.Labels[ComposeProject], MaxLabel)
 	s.Service, whole[1] = bounded(c.Config.Labels[ComposeService], MaxLabel)
 	s.Image, whole[2] = bounded(withoutDigest(c.Config.Image), MaxLabel)
-	s.cut = whole != [3]bool{true, true, true}
+	s.labelsCut = whole != [3]bool{true, true, true}
 	s.Health = healthOf(s.State, c.State.Health)
 	if (s.State == container.StateExited || s.State == container.StateDead) && c.State.ExitCode != unknownExitCode {
 		s.Stopped, s.ExitCode = true, c.State.ExitCode
@@ -150,14 +150,14 @@ func statusOf(c *container.InspectResponse, r *Rules) Status {
 	return s
 }
 
-// describe fills in what only a description knows.
+// describe sets the fields that only a description has.
 func (s *Status) describe(c *container.InspectResponse) {
-	s.listed = c.State.StartedAt == ""
+	s.fromList = c.State.StartedAt == ""
 	s.Created, s.Ended = ParseTime(c.Created), ParseTime(c.State.FinishedAt)
 	s.killedForMemory, s.PID = c.State.OOMKilled, c.State.Pid
-	s.said = summaryWords{state: c.State.Status}
+	s.reported = stateAndHealth{state: c.State.Status}
 	if s.State == container.StateRunning && c.State.Health != nil && c.State.Health.Status != container.NoHealthcheck {
-		s.said.health = c.State.Health.Status
+		s.reported.health = c.State.Health.Status
 	}
 	if s.State == container.StateRunning && c.State.Health != nil {
 		s.readChecks(c.State.Health, c.Config.Healthcheck)
@@ -168,7 +168,7 @@ func (s *Status) describe(c *container.InspectResponse) {
 	}
 	var whole bool
 	s.dependsOn, whole = bounded(c.Config.Labels[ComposeDepends], MaxDependsOn)
-	s.cut = s.cut || !whole
+	s.labelsCut = s.labelsCut || !whole
 	if h := c.HostConfig; h != nil {
 		s.restartPolicy, s.autoRemove, s.memoryLimit = string(h.RestartPolicy.Name), h.AutoRemove, h.Memory
 		if h.NetworkMode.IsContainer() {
@@ -177,11 +177,11 @@ func (s *Status) describe(c *container.InspectResponse) {
 	}
 }
 
-// defaultCheckInterval is the engine's own, where a health check names none.
+// defaultCheckInterval is the engine's default interval of health checks.
 const defaultCheckInterval = 30 * time.Second
 
-// readChecks tells when the checks began to fail. The engine keeps the last few of them, and counts how many have failed
-// in a row: those that it does not keep any more were one interval and one check's duration apart.
+// readChecks finds out when the checks began to fail. The engine keeps only the last few results, and counts how many checks have
+// failed in a row. Each dropped result is assumed to be one interval plus one check's duration apart from the next.
 func (s *Status) readChecks(h *container.Health, check *container.HealthConfig) {
 	var failing []*container.HealthcheckResult
 	for _, result := range slices.Backward(h.Log) {
@@ -209,20 +209,21 @@ func (s *Status) readChecks(h *container.Health, check *container.HealthConfig) 
 		s.period = check.Interval
 	}
 	s.period += max(oldest.End.Sub(oldest.Start), 0)
-	forgotten := h.FailingStreak - len(failing)
-	if forgotten <= 0 {
+	dropped := h.FailingStreak - len(failing)
+	if dropped <= 0 {
 		return
 	}
 	s.estimated = true
-	s.UnhealthySince = oldest.Start.Add(-time.Duration(forgotten) * s.period)
+	s.UnhealthySince = oldest.Start.Add(-time.Duration(dropped) * s.period)
 	if s.UnhealthySince.Before(s.Started) {
 		s.UnhealthySince = s.Started
 	}
 }
 
-// settleUnhealthySince settles when the checks began to fail with what was known of the same run before. What is no estimate is right. Of
-// two estimates the earlier one is nearer, since an estimate moves with every check. None is before a check that passed.
-func (s *Status) settleUnhealthySince(old *Status, now time.Time) {
+// refineUnhealthySince improves UnhealthySince with the previous status of the same run. An exact time takes precedence over an
+// estimate. Of two estimates the earlier one is better, since estimates drift later with every check. An estimate before the last
+// successful check moves to that check.
+func (s *Status) refineUnhealthySince(old *Status, now time.Time) {
 	sameRun := old.id == s.id && old.Started.Equal(s.Started)
 	if sameRun && old.passed.After(s.passed) {
 		s.passed = old.passed
@@ -244,8 +245,8 @@ func (s *Status) settleUnhealthySince(old *Status, now time.Time) {
 	}
 }
 
-// expected reports whether the container should be running, so that it is an outage if it does not: unless it was made
-// to be thrown away, or was never started, or has done its work. byHand says that somebody has stopped it.
+// expected reports whether it is an outage if the container is not running. It is not for a container that removes itself, was
+// never started outside of compose, or has completed its work. byHand means that somebody has stopped it.
 func (s *Status) expected(byHand bool) bool {
 	service := s.restartPolicy == string(container.RestartPolicyAlways) || s.restartPolicy == string(container.RestartPolicyUnlessStopped)
 	switch {
@@ -260,7 +261,7 @@ func (s *Status) expected(byHand bool) bool {
 	}
 }
 
-// stateOf is the engine's own word where it is a known one, else what the flags beside it amount to.
+// stateOf returns the engine's state if it is a known one, else the state that the flags imply.
 func stateOf(s *container.State) string {
 	if container.ValidateContainerState(s.Status) == nil {
 		return s.Status
@@ -281,9 +282,9 @@ func stateOf(s *container.State) string {
 	}
 }
 
-// healthOf corrects the engine, which says unhealthy whenever it stops checking: of containers that are stopped, paused
-// or restarting, and after an unpause until the next check. So only a running container has a health, and an unhealthy
-// one has failed a check at least. Without a failure the verdict is still to come, which is what starting means.
+// healthOf corrects the engine, which reports unhealthy whenever it does not check: for containers that are stopped, paused or
+// restarting, and after an unpause until the next check. So only a running container has a health state. An unhealthy one has
+// failed at least one check; without a failed check it counts as starting.
 func healthOf(state string, h *container.Health) string {
 	if state != container.StateRunning || h == nil {
 		return container.NoHealthcheck
@@ -303,7 +304,7 @@ func healthOf(state string, h *container.Health) string {
 	}
 }
 
-// ParseTime reads an engine's time. What never happened is the zero time, and so is what cannot be read.
+// ParseTime parses an engine's time. It returns the zero time for an event that never happened, and for an invalid time.
 func ParseTime(s string) time.Time {
 	t, err := time.Parse(time.RFC3339Nano, s)
 	if err != nil || t.Unix() <= 0 {
@@ -312,8 +313,7 @@ func ParseTime(s string) time.Time {
 	return t
 }
 
-// withoutDigest takes the digest off an image reference that says more than that: it would make a series of its own
-// for each build, and nobody reads it.
+// withoutDigest removes the digest from an image reference that also has a name: each build would create a new series.
 func withoutDigest(image string) string {
 	if name, _, ok := strings.Cut(image, "@"); ok && name != "" {
 		return name
@@ -321,28 +321,28 @@ func withoutDigest(image string) string {
 	return image
 }
 
-// sameRun reports whether both accounts are of the same run of the same container, with the same end.
+// sameRun reports whether both statuses show the same run of the same container, with the same end.
 func (s *Status) sameRun(old *Status) bool {
 	return s.id == old.id && s.Started.Equal(old.Started) && s.Stopped == old.Stopped && s.ExitCode == old.ExitCode
 }
 
-// trouble is what a person should know of the container; "" if all is well.
-func (s *Status) trouble() string {
+// problem returns what is wrong with the container in words, or "".
+func (s *Status) problem() string {
 	switch {
 	case s.Health == container.Unhealthy:
 		return s.Name + " is unhealthy"
 	case s.State == container.StateRunning, s.State == container.StateCreated:
 		return ""
 	case s.Stopped && s.ExitCode == 0 && s.State == container.StateExited:
-		return "" // a one-shot that has done its work looks like this
+		return "" // a one-shot container that has completed its work
 	case s.Stopped:
 		return fmt.Sprintf("%s is %s, exit code %d", s.Name, s.State, s.ExitCode)
 	}
 	return s.Name + " is " + s.State
 }
 
-// summaryWords are what both a list and a description say of a container.
-type summaryWords struct{ state, health string }
+// stateAndHealth is what lists and descriptions have in common.
+type stateAndHealth struct{ state, health string }
 
-// unknownExitCode stands for an exit code that nobody told; real ones are from 0 on.
+// unknownExitCode stands for an unknown exit code; real ones are not negative.
 const unknownExitCode = -1

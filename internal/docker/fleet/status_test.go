@@ -79,23 +79,23 @@ func TestWhatAListSaysOfAContainer(t *testing.T) {
 	}{
 		"killed": {
 			container.Summary{ID: "i", Names: []string{"/a"}, State: container.StateExited, Status: "Exited (137) 2 hours ago"},
-			Status{id: "i", Name: "a", Run: Run{State: container.StateExited, Stopped: true, ExitCode: 137}, Checks: Checks{Health: container.NoHealthcheck}, chosen: true, listed: true, said: summaryWords{state: container.StateExited}},
+			Status{id: "i", Name: "a", Run: Run{State: container.StateExited, Stopped: true, ExitCode: 137}, Checks: Checks{Health: container.NoHealthcheck}, chosen: true, fromList: true, reported: stateAndHealth{state: container.StateExited}},
 			"a is exited, exit code 137",
 		},
 		"dead": {
 			container.Summary{ID: "i", Names: []string{"/a"}, State: container.StateDead, Status: "Dead"},
-			Status{id: "i", Name: "a", Run: Run{State: container.StateDead}, Checks: Checks{Health: container.NoHealthcheck}, chosen: true, listed: true, said: summaryWords{state: container.StateDead}},
+			Status{id: "i", Name: "a", Run: Run{State: container.StateDead}, Checks: Checks{Health: container.NoHealthcheck}, chosen: true, fromList: true, reported: stateAndHealth{state: container.StateDead}},
 			"a is dead",
 		},
 		"linked": {
 			container.Summary{ID: "i", Names: []string{"/other/alias", "/a"}, State: container.StateRunning, Status: "Up 2 hours (healthy)"},
-			Status{id: "i", Name: "a", Run: Run{State: container.StateRunning}, Checks: Checks{Health: container.Healthy}, chosen: true, listed: true, said: summaryWords{container.StateRunning, container.Healthy}},
+			Status{id: "i", Name: "a", Run: Run{State: container.StateRunning}, Checks: Checks{Health: container.Healthy}, chosen: true, fromList: true, reported: stateAndHealth{container.StateRunning, container.Healthy}},
 			"",
 		},
 	} {
 		got := StatusOfSummary(&c.summary, defaultRules())
-		if got != c.want || got.trouble() != c.trouble {
-			t.Errorf("%s: got %+v, %q; want %+v, %q", name, got, got.trouble(), c.want, c.trouble)
+		if got != c.want || got.problem() != c.trouble {
+			t.Errorf("%s: got %+v, %q; want %+v, %q", name, got, got.problem(), c.want, c.trouble)
 		}
 	}
 }
@@ -139,7 +139,7 @@ func TestStatusSaysWhatTheEngineKnows(t *testing.T) {
 			tt.is(&in)
 			want := Status{id: "id-name", Name: "name", chosen: true, Run: Run{State: "running", Started: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}, Checks: Checks{Health: "none"}, Labels: Labels{Image: "image"}}
 			tt.want(&want)
-			want.said.state = want.State
+			want.reported.state = want.State
 			if got, err := StatusOf(&in, defaultRules()); err != nil || got != want {
 				t.Errorf("got %+v, %v, want %+v", got, err, want)
 			}

@@ -10,56 +10,59 @@ import (
 	"github.com/docker/go-units"
 )
 
-// wordsOf are what a list says of a container, to be compared with what is known.
-func wordsOf(l *container.Summary) summaryWords {
-	w := summaryWords{state: l.State}
+// stateAndHealthOf returns the state and health of a container in a list.
+func stateAndHealthOf(l *container.Summary) stateAndHealth {
+	w := stateAndHealth{state: l.State}
 	if found := summaryHealth.FindStringSubmatch(l.Status); found != nil && l.State == container.StateRunning {
 		w.health = strings.TrimPrefix(found[1], "health: ")
 	}
 	return w
 }
 
-// Span is two moments by the engine's clock that something happened between; zero where the engine does not tell.
+// Span is the earliest and the latest time of an event by the engine's clock; zero if unknown.
 type Span struct{ From, To time.Time }
 
-// Age is how a list's age of a container's present run, or of the end of its last one, compares with what is known.
+// Age is the result of comparing the age of a run in a list with the container's description. The age counts from the start of
+// the current run, or from the end of the last one.
 type Age int
 
 const (
-	// ageUntold means that the list tells none, or in words of its own.
-	ageUntold Age = iota
-	// AgeAgrees means that no other run has begun, or ended, since the container was described.
+	// ageUnknown means that the list has no age, or one in an unknown format.
+	ageUnknown Age = iota
+	// AgeAgrees means that no other run has begun or ended since the description.
 	AgeAgrees
-	// AgeTooCoarse means that another run may have begun so soon after the known one that both are of one age in the list's words.
+	// AgeTooCoarse means that the ages agree, but a second run soon after the described one would have the same age in the list.
 	AgeTooCoarse
 	ageDiffers
 )
 
-// ageSlack is by how much the age in a list may be beside the one that is known, for clocks that are set while they run.
+// ageSlack is how much the two ages may differ and still agree, because clocks are adjusted while they run.
 const ageSlack = time.Second
 
-// CompareAge compares the age that a list tells of a member's run, unless lists have told it by another clock.
+// CompareAge compares the age of a member's run in a list with the last description. It returns ageUnknown if lists use another
+// clock than descriptions.
 func (c *Member) CompareAge(l *container.Summary, made Span) Age {
-	if c.ages.lie {
-		return ageUntold
+	if c.listAges.unreliable {
+		return ageUnknown
 	}
-	return c.Status.compareAge(l, made, c.ages.described)
+	return c.Status.compareAge(l, made, c.listAges.describedAt)
 }
 
-// compareAge compares the age that a list tells of a container's run with the one that is known from a description that was
-// made then, at the earliest. A list tells it in words, "About an hour", which get coarser as a run gets older: two runs may
-// be of the same age in them if the second one began before the first one was as old as the words are coarse. A run that
-// the description does not tell of began after it. So an age which agrees proves that there was no other run, if the known
-// one was older than that when it was described. All of these are times by the engine's clock.
+// compareAge compares the age of a run in a list with a description that was made at described or later. All times are by the
+// engine's clock.
+//
+// A list has the age in words, such as "About an hour", which get less precise as a run gets older. Two runs have the same age in
+// words only if they began within that precision of each other. A run that the description does not show began after it. So if
+// the ages agree, and the described run was already older than the precision, there was no other run.
 func (s *Status) compareAge(l *container.Summary, made Span, described time.Time) Age {
-	words, exit, told := ageOf(l)
+	words, exit, ok := parseAge(l)
 	begun := s.Started
 	if l.State == container.StateExited {
 		begun = s.Ended
 	}
-	coarse := coarseness(words)
-	if !told || coarse == 0 || begun.IsZero() || made.From.IsZero() || described.IsZero() {
-		return ageUntold
+	precision := precisionOf(words)
+	if !ok || precision == 0 || begun.IsZero() || made.From.IsZero() || described.IsZero() {
+		return ageUnknown
 	}
 	if l.State == container.StateExited && s.Stopped && exit != s.ExitCode {
 		return ageDiffers
@@ -67,17 +70,17 @@ func (s *Status) compareAge(l *container.Summary, made Span, described time.Time
 	least, most := made.From.Sub(begun)-ageSlack, made.To.Sub(begun)+ageSlack
 	switch {
 	case most < 0:
-		return ageUntold // the engine's clock was set back, and counts such an age as none
-	case !hasWords(words, least, most):
+		return ageUnknown // the engine's clock was set back
+	case !rendersAs(words, least, most):
 		return ageDiffers
-	case described.Sub(begun) < coarse+most-least:
+	case described.Sub(begun) < precision+most-least:
 		return AgeTooCoarse
 	}
 	return AgeAgrees
 }
 
-// hasWords reports whether the engine puts a time between the two into these words.
-func hasWords(words string, least, most time.Duration) bool {
+// rendersAs reports whether the engine describes any duration between least and most in these words.
+func rendersAs(words string, least, most time.Duration) bool {
 	for d := least; d < most; d += time.Second {
 		if units.HumanDuration(d) == words {
 			return true
@@ -86,25 +89,25 @@ func hasWords(words string, least, most time.Duration) bool {
 	return units.HumanDuration(most) == words
 }
 
-// ageOf are the words in which a list tells how long ago a container's run began, or ended with that exit code.
-func ageOf(l *container.Summary) (words string, exit int, told bool) {
+// parseAge returns the words in which a list says how long ago a container's run began, or ended with that exit code.
+func parseAge(l *container.Summary) (words string, exit int, ok bool) {
 	switch l.State {
 	case container.StateRunning, container.StatePaused:
-		words, told = strings.CutPrefix(l.Status, "Up ")
-		words, _, _ = strings.Cut(words, " (") // what follows is the health, or that it is paused
-		return words, unknownExitCode, told
+		words, ok = strings.CutPrefix(l.Status, "Up ")
+		words, _, _ = strings.Cut(words, " (") // followed by the health, or by "Paused"
+		return words, unknownExitCode, ok
 	case container.StateExited:
-		rest, found := strings.CutPrefix(l.Status, "Exited (")
-		code, rest, closed := strings.Cut(rest, ") ")
-		words, told = strings.CutSuffix(rest, " ago")
+		code, opened := strings.CutPrefix(l.Status, "Exited (")
+		code, words, closed := strings.Cut(code, ") ")
+		words, ok = strings.CutSuffix(words, " ago")
 		exit, err := strconv.Atoi(code)
-		return words, exit, found && closed && told && err == nil
+		return words, exit, opened && closed && ok && err == nil
 	}
 	return "", unknownExitCode, false
 }
 
-// coarseness is how much two times may differ that have the same words; 0 for what is no time in words.
-func coarseness(words string) time.Duration {
+// precisionOf returns how much two durations with the same words may differ; 0 if the words are not a duration.
+func precisionOf(words string) time.Duration {
 	const day = 24 * time.Hour
 	unit := strings.TrimSuffix(words[strings.LastIndexByte(words, ' ')+1:], "s")
 	switch unit {
@@ -126,13 +129,13 @@ func coarseness(words string) time.Duration {
 	return 0
 }
 
-// StatusOfSummary reads what a list says of a container. It does not know when the container was started; and of a container in
-// any state but running, the list says no health.
+// StatusOfSummary converts a container in a list. The status has no start time, and a health state only if the container is
+// running.
 func StatusOfSummary(l *container.Summary, r *Rules) Status {
 	state := &container.State{Status: l.State, Running: l.State == container.StateRunning, Paused: l.State == container.StatePaused}
 	if found := summaryHealth.FindStringSubmatch(l.Status); found != nil {
 		status := strings.TrimPrefix(found[1], "health: ")
-		// The list has no failing streak. It says unhealthy only of a container that was found so.
+		// A list has no failing streak. It shows unhealthy only after a failed check.
 		state.Health = &container.Health{Status: status, FailingStreak: 1}
 	}
 	c := &container.InspectResponse{
@@ -152,8 +155,8 @@ func StatusOfSummary(l *container.Summary, r *Rules) Status {
 	return statusOf(c, r)
 }
 
-// summaryHealth is how a list tells the health of a container: in words for people, such as "Up 2 hours (unhealthy)".
+// summaryHealth matches the health of a container in a list, such as "Up 2 hours (unhealthy)".
 var summaryHealth = regexp.MustCompile(`\((healthy|unhealthy|health: starting)\)`)
 
-// summaryExit is how a list tells the exit code, such as "Exited (137) 2 hours ago".
+// summaryExit matches the exit code of a container in a list, such as "Exited (137) 2 hours ago".
 var summaryExit = regexp.MustCompile(`^Exited \((\d+)\)`)

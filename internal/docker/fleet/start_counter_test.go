@@ -11,16 +11,16 @@ import (
 	"time"
 )
 
-// lifeOf is one start of a container as the engine knows it.
-type lifeOf struct {
+// engineStart is one start of a container as the engine records it.
+type engineStart struct {
 	started, stamped time.Time
 	policy           int
 }
 
-// life makes n starts at random: by policy, or by hand, which zeroes the engine's count.
-func life(r *rand.Rand, n int) []lifeOf {
+// randomStarts returns n random starts, by policy or by hand. A start by hand resets the engine's count.
+func randomStarts(r *rand.Rand, n int) []engineStart {
 	at := time.Unix(1_700_000_000, 0)
-	starts := make([]lifeOf, n)
+	starts := make([]engineStart, n)
 	policy := 0
 	for i := range starts {
 		at = at.Add(time.Duration(1+r.IntN(1000)) * time.Millisecond)
@@ -29,18 +29,18 @@ func life(r *rand.Rand, n int) []lifeOf {
 		} else {
 			policy = 0
 		}
-		starts[i] = lifeOf{at, at.Add(time.Duration(1+r.IntN(900)) * time.Microsecond), policy}
+		starts[i] = engineStart{at, at.Add(time.Duration(1+r.IntN(900)) * time.Microsecond), policy}
 	}
 	return starts
 }
 
-// TestEveryStartIsCountedOnceWhileEventsFlow delivers all events in their order, some of them late, among descriptions
-// of whatever moment.
+// TestEveryStartIsCountedOnceWhileEventsFlow delivers all events in order, some late, between descriptions
+// at random times.
 func TestEveryStartIsCountedOnceWhileEventsFlow(t *testing.T) {
 	for seed := range uint64(5000) {
 		r := rand.New(rand.NewPCG(seed, 1))
-		starts := life(r, 1+r.IntN(8))
-		l := startLedger{}
+		starts := randomStarts(r, 1+r.IntN(8))
+		l := startCounter{}
 		trace := ""
 		delivered, now, want := 0, 0, uint64(len(starts))
 		if r.IntN(2) == 0 { // it was running before anybody looked; the event of its start may come or not
@@ -48,8 +48,8 @@ func TestEveryStartIsCountedOnceWhileEventsFlow(t *testing.T) {
 			if delivered == 1 { // it will not, since the start was long before
 				starts[0].started = starts[0].started.Add(-time.Hour)
 			}
-			l = sightedLedger(starts[0].started, starts[0].policy)
-			trace = fmt.Sprint(" sighted", delivered)
+			l = startCounterFrom(starts[0].started, starts[0].policy)
+			trace = fmt.Sprint(" running", delivered)
 		}
 		for now < len(starts) || delivered < len(starts) {
 			switch {
@@ -58,34 +58,34 @@ func TestEveryStartIsCountedOnceWhileEventsFlow(t *testing.T) {
 			case now > 0 && r.IntN(2) == 0:
 				// A description that was fetched while an event came in is thrown away, so it is never older than those.
 				if delivered <= now {
-					l.described(starts[now-1].started, starts[now-1].policy)
+					l.describe(starts[now-1].started, starts[now-1].policy)
 					trace += fmt.Sprintf(" d%d", now)
 				}
 			case delivered < now:
-				l.event(starts[delivered].stamped)
+				l.countEvent(starts[delivered].stamped)
 				delivered++
 				trace += fmt.Sprintf(" e%d", delivered)
 			}
 		}
 		// After the last event, the container is described once more.
-		l.described(starts[len(starts)-1].started, starts[len(starts)-1].policy)
-		if l.Starts != want {
-			t.Fatalf("seed %d: %d starts, want %d: %s %+v", seed, l.Starts, want, trace, starts)
+		l.describe(starts[len(starts)-1].started, starts[len(starts)-1].policy)
+		if l.Total != want {
+			t.Fatalf("seed %d: %d starts, want %d: %s %+v", seed, l.Total, want, trace, starts)
 		}
 	}
 }
 
-// TestGapIsMadeUpFor loses a run of events and describes the container after it.
-func TestGapIsMadeUpFor(t *testing.T) {
+// TestDescriptionMakesUpForLostEvents loses several events and describes the container afterwards.
+func TestDescriptionMakesUpForLostEvents(t *testing.T) {
 	for seed := range uint64(5000) {
 		r := rand.New(rand.NewPCG(seed, 2))
-		starts := life(r, 2+r.IntN(8))
+		starts := randomStarts(r, 2+r.IntN(8))
 		from := r.IntN(len(starts))
 		to := from + 1 + r.IntN(len(starts)-from) // starts[from:to] are lost
-		l := startLedger{}
+		l := startCounter{}
 		for _, s := range starts[:from] {
-			l.event(s.stamped)
-			l.described(s.started, s.policy)
+			l.countEvent(s.stamped)
+			l.describe(s.started, s.policy)
 		}
 		last := starts[to-1]
 		base := 0
@@ -97,23 +97,23 @@ func TestGapIsMadeUpFor(t *testing.T) {
 			least = uint64(last.policy + 1) //nolint:gosec // not negative
 		}
 		want := uint64(from) + least //nolint:gosec // not negative
-		l.described(last.started, last.policy)
-		if l.Starts != want {
-			t.Fatalf("seed %d: %d starts after a gap, want %d", seed, l.Starts, want)
+		l.describe(last.started, last.policy)
+		if l.Total != want {
+			t.Fatalf("seed %d: %d starts after a gap, want %d", seed, l.Total, want)
 		}
 		for _, s := range starts[to:] {
-			l.event(s.stamped)
-			l.described(s.started, s.policy)
+			l.countEvent(s.stamped)
+			l.describe(s.started, s.policy)
 		}
 		want += uint64(len(starts) - to) //nolint:gosec // not negative
-		if l.Starts != want {
-			t.Fatalf("seed %d: %d starts after events flow again, want %d", seed, l.Starts, want)
+		if l.Total != want {
+			t.Fatalf("seed %d: %d starts after events flow again, want %d", seed, l.Total, want)
 		}
 	}
 }
 
-// TestLateEventIsOneOfItsTime has the event of a start come, and one that is too late to be of that start.
-func TestLateEventIsOneOfItsTime(t *testing.T) {
+// TestTooLateEventIsAnotherStart sends an event in time for a start, and one too late to belong to it.
+func TestTooLateEventIsAnotherStart(t *testing.T) {
 	started := time.Unix(1_700_000_000, 0)
 	for _, tt := range []struct {
 		after time.Duration
@@ -123,42 +123,42 @@ func TestLateEventIsOneOfItsTime(t *testing.T) {
 		{3 * time.Second, 0},
 		{3*time.Second + 1, 1},
 	} {
-		l := sightedLedger(started, 0)
-		l.event(started.Add(tt.after))
-		if l.Starts != tt.want {
-			t.Errorf("an event %s after the start: %d more starts, want %d", tt.after, l.Starts, tt.want)
+		l := startCounterFrom(started, 0)
+		l.countEvent(started.Add(tt.after))
+		if l.Total != tt.want {
+			t.Errorf("an event %s after the start: %d more starts, want %d", tt.after, l.Total, tt.want)
 		}
-		var oom oomLedger
-		oom.described(started.Add(-time.Hour), started)
-		oom.event(started.Add(tt.after))
+		var oom oomCounter
+		oom.describeKill(started.Add(-time.Hour), started)
+		oom.countEvent(started.Add(tt.after))
 		if want := 1 + tt.want; oom.Count != want {
 			t.Errorf("an event %s after the end: %d times out of memory, want %d", tt.after, oom.Count, want)
 		}
 	}
 }
 
-// TestStartsThatNoEventTellsOfTakeBoundedMemory describes start after start, while no event comes.
-func TestStartsThatNoEventTellsOfTakeBoundedMemory(t *testing.T) {
+// TestStartsWithoutEventsTakeBoundedMemory describes start after start, without an event.
+func TestStartsWithoutEventsTakeBoundedMemory(t *testing.T) {
 	started := time.Unix(1_700_000_000, 0)
-	l := sightedLedger(started, 0)
-	const starts = 2 * maxOwedStarts
+	l := startCounterFrom(started, 0)
+	const starts = 2 * maxAwaitedEvents
 	for i := range starts {
-		l.described(started.Add(time.Duration(i+1)*time.Minute), 0)
+		l.describe(started.Add(time.Duration(i+1)*time.Minute), 0)
 	}
-	if l.Starts != starts {
-		t.Errorf("%d starts, want %d", l.Starts, starts)
+	if l.Total != starts {
+		t.Errorf("%d starts, want %d", l.Total, starts)
 	}
-	if got := len(l.owed); got != maxOwedStarts {
-		t.Errorf("waits for %d events, want %d", got, maxOwedStarts)
+	if got := len(l.awaitedEvents); got != maxAwaitedEvents {
+		t.Errorf("waits for %d events, want %d", got, maxAwaitedEvents)
 	}
-	l.event(started.Add(starts * time.Minute)) // the last of them is among these
-	if l.Starts != starts {
-		t.Errorf("%d starts after the event of the last one, want %d", l.Starts, starts)
+	l.countEvent(started.Add(starts * time.Minute)) // the last of them is among these
+	if l.Total != starts {
+		t.Errorf("%d starts after the event of the last one, want %d", l.Total, starts)
 	}
 }
 
-// ledgerMoment is the time after the first start that a script means: a duration, or the number of a restart half a second apart.
-func ledgerMoment(t *testing.T, text string) time.Duration {
+// scriptTime parses a time after the first start: a duration, or the number of a restart, half a second apart.
+func scriptTime(t *testing.T, text string) time.Duration {
 	t.Helper()
 	if n, err := strconv.Atoi(text); err == nil {
 		return time.Hour + time.Duration(n)*500*time.Millisecond
@@ -170,7 +170,7 @@ func ledgerMoment(t *testing.T, text string) time.Duration {
 	return d
 }
 
-// TestStartsAreCountedOnce plays scripts that begin when a container is sighted, whose policy has restarted it so often: an event
+// TestStartsAreCountedOnce plays scripts that begin with a running container, restarted by policy this often: an event
 // (e) or a description (d, perhaps with the policy's count) of a start, the end of the process (kill), and the count (=).
 func TestStartsAreCountedOnce(t *testing.T) {
 	begun := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -179,8 +179,8 @@ func TestStartsAreCountedOnce(t *testing.T) {
 		policy int
 		script string
 	}{
-		{"what was before the first sight does not count", 7, "e-1m e0s d0s:7 =0 d1m:9 =2 d1h:9 =3"},
-		{"restarts at once after the first sight", 0, "e1h e2h d2h =2"},
+		{"starts before the first list do not count", 7, "e-1m e0s d0s:7 =0 d1m:9 =2 d1h:9 =3"},
+		{"restarts right after the first list", 0, "e1h e2h d2h =2"},
 		{"restarts at once after a restart of the process", 0, "kill e1h e2h d2h =2"},
 		{"restarts at once after a gap", 0, "d1h =1 e2h e3h d3h =3"},
 		{"the engine plans a restart, and waits", 0, "d0s:1 =0 d1s:1 =1"},
@@ -188,31 +188,31 @@ func TestStartsAreCountedOnce(t *testing.T) {
 		{"the event before comes alone", 0, "e1 d1 e2 kill e1 d2 e2 =2"},
 		{"two events, no description", 0, "e1 e2 kill e1 d2 e2 =2"},
 		{"two more before the description", 0, "e1 kill e2 e3 d3 =3"},
-		{"two more, and all is told again", 0, "e1 kill e1 e2 e3 d3 =3"},
+		{"two more, and the engine repeats all events", 0, "e1 kill e1 e2 e3 d3 =3"},
 		{"two more soon after the description", 0, "e1 d1 kill e2 e3 d3 =3"},
 		{"after the description", 0, "e1 d1 kill e1 e2 d2 =2"},
 	} {
-		l := sightedLedger(begun, tt.policy)
+		l := startCounterFrom(begun, tt.policy)
 		for word := range strings.FieldsSeq(tt.script) {
 			moment, count, _ := strings.Cut(word[1:], ":")
 			switch word[0] {
 			case 'e':
-				l.event(begun.Add(ledgerMoment(t, moment) + time.Millisecond))
+				l.countEvent(begun.Add(scriptTime(t, moment) + time.Millisecond))
 			case 'd':
 				policy, err := strconv.Atoi("0" + count)
 				if err != nil {
 					t.Fatal(err)
 				}
-				l.described(begun.Add(ledgerMoment(t, moment)), policy)
+				l.describe(begun.Add(scriptTime(t, moment)), policy)
 			case 'k':
 				content, err := json.Marshal(l)
-				l = startLedger{}
+				l = startCounter{}
 				if err := errors.Join(err, json.Unmarshal(content, &l)); err != nil {
 					t.Fatal(err)
 				}
-				l = l.resumed()
+				l = l.restored()
 			case '=':
-				if got := strconv.FormatUint(l.Starts, 10); got != moment {
+				if got := strconv.FormatUint(l.Total, 10); got != moment {
 					t.Errorf("%s: %s starts at %s of %q", tt.name, got, word, tt.script)
 				}
 			}
@@ -237,17 +237,17 @@ func TestOutOfMemoryIsCountedOnce(t *testing.T) {
 		{"second run without event", "e9s d0s-10s d11s-20s", 2},
 		{"second run without event, running again", "e9s d0s-10s d-20s", 2},
 	} {
-		var l oomLedger
+		var l oomCounter
 		for word := range strings.FieldsSeq(tt.script) {
 			from, to, ended := strings.Cut(word[1:], "-")
 			var at time.Time
 			if from != "" {
-				at = portOpened.Add(ledgerMoment(t, from))
+				at = portOpened.Add(scriptTime(t, from))
 			}
 			if ended {
-				l.described(at, portOpened.Add(ledgerMoment(t, to)))
+				l.describeKill(at, portOpened.Add(scriptTime(t, to)))
 			} else {
-				l.event(at)
+				l.countEvent(at)
 			}
 		}
 		if l.Count != tt.want {

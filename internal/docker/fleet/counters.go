@@ -1,0 +1,54 @@
+package fleet
+
+// counters count what happens to the containers of one name. No count ever goes down.
+type counters struct {
+	Starts startCounter `json:"starts"`
+	OOMs   oomCounter   `json:"ooms"`
+	// CountsFirstStart is true if Starts includes the container's first start, which is not a restart.
+	CountsFirstStart bool `json:"born,omitempty"`
+	// RestartsBefore and OOMsBefore are the counts of earlier containers with the same name.
+	RestartsBefore uint64 `json:"restarts_before,omitempty"`
+	OOMsBefore     uint64 `json:"ooms_before,omitempty"`
+	Recreations    uint64 `json:"recreations,omitempty"`
+}
+
+// Counts are the counters of a member.
+type Counts struct{ Restarts, Recreations, OOMs uint64 }
+
+// Restarts returns how often the containers of this name were restarted.
+func (t *counters) Restarts() uint64 {
+	n := t.Starts.Total
+	if t.CountsFirstStart && n > 0 {
+		n--
+	}
+	return t.RestartsBefore + n
+}
+
+func (t *counters) ooms() uint64 { return t.OOMsBefore + t.OOMs.Count }
+
+func (t *counters) counts() Counts { return Counts{t.Restarts(), t.Recreations, t.ooms()} }
+
+// replaceContainer starts counting for a new container and adds up the old one's counts.
+func (t *counters) replaceContainer() {
+	*t = counters{RestartsBefore: t.Restarts(), OOMsBefore: t.ooms(), Recreations: t.Recreations + 1, CountsFirstStart: true}
+}
+
+// addEvents takes over the events that arrived before the container's first description.
+func (t *counters) addEvents(n *pendingContainer) {
+	t.Starts, t.OOMs, t.CountsFirstStart = n.starts, n.ooms, true
+}
+
+// startFrom starts counting for a container whose earlier starts are unknown.
+func (t *counters) startFrom(s *Status) {
+	t.Starts, t.CountsFirstStart = startCounterFrom(s.Started, s.policyRestarts), s.Started.IsZero()
+}
+
+// resume continues counting for a container that had another name for a while. former are the counters of that name.
+func (t *counters) resume(former *counters) {
+	starts, ooms := t.Starts.Total, t.OOMs.Count
+	t.Starts, t.OOMs = former.Starts, former.OOMs
+	t.Starts.Total, t.OOMs.Count = starts, ooms
+	if starts == 0 { // it may have been started for the first time under the other name
+		t.CountsFirstStart = former.CountsFirstStart && former.Starts.Total == 0
+	}
+}
