@@ -194,8 +194,8 @@ var statsFailures = []struct {
 	{"a proxy knows no such path", func(w http.ResponseWriter, _ *http.Request) { http.NotFound(w, nil) }, failure.NotFound, "404"},
 	{"the connection is closed", rawEngine(""), failure.Closed, "crashed"},
 	{"the answer is cut", rawEngine("HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n{\"read\":"), failure.Closed, "crashed"},
-	{"the answer is not JSON", engineSends("200 OK", "It works!"), failure.Malformed, "something else"},
-	{"the answer has another shape", engineSends("200 OK", `{"read":"2026-03-01T10:00:01Z","memory_stats":[]}`), failure.Malformed, "something else"},
+	{"the answer is not JSON", engineSends("200 OK", "It works!"), failure.Malformed, "another service"},
+	{"the answer has another shape", engineSends("200 OK", `{"read":"2026-03-01T10:00:01Z","memory_stats":[]}`), failure.Malformed, "another service"},
 	{"the answer never ends", func(w http.ResponseWriter, _ *http.Request) {
 		chunk := bytes.Repeat([]byte(" "), 64<<10)
 		for _, err := w.Write(chunk); err == nil; {

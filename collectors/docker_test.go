@@ -188,18 +188,18 @@ var dockerFailures = []struct {
 	{"version that is none", "", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Api-Version", "1.41/../../images")
 	}, failure.Malformed, "something else than a Docker Engine", 200},
-	{"no HTTP at all", "", rawEngine("SSH-2.0-OpenSSH_9.2\r\n"), failure.Malformed, "something else may listen", 0},
-	{"list is no JSON", listPath, engineSends("200 OK", `[{"Id": 7}]`), failure.Malformed, "something else may listen", 200},
-	{"list has an id that is none", listPath, engineSends("200 OK", `[{"Id": "../images", "Names": ["/a"]}]`), failure.Malformed, "something else may listen", 200},
-	{"list is empty text", listPath, engineSends("200 OK", ""), failure.Malformed, "something else may listen", 200},
-	{"description of nothing", inspectPath, engineSends("200 OK", "{}"), failure.Malformed, "something else may listen", 200},
-	{"connection is closed instead of an answer", "", rawEngine(""), failure.Closed, "closed or reset", 0},
+	{"no HTTP at all", "", rawEngine("SSH-2.0-OpenSSH_9.2\r\n"), failure.Malformed, "another service may listen", 0},
+	{"list is no JSON", listPath, engineSends("200 OK", `[{"Id": 7}]`), failure.Malformed, "another service may listen", 200},
+	{"list has an id that is none", listPath, engineSends("200 OK", `[{"Id": "../images", "Names": ["/a"]}]`), failure.Malformed, "another service may listen", 200},
+	{"list is empty text", listPath, engineSends("200 OK", ""), failure.Malformed, "another service may listen", 200},
+	{"description of nothing", inspectPath, engineSends("200 OK", "{}"), failure.Malformed, "another service may listen", 200},
+	{"connection is closed instead of an answer", "", rawEngine(""), failure.Closed, "the connection broke", 0},
 	{"connection ends at an inspection", inspectPath, rawEngine(""), failure.Closed, "", 200},
-	{"list is cut in the middle", listPath, rawEngine("HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n[{\"Id\":\"id-a\","), failure.Closed, "closed or reset", 200},
-	{"list without a length is cut in the middle", listPath, rawEngine("HTTP/1.0 200 OK\r\n\r\n[{\"Id\":\"id-a\","), failure.Closed, "closed or reset", 200},
+	{"list is cut in the middle", listPath, rawEngine("HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n[{\"Id\":\"id-a\","), failure.Closed, "the connection broke", 200},
+	{"list without a length is cut in the middle", listPath, rawEngine("HTTP/1.0 200 OK\r\n\r\n[{\"Id\":\"id-a\","), failure.Closed, "the connection broke", 200},
 	{
 		"description is cut in the middle", inspectPath, rawEngine("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{\"Id\"\r\n"),
-		failure.Closed, "closed or reset", 200,
+		failure.Closed, "the connection broke", 200,
 	},
 	{"endless list", listPath, func(w http.ResponseWriter, _ *http.Request) {
 		chunk := bytes.Repeat([]byte("{},"), 10_000)

@@ -37,21 +37,21 @@ var (
 
 // Modes of the plant store's probe.
 const (
-	// ModeReject sends a plant without a name and wants the documented refusal: nothing is written.
+	// ModeReject sends a plant without a name and expects the documented refusal: nothing is written.
 	ModeReject = "reject"
 	// ModeCanary creates a plant and deletes it again.
 	ModeCanary = "canary"
 )
 
 const (
-	// maxPlantID is the largest id that every JSON reader keeps exactly.
+	// maxPlantID is the largest id that every JSON parser keeps exactly.
 	maxPlantID = 1<<53 - 1
-	// minPlantRange is the least number of ids that lets two exporters choose at random without meeting.
+	// minPlantRange is so large that two exporters hardly ever choose the same random id.
 	minPlantRange = 1 << 20
-	// maxOwed is how many deletions may be owed before no more canaries are created: a store that refuses deletions
-	// must not be filled by its own watchdog.
+	// maxOwed is the number of pending deletions that stops the creation of canaries: the exporter must not fill a store that
+	// refuses deletions.
 	maxOwed = 5
-	// finishGrace is the default of plantStore.grace.
+	// finishGrace is the default for plantStore.grace.
 	finishGrace = 3 * time.Second
 )
 
@@ -62,7 +62,7 @@ type PlantStore struct {
 	Token         config.Secret    `yaml:"token"`
 	// Mode is ModeReject or ModeCanary.
 	Mode string `yaml:"mode"`
-	// IDMin and IDMax are the range of ids that canaries are taken from; nobody else may use it.
+	// IDMin and IDMax are the range of ids for canaries; nobody else may use it.
 	IDMin int64 `yaml:"id_min"`
 	IDMax int64 `yaml:"id_max"`
 }
@@ -81,15 +81,15 @@ func (s *PlantStore) Environ(e *config.Env) {
 // Distinction implements config.Distinct.
 func (s *PlantStore) Distinction() (key, value string) { return "", "" }
 
-// Harmless makes a probe of it that writes nothing to a store that does what it promises, for one reading outside of the
-// exporter's own state. It reports whether it was another.
+// Harmless switches to ModeReject, for a probe without the exporter's state file, and reports whether the mode was another.
+// A store that works as documented then stores nothing.
 func (s *PlantStore) Harmless() bool {
 	was := s.Mode
 	s.Mode = ModeReject
 	return was != ModeReject
 }
 
-// NeedsState reports whether something may be left behind if the process ends without a state file.
+// NeedsState reports whether a probe may leave a canary behind without a state file.
 func (s *PlantStore) NeedsState() bool { return s.Mode == ModeCanary }
 
 // Check implements config.Settings.
@@ -105,24 +105,23 @@ func (s *PlantStore) Check(r *config.Report) {
 	}
 }
 
-// plantStore creates a plant and deletes it, or has one refused. A plant is kept as owed from before it is sent until
-// the store has said that it is not there, so that none is forgotten, whenever the process ends; also one that should
-// be refused, since a broken store may accept it.
+// plantStore creates a plant and deletes it, or sends one that the store must refuse. It records each plant as owed before
+// sending it and until the store confirms that it is gone, so that none is forgotten even if the process dies. That includes
+// plants to be refused, because a broken store may accept them.
 type plantStore struct {
 	http        exchange.HTTP
 	base        *url.URL
 	credentials exchange.Credentials
 	mode        string
 	min, max    int64
-	// late is how long after it was sent a creation without an answer may still be carried out by a store that was
-	// slow: until then, that there is no such plant proves nothing.
+	// late is how long a slow store may still carry out an unanswered creation: until then, a 404 proves nothing.
 	late time.Duration
-	// grace is how long a transaction that was begun may go on after the exporter was told to stop.
+	// grace is how long a running transaction may continue after the exporter begins to stop.
 	grace time.Duration
 	state State
 	log   *slog.Logger
 	owed  []owedPlant
-	// absent are those of which the store has said in this reading that they are not there.
+	// absent are the owed plants that the store did not find during this probe.
 	absent []owedPlant
 }
 
@@ -130,9 +129,9 @@ type plantStore struct {
 type owedPlant struct {
 	ID    int64     `json:"id"`
 	Since time.Time `json:"since"`
-	// URL is the store's base address: another store must not be asked to delete it.
+	// URL is the store's base address. The exporter must not delete the id from another store.
 	URL string `json:"url"`
-	// Created is set when the store has said that the plant is there.
+	// Created is set when the store has confirmed the creation.
 	Created bool `json:"created,omitempty"`
 }
 
@@ -165,17 +164,16 @@ func newPlantStore(s *PlantStore, d Deps) (Collector, error) {
 	return c, nil
 }
 
-// Collect implements Collector. Once a plant is on its way, the end of ctx by anything but its deadline no longer ends
-// the transaction, for up to c.grace.
+// Collect implements Collector. If ctx is cancelled after a plant was sent, the transaction continues for up to c.grace.
 func (c *plantStore) Collect(ctx context.Context, b *Batch) error {
 	defer func() {
 		b.KeepGauge(plantOrphansDesc, float64(len(c.owed)))
 		b.KeepCondition(health.AlertOrphans, "", len(c.owed) > 0)
-		c.tell(ctx, b)
+		c.reportOwed(ctx, b)
 	}()
 	full := len(c.owed) >= maxOwed
 	if answered, owedErr := c.deleteOwed(ctx, b); owedErr != nil && (!answered || full && len(c.absent) == 0) {
-		// The store cannot even be reached, or it must not be filled any further.
+		// The store is unreachable, or must not be filled further.
 		return fmt.Errorf("%s of canaries pending: %w", failure.Count(len(c.owed), "deletion"), owedErr)
 	}
 	if ctx.Err() != nil {
@@ -183,7 +181,7 @@ func (c *plantStore) Collect(ctx context.Context, b *Batch) error {
 	}
 	p := plant{ID: c.min + rand.Int64N(c.max-c.min+1)}
 	if full && len(c.absent) > 0 {
-		p.ID = c.absent[0].ID // the store shows whether it deletes, and is not filled any further
+		p.ID = c.absent[0].ID // tests deletion without filling the store further
 	}
 	if c.mode == ModeCanary {
 		p.Name, p.Tag = "chatstack_exporter canary", "canary"
@@ -191,8 +189,8 @@ func (c *plantStore) Collect(ctx context.Context, b *Batch) error {
 	return c.transaction(ctx, b, p)
 }
 
-// tell says which plants are owed: on the debug page always, in the log when the exporter ends with them.
-func (c *plantStore) tell(ctx context.Context, b *Batch) {
+// reportOwed notes which plants are owed, and logs them if the exporter stops.
+func (c *plantStore) reportOwed(ctx context.Context, b *Batch) {
 	if len(c.owed) == 0 {
 		return
 	}
@@ -228,7 +226,7 @@ func withDeadline(ctx context.Context, outer context.CancelFunc, deadline time.T
 	return out, func() { cancel(); outer() }
 }
 
-// share returns a context with a part of the time that ctx has left, so that one slow step leaves time for the next.
+// share returns a context with a part of ctx's remaining time, so that a slow step leaves time for the next.
 func share(ctx context.Context, part float64) (context.Context, context.CancelFunc) {
 	deadline, ok := ctx.Deadline()
 	if !ok {
@@ -237,10 +235,9 @@ func share(ctx context.Context, part float64) (context.Context, context.CancelFu
 	return context.WithTimeout(ctx, time.Duration(part*float64(time.Until(deadline))))
 }
 
-// deleteOwed tries owed deletions of this store again, for a third of the time, those first that have waited longest. It
-// reports whether the store answered any, and the last error of one that it answered. Without an answer to the first it
-// stops, since the others would get none either. Plants that are not there are noted in
-// c.absent only: so answers a server too that has lost the whole path.
+// deleteOwed retries the owed deletions of this store for a third of the time, the oldest first. It reports whether the
+// store answered, and the last error in an answer. It stops if the first gets no answer. Plants that the store does not
+// find only go to c.absent, because a server that lost the whole path answers 404, too.
 func (c *plantStore) deleteOwed(ctx context.Context, b *Batch) (answered bool, last error) {
 	c.absent = nil
 	if len(c.owed) == 0 {
@@ -248,7 +245,7 @@ func (c *plantStore) deleteOwed(ctx context.Context, b *Batch) (answered bool, l
 	}
 	beginning, cancelBeginning := share(ctx, 1.0/3)
 	defer cancelBeginning()
-	// A deletion that has begun gets a little longer, so that a slow store answers one at least.
+	// A running deletion gets a little longer, so that a slow store can answer at least one.
 	ctx, cancel := share(ctx, 1.0/2)
 	defer cancel()
 	for _, p := range slices.Clone(c.owed) {
@@ -283,13 +280,13 @@ func (c *plantStore) deleteOwed(ctx context.Context, b *Batch) (answered bool, l
 	return answered, last
 }
 
-// moveBack has the next reading ask for others before p.
+// moveBack moves p to the end, so that the next probe deletes others first.
 func (c *plantStore) moveBack(p owedPlant) {
 	i := slices.Index(c.owed, p)
 	c.owed = append(slices.Delete(slices.Clone(c.owed), i, i+1), p)
 }
 
-// transaction sends a plant, judges the answer by the mode, and deletes the plant unless it is certainly not there.
+// transaction sends a plant, judges the answer by the mode, and deletes the plant unless it certainly was not stored.
 func (c *plantStore) transaction(ctx context.Context, b *Batch, p plant) error {
 	again := slices.ContainsFunc(c.absent, func(q owedPlant) bool { return q.ID == p.ID })
 	owed, err := c.owe(p.ID)
@@ -297,7 +294,7 @@ func (c *plantStore) transaction(ctx context.Context, b *Batch, p plant) error {
 		return failure.Errorf(failure.Internal, "no plant is sent, because it could not be recorded: %w", err).
 			WithHint("without a record on disk, a plant could stay in the store forever; probes continue once the state file can be written")
 	}
-	// A stop leaves half of the grace to the creation and the rest to the deletion.
+	// When the exporter stops, the creation gets half of the grace and the deletion the rest.
 	posting, cancelPosting := finishing(ctx, c.grace/2)
 	defer cancelPosting()
 	deleting, cancelDeleting := finishing(ctx, c.grace)
@@ -316,7 +313,7 @@ func (c *plantStore) transaction(ctx context.Context, b *Batch, p plant) error {
 		return errors.Join(createErr, c.settle(append(absent, owed)...))
 	}
 	owed.Created = owed.Created || created == certainly
-	c.note(owed)
+	c.update(owed)
 	status := b.HTTPStatus
 	start = time.Now()
 	gone, deleteErr := c.delete(deleting, b, owed, c.mode == ModeReject)
@@ -328,18 +325,17 @@ func (c *plantStore) transaction(ctx context.Context, b *Batch, p plant) error {
 		deleteErr = c.settle(append(absent, owed)...)
 	}
 	if createErr != nil {
-		b.HTTPStatus = status // of the operation that is to blame
+		b.HTTPStatus = status // of the operation that failed
 		return createErr
 	}
 	return deleteErr
 }
 
-// stillAbsent asks once more for the owed plants that were not there, after the store has shown that it works, and
-// returns those that are certainly gone, but for the one that was just created. If the store works afterwards too, they
-// are settled.
+// stillAbsent deletes the absent plants again after the store has shown that it works, and returns those that are certainly
+// gone, except the one just created. The caller settles them if the store still works afterwards.
 func (c *plantStore) stillAbsent(ctx context.Context, b *Batch, created int64) []owedPlant {
 	status := b.HTTPStatus
-	defer func() { b.HTTPStatus = status }() // of the operation that the reading is about
+	defer func() { b.HTTPStatus = status }() // of the operation that the probe is about
 	ctx, cancel := share(ctx, 0.5)
 	defer cancel()
 	var gone []owedPlant
@@ -354,7 +350,7 @@ func (c *plantStore) stillAbsent(ctx context.Context, b *Batch, created int64) [
 	return gone
 }
 
-// refusal returns nil if a is the documented answer to a plant that is not valid.
+// refusal returns nil if a is the documented answer to an invalid plant.
 func (c *plantStore) refusal(b *Batch, a *exchange.Answer) error {
 	switch {
 	case a.Status/100 == 2:
@@ -370,7 +366,7 @@ func (c *plantStore) refusal(b *Batch, a *exchange.Answer) error {
 	return nil
 }
 
-// existence is what is known of a plant after it was sent.
+// existence says whether a plant is in the store after it was sent.
 type existence int
 
 const (
@@ -379,9 +375,8 @@ const (
 	certainly
 )
 
-// create sends a plant and judges the answer. The plant is certainly not in the store if the request never left, or was
-// refused with a status of the 400s, or sent elsewhere with one of the 300s; everything else that is no success leaves
-// it open.
+// create sends a plant and judges the answer. The plant is certainly not in the store if the request was not sent or the
+// status was 3xx or 4xx. Any other failure leaves it open.
 func (c *plantStore) create(ctx context.Context, b *Batch, p plant) (existence, error) {
 	var sent atomic.Bool
 	b.HTTPStatus = 0
@@ -391,7 +386,7 @@ func (c *plantStore) create(ctx context.Context, b *Batch, p plant) (existence, 
 	case err != nil && !sent.Load():
 		return certainlyNot, err
 	case err != nil && b.HTTPStatus/100 == 2:
-		return certainly, err // the answer's body was lost, not the answer
+		return certainly, err // only the body of the answer was lost
 	case err != nil:
 		return perhaps, err
 	}
@@ -433,9 +428,8 @@ func (c *plantStore) post(ctx context.Context, b *Batch, p plant) (*exchange.Ans
 	return c.http.Do(ctx, &b.Record, http.MethodPost, c.plants(), header, bytes.NewReader(body))
 }
 
-// delete deletes a plant and reports whether it is certainly gone. Any success will do, since the interface does not
-// say which. That there is no such plant is a fault of one that was created a moment ago; an owed one it settles, unless
-// its creation may still be under way.
+// delete deletes a plant and reports whether it is certainly gone. Any 2xx is a success, because the API does not document
+// one. A 404 is an error for a plant that was just created. It settles an owed plant unless the creation may still be running.
 func (c *plantStore) delete(ctx context.Context, b *Batch, p owedPlant, owed bool) (gone bool, err error) {
 	target := c.base.JoinPath("plants", strconv.FormatInt(p.ID, 10)).String()
 	a, err := c.http.Do(ctx, &b.Record, http.MethodDelete, target, c.credentials.AuthHeader(), nil)
@@ -454,7 +448,7 @@ func (c *plantStore) delete(ctx context.Context, b *Batch, p owedPlant, owed boo
 
 func (c *plantStore) plants() string { return c.base.JoinPath("plants").String() }
 
-// unexpected is the failure of a status that was not wanted, with what an error body says about it.
+// unexpected returns the failure of an unexpected status, with the message of the error body.
 func (c *plantStore) unexpected(method, target string, a *exchange.Answer) *failure.Error {
 	if a.Status/100 == 3 {
 		return exchange.StatusError(method, target, a.Status).
@@ -486,13 +480,13 @@ func readPlantError(body []byte) (plantError, bool) {
 	return e, err == nil
 }
 
-// owe records that a plant may be in the store from now on. One that is owed already stays what it was, but for the time:
-// from now on its creation may be under way again.
+// owe records that a plant may be in the store from now on. For a plant that is already owed it updates only the time,
+// because the creation may be running again.
 func (c *plantStore) owe(id int64) (owedPlant, error) {
 	for _, p := range c.owed {
 		if p.ID == id && p.URL == c.base.String() {
 			p.Since = time.Now().UTC()
-			c.note(p)
+			c.update(p)
 			return p, nil
 		}
 	}
@@ -505,8 +499,8 @@ func (c *plantStore) owe(id int64) (owedPlant, error) {
 	return p, nil
 }
 
-// note keeps what has become known of a plant that is owed.
-func (c *plantStore) note(p owedPlant) {
+// update replaces the record of an owed plant.
+func (c *plantStore) update(p owedPlant) {
 	for i, q := range c.owed {
 		if q.ID == p.ID && q.URL == p.URL {
 			c.owed[i] = p
@@ -514,8 +508,8 @@ func (c *plantStore) note(p owedPlant) {
 	}
 }
 
-// settle records that plants are certainly not in the store any more. Where that cannot be written down, they are
-// deleted once more after a restart, which does no harm.
+// settle records that plants are certainly gone. If that cannot be saved, the exporter deletes them again after a restart,
+// which does no harm.
 func (c *plantStore) settle(gone ...owedPlant) error {
 	c.owed = slices.DeleteFunc(slices.Clone(c.owed), func(p owedPlant) bool {
 		return slices.ContainsFunc(gone, func(g owedPlant) bool { return g.ID == p.ID && g.URL == p.URL })

@@ -7,7 +7,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
-// Kinds is the table of kinds, in the order in which people read of them. A new service is one file and one line here.
+// Kinds is the table of kinds, in the order of the documentation. A new service is one file and one line here.
 var Kinds = []Kind{
 	newKind("xmpp_status", newXMPPStatusSettings, newXMPPStatus, ofHTTP, "prosody"),
 	newKind("xmpp_metrics", newXMPPMetricsSettings, newXMPPMetrics, ofHTTP, "prosody"),
@@ -31,13 +31,13 @@ var Kinds = []Kind{
 	newKind("docker", newDockerSettings, newDocker, ofHTTP, "container", "podman"),
 }
 
-// The reasons for which targets fail, by what is asked of them.
+// The reasons why probes can fail, by protocol.
 var (
 	ofConnecting = []failure.Reason{failure.DNS, failure.Refused, failure.Closed, failure.Timeout}
 	ofTCP        = slices.Concat(ofConnecting, []failure.Reason{failure.Mismatch})
 	ofStream     = slices.Concat(ofTCP, []failure.Reason{failure.TLS, failure.NotFound, failure.Malformed, failure.TooLarge})
 	ofIRC        = slices.Concat(ofTCP, []failure.Reason{failure.TLS, failure.Malformed, failure.TooLarge, failure.Throttled})
-	ofTLSPort    = slices.Concat(ofStream, []failure.Reason{failure.Forbidden, failure.Throttled}) // the former of certificate_file
+	ofTLSPort    = slices.Concat(ofStream, []failure.Reason{failure.Forbidden, failure.Throttled}) // Forbidden: of certificate_file
 	ofHTTP       = slices.Concat(ofConnecting, []failure.Reason{
 		failure.TLS, failure.Unauthorized, failure.Forbidden, failure.NotFound, failure.HTTPStatus, failure.Malformed, failure.TooLarge,
 	})
@@ -46,11 +46,11 @@ var (
 	ofVolume  = []failure.Reason{failure.Closed, failure.Timeout, failure.Forbidden, failure.NotFound, failure.Mismatch}
 )
 
-// warnOnly are the kinds of targets that page nobody where page is not set: a chat stack works without them.
+// warnOnly are the kinds whose targets do not page by default: a chat stack works without them.
 var warnOnly = []string{"docs_search", "log_viewer", "web_panel", "plant_store"}
 
-// newKind makes an entry of the table, so that a collector is made of settings of its own type. Watches are the programs that
-// it is made for, as people may call the kind.
+// newKind returns an entry of the table for settings of type S. watches are the programs that the kind is for, which people
+// may write by mistake in place of the kind.
 func newKind[S config.Settings](name string, defaults func() S, build func(S, Deps) (Collector, error), reasons []failure.Reason, watches ...string) Kind {
 	withDefaults := func() config.Settings {
 		s := defaults()
@@ -80,7 +80,7 @@ func KindOf(name string) (Kind, bool) {
 	return Kind{}, false
 }
 
-// ConfigKinds is the table as the configuration's reader wants it.
+// ConfigKinds returns the table for internal/config.
 func ConfigKinds() []config.Kind {
 	kinds := make([]config.Kind, len(Kinds))
 	for i, k := range Kinds {

@@ -20,40 +20,40 @@ var familyAvailableDesc = prometheus.NewDesc("chatstack_xmpp_family_available",
 	"Whether this canonical family is available from the XMPP server: 0 means that its values are unknown, not that they are 0.",
 	[]string{"family"}, nil)
 
-// canonicalFamily is a family that dashboards and alerts count on, whatever the XMPP server calls it.
+// canonicalFamily is a family with a fixed name for dashboards and alerts, whatever the XMPP server calls it.
 type canonicalFamily struct {
 	// name is that of the samples: a counter's ends in _total.
 	name string
 	kind model.MetricType
 	unit string
-	// labels are the only ones that its series have. One that a source does not tell is missing.
+	// labels are the only labels of its series. A label that the source lacks is missing.
 	labels []string
 	help   string
-	// sources are tried in this order; the first with a sample is it.
+	// sources are tried in this order; the first with a sample is used.
 	sources []canonicalSource
-	// remark is what the README says of it beside its sources.
+	// remark is a note for the documentation.
 	remark string
 }
 
-// canonicalSource is where a family can come from. Series of its parts that become equal are added up.
+// canonicalSource is a possible source of a family. Series of its parts that become equal are added up.
 type canonicalSource struct {
-	// enable is what an operator loads for it, as the README says it.
+	// enable is what an operator must load for it, as the documentation says it.
 	enable string
 	parts  []canonicalPart
 }
 
 // canonicalPart is a family of the server's own page.
 type canonicalPart struct {
-	// family is its name in OpenMetrics' spelling. One that ends in * stands for all that begin so.
+	// family is its name in OpenMetrics' spelling. A final * matches all families that begin like this.
 	family string
 	kind   model.MetricType
-	// count takes the number of observations of a histogram.
+	// count uses the number of observations of a histogram.
 	count bool
-	// only is the label, and its value, that a series must have; every one counts where empty.
+	// only are the labels and values that a series must have.
 	only []exposition.Label
-	// begins says that a series which has another value there tells that those with this one are 0 so far.
+	// begins means that a series with another value of that label implies a series with this value, 0 so far.
 	begins bool
-	// set is put to each series.
+	// set is added to each series.
 	set []exposition.Label
 }
 
@@ -66,16 +66,16 @@ const (
 	processModule = "community module `mod_measure_process`"
 	memoryModule  = "community module `mod_measure_memory`"
 	loginModule   = "a module of your own that counts logins by `host` and `result`"
-	// ownFamilies is how the families of our module begin on the server's page.
+	// ownFamilies is the prefix of our module's families on the server's page.
 	ownFamilies = "prosody_mod_measure_chatstack__"
 )
 
-// own is our module as the source of a family, which has the family's labels.
+// own returns our module as the source of a family. Its series have the family's labels.
 func own(family string, kind model.MetricType) canonicalSource {
 	return canonicalSource{enableOwn, []canonicalPart{{family: ownFamilies + family, kind: kind}}}
 }
 
-// stanzas is the community's stanza counter as a source: of client sessions, without their host.
+// stanzas returns the community's stanza counter as a source, for client sessions and without their host.
 func stanzas(direction, stanza string) canonicalSource {
 	return canonicalSource{stanzaModule, []canonicalPart{{
 		family: "prosody_mod_measure_stanza_counts__" + direction, kind: model.MetricTypeCounter,
@@ -83,7 +83,7 @@ func stanzas(direction, stanza string) canonicalSource {
 	}}}
 }
 
-// attempts is a module that counts logins by their result, as a source.
+// attempts returns a module that counts logins by result as a source.
 func attempts(result string) canonicalSource {
 	return canonicalSource{loginModule, []canonicalPart{{
 		family: "prosody_mod_measure_auth__attempts", kind: model.MetricTypeCounter, only: []exposition.Label{{Name: "result", Value: result}}, begins: true,
@@ -91,13 +91,13 @@ func attempts(result string) canonicalSource {
 }
 
 const (
-	// authFailures is the family that an alert threshold rests on.
+	// authFailures is the family that XMPPAuthFailureRate uses.
 	authFailures = "xmpp_c2s_auth_failure_total"
-	// clientSessions tells which virtual hosts there are.
+	// clientSessions shows which virtual hosts exist.
 	clientSessions = "xmpp_c2s_sessions"
 )
 
-// canonicalFamilies is the table of them. Nothing is invented in it: no source, no series.
+// canonicalFamilies is the table of them. A family without a source has no series.
 var canonicalFamilies = []canonicalFamily{
 	{
 		name: "xmpp_c2s_connections_total", kind: model.MetricTypeCounter,
@@ -226,12 +226,12 @@ func (f *canonicalFamily) fullName() string {
 // canonicalUse is one part of a source of a row.
 type canonicalUse struct{ row, source, part int }
 
-// canonicalMap finds the table's families on the pages of one server. It is immutable.
+// canonicalMap finds the canonical families on a server's page. It is immutable.
 type canonicalMap struct {
-	// uses are by the name that the server has for the part; prefixed are those of parts that stand for several.
+	// uses are by the server's name of the part; prefixed are the parts that end in *.
 	uses     map[string][]canonicalUse
 	prefixed []canonicalUse
-	// claims are the rows by each name that their samples and metadata have.
+	// claims map each name of a row's samples and metadata to the row.
 	claims map[string]int
 }
 
@@ -257,17 +257,17 @@ func newCanonicalMap() *canonicalMap {
 	return m
 }
 
-// isCanonicalSource reports whether a family of the server, by its own name, is a part of any source.
+// isCanonicalSource reports whether a family of the server is a part of any source.
 func isCanonicalSource(family string) bool {
 	return slices.ContainsFunc(canonicalFamilies, func(f canonicalFamily) bool {
 		return slices.ContainsFunc(f.sources, func(s canonicalSource) bool {
-			return slices.ContainsFunc(s.parts, func(p canonicalPart) bool { return p.stands(family) })
+			return slices.ContainsFunc(s.parts, func(p canonicalPart) bool { return p.matches(family) })
 		})
 	})
 }
 
-// stands reports whether the part is, or stands for, the family.
-func (p *canonicalPart) stands(family string) bool {
+// matches reports whether the family belongs to the part.
+func (p *canonicalPart) matches(family string) bool {
 	if prefix, ok := strings.CutSuffix(p.family, "*"); ok {
 		return strings.HasPrefix(family, prefix)
 	}
@@ -279,23 +279,23 @@ type choice int
 
 const (
 	noSource choice = iota
-	// ready is the page itself, which has the family under its canonical name.
+	// ready means that the page itself has the family under its canonical name.
 	ready
 	// firstSource is the first of the row's sources; the others follow.
 	firstSource
 )
 
-// canonicalReading is what one page holds of the table.
+// canonicalReading is the result of reading one page.
 type canonicalReading struct {
-	// families are those that were made; one that stands on the page under its canonical name is not among them.
+	// families are the canonical families made from sources, without those that the page has under their canonical names.
 	families []exposition.Family
-	// available tells of each row whether a series of it is served.
+	// available is true for rows with at least one series.
 	available []bool
-	// blocked are the rows whose name stands on the page.
+	// blocked is true for rows whose name the page uses.
 	blocked []bool
 	// chosen is where each row comes from.
 	chosen []choice
-	// notes say for people what cannot be served.
+	// notes tell people what cannot be served.
 	notes []string
 }
 
@@ -305,10 +305,9 @@ type foundPart struct {
 	family *exposition.Family
 }
 
-// read makes the canonical families of a page, in one pass over its families and over the samples of the few that are
-// sources. These are known by the names that the server has for them, whatever they are served as. On a page that is not
-// whole, no counter is made of several: it would be too low, and look like a restart. Nor is a row made of a source after
-// the one that it had on the last whole page.
+// read makes the canonical families of a page in one pass. It finds sources by the server's own names, even if they are
+// renamed. On an incomplete page, it adds up no counters, because a sum that is too low looks like a restart. Nor does it
+// fall back to a later source than on the last complete page.
 func (m *canonicalMap) read(page *openmetrics.Page, whole bool, last []choice) canonicalReading {
 	var (
 		blocked = make([]bool, len(canonicalFamilies))
@@ -333,7 +332,7 @@ func (m *canonicalMap) read(page *openmetrics.Page, whole bool, last []choice) c
 			note(use, f)
 		}
 		for _, use := range m.prefixed {
-			if canonicalFamilies[use.row].sources[use.source].parts[use.part].stands(own) {
+			if canonicalFamilies[use.row].sources[use.source].parts[use.part].matches(own) {
 				note(use, f)
 			}
 		}
@@ -382,12 +381,12 @@ func (m *canonicalMap) read(page *openmetrics.Page, whole bool, last []choice) c
 	return reading
 }
 
-// maxUncounted is how many virtual hosts without a source are named.
+// maxUncounted is how many virtual hosts a note names.
 const maxUncounted = 5
 
-// uncounted notes which virtual hosts have sessions of clients, but no count of failed logins; "" for none, and where
-// that cannot be told. The hosts are those of the two families on the page or among those that were made of it. Our
-// module counts from 0 on; of another source, only a host that somebody is logged in to must have a series.
+// uncounted returns a note naming the virtual hosts that have client sessions but no count of failed logins; "" if there are
+// none, or if that is unknown. Our module counts every host from 0. With another source, only a host with logged-in clients
+// must have a series.
 func (r *canonicalReading) uncounted(page []exposition.Family) string {
 	var failures, sessions []exposition.Family
 	anyType := false
@@ -430,7 +429,7 @@ func (r *canonicalReading) uncounted(page []exposition.Family) string {
 	return "nothing counts failed logins on these virtual hosts, so no alert covers them: " + strings.Join(names, ", ")
 }
 
-// hostsOf are the values of the label host of those samples that have all of these labels, and whether one has no host.
+// hostsOf returns the hosts of the samples that have all labels in only, and whether one of these samples has no host.
 func hostsOf(families []exposition.Family, only []exposition.Label) (hosts map[string]bool, without bool) {
 	hosts = map[string]bool{}
 	for i := range families {
@@ -448,13 +447,13 @@ func hostsOf(families []exposition.Family, only []exposition.Label) (hosts map[s
 	return hosts, without
 }
 
-// madeFamily is a canonical family, and how many samples were left out of it for their values.
+// madeFamily is a canonical family, and the number of samples left out because of their values.
 type madeFamily struct {
 	exposition.Family
 	spoiled int
 }
 
-// make makes the family of the parts of one source; false without a sample. It has no series where it must not be told.
+// make makes the family from the parts of one source; false without a sample. The family has no series if it would be wrong.
 func (f *canonicalFamily) make(parts []foundPart, whole bool) (madeFamily, bool) {
 	out := madeFamily{Family: exposition.Family{Name: f.fullName(), Type: f.kind, Help: f.help, Unit: f.unit}}
 	if len(parts) == 1 && f.alike(parts[0]) {
@@ -484,7 +483,7 @@ func (f *canonicalFamily) make(parts []foundPart, whole bool) (madeFamily, bool)
 	return out, present
 }
 
-// alike reports whether a part has the family's type, values and none but its labels, so that it only needs another name.
+// alike reports whether a part only needs to be renamed: it has the family's type, valid values and no other labels.
 func (f *canonicalFamily) alike(p foundPart) bool {
 	if p.part.kind != f.kind || len(p.part.only) > 0 || len(p.part.set) > 0 {
 		return false
@@ -533,7 +532,7 @@ func (f *canonicalFamily) add(sums *seriesSums, p foundPart) {
 	}
 }
 
-// admits reports whether a series of the family can have the value, which otherwise spoils a sum. A histogram keeps all.
+// admits reports whether the value is valid for a series of the family. A histogram keeps all values.
 func (f *canonicalFamily) admits(value float64) bool {
 	if f.kind == model.MetricTypeHistogram {
 		return true
@@ -541,7 +540,7 @@ func (f *canonicalFamily) admits(value float64) bool {
 	return !math.IsNaN(value) && !math.IsInf(value, 0) && (value >= 0 || f.kind != model.MetricTypeCounter)
 }
 
-// labelSet is the labels of a sample that the family has, with those that are set, as they stand on a page.
+// labelSet returns the family's labels of a sample, including the set ones, as they are written on a page.
 func (f *canonicalFamily) labelSet(s exposition.Line, set []exposition.Label) string {
 	var b []byte
 	separator := byte('{')
@@ -567,7 +566,7 @@ type seriesSums struct {
 	values []float64
 	// several is set once a series is made of more than one sample.
 	several bool
-	// begun are the labels of series that are 0 unless they were added, and spoiled those of samples that were not.
+	// begun are the labels of series that are 0 if no sample was added, spoiled the labels of samples with invalid values.
 	begun, spoiled []string
 }
 
@@ -585,7 +584,7 @@ func (s *seriesSums) add(labels string, value float64) {
 	s.values[place] += value
 }
 
-// begin puts in the series that have begun without a sample of their own.
+// begin adds the series in begun that have no sample.
 func (s *seriesSums) begin() {
 	for _, labels := range s.begun {
 		if _, known := s.places[labels]; !known && !slices.Contains(s.spoiled, labels) {

@@ -32,22 +32,21 @@ var (
 		nil, nil)
 )
 
-// metricsAccept asks for OpenMetrics first, and takes what comes.
+// metricsAccept prefers OpenMetrics, but accepts any format.
 const metricsAccept = "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75," +
 	"text/plain;version=0.0.4;q=0.5,*/*;q=0.1"
 
-// upstream re-exposes the metrics page that a target has itself.
+// upstream serves a target's own metrics.
 type upstream struct {
 	http exchange.HTTP
-	// target is the value of the label target of what is said about the page.
+	// target is the value of the label target in metrics about the page.
 	target  string
 	options openmetrics.Options
-	// lineGrowth is how many bytes each line gets longer by a prefix and labels.
+	// lineGrowth is how many bytes a prefix and labels add to each line.
 	lineGrowth int
 }
 
-// newUpstream bounds what is read by the limits, and keeps and renames families as the rules say. What the options say
-// of that is replaced.
+// newUpstream overwrites the limits, Keep and Rename in o with the configured limits and rules.
 func newUpstream(target string, settings config.HTTP, d Deps, rules *FamilyRules, o openmetrics.Options) upstream {
 	o.Series, o.Families, o.LabelBytes = d.Limits.Series, d.Limits.Families, d.Limits.LabelBytes
 	o.Keep, o.Rename = rules.serves, rules.renamed
@@ -58,12 +57,11 @@ func newUpstream(target string, settings config.HTTP, d Deps, rules *FamilyRules
 	return upstream{exchange.HTTP{Settings: settings, Limit: int64(d.Limits.MetricsBody), UserAgent: d.UserAgent}, target, o, growth}
 }
 
-// get asks for the page.
 func (u *upstream) get(ctx context.Context, b *Batch) (*exchange.Answer, error) {
 	return u.http.Get(ctx, &b.Record, http.Header{"Accept": {metricsAccept}})
 }
 
-// reexpose adds the families of a page to b, and says how much of it was kept.
+// reexpose adds the families of a page and the number of their series to b.
 func (u *upstream) reexpose(b *Batch, a *exchange.Answer) error {
 	page, err := u.read(b, a)
 	if err != nil {
@@ -73,8 +71,7 @@ func (u *upstream) reexpose(b *Batch, a *exchange.Answer) error {
 	return nil
 }
 
-// read reads a page, and notes and counts what is left out of it. A page without a single series is an error if it
-// held something else, and fine if it is just empty.
+// read reads a page, and notes and counts what it drops. A page without series is an error unless it is empty.
 func (u *upstream) read(b *Batch, a *exchange.Answer) (*openmetrics.Page, error) {
 	contentType := a.Header.Get("Content-Type")
 	lines := bytes.Count(a.Body, []byte{'\n'})
@@ -111,9 +108,9 @@ func (u *upstream) keep(b *Batch, families []exposition.Family) {
 	b.Families(families...)
 }
 
-// isMarkup reports whether a content type is one that people or programs read, but no scraper.
+// isMarkup reports whether a content type is HTML, JSON or XML, which are not metrics.
 func isMarkup(contentType string) bool {
-	mediaType, _, _ := mime.ParseMediaType(contentType) // what is wrong with the parameters does not matter
+	mediaType, _, _ := mime.ParseMediaType(contentType) // wrong parameters do not matter
 	switch mediaType {
 	case "text/html", "application/xhtml+xml", "application/json", "application/xml", "text/xml":
 		return true
@@ -127,10 +124,10 @@ type XMPPMetrics struct {
 	config.Target `yaml:",inline"`
 	config.HTTP   `yaml:",inline"`
 	FamilyRules   `yaml:",inline"`
-	// CIDR is the network that may read the page, as the XMPP server was told, or several with commas between them.
-	// Nothing is asked with it: a host that has no address in it is warned of.
+	// CIDR lists the networks, separated by commas, that the XMPP server allows to read the page. The exporter only warns if
+	// this host has no address in it.
 	CIDR string `yaml:"openmetrics_cidr"`
-	// Log is where failed logins are counted if the page does not tell them.
+	// Log is where failed logins are counted if the page does not count them.
 	Log AuthFailureLog `yaml:"auth_failure_log"`
 }
 
@@ -156,7 +153,7 @@ func (s *XMPPMetrics) Check(r *config.Report) {
 	}
 }
 
-// networks reads the CIDR. A lone address is a network of one.
+// networks parses the CIDR. A single address is a network of one.
 func (s *XMPPMetrics) networks() ([]netip.Prefix, error) {
 	var networks []netip.Prefix
 	for part := range strings.SplitSeq(s.CIDR, ",") {
@@ -186,7 +183,7 @@ func (s *XMPPMetrics) Warnings() []string {
 	}
 	own, err := net.InterfaceAddrs()
 	if err != nil {
-		return warnings // nothing can be said
+		return warnings // unknown
 	}
 	for _, a := range own {
 		ip, ok := a.(*net.IPNet)
@@ -201,16 +198,15 @@ func (s *XMPPMetrics) Warnings() []string {
 	return append(warnings, "no address of this host is in XMPP_OPENMETRICS_CIDR ("+s.CIDR+"), so the XMPP server will refuse the exporter: widen it, or run the exporter inside it")
 }
 
-// xmppMetrics reads GET /metrics and takes the server's families over, under their own names, with the canonical ones
-// beside them.
+// xmppMetrics requests GET /metrics and serves the server's families under their own names, plus the canonical ones.
 type xmppMetrics struct {
 	upstream  upstream
 	rules     *FamilyRules
 	canonical *canonicalMap
-	// chosen is where each canonical family came from on the last whole page.
+	// chosen is where each canonical family came from on the last complete page.
 	chosen []choice
 	log    *loginLog // nil where no log is read
-	// modules says that this page alone can tell the states of modules.
+	// modules is true if only this page has the states of modules.
 	modules bool
 }
 
@@ -227,7 +223,7 @@ func newXMPPMetrics(s *XMPPMetrics, d Deps) (Collector, error) {
 		Name:       c.served,
 		DropLabels: []string{"job", "instance"},
 	})
-	// The sources of the canonical families are read in any case, and left out afterwards where the rules want it so.
+	// Sources of canonical families are always read, and removed afterwards if the rules require it.
 	c.upstream.options.Keep = func(family string, kind model.MetricType) bool {
 		return c.rules.serves(family, kind) || isCanonicalSource(family)
 	}
@@ -235,14 +231,14 @@ func newXMPPMetrics(s *XMPPMetrics, d Deps) (Collector, error) {
 	return c, nil
 }
 
-// served is what a family of the server is served as. The states of modules are refused where the status page tells
-// them, since both would have series of the same labels.
+// served returns the name that a family of the server is served under. It refuses the states of modules if the status page
+// has them, because both would have the same series.
 func (c *xmppMetrics) served(family string) (string, bool) {
 	name, ok := xmppFamilyName(family)
 	return name, ok && (c.modules || name != moduleStatusFamily)
 }
 
-// renamed is what the rules call a family of the server. One that is not served keeps its name.
+// renamed returns the new name of a family of the server. A family that is not served keeps its name.
 func (c *xmppMetrics) renamed(family string, kind model.MetricType) string {
 	if !c.rules.serves(family, kind) {
 		return family
@@ -250,7 +246,7 @@ func (c *xmppMetrics) renamed(family string, kind model.MetricType) string {
 	return c.rules.renamed(family, kind)
 }
 
-// reexpose adds the families of a page to b, and the canonical ones, and tells which of these have a source.
+// reexpose adds the families of a page and the canonical families to b, and reports which canonical ones are available.
 func (c *xmppMetrics) reexpose(ctx context.Context, b *Batch, a *exchange.Answer) error {
 	page, err := c.upstream.read(b, a)
 	if err != nil {
@@ -274,7 +270,7 @@ func (c *xmppMetrics) reexpose(ctx context.Context, b *Batch, a *exchange.Answer
 		f := &canonicalFamilies[row]
 		serves := c.rules.serves(f.fullName(), f.kind)
 		available := reading.available[row] && serves
-		// A page that is cut off may have lost the source that it has.
+		// An incomplete page may lack the source.
 		cut := !whole && c.chosen[row] != noSource
 		if f.name == authFailures && !available && serves && !reading.blocked[row] && !cut && c.log != nil {
 			available = c.log.report(ctx, b)
@@ -307,11 +303,11 @@ func (c *xmppMetrics) reexpose(ctx context.Context, b *Batch, a *exchange.Answer
 	return nil
 }
 
-// declaredSessions is how a server tells that it counts sessions, also before there was one.
+// declaredSessions shows that a server counts sessions, even before the first.
 var declaredSessions = []byte("\n# TYPE prosody_mod_c2s__connections gauge\n")
 
-// sumSessions is how many clients are logged in, on all virtual hosts together, and false if the page does not tell. A server has no
-// sample before the first client.
+// sumSessions returns the number of logged-in clients on all virtual hosts, and whether it is known. A server has no sample
+// before the first client.
 func sumSessions(page []byte, families []exposition.Family) (sum float64, known bool) {
 	known = bytes.Contains(page, declaredSessions)
 	for i := range families {
@@ -328,7 +324,7 @@ func sumSessions(page []byte, families []exposition.Family) (sum float64, known 
 	return sum, known && !math.IsInf(sum, 1)
 }
 
-// shown are the families of a page without those that were read for the canonical families alone.
+// shown returns the families of a page without those that were only read as sources of canonical families.
 func (c *xmppMetrics) shown(page *openmetrics.Page) []exposition.Family {
 	families := make([]exposition.Family, 0, len(page.Families))
 	for i, f := range page.Families {
@@ -339,8 +335,8 @@ func (c *xmppMetrics) shown(page *openmetrics.Page) []exposition.Family {
 	return families
 }
 
-// xmppFamilyName is what a family of the XMPP server is served as. Those about a process would pass for our own, and
-// our own prefix is not the server's to use.
+// xmppFamilyName returns the name that a family of the XMPP server is served under. Process metrics get a prefix, so that
+// they do not pass for the exporter's. The exporter's own prefix is refused.
 func xmppFamilyName(name string) (string, bool) {
 	switch {
 	case strings.HasPrefix(name, "process_"), strings.HasPrefix(name, "go_"):
@@ -350,7 +346,7 @@ func xmppFamilyName(name string) (string, bool) {
 	}
 }
 
-// noStatistics is what the server's metrics page says where statistics are switched off.
+// noStatistics is in the server's answer if statistics are switched off.
 const noStatistics = "No statistics provider configured"
 
 // Collect implements Collector.

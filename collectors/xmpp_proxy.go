@@ -22,7 +22,7 @@ func (s *XMPPProxy) Environ(e *config.Env) {
 	e.TLS("XMPP_PROXY", &s.TLS)
 }
 
-// xmppProxy reads GET /health, which the proxy answers by itself: it says nothing of the XMPP server behind it.
+// xmppProxy requests GET /health. The proxy answers by itself, so this does not check the XMPP server behind it.
 type xmppProxy struct{ http exchange.HTTP }
 
 func newXMPPProxy(s *XMPPProxy, d Deps) (Collector, error) {

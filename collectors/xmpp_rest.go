@@ -20,16 +20,16 @@ type XMPPRest struct {
 	config.Target        `yaml:",inline"`
 	config.HTTP          `yaml:",inline"` // the URL is the API's base address
 	exchange.Credentials `yaml:",inline"`
-	// Path is what is asked below the base address: the server's name and version by default, which changes nothing.
+	// Path is requested below the base address: by default the server's name and version, which changes nothing.
 	Path string `yaml:"path"`
-	// Domain is the virtual host whose API is asked; that of the URL where empty.
+	// Domain is the virtual host of the API; by default the URL's host.
 	Domain string `yaml:"domain"`
 }
 
 func newXMPPRestSettings() *XMPPRest { return &XMPPRest{Path: "/admin_api/server/info"} }
 
-// Environ implements config.Settings. XMPP_REST_URL also stands for the server's other pages, so without a credential
-// it does not say that the server has a REST API.
+// Environ implements config.Settings. XMPP_REST_URL is also used for the server's other pages, so it does not mean without a
+// credential that the server has a REST API.
 func (s *XMPPRest) Environ(e *config.Env) {
 	e.Secret("token", "XMPP_REST_TOKEN", &s.Token)
 	e.String("user", "XMPP_REST_USERNAME", &s.User)
@@ -62,7 +62,7 @@ func (s *XMPPRest) Warnings() []string {
 	return warnings
 }
 
-// host is the virtual host to ask for; "" is the URL's host.
+// host returns the virtual host to request; "" is the URL's host.
 func (s *XMPPRest) host() string {
 	if s.Domain != "" {
 		return s.Domain
@@ -72,8 +72,8 @@ func (s *XMPPRest) host() string {
 	return domain
 }
 
-// xmppRest asks one page of the REST admin API, which the server has per virtual host. Without a credential, that the
-// API wants one is the proof that it is there.
+// xmppRest requests one page of the REST admin API, which each virtual host has separately. Without a credential, a 401
+// that asks for a token counts as up.
 type xmppRest struct {
 	http        exchange.HTTP
 	url         string
@@ -121,7 +121,7 @@ func (c *xmppRest) Collect(ctx context.Context, b *Batch) error {
 	}
 }
 
-// accepted reads the answer to a good credential.
+// accepted checks an answer with status 200.
 func (c *xmppRest) accepted(ctx context.Context, b *Batch, a *exchange.Answer) error {
 	if !json.Valid(a.Body) {
 		return failure.Errorf(failure.Malformed, "GET %s: status %d: the answer is not JSON", exchange.PrintableURL(c.url), a.Status)
@@ -143,7 +143,7 @@ func (c *xmppRest) accepted(ctx context.Context, b *Batch, a *exchange.Answer) e
 		b.Note("no virtual host is configured, and the API of " + failure.OneLine(info.SiteName) + " answered: set XMPP_DOMAIN so that the exporter checks the virtual host")
 		return nil
 	}
-	// site_name may also be a title that the administrator chose, so the realm of a refusal outweighs it.
+	// site_name may be a custom title, so the realm of a refusal takes precedence.
 	refusal, err := c.http.Do(ctx, &b.Record, http.MethodGet, c.url, http.Header{"Host": {c.host}}, nil)
 	if err != nil {
 		return err
@@ -156,11 +156,11 @@ func (c *xmppRest) accepted(ctx context.Context, b *Batch, a *exchange.Answer) e
 	return c.otherHost(ctx, b, a, cmp.Or(realm, info.SiteName))
 }
 
-// noHost is a name that no virtual host can have.
+// noHost is an impossible name of a virtual host.
 const noHost = "chatstack-exporter.invalid"
 
-// otherHost is the failure of an answer from another virtual host than the one that was asked for, unless the server knows that
-// one by the name in its http_host: then a name that nobody has is not answered by the same.
+// otherHost returns the failure of an answer from another virtual host than the requested one. The virtual host may have the
+// requested name as its http_host: then it does not answer for an impossible name, and otherHost returns nil.
 func (c *xmppRest) otherHost(ctx context.Context, b *Batch, a *exchange.Answer, answered string) error {
 	nowhere, err := c.http.Do(ctx, &b.Record, http.MethodGet, c.url, http.Header{"Host": {noHost}}, nil)
 	if err != nil {
@@ -176,7 +176,7 @@ func (c *xmppRest) otherHost(ctx context.Context, b *Batch, a *exchange.Answer, 
 			" answered: set XMPP_DOMAIN to a virtual host that it serves")
 }
 
-// whoAnswered is the virtual host that answered a request without a credential, or its title; "" where the answer does not tell.
+// whoAnswered returns the virtual host that answered a request without a credential, or its title; "" if unknown.
 func whoAnswered(a *exchange.Answer) string {
 	var info struct {
 		SiteName string `json:"site_name"`
@@ -188,9 +188,9 @@ func whoAnswered(a *exchange.Answer) string {
 	return cmp.Or(host, info.SiteName)
 }
 
-// challenge reads the challenge of a 401: whether it asks for a bearer token, and the virtual host in its realm.
+// challenge parses the challenge of a 401: the virtual host in its realm, and whether it asks for a bearer token.
 func challenge(a *exchange.Answer) (host string, bearer bool) {
-	// The real server asks for a token in a header of the wrong name.
+	// The real server sends its challenge in the wrong header.
 	for _, name := range []string{"Authorization", "WWW-Authenticate"} {
 		scheme, params, _ := strings.Cut(a.Header.Get(name), " ")
 		if !strings.EqualFold(scheme, "Bearer") {
@@ -204,7 +204,7 @@ func challenge(a *exchange.Answer) (host string, bearer bool) {
 	return host, bearer
 }
 
-// unauthorized tells a credential that is not accepted from an API that was only to be found.
+// unauthorized judges a 401: without a credential, it is the expected answer.
 func (c *xmppRest) unauthorized(ctx context.Context, b *Batch, a *exchange.Answer, failed *failure.Error) error {
 	host, bearer := challenge(a)
 	switch {
@@ -228,10 +228,10 @@ func (c *xmppRest) unauthorized(ctx context.Context, b *Batch, a *exchange.Answe
 	}
 }
 
-// unknownHost is how the server's 404 begins to say that it has no such virtual host.
+// unknownHost is in the server's 404 if it has no such virtual host.
 const unknownHost = "Unknown host"
 
-// missing says what a 404 means.
+// missing returns the hint for a 404.
 func (c *xmppRest) missing(a *exchange.Answer) string {
 	if bytes.Contains(a.Body, []byte(unknownHost)) {
 		return "the XMPP server has no such virtual host: set XMPP_DOMAIN to one that it serves; the exporter asked for " + c.where()
@@ -240,7 +240,7 @@ func (c *xmppRest) missing(a *exchange.Answer) string {
 		": enable its module http_admin_api for that virtual host, or correct path, or set XMPP_DOMAIN to the virtual host that has it"
 }
 
-// where names the virtual host for people.
+// where returns the virtual host for messages.
 func (c *xmppRest) where() string {
 	if c.host != "" {
 		return c.host

@@ -28,11 +28,10 @@ var (
 		[]string{"host", "module"}, nil)
 )
 
-// moduleStatusFamily is the canonical family that has its source here and not on the server's metrics page, whose
-// prosody_module_status falls back to 0 at every change.
+// moduleStatusFamily comes from the status page because prosody_module_status on the metrics page drops to 0 at every change.
 const moduleStatusFamily = "xmpp_module_status"
 
-// moduleLevels are the values of the states that a module can be in.
+// moduleLevels map the states of a module to metric values.
 var moduleLevels = map[string]float64{"core": 0, "info": 1, "warn": 2, "error": 3}
 
 // XMPPStatus is the block of the XMPP server's status page.
@@ -52,8 +51,8 @@ func (s *XMPPStatus) Environ(e *config.Env) {
 // Distinction implements config.Distinct.
 func (s *XMPPStatus) Distinction() (key, value string) { return "", "" }
 
-// xmppStatus reads GET /status. The page says 200 even when modules are broken, so what it says of them are numbers,
-// and whether it answers at all is the verdict.
+// xmppStatus requests GET /status. The target is up if the page answers. Its status is 200 even if modules are broken, so
+// their states become metrics.
 type xmppStatus struct{ http exchange.HTTP }
 
 func newXMPPStatus(s *XMPPStatus, d Deps) (Collector, error) {
@@ -66,7 +65,7 @@ type moduleStatus struct {
 	Message string `json:"message"`
 }
 
-// maxHosts and maxModules bound the series that one page makes: three for each host, and one for each of its modules.
+// maxHosts and maxModules bound the series of one page: three per host and one per module.
 const (
 	maxHosts   = 1000
 	maxModules = 10_000
@@ -91,7 +90,7 @@ func (c *xmppStatus) Collect(ctx context.Context, b *Batch) error {
 	if err := json.Unmarshal(a.Body, &hosts); err != nil {
 		b.Note("the status page is not the expected JSON; the server is up, but the state of its modules is unknown")
 		b.Gauge(familyAvailableDesc, 0, moduleStatusFamily)
-		return nil //nolint:nilerr // it answers, which is what was asked
+		return nil //nolint:nilerr // any answer counts as up
 	}
 	if len(hosts) > maxHosts {
 		b.Note(fmt.Sprintf("the status page has %d hosts, more than %d; only their components are shown", len(hosts), maxHosts))
@@ -128,12 +127,12 @@ func (c *xmppStatus) Collect(ctx context.Context, b *Batch) error {
 	return nil
 }
 
-// components adds whether each component is connected: the first maxHosts by name, where there are more.
+// components adds whether each component is connected, for the first maxHosts by name.
 func (c *xmppStatus) components(b *Batch, hosts map[string]map[string]json.RawMessage) {
 	told := 0
 	for _, host := range slices.Sorted(maps.Keys(hosts)) {
 		raw, is := hosts[host]["component"]
-		// Among the global modules there is one of that name, which is no component.
+		// A global module has this name, but is not a component.
 		if !is || host == "*" {
 			continue
 		}
@@ -142,7 +141,7 @@ func (c *xmppStatus) components(b *Batch, hosts map[string]map[string]json.RawMe
 			return
 		}
 		var m moduleStatus
-		// An entry of another form says nothing of a connection, and is noted where its host is read.
+		// An entry of an unexpected form counts as not connected; the loop over hosts notes it.
 		connected := json.Unmarshal(raw, &m) == nil && m.Type == "info" && m.Message == "Connected"
 		b.Gauge(componentConnectedDesc, boolValue(connected), host)
 		b.Condition(health.AlertComponentDisconnected, host, !connected)
@@ -152,8 +151,8 @@ func (c *xmppStatus) components(b *Batch, hosts map[string]map[string]json.RawMe
 	}
 }
 
-// moduleStates adds the state of each module, unless there are too many, and returns how many it added. A state that
-// is none of the known ones is told of no module.
+// moduleStates adds the state of each module, unless there are too many, and returns how many it added. It skips unknown
+// states.
 func (c *xmppStatus) moduleStates(b *Batch, hosts map[string]map[string]json.RawMessage) int {
 	modules := 0
 	for _, of := range hosts {
@@ -168,7 +167,7 @@ func (c *xmppStatus) moduleStates(b *Batch, hosts map[string]map[string]json.Raw
 		for name, raw := range of {
 			var m moduleStatus
 			if err := json.Unmarshal(raw, &m); err != nil {
-				continue // which is noted where its host is read
+				continue // the loop over hosts notes it
 			}
 			if level, known := moduleLevels[m.Type]; known {
 				b.Gauge(moduleStatusDesc, level, host, name)
