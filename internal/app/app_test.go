@@ -607,7 +607,7 @@ func TestStatusPageAndHealth(t *testing.T) {
 				t.Errorf("%s: status %d, lacks %q:\n%s", path, r.status, want, r.body)
 			}
 		}
-		e.waitForPage(t, "All right", `data-level="ok"`)
+		e.waitForPage(t, "Operational", `data-level="ok"`)
 		must(t, stack.Switch("irc_services", "stopped", true))
 		e.wait(t, "irc_services down", func(p page) bool { return p.Verdict("irc_services") == "refused" })
 		r := e.waitForPage(t, "rc_services is down", "nothing listens there")

@@ -201,7 +201,7 @@ func TestFailureIsStillThereWhenOneLooks(t *testing.T) {
 		must(t, stack.Switch("irc_rpc", "rpc_error", false))
 		before := attempts(e.scrape(t), "irc_rpc")
 		e.wait(t, "twenty readings later", func(p page) bool { return attempts(p, "irc_rpc") > before+20 })
-		for accept, begin := range map[string]string{"text/html,*/*": "<!DOCTYPE html>", "*/*": "Last failures of irc_rpc\n"} {
+		for accept, begin := range map[string]string{"text/html,*/*": "<!DOCTYPE html>", "*/*": "Last failed probes of irc_rpc\n"} {
 			h := http.Header{"Accept": {accept}}
 			r := e.get(t, "/debug/targets/irc_rpc", h)
 			says(t, "the page", string(r.body), begin, "rpc_error: rpc.info: error -32603", "POST https://", "tls ", "first_byte ", "Server: UnrealIRCd")
@@ -280,7 +280,7 @@ func TestCheckNamesEveryFault(t *testing.T) {
 		var coloured, asJSON bytes.Buffer
 		must(t, WriteTable(&coloured, results, true))
 		must(t, WriteJSON(&asJSON, results))
-		says(t, "the table", table, "unauthorized: ", "wrong password, an unknown rpc-user", "refused: ", "nothing listens there", "tls: ", "expired",
+		says(t, "the table", table, "unauthorized: ", "the password is wrong, the rpc-user is unknown", "refused: ", "nothing listens there", "tls: ", "expired",
 			"mismatch: ", "should be refused with 400", "not_found: ", `statistics = "internal"`, "5 down")
 		if strings.Contains(table, "\x1b") || !strings.Contains(coloured.String(), "\x1b[31mDOWN") {
 			t.Error("colours are where they should not be, or not where they should")

@@ -201,7 +201,7 @@ func TestAnswersAreAsTheirDescriptionSays(t *testing.T) {
 
 		const one = "/api/v1/maintenance/{kind}/{name}"
 		wish := `{"kind": "target", "name": "irc_rpc", "duration": "1h", "reason": "test"}`
-		d.hold(t, "/components/schemas/MaintenanceWish", []byte(wish))
+		d.hold(t, "/components/schemas/MaintenanceRequest", []byte(wish))
 		_, body = e.exchange(t, http.MethodPost, "/api/v1/maintenance", wish)
 		d.hold(t, schemaOf("/api/v1/maintenance", "post", "201"), body)
 		_, body = e.exchange(t, http.MethodGet, "/api/v1/maintenance", "")

@@ -55,7 +55,7 @@ type Verdict struct {
 	Since time.Time `json:"since"`
 	// Summary says in one sentence how the stack is.
 	Summary string `json:"summary"`
-	// SinceAtLeast says that it began before the exporter did, so possibly earlier than Since.
+	// SinceAtLeast says that the problem existed at the first probe, so it may have begun earlier.
 	SinceAtLeast bool `json:"since_at_least,omitempty"`
 }
 
@@ -70,8 +70,8 @@ type Service struct {
 	// State is up, down, or waiting: before the first probe, and while a probe is overdue.
 	State string    `json:"state"`
 	Since time.Time `json:"since,omitzero"`
-	// ProblemSince is when the first problem in Text began; zero if there is none. ProblemSinceAtLeast says that it began before
-	// the exporter did, so possibly earlier.
+	// ProblemSince is when the first problem in Text began; zero if there is none. ProblemSinceAtLeast says that it
+	// existed at the first probe, so it may have begun earlier.
 	ProblemSince        time.Time `json:"problem_since,omitzero"`
 	ProblemSinceAtLeast bool      `json:"problem_since_at_least,omitempty"`
 	LastReading
@@ -114,7 +114,7 @@ type Container struct {
 	State      string `json:"state"`
 	Health     string `json:"health"`
 	// Since is when the state began. ProblemSince is when the first problem in Text began; zero if there is none.
-	// ProblemSinceAtLeast says that it began before the exporter did, so possibly earlier.
+	// ProblemSinceAtLeast says that it existed at the first probe, so it may have begun earlier.
 	Since               time.Time `json:"since,omitzero"`
 	ProblemSince        time.Time `json:"problem_since,omitzero"`
 	ProblemSinceAtLeast bool      `json:"problem_since_at_least,omitempty"`

@@ -43,7 +43,7 @@ func summary(r *Report) (text string, began beginning) {
 		parts = append(parts, down)
 	}
 	if impaired > 0 {
-		other.text = haveProblems(impaired, "service")
+		other.text = haveProblems(impaired, "target")
 		parts = append(parts, other)
 	}
 	parts = append(parts, containersSummary(r.Containers)...)
@@ -55,7 +55,7 @@ func summary(r *Report) (text string, began beginning) {
 		}
 	}
 	if unchecked > 0 {
-		parts = append(parts, part{level: Unknown, text: count(unchecked, "service") + " not checked yet"})
+		parts = append(parts, part{level: Unknown, text: count(unchecked, "target") + " not checked yet"})
 	}
 	if r.ConfigError != "" {
 		parts = append(parts, part{level: Warning, text: "the configuration file has errors and is not used"})
@@ -72,7 +72,7 @@ func summary(r *Report) (text string, began beginning) {
 	return strings.Join(texts, "; ") + ".", parts[0].began
 }
 
-// failingText names the services that are down; of many, only the worst.
+// failingText names the targets that are down; of many, only the worst.
 func failingText(names []string, all int) string {
 	switch n := len(names); {
 	case n == 1:
@@ -80,12 +80,12 @@ func failingText(names []string, all int) string {
 	case n <= 3:
 		return strings.Join(names[:n-1], ", ") + " and " + names[n-1] + " are down"
 	default:
-		return fmt.Sprintf("%s and %d more of %s are down", names[0], n-1, count(all, "service"))
+		return fmt.Sprintf("%s and %d more of %s are down", names[0], n-1, count(all, "target"))
 	}
 }
 
 func operationalText(r *Report) string {
-	text := "All systems operational: " + count(len(r.Services), "service")
+	text := "All systems operational: " + count(len(r.Services), "target")
 	if n := len(r.Containers); n > 0 {
 		text += " and " + count(n, "container")
 	}

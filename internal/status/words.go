@@ -41,7 +41,7 @@ func ago(d time.Duration) string {
 	return ""
 }
 
-// count formats a number and a noun: 1 service, 2 services.
+// count formats a number and a noun: 1 target, 2 targets.
 func count(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing

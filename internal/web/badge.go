@@ -10,15 +10,15 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
 )
 
-// badge is a small picture with a name and a state.
+// badge is an SVG image with a name and a state.
 type badge struct {
 	Name, State, Colour string
-	// Lengths are those of the letters, widths those of the two halves and of the whole; StateX is where the state's letters
-	// begin. All are pixels.
+	// Lengths are of the two texts, widths of the two halves and the whole badge; StateX is where the state's text begins. All in
+	// pixels.
 	NameLength, StateLength, NameWidth, StateWidth, Width, StateX int
 }
 
-// badgeColours have enough contrast to white letters.
+// badgeColours have enough contrast with white text.
 var badgeColours = map[status.Level]string{
 	status.OK: "#1a7f37", status.Maintenance: "#0969da", status.Unknown: "#57606a", status.Pending: "#9a6700", status.Warning: "#9a6700", status.Critical: "#cf222e",
 }
@@ -32,10 +32,10 @@ var badgeImage = template.Must(template.New("badge").Parse(
 		`<text x="6" y="14" textLength="{{.NameLength}}">{{.Name}}</text>` +
 		`<text x="{{.StateX}}" y="14" textLength="{{.StateLength}}">{{.State}}</text></g></svg>` + "\n"))
 
-// maxBadgeName is how many letters of a name are shown that no target has.
+// maxBadgeName limits the characters shown of an unknown name.
 const maxBadgeName = 40
 
-// badgeLetter is how wide a letter is on average, badgePadding what surrounds a text.
+// badgeLetter is the mean width of a letter, badgePadding the space around a text, in pixels.
 const badgeLetter, badgePadding = 7, 12
 
 func newBadge(name, state string, level status.Level) badge {
@@ -47,8 +47,8 @@ func newBadge(name, state string, level status.Level) badge {
 	}
 }
 
-// badgeOf tells the state of a service, and what is wrong with one that is up. Where polling stands still, nobody knows.
-func badgeOf(s *status.Service, stale bool) badge {
+// serviceBadge shows a service's state, and the level if it is up with a problem. stale: polling has stalled.
+func serviceBadge(s *status.Service, stale bool) badge {
 	if stale {
 		return newBadge(s.Name, "unknown", status.Unknown)
 	}
@@ -59,32 +59,31 @@ func badgeOf(s *status.Service, stale bool) badge {
 	return newBadge(s.Name, state, s.Level)
 }
 
-// short is a name that nothing has, as far as a picture has room for it.
-func short(name string) string {
+// truncateName cuts an unknown name to maxBadgeName.
+func truncateName(name string) string {
 	if letters := []rune(name); len(letters) > maxBadgeName {
 		return string(letters[:maxBadgeName]) + "…"
 	}
 	return name
 }
 
-// serveBadge answers with the badge of a target. For a name that no target has it is a picture as well, under 404: who
-// sees it has asked for a picture.
+// serveBadge answers with a target's badge. An unknown name gets a badge too, with status 404, since the client expects an image.
 func serveBadge(w http.ResponseWriter, r *http.Request, src reporter, log *slog.Logger) {
 	name, isSVG := strings.CutSuffix(r.PathValue("file"), ".svg")
-	made, code := newBadge(short(name), "no such target", status.Unknown), http.StatusNotFound
+	shown, code := newBadge(truncateName(name), "no such target", status.Unknown), http.StatusNotFound
 	if isSVG {
 		report := src.Report()
 		services := report.Services
 		for i := range services {
 			if services[i].Name == name {
-				made, code = badgeOf(&services[i], report.Stale != ""), http.StatusOK
+				shown, code = serviceBadge(&services[i], report.Stale != ""), http.StatusOK
 			}
 		}
 	}
 	var b strings.Builder
-	if err := badgeImage.Execute(&b, made); err != nil {
+	if err := badgeImage.Execute(&b, shown); err != nil {
 		log.Error("badge does not render", "err", err)
-		http.Error(w, "the badge does not render; the log says why", http.StatusInternalServerError)
+		http.Error(w, "the badge does not render: see the exporter's log", http.StatusInternalServerError)
 		return
 	}
 	h := w.Header()
@@ -93,5 +92,5 @@ func serveBadge(w http.ResponseWriter, r *http.Request, src reporter, log *slog.
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cache-Control", "no-store")
 	w.WriteHeader(code)
-	fmt.Fprint(w, b.String()) //nolint:errcheck // the client has gone, and knows it
+	fmt.Fprint(w, b.String()) //nolint:errcheck // the client is gone
 }

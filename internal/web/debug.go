@@ -48,28 +48,27 @@ var (
 	targetPlain = texttemplate.Must(texttemplate.New("target").Funcs(targetWords).Parse(targetText))
 )
 
-// histories are the last readings of targets.
-type histories interface {
-	// History returns the last readings of a target, or false for a name that no target has.
+// probeHistory has the last probes of each target.
+type probeHistory interface {
+	// History returns a target's last probes, or false for an unknown name.
 	History(target string) (poll.History, bool)
 }
 
-// reloader reads the configuration anew.
+// reloader reloads the configuration.
 type reloader interface {
-	// Reload returns when the new configuration is in force, or why it is not. It waits for readings to end.
+	// Reload returns when the new configuration is in use, or an error. It waits for running probes.
 	Reload(ctx context.Context) error
-	// ReloadError says where the configuration on the disk is wrong, without its values, so that it is not in force; nil
-	// where it is.
+	// ReloadError says where the configuration file is wrong, without its values; nil if the file is in use.
 	ReloadError() error
 }
 
-// serveTarget shows the last readings of one target, its failures apart: what was asked, what came back, how long each
-// phase took. Never a body. Who does not ask for HTML, such as curl, gets text.
-func serveTarget(w http.ResponseWriter, r *http.Request, src histories, look *assets, log *slog.Logger) {
+// serveTarget shows a target's last probes and, separately, its last failed probes: requests, responses and the duration of each
+// phase, never a body. Clients that do not accept HTML, such as curl, get plain text.
+func serveTarget(w http.ResponseWriter, r *http.Request, src probeHistory, static *assets, log *slog.Logger) {
 	name := r.PathValue("target")
 	history, ok := src.History(name)
 	if !ok {
-		http.Error(w, fmt.Sprintf("there is no target %q; the status page lists them all", name), http.StatusNotFound)
+		http.Error(w, fmt.Sprintf("unknown target %q: the status page lists all targets", name), http.StatusNotFound)
 		return
 	}
 	w.Header().Set("Vary", "Accept")
@@ -84,17 +83,17 @@ func serveTarget(w http.ResponseWriter, r *http.Request, src histories, look *as
 	render(w, targetPage, struct {
 		Name, Style, Icon string
 		poll.History
-	}{name, look.link("style.css"), look.link("icon-unknown.svg"), history}, log)
+	}{name, static.link("style.css"), static.link("icon-unknown.svg"), history}, log)
 }
 
-// serveReload reads the configuration anew. Who asks is told where a fault is; what stands there is for the log.
+// serveReload reloads the configuration. A client learns where an error is, but not the value there, which only the log has.
 func serveReload(w http.ResponseWriter, r *http.Request, src reloader) {
 	if err := src.Reload(r.Context()); err != nil {
-		if shown := src.ReloadError(); shown != nil && r.Context().Err() == nil {
-			err = fmt.Errorf("reload configuration: %w", shown)
+		if redacted := src.ReloadError(); redacted != nil && r.Context().Err() == nil {
+			err = fmt.Errorf("reload configuration: %w", redacted)
 		}
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	fmt.Fprintln(w, "configuration reloaded") //nolint:errcheck // nobody to tell
+	fmt.Fprintln(w, "configuration reloaded") //nolint:errcheck // the client is gone
 }

@@ -7,19 +7,18 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
 
-// peerGroup is one entry of the list that Prometheus' HTTP service discovery reads.
+// peerGroup is one entry of a response to Prometheus' HTTP service discovery.
 type peerGroup struct {
 	Targets []string          `json:"targets"`
 	Labels  map[string]string `json:"labels,omitempty"`
 }
 
-// peerLister knows the exporters that Prometheus' service discovery is told of.
+// peerLister lists the exporters for Prometheus' service discovery.
 type peerLister interface {
 	Peers() []config.Peers
 }
 
-// serveDiscovery names the configured peers to Prometheus. Without any the list is empty, not null, which Prometheus would
-// take as well; every answer is the whole list.
+// serveDiscovery lists the configured peers. Without peers, the list is empty and not null.
 func serveDiscovery(w http.ResponseWriter, src peerLister, log *slog.Logger) {
 	groups := []peerGroup{}
 	for _, p := range src.Peers() {

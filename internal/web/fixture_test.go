@@ -74,7 +74,7 @@ func ptr(v float64) *float64 { return new(v) }
 func healthyReport() *status.Report {
 	r := &status.Report{
 		Edition:       status.Edition{Made: now(), Time: now(), Version: "1.2.3"},
-		Verdict:       status.Verdict{Level: status.OK, Since: ago(53 * time.Hour), Summary: "13 services and 9 containers are all right."},
+		Verdict:       status.Verdict{Level: status.OK, Since: ago(53 * time.Hour), Summary: "All systems operational: 13 targets and 9 containers."},
 		NotConfigured: []string{"web_irc", "web_panel", "log_viewer", "volume"},
 	}
 	for _, s := range []struct{ name, kind, values string }{

@@ -16,21 +16,21 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/maintenance"
 )
 
-// maxWish bounds the body of a request for maintenance.
-const maxWish = 4 << 10
+// maxMaintenanceBody limits the body of POST /api/v1/maintenance, in bytes.
+const maxMaintenanceBody = 4 << 10
 
-// wish is the body of POST /api/v1/maintenance.
-type wish struct {
+// maintenanceRequest is the body of POST /api/v1/maintenance.
+type maintenanceRequest struct {
 	Kind string `json:"kind"`
 	Name string `json:"name"`
-	// Duration is written as in the configuration, such as 2h or 1d12h; Until as RFC 3339 says. One of them is needed.
+	// Duration has the configuration's format, such as 2h or 1d12h; Until has that of RFC 3339. Exactly one of them is required.
 	Duration string     `json:"duration"`
 	Until    *time.Time `json:"until"`
 	Reason   string     `json:"reason"`
 }
 
-// end is when the maintenance is over that begins now.
-func (w *wish) end(now time.Time) (time.Time, error) {
+// end returns when a maintenance that begins now ends.
+func (w *maintenanceRequest) end(now time.Time) (time.Time, error) {
 	switch {
 	case (w.Duration == "") == (w.Until == nil):
 		return time.Time{}, errors.New("one of duration and until must be set")
@@ -44,15 +44,15 @@ func (w *wish) end(now time.Time) (time.Time, error) {
 	return now.Add(d.Std()), nil
 }
 
-// readWish reads the body strictly: a key that is mistyped must not become a maintenance that is not meant so.
-func readWish(w http.ResponseWriter, r *http.Request) (wish, int, error) {
-	var made wish
+// parseMaintenance rejects unknown keys: a mistyped key must not start an unintended maintenance.
+func parseMaintenance(w http.ResponseWriter, r *http.Request) (maintenanceRequest, int, error) {
+	var request maintenanceRequest
 	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != "application/json" {
-		return made, http.StatusUnsupportedMediaType, errors.New("the content type must be application/json")
+		return request, http.StatusUnsupportedMediaType, errors.New("the content type must be application/json")
 	}
-	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxWish))
+	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxMaintenanceBody))
 	d.DisallowUnknownFields()
-	err := d.Decode(&made)
+	err := d.Decode(&request)
 	if err == nil {
 		if _, more := d.Token(); !errors.Is(more, io.EOF) {
 			err = errors.New("more than one JSON value")
@@ -62,16 +62,16 @@ func readWish(w http.ResponseWriter, r *http.Request) (wish, int, error) {
 		}
 	}
 	if _, long := errors.AsType[*http.MaxBytesError](err); long {
-		return made, http.StatusRequestEntityTooLarge, fmt.Errorf("the body is longer than %d bytes", maxWish)
+		return request, http.StatusRequestEntityTooLarge, fmt.Errorf("the body is longer than %d bytes", maxMaintenanceBody)
 	}
 	if err != nil {
-		return made, http.StatusBadRequest, fmt.Errorf("the body is not a maintenance: %s", plainly(err))
+		return request, http.StatusBadRequest, fmt.Errorf("the body is not a maintenance: %s", explainBodyError(err))
 	}
-	return made, 0, nil
+	return request, 0, nil
 }
 
-// plainly says what is wrong with a body in words that need no knowledge of Go.
-func plainly(err error) string {
+// explainBodyError says what is wrong with a body without Go's terms.
+func explainBodyError(err error) string {
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		if wrong.Field == "" {
 			return "it is a JSON " + wrong.Value + ", must be an object such as {\"kind\": \"target\", \"name\": \"irc_rpc\", \"duration\": \"1h\"}"
@@ -82,7 +82,7 @@ func plainly(err error) string {
 		return fmt.Sprintf("until is %s, must be a time with its zone such as 2026-05-01T22:00:00Z", wrong.Value)
 	}
 	if wrong, ok := errors.AsType[*json.SyntaxError](err); ok {
-		return fmt.Sprintf("it is no JSON, from byte %d on", wrong.Offset)
+		return fmt.Sprintf("invalid JSON at byte %d", wrong.Offset)
 	}
 	if errors.Is(err, io.EOF) {
 		return "it is empty"
@@ -91,46 +91,46 @@ func plainly(err error) string {
 		return "it ends in the middle of the JSON"
 	}
 	if key, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
-		return "it has a key " + key + ", may have kind, name, duration or until, and reason"
+		return "unknown key " + key + "; the keys are kind, name, duration or until, and reason"
 	}
 	return err.Error()
 }
 
-// maintainer switches maintenance on and off.
+// maintainer sets and ends maintenance.
 type maintainer interface {
-	// Maintenance is what is under maintenance or will be, in the order of kind and name.
+	// Maintenance lists current and planned maintenance by kind and name.
 	Maintenance() []maintenance.Entry
-	// SetMaintenance puts a target or container under maintenance until then, in the place of a switch that it may have.
-	// Warnings tell what the user should know of it. The error wraps one of the package maintenance.
+	// SetMaintenance puts a target or container under maintenance until a time. It replaces one that SetMaintenance set before.
+	// Warnings are for the user. The error wraps one of package maintenance.
 	SetMaintenance(kind, name, reason string, until time.Time) (set maintenance.Entry, replaced bool, warnings []string, err error)
-	// EndMaintenance ends what SetMaintenance began; warnings and error as there.
+	// EndMaintenance ends what SetMaintenance set; warnings and error as there.
 	EndMaintenance(kind, name string) (warnings []string, err error)
 }
 
 // forgetter forgets containers.
 type forgetter interface {
-	// ForgetContainer forgets a container that is gone. The error wraps one of the package collectors.
+	// ForgetContainer forgets a container that is gone. The error wraps one of package collectors.
 	ForgetContainer(dockerHost, name string) error
 }
 
-// serveMaintenance lists what is under maintenance or will be.
+// serveMaintenance lists current and planned maintenance.
 func serveMaintenance(w http.ResponseWriter, src maintainer, log *slog.Logger) {
 	writeJSON(w, http.StatusOK, map[string]any{"maintenance": src.Maintenance()}, log)
 }
 
 // serveSetMaintenance puts a target or container under maintenance from now on.
 func serveSetMaintenance(w http.ResponseWriter, r *http.Request, src maintainer, log *slog.Logger) {
-	made, status, err := readWish(w, r)
+	request, status, err := parseMaintenance(w, r)
 	if err != nil {
 		writeError(w, status, err, log)
 		return
 	}
-	until, err := made.end(time.Now())
+	until, err := request.end(time.Now())
 	if err != nil {
 		writeError(w, http.StatusBadRequest, err, log)
 		return
 	}
-	set, replaced, warnings, err := src.SetMaintenance(made.Kind, made.Name, made.Reason, until)
+	set, replaced, warnings, err := src.SetMaintenance(request.Kind, request.Name, request.Reason, until)
 	if err != nil {
 		writeError(w, statusOf(err), err, log)
 		return
@@ -139,20 +139,20 @@ func serveSetMaintenance(w http.ResponseWriter, r *http.Request, src maintainer,
 	if replaced {
 		status = http.StatusOK
 	}
-	writeJSON(w, status, map[string]any{"maintenance": set, "warnings": atLeastEmpty(warnings)}, log)
+	writeJSON(w, status, map[string]any{"maintenance": set, "warnings": orEmpty(warnings)}, log)
 }
 
-// serveEndMaintenance ends one that was set so.
+// serveEndMaintenance ends a maintenance that the API set.
 func serveEndMaintenance(w http.ResponseWriter, r *http.Request, src maintainer, log *slog.Logger) {
 	warnings, err := src.EndMaintenance(r.PathValue("kind"), r.PathValue("name"))
 	if err != nil {
 		writeError(w, statusOf(err), err, log)
 		return
 	}
-	writeJSON(w, http.StatusOK, map[string]any{"warnings": atLeastEmpty(warnings)}, log)
+	writeJSON(w, http.StatusOK, map[string]any{"warnings": orEmpty(warnings)}, log)
 }
 
-// serveForgetContainer forgets a container that is gone, so that nobody misses it any more.
+// serveForgetContainer forgets a container that is gone, so that it no longer counts as missing.
 func serveForgetContainer(w http.ResponseWriter, r *http.Request, src forgetter, log *slog.Logger) {
 	if err := src.ForgetContainer(r.PathValue("docker_host"), r.PathValue("name")); err != nil {
 		writeError(w, statusOf(err), err, log)

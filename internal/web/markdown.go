@@ -8,15 +8,15 @@ import (
 	"unicode"
 )
 
-// markdown makes HTML of what the runbooks use of Markdown: headings, paragraphs, lists, tables, blocks of code, code, bold and links.
-// Whatever else a text has stays text.
+// markdown renders the Markdown that runbooks use: headings, paragraphs, lists, tables, code blocks, code, bold and links. Anything
+// else stays text.
 type markdown struct {
 	strings.Builder
-	// link is where a link leads; with "", its words are shown without it.
+	// link resolves a link's target; "" shows the words without a link.
 	link func(target string) string
 }
 
-// renderMarkdown returns the HTML of a text, in which nothing but the marks of Markdown makes an element.
+// renderMarkdown returns a text as HTML. It escapes everything but Markdown's own marks.
 func renderMarkdown(text string, link func(target string) string) template.HTML {
 	m := markdown{link: link}
 	m.blocks(strings.Split(strings.ReplaceAll(text, "\r\n", "\n"), "\n"), false)
@@ -26,13 +26,13 @@ func renderMarkdown(text string, link func(target string) string) template.HTML 
 var (
 	fenceLine   = regexp.MustCompile("^```\\w*$")
 	headingLine = regexp.MustCompile(`^(#{1,4}) (.+)$`)
-	// itemLine begins an item of a list. What belongs to the item stands as far in as its text.
+	// itemLine begins a list item. Its further lines are indented as far as its text.
 	itemLine   = regexp.MustCompile(`^(- |\d{1,2}\. )(.*)$`)
 	tableRule  = regexp.MustCompile(`^\|(?:-+\|)+$`)
 	inlineMark = regexp.MustCompile("`([^`]+)`|\\*\\*([^*]+)\\*\\*|\\[([^\\]\\[<]+)\\]\\(([^)\\s]+)\\)|<(https?://[^<>\\s]+)>")
 )
 
-// blocks writes lines as headings, paragraphs and the like. In a tight item of a list, a paragraph is none.
+// blocks writes lines as headings, paragraphs and so on. In a tight list item, a paragraph gets no <p>.
 func (m *markdown) blocks(lines []string, tight bool) {
 	for len(lines) > 0 {
 		n := 1
@@ -59,14 +59,14 @@ func (m *markdown) element(name, text string) {
 	m.WriteString("</" + name + ">")
 }
 
-func (m *markdown) heading(found []string) {
-	name := "h" + string(rune('0'+len(found[1])))
-	m.WriteString("<" + name + ` id="` + html.EscapeString(anchor(found[2])) + `">`)
-	m.inline(found[2])
+func (m *markdown) heading(match []string) {
+	name := "h" + string(rune('0'+len(match[1])))
+	m.WriteString("<" + name + ` id="` + html.EscapeString(anchor(match[2])) + `">`)
+	m.inline(match[2])
 	m.WriteString("</" + name + ">\n")
 }
 
-// anchor is what GitHub calls a heading in links.
+// anchor returns GitHub's anchor of a heading.
 func anchor(title string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -79,7 +79,7 @@ func anchor(title string) string {
 	}, title)
 }
 
-// code writes a block of code and returns how many lines it has.
+// code writes a code block and returns its number of lines.
 func (m *markdown) code(lines []string) int {
 	m.WriteString("<pre><code>")
 	for i, line := range lines[1:] {
@@ -93,7 +93,7 @@ func (m *markdown) code(lines []string) int {
 	return len(lines)
 }
 
-// list writes all items of one kind and returns how many lines they have.
+// list writes a list and returns its number of lines.
 func (m *markdown) list(lines []string) int {
 	kind := "ul"
 	if lines[0][0] != '-' {
@@ -102,12 +102,12 @@ func (m *markdown) list(lines []string) int {
 	m.WriteString("<" + kind + ">\n")
 	n := 0
 	for n < len(lines) {
-		found := itemLine.FindStringSubmatch(lines[n])
-		if found == nil || (found[1] == "- ") != (kind == "ul") {
+		match := itemLine.FindStringSubmatch(lines[n])
+		if match == nil || (match[1] == "- ") != (kind == "ul") {
 			break
 		}
-		indent := strings.Repeat(" ", len(found[1]))
-		item := []string{found[2]}
+		indent := strings.Repeat(" ", len(match[1]))
+		item := []string{match[2]}
 		for n++; n < len(lines) && (strings.HasPrefix(lines[n], indent) || isBlankBefore(lines[n:], indent)); n++ {
 			item = append(item, strings.TrimPrefix(lines[n], indent))
 		}
@@ -119,7 +119,7 @@ func (m *markdown) list(lines []string) int {
 	return n
 }
 
-// isBlankBefore reports whether the first line is blank and the next one with a text stands as far in as the item.
+// isBlankBefore reports whether the first line is blank and the next line with text still belongs to the item.
 func isBlankBefore(lines []string, indent string) bool {
 	for i, line := range lines {
 		if strings.TrimSpace(line) != "" {
@@ -129,7 +129,7 @@ func isBlankBefore(lines []string, indent string) bool {
 	return false
 }
 
-// table writes a table and returns how many lines it has.
+// table writes a table and returns its number of lines.
 func (m *markdown) table(lines []string) int {
 	row := func(line, cell string) {
 		m.WriteString("<tr>")
@@ -149,7 +149,7 @@ func (m *markdown) table(lines []string) int {
 	return n
 }
 
-// paragraph writes the lines up to the next block and returns how many they are.
+// paragraph writes the lines up to the next block and returns their number.
 func (m *markdown) paragraph(lines []string, tight bool) int {
 	n := 1
 	for ; n < len(lines); n++ {
@@ -167,7 +167,7 @@ func (m *markdown) paragraph(lines []string, tight bool) int {
 	return n
 }
 
-// inline writes a text with code, bold words and links in it.
+// inline writes a text with code, bold and links.
 func (m *markdown) inline(text string) {
 	for text != "" {
 		at := inlineMark.FindStringSubmatchIndex(text)

@@ -9,22 +9,22 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
 )
 
-// snapshots is where the metrics page comes from.
+// snapshots has the current metrics.
 type snapshots interface {
-	// Snapshot returns what is known now.
+	// Snapshot returns the current snapshot.
 	Snapshot() *poll.Snapshot
 }
 
-// isScraper tells Prometheus, and what scrapes as it does, from people who look at the page.
+// isScraper tells scrapers, such as Prometheus, from people with a browser.
 func isScraper(r *http.Request) bool {
 	return r.Header.Get("X-Prometheus-Scrape-Timeout-Seconds") != ""
 }
 
-// maxAgent is how much of a scraper's own name counts.
+// maxAgent limits how much of a User-Agent header identifies a scraper.
 const maxAgent = 80
 
-// nameOf tells scrapers apart, also those of one machine that are of different kinds. Ports change.
-func nameOf(r *http.Request) string {
+// scraperName identifies a scraper by host and User-Agent; ports change.
+func scraperName(r *http.Request) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
 		host = r.RemoteAddr
@@ -33,18 +33,18 @@ func nameOf(r *http.Request) string {
 	return host + " " + agent[:min(len(agent), maxAgent)]
 }
 
-// serveMetrics writes bytes that are there already, and the time: no lock, no encoding, nothing that can fail.
+// serveMetrics writes prepared bytes and the time: it takes no lock, encodes nothing and cannot fail.
 func serveMetrics(w http.ResponseWriter, r *http.Request, src snapshots) {
 	snapshot := src.Snapshot()
 	body := snapshot.Page.Negotiate(r.Header)
-	kept, last := body.With(snapshot.ClockLine(time.Now()))
+	prepared, clock := body.With(snapshot.ClockLine(time.Now()))
 	h := w.Header()
 	h.Set("Content-Type", body.ContentType)
 	h.Set("Vary", "Accept, Accept-Encoding")
 	if body.ContentEncoding != "" {
 		h.Set("Content-Encoding", body.ContentEncoding)
 	}
-	h.Set("Content-Length", strconv.Itoa(len(kept)+len(last)))
-	w.Write(kept) //nolint:errcheck // the scraper has gone, and knows it
-	w.Write(last) //nolint:errcheck // as above
+	h.Set("Content-Length", strconv.Itoa(len(prepared)+len(clock)))
+	w.Write(prepared) //nolint:errcheck // the scraper is gone
+	w.Write(clock)    //nolint:errcheck // as above
 }

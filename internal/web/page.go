@@ -19,16 +19,16 @@ import (
 )
 
 const (
-	// pageAge is how long a page is served again while nothing has changed: without a script its ages stand still.
+	// pageAge is how long a page is reused while nothing changes: its ages are only updated by the script.
 	pageAge = 5 * time.Second
-	// sparksAge is how long small charts are served again; they show a whole day.
+	// sparksAge is how long small charts are reused; they show a whole day.
 	sparksAge = time.Minute
-	// calmRows is how many services or containers that are all right are listed before the rest is folded away.
-	calmRows = 24
-	// wholeProblems is how many problems are told with everything that is to be done.
-	wholeProblems = 6
-	// freshTransitions is how many changes are listed before the rest is folded away.
-	freshTransitions = 8
+	// maxHealthyRows is how many healthy targets or containers are listed; the others are folded away.
+	maxHealthyRows = 24
+	// maxFullProblems is how many problems are shown in full; the others are folded.
+	maxFullProblems = 6
+	// maxRecent is how many changes are listed; the others are folded away.
+	maxRecent = 8
 )
 
 //go:embed status.html
@@ -36,29 +36,29 @@ var statusHTML string
 
 var statusPage = template.Must(template.New("status").Funcs(pageFuncs).Parse(statusHTML))
 
-// pages makes the status page once for each report and keeps it, so that a page load is one write of kept bytes.
+// pages renders the status page once per report and caches it, so that a page load is one write of cached bytes.
 type pages struct {
 	reports reporter
-	charts  charter
+	charts  historian
 	assets  *assets
 	log     *slog.Logger
 	now     func() time.Time
 
-	kept atomic.Pointer[keptPage]
+	cached atomic.Pointer[renderedPage]
 
-	mu       sync.Mutex // held while a page is made, so that it is made once
+	mu       sync.Mutex // held while a page is rendered, so that only one request renders it
 	sparks   map[string]*spark
 	sparksAt time.Time
 }
 
-// keptPage is a page as it was made of a report. It is never changed.
-type keptPage struct {
+// renderedPage is the page of a report. It is immutable.
+type renderedPage struct {
 	report         *status.Report
 	made           time.Time
 	plain, gzipped []byte
 }
 
-func newPages(reports reporter, charts charter, a *assets, log *slog.Logger) *pages {
+func newPages(reports reporter, charts historian, a *assets, log *slog.Logger) *pages {
 	return &pages{reports: reports, charts: charts, assets: a, log: log, now: time.Now}
 }
 
@@ -67,7 +67,7 @@ func (p *pages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	k, err := p.page()
 	if err != nil {
 		p.log.Error("page does not render", "page", statusPage.Name(), "err", err)
-		http.Error(w, "the page does not render; the log says why", http.StatusInternalServerError)
+		http.Error(w, "the page does not render: see the exporter's log", http.StatusInternalServerError)
 		return
 	}
 	h := w.Header()
@@ -79,37 +79,37 @@ func (p *pages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		body = k.gzipped
 	}
 	h.Set("Content-Length", strconv.Itoa(len(body)))
-	w.Write(body) //nolint:errcheck // the browser has gone, and knows it
+	w.Write(body) //nolint:errcheck // the browser is gone
 }
 
-// page returns the kept page, or makes it if there is a newer report or its ages are too old.
-func (p *pages) page() (*keptPage, error) {
-	if k := p.kept.Load(); p.fresh(k) {
+// page returns the cached page, or a new one if there is a newer report or the page is older than pageAge.
+func (p *pages) page() (*renderedPage, error) {
+	if k := p.cached.Load(); p.isFresh(k) {
 		return k, nil
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if k := p.kept.Load(); p.fresh(k) {
+	if k := p.cached.Load(); p.isFresh(k) {
 		return k, nil
 	}
-	k := &keptPage{report: p.reports.Report(), made: p.now()}
+	k := &renderedPage{report: p.reports.Report(), made: p.now()}
 	var plain bytes.Buffer
 	if err := statusPage.Execute(&plain, p.view(k.report, k.made)); err != nil {
 		return nil, err
 	}
 	k.plain, k.gzipped = plain.Bytes(), compress(plain.Bytes())
-	p.kept.Store(k)
+	p.cached.Store(k)
 	return k, nil
 }
 
-func (p *pages) fresh(k *keptPage) bool {
+func (p *pages) isFresh(k *renderedPage) bool {
 	return k != nil && k.report == p.reports.Report() && p.now().Sub(k.made) < pageAge
 }
 
-// view is what the template of the status page sees.
+// view is the data of the status page's template.
 type view struct {
 	*status.Report
-	// Now is when the page was made; ages are counted from it.
+	// Now is when the page was rendered; ages refer to it.
 	Now                time.Time
 	Problems           []problem
 	ServiceList        rows
@@ -120,21 +120,24 @@ type view struct {
 	links
 }
 
-// links are where the page finds its assets.
-type links struct{ Script, Style, Chart, ChartStyle, Icon, Law string }
+// links are the URLs of the page's assets.
+type links struct{ Script, Style, Chart, ChartStyle, Icon, ChartLicense string }
 
-// Headline is the verdict in a word or three.
+// Headline is the verdict in a few words.
 func (v *view) Headline() string {
 	if len(v.Services) == 0 && v.Level == status.Unknown {
 		return "Nothing is watched"
 	}
+	if v.Level == status.OK {
+		return "Operational"
+	}
 	return levelWords[v.Level]
 }
 
-// Age is how long ago a time is, for people.
+// Age formats how long ago a time is.
 func (v *view) Age(t time.Time) string { return age(v.Now.Sub(t)) }
 
-// Clock is a time of day, with the day where that is another one.
+// Clock formats a time of day, with the date unless it is today.
 func (v *view) Clock(t time.Time) string {
 	t = t.UTC()
 	if t.Format(time.DateOnly) == v.Now.UTC().Format(time.DateOnly) {
@@ -143,85 +146,103 @@ func (v *view) Clock(t time.Time) string {
 	return t.Format("2 Jan 15:04 UTC")
 }
 
-// moment is a transition as the page shows it.
+// moment is a transition on the page.
 type moment struct {
 	status.Transition
 	view *view
 }
 
-// Clock is the transition's time for people.
+// Clock formats when the transition happened first.
 func (m moment) Clock() string { return m.view.Clock(m.Time) }
 
-// LastClock is when the transition came last.
+// LastClock formats when the transition happened last.
 func (m moment) LastClock() string { return m.view.Clock(m.Until) }
 
-// Lasts reports whether the first and the last time are told apart.
-func (m moment) Lasts() bool { return m.Repeated() && m.LastClock() != m.Clock() }
+// HasRange reports whether the page shows the first and the last time.
+func (m moment) HasRange() bool { return m.Repeated() && m.LastClock() != m.Clock() }
 
-// Repeated reports whether the transition came more than once.
+// Repeated reports whether the transition happened more than once.
 func (m moment) Repeated() bool { return m.Count > 1 }
 
-// entry is what the page says of something, whether as a problem or in the list of all.
+// entry is a target, container or threshold on the page, as a problem or as a row.
 type entry struct {
 	ID, Kind, Name, Words, Text, Error, Hint, Maintenance string
 	Level                                                 status.Level
-	// AtLeast says that what is wrong was wrong already when the exporter looked first.
+	// HasDefaultName says that the target's name is its kind, so that Words is its human name.
+	HasDefaultName bool
+	// AtLeast says that the problem existed at the first probe, so it may have begun earlier.
 	AtLeast bool
-	// Readings is the page of the target's last readings; empty for what is no target.
-	Readings string
-	// Since is when the state began; of a problem, when that did.
+	// Probes is the URL of the target's last probes; empty for containers and thresholds.
+	Probes string
+	// Since is when the state began, or the problem.
 	Since time.Time
 	view  *view
 }
 
-// Age is for how long it has been so.
+// Title is the human name of a target with its kind's default name, such as irc_rpc, and else its own name.
+func (e entry) Title() string {
+	if e.HasDefaultName {
+		return e.Words
+	}
+	return e.Name
+}
+
+// Subtitle is the name that is not the title.
+func (e entry) Subtitle() string {
+	if e.HasDefaultName {
+		return e.Name
+	}
+	return e.Words
+}
+
+// Age formats how long ago Since is.
 func (e entry) Age() string { return e.view.Age(e.Since) }
 
-// problem is something that is not as it should be.
+// problem is a problem on the page.
 type problem struct {
 	entry
-	// Brief is set where there are many: what to do is folded away.
+	// Brief folds away what to do, since there are many problems.
 	Brief bool
-	// Alert is the one whose runbook says more; empty for what has none.
+	// Alert is the name of the alert with the runbook; it may be empty.
 	Alert string
 }
 
-// Clock is since when it has been so.
+// Clock formats when the problem began.
 func (p problem) Clock() string { return p.view.Clock(p.Since) }
 
-// rows are services or containers: what is to be seen, and what is folded away.
+// rows are the targets or the containers: those shown and those folded away.
 type rows struct {
 	Shown, Folded []row
 	Total         int
 }
 
-// row is a service or container in the list of all.
+// row is a target or container in its list.
 type row struct {
 	entry
 	State                           string
-	Wrong, LastAttempt, LastSuccess time.Time // Wrong is when what is wrong began
+	Wrong, LastAttempt, LastSuccess time.Time // Wrong is when the first problem began
 	Duration                        float64
 	Values                          []status.Value
 	Notes                           []string
 	Facts                           []fact
-	// Spark is the first of the charts, and stands in the row itself.
+	// Spark is the first chart, which the row itself shows.
 	Spark  *spark
 	Charts []*spark
 }
 
-// fact is a word or two about a service or container that most people do not look for.
+// fact is a detail of a target or container.
 type fact struct{ Name, Text string }
 
-// Clock is a time of day.
+// Clock formats a time of day.
 func (r row) Clock(t time.Time) string { return r.view.Clock(t) }
 
-// view makes the report ready for the template.
+// view prepares the report for the template.
 func (p *pages) view(r *status.Report, now time.Time) *view {
 	v := &view{
 		Report: r, Now: now,
 		links: links{
 			Script: p.assets.link("status.js"), Style: p.assets.link("style.css"), Chart: p.assets.link("uPlot.iife.min.js"),
-			ChartStyle: p.assets.link("uPlot.min.css"), Law: p.assets.link("uPlot.LICENSE.txt"), Icon: p.assets.link("icon-" + r.Level.String() + ".svg"),
+			ChartStyle: p.assets.link("uPlot.min.css"), ChartLicense: p.assets.link("uPlot.LICENSE.txt"), Icon: p.assets.link("icon-" + r.Level.String() + ".svg"),
 		},
 	}
 	if now.Sub(p.sparksAt) >= sparksAge {
@@ -239,7 +260,7 @@ func (p *pages) view(r *status.Report, now time.Time) *view {
 	}
 	v.problems()
 	for i, t := range r.Transitions {
-		if i < freshTransitions {
+		if i < maxRecent {
 			v.Recent = append(v.Recent, moment{t, v})
 		} else {
 			v.Earlier = append(v.Earlier, moment{t, v})
@@ -257,7 +278,7 @@ func (p *pages) view(r *status.Report, now time.Time) *view {
 
 func (l *rows) add(r row) {
 	l.Total++
-	if r.Level == status.OK && len(l.Shown) >= calmRows {
+	if r.Level == status.OK && len(l.Shown) >= maxHealthyRows {
 		l.Folded = append(l.Folded, r)
 	} else {
 		l.Shown = append(l.Shown, r)
@@ -267,8 +288,8 @@ func (l *rows) add(r row) {
 func (p *pages) service(v *view, s *status.Service) row {
 	r := row{
 		entry: entry{
-			ID: "service:" + s.Name, Kind: "service", Name: s.Name, Words: kindWords[s.Kind], Text: s.Text, Error: s.Error, Hint: s.Hint,
-			Maintenance: s.Maintenance, Level: s.Level, AtLeast: s.ProblemSinceAtLeast, Readings: "debug/targets/" + s.Name, Since: s.Since, view: v,
+			ID: "service:" + s.Name, Kind: "service", Name: s.Name, Words: kindWords[s.Kind], HasDefaultName: s.Name == s.Kind && kindWords[s.Kind] != "", Text: s.Text, Error: s.Error, Hint: s.Hint,
+			Maintenance: s.Maintenance, Level: s.Level, AtLeast: s.ProblemSinceAtLeast, Probes: "debug/targets/" + s.Name, Since: s.Since, view: v,
 		},
 		State: s.State, Wrong: s.ProblemSince, LastAttempt: s.LastAttempt, LastSuccess: s.LastSuccess, Duration: s.Duration, Values: s.Values, Notes: s.Notes,
 	}
@@ -308,7 +329,7 @@ func (r *row) fact(name, text string) {
 	}
 }
 
-// addCharts puts a row's charts into it.
+// addCharts adds a row's charts.
 func (p *pages) addCharts(r *row, names []string) {
 	for _, name := range names {
 		s, ok := p.sparks[name]
@@ -327,11 +348,11 @@ func (p *pages) addCharts(r *row, names []string) {
 	}
 }
 
-// problems collects what is wrong, worst first: services, then containers, then thresholds that tell something else.
+// problems collects all problems, the worst first: targets, then containers, then thresholds of other subjects.
 func (v *view) problems() {
-	told, alerts := map[string]bool{}, v.alerts()
+	listed, alerts := map[string]bool{}, v.alerts()
 	for i := range v.Report.Problems {
-		if p := &v.Report.Problems[i]; p.ExporterWide() { // above the single ones
+		if p := &v.Report.Problems[i]; p.ExporterWide() { // first, since it explains the others
 			v.Problems = append(v.Problems, problem{entry: entry{
 				ID: "problem:exporter:" + p.Alert, Kind: p.Kind, Name: "Most targets", Text: p.Text, Hint: p.Hint, Level: p.Level(), AtLeast: p.AtLeast, Since: p.Since, view: v,
 			}, Alert: p.Alert})
@@ -343,10 +364,10 @@ func (v *view) problems() {
 				if r.Level != level {
 					continue
 				}
-				told[r.Name] = true
+				listed[r.Name] = true
 				p := problem{entry: r.entry, Alert: alerts[r.ID]}
 				p.ID, p.Since = "problem:"+r.ID, r.Wrong
-				// What is said already is not said twice.
+				// The text may contain the error already.
 				if strings.Contains(p.Text, p.Error) {
 					p.Error = ""
 				}
@@ -354,7 +375,7 @@ func (v *view) problems() {
 			}
 		}
 		for i, t := range v.Thresholds {
-			if t.Level == level && !told[t.Subject] && !told[lastPart(t.Subject)] {
+			if t.Level == level && !listed[t.Subject] && !listed[lastPart(t.Subject)] {
 				row := newThresholdRow(t)
 				v.Problems = append(v.Problems, problem{entry: entry{
 					ID: "problem:threshold:" + strconv.Itoa(i), Kind: "threshold", Name: row.Title, Words: t.Subject, Text: row.sentence(), Level: level, Since: t.Since, view: v,
@@ -363,40 +384,40 @@ func (v *view) problems() {
 		}
 	}
 	for i := range v.Problems {
-		v.Problems[i].Brief = i >= wholeProblems
+		v.Problems[i].Brief = i >= maxFullProblems
 	}
 	for _, t := range v.Thresholds {
 		v.ThresholdRows = append(v.ThresholdRows, newThresholdRow(t))
 	}
 }
 
-// alerts are those of what is wrong, by the ID of its row. Of several, the first is the worst.
+// alerts returns the worst alert of each row with a problem, by the row's ID.
 func (v *view) alerts() map[string]string {
-	found := map[string]string{}
+	worst := map[string]string{}
 	for i := range v.Report.Problems {
 		p := &v.Report.Problems[i]
 		row := "service:" + p.Name
 		if p.Kind == config.MaintenanceContainer {
 			row = "container:" + p.Host + "/" + p.Name
 		}
-		if found[row] == "" {
-			found[row] = p.Alert
+		if worst[row] == "" {
+			worst[row] = p.Alert
 		}
 	}
-	return found
+	return worst
 }
 
-// lastPart is a container's name without its engine's.
+// lastPart returns a container's name without its engine's.
 func lastPart(s string) string { return s[strings.LastIndexByte(s, '/')+1:] }
 
-// pageFuncs is what templates can say.
+// pageFuncs are the templates' functions.
 var pageFuncs = template.FuncMap{
 	"level":      status.Level.String, // as a class of the style sheet
 	"levelWord":  func(l status.Level) string { return levelWords[l] },
 	"unknown":    func() status.Level { return status.Unknown },
 	"pending":    func() status.Level { return status.Pending },
 	"maintained": func() status.Level { return status.Maintenance },
-	"calm":       func(l status.Level) bool { return l == status.OK },
+	"ok":         func(l status.Level) bool { return l == status.OK },
 	"iso":        func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 	"millis":     time.Time.UnixMilli,
 	"zero":       time.Time.IsZero,

@@ -11,7 +11,7 @@ import (
 //go:embed assets
 var assetFiles embed.FS
 
-// assetTable is what a browser may ask for, by its name in the URL.
+// assetTable lists the served files by their names in URLs.
 var assetTable = []struct{ name, file, contentType string }{
 	{"style.css", "assets/style.css", "text/css; charset=utf-8"},
 	{"status.js", "assets/status.js", "text/javascript; charset=utf-8"},
@@ -26,7 +26,7 @@ var assetTable = []struct{ name, file, contentType string }{
 	{"uPlot.LICENSE.txt", "assets/uplot/LICENSE", "text/plain; charset=utf-8"},
 }
 
-// assets serves style sheets, scripts and icons. A link bears a hash of the content, so that browsers keep it for good.
+// assets serves style sheets, scripts and icons. Links carry a hash of the content, so browsers may cache them forever.
 type assets struct{ byName map[string]*asset }
 
 type asset struct {
@@ -40,7 +40,7 @@ func newAssets() *assets {
 	for _, entry := range assetTable {
 		content, err := assetFiles.ReadFile(entry.file)
 		if err != nil {
-			panic(err) // it is built in: the table is wrong
+			panic(err) // files are embedded, so the table is wrong
 		}
 		sum := sha256.Sum256(content)
 		a.byName[entry.name] = &asset{
@@ -51,10 +51,10 @@ func newAssets() *assets {
 	return a
 }
 
-// link is where the asset is, from the status page.
+// link returns an asset's URL relative to the status page.
 func (a *assets) link(name string) string { return "assets/" + name + "?v=" + a.byName[name].hash }
 
-// ServeHTTP implements http.Handler. Without the right hash the answer is the same, but is not kept.
+// ServeHTTP implements http.Handler. Without the right hash, the response is the same but not cached.
 func (a *assets) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	file, ok := a.byName[r.PathValue("file")]
 	if !ok {
@@ -69,5 +69,5 @@ func (a *assets) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Query().Get("v") == file.hash {
 		h.Set("Cache-Control", "private, max-age=31536000, immutable")
 	}
-	writeKept(w, r, file.hash, file.plain, file.gzipped)
+	writeCached(w, r, file.hash, file.plain, file.gzipped)
 }

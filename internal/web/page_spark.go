@@ -8,28 +8,27 @@ import (
 )
 
 const (
-	// sparkWidth and sparkHeight are the small chart's own units; the style sheet says how large it is.
+	// sparkWidth and sparkHeight are in the chart's own units; the style sheet sets its size.
 	sparkWidth, sparkHeight = 96, 24
 	sparkTop, sparkBottom   = 2, sparkHeight - 2
 )
 
-// spark is a day of a number as a small chart.
+// spark is a small chart of a number over one day.
 type spark struct {
 	Name, Title, Unit string
-	// Path draws it within sparkWidth times sparkHeight. It is empty where nothing was known all day, or so little that there
-	// is nothing to draw.
+	// Path is the SVG path within sparkWidth times sparkHeight; empty with fewer than two known values.
 	Path string
-	// Keeps says what a step shows where that is not what was there last.
+	// Keeps says which value a step shows; empty for the last one.
 	Keeps string
-	// Label says in words what is to be seen, Low, High and Last its numbers. Low is empty where steps keep their highest, and
-	// High where they keep their lowest: nobody knows it, and what came last may be beyond that of the steps.
+	// Label describes the chart in words, with Low, High and Last. Low is unknown and empty if steps keep their highest value, High
+	// if they keep their lowest.
 	Label, Low, High, Last string
 }
 
-// newSpark draws a history. A column holds everything between the lowest and the highest of its steps, so that what was
-// short is seen; where nothing was known, nothing is drawn.
+// newSpark draws a history. A column spans the lowest to the highest of its steps, so short peaks stay visible. Unknown steps leave
+// gaps.
 func newSpark(h status.History) *spark {
-	s := &spark{Name: h.Name, Title: h.Title, Unit: h.Unit, Label: h.Title + ": nothing known of the last 24 hours"}
+	s := &spark{Name: h.Name, Title: h.Title, Unit: h.Unit, Label: h.Title + ": no data in the last 24 hours"}
 	low, high, last, known := math.Inf(1), math.Inf(-1), math.NaN(), 0
 	for _, v := range h.Values {
 		if v != nil {
@@ -46,7 +45,7 @@ func newSpark(h status.History) *spark {
 	s.Keeps = map[string]string{"least": "the lowest of each 5 min", "most": "the highest of each 5 min"}[h.Keeps]
 	s.Last = amount(last, h.Unit)
 	if known < 2 {
-		s.Label = h.Title + ": too new for a chart, at last " + s.Last
+		s.Label = h.Title + ": too new for a chart, last " + s.Last
 		return s
 	}
 	s.Label = h.Title + ", last 24 hours"
@@ -63,7 +62,7 @@ func newSpark(h status.History) *spark {
 	return s
 }
 
-// sparkPath is the line through the values, from bottom to top of the chart.
+// sparkPath returns the line through the values; bottom and top are the chart's limits.
 func sparkPath(values []*float64, bottom, top float64) string {
 	if top <= bottom {
 		top = bottom + 1
@@ -95,7 +94,7 @@ func sparkPath(values []*float64, bottom, top float64) string {
 		case !drawing:
 			point('M', at, start)
 		case start != level:
-			// It stayed as it was until here.
+			// The line is a step: horizontal, then vertical.
 			point('L', at, level)
 			point('L', at, start)
 		case lowest != highest:
@@ -114,7 +113,7 @@ func sparkPath(values []*float64, bottom, top float64) string {
 	return string(path)
 }
 
-// column finds the first, the last, the lowest and the highest of some steps; nil where nothing was known.
+// column returns the first, last, lowest and highest of some steps; nil if none is known.
 func column(values []*float64) (first, last, low, high *float64) {
 	for _, v := range values {
 		if v == nil {

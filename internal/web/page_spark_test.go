@@ -70,7 +70,7 @@ func TestFiguresOfAChartAgree(t *testing.T) {
 
 func TestStreamsLeaveFilesForTheRest(t *testing.T) {
 	for files, want := range map[uint64]int64{1024: 256, 8000: 2000, 1 << 20: 2000, 1<<63 - 1: 2000} {
-		if got := streamsFor(files); got != want {
+		if got := maxStreamsFor(files); got != want {
 			t.Errorf("%d files: got %d streams, want %d", files, got, want)
 		}
 	}

@@ -376,7 +376,7 @@ func TestCardTellsWhenTheProblemBegan(t *testing.T) {
 	page := pageOf(t, r)
 	_, problems, _ := strings.Cut(page, `id="problems"`)
 	problems, _, _ = strings.Cut(problems, "</section>")
-	holds(t, problems, `for <time class="age" datetime="`+c.ProblemSince.UTC().Format(time.RFC3339)+`">2 min</time>, since`, "at least since <time", "the exporter began to watch then")
+	holds(t, problems, `for <time class="age" datetime="`+c.ProblemSince.UTC().Format(time.RFC3339)+`">2 min</time>, since`, "at least since <time", "watched since then")
 	if strings.Contains(problems, "3 h") {
 		t.Errorf("a card tells since when the container runs: %s", problems)
 	}
@@ -395,7 +395,7 @@ func TestPageSays(t *testing.T) {
 			emptyReport(), healthy, []string{"<title>Nothing is watched · chat stack</title>", "<h1>Nothing is watched</h1>", `data-level="unknown"`},
 		},
 		"that it is loaded anew without script": {
-			healthyReport(), healthy, []string{`<noscript><meta http-equiv="refresh" content="30"></noscript>`, "anew every 30 seconds", `href="api/v1/openapi.yaml"`},
+			healthyReport(), healthy, []string{`<noscript><meta http-equiv="refresh" content="30"></noscript>`, "this page reloads every 30 seconds", `href="api/v1/openapi.yaml"`},
 		},
 		"where the probes are": {
 			faultyReport(1), func(r *status.Report) {
@@ -407,7 +407,7 @@ func TestPageSays(t *testing.T) {
 				change := &r.Transitions[0]
 				change.Name, change.To, change.Count, change.Until = "irc-services", "restarted", 38, began
 				r.TransitionsLeftOut = 7
-			}, []string{"38 times", ` to <time class="clock" datetime="` + began.UTC().Format(time.RFC3339), "7 older changes are not kept any more"},
+			}, []string{"38 times", ` to <time class="clock" datetime="` + began.UTC().Format(time.RFC3339), "7 older changes are no longer kept"},
 		},
 	} {
 		c.change(c.report)

@@ -7,25 +7,25 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
 )
 
-// thresholdRow is a row of the operators' table as text.
+// thresholdRow is a row of the table of thresholds as text.
 type thresholdRow struct {
 	status.Threshold
 	Title, Now, WarningText, CriticalText, Distance string
 	Bar                                             *bar
 }
 
-// Class is the row's in the style sheet.
+// Class is the row's CSS class.
 func (r thresholdRow) Class() string {
 	switch {
 	case r.Present == nil:
 		return "unmeasured"
-	case r.Pending: // it looks like no good news
+	case r.Pending: // its level is OK, but it must not look so
 		return status.Pending.String()
 	}
 	return r.Level.String()
 }
 
-// bar is where the present value lies between nothing and the threshold, in hundredths.
+// bar holds positions on a horizontal bar, in percent; -1 for none.
 type bar struct{ Present, Warning, Critical float64 }
 
 func newThresholdRow(t status.Threshold) thresholdRow {
@@ -40,8 +40,8 @@ func newThresholdRow(t status.Threshold) thresholdRow {
 	return r
 }
 
-// passed reports whether the present value is beyond a threshold, which may be nil.
-func passed(t status.Threshold, limit *float64) bool {
+// exceeds reports whether the present value is beyond a threshold, which may be nil.
+func exceeds(t status.Threshold, limit *float64) bool {
 	if t.Present == nil || limit == nil {
 		return false
 	}
@@ -71,19 +71,19 @@ func limit(v *float64, t status.Threshold) string {
 	}
 }
 
-// distance says how far the present value is from the next threshold, or how far beyond the last one.
+// distance says how far the present value is from the next threshold, or beyond the last one.
 func distance(t status.Threshold) string {
 	between := func(v *float64) string { return amount(math.Abs(*t.Present-*v), t.Unit) }
 	until := between
-	if t.Unit == "" { // a count: what is over 3 is at least 4
+	if t.Unit == "" { // a count: over 3 means at least 4
 		until = func(v *float64) string { return amount(*v+1-*t.Present, "") }
 	}
 	switch {
-	case passed(t, t.Critical):
+	case exceeds(t, t.Critical):
 		return between(t.Critical) + " beyond critical"
-	case passed(t, t.Warning) && t.Critical != nil:
+	case exceeds(t, t.Warning) && t.Critical != nil:
 		return until(t.Critical) + " to critical"
-	case passed(t, t.Warning):
+	case exceeds(t, t.Warning):
 		return between(t.Warning) + " beyond warning"
 	case t.Warning != nil && *t.Warning == 0 && *t.Present == 0:
 		return "none"
@@ -103,7 +103,7 @@ func newBar(t status.Threshold) *bar {
 		}
 	}
 	if t.Below {
-		high *= 3 // far from the threshold is to the right
+		high *= 3 // good values are to the right of the threshold
 	} else {
 		high *= 1.25
 	}

@@ -11,7 +11,7 @@ import (
 const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
 	"frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 
-// pageHeader is what every page for people is sent with; it is HTML unless its type is set.
+// pageHeader sets the headers of a page for people. The content type is HTML unless set before.
 func pageHeader(h http.Header) {
 	if h.Get("Content-Type") == "" {
 		h.Set("Content-Type", "text/html; charset=utf-8")
@@ -22,22 +22,22 @@ func pageHeader(h http.Header) {
 	h.Set("Cache-Control", "no-store")
 }
 
-// page is a template of text or of HTML.
+// page is a text or HTML template.
 type page interface {
 	Execute(w io.Writer, data any) error
 	Name() string
 }
 
-// render writes a page for people that is not kept, or none at all.
+// render writes a page that is not cached. If the template fails, it writes only an error.
 func render(w http.ResponseWriter, page page, data any, log *slog.Logger) {
 	var b bytes.Buffer
 	if err := page.Execute(&b, data); err != nil {
 		log.Error("page does not render", "page", page.Name(), "err", err)
-		http.Error(w, "the page does not render; the log says why", http.StatusInternalServerError)
+		http.Error(w, "the page does not render: see the exporter's log", http.StatusInternalServerError)
 		return
 	}
 	pageHeader(w.Header())
-	w.Write(b.Bytes()) //nolint:errcheck // the browser has gone, and knows it
+	w.Write(b.Bytes()) //nolint:errcheck // the browser is gone
 }
 
 func writeError(w http.ResponseWriter, status int, err error, log *slog.Logger) {
@@ -47,8 +47,8 @@ func writeError(w http.ResponseWriter, status int, err error, log *slog.Logger) 
 func writeJSON(w http.ResponseWriter, status int, value any, log *slog.Logger) {
 	body, err := json.MarshalIndent(value, "", "  ")
 	if err != nil {
-		log.Error("answer is no JSON", "err", err)
-		http.Error(w, "the answer is not JSON; the log says why", http.StatusInternalServerError)
+		log.Error("response cannot be encoded as JSON", "err", err)
+		http.Error(w, "the response cannot be encoded as JSON: see the exporter's log", http.StatusInternalServerError)
 		return
 	}
 	h := w.Header()
@@ -56,8 +56,8 @@ func writeJSON(w http.ResponseWriter, status int, value any, log *slog.Logger) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	w.Write(append(body, '\n')) //nolint:errcheck // the client has gone, and knows it
+	w.Write(append(body, '\n')) //nolint:errcheck // the client is gone
 }
 
-// atLeastEmpty makes JSON of nothing an empty list.
-func atLeastEmpty(list []string) []string { return append([]string{}, list...) }
+// orEmpty makes a nil list an empty list in JSON.
+func orEmpty(list []string) []string { return append([]string{}, list...) }

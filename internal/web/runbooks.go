@@ -16,18 +16,18 @@ var runbookHTML string
 
 var runbookPage = template.Must(template.New("runbook").Parse(runbookHTML))
 
-// library has what to do about each alert, in Markdown.
+// library has the runbooks, in Markdown.
 type library interface {
-	// Runbook returns the runbook of an alert, or false for a name that no alert has.
+	// Runbook returns an alert's runbook, or false for an unknown name.
 	Runbook(alert string) (text string, ok bool)
-	// AlertIndex lists all alerts with the thresholds of the configuration.
+	// AlertIndex lists all alerts with the configured thresholds.
 	AlertIndex() string
 }
 
-// runbooks serves the library. Links lead to pages of this exporter where there is one, and to the documents elsewhere where not.
+// runbooks serves the library. Links lead to the exporter's own pages if they exist, else to the online documents.
 type runbooks struct {
 	library   library
-	documents string // where the version's documents are
+	documents string // URL of this version's documents
 	assets    *assets
 	log       *slog.Logger
 }
@@ -42,19 +42,19 @@ func (b *runbooks) runbook(w http.ResponseWriter, r *http.Request) {
 	alert := strings.TrimSuffix(r.PathValue("alert"), ".md")
 	text, ok := b.library.Runbook(alert)
 	if !ok {
-		http.Error(w, fmt.Sprintf("there is no alert %q; /runbooks lists them all", alert), http.StatusNotFound)
+		http.Error(w, fmt.Sprintf("unknown alert %q: /runbooks lists all alerts", alert), http.StatusNotFound)
 		return
 	}
 	b.serve(w, r, "alerts/runbooks", alert, text)
 }
 
-// serve writes a document from a directory of the repository: as it is where the path ends with .md, else as a page.
+// serve writes a document from a directory of the repository: as Markdown if the path ends with .md, else as a page.
 func (b *runbooks) serve(w http.ResponseWriter, r *http.Request, directory, title, text string) {
 	if strings.HasSuffix(r.URL.Path, ".md") {
 		w.Header().Set("Content-Type", "text/markdown; charset=utf-8")
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		w.Header().Set("Cache-Control", "no-store")
-		fmt.Fprint(w, text) //nolint:errcheck // nobody to tell
+		fmt.Fprint(w, text) //nolint:errcheck // the client is gone
 		return
 	}
 	up := "./"
@@ -70,7 +70,7 @@ func (b *runbooks) serve(w http.ResponseWriter, r *http.Request, directory, titl
 	}, b.log)
 }
 
-// link is where a link of a document in a directory leads, from its page; "" for an address that no browser should open.
+// link resolves a link in a document of a directory, relative to its page; "" for an address that no browser should open.
 func (b *runbooks) link(directory, target string) string {
 	u, err := url.Parse(target)
 	switch {

@@ -1,4 +1,4 @@
-// Package web serves what the poller knows: the metrics page, a status page for people, and the health of the process.
+// Package web serves the metrics, the status page, the API, the runbooks and the health of the process over HTTP.
 package web
 
 import (
@@ -8,34 +8,34 @@ import (
 	"time"
 )
 
-// Source is where the answers come from: each handler asks a small part of it. None of its methods but Reload may block.
+// Source has the data of all pages; each handler uses a small part of it. No method but Reload may block.
 type Source interface {
 	snapshots
 	Liveness
 	readiness
-	histories
+	probeHistory
 	peerLister
 	reloader
 	maintainer
 	forgetter
 	reporter
 	watcher
-	charter
+	historian
 	library
 }
 
-// Options are what the pages say beside what the source knows.
+// Options are the settings of the handlers.
 type Options struct {
 	// Version is shown on the status page.
 	Version string
-	// Documents is where the documents of this version are, without a slash at the end.
+	// Documents is the URL of this version's documents, without a trailing slash.
 	Documents string
-	// Lifecycle lets through what changes something: POST /-/reload, and POST and DELETE below /api/v1/.
+	// Lifecycle enables requests that change something: POST /-/reload, and POST and DELETE below /api/v1/.
 	Lifecycle bool
 	Log       *slog.Logger
-	// Scraped is told whenever a scraper has come: who it is, and when. It must not wait. With nil, nobody is told.
-	Scraped func(who string, at time.Time)
-	// Stopping is closed when the server stops, which ends what would go on for ever. With nil, nothing ends so.
+	// Scraped is called for each scrape with the scraper's name and the time. It must not block. It may be nil.
+	Scraped func(scraper string, at time.Time)
+	// Stopping is closed when the server stops, to end event streams. It may be nil.
 	Stopping <-chan struct{}
 }
 
@@ -46,18 +46,18 @@ func New(src Source, o Options) http.Handler {
 		at := time.Now()
 		serveMetrics(w, r, src)
 		if o.Scraped != nil && isScraper(r) {
-			o.Scraped(nameOf(r), at)
+			o.Scraped(scraperName(r), at)
 		}
 	})
-	look := newAssets()
-	mux.Handle("GET /{$}", newPages(src, src, look, o.Log))
-	mux.Handle("GET /assets/{file}", look)
-	mux.HandleFunc("GET /debug/targets/{target}", func(w http.ResponseWriter, r *http.Request) { serveTarget(w, r, src, look, o.Log) })
-	books := &runbooks{src, o.Documents, look, o.Log}
+	static := newAssets()
+	mux.Handle("GET /{$}", newPages(src, src, static, o.Log))
+	mux.Handle("GET /assets/{file}", static)
+	mux.HandleFunc("GET /debug/targets/{target}", func(w http.ResponseWriter, r *http.Request) { serveTarget(w, r, src, static, o.Log) })
+	books := &runbooks{src, o.Documents, static, o.Log}
 	mux.HandleFunc("GET /runbooks", books.index)
 	mux.HandleFunc("GET /runbooks.md", books.index)
 	mux.HandleFunc("GET /runbooks/{$}", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Location", "../runbooks") // relative, as all links are
+		w.Header().Set("Location", "../runbooks") // relative, like all links: a proxy may add a path
 		w.WriteHeader(http.StatusMovedPermanently)
 	})
 	mux.HandleFunc("GET /runbooks/{alert}", books.runbook)
@@ -72,27 +72,27 @@ func New(src Source, o Options) http.Handler {
 	mux.HandleFunc("GET /api/v1/history/{name...}", func(w http.ResponseWriter, r *http.Request) { serveHistory(w, r, src, o.Log) })
 	mux.HandleFunc("GET /api/v1/events", func(w http.ResponseWriter, r *http.Request) { streams.serve(w, r, src, o.Log) })
 	mux.HandleFunc("GET /api/v1/openapi.yaml", func(w http.ResponseWriter, _ *http.Request) { serveOpenAPI(w) })
-	mux.HandleFunc(elsewhere, func(w http.ResponseWriter, r *http.Request) { serveElsewhere(w, r, mux, o.Log) })
+	mux.HandleFunc(unknownPaths, func(w http.ResponseWriter, r *http.Request) { serveUnknown(w, r, mux, o.Log) })
 	mux.HandleFunc("GET /badge/{file}", func(w http.ResponseWriter, r *http.Request) { serveBadge(w, r, src, o.Log) })
 	mux.Handle(healthy, Healthy(src))
 	mux.HandleFunc("GET /-/ready", func(w http.ResponseWriter, _ *http.Request) { serveReady(w, src) })
-	// A page of another site must not change anything by the browser of somebody who may.
+	// Another site's page must not change anything through an operator's browser.
 	return http.NewCrossOriginProtection().Handler(mux)
 }
 
-// changing is a handler of requests that change something, where that is allowed. No page in a browser may: none of ours
-// does, and to one whose name somebody has pointed at this address (DNS rebinding) the exporter looks like its own server.
+// changing wraps a handler of requests that change something. It refuses them unless Lifecycle is set, and always refuses browsers:
+// none of our pages changes anything, and DNS rebinding can make the exporter look like a foreign page's own server.
 func (o Options) changing(what string, h http.HandlerFunc) http.HandlerFunc {
 	if o.Lifecycle {
 		return func(w http.ResponseWriter, r *http.Request) {
 			if r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != "" {
-				writeError(w, http.StatusForbidden, errors.New(what+" over HTTP is asked for by a program such as curl, not by a page in a browser"), o.Log)
+				writeError(w, http.StatusForbidden, errors.New(what+" over HTTP is refused for web pages: use a program such as curl"), o.Log)
 				return
 			}
 			h(w, r)
 		}
 	}
 	return func(w http.ResponseWriter, _ *http.Request) {
-		http.Error(w, what+" over HTTP is not enabled; start with --web.enable-lifecycle, or change the configuration and send SIGHUP", http.StatusForbidden)
+		http.Error(w, what+" over HTTP is not enabled: start with --web.enable-lifecycle, or change the configuration and send SIGHUP", http.StatusForbidden)
 	}
 }

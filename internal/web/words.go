@@ -10,10 +10,10 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
 )
 
-// linked is a text that may end with a page of this exporter.
+// linked is a text that may end with a path of this exporter, which the page shows as a link.
 type linked struct{ Text, Path string }
 
-// newLinked finds the page that a text ends with. The link is relative, as all are.
+// newLinked splits a text from the path at its end. The link is relative, like all links.
 func newLinked(text string) linked {
 	if i := strings.LastIndex(text, "/debug/targets/"); i >= 0 {
 		return linked{text[:i], text[i+1:]}
@@ -21,34 +21,34 @@ func newLinked(text string) linked {
 	return linked{Text: text}
 }
 
-// levelWords are the levels as people say them.
+// levelWords are the levels' names on the page.
 var levelWords = map[status.Level]string{
-	status.OK: "All right", status.Maintenance: "Maintenance", status.Unknown: "Unknown", status.Pending: "Pending", status.Warning: "Warning", status.Critical: "Critical",
+	status.OK: "OK", status.Maintenance: "Maintenance", status.Unknown: "Unknown", status.Pending: "Pending", status.Warning: "Warning", status.Critical: "Critical",
 }
 
-// kindWords say what a target of a kind is.
+// kindWords are the human names of each kind of target.
 var kindWords = map[string]string{
-	"xmpp_status": "XMPP server, status page", "xmpp_metrics": "XMPP server, numbers", "xmpp_proxy": "XMPP over HTTPS, proxy",
-	"xmpp_rest": "XMPP server, REST API", "xmpp_c2s": "XMPP server, logins", "irc_rpc": "IRC server", "irc_tls": "IRC server, TLS port",
+	"xmpp_status": "XMPP server", "xmpp_metrics": "XMPP server metrics", "xmpp_proxy": "XMPP over HTTPS",
+	"xmpp_rest": "XMPP server REST API", "xmpp_c2s": "XMPP server login port", "irc_rpc": "IRC server", "irc_tls": "IRC server TLS port",
 	"irc_services": "IRC services", "plant_store": "plant store", "identity": "identity API", "docs_search": "documentation search",
 	"web_irc": "web IRC client", "web_panel": "web panel", "log_viewer": "log viewer", "http": "HTTP service", "tcp": "TCP service",
-	"openmetrics": "metrics page", "volume": "data volume", "tls": "TLS certificate", "docker": "container engine",
+	"openmetrics": "metrics endpoint", "volume": "data volume", "tls": "TLS certificate", "docker": "Docker Engine",
 }
 
-// roleWords say what a container does in the stack.
+// roleWords are the human names of the containers' roles.
 var roleWords = map[string]string{
 	"xmpp": "XMPP server", "xmpp_proxy": "XMPP over HTTPS", "irc": "IRC server", "irc_services": "IRC services", "bridge": "Discord-IRC-XMPP bridge",
 	"identity": "identity API", "plant_store": "plant store", "web_irc": "web IRC client", "web_panel": "web panel", "log_viewer": "log viewer", "docs": "documentation",
 }
 
-// alertWords are the rows of the operators' table.
+// alertWords are the titles of the table of thresholds.
 var alertWords = map[string]string{
-	"ContainerUnhealthy": "Unhealthy containers", "XMPPAuthFailureRate": "Failed XMPP logins", "TLSCertificateExpiry": "Certificate ends",
+	"ContainerUnhealthy": "Unhealthy containers", "XMPPAuthFailureRate": "Failed XMPP logins", "TLSCertificateExpiry": "Certificate expiry",
 	"DataVolumeUsage": "Data volume used", "ContainerRestarts": "Container restarts", "ContainerMemory": "Container memory",
-	"ContainerDown": "Container down", "TargetDown": "Service down",
+	"ContainerDown": "Container down", "TargetDown": "Target down",
 }
 
-// age is a length of time with at most two units.
+// age formats a duration with at most two units.
 func age(d time.Duration) string {
 	seconds := int(max(d, 0).Seconds())
 	minutes, hours := seconds/60, seconds/3600
@@ -73,7 +73,7 @@ func twoUnits(large int, largeUnit string, small int, smallUnit string) string {
 	return fmt.Sprintf("%d %s %d %s", large, largeUnit, small, smallUnit)
 }
 
-// took is how long a reading took.
+// took formats the duration of a probe.
 func took(seconds float64) string {
 	switch {
 	case seconds < 0.001:
@@ -85,7 +85,7 @@ func took(seconds float64) string {
 	}
 }
 
-// amount is a number with its unit, rounded for people.
+// amount formats a number with its unit, rounded for people.
 func amount(v float64, unit string) string {
 	switch unit {
 	case "seconds":
@@ -114,7 +114,7 @@ func amount(v float64, unit string) string {
 	}
 }
 
-// number has three digits that count, as many as people read.
+// number formats a number with about three significant digits.
 func number(v float64) string {
 	if math.Abs(v) >= 100 || v == math.Trunc(v) {
 		return strconv.FormatFloat(math.Round(v), 'f', -1, 64)

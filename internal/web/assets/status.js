@@ -1,13 +1,13 @@
-// Keeps the status page true without a reload. Without it, the page is whole all the same.
+// Updates the status page without a reload. The page is complete without this script.
 "use strict";
 
 (() => {
   const SECOND = 1000;
   const page = document.getElementById("page");
   const lost = document.getElementById("lost");
-  const say = document.getElementById("say");
+  const announcement = document.getElementById("say");
 
-  // Time is the exporter's: a phone's clock may be wrong.
+  // Times are the exporter's, since a phone's clock may be wrong.
   let offset = Number(page.dataset.now) - Date.now();
   const now = () => Date.now() + offset;
 
@@ -23,30 +23,29 @@
     return `${Math.floor(hours / 24)} days`;
   }
 
-  const put = (node, text) => {
+  const setText = (node, text) => {
     if (node.textContent !== text) node.textContent = text;
   };
 
-  // Ages count on, also when nothing comes any more: what is stale looks stale.
+  // Ages keep counting without new data, so that stale data looks stale.
   function ages(root) {
-    for (const node of root.querySelectorAll("time.age")) put(node, age(now() - Date.parse(node.dateTime)));
+    for (const node of root.querySelectorAll("time.age")) setText(node, age(now() - Date.parse(node.dateTime)));
   }
 
   const clockOfDay = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
   const clockOfYear = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
 
-  // The page tells UTC; whoever looks at it lives elsewhere.
+  // The page has UTC; show the viewer's own time zone.
   function clocks(root) {
     const today = new Date(now()).toDateString();
     for (const node of root.querySelectorAll("time.clock")) {
       const time = new Date(node.dateTime);
       node.title = node.dateTime;
-      put(node, (time.toDateString() === today ? clockOfDay : clockOfYear).format(time));
+      setText(node, (time.toDateString() === today ? clockOfDay : clockOfYear).format(time));
     }
   }
 
-  // morph makes one tree of elements like another and touches nothing that is the same, so that focus, scroll position
-  // and what somebody has opened stay.
+  // morph changes one tree of elements into another and leaves equal parts alone, to keep focus, scroll position and open details.
   function morph(from, to) {
     if (from.isEqualNode(to)) return;
     for (const { name } of [...from.attributes]) {
@@ -60,7 +59,7 @@
     const wanted = new Set(Array.from(to.children, (child) => child.id));
     for (const child of [...from.children]) {
       if (!child.id) continue;
-      // What is gone goes first, or what stands behind it would be taken for new.
+      // Remove old elements first, or the elements after them would not be matched.
       if (wanted.has(child.id)) keyed.set(child.id, child);
       else child.remove();
     }
@@ -87,7 +86,7 @@
   function show(html) {
     const fresh = new DOMParser().parseFromString(html, "text/html");
     const other = fresh.getElementById("page");
-    if (!other) throw new Error("the answer is another page");
+    if (!other) throw new Error("the response is another page");
     offset = Number(other.dataset.now) - Date.now();
     ages(other);
     clocks(other);
@@ -99,27 +98,27 @@
     if (icon.getAttribute("href") !== page.dataset.icon) icon.setAttribute("href", page.dataset.icon);
   }
 
-  // refresh fetches the page. Calls while one is under way make one more, no matter how many they are.
+  // refresh fetches the page. All calls during a fetch together cause one more fetch.
   let busy = false;
   let again = false;
-  let heard = now(); // when the exporter was last known to answer
-  let tried = performance.now();
-  let fault = "";
+  let lastAnswer = now();
+  let lastTry = performance.now();
+  let connectionError = "";
   async function refresh() {
     if (busy) {
       again = true;
       return;
     }
     busy = true;
-    tried = performance.now();
+    lastTry = performance.now();
     try {
       const answer = await fetch("./", { cache: "no-store", credentials: "same-origin", signal: AbortSignal.timeout(8 * SECOND) });
-      if (!answer.ok) throw new Error(`it answers ${answer.status}`);
+      if (!answer.ok) throw new Error(`status ${answer.status}`);
       show(await answer.text());
-      heard = now();
-      fault = "";
+      lastAnswer = now();
+      connectionError = "";
     } catch (error) {
-      fault = error.message.startsWith("it answers") ? error.message : "no answer";
+      connectionError = error.message.startsWith("status ") ? error.message : "no answer";
     }
     busy = false;
     connection();
@@ -130,36 +129,36 @@
   }
 
   function connection() {
-    const gone = fault !== "";
+    const gone = connectionError !== "";
     document.body.classList.toggle("gone", gone);
-    if (gone) put(lost, `Connection to the exporter lost (${fault}). This is how it was ${age(now() - heard)} ago.`);
+    if (gone) setText(lost, `Connection to the exporter lost (${connectionError}). This page shows the state of ${age(now() - lastAnswer)} ago.`);
     lost.hidden = !gone;
     announce();
   }
 
-  // A screen reader is told of another verdict, of another set of what is wrong, and of a connection that is lost or
-  // back: never of ages and numbers, and at most every ten seconds.
-  const verdict = () => (fault !== "" ? "lost" : [page.dataset.level, ...Array.from(page.querySelectorAll(".problem"), (p) => p.id).sort()].join(" "));
-  let said = verdict();
-  let saidAt = -Infinity;
-  let waiting;
+  // A screen reader announces changes of the verdict, the set of problems and the connection: never ages and numbers, and at most
+  // every ten seconds.
+  const verdict = () => (connectionError !== "" ? "lost" : [page.dataset.level, ...Array.from(page.querySelectorAll(".problem"), (p) => p.id).sort()].join(" "));
+  let announced = verdict();
+  let announcedAt = -Infinity;
+  let announceTimer;
   function announce() {
-    if (verdict() === said) return;
-    const wait = saidAt + 10 * SECOND - performance.now();
+    if (verdict() === announced) return;
+    const wait = announcedAt + 10 * SECOND - performance.now();
     if (wait > 0) {
-      waiting ??= setTimeout(() => {
-        waiting = undefined;
+      announceTimer ??= setTimeout(() => {
+        announceTimer = undefined;
         announce();
       }, wait);
       return;
     }
-    const back = said === "lost" ? "Connection to the exporter is back. " : "";
-    put(say, fault !== "" ? "Connection to the exporter lost" : `${back}${page.querySelector("h1").textContent}: ${page.dataset.summary}`);
-    said = verdict();
-    saidAt = performance.now();
+    const back = announced === "lost" ? "Connection to the exporter restored. " : "";
+    setText(announcement, connectionError !== "" ? "Connection to the exporter lost" : `${back}${page.querySelector("h1").textContent}: ${page.dataset.summary}`);
+    announced = verdict();
+    announcedAt = performance.now();
   }
 
-  // The stream says when there is something new. A verdict that changes is fetched at once, the rest every few seconds.
+  // The stream announces new reports. A changed verdict is fetched at once, everything else every few seconds.
   let stream;
   let streamTried = 0;
   let due = Infinity;
@@ -168,16 +167,16 @@
     stream = new EventSource("api/v1/events");
     stream.addEventListener("status", (event) => {
       const news = JSON.parse(event.data);
-      const urgent = news.level !== page.dataset.level || news.summary !== page.dataset.summary || fault !== "";
-      due = Math.min(due, urgent ? 0 : tried + 4 * SECOND);
-      if (urgent && !document.hidden) look();
+      const urgent = news.level !== page.dataset.level || news.summary !== page.dataset.summary || connectionError !== "";
+      due = Math.min(due, urgent ? 0 : lastTry + 4 * SECOND);
+      if (urgent && !document.hidden) refreshNow();
     });
     stream.addEventListener("error", () => {
-      due = Math.min(due, tried + SECOND); // is it the stream alone, or the exporter?
+      due = Math.min(due, lastTry + SECOND); // find out whether the exporter still answers
     });
   }
 
-  function look() {
+  function refreshNow() {
     due = Infinity;
     refresh();
   }
@@ -188,19 +187,19 @@
     connection();
     const open = stream.readyState === EventSource.OPEN;
     if (stream.readyState === EventSource.CLOSED && performance.now() - streamTried > 15 * SECOND) connect();
-    // A connection that broke without a word is found out by asking.
-    const patience = fault !== "" ? 3 : open ? 20 : 5;
-    if (performance.now() > due || performance.now() - tried > patience * SECOND) look();
+    // A broken connection may give no error, so fetch the page anyway from time to time.
+    const timeout = connectionError !== "" ? 3 : open ? 20 : 5;
+    if (performance.now() > due || performance.now() - lastTry > timeout * SECOND) refreshNow();
   }, SECOND);
 
   document.addEventListener("visibilitychange", () => {
-    if (!document.hidden) look();
+    if (!document.hidden) refreshNow();
   });
   addEventListener("pageshow", (event) => {
-    if (event.persisted) look();
+    if (event.persisted) refreshNow();
   });
 
-  // Charts are drawn when their row is opened, and the library is loaded with the first of them.
+  // Charts are drawn when their row is opened. The first one loads the library.
   let library;
   function load() {
     library ??= new Promise((resolve, reject) => {
@@ -234,7 +233,7 @@
     return String(round(v));
   }
 
-  const plots = new Map(); // element to the plot in it
+  const plots = new Map(); // plot by element
   async function draw(figure) {
     const place = figure.querySelector(".plot");
     const path = figure.dataset.chart.split("/").map(encodeURIComponent).join("/");
@@ -242,7 +241,7 @@
     if (!answer.ok) throw new Error(`history: status ${answer.status}`);
     const history = await answer.json();
     erase(place);
-    if (history.values.filter((v) => v !== null).length < 2) return; // the words say that it is too new
+    if (history.values.filter((v) => v !== null).length < 2) return; // the page says that it is too new
     const start = Date.parse(history.start) / SECOND;
     const times = history.values.map((_, i) => start + i * history.step_seconds);
     const style = getComputedStyle(document.documentElement);
@@ -277,7 +276,7 @@
 
   function drawIn(row) {
     for (const figure of row.querySelectorAll("figure.chart")) {
-      draw(figure).catch(() => erase(figure.querySelector(".plot"))); // the small chart stays in its place
+      draw(figure).catch(() => erase(figure.querySelector(".plot"))); // the small chart remains
     }
   }
 
@@ -297,7 +296,7 @@
     true, // toggle does not bubble
   );
   setInterval(() => {
-    if (!document.hidden && fault === "") drawAll();
+    if (!document.hidden && connectionError === "") drawAll();
   }, 60 * SECOND);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
   let resized;
