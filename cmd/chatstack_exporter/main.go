@@ -1,4 +1,4 @@
-// Command chatstack_exporter watches a self-hosted chat stack and tells Prometheus how it is.
+// Command chatstack_exporter monitors a self-hosted chat stack and serves metrics for Prometheus.
 package main
 
 import (
@@ -22,7 +22,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
 
-// dockerSocket is where a Docker Engine is looked for without a configuration. Packagers and tests set another with
+// dockerSocket is the Docker Engine's default socket without a configuration. Packagers and tests change it with
 // -ldflags "-X main.dockerSocket=PATH".
 var dockerSocket = "/var/run/docker.sock"
 
@@ -31,31 +31,31 @@ func main() {
 }
 
 func run(args []string) int {
-	cli := kingpin.New("chatstack_exporter", "Watches a self-hosted chat stack and tells Prometheus how it is.")
+	cli := kingpin.New("chatstack_exporter", "Monitors a self-hosted chat stack (Prosody, UnrealIRCd, Atheme, Docker) and serves metrics for Prometheus.")
 	cli.Version(version.Print("chatstack_exporter"))
 	cli.HelpFlag.Short('h')
 	cli.UsageWriter(os.Stdout)
 	var fileGiven, withoutSecrets bool
-	configFile := cli.Flag("config.file", "Configuration file. Without this flag, exporter.yaml in the working directory if there is one, else the environment alone.").
+	configFile := cli.Flag("config.file", "Configuration file. Default: exporter.yaml in the working directory if it exists, else environment variables only.").
 		Default(app.DefaultConfigFile).IsSetByUser(&fileGiven).String()
 	interval, timeout := durationFlag{name: "--poll.interval"}, durationFlag{name: "--poll.timeout"}
-	cli.Flag("poll.interval", "Time between two readings of a target, from 1s; outweighs the configuration.").SetValue(&interval)
-	cli.Flag("poll.timeout", "Deadline of one reading, from 1s; outweighs the configuration.").SetValue(&timeout)
+	cli.Flag("poll.interval", "Time between two probes of a target, at least 1s; overrides the configuration.").SetValue(&interval)
+	cli.Flag("poll.timeout", "Deadline of one probe, at least 1s; overrides the configuration.").SetValue(&timeout)
 	webFlags := kingpinflag.AddFlags(cli, ":9655")
 	logging := &promslog.Config{}
 	promslogflag.AddFlags(cli, logging)
-	lifecycle := cli.Flag("web.enable-lifecycle", "Allow POST /-/reload, and over HTTP to set maintenance and to forget containers.").Bool()
-	serve := cli.Command("serve", "Poll the stack; serve its metrics, a status page and, at /runbooks, what to do about each alert.").Default()
-	demo := cli.Command("demo", "The same, against a simulated stack whose faults can be switched on, at http://127.0.0.1:9656/.")
-	check := cli.Command("check", "Read every target once and say what is wrong and what to do about it; exit 1 if a target is down.")
-	output := check.Flag("output", "table or json.").Default("table").Enum("table", "json")
-	checkConfig := cli.Command("check-config", "Validate the configuration, the file of --web.config.file and the place of the state file, and print every fault with file, line and key.")
-	checkConfig.Flag("without-secrets", "Take the files of secrets and the state file as given, where this user may not read them.").BoolVar(&withoutSecrets)
-	rules := cli.Command("rules", "Print the alert rules for the thresholds in the configuration, as a rule file of Prometheus.")
-	recording := rules.Flag("recording", "Print the recording rules of the dashboards instead.").Bool()
-	manifest := rules.Flag("kubernetes", "Print all of them as a PrometheusRule of the Prometheus Operator.").Bool()
-	ruleTests := rules.Flag("tests", "Print promtool's unit tests of the alert rules, for both sides of each threshold.").Bool()
-	health := cli.Command("healthcheck", "Ask the exporter of this host with the same --web.listen-address whether its poll loop is running; exit 0 or 1.")
+	lifecycle := cli.Flag("web.enable-lifecycle", "Allow changes over HTTP: reload the configuration (POST /-/reload), set maintenance, forget containers.").Bool()
+	serve := cli.Command("serve", "Poll the stack; serve its metrics, a status page and the runbooks of the alerts.").Default()
+	demo := cli.Command("demo", "Run against a simulated stack; switch its faults on at http://127.0.0.1:9656/.")
+	check := cli.Command("check", "Probe every target once; print what is wrong and what to do. Exit 1 if a target is down.")
+	output := check.Flag("output", "Output format: table or json.").Default("table").Enum("table", "json")
+	checkConfig := cli.Command("check-config", "Validate the configuration, the web configuration and the state file's location; print every error with file, line and key.")
+	checkConfig.Flag("without-secrets", "Skip the files of secrets and the state file, for users who may not read them.").BoolVar(&withoutSecrets)
+	rules := cli.Command("rules", "Print the alert rules with the configured thresholds, as a Prometheus rule file.")
+	recording := rules.Flag("recording", "Print the dashboards' recording rules instead.").Bool()
+	manifest := rules.Flag("kubernetes", "Print alert and recording rules as a PrometheusRule for the Prometheus Operator.").Bool()
+	ruleTests := rules.Flag("tests", "Print promtool unit tests of the alert rules, for both sides of each threshold.").Bool()
+	health := cli.Command("healthcheck", "Exit 0 if the exporter on this host with the same --web.listen-address is polling, else 1.")
 	show := cli.Command("version", "Print the version.")
 
 	command, err := cli.Parse(args)
@@ -96,7 +96,7 @@ func run(args []string) int {
 		fmt.Println(version.Print("chatstack_exporter"))
 	}
 	if errors.Is(err, errDown) {
-		return 1 // the table has said it
+		return 1 // the table shows it
 	}
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "chatstack_exporter: %v\n", err)
@@ -105,7 +105,7 @@ func run(args []string) int {
 	return 0
 }
 
-// durationFlag reads a duration as the configuration does, and says which flag is wrong.
+// durationFlag parses a duration like the configuration. Its error names the flag.
 type durationFlag struct {
 	name  string
 	value config.Duration
@@ -114,7 +114,7 @@ type durationFlag struct {
 func (f *durationFlag) String() string { return f.value.Std().String() }
 
 func (f *durationFlag) Set(text string) error {
-	value := config.Duration(time.Second) // so that a number without a unit is taken for seconds
+	value := config.Duration(time.Second) // so that the error suggests seconds for a missing unit
 	if err := value.Set(text); err != nil {
 		return fmt.Errorf("%s %w", f.name, err)
 	}
@@ -155,7 +155,7 @@ func runHealthcheck(ctx context.Context, options app.Options) error {
 	return app.Healthcheck(ctx, options, os.Stdout)
 }
 
-// underServiceManager has systemd told of what the exporter does, where systemd has started it and wants to know.
+// underServiceManager enables systemd's notifications and watchdog, if systemd requests them.
 func underServiceManager(options app.Options) app.Options {
 	options.Notify = func(state string) error {
 		_, err := daemon.SdNotify(false, state)
@@ -163,7 +163,7 @@ func underServiceManager(options app.Options) app.Options {
 	}
 	var err error
 	if options.Watchdog, err = daemon.SdWatchdogEnabled(false); err != nil {
-		options.Log.Warn("signs of life cannot be timed; the watchdog gets none", "err", err)
+		options.Log.Warn("invalid watchdog interval from systemd; the watchdog gets no signals", "err", err)
 	}
 	return options
 }
@@ -181,7 +181,7 @@ func runServe(ctx context.Context, options app.Options) error {
 		for {
 			select {
 			case <-hangups:
-				a.Reload(ctx) //nolint:errcheck // the log and the metrics say how it went
+				a.Reload(ctx) //nolint:errcheck // the log and the metrics report the result
 			case <-ctx.Done():
 				return
 			}
@@ -190,7 +190,7 @@ func runServe(ctx context.Context, options app.Options) error {
 	return a.Run(ctx)
 }
 
-// existingFile is the path of the configuration, or "" where the user named none and the default does not exist.
+// existingFile returns the path of the configuration, "" if it is the default and does not exist.
 func existingFile(path string, given bool) string {
 	if given {
 		return path

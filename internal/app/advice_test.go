@@ -58,7 +58,7 @@ func TestContainerThatNoEngineHasIsTold(t *testing.T) {
 			"  - {kind: xmpp_proxy, url: \"http://127.0.0.1:1/\", container: irc}\n  - {kind: docs_search, url: \"http://127.0.0.1:1/\"}\n"
 		const unseen = "container dcos is not seen on any engine"
 		table := checkOf(t, content)
-		for _, want := range []string{"note: " + unseen + "\n", "read the service's log\n", "docker logs --tail 50 irc\n", "note: no container is known of docs_search; where"} {
+		for _, want := range []string{"note: " + unseen + "\n", "read the service's log\n", "docker logs --tail 50 irc\n", "note: no container found for docs_search; if one"} {
 			if !strings.Contains(table, want) {
 				t.Errorf("the table lacks %q:\n%s", want, table)
 			}

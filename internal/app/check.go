@@ -21,43 +21,41 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
 )
 
-// checkParallelism is how many targets a check reads at once.
+// checkParallelism is how many targets a check probes at once.
 const checkParallelism = 8
 
-// CheckResult is what a check found out about one target.
+// CheckResult is the result of checking one target.
 type CheckResult struct {
 	Target string `json:"target"`
 	Kind   string `json:"kind"`
 	// Verdict is "up", "down", "not configured", or "left to the first" of several exporters.
 	Verdict string `json:"verdict"`
-	// Seconds is how long the reading took.
+	// Seconds is the duration of the probe.
 	Seconds float64        `json:"seconds"`
 	Reason  failure.Reason `json:"reason,omitempty"`
 	Error   string         `json:"error,omitempty"`
 	// Todo says what the failure means and what to do.
 	Todo string `json:"todo,omitempty"`
-	// Problems are what the judgement says of the target, and of the containers of an engine. These make no target down: the
-	// engine itself answers.
+	// Problems are those of the target and, for an engine, of its containers. Containers do not take the engine down.
 	Problems []status.Problem `json:"problems,omitempty"`
-	// Impairments are the parts of a target that do not work although it is up.
+	// Impairments are the parts of an up target that do not work.
 	Impairments []string `json:"impairments,omitempty"`
 	Notes       []string `json:"notes,omitempty"`
-	// Warnings are what is doubtful about the target's configuration.
+	// Warnings are likely mistakes in the target's configuration.
 	Warnings []string `json:"warnings,omitempty"`
 }
 
-// leftToFirst is the verdict on a target that pair: other leaves to another exporter.
+// leftToFirst is the verdict on a target that this exporter leaves to the first of its pair.
 const leftToFirst = "left to the first"
 
-// harmless is implemented by settings of a probe that writes, which a check outside of the exporter's own state must not.
+// harmless is implemented by settings of probes that write, which a check must not do.
 type harmless interface {
-	// Harmless makes the settings such, and reports whether that changed them.
+	// Harmless disables writing, and reports whether it was enabled.
 	Harmless() bool
 }
 
-// Check reads every configured target once and returns what it found, the failures first. Where only one of several
-// exporters may do what is configured, it also asks those under peers: whether they do it. It keeps nothing: what a running
-// exporter has in its state file is not touched.
+// Check probes every configured target once and returns the results, failures first. For work that only one exporter may
+// do, it also asks the peers whether they do it. It does not touch the state file.
 func Check(ctx context.Context, o Options) ([]CheckResult, error) {
 	cfg, err := LoadConfig(o)
 	if err != nil {
@@ -70,7 +68,7 @@ func Check(ctx context.Context, o Options) ([]CheckResult, error) {
 	results, facts := make([]CheckResult, len(cfg.Targets)), make([]health.Facts, len(cfg.Targets))
 	var readings sync.WaitGroup
 	slots := make(chan struct{}, checkParallelism)
-	// Asked before anything is made harmless, which is not how the exporter will run.
+	// Before Harmless changes the settings: the warnings are about how the exporter will run.
 	doubts, duties := Warnings(cfg), dutiesOf(cfg)
 	var peers []peer
 	if len(duties) > 0 {
@@ -78,7 +76,7 @@ func Check(ctx context.Context, o Options) ([]CheckResult, error) {
 	}
 	for i, settings := range cfg.Targets {
 		if h, ok := settings.(harmless); ok && h.Harmless() {
-			doubts = append(doubts, Warning{settings.Common().Name, "a check writes nothing, so it asked in mode reject; whether a plant can be created and deleted was not tried"})
+			doubts = append(doubts, Warning{settings.Common().Name, "check writes nothing, so it used mode reject and did not test creating and deleting a plant"})
 		}
 		target, err := o.newTarget(cfg, settings, memory, slog.New(slog.DiscardHandler), true)
 		if err != nil {
@@ -120,14 +118,14 @@ func Check(ctx context.Context, o Options) ([]CheckResult, error) {
 
 func addWarnings(results []CheckResult, warnings []Warning) {
 	for _, w := range warnings {
-		// A window of maintenance that is over belongs to no target, and says nothing about a reading.
+		// Warnings about past maintenance belong to no target.
 		if i := slices.IndexFunc(results, func(r CheckResult) bool { return r.Target == w.Target }); i >= 0 {
 			results[i].Warnings = append(results[i].Warnings, unrepeated(w.Text, results[i].Todo))
 		}
 	}
 }
 
-// unrepeated is a warning without the advice at its end that stands in todo too.
+// unrepeated cuts advice from the end of a warning if todo contains it.
 func unrepeated(warning, todo string) string {
 	if i := strings.LastIndex(warning, "; "); i >= 0 && strings.Contains(todo, warning[i+2:]) {
 		return warning[:i]
@@ -146,8 +144,7 @@ func resultOf(s poll.Status, r poll.Reading, facts health.Facts) (CheckResult, h
 	return result, facts
 }
 
-// addExpected adds the containers that the configuration expects and that are not there: a check does not wait until they count
-// as missing.
+// addExpected adds the expected containers that do not exist, because a check does not wait until they count as missing.
 func addExpected(engines []health.Engine, settings config.Settings) {
 	engine, isEngine := settings.(*collectors.Docker)
 	for i := range engines {
@@ -163,7 +160,7 @@ func addExpected(engines []health.Engine, settings config.Settings) {
 	}
 }
 
-// addProblems judges all readings together. It also notes which containers serve the targets whose configuration names none.
+// addProblems judges all probes together. It also notes which containers serve the targets that name none.
 func addProblems(results []CheckResult, facts []health.Facts, cfg *config.Config, memory *state.File) error {
 	log := slog.New(slog.DiscardHandler)
 	register, err := maintenance.New(memory.Value("maintenance"), log)
@@ -199,7 +196,7 @@ func addProblems(results []CheckResult, facts []health.Facts, cfg *config.Config
 	}
 	for i := range results {
 		if results[i].Kind == "docker" && results[i].Verdict == "up" && len(unserved) > 0 {
-			results[i].Notes = append(results[i].Notes, fmt.Sprintf("no container is known of %s; where one serves the target, name it with container", strings.Join(unserved, ", ")))
+			results[i].Notes = append(results[i].Notes, fmt.Sprintf("no container found for %s; if one serves the target, set container", strings.Join(unserved, ", ")))
 		}
 	}
 	for _, p := range status.Describe(judgement) {
@@ -215,8 +212,8 @@ func addProblems(results []CheckResult, facts []health.Facts, cfg *config.Config
 	return nil
 }
 
-// troubledText is how many containers are in trouble, "" where none is.
-func troubledText(problems []status.Problem) string {
+// problemCount is how many containers have problems, "" if none has.
+func problemCount(problems []status.Problem) string {
 	names := map[health.Subject]bool{}
 	for _, p := range problems {
 		if p.Kind == config.MaintenanceContainer {
@@ -229,7 +226,7 @@ func troubledText(problems []status.Problem) string {
 	return count(len(names), "container") + " in trouble"
 }
 
-// problemText is what the table says of a problem, "" if the target's row says the same.
+// problemText is a problem's line in the table, "" if the target's row says the same.
 func problemText(p *status.Problem) string {
 	text := p.Text
 	switch {
@@ -244,7 +241,7 @@ func problemText(p *status.Problem) string {
 	return p.Severity.String() + ": " + failure.Printable(text, maxCell)
 }
 
-// count is a number of things in words: 1 target, 2 targets.
+// count returns 1 target, 2 targets.
 func count(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing
@@ -264,13 +261,13 @@ func WriteJSON(w io.Writer, results []CheckResult) error {
 	return e.Encode(results)
 }
 
-// NothingWatched is the warning where no target is configured.
-const NothingWatched = "nothing is watched; write targets into the file, or set the stack's environment variables"
+// NothingWatched is the warning if no target is configured.
+const NothingWatched = "nothing is monitored; add targets to the file, or set the stack's environment variables"
 
-// maxCell bounds one text of the table. What a service says is shorter already.
+// maxCell bounds one text of the table, in characters.
 const maxCell = 2000
 
-// printable returns results of which no text can move the cursor, begin a line or turn the direction of writing.
+// printable removes from the results' texts what moves the cursor, begins a line or changes the writing direction.
 func printable(results []CheckResult) []CheckResult {
 	shown := slices.Clone(results)
 	for i := range shown {
@@ -288,7 +285,7 @@ func printable(results []CheckResult) []CheckResult {
 	return shown
 }
 
-// WriteTable writes results for people, with colours if they are wanted.
+// WriteTable writes results for people.
 func WriteTable(w io.Writer, results []CheckResult, colours bool) error {
 	results = printable(results)
 	widest := len("TARGET")
@@ -303,7 +300,7 @@ func WriteTable(w io.Writer, results []CheckResult, colours bool) error {
 	}
 	var b strings.Builder
 	down, up, left := 0, 0, 0
-	var behind strings.Builder
+	var summary strings.Builder
 	fmt.Fprintf(&b, "%-*s  %-4s  %8s  REASON\n", widest, "TARGET", "IS", "TOOK")
 	indent := strings.Repeat(" ", widest+2)
 	for _, r := range results {
@@ -312,13 +309,13 @@ func WriteTable(w io.Writer, results []CheckResult, colours bool) error {
 		case "up":
 			up++
 			fmt.Fprintf(&b, "%-*s  %s  %8s", widest, r.Target, paint("32", "up  "), took)
-			if text := troubledText(r.Problems); text != "" {
+			if text := problemCount(r.Problems); text != "" {
 				fmt.Fprintf(&b, "  %s", paint("33", text))
-				fmt.Fprintf(&behind, "; %s up, %s", r.Target, text)
+				fmt.Fprintf(&summary, "; %s up, %s", r.Target, text)
 			}
 			if len(r.Impairments) > 0 {
 				fmt.Fprintf(&b, "  %s", paint("33", "partly working: "+strings.Join(r.Impairments, "; ")))
-				fmt.Fprintf(&behind, "; %s up, partly working", r.Target)
+				fmt.Fprintf(&summary, "; %s up, partly working", r.Target)
 			}
 			b.WriteString("\n")
 		case "down":
@@ -329,7 +326,7 @@ func WriteTable(w io.Writer, results []CheckResult, colours bool) error {
 			left++
 			fmt.Fprintf(&b, "%-*s  -     %8s  pair: other, so only the first exporter checks it\n", widest, r.Target, "")
 		default:
-			fmt.Fprintf(&b, "%-*s  -     %8s  not configured, so not asked\n", widest, r.Target, "")
+			fmt.Fprintf(&b, "%-*s  -     %8s  not configured, so not checked\n", widest, r.Target, "")
 		}
 		for i := range r.Problems {
 			if text := problemText(&r.Problems[i]); text != "" {
@@ -347,7 +344,7 @@ func WriteTable(w io.Writer, results []CheckResult, colours bool) error {
 	if left > 0 {
 		fmt.Fprintf(&b, ", %d left to the first exporter", left)
 	}
-	b.WriteString(behind.String() + "\n")
+	b.WriteString(summary.String() + "\n")
 	if up+down == 0 {
 		fmt.Fprintf(&b, "%s %s\n", paint("33", "warning:"), NothingWatched)
 	}

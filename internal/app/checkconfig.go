@@ -15,13 +15,12 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/state"
 )
 
-// DefaultConfigFile is what is looked for in the working directory where no file is named.
+// DefaultConfigFile is the configuration in the working directory, if no file is named.
 const DefaultConfigFile = "exporter.yaml"
 
-// CheckConfig validates everything that the exporter reads before it starts: the configuration, the file of
-// --web.config.file, and where it would keep its state. It writes what it read, what counts and what is doubtful to w; the
-// error names every fault. It changes nothing. With Options.WithoutSecrets it opens neither files of secrets, the key of the
-// own port's certificate among them, nor the state file, since it may run elsewhere than the exporter.
+// CheckConfig validates what the exporter reads at start: the configuration, the web configuration and the state file. It
+// writes a summary with warnings to w; the error lists everything that is wrong. It changes nothing. With
+// Options.WithoutSecrets it opens no state file and no file of a secret, such as the TLS key of the exporter's port.
 func CheckConfig(w io.Writer, o Options) error {
 	cfg, err := LoadConfig(o)
 	faults, ok := errors.AsType[config.Faults](err)
@@ -48,7 +47,7 @@ func CheckConfig(w io.Writer, o Options) error {
 	var b strings.Builder
 	b.WriteString(whatIsRead(o) + ".\n")
 	if webFile != "" {
-		fmt.Fprintf(&b, "Read for the own port: %s.\n", absolute(webFile))
+		fmt.Fprintf(&b, "Web configuration: %s.\n", absolute(webFile))
 	}
 	are := "are"
 	if len(cfg.Targets) == 1 {
@@ -75,15 +74,15 @@ func CheckConfig(w io.Writer, o Options) error {
 	return err
 }
 
-// whatIsRead says in words which file was read, or that there was none.
+// whatIsRead names the file that was read, or says that there was none.
 func whatIsRead(o Options) string {
 	if o.ConfigFile == "" {
-		return "No configuration file: there is no " + absolute(DefaultConfigFile) + ", so the environment alone counts"
+		return "No configuration file: there is no " + absolute(DefaultConfigFile) + ", so only the environment counts"
 	}
 	return "Read: " + absolute(o.ConfigFile) + ", and the environment"
 }
 
-// absolute is the whole path of a file, since a relative one says little about where somebody else was.
+// absolute returns the absolute path of a file, or path if that fails.
 func absolute(path string) string {
 	if whole, err := filepath.Abs(path); err == nil {
 		return whole
@@ -91,8 +90,7 @@ func absolute(path string) string {
 	return path
 }
 
-// checkState looks at the place of a state file. A directory that systemd makes when it starts the service need not be
-// there.
+// checkState checks the location of a state file. A directory that systemd creates with the service need not exist.
 func checkState(path string, o Options) (doubt string, fault *config.Fault) {
 	doubt, err := state.Inspect(path)
 	if err == nil || (errors.Is(err, os.ErrNotExist) && madeBySystemd(filepath.Dir(path), o)) {
@@ -101,7 +99,7 @@ func checkState(path string, o Options) (doubt string, fault *config.Fault) {
 	where := filepath.Base(o.ConfigFile)
 	content := o.configContent
 	if content == nil {
-		content, _ = os.ReadFile(o.ConfigFile) // it was read a moment ago, and is only asked for a line
+		content, _ = os.ReadFile(o.ConfigFile) // only for the line number; LoadConfig has reported errors
 	}
 	var doc yaml.Node
 	if yaml.Unmarshal(content, &doc) == nil {
@@ -110,13 +108,13 @@ func checkState(path string, o Options) (doubt string, fault *config.Fault) {
 	return "", &config.Fault{Where: where, Key: "state_file", Message: err.Error()}
 }
 
-// madeBySystemd reports whether a directory is one of those that systemd makes for a service.
+// madeBySystemd reports whether systemd creates a directory for the service.
 func madeBySystemd(dir string, o Options) bool {
 	list, _ := o.Lookup("STATE_DIRECTORY")
 	return slices.ContainsFunc(filepath.SplitList(list), func(made string) bool { return filepath.Clean(made) == dir })
 }
 
-// nodeAt is the value at a path of keys, or nil.
+// nodeAt returns the value at a path of keys, or nil.
 func nodeAt(n *yaml.Node, path ...string) *yaml.Node {
 	if n.Kind == yaml.DocumentNode && len(n.Content) > 0 {
 		n = n.Content[0]
@@ -136,7 +134,7 @@ func nodeAt(n *yaml.Node, path ...string) *yaml.Node {
 	return n
 }
 
-// atLine is a file with the line of a node, or without where there is none.
+// atLine adds a node's line to a file's name, if known.
 func atLine(file string, n *yaml.Node) string {
 	if n == nil || n.Line == 0 {
 		return file

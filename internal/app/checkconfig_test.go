@@ -28,7 +28,7 @@ func TestWhichFileWasReadIsTold(t *testing.T) {
 	for name, c := range map[string]struct{ file, want, log string }{
 		"a file": {path, "Read: " + path + ", and the environment.\n", `"configuration file is read" file=` + path},
 		"none": {
-			"", "No configuration file: there is no " + filepath.Join(empty, "exporter.yaml") + ", so the environment alone counts.\n",
+			"", "No configuration file: there is no " + filepath.Join(empty, "exporter.yaml") + ", so only the environment counts.\n",
 			`"no configuration file; the environment alone counts" looked_for=` + filepath.Join(empty, "exporter.yaml"),
 		},
 	} {
@@ -110,7 +110,7 @@ func TestCheckConfigNamesFaultsOfAllFilesAtOnce(t *testing.T) {
 	says(t, "the error", refused, "exporter.yaml:1: pol: unknown key", "web.yml:1: is an unknown key")
 	rewrite(t, o.ConfigFile, "poll: {}\n")
 	rewrite(t, *o.Web.WebConfigFile, "basic_auth_users: {prometheus: "+ownPortBcrypt+"}\n")
-	if written, refused := checked(o); refused != "" || !strings.Contains(written, "Read for the own port: "+*o.Web.WebConfigFile+".\n") {
+	if written, refused := checked(o); refused != "" || !strings.Contains(written, "Web configuration: "+*o.Web.WebConfigFile+".\n") {
 		t.Errorf("sound files: wrote %q, refused %q", written, refused)
 	}
 }

@@ -9,13 +9,13 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
 
-// Warning is something about a valid configuration that its user should know.
+// Warning is a likely mistake in a valid configuration.
 type Warning struct {
 	Target string `json:"target"`
 	Text   string `json:"text"`
 }
 
-// Warnings are what is doubtful about a valid configuration, in the order of its targets.
+// Warnings are likely mistakes in a valid configuration, in the order of its targets.
 func Warnings(cfg *config.Config) []Warning {
 	var warnings []Warning
 	for _, d := range cfg.Doubts {
@@ -25,10 +25,10 @@ func Warnings(cfg *config.Config) []Warning {
 		name := settings.Common().Name
 		if keys := config.Placeholders(settings); len(keys) > 0 {
 			slices.Sort(keys)
-			warnings = append(warnings, Warning{name, fmt.Sprintf("%s: an obvious placeholder, which must be changed before production", strings.Join(keys, ", "))})
+			warnings = append(warnings, Warning{name, fmt.Sprintf("%s: an obvious placeholder; change it before production", strings.Join(keys, ", "))})
 		}
 		if n, ok := settings.(stateful); ok && n.NeedsState() && cfg.StateFile == "" {
-			warnings = append(warnings, Warning{name, "a canary that cannot be deleted before the exporter ends stays in the store; set state_file"})
+			warnings = append(warnings, Warning{name, "a restart of the exporter leaves undeleted canaries in the store; set state_file"})
 		}
 		for _, text := range []string{pairWarning(cfg, settings), containerWarning(cfg, settings)} {
 			if text != "" {
@@ -44,17 +44,17 @@ func Warnings(cfg *config.Config) []Warning {
 	return append(warnings, maintenanceWarnings(cfg)...)
 }
 
-// containerWarning says that the container that a target names is watched nowhere, "" if that is not known.
+// containerWarning warns if no engine is watched for the container that a target names.
 func containerWarning(cfg *config.Config, settings config.Settings) string {
 	t := settings.Common()
 	watches := func(s config.Settings) bool { return s.Common().Kind == "docker" }
 	if t.Container == "" || t.ContainerHost != "" || slices.ContainsFunc(cfg.Targets, watches) {
 		return ""
 	}
-	return fmt.Sprintf("container %s excuses nothing, since this exporter watches no engine; set container_host to the docker_host under which another one watches it", t.Container)
+	return fmt.Sprintf("container %s has no effect, because this exporter watches no engine; if another one does, set container_host to that engine's docker_host", t.Container)
 }
 
-// StateWarning says what a restart of the exporter forgets without a state file; "" with one.
+// StateWarning is what a restart loses without a state file; "" with one.
 func StateWarning(o Options) string {
 	if cfg, err := LoadConfig(o); err != nil || cfg.StateFile != "" {
 		return ""
@@ -62,14 +62,14 @@ func StateWarning(o Options) string {
 	return "without state_file, a restart of the exporter forgets how long targets have been down"
 }
 
-// maintenanceWarnings are windows that are over and will never come again, and those of targets that are not configured.
+// maintenanceWarnings are about past maintenance, and maintenance of targets that are not configured.
 func maintenanceWarnings(cfg *config.Config) []Warning {
 	var warnings []Warning
 	for i := range cfg.Maintenance {
 		m := &cfg.Maintenance[i]
 		if _, _, ok := m.At(time.Now()); ok {
 			if m.Kind == config.MaintenanceTarget && slices.Contains(cfg.Unconfigured, m.Name) {
-				warnings = append(warnings, Warning{m.Name, fmt.Sprintf("maintenance[%d] has no effect, since target %s is not configured", i, m.Name)})
+				warnings = append(warnings, Warning{m.Name, fmt.Sprintf("maintenance[%d] has no effect, because target %s is not configured", i, m.Name)})
 			}
 			continue
 		}
@@ -77,24 +77,23 @@ func maintenanceWarnings(cfg *config.Config) []Warning {
 		if m.Kind == config.MaintenanceTarget {
 			about = m.Name
 		}
-		warnings = append(warnings, Warning{about, fmt.Sprintf("maintenance[%d] of %s %s is over since %s; take it out, or write when the next one is",
+		warnings = append(warnings, Warning{about, fmt.Sprintf("maintenance[%d] of %s %s ended at %s; remove it, or set the next one",
 			i, m.Kind, m.Name, m.Until.Std().UTC().Format(time.RFC3339))})
 	}
 	return warnings
 }
 
-// pairWarning is what a target of an exporter that is not the first of a pair must not do beside the first, or "". What
-// the XMPP server's statistics_interval is cannot be asked, so that it is told in any case. Who names peers and does not say
-// which of them this is may have copied one file to all of them.
+// pairWarning warns if an exporter that is not the first of its pair does what only the first may do, or has peers but no
+// role: one file may have been copied to all of them. It always warns about statistics_interval, whose value is unknown.
 func pairWarning(cfg *config.Config, settings config.Settings) string {
 	d := dutyOf(settings)
 	switch {
 	case d == nil:
 	case cfg.Pair == config.PairOther:
-		return "pair: other, and only the first of a pair may " + d.do + "; " + d.other
+		return "pair is other, but only the first exporter of a pair may " + d.do + "; " + d.other
 	case cfg.Pair == "" && len(cfg.Peers) > 0:
-		return "peers names other exporters, and of those that ask the same targets only one may " + d.do +
-			"; write pair: first if that is this one, else pair: other"
+		return "peers lists other exporters, and of those that watch the same targets only one may " + d.do +
+			"; set pair: first if this is that one, else pair: other"
 	}
 	return ""
 }
