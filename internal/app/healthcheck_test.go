@@ -99,12 +99,12 @@ func TestHealthcheckSeesAStalledLoop(t *testing.T) {
 	must(t, err)
 	loop := &httptest.Server{Listener: l, Config: &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/-/healthy" {
-			http.Error(w, "the poll loop has stood still for 40s", http.StatusServiceUnavailable)
+			http.Error(w, "the poll loop has been stalled for 40s", http.StatusServiceUnavailable)
 		}
 	})}} //nolint:gosec // a test's
 	loop.Start()
 	defer loop.Close()
-	if code, stdout, stderr := healthcheck(t, binary, run, address); code != 1 || stdout != "" || !strings.Contains(stderr, "stood still for 40s") {
+	if code, stdout, stderr := healthcheck(t, binary, run, address); code != 1 || stdout != "" || !strings.Contains(stderr, "stalled for 40s") {
 		t.Errorf("exit code %d, %q, %q; want 1, and what is wrong", code, stdout, stderr)
 	}
 

@@ -134,7 +134,7 @@ func TestSignsOfLifeEndWithThePollLoop(t *testing.T) {
 		w.stuck.Store(true)
 		time.Sleep(3 * time.Minute)
 		if signs := told.signs(time.Now().Add(-2 * time.Minute)); len(signs) > 0 {
-			t.Errorf("%d signs of life of a poll loop that had stood still for a minute", len(signs))
+			t.Errorf("%d signs of life of a poll loop that had stalled for a minute", len(signs))
 		}
 		if sent := told.all(); sent[len(sent)-1].state != "STATUS=the poll loop stands still" {
 			t.Errorf("the last word is %q", sent[len(sent)-1].state)

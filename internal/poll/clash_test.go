@@ -121,7 +121,7 @@ func TestClashesBetweenTargetsAreCountedAndTold(t *testing.T) {
 			t.Errorf("a failed reading is told of: %q and page\n%s", toldClashes(p, "second"), page)
 		}
 		stop()
-		if got := strings.Count(log.String(), "family left out"); got != 1 {
+		if got := strings.Count(log.String(), "family dropped"); got != 1 {
 			t.Errorf("the clash stands %d times in the log, want once:\n%s", got, log.String())
 		}
 	})
@@ -151,10 +151,10 @@ func TestDriftingClashesAreLoggedWithABound(t *testing.T) {
 			upstreamTarget(t, "second", &drifting{upstream: upstream{kind: model.MetricTypeCounter}, prefix: "drift_"}))
 		time.Sleep(2 * time.Hour)
 		stop()
-		if got := strings.Count(log.String(), "family left out"); got < 5 || got > 50 {
+		if got := strings.Count(log.String(), "family dropped"); got < 5 || got > 50 {
 			t.Errorf("%d clashes stand in the log after 240 readings, want some of them", got)
 		}
-		if got := strings.Count(log.String(), "further families left out are not logged"); got != 1 {
+		if got := strings.Count(log.String(), "further dropped families are not logged"); got != 1 {
 			t.Errorf("that the log leaves some out stands there %d times, want once", got)
 		}
 	})
@@ -192,12 +192,12 @@ func TestClashOfAnOlderReadingIsNoNews(t *testing.T) {
 		lost := []exposition.Clash{{Source: 1, Family: "shared", Series: 2}}
 		tg.read(t.Context(), unscheduled)
 		seen, _ := tg.view()
-		if !tg.clashed(&seen, lost) || tg.clashed(&seen, lost) {
+		if !tg.recordClashes(&seen, lost) || tg.recordClashes(&seen, lost) {
 			t.Error("a clash is not news the first time, or is the second")
 		}
 		time.Sleep(time.Second)
 		tg.read(t.Context(), unscheduled)
-		if tg.clashed(&seen, nil) {
+		if tg.recordClashes(&seen, nil) {
 			t.Error("a page of the reading before tells of this one")
 		}
 		if s, _ := tg.view(); len(s.Clashes) != 1 {
@@ -206,17 +206,17 @@ func TestClashOfAnOlderReadingIsNoNews(t *testing.T) {
 		seen, _ = tg.view()
 		u.down.Store(true)
 		tg.read(t.Context(), unscheduled)
-		if s, _ := tg.view(); tg.clashed(&seen, lost) || len(s.Clashes) > 0 || s.Dropped != nil {
+		if s, _ := tg.view(); tg.recordClashes(&seen, lost) || len(s.Clashes) > 0 || s.Dropped != nil {
 			t.Errorf("a failed reading has the clashes %v and drops %v", s.Clashes, s.Dropped)
 		}
 		u.down.Store(false)
 		tg.read(t.Context(), unscheduled)
 		seen, _ = tg.view()
-		tg.clashed(&seen, lost)
+		tg.recordClashes(&seen, lost)
 		if begin := time.Now(); !tg.expire(begin.Add(time.Hour), begin) {
 			t.Fatal("not expired in an hour")
 		}
-		if s, _ := tg.view(); tg.clashed(&seen, lost) || len(s.Clashes) > 0 || s.Dropped != nil {
+		if s, _ := tg.view(); tg.recordClashes(&seen, lost) || len(s.Clashes) > 0 || s.Dropped != nil {
 			t.Errorf("a target that is not read has the clashes %v and drops %v", s.Clashes, s.Dropped)
 		}
 	})
@@ -253,7 +253,7 @@ func TestTargetIsNotChargedWithWhatOthersLost(t *testing.T) {
 			t.Errorf("told %q of the first, want %d", told, c.told)
 		}
 		told := toldClashes(p, "second")
-		if len(told) != maxClashes+1 || told[maxClashes] != fmt.Sprintf("clash: %d families more", len(names)-maxClashes) {
+		if len(told) != maxClashes+1 || told[maxClashes] != fmt.Sprintf("clash: %d more families", len(names)-maxClashes) {
 			t.Errorf("told %q of the second, want the first %d and the number of the rest", told, maxClashes)
 		}
 		if !strings.Contains(log.String(), "target=exporter family=ours ") {

@@ -7,7 +7,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
-// Reading is what is remembered of one reading, for people who look into a failure.
+// Reading is the record of one reading, for people who investigate a failure.
 type Reading struct {
 	Time       time.Time
 	Duration   time.Duration
@@ -21,15 +21,15 @@ type Reading struct {
 	Exchanges  []*exchange.Exchange
 }
 
-// History are the last readings of a target, newest first. Failures are kept apart, so that they are still there when
-// somebody looks. It is a value: nobody changes one that was handed out.
+// History holds the last readings of a target, newest first. Failures have their own list, so that successes do not displace them.
+// It is a value: one that was handed out never changes.
 type History struct {
 	Last     []Reading
 	Failures []Reading
 }
 
-// kept is how many readings, and how many failures, are remembered of a target.
-const kept = 10
+// maxHistory is the number of readings, and of failures, to keep for a target.
+const maxHistory = 10
 
 // with returns the history with one more reading.
 func (h History) with(r Reading) History {
@@ -40,8 +40,8 @@ func (h History) with(r Reading) History {
 	return h
 }
 
-// slowest is how long the slowest of the last good readings took, but for a single one that was slower still: the others
-// would all be made too early because of it.
+// slowest returns how long the second slowest of the last good readings took. It ignores the slowest as an outlier, which would make
+// all other readings start too early.
 func (h History) slowest() time.Duration {
 	var first, second time.Duration
 	good := 0
@@ -61,5 +61,5 @@ func (h History) slowest() time.Duration {
 }
 
 func newest(r Reading, rest []Reading) []Reading {
-	return append([]Reading{r}, rest[:min(len(rest), kept-1)]...)
+	return append([]Reading{r}, rest[:min(len(rest), maxHistory-1)]...)
 }

@@ -1,4 +1,4 @@
-// Package poll asks targets when they are due and keeps what they said as one finished page.
+// Package poll probes targets on schedule and keeps the results as one finished metrics page.
 package poll
 
 import (
@@ -25,16 +25,14 @@ import (
 const (
 	// publishInterval is the least time between two pages.
 	publishInterval = 250 * time.Millisecond
-	// heartbeatInterval is how often the poll loop shows that it lives.
+	// heartbeatInterval is how often the poll loop updates its heartbeat.
 	heartbeatInterval = 10 * time.Second
-	// renewAfter is the age of the heartbeat that a page shows from which on the next one has the page made anew, although
-	// nothing has changed but the exporter's own numbers: every second one does. So a page is two beats old at most, and so
-	// is the heartbeat on it; poll_stalled.after allows for that.
+	// renewAfter is the age of the heartbeat on a page at which the next heartbeat renews the page, even if no target has changed.
+	// Every second heartbeat does, so a page and the heartbeat on it are at most two beats old; poll_stalled.after allows for that.
 	renewAfter = heartbeatInterval * 3 / 2
-	// firstStep is the time between two first readings, so that a thousand targets do not take all descriptors at once.
+	// firstStep is the time between two first readings, so that a thousand targets do not use up all file descriptors at once.
 	firstStep = 2 * time.Millisecond
-	// stalledAfter is the age of the last heartbeat from which on the poll loop stands still, pageStalledAfter that of the
-	// page from which on it is renewed no more.
+	// The poll loop has stalled when its heartbeat is older than stalledAfter, the page when it is older than pageStalledAfter.
 	stalledAfter     = 3 * heartbeatInterval
 	pageStalledAfter = renewAfter + stalledAfter
 )
@@ -43,20 +41,20 @@ const (
 type Snapshot struct {
 	Page     *exposition.Page
 	Statuses []Status
-	// Families are those that the page was made of, a slice for each of Statuses, with the metrics of the status itself.
+	// Families are the metric families on the page, one slice for each of Statuses.
 	Families [][]exposition.Family
-	// Judgement is what is wrong at that moment; nil if nobody judges.
+	// Judgement is what is wrong at that moment; nil without a Judge.
 	Judgement *health.Judgement
 	Time      time.Time
 
 	heartbeat time.Time // the one that the page shows
 }
 
-// Poller asks targets and publishes snapshots. Run may be called again after it has returned.
+// Poller probes targets and publishes snapshots. Run may be called again after it has returned.
 type Poller struct {
 	log     *slog.Logger
 	own     prometheus.Gatherer
-	judge   Judge // nil if nobody judges
+	judge   Judge // may be nil
 	targets []*target
 	rhythm  *rhythm
 
@@ -64,22 +62,23 @@ type Poller struct {
 	heartbeat atomic.Pointer[time.Time]
 	dirty     chan struct{}
 	readings  sync.WaitGroup
-	clashes   map[string]map[string]bool // families logged already, by target; the publisher's own
-	composer  exposition.Composer        // the publisher's own
-	judged    exposition.Encoder         // the publisher's own
-	overdue   bool                       // at the last beat a target was; the beat's own
-	published func()                     // called after each snapshot
-	// took is how long the last page took to make.
-	took atomic.Int64
+	// Only the publishing goroutine uses the next three.
+	loggedClashes    map[string]map[string]bool // families, by target
+	composer         exposition.Composer
+	judgementEncoder exposition.Encoder
+	targetOverdue    bool   // at the last heartbeat; only beat uses it
+	onPublish        func() // called after each snapshot
+	// composeDuration is how long the last page took to make, in nanoseconds.
+	composeDuration atomic.Int64
 }
 
-// timeFamily is the exporter's clock. A page has no sample of it: ClockLine makes one whenever the page is served.
+// timeFamily is the exporter's clock. Its sample is made by ClockLine whenever the page is served.
 var timeFamily = exposition.Family{
-	Name: "chatstack_exporter_time_seconds", Type: model.MetricTypeGauge, Unit: "seconds", Help: "The time by the exporter's clock when it served this page.",
+	Name: "chatstack_exporter_time_seconds", Type: model.MetricTypeGauge, Unit: "seconds", Help: "Unix time when the exporter served this page, by its own clock.",
 }
 
-// ClockLine is the sample of the exporter's clock on a page that is served now. The clock is that of the page, and goes on by the
-// monotonic one: a step shows on the next page, so that the difference to the heartbeat beside it is how old that is.
+// ClockLine returns the sample of the exporter's clock for a page that is served now: the page's time plus its age by the monotonic
+// clock. So a step of the wall clock does not change the difference to the heartbeat on the same page.
 func (s *Snapshot) ClockLine(now time.Time) []byte {
 	line := append(make([]byte, 0, 64), timeFamily.Name+" "...)
 	line = strconv.AppendFloat(line, unixSeconds(s.Time.Add(now.Sub(s.Time))), 'f', -1, 64)
@@ -87,18 +86,18 @@ func (s *Snapshot) ClockLine(now time.Time) []byte {
 }
 
 var heartbeatDesc = prometheus.NewDesc("chatstack_poll_last_completed_timestamp_seconds",
-	"When the poll loop last went round: its heartbeat.", nil, nil)
+	"Unix time of the poll loop's last heartbeat; it stops while probes are overdue.", nil, nil)
 
-// Judge says what is wrong. It is asked before each page, by one goroutine at a time, and its judgement is on that page.
+// Judge decides what is wrong. One goroutine at a time calls it before each page, and its judgement is on that page.
 type Judge interface {
 	Judge(facts *health.Facts) *health.Judgement
 }
 
-// New makes a poller that asks nobody yet; its snapshot already has a page. The families of own stand on every page
-// beside the targets'. Names of targets must be unique. After a reload, previous is the poller that has ended: a target
-// that is the Same goes on where it was, any other of the same name and kind keeps its counters.
+// New makes a poller that does not probe yet; its snapshot already has a page. Every page includes the families of own. Names of
+// targets must be unique. After a reload, previous is the poller that has ended: a target with Same keeps running, and any
+// other target of the same name and kind keeps its counters.
 func New(targets []Target, own prometheus.Gatherer, judge Judge, log *slog.Logger, previous *Poller) (*Poller, error) {
-	p := &Poller{log: log, own: own, judge: judge, dirty: make(chan struct{}, 1), clashes: map[string]map[string]bool{}}
+	p := &Poller{log: log, own: own, judge: judge, dirty: make(chan struct{}, 1), loggedClashes: map[string]map[string]bool{}}
 	if previous == nil {
 		p.rhythm = newRhythm(log)
 	} else {
@@ -115,7 +114,7 @@ func New(targets []Target, own prometheus.Gatherer, judge Judge, log *slog.Logge
 	return p, nil
 }
 
-// successor makes the target of a new poller of what the previous one knows of it.
+// successor makes the target of a new poller from what the previous one, which may be nil, knows of it.
 func (p *Poller) successor(given Target, log *slog.Logger) *target {
 	t := &target{Target: given, log: log, status: Status{
 		Target: given.Name, Kind: given.Kind, Server: health.Server{Container: given.Container, Host: given.ContainerHost},
@@ -130,7 +129,7 @@ func (p *Poller) successor(given Target, log *slog.Logger) *target {
 			case old.Name != given.Name || old.Kind != given.Kind:
 			case given.Same:
 				r, ok := old.Collector.(collectors.Reloader)
-				old.again = ok && r.Reloaded()
+				old.readAtStart = ok && r.Reloaded()
 				return old
 			default:
 				s, _ := old.view()
@@ -158,14 +157,13 @@ func (p *Poller) History(name string) (History, bool) {
 	return History{}, false
 }
 
-// Notify has f called after each snapshot that is published from then on, by the goroutine that publishes: it must not
-// wait. Call it before Run.
-func (p *Poller) Notify(f func()) { p.published = f }
+// Notify sets a function that the publishing goroutine calls after each snapshot; f must not block. Call Notify before Run.
+func (p *Poller) Notify(f func()) { p.onPublish = f }
 
-// Refresh has the page made anew, for own metrics that have changed.
+// Refresh requests a new page, for own metrics that have changed.
 func (p *Poller) Refresh() { p.changed() }
 
-// Forget has the collector of a target forget a container that is gone. The error wraps one of the package collectors.
+// Forget makes the collector of a target forget a removed container. The error wraps one of the package collectors.
 func (p *Poller) Forget(target, container string) error {
 	for _, t := range p.targets {
 		if f, ok := t.Collector.(collectors.Forgetter); ok && t.Name == target {
@@ -180,8 +178,8 @@ func (p *Poller) Forget(target, container string) error {
 	return fmt.Errorf("%w: target %q has no containers", collectors.ErrContainerUnknown, target)
 }
 
-// Once makes one reading of a target, outside of any schedule, whose history nobody can look at later. The facts are for the
-// judgement: the target, and its engine if it has one.
+// Once makes one reading of a target outside of any schedule and keeps no history. The facts are for the judgement: the target,
+// and its engine if it has one.
 func Once(ctx context.Context, given Target, log *slog.Logger) (Status, Reading, health.Facts) {
 	t := (*Poller)(nil).successor(given, log)
 	t.once = true
@@ -197,10 +195,10 @@ func Once(ctx context.Context, given Target, log *slog.Logger) (Status, Reading,
 	return s, t.history.Last[0], facts
 }
 
-// Snapshot returns the present snapshot, without waiting for anything.
+// Snapshot returns the current snapshot. It never blocks.
 func (p *Poller) Snapshot() *Snapshot { return p.snapshot.Load() }
 
-// Ready reports whether every target has been read once, but for one that a reload makes wait for its interval.
+// Ready reports whether every target has been read once. A target that waits for its least interval after a reload does not count.
 func (p *Poller) Ready() bool {
 	for i, s := range p.Snapshot().Statuses {
 		if s.LastAttempt.IsZero() && p.targets[i].notBefore.IsZero() {
@@ -210,7 +208,7 @@ func (p *Poller) Ready() bool {
 	return true
 }
 
-// Alive returns nil while the poll loop goes round and its page is renewed, or says for how long it has stood still.
+// Alive returns nil while the poll loop runs and renews its page, else an error with the time since one of them stalled.
 func (p *Poller) Alive() error {
 	for _, part := range []struct {
 		name  string
@@ -218,15 +216,15 @@ func (p *Poller) Alive() error {
 		after time.Duration
 	}{{"poll loop", *p.heartbeat.Load(), stalledAfter}, {"page", p.Snapshot().Time, pageStalledAfter}} {
 		if age := time.Since(part.last); age > part.after {
-			return fmt.Errorf("the %s has stood still for %s", part.name, age.Round(time.Second))
+			return fmt.Errorf("the %s has been stalled for %s", part.name, age.Round(time.Second))
 		}
 	}
 	return nil
 }
 
-// Run asks every target that was never asked at once, and all of them whenever it is due, until ctx is done. A Sparing one
-// that a reload has replaced waits for its interval first, and a Reloader may be asked again. Run returns when all readings are over, at the latest StopGrace
-// after that; one that does not end is left behind.
+// Run probes new targets at once and all targets on schedule, until ctx is done. After a reload, a changed Sparing target first waits
+// for its least interval, and a Reloader may ask to be probed at once. Run returns when all readings have ended, and StopGrace after
+// ctx is done at the latest: it abandons readings that take longer.
 func (p *Poller) Run(ctx context.Context) {
 	var publisher sync.WaitGroup
 	publishing, stopPublishing := context.WithCancel(context.WithoutCancel(ctx))
@@ -247,8 +245,8 @@ func (p *Poller) Run(ctx context.Context) {
 			s.least = least
 		}
 		jobs = append(jobs, &job{schedule: t.Schedule, run: func() { p.read(ctx, t, scheduled) }})
-		if t.unread() || t.again {
-			t.again = false
+		if t.unread() || t.readAtStart {
+			t.readAtStart = false
 			p.readings.Go(func() {
 				if pause(ctx, max(wait, time.Duration(i)*firstStep)) {
 					p.read(ctx, t, unscheduled)
@@ -260,7 +258,7 @@ func (p *Poller) Run(ctx context.Context) {
 	p.readings.Wait()
 }
 
-// heartbeats is the schedule of the poll loop's own signs of life.
+// heartbeats is the schedule of the poll loop's heartbeat.
 type heartbeats struct{ start time.Time }
 
 // Next implements cron.Schedule.
@@ -268,21 +266,20 @@ func (h heartbeats) Next(t time.Time) time.Time {
 	return t.Add(heartbeatInterval - modulo(t.Sub(h.start), heartbeatInterval))
 }
 
-// loop starts each job in a goroutine of its own whenever it is due, until ctx is done. A reading that is still running is
-// never started again, by its target.
+// loop starts each due job in its own goroutine until ctx is done. A target skips a reading while its previous one runs.
 //
-// It is not cron's own, which waits for the wall clock: after a step back by an hour, that would ask nobody for an hour.
+// It replaces cron's loop, which follows the wall clock: after a step back by an hour, that would probe nothing for an hour.
 func (p *Poller) loop(ctx context.Context, start time.Time, jobs []*job) {
 	var (
-		queue  jobQueue // of those that keep to the monotonic clock, which may be thousands
-		others []*job
+		queue    jobQueue // on the monotonic clock; a heap, since there may be thousands
+		cronJobs []*job   // on the wall clock
 	)
 	for _, j := range jobs {
 		j.begin(start)
 		if _, ok := j.schedule.(*paced); ok {
 			queue = append(queue, j)
 		} else {
-			others = append(others, j)
+			cronJobs = append(cronJobs, j)
 		}
 	}
 	heap.Init(&queue)
@@ -296,7 +293,7 @@ func (p *Poller) loop(ctx context.Context, start time.Time, jobs []*job) {
 		}
 		now := time.Now()
 		wait := heartbeatInterval
-		for _, j := range others {
+		for _, j := range cronJobs {
 			if j.isDue(now) {
 				p.readings.Go(j.run)
 			}
@@ -313,21 +310,21 @@ func (p *Poller) loop(ctx context.Context, start time.Time, jobs []*job) {
 	}
 }
 
-// Scraped tells that a scraper came. It waits for nothing.
+// Scraped records a scrape. It never blocks.
 func (p *Poller) Scraped(who string, at time.Time) { p.rhythm.scraped(who, at) }
 
 const (
-	// spare is how long before a scrape a page should be there.
+	// spare is how long before a scrape a page should be ready.
 	spare = 200 * time.Millisecond
-	// burst is the time over which the readings before a scrape are spread, at least.
+	// burst is the least time over which the readings before a scrape are spread.
 	burst = 500 * time.Millisecond
 )
 
-// ahead is how long before a scrape a reading of t has to begin, so that what it finds is on the page then: as long as the
-// slowest of its last good readings took, the wait for a page that is being made and the pause after it, and making one.
+// ahead returns how long before a scrape a reading of t must begin for its result to be on the page. It adds up the duration of the
+// slowest recent good reading, a page that is being made, the pause after that, making the next page, and a margin.
 func (p *Poller) ahead(t *target) time.Duration {
 	spread := max(burst, time.Duration(len(p.targets))*firstStep)
-	return time.Duration(t.slowest.Load()) + publishInterval + 2*time.Duration(p.took.Load()) + spare + time.Duration(hash(t.Name)%uint64(spread))
+	return time.Duration(t.slowest.Load()) + publishInterval + 2*time.Duration(p.composeDuration.Load()) + spare + time.Duration(hash(t.Name)%uint64(spread))
 }
 
 // pause waits, and returns false if ctx is done first.
@@ -342,7 +339,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// read makes one reading and has its result published.
+// read makes one reading and publishes its result.
 func (p *Poller) read(ctx context.Context, t *target, by origin) {
 	if ctx.Err() != nil {
 		return
@@ -354,14 +351,14 @@ func (p *Poller) read(ctx context.Context, t *target, by origin) {
 	}
 }
 
-// A Follower that has stopped listening although nobody told it to rests for followAgain, after the next time for twice as
-// long, and so on up to maxFollowAgain. One that has listened for that long begins anew.
+// A Follower that stops listening by itself is started again after followAgain. The delay doubles up to maxFollowAgain, and starts
+// over after a Follower has listened for maxFollowAgain.
 const (
 	followAgain    = 10 * time.Second
 	maxFollowAgain = 10 * time.Minute
 )
 
-// follow has a Follower listen until ctx is done. One that does not obey is left behind after StopGrace.
+// follow lets a Follower listen until ctx is done. It abandons one that does not stop within StopGrace.
 func (p *Poller) follow(ctx context.Context, t *target, f collectors.Follower) {
 	ended := make(chan struct{})
 	go func() {
@@ -388,8 +385,8 @@ func (p *Poller) follow(ctx context.Context, t *target, f collectors.Follower) {
 	}
 }
 
-// retry reads a target that has just gone down again, sooner than its schedule would, until it is up, the policy says
-// that it is enough, or ctx is done. Its schedule goes on meanwhile.
+// retry reads a target that has just gone down before its next scheduled reading, until it is up, the policy stops, or ctx is done.
+// The schedule continues.
 func (p *Poller) retry(ctx context.Context, t *target, r collectors.Retrier) {
 	if !t.retrying.CompareAndSwap(false, true) {
 		return // one series of retries at a time
@@ -401,7 +398,7 @@ func (p *Poller) retry(ctx context.Context, t *target, r collectors.Retrier) {
 			return
 		}
 		if s, _ := t.view(); s.Up {
-			return // its schedule found it up meanwhile
+			return // a scheduled reading found it up
 		}
 		t.read(ctx, unscheduled)
 		p.changed()
@@ -411,20 +408,20 @@ func (p *Poller) retry(ctx context.Context, t *target, r collectors.Retrier) {
 	}
 }
 
-// beat shows that the loop lives, and drops what is too old to be shown. It does not beat while a target is overdue
-// although it should have been read, since that means that the loop is not what it should be.
+// beat updates the heartbeat and drops data that is too old. It keeps the old heartbeat while a target is overdue, since then
+// the loop does not work.
 func (p *Poller) beat(start time.Time) {
 	now := time.Now()
-	// After a stall of the whole process everybody is late, the beat as well. The readings are due at the same moment, so
-	// it is the next beat that judges.
-	stalled := now.Sub(*p.heartbeat.Load()) > 2*heartbeatInterval && !p.overdue
-	p.overdue = false
+	// After a stall of the whole process, all targets and the heartbeat are late. The readings are due now, so wait for the next
+	// beat before any target counts as overdue.
+	stalled := now.Sub(*p.heartbeat.Load()) > 2*heartbeatInterval && !p.targetOverdue
+	p.targetOverdue = false
 	for _, t := range p.targets {
 		if !stalled && t.expire(now, start) {
-			p.overdue = true
+			p.targetOverdue = true
 		}
 	}
-	overdue := p.overdue // read before the heartbeat is stored, which lets the next beat in
+	overdue := p.targetOverdue // read before the heartbeat is stored, since then the next beat may run
 	if !overdue {
 		p.heartbeat.Store(&now)
 	}
@@ -433,26 +430,26 @@ func (p *Poller) beat(start time.Time) {
 	}
 }
 
-// changed asks for a new page.
+// changed requests a new page.
 func (p *Poller) changed() {
 	select {
 	case p.dirty <- struct{}{}:
-	default: // one is asked for already
+	default: // requested already
 	}
 }
 
 // publishLoop makes a page when something changed or a problem passes a threshold, at most every publishInterval.
 func (p *Poller) publishLoop(ctx context.Context) {
 	for {
-		var passes <-chan time.Time
+		var threshold <-chan time.Time
 		if j := p.Snapshot().Judgement; j != nil && j.Next > 0 {
-			passes = time.After(time.Until(j.Time.Add(j.Next)))
+			threshold = time.After(time.Until(j.Time.Add(j.Next)))
 		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-p.dirty:
-		case <-passes:
+		case <-threshold:
 		}
 		if err := p.publish(); err != nil {
 			p.log.Error("the page was not renewed", "err", err)
@@ -468,7 +465,7 @@ func (p *Poller) publish() error {
 	begin := time.Now()
 	gathered, err := p.own.Gather()
 	if err != nil {
-		// What could be gathered still counts: better a page without a few of our own numbers than an old one.
+		// A page without a few of the exporter's own metrics is better than an old page.
 		p.log.Error("own metrics are incomplete", "err", err)
 	}
 	own, err := exposition.FromGathered(gathered)
@@ -487,22 +484,22 @@ func (p *Poller) publish() error {
 	if err != nil {
 		return err
 	}
-	if p.clashed(s.Statuses, clashes) {
-		// The page itself tells what it could not take, so it is made again. Nothing clashes because of that number.
+	if p.recordClashes(s.Statuses, clashes) {
+		// Make the page again, since it also shows the number of dropped series. That number cannot cause a clash.
 		if s, _, err = p.compose(own); err != nil {
 			return err
 		}
 	}
 	s.heartbeat = heartbeat
 	p.snapshot.Store(s)
-	p.took.Store(int64(time.Since(begin)))
-	if p.published != nil {
-		p.published()
+	p.composeDuration.Store(int64(time.Since(begin)))
+	if p.onPublish != nil {
+		p.onPublish()
 	}
 	return nil
 }
 
-// compose makes a snapshot of own families and what is known of the targets now.
+// compose makes a snapshot of the exporter's own families and the current state of the targets.
 func (p *Poller) compose(own []exposition.Family) (*Snapshot, []exposition.Clash, error) {
 	s := &Snapshot{Time: time.Now(), Statuses: make([]Status, len(p.targets))}
 	sources := make([][]exposition.Family, 1, len(p.targets)+1)
@@ -528,7 +525,7 @@ func (p *Poller) compose(own []exposition.Family) (*Snapshot, []exposition.Clash
 			}
 		}
 	}
-	families, err := p.judged.Encode(append(judged, targetInfo(s.Statuses)...))
+	families, err := p.judgementEncoder.Encode(append(judged, targetInfo(s.Statuses)...))
 	if err != nil {
 		return nil, nil, fmt.Errorf("encode judgement: %w", err)
 	}
@@ -541,34 +538,34 @@ func (p *Poller) compose(own []exposition.Family) (*Snapshot, []exposition.Clash
 	return s, clashes, nil
 }
 
-// maxLoggedClashes is how many families of a target are logged by name: one whose names change has another with each reading.
+// maxLoggedClashes limits how many families of a target are logged, since their names may change with each reading.
 const maxLoggedClashes = 20
 
-// clashed tells each target which of its families a page could not take, and reports whether that is news to one.
-// Statuses are what the page was made of.
-func (p *Poller) clashed(statuses []Status, clashes []exposition.Clash) (news bool) {
-	lost := make([][]exposition.Clash, len(p.targets))
+// recordClashes logs clashes and records them with their targets. It reports whether any target's clashes have changed. The statuses
+// are those on the page.
+func (p *Poller) recordClashes(statuses []Status, clashes []exposition.Clash) (changed bool) {
+	byTarget := make([][]exposition.Clash, len(p.targets))
 	for _, c := range clashes {
 		name := "exporter"
 		if c.Source > 0 {
 			name = p.targets[c.Source-1].Name
-			lost[c.Source-1] = append(lost[c.Source-1], c)
+			byTarget[c.Source-1] = append(byTarget[c.Source-1], c)
 		}
-		logged := p.clashes[name]
+		logged := p.loggedClashes[name]
 		if logged == nil {
 			logged = map[string]bool{}
-			p.clashes[name] = logged
+			p.loggedClashes[name] = logged
 		}
 		if !logged[c.Family] && len(logged) < maxLoggedClashes {
 			logged[c.Family] = true
-			p.log.Warn("family left out, one of that name and another type comes before it", "target", name, "family", c.Family, "series", c.Series)
+			p.log.Warn("family dropped: an earlier family has the same name and another type", "target", name, "family", c.Family, "series", c.Series)
 			if len(logged) == maxLoggedClashes {
-				p.log.Warn("further families left out are not logged; see the notes of the target's last reading", "target", name)
+				p.log.Warn("further dropped families are not logged; see the notes of the target's last probe", "target", name)
 			}
 		}
 	}
 	for i, t := range p.targets {
-		news = t.clashed(&statuses[i], lost[i]) || news
+		changed = t.recordClashes(&statuses[i], byTarget[i]) || changed
 	}
-	return news
+	return changed
 }

@@ -22,13 +22,13 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 )
 
-// Target is one thing to ask, and when.
+// Target is one thing to probe, and when.
 type Target struct {
 	Name string
 	Kind string
-	// HostName is that of its URL or address, "" if the exporter does not resolve one.
+	// HostName is the host name in its URL or address, "" if the exporter does not resolve one.
 	HostName string
-	// Container is the configured name of the container that serves it, ContainerHost the docker_host of that one's engine.
+	// Container is the configured name of the container that serves it, ContainerHost the docker_host of the container's engine.
 	Container, ContainerHost string
 	// WarnOnly says that the target's own alerts are warnings at most.
 	WarnOnly bool
@@ -39,10 +39,9 @@ type Target struct {
 	Schedule cron.Schedule
 	// Timeout is the deadline of one reading.
 	Timeout time.Duration
-	// Redact masks the target's secrets in text that a server may have made of them; nil where there are none.
+	// Redact masks the target's secrets in text from a server; nil for a target without secrets.
 	Redact func(string) string
-	// Same says, after a reload, that nothing about the target has changed: it goes on where it was, with the collector
-	// that it had.
+	// Same says, after a reload, that the target is unchanged: it keeps its collector and its state.
 	Same bool
 }
 
@@ -53,33 +52,32 @@ type target struct {
 
 	mu     sync.Mutex
 	status Status
-	// busy is true while a reading runs, abandoned when its deadline passed without an end.
+	// busy is true while a reading runs, abandoned if that reading has not ended by its deadline.
 	busy, abandoned bool
-	// by is who asked for the reading that runs, or ran last.
+	// by is the origin of the current or last reading.
 	by origin
 	output
 	history History
-	// conditions are those that the last reading told of.
+	// conditions are what the last reading found besides up or down.
 	conditions []health.Condition
 	// retrying is true while a series of retries runs.
 	retrying atomic.Bool
-	// once is set where nobody serves the target's history.
+	// once says that nobody serves the target's history.
 	once bool
-	// slowest is how long the slowest of the last good readings took, but for one, in nanoseconds.
+	// slowest is the result of History.slowest, in nanoseconds.
 	slowest atomic.Int64
-	// notBefore is when a Sparing target may be read first that another one of its name was read as before a reload.
+	// notBefore is the earliest first reading of a Sparing target that a reload has changed.
 	notBefore time.Time
-	// again has the target read at once when its poller runs, although it was read before.
-	again bool
-	// overdue says that it has not been read for longer.
-	overdue bool
-	// patient is how long after the last reading the next one may take.
-	patient time.Duration
-	// every is the mean time between the readings that the schedule had in the hour before the last reading; 0 if it had none.
-	every time.Duration
+	// readAtStart makes the next poller read the target at once, even if it was read before.
+	readAtStart bool
+	// overdue says that the last reading is older than overdueAfter.
+	overdue      bool
+	overdueAfter time.Duration
+	// meanInterval is the mean time between scheduled readings in the hour before the last reading; 0 if there were none.
+	meanInterval time.Duration
 }
 
-// origin is who asks for a reading. Those outside of the schedule are first ones and retries.
+// origin says whether a reading is on the schedule. First readings and retries are not.
 type origin bool
 
 const (
@@ -87,9 +85,9 @@ const (
 	unscheduled origin = false
 )
 
-// output is what a target brings to the page, each part with what writes it out.
+// output is what a target adds to the page, each part with its encoder.
 type output struct {
-	// families are what the last reading found; no two readings are under way at once.
+	// families are from the last reading; its encoder needs no lock, since readings of a target never overlap.
 	families       []exposition.Family
 	readingEncoder exposition.Encoder
 	// own are the metrics of the status.
@@ -100,7 +98,7 @@ type output struct {
 	// engine is what a Follower of a container engine knows now; nil for other targets.
 	engine          *health.Engine
 	followerEncoder exposition.Encoder
-	// changes counts what a Follower has noticed, presented how much of it present shows.
+	// changes counts the changes that a Follower has noticed; present includes the first presented of them.
 	changes   atomic.Uint64
 	presented uint64
 }
@@ -118,10 +116,10 @@ type outcome struct {
 }
 
 const (
-	// obeyGrace is how long a reading may take to notice that its deadline has passed before it is abandoned.
+	// obeyGrace is how long a reading may run past its deadline before it is abandoned.
 	obeyGrace = 500 * time.Millisecond
-	// StopGrace is how long a reading may take to end after the poller was stopped: a transaction that was begun is
-	// finished, and the process still ends within five seconds.
+	// StopGrace is how long a reading may run after the poller was stopped: long enough to finish a transaction, and short enough
+	// for the process to end within five seconds.
 	StopGrace = 4 * time.Second
 )
 
@@ -157,8 +155,8 @@ func (t *target) read(ctx context.Context, by origin) (wentDown bool) {
 	}
 }
 
-// begin claims t for one reading. While one is running, it counts an overrun; while that was even abandoned, the
-// target cannot be asked, which is a failure of its own.
+// begin claims t for one reading. If another one is running, it counts an overrun. If that one was abandoned, it also counts a
+// failure, since the target cannot be probed.
 func (t *target) begin(by origin) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -167,33 +165,32 @@ func (t *target) begin(by origin) bool {
 		t.status.Attempts++
 		return true
 	}
-	if !t.retrying.Load() { // a retry and the schedule may well meet
+	if !t.retrying.Load() { // a retry may overlap with a scheduled reading
 		t.status.Overruns++
 	}
 	if t.abandoned {
 		t.status.Attempts++
 		t.countFailure(failure.Timeout, by)
 		t.status.LastAttempt = time.Now()
-		t.patient, t.every = t.patience(t.status.LastAttempt), t.pace(t.status.LastAttempt)
+		t.overdueAfter, t.meanInterval = t.overdueIn(t.status.LastAttempt), t.scheduledInterval(t.status.LastAttempt)
 	}
 	t.encodeStatus()
 	return false
 }
 
-// deliver hands over how a reading ended. If the reading was abandoned, its outcome is dropped, and the target may
-// be asked again.
+// deliver sends the outcome of a reading. It drops the outcome of an abandoned reading, so that the target can be probed again.
 func (t *target) deliver(ended chan<- outcome, o outcome) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.abandoned {
 		t.busy = false
-		t.log.Info("abandoned reading has ended", "target", t.Name)
+		t.log.Info("abandoned probe has ended", "target", t.Name)
 		return
 	}
 	ended <- o
 }
 
-// abandon gives up on the running reading, unless it has ended at the last moment, and returns how that ended.
+// abandon gives up on the running reading and returns a timeout, or the outcome if the reading has just ended.
 func (t *target) abandon(ended <-chan outcome, grace time.Duration) outcome {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -204,11 +201,11 @@ func (t *target) abandon(ended <-chan outcome, grace time.Duration) outcome {
 	}
 	t.abandoned = true
 	return outcome{err: failure.Errorf(failure.Timeout,
-		"the reading did not end within %s of its deadline of %s and was abandoned", grace, t.Timeout)}
+		"the probe was abandoned: it was still running %s after its deadline of %s", grace, t.Timeout)}
 }
 
-// collect runs the collector and makes families of what it found. A panic is contained here, since a recover higher
-// up does not reach this goroutine: one broken collector must not end the watch over all others.
+// collect runs the collector and encodes its results. It recovers from panics here, since a recover in another goroutine cannot: one
+// broken collector must not stop the monitoring of all other targets.
 func (t *target) collect(ctx context.Context) (o outcome) {
 	b := &collectors.Batch{Target: t.Name}
 	defer func() {
@@ -219,13 +216,13 @@ func (t *target) collect(ctx context.Context) (o outcome) {
 	}()
 	err := t.Collector.Collect(ctx, b)
 	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		err = late(err)
+		err = asTimeout(err)
 	}
 	o = outcome{httpStatus: b.HTTPStatus, notes: b.Notes, impaired: b.Impairments, exchanges: b.Exchanges, err: err}
 	o.conditions = b.Conditions(err)
 	families, encodeErr := t.readingEncoder.Encode(b.Metrics(err == nil))
 	if encodeErr != nil {
-		o.err = failure.Errorf(failure.Internal, "encode the reading: %w", encodeErr)
+		o.err = failure.Errorf(failure.Internal, "encode the metrics: %w", encodeErr)
 		return o
 	}
 	o.families = append(families, b.Foreign(err == nil)...)
@@ -233,8 +230,8 @@ func (t *target) collect(ctx context.Context) (o outcome) {
 	return o
 }
 
-// late names what a deadline did to a reading: whatever broke because of it is a timeout.
-func late(err error) error {
+// asTimeout gives an error after the deadline the reason timeout, unless its own reason is more precise.
+func asTimeout(err error) error {
 	switch failure.ReasonOf(err) {
 	case failure.Closed, failure.Internal:
 		return &failure.Error{Reason: failure.Timeout, Err: err}
@@ -243,14 +240,14 @@ func late(err error) error {
 	}
 }
 
-// end records how a reading ended, says it in the log if the verdict changed, and reports whether the target went down.
+// end records how a reading ended, logs a changed verdict, and reports whether the target went down.
 func (t *target) end(ctx context.Context, start time.Time, o outcome) (wentDown bool) {
 	now := time.Now()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.busy = t.abandoned
 	if o.err != nil && ctx.Err() != nil {
-		return false // cut short by the shutdown, which says nothing about the target
+		return false // the shutdown interrupted it, so it says nothing about the target
 	}
 	s := &t.status
 	changed := !s.Known || s.Up != (o.err == nil)
@@ -259,7 +256,7 @@ func (t *target) end(ctx context.Context, start time.Time, o outcome) (wentDown 
 		s.Since = now
 	}
 	s.LastAttempt, s.Duration = now, now.Sub(start)
-	t.patient, t.every, t.overdue = t.patience(now), t.pace(now), false
+	t.overdueAfter, t.meanInterval, t.overdue = t.overdueIn(now), t.scheduledInterval(now), false
 	t.redact(&o)
 	t.conditions = o.conditions
 	s.HTTPStatus, s.Notes, s.Dropped = o.httpStatus, o.notes, o.dropped
@@ -270,7 +267,7 @@ func (t *target) end(ctx context.Context, start time.Time, o outcome) (wentDown 
 	if o.err == nil {
 		s.LastSuccess, s.Impairments = now, o.impaired
 	} else {
-		s.Reason, s.Error, s.Hint = failure.ReasonOf(o.err), t.clean(o.err.Error()), t.clean(t.todo(o.err))
+		s.Reason, s.Error, s.Hint = failure.ReasonOf(o.err), t.clean(o.err.Error()), t.clean(t.advice(o.err))
 		t.countFailure(s.Reason, t.by)
 	}
 	t.families = o.families
@@ -298,8 +295,8 @@ func (t *target) countFailure(reason failure.Reason, by origin) {
 	}
 }
 
-// todo is what to do about a failed reading.
-func (t *target) todo(err error) string {
+// advice says what to do about a failed reading.
+func (t *target) advice(err error) string {
 	if guess := failure.GuessOf(err); guess != "" && t.status.LastSuccess.IsZero() {
 		return guess
 	}
@@ -313,10 +310,9 @@ func (t *target) todo(err error) string {
 // missedReadings is how many readings may be missed before a target's families are too old to be shown.
 const missedReadings = 3
 
-// patience is how long after now a target that is read by its schedule will have been due so often that it must have
-// been read. It is taken when a reading ends and measured on the monotonic clock, so that a step of the wall clock makes
-// nobody late.
-func (t *target) patience(now time.Time) time.Duration {
+// overdueIn returns how long after now the target is overdue without another reading. It is computed when a reading ends and
+// compared on the monotonic clock, so that a step of the wall clock makes no target overdue.
+func (t *target) overdueIn(now time.Time) time.Duration {
 	due := now
 	for range missedReadings {
 		due = t.Schedule.Next(due)
@@ -324,11 +320,11 @@ func (t *target) patience(now time.Time) time.Duration {
 	return due.Sub(now) + t.Timeout
 }
 
-// maxPace is how many readings of an hour are counted.
-const maxPace = 3600
+// maxHourlyReadings limits how many scheduled readings in an hour are counted.
+const maxHourlyReadings = 3600
 
-// pace is the mean time between the readings that the schedule had in the hour before; 0 if it had none.
-func (t *target) pace(now time.Time) time.Duration {
+// scheduledInterval returns the mean time between scheduled readings in the hour before now; 0 if there were none.
+func (t *target) scheduledInterval(now time.Time) time.Duration {
 	switch s := t.Schedule.(type) {
 	case *paced:
 		return s.every
@@ -336,7 +332,7 @@ func (t *target) pace(now time.Time) time.Duration {
 		return s.Delay
 	}
 	n := time.Duration(0)
-	for due := t.Schedule.Next(now.Round(0).Add(-time.Hour)); !due.IsZero() && !due.After(now) && n < maxPace; due = t.Schedule.Next(due) {
+	for due := t.Schedule.Next(now.Round(0).Add(-time.Hour)); !due.IsZero() && !due.After(now) && n < maxHourlyReadings; due = t.Schedule.Next(due) {
 		n++
 	}
 	if n == 0 {
@@ -345,20 +341,19 @@ func (t *target) pace(now time.Time) time.Duration {
 	return time.Hour / n
 }
 
-// expire forgets what is known of a target that was due three times since its last reading without being read, and
-// reports whether that is so. A target whose reading is abandoned counts as read.
+// expire reports whether a target is overdue, and if so drops its data. An abandoned reading counts as a reading.
 func (t *target) expire(now, start time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	last, patience := t.status.LastAttempt, t.patient
+	last, overdueAfter := t.status.LastAttempt, t.overdueAfter
 	if last.IsZero() {
-		last, patience = start, t.patience(start)
+		last, overdueAfter = start, t.overdueIn(start)
 	}
-	if t.overdue = now.Sub(last) > patience; !t.overdue {
+	if t.overdue = now.Sub(last) > overdueAfter; !t.overdue {
 		return false
 	}
 	if t.status.Known {
-		t.log.Error("target was not read when it was due", "target", t.Name, "last_attempt", t.status.LastAttempt)
+		t.log.Error("probes of the target are overdue", "target", t.Name, "last_attempt", t.status.LastAttempt)
 		t.status.Known = false
 		t.status.Dropped, t.status.Clashes = nil, nil
 		t.families, t.present = nil, nil
@@ -370,7 +365,7 @@ func (t *target) expire(now, start time.Time) bool {
 	return true
 }
 
-// updatePresent asks a Follower what holds now; nothing unless the last reading succeeded. The caller holds mu.
+// updatePresent gets the current data of a Follower, or drops it unless the last reading succeeded. The caller holds mu.
 func (t *target) updatePresent() {
 	t.present, t.presented = nil, t.changes.Load()
 	if t.engine != nil {
@@ -382,8 +377,8 @@ func (t *target) updatePresent() {
 	}
 	families, engine, err := t.presentation(f)
 	if err != nil {
-		// Nothing stale is shown; the next reading tries again.
-		t.log.Error("what is known of the target cannot be shown", "target", t.Name, "err", err)
+		// Show nothing rather than stale data; the next reading tries again.
+		t.log.Error("cannot encode the target's metrics", "target", t.Name, "err", err)
 		return
 	}
 	t.present = families
@@ -405,22 +400,22 @@ func (t *target) presentation(f collectors.Follower) (families []exposition.Fami
 	return families, b.Engine, err
 }
 
-// follow has a Follower listen until ctx is done, and contains its panics.
+// follow lets a Follower listen until ctx is done, and recovers from its panics.
 func (t *target) follow(ctx context.Context, f collectors.Follower, changed func()) {
-	tell := func() {
+	noteChange := func() {
 		t.changes.Add(1)
 		changed()
 	}
 	defer func() {
 		if r := recover(); r != nil {
-			t.log.Error("collector panicked while it listened", "target", t.Name, "panic", t.clean(fmt.Sprint(r)), "stack", string(debug.Stack()))
-			tell()
+			t.log.Error("collector panicked while listening for events", "target", t.Name, "panic", t.clean(fmt.Sprint(r)), "stack", string(debug.Stack()))
+			noteChange()
 		}
 	}()
-	f.Follow(ctx, tell)
+	f.Follow(ctx, noteChange)
 }
 
-// encodeStatus writes the status out. The caller holds mu.
+// encodeStatus encodes the status. The caller holds mu.
 func (t *target) encodeStatus() {
 	t.status.Series = 0
 	for _, families := range [][]exposition.Family{t.families, t.present} {
@@ -430,7 +425,7 @@ func (t *target) encodeStatus() {
 	}
 	own, err := t.statusEncoder.Encode(t.status.metrics())
 	if err != nil {
-		t.log.Error("status metrics do not encode", "target", t.Name, "err", err)
+		t.log.Error("cannot encode the target's status metrics", "target", t.Name, "err", err)
 		return
 	}
 	t.own = own
@@ -442,7 +437,7 @@ func (t *target) view() (Status, []exposition.Family) {
 	return s, families
 }
 
-// viewAll returns the facts about the target besides, and those about its container engine, nil for other targets.
+// viewAll also returns the facts about the target and about its container engine; nil if the target is not an engine.
 func (t *target) viewAll() (Status, []exposition.Family, health.Target, *health.Engine) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -461,7 +456,7 @@ func (t *target) facts() health.Target {
 	s := &t.status
 	f := health.Target{
 		Name: s.Target, Kind: s.Kind, HostName: t.HostName, Container: t.Container, ContainerHost: t.ContainerHost,
-		Engine: t.DockerHost, WarnOnly: t.WarnOnly, Read: s.Known, Up: s.Up, ReadAt: s.LastAttempt, Overdue: t.overdue, Failed: s.Missed, Every: t.every,
+		Engine: t.DockerHost, WarnOnly: t.WarnOnly, Read: s.Known, Up: s.Up, ReadAt: s.LastAttempt, Overdue: t.overdue, Failed: s.Missed, Every: t.meanInterval,
 		Conditions: t.conditions,
 	}
 	if s.Dropped != nil {
@@ -475,9 +470,9 @@ func (t *target) facts() health.Target {
 	return f
 }
 
-// clashed notes which families a page could not take that was made of what the target was when it was seen, and reports
-// whether that is news. If it has been read since, it is none: the page that follows will tell.
-func (t *target) clashed(seen *Status, found []exposition.Clash) bool {
+// recordClashes records which families of the target clash on a page that was made from the status seen. It reports whether they
+// have changed. It ignores the clashes if the target was read since, as they are on the next page if they persist.
+func (t *target) recordClashes(seen *Status, found []exposition.Clash) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := &t.status
@@ -498,11 +493,11 @@ func (t *target) withClashes(notes []string) []string {
 	notes = slices.Clip(notes)
 	for _, c := range clashes[:min(len(clashes), maxClashes)] {
 		notes = append(notes, t.clean(fmt.Sprintf(
-			"clash: %d series of family %s are left out: a family that comes before it on the page has that name, or one of its samples', and another type",
+			"clash: %d series of family %s were dropped: an earlier family uses that name, or a name of its samples, with another type",
 			c.Series, c.Family)))
 	}
 	if more := len(clashes) - maxClashes; more > 0 {
-		notes = append(notes, fmt.Sprintf("clash: %d families more", more))
+		notes = append(notes, fmt.Sprintf("clash: %d more families", more))
 	}
 	return notes
 }
@@ -519,7 +514,8 @@ func (t *target) recent() History {
 	return h
 }
 
-// leastInterval is the least time between two readings, 0 where there is none or the schedule is shorter by intention.
+// leastInterval returns the least time between two readings of a Sparing target, or its schedule's interval if that is shorter; 0 for
+// other targets.
 func (t *target) leastInterval() time.Duration {
 	s, ok := t.Collector.(collectors.Sparing)
 	if !ok {
@@ -542,11 +538,10 @@ func (t *target) unread() bool {
 	return t.status.LastAttempt.IsZero()
 }
 
-// maxText bounds what is kept of a text that a server may have made.
+// maxText is the most characters to keep of text from a server.
 const maxText = 500
 
-// clean makes a text fit to be logged and shown: without the target's secrets, in case a server repeats them, without
-// control characters, and not too long.
+// clean makes text from a server safe to log and show: it masks secrets, removes control characters and cuts the text to maxText.
 func (t *target) clean(text string) string {
 	if t.Redact != nil {
 		text = t.Redact(text)
@@ -554,7 +549,7 @@ func (t *target) clean(text string) string {
 	return failure.Printable(text, maxText)
 }
 
-// redact cleans what is remembered of a reading.
+// redact cleans all texts of an outcome.
 func (t *target) redact(o *outcome) {
 	for _, lines := range [][]string{o.notes, o.impaired} {
 		for i, line := range lines {

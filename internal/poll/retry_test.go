@@ -127,7 +127,7 @@ func TestSuccessorGoesOnWhereItWas(t *testing.T) {
 		if _, ok := second.History("gone"); ok {
 			t.Error("gone is still known")
 		}
-		if h, ok := second.History("same"); !ok || len(h.Last) == 0 || len(h.Last) > kept {
+		if h, ok := second.History("same"); !ok || len(h.Last) == 0 || len(h.Last) > maxHistory {
 			t.Errorf("history of %d readings", len(h.Last))
 		}
 	})

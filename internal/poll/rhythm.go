@@ -11,40 +11,36 @@ import (
 )
 
 const (
-	// rememberedScrapes is how many arrivals are remembered of a scraper, maxScrapers of how many scrapers.
+	// rememberedScrapes is how many scrapes to remember per scraper.
 	rememberedScrapes = 9
 	maxScrapers       = 32
-	// maxOfAddress is how many of them may be of one address.
-	maxOfAddress = 4
-	// leastGaps is how many gaps between scrapes make a rhythm.
+	maxOfAddress      = 4
+	// leastGaps is the least number of gaps between scrapes that makes a rhythm.
 	leastGaps = 3
-	// likeness is by which share of its period a scrape may come early or late, and a share of a target's interval in
-	// which a reading may come early, to keep its place before a scrape.
+	// likeness is the share of its period by which a scrape may be early or late, and of its interval by which a reading may be early.
 	likeness = 0.025
-	// drift is by which share the periods of a scraper and of readings may differ that are meant to be the same: it is more
-	// than clocks do, and less than anybody would configure.
+	// drift is how much two periods that count as equal may differ: more than clocks drift, less than anybody would configure.
 	drift = 0.01
-	// silentPeriods is after how many periods a scraper that has not come is not waited for any more.
+	// silentPeriods is the number of periods without a scrape after which a scraper counts as gone.
 	silentPeriods = 3.5
-	// maxParts is into how many parts an interval is divided at most to find what it has in common with a period.
+	// maxParts is the most parts of an interval to try when looking for a common divisor with a period.
 	maxParts = 4
 )
 
-// rhythm learns when scrapers come. It outlives the pollers, so that a reload forgets nothing. All times are compared on
-// the monotonic clock.
+// rhythm learns when scrapers come. It survives reloads. All times are compared on the monotonic clock.
 type rhythm struct {
 	log *slog.Logger
 
 	mu       sync.Mutex
 	scrapers map[string]*scraper
-	// leaders are whose scrapes readings are made before, by their interval.
+	// leaders are the scrapers whose scrapes the readings precede, by interval of the readings.
 	leaders map[time.Duration]string
 }
 
-// scraper is one that comes again and again.
+// scraper is a client that scrapes regularly, or may turn out to.
 type scraper struct {
 	arrivals []time.Time // the newest last
-	// period is the time between two scrapes, 0 where there is no rhythm; anchor is when one came, but for its jitter.
+	// period is the time between two scrapes, 0 if they are irregular; anchor is the time of one scrape, without its jitter.
 	period time.Duration
 	anchor time.Time
 	jitter time.Duration
@@ -54,7 +50,7 @@ func newRhythm(log *slog.Logger) *rhythm {
 	return &rhythm{log: log, scrapers: map[string]*scraper{}, leaders: map[time.Duration]string{}}
 }
 
-// scraped notes that a scraper came. It waits for nobody: where somebody else has the lock, this scrape is not noted.
+// scraped records a scrape. It never blocks: if the lock is taken, it skips this scrape.
 func (r *rhythm) scraped(who string, at time.Time) {
 	if !r.mu.TryLock() {
 		return
@@ -86,8 +82,8 @@ func (s *scraper) expects(at time.Time) bool {
 	return s.period > 0 && modulo(at.Sub(s.anchor)+tolerance, s.period) <= 2*tolerance
 }
 
-// split keeps every second arrival of a scraper that has no rhythm, if it and the rest have the same one, and returns the
-// rest: a pair behind one address, such as that of a proxy, looks like one scraper. It is nil where there is no pair.
+// split detects two scrapers behind one address, such as a proxy's: every second arrival has the same period. It keeps one of them
+// and returns the other, or nil if there is only one.
 func (s *scraper) split() *scraper {
 	if s.period > 0 || len(s.arrivals) < rememberedScrapes {
 		return nil
@@ -107,9 +103,8 @@ func (s *scraper) split() *scraper {
 	return &pair[1]
 }
 
-// forget makes room for one more scraper, of its address or of all: by the one that was silent for the longest time among
-// those without a rhythm. Who comes under ever new names pushes nobody out who has one, nor anybody of another address.
-// The caller holds mu.
+// forget makes room for one more scraper, within its address or overall. It drops the irregular scraper that was silent for longest, so
+// a client that keeps changing its name displaces no regular scraper and no other address. The caller holds mu.
 func (r *rhythm) forget(newcomer string, now time.Time) {
 	address, _, _ := strings.Cut(newcomer, " ")
 	address += " "
@@ -130,9 +125,9 @@ func (r *rhythm) forget(newcomer string, now time.Time) {
 		if !strings.HasPrefix(name, address) {
 			continue
 		}
-		silence, has := now.Sub(s.last()), s.period > 0 && float64(now.Sub(s.last())) <= silentPeriods*float64(s.period)
-		if rhythmic && !has || rhythmic == has && silence > longest {
-			longest, who, rhythmic = silence, name, has
+		silence, regular := now.Sub(s.last()), s.period > 0 && float64(now.Sub(s.last())) <= silentPeriods*float64(s.period)
+		if rhythmic && !regular || rhythmic == regular && silence > longest {
+			longest, who, rhythmic = silence, name, regular
 		}
 	}
 	delete(r.scrapers, who)
@@ -142,7 +137,7 @@ func (s *scraper) last() time.Time { return s.arrivals[len(s.arrivals)-1] }
 
 func (s *scraper) came(at time.Time) {
 	if len(s.arrivals) > 0 && s.period > 0 && at.Sub(s.last()) > rememberedScrapes*s.period {
-		s.arrivals = s.arrivals[:0] // of another time
+		s.arrivals = s.arrivals[:0] // too old to continue the rhythm
 	}
 	if len(s.arrivals) == rememberedScrapes {
 		s.arrivals = slices.Delete(s.arrivals, 0, 1)
@@ -151,9 +146,8 @@ func (s *scraper) came(at time.Time) {
 	s.learn()
 }
 
-// learn finds the period as the median gap, where gaps of two or three periods are scrapes that were missed. One gap of
-// four may be of no such length, as after a restart of the scraper; what came before it says nothing of when the next
-// scrape comes.
+// learn computes the period from the median gap. Gaps of two or three periods mean missed scrapes. One gap in four may have any
+// length, as after a restart of the scraper; only the scrapes after it predict the next one.
 func (s *scraper) learn() {
 	s.period = 0
 	gaps := make([]time.Duration, 0, rememberedScrapes-1)
@@ -163,7 +157,7 @@ func (s *scraper) learn() {
 	if len(gaps) < leastGaps {
 		return
 	}
-	// Most gaps may be longer because of scrapes that were missed; hardly one is shorter.
+	// Missed scrapes may lengthen most gaps, but hardly a gap is too short: so start from the lower quartile.
 	lengths := slices.Sorted(slices.Values(gaps))
 	short := lengths[len(lengths)/4]
 	if short <= 0 {
@@ -174,7 +168,7 @@ func (s *scraper) learn() {
 	}
 	slices.Sort(lengths)
 	median := lengths[len(lengths)/2]
-	// The run of gaps that fit up to now: their sum, in time and in periods, and where in it each arrival lies.
+	// The latest run of gaps that fit: its length in time and in periods, and the place of each arrival in it.
 	var run time.Duration
 	var periods float64
 	var places []float64
@@ -198,7 +192,7 @@ func (s *scraper) learn() {
 		return
 	}
 	s.period = time.Duration(float64(run) / periods)
-	// How early or late each arrival of the run was, by the last one; the first one lies at 0 periods.
+	// How early or late each arrival of the run was, relative to the last one; the first is at 0 periods.
 	off := make([]time.Duration, 0, len(places)+1)
 	first := len(s.arrivals) - 1 - len(places)
 	for i, at := range s.arrivals[first:] {
@@ -213,15 +207,15 @@ func (s *scraper) learn() {
 	s.jitter = max(off[len(off)-1]-off[len(off)/2], off[len(off)/2]-off[0])
 }
 
-// beat is when scrapes are expected: at from, and every so often before and after it.
+// beat is when scrapes are expected: at from plus any multiple of every, negative ones included.
 type beat struct {
 	from  time.Time
 	every time.Duration
 }
 
-// share finds the longest time of which the interval of readings and the period of a scraper are multiples, the interval
-// a small one: readings that keep their place in it keep their distance to scrapes. It is 0 where there is none.
-func share(interval, period time.Duration) time.Duration {
+// commonDivisor returns the longest time that divides both the interval of readings, into maxParts at most, and the period of a scraper;
+// 0 if there is none. Readings with a constant offset in it have a constant offset to scrapes.
+func commonDivisor(interval, period time.Duration) time.Duration {
 	for parts := 1; parts <= maxParts; parts++ {
 		part := float64(interval) / float64(parts)
 		n := math.Round(float64(period) / part)
@@ -232,9 +226,8 @@ func share(interval, period time.Duration) time.Duration {
 	return 0
 }
 
-// next returns when scrapes are expected that readings of that interval can be made before, or false where there is no
-// such rhythm. Of several scrapers it is the one whose scrapes, awaited, make the data of all the youngest in sum; it
-// stays the same one while none is better by a tenth.
+// next returns the rhythm of scrapes that readings of the interval should precede, or false if there is none. Of several scrapers it
+// picks the one whose timing gives all of them the freshest data. It changes its choice only for one that is better by a tenth.
 func (r *rhythm) next(interval time.Duration) (beat, bool) {
 	now := time.Now()
 	r.mu.Lock()
@@ -249,14 +242,14 @@ func (r *rhythm) next(interval time.Duration) (beat, bool) {
 		if s.period == 0 || float64(now.Sub(s.last())) > silentPeriods*float64(s.period) {
 			continue
 		}
-		if every := share(interval, s.period); every > 0 {
+		if every := commonDivisor(interval, s.period); every > 0 {
 			candidates = append(candidates, candidate{who: who, beat: beat{s.anchor.Add(-s.jitter), every}})
 		}
 	}
 	leader := r.leaders[interval]
 	if len(candidates) == 0 {
 		if leader != "" {
-			r.log.Info("no scraper comes in a rhythm any more that readings could follow: they are spread", "interval", interval)
+			r.log.Info("no regular scraper left, probes are spread evenly", "interval", interval)
 			delete(r.leaders, interval)
 		}
 		return beat{}, false
@@ -277,7 +270,7 @@ func (r *rhythm) next(interval time.Duration) (beat, bool) {
 		best = candidates[i]
 	}
 	if best.who != leader {
-		r.log.Info("readings are made just before the scrapes of", "scraper", best.who, "period", r.scrapers[best.who].period.Round(time.Millisecond), "interval", interval)
+		r.log.Info("probes now run just before the scrapes of one scraper", "scraper", best.who, "period", r.scrapers[best.who].period.Round(time.Millisecond), "interval", interval)
 		r.leaders[interval] = best.who
 	}
 	return best.beat, true

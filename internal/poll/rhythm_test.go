@@ -261,7 +261,7 @@ func TestReadingsFollowAScraperThatMoves(t *testing.T) {
 			}
 		}
 		readings.check(t, 30*time.Second)
-		for _, want := range []string{"just before the scrapes of", "scraper=prometheus", "period=30s", "they are spread"} {
+		for _, want := range []string{"just before the scrapes of one scraper", "scraper=prometheus", "period=30s", "probes are spread evenly"} {
 			if !strings.Contains(log.String(), want) {
 				t.Errorf("the log lacks %q:\n%s", want, &log)
 			}
@@ -340,7 +340,7 @@ func TestIntervalAndPeriodShare(t *testing.T) {
 		{30 * s, 2 * s, 0},
 		{30 * s, time.Millisecond, 0},
 	} {
-		if got := share(c.interval, c.period); got != c.want {
+		if got := commonDivisor(c.interval, c.period); got != c.want {
 			t.Errorf("%s and %s: got %s, want %s", c.interval, c.period, got, c.want)
 		}
 	}

@@ -8,40 +8,39 @@ import (
 	"github.com/robfig/cron/v3"
 )
 
-// paced is the cron.Schedule of a target that is read once in every. While scrapers come in a rhythm, readings end just
-// before them; else targets of the same interval are spread over it. It keeps to the monotonic clock, so that a step of the
-// wall clock neither skips nor repeats a reading.
+// paced is the cron.Schedule of a target with a constant interval. While scrapes are regular, readings end just before them; else
+// the targets of one interval are spread evenly. It uses the monotonic clock, so that a step of the wall clock neither skips nor
+// repeats a reading.
 //
-// A reading keeps its distance to the one before: it comes a fortieth of the interval early at most. To find its place it
-// comes so early, or late by a fifth of the interval at most, as often as it takes, whichever is sooner there.
+// To reach its place, a reading moves in steps: each comes early by at most a fortieth of the interval, or late by at most a fifth.
+// It moves in the direction that takes fewer steps.
 type paced struct {
 	every time.Duration
-	// start is when the target was first polled, offset in [every/2, every) where the target is in the spread.
+	// start is when the target was first polled. offset, in [every/2, every), is its place while targets are spread evenly.
 	start  time.Time
 	offset time.Duration
 	rhythm *rhythm
-	// least is the least time between two readings; 0 where there is none.
+	// least is the least time between two readings; 0 if the target has none.
 	least time.Duration
-	// ahead is how long before a scrape a reading has to begin.
+	// ahead returns how long before a scrape a reading must begin.
 	ahead func() time.Duration
-	// due is when the last reading was due; nil before the second one: the first is made at start, outside of the schedule.
+	// due is when the last scheduled reading was due; nil before the first. The reading at start is not scheduled.
 	due atomic.Pointer[time.Time]
 }
 
-// early and late are how much sooner or later than after an interval a reading may be due.
+// early and late are how much a reading may deviate from the interval.
 func (s *paced) early() time.Duration {
 	return min(time.Duration(likeness*float64(s.every)), max(s.every-s.least, scrapeJitter))
 }
 func (s *paced) late() time.Duration { return s.every / 5 }
 
-// scrapeJitter is how far a reading may undercut its target's least interval, to keep its place before scrapes that are
-// never quite regular.
+// scrapeJitter is how far a reading may undercut its target's least interval, since scrapes are never perfectly regular.
 const scrapeJitter = 100 * time.Millisecond
 
-// second is how long after the first reading the second one may be due at the earliest; at the latest it is after every.
+// second is the least time between the first and the second reading; the most is every.
 func (s *paced) second() time.Duration { return max(s.every/2, s.least-scrapeJitter) }
 
-// Next implements cron.Schedule. A time between the last reading and the next counts as that of the last.
+// Next implements cron.Schedule. For any time between the last reading and the next, the next one is the same.
 func (s *paced) Next(t time.Time) time.Time {
 	if last := s.due.Load(); last != nil {
 		if since := t.Sub(*last); since >= 0 && since < s.every-s.early() {
@@ -53,7 +52,7 @@ func (s *paced) Next(t time.Time) time.Time {
 	return s.place(t.Add(s.every-s.early()), s.early()+s.late())
 }
 
-// place finds the first place for a reading from t on, or takes what is within as its limit.
+// place returns when the next reading from t on is due: at its place before a scrape, but no later than within after t.
 func (s *paced) place(t time.Time, within time.Duration) time.Time {
 	scrapes, ok := s.rhythm.next(s.every)
 	if ok {
@@ -63,13 +62,13 @@ func (s *paced) place(t time.Time, within time.Duration) time.Time {
 	}
 	after := modulo(scrapes.from.Sub(t), scrapes.every)
 	if before := scrapes.every - after; within < s.every && float64(before)/float64(s.early()) < float64(after)/float64(s.late()) {
-		return t // the place before is reached in fewer steps, each a little early
+		return t // moving early reaches the place in fewer steps
 	}
 	return t.Add(min(after, within))
 }
 
-// again returns when the next reading is due of a target whose readings were interrupted until now.
-func (s *paced) again(now time.Time) time.Time {
+// resume returns when the next reading is due after an interruption, such as a reload.
+func (s *paced) resume(now time.Time) time.Time {
 	last := s.due.Load()
 	if last == nil {
 		return s.Next(now)
@@ -80,13 +79,12 @@ func (s *paced) again(now time.Time) time.Time {
 	return now
 }
 
-// pace turns an "@every" schedule into a paced one. The offset in the spread comes from a hash of the name. Every other
-// schedule keeps the times that its user wrote.
+// pace turns an "@every" schedule into a paced one, whose offset is a hash of the name. It does not change cron fields.
 func pace(s cron.Schedule, name string, start time.Time, r *rhythm, ahead func() time.Duration) cron.Schedule {
 	constant, ok := s.(cron.ConstantDelaySchedule)
-	if known, again := s.(*paced); again {
-		known.ahead = ahead // that of another poller knew another page
-		return known
+	if existing, isPaced := s.(*paced); isPaced {
+		existing.ahead = ahead // the old one belongs to the former poller
+		return existing
 	} else if !ok {
 		return s
 	}
@@ -101,14 +99,14 @@ func hash(name string) uint64 {
 	return h.Sum64()
 }
 
-// job is something that is done whenever it is due.
+// job is work on a schedule.
 type job struct {
 	schedule cron.Schedule
 	due      time.Time
 	run      func()
 }
 
-// jobQueue is a heap.Interface with the job on top that is due first.
+// jobQueue is a heap.Interface; the job that is due first is on top.
 type jobQueue []*job
 
 func (q jobQueue) Len() int           { return len(q) }
@@ -125,17 +123,17 @@ func (q *jobQueue) Pop() any {
 	return last
 }
 
-// begin finds when the job is due first.
+// begin sets when the job is first due.
 func (j *job) begin(now time.Time) {
 	if s, ok := j.schedule.(*paced); ok {
-		j.due = s.again(now)
+		j.due = s.resume(now)
 	} else {
 		j.due = j.schedule.Next(now.Round(0))
 	}
 }
 
-// isDue reports whether the job is due, and finds when it will be again. A cron line speaks of the wall clock: after a step
-// back it comes due sooner than it seemed before.
+// isDue reports whether the job is due, and if so sets when it is due next. Cron fields mean the wall clock: after a step back, the
+// job may be due sooner than computed before.
 func (j *job) isDue(now time.Time) bool {
 	s, ok := j.schedule.(*paced)
 	if !ok {
@@ -152,7 +150,7 @@ func (j *job) isDue(now time.Time) bool {
 	if ok {
 		due := j.due
 		if s.least > 0 || now.Sub(due) >= s.every/2 {
-			due = now // the whole process stood still, or the distance to the next one counts
+			due = now // the process was suspended, or the target has a least interval
 		}
 		s.due.Store(&due)
 		j.due = s.Next(due)

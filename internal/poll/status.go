@@ -12,13 +12,13 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 )
 
-// Status is what is known of a target, apart from its metrics. It is a value: nobody changes one that was handed out.
+// Status is what is known of a target, apart from its metrics. It is a value: one that was handed out never changes.
 type Status struct {
 	Target string
 	Kind   string
-	// Server is the container that serves the target: the configured one, or that which the judgement has found.
+	// Server is the container that serves the target, configured or found by the judgement.
 	health.Server
-	// Known is false before the first reading has ended, and again when no reading has for three intervals.
+	// Known is false before the first reading has ended, and after three intervals without a reading.
 	Known bool
 	// Up is the verdict of the last reading, Since the time of the first one in a row with that verdict.
 	Up    bool
@@ -47,8 +47,8 @@ type LastReading struct {
 
 // Yield is what a target brings to the page.
 type Yield struct {
-	// Dropped counts the series of the target's own page that the last reading left out, by reason; nil for a target that
-	// has none, and after a failure. Clashes are the families that it found and the exporter's page could not take.
+	// Dropped counts the series of the target's own metrics that the last reading dropped, by reason; nil for a target without
+	// metrics of its own, and after a failure. Clashes are families whose names or types conflict with others on the exporter's page.
 	Dropped collectors.Drops
 	Clashes []exposition.Clash
 	// Series counts the series of the target's own families on the page.
@@ -60,32 +60,32 @@ type Counters struct {
 	Attempts uint64
 	Overruns uint64
 	Failures map[failure.Reason]uint64
-	// Missed are the failed readings that the schedule asked for: no first one, and no retry.
+	// Missed counts failed scheduled readings, so not the first one and no retries.
 	Missed uint64
 }
 
 var (
 	successDesc = prometheus.NewDesc("chatstack_probe_success",
-		"Whether the last reading of the target succeeded; absent before the first one.", []string{"target"}, nil)
+		"Whether the last probe of the target succeeded; absent before the first one, and while probes are overdue.", []string{"target"}, nil)
 	durationDesc = prometheus.NewDesc("chatstack_probe_duration_seconds",
-		"How long the last reading of the target took.", []string{"target"}, nil)
+		"Seconds that the last probe of the target took.", []string{"target"}, nil)
 	attemptsDesc = prometheus.NewDesc("chatstack_probe_attempts_total",
-		"Readings of the target that were begun.", []string{"target"}, nil)
+		"Probes of the target that were started.", []string{"target"}, nil)
 	failuresDesc = prometheus.NewDesc("chatstack_probe_failures_total",
-		"Readings of the target that failed, by reason.", []string{"target", "reason"}, nil)
+		"Failed probes of the target, by reason.", []string{"target", "reason"}, nil)
 	lastAttemptDesc = prometheus.NewDesc("chatstack_probe_last_attempt_timestamp_seconds",
-		"When the last reading of the target ended.", []string{"target"}, nil)
+		"Unix time when the last probe of the target ended.", []string{"target"}, nil)
 	lastSuccessDesc = prometheus.NewDesc("chatstack_probe_last_success_timestamp_seconds",
-		"When the last reading of the target that succeeded ended.", []string{"target"}, nil)
+		"Unix time when the last successful probe of the target ended; absent before the first one.", []string{"target"}, nil)
 	failingDesc = prometheus.NewDesc("chatstack_probe_failing",
-		"1 with the reason of the last failure, only while the target is failing.", []string{"target", "reason"}, nil)
+		"1 while the last probe of the target has failed, with the reason; absent otherwise.", []string{"target", "reason"}, nil)
 	httpStatusDesc = prometheus.NewDesc("chatstack_probe_http_status_code",
-		"Status of the last HTTP answer of the target; absent where the last reading got none.", []string{"target"}, nil)
+		"HTTP status code of the target's last response; absent if the last probe got none.", []string{"target"}, nil)
 	targetInfoDesc = prometheus.NewDesc("chatstack_target_info",
-		"1 with the target's kind, and the container that serves it and its engine, where those are known.",
+		"1, with the target's kind and, where known, the container that serves it and the engine.",
 		[]string{"target", "kind", "container", "docker_host"}, nil)
 	overrunsDesc = prometheus.NewDesc("chatstack_poll_overruns_total",
-		"Times when a reading was due while the one before was not over.", []string{"target"}, nil)
+		"Probes that were skipped because the one before was still running.", []string{"target"}, nil)
 )
 
 // metrics returns the metrics that every target has.
@@ -121,14 +121,14 @@ func (s *Status) metrics() []prometheus.Metric {
 	if s.HTTPStatus != 0 {
 		add(httpStatusDesc, prometheus.GaugeValue, float64(s.HTTPStatus))
 	}
-	lost := 0 // when our own page was made
+	clashing := 0
 	for _, c := range s.Clashes {
-		lost += c.Series
+		clashing += c.Series
 	}
-	return append(m, s.Dropped.Metrics(s.Target, lost)...)
+	return append(m, s.Dropped.Metrics(s.Target, clashing)...)
 }
 
-// targetInfo tells which containers serve the targets.
+// targetInfo returns a sample per target that names the container that serves it.
 func targetInfo(statuses []Status) []prometheus.Metric {
 	info := make([]prometheus.Metric, len(statuses))
 	for i := range statuses {
@@ -138,5 +138,5 @@ func targetInfo(statuses []Status) []prometheus.Metric {
 	return info
 }
 
-// unixSeconds is a time as Prometheus writes it, to the millisecond.
+// unixSeconds returns a Unix time rounded down to milliseconds, as Prometheus stores it.
 func unixSeconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }

@@ -74,11 +74,11 @@ func TestPaceIsThatOfTheLastHour(t *testing.T) {
 		schedule, err := cron.ParseStandard(c.schedule)
 		must(t, err)
 		tg := &target{Target: Target{Schedule: schedule}}
-		if got := tg.pace(at.AddDate(2026, 0, 0)); got != c.want {
+		if got := tg.scheduledInterval(at.AddDate(2026, 0, 0)); got != c.want {
 			t.Errorf("%s at %s: one reading in %s, want %s", c.schedule, c.at, got, c.want)
 		}
 		tg.Schedule = &paced{every: 7 * time.Minute}
-		if got := tg.pace(at); got != 7*time.Minute {
+		if got := tg.scheduledInterval(at); got != 7*time.Minute {
 			t.Errorf("of a paced schedule, one reading in %s", got)
 		}
 	}

@@ -432,7 +432,7 @@ func TestRecorderRenewsWhenWokenAndByItself(t *testing.T) {
 		if err := <-alive; err != nil {
 			t.Fatal(err)
 		}
-		alive <- errors.New("the poll loop has stood still for 31s")
+		alive <- errors.New("the poll loop has been stalled for 31s")
 		time.Sleep(maxAge)
 		synctest.Wait()
 		if got := r.Report(); got.Level != Critical || got.Stale == "" || got.Version != "1.2.3" {
@@ -472,7 +472,7 @@ func TestFirstViewerNeverSeesIdleReport(t *testing.T) {
 		}
 
 		stale := read
-		stale.Alive = errors.New("the poll loop has stood still for 31s")
+		stale.Alive = errors.New("the poll loop has been stalled for 31s")
 		time.Sleep(2 * maxAge)
 		synctest.Wait()
 		in.Store(&stale)

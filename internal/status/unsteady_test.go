@@ -37,7 +37,7 @@ func TestStalledPollingMakesEverythingUnknown(t *testing.T) {
 	w := begin(engine, poll.Status{Target: "irc_rpc", Kind: "irc_rpc"})
 	w.contain(named{"irc", containerText{health: "healthy"}})
 	w.poll(0)
-	w.in.Alive = errors.New("the poll loop has stood still for 31s")
+	w.in.Alive = errors.New("the poll loop has been stalled for 31s")
 	r := w.poll(time.Hour)
 	if got := r.service("irc_rpc"); got.Level != Unknown || got.State != waiting {
 		t.Errorf("service: got %s, %s", got.Level, got.State)
