@@ -10,10 +10,10 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// Late is the family that stands at the end of each page that has it, whatever its name: Body.With adds its sample.
+// Late is the family that is always the last on a page, so that Body.With can append its sample.
 const Late = "chatstack_exporter_time_seconds"
 
-// Clash is a family that a page could not take, because a family that came earlier may write samples of its name.
+// Clash is a family that is left out because an earlier family may write samples of the same name.
 type Clash struct {
 	// Source is the index of the source that lost the family.
 	Source int
@@ -21,14 +21,14 @@ type Clash struct {
 	Series int
 }
 
-// Compose makes a page of families from several sources. Families of the same name become one, in the order of the
-// sources; metadata is the first's. Families are sorted by name, but for Late. One that claims a name under another type than an
-// earlier source did, or of which a sample could be one of an earlier family's (histogram x and gauge x_count), is left
-// out and reported. That no series stands in two sources is the caller's duty.
+// Compose makes a page of families from several sources. It merges families of the same name in the order of the sources,
+// with the metadata of the first, and sorts families by name, except Late. A family that clashes with an earlier one, by
+// its type or by a possible sample name (histogram x and gauge x_count), is left out and reported. The caller must ensure
+// that no series is in two sources.
 func Compose(sources ...[]Family) (*Page, []Clash, error) { return new(Composer).Compose(sources...) }
 
-// Composer makes pages as Compose does, and compresses only what was not on its page before. It is for one goroutine
-// at a time; the zero Composer is ready. It holds on to the families of its last page.
+// Composer makes pages as Compose does, but compresses only what has changed since its last page, whose families it keeps.
+// It is for one goroutine at a time; the zero Composer is ready.
 type Composer struct {
 	segments []segment
 	deflater deflater
@@ -50,7 +50,7 @@ func (c *Composer) Compose(sources ...[]Family) (*Page, []Clash, error) {
 	return p, clashes, nil
 }
 
-// arrange puts the families of all sources in the order of the page, without those that clash.
+// arrange sorts the families of all sources in the order of the page, without clashes.
 func arrange(sources [][]Family) ([]part, []Clash) {
 	n := 0
 	for _, families := range sources {
@@ -86,7 +86,7 @@ func arrange(sources [][]Family) ([]part, []Clash) {
 	return parts, clashes
 }
 
-// write writes a page: of the segments that have their pieces it copies these, and makes those of the others.
+// write writes a page. It copies the segments that are already written and writes the others.
 func (c *Composer) write(segments []segment) (*Page, error) {
 	var textSize, openMetricsSize int
 	for i := range segments {
@@ -117,7 +117,7 @@ func (c *Composer) write(segments []segment) (*Page, error) {
 			p.Series += part.Series
 		}
 	}
-	// A checksum of the whole page is read at the speed of memory: nothing to gain by combining those of segments.
+	// A checksum of the whole page is so fast that combining checksums of segments gains nothing.
 	p.textSum, p.openMetricsSum = crc32.ChecksumIEEE(p.text), crc32.ChecksumIEEE(p.openMetrics)
 	p.textGzip = member(segments, func(s *segment) *piece { return &s.text }, "", p.textSum, len(p.text))
 	p.openMetricsGzip = member(segments, func(s *segment) *piece { return &s.openMetrics }, end, p.openMetricsSum, len(p.openMetrics))

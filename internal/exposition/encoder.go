@@ -11,12 +11,12 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// Encoder writes out metrics of one source, again and again. It remembers families, so that one that has not changed is the
-// same memory as before. It is for one goroutine at a time; the zero Encoder is ready.
+// Encoder encodes the metrics of one source repeatedly. Unchanged families keep their memory. It is for one goroutine at a
+// time; the zero Encoder is ready.
 type Encoder struct {
 	layouts map[*prometheus.Desc]*layout
 	buffer  []byte
-	// round counts calls, so that what was not met in one is forgotten.
+	// round counts calls, to remove what a call did not use.
 	round uint64
 }
 
@@ -24,25 +24,25 @@ type Encoder struct {
 type layout struct {
 	desc *prometheus.Desc
 	kind prometheus.ValueType
-	// name is what each line begins with; keys are `name="` of the labels in the order in which they are written, and order
-	// is where their values are among a sample's.
+	// name begins each line; keys are `name="` of the labels in written order, and order has the indexes of their values in a
+	// sample.
 	name  string
 	keys  []string
 	order []int
 	round uint64
-	// samples are those of this call.
+	// samples are the samples of this call.
 	samples []*Sample
-	// family is what was written last; one without lines before that.
+	// family is the last result; at first, a family without lines.
 	family Family
 }
 
-// Encode writes metrics out. The families are sorted by name, and their lines by the values of their labels. The same rules
-// hold as in a pedantic registry: what breaks one of them is an error, and nothing is written.
+// Encode encodes metrics. It sorts families by name, and lines by the values of their labels. The rules of a pedantic
+// registry apply: if one is broken, Encode returns an error and no families.
 func (e *Encoder) Encode(metrics []prometheus.Metric) ([]Family, error) {
 	if families, ok := e.encode(metrics); ok {
 		return families, nil
 	}
-	// Either a rule is broken, which the registry tells best, or there are metrics of another sort.
+	// A rule is broken, which the registry explains best, or there are metrics of another type.
 	return encodeGathered(metrics)
 }
 
@@ -76,7 +76,7 @@ func (e *Encoder) encode(metrics []prometheus.Metric) ([]Family, bool) {
 	return families, true
 }
 
-// sort puts samples to their layouts, and returns those sorted by name.
+// sort assigns samples to layouts, and returns the used layouts sorted by name.
 func (e *Encoder) sort(metrics []prometheus.Metric) (used []*layout, ok bool) {
 	var l *layout
 	for _, m := range metrics {
@@ -105,7 +105,7 @@ func (e *Encoder) sort(metrics []prometheus.Metric) (used []*layout, ok bool) {
 	return used, true
 }
 
-// tidy forgets the samples, and descriptors that were not met.
+// tidy removes the samples and unused descriptors.
 func (e *Encoder) tidy() {
 	for desc, l := range e.layouts {
 		if l.round != e.round {
@@ -116,8 +116,8 @@ func (e *Encoder) tidy() {
 	}
 }
 
-// newLayout finds out how samples are written that are like this one: it has a registry make a family of it, with marks in
-// place of labels. It reports false where that is not all that there is to it.
+// newLayout derives the layout of samples like this one: a registry encodes a sample with placeholders for the labels. It
+// returns false if the layout cannot express the result.
 func newLayout(like *Sample) (*layout, bool) {
 	marks := make([]string, len(like.labels))
 	for i := range marks {
@@ -152,7 +152,7 @@ func newLayout(like *Sample) (*layout, bool) {
 	return l, true
 }
 
-// arrange sorts the samples, and reports whether they keep the rules: no labels twice, and all of them UTF-8.
+// arrange sorts the samples and reports whether they are valid: no duplicates, and all labels UTF-8.
 func (l *layout) arrange() bool {
 	if !slices.IsSortedFunc(l.samples, l.compare) {
 		slices.SortFunc(l.samples, l.compare)

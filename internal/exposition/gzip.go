@@ -16,8 +16,8 @@ type deflater struct {
 	fed int
 }
 
-// blocks compresses b to whole deflate blocks, of which none is the last one. They end at a byte and refer to nothing
-// before them, so that they can stand behind any others.
+// blocks compresses b to deflate blocks that can follow any others: they end at a byte boundary, refer to nothing before
+// them, and none is marked as the last.
 func (d *deflater) blocks(b []byte) ([]byte, error) {
 	d.fed += len(b)
 	d.out.Reset()
@@ -38,7 +38,7 @@ func (d *deflater) blocks(b []byte) ([]byte, error) {
 	return bytes.Clone(d.out.Bytes()), nil
 }
 
-// What stands around the blocks of a gzip member, by RFC 1952: a header without name and time, and a trailer.
+// The frame of a gzip member, by RFC 1952: a header without name and time, and a trailer.
 const (
 	memberHeader  = "\x1f\x8b\x08\x00\x00\x00\x00\x00\x04\xff"
 	memberTrailer = 8

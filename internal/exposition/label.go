@@ -86,7 +86,7 @@ func (l *LabelReader[T]) Next() (name, value T, more bool) {
 		l.skipBlanks()
 	}
 	if l.Pos >= len(l.Set) {
-		l.Fault = "label set without an end"
+		l.Fault = "unterminated label set"
 		return name, value, false
 	}
 	if l.Set[l.Pos] == '}' {
@@ -135,7 +135,7 @@ func (l *LabelReader[T]) Next() (name, value T, more bool) {
 			return name, value, false
 		}
 	}
-	l.Fault = "label value without an end"
+	l.Fault = "unterminated label value"
 	return name, value, false
 }
 

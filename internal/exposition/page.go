@@ -53,9 +53,8 @@ func (b *Body) With(lines []byte) (kept, last []byte) {
 	return b.Bytes[:trailer-len(b.end)-storedHeader], appendLast(nil, text, b.sum, size)
 }
 
-// Negotiate picks the encoding that a request's Accept and Accept-Encoding headers ask for: OpenMetrics 1.0 or 0.0.1
-// where it is preferred to text, else text format 0.0.4. Protobuf is passed over, so that a scraper which likes it
-// best still gets its second choice.
+// Negotiate picks the encoding for a request's Accept and Accept-Encoding headers: OpenMetrics 1.0 or 0.0.1 if it is
+// preferred to text, else text format 0.0.4. It ignores Protobuf, so a scraper that prefers it gets its second choice.
 func (p *Page) Negotiate(h http.Header) Body {
 	c := p.choices.of(h)
 	body := Body{ContentType: c.contentType, Bytes: p.text, sum: p.textSum}
@@ -86,14 +85,14 @@ type choices struct {
 // asked are the header fields that a choice depends on.
 type asked struct{ accept, encoding string }
 
-// maxChoices is how many choices are remembered, and maxAsked is up to which length: enough for every scraper that there
-// is, and little for those who invent headers.
+// maxChoices bounds how many choices are remembered, and maxAsked their length: enough for all real scrapers, and little for
+// clients that invent headers.
 const (
 	maxChoices = 32
 	maxAsked   = 1024
 )
 
-// of reads the headers of a request. It never waits: of two that learn something at once, one may learn it in vain.
+// of returns the choice for a request's headers. It never waits, so one of two concurrent updates may be lost.
 func (c *choices) of(h http.Header) choice {
 	accept, encoding := h["Accept"], h["Accept-Encoding"]
 	if len(accept) > 1 || len(encoding) > 1 {
@@ -153,7 +152,7 @@ func withoutProtobuf(accept []string) []string {
 // AcceptsGzip reports whether an answer to a request with these headers may be compressed by gzip.
 func AcceptsGzip(h http.Header) bool { return acceptsGzip(h["Accept-Encoding"]) }
 
-// acceptsGzip reads Accept-Encoding as RFC 9110, section 12.5.3, has it: an explicit gzip outweighs *.
+// acceptsGzip parses Accept-Encoding by RFC 9110, section 12.5.3: an explicit gzip overrides *.
 func acceptsGzip(headers []string) bool {
 	star := false
 	for clause := range strings.SplitSeq(strings.Join(headers, ","), ",") {

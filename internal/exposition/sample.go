@@ -7,8 +7,8 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// Sample is one gauge or counter as it is known at one moment. It implements prometheus.Metric, and an Encoder writes it
-// out without what a registry needs for that. What is wrong with it is told when it is written, not when it is made.
+// Sample is one gauge or counter at one moment. It implements prometheus.Metric, and an Encoder writes it faster than a
+// registry. An invalid sample causes an error when it is encoded, not when it is made.
 type Sample struct {
 	desc   *prometheus.Desc
 	kind   prometheus.ValueType

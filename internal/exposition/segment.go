@@ -10,8 +10,7 @@ type part struct {
 	headed bool
 }
 
-// same reports whether two parts are written with the same bytes. Those that share their lines are found to be so
-// without a look at them.
+// same reports whether two parts are written with the same bytes. It does not compare lines that share memory.
 func (p *part) same(q *part) bool {
 	return p.Name == q.Name && p.Type == q.Type && p.headed == q.headed && p.Help == q.Help && p.Unit == q.Unit &&
 		bytes.Equal(p.Text, q.Text) && bytes.Equal(p.OpenMetrics, q.OpenMetrics)
@@ -26,8 +25,8 @@ func (p *part) metadataSize() int {
 	return fixed + 3*len(p.Name) + 2*len(p.Help) + len(p.Unit)
 }
 
-// segmentSize is how much of a page is compressed in one piece, where families are not larger. It is the window of
-// deflate: with more the page gets hardly smaller, with less a change costs less.
+// segmentSize is how much of a page is compressed in one piece, unless a family is larger. It is the window of deflate:
+// larger segments hardly compress better, and smaller ones make changes cheaper.
 const segmentSize = 32 << 10
 
 // segment is a run of parts that is written and compressed in one piece.
@@ -43,7 +42,7 @@ type piece struct {
 	blocks []byte
 }
 
-// begins reports whether parts begin with those of the segment.
+// begins reports whether parts begin with the segment's parts.
 func (s *segment) begins(parts []part) bool {
 	if len(parts) < len(s.parts) {
 		return false
@@ -56,7 +55,7 @@ func (s *segment) begins(parts []part) bool {
 	return true
 }
 
-// size bounds what the segment takes in both formats.
+// size returns upper bounds of the segment's size in both formats.
 func (s *segment) size() (text, openMetrics int) {
 	if s.text.blocks != nil {
 		return len(s.text.plain), len(s.openMetrics.plain)
@@ -69,7 +68,7 @@ func (s *segment) size() (text, openMetrics int) {
 	return text, openMetrics
 }
 
-// divide cuts the parts of a page into segments. Those of the last page that are on this one as well are kept.
+// divide cuts the parts of a page into segments. It keeps segments of the last page that are unchanged.
 func divide(parts []part, last []segment) []segment {
 	segments := make([]segment, 0, len(last)+1)
 	from, size := 0, 0 // of the parts that are in no segment yet
@@ -88,7 +87,7 @@ func divide(parts []part, last []segment) []segment {
 			size += n
 			continue
 		}
-		// The parts are this page's: those of the last one would keep a whole reading in memory that is over.
+		// Use this page's parts: those of the last page would keep its memory alive.
 		s := last[kept]
 		i += len(s.parts)
 		s.parts = parts[from:i:i]
@@ -115,8 +114,8 @@ func known(segments []segment, parts []part) int {
 	return -1
 }
 
-// fragments bounds the number of segments: with twice as many as dividing anew can make, families that came and went
-// have left too many small ones, which compress badly.
+// fragments is the maximum number of segments, twice as many as a new division can make: small segments, left by families
+// that came and went, compress badly.
 func fragments(parts []part) int {
 	size := 0
 	for i := range parts {

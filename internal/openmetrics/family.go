@@ -17,17 +17,17 @@ func rolesOf(t model.MetricType) (bits uint16) {
 	return bits
 }
 
-// names are what a family is called on its page and on ours.
+// names are a family's names on its page and on ours.
 type names struct {
-	// declared is the name in the page's metadata, or that of the samples where there is none.
+	// declared is the name in the page's metadata, or in the samples if there is none.
 	declared string
 	// known is the name in the metadata of a counter that is declared with _total because another family has its name.
 	known string
-	// name is the one that it is written under, once it is settled; own is that before it is renamed.
+	// name is the final name, once settled; own is the name before renaming.
 	name, own string
 }
 
-// family is what is known of a family while its page is read.
+// family is the state of a family while its page is read.
 type family struct {
 	names
 	kind       model.MetricType // "" until a TYPE line or a sample settles it
@@ -37,12 +37,12 @@ type family struct {
 	index      int32
 	// rejected families are declared a second time, as another type: their samples are a clash.
 	rejected bool
-	// displaced counters had their name until another family was declared by it: their samples say total.
+	// displaced counters lost their name to a later family: their samples end in _total.
 	displaced bool
 	// truncated families lost a sample to a limit.
 	truncated bool
 	renamed   bool
-	// unwanted says whether the family is passed over, once judged is set.
+	// unwanted is true if the family is skipped; valid once judged is set.
 	judged, unwanted bool
 
 	seen    [exposition.Roles]int
@@ -67,8 +67,8 @@ func (f *family) series() int {
 	return n
 }
 
-// roleOf is what a sample of this name would be to the family, if it can belong to it. Every family takes samples of
-// its own name: sloppy pages have counters without _total.
+// roleOf returns the role of a sample of this name in the family, if it can belong to it. Every family accepts samples of
+// its own name, because sloppy pages have counters without _total.
 func (f *family) roleOf(name []byte) (exposition.Role, bool) {
 	if len(name) < len(f.declared) || string(name[:len(f.declared)]) != f.declared {
 		return 0, false
@@ -80,7 +80,7 @@ func (f *family) roleOf(name []byte) (exposition.Role, bool) {
 	return r, ok && f.roles&(1<<r) != 0
 }
 
-// special is the label that tells the samples of one metric apart: that of a bucket, a quantile or a state.
+// special returns the label that distinguishes the samples of one metric: of a bucket, a quantile or a state.
 func (f *family) special(r exposition.Role) string {
 	switch f.kind {
 	case model.MetricTypeHistogram, model.MetricTypeGaugeHistogram:
@@ -135,7 +135,7 @@ type sample struct {
 	dropped  bool
 }
 
-// count makes samples of one role those of another.
+// count changes the role of samples.
 func (f *family) count(from, to exposition.Role) {
 	for i := range f.samples {
 		if f.samples[i].role == from {
@@ -146,7 +146,7 @@ func (f *family) count(from, to exposition.Role) {
 	f.seen[from] = 0
 }
 
-// compact forgets samples that are dropped.
+// compact removes dropped samples.
 func (f *family) compact() {
 	f.samples = slices.DeleteFunc(f.samples, func(s sample) bool {
 		if s.dropped {

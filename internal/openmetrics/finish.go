@@ -9,7 +9,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
 )
 
-// finish makes families of what was read.
+// finish makes the families of the page.
 func (r *reader) finish() *Page {
 	r.sortByFamily()
 	for _, f := range r.order {
@@ -26,7 +26,7 @@ func (r *reader) finish() *Page {
 			r.rename(f)
 		}
 	}
-	// Those at home on the page come first, so that a family that gets its name here gives way to them.
+	// Families that keep their names come first, so that renamed ones give way to them.
 	claims := map[uint64]struct{}{}
 	for _, renamed := range []bool{false, true} {
 		for _, f := range r.order {
@@ -46,8 +46,8 @@ func (r *reader) finish() *Page {
 	return r.page
 }
 
-// foldCreated gives the samples of a gauge X_created to the counter, histogram or summary X, where each belongs to a
-// metric of it. Text format 0.0.4 has no other place for them, and in OpenMetrics the two families clash.
+// foldCreated moves the samples of a gauge X_created to the counter, histogram or summary X if each belongs to one of its
+// metrics. Text format 0.0.4 has no other form for creation times, and in OpenMetrics the two families clash.
 func (r *reader) foldCreated() {
 	for _, f := range r.order {
 		base, ok := strings.CutSuffix(f.declared, exposition.Created.Suffix())
@@ -80,7 +80,7 @@ func (f *family) takeCreated(gauge *family) {
 	gauge.samples, gauge.seen = nil, [exposition.Roles]int{}
 }
 
-// takesCreated reports whether `_created` can stand in a family, once it is settled.
+// takesCreated reports whether a settled family can have `_created`.
 func (r *reader) takesCreated(f *family) bool {
 	switch f.kind {
 	case model.MetricTypeCounter:
@@ -92,8 +92,8 @@ func (r *reader) takesCreated(f *family) bool {
 	}
 }
 
-// totalBase is the name that OpenMetrics has for a counter that is declared with _total, as text format 0.0.4 does; ""
-// where it has none, or where another family goes by it.
+// totalBase returns the OpenMetrics name of a counter that is declared with _total, as in text format 0.0.4; "" if it has
+// none, or if another family has that name.
 func (r *reader) totalBase(f *family) string {
 	base, ok := strings.CutSuffix(f.declared, exposition.Total.Suffix())
 	if other := r.families[base]; !ok || other != nil && other.series() > 0 {
@@ -102,7 +102,7 @@ func (r *reader) totalBase(f *family) string {
 	return base
 }
 
-// settle decides what a family is, now that its samples are known, and takes out those that do not fit.
+// settle decides a family's type and name from its samples, and drops samples that do not fit.
 func (r *reader) settle(f *family) {
 	f.name = f.declared
 	if f.roles&(1<<exposition.Bare) == 0 && f.has(exposition.Bare) {
@@ -111,7 +111,7 @@ func (r *reader) settle(f *family) {
 		case proper > 0:
 			r.dropRole(f, exposition.Bare)
 		case f.kind == model.MetricTypeCounter && r.totalBase(f) != "":
-			// Text format 0.0.4, or a page that names its counters as that does.
+			// Text format 0.0.4, or a page that names counters like it.
 			f.name = r.totalBase(f)
 			f.count(exposition.Bare, exposition.Total)
 		default:
@@ -123,7 +123,7 @@ func (r *reader) settle(f *family) {
 	}
 }
 
-// makeUnknown makes a family unknown, whose samples are called as it is.
+// makeUnknown gives a family type unknown, whose samples have the family's name.
 func (r *reader) makeUnknown(f *family) {
 	f.setKind(model.MetricTypeUnknown)
 	r.dropRole(f, exposition.Created)
@@ -132,7 +132,7 @@ func (r *reader) makeUnknown(f *family) {
 	}
 }
 
-// dropRole takes the samples of a role out of a family.
+// dropRole drops the samples of a role.
 func (r *reader) dropRole(f *family, role exposition.Role) {
 	n := 0
 	for i := range f.samples {
@@ -147,7 +147,7 @@ func (r *reader) dropRole(f *family, role exposition.Role) {
 	}
 }
 
-// sortByFamily brings the samples of each family together, in the order in which they came.
+// sortByFamily groups the samples by family, in their original order.
 func (r *reader) sortByFamily() {
 	if r.scattered {
 		slices.SortStableFunc(r.samples, func(a, b sample) int { return int(a.family) - int(b.family) })

@@ -9,10 +9,10 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
 )
 
-// unescapeTextHelp undoes the escapes of a help text in text format 0.0.4, where quotes stand as they are.
+// unescapeTextHelp undoes the escapes of a help text in text format 0.0.4, which does not escape quotes.
 var unescapeTextHelp = strings.NewReplacer(`\\`, `\`, `\n`, "\n")
 
-// metadata reads a line that begins with #. What cannot be read is told, but costs no series.
+// metadata reads a line that begins with #. Invalid metadata is reported, but drops no series.
 func (r *reader) metadata(line []byte) {
 	keyword, rest := word(line[1:])
 	if len(keyword) > 0 {
@@ -51,11 +51,11 @@ func (r *reader) metadata(line []byte) {
 		return
 	}
 	if !legal {
-		r.drop(Malformed, r.line, 0, "metadata that cannot be read", nil)
+		r.drop(Malformed, r.line, 0, "invalid metadata", nil)
 	}
 }
 
-// help is a help text without its escapes and what no page may hold.
+// help returns a help text without escapes and invalid characters.
 func (r *reader) help(text []byte) string {
 	help := strings.ReplaceAll(strings.ToValidUTF8(string(text), "\uFFFD"), "\x00", "")
 	switch {
@@ -67,13 +67,13 @@ func (r *reader) help(text []byte) string {
 	return strings.TrimSpace(help)
 }
 
-// types are those that the formats know.
+// types are the types of both formats.
 var types = []model.MetricType{
 	model.MetricTypeCounter, model.MetricTypeGauge, model.MetricTypeUnknown, model.MetricTypeStateset,
 	model.MetricTypeInfo, model.MetricTypeHistogram, model.MetricTypeGaugeHistogram, model.MetricTypeSummary,
 }
 
-// typeOf is the type that a word stands for in the page's format.
+// typeOf returns the type that a word means in the page's format.
 func (r *reader) typeOf(word []byte) (kind model.MetricType, known bool) {
 	if strings.EqualFold(string(word), "untyped") {
 		return model.MetricTypeUnknown, true
@@ -101,7 +101,7 @@ func (r *reader) addFamily(name []byte) *family {
 	return f
 }
 
-// declare finds or makes the family that a line of metadata speaks of; nil where that would be one too many.
+// declare finds or makes the family of a metadata line; nil if that exceeds the limit.
 func (r *reader) declare(name []byte) *family {
 	if r.current != nil && (r.current.declared == string(name) || r.current.known == string(name)) {
 		return r.current
@@ -142,9 +142,9 @@ func (r *reader) declareType(name []byte, kind model.MetricType) {
 	r.current = f
 }
 
-// second is the family for a name that is declared again, as another type than f. The samples of a counter have names
-// of their own, so it can stand beside any other type: Go programs have a gauge and a counter of one name. It is declared
-// with _total then, as in text format 0.0.4, whichever of the two comes first.
+// second returns the family for a name that is declared again with another type than f. A counter can share its name with
+// any other type, because its samples have other names: Go programs have a gauge and a counter of one name. The counter is
+// then declared with _total, as in text format 0.0.4, whichever of the two comes first.
 func (r *reader) second(f *family, kind model.MetricType) *family {
 	name := f.declared
 	full := r.families[name+exposition.Total.Suffix()]

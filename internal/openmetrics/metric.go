@@ -10,7 +10,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
 )
 
-// group brings the samples of each metric together, in order, and takes out metrics that are not whole.
+// group groups the samples by metric, in order, and drops incomplete metrics.
 func (r *reader) group(f *family) {
 	if !f.grouped() {
 		if f.kind == model.MetricTypeCounter && !f.has(exposition.Total) {
@@ -42,9 +42,8 @@ func compareSamples(a, b sample) int {
 	return cmp.Or(cmp.Compare(a.group, b.group), cmp.Compare(a.role, b.role), cmp.Compare(a.bound, b.bound))
 }
 
-// complete goes through a family metric by metric. A histogram without the bucket +Inf gets it from its count, and the
-// other way round where there is a sum, since these are one number by definition. A metric that has nothing but
-// `_created`, or a sum, is dropped.
+// complete completes a family metric by metric. The bucket +Inf and the count of a histogram are equal by definition: each
+// replaces the other if it is missing, the count only if there is a sum. A metric with only `_created` or a sum is dropped.
 func (r *reader) complete(f *family) {
 	histogram := f.kind == model.MetricTypeHistogram || f.kind == model.MetricTypeGaugeHistogram
 	var added []sample
@@ -81,9 +80,9 @@ func (r *reader) complete(f *family) {
 }
 
 func (r *reader) dropMetric(f *family, metric []sample) {
-	reason, what := Malformed, "metric is not whole"
+	reason, what := Malformed, "metric is incomplete"
 	if f.truncated {
-		reason, what = Limit, "metric is not whole within the limits"
+		reason, what = Limit, "metric is incomplete because of the limits"
 	}
 	n := 0
 	for i := range metric {
@@ -93,7 +92,7 @@ func (r *reader) dropMetric(f *family, metric []sample) {
 	r.drop(reason, f.line, n, what, []byte(f.declared))
 }
 
-// missing finds what a histogram's metric lacks: the sample to add, and whether the metric is whole then.
+// missing returns the sample that a histogram's metric lacks, and whether the metric is then complete.
 func (r *reader) missing(metric []sample) (extra *sample, whole bool) {
 	var inf, number, amount *sample
 	for i := range metric {
@@ -125,7 +124,7 @@ func (r *reader) missing(metric []sample) (extra *sample, whole bool) {
 	}
 }
 
-// withBound is a label set with le="+Inf" added.
+// withBound returns a label set with le="+Inf" added.
 func (r *reader) withBound(set []byte) []byte {
 	out := append(make([]byte, 0, len(set)+len(`{,le="+Inf"}`)), '{')
 	if len(set) > 0 {

@@ -1,4 +1,4 @@
-// Package openmetrics reads other people's metric pages leniently and writes what can be kept as finished families.
+// Package openmetrics reads metrics of other programs leniently and writes the valid ones as finished families.
 package openmetrics
 
 import (
@@ -7,20 +7,19 @@ import (
 	"strings"
 )
 
-// Read reads a page of OpenMetrics or of text format 0.0.4, as its content type says, or where that says nothing, as
-// it ends or does not end in `# EOF`. It changes nothing of page and keeps nothing of it.
+// Read reads a page of OpenMetrics or text format 0.0.4. The content type decides which; without one, `# EOF` at the end
+// means OpenMetrics. Read neither changes nor keeps page.
 //
-// What is read more kindly than the formats have it: carriage returns, blank lines, comments, any run of blanks, a
-// byte order mark, a missing `# EOF`, metadata that is wrong (it is left out, the samples stay), families that stand in
-// pieces, and samples of one metric in any order. A bad line costs that line alone.
+// More than the formats allow, it accepts carriage returns, blank lines, comments, any run of blanks, a byte order mark, a
+// missing `# EOF`, wrong metadata (which is dropped without the samples), scattered families, and the samples of a metric in
+// any order. A bad line drops only that line.
 //
-// What is written is canonical: families and metrics in one piece, buckets in order and with +Inf (which is the count),
-// values in Go's shortest form, escapes in the formats' own. Sample timestamps are left out; `_created` and exemplars,
-// with the time at which these were observed, are in OpenMetrics only. Names of metrics and labels outside
-// the classic alphabet are malformed. Of two series that are equal, or two families of which one could write a sample
-// of the other, the first is kept. A counter whose samples lack `_total`, which OpenMetrics does not know, is unknown. So
-// is one whose name another family of the page has, a gauge for example: it is served under the name of its samples,
-// with `_total`. A creation time that is read before that shows is left out, since there is no place for it.
+// The output is canonical: families and metrics in one piece, buckets in order and with +Inf (which is the count), values in
+// Go's shortest form, escapes as the formats write them. It has no sample timestamps. Only OpenMetrics has `_created` and
+// exemplars, with their timestamps. Names of metrics and labels outside the classic alphabet are malformed. Of two equal
+// series, or of two families that could write the same sample, the first is kept. A counter whose samples lack `_total`
+// becomes unknown, because OpenMetrics forbids it. So does a counter that shares its name with another family, such as a
+// gauge: it is served under the name of its samples, with `_total`, and without creation times read before.
 func Read(page []byte, contentType string, o Options) *Page {
 	page = bytes.TrimPrefix(page, []byte("\xef\xbb\xbf"))
 	r := newReader(len(page), bytes.Count(page, []byte{'\n'})+1, isOpenMetrics(page, contentType), o)
@@ -28,7 +27,7 @@ func Read(page []byte, contentType string, o Options) *Page {
 	return r.finish()
 }
 
-// isOpenMetrics reports which of the two grammars a page is in.
+// isOpenMetrics reports whether a page is OpenMetrics rather than text format.
 func isOpenMetrics(page []byte, contentType string) bool {
 	mediaType, _, err := mime.ParseMediaType(contentType)
 	if err != nil {

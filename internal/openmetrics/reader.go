@@ -14,7 +14,7 @@ type reader struct {
 	opts        Options
 	openMetrics bool
 	page        *Page
-	// line is the number of the line that is read, from 1.
+	// line is the number of the current line, from 1.
 	line int
 
 	families map[string]*family
@@ -22,23 +22,23 @@ type reader struct {
 	current  *family
 	found
 
-	// spare is a help text that came second, of a family that may turn out to be two.
+	// spare is the second help text of a family that may turn out to be two.
 	spare struct {
 		family *family
 		help   string
 	}
 	seed maphash.Seed
 
-	labels []label // those of the line that is read
-	side   []byte  // holds label sets that had to be written anew
-	told   map[Reason]int
+	labels   []label // of the current line
+	side     []byte  // holds rewritten label sets
+	reported map[Reason]int
 }
 
 // found is what was read of the page.
 type found struct {
 	samples []sample
 	created int
-	// scattered is set once a family stands on the page in several pieces.
+	// scattered is set once a family is in several pieces.
 	scattered bool
 	exemplars [][]byte
 	known     map[uint64]struct{}
@@ -60,7 +60,7 @@ func newReader(size, lines int, openMetrics bool, o Options) *reader {
 		families:    map[string]*family{},
 		found:       found{samples: make([]sample, 0, lines), known: make(map[uint64]struct{}, lines)},
 		seed:        maphash.MakeSeed(),
-		told:        map[Reason]int{},
+		reported:    map[Reason]int{},
 	}
 	for _, reason := range Reasons {
 		r.page.Dropped[reason] = 0
@@ -77,23 +77,23 @@ func (r *reader) read(page []byte) {
 		switch {
 		case len(line) == 0:
 		case r.openMetrics && r.page.Complete:
-			// Two pages were thrown together, and the second may repeat the first.
+			// These may be two concatenated pages, and the second may repeat the first.
 			if line[0] != '#' {
-				r.drop(Malformed, r.line, 1, "line behind # EOF", nil)
+				r.drop(Malformed, r.line, 1, "line after # EOF", nil)
 			}
 		case line[0] == '#':
 			r.metadata(line)
 		case r.openMetrics && !whole:
-			// Its value may lack digits.
-			r.drop(Malformed, r.line, 1, "line is cut off by the end of the page", nil)
+			// The value may lack digits.
+			r.drop(Malformed, r.line, 1, "line is cut off at the end of the page", nil)
 		default:
 			r.sample(line)
 		}
 	}
 }
 
-// familyOf finds or makes the family of a sample: the one that was spoken of last, if the name fits it, else any that
-// was declared before. It returns nil where a new family would be one too many.
+// familyOf finds or makes the family of a sample. It prefers the last family if the name fits, then any declared one. It
+// returns nil if a new family would exceed the limit.
 func (r *reader) familyOf(name []byte) (*family, exposition.Role) {
 	if r.current != nil {
 		if role, ok := r.current.roleOf(name); ok {
@@ -115,25 +115,24 @@ func (r *reader) familyOf(name []byte) (*family, exposition.Role) {
 	return r.current, exposition.Bare
 }
 
-// maxNameBytes is how much of a metric's name is told.
+// maxNameBytes bounds a metric's name in a report.
 const maxNameBytes = 120
 
-// drop counts series that are left out, and tells of them.
+// drop counts and reports dropped series.
 func (r *reader) drop(reason Reason, line, series int, what string, name []byte) {
 	r.page.Dropped[reason] += series
-	if r.told[reason] >= maxDrops {
+	if r.reported[reason] >= maxDrops {
 		return
 	}
-	r.told[reason]++
+	r.reported[reason]++
 	if len(name) > 0 {
 		what = string(name[:min(len(name), maxNameBytes)]) + ": " + what
 	}
 	r.page.Drops = append(r.page.Drops, Drop{Reason: reason, Line: line, What: what})
 }
 
-// passesOver reports whether the samples of a family are not wanted. It is decided at the first of them, when the
-// family's type is known.
-func (r *reader) passesOver(f *family) bool {
+// skips reports whether Keep refuses a family. It is decided at the first sample, when the family's type is known.
+func (r *reader) skips(f *family) bool {
 	if !f.judged {
 		f.judged = true
 		kind := f.kind

@@ -8,7 +8,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
 )
 
-// rename gives a family the name that the options have for it.
+// rename renames a family as the options say.
 func (r *reader) rename(f *family) {
 	if len(f.samples) == 0 {
 		return
@@ -16,7 +16,7 @@ func (r *reader) rename(f *family) {
 	f.own = f.name
 	name, ok := r.newName(f)
 	if !ok || !exposition.IsMetricName(name) {
-		r.dropFamily(f, Clash, "name is not the upstream's to use")
+		r.dropFamily(f, Clash, "name is reserved")
 		return
 	}
 	if name == f.name {
@@ -31,7 +31,7 @@ func (r *reader) rename(f *family) {
 	}
 }
 
-// newName is what the options call a family; false where they refuse it.
+// newName returns the new name of a family; false if the options refuse it.
 func (r *reader) newName(f *family) (string, bool) {
 	name := f.name
 	if r.opts.Rename != nil {
@@ -43,7 +43,7 @@ func (r *reader) newName(f *family) (string, bool) {
 	return r.opts.Name(name)
 }
 
-// renameState renames the label of a state set, which is called like its family.
+// renameState renames the label of a state set, which has the family's name.
 func (r *reader) renameState(f *family) {
 	for i := range f.samples {
 		s := &f.samples[i]
@@ -69,7 +69,7 @@ func (r *reader) renameState(f *family) {
 	f.compact()
 }
 
-// claimSamples takes the names that a family may write samples under, and its own, but for a counter.
+// claimSamples claims the names of a family's samples and, except for counters, its own name.
 func (r *reader) claimSamples(claims map[uint64]struct{}, f *family) bool {
 	var room [exposition.Roles]exposition.Role
 	roles := append(room[:0], exposition.RolesOf(f.kind)...)
@@ -79,7 +79,7 @@ func (r *reader) claimSamples(claims map[uint64]struct{}, f *family) bool {
 	return r.claim(claims, f.name, roles...)
 }
 
-// claim takes the names of a family's samples of these roles, or none if one of them is taken.
+// claim claims the names of a family's samples of these roles, or none if one of them is already claimed.
 func (r *reader) claim(claims map[uint64]struct{}, name string, roles ...exposition.Role) bool {
 	var scratch [256]byte
 	var hashes [exposition.Roles]uint64

@@ -13,10 +13,10 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
 )
 
-// label is a label as it stands on the page: name="value", and its two parts.
+// label is a label as written on the page, name="value", and its two parts.
 type label struct{ text, name, value []byte }
 
-// sample reads a line that is not metadata, and has no blanks around it.
+// sample reads a line that is not metadata. The line has no blanks around it.
 func (r *reader) sample(line []byte) {
 	name := line[:exposition.MetricNameLen(line)]
 	r.labels = r.labels[:0]
@@ -25,16 +25,16 @@ func (r *reader) sample(line []byte) {
 	var fault string
 	limit := r.opts.LabelBytes
 	if !utf8.Valid(line) {
-		fault = "bytes that are no UTF-8"
+		fault = "bytes that are not UTF-8"
 	} else if len(name) > 0 && len(rest) > 0 && rest[0] == '{' {
 		set, rest, size, fault = r.readLabels(rest, limit, r.dropsLabel)
 	}
 	value, rest, isSample := readValue(rest)
 	if fault == "" && (len(name) == 0 || !isSample) {
-		fault = "no sample line"
+		fault = "not a sample line"
 	}
 	if fault != "" {
-		// A broken line tells its first word only where that is a metric's name beyond doubt.
+		// Report the first word of a broken line only if it is certainly a metric's name.
 		if len(name) == len(line) || line[len(name)] != '{' {
 			name = nil
 		}
@@ -42,7 +42,7 @@ func (r *reader) sample(line []byte) {
 		return
 	}
 	f, role := r.familyOf(name)
-	if f != nil && r.passesOver(f) {
+	if f != nil && r.skips(f) {
 		return
 	}
 	if limit > 0 && (size > limit || len(name) > limit) {
@@ -57,7 +57,7 @@ func (r *reader) sample(line []byte) {
 		return
 	}
 	if f.rejected {
-		r.drop(Clash, r.line, 1, "family is declared before as another type", name)
+		r.drop(Clash, r.line, 1, "family was declared before as another type", name)
 		return
 	}
 	if f.kind == "" {
@@ -77,7 +77,7 @@ func (r *reader) sample(line []byte) {
 	}
 	before := len(r.known)
 	if r.known[hash] = struct{}{}; len(r.known) == before {
-		r.drop(Clash, r.line, seriesOf(role), "series stands there twice", name)
+		r.drop(Clash, r.line, seriesOf(role), "duplicate series", name)
 		return
 	}
 	if r.openMetrics && (role == exposition.Total || role == exposition.Bucket || role == exposition.Bare && f.kind == model.MetricTypeCounter) {
@@ -86,7 +86,7 @@ func (r *reader) sample(line []byte) {
 	r.keep(f, s)
 }
 
-// seriesOf is how many series a sample of the role counts as: `_created` is none.
+// seriesOf returns how many series a sample of the role counts as: 0 for `_created`, otherwise 1.
 func seriesOf(role exposition.Role) int {
 	if role == exposition.Created {
 		return 0
@@ -94,7 +94,7 @@ func seriesOf(role exposition.Role) int {
 	return 1
 }
 
-// readValue reads the value and the timestamp of a sample. What is left begins with a # if it is there.
+// readValue reads the value and the timestamp of a sample. rest is empty or begins with #.
 func readValue(text []byte) (value float64, rest []byte, ok bool) {
 	number, rest := word(text)
 	value, err := parseFloat(number)
@@ -114,7 +114,7 @@ func (r *reader) keep(f *family, s sample) {
 	}
 }
 
-// full reports whether the page has as many series as it may. Those of `_created` are no series, but bounded too.
+// full reports whether the limit of series is reached. `_created` samples are counted separately, with the same limit.
 func (r *reader) full(role exposition.Role) bool {
 	n := len(r.samples) - r.created
 	if role == exposition.Created {
@@ -123,9 +123,9 @@ func (r *reader) full(role exposition.Role) bool {
 	return r.opts.Series > 0 && n >= r.opts.Series
 }
 
-// readLabels reads the label set that text begins with, without the labels that drop names, into r.labels. It returns the
-// set in the one canonical way, where an empty one is nothing at all, and what follows it. size is how many bytes the set
-// has with the labels that are dropped. A set of more than limit bytes is checked, but not kept. 0 is no limit.
+// readLabels reads the label set at the beginning of text into r.labels, without the labels that drop refuses. It returns
+// the canonical set (nil if empty) and the rest of text. size is the length of the set including dropped labels. A set of
+// more than limit bytes is checked, but not kept; 0 means no limit.
 func (r *reader) readLabels(text []byte, limit int, drop func([]byte) bool) (set, rest []byte, size int, fault string) {
 	r.labels = r.labels[:0]
 	size = len("{")
@@ -153,7 +153,7 @@ func (r *reader) readLabels(text []byte, limit int, drop func([]byte) bool) (set
 	return set, trimBlanks(text[l.Pos:]), size, ""
 }
 
-// canonical writes the labels anew. Without their escapes they have at most size bytes.
+// canonical rewrites the labels, which have at most size bytes without escapes.
 func (r *reader) canonical(size int) []byte {
 	if len(r.labels) == 0 {
 		return nil
@@ -173,7 +173,7 @@ func (r *reader) canonical(size int) []byte {
 	return r.side[from:len(r.side):len(r.side)]
 }
 
-// identify checks the labels of a sample, and returns a hash of them in which their order does not count.
+// identify checks the labels of a sample and returns a hash of them that does not depend on their order.
 func (r *reader) identify(s *sample, f *family) (hash uint64, fault string) {
 	special := f.special(s.role)
 	var own uint64
@@ -189,7 +189,7 @@ func (r *reader) identify(s *sample, f *family) (hash uint64, fault string) {
 		}
 	}
 	if hasDuplicate(r.labels) {
-		return 0, "label stands there twice"
+		return 0, "duplicate label"
 	}
 	if special != "" && has != f.needsSpecial(s.role) {
 		return 0, "label " + special + " is missing or out of place"
@@ -202,14 +202,14 @@ func (r *reader) identify(s *sample, f *family) (hash uint64, fault string) {
 	return s.group + bits.RotateLeft64(own, 1), ""
 }
 
-// readSpecial reads the label that tells the samples of one metric apart. Numbers count by value: le="1" is le="1.0".
+// readSpecial reads the label that distinguishes the samples of one metric. Numbers are compared by value: le="1" is le="1.0".
 func (r *reader) readSpecial(s *sample, f *family, value []byte) (hash uint64, fault string) {
 	if f.kind == model.MetricTypeStateset {
 		return maphash.Bytes(r.seed, exposition.Unescape(value)), ""
 	}
 	bound, err := parseFloat(value)
 	if err != nil || math.IsNaN(bound) {
-		return 0, "bound is no number"
+		return 0, "bound is not a number"
 	}
 	if f.kind == model.MetricTypeSummary && (bound < 0 || bound > 1) {
 		return 0, "quantile outside 0 to 1"
@@ -218,10 +218,10 @@ func (r *reader) readSpecial(s *sample, f *family, value []byte) (hash uint64, f
 	return maphash.Comparable(r.seed, bound), ""
 }
 
-// fewLabels is up to how many labels comparing each with each is the fastest way to find a name that stands twice.
+// fewLabels is the number of labels up to which comparing all pairs is the fastest way to find a duplicate.
 const fewLabels = 12
 
-// hasDuplicate reports whether a name stands in labels twice. It may reorder them.
+// hasDuplicate reports whether two labels have the same name. It may reorder them.
 func hasDuplicate(labels []label) bool {
 	if len(labels) > fewLabels {
 		slices.SortFunc(labels, func(a, b label) int { return bytes.Compare(a.name, b.name) })
@@ -242,16 +242,16 @@ func hasDuplicate(labels []label) bool {
 	return false
 }
 
-// dropsLabel reports whether a label of the upstream is taken off: by name, or because the options set it.
+// dropsLabel reports whether a label is removed: by name, or because the options set it.
 func (r *reader) dropsLabel(name []byte) bool {
 	return slices.ContainsFunc(r.opts.DropLabels, func(drop string) bool { return drop == string(name) }) ||
 		slices.ContainsFunc(r.opts.Labels, func(l exposition.Label) bool { return l.Name == string(name) })
 }
 
-// sideChunk is how much room for rewritten label sets is made at once.
+// sideChunk is how many bytes for rewritten label sets are allocated at once.
 const sideChunk = 64 << 10
 
-// room makes room for n bytes more in side, without moving what is there.
+// room makes room for n more bytes in side without moving its content.
 func (r *reader) room(n int) {
 	if cap(r.side)-len(r.side) < n {
 		r.side = make([]byte, 0, max(n, sideChunk))
@@ -259,13 +259,13 @@ func (r *reader) room(n int) {
 }
 
 const (
-	// maxExemplarRunes is how long the labels of an exemplar may be together, by the specification.
+	// maxExemplarRunes is the specification's limit for all labels of an exemplar.
 	maxExemplarRunes = 128
-	// maxExemplarBytes is how long their set can be then: each label has a name, and a rune has up to 4 bytes.
+	// maxExemplarBytes is the resulting limit in bytes: each label has a name, and a rune has up to 4 bytes.
 	maxExemplarBytes = (utf8.UTFMax+len(`="",`))*maxExemplarRunes + len("{")
 )
 
-// exemplar keeps the exemplar that text is, if it is there and legal, and returns its place in the list.
+// exemplar keeps a valid exemplar and returns its place in the list, or 0.
 func (r *reader) exemplar(text []byte) int32 {
 	if len(text) == 0 {
 		return 0

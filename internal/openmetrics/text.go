@@ -25,9 +25,9 @@ func word(s []byte) (first, rest []byte) {
 	return s, nil
 }
 
-var errNumber = errors.New("no number of the formats")
+var errNumber = errors.New("not a valid number")
 
-// parseFloat reads a number as the formats have it: Go's syntax without hexadecimals and underscores.
+// parseFloat parses a number of the formats: Go's syntax without hexadecimals and underscores.
 func parseFloat(s []byte) (float64, error) {
 	if len(s) == 0 || bytes.ContainsAny(s, "xXpP_") {
 		return 0, errNumber

@@ -6,7 +6,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
 )
 
-// write writes out the families that are left. Where text and OpenMetrics do not differ they share their bytes.
+// write writes the remaining families. Text and OpenMetrics share their bytes if they do not differ.
 func (r *reader) write() {
 	extra := r.extraLabels()
 	size := 0
@@ -51,10 +51,10 @@ func (r *reader) write() {
 	}
 }
 
-// numberGuess is how long a value is, with what stands around it, on most pages at most.
+// numberGuess is the usual maximum length of a value with the characters around it.
 const numberGuess = 12
 
-// extraLabels are the labels that the options add, ready to stand before a closing brace.
+// extraLabels returns the labels that the options add, without braces.
 func (r *reader) extraLabels() []byte {
 	var extra []byte
 	for i, label := range r.opts.Labels {

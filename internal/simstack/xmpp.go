@@ -34,7 +34,7 @@ var growing = map[string]float64{
 }
 
 // badLines are what somebody else's page should not hold: no sample, a sample twice, names that are the exporter's own,
-// an interleaved family, a value out of its type's range, and bytes that are no UTF-8.
+// an interleaved family, a value out of its type's range, and bytes that are not UTF-8.
 //
 //go:embed bad_lines.txt
 var badLines string
