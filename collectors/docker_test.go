@@ -184,10 +184,10 @@ var dockerFailures = []struct {
 	{"redirect", listPath, engineSends("301 Moved Permanently\r\nLocation: http://other/", ""), failure.HTTPStatus, "log", 301},
 	{"web server without engine", "", func(w http.ResponseWriter, _ *http.Request) {
 		io.WriteString(w, "<html>It works!</html>") //nolint:errcheck // the client's loss
-	}, failure.Malformed, "something else than a Docker Engine", 200},
+	}, failure.Malformed, "the server at this address is not a Docker Engine", 200},
 	{"version that is none", "", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Api-Version", "1.41/../../images")
-	}, failure.Malformed, "something else than a Docker Engine", 200},
+	}, failure.Malformed, "the server at this address is not a Docker Engine", 200},
 	{"no HTTP at all", "", rawEngine("SSH-2.0-OpenSSH_9.2\r\n"), failure.Malformed, "another service may listen", 0},
 	{"list is no JSON", listPath, engineSends("200 OK", `[{"Id": 7}]`), failure.Malformed, "another service may listen", 200},
 	{"list has an id that is none", listPath, engineSends("200 OK", `[{"Id": "../images", "Names": ["/a"]}]`), failure.Malformed, "another service may listen", 200},

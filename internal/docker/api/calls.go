@@ -20,8 +20,8 @@ import (
 // apiVersion matches a valid header Api-Version.
 var apiVersion = regexp.MustCompile(`^[0-9]{1,3}\.[0-9]{1,3}$`)
 
-// Negotiate agrees with the engine on a version of its API. Make it the first call of a session: without it, the docker client
-// would negotiate itself, and ignore a failure.
+// Negotiate agrees with the engine on a version of its API. Make it the first call of a session: otherwise the docker client
+// negotiates by itself and ignores a failure.
 func (s *Session) Negotiate(ctx context.Context) (Reply, error) {
 	ctx, c := record(ctx)
 	ping, err := s.docker.Ping(ctx)
@@ -29,15 +29,15 @@ func (s *Session) Negotiate(ctx context.Context) (Reply, error) {
 		return c.Reply, s.explain(ctx, "ping", c, err)
 	}
 	if !apiVersion.MatchString(ping.APIVersion) {
-		return c.Reply, failure.Errorf(failure.Malformed, "ping %s: the answer names no version of the docker API", s.Host).
-			WithHint("something else than a Docker Engine listens there")
+		return c.Reply, failure.Errorf(failure.Malformed, "ping %s: the answer has no version of the Docker API", s.Host).
+			WithHint("the server at this address is not a Docker Engine")
 	}
 	s.docker.NegotiateAPIVersionPing(ping)
 	return c.Reply, nil
 }
 
-// List calls choose for every container that has all of the labels ("key" or "key=value"), running or not. The container and
-// its labels are valid only during the call.
+// List calls choose for every container, running or not, that has all of the labels ("key" or "key=value"). The container and
+// its labels are valid only during that call.
 func (s *Session) List(ctx context.Context, labels []string, choose func(*container.Summary)) (Reply, error) {
 	wanted := filters.NewArgs()
 	for _, label := range labels {
@@ -55,10 +55,10 @@ func (s *Session) List(ctx context.Context, labels []string, choose func(*contai
 // maxInspection bounds the description of one container.
 const maxInspection = 1 << 20
 
-// Inspect describes one container. It returns nil if there is no such container.
+// Inspect describes one container. It returns nil if the container does not exist.
 func (s *Session) Inspect(ctx context.Context, id string) (*container.InspectResponse, Reply, error) {
 	ctx, c := record(ctx)
-	c.most = maxInspection
+	c.limit = maxInspection
 	d, err := s.docker.ContainerInspect(ctx, id)
 	switch {
 	case err == nil:
@@ -69,13 +69,12 @@ func (s *Session) Inspect(ctx context.Context, id string) (*container.InspectRes
 	return nil, c.Reply, s.explain(ctx, "inspect container of", c, err)
 }
 
-// missesContainer reports whether the engine says that there is no such container. Another 404 comes from a proxy, and is not
-// about one container.
+// missesContainer reports whether the engine's answer is that the container does not exist. Any other 404 comes from a proxy.
 func (c *call) missesContainer(err error) bool {
 	return c.Status == http.StatusNotFound && strings.Contains(strings.ToLower(err.Error()), "no such container")
 }
 
-// Log calls read with a container's log. An error of read that is about the log itself is explained like one of the call.
+// Log calls read with a container's log. An error of read is explained like an error of the call.
 func (s *Session) Log(ctx context.Context, id string, options container.LogsOptions, read func(io.Reader) error) error {
 	const doing = "read log of a container of"
 	ctx, c := record(ctx)
@@ -90,11 +89,11 @@ func (s *Session) Log(ctx context.Context, id string, options container.LogsOpti
 	return nil
 }
 
-// EventsTimeout bounds the wait for the beginning of the answer about events.
+// EventsTimeout bounds the wait until the engine begins to answer a request for events.
 const EventsTimeout = 10 * time.Second
 
-// Events opens the stream of these events of containers, and returns its messages once the engine has answered. Since is where
-// it begins, as the API writes it; "" is now. The stream ends with ctx, and with an error on the second channel.
+// Events opens a stream of these container events, and returns its channels once the engine has answered. Since is the start of
+// the stream in the API's format; "" is now. The stream ends when ctx is done, or with an error on the second channel.
 func (s *Session) Events(ctx context.Context, since string, actions []events.Action) (<-chan events.Message, <-chan error, error) {
 	wanted := filters.NewArgs(filters.Arg("type", string(events.ContainerEventType)))
 	for _, a := range actions {
@@ -120,7 +119,7 @@ func (s *Session) Events(ctx context.Context, since string, actions []events.Act
 
 var errEnded = errors.New("the stream has ended")
 
-// ExplainEnd explains the error that ended the stream of events; nil is its end.
+// ExplainEnd explains the error that ended the stream of events; nil means that the engine closed it.
 func (s *Session) ExplainEnd(err error) error {
 	if err == nil || errors.Is(err, io.EOF) {
 		err = failure.Errorf(failure.Closed, "%w", errEnded)
@@ -131,9 +130,9 @@ func (s *Session) ExplainEnd(err error) error {
 		hint = known.Hint
 	}
 	switch reason {
-	case failure.Closed: // only a stream that was cut may have been cut by a proxy
+	case failure.Closed: // perhaps by a proxy
 		hint = HintEvents
-	case failure.Internal: // the errors of a decoder have no reason
+	case failure.Internal: // a decoder's errors have no reason
 		reason = failure.Malformed
 	default:
 	}

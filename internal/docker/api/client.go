@@ -1,4 +1,4 @@
-// Package api is a read-only client of a Docker Engine. A guard below it refuses every call but a few that only read.
+// Package api is a read-only client of a Docker Engine. Its transport refuses every call except a few that only read.
 package api
 
 import (
@@ -19,22 +19,22 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
-// Client is how to reach one engine. It holds no connection.
+// Client has the settings to reach one engine. It holds no connection.
 type Client struct {
-	// Host is the endpoint as it is configured, for errors.
+	// Host is the endpoint as configured, for errors.
 	Host     string
 	Endpoint Endpoint
 	Trust    config.TLS
 	// CertFile and KeyFile are the client's certificate and key in PEM; both may be empty.
 	CertFile, KeyFile string
-	// TLSKeys says that a key of the configuration asks for TLS.
+	// TLSKeys is true if a key of the configuration enables TLS.
 	TLSKeys bool
-	// Limit is how many bytes an answer may have, and each event.
+	// Limit bounds each answer, and each event, in bytes.
 	Limit     int64
 	UserAgent string
 }
 
-// Session is a client with connections of its own. Close it.
+// Session is a client with its own connections. Close it after use.
 type Session struct {
 	*Client
 	docker    *client.Client
@@ -43,10 +43,10 @@ type Session struct {
 	wire      *exchange.Wire
 }
 
-// dialTimeout bounds a dial that nobody waits for any more.
+// dialTimeout bounds a dial whose caller has given up.
 const dialTimeout = 10 * time.Second
 
-// Open returns a session with at most this many connections.
+// Open returns a session with at most this many connections. It reads the certificate files.
 func (c *Client) Open(connections int) (*Session, error) {
 	transport := &http.Transport{
 		MaxConnsPerHost:        connections,
@@ -84,14 +84,14 @@ func (c *Client) Open(connections int) (*Session, error) {
 		client.WithAPIVersionNegotiation(),
 	)
 	if err != nil {
-		return nil, failure.Errorf(failure.Internal, "make docker client for %s: %w", c.Host, err)
+		return nil, failure.Errorf(failure.Internal, "create docker client for %s: %w", c.Host, err)
 	}
-	// The client has wrapped the transport in one that traces each call, which costs two fifths of sending it.
+	// The client has wrapped the transport in a tracing one, which takes two fifths of the time of a call.
 	caller.Transport = guarded
 	return &Session{Client: c, docker: docker, transport: transport, watch: watch, wire: seen}, nil
 }
 
-// tlsConfig reads the files as they are now.
+// tlsConfig reads the certificate files, which may have changed since the last session.
 func (c *Client) tlsConfig(watch *exchange.CertificateWatch) (*tls.Config, error) {
 	tlsConfig, err := watch.ClientConfig()
 	if err != nil {
@@ -110,27 +110,27 @@ func (c *Client) tlsConfig(watch *exchange.CertificateWatch) (*tls.Config, error
 // Close ends the session's idle connections.
 func (s *Session) Close() { s.transport.CloseIdleConnections() }
 
-// RecordCertificate writes what is known of the engine's certificate to r, if the engine speaks TLS.
+// RecordCertificate writes the state of the engine's certificate to r, if the endpoint uses TLS.
 func (s *Session) RecordCertificate(r *exchange.Record) {
 	if s.Endpoint.TLS {
 		s.watch.Record(r)
 	}
 }
 
-// What to do about the most frequent failures.
+// Hints for the most frequent failures.
 const (
-	// HintEvents is for a stream of events that is cut.
-	HintEvents   = "the engine, or a proxy in front of it, cuts GET /events again and again: look at the proxy's idle timeout and at the engine's log"
+	// HintEvents is for a stream of events that was cut.
+	HintEvents   = "the engine, or a proxy in front of it, keeps closing GET /events: check the proxy's idle timeout and the engine's log"
 	hintNoSocket = "no Docker Engine listens on this socket: start it, or mount the socket into the exporter's container"
-	hintSocket   = "this user may not open the socket: add it to the socket's group, docker in most cases (group_add in compose), or put a socket proxy that only reads in front and write its tcp:// address"
-	hintProxy    = "a proxy in front of the engine refuses this call: let it pass GET on /_ping, /events, /containers/json, /containers/{id}/json and /containers/{id}/stats, which most call PING=1, EVENTS=1 and CONTAINERS=1"
-	hintTLS      = "the engine speaks TLS on this port: write https://, or set ca_file or DOCKER_TLS_VERIFY=1"
+	hintSocket   = "the exporter's user may not open the socket: add it to the socket's group, usually docker (group_add in compose), or run a read-only socket proxy and write its tcp:// address"
+	hintProxy    = "a proxy in front of the engine refuses this call: allow GET on /_ping, /events, /containers/json, /containers/{id}/json and /containers/{id}/stats; in most socket proxies these are PING=1, EVENTS=1 and CONTAINERS=1"
+	hintTLS      = "the engine requires TLS on this port: write https://, or set ca_file or DOCKER_TLS_VERIFY=1"
 
-	hintClientCertificate = "the engine wants a certificate of its clients: set cert_file and key_file, or DOCKER_CERT_PATH with DOCKER_TLS_VERIFY=1"
-	hintClientAuthority   = "the engine refuses the certificate in cert_file: use one that the engine's own authority (its tlscacert) has signed for clients and that has not expired, with its key in key_file"
+	hintClientCertificate = "the engine requires a client certificate: set cert_file and key_file, or DOCKER_CERT_PATH with DOCKER_TLS_VERIFY=1"
+	hintClientAuthority   = "the engine refuses the certificate in cert_file: use a client certificate that the engine's authority (its tlscacert) has signed and that has not expired, with its key in key_file"
 )
 
-// explain turns the docker client's error into why the call failed.
+// explain converts an error of the docker client to one with a reason and a hint.
 func (s *Session) explain(ctx context.Context, doing string, c *call, err error) error {
 	what := doing + " " + s.Host
 	switch {
@@ -144,8 +144,8 @@ func (s *Session) explain(ctx context.Context, doing string, c *call, err error)
 		text := strings.TrimPrefix(err.Error(), "Error response from daemon: ")
 		failed := failure.Errorf(failure.ReasonOfStatus(c.Status), "%s: status %d: %s", what, c.Status, failure.OneLine(text))
 		if strings.Contains(text, "<") {
-			// A web page comes from a proxy, or from no engine at all. It is not repeated.
-			failed = failure.Errorf(failure.ReasonOfStatus(c.Status), "%s: status %d, with an answer that is no engine's", what, c.Status)
+			// A web page comes from a proxy or another server. The error does not repeat it.
+			failed = failure.Errorf(failure.ReasonOfStatus(c.Status), "%s: status %d, from a server that is not a Docker Engine", what, c.Status)
 		}
 		switch {
 		case failed.Reason == failure.Forbidden:
@@ -162,7 +162,7 @@ func (s *Session) explain(ctx context.Context, doing string, c *call, err error)
 	}
 }
 
-// withHint adds what to do about a socket, or about the client's certificate.
+// withHint adds a hint to an error of a socket or of the client certificate.
 func (s *Session) withHint(err error) error {
 	unix, reason, hint := s.Endpoint.Network == "unix", failure.ReasonOf(err), ""
 	switch {

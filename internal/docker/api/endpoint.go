@@ -12,41 +12,41 @@ import (
 
 // Endpoint is where an engine listens.
 type Endpoint struct {
-	Network, Address string // as net.Dial wants them
+	Network, Address string // arguments of net.Dial
 	TLS              bool
 }
 
-// RemoveTLSKeys says what to do if an engine speaks no TLS.
-const RemoveTLSKeys = "remove the keys of TLS (ca_file and the like, DOCKER_TLS_VERIFY)"
+// RemoveTLSKeys is the advice for an engine without TLS.
+const RemoveTLSKeys = "remove the TLS settings (ca_file and the like, DOCKER_TLS_VERIFY)"
 
 // maxSocketPath is the longest path of a Unix socket that the kernel accepts.
 const maxSocketPath = 107
 
-// ParseEndpoint reads host: unix:///path, tcp://host:port, http:// or https://. Secure makes TLS the default for tcp. An error
-// completes a sentence about the key host, and says what to write.
+// ParseEndpoint parses host: unix:///path, tcp://host:port, http:// or https://. Secure makes TLS the default for tcp. An error
+// continues a sentence that begins with the key, and says what to write.
 func ParseEndpoint(host string, secure bool) (Endpoint, error) {
 	if socket, ok := strings.CutPrefix(host, "unix://"); ok {
 		if !strings.HasPrefix(socket, "/") {
-			return Endpoint{}, errors.New("is no absolute path; write unix:///path/to/docker.sock, with three slashes")
+			return Endpoint{}, errors.New("is not an absolute path; write unix:///path/to/docker.sock, with three slashes")
 		}
 		if len(socket) > maxSocketPath {
-			return Endpoint{}, fmt.Errorf("has a path of %d bytes, the system takes %d; link the socket to a shorter one", len(socket), maxSocketPath)
+			return Endpoint{}, fmt.Errorf("has a path of %d bytes, the system allows %d; link the socket to a shorter path", len(socket), maxSocketPath)
 		}
 		if strings.HasSuffix(socket, "/") || slices.Contains(strings.Split(socket, "/"), "..") {
-			return Endpoint{}, errors.New("has a path with .. in it or / at its end; write the path of the socket itself")
+			return Endpoint{}, errors.New("has a path that contains .. or ends in /; write the path of the socket itself")
 		}
 		return Endpoint{Network: "unix", Address: socket}, nil
 	}
 	u, err := url.Parse(host)
 	if err != nil {
-		return Endpoint{}, errors.New("is no URL; write unix:///path/to/docker.sock or tcp://host:port")
+		return Endpoint{}, errors.New("is not a URL; write unix:///path/to/docker.sock or tcp://host:port")
 	}
 	e := Endpoint{Network: "tcp", TLS: secure}
 	switch u.Scheme {
 	case "tcp":
 	case "http":
 		if e.TLS {
-			return Endpoint{}, errors.New("begins with http:// beside keys of TLS; " + RemoveTLSKeys + ", or write https://")
+			return Endpoint{}, errors.New("begins with http://, but TLS settings are present; " + RemoveTLSKeys + ", or write https://")
 		}
 	case "https":
 		e.TLS = true
@@ -59,7 +59,7 @@ func ParseEndpoint(host string, secure bool) (Endpoint, error) {
 	}
 	switch {
 	case u.User != nil:
-		return Endpoint{}, errors.New("carries credentials; an engine knows only client certificates: use cert_file and key_file")
+		return Endpoint{}, errors.New("contains credentials; an engine supports only client certificates: use cert_file and key_file")
 	case u.Hostname() == "":
 		return Endpoint{}, errors.New("has no host; write tcp://host:port")
 	case strings.Contains(u.Hostname(), "%"):

@@ -10,22 +10,22 @@ import (
 // pathSegment matches a container's id or name in a path.
 const pathSegment = `[A-Za-z0-9][A-Za-z0-9_.-]*`
 
-// allowedPaths are the calls of this exporter, all of which only read, as they stand on the wire. Another path, an escape, an
-// empty or a dotted segment does not match.
+// allowedPaths matches the paths of all calls that the exporter makes, as sent. It does not match escapes, nor empty or dotted
+// segments.
 var allowedPaths = regexp.MustCompile(
 	`^(/v1\.[0-9]{1,3})?/(_ping|events|containers/json|containers/` + pathSegment + `/(json|stats|logs))$`)
 
-// guard lets only reading calls pass to an engine, because whoever may write to its socket is root on that machine. It judges
-// what would be sent, and refuses before a byte is.
+// guard passes only reading calls to an engine, because write access to its socket is root access to the machine. It checks
+// each request as it would be sent, and refuses it before sending a byte.
 type guard struct{ next http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
 func (g guard) RoundTrip(req *http.Request) (*http.Response, error) {
 	if !readsOnly(req) {
 		if req.Body != nil {
-			req.Body.Close() //nolint:errcheck // a RoundTripper closes the body, also of what it does not send
+			req.Body.Close() //nolint:errcheck // a RoundTripper must close the body even if it does not send it
 		}
-		return nil, failure.Errorf(failure.Internal, "%s %s: refused, this exporter only reads from a docker engine", methodOf(req), req.URL.RequestURI())
+		return nil, failure.Errorf(failure.Internal, "%s %s: refused, the exporter only reads from a Docker Engine", methodOf(req), req.URL.RequestURI())
 	}
 	return g.next.RoundTrip(req)
 }
@@ -45,7 +45,7 @@ func readsOnly(req *http.Request) bool {
 	}
 }
 
-// methodOf is the method that is sent: net/http reads an empty one as GET.
+// methodOf returns the method that is sent: for net/http, "" is GET.
 func methodOf(req *http.Request) string {
 	if req.Method == "" {
 		return http.MethodGet

@@ -15,10 +15,10 @@ import (
 // maxListEntry bounds one container in a list.
 const maxListEntry = 1 << 20
 
-// hintLargeContainer is for what no setting of the exporter mends.
-const hintLargeContainer = "one container has more labels, environment or names than the exporter reads (1 MiB): make it anew with less"
+// hintLargeContainer is for a limit that no setting of the exporter raises.
+const hintLargeContainer = "the labels, environment or names of one container exceed what the exporter reads (1 MiB): recreate it with less"
 
-// listedContainer is the part of a container in a list that is used.
+// listedContainer has the fields of a container in a list that the exporter uses.
 type listedContainer struct {
 	ID      string `json:"Id"`
 	Names   []string
@@ -29,13 +29,13 @@ type listedContainer struct {
 	Status  string
 }
 
-// maxID bounds an id. validID matches one that cannot change the path of a call that it becomes part of.
+// maxID bounds an id. validID matches ids that are safe in the path of a call.
 const maxID = 255
 
 var validID = regexp.MustCompile(`^` + pathSegment + `$`)
 
-// readList reads a list one container at a time, so that only what choose keeps takes memory. An error is a failure.Error, or
-// one of the decoder and the reader.
+// readList reads a list one container at a time, so that only containers that choose keeps use memory. An error is a
+// failure.Error, or comes from the decoder or the reader.
 func readList(r io.Reader, choose func(*container.Summary)) error {
 	part := &io.LimitedReader{R: r, N: maxListEntry}
 	d := json.NewDecoder(part)
@@ -45,7 +45,7 @@ func readList(r io.Reader, choose func(*container.Summary)) error {
 	case begin == nil: // null is an empty list
 		return nil
 	case begin != json.Delim('['):
-		return errors.New("the list of containers is no array")
+		return errors.New("the list of containers is not an array")
 	}
 	var invalid error
 	one := listedContainer{Labels: map[string]string{}}
@@ -55,14 +55,14 @@ func readList(r io.Reader, choose func(*container.Summary)) error {
 		err := d.Decode(&one)
 		switch {
 		case err != nil && part.N <= 0:
-			return failure.Errorf(failure.TooLarge, "one of the containers has more than %d bytes", maxListEntry).WithHint(hintLargeContainer)
+			return failure.Errorf(failure.TooLarge, "one container has more than %d bytes", maxListEntry).WithHint(hintLargeContainer)
 		case errors.Is(err, io.EOF):
 			return io.ErrUnexpectedEOF
 		case err != nil:
 			return err
 		case !validID.MatchString(one.ID) || len(one.ID) > maxID:
-			// The guard would refuse a call with it, as if that were a fault of the exporter.
-			invalid = cmp.Or(invalid, error(failure.Errorf(failure.Malformed, "%q is no id", failure.OneLine(one.ID))))
+			// The guard would refuse a call with it and report an internal error.
+			invalid = cmp.Or(invalid, error(failure.Errorf(failure.Malformed, "%q is not a container id", failure.OneLine(one.ID))))
 			continue
 		}
 		choose(&container.Summary{

@@ -9,8 +9,8 @@ import (
 	"sync/atomic"
 )
 
-// ForEach calls do for each number below n, at most parallelism at once, until one returns an error or ctx is done. That error
-// ends the others' context, and is returned when all calls are over. A panic of do becomes a panic of ForEach.
+// ForEach calls do for each number below n, at most parallelism at once. The first error cancels the other calls, and ForEach
+// returns it once all calls have ended. ForEach also stops when ctx is done, and panics if a call panics.
 func ForEach(ctx context.Context, n, parallelism int, do func(ctx context.Context, i int) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -30,14 +30,14 @@ func ForEach(ctx context.Context, n, parallelism int, do func(ctx context.Contex
 			}()
 			for i := int(next.Add(1)) - 1; i < n && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
 				if err := do(ctx, i); err != nil {
-					cancel(err) // which ends this loop as well
+					cancel(err) // also ends this loop
 				}
 			}
 		})
 	}
 	wg.Wait()
 	if text := panicked.Load(); text != nil {
-		panic(*text) // nobody contains what happens in a goroutine of its own
+		panic(*text) // the caller can recover this one, but not a panic in another goroutine
 	}
 	return context.Cause(ctx)
 }

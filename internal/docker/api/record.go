@@ -12,7 +12,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
-// Reply is what an engine's answer says beside its content.
+// Reply is the part of an engine's answer beside its content.
 type Reply struct {
 	// Status is the HTTP status; 0 without an answer.
 	Status int
@@ -20,30 +20,30 @@ type Reply struct {
 	Date time.Time
 }
 
-// call is one call to the engine's API on the wire. The docker client replaces many causes by advice to a person at a
-// terminal, so they are kept here.
+// call records one HTTP call to the engine. The docker client replaces many errors by advice for its command line, so the
+// original ones are kept here.
 type call struct {
 	Reply
-	// err is what broke the call or the reading of its answer.
+	// err is the error of the request, or of reading its answer.
 	err error
-	// decode, if set, reads a good answer, and the docker client gets null. What that would decode has ten times as many fields
-	// as are used.
+	// decode, if set, reads a successful answer in place of the docker client, which gets null: the client would decode ten times as
+	// many fields as the exporter uses.
 	decode func(io.Reader) error
-	// events says that the answer is a stream of events: its limit is for each of them.
+	// events is true if the answer is a stream of events: the limit applies to each event.
 	events bool
-	// most is the longest answer to this call, if that is less than the client's limit; 0 is no limit.
-	most int64
+	// limit bounds the answer in bytes, if it is lower than the client's limit; 0 for none.
+	limit int64
 }
 
 type callKey struct{}
 
-// record returns a context whose call fills in the record beside it.
+// record returns a context and the record of the next call with it.
 func record(ctx context.Context) (context.Context, *call) {
 	c := &call{}
 	return context.WithValue(ctx, callKey{}, c), c
 }
 
-// recorder fills in the call of a request's context and bounds the bodies of answers.
+// recorder fills in the call in a request's context, and bounds the bodies of answers.
 type recorder struct {
 	next  http.RoundTripper
 	limit int64
@@ -55,9 +55,9 @@ func (r recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	if !ok {
 		c = &call{}
 	}
-	*c = call{decode: c.decode, events: c.events, most: c.most}
+	*c = call{decode: c.decode, events: c.events, limit: c.limit}
 	if req.Method == http.MethodHead {
-		// The client makes a GET of the same request when this fails, and the transport may still be reading it.
+		// If the HEAD fails, the client turns the same request into a GET while the transport may still read it.
 		req = req.Clone(req.Context())
 	}
 	resp, err := r.next.RoundTrip(req)
@@ -66,16 +66,16 @@ func (r recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	c.Status = resp.StatusCode
-	if resp.StatusCode == http.StatusSwitchingProtocols { // its body is the connection, which has no end
-		resp.Body.Close() //nolint:errcheck // nobody asked for another protocol
+	if resp.StatusCode == http.StatusSwitchingProtocols { // its body is the connection, which never ends
+		resp.Body.Close() //nolint:errcheck // the exporter never requests another protocol
 		resp.Body = http.NoBody
 	}
 	if date, err := http.ParseTime(resp.Header.Get("Date")); err == nil {
 		c.Date = date
 	}
 	limit := r.limit
-	if c.most != 0 {
-		limit = min(limit, c.most)
+	if c.limit != 0 {
+		limit = min(limit, c.limit)
 	}
 	body := &boundedBody{ReadCloser: resp.Body, limit: limit, left: limit, call: c}
 	resp.Body = body
@@ -89,7 +89,7 @@ func (r recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// eventsBody is a stream of events, passed on one by one: each may be as long as the limit, and the stream may last for ever.
+// eventsBody is a stream of events, passed on one by one: the limit applies to each event, and the stream may last for ever.
 type eventsBody struct {
 	*boundedBody
 	decoder *json.Decoder
@@ -112,28 +112,28 @@ func (b *eventsBody) Read(p []byte) (int, error) {
 	return b.unread.Read(p)
 }
 
-// decodedBody is an answer's body that is decoded when somebody reads it.
+// decodedBody is an answer's body that call.decode reads. Its reader gets null.
 type decodedBody struct {
 	*boundedBody
-	instead *strings.Reader
+	replacement *strings.Reader
 }
 
 func (b *decodedBody) Read(p []byte) (int, error) {
-	if b.instead == nil {
+	if b.replacement == nil {
 		if err := b.call.decode(b.boundedBody); err != nil {
 			if failure.HasType[*failure.Error](err) {
 				b.call.err = err
 			}
-			return 0, err // as the client's own decoder says it
+			return 0, err // like an error of the client's own decoder
 		}
-		// The end of the answer stands behind it: unread, it would cost the connection.
-		io.CopyN(io.Discard, b.boundedBody, 512) //nolint:errcheck // what more there is is of no use
-		b.instead = strings.NewReader("null")
+		// Read to the end of the answer, so that the connection can be reused.
+		io.CopyN(io.Discard, b.boundedBody, 512) //nolint:errcheck // at worst the connection is closed
+		b.replacement = strings.NewReader("null")
 	}
-	return b.instead.Read(p)
+	return b.replacement.Read(p)
 }
 
-// boundedBody is an answer's body that ends in an error beyond its limit.
+// boundedBody is an answer's body that fails with TooLarge beyond its limit.
 type boundedBody struct {
 	io.ReadCloser
 	limit, left int64
@@ -144,13 +144,13 @@ func (b *boundedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if int64(n) > b.left {
 		n = int(b.left)
-		err = failure.Errorf(failure.TooLarge, "more than %d bytes", b.limit).WithHint("raise limits.metrics_body in exporter.yaml if the engine really runs so many containers")
-		if b.call.most == b.limit {
+		err = failure.Errorf(failure.TooLarge, "more than %d bytes", b.limit).WithHint("raise limits.metrics_body in exporter.yaml if the engine really has so many containers")
+		if b.call.limit == b.limit {
 			err = failure.Errorf(failure.TooLarge, "more than %d bytes", b.limit).WithHint(hintLargeContainer)
 		}
 	}
 	b.left -= int64(n)
-	if err != nil && err != io.EOF { //nolint:errorlint // readers return it bare
+	if err != nil && err != io.EOF { //nolint:errorlint // readers return io.EOF unwrapped
 		b.call.err = err
 	}
 	return n, err
