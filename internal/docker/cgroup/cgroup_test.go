@@ -166,7 +166,7 @@ func TestDamagedCgroupFileIsMalformed(t *testing.T) {
 		cgrouptest.WriteTree(t, tree.Root, cgrouptest.V2("docker/"+otherCgroupID))
 		cgrouptest.WriteTree(t, tree.Root, map[string]string{"docker/" + otherCgroupID + "/" + file: "inactive_file many\nusage_usec many\n"})
 		got, err := tree.Measure(t.Context(), subjectsOf(otherCgroupID, cgroupID))
-		wantFailure(t, err, failure.Malformed, "something else")
+		wantFailure(t, err, failure.Malformed, "another service may listen there")
 		if diff := cmp.Diff(map[string]usage.Usage{cgroupID: cgroupResources}, got); diff != "" {
 			t.Errorf("%s: resources got nevertheless (-want +got):\n%s", file, diff)
 		}
@@ -380,8 +380,8 @@ func TestNetworksThatCannotBeReadAreSaid(t *testing.T) {
 	}{
 		"no /proc":            {nil, failure.Refused, "mount the host's /proc"},
 		"another host's":      {map[string]string{"1/net/dev": netDevHeader}, failure.NotFound, "mount the host's /proc"},
-		"a line is cut":       {map[string]string{"1/net/dev": netDevHeader, "77/net/dev": "eth0: 1 2\n"}, failure.Malformed, "something else"},
-		"a number is no such": {map[string]string{"1/net/dev": netDevHeader, "77/net/dev": "eth0: x 2 3 4 5 6 7 8 9\n"}, failure.Malformed, "something else"},
+		"a line is cut":       {map[string]string{"1/net/dev": netDevHeader, "77/net/dev": "eth0: 1 2\n"}, failure.Malformed, "another service may listen there"},
+		"a number is no such": {map[string]string{"1/net/dev": netDevHeader, "77/net/dev": "eth0: x 2 3 4 5 6 7 8 9\n"}, failure.Malformed, "another service may listen there"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tree := Tree{Root: t.TempDir(), ProcRoot: t.TempDir()}

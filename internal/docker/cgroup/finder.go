@@ -9,21 +9,21 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/usage"
 )
 
-// finder finds containers' groups.
+// finder finds the cgroups of containers.
 type finder struct {
 	layout *layout
 	files  *kernelFiles
-	// known are the paths of groups that were found before, by their containers' ids.
+	// known are the paths of groups found earlier, by container id.
 	known map[string]string
-	// others are the groups in unusual places by their containers' ids, once it was looked for them.
-	others map[string]string
+	// unusual are the groups in unusual places, by container id; nil before the first search.
+	unusual map[string]string
 }
 
-// read reads the numbers of a container, and returns the path of its group; of none that has no group.
+// read reads the usage of a container and returns the path of its group, or "" if it has none.
 func (f *finder) read(ctx context.Context, id string) (r usage.Usage, path string, err error) {
 	if path = f.known[id]; path != "" {
-		// It may have moved, one controller after another.
-		if r, err = f.layout.read(f.files, path); err == nil && f.layout.whole(&r) {
+		// The group may have moved, even in one controller only.
+		if r, err = f.layout.read(f.files, path); err == nil && f.layout.isComplete(&r) {
 			return r, path, nil
 		}
 	}
@@ -34,30 +34,30 @@ func (f *finder) read(ctx context.Context, id string) (r usage.Usage, path strin
 	return r, path, err
 }
 
-// group is the path of a container's group below a controller's directory, or "".
+// group returns the path of a container's group below a controller's directory, or "".
 func (f *finder) group(ctx context.Context, id string) string {
 	if !isContainerID(id) {
-		return "" // nothing that the engine says leads elsewhere
+		return "" // an id from the engine must not lead outside of the tree
 	}
 	top := f.layout.top()
-	// The engine's driver is cgroupfs or systemd.
+	// The paths of the engine's cgroup drivers, cgroupfs and systemd.
 	if group := filepath.Join("docker", id); isDirectory(filepath.Join(top, group)) {
 		return group
 	}
 	if group := filepath.Join("system.slice", "docker-"+id+".scope"); isDirectory(filepath.Join(top, group)) {
 		return group
 	}
-	if f.others == nil {
-		f.others = map[string]string{}
+	if f.unusual == nil {
+		f.unusual = map[string]string{}
 		f.search(ctx)
 	}
-	return f.others[id]
+	return f.unusual[id]
 }
 
-// search looks through the whole tree: for engines without root, engines in containers, and those with cgroup-parent.
+// search walks the whole tree, to find containers of rootless engines, of engines in containers, and with cgroup-parent.
 func (f *finder) search(ctx context.Context) {
 	top := f.layout.top()
-	//nolint:errcheck // what cannot be read is passed over
+	//nolint:errcheck // unreadable directories are skipped
 	filepath.WalkDir(top, func(path string, entry fs.DirEntry, err error) error {
 		switch {
 		case ctx.Err() != nil:
@@ -72,13 +72,13 @@ func (f *finder) search(ctx context.Context) {
 			name = strings.TrimSuffix(scope, ".scope")
 		}
 		if group, err := filepath.Rel(top, path); err == nil && isContainerID(name) {
-			f.others[name] = group
+			f.unusual[name] = group
 		}
 		return nil
 	})
 }
 
-// isContainerID reports whether it is a whole id, as engines make them.
+// isContainerID reports whether s is a full container id.
 func isContainerID(s string) bool {
 	return len(s) == 64 && strings.Trim(s, "0123456789abcdef") == ""
 }

@@ -11,15 +11,15 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
-// kernelFileSize is more than most files have that the kernel makes up.
+// kernelFileSize is larger than most files of the kernel.
 const kernelFileSize = 8 << 10
 
-// kernelFiles reads such files, one after another. os.ReadFile takes three times as long, since it has the runtime watch
-// each of them.
+// kernelFiles reads files of the kernel, one after another. os.ReadFile takes three times as long, since it registers each file
+// with the runtime's poller.
 type kernelFiles struct{ buffer []byte }
 
-// number reads a number from a file: the one after the key and a space, or the only one. known is false if there is no
-// such file any more, or no such line.
+// number reads the number after the key and a space in a file, or the only number if key is "". known is false if the file or the
+// line does not exist.
 func (k *kernelFiles) number(path, key string) (number uint64, known bool, err error) {
 	content, known, err := k.read(path)
 	if err != nil || !known {
@@ -38,7 +38,7 @@ func numberOf(path string, content []byte, key string) (number uint64, known boo
 			text = text[len(key)+1:]
 		}
 		if number, err = strconv.ParseUint(string(text), 10, 64); err != nil {
-			return 0, false, failure.Errorf(failure.Malformed, "read %s: %q is no number", path, failure.OneLine(string(text)))
+			return 0, false, failure.Errorf(failure.Malformed, "read %s: %q is not a number", path, failure.OneLine(string(text)))
 		}
 		return number, true, nil
 	}
@@ -58,23 +58,23 @@ func (k *kernelFiles) inactiveFile(path string) (cache usage.InactiveFile, known
 	return cache, err == nil, err
 }
 
-// read reads a file that may be gone, or whose group or process may go while it is read. What it returns is good until
+// read reads a file. exists is false if its group or process is gone, even if it ends during the read. The content is valid until
 // the next call.
-func (k *kernelFiles) read(path string) (content []byte, there bool, err error) {
-	content, err = k.whole(path)
+func (k *kernelFiles) read(path string) (content []byte, exists bool, err error) {
+	content, err = k.readAll(path)
 	if isGone(err) {
 		return nil, false, nil
 	}
 	return content, err == nil, err
 }
 
-// isGone reports whether a file cannot be read because its group or process is gone: reading one that was open before that
-// fails with ENODEV or ESRCH.
+// isGone reports whether the error means that the file's group or process is gone. Reading an open file then fails with ENODEV
+// or ESRCH.
 func isGone(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENODEV) || errors.Is(err, syscall.ESRCH)
 }
 
-func (k *kernelFiles) whole(path string) ([]byte, error) {
+func (k *kernelFiles) readAll(path string) ([]byte, error) {
 	var fd int
 	err := retry(func() (err error) {
 		fd, err = syscall.Open(path, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
@@ -102,7 +102,7 @@ func (k *kernelFiles) whole(path string) ([]byte, error) {
 	}
 }
 
-// retry calls do until no signal interrupts it.
+// retry repeats do while signals interrupt it.
 func retry(do func() error) error {
 	for {
 		if err := do(); !errors.Is(err, syscall.EINTR) {

@@ -8,24 +8,24 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
-// hintCgroup is for a mount that is not the host's.
+// hintCgroup is for a mount of another cgroup tree than the host's.
 const hintCgroup = "mount the host's /sys/fs/cgroup there, read-only, or set resources: engine"
 
-// layout is where one version of cgroups has the numbers.
+// layout has the file names of one version of cgroups.
 type layout struct {
-	// memory and cpu are the directories of the two controllers, one and the same on v2. On v1 one may be "": not mounted.
+	// memory and cpu are the directories of the two controllers; on v2 they are the same. On v1 one may be "": not mounted.
 	memory, cpu string
-	// usage and cpuTime are names of files in a group's directory; in the latter, cpuKey begins the line of the number,
-	// "" where there is nothing else.
+	// usage and cpuTime are names of files in a group's directory. cpuKey begins the line of the CPU time; "" if the file has
+	// only that number.
 	usage, cpuTime, cpuKey string
-	// perSecond is how many of the CPU's units of time make a second.
+	// perSecond is the number of units of CPU time in a second.
 	perSecond float64
-	// onlyTop is a file that only the top of the host's tree has, onlyBelow one that only the groups below have. Each version
-	// knows one of them.
+	// onlyTop is a file that exists only at the top of the host's tree, onlyBelow one that exists only in the groups below. Each
+	// version has one of the two.
 	onlyTop, onlyBelow string
 }
 
-// findLayout finds out which version of cgroups is mounted at root.
+// findLayout detects the version of cgroups that is mounted at root.
 func findLayout(root string) (layout, error) {
 	if _, err := os.Stat(filepath.Join(root, "cgroup.controllers")); err == nil {
 		return layout{
@@ -37,12 +37,12 @@ func findLayout(root string) (layout, error) {
 	l.memory = firstDirectory(root, "memory")
 	l.cpu = firstDirectory(root, "cpuacct", "cpu,cpuacct", "cpuacct,cpu")
 	if l.memory == "" && l.cpu == "" {
-		return l, failure.Errorf(failure.NotFound, "read cgroups in %s: there is no cgroup tree, of v1 or v2", root).WithHint(hintCgroup)
+		return l, failure.Errorf(failure.NotFound, "read cgroups in %s: neither cgroup v1 nor v2 is mounted there", root).WithHint(hintCgroup)
 	}
 	return l, nil
 }
 
-// firstDirectory is the path of the first of these below root that exists, or "".
+// firstDirectory returns the path of the first of these directories that exists below root, or "".
 func firstDirectory(root string, names ...string) string {
 	for _, name := range names {
 		if path := filepath.Join(root, name); isDirectory(path) {
@@ -57,7 +57,7 @@ func isDirectory(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// top is the directory of the one controller whose groups are looked for; the other has them under the same paths.
+// top returns the directory of the controller to search for groups. The other controller uses the same paths.
 func (l *layout) top() string {
 	if l.memory != "" {
 		return l.memory
@@ -65,7 +65,7 @@ func (l *layout) top() string {
 	return l.cpu
 }
 
-// isHosts reports whether the tree is the host's, rather than the part of it that a container sees as its own.
+// isHosts reports whether the tree is the host's, rather than the part that a container sees.
 func (l *layout) isHosts() bool {
 	exists := func(name string) bool {
 		_, err := os.Stat(filepath.Join(l.top(), name))
@@ -77,7 +77,7 @@ func (l *layout) isHosts() bool {
 	return !exists(l.onlyBelow)
 }
 
-// read reads the numbers of the group at a path below the controllers' directories; what is not there is not known.
+// read reads the usage of the group at a path below the controllers' directories. Missing files leave their part unknown.
 func (l *layout) read(files *kernelFiles, group string) (usage.Usage, error) {
 	var r usage.Usage
 	if l.memory != "" {
@@ -85,11 +85,11 @@ func (l *layout) read(files *kernelFiles, group string) (usage.Usage, error) {
 		if err != nil {
 			return r, err
 		}
-		cache, there, err := files.inactiveFile(filepath.Join(l.memory, group, "memory.stat"))
+		cache, hasCache, err := files.inactiveFile(filepath.Join(l.memory, group, "memory.stat"))
 		if err != nil {
 			return r, err
 		}
-		r.HasMemory = known && there && used > 0
+		r.HasMemory = known && hasCache && used > 0
 		r.WorkingSet = usage.WorkingSet(used, cache)
 	}
 	if l.cpu != "" {
@@ -102,7 +102,7 @@ func (l *layout) read(files *kernelFiles, group string) (usage.Usage, error) {
 	return r, nil
 }
 
-// whole reports whether every controller that there is has told its numbers.
-func (l *layout) whole(r *usage.Usage) bool {
+// isComplete reports whether every mounted controller has provided its part.
+func (l *layout) isComplete(r *usage.Usage) bool {
 	return (l.memory == "" || r.HasMemory) && (l.cpu == "" || r.HasCPU)
 }

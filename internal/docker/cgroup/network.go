@@ -12,17 +12,17 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
-// hintProc is for a mount that is not the host's.
+// hintProc is for a mount of another /proc than the host's.
 const hintProc = "mount the host's /proc there, read-only, or leave proc_root empty"
 
-// processNetworks reads network numbers of processes.
+// processNetworks reads the network traffic of processes.
 type processNetworks struct {
 	files    *kernelFiles
 	procRoot string
 	host     os.FileInfo
-	// asked counts the processes whose numbers were asked for, found those that were there.
-	asked, found int
-	err          error // the first
+	// requested counts all processes, found the existing ones.
+	requested, found int
+	err              error // the first
 }
 
 func newNetworks(procRoot string, files *kernelFiles) *processNetworks {
@@ -41,20 +41,20 @@ func (n *processNetworks) file(pid int) string {
 	return filepath.Join(n.procRoot, strconv.Itoa(pid), "net", "dev")
 }
 
-// read sums what the interfaces of a process's network have carried. On the host's own network, and without any interface,
-// nothing is known, as with the engine.
+// read sums the traffic of the interfaces in a process's network. Like the engine, it leaves the traffic unknown on the host's
+// network and without interfaces.
 func (n *processNetworks) read(pid int, r *usage.Usage) {
 	if n.host == nil || pid <= 0 {
 		return
 	}
-	n.asked++
-	// The kernel has one such file for each network namespace, so it is the same one for all processes in it.
+	n.requested++
+	// All processes in one network namespace have the same file.
 	if info, err := os.Stat(n.file(pid)); err == nil && os.SameFile(info, n.host) {
 		n.found++
 		return
 	}
-	content, there, err := n.files.read(n.file(pid))
-	if there {
+	content, exists, err := n.files.read(n.file(pid))
+	if exists {
 		n.found++
 		r.Received, r.Transmitted, r.HasNetwork, err = sumInterfaces(string(content))
 	}
@@ -63,22 +63,22 @@ func (n *processNetworks) read(pid int, r *usage.Usage) {
 	}
 }
 
-// failure is why numbers are not known, of more than one container.
+// failure returns the first error, or one that says that no process was found.
 func (n *processNetworks) failure() error {
-	if n.err == nil && n.asked > 1 && n.found == 0 {
-		return failure.Errorf(failure.NotFound, "read networks in %s: none of %d containers' processes is there", n.procRoot, n.asked).WithHint(hintProc)
+	if n.err == nil && n.requested > 1 && n.found == 0 {
+		return failure.Errorf(failure.NotFound, "read networks in %s: none of the processes of %d containers exists there", n.procRoot, n.requested).WithHint(hintProc)
 	}
 	return n.err
 }
 
-// sumInterfaces sums the bytes of a net/dev, over all interfaces but lo. known tells whether there is any.
+// sumInterfaces sums the bytes of all interfaces in a net/dev file except lo. known is false if there are none.
 func sumInterfaces(content string) (received, transmitted uint64, known bool, err error) {
 	for line := range strings.Lines(content) {
 		name, numbers, ok := strings.Cut(line, ":")
 		if name = strings.TrimSpace(name); !ok || name == "lo" {
 			continue
 		}
-		const in, out = 0, 8
+		const in, out = 0, 8 // columns
 		fields := strings.Fields(numbers)
 		if len(fields) <= out {
 			return 0, 0, false, failure.Errorf(failure.Malformed, "interface %s has %d numbers", failure.OneLine(name), len(fields))

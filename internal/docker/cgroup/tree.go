@@ -1,4 +1,4 @@
-// Package cgroup reads what containers use from the host's cgroup file system, without asking the engine.
+// Package cgroup reads the resource usage of containers from the host's cgroup file system, without the engine.
 package cgroup
 
 import (
@@ -11,16 +11,16 @@ import (
 
 // Tree is the host's cgroup file system, v1 or v2. It is not safe for concurrent use.
 type Tree struct {
-	// Root is where it is mounted, best read-only.
+	// Root is where it is mounted; read-only is enough.
 	Root string
 	// ProcRoot is where the host's /proc is mounted; "" leaves network numbers out.
 	ProcRoot string
-	// paths are where containers' groups were found last, by the containers' ids.
+	// paths are the last known paths of groups, by container id.
 	paths map[string]string
 }
 
-// Measure reads the numbers of all subjects until ctx is done. The result has an entry for each whose group exists; the others
-// have stopped. The error is the first that concerns more than one container, beside what was read nevertheless.
+// Measure reads the usage of all subjects until ctx is done. The result has an entry for each subject whose group exists; the
+// others have stopped. With an error, the result has what could be read.
 func (t *Tree) Measure(ctx context.Context, subjects []usage.Subject) (map[string]usage.Usage, error) {
 	known := t.paths
 	t.paths = make(map[string]string, len(subjects))
@@ -57,9 +57,9 @@ func (t *Tree) Measure(ctx context.Context, subjects []usage.Subject) (map[strin
 	switch {
 	case err != nil:
 		return got, err
-	// One may have vanished since it was listed. That all of several did is not to be believed.
+	// One container may have stopped since the list, but not all of several at once.
 	case len(got) == 0 && (len(subjects) > 1 || !l.isHosts()):
-		return got, failure.Errorf(failure.NotFound, "read cgroups in %s: none of %d running containers is there", t.Root, len(subjects)).WithHint(hintCgroup)
+		return got, failure.Errorf(failure.NotFound, "read cgroups in %s: none of %d running containers is found there", t.Root, len(subjects)).WithHint(hintCgroup)
 	}
 	return got, nets.failure()
 }

@@ -1,4 +1,4 @@
-// Package cgrouptest has the files of cgroups, for tests.
+// Package cgrouptest provides cgroup files for tests.
 package cgrouptest
 
 import (
@@ -21,7 +21,7 @@ func WriteTree(t *testing.T, root string, files map[string]string) {
 	}
 }
 
-// V1 are the files of a group on v1, at the host's: 500 MiB used, of them 200 MiB inactive files here and below.
+// V1 returns the files of a group on a host with v1: 500 MiB used, of which 200 MiB are inactive files here and below.
 func V1(group string) map[string]string {
 	return map[string]string{
 		"memory/release_agent":                       "\n",
@@ -31,7 +31,7 @@ func V1(group string) map[string]string {
 		"memory/" + group + "/memory.limit_in_bytes": "9223372036854771712\n",
 		"cpuacct/" + group + "/cpuacct.usage":        "93250000000\n",
 		"cpuacct/" + group + "/cpuacct.usage_percpu": "50250000000 43000000000 \n",
-		"unified/cgroup.controllers":                 "\n", // where systemd keeps v2 beside v1
+		"unified/cgroup.controllers":                 "\n", // systemd mounts v2 here beside v1
 		"unified/" + group + "/cgroup.controllers":   "\n",
 		"unified/" + group + "/cpu.stat":             "usage_usec 1\n",
 		"systemd/" + group + "/cgroup.procs":         "77\n",
@@ -39,7 +39,7 @@ func V1(group string) map[string]string {
 	}
 }
 
-// V2 are the same on v2, with the same numbers.
+// V2 returns the files of a group on v2, with the same numbers.
 func V2(group string) map[string]string {
 	return map[string]string{
 		"cgroup.controllers":       "cpuset cpu io memory pids\n",
