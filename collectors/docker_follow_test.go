@@ -509,7 +509,7 @@ func TestTwoEnginesAreToldApart(t *testing.T) {
 	b := &Batch{}
 	w.docker.Present(b)
 	v.docker.Present(b)
-	page := string(pageOf(t, b, true)) // which fails if one duplicate series
+	page := string(pageOf(t, b, true)) // which fails on a duplicate series
 	for _, host := range []string{"a", "b"} {
 		if line := `chatstack_container_restarts_total{container="irc",docker_host="` + host + `"} 0`; !strings.Contains(page, line) {
 			t.Errorf("the page lacks %s:\n%s", line, page)

@@ -52,7 +52,7 @@ func (x *exchange) untilGone() (context.Context, func()) {
 	}
 }
 
-// ending is what follows an answer.
+// ending is what happens after an answer.
 type ending int
 
 const (
@@ -62,13 +62,13 @@ const (
 	endCut                  // the connection is cut off
 )
 
-// answer is what a service says to one request. Without a status it says nothing at all.
+// answer is the answer to one request. Without a status, nothing is sent.
 type answer struct {
 	status int
 	// header are the lines of the header in their order. Content-Length and Date get their values when written.
 	header []string
 	body   []byte
-	// missing is how much longer the body is said to be than it is.
+	// missing is how many bytes the announced length exceeds the body.
 	missing int
 	// late makes the body after the header has been sent; false means silence.
 	late func() ([]byte, bool)

@@ -12,17 +12,17 @@ import (
 //go:embed captures/*.txt
 var captures embed.FS
 
-// captured returns a real server's answer. The length and the time of a capture are forgotten.
+// captured returns a real server's answer, with a new length and time.
 func captured(name string) *answer {
 	raw, err := captures.ReadFile("captures/" + name + ".txt")
 	if err != nil {
-		panic(err) // a slip of ours: the names are constants
+		panic(err) // a programming error: the names are constants
 	}
 	head, body, _ := bytes.Cut(raw, []byte("\r\n\r\n"))
 	lines := strings.Split(strings.TrimSuffix(string(head), "\r\n"), "\r\n")
 	a := &answer{header: lines[1:], body: body}
 	if _, err := fmt.Sscanf(lines[0], "HTTP/1.1 %d", &a.status); err != nil {
-		panic(fmt.Errorf("%s: %q is no status line: %w", name, lines[0], err))
+		panic(fmt.Errorf("%s: %q is not a status line: %w", name, lines[0], err))
 	}
 	for i, line := range a.header {
 		if field, _, _ := strings.Cut(line, ":"); field == "Content-Length" || field == "Date" {

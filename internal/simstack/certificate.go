@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// certificates are what the services that speak TLS show: the good one under "", the bad ones under their fault's name.
+// certificates are the certificates of TLS services: the good one under "", the bad ones under their fault's name.
 type certificates struct {
 	caPEM []byte
 	shown map[string]*tls.Certificate
@@ -63,9 +63,8 @@ func (c *certificates) config(s *service) *tls.Config {
 	}
 }
 
-// certify makes a certificate that ends after so many days: that of a server for these names, or without names that of an
-// authority. It is signed by another one, which the chain names then, or
-// by itself where by is nil.
+// certify makes a certificate that expires after so many days: for a server with these names, or for an authority without
+// names. by signs it and is added to the chain; if by is nil, the certificate is self-signed.
 func certify(by *tls.Certificate, days int, names ...string) (*tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -19,7 +19,7 @@ var homes = map[string][]string{
 	"log_viewer":   {"log-viewer"},
 }
 
-// switchCoupled turns a fault and everything that follows from it: a service stops with its container and the other way round.
+// switchCoupled switches a fault and its consequences: a service stops with its container, and vice versa.
 func (k *Stack) switchCoupled(s *service, fault string, on bool) error {
 	k.coupling.Lock()
 	defer k.coupling.Unlock()
@@ -74,7 +74,7 @@ func (e *Engine) stateOf(name string) string {
 	return ""
 }
 
-// ended reports whether nothing runs in a container, or only for moments between two crashes.
+// ended reports whether nothing runs in a container, except between two crashes.
 func (e *Engine) ended(name string) bool {
 	state := e.stateOf(name)
 	return name == crashing && e.service.on("crash_loop") || state != "running" && state != "paused"

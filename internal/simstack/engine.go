@@ -14,8 +14,7 @@ import (
 	"github.com/docker/docker/api/types/container"
 )
 
-// containerSpecs are the stack's containers, in the order in which they are started. Those that a fault ends for good
-// have no restart policy.
+// containerSpecs are the stack's containers, in starting order. Containers that a fault stops have no restart policy.
 var containerSpecs = []ContainerSpec{
 	{Name: "irc", Image: "chat/unrealircd:6.1.10", Restart: "always", Health: true, WorkingSet: 48e6},
 	{Name: "irc-services", Image: "chat/atheme:7.2.12", Restart: "unless-stopped", NetworkOf: "irc", DependsOn: "irc:service_healthy:false", Health: true, WorkingSet: 21e6},
@@ -30,12 +29,12 @@ var containerSpecs = []ContainerSpec{
 	{Name: "log-viewer", Image: "chat/dozzle:8.5", Restart: "unless-stopped", WorkingSet: 18e6},
 }
 
-// Engine is a simulated Docker Engine. A test does to its containers what people, programs and accidents do to real
-// ones; whoever reads its API sees what the real engine would show. Its methods may be called at any time and at once.
+// Engine is a simulated Docker Engine. A test does to its containers what people, programs and accidents do to real ones,
+// and its API answers as a real engine would. Its methods are safe for concurrent use.
 type Engine struct {
 	service    *service
 	crashEvery time.Duration
-	// checks is whether the engine goes on with the health checks of its containers by itself.
+	// checks is true if the engine runs the health checks of its containers by itself.
 	checks bool
 	close  func() error
 	seed   string
@@ -160,7 +159,7 @@ func (e *Engine) make(spec ContainerSpec) *Container {
 	return c
 }
 
-// next is a number that nothing has had yet. The caller holds the lock.
+// next returns an unused number. The caller holds the lock.
 func (e *Engine) next() int {
 	e.serial++
 	return e.serial
@@ -263,7 +262,7 @@ func (e *Engine) startContainers() bool {
 // crashing is the container of the fault crash_loop.
 const crashing = "irc-services"
 
-// containerFault is what can happen to one container. What happens once, when it is switched on, has no off.
+// containerFault is a fault of one container. A fault that happens once has no off.
 type containerFault struct {
 	name, container string
 	on, off         func(*Engine, *Container)
@@ -334,7 +333,7 @@ func (e *Engine) startWell(c *Container) {
 	c.pass()
 }
 
-// beginCrashLoop has a container crash now and be restarted, again and again. The caller holds the lock.
+// beginCrashLoop makes a container crash and restart repeatedly. The caller holds the lock.
 func (e *Engine) beginCrashLoop(c *Container) {
 	e.exit(c, 1)
 	e.crashLoop = time.AfterFunc(e.crashEvery/2, func() {

@@ -21,7 +21,7 @@ import (
 // maxEvents is how many events the engine keeps.
 const maxEvents = 256
 
-// eventLog is what the engine keeps of what happened, and the streams that tell it. The engine's lock guards it.
+// eventLog holds the engine's last events and its open streams. The engine's lock guards it.
 type eventLog struct {
 	last    time.Time // when the last event was: no two are at the same time
 	kept    []*events.Message
@@ -128,13 +128,13 @@ func (e *Engine) unsubscribe(s *subscription) {
 	close(s.done)
 }
 
-// announce wakes those who wait for a number of streams.
+// announce wakes the callers that wait for a number of streams.
 func (l *eventLog) announce() {
 	close(l.changed)
 	l.changed = make(chan struct{})
 }
 
-// pending takes what a stream has to tell, and whether it is the last.
+// pending takes the events that a stream must send, and reports whether they are the last.
 func (e *Engine) pending(s *subscription) (queue []*events.Message, last bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -154,7 +154,7 @@ func (e *Engine) AwaitStreams(ctx context.Context, n int) error {
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return fmt.Errorf("wait for %d event streams, of which %d are open: %w", n, open, ctx.Err())
+			return fmt.Errorf("wait for %d event streams (%d are open): %w", n, open, ctx.Err())
 		}
 	}
 }
@@ -178,7 +178,7 @@ func (e *Engine) CutEvents() {
 	}
 }
 
-// errCut ends a stream without a word.
+// errCut ends a stream without an error message.
 var errCut = errors.New("the stream is cut")
 
 // eventStream sends events, with since also those before, until the client leaves.

@@ -18,7 +18,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// Fault is one way in which a service can go wrong.
+// Fault is a failure of a service that can be switched on.
 type Fault struct {
 	Service string `json:"service"`
 	Name    string `json:"fault"`
@@ -29,7 +29,7 @@ type Fault struct {
 //go:embed faults.yaml
 var faultsYAML []byte
 
-// knownFaults are the descriptions of faults by their names, of each service and of those that have something in common.
+// knownFaults are the descriptions of faults, by service or group of services and by name.
 var knownFaults = sync.OnceValue(func() (all map[string]map[string]string) {
 	if err := yaml.Unmarshal(faultsYAML, &all); err != nil {
 		panic(err) // it is part of the binary
@@ -37,7 +37,7 @@ var knownFaults = sync.OnceValue(func() (all map[string]map[string]string) {
 	return all
 })
 
-// findFaults has a service know its own faults, and those that others have as well.
+// findFaults sets the faults of a service: its own and those of its groups.
 func (s *service) findFaults() {
 	s.faults = map[string]string{}
 	for group, applies := range map[string]bool{
@@ -56,10 +56,10 @@ const (
 	flakyFails  = 15 * time.Second
 )
 
-// answerFaults act on the HTTP answers of every service. All others act where the service looks whether they are on.
+// answerFaults change the HTTP answers of every service. The services themselves implement all other faults.
 var answerFaults = []struct {
 	name string
-	// instead makes the answer in the service's place, which never sees the request; nil has the service answer.
+	// instead answers in the service's place; nil lets the service answer.
 	instead func(*service) *answer
 	// spoil changes the service's own answer.
 	spoil func(*service, *answer)
@@ -84,7 +84,7 @@ var answerFaults = []struct {
 		half := len(a.body) / 2
 		a.missing += len(a.body) - half
 		if a.missing == 0 {
-			a.missing = 100 // of an empty body, as of a stream, some more is promised
+			a.missing = 100 // an empty body or a stream promises more
 			a.set("Content-Length", "")
 		}
 		a.body, a.rest, a.end = a.body[:half], nil, endCut
@@ -97,7 +97,7 @@ var answerFaults = []struct {
 		a.drop("Content-Length").drop("Transfer-Encoding")
 		a.rest = s.flood("huge", "simulated_endless{n=\"0\"} 1\n")
 		if len(a.body) > 0 && strings.ContainsRune("[{", rune(a.body[0])) {
-			// A reader of JSON stops where the value ends, so the value does not end.
+			// A JSON parser stops where the value ends, so the value must not end.
 			a.body, a.rest = bytes.TrimRight(a.body, "]}\n"), s.flood("huge", strings.Repeat(" ", 31)+"\n")
 		}
 	}},
@@ -107,7 +107,7 @@ var answerFaults = []struct {
 	}},
 }
 
-// statusInstead answers with a status, as the service says that it failed: by default in plain text.
+// statusInstead answers with a status in the service's own format, by default plain text.
 func statusInstead(status int) func(*service) *answer {
 	return func(s *service) *answer {
 		switch {
@@ -129,7 +129,7 @@ func plainStatus(status int) *answer {
 	return reply(status, "text/plain", http.StatusText(status)+"\n")
 }
 
-// flood writes a line again and again, as long as the fault is on and the client reads.
+// flood repeats a line while the fault is on and the client reads.
 func (s *service) flood(fault, line string) func(io.Writer) error {
 	block := []byte(strings.Repeat(line, 64))
 	return func(w io.Writer) error {
@@ -192,7 +192,7 @@ type switches struct {
 	change chan struct{}        // closed when a fault is switched
 }
 
-// mark notes that a fault is on or off, and wakes everything that waits for a change.
+// mark records that a fault is on or off, and wakes everything that waits for a change.
 func (s *switches) mark(fault string, on bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -213,14 +213,14 @@ func (s *switches) on(fault string) bool {
 	return s.active[fault]
 }
 
-// onFor is how long ago a fault was switched.
+// onFor returns the time since a fault was switched.
 func (s *switches) onFor(fault string) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return time.Since(s.since[fault])
 }
 
-// waitWhile waits while a fault is on, for at most a time. It reports whether the fault is off by then.
+// waitWhile waits while a fault is on, up to most. It reports whether the fault is off.
 func (s *switches) waitWhile(ctx context.Context, fault string, most time.Duration) bool {
 	if !s.on(fault) {
 		return true

@@ -186,7 +186,7 @@ type stream struct {
 	changed sync.Cond
 	bytes   []byte
 	ended   error // what the reader gets after the last byte
-	left    bool  // nobody reads any more
+	left    bool  // the reader is gone
 
 	readDeadline, writeDeadline time.Time
 }
@@ -208,7 +208,7 @@ func (s *stream) wait(deadline time.Time) {
 	s.changed.Wait()
 }
 
-// change changes something, and has all who wait look again.
+// change calls how with the lock held and wakes all waiters.
 func (s *stream) change(how func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

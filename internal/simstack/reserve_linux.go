@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// reserve takes a TCP port of IPv4 without listening on it and returns the address with the port it got. Connections to it
-// are refused, a listener may come and go on it, and no other process can get it meanwhile.
+// reserve takes an IPv4 TCP port without listening on it, and returns the address with that port. Until release, connections
+// are refused unless the service listens, and no other process can take the port.
 func reserve(address string) (own string, release func(), err error) {
 	resolved, err := net.ResolveTCPAddr("tcp4", address)
 	if err != nil {

@@ -2,5 +2,5 @@
 
 package simstack
 
-// reserve does nothing: a stopped service's port is free for others meanwhile.
+// reserve does nothing: another process can take the port of a stopped service.
 func reserve(address string) (string, func(), error) { return address, func() {}, nil }

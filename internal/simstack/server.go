@@ -19,7 +19,7 @@ import (
 type service struct {
 	name   string
 	faults map[string]string // what each does, by its name
-	// switched are told when their fault is turned, one change at a time.
+	// switched are called when their fault is switched, one change at a time.
 	switched map[string]func(on bool)
 	// handle answers one request.
 	handle func(*exchange) *answer
@@ -60,7 +60,7 @@ type endpoint struct {
 	release func()
 }
 
-// errClosed is what a stack says that is asked for something after Close.
+// errClosed is the error of calls after Close.
 var errClosed = errors.New("the stack is closed")
 
 const (
@@ -187,7 +187,7 @@ func (s *service) accept(ctx context.Context, e *endpoint, l net.Listener) {
 	}
 }
 
-// peeked is a connection of which something was read ahead.
+// peeked is a connection with bytes that were read ahead.
 type peeked struct {
 	net.Conn
 	r *bufio.Reader
@@ -198,7 +198,7 @@ func (p peeked) Read(b []byte) (int, error) { return p.r.Read(b) }
 // tlsHandshake is the first byte that a TLS client sends.
 const tlsHandshake = 0x16
 
-// serve speaks with one client until either has enough.
+// serve serves one client until either side closes.
 func (s *service) serve(ctx context.Context, e *endpoint, raw net.Conn) {
 	ahead := bufio.NewReader(raw)
 	if !s.hold(ctx) || s.rude(raw, ahead) {
@@ -278,12 +278,12 @@ func (s *service) converse(ctx context.Context, raw, conn net.Conn, respond func
 	}
 }
 
-// hold waits as long as the service hangs; false when the service stopped meanwhile.
+// hold waits while the service hangs. It returns false if the service stops.
 func (s *service) hold(ctx context.Context) bool {
 	return s.waitWhile(ctx, "hang", maxHang) && ctx.Err() == nil
 }
 
-// delay waits as long as a slow service takes; false when the service stopped meanwhile.
+// delay waits if the service is slow. It returns false if the service stops.
 func (s *service) delay(ctx context.Context) bool {
 	s.waitWhile(ctx, "slow", s.slow)
 	return ctx.Err() == nil
