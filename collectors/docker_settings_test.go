@@ -145,7 +145,7 @@ func TestDockerFaultsSayWhatToDo(t *testing.T) {
 		}},
 		{name: "verification demanded and switched off", file: "    insecure_skip_verify: true\n", env: map[string]string{
 			"DOCKER_HOST": "tcp://engine", "DOCKER_TLS_VERIFY": "1", "DOCKER_CERT_PATH": "/nowhere",
-		}, want: []string{"insecure_skip_verify: is true beside ca_file", "DOCKER_CERT_PATH: targets[0].ca_file: read authorities: open /nowhere/ca.pem"}},
+		}, want: []string{"insecure_skip_verify: is true, which disables ca_file", "DOCKER_CERT_PATH: targets[0].ca_file: read authorities: open /nowhere/ca.pem"}},
 		{name: "the command's certificate without its key", env: map[string]string{
 			"DOCKER_HOST": "tcp://engine", "DOCKER_TLS_VERIFY": "1", "DOCKER_CERT_PATH": keyless,
 		}, want: []string{"DOCKER_CERT_PATH: targets(docker).cert_file: read client certificate: open " + keyless + "/key.pem"}},
