@@ -346,10 +346,12 @@ func settingsOf(v reflect.Value) any {
 	}
 	keys := map[string]any{}
 	for field, value := range v.Fields() {
-		if key := field.Tag.Get("yaml"); key != ",inline" {
-			keys[key] = settingsOf(value)
-		} else {
+		switch key := field.Tag.Get("yaml"); key {
+		case "-":
+		case ",inline":
 			maps.Copy(keys, settingsOf(value).(map[string]any)) //nolint:forcetypeassert // a struct is a map
+		default:
+			keys[key] = settingsOf(value)
 		}
 	}
 	return keys

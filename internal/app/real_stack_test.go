@@ -345,6 +345,8 @@ func isOwn(target, family string, m *dto.Metric) bool {
 		return labelled("target", target)
 	case family == "chatstack_xmpp_family_available":
 		return target == "xmpp_metrics" && !labelled("family", "xmpp_module_status")
+	case family == "chatstack_xmpp_sessions":
+		return target == "xmpp_metrics"
 	case strings.HasPrefix(family, "chatstack_xmpp_"), family == "xmpp_module_status":
 		return target == "xmpp_status"
 	case exportertest.Judged(family):

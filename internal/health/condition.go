@@ -161,7 +161,7 @@ func (r *round) ofCondition(t *Target, alert string, since time.Time) (cause, bo
 			return c, true
 		}
 		for i := range r.targets {
-			if s := &r.targets[i]; s.Kind == "irc_services" {
+			if s := &r.targets[i]; s.Kind == "irc_services" && (t.WarnOnly || !s.WarnOnly) {
 				if c, ok := r.orTarget(s, since); ok {
 					return c, true
 				}

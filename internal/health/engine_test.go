@@ -276,3 +276,14 @@ func TestLostEngineHoldsBackUntilItIsTold(t *testing.T) {
 		}
 	}
 }
+
+// TestTargetThatWasWellWithoutItsEnginePagesAfterARestart restarts the exporter while an engine is lost, whose target goes down then.
+func TestTargetThatWasWellWithoutItsEnginePagesAfterARestart(t *testing.T) {
+	w := engineWorld(t, nil)
+	w.loseEngine(true)
+	w.pass(3 * time.Hour)
+	w.restart(true)
+	w.lose("irc")
+	w.pass(10 * time.Minute)
+	w.want("docker TargetDown critical 3h10m0s", "irc TargetDown critical 10m0s")
+}

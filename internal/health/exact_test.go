@@ -126,6 +126,27 @@ func TestTargetThatIsNotToldHoldsBackNothingForLong(t *testing.T) {
 	w.want("services TargetDown pending 5m1s", "irc IRCServicesUnlinked critical 5m1s also(services)")
 }
 
+// TestServicesThatDoNotPageHoldBackNoPage has the services down, and the IRC server miss them.
+func TestServicesThatDoNotPageHoldBackNoPage(t *testing.T) {
+	for _, c := range []struct {
+		services, irc bool // only warn
+		want          []string
+	}{
+		{true, false, []string{"services TargetDown warning 10m0s", "irc IRCServicesUnlinked critical 10m0s"}},
+		{true, true, []string{"services TargetDown warning 10m0s", "irc IRCServicesUnlinked pending 10m0s dependency(services)"}},
+		{false, true, []string{"services TargetDown critical 10m0s", "irc IRCServicesUnlinked pending 10m0s dependency(services)"}},
+	} {
+		w := newWorld(t)
+		w.target("irc").Kind, w.target("services").Kind = "irc_rpc", "irc_services"
+		w.target("irc").WarnOnly, w.target("services").WarnOnly = c.irc, c.services
+		w.look()
+		w.target("irc").Conditions = []Condition{{Alert: AlertServicesUnlinked, Holds: true}}
+		w.target("services").Up = false
+		w.pass(10 * time.Minute)
+		w.want(c.want...)
+	}
+}
+
 // TestCauseThatWasNeverToldHoldsBackNothingForLong has a container that stops for half a minute, and then starts for ever.
 func TestCauseThatWasNeverToldHoldsBackNothingForLong(t *testing.T) {
 	w := stack(t)

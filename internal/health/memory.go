@@ -19,8 +19,8 @@ type Memory struct {
 	Unavailable []SavedSpan `json:"unavailable,omitempty"`
 	// Failures are readings that failed lately.
 	Failures []SavedFailures `json:"failures,omitempty"`
-	// Targets are those that were seen up.
-	Targets []string `json:"targets,omitempty"`
+	// Well is when targets were seen up last.
+	Well map[string]time.Time `json:"well,omitempty"`
 	// Homes are where the containers of targets were seen last, by target.
 	Homes map[string]home `json:"homes,omitempty"`
 }
@@ -121,7 +121,10 @@ func (j *Judge) Memory(now time.Time) Memory {
 		}
 		return now.Round(0).Add(-now.Sub(t))
 	}
-	m := Memory{Saved: wall(now), Targets: slices.Sorted(maps.Keys(j.well)), Homes: maps.Clone(j.homes)}
+	m := Memory{Saved: wall(now), Well: make(map[string]time.Time, len(j.well)), Homes: maps.Clone(j.homes)}
+	for name, at := range j.well {
+		m.Well[name] = wall(at)
+	}
 	for key, known := range j.problems {
 		saved := SavedProblem{key.Subject, key.alert, key.of, key.severity, *known}
 		saved.Since = wall(saved.Since)
@@ -180,8 +183,8 @@ func (j *Judge) Resume(m *Memory, now time.Time) {
 		j.unavailable[s.Subject] = &s.span
 	}
 	j.resumeFailures(m.Failures, past)
-	for _, name := range m.Targets {
-		j.well[name] = time.Time{}
+	for name, at := range m.Well {
+		j.well[name] = past(at)
 	}
 	maps.Copy(j.homes, m.Homes)
 }

@@ -25,6 +25,8 @@ type failures struct {
 	// target is down reports this outage.
 	Spell  uint64 `json:"spell,omitempty"`
 	Warned bool   `json:"warned,omitempty"`
+	// Every is the time between two readings; failures of another schedule are no part of this one's.
+	Every time.Duration `json:"every,omitempty"`
 	// since is when this process looked first, seen the target's own counter when it looked last. excused are the failures that count
 	// no more.
 	since         time.Time
@@ -135,6 +137,10 @@ func (r *round) countFailures(t *Target, down *record) *failures {
 	if f.since.IsZero() {
 		f.since = r.now
 	}
+	if f.Every != t.Every {
+		f.Counts, f.Every = nil, t.Every
+		f.endOutage()
+	}
 	if t.Failed < f.seen { // the counter has begun anew
 		f.seen = 0
 	}
@@ -150,9 +156,9 @@ func (r *round) countFailures(t *Target, down *record) *failures {
 		j.changed = j.changed || failed > 0
 	}
 	switch {
-	case excused || told && (down.Told == Critical || r.now.Sub(down.Since) > longestFlap):
+	case excused && !r.onlyWarned(t) || told && (down.Told == Critical || r.now.Sub(down.Since) > longestFlap):
 		f.takeOut()
-	case told:
+	case excused || told:
 		f.warn()
 	}
 	if t.Up {
@@ -160,6 +166,12 @@ func (r *round) countFailures(t *Target, down *record) *failures {
 	}
 	f.dropOld(r.now)
 	return f
+}
+
+// onlyWarned reports whether what excuses the target is a container of which only the warning was told.
+func (r *round) onlyWarned(t *Target) bool {
+	known := r.judge.problems[problemKey{Subject: r.verdicts[TargetSubject(t.Name)].Excuse.Root, alert: AlertContainerDown}]
+	return known != nil && known.Told == Warning
 }
 
 // judgeFailures finds whether a target is unstable. TargetDown is decided before.
@@ -218,7 +230,7 @@ func (j *Judge) savedFailures(wall func(time.Time) time.Time) []SavedFailures {
 		if len(f.Counts) == 0 {
 			continue
 		}
-		saved := SavedFailures{name, failures{Counts: slices.Clone(f.Counts), Spell: f.Spell, Warned: f.Warned}}
+		saved := SavedFailures{name, failures{Counts: slices.Clone(f.Counts), Spell: f.Spell, Warned: f.Warned, Every: f.Every}}
 		for i := range saved.Counts {
 			saved.Counts[i].At = wall(saved.Counts[i].At)
 		}

@@ -229,6 +229,28 @@ func TestExcusedFailuresDoNotCount(t *testing.T) {
 				w.readings("GGGGGG")
 			}
 		}, "well/well", 60},
+		{"a container of which only the warning is told, each time", func(w *world) {
+			w.container("c")
+			w.target("x").Container = "c"
+			for range 13 {
+				w.container("c").State = "exited"
+				w.readings(again("F", 9))
+				w.container("c").State = Running
+				w.readings("G")
+			}
+			w.readings("G")
+		}, "well/unstable", 117},
+		{"a container of which the critical alert is told, each time", func(w *world) {
+			w.container("c")
+			w.target("x").Container = "c"
+			for range 9 {
+				w.container("c").State = "exited"
+				w.readings(again("F", 12))
+				w.container("c").State = Running
+				w.readings("G")
+			}
+			w.readings("G")
+		}, "well/well", 108},
 		{"a container of which the engine tells later", func(w *world) {
 			w.container("c")
 			w.target("x").Container = "c"
@@ -535,4 +557,14 @@ func TestWarnedOutageOutlivesARestart(t *testing.T) {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
 	}
+}
+
+// TestFailuresOfAnotherScheduleDoNotCount reads a target more rarely from now on.
+func TestFailuresOfAnotherScheduleDoNotCount(t *testing.T) {
+	w := unsteady(t, 30*time.Second)
+	w.readings(again("GGGGGGGF", 15))
+	w.wantUnstable("unstable/well")
+	w.target("x").Every = 5 * time.Minute
+	w.readings("F")
+	w.wantUnstable("well/well")
 }

@@ -155,12 +155,18 @@ func (r *rig) drillResources(t *testing.T) {
 		s.try(f)
 	}
 	full := of("target", "data")
-	made := 0
-	s.try(fault{
-		name: "volume without inodes", want: []notice{{"DataVolumeInodes", "critical", full}}, may: []notice{{"DataVolumeInodes", "warning", full}},
-		shown: below(4, "chatstack_volume_inodes_free", "volume", "data"),
-		cause: func() {
+	for percent, f := range map[uint64]fault{
+		94:  {want: []notice{{"DataVolumeInodes", "warning", full}}},
+		100: {want: []notice{{"DataVolumeInodes", "critical", full}}, may: []notice{{"DataVolumeInodes", "warning", full}}},
+	} {
+		made := 0
+		f.name, f.shown = fmt.Sprintf("volume with %d %% of its inodes used", percent), above(0.92, "chatstack_volume_inodes_used_ratio", "volume", "data")
+		f.cause = func() {
+			var of syscall.Statfs_t
 			for ; ; made++ {
+				if err := syscall.Statfs(volume, &of); err != nil || (of.Files-of.Ffree)*100 >= of.Files*percent {
+					return
+				}
 				f, err := os.Create(filepath.Join(volume, fmt.Sprint("empty-", made)))
 				if errors.Is(err, syscall.ENOSPC) {
 					return
@@ -169,15 +175,16 @@ func (r *rig) drillResources(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-		},
-		repair: func() {
+		}
+		f.repair = func() {
 			for i := range made {
 				if err := os.Remove(filepath.Join(volume, fmt.Sprint("empty-", i))); err != nil {
 					t.Fatal(err)
 				}
 			}
-		},
-	})
+		}
+		s.try(f)
+	}
 	// A kill counts where the container and its predecessor did not end within half a minute of it.
 	s.patience = 3 * time.Minute
 	s.try(fault{

@@ -65,7 +65,11 @@ var containerFaults = []fault[box]{
 		b.do(true, func(c *simstack.Container) { c.Crash(1) })
 		b.checked()
 	}, nil},
-	{"loses a process", "", func(_ *world, b box) { b.container().OOMChild() }, nil},
+	{"loses a process", "", func(_ *world, b box) {
+		if c := b.container(); c != nil {
+			c.OOMChild()
+		}
+	}, nil},
 	{"is killed for memory", "", func(_ *world, b box) {
 		b.do(true, func(c *simstack.Container) { c.OOM(); c.Revive() })
 		b.checked()

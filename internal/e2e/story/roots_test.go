@@ -44,7 +44,7 @@ var rootScenarios = []scenario{
 		`,
 		told: `
 			4m0s chat: MostTargetsDown warning
-			7m15s page: MostTargetsDown critical
+			7m15s page: ContainerDown critical db; ContainerDown critical docs; ContainerDown critical irc; ContainerDown critical other; ContainerDown critical xmpp; MostTargetsDown critical; TargetDown critical other
 		`,
 	},
 	{
@@ -67,7 +67,7 @@ var rootScenarios = []scenario{
 		`,
 		told: `
 			4m0s chat: MostTargetsDown warning
-			7m15s page: MostTargetsDown critical
+			7m15s page: ContainerDown critical db; ContainerDown critical docs; ContainerDown critical irc; ContainerDown critical other; ContainerDown critical xmpp; MostTargetsDown critical; TargetDown critical other
 		`,
 	},
 	{
@@ -101,6 +101,18 @@ var rootScenarios = []scenario{
 		`,
 	},
 	{
+		name: "most targets hang, and a container stops half an hour later: another page", exporters: wide, lasts: 42 * time.Minute,
+		script: `
+			1m xmpp fails
+			31m db stops
+		`,
+		told: `
+			4m30s chat: MostTargetsDown warning
+			7m45s page: MostTargetsDown critical; TargetDown critical xmpp1; TargetDown critical xmpp2; TargetDown critical xmpp3; TargetDown critical xmpp4; TargetDown critical xmpp5
+			37m45s page: ContainerDown critical db; MostTargetsDown critical; TargetDown critical xmpp1; TargetDown critical xmpp2; TargetDown critical xmpp3; TargetDown critical xmpp4; TargetDown critical xmpp5
+		`,
+	},
+	{
 		name: "all services hang, and their containers run", exporters: wide, lasts: 12 * time.Minute,
 		script: `
 			1m stack hangs
@@ -108,7 +120,7 @@ var rootScenarios = []scenario{
 		`,
 		told: `
 			4m0s chat: MostTargetsDown warning
-			7m15s page: MostTargetsDown critical
+			7m15s page: MostTargetsDown critical; TargetDown critical api; TargetDown critical other; TargetDown critical web; TargetDown critical xmpp1; TargetDown critical xmpp2; TargetDown critical xmpp3; TargetDown critical xmpp4; TargetDown critical xmpp5
 		`,
 	},
 	{
