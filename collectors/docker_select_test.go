@@ -136,7 +136,7 @@ func TestOneHugeContainerInAListIsTooLarge(t *testing.T) {
 		if got := reasonOrNone(err); got != failure.TooLarge {
 			t.Errorf("%s: reason %q, want %q", name, got, failure.TooLarge)
 		}
-		if hint := failure.HintOf(err); !strings.Contains(hint, "one container has more labels") {
+		if hint := failure.HintOf(err); !strings.Contains(hint, "names of one container exceed") {
 			t.Errorf("%s: hint %q does not say that one container is too large", name, hint)
 		}
 	}
