@@ -33,7 +33,7 @@ func TestHeadlineAgeIsThatOfItsSummary(t *testing.T) {
 	w.poll(0)
 	for range 2 {
 		r := w.poll(6 * time.Minute)
-		if !strings.HasPrefix(r.Summary, "irc_rpc and xmpp_proxy are down") && !strings.HasPrefix(r.Summary, "xmpp_proxy and irc_rpc are down") {
+		if !strings.HasPrefix(r.Summary, "IRC server (irc_rpc) and XMPP over HTTPS (xmpp_proxy) are down") && !strings.HasPrefix(r.Summary, "XMPP over HTTPS (xmpp_proxy) and IRC server (irc_rpc) are down") {
 			t.Errorf("got %q", r.Summary)
 		}
 		if r.Level != Critical || !r.Since.Equal(outage) || r.SinceAtLeast {

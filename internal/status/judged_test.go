@@ -363,9 +363,9 @@ func TestThresholdSaysWhyFailedLoginsAreUnknown(t *testing.T) {
 	}
 }
 
-func TestSummaryKeepsNames(t *testing.T) {
+func TestSummaryHasHumanNameFirst(t *testing.T) {
 	w := begin(poll.Status{Target: "irc_rpc", Kind: "irc_rpc", Reason: failure.Timeout})
-	if got := w.poll(0).Summary; got != "irc_rpc is down." {
+	if got := w.poll(0).Summary; got != "IRC server (irc_rpc) is down." {
 		t.Errorf("got %q", got)
 	}
 }

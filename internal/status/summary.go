@@ -31,7 +31,7 @@ func summary(r *Report) (text string, began beginning) {
 		case s.State == waiting:
 			unchecked++
 		case s.State == "down" && s.Level > Maintenance:
-			failing = append(failing, s.Name)
+			failing = append(failing, s.fullName())
 			down.add(s.Level, beginning{s.ProblemSince, s.ProblemSinceAtLeast})
 		case s.Level > Unknown:
 			impaired++

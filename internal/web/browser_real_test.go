@@ -26,10 +26,10 @@ import (
 
 var screens = flag.String("screens", "", "directory to put pictures of every state of the status page into")
 
-// chrome is a browser that runs.
+// chrome is a running browser.
 type chrome struct{ ctx context.Context }
 
-// chromium starts Debian's browser, which the test's end stops.
+// chromium starts Debian's browser until the test ends.
 func chromium(t *testing.T) chrome {
 	t.Helper()
 	path := "/usr/bin/chromium"
@@ -53,7 +53,7 @@ func chromium(t *testing.T) chrome {
 	return chrome{ctx}
 }
 
-// look is how a page is looked at.
+// look is a screen and its size.
 type look struct {
 	width, height int64
 	dark, phone   bool
@@ -71,7 +71,7 @@ var (
 	}
 )
 
-// tab is a tab of the browser that complains of what a page does wrong.
+// tab is a tab of the browser that collects errors of the page.
 type tab struct {
 	context.Context
 
@@ -80,7 +80,7 @@ type tab struct {
 	faults []string
 }
 
-// newTab opens a tab in the test's browser; its end closes it and tells what the page did wrong.
+// newTab opens a tab. At the test's end, it closes the tab and reports the page's errors.
 func newTab(t *testing.T, browser chrome, l look) *tab {
 	t.Helper()
 	ctx, cancel := chromedp.NewContext(browser.ctx)
@@ -96,7 +96,7 @@ func newTab(t *testing.T, browser chrome, l look) *tab {
 	return b
 }
 
-// observe notes what no page may do: write errors to the console, break its own policy, throw, or ask another server.
+// observe collects errors of the page: on the console, against its own policy, exceptions, and requests to other servers.
 func (b *tab) observe(event any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -120,7 +120,7 @@ func (b *tab) observe(event any) {
 	}
 }
 
-// complaints are what the page did wrong since they were asked for last.
+// complaints returns the page's errors since the last call.
 func (b *tab) complaints() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -129,7 +129,7 @@ func (b *tab) complaints() []string {
 	return faults
 }
 
-// open goes to a page, beside whose server no other may be asked.
+// open opens a page. Requests to any other server are errors from then on.
 func (b *tab) open(t *testing.T, address string) {
 	t.Helper()
 	u, err := url.Parse(address)
@@ -145,7 +145,7 @@ func (b *tab) do(t *testing.T, actions ...chromedp.Action[chromedp.Void]) {
 	must(t, chromedp.Do(b, actions...))
 }
 
-// ask returns what a piece of script says.
+// ask returns the result of a script.
 func ask[T any](t *testing.T, b *tab, script string) T {
 	t.Helper()
 	v, err := chromedp.Run(b, chromedp.Evaluate[T](script, chromedp.EvalAwaitPromise))
@@ -175,7 +175,7 @@ func (l look) emulate() chromedp.Action[chromedp.Void] {
 	}))
 }
 
-// serve serves a report on loopback.
+// serve serves a report's page on loopback.
 func serve(t *testing.T, r *status.Report) string {
 	t.Helper()
 	return serveHandler(t, pagesOf(r))
@@ -211,7 +211,7 @@ func TestRealBrowserFitsEveryScreen(t *testing.T) {
 	}
 }
 
-// save keeps a picture for whoever wants to look at it.
+// save writes a screenshot if the flag asks for it.
 func (b *tab) save(t *testing.T, name string) {
 	t.Helper()
 	if *screens == "" {

@@ -21,7 +21,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/web"
 )
 
-// teller is a web.Source whose report a test changes.
+// teller is a web.Source with a report that the test changes.
 type teller struct {
 	web.Source
 
@@ -46,10 +46,10 @@ func newReport(n uint64) *status.Report {
 	return &status.Report{Edition: status.Edition{Revision: n, Made: time.Now()}, Verdict: status.Verdict{Summary: fmt.Sprintf("report %d", n)}}
 }
 
-// tell makes the next report.
+// tell publishes the next report.
 func (t *teller) tell() { t.tellOf("") }
 
-// tellOf makes the next report, in which one more service is down.
+// tellOf publishes the next report, in which one more service is down.
 func (t *teller) tellOf(service string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -65,10 +65,10 @@ func (t *teller) tellOf(service string) {
 	t.next = make(chan struct{})
 }
 
-// pipes are those that streams come through.
+// pipes is a listener on in-memory pipes.
 type pipes struct{ *exportertest.Pipes }
 
-// request sends a request for the stream and returns the connection with nothing read, which ends with the test.
+// request requests the stream and returns the unread connection, which closes when the test ends.
 func (p pipes) request(t *testing.T, header string) net.Conn {
 	t.Helper()
 	client := p.Dial(nil)
@@ -79,7 +79,7 @@ func (p pipes) request(t *testing.T, header string) net.Conn {
 	return client
 }
 
-// lines reads what comes of a stream, without empty lines, until it ends.
+// lines reads a stream's lines, without empty ones, until it ends.
 func lines(t *testing.T, c io.Reader) <-chan string {
 	t.Helper()
 	found := make(chan string, 1000)
@@ -99,7 +99,7 @@ func lines(t *testing.T, c io.Reader) <-chan string {
 	return found
 }
 
-// serveEvents serves streams over pipes as the exporter does, with its write timeout.
+// serveEvents serves streams over pipes with the exporter's write timeout.
 func serveEvents(t *testing.T, src web.Source, stop <-chan struct{}) pipes {
 	t.Helper()
 	server := &http.Server{
@@ -125,7 +125,7 @@ func received(found <-chan string, text string) bool {
 	}
 }
 
-func TestReaderThatNeverReadsIsDroppedAndOthersAreTold(t *testing.T) {
+func TestSlowReaderIsDisconnectedAndOthersAreServed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := newTeller()
 		p := serveEvents(t, src, nil)
@@ -138,7 +138,7 @@ func TestReaderThatNeverReadsIsDroppedAndOthersAreTold(t *testing.T) {
 		}
 		for n := 2; n <= 4; n++ {
 			src.tell()
-			synctest.Wait() // not a second passes
+			synctest.Wait() // no time passes
 			if !received(found, fmt.Sprintf("report %d", n)) {
 				t.Errorf("report %d waits for the reader that does not read", n)
 			}
@@ -180,7 +180,7 @@ func TestStreamOutlivesTheServersWriteTimeout(t *testing.T) {
 	})
 }
 
-func TestWhoKnowsTheReportIsNotToldItAgain(t *testing.T) {
+func TestKnownReportIsNotSentAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := newTeller()
 		p := serveEvents(t, src, nil)
@@ -205,7 +205,7 @@ func TestWhoKnowsTheReportIsNotToldItAgain(t *testing.T) {
 		if !received(found, "report 2") {
 			t.Error("the next report is not told")
 		}
-		// An id of another process says nothing.
+		// An id of another process is ignored.
 		found = lines(t, p.request(t, "Last-Event-ID: 0-2\r\n"))
 		synctest.Wait()
 		if !received(found, "report 2") {
@@ -231,7 +231,7 @@ func TestStreamsEndWithTheServer(t *testing.T) {
 	})
 }
 
-// unheard is a response that takes everything.
+// unheard is a response that discards everything.
 type unheard struct{ *httptest.ResponseRecorder }
 
 func (unheard) SetReadDeadline(time.Time) error  { return nil }
@@ -239,7 +239,7 @@ func (unheard) SetWriteDeadline(time.Time) error { return nil }
 func (unheard) Write(b []byte) (int, error)      { return len(b), nil }
 func (unheard) Flush()                           {}
 
-func TestStreamsAreBounded(t *testing.T) {
+func TestStreamsAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := web.New(newTeller(), web.Options{Log: slog.New(slog.DiscardHandler)})
 		ctx, cancel := context.WithCancel(t.Context())

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// NewAt is New with a status page for which it is always the same time.
+// NewAt is New with a fixed time for the status page.
 func NewAt(src Source, o Options, now time.Time) http.Handler {
 	look := newAssets()
 	page := newPages(src, src, look, o.Log)
@@ -16,7 +16,7 @@ func NewAt(src Source, o Options, now time.Time) http.Handler {
 	return mux
 }
 
-// RenderMarkdown is renderMarkdown.
+// RenderMarkdown exports renderMarkdown to tests.
 func RenderMarkdown(text string, link func(string) string) string {
 	return string(renderMarkdown(text, link))
 }

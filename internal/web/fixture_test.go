@@ -14,7 +14,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/web"
 )
 
-// shown is a web.Source with a report that does not change. It answers what the status page asks, and nothing else.
+// shown is a web.Source with a fixed report. It serves only the status page.
 type shown struct {
 	web.Source
 
@@ -25,7 +25,7 @@ func (s shown) Report() *status.Report { return s.report }
 
 func (s shown) Watch() (*status.Report, <-chan struct{}) { return s.report, nil }
 
-// Chart invents a day for every name that begins as its unit is called.
+// Chart invents a day for every name that begins with a unit and a colon.
 func (s shown) Chart(name string) (status.History, bool) {
 	unit, title, _ := strings.Cut(name, ":")
 	if title == "" {
@@ -34,7 +34,7 @@ func (s shown) Chart(name string) (status.History, bool) {
 	h := status.History{Name: name, Title: title, Unit: unit, Start: s.report.Time.Add(-24 * time.Hour), Step: 300, Values: make([]*float64, 288)}
 	for i := range h.Values {
 		if i < 30 || i > 100 && i < 110 {
-			continue // the exporter was not there
+			continue // the exporter was not running
 		}
 		v := 20 + 8*math.Sin(float64(i+7*len(title))/20) + 2*math.Sin(float64(i))
 		switch unit {
@@ -53,7 +53,7 @@ func (s shown) Chart(name string) (status.History, bool) {
 	return h, true
 }
 
-// pagesOf serves a report as the exporter does.
+// pagesOf returns the handler of a report's pages.
 func pagesOf(r *status.Report) http.Handler {
 	return newHandler(shown{report: r})
 }
@@ -62,15 +62,15 @@ func newHandler(source web.Source) http.Handler {
 	return web.New(source, web.Options{Version: "1.2.3", Log: slog.New(slog.DiscardHandler)})
 }
 
-// now is when all reports of the fixtures are made.
+// now is the time of all reports of the fixtures.
 func now() time.Time { return time.Now().Add(-2 * time.Second) }
 
 func ago(d time.Duration) time.Time { return now().Add(-d) }
 
-// ptr points to a number of its own.
+// ptr returns a pointer to a number.
 func ptr(v float64) *float64 { return new(v) }
 
-// healthyReport is of a stack with nothing to complain of.
+// healthyReport is the report of a healthy stack.
 func healthyReport() *status.Report {
 	r := &status.Report{
 		Edition:       status.Edition{Made: now(), Time: now(), Version: "1.2.3"},
@@ -98,7 +98,7 @@ func healthyReport() *status.Report {
 			Finding:     status.Finding{Text: "its last probe succeeded"}, Charts: []string{"ratio:answers", "seconds:" + s.name + " takes"},
 		}
 		for v := range strings.SplitSeq(s.values, " ") {
-			// What has no "=" goes on with the word before.
+			// A word without "=" continues the one before.
 			if i := len(service.Values); i > 0 && !strings.Contains(v, "=") {
 				service.Values[i-1].Text += " " + v
 				continue
@@ -137,7 +137,7 @@ func goodContainer(name, role string) status.Container {
 	}
 }
 
-// faultyReport has that many faults, spread over services and containers.
+// faultyReport has that many problems, spread over targets and containers.
 func faultyReport(faults int) *status.Report {
 	r := healthyReport()
 	r.Level, r.Since = status.Critical, ago(12*time.Minute)
@@ -181,8 +181,8 @@ func faultyReport(faults int) *status.Report {
 	return r
 }
 
-// maintenanceReport has something under maintenance, something announced, something held back, a configuration that was not
-// reloaded, a threshold that waits, and a very long error.
+// maintenanceReport has current and planned maintenance, an alert that is held back, a configuration error, a pending threshold, and
+// a very long error.
 func maintenanceReport() *status.Report {
 	r := faultyReport(1)
 	r.ConfigError = "exporter.yaml:12: targets[3]: unknown key\nexporter.yaml:19: poll.interval\nwhat is wrong there tell the log and chatstack_exporter check-config"
@@ -212,7 +212,7 @@ func largeReport() *status.Report {
 	return r
 }
 
-// emptyReport is of an exporter for which nothing is configured.
+// emptyReport is the report of an exporter without targets.
 func emptyReport() *status.Report {
 	return &status.Report{
 		Edition:       status.Edition{Made: now(), Time: now(), Version: "1.2.3"},

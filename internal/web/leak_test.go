@@ -6,5 +6,5 @@ import (
 	"go.uber.org/goleak"
 )
 
-// TestMain holds that the package's tests leave no goroutine behind.
+// TestMain fails if the package's tests leak a goroutine.
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

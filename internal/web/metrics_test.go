@@ -20,7 +20,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/web"
 )
 
-// polled is a web.Source with a page of metrics, and nothing else.
+// polled is a web.Source with metrics only.
 type polled struct {
 	web.Source
 	*poll.Poller
@@ -62,9 +62,8 @@ func TestOnlyScrapersAreFollowed(t *testing.T) {
 	}
 }
 
-// TestClockIsThatOfTheScrape serves one page twice: its bytes are kept, and yet the time on it is that of each scrape, as far
-// from the heartbeat as that is old.
-func TestClockIsThatOfTheScrape(t *testing.T) {
+// The bytes of a page are cached, but its time must be that of each scrape.
+func TestMetricsHaveTimeOfScrape(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, err := poll.New(nil, prometheus.NewRegistry(), nil, slog.New(slog.DiscardHandler), nil)
 		must(t, err)

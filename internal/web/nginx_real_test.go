@@ -16,7 +16,7 @@ import (
 	"testing"
 )
 
-// nginxExample is the example in deploy/README.md, which names the exporter's default port.
+// nginxExample is the example in deploy/README.md, which has the exporter's default port.
 var nginxExample = regexp.MustCompile("(?ms)^```nginx\n(.*?)^```$")
 
 // startNginx starts Debian's nginx with the example in front of an exporter, and returns its address.
@@ -70,8 +70,8 @@ func request(t *testing.T, method, address string) reply {
 	return reply{resp.StatusCode, resp.Header, body}
 }
 
-// TestRealNginxServesThePageBelowAPath follows all links of the page through the example of deploy/README.md, and has a
-// browser look at it: events and charts must find their way too.
+// TestRealNginxServesThePageBelowAPath follows all links of the page through the example of deploy/README.md, and opens the page in a
+// browser, since events and charts must work too.
 func TestRealNginxServesThePageBelowAPath(t *testing.T) {
 	browser := chromium(t)
 	e := startExporter(t)
@@ -117,7 +117,7 @@ func TestRealNginxServesThePageBelowAPath(t *testing.T) {
 	b.open(t, server+"/chat-status") // without the slash
 	b.waitFor(t, `document.getElementById("page").dataset.level === "ok"`)
 	ask[bool](t, b, `window.marker = true, document.getElementById("service:xmpp_rest").querySelector("summary").click(), true`)
-	// A chart needs ten minutes; what draws it must come all the same.
+	// A chart needs ten minutes of data, but its script must load at once.
 	b.waitFor(t, `typeof uPlot === "function" && performance.getEntriesByType("resource").some((r) => r.responseStatus === 200 && r.name.includes("/chat-status/api/v1/history/service/xmpp_rest/"))`)
 	must(t, e.stack.Switch("irc_services", "stopped", true))
 	b.waitFor(t, `document.getElementById("page").dataset.level === "critical"`)

@@ -288,7 +288,7 @@ func (l *rows) add(r row) {
 func (p *pages) service(v *view, s *status.Service) row {
 	r := row{
 		entry: entry{
-			ID: "service:" + s.Name, Kind: "service", Name: s.Name, Words: kindWords[s.Kind], HasDefaultName: s.Name == s.Kind && kindWords[s.Kind] != "", Text: s.Text, Error: s.Error, Hint: s.Hint,
+			ID: "service:" + s.Name, Kind: "service", Name: s.Name, Words: status.KindName(s.Kind), HasDefaultName: s.HasDefaultName(), Text: s.Text, Error: s.Error, Hint: s.Hint,
 			Maintenance: s.Maintenance, Level: s.Level, AtLeast: s.ProblemSinceAtLeast, Probes: "debug/targets/" + s.Name, Since: s.Since, view: v,
 		},
 		State: s.State, Wrong: s.ProblemSince, LastAttempt: s.LastAttempt, LastSuccess: s.LastSuccess, Duration: s.Duration, Values: s.Values, Notes: s.Notes,

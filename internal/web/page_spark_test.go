@@ -6,7 +6,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
 )
 
-func TestSmallChartHidesNothing(t *testing.T) {
+func TestSmallChartShowsShortPeaks(t *testing.T) {
 	series := func(n int, value func(i int) (float64, bool)) []*float64 {
 		values := make([]*float64, n)
 		for i := range values {
@@ -38,7 +38,7 @@ func TestSmallChartHidesNothing(t *testing.T) {
 
 func abs(i int) int { return max(i, -i) }
 
-func TestChartIsNotMadeOfOneValue(t *testing.T) {
+func TestChartNeedsTwoValues(t *testing.T) {
 	one, three, now := 1.0, 3.0, 0.5
 	if got := newSpark(status.History{Title: "CPU", Values: []*float64{nil, &one}}); got.Path != "" || got.Last != "1" {
 		t.Errorf("got %+v", got)
@@ -49,8 +49,7 @@ func TestChartIsNotMadeOfOneValue(t *testing.T) {
 	}
 }
 
-// TestFiguresOfAChartAgree has steps of five minutes that keep only their highest or lowest number.
-func TestFiguresOfAChartAgree(t *testing.T) {
+func TestChartNumbersAreConsistent(t *testing.T) {
 	one, two, low, high := 0.212, 0.3, 0.002, 0.9
 	for _, c := range []struct {
 		keeps string
@@ -68,7 +67,7 @@ func TestFiguresOfAChartAgree(t *testing.T) {
 	}
 }
 
-func TestStreamsLeaveFilesForTheRest(t *testing.T) {
+func TestStreamsLeaveFilesForPollsAndScrapes(t *testing.T) {
 	for files, want := range map[uint64]int64{1024: 256, 8000: 2000, 1 << 20: 2000, 1<<63 - 1: 2000} {
 		if got := maxStreamsFor(files); got != want {
 			t.Errorf("%d files: got %d streams, want %d", files, got, want)

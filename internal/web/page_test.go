@@ -20,7 +20,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
 )
 
-// must ends the test where something fails that is not its subject.
+// must ends the test on an error that is not its subject.
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
@@ -28,14 +28,14 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// reply is what a handler answers.
+// reply is a handler's response.
 type reply struct {
 	StatusCode int
 	Header     http.Header
 	body       []byte
 }
 
-// fetch asks a handler for a path.
+// fetch requests a path from a handler.
 func fetch(t *testing.T, h http.Handler, path string, header ...string) reply {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, http.NoBody)
@@ -47,13 +47,13 @@ func fetch(t *testing.T, h http.Handler, path string, header ...string) reply {
 	return reply{w.Code, w.Header(), w.Body.Bytes()}
 }
 
-// pageOf is the status page of a report.
+// pageOf returns the status page of a report.
 func pageOf(t *testing.T, r *status.Report) string {
 	t.Helper()
 	return string(fetch(t, pagesOf(r), "/").body)
 }
 
-// holds wants a page to hold all of these texts.
+// holds fails the test unless the page contains all texts.
 func holds(t *testing.T, page string, wants ...string) {
 	t.Helper()
 	for _, want := range wants {
@@ -63,7 +63,7 @@ func holds(t *testing.T, page string, wants ...string) {
 	}
 }
 
-// allReports are the states that the page is tried in.
+// allReports are the states that tests show the page in.
 func allReports() map[string]*status.Report {
 	return map[string]*status.Report{
 		"healthy": healthyReport(), "fault": faultyReport(1), "faults": faultyReport(5), "many faults": faultyReport(30),
@@ -71,7 +71,7 @@ func allReports() map[string]*status.Report {
 	}
 }
 
-// hostileReport has texts that would break out of wherever they are put.
+// hostileReport has texts that try to break out of their HTML context.
 func hostileReport() *status.Report {
 	r := faultyReport(3)
 	nasty := `"><script>alert(1)</script><img src=x onerror=alert(1)>` + "`'\x00\u202e" + `</p></li>{{.}}`
@@ -112,7 +112,7 @@ func attribute(n *html.Node, name string) (string, bool) {
 	return "", false
 }
 
-func TestPageKeepsItsOwnPolicy(t *testing.T) {
+func TestPageObeysItsPolicy(t *testing.T) {
 	for state, report := range allReports() {
 		t.Run(state, func(t *testing.T) {
 			resp := fetch(t, pagesOf(report), "/")
@@ -161,10 +161,10 @@ func TestPageKeepsItsOwnPolicy(t *testing.T) {
 	}
 }
 
-// voidElements have no end; every other one that HTML lets us leave open is closed all the same.
+// voidElements have no end tag. All others need one, even where HTML makes it optional.
 var voidElements = []string{"meta", "link", "br", "img", "input", "hr"}
 
-func TestPageClosesWhatItOpens(t *testing.T) {
+func TestPageClosesAllElements(t *testing.T) {
 	for state, report := range allReports() {
 		var open []string
 		z := html.NewTokenizer(bytes.NewReader(fetch(t, pagesOf(report), "/").body))
@@ -190,7 +190,7 @@ func TestPageClosesWhatItOpens(t *testing.T) {
 	}
 }
 
-func TestPageSaysWhatIsWrongFirst(t *testing.T) {
+func TestPageShowsProblemsFirst(t *testing.T) {
 	body := pageOf(t, faultyReport(5))
 	last := -1
 	for _, want := range []string{
@@ -205,7 +205,7 @@ func TestPageSaysWhatIsWrongFirst(t *testing.T) {
 	}
 }
 
-func TestPageIsMadeOnceForAReport(t *testing.T) {
+func TestPageIsRenderedOncePerReport(t *testing.T) {
 	report := healthyReport()
 	source := &counted{shown: shown{report: report}}
 	h := newHandler(source)
@@ -225,7 +225,7 @@ func TestPageIsMadeOnceForAReport(t *testing.T) {
 	}
 }
 
-// counted counts how often a page asks for charts.
+// counted counts the requests for charts.
 type counted struct {
 	shown
 
@@ -237,7 +237,7 @@ func (c *counted) Chart(name string) (status.History, bool) {
 	return c.shown.Chart(name)
 }
 
-func TestPageIsCompressedForThoseWhoWantIt(t *testing.T) {
+func TestPageIsCompressedOnRequest(t *testing.T) {
 	h := pagesOf(largeReport())
 	plain := fetch(t, h, "/").body
 	resp := fetch(t, h, "/", "Accept-Encoding", "gzip")
@@ -257,7 +257,7 @@ func TestPageIsCompressedForThoseWhoWantIt(t *testing.T) {
 	}
 }
 
-func TestAssetsAreKeptForGoodByTheirHash(t *testing.T) {
+func TestAssetsAreCachedByHash(t *testing.T) {
 	h := pagesOf(healthyReport())
 	links := regexp.MustCompile(`assets/[A-Za-z.-]+\?v=[0-9a-f]+`).FindAllString(string(fetch(t, h, "/").body), -1)
 	if len(links) < 5 {
@@ -281,7 +281,7 @@ func TestAssetsAreKeptForGoodByTheirHash(t *testing.T) {
 	}
 }
 
-func TestVendoredFilesAreAsTheyCame(t *testing.T) {
+func TestVendoredFilesAreUnchanged(t *testing.T) {
 	for _, directory := range []string{"assets/uplot/"} {
 		readme, err := os.ReadFile(directory + "README.md")
 		must(t, err)
@@ -299,7 +299,7 @@ func TestVendoredFilesAreAsTheyCame(t *testing.T) {
 	}
 }
 
-func TestThresholdsTellTheirDistance(t *testing.T) {
+func TestThresholdsShowDistance(t *testing.T) {
 	day := 86400.0
 	for _, test := range []struct {
 		threshold status.Threshold
@@ -327,7 +327,7 @@ func TestThresholdsTellTheirDistance(t *testing.T) {
 	}
 }
 
-func TestPassedThresholdThatWaitsIsNoGoodNews(t *testing.T) {
+func TestPendingThresholdIsNotOK(t *testing.T) {
 	const text = "17 /min, over the threshold for 2 min; it alerts after 5 min"
 	over := status.Threshold{Alert: "XMPPAuthFailureRate", Present: ptr(17), Warning: ptr(10), Critical: ptr(50), Unit: "per_minute", Text: text}
 	rowOf := func(change func(*status.Threshold)) string {
@@ -357,7 +357,7 @@ func TestPassedThresholdThatWaitsIsNoGoodNews(t *testing.T) {
 	}
 }
 
-func TestWhatIsHeldBackIsAmongTheProblems(t *testing.T) {
+func TestHeldBackAlertsAreProblems(t *testing.T) {
 	_, problems, _ := strings.Cut(pageOf(t, maintenanceReport()), `id="problems"`)
 	problems, _, _ = strings.Cut(problems, "</section>")
 	for _, want := range []string{`class="problem pending"`, "no alert: it needs chat-irc-1, which is not available", "Pending · for"} {
@@ -367,7 +367,7 @@ func TestWhatIsHeldBackIsAmongTheProblems(t *testing.T) {
 	}
 }
 
-func TestCardTellsWhenTheProblemBegan(t *testing.T) {
+func TestProblemShowsWhenItBegan(t *testing.T) {
 	r := healthyReport()
 	c := &r.Containers[0]
 	c.Level, c.Text, c.Since, c.ProblemSince = status.Warning, "uses 600 MB of memory", ago(3*time.Hour), ago(2*time.Minute)

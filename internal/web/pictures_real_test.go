@@ -28,8 +28,8 @@ import (
 
 var pictures = flag.String("pictures", "", "directory to put the README's pictures into")
 
-// pictured is what an exporter tells of the simulated stack, as if it had watched for a day: times and charts are
-// invented, texts and values are not. So the faults are none whose texts or values tell a time, but for the container's.
+// pictured is the report on the simulated stack as if the exporter had watched it for a day: times and charts are invented, texts
+// and values are not. So no fault may have a time in its texts or values, except the container's.
 type pictured struct {
 	shown
 
@@ -41,11 +41,11 @@ func (p pictured) Chart(name string) (status.History, bool) {
 	return h, ok
 }
 
-// pictureTime is when all pictures are taken: at night.
+// pictureTime is the time on all pictures, at night.
 var pictureTime = time.Date(2026, time.March, 14, 3, 17, 0, 0, time.UTC)
 
-// picture takes the present report of an exporter. Outages have lasted twelve minutes; what is wrong with a container has
-// lasted as long as the engine says, since the thresholds tell that too.
+// picture changes the times of an exporter's report. Outages have lasted twelve minutes; a container's problem keeps its duration,
+// since the table of thresholds shows it too.
 func picture(t *testing.T, e exporter) pictured {
 	t.Helper()
 	var r status.Report
@@ -100,7 +100,7 @@ func picture(t *testing.T, e exporter) pictured {
 	return p
 }
 
-// invented is a day that ends as the present is.
+// invented returns a day that ends with the present value.
 func invented(h status.History, now time.Time, level status.Level, which int) status.History {
 	last := 1.0
 	for _, v := range h.Values {
@@ -165,7 +165,7 @@ func take(t *testing.T, browser chrome, name string, l look, source pictured) {
 	})
 }
 
-// fewerColours makes a picture small: its 256 most frequent colours, and for every other one the nearest of them.
+// fewerColours shrinks a picture: it maps each colour to the nearest of the 256 most frequent ones.
 func fewerColours(t *testing.T, picture []byte) []byte {
 	t.Helper()
 	decoded, err := png.Decode(bytes.NewReader(picture))

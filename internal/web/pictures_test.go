@@ -41,7 +41,7 @@ func agree(t *testing.T, name, page string) {
 	}
 }
 
-// TestPicturesOfTheREADMEAgree reads what the pictures show, which make pictures writes beside them.
+// TestPicturesOfTheREADMEAgree reads the pictures' texts, which make pictures writes with them.
 func TestPicturesOfTheREADMEAgree(t *testing.T) {
 	for _, name := range []string{"healthy", "faults", "phone"} {
 		text, err := os.ReadFile("pictures_" + name + ".txt")

@@ -20,7 +20,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/web"
 )
 
-// shelf is a web.Source with runbooks, and with nothing else.
+// shelf is a web.Source with runbooks only.
 type shelf struct{ web.Source }
 
 func (shelf) Runbook(alert string) (string, bool) { return alerts.Runbook(alert) }
@@ -32,7 +32,7 @@ func newShelf() http.Handler {
 	return web.New(shelf{}, web.Options{Documents: versionDocuments, Log: slog.New(slog.DiscardHandler)})
 }
 
-// servedDocuments are all runbooks and their index, by the path that serves them.
+// servedDocuments returns all runbooks and their index by path.
 func servedDocuments(t *testing.T) map[string]string {
 	t.Helper()
 	paths, err := filepath.Glob("../../alerts/runbooks/*.md")
@@ -49,7 +49,7 @@ func servedDocuments(t *testing.T) map[string]string {
 	return found
 }
 
-// textOf is all text below a node.
+// textOf returns all text below a node.
 func textOf(n *html.Node) string {
 	if n.Type == html.TextNode {
 		return n.Data
@@ -61,7 +61,7 @@ func textOf(n *html.Node) string {
 	return b.String()
 }
 
-// documentOf is the part of a page that is made of Markdown.
+// documentOf returns the part of a page that was rendered from Markdown.
 func documentOf(t *testing.T, page []byte) (document *html.Node) {
 	t.Helper()
 	root, err := html.Parse(strings.NewReader(string(page)))
@@ -77,7 +77,7 @@ func documentOf(t *testing.T, page []byte) (document *html.Node) {
 	return document
 }
 
-// letters are those of a text, and its digits.
+// letters returns a text's letters and digits.
 func letters(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsLetter(r) || unicode.IsDigit(r) {
@@ -95,7 +95,7 @@ var (
 	anyMark    = regexp.MustCompile("`|\\*\\*|\\]\\(|(?m)^#|^\\||^ *- |^ *\\d\\. ")
 )
 
-// TestRunbooksRenderCompletely compares what a page shows with its source: every letter, every block of code, and no mark that is left.
+// TestRunbooksRenderCompletely compares a page with its Markdown: all letters and code blocks, and no marks left over.
 func TestRunbooksRenderCompletely(t *testing.T) {
 	h, code := newShelf(), 0
 	for path, source := range servedDocuments(t) {
@@ -127,7 +127,7 @@ func TestRunbooksRenderCompletely(t *testing.T) {
 	}
 }
 
-// withoutCode takes all code out of a document.
+// withoutCode removes all code from a document.
 func withoutCode(n *html.Node) {
 	for _, c := range slices.Collect(n.ChildNodes()) {
 		if c.Data == "code" && c.Type == html.ElementNode {
@@ -138,8 +138,8 @@ func withoutCode(n *html.Node) {
 	}
 }
 
-// TestLinksOfRunbooksLeadSomewhere follows each link on a runbook's page, below a path as a reverse proxy has it too.
-func TestLinksOfRunbooksLeadSomewhere(t *testing.T) {
+// TestRunbookLinksResolve follows all links of runbooks, also below a reverse proxy's path.
+func TestRunbookLinksResolve(t *testing.T) {
 	h, own, elsewhere := http.StripPrefix("/chat", newShelf()), 0, 0
 	for path := range servedDocuments(t) {
 		root, err := html.Parse(strings.NewReader(string(fetch(t, h, "/chat"+path).body)))
@@ -177,7 +177,7 @@ func TestLinksOfRunbooksLeadSomewhere(t *testing.T) {
 	}
 }
 
-func TestRunbooksAreServedAsPagesAndAsTheyAre(t *testing.T) {
+func TestRunbooksAreServedAsHTMLAndMarkdown(t *testing.T) {
 	h := newShelf()
 	for path, source := range servedDocuments(t) {
 		page := fetch(t, h, path)
@@ -227,7 +227,7 @@ func TestMarkdown(t *testing.T) {
 	}
 }
 
-// FuzzMarkdown holds that a text makes the elements of documents, and of those only what their marks say.
+// FuzzMarkdown checks that a text makes only elements of documents, and only those of its marks.
 func FuzzMarkdown(f *testing.F) {
 	for _, text := range []string{
 		"# a\n\n- b\n  c\n\n  d\n1. e\n\n   ```sh\n   f\n   ```\n\n| g |\n|---|\n| `h` |\n", "[a](b) **c** <http://d> `e`",
@@ -238,7 +238,7 @@ func FuzzMarkdown(f *testing.F) {
 	allowed := strings.Fields("html head body h1 h2 h3 h4 p ul ol li pre code table thead tbody tr th td a b")
 	f.Fuzz(func(t *testing.T, text string) {
 		if len(text) > 10_000 {
-			return // runbooks are short, and lists in lists deep
+			return // runbooks are short, and nested lists are deep
 		}
 		rendered := web.RenderMarkdown(text, func(target string) string {
 			if u, err := url.Parse(target); err != nil || u.Scheme != "" {

@@ -16,7 +16,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
 )
 
-func TestEveryRouteIsDescribedAndTheOtherWayRound(t *testing.T) {
+func TestRoutesMatchOpenAPI(t *testing.T) {
 	source, err := os.ReadFile("web.go")
 	must(t, err)
 	var routes []string
@@ -45,7 +45,7 @@ func TestEveryRouteIsDescribedAndTheOtherWayRound(t *testing.T) {
 	}
 }
 
-func TestReportIsAnsweredOnceToWhoHasIt(t *testing.T) {
+func TestKnownReportIsNotModified(t *testing.T) {
 	h := pagesOf(healthyReport())
 	for _, encoding := range []string{"identity", "gzip"} {
 		first := fetch(t, h, "/api/v1/status", "Accept-Encoding", encoding)
@@ -66,7 +66,7 @@ func TestReportIsAnsweredOnceToWhoHasIt(t *testing.T) {
 	}
 }
 
-func TestBadgeTellsAndEscapes(t *testing.T) {
+func TestBadgeShowsStateAndEscapes(t *testing.T) {
 	r := &status.Report{Services: []status.Service{
 		{Name: "irc_rpc", State: "up"},
 		{Name: "xmpp_status", State: "up", Level: status.Warning},
@@ -105,7 +105,7 @@ func TestBadgeTellsAndEscapes(t *testing.T) {
 			t.Errorf("%s: Cache-Control is %q", c.path, got)
 		}
 	}
-	r.Stale = "no reading has ended for 5 min" // so nothing is known
+	r.Stale = "no probe has ended for 5 min"
 	for _, s := range r.Services[:4] {
 		if body := string(fetch(t, pagesOf(r), "/badge/"+s.Name+".svg").body); !strings.Contains(body, "<title>"+s.Name+" | unknown</title>") {
 			t.Errorf("%s: got %s", s.Name, body)
@@ -113,9 +113,8 @@ func TestBadgeTellsAndEscapes(t *testing.T) {
 	}
 }
 
-// TestWhatTheAPIDoesNotHaveIsAnErrorInJSON asks for paths and methods that there are none of: whoever reads errors of the
-// API as JSON must not find another text.
-func TestWhatTheAPIDoesNotHaveIsAnErrorInJSON(t *testing.T) {
+// Clients that parse the API's errors as JSON must not get plain text.
+func TestUnknownPathsAndMethodsAreJSONErrors(t *testing.T) {
 	h := pagesOf(healthyReport())
 	for _, c := range []struct {
 		method, path string

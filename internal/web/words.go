@@ -26,15 +26,6 @@ var levelWords = map[status.Level]string{
 	status.OK: "OK", status.Maintenance: "Maintenance", status.Unknown: "Unknown", status.Pending: "Pending", status.Warning: "Warning", status.Critical: "Critical",
 }
 
-// kindWords are the human names of each kind of target.
-var kindWords = map[string]string{
-	"xmpp_status": "XMPP server", "xmpp_metrics": "XMPP server metrics", "xmpp_proxy": "XMPP over HTTPS",
-	"xmpp_rest": "XMPP server REST API", "xmpp_c2s": "XMPP server login port", "irc_rpc": "IRC server", "irc_tls": "IRC server TLS port",
-	"irc_services": "IRC services", "plant_store": "plant store", "identity": "identity API", "docs_search": "documentation search",
-	"web_irc": "web IRC client", "web_panel": "web panel", "log_viewer": "log viewer", "http": "HTTP service", "tcp": "TCP service",
-	"openmetrics": "metrics endpoint", "volume": "data volume", "tls": "TLS certificate", "docker": "Docker Engine",
-}
-
 // roleWords are the human names of the containers' roles.
 var roleWords = map[string]string{
 	"xmpp": "XMPP server", "xmpp_proxy": "XMPP over HTTPS", "irc": "IRC server", "irc_services": "IRC services", "bridge": "Discord-IRC-XMPP bridge",
