@@ -65,7 +65,7 @@ func TestCheckConfigLooksWhereStateIsKept(t *testing.T) {
 		"a damaged one":  {file: "damaged", written: "warning: the state file " + dir + "/damaged is damaged"},
 		"a newer one":    {file: "newer", refused: "exporter.yaml:2: state_file: state file " + dir + "/newer is of version 2"},
 		"a link":         {file: "link", refused: "exporter.yaml:2: state_file: " + dir + "/link is a symbolic link, must be a regular file"},
-		"no directory":   {file: "absent/state", refused: "exporter.yaml:2: state_file: its directory is not there"},
+		"no directory":   {file: "absent/state", refused: "exporter.yaml:2: state_file: its directory does not exist"},
 		"of a service":   {file: "absent/state", change: func(o *Options) { o.Lookup = one("STATE_DIRECTORY", "/x:"+absent) }, written: "valid"},
 		"of another":     {file: "absent/state", change: func(o *Options) { o.Lookup = one("STATE_DIRECTORY", "/x") }, refused: "is not there"},
 		"somewhere else": {file: "absent/state", change: func(o *Options) { o.WithoutSecrets = true }, written: "valid"},

@@ -80,7 +80,7 @@ func (a *App) ForgetContainer(dockerHost, name string) error {
 
 // kept makes a warning of a change that is in force, but not on the disk.
 func (a *App) kept(err error) ([]string, error) {
-	if _, ok := errors.AsType[*maintenance.KeepError](err); !ok {
+	if _, ok := errors.AsType[*maintenance.SaveError](err); !ok {
 		return nil, err
 	}
 	a.log.Error("maintenance was not kept", "err", err)

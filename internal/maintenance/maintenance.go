@@ -1,4 +1,4 @@
-// Package maintenance knows which targets and containers are expected to fail, and until when.
+// Package maintenance tracks which targets and containers are under maintenance, and until when.
 package maintenance
 
 import (
@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	// maxSwitches bounds how many switches may be on at once.
+	// maxSwitches bounds how many switches may be in force at once.
 	maxSwitches = 256
-	// longestWait bounds how long Run trusts its timer, since the clock on the wall may be set.
+	// longestWait bounds how long Run waits, since the wall clock may be adjusted.
 	longestWait = time.Minute
 )
 
@@ -29,17 +29,17 @@ const (
 	FromAPI    = "api"
 )
 
-// What can be wrong with a wish for maintenance; each error of it wraps one of these.
+// Errors of requests for maintenance. Each error of Set and End wraps one of these, or is a *SaveError.
 var (
-	// ErrUnknown means that there is no such target.
+	// ErrUnknown means that no configured target has this name.
 	ErrUnknown = errors.New("unknown target")
-	// ErrInvalid means that the wish itself is wrong.
-	ErrInvalid = errors.New("not a maintenance")
-	// ErrTooMany means that there is no room for another switch.
+	// ErrInvalid means that the request itself is invalid.
+	ErrInvalid = errors.New("invalid maintenance")
+	// ErrTooMany means that maxSwitches are in force.
 	ErrTooMany = errors.New("too many switches")
-	// ErrNone means that there is nothing to end.
+	// ErrNone means that there is no maintenance to end.
 	ErrNone = errors.New("not under maintenance")
-	// ErrConfigured means that only a change of the configuration can end it.
+	// ErrConfigured means that only the configuration can end the maintenance.
 	ErrConfigured = errors.New("under maintenance by the configuration")
 )
 
@@ -48,51 +48,51 @@ type Entry struct {
 	// Kind is target or container.
 	Kind string `json:"kind"`
 	Name string `json:"name"`
-	// From is when it begins, Until when it ends by itself.
+	// From is when it begins, Until when it ends.
 	From   time.Time `json:"from"`
 	Until  time.Time `json:"until"`
 	Reason string    `json:"reason,omitempty"`
 	// Source is config or api.
 	Source string `json:"source"`
-	// Active is false where it has yet to begin.
+	// Active is false before From.
 	Active bool `json:"active"`
 }
 
-// Keeper keeps one value over restarts, as state.Value does.
-type Keeper interface {
+// Store saves one value across restarts, like state.Value.
+type Store interface {
 	Load(into any) error
 	Save(value any) error
 }
 
-// Register holds what is under maintenance: windows of the configuration, and switches that somebody has set. It is safe
-// for concurrent use, and is the prometheus.Collector of chatstack_maintenance.
+// Register has all maintenance: windows from the configuration, and switches set through the API. It is safe for concurrent use,
+// and is the prometheus.Collector of chatstack_maintenance.
 type Register struct {
-	kept Keeper
-	log  *slog.Logger
-	wake chan struct{}
+	store Store
+	log   *slog.Logger
+	wake  chan struct{}
 
 	mu       sync.Mutex
 	windows  []config.Maintenance
 	switches map[subject]Entry
-	told     map[subject]bool // whose beginning was logged and whose end was not
+	logged   map[subject]bool // beginning was logged, end was not
 }
 
-// subject is what may be under maintenance.
+// subject is a target or container.
 type subject struct{ kind, name string }
 
 var maintenanceDesc = prometheus.NewDesc("chatstack_maintenance",
 	"1 while the target or container is under maintenance, by the configuration or by a switch.", []string{"kind", "name"}, nil)
 
-// New returns a register with the switches that were kept and are not over. With an error it has none.
-func New(kept Keeper, log *slog.Logger) (*Register, error) {
-	r := &Register{kept: kept, log: log, wake: make(chan struct{}, 1), switches: map[subject]Entry{}, told: map[subject]bool{}}
-	var before []Entry
-	if err := kept.Load(&before); err != nil {
+// New returns a register with the saved switches that have not expired. If it returns an error too, the register has none.
+func New(store Store, log *slog.Logger) (*Register, error) {
+	r := &Register{store: store, log: log, wake: make(chan struct{}, 1), switches: map[subject]Entry{}, logged: map[subject]bool{}}
+	var saved []Entry
+	if err := store.Load(&saved); err != nil {
 		return r, err
 	}
 	now := time.Now()
-	for _, e := range before {
-		// What somebody wrote into the file by hand is bound to the same rules.
+	for _, e := range saved {
+		// Somebody may have edited the file, so the same rules apply.
 		if _, fault := config.CheckMaintenance(e.Kind, e.Name, e.Reason); fault == "" && e.Until.After(now) && e.Until.Sub(now) <= config.MaxMaintenance && len(r.switches) < maxSwitches {
 			e.Source = FromAPI
 			r.switches[subject{e.Kind, e.Name}] = e
@@ -101,28 +101,28 @@ func New(kept Keeper, log *slog.Logger) (*Register, error) {
 	return r, nil
 }
 
-// Configure replaces the windows by those of a valid configuration. Switches stay.
+// Configure replaces the windows. The configuration must be valid. Switches remain.
 func (r *Register) Configure(windows []config.Maintenance) {
 	r.mu.Lock()
 	r.windows = windows
 	r.mu.Unlock()
-	r.changed()
+	r.wakeRun()
 }
 
-// Set puts a target or container under maintenance from now on, in the place of a switch that it may have. The error
-// is ErrInvalid or ErrTooMany. With a *KeepError it is in force, but would not outlive a restart.
+// Set puts a target or container under maintenance from now on, and replaces its switch, if any. The error is ErrInvalid or
+// ErrTooMany. With a *SaveError it is in force, but a restart would end it.
 func (r *Register) Set(kind, name, reason string, until time.Time) (set Entry, replaced bool, err error) {
 	if key, fault := config.CheckMaintenance(kind, name, reason); fault != "" {
 		return Entry{}, false, fmt.Errorf("%w: %s %s", ErrInvalid, key, fault)
 	}
-	// Without its monotonic reading the time means the clock on the wall, as after a restart.
+	// Round(0) drops the monotonic clock: the wall clock counts, as after a restart.
 	now := time.Now().Round(0).Truncate(time.Second)
 	until = until.Round(0).Truncate(time.Second)
 	switch {
 	case !until.After(now):
-		return Entry{}, false, fmt.Errorf("%w: it would end at %s, and now it is %s", ErrInvalid, clock(until), clock(now))
+		return Entry{}, false, fmt.Errorf("%w: it would end at %s, but it is already %s", ErrInvalid, clock(until), clock(now))
 	case until.Sub(now) > config.MaxMaintenance:
-		return Entry{}, false, fmt.Errorf("%w: it would last %s, at most %s (30 days) are allowed", ErrInvalid, until.Sub(now), config.MaxMaintenance)
+		return Entry{}, false, fmt.Errorf("%w: it would last %s, the maximum is %s (30 days)", ErrInvalid, until.Sub(now), config.MaxMaintenance)
 	}
 	set = Entry{Kind: kind, Name: name, From: now, Until: until, Reason: reason, Source: FromAPI, Active: true}
 	r.mu.Lock()
@@ -130,16 +130,16 @@ func (r *Register) Set(kind, name, reason string, until time.Time) (set Entry, r
 	r.prune(now)
 	_, replaced = r.switches[subject{kind, name}]
 	if !replaced && len(r.switches) >= maxSwitches {
-		return Entry{}, false, fmt.Errorf("%w: %d are on, end one of them first", ErrTooMany, maxSwitches)
+		return Entry{}, false, fmt.Errorf("%w: %d are in force, end one of them first", ErrTooMany, maxSwitches)
 	}
 	r.switches[subject{kind, name}] = set
-	r.changed()
+	r.wakeRun()
 	return set, replaced, r.save()
 }
 
-// End switches the maintenance of a target or container off before its time. The error is ErrNone, or ErrConfigured
-// where only a window of the configuration is in force; such a window also goes on after a switch beside it has ended.
-// With a *KeepError it has ended, but would return with a restart.
+// End ends the switch of a target or container early. The error is ErrNone, or ErrConfigured if only a window of the
+// configuration is in force. A window also remains in force after End has ended a switch. With a *SaveError the switch has ended,
+// but a restart would bring it back.
 func (r *Register) End(kind, name string) error {
 	now := time.Now()
 	r.mu.Lock()
@@ -148,7 +148,7 @@ func (r *Register) End(kind, name string) error {
 	s := subject{kind, name}
 	if _, on := r.switches[s]; on {
 		delete(r.switches, s)
-		r.changed()
+		r.wakeRun()
 		return r.save()
 	}
 	if slices.ContainsFunc(r.entries(now), func(e Entry) bool { return e.Active && subject{e.Kind, e.Name} == s }) {
@@ -157,36 +157,36 @@ func (r *Register) End(kind, name string) error {
 	return fmt.Errorf("%s %s is %w by a switch", kind, name, ErrNone)
 }
 
-// KeepError means that a change is in force, but could not be kept for the time after a restart.
-type KeepError struct{ Err error }
+// SaveError means that a change is in force, but could not be saved for the next start.
+type SaveError struct{ Err error }
 
-func (e *KeepError) Error() string { return "keep maintenance: " + e.Err.Error() }
+func (e *SaveError) Error() string { return "save maintenance: " + e.Err.Error() }
 
 // Unwrap returns the cause.
-func (e *KeepError) Unwrap() error { return e.Err }
+func (e *SaveError) Unwrap() error { return e.Err }
 
-// save keeps the switches. The caller has the lock.
+// save saves the switches. The caller holds the lock.
 func (r *Register) save() error {
 	entries := make([]Entry, 0, len(r.switches))
 	for _, e := range r.switches {
 		entries = append(entries, e)
 	}
 	sortEntries(entries)
-	if err := r.kept.Save(entries); err != nil {
-		return &KeepError{err}
+	if err := r.store.Save(entries); err != nil {
+		return &SaveError{err}
 	}
 	return nil
 }
 
-// List returns every maintenance that is in force or to come, in the order of kind, name and beginning. Of a window
-// that repeats it is the present one or the next.
+// List returns all current and future maintenance, sorted by kind, name and beginning. A repeating window has one entry, the
+// current or the next one.
 func (r *Register) List() []Entry {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.entries(time.Now())
 }
 
-// entries is List at a moment. The caller has the lock.
+// entries is List at the time now. The caller holds the lock.
 func (r *Register) entries(now time.Time) []Entry {
 	entries := make([]Entry, 0, len(r.windows)+len(r.switches))
 	for i := range r.windows {
@@ -199,7 +199,7 @@ func (r *Register) entries(now time.Time) []Entry {
 	}
 	for _, e := range r.switches {
 		if e.Until.After(now) {
-			e.Active = true // also if the clock was set back behind its beginning
+			e.Active = true // even if the clock was set back to before From
 			entries = append(entries, e)
 		}
 	}
@@ -213,15 +213,15 @@ func sortEntries(entries []Entry) {
 	})
 }
 
-// prune forgets switches that are over. The caller has the lock.
-func (r *Register) prune(now time.Time) (forgotten bool) {
+// prune removes expired switches. The caller holds the lock.
+func (r *Register) prune(now time.Time) (removed bool) {
 	for s, e := range r.switches {
 		if !e.Until.After(now) {
 			delete(r.switches, s)
-			forgotten = true
+			removed = true
 		}
 	}
-	return forgotten
+	return removed
 }
 
 // Describe implements prometheus.Collector.
@@ -238,19 +238,19 @@ func (r *Register) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// changed has Run look again.
-func (r *Register) changed() {
+// wakeRun makes Run check for changes now.
+func (r *Register) wakeRun() {
 	select {
 	case r.wake <- struct{}{}:
-	default: // it will
+	default: // already requested
 	}
 }
 
-// Run calls renew whenever something has come under maintenance or left it, and logs it, until ctx is done. It is
-// called by one goroutine at a time.
+// Run logs each beginning and end of maintenance, and calls renew after each change and at least once per longestWait, until ctx is
+// done. Only one goroutine may call it at a time.
 func (r *Register) Run(ctx context.Context, renew func()) {
 	for {
-		next := r.turn()
+		next := r.logChanges()
 		renew()
 		timer := time.NewTimer(min(longestWait, time.Until(next)))
 		select {
@@ -264,15 +264,15 @@ func (r *Register) Run(ctx context.Context, renew func()) {
 	}
 }
 
-// turn logs what has begun and ended, forgets what is over, and returns when something will begin or end next.
-func (r *Register) turn() (next time.Time) {
+// logChanges logs what has begun and ended, removes expired switches, and returns the time of the next change.
+func (r *Register) logChanges() (next time.Time) {
 	now := time.Now()
 	next = now.Add(longestWait)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.prune(now) {
 		if err := r.save(); err != nil {
-			r.log.Error("end of maintenance was not kept", "err", err) // it is over all the same
+			r.log.Error("end of maintenance was not saved", "err", err) // it has ended anyway
 		}
 	}
 	active := map[subject]bool{}
@@ -281,7 +281,7 @@ func (r *Register) turn() (next time.Time) {
 		if e.Active {
 			change = e.Until
 			s := subject{e.Kind, e.Name}
-			if active[s] = true; !r.told[s] {
+			if active[s] = true; !r.logged[s] {
 				r.log.Info("maintenance has begun", "kind", e.Kind, "name", e.Name, "until", clock(e.Until), "reason", e.Reason, "source", e.Source)
 			}
 		}
@@ -289,12 +289,12 @@ func (r *Register) turn() (next time.Time) {
 			next = change
 		}
 	}
-	for s := range r.told {
+	for s := range r.logged {
 		if !active[s] {
 			r.log.Info("maintenance has ended", "kind", s.kind, "name", s.name)
 		}
 	}
-	r.told = active
+	r.logged = active
 	return next
 }
 

@@ -38,7 +38,7 @@ func (m *memory) Save(value any) error {
 	return err
 }
 
-func register(t *testing.T, kept Keeper) *Register {
+func register(t *testing.T, kept Store) *Register {
 	t.Helper()
 	r, err := New(kept, slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -314,14 +314,14 @@ func TestFullDiskStopsNoMaintenance(t *testing.T) {
 		kept := &memory{err: errors.New("no space left on device")}
 		r := register(t, kept)
 		_, _, err := r.Set("target", "x", "", time.Now().Add(time.Hour))
-		if _, ok := errors.AsType[*KeepError](err); !ok {
-			t.Errorf("error = %v, want a KeepError", err)
+		if _, ok := errors.AsType[*SaveError](err); !ok {
+			t.Errorf("error = %v, want a SaveError", err)
 		}
 		if got, want := page(t, r), "target x"; got != want {
 			t.Errorf("page = %q, want %q", got, want)
 		}
-		if _, ok := errors.AsType[*KeepError](r.End("target", "x")); !ok || page(t, r) != "" {
-			t.Errorf("its end: page = %q, want a KeepError and nothing", page(t, r))
+		if _, ok := errors.AsType[*SaveError](r.End("target", "x")); !ok || page(t, r) != "" {
+			t.Errorf("its end: page = %q, want a SaveError and nothing", page(t, r))
 		}
 	})
 }

@@ -48,7 +48,7 @@ func TestDiskThatTakesNothingEndsNobody(t *testing.T) {
 		t.Fatalf("opened with %v, want a notice", err)
 	}
 	defer f.Close() //nolint:errcheck // nothing is written any more
-	for _, want := range []string{"nothing can be kept", syscall.EFBIG.Error(), "ulimit -f", "state_file"} {
+	for _, want := range []string{"the state cannot be saved", syscall.EFBIG.Error(), "ulimit -f", "state_file"} {
 		if !strings.Contains(notice, want) {
 			t.Errorf("the notice %q lacks %q", notice, want)
 		}

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lock takes the file for this process alone, through a file beside it that is never replaced. It is let go of when the
-// process ends, however it does.
+// lock locks the state file for this process, through a file beside it that is never replaced. The lock ends with the process,
+// even after a crash.
 func lock(path string) (*os.File, error) {
 	f, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -23,7 +23,7 @@ func lock(path string) (*os.File, error) {
 	return f, nil
 }
 
-// mayWrite asks the kernel whether this user may write there, in a directory make files, without a try.
+// mayWrite checks with the kernel, without writing, whether this user may write the file, or create files in the directory.
 func mayWrite(path string) error {
 	mode := uint32(unix.W_OK)
 	if info, err := os.Stat(path); err == nil && info.IsDir() {

@@ -1,4 +1,4 @@
-// Package state keeps small values over restarts of the process, in one JSON file.
+// Package state saves small values across restarts of the process, in one JSON file.
 package state
 
 import (
@@ -19,13 +19,14 @@ import (
 // version is the version of the file's format.
 const version = 1
 
-// File is a set of named values that are on the disk when Save returns. It is safe for concurrent use.
+// File is a set of named values. Each Save writes them to the disk. It is safe for concurrent use.
 type File struct {
 	path string
-	lock *os.File // held while the file is open; nil in memory, and until the disk lets it be made
-	// damaged tells that what is on the disk cannot be read, and is put aside before anything is written.
+	lock *os.File // nil without a path, and until the disk accepts the lock file
+	// damaged is true if the file on the disk is invalid. The next write renames it first.
 	damaged bool
-	aside   string // where it was put
+	// movedTo is the new name of a damaged file.
+	movedTo string
 
 	closed bool
 
@@ -33,18 +34,20 @@ type File struct {
 	values map[string]json.RawMessage
 }
 
-// content is what stands in the file.
+// content is the content of the file.
 type content struct {
 	Version int                        `json:"version"`
 	Values  map[string]json.RawMessage `json:"values"`
 }
 
-// Open reads the file, or begins with nothing where it does not exist. An empty path keeps values in memory only. The
-// notice says what happened to a file that is damaged: it is renamed to PATH.damaged-TIME and replaced by an empty one. It
-// also says why a disk that is full, failing or read-only cannot be written: each Save tries again. A watchdog that does not
-// start is worse than one that has forgotten. A file of a newer version is an error, since
-// writing it would lose what this version does not know. So are a directory that cannot be written, a file that another
-// process has open, and anything but a regular file.
+// Open reads the file, or begins without values if it does not exist. With an empty path, values are in memory only.
+//
+// A damaged file is renamed to PATH.damaged-TIME and replaced by an empty one; the notice says so. The notice also says why the
+// disk cannot be written: it is full, failing or read-only. Open succeeds then, and each Save tries again, because a watchdog that
+// does not start is worse than one without its state.
+//
+// A file of a newer version is an error, since writing it would lose values that this version does not support. So are a
+// directory without write permission, a file that another process has open, and anything but a regular file.
 func Open(path string) (_ *File, notice string, err error) {
 	f := &File{path: path, values: map[string]json.RawMessage{}}
 	if path == "" {
@@ -55,40 +58,40 @@ func Open(path string) (_ *File, notice string, err error) {
 			err = errors.Join(err, f.Close())
 		}
 	}()
-	if err := onlyRegular(path); err != nil {
+	if err := requireRegular(path); err != nil {
 		return nil, "", err
 	}
-	if err := f.hold(); err != nil && !mayPass(err) {
+	if err := f.ensureLock(); err != nil && !isDiskError(err) {
 		return nil, "", err
 	}
-	f.sweep()
+	f.removeTemporary()
 	if err := f.read(); err != nil {
 		return nil, "", err
 	}
 	damaged := f.damaged
-	if err = f.write(); err != nil && !mayPass(err) {
+	if err = f.write(); err != nil && !isDiskError(err) {
 		return nil, "", err
 	}
 	return f, f.problem(damaged, err), nil
 }
 
-// problem says what is wrong with a file that was opened all the same; "" where nothing is.
+// problem returns what is wrong with a file that Open accepts, or "".
 func (f *File) problem(damaged bool, writeErr error) string {
 	var problems []string
 	switch {
-	case f.aside != "":
-		problems = append(problems, fmt.Sprintf("the state file %s was damaged and is now %s; what it kept is forgotten", f.path, f.aside))
+	case f.movedTo != "":
+		problems = append(problems, fmt.Sprintf("the state file %s was damaged and has been renamed to %s; its values are lost", f.path, f.movedTo))
 	case damaged:
-		problems = append(problems, fmt.Sprintf("the state file %s is damaged; what it kept is forgotten", f.path))
+		problems = append(problems, fmt.Sprintf("the state file %s is damaged; its values are lost", f.path))
 	}
 	if writeErr != nil {
-		problems = append(problems, fmt.Sprintf("nothing can be kept for after a restart: %v", writeErr))
+		problems = append(problems, fmt.Sprintf("the state cannot be saved, so a restart loses it: %v", writeErr))
 	}
 	return strings.Join(problems, "; ")
 }
 
-// mayPass reports whether a fault is the disk's, which may be over before the exporter ends, and not the configuration's.
-func mayPass(err error) bool {
+// isDiskError reports whether a fault is the disk's, which may be over before the exporter ends, and not the configuration's.
+func isDiskError(err error) bool {
 	for _, cause := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EIO, syscall.EFBIG, syscall.EMFILE, syscall.ENFILE} {
 		if errors.Is(err, cause) {
 			return true
@@ -97,7 +100,7 @@ func mayPass(err error) bool {
 	return false
 }
 
-// withAdvice adds what to do about a file that cannot be written.
+// withAdvice adds what to do to an error of writing the file.
 func withAdvice(err error) error {
 	for _, row := range []struct {
 		cause  error
@@ -106,11 +109,11 @@ func withAdvice(err error) error {
 		{syscall.ENOSPC, "its file system is full: free space or inodes there"},
 		{syscall.EDQUOT, "the disk quota is used up: free space, or raise the quota of the exporter's user"},
 		{syscall.EROFS, "its file system is read-only: mount it for writing; in a container give the directory a volume, in a systemd unit StateDirectory="},
-		{syscall.EIO, "the disk fails: read the kernel's log"},
-		{syscall.EFBIG, "files may not be so large here: raise the limit (ulimit -f, LimitFSIZE=)"},
+		{syscall.EIO, "the disk is failing: check the kernel's log"},
+		{syscall.EFBIG, "the file exceeds the size limit: raise it (ulimit -f, LimitFSIZE=)"},
 		{syscall.EMFILE, "raise the exporter's limit of open files (ulimit -n, LimitNOFILE=)"},
 		{syscall.ENFILE, "the machine has too many open files: raise fs.file-max"},
-		{fs.ErrPermission, "give the exporter's user the right to write the directory"},
+		{fs.ErrPermission, "allow the exporter's user to write the directory"},
 		{fs.ErrNotExist, "create its directory"},
 	} {
 		if errors.Is(err, row.cause) {
@@ -120,8 +123,8 @@ func withAdvice(err error) error {
 	return err
 }
 
-// hold takes the file for this process, unless it has it.
-func (f *File) hold() (err error) {
+// ensureLock locks the file for this process, unless it already is.
+func (f *File) ensureLock() (err error) {
 	if f.lock == nil {
 		f.lock, err = lock(f.path)
 	}
@@ -131,9 +134,9 @@ func (f *File) hold() (err error) {
 	return nil
 }
 
-// Inspect tells what Open would find, and changes nothing: an error where it would fail, and in words what it would put aside
-// because it is damaged, or why the disk takes nothing. Whether another process has the file open is not asked. An error wraps
-// fs.ErrNotExist if the directory is not there. An empty path is in order.
+// Inspect reports what Open would, and changes nothing. It returns an error if Open would fail. The notice says that the file is
+// damaged, or why the disk cannot be written. Inspect does not check whether another process has the file open. The error wraps
+// fs.ErrNotExist if the directory does not exist. An empty path is valid.
 func Inspect(path string) (notice string, err error) {
 	if path == "" {
 		return "", nil
@@ -142,26 +145,26 @@ func Inspect(path string) (notice string, err error) {
 	info, err := os.Stat(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return "", fmt.Errorf("its directory is not there: %w; make it, writable for the exporter's user, or name another file", err)
+		return "", fmt.Errorf("its directory does not exist: %w; create it, writable for the exporter's user, or name another file", err)
 	case err != nil:
-		return "", fmt.Errorf("look at its directory: %w; give this user the right to enter it, or name another file", err)
+		return "", fmt.Errorf("read its directory: %w; allow this user to enter it, or name another file", err)
 	case !info.IsDir():
-		return "", fmt.Errorf("%s is no directory; name another file", dir)
+		return "", fmt.Errorf("%s is not a directory; name another file", dir)
 	}
 	f := &File{path: path, values: map[string]json.RawMessage{}}
 	writeErr := mayWrite(dir)
 	if writeErr != nil {
 		writeErr = withAdvice(fmt.Errorf("write directory %s: %w", dir, writeErr))
 	}
-	if writeErr != nil && !mayPass(writeErr) {
+	if writeErr != nil && !isDiskError(writeErr) {
 		return "", writeErr
 	}
-	if err := onlyRegular(path); err != nil {
+	if err := requireRegular(path); err != nil {
 		return "", err
 	}
 	lock := path + ".lock"
-	if err := mayWrite(lock); err != nil && !errors.Is(err, fs.ErrNotExist) && !mayPass(err) {
-		return "", fmt.Errorf("write %s: %w; give it to the exporter's user", lock, err)
+	if err := mayWrite(lock); err != nil && !errors.Is(err, fs.ErrNotExist) && !isDiskError(err) {
+		return "", fmt.Errorf("write %s: %w; make the exporter's user its owner", lock, err)
 	}
 	if err := f.read(); err != nil {
 		return "", err
@@ -170,19 +173,19 @@ func Inspect(path string) (notice string, err error) {
 		writeErr = f.tryWrite()
 	}
 	if f.damaged && writeErr == nil {
-		return fmt.Sprintf("the state file %s is damaged; the exporter will put it aside and forget what it kept", path), nil
+		return fmt.Sprintf("the state file %s is damaged; the exporter will rename it and start without its values", path), nil
 	}
 	return f.problem(f.damaged, writeErr), nil
 }
 
-// read takes over what is on the disk.
+// read loads the values from the disk.
 func (f *File) read() error {
 	raw, err := os.ReadFile(f.path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case err != nil:
-		return fmt.Errorf("read state file: %w; give this user the right to read and write it, or name another with state_file", err)
+		return fmt.Errorf("read state file: %w; allow this user to read and write it, or name another file with state_file", err)
 	}
 	c, damaged, err := f.decode(raw)
 	if err != nil {
@@ -195,7 +198,7 @@ func (f *File) read() error {
 	return nil
 }
 
-// tryWrite reports why the disk would not take the file, by a file that never has a name.
+// tryWrite reports why the disk cannot be written. It writes a nameless file, so that it leaves nothing behind.
 func (f *File) tryWrite() error {
 	raw, err := f.encode()
 	if err != nil {
@@ -206,15 +209,15 @@ func (f *File) tryWrite() error {
 		_, err = tmp.Write(raw)
 		err = errors.Join(err, tmp.Close())
 	}
-	if !mayPass(err) {
-		return nil // not every file system has files without a name
+	if !isDiskError(err) {
+		return nil // not every file system supports nameless files
 	}
 	return withAdvice(fmt.Errorf("write state file: %w", err))
 }
 
-// onlyRegular refuses what must be neither read nor replaced: a read of a pipe hangs, a rename takes a device away, and a
-// symbolic link would be replaced instead of what it points to.
-func onlyRegular(path string) error {
+// requireRegular refuses anything but a regular file: reading a pipe hangs, and a rename would replace a device, or a symbolic
+// link instead of its target.
+func requireRegular(path string) error {
 	for _, name := range []string{path, path + ".lock"} {
 		info, err := os.Lstat(name)
 		if err == nil && !info.Mode().IsRegular() {
@@ -224,7 +227,7 @@ func onlyRegular(path string) error {
 	return nil
 }
 
-// typeOf is the type of a file that is not regular, in words.
+// typeOf names the type of a file that is not regular.
 func typeOf(mode fs.FileMode) string {
 	for bit, name := range map[fs.FileMode]string{
 		fs.ModeDir: "a directory", fs.ModeSymlink: "a symbolic link", fs.ModeNamedPipe: "a named pipe", fs.ModeSocket: "a socket", fs.ModeDevice: "a device",
@@ -236,7 +239,7 @@ func typeOf(mode fs.FileMode) string {
 	return "a special file"
 }
 
-// Close lets another process have the file. Values can still be read, but not saved any more.
+// Close unlocks the file for other processes. Afterwards values can be read, but not saved.
 func (f *File) Close() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -249,56 +252,56 @@ func (f *File) Close() error {
 	return l.Close()
 }
 
-// sweep removes the temporary files of a process that ended during a write. The number in their names tells them from files
-// of others.
-func (f *File) sweep() {
+// removeTemporary removes the temporary files of a process that ended during a write. The number in their names distinguishes
+// them from other files.
+func (f *File) removeTemporary() {
 	dir, base := filepath.Split(f.path)
 	entries, err := os.ReadDir(cmp.Or(dir, "."))
 	if err != nil {
-		return // whether the directory can be used, the first write tells
+		return // the first write reports the error
 	}
 	for _, e := range entries {
 		number, ours := strings.CutPrefix(e.Name(), base+".")
 		number, temporary := strings.CutSuffix(number, ".tmp")
 		if _, err := strconv.ParseUint(number, 10, 64); ours && temporary && err == nil && e.Type().IsRegular() {
-			os.Remove(filepath.Join(dir, e.Name())) //nolint:errcheck,gosec // it does no harm
+			os.Remove(filepath.Join(dir, e.Name())) //nolint:errcheck,gosec // a file left behind is harmless
 		}
 	}
 }
 
-// putAside renames a damaged file, so that it is never overwritten.
-func (f *File) putAside() error {
+// renameDamaged renames a damaged file, so that it is never overwritten.
+func (f *File) renameDamaged() error {
 	if !f.damaged {
 		return nil
 	}
-	aside := fmt.Sprintf("%s.damaged-%s", f.path, time.Now().UTC().Format("20060102T150405Z"))
-	if err := os.Rename(f.path, aside); err != nil {
-		return fmt.Errorf("put damaged state file aside: %w", err)
+	newName := fmt.Sprintf("%s.damaged-%s", f.path, time.Now().UTC().Format("20060102T150405Z"))
+	if err := os.Rename(f.path, newName); err != nil {
+		return fmt.Errorf("rename damaged state file: %w", err)
 	}
-	f.damaged, f.aside = false, aside
+	f.damaged, f.movedTo = false, newName
 	return nil
 }
 
-// decode reads what stands in the file; one of a newer version is an error.
+// decode parses the file's content. A newer version is an error.
 func (f *File) decode(raw []byte) (c content, damaged bool, err error) {
 	if err := json.Unmarshal(raw, &c); err != nil || c.Version < 1 {
-		return content{}, true, nil //nolint:nilerr // how it is damaged is of no use
+		return content{}, true, nil //nolint:nilerr // the kind of damage does not matter
 	}
 	if c.Version > version {
-		return content{}, false, fmt.Errorf("state file %s is of version %d, this program knows up to %d: run the newer program, or name another file with state_file", f.path, c.Version, version)
+		return content{}, false, fmt.Errorf("state file %s is of version %d, this program supports up to %d: run the newer program, or name another file with state_file", f.path, c.Version, version)
 	}
 	return c, false, nil
 }
 
-// write replaces the file by one that is whole on the disk, and syncs the directory so that the name is too.
+// write replaces the file atomically, and syncs it and its directory.
 func (f *File) write() error {
 	if f.path == "" {
 		return nil
 	}
-	if err := f.hold(); err != nil {
+	if err := f.ensureLock(); err != nil {
 		return err
 	}
-	err := f.putAside()
+	err := f.renameDamaged()
 	if err == nil {
 		err = f.replace()
 	}
@@ -308,7 +311,7 @@ func (f *File) write() error {
 	return nil
 }
 
-// encode is what is to stand in the file.
+// encode returns the file's new content.
 func (f *File) encode() ([]byte, error) {
 	raw, err := json.MarshalIndent(content{version, f.values}, "", "  ")
 	if err != nil {
@@ -351,10 +354,10 @@ type Value struct {
 	name string
 }
 
-// Value returns the value of that name, which need not exist yet.
+// Value returns the value with this name, which need not exist yet.
 func (f *File) Value(name string) *Value { return &Value{f, name} }
 
-// Load fills v, a pointer, with the value kept last, or leaves it as it is where there is none.
+// Load decodes the last saved value into a pointer, or leaves it unchanged if there is none.
 func (v *Value) Load(into any) error {
 	v.file.mu.Lock()
 	raw, ok := v.file.values[v.name]
@@ -368,8 +371,8 @@ func (v *Value) Load(into any) error {
 	return nil
 }
 
-// Save keeps value. When it returns nil, the value is on the disk, if there is a file. With an error, the
-// disk holds what it held before, or the new value if only the directory could not be synced.
+// Save saves the value. When it returns nil, the value is on the disk, if the file has a path. After an error, the disk has the old
+// value, or the new one if only the directory could not be synced.
 func (v *Value) Save(value any) error {
 	raw, err := json.Marshal(value)
 	if err != nil {

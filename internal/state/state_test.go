@@ -132,7 +132,7 @@ func TestInspectionTellsWhatOpenWouldAndChangesNothing(t *testing.T) {
 		"new":          {},
 		"damaged":      {notice: "put it aside"},
 		"newer":        {err: "is of version 2"},
-		"absent/state": {err: "its directory is not there"},
+		"absent/state": {err: "its directory does not exist"},
 		"good/state":   {err: "is no directory"},
 		"\x00/x":       {err: "invalid argument"},
 	} {

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openUnnamed makes a file on a directory's disk that is gone once it is closed.
+// openUnnamed creates a nameless file in a directory. The kernel deletes it on Close.
 func openUnnamed(dir string) (*os.File, error) {
 	return os.OpenFile(dir, unix.O_TMPFILE|os.O_WRONLY, 0o600)
 }
