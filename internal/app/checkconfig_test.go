@@ -67,7 +67,7 @@ func TestCheckConfigLooksWhereStateIsKept(t *testing.T) {
 		"a link":         {file: "link", refused: "exporter.yaml:2: state_file: " + dir + "/link is a symbolic link, must be a regular file"},
 		"no directory":   {file: "absent/state", refused: "exporter.yaml:2: state_file: its directory does not exist"},
 		"of a service":   {file: "absent/state", change: func(o *Options) { o.Lookup = one("STATE_DIRECTORY", "/x:"+absent) }, written: "valid"},
-		"of another":     {file: "absent/state", change: func(o *Options) { o.Lookup = one("STATE_DIRECTORY", "/x") }, refused: "is not there"},
+		"of another":     {file: "absent/state", change: func(o *Options) { o.Lookup = one("STATE_DIRECTORY", "/x") }, refused: "its directory does not exist"},
 		"somewhere else": {file: "absent/state", change: func(o *Options) { o.WithoutSecrets = true }, written: "valid"},
 	} {
 		o := options(nil, io.Discard)

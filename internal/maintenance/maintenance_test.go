@@ -269,7 +269,7 @@ func TestWhatIsWrongIsRefused(t *testing.T) {
 			{"target", "x", "", now, "it would end at"},
 			{"target", "x", "", now.Add(-time.Hour), "it would end at"},
 			{"target", "x", "", time.Time{}, "it would end at"},
-			{"target", "x", "", now.Add(30*24*time.Hour + time.Second), "at most 720h"},
+			{"target", "x", "", now.Add(30*24*time.Hour + time.Second), "the maximum is 720h"},
 		} {
 			if _, _, err := r.Set(c.kind, c.name, c.reason, c.until); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%v: error = %v, want %q", c, err, c.want)

@@ -16,19 +16,19 @@ import (
 	"github.com/google/licensecheck"
 )
 
-// allowed are the licences that a part of the binary may have, by their SPDX names: those that ask for no more than that
-// their text goes along, which it does.
+// allowed are the licences that a part of the binary may have, by SPDX name: they only require that their text accompanies the
+// binary.
 var allowed = map[string]bool{"Apache-2.0": true, "BSD-2-Clause": true, "BSD-3-Clause": true, "ISC": true, "MIT": true}
 
-// leastCoverage is how much of a licence's file must be that licence, in percent; the rest is names and years.
+// leastCoverage is the percentage of a licence file that must match a known licence; the rest is names and years.
 const leastCoverage = 75
 
 // module is a part of the binary.
 type module struct {
 	Path, Version string
-	// NPM is set for a package of npm that is embedded; everything else is a module of Go.
+	// NPM is true for an embedded npm package; all others are Go modules.
 	NPM bool
-	// Licences are SPDX names, in order.
+	// Licences are SPDX names, sorted.
 	Licences []string
 	texts    []licenceText
 	dir      string
@@ -39,7 +39,7 @@ type licenceText struct {
 	content []byte
 }
 
-// chartLibrary is what the status page draws with, of the version that it says itself.
+// chartLibrary returns the chart library of the status page, with the version in its script.
 func chartLibrary() (module, error) {
 	const dir = "internal/web/assets/uplot"
 	script, err := os.ReadFile(filepath.Join(dir, "uPlot.iife.min.js"))
@@ -67,7 +67,7 @@ func (m *module) readLicence() error {
 			continue
 		}
 		if strings.HasSuffix(upper, ".DOCS") {
-			continue // of the documentation, which is no part of a binary
+			continue // the licence of the documentation, which is not in the binary
 		}
 		content, err := os.ReadFile(filepath.Join(m.dir, e.Name()))
 		if err != nil {
@@ -79,26 +79,26 @@ func (m *module) readLicence() error {
 		}
 		coverage := licensecheck.Scan(content)
 		if len(coverage.Match) == 0 || coverage.Percent < leastCoverage {
-			return fmt.Errorf("licence of %s: %s is none that is known (%.0f %% of it)", m.Path, e.Name(), coverage.Percent)
+			return fmt.Errorf("licence of %s: %s is not a known licence (%.0f %% match)", m.Path, e.Name(), coverage.Percent)
 		}
 		for _, match := range coverage.Match {
 			if !allowed[match.ID] {
-				return fmt.Errorf("licence of %s: %s is %s, which is not among those allowed", m.Path, e.Name(), match.ID)
+				return fmt.Errorf("licence of %s: %s is %s, which is not allowed", m.Path, e.Name(), match.ID)
 			}
 			found[match.ID] = true
 		}
 	}
 	if len(found) == 0 {
-		return fmt.Errorf("licence of %s: there is none in %s", m.Path, m.dir)
+		return fmt.Errorf("licence of %s: no licence file in %s", m.Path, m.dir)
 	}
 	m.Licences = slices.Sorted(maps.Keys(found))
 	return nil
 }
 
-// licenceTexts is the page that goes along with the binary, as the licences of its parts ask.
+// licenceTexts returns THIRD_PARTY_LICENSES.txt, which the licences of the parts require.
 func licenceTexts(parts []module) []byte {
 	var b bytes.Buffer
-	b.WriteString("What the binary is made of beside its own code, and under which licences.\n\n")
+	b.WriteString("Third-party software in the binary, and its licences.\n\n")
 	for _, m := range parts {
 		fmt.Fprintf(&b, "%s %s: %s\n", m.Path, m.Version, strings.Join(m.Licences, ", "))
 	}
@@ -110,7 +110,7 @@ func licenceTexts(parts []module) []byte {
 	return b.Bytes()
 }
 
-// billOfMaterials is a binary's list of parts, as CycloneDX 1.5 writes it.
+// billOfMaterials returns a binary's list of parts in CycloneDX 1.5.
 func billOfMaterials(info *buildinfo.BuildInfo, version string, parts []module, when time.Time) ([]byte, error) {
 	var platform []string
 	for _, s := range info.Settings {
@@ -134,7 +134,7 @@ func billOfMaterials(info *buildinfo.BuildInfo, version string, parts []module, 
 	return append(content, '\n'), err
 }
 
-// component is the module in CycloneDX. The query is a part of its package URL.
+// component returns the module in CycloneDX. The query becomes part of its package URL.
 func (m *module) component(kind, query string) map[string]any {
 	ecosystem := "golang"
 	if m.NPM {

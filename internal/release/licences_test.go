@@ -16,9 +16,9 @@ THE SOFTWARE IS PROVIDED "AS IS", WITHOUT WARRANTY OF ANY KIND, EXPRESS OR IMPLI
 `
 	for name, c := range map[string]struct{ file, content, want string }{
 		"allowed":     {"LICENSE", "Copyright 2026 A. Author\n\n" + mit, ""},
-		"unknown":     {"LICENSE", "Ask the author.\n", "none that is known"},
+		"unknown":     {"LICENSE", "Ask the author.\n", "not a known licence"},
 		"not allowed": {"COPYING", "SPDX-License-Identifier: AGPL-3.0-only\n", "licence of x"},
-		"missing":     {"README", mit, "there is none"},
+		"missing":     {"README", mit, "no licence file"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()

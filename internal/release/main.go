@@ -1,5 +1,5 @@
-// Command release writes THIRD_PARTY_LICENSES.txt and sbom.cdx.json beside the binary in a directory, its only argument: what the
-// binary consists of, and under which licences.
+// Command release lists the parts of the binary in a directory, its only argument, and their licences. It writes
+// THIRD_PARTY_LICENSES.txt and sbom.cdx.json beside the binary.
 package main
 
 import (
@@ -17,7 +17,7 @@ import (
 const name = "chatstack_exporter"
 
 func main() {
-	version := flag.String("version", "", "what is released, without a leading v")
+	version := flag.String("version", "", "version of the release, without a leading v")
 	when := flag.Int64("time", 0, "time of the bill of materials, in seconds since 1970")
 	flag.Parse()
 	if err := describe(flag.Arg(0), *version, time.Unix(*when, 0).UTC()); err != nil {
@@ -29,7 +29,7 @@ func main() {
 func describe(dir, version string, when time.Time) error {
 	info, err := buildinfo.ReadFile(filepath.Join(dir, name))
 	if err != nil {
-		return fmt.Errorf("read what the binary is made of: %w", err)
+		return fmt.Errorf("read build information: %w", err)
 	}
 	parts, err := modules(info)
 	if err != nil {
@@ -45,7 +45,7 @@ func describe(dir, version string, when time.Time) error {
 	return os.WriteFile(filepath.Join(dir, "THIRD_PARTY_LICENSES.txt"), licenceTexts(parts), 0o644) //nolint:gosec // published
 }
 
-// modules are the ones that a binary is made of, with their licences; the standard library is the first.
+// modules returns the modules of a binary with their licences, the standard library first.
 func modules(info *buildinfo.BuildInfo) ([]module, error) {
 	goRoot, err := runGo("env", "GOROOT")
 	if err != nil {
@@ -55,7 +55,7 @@ func modules(info *buildinfo.BuildInfo) ([]module, error) {
 	ask := []string{"list", "-m", "-f", "{{.Dir}}"}
 	for _, d := range info.Deps {
 		if d.Replace != nil {
-			return nil, fmt.Errorf("module %s is replaced by %s: nobody could build that elsewhere", d.Path, d.Replace.Path)
+			return nil, fmt.Errorf("module %s is replaced by %s: remove the replace directive, since others cannot build it", d.Path, d.Replace.Path)
 		}
 		ask = append(ask, d.Path+"@"+d.Version)
 		parts = append(parts, module{Path: d.Path, Version: d.Version})
@@ -80,7 +80,7 @@ func modules(info *buildinfo.BuildInfo) ([]module, error) {
 	return parts, nil
 }
 
-// runGo returns what a go command wrote, without the last line feed. What it complains about goes to the standard error.
+// runGo returns the output of a go command without surrounding space. Its error messages go to standard error.
 func runGo(args ...string) (string, error) {
 	cmd := exec.CommandContext(context.Background(), "go", args...)
 	cmd.Stderr = os.Stderr

@@ -90,7 +90,7 @@ func (f *File) problem(damaged bool, writeErr error) string {
 	return strings.Join(problems, "; ")
 }
 
-// isDiskError reports whether a fault is the disk's, which may be over before the exporter ends, and not the configuration's.
+// isDiskError reports whether an error is the disk's, which may pass while the exporter runs, rather than the configuration's.
 func isDiskError(err error) bool {
 	for _, cause := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EIO, syscall.EFBIG, syscall.EMFILE, syscall.ENFILE} {
 		if errors.Is(err, cause) {

@@ -130,10 +130,10 @@ func TestInspectionTellsWhatOpenWouldAndChangesNothing(t *testing.T) {
 	for name, want := range map[string]struct{ notice, err string }{
 		"good":         {},
 		"new":          {},
-		"damaged":      {notice: "put it aside"},
+		"damaged":      {notice: "rename it and start without its values"},
 		"newer":        {err: "is of version 2"},
 		"absent/state": {err: "its directory does not exist"},
-		"good/state":   {err: "is no directory"},
+		"good/state":   {err: "is not a directory"},
 		"\x00/x":       {err: "invalid argument"},
 	} {
 		notice, err := Inspect(filepath.Join(dir, name))
