@@ -101,7 +101,7 @@ func TestSilenceMayBeTheOtherScheme(t *testing.T) {
 	inSimulatedTime(t, func(t *testing.T) {
 		address := deaf(t)
 		table := checkOf(t, "targets:\n  - kind: http\n    name: plain\n    url: http://"+address+"/\n  - kind: http\n    name: secure\n    url: https://"+address+"/\n")
-		for _, want := range []string{"may speak TLS, then write https:// in the url", "may speak plain HTTP, then write http:// in the url"} {
+		for _, want := range []string{"if the port speaks TLS, write https:// in the url", "if the port speaks plain HTTP, write http:// in the url"} {
 			if strings.Count(table, want) != 1 {
 				t.Errorf("the table lacks %q:\n%s", want, table)
 			}
@@ -116,14 +116,14 @@ func TestSilenceMayBeTheOtherScheme(t *testing.T) {
 		})
 		e := startExporter(t, nil, "targets:\n  - kind: http\n    name: web\n    url: "+server+"/\n")
 		e.wait(t, "silence", func(p page) bool { return p.Verdict("web") == "closed" })
-		if guess := "the port may speak TLS"; !strings.Contains(e.log.String(), guess) {
+		if guess := "if the port speaks TLS"; !strings.Contains(e.log.String(), guess) {
 			t.Errorf("the log lacks %q:\n%s", guess, e.log)
 		}
 		silent.Store(false)
 		e.wait(t, "an answer", func(p page) bool { return p.Verdict("web") == "up" })
 		silent.Store(true)
 		e.wait(t, "silence again", func(p page) bool { return p.Verdict("web") == "closed" })
-		if n := strings.Count(e.log.String(), "the port may speak TLS"); n != 1 {
+		if n := strings.Count(e.log.String(), "if the port speaks TLS"); n != 1 {
 			t.Errorf("the scheme is doubted %d times, want only before the first answer:\n%s", n, e.log)
 		}
 	})
