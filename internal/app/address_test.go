@@ -44,7 +44,7 @@ func TestTargetFindsItsContainerByItsAddress(t *testing.T) {
 				t.Errorf("container of the target %s: got %s, want none", target, got)
 			}
 		}
-		const ambiguous = "the address fits 2 containers (chat-web-1, chat-web-2)"
+		const ambiguous = "2 containers have the target's address (chat-web-1, chat-web-2)"
 		e.reportWhen(t, "how the containers were found", func(r *status.Report) bool {
 			irc, web := serviceOf(r, "irc"), serviceOf(r, "web")
 			return irc != nil && irc.ContainerOrigin == "chat-irc-1 (found by the address)" && irc.Container == "chat-irc-1" &&

@@ -56,7 +56,7 @@ func TestContainerThatNoEngineHasIsTold(t *testing.T) {
 		engine := startEngine(t, "irc")
 		content := engineTarget(engine) + "  - {kind: irc_services, url: \"http://127.0.0.1:1/\", container: dcos}\n" +
 			"  - {kind: xmpp_proxy, url: \"http://127.0.0.1:1/\", container: irc}\n  - {kind: docs_search, url: \"http://127.0.0.1:1/\"}\n"
-		const unseen = "container dcos is not seen on any engine"
+		const unseen = "container dcos does not exist on any engine"
 		table := checkOf(t, content)
 		for _, want := range []string{"note: " + unseen + "\n", "read the service's log\n", "docker logs --tail 50 irc\n", "note: no container found for docs_search; if one"} {
 			if !strings.Contains(table, want) {
@@ -68,8 +68,8 @@ func TestContainerThatNoEngineHasIsTold(t *testing.T) {
 		}
 		e := startExporter(t, nil, content)
 		e.waitForPage(t, unseen)
-		const logged = `msg="container is not seen on any engine" target=irc_services container=dcos`
-		if n := strings.Count(e.log.String(), "is not seen on any engine"); n != 1 || !strings.Contains(e.log.String(), logged) {
+		const logged = `msg="container does not exist on any engine" target=irc_services container=dcos`
+		if n := strings.Count(e.log.String(), "does not exist on any engine"); n != 1 || !strings.Contains(e.log.String(), logged) {
 			t.Errorf("the log has it %d times, want once:\n%s", n, e.log)
 		}
 		if _, body := e.exchange(t, http.MethodGet, "/", ""); strings.Contains(string(body), "docker logs --tail 50 dcos") {

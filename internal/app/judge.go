@@ -62,7 +62,7 @@ func (j *judge) Judge(f *health.Facts) *health.Judgement {
 	for name, s := range result.Servers {
 		if s.Unseen && j.unseen[name] != s.Container {
 			j.unseen[name] = s.Container
-			j.log.Warn("container is not seen on any engine", "target", name, "container", s.Container)
+			j.log.Warn("container does not exist on any engine", "target", name, "container", s.Container)
 		}
 	}
 	j.keep(f.Now)

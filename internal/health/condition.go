@@ -9,20 +9,20 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
 
-// Condition is something besides being down that a reading finds about a target, and that an alert of its own tells of.
+// Condition is a possible problem of a target, other than an outage, that a reading checks and that has its own alert.
 type Condition struct {
 	// Alert is the name of the alert.
 	Alert string
 	// Of is the part of the target that it is about, such as a virtual host; "" for the target itself.
 	Of    string
 	Holds bool
-	// Modules are those that are in error, of AlertModuleProblem: it holds if one of them is not ignored.
+	// Modules, for AlertModuleProblem, are the failed modules. The condition holds unless all of them are ignored.
 	Modules []string
-	// Ends is when the certificate ends, of AlertServedNotRenewed, which is critical shortly before, and of AlertCertificateExpiry.
+	// Ends, for AlertCertificateExpiry and AlertServedNotRenewed, is when the certificate expires.
 	Ends time.Time
-	// Used is the used part of a volume, of AlertVolumeUsage, or of its inodes, of AlertVolumeInodes.
+	// Used, for AlertVolumeUsage and AlertVolumeInodes, is the used part of a volume or of its inodes.
 	Used float64
-	// Counts are the logins that have failed, by series, of AlertAuthFailureRate.
+	// Counts, for AlertAuthFailureRate, are the failed logins, by series.
 	Counts map[string]float64
 }
 
@@ -40,27 +40,27 @@ const (
 	AlertPlaceholder           = "PlaceholderCredential"
 )
 
-// seenCondition is a condition and when a reading told of it last. first says that no reading did before, saved that only the
-// former process knew of it.
+// seenCondition is a condition and when a reading last checked it. first says that no earlier reading did, saved that it comes from the
+// former process.
 type seenCondition struct {
 	Condition
 	at           time.Time
 	first, saved bool
 }
 
-// ConditionVerdict is what the metrics say of a condition.
+// ConditionVerdict is the data behind the metrics of a condition.
 type ConditionVerdict struct {
 	Target, Alert, Of string
-	// Severity is that of the alert.
+	// Severity is the alert's severity.
 	Severity Severity
 	// Lasted is how long it has held, 0 while it does not.
 	Lasted  time.Duration
 	Excused bool
 }
 
-// expectCondition takes over a condition that held when the former process ended.
-func (j *Judge) expectCondition(target string, c Condition, now time.Time) {
-	if c.Alert == AlertMonitoringGap { // of which no reading tells
+// resumeCondition restores a condition that held when the former process ended.
+func (j *Judge) resumeCondition(target string, c Condition, now time.Time) {
+	if c.Alert == AlertMonitoringGap { // the judge checks it, not a reading
 		return
 	}
 	if !slices.ContainsFunc(j.conditions[target], func(known seenCondition) bool { return known.Alert == c.Alert && known.Of == c.Of }) {
@@ -68,8 +68,7 @@ func (j *Judge) expectCondition(target string, c Condition, now time.Time) {
 	}
 }
 
-// conditionsOf returns what is known of a target's conditions. Those of which a failed reading tells nothing stay as they were,
-// for a while.
+// conditionsOf returns the known conditions of a target. After a failed reading, it keeps unchecked conditions for unreadGrace.
 func (j *Judge) conditionsOf(t *Target, now time.Time) []seenCondition {
 	var list []seenCondition
 	if t.Read {
@@ -80,8 +79,8 @@ func (j *Judge) conditionsOf(t *Target, now time.Time) []seenCondition {
 	}
 	fresh := list
 	for _, old := range j.conditions[t.Name] {
-		told := slices.ContainsFunc(fresh, func(c seenCondition) bool { return c.Alert == old.Alert })
-		if old.first = false; !told && (!t.Read || !t.Up) && now.Sub(old.at) <= unreadFor {
+		checked := slices.ContainsFunc(fresh, func(c seenCondition) bool { return c.Alert == old.Alert })
+		if old.first = false; !checked && (!t.Read || !t.Up) && now.Sub(old.at) <= unreadGrace {
 			list = append(list, old)
 		}
 	}
@@ -89,7 +88,7 @@ func (j *Judge) conditionsOf(t *Target, now time.Time) []seenCondition {
 	return list
 }
 
-// judgeConditions finds which conditions of a target hold.
+// judgeConditions adds a problem for each condition of a target that holds.
 func (r *round) judgeConditions(t *Target) {
 	j := r.judge
 	for _, c := range j.conditionsOf(t, r.now) {
@@ -122,18 +121,18 @@ func (r *round) judgeConditions(t *Target) {
 	}
 }
 
-// judgeCondition adds the problem that a condition is, if it holds.
+// judgeCondition adds a problem if the condition holds.
 func (r *round) judgeCondition(t *Target, c *seenCondition, severity Severity) {
 	unknown := c.saved || !c.at.Equal(r.now)
 	if unknown && !c.Holds {
-		return // that all was well is no opinion
+		return // an outdated "well" says nothing about now
 	}
 	v := &ConditionVerdict{Target: t.Name, Alert: c.Alert, Of: c.Of, Severity: severity}
 	r.conditions = append(r.conditions, v)
 	if !c.Holds {
 		return
 	}
-	p := r.begin(problemKey{TargetSubject(t.Name), c.Alert, c.Of, severity}, r.now, c.first)
+	p := r.beginProblem(problemKey{TargetSubject(t.Name), c.Alert, c.Of, severity}, r.now, c.first)
 	p.Unknown, p.condition = unknown, v
 	p.explain(r.now, func(since time.Time) (cause, bool) { return r.ofCondition(t, c.Alert, since) })
 	if unknown {
@@ -149,8 +148,8 @@ func (r *round) ofCondition(t *Target, alert string, since time.Time) (cause, bo
 		return cause{}, false
 	case AlertModuleProblem, AlertChainInvalid:
 		return r.ofTarget(t, since)
-	case AlertOrphans: // a store that refuses every deletion is down, and told of as such
-		return r.orTarget(t, since)
+	case AlertOrphans: // a store that refuses every deletion is down, which has its own alert
+		return r.ofTargetOrOutage(t, since)
 	case AlertComponentDisconnected:
 		if c, ok := r.ofTarget(t, since); ok {
 			return c, true
@@ -162,33 +161,33 @@ func (r *round) ofCondition(t *Target, alert string, since time.Time) (cause, bo
 		}
 		for i := range r.targets {
 			if s := &r.targets[i]; s.Kind == "irc_services" && (t.WarnOnly || !s.WarnOnly) {
-				if c, ok := r.orTarget(s, since); ok {
+				if c, ok := r.ofTargetOrOutage(s, since); ok {
 					return c, true
 				}
 			}
 		}
 		return r.ofRole("irc_services", since)
 	}
-	// What something else brings about is no excuse here.
+	// Only maintenance excuses the other conditions.
 	if c, _ := r.ofTarget(t, since); c.Reason == ReasonMaintenance {
 		return c, true
 	}
 	return cause{}, false
 }
 
-// orTarget returns what explains that the target is down, or that it is down itself.
-func (r *round) orTarget(t *Target, since time.Time) (cause, bool) {
+// ofTargetOrOutage returns the cause of the target's outage, or else the outage itself.
+func (r *round) ofTargetOrOutage(t *Target, since time.Time) (cause, bool) {
 	if c, ok := r.ofTarget(t, since); ok {
 		return c, true
 	}
 	known := r.judge.problems[problemKey{Subject: TargetSubject(t.Name), alert: AlertTargetDown}]
-	if known == nil || since.Before(known.Since.Add(-earlier)) {
+	if known == nil || since.Before(known.Since.Add(-excuseTolerance)) {
 		return cause{}, false
 	}
 	return cause{Excuse: Excuse{ReasonDependency, t.Name, TargetSubject(t.Name)}, since: known.Since}, true
 }
 
-// ofRole returns why no container of the role serves; one that does is enough to be blamed.
+// ofRole returns why no container with that role works. If one of them works, ok is false.
 func (x *causes) ofRole(role string, since time.Time) (found cause, ok bool) {
 	var containers []*Container
 	for _, c := range x.containers {
@@ -212,8 +211,8 @@ func (x *causes) ofRole(role string, since time.Time) (found cause, ok bool) {
 	return found, ok
 }
 
-// held are how long the alerts on conditions wait.
-func held(a *config.Alerts, alert string) time.Duration {
+// conditionHold returns how long a condition must hold before its alert fires.
+func conditionHold(a *config.Alerts, alert string) time.Duration {
 	switch alert {
 	case AlertTargetUnstable:
 		return 0
@@ -242,10 +241,10 @@ func held(a *config.Alerts, alert string) time.Duration {
 	}
 }
 
-// conditionLimits are the thresholds of the alert on a condition.
+// conditionLimits returns the thresholds of the alert on a condition.
 func conditionLimits(a *config.Alerts, key *problemKey) thresholds {
-	hold := held(a, key.alert)
-	if warning, critical, is := valueLimits(a, key.alert); is {
+	hold := conditionHold(a, key.alert)
+	if warning, critical, measured := valueLimits(a, key.alert); measured {
 		hold = warning.hold
 		if key.severity == Critical {
 			hold = critical.hold
@@ -263,7 +262,7 @@ func conditionLimits(a *config.Alerts, key *problemKey) thresholds {
 	return thresholds{hold, never}
 }
 
-// conditionVerdicts are sorted by alert, target and part.
+// conditionVerdicts returns the verdicts sorted by alert, target and part.
 func (r *round) conditionVerdicts() []ConditionVerdict {
 	list := make([]ConditionVerdict, len(r.conditions))
 	for i, v := range r.conditions {

@@ -28,7 +28,7 @@ func TestFailedReadingEndsNoCondition(t *testing.T) {
 		t.Errorf("%d verdicts on conditions, want 4", got)
 	}
 	w.target("x").Read = false
-	w.pass(unreadFor)
+	w.pass(unreadGrace)
 	w.want(want...)
 	if got := len(w.last.Conditions); got != 3 {
 		t.Errorf("%d verdicts on conditions that nobody has read, want those 3 that hold", got)

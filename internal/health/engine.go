@@ -2,7 +2,7 @@ package health
 
 import "time"
 
-// home is where the container of a target was seen last. HostName and Configured are the settings by which it was found.
+// home is where the container of a target was last seen. HostName and Configured are the settings that it was found with.
 type home struct {
 	HostName   string `json:"host_name,omitempty"`
 	Configured string `json:"configured,omitempty"`
@@ -10,7 +10,7 @@ type home struct {
 	Host       string `json:"docker_host"`
 }
 
-// findHome finds the engine of a target's container. While an engine is unread, it is where the container was seen last.
+// findHome finds the engine of a target's container. While that engine cannot be read, it returns the container's last known engine.
 func (j *Judge) findHome(t *Target, s Server, engines []Engine) Server {
 	known := j.homes[t.Name]
 	same := known.HostName == t.HostName && known.Configured == t.Container
@@ -27,13 +27,13 @@ func (j *Judge) findHome(t *Target, s Server, engines []Engine) Server {
 	case s.Host != "":
 		seen := home{t.HostName, t.Container, s.Container, s.Host}
 		j.homes[t.Name], j.changed = seen, j.changed || seen != known
-	case t.Container != "" && len(engines) == 1 && unread == 1: // it is nowhere else
+	case t.Container != "" && len(engines) == 1 && unread == 1: // it has to be on this engine
 		s.Host = engines[0].Host
 	}
 	return s
 }
 
-// trackEngine follows since when an engine has not been readable.
+// trackEngine records since when an engine has been unreadable.
 func (j *Judge) trackEngine(target Subject, v *Verdict, now time.Time) {
 	known := j.unavailable[target]
 	lasting := known != nil && known.Ended.IsZero()
@@ -42,15 +42,15 @@ func (j *Judge) trackEngine(target Subject, v *Verdict, now time.Time) {
 		known = &span{Began: j.problems[problemKey{Subject: target, alert: AlertTargetDown}].Since}
 		j.unavailable[target], j.changed = known, true
 	case v.Down == 0 && lasting:
-		known.Ended = now // its problem ends too: that is saved
+		known.Ended = now // no need to set changed: the end of its problem does
 	}
 	if v.Down > 0 {
 		known.Down = now
 	}
 }
 
-// ofEngine returns the engine on which the target's container is, if that cannot be read and explains that the target has been
-// down since then. It does not if the target was up for a while without it, or pages and the engine does not.
+// ofEngine returns the engine of the target's container as a cause, if it cannot be read and explains the target's outage that began at
+// since. It does not if the target was up long after the engine's outage began, or if only the target pages.
 func (x *causes) ofEngine(t *Target, host string, since time.Time) (found cause, ok bool) {
 	e := x.engines[host]
 	if e == nil || e.Name == t.Name || e.WarnOnly && !t.WarnOnly {
@@ -58,7 +58,7 @@ func (x *causes) ofEngine(t *Target, host string, since time.Time) (found cause,
 	}
 	s, lookback := TargetSubject(e.Name), x.judge.alerts.Lookback.Std()
 	known := x.judge.unavailable[s]
-	if known == nil || !known.lately(x.now, lookback) || x.judge.well[t.Name].Sub(known.Began) > lookback {
+	if known == nil || !known.lately(x.now, lookback) || x.judge.lastUp[t.Name].Sub(known.Began) > lookback {
 		return
 	}
 	found = cause{Excuse{ReasonDependency, e.Name, s}, known.Began, !known.Ended.IsZero()}

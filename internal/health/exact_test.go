@@ -192,8 +192,8 @@ func TestCauseIsDecidedOnFirst(t *testing.T) {
 	w.container("db").State, w.container("api").State = "exited", "exited"
 	w.pass(5 * time.Minute)
 	w.want("db ContainerDown pending 5m0s", "api ContainerDown pending 5m0s dependency(db)")
-	if w.last.Next != shortest {
-		t.Errorf("next after %s, want %s", w.last.Next, shortest)
+	if w.last.Next != minDuration {
+		t.Errorf("next after %s, want %s", w.last.Next, minDuration)
 	}
 	w.pass(time.Second)
 	w.want("db ContainerDown critical 5m1s", "api ContainerDown pending 5m1s dependency(db)")
@@ -524,7 +524,7 @@ func TestRestartOfTheExporterBesideTwoEngines(t *testing.T) {
 			t.Errorf("the verdict of %s: %+v", name, v)
 		}
 	}
-	w.pass(unreadFor)
+	w.pass(unreadGrace)
 	w.want("db ContainerDown warning 5m0s unknown", "far ContainerDown critical 18m0s", "api TargetDown pending 18m0s dependency(db)")
 	w.Maintenance = []Subject{TargetSubject("api")}
 	w.look()
@@ -634,11 +634,11 @@ func TestServerSaysHowItWasFound(t *testing.T) {
 		{Server{Container: "web", Inferred: true}, "web (found by the address)", ""},
 		{
 			Server{Candidates: []string{"a", "b"}},
-			"", "the address fits 2 containers (a, b), so none of them is taken for the one that serves the target; name it with container",
+			"", "2 containers have the target's address (a, b), so the exporter cannot pick one; set container",
 		},
 		{
 			Server{Candidates: []string{"a", "b", "c", "d", "e", "f"}},
-			"", "the address fits 6 containers (a, b, c, d, e), so none of them is taken for the one that serves the target; name it with container",
+			"", "6 containers have the target's address (a, b, c, d, e), so the exporter cannot pick one; set container",
 		},
 	} {
 		if got := c.Origin(); got != c.origin {

@@ -9,9 +9,9 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
 
-// earlier is how long before its cause a problem may have begun and still be excused: a reading may see the consequence
-// before the engine tells of the cause.
-const earlier = time.Minute
+// excuseTolerance is how long before its cause a problem may have begun and still be excused: a reading may detect the consequence
+// before the engine reports the cause.
+const excuseTolerance = time.Minute
 
 // causes finds what explains problems at one moment.
 type causes struct {
@@ -22,9 +22,9 @@ type causes struct {
 	engines    map[string]*Target
 	maintained map[Subject]bool
 	servers    Directory
-	// The rest is worked out when it is asked for.
-	circles map[*Container]int
-	blamed  map[*Container]cause
+	// The following are computed on demand.
+	cycles map[*Container]int
+	blamed map[*Container]cause
 }
 
 func newCauses(j *Judge, f *Facts) causes {
@@ -53,25 +53,24 @@ func newCauses(j *Judge, f *Facts) causes {
 	return x
 }
 
-// cause is a container that is not available, or maintenance, and what it explains.
+// cause is an unavailable container or engine, or maintenance, with the excuse that it gives.
 type cause struct {
 	Excuse
-	// since is when it began; zero for maintenance, which explains whatever begins during it. ended says that it is over, but was
-	// not lookback ago.
+	// since is when it began; zero for maintenance, which explains every problem. ended says that it ended within the lookback.
 	since time.Time
 	ended bool
 }
 
-// explains reports whether the cause explains what began then.
-func (c *cause) explains(since time.Time) bool { return !since.Before(c.since.Add(-earlier)) }
+// explains reports whether the cause explains a problem that began at since.
+func (c *cause) explains(since time.Time) bool { return !since.Before(c.since.Add(-excuseTolerance)) }
 
-// underMaintenance reports whether the operator has put the subject under maintenance, on whatever engine.
+// underMaintenance reports whether the subject is under maintenance, whatever its engine.
 func (x *causes) underMaintenance(s Subject) bool {
 	s.Host = ""
 	return x.maintained[s]
 }
 
-// ofContainer returns what explains a problem of the container that began then.
+// ofContainer returns the cause of a container's problem that began at since.
 func (x *causes) ofContainer(c *Container, since time.Time) (cause, bool) {
 	switch {
 	case x.underMaintenance(c.subject()):
@@ -82,8 +81,8 @@ func (x *causes) ofContainer(c *Container, since time.Time) (cause, bool) {
 	return x.ofDependencies(c, since, map[*Container]bool{})
 }
 
-// ofDependencies follows the chain of dependencies to the container that is to blame. Containers that need each other do not
-// explain each other, but what one of them needs besides explains them all. seen are those that the search has come through.
+// ofDependencies follows the dependencies of a container to the cause of its problem. Containers that need each other do not explain each
+// other, but a dependency of one of them outside the cycle explains them all. The search skips the containers in seen.
 func (x *causes) ofDependencies(c *Container, since time.Time, seen map[*Container]bool) (cause, bool) {
 	seen[c] = true
 	for _, name := range c.DependsOn {
@@ -93,7 +92,7 @@ func (x *causes) ofDependencies(c *Container, since time.Time, seen map[*Contain
 		}
 		var found cause
 		var ok bool
-		if x.circleOf(d) != x.circleOf(c) {
+		if x.cycleOf(d) != x.cycleOf(c) {
 			if found, ok = x.blame(d); !found.explains(since) {
 				continue
 			}
@@ -110,7 +109,7 @@ func (x *causes) ofDependencies(c *Container, since time.Time, seen map[*Contain
 	return cause{}, false
 }
 
-// blame returns the cause that the container is, with what explains it as its root, if it is not available.
+// blame returns the container as a cause if it is unavailable, with the end of the chain of its own causes as the root.
 func (x *causes) blame(c *Container) (found cause, ok bool) {
 	if found, ok = x.blamed[c]; ok {
 		return found, found.Holds()
@@ -127,7 +126,7 @@ func (x *causes) blame(c *Container) (found cause, ok bool) {
 	return found, found.Holds()
 }
 
-// dependencyOr keeps maintenance, which is without a bound, as the reason along a chain.
+// dependencyOr passes maintenance on as the reason along a chain, since maintenance excuses for any time; other reasons become dependency.
 func dependencyOr(reason string) string {
 	if reason == ReasonMaintenance {
 		return reason
@@ -135,13 +134,13 @@ func dependencyOr(reason string) string {
 	return ReasonDependency
 }
 
-// circleOf numbers the containers, so that those have the same number that need each other, directly or through others: it
-// finds the strongly connected components of the dependencies, as Tarjan does.
-func (x *causes) circleOf(c *Container) int {
-	if x.circles != nil {
-		return x.circles[c]
+// cycleOf returns the number of the container's dependency cycle: containers that need each other, directly or indirectly, have the same
+// number. These are the strongly connected components of the dependencies, by Tarjan's algorithm.
+func (x *causes) cycleOf(c *Container) int {
+	if x.cycles != nil {
+		return x.cycles[c]
 	}
-	x.circles = make(map[*Container]int, len(x.containers))
+	x.cycles = make(map[*Container]int, len(x.containers))
 	order := make(map[*Container]int, len(x.containers))
 	var stack []*Container
 	var visit func(c *Container) int
@@ -152,7 +151,7 @@ func (x *causes) circleOf(c *Container) int {
 		lowest := own
 		for _, name := range c.DependsOn {
 			switch d := x.containers[ContainerSubject(c.Host, name)]; {
-			case d == nil || x.circles[d] > 0:
+			case d == nil || x.cycles[d] > 0:
 			case order[d] > 0:
 				lowest = min(lowest, order[d])
 			default:
@@ -162,7 +161,7 @@ func (x *causes) circleOf(c *Container) int {
 		if lowest == own {
 			i := slices.Index(stack, c)
 			for _, member := range stack[i:] {
-				x.circles[member] = own
+				x.cycles[member] = own
 			}
 			stack = stack[:i]
 		}
@@ -173,11 +172,11 @@ func (x *causes) circleOf(c *Container) int {
 			visit(other)
 		}
 	}
-	return x.circles[c]
+	return x.cycles[c]
 }
 
-// ofTarget returns what explains that the target has been down since then. While its container serves, the target itself is to
-// blame. If the engine is unknown, a container of that name on any engine counts.
+// ofTarget returns the cause of a target's outage that began at since. There is none while a container that may serve the target works. If
+// the engine is unknown, containers of that name on any engine count.
 func (x *causes) ofTarget(t *Target, since time.Time) (cause, bool) {
 	if x.underMaintenance(TargetSubject(t.Name)) {
 		return cause{Excuse: Excuse{Reason: ReasonMaintenance}}, true
@@ -189,13 +188,13 @@ func (x *causes) ofTarget(t *Target, since time.Time) (cause, bool) {
 		return cause{Excuse: Excuse{Reason: ReasonMaintenance, Cause: t.Container}}, true
 	}
 	var found cause
-	containers := x.servers.of(t)
+	containers := x.servers.candidates(t)
 	if len(containers) == 0 {
 		return x.ofEngine(t, t.ContainerHost, since)
 	}
 	for _, c := range containers {
 		one, ok := cause{}, false
-		if !t.inferred || x.stood(c) {
+		if !t.inferred || x.downLately(c) {
 			one, ok = x.ofOwnContainer(c, since)
 		}
 		if !ok {
@@ -211,13 +210,13 @@ func (x *causes) ofTarget(t *Target, since time.Time) (cause, bool) {
 	return found, found.Holds()
 }
 
-// stood reports whether the container does not run although it should, or did not until lookback ago.
-func (x *causes) stood(c *Container) bool {
+// downLately reports whether the container is down, or was within the lookback.
+func (x *causes) downLately(c *Container) bool {
 	s := x.judge.unavailable[c.subject()]
 	return s != nil && x.now.Sub(s.Down) <= x.judge.alerts.Lookback.Std()
 }
 
-// ofOwnContainer returns how the container that serves a target explains that the target has been down since then.
+// ofOwnContainer returns how the container that serves a target explains the target's outage that began at since.
 func (x *causes) ofOwnContainer(c *Container, since time.Time) (cause, bool) {
 	found, unavailable := x.blame(c)
 	if !unavailable {

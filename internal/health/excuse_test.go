@@ -103,8 +103,8 @@ func TestTargetNeverSeenUpIsPendingUntilItIsCritical(t *testing.T) {
 	w.target("web").Up = false
 	w.pass(5 * time.Minute)
 	w.want("web TargetDown pending 5m0s")
-	if w.last.Next != shortest {
-		t.Errorf("next after %s, want %s", w.last.Next, shortest)
+	if w.last.Next != minDuration {
+		t.Errorf("next after %s, want %s", w.last.Next, minDuration)
 	}
 	w.pass(time.Second)
 	w.want("web TargetDown critical 5m1s")

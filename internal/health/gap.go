@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// AlertMonitoringGap tells of something that cannot be watched as it is configured.
+// AlertMonitoringGap is the name of the alert on something that the exporter cannot watch as configured.
 const AlertMonitoringGap = "MonitoringGap"
 
-// judgeGaps finds what the exporter does not watch although it should. allRead says that all engines could be read: else nobody
-// knows what containers there are, and what was missing stays so.
+// judgeGaps adds a problem for everything that the exporter should watch but cannot. Unless allRead says that all engines could be read,
+// gaps about containers stay as they were.
 func (r *round) judgeGaps(allRead bool) {
 	unknown := r.unknownXMPPServer()
 	role := "no container has the role " + strings.Join(r.judge.alerts.MonitoringGap.Roles, " or ")
@@ -27,8 +27,8 @@ func (r *round) judgeGaps(allRead bool) {
 	}
 }
 
-// unknownXMPPServer is the first target that a container serves which must be the XMPP server, while nobody says so: the alert on
-// that one's memory goes by roles. It is "" where a container has the role, or where the server may be no container of these engines.
+// unknownXMPPServer returns the first target whose container must be the XMPP server but has no role. The alert on the server's memory
+// needs that role. It returns "" if some container has the role, or if no known container serves such a target.
 func (r *round) unknownXMPPServer() string {
 	roles := r.judge.alerts.MonitoringGap.Roles
 	for _, c := range r.containers {
@@ -39,14 +39,14 @@ func (r *round) unknownXMPPServer() string {
 	i := slices.IndexFunc(r.targets, func(t Target) bool {
 		switch t.Kind {
 		case "xmpp_status", "xmpp_metrics", "xmpp_rest":
-			if t.inferred { // what has its address may stand before it
+			if t.inferred { // the container with its address may be a proxy
 				return false
 			}
 		case "xmpp_c2s":
 		default:
 			return false
 		}
-		return len(roles) > 0 && slices.ContainsFunc(r.servers.of(&t), func(c *Container) bool { return c.Role == "" && !c.Proxy && c.exists() })
+		return len(roles) > 0 && slices.ContainsFunc(r.servers.candidates(&t), func(c *Container) bool { return c.Role == "" && !c.Proxy && c.exists() })
 	})
 	if i < 0 {
 		return ""

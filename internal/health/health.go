@@ -1,5 +1,5 @@
-// Package health judges what is wrong with the stack, since when, and because of what. It computes from typed facts, reads no
-// page, no engine and no clock, so that the status page, the metrics and the alerts all follow one judgement.
+// Package health judges which problems the stack has, since when, and from which cause. It is a pure computation on facts, so that
+// the status page, the metrics and the alerts all show the same judgement.
 package health
 
 import (
@@ -12,22 +12,22 @@ import (
 
 // Subject is what a problem is about: a target, a container, or the exporter's targets as a whole.
 type Subject struct {
-	// Kind is config.MaintenanceTarget, config.MaintenanceContainer, or that of ExporterSubject.
+	// Kind is config.MaintenanceTarget, config.MaintenanceContainer, or "exporter".
 	Kind string `json:"kind"`
 	// Host is the container's docker_host; "" for a target.
 	Host string `json:"host,omitempty"`
 	Name string `json:"name"`
 }
 
-// TargetSubject is the target of that name.
+// TargetSubject returns the subject for a target.
 func TargetSubject(name string) Subject { return Subject{Kind: config.MaintenanceTarget, Name: name} }
 
-// ContainerSubject is the container of that name on the engine.
+// ContainerSubject returns the subject for a container on the engine with that docker_host.
 func ContainerSubject(host, name string) Subject {
 	return Subject{Kind: config.MaintenanceContainer, Host: host, Name: name}
 }
 
-// ExporterSubject is what one exporter watches as a whole.
+// ExporterSubject is the subject of problems that concern all targets of the exporter.
 var ExporterSubject = Subject{Kind: "exporter"}
 
 // Facts are what one exporter knows at one moment.
@@ -36,17 +36,17 @@ type Facts struct {
 	Now     time.Time
 	Targets []Target
 	Engines []Engine
-	// Maintenance is what the operator has put under maintenance. Host is empty there: the name holds on every engine.
+	// Maintenance lists the subjects under maintenance. Their Host is empty: a container's name applies on every engine.
 	Maintenance []Subject
 }
 
 // Target is what is known of a target.
 type Target struct {
 	Name, Kind string
-	// HostName is that of its URL or address, "" if the exporter does not resolve one.
+	// HostName is the host name in its URL or address, "" if the exporter does not resolve one.
 	HostName string
 	// Container is the name of the container that serves the target and ContainerHost the docker_host of its engine, both "" if
-	// unknown. inferred says that nobody configured them.
+	// unknown. inferred says that they come from the target's address, not from the configuration.
 	Container, ContainerHost string
 	inferred                 bool
 	// Engine is the docker_host of the container engine that the target is, "" for other targets.
@@ -56,17 +56,17 @@ type Target struct {
 	// Read says that there is a recent reading; Up is its verdict, ReadAt when it ended.
 	Read, Up bool
 	ReadAt   time.Time
-	// Failed is how many readings of its schedule have failed ever, Every the mean time between those that it had in the last hour;
-	// 0 if there was none.
+	// Failed counts all failed scheduled readings. Every is the mean time between scheduled readings in the last hour; 0 if there
+	// were none.
 	Failed uint64
 	Every  time.Duration
-	// Overdue says that it was not read for long although it was due.
+	// Overdue says that several scheduled readings were missed.
 	Overdue bool
-	// Conditions are what the last reading has an opinion on, whether they hold or not.
+	// Conditions lists what the last reading could check, whether it holds or not.
 	Conditions []Condition
 }
 
-// Engine is what is known of a configured container engine. Read says that it could be read at last; Containers hold only then.
+// Engine is what is known of a configured container engine. Containers are valid only if Read says that the last reading succeeded.
 type Engine struct {
 	Host       string
 	Read       bool
@@ -77,13 +77,13 @@ type Engine struct {
 type Container struct {
 	// Host is the engine's docker_host.
 	Host, Name string
-	// HostNames are the names by which the exporter reaches it on the networks that both are on.
+	// HostNames are its names on the networks that it shares with the exporter.
 	HostNames []string
-	// Role is what it is for, such as bridge; "" if unknown.
+	// Role is its purpose, such as bridge; "" if unknown.
 	Role string
-	// Proxy says that its image is that of a proxy, so that another server is behind it.
+	// Proxy says that its image is a proxy's, so that the server itself is another container.
 	Proxy bool
-	// State and Health are words of the engine, or State is Missing.
+	// State and Health are as the engine reports them, or State is Missing.
 	State, Health string
 	// Expected says that it should be running.
 	Expected bool
@@ -91,18 +91,18 @@ type Container struct {
 	WaitsFor string
 	// DependsOn are the names of containers on the same engine that this one needs.
 	DependsOn []string
-	// Restarts is the number of restarts ever counted, and Kills how often the kernel killed a process for want of memory.
+	// Restarts counts all restarts, and Kills all processes that the kernel killed because memory ran out.
 	Restarts, Kills uint64
-	// Memory is what it uses in bytes, 0 if unknown.
+	// Memory is its memory usage in bytes, 0 if unknown.
 	Memory float64
-	// DownFor is how long ago it stopped, by the engine's account; UnhealthyFor how long its checks have been failing. Both are
+	// DownFor is how long ago it stopped, according to the engine; UnhealthyFor how long its health checks have been failing. Both are
 	// 0 if unknown.
 	DownFor, UnhealthyFor time.Duration
-	// vanished says that it was there until lately: what it explains, it explains until it is made anew.
+	// vanished says that it existed until recently. It can still be the cause of other problems.
 	vanished bool
 }
 
-// The states and healths that the judgement looks at.
+// The values of State and Health that matter here.
 const (
 	Running    = "running"
 	Paused     = "paused"
@@ -114,18 +114,18 @@ const (
 
 func (c *Container) subject() Subject { return ContainerSubject(c.Host, c.Name) }
 
-// down reports whether the container should be running and is not. One that waits for another one is about to.
+// down reports whether the container should run and does not. A container that waits for another one should run.
 func (c *Container) down() bool { return (c.Expected || c.WaitsFor != "") && c.State != Running }
 
-// available reports whether the container can serve those that need it.
+// available reports whether the container can serve its clients.
 func (c *Container) available() bool {
 	return !c.down() && (c.State != Running || c.Health != Starting)
 }
 
-// Severity is how bad a problem is.
+// Severity is the severity of a problem.
 type Severity int
 
-// The severities. Pending is a problem that has not lasted long enough for an alert.
+// The severities. A pending problem has no alert: it has not lasted long enough, or its alert is held back.
 const (
 	Pending Severity = iota
 	Warning
@@ -134,7 +134,7 @@ const (
 
 var severities = [...]string{"pending", "warning", "critical"}
 
-// String is the severity as alerts have it.
+// String returns the value of the alerts' label severity.
 func (s Severity) String() string { return severities[s] }
 
 // MarshalText implements encoding.TextMarshaler.
@@ -144,7 +144,7 @@ func (s Severity) MarshalText() ([]byte, error) { return []byte(s.String()), nil
 func (s *Severity) UnmarshalText(text []byte) error {
 	i := slices.Index(severities[:], string(text))
 	if i < 0 {
-		return fmt.Errorf("there is no severity %q", text)
+		return fmt.Errorf("unknown severity %q", text)
 	}
 	*s = Severity(i)
 	return nil
@@ -158,16 +158,16 @@ const (
 	ReasonStarting    = "starting"
 )
 
-// Excuse is why a problem is held back. The zero Excuse is none.
+// Excuse is why the alert on a problem is held back. The zero Excuse means that it is not.
 type Excuse struct {
 	Reason string `json:"reason"`
-	// Cause is the name of the container or target that is to blame, "" for maintenance of the subject itself.
+	// Cause is the name of the container or target that explains the problem, "" for maintenance of the subject itself.
 	Cause string `json:"cause,omitempty"`
-	// Root is the container or target at the end of the chain of causes, whose own alert tells of the problem.
+	// Root is the container or target at the end of the chain of causes, which has an alert of its own.
 	Root Subject `json:"root,omitzero"`
 }
 
-// Holds reports whether there is an excuse.
+// Holds reports whether the alert is held back.
 func (e Excuse) Holds() bool { return e.Reason != "" }
 
 // The names of the alerts on availability.
@@ -181,77 +181,77 @@ const (
 	AlertContainerOOMKill   = "ContainerOOMKill"
 )
 
-// Problem is one thing that is wrong.
+// Problem is one thing that is wrong with a subject.
 type Problem struct {
 	Subject
-	// Alert is the name of the alert that tells of it.
+	// Alert is the name of the alert on it.
 	Alert string `json:"alert"`
 	// Of is the part of the target that the problem is about; "" for all of it.
 	Of string `json:"of,omitempty"`
-	// Since is when it began to be so bad; AtLeast says that it may have been so earlier.
+	// Since is when it began; AtLeast says that it may have begun earlier.
 	Since    time.Time     `json:"since"`
 	AtLeast  bool          `json:"at_least,omitempty"`
 	Lasted   time.Duration `json:"-"`
 	Severity Severity      `json:"severity"`
 	// Excuse holds the problem back while Severity is Pending.
 	Excuse Excuse `json:"excuse,omitzero"`
-	// Also is a container that the subject needs and that is down too, although it does not excuse the problem; "" if none.
+	// Also is a container that the subject needs and that is down too, without excusing the problem; "" if none.
 	Also string `json:"also,omitempty"`
-	// Consequences are the subjects whose problems this one excuses, of AlertMostTargetsDown the single problems.
+	// Consequences are the subjects whose problems this one explains; for AlertMostTargetsDown, the subjects that are down.
 	Consequences []Subject `json:"consequences,omitempty"`
-	// Unknown says that the source could not be read, so that this is what was known last.
+	// Unknown says that the target or engine cannot be read, so that this is the last known state.
 	Unknown bool `json:"unknown,omitempty"`
-	// Eases is when a critical problem becomes a warning, and Ends when it ends, if nothing is added; zero if nobody knows.
+	// Eases is when a critical problem becomes a warning, and Ends when it ends, without new events; zero if unknown.
 	Eases time.Time `json:"-"`
 	Ends  time.Time `json:"-"`
 }
 
-// Verdict is what the metrics say of one subject.
+// Verdict is the data behind the metrics of one subject.
 type Verdict struct {
-	// TargetKind and WarnOnly are those of the target, if it is about one.
+	// TargetKind and WarnOnly describe the target, if the subject is one.
 	TargetKind string
 	WarnOnly   bool
-	// Down, Missing, Removed and Unhealthy are how long, 0 while it is not so: one that somebody has removed is not missing. Known
+	// Down, Missing, Removed and Unhealthy are durations, 0 while the state does not apply. A removed container is not missing. Known
 	// says that Down is known.
 	Down, Missing, Removed, Unhealthy time.Duration
 	Known                             bool
-	// RecentRestarts and RecentKills are those within the windows of their alerts, without the excused ones. A kill that ended the
-	// container is no recent kill.
+	// RecentRestarts counts the unexcused restarts within the window of their alert, RecentKills the kills that the container survived
+	// within the window of theirs.
 	RecentRestarts, RecentKills uint64
 	Excuse                      Excuse
-	// ExcusedFailures are failed readings that something else explains, or that TargetDown has told of.
+	// ExcusedFailures counts the failed readings that another problem explains or that TargetDown covers.
 	ExcusedFailures uint64
-	// MemoryTold says that the alert on the container's memory fires, so that the excuse does not hold it back.
-	MemoryTold bool
-	// Unknown says that the source could not be read, so that this is what was known last.
+	// MemoryAlerted says that the excuse does not hold back the alert on the container's memory, since that already fires.
+	MemoryAlerted bool
+	// Unknown says that the target or engine cannot be read, so that this is the last known state.
 	Unknown bool
 }
 
-// Judgement is what was wrong at one moment. It is immutable.
+// Judgement is the state of the stack at one moment. It is immutable.
 type Judgement struct {
 	Time time.Time
-	// Next is after how long the same facts give another judgement, since a problem passes a threshold; 0 if none will.
+	// Next is how long until a problem passes a threshold, so that the same facts give another judgement; 0 if none will.
 	Next time.Duration
 	// Problems are sorted: the worst first, then the oldest.
 	Problems []Problem
 	Verdicts map[Subject]Verdict
 	// Servers are the containers that serve targets, by target.
 	Servers map[string]Server
-	// Conditions has one entry for each condition that anybody has an opinion on, and for each severity that it can have.
+	// Conditions has one entry for each condition that was checked, and for each severity that it can have.
 	Conditions []ConditionVerdict
-	// Values are what was measured, in no order.
+	// Values are unsorted.
 	Values []Value
-	// HeldBack are the alerts on measured values that maintenance holds back.
+	// HeldBack are the alerts on measured values and on history that maintenance holds back.
 	HeldBack []HeldBack
 }
 
-// HeldBack is an alert on a measured value, or on what was before, that is held back.
+// HeldBack is an alert on a measured value, or on history, that is held back.
 type HeldBack struct {
 	Alert string
 	Subject
 }
 
-// The names of alerts that Prometheus alone judges, by what was before.
+// The names of alerts on history, which only Prometheus evaluates.
 const (
 	AlertSessionsGone = "XMPPSessionsGone"
 	AlertUsersGone    = "IRCUsersGone"

@@ -10,8 +10,8 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
 
-// Judge remembers what is needed to judge the next facts: since when, what has been told, and what was restarted. It is not
-// safe for concurrent use.
+// Judge decides which problems there are. It remembers what the next judgement needs, such as when problems began, which alerts fire
+// and how often containers restarted. It is not safe for concurrent use.
 type Judge struct {
 	alerts      config.Alerts
 	problems    map[problemKey]*record
@@ -19,22 +19,22 @@ type Judge struct {
 	restarts    map[Subject]*restarts
 	engines     map[string]*engine
 	conditions  map[string][]seenCondition // by target
-	logins      map[string]*rate           // those that failed, by target
-	failures    map[string]*failures       // of readings, by target
-	// well is when targets were seen up last, zero if only the former process knows that.
-	well map[string]time.Time
-	// homes are where the containers of targets were seen last.
+	logins      map[string]*rate           // failed logins, by target
+	failures    map[string]*failures       // failed readings, by target
+	// lastUp is when a target was last up, by target.
+	lastUp map[string]time.Time
+	// homes are where the containers of targets were last seen, by target.
 	homes map[string]home
-	// changed says that there is something new to save, now is when it judged last, kept when its memory was saved.
-	changed   bool
-	now, kept time.Time
-	// saved is when the former process saved its memory last, resumed when this one took it over; unread are the engines in it
-	// that were not read since.
+	// changed says that there is something new to save. now is the time of the last judgement, lastSave of the last saved memory.
+	changed       bool
+	now, lastSave time.Time
+	// saved is when the former process last saved its memory, resumed when this process loaded it. unread are the engines in that
+	// memory that have not been read since.
 	saved, resumed time.Time
 	unread         map[string]bool
 }
 
-// problemKey names a problem. of and severity are only of conditions.
+// problemKey identifies a problem. Only conditions have of and severity.
 type problemKey struct {
 	Subject
 	alert    string
@@ -42,27 +42,27 @@ type problemKey struct {
 	severity Severity
 }
 
-// engine is what was read of an engine last.
+// engine is the last successful reading of an engine.
 type engine struct {
-	// read is when that was, before when it was the time before, zero if never.
-	read, before time.Time
-	containers   []Container
+	// read is the time of the last reading, previousRead of the one before; zero if there was none.
+	read, previousRead time.Time
+	containers         []Container
 }
 
 // NewJudge makes a judge that knows nothing yet.
 func NewJudge(alerts *config.Alerts) *Judge {
 	return &Judge{
 		alerts: *alerts, problems: map[problemKey]*record{}, unavailable: map[Subject]*span{}, restarts: map[Subject]*restarts{},
-		engines: map[string]*engine{}, well: map[string]time.Time{}, unread: map[string]bool{}, conditions: map[string][]seenCondition{},
+		engines: map[string]*engine{}, lastUp: map[string]time.Time{}, unread: map[string]bool{}, conditions: map[string][]seenCondition{},
 		logins: map[string]*rate{}, failures: map[string]*failures{}, homes: map[string]home{},
 	}
 }
 
-// Reconfigure has the judge use other thresholds from now on. What it knows stays.
+// Reconfigure changes the thresholds. The judge keeps its memory.
 func (j *Judge) Reconfigure(alerts *config.Alerts) { j.alerts = *alerts }
 
-// unreadFor is how long what is known of containers stays as it was while their engine cannot be read.
-const unreadFor = 15 * time.Minute
+// unreadGrace is how long the judge keeps the last known state of containers while their engine cannot be read.
+const unreadGrace = 15 * time.Minute
 
 // Judge judges the facts of one moment. Moments must not go back.
 func (j *Judge) Judge(f *Facts) *Judgement {
@@ -84,7 +84,7 @@ func (j *Judge) Judge(f *Facts) *Judgement {
 		}
 	}
 	r.findServers(f, NewDirectory(containers))
-	for _, engines := range []bool{true, false} { // which may be causes
+	for _, engines := range []bool{true, false} { // engines first, since they may be causes
 		for i := range r.targets {
 			if t := &r.targets[i]; (t.Engine != "") == engines {
 				r.judgeTarget(t)
@@ -113,7 +113,7 @@ func (j *Judge) Judge(f *Facts) *Judgement {
 	}
 }
 
-// readEngines takes over what the engines have. What those had that cannot be read stays, while it is not too old.
+// readEngines records the containers of the engines. It keeps the last containers of an unreadable engine for unreadGrace.
 func (j *Judge) readEngines(f *Facts) {
 	configured, present := map[string]bool{}, map[string]bool{}
 	for i := range f.Engines {
@@ -124,20 +124,20 @@ func (j *Judge) readEngines(f *Facts) {
 			j.engines[given.Host] = e
 		}
 		if given.Read {
-			e.before, e.read, e.containers = e.read, f.Now, given.Containers
-			if j.unread[given.Host] { // what it was like meanwhile is not known
-				e.before = j.saved
+			e.previousRead, e.read, e.containers = e.read, f.Now, given.Containers
+			if j.unread[given.Host] { // its state since the former process is unknown
+				e.previousRead = j.saved
 				delete(j.unread, given.Host)
 			}
 		}
 		configured[given.Host] = true
-		present[given.Host] = f.Now.Sub(e.read) <= unreadFor
+		present[given.Host] = f.Now.Sub(e.read) <= unreadGrace
 	}
 	maps.DeleteFunc(j.engines, func(host string, _ *engine) bool { return !present[host] })
 	maps.DeleteFunc(j.unread, func(host string, _ bool) bool { return !configured[host] })
 }
 
-// trackAvailability follows since when a container has not been able to serve.
+// trackAvailability records since when a container has been unavailable.
 func (j *Judge) trackAvailability(c *Container, now time.Time) {
 	s := c.subject()
 	known := j.unavailable[s]
@@ -154,18 +154,18 @@ func (j *Judge) trackAvailability(c *Container, now time.Time) {
 	}
 }
 
-// stopped is when a container ended that is seen so for the first time: by the engine's account, whose clock may be another
-// one, but not before the engine was read the last time, when it was still well. Since when one is missing is our own account.
+// stopped returns when a container stopped that was running at the engine's previous reading. It trusts the engine, but returns no time
+// before that reading, since the engine's clock may differ. For a missing container, DownFor comes from the exporter itself.
 func (j *Judge) stopped(c *Container, now time.Time) time.Time {
 	at := now.Add(-max(c.DownFor, 0))
-	if before := j.engines[c.Host].before; c.State != Missing && at.Before(before) {
+	if before := j.engines[c.Host].previousRead; c.State != Missing && at.Before(before) {
 		return before
 	}
 	return at
 }
 
-// forget drops what has ended. What is known of a container is kept for a while after it has vanished, since a deploy makes it
-// anew under the same name.
+// forget drops what has ended. It keeps the memory of a removed container for a while, since a deploy recreates the container under
+// the same name.
 func (j *Judge) forget(r *round) {
 	there := func(s Subject) bool { return r.containers[s] != nil && !r.containers[s].vanished }
 	for s, known := range j.restarts {
@@ -193,14 +193,14 @@ func (j *Judge) forget(r *round) {
 	maps.DeleteFunc(j.conditions, func(name string, _ []seenCondition) bool { return gone(name) })
 	maps.DeleteFunc(j.logins, func(name string, _ *rate) bool { return gone(name) })
 	maps.DeleteFunc(j.failures, func(name string, _ *failures) bool { return gone(name) })
-	maps.DeleteFunc(j.well, func(name string, _ time.Time) bool { return gone(name) })
+	maps.DeleteFunc(j.lastUp, func(name string, _ time.Time) bool { return gone(name) })
 	maps.DeleteFunc(j.homes, func(name string, _ home) bool { return gone(name) })
 	maps.DeleteFunc(j.unavailable, func(s Subject, known *span) bool {
 		return s.Kind == config.MaintenanceTarget && (gone(s.Name) || !known.lately(r.now, j.alerts.Lookback.Std()))
 	})
 }
 
-// thresholds are how long a problem lasts before it is worth a warning, and before it is critical.
+// thresholds are how long a problem lasts before it becomes a warning, and before it becomes critical.
 type thresholds struct{ warning, critical time.Duration }
 
 // never is longer than anything lasts.
@@ -212,7 +212,7 @@ func (j *Judge) limits(p *candidate) thresholds {
 	switch p.Alert {
 	case AlertTargetDown:
 		t := thresholds{a.TargetDown.Warning.For.Std(), a.TargetDown.Critical.For.Std()}
-		if p.AtLeast { // until then it is unknown how long
+		if p.AtLeast { // its duration is unknown until then
 			t.warning = t.critical
 		}
 		if p.warnOnly {
@@ -251,8 +251,8 @@ func (t thresholds) severity(lasted time.Duration) Severity {
 	return Pending
 }
 
-// within is how long a problem may have lasted that is not worse than this.
-func (t thresholds) within(s Severity) time.Duration {
+// maxDuration is the longest duration of a problem that is at most this severe.
+func (t thresholds) maxDuration(s Severity) time.Duration {
 	if s == Pending {
 		return min(t.warning, t.critical)
 	}
@@ -271,19 +271,19 @@ type round struct {
 	verdicts   map[Subject]Verdict
 	conditions []*ConditionVerdict
 	values     []Value
-	restarted  []Problem // those that are a number of events, not a duration
+	restarted  []Problem // counted events (restarts and kills), which have no duration
 	next       time.Duration
 }
 
-// candidate is a problem that is not yet decided on.
+// candidate is a problem whose severity or excuse is not decided yet.
 type candidate struct {
 	Problem
 	key       problemKey
 	record    *record
 	before    record            // at the last judgement
-	cause     *cause            // nil where nothing explains it
+	cause     *cause            // nil if nothing explains it
 	condition *ConditionVerdict // nil if it is about availability
-	frozen    bool              // it is as it was
+	frozen    bool              // its severity and excuse stay unchanged
 	warnOnly  bool              // it is a warning at most
 }
 
@@ -292,25 +292,25 @@ func (r *round) judgeContainer(c *Container) {
 	s := c.subject()
 	restarted, excused := r.countRestarts(c)
 	v := Verdict{Known: true, RecentRestarts: restarted, RecentKills: r.countKills(c), Unknown: !r.judge.engines[c.Host].read.Equal(r.now)}
-	first := r.judge.engines[c.Host].before.IsZero()
+	first := r.judge.engines[c.Host].previousRead.IsZero()
 	var p *candidate
 	switch {
 	case c.State == Missing:
-		p = r.begin(problemKey{Subject: s, alert: AlertContainerMissing}, r.judge.stopped(c, r.now), first && c.DownFor == 0)
+		p = r.beginProblem(problemKey{Subject: s, alert: AlertContainerMissing}, r.judge.stopped(c, r.now), first && c.DownFor == 0)
 		p.record.Removed = !c.Expected
-	case c.State == Restarting && restarted > 0 && !excused && c.DownFor <= restartsWithin:
-		// The alert on restarts tells of one that is restarted again and again.
+	case c.State == Restarting && restarted > 0 && !excused && c.DownFor <= maxRestartDelay:
+		// ContainerRestarts covers a crash loop.
 	case c.down():
-		p = r.begin(problemKey{Subject: s, alert: AlertContainerDown}, r.judge.stopped(c, r.now), first && c.DownFor == 0)
+		p = r.beginProblem(problemKey{Subject: s, alert: AlertContainerDown}, r.judge.stopped(c, r.now), first && c.DownFor == 0)
 	case c.State == Running && c.Health == Unhealthy:
-		p = r.begin(problemKey{Subject: s, alert: AlertContainerUnhealthy}, r.now.Add(-c.UnhealthyFor), first && c.UnhealthyFor == 0)
+		p = r.beginProblem(problemKey{Subject: s, alert: AlertContainerUnhealthy}, r.now.Add(-c.UnhealthyFor), first && c.UnhealthyFor == 0)
 	}
 	if p != nil {
 		p.explain(r.now, func(since time.Time) (cause, bool) { return r.ofContainer(c, since) })
 		if v.Unknown {
 			p.freeze(r.judge)
 		}
-		v.measure(p)
+		v.setDuration(p)
 	}
 	r.verdicts[s] = v
 	r.judgeRestarts(s, &v)
@@ -318,11 +318,11 @@ func (r *round) judgeContainer(c *Container) {
 	r.judgeMemory(c, v.Unknown, first)
 }
 
-// restartsWithin is longer than an engine waits before it starts a container again.
-const restartsWithin = 2 * time.Minute
+// maxRestartDelay is longer than an engine's longest delay before a restart.
+const maxRestartDelay = 2 * time.Minute
 
-// measure takes over how long the problem of a container has lasted.
-func (v *Verdict) measure(p *candidate) {
+// setDuration copies the duration of a container's problem.
+func (v *Verdict) setDuration(p *candidate) {
 	switch {
 	case p.Alert == AlertContainerUnhealthy:
 		v.Unhealthy = p.Lasted
@@ -335,7 +335,7 @@ func (v *Verdict) measure(p *candidate) {
 	}
 }
 
-// explain finds what explains the problem, by when it began. What would explain one that began now is named all the same.
+// explain finds the cause of the problem by the time that it began. A cause that began too late for that is only named, in Also.
 func (p *candidate) explain(now time.Time, causeOf func(since time.Time) (cause, bool)) {
 	c, ok := causeOf(p.Since)
 	if ok {
@@ -348,10 +348,10 @@ func (p *candidate) explain(now time.Time, causeOf func(since time.Time) (cause,
 	}
 }
 
-// keepUnread keeps what the former process has left of containers that were not read since.
+// keepUnread keeps the former process's problems of containers whose engine has not been read since the start.
 func (r *round) keepUnread() {
 	j := r.judge
-	if r.now.Sub(j.resumed) > unreadFor {
+	if r.now.Sub(j.resumed) > unreadGrace {
 		clear(j.unread)
 	}
 	if len(j.unread) == 0 {
@@ -372,43 +372,43 @@ func (r *round) keepUnread() {
 		if !j.unread[key.Host] {
 			continue
 		}
-		p, v := r.begin(key, known.Since, known.AtLeast), r.verdicts[key.Subject]
+		p, v := r.beginProblem(key, known.Since, known.AtLeast), r.verdicts[key.Subject]
 		p.freeze(j)
 		v.Known, v.Unknown = true, true
 		if key.alert == AlertContainerMemory {
 			p.Unknown, p.condition = true, &ConditionVerdict{}
 			continue
 		}
-		v.measure(p)
+		v.setDuration(p)
 		r.verdicts[key.Subject] = v
 	}
 }
 
-// freeze has a problem stay as bad and as excused as it was: that nobody has looked makes it no worse.
+// freeze keeps the severity and the excuse of a problem, since without a new reading a problem must not get worse.
 func (p *candidate) freeze(j *Judge) {
-	p.frozen, p.Severity, p.Excuse = true, p.record.Told, p.record.Excuse
+	p.frozen, p.Severity, p.Excuse = true, p.record.Alerted, p.record.Excuse
 	if p.warnOnly {
 		p.Severity = min(p.Severity, Warning)
 	}
 	if !p.Excuse.Holds() {
-		p.Lasted = min(p.Lasted, j.limits(p).within(p.Severity))
+		p.Lasted = min(p.Lasted, j.limits(p).maxDuration(p.Severity))
 	}
 }
 
-// judgeTarget finds whether a target is down. One that has not been read lately stays as it was.
+// judgeTarget decides whether a target is down. Without a recent reading, the target keeps its last state.
 func (r *round) judgeTarget(t *Target) {
 	j, s := r.judge, TargetSubject(t.Name)
 	v := Verdict{Known: true, Unknown: !t.Read, TargetKind: t.Kind, WarnOnly: t.WarnOnly}
 	known := j.problems[problemKey{Subject: s, alert: AlertTargetDown}]
-	_, seen := j.well[t.Name]
+	_, seen := j.lastUp[t.Name]
 	switch {
 	case t.Read && t.Up:
 		j.changed = j.changed || !seen
-		j.well[t.Name] = t.ReadAt
+		j.lastUp[t.Name] = t.ReadAt
 	case !t.Read && known == nil:
 		v.Known = seen
 	default:
-		p := r.begin(problemKey{Subject: s, alert: AlertTargetDown}, r.now, !seen)
+		p := r.beginProblem(problemKey{Subject: s, alert: AlertTargetDown}, r.now, !seen)
 		p.warnOnly = t.WarnOnly
 		p.explain(r.now, func(since time.Time) (cause, bool) { return r.ofTarget(t, since) })
 		if saved := p.record.Excuse; !t.Read || p.cause == nil && j.unread[saved.Root.Host] {
@@ -422,24 +422,24 @@ func (r *round) judgeTarget(t *Target) {
 	}
 }
 
-// shortest is the least that a problem has lasted, since 0 means well.
-const shortest = time.Millisecond
+// minDuration is the least duration of a problem, since 0 means that there is none.
+const minDuration = time.Millisecond
 
-// begin notes that something is wrong: since then, or at least since then, if it was not so before.
-func (r *round) begin(key problemKey, since time.Time, atLeast bool) *candidate {
+// beginProblem adds a problem to the round. A new problem began at since, or earlier with atLeast; a known one keeps its own beginning.
+func (r *round) beginProblem(key problemKey, since time.Time, atLeast bool) *candidate {
 	known := r.judge.problems[key]
 	if known == nil {
 		known = &record{Since: since, AtLeast: atLeast}
 		r.judge.problems[key], r.judge.changed = known, true
 	}
 	p := &candidate{key: key, record: known, before: *known, Problem: Problem{
-		Subject: key.Subject, Alert: key.alert, Of: key.of, Since: known.Since, AtLeast: known.AtLeast, Lasted: max(r.now.Sub(known.Since), shortest),
+		Subject: key.Subject, Alert: key.alert, Of: key.of, Since: known.Since, AtLeast: known.AtLeast, Lasted: max(r.now.Sub(known.Since), minDuration),
 	}}
 	r.problems = append(r.problems, p)
 	return p
 }
 
-// decide settles what is told and what is held back. What nothing explains comes first, since it may be a cause.
+// decide sets the severities and excuses of all problems. Unexplained problems come first, since they may be causes.
 func (r *round) decide() {
 	for _, explained := range []bool{false, true} {
 		for _, p := range r.problems {
@@ -454,20 +454,20 @@ func (r *round) decideOn(p *candidate) {
 	j := r.judge
 	switch {
 	case p.frozen:
-	case p.cause != nil && p.record.Told == Pending && r.mayHoldBack(p.cause, p.Lasted):
+	case p.cause != nil && p.record.Alerted == Pending && r.mayHoldBack(p.cause, p.Lasted):
 		p.Excuse = p.cause.Excuse
-		r.expect(p, j.alerts.ContainerDown.Critical.For.Std())
+		r.noteThreshold(p, j.alerts.ContainerDown.Critical.For.Std())
 	default:
 		limits := j.limits(p)
 		p.Severity = limits.severity(p.Lasted)
-		p.record.Told = max(p.record.Told, p.Severity)
-		r.expect(p, limits.warning)
-		r.expect(p, limits.critical)
+		p.record.Alerted = max(p.record.Alerted, p.Severity)
+		r.noteThreshold(p, limits.warning)
+		r.noteThreshold(p, limits.critical)
 	}
 	p.record.Excuse = p.Excuse
 	j.changed = j.changed || *p.record != p.before
 	if span := j.unavailable[p.Subject]; span != nil && p.Severity > Pending {
-		span.Told = true
+		span.Alerted = true
 	}
 	if p.condition != nil {
 		p.condition.Excused = p.Excuse.Holds()
@@ -478,30 +478,29 @@ func (r *round) decideOn(p *candidate) {
 	r.verdicts[p.Subject] = v
 }
 
-// expect notes that something changes once the problem has lasted for longer than the limit.
-func (r *round) expect(p *candidate, limit time.Duration) {
+// noteThreshold makes the next judgement due when the problem will have lasted longer than the limit.
+func (r *round) noteThreshold(p *candidate, limit time.Duration) {
 	if left := limit - r.now.Sub(p.Since); limit != never && left >= 0 {
-		r.next = min(r.next, left+shortest)
+		r.next = min(r.next, left+minDuration)
 	}
 }
 
-// excuseMaintained says of everything under maintenance that it is excused, also while nothing is wrong with it. A problem
-// that was told before stays.
+// excuseMaintained excuses all subjects under maintenance, even those without a problem. An alert that already fires is not excused.
 func (r *round) excuseMaintained() {
-	told := map[Subject]bool{}
+	alerted := map[Subject]bool{}
 	for _, p := range r.problems {
-		told[p.Subject] = told[p.Subject] || p.record.Told > Pending && (p.condition == nil || p.Alert == AlertContainerMemory)
+		alerted[p.Subject] = alerted[p.Subject] || p.record.Alerted > Pending && (p.condition == nil || p.Alert == AlertContainerMemory)
 	}
 	for s, v := range r.verdicts {
-		if !told[s] && !v.Excuse.Holds() && r.underMaintenance(s) {
+		if !alerted[s] && !v.Excuse.Holds() && r.underMaintenance(s) {
 			v.Excuse = Excuse{Reason: ReasonMaintenance}
 			r.verdicts[s] = v
 		}
 	}
 }
 
-// mayHoldBack reports whether a cause still holds back a problem that has lasted so long. But for maintenance, that ends
-// when the cause should have been told, unless it was.
+// mayHoldBack reports whether a cause still holds back a problem of that duration. Maintenance always does. Any other cause must have
+// an alert of its own by the time that the alert on it is due.
 func (r *round) mayHoldBack(c *cause, lasted time.Duration) bool {
 	j := r.judge
 	if c.Reason == ReasonMaintenance || lasted <= j.alerts.ContainerDown.Critical.For.Std() {
@@ -509,21 +508,21 @@ func (r *round) mayHoldBack(c *cause, lasted time.Duration) bool {
 	}
 	if s := j.unavailable[c.Root]; s != nil {
 		engine := c.Root.Kind == config.MaintenanceTarget
-		if s.Told && r.now.Sub(s.Down) <= j.alerts.Lookback.Std() || engine && r.now.Sub(s.Began) <= j.alerts.TargetDown.Critical.For.Std() {
+		if s.Alerted && r.now.Sub(s.Down) <= j.alerts.Lookback.Std() || engine && r.now.Sub(s.Began) <= j.alerts.TargetDown.Critical.For.Std() {
 			return true
 		}
 	}
-	if known := j.problems[problemKey{Subject: c.Root, alert: AlertTargetDown}]; known != nil && known.Told > Pending {
+	if known := j.problems[problemKey{Subject: c.Root, alert: AlertTargetDown}]; known != nil && known.Alerted > Pending {
 		return true
 	}
 	return j.recentRestarts(c.Root, r.now) > uint64(max(j.alerts.ContainerRestarts.Critical.Over, 0))
 }
 
-// heldBack are the alerts on measured values and on what was before, of what is under maintenance, but for those that were told before.
+// heldBack returns the alerts on values and history of targets under maintenance, unless they already fire.
 func (r *round) heldBack() []HeldBack {
-	told := map[HeldBack]bool{}
+	alerted := map[HeldBack]bool{}
 	for _, p := range r.problems {
-		told[HeldBack{p.Alert, p.Subject}] = told[HeldBack{p.Alert, p.Subject}] || p.record.Told > Pending
+		alerted[HeldBack{p.Alert, p.Subject}] = alerted[HeldBack{p.Alert, p.Subject}] || p.record.Alerted > Pending
 	}
 	var list []HeldBack
 	if len(r.maintained) == 0 {
@@ -544,7 +543,7 @@ func (r *round) heldBack() []HeldBack {
 			alerts = append(alerts, AlertUsersGone)
 		}
 		for _, alert := range alerts {
-			if h := (HeldBack{alert, TargetSubject(t.Name)}); !told[h] {
+			if h := (HeldBack{alert, TargetSubject(t.Name)}); !alerted[h] {
 				list = append(list, h)
 			}
 		}
@@ -555,8 +554,8 @@ func (r *round) heldBack() []HeldBack {
 	return list
 }
 
-// sorted are the problems, the worst first, then the oldest, each with what it is the cause of. Of what passes the limit for a
-// warning and the one for a critical alert, only the worse is left.
+// sorted returns the problems with their consequences, the worst first, then the oldest. If one value exceeds both the warning and the
+// critical limit, only the critical problem remains.
 func (r *round) sorted() []Problem {
 	consequences := map[Subject][]Subject{}
 	for _, p := range r.problems {

@@ -5,27 +5,27 @@ import (
 	"time"
 )
 
-// survivedAfter is how long a container must have run on after a kill for it to have survived that. The engine may tell of the
-// kill a while before it tells that the container has ended.
-const survivedAfter = 30 * time.Second
+// survivalTime is how long a container must run after a kill to count as a survivor. The engine may report the kill well before the
+// container's end.
+const survivalTime = 30 * time.Second
 
-// countKills returns how many kills of processes within the alert's window the container has survived.
+// countKills drops the kills that ended the container, and returns how many it has survived within the alert's window.
 func (r *round) countKills(c *Container) uint64 {
 	known := r.judge.restarts[c.subject()]
-	// The restart and the alert that the container is down tell of a kill that ended it.
-	known.Killed = slices.DeleteFunc(known.Killed, func(one restart) bool { return known.ended.Sub(one.At).Abs() <= survivedAfter })
+	// The alerts on restarts and on stopped containers cover a kill that ended the container.
+	known.Killed = slices.DeleteFunc(known.Killed, func(one eventCount) bool { return known.ended.Sub(one.At).Abs() <= survivalTime })
 	for _, one := range known.Killed {
-		if left := survivedAfter - r.now.Sub(one.At); left >= 0 {
-			r.next = min(r.next, left+shortest)
+		if left := survivalTime - r.now.Sub(one.At); left >= 0 {
+			r.next = min(r.next, left+minDuration)
 		}
 	}
 	return r.judge.recentKills(c.subject(), r.now)
 }
 
-// recentKills returns how many kills within the alert's window the container has survived.
+// recentKills returns how many kills the container has survived within the alert's window.
 func (j *Judge) recentKills(s Subject, now time.Time) (total uint64) {
 	known := j.restarts[s]
-	known.Killed = slices.DeleteFunc(known.Killed, func(one restart) bool { return now.Sub(one.At) > j.alerts.ContainerOOMKill.Window.Std() })
+	known.Killed = slices.DeleteFunc(known.Killed, func(one eventCount) bool { return now.Sub(one.At) > j.alerts.ContainerOOMKill.Window.Std() })
 	for _, one := range known.Killed {
 		if j.survived(s, one) {
 			total += one.Times
@@ -34,16 +34,16 @@ func (j *Judge) recentKills(s Subject, now time.Time) (total uint64) {
 	return total
 }
 
-// survived reports whether the container was seen to run on after a kill.
-func (j *Judge) survived(s Subject, kill restart) bool {
+// survived reports whether the last reading of the engine was more than survivalTime after a kill.
+func (j *Judge) survived(s Subject, kill eventCount) bool {
 	seen := j.saved
 	if !j.unread[s.Host] {
 		seen = j.engines[s.Host].read
 	}
-	return seen.Sub(kill.At) > survivedAfter
+	return seen.Sub(kill.At) > survivalTime
 }
 
-// judgeKills adds the problem that the kills in a container are, if there are any.
+// judgeKills adds a problem if the container has survived a recent kill.
 func (r *round) judgeKills(s Subject, v *Verdict) {
 	if v.RecentKills == 0 {
 		return

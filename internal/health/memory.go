@@ -10,18 +10,18 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
 
-// Memory is what outlives the process, so that after a restart nothing resolves and no clock starts again.
+// Memory is saved across restarts of the exporter, so that a restart resolves no alert and resets no duration.
 type Memory struct {
 	Saved    time.Time       `json:"saved"`
 	Problems []SavedProblem  `json:"problems,omitempty"`
 	Restarts []SavedRestarts `json:"restarts,omitempty"`
-	// Unavailable are containers that cannot serve and engines that cannot be read, or could not lately.
+	// Unavailable are current and recent outages of containers and engines.
 	Unavailable []SavedSpan `json:"unavailable,omitempty"`
-	// Failures are readings that failed lately.
+	// Failures are recently failed readings.
 	Failures []SavedFailures `json:"failures,omitempty"`
-	// Well is when targets were seen up last.
-	Well map[string]time.Time `json:"well,omitempty"`
-	// Homes are where the containers of targets were seen last, by target.
+	// LastUp is when targets were last up, by target.
+	LastUp map[string]time.Time `json:"well,omitempty"`
+	// Homes are where the containers of targets were last seen, by target.
 	Homes map[string]home `json:"homes,omitempty"`
 }
 
@@ -34,32 +34,31 @@ type SavedProblem struct {
 	record
 }
 
-// SavedRestarts are the restarts of a container.
+// SavedRestarts are the restarts and kills of a container.
 type SavedRestarts struct {
 	Subject
 	restarts
 }
 
-// SavedSpan is a time when a container was not available.
+// SavedSpan is the outage of a container or engine.
 type SavedSpan struct {
 	Subject
 	span
 }
 
-// lately reports whether it lasts, or ended not longer ago than that.
+// lately reports whether the outage lasts, or ended at most ago before now.
 func (s *span) lately(now time.Time, ago time.Duration) bool {
 	return s.Ended.IsZero() || now.Sub(s.Ended) <= ago
 }
 
-// span is a time when a container was not available, or an engine could not be read.
+// span is the outage of a container that was unavailable, or of an engine that could not be read.
 type span struct {
 	Began time.Time `json:"began"`
-	// Ended is zero while it lasts. Down is when the container was seen last not to run although it should, or the engine down; zero
-	// if never.
+	// Ended is zero while it lasts. Down is when the container or engine was last seen down; zero if it never was, as while it starts.
 	Ended time.Time `json:"ended,omitzero"`
 	Down  time.Time `json:"down,omitzero"`
-	// Told says that an alert has told of it, so that it may hold back others.
-	Told bool `json:"told,omitempty"`
+	// Alerted says that an alert fired because of it, so that it may hold back other alerts for longer.
+	Alerted bool `json:"told,omitempty"`
 }
 
 // record is what is remembered of a problem while it lasts.
@@ -67,63 +66,63 @@ type record struct {
 	Since time.Time `json:"since"`
 	// AtLeast says that it may have begun earlier.
 	AtLeast bool `json:"at_least,omitempty"`
-	// Told is the threshold that it has passed without an excuse. From then on nothing excuses it.
-	Told Severity `json:"told,omitempty"`
-	// Excuse is the one that it had last.
+	// Alerted is the highest severity that it reached without an excuse. From then on nothing excuses it.
+	Alerted Severity `json:"told,omitempty"`
+	// Excuse is its excuse at the last judgement.
 	Excuse Excuse `json:"excuse,omitzero"`
-	// Removed says of a missing container that somebody has removed it.
+	// Removed says that somebody removed the missing container.
 	Removed bool `json:"removed,omitempty"`
 }
 
-// restarts are those of one container.
+// restarts are the restarts and kills of one container.
 type restarts struct {
-	// Count is the container's counter when it was looked at last, Known once it was.
+	// Count is the container's restart counter at the last reading. Known is false before the first reading.
 	Count uint64 `json:"count"`
 	Known bool   `json:"known"`
-	// Recent are those within the window of the alert that nothing excuses, oldest first.
-	Recent []restart `json:"recent,omitempty"`
-	// Kills is the counter of processes that the kernel killed when it was looked at last, and Killed those kills within the window of
-	// the alert that did not end the container.
-	Kills  uint64    `json:"kills,omitempty"`
-	Killed []restart `json:"killed,omitempty"`
-	// ended is when the container was seen last not to run, or to have been started anew.
+	// Recent are the unexcused restarts within the window of the alert, oldest first.
+	Recent []eventCount `json:"recent,omitempty"`
+	// Kills is the container's counter of out-of-memory kills at the last reading. Killed are the kills within the window of the alert
+	// that did not end the container.
+	Kills  uint64       `json:"kills,omitempty"`
+	Killed []eventCount `json:"killed,omitempty"`
+	// ended is when the container was last seen stopped or restarted.
 	ended time.Time
-	// gone is when the container vanished, zero while it is there; last is what was known of it then.
+	// gone is when the container vanished, zero while it exists; last is its last known state.
 	gone time.Time
 	last *Container
 }
 
-// restart is a number of restarts, or of kills, that were seen at one moment.
-type restart struct {
+// eventCount is a number of restarts or kills that one reading found.
+type eventCount struct {
 	At    time.Time `json:"at"`
 	Times uint64    `json:"times"`
 }
 
-// saveEvery is how long the memory stays as it was saved, so that the next process knows about when this one ended.
+// saveEvery is how often to save unchanged memory, which tells the next process roughly when this one ended.
 const saveEvery = 5 * time.Minute
 
-// Changed reports whether there is something new to save since Memory was called last.
-func (j *Judge) Changed() bool { return j.changed || j.now.Sub(j.kept) > saveEvery }
+// Changed reports whether the memory must be saved: it has changed since the last call of Memory, or that call was saveEvery ago.
+func (j *Judge) Changed() bool { return j.changed || j.now.Sub(j.lastSave) > saveEvery }
 
-// noticeStep has everything saved again after a step of the wall clock, which is all that the next process has to go by.
+// noticeStep marks the memory as changed after a step of the wall clock, since all saved times are by that clock.
 func (j *Judge) noticeStep(now time.Time) {
 	step := now.Round(0).Sub(j.now.Round(0)) - now.Sub(j.now)
 	j.changed = j.changed || step.Abs() > time.Second
 	j.now = now
 }
 
-// Memory returns what is to be saved, with all times by the wall clock of now.
+// Memory returns the memory to save, with all times by the current wall clock.
 func (j *Judge) Memory(now time.Time) Memory {
-	j.changed, j.kept = false, now
+	j.changed, j.lastSave = false, now
 	wall := func(t time.Time) time.Time {
 		if t.IsZero() {
 			return t
 		}
 		return now.Round(0).Add(-now.Sub(t))
 	}
-	m := Memory{Saved: wall(now), Well: make(map[string]time.Time, len(j.well)), Homes: maps.Clone(j.homes)}
-	for name, at := range j.well {
-		m.Well[name] = wall(at)
+	m := Memory{Saved: wall(now), LastUp: make(map[string]time.Time, len(j.lastUp)), Homes: maps.Clone(j.homes)}
+	for name, at := range j.lastUp {
+		m.LastUp[name] = wall(at)
 	}
 	for key, known := range j.problems {
 		saved := SavedProblem{key.Subject, key.alert, key.of, key.severity, *known}
@@ -132,7 +131,7 @@ func (j *Judge) Memory(now time.Time) Memory {
 	}
 	for s, known := range j.restarts {
 		saved := SavedRestarts{s, *known}
-		for _, list := range []*[]restart{&saved.Recent, &saved.Killed} {
+		for _, list := range []*[]eventCount{&saved.Recent, &saved.Killed} {
 			*list = slices.Clone(*list)
 			for i := range *list {
 				(*list)[i].At = wall((*list)[i].At)
@@ -141,7 +140,7 @@ func (j *Judge) Memory(now time.Time) Memory {
 		m.Restarts = append(m.Restarts, saved)
 	}
 	for s, known := range j.unavailable {
-		m.Unavailable = append(m.Unavailable, SavedSpan{s, span{wall(known.Began), wall(known.Ended), wall(known.Down), known.Told}})
+		m.Unavailable = append(m.Unavailable, SavedSpan{s, span{wall(known.Began), wall(known.Ended), wall(known.Down), known.Alerted}})
 	}
 	m.Failures = j.savedFailures(wall)
 	slices.SortFunc(m.Problems, func(a, b SavedProblem) int {
@@ -152,8 +151,8 @@ func (j *Judge) Memory(now time.Time) Memory {
 	return m
 }
 
-// Resume takes over what a former process has saved; call it before the first judgement. Times that have not come yet, by a
-// clock that was set back, are now.
+// Resume loads the memory of a former process; call it before the first judgement. It replaces times in the future, as after the clock was
+// set back, by now.
 func (j *Judge) Resume(m *Memory, now time.Time) {
 	past := func(t time.Time) time.Time {
 		if t.IsZero() {
@@ -166,11 +165,11 @@ func (j *Judge) Resume(m *Memory, now time.Time) {
 		p.Since = past(p.Since)
 		j.problems[problemKey{p.Subject, p.Alert, p.Of, p.Severity}] = &p.record
 		if p.Kind == config.MaintenanceTarget && p.Severity > Pending && p.Alert != AlertTargetUnstable {
-			j.expectCondition(p.Name, Condition{Alert: p.Alert, Of: p.Of, Holds: true}, now)
+			j.resumeCondition(p.Name, Condition{Alert: p.Alert, Of: p.Of, Holds: true}, now)
 		}
 	}
 	for _, r := range m.Restarts {
-		for _, list := range [][]restart{r.Recent, r.Killed} {
+		for _, list := range [][]eventCount{r.Recent, r.Killed} {
 			for i := range list {
 				list[i].At = past(list[i].At)
 			}
@@ -183,8 +182,8 @@ func (j *Judge) Resume(m *Memory, now time.Time) {
 		j.unavailable[s.Subject] = &s.span
 	}
 	j.resumeFailures(m.Failures, past)
-	for name, at := range m.Well {
-		j.well[name] = past(at)
+	for name, at := range m.LastUp {
+		j.lastUp[name] = past(at)
 	}
 	maps.Copy(j.homes, m.Homes)
 }

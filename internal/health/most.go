@@ -5,14 +5,13 @@ import (
 	"time"
 )
 
-// fewRoots is how many independent problems are told one by one: MostTargetsDown is silent with fewer.
-const fewRoots = 4
+// minCauses is the least number of unexplained problems for MostTargetsDown; fewer have alerts of their own.
+const minCauses = 4
 
-// fewTargets is how many targets an exporter has at least that has an opinion on most of them.
-const fewTargets = 4
+// minTargets is the least number of targets for MostTargetsDown.
+const minTargets = 4
 
-// judgeMost finds whether most targets are down, and not because of a few things whose own alerts tell it. It comes when it is
-// decided what is held back.
+// judgeMost decides whether most targets are down for at least minCauses independent causes. It needs the excuses that decide sets.
 func (r *round) judgeMost() {
 	all, down, unsure := 0, 0, 0
 	for i := range r.targets {
@@ -28,36 +27,36 @@ func (r *round) judgeMost() {
 			}
 		}
 	}
-	if all < fewTargets {
+	if all < minTargets {
 		return
 	}
 	most := func(n int) bool { return int64(n)*100 > r.judge.alerts.MostTargetsDown.Over*int64(all) }
-	roots, since, pages := r.roots()
-	holds := most(down) && len(roots) >= fewRoots
+	unexplained, since, pages := r.unexplained()
+	holds := most(down) && len(unexplained) >= minCauses
 	for _, severity := range []Severity{Warning, Critical} {
 		v := &ConditionVerdict{Alert: AlertMostTargetsDown, Severity: severity}
 		if holds && (pages || severity == Warning) {
-			p := r.begin(problemKey{Subject: ExporterSubject, alert: AlertMostTargetsDown, severity: severity}, since, !most(down-unsure))
-			p.condition, p.Consequences = v, roots
+			p := r.beginProblem(problemKey{Subject: ExporterSubject, alert: AlertMostTargetsDown, severity: severity}, since, !most(down-unsure))
+			p.condition, p.Consequences = v, unexplained
 			r.decideOn(p)
 			v.Lasted = p.Lasted
 			if p.AtLeast && p.Severity == Pending {
-				continue // nobody knows how long
+				continue // the duration is unknown
 			}
 		}
 		r.conditions = append(r.conditions, v)
 	}
 }
 
-// roots are the targets and containers that are down, and that nothing holds back. What began within the last minute is taken for
-// one event, which began with the first of them. pages says that one of them alone would page.
-func (r *round) roots() (list []Subject, since time.Time, pages bool) {
+// unexplained returns the targets and containers that are down without an excuse. Problems that began within the last minute count as one
+// event, which began with the first of them; since is that time. pages says that at least one of them would page on its own.
+func (r *round) unexplained() (list []Subject, since time.Time, pages bool) {
 	since = r.now
 	for _, p := range r.problems {
 		if !p.Excuse.Holds() && slices.Contains([]string{AlertTargetDown, AlertContainerDown, AlertContainerMissing}, p.Alert) {
 			list = append(list, p.Subject)
 			pages = pages || !p.warnOnly
-			if p.Since.Before(since) && r.now.Sub(p.Since) <= earlier {
+			if p.Since.Before(since) && r.now.Sub(p.Since) <= excuseTolerance {
 				since = p.Since
 			}
 		}

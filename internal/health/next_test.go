@@ -22,7 +22,7 @@ func TestNextJudgementIsDueWhenAThresholdIsPassed(t *testing.T) {
 	}
 	w.container("web").Health, w.target("web").Up = Starting, false
 	w.look()
-	if want := 5*time.Minute + shortest; w.last.Next != want {
+	if want := 5*time.Minute + minDuration; w.last.Next != want {
 		t.Errorf("next after %s, want %s, when what starts excuses no longer", w.last.Next, want)
 	}
 	w.container("web").Health, w.target("web").Up = "healthy", true

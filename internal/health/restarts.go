@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// judgeRestarts adds the problem that a container's restarts are, if they are too many.
+// judgeRestarts adds a problem if a container has restarted too often.
 func (r *round) judgeRestarts(s Subject, v *Verdict) {
 	limits := &r.judge.alerts.ContainerRestarts
 	p := Problem{Subject: s, Alert: AlertContainerRestarts, Severity: Warning, Unknown: v.Unknown}
@@ -16,14 +16,14 @@ func (r *round) judgeRestarts(s Subject, v *Verdict) {
 		p.Severity = Critical
 	}
 	p.Since = r.judge.restarts[s].Recent[0].At
-	p.Lasted = max(r.now.Sub(p.Since), shortest)
+	p.Lasted = max(r.now.Sub(p.Since), minDuration)
 	r.restarted = append(r.restarted, p)
 }
 
-// restartsOver returns until when more restarts than over are recent if no other comes; zero if they are not.
+// restartsOver returns until when there will be more than over recent restarts, if no more follow; zero if there are not that many now.
 func (j *Judge) restartsOver(s Subject, over int64) (end time.Time) {
 	recent := j.restarts[s].Recent
-	left := uint64(max(over, 0)) // of the newest
+	left := uint64(max(over, 0)) // restarts to skip, from the newest on
 	for _, one := range slices.Backward(recent) {
 		if one.Times > left {
 			return one.At.Add(j.alerts.ContainerRestarts.Window.Std())
@@ -33,8 +33,8 @@ func (j *Judge) restartsOver(s Subject, over int64) (end time.Time) {
 	return end
 }
 
-// countRestarts counts the restarts of a container, and the kills of its processes. It returns how many restarts within the alert's
-// window are not excused, and whether one that is seen now is.
+// countRestarts counts the restarts of a container and the kills of its processes. It returns the number of unexcused restarts within the
+// alert's window, and whether a current restart is excused.
 func (r *round) countRestarts(c *Container) (recent uint64, excused bool) {
 	j, s := r.judge, c.subject()
 	known := j.restarts[s]
@@ -50,33 +50,33 @@ func (r *round) countRestarts(c *Container) (recent uint64, excused bool) {
 		cause, ok := r.ofContainer(c, r.now)
 		excused = ok && r.mayHoldBack(&cause, r.now.Sub(cause.since))
 	}
-	// Nobody knows when those were that happened while nobody looked for longer than the window.
-	blind := r.now.Sub(j.engines[c.Host].before) > j.alerts.ContainerRestarts.Window.Std()
+	// Ignore restarts since a reading before the window: they may be older than the window.
+	blind := r.now.Sub(j.engines[c.Host].previousRead) > j.alerts.ContainerRestarts.Window.Std()
 	if restarted && !excused && !blind {
 		times := c.Restarts - known.Count
-		if down := j.problems[problemKey{Subject: s, alert: AlertContainerDown}]; down != nil && down.Told > Pending && c.State == Running {
-			times-- // that it runs again is told as the end of that alert
+		if down := j.problems[problemKey{Subject: s, alert: AlertContainerDown}]; down != nil && down.Alerted > Pending && c.State == Running {
+			times-- // the end of that alert already reports this restart
 		}
 		if times > 0 {
-			known.Recent = append(known.Recent, restart{r.now, times})
+			known.Recent = append(known.Recent, eventCount{r.now, times})
 		}
 	}
 	if known.Known && c.Kills > known.Kills && !blind && !r.underMaintenance(s) {
-		known.Killed = append(known.Killed, restart{r.now, c.Kills - known.Kills})
+		known.Killed = append(known.Killed, eventCount{r.now, c.Kills - known.Kills})
 	}
 	j.changed = j.changed || !known.Known || known.Count != c.Restarts || known.Kills != c.Kills
 	known.Count, known.Kills, known.Known, known.last = c.Restarts, c.Kills, true, c
 	return j.recentRestarts(s, r.now), excused
 }
 
-// recentRestarts returns how many restarts of the container within the alert's window are not excused.
+// recentRestarts returns the number of unexcused restarts of the container within the alert's window.
 func (j *Judge) recentRestarts(s Subject, now time.Time) (total uint64) {
 	known := j.restarts[s]
 	if known == nil {
 		return 0
 	}
 	window := j.alerts.ContainerRestarts.Window.Std()
-	known.Recent = slices.DeleteFunc(known.Recent, func(one restart) bool { return now.Sub(one.At) > window })
+	known.Recent = slices.DeleteFunc(known.Recent, func(one eventCount) bool { return now.Sub(one.At) > window })
 	for _, one := range known.Recent {
 		total += one.Times
 	}

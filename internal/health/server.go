@@ -7,19 +7,19 @@ import (
 	"strings"
 )
 
-// Server is the container that serves a target, as far as that is known.
+// Server is the container that serves a target, as far as known.
 type Server struct {
 	// Container is its name and Host the docker_host of its engine. Both are "" if unknown.
 	Container, Host string
-	// Inferred says that the target's address tells it, not the configuration.
+	// Inferred says that it was found by the target's address, not configured.
 	Inferred bool
-	// Candidates are the containers that the address fits, if there are several. Then none is inferred.
+	// Candidates are the containers with the target's address, if there are several. Then none is inferred.
 	Candidates []string
-	// Unseen says that it is configured, and that all engines were read and none has it.
+	// Unseen says that it is configured but no engine has it, and that all engines could be read.
 	Unseen bool
 }
 
-// Origin is the container, and how it was found unless it is configured.
+// Origin returns the container's name, and says so if it was found by the address.
 func (s *Server) Origin() string {
 	if s.Inferred {
 		return s.Container + " (found by the address)"
@@ -27,19 +27,19 @@ func (s *Server) Origin() string {
 	return s.Container
 }
 
-// Doubt says that the configured container is not there, or that several have the target's address; "" if neither is so.
+// Doubt returns a warning if the configured container does not exist, or if several containers have the target's address; else "".
 func (s *Server) Doubt() string {
 	switch {
 	case s.Unseen:
-		return fmt.Sprintf("container %s is not seen on any engine", s.Container)
+		return fmt.Sprintf("container %s does not exist on any engine", s.Container)
 	case len(s.Candidates) == 0:
 		return ""
 	}
-	return fmt.Sprintf("the address fits %d containers (%s), so none of them is taken for the one that serves the target; name it with container",
+	return fmt.Sprintf("%d containers have the target's address (%s), so the exporter cannot pick one; set container",
 		len(s.Candidates), strings.Join(s.Candidates[:min(len(s.Candidates), maxNamed)], ", "))
 }
 
-// maxNamed is how many candidates are named.
+// maxNamed is the most candidates to name.
 const maxNamed = 5
 
 // Directory finds containers by their names.
@@ -51,7 +51,7 @@ func NewDirectory(containers []*Container) Directory {
 	for _, c := range containers {
 		d.byName[c.Name] = append(d.byName[c.Name], c)
 		for _, name := range c.HostNames {
-			// Resolvers do not tell upper from lower case.
+			// Host names are case-insensitive.
 			if name = strings.ToLower(name); !slices.Contains(d.byHostName[name], c) {
 				d.byHostName[name] = append(d.byHostName[name], c)
 			}
@@ -60,13 +60,13 @@ func NewDirectory(containers []*Container) Directory {
 	return d
 }
 
-// Server finds the container that serves the target: the configured one, else the one that has the target's host name on a network
+// Server returns the container that serves the target: the configured one, else the container with the target's host name on a network
 // of the exporter.
 func (d Directory) Server(t *Target) Server {
 	if t.Container != "" {
 		return d.configured(t)
 	}
-	fits := d.reached(t.HostName)
+	fits := d.reachableAs(t.HostName)
 	if slices.ContainsFunc(fits, (*Container).exists) {
 		fits = slices.DeleteFunc(slices.Clone(fits), func(c *Container) bool { return !c.exists() })
 	}
@@ -83,7 +83,7 @@ func (d Directory) Server(t *Target) Server {
 	return s
 }
 
-// configured is the container that the configuration names. Its engine is unknown if none or several have one of that name.
+// configured returns the container that the configuration names. Its engine is unknown unless exactly one engine has that name.
 func (d Directory) configured(t *Target) Server {
 	s := Server{Container: t.Container, Host: t.ContainerHost}
 	if named := d.byName[t.Container]; s.Host == "" && len(named) == 1 {
@@ -92,9 +92,9 @@ func (d Directory) configured(t *Target) Server {
 	return s
 }
 
-// reached are the containers that the exporter reaches by that name. An IP address and localhost are no names of containers,
-// whatever those are called.
-func (d Directory) reached(name string) []*Container {
+// reachableAs returns the containers that the exporter can reach by that name. IP addresses and localhost never count as names of
+// containers.
+func (d Directory) reachableAs(name string) []*Container {
 	name = strings.ToLower(name)
 	if _, err := netip.ParseAddr(name); err == nil || name == "localhost" {
 		return nil
@@ -104,8 +104,8 @@ func (d Directory) reached(name string) []*Container {
 
 func (c *Container) exists() bool { return c.State != Missing && !c.vanished }
 
-// of are the containers that may serve the target: those of its container's name, on any engine if its engine is unknown.
-func (d Directory) of(t *Target) []*Container {
+// candidates returns the containers that may serve the target: all with its container's name, on its engine if that is known.
+func (d Directory) candidates(t *Target) []*Container {
 	list := d.byName[t.Container]
 	if t.ContainerHost == "" {
 		return list
@@ -121,7 +121,7 @@ func (r *round) findServers(f *Facts, d Directory) {
 		t := &r.targets[i]
 		s := r.judge.findHome(t, d.Server(t), f.Engines)
 		own := slices.ContainsFunc(f.Engines, func(e Engine) bool { return t.ContainerHost == "" || t.ContainerHost == e.Host })
-		s.Unseen = t.Container != "" && own && allRead && len(d.of(t)) == 0
+		s.Unseen = t.Container != "" && own && allRead && len(d.candidates(t)) == 0
 		t.Container, t.ContainerHost, t.inferred = s.Container, s.Host, s.Inferred
 		r.found[t.Name] = s
 	}

@@ -479,12 +479,12 @@ func TestFailuresOutliveAReload(t *testing.T) {
 	w.readings("F")
 	w.wantUnstable("-/-")
 	w.readings("GF")
-	if got := w.judge.failures["x"].within(longWindow, Warning, w.now); got != 2 {
+	if got := w.judge.failures["x"].failedWithin(longWindow, Warning, w.now); got != 2 {
 		t.Errorf("%d failures are known of a new target, want 2", got)
 	}
 	w.target("x").Failed = 0 // another kind
 	w.readings("F")
-	if got := w.judge.failures["x"].within(longWindow, Warning, w.now); got != 3 {
+	if got := w.judge.failures["x"].failedWithin(longWindow, Warning, w.now); got != 3 {
 		t.Errorf("%d failures are known of a target of another kind, want 3", got)
 	}
 }

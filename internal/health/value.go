@@ -8,22 +8,24 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
 
-// Value is something measured that an alert compares with its limits.
+// Value is a measured value that an alert compares with its limits.
 type Value struct {
 	Subject
 	// Alert is the name of the alert.
 	Alert string
-	// Number is bytes of memory, the used part of a volume or of its inodes, logins that fail a minute, or the seconds until a certificate ends.
+	// Number is bytes of memory, the used part of a volume or of its inodes, failed logins per minute, seconds until a certificate
+	// expires, or the failed part of readings.
 	Number float64
 }
 
-// limit is what is exceeded, and for how long before an alert tells of it.
+// limit is a limit and how long a value must exceed it before its alert fires.
 type limit struct {
 	over float64
 	hold time.Duration
 }
 
-// valueLimits are those of the alert on a measured value, and false for any other alert. A time that is left is negative here.
+// valueLimits returns the limits of an alert on a measured value, or false for any other alert. The limits of a certificate's remaining
+// time are negative, so that less time exceeds them.
 func valueLimits(a *config.Alerts, alert string) (warning, critical limit, measured bool) {
 	amounts := func(warning, critical config.Amount, unit float64) (limit, limit, bool) {
 		return limit{float64(warning.Over) / unit, warning.For.Std()}, limit{float64(critical.Over) / unit, critical.For.Std()}, true
@@ -45,7 +47,7 @@ func valueLimits(a *config.Alerts, alert string) (warning, critical limit, measu
 	}
 }
 
-// judgeMemory finds whether a container uses too much memory. Only that of the XMPP server is worth a warning.
+// judgeMemory adds a problem if a container uses too much memory. Only the XMPP server's container gets a warning.
 func (r *round) judgeMemory(c *Container, unknown, first bool) {
 	if c.Memory == 0 {
 		return
@@ -54,7 +56,7 @@ func (r *round) judgeMemory(c *Container, unknown, first bool) {
 	warning, critical, _ := valueLimits(&r.judge.alerts, AlertContainerMemory)
 	exceed := func(severity Severity, over float64) {
 		if c.Memory > over {
-			p := r.begin(problemKey{Subject: c.subject(), alert: AlertContainerMemory, severity: severity}, r.now, first)
+			p := r.beginProblem(problemKey{Subject: c.subject(), alert: AlertContainerMemory, severity: severity}, r.now, first)
 			p.Unknown, p.condition = unknown, &ConditionVerdict{}
 		}
 	}
@@ -64,7 +66,7 @@ func (r *round) judgeMemory(c *Container, unknown, first bool) {
 	exceed(Critical, critical.over)
 }
 
-// decideOnMemory holds back the alerts on memory of containers with an excuse, as the rules do.
+// decideOnMemory holds back the alerts on memory of excused containers, as the rules do.
 func (r *round) decideOnMemory() {
 	for _, p := range r.problems {
 		if p.Alert != AlertContainerMemory {
@@ -78,12 +80,12 @@ func (r *round) decideOnMemory() {
 			p.freeze(r.judge)
 		}
 		r.decideOn(p)
-		v.MemoryTold = v.MemoryTold || !p.condition.Excused
+		v.MemoryAlerted = v.MemoryAlerted || !p.condition.Excused
 		r.verdicts[p.Subject] = v
 	}
 }
 
-// judgeTargetValue finds whether something measured of a target exceeds its limits.
+// judgeTargetValue adds a problem if a measured value of a target exceeds its limits.
 func (r *round) judgeTargetValue(t *Target, c *seenCondition) {
 	unknown := c.saved || !c.at.Equal(r.now)
 	v := Value{TargetSubject(t.Name), c.Alert, c.Used}
@@ -97,7 +99,7 @@ func (r *round) judgeTargetValue(t *Target, c *seenCondition) {
 		v.Number = r.judge.failingLogins(t, c, unknown, r.now)
 		exceeds = v.Number
 	}
-	lost := c.saved || math.IsNaN(exceeds) // then everything stays as it was
+	lost := c.saved || math.IsNaN(exceeds) // keep the problems unchanged
 	if !lost {
 		r.values = append(r.values, v)
 	}
@@ -107,7 +109,7 @@ func (r *round) judgeTargetValue(t *Target, c *seenCondition) {
 		if lost {
 			holds = r.judge.problems[key] != nil
 		}
-		if c.Alert == AlertVolumeInodes && (holds || !unknown) { // that all was well is no opinion
+		if c.Alert == AlertVolumeInodes && (holds || !unknown) { // an outdated "well" says nothing about now
 			r.conditions = append(r.conditions, verdict)
 		}
 		if !holds {
@@ -117,10 +119,10 @@ func (r *round) judgeTargetValue(t *Target, c *seenCondition) {
 		if c.Alert == AlertCertificateExpiry {
 			since, first = c.Ends.Add(time.Duration(over*float64(time.Second))), false
 		}
-		p := r.begin(key, since, first)
+		p := r.beginProblem(key, since, first)
 		p.Unknown, p.condition = unknown || lost, verdict
 		p.explain(r.now, func(since time.Time) (cause, bool) { return r.ofCondition(t, c.Alert, since) })
-		if p.Unknown && c.Alert != AlertCertificateExpiry { // when a certificate ends needs no looking
+		if p.Unknown && c.Alert != AlertCertificateExpiry { // its expiry needs no new reading
 			p.freeze(r.judge)
 		}
 		verdict.Lasted = p.Lasted
@@ -129,7 +131,7 @@ func (r *round) judgeTargetValue(t *Target, c *seenCondition) {
 	exceed(Critical, critical.over)
 }
 
-// rate is how fast counters grow together.
+// rate is the sum of several counters over time.
 type rate struct {
 	counts map[string]float64
 	total  float64
@@ -142,7 +144,7 @@ type point struct {
 	total float64
 }
 
-// failingLogins returns how many logins fail a minute, NaN until two readings within the window tell that.
+// failingLogins returns the number of failed logins per minute; NaN unless there are two readings within the window.
 func (j *Judge) failingLogins(t *Target, c *seenCondition, unknown bool, now time.Time) float64 {
 	known := j.logins[t.Name]
 	if known == nil {
@@ -161,7 +163,7 @@ func (j *Judge) failingLogins(t *Target, c *seenCondition, unknown bool, now tim
 	return (last.total - first.total) / last.at.Sub(first.at).Minutes()
 }
 
-// observe adds a reading. The first value of a counter counts for nothing; one that is less than before has begun anew.
+// observe adds a reading. The first value of a counter does not count. A counter that went down was reset.
 func (r *rate) observe(at time.Time, counts map[string]float64) {
 	for name, count := range counts {
 		switch before, known := r.counts[name]; {

@@ -67,8 +67,8 @@ func TestMemoryThatWasToldGoesOnWhenACauseAppears(t *testing.T) {
 	w.container("api").Health = Unhealthy
 	w.pass(4 * time.Minute)
 	w.want("api ContainerMemory critical 14m20s", "db ContainerDown warning 4m20s", "api ContainerUnhealthy pending 4m0s dependency(db)")
-	if v := w.last.Verdicts[ContainerSubject("local", "api")]; !v.Excuse.Holds() || !v.MemoryTold {
-		t.Errorf("excuse %+v, memory told %t; want an excuse, but not for the memory", v.Excuse, v.MemoryTold)
+	if v := w.last.Verdicts[ContainerSubject("local", "api")]; !v.Excuse.Holds() || !v.MemoryAlerted {
+		t.Errorf("excuse %+v, memory told %t; want an excuse, but not for the memory", v.Excuse, v.MemoryAlerted)
 	}
 }
 
@@ -79,8 +79,8 @@ func TestMemoryOfWhichTheWarningWasToldIsNotHeldBack(t *testing.T) {
 	w.container("db").State = "exited"
 	w.container("api").Health, w.container("api").Memory = Unhealthy, 2e9
 	w.pass(4 * time.Minute)
-	if v := w.last.Verdicts[ContainerSubject("local", "api")]; !v.Excuse.Holds() || !v.MemoryTold {
-		t.Errorf("excuse %+v, memory told %t; want an excuse, but not for the memory", v.Excuse, v.MemoryTold)
+	if v := w.last.Verdicts[ContainerSubject("local", "api")]; !v.Excuse.Holds() || !v.MemoryAlerted {
+		t.Errorf("excuse %+v, memory told %t; want an excuse, but not for the memory", v.Excuse, v.MemoryAlerted)
 	}
 }
 

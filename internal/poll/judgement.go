@@ -101,7 +101,7 @@ func judgementMetrics(j *health.Judgement) []prometheus.Metric {
 		gaugeDuration(containerUnhealthyDesc, v.Unhealthy, v.Unknown, labels...)
 		gaugeDuration(containerRemovedDesc, v.Removed, true, labels...)
 		gauge(containerExcusedDesc, excused, labels...)
-		if v.MemoryTold {
+		if v.MemoryAlerted {
 			excused = 0
 		}
 		gauge(memoryExcusedDesc, excused, labels...)

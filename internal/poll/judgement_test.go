@@ -81,7 +81,7 @@ func TestWhatWasWellIsNoOpinion(t *testing.T) {
 		local("was_missing"):               {Known: true, Unknown: true, Missing: time.Second},
 		local("removed"):                   {Known: true, Removed: time.Second},
 		local("excused"):                   {Unknown: true, Excuse: health.Excuse{Reason: health.ReasonMaintenance}},
-		local("told"):                      {Unknown: true, Excuse: health.Excuse{Reason: health.ReasonMaintenance}, MemoryTold: true},
+		local("told"):                      {Unknown: true, Excuse: health.Excuse{Reason: health.ReasonMaintenance}, MemoryAlerted: true},
 	}})
 	families, err := new(exposition.Encoder).Encode(metrics)
 	must(t, err)
