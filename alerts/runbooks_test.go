@@ -2,6 +2,7 @@ package alerts_test
 
 import (
 	"bytes"
+	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -149,37 +150,60 @@ func TestEveryRunbookHasTheSameParts(t *testing.T) {
 // markdownLink finds the targets of links.
 var markdownLink = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 
-func TestLinksInRunbooksLeadSomewhere(t *testing.T) {
+// TestLinksInDocumentsLeadSomewhere follows every link from one document of the repository to another file, and to its headings.
+func TestLinksInDocumentsLeadSomewhere(t *testing.T) {
 	count := 0
-	for name, text := range runbooks(t) {
-		for _, found := range markdownLink.FindAllStringSubmatch(text, -1) {
+	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && slices.Contains([]string{".git", "bin", "dist", "testdata"}, d.Name()) {
+			return fs.SkipDir
+		}
+		if filepath.Ext(path) != ".md" {
+			return nil
+		}
+		for _, found := range markdownLink.FindAllStringSubmatch(codeInText.ReplaceAllString(read(t, path), ""), -1) {
 			link, err := url.Parse(found[1])
 			if err != nil {
-				t.Errorf("%s: %v", name, err)
+				t.Errorf("%s: %v", path, err)
 				continue
 			}
 			if link.Scheme != "" {
 				continue // another's page
 			}
 			count++
-			path := filepath.Join("runbooks", name+".md")
+			to := path
 			if link.Path != "" {
-				path = filepath.Join("runbooks", link.Path)
+				to = filepath.Join(filepath.Dir(path), link.Path)
 			}
-			info, err := os.Stat(path)
+			info, err := os.Stat(to)
 			if err != nil {
-				t.Errorf("%s: leads nowhere: %v", name, err)
+				t.Errorf("%s: leads nowhere: %v", path, err)
 				continue
 			}
-			if link.Fragment != "" && (info.IsDir() || !slices.Contains(anchors(read(t, path)), link.Fragment)) {
-				t.Errorf("%s: %s has no heading #%s", name, path, link.Fragment)
+			if link.Fragment == "" {
+				continue
+			}
+			if info.IsDir() {
+				to = filepath.Join(to, "README.md")
+			}
+			if !slices.Contains(anchors(read(t, to)), link.Fragment) {
+				t.Errorf("%s: %s has no heading #%s", path, to, link.Fragment)
 			}
 		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
-	if count == 0 {
-		t.Error("no links were found, so none were checked")
+	if count < 200 {
+		t.Errorf("%d links were found, want those of all documents", count)
 	}
 }
+
+// codeInText is what looks like a link and is code.
+var codeInText = regexp.MustCompile("(?ms)^ *```.*?^ *```$|`[^`\n]+`|^ {4,}!\\[.*?$")
 
 // anchors are what a Markdown text's headings are called in links.
 func anchors(text string) []string {

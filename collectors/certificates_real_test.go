@@ -217,11 +217,11 @@ func fetch(t *testing.T, url string) string {
 	return string(body)
 }
 
-// TestRealXMPPProbesCostWhatTheReadmeSays compares the column of costs with the server's log and metrics.
-func TestRealXMPPProbesCostWhatTheReadmeSays(t *testing.T) {
+// TestRealXMPPProbesCostWhatTargetsSays compares the column of costs with the server's log and metrics.
+func TestRealXMPPProbesCostWhatTargetsSays(t *testing.T) {
 	prosody := realstack.StartProsody(t, realstack.ProsodyOptions{Federation: true})
 	trust := config.TLS{CAFile: prosody.Authority.File}
-	readme, err := os.ReadFile("../README.md")
+	document, err := os.ReadFile("../TARGETS.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -262,7 +262,7 @@ func TestRealXMPPProbesCostWhatTheReadmeSays(t *testing.T) {
 		if got := encrypted() - counted; got != 0 {
 			t.Errorf("%s: prosody_mod_c2s__encrypted_total rose by %v in %d probes", kind, got, probes)
 		}
-		_, row, _ := strings.Cut(string(readme), c.row)
+		_, row, _ := strings.Cut(string(document), c.row)
 		row, _, _ = strings.Cut(row, "\n")
 		if !strings.Contains(row, c.says) {
 			t.Errorf("%s: the README does not say %q: %s", kind, c.says, row)

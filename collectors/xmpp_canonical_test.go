@@ -197,8 +197,8 @@ const (
 	tableEnd   = "<!-- end of canonical families -->\n"
 )
 
-func TestReadmeHasTheCanonicalFamilies(t *testing.T) {
-	path := filepath.Join("..", "README.md")
+func TestMetricsDocumentHasTheCanonicalFamilies(t *testing.T) {
+	path := filepath.Join("..", "METRICS.md")
 	readme, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -221,7 +221,7 @@ func TestReadmeHasTheCanonicalFamilies(t *testing.T) {
 	}
 }
 
-// canonicalTable is the table as the README has it.
+// canonicalTable is the table of METRICS.md.
 func canonicalTable() string {
 	var b strings.Builder
 	b.WriteString("| family | type | labels | made of, the first that has a sample | beside that |\n|---|---|---|---|---|\n")

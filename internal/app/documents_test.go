@@ -14,7 +14,7 @@ func TestMaintenanceInDocumentsIsAccepted(t *testing.T) {
 	paths, err := filepath.Glob("../../alerts/runbooks/*.md")
 	must(t, err)
 	n := 0
-	for _, path := range append(paths, "../../README.md") {
+	for _, path := range append(paths, "../../OPERATIONS.md") {
 		content := contentOf(t, path)
 		windows := maintenanceWindow.FindAllString(string(content), -1)
 		if strings.Contains(string(content), "[under maintenance](") && len(windows) == 0 {
@@ -71,5 +71,23 @@ func TestWebConfigurationsInDocumentsAreAccepted(t *testing.T) {
 		if err := checkWebConfig(path); err != nil {
 			t.Errorf("%s: refused at the start: %v", name, err)
 		}
+	}
+}
+
+var targetsBlock = regexp.MustCompile("(?ms)^```yaml\n(targets:\n.*?)^```$")
+
+func TestConfigurationInTheReadmeIsValid(t *testing.T) {
+	block := targetsBlock.FindStringSubmatch(string(contentOf(t, "../../README.md")))
+	if block == nil {
+		t.Fatal("README.md has no configuration")
+	}
+	password := filepath.Join(t.TempDir(), "password")
+	rewrite(t, password, "sesame")
+	o := options(nil, &logBuffer{})
+	o.ConfigFile, o.configContent = "exporter.yaml", []byte(strings.ReplaceAll(block[1], "/run/secrets/irc_rpc", password))
+	cfg, err := LoadConfig(o)
+	must(t, err)
+	if len(cfg.Targets) < 8 {
+		t.Errorf("%d targets", len(cfg.Targets))
 	}
 }

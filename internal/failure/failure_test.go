@@ -68,20 +68,20 @@ func TestAdviceNamesLogUnlessHintSet(t *testing.T) {
 	}
 }
 
-// TestEveryReasonIsDocumented requires each reason in README's table, with its explanation, and in openapi.yaml.
+// TestEveryReasonIsDocumented requires each reason in the table of TROUBLESHOOTING.md, with its explanation, and in openapi.yaml.
 func TestEveryReasonIsDocumented(t *testing.T) {
 	if !slices.Contains(Reasons, "throttled") {
 		t.Error("throttled is not among the reasons")
 	}
-	readme, err := os.ReadFile("../../README.md")
+	document, err := os.ReadFile("../../TROUBLESHOOTING.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	names := make([]string, len(Reasons))
 	for i, r := range Reasons {
 		names[i] = string(r)
-		if !strings.Contains(string(readme), fmt.Sprintf("\n| `%s` | %s", r, Explain(r))) || Explain(r) == "" {
-			t.Errorf("the README's table lacks %s: %s", r, Explain(r))
+		if !strings.Contains(string(document), fmt.Sprintf("\n| `%s` | %s", r, Explain(r))) || Explain(r) == "" {
+			t.Errorf("TROUBLESHOOTING.md lacks %s: %s", r, Explain(r))
 		}
 	}
 	api, err := os.ReadFile("../web/openapi.yaml")

@@ -84,12 +84,12 @@ func composeFile(t *testing.T, name string) compose {
 	return c
 }
 
-// TestComposePassesOnEveryVariable compares with the table of README.md, so that none is set in vain.
+// TestComposePassesOnEveryVariable compares with the table of CONFIGURATION.md, so that none is set in vain.
 func TestComposePassesOnEveryVariable(t *testing.T) {
 	passed := composeFile(t, "compose.yaml").Services["chatstack-exporter"].Environment
 	var names []string
 	quoted := regexp.MustCompile("`([A-Z0-9_…]+)`")
-	for line := range strings.Lines(read(t, "../README.md")) {
+	for line := range strings.Lines(read(t, "../CONFIGURATION.md")) {
 		cell, _, row := strings.Cut(strings.TrimPrefix(line, "| "), " | ")
 		if !row || !strings.HasPrefix(line, "| `") {
 			continue

@@ -1,0 +1,122 @@
+package app
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
+)
+
+//go:generate go test -run ^TestMetricsDocumentIsUpToDate$ . -update
+var updateDocument = flag.Bool("update", false, "write the tables of METRICS.md")
+
+// metricsBegin and metricsEnd enclose what is generated.
+const (
+	metricsBegin = "<!-- metrics: written by make generate -->\n"
+	metricsEnd   = "<!-- end of metrics -->\n"
+)
+
+// elsewhere are the rows of metrics that the simulated stack does not show at the moment of the test.
+var elsewhere = map[string]string{
+	"chatstack_container_exit_code":       "gauge | `container`, `docker_host` | Exit code of the container's last run. Absent unless the container is stopped.",
+	"chatstack_container_removed_seconds": "gauge | `container`, `docker_host` | Seconds since somebody removed the container; absent for all other containers.",
+}
+
+// TestMetricsDocumentIsUpToDate compares METRICS.md with what an exporter serves that watches the simulated stack.
+func TestMetricsDocumentIsUpToDate(t *testing.T) {
+	inSimulatedTime(t, func(t *testing.T) {
+		stack := startStack(t, simstack.Options{})
+		must(t, stack.Switch("docker", "unhealthy", true))
+		e := startExporter(t, stack.Environ(), canaryMode+tlsPortBlocks(stack)+
+			"  - {kind: tcp, name: gone, address: '127.0.0.1:1'}\n"+
+			"  - {kind: volume, name: data, path: "+t.TempDir()+"}\n"+
+			"  - {kind: http, name: placeholder, url: '"+stack.ControlURL()+"', token: change_me}\n"+
+			"  - {kind: tls, name: served, address: '"+stack.IRCAddress()+"', ca_file: "+stack.CAFile()+", certificate_file: "+stack.CAFile()+"}\n"+
+			"  - {kind: tls, name: file, certificate_file: "+stack.CAFile()+"}\n"+
+			"maintenance:\n"+underMaintenance(time.Now(), "gone", "data", "xmpp_metrics", "irc_rpc"))
+		p := e.wait(t, "every target up", func(p page) bool { return allUp(p) && p.Verdict("gone") == "refused" })
+		rows := maps.Clone(elsewhere)
+		for name, f := range p {
+			if strings.HasPrefix(name, "chatstack_") {
+				rows[name] = fmt.Sprintf("%s | %s | %s", strings.ToLower(f.GetType().String()), labelNames(f), strings.ReplaceAll(f.GetHelp(), "|", "\\|"))
+			}
+		}
+		for name := range declaredMetrics(t) {
+			if rows[name] == "" {
+				t.Errorf("%s is not on the page", name)
+			}
+		}
+		var b strings.Builder
+		b.WriteString("| metric | type | labels | meaning |\n|---|---|---|---|\n")
+		for _, name := range slices.Sorted(maps.Keys(rows)) {
+			fmt.Fprintf(&b, "| `%s` | %s |\n", name, rows[name])
+		}
+		path := filepath.Join("../..", "METRICS.md")
+		document, err := os.ReadFile(path)
+		must(t, err)
+		before, rest, begun := bytes.Cut(document, []byte(metricsBegin))
+		table, after, ended := bytes.Cut(rest, []byte(metricsEnd))
+		if !begun || !ended {
+			t.Fatalf("%s lacks the lines\n%s%s", path, metricsBegin, metricsEnd)
+		}
+		if *updateDocument {
+			must(t, os.WriteFile(path, slices.Concat(before, []byte(metricsBegin), []byte(b.String()), []byte(metricsEnd), after), 0o600)) //nolint:gosec // a file of the repository
+			return
+		}
+		if diff := cmp.Diff(strings.Split(b.String(), "\n"), strings.Split(string(table), "\n")); diff != "" {
+			t.Errorf("%s is out of date; run make generate (-want +got):\n%s", path, diff)
+		}
+	})
+}
+
+var declaredMetric = regexp.MustCompile(`(?:NewDesc\(|Name:\s*)\s*"(chatstack_\w+)"`)
+
+// declaredMetrics are the metrics that the code declares.
+func declaredMetrics(t *testing.T) map[string]bool {
+	t.Helper()
+	found := map[string]bool{}
+	for _, pattern := range []string{"../../collectors/*.go", "*.go", "../poll/*.go", "../maintenance/*.go"} {
+		paths, err := filepath.Glob(pattern)
+		must(t, err)
+		for _, path := range paths {
+			if strings.HasSuffix(path, "_test.go") {
+				continue
+			}
+			for _, m := range declaredMetric.FindAllSubmatch(contentOf(t, path), -1) {
+				found[string(m[1])] = true
+			}
+		}
+	}
+	if len(found) < 60 {
+		t.Fatalf("%d metrics were found in the code", len(found))
+	}
+	return found
+}
+
+// labelNames are the labels of a family's series, "none" without any.
+func labelNames(f *dto.MetricFamily) string {
+	var names []string
+	for _, m := range f.GetMetric() {
+		for _, l := range m.GetLabel() {
+			if !slices.Contains(names, l.GetName()) {
+				names = append(names, l.GetName())
+			}
+		}
+	}
+	if len(names) == 0 {
+		return "none"
+	}
+	return "`" + strings.Join(names, "`, `") + "`"
+}
