@@ -1,5 +1,4 @@
-// Package app builds the exporter of its configuration and runs it: everything that main would do, so that it can be
-// tested.
+// Package app builds the exporter from its configuration and runs it. It does everything that main would do, so that tests can.
 package app
 
 import (
@@ -37,42 +36,41 @@ type Options struct {
 	ConfigFile string
 	// Lookup finds an environment variable, as os.LookupEnv does.
 	Lookup func(string) (string, bool)
-	// Environ lists all environment variables, as os.Environ does; nil is none to look for mistakes in.
+	// Environ lists all environment variables, as os.Environ does, to find mistakes in their names; nil skips that.
 	Environ func() []string
 	// DockerSocket is the Docker Engine's default socket: without a file, an engine there counts as configured; "" is none.
 	DockerSocket string
-	// MountInfo is the file that tells in which container the exporter runs, /proc/self/mountinfo; "" is none.
+	// MountInfo is the file that shows which container the exporter runs in, /proc/self/mountinfo; "" is none.
 	MountInfo string
-	// RuntimeDirectory is where the socket lies that healthcheck asks; "" is without one. See RuntimeDirectory.
+	// RuntimeDirectory is the directory of the socket for healthcheck; "" means no socket. See RuntimeDirectory.
 	RuntimeDirectory string
-	// Interval and Timeout, where not zero, outweigh the configuration's.
+	// Interval and Timeout, unless zero, override the configuration.
 	Interval, Timeout time.Duration
-	// Web says where to listen, and with which TLS and authentication.
+	// Web has the listen addresses, and the file with TLS and authentication.
 	Web *toolkit.FlagConfig
 	Log *slog.Logger
-	// EnableLifecycle allows changes over HTTP: POST /-/reload, switches of maintenance, and containers to be forgotten.
+	// EnableLifecycle allows changes over HTTP: POST /-/reload, to set and end maintenance, and to forget containers.
 	EnableLifecycle bool
 	ServiceManager
-	// WithoutSecrets takes the files of secrets as given. What is loaded so can be validated, and not run.
+	// WithoutSecrets does not read the files of secrets. The result can be validated but not run.
 	WithoutSecrets bool
 
 	configContent []byte // read instead of ConfigFile
-	// Listen replaces net.Listen in tests with a network of their own; nil for all others.
+	// Listen replaces net.Listen in tests with their own network; nil otherwise.
 	Listen func(network, address string) (net.Listener, error)
-	// pace is how often a target of that name is asked, since tests ask more often than a configuration can say, and for
-	// how long, where that is not 0.
+	// pace sets a target's interval and, unless 0, its timeout. Tests probe more often than a configuration allows.
 	pace func(target string) (every, timeout time.Duration)
 }
 
-// ServiceManager is what started the exporter, such as systemd.
+// ServiceManager is the service manager that started the exporter, such as systemd.
 type ServiceManager struct {
-	// Notify, where not nil, tells it of the exporter's state, in assignments such as READY=1.
+	// Notify reports the exporter's state to it, in assignments such as READY=1; nil without a service manager.
 	Notify func(state string) error
-	// Watchdog is how long it waits for a sign of life before it starts the exporter anew; 0 is for ever.
+	// Watchdog is how long it waits for a sign of life before it restarts the exporter; 0 means forever.
 	Watchdog time.Duration
 }
 
-// App is an exporter that listens, but asks and answers nobody before Run.
+// App is an exporter. It listens from New on, but neither probes nor answers before Run.
 type App struct {
 	options     Options
 	log         *slog.Logger
@@ -86,20 +84,20 @@ type App struct {
 	health      *healthServer
 	reloads     chan chan error
 	manager     *serviceManager
-	// pageLimit is how large a metrics page may be for the memory limit that the process is under; 0 is without one.
+	// pageLimit is the largest metrics page that fits the memory limit of the process; 0 if no limit applies.
 	pageLimit config.Bytes
 
 	current     atomic.Pointer[generation]
 	reloadError atomic.Pointer[error]
 }
 
-// generation is what one configuration made.
+// generation is a configuration with its poller.
 type generation struct {
 	cfg    *config.Config
 	poller *poll.Poller
 }
 
-// LoadConfig reads the configuration that the options name.
+// LoadConfig loads the configuration that the options name.
 func LoadConfig(o Options) (*config.Config, error) {
 	return config.Load(config.Source{
 		File: o.ConfigFile, Content: o.configContent, Lookup: o.Lookup, Environ: o.Environ, Kinds: o.configKinds(), Interval: o.Interval, Timeout: o.Timeout,
@@ -112,7 +110,7 @@ type socketDefaulter interface {
 	UseDefaultSocket(path string)
 }
 
-// configKinds is the table of kinds; without a file, the Docker Engine's default socket counts as configured.
+// configKinds returns the table of kinds. Without a configuration file, the Docker Engine's default socket counts as configured.
 func (o Options) configKinds() []config.Kind {
 	kinds := collectors.ConfigKinds()
 	if o.ConfigFile != "" || o.DockerSocket == "" {
@@ -130,7 +128,7 @@ func (o Options) configKinds() []config.Kind {
 	return kinds
 }
 
-// New validates everything, makes the collectors and binds the listeners. With an error, nothing is left behind.
+// New validates the configuration, makes the collectors and binds the listeners. On an error, it releases everything.
 func New(o Options) (_ *App, err error) {
 	cfg, err := LoadConfig(o)
 	if err != nil {
@@ -150,7 +148,7 @@ func New(o Options) (_ *App, err error) {
 	if err := a.listen(o.Web); err != nil {
 		return nil, err
 	}
-	a.tellSource()
+	a.logConfigFile()
 	var notice string
 	if a.state, notice, err = state.Open(cfg.StateFile); err != nil {
 		return nil, err
@@ -159,51 +157,51 @@ func New(o Options) (_ *App, err error) {
 		a.log.Warn("the state file has a problem", "problem", notice)
 	}
 	if a.maintenance, err = maintenance.New(a.state.Value("maintenance"), a.log); err != nil {
-		a.log.Error("switches of maintenance are lost", "err", err)
+		a.log.Error("saved maintenance is lost", "err", err)
 	}
 	a.own.registry.MustRegister(a.maintenance)
 	a.judge = newJudge(&cfg.Alerts, a.maintenance, a.state.Value("problems"), a.log)
 	if err := a.adopt(cfg); err != nil {
 		return nil, err
 	}
-	a.recorder = status.NewRecorder(version.Version, a.known)
+	a.recorder = status.NewRecorder(version.Version, a.statusInput)
 	stopping := make(chan struct{})
 	a.server = &http.Server{
 		Handler: web.New(a, web.Options{
 			Version: version.Version, Documents: config.Documents(version.Version), Lifecycle: o.EnableLifecycle, Log: o.Log, Stopping: stopping,
 			Scraped: func(who string, at time.Time) { a.current.Load().poller.Scraped(who, at) },
 		}),
-		// A client that stalls must not hold a connection for ever, whether or not it may read anything.
+		// A client that stalls must not keep a connection forever, even one without a password.
 		ReadTimeout:  10 * time.Second,
 		WriteTimeout: 30 * time.Second,
-		// One client may have half of all connections, and what it sends on them must fit into the memory limits of deploy/.
+		// One client may have half of all connections, and its headers must fit into the memory limits of deploy/.
 		MaxHeaderBytes: maxHeader,
 		HTTP2:          &http.HTTP2Config{MaxConcurrentStreams: maxHTTP2Streams},
-		// Those who scrape every minute keep their connection.
+		// A client that scrapes every minute keeps its connection.
 		IdleTimeout: 75 * time.Second,
 		ConnState:   newConnections(o.Log).stateChanged,
 		ErrorLog:    slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
 	}
 	a.server.RegisterOnShutdown(sync.OnceFunc(func() { close(stopping) }))
 	if a.health, err = newHealthServer(a, o, a.listeners); err != nil {
-		a.log.Warn("healthcheck cannot see the poll loop if the port asks for a password or a certificate", "err", err)
+		a.log.Warn("no socket for healthcheck; it cannot check the poll loop if the port requires a password or a certificate", "err", err)
 	}
 	return a, nil
 }
 
-// tellSource logs which file was read, since one that is looked for in the wrong place is missed by nobody.
-func (a *App) tellSource() {
+// logConfigFile logs which configuration file is used, so that an operator notices a file in the wrong place.
+func (a *App) logConfigFile() {
 	switch {
 	case a.options.configContent != nil:
 	case a.options.ConfigFile == "":
-		a.log.Info("no configuration file; the environment alone counts", "looked_for", absolute(DefaultConfigFile))
+		a.log.Info("no configuration file, using environment variables only", "looked_for", absolute(DefaultConfigFile))
 	default:
-		a.log.Info("configuration file is read", "file", absolute(a.options.ConfigFile))
+		a.log.Info("using configuration file", "file", absolute(a.options.ConfigFile))
 	}
 }
 
-// adopt makes a generation of a valid configuration and puts it in the place of the present one, whose poller must
-// have ended. With an error, the present one stays.
+// adopt replaces the current generation, whose poller must have ended, by one for a valid configuration. On an error, the current
+// one stays.
 func (a *App) adopt(cfg *config.Config) error {
 	old := a.current.Load()
 	a.fitMemory(cfg)
@@ -236,12 +234,12 @@ func (a *App) adopt(cfg *config.Config) error {
 		a.log.Info("pair: other leaves targets to the first exporter; this one does not poll them", "targets", cfg.LeftToFirst)
 	}
 	for _, w := range Warnings(cfg) {
-		a.log.Warn("configuration is doubtful", "target", w.Target, "warning", w.Text)
+		a.log.Warn("likely mistake in the configuration", "target", w.Target, "warning", w.Text)
 	}
 	return nil
 }
 
-// targets makes a collector of each configured target that is not the same as before.
+// targets makes the targets of a configuration. A target that has not changed since old is marked as the Same.
 func (a *App) targets(cfg *config.Config, old *generation) ([]poll.Target, error) {
 	targets := make([]poll.Target, 0, len(cfg.Targets))
 	for _, settings := range cfg.Targets {
@@ -254,7 +252,7 @@ func (a *App) targets(cfg *config.Config, old *generation) ([]poll.Target, error
 			t.Schedule = cron.ConstantDelaySchedule{Delay: every}
 			t.Timeout = cmp.Or(timeout, t.Timeout)
 		}
-		t.Same = old != nil && old.cfg.Limits == cfg.Limits && tellsModules(old.cfg) == tellsModules(cfg) && slices.ContainsFunc(old.cfg.Targets, func(s config.Settings) bool {
+		t.Same = old != nil && old.cfg.Limits == cfg.Limits && reportsModules(old.cfg) == reportsModules(cfg) && slices.ContainsFunc(old.cfg.Targets, func(s config.Settings) bool {
 			return reflect.DeepEqual(s, settings)
 		}) && (t.Kind != "docker" || slices.Equal(namedContainers(old.cfg), namedContainers(cfg)))
 		targets = append(targets, t)
@@ -262,12 +260,12 @@ func (a *App) targets(cfg *config.Config, old *generation) ([]poll.Target, error
 	return targets, nil
 }
 
-// tellsModules reports whether a target tells the states of the XMPP server's modules.
-func tellsModules(cfg *config.Config) bool {
+// reportsModules reports whether a target reports the states of the XMPP server's modules.
+func reportsModules(cfg *config.Config) bool {
 	return slices.ContainsFunc(cfg.Targets, func(s config.Settings) bool { return s.Common().Kind == "xmpp_status" })
 }
 
-// namedContainers are the containers that targets name as theirs.
+// namedContainers returns the containers that targets have configured.
 func namedContainers(cfg *config.Config) []string {
 	var names []string
 	for _, s := range cfg.Targets {
@@ -278,16 +276,16 @@ func namedContainers(cfg *config.Config) []string {
 	return names
 }
 
-// newTarget makes a target of settings that were found valid; once says that it will be read a single time.
+// newTarget makes a target from valid settings; once says that it will be read only once.
 func (o *Options) newTarget(cfg *config.Config, settings config.Settings, file *state.File, log *slog.Logger, once bool) (poll.Target, error) {
 	common := settings.Common()
 	kind, ok := collectors.KindOf(common.Kind)
 	if !ok {
-		return poll.Target{}, fmt.Errorf("target %s: there is no kind %q", common.Name, common.Kind)
+		return poll.Target{}, fmt.Errorf("target %s: unknown kind %q", common.Name, common.Kind)
 	}
 	collector, err := kind.New(settings, collectors.Deps{
 		Limits: cfg.Limits, Log: log.With("target", common.Name), State: file.Value(common.Kind + "/" + common.Name),
-		UserAgent: "chatstack_exporter/" + version.Version, Once: once, ModuleStatus: tellsModules(cfg), Containers: namedContainers(cfg),
+		UserAgent: "chatstack_exporter/" + version.Version, Once: once, ModuleStatus: reportsModules(cfg), Containers: namedContainers(cfg),
 		MountInfo: o.MountInfo,
 	})
 	if err != nil {
@@ -378,7 +376,7 @@ func listenHint(err error) string {
 	}
 }
 
-// Addresses are the addresses that the exporter listens on.
+// Addresses returns the addresses that the exporter listens on.
 func (a *App) Addresses() []net.Addr {
 	addresses := make([]net.Addr, len(a.listeners))
 	for i, l := range a.listeners {
@@ -387,8 +385,8 @@ func (a *App) Addresses() []net.Addr {
 	return addresses
 }
 
-// Run polls and serves until ctx is done, or until serving fails. It returns within five seconds after the end of ctx:
-// what was being asked is finished or given up, and requests get their answers meanwhile.
+// Run polls and serves until ctx is done, or until serving fails. It returns within five seconds after ctx is done: until then, probes
+// can finish and requests are answered.
 func (a *App) Run(ctx context.Context) error {
 	defer a.close()
 	served := make(chan error, 1)
@@ -399,10 +397,10 @@ func (a *App) Run(ctx context.Context) error {
 	var others sync.WaitGroup
 	others.Go(func() { a.maintenance.Run(beside, func() { a.current.Load().poller.Refresh() }) })
 	others.Go(func() { a.recorder.Run(beside) })
-	// The listeners are bound and a page is there since New, so that whoever is started after this one gets an answer.
-	a.manager.ready("serving; the first readings are under way")
+	// New has bound the listeners and made a page, so services that start after this one get an answer.
+	a.manager.ready("serving; the first probes are running")
 	others.Go(func() {
-		a.manager.keepAlive(beside, a.Alive, func() string { return inWords(a.Snapshot().Statuses) })
+		a.manager.keepAlive(beside, a.Alive, func() string { return summarize(a.Snapshot().Statuses) })
 	})
 	if path := a.options.Web.WebConfigFile; path != nil && *path != "" {
 		others.Go(func() { watchWebConfig(beside, *path, a.log) })
@@ -429,7 +427,7 @@ func (a *App) Run(ctx context.Context) error {
 	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), 500*time.Millisecond)
 	defer cancel()
 	if shutdownErr := a.server.Shutdown(stopping); shutdownErr != nil {
-		a.server.Close() //nolint:errcheck,gosec // whoever is still connected had the time
+		a.server.Close() //nolint:errcheck,gosec // the remaining clients had their chance
 	}
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
@@ -437,7 +435,7 @@ func (a *App) Run(ctx context.Context) error {
 	return err
 }
 
-// poll runs the present generation's poller and returns the function that stops it and waits for its end.
+// poll runs the current generation's poller. The returned function stops the poller and waits for its end.
 func (a *App) poll(ctx context.Context) (stop func()) {
 	polling, cancel := context.WithCancel(ctx)
 	ended := make(chan struct{})
@@ -452,7 +450,7 @@ func (a *App) poll(ctx context.Context) (stop func()) {
 	}
 }
 
-// Reload reads the configuration anew and goes on with it. A configuration that is not valid changes nothing.
+// Reload loads the configuration again and applies it. An invalid configuration changes nothing.
 func (a *App) Reload(ctx context.Context) error {
 	done := make(chan error, 1)
 	select {
@@ -468,8 +466,7 @@ func (a *App) Reload(ctx context.Context) error {
 	}
 }
 
-// reload stops the poller, once the new configuration is known to be good, and goes on with the next generation's. It
-// returns what stops the one that runs then.
+// reload loads the configuration and, if it is valid, replaces the poller. It returns the function that stops the poller that runs then.
 func (a *App) reload(ctx context.Context, stop func()) (func(), error) {
 	a.manager.reloading()
 	cfg, err := LoadConfig(a.options)
@@ -486,7 +483,7 @@ func (a *App) reload(ctx context.Context, stop func()) (func(), error) {
 	a.current.Load().poller.Refresh()
 	if err != nil {
 		a.manager.ready("the configuration was not reloaded; the log says why")
-		a.log.Error("configuration was not reloaded; the present one stays", "err", err)
+		a.log.Error("configuration was not reloaded; the exporter keeps the current one", "err", err)
 		return stop, fmt.Errorf("reload configuration: %w", err)
 	}
 	a.manager.ready("the configuration was reloaded")
@@ -501,7 +498,7 @@ func (a *App) serve() error {
 	return toolkit.ServeMultiple(a.listeners, a.server, a.options.Web, a.log)
 }
 
-// close gives back what New took.
+// close releases what New has acquired.
 func (a *App) close() {
 	a.health.close()
 	if a.state != nil {

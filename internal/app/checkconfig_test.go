@@ -26,10 +26,10 @@ func TestWhichFileWasReadIsTold(t *testing.T) {
 	empty, err := os.Getwd()
 	must(t, err)
 	for name, c := range map[string]struct{ file, want, log string }{
-		"a file": {path, "Read: " + path + ", and the environment.\n", `"configuration file is read" file=` + path},
+		"a file": {path, "Read: " + path + ", and the environment.\n", `"using configuration file" file=` + path},
 		"none": {
 			"", "No configuration file: there is no " + filepath.Join(empty, "exporter.yaml") + ", so only the environment counts.\n",
-			`"no configuration file; the environment alone counts" looked_for=` + filepath.Join(empty, "exporter.yaml"),
+			`"no configuration file, using environment variables only" looked_for=` + filepath.Join(empty, "exporter.yaml"),
 		},
 	} {
 		log := &logBuffer{}

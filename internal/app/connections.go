@@ -11,16 +11,16 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/web"
 )
 
-// maxConnections bounds the connections of all clients for a process that may open very many files: each takes memory.
+// maxConnections limits the connections of all clients even if the process may open many more files, since each takes memory.
 const maxConnections = 6000
 
-// maxHeader bounds the header of a request: net/http's megabyte, times the connections of one client, is gigabytes.
+// maxHeader limits the header of a request in bytes: net/http's default of 1 MB, times the connections of one client, is gigabytes.
 const maxHeader = 16 << 10
 
-// maxHTTP2Streams bounds the requests that are open at once in one connection: net/http's 250 multiply what a client may hold.
+// maxHTTP2Streams limits the concurrent requests per connection: net/http's default of 250 would multiply a client's share.
 const maxHTTP2Streams = 16
 
-// connections closes new connections of a client that has its share already, so that no client can lock the others out.
+// connections closes new connections of a client that already has its share, so that no client can lock out the others.
 type connections struct {
 	most int // of all clients together; a single one may have half
 	log  *slog.Logger
@@ -35,10 +35,10 @@ func newConnections(log *slog.Logger) *connections {
 	return &connections{most: connectionsFor(web.OpenFiles()), log: log, open: map[netip.Prefix]int{}}
 }
 
-// connectionsFor leaves a quarter of the files that a process may open to polls and everything else.
+// connectionsFor reserves a quarter of the files that the process may open for polls and everything else.
 func connectionsFor(files uint64) int { return int(min(maxConnections, files/4*3)) }
 
-// clientOf tells clients apart. An IPv6 client owns a whole network, and a Unix socket's is on this host and none.
+// clientOf identifies a client by its address: by the /64 network for IPv6. Clients of a Unix socket are local and not limited.
 func clientOf(c net.Conn) (client netip.Prefix, ok bool) {
 	address, ok := c.RemoteAddr().(*net.TCPAddr)
 	if !ok {
@@ -101,7 +101,7 @@ func (c *connections) warn(client netip.Prefix, open int) {
 	}
 	c.mu.Unlock()
 	if due {
-		c.log.Warn("connections are refused, too many are open; raise the limit of open files if they are wanted",
+		c.log.Warn("too many connections, refusing new ones; if they are legitimate, raise the limit of open files",
 			"client", client, "open", open, "limit_per_client", c.most/2, "limit", c.most)
 	}
 }

@@ -26,7 +26,7 @@ const demoVolume = "  - {kind: volume, name: data, path: DATA_DIRECTORY}\n"
 const (
 	// demoBasePort is the port of the simulated stack's switchboard; its services take the ports after it.
 	demoBasePort = 9656
-	// demoPatience is how long the addresses wait for the first reading of every target.
+	// demoPatience is how long to wait for the first probe of every target before showing the addresses.
 	demoPatience = 5 * time.Second
 )
 
@@ -76,7 +76,7 @@ func runDemo(ctx context.Context, o Options, out io.Writer, basePort int) (err e
 	return a.Run(ctx)
 }
 
-// demoConfiguration fills in the addresses that no variable of the stack names.
+// demoConfiguration fills in the addresses for which the stack has no environment variable.
 func demoConfiguration(stack *simstack.Stack, data string) []byte {
 	content := demoConfig
 	if runtime.GOOS == "linux" {
@@ -87,7 +87,7 @@ func demoConfiguration(stack *simstack.Stack, data string) []byte {
 		"LOG_VIEWER", stack.URL("log_viewer"), "CA_FILE", stack.CAFile(), "DATA_DIRECTORY", data).Replace(content))
 }
 
-// waitUntilReady waits until every target was read once, for at most the given time.
+// waitUntilReady waits until every target was probed once, at most for the given time.
 func (a *App) waitUntilReady(ctx context.Context, most time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
@@ -136,7 +136,7 @@ func (a *App) demoAddresses(stack *simstack.Stack) string {
 	return box.String()
 }
 
-// quietStart drops what is below a warning until the start is over, unless the log is for debugging.
+// quietStart drops log lines below warning until the start is over, unless the level is debug.
 type quietStart struct {
 	slog.Handler
 	over *atomic.Bool

@@ -14,9 +14,9 @@ import (
 	"syscall"
 )
 
-// Healthcheck asks the exporter with the same --web.listen-address on this host whether its poll loop is running. It is for
-// a HEALTHCHECK in an image without a shell. It asks over the exporter's Unix socket, and over HTTP where there is none. There
-// an exporter that wants a password or a client's certificate first is alive, since it says so; out gets that its loop is unknown.
+// Healthcheck checks whether the poll loop of the exporter with the same --web.listen-address on this host is running, as the HEALTHCHECK of
+// an image without a shell. It uses the exporter's Unix socket, or HTTP without one. Over HTTP, an exporter that requires a
+// password or a client certificate counts as alive; Healthcheck writes to out that the state of the loop is unknown.
 func Healthcheck(ctx context.Context, o Options, out io.Writer) error {
 	if found, err := askSocket(ctx, o); found {
 		return err
@@ -29,27 +29,27 @@ func Healthcheck(ctx context.Context, o Options, out io.Writer) error {
 	if ip := net.ParseIP(host); host == "" || (ip != nil && ip.IsUnspecified()) {
 		host = "localhost"
 	}
-	// With TLS 1.3 the refusal comes after the handshake, and may be lost with the connection: that a certificate was
-	// asked for is what is sure.
-	var asked atomic.Bool
+	// With TLS 1.3 the refusal comes after the handshake and may be lost with the connection. So remember that the exporter requested a
+	// certificate.
+	var certificateRequested atomic.Bool
 	transport := &http.Transport{
 		DisableKeepAlives: true,
 		TLSClientConfig: &tls.Config{
-			// It is this very host's own process, and it is not told anything.
+			// The process is on this host, and the request has no secrets.
 			InsecureSkipVerify: true, //nolint:gosec // see above
 			GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-				asked.Store(true)
-				return &tls.Certificate{}, nil // none to show
+				certificateRequested.Store(true)
+				return &tls.Certificate{}, nil // send none
 			},
 		},
 	}
 	target := "://" + net.JoinHostPort(host, port) + "/-/healthy"
 	status, said, err := ask(ctx, transport, "http"+target)
-	if status == http.StatusBadRequest { // what net/http says to plain HTTP on a TLS port
+	if status == http.StatusBadRequest { // net/http's response to plain HTTP on a TLS port
 		status, said, err = ask(ctx, transport, "https"+target)
 	}
 	switch {
-	case status == http.StatusUnauthorized, err != nil && asked.Load() && ctx.Err() == nil:
+	case status == http.StatusUnauthorized, err != nil && certificateRequested.Load() && ctx.Err() == nil:
 		fmt.Fprintln(out, "alive, loop unknown") //nolint:errcheck // the exit code says enough
 		return nil
 	case err != nil:
@@ -65,11 +65,11 @@ func verdictOf(where string, status int, said string) error {
 	return nil
 }
 
-// askSocket asks over the Unix socket and reports whether a process listens there.
+// askSocket checks over the Unix socket; found reports whether a process listens there.
 func askSocket(ctx context.Context, o Options) (found bool, err error) {
 	path, err := healthSocket(o, "")
 	if err != nil || o.RuntimeDirectory == "" || checkPrivate(o.RuntimeDirectory) != nil {
-		return false, nil //nolint:nilerr // HTTP is left, and the exporter has logged what is wrong
+		return false, nil //nolint:nilerr // HTTP still works, and the exporter has logged the error
 	}
 	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", path)
@@ -79,12 +79,12 @@ func askSocket(ctx context.Context, o Options) (found bool, err error) {
 	case err == nil:
 		return true, verdictOf(path, status, said)
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.EINVAL):
-		return false, nil // none, another user's, one that a killed process left, or a path that is too long for any
+		return false, nil // no socket, another user's, a killed process's, or the path is too long
 	}
 	return true, fmt.Errorf("ask %s for its health: %w", path, err)
 }
 
-// ask returns the status and the beginning of the answer.
+// ask returns the status and the beginning of the response.
 func ask(ctx context.Context, transport *http.Transport, target string) (status int, said string, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, target, nil)
 	if err != nil {

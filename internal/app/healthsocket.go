@@ -17,8 +17,8 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/web"
 )
 
-// RuntimeDirectory returns the directory that an exporter and its healthcheck share: the service manager's, or this user's
-// own in memory, which can be written where the root is read-only.
+// RuntimeDirectory returns the directory that the exporter and healthcheck share: the service manager's, or else the user's own in
+// /dev/shm, which is writable even if the root file system is read-only.
 func RuntimeDirectory(lookup func(string) (string, bool)) string {
 	if named, _ := lookup("RUNTIME_DIRECTORY"); named != "" {
 		first, _, _ := strings.Cut(named, ":")
@@ -31,7 +31,7 @@ func RuntimeDirectory(lookup func(string) (string, bool)) string {
 	return filepath.Join(shared, "chatstack_exporter-"+strconv.Itoa(os.Getuid()))
 }
 
-// checkPrivate refuses a directory that another user may have put into a shared one.
+// checkPrivate returns an error for a directory that another user may have created in a shared one.
 func checkPrivate(dir string) error {
 	const shared = 0o022
 	if parent, err := os.Stat(filepath.Dir(dir)); err != nil || parent.Mode()&shared == 0 {
@@ -47,8 +47,8 @@ func checkPrivate(dir string) error {
 	return nil
 }
 
-// healthSocket is the path of the socket of an exporter with this --web.listen-address. It depends on the port alone where
-// the address is one that healthcheck would ask at localhost.
+// healthSocket returns the path of the socket of an exporter with this --web.listen-address. If the address includes localhost, the path
+// depends only on the port.
 func healthSocket(o Options, port string) (string, error) {
 	host, wanted, err := net.SplitHostPort((*o.Web.WebListenAddresses)[0])
 	if err != nil {
@@ -58,7 +58,7 @@ func healthSocket(o Options, port string) (string, error) {
 		port = wanted
 	}
 	ip := net.ParseIP(host)
-	// Other addresses of the loopback network may be another exporter's with the same port.
+	// Another exporter may listen on the same port of another loopback address.
 	local := host == "" || host == "localhost" || ip.IsUnspecified() || ip.Equal(net.IPv4(127, 0, 0, 1)) || ip.Equal(net.IPv6loopback)
 	if !local {
 		port = strings.NewReplacer("/", "_", ":", "_").Replace(host) + "-" + port
@@ -72,7 +72,7 @@ type healthServer struct {
 	server   *http.Server
 }
 
-// newHealthServer listens, and answers once it serves.
+// newHealthServer listens on the socket; serve answers.
 func newHealthServer(src web.Liveness, o Options, listeners []net.Listener) (*healthServer, error) {
 	if o.RuntimeDirectory == "" {
 		return nil, nil //nolint:nilnil // see healthServer
@@ -109,7 +109,7 @@ func newHealthServer(src web.Liveness, o Options, listeners []net.Listener) (*he
 
 const healthPatience = 5 * time.Second
 
-// removeStale removes a socket that a killed process left.
+// removeStale removes the socket of a killed process.
 func removeStale(path string) error {
 	conn, err := net.DialTimeout("unix", path, healthPatience) //nolint:noctx // has a bound
 	switch {
@@ -118,7 +118,7 @@ func removeStale(path string) error {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return os.Remove(path)
 	}
-	return nil // whatever else is wrong, listening tells
+	return nil // net.Listen reports other errors
 }
 
 func (h *healthServer) serve() {

@@ -12,7 +12,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/state"
 )
 
-// judge judges what the poller knows, and saves what must outlive the process before anybody sees it. It implements poll.Judge.
+// judge implements poll.Judge with a health.Judge, whose memory it saves before a judgement is published.
 type judge struct {
 	health      *health.Judge
 	maintenance *maintenance.Register
@@ -21,23 +21,23 @@ type judge struct {
 	log         *slog.Logger
 	// placeholders are the targets with a secret that is an obvious placeholder.
 	placeholders map[string]bool
-	unseen       map[string]string // the containers that were logged as seen nowhere, by target
+	missing      map[string]string // configured containers that were logged as missing, by target
 	unsaved      bool              // the last attempt to save has failed
 }
 
-// newJudge takes over what the former process has saved.
+// newJudge restores the memory of the former process.
 func newJudge(alerts *config.Alerts, m *maintenance.Register, saved *state.Value, log *slog.Logger) *judge {
-	j := &judge{health: health.NewJudge(alerts), maintenance: m, save: saved.Save, log: log, unseen: map[string]string{}}
+	j := &judge{health: health.NewJudge(alerts), maintenance: m, save: saved.Save, log: log, missing: map[string]string{}}
 	var memory health.Memory
 	if err := saved.Load(&memory); err != nil {
-		log.Error("the saved problems are lost; their durations begin anew", "err", err)
+		log.Error("saved problems are lost; their durations start again at 0", "err", err)
 	} else if !memory.Saved.IsZero() {
 		j.health.Resume(&memory, time.Now())
 	}
 	return j
 }
 
-// configure takes over what a new configuration says.
+// configure applies a new configuration.
 func (j *judge) configure(cfg *config.Config) {
 	j.health.Reconfigure(&cfg.Alerts)
 	j.placeholders = map[string]bool{}
@@ -60,28 +60,28 @@ func (j *judge) Judge(f *health.Facts) *health.Judgement {
 	}
 	result := j.health.Judge(f)
 	for name, s := range result.Servers {
-		if s.Unseen && j.unseen[name] != s.Container {
-			j.unseen[name] = s.Container
+		if s.Unseen && j.missing[name] != s.Container {
+			j.missing[name] = s.Container
 			j.log.Warn("container does not exist on any engine", "target", name, "container", s.Container)
 		}
 	}
-	j.keep(f.Now)
+	j.saveMemory(f.Now)
 	return result
 }
 
-// saveWithin is how long a page waits for the disk.
+// saveWithin is how long a judgement waits for the disk.
 const saveWithin = 2 * time.Second
 
-// errSlowDisk means that saving goes on in the background.
+// errSlowDisk means that saving continues in the background.
 var errSlowDisk = fmt.Errorf("the disk has taken longer than %s", saveWithin)
 
-// keep saves what must outlive the process, if it has changed. A disk that cannot be written, or hangs, hides no problem.
-func (j *judge) keep(now time.Time) {
+// saveMemory saves the memory if it has changed. It returns even if the disk fails or hangs, so that problems are still published.
+func (j *judge) saveMemory(now time.Time) {
 	if j.saving != nil {
 		select {
 		case err := <-j.saving:
 			j.saving = nil
-			j.noteSaved(err)
+			j.logSaving(err)
 		default:
 			return
 		}
@@ -93,18 +93,18 @@ func (j *judge) keep(now time.Time) {
 	go func() { saving <- j.save(memory) }()
 	select {
 	case err := <-saving:
-		j.noteSaved(err)
+		j.logSaving(err)
 	case <-time.After(saveWithin):
 		j.saving = saving
-		j.noteSaved(errSlowDisk)
+		j.logSaving(errSlowDisk)
 	}
 }
 
-// noteSaved logs that nothing is saved any more, or is again.
-func (j *judge) noteSaved(err error) {
+// logSaving logs when saving begins to fail, and when it works again.
+func (j *judge) logSaving(err error) {
 	switch {
 	case err != nil && !j.unsaved:
-		j.log.Error("problems are not saved; a restart of the exporter will forget when they began", "err", err)
+		j.log.Error("cannot save problems; a restart of the exporter forgets when they began", "err", err)
 	case err == nil && j.unsaved:
 		j.log.Info("problems are saved again")
 	}

@@ -93,7 +93,7 @@ func TestProblemIsSavedBeforeItIsShown(t *testing.T) {
 		full.Store(false)
 		judge(true)
 		is("it is no longer full", true)
-		for text, want := range map[string]int{"problems are not saved": 2, "problems are saved again": 2} {
+		for text, want := range map[string]int{"cannot save problems": 2, "problems are saved again": 2} {
 			if got := strings.Count(written.String(), text); got != want {
 				t.Errorf("the log says %q %d times, want %d:\n%s", text, got, want, &written)
 			}

@@ -23,7 +23,7 @@ func (a *App) SetMaintenance(kind, name, reason string, until time.Time) (set ma
 		return set, false, nil, fmt.Errorf("%w: no configured target is called %q; the status page lists them all", maintenance.ErrUnknown, name)
 	}
 	set, replaced, err = a.maintenance.Set(kind, name, reason, until)
-	if warnings, err = a.kept(err); err != nil {
+	if warnings, err = a.saveWarning(err); err != nil {
 		return set, replaced, nil, err
 	}
 	if cfg.StateFile == "" {
@@ -32,12 +32,12 @@ func (a *App) SetMaintenance(kind, name, reason string, until time.Time) (set ma
 	if kind == config.MaintenanceContainer && !a.sees(name) {
 		warnings = append(warnings, fmt.Sprintf("no container %q is seen at present; if it is not mistyped, all is well", name))
 	}
-	return set, replaced, append(warnings, a.firing(kind, name)...), nil
+	return set, replaced, append(warnings, a.firingWarnings(kind, name)...), nil
 }
 
-// firing says which alerts on a target, or on a container and the targets that it serves, maintenance does not hold back, since they
-// have fired already.
-func (a *App) firing(kind, name string) (warnings []string) {
+// firingWarnings lists the alerts on the subject, and on the targets that a container serves, that maintenance does not hold back
+// because they already fire.
+func (a *App) firingWarnings(kind, name string) (warnings []string) {
 	j := a.Snapshot().Judgement
 	if j == nil {
 		return nil
@@ -58,7 +58,7 @@ func (a *App) firing(kind, name string) (warnings []string) {
 
 // EndMaintenance implements web.Source.
 func (a *App) EndMaintenance(kind, name string) (warnings []string, err error) {
-	if warnings, err = a.kept(a.maintenance.End(kind, name)); err != nil {
+	if warnings, err = a.saveWarning(a.maintenance.End(kind, name)); err != nil {
 		return nil, err
 	}
 	if slices.ContainsFunc(a.maintenance.List(), func(e maintenance.Entry) bool { return e.Active && e.Kind == kind && e.Name == name }) {
@@ -78,16 +78,16 @@ func (a *App) ForgetContainer(dockerHost, name string) error {
 	return fmt.Errorf("%w: no target has the docker_host %q", collectors.ErrContainerUnknown, dockerHost)
 }
 
-// kept makes a warning of a change that is in force, but not on the disk.
-func (a *App) kept(err error) ([]string, error) {
+// saveWarning turns the error about a change that is in force but not saved into a warning; it returns any other error.
+func (a *App) saveWarning(err error) ([]string, error) {
 	if _, ok := errors.AsType[*maintenance.SaveError](err); !ok {
 		return nil, err
 	}
-	a.log.Error("maintenance was not kept", "err", err)
+	a.log.Error("cannot save maintenance", "err", err)
 	return []string{"it is in force, but a restart undoes it: " + err.Error()}, nil
 }
 
-// sees reports whether the page has a container of that name, on whatever engine.
+// sees reports whether any engine has a container of that name.
 func (a *App) sees(container string) bool {
 	for _, families := range a.Snapshot().Families {
 		for i := range families {

@@ -13,19 +13,18 @@ import (
 )
 
 const (
-	// baseMemory is what the exporter takes with everything but foreign metrics pages.
+	// baseMemory is the exporter's memory in bytes, without the metrics of other programs.
 	baseMemory = 28 << 20
-	// pageMemory is how many bytes one byte of a foreign page takes at most: read, as lines, and on the own page in every
-	// encoding, of which the last one is still served while the next is made.
+	// pageMemory is the most memory in bytes per byte of a metrics page of another program: as read, as lines, and on the exporter's own
+	// page in every encoding, twice while a new page replaces the old.
 	pageMemory = 12
-	// leastPage is a page that is always let in: less than what a small server has to say.
+	// leastPage is the largest page that is always accepted, below the size of a small server's page.
 	leastPage = 256 << 10
 )
 
-// fitMemory has the exporter mind a memory limit of its control group, for the kernel kills whoever crosses it: the
-// garbage collector works harder near the limit, and a metrics page that is too large for it even alone is refused, which
-// is told as too_large, before it is read whole. How many pages there are does not count: most are small, and a large one
-// that was taken must not be refused because a target was added. Without a limit it changes nothing.
+// fitMemory keeps the exporter within the memory limit of its control group, since the kernel kills a process that exceeds it. The garbage
+// collector works harder near the limit, and a metrics page that would exceed it alone fails with too_large. The number of pages does
+// not matter, so that a new target never makes the page of another one fail. Without a memory limit, nothing changes.
 func (a *App) fitMemory(cfg *config.Config) {
 	a.pageLimit = 0
 	limit := memoryLimit("/")
@@ -36,14 +35,14 @@ func (a *App) fitMemory(cfg *config.Config) {
 		debug.SetMemoryLimit(limit / 4 * 3) // the program's text counts too
 	}
 	if fits := largestPage(limit); fits < int64(cfg.Limits.MetricsBody) {
-		a.log.Warn("memory is too small for limits.metrics_body, larger pages are refused; raise the memory limit of the container or service",
+		a.log.Warn("memory limit is too low for limits.metrics_body, larger metrics pages fail; raise the memory limit of the container or service",
 			"memory_limit", limit, "configured", int64(cfg.Limits.MetricsBody), "limited_to", fits)
 		a.pageLimit = config.Bytes(fits)
 	}
 }
 
-// limitsOf returns a configuration whose limits are those of the target: its own, but for a metrics page that the memory
-// is too small for. What else is read within limits.metrics_body, such as an engine's list, does not stay in memory.
+// limitsOf returns the configuration with the limits for a target: pageLimit lowers limits.metrics_body for metrics pages. It does not for
+// other responses, such as an engine's list, since they do not stay in memory.
 func (a *App) limitsOf(cfg *config.Config, settings config.Settings) *config.Config {
 	kind := settings.Common().Kind
 	if a.pageLimit == 0 || a.pageLimit >= cfg.Limits.MetricsBody || kind != "xmpp_metrics" && kind != "openmetrics" {
@@ -54,11 +53,11 @@ func (a *App) limitsOf(cfg *config.Config, settings config.Settings) *config.Con
 	return &limited
 }
 
-// largestPage is how many bytes a page may have under a memory limit.
+// largestPage returns the largest metrics page, in bytes, for a memory limit.
 func largestPage(limit int64) int64 { return max(leastPage, (limit-baseMemory)/pageMemory) }
 
-// memoryLimit is the lowest limit of the control groups that the process is in, in bytes; 0 where there is none. root is
-// where /proc and /sys are.
+// memoryLimit returns the lowest limit of the process's control groups in bytes; 0 if there is none. root is the directory that has
+// proc and sys.
 func memoryLimit(root string) int64 {
 	groups, err := os.ReadFile(filepath.Join(root, "proc/self/cgroup"))
 	if err != nil {
@@ -79,7 +78,7 @@ func memoryLimit(root string) int64 {
 		default:
 			continue
 		}
-		// In a container the path may be the host's, of which nothing is mounted but the end.
+		// In a container the path may be the host's, while only its end is mounted.
 		for group := path.Clean("/" + fields[2]); ; group = path.Dir(group) {
 			if n, ok := readLimit(filepath.Join(root, mount, group, file)); ok {
 				lowest = min(lowest, n)
@@ -89,7 +88,7 @@ func memoryLimit(root string) int64 {
 			}
 		}
 	}
-	if lowest > 1<<60 { // version 1 writes no limit as a number
+	if lowest > 1<<60 { // version 1 reports a huge number if there is no limit
 		return 0
 	}
 	return lowest

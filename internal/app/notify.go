@@ -14,53 +14,52 @@ import (
 )
 
 const (
-	// statusInterval is how often a service manager may be told of another state in words.
+	// statusInterval is the least time between two status texts for the service manager.
 	statusInterval = 10 * time.Second
-	// signsPerWatchdog is how many signs of life fit into the time after which their want is held for the end, so that one
-	// that is late on a busy machine costs nothing.
+	// signsPerWatchdog is how many signs of life to send per watchdog timeout, so that a late one on a busy machine does no harm.
 	signsPerWatchdog = 4
-	// recheckInterval is how soon a poll loop is looked at again that was found standing still: after a pause of the whole
-	// machine it is going round again in a moment, and then the sign of life must not wait for its turn.
+	// recheckInterval is how soon to check a stalled poll loop again. After a pause of the whole machine, the loop recovers at once, and
+	// the next sign of life must not be late.
 	recheckInterval = time.Second
 )
 
-// serviceManager is the one that started this process, as systemd does with Type=notify. It is told when the exporter
-// serves, reloads and stops, and gets a sign of life while the poll loop goes round: while that stands still it gets
-// none, and starts the process anew. The methods may be called from several goroutines.
+// serviceManager reports to the service manager that started this process, as systemd does with Type=notify: when the exporter
+// serves, reloads and stops, and signs of life while the poll loop runs. Without them, the service manager restarts the exporter.
+// The methods may be called from several goroutines.
 type serviceManager struct {
-	notify   func(state string) error // nil where nobody listens
-	watchdog time.Duration            // how long the service manager waits for a sign of life; 0 is for ever
+	notify   func(state string) error // nil without a service manager
+	watchdog time.Duration            // how long the service manager waits for a sign of life; 0 means forever
 	log      *slog.Logger
 	failing  atomic.Bool // the last call of notify failed
 }
 
-// tell sends assignments such as READY=1. That nobody hears them is no reason to stop, and told once.
-func (m *serviceManager) tell(assignments ...string) {
+// send sends assignments such as READY=1. If that fails, it logs the first of the failures in a row.
+func (m *serviceManager) send(assignments ...string) {
 	if m.notify == nil {
 		return
 	}
 	err := m.notify(strings.Join(assignments, "\n"))
 	if failed := err != nil; m.failing.Swap(failed) != failed && failed {
-		m.log.Warn("the service manager cannot be told", "err", err)
+		m.log.Warn("cannot reach the service manager", "err", err)
 	}
 }
 
 func (m *serviceManager) ready(status string) {
-	m.tell(daemon.SdNotifyReady, statusAssignment+status)
+	m.send(daemon.SdNotifyReady, statusAssignment+status)
 }
 
 func (m *serviceManager) reloading() {
-	// The time lets Type=notify-reload tell this reload from one before it; others pass over it.
-	m.tell(daemon.SdNotifyReloading, fmt.Sprintf("MONOTONIC_USEC=%d", monotonic().Microseconds()), statusAssignment+"reading the configuration anew")
+	// With Type=notify-reload, systemd needs the time to tell reloads apart; others ignore it.
+	m.send(daemon.SdNotifyReloading, fmt.Sprintf("MONOTONIC_USEC=%d", monotonic().Microseconds()), statusAssignment+"reloading the configuration")
 }
 
 func (m *serviceManager) stopping() {
-	m.tell(daemon.SdNotifyStopping, statusAssignment+"stopping")
+	m.send(daemon.SdNotifyStopping, statusAssignment+"stopping")
 }
 
 const statusAssignment = "STATUS="
 
-// keepAlive gives signs of life for as long as alive returns nil, and tells a status that has changed, until ctx is done.
+// keepAlive sends signs of life while alive returns nil, and every new status, until ctx is done.
 func (m *serviceManager) keepAlive(ctx context.Context, alive func() error, status func() string) {
 	if m.notify == nil {
 		return
@@ -69,34 +68,34 @@ func (m *serviceManager) keepAlive(ctx context.Context, alive func() error, stat
 	if m.watchdog > 0 {
 		every = min(every, m.watchdog/signsPerWatchdog)
 	}
-	var told string
-	standing := false
+	var sent string
+	stalled := false
 	for {
 		wait := every
 		var assignments []string
-		now := "the poll loop stands still"
+		now := "the poll loop has stalled"
 		if err := alive(); err != nil {
 			wait = min(wait, recheckInterval)
-			if !standing {
-				m.log.Error("no more signs of life for the service manager", "err", err)
+			if !stalled {
+				m.log.Error("polling has stalled; no more signs of life for the service manager", "err", err)
 			}
-			standing = true
+			stalled = true
 		} else {
-			if standing {
-				m.log.Info("signs of life for the service manager again")
+			if stalled {
+				m.log.Info("polling works again")
 			}
-			standing = false
+			stalled = false
 			now = status()
 			if m.watchdog > 0 {
 				assignments = append(assignments, daemon.SdNotifyWatchdog)
 			}
 		}
-		if now != told {
-			told = now
+		if now != sent {
+			sent = now
 			assignments = append(assignments, statusAssignment+now)
 		}
 		if len(assignments) > 0 {
-			m.tell(assignments...)
+			m.send(assignments...)
 		}
 		timer := time.NewTimer(wait)
 		select {
@@ -108,8 +107,8 @@ func (m *serviceManager) keepAlive(ctx context.Context, alive func() error, stat
 	}
 }
 
-// inWords is how a stack is that has these statuses, in few words and without a name.
-func inWords(statuses []poll.Status) string {
+// summarize returns the state of the stack in a few words, without names.
+func summarize(statuses []poll.Status) string {
 	var up, down, waiting int
 	for _, s := range statuses {
 		switch {
@@ -123,7 +122,7 @@ func inWords(statuses []poll.Status) string {
 	}
 	text := fmt.Sprintf("%s up, %d down", count(up, "target"), down)
 	if waiting > 0 {
-		text += fmt.Sprintf(", %d not read yet", waiting)
+		text += fmt.Sprintf(", %d not probed yet", waiting)
 	}
 	return text
 }

@@ -119,7 +119,7 @@ func TestSignsOfLifeEndWithThePollLoop(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		running.Go(func() { p.Run(ctx) })
-		running.Go(func() { m.keepAlive(ctx, p.Alive, func() string { return inWords(p.Snapshot().Statuses) }) })
+		running.Go(func() { m.keepAlive(ctx, p.Alive, func() string { return summarize(p.Snapshot().Statuses) }) })
 
 		begin := time.Now()
 		time.Sleep(10 * time.Minute)
@@ -136,7 +136,7 @@ func TestSignsOfLifeEndWithThePollLoop(t *testing.T) {
 		if signs := told.signs(time.Now().Add(-2 * time.Minute)); len(signs) > 0 {
 			t.Errorf("%d signs of life of a poll loop that had stalled for a minute", len(signs))
 		}
-		if sent := told.all(); sent[len(sent)-1].state != "STATUS=the poll loop stands still" {
+		if sent := told.all(); sent[len(sent)-1].state != "STATUS=the poll loop has stalled" {
 			t.Errorf("the last word is %q", sent[len(sent)-1].state)
 		}
 		if n := strings.Count(log.String(), "no more signs of life"); n != 1 {
@@ -212,11 +212,11 @@ func TestWithoutAWatchdogOnlyNewsAreTold(t *testing.T) {
 func TestWordsForTheServiceManagerCount(t *testing.T) {
 	is := func(up bool) poll.Status { return poll.Status{Known: true, Up: up} }
 	for want, statuses := range map[string][]poll.Status{
-		"0 targets up, 1 down":                 {is(false)},
-		"1 target up, 0 down":                  {is(true)},
-		"2 targets up, 1 down, 1 not read yet": {is(true), is(false), {}, is(true)},
+		"0 targets up, 1 down":                   {is(false)},
+		"1 target up, 0 down":                    {is(true)},
+		"2 targets up, 1 down, 1 not probed yet": {is(true), is(false), {}, is(true)},
 	} {
-		if got := inWords(statuses); got != want {
+		if got := summarize(statuses); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}

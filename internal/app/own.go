@@ -12,11 +12,10 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
 
-// allocatedTotal is a counter of the Go collector whose family has the same name in OpenMetrics as a gauge beside it.
-// The gauge is kept.
+// allocatedTotal is a counter of the Go collector. It is dropped, since a gauge has the same family name in OpenMetrics.
 const allocatedTotal = "go_memstats_alloc_bytes_total"
 
-// ownMetrics are the exporter's own: of the Go runtime, of the process, of the build, and of the configuration.
+// ownMetrics are the exporter's own metrics: of the Go runtime, the process, the build and the configuration.
 type ownMetrics struct {
 	registry    *prometheus.Registry
 	reloadedOK  prometheus.Gauge
@@ -34,15 +33,15 @@ func newOwnMetrics() *ownMetrics {
 		}),
 		reloadedAt: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "chatstack_config_last_reload_success_timestamp_seconds",
-			Help: "When the configuration was last loaded with success.",
+			Help: "Unix time when the configuration was last loaded successfully.",
 		}),
 		placeholder: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "chatstack_placeholder_credential",
-			Help: "1 while a secret of the target is an obvious placeholder, which must be changed before production.",
+			Help: "1 while a secret of the target is an obvious placeholder, such as changeme; absent otherwise.",
 		}, []string{"target"}),
 		rules: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "chatstack_rules_info",
-			Help: "1 with a checksum of the alert rules that the command rules prints for this configuration.",
+			Help: "1, with the checksum of the alert rules that the command rules prints for this configuration.",
 		}, []string{"checksum"}),
 	}
 	m.registry.MustRegister(
@@ -52,7 +51,7 @@ func newOwnMetrics() *ownMetrics {
 		m.reloadedOK, m.reloadedAt, m.placeholder, m.rules,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "chatstack_label_check", ConstLabels: alerts.LabelCheck(),
-			Help: "1; its labels arrive as they are if the scrape configuration has honor_labels: true.",
+			Help: "Always 1; Prometheus changes its labels unless the scrape configuration has honor_labels: true.",
 		}, func() float64 { return 1 }),
 	)
 	m.reloaded(nil)
@@ -65,7 +64,7 @@ func (m *ownMetrics) Gather() ([]*dto.MetricFamily, error) {
 	return slices.DeleteFunc(families, func(f *dto.MetricFamily) bool { return f.GetName() == allocatedTotal }), err
 }
 
-// reloaded notes how the configuration was loaded.
+// reloaded records whether the configuration was loaded.
 func (m *ownMetrics) reloaded(err error) {
 	if err != nil {
 		m.reloadedOK.Set(0)
@@ -75,7 +74,7 @@ func (m *ownMetrics) reloaded(err error) {
 	m.reloadedAt.SetToCurrentTime()
 }
 
-// describe notes what can be told of a configuration without asking anybody.
+// describe sets the metrics that depend only on the configuration.
 func (m *ownMetrics) describe(cfg *config.Config) {
 	m.rules.Reset()
 	m.rules.WithLabelValues(alerts.Checksum(cfg.Alerts)).Set(1)

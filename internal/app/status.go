@@ -20,8 +20,8 @@ func (a *App) Runbook(alert string) (text string, ok bool) { return alerts.Runbo
 // AlertIndex implements web.Source.
 func (a *App) AlertIndex() string { return alerts.Index(a.current.Load().cfg.Alerts) }
 
-// known is what the recorder makes its reports of.
-func (a *App) known() status.Input {
+// statusInput returns the data for the recorder's reports.
+func (a *App) statusInput() status.Input {
 	g := a.current.Load()
 	return status.Input{
 		Snapshot: g.poller.Snapshot(), Alerts: g.cfg.Alerts, Maintenance: a.maintenance.List(), Unconfigured: g.cfg.Unconfigured,

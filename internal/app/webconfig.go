@@ -24,25 +24,25 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
 
-// webConfigInterval is how often a running exporter looks at the file of --web.config.file: whoever asks reads it anew, so a
-// fault in it counts at once.
+// webConfigInterval is how often a running exporter checks the file of --web.config.file. Every request reads that file again, so an
+// error in it takes effect at once.
 const webConfigInterval = 10 * time.Second
 
-// watchWebConfig tells once that the file is broken, and once that it is sound again, until ctx is done. Of TLS that cannot
-// be spoken nobody else tells, and who comes with a password sees a bare 500.
+// watchWebConfig logs once when the file becomes invalid, and once when it is valid again, until ctx is done. Otherwise TLS would fail
+// without a log line, and clients with a password would only see a status 500.
 func watchWebConfig(ctx context.Context, path string, log *slog.Logger) {
 	tick := time.NewTicker(webConfigInterval)
 	defer tick.Stop()
-	told := ""
+	logged := ""
 	for {
 		faults := webFaults(path, false)
 		switch {
-		case len(faults) > 0 && faults.Error() != told:
-			told = faults.Error()
-			log.Error("web configuration is broken; who asks this exporter may get no answer until it is mended", "err", faults)
-		case len(faults) == 0 && told != "":
-			told = ""
-			log.Info("web configuration is sound again", "file", path)
+		case len(faults) > 0 && faults.Error() != logged:
+			logged = faults.Error()
+			log.Error("web configuration is invalid; requests to this exporter may fail until it is corrected", "err", faults)
+		case len(faults) == 0 && logged != "":
+			logged = ""
+			log.Info("web configuration is valid again", "file", path)
 		}
 		select {
 		case <-tick.C:
@@ -52,14 +52,14 @@ func watchWebConfig(ctx context.Context, path string, log *slog.Logger) {
 	}
 }
 
-// checkWebConfig refuses what the toolkit refuses, in words that say where and what to do. Of what it does not mind the log
-// tells later: an exporter that watches is better than none.
+// checkWebConfig rejects what the toolkit rejects, with errors that say where and what to do. Errors that the toolkit accepts are only
+// logged, by watchWebConfig, so that the exporter still starts.
 func checkWebConfig(path string) error {
 	if toolkit.Validate(path) == nil {
 		return nil
 	}
 	faults := webFaults(path, false)
-	if len(faults) == 0 { // mended meanwhile
+	if len(faults) == 0 { // somebody has just corrected it
 		return nil
 	}
 	return fmt.Errorf("read web configuration %s:\n%w", path, faults)
@@ -70,7 +70,7 @@ var bcryptHash = regexp.MustCompile(`^\$2[a-z]?\$(0[4-9]|[12][0-9]|3[01])\$[./A-
 
 const webDocumentation = "https://github.com/prometheus/exporter-toolkit/blob/master/docs/web-configuration.md lists what may stand there"
 
-// webConfig is one file of --web.config.file while it is checked.
+// webConfig is the check of one file of --web.config.file.
 type webConfig struct {
 	path   string
 	doc    yaml.Node

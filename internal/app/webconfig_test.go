@@ -115,13 +115,13 @@ func TestBrokenWebConfigurationIsToldOnceWhileItRuns(t *testing.T) {
 		}
 		count("web configuration", 0)
 		rewrite(t, path, "basic_auth_users:\n  prometheus: secret\n")
-		count("is broken", 1)
+		count("is invalid", 1)
 		count("web.yml:2: basic_auth_users.prometheus: is no bcrypt hash; write what", 1)
 		rewrite(t, path, sound)
-		count("is sound again", 1)
+		count("is valid again", 1)
 		// Of this the toolkit tells at the level debug, if at all.
 		must(t, os.Remove(filepath.Join(dir, "server.key")))
-		count("is broken", 2)
+		count("is invalid", 2)
 		count("web.yml:3: tls_server_config.key_file: "+dir+"/server.key: no such file", 1)
 		cancel()
 		running.Wait()

@@ -130,7 +130,7 @@ func TestMemoryLimitIsKept(t *testing.T) {
 					t.Errorf("%s is %q", target, verdict)
 				}
 			}
-			if says := strings.Contains(e.Stderr.String(), "memory is too small for limits.metrics_body"); c.name == "100,000 series" && !says {
+			if says := strings.Contains(e.Stderr.String(), "memory limit is too low for limits.metrics_body"); c.name == "100,000 series" && !says {
 				t.Error("the log does not say why the page is refused")
 			}
 			peak := e.peakMemory(t)

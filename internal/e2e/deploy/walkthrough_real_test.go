@@ -444,7 +444,7 @@ func (n *newcomer) loaded() {
 			n.t.Errorf("the page lacks %s", line)
 		}
 	}
-	if log := n.run("docker compose logs chatstack-exporter"); strings.Contains(log, "memory is too small") {
+	if log := n.run("docker compose logs chatstack-exporter"); strings.Contains(log, "memory limit is too low") {
 		n.t.Errorf("the memory limit does not do for the default limits:\n%s", log)
 	}
 }
