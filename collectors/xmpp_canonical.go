@@ -209,7 +209,7 @@ var canonicalFamilies = []canonicalFamily{
 			own("cpu_usage_seconds", model.MetricTypeCounter),
 			{processModule, []canonicalPart{{family: "process_cpu_seconds", kind: model.MetricTypeCounter}}},
 		},
-		remark: "`prosody_cpu_clock` of the community's `mod_measure_cpu` is no source: it adds the whole clock anew at each collection",
+		remark: "`prosody_cpu_clock` of the community's `mod_measure_cpu` is not a source: it adds the whole clock again at each collection",
 	},
 }
 

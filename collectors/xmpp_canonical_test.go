@@ -240,7 +240,7 @@ func canonicalTable() string {
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", f.name, f.kind, labels, strings.Join(sources, "; "), f.remark)
 	}
-	b.WriteString("| `" + moduleStatusFamily + "` | gauge | `host`, `module` | 1. `GET /status` (the target `xmpp_status`); without that target, a page that calls it so | 0 ok, 1 info, 2 warn, 3 error; `prosody_module_status` is no source: it falls back to 0 at every change |\n")
+	b.WriteString("| `" + moduleStatusFamily + "` | gauge | `host`, `module` | 1. `GET /status` (the target `xmpp_status`); without that target, a page that calls it so | 0 ok, 1 info, 2 warn, 3 error; `prosody_module_status` is not a source: it falls back to 0 at every change |\n")
 	return b.String()
 }
 
