@@ -56,8 +56,8 @@ func exporterTrials(a *config.Alerts, t *alert) []trial {
 		return trial{name: name + " without an exporter", series: series, checks: checks, alone: true}
 	}
 	long := append(with(map[string]string{"env": "a"}, ups([]step{{value: 1}, {from: rise, value: lost}})), with(map[string]string{"env": "b"}, ups(steady(1)))...)
-	pages := func(exporter int, labels map[string]string, steps ...step) input {
-		return from(exporter, "chatstack_exporter_build_info", labels, steps...)
+	page := func(steps ...step) input {
+		return from(0, "chatstack_exporter_build_info", nil, steps...)
 	}
 	// Prometheus has the exporter as down although it is lost to it for so long that both sides of the expression hold.
 	both := with(map[string]string{"env": "prod"}, ups([]step{{value: 1}, {from: 1, value: 0}}))
@@ -66,18 +66,18 @@ func exporterTrials(a *config.Alerts, t *alert) []trial {
 		{name: "the only one", series: ups(down), checks: edges},
 		{name: "one of two", series: ups(down, steady(1)), checks: silent},
 		{name: "both", series: ups(down, down), checks: edges},
-		{name: "its page is another one", series: []input{from(0, "up", map[string]string{"job": a.Job}, steady(1)...), pages(0, nil, gone...)}, checks: edges},
+		{name: "its page is another one", series: []input{from(0, "up", map[string]string{"job": a.Job}, steady(1)...), page(gone...)}, checks: edges},
 		{
 			name: "its page is another one, beside another environment", checks: edges, alone: true,
-			series: append(with(map[string]string{"env": "a"}, []input{from(0, "up", map[string]string{"job": a.Job}, steady(1)...), pages(0, nil, gone...)}), with(map[string]string{"env": "b"}, ups(steady(1)))...),
+			series: append(with(map[string]string{"env": "a"}, []input{from(0, "up", map[string]string{"job": a.Job}, steady(1)...), page(gone...)}), with(map[string]string{"env": "b"}, ups(steady(1)))...),
 		},
-		{name: "another job", series: []input{from(0, "up", map[string]string{"job": a.Job + "2"}, down...), pages(0, nil, steady(1)...)}, checks: silent},
+		{name: "another job", series: []input{from(0, "up", map[string]string{"job": a.Job + "2"}, down...), page(steady(1)...)}, checks: silent},
 		vanishes("cluster", edges), vanishes("env", edges), vanishes("part", edges), vanishes("version", silent),
 		{name: "one of a pair is known no longer", series: ups(gone, steady(1)), checks: silent},
 		{name: "another job is known no longer", series: append(ups(steady(1)), from(1, "up", map[string]string{"job": a.Job + "2", "part": "x"}, gone...)), checks: silent},
 		{name: "none was ever scraped", checks: []check{{p.ceil(hold) - 1, false}, {p.ceil(hold), true}}, alone: true},
 		{
-			name: "none is known", alone: true, series: []input{pages(0, nil, step{value: 1}, step{from: 1, value: lost})},
+			name: "none is known", alone: true, series: []input{page(step{value: 1}, step{from: 1, value: lost})},
 			checks: []check{{p.ceil(hold), false}, {1 + p.ceil(hold), true}},
 		},
 		{name: "the only one has been down for long", alone: true, series: both, checks: []check{{1 + p.ceil(hold) + 20, true}}},

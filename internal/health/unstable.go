@@ -25,21 +25,28 @@ type failures struct {
 	// outage.
 	Streak uint64 `json:"spell,omitempty"`
 	Warned bool   `json:"warned,omitempty"`
-	// Every is the schedule's interval. When it changes, the counts start over.
-	Every time.Duration `json:"every,omitempty"`
 	// since is when this process first judged the target, seen the target's counter at the last judgement. excused counts the failures
 	// that are excluded.
 	since         time.Time
 	seen, excused uint64
 }
 
-// count counts the failed readings from At on. No alert covers Failed; only the warning TargetDown
+// count counts the failed readings from At on, while one was due Every so often. No alert covers Failed; only the warning TargetDown
 // covers Warned. Open is how many of them belong to the current outage.
 type count struct {
-	At     time.Time `json:"at"`
-	Failed uint64    `json:"failed"`
-	Warned uint64    `json:"warned,omitempty"`
-	Open   uint64    `json:"open,omitempty"`
+	At     time.Time     `json:"at"`
+	Every  time.Duration `json:"every"`
+	Failed uint64        `json:"failed"`
+	Warned uint64        `json:"warned,omitempty"`
+	Open   uint64        `json:"open,omitempty"`
+}
+
+// failed returns how many readings failed, as the alert of that severity counts them.
+func (c *count) failed(severity Severity) uint64 {
+	if severity == Critical {
+		return c.Failed + c.Warned
+	}
+	return c.Failed
 }
 
 // current returns the counter that includes the failures of the current outage.
@@ -60,12 +67,12 @@ type SavedFailures struct {
 }
 
 // add counts failures of the current outage.
-func (f *failures) add(now time.Time, failed uint64) {
+func (f *failures) add(now time.Time, every time.Duration, failed uint64) {
 	if failed == 0 {
 		return
 	}
-	if n := len(f.Counts); n == 0 || now.Sub(f.Counts[n-1].At) >= bucketLength {
-		f.Counts = append(f.Counts, count{At: now})
+	if n := len(f.Counts); n == 0 || now.Sub(f.Counts[n-1].At) >= bucketLength || f.Counts[n-1].Every != every {
+		f.Counts = append(f.Counts, count{At: now, Every: every})
 	}
 	last := &f.Counts[len(f.Counts)-1]
 	*f.current(last) += failed
@@ -105,22 +112,18 @@ func (f *failures) dropOld(now time.Time) {
 	f.Counts = slices.DeleteFunc(f.Counts, func(c count) bool { return now.Sub(c.At) >= longWindow })
 }
 
-// failedWithin returns how many readings failed within the window, as the alert of that severity counts them.
-func (f *failures) failedWithin(window time.Duration, severity Severity, now time.Time) (failed uint64) {
-	for _, c := range f.Counts {
-		if now.Sub(c.At) >= window {
-			continue
-		}
-		if failed += c.Failed; severity == Critical {
-			failed += c.Warned
+// within returns how many readings failed within the window, and which part of the window they stand for: a failure stands for the
+// interval of its schedule. A reading that was not made counts as good.
+func (f *failures) within(window time.Duration, severity Severity, now time.Time) (failed uint64, part float64) {
+	var lost time.Duration
+	for i := range f.Counts {
+		if c := &f.Counts[i]; now.Sub(c.At) < window {
+			n := c.failed(severity)
+			failed += n
+			lost += time.Duration(n) * c.Every
 		}
 	}
-	return failed
-}
-
-// failedPart returns the part of the scheduled readings in the window that failed. A reading that was not made counts as good.
-func (f *failures) failedPart(t *Target, window time.Duration, severity Severity, now time.Time) float64 {
-	return float64(f.failedWithin(window, severity, now)) * t.Every.Seconds() / window.Seconds()
+	return failed, lost.Seconds() / window.Seconds()
 }
 
 // maxFlap is the longest outage with only a warning that still counts for the critical TargetUnstable.
@@ -137,17 +140,13 @@ func (r *round) countFailures(t *Target, down *record) *failures {
 	if f.since.IsZero() {
 		f.since = r.now
 	}
-	if f.Every != t.Every {
-		f.Counts, f.Every = nil, t.Every
-		f.endOutage()
-	}
 	if t.Failed < f.seen { // the counter was reset
 		f.seen = 0
 	}
 	failed := t.Failed - f.seen
 	f.seen = t.Failed
 	f.Streak += failed
-	f.add(r.now, failed)
+	f.add(r.now, t.Every, failed)
 	excused, alerted := r.verdicts[TargetSubject(t.Name)].Excuse.Holds(), down != nil && down.Alerted > Pending
 	if excused || alerted {
 		f.excused += f.Streak
@@ -193,9 +192,13 @@ func (r *round) judgeFailures(t *Target) {
 // judgeUnstable adds a problem if more than percent of a target's readings have failed.
 func (r *round) judgeUnstable(t *Target, f *failures, down bool, severity Severity, percent int64) {
 	limit := float64(percent) / 100
-	over := func(window time.Duration) bool { return f.failedPart(t, window, severity, r.now) > limit }
+	over := func(window time.Duration) bool {
+		_, part := f.within(window, severity, r.now)
+		return part > limit
+	}
 	key := problemKey{TargetSubject(t.Name), AlertTargetUnstable, "", severity}
-	holds := f.failedWithin(longWindow, severity, r.now) >= minFailures && over(longWindow) && over(max(shortWindow, t.Every*5/4))
+	failed, part := f.within(longWindow, severity, r.now)
+	holds := failed >= minFailures && part > limit && over(max(shortWindow, t.Every*5/4))
 	watched := r.now.Sub(f.since)
 	switch {
 	case !t.Read:
@@ -220,7 +223,7 @@ func (r *round) judgeUnstable(t *Target, f *failures, down bool, severity Severi
 	}
 	r.decideOn(p)
 	v.Lasted = p.Lasted
-	r.values = append(r.values, Value{key.Subject, AlertTargetUnstable, f.failedPart(t, longWindow, severity, r.now)})
+	r.values = append(r.values, Value{key.Subject, AlertTargetUnstable, part})
 }
 
 // savedFailures returns the failed readings to save, with all times by the wall clock.
@@ -230,7 +233,7 @@ func (j *Judge) savedFailures(wall func(time.Time) time.Time) []SavedFailures {
 		if len(f.Counts) == 0 {
 			continue
 		}
-		saved := SavedFailures{name, failures{Counts: slices.Clone(f.Counts), Streak: f.Streak, Warned: f.Warned, Every: f.Every}}
+		saved := SavedFailures{name, failures{Counts: slices.Clone(f.Counts), Streak: f.Streak, Warned: f.Warned}}
 		for i := range saved.Counts {
 			saved.Counts[i].At = wall(saved.Counts[i].At)
 		}

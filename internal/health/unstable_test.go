@@ -479,12 +479,12 @@ func TestFailuresOutliveAReload(t *testing.T) {
 	w.readings("F")
 	w.wantUnstable("-/-")
 	w.readings("GF")
-	if got := w.judge.failures["x"].failedWithin(longWindow, Warning, w.now); got != 2 {
+	if got, _ := w.judge.failures["x"].within(longWindow, Warning, w.now); got != 2 {
 		t.Errorf("%d failures are known of a new target, want 2", got)
 	}
 	w.target("x").Failed = 0 // another kind
 	w.readings("F")
-	if got := w.judge.failures["x"].failedWithin(longWindow, Warning, w.now); got != 3 {
+	if got, _ := w.judge.failures["x"].within(longWindow, Warning, w.now); got != 3 {
 		t.Errorf("%d failures are known of a target of another kind, want 3", got)
 	}
 }
@@ -559,12 +559,28 @@ func TestWarnedOutageOutlivesARestart(t *testing.T) {
 	}
 }
 
-// TestFailuresOfAnotherScheduleDoNotCount reads a target more rarely from now on.
-func TestFailuresOfAnotherScheduleDoNotCount(t *testing.T) {
+// TestFailuresStandForTheirOwnInterval reads a target more rarely from now on: what failed before counts as it did.
+func TestFailuresStandForTheirOwnInterval(t *testing.T) {
 	w := unsteady(t, 30*time.Second)
 	w.readings(again("GGGGGGGF", 15))
 	w.wantUnstable("unstable/well")
 	w.target("x").Every = 5 * time.Minute
 	w.readings("F")
-	w.wantUnstable("well/well")
+	w.wantUnstable("unstable/well")
+	if _, part := w.judge.failures["x"].within(longWindow, Critical, w.now); part != (14*30+300)/3600.0 {
+		t.Errorf("%.3f of the hour failed, want 14 times 30 s and once 5 minutes", part)
+	}
+}
+
+// TestFailuresOutliveAStartWithoutASchedule restarts the exporter, which judges before it has made a reading.
+func TestFailuresOutliveAStartWithoutASchedule(t *testing.T) {
+	w := unsteady(t, 30*time.Second)
+	w.readings(again("FFFG", 25))
+	w.restart(true)
+	x := w.target("x")
+	x.Read, x.Every, x.Failed = false, 0, 0
+	w.look()
+	x.Read, x.Every = true, 30*time.Second
+	w.readings("F")
+	w.wantUnstable("unstable/unstable")
 }

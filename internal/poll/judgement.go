@@ -22,7 +22,7 @@ var (
 	targetExcusedDesc = prometheus.NewDesc("chatstack_target_excused",
 		"Whether the exporter holds back alerts on the target; chatstack_excuse_info says why.", []string{"target"}, nil)
 	excusedFailuresDesc = prometheus.NewDesc("chatstack_probe_excused_failures_total",
-		"Failed scheduled probes that TargetUnstable ignores: another problem explains them, or TargetDown covers them.", []string{"target"}, nil)
+		"Failed scheduled probes that the warning TargetUnstable does not count, because another problem explains them or TargetDown reports them.", []string{"target"}, nil)
 	containerDownDesc = prometheus.NewDesc("chatstack_container_down_seconds",
 		"Seconds that the container has existed without running although it should run; 0 while it runs. Absent while the engine of a container that was well cannot be read.", []string{"container", "docker_host"}, nil)
 	containerMissingDesc = prometheus.NewDesc("chatstack_container_missing_seconds",
