@@ -14,7 +14,7 @@ import (
 var scrapeBlock = regexp.MustCompile(`(?m)^ {4}scrape_configs:\n(?:(?: {4}.*)?\n)+`)
 
 func TestRealPrometheusTakesTheSnippets(t *testing.T) {
-	rules, err := filepath.Abs("../../alerts/chatstack.rules.yml")
+	rules, err := filepath.Abs("../../alerts")
 	must(t, err)
 	for _, document := range []string{"README.md", "SECURITY.md"} {
 		content := contentOf(t, filepath.Join("../..", document))
@@ -28,7 +28,7 @@ func TestRealPrometheusTakesTheSnippets(t *testing.T) {
 			rewrite(t, filepath.Join(dir, name), "")
 		}
 		config := filepath.Join(dir, "prometheus.yml")
-		rewrite(t, config, strings.ReplaceAll(block, "alerts/chatstack.rules.yml", rules))
+		rewrite(t, config, strings.ReplaceAll(block, "alerts/chatstack.", rules+"/chatstack."))
 		out, err := exec.CommandContext(t.Context(), "promtool", "check", "config", config).CombinedOutput()
 		if err != nil {
 			t.Errorf("%s: %v; promtool is in Debian's package prometheus\n%s\n%s", document, err, block, out)

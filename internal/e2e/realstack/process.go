@@ -15,6 +15,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -444,13 +445,21 @@ func binary(tb testing.TB, program, debianPackage string) string {
 // freePort is a free port of 127.0.0.1.
 func freePort(tb testing.TB) int {
 	tb.Helper()
-	l, err := (&net.ListenConfig{}).Listen(tb.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatalf("find a free port: %v", err)
+	for {
+		l, err := (&net.ListenConfig{}).Listen(tb.Context(), "tcp", "127.0.0.1:0")
+		if err != nil {
+			tb.Fatalf("find a free port: %v", err)
+		}
+		port := l.Addr().(*net.TCPAddr).Port
+		l.Close() //nolint:errcheck,gosec // it only held the port
+		if _, given := givenPorts.LoadOrStore(port, true); !given {
+			return port
+		}
 	}
-	defer l.Close() //nolint:errcheck // it only held the port
-	return l.Addr().(*net.TCPAddr).Port
 }
+
+// givenPorts are those that freePort has returned: a server may need several before it listens on the first.
+var givenPorts sync.Map
 
 // address is a port of loopback as host:port.
 func address(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
