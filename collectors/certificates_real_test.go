@@ -242,7 +242,7 @@ func TestRealXMPPProbesCostWhatTargetsSays(t *testing.T) {
 		lines                 int // of each probe
 		says                  string
 	}{
-		exchange.XMPPServer: {"| `tls` of yours |", prosody.ServerAddr, "s2sin", 0, "none for s2s"},
+		exchange.XMPPServer: {"| your `tls` |", prosody.ServerAddr, "s2sin", 0, "none for s2s"},
 		exchange.XMPPClient: {"| `xmpp_c2s` |", prosody.ClientAddr, "c2s", 2, "each probe writes two info lines to the server's log"},
 	} {
 		p, err := newTLSEndpoint(&TLSEndpoint{Address: c.address, StartTLS: kind, Domain: realstack.XMPPDomain, TLS: trust}, deps(&memory{}))
