@@ -20,7 +20,7 @@ func Runbook(alert string) (text string, ok bool) {
 // Index lists all alerts for the settings in Markdown, with their thresholds and meanings. Its links are relative to alerts/.
 func Index(a config.Alerts) string {
 	var b strings.Builder
-	b.WriteString("# Alerts\n\nEvery alert with its thresholds and a link to its runbook.\n\n" +
+	b.WriteString("# Alerts\n\nEvery alert, with the threshold of each severity. Its name links to its runbook.\n\n" +
 		"| alert | warning | critical | what it means |\n|---|---|---|---|\n")
 	when := thresholds(&a)
 	done, all := map[string]bool{}, allOn(a)
@@ -97,7 +97,7 @@ func thresholds(a *config.Alerts) map[string][2]string {
 		},
 		"DataVolumeUsage": {amount("over %d %%", a.DataVolumeUsage.Warning), amount("over %d %%", a.DataVolumeUsage.Critical)},
 		"TargetUnstable": {
-			fmt.Sprintf("over %d %% of the checks of the last hour and of the last 5 minutes failed", a.TargetUnstable.Warning.Over),
+			fmt.Sprintf("over %d %% of the probes failed, both in the last hour and in the last 5 minutes", a.TargetUnstable.Warning.Over),
 			fmt.Sprintf("over %d %% of them", a.TargetUnstable.Critical.Over),
 		},
 		"MostTargetsDown": {
@@ -124,7 +124,7 @@ func thresholds(a *config.Alerts) map[string][2]string {
 		"PollStalled":        {none, after(a.PollStalled.After)},
 		"ConfigReloadFailed": warning(a.ConfigReloadFailed),
 		"MonitoringGap": {
-			"overdue checks, a `container:` that no engine has, or no container with a role of " + strings.Join(a.MonitoringGap.Roles, ", ") + ": " + after(a.MonitoringGap.For), none,
+			"overdue probes, a `container:` that no engine has, or no container with a role of " + strings.Join(a.MonitoringGap.Roles, ", ") + ": " + after(a.MonitoringGap.For), none,
 		},
 		"HonorLabelsOff":   warning(a.HonorLabelsOff),
 		"ScrapedTooSeldom": {fmt.Sprintf("fewer than %d scrapes in %s, ", fewestScrapes, inWords(fewestScrapes*a.Lookback)) + after(a.ScrapedTooSeldom.For), none},
