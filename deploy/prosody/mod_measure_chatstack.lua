@@ -1,5 +1,5 @@
--- Measures what Prosody itself has no metrics for: logins, messages, presence, storage, HTTP, memory and CPU time.
--- The README beside this file says what each number counts, and what it does not. For Prosody 0.12 and 13.
+-- Measures what Prosody has no metrics for: logins, messages, presence, storage, HTTP, memory and CPU time.
+-- The README beside this file defines each metric. For Prosody 0.12 and 13.
 
 module:set_global();
 
@@ -10,7 +10,7 @@ local monotonic = require "util.time".monotonic;
 local statsmanager = require "core.statsmanager";
 local timer = require "util.timer";
 
--- Families are global and have the host as a label of their own, so that one filter can serve all hosts.
+-- Families are global with a label for the host, so that one filter can serve all hosts.
 local families = {};
 local function metric(...)
 	local family = module:metric(...);
@@ -55,7 +55,7 @@ local function measured(host)
 	return served ~= nil and served.modules[module.name] ~= nil;
 end
 
--- A session may pass plain text too, and WebSocket and BOSH write the namespace that others leave out.
+-- A session may also pass plain text. WebSocket and BOSH write the namespace, which others omit.
 local function counting(by_name)
 	return function (stanza, session)
 		local family = by_name[stanza.name];
@@ -68,7 +68,7 @@ local function counting(by_name)
 end
 local count_received, count_sent = counting(received), counting(sent);
 
--- What comes is counted before, and what goes after, any other filter has held it back.
+-- Counts input before, and output after, all other filters, which may drop stanzas.
 local function watch(session)
 	if not is_client(session) then return; end
 	filters.add_filter(session, "stanzas/in", count_received, 1000);
@@ -82,10 +82,10 @@ end
 
 local function each_session(handle)
 	for _, session in pairs(module:shared("/*/c2s/sessions")) do handle(session); end
-	for _, session in pairs(prosody.full_sessions) do handle(session); end -- those without a connection of their own, too
+	for _, session in pairs(prosody.full_sessions) do handle(session); end -- includes sessions without a connection
 end
 
--- Filters are put in place once for each connection, as soon as it is accepted.
+-- Called once for each accepted connection.
 local function accept(session)
 	if is_client(session) then connections:add(1); end
 	watch(session);
@@ -94,7 +94,7 @@ end
 filters.add_filter_hook(accept);
 each_session(watch);
 
---- HTTP: every request is fired as one event or more, and answered through the response's method "done".
+--- HTTP: every request fires at least one event, and ends with the response's method "done".
 
 module:wrap_object_event(http_events, false, function (fire, name, event)
 	local response = type(event) == "table" and event.response or nil;
@@ -129,7 +129,7 @@ local function resident_bytes()
 	return kilobytes and kilobytes * 1024;
 end
 
--- Only Linux tells its size, so elsewhere there is no such family.
+-- Only Linux reports the size, so elsewhere the family is missing.
 local memory = resident_bytes() and
 	metric("gauge", "memory_usage", "bytes", "Resident memory of the process"):with_labels();
 
@@ -140,12 +140,12 @@ end
 measure_process();
 module:hook("stats-update", measure_process);
 
---- Storage: all stores of one driver and kind share a table of methods, whenever they were opened. It is found by
---- opening one, and its methods are replaced by ones that count.
+--- Storage: all stores of one driver and kind share a table of methods. The module opens one to find the table, and
+--- replaces the methods by ones that count.
 
--- What a driver says where nothing went wrong.
+-- What a driver returns without an error.
 local no_error = { ["item-not-found"] = true, ["quota-limit"] = true };
--- By table: the host, and the methods that the table had.
+-- By table: the host, and the original methods.
 local replaced = {};
 
 local function replace(methods, host)
