@@ -81,9 +81,9 @@ func (s *PlantStore) Environ(e *config.Env) {
 // Distinction implements config.Distinct.
 func (s *PlantStore) Distinction() (key, value string) { return "", "" }
 
-// Harmless switches to ModeReject, for a probe without the exporter's state file, and reports whether the mode was another.
+// DisableWriting switches to ModeReject, for a probe without the exporter's state file, and reports whether the mode was another.
 // A store that works as documented then stores nothing.
-func (s *PlantStore) Harmless() bool {
+func (s *PlantStore) DisableWriting() bool {
 	was := s.Mode
 	s.Mode = ModeReject
 	return was != ModeReject

@@ -36,7 +36,7 @@ type CheckResult struct {
 	Error   string         `json:"error,omitempty"`
 	// Todo says what the failure means and what to do.
 	Todo string `json:"todo,omitempty"`
-	// Problems are those of the target and, for an engine, of its containers. Containers do not take the engine down.
+	// Problems are about the target and, for an engine, about its containers. A container's problem leaves the engine up.
 	Problems []status.Problem `json:"problems,omitempty"`
 	// Impairments are the parts of an up target that do not work.
 	Impairments []string `json:"impairments,omitempty"`
@@ -48,10 +48,10 @@ type CheckResult struct {
 // leftToFirst is the verdict on a target that this exporter leaves to the first of its pair.
 const leftToFirst = "left to the first"
 
-// harmless is implemented by settings of probes that write, which a check must not do.
-type harmless interface {
-	// Harmless disables writing, and reports whether it was enabled.
-	Harmless() bool
+// writer is implemented by settings of probes that write, which a check must not do.
+type writer interface {
+	// DisableWriting reports whether writing was enabled.
+	DisableWriting() bool
 }
 
 // Check probes every configured target once and returns the results, failures first. For work that only one exporter may
@@ -66,67 +66,67 @@ func Check(ctx context.Context, o Options) ([]CheckResult, error) {
 		return nil, err
 	}
 	results, facts := make([]CheckResult, len(cfg.Targets)), make([]health.Facts, len(cfg.Targets))
-	var readings sync.WaitGroup
+	var probes sync.WaitGroup
 	slots := make(chan struct{}, checkParallelism)
-	// Before Harmless changes the settings: the warnings are about how the exporter will run.
-	doubts, duties := Warnings(cfg), dutiesOf(cfg)
+	// Before DisableWriting changes the settings, because the warnings are about the running exporter.
+	warnings, duties := Warnings(cfg), dutiesOf(cfg)
 	var peers []peer
 	if len(duties) > 0 {
-		readings.Go(func() { peers = askPeers(ctx, cfg.Peers) })
+		probes.Go(func() { peers = askPeers(ctx, cfg.Peers) })
 	}
 	for i, settings := range cfg.Targets {
-		if h, ok := settings.(harmless); ok && h.Harmless() {
-			doubts = append(doubts, Warning{settings.Common().Name, "check writes nothing, so it used mode reject and did not test creating and deleting a plant"})
+		if w, ok := settings.(writer); ok && w.DisableWriting() {
+			warnings = append(warnings, Warning{settings.Common().Name, "check writes nothing, so it used mode reject; creating and deleting a plant was not tested"})
 		}
 		target, err := o.newTarget(cfg, settings, memory, slog.New(slog.DiscardHandler), true)
 		if err != nil {
 			return nil, err
 		}
-		readings.Go(func() {
+		probes.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
 			results[i], facts[i] = resultOf(poll.Once(ctx, target, slog.New(slog.DiscardHandler)))
 			addExpected(facts[i].Engines, settings)
 		})
 	}
-	readings.Wait()
+	probes.Wait()
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
 	if err := addProblems(results, facts, cfg, memory); err != nil {
 		return nil, err
 	}
-	addWarnings(results, doubts)
+	addWarnings(results, warnings)
 	for i := range results {
 		if d := duties[results[i].Target]; d != nil {
-			warnings, notes := othersThatDo(d, peers)
+			warnings, notes := dutyConflicts(d, peers)
 			results[i].Warnings = append(results[i].Warnings, warnings...)
 			results[i].Notes = append(results[i].Notes, notes...)
 		}
 	}
 	slices.SortStableFunc(results, func(a, b CheckResult) int { return strings.Compare(a.Verdict, b.Verdict) })
-	var silent []CheckResult
+	var unprobed []CheckResult
 	for _, name := range cfg.LeftToFirst {
-		silent = append(silent, CheckResult{Target: name, Verdict: leftToFirst})
+		unprobed = append(unprobed, CheckResult{Target: name, Verdict: leftToFirst})
 	}
 	for _, name := range cfg.Unconfigured {
-		silent = append(silent, CheckResult{Target: name, Verdict: "not configured"})
+		unprobed = append(unprobed, CheckResult{Target: name, Verdict: "not configured"})
 	}
-	addWarnings(silent, doubts)
-	return slices.Concat(results, silent), nil
+	addWarnings(unprobed, warnings)
+	return slices.Concat(results, unprobed), nil
 }
 
 func addWarnings(results []CheckResult, warnings []Warning) {
 	for _, w := range warnings {
 		// Warnings about past maintenance belong to no target.
 		if i := slices.IndexFunc(results, func(r CheckResult) bool { return r.Target == w.Target }); i >= 0 {
-			results[i].Warnings = append(results[i].Warnings, unrepeated(w.Text, results[i].Todo))
+			results[i].Warnings = append(results[i].Warnings, withoutRepeatedAdvice(w.Text, results[i].Todo))
 		}
 	}
 }
 
-// unrepeated cuts advice from the end of a warning if todo contains it.
-func unrepeated(warning, todo string) string {
+// withoutRepeatedAdvice cuts the advice after a warning's last semicolon if todo contains it.
+func withoutRepeatedAdvice(warning, todo string) string {
 	if i := strings.LastIndex(warning, "; "); i >= 0 && strings.Contains(todo, warning[i+2:]) {
 		return warning[:i]
 	}
@@ -160,7 +160,7 @@ func addExpected(engines []health.Engine, settings config.Settings) {
 	}
 }
 
-// addProblems judges all probes together. It also notes which containers serve the targets that name none.
+// addProblems judges all probes together. It also notes which container serves a target without a container setting.
 func addProblems(results []CheckResult, facts []health.Facts, cfg *config.Config, memory *state.File) error {
 	log := slog.New(slog.DiscardHandler)
 	register, err := maintenance.New(memory.Value("maintenance"), log)
@@ -212,7 +212,7 @@ func addProblems(results []CheckResult, facts []health.Facts, cfg *config.Config
 	return nil
 }
 
-// problemCount is how many containers have problems, "" if none has.
+// problemCount says how many containers have problems; "" if none has.
 func problemCount(problems []status.Problem) string {
 	names := map[health.Subject]bool{}
 	for _, p := range problems {
@@ -226,7 +226,7 @@ func problemCount(problems []status.Problem) string {
 	return count(len(names), "container") + " in trouble"
 }
 
-// problemText is a problem's line in the table, "" if the target's row says the same.
+// problemText returns a problem's line in the table; "" if the target's row already says it.
 func problemText(p *status.Problem) string {
 	text := p.Text
 	switch {
@@ -241,7 +241,7 @@ func problemText(p *status.Problem) string {
 	return p.Severity.String() + ": " + failure.Printable(text, maxCell)
 }
 
-// count returns 1 target, 2 targets.
+// count returns "1 target" or "2 targets".
 func count(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing

@@ -107,7 +107,7 @@ func TestCheckConfigNamesFaultsOfAllFilesAtOnce(t *testing.T) {
 	rewrite(t, o.ConfigFile, "pol: {}\n")
 	rewrite(t, *o.Web.WebConfigFile, "basic_auth_user: {}\n")
 	_, refused := checked(o)
-	says(t, "the error", refused, "exporter.yaml:1: pol: unknown key", "web.yml:1: is an unknown key")
+	says(t, "the error", refused, "exporter.yaml:1: pol: unknown key", "web.yml:1: has an unknown key")
 	rewrite(t, o.ConfigFile, "poll: {}\n")
 	rewrite(t, *o.Web.WebConfigFile, "basic_auth_users: {prometheus: "+ownPortBcrypt+"}\n")
 	if written, refused := checked(o); refused != "" || !strings.Contains(written, "Web configuration: "+*o.Web.WebConfigFile+".\n") {

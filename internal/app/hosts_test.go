@@ -85,7 +85,7 @@ func TestCheckTellsOfPeersThatDoTheSame(t *testing.T) {
 		e.wait(t, "xmpp_metrics up", func(p page) bool { return p.Verdict("xmpp_metrics") == "up" })
 		return strings.TrimPrefix(e.url, "http://")
 	}
-	first, second, harmless := start("canary"), start("canary"), start("reject")
+	first, second, readOnly := start("canary"), start("canary"), start("reject")
 	refusing := strings.TrimPrefix(secret.URL, "http://")
 	for name, c := range map[string]struct {
 		peers []string
@@ -95,7 +95,7 @@ func TestCheckTellsOfPeersThatDoTheSame(t *testing.T) {
 		"itself alone":    {[]string{first}, "canary", nil},
 		"the same twice":  {[]string{first, second}, "canary", []string{"plant_store warning: " + second, "xmpp_metrics warning: " + second}},
 		"no canary here":  {[]string{first, second}, "reject", []string{"xmpp_metrics warning: " + second}},
-		"no canary there": {[]string{first, harmless}, "canary", []string{"xmpp_metrics warning: " + harmless}},
+		"no canary there": {[]string{first, readOnly}, "canary", []string{"xmpp_metrics warning: " + readOnly}},
 		"not known":       {[]string{refusing}, "canary", []string{"plant_store note: " + refusing, "xmpp_metrics note: " + refusing}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -172,7 +172,7 @@ func TestPeersAreAskedByTheSchemeThatTheyAreScrapedBy(t *testing.T) {
 		t.Errorf("by http: got %v, want what to do", p.err)
 	}
 	group.Labels = map[string]string{"__scheme__": "https"}
-	if p := askPeers(t.Context(), []config.Peers{group})[0]; p.err != nil || !slices.ContainsFunc(p.targets, statisticsDuty.done) {
+	if p := askPeers(t.Context(), []config.Peers{group})[0]; p.err != nil || !slices.ContainsFunc(p.targets, statisticsDuty.doneFor) {
 		t.Errorf("by https: got %v, %v, want its targets", p.targets, p.err)
 	}
 }
@@ -180,10 +180,10 @@ func TestPeersAreAskedByTheSchemeThatTheyAreScrapedBy(t *testing.T) {
 // TestPeerElsewhereIsNotTakenForThisExporter names one that does the same and has an address of another machine.
 func TestPeerElsewhereIsNotTakenForThisExporter(t *testing.T) {
 	same := []peerTarget{{Kind: "xmpp_metrics"}}
-	if isHere(t.Context(), "192.0.2.1:9655") || !isHere(t.Context(), "127.0.0.1:9655") {
+	if isLocalAddress(t.Context(), "192.0.2.1:9655") || !isLocalAddress(t.Context(), "127.0.0.1:9655") {
 		t.Error("addresses of this machine and of others are not told apart")
 	}
-	warnings, _ := othersThatDo(statisticsDuty, []peer{{address: "192.0.2.1:9655", targets: same}, {address: "127.0.0.1:9655", here: true, targets: same}})
+	warnings, _ := dutyConflicts(statisticsDuty, []peer{{address: "192.0.2.1:9655", targets: same}, {address: "127.0.0.1:9655", sameHost: true, targets: same}})
 	if len(warnings) != 1 || !strings.HasPrefix(warnings[0], "the peer 192.0.2.1:9655 reads") {
 		t.Errorf("got %q, want a warning of 192.0.2.1:9655 alone", warnings)
 	}

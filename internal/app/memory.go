@@ -32,7 +32,7 @@ func (a *App) fitMemory(cfg *config.Config) {
 		return
 	}
 	if goLimit, set := a.options.Lookup("GOMEMLIMIT"); !set || goLimit == "" {
-		debug.SetMemoryLimit(limit / 4 * 3) // the program's text counts too
+		debug.SetMemoryLimit(limit / 4 * 3) // the limit also counts the program's code
 	}
 	if fits := largestPage(limit); fits < int64(cfg.Limits.MetricsBody) {
 		a.log.Warn("memory limit is too low for limits.metrics_body, larger metrics pages fail; raise the memory limit of the container or service",

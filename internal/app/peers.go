@@ -17,53 +17,53 @@ import (
 )
 
 const (
-	// peersTimeout is how long a check waits for all peers together.
+	// peersTimeout bounds how long a check waits for all peers together.
 	peersTimeout = 5 * time.Second
-	// peerAnswerLimit is the longest answer of a peer that is read, in bytes: it is far above that of a thousand containers.
-	peerAnswerLimit = 8 << 20
+	// maxPeerStatus bounds a peer's status, in bytes. The status of a thousand containers is far smaller.
+	maxPeerStatus = 8 << 20
 )
 
-// duty is something that only one of several exporters that ask the same targets may do.
+// duty is work that only one of several exporters with the same targets may do.
 type duty struct {
-	// do and does are how it is called: "run the canary", "runs the canary".
-	do, does string
-	// other and all say what to do about it: in an exporter that is other, and among those that do it.
-	other, all string
-	// done reports whether an exporter does it for this target, by its own status.
-	done func(peerTarget) bool
+	// infinitive is such as "run the canary", thirdPerson "runs the canary".
+	infinitive, thirdPerson string
+	// adviceForOther is for an exporter with pair: other, adviceForAll for several exporters with the same duty.
+	adviceForOther, adviceForAll string
+	// doneFor reports whether an exporter performs the duty for a target of its status.
+	doneFor func(peerTarget) bool
 }
 
 var (
 	canaryDuty = &duty{
 		"run the canary", "runs the canary",
 		"set mode: reject here", "set mode: reject in all but one",
-		// In mode reject nothing is deleted; while the store cannot be reached, by neither.
+		// This value is missing in mode reject, and while the store cannot be reached.
 		func(t peerTarget) bool {
 			return t.Kind == "plant_store" && slices.ContainsFunc(t.Values, func(v peerValue) bool { return v.Name == "deleting" })
 		},
 	}
 	statisticsDuty = &duty{
 		"read the XMPP server's metrics while its statistics_interval is \"manual\"", "reads an XMPP server's metrics",
-		"set a number of seconds there, or leave this target to the first of the pair",
-		"with statistics_interval = \"manual\" the server counts for one reader only, so set a number of seconds there, or leave the target to one of them",
+		"set a number of seconds there, or leave this target to the first exporter of the pair",
+		"with statistics_interval = \"manual\" the server counts for one scraper only; set a number of seconds there, or leave the target to one exporter",
 		func(t peerTarget) bool { return t.Kind == "xmpp_metrics" },
 	}
 )
 
-// sparingDuty is that of targets which a config.Sparing describes.
-var sparingDuty = &duty{
-	"connect to the IRC server's TLS port, which limits how often an address connects", "checks the IRC server's TLS port",
-	"set pair: other here", "set pair: other in all but one, unless the IRC server sees them under different addresses",
+// connectDuty applies to targets with config.RateLimited settings.
+var connectDuty = &duty{
+	"connect to the IRC server's TLS port, which limits connections per address", "checks the IRC server's TLS port",
+	"set pair: other here", "set pair: other in all but one, unless they reach the IRC server from different addresses",
 	func(t peerTarget) bool { return t.Kind == "irc_tls" },
 }
 
-// stateful is implemented by settings of probes that may leave something behind.
+// stateful is implemented by settings of probes that create records on a target.
 type stateful interface {
-	// NeedsState reports whether a state file must name what is left behind when the process ends.
+	// NeedsState reports whether a state file is required, so that a restarted exporter can delete its records.
 	NeedsState() bool
 }
 
-// dutyOf is what only one exporter may do of what a target's settings want, or nil.
+// dutyOf returns the duty that comes with a target's settings, or nil.
 func dutyOf(settings config.Settings) *duty {
 	if n, ok := settings.(stateful); ok && n.NeedsState() {
 		return canaryDuty
@@ -72,12 +72,12 @@ func dutyOf(settings config.Settings) *duty {
 		return statisticsDuty
 	}
 	if _, ok := settings.(config.Sparing); ok {
-		return sparingDuty
+		return connectDuty
 	}
 	return nil
 }
 
-// dutiesOf are the duties of a configuration by the names of its targets.
+// dutiesOf returns the duties of a configuration by target name.
 func dutiesOf(cfg *config.Config) map[string]*duty {
 	duties := map[string]*duty{}
 	for _, settings := range cfg.Targets {
@@ -88,7 +88,7 @@ func dutiesOf(cfg *config.Config) map[string]*duty {
 	return duties
 }
 
-// peerTarget is what is read of a target in a peer's GET /api/v1/status.
+// peerTarget is a target in a peer's GET /api/v1/status, with the fields that a check uses.
 type peerTarget struct {
 	Kind   string      `json:"kind"`
 	Values []peerValue `json:"values"`
@@ -98,16 +98,16 @@ type peerValue struct {
 	Name string `json:"name"`
 }
 
-// peer is what came of asking one.
+// peer is another exporter, with the targets of its status or the error of the request for it.
 type peer struct {
 	address string
-	// here is whether its address is one of this machine, so that it may be the exporter that is checked.
-	here    bool
-	targets []peerTarget
-	err     error
+	// sameHost means that this peer may be the exporter whose configuration is checked.
+	sameHost bool
+	targets  []peerTarget
+	err      error
 }
 
-// askPeers asks all that are named under peers: for their status, without credentials, within peersTimeout.
+// askPeers requests the status of all peers, without credentials, within peersTimeout.
 func askPeers(ctx context.Context, groups []config.Peers) []peer {
 	ctx, cancel := context.WithTimeout(ctx, peersTimeout)
 	defer cancel()
@@ -122,26 +122,25 @@ func askPeers(ctx context.Context, groups []config.Peers) []peer {
 			peers, schemes = append(peers, peer{address: address}), append(schemes, scheme)
 		}
 	}
-	var asked sync.WaitGroup
+	var requests sync.WaitGroup
 	slots := make(chan struct{}, checkParallelism)
 	for i := range peers {
-		asked.Go(func() {
+		requests.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
 			p := &peers[i]
-			p.here = isHere(ctx, p.address)
+			p.sameHost = isLocalAddress(ctx, p.address)
 			p.targets, p.err = askPeer(ctx, schemes[i]+"://"+p.address+"/api/v1/status")
 		})
 	}
-	asked.Wait()
+	requests.Wait()
 	return peers
 }
 
 func askPeer(ctx context.Context, url string) ([]peerTarget, error) {
 	transport := &http.Transport{
 		DisableKeepAlives: true,
-		// It is told nothing, and what it says becomes advice only.
-		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // see above
+		TLSClientConfig:   &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // the request has no secret, the answer only leads to advice
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -151,32 +150,32 @@ func askPeer(ctx context.Context, url string) ([]peerTarget, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer resp.Body.Close() //nolint:errcheck // it is only read
+	defer resp.Body.Close() //nolint:errcheck // nothing was written
 	switch resp.StatusCode {
 	case http.StatusOK:
 	case http.StatusUnauthorized:
-		return nil, fmt.Errorf("it wants a password, and a check has none: status %d", resp.StatusCode)
-	case http.StatusBadRequest: // what net/http says to plain HTTP on a TLS port
-		return nil, fmt.Errorf("if it speaks TLS, give it the label __scheme__: https: status %d", resp.StatusCode)
+		return nil, fmt.Errorf("status %d: it requires a password, and check sends none", resp.StatusCode)
+	case http.StatusBadRequest: // net/http's answer to plain HTTP on a TLS port
+		return nil, fmt.Errorf("status %d: if it serves TLS, set its label __scheme__: https", resp.StatusCode)
 	default:
 		return nil, fmt.Errorf("status %d", resp.StatusCode)
 	}
 	var answer struct {
 		Services []peerTarget `json:"services"`
 	}
-	if err := json.NewDecoder(io.LimitReader(resp.Body, peerAnswerLimit)).Decode(&answer); err != nil {
-		return nil, fmt.Errorf("read its status: %w", err)
+	if err := json.NewDecoder(io.LimitReader(resp.Body, maxPeerStatus)).Decode(&answer); err != nil {
+		return nil, fmt.Errorf("decode its status: %w", err)
 	}
 	return answer.Services, nil
 }
 
-// isHere reports whether an address host:port is one of this machine's, or of this container's.
-func isHere(ctx context.Context, address string) bool {
+// isLocalAddress reports whether host:port is an address of this machine or container.
+func isLocalAddress(ctx context.Context, address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
 		return false
 	}
-	found, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+	resolved, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 	if err != nil {
 		return false
 	}
@@ -186,23 +185,23 @@ func isHere(ctx context.Context, address string) bool {
 	}
 	return slices.ContainsFunc(own, func(a net.Addr) bool {
 		p, err := netip.ParsePrefix(a.String())
-		return err == nil && slices.ContainsFunc(found, func(ip netip.Addr) bool { return ip.Unmap() == p.Addr().Unmap() })
+		return err == nil && slices.ContainsFunc(resolved, func(ip netip.Addr) bool { return ip.Unmap() == p.Addr().Unmap() })
 	})
 }
 
-// othersThatDo is what is said of the peers that do the same, and of those of which that is not known. One that does it at
-// an address of this machine is taken for the exporter that is checked.
-func othersThatDo(d *duty, peers []peer) (warnings, notes []string) {
-	self := false
+// dutyConflicts returns a warning for each peer with the same duty, and a note for each peer whose status is unknown. It skips the
+// first such peer on this machine, which is probably the exporter whose configuration is checked.
+func dutyConflicts(d *duty, peers []peer) (warnings, notes []string) {
+	skippedSelf := false
 	for _, p := range peers {
 		switch {
 		case p.err != nil:
-			notes = append(notes, fmt.Sprintf("whether the peer %s %s too is not known: %v", p.address, d.does, p.err))
-		case !slices.ContainsFunc(p.targets, d.done):
-		case p.here && !self:
-			self = true
+			notes = append(notes, fmt.Sprintf("cannot find out whether the peer %s %s too: %v", p.address, d.thirdPerson, p.err))
+		case !slices.ContainsFunc(p.targets, d.doneFor):
+		case p.sameHost && !skippedSelf:
+			skippedSelf = true
 		default:
-			warnings = append(warnings, fmt.Sprintf("the peer %s %s too, unless that is this exporter itself; %s", p.address, d.does, d.all))
+			warnings = append(warnings, fmt.Sprintf("the peer %s %s too, unless that is this exporter itself; %s", p.address, d.thirdPerson, d.adviceForAll))
 		}
 	}
 	return warnings, notes

@@ -321,18 +321,18 @@ func TestPlaceholdersAreToldEverywhere(t *testing.T) {
 			}
 		}
 		if !told["irc_rpc"] || !told["plant_store"] {
-			t.Errorf("check tells of %v, want irc_rpc and plant_store", told)
+			t.Errorf("check warns about the placeholders of %v, want irc_rpc and plant_store", told)
 		}
 	})
 }
 
-func TestCheckSparesTheStoreAndSaysSo(t *testing.T) {
+func TestCheckWritesNothingToTheStoreAndSaysSo(t *testing.T) {
 	inSimulatedTime(t, func(t *testing.T) {
 		stack := startStack(t, simstack.Options{})
 		o := options(stack.Environ(), &logBuffer{}).with(canaryMode)
 		results := check(t, o)
 		for _, r := range results {
-			if r.Target == "plant_store" && !strings.Contains(strings.Join(r.Warnings, " "), "did not test creating and deleting a plant") {
+			if r.Target == "plant_store" && !strings.Contains(strings.Join(r.Warnings, " "), "creating and deleting a plant was not tested") {
 				t.Errorf("warnings %q", r.Warnings)
 			}
 		}

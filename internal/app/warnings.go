@@ -15,7 +15,7 @@ type Warning struct {
 	Text   string `json:"text"`
 }
 
-// Warnings are likely mistakes in a valid configuration, in the order of its targets.
+// Warnings returns the likely mistakes in a valid configuration, in the order of its targets.
 func Warnings(cfg *config.Config) []Warning {
 	var warnings []Warning
 	for _, d := range cfg.Doubts {
@@ -25,7 +25,7 @@ func Warnings(cfg *config.Config) []Warning {
 		name := settings.Common().Name
 		if keys := config.Placeholders(settings); len(keys) > 0 {
 			slices.Sort(keys)
-			warnings = append(warnings, Warning{name, fmt.Sprintf("%s: an obvious placeholder; change it before production", strings.Join(keys, ", "))})
+			warnings = append(warnings, Warning{name, fmt.Sprintf("%s: an obvious placeholder; set a real secret", strings.Join(keys, ", "))})
 		}
 		if n, ok := settings.(stateful); ok && n.NeedsState() && cfg.StateFile == "" {
 			warnings = append(warnings, Warning{name, "a restart of the exporter leaves undeleted canaries in the store; set state_file"})
@@ -54,7 +54,7 @@ func containerWarning(cfg *config.Config, settings config.Settings) string {
 	return fmt.Sprintf("container %s has no effect, because this exporter watches no engine; if another one does, set container_host to that engine's docker_host", t.Container)
 }
 
-// StateWarning is what a restart loses without a state file; "" with one.
+// StateWarning says what a restart loses without a state file; "" with one.
 func StateWarning(o Options) string {
 	if cfg, err := LoadConfig(o); err != nil || cfg.StateFile != "" {
 		return ""
@@ -62,7 +62,7 @@ func StateWarning(o Options) string {
 	return "without state_file, a restart of the exporter forgets how long targets have been down"
 }
 
-// maintenanceWarnings are about past maintenance, and maintenance of targets that are not configured.
+// maintenanceWarnings warns about past maintenance, and maintenance of targets that are not configured.
 func maintenanceWarnings(cfg *config.Config) []Warning {
 	var warnings []Warning
 	for i := range cfg.Maintenance {
@@ -77,23 +77,23 @@ func maintenanceWarnings(cfg *config.Config) []Warning {
 		if m.Kind == config.MaintenanceTarget {
 			about = m.Name
 		}
-		warnings = append(warnings, Warning{about, fmt.Sprintf("maintenance[%d] of %s %s ended at %s; remove it, or set the next one",
+		warnings = append(warnings, Warning{about, fmt.Sprintf("maintenance[%d] of %s %s ended at %s; remove it, or set a new time",
 			i, m.Kind, m.Name, m.Until.Std().UTC().Format(time.RFC3339))})
 	}
 	return warnings
 }
 
-// pairWarning warns if an exporter that is not the first of its pair does what only the first may do, or has peers but no
-// role: one file may have been copied to all of them. It always warns about statistics_interval, whose value is unknown.
+// pairWarning warns if an exporter with pair: other has a duty of the first, or if it has a duty and peers but no role, because all of
+// them may share one file. It always warns about statistics_interval, whose value is unknown.
 func pairWarning(cfg *config.Config, settings config.Settings) string {
 	d := dutyOf(settings)
 	switch {
 	case d == nil:
 	case cfg.Pair == config.PairOther:
-		return "pair is other, but only the first exporter of a pair may " + d.do + "; " + d.other
+		return "pair is other, but only the first exporter of a pair may " + d.infinitive + "; " + d.adviceForOther
 	case cfg.Pair == "" && len(cfg.Peers) > 0:
-		return "peers lists other exporters, and of those that watch the same targets only one may " + d.do +
-			"; set pair: first if this is that one, else pair: other"
+		return "pair is not set although peers lists other exporters; only one exporter of the same targets may " + d.infinitive +
+			"; set pair: first in one, and pair: other in all others"
 	}
 	return ""
 }

@@ -65,25 +65,25 @@ func checkWebConfig(path string) error {
 	return fmt.Errorf("read web configuration %s:\n%w", path, faults)
 }
 
-// bcryptHash is the shape of a password's hash.
+// bcryptHash matches the bcrypt hash of a password.
 var bcryptHash = regexp.MustCompile(`^\$2[a-z]?\$(0[4-9]|[12][0-9]|3[01])\$[./A-Za-z0-9]{53}$`)
 
-const webDocumentation = "https://github.com/prometheus/exporter-toolkit/blob/master/docs/web-configuration.md lists what may stand there"
+const webDocumentation = "https://github.com/prometheus/exporter-toolkit/blob/master/docs/web-configuration.md lists the keys and values"
 
-// webConfig is the check of one file of --web.config.file.
+// webConfig checks one file of --web.config.file.
 type webConfig struct {
 	path   string
 	doc    yaml.Node
 	faults config.Faults
 }
 
-// webFaults are the faults in a file of --web.config.file, each with its line and what to do. The toolkit's own texts are never
-// repeated, since they may hold a hash or a key. withoutKey does not read the file of the key.
+// webFaults returns the errors in a file of --web.config.file, each with its line and what to do. It never repeats the toolkit's own
+// texts, which may contain a hash or a key. withoutKey skips the private key's file.
 func webFaults(path string, withoutKey bool) config.Faults {
 	c := &webConfig{path: path}
 	content, err := os.ReadFile(path)
 	if err != nil {
-		c.faultf(nil, "", "%v; %s", cause(err), fileHint(err, "name the file with --web.config.file"))
+		c.faultf(nil, "", "%v; %s", withoutPath(err), fileHint(err, "name the file with --web.config.file"))
 		return c.faults
 	}
 	var decoded toolkit.Config
@@ -99,7 +99,7 @@ func webFaults(path string, withoutKey bool) config.Faults {
 		if len(decoded.HTTPConfig.Header) > 0 {
 			key = "http_server_config.headers"
 		}
-		c.faultAt(key, "has a header or a value that cannot be configured; %s", webDocumentation)
+		c.faultAt(key, "has a header or a value that is not supported; %s", webDocumentation)
 	}
 	return c.faults
 }
@@ -112,7 +112,7 @@ func (c *webConfig) faultf(n *yaml.Node, key, format string, args ...any) {
 	c.faults = append(c.faults, config.Fault{Where: where, Key: key, Message: fmt.Sprintf(format, args...)})
 }
 
-// faultAt notes a fault of a key, at the line of its value or of the nearest key above that is there.
+// faultAt adds an error about a key, at the line of its value. If the key is missing, the line is that of its nearest parent.
 func (c *webConfig) faultAt(key, format string, args ...any) {
 	path := strings.Split(key, ".")
 	var n *yaml.Node
@@ -122,15 +122,15 @@ func (c *webConfig) faultAt(key, format string, args ...any) {
 	c.faultf(n, key, format, args...)
 }
 
-// cause is an error of the file system without the path, which stands before it already.
-func cause(err error) error {
+// withoutPath cuts the path from an error of the file system, for messages that begin with the path.
+func withoutPath(err error) error {
 	if p, ok := errors.AsType[*fs.PathError](err); ok {
 		return p.Err
 	}
 	return err
 }
 
-// fileHint is what to do about a file that cannot be read.
+// fileHint says what to do about a file that cannot be read.
 func fileHint(err error, missing string) string {
 	if errors.Is(err, fs.ErrPermission) {
 		return "give the exporter's user the right to read it"
@@ -138,29 +138,29 @@ func fileHint(err error, missing string) string {
 	return missing
 }
 
-// decode reads the file as the toolkit does, strictly, and reports whether its values can be checked. Of the errors only the
-// lines are used.
+// decode parses the file strictly, as the toolkit does, and reports whether its values can be checked. Of an error it uses only the
+// line.
 func (c *webConfig) decode(content []byte, into *toolkit.Config) bool {
 	atLines := func(texts []string, format string, args ...any) {
 		for _, text := range texts {
 			n := &yaml.Node{}
 			if line := regexp.MustCompile(`line (\d+)`).FindStringSubmatch(text); line != nil {
-				fmt.Sscan(line[1], &n.Line) //nolint:errcheck,gosec // digits; too many are no line
+				fmt.Sscan(line[1], &n.Line) //nolint:errcheck,gosec // too many digits leave it 0
 			}
 			c.faultf(n, "", format, args...)
 		}
 	}
 	if err := yaml.Unmarshal(content, &c.doc); err != nil {
-		atLines([]string{err.Error()}, "is not YAML; indent with spaces, never with tabs, and put values with special characters into quotes")
+		atLines([]string{err.Error()}, "is not valid YAML; indent with spaces, not with tabs, and quote values with special characters")
 		return false
 	}
 	strict := yaml.NewDecoder(bytes.NewReader(content))
 	strict.KnownFields(true)
 	err := strict.Decode(into)
-	if wrong, ok := errors.AsType[*yaml.TypeError](err); ok {
-		atLines(wrong.Errors, "is an unknown key, a key twice or a value of the wrong kind; %s", webDocumentation)
+	if typeError, ok := errors.AsType[*yaml.TypeError](err); ok {
+		atLines(typeError.Errors, "has an unknown key, a duplicate key or a value of the wrong type; %s", webDocumentation)
 	} else if err != nil && !errors.Is(err, io.EOF) {
-		c.faultAt("tls_server_config", "names a TLS version, a cipher or a curve that is unknown; %s", webDocumentation)
+		c.faultAt("tls_server_config", "has an unknown TLS version, cipher or curve; %s", webDocumentation)
 	}
 	return len(c.faults) == 0
 }
@@ -179,14 +179,14 @@ func (c *webConfig) checkUsers() {
 			continue
 		}
 		key := "basic_auth_users." + name.Value
-		if bcryptHash.MatchString(name.Value) { // name and hash have changed places
+		if bcryptHash.MatchString(name.Value) { // name and hash are swapped
 			key = "basic_auth_users"
 		}
-		c.faultf(name, key, "is no bcrypt hash; write what htpasswd -nBC 10 '' | tr -d ':\\n' prints, which asks for the password")
+		c.faultf(name, key, "is not a bcrypt hash; write the output of htpasswd -nBC 10 '' | tr -d ':\\n', which asks for the password")
 	}
 }
 
-// clientAuthTypes are the policies for clients' certificates; "" and RequireClientCert, an older name, are accepted as well.
+// clientAuthTypes are the policies for clients' certificates. The toolkit also accepts "" and the older name RequireClientCert.
 var clientAuthTypes = []string{"RequireAndVerifyClientCert", "VerifyClientCertIfGiven", "RequireAnyClientCert", "RequestClientCert", "NoClientCert"}
 
 func (c *webConfig) checkTLS(s toolkit.TLSConfig, withoutKey bool) {
@@ -201,13 +201,13 @@ func (c *webConfig) checkTLS(s toolkit.TLSConfig, withoutKey bool) {
 	case len(c.faults) > 0:
 		return
 	case s.TLSCertPath == "" && s.TLSCert == "":
-		c.faultAt("tls_server_config", "cert_file is missing; it names the certificate, TLS needs it and its key_file")
+		c.faultAt("tls_server_config", "cert_file is missing; set it to the path of the certificate, and key_file to that of its key")
 	case s.TLSKeyPath == "" && s.TLSKey == "":
-		c.faultAt("tls_server_config", "key_file is missing; it names the key of the certificate, TLS needs both")
+		c.faultAt("tls_server_config", "key_file is missing; set it to the path of the certificate's key")
 	case s.ClientAuth != "" && s.ClientAuth != "RequireClientCert" && !slices.Contains(clientAuthTypes, s.ClientAuth):
-		c.faultAt("tls_server_config.client_auth_type", "is unknown; write %s", strings.Join(clientAuthTypes, ", "))
+		c.faultAt("tls_server_config.client_auth_type", "is unknown; set one of %s", strings.Join(clientAuthTypes, ", "))
 	case (s.ClientCAs != "" || s.ClientCAsText != "") && (s.ClientAuth == "" || s.ClientAuth == "NoClientCert"):
-		c.faultAt("tls_server_config.client_ca_file", "asks no client for a certificate; add client_auth_type: RequireAndVerifyClientCert")
+		c.faultAt("tls_server_config.client_ca_file", "has no effect, because clients are not asked for a certificate; add client_auth_type: RequireAndVerifyClientCert")
 	case !withoutKey:
 		if _, err := tls.X509KeyPair(cert, key); err != nil {
 			c.faultAt("tls_server_config.key_file", "is not the key of the first certificate in cert_file; write that key as PEM, without a password")
@@ -215,19 +215,19 @@ func (c *webConfig) checkTLS(s toolkit.TLSConfig, withoutKey bool) {
 	}
 }
 
-// readPEM reads what a key of the file holds: the text, or the file at the path, which must hold certificates where certs is set.
+// readPEM returns the value of a key: the text, or the content of the file at path. certs requires it to contain certificates.
 func (c *webConfig) readPEM(key, path, text string, certs bool) []byte {
 	key = "tls_server_config." + key
 	content := []byte(text)
 	if path != "" {
 		var err error
 		if content, err = os.ReadFile(path); err != nil {
-			c.faultAt(key, "%s: %v; %s", path, cause(err), fileHint(err, "put the file there, or correct the path: relative ones begin where "+filepath.Base(c.path)+" lies"))
+			c.faultAt(key, "%s: %v; %s", path, withoutPath(err), fileHint(err, "put the file there, or correct the path, which is relative to the directory of "+filepath.Base(c.path)))
 			return nil
 		}
 	}
 	if certs && len(content)+len(path) > 0 && !x509.NewCertPool().AppendCertsFromPEM(content) {
-		c.faultAt(key, "%s holds no certificate that can be read; put it there as PEM", cmp.Or(path, "the text"))
+		c.faultAt(key, "%s has no readable certificate; write it as PEM", cmp.Or(path, "the text"))
 	}
 	return content
 }
