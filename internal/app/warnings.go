@@ -18,8 +18,8 @@ type Warning struct {
 // Warnings returns the likely mistakes in a valid configuration, in the order of its targets.
 func Warnings(cfg *config.Config) []Warning {
 	var warnings []Warning
-	for _, d := range cfg.Doubts {
-		warnings = append(warnings, Warning(d))
+	for _, w := range cfg.Warnings {
+		warnings = append(warnings, Warning(w))
 	}
 	for _, settings := range cfg.Targets {
 		name := settings.Common().Name

@@ -96,8 +96,8 @@ func describe(cfg, bare *config.Config) []string {
 			lines = append(lines, fmt.Sprintf("%s has placeholders: %s", common.Name, keys))
 		}
 	}
-	for _, doubt := range cfg.Doubts {
-		lines = append(lines, doubt.Target+" is doubtful: "+doubt.Text)
+	for _, warning := range cfg.Warnings {
+		lines = append(lines, warning.Target+": warning: "+warning.Text)
 	}
 	return lines
 }

@@ -38,8 +38,8 @@ type Config struct {
 	Unconfigured []string `yaml:"-"`
 	// LeftToFirst are the names of the configured targets that this exporter leaves to the first of the pair.
 	LeftToFirst []string `yaml:"-"`
-	// Doubts are likely mistakes that leave the configuration valid.
-	Doubts []Doubt `yaml:"-"`
+	// Warnings are likely mistakes that leave the configuration valid.
+	Warnings []Warning `yaml:"-"`
 }
 
 // Web says how people reach the exporter's pages.
@@ -158,8 +158,8 @@ func Load(src Source) (*Config, error) {
 		slices.SortStableFunc(l.faults, func(a, b Fault) int { return a.line() - b.line() })
 		return nil, l.faults
 	}
-	for _, d := range l.doubts {
-		cfg.Doubts = append(cfg.Doubts, Doubt{l.targetAt(d.path), d.text})
+	for _, w := range l.warnings {
+		cfg.Warnings = append(cfg.Warnings, Warning{l.targetAt(w.path), w.text})
 	}
 	return cfg, nil
 }
@@ -170,12 +170,12 @@ type loader struct {
 	faults  Faults
 	origins map[string]string
 	// blocks are the targets with the path of their block, configured or not.
-	blocks []block
-	doubts []pathDoubt
+	blocks   []block
+	warnings []pathWarning
 }
 
-// pathDoubt is a doubt about the key at a path, or about a kind.
-type pathDoubt struct{ path, text string }
+// pathWarning is a warning about the key at a path, or about a kind.
+type pathWarning struct{ path, text string }
 
 // targetAt is the name of the target whose block a path is in, or of the first target of a kind, or else the path.
 func (l *loader) targetAt(path string) string {
@@ -211,7 +211,7 @@ func (l *loader) readFile() error {
 	if err := parser.Decode(&more); !errors.Is(err, io.EOF) {
 		return Faults{{Where: l.src.File, Message: "contains more than one YAML document; keep one"}}
 	}
-	d := &decoder{file: filepath.Base(l.src.File), secret: l.src.secret, faults: &l.faults, origins: l.origins, doubts: &l.doubts}
+	d := &decoder{file: filepath.Base(l.src.File), secret: l.src.secret, faults: &l.faults, origins: l.origins, warnings: &l.warnings}
 	root := doc.Content[0]
 	targets, others := splitTargets(root)
 	if targets != nil {
@@ -395,7 +395,7 @@ func (l *loader) addFromEnvironment() {
 				"is set, but no target of kind %s has the name %s; give one of them that name, or unset the variable", kind.Name, kind.Name)})
 		}
 	}
-	l.doubtVariables(read)
+	l.warnAboutUnusedVariables(read)
 }
 
 // ownBlock finds the block that a kind's environment variables apply to: the one with the kind's name, else the only one

@@ -103,8 +103,8 @@ func TestMinimalExampleIsValid(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, example)
 	}
-	if len(cfg.Targets) != 5 || len(cfg.Doubts) > 0 {
-		t.Errorf("%d targets, warnings %v; want 5 targets without warnings", len(cfg.Targets), cfg.Doubts)
+	if len(cfg.Targets) != 5 || len(cfg.Warnings) > 0 {
+		t.Errorf("%d targets, warnings %v; want 5 targets without warnings", len(cfg.Targets), cfg.Warnings)
 	}
 }
 

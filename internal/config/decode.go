@@ -22,11 +22,11 @@ import (
 // line and key. Keys are the structs' yaml tags; a struct tagged ",inline" shares its parent's mapping. The key x_file
 // names a file with the Secret x.
 type decoder struct {
-	file    string
-	secret  func(file string) (Secret, error)
-	faults  *Faults
-	origins map[string]string
-	doubts  *[]pathDoubt
+	file     string
+	secret   func(file string) (Secret, error)
+	faults   *Faults
+	origins  map[string]string
+	warnings *[]pathWarning
 }
 
 func (d *decoder) where(n *yaml.Node) string { return fmt.Sprintf("%s:%d", d.file, n.Line) }
@@ -61,7 +61,7 @@ func (d *decoder) mapping(n *yaml.Node, path string, v reflect.Value) {
 		}
 		d.origins[full] = d.where(key)
 		if field, ok := fields[key.Value]; ok {
-			d.doubtComment(key, value, full, field)
+			d.warnAboutComment(key, value, full, field)
 			d.value(value, full, field)
 			continue
 		}
@@ -196,7 +196,7 @@ func (d *decoder) stringMap(n *yaml.Node, path string, v reflect.Value) {
 		}
 		d.origins[full] = d.where(n.Content[i])
 		value := reflect.New(v.Type().Elem()).Elem()
-		d.doubtComment(n.Content[i], n.Content[i+1], full, value)
+		d.warnAboutComment(n.Content[i], n.Content[i+1], full, value)
 		if n.Content[i+1].Tag == "!!null" {
 			continue
 		}
@@ -300,15 +300,15 @@ func secretFile(fields map[string]reflect.Value, key string) (reflect.Value, boo
 // reference is a value that a shell or Compose would expand.
 var reference = regexp.MustCompile(`^\$\{([A-Za-z_][A-Za-z0-9_]*)(:?[-?+][^}]*)?\}$`)
 
-// doubtComment warns about a secret that YAML cuts at a #. A # with a space behind it is taken for a real comment. The YAML
+// warnAboutComment warns about a secret that YAML cuts at a #. A # that a space follows counts as a real comment. The YAML
 // parser attaches the comment of an empty value to its key.
-func (d *decoder) doubtComment(key, value *yaml.Node, path string, v reflect.Value) {
+func (d *decoder) warnAboutComment(key, value *yaml.Node, path string, v reflect.Value) {
 	comment := key.LineComment + value.LineComment
 	if v.Type() != secretType || len(comment) < 2 || comment[1] == ' ' || value.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle) != 0 {
 		return
 	}
 	const text = `ends before " #", where YAML starts a comment; quote the value if the rest belongs to it, else write a space after the #`
-	*d.doubts = append(*d.doubts, pathDoubt{path, Fault{d.where(key), path, text}.String()})
+	*d.warnings = append(*d.warnings, pathWarning{path, Fault{d.where(key), path, text}.String()})
 }
 
 // withoutDashes returns what to do about a list that must be a mapping.

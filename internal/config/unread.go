@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Doubt is a likely mistake in a valid configuration.
-type Doubt struct {
+// Warning is a likely mistake in a valid configuration.
+type Warning struct {
 	// Target is the name of the target with the mistake.
 	Target string
 	Text   string
@@ -18,9 +18,9 @@ type Doubt struct {
 // cluster matches the variables that Kubernetes and Docker links set for every service in the network.
 var cluster = regexp.MustCompile(`_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP)(_\w+)?)?)$`)
 
-// doubtVariables warns about unused variables that resemble a used one. It is only a warning, because the whole stack may
-// share one .env.
-func (l *loader) doubtVariables(read map[string]string) {
+// warnAboutUnusedVariables warns about unused variables that resemble a used one. They are not errors, because the whole stack may share
+// one .env.
+func (l *loader) warnAboutUnusedVariables(read map[string]string) {
 	if l.src.Environ == nil {
 		return
 	}
@@ -33,7 +33,7 @@ func (l *loader) doubtVariables(read map[string]string) {
 			continue
 		}
 		if meant := nearestVariable(name, names); meant != "" && !l.isSet(meant) {
-			l.doubts = append(l.doubts, pathDoubt{read[meant], fmt.Sprintf("no target reads the variable %s; did you mean %s?", name, meant)})
+			l.warnings = append(l.warnings, pathWarning{read[meant], fmt.Sprintf("no target reads the variable %s; did you mean %s?", name, meant)})
 		}
 	}
 }
