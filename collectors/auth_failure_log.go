@@ -218,10 +218,10 @@ func demultiplex(log io.Reader, out, other io.Writer) error {
 // maxLineBytes is how much of one line is matched.
 const maxLineBytes = 8 << 10
 
-// lineWriter calls line for each complete line written to it, without its end and cut to maxLineBytes.
+// lineWriter calls line for each complete line, without its line break and cut to maxLineBytes.
 type lineWriter struct {
-	line func([]byte)
-	kept []byte
+	line    func([]byte)
+	partial []byte
 }
 
 // Write implements io.Writer. It never fails.
@@ -229,12 +229,12 @@ func (w *lineWriter) Write(p []byte) (int, error) {
 	n := len(p)
 	for {
 		part, rest, ended := bytes.Cut(p, []byte{'\n'})
-		w.kept = append(w.kept, part[:min(len(part), maxLineBytes-len(w.kept))]...)
+		w.partial = append(w.partial, part[:min(len(part), maxLineBytes-len(w.partial))]...)
 		if !ended {
 			return n, nil
 		}
-		w.line(bytes.TrimSuffix(w.kept, []byte{'\r'}))
-		w.kept, p = w.kept[:0], rest
+		w.line(bytes.TrimSuffix(w.partial, []byte{'\r'}))
+		w.partial, p = w.partial[:0], rest
 	}
 }
 

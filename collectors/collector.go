@@ -237,8 +237,8 @@ type Retrier interface {
 	Backoff() backoff.BackOff
 }
 
-// Sparing is implemented by a collector whose target limits how often a client may connect.
-type Sparing interface {
+// RateLimited is implemented by a collector whose target limits connections per client.
+type RateLimited interface {
 	// LeastInterval is the minimum time between two probes, also across a reload, unless the target's own schedule is
 	// shorter.
 	LeastInterval() time.Duration

@@ -44,7 +44,7 @@ func (s *IRCTLS) Check(r *config.Report) {
 // ircTLSInterval stays below the 3 connections per address in 60 s that a stock UnrealIRCd allows.
 const ircTLSInterval = 30 * time.Second
 
-// LeastInterval implements config.Sparing.
+// LeastInterval implements config.RateLimited.
 func (s *IRCTLS) LeastInterval() time.Duration { return ircTLSInterval }
 
 // Warnings implements config.Warner.
@@ -77,7 +77,7 @@ type ircTLS struct {
 	throttled time.Time
 }
 
-// LeastInterval implements Sparing.
+// LeastInterval implements RateLimited.
 func (c *ircTLS) LeastInterval() time.Duration { return ircTLSInterval }
 
 func newIRCTLS(s *IRCTLS, _ Deps) (Collector, error) {

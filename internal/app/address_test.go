@@ -60,7 +60,7 @@ func TestTargetFindsItsContainerByItsAddress(t *testing.T) {
 	})
 }
 
-func TestContainerThatNobodyIsKnownToWatchIsDoubtful(t *testing.T) {
+func TestUnwatchedContainerIsWarnedAbout(t *testing.T) {
 	const engine = "\n  - {kind: docker, host: 'unix:///none'}"
 	for _, tt := range []struct {
 		keys string

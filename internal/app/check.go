@@ -183,7 +183,7 @@ func addProblems(results []CheckResult, facts []health.Facts, cfg *config.Config
 		if k := results[i].Kind; server.Container == "" && len(server.Candidates) == 0 && k != "docker" && k != "volume" {
 			unserved = append(unserved, results[i].Target)
 		}
-		note := server.Doubt()
+		note := server.Warning()
 		if r := &results[i]; server.Unseen { // it has no log
 			r.Todo = strings.Replace(r.Todo, failure.WhereToLook(r.Reason, "", server.Container), failure.WhereToLook(r.Reason, "", ""), 1)
 		}

@@ -71,7 +71,7 @@ func dutyOf(settings config.Settings) *duty {
 	if settings.Common().Kind == "xmpp_metrics" {
 		return statisticsDuty
 	}
-	if _, ok := settings.(config.Sparing); ok {
+	if _, ok := settings.(config.RateLimited); ok {
 		return connectDuty
 	}
 	return nil

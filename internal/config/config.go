@@ -96,8 +96,8 @@ type Distinct interface {
 	Distinction() (key, value string)
 }
 
-// Sparing is implemented by settings of a target whose server limits how often an address connects.
-type Sparing interface {
+// RateLimited is implemented by settings of a target whose server limits connections per address.
+type RateLimited interface {
 	// LeastInterval is the minimum interval of a target without a schedule. In a pair, only the first exporter probes such a
 	// target.
 	LeastInterval() time.Duration
@@ -500,11 +500,11 @@ func (l *loader) checkTarget(b block, names, distinctions map[string]string) {
 		cfg.Unconfigured = append(cfg.Unconfigured, t.Name)
 		return
 	}
-	sparing, isSparing := b.settings.(Sparing)
+	limited, isRateLimited := b.settings.(RateLimited)
 	if t.Schedule == "" {
 		interval := cfg.Poll.Interval.Std()
-		if isSparing {
-			interval = max(interval, sparing.LeastInterval())
+		if isRateLimited {
+			interval = max(interval, limited.LeastInterval())
 		}
 		t.Schedule = "@every " + interval.String()
 	}
@@ -520,7 +520,7 @@ func (l *loader) checkTarget(b block, names, distinctions map[string]string) {
 	if d, ok := b.settings.(Distinct); ok {
 		checkDistinction(r, d, t.Kind, b.where, distinctions)
 	}
-	if isSparing && cfg.Pair == PairOther {
+	if isRateLimited && cfg.Pair == PairOther {
 		cfg.LeftToFirst = append(cfg.LeftToFirst, t.Name)
 		return
 	}

@@ -644,7 +644,7 @@ func TestServerSaysHowItWasFound(t *testing.T) {
 		if got := c.Origin(); got != c.origin {
 			t.Errorf("%+v: origin %q, want %q", c.Server, got, c.origin)
 		}
-		if got := c.Doubt(); got != c.ambiguity {
+		if got := c.Warning(); got != c.ambiguity {
 			t.Errorf("%+v: ambiguity %q, want %q", c.Server, got, c.ambiguity)
 		}
 	}

@@ -27,8 +27,8 @@ func (s *Server) Origin() string {
 	return s.Container
 }
 
-// Doubt returns a warning if the configured container does not exist, or if several containers have the target's address; else "".
-func (s *Server) Doubt() string {
+// Warning returns a warning if the configured container does not exist, or if several containers have the target's address; else "".
+func (s *Server) Warning() string {
 	switch {
 	case s.Unseen:
 		return fmt.Sprintf("container %s does not exist on any engine", s.Container)

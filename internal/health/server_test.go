@@ -28,8 +28,8 @@ func TestContainerIsUnseenOnceAllEnginesWereRead(t *testing.T) {
 		c.target.Name = "x"
 		alerts := config.DefaultAlerts()
 		got := NewJudge(&alerts).Judge(&Facts{Now: time.Now(), Engines: c.engines, Targets: []Target{c.target}}).Servers["x"]
-		if got.Unseen != c.want || (got.Doubt() == "container dcos does not exist on any engine") != c.want {
-			t.Errorf("%s: %+v, %q, want unseen: %t", name, got, got.Doubt(), c.want)
+		if got.Unseen != c.want || (got.Warning() == "container dcos does not exist on any engine") != c.want {
+			t.Errorf("%s: %+v, %q, want unseen: %t", name, got, got.Warning(), c.want)
 		}
 	}
 }

@@ -222,7 +222,7 @@ func (p *Poller) Alive() error {
 	return nil
 }
 
-// Run probes new targets at once and all targets on schedule, until ctx is done. After a reload, a changed Sparing target first waits
+// Run probes new targets at once and all targets on schedule, until ctx is done. After a reload, a changed RateLimited target first waits
 // for its least interval, and a Reloader may ask to be probed at once. Run returns when all readings have ended, and StopGrace after
 // ctx is done at the latest: it abandons readings that take longer.
 func (p *Poller) Run(ctx context.Context) {
@@ -520,7 +520,7 @@ func (p *Poller) compose(own []exposition.Family) (*Snapshot, []exposition.Clash
 		for i := range s.Statuses {
 			status := &s.Statuses[i]
 			status.Server = s.Judgement.Servers[status.Target]
-			if note := status.Doubt(); note != "" {
+			if note := status.Warning(); note != "" {
 				status.Notes = append(slices.Clip(status.Notes), note)
 			}
 		}

@@ -66,7 +66,7 @@ type target struct {
 	once bool
 	// slowest is the result of History.slowest, in nanoseconds.
 	slowest atomic.Int64
-	// notBefore is the earliest first reading of a Sparing target that a reload has changed.
+	// notBefore is the earliest first reading of a RateLimited target that a reload has changed.
 	notBefore time.Time
 	// readAtStart makes the next poller read the target at once, even if it was read before.
 	readAtStart bool
@@ -514,10 +514,10 @@ func (t *target) recent() History {
 	return h
 }
 
-// leastInterval returns the least time between two readings of a Sparing target, or its schedule's interval if that is shorter; 0 for
+// leastInterval returns the least time between two readings of a RateLimited target, or its schedule's interval if that is shorter; 0 for
 // other targets.
 func (t *target) leastInterval() time.Duration {
-	s, ok := t.Collector.(collectors.Sparing)
+	s, ok := t.Collector.(collectors.RateLimited)
 	if !ok {
 		return 0
 	}

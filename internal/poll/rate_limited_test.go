@@ -12,13 +12,13 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/collectors"
 )
 
-// sparingReader is a collector whose server refuses who asks too often.
-type sparingReader struct {
+// rateLimitedReader is a collector whose server refuses who asks too often.
+type rateLimitedReader struct {
 	reader
 	least time.Duration
 }
 
-func (s sparingReader) LeastInterval() time.Duration { return s.least }
+func (s rateLimitedReader) LeastInterval() time.Duration { return s.least }
 
 // connections are when a server was asked.
 type connections struct {
@@ -30,7 +30,7 @@ func (c *connections) target(t *testing.T, interval string, takes time.Duration)
 	t.Helper()
 	return Target{
 		Name: "irc", Kind: "irc_tls", Schedule: every(t, interval), Timeout: 10 * time.Second,
-		Collector: sparingReader{func(context.Context, *collectors.Batch) error {
+		Collector: rateLimitedReader{func(context.Context, *collectors.Batch) error {
 			c.mu.Lock()
 			c.times = append(c.times, time.Now())
 			c.mu.Unlock()
@@ -69,9 +69,9 @@ func (c *connections) throttled() int {
 	return refused
 }
 
-// TestSparingTargetKeepsItsDistance follows several scrapers whose rhythms change, over reloads that replace the target, and
+// TestRateLimitedTargetKeepsItsDistance follows several scrapers whose rhythms change, over reloads that replace the target, and
 // with readings that start late.
-func TestSparingTargetKeepsItsDistance(t *testing.T) {
+func TestRateLimitedTargetKeepsItsDistance(t *testing.T) {
 	for name, c := range map[string]struct {
 		interval string
 		takes    time.Duration
@@ -131,8 +131,8 @@ func TestSparingTargetKeepsItsDistance(t *testing.T) {
 	}
 }
 
-// TestSparingTargetThatWaitsDoesNotHoldBackReadiness: a reload must not take the exporter out of service for 30 s.
-func TestSparingTargetThatWaitsDoesNotHoldBackReadiness(t *testing.T) {
+// TestRateLimitedTargetThatWaitsDoesNotHoldBackReadiness: a reload must not take the exporter out of service for 30 s.
+func TestRateLimitedTargetThatWaitsDoesNotHoldBackReadiness(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked connections
 		plain := idle(t, "web", "30s")
