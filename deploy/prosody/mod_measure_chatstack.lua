@@ -141,11 +141,11 @@ measure_process();
 module:hook("stats-update", measure_process);
 
 --- Storage: all stores of one driver and kind share a table of methods. The module opens one to find the table, and
---- replaces the methods by ones that count.
+--- wraps the methods to count them.
 
--- What a driver returns without an error.
+-- Conditions that do not count as errors.
 local no_error = { ["item-not-found"] = true, ["quota-limit"] = true };
--- By table: the host, and the original methods.
+-- For each table of methods: the host, and the original methods.
 local replaced = {};
 
 local function replace(methods, host)
@@ -155,18 +155,18 @@ local function replace(methods, host)
 	end
 	replaced[methods] = { host = host, own = own };
 
-	-- A method's calls on its own store belong to the same operation, so it is given the store as it was. A view refers to
-	-- its store, so both are weak: in Lua 5.1 the one would keep the other for ever.
-	local as_it_was = setmetatable({}, { __mode = "kv" });
+	-- A method's calls on its own store belong to the same operation, so it gets a view with the original methods. A view
+	-- refers to its store, so keys and values are weak: otherwise Lua 5.1 would never collect them.
+	local views = setmetatable({}, { __mode = "kv" });
 	local function uncounted(store)
-		local view = as_it_was[store];
+		local view = views[store];
 		if not view then
 			view = setmetatable({}, { __newindex = store, __index = function (_, key)
 				local value = store[key];
 				if own[key] and value == methods[key] then return own[key]; end
 				return value;
 			end });
-			as_it_was[store] = view;
+			views[store] = view;
 		end
 		return view;
 	end
@@ -188,7 +188,7 @@ end
 
 local function opened(event)
 	local store = event.store;
-	-- A store made of others is left alone, since those are counted.
+	-- Skips a store that combines others: the module counts those.
 	if type(store) ~= "table" or rawget(store, "keyval_store") then return; end
 	local metatable = getmetatable(store);
 	local methods = metatable and metatable.__index;
@@ -201,14 +201,14 @@ local function put_back()
 	end
 end
 
---- Prosody keeps a family for good, so one without its module would say that nothing happens. It goes with the module, and
---- so does a host's part of it. After a reload there may be no module either, which is known when the event at hand is over.
+--- Prosody never drops a family, and a frozen counter looks like an idle server. So unloading the module removes its families,
+--- and unloading it from a host removes the host's series. A failed reload unloads it too, which shows after the current event.
 
 local function forget_all()
 	local registry = statsmanager.get_metric_registry();
 	local registered = registry and registry:get_metric_families() or {};
 	for _, family in ipairs(families) do registered[family.family_name] = nil; end
-	-- Nothing counts for a host any more, and to load the module again, all of it has to be gone.
+	-- The hosts' parts no longer count, and loading the module again requires that all of them are unloaded.
 	for host in pairs(prosody.hosts) do
 		if modulemanager.is_loaded(host, module.name) then modulemanager.unload(host, module.name); end
 	end
@@ -251,7 +251,7 @@ function module.add_host(module)
 	end
 end
 
---- A reload keeps what was counted, and counts on with the new code.
+--- A reload keeps the counters and continues with the new code.
 
 function module.save() return { replaced = replaced }; end
 
