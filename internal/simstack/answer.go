@@ -21,10 +21,10 @@ type exchange struct {
 	conn    net.Conn
 }
 
-// maxBody bounds what is read of a request.
+// maxBody bounds a request's body, in bytes.
 const maxBody = 1 << 20
 
-// body reads the request's body; false when the client sends less than it promised.
+// body reads the request's body. It returns false if the client sends less than it announced.
 func (x *exchange) body() ([]byte, bool) {
 	body, err := io.ReadAll(io.LimitReader(x.req.Body, maxBody))
 	return body, err == nil
@@ -35,8 +35,8 @@ func (x *exchange) bearer(token string) bool {
 	return x.req.Header.Get("Authorization") == "Bearer "+token && !x.service.on("wrong_credentials")
 }
 
-// untilGone returns a context that also ends when the client leaves, and what ends the watch.
-func (x *exchange) untilGone() (context.Context, func()) {
+// watchClient returns a context that also ends when the client leaves, and a function that stops watching.
+func (x *exchange) watchClient() (context.Context, func()) {
 	ctx, cancel := context.WithCancel(x.ctx)
 	done := make(chan struct{})
 	_ = x.conn.SetReadDeadline(time.Time{})
@@ -52,28 +52,28 @@ func (x *exchange) untilGone() (context.Context, func()) {
 	}
 }
 
-// ending is what happens after an answer.
+// ending says what happens to the connection after an answer.
 type ending int
 
 const (
-	endKeep   ending = iota // the next request, unless the header says otherwise
-	endClose                // the end of the connection
-	endSilent               // nothing more, though the connection stays open
-	endCut                  // the connection is cut off
+	endKeep   ending = iota // stays open for the next request, unless the header says otherwise
+	endClose                // closed gracefully
+	endSilent               // stays open, but silent
+	endCut                  // cut off
 )
 
 // answer is the answer to one request. Without a status, nothing is sent.
 type answer struct {
 	status int
-	// header are the lines of the header in their order. Content-Length and Date get their values when written.
+	// header has the header's lines in order. Content-Length and Date get their values when written.
 	header []string
 	body   []byte
 	// missing is how many bytes the announced length exceeds the body.
 	missing int
 	// late makes the body after the header has been sent; false means silence.
 	late func() ([]byte, bool)
-	// rest writes what follows the body.
-	rest func(io.Writer) error
+	// tail writes what follows the body.
+	tail func(io.Writer) error
 	// headerOpen leaves out the empty line after the header.
 	headerOpen bool
 	end        ending
@@ -155,8 +155,8 @@ func (a *answer) write(conn net.Conn, req *http.Request) (again bool, err error)
 			return false, err
 		}
 	}
-	if a.rest != nil && (a.headerOpen || req.Method != http.MethodHead) {
-		if err := a.rest(conn); err != nil {
+	if a.tail != nil && (a.headerOpen || req.Method != http.MethodHead) {
+		if err := a.tail(conn); err != nil {
 			return false, err
 		}
 	}

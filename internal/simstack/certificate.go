@@ -12,13 +12,13 @@ import (
 	"time"
 )
 
-// certificates are the certificates of TLS services: the good one under "", the bad ones under their fault's name.
+// certificates has the valid certificate under "", and each bad one under its fault's name.
 type certificates struct {
 	caPEM []byte
 	shown map[string]*tls.Certificate
 }
 
-// newCertificates makes an authority of its own and what it signs.
+// newCertificates creates an authority and the certificates that it signs.
 func newCertificates() (*certificates, error) {
 	names := []string{"localhost", XMPPDomain, ircName, loopback, "::1"}
 	var failed error

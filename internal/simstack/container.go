@@ -19,8 +19,8 @@ type ContainerSpec struct {
 	Service string
 	// DependsOn is the compose label of that name, such as "irc:service_started:false,db:service_healthy:true".
 	DependsOn string
-	// NetworkOf is the compose service whose container's network this one shares: that of the container that is there when
-	// this one is created. The default is a network of the project, or of the engine.
+	// NetworkOf is a compose service. The new container shares the network of the service's present container. The default is a
+	// network of the project, or of the engine.
 	NetworkOf string
 	// Restart is the restart policy: no (the default), always, unless-stopped, on-failure or on-failure:N.
 	Restart string
@@ -29,7 +29,7 @@ type ContainerSpec struct {
 	// Health is whether the container has a health check.
 	Health bool
 
-	// replaces is the name of the container that this one was created in place of, revision counts deploys without a change.
+	// replaces is the name of the container that this one replaced. revision counts deploys without a change.
 	replaces string
 	revision int
 }
@@ -71,14 +71,14 @@ func (s *ContainerSpec) policy() (name string, retries int) {
 	return name, retries
 }
 
-// Container is one container of an engine: a new one under the same name is another Container. A method that is not
-// possible in the container's state, such as to pause a stopped one, changes nothing.
+// Container is one container of an engine. A new container with the same name is another Container. A method that is impossible in the
+// container's state, such as pausing a stopped one, changes nothing.
 type Container struct {
 	engine  *Engine
 	id      string
 	spec    ContainerSpec
 	labels  map[string]string // never changed once made
-	listed  []byte            // what a list always says of it, made once
+	listed  []byte            // the constant part of its row in a list
 	network string            // the network mode
 
 	name    string
@@ -92,17 +92,17 @@ type Container struct {
 	extraCPU   time.Duration
 }
 
-// run is the present run of a container, or the last one.
+// run is the current or last run of a container.
 type run struct {
 	state             string // the engine's word, such as "running"
 	started, finished time.Time
 	pid, exitCode     int
 	oomKilled         bool
 	restarts          int  // by the policy, since the last start by hand
-	stoppedByHand     bool // so that unless-stopped no longer holds
+	stoppedByHand     bool // so unless-stopped does not restart it
 }
 
-// alive is whether the container has processes.
+// alive reports whether the container has processes.
 func (r *run) alive() bool { return r.state == "running" || r.state == "paused" }
 
 // ID returns the container's id: 64 hexadecimal digits.
@@ -127,22 +127,21 @@ func (c *Container) do(change func(*Engine, *Container)) {
 	}
 }
 
-// Start starts a container that does not run, as docker start does. Its restart count becomes 0, and its health, if it
-// has one, starting.
+// Start starts a stopped container, as docker start does. Its restart count becomes 0. With a health check, its health becomes starting.
 func (c *Container) Start() { c.do((*Engine).startByHand) }
 
-// Stop stops the container, as docker stop does; it ends with code 0. Of one that waits for its restart, no die event
-// tells.
+// Stop stops the container, as docker stop does; it ends with code 0. There is no die event
+// if the container was waiting for its restart.
 func (c *Container) Stop() { c.do(func(e *Engine, c *Container) { e.stopContainer(c, true) }) }
 
 // Restart restarts the container, as docker restart does. Its restart count becomes 0.
 func (c *Container) Restart() { c.do((*Engine).restartContainer) }
 
-// Die ends the container by itself with an exit code. If its restart policy requires it to run, the container is restarting
-// from then on, and the restart count has gone up by the time of the event.
+// Die makes the container exit by itself with a code. If its restart policy applies, its state becomes restarting, and the restart
+// count rises before the event.
 func (c *Container) Die(code int) { c.do(func(e *Engine, c *Container) { e.exit(c, code) }) }
 
-// Crash is Die, and the start by the restart policy, if it wants one.
+// Crash is Die, followed by the restart if the restart policy applies.
 func (c *Container) Crash(code int) {
 	c.do(func(e *Engine, c *Container) {
 		e.exit(c, code)
@@ -153,7 +152,7 @@ func (c *Container) Crash(code int) {
 // Revive starts a container that waits for its restart by the restart policy.
 func (c *Container) Revive() { c.do((*Engine).revive) }
 
-// OOM makes the kernel kill the container because memory is short: it dies with code 137. See Die for what follows.
+// OOM makes the kernel kill the container because memory is short. It dies with code 137. See Die for what follows.
 func (c *Container) OOM() { c.do((*Engine).oom) }
 
 // OOMChild makes the kernel kill a process in the container other than its first, so that the container runs on.
@@ -169,31 +168,29 @@ func (c *Container) Unpause() { c.do((*Engine).unpause) }
 func (c *Container) Remove() { c.do((*Engine).removeContainer) }
 
 // Recreate replaces the container as compose does: it creates the new one, stops and removes this one, renames and
-// starts the new one. change, where not nil, changes the spec; nil is a deploy of which only the config hash tells. A
-// container that was removed before stays so.
+// starts the new one. change edits the spec; if it is nil, only the config hash changes. Recreate does nothing to a removed container.
 func (c *Container) Recreate(change func(*ContainerSpec)) {
 	c.do(func(e *Engine, c *Container) { e.recreate(c, change) })
 }
 
-// SetUsage sets the working set in bytes, and has the container use so much more processor time at once.
+// SetUsage sets the working set in bytes, and adds to the container's processor time.
 func (c *Container) SetUsage(workingSet int64, cpu time.Duration) {
 	c.do(func(_ *Engine, c *Container) { c.workingSet, c.extraCPU = workingSet, c.extraCPU+cpu })
 }
 
-// SetHealth makes the health checks of a running container come out as "healthy" or "unhealthy". An event follows if it
-// was something else before. Of an unhealthy one, the last three checks failed, an interval apart, the last of them
-// now.
+// SetHealth makes a running container "healthy" or "unhealthy". A change emits an event. For "unhealthy", three checks fail, an
+// interval apart, the last of them now.
 func (c *Container) SetHealth(status string) {
 	c.do(func(_ *Engine, c *Container) {
 		if status == "healthy" {
-			c.pass()
+			c.passCheck()
 		} else {
-			c.fail()
+			c.failChecks()
 		}
 	})
 }
 
-// The engine's lock is held in everything below.
+// The callers of all functions below hold the engine's lock.
 
 func (e *Engine) startByHand(c *Container) {
 	if c.alive() || c.state == "restarting" {
@@ -257,11 +254,11 @@ func (e *Engine) end(c *Container, code int, again bool) {
 		c.restarts++
 		c.state = "restarting"
 	}
-	c.leaveUnchecked()
+	c.markUnchecked()
 	e.emit(c, "die", "exitCode", strconv.Itoa(code))
 }
 
-// policyRestarts is whether the restart policy starts a container that ended with this code.
+// policyRestarts reports whether the restart policy starts a container that ended with this code.
 func (c *Container) policyRestarts(byHand bool, code int) bool {
 	switch name, retries := c.spec.policy(); name {
 	case "always":
@@ -292,7 +289,7 @@ func (e *Engine) oomChild(c *Container) {
 func (e *Engine) pause(c *Container) {
 	if c.state == "running" {
 		c.state = "paused"
-		c.leaveUnchecked()
+		c.markUnchecked()
 		e.emit(c, "pause")
 	}
 }
@@ -337,14 +334,14 @@ func (e *Engine) recreate(c *Container, change func(*ContainerSpec)) *Container 
 	return successor
 }
 
-// leaveUnchecked has the engine call a container unhealthy, as it does with all that it does not check.
-func (c *Container) leaveUnchecked() {
+// markUnchecked makes a container unhealthy, as a real engine does while it does not run the health check.
+func (c *Container) markUnchecked() {
 	if c.spec.Health {
 		c.health.Status = "unhealthy"
 	}
 }
 
-// checked is whether the engine runs the container's health check now.
+// checked reports whether the engine runs the container's health check now.
 func (c *Container) checked() bool { return c.spec.Health && c.state == "running" }
 
 // setHealth changes the health and emits its event.
@@ -355,8 +352,7 @@ func (c *Container) setHealth(status string) {
 	}
 }
 
-// note remembers a check that began at a time.
-func (c *Container) note(at time.Time, passed bool) {
+func (c *Container) recordCheck(at time.Time, passed bool) {
 	result := &container.HealthcheckResult{Start: at, End: at.Add(20 * time.Millisecond), Output: "ok"}
 	if !passed {
 		result.ExitCode, result.Output = 1, "no answer"
@@ -365,17 +361,17 @@ func (c *Container) note(at time.Time, passed bool) {
 	c.health.Log = log[max(0, len(log)-maxChecks):]
 }
 
-// pass is a check that the container passes.
-func (c *Container) pass() {
+func (c *Container) passCheck() {
 	if c.checked() {
-		c.note(time.Now().UTC(), true)
+		c.recordCheck(time.Now().UTC(), true)
 		c.health.FailingStreak = 0
 		c.setHealth("healthy")
 	}
 }
 
-// fail has the checks fail that make the container unhealthy. What would lie before its start lies closer together.
-func (c *Container) fail() {
+// failChecks records the failed checks that make the container unhealthy. A young container gets them closer together, so that all
+// are after its start.
+func (c *Container) failChecks() {
 	if !c.checked() {
 		return
 	}
@@ -385,24 +381,24 @@ func (c *Container) fail() {
 	first := now.Add(-(checkRetries - 1) * apart)
 	c.health.Log = slices.DeleteFunc(slices.Clone(c.health.Log), func(old *container.HealthcheckResult) bool { return !old.Start.Before(first) })
 	for i := range checkRetries {
-		c.note(first.Add(time.Duration(i)*apart), false)
+		c.recordCheck(first.Add(time.Duration(i)*apart), false)
 	}
 	c.setHealth("unhealthy")
 }
 
-// keepChecking makes the checks whose time has come since the last one: they fail as long as they have failed before.
+// keepChecking records the checks that are due since the last one, with the last one's result.
 func (c *Container) keepChecking(now time.Time) {
 	if log := c.health.Log; c.checked() && len(log) > 0 && c.health.Status != "starting" {
 		c.check(log[len(log)-1].Start, now)
 	}
 }
 
-// check makes a check each interval after a time.
+// check records one check per interval from after to now.
 func (c *Container) check(after, now time.Time) {
 	n := int(now.Sub(after) / checkInterval)
 	passes := c.health.FailingStreak == 0
 	for i := max(1, n-maxChecks+1); i <= n; i++ {
-		c.note(after.Add(time.Duration(i)*checkInterval), passes)
+		c.recordCheck(after.Add(time.Duration(i)*checkInterval), passes)
 	}
 	switch {
 	case n < 1:

@@ -2,7 +2,7 @@ package simstack
 
 import "slices"
 
-// homes are the containers that a service needs, its own one first.
+// homes are the containers that a service needs, its own first.
 var homes = map[string][]string{
 	"xmpp":         {"xmpp"},
 	"xmpp_c2s":     {"xmpp"},
@@ -66,7 +66,7 @@ func (k *Stack) followContainers() error {
 	return nil
 }
 
-// stateOf is the state of the container of a name, "" without one.
+// stateOf returns the state of the named container, "" if there is none.
 func (e *Engine) stateOf(name string) string {
 	if c := e.Container(name); c != nil {
 		return c.now().state

@@ -29,7 +29,7 @@ var containerSpecs = []ContainerSpec{
 	{Name: "log-viewer", Image: "chat/dozzle:8.5", Restart: "unless-stopped", WorkingSet: 18e6},
 }
 
-// Engine is a simulated Docker Engine. A test does to its containers what people, programs and accidents do to real ones,
+// Engine is a simulated Docker Engine. A test starts, stops and breaks its containers,
 // and its API answers as a real engine would. Its methods are safe for concurrent use.
 type Engine struct {
 	service    *service
@@ -49,7 +49,7 @@ type Engine struct {
 }
 
 // NewEngine starts an engine without containers and without a stack around it, on a network in memory or, where that is
-// nil, on a socket of its own. Its health checks happen only when a test says so. The caller closes it.
+// nil, on a socket of its own. Its health checks run only when a test calls SetHealth. The caller closes it.
 func NewEngine(network *Network) (*Engine, error) {
 	k := &Stack{opts: withDefaults(Options{Network: network})}
 	k.engine = newEngine(k.opts.CrashEvery)
@@ -88,7 +88,7 @@ func (k *Stack) Engine() *Engine { return k.engine }
 // Host returns the engine's address, as DOCKER_HOST has it.
 func (e *Engine) Host() string { return "unix://" + e.service.address() }
 
-// Requests returns what the engine was asked, oldest first; of a long run only the last 10,000.
+// Requests returns what the engine was asked, oldest first; at most the last 10,000.
 func (e *Engine) Requests() []Request { return e.service.recorded() }
 
 // Switch turns one fault of the engine on or off, as Stack.Switch does for the service "docker". The error of an
@@ -99,8 +99,8 @@ func (e *Engine) Switch(fault string, on bool) error { return e.service.turn(fau
 // nothing.
 func (e *Engine) Close() error { return e.close() }
 
-// Add puts a container there that has been running for three hours, and is well, without an event. Like Run it
-// panics when the name is in use, since the test's script is wrong then.
+// Add adds a healthy container that has been running for three hours, without an event. Like Run, it panics if the name is in use,
+// because that is a mistake of the test.
 func (e *Engine) Add(spec ContainerSpec) *Container {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -147,7 +147,7 @@ func (e *Engine) make(spec ContainerSpec) *Container {
 	}
 	for _, other := range e.containers {
 		if spec.NetworkOf != "" && other.spec.Service == spec.NetworkOf {
-			c.network = sharedNetwork + other.id // which it keeps when that container is gone
+			c.network = sharedNetwork + other.id // stays when that container is removed
 		}
 	}
 	if spec.Health {
@@ -165,7 +165,7 @@ func (e *Engine) next() int {
 	return e.serial
 }
 
-// Container returns the container that has the name now, nil where there is none.
+// Container returns the container with the name, nil if there is none.
 func (e *Engine) Container(name string) *Container {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -199,7 +199,7 @@ func (e *Engine) copyOf(name string) (Container, bool) {
 
 // Restart restarts the engine, as systemctl restart docker does: every container is stopped, streams are cut, the
 // engine forgets its events, and then starts the containers that have the policy always, or unless-stopped and were not
-// stopped by hand, or on-failure and failed. Such a start counts no restart: it sets the count to 0.
+// stopped by hand, or on-failure and failed. Such a start sets the restart count to 0.
 func (e *Engine) Restart() error {
 	e.Stop()
 	return e.Start()
@@ -230,7 +230,7 @@ func (e *Engine) shut() {
 	e.service.shut()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.log.kept = nil
+	e.log.events = nil
 }
 
 func (e *Engine) open() error {
@@ -240,7 +240,7 @@ func (e *Engine) open() error {
 	return e.service.open()
 }
 
-// startContainers starts what an engine starts that comes up; false when it was up already.
+// startContainers starts the containers that an engine starts at boot. It returns false if the engine was already running.
 func (e *Engine) startContainers() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -252,7 +252,7 @@ func (e *Engine) startContainers() bool {
 		if !c.started.IsZero() && c.policyRestarts(c.stoppedByHand, c.exitCode) {
 			e.startByHand(c)
 			if e.checks {
-				c.pass()
+				c.passCheck()
 			}
 		}
 	}
@@ -262,24 +262,24 @@ func (e *Engine) startContainers() bool {
 // crashing is the container of the fault crash_loop.
 const crashing = "irc-services"
 
-// containerFault is a fault of one container. A fault that happens once has no off.
+// containerFault is a fault of one container. A one-time fault has no off.
 type containerFault struct {
 	name, container string
 	on, off         func(*Engine, *Container)
 }
 
-// containerFaults are each about another container, unless they happen once, so that all can be on at once.
+// containerFaults use a different container each, except one-time faults, so that all can be on together.
 var containerFaults = []containerFault{
-	{"unhealthy", "bridge", func(_ *Engine, c *Container) { c.fail() }, func(_ *Engine, c *Container) { c.pass() }},
-	{"starting", "xmpp-proxy", (*Engine).restartContainer, func(_ *Engine, c *Container) { c.pass() }},
+	{"unhealthy", "bridge", func(_ *Engine, c *Container) { c.failChecks() }, func(_ *Engine, c *Container) { c.passCheck() }},
+	{"starting", "xmpp-proxy", (*Engine).restartContainer, func(_ *Engine, c *Container) { c.passCheck() }},
 	{"crash_loop", crashing, (*Engine).beginCrashLoop, (*Engine).endCrashLoop},
 	{"exited", "docs", func(e *Engine, c *Container) { e.exit(c, 1) }, (*Engine).startWell},
-	{"paused", "web-panel", (*Engine).pause, func(e *Engine, c *Container) { e.unpause(c); c.pass() }},
+	{"paused", "web-panel", (*Engine).pause, func(e *Engine, c *Container) { e.unpause(c); c.passCheck() }},
 	{"missing", "plant-store", (*Engine).removeContainer, nil}, // see bringBack
 	{"oom_killed", "web-irc", (*Engine).oom, (*Engine).startWell},
 	{"oom_child", "xmpp", (*Engine).oomChild, nil},
-	{"restarted", "irc", func(e *Engine, c *Container) { e.restartContainer(c); c.pass() }, nil},
-	{"deployed", "docs", func(e *Engine, c *Container) { e.recreate(c, nil).pass() }, nil},
+	{"restarted", "irc", func(e *Engine, c *Container) { e.restartContainer(c); c.passCheck() }, nil},
+	{"deployed", "docs", func(e *Engine, c *Container) { e.recreate(c, nil).passCheck() }, nil},
 	{"memory_high", "xmpp", func(_ *Engine, c *Container) { c.workingSet = 600e6 }, func(_ *Engine, c *Container) { c.workingSet = c.spec.WorkingSet }},
 }
 
@@ -309,12 +309,12 @@ func (e *Engine) bringBack(name string) {
 	}
 }
 
-// switchRestart restarts the engine, and starts the containers that this has left stopped when the fault ends, unless
-// another fault stops them.
+// switchRestart restarts the engine, and when the fault ends, starts the containers that stayed stopped, unless another
+// fault stops them.
 func (e *Engine) switchRestart(on bool) {
 	if on {
 		e.shut()
-		_ = e.open() // that nobody listens then is plain to see
+		_ = e.open() // a test notices if nothing listens
 		return
 	}
 	e.mu.Lock()
@@ -330,7 +330,7 @@ func (e *Engine) switchRestart(on bool) {
 // startWell starts a container that passes its first health check at once. The caller holds the lock.
 func (e *Engine) startWell(c *Container) {
 	e.startByHand(c)
-	c.pass()
+	c.passCheck()
 }
 
 // beginCrashLoop makes a container crash and restart repeatedly. The caller holds the lock.
@@ -356,6 +356,6 @@ func (e *Engine) endCrashLoop(c *Container) {
 		e.crashLoop.Stop()
 		e.crashLoop = nil
 		e.revive(c)
-		c.pass()
+		c.passCheck()
 	}
 }

@@ -16,13 +16,13 @@ import (
 	"github.com/docker/go-units"
 )
 
-// hostMemory is what the engine's machine has.
+// hostMemory is the memory of the engine's machine, in bytes.
 const hostMemory = 16 << 30
 
 // dockerHeader begins the header of every answer of the engine, which is Debian 12's.
 var dockerHeader = []string{"Api-Version: 1.41", "Docker-Experimental: false", "Ostype: linux", "Server: Docker/20.10.24+dfsg1 (linux)", "Date"}
 
-// newDocker is the Docker Engine API on a Unix socket: what a reader asks of it.
+// newDocker serves the read-only part of the Docker Engine API on a Unix socket.
 func newDocker(e *Engine, socket string) *service {
 	cutEvents := func(on bool) {
 		if on {
@@ -33,7 +33,7 @@ func newDocker(e *Engine, socket string) *service {
 		name:      "docker",
 		listening: listening{endpoints: []*endpoint{{network: "unix", address: socket}}},
 		handle:    e.handle,
-		// A proxy that refuses events was told so by a start of its own.
+		// A proxy that refuses events has just been restarted with that setting.
 		switched: map[string]func(bool){"forbidden_events": cutEvents, "events_cut": cutEvents, "engine_restarted": e.switchRestart},
 	}
 	for _, f := range containerFaults {
@@ -42,7 +42,7 @@ func newDocker(e *Engine, socket string) *service {
 	return e.service
 }
 
-// versioned is a path that may name an API version; the second group asks something of one container.
+// versioned matches a path with or without an API version. The second group is a request about one container.
 var versioned = regexp.MustCompile(`^(?:/v1\.\d+)?(/containers/([^/]+)/([^/]+)|/.*)$`)
 
 func (e *Engine) handle(x *exchange) *answer {
@@ -84,21 +84,21 @@ func (e *Engine) handle(x *exchange) *answer {
 	}
 }
 
-// refusedByProxy is what a proxy in front of the engine answers.
+// refusedByProxy is the refusal of a proxy in front of the engine.
 func refusedByProxy() *answer {
 	return reply(http.StatusForbidden, "text/html", "<html><body><h1>403 Forbidden</h1>\nRequest forbidden by administrative rules.\n</body></html>\n")
 }
 
-// hang lets an answer stop in the middle while a fault is on. It goes on when the fault goes, unless the client has left.
+// hang stops an answer in the middle while a fault is on. The answer continues when the fault ends, unless the client has left.
 func (e *Engine) hang(x *exchange, fault string, a *answer) *answer {
 	if !e.service.on(fault) {
 		return a
 	}
 	rest := a.body[len(a.body)/2:]
 	a.body, a.missing = a.body[:len(a.body)/2], len(rest)
-	a.end = endClose // waiting for the client to leave takes what it sends next
-	a.rest = func(w io.Writer) error {
-		ctx, stop := x.untilGone()
+	a.end = endClose // waiting for the client discards its next request
+	a.tail = func(w io.Writer) error {
+		ctx, stop := x.watchClient()
 		defer stop()
 		if !e.service.waitWhile(ctx, fault, maxHang) {
 			return ctx.Err()
@@ -119,7 +119,7 @@ func dockerError(status int, message string) *answer {
 	return a
 }
 
-// readFilters reads the filters of a query. One that is not simulated is an error, so that nobody relies on it.
+// readFilters parses the filters of a query. A filter that is not simulated is an error, so that no test relies on it.
 func readFilters(raw string, known ...string) (filters.Args, error) {
 	f, err := filters.FromJSON(raw)
 	for _, key := range f.Keys() {
@@ -155,8 +155,8 @@ func (e *Engine) list(x *exchange) *answer {
 // imageID stands for every image's id.
 var imageID = "sha256:" + strings.Repeat("0", 64)
 
-// listedAlways is what a list says of a container for as long as it is there, as the beginning of an object in JSON:
-// lists are long, and asked for all the time.
+// listedAlways returns the constant part of a container's row, as the beginning of a JSON object. It is made once, because lists are
+// long and requested often.
 func (c *Container) listedAlways() []byte {
 	row := mustJSON(map[string]any{
 		"Id": c.id, "Image": c.spec.Image, "ImageID": imageID, "Command": "/" + c.spec.Name, "Ports": []any{}, "Labels": c.labels,
@@ -165,7 +165,7 @@ func (c *Container) listedAlways() []byte {
 	return row[:len(row)-1]
 }
 
-// appendRow appends a container of the list.
+// appendRow appends a container to the list.
 func (c *Container) appendRow(to []byte, now time.Time) []byte {
 	to = append(to, c.listed...)
 	to = append(to, `,"Names":[`...)
@@ -174,10 +174,10 @@ func (c *Container) appendRow(to []byte, now time.Time) []byte {
 	return to
 }
 
-// sharedNetwork begins the network mode of a container on another's network, before that one's id.
+// sharedNetwork is the prefix of a network mode that names another container by id.
 const sharedNetwork = "container:"
 
-// statusText is the state in words.
+// statusText returns the state in words.
 func (c *Container) statusText(now time.Time) string {
 	ended := units.HumanDuration(now.Sub(c.finished))
 	up := "Up " + units.HumanDuration(now.Sub(c.started))
@@ -199,7 +199,7 @@ func (c *Container) statusText(now time.Time) string {
 	}
 }
 
-// inspect is the answer about one container.
+// inspect returns the details of one container.
 func (c *Container) inspect() container.InspectResponse {
 	state := &container.State{
 		Status: c.state, Running: c.alive() || c.state == "restarting", Paused: c.state == "paused", Restarting: c.state == "restarting",
@@ -226,7 +226,7 @@ func (c *Container) inspect() container.InspectResponse {
 	}
 }
 
-// networks are those that the container is on, with the names that compose gives it there.
+// networks returns the container's networks, with its names in each as compose sets them.
 func (c *Container) networks() map[string]*network.EndpointSettings {
 	switch {
 	case strings.HasPrefix(c.network, sharedNetwork):
@@ -237,11 +237,11 @@ func (c *Container) networks() map[string]*network.EndpointSettings {
 	return map[string]*network.EndpointSettings{c.network: {Aliases: []string{c.spec.Name, c.spec.Service, c.id[:12]}}}
 }
 
-// stamp writes a time as the engine does; one that never was is the year 1.
+// stamp formats a time as the engine does. The zero time is in the year 1.
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 
-// stats is what a container uses: nothing unless it runs; by default 2 % of a core, and some network. One on another's
-// network shows the other's.
+// stats returns the usage of a container: 2 % of a core by default, and some network traffic; nothing if it is stopped. On another
+// container's network, the traffic is that container's.
 func (e *Engine) stats(c *Container) container.StatsResponse {
 	out := container.StatsResponse{Name: "/" + c.name, ID: c.id}
 	if !c.alive() {

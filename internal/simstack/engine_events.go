@@ -23,8 +23,8 @@ const maxEvents = 256
 
 // eventLog holds the engine's last events and its open streams. The engine's lock guards it.
 type eventLog struct {
-	last    time.Time // when the last event was: no two are at the same time
-	kept    []*events.Message
+	last    time.Time // time of the last event; each event has its own time
+	events  []*events.Message
 	streams map[*subscription]struct{}
 	changed chan struct{} // closed and replaced when the number of streams changes
 }
@@ -34,12 +34,12 @@ type subscription struct {
 	conn    net.Conn
 	filters filters.Args
 	queue   []*events.Message
-	wake    chan struct{} // holds one word when there is something new
+	wake    chan struct{} // has a value when the queue has grown
 	cut     bool          // it ends when its queue is empty
 	done    chan struct{}
 }
 
-// before is some time ago, but after the last event: what an event reports lies a little before it.
+// before returns a time that long ago, but after the last event, because an engine acts a little before its event.
 func (l *eventLog) before(ago time.Duration) time.Time {
 	t := time.Now().UTC().Add(-ago)
 	if !t.After(l.last) {
@@ -48,8 +48,8 @@ func (l *eventLog) before(ago time.Duration) time.Time {
 	return t
 }
 
-// emit keeps an event of a container, with pairs of further attributes, and hands it to the streams that asked for such
-// events. The caller holds the lock.
+// emit stores an event of a container, with pairs of additional attributes, and queues it for the streams whose filters match. The
+// caller holds the lock.
 func (e *Engine) emit(c *Container, action string, attributes ...string) {
 	all := maps.Clone(c.labels)
 	all["image"], all["name"] = c.spec.Image, c.name
@@ -62,20 +62,20 @@ func (e *Engine) emit(c *Container, action string, attributes ...string) {
 		Type: events.ContainerEventType, Action: events.Action(action), Actor: events.Actor{ID: c.id, Attributes: all},
 		Scope: "local", Time: l.last.Unix(), TimeNano: l.last.UnixNano(),
 	}
-	l.kept = append(l.kept[max(0, len(l.kept)-maxEvents+1):], m)
+	l.events = append(l.events[max(0, len(l.events)-maxEvents+1):], m)
 	if e.service.on("events_deaf") {
 		return
 	}
 	for s := range l.streams {
 		if !s.cut && wanted(m, s.filters) {
 			s.queue = append(s.queue, m)
-			s.rouse()
+			s.wakeUp()
 		}
 	}
 }
 
-// wanted reports whether an event passes filters, as the engine does it: where one of them is for actions that say more
-// after a colon, all actions match by their beginning.
+// wanted reports whether an event passes the filters of the engine. If one filters actions that continue after a colon, all actions
+// match by prefix.
 func wanted(m *events.Message, f filters.Args) bool {
 	match := f.ExactMatch
 	for _, action := range []events.Action{events.ActionHealthStatus, events.ActionExecCreate, events.ActionExecStart} {
@@ -86,8 +86,8 @@ func wanted(m *events.Message, f filters.Args) bool {
 	return f.ExactMatch("type", string(m.Type)) && match("event", string(m.Action))
 }
 
-// Noise makes n events of commands that run in containers, as health checks do all the time. The engine keeps 256
-// events of any kind, so so many push all others out.
+// Noise emits n events of commands in containers, as health checks do. The engine stores 256 events of any kind, so 256 of these push
+// out all others.
 func (e *Engine) Noise(n int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -96,25 +96,25 @@ func (e *Engine) Noise(n int) {
 	}
 }
 
-func (s *subscription) rouse() {
+func (s *subscription) wakeUp() {
 	select {
 	case s.wake <- struct{}{}:
-	default: // it has yet to see the last one
+	default: // it has not seen the last one yet
 	}
 }
 
-// subscribe opens a stream. Unless since is zero, it begins with what the engine kept from then on.
+// subscribe opens a stream. Unless since is zero, it begins with the stored events since then.
 func (e *Engine) subscribe(since time.Time, f filters.Args, conn net.Conn) *subscription {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	s := &subscription{conn: conn, filters: f, wake: make(chan struct{}, 1), done: make(chan struct{})}
 	s.cut = e.down || e.service.on("events_cut")
-	for _, m := range e.log.kept {
+	for _, m := range e.log.events {
 		if !since.IsZero() && m.TimeNano >= since.UnixNano() && wanted(m, f) {
 			s.queue = append(s.queue, m)
 		}
 	}
-	s.rouse()
+	s.wakeUp()
 	e.log.streams[s] = struct{}{}
 	e.log.announce()
 	return s
@@ -134,7 +134,7 @@ func (l *eventLog) announce() {
 	l.changed = make(chan struct{})
 }
 
-// pending takes the events that a stream must send, and reports whether they are the last.
+// pending empties the queue of a stream and returns its events, and whether they are the last.
 func (e *Engine) pending(s *subscription) (queue []*events.Message, last bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -162,7 +162,7 @@ func (e *Engine) AwaitStreams(ctx context.Context, n int) error {
 // cutTimeout is how long a cut stream may take to send its queue.
 const cutTimeout = time.Second
 
-// CutEvents closes all open event streams in the middle, once they have told what has happened until now. When it
+// CutEvents closes all open event streams in the middle, after they have sent all events so far. When it
 // returns, none of them is open.
 func (e *Engine) CutEvents() {
 	e.mu.Lock()
@@ -170,7 +170,7 @@ func (e *Engine) CutEvents() {
 	for _, s := range streams {
 		s.cut = true
 		_ = s.conn.SetWriteDeadline(time.Now().Add(cutTimeout)) // its client may not read
-		s.rouse()
+		s.wakeUp()
 	}
 	e.mu.Unlock()
 	for _, s := range streams {
@@ -181,7 +181,7 @@ func (e *Engine) CutEvents() {
 // errCut ends a stream without an error message.
 var errCut = errors.New("the stream is cut")
 
-// eventStream sends events, with since also those before, until the client leaves.
+// eventStream sends events until the client leaves, beginning with stored ones if the query has since.
 func (e *Engine) eventStream(x *exchange) *answer {
 	if e.service.on("forbidden_events") {
 		return refusedByProxy()
@@ -200,18 +200,17 @@ func (e *Engine) eventStream(x *exchange) *answer {
 		since = time.Unix(seconds, nanos)
 	}
 	a := &answer{status: http.StatusOK, end: endClose, header: slices.Concat(dockerHeader, []string{"Content-Type: application/json", "Transfer-Encoding: chunked"})}
-	a.rest = func(w io.Writer) error {
+	a.tail = func(w io.Writer) error {
 		s := e.subscribe(since, f, x.conn)
 		defer e.unsubscribe(s)
-		ctx, stop := x.untilGone()
+		ctx, stop := x.watchClient()
 		defer stop()
-		return e.tell(ctx, s, w)
+		return e.sendEvents(ctx, s, w)
 	}
 	return a
 }
 
-// tell sends a subscription's events.
-func (e *Engine) tell(ctx context.Context, s *subscription, w io.Writer) error {
+func (e *Engine) sendEvents(ctx context.Context, s *subscription, w io.Writer) error {
 	lines := json.NewEncoder(httputil.NewChunkedWriter(w))
 	for {
 		queue, last := e.pending(s)

@@ -49,7 +49,7 @@ func described(t *testing.T, e *Engine, name string) (got container.InspectRespo
 	t.Helper()
 	c, ok := e.copyOf(name)
 	if !ok {
-		t.Fatalf("there is no %s", name)
+		t.Fatalf("%s does not exist", name)
 	}
 	words = c.state + ": " + c.statusText(time.Now())
 	for _, vague := range []string{" Less than a second", " 1 second", " About a minute", " 3 hours", " ago"} {
@@ -58,11 +58,11 @@ func described(t *testing.T, e *Engine, name string) (got container.InspectRespo
 	return c.inspect(), words
 }
 
-// told are the events that the engine keeps since a time.
-func told(e *Engine, since time.Time) []*events.Message {
+// eventsSince are the events that the engine keeps since a time.
+func eventsSince(e *Engine, since time.Time) []*events.Message {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	all := slices.Clone(e.log.kept)
+	all := slices.Clone(e.log.events)
 	return slices.DeleteFunc(all, func(m *events.Message) bool { return m.TimeNano < since.UnixNano() })
 }
 
@@ -129,14 +129,14 @@ func TestContainersBehaveAsRealOnes(t *testing.T) {
 		if got.State.Running == (got.State.Pid == 0 && !got.State.Restarting) {
 			t.Errorf("%s: got running %v with pid %d", step.name, got.State.Running, got.State.Pid)
 		}
-		if got := actions(told(e, began)); got != step.events {
+		if got := actions(eventsSince(e, began)); got != step.events {
 			t.Errorf("%s: got events %q, want %q", step.name, got, step.events)
 		}
 		began = time.Now()
 	}
 	c.Remove()
-	if e.Container(web.Name) != nil || len(e.snapshot()) != 0 || actions(told(e, began)) != "kill die destroy" {
-		t.Errorf("removed: got events %s", actions(told(e, began)))
+	if e.Container(web.Name) != nil || len(e.snapshot()) != 0 || actions(eventsSince(e, began)) != "kill die destroy" {
+		t.Errorf("removed: got events %s", actions(eventsSince(e, began)))
 	}
 }
 
@@ -149,7 +149,7 @@ func TestTimesLieJustBeforeTheirEvents(t *testing.T) {
 	}
 	var last int64
 	at := map[string]int64{}
-	for _, m := range told(e, began) {
+	for _, m := range eventsSince(e, began) {
 		if m.TimeNano <= last {
 			t.Errorf("%s at %d is not after %d", m.Action, m.TimeNano, last)
 		}
@@ -206,7 +206,7 @@ func TestRecreationGoesComposesWay(t *testing.T) {
 	last := e.Container(web.Name)
 	hashes = append(hashes, last.labels["com.docker.compose.config-hash"])
 	var got []string
-	for _, m := range told(e, began)[:7] {
+	for _, m := range eventsSince(e, began)[:7] {
 		got = append(got, fmt.Sprintf("%s %s %s", m.Action, m.Actor.Attributes["name"], m.Actor.Attributes["oldName"]))
 	}
 	temporary := old.ID()[:12] + "_chat-web-1"
@@ -217,8 +217,8 @@ func TestRecreationGoesComposesWay(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if die := told(e, began)[2].Actor.Attributes; die["exitCode"] != "0" || die["com.docker.compose.service"] != "web" {
-		t.Errorf("the end is told with %v", die)
+	if die := eventsSince(e, began)[2].Actor.Attributes; die["exitCode"] != "0" || die["com.docker.compose.service"] != "web" {
+		t.Errorf("the die event has %v", die)
 	}
 	if hashes[0] != hashes[1] || hashes[1] == hashes[2] || hashes[2] == hashes[3] {
 		t.Errorf("got hashes %v; want another after a change only", hashes)
@@ -262,7 +262,7 @@ func TestEngineRestartMovesStartsAndForgetsEvents(t *testing.T) {
 	if now := always.now(); !now.started.After(before) || now.restarts != 0 {
 		t.Errorf("got started at %v, before %v; %d restarts, want 0", now.started, before, now.restarts)
 	}
-	if got := actions(told(e, time.Time{})); got != "start start start" {
+	if got := actions(eventsSince(e, time.Time{})); got != "start start start" {
 		t.Errorf("afterwards the engine tells %q, want three starts", got)
 	}
 }
@@ -283,7 +283,7 @@ func TestEventsAreKeptWithinBounds(t *testing.T) {
 	e := lone(t)
 	c := e.Add(web)
 	c.Crash(1)
-	at := time.Unix(0, told(e, time.Time{})[1].TimeNano)
+	at := time.Unix(0, eventsSince(e, time.Time{})[1].TimeNano)
 	since := func(t time.Time) string {
 		s := e.subscribe(t, filters.Args{}, nil)
 		defer e.unsubscribe(s)
@@ -350,7 +350,7 @@ func TestStreamsAreCutAndDeafened(t *testing.T) {
 	if got := next(t, stream, errs).Action; got != "unpause" {
 		t.Errorf("after the silence: got %s, want what came after it", got)
 	}
-	if got := actions(told(e, muted)); got != "pause unpause" {
+	if got := actions(eventsSince(e, muted)); got != "pause unpause" {
 		t.Errorf("kept: got %s", got)
 	}
 	e.Noise(3 * maxEvents)
@@ -455,7 +455,7 @@ var dockerEffects = map[string]effect{
 		t.Helper()
 		before := inspected(t, k, "xmpp")
 		switchFault(t, k, "docker", "oom_child", false)
-		all := told(k.engine, time.Time{})
+		all := eventsSince(k.engine, time.Time{})
 		if got := actions(all[len(all)-1:]); got != "oom" || before.State.Status != "running" || inspected(t, k, "xmpp").State.StartedAt != before.State.StartedAt {
 			t.Errorf("the last event is %s, and the container is %s; want oom of one that runs on", got, before.State.Status)
 		}
@@ -472,7 +472,7 @@ var dockerEffects = map[string]effect{
 	},
 	"docker/engine_restarted": func(t *testing.T, k *Stack, _ string) {
 		t.Helper()
-		if got := actions(told(k.engine, time.Time{})); strings.Contains(got, "die") || !strings.Contains(got, "start") {
+		if got := actions(eventsSince(k.engine, time.Time{})); strings.Contains(got, "die") || !strings.Contains(got, "start") {
 			t.Errorf("got %s; want none of the events before the restart", got)
 		}
 		if c := inspected(t, k, "irc"); c.State.Status != "running" || c.RestartCount != 0 || c.State.FinishedAt == stamp(time.Time{}) {

@@ -37,7 +37,7 @@ var knownFaults = sync.OnceValue(func() (all map[string]map[string]string) {
 	return all
 })
 
-// findFaults sets the faults of a service: its own and those of its groups.
+// findFaults sets the faults of a service: its own, and the faults of its groups.
 func (s *service) findFaults() {
 	s.faults = map[string]string{}
 	for group, applies := range map[string]bool{
@@ -78,7 +78,7 @@ var answerFaults = []struct {
 		return reply(http.StatusFound, "text/plain", "").set("Location", "http://elsewhere.invalid/")
 	}},
 	{name: "header_flood", instead: func(s *service) *answer {
-		return &answer{status: http.StatusOK, headerOpen: true, end: endCut, rest: s.flood("header_flood", "X-Flood: 1\r\n")}
+		return &answer{status: http.StatusOK, headerOpen: true, end: endCut, tail: s.flood("header_flood", "X-Flood: 1\r\n")}
 	}},
 	{name: "truncated", spoil: func(_ *service, a *answer) {
 		half := len(a.body) / 2
@@ -87,22 +87,22 @@ var answerFaults = []struct {
 			a.missing = 100 // an empty body or a stream promises more
 			a.set("Content-Length", "")
 		}
-		a.body, a.rest, a.end = a.body[:half], nil, endCut
+		a.body, a.tail, a.end = a.body[:half], nil, endCut
 	}},
 	{name: "malformed", spoil: func(_ *service, a *answer) {
-		a.status, a.body, a.rest = http.StatusOK, []byte("{\"<html>\x00\xff it works!\n{{{ 1 2 3\n"), nil
+		a.status, a.body, a.tail = http.StatusOK, []byte("{\"<html>\x00\xff it works!\n{{{ 1 2 3\n"), nil
 	}},
 	{name: "huge", spoil: func(s *service, a *answer) {
 		a.status, a.end = http.StatusOK, endCut
 		a.drop("Content-Length").drop("Transfer-Encoding")
-		a.rest = s.flood("huge", "simulated_endless{n=\"0\"} 1\n")
+		a.tail = s.flood("huge", "simulated_endless{n=\"0\"} 1\n")
 		if len(a.body) > 0 && strings.ContainsRune("[{", rune(a.body[0])) {
 			// A JSON parser stops where the value ends, so the value must not end.
-			a.body, a.rest = bytes.TrimRight(a.body, "]}\n"), s.flood("huge", strings.Repeat(" ", 31)+"\n")
+			a.body, a.tail = bytes.TrimRight(a.body, "]}\n"), s.flood("huge", strings.Repeat(" ", 31)+"\n")
 		}
 	}},
 	{name: "gzip_bomb", spoil: func(_ *service, a *answer) {
-		a.status, a.body, a.rest = http.StatusOK, bomb(), nil
+		a.status, a.body, a.tail = http.StatusOK, bomb(), nil
 		a.set("Content-Encoding", "gzip").set("Content-Length", "").drop("Transfer-Encoding")
 	}},
 }
@@ -129,7 +129,7 @@ func plainStatus(status int) *answer {
 	return reply(status, "text/plain", http.StatusText(status)+"\n")
 }
 
-// flood repeats a line while the fault is on and the client reads.
+// flood repeats a line until the fault is off or the client leaves.
 func (s *service) flood(fault, line string) func(io.Writer) error {
 	block := []byte(strings.Repeat(line, 64))
 	return func(w io.Writer) error {
@@ -148,7 +148,7 @@ var bomb = sync.OnceValue(func() []byte {
 	w := gzip.NewWriter(&member)
 	_, err := w.Write(make([]byte, 1<<20))
 	if err = cmp.Or(err, w.Close()); err != nil {
-		panic(err) // a buffer takes everything
+		panic(err) // writing to a buffer never fails
 	}
 	return bytes.Repeat(member.Bytes(), 1024)
 })
@@ -188,7 +188,7 @@ type switches struct {
 
 	mu     sync.Mutex
 	active map[string]bool
-	since  map[string]time.Time // when each was switched last
+	since  map[string]time.Time // when it was last switched
 	change chan struct{}        // closed when a fault is switched
 }
 

@@ -19,7 +19,7 @@ var ircHeader = []string{"Server: UnrealIRCd", "Connection: close"}
 type irc struct {
 	service  *service
 	password string
-	// people is how many users there are, without the services' bots.
+	// people is the number of users, without the services' bots.
 	people int
 }
 
@@ -45,7 +45,7 @@ func (i *irc) handle(x *exchange) *answer {
 	if x.req.Method != http.MethodPost {
 		return captured("irc_api")
 	}
-	// The real server sends the header before it has read the call, and is then silent until the call is whole.
+	// The real server sends the header before it has read the call, then waits for the whole call.
 	return &answer{status: http.StatusOK, header: ircHeader, late: func() ([]byte, bool) {
 		body, whole := x.body()
 		if !whole || len(body) == 0 {
@@ -87,7 +87,7 @@ type rpcCall struct {
 	ID      json.RawMessage `json:"id"`
 }
 
-// call answers one call and notes its method in the record. Errors have the texts of the real server.
+// call answers one call and records its method. Errors have the texts of the real server.
 func (i *irc) call(raw []byte, record *Request) []byte {
 	if !json.Valid(raw) {
 		return ircError("", nil, -32700, "Unparsable JSON data")
@@ -96,7 +96,7 @@ func (i *irc) call(raw []byte, record *Request) []byte {
 	if err := json.Unmarshal(raw, &c); err != nil || c.JSONRPC != "2.0" {
 		return ircError("", nil, -32600, "Only JSON-RPC version 2.0 is supported")
 	}
-	i.service.calls(record, c.Method)
+	i.service.setRPC(record, c.Method)
 	if len(c.ID) == 0 {
 		return ircError(c.Method, nil, -32600, "Missing 'id'")
 	}
@@ -129,7 +129,7 @@ func ircError(method string, id json.RawMessage, code int, message string) []byt
 	return fmt.Appendf(out, "\"error\": {\"code\": %d, \"message\": %q}}\n", code, message)
 }
 
-// result is what a method returns, at level 0 where there are levels; nil for a method that there is not.
+// result returns the result of a method, at level 0 if the method has levels; nil if the method is unknown.
 func (i *irc) result(method string) []byte {
 	unlinked := i.service.on("services_unlinked")
 	switch method {
@@ -171,10 +171,10 @@ func ircInfo(noStats bool) []byte {
 	return mustJSON(info)
 }
 
-// parse reads a capture's JSON.
+// parse decodes a capture's JSON.
 func parse(capture []byte, v any) {
 	if err := json.Unmarshal(capture, v); err != nil {
-		panic(err) // a slip of ours: the capture is part of the binary
+		panic(err) // a programming error: the capture is part of the binary
 	}
 }
 
@@ -206,7 +206,7 @@ func (i *irc) servers(unlinked bool) []byte {
 const (
 	// ircUser is the account of the RPC.
 	ircUser = "exporter"
-	// ircPeople is how many users the captured server has, ircBots how many bots the services have there.
+	// ircPeople is the number of users on the captured server, ircBots the number of the services' bots.
 	ircPeople = 3
 	ircBots   = 4
 )

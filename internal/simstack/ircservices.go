@@ -9,7 +9,7 @@ import (
 func handleIRCServices(x *exchange) *answer {
 	switch {
 	case x.req.URL.Path != "/jsonrpc" && x.req.Method == http.MethodPost:
-		// It says how long its body is, and sends none.
+		// It announces a length, but sends no body.
 		a := captured("services_404")
 		a.missing, a.body, a.end = len(a.body), nil, endSilent
 		return a
@@ -23,10 +23,10 @@ func handleIRCServices(x *exchange) *answer {
 		Params []string `json:"params"`
 	}
 	if err := json.Unmarshal(body, &call); err != nil || call.ID == nil || call.Method == "" {
-		// It does not answer what it cannot read, and an id that is a number is such a thing.
+		// It does not answer requests that it cannot parse, such as one with a number as id.
 		return &answer{end: endSilent}
 	}
-	x.service.calls(x.record, call.Method)
+	x.service.setRPC(x.record, call.Method)
 	said := servicesAnswer{ID: *call.ID}
 	if call.Method == "atheme.ison" {
 		said.Result = map[string]any{"accountname": "*", "online": false}
@@ -38,7 +38,7 @@ func handleIRCServices(x *exchange) *answer {
 	return a
 }
 
-// servicesAnswer is an answer of the services. Its fields stand in the real one's order.
+// servicesAnswer is an answer of the services. The fields are in the order of the real server.
 type servicesAnswer struct {
 	Error  *servicesError `json:"error"`
 	ID     string         `json:"id"`

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// ircPort is the port of the IRC server's clients: enough of the protocol for one that does not register.
+// ircPort is the IRC server's port for clients. It speaks enough of the protocol for clients that do not register.
 type ircPort struct {
 	service *service
 
@@ -20,10 +20,10 @@ type ircPort struct {
 }
 
 const (
-	// floodCount connections within floodPeriod are let in: connect-flood 3:60, UnrealIRCd's default.
+	// floodCount connections within floodPeriod are accepted: connect-flood 3:60, UnrealIRCd's default.
 	floodCount  = 3
 	floodPeriod = 60 * time.Second
-	// floodSweep is how often the real server looks whether a period is over.
+	// floodSweep is how often the real server checks for the end of a period.
 	floodSweep = 5 * time.Second
 )
 
@@ -43,7 +43,7 @@ func (i *ircPort) refuse(conn net.Conn) bool {
 	return true
 }
 
-// admit counts a connection, whatever it is used for, and reports whether it is let in. All come from one address here.
+// admit counts a connection and reports whether to accept it. Here, all clients have one address.
 func (i *ircPort) admit(now time.Time) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -54,14 +54,14 @@ func (i *ircPort) admit(now time.Time) bool {
 	return i.count <= floodCount
 }
 
-// forget forgets who connected, whenever the counting begins or ends.
+// forget resets the count whenever the throttling fault is switched.
 func (i *ircPort) forget(bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.first = time.Time{}
 }
 
-// ircCapabilities are those of the real server.
+// ircCapabilities are the capabilities of the real server.
 const ircCapabilities = "unrealircd.org/link-security=2 extended-join chghost cap-notify userhost-in-names multi-prefix away-notify account-notify sasl=PLAIN tls"
 
 // speak serves one client. The server is silent until the client speaks.

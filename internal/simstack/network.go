@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// Network is a network in memory, for tests in the simulated time of testing/synctest, in which nothing may wait for a
-// socket. The zero value is ready. Its listeners and connections belong to the bubble that made them.
+// Network is a network in memory, for tests in the simulated time of testing/synctest, in which waiting for a socket
+// is impossible. The zero value is ready. Its listeners and connections belong to the bubble that made them.
 type Network struct {
 	mu        sync.Mutex
 	listeners map[string]*memoryListener
@@ -26,7 +26,7 @@ const firstPort = 20_000
 // backlog is how many connections wait for Accept at most.
 const backlog = 256
 
-// Listen listens on an address of "tcp" or "unix". Port 0 is one that no listener had before.
+// Listen listens on an address of "tcp" or "unix". Port 0 chooses an unused port.
 func (n *Network) Listen(network, address string) (net.Listener, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -52,7 +52,7 @@ func (n *Network) Listen(network, address string) (net.Listener, error) {
 	return l, nil
 }
 
-// Dial connects to a listener. Where there is none, the connection is refused at once.
+// Dial connects to a listener. Without a listener, the connection is refused at once.
 func (n *Network) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	n.mu.Lock()
 	l := n.listeners[address]
@@ -145,7 +145,7 @@ func (c *memoryConn) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// SetLinger resets the connection if the argument is 0: a TCP connection is closed then, and is reset by that.
+// SetLinger resets the connection if the argument is 0: closing such a TCP connection resets it.
 func (c *memoryConn) SetLinger(seconds int) error {
 	if seconds == 0 {
 		c.out.reset()
@@ -153,7 +153,7 @@ func (c *memoryConn) SetLinger(seconds int) error {
 	return nil
 }
 
-// CloseWrite tells the other end that no more comes.
+// CloseWrite ends the data in this direction.
 func (c *memoryConn) CloseWrite() error {
 	c.out.end()
 	return nil
@@ -180,12 +180,12 @@ func (c *memoryConn) SetWriteDeadline(t time.Time) error {
 	return nil
 }
 
-// stream is what one end of a connection says to the other.
+// stream is one direction of a connection.
 type stream struct {
 	mu      sync.Mutex
 	changed sync.Cond
 	bytes   []byte
-	ended   error // what the reader gets after the last byte
+	ended   error // the reader's error after the last byte
 	left    bool  // the reader is gone
 
 	readDeadline, writeDeadline time.Time
@@ -197,10 +197,10 @@ func newStream() *stream {
 	return s
 }
 
-// window is how many bytes may be sent that nobody has read.
+// window is the maximum of unread bytes.
 const window = 256 << 10
 
-// wait gives up the lock until something changes, at most until the deadline.
+// wait releases the lock until something changes or the deadline passes.
 func (s *stream) wait(deadline time.Time) {
 	if !deadline.IsZero() {
 		defer time.AfterFunc(time.Until(deadline), func() { s.change(func() {}) }).Stop()
@@ -208,11 +208,11 @@ func (s *stream) wait(deadline time.Time) {
 	s.changed.Wait()
 }
 
-// change calls how with the lock held and wakes all waiters.
-func (s *stream) change(how func()) {
+// change calls update with the lock held and wakes all waiters.
+func (s *stream) change(update func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	how()
+	update()
 	s.changed.Broadcast()
 }
 
@@ -223,7 +223,7 @@ func (s *stream) read(b []byte) (int, error) {
 		switch {
 		case s.left:
 			return 0, net.ErrClosed
-		case over(s.readDeadline):
+		case expired(s.readDeadline):
 			return 0, os.ErrDeadlineExceeded
 		case len(b) == 0:
 			return 0, nil
@@ -248,7 +248,7 @@ func (s *stream) write(b []byte) (n int, err error) {
 			return n, net.ErrClosed
 		case s.left:
 			return n, os.NewSyscallError("write", syscall.EPIPE)
-		case over(s.writeDeadline):
+		case expired(s.writeDeadline):
 			return n, os.ErrDeadlineExceeded
 		case len(b) == 0:
 			return n, nil
@@ -263,19 +263,19 @@ func (s *stream) write(b []byte) (n int, err error) {
 	}
 }
 
-func over(deadline time.Time) bool { return !deadline.IsZero() && !time.Now().Before(deadline) }
+func expired(deadline time.Time) bool { return !deadline.IsZero() && !time.Now().Before(deadline) }
 
-// end is the writer's end.
+// end closes the stream on the writer's side.
 func (s *stream) end() {
 	s.change(func() { s.ended = cmp.Or(s.ended, io.EOF) })
 }
 
-// reset throws away what was not read.
+// reset discards unread bytes.
 func (s *stream) reset() {
 	s.change(func() { s.bytes, s.ended = nil, os.NewSyscallError("read", syscall.ECONNRESET) })
 }
 
-// leave is the reader's end.
+// leave closes the stream on the reader's side.
 func (s *stream) leave() {
 	s.change(func() { s.left, s.bytes = true, nil })
 }

@@ -40,7 +40,7 @@ func (p *plantStore) handle(x *exchange) *answer {
 	case x.req.Method == http.MethodDelete && one:
 		return p.remove(id)
 	default:
-		return jsonError(http.StatusNotFound, "there is no such operation")
+		return jsonError(http.StatusNotFound, "unknown operation")
 	}
 }
 
@@ -77,7 +77,7 @@ func (p *plantStore) create(x *exchange) *answer {
 	return jsonReply(http.StatusOK, created)
 }
 
-// readPlant reads a NewPlant: an id that is an integer, a name, a tag if need be.
+// readPlant reads a NewPlant: an id that is an integer, a name, an optional tag.
 func readPlant(body []byte) (int64, plant, error) {
 	var p struct {
 		ID   *int64  `json:"id"`
@@ -96,7 +96,7 @@ func readPlant(body []byte) (int64, plant, error) {
 func (p *plantStore) remove(segment string) *answer {
 	id, err := strconv.ParseInt(segment, 10, 64)
 	if err != nil {
-		return jsonError(http.StatusBadRequest, "the id is no integer")
+		return jsonError(http.StatusBadRequest, "the id is not an integer")
 	}
 	if p.service.on("refuse_delete") {
 		return jsonError(http.StatusInternalServerError, "nothing can be deleted now")
@@ -109,12 +109,12 @@ func (p *plantStore) remove(segment string) *answer {
 	case p.service.on("lost_delete"):
 		return &answer{end: endCut}
 	case !exists:
-		return jsonError(http.StatusNotFound, fmt.Sprintf("there is no plant %d", id))
+		return jsonError(http.StatusNotFound, fmt.Sprintf("plant %d does not exist", id))
 	}
 	return &answer{status: http.StatusNoContent, header: []string{"Date"}}
 }
 
-// jsonError is an Error of the plant store's description, which the identity API shares here.
+// jsonError returns an Error as in the plant store's API description. The identity API uses the same form here.
 func jsonError(status int, message string) *answer {
 	return jsonReply(status, map[string]any{"error": status, "message": message})
 }
@@ -123,7 +123,7 @@ func jsonReply(status int, v any) *answer {
 	return reply(status, "application/json", string(mustJSON(v)))
 }
 
-// identity is what the identity API tells of the one user it knows.
+// identity is the identity API's record of its only user.
 type identity struct {
 	UserID    string `json:"user_id"`
 	DiscordID string `json:"discord_id"`
@@ -133,13 +133,12 @@ type identity struct {
 
 var knownIdentity = identity{"user-1", "100000000000000001", "alice", "alice@" + XMPPDomain}
 
-// newIdentity is the identity API.
 func newIdentity(token string) *service {
 	return &service{
 		name: "identity",
 		handle: func(x *exchange) *answer {
 			if x.req.URL.Path != "/api/bridge/identity" || x.req.Method != http.MethodGet {
-				return jsonError(http.StatusNotFound, "there is no such operation")
+				return jsonError(http.StatusNotFound, "unknown operation")
 			}
 			if !x.bearer(token) {
 				return jsonError(http.StatusUnauthorized, "a valid bearer token is needed").set("WWW-Authenticate", "Bearer")
@@ -178,7 +177,7 @@ func handleDocsSearch(x *exchange) *answer {
 	return jsonReply(http.StatusOK, hits)
 }
 
-// newFrontEnd is a web front end, of which only the first page is simulated.
+// newFrontEnd simulates a web front end that has only its first page.
 func newFrontEnd(name, title string) *service {
 	return &service{name: name, handle: func(x *exchange) *answer {
 		if x.req.URL.Path != "/" {

@@ -18,17 +18,17 @@ import (
 // server cannot: without a length, with a length and no body, with a header before the request was read, or never.
 type service struct {
 	name   string
-	faults map[string]string // what each does, by its name
-	// switched are called when their fault is switched, one change at a time.
+	faults map[string]string // descriptions by name
+	// switched has functions to call when a fault is switched, one change at a time.
 	switched map[string]func(on bool)
 	// handle answers one request.
 	handle func(*exchange) *answer
-	// speak, where set, serves a connection in another protocol than HTTP, over TLS if the service is secure.
+	// speak serves a connection in a protocol other than HTTP, over TLS if the service is secure; nil means HTTP.
 	speak func(ctx context.Context, conn net.Conn)
-	// refuse, where set, ends a connection before the client speaks, and before TLS; it reports whether it did.
+	// refuse may end a connection before TLS and before the client speaks, and reports whether it did; nil accepts all.
 	refuse func(conn net.Conn) bool
-	// secure services speak TLS; plain is what they answer to plain HTTP, silence by default. startTLS ones begin with it
-	// by themselves.
+	// secure services speak TLS from the first byte. plain is their answer to plain HTTP, silence by default. startTLS services begin
+	// TLS themselves.
 	secure, startTLS bool
 	plain            func() *answer
 	tls              *tls.Config
@@ -42,7 +42,7 @@ type service struct {
 // listening is where a service listens.
 type listening struct {
 	endpoints []*endpoint
-	network   *Network // nil is the machine's
+	network   *Network // nil means the machine's network
 	wg        *sync.WaitGroup
 
 	mu     sync.Mutex
@@ -53,10 +53,10 @@ type listening struct {
 // endpoint is one address of a service.
 type endpoint struct {
 	network, address string
-	// lines, where set, speaks another protocol than HTTP.
+	// lines serves a connection in a protocol other than HTTP; nil means HTTP.
 	lines    func(ctx context.Context, conn net.Conn)
 	listener net.Listener
-	// release, where set, gives up the port, which is held also while nothing listens.
+	// release frees the port, which stays reserved while nothing listens. It may be nil.
 	release func()
 }
 
@@ -64,9 +64,9 @@ type endpoint struct {
 var errClosed = errors.New("the stack is closed")
 
 const (
-	// maxRequests is how many requests are remembered.
+	// maxRequests is how many requests a service remembers.
 	maxRequests = 10_000
-	// maxHang bounds how long a connection hangs, so that a fault that is left on does not collect connections for ever.
+	// maxHang bounds how long a connection hangs, so that a lasting fault does not collect connections.
 	maxHang = 5 * time.Minute
 	// maxIdle is how long a connection may stay open between requests.
 	maxIdle = 2 * time.Minute
@@ -99,7 +99,7 @@ func (e *endpoint) listen(ctx context.Context, memory *Network) (err error) {
 	case memory != nil:
 		e.listener, err = memory.Listen(e.network, e.address)
 	case e.network == "unix":
-		_ = os.Remove(e.address) // of the last time
+		_ = os.Remove(e.address) // left by an earlier run
 		e.listener, err = (&net.ListenConfig{}).Listen(ctx, e.network, e.address)
 	default:
 		if e.release == nil {
@@ -114,7 +114,7 @@ func (e *endpoint) listen(ctx context.Context, memory *Network) (err error) {
 		return err
 	}
 	if unix, ok := e.listener.(*net.UnixListener); ok {
-		unix.SetUnlinkOnClose(e.lines == nil) // of the socket of the IRC server, the file outlives the server
+		unix.SetUnlinkOnClose(e.lines == nil) // the real IRC server leaves its socket's file behind
 	}
 	e.address = e.listener.Addr().String()
 	return nil
@@ -161,7 +161,7 @@ func (l *listening) ended() bool {
 	return l.closed
 }
 
-// address is where clients of the service's first endpoint connect to.
+// address returns the address of the service's first endpoint.
 func (l *listening) address() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -182,7 +182,7 @@ func (s *service) accept(ctx context.Context, e *endpoint, l net.Listener) {
 		case ctx.Err() != nil || errors.Is(err, net.ErrClosed):
 			return
 		default:
-			time.Sleep(10 * time.Millisecond) // out of descriptors, most likely: they come back
+			time.Sleep(10 * time.Millisecond) // probably out of file descriptors, which is temporary
 		}
 	}
 }
@@ -201,11 +201,11 @@ const tlsHandshake = 0x16
 // serve serves one client until either side closes.
 func (s *service) serve(ctx context.Context, e *endpoint, raw net.Conn) {
 	ahead := bufio.NewReader(raw)
-	if !s.hold(ctx) || s.rude(raw, ahead) {
+	if !s.hold(ctx) || s.breakConnection(raw, ahead) {
 		return
 	}
 	if s.refuse != nil && s.refuse(raw) {
-		finish(raw)
+		closeAfterClient(raw)
 		return
 	}
 	conn := net.Conn(peeked{raw, ahead})
@@ -222,7 +222,7 @@ func (s *service) serve(ctx context.Context, e *endpoint, raw net.Conn) {
 		switch speaksTLS := first[0] == tlsHandshake; {
 		case s.on("no_tls") && speaksTLS:
 			_, _ = plainStatus(http.StatusBadRequest).set("Connection", "close").write(conn, &http.Request{})
-			finish(raw)
+			closeAfterClient(raw)
 			return
 		case s.on("no_tls"):
 		case speaksTLS:
@@ -270,7 +270,7 @@ func (s *service) converse(ctx context.Context, raw, conn net.Conn, respond func
 		if err != nil {
 			return
 		}
-		// What the client still sends is read, since closing over it would reset the connection.
+		// Reading what the client still sends avoids a reset of the connection.
 		_, _ = io.Copy(io.Discard, req.Body)
 		if !again {
 			return
@@ -289,8 +289,8 @@ func (s *service) delay(ctx context.Context) bool {
 	return ctx.Err() == nil
 }
 
-// rude ends a connection in the ways that need no request, after the client has spoken.
-func (s *service) rude(raw net.Conn, ahead *bufio.Reader) bool {
+// breakConnection applies the faults that end a connection without a request, once the client has sent a byte.
+func (s *service) breakConnection(raw net.Conn, ahead *bufio.Reader) bool {
 	reset, other := s.on("reset"), s.on("not_http")
 	if !reset && !other {
 		return false
@@ -306,26 +306,26 @@ func (s *service) rude(raw net.Conn, ahead *bufio.Reader) bool {
 		return true
 	}
 	_, _ = io.WriteString(raw, "SSH-2.0-OpenSSH_9.2p1\r\n")
-	finish(raw)
+	closeAfterClient(raw)
 	return true
 }
 
-// finish ends what is said and waits for the client to leave: closing over what it still sends would reset the
-// connection, and lose what it has not read yet.
-func finish(raw net.Conn) {
+// closeAfterClient ends the answer and waits until the client leaves. Closing before would reset the connection, and the client would
+// lose unread data.
+func closeAfterClient(raw net.Conn) {
 	if half, ok := raw.(interface{ CloseWrite() error }); ok {
 		_ = half.CloseWrite()
 	}
 	waitForClient(raw)
 }
 
-// waitForClient reads until the client leaves, or for as long as a hang may last.
+// waitForClient reads until the client leaves, at most for maxHang.
 func waitForClient(conn net.Conn) {
 	_ = conn.SetReadDeadline(time.Now().Add(maxHang))
 	_, _ = io.Copy(io.Discard, conn)
 }
 
-// answer asks the service, unless a fault answers in its place.
+// answer returns the service's answer, or that of a fault.
 func (s *service) answer(x *exchange) *answer {
 	for _, f := range answerFaults {
 		if f.instead != nil && s.on(f.name) {
@@ -355,15 +355,15 @@ func (s *service) answer(x *exchange) *answer {
 	return a
 }
 
-// Request is one thing that a service was asked.
+// Request is a request to a service.
 type Request struct {
-	// Method and Path are those of HTTP; empty in other protocols.
+	// Method and Path are HTTP's; empty in other protocols.
 	Method, Path string
-	// RPC is the JSON-RPC method, or what was asked in a protocol that is not HTTP; empty where there is none.
+	// RPC is the JSON-RPC method, or the request in a protocol other than HTTP; otherwise empty.
 	RPC string
 }
 
-// journal is what a service was asked.
+// journal has the last requests to a service.
 type journal struct {
 	mu       sync.Mutex
 	requests []*Request
@@ -378,8 +378,7 @@ func (j *journal) remember(r *Request) {
 	j.requests = append(j.requests, r)
 }
 
-// calls notes which JSON-RPC method a request calls.
-func (j *journal) calls(r *Request, method string) {
+func (j *journal) setRPC(r *Request, method string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	r.RPC = method

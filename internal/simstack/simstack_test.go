@@ -190,7 +190,7 @@ type answerCase struct {
 	Body                            string
 }
 
-// answerCases are those of a fault; "" is none.
+// answerCases has the expected answers by fault; "" means no fault.
 func answerCases(t *testing.T, fault string) []answerCase {
 	t.Helper()
 	text, err := os.ReadFile("testdata/answers.yaml")
@@ -320,7 +320,7 @@ func silent(t *testing.T, k *Stack, service string) {
 	}
 }
 
-// commonEffects are those of the faults that several services have.
+// commonEffects are the effects of faults that several services have.
 var commonEffects = map[string]effect{
 	"stopped":    failure(isAny(syscall.ECONNREFUSED, syscall.ENOENT)),
 	"hang":       silent,
@@ -373,7 +373,7 @@ func is[E error](err error) bool {
 	return ok
 }
 
-// ownEffects are those of the faults that only one service has, and that are more than an answer.
+// ownEffects are the effects of one service's faults, beyond a different answer.
 var ownEffects = map[string]effect{
 	"plant_store/wrong_plant":   stores(func(s seen) bool { return s.status == 200 && !strings.Contains(s.body, `"name":"fern"`) }),
 	"plant_store/create_500":    stores(func(s seen) bool { return s.status == 500 }),
@@ -641,7 +641,7 @@ func TestPlantsAreKeptUntilDeleted(t *testing.T) {
 				Message *string
 			}
 			if err := json.Unmarshal([]byte(got.body), &e); err != nil || e.Error == nil || e.Message == nil {
-				t.Errorf("%s %s %s: %s is no Error: %v", c.method, c.target, c.body, got.body, err)
+				t.Errorf("%s %s %s: %s is not an Error: %v", c.method, c.target, c.body, got.body, err)
 			}
 		}
 		if got := k.Plants(); !slices.Equal(got, c.plants) {

@@ -50,7 +50,7 @@ func streamTo(host string) string {
 	return "<?xml version='1.0'?><stream:stream to='" + host + "' version='1.0' xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams'>"
 }
 
-// bad are the ends of answers after which there is no good one.
+// bad are endings after which no valid answer follows.
 var bad = []string{"</stream:error>", "<failure ", "</stream:features>", "ERROR :", "HTTP/1.1", "451 CAP"}
 
 // ask sends something and reads up to each of the texts in turn. An error names what was read.
@@ -79,7 +79,7 @@ func ask(w io.Writer, in *bufio.Reader, question string, answers ...string) erro
 	return nil
 }
 
-// speakEffects are those of the faults of services that speak no HTTP.
+// speakEffects are the effects of faults of services that do not speak HTTP.
 var speakEffects = map[string]effect{
 	"irc_tls/throttled":      throttledBeforeTLS,
 	"irc_tls/connect_flood":  fourthThrottled,
@@ -90,7 +90,7 @@ var speakEffects = map[string]effect{
 	"irc_tls/huge":           failure(text("endless")),
 }
 
-// throttledBeforeTLS wants a refusal in plain text, which no client of TLS understands.
+// throttledBeforeTLS expects a refusal in plain text instead of TLS.
 func throttledBeforeTLS(t *testing.T, k *Stack, service string) {
 	t.Helper()
 	if err := k.speaking(t, service, 0); err == nil || !is[tls.RecordHeaderError](err) {
@@ -113,7 +113,7 @@ func fourthThrottled(t *testing.T, k *Stack, service string) {
 	throttledBeforeTLS(t, k, service)
 }
 
-// streamEffects are those of the faults of a port on which TLS begins in an XMPP stream.
+// streamEffects are the effects of faults of an XMPP port with STARTTLS.
 var streamEffects = map[string]effect{
 	"not_http":           failure(text("SSH-2.0")),
 	"no_starttls":        failure(text("</stream:features>")),

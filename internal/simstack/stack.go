@@ -1,4 +1,4 @@
-// Package simstack is a simulated chat stack: every service that the exporter asks, answering as the real ones do, with
+// Package simstack is a simulated chat stack: every service that the exporter probes, with the answers of the real ones and
 // faults that can be switched on by name.
 package simstack
 
@@ -17,18 +17,17 @@ import (
 	"time"
 )
 
-// Options say what a stack is like. The zero value is a stack on ephemeral ports of 127.0.0.1.
+// Options configure a stack. The zero value is a stack on ephemeral ports of 127.0.0.1.
 type Options struct {
-	// BasePort, where not 0, is the switchboard's port; the services take the ports after it, in the order of
-	// Services. 0 takes ephemeral ports.
+	// BasePort is the switchboard's port. The services use the ports after it, in the order of Services. 0 uses ephemeral ports.
 	BasePort int
-	// UpstreamSeries is how many series the XMPP server's metrics page has beyond those of the real one.
+	// UpstreamSeries is how many series the XMPP server's metrics page has in addition to the real server's.
 	UpstreamSeries int
-	// IRCUsers is how many users are on the IRC server beside the services' bots: 3 by default.
+	// IRCUsers is how many users the IRC server has without the services' bots; 3 by default.
 	IRCUsers int
-	// Password is that of the IRC server's RPC.
+	// Password is the password of the IRC server's RPC.
 	Password string
-	// Token is what the bearer tokens begin with; each service expects another one, as Environ tells.
+	// Token is the prefix of the bearer tokens. Each service has its own token, see Environ.
 	Token string
 	// Slow is how long an answer takes under the fault "slow": 3 s by default.
 	Slow time.Duration
@@ -37,11 +36,11 @@ type Options struct {
 	Coupled bool
 	// CrashEvery is how long one round of a crash loop takes: 2 s by default.
 	CrashEvery time.Duration
-	// Network, where set, is a network in memory that the services listen on, in place of the machine's.
+	// Network is a network in memory for the services; nil means the machine's network.
 	Network *Network
 }
 
-// The stack's own names: what its certificates are valid for.
+// The names that the certificates are valid for.
 const (
 	// XMPPDomain is the one virtual host of the stack's XMPP server.
 	XMPPDomain = "chat.test"
@@ -51,10 +50,10 @@ const (
 // loopback is the address that all services listen on.
 const loopback = "127.0.0.1"
 
-// Stack is a running simulated stack. Its methods may be called at any time and at once.
+// Stack is a running simulated stack. Its methods are safe for concurrent use.
 type Stack struct {
 	opts     Options
-	dir      string // of the sockets and the certificate of the authority; Close removes it
+	dir      string // has the sockets and the authority's certificate; Close removes it
 	services []*service
 	store    *plantStore
 	engine   *Engine
@@ -125,7 +124,7 @@ func (k *Stack) makeDir() (err error) {
 	return err
 }
 
-// add opens a service, on the port after those before it.
+// add starts a service on the next port.
 func (k *Stack) add(s *service, certs *certificates) error {
 	s.slow, s.wg, s.network = k.opts.Slow, &k.wg, k.opts.Network
 	s.findFaults()
@@ -147,7 +146,7 @@ func (k *Stack) add(s *service, certs *certificates) error {
 	return nil
 }
 
-// Close stops every service and waits for all that Start and requests began. Connections are cut. A second Close does
+// Close stops every service and waits until all goroutines have ended. It cuts connections. A second Close does
 // nothing.
 func (k *Stack) Close() error {
 	var err error
@@ -225,17 +224,17 @@ func (k *Stack) Active() []Fault {
 	return k.faults(func(s *service, fault string) bool { return s.on(fault) })
 }
 
-func (k *Stack) faults(keep func(*service, string) bool) []Fault {
-	var kept []Fault
+func (k *Stack) faults(selects func(*service, string) bool) []Fault {
+	var selected []Fault
 	for _, s := range k.services {
 		for name, description := range s.faults {
-			if keep(s, name) {
-				kept = append(kept, Fault{s.name, name, description})
+			if selects(s, name) {
+				selected = append(selected, Fault{s.name, name, description})
 			}
 		}
 	}
-	slices.SortFunc(kept, func(a, b Fault) int { return cmp.Or(cmp.Compare(a.Service, b.Service), cmp.Compare(a.Name, b.Name)) })
-	return kept
+	slices.SortFunc(selected, func(a, b Fault) int { return cmp.Or(cmp.Compare(a.Service, b.Service), cmp.Compare(a.Name, b.Name)) })
+	return selected
 }
 
 // Switch turns one fault on or off. When it returns, new requests see the change; requests that hung because of the
@@ -243,7 +242,7 @@ func (k *Stack) faults(keep func(*service, string) bool) []Fault {
 func (k *Stack) Switch(service, fault string, on bool) error {
 	s := k.service(service)
 	if s == nil {
-		return fmt.Errorf("there is no service %q; there are %v", service, Services)
+		return fmt.Errorf("unknown service %q; the services are %v", service, Services)
 	}
 	if k.opts.Coupled {
 		return k.switchCoupled(s, fault, on)
@@ -260,8 +259,7 @@ func (k *Stack) Reset() error {
 	return errors.Join(errs...)
 }
 
-// Requests returns what a service was asked, oldest first; of a long run only the last 10,000. nil for an unknown
-// service.
+// Requests returns the requests to a service, oldest first, at most the last 10,000; nil for an unknown service.
 func (k *Stack) Requests(service string) []Request {
 	if s := k.service(service); s != nil {
 		return s.recorded()

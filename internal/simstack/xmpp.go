@@ -19,12 +19,12 @@ type xmpp struct {
 	token   string
 	scrapes atomic.Int64
 	extra   string
-	// failures grow with each scrape while auth_failures is on.
+	// failures grows with each scrape while auth_failures is on.
 	failures atomic.Int64
 }
 
-// growing are the samples that grow, by the beginning of their line. What they begin with is the capture's value.
-var growing = map[string]float64{
+// counterSteps has the increase per scrape of each counter, by the beginning of its line. The capture has the first values.
+var counterSteps = map[string]float64{
 	"process_cpu_seconds_total": 0.0123,
 	`prosody_mod_measure_stanza_counts__received_total{session_type="c2s",stanza_kind="message"}`:  3,
 	`prosody_mod_measure_stanza_counts__received_total{session_type="c2s",stanza_kind="presence"}`: 1,
@@ -33,13 +33,13 @@ var growing = map[string]float64{
 	`prosody_mod_measure_stanza_counts__sent_total{session_type="c2s",stanza_kind="iq"}`:           1,
 }
 
-// badLines are what somebody else's page should not hold: no sample, a sample twice, names that are the exporter's own,
-// an interleaved family, a value out of its type's range, and bytes that are not UTF-8.
+// badLines are errors of a metrics page: a line that is not a sample, a duplicate sample, the exporter's own names, an interleaved
+// family, a value out of its type's range, and bytes that are not UTF-8.
 //
 //go:embed bad_lines.txt
 var badLines string
 
-// loginLines are the families that mod_measure_chatstack brings: the server itself counts no logins.
+// loginLines are the families of mod_measure_chatstack, because the server itself does not count logins.
 //
 //go:embed login_lines.txt
 var loginLines string
@@ -52,24 +52,24 @@ func newXMPP(o Options) *service {
 
 const endOfPage = "# EOF\n"
 
-// grow adds to the growing samples of a page what they gain with n scrapes.
-func grow(page string, n float64) string {
-	for sample, step := range growing {
+// advanceCounters adds the increase of n scrapes to the counters of a page.
+func advanceCounters(page string, n float64) string {
+	for sample, step := range counterSteps {
 		before, rest, _ := strings.Cut(page, "\n"+sample+" ")
 		value, after, _ := strings.Cut(rest, "\n")
 		v, err := strconv.ParseFloat(value, 64)
 		if err != nil {
-			panic(err) // a slip of ours: the capture is part of the binary
+			panic(err) // a programming error: the capture is part of the binary
 		}
 		page = before + "\n" + sample + " " + strconv.FormatFloat(v+n*step, 'g', 17, 64) + "\n" + after
 	}
 	return page
 }
 
-// perFamily is how many of the additional series share a family.
+// perFamily is how many additional series share a family.
 const perFamily = 500
 
-// moreSeries writes n series as the real server would.
+// moreSeries returns n series in the real server's format.
 func moreSeries(n int) string {
 	var b strings.Builder
 	for i := range n {
@@ -120,7 +120,7 @@ func (p *xmpp) statusPage() *answer {
 func setModule(page []byte, host, module string, entry map[string]string) []byte {
 	var hosts map[string]map[string]map[string]string
 	if err := json.Unmarshal(page, &hosts); err != nil {
-		panic(err) // a slip of ours: the capture is part of the binary
+		panic(err) // a programming error: the capture is part of the binary
 	}
 	hosts[host][module] = entry
 	return mustJSON(hosts)
@@ -134,7 +134,7 @@ func (p *xmpp) metricsPage() *answer {
 		return captured("xmpp_metrics_404")
 	}
 	a := captured("xmpp_metrics")
-	page := strings.TrimSuffix(grow(string(a.body), float64(p.scrapes.Add(1)-1)), endOfPage)
+	page := strings.TrimSuffix(advanceCounters(string(a.body), float64(p.scrapes.Add(1)-1)), endOfPage)
 	bad := p.service.on("bad_page")
 	if bad {
 		half := len(page)/2 + strings.IndexByte(page[len(page)/2:], '\n') + 1
@@ -178,11 +178,11 @@ func (p *xmpp) admin(x *exchange) *answer {
 	return captured("xmpp_admin_server_info")
 }
 
-// mustJSON writes a value that can always be written.
+// mustJSON encodes a value that encoding cannot reject.
 func mustJSON(v any) []byte {
 	raw, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // a slip of ours
+		panic(err) // a programming error
 	}
 	return raw
 }

@@ -13,10 +13,10 @@ import (
 	"strings"
 )
 
-// xmppStream is a port of the XMPP server on which TLS begins within a stream: its clients' or other servers'.
+// xmppStream is an XMPP port with STARTTLS: for clients or for other servers.
 type xmppStream struct {
 	service *service
-	// content is the namespace of the stream's stanzas, extra what stands beside the offer of TLS.
+	// content is the namespace of the stream's stanzas, extra has the features beside STARTTLS.
 	content, extra string
 }
 
@@ -75,7 +75,7 @@ func (x *xmppStream) speak(ctx context.Context, conn net.Conn) {
 	_ = secure.Close()
 }
 
-// open answers a stream's header; false when there will be no TLS.
+// open answers a stream's header and reports whether it offered TLS.
 func (x *xmppStream) open(w io.Writer, host string) bool {
 	say := func(s string) bool {
 		_, err := io.WriteString(w, s)
@@ -86,7 +86,7 @@ func (x *xmppStream) open(w io.Writer, host string) bool {
 		say("<?xml version='1.0'?><stream:stream <<<< \x00\n")
 		return false
 	}
-	// The real server writes the attributes in another order each time.
+	// The real server writes the attributes in random order.
 	attributes := []string{
 		"xml:lang='en'", "version='1.0'", "xmlns:stream='http://etherx.jabber.org/streams'", "from='" + escape(host) + "'",
 		"xmlns='" + x.content + "'", fmt.Sprintf("id='%08x'", rand.Uint32()),
@@ -116,7 +116,7 @@ func (x *xmppStream) open(w io.Writer, host string) bool {
 	return false
 }
 
-// nextStart reads up to the next start of an element.
+// nextStart reads up to the next start element.
 func nextStart(d *xml.Decoder) (xml.StartElement, error) {
 	for {
 		token, err := d.Token()

@@ -11,24 +11,24 @@ import (
 func Start(tb testing.TB, o simstack.Options) *simstack.Stack {
 	tb.Helper()
 	stack, err := simstack.Start(o)
-	return untilTheEnd(tb, stack, err)
+	return closeWithTest(tb, stack, err)
 }
 
-// StartEngine starts a container engine alone, on a network in memory unless that is nil. It ends with the test.
+// StartEngine starts only a container engine, on a network in memory unless network is nil. It ends with the test.
 func StartEngine(tb testing.TB, network *simstack.Network) *simstack.Engine {
 	tb.Helper()
 	engine, err := simstack.NewEngine(network)
-	return untilTheEnd(tb, engine, err)
+	return closeWithTest(tb, engine, err)
 }
 
-func untilTheEnd[S interface{ Close() error }](tb testing.TB, s S, err error) S {
+func closeWithTest[S interface{ Close() error }](tb testing.TB, s S, err error) S {
 	tb.Helper()
 	if err != nil {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() {
 		if err := s.Close(); err != nil {
-			tb.Errorf("close what was simulated: %v", err)
+			tb.Errorf("close the simulation: %v", err)
 		}
 	})
 	return s
