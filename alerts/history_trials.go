@@ -7,10 +7,10 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
 
-// fillingTrials are lines that cross each limit, and steps, which are no trend.
+// fillingTrials have lines that cross each limit, and steps, which are not a trend.
 func fillingTrials(a *config.Alerts, t *alert) []trial {
 	f, p := &a.DataVolumeFilling, pace(a.Interval)
-	over, left := float64(f.Over)/100, 1-float64(f.Over)/100
+	limit, left := float64(f.Over)/100, 1-float64(f.Over)/100
 	half, within := float64(f.Window)/2/float64(a.Interval), float64(f.Within)/float64(a.Interval)
 	hold, keep := p.ceil(t.hold), p.ceil(t.keep)
 	used := func(steps ...step) []input {
@@ -22,7 +22,7 @@ func fillingTrials(a *config.Alerts, t *alert) []trial {
 	begin := at(2) + 5
 	end := begin + hold + 4
 	fast, slow := 1.5*left/within, 0.4*left/within
-	falls := append(used(line(begin, over, fast), step{from: end, value: over - 0.1}), from(1, "chatstack_volume_used_ratio", map[string]string{"volume": "data"}, steady(0)...))
+	falls := append(used(line(begin, limit, fast), step{from: end, value: limit - 0.1}), from(1, "chatstack_volume_used_ratio", map[string]string{"volume": "data"}, steady(0)...))
 	var edges []check
 	for _, n := range []int{begin + hold - 1, begin + hold, end - 1} {
 		edges = append(edges, check{n, n >= begin+hold})
@@ -69,7 +69,7 @@ func fillingTrials(a *config.Alerts, t *alert) []trial {
 	return trials
 }
 
-// sustainedTrials are bursts, which XMPPAuthFailureRate does not report, or a pace that it takes for little.
+// sustainedTrials have bursts and slow rates that XMPPAuthFailureRate does not report.
 func sustainedTrials(a *config.Alerts, t *alert) []trial {
 	s, p := &a.XMPPAuthFailuresSustained, pace(a.Interval)
 	n, _ := rounds(a, s.Window)
@@ -94,13 +94,13 @@ func sustainedTrials(a *config.Alerts, t *alert) []trial {
 		return count(exporter, host, steps...)
 	}
 	const many = 5
-	over := func(span float64) (at []int) {
+	spreadOver := func(span float64) (at []int) {
 		for i := range many {
 			at = append(at, begin+int(span*float64(n)*float64(i)/(many-1)))
 		}
 		return at
 	}
-	short, long := over(0.8), over(1.3)
+	short, long := spreadOver(0.8), spreadOver(1.3)
 	last := short[many-1]
 	if patience >= seen+4 && short[1]-short[0] > seen+4 {
 		fires := last + seen
@@ -136,7 +136,7 @@ func sustainedTrials(a *config.Alerts, t *alert) []trial {
 	return trials
 }
 
-// goneTrials have somebody be there for hours, and then nobody.
+// goneTrials have users for hours, and then none.
 func goneTrials(a *config.Alerts, t *alert, name, excuse string, typical int64) []trial {
 	p, usual := pace(a.Interval), float64(typical)
 	least, _ := rounds(a, leastHistory)
@@ -176,7 +176,7 @@ func goneTrials(a *config.Alerts, t *alert, name, excuse string, typical int64) 
 	return trials
 }
 
-// splitTrials have servers split, on days when there were fewer before, or not.
+// splitTrials have a server leave the network, on days with and without an earlier split.
 func splitTrials(a *config.Alerts, t *alert) []trial {
 	p := pace(a.Interval)
 	whole, hold, keep := p.ceil(day), p.ceil(t.hold), p.ceil(t.keep)
@@ -208,7 +208,7 @@ func splitTrials(a *config.Alerts, t *alert) []trial {
 	return trials
 }
 
-// longest is how many rounds a trial may take: more take promtool minutes. What takes days has tests of our own.
+// longest is the most rounds of a trial, because longer ones take promtool minutes. Alerts over days have separate tests.
 const longest = 3000
 
 // historyTrials returns the trials of historyAlerts, and false for any other alert.

@@ -246,26 +246,26 @@ func scrapeTrials(a *config.Alerts, t *alert) []trial {
 	}
 }
 
-// clockTrials have the exporter's clock go before Prometheus', or after it: in trials, that is 0 at first.
+// clockTrials have the exporter's clock ahead of Prometheus', or behind it. Prometheus' clock starts at 0.
 func clockTrials(a *config.Alerts, t *alert) []trial {
-	p, name, over := pace(a.Interval), "chatstack_exporter_time_seconds", a.ClockSkew.Over.Std().Seconds()
+	p, name, limit := pace(a.Interval), "chatstack_exporter_time_seconds", a.ClockSkew.Over.Std().Seconds()
 	keep, fires := p.ceil(t.keep), rise+p.ceil(t.hold)
 	end := fires + 2
-	// ahead is a clock that is before Prometheus' by this.
+	// ahead is a clock that is ahead of Prometheus' by so many seconds.
 	ahead := func(from int, by float64) step { return step{from: from, value: p.time(from) + by, by: p.time(1)} }
 	clock := func(exporter int, steps ...step) input { return from(exporter, name, nil, steps...) }
 	edges := []check{{fires - 1, false}, {fires, true}, {end + keep - 1, true}, {end + keep, false}}
 	apart := func(by float64) []input { return []input{clock(0, ahead(0, 0), ahead(rise, by), ahead(end, 0))} }
-	foreign := clock(0, ahead(0, 10*over))
+	foreign := clock(0, ahead(0, 10*limit))
 	foreign.labels["target"] = "another"
 	return []trial{
 		{name: "the same time", series: []input{clock(0, ahead(0, 0))}, checks: []check{{fires, false}}},
-		{name: "ahead", series: apart(above(over)), checks: edges},
-		{name: "behind", series: apart(-above(over)), checks: edges},
-		{name: "ahead by no more", series: apart(over), checks: []check{{fires, false}}},
-		{name: "behind by no more", series: apart(-over), checks: []check{{fires, false}}},
-		{name: "one of two exporters", series: []input{clock(0, ahead(0, 0)), clock(1, ahead(0, 2*over))}, checks: []check{{fires, true}}},
-		{name: "both exporters", series: []input{clock(0, ahead(0, 2*over)), clock(1, ahead(0, 2*over))}, checks: []check{{fires, true}}, each: true},
+		{name: "ahead", series: apart(above(limit)), checks: edges},
+		{name: "behind", series: apart(-above(limit)), checks: edges},
+		{name: "ahead by no more", series: apart(limit), checks: []check{{fires, false}}},
+		{name: "behind by no more", series: apart(-limit), checks: []check{{fires, false}}},
+		{name: "one of two exporters", series: []input{clock(0, ahead(0, 0)), clock(1, ahead(0, 2*limit))}, checks: []check{{fires, true}}},
+		{name: "both exporters", series: []input{clock(0, ahead(0, 2*limit)), clock(1, ahead(0, 2*limit))}, checks: []check{{fires, true}}, each: true},
 		{name: "on a page that the exporter reads", series: []input{foreign}, checks: []check{{fires, false}}},
 	}
 }

@@ -293,14 +293,14 @@ func problemTrials(a *config.Alerts, t *alert) []trial {
 
 // loginTrials judge a rate: it is a little above or below its limit, comes in bursts, or is shared by two hosts.
 func loginTrials(a *config.Alerts, t *alert) []trial {
-	p, over := pace(a.Interval), float64(a.XMPPAuthFailureRate.Critical.Over)
+	p, limit := pace(a.Interval), float64(a.XMPPAuthFailureRate.Critical.Over)
 	if t.severity == Warning {
-		over = float64(a.XMPPAuthFailureRate.Warning.Over)
+		limit = float64(a.XMPPAuthFailureRate.Warning.Over)
 	}
 	window, keep := a.XMPPAuthFailureRate.Window, p.ceil(t.keep)
 	// each is by how much the counter increases in a round, at a number per minute.
 	each := func(perMinute float64) float64 { return perMinute * p.time(1) / 60 }
-	below, beyond := each(over*0.995), each(max(over*1.005, 0.5))
+	below, beyond := each(limit*0.995), each(max(limit*1.005, 0.5))
 	count := func(exporter int, host string, steps ...step) input {
 		return from(exporter, "xmpp_c2s_auth_failure_total", map[string]string{"host": host}, steps...)
 	}
