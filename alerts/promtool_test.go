@@ -339,6 +339,11 @@ func TestRulesLoadForAnySettings(t *testing.T) {
 
 var seed = flag.Uint64("rules.seed", uint64(time.Now().UnixNano()), "seed of the random settings") //nolint:gosec // any number is one
 
+var settings = flag.Int("rules.settings", 3, "how many random settings to try")
+
+// mutants can be turned off, to try many settings quickly.
+var mutants = flag.Bool("rules.mutants", true, "change the rules of random settings")
+
 // settingsOf is a value as it is written in exporter.yaml.
 func settingsOf(v reflect.Value) any {
 	if d, ok := reflect.TypeAssert[config.Duration](v); ok {
@@ -416,7 +421,8 @@ func randomSettings(t *testing.T, r *rand.Rand) config.Alerts {
 	a.MostTargetsDown.Warning, a.MostTargetsDown.Critical = holds()
 	shares := amounts(99)
 	a.TargetUnstable = config.ShareAlert{Warning: config.Share{Over: shares.Warning.Over, KeepFiringFor: keep()}, Critical: config.Share{Over: shares.Critical.Over, KeepFiringFor: keep()}}
-	a.ExporterDown = config.ExporterAlert{Warning: hold(), Critical: hold(), Remember: some(4, 60)}
+	a.ExporterDown = config.ExporterAlert{Warning: hold(), Critical: hold()}
+	a.ExporterDown.Remember = a.ExporterDown.Critical.For + a.Lookback + some(0, 60)
 	a.PollStalled = config.AfterAlert{After: a.Lookback + config.Duration(20*time.Second) + some(0, 20), KeepFiringFor: keep()}
 	a.TLSServedNotRenewed.Warning, a.TLSServedNotRenewed.Critical.Hold = hold(), hold()
 	for _, h := range []*config.Hold{
@@ -450,7 +456,7 @@ func randomSettings(t *testing.T, r *rand.Rand) config.Alerts {
 func TestMutantsOfAnySettings(t *testing.T) {
 	t.Logf("-rules.seed=%d", *seed)
 	r := rand.New(rand.NewPCG(*seed, 0)) //nolint:gosec // not for secrets
-	for n := range 3 {
+	for n := range *settings {
 		t.Run(strconv.Itoa(n), func(t *testing.T) {
 			a := randomSettings(t, r)
 			dir := t.TempDir()
@@ -471,7 +477,9 @@ func TestMutantsOfAnySettings(t *testing.T) {
 					t.Fatalf("%s: %v\n%s", promtool, err, out)
 				}
 			}
-			catchMutants(t, a)
+			if *mutants {
+				catchMutants(t, a)
+			}
 		})
 	}
 }

@@ -378,6 +378,10 @@ func (l *loader) checkAlerts() {
 				window.length.Std(), minWindowScrapes*interval, minWindowScrapes)
 		}
 	}
+	if least := a.ExporterDown.Critical.For + a.Lookback; a.ExporterDown.Remember < least {
+		r.Faultf("exporter_down.remember", "is %s, must be at least %s: exporter_down.critical.for and alerts.lookback, or the alert could never fire",
+			a.ExporterDown.Remember.Std(), least.Std())
+	}
 	if hold := a.ConfigReloadFailed.For; hold != 0 && hold < a.Lookback {
 		r.Faultf("config_reload_failed.for", "is %s, must be 0s or at least %s: alerts.lookback, so that two lost scrapes change nothing", hold.Std(), a.Lookback.Std())
 	}
