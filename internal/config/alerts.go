@@ -293,7 +293,7 @@ func DefaultAlerts() Alerts {
 		ContainerDown:             DownAlert{hold(time.Minute, 2*time.Minute), hold(5*time.Minute, 2*time.Minute)},
 		TargetDown:                DownAlert{hold(2*time.Minute, 2*time.Minute), hold(5*time.Minute, 2*time.Minute)},
 		TargetUnstable:            ShareAlert{Share{10, Duration(15 * time.Minute)}, Share{50, Duration(15 * time.Minute)}},
-		MostTargetsDown:           MostAlert{50, hold(time.Minute, 5*time.Minute), hold(5*time.Minute, 5*time.Minute)},
+		MostTargetsDown:           MostAlert{50, hold(time.Minute, 5*time.Minute), hold(5*time.Minute, 2*time.Minute)},
 		ContainerMissing:          hold(5*time.Minute, 0),
 		ExporterDown:              ExporterAlert{hold(5*time.Minute, 0), hold(2*time.Minute, 0), Duration(day)},
 		PollStalled:               AfterAlert{Duration(3 * time.Minute), 0},
