@@ -221,7 +221,7 @@ func text(steps []step, last int) string {
 		}
 		n := end - s.from
 		if n <= 0 {
-			break
+			continue
 		}
 		if math.IsNaN(s.value) || s.value == missing {
 			if i > 0 && s.value != missing { // as Prometheus marks what a scrape has lost

@@ -166,7 +166,7 @@ func targetAlerts(a *config.Alerts) []alert {
 	// A container on another exporter's engine excuses a target that went down after it, or less than a minute before it, unless the
 	// alert already fired.
 	unlessElsewhere := func(down string, threshold config.Duration) string {
-		return fmt.Sprintf(" unless %s - %s < %s", down, targetElsewhere, number(min(60, threshold.Std().Seconds())))
+		return fmt.Sprintf(" unless %s - %s < %s", down, targetElsewhere, number(max(1, min(60, threshold.Std().Seconds()))))
 	}
 	description := "Every check has failed" + forValue + " No other known problem explains it. Whoever uses it gets errors or waits." + openPage
 	return []alert{

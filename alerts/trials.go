@@ -205,7 +205,7 @@ func certificateTrials(a *config.Alerts, t *alert) []trial {
 
 func targetTrials(a *config.Alerts, t *alert) []trial {
 	limit := limits(a, t)
-	long, earlier := limit+61, min(60, limit)
+	long, earlier := limit+61, max(1, min(60, limit))
 	s := newSubject(a, t, "target_down_seconds", map[string]string{"target": "web", "kind": "http"}, limit)
 	s.all = t.severity == Critical
 	web := map[string]string{"target": "web"}
@@ -313,7 +313,7 @@ func loginTrials(a *config.Alerts, t *alert) []trial {
 	change := fires + 2
 	trials := []trial{
 		{name: "below the limit", series: []input{count(0, "x", step{by: below})}, checks: []check{{fires + 5, false}}},
-		{name: "above the limit", series: []input{count(0, "x", rising(beyond)...)}, checks: []check{{fires - 1, false}, {fires, true}}},
+		{name: "above the limit", series: []input{count(0, "x", rising(beyond)...)}, checks: []check{{fires - 1, false}, {fires, true}, {fires + begin + keep, true}}},
 		{name: "two hosts together", series: []input{count(0, "x", rising(beyond/2)...), count(0, "y", rising(beyond/2)...)}, checks: []check{{fires, true}}},
 		{name: "one of two exporters finds it", series: []input{count(0, "x", rising(beyond)...), count(1, "x", steady(0)...)}, checks: []check{{fires, true}}},
 		{name: "both exporters find it", series: []input{count(0, "x", rising(beyond)...), count(1, "x", rising(beyond)...)}, checks: []check{{fires, true}}},
