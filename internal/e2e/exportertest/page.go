@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// Page is a metrics page, by the names of its families.
+// Page has the families of a metrics page by name.
 type Page map[string]*dto.MetricFamily
 
 // ParsePage reads a page in the text format.
@@ -24,7 +24,7 @@ func ParsePage(text []byte) (Page, error) {
 	return families, nil
 }
 
-// Label is the value of a sample's label, "" where it has none.
+// Label returns the value of a sample's label, "" if it is missing.
 func Label(m *dto.Metric, name string) string {
 	for _, l := range m.GetLabel() {
 		if l.GetName() == name {
@@ -34,7 +34,7 @@ func Label(m *dto.Metric, name string) string {
 	return ""
 }
 
-// Samples are those of a family with these labels, given as name, value, name, value.
+// Samples returns a family's samples with these labels, given as name, value, name, value.
 func (p Page) Samples(family string, labels ...string) (found []*dto.Metric) {
 	for _, m := range p[family].GetMetric() {
 		matching := 0
@@ -50,12 +50,12 @@ func (p Page) Samples(family string, labels ...string) (found []*dto.Metric) {
 	return found
 }
 
-// ValueOf is a sample's.
+// ValueOf returns a sample's value.
 func ValueOf(m *dto.Metric) float64 {
 	return m.GetGauge().GetValue() + m.GetCounter().GetValue() + m.GetUntyped().GetValue()
 }
 
-// Value is that of the first sample with these labels, given as name, value, name, value.
+// Value returns the value of the first sample with these labels, given as name, value, name, value.
 func (p Page) Value(family string, labels ...string) (value float64, ok bool) {
 	if found := p.Samples(family, labels...); len(found) > 0 {
 		return ValueOf(found[0]), true
@@ -63,7 +63,7 @@ func (p Page) Value(family string, labels ...string) (value float64, ok bool) {
 	return 0, false
 }
 
-// Verdict is "" before a target's first reading, "up", or the reason of its failure.
+// Verdict returns "" before a target's first probe, then "up" or the reason of the failure.
 func (p Page) Verdict(target string) string {
 	success, known := p.Value("chatstack_probe_success", "target", target)
 	failing := p.Samples("chatstack_probe_failing", "target", target)
@@ -78,7 +78,7 @@ func (p Page) Verdict(target string) string {
 	return Label(failing[0], "reason")
 }
 
-// Verdicts are those of all targets, by name.
+// Verdicts returns the verdict of each target by name.
 func (p Page) Verdicts() map[string]string {
 	all := map[string]string{}
 	for _, m := range p["chatstack_target_info"].GetMetric() {
@@ -93,13 +93,13 @@ func (p Page) Up(targets ...string) bool {
 	return !slices.ContainsFunc(targets, func(target string) bool { return p.Verdict(target) != "up" })
 }
 
-// AllUp reports whether there are targets, and all of them are up.
+// AllUp reports whether the page has targets and all of them are up.
 func (p Page) AllUp() bool {
 	targets := slices.Collect(maps.Keys(p.Verdicts()))
 	return len(targets) > 0 && p.Up(targets...)
 }
 
-// Sum is that of all samples with these labels, given as name, value, name, value; 0 where there are none.
+// Sum returns the sum of all samples with these labels, given as name, value, name, value; 0 without any.
 func (p Page) Sum(family string, labels ...string) (sum float64) {
 	for _, m := range p.Samples(family, labels...) {
 		sum += ValueOf(m)
@@ -107,7 +107,7 @@ func (p Page) Sum(family string, labels ...string) (sum float64) {
 	return sum
 }
 
-// Judged reports whether a family is of the judgement, which stays for a while when what it is about cannot be read.
+// Judged reports whether a family comes from the judgement of problems. Such samples outlive a failed probe for a while.
 func Judged(family string) bool {
 	switch family {
 	case "chatstack_container_down_seconds", "chatstack_container_missing_seconds", "chatstack_container_removed_seconds",

@@ -8,13 +8,13 @@ import (
 	"testing"
 )
 
-// Pipes is a listener whose connections are pipes in memory: nothing is buffered, and time can be a test's own.
+// Pipes is a listener whose connections are unbuffered pipes in memory, so that it works in simulated time.
 type Pipes struct {
 	conns chan net.Conn
 	done  chan struct{}
 }
 
-// ServePipes has serve run a server over pipes until the test ends.
+// ServePipes runs serve with a listener of pipes until the test ends.
 func ServePipes(tb testing.TB, server *http.Server, serve func(net.Listener) error) *Pipes {
 	tb.Helper()
 	p := &Pipes{make(chan net.Conn), make(chan struct{})}
@@ -45,7 +45,7 @@ func (p *Pipes) Close() error { close(p.done); return nil }
 // Addr implements net.Listener.
 func (p *Pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "unix"} }
 
-// fromAddress is a connection of a client with that address.
+// fromAddress is a connection with a chosen client address.
 type fromAddress struct {
 	net.Conn
 	address net.Addr
@@ -54,7 +54,7 @@ type fromAddress struct {
 // RemoteAddr implements net.Conn.
 func (c fromAddress) RemoteAddr() net.Addr { return c.address }
 
-// Dial connects a client with this address, nil for a Unix socket's, and returns its end.
+// Dial connects a client with this address and returns its end. A nil address is that of a Unix socket.
 func (p *Pipes) Dial(from net.Addr) net.Conn {
 	client, server := net.Pipe()
 	p.conns <- fromAddress{server, cmp.Or(from, p.Addr())}

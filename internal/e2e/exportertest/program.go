@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Patience bounds the wait for what a process should do soon, on a busy machine too.
+// Patience bounds the wait for a process that should react soon, even on a busy machine.
 const Patience = 60 * time.Second
 
 // Build builds the program as it is shipped, without cgo, at the path.
@@ -40,7 +40,7 @@ func (l *Log) Write(p []byte) (int, error) {
 	return l.b.Write(p)
 }
 
-// String is all that was written.
+// String returns everything that was written.
 func (l *Log) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -59,14 +59,14 @@ type Program struct {
 func Start(tb testing.TB, cmd *exec.Cmd, dir string, env map[string]string) *Program {
 	tb.Helper()
 	cmd.Dir = dir
-	cmd.Env = append(cmd.Env, "RUNTIME_DIRECTORY="+dir) // the last of a name counts
+	cmd.Env = append(cmd.Env, "RUNTIME_DIRECTORY="+dir) // the last assignment of a name counts
 	for name, value := range env {
 		cmd.Env = append(cmd.Env, name+"="+value)
 	}
 	return StartBy(tb, cmd, (*exec.Cmd).Start)
 }
 
-// StartBy runs a command as it is, in a way of the caller's own.
+// StartBy runs an unchanged command with the caller's start function.
 func StartBy(tb testing.TB, cmd *exec.Cmd, begin func(*exec.Cmd) error) *Program {
 	tb.Helper()
 	p := &Program{Cmd: cmd, Ended: make(chan struct{})}
@@ -76,7 +76,7 @@ func StartBy(tb testing.TB, cmd *exec.Cmd, begin func(*exec.Cmd) error) *Program
 	}
 	go func() {
 		defer close(p.Ended)
-		cmd.Wait() //nolint:errcheck // its exit code is looked at
+		cmd.Wait() //nolint:errcheck // tests read the exit code
 	}()
 	tb.Cleanup(func() {
 		cmd.Process.Kill() //nolint:errcheck // it may have ended
@@ -93,7 +93,7 @@ func lastLines(text string, n int) string {
 	return strings.Join(lines[max(0, len(lines)-n):], "")
 }
 
-// listening is what the log says of the address, as logfmt.
+// listening matches the address in a logfmt log.
 var listening = regexp.MustCompile(`msg="Listening on" address=(127\.0\.0\.1:\d+)`)
 
 // Listens reports whether the log says that the program listens, and where: host:port.
@@ -104,7 +104,7 @@ func (p *Program) Listens() (address string, ok bool) {
 	return "", false
 }
 
-// URL waits until the program listens, and returns where, without a slash at its end.
+// URL waits until the program listens, and returns its URL without a slash at the end.
 func (p *Program) URL(tb testing.TB) string {
 	tb.Helper()
 	for end := time.Now().Add(Patience); time.Now().Before(end); {
@@ -121,7 +121,7 @@ func (p *Program) URL(tb testing.TB) string {
 	return ""
 }
 
-// Terminate tells the process to end in order.
+// Terminate sends SIGTERM.
 func (p *Program) Terminate(tb testing.TB) {
 	tb.Helper()
 	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
@@ -129,13 +129,13 @@ func (p *Program) Terminate(tb testing.TB) {
 	}
 }
 
-// ExitCode waits for the end of the process, but not for longer than within.
+// ExitCode waits for the end of the process, at most for within.
 func (p *Program) ExitCode(tb testing.TB, within time.Duration) int {
 	tb.Helper()
 	select {
 	case <-p.Ended:
 	case <-time.After(within):
-		p.Process.Signal(syscall.SIGQUIT) //nolint:errcheck // the log then tells where it hangs
+		p.Process.Signal(syscall.SIGQUIT) //nolint:errcheck // the log then shows where it hangs
 		Eventually(time.Second, 10*time.Millisecond, func() bool { return p.Process.Signal(syscall.Signal(0)) != nil })
 		tb.Fatalf("still running after %s", within)
 	}

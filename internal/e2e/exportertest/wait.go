@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Eventually looks every so often whether a condition holds, and reports whether it did within the time given.
+// Eventually checks a condition repeatedly, and reports whether it held within the given time.
 func Eventually(within, every time.Duration, holds func() bool) bool {
 	deadline := time.NewTimer(within)
 	defer deadline.Stop()
@@ -26,7 +26,7 @@ func Eventually(within, every time.Duration, holds func() bool) bool {
 	return true
 }
 
-// Pause waits, and reports whether ctx let it wait to the end.
+// Pause waits, and returns false if ctx ends first.
 func Pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -38,7 +38,7 @@ func Pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// Fetch gets a body of status 200 within a time, uncompressed and on a connection of its own.
+// Fetch gets the body of a status 200 within a time, uncompressed and on its own connection.
 func Fetch(ctx context.Context, within time.Duration, url string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -49,7 +49,7 @@ func Fetch(ctx context.Context, within time.Duration, url string) ([]byte, error
 	return Answer((&http.Transport{DisableKeepAlives: true, DisableCompression: true}).RoundTrip, req)
 }
 
-// Answer sends a request by do and reads an answer of status 200 to its end.
+// Answer sends a request with do and reads the whole answer, which must have status 200.
 func Answer(do func(*http.Request) (*http.Response, error), req *http.Request) ([]byte, error) {
 	resp, err := do(req)
 	if err != nil {
@@ -63,7 +63,7 @@ func Answer(do func(*http.Request) (*http.Response, error), req *http.Request) (
 	return body, err
 }
 
-// ProcNumber is the number behind a key in a file of /proc/PID.
+// ProcNumber returns the number after a key in a file of /proc/PID.
 func ProcNumber(pid int, file, key string) (n uint64, err error) {
 	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, file))
 	if err != nil {
@@ -74,7 +74,7 @@ func ProcNumber(pid int, file, key string) (n uint64, err error) {
 	return n, err
 }
 
-// Descriptors is how many files a process has open.
+// Descriptors returns the number of open files of a process.
 func Descriptors(pid int) (int, error) {
 	open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
 	return len(open), err

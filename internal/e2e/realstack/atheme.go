@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Atheme is IRC services without an IRC server to link to, which their HTTP side does not show.
+// Atheme is IRC services without a linked IRC server. Their HTTP side works the same without one.
 type Atheme struct {
 	*Process
 	// Addr is host:port.
@@ -37,5 +37,5 @@ func StartAtheme(tb testing.TB) *Atheme {
 	return a
 }
 
-// URL is the services' HTTP side, with a slash at its end.
+// URL returns the services' HTTP address, with a slash at its end.
 func (a *Atheme) URL() string { return "http://" + a.Addr + "/" }

@@ -12,34 +12,34 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange/exchangetest"
 )
 
-// Authority is a certificate authority of a test's own.
+// Authority is a certificate authority for a test.
 type Authority struct {
-	// File holds the authority's certificate, PEM.
+	// File is the path of the authority's certificate, PEM.
 	File string
 
 	tb   testing.TB
 	made *exchangetest.Certified
 }
 
-// NewAuthority makes an authority that nobody trusts yet, for a day. Its file ends with the test.
+// NewAuthority creates an authority that is valid for a day. The test's end removes its file.
 func NewAuthority(tb testing.TB) *Authority {
 	tb.Helper()
 	return NewAuthorityUntil(tb, time.Now().Add(24*time.Hour))
 }
 
-// NewAuthorityUntil is NewAuthority with another end.
+// NewAuthorityUntil is NewAuthority with another expiry.
 func NewAuthorityUntil(tb testing.TB, end time.Time) *Authority {
 	tb.Helper()
 	return newAuthority(tb, exchangetest.Certificate{Name: "test authority", End: end})
 }
 
-// Below makes an authority that this one vouches for. Its file holds its own certificate alone.
+// Below creates an intermediate authority that this one signs. Its file has only its own certificate.
 func (a *Authority) Below() *Authority {
 	a.tb.Helper()
 	return a.BelowUntil(time.Now().Add(24 * time.Hour))
 }
 
-// BelowUntil is Below with another end.
+// BelowUntil is Below with another expiry.
 func (a *Authority) BelowUntil(end time.Time) *Authority {
 	a.tb.Helper()
 	return newAuthority(a.tb, exchangetest.Certificate{Name: "test intermediate authority", By: a.made, End: end})
@@ -52,14 +52,14 @@ func newAuthority(tb testing.TB, c exchangetest.Certificate) *Authority {
 	return &Authority{exchangetest.Write(tb, filepath.Join(tb.TempDir(), "ca.pem"), made), tb, made}
 }
 
-// Certificate is the authority's own one, PEM.
+// Certificate returns the authority's certificate, PEM.
 func (a *Authority) Certificate() []byte {
 	a.tb.Helper()
 	certificate, _ := a.made.PEM(a.tb)
 	return certificate
 }
 
-// Pool trusts this authority alone.
+// Pool trusts only this authority.
 func (a *Authority) Pool() *x509.CertPool {
 	pool := x509.NewCertPool()
 	pool.AddCert(a.made.Cert)
@@ -73,7 +73,7 @@ func (a *Authority) Issue(names ...string) (certificate, key []byte) {
 	return a.IssueUntil(time.Now().Add(24*time.Hour), names...)
 }
 
-// IssueUntil is Issue with another end, which may be past: the certificate begins a day before it, or an hour ago.
+// IssueUntil is Issue with another expiry, which may be in the past. The certificate begins a day before it, or an hour ago.
 func (a *Authority) IssueUntil(end time.Time, names ...string) (certificate, key []byte) {
 	a.tb.Helper()
 	begin := time.Now().Add(-time.Hour)
@@ -83,7 +83,7 @@ func (a *Authority) IssueUntil(end time.Time, names ...string) (certificate, key
 	return exchangetest.Certificate{By: a.made, Name: names[0], Names: names, Begins: begin, End: end}.Make(a.tb).PEM(a.tb)
 }
 
-// client is a TLS client that trusts this authority.
+// client returns a TLS configuration that trusts this authority.
 func (a *Authority) client() *tls.Config {
 	return &tls.Config{RootCAs: a.Pool(), MinVersion: tls.VersionTLS12}
 }

@@ -22,23 +22,23 @@ const (
 	requestID = "request"
 )
 
-// SASLError is a server's refusal to let a client in, by its condition, such as not-authorized.
+// SASLError is the condition of a refused login, such as not-authorized.
 type SASLError string
 
 func (e SASLError) Error() string { return "server refuses the login: " + string(e) }
 
-// Mechanism is one of the ways that a client logs in.
+// Mechanism is a SASL mechanism.
 type Mechanism string
 
-// The mechanisms that Client knows.
+// The mechanisms that Client supports.
 const (
 	Plain     Mechanism = "PLAIN"
 	SCRAMSHA1 Mechanism = "SCRAM-SHA-1"
 )
 
-// Client is an XMPP client over STARTTLS, for one goroutine. It counts the messages and presences that it got.
+// Client is an XMPP client over STARTTLS, for one goroutine. It counts the messages and presences that it receives.
 type Client struct {
-	// Messages and Presences are those that came until the last answer to a Request or Settle.
+	// Messages and Presences count what arrived before the last answer to a Request or Settle.
 	Messages, Presences int
 
 	domain string
@@ -47,7 +47,7 @@ type Client struct {
 	stop   func() bool
 }
 
-// element is an element of a stream, with those in it.
+// element is an XML element with its children.
 type element struct {
 	XMLName  xml.Name
 	Attr     []xml.Attr `xml:",any,attr"`
@@ -55,7 +55,7 @@ type element struct {
 	Text     string     `xml:",chardata"`
 }
 
-// condition is the name of an error's first element.
+// condition returns the name of an error's first child.
 func (e *element) condition() string {
 	if len(e.Children) == 0 {
 		return e.XMLName.Local
@@ -106,7 +106,7 @@ func (c *Client) encrypt(ctx context.Context, config *tls.Config) error {
 	return c.open()
 }
 
-// open starts a stream, on the connection as it is now, and reads its features.
+// open starts a stream on the current connection and reads its features.
 func (c *Client) open() error {
 	err := c.Send(fmt.Sprintf("<stream:stream to='%s' version='1.0' xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams'>", c.domain))
 	if err != nil {
@@ -154,7 +154,7 @@ func (c *Client) Login(m Mechanism, user, password string) error {
 	return c.open()
 }
 
-// Abort begins to log in with SCRAM-SHA-1, and takes it back when the server has answered. The client may go on to log in.
+// Abort begins a login with SCRAM-SHA-1 and aborts it after the server's answer. The client may then log in.
 func (c *Client) Abort(user string) error {
 	first, _, err := begin(SCRAMSHA1, user, "")
 	if err != nil {
@@ -181,7 +181,7 @@ func (c *Client) authenticate(m Mechanism, first string) (*element, error) {
 	return c.ask(fmt.Sprintf("<auth xmlns='%s' mechanism='%s'>%s</auth>", saslNamespace, m, first))
 }
 
-// begin makes a mechanism's first message, and what answers the server's. Messages are in base64.
+// begin returns a mechanism's first message, and a function that answers the server's challenge. Messages are in base64.
 func begin(m Mechanism, user, password string) (first string, step func(string) (string, error), err error) {
 	if m == Plain {
 		return base64.StdEncoding.EncodeToString([]byte("\x00" + user + "\x00" + password)),
@@ -204,7 +204,7 @@ func begin(m Mechanism, user, password string) (first string, step func(string) 
 	return first, step, err
 }
 
-// Bind takes a resource, after which the client may send stanzas.
+// Bind binds a resource. Then the client may send stanzas.
 func (c *Client) Bind(resource string) error {
 	answer, err := c.ask(fmt.Sprintf("<iq type='set' id='bind'><bind xmlns='urn:ietf:params:xml:ns:xmpp-bind'><resource>%s</resource></bind></iq>", resource))
 	if err != nil {
@@ -216,7 +216,7 @@ func (c *Client) Bind(resource string) error {
 	return nil
 }
 
-// Keep has the server keep the session for a while if the connection is lost, and returns what it is resumed with.
+// Keep enables stream resumption, so that the session outlives the connection, and returns the token for Resume.
 func (c *Client) Keep() (token string, err error) {
 	answer, err := c.ask(fmt.Sprintf("<enable xmlns='%s' resume='true'/>", streamManagement))
 	if err != nil {
@@ -228,7 +228,7 @@ func (c *Client) Keep() (token string, err error) {
 	return answer.attr("id"), nil
 }
 
-// Resume takes over a session that was kept, in place of Bind. The server sends everything since Keep again.
+// Resume resumes a session of Keep, instead of Bind. The server sends everything since Keep again.
 func (c *Client) Resume(token string) error {
 	answer, err := c.ask(fmt.Sprintf("<resume xmlns='%s' previd='%s' h='0'/>", streamManagement, token))
 	if err != nil {
@@ -240,13 +240,13 @@ func (c *Client) Resume(token string) error {
 	return nil
 }
 
-// Send writes text to the stream as it is.
+// Send writes text to the stream unchanged.
 func (c *Client) Send(text string) error {
 	_, err := c.conn.Write([]byte(text))
 	return err
 }
 
-// Settle waits until the server has dealt with all that the client sent, and counts what came meanwhile.
+// Settle waits until the server has processed everything that the client sent, and counts what arrives before.
 func (c *Client) Settle() error {
 	answer, err := c.Request("get", "<ping xmlns='urn:xmpp:ping'/>")
 	if err == nil && answer != "result" {
@@ -255,7 +255,7 @@ func (c *Client) Settle() error {
 	return err
 }
 
-// Request sends an iq of a type, and returns the type of its answer, which is result or error. It counts what came before.
+// Request sends an iq of a type, and returns the type of the answer, result or error. It counts what arrives before.
 func (c *Client) Request(kind, payload string) (string, error) {
 	if err := c.Send(fmt.Sprintf("<iq type='%s' id='%s'>%s</iq>", kind, requestID, payload)); err != nil {
 		return "", err
@@ -278,7 +278,7 @@ func (c *Client) Request(kind, payload string) (string, error) {
 	}
 }
 
-// Close ends the stream and the connection, and returns when the server has ended them, too.
+// Close ends the stream and the connection, and waits until the server has ended them too.
 func (c *Client) Close() error {
 	if err := c.Send("</stream:stream>"); err != nil {
 		return errors.Join(err, c.Drop())
@@ -292,7 +292,7 @@ func (c *Client) Close() error {
 	return c.Drop()
 }
 
-// Drop ends the connection alone.
+// Drop closes the connection without ending the stream.
 func (c *Client) Drop() error {
 	c.stop()
 	return ignoreClosed(c.conn.Close())

@@ -12,15 +12,15 @@ import (
 	"net"
 )
 
-// Component is a connected external component, as XEP-0114 has it.
+// Component is a connected external component (XEP-0114).
 type Component struct {
 	conn net.Conn
 	xml  *xml.Decoder
 }
 
-// DialComponent connects a component to a server's component port. A secret that the server does not like is an error
-// that names the server's condition. A server that is starting closes connections before it has said anything, so it is
-// asked again for a while. The context bounds the handshake, not the connection.
+// DialComponent connects a component to a server's component port. A wrong secret is an error with
+// the server's condition. DialComponent retries for a while, because a starting server closes connections without an answer.
+// The context bounds the handshake, not the connection.
 func DialComponent(ctx context.Context, addr, host, secret string) (c *Component, err error) {
 	eventually(readyWithin, func() bool {
 		c, err = dialComponent(ctx, addr, host, secret)
@@ -29,7 +29,7 @@ func DialComponent(ctx context.Context, addr, host, secret string) (c *Component
 	return c, err
 }
 
-// errSilent is a server that ends a connection, or takes none, before its stream begins.
+// errSilent means that the server refused or closed the connection before its stream began.
 var errSilent = errors.New("no stream header")
 
 func dialComponent(ctx context.Context, addr, host, secret string) (*Component, error) {
@@ -49,14 +49,14 @@ func dialComponent(ctx context.Context, addr, host, secret string) (*Component, 
 	return &Component{conn, d}, nil
 }
 
-// Send writes text to the stream as it is.
+// Send writes text to the stream unchanged.
 func (c *Component) Send(text string) error {
 	_, err := c.conn.Write([]byte(text))
 	return err
 }
 
-// Settle waits until the server has dealt with all that the component sent: until it answers, whatever it says, an iq
-// from one of the component's addresses to one of the server's. Nothing else may be on its way to the component.
+// Settle waits until the server has processed everything that the component sent: it sends an iq between the two addresses and
+// waits for any answer. No other stanza for the component may be in transit.
 func (c *Component) Settle(from, to string) error {
 	if err := c.Send(fmt.Sprintf("<iq type='get' id='settle' from='%s' to='%s'><ping xmlns='urn:xmpp:ping'/></iq>", from, to)); err != nil {
 		return err
@@ -71,14 +71,14 @@ func (c *Component) Settle(from, to string) error {
 	return c.xml.Skip()
 }
 
-// Close ends the stream and the connection, as a component does that leaves. The server's status page then says
-// "Disconnected: stream error", though there was none.
+// Close ends the stream and the connection, as a component does in an orderly shutdown. The server's status page then says
+// "Disconnected: stream error", although no error occurred.
 func (c *Component) Close() error {
 	_, err := c.conn.Write([]byte("</stream:stream>"))
 	return errors.Join(err, c.conn.Close())
 }
 
-// Drop ends the connection alone, as a component does that dies. The status page then says "Disconnected".
+// Drop closes only the connection, as a crash of the component would. The status page then says "Disconnected".
 func (c *Component) Drop() error { return c.conn.Close() }
 
 func handshake(conn net.Conn, d *xml.Decoder, host, secret string) error {

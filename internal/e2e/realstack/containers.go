@@ -21,7 +21,7 @@ const workloadSource = "github.com/chatstack-exporter/chatstack_exporter/interna
 //go:embed testdata/workload/Dockerfile
 var workloadFile []byte
 
-// What the engine says of a container: formats for Says and Await.
+// Formats of docker inspect, for Says and Await.
 const (
 	HealthStatus  = "{{.State.Health.Status}}"
 	FailingStreak = "{{.State.Health.FailingStreak}}"
@@ -29,11 +29,11 @@ const (
 	StartedAt     = "{{.State.StartedAt}}"
 )
 
-// awaitWithin bounds the wait for an engine to say something.
+// awaitWithin bounds the wait of Await.
 const awaitWithin = 2 * time.Minute
 
-// Containers are made of one image with the docker command, which may write, so that the exporter need not. Their
-// program waits, checks its health every second, and takes SIGUSR1 for a word to become unhealthy, or healthy again.
+// Containers creates containers of one image with the docker command. Their program waits and has a health check every second.
+// SIGUSR1 switches its health.
 type Containers struct {
 	// Name begins the names of all containers, and is their compose project and a label of theirs.
 	Name string
@@ -63,9 +63,9 @@ func (d *Docker) Containers() *Containers {
 
 func (c *Containers) remove() {
 	if !c.engine.given && !c.engine.alive() {
-		return // they ended with it
+		return // they ended with the engine
 	}
-	// The test's own context is over by now.
+	// The test's context has ended.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.tb.Context()), awaitWithin)
 	defer cancel()
 	if ids := strings.Fields(c.docker(ctx, "ps", "-aq", "--filter", "label="+c.Name)); len(ids) > 0 {
@@ -93,13 +93,13 @@ func (c *Containers) docker(ctx context.Context, args ...string) string {
 }
 
 // Run starts a container of a compose service, without a network unless the options say otherwise, and returns its name.
-// Options are those of docker run; what follows "--" is the container's own command.
+// Options are options of docker run; what follows "--" is the container's own command.
 func (c *Containers) Run(service string, options ...string) string {
 	c.tb.Helper()
 	return c.make([]string{"run", "--detach"}, service, options)
 }
 
-// Create makes a container as Run does, without starting it.
+// Create is Run without starting the container.
 func (c *Containers) Create(service string, options ...string) string {
 	c.tb.Helper()
 	return c.make([]string{"create"}, service, options)
@@ -123,19 +123,19 @@ func (c *Containers) make(how []string, service string, options []string) string
 	return name
 }
 
-// Turn tells a container's program to become unhealthy, or healthy again. The engine says so after its next check.
+// Turn switches a container's health. The engine reports the change after its next check.
 func (c *Containers) Turn(name string) {
 	c.tb.Helper()
 	c.Docker("kill", "--signal", "USR1", name)
 }
 
-// Says is the engine's own word about a container, in a format of docker inspect.
+// Says returns the engine's report on a container, in a format of docker inspect.
 func (c *Containers) Says(name, format string) string {
 	c.tb.Helper()
 	return c.Docker("inspect", "--format", format, name)
 }
 
-// Await asks until the engine says what is wanted, up to two minutes.
+// Await waits up to two minutes until the engine reports the wanted value.
 func (c *Containers) Await(name, format, want string) {
 	c.tb.Helper()
 	var got string

@@ -19,18 +19,18 @@ import (
 	"testing"
 )
 
-// DockerEnv names the environment variable that holds the address of an engine that is already running.
+// DockerEnv is the environment variable with the address of a running engine.
 const DockerEnv = "CHATSTACK_TEST_DOCKER"
 
-// DockerOptions say what is particular about an engine.
+// DockerOptions configure an engine.
 type DockerOptions struct {
-	// Own starts an engine even where DockerEnv names one: for a test that stops or hangs it.
+	// Own starts an engine even if DockerEnv is set, for a test that stops or hangs it.
 	Own bool
-	// TLS makes an engine of one's own listen on TCP too, for clients with a certificate.
+	// TLS makes a started engine listen on TCP too, for clients with a certificate.
 	TLS bool
 }
 
-// Docker is a container engine. It has no networks but none and host, and changes no firewall rule.
+// Docker is a container engine. It has only the networks none and host, and changes no firewall rule.
 type Docker struct {
 	*Process
 	// Host is the engine's address as DOCKER_HOST has it.
@@ -41,8 +41,8 @@ type Docker struct {
 	CertPath string
 }
 
-// StartDocker starts an engine, which takes root, or returns the one that DockerEnv names. That one belongs to
-// somebody else: to stop, hang or kill it ends the test.
+// StartDocker returns the engine that DockerEnv names, which a test must not stop, hang or kill. Without one it starts an engine, which
+// requires root.
 func StartDocker(tb testing.TB, o DockerOptions) *Docker {
 	tb.Helper()
 	if given := os.Getenv(DockerEnv); given != "" && !o.Own {
@@ -97,8 +97,7 @@ func (d *Docker) listenTLS() {
 		"--tlsverify", "--tlscacert", d.path("ca.pem"), "--tlscert", d.path("server.pem"), "--tlskey", d.path("server-key.pem"))
 }
 
-// PIDs returns the processes of an engine of one's own: those of dockerd and containerd, and those that stand between them
-// and the containers, one for each container. The containers themselves are not among them.
+// PIDs returns the processes of a started engine: dockerd, containerd, and one shim per container, without the containers.
 func (d *Docker) PIDs() (engine, shims []int) {
 	d.tb.Helper()
 	d.refuseGiven("tell processes of")
@@ -112,8 +111,8 @@ func (d *Docker) PIDs() (engine, shims []int) {
 	return engine, shims
 }
 
-// ours are the programs by process, of all these, that were told the engine's directory: dockerd, containerd and the
-// containers' shims. The containers are the shims' children.
+// ours returns the programs, by process id, with the engine's directory in their arguments: dockerd, containerd and the shims. The
+// containers are the shims' children.
 func (d *Docker) ours(all []procStat) map[int]string {
 	programs := map[int]string{}
 	for _, s := range all {
@@ -126,7 +125,7 @@ func (d *Docker) ours(all []procStat) map[int]string {
 	return programs
 }
 
-// sweep ends what an engine that was killed leaves running, and takes its mounts off.
+// sweep ends the processes that a killed engine leaves running, and removes its mounts.
 func (d *Docker) sweep() {
 	all := processes()
 	left := map[int]bool{}
@@ -153,12 +152,12 @@ func (d *Docker) sweep() {
 		d.tb.Errorf("stop docker: of processes %v some survive SIGKILL", left)
 	}
 	d.unmount()
-	// A new engine takes the process of an old pid file for its own while that is dead but not yet reaped.
+	// A new engine mistakes an unreaped process with the id in its pid file for a running engine.
 	d.removeIfThere("docker.pid")
 	d.removeIfThere("exec/containerd/containerd.pid")
 }
 
-// unmount takes off what is mounted in the engine's directory, which is removed later.
+// unmount removes the mounts in the engine's directory, which is deleted later.
 func (d *Docker) unmount() {
 	mounts, err := os.ReadFile("/proc/self/mounts")
 	if err != nil {
@@ -176,7 +175,7 @@ func (d *Docker) unmount() {
 	}
 }
 
-// answers asks for a URL once. Any answer will do, whatever its status.
+// answers reports whether a URL answers one request, with any status.
 func answers(ctx context.Context, transport http.RoundTripper, url string) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/exportertest"
 )
 
-// BuildExporter builds the exporter's binary as it is shipped, without cgo, and returns its path. It ends with the test.
+// BuildExporter builds the exporter's binary as it is shipped, without cgo, and returns its path. The test's end removes it.
 func BuildExporter(tb testing.TB) string {
 	tb.Helper()
 	program := filepath.Join(tb.TempDir(), "chatstack_exporter")
@@ -20,13 +20,13 @@ func BuildExporter(tb testing.TB) string {
 	return program
 }
 
-// Exporter is the exporter's own binary, with a configuration and a state of its own.
+// Exporter is a running exporter with its own configuration and state.
 type Exporter struct {
 	*Program
 }
 
-// StartExporter starts a binary of BuildExporter with a configuration, as exporter.yaml has it, and environment
-// variables, as the user that the test is, and further flags. Its lifecycle can be switched over HTTP.
+// StartExporter starts a binary of BuildExporter as the test's user, with a configuration, environment variables and additional
+// flags. Its HTTP lifecycle API is enabled.
 func StartExporter(tb testing.TB, program, config string, environ map[string]string, flags ...string) *Exporter {
 	tb.Helper()
 	e := &Exporter{newProgram(tb, "exporter", false)}
@@ -38,7 +38,7 @@ func StartExporter(tb testing.TB, program, config string, environ map[string]str
 	return e
 }
 
-// Rules are the alert rules for the configuration, as the binary prints them.
+// Rules returns the alert rules that the binary prints for the configuration.
 func (e *Exporter) Rules() string {
 	e.tb.Helper()
 	rules, err := e.command(e.argv[0], "rules", e.argv[1]).Output()
@@ -48,7 +48,7 @@ func (e *Exporter) Rules() string {
 	return string(rules)
 }
 
-// Reconfigure replaces the configuration and has the exporter read it. It does not wait for that.
+// Reconfigure replaces the configuration and requests a reload, without waiting for it.
 func (e *Exporter) Reconfigure(config string) {
 	e.tb.Helper()
 	e.write("exporter.yaml", []byte(config))

@@ -41,17 +41,17 @@ func StartNginx(tb testing.TB, upstream string) *Nginx {
 	return n
 }
 
-// CertificateFile is the path that it loads its certificate from.
+// CertificateFile is the path of its certificate.
 func (n *Nginx) CertificateFile() string { return n.path("certificate.pem") }
 
-// Renew replaces the certificate and its key, both PEM, on the disk. The server goes on with those that it has.
+// Renew replaces the certificate and its key, both PEM, on disk. The server uses the old ones until Reload.
 func (n *Nginx) Renew(certificate, key []byte) {
 	n.tb.Helper()
 	n.write("certificate.pem", certificate)
 	n.write("key.pem", key)
 }
 
-// Reload has the server read its files anew. It does not wait for that.
+// Reload makes the server reload its files, without waiting for it.
 func (n *Nginx) Reload() {
 	n.tb.Helper()
 	if err := syscall.Kill(n.PID(), syscall.SIGHUP); err != nil {
@@ -59,5 +59,5 @@ func (n *Nginx) Reload() {
 	}
 }
 
-// URL is the proxy, without a slash at its end.
+// URL returns the proxy's URL, without a slash at its end.
 func (n *Nginx) URL() string { return "https://" + n.Addr }

@@ -9,8 +9,8 @@ import (
 )
 
 // FitAlertmanager fits the shipped configuration of Alertmanager to operators of a test: to /page and /heartbeat below their URL,
-// a mail server, files beside it, and every hour of the day. More are changes beside these, each a pattern and what takes its place.
-// A pattern that the configuration does not have ends the test.
+// a mail server, files beside it, and every hour of the day. More are additional changes: a pattern and its replacement.
+// The test fails if the configuration does not contain a pattern.
 func FitAlertmanager(tb testing.TB, config, url, mailAddress string, more ...[2]string) string {
 	tb.Helper()
 	for _, change := range append([][2]string{

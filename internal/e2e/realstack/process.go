@@ -26,9 +26,9 @@ import (
 const (
 	// readyWithin bounds the wait for a server's first answer; an engine on a busy machine takes longest.
 	readyWithin = 60 * time.Second
-	// stopWithin bounds an orderly end, before the process is killed. An engine gives its containers 15 s.
+	// stopWithin bounds an orderly stop. Then the process is killed. An engine gives its containers 15 s.
 	stopWithin = 30 * time.Second
-	// pollEvery is the pause between two looks at something that has no event to wait for.
+	// pollEvery is the pause between two checks of a condition.
 	pollEvery = 10 * time.Millisecond
 )
 
@@ -39,31 +39,31 @@ type Process struct {
 	name string
 	dir  string
 	argv []string
-	// environ are variables of its own, NAME=VALUE.
+	// environ has additional variables, NAME=VALUE.
 	environ []string
 	// credential is the user the server runs as; nil is the test's own.
 	credential *syscall.Credential
-	// ready asks the server anything; nil means that it answers.
+	// ready returns nil if the server answers a request.
 	ready func(ctx context.Context) error
-	// ended, where set, clears away what the server's end left.
+	// ended cleans up after the server has ended; it may be nil.
 	ended func()
-	// given is a server that was here before the test and outlives it: it is asked, and left alone.
+	// given is a server that was running before the test and outlives it. The test must not stop it.
 	given bool
 
 	running *running
 }
 
-// running is a process that was started and perhaps ended since.
+// running is a process that was started. It may have ended.
 type running struct {
 	pid  int
 	done chan struct{}
 	err  error // readable when done is closed
 }
 
-// newProcess makes the directory of a server that is not running yet. With drop, root gives the server to nobody.
+// newProcess creates the directory of a server, without starting it. With drop, root runs the server as nobody.
 func newProcess(tb testing.TB, name string, drop bool) *Process {
 	tb.Helper()
-	// TB.TempDir lies in a directory that nobody but its owner may enter.
+	// Only the owner may enter the parent directory of TB.TempDir.
 	dir, err := os.MkdirTemp("", "realstack-"+name+"-") //nolint:usetesting // see above
 	if err != nil {
 		tb.Fatalf("make directory for %s: %v", name, err)
@@ -95,7 +95,7 @@ func nobody(tb testing.TB) *syscall.Credential {
 	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
 }
 
-// path is a path in the server's directory.
+// path returns a path in the server's directory.
 func (p *Process) path(name string) string { return filepath.Join(p.dir, name) }
 
 // own gives a path in the directory to the user that the server runs as.
@@ -127,7 +127,7 @@ func (p *Process) write(name string, content []byte) {
 	p.own(name)
 }
 
-// configure writes a file of a template in conf/.
+// configure writes a file from a template in conf/.
 func (p *Process) configure(name string, values any) {
 	p.tb.Helper()
 	var out bytes.Buffer
@@ -137,8 +137,8 @@ func (p *Process) configure(name string, values any) {
 	p.write(name, out.Bytes())
 }
 
-// command is a command that runs as the server's user, in the server's directory, and outlives the test's context:
-// cleaning up ends it in order.
+// command returns a command that runs as the server's user in its directory. It outlives the test's context, so that the cleanup can
+// stop it in order.
 func (p *Process) command(argv ...string) *exec.Cmd {
 	cmd := exec.CommandContext(context.WithoutCancel(p.tb.Context()), argv[0], argv[1:]...)
 	cmd.Dir = p.dir
@@ -147,7 +147,7 @@ func (p *Process) command(argv ...string) *exec.Cmd {
 	return cmd
 }
 
-// Start starts the server where it is not running, on the same port as ever, and returns when it answers.
+// Start starts the server unless it runs, always on the same port, and returns when it answers.
 func (p *Process) Start() {
 	p.tb.Helper()
 	p.refuseGiven("start")
@@ -164,7 +164,7 @@ func (p *Process) Start() {
 	r := &running{done: make(chan struct{})}
 	started := make(chan error)
 	go func() {
-		// The signal for a parent's death comes when the thread ends that started the process, so it is kept.
+		// The kernel sends the parent-death signal when the thread that started the process ends, so the thread stays alive.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := cmd.Start()
@@ -201,19 +201,19 @@ func (p *Process) awaitReady() {
 	}
 }
 
-// Stop ends the server in order, a hung one too, and returns when nothing listens any more.
+// Stop ends the server in order, even a hung one, and returns when nothing listens.
 func (p *Process) Stop() {
 	p.tb.Helper()
 	p.end(syscall.SIGTERM)
 }
 
-// Kill ends the server without letting it clear up.
+// Kill ends the server without a cleanup.
 func (p *Process) Kill() {
 	p.tb.Helper()
 	p.end(syscall.SIGKILL)
 }
 
-// Hang stops the server's processes where they stand: connections are accepted by the kernel, and nothing answers.
+// Hang pauses the server's processes. The kernel accepts connections, but nothing answers.
 func (p *Process) Hang() {
 	p.tb.Helper()
 	p.refuseGiven("hang")
@@ -234,7 +234,7 @@ func (p *Process) Hang() {
 	}
 }
 
-// Resume lets a hung server go on.
+// Resume continues a hung server.
 func (p *Process) Resume() {
 	p.tb.Helper()
 	p.refuseGiven("resume")
@@ -244,7 +244,7 @@ func (p *Process) Resume() {
 	p.signal(syscall.SIGCONT)
 }
 
-// Flicker hangs the server and lets it go on in turn, for so long each, until stop is closed. It may run beside the test.
+// Flicker hangs and resumes the server in turn, for these times, until stop is closed. It may run concurrently with the test.
 func (p *Process) Flicker(hung, well time.Duration, stop <-chan struct{}) {
 	p.tb.Helper()
 	defer p.signal(syscall.SIGCONT)
@@ -271,7 +271,7 @@ func stopped(stop <-chan struct{}, within time.Duration) bool {
 	}
 }
 
-// PID is the process id of the server, 0 when it does not run.
+// PID returns the process id of the server, 0 if it is stopped.
 func (p *Process) PID() int {
 	if !p.alive() {
 		return 0
@@ -279,10 +279,10 @@ func (p *Process) PID() int {
 	return p.running.pid
 }
 
-// LogFile is the path of the log that the server opens itself, where its configuration names one.
+// LogFile returns the path of the log that the server's configuration may name.
 func (p *Process) LogFile() string { return p.path("server.log") }
 
-// Log is what the server has printed and logged since its first start.
+// Log returns what the server has printed and logged since its first start.
 func (p *Process) Log() string {
 	var log strings.Builder
 	for _, name := range []string{"output.log", "server.log"} {
@@ -314,7 +314,7 @@ func (p *Process) alive() bool {
 	}
 }
 
-// signal reaches the server and its children: they are a process group of their own.
+// signal signals the server and its children, which are a process group.
 func (p *Process) signal(s syscall.Signal) {
 	p.tb.Helper()
 	if err := syscall.Kill(-p.running.pid, s); err != nil && !errors.Is(err, syscall.ESRCH) {
@@ -328,7 +328,7 @@ func (p *Process) end(s syscall.Signal) {
 	if p.running == nil {
 		return
 	}
-	// Of a group whose leader was reaped nothing is signalled before it was looked at: its number may be another's.
+	// After its leader was reaped, the group's number may belong to others, so its processes are checked first.
 	gone := func() bool { return !p.alive() && len(p.states()) == 0 }
 	if !gone() {
 		p.signal(s)
@@ -365,7 +365,7 @@ func (p *Process) close() {
 	}
 }
 
-// states are the states of the processes in the server's group, as proc(5) spells them; the dead do not count.
+// states returns the states of the live processes in the server's group, as proc(5) spells them.
 func (p *Process) states() map[int]byte {
 	states := map[int]byte{}
 	for _, s := range processes() {
@@ -376,13 +376,13 @@ func (p *Process) states() map[int]byte {
 	return states
 }
 
-// procStat is the part of /proc/PID/stat that matters here.
+// procStat has the fields of /proc/PID/stat that are used here.
 type procStat struct {
 	pid, parent, group int
 	state              byte
 }
 
-// processes are all processes of the machine.
+// processes returns all processes of the machine.
 func processes() []procStat {
 	files, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil {
@@ -394,7 +394,7 @@ func processes() []procStat {
 		if err != nil {
 			continue // ended meanwhile
 		}
-		// The name stands in brackets and may hold anything, brackets too.
+		// The name is in parentheses and may contain parentheses too.
 		pid, _, _ := bytes.Cut(content, []byte(" "))
 		fields := bytes.Fields(content[bytes.LastIndexByte(content, ')')+1:])
 		if len(fields) < 3 {
@@ -413,15 +413,15 @@ func number(b []byte) int {
 	return n
 }
 
-// eventually reports whether a condition came to hold within the time given.
+// eventually reports whether a condition held within the given time.
 func eventually(within time.Duration, condition func() bool) bool {
 	return exportertest.Eventually(within, pollEvery, condition)
 }
 
-// searchPath is where servers and what they call are found. A user's own path often lacks the directories of daemons.
+// searchPath has the directories of servers and their helpers. A user's path often lacks the directories of daemons.
 const searchPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// Installed returns where a server's program is, or "".
+// Installed returns the path of a server's program, or "".
 func Installed(program string) string {
 	for dir := range strings.SplitSeq(searchPath, ":") {
 		path := filepath.Join(dir, program)
@@ -432,7 +432,7 @@ func Installed(program string) string {
 	return ""
 }
 
-// binary finds a server's program, and ends the test where its Debian package is missing.
+// binary returns the path of a server's program. The test fails if its Debian package is missing.
 func binary(tb testing.TB, program, debianPackage string) string {
 	tb.Helper()
 	path := Installed(program)
@@ -442,7 +442,7 @@ func binary(tb testing.TB, program, debianPackage string) string {
 	return path
 }
 
-// freePort is a free port of 127.0.0.1.
+// freePort returns a free port of 127.0.0.1.
 func freePort(tb testing.TB) int {
 	tb.Helper()
 	for {
@@ -458,8 +458,8 @@ func freePort(tb testing.TB) int {
 	}
 }
 
-// givenPorts are those that freePort has returned: a server may need several before it listens on the first.
+// givenPorts has the ports that freePort has returned. A server may need several before it listens on the first.
 var givenPorts sync.Map
 
-// address is a port of loopback as host:port.
+// address returns a port of loopback as host:port.
 func address(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }

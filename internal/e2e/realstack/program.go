@@ -23,8 +23,8 @@ type Program struct {
 	Addr string
 }
 
-// StartProgram starts a server by the command line that argv returns, and returns when it answers a GET of path with status
-// 200. Environ are further variables, NAME=VALUE.
+// StartProgram starts a server with the command line that argv returns, and returns when it answers a GET of path with status
+// 200. Environ has additional variables, NAME=VALUE.
 func StartProgram(tb testing.TB, name, path string, environ []string, argv func(p *Program) []string) *Program {
 	tb.Helper()
 	p := newProgram(tb, name, false)
@@ -38,7 +38,7 @@ func newProgram(tb testing.TB, name string, drop bool) *Program {
 	return &Program{newProcess(tb, name, drop), address(freePort(tb))}
 }
 
-// serve starts the server by a command line.
+// serve starts the server with a command line.
 func (p *Program) serve(path string, argv ...string) {
 	p.tb.Helper()
 	p.argv = argv
@@ -56,10 +56,10 @@ func (p *Program) File(name, content string) string {
 	return p.path(name)
 }
 
-// URL is the server, without a slash at its end.
+// URL returns the server's URL, without a slash at its end.
 func (p *Program) URL() string { return "http://" + p.Addr }
 
-// Ask sends JSON to the server, which has to answer with success.
+// Ask sends JSON to the server. An answer without success fails the test.
 func (p *Program) Ask(method, path, body string) {
 	p.tb.Helper()
 	req, err := http.NewRequestWithContext(p.tb.Context(), method, p.URL()+path, strings.NewReader(body))
@@ -77,7 +77,7 @@ func (p *Program) Ask(method, path, body string) {
 	}
 }
 
-// API reads the data of one answer of a Prometheus, which warns of nothing.
+// API decodes the data of one answer of a Prometheus, which must have no warnings.
 func (p *Program) API(ctx context.Context, path string, query url.Values, data any) error {
 	body, err := exportertest.Fetch(ctx, readyWithin, p.URL()+path+"?"+query.Encode())
 	if err != nil {
@@ -94,7 +94,7 @@ func (p *Program) API(ctx context.Context, path string, query url.Values, data a
 	return nil
 }
 
-// Query evaluates an expression in a Prometheus now: values by labels.
+// Query evaluates an expression in a Prometheus now, and returns the values by labels.
 func (p *Program) Query(ctx context.Context, expression string) (map[string]float64, error) {
 	var data struct {
 		Result []struct {
@@ -116,8 +116,8 @@ func (p *Program) Query(ctx context.Context, expression string) (map[string]floa
 	return values, nil
 }
 
-// StartPrometheus starts a Prometheus with a storage of its own, the given configuration, as prometheus.yml has it, and
-// files beside that, by their paths from there.
+// StartPrometheus starts a Prometheus with empty storage, a prometheus.yml with the given content, and files by their paths relative
+// to it.
 func StartPrometheus(tb testing.TB, config string, files map[string][]byte) *Program {
 	tb.Helper()
 	program := binary(tb, "prometheus", "prometheus")
@@ -127,7 +127,7 @@ func StartPrometheus(tb testing.TB, config string, files map[string][]byte) *Pro
 	return p
 }
 
-// StartAlertmanager does the same with an Alertmanager, which has no peers.
+// StartAlertmanager is StartPrometheus for an Alertmanager without peers.
 func StartAlertmanager(tb testing.TB, config string, files map[string][]byte) *Program {
 	tb.Helper()
 	program := binary(tb, "prometheus-alertmanager", "prometheus-alertmanager")
@@ -137,7 +137,7 @@ func StartAlertmanager(tb testing.TB, config string, files map[string][]byte) *P
 	return a
 }
 
-// newConfigured makes the directory of a server: its configuration, files beside it, and data/.
+// newConfigured creates the directory of a server with its configuration, other files, and data/.
 func newConfigured(tb testing.TB, name, config string, files map[string][]byte) *Program {
 	tb.Helper()
 	p := newProgram(tb, name, true)

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// What every Prosody of this package knows.
+// The hosts and the account of every Prosody in this package.
 const (
 	// XMPPDomain is its first virtual host; OtherDomain is a second one.
 	XMPPDomain  = "chat.test"
@@ -20,12 +20,12 @@ const (
 	// XMPPUser is an account on XMPPDomain.
 	XMPPUser     = "alice"
 	XMPPPassword = "pw-alice"
-	// ComponentHost is its external component, the bridge's place.
+	// ComponentHost is its external component, in the bridge's place.
 	ComponentHost   = "bridge.chat.test"
 	ComponentSecret = "secret-bridge"
 )
 
-// Loopback is the network that all of these servers listen in, and Elsewhere one that no client here is in.
+// Loopback is the network of all servers and clients, Elsewhere a network without any client.
 const (
 	Loopback  = "127.0.0.0/8"
 	Elsewhere = "192.0.2.0/24"
@@ -37,28 +37,28 @@ var modHTTPStatus []byte
 //go:embed mod_rehearse.lua
 var modRehearse []byte
 
-// ProsodyOptions say what is particular about a Prosody. The zero value is one that answers everything.
+// ProsodyOptions configure a Prosody. The zero value answers everything.
 type ProsodyOptions struct {
-	// DirectTLSPort is where clients connect with TLS at once; 0 is none.
+	// DirectTLSPort is the port for clients with direct TLS; 0 means none.
 	DirectTLSPort int
-	// Federation has it speak with other servers.
+	// Federation enables connections with other servers.
 	Federation bool
-	// MetricsCIDR and StatusCIDR are the networks that may ask for /metrics and /status, Loopback by default. Others
+	// MetricsCIDR and StatusCIDR are the networks that may request /metrics and /status, Loopback by default. Others
 	// get a 403. An X-Forwarded-For from loopback replaces the client's address.
 	MetricsCIDR, StatusCIDR string
-	// NoStatistics leaves statistics unset, as Debian does: /metrics is a 404 in plain text.
+	// NoStatistics leaves statistics unset, as Debian does, so that /metrics is a 404 in plain text.
 	NoStatistics bool
 	// NoStatus leaves the status module out: /status is a 404 in HTML.
 	NoStatus bool
 	// StatisticsInterval is the setting of that name, "manual" by default: "manual", or seconds.
 	StatisticsInterval string
-	// Modules are further modules to load; one that does not exist is only logged. Those of deploy/prosody are at hand.
+	// Modules are additional modules to load, including those in deploy/prosody. The server only logs missing ones.
 	Modules []string
 	// ArchiveLimit is how many items an archive of an account may hold; 0 is the server's default.
 	ArchiveLimit int
 }
 
-// Rehearse is a module that does what clients of a test cannot bring about, on GET /rehearse/ and what its source names.
+// Rehearse is a module that causes what a test's clients cannot, by GET /rehearse/ and the paths in its source.
 const Rehearse = "rehearse"
 
 // Prosody is an XMPP server.
@@ -101,15 +101,14 @@ func StartProsody(tb testing.TB, o ProsodyOptions) *Prosody {
 	return p
 }
 
-// Register makes an account, or gives it another password, whether the server runs or not.
+// Register creates an account or changes its password. The server need not run.
 func (p *Prosody) Register(user, domain, password string) {
 	p.tb.Helper()
 	p.control("register", user, domain, password)
 }
 
-// Module has the running server reload, unload or load a module: on these hosts, or without any everywhere, which for load
-// is on all virtual hosts. Of a module that hosts share, the shared part is unloaded in any case. It wants the module
-// admin_shell.
+// Module makes the running server reload, unload or load a module on these hosts. Without hosts it does so everywhere; load then means
+// all virtual hosts. The shared part of a module is always unloaded. It requires the module admin_shell.
 func (p *Prosody) Module(verb, name string, hosts ...string) {
 	p.tb.Helper()
 	output := p.control(append([]string{"shell", "module", verb, name}, hosts...)...)
@@ -118,14 +117,14 @@ func (p *Prosody) Module(verb, name string, hosts ...string) {
 	}
 }
 
-// Host has the running server activate or deactivate a virtual host. It wants the module admin_shell.
+// Host makes the running server activate or deactivate a virtual host. It requires the module admin_shell.
 func (p *Prosody) Host(verb, host string) {
 	p.tb.Helper()
 	p.control("shell", "host", verb, host)
 }
 
-// FailToReload has the running server reload a module with a source that fails when it is run. The source is then as it
-// was, for Module to load. It wants the module admin_shell.
+// FailToReload makes the running server reload a module from a source that fails. It then restores the source, so that Module can load
+// it. It requires the module admin_shell.
 func (p *Prosody) FailToReload(name string) {
 	p.tb.Helper()
 	source := filepath.Join("plugins", "mod_"+name+".lua")
@@ -134,7 +133,7 @@ func (p *Prosody) FailToReload(name string) {
 		p.tb.Fatal(err)
 	}
 	p.write(source, []byte("error('broken on purpose')\n"))
-	// Whether a failed command makes the program fail is not the same in all versions.
+	// Only some versions of the program exit with an error if a command fails.
 	output, _ := p.tool("shell", "module", "reload", name)
 	if !strings.Contains(output, "broken on purpose") {
 		p.tb.Fatalf("reload broken module %s:\n%s", name, output)
@@ -142,7 +141,7 @@ func (p *Prosody) FailToReload(name string) {
 	p.write(source, was)
 }
 
-// control runs the server's own tool, and returns what it says.
+// control runs prosodyctl and returns its output.
 func (p *Prosody) control(args ...string) string {
 	p.tb.Helper()
 	output, err := p.tool(args...)
@@ -159,7 +158,7 @@ func (p *Prosody) tool(args ...string) (string, error) {
 	return string(output), err
 }
 
-// Forbid takes the right to write to the data of a virtual host from the server, and returns what gives it back.
+// Forbid makes the data of a virtual host read-only for the server, and returns a function that undoes this.
 func (p *Prosody) Forbid(domain, store string) (allow func()) {
 	p.tb.Helper()
 	dir := p.path(filepath.Join("data", strings.ReplaceAll(domain, ".", "%2e"), store))
@@ -183,7 +182,7 @@ func prosodyProgram(tb testing.TB, name string) string {
 	return binary(tb, name, "prosody prosody-modules")
 }
 
-// repositoryFile is a file of the repository that the test's directory lies in.
+// repositoryFile returns the content of a file in this repository.
 func repositoryFile(tb testing.TB, name string) []byte {
 	tb.Helper()
 	dir, err := os.Getwd()
@@ -207,10 +206,10 @@ func repositoryFile(tb testing.TB, name string) []byte {
 	return content
 }
 
-// URL is the server's HTTP side, without a slash at its end.
+// URL returns the server's HTTP address, without a slash at its end.
 func (p *Prosody) URL() string { return "http://" + p.HTTPAddr }
 
-// Reconfigure restarts the server with other options, on the ports it has.
+// Reconfigure restarts the server with other options on the same ports.
 func (p *Prosody) Reconfigure(o ProsodyOptions) {
 	p.tb.Helper()
 	p.Stop()

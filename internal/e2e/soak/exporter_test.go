@@ -127,8 +127,8 @@ func startExporter(t *testing.T, config string, env map[string]string) *exporter
 	return e
 }
 
-// tell sends a line to the exporter.
-func (e *exporter) tell(t *testing.T, line string) {
+// send sends a line to the exporter.
+func (e *exporter) send(t *testing.T, line string) {
 	t.Helper()
 	if _, err := io.WriteString(e.in, line+"\n"); err != nil {
 		t.Fatalf("the exporter is gone: %v", err)
@@ -138,7 +138,7 @@ func (e *exporter) tell(t *testing.T, line string) {
 // measure asks the exporter for a reading, and the kernel for its descriptors and its resident memory.
 func (e *exporter) measure(t *testing.T) (r reading, descriptors int, resident uint64) {
 	t.Helper()
-	e.tell(t, "measure")
+	e.send(t, "measure")
 	if err := e.out.Decode(&r); err != nil {
 		t.Fatalf("the exporter tells nothing of itself: %v", err)
 	}

@@ -170,7 +170,7 @@ func (e *exporter) calm(t *testing.T, owed float64) (page, time.Duration) {
 	}) {
 		return p, time.Since(begun)
 	}
-	e.tell(t, "stacks")
+	e.send(t, "stacks")
 	exportertest.Pause(t.Context(), time.Second)
 	t.Errorf("%s after the end of all faults: error %v, %v, orphans %v, configuration read %v", patience, err, p.Verdicts(),
 		p.Sum("chatstack_plant_store_orphans"), p.Sum("chatstack_config_last_reload_successful"))
@@ -192,7 +192,7 @@ func (e *exporter) verdict(t *testing.T, rounds []round, clients *crowd) {
 		t.Log(tr)
 		// The race detector's own memory is in what is resident, and grows with the run.
 		if !tr.flat() && (!tr.ofProcess || !raceDetector) {
-			e.tell(t, "stacks") // which stand in the log
+			e.send(t, "stacks") // which stand in the log
 			t.Errorf("it grows: %s", tr)
 		}
 	}
