@@ -96,11 +96,11 @@ func (l *dockerLab) grow(t *testing.T, n int) {
 	}
 	time.Sleep(l.plan.settled)
 	l.engine, l.shims = l.docker.PIDs()
-	l.rest(t)
+	l.measureIdle(t)
 }
 
-// rest measures what the engine uses in a second while nobody asks.
-func (l *dockerLab) rest(t *testing.T) {
+// measureIdle measures the engine's own usage without requests, for one window.
+func (l *dockerLab) measureIdle(t *testing.T) {
 	t.Helper()
 	l.idle = dockerCost{}
 	c := l.cost(t, func(*dockerCost) { time.Sleep(l.window) })
@@ -401,7 +401,7 @@ func (l *dockerLab) measurePrograms(t *testing.T) {
 func (l *dockerLab) watch(t *testing.T, name, memory string, start func(*testing.T) (*realstack.Process, string)) {
 	t.Helper()
 	t.Run(fmt.Sprintf("containers=%d/%s", l.running, name), func(t *testing.T) {
-		l.rest(t) // what the engine uses by itself changes with what it has been asked before
+		l.measureIdle(t) // what the engine uses by itself changes with what it has been asked before
 		begun := time.Now()
 		p, addr := start(t)
 		must(0, await(awaitWithin, func() error {

@@ -67,10 +67,10 @@ func (r *results) goals() (all []goal) {
 func (r *results) scrapeGoal(server string) goal {
 	most, limited := map[string]float64{serverNginx: goalNginx, serverBare: goalBare}[server]
 	g := goal{name: "scrape beside " + server, want: "p50 and throughput ahead at every size"}
-	behind := func(s *scrapeRow) float64 { return max(1/s.Ratio, s.Speed) }
+	slowness := func(s *scrapeRow) float64 { return max(1/s.Ratio, s.Speed) }
 	if limited {
 		g.want = fmt.Sprintf("p50 at most %.1f times its", most)
-		behind = func(s *scrapeRow) float64 { return 1 / s.Ratio }
+		slowness = func(s *scrapeRow) float64 { return 1 / s.Ratio }
 	}
 	known, beyond, all := map[int]bool{}, 0, 0
 	for i := range r.Scrape {
@@ -80,10 +80,10 @@ func (r *results) scrapeGoal(server string) goal {
 		}
 		all++
 		known[s.Series] = true
-		if behind(s) > most {
+		if slowness(s) > most {
 			beyond++
 		}
-		if g.worst == nil || behind(s) > behind(g.worst) {
+		if g.worst == nil || slowness(s) > slowness(g.worst) {
 			g.worst = s
 		}
 	}
@@ -91,9 +91,9 @@ func (r *results) scrapeGoal(server string) goal {
 	case g.worst == nil:
 		return g
 	case !limited:
-		g = g.judged(behind(g.worst) < 1, "%s times ahead at the least (%s)", short(1/behind(g.worst)), g.worst.where())
+		g = g.judged(slowness(g.worst) < 1, "%s times ahead at the least (%s)", short(1/slowness(g.worst)), g.worst.where())
 	default:
-		g = g.judged(beyond == 0, "%.2f times at the worst (%s)", behind(g.worst), g.worst.where())
+		g = g.judged(beyond == 0, "%.2f times at the worst (%s)", slowness(g.worst), g.worst.where())
 		if beyond > 0 {
 			g.got += fmt.Sprintf(", over the goal in %d of %d", beyond, all)
 		}

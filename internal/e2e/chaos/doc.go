@@ -1,3 +1,3 @@
-// Package chaos holds the tests that put every fault that can be thought of between the exporter and what it watches, and
-// take away what the exporter itself lives on: the disk, descriptors, memory, the clock, the process.
+// Package chaos tests the exporter with every kind of fault between it and its targets, and without the resources that it needs: the
+// disk, file descriptors, memory, the clock, the process.
 package chaos

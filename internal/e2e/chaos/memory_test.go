@@ -27,9 +27,9 @@ func limitMemory(t *testing.T, cmd *exec.Cmd, limit int) (kills func() int) {
 		t.Skip("needs root, for a control group; .ci/nightly is root")
 	}
 	const v1 = "/sys/fs/cgroup/memory"
-	dir, most, kept := v1, "memory.limit_in_bytes", "memory.oom_control"
+	dir, limitFile, eventsFile := v1, "memory.limit_in_bytes", "memory.oom_control"
 	if _, err := os.Stat(v1); err != nil {
-		dir, most, kept = "/sys/fs/cgroup", "memory.max", "memory.events"
+		dir, limitFile, eventsFile = "/sys/fs/cgroup", "memory.max", "memory.events"
 	}
 	dir = filepath.Join(dir, fmt.Sprintf("chaos-%d-%d", os.Getpid(), time.Now().UnixNano()))
 	if err := os.Mkdir(dir, 0o755); err != nil {
@@ -40,12 +40,12 @@ func limitMemory(t *testing.T, cmd *exec.Cmd, limit int) (kills func() int) {
 			if os.Remove(dir) == nil {
 				return
 			}
-			rest(50 * time.Millisecond)
+			wait(50 * time.Millisecond)
 		}
 		t.Errorf("control group %s is left", dir)
 	})
 	write := func(name, value string) error { return os.WriteFile(filepath.Join(dir, name), []byte(value), 0o600) }
-	if err := write(most, strconv.Itoa(limit)); err != nil {
+	if err := write(limitFile, strconv.Itoa(limit)); err != nil {
 		t.Fatal(err)
 	}
 	for name, value := range map[string]string{"memory.swappiness": "0", "memory.swap.max": "0"} {
@@ -54,7 +54,7 @@ func limitMemory(t *testing.T, cmd *exec.Cmd, limit int) (kills func() int) {
 	// The shell moves itself, so that no page of the command is counted elsewhere.
 	prepare(cmd, "echo $$ >"+filepath.Join(dir, "cgroup.procs"))
 	return func() int {
-		events, err := os.ReadFile(filepath.Join(dir, kept))
+		events, err := os.ReadFile(filepath.Join(dir, eventsFile))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -67,7 +67,7 @@ func limitMemory(t *testing.T, cmd *exec.Cmd, limit int) (kills func() int) {
 				return kills
 			}
 		}
-		t.Fatalf("%s tells of no kills", kept)
+		t.Fatalf("%s reports no kills", eventsFile)
 		return 0
 	}
 }

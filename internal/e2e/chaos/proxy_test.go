@@ -245,7 +245,7 @@ type slowed struct {
 func (s *slowed) Write(b []byte) (int, error) {
 	written := 0
 	for len(b) > 0 {
-		rest(s.delay())
+		wait(s.delay())
 		piece := b
 		if s.piece > 0 {
 			piece = b[:s.piece]
@@ -260,8 +260,8 @@ func (s *slowed) Write(b []byte) (int, error) {
 	return written, nil
 }
 
-// rest lets time pass, which is what the fault is about.
-func rest(d time.Duration) { <-time.After(d) }
+// wait waits as part of a fault.
+func wait(d time.Duration) { <-time.After(d) }
 
 // cutShort lets the first bytes through; then comes the end.
 type cutShort struct {
@@ -425,7 +425,7 @@ func repeat(w io.Writer, beginning, again string, pause time.Duration) {
 	}
 	for {
 		if pause > 0 {
-			rest(pause)
+			wait(pause)
 		}
 		if _, err := io.WriteString(w, again); err != nil {
 			return

@@ -1,2 +1,2 @@
-// Package drill causes every fault that the alert rules know, and holds that the right people are told of it.
+// Package drill causes every fault that the alert rules detect, and checks that the right people are notified.
 package drill

@@ -18,7 +18,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/realstack"
 )
 
-// rig is what all sites share: those who watch, and those who are told.
+// rig is what all sites share: Prometheus, Alertmanager and the receivers.
 type rig struct {
 	report       report
 	operators    *operators
@@ -170,15 +170,15 @@ func (r *rig) awaitHeartbeat(t *testing.T) {
 	beats := r.operators.heartbeats()
 	r.report.add(row{fault: "none: it always fires", alert: "Watchdog", severity: "none", metric: -1, notified: beats[0].Sub(r.begun), resolved: -1, note: fmt.Sprintf("(%d heartbeats)", len(beats))})
 	about, _ := r.operators.since(0, "")
-	about = slices.DeleteFunc(about, func(n told) bool {
+	about = slices.DeleteFunc(about, func(n notification) bool {
 		return n.Labels["alertname"] == "Watchdog" && n.Receiver == "heartbeat" && n.Status == "firing"
 	})
 	if len(about) > 0 {
-		t.Errorf("told of no site: %s", list(about))
+		t.Errorf("notifications without a site: %s", list(about))
 	}
 }
 
-// judge holds that every alert of the rules was drilled, or is told in a story, and shows the table.
+// judge checks that a drill or a story covers every alert of the rules, and prints the table.
 func (r *rig) judge(t *testing.T, rules string) {
 	t.Helper()
 	var file struct {
@@ -207,7 +207,7 @@ func (r *rig) judge(t *testing.T, rules string) {
 				continue // of a target that does not page, or of one exporter of a pair
 			}
 			if rule.Alert != "" && !r.report.has(rule.Alert, severity) && !bytes.Contains(stories, []byte(": "+rule.Alert+" "+severity)) {
-				t.Errorf("no fault was caused that makes %s %s, and no story tells of it", rule.Alert, severity)
+				t.Errorf("no fault was caused that makes %s %s, and no story covers it", rule.Alert, severity)
 			}
 		}
 	}

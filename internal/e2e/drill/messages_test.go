@@ -339,7 +339,7 @@ func (s *messageSite) pass(d time.Duration) {
 	}
 }
 
-// quiet reports whether no alert of the site is pending or fires, and of all that was told the end was told.
+// quiet reports whether no alert of the site is pending or fires, and every notification was resolved.
 func (s *messageSite) quiet() bool {
 	result, err := s.prometheus.Query(s.t.Context(), fmt.Sprintf(`ALERTS{env=%q}`, s.env))
 	if err != nil || len(result) > 0 {
@@ -368,8 +368,8 @@ func (s *messageSite) suffer(i incident, table *messageTable) {
 		return err == nil && len(up) == 15 && s.quiet()
 	})
 	s.pass(3 * time.Minute)
-	if told := s.operators.messagesSince(0, s.env); len(told) > 0 {
-		s.t.Fatalf("told before anything happened:\n%s", timeline(told, told[0].at))
+	if messages := s.operators.messagesSince(0, s.env); len(messages) > 0 {
+		s.t.Fatalf("messages before anything happened:\n%s", timeline(messages, messages[0].at))
 	}
 	began := time.Now()
 	i.cause(s)
@@ -378,8 +378,8 @@ func (s *messageSite) suffer(i incident, table *messageTable) {
 	over := time.Now()
 	s.await("the end of everything", time.Hour, s.quiet)
 	s.pass(10 * time.Minute)
-	told := s.operators.messagesSince(0, s.env)
-	row := messageRow{incident: i, firing: countOf(told, "firing"), ending: countOf(told, "resolved"), story: timeline(told, began)}
+	messages := s.operators.messagesSince(0, s.env)
+	row := messageRow{incident: i, firing: countOf(messages, "firing"), ending: countOf(messages, "resolved"), story: timeline(messages, began)}
 	s.t.Logf("repaired after %s\n%s", over.Sub(began).Round(time.Second), row.story)
 	table.add(row)
 	if s.judged && (row.firing != i.firing || row.ending != i.ending) {
@@ -429,7 +429,7 @@ func (m *messageTable) add(row messageRow) {
 	m.rows = append(m.rows, row)
 }
 
-// String is the table, in the order of the incidents, and then what was told when.
+// String returns the table in the order of the incidents, then the timelines.
 func (m *messageTable) String() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -25,8 +25,8 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/realstack"
 )
 
-// told is what one notification says of one alert.
-type told struct {
+// notification is what one message says about one alert.
+type notification struct {
 	At          time.Time
 	Receiver    string
 	Status      string // firing or resolved
@@ -35,8 +35,8 @@ type told struct {
 	StartsAt    time.Time
 }
 
-// key tells that something was said before: what is sent again of a group says nothing new of its other alerts.
-func (n *told) key() string {
+// key identifies a notification, to detect those that Alertmanager sends again with their group.
+func (n *notification) key() string {
 	labels, err := json.Marshal(n.Labels)
 	if err != nil {
 		panic(err) // strings
@@ -59,7 +59,7 @@ type message struct {
 	// subject and text are those of a mail or a post.
 	subject, text string
 	// alerts are all those of a whole message, and news those of which it says something new.
-	alerts, news []told
+	alerts, news []notification
 }
 
 // operators are those who get messages: whoever is on call, the channel, the heartbeat's other side. They also say whom
@@ -87,7 +87,7 @@ func startOperators(t *testing.T) *operators {
 		if err != nil {
 			return // it is sent again
 		}
-		if err := o.take(message{way: r.PathValue("way"), receiver: r.PathValue("receiver")}, body); err != nil {
+		if err := o.record(message{way: r.PathValue("way"), receiver: r.PathValue("receiver")}, body); err != nil {
 			t.Errorf("read message to %s: %v", r.URL, err)
 		}
 	})
@@ -97,19 +97,19 @@ func startOperators(t *testing.T) *operators {
 	t.Cleanup(server.Close)
 	o.url = server.URL
 	o.mail = realstack.ReceiveMail(t, func(content []byte) {
-		if err := o.takeMail(content); err != nil {
+		if err := o.recordMail(content); err != nil {
 			t.Errorf("read mail: %v\n%s", err, content)
 		}
 	})
 	return o
 }
 
-// take notes what a receiver got over HTTP.
-func (o *operators) take(m message, body []byte) error {
+// record records what a receiver got over HTTP.
+func (o *operators) record(m message, body []byte) error {
 	var content struct {
 		Status      string
 		GroupLabels map[string]string
-		Alerts      []told
+		Alerts      []notification
 		Attachments []struct{ Pretext, Title, Text string }
 	}
 	if err := json.Unmarshal(body, &content); err != nil {
@@ -131,8 +131,8 @@ func (o *operators) take(m message, body []byte) error {
 // envOfMail is how a mail names the environment of its alerts.
 var envOfMail = regexp.MustCompile(` env=(\S+)`)
 
-// takeMail notes a mail. Only pages come by mail.
-func (o *operators) takeMail(content []byte) error {
+// recordMail records a mail. Only pages come by mail.
+func (o *operators) recordMail(content []byte) error {
 	received, err := mail.ReadMessage(bytes.NewReader(content))
 	if err != nil {
 		return err
@@ -190,7 +190,7 @@ func (o *operators) add(m message) {
 }
 
 // since are the notifications about an environment from a place on, and what is closed when there are more.
-func (o *operators) since(place int, env string) (about []told, changed <-chan struct{}) {
+func (o *operators) since(place int, env string) (about []notification, changed <-chan struct{}) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, m := range o.messages[place:] {
@@ -215,12 +215,14 @@ func (o *operators) messagesSince(place int, env string) (about []message) {
 	return about
 }
 
-// unresolved are the notifications about an environment whose end was not told.
-func (o *operators) unresolved(env string) []told {
+// unresolved are the notifications about an environment that are not resolved.
+func (o *operators) unresolved(env string) []notification {
 	about, _ := o.since(0, env)
-	var open []told
+	var open []notification
 	for _, n := range about {
-		open = slices.DeleteFunc(open, func(before told) bool { return before.Receiver == n.Receiver && maps.Equal(before.Labels, n.Labels) })
+		open = slices.DeleteFunc(open, func(before notification) bool {
+			return before.Receiver == n.Receiver && maps.Equal(before.Labels, n.Labels)
+		})
 		if n.Status == "firing" {
 			open = append(open, n)
 		}
@@ -236,7 +238,7 @@ func (o *operators) place() int {
 }
 
 // await waits for a notification about an environment, from a place on.
-func (o *operators) await(patience time.Duration, place int, env string, wanted func(told) bool) (told, bool) {
+func (o *operators) await(patience time.Duration, place int, env string, wanted func(notification) bool) (notification, bool) {
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
 	for {
@@ -249,7 +251,7 @@ func (o *operators) await(patience time.Duration, place int, env string, wanted 
 		select {
 		case <-changed:
 		case <-timer.C:
-			return told{}, false
+			return notification{}, false
 		}
 	}
 }

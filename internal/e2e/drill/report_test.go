@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// row is one line of the drill's table: a fault, and one alert that tells of it.
+// row is one line of the drill's table: a fault, and an alert that reports it.
 type row struct {
 	fault, alert, severity, about string
 	// metric, notified and resolved are the times from the fault to the metrics page and to the notification, and from
@@ -33,7 +33,7 @@ func (r *report) add(rows ...row) {
 	r.rows = append(r.rows, rows...)
 }
 
-// has tells whether a row is about an alert of a severity.
+// has reports whether a row is about an alert of a severity.
 func (r *report) has(alert, severity string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

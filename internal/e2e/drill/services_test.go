@@ -57,26 +57,26 @@ func (r *rig) drillServices(t *testing.T) {
 	})
 }
 
-// keepingStore stands before a plant store. While it is told to keep, it refuses to delete the first plant that anybody
-// wants deleted.
+// keepingStore is a proxy before a plant store. While keep is true, it refuses the deletion of the first plant that a client
+// deletes.
 func keepingStore(t *testing.T, store string) (keep *atomic.Bool, address string) {
 	t.Helper()
-	behind, err := url.Parse(store)
+	storeURL, err := url.Parse(store)
 	if err != nil {
 		t.Fatal(err)
 	}
 	keep = &atomic.Bool{}
 	var mu sync.Mutex
-	kept := ""
-	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(behind) }, ErrorLog: log.New(io.Discard, "", 0)}
+	refusedPath := ""
+	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(storeURL) }, ErrorLog: log.New(io.Discard, "", 0)}
 	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		mu.Lock()
 		if !keep.Load() {
-			kept = ""
-		} else if kept == "" && r.Method == http.MethodDelete {
-			kept = r.URL.Path
+			refusedPath = ""
+		} else if refusedPath == "" && r.Method == http.MethodDelete {
+			refusedPath = r.URL.Path
 		}
-		refused := kept != "" && r.Method == http.MethodDelete && r.URL.Path == kept
+		refused := refusedPath != "" && r.Method == http.MethodDelete && r.URL.Path == refusedPath
 		mu.Unlock()
 		if refused {
 			http.Error(w, "this one stays", http.StatusInternalServerError)

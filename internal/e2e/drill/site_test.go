@@ -89,7 +89,7 @@ func (s *site) scraped() map[string]string {
 	return of("instance", strings.TrimPrefix(s.url, "http://"), "job", "chatstack_exporter")
 }
 
-// notice is what must be told of a fault: an alert, its severity, and all labels but these and those that every alert has.
+// notice is an expected notification: an alert, its severity, and its labels without those that every alert has.
 type notice struct {
 	alert, severity string
 	labels          map[string]string
@@ -121,20 +121,20 @@ func of(pairs ...string) map[string]string {
 	return labels
 }
 
-// fits tells whether a notification is this one.
-func (n notice) fits(said told) bool {
-	labels := maps.Clone(said.Labels)
+// fits reports whether a notification matches the notice.
+func (n notice) fits(sent notification) bool {
+	labels := maps.Clone(sent.Labels)
 	maps.DeleteFunc(labels, func(name, _ string) bool {
 		return slices.Contains([]string{"alertname", "alert", "severity", "stack", "env"}, name)
 	})
-	return said.Labels["alertname"] == n.alert && said.Labels["severity"] == n.severity && slices.Contains(n.receivers(), said.Receiver) &&
-		said.Labels["stack"] == "chat" && maps.Equal(labels, n.labels)
+	return sent.Labels["alertname"] == n.alert && sent.Labels["severity"] == n.severity && slices.Contains(n.receivers(), sent.Receiver) &&
+		sent.Labels["stack"] == "chat" && maps.Equal(labels, n.labels)
 }
 
-// neverWarned are the alerts that are critical from the beginning, so that the channel is told of them with the page.
+// neverWarned are the alerts that are critical from the beginning, so the channel gets them together with the page.
 var neverWarned = []string{"ContainerMissing", "ExporterDown", "IRCServicesUnlinked", "PollStalled", "XMPPComponentDisconnected"}
 
-// receivers are who is told.
+// receivers returns who gets the notice.
 func (n notice) receivers() []string {
 	switch {
 	case n.severity == "warning":
@@ -150,19 +150,19 @@ type fault struct {
 	name string
 	// cause brings it about, and repair ends it.
 	cause, repair func()
-	// shown reports whether the exporter's page tells of it.
+	// shown reports whether the exporter's page shows the fault.
 	shown func(page) bool
-	// want is all that must be told, and nothing else may be; but for may, which somebody is told of if a worse alert that
+	// want has all required notices. Only those in may are optional: they come if a worse alert that
 	// silences it is slower than the wait for others of its group.
 	want, may []notice
-	// after is what must be told of the repair.
+	// after has the notices of the repair.
 	after []notice
 	// pages and posts are how many messages of the fault come to each receiver, where that is not one page, and one post for
 	// each alert's name.
 	pages, posts int
 }
 
-// try causes a fault, waits until all is told that must be, repairs it, and waits until all of that is resolved.
+// try causes a fault, waits for all notices, repairs the fault, and waits until all notices are resolved.
 func (s *site) try(f fault) {
 	s.t.Helper()
 	s.settle()
@@ -172,20 +172,20 @@ func (s *site) try(f fault) {
 	f.cause()
 	var rows []row
 	for _, n := range f.want {
-		rows = append(rows, n.row(f.name, s.told(place, f.name, "firing", n).At.Sub(begun)))
+		rows = append(rows, n.row(f.name, s.awaitNotice(place, f.name, "firing", n).At.Sub(begun)))
 	}
 	shown := <-metric
 	if shown.IsZero() {
-		s.t.Fatalf("%s: %s: the page never told", s.env, f.name)
+		s.t.Fatalf("%s: %s: the page never showed it", s.env, f.name)
 	}
 	repaired := time.Now()
 	f.repair()
 	for i, n := range f.want {
-		rows[i].metric, rows[i].resolved = shown.Sub(begun), s.told(place, f.name, "resolved", n).At.Sub(repaired)
+		rows[i].metric, rows[i].resolved = shown.Sub(begun), s.awaitNotice(place, f.name, "resolved", n).At.Sub(repaired)
 	}
 	for _, n := range f.after {
-		last := n.row(f.name+": the repair", s.told(place, f.name, "firing", n).At.Sub(repaired))
-		last.resolved = s.told(place, f.name, "resolved", n).At.Sub(repaired)
+		last := n.row(f.name+": the repair", s.awaitNotice(place, f.name, "firing", n).At.Sub(repaired))
+		last.resolved = s.awaitNotice(place, f.name, "resolved", n).At.Sub(repaired)
 		rows = append(rows, last)
 	}
 	s.settle()
@@ -195,58 +195,60 @@ func (s *site) try(f fault) {
 		rows[i].note = messages
 	}
 	s.report.add(rows...)
-	s.t.Logf("%s: %s: %d told and resolved", s.env, f.name, len(rows))
+	s.t.Logf("%s: %s: %d notifications fired and resolved", s.env, f.name, len(rows))
 }
 
-// told waits until all receivers of a notice got it, and returns the first one's.
-func (s *site) told(place int, fault, status string, n notice) (first told) {
+// awaitNotice waits until all receivers of a notice have it, and returns the first receiver's notification.
+func (s *site) awaitNotice(place int, fault, status string, n notice) (first notification) {
 	s.t.Helper()
 	for i, receiver := range n.receivers() {
-		said := s.toldTo(receiver, place, fault, status, n)
+		sent := s.awaitNoticeTo(receiver, place, fault, status, n)
 		if i == 0 {
-			first = said
+			first = sent
 		}
 	}
 	return first
 }
 
-func (s *site) toldTo(receiver string, place int, fault, status string, n notice) told {
+func (s *site) awaitNoticeTo(receiver string, place int, fault, status string, n notice) notification {
 	s.t.Helper()
-	said, ok := s.operators.await(s.patience, place, s.env, func(said told) bool { return said.Status == status && said.Receiver == receiver && n.fits(said) })
+	sent, ok := s.operators.await(s.patience, place, s.env, func(sent notification) bool {
+		return sent.Status == status && sent.Receiver == receiver && n.fits(sent)
+	})
 	if !ok {
 		about, _ := s.operators.since(place, s.env)
-		s.t.Fatalf("%s: %s: %s not told after %s: %s %s\ntold: %s\nalerts: %v", s.env, fault, receiver, s.patience, status, n, list(about), s.query(fmt.Sprintf("ALERTS{env=%q}", s.env)))
+		s.t.Fatalf("%s: %s: %s not notified after %s: %s %s\nnotifications: %s\nalerts: %v", s.env, fault, receiver, s.patience, status, n, list(about), s.query(fmt.Sprintf("ALERTS{env=%q}", s.env)))
 	}
 	for _, name := range []string{"summary", "description", "runbook_url"} {
-		if text := said.Annotations[name]; text == "" || strings.Contains(text, "<no value>") || strings.Contains(text, "%!") || strings.Contains(text, "error expanding") {
+		if text := sent.Annotations[name]; text == "" || strings.Contains(text, "<no value>") || strings.Contains(text, "%!") || strings.Contains(text, "error expanding") {
 			s.t.Errorf("%s: %s: the %s of %s is %q", s.env, fault, name, n, text)
 		}
 	}
-	return said
+	return sent
 }
 
-// nothingElse holds that nobody was told anything else, and nothing twice.
+// nothingElse checks that there are no other notifications, and no duplicates.
 func (s *site) nothingElse(place int, f fault) {
 	s.t.Helper()
 	about, _ := s.operators.since(place, s.env)
 	for _, status := range []string{"firing", "resolved"} {
 		for _, n := range slices.Concat(f.want, f.after) {
 			times := 0
-			for _, said := range about {
-				if said.Status == status && n.fits(said) {
+			for _, sent := range about {
+				if sent.Status == status && n.fits(sent) {
 					times++
 				}
 			}
 			if times != len(n.receivers()) {
-				s.t.Errorf("%s: %s: told %d times, want %d: %s %s", s.env, f.name, times, len(n.receivers()), status, n)
+				s.t.Errorf("%s: %s: %d notifications, want %d: %s %s", s.env, f.name, times, len(n.receivers()), status, n)
 			}
 		}
 	}
-	about = slices.DeleteFunc(about, func(said told) bool {
-		return slices.ContainsFunc(slices.Concat(f.want, f.may, f.after), func(n notice) bool { return n.fits(said) })
+	about = slices.DeleteFunc(about, func(sent notification) bool {
+		return slices.ContainsFunc(slices.Concat(f.want, f.may, f.after), func(n notice) bool { return n.fits(sent) })
 	})
 	if len(about) > 0 {
-		s.t.Errorf("%s: %s: told besides: %s", s.env, f.name, list(about))
+		s.t.Errorf("%s: %s: unexpected notifications: %s", s.env, f.name, list(about))
 	}
 }
 
@@ -272,17 +274,17 @@ func (s *site) readMessages(place int, f fault) string {
 		least, posts = f.posts, f.posts
 	}
 	got := map[string]int{}
-	var said []message
+	var sent []message
 	complete := func() bool {
 		clear(got)
-		said = s.operators.messagesSince(place, s.env)
-		for _, m := range said {
+		sent = s.operators.messagesSince(place, s.env)
+		for _, m := range sent {
 			got[strings.Join([]string{m.way, m.receiver, m.status}, " ")]++
 			switch {
 			case m.way != whole:
 			case len(m.news) == 0:
 				got["nothing new to "+m.receiver]++
-			case slices.ContainsFunc(m.news, func(n told) bool { return n.Status == "firing" }):
+			case slices.ContainsFunc(m.news, func(n notification) bool { return n.Status == "firing" }):
 				got[m.receiver]++
 			}
 		}
@@ -297,16 +299,16 @@ func (s *site) readMessages(place int, f fault) string {
 		s.t.Errorf("%s: %s: messages did not come everywhere: %v", s.env, f.name, got)
 	}
 	if got["page"] != pages || got["chat"] < least || got["chat"] > posts || got["nothing new to page"] > 0 || got["nothing new to chat"] > 0 {
-		s.t.Errorf("%s: %s: messages %v, want %d of faults to page and %d to %d to chat, and each with something new:%s", s.env, f.name, got, pages, least, posts, listMessages(said))
+		s.t.Errorf("%s: %s: messages %v, want %d of faults to page and %d to %d to chat, and each with something new:%s", s.env, f.name, got, pages, least, posts, listMessages(sent))
 	}
-	s.readTexts(said, f)
+	s.readTexts(sent, f)
 	return fmt.Sprintf("(%d pages, %d posts; of the end %d, %d)", got["page"], got["chat"], got["call page resolved"], got["post chat resolved"])
 }
 
 // readTexts holds that of each message the mail or the post says the same: every alert, and what to do while it fires.
-func (s *site) readTexts(said []message, f fault) {
+func (s *site) readTexts(sent []message, f fault) {
 	s.t.Helper()
-	for _, m := range said {
+	for _, m := range sent {
 		if m.way != whole {
 			continue
 		}
@@ -338,15 +340,15 @@ func (s *site) readTexts(said []message, f fault) {
 				slices.ContainsFunc(subjects, func(subject string) bool { return strings.HasPrefix(other.subject, subject) }) &&
 				!slices.ContainsFunc(texts, func(text string) bool { return !strings.Contains(other.text, text) })
 		}
-		if !slices.ContainsFunc(said, fits) {
-			s.t.Errorf("%s: %s: no %s %q says %q:%s", s.env, f.name, way, subjects, texts, listMessages(said))
+		if !slices.ContainsFunc(sent, fits) {
+			s.t.Errorf("%s: %s: no %s %q says %q:%s", s.env, f.name, way, subjects, texts, listMessages(sent))
 		}
 	}
 }
 
-func listMessages(said []message) string {
+func listMessages(sent []message) string {
 	var b strings.Builder
-	for _, m := range said {
+	for _, m := range sent {
 		fmt.Fprintf(&b, "\n  %s %s to %s by %s: %s%s", m.at.Format("15:04:05.0"), m.status, m.receiver, m.way, m.subject, m.text)
 		for _, a := range m.alerts {
 			fmt.Fprintf(&b, "\n    %s %v", a.Status, a.Labels)
@@ -355,10 +357,10 @@ func listMessages(said []message) string {
 	return b.String()
 }
 
-func list(about []told) string {
+func list(about []notification) string {
 	var b strings.Builder
-	for _, said := range about {
-		fmt.Fprintf(&b, "\n  %s %s to %s: %v", said.At.Format("15:04:05.0"), said.Status, said.Receiver, said.Labels)
+	for _, sent := range about {
+		fmt.Fprintf(&b, "\n  %s %s to %s: %v", sent.At.Format("15:04:05.0"), sent.Status, sent.Receiver, sent.Labels)
 	}
 	return b.String()
 }
@@ -420,7 +422,7 @@ func below(limit float64, family string, labels ...string) func(page) bool {
 // down makes a condition: the target's last reading failed.
 func down(target string) func(page) bool { return is(0, "chatstack_probe_success", "target", target) }
 
-// none tells whether an expression has no result in Prometheus now.
+// none reports whether an expression has no result in Prometheus now.
 func (r *rig) none(expression string) bool {
 	result := r.query(expression)
 	return result != nil && len(result) == 0

@@ -25,8 +25,8 @@ func free(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// drillStack is about a container that others, and targets, hang on: the XMPP server is reached through it. Only it is
-// told of.
+// drillStack is about a container that others need, as well as targets: the XMPP server is reached through it. Only that one is
+// reported.
 func (r *rig) drillStack(t *testing.T) {
 	t.Helper()
 	sim := simstacktest.Start(t, simstack.Options{})

@@ -1,3 +1,3 @@
-// Package soak runs the exporter for long at a hundred times its rate, while faults and clients come and go, and holds
-// that it stays as small as it was.
+// Package soak runs the exporter for a long time at a hundred times its rate, while faults and clients come and go, and checks
+// that its resource usage does not grow.
 package soak

@@ -197,7 +197,7 @@ func (c *crowd) get(ctx context.Context, client *http.Client, path string, heade
 	req.Header = header
 	resp, err := client.Do(req)
 	if err != nil {
-		if !over(ctx, err) {
+		if !endedByContext(ctx, err) {
 			c.note(kind, err.Error())
 		}
 		return
@@ -208,14 +208,14 @@ func (c *crowd) get(ctx context.Context, client *http.Client, path string, heade
 	if resp.StatusCode >= http.StatusInternalServerError && path != "/-/ready" {
 		fault = fmt.Sprintf("get %s: status %d", path, resp.StatusCode)
 	}
-	if err := read(resp); err != nil && !over(ctx, err) {
+	if err := read(resp); err != nil && !endedByContext(ctx, err) {
 		fault = fmt.Sprintf("read %s: %v", path, err)
 	}
 	c.note(kind, fault)
 }
 
-// over reports whether it is ctx that has ended what failed: a dial keeps its deadline by a clock of its own.
-func over(ctx context.Context, err error) bool {
+// endedByContext reports whether ctx ended the call. A dial may time out a moment before ctx does.
+func endedByContext(ctx context.Context, err error) bool {
 	timeout, ok := errors.AsType[net.Error](err)
 	return ctx.Err() != nil || ok && timeout.Timeout()
 }
@@ -271,7 +271,7 @@ func (c *crowd) listen(ctx context.Context, r *rand.Rand, client *http.Client) {
 func (c *crowd) mumble(ctx context.Context, r *rand.Rand, _ *http.Client) {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", strings.TrimPrefix(c.url, "http://"))
 	if err != nil {
-		if !over(ctx, err) {
+		if !endedByContext(ctx, err) {
 			c.note("connection", err.Error())
 		}
 		return

@@ -36,8 +36,8 @@ type router struct {
 	// ahead is how far Prometheus' clock is before this one's.
 	ahead time.Duration
 
-	mu   sync.Mutex
-	told []notification
+	mu       sync.Mutex
+	received []notification
 }
 
 // notification is a message that a person gets.
@@ -72,7 +72,7 @@ func (r receiver) Notify(_ context.Context, alerts ...*alert.Alert) (bool, error
 	slices.Sort(n.alerts)
 	r.router.mu.Lock()
 	defer r.router.mu.Unlock()
-	r.router.told = append(r.router.told, n)
+	r.router.received = append(r.router.received, n)
 	return false, nil
 }
 
@@ -162,5 +162,5 @@ func (r *router) send(ctx context.Context, _ string, alerts ...*rules.Alert) {
 func (r *router) notifications() []notification {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(r.told), func(n notification) bool { return n.receiver == "heartbeat" })
+	return slices.DeleteFunc(slices.Clone(r.received), func(n notification) bool { return n.receiver == "heartbeat" })
 }

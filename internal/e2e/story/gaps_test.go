@@ -27,7 +27,7 @@ var gapScenarios = []scenario{
 			2m s is not found
 			10m s is found
 		`,
-		told: `
+		notifications: `
 			5m15s page: ExporterDown critical staging
 			6m0s chat: ExporterDown critical staging
 			11m0s chat: ExporterDown critical staging is over
@@ -46,7 +46,7 @@ var gapScenarios = []scenario{
 			10m a shows: web MonitoringGap pending
 			20m a shows: web MonitoringGap warning
 		`,
-		told: `
+		notifications: `
 			16m0s chat: MonitoringGap warning web no engine has its container web2
 		`,
 	},
@@ -63,13 +63,13 @@ var gapScenarios = []scenario{
 			20m engine hangs
 			22m engine answers
 		`,
-		told: `
+		notifications: `
 			16m0s chat: MonitoringGap warning web no engine has its container web2
 		`,
 	},
 	{
 		name: "labels are overwritten", exporters: overwritten, lasts: 20 * time.Minute,
-		told: `
+		notifications: `
 			16m0s chat: HonorLabelsOff warning ours exporter metrics a
 		`,
 	},
@@ -79,7 +79,7 @@ var gapScenarios = []scenario{
 			2m a is scraped each 5 minutes
 			35m a is scraped each 30 seconds
 		`,
-		told: `
+		notifications: `
 			27m30s chat: ScrapedTooSeldom warning a
 			37m30s chat: ScrapedTooSeldom warning a is over
 		`,
@@ -95,7 +95,7 @@ var gapScenarios = []scenario{
 		script: `
 			0s prometheus is an hour ahead
 		`,
-		told: `
+		notifications: `
 			17m0s chat: ClockSkew warning a
 		`,
 	},
@@ -104,7 +104,7 @@ var gapScenarios = []scenario{
 		script: `
 			0s prometheus is an hour behind
 		`,
-		told: `
+		notifications: `
 			17m0s chat: ClockSkew warning a
 		`,
 	},

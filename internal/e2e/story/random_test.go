@@ -172,7 +172,7 @@ var exceptions = []struct {
 		},
 	},
 	{
-		reason: "keep_firing_for has a problem that comes and goes told once",
+		reason: "keep_firing_for reports a problem that comes and goes only once",
 		lasts: func(_ *observer, alert, _ string) time.Duration {
 			alerts := config.DefaultAlerts()
 			for _, j := range judged {

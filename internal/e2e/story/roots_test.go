@@ -19,7 +19,7 @@ var rootScenarios = []scenario{
 			50m a shows: other TargetDown warning
 			61m other answers
 		`,
-		told: `
+		notifications: `
 			5m30s chat: TargetDown warning other
 			1h5m30s chat: TargetDown warning other is over
 		`,
@@ -31,7 +31,7 @@ var rootScenarios = []scenario{
 			9m a shows: other TargetDown warning
 			9m b shows: other TargetDown critical
 		`,
-		told: `
+		notifications: `
 			5m30s chat: TargetDown warning other
 			7m45s page: TargetDown critical other
 		`,
@@ -42,7 +42,7 @@ var rootScenarios = []scenario{
 			1m stack stops
 			10m a shows: MostTargetsDown critical; api ContainerDown pending, dependency of db; api TargetDown pending, dependency of api; db ContainerDown critical; docs ContainerDown critical; irc ContainerDown critical; other ContainerDown critical; other TargetDown critical; web ContainerDown pending, dependency of api; web TargetDown pending, dependency of web; xmpp ContainerDown critical; xmpp1 TargetDown pending, container of xmpp; xmpp2 TargetDown pending, container of xmpp; xmpp3 TargetDown pending, container of xmpp; xmpp4 TargetDown pending, container of xmpp; xmpp5 TargetDown pending, container of xmpp
 		`,
-		told: `
+		notifications: `
 			4m0s chat: MostTargetsDown warning
 			7m15s page: ContainerDown critical db; ContainerDown critical docs; ContainerDown critical irc; ContainerDown critical other; ContainerDown critical xmpp; MostTargetsDown critical; TargetDown critical other
 		`,
@@ -53,7 +53,7 @@ var rootScenarios = []scenario{
 			1m stack stops
 			5m stack starts
 		`,
-		told: `
+		notifications: `
 			4m0s chat: MostTargetsDown warning
 			14m0s chat: MostTargetsDown warning is over
 		`,
@@ -65,7 +65,7 @@ var rootScenarios = []scenario{
 			3m a is killed
 			3m5s a shows: MostTargetsDown warning; api ContainerDown pending, dependency of db; api TargetDown pending, dependency of api; db ContainerDown warning; docs ContainerDown warning; irc ContainerDown warning; other ContainerDown warning; other TargetDown pending; web ContainerDown pending, dependency of api; web TargetDown pending, dependency of web; xmpp ContainerDown warning; xmpp1 TargetDown pending, container of xmpp; xmpp2 TargetDown pending, container of xmpp; xmpp3 TargetDown pending, container of xmpp; xmpp4 TargetDown pending, container of xmpp; xmpp5 TargetDown pending, container of xmpp
 		`,
-		told: `
+		notifications: `
 			4m0s chat: MostTargetsDown warning
 			7m15s page: ContainerDown critical db; ContainerDown critical docs; ContainerDown critical irc; ContainerDown critical other; ContainerDown critical xmpp; MostTargetsDown critical; TargetDown critical other
 		`,
@@ -76,7 +76,7 @@ var rootScenarios = []scenario{
 			1m xmpp stops
 			10m a shows: xmpp ContainerDown critical; xmpp1 TargetDown pending, container of xmpp; xmpp2 TargetDown pending, container of xmpp; xmpp3 TargetDown pending, container of xmpp; xmpp4 TargetDown pending, container of xmpp; xmpp5 TargetDown pending, container of xmpp
 		`,
-		told: `
+		notifications: `
 			4m0s chat: ContainerDown warning xmpp
 			7m15s page: ContainerDown critical xmpp
 		`,
@@ -95,7 +95,7 @@ var rootScenarios = []scenario{
 			9m xmpp dies
 			9m30s xmpp comes back
 		`,
-		told: `
+		notifications: `
 			3m30s chat: ContainerRestarts warning xmpp
 			8m45s page: ContainerRestarts critical xmpp
 		`,
@@ -106,7 +106,7 @@ var rootScenarios = []scenario{
 			1m xmpp fails
 			31m db stops
 		`,
-		told: `
+		notifications: `
 			4m30s chat: MostTargetsDown warning
 			7m45s page: MostTargetsDown critical; TargetDown critical xmpp1; TargetDown critical xmpp2; TargetDown critical xmpp3; TargetDown critical xmpp4; TargetDown critical xmpp5
 			37m45s page: ContainerDown critical db; MostTargetsDown critical; TargetDown critical xmpp1; TargetDown critical xmpp2; TargetDown critical xmpp3; TargetDown critical xmpp4; TargetDown critical xmpp5
@@ -118,7 +118,7 @@ var rootScenarios = []scenario{
 			1m stack hangs
 			10m a shows: MostTargetsDown critical; api TargetDown critical; other TargetDown critical; web TargetDown critical; xmpp1 TargetDown critical; xmpp2 TargetDown critical; xmpp3 TargetDown critical; xmpp4 TargetDown critical; xmpp5 TargetDown critical
 		`,
-		told: `
+		notifications: `
 			4m0s chat: MostTargetsDown warning
 			7m15s page: MostTargetsDown critical; TargetDown critical api; TargetDown critical other; TargetDown critical web; TargetDown critical xmpp1; TargetDown critical xmpp2; TargetDown critical xmpp3; TargetDown critical xmpp4; TargetDown critical xmpp5
 		`,
@@ -129,7 +129,7 @@ var rootScenarios = []scenario{
 			1m engine hangs
 			10m a shows: docker TargetDown critical
 		`,
-		told: `
+		notifications: `
 			5m30s chat: TargetDown warning docker
 			7m45s page: TargetDown critical docker
 		`,
@@ -141,7 +141,7 @@ var rootScenarios = []scenario{
 			10m a shows: api TargetDown pending, dependency of docker; docker TargetDown critical; other TargetDown critical; web TargetDown pending, dependency of docker; xmpp1 TargetDown pending, dependency of docker; xmpp2 TargetDown pending, dependency of docker; xmpp3 TargetDown pending, dependency of docker; xmpp4 TargetDown pending, dependency of docker; xmpp5 TargetDown pending, dependency of docker
 			11m engine starts
 		`,
-		told: `
+		notifications: `
 			5m30s chat: TargetDown warning docker; TargetDown warning other
 			7m45s page: TargetDown critical docker; TargetDown critical other
 		`,
@@ -152,7 +152,7 @@ var rootScenarios = []scenario{
 			1m a reaches nothing
 			10m a shows: MostTargetsDown critical; api TargetDown critical; other TargetDown critical; web TargetDown critical; xmpp1 TargetDown critical; xmpp2 TargetDown critical; xmpp3 TargetDown critical; xmpp4 TargetDown critical; xmpp5 TargetDown critical
 		`,
-		told: `
+		notifications: `
 			4m0s chat: MostTargetsDown warning
 		`,
 	},

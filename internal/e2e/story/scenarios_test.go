@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// scenario is a script of what happens, by the time since it began, and what is told of it.
+// scenario is a script of what happens, by the time since it began, and the notifications about it.
 type scenario struct {
 	name      string
 	exporters []exporterSpec
@@ -20,8 +20,8 @@ type scenario struct {
 	script string
 	// lasts is how long the scenario lasts.
 	lasts time.Duration
-	// told has the notifications, in lines such as "5m40s page: ContainerDown critical db".
-	told string
+	// notifications has lines such as "5m40s page: ContainerDown critical db".
+	notifications string
 }
 
 var (
@@ -67,9 +67,9 @@ func (s *scenario) perform(w *world) {
 	}
 }
 
-// sameTold compares notifications. A time may differ by one interval, since a duration that is exactly the threshold in one
+// sameNotifications compares notifications. A time may differ by one interval, since a duration that is exactly the threshold in one
 // round may be just above it in another world.
-func sameTold(got, want []string) bool {
+func sameNotifications(got, want []string) bool {
 	cut := func(line string) (text string, at time.Duration) {
 		clock, text, _ := strings.Cut(line, " ")
 		at, _ = time.ParseDuration(clock)
@@ -100,8 +100,8 @@ func TestScenarios(t *testing.T) {
 			play(t, s.exporters, s.needs, func(w *world) {
 				s.perform(w)
 				w.until(w.began.Add(s.lasts))
-				if got, want := w.told(), lines(s.told); !sameTold(got, want) {
-					w.Errorf("told (-want +got):\n-%s\n+%s", strings.Join(want, "\n-"), strings.Join(got, "\n+"))
+				if got, want := w.notifications(), lines(s.notifications); !sameNotifications(got, want) {
+					w.Errorf("notifications (-want +got):\n-%s\n+%s", strings.Join(want, "\n-"), strings.Join(got, "\n+"))
 				}
 			})
 		})
@@ -119,7 +119,7 @@ var scenarios = []scenario{
 			10m a shows: other ContainerDown critical; other TargetDown critical
 			11m other starts
 		`,
-		told: `
+		notifications: `
 			4m0s chat: ContainerDown warning other
 			5m30s chat: TargetDown warning other
 			7m15s page: ContainerDown critical other; TargetDown critical other
@@ -136,7 +136,7 @@ var scenarios = []scenario{
 			11m web starts
 			11m12s a shows: web TargetDown pending, starting of web
 		`,
-		told: `
+		notifications: `
 			4m0s chat: ContainerDown warning web
 			7m15s page: ContainerDown critical web
 			14m0s chat: ContainerDown warning web is over
@@ -144,12 +144,12 @@ var scenarios = []scenario{
 		`,
 	},
 	{
-		name: "a container stops for 50 s, which is told as a restart", lasts: 14 * time.Minute,
+		name: "a container stops for 50 s, which is reported as a restart", lasts: 14 * time.Minute,
 		script: `
 			1m web stops
 			1m50s web starts
 		`,
-		told: `
+		notifications: `
 			4m0s chat: ContainerRestarts warning web
 			14m0s chat: ContainerRestarts warning web is over
 		`,
@@ -160,7 +160,7 @@ var scenarios = []scenario{
 			1m other fails
 			5m other answers
 		`,
-		told: `
+		notifications: `
 			5m30s chat: TargetDown warning other
 			10m30s chat: TargetDown warning other is over
 		`,
@@ -173,7 +173,7 @@ var scenarios = []scenario{
 			7m db turns unhealthy
 			11m db turns healthy
 		`,
-		told: `
+		notifications: `
 			3m0s chat: ContainerUnhealthy warning db
 			18m0s chat: ContainerUnhealthy warning db is over
 		`,
@@ -184,7 +184,7 @@ var scenarios = []scenario{
 			1m db turns unhealthy
 			9m db turns healthy
 		`,
-		told: `
+		notifications: `
 			3m0s chat: ContainerUnhealthy warning db
 			6m15s page: ContainerUnhealthy critical db
 			16m15s page: ContainerUnhealthy critical db is over
@@ -198,7 +198,7 @@ var scenarios = []scenario{
 			2m web crashes
 			3m web crashes
 		`,
-		told: `
+		notifications: `
 			3m0s chat: ContainerRestarts warning web
 		`,
 	},
@@ -210,7 +210,7 @@ var scenarios = []scenario{
 			3m web crashes
 			4m web crashes
 		`,
-		told: `
+		notifications: `
 			3m0s chat: ContainerRestarts warning web
 			5m15s page: ContainerRestarts critical web
 			13m15s page: ContainerRestarts critical web is over
@@ -224,7 +224,7 @@ var scenarios = []scenario{
 			8m web crashes
 			11m30s web crashes
 		`,
-		told: `
+		notifications: `
 			3m0s chat: ContainerRestarts warning web
 			23m0s chat: ContainerRestarts warning web is over
 		`,
@@ -251,7 +251,7 @@ var scenarios = []scenario{
 			10m a shows: web ContainerMissing critical; web TargetDown pending, container of web
 			14m web is created
 		`,
-		told: `
+		notifications: `
 			7m15s page: ContainerMissing critical web
 			8m0s chat: ContainerMissing critical web
 			15m15s page: ContainerMissing critical web is over
@@ -264,14 +264,14 @@ var scenarios = []scenario{
 			1m other is removed
 			10m a shows: other ContainerMissing warning; other TargetDown critical
 		`,
-		told: `
+		notifications: `
 			5m30s chat: TargetDown warning other
 			7m45s page: TargetDown critical other
 			8m0s chat: ContainerMissing warning other
 		`,
 	},
 	{
-		name: "a dependency stops: it alone is told, and what needs it has 2 minutes to come back", lasts: 22 * time.Minute,
+		name: "a dependency stops: only it is reported, and what needs it has 2 minutes to come back", lasts: 22 * time.Minute,
 		script: `
 			1m db stops
 			1m5s api fails
@@ -282,7 +282,7 @@ var scenarios = []scenario{
 			12m api answers
 			12m30s web answers
 		`,
-		told: `
+		notifications: `
 			4m0s chat: ContainerDown warning db
 			7m15s page: ContainerDown critical db
 			14m0s chat: ContainerDown warning db is over
@@ -298,7 +298,7 @@ var scenarios = []scenario{
 			12m a shows: api TargetDown pending, dependency of db
 			14m a shows: api TargetDown critical
 		`,
-		told: `
+		notifications: `
 			4m0s chat: ContainerDown warning db
 			7m15s page: ContainerDown critical db
 			14m0s chat: ContainerDown warning db is over
@@ -313,7 +313,7 @@ var scenarios = []scenario{
 			3m db stops
 			5m a shows: api TargetDown warning, also db; db ContainerDown warning
 		`,
-		told: `
+		notifications: `
 			5m30s chat: TargetDown warning api
 			6m0s chat: ContainerDown warning db
 			7m45s page: TargetDown critical api
@@ -327,7 +327,7 @@ var scenarios = []scenario{
 			1m30s db stops
 			9m a shows: api TargetDown pending, dependency of db; db ContainerDown critical
 		`,
-		told: `
+		notifications: `
 			4m30s chat: ContainerDown warning db
 			7m45s page: ContainerDown critical db
 		`,
@@ -341,7 +341,7 @@ var scenarios = []scenario{
 			14m db starts
 			15m api answers
 		`,
-		told: `
+		notifications: `
 			5m30s chat: TargetDown warning api
 			7m45s page: TargetDown critical api
 			11m0s chat: ContainerDown warning db
@@ -361,7 +361,7 @@ var scenarios = []scenario{
 			11m web dies
 			11m30s web comes back
 		`,
-		told: `
+		notifications: `
 			5m0s chat: TargetDown warning web
 			6m30s chat: ContainerRestarts warning web
 			7m15s page: TargetDown critical web
@@ -380,7 +380,7 @@ var scenarios = []scenario{
 			7m db stops
 			7m30s db starts
 		`,
-		told: `
+		notifications: `
 			3m30s chat: ContainerRestarts warning db
 			5m30s chat: TargetDown warning api
 			7m45s page: TargetDown critical api
@@ -400,7 +400,7 @@ var scenarios = []scenario{
 			8m db stops
 			8m30s db starts
 		`,
-		told: `
+		notifications: `
 			4m30s chat: ContainerRestarts warning db
 			6m0s chat: TargetDown warning api
 			7m45s page: TargetDown critical api
@@ -414,7 +414,7 @@ var scenarios = []scenario{
 			1m api stops
 			8m a shows: api ContainerDown critical; api TargetDown pending, container of api; db ContainerDown critical
 		`,
-		told: `
+		notifications: `
 			4m0s chat: ContainerDown warning api; ContainerDown warning db
 			7m15s page: ContainerDown critical api; ContainerDown critical db
 		`,
@@ -428,7 +428,7 @@ var scenarios = []scenario{
 			5m a shows: web ContainerRestarts warning; web TargetDown pending, starting of web
 			11m a shows: web ContainerRestarts warning; web TargetDown critical, also web
 		`,
-		told: `
+		notifications: `
 			3m0s chat: ContainerRestarts warning web
 			7m15s page: TargetDown critical web
 			8m0s chat: TargetDown warning web
@@ -446,7 +446,7 @@ var scenarios = []scenario{
 			23m db starts
 			23m api answers
 		`,
-		told: `
+		notifications: `
 			16m15s page: ContainerDown critical db
 			17m0s chat: ContainerDown warning db
 		`,
@@ -458,7 +458,7 @@ var scenarios = []scenario{
 			1m30s web stops
 			9m a shows: web ContainerDown critical; web TargetDown pending, maintenance
 		`,
-		told: `
+		notifications: `
 			4m30s chat: ContainerDown warning web
 			7m45s page: ContainerDown critical web
 		`,
@@ -470,7 +470,7 @@ var scenarios = []scenario{
 			8m web as a target is maintained
 			12m a shows: web TargetDown critical
 		`,
-		told: `
+		notifications: `
 			4m30s chat: TargetDown warning web
 			7m10s page: TargetDown critical web
 		`,
@@ -485,7 +485,7 @@ var scenarios = []scenario{
 			8m a cannot be scraped
 			9m a can be scraped
 		`,
-		told: `
+		notifications: `
 			4m0s chat: ContainerDown warning other
 			5m30s chat: TargetDown warning other
 			7m15s page: ContainerDown critical other; TargetDown critical other
@@ -497,7 +497,7 @@ var scenarios = []scenario{
 			1m a cannot be scraped
 			7m a can be scraped
 		`,
-		told: `
+		notifications: `
 			4m15s page: ExporterDown critical
 			5m0s chat: ExporterDown critical
 			8m15s page: ExporterDown critical is over
@@ -512,7 +512,7 @@ var scenarios = []scenario{
 			8m prometheus stops
 			9m prometheus starts
 		`,
-		told: `
+		notifications: `
 			4m0s chat: ContainerDown warning other
 			5m30s chat: TargetDown warning other
 			7m15s page: ContainerDown critical other; TargetDown critical other
@@ -525,7 +525,7 @@ var scenarios = []scenario{
 			3m prometheus loses its data
 			8m prometheus loses its data
 		`,
-		told: `
+		notifications: `
 			4m0s chat: ContainerDown warning other
 			5m30s chat: TargetDown warning other
 			7m15s page: ContainerDown critical other; TargetDown critical other
@@ -538,7 +538,7 @@ var scenarios = []scenario{
 			2m other stops
 			10m other starts
 		`,
-		told: `
+		notifications: `
 			5m0s chat: ContainerDown warning other
 			6m30s chat: TargetDown warning other
 			8m15s page: ContainerDown critical other; TargetDown critical other
@@ -553,7 +553,7 @@ var scenarios = []scenario{
 			2m other stops
 			10m other starts
 		`,
-		told: `
+		notifications: `
 			5m0s chat: ContainerDown warning other
 			6m30s chat: TargetDown warning other
 			8m15s page: ContainerDown critical other; TargetDown critical other
@@ -575,7 +575,7 @@ var scenarios = []scenario{
 			9m10s a shows: api TargetDown pending, dependency of db; db ContainerDown critical; other ContainerDown critical; other TargetDown critical; web ContainerRestarts warning
 			12m a shows: api TargetDown pending, dependency of db; db ContainerDown critical; other ContainerDown critical; other TargetDown critical
 		`,
-		told: `
+		notifications: `
 			3m0s chat: ContainerRestarts warning web
 			4m0s chat: ContainerDown warning db; ContainerDown warning other
 			5m30s chat: TargetDown warning other
@@ -598,7 +598,7 @@ var scenarios = []scenario{
 			9m10s a shows: api TargetDown pending, dependency of db; db ContainerDown critical; other ContainerDown critical; other TargetDown critical; web ContainerRestarts warning
 			12m a shows: api TargetDown pending, dependency of db; db ContainerDown critical; other ContainerDown critical; other TargetDown critical
 		`,
-		told: `
+		notifications: `
 			3m0s chat: ContainerRestarts warning web
 			4m0s chat: ContainerDown warning db; ContainerDown warning other
 			5m30s chat: TargetDown warning other
@@ -615,7 +615,7 @@ var scenarios = []scenario{
 			3m a restarts
 			4m a shows: other ContainerDown warning; other TargetDown pending
 		`,
-		told: `
+		notifications: `
 			4m0s chat: ContainerDown warning other
 			7m15s page: ContainerDown critical other
 			9m15s page: ContainerDown critical other; TargetDown critical other
@@ -630,7 +630,7 @@ var scenarios = []scenario{
 			3m a loses its state
 			4m a shows: other ContainerDown warning; other TargetDown pending
 		`,
-		told: `
+		notifications: `
 			4m0s chat: ContainerDown warning other
 			7m15s page: ContainerDown critical other
 			9m15s page: ContainerDown critical other; TargetDown critical other
@@ -646,7 +646,7 @@ var scenarios = []scenario{
 			12m engine answers
 			14m other starts
 		`,
-		told: `
+		notifications: `
 			4m0s chat: ContainerDown warning other
 			5m30s chat: TargetDown warning docker; TargetDown warning other
 			7m45s page: TargetDown critical other
@@ -666,7 +666,7 @@ var scenarios = []scenario{
 			19m a shows: docker TargetDown critical; other TargetDown critical
 			22m engine answers
 		`,
-		told: `
+		notifications: `
 			4m0s chat: ContainerDown warning other
 			5m30s chat: TargetDown warning docker; TargetDown warning other
 			7m45s page: TargetDown critical other
@@ -682,7 +682,7 @@ var scenarios = []scenario{
 			1m engine stops
 			1m30s engine starts
 		`,
-		told: `
+		notifications: `
 			4m0s chat: ContainerRestarts warning api; ContainerRestarts warning db; ContainerRestarts warning other; ContainerRestarts warning web
 			14m0s chat: ContainerRestarts warning api is over; ContainerRestarts warning db is over; ContainerRestarts warning other is over; ContainerRestarts warning web is over
 		`,
@@ -693,7 +693,7 @@ var scenarios = []scenario{
 			1m engine tells no events
 			2m other stops
 		`,
-		told: `
+		notifications: `
 			5m0s chat: ContainerDown warning other
 			6m30s chat: TargetDown warning other
 			8m15s page: ContainerDown critical other; TargetDown critical other
@@ -705,7 +705,7 @@ var scenarios = []scenario{
 			1m other stops
 			1m other fails
 		`,
-		told: `
+		notifications: `
 			4m0s chat: ContainerDown warning other
 			5m30s chat: TargetDown warning other
 			7m15s page: ContainerDown critical other; TargetDown critical other
@@ -717,7 +717,7 @@ var scenarios = []scenario{
 			1m b reaches nothing
 			11m b reaches all
 		`,
-		told: `
+		notifications: `
 			5m0s chat: TargetDown warning api; TargetDown warning other; TargetDown warning web
 		`,
 	},
@@ -727,7 +727,7 @@ var scenarios = []scenario{
 			1m a stops
 			9m a starts
 		`,
-		told: `
+		notifications: `
 			8m0s chat: ExporterDown warning a
 			13m0s chat: ExporterDown warning a is over
 		`,
@@ -740,7 +740,7 @@ var scenarios = []scenario{
 			4m b restarts
 			9m b restarts
 		`,
-		told: `
+		notifications: `
 			4m0s chat: ContainerDown warning other
 			5m30s chat: TargetDown warning other
 			7m15s page: ContainerDown critical other; TargetDown critical other
@@ -752,7 +752,7 @@ var scenarios = []scenario{
 			1m a stops
 			1m b stops
 		`,
-		told: `
+		notifications: `
 			4m15s page: ExporterDown critical
 			5m0s chat: ExporterDown critical
 		`,
@@ -766,7 +766,7 @@ var scenarios = []scenario{
 			9m s shows: api TargetDown critical; other ContainerDown critical; other TargetDown critical
 			9m a shows: db ContainerDown critical
 		`,
-		told: `
+		notifications: `
 			4m0s chat: ContainerDown warning staging other
 			4m0s chat: ContainerDown warning db
 			5m30s chat: TargetDown warning staging api; TargetDown warning staging other
@@ -781,7 +781,7 @@ var scenarios = []scenario{
 			1m30s staging other stops
 			1m30s other stops
 		`,
-		told: `
+		notifications: `
 			4m30s chat: ContainerDown warning other
 			6m0s chat: TargetDown warning other
 			6m0s chat: TargetDown warning staging other
@@ -795,7 +795,7 @@ var scenarios = []scenario{
 			1m a stops
 			2m staging other stops
 		`,
-		told: `
+		notifications: `
 			4m15s page: ExporterDown critical
 			5m0s chat: ContainerDown warning staging other
 			5m0s chat: ExporterDown critical
@@ -809,7 +809,7 @@ var scenarios = []scenario{
 			1m web stops
 			9m web starts
 		`,
-		told: `
+		notifications: `
 			4m0s chat: ContainerDown warning web
 			7m15s page: ContainerDown critical web
 			13m15s page: ContainerDown critical web is over
@@ -822,7 +822,7 @@ var scenarios = []scenario{
 			1m db stops
 			1m5s api fails
 		`,
-		told: `
+		notifications: `
 			4m0s chat: ContainerDown warning db
 			5m30s chat: TargetDown warning api
 			7m15s page: ContainerDown critical db; TargetDown critical api
@@ -835,7 +835,7 @@ var scenarios = []scenario{
 			8m web stops
 			12m host shows: web ContainerDown warning
 		`,
-		told: `
+		notifications: `
 			5m0s chat: TargetDown warning web
 			7m15s page: TargetDown critical web
 			11m0s chat: ContainerDown warning web

@@ -25,7 +25,7 @@ var unstableScenarios = []scenario{
 			6h1m other is steady
 			6h30m a shows:
 		`,
-		told: `
+		notifications: `
 			11m30s chat: TargetUnstable warning other
 			42m45s page: TargetUnstable critical other
 			2h44m45s page: TargetUnstable critical other
@@ -41,7 +41,7 @@ var unstableScenarios = []scenario{
 	{
 		name: "3 of every 4 minutes fail, which is too short for TargetDown to page", lasts: 2 * time.Hour,
 		script: repeated("other fails", "other answers", 90*time.Minute, 4*time.Minute, 3*time.Minute),
-		told: `
+		notifications: `
 			5m30s chat: TargetDown warning other
 			15m30s chat: TargetDown warning other is over
 			17m30s chat: TargetDown warning other
@@ -71,7 +71,7 @@ var unstableScenarios = []scenario{
 			21m40s other fails
 			22m10s other answers
 		`,
-		told: `
+		notifications: `
 			5m30s chat: TargetDown warning other
 			7m45s page: TargetDown critical other
 			25m30s chat: TargetDown warning other is over
@@ -98,7 +98,7 @@ var unstableScenarios = []scenario{
 			50m other is steady
 			51m a shows:
 		`,
-		told: `
+		notifications: `
 			11m30s chat: TargetUnstable warning other
 			33m30s chat: TargetDown warning other
 			35m45s page: TargetDown critical other
@@ -118,7 +118,7 @@ var unstableScenarios = []scenario{
 			60m other is steady
 			61m a restarts
 		`,
-		told: `
+		notifications: `
 			11m30s chat: TargetUnstable warning other
 			42m45s page: TargetUnstable critical other
 			46m45s page: ExporterDown critical is over; TargetUnstable critical other
@@ -133,7 +133,7 @@ var unstableScenarios = []scenario{
 			20m a restarts
 			40m other is steady
 		`,
-		told: `
+		notifications: `
 			11m30s chat: TargetUnstable warning other
 			1h6m30s chat: TargetUnstable warning other is over
 		`,
@@ -143,7 +143,7 @@ var unstableScenarios = []scenario{
 		script: repeated("a reaches nothing", "a reaches all", 61*time.Minute, 2*time.Minute, 90*time.Second) + `
 			65m a shows:
 		`,
-		told: `
+		notifications: `
 			11m0s chat: TargetUnstable warning api; TargetUnstable warning other; TargetUnstable warning web
 			1h21m0s chat: TargetUnstable warning api is over; TargetUnstable warning other is over; TargetUnstable warning web is over
 		`,
@@ -151,7 +151,7 @@ var unstableScenarios = []scenario{
 	{
 		name: "a container stops again and again", lasts: 80 * time.Minute,
 		script: repeated("web stops", "web starts", 61*time.Minute, 4*time.Minute, 50*time.Second),
-		told: `
+		notifications: `
 			4m0s chat: ContainerRestarts warning web
 			1h9m0s chat: ContainerRestarts warning web is over
 		`,

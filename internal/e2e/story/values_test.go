@@ -20,18 +20,18 @@ var valueScenarios = []scenario{
 			1m20s a shows:
 			1m40s a shows: other ContainerOOMKill warning
 		`,
-		told: `
+		notifications: `
 			3m0s chat: ContainerOOMKill warning other
 			14m0s chat: ContainerOOMKill warning other is over
 		`,
 	},
 	{
-		name: "a container is killed for want of memory, which is told as a restart", lasts: 14 * time.Minute,
+		name: "a container is killed for want of memory, which is reported as a restart", lasts: 14 * time.Minute,
 		script: `
 			1m other is killed for memory
 			2m a shows: other ContainerRestarts warning
 		`,
-		told: `
+		notifications: `
 			3m0s chat: ContainerRestarts warning other
 			13m0s chat: ContainerRestarts warning other is over
 		`,
@@ -52,7 +52,7 @@ var valueScenarios = []scenario{
 			1m a sees nobody
 			21m a sees people
 		`,
-		told: `
+		notifications: `
 			13m0s chat: IRCUsersGone warning
 			13m0s chat: XMPPSessionsGone warning
 			28m0s chat: IRCUsersGone warning is over
@@ -89,7 +89,7 @@ var valueScenarios = []scenario{
 			0s a sees the volume fill
 			40m a sees room on the volume
 		`,
-		told: `
+		notifications: `
 			32m0s chat: DataVolumeFilling warning
 			1h42m0s chat: DataVolumeFilling warning is over
 		`,
@@ -107,7 +107,7 @@ var valueScenarios = []scenario{
 			0s prometheus remembers failed logins
 			1m a sees 120 failed logins
 		`,
-		told: `4m30s chat: XMPPAuthFailuresSustained warning`,
+		notifications: `4m30s chat: XMPPAuthFailuresSustained warning`,
 	},
 	{
 		name: "somebody forgot a password", lasts: 10 * time.Minute,

@@ -366,8 +366,8 @@ func (w *world) evaluate() {
 	}
 }
 
-// told are the messages since the story began, such as "5m40s page: ContainerDown critical db; TargetDown critical api".
-func (w *world) told() []string {
+// notifications returns the messages since the story began, such as "5m40s page: ContainerDown critical db; TargetDown critical api".
+func (w *world) notifications() []string {
 	var lines []string
 	for _, n := range w.router.notifications() {
 		lines = append(lines, fmt.Sprintf("%s %s: %s", n.at.Sub(w.began).Round(time.Second), n.receiver, strings.Join(n.alerts, "; ")))
