@@ -126,3 +126,41 @@ func matching(t *testing.T, patterns ...string) []string {
 	}
 	return slices.DeleteFunc(paths, func(path string) bool { return strings.HasSuffix(path, "_test.go") })
 }
+
+// otherWords are words for things that ALERTS.md's glossary names, with the glossary's word.
+var otherWords = map[string]string{
+	"reading": "probe", "readings": "probes", "daemon": "engine", "daemons": "engines", "suppressed": "held back", "muted": "held back",
+	"downtime": "maintenance or outage", "root cause": "cause", "fault": "problem", "faults": "problems", "metrics page": "metrics",
+}
+
+// TestOneThingHasOneWord looks for other words than the glossary's in headings, titles of dashboards, alerts, metrics with their labels
+// and HELP, and the keys and descriptions of the API.
+func TestOneThingHasOneWord(t *testing.T) {
+	texts := map[string]string{
+		"METRICS.md": read(t, "../METRICS.md"), "openapi.yaml": read(t, "../internal/web/openapi.yaml"),
+		"chatstack.rules.yml": read(t, "chatstack.rules.yml"), "dashboards/README.md": read(t, "../dashboards/README.md"),
+	}
+	for _, path := range documents(t) {
+		for line := range strings.Lines(codeInText.ReplaceAllString(read(t, path), "")) {
+			if strings.HasPrefix(line, "#") {
+				texts["headings of "+path] += line
+			}
+		}
+	}
+	if len(texts) < 20 {
+		t.Fatalf("only %d texts are checked", len(texts))
+	}
+	for name, text := range texts {
+		for word, use := range otherWords {
+			found := regexp.MustCompile(`(?i)(^|[^a-z])`+word+`($|[^a-z])`).FindAllStringIndex(text, -1)
+			for _, at := range found {
+				t.Errorf("%s: %q; write %s", name, text[max(0, at[0]-40):min(len(text), at[1]+40)], use)
+			}
+		}
+	}
+	for word := range otherWords {
+		if strings.Contains(read(t, "../ALERTS.md"), "| "+word+" |") {
+			t.Errorf("the glossary explains %q, which is another word for %s", word, otherWords[word])
+		}
+	}
+}

@@ -150,19 +150,30 @@ func TestEveryRunbookHasTheSameParts(t *testing.T) {
 // markdownLink finds the targets of links.
 var markdownLink = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 
+// documents are the paths of all Markdown files of the repository.
+func documents(t *testing.T) (paths []string) {
+	t.Helper()
+	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && slices.Contains([]string{".git", "bin", "dist", "testdata"}, d.Name()):
+			return fs.SkipDir
+		case filepath.Ext(path) == ".md":
+			paths = append(paths, path)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return paths
+}
+
 // TestLinksInDocumentsLeadSomewhere follows every link from one document of the repository to another file, and to its headings.
 func TestLinksInDocumentsLeadSomewhere(t *testing.T) {
 	count := 0
-	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if d.IsDir() && slices.Contains([]string{".git", "bin", "dist", "testdata"}, d.Name()) {
-			return fs.SkipDir
-		}
-		if filepath.Ext(path) != ".md" {
-			return nil
-		}
+	for _, path := range documents(t) {
 		for _, found := range markdownLink.FindAllStringSubmatch(codeInText.ReplaceAllString(read(t, path), ""), -1) {
 			link, err := url.Parse(found[1])
 			if err != nil {
@@ -192,10 +203,6 @@ func TestLinksInDocumentsLeadSomewhere(t *testing.T) {
 				t.Errorf("%s: %s has no heading #%s", path, to, link.Fragment)
 			}
 		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
 	if count < 200 {
 		t.Errorf("%d links were found, want those of all documents", count)

@@ -12,7 +12,7 @@ Their queries need the rules in [alerts](../alerts): ` + "`chatstack.rules.yml`"
 
 **How they are tested.** No Grafana server is available for the tests, so the dashboards were never rendered, and this page has no picture.
 The tests check each file against the schema that Grafana publishes. They run every query on a real Prometheus, and cause
-the faults that each panel should show.
+the problems that each panel should show.
 
 Queries use the variables at the top of each dashboard, such as ` + "`$cluster` and `$env`" + `. ` + "`$__rate_interval`" + ` is Grafana's own.
 
