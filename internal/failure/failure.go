@@ -133,6 +133,10 @@ func WhereToLook(r Reason, target, container string) string {
 	switch {
 	case r == Panic, r == Internal:
 		return ""
+	case r == DNS && container != "":
+		return "; run docker ps --all --filter name=" + container + "; if the container runs, correct the name in the target's configuration"
+	case r == DNS:
+		return "; resolve the name where the exporter runs (getent hosts NAME), and correct it in the target's configuration"
 	case container != "":
 		return "; read the log of its container: docker logs --tail 50 " + container
 	case target == "":

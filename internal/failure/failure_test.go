@@ -58,6 +58,8 @@ func TestAdviceNamesLogUnlessHintSet(t *testing.T) {
 	}{
 		{"a container", "irc-1", syscall.ECONNREFUSED, Explain(Refused) + "; read the log of its container: docker logs --tail 50 irc-1"},
 		{"no container", "", syscall.ECONNREFUSED, Explain(Refused) + "; read the service's log; the last probes are at /debug/targets/irc"},
+		{"a name of a container", "irc-1", &net.DNSError{Err: "no such host", Name: "irc"}, Explain(DNS) + "; run docker ps --all --filter name=irc-1; if the container runs, correct the name in the target's configuration"},
+		{"a name", "", &net.DNSError{Err: "no such host", Name: "irc"}, Explain(DNS) + "; resolve the name where the exporter runs (getent hosts NAME), and correct it in the target's configuration"},
 		{"error of the exporter", "irc-1", Errorf(Internal, "x"), Explain(Internal)},
 		{"panic of the exporter", "irc-1", Errorf(Panic, "x"), Explain(Panic)},
 		{"a hint", "irc-1", Errorf(Refused, "x").WithHint("start it"), "start it"},

@@ -74,7 +74,7 @@ func targetHint(t *observed, all *fleet) string {
 	if container == "" || t.Unseen {
 		container = all.containerOfRole(servingRoles[t.Kind])
 	}
-	if advice, ok := strings.CutPrefix(failure.WhereToLook(t.Reason, t.Target, container), "; r"); ok {
+	if advice, ok := strings.CutPrefix(failure.WhereToLook(t.Reason, t.Target, container), "; r"); ok { // read, run or resolve
 		return "R" + advice
 	}
 	return meaning
