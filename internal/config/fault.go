@@ -100,6 +100,13 @@ func (r *Report) Faultf(key, format string, args ...any) {
 	*r.faults = append(*r.faults, Fault{where, full, fmt.Sprintf(format, withoutCredentials(args)...)})
 }
 
+// hasFault reports whether a fault in one of these keys of the block is already known.
+func (r *Report) hasFault(keys ...string) bool {
+	return slices.ContainsFunc(*r.faults, func(f Fault) bool {
+		return slices.ContainsFunc(keys, func(key string) bool { return f.Key == join(r.path, key) })
+	})
+}
+
 // withoutCredentials masks what precedes the last @ of a value: in an address it is a name and a password.
 func withoutCredentials(args []any) []any {
 	shown := slices.Clone(args)

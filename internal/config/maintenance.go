@@ -85,9 +85,11 @@ func (l *loader) checkMaintenance() {
 		} else if m.Kind == MaintenanceTarget && !l.hasTarget(m.Name) {
 			r.Faultf("name", "is %q, but there is no such target; write the target's name, or its kind if it has no name", m.Name)
 		}
-		if m.Schedule == "" {
+		switch {
+		case r.hasFault("from", "until", "schedule", "duration"): // an unreadable value looks as if it were not set
+		case m.Schedule == "":
 			m.checkOnce(r)
-		} else {
+		default:
 			m.checkRepeated(r)
 		}
 	}
