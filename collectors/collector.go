@@ -121,14 +121,15 @@ func (b *Batch) Drop(reason openmetrics.Reason, series int) {
 // Impair adds a part of the target that does not work although it is up, such as "server.list is refused". A note says why.
 func (b *Batch) Impair(part string) { b.Impairments = append(b.Impairments, part) }
 
-// Condition adds whether the condition of an alert holds. It counts only if the probe succeeds.
-func (b *Batch) Condition(alert, of string, holds bool) {
-	b.conditions = append(b.conditions, health.Condition{Alert: alert, Of: of, Holds: holds})
+// Condition adds whether the condition of an alert holds. part is the part of the target that the alert is about, such as a
+// virtual host; "" for the target itself. The condition counts only if the probe succeeds.
+func (b *Batch) Condition(alert, part string, holds bool) {
+	b.conditions = append(b.conditions, health.Condition{Alert: alert, Of: part, Holds: holds})
 }
 
-// KeepCondition does so even if the probe fails.
-func (b *Batch) KeepCondition(alert, of string, holds bool) {
-	b.keptConditions = append(b.keptConditions, health.Condition{Alert: alert, Of: of, Holds: holds})
+// KeepCondition adds, as Condition does, whether the condition of an alert holds. The condition counts even if the probe fails.
+func (b *Batch) KeepCondition(alert, part string, holds bool) {
+	b.keptConditions = append(b.keptConditions, health.Condition{Alert: alert, Of: part, Holds: holds})
 }
 
 // Conditions returns all conditions after a success, the kept ones after a failure. err is the result of the probe.

@@ -64,7 +64,7 @@ func (s *IRCTLS) Warnings() []string {
 
 // isLoopback reports whether an address is loopback, which IRC servers do not throttle.
 func isLoopback(address string) bool {
-	host := exchange.HostOf(address)
+	host := config.HostOf(address)
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }

@@ -9,57 +9,57 @@ import (
 
 // Kinds is the table of kinds, in the order of the documentation. A new service is one file and one line here.
 var Kinds = []Kind{
-	newKind("xmpp_status", newXMPPStatusSettings, newXMPPStatus, ofHTTP, "prosody"),
-	newKind("xmpp_metrics", newXMPPMetricsSettings, newXMPPMetrics, ofHTTP, "prosody"),
-	newKind("xmpp_proxy", newXMPPProxySettings, newXMPPProxy, ofHTTP, "nginx", "caddy", "haproxy", "traefik", "apache"),
-	newKind("xmpp_rest", newXMPPRestSettings, newXMPPRest, ofContent, "prosody"),
-	newKind("xmpp_c2s", newXMPPC2SSettings, newXMPPC2S, ofStream, "prosody", "ejabberd"),
-	newKind("irc_rpc", newIRCRPCSettings, newIRCRPC, ofRPC, "unrealircd"),
-	newKind("irc_tls", newIRCTLSSettings, newIRCTLS, ofIRC, "unrealircd", "inspircd", "ngircd", "ergo", "ircd"),
-	newKind("irc_services", newIRCServicesSettings, newIRCServices, ofRPC, "atheme", "anope", "services"),
-	newKind("plant_store", newPlantStoreSettings, newPlantStore, ofContent),
-	newKind("identity", newIdentitySettings, newIdentity, ofContent),
-	newKind("docs_search", newDocsSearchSettings, newDocsSearch, ofHTTP, "docs"),
-	newKind("web_irc", newWebSettings, newWeb, ofContent, "thelounge", "kiwiirc", "gamja"),
-	newKind("web_panel", newWebSettings, newWeb, ofContent),
-	newKind("log_viewer", newWebSettings, newWeb, ofContent),
-	newKind("http", newWebSettings, newWeb, ofContent, "nginx", "caddy", "haproxy", "traefik", "apache", "https", "website", "web"),
-	newKind("tcp", newTCPSettings, newTCP, ofTCP, "redis", "postgres", "postgresql", "mysql", "mariadb", "biboumi"),
-	newKind("openmetrics", newOpenMetricsSettings, newOpenMetrics, ofHTTP, "prometheus", "metrics", "bridge"),
-	newKind("volume", newVolumeSettings, newMeasurements(measureVolume).collector, ofVolume, "disk"),
-	newKind("tls", newTLSEndpointSettings, newTLSEndpoint, ofTLSPort, "certificate", "ssl"),
-	newKind("docker", newDockerSettings, newDocker, ofHTTP, "container", "podman"),
+	newKind("xmpp_status", newXMPPStatusSettings, newXMPPStatus, httpReasons, "prosody"),
+	newKind("xmpp_metrics", newXMPPMetricsSettings, newXMPPMetrics, httpReasons, "prosody"),
+	newKind("xmpp_proxy", newXMPPProxySettings, newXMPPProxy, httpReasons, "nginx", "caddy", "haproxy", "traefik", "apache"),
+	newKind("xmpp_rest", newXMPPRestSettings, newXMPPRest, contentReasons, "prosody"),
+	newKind("xmpp_c2s", newXMPPC2SSettings, newXMPPC2S, starttlsReasons, "prosody", "ejabberd"),
+	newKind("irc_rpc", newIRCRPCSettings, newIRCRPC, rpcReasons, "unrealircd"),
+	newKind("irc_tls", newIRCTLSSettings, newIRCTLS, ircReasons, "unrealircd", "inspircd", "ngircd", "ergo", "ircd"),
+	newKind("irc_services", newIRCServicesSettings, newIRCServices, rpcReasons, "atheme", "anope", "services"),
+	newKind("plant_store", newPlantStoreSettings, newPlantStore, contentReasons),
+	newKind("identity", newIdentitySettings, newIdentity, contentReasons),
+	newKind("docs_search", newDocsSearchSettings, newDocsSearch, httpReasons, "docs"),
+	newKind("web_irc", newWebSettings, newWeb, contentReasons, "thelounge", "kiwiirc", "gamja"),
+	newKind("web_panel", newWebSettings, newWeb, contentReasons),
+	newKind("log_viewer", newWebSettings, newWeb, contentReasons),
+	newKind("http", newWebSettings, newWeb, contentReasons, "nginx", "caddy", "haproxy", "traefik", "apache", "https", "website", "web"),
+	newKind("tcp", newTCPSettings, newTCP, tcpReasons, "redis", "postgres", "postgresql", "mysql", "mariadb", "biboumi"),
+	newKind("openmetrics", newOpenMetricsSettings, newOpenMetrics, httpReasons, "prometheus", "metrics", "bridge"),
+	newKind("volume", newVolumeSettings, newMeasurements(measureVolume).collector, volumeReasons, "disk"),
+	newKind("tls", newTLSEndpointSettings, newTLSEndpoint, tlsReasons, "certificate", "ssl"),
+	newKind("docker", newDockerSettings, newDocker, httpReasons, "container", "podman"),
 }
 
 // The reasons why probes can fail, by protocol.
 var (
-	ofConnecting = []failure.Reason{failure.DNS, failure.Refused, failure.Closed, failure.Timeout}
-	ofTCP        = slices.Concat(ofConnecting, []failure.Reason{failure.Mismatch})
-	ofStream     = slices.Concat(ofTCP, []failure.Reason{failure.TLS, failure.NotFound, failure.Malformed, failure.TooLarge})
-	ofIRC        = slices.Concat(ofTCP, []failure.Reason{failure.TLS, failure.Malformed, failure.TooLarge, failure.Throttled})
-	ofTLSPort    = slices.Concat(ofStream, []failure.Reason{failure.Forbidden, failure.Throttled}) // Forbidden: of certificate_file
-	ofHTTP       = slices.Concat(ofConnecting, []failure.Reason{
+	connectReasons  = []failure.Reason{failure.DNS, failure.Refused, failure.Closed, failure.Timeout}
+	tcpReasons      = slices.Concat(connectReasons, []failure.Reason{failure.Mismatch})
+	starttlsReasons = slices.Concat(tcpReasons, []failure.Reason{failure.TLS, failure.NotFound, failure.Malformed, failure.TooLarge})
+	ircReasons      = slices.Concat(tcpReasons, []failure.Reason{failure.TLS, failure.Malformed, failure.TooLarge, failure.Throttled})
+	tlsReasons      = slices.Concat(starttlsReasons, []failure.Reason{failure.Forbidden, failure.Throttled}) // Forbidden: of certificate_file
+	httpReasons     = slices.Concat(connectReasons, []failure.Reason{
 		failure.TLS, failure.Unauthorized, failure.Forbidden, failure.NotFound, failure.HTTPStatus, failure.Malformed, failure.TooLarge,
 	})
-	ofContent = slices.Concat(ofHTTP, []failure.Reason{failure.Mismatch})
-	ofRPC     = slices.Concat(ofContent, []failure.Reason{failure.RPCError})
-	ofVolume  = []failure.Reason{failure.Closed, failure.Timeout, failure.Forbidden, failure.NotFound, failure.Mismatch}
+	contentReasons = slices.Concat(httpReasons, []failure.Reason{failure.Mismatch})
+	rpcReasons     = slices.Concat(contentReasons, []failure.Reason{failure.RPCError})
+	volumeReasons  = []failure.Reason{failure.Closed, failure.Timeout, failure.Forbidden, failure.NotFound, failure.Mismatch}
 )
 
-// warnOnly are the kinds whose targets do not page by default: a chat stack works without them.
-var warnOnly = []string{"docs_search", "log_viewer", "web_panel", "plant_store"}
+// optionalKinds are the kinds whose targets have page: false by default: a chat stack works without them.
+var optionalKinds = []string{"docs_search", "log_viewer", "web_panel", "plant_store"}
 
-// newKind returns an entry of the table for settings of type S. watches are the programs that the kind is for, which people
-// may write by mistake in place of the kind.
-func newKind[S config.Settings](name string, defaults func() S, build func(S, Deps) (Collector, error), reasons []failure.Reason, watches ...string) Kind {
+// newKind returns an entry of the table for settings of type S. programs are the programs that the kind supports: if somebody
+// writes "kind: prosody", the error names the kinds to use.
+func newKind[S config.Settings](name string, defaults func() S, build func(S, Deps) (Collector, error), reasons []failure.Reason, programs ...string) Kind {
 	withDefaults := func() config.Settings {
 		s := defaults()
-		s.Common().Page = !slices.Contains(warnOnly, name)
+		s.Common().Page = !slices.Contains(optionalKinds, name)
 		return s
 	}
 	return Kind{
 		Reasons: reasons,
-		Kind:    config.Kind{Name: name, Defaults: withDefaults, Watches: watches},
+		Kind:    config.Kind{Name: name, Defaults: withDefaults, Programs: programs},
 		New: func(s config.Settings, d Deps) (Collector, error) {
 			own, ok := s.(S)
 			if !ok {

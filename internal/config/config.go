@@ -107,8 +107,8 @@ type RateLimited interface {
 type Kind struct {
 	Name     string
 	Defaults func() Settings
-	// Watches are the supported programs, in lower case: people search for a kind by these names.
-	Watches []string
+	// Programs are the supported programs, in lower case. The error for an unknown kind suggests kinds by them.
+	Programs []string
 }
 
 // Source is where a configuration comes from.
@@ -335,16 +335,16 @@ func (l *loader) kindIn(n *yaml.Node) string {
 	return "NAME"
 }
 
-// kindSuggestion returns what to write instead of an unknown kind: for a program's name, the kinds that watch it.
+// kindSuggestion returns what to write instead of an unknown kind: for a program's name, the kinds that support it.
 func kindSuggestion(name string, kinds []Kind) string {
-	var watching []string
+	var supporting []string
 	for _, k := range kinds {
-		if lower := strings.ToLower(name); slices.Contains(k.Watches, lower) || strings.HasPrefix(k.Name, lower+"_") {
-			watching = append(watching, k.Name)
+		if lower := strings.ToLower(name); slices.Contains(k.Programs, lower) || strings.HasPrefix(k.Name, lower+"_") {
+			supporting = append(supporting, k.Name)
 		}
 	}
-	if len(watching) > 0 {
-		return "use " + strings.Join(watching, ", ")
+	if len(supporting) > 0 {
+		return "use " + strings.Join(supporting, ", ")
 	}
 	var known []string
 	for _, k := range kinds {

@@ -170,7 +170,7 @@ func (h *HTTP) HostName() string {
 	return u.Hostname()
 }
 
-// HostOf is the host of an address with or without a port.
+// HostOf returns the host of an address with or without a port, an IPv6 address without brackets.
 func HostOf(address string) string {
 	if host, _, err := net.SplitHostPort(address); err == nil {
 		return host

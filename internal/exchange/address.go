@@ -9,14 +9,6 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
 
-// HostOf returns the host of host:port.
-func HostOf(address string) string {
-	if host, _, err := net.SplitHostPort(address); err == nil {
-		return host
-	}
-	return address
-}
-
 // WithPort adds the usual port to an address without one.
 func WithPort(address, port string) string {
 	if _, _, err := net.SplitHostPort(address); err == nil || address == "" {

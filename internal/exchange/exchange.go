@@ -57,7 +57,8 @@ type Exchange struct {
 	Err string
 }
 
-// Phase is one step of an exchange: dns, connect, tls, first_byte, body.
+// Phase is one step of an exchange: dns, connect, starttls, tls or first_byte. The last one is failed after an error; else body
+// for HTTP, tls or reply for TLS, and end for plain TCP.
 type Phase struct {
 	Name     string
 	Duration time.Duration

@@ -38,7 +38,7 @@ func (s *TLSServer) Converse(ctx context.Context, r *Record, talk func(*tls.Conn
 	timing, clientTrace := TraceHTTP()
 	e := &Exchange{Request: s.String()}
 	r.Exchanges = append(r.Exchanges, e)
-	watch := &CertificateWatch{Trust: &s.Trust, Host: cmp.Or(s.Domain, HostOf(s.Address))}
+	watch := &CertificateWatch{Trust: &s.Trust, Host: cmp.Or(s.Domain, config.HostOf(s.Address))}
 	defer watch.Record(r)
 	last := "tls"
 	if talk != nil {

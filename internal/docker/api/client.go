@@ -62,7 +62,7 @@ func (c *Client) Open(connections int) (*Session, error) {
 		return exchange.DialWithin(ctx, dialTimeout, c.Endpoint.Network, c.Endpoint.Address)
 	})
 	scheme, host := "http", "unix://"+c.Endpoint.Address
-	watch := &exchange.CertificateWatch{Trust: &c.Trust, Host: exchange.HostOf(c.Endpoint.Address)}
+	watch := &exchange.CertificateWatch{Trust: &c.Trust, Host: config.HostOf(c.Endpoint.Address)}
 	if c.Endpoint.Network != "unix" {
 		host = "tcp://" + c.Endpoint.Address
 	}
