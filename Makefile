@@ -46,7 +46,7 @@ CONCURRENT := ./collectors/... ./internal/app ./internal/docker/api ./internal/d
 	./internal/state ./internal/status ./internal/web
 LONG_TESTS := TestEveryFaultIsToldApart TestMaintenanceSaysWhichAlertsGoOn TestClientLeavesHalfOfTheConnectionsToOthers TestReadingLeavesNoGoroutineOrDescriptor \
 	TestDescriptionsTakeLittleMemory TestContainersBeyondTheMostAreLeftOut \
-	TestSparingTargetKeepsItsDistance TestDriftingClashesAreLoggedWithABound TestPageIsRenewedOnlyWhereNothingElseDoesSo \
+	TestRateLimitedTargetKeepsItsDistance TestDriftingClashesAreLoggedWithABound TestPageIsRenewedOnlyWhereNothingElseDoesSo \
 	TestReadingsEndJustBeforeTheScrape TestReadingsWithoutARhythmStaySpread TestReadingsFollowAScraperThatMoves \
 	TestListenerThatPanicsAgainAndAgainIsStartedLessOften
 LONG := ^($(subst $() $(),|,$(strip $(LONG_TESTS))))$$

@@ -256,8 +256,8 @@ func TestMaintenanceThatIsOverIsWarnedOf(t *testing.T) {
 		Unconfigured: []string{"irc_rpc", "docs_search"},
 	}
 	want := []Warning{
-		{"maintenance", "maintenance[0] of container chat-irc-1 ended at 2026-05-02T00:00:00Z; remove it, or set the next one"},
-		{"irc_rpc", "maintenance[2] of target irc_rpc ended at 2026-05-02T00:00:00Z; remove it, or set the next one"},
+		{"maintenance", "maintenance[0] of container chat-irc-1 ended at 2026-05-02T00:00:00Z; remove it, or set a new time"},
+		{"irc_rpc", "maintenance[2] of target irc_rpc ended at 2026-05-02T00:00:00Z; remove it, or set a new time"},
 		{"docs_search", "maintenance[4] has no effect, because target docs_search is not configured"},
 	}
 	if got := Warnings(cfg); !slices.Equal(got, want) {
