@@ -84,6 +84,18 @@ func TestShippedFileExplainsEverythingAndSetsNothing(t *testing.T) {
 	}
 }
 
+func TestEveryKindHasARowInTargets(t *testing.T) {
+	document, err := os.ReadFile("../../TARGETS.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range collectors.Kinds {
+		if row := regexp.MustCompile("(?m)^\\|[^|]*`" + kind.Name + "`[^|]*\\|"); !row.Match(document) {
+			t.Errorf("TARGETS.md has no row for the kind %s", kind.Name)
+		}
+	}
+}
+
 // minimalExample is the first block of commented YAML in exporter.yaml.
 var minimalExample = regexp.MustCompile(`(?m)^#   targets:\n(?:#   .*\n)+`)
 
