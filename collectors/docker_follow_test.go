@@ -559,11 +559,15 @@ func TestChangeForgottenBeforeTheStreamIsNoFaultOfIt(t *testing.T) {
 	}
 	// From now on the stream has to tell.
 	w.mute(true)
-	w.engine.Container("docs").SetHealth("unhealthy")
-	w.read()
-	if !missed() {
-		t.Error("no change speaks against a stream that does not tell of one")
+	for _, health := range []string{"unhealthy", "healthy", "unhealthy", "healthy", "unhealthy"} {
+		// The list that was begun when the stream opened may still find a change that needs no event.
+		w.engine.Container("docs").SetHealth(health)
+		w.read()
+		if missed() {
+			return
+		}
 	}
+	t.Error("no change speaks against a stream that does not tell of one")
 }
 
 // TestListSaysWhenItWasMade wants the moment of a list between two that enclose it, by a clock that is told to the second.
