@@ -641,6 +641,7 @@ func (s *site) checkNames(all map[string]string) {
 		})
 	}
 	shown["chatstack_container_memory_excused"] = true                                   // the container's own excuse is shown, which is the same or more
+	shown["chatstack_label_check"], shown["chatstack_xmpp_sessions"] = true, true        // only alerts use the first; panels show the sessions by type
 	shown["chatstack_volume_inodes"], shown["chatstack_volume_inodes_free"] = true, true // their ratio is shown
 	for _, name := range slices.Sorted(maps.Keys(s.seen)) {
 		if strings.HasPrefix(name, "chatstack_") && !shown[name] {
@@ -777,6 +778,7 @@ func (s *site) faults() []fault {
 		{"containers go wrong", func() {
 			s.container("docs").Stop()
 			s.container("web-irc").OOM()
+			s.container("irc-services").OOMChild()
 			s.container("irc").Restart()
 			s.turn(true, "docker/unhealthy")()
 		}, func() {
@@ -789,10 +791,10 @@ func (s *site) faults() []fault {
 		)},
 		{"statistics are forbidden, and there is maintenance", func() {
 			s.turn(true, "docker/forbidden_stats")()
-			s.maintain("container/docs", "target/data", "target/irc_tls", "target/xmpp_metrics")
+			s.maintain("container/docs", "target/data", "target/irc_tls", "target/irc_rpc", "target/xmpp_metrics")
 		}, func() {
 			s.turn(false, "docker/forbidden_stats")()
-			s.endMaintenance("container/docs", "target/data", "target/irc_tls", "target/xmpp_metrics")
+			s.endMaintenance("container/docs", "target/data", "target/irc_tls", "target/irc_rpc", "target/xmpp_metrics")
 		}, join(
 			names(c, "Docker Engine API", "Maintenance", "Network", "CPU/A", "Container problems/E"), names(o, "Every target/E"),
 			map[string]shows{o + "/Held back/A": lists("docs", "data", "certificate", "volume", "failed logins")},
