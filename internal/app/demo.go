@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"runtime"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -19,9 +18,6 @@ import (
 
 //go:embed demo.yaml
 var demoConfig string
-
-// demoVolume is the block of the demo's volume; volumes can be read on Linux only.
-const demoVolume = "  - {kind: volume, name: data, path: DATA_DIRECTORY}\n"
 
 const (
 	// demoBasePort is the port of the simulated stack's switchboard; its services take the ports after it.
@@ -44,7 +40,7 @@ func runDemo(ctx context.Context, o Options, out io.Writer, basePort int) (err e
 	defer func() { err = errors.Join(err, stack.Close()) }()
 	data, err := os.MkdirTemp("", "chatstack-demo-")
 	if err != nil {
-		return fmt.Errorf("make the demo's volume: %w", err)
+		return fmt.Errorf("make the demo's directory: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(data)) }()
 	env := stack.Environ()
@@ -78,13 +74,9 @@ func runDemo(ctx context.Context, o Options, out io.Writer, basePort int) (err e
 
 // demoConfiguration fills in the addresses for which the stack has no environment variable.
 func demoConfiguration(stack *simstack.Stack, data string) []byte {
-	content := demoConfig
-	if runtime.GOOS == "linux" {
-		content += demoVolume
-	}
 	return []byte(strings.NewReplacer("XMPP_CLIENTS", stack.XMPPClientAddress(), "XMPP_SERVERS", stack.XMPPServerAddress(),
 		"IRC_CLIENTS", stack.IRCAddress(), "WEB_IRC", stack.URL("web_irc"), "WEB_PANEL", stack.URL("web_panel"),
-		"LOG_VIEWER", stack.URL("log_viewer"), "CA_FILE", stack.CAFile(), "DATA_DIRECTORY", data).Replace(content))
+		"LOG_VIEWER", stack.URL("log_viewer"), "CA_FILE", stack.CAFile(), "DATA_DIRECTORY", data).Replace(demoConfig))
 }
 
 // waitUntilReady waits until every target was probed once, at most for the given time.

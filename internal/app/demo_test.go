@@ -61,12 +61,12 @@ func TestDemoWatchesEverythingAndSaysWhereToLook(t *testing.T) {
 	for i := range report.Services {
 		s := &report.Services[i]
 		watched = append(watched, s.Name)
-		if s.Kind != "docker" && s.Kind != "volume" && !slices.ContainsFunc(report.Containers, func(c status.Container) bool { return c.Name == s.Container }) {
+		if s.Kind != "docker" && !slices.ContainsFunc(report.Containers, func(c status.Container) bool { return c.Name == s.Container }) {
 			t.Errorf("%s has the container %q, want one of the simulated engine, so that a stopped one explains it", s.Name, s.Container)
 		}
 	}
 	slices.Sort(watched)
-	if want := strings.Fields("data docker docs_search identity irc_rpc irc_services irc_tls log_viewer plant_store " +
+	if want := strings.Fields("docker docs_search identity irc_rpc irc_services irc_tls log_viewer plant_store " +
 		"web_irc web_panel xmpp_c2s xmpp_metrics xmpp_proxy xmpp_rest xmpp_s2s xmpp_status"); !slices.Equal(watched, want) {
 		t.Errorf("the demo watches %v, want %v", watched, want)
 	}
