@@ -131,6 +131,7 @@ func matching(t *testing.T, patterns ...string) []string {
 var otherWords = map[string]string{
 	"reading": "probe", "readings": "probes", "daemon": "engine", "daemons": "engines", "suppressed": "held back", "muted": "held back",
 	"downtime": "maintenance or outage", "root cause": "cause", "fault": "problem", "faults": "problems", "metrics page": "metrics",
+	"(?:of its|failed|scheduled) checks": "probes",
 }
 
 // TestOneThingHasOneWord looks for other words than the glossary's in headings, titles of dashboards, alerts, metrics with their labels

@@ -203,7 +203,7 @@ func problemAlerts(a *config.Alerts) []alert {
 	renewal := a.TLSServedNotRenewed
 	most := fmt.Sprintf("Over %d %% of the targets are down, and no single container or engine explains it. Most of the chat stack does not answer, at least not to the exporter. First check the host, its network, and the exporter's own network.", a.MostTargetsDown.Over)
 	unstable := func(severity string, limit config.Share) alert {
-		share := fmt.Sprintf("over %d %% of its checks", limit.Over)
+		share := fmt.Sprintf("over %d %% of its probes", limit.Over)
 		return of("TargetUnstable", severity, config.Hold{KeepFiringFor: limit.KeepFiringFor}, aTarget+" fails "+share+".",
 			"In the last hour and in the last 5 minutes, "+share+" have failed. It is not down, but its users get an error or wait now and then."+openPage)
 	}

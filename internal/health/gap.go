@@ -21,7 +21,7 @@ func (r *round) judgeGaps(allRead bool) {
 				r.judgeCondition(t, &seenCondition{Condition: Condition{Alert: AlertMonitoringGap, Of: of, Holds: true}, at: r.now, saved: !known}, Warning)
 			}
 		}
-		gap("its checks are overdue", t.Overdue, true)
+		gap("its probes are overdue", t.Overdue, true)
 		gap("no engine has its container "+t.Container, r.found[t.Name].Unseen, allRead)
 		gap(role, t.Name == unknown, allRead)
 	}

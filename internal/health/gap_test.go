@@ -133,7 +133,7 @@ func TestOverdueChecksAreAGap(t *testing.T) {
 	w.target("web").Overdue, w.target("web").Read = true, false
 	w.pass(16 * time.Minute)
 	w.want("web MonitoringGap warning 16m0s")
-	if got, want := w.gaps()["web"], "its checks are overdue"; got != want {
+	if got, want := w.gaps()["web"], "its probes are overdue"; got != want {
 		t.Errorf("the gap is %q, want %q", got, want)
 	}
 	w.target("web").Overdue, w.target("web").Read = false, true
