@@ -90,10 +90,7 @@ func pageOf(t *testing.T, b *Batch, success bool) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	page, clashes, err := exposition.Compose(families, b.Foreign(success))
-	if err != nil {
-		t.Fatal(err)
-	}
+	page, clashes := exposition.Compose(families, b.Foreign(success))
 	for _, c := range clashes {
 		t.Errorf("family %s of source %d clashes with another", c.Family, c.Source)
 	}

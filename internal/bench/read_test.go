@@ -3,6 +3,7 @@ package bench
 import (
 	"bytes"
 	"fmt"
+	"net/http"
 	"testing"
 
 	"github.com/prometheus/common/model"
@@ -40,8 +41,7 @@ func upstreamPage(n, offset int) []byte {
 	return b.Bytes()
 }
 
-// BenchmarkRead is what a reading of a metrics page costs: read makes families of it, compose then makes the page, of which
-// every value has changed, or of which one small target's has.
+// BenchmarkRead is what a reading of a metrics page costs, and making a page of it.
 func BenchmarkRead(b *testing.B) {
 	read := func(page []byte) *openmetrics.Page {
 		return openmetrics.Read(page, openMetricsType, openmetrics.Options{})
@@ -52,20 +52,17 @@ func BenchmarkRead(b *testing.B) {
 		if len(page.Drops) > 0 {
 			b.Fatal(page.Drops)
 		}
-		turns := [][]exposition.Family{page.Families, read(upstreamPage(n, 1)).Families}
 		small := func(value int) []exposition.Family {
 			line := fmt.Appendf(nil, "chatstack_probe_success{target=\"small\"} %d\n", value)
 			return []exposition.Family{{Name: "chatstack_probe_success", Type: model.MetricTypeGauge, Series: 1, Text: line, OpenMetrics: line}}
 		}
-		var composer exposition.Composer
 		for _, c := range []struct {
 			name string
 			do   func(turn int) error
 		}{
 			{"read", func(int) error { read(text); return nil }},
-			{"compose", func(turn int) error { return compose(&composer, turns[turn%2]) }},
-			{"compose beside", func(turn int) error { return compose(&composer, small(turn), page.Families) }},
-			{"compose anew", func(turn int) error { return compose(new(exposition.Composer), small(turn), page.Families) }},
+			{"compose gzip", func(turn int) error { return compose("gzip", small(turn), page.Families) }},
+			{"compose zstd", func(turn int) error { return compose("zstd", small(turn), page.Families) }},
 		} {
 			b.Run(fmt.Sprintf("series=%d/%s", n, c.name), func(b *testing.B) {
 				b.ReportAllocs()
@@ -80,10 +77,11 @@ func BenchmarkRead(b *testing.B) {
 	}
 }
 
-func compose(c *exposition.Composer, sources ...[]exposition.Family) error {
-	_, clashes, err := c.Compose(sources...)
+func compose(encoding string, sources ...[]exposition.Family) error {
+	page, clashes := exposition.Compose(sources...)
 	if len(clashes) > 0 {
-		err = fmt.Errorf("clashes: %v", clashes)
+		return fmt.Errorf("clashes: %v", clashes)
 	}
-	return err
+	page.Negotiate(http.Header{"Accept": {metricsAccept}, "Accept-Encoding": {encoding}})
+	return nil
 }

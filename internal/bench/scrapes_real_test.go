@@ -27,7 +27,6 @@ import (
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/app"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/realstack"
-	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/web"
 )
@@ -71,7 +70,7 @@ func serve(ctx context.Context, kind, address string) error {
 	}
 	server := &http.Server{
 		Addr: address, ReadHeaderTimeout: time.Minute,
-		Handler: map[string]http.Handler{serverOurs: ours, serverPromhttp: theirs, serverBare: serveBare(poller.Snapshot().Page)}[kind],
+		Handler: map[string]http.Handler{serverOurs: ours, serverPromhttp: theirs, serverBare: serveBare(poller)}[kind],
 	}
 	context.AfterFunc(ctx, func() { server.Close() }) //nolint:errcheck,gosec // the process ends
 	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
@@ -112,7 +111,7 @@ type source struct {
 	poller *poll.Poller
 }
 
-func (s source) Snapshot() *poll.Snapshot { return s.poller.Snapshot() }
+func (s source) Page(h http.Header) (poll.Page, error) { return s.poller.Page(h) }
 
 // servePage serves n series the way of ours, from the page that is kept, and of promhttp, which encodes them for each scrape.
 func servePage(n int) (ours, theirs http.Handler, poller *poll.Poller, err error) {
@@ -126,9 +125,9 @@ func servePage(n int) (ours, theirs http.Handler, poller *poll.Poller, err error
 }
 
 // serveBare writes bytes that it has, and looks at nothing but the encoding.
-func serveBare(page *exposition.Page) http.Handler {
-	body := func(encoding string) exposition.Body {
-		return page.Negotiate(http.Header{"Accept": {metricsAccept}, "Accept-Encoding": {encoding}})
+func serveBare(poller *poll.Poller) http.Handler {
+	body := func(encoding string) poll.Page {
+		return must(poller.Page(http.Header{"Accept": {metricsAccept}, "Accept-Encoding": {encoding}}))
 	}
 	identity, packed := body("identity"), body("gzip")
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -138,8 +137,9 @@ func serveBare(page *exposition.Page) http.Handler {
 			w.Header().Set("Content-Encoding", "gzip")
 		}
 		w.Header().Set("Content-Type", b.ContentType)
-		w.Header().Set("Content-Length", strconv.Itoa(len(b.Bytes)))
-		w.Write(b.Bytes) //nolint:errcheck,gosec // the client's loss
+		w.Header().Set("Content-Length", strconv.Itoa(len(b.Start)+len(b.End)))
+		w.Write(b.Start) //nolint:errcheck,gosec // the client's loss
+		w.Write(b.End)   //nolint:errcheck,gosec // as above
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -13,27 +14,35 @@ import (
 
 // Encoder encodes the metrics of one source repeatedly. Unchanged families keep their memory. It is for one goroutine at a
 // time; the zero Encoder is ready.
-type Encoder struct {
-	layouts map[*prometheus.Desc]*layout
-	buffer  []byte
-	// round counts calls, to remove what a call did not use.
-	round uint64
+type Encoder struct{ last []Family }
+
+// layout is how samples of one descriptor are written. It is immutable.
+type layout struct {
+	kind prometheus.ValueType
+	// family has no lines. name begins each line; keys are `name="` of the labels in written order, and order has the indexes of
+	// their values in a sample.
+	family Family
+	name   string
+	keys   []string
+	order  []int
 }
 
-// layout is how samples of one descriptor are written.
-type layout struct {
-	desc *prometheus.Desc
-	kind prometheus.ValueType
-	// name begins each line; keys are `name="` of the labels in written order, and order has the indexes of their values in a
-	// sample.
-	name  string
-	keys  []string
-	order []int
-	round uint64
-	// samples are the samples of this call.
+// layouts are known by descriptor. All descriptors are package variables, so there are few.
+var layouts sync.Map // *prometheus.Desc -> *layout
+
+// scratch is the memory of one call of Encode.
+type scratch struct {
+	groups map[*prometheus.Desc]*group
+	used   []*group
+	buffer []byte
+}
+
+var scratches = sync.Pool{New: func() any { return &scratch{groups: map[*prometheus.Desc]*group{}} }}
+
+// group is the samples of one descriptor.
+type group struct {
+	*layout
 	samples []*Sample
-	// family is the last result; at first, a family without lines.
-	family Family
 }
 
 // Encode encodes metrics. It sorts families by name, and lines by the values of their labels. The rules of a pedantic
@@ -48,72 +57,91 @@ func (e *Encoder) Encode(metrics []prometheus.Metric) ([]Family, error) {
 
 // encode writes out samples, or reports false where it cannot, or must not.
 func (e *Encoder) encode(metrics []prometheus.Metric) ([]Family, bool) {
-	e.round++
-	if e.layouts == nil {
-		e.layouts = map[*prometheus.Desc]*layout{}
-	}
-	defer e.tidy()
-	used, ok := e.sort(metrics)
-	if !ok {
+	s := scratches.Get().(*scratch)
+	defer s.release()
+	if !s.sort(metrics) {
 		return nil, false
 	}
-	families := make([]Family, 0, len(used))
-	for i, l := range used {
-		if i > 0 && used[i-1].name == l.name || !l.arrange() {
+	families := make([]Family, 0, len(s.used))
+	for i, g := range s.used {
+		if i > 0 && s.used[i-1].name == g.name || !g.arrange() {
 			return nil, false
 		}
-		e.buffer = e.buffer[:0]
-		for _, s := range l.samples {
-			e.buffer = l.appendLine(e.buffer, s)
+		s.buffer = s.buffer[:0]
+		for _, sample := range g.samples {
+			s.buffer = g.appendLine(s.buffer, sample)
 		}
-		if !bytes.Equal(e.buffer, l.family.Text) {
-			l.family.Text = bytes.Clone(e.buffer)
-			l.family.OpenMetrics = l.family.Text
-		}
-		l.family.Series = len(l.samples)
-		families = append(families, l.family)
+		f := g.family
+		f.Text, f.Series = e.keep(f.Name, s.buffer), len(g.samples)
+		f.OpenMetrics = f.Text
+		families = append(families, f)
 	}
+	e.last = families
 	return families, true
 }
 
-// sort assigns samples to layouts, and returns the used layouts sorted by name.
-func (e *Encoder) sort(metrics []prometheus.Metric) (used []*layout, ok bool) {
-	var l *layout
-	for _, m := range metrics {
-		s, ok := m.(*Sample)
-		if !ok {
-			return nil, false
+// keep returns a copy of a family's lines, or those of the last call if they are the same.
+func (e *Encoder) keep(family string, lines []byte) []byte {
+	for i := range e.last {
+		if e.last[i].Name == family && bytes.Equal(e.last[i].Text, lines) {
+			return e.last[i].Text
 		}
-		if l == nil || l.desc != s.desc {
-			if l = e.layouts[s.desc]; l == nil {
-				if l, ok = newLayout(s); !ok {
-					return nil, false
-				}
-				e.layouts[s.desc] = l
-			}
-		}
-		if l.kind != s.kind || len(l.order) != len(s.labels) {
-			return nil, false
-		}
-		if l.round != e.round {
-			l.round = e.round
-			used = append(used, l)
-		}
-		l.samples = append(l.samples, s)
 	}
-	slices.SortFunc(used, func(a, b *layout) int { return strings.Compare(a.name, b.name) })
-	return used, true
+	return bytes.Clone(lines)
 }
 
-// tidy removes the samples and unused descriptors.
-func (e *Encoder) tidy() {
-	for desc, l := range e.layouts {
-		if l.round != e.round {
-			delete(e.layouts, desc)
+// sort assigns samples to groups, and sorts the used ones by name.
+func (s *scratch) sort(metrics []prometheus.Metric) (ok bool) {
+	var g *group
+	var desc *prometheus.Desc
+	for _, m := range metrics {
+		sample, ok := m.(*Sample)
+		if !ok {
+			return false
 		}
-		clear(l.samples)
-		l.samples = l.samples[:0]
+		if g == nil || desc != sample.desc {
+			desc = sample.desc
+			if g = s.groups[desc]; g == nil {
+				l, ok := layoutOf(sample)
+				if !ok {
+					return false
+				}
+				g = &group{layout: l}
+				s.groups[desc] = g
+			}
+		}
+		if g.kind != sample.kind || len(g.order) != len(sample.labels) {
+			return false
+		}
+		if len(g.samples) == 0 {
+			s.used = append(s.used, g)
+		}
+		g.samples = append(g.samples, sample)
 	}
+	slices.SortFunc(s.used, func(a, b *group) int { return strings.Compare(a.name, b.name) })
+	return true
+}
+
+// release makes the scratch ready for another call, without the samples.
+func (s *scratch) release() {
+	for _, g := range s.used {
+		clear(g.samples)
+		g.samples = g.samples[:0]
+	}
+	s.used = s.used[:0]
+	scratches.Put(s)
+}
+
+// layoutOf returns the layout of samples like this one, or false if they need the registry.
+func layoutOf(like *Sample) (*layout, bool) {
+	if l, ok := layouts.Load(like.desc); ok {
+		return l.(*layout), true
+	}
+	l, ok := newLayout(like)
+	if ok {
+		layouts.Store(like.desc, l)
+	}
+	return l, ok
 }
 
 // newLayout derives the layout of samples like this one: a registry encodes a sample with placeholders for the labels. It
@@ -131,7 +159,7 @@ func newLayout(like *Sample) (*layout, bool) {
 	if err != nil {
 		return nil, false
 	}
-	l := &layout{desc: like.desc, kind: like.kind, name: gathered[0].GetName(), family: families[0]}
+	l := &layout{kind: like.kind, name: gathered[0].GetName(), family: families[0]}
 	l.family.Text, l.family.OpenMetrics = nil, nil
 	pairs := gathered[0].GetMetric()[0].GetLabel()
 	// Labels that are constant, and names that have to be quoted, are left to the registry.
@@ -153,12 +181,12 @@ func newLayout(like *Sample) (*layout, bool) {
 }
 
 // arrange sorts the samples and reports whether they are valid: no duplicates, and all labels UTF-8.
-func (l *layout) arrange() bool {
-	if !slices.IsSortedFunc(l.samples, l.compare) {
-		slices.SortFunc(l.samples, l.compare)
+func (g *group) arrange() bool {
+	if !slices.IsSortedFunc(g.samples, g.compare) {
+		slices.SortFunc(g.samples, g.compare)
 	}
-	for i, s := range l.samples {
-		if i > 0 && l.compare(l.samples[i-1], s) == 0 {
+	for i, s := range g.samples {
+		if i > 0 && g.compare(g.samples[i-1], s) == 0 {
 			return false
 		}
 		for _, label := range s.labels {

@@ -2,7 +2,6 @@ package exposition
 
 import (
 	"bytes"
-	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
@@ -46,9 +45,9 @@ func gathered(t *testing.T) []Family {
 
 func compose(t *testing.T, sources ...[]Family) *Page {
 	t.Helper()
-	p, clashes, err := Compose(sources...)
-	if err != nil || len(clashes) > 0 {
-		t.Fatalf("compose: clashes %v, error %v", clashes, err)
+	p, clashes := Compose(sources...)
+	if len(clashes) > 0 {
+		t.Fatalf("clashes: %v", clashes)
 	}
 	return p
 }
@@ -116,6 +115,10 @@ func TestNegotiation(t *testing.T) {
 		"protobuf only":       {"application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited", "", "text/plain; version=0.0.4; charset=utf-8", ""},
 		"old openmetrics":     {"application/openmetrics-text;version=0.0.1", "", "application/openmetrics-text; version=0.0.1; charset=utf-8", ""},
 		"text preferred":      {"application/openmetrics-text;version=1.0.0;q=0.1,text/plain;version=0.0.4;q=0.9", "", "text/plain; version=0.0.4; charset=utf-8", ""},
+		"prometheus, zstd":    {prom3, "zstd,gzip", "application/openmetrics-text; version=1.0.0; charset=utf-8", "zstd"},
+		"today's browser":     {"text/html,*/*;q=0.8", "gzip, deflate, br, zstd", "text/plain; version=0.0.4; charset=utf-8", "zstd"},
+		"gzip before zstd":    {"", "zstd;q=0.5, gzip", "text/plain; version=0.0.4; charset=utf-8", "gzip"},
+		"zstd refused":        {"", "zstd;q=0, *", "text/plain; version=0.0.4; charset=utf-8", "gzip"},
 		"gzip refused":        {"", "gzip;q=0, *", "text/plain; version=0.0.4; charset=utf-8", ""},
 		"refused oddly":       {"", "gzip; level=1 ;Q = 0", "text/plain; version=0.0.4; charset=utf-8", ""},
 		"everything but":      {"", "identity;q=0.5, *;q=0.1", "text/plain; version=0.0.4; charset=utf-8", "gzip"},
@@ -130,16 +133,7 @@ func TestNegotiation(t *testing.T) {
 			if got.ContentType != c.wantType || got.ContentEncoding != c.wantEncoding {
 				t.Errorf("got %q, %q; want %q, %q", got.ContentType, got.ContentEncoding, c.wantType, c.wantEncoding)
 			}
-			body := got.Bytes
-			if got.ContentEncoding == "gzip" {
-				r, err := gzip.NewReader(bytes.NewReader(body))
-				if err != nil {
-					t.Fatal(err)
-				}
-				if body, err = io.ReadAll(r); err != nil {
-					t.Fatal(err)
-				}
-			}
+			body := unpack(t, got.ContentEncoding, got.Bytes)
 			if isOM := bytes.HasSuffix(body, []byte("# EOF\n")); isOM != strings.Contains(c.wantType, "openmetrics") {
 				t.Errorf("the body is not of its type:\n%s", body)
 			}
@@ -147,40 +141,30 @@ func TestNegotiation(t *testing.T) {
 	}
 }
 
-// TestRequestsAreRememberedWithinBounds asks in more ways than are remembered, on several pages and at once.
+// TestRequestsAreRememberedWithinBounds asks in more ways than are remembered, and at once.
 func TestRequestsAreRememberedWithinBounds(t *testing.T) {
-	var composer Composer
+	var choices Choices
 	var group sync.WaitGroup
-	for page := range 3 {
-		p, _, err := composer.Compose([]Family{lines("x", 1, page)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i := range 4 * maxChoices {
-			group.Go(func() {
-				weight := fmt.Sprintf("0.%d", i+1)
-				openMetrics := p.Negotiate(http.Header{"Accept": {"application/openmetrics-text;q=" + weight}, "Accept-Encoding": {""}})
-				text := p.Negotiate(http.Header{"Accept": {"text/plain;q=" + weight}, "Accept-Encoding": {"gzip;q=" + weight}})
-				if !strings.HasPrefix(openMetrics.ContentType, "application/openmetrics-text") || !bytes.HasSuffix(openMetrics.Bytes, []byte(fmt.Sprintf(" %d\n# EOF\n", page))) {
-					t.Errorf("openmetrics with weight %s: got %s\n%s", weight, openMetrics.ContentType, openMetrics.Bytes)
+	for i := range 4 * maxChoices {
+		group.Go(func() {
+			weight := fmt.Sprintf("0.%d", i+1)
+			for _, h := range []http.Header{
+				{"Accept": {"application/openmetrics-text;q=" + weight}, "Accept-Encoding": {""}},
+				{"Accept": {"text/plain;q=" + weight}, "Accept-Encoding": {"gzip;q=" + weight}},
+			} {
+				if got, want := choices.Of(h), Choose(h); got != want {
+					t.Errorf("%v: got %v, want %v", h, got, want)
 				}
-				if text.ContentType != textType || text.ContentEncoding != "gzip" {
-					t.Errorf("text with weight %s: got %s, %s", weight, text.ContentType, text.ContentEncoding)
-				}
-			})
-		}
-		group.Wait()
+			}
+		})
 	}
-	if n := len(*composer.choices.known.Load()); n == 0 || n > maxChoices {
+	group.Wait()
+	kept := choices.known.Load()
+	if n := len(*kept); n == 0 || n > maxChoices {
 		t.Errorf("remembered %d requests, want at most %d", n, maxChoices)
 	}
-	kept := composer.choices.known.Load()
-	p, _, err := composer.Compose()
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.Negotiate(http.Header{"Accept": {strings.Repeat("x", maxAsked+1)}, "Accept-Encoding": {"gzip"}})
-	if composer.choices.known.Load() != kept {
+	choices.Of(http.Header{"Accept": {strings.Repeat("x", maxAsked+1)}, "Accept-Encoding": {"gzip"}})
+	if choices.known.Load() != kept {
 		t.Error("a header that is too long is remembered")
 	}
 }
@@ -225,20 +209,11 @@ func TestLastLinesAreThoseOfTheirPage(t *testing.T) {
 			if again := strings.LastIndex(want, "# TYPE"); !strings.HasPrefix(want[again:], "# TYPE "+Late+" ") {
 				t.Errorf("%s, %q: the family is not the last one:\n%s", name, accept, want)
 			}
-			for _, encoding := range []string{"", "gzip"} {
+			for _, encoding := range []string{"", "gzip", "zstd"} {
 				body := p.Negotiate(http.Header{"Accept": {accept}, "Accept-Encoding": {encoding}})
 				before := bytes.Clone(body.Bytes)
 				kept, last := body.With([]byte(line))
-				got := slices.Concat(kept, last)
-				if encoding != "" {
-					r, err := gzip.NewReader(bytes.NewReader(got))
-					if err != nil {
-						t.Fatal(err)
-					}
-					if got, err = io.ReadAll(r); err != nil {
-						t.Fatalf("%s, %q: %v", name, accept, err)
-					}
-				}
+				got := unpack(t, encoding, slices.Concat(kept, last))
 				if string(got) != want {
 					t.Errorf("%s, %q, %q: got\n%s\nwant\n%s", name, accept, encoding, got, want)
 				}

@@ -123,20 +123,6 @@ func TestSamplesAreWrittenAsThroughARegistry(t *testing.T) {
 	}
 }
 
-// TestEncoderForgetsWhatItDoesNotMeet holds that an encoder knows no more than its last batch had.
-func TestEncoderForgetsWhatItDoesNotMeet(t *testing.T) {
-	var encoder Encoder
-	for i := range 10 {
-		desc := prometheus.NewDesc(fmt.Sprintf("made_up_%d", i), "Help.", []string{"a"}, nil)
-		if _, err := encoder.Encode([]prometheus.Metric{NewSample(desc, prometheus.GaugeValue, 1, "b")}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got := len(encoder.layouts); got != 1 {
-		t.Errorf("%d descriptors are remembered, want 1", got)
-	}
-}
-
 // TestUnchangedFamilyIsTheSameMemory holds that a family without news costs no memory and no comparison, while one that
 // was handed out never changes.
 func TestUnchangedFamilyIsTheSameMemory(t *testing.T) {

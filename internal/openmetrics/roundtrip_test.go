@@ -36,7 +36,7 @@ func bodies(p *exposition.Page) (openMetrics, text []byte) {
 
 // checkRoundTrip proves that Prometheus' parsers take the whole of a page, both formats with the same series, and that
 // a page which is read and written again is the same.
-func checkRoundTrip(t *testing.T, page *exposition.Page, composer *exposition.Composer) {
+func checkRoundTrip(t *testing.T, page *exposition.Page) {
 	t.Helper()
 	om, text := bodies(page)
 	inOpenMetrics, inText := parse(t, om, openMetricsType), parse(t, text, textType)
@@ -57,9 +57,9 @@ func checkRoundTrip(t *testing.T, page *exposition.Page, composer *exposition.Co
 	if len(read.Drops) > 0 || read.Series != page.Series || !read.Complete {
 		t.Errorf("reading the page: got %d series, complete %t, drops %v; want %d, true, none", read.Series, read.Complete, read.Drops, page.Series)
 	}
-	again, clashes, err := composer.Compose(read.Families)
-	if err != nil || len(clashes) > 0 {
-		t.Fatalf("compose again: clashes %v, error %v", clashes, err)
+	again, clashes := exposition.Compose(read.Families)
+	if len(clashes) > 0 {
+		t.Fatalf("compose again: clashes %v", clashes)
 	}
 	omAgain, textAgain := bodies(again)
 	if !bytes.Equal(om, omAgain) || !bytes.Equal(text, textAgain) {
@@ -99,12 +99,8 @@ func FuzzRoundTrip(f *testing.F) {
 		one := Read(first, contentType(1), Options{Labels: []exposition.Label{{Name: "target", Value: "one"}}})
 		two := Read(second, contentType(2), Options{Labels: []exposition.Label{{Name: "target", Value: "two"}}})
 		own := ownFamilies()
-		var composer, again exposition.Composer
 		for _, sources := range [][][]exposition.Family{{own, one.Families, two.Families}, {own, two.Families, one.Families}} {
-			page, clashes, err := composer.Compose(sources...)
-			if err != nil {
-				t.Fatal(err)
-			}
+			page, clashes := exposition.Compose(sources...)
 			left := page.Series
 			for _, c := range clashes {
 				left += c.Series
@@ -117,7 +113,7 @@ func FuzzRoundTrip(f *testing.F) {
 			if left != 0 {
 				t.Errorf("%d series are neither on the page nor among the clashes %v", -left, clashes)
 			}
-			checkRoundTrip(t, page, &again)
+			checkRoundTrip(t, page)
 		}
 	})
 }

@@ -1,4 +1,4 @@
-// Package poll probes targets on schedule and keeps the results as one finished metrics page.
+// Package poll probes targets on schedule, publishes what is known, and makes the metrics page of it when somebody asks.
 package poll
 
 import (
@@ -6,98 +6,63 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/common/model"
 
 	"github.com/chatstack-exporter/chatstack_exporter/collectors"
-	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 )
 
 const (
-	// publishInterval is the least time between two pages.
-	publishInterval = 250 * time.Millisecond
 	// heartbeatInterval is how often the poll loop updates its heartbeat.
 	heartbeatInterval = 10 * time.Second
-	// renewAfter is the age of the heartbeat on a page at which the next heartbeat renews the page, even if no target has changed.
-	// Every second heartbeat does, so a page and the heartbeat on it are at most two beats old; poll_stalled.after allows for that.
+	// renewAfter is the age of the heartbeat of a snapshot at which the next heartbeat renews it, even if no target has changed.
+	// Every second heartbeat does, so a snapshot and its heartbeat are at most two beats old; poll_stalled.after allows for that.
 	renewAfter = heartbeatInterval * 3 / 2
 	// firstStep is the time between two first readings, so that a thousand targets do not use up all file descriptors at once.
 	firstStep = 2 * time.Millisecond
-	// The poll loop has stalled when its heartbeat is older than stalledAfter, the page when it is older than pageStalledAfter.
-	stalledAfter     = 3 * heartbeatInterval
-	pageStalledAfter = renewAfter + stalledAfter
+	// The poll loop has stalled when its heartbeat is older than stalledAfter, the judgement when it is older than
+	// judgementStalledAfter, a page when it is being made for longer than pageStalledAfter.
+	stalledAfter          = 3 * heartbeatInterval
+	judgementStalledAfter = renewAfter + stalledAfter
+	pageStalledAfter      = stalledAfter
 )
-
-// Snapshot is everything that is known at one moment. It is immutable.
-type Snapshot struct {
-	Page     *exposition.Page
-	Statuses []Status
-	// Families are the metric families on the page, one slice for each of Statuses.
-	Families [][]exposition.Family
-	// Judgement is what is wrong at that moment; nil without a Judge.
-	Judgement *health.Judgement
-	Time      time.Time
-
-	heartbeat time.Time // the one that the page shows
-}
 
 // Poller probes targets and publishes snapshots. Run may be called again after it has returned.
 type Poller struct {
 	log     *slog.Logger
-	own     prometheus.Gatherer
 	judge   Judge // may be nil
 	targets []*target
 	rhythm  *rhythm
+	pages   pages
 
 	snapshot  atomic.Pointer[Snapshot]
 	heartbeat atomic.Pointer[time.Time]
 	dirty     chan struct{}
 	readings  sync.WaitGroup
-	// Only the publishing goroutine uses the next three.
-	loggedClashes    map[string]map[string]bool // families, by target
-	composer         exposition.Composer
-	judgementEncoder exposition.Encoder
-	targetOverdue    bool   // at the last heartbeat; only beat uses it
-	onPublish        func() // called after each snapshot
-	// composeDuration is how long the last page took to make, in nanoseconds.
-	composeDuration atomic.Int64
+	// Only the publishing goroutine uses the next one.
+	loggedClashes map[string]map[string]bool // families, by target
+	targetOverdue bool                       // at the last heartbeat; only beat uses it
+	onPublish     func()                     // called after each snapshot
+	// publishDuration is how long the last snapshot took to make, in nanoseconds.
+	publishDuration atomic.Int64
 }
 
-// timeFamily is the exporter's clock. Its sample is made by ClockLine whenever the page is served.
-var timeFamily = exposition.Family{
-	Name: "chatstack_exporter_time_seconds", Type: model.MetricTypeGauge, Unit: "seconds", Help: "Unix time when the exporter served this page, by its own clock.",
-}
-
-// ClockLine returns the sample of the exporter's clock for a page that is served now: the page's time plus its age by the monotonic
-// clock. So a step of the wall clock does not change the difference to the heartbeat on the same page.
-func (s *Snapshot) ClockLine(now time.Time) []byte {
-	line := append(make([]byte, 0, 64), timeFamily.Name+" "...)
-	line = strconv.AppendFloat(line, unixSeconds(s.Time.Add(now.Sub(s.Time))), 'f', -1, 64)
-	return append(line, '\n')
-}
-
-var heartbeatDesc = prometheus.NewDesc("chatstack_poll_last_completed_timestamp_seconds",
-	"Unix time of the poll loop's last heartbeat; it stops while probes are overdue.", nil, nil)
-
-// Judge decides what is wrong. One goroutine at a time calls it before each page, and its judgement is on that page.
+// Judge decides what is wrong. One goroutine at a time calls it for each snapshot, and its judgement is in that snapshot.
 type Judge interface {
 	Judge(facts *health.Facts) *health.Judgement
 }
 
-// New makes a poller that does not probe yet; its snapshot already has a page. Every page includes the families of own. Names of
+// New makes a poller that does not probe yet; its snapshot already serves a page. Every page includes the families of own. Names of
 // targets must be unique. After a reload, previous is the poller that has ended: a target with Same keeps running, and any
 // other target of the same name and kind keeps its counters.
 func New(targets []Target, own prometheus.Gatherer, judge Judge, log *slog.Logger, previous *Poller) (*Poller, error) {
-	p := &Poller{log: log, own: own, judge: judge, dirty: make(chan struct{}, 1), loggedClashes: map[string]map[string]bool{}}
+	p := &Poller{log: log, judge: judge, pages: newPages(own, log), dirty: make(chan struct{}, 1), loggedClashes: map[string]map[string]bool{}}
 	if previous == nil {
 		p.rhythm = newRhythm(log)
 	} else {
@@ -108,7 +73,8 @@ func New(targets []Target, own prometheus.Gatherer, judge Judge, log *slog.Logge
 	for _, given := range targets {
 		p.targets = append(p.targets, previous.successor(given, log))
 	}
-	if err := p.publish(); err != nil {
+	p.publish()
+	if _, err := p.pages.of(p.Snapshot()); err != nil {
 		return nil, err
 	}
 	return p, nil
@@ -143,7 +109,6 @@ func (p *Poller) successor(given Target, log *slog.Logger) *target {
 			}
 		}
 	}
-	t.encodeStatus()
 	return t
 }
 
@@ -160,7 +125,7 @@ func (p *Poller) History(name string) (History, bool) {
 // Notify sets a function that the publishing goroutine calls after each snapshot; f must not block. Call Notify before Run.
 func (p *Poller) Notify(f func()) { p.onPublish = f }
 
-// Refresh requests a new page, for own metrics that have changed.
+// Refresh requests a new snapshot, so that the next page shows own metrics that have changed.
 func (p *Poller) Refresh() { p.changed() }
 
 // Forget makes the collector of a target forget a removed container. The error wraps one of the package collectors.
@@ -208,13 +173,17 @@ func (p *Poller) Ready() bool {
 	return true
 }
 
-// Alive returns nil while the poll loop runs and renews its page, else an error with the time since one of them stalled.
+// Alive returns nil while the poll loop runs, what it finds is judged, and pages are made; else an error with the time since one of
+// these stalled. A page that nobody asks for is not made, which is no stall.
 func (p *Poller) Alive() error {
 	for _, part := range []struct {
 		name  string
 		last  time.Time
 		after time.Duration
-	}{{"poll loop", *p.heartbeat.Load(), stalledAfter}, {"page", p.Snapshot().Time, pageStalledAfter}} {
+	}{
+		{"poll loop", *p.heartbeat.Load(), stalledAfter}, {"judgement", p.Snapshot().Time, judgementStalledAfter},
+		{"metrics page", p.pages.begun(), pageStalledAfter},
+	} {
 		if age := time.Since(part.last); age > part.after {
 			return fmt.Errorf("the %s has been stalled for %s", part.name, age.Round(time.Second))
 		}
@@ -228,7 +197,7 @@ func (p *Poller) Alive() error {
 func (p *Poller) Run(ctx context.Context) {
 	var publisher sync.WaitGroup
 	publishing, stopPublishing := context.WithCancel(context.WithoutCancel(ctx))
-	publisher.Go(func() { p.publishLoop(publishing) })
+	publisher.Go(func() { p.publishLoop(publishing, time.Now()) })
 	defer publisher.Wait()
 	defer stopPublishing()
 
@@ -314,17 +283,17 @@ func (p *Poller) loop(ctx context.Context, start time.Time, jobs []*job) {
 func (p *Poller) Scraped(who string, at time.Time) { p.rhythm.scraped(who, at) }
 
 const (
-	// spare is how long before a scrape a page should be ready.
+	// spare is how long before a scrape its snapshot should be ready.
 	spare = 200 * time.Millisecond
 	// burst is the least time over which the readings before a scrape are spread.
 	burst = 500 * time.Millisecond
 )
 
 // ahead returns how long before a scrape a reading of t must begin for its result to be on the page. It adds up the duration of the
-// slowest recent good reading, a page that is being made, the pause after that, making the next page, and a margin.
+// slowest recent good reading, a snapshot that is being made, the pause after that, making the next snapshot, and a margin.
 func (p *Poller) ahead(t *target) time.Duration {
 	spread := max(burst, time.Duration(len(p.targets))*firstStep)
-	return time.Duration(t.slowest.Load()) + publishInterval + 2*time.Duration(p.composeDuration.Load()) + spare + time.Duration(hash(t.Name)%uint64(spread))
+	return time.Duration(t.slowest.Load()) + p.publishPause() + 2*time.Duration(p.publishDuration.Load()) + spare + time.Duration(hash(t.Name)%uint64(spread))
 }
 
 // pause waits, and returns false if ctx is done first.
@@ -428,144 +397,4 @@ func (p *Poller) beat(start time.Time) {
 	if overdue || now.Sub(p.Snapshot().heartbeat) >= renewAfter {
 		p.changed()
 	}
-}
-
-// changed requests a new page.
-func (p *Poller) changed() {
-	select {
-	case p.dirty <- struct{}{}:
-	default: // requested already
-	}
-}
-
-// publishLoop makes a page when something changed or a problem passes a threshold, at most every publishInterval.
-func (p *Poller) publishLoop(ctx context.Context) {
-	for {
-		var threshold <-chan time.Time
-		if j := p.Snapshot().Judgement; j != nil && j.Next > 0 {
-			threshold = time.After(time.Until(j.Time.Add(j.Next)))
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-p.dirty:
-		case <-threshold:
-		}
-		if err := p.publish(); err != nil {
-			p.log.Error("the page was not renewed", "err", err)
-		}
-		if !pause(ctx, publishInterval) {
-			return
-		}
-	}
-}
-
-// publish makes a snapshot of what is known now and swaps it in.
-func (p *Poller) publish() error {
-	begin := time.Now()
-	gathered, err := p.own.Gather()
-	if err != nil {
-		// A page without a few of the exporter's own metrics is better than an old page.
-		p.log.Error("own metrics are incomplete", "err", err)
-	}
-	own, err := exposition.FromGathered(gathered)
-	if err != nil {
-		return fmt.Errorf("encode own metrics: %w", err)
-	}
-	heartbeat := *p.heartbeat.Load()
-	beat, err := new(exposition.Encoder).Encode([]prometheus.Metric{
-		prometheus.MustNewConstMetric(heartbeatDesc, prometheus.GaugeValue, unixSeconds(begin.Add(heartbeat.Sub(begin)))),
-	})
-	if err != nil {
-		return fmt.Errorf("encode heartbeat: %w", err)
-	}
-	own = append(append(own, beat...), timeFamily)
-	s, clashes, err := p.compose(own)
-	if err != nil {
-		return err
-	}
-	if p.recordClashes(s.Statuses, clashes) {
-		// Make the page again, since it also shows the number of dropped series. That number cannot cause a clash.
-		if s, _, err = p.compose(own); err != nil {
-			return err
-		}
-	}
-	s.heartbeat = heartbeat
-	p.snapshot.Store(s)
-	p.composeDuration.Store(int64(time.Since(begin)))
-	if p.onPublish != nil {
-		p.onPublish()
-	}
-	return nil
-}
-
-// compose makes a snapshot of the exporter's own families and the current state of the targets.
-func (p *Poller) compose(own []exposition.Family) (*Snapshot, []exposition.Clash, error) {
-	s := &Snapshot{Time: time.Now(), Statuses: make([]Status, len(p.targets))}
-	sources := make([][]exposition.Family, 1, len(p.targets)+1)
-	facts := health.Facts{Now: s.Time}
-	for i, t := range p.targets {
-		status, families, target, engine := t.viewAll()
-		s.Statuses[i] = status
-		sources = append(sources, families)
-		facts.Targets = append(facts.Targets, target)
-		if engine != nil {
-			facts.Engines = append(facts.Engines, *engine)
-		}
-	}
-	var judged []prometheus.Metric
-	if p.judge != nil {
-		s.Judgement = p.judge.Judge(&facts)
-		judged = judgementMetrics(s.Judgement)
-		for i := range s.Statuses {
-			status := &s.Statuses[i]
-			status.Server = s.Judgement.Servers[status.Target]
-			if note := status.Warning(); note != "" {
-				status.Notes = append(slices.Clip(status.Notes), note)
-			}
-		}
-	}
-	families, err := p.judgementEncoder.Encode(append(judged, targetInfo(s.Statuses)...))
-	if err != nil {
-		return nil, nil, fmt.Errorf("encode judgement: %w", err)
-	}
-	sources[0] = slices.Concat(own, families)
-	page, clashes, err := p.composer.Compose(sources...)
-	if err != nil {
-		return nil, nil, fmt.Errorf("compose page: %w", err)
-	}
-	s.Page, s.Families = page, sources[1:]
-	return s, clashes, nil
-}
-
-// maxLoggedClashes limits how many families of a target are logged, since their names may change with each reading.
-const maxLoggedClashes = 20
-
-// recordClashes logs clashes and records them with their targets. It reports whether any target's clashes have changed. The statuses
-// are those on the page.
-func (p *Poller) recordClashes(statuses []Status, clashes []exposition.Clash) (changed bool) {
-	byTarget := make([][]exposition.Clash, len(p.targets))
-	for _, c := range clashes {
-		name := "exporter"
-		if c.Source > 0 {
-			name = p.targets[c.Source-1].Name
-			byTarget[c.Source-1] = append(byTarget[c.Source-1], c)
-		}
-		logged := p.loggedClashes[name]
-		if logged == nil {
-			logged = map[string]bool{}
-			p.loggedClashes[name] = logged
-		}
-		if !logged[c.Family] && len(logged) < maxLoggedClashes {
-			logged[c.Family] = true
-			p.log.Warn("family dropped: an earlier family has the same name and another type", "target", name, "family", c.Family, "series", c.Series)
-			if len(logged) == maxLoggedClashes {
-				p.log.Warn("further dropped families are not logged; see the notes of the target's last probe", "target", name)
-			}
-		}
-	}
-	for i, t := range p.targets {
-		changed = t.recordClashes(&statuses[i], byTarget[i]) || changed
-	}
-	return changed
 }

@@ -78,7 +78,11 @@ func start(t *testing.T, log io.Writer, targets ...Target) (*Poller, func()) {
 }
 
 func textOf(p *Poller) string {
-	return string(p.Snapshot().Page.Negotiate(http.Header{}).Bytes)
+	page, err := p.Page(http.Header{})
+	if err != nil {
+		return err.Error()
+	}
+	return string(page.Start) + string(page.End)
 }
 
 func wantLines(t *testing.T, page string, lines ...string) {
@@ -446,8 +450,8 @@ func TestStandstillIsSeen(t *testing.T) {
 	})
 }
 
-// TestPageThatIsMadeNoMoreIsSeen has the publisher stand still while the loop goes round.
-func TestPageThatIsMadeNoMoreIsSeen(t *testing.T) {
+// TestBlockedJudgementIsSeen blocks the publisher while the loop goes on.
+func TestBlockedJudgementIsSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPoller(t, nil, idle(t, "a", "30s"))
 		release := make(chan struct{})
@@ -459,11 +463,11 @@ func TestPageThatIsMadeNoMoreIsSeen(t *testing.T) {
 		made := p.Snapshot().Time
 		time.Sleep(44 * time.Second) // deploy/systemd/README.md and CHANGELOG.md say 45
 		if err := p.Alive(); err != nil {
-			t.Errorf("%s after a page: %v", time.Since(made), err)
+			t.Errorf("%s after a snapshot: %v", time.Since(made), err)
 		}
 		time.Sleep(2 * time.Second)
-		if err := p.Alive(); err == nil || !strings.Contains(err.Error(), "page") {
-			t.Errorf("%s after the last page: %v, want that the page stands still", time.Since(made), err)
+		if err := p.Alive(); err == nil || !strings.Contains(err.Error(), "judgement") {
+			t.Errorf("%s after the last snapshot: %v, want that the judgement has stalled", time.Since(made), err)
 		}
 		close(release)
 		cancel()
@@ -504,7 +508,7 @@ func TestPageIsRenewedOnlyWhereNothingElseDoesSo(t *testing.T) {
 			time.Sleep(15 * time.Second)
 			pages, oldest := 0, time.Duration(0)
 			for last, end := p.Snapshot(), time.Now().Add(5*time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-				oldest = max(oldest, time.Since(p.Snapshot().Time), time.Since(shownHeartbeat(t, p.Snapshot())))
+				oldest = max(oldest, time.Since(p.Snapshot().Time), time.Since(shownHeartbeat(t, p)))
 				if s := p.Snapshot(); s != last {
 					pages, last = pages+1, s
 				}
@@ -517,7 +521,7 @@ func TestPageIsRenewedOnlyWhereNothingElseDoesSo(t *testing.T) {
 				p.Refresh()
 				for range 30 {
 					time.Sleep(heartbeatInterval / 10)
-					oldest = max(oldest, time.Since(p.Snapshot().Time), time.Since(shownHeartbeat(t, p.Snapshot())))
+					oldest = max(oldest, time.Since(p.Snapshot().Time), time.Since(shownHeartbeat(t, p)))
 				}
 			}
 			if oldest > 2*heartbeatInterval+publishInterval {
@@ -530,17 +534,18 @@ func TestPageIsRenewedOnlyWhereNothingElseDoesSo(t *testing.T) {
 	}
 }
 
-// shownHeartbeat is the one that a page shows.
-func shownHeartbeat(t *testing.T, s *Snapshot) time.Time {
+// shownHeartbeat is the one on the page.
+func shownHeartbeat(t *testing.T, p *Poller) time.Time {
 	t.Helper()
-	for line := range strings.Lines(string(s.Page.Negotiate(nil).Bytes)) {
+	page := textOf(p)
+	for line := range strings.Lines(page) {
 		if value, ok := strings.CutPrefix(line, "chatstack_poll_last_completed_timestamp_seconds "); ok {
 			seconds, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
 			must(t, err)
 			return time.UnixMicro(int64(seconds * 1e6))
 		}
 	}
-	t.Fatal("the page shows no heartbeat")
+	t.Fatalf("the page shows no heartbeat:\n%s", page)
 	return time.Time{}
 }
 

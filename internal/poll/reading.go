@@ -90,9 +90,6 @@ type output struct {
 	// families are from the last reading; its encoder needs no lock, since readings of a target never overlap.
 	families       []exposition.Family
 	readingEncoder exposition.Encoder
-	// own are the metrics of the status.
-	own           []exposition.Family
-	statusEncoder exposition.Encoder
 	// present is what a Follower knows now.
 	present []exposition.Family
 	// engine is what a Follower of a container engine knows now; nil for other targets.
@@ -174,7 +171,6 @@ func (t *target) begin(by origin) bool {
 		t.status.LastAttempt = time.Now()
 		t.overdueAfter, t.meanInterval = t.overdueIn(t.status.LastAttempt), t.scheduledInterval(t.status.LastAttempt)
 	}
-	t.encodeStatus()
 	return false
 }
 
@@ -272,7 +268,7 @@ func (t *target) end(ctx context.Context, start time.Time, o outcome) (wentDown 
 	}
 	t.families = o.families
 	t.updatePresent()
-	t.encodeStatus()
+	t.countSeries()
 	t.history = t.history.with(Reading{
 		Time: now, Duration: s.Duration, Up: s.Up, Reason: s.Reason, Error: s.Error, Hint: s.Hint,
 		HTTPStatus: s.HTTPStatus, Series: s.Series, Notes: s.Notes, Exchanges: o.exchanges,
@@ -289,6 +285,7 @@ func (t *target) end(ctx context.Context, start time.Time, o outcome) (wentDown 
 
 // countFailure counts a failed reading. The caller holds mu.
 func (t *target) countFailure(reason failure.Reason, by origin) {
+	t.status.Failures = maps.Clone(t.status.Failures) // statuses that were handed out never change
 	t.status.Failures[reason]++
 	if by == scheduled {
 		t.status.Missed++
@@ -360,7 +357,7 @@ func (t *target) expire(now, start time.Time) bool {
 		if t.engine != nil {
 			t.engine = &health.Engine{Host: t.engine.Host}
 		}
-		t.encodeStatus()
+		t.countSeries()
 	}
 	return true
 }
@@ -415,20 +412,14 @@ func (t *target) follow(ctx context.Context, f collectors.Follower, changed func
 	f.Follow(ctx, noteChange)
 }
 
-// encodeStatus encodes the status. The caller holds mu.
-func (t *target) encodeStatus() {
+// countSeries counts the target's own series. The caller holds mu.
+func (t *target) countSeries() {
 	t.status.Series = 0
 	for _, families := range [][]exposition.Family{t.families, t.present} {
 		for i := range families {
 			t.status.Series += families[i].Series
 		}
 	}
-	own, err := t.statusEncoder.Encode(t.status.metrics())
-	if err != nil {
-		t.log.Error("cannot encode the target's status metrics", "target", t.Name, "err", err)
-		return
-	}
-	t.own = own
 }
 
 // view returns the status and the families as they are now. Families are immutable and may be kept.
@@ -443,12 +434,15 @@ func (t *target) viewAll() (Status, []exposition.Family, health.Target, *health.
 	defer t.mu.Unlock()
 	if t.changes.Load() != t.presented {
 		t.updatePresent()
-		t.encodeStatus()
+		t.countSeries()
 	}
 	s := t.status
-	s.Failures = maps.Clone(t.status.Failures)
 	s.Notes = t.withClashes(s.Notes)
-	return s, slices.Concat(t.own, t.families, t.present), t.facts(), t.engine
+	families := t.families
+	if len(t.present) > 0 {
+		families = slices.Concat(families, t.present)
+	}
+	return s, families, t.facts(), t.engine
 }
 
 // facts are what the judgement needs. The caller holds mu.
@@ -480,7 +474,6 @@ func (t *target) recordClashes(seen *Status, found []exposition.Clash) bool {
 		return false
 	}
 	s.Clashes = found
-	t.encodeStatus()
 	return true
 }
 

@@ -88,54 +88,89 @@ var (
 		"Probes that were skipped because the one before was still running.", []string{"target"}, nil)
 )
 
-// metrics returns the metrics that every target has.
-func (s *Status) metrics() []prometheus.Metric {
-	var m []prometheus.Metric
-	add := func(desc *prometheus.Desc, kind prometheus.ValueType, v float64, labels ...string) {
-		m = append(m, exposition.NewSample(desc, kind, v, append([]string{s.Target}, labels...)...))
-	}
-	add(attemptsDesc, prometheus.CounterValue, float64(s.Attempts))
-	add(overrunsDesc, prometheus.CounterValue, float64(s.Overruns))
-	kind, _ := collectors.KindOf(s.Kind)
-	for _, r := range failure.Reasons {
-		if n := s.Failures[r]; n > 0 || slices.Contains(kind.Reasons, r) {
-			add(failuresDesc, prometheus.CounterValue, float64(n), string(r))
-		}
-	}
-	if !s.LastAttempt.IsZero() {
-		add(lastAttemptDesc, prometheus.GaugeValue, unixSeconds(s.LastAttempt))
-	}
-	if !s.LastSuccess.IsZero() {
-		add(lastSuccessDesc, prometheus.GaugeValue, unixSeconds(s.LastSuccess))
-	}
-	if !s.Known {
-		return m
-	}
-	add(durationDesc, prometheus.GaugeValue, s.Duration.Seconds())
-	if s.Up {
-		add(successDesc, prometheus.GaugeValue, 1)
-	} else {
-		add(successDesc, prometheus.GaugeValue, 0)
-		add(failingDesc, prometheus.GaugeValue, 1, string(s.Reason))
-	}
-	if s.HTTPStatus != 0 {
-		add(httpStatusDesc, prometheus.GaugeValue, float64(s.HTTPStatus))
-	}
-	clashing := 0
-	for _, c := range s.Clashes {
-		clashing += c.Series
-	}
-	return append(m, s.Dropped.Metrics(s.Target, clashing)...)
+// statusFamily is a family that has samples of every target's status.
+type statusFamily struct {
+	desc *prometheus.Desc
+	kind prometheus.ValueType
+	// add adds the samples of one status, with the values of the labels after target.
+	add func(s *Status, sample func(value float64, labels ...string))
 }
 
-// targetInfo returns a sample per target that names the container that serves it.
-func targetInfo(statuses []Status) []prometheus.Metric {
-	info := make([]prometheus.Metric, len(statuses))
+// samples returns the family's samples of all targets.
+func (f *statusFamily) samples(statuses []Status) []prometheus.Metric {
+	var all exposition.Samples
+	var labels []string
 	for i := range statuses {
 		s := &statuses[i]
-		info[i] = exposition.NewSample(targetInfoDesc, prometheus.GaugeValue, 1, s.Target, s.Kind, s.Container, s.Host)
+		f.add(s, func(value float64, others ...string) {
+			labels = append(append(labels[:0], s.Target), others...)
+			all.Add(f.desc, f.kind, value, labels...)
+		})
 	}
-	return info
+	return all.AppendTo(nil)
+}
+
+// statusFamilies are encoded one after the other, which needs little memory for thousands of targets.
+var statusFamilies = []statusFamily{
+	{targetInfoDesc, prometheus.GaugeValue, func(s *Status, sample func(float64, ...string)) { sample(1, s.Kind, s.Container, s.Host) }},
+	{attemptsDesc, prometheus.CounterValue, func(s *Status, sample func(float64, ...string)) { sample(float64(s.Attempts)) }},
+	{overrunsDesc, prometheus.CounterValue, func(s *Status, sample func(float64, ...string)) { sample(float64(s.Overruns)) }},
+	{failuresDesc, prometheus.CounterValue, func(s *Status, sample func(float64, ...string)) {
+		kind, _ := collectors.KindOf(s.Kind)
+		for _, r := range failure.Reasons {
+			if n := s.Failures[r]; n > 0 || slices.Contains(kind.Reasons, r) {
+				sample(float64(n), string(r))
+			}
+		}
+	}},
+	{lastAttemptDesc, prometheus.GaugeValue, func(s *Status, sample func(float64, ...string)) {
+		if !s.LastAttempt.IsZero() {
+			sample(unixSeconds(s.LastAttempt))
+		}
+	}},
+	{lastSuccessDesc, prometheus.GaugeValue, func(s *Status, sample func(float64, ...string)) {
+		if !s.LastSuccess.IsZero() {
+			sample(unixSeconds(s.LastSuccess))
+		}
+	}},
+	{durationDesc, prometheus.GaugeValue, func(s *Status, sample func(float64, ...string)) {
+		if s.Known {
+			sample(s.Duration.Seconds())
+		}
+	}},
+	{successDesc, prometheus.GaugeValue, func(s *Status, sample func(float64, ...string)) {
+		switch {
+		case s.Known && s.Up:
+			sample(1)
+		case s.Known:
+			sample(0)
+		}
+	}},
+	{failingDesc, prometheus.GaugeValue, func(s *Status, sample func(float64, ...string)) {
+		if s.Known && !s.Up {
+			sample(1, string(s.Reason))
+		}
+	}},
+	{httpStatusDesc, prometheus.GaugeValue, func(s *Status, sample func(float64, ...string)) {
+		if s.Known && s.HTTPStatus != 0 {
+			sample(float64(s.HTTPStatus))
+		}
+	}},
+}
+
+// droppedSeries returns how many series of the targets' own metrics are not on the page.
+func droppedSeries(statuses []Status) (metrics []prometheus.Metric) {
+	for i := range statuses {
+		s := &statuses[i]
+		clashing := 0
+		for _, c := range s.Clashes {
+			clashing += c.Series
+		}
+		if s.Known {
+			metrics = append(metrics, s.Dropped.Metrics(s.Target, clashing)...)
+		}
+	}
+	return metrics
 }
 
 // unixSeconds returns a Unix time rounded down to milliseconds, as Prometheus stores it.

@@ -4,15 +4,14 @@ import (
 	"net"
 	"net/http"
 	"strconv"
-	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
 )
 
-// snapshots has the current metrics.
-type snapshots interface {
-	// Snapshot returns the current snapshot.
-	Snapshot() *poll.Snapshot
+// metricsPage has the current metrics page.
+type metricsPage interface {
+	// Page returns the page as a request with these headers wants it. It waits a few seconds at most.
+	Page(h http.Header) (poll.Page, error)
 }
 
 // isScraper tells scrapers, such as Prometheus, from people with a browser.
@@ -33,18 +32,20 @@ func scraperName(r *http.Request) string {
 	return host + " " + agent[:min(len(agent), maxAgent)]
 }
 
-// serveMetrics writes prepared bytes and the time: it takes no lock, encodes nothing and cannot fail.
-func serveMetrics(w http.ResponseWriter, r *http.Request, src snapshots) {
-	snapshot := src.Snapshot()
-	body := snapshot.Page.Negotiate(r.Header)
-	prepared, clock := body.With(snapshot.ClockLine(time.Now()))
-	h := w.Header()
-	h.Set("Content-Type", body.ContentType)
-	h.Set("Vary", "Accept, Accept-Encoding")
-	if body.ContentEncoding != "" {
-		h.Set("Content-Encoding", body.ContentEncoding)
+// serveMetrics writes the metrics page.
+func serveMetrics(w http.ResponseWriter, r *http.Request, src metricsPage) {
+	page, err := src.Page(r.Header)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
 	}
-	h.Set("Content-Length", strconv.Itoa(len(prepared)+len(clock)))
-	w.Write(prepared) //nolint:errcheck // the scraper is gone
-	w.Write(clock)    //nolint:errcheck // as above
+	h := w.Header()
+	h.Set("Content-Type", page.ContentType)
+	h.Set("Vary", "Accept, Accept-Encoding")
+	if page.ContentEncoding != "" {
+		h.Set("Content-Encoding", page.ContentEncoding)
+	}
+	h.Set("Content-Length", strconv.Itoa(len(page.Start)+len(page.End)))
+	w.Write(page.Start) //nolint:errcheck // the scraper is gone
+	w.Write(page.End)   //nolint:errcheck // as above
 }

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// Source has the data of all pages; each handler uses a small part of it. No method but Reload may block.
+// Source has the data of all pages; each handler uses a small part of it. No method but Reload blocks; Page may wait a few seconds.
 type Source interface {
-	snapshots
+	metricsPage
 	Liveness
 	readiness
 	probeHistory

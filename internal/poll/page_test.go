@@ -1,0 +1,200 @@
+package poll
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
+)
+
+// gate is a Gatherer that counts its calls, and waits while it is shut. Each page gathers once.
+type gate struct {
+	calls atomic.Int32
+	shut  atomic.Pointer[chan struct{}]
+}
+
+func (g *gate) Gather() ([]*dto.MetricFamily, error) {
+	g.calls.Add(1)
+	if shut := g.shut.Load(); shut != nil {
+		<-*shut
+	}
+	return nil, nil
+}
+
+func (g *gate) close() (open func()) {
+	shut := make(chan struct{})
+	g.shut.Store(&shut)
+	return func() { g.shut.Store(nil); close(shut) }
+}
+
+// startGated runs a poller over an idle target whose pages have to pass the gate.
+func startGated(t *testing.T, g *gate) (*Poller, func()) {
+	t.Helper()
+	p, err := New([]Target{idle(t, "a", "30s")}, g, nil, slog.New(slog.DiscardHandler), nil)
+	must(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { p.Run(ctx) })
+	return p, func() { cancel(); running.Wait() }
+}
+
+func TestNobodyAsksForADay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var g gate
+		p, stop := startGated(t, &g)
+		defer stop()
+		first := g.calls.Load()
+		for range 24 * 60 {
+			time.Sleep(time.Minute)
+			if err := p.Alive(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := g.calls.Load(); got != first {
+			t.Errorf("%d pages were made for nobody", got-first)
+		}
+		wantLines(t, textOf(p), `chatstack_probe_success{target="a"} 1`, `chatstack_probe_attempts_total{target="a"} 2881`)
+	})
+}
+
+// TestEachSnapshotHasOnePage asks in bursts, in several encodings at once.
+func TestEachSnapshotHasOnePage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var g gate
+		p, stop := startGated(t, &g)
+		defer stop()
+		time.Sleep(time.Second)
+		before, snapshots := g.calls.Load(), 0
+		var last *Snapshot
+		for end := time.Now().Add(5 * time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+			if s := p.Snapshot(); s != last {
+				last, snapshots = s, snapshots+1
+			}
+			var requests sync.WaitGroup
+			for _, h := range []http.Header{nil, nil, {"Accept-Encoding": {"gzip"}}, {"Accept": {"application/openmetrics-text"}}} {
+				requests.Go(func() {
+					page, err := p.Page(h)
+					if err != nil || page.ContentEncoding != h.Get("Accept-Encoding") {
+						t.Errorf("%v: got a page in %q, %v", h, page.ContentEncoding, err)
+					}
+				})
+			}
+			requests.Wait()
+		}
+		if got := int(g.calls.Load() - before); got != snapshots {
+			t.Errorf("%d pages of %d snapshots, want one of each", got, snapshots)
+		}
+	})
+}
+
+// TestBlockedPageIsSeen blocks whoever makes the page: requests get the last one, whose heartbeat stands still, and no request piles up.
+func TestBlockedPageIsSeen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var g gate
+		p, stop := startGated(t, &g)
+		defer stop()
+		time.Sleep(time.Second)
+		heartbeat, calls := shownHeartbeat(t, p), g.calls.Load()
+		open := g.close()
+		time.Sleep(40 * time.Second)
+		if err := p.Alive(); err != nil {
+			t.Errorf("before anybody asked: %v", err)
+		}
+		for begin := time.Now(); time.Since(begin) < time.Minute; time.Sleep(5 * time.Second) {
+			asked := time.Now()
+			if shown := shownHeartbeat(t, p); !shown.Equal(heartbeat) || time.Since(asked) != pageWait {
+				t.Errorf("got the heartbeat of %v after %v, want that of %v after %v", shown, time.Since(asked), heartbeat, pageWait)
+			}
+			_, err := p.Page(http.Header{"Accept-Encoding": {"gzip"}})
+			if !errors.Is(err, ErrNoPage) {
+				t.Errorf("an encoding that was never made: %v, want %v", err, ErrNoPage)
+			}
+			if err := p.Alive(); (err != nil && strings.Contains(err.Error(), "metrics page")) != (time.Since(begin) > pageStalledAfter) {
+				t.Errorf("%v after the request: %v", time.Since(begin), err)
+			}
+		}
+		if got := g.calls.Load() - calls; got != 1 {
+			t.Errorf("%d pages are being made at once, want 1", got)
+		}
+		open()
+		synctest.Wait()
+		if shown := shownHeartbeat(t, p); time.Since(shown) > 2*heartbeatInterval {
+			t.Errorf("afterwards the page shows a heartbeat of %v ago", time.Since(shown))
+		}
+		if err := p.Alive(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// blockingJudge judges until it is blocked.
+type blockingJudge struct{ gate }
+
+func (b *blockingJudge) Judge(facts *health.Facts) *health.Judgement {
+	if shut := b.shut.Load(); shut != nil {
+		<-*shut
+	}
+	return &health.Judgement{Time: facts.Now}
+}
+
+// TestBlockedJudgeStopsTheHeartbeatOnThePage, so that the alert PollStalled fires although pages are made.
+func TestBlockedJudgeStopsTheHeartbeatOnThePage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var judge blockingJudge
+		p, err := New([]Target{idle(t, "a", "30s")}, prometheus.NewRegistry(), &judge, slog.New(slog.DiscardHandler), nil)
+		must(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { p.Run(ctx) })
+		time.Sleep(time.Minute)
+		open := judge.close()
+		blocked := time.Now()
+		time.Sleep(judgementStalledAfter + time.Second)
+		if err := p.Alive(); err == nil || !strings.Contains(err.Error(), "judgement") {
+			t.Errorf("%v, want that the judgement has stalled", err)
+		}
+		if shown := shownHeartbeat(t, p); shown.After(blocked) {
+			t.Errorf("the page shows a heartbeat of %v after the judge was blocked", shown.Sub(blocked))
+		}
+		open()
+		cancel()
+		running.Wait()
+	})
+}
+
+// TestUnusedEncodingIsForgotten keeps the last page only in encodings that somebody has asked for of late.
+func TestUnusedEncodingIsForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, stop := start(t, io.Discard, idle(t, "a", "30s"))
+		defer stop()
+		kept := func() (n int) {
+			p.pages.served.Range(func(any, any) bool { n++; return true })
+			return n
+		}
+		_, err := p.Page(http.Header{"Accept-Encoding": {"gzip"}})
+		must(t, err)
+		for range 20 {
+			textOf(p)
+			if got := kept(); got != 2 {
+				t.Fatalf("%d encodings are kept, want 2", got)
+			}
+			time.Sleep(30 * time.Second)
+		}
+		textOf(p)
+		if got := kept(); got != 1 {
+			t.Errorf("%d encodings are kept after ten minutes, want 1", got)
+		}
+	})
+}
