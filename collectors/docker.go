@@ -16,7 +16,7 @@ func newDocker(s *Docker, d Deps) (Collector, error) {
 	c := &docker{
 		settings: s, engine: engine, log: d.Log, once: d.Once, inspecting: make(chan struct{}, 1), networkOwner: networkOwner(d.MountInfo),
 		follower:      follower{answered: make(chan struct{}, 1), patience: maxEventDelay, quiet: maxStreamSilence, lasting: healthyStreamAge},
-		resourceMeter: resourceMeter{measuring: make(chan dockerRound, 1), readingFiles: make(chan struct{}, 1), cgroups: cgroup.Tree{Root: s.CgroupRoot, ProcRoot: s.ProcRoot}},
+		resourceMeter: resourceMeter{measuring: make(chan dockerRound, 1), readingFiles: make(chan struct{}, 1), cgroups: cgroup.Tree{Root: s.cgroupRoot(), ProcRoot: s.procRoot()}},
 		keeper:        keeper{state: d.State},
 		fleet:         fleet.New(s.rules(d.Containers)), unsure: true, hangs: fleet.NewHangs(),
 	}
@@ -28,7 +28,8 @@ func newDocker(s *Docker, d Deps) (Collector, error) {
 func (c *docker) Collect(ctx context.Context, b *Batch) (err error) {
 	defer func() {
 		if err != nil { // old measurements are stale when the engine answers again
-			c.locked(func() { c.resources, c.failed = nil, c.rounds })
+			c.asked = 0
+			c.locked(func() { c.resources, c.networks, c.failed = nil, nil, c.rounds })
 		}
 	}()
 	s, err := c.engine.Open(c.settings.Parallelism)
@@ -45,15 +46,10 @@ func (c *docker) Collect(ctx context.Context, b *Batch) (err error) {
 		return err
 	}
 	m := c.round()
-	switch {
-	case c.once:
+	if c.once {
 		c.tryEvents(ctx, s)
-		c.measure(ctx, m)
-	case c.settings.Resources == resourcesCgroup:
-		c.measureCgroups(ctx, m)
-	default:
-		c.askFor(m)
 	}
+	c.measureResources(ctx, m)
 	if !c.once {
 		c.save()
 		if !m.following {

@@ -342,7 +342,7 @@ func (c *docker) Present(b *Batch) {
 	reports := c.fleet.Report(time.Now())
 	writeReports(b, reports, host)
 	b.Engine = &health.Engine{Host: host, Containers: containerFacts(reports, host)}
-	if c.rounds-c.measured <= 1 { // older ones are stale
+	if c.rounds-c.measured <= engineRounds { // older ones are stale
 		facts := b.Engine.Containers // of those with a status, in the same order
 		for i := range reports {
 			r := &reports[i]
@@ -351,6 +351,9 @@ func (c *docker) Present(b *Batch) {
 			}
 			// A container that has stopped uses nothing.
 			if used, ok := c.resources[r.ID]; ok && r.Status.PID != 0 && used.started.Equal(r.Status.Started) {
+				if n := c.networks[r.ID]; !used.HasNetwork && c.rounds-c.networkMeasured <= engineRounds && n.started.Equal(used.started) {
+					used.Received, used.Transmitted, used.HasNetwork = n.Received, n.Transmitted, n.HasNetwork
+				}
 				writeUsage(b, &used.Usage, r.Name, host)
 				if used.HasMemory {
 					facts[0].Memory = float64(used.WorkingSet)
@@ -364,6 +367,9 @@ func (c *docker) Present(b *Batch) {
 	}
 	if c.stats.known {
 		b.Gauge(dockerFeatureDesc, boolValue(c.stats.err == nil), host, "stats")
+	}
+	if c.source != "" {
+		b.Gauge(containerSourceDesc, 1, host, string(c.source))
 	}
 }
 

@@ -178,6 +178,7 @@ func TestFaultsOfTheEngineHaveTheirReasonsAndPass(t *testing.T) {
 		w.engine.Container("irc").Crash(1)
 		w.want(fault.name+": after it", restarts("irc", crashes))
 		w.read()
+		w.read() // the engine is asked at every other poll
 		w.want(fault.name+": after it", `memory_working_set_bytes{container="irc"} 4.194304e+06`)
 		w.until(fault.name+": features", func() bool {
 			return !strings.Contains(w.page(), `feature="stats"} 0`) && !strings.Contains(w.page(), `feature="events"} 0`)
@@ -327,6 +328,7 @@ func TestResourcesOfBeforeAreNotShown(t *testing.T) {
 	w.want("", restarts("irc", 1))
 	none("after a restart of the container")
 	w.read()
+	w.read() // the engine is asked at every other poll
 	w.want("", memory)
 }
 
@@ -745,19 +747,21 @@ func TestUnknownResourcesAreLoggedOnce(t *testing.T) {
 		log, lines := logged()
 		d.log = log
 		for round := range 3 {
-			d.measure(t.Context(), dockerRound{round: round, subjects: some})
+			d.measureResources(t.Context(), dockerRound{round: round, subjects: some})
 		}
 		if !d.stats.known || d.stats.err == nil {
 			t.Errorf("once %t: got %+v, want an error", once, d.stats)
 		}
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
-		d.measure(ended, dockerRound{round: 3})
-		if known := d.stats.err == nil; known != once {
+		d.measureResources(ended, dockerRound{round: 3})
+		if d.stats.err == nil {
 			t.Errorf("once %t: after the end: got %+v", once, d.stats)
 		}
+		d.readingFiles <- struct{}{} // once nobody reads them
+		<-d.readingFiles
 		for round := range 3 {
-			d.measure(t.Context(), dockerRound{round: 3 + round})
+			d.measureResources(t.Context(), dockerRound{round: 3 + round})
 		}
 		if d.stats.err != nil || d.measured != 5 {
 			t.Errorf("once %t: got %+v, round %d, want no error in round 5", once, d.stats, d.measured)
@@ -804,7 +808,7 @@ func followFiles(t *testing.T, names ...string) (w *watch, root string) {
 	for _, name := range names {
 		specs = append(specs, service(name))
 	}
-	w = follow(t, func(s *Docker) { s.Resources, s.CgroupRoot = resourcesCgroup, root }, specs...)
+	w = follow(t, func(s *Docker) { s.Resources, s.CgroupRoot, s.ProcRoot = resourcesCgroup, root, "/nowhere" }, specs...)
 	w.stop()
 	for _, name := range names {
 		cgrouptest.WriteTree(t, root, cgrouptest.V2("docker/"+w.engine.Container(name).ID()))

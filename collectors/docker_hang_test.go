@@ -45,7 +45,7 @@ func TestContainerThatTheEngineHangsAtIsNotMeasured(t *testing.T) {
 	e := statsEngine(t, nil)
 	w := watching(t, e, func(s *Docker) { s.Resources = resourcesEngine })
 	w.docker.hangs.RecordInspection("stuck", true, time.Now())
-	got, err := w.docker.used(t.Context(), subjectsOf("a", "stuck", "b"))
+	got, err := w.docker.engineUsage(t.Context(), subjectsOf("a", "stuck", "b"))
 	if err != nil {
 		t.Fatal(err)
 	}

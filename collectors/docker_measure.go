@@ -19,7 +19,7 @@ func (c *docker) round() dockerRound {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.rounds++
-	return dockerRound{c.rounds, c.fleet.Subjects(), c.stream.open}
+	return dockerRound{round: c.rounds, subjects: c.fleet.Subjects(), following: c.stream.open}
 }
 
 // askFor requests a measurement in the background. If one is running, the newest request waits.
@@ -55,26 +55,15 @@ func (c *docker) measureLoop(ctx context.Context, changed func()) {
 	}
 }
 
-// measure measures the containers' resources. Best effort: missing values are omitted and noted.
+// measure asks the engine for the containers' resources. Best effort: missing values are omitted and noted.
 func (c *docker) measure(ctx context.Context, m dockerRound) {
-	if c.settings.Resources == resourcesNone {
-		return
-	}
-	used, err := c.used(ctx, m.subjects)
-	c.recordUsage(ctx, m, used, err)
+	used, err := c.engineUsage(ctx, m.subjects)
+	c.recordUsage(ctx, m, fromEngine, used, err)
 }
 
-// used measures the containers' resources and recovers from panics.
-func (c *docker) used(ctx context.Context, subjects []usage.Subject) (used map[string]usage.Usage, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			c.log.Error("measuring resources panicked", "panic", fmt.Sprint(r), "stack", string(debug.Stack()))
-			used, err = nil, failure.Errorf(failure.Panic, "measuring panicked: %v", r)
-		}
-	}()
-	if c.settings.Resources == resourcesCgroup {
-		return c.cgroups.Measure(ctx, subjects)
-	}
+// engineUsage returns the engine's numbers and recovers from panics.
+func (c *docker) engineUsage(ctx context.Context, subjects []usage.Subject) (used map[string]usage.Usage, err error) {
+	defer c.recoverMeasuring(&err)
 	s, err := c.open(ctx, c.settings.ResourcesParallelism)
 	if err != nil {
 		return nil, err
@@ -83,8 +72,16 @@ func (c *docker) used(ctx context.Context, subjects []usage.Subject) (used map[s
 	return s.Measure(ctx, subjects, c.settings.ResourcesParallelism, c.hangsAt)
 }
 
+// recoverMeasuring turns a panic into an error.
+func (c *docker) recoverMeasuring(err *error) {
+	if r := recover(); r != nil {
+		c.log.Error("measuring resources panicked", "panic", fmt.Sprint(r), "stack", string(debug.Stack()))
+		*err = failure.Errorf(failure.Panic, "measuring panicked: %v", r)
+	}
+}
+
 // recordUsage records the resources of the round's containers.
-func (c *docker) recordUsage(ctx context.Context, m dockerRound, used map[string]usage.Usage, err error) {
+func (c *docker) recordUsage(ctx context.Context, m dockerRound, from origin, used map[string]usage.Usage, err error) {
 	if errors.Is(ctx.Err(), context.Canceled) && !c.once {
 		return // the exporter stops or reloads
 	}
@@ -98,17 +95,44 @@ func (c *docker) recordUsage(ctx context.Context, m dockerRound, used map[string
 	} else if changed && !c.once {
 		c.log.Info("container resources are available again")
 	}
-	c.measured, c.stats, c.resources = m.round, feature{true, err}, make(map[string]runUsage, len(used))
-	for _, subject := range m.subjects {
-		if r, ok := used[subject.ID]; ok {
-			c.resources[subject.ID] = runUsage{r, subject.Started}
+	before := c.shown
+	c.stats, c.shown = feature{true, err}, make(map[string]runUsage, len(m.subjects))
+	if !m.networkOnly || from == fromFiles {
+		c.measured, c.source, c.resources = m.round, from, make(map[string]runUsage, len(used))
+	} else {
+		c.networkMeasured, c.networks = m.round, make(map[string]runUsage, len(used))
+	}
+	for _, s := range m.subjects {
+		last := before[s.ID]
+		if !last.started.Equal(s.Started) {
+			last = runUsage{}
+		}
+		now, ok := used[s.ID]
+		if m.networkOnly && from == fromEngine {
+			now = usage.Usage{Received: now.Received, Transmitted: now.Transmitted, HasNetwork: now.HasNetwork}
+		}
+		c.shown[s.ID] = last
+		if !ok || last.from != from && now.IsBelow(&last.Usage) {
+			continue
+		}
+		switch run := (runUsage{now, s.Started, from}); {
+		case m.networkOnly && from == fromEngine:
+			c.networks[s.ID] = run
+			last.Received, last.Transmitted, last.HasNetwork = now.Received, now.Transmitted, now.HasNetwork
+			c.shown[s.ID] = last
+		default:
+			c.resources[s.ID] = run
+			if !now.HasNetwork {
+				run.Received, run.Transmitted, run.HasNetwork = last.Received, last.Transmitted, last.HasNetwork
+			}
+			c.shown[s.ID] = run
 		}
 	}
 }
 
-// measureCgroups reads the cgroup files of the round's containers, one round at a time. Because a file may hang, it gets half
-// of the remaining time. After that the probe succeeds without resources.
-func (c *docker) measureCgroups(ctx context.Context, m dockerRound) {
+// readFiles reads the cgroup files of the round's containers, one round at a time. Because a file may hang, it gets half of the
+// remaining time. After that the probe succeeds without resources.
+func (c *docker) readFiles(ctx context.Context, m dockerRound) (map[string]usage.Usage, error) {
 	patience, cancel := context.WithCancel(ctx)
 	if deadline, ok := ctx.Deadline(); ok {
 		patience, cancel = context.WithTimeout(ctx, time.Until(deadline)/2)
@@ -119,23 +143,23 @@ func (c *docker) measureCgroups(ctx context.Context, m dockerRound) {
 		err  error
 		done = make(chan struct{}) // closed when used and err are set
 	)
-	hangs := failure.Errorf(failure.Timeout, "read cgroups in %s: a file hangs", c.settings.CgroupRoot)
+	hangs := failure.Errorf(failure.Timeout, "read cgroups in %s: a file hangs", c.cgroups.Root)
 	select {
 	case c.readingFiles <- struct{}{}:
 	default: // an earlier round still reads
-		c.recordUsage(ctx, m, nil, hangs)
-		return
+		return nil, hangs
 	}
 	go func() {
 		defer close(done)
 		defer func() { <-c.readingFiles }()
-		used, err = c.used(patience, m.subjects)
+		defer c.recoverMeasuring(&err)
+		used, err = c.cgroups.Measure(patience, m.subjects)
 	}()
 	select {
 	case <-done:
-		c.recordUsage(ctx, m, used, err)
+		return used, err
 	case <-patience.Done():
-		c.recordUsage(ctx, m, nil, hangs)
+		return nil, hangs
 	}
 }
 

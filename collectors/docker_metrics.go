@@ -112,19 +112,19 @@ func epochSeconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }
 
 var (
 	containerMemoryDesc = prometheus.NewDesc("chatstack_container_memory_working_set_bytes",
-		"Memory that the container uses in bytes, without file cache that the kernel can drop at once, as in docker stats.",
+		"Memory that the container uses in bytes, without file cache that the kernel can drop at once, as in docker stats. Up to two poll intervals old if the engine is the source.",
 		[]string{"container", "docker_host"}, nil)
 	containerMemoryLimitDesc = prometheus.NewDesc("chatstack_container_memory_limit_bytes",
 		"Memory limit of the container in bytes. Absent if it has none of its own.",
 		[]string{"container", "docker_host"}, nil)
 	containerCPUDesc = prometheus.NewDesc("chatstack_container_cpu_seconds_total",
-		"CPU time that the container has used since it started, in seconds.",
+		"CPU time that the container has used since it started, in seconds. Up to two poll intervals old if the engine is the source.",
 		[]string{"container", "docker_host"}, nil)
 	containerReceiveDesc = prometheus.NewDesc("chatstack_container_network_receive_bytes_total",
-		"Bytes that the container has received on all its networks since it started. Absent if it uses the host's network.",
+		"Bytes that the container has received on all its networks since it started. Absent if it uses the host's network; up to two poll intervals old if the engine is the source.",
 		[]string{"container", "docker_host"}, nil)
 	containerTransmitDesc = prometheus.NewDesc("chatstack_container_network_transmit_bytes_total",
-		"Bytes that the container has sent on all its networks since it started. Absent if it uses the host's network.",
+		"Bytes that the container has sent on all its networks since it started. Absent if it uses the host's network; up to two poll intervals old if the engine is the source.",
 		[]string{"container", "docker_host"}, nil)
 )
 

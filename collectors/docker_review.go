@@ -161,6 +161,7 @@ func (c *docker) addNotes(b *Batch, listed int) {
 	if err := c.stream.err; err != nil && failure.ReasonOf(err) != failure.Refused && failure.ReasonOf(err) != failure.DNS {
 		b.Note("engine events are unavailable, so changes are seen only when polling: " + withHintText(err))
 	}
+	c.noteSource(b)
 	if err := c.stats.err; err != nil {
 		b.Note("memory, CPU and network numbers of some containers are missing: " + withHintText(err))
 	}

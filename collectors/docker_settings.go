@@ -1,6 +1,7 @@
 package collectors
 
 import (
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -54,14 +55,14 @@ type Docker struct {
 	MaxContainers int `yaml:"max_containers"`
 	// Parallelism is how many containers are inspected at once: 8 by default, from 1 to 64.
 	Parallelism int `yaml:"parallelism"`
-	// Resources is where memory, CPU and network numbers come from: "engine" by default, "cgroup" for the files of the
-	// host's cgroup tree, "none".
+	// Resources is where memory, CPU and network numbers come from: "auto" by default, "cgroup" for the files of the host's
+	// cgroup tree, "engine", "none". Auto means cgroup while it has the engine's containers, else engine.
 	Resources string `yaml:"resources"`
-	// CgroupRoot is where the host's cgroup tree is mounted, and ProcRoot its /proc, whose network numbers are then read;
-	// the latter may be empty.
+	// CgroupRoot is where the host's cgroup tree is mounted, and ProcRoot its /proc, whose network numbers are then read. An
+	// empty one is found below /host, where a container may have the host's, or else in its usual place.
 	CgroupRoot string `yaml:"cgroup_root"`
 	ProcRoot   string `yaml:"proc_root"`
-	// ResourcesParallelism is how many containers the engine is asked about at once: 256 by default, from 1 to 1024. Engines
+	// ResourcesParallelism is how many containers the engine is asked about at once: 1024 by default, from 1 to 1024. Engines
 	// answer each of these calls at their next tick of a second.
 	ResourcesParallelism int `yaml:"resources_parallelism"`
 
@@ -72,12 +73,13 @@ type Docker struct {
 func newDockerSettings() *Docker {
 	return &Docker{
 		Label: "local", Parallelism: 8, MaxContainers: 1000, MissingAfter: config.Duration(time.Minute), ForgetAfter: config.Duration(24 * time.Hour),
-		Resources: resourcesEngine, CgroupRoot: "/sys/fs/cgroup", ResourcesParallelism: 256,
+		Resources: resourcesAuto, ResourcesParallelism: maxResourcesParallelism,
 	}
 }
 
 // The values of Docker.Resources.
 const (
+	resourcesAuto   = "auto"
 	resourcesEngine = "engine"
 	resourcesCgroup = "cgroup"
 	resourcesNone   = "none"
@@ -215,22 +217,37 @@ func (s *Docker) Warnings() []string {
 
 func (s *Docker) checkResources(r *config.Report) {
 	switch s.Resources {
-	case resourcesEngine, resourcesNone:
+	case resourcesAuto, resourcesEngine, resourcesNone:
 	case resourcesCgroup:
-		if _, err := os.Stat(s.CgroupRoot); err != nil {
+		if _, err := os.Stat(s.cgroupRoot()); err != nil {
 			r.Faultf("cgroup_root", "%v; mount the host's /sys/fs/cgroup there, read-only", err)
 		}
-		if s.ProcRoot != "" {
-			if _, err := os.Stat(filepath.Join(s.ProcRoot, "1")); err != nil {
-				r.Faultf("proc_root", "%v; mount the host's /proc there, read-only, or leave it empty", err)
-			}
+		if _, err := os.Stat(filepath.Join(s.procRoot(), "1")); err != nil {
+			r.Faultf("proc_root", "%v; mount the host's /proc there, read-only", err)
 		}
 	default:
-		r.Faultf("resources", "is %q, must be engine, cgroup or none", s.Resources)
+		r.Faultf("resources", "is %q, must be auto, cgroup, engine or none", s.Resources)
 	}
 	if s.ResourcesParallelism < 1 || s.ResourcesParallelism > maxResourcesParallelism {
 		r.Faultf("resources_parallelism", "is %d, must be from 1 to %d", s.ResourcesParallelism, maxResourcesParallelism)
 	}
+}
+
+// cgroupRoot and procRoot are the configured places, or those where the host's are.
+func (s *Docker) cgroupRoot() string { return cmp.Or(s.CgroupRoot, hostPath("/sys/fs/cgroup")) }
+func (s *Docker) procRoot() string   { return cmp.Or(s.ProcRoot, hostPath("/proc")) }
+
+// hostPath returns where the host's path is: below /host in a container that has it mounted there.
+func hostPath(path string) string {
+	if mounted := "/host" + path; isDirectory(mounted) {
+		return mounted
+	}
+	return path
+}
+
+func isDirectory(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
 }
 
 // client returns a client of the engine. Its error is about host.

@@ -136,7 +136,7 @@ func TestDockerFaultsSayWhatToDo(t *testing.T) {
 			},
 		},
 		{name: "too much at once", file: "    host: unix:///x\n    resources_parallelism: 1025\n", want: []string{"resources_parallelism: is 1025"}},
-		{name: "no such source of resources", file: "    host: unix:///x\n    resources: cadvisor\n", want: []string{"resources: is \"cadvisor\", must be engine, cgroup or none"}},
+		{name: "no such source of resources", file: "    host: unix:///x\n    resources: cadvisor\n", want: []string{"resources: is \"cadvisor\", must be auto, cgroup, engine or none"}},
 		{name: "mounts that are not there", file: "    host: unix:///x\n    resources: cgroup\n    cgroup_root: /nowhere/cgroup\n    proc_root: /nowhere/proc\n", want: []string{
 			"cgroup_root: stat /nowhere/cgroup", "proc_root: stat /nowhere/proc/1",
 		}},

@@ -65,17 +65,27 @@ type resourceMeter struct {
 	readingFiles chan struct{}
 	cgroups      cgroup.Tree
 
+	// One probe at a time uses the next two. asked is the last round for which the engine was asked; 0 before.
+	choice sourceChoice
+	asked  int
+
 	// The collector's lock guards what follows. rounds counts successful probes. measured is the last round whose resources
-	// are known, failed the last round before a failed probe.
-	rounds, measured, failed int
-	resources                map[string]runUsage
-	stats                    feature // how the last measurement ended
+	// are known, networkMeasured that of networks, failed the last round before a failed probe.
+	rounds, measured, networkMeasured, failed int
+	source                                    origin // of resources
+	resources                                 map[string]runUsage
+	// networks are what the engine says where the files have no network numbers.
+	networks map[string]runUsage
+	// shown are the last known resources of each container, which a lower counter of another source does not replace.
+	shown map[string]runUsage
+	stats feature // how the last measurement ended
 }
 
-// runUsage is what one run of a container used.
+// runUsage is what one run of a container used, and who says so.
 type runUsage struct {
 	usage.Usage
 	started time.Time
+	from    origin
 }
 
 // feature is whether an optional part of the engine's API is available.
@@ -88,6 +98,8 @@ type feature struct {
 type dockerRound struct {
 	round    int
 	subjects []usage.Subject
+	// networkOnly asks the engine for network numbers alone.
+	networkOnly bool
 	// following is true if the event stream is open.
 	following bool
 }

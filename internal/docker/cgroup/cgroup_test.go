@@ -106,6 +106,38 @@ func TestLimitIsTheOneThatTheContainerWasGiven(t *testing.T) {
 	}
 }
 
+// TestTreeIsSearchedNowAndThen has a container appear in an unusual place, alone and then beside one that is known there.
+func TestTreeIsSearchedNowAndThen(t *testing.T) {
+	tree := Tree{Root: t.TempDir()}
+	place := func(id string) string {
+		return "user.slice/user-1000.slice/user@1000.service/user.slice/libpod-" + id + ".scope"
+	}
+	cgrouptest.WriteTree(t, tree.Root, cgrouptest.V2("docker/"+otherCgroupID))
+	measure := func(ids ...string) int {
+		t.Helper()
+		got, err := tree.Measure(t.Context(), subjectsOf(ids...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(got)
+	}
+	measure(otherCgroupID, cgroupID) // searches in vain
+	cgrouptest.WriteTree(t, tree.Root, cgrouptest.V2(place(cgroupID)))
+	for i := 1; i < searchEvery; i++ {
+		if got := measure(otherCgroupID, cgroupID); got != 1 {
+			t.Fatalf("found after %d measurements, want after %d", i, searchEvery)
+		}
+	}
+	if got := measure(otherCgroupID, cgroupID); got != 2 {
+		t.Errorf("not found after %d measurements", searchEvery)
+	}
+	third := strings.Repeat("c3", 32)
+	cgrouptest.WriteTree(t, tree.Root, cgrouptest.V2(place(third)))
+	if got := measure(otherCgroupID, cgroupID, third); got != 3 {
+		t.Errorf("a container beside a known one was not found at once")
+	}
+}
+
 func TestGroupThatIsGoneIsNoFailure(t *testing.T) {
 	for name, files := range map[string]map[string]string{
 		"v1": cgrouptest.V1("docker/" + otherCgroupID),
@@ -279,7 +311,7 @@ func TestFileOfWhatVanishesWhileItIsReadIsGone(t *testing.T) {
 // TestMeasuringLeavesNoDescriptor measures many groups, some of which vanish, and one that has a file that cannot be read.
 func TestMeasuringLeavesNoDescriptor(t *testing.T) {
 	tree := Tree{Root: t.TempDir(), ProcRoot: t.TempDir()}
-	cgrouptest.WriteTree(t, tree.ProcRoot, map[string]string{"1/net/dev": netDevHeader, "77/net/dev": netDevHeader})
+	cgrouptest.WriteTree(t, tree.ProcRoot, map[string]string{"1/net/dev": netDevHeader, "77/cgroup": "4:memory:/docker/" + cgroupID + "\n", "77/net/dev": netDevHeader})
 	var subjects []usage.Subject
 	for i := range 40 {
 		id := fmt.Sprintf("%064x", i)
@@ -344,15 +376,18 @@ func TestNetworkIsTheSumOfInterfaces(t *testing.T) {
 		"none":               {77, netDevHeader + lo, cgroupResources},
 		"the host's":         {78, "", cgroupResources},
 		"the process ended":  {79, "", cgroupResources},
+		"another's process":  {80, "", cgroupResources},
 		"no process is told": {0, "", cgroupResources},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tree := Tree{Root: t.TempDir(), ProcRoot: t.TempDir()}
 			cgrouptest.WriteTree(t, tree.Root, cgrouptest.V2("docker/"+cgroupID))
 			cgrouptest.WriteTree(t, tree.ProcRoot, map[string]string{
-				"1/net/dev":  netDevHeader + lo + eth0,
-				"77/net/dev": tt.dev,
-				"78/status":  "Name: x\n",
+				"1/net/dev": netDevHeader + lo + eth0,
+				"77/cgroup": "4:memory:/docker/" + cgroupID + "\n", "77/net/dev": tt.dev,
+				"78/cgroup":  "4:memory:/docker/" + cgroupID + "\n",
+				"80/cgroup":  "4:memory:/docker/" + otherCgroupID + "\n",
+				"80/net/dev": netDevHeader + lo + eth0,
 			})
 			shared := func(pid int) string { return filepath.Join(tree.ProcRoot, strconv.Itoa(pid), "net", "dev") }
 			if err := os.Mkdir(filepath.Dir(shared(78)), 0o750); err != nil {
@@ -362,8 +397,9 @@ func TestNetworkIsTheSumOfInterfaces(t *testing.T) {
 				t.Fatal(err)
 			}
 			got, err := tree.Measure(t.Context(), []usage.Subject{{ID: cgroupID, PID: tt.pid}})
-			if err != nil {
-				t.Fatal(err)
+			var network *NetworkError
+			if absent := tt.pid >= 79; errors.As(err, &network) != absent || !absent && err != nil {
+				t.Errorf("error %v, want one about the network: %t", err, absent)
 			}
 			if diff := cmp.Diff(map[string]usage.Usage{cgroupID: tt.want}, got); diff != "" {
 				t.Errorf("resources (-want +got):\n%s", diff)
@@ -380,8 +416,8 @@ func TestNetworksThatCannotBeReadAreSaid(t *testing.T) {
 	}{
 		"no /proc":            {nil, failure.Refused, "mount the host's /proc"},
 		"another host's":      {map[string]string{"1/net/dev": netDevHeader}, failure.NotFound, "mount the host's /proc"},
-		"a line is cut":       {map[string]string{"1/net/dev": netDevHeader, "77/net/dev": "eth0: 1 2\n"}, failure.Malformed, "another service may listen there"},
-		"a number is no such": {map[string]string{"1/net/dev": netDevHeader, "77/net/dev": "eth0: x 2 3 4 5 6 7 8 9\n"}, failure.Malformed, "another service may listen there"},
+		"a line is cut":       {map[string]string{"1/net/dev": netDevHeader, "77/cgroup": "4:memory:/docker/" + cgroupID + "\n", "77/net/dev": "eth0: 1 2\n"}, failure.Malformed, "another service may listen there"},
+		"a number is no such": {map[string]string{"1/net/dev": netDevHeader, "77/cgroup": "4:memory:/docker/" + cgroupID + "\n", "77/net/dev": "eth0: x 2 3 4 5 6 7 8 9\n"}, failure.Malformed, "another service may listen there"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tree := Tree{Root: t.TempDir(), ProcRoot: t.TempDir()}

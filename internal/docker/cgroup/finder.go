@@ -13,10 +13,11 @@ import (
 type finder struct {
 	layout *layout
 	files  *kernelFiles
+	tree   *Tree
+	// subjects are all containers to find.
+	subjects []usage.Subject
 	// known are the paths of groups found earlier, by container id.
 	known map[string]string
-	// unusual are the groups in unusual places, by container id; nil before the first search.
-	unusual map[string]string
 }
 
 // read reads the usage of a container and returns the path of its group, or "" if it has none.
@@ -47,16 +48,33 @@ func (f *finder) group(ctx context.Context, id string) string {
 	if group := filepath.Join("system.slice", "docker-"+id+".scope"); isDirectory(filepath.Join(top, group)) {
 		return group
 	}
-	if f.unusual == nil {
-		f.unusual = map[string]string{}
-		f.search(ctx)
+	if path := f.unusual(id); path != "" || f.tree.unsearched > 0 {
+		return path
 	}
-	return f.unusual[id]
+	f.tree.unsearched = searchEvery
+	f.search(ctx)
+	return f.unusual(id)
 }
 
-// search walks the whole tree, to find containers of rootless engines, of engines in containers, and with cgroup-parent.
+// unusual returns the path of a container's group where a search has found those of other containers, or "".
+func (f *finder) unusual(id string) string {
+	for pattern := range f.tree.patterns {
+		if group := strings.Replace(pattern, "*", id, 1); isDirectory(filepath.Join(f.layout.top(), group)) {
+			return group
+		}
+	}
+	return ""
+}
+
+// search walks the whole tree, to learn where the containers of rootless engines, of engines in containers, of Podman, and with
+// cgroup-parent are.
 func (f *finder) search(ctx context.Context) {
 	top := f.layout.top()
+	f.tree.patterns = map[string]bool{}
+	wanted := make(map[string]bool, len(f.subjects))
+	for i := range f.subjects {
+		wanted[f.subjects[i].ID] = true
+	}
 	//nolint:errcheck // unreadable directories are skipped
 	filepath.WalkDir(top, func(path string, entry fs.DirEntry, err error) error {
 		switch {
@@ -67,12 +85,12 @@ func (f *finder) search(ctx context.Context) {
 		case !entry.IsDir():
 			return nil
 		}
-		name := entry.Name()
-		if scope, ok := strings.CutPrefix(name, "docker-"); ok {
-			name = strings.TrimSuffix(scope, ".scope")
-		}
-		if group, err := filepath.Rel(top, path); err == nil && isContainerID(name) {
-			f.unusual[name] = group
+		// Such as <id>, docker-<id>.scope and libpod-<id>.scope.
+		name := strings.TrimSuffix(entry.Name(), ".scope")
+		name = name[strings.LastIndexByte(name, '-')+1:]
+		if group, err := filepath.Rel(top, path); err == nil && wanted[name] {
+			at := strings.LastIndex(group, name) // an engine's own container may be above
+			f.tree.patterns[group[:at]+"*"+group[at+len(name):]] = true
 		}
 		return nil
 	})

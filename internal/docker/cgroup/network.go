@@ -13,7 +13,13 @@ import (
 )
 
 // hintProc is for a mount of another /proc than the host's.
-const hintProc = "mount the host's /proc there, read-only, or leave proc_root empty"
+const hintProc = "mount the host's /proc there, read-only"
+
+// NetworkError says that only network numbers cannot be read.
+type NetworkError struct{ error }
+
+// Unwrap returns what failed.
+func (e *NetworkError) Unwrap() error { return e.error }
 
 // processNetworks reads the network traffic of processes.
 type processNetworks struct {
@@ -43,11 +49,17 @@ func (n *processNetworks) file(pid int) string {
 
 // read sums the traffic of the interfaces in a process's network. Like the engine, it leaves the traffic unknown on the host's
 // network and without interfaces.
-func (n *processNetworks) read(pid int, r *usage.Usage) {
+func (n *processNetworks) read(subject *usage.Subject, r *usage.Usage) {
+	pid := subject.PID
 	if n.host == nil || pid <= 0 {
 		return
 	}
 	n.requested++
+	// In another /proc than the host's, this may be another process.
+	groups, _, err := n.files.read(filepath.Join(n.procRoot, strconv.Itoa(pid), "cgroup"))
+	if err != nil || !strings.Contains(string(groups), subject.ID) {
+		return
+	}
 	// All processes in one network namespace have the same file.
 	if info, err := os.Stat(n.file(pid)); err == nil && os.SameFile(info, n.host) {
 		n.found++
@@ -65,10 +77,13 @@ func (n *processNetworks) read(pid int, r *usage.Usage) {
 
 // failure returns the first error, or one that says that no process was found.
 func (n *processNetworks) failure() error {
-	if n.err == nil && n.requested > 1 && n.found == 0 {
-		return failure.Errorf(failure.NotFound, "read networks in %s: none of the processes of %d containers exists there", n.procRoot, n.requested).WithHint(hintProc)
+	if n.err == nil && n.requested > 0 && n.found == 0 {
+		n.err = failure.Errorf(failure.NotFound, "read networks in %s: none of the processes of %d containers exists there", n.procRoot, n.requested).WithHint(hintProc)
 	}
-	return n.err
+	if n.err != nil {
+		return &NetworkError{n.err}
+	}
+	return nil
 }
 
 // sumInterfaces sums the bytes of all interfaces in a net/dev file except lo. known is false if there are none.

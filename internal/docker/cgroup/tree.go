@@ -17,12 +17,20 @@ type Tree struct {
 	ProcRoot string
 	// paths are the last known paths of groups, by container id.
 	paths map[string]string
+	// patterns are the paths of groups in unusual places, with * for the container's id.
+	patterns map[string]bool
+	// unsearched counts down the measurements until the tree may be searched again.
+	unsearched int
 }
+
+// searchEvery is how many measurements share one search of the whole tree, which may have thousands of groups.
+const searchEvery = 10
 
 // Measure reads the usage of all subjects until ctx is done. The result has an entry for each subject whose group exists; the
 // others have stopped. With an error, the result has what could be read.
 func (t *Tree) Measure(ctx context.Context, subjects []usage.Subject) (map[string]usage.Usage, error) {
 	known := t.paths
+	t.unsearched--
 	t.paths = make(map[string]string, len(subjects))
 	if len(subjects) == 0 {
 		return nil, nil
@@ -34,7 +42,7 @@ func (t *Tree) Measure(ctx context.Context, subjects []usage.Subject) (map[strin
 	var (
 		got   = make(map[string]usage.Usage, len(subjects))
 		files = &kernelFiles{buffer: make([]byte, kernelFileSize)}
-		found = finder{layout: &l, files: files, known: known}
+		found = finder{layout: &l, files: files, known: known, tree: t, subjects: subjects}
 		nets  = newNetworks(t.ProcRoot, files)
 	)
 	for _, subject := range subjects {
@@ -51,7 +59,7 @@ func (t *Tree) Measure(ctx context.Context, subjects []usage.Subject) (map[strin
 		if r.HasMemory {
 			r.Limit = uint64(max(subject.Limit, 0))
 		}
-		nets.read(subject.PID, &r)
+		nets.read(&subject, &r)
 		got[subject.ID], t.paths[subject.ID] = r, path
 	}
 	switch {

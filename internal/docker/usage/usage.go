@@ -13,6 +13,13 @@ type Usage struct {
 	HasNetwork            bool
 }
 
+// IsBelow reports whether a counter is lower than before. Rounding does not count.
+func (u *Usage) IsBelow(before *Usage) bool {
+	const rounding = 1 - 1e-9
+	return u.HasCPU && before.HasCPU && u.CPUSeconds < rounding*before.CPUSeconds ||
+		u.HasNetwork && before.HasNetwork && (u.Received < before.Received || u.Transmitted < before.Transmitted)
+}
+
 // Subject is a running container to measure.
 type Subject struct {
 	ID    string
