@@ -18,14 +18,21 @@ const (
 	// pageMemory is the most memory in bytes per byte of a metrics page of another program: as read, as lines, and on the exporter's own
 	// page in every encoding, twice while a new page replaces the old.
 	pageMemory = 12
+	// garbagePercent is how much the heap grows between two collections of garbage. Go's default of 100 takes a tenth more memory, and
+	// saves 4 % of the little processor time.
+	garbagePercent = 50
 	// leastPage is the largest page that is always accepted, below the size of a small server's page.
 	leastPage = 256 << 10
 )
 
 // fitMemory keeps the exporter within the memory limit of its control group, since the kernel kills a process that exceeds it. The garbage
 // collector works harder near the limit, and a metrics page that would exceed it alone fails with too_large. The number of pages does
-// not matter, so that a new target never makes the page of another one fail. Without a memory limit, nothing changes.
+// not matter, so that a new target never makes the page of another one fail. Without a memory limit, no page is refused. GOGC and
+// GOMEMLIMIT take precedence.
 func (a *App) fitMemory(cfg *config.Config) {
+	if goPercent, set := a.options.Lookup("GOGC"); !set || goPercent == "" {
+		debug.SetGCPercent(garbagePercent)
+	}
 	a.pageLimit = 0
 	limit := memoryLimit("/")
 	if limit == 0 {

@@ -31,13 +31,27 @@ type History struct {
 // maxHistory is the number of readings, and of failures, to keep for a target.
 const maxHistory = 10
 
-// with returns the history with one more reading.
+// with returns the history with one more reading. Only failures and the newest reading keep the headers of answers, which take most of
+// the memory.
 func (h History) with(r Reading) History {
 	h.Last = newest(r, h.Last)
+	if len(h.Last) > 1 && h.Last[1].Up {
+		h.Last[1].Exchanges = withoutHeaders(h.Last[1].Exchanges)
+	}
 	if !r.Up {
 		h.Failures = newest(r, h.Failures)
 	}
 	return h
+}
+
+func withoutHeaders(exchanges []*exchange.Exchange) []*exchange.Exchange {
+	bare := make([]*exchange.Exchange, len(exchanges))
+	for i, e := range exchanges {
+		b := *e
+		b.Header = nil
+		bare[i] = &b
+	}
+	return bare
 }
 
 // slowest returns how long the second slowest of the last good readings took. It ignores the slowest as an outlier, which would make
