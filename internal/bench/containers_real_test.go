@@ -7,11 +7,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -39,6 +41,7 @@ type dockerLab struct {
 	// engine are the processes of dockerd and containerd, shims those between them and the containers.
 	engine, shims []int
 	running       int
+	busy          bool          // the containers work
 	window        time.Duration // of a program that is watched
 	idle          dockerCost    // of a second while nobody asks
 	shimsTime     map[string]time.Duration
@@ -79,6 +82,9 @@ func (s *suite) measureContainers(t *testing.T) {
 		l.measureReadings(t)
 		l.measurePrograms(t)
 	}
+	l.toggleWork(t)
+	l.busy = true
+	l.measurePrograms(t)
 }
 
 // grow starts containers through the engine's API, since the command takes longer, until there are n of them.
@@ -97,6 +103,14 @@ func (l *dockerLab) grow(t *testing.T, n int) {
 	time.Sleep(l.plan.settled)
 	l.engine, l.shims = l.docker.PIDs()
 	l.measureIdle(t)
+}
+
+// toggleWork makes all containers work, or rest again.
+func (l *dockerLab) toggleWork(t *testing.T) {
+	t.Helper()
+	for _, c := range must(l.client.ContainerList(t.Context(), container.ListOptions{})) {
+		must(0, l.client.ContainerKill(t.Context(), c.ID, "SIGUSR2"))
+	}
 }
 
 // measureIdle measures the engine's own usage without requests, for one window.
@@ -366,11 +380,15 @@ func measureSerially(ctx context.Context, ids []string, ask func(context.Context
 // measurePrograms runs whole programs, one at a time.
 func (l *dockerLab) measurePrograms(t *testing.T) {
 	t.Helper()
-	for _, name := range []string{oursEngine, oursFiles} {
-		config := fmt.Sprintf("targets:\n  - {kind: docker, host: %q, resources: %s}\n", l.docker.Host, strings.TrimPrefix(name, oursPrefix))
+	programs := map[string]string{oursEngine: l.exporter, oursFiles: l.exporter}
+	if l.before != "" {
+		programs[before+", resources: engine"], programs[before+", resources: cgroup"] = l.before, l.before
+	}
+	for _, name := range slices.Sorted(maps.Keys(programs)) {
+		config := fmt.Sprintf("targets:\n  - {kind: docker, host: %q, resources: %s}\n", l.docker.Host, name[strings.LastIndexByte(name, ' ')+1:])
 		l.watch(t, name, "chatstack_container_memory_working_set_bytes{", func(t *testing.T) (*realstack.Process, string) {
 			t.Helper()
-			e := realstack.StartExporter(t, l.exporter, config, nil, "--log.level=warn",
+			e := realstack.StartExporter(t, programs[name], config, nil, "--log.level=warn",
 				fmt.Sprintf("--poll.interval=%s", l.window), fmt.Sprintf("--poll.timeout=%s", min(l.window, 10*time.Second)))
 			return e.Process, e.Addr
 		})
@@ -400,7 +418,7 @@ func (l *dockerLab) measurePrograms(t *testing.T) {
 // it for some windows, with one reading and one scrape in each.
 func (l *dockerLab) watch(t *testing.T, name, memory string, start func(*testing.T) (*realstack.Process, string)) {
 	t.Helper()
-	t.Run(fmt.Sprintf("containers=%d/%s", l.running, name), func(t *testing.T) {
+	t.Run(fmt.Sprintf("containers=%d/busy=%t/%s", l.running, l.busy, name), func(t *testing.T) {
 		l.measureIdle(t) // what the engine uses by itself changes with what it has been asked before
 		begun := time.Now()
 		p, addr := start(t)
@@ -431,11 +449,11 @@ func (l *dockerLab) watch(t *testing.T, name, memory string, start func(*testing
 		// Our second reading comes half an interval after the start at the earliest, and one and a half at the latest.
 		time.Sleep(l.window/2 - time.Since(begun))
 		windows(l.plan.warm)
-		before, own := attempts(), cpuTime(p.PID())
+		made, own := attempts(), cpuTime(p.PID())
 		c := l.cost(t, func(*dockerCost) { windows(l.plan.windows) })
 		per := func(d time.Duration) time.Duration { return d / time.Duration(l.plan.windows) }
 		used := per(cpuTime(p.PID()) - own)
-		if strings.HasPrefix(name, serverOurs) && attempts() == before {
+		if strings.Contains(name, "resources: ") && attempts() == made {
 			t.Fatalf("no reading within %d times %s, want one each", l.plan.windows, l.window)
 		}
 		every := usualInterval
@@ -446,7 +464,7 @@ func (l *dockerLab) watch(t *testing.T, name, memory string, start func(*testing
 		all := used + per(c.engine) + l.shimsTime[name]
 		rss, peak := memoryOf(p.PID())
 		l.Watching = append(l.Watching, watchRow{
-			Containers: l.running, Program: name, Window: l.window.Seconds(), Own: milliseconds(used), All: milliseconds(all),
+			Containers: l.running, Busy: l.busy, Program: name, Window: l.window.Seconds(), Own: milliseconds(used), All: milliseconds(all),
 			RSS: rss, Peak: peak, Share: 100 * all.Seconds() / every.Seconds(),
 		})
 	})

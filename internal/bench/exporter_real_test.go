@@ -109,12 +109,12 @@ func count(page []byte, prefix string) (n int, sum float64) {
 
 // services are the addresses of n HTTP services. A thousand share a server, since a port has no room for the ended
 // connections of many more.
-func services(t *testing.T, n int) (urls []string) {
+func services(t *testing.T, n int, start func(http.Handler) *httptest.Server) (urls []string) {
 	t.Helper()
 	var service *httptest.Server
 	for i := range n {
 		if i%1000 == 0 {
-			service = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "OK\n") })) //nolint:errcheck // nobody to tell
+			service = start(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "OK\n") })) //nolint:errcheck // nobody to tell
 			t.Cleanup(service.Close)
 		}
 		urls = append(urls, service.URL)
@@ -127,8 +127,11 @@ func (l load) configure(t *testing.T, interval time.Duration) string {
 	t.Helper()
 	var b strings.Builder
 	fmt.Fprintf(&b, "poll: {interval: %s, timeout: %s}\ntargets:\n", interval, min(interval, 10*time.Second))
-	for i, url := range services(t, l.targets) {
+	for i, url := range services(t, l.targets, httptest.NewServer) {
 		fmt.Fprintf(&b, "  - {kind: http, name: service-%d, url: %q}\n", i, url)
+	}
+	for i, url := range services(t, l.tls, httptest.NewTLSServer) {
+		fmt.Fprintf(&b, "  - {kind: tls, name: tls-%d, address: %q, insecure_skip_verify: true}\n", i, strings.TrimPrefix(url, "https://"))
 	}
 	if l.containers > 0 {
 		engine := simstacktest.StartEngine(t, nil)
@@ -161,7 +164,7 @@ func (l load) configure(t *testing.T, interval time.Duration) string {
 
 // missing returns an error that says what of the load a page does not show.
 func (l load) missing(page []byte) error {
-	targets := l.targets + min(l.containers, 1) + min(l.series, 1)
+	targets := l.targets + l.tls + min(l.containers, 1) + min(l.series, 1)
 	for _, want := range []struct {
 		prefix string
 		n      int
@@ -184,6 +187,8 @@ func (l load) missing(page []byte) error {
 // carrier is an exporter with its load.
 type carrier struct {
 	load
+	name    string    // empty for ours
+	scrapes []float64 // in milliseconds
 	*realstack.Exporter
 	before time.Duration // its processor time, when it began to be measured
 }

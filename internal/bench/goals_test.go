@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 )
 
 // goal is a promise, and what was measured of it.
@@ -29,17 +30,14 @@ func (g goal) verdict() string {
 
 const (
 	goalNginx, goalBare    = 2.0, 1.3
-	goalIdleRSS, goalStart = 30.0, 1000.0 // MB, ms
-	goalFresh, goalPolls   = 2.0, 0.01    // seconds; share that the number of readings may differ by
-	goalGrowth             = 10_000       // growth must be known as far
-	goalExponent           = 1.1          // linear, with the noise of few points
+	goalDefault, goalTuned = 8.0, 4.0    // times less CPU than cAdvisor, with cgroup files
+	goalIdleRSS, goalStart = 24.0, 200.0 // MB, ms
+	goalBinary             = 16.0        // MB
+	goalManyRSS, goalMany  = 200.0, 0.45 // MB, cores, with goalGrowth targets
+	goalFresh, goalPolls   = 2.0, 0.01   // seconds; share that the number of readings may differ by
+	goalGrowth             = 10_000      // growth must be known as far
+	goalExponent           = 1.1         // linear, with the noise of few points
 )
-
-// recordedCAdvisor stands in for a cAdvisor that was not measured: version 0.60 with 200 containers on such a machine.
-var recordedCAdvisor = []watchRow{
-	{Containers: goalContainers, Program: cadvisorDefault, Share: 38, RSS: 145},
-	{Containers: goalContainers, Program: cadvisorTuned, Share: 0.8, RSS: 42},
-}
 
 // judged is the goal with what was measured of it.
 func (g goal) judged(met bool, got string, args ...any) goal {
@@ -54,6 +52,7 @@ func (r *results) goals() (all []goal) {
 	}
 	all = append(all, r.cadvisorGoals()...)
 	all = append(all, r.probeGoal())
+	all = append(all, r.manyGoals()...)
 	all = append(all, r.idleGoals()...)
 	all = append(all, r.freshGoals()...)
 	for _, kind := range kinds {
@@ -104,65 +103,103 @@ func (r *results) scrapeGoal(server string) goal {
 	return g
 }
 
-// watching finds a program's row with as many containers as the goals are for, or what was recorded of it earlier.
-func (r *results) watching(program string) (row watchRow, note string, ok bool) {
-	is := func(w watchRow) bool { return w.Program == program && w.Containers == goalContainers }
-	if i := slices.IndexFunc(r.Watching, is); i >= 0 {
-		return r.Watching[i], "", true
+// watching finds a program's row with as many containers as the goals are for.
+func (r *results) watching(program string, busy bool) (row watchRow, ok bool) {
+	i := slices.IndexFunc(r.Watching, func(w watchRow) bool {
+		return w.Program == program && w.Containers == goalContainers && w.Busy == busy
+	})
+	if i < 0 {
+		return row, false
 	}
-	if i := slices.IndexFunc(recordedCAdvisor, is); i >= 0 {
-		return recordedCAdvisor[i], ", recorded earlier", true
-	}
-	return row, "", false
+	return r.Watching[i], true
 }
 
+// cadvisorGoals are that ours costs less, by the files much less, with idle and with busy containers.
 func (r *results) cadvisorGoals() (all []goal) {
-	full, fullNote, _ := r.watching(cadvisorDefault)
-	tuned, tunedNote, _ := r.watching(cadvisorTuned)
-	for _, way := range []struct{ name, program string }{{"200 containers", oursEngine}, {"200 containers with cgroup files", oursFiles}} {
-		ours, _, ok := r.watching(way.program)
-		add := func(g goal, met bool, got string, args ...any) {
-			if g.load = (&load{containers: goalContainers}); ok {
-				g = g.judged(met, got, args...)
+	memory := goal{name: "memory beside " + cadvisorTuned, want: "less at 200 containers", heap: true, load: &load{containers: goalContainers}}
+	for _, busy := range []bool{false, true} {
+		subject := "200 idle containers, "
+		if busy {
+			subject = "200 busy containers, "
+		}
+		tuned, known := r.watching(cadvisorTuned, busy)
+		for _, c := range []struct {
+			ours, theirs, want string
+			times              float64
+		}{
+			{oursFiles, cadvisorDefault, "all CPU at most an eighth", goalDefault},
+			{oursFiles, cadvisorTuned, "all CPU at most a quarter", goalTuned},
+			{oursEngine, cadvisorTuned, "less CPU, the engine's too", 1},
+		} {
+			g := goal{name: subject + strings.TrimPrefix(c.ours, "ours, ") + ", beside " + c.theirs, want: c.want, load: &load{containers: goalContainers}}
+			ours, ok := r.watching(c.ours, busy)
+			if theirs, both := r.watching(c.theirs, busy); ok && both {
+				g = g.judged(c.times*ours.Share <= theirs.Share, "%s %% of a core, its %s %%: 1/%.1f", short(ours.Share), short(theirs.Share), theirs.Share/ours.Share)
 			}
 			all = append(all, g)
-		}
-		add(goal{name: way.name + " beside " + cadvisorDefault, want: "all CPU at most a hundredth"}, ours.Share <= full.Share/100,
-			"%s %% of a core, its %s %%%s: 1/%.0f", short(ours.Share), short(full.Share), fullNote, full.Share/ours.Share)
-		add(goal{name: way.name + " beside " + cadvisorTuned, want: "all CPU at most a quarter"}, ours.Share <= tuned.Share/4,
-			"%s %% of a core, its %s %%%s: 1/%.1f", short(ours.Share), short(tuned.Share), tunedNote, tuned.Share/ours.Share)
-		if way.program == oursEngine {
-			add(goal{name: "memory beside " + cadvisorTuned, want: "less at 200 containers", heap: true}, ours.RSS < tuned.RSS,
-				"%.1f MB, its %.1f MB%s", ours.RSS, tuned.RSS, tunedNote)
+			if ok && known && (!memory.measured || memory.met) {
+				memory = memory.judged(ours.RSS < tuned.RSS, "%.1f MB, its %.1f MB (%s)", ours.RSS, tuned.RSS, subject+strings.TrimPrefix(c.ours, "ours, "))
+			}
 		}
 	}
-	return all
+	return append(all, memory)
 }
 
 // probeGoal is that a probe costs less than the blackbox exporter's.
 func (r *results) probeGoal() goal {
-	g := goal{name: "HTTP probes beside the " + probeBlackbox, want: "less CPU per probe at every size"}
+	g := goal{name: "HTTP and TLS probes beside the " + probeBlackbox, want: "less CPU per probe at every size"}
 	least := math.Inf(1)
 	for _, p := range r.Probes {
 		if p.Program == probeBlackbox && p.Ratio < least {
-			least, g.load = p.Ratio, &load{targets: p.Targets}
-			g = g.judged(least > 1, "its is %s times ours at the least (%s)", short(least), counted(p.Targets, "target"))
+			l := loadOf(p.Kind, p.Targets)
+			least, g.load = p.Ratio, &l
+			g = g.judged(least > 1, "its is %s times ours at the least (%s)", short(least), l)
 		}
 	}
 	return g
 }
 
+// manyGoals are what thousands of targets cost, and that making the page grows more slowly than their number.
+func (r *results) manyGoals() []goal {
+	carries := &load{targets: goalGrowth}
+	rss := goal{name: "memory at 10,000 HTTP targets", want: fmt.Sprintf("RSS under %.0f MB", goalManyRSS), heap: true, load: carries}
+	cpu := goal{name: "CPU at 10,000 HTTP targets", want: fmt.Sprintf("under %.2f of a core", goalMany), load: carries}
+	page := goal{name: "page by HTTP targets", want: "sublinear from 100 to 10,000", load: carries}
+	var few, many growthRow
+	for _, g := range r.Growth {
+		switch {
+		case g.Kind == kindTargets && g.N == exponentFrom:
+			few = g
+		case g.Kind == kindTargets && g.N == goalGrowth:
+			many = g
+		}
+	}
+	if many.N > 0 {
+		share := many.CPU / 1e3 / usualInterval.Seconds()
+		rss, cpu = rss.judged(many.RSS < goalManyRSS, "%s", mb(many.RSS)), cpu.judged(share < goalMany, "%.2f of a core", share)
+	}
+	if few.Page > 0 && many.Page > 0 {
+		e := slope(point{few.N, few.Page}, point{many.N, many.Page})
+		page = page.judged(e < 1, "exponent %.2f: %s, then %s", e, ms(few.Page), ms(many.Page))
+	}
+	return []goal{rss, cpu, page}
+}
+
 func (r *results) idleGoals() []goal {
 	carries := &load{containers: idleContainers, series: idleSeries}
 	memory := goal{name: "memory at 20 containers and 1,000 series", want: fmt.Sprintf("RSS under %.0f MB", goalIdleRSS), heap: true, load: carries}
-	start := goal{name: "start to the first complete page", want: fmt.Sprintf("under %.0f ms", goalStart), load: carries}
+	start := goal{name: "start of the demo to its first complete page", want: fmt.Sprintf("under %.0f ms", goalStart), load: carries}
+	binary := goal{name: "size of the program", want: fmt.Sprintf("under %.0f MB", goalBinary)}
 	if i := r.Idle; i != nil && i.RSS > 0 {
 		memory = memory.judged(i.RSS < goalIdleRSS, "%s", mb(i.RSS))
 	}
 	if i := r.Idle; i != nil && len(i.Starts) > 0 {
 		start = start.judged(median(i.Starts) < goalStart, "%.0f ms, median of %d starts", median(i.Starts), len(i.Starts))
 	}
-	return []goal{memory, start}
+	if i := r.Idle; i != nil && i.Binary > 0 {
+		binary = binary.judged(i.Binary < goalBinary, "%s", mb(i.Binary))
+	}
+	return []goal{memory, start, binary}
 }
 
 // freshGoals are that data are young when they are scraped, for no more readings.

@@ -67,10 +67,10 @@ func TestGoalsAreJudged(t *testing.T) {
 	fresh := func(age float64, polls int) *freshness {
 		return &freshness{MedianBefore: 15, MedianAfter: age, PollsBefore: 1000, PollsAfter: polls}
 	}
-	ours := watchRow{Containers: 200, Program: oursEngine, Share: 0.19, RSS: 20}
+	ours := watchRow{Containers: 200, Program: oursFiles, Share: 0.19, RSS: 20}
 	const (
 		missed, unknown = "**missed**", "not measured"
-		growth, tuned   = "CPU by " + kindSeries, "200 containers beside " + cadvisorTuned
+		growth, tuned   = "CPU by " + kindSeries, "200 idle containers, resources: cgroup, beside " + cadvisorTuned
 		age, polls      = "age of data when scraped", "readings for that"
 		nginx, bare     = "scrape beside " + serverNginx, "scrape beside " + serverBare
 		promhttp        = "scrape beside " + serverPromhttp
@@ -94,8 +94,9 @@ func TestGoalsAreJudged(t *testing.T) {
 		{"old data", age, results{Fresh: fresh(2, 1000)}, missed, ""},
 		{"young data for more readings", polls, results{Fresh: fresh(0.6, 1011)}, missed, ""},
 		{"skipped readings", polls, results{Fresh: fresh(0.6, 989)}, missed, ""},
-		{"beside the recorded cAdvisor", tuned, results{Watching: []watchRow{ours}}, "met", "recorded earlier"},
-		{"beside the measured cAdvisor", tuned, results{Watching: []watchRow{ours, {Containers: 200, Program: cadvisorTuned, Share: 0.5, RSS: 40}}}, missed, "1/2.6"},
+		{"without cAdvisor", tuned, results{Watching: []watchRow{ours}}, unknown, ""},
+		{"beside cAdvisor", tuned, results{Watching: []watchRow{ours, {Containers: 200, Program: cadvisorTuned, Share: 0.5, RSS: 40}}}, missed, "1/2.6"},
+		{"busy containers are another goal", tuned, results{Watching: []watchRow{ours, {Containers: 200, Busy: true, Program: cadvisorTuned, Share: 5, RSS: 40}}}, unknown, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			all := test.r.goals()
@@ -110,9 +111,10 @@ func TestGoalsAreJudged(t *testing.T) {
 // TestPageStandsWithNothingMeasured holds that a run that could measure nothing says so, and says it in the same tables.
 func TestPageStandsWithNothingMeasured(t *testing.T) {
 	page := string((&results{Absent: []string{"nginx is not installed"}}).page())
-	for _, want := range []string{"- nginx is not installed", "| not measured |", "## Growth"} {
-		if !strings.Contains(page, want) {
-			t.Errorf("the page lacks %q", want)
+	raw := string((&results{}).raw())
+	for _, want := range []string{"nginx is not installed", "| not measured |", "## Growth"} {
+		if !strings.Contains(page+raw, want) {
+			t.Errorf("the pages lack %q", want)
 		}
 	}
 	if strings.Contains(page, "| met |") || strings.Contains(page, "missed** |") {

@@ -18,29 +18,36 @@ import (
 var update = flag.Bool("update", false, "write BENCHMARKS.md and its charts anew from results.json, without measuring")
 
 const (
-	// resultsFile is what `make bench` measured last, pageFile what is made of it.
+	// resultsFile is what `make bench` measured last; the others are made of it.
 	resultsFile = "results.json"
 	pageFile    = "../../BENCHMARKS.md"
+	rawFile     = "../../BENCHMARKS-RAW.md"
 	chartsDir   = "charts"
 )
 
 //go:embed page.md.tmpl
 var pageTemplate string
 
-// page writes BENCHMARKS.md.
-func (r *results) page() []byte {
+//go:embed raw.md.tmpl
+var rawTemplate string
+
+// page writes BENCHMARKS.md, raw BENCHMARKS-RAW.md.
+func (r *results) page() []byte { return r.fill(pageTemplate) }
+func (r *results) raw() []byte  { return r.fill(rawTemplate) }
+
+func (r *results) fill(text string) []byte {
 	var b bytes.Buffer
 	made := template.Must(template.New("").Funcs(template.FuncMap{
 		"thousands": thousands, "counted": counted, "short": short, "ms": ms, "mb": mb, "percent": percent, "microseconds": microseconds,
 		"median": median[float64], "least": slices.Min[[]float64], "most": slices.Max[[]float64], "join": strings.Join, "trim": strings.TrimSpace,
 		"minutes": func(seconds float64) string { return whole(seconds / 60) }, "whole": whole,
 		"kilobytes": func(n int) string { return short(float64(n)/1000) + " kB" },
-		"sizes":     func() []int { return sizes }, "recorded": func() []watchRow { return recordedCAdvisor },
+		"sizes":     func() []int { return sizes },
 		"scrapes": func(n int) []scrapeRow {
 			return slices.DeleteFunc(slices.Clone(r.Scrape), func(s scrapeRow) bool { return s.Series != n })
 		},
 		"goals": r.goalCells, "growth": r.growthCells,
-	}).Parse(pageTemplate))
+	}).Parse(text))
 	if err := made.Execute(&b, r); err != nil {
 		panic(err) // all of it is ours
 	}
@@ -94,34 +101,25 @@ func (c curve) cells(kind, cost string, unit, small func(float64) string) []stri
 
 // charts draws the pictures, by name.
 func (r *results) charts() map[string][]byte {
-	drawn := map[string]*chart{
-		"scrape-identity.svg": {title: "Time of a scrape, 1 scraper, identity", x: "series", y: "p50, microseconds"},
-		"scrape-gzip.svg":     {title: "Time of a scrape, 1 scraper, gzip", x: "series", y: "p50, microseconds"},
-		"containers.svg":      {title: "Processor time of one reading, the engine's too", x: "containers", y: "milliseconds"},
-		"probes.svg":          {title: "Processor time of one HTTP probe", x: "targets", y: "microseconds"},
-		"growth-cpu.svg":      {title: "Processor time of one round", x: "targets, containers or series", y: "milliseconds"},
-		"growth-rss.svg":      {title: "Memory", x: "targets, containers or series", y: "RSS, MB"},
-	}
+	scrape := &chart{title: "Time of a scrape, 1 scraper, gzip", x: "series", y: "p50, microseconds"}
 	for _, s := range r.Scrape {
-		if s.Scrapers == 1 {
-			drawn["scrape-"+s.Encoding+".svg"].add(s.Server, s.Series, s.P50)
+		if s.Scrapers == 1 && s.Encoding == "gzip" {
+			scrape.add(s.Server, s.Series, s.P50)
 		}
 	}
-	for _, w := range r.Readings {
-		drawn["containers.svg"].add(w.Way, w.Containers, w.Own+w.Engine)
+	containers := &chart{title: "Processor time, the engine's too, with idle containers", x: "containers", y: "percent of a core"}
+	for _, w := range r.Watching {
+		if !w.Busy {
+			containers.add(w.Program, w.Containers, w.Share)
+		}
 	}
+	probes := &chart{title: "Processor time of one HTTP probe", x: "targets", y: "microseconds"}
 	for _, p := range r.Probes {
-		drawn["probes.svg"].add(p.Program, p.Targets, p.CPU)
+		if p.Kind == kindTargets {
+			probes.add(p.Program, p.Targets, p.CPU)
+		}
 	}
-	for _, g := range r.Growth {
-		drawn["growth-cpu.svg"].add(g.Kind, g.N, g.CPU)
-		drawn["growth-rss.svg"].add(g.Kind, g.N, g.RSS)
-	}
-	all := map[string][]byte{}
-	for name, c := range drawn {
-		all[name] = c.svg()
-	}
-	return all
+	return map[string][]byte{"scrape-gzip.svg": scrape.svg(), "containers.svg": containers.svg(), "probes.svg": probes.svg()}
 }
 
 // files makes all that a run writes, by path below the directory of this package.
@@ -130,7 +128,7 @@ func (r *results) files() (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := map[string][]byte{resultsFile: append(raw, '\n'), pageFile: r.page()}
+	all := map[string][]byte{resultsFile: append(raw, '\n'), pageFile: r.page(), rawFile: r.raw()}
 	for name, content := range r.charts() {
 		all[filepath.Join(chartsDir, name)] = content
 	}

@@ -82,6 +82,6 @@ func compose(encoding string, sources ...[]exposition.Family) error {
 	if len(clashes) > 0 {
 		return fmt.Errorf("clashes: %v", clashes)
 	}
-	page.Negotiate(http.Header{"Accept": {metricsAccept}, "Accept-Encoding": {encoding}})
+	page.Negotiate(http.Header{"Accept": {openMetricsType}, "Accept-Encoding": {encoding}})
 	return nil
 }

@@ -74,6 +74,7 @@ type readingRow struct {
 // watchRow is a program that watches containers, in a window with one reading and one scrape.
 type watchRow struct {
 	Containers int     `json:"containers"`
+	Busy       bool    `json:"busy,omitempty"` // the containers work a little each second
 	Program    string  `json:"program"`
 	Window     float64 `json:"window_seconds"`
 	Own        float64 `json:"own_cpu_ms"`
@@ -84,8 +85,9 @@ type watchRow struct {
 	Share float64 `json:"core_percent"`
 }
 
-// probeRow is a prober of HTTP targets.
+// probeRow is a prober of HTTP or TLS targets.
 type probeRow struct {
+	Kind     string  `json:"kind"`
 	Targets  int     `json:"targets"`
 	Program  string  `json:"program"`
 	Interval float64 `json:"interval_seconds"`
@@ -111,7 +113,9 @@ type idleRow struct {
 	Starts     []float64 `json:"start_ms"` // each from the start to the first complete page
 	Targets    int       `json:"start_targets"`
 	Binary     float64   `json:"binary_mb"`
-	Image      float64   `json:"image_mb"`
+	// Before is the other program's row in a run that has one.
+	Before *idleRow `json:"before,omitempty"`
+	Image  float64  `json:"image_mb"`
 }
 
 // growthRow is what an exporter costs that has n of one kind to watch, and nothing else.
@@ -121,6 +125,7 @@ type growthRow struct {
 	Rounds int     `json:"rounds"`
 	CPU    float64 `json:"cpu_ms_per_round"`
 	RSS    float64 `json:"rss_mb"`
+	Page   float64 `json:"page_ms"` // median time of a scrape, which makes the page
 }
 
 // profileRow says where time or memory goes, where a goal is missed.
@@ -138,10 +143,13 @@ const (
 	oursEngine, oursFiles                          = oursPrefix + "engine", oursPrefix + "cgroup"
 	cadvisorDefault, cadvisorTuned                 = "cAdvisor, default", "cAdvisor, tuned"
 	probeOurs, probeBlackbox                       = "ours", "blackbox exporter"
-	kindTargets, kindContainers, kindSeries        = "HTTP targets", "containers", "upstream series"
-	telegrafVariable, cadvisorVariable             = "TELEGRAF", "CADVISOR"
-	goalContainers, idleContainers, idleSeries     = 200, 20, 1000
-	usualInterval                                  = 30 * time.Second
+	// before begins the names of the other program of ours, which BEFORE names.
+	before, beforeVariable                     = "before", "BEFORE"
+	kindTargets, kindContainers, kindSeries    = "HTTP targets", "containers", "upstream series"
+	kindTLS                                    = "TLS targets"
+	telegrafVariable, cadvisorVariable         = "TELEGRAF", "CADVISOR"
+	goalContainers, idleContainers, idleSeries = 200, 20, 1000
+	usualInterval                              = 30 * time.Second
 )
 
 // kinds are what growth is measured of.
@@ -151,18 +159,21 @@ var kinds = []string{kindTargets, kindContainers, kindSeries}
 var sizes = []int{300, 10_000, 100_000}
 
 // load is what one exporter has to carry.
-type load struct{ targets, containers, series int }
+type load struct{ targets, tls, containers, series int }
 
 // loadOf is n of one kind.
 func loadOf(kind string, n int) load {
-	return map[string]load{kindTargets: {targets: n}, kindContainers: {containers: n}, kindSeries: {series: n}}[kind]
+	return map[string]load{kindTargets: {targets: n}, kindContainers: {containers: n}, kindSeries: {series: n}, kindTLS: {tls: n}}[kind]
 }
 
 func (l load) String() string {
 	var parts []string
-	for i, n := range []int{l.targets, l.containers, l.series} {
-		if n > 0 {
-			parts = append(parts, thousands(n)+" "+kinds[i])
+	for _, part := range []struct {
+		n    int
+		kind string
+	}{{l.targets, kindTargets}, {l.tls, kindTLS}, {l.containers, kindContainers}, {l.series, kindSeries}} {
+		if part.n > 0 {
+			parts = append(parts, thousands(part.n)+" "+part.kind)
 		}
 	}
 	if parts == nil {

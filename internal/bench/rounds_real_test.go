@@ -3,32 +3,42 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/realstack"
-	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
-	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack/simstacktest"
 )
 
 // patience is how long an exporter may take to show all that it has, and a server to be as it should.
 const patience = 3 * time.Minute
 
 // carryAll starts an exporter for each load, and waits until they show all that they have and have gone on for half an
-// interval. What cannot be carried here is noted, and left out.
-func (s *suite) carryAll(t *testing.T, loads []load) (all []*carrier) {
+// interval. The version before, if there is one, carries alsoBefore. What cannot be carried here is noted, and left out.
+func (s *suite) carryAll(t *testing.T, loads []load, alsoBefore ...load) (all []*carrier) {
 	t.Helper()
 	for _, l := range loads {
 		all = append(all, carry(t, s.exporter, l, s.plan.interval))
+	}
+	for _, l := range alsoBefore {
+		if s.before != "" {
+			c := carry(t, s.before, l, s.plan.interval)
+			c.name = before
+			all = append(all, c)
+		}
 	}
 	all = slices.DeleteFunc(all, func(c *carrier) bool {
 		err := await(patience, func() error { _, _, _, err := c.scrape(t.Context()); return err })
@@ -41,11 +51,22 @@ func (s *suite) carryAll(t *testing.T, loads []load) (all []*carrier) {
 	return all
 }
 
+// beforeRow is the row of the version before; nil if there is none.
+func (s *suite) beforeRow() *idleRow {
+	if s.before == "" {
+		return nil
+	}
+	if s.idle().Before == nil {
+		s.idle().Before = &idleRow{}
+	}
+	return s.idle().Before
+}
+
 // measureGrowth measures exporters with more and more to watch. Those of a step run at once: they hardly use a processor.
 func (s *suite) measureGrowth(t *testing.T) {
 	t.Helper()
 	idle := load{containers: idleContainers, series: idleSeries}
-	steps := [][]load{{{}, idle}}
+	steps, alsoBefore := [][]load{{{}, idle}}, map[int][]load{0: {idle}}
 	for _, n := range s.plan.growth {
 		for _, kind := range kinds {
 			steps[0] = append(steps[0], loadOf(kind, n))
@@ -55,9 +76,13 @@ func (s *suite) measureGrowth(t *testing.T) {
 		// Those that take most by themselves.
 		steps = append(steps, []load{loadOf(kindTargets, n)}, []load{loadOf(kindContainers, n), loadOf(kindSeries, n)})
 	}
+	for _, n := range s.plan.growthLast {
+		steps = append(steps, nil)
+		alsoBefore[len(steps)-1] = []load{loadOf(kindTargets, n)}
+	}
 	for i, loads := range steps {
 		t.Run(fmt.Sprintf("step=%d", i), func(t *testing.T) {
-			all := s.carryAll(t, loads)
+			all := s.carryAll(t, loads, alsoBefore[i]...)
 			for _, c := range all {
 				c.before = cpuTime(c.PID())
 			}
@@ -68,9 +93,11 @@ func (s *suite) measureGrowth(t *testing.T) {
 			for range rounds {
 				time.Sleep(s.plan.interval)
 				for _, c := range all {
-					if _, _, _, err := c.scrape(t.Context()); err != nil {
+					_, _, took, err := c.scrape(t.Context())
+					if err != nil {
 						s.absent(t, fmt.Sprintf("%s: a page lacked some of it: %v", c.load, err))
 					}
+					c.scrapes = append(c.scrapes, milliseconds(took))
 				}
 			}
 			for _, c := range all {
@@ -78,15 +105,21 @@ func (s *suite) measureGrowth(t *testing.T) {
 				rss, peak := memoryOf(c.PID())
 				if c.load == idle {
 					row := s.idle()
+					if c.name == before {
+						row = s.beforeRow()
+					}
 					row.Containers, row.Series, row.Window, row.Interval = c.containers, c.series, window.Seconds(), s.plan.interval.Seconds()
 					row.RSS, row.Peak, row.CPUPerHour = rss, peak, used.Seconds()/window.Seconds()*time.Hour.Seconds()
 					continue
 				}
-				row := growthRow{N: c.targets + c.containers + c.series, Rounds: rounds, CPU: milliseconds(used) / float64(rounds), RSS: rss}
+				row := growthRow{N: c.targets + c.containers + c.series, Rounds: rounds, CPU: milliseconds(used) / float64(rounds), RSS: rss, Page: median(c.scrapes)}
 				for _, kind := range kinds {
 					if row.N > 0 && c.load == loadOf(kind, row.N) {
 						row.Kind = kind
 					}
+				}
+				if c.name == before {
+					row.Kind += ", " + before
 				}
 				s.Growth = append(s.Growth, row)
 			}
@@ -96,33 +129,42 @@ func (s *suite) measureGrowth(t *testing.T) {
 
 // prober is a program that probes HTTP targets.
 type prober struct {
-	name    string
-	targets int
-	pid     int
-	probes  func() int // so far
+	name   string
+	kind   string
+	n      int // targets
+	pid    int
+	probes func() int // so far
 
 	cpu  []float64 // of each round, in microseconds per probe
 	made int       // in all rounds
 }
 
-// measureProbes has exporters probe HTTP targets, and blackbox exporters as many at the same rate, all at once.
+// measureProbes has exporters probe HTTP targets, then TLS targets, and blackbox exporters as many at the same rate, all at once.
 func (s *suite) measureProbes(t *testing.T) {
+	t.Helper()
+	for _, kind := range []string{kindTargets, kindTLS} {
+		t.Run(kind, func(t *testing.T) { s.measureProbesOf(t, kind) })
+	}
+}
+
+func (s *suite) measureProbesOf(t *testing.T, kind string) {
 	t.Helper()
 	var loads []load
 	theirs := map[int]*prober{}
 	for _, n := range s.plan.probes {
-		loads = append(loads, load{targets: n})
+		loads = append(loads, loadOf(kind, n))
 		if realstack.Installed("prometheus-blackbox-exporter") != "" {
-			theirs[n] = startBlackbox(t, n, s.plan.interval)
+			theirs[n] = startBlackbox(t, kind, n, s.plan.interval)
 		}
 	}
 	var all []*prober
-	for _, c := range s.carryAll(t, loads) {
-		all = append(all, &prober{name: probeOurs, targets: c.targets, pid: c.PID(), probes: func() int {
+	for _, c := range s.carryAll(t, loads, loads...) {
+		n := c.targets + c.tls
+		all = append(all, &prober{name: cmp.Or(c.name, probeOurs), kind: kind, n: n, pid: c.PID(), probes: func() int {
 			_, sum := count(must(getPage(t.Context(), c.Addr)), "chatstack_probe_attempts_total{") // the round's scrape
 			return int(sum)
 		}})
-		if p := theirs[c.targets]; p != nil {
+		if p := theirs[n]; p != nil && c.name == "" {
 			all = append(all, p)
 		}
 	}
@@ -135,34 +177,38 @@ func (s *suite) measureProbes(t *testing.T) {
 		for i, p := range all {
 			n := p.probes() - made[i]
 			if n == 0 {
-				t.Fatalf("%s made no probe of %d targets in a whole interval", p.name, p.targets)
+				t.Fatalf("%s made no probe of %d targets in a whole interval", p.name, p.n)
 			}
 			p.cpu = append(p.cpu, float64(cpuTime(p.pid)-used[i])/1e3/float64(n))
 			p.made += n
 		}
 	}
-	var ours *prober
 	for _, p := range all {
-		if p.name == probeOurs {
-			ours = p
-		}
+		ours := all[slices.IndexFunc(all, func(o *prober) bool { return o.name == probeOurs && o.n == p.n })]
 		each := median(p.cpu)
 		rss, _ := memoryOf(p.pid)
 		s.Probes = append(s.Probes, probeRow{
-			Targets: p.targets, Program: p.name, Interval: s.plan.interval.Seconds(), Probes: p.made, Rounds: s.plan.probeRounds,
-			CPU: each, RSS: rss, Ratio: ratio(p.cpu, ours.cpu), Share: 100 * each / 1e6 * float64(p.targets) / usualInterval.Seconds(),
+			Kind: kind, Targets: p.n, Program: p.name, Interval: s.plan.interval.Seconds(), Probes: p.made, Rounds: s.plan.probeRounds,
+			CPU: each, RSS: rss, Ratio: ratio(p.cpu, ours.cpu), Share: 100 * each / 1e6 * float64(p.n) / usualInterval.Seconds(),
 		})
 	}
 }
 
 // startBlackbox starts a blackbox exporter that is asked for each of n targets once in an interval, at even distances.
-func startBlackbox(t *testing.T, n int, interval time.Duration) *prober {
+func startBlackbox(t *testing.T, kind string, n int, interval time.Duration) *prober {
 	t.Helper()
 	server := realstack.StartProgram(t, "blackbox", "/metrics", nil, func(p *realstack.Program) []string {
-		config := p.File("blackbox.yml", "modules: {http_2xx: {prober: http, timeout: 10s, http: {preferred_ip_protocol: ip4}}}\n")
+		config := p.File("blackbox.yml", "modules:\n"+
+			"  HTTP: {prober: http, timeout: 10s, http: {preferred_ip_protocol: ip4}}\n"+
+			"  TLS: {prober: tcp, timeout: 10s, tcp: {preferred_ip_protocol: ip4, tls: true, tls_config: {insecure_skip_verify: true}}}\n")
 		return []string{realstack.Installed("prometheus-blackbox-exporter"), "--config.file=" + config, "--web.listen-address=" + p.Addr, "--log.level=warn"}
 	})
-	urls := services(t, n)
+	start := httptest.NewServer
+	if kind == kindTLS {
+		start = httptest.NewTLSServer
+	}
+	module, _, _ := strings.Cut(kind, " ")
+	urls := services(t, n, start)
 	var (
 		probes atomic.Int64
 		group  sync.WaitGroup
@@ -181,7 +227,7 @@ func startBlackbox(t *testing.T, n int, interval time.Duration) *prober {
 			case <-tick.C:
 			}
 			group.Go(func() {
-				page, err := get(ctx, transport, "http://"+server.Addr+"/probe?module=http_2xx&target="+urls[i%n], "identity")
+				page, err := get(ctx, transport, "http://"+server.Addr+"/probe?module="+module+"&target="+strings.TrimPrefix(urls[i%n], "https://"), "identity")
 				if ctx.Err() == nil && (err != nil || !strings.Contains(string(page), "\nprobe_success 1\n")) {
 					t.Errorf("%s: no success: %v\n%s", probeBlackbox, err, page)
 				}
@@ -189,34 +235,46 @@ func startBlackbox(t *testing.T, n int, interval time.Duration) *prober {
 			})
 		}
 	})
-	return &prober{name: probeBlackbox, targets: n, pid: server.PID(), probes: func() int { return int(probes.Load()) }}
+	return &prober{name: probeBlackbox, kind: kind, n: n, pid: server.PID(), probes: func() int { return int(probes.Load()) }}
 }
 
-// measureStart starts the exporter beside a healthy stack, again and again, and asks for its page until that is complete.
+// measureStart starts the demo again and again, and asks for its page until that shows that all of the simulated stack is up.
 func (s *suite) measureStart(t *testing.T) {
 	t.Helper()
-	stack := simstacktest.Start(t, simstack.Options{})
-	// A simulated server has not the port of a real one, so that the environment does not tell it.
-	config := fmt.Sprintf("targets:\n  - {kind: xmpp_c2s, address: %q}\n", stack.XMPPClientAddress())
-	s.idle().Binary = float64(must(os.Stat(s.exporter)).Size()) / 1e6
 	for i := range s.plan.starts {
-		t.Run(fmt.Sprintf("start=%d", i), func(t *testing.T) {
-			begun := time.Now()
-			e := realstack.StartExporter(t, s.exporter, config, stack.Environ(), "--log.level=warn")
-			for {
-				page := must(getPage(t.Context(), e.Addr))
-				known, _ := count(page, "chatstack_probe_attempts_total{")
-				if shown, up := count(page, "chatstack_probe_success{"); known > 0 && shown == known && up == float64(known) {
-					s.idle().Targets, s.idle().Starts = known, append(s.idle().Starts, milliseconds(time.Since(begun)))
-					return
-				}
-				if time.Since(begun) > awaitWithin {
-					s.absent(t, fmt.Sprintf("a start: no complete page within %s", awaitWithin))
-					t.Fatalf("the page that is not complete:\n%s", page)
-				}
-				time.Sleep(2 * time.Millisecond)
+		for program, row := range map[string]*idleRow{s.exporter: s.idle(), s.before: s.beforeRow()} {
+			if program != "" {
+				t.Run(fmt.Sprintf("start=%d/%s", i, filepath.Base(program)), func(t *testing.T) { s.measureStartOf(t, program, row) })
 			}
-		})
+		}
+	}
+}
+
+func (s *suite) measureStartOf(t *testing.T, program string, row *idleRow) {
+	t.Helper()
+	row.Binary = float64(must(os.Stat(program)).Size()) / 1e6
+	listener := must(new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0"))
+	addr := listener.Addr().String()
+	must(0, listener.Close())
+	demo := exec.Command(program, "demo", "--log.level=error", "--web.listen-address="+addr) //nolint:gosec,noctx // one of ours, ended below
+	begun := time.Now()
+	must(0, demo.Start())
+	defer func() {
+		demo.Process.Signal(syscall.SIGTERM) //nolint:errcheck,gosec // it has ended by itself
+		demo.Wait()                          //nolint:errcheck,gosec // it is told to
+	}()
+	for {
+		page, err := getPage(t.Context(), addr)
+		known, _ := count(page, "chatstack_probe_attempts_total{")
+		if shown, up := count(page, "chatstack_probe_success{"); known > 0 && shown == known && up == float64(known) {
+			row.Targets, row.Starts = known, append(row.Starts, milliseconds(time.Since(begun)))
+			return
+		}
+		if time.Since(begun) > awaitWithin {
+			s.absent(t, fmt.Sprintf("a start: no complete page within %s", awaitWithin))
+			t.Fatalf("the page that is not complete: %v\n%s", err, page)
+		}
+		time.Sleep(2 * time.Millisecond)
 	}
 }
 

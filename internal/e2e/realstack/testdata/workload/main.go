@@ -112,13 +112,33 @@ func lose(after time.Duration, args []string) error {
 	return nil
 }
 
-// serve waits. SIGUSR1 makes the container unhealthy and healthy again in turn, SIGTERM ends it.
+// serve waits. SIGUSR1 makes the container unhealthy and healthy again in turn, SIGUSR2 busy and idle, SIGTERM ends it.
 func serve() error {
 	signals := make(chan os.Signal, 8)
-	signal.Notify(signals, syscall.SIGUSR1, syscall.SIGTERM)
-	for s := range signals {
-		if s == syscall.SIGTERM {
+	signal.Notify(signals, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGTERM)
+	work := time.NewTicker(time.Second)
+	work.Stop()
+	busy := false
+	for {
+		var s os.Signal
+		select {
+		case s = <-signals:
+		case begin := <-work.C:
+			for time.Since(begin) < time.Millisecond {
+				runtime.Gosched()
+			}
+			continue
+		}
+		switch s {
+		case syscall.SIGTERM:
 			return nil
+		case syscall.SIGUSR2:
+			if busy = !busy; busy {
+				work.Reset(time.Second)
+			} else {
+				work.Stop()
+			}
+			continue
 		}
 		if os.Remove(flag) == nil {
 			continue
@@ -127,5 +147,4 @@ func serve() error {
 			return err
 		}
 	}
-	return nil
 }
