@@ -77,8 +77,7 @@ func (c *docker) measureResources(ctx context.Context, m dockerRound) {
 		if ctx.Err() != nil && !c.once {
 			return // says nothing about the files
 		}
-		var network *cgroup.NetworkError
-		if errors.As(err, &network) {
+		if _, ok := errors.AsType[*cgroup.NetworkError](err); ok {
 			err, m.networkOnly = nil, true
 		}
 		doubt := c.doubtFiles(m, used, err)

@@ -76,10 +76,10 @@ func (c coding) writer(out *bytes.Buffer) compressor {
 
 // finish encodes the last few bytes of a page after size bytes with the checksum sum.
 func (c coding) finish(last []byte, sum, size uint32) []byte {
-	switch c {
-	case identity:
+	if c == identity {
 		return last
-	case zstdCoding:
+	}
+	if c == zstdCoding {
 		// A frame of its own: one raw block, the last one (RFC 8878, section 3.1.1.2).
 		block := binary.LittleEndian.AppendUint32([]byte(zstdHeader), uint32(len(last))<<3|1)
 		return append(block[:len(zstdHeader)+3], last...)

@@ -134,7 +134,7 @@ func weightOf(coding string, headers []string) float64 {
 		for param := range strings.SplitSeq(params, ";") {
 			key, value, found := strings.Cut(param, "=")
 			if found && strings.EqualFold(strings.TrimSpace(key), "q") {
-				weight, _ = strconv.ParseFloat(strings.TrimSpace(value), 64) //nolint:errcheck // not a weight: 0
+				weight, _ = strconv.ParseFloat(strings.TrimSpace(value), 64) // 0 unless it is a weight
 			}
 		}
 		switch strings.ToLower(strings.TrimSpace(name)) {

@@ -181,7 +181,8 @@ func (p *Poller) Alive() error {
 		last  time.Time
 		after time.Duration
 	}{
-		{"poll loop", *p.heartbeat.Load(), stalledAfter}, {"judgement", p.Snapshot().Time, judgementStalledAfter},
+		{"poll loop", *p.heartbeat.Load(), stalledAfter},
+		{"judgement", p.Snapshot().Time, judgementStalledAfter},
 		{"metrics page", p.pages.begun(), pageStalledAfter},
 	} {
 		if age := time.Since(part.last); age > part.after {
