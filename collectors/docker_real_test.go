@@ -147,6 +147,7 @@ func TestRealEngineStoppedContainers(t *testing.T) {
 	e.check(t, "created", created, "none", "created")
 
 	name := e.Run("stopped")
+	e.Await(name, realstack.HealthStatus, container.Healthy) // it may miss a signal before
 	e.Turn(name)
 	e.Await(name, realstack.HealthStatus, container.Unhealthy)
 	first := e.Says(name, realstack.StartedAt)

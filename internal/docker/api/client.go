@@ -4,15 +4,12 @@ package api
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
-	"strings"
 	"time"
 
-	"github.com/docker/docker/client"
+	dockerapi "github.com/docker/docker/api"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
@@ -37,10 +34,12 @@ type Client struct {
 // Session is a client with its own connections. Close it after use.
 type Session struct {
 	*Client
-	docker    *client.Client
+	http      http.RoundTripper // to the engine, and to no path that does more than read
 	transport *http.Transport
-	watch     *exchange.CertificateWatch
-	wire      *exchange.Wire
+	// scheme is http or https, version that of the API.
+	scheme, version string
+	watch           *exchange.CertificateWatch
+	wire            *exchange.Wire
 }
 
 // dialTimeout bounds a dial whose caller has given up.
@@ -61,11 +60,8 @@ func (c *Client) Open(connections int) (*Session, error) {
 	transport.DialContext = seen.Watch(func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return exchange.DialWithin(ctx, dialTimeout, c.Endpoint.Network, c.Endpoint.Address)
 	})
-	scheme, host := "http", "unix://"+c.Endpoint.Address
 	watch := &exchange.CertificateWatch{Trust: &c.Trust, Host: config.HostOf(c.Endpoint.Address)}
-	if c.Endpoint.Network != "unix" {
-		host = "tcp://" + c.Endpoint.Address
-	}
+	scheme := "http"
 	if c.Endpoint.TLS {
 		tlsConfig, err := c.tlsConfig(watch)
 		if err != nil {
@@ -73,22 +69,7 @@ func (c *Client) Open(connections int) (*Session, error) {
 		}
 		scheme, transport.TLSClientConfig = "https", tlsConfig
 	}
-	guarded := recorder{next: guard{next: transport}, limit: c.Limit}
-	// WithHost configures the client's own transport, so ours replaces it afterwards.
-	caller := &http.Client{Transport: guarded, CheckRedirect: client.CheckRedirect}
-	docker, err := client.NewClientWithOpts(
-		client.WithHost(host),
-		client.WithHTTPClient(caller),
-		client.WithScheme(scheme),
-		client.WithUserAgent(c.UserAgent),
-		client.WithAPIVersionNegotiation(),
-	)
-	if err != nil {
-		return nil, failure.Errorf(failure.Internal, "create docker client for %s: %w", c.Host, err)
-	}
-	// The client has wrapped the transport in a tracing one, which takes two fifths of the time of a call.
-	caller.Transport = guarded
-	return &Session{Client: c, docker: docker, transport: transport, watch: watch, wire: seen}, nil
+	return &Session{Client: c, http: guard{transport}, transport: transport, scheme: scheme, version: dockerapi.DefaultVersion, watch: watch, wire: seen}, nil
 }
 
 // tlsConfig reads the certificate files, which may have changed since the last session.
@@ -130,37 +111,8 @@ const (
 	hintClientAuthority   = "the engine refuses the certificate in cert_file: use a client certificate that the engine's authority (its tlscacert) has signed and that has not expired, with its key in key_file"
 )
 
-// explain converts an error of the docker client to one with a reason and a hint.
-func (s *Session) explain(ctx context.Context, doing string, c *call, err error) error {
-	what := doing + " " + s.Host
-	switch {
-	case ctx.Err() != nil:
-		return fmt.Errorf("%s: %w", what, s.wire.Explain(ctx.Err()))
-	case c.err != nil && s.wire.MetTLS():
-		return failure.Errorf(failure.TLS, "%s: %w", what, s.wire.Explain(c.err)).WithHint(hintTLS)
-	case c.err != nil:
-		return s.withHint(fmt.Errorf("%s: %w", what, s.wire.Explain(c.err)))
-	case c.Status >= http.StatusMultipleChoices:
-		text := strings.TrimPrefix(err.Error(), "Error response from daemon: ")
-		failed := failure.Errorf(failure.ReasonOfStatus(c.Status), "%s: status %d: %s", what, c.Status, failure.OneLine(text))
-		if strings.Contains(text, "<") {
-			// A web page comes from a proxy or another server. The error does not repeat it.
-			failed = failure.Errorf(failure.ReasonOfStatus(c.Status), "%s: status %d, from a server that is not a Docker Engine", what, c.Status)
-		}
-		switch {
-		case failed.Reason == failure.Forbidden:
-			return failed.WithHint(hintProxy)
-		case exchange.WantsTLS(c.Status, []byte(text)):
-			failed.Reason = failure.TLS
-			return failed.WithHint(hintTLS)
-		}
-		return failed
-	case errors.Is(err, io.ErrUnexpectedEOF):
-		return failure.Errorf(failure.Closed, "%s: read answer: %w", what, err)
-	default:
-		return failure.Errorf(failure.Malformed, "%s: read answer: %w", what, err)
-	}
-}
+// wrap says what failed.
+func wrap(what string, err error) error { return fmt.Errorf("%s: %w", what, err) }
 
 // withHint adds a hint to an error of a socket or of the client certificate.
 func (s *Session) withHint(err error) error {

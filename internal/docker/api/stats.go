@@ -8,11 +8,11 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"sync"
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/usage"
-	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
 // maxStats bounds the stats of one container, which are usually some kilobytes.
@@ -77,8 +77,8 @@ func (s *Session) Measure(ctx context.Context, subjects []usage.Subject, paralle
 		if skip(subject.ID) {
 			return nil
 		}
-		answer, c, err := s.getStats(ctx, subject.ID)
-		if err != nil && c.Status < http.StatusInternalServerError {
+		answer, reply, err := s.getStats(ctx, subject.ID)
+		if err != nil && reply.Status < http.StatusInternalServerError {
 			return err
 		}
 		mu.Lock()
@@ -104,37 +104,28 @@ func (s *Session) Measure(ctx context.Context, subjects []usage.Subject, paralle
 var statsBuffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
 // getStats gets the stats of one container. It returns nil if the container is no longer running.
-func (s *Session) getStats(ctx context.Context, id string) (*stats, *call, error) {
-	const doing = "measure container of"
-	ctx, c := record(ctx)
-	answer, err := s.docker.ContainerStatsOneShot(ctx, id)
-	if err != nil {
-		if c.missesContainer(err) || c.Status == http.StatusConflict { // status 409: it is being removed
-			return nil, c, nil
-		}
-		return nil, c, s.explain(ctx, doing, c, err)
-	}
-	defer answer.Body.Close() //nolint:errcheck // only read
+func (s *Session) getStats(ctx context.Context, id string) (*stats, Reply, error) {
 	buffer := statsBuffers.Get().(*bytes.Buffer)
 	defer statsBuffers.Put(buffer)
 	buffer.Reset()
-	_, err = buffer.ReadFrom(io.LimitReader(answer.Body, maxStats+1))
-	content := buffer.Bytes()
-	switch {
-	case err != nil:
-		return nil, c, s.explain(ctx, doing, c, err)
-	case len(content) > maxStats:
-		return nil, c, failure.Errorf(failure.TooLarge, "%s %s: more than %d bytes", doing, s.Host, maxStats)
-	}
-	if len(content) == 0 { // removed while the engine took the sample
-		return nil, c, nil
-	}
 	var answered stats
-	if err := json.Unmarshal(content, &answered); err != nil {
-		return nil, c, s.explain(ctx, doing, c, err)
+	empty := false // removed while the engine took the sample
+	reply, err := s.get(ctx, "measure container of", "/containers/"+id+"/stats", url.Values{"stream": {"0"}, "one-shot": {"1"}}, bound{bytes: maxStats}, func(r io.Reader) error {
+		if _, err := buffer.ReadFrom(r); err != nil {
+			return err
+		}
+		if empty = buffer.Len() == 0; empty {
+			return nil
+		}
+		return json.Unmarshal(buffer.Bytes(), &answered)
+	})
+	switch {
+	case isNoContainer(err) || err != nil && reply.Status == http.StatusConflict: // status 409: it is being removed
+		return nil, reply, nil
+	case err != nil:
+		return nil, reply, err
+	case empty || answered.Read.IsZero():
+		return nil, reply, nil
 	}
-	if answered.Read.IsZero() {
-		return nil, c, nil
-	}
-	return &answered, c, nil
+	return &answered, reply, nil
 }

@@ -56,18 +56,22 @@ func TestCgroupsGiveWhatTheEngineGives(t *testing.T) {
 		files map[string]string
 		want  usage.Usage
 	}{
-		"v1, cgroupfs":                    {cgrouptest.V1(cgroupfs), cgroupResources},
-		"v1, systemd":                     {cgrouptest.V1(systemd), cgroupResources},
-		"v1, controllers share a mount":   {moved(cgrouptest.V1(systemd), "cpuacct/", "cpu,cpuacct/"), cgroupResources},
-		"v1, controllers in other order":  {moved(cgrouptest.V1(systemd), "cpuacct/", "cpuacct,cpu/"), cgroupResources},
-		"v1, memory is not mounted":       {without(cgrouptest.V1(cgroupfs), "memory"), noMemory},
-		"v1, cpuacct is not mounted":      {without(cgrouptest.V1(cgroupfs), "cpuacct"), noCPU},
-		"v1, engine inside a container":   {cgrouptest.V1("docker/" + otherCgroupID + "/" + cgroupfs), cgroupResources},
-		"v2, cgroupfs":                    {cgrouptest.V2(cgroupfs), cgroupResources},
-		"v2, systemd":                     {cgrouptest.V2(systemd), cgroupResources},
-		"v2, engine without root":         {cgrouptest.V2(rootless), cgroupResources},
-		"v2, parent of the user's choice": {cgrouptest.V2("chat.slice/docker-" + cgroupID + ".scope"), cgroupResources},
-		"v2, memory is not delegated":     {without(cgrouptest.V2(rootless), "memory"), noMemory},
+		"v1, cgroupfs":                      {cgrouptest.V1(cgroupfs), cgroupResources},
+		"v1, systemd":                       {cgrouptest.V1(systemd), cgroupResources},
+		"v1, controllers share a mount":     {moved(cgrouptest.V1(systemd), "cpuacct/", "cpu,cpuacct/"), cgroupResources},
+		"v1, controllers in other order":    {moved(cgrouptest.V1(systemd), "cpuacct/", "cpuacct,cpu/"), cgroupResources},
+		"v1, memory is not mounted":         {without(cgrouptest.V1(cgroupfs), "memory"), noMemory},
+		"v1, cpuacct is not mounted":        {without(cgrouptest.V1(cgroupfs), "cpuacct"), noCPU},
+		"v1, engine without root":           {cgrouptest.V1(rootless), cgroupResources},
+		"v2, engine without root, cgroupfs": {cgrouptest.V2("user.slice/user-1000.slice/user@1000.service/docker.service/docker/" + cgroupID), cgroupResources},
+		"v2, engine inside a container":     {cgrouptest.V2("docker/" + otherCgroupID + "/" + cgroupfs), cgroupResources},
+		"v2, Podman":                        {cgrouptest.V2("machine.slice/libpod-" + cgroupID + ".scope"), cgroupResources},
+		"v1, engine inside a container":     {cgrouptest.V1("docker/" + otherCgroupID + "/" + cgroupfs), cgroupResources},
+		"v2, cgroupfs":                      {cgrouptest.V2(cgroupfs), cgroupResources},
+		"v2, systemd":                       {cgrouptest.V2(systemd), cgroupResources},
+		"v2, engine without root":           {cgrouptest.V2(rootless), cgroupResources},
+		"v2, parent of the user's choice":   {cgrouptest.V2("chat.slice/docker-" + cgroupID + ".scope"), cgroupResources},
+		"v2, memory is not delegated":       {without(cgrouptest.V2(rootless), "memory"), noMemory},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tree := Tree{Root: t.TempDir()}
