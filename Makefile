@@ -189,14 +189,14 @@ vuln: bin/govulncheck ## Known vulnerabilities in the code that is called, if th
 
 ##@ Measurements and pictures
 
-# BENCH=-short only shows that it runs, BENCH=-bench.only=containers measures a part. TELEGRAF= and CADVISOR= leave those
+# BENCH=-short only shows that it runs, BENCH=-bench.only=containers measures a part, BEFORE=/an/older/exporter compares one with this. TELEGRAF= and CADVISOR= leave those
 # programs out, which take minutes to build; with an absolute path each is another build.
 BENCH    ?= -bench.write
 TELEGRAF ?= $(CURDIR)/bin/telegraf
 CADVISOR ?= $(CURDIR)/bin/cadvisor
 
-bench: $(call to_build,$(TELEGRAF) $(CADVISOR)) ## Measure BENCHMARKS.md and its charts anew, in 45 minutes; needs root and Debian's packages.
-	TELEGRAF=$(TELEGRAF) CADVISOR=$(CADVISOR) $(GO) test -count=1 -v -timeout 90m -tags bench,realservers -run '^TestRealBenchmarks$$' ./internal/bench $(BENCH)
+bench: $(call to_build,$(TELEGRAF) $(CADVISOR)) ## Measure BENCHMARKS.md, BENCHMARKS-RAW.md and charts anew, in 45 minutes; needs root and Debian's packages.
+	TELEGRAF=$(TELEGRAF) CADVISOR=$(CADVISOR) BEFORE=$(BEFORE) $(GO) test -count=1 -v -timeout 90m -tags bench,realservers -run '^TestRealBenchmarks$$' ./internal/bench $(BENCH)
 
 # CAPACITY=-short only shows that it runs.
 CAPACITY ?= -capacity.page=$(CURDIR)/deploy/many-hosts/capacity.md

@@ -34,7 +34,7 @@ func TestCapacity(t *testing.T) {
 	if testing.Short() {
 		loads, rounds = []load{{targets: 10}, {containers: 20}, {series: 1000}}, 2
 	}
-	s := &suite{exporter: realstack.BuildExporter(t), plan: plan{interval: capacityInterval}}
+	s := &suite{exporters: []exporter{{serverOurs, realstack.BuildExporter(t)}}, plan: plan{interval: capacityInterval}}
 	page := fmt.Sprintf(capacityText, machine(), runtime.Version(), rounds, capacityInterval, usualInterval)
 	for _, l := range loads {
 		t.Run(l.String(), func(t *testing.T) { page += "| " + strings.Join(s.measureCapacity(t, l, rounds), " | ") + " |\n" })
@@ -50,7 +50,7 @@ func TestCapacity(t *testing.T) {
 // measureCapacity has an exporter carry a load for some rounds, after as many in which it learns when it is scraped.
 func (s *suite) measureCapacity(t *testing.T, l load, rounds int) []string {
 	t.Helper()
-	carried := s.carryAll(t, []load{l})
+	carried := s.carryAll(t, s.exporters[0].carrying(l))
 	if len(carried) == 0 {
 		t.Fatalf("does not carry %s: %s", l, s.Absent)
 	}

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"log/slog"
@@ -107,19 +108,32 @@ func count(page []byte, prefix string) (n int, sum float64) {
 	return n, sum
 }
 
-// services are the addresses of n HTTP services. A thousand share a server, since a port has no room for the ended
-// connections of many more.
-func services(t *testing.T, n int, start func(http.Handler) *httptest.Server) (urls []string) {
+// services are the addresses of n HTTP services, with TLS if that is not nil. A thousand share a server, since a port has no
+// room for the ended connections of many more.
+func services(t *testing.T, n int, secure *tls.Config) (addresses []string) {
 	t.Helper()
 	var service *httptest.Server
 	for i := range n {
 		if i%1000 == 0 {
-			service = start(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "OK\n") })) //nolint:errcheck // nobody to tell
+			service = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "OK\n") })) //nolint:errcheck // nobody to tell
+			if service.TLS = secure; secure != nil {
+				service.StartTLS()
+			} else {
+				service.Start()
+			}
 			t.Cleanup(service.Close)
 		}
-		urls = append(urls, service.URL)
+		addresses = append(addresses, service.Listener.Addr().String())
 	}
-	return urls
+	return addresses
+}
+
+// secureServices are services with TLS, and the file of the authority that their certificate is of.
+func secureServices(t *testing.T, n int) (addresses []string, authority string) {
+	t.Helper()
+	a := realstack.NewAuthority(t)
+	certificate := must(tls.X509KeyPair(a.Issue("127.0.0.1")))
+	return services(t, n, &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}), a.File
 }
 
 // configure starts what an exporter is to carry, and returns its configuration. Upstream series have other values each time.
@@ -127,18 +141,21 @@ func (l load) configure(t *testing.T, interval time.Duration) string {
 	t.Helper()
 	var b strings.Builder
 	fmt.Fprintf(&b, "poll: {interval: %s, timeout: %s}\ntargets:\n", interval, min(interval, 10*time.Second))
-	for i, url := range services(t, l.targets, httptest.NewServer) {
-		fmt.Fprintf(&b, "  - {kind: http, name: service-%d, url: %q}\n", i, url)
+	for i, address := range services(t, l.targets, nil) {
+		fmt.Fprintf(&b, "  - {kind: http, name: service-%d, url: %q}\n", i, "http://"+address)
 	}
-	for i, url := range services(t, l.tls, httptest.NewTLSServer) {
-		fmt.Fprintf(&b, "  - {kind: tls, name: tls-%d, address: %q, insecure_skip_verify: true}\n", i, strings.TrimPrefix(url, "https://"))
+	if l.tls > 0 {
+		addresses, authority := secureServices(t, l.tls)
+		for i, address := range addresses {
+			fmt.Fprintf(&b, "  - {kind: tls, name: secure-%d, address: %q, ca_file: %q}\n", i, address, authority)
+		}
 	}
 	if l.containers > 0 {
 		engine := simstacktest.StartEngine(t, nil)
 		for i := range l.containers {
 			engine.Add(simstack.ContainerSpec{Name: fmt.Sprintf("chat-service-%d", i), Image: "service:1", Health: true, WorkingSet: 12e6})
 		}
-		fmt.Fprintf(&b, "  - {kind: docker, host: %q, max_containers: 100000}\n", engine.Host())
+		fmt.Fprintf(&b, "  - {kind: docker, host: %q, resources: engine, max_containers: 100000}\n", engine.Host())
 	}
 	if l.series > 0 {
 		var pages [2]bytes.Buffer
@@ -187,16 +204,16 @@ func (l load) missing(page []byte) error {
 // carrier is an exporter with its load.
 type carrier struct {
 	load
-	name    string    // empty for ours
-	scrapes []float64 // in milliseconds
+	program string // its name
 	*realstack.Exporter
-	before time.Duration // its processor time, when it began to be measured
+	scrapes []float64     // in milliseconds
+	before  time.Duration // its processor time, when it began to be measured
 }
 
 // carry starts an exporter that carries a load.
-func carry(t *testing.T, program string, l load, interval time.Duration) *carrier {
+func carry(t *testing.T, e exporter, l load, interval time.Duration) *carrier {
 	t.Helper()
-	return &carrier{load: l, Exporter: realstack.StartExporter(t, program, l.configure(t, interval), nil, "--log.level=warn")}
+	return &carrier{load: l, program: e.name, Exporter: realstack.StartExporter(t, e.path, l.configure(t, interval), nil, "--log.level=warn")}
 }
 
 // scrape gets the page compressed, which must show all of the load, and returns what that took.

@@ -21,7 +21,7 @@ type goal struct {
 func (g goal) verdict() string {
 	switch {
 	case !g.measured:
-		return "not measured"
+		return "not measured yet"
 	case g.met:
 		return "met"
 	}
@@ -29,14 +29,14 @@ func (g goal) verdict() string {
 }
 
 const (
-	goalNginx, goalBare    = 2.0, 1.3
-	goalDefault, goalTuned = 8.0, 4.0    // times less CPU than cAdvisor, with cgroup files
-	goalIdleRSS, goalStart = 24.0, 200.0 // MB, ms
-	goalBinary             = 16.0        // MB
-	goalManyRSS, goalMany  = 200.0, 0.45 // MB, cores, with goalGrowth targets
-	goalFresh, goalPolls   = 2.0, 0.01   // seconds; share that the number of readings may differ by
-	goalGrowth             = 10_000      // growth must be known as far
-	goalExponent           = 1.1         // linear, with the noise of few points
+	goalNginx, goalBare   = 2.0, 1.3
+	goalIdleRSS           = 24.0        // MB, of 20 containers and 1,000 series
+	goalStart, goalBinary = 200.0, 16.0 // ms, MB
+	goalFresh, goalPolls  = 2.0, 0.01   // seconds; share that the number of readings may differ by
+	goalGrowth            = 10_000      // growth must be known as far
+	goalTargetsRSS        = 200.0       // MB, of as many HTTP targets
+	goalTargetsShare      = 0.45        // of a core, for them
+	goalExponent          = 1.1         // linear, with the noise of few points
 )
 
 // judged is the goal with what was measured of it.
@@ -50,9 +50,9 @@ func (r *results) goals() (all []goal) {
 	for _, server := range []string{serverNginx, serverBare, serverPromhttp, serverFederate, serverTelegraf} {
 		all = append(all, r.scrapeGoal(server))
 	}
-	all = append(all, r.cadvisorGoals()...)
-	all = append(all, r.probeGoal())
-	all = append(all, r.manyGoals()...)
+	all = append(all, r.containerGoals()...)
+	all = append(all, r.probeGoal(kindTargets), r.probeGoal(kindTLS))
+	all = append(all, r.targetGoals()...)
 	all = append(all, r.idleGoals()...)
 	all = append(all, r.freshGoals()...)
 	for _, kind := range kinds {
@@ -103,98 +103,109 @@ func (r *results) scrapeGoal(server string) goal {
 	return g
 }
 
-// watching finds a program's row with as many containers as the goals are for.
-func (r *results) watching(program string, busy bool) (row watchRow, ok bool) {
-	i := slices.IndexFunc(r.Watching, func(w watchRow) bool {
-		return w.Program == program && w.Containers == goalContainers && w.Busy == busy
-	})
-	if i < 0 {
-		return row, false
-	}
-	return r.Watching[i], true
-}
-
-// cadvisorGoals are that ours costs less, by the files much less, with idle and with busy containers.
-func (r *results) cadvisorGoals() (all []goal) {
-	memory := goal{name: "memory beside " + cadvisorTuned, want: "less at 200 containers", heap: true, load: &load{containers: goalContainers}}
+// containerGoals compare the whole cost of watching containers with that of cAdvisor, idle and busy.
+func (r *results) containerGoals() (all []goal) {
 	for _, busy := range []bool{false, true} {
-		subject := "200 idle containers, "
-		if busy {
-			subject = "200 busy containers, "
+		containers := fmt.Sprintf("%d %s containers", goalContainers, does(busy))
+		find := func(program string) *watchRow {
+			is := func(w watchRow) bool {
+				return w.Program == program && w.Containers == goalContainers && w.Busy == busy
+			}
+			if i := slices.IndexFunc(r.Watching, is); i >= 0 {
+				return &r.Watching[i]
+			}
+			return nil
 		}
-		tuned, known := r.watching(cadvisorTuned, busy)
 		for _, c := range []struct {
-			ours, theirs, want string
-			times              float64
+			ours, rival, want string
+			most              float64
 		}{
-			{oursFiles, cadvisorDefault, "all CPU at most an eighth", goalDefault},
-			{oursFiles, cadvisorTuned, "all CPU at most a quarter", goalTuned},
-			{oursEngine, cadvisorTuned, "less CPU, the engine's too", 1},
+			{oursFiles, cadvisorDefault, "all CPU at most an eighth", 1.0 / 8},
+			{oursFiles, cadvisorTuned, "all CPU at most a quarter", 1.0 / 4},
+			{oursEngine, cadvisorTuned, "less CPU, the engine's included", 1},
 		} {
-			g := goal{name: subject + strings.TrimPrefix(c.ours, "ours, ") + ", beside " + c.theirs, want: c.want, load: &load{containers: goalContainers}}
-			ours, ok := r.watching(c.ours, busy)
-			if theirs, both := r.watching(c.theirs, busy); ok && both {
-				g = g.judged(c.times*ours.Share <= theirs.Share, "%s %% of a core, its %s %%: 1/%.1f", short(ours.Share), short(theirs.Share), theirs.Share/ours.Share)
+			_, setting, _ := strings.Cut(c.ours, resources)
+			g := goal{name: fmt.Sprintf("%s, %s, beside %s", containers, setting, c.rival), want: c.want, load: &load{containers: goalContainers}}
+			if ours, rival := find(c.ours), find(c.rival); ours != nil && rival != nil {
+				g = g.judged(ours.Share <= rival.Share*c.most, "%s of a core, its %s: 1/%s", percent(ours.Share), percent(rival.Share), short(rival.Share/ours.Share))
 			}
 			all = append(all, g)
-			if ok && known && (!memory.measured || memory.met) {
-				memory = memory.judged(ours.RSS < tuned.RSS, "%.1f MB, its %.1f MB (%s)", ours.RSS, tuned.RSS, subject+strings.TrimPrefix(c.ours, "ours, "))
-			}
 		}
+		g := goal{name: "memory, " + containers + ", beside " + cadvisorTuned, want: "less RSS", heap: true, load: &load{containers: goalContainers}}
+		if engine, files, rival := find(oursEngine), find(oursFiles), find(cadvisorTuned); engine != nil && files != nil && rival != nil {
+			most := max(engine.RSS, files.RSS)
+			g = g.judged(most < rival.RSS, "%s, its %s", mb(most), mb(rival.RSS))
+		}
+		all = append(all, g)
 	}
-	return append(all, memory)
+	return all
+}
+
+// does says what containers do.
+func does(busy bool) string {
+	if busy {
+		return "busy"
+	}
+	return "idle"
 }
 
 // probeGoal is that a probe costs less than the blackbox exporter's.
-func (r *results) probeGoal() goal {
-	g := goal{name: "HTTP and TLS probes beside the " + probeBlackbox, want: "less CPU per probe at every size"}
+func (r *results) probeGoal(kind string) goal {
+	g := goal{name: "probes of " + kind + " beside the " + probeBlackbox, want: "less CPU per probe at every size"}
+	ours := map[int]float64{}
+	for _, p := range r.Probes {
+		if p.Kind == kind && p.Program == serverOurs {
+			ours[p.Targets] = p.Ratio
+		}
+	}
 	least := math.Inf(1)
 	for _, p := range r.Probes {
-		if p.Program == probeBlackbox && p.Ratio < least {
-			l := loadOf(p.Kind, p.Targets)
-			least, g.load = p.Ratio, &l
-			g = g.judged(least > 1, "its is %s times ours at the least (%s)", short(least), l)
+		if p.Kind != kind || p.Program != probeBlackbox || ours[p.Targets] == 0 || p.Ratio/ours[p.Targets] >= least {
+			continue
 		}
+		least = p.Ratio / ours[p.Targets]
+		l := loadOf(kind, p.Targets)
+		g.load = &l
+		g = g.judged(least > 1, "its is %s times ours at the least (%s)", short(least), counted(p.Targets, "target"))
 	}
 	return g
 }
 
-// manyGoals are what thousands of targets cost, and that making the page grows more slowly than their number.
-func (r *results) manyGoals() []goal {
-	carries := &load{targets: goalGrowth}
-	rss := goal{name: "memory at 10,000 HTTP targets", want: fmt.Sprintf("RSS under %.0f MB", goalManyRSS), heap: true, load: carries}
-	cpu := goal{name: "CPU at 10,000 HTTP targets", want: fmt.Sprintf("under %.2f of a core", goalMany), load: carries}
-	page := goal{name: "page by HTTP targets", want: "sublinear from 100 to 10,000", load: carries}
-	var few, many growthRow
-	for _, g := range r.Growth {
-		switch {
-		case g.Kind == kindTargets && g.N == exponentFrom:
-			few = g
-		case g.Kind == kindTargets && g.N == goalGrowth:
-			many = g
+// targetGoals are what many HTTP targets may cost.
+func (r *results) targetGoals() []goal {
+	l := loadOf(kindTargets, goalGrowth)
+	name := thousands(goalGrowth) + " " + kindTargets
+	page := goal{name: "page of many " + kindTargets, want: "time to make it sublinear from 100 to 10,000", load: &l}
+	cpu := goal{name: "CPU at " + name, want: fmt.Sprintf("under %.2f of a core", goalTargetsShare), load: &l}
+	rss := goal{name: "memory at " + name, want: fmt.Sprintf("RSS under %.0f MB", goalTargetsRSS), heap: true, load: &l}
+	made := map[int]float64{}
+	for _, row := range r.Growth {
+		if row.Kind != kindTargets {
+			continue
+		}
+		made[row.N] = row.Page
+		if share := row.CPU / milliseconds(usualInterval); row.N == goalGrowth {
+			cpu = cpu.judged(share < goalTargetsShare, "%.2f of a core", share)
+			rss = rss.judged(row.RSS < goalTargetsRSS, "%s", mb(row.RSS))
 		}
 	}
-	if many.N > 0 {
-		share := many.CPU / 1e3 / usualInterval.Seconds()
-		rss, cpu = rss.judged(many.RSS < goalManyRSS, "%s", mb(many.RSS)), cpu.judged(share < goalMany, "%.2f of a core", share)
+	if few, many := made[exponentFrom], made[goalGrowth]; few > 0 && many > 0 {
+		e := slope(point{exponentFrom, few}, point{goalGrowth, many})
+		page = page.judged(e < 1, "exponent %.2f: %s, then %s", e, ms(few), ms(many))
 	}
-	if few.Page > 0 && many.Page > 0 {
-		e := slope(point{few.N, few.Page}, point{many.N, many.Page})
-		page = page.judged(e < 1, "exponent %.2f: %s, then %s", e, ms(few.Page), ms(many.Page))
-	}
-	return []goal{rss, cpu, page}
+	return []goal{page, cpu, rss}
 }
 
 func (r *results) idleGoals() []goal {
 	carries := &load{containers: idleContainers, series: idleSeries}
 	memory := goal{name: "memory at 20 containers and 1,000 series", want: fmt.Sprintf("RSS under %.0f MB", goalIdleRSS), heap: true, load: carries}
-	start := goal{name: "start of the demo to its first complete page", want: fmt.Sprintf("under %.0f ms", goalStart), load: carries}
-	binary := goal{name: "size of the program", want: fmt.Sprintf("under %.0f MB", goalBinary)}
+	start := goal{name: "demo: start to the first complete page", want: fmt.Sprintf("under %.0f ms", goalStart)}
+	binary := goal{name: "binary, static", want: fmt.Sprintf("under %.0f MB", goalBinary)}
 	if i := r.Idle; i != nil && i.RSS > 0 {
 		memory = memory.judged(i.RSS < goalIdleRSS, "%s", mb(i.RSS))
 	}
 	if i := r.Idle; i != nil && len(i.Starts) > 0 {
-		start = start.judged(median(i.Starts) < goalStart, "%.0f ms, median of %d starts", median(i.Starts), len(i.Starts))
+		start = start.judged(median(i.Starts) < goalStart, "%.0f ms, median of %s", median(i.Starts), counted(len(i.Starts), "start"))
 	}
 	if i := r.Idle; i != nil && i.Binary > 0 {
 		binary = binary.judged(i.Binary < goalBinary, "%s", mb(i.Binary))

@@ -67,10 +67,22 @@ func TestGoalsAreJudged(t *testing.T) {
 	fresh := func(age float64, polls int) *freshness {
 		return &freshness{MedianBefore: 15, MedianAfter: age, PollsBefore: 1000, PollsAfter: polls}
 	}
-	ours := watchRow{Containers: 200, Program: oursFiles, Share: 0.19, RSS: 20}
+	watch := func(program string, share, rss float64) watchRow {
+		return watchRow{Containers: goalContainers, Busy: true, Program: program, Share: share, RSS: rss}
+	}
+	probe := func(program string, n int, ratio float64) probeRow {
+		return probeRow{Kind: kindTLS, Targets: n, Program: program, Ratio: ratio}
+	}
+	targets := func(few, many, rss float64) results {
+		return results{Growth: []growthRow{{Kind: kindTargets, N: 100, Page: few}, {Kind: kindTargets, N: 10_000, Page: many, RSS: rss}}}
+	}
 	const (
-		missed, unknown = "**missed**", "not measured"
-		growth, tuned   = "CPU by " + kindSeries, "200 idle containers, resources: cgroup, beside " + cadvisorTuned
+		missed, unknown = "**missed**", "not measured yet"
+		growth          = "CPU by " + kindSeries
+		files, engine   = "200 busy containers, cgroup, beside " + cadvisorDefault, "200 busy containers, engine, beside " + cadvisorTuned
+		memory          = "memory, 200 busy containers, beside " + cadvisorTuned
+		probes          = "probes of " + kindTLS + " beside the " + probeBlackbox
+		page, crowd     = "page of many " + kindTargets, "memory at 10,000 " + kindTargets
 		age, polls      = "age of data when scraped", "readings for that"
 		nginx, bare     = "scrape beside " + serverNginx, "scrape beside " + serverBare
 		promhttp        = "scrape beside " + serverPromhttp
@@ -94,9 +106,15 @@ func TestGoalsAreJudged(t *testing.T) {
 		{"old data", age, results{Fresh: fresh(2, 1000)}, missed, ""},
 		{"young data for more readings", polls, results{Fresh: fresh(0.6, 1011)}, missed, ""},
 		{"skipped readings", polls, results{Fresh: fresh(0.6, 989)}, missed, ""},
-		{"without cAdvisor", tuned, results{Watching: []watchRow{ours}}, unknown, ""},
-		{"beside cAdvisor", tuned, results{Watching: []watchRow{ours, {Containers: 200, Program: cadvisorTuned, Share: 0.5, RSS: 40}}}, missed, "1/2.6"},
-		{"busy containers are another goal", tuned, results{Watching: []watchRow{ours, {Containers: 200, Busy: true, Program: cadvisorTuned, Share: 5, RSS: 40}}}, unknown, ""},
+		{"an eighth of cAdvisor's CPU", files, results{Watching: []watchRow{watch(oursFiles, 0.5, 20), watch(cadvisorDefault, 4, 50)}}, "met", "1/8"},
+		{"more than an eighth", files, results{Watching: []watchRow{watch(oursFiles, 0.51, 20), watch(cadvisorDefault, 4, 50)}}, missed, "1/7.8"},
+		{"more CPU with the engine alone", engine, results{Watching: []watchRow{watch(oursEngine, 1.2, 20), watch(cadvisorTuned, 1, 30)}}, missed, "1/0.83"},
+		{"no cAdvisor", engine, results{Watching: []watchRow{watch(oursEngine, 1.2, 20)}}, unknown, ""},
+		{"more memory one way", memory, results{Watching: []watchRow{watch(oursEngine, 1, 31), watch(oursFiles, 1, 20), watch(cadvisorTuned, 1, 30)}}, missed, "31.0 MB"},
+		{"dearer probes at one size", probes, results{Probes: []probeRow{probe(serverOurs, 16, 1), probe(probeBlackbox, 16, 2), probe(serverOurs, 200, 1), probe(probeBlackbox, 200, 0.9)}}, missed, "200 targets"},
+		{"a page that grows less than its targets", page, targets(1, 90, 199), "met", "exponent 0.98"},
+		{"a page that grows more than its targets", page, targets(1, 110, 199), missed, ""},
+		{"10,000 targets in too much memory", crowd, targets(1, 90, 201), missed, "201.0 MB"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			all := test.r.goals()
@@ -110,15 +128,41 @@ func TestGoalsAreJudged(t *testing.T) {
 
 // TestPageStandsWithNothingMeasured holds that a run that could measure nothing says so, and says it in the same tables.
 func TestPageStandsWithNothingMeasured(t *testing.T) {
-	page := string((&results{Absent: []string{"nginx is not installed"}}).page())
-	raw := string((&results{}).raw())
-	for _, want := range []string{"nginx is not installed", "| not measured |", "## Growth"} {
-		if !strings.Contains(page+raw, want) {
-			t.Errorf("the pages lack %q", want)
+	r := &results{Absent: []string{"nginx is not installed"}}
+	page := string(r.page(pageTemplate)) + string(r.page(rawTemplate))
+	for _, want := range []string{"- nginx is not installed", "| not measured yet |", "## Growth"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %q", want)
 		}
 	}
 	if strings.Contains(page, "| met |") || strings.Contains(page, "missed** |") {
 		t.Error("a goal is judged by nothing")
+	}
+}
+
+// TestEarlierVersionIsJudgedBesideOurs holds that its rows stand in for ours, beside the same rivals.
+func TestEarlierVersionIsJudgedBesideOurs(t *testing.T) {
+	r := &results{
+		Idle: &idleRow{RSS: 20, Before: &idleRow{RSS: 30}},
+		Probes: []probeRow{
+			{Kind: kindTargets, Targets: 16, Program: serverOurs, Ratio: 1}, {Kind: kindTargets, Targets: 16, Program: oursBefore, Ratio: 4},
+			{Kind: kindTargets, Targets: 16, Program: probeBlackbox, Ratio: 2},
+		},
+		Watching: []watchRow{
+			{Containers: goalContainers, Program: oursEngine, Share: 1}, {Containers: goalContainers, Program: oursBefore + resources + "engine", Share: 3},
+			{Containers: goalContainers, Program: cadvisorTuned, Share: 2},
+		},
+	}
+	for name, want := range map[string]string{
+		"memory at 20 containers and 1,000 series":                  "20.0 MB | 30.0 MB",
+		"probes of " + kindTargets + " beside the " + probeBlackbox: "2.00 times ours at the least (16 targets) | its is 0.50 times ours at the least (16 targets)",
+		"200 idle containers, engine, beside " + cadvisorTuned:      "1/2.00 | 3.00 % of a core, its 2.00 %: 1/0.67",
+	} {
+		cells := r.goalCells()
+		row := strings.Join(cells[slices.IndexFunc(cells, func(row []string) bool { return row[0] == name })], " | ")
+		if !strings.Contains(row, want) {
+			t.Errorf("got %s, want %s", row, want)
+		}
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -15,38 +16,40 @@ import (
 )
 
 //go:generate go test . -run ^TestPageIsMadeOfTheResults$ -update
-var update = flag.Bool("update", false, "write BENCHMARKS.md and its charts anew from results.json, without measuring")
+var update = flag.Bool("update", false, "write BENCHMARKS.md, BENCHMARKS-RAW.md and charts anew from results.json, without measuring")
 
 const (
-	// resultsFile is what `make bench` measured last; the others are made of it.
+	// resultsFile is what `make bench` measured last, pageFile and rawFile what is made of it.
 	resultsFile = "results.json"
 	pageFile    = "../../BENCHMARKS.md"
 	rawFile     = "../../BENCHMARKS-RAW.md"
 	chartsDir   = "charts"
 )
 
-//go:embed page.md.tmpl
-var pageTemplate string
+var (
+	//go:embed page.md.tmpl
+	pageTemplate string
+	//go:embed raw.md.tmpl
+	rawTemplate string
+)
 
-//go:embed raw.md.tmpl
-var rawTemplate string
-
-// page writes BENCHMARKS.md, raw BENCHMARKS-RAW.md.
-func (r *results) page() []byte { return r.fill(pageTemplate) }
-func (r *results) raw() []byte  { return r.fill(rawTemplate) }
-
-func (r *results) fill(text string) []byte {
+// page makes BENCHMARKS.md of its template, and BENCHMARKS-RAW.md of its own.
+func (r *results) page(text string) []byte {
 	var b bytes.Buffer
 	made := template.Must(template.New("").Funcs(template.FuncMap{
-		"thousands": thousands, "counted": counted, "short": short, "ms": ms, "mb": mb, "percent": percent, "microseconds": microseconds,
-		"median": median[float64], "least": slices.Min[[]float64], "most": slices.Max[[]float64], "join": strings.Join, "trim": strings.TrimSpace,
+		"thousands": thousands, "short": short, "ms": ms, "mb": mb, "percent": percent, "microseconds": microseconds,
+		"join": strings.Join, "trim": strings.TrimSpace, "does": does,
 		"minutes": func(seconds float64) string { return whole(seconds / 60) }, "whole": whole,
 		"kilobytes": func(n int) string { return short(float64(n)/1000) + " kB" },
 		"sizes":     func() []int { return sizes },
 		"scrapes": func(n int) []scrapeRow {
 			return slices.DeleteFunc(slices.Clone(r.Scrape), func(s scrapeRow) bool { return s.Series != n })
 		},
-		"goals": r.goalCells, "growth": r.growthCells,
+		"pages": func() []growthRow {
+			return slices.DeleteFunc(slices.Clone(r.Growth), func(g growthRow) bool { return g.Page == 0 })
+		},
+		"columns": func() []string { return r.goalCells()[0] }, "goals": func() [][]string { return r.goalCells()[1:] },
+		"idles": r.idleCells, "growth": r.growthCells,
 	}).Parse(text))
 	if err := made.Execute(&b, r); err != nil {
 		panic(err) // all of it is ours
@@ -54,7 +57,9 @@ func (r *results) fill(text string) []byte {
 	return b.Bytes()
 }
 
-func (r *results) goalCells() (rows [][]string) {
+// goalCells are the goals below their columns. One of these is for the earlier version, if that was measured.
+func (r *results) goalCells() [][]string {
+	rows := [][]string{{"goal", "wanted", "measured", "verdict"}}
 	for _, g := range r.goals() {
 		verdict := g.verdict()
 		if r.ShortPlans {
@@ -62,7 +67,40 @@ func (r *results) goalCells() (rows [][]string) {
 		}
 		rows = append(rows, []string{g.name, g.want, g.got, verdict})
 	}
+	if r.Idle == nil || r.Idle.Before == nil {
+		return rows
+	}
+	rows[0] = slices.Insert(rows[0], 3, "before")
+	for i, g := range r.before().goals() {
+		rows[i+1] = slices.Insert(rows[i+1], 3, g.got)
+	}
 	return rows
+}
+
+func (r *results) idleCells() (rows [][]string) {
+	for i, row := range []*idleRow{r.Idle, r.before().Idle} {
+		if row == nil {
+			continue
+		}
+		cells := []string{[]string{serverOurs, oursBefore}[i], "not measured yet", "not measured yet", "not measured yet", mb(row.Binary)}
+		if row.RSS > 0 {
+			cells[1] = fmt.Sprintf("%s, %s with %s, %s series", mb(row.RSS), mb(row.Peak), counted(row.Containers, "container"), thousands(row.Series))
+			cells[2] = fmt.Sprintf("%s s, over %s s", short(row.CPUPerHour), whole(row.Window))
+		}
+		if s := row.Starts; len(s) > 0 {
+			cells[3] = fmt.Sprintf("%s, %s, %s ms of %d with %s", whole(median(s)), whole(slices.Min(s)), whole(slices.Max(s)), len(s), counted(row.Targets, "target"))
+		}
+		rows = append(rows, cells)
+	}
+	return rows
+}
+
+// Largest are the first functions of the profile, with their shares.
+func (p profileRow) Largest() (names []string) {
+	for _, m := range regexp.MustCompile(`(?m)^ +\S+ +(\S+%) +\S+ +\S+ +\S+ +(\S+)`).FindAllStringSubmatch(p.Top, 3) {
+		names = append(names, fmt.Sprintf("`%s` %s", m[2][strings.LastIndexByte(m[2], '/')+1:], m[1]))
+	}
+	return names
 }
 
 func (r *results) growthCells() (rows [][]string) {
@@ -101,25 +139,29 @@ func (c curve) cells(kind, cost string, unit, small func(float64) string) []stri
 
 // charts draws the pictures, by name.
 func (r *results) charts() map[string][]byte {
-	scrape := &chart{title: "Time of a scrape, 1 scraper, gzip", x: "series", y: "p50, microseconds"}
+	drawn := map[string]*chart{
+		"scrape.svg":     {title: "Time of a scrape, 1 scraper, gzip", x: "series", y: "p50, microseconds"},
+		"containers.svg": {title: "Processor time of watching idle containers, the engine's too", x: "containers", y: "% of a core"},
+		"probes.svg":     {title: "Processor time of one probe", x: "targets", y: "microseconds"},
+	}
 	for _, s := range r.Scrape {
 		if s.Scrapers == 1 && s.Encoding == "gzip" {
-			scrape.add(s.Server, s.Series, s.P50)
+			drawn["scrape.svg"].add(s.Server, s.Series, s.P50)
 		}
 	}
-	containers := &chart{title: "Processor time, the engine's too, with idle containers", x: "containers", y: "percent of a core"}
 	for _, w := range r.Watching {
 		if !w.Busy {
-			containers.add(w.Program, w.Containers, w.Share)
+			drawn["containers.svg"].add(w.Program, w.Containers, w.Share)
 		}
 	}
-	probes := &chart{title: "Processor time of one HTTP probe", x: "targets", y: "microseconds"}
 	for _, p := range r.Probes {
-		if p.Kind == kindTargets {
-			probes.add(p.Program, p.Targets, p.CPU)
-		}
+		drawn["probes.svg"].add(p.Kind+", "+p.Program, p.Targets, p.CPU)
 	}
-	return map[string][]byte{"scrape-gzip.svg": scrape.svg(), "containers.svg": containers.svg(), "probes.svg": probes.svg()}
+	all := map[string][]byte{}
+	for name, c := range drawn {
+		all[name] = c.svg()
+	}
+	return all
 }
 
 // files makes all that a run writes, by path below the directory of this package.
@@ -128,7 +170,7 @@ func (r *results) files() (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := map[string][]byte{resultsFile: append(raw, '\n'), pageFile: r.page(), rawFile: r.raw()}
+	all := map[string][]byte{resultsFile: append(raw, '\n'), pageFile: r.page(pageTemplate), rawFile: r.page(rawTemplate)}
 	for name, content := range r.charts() {
 		all[filepath.Join(chartsDir, name)] = content
 	}

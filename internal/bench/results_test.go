@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// results holds what one run of the suite measured. BENCHMARKS.md and its charts are made of nothing else.
+// results holds what one run of the suite measured. BENCHMARKS.md, BENCHMARKS-RAW.md and charts are made of nothing else.
 type results struct {
 	Made    time.Time `json:"made"`
 	Took    float64   `json:"took_seconds"`
@@ -22,7 +22,6 @@ type results struct {
 	// Absent says what could not be measured, and why.
 	Absent     []string     `json:"absent"`
 	Scrape     []scrapeRow  `json:"scrape"`
-	Readings   []readingRow `json:"container_readings"`
 	Watching   []watchRow   `json:"container_programs"`
 	Probes     []probeRow   `json:"probes"`
 	Idle       *idleRow     `json:"idle"`
@@ -59,22 +58,10 @@ func (s *scrapeRow) where() string {
 	return fmt.Sprintf("%s series, %s, %s", thousands(s.Series), s.Encoding, counted(s.Scrapers, "scraper"))
 }
 
-// readingRow is one way to read the containers of a real engine once.
-type readingRow struct {
-	Containers int     `json:"containers"`
-	Way        string  `json:"way"`
-	Ready      float64 `json:"ready_ms"`
-	Measured   float64 `json:"measured_ms"`
-	Own        float64 `json:"own_cpu_ms"`
-	Engine     float64 `json:"engine_cpu_ms"`
-	// Ratio is own and engine's time, divided by that of the first way.
-	Ratio float64 `json:"cpu_times_ours"`
-}
-
 // watchRow is a program that watches containers, in a window with one reading and one scrape.
 type watchRow struct {
 	Containers int     `json:"containers"`
-	Busy       bool    `json:"busy,omitempty"` // the containers work a little each second
+	Busy       bool    `json:"busy,omitempty"` // each container uses a little CPU and writes a file once a second
 	Program    string  `json:"program"`
 	Window     float64 `json:"window_seconds"`
 	Own        float64 `json:"own_cpu_ms"`
@@ -85,7 +72,7 @@ type watchRow struct {
 	Share float64 `json:"core_percent"`
 }
 
-// probeRow is a prober of HTTP or TLS targets.
+// probeRow is a prober of targets of one kind.
 type probeRow struct {
 	Kind     string  `json:"kind"`
 	Targets  int     `json:"targets"`
@@ -106,16 +93,15 @@ type idleRow struct {
 	Series     int     `json:"series"`
 	Window     float64 `json:"window_seconds"`
 	Interval   float64 `json:"interval_seconds"`
-	// RSS is 0 where only starts or the image were measured, Image where no engine could build it.
+	// RSS is 0 where only starts were measured.
 	RSS        float64   `json:"rss_mb"`
 	Peak       float64   `json:"peak_mb"`
 	CPUPerHour float64   `json:"cpu_seconds_per_hour"`
-	Starts     []float64 `json:"start_ms"` // each from the start to the first complete page
+	Starts     []float64 `json:"start_ms"` // each from the start of the demo to its first complete page
 	Targets    int       `json:"start_targets"`
 	Binary     float64   `json:"binary_mb"`
-	// Before is the other program's row in a run that has one.
+	// Before is the row of the earlier version, if that was measured.
 	Before *idleRow `json:"before,omitempty"`
-	Image  float64  `json:"image_mb"`
 }
 
 // growthRow is what an exporter costs that has n of one kind to watch, and nothing else.
@@ -139,17 +125,16 @@ type profileRow struct {
 const (
 	serverOurs, serverBare, serverNginx            = "ours", "bare Go handler", "nginx, static file"
 	serverPromhttp, serverFederate, serverTelegraf = "promhttp", "Prometheus, /federate", "Telegraf"
-	oursPrefix                                     = "ours, resources: " // and the setting of that name
-	oursEngine, oursFiles                          = oursPrefix + "engine", oursPrefix + "cgroup"
+	oursBefore                                     = "before"        // an earlier version of ours
+	resources                                      = ", resources: " // and the setting of that name
+	oursEngine, oursFiles                          = serverOurs + resources + "engine", serverOurs + resources + "cgroup"
 	cadvisorDefault, cadvisorTuned                 = "cAdvisor, default", "cAdvisor, tuned"
-	probeOurs, probeBlackbox                       = "ours", "blackbox exporter"
-	// before begins the names of the other program of ours, which BEFORE names.
-	before, beforeVariable                     = "before", "BEFORE"
-	kindTargets, kindContainers, kindSeries    = "HTTP targets", "containers", "upstream series"
-	kindTLS                                    = "TLS targets"
-	telegrafVariable, cadvisorVariable         = "TELEGRAF", "CADVISOR"
-	goalContainers, idleContainers, idleSeries = 200, 20, 1000
-	usualInterval                              = 30 * time.Second
+	probeBlackbox, kindTLS                         = "blackbox exporter", "TLS targets"
+	kindTargets, kindContainers, kindSeries        = "HTTP targets", "containers", "upstream series"
+	telegrafVariable, cadvisorVariable             = "TELEGRAF", "CADVISOR"
+	beforeVariable                                 = "BEFORE" // names the program of an earlier version
+	goalContainers, idleContainers, idleSeries     = 200, 20, 1000
+	usualInterval                                  = 30 * time.Second
 )
 
 // kinds are what growth is measured of.
@@ -159,7 +144,7 @@ var kinds = []string{kindTargets, kindContainers, kindSeries}
 var sizes = []int{300, 10_000, 100_000}
 
 // load is what one exporter has to carry.
-type load struct{ targets, tls, containers, series int }
+type load struct{ targets, containers, series, tls int }
 
 // loadOf is n of one kind.
 func loadOf(kind string, n int) load {
@@ -168,16 +153,43 @@ func loadOf(kind string, n int) load {
 
 func (l load) String() string {
 	var parts []string
-	for _, part := range []struct {
-		n    int
-		kind string
-	}{{l.targets, kindTargets}, {l.tls, kindTLS}, {l.containers, kindContainers}, {l.series, kindSeries}} {
-		if part.n > 0 {
-			parts = append(parts, thousands(part.n)+" "+part.kind)
+	for i, n := range []int{l.targets, l.containers, l.series, l.tls} {
+		if n > 0 {
+			parts = append(parts, thousands(n)+" "+append(kinds, kindTLS)[i])
 		}
 	}
 	if parts == nil {
 		return "nothing"
 	}
 	return strings.Join(parts, ", ")
+}
+
+// before returns what was measured of the earlier version, as if that were ours, beside the same rivals.
+func (r *results) before() *results {
+	b := &results{}
+	if r.Idle != nil {
+		b.Idle = r.Idle.Before
+	}
+	rename := func(name *string) bool {
+		given := *name
+		*name = strings.Replace(given, oursBefore, serverOurs, 1)
+		return !strings.HasPrefix(given, serverOurs)
+	}
+	for _, w := range r.Watching {
+		if rename(&w.Program) {
+			b.Watching = append(b.Watching, w)
+		}
+	}
+	for _, p := range r.Probes {
+		if rename(&p.Program) {
+			b.Probes = append(b.Probes, p)
+		}
+	}
+	for _, g := range r.Growth {
+		if kind, is := strings.CutSuffix(g.Kind, ", "+oursBefore); is {
+			g.Kind = kind
+			b.Growth = append(b.Growth, g)
+		}
+	}
+	return b
 }

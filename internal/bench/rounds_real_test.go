@@ -3,12 +3,10 @@
 package bench
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -26,19 +24,25 @@ import (
 // patience is how long an exporter may take to show all that it has, and a server to be as it should.
 const patience = 3 * time.Minute
 
-// carryAll starts an exporter for each load, and waits until they show all that they have and have gone on for half an
-// interval. The version before, if there is one, carries alsoBefore. What cannot be carried here is noted, and left out.
-func (s *suite) carryAll(t *testing.T, loads []load, alsoBefore ...load) (all []*carrier) {
-	t.Helper()
+// job is what one exporter carries.
+type job struct {
+	by exporter
+	load
+}
+
+func (e exporter) carrying(loads ...load) (jobs []job) {
 	for _, l := range loads {
-		all = append(all, carry(t, s.exporter, l, s.plan.interval))
+		jobs = append(jobs, job{e, l})
 	}
-	for _, l := range alsoBefore {
-		if s.before != "" {
-			c := carry(t, s.before, l, s.plan.interval)
-			c.name = before
-			all = append(all, c)
-		}
+	return jobs
+}
+
+// carryAll starts an exporter for each job. It waits until they show all that they have and have gone on for half an interval.
+// What cannot be carried here is noted, and left out.
+func (s *suite) carryAll(t *testing.T, jobs []job) (all []*carrier) {
+	t.Helper()
+	for _, j := range jobs {
+		all = append(all, carry(t, j.by, j.load, s.plan.interval))
 	}
 	all = slices.DeleteFunc(all, func(c *carrier) bool {
 		err := await(patience, func() error { _, _, _, err := c.scrape(t.Context()); return err })
@@ -51,38 +55,29 @@ func (s *suite) carryAll(t *testing.T, loads []load, alsoBefore ...load) (all []
 	return all
 }
 
-// beforeRow is the row of the version before; nil if there is none.
-func (s *suite) beforeRow() *idleRow {
-	if s.before == "" {
-		return nil
-	}
-	if s.idle().Before == nil {
-		s.idle().Before = &idleRow{}
-	}
-	return s.idle().Before
-}
-
 // measureGrowth measures exporters with more and more to watch. Those of a step run at once: they hardly use a processor.
 func (s *suite) measureGrowth(t *testing.T) {
 	t.Helper()
-	idle := load{containers: idleContainers, series: idleSeries}
-	steps, alsoBefore := [][]load{{{}, idle}}, map[int][]load{0: {idle}}
+	ours, idle := s.exporters[0], load{containers: idleContainers, series: idleSeries}
+	steps := [][]job{ours.carrying(load{}, idle)}
 	for _, n := range s.plan.growth {
 		for _, kind := range kinds {
-			steps[0] = append(steps[0], loadOf(kind, n))
+			steps[0] = append(steps[0], ours.carrying(loadOf(kind, n))...)
 		}
 	}
 	for _, n := range s.plan.growthLast {
 		// Those that take most by themselves.
-		steps = append(steps, []load{loadOf(kindTargets, n)}, []load{loadOf(kindContainers, n), loadOf(kindSeries, n)})
+		steps = append(steps, ours.carrying(loadOf(kindTargets, n)), ours.carrying(loadOf(kindContainers, n), loadOf(kindSeries, n)))
 	}
-	for _, n := range s.plan.growthLast {
-		steps = append(steps, nil)
-		alsoBefore[len(steps)-1] = []load{loadOf(kindTargets, n)}
+	for _, e := range s.exporters[1:] {
+		steps[0] = append(steps[0], e.carrying(idle)...)
+		for _, n := range s.plan.growthLast {
+			steps = append(steps, e.carrying(loadOf(kindTargets, n)))
+		}
 	}
-	for i, loads := range steps {
+	for i, jobs := range steps {
 		t.Run(fmt.Sprintf("step=%d", i), func(t *testing.T) {
-			all := s.carryAll(t, loads, alsoBefore[i]...)
+			all := s.carryAll(t, jobs)
 			for _, c := range all {
 				c.before = cpuTime(c.PID())
 			}
@@ -104,10 +99,7 @@ func (s *suite) measureGrowth(t *testing.T) {
 				used, window := cpuTime(c.PID())-c.before, time.Since(begun)
 				rss, peak := memoryOf(c.PID())
 				if c.load == idle {
-					row := s.idle()
-					if c.name == before {
-						row = s.beforeRow()
-					}
+					row := s.idle(c.program)
 					row.Containers, row.Series, row.Window, row.Interval = c.containers, c.series, window.Seconds(), s.plan.interval.Seconds()
 					row.RSS, row.Peak, row.CPUPerHour = rss, peak, used.Seconds()/window.Seconds()*time.Hour.Seconds()
 					continue
@@ -118,8 +110,8 @@ func (s *suite) measureGrowth(t *testing.T) {
 						row.Kind = kind
 					}
 				}
-				if c.name == before {
-					row.Kind += ", " + before
+				if c.program == oursBefore {
+					row.Kind += ", " + oursBefore
 				}
 				s.Growth = append(s.Growth, row)
 			}
@@ -127,19 +119,18 @@ func (s *suite) measureGrowth(t *testing.T) {
 	}
 }
 
-// prober is a program that probes HTTP targets.
+// prober is a program that probes targets.
 type prober struct {
-	name   string
-	kind   string
-	n      int // targets
-	pid    int
-	probes func() int // so far
+	name    string
+	targets int
+	pid     int
+	probes  func() int // so far
 
 	cpu  []float64 // of each round, in microseconds per probe
 	made int       // in all rounds
 }
 
-// measureProbes has exporters probe HTTP targets, then TLS targets, and blackbox exporters as many at the same rate, all at once.
+// measureProbes has exporters probe targets, and blackbox exporters as many at the same rate, all of one kind at once.
 func (s *suite) measureProbes(t *testing.T) {
 	t.Helper()
 	for _, kind := range []string{kindTargets, kindTLS} {
@@ -150,23 +141,22 @@ func (s *suite) measureProbes(t *testing.T) {
 func (s *suite) measureProbesOf(t *testing.T, kind string) {
 	t.Helper()
 	var loads []load
-	theirs := map[int]*prober{}
+	var all []*prober
 	for _, n := range s.plan.probes {
 		loads = append(loads, loadOf(kind, n))
 		if realstack.Installed("prometheus-blackbox-exporter") != "" {
-			theirs[n] = startBlackbox(t, kind, n, s.plan.interval)
+			all = append(all, startBlackbox(t, kind, n, s.plan.interval))
 		}
 	}
-	var all []*prober
-	for _, c := range s.carryAll(t, loads, loads...) {
-		n := c.targets + c.tls
-		all = append(all, &prober{name: cmp.Or(c.name, probeOurs), kind: kind, n: n, pid: c.PID(), probes: func() int {
+	var jobs []job
+	for _, e := range s.exporters {
+		jobs = append(jobs, e.carrying(loads...)...)
+	}
+	for _, c := range s.carryAll(t, jobs) {
+		all = append(all, &prober{name: c.program, targets: c.targets + c.tls, pid: c.PID(), probes: func() int {
 			_, sum := count(must(getPage(t.Context(), c.Addr)), "chatstack_probe_attempts_total{") // the round's scrape
 			return int(sum)
 		}})
-		if p := theirs[n]; p != nil && c.name == "" {
-			all = append(all, p)
-		}
 	}
 	for range s.plan.probeRounds {
 		used, made := make([]time.Duration, len(all)), make([]int, len(all))
@@ -177,38 +167,48 @@ func (s *suite) measureProbesOf(t *testing.T, kind string) {
 		for i, p := range all {
 			n := p.probes() - made[i]
 			if n == 0 {
-				t.Fatalf("%s made no probe of %d targets in a whole interval", p.name, p.n)
+				t.Fatalf("%s made no probe of %d targets in a whole interval", p.name, p.targets)
 			}
 			p.cpu = append(p.cpu, float64(cpuTime(p.pid)-used[i])/1e3/float64(n))
 			p.made += n
 		}
 	}
-	for _, p := range all {
-		ours := all[slices.IndexFunc(all, func(o *prober) bool { return o.name == probeOurs && o.n == p.n })]
-		each := median(p.cpu)
-		rss, _ := memoryOf(p.pid)
-		s.Probes = append(s.Probes, probeRow{
-			Kind: kind, Targets: p.n, Program: p.name, Interval: s.plan.interval.Seconds(), Probes: p.made, Rounds: s.plan.probeRounds,
-			CPU: each, RSS: rss, Ratio: ratio(p.cpu, ours.cpu), Share: 100 * each / 1e6 * float64(p.n) / usualInterval.Seconds(),
-		})
+	for _, ours := range all {
+		if ours.name != serverOurs {
+			continue
+		}
+		for _, p := range all {
+			if p.targets != ours.targets {
+				continue
+			}
+			each := median(p.cpu)
+			rss, _ := memoryOf(p.pid)
+			s.Probes = append(s.Probes, probeRow{
+				Kind: kind, Targets: p.targets, Program: p.name, Interval: s.plan.interval.Seconds(), Probes: p.made, Rounds: s.plan.probeRounds,
+				CPU: each, RSS: rss, Ratio: ratio(p.cpu, ours.cpu), Share: 100 * each / 1e6 * float64(p.targets) / usualInterval.Seconds(),
+			})
+		}
 	}
 }
+
+// blackboxConfig verifies certificates as ours does.
+const blackboxConfig = `modules:
+  HTTP: {prober: http, timeout: 10s, http: {preferred_ip_protocol: ip4}}
+  TLS: {prober: tcp, timeout: 10s, tcp: {preferred_ip_protocol: ip4, tls: true, tls_config: {ca_file: %q}}}
+`
 
 // startBlackbox starts a blackbox exporter that is asked for each of n targets once in an interval, at even distances.
 func startBlackbox(t *testing.T, kind string, n int, interval time.Duration) *prober {
 	t.Helper()
-	server := realstack.StartProgram(t, "blackbox", "/metrics", nil, func(p *realstack.Program) []string {
-		config := p.File("blackbox.yml", "modules:\n"+
-			"  HTTP: {prober: http, timeout: 10s, http: {preferred_ip_protocol: ip4}}\n"+
-			"  TLS: {prober: tcp, timeout: 10s, tcp: {preferred_ip_protocol: ip4, tls: true, tls_config: {insecure_skip_verify: true}}}\n")
-		return []string{realstack.Installed("prometheus-blackbox-exporter"), "--config.file=" + config, "--web.listen-address=" + p.Addr, "--log.level=warn"}
-	})
-	start := httptest.NewServer
+	addresses, authority := services(t, n, nil), ""
 	if kind == kindTLS {
-		start = httptest.NewTLSServer
+		addresses, authority = secureServices(t, n)
 	}
 	module, _, _ := strings.Cut(kind, " ")
-	urls := services(t, n, start)
+	server := realstack.StartProgram(t, "blackbox", "/metrics", nil, func(p *realstack.Program) []string {
+		config := p.File("blackbox.yml", fmt.Sprintf(blackboxConfig, authority))
+		return []string{realstack.Installed("prometheus-blackbox-exporter"), "--config.file=" + config, "--web.listen-address=" + p.Addr, "--log.level=warn"}
+	})
 	var (
 		probes atomic.Int64
 		group  sync.WaitGroup
@@ -227,7 +227,7 @@ func startBlackbox(t *testing.T, kind string, n int, interval time.Duration) *pr
 			case <-tick.C:
 			}
 			group.Go(func() {
-				page, err := get(ctx, transport, "http://"+server.Addr+"/probe?module="+module+"&target="+strings.TrimPrefix(urls[i%n], "https://"), "identity")
+				page, err := get(ctx, transport, "http://"+server.Addr+"/probe?module="+module+"&target="+addresses[i%n], "identity")
 				if ctx.Err() == nil && (err != nil || !strings.Contains(string(page), "\nprobe_success 1\n")) {
 					t.Errorf("%s: no success: %v\n%s", probeBlackbox, err, page)
 				}
@@ -235,46 +235,43 @@ func startBlackbox(t *testing.T, kind string, n int, interval time.Duration) *pr
 			})
 		}
 	})
-	return &prober{name: probeBlackbox, kind: kind, n: n, pid: server.PID(), probes: func() int { return int(probes.Load()) }}
+	return &prober{name: probeBlackbox, targets: n, pid: server.PID(), probes: func() int { return int(probes.Load()) }}
 }
 
-// measureStart starts the demo again and again, and asks for its page until that shows that all of the simulated stack is up.
+// measureStart starts the demo again and again, and asks for its page until that is complete. Its simulated stack has fixed
+// ports, so no other demo may run.
 func (s *suite) measureStart(t *testing.T) {
 	t.Helper()
 	for i := range s.plan.starts {
-		for program, row := range map[string]*idleRow{s.exporter: s.idle(), s.before: s.beforeRow()} {
-			if program != "" {
-				t.Run(fmt.Sprintf("start=%d/%s", i, filepath.Base(program)), func(t *testing.T) { s.measureStartOf(t, program, row) })
-			}
+		for _, e := range s.exporters {
+			t.Run(fmt.Sprintf("start=%d/%s", i, e.name), func(t *testing.T) {
+				row := s.idle(e.name)
+				row.Binary = float64(must(os.Stat(e.path)).Size()) / 1e6
+				listener := must(new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0"))
+				addr := listener.Addr().String()
+				must(0, listener.Close())
+				demo := exec.Command(e.path, "demo", "--log.level=error", "--web.listen-address="+addr) //nolint:gosec,noctx // one of ours, ended below
+				begun := time.Now()
+				must(0, demo.Start())
+				defer func() {
+					demo.Process.Signal(syscall.SIGTERM) //nolint:errcheck,gosec // it may have ended by itself
+					demo.Wait()                          //nolint:errcheck,gosec // it is told to
+				}()
+				for {
+					page, err := getPage(t.Context(), addr)
+					known, _ := count(page, "chatstack_probe_attempts_total{")
+					if shown, up := count(page, "chatstack_probe_success{"); known > 0 && shown == known && up == float64(known) {
+						row.Targets, row.Starts = known, append(row.Starts, milliseconds(time.Since(begun)))
+						return
+					}
+					if time.Since(begun) > awaitWithin {
+						s.absent(t, fmt.Sprintf("a start of the demo: no complete page within %s", awaitWithin))
+						t.Fatalf("the page that is not complete: %v\n%s", err, page)
+					}
+					time.Sleep(2 * time.Millisecond)
+				}
+			})
 		}
-	}
-}
-
-func (s *suite) measureStartOf(t *testing.T, program string, row *idleRow) {
-	t.Helper()
-	row.Binary = float64(must(os.Stat(program)).Size()) / 1e6
-	listener := must(new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0"))
-	addr := listener.Addr().String()
-	must(0, listener.Close())
-	demo := exec.Command(program, "demo", "--log.level=error", "--web.listen-address="+addr) //nolint:gosec,noctx // one of ours, ended below
-	begun := time.Now()
-	must(0, demo.Start())
-	defer func() {
-		demo.Process.Signal(syscall.SIGTERM) //nolint:errcheck,gosec // it has ended by itself
-		demo.Wait()                          //nolint:errcheck,gosec // it is told to
-	}()
-	for {
-		page, err := getPage(t.Context(), addr)
-		known, _ := count(page, "chatstack_probe_attempts_total{")
-		if shown, up := count(page, "chatstack_probe_success{"); known > 0 && shown == known && up == float64(known) {
-			row.Targets, row.Starts = known, append(row.Starts, milliseconds(time.Since(begun)))
-			return
-		}
-		if time.Since(begun) > awaitWithin {
-			s.absent(t, fmt.Sprintf("a start: no complete page within %s", awaitWithin))
-			t.Fatalf("the page that is not complete: %v\n%s", err, page)
-		}
-		time.Sleep(2 * time.Millisecond)
 	}
 }
 
