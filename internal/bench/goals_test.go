@@ -328,25 +328,3 @@ func (c curve) lastStep() (steep float64, from int, ok bool) {
 
 // each is what one more costs, where there are most of them.
 func (c curve) each() float64 { return (c.last().cost - c.base) / float64(c.last().n) }
-
-// passes is the number from which on all of them cost more than the base, 0 where that is never.
-func (c curve) passes() int {
-	if e := c.each(); e > 0 {
-		return int(math.Ceil(c.base / e))
-	}
-	return 0
-}
-
-// knee is the number from which on one more costs over half as much again as between the two points before; 0 of none.
-func (c curve) knee() int {
-	points := append([]point{{0, 0}}, c.above()...)
-	step := func(i int) float64 {
-		return (points[i].cost - points[i-1].cost) / float64(points[i].n-points[i-1].n)
-	}
-	for i := 2; i < len(points); i++ {
-		if before := step(i - 1); before > 0 && step(i) > 1.5*before {
-			return points[i-1].n
-		}
-	}
-	return 0
-}

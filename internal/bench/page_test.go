@@ -124,17 +124,11 @@ func (c curve) cells(kind, cost string, unit, small func(float64) string) []stri
 		}
 		row = append(row, cell)
 	}
-	exponent, passes, knee := "", "never", "none up to "+thousands(c.last().n)
+	exponent := ""
 	if e, ok := c.exponent(); ok {
 		exponent = fmt.Sprintf("%.2f", e)
 	}
-	if n := c.passes(); n > 0 {
-		passes = thousands(n)
-	}
-	if n := c.knee(); n > 0 {
-		knee = "at " + thousands(n)
-	}
-	return append(row, small(c.each()), exponent, passes, knee)
+	return append(row, small(c.each()), exponent)
 }
 
 // charts draws the pictures, by name.

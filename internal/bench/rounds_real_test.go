@@ -300,27 +300,21 @@ func (s *suite) measureProfiles(t *testing.T) {
 	}
 }
 
-// profile has ours scraped as where a goal was missed by most, or an exporter carry a load for three rounds, more often than
-// is usual, and returns the beginning of what pprof prints.
+// profile has ours scraped as where a goal was missed by most, or an exporter carry a load, and returns the beginning of what
+// pprof prints. Goals of one load share a run.
 func (s *suite) profile(t *testing.T, g goal) string {
 	t.Helper()
-	prefix := filepath.Join(t.TempDir(), "profile")
+	prefix := ""
 	if g.worst != nil {
+		prefix = filepath.Join(t.TempDir(), "profile")
 		p := startSelf(t, serverOurs, fmt.Sprintf("%s=%d", seriesVariable, g.worst.Series), profileVariable+"="+prefix)
 		r := &rival{addr: p.Addr, path: "/metrics"}
 		r.dial(t, g.worst.Encoding, g.worst.Scrapers)
 		must(r.together(s.plan.profile))
 		p.Stop()
-	} else {
-		round := s.plan.profiledRound
-		if g.load.targets > 1000 || g.load.containers > 1000 { // more often they would be late
-			round = s.plan.interval
-		}
-		config := filepath.Join(t.TempDir(), "exporter.yaml")
-		must(0, os.WriteFile(config, []byte(g.load.configure(t, round)), 0o600))
-		p := startSelf(t, "exporter", configVariable+"="+config, profileVariable+"="+prefix)
-		time.Sleep(3 * round)
-		p.Stop()
+	} else if prefix = s.profiled[*g.load]; prefix == "" {
+		prefix = s.profileLoad(t, *g.load)
+		s.profiled[*g.load] = prefix
 	}
 	file, index := prefix+".cpu", "cpu"
 	if g.heap {
@@ -328,4 +322,21 @@ func (s *suite) profile(t *testing.T, g goal) string {
 	}
 	text := printed("go", "tool", "pprof", "-top", "-nodecount=15", "-sample_index="+index, must(os.Executable()), file)
 	return text[max(0, strings.Index(text, "Showing nodes")):] // its first lines name files and times
+}
+
+// profileLoad has an exporter carry a load for three rounds, more often than is usual, and returns how the names of its
+// profiles begin.
+func (s *suite) profileLoad(t *testing.T, l load) (prefix string) {
+	t.Helper()
+	round := s.plan.profiledRound
+	if l.targets > 1000 || l.containers > 1000 { // more often they would be late
+		round = s.plan.interval
+	}
+	prefix = filepath.Join(t.TempDir(), "profile")
+	config := filepath.Join(t.TempDir(), "exporter.yaml")
+	must(0, os.WriteFile(config, []byte(l.configure(t, round)), 0o600))
+	p := startSelf(t, "exporter", configVariable+"="+config, profileVariable+"="+prefix)
+	time.Sleep(3 * round)
+	p.Stop()
+	return prefix
 }

@@ -70,7 +70,8 @@ var (
 type suite struct {
 	results
 	plan      plan
-	exporters []exporter // ours first
+	exporters []exporter      // ours first
+	profiled  map[load]string // how the names of a load's profiles begin
 }
 
 // exporter is the program as it is shipped, or an earlier version, which is measured in turns with ours.
@@ -80,7 +81,7 @@ type exporter struct{ name, path string }
 // cannot be measured here: the page says so. With -short it only shows that all parts run and make the page that is there; a
 // part that does not run fails then.
 func TestRealBenchmarks(t *testing.T) {
-	s := &suite{plan: wholePlan, exporters: []exporter{{serverOurs, realstack.BuildExporter(t)}}}
+	s := &suite{plan: wholePlan, exporters: []exporter{{serverOurs, realstack.BuildExporter(t)}}, profiled: map[load]string{}}
 	if path := os.Getenv(beforeVariable); path != "" {
 		s.exporters = append(s.exporters, exporter{oursBefore, path})
 	}
