@@ -135,11 +135,13 @@ func TestEarlierVersionIsJudgedBesideOurs(t *testing.T) {
 	r := &results{
 		Idle: &idleRow{RSS: 20, Before: &idleRow{RSS: 30}},
 		Probes: []probeRow{
-			{Kind: kindTargets, Targets: 16, Program: serverOurs, Ratio: 1}, {Kind: kindTargets, Targets: 16, Program: oursBefore, Ratio: 4},
+			{Kind: kindTargets, Targets: 16, Program: serverOurs, Ratio: 1},
+			{Kind: kindTargets, Targets: 16, Program: oursBefore, Ratio: 4},
 			{Kind: kindTargets, Targets: 16, Program: probeBlackbox, Ratio: 2},
 		},
 		Watching: []watchRow{
-			{Containers: goalContainers, Program: oursEngine, Share: 1}, {Containers: goalContainers, Program: oursBefore + resources + "engine", Share: 3},
+			{Containers: goalContainers, Program: oursEngine, Share: 1},
+			{Containers: goalContainers, Program: oursBefore + resources + "engine", Share: 3},
 			{Containers: goalContainers, Program: cadvisorTuned, Share: 2},
 		},
 	}

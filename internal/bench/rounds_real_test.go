@@ -304,7 +304,7 @@ func (s *suite) measureProfiles(t *testing.T) {
 // pprof prints. Goals of one load share a run.
 func (s *suite) profile(t *testing.T, g goal) string {
 	t.Helper()
-	prefix := ""
+	var prefix string
 	if g.worst != nil {
 		prefix = filepath.Join(t.TempDir(), "profile")
 		p := startSelf(t, serverOurs, fmt.Sprintf("%s=%d", seriesVariable, g.worst.Series), profileVariable+"="+prefix)
