@@ -46,7 +46,7 @@ func (s *suite) measureContainers(t *testing.T) {
 		d.Kill()
 	})
 	for _, n := range s.plan.containers {
-		// The goals are for as long a window as life has; fewer containers are quickly measured.
+		// Fewer containers than the goals are for are quickly measured.
 		if l.window = s.plan.window; n < goalContainers {
 			l.window = min(l.window, usualInterval/6)
 		}

@@ -47,7 +47,7 @@ type finished struct {
 const (
 	// pageWait is how long a request waits for its page. After that it gets the last one, whose heartbeat shows its age.
 	pageWait = 2 * time.Second
-	// keepServed is how long the last page is kept in an encoding that nobody asks for any more.
+	// keepServed is how long the last page stays in memory in an encoding without requests.
 	keepServed = 10 * time.Minute
 )
 
@@ -58,8 +58,8 @@ func newPages(own prometheus.Gatherer, log *slog.Logger) pages {
 	return pages{log: log, own: own, making: make(chan struct{}, 1)}
 }
 
-// Page returns the page of the current snapshot as a request with these headers wants it. It makes the page unless an earlier request
-// has done so. If that takes longer than pageWait, it returns the last page, or ErrNoPage if there is none.
+// Page returns the page of the current snapshot, in the encoding that a request with these headers asks for. It makes the page unless
+// an earlier request has done so. If that takes longer than pageWait, it returns the last page, or ErrNoPage if there is none.
 func (p *Poller) Page(h http.Header) (Page, error) {
 	choice := p.pages.choices.Of(h)
 	s := p.Snapshot()
@@ -134,7 +134,7 @@ func (p *pages) of(s *Snapshot) (*exposition.Page, error) {
 		names[i].Text, names[i].OpenMetrics = nil, nil
 	}
 	p.ownFamilies.Store(&names)
-	// The clashes are those of the snapshot; publish reports them.
+	// publish has reported the clashes of this snapshot.
 	page, _ := exposition.Compose(slices.Insert(slices.Clone(s.Families), 0, own)...)
 	s.page.Store(page)
 	return page, nil

@@ -1,6 +1,7 @@
 package poll
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -50,23 +51,38 @@ func startGated(t *testing.T, g *gate) (*Poller, func()) {
 	return p, func() { cancel(); running.Wait() }
 }
 
-func TestNobodyAsksForADay(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var g gate
-		p, stop := startGated(t, &g)
-		defer stop()
-		first := g.calls.Load()
-		for range 24 * 60 {
-			time.Sleep(time.Minute)
-			if err := p.Alive(); err != nil {
-				t.Fatal(err)
+// TestADayWithRareScrapesOrNone is healthy throughout, makes no page for nobody, and serves no old one.
+func TestADayWithRareScrapesOrNone(t *testing.T) {
+	for _, scrapes := range []time.Duration{0, 15 * time.Second, 2 * time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			var g gate
+			p, stop := startGated(t, &g)
+			defer stop()
+			first, asked := g.calls.Load(), int32(0)
+			var oldest time.Duration
+			for begin := time.Now(); time.Since(begin) < 24*time.Hour; {
+				time.Sleep(cmp.Or(scrapes, time.Minute))
+				if err := p.Alive(); err != nil {
+					t.Fatalf("scrapes every %s: %v", scrapes, err)
+				}
+				if scrapes > 0 {
+					p.Scraped("prometheus", time.Now())
+					asked++
+					oldest = max(oldest, time.Since(shownHeartbeat(t, p)))
+				}
 			}
-		}
-		if got := g.calls.Load(); got != first {
-			t.Errorf("%d pages were made for nobody", got-first)
-		}
-		wantLines(t, textOf(p), `chatstack_probe_success{target="a"} 1`, `chatstack_probe_attempts_total{target="a"} 2881`)
-	})
+			if made := g.calls.Load() - first; made > asked || scrapes > 0 && made < asked/2 {
+				t.Errorf("scrapes every %s: %d pages for %d requests", scrapes, made, asked)
+			}
+			if oldest > 2*heartbeatInterval+publishInterval {
+				t.Errorf("scrapes every %s: a heartbeat of %s ago was served", scrapes, oldest)
+			}
+			wantLines(t, textOf(p), `chatstack_probe_success{target="a"} 1`)
+			if attempts := p.Snapshot().Statuses[0].Attempts; attempts < 2870 || attempts > 2890 {
+				t.Errorf("scrapes every %s: %d probes in a day, want one every 30 s", scrapes, attempts)
+			}
+		})
+	}
 }
 
 // TestEachSnapshotHasOnePage asks in bursts, in several encodings at once.
