@@ -106,6 +106,9 @@ func refusal(resp *http.Response) string {
 
 // get makes one call of the negotiated version. Read the answer with read, which explains its errors; it is closed afterwards.
 func (s *Session) get(ctx context.Context, doing, path string, query url.Values, most bound, read func(io.Reader) error) (Reply, error) {
+	if reply, err := s.negotiated(ctx); err != nil {
+		return reply, err
+	}
 	a, err := s.send(ctx, http.MethodGet, "/v"+s.version+path, query, most)
 	if a == nil {
 		return Reply{}, s.explain(ctx, doing, err)

@@ -23,8 +23,8 @@ import (
 // apiVersion matches a valid header Api-Version.
 var apiVersion = regexp.MustCompile(`^[0-9]{1,3}\.[0-9]{1,3}$`)
 
-// Negotiate agrees with the engine on the version of its API: the engine's, or the newest one known here. Make it the first call of
-// a session.
+// Negotiate agrees with the engine on the version of its API: the engine's, or the newest one known here. Other calls do so by
+// themselves; make it first where several are to run at once.
 func (s *Session) Negotiate(ctx context.Context) (Reply, error) {
 	const doing = "ping"
 	// Some proxies refuse HEAD.
@@ -44,10 +44,18 @@ func (s *Session) Negotiate(ctx context.Context) (Reply, error) {
 		return a.Reply, failure.Errorf(failure.Malformed, "ping %s: the answer has no version of the Docker API", s.Host).
 			WithHint("the server at this address is not a Docker Engine")
 	}
-	if versions.LessThan(version, dockerapi.DefaultVersion) {
+	if s.version = dockerapi.DefaultVersion; versions.LessThan(version, s.version) {
 		s.version = version
 	}
 	return a.Reply, nil
+}
+
+// negotiated negotiates unless that was done before.
+func (s *Session) negotiated(ctx context.Context) (Reply, error) {
+	if s.version != "" {
+		return Reply{}, nil
+	}
+	return s.Negotiate(ctx)
 }
 
 // List calls choose for every container, running or not, that has all of the labels ("key" or "key=value"). The container and
@@ -124,6 +132,9 @@ func (s *Session) Events(ctx context.Context, since string, actions []events.Act
 		query.Set("since", since)
 	}
 	if err := addFilters(query, wanted); err != nil {
+		return nil, nil, err
+	}
+	if _, err := s.negotiated(ctx); err != nil {
 		return nil, nil, err
 	}
 	streaming, end := context.WithCancelCause(ctx)

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"time"
 
-	dockerapi "github.com/docker/docker/api"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
@@ -36,7 +35,7 @@ type Session struct {
 	*Client
 	http      http.RoundTripper // to the engine, and to no path that does more than read
 	transport *http.Transport
-	// scheme is http or https, version that of the API.
+	// scheme is http or https, version that of the API; empty before Negotiate.
 	scheme, version string
 	watch           *exchange.CertificateWatch
 	wire            *exchange.Wire
@@ -69,7 +68,7 @@ func (c *Client) Open(connections int) (*Session, error) {
 		}
 		scheme, transport.TLSClientConfig = "https", tlsConfig
 	}
-	return &Session{Client: c, http: guard{transport}, transport: transport, scheme: scheme, version: dockerapi.DefaultVersion, watch: watch, wire: seen}, nil
+	return &Session{Client: c, http: guard{transport}, transport: transport, scheme: scheme, watch: watch, wire: seen}, nil
 }
 
 // tlsConfig reads the certificate files, which may have changed since the last session.
