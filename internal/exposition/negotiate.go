@@ -109,14 +109,18 @@ func withoutProtobuf(accept []string) []string {
 }
 
 // AcceptsGzip reports whether an answer to a request with these headers may be compressed by gzip.
-func AcceptsGzip(h http.Header) bool { return weightOf("gzip", h["Accept-Encoding"]) > 0 }
+func AcceptsGzip(h http.Header) bool {
+	weight, _ := weightOf("gzip", h["Accept-Encoding"])
+	return weight > 0
+}
 
-// codingOf picks the compression by weight, by RFC 9110, section 12.5.3. Between equal weights zstd wins: it is faster and smaller.
-// Only who names zstd gets it.
+// codingOf picks gzip or zstd by weight if the client accepts either, by RFC 9110, section 12.5.3. Between equal weights zstd wins: it is
+// faster and smaller. Only who names zstd gets it.
 func codingOf(headers []string) coding {
-	gzip, zstd := weightOf("gzip", headers), weightOf("zstd", headers)
+	gzip, _ := weightOf("gzip", headers)
+	zstd, named := weightOf("zstd", headers)
 	switch {
-	case zstd > 0 && zstd >= gzip && strings.Contains(strings.ToLower(strings.Join(headers, ",")), "zstd"):
+	case named && zstd > 0 && zstd >= gzip:
 		return zstdCoding
 	case gzip > 0:
 		return gzipCoding
@@ -125,24 +129,24 @@ func codingOf(headers []string) coding {
 	}
 }
 
-// weightOf returns the weight of a coding in Accept-Encoding; 0 if it is not accepted. Its own clause overrides *.
-func weightOf(coding string, headers []string) float64 {
-	star := 0.0
+// weightOf returns the weight of a coding in Accept-Encoding; 0 if it is not accepted. Its own clause overrides *; named says that there is
+// one. x-gzip means gzip (RFC 9110, section 8.4.1.3).
+func weightOf(coding string, headers []string) (weight float64, named bool) {
 	for clause := range strings.SplitSeq(strings.Join(headers, ","), ",") {
 		name, params, _ := strings.Cut(clause, ";")
-		weight := 1.0
+		q := 1.0
 		for param := range strings.SplitSeq(params, ";") {
 			key, value, found := strings.Cut(param, "=")
 			if found && strings.EqualFold(strings.TrimSpace(key), "q") {
-				weight, _ = strconv.ParseFloat(strings.TrimSpace(value), 64) // 0 unless it is a weight
+				q, _ = strconv.ParseFloat(strings.TrimSpace(value), 64) // 0 unless it is a weight
 			}
 		}
-		switch strings.ToLower(strings.TrimSpace(name)) {
-		case coding, "x-" + coding:
-			return weight
-		case "*":
-			star = weight
+		switch name = strings.ToLower(strings.TrimSpace(name)); {
+		case name == coding, name == "x-gzip" && coding == "gzip":
+			return q, true
+		case name == "*":
+			weight = q
 		}
 	}
-	return star
+	return weight, false
 }

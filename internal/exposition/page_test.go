@@ -119,6 +119,7 @@ func TestNegotiation(t *testing.T) {
 		"today's browser":     {"text/html,*/*;q=0.8", "gzip, deflate, br, zstd", "text/plain; version=0.0.4; charset=utf-8", "zstd"},
 		"gzip before zstd":    {"", "zstd;q=0.5, gzip", "text/plain; version=0.0.4; charset=utf-8", "gzip"},
 		"zstd refused":        {"", "zstd;q=0, *", "text/plain; version=0.0.4; charset=utf-8", "gzip"},
+		"zstd by other names": {"", "dcz-zstd, x-zstd, *", "text/plain; version=0.0.4; charset=utf-8", "gzip"},
 		"gzip refused":        {"", "gzip;q=0, *", "text/plain; version=0.0.4; charset=utf-8", ""},
 		"refused oddly":       {"", "gzip; level=1 ;Q = 0", "text/plain; version=0.0.4; charset=utf-8", ""},
 		"everything but":      {"", "identity;q=0.5, *;q=0.1", "text/plain; version=0.0.4; charset=utf-8", "gzip"},
