@@ -313,7 +313,7 @@ func (o *Options) newTarget(cfg *config.Config, settings config.Settings, file *
 func (a *App) Snapshot() *poll.Snapshot { return a.current.Load().poller.Snapshot() }
 
 // Page returns the metrics page; see poll.Poller.Page.
-func (a *App) Page(h http.Header) (poll.Page, error) { return a.current.Load().poller.Page(h) }
+func (a *App) Page(h http.Header) poll.Page { return a.current.Load().poller.Page(h) }
 
 // Ready implements web.Source.
 func (a *App) Ready() bool { return a.current.Load().poller.Ready() }

@@ -111,7 +111,7 @@ type source struct {
 	poller *poll.Poller
 }
 
-func (s source) Page(h http.Header) (poll.Page, error) { return s.poller.Page(h) }
+func (s source) Page(h http.Header) poll.Page { return s.poller.Page(h) }
 
 // servePage serves n series the way of ours, from the page that is kept, and of promhttp, which encodes them for each scrape.
 func servePage(n int) (ours, theirs http.Handler, poller *poll.Poller, err error) {
@@ -127,7 +127,7 @@ func servePage(n int) (ours, theirs http.Handler, poller *poll.Poller, err error
 // serveBare writes bytes that it has, and looks at nothing but the encoding.
 func serveBare(poller *poll.Poller) http.Handler {
 	body := func(encoding string) poll.Page {
-		return must(poller.Page(http.Header{"Accept": {metricsAccept}, "Accept-Encoding": {encoding}}))
+		return poller.Page(http.Header{"Accept": {metricsAccept}, "Accept-Encoding": {encoding}})
 	}
 	identity, packed := body("identity"), body("gzip")
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -18,6 +18,8 @@ func TestTimesThatUsersRelyOn(t *testing.T) {
 		{"age of the judgement that is unhealthy", judgementStalledAfter, 45 * time.Second},
 		{"making of a page that is unhealthy", pageStalledAfter, 30 * time.Second},
 		{"wait of a request for its page", pageWait, 2 * time.Second},
+		{"wait of a request without a fresh page", longPageWait, 8 * time.Second},
+		{"age of values that are not served", maxServedAge, 45 * time.Second},
 		{"between two snapshots at least", publishInterval, 250 * time.Millisecond},
 		{"between two snapshots right after the start", startInterval, 20 * time.Millisecond},
 		{"between a change and its snapshot at most", maxPublishInterval, time.Second},

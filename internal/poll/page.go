@@ -23,10 +23,10 @@ type pages struct {
 	log     *slog.Logger
 	own     prometheus.Gatherer
 	choices exposition.Choices
-	// making is held while a page is made or encoded; since is when that began, nil while nobody does.
+	// making is held while a page is made or encoded; since is when that began, or when it first failed, nil while all is well.
 	making chan struct{}
 	since  atomic.Pointer[time.Time]
-	// ownFamilies are the exporter's families on the last page, without lines.
+	// ownFamilies are the exporter's families on the last page, without lines. Those that appear later have names that no target may use.
 	ownFamilies atomic.Pointer[[]exposition.Family]
 	// served are the last finished pages, by exposition.Choice.
 	served sync.Map
@@ -45,30 +45,39 @@ type finished struct {
 }
 
 const (
-	// pageWait is how long a request waits for its page. After that it gets the last one, whose heartbeat shows its age.
-	pageWait = 2 * time.Second
-	// keepServed is how long the last page stays in memory in an encoding without requests.
+	// pageWait is how long a request waits for its page before it gets the last one, and longPageWait how long if the last one is older
+	// than maxServedAge: less than a scrape's usual timeout of 10 s.
+	pageWait     = 2 * time.Second
+	longPageWait = 8 * time.Second
+	// maxServedAge is the age from which on values would be stale.
+	maxServedAge = judgementStalledAfter
+	// keepServed is how long the last page in an encoding stays in memory while pages in others are made.
 	keepServed = 10 * time.Minute
 )
-
-// ErrNoPage says that the first page takes too long to make.
-var ErrNoPage = errors.New("the metrics page is not ready yet, retry in a few seconds")
 
 func newPages(own prometheus.Gatherer, log *slog.Logger) pages {
 	return pages{log: log, own: own, making: make(chan struct{}, 1)}
 }
 
 // Page returns the page of the current snapshot, in the encoding that a request with these headers asks for. It makes the page unless
-// an earlier request has done so. If that takes longer than pageWait, it returns the last page, or ErrNoPage if there is none.
-func (p *Poller) Page(h http.Header) (Page, error) {
+// an earlier request has done so. If that takes too long, it returns the last page. Instead of one with stale values, it returns a page
+// without values, whose heartbeat lets the alert PollStalled fire.
+func (p *Poller) Page(h http.Header) Page {
 	choice := p.pages.choices.Of(h)
 	s := p.Snapshot()
+	if time.Since(s.Time) > maxServedAge {
+		return p.pages.withoutValues(s, choice)
+	}
 	if page := s.page.Load(); page != nil {
 		if body, made := page.Body(choice); made {
-			return finished{Body: body, snapshot: s.Time}.served(), nil
+			return finished{Body: body, snapshot: s.Time}.served()
 		}
 	}
-	timer := time.NewTimer(pageWait)
+	wait := longPageWait
+	if _, fresh := p.pages.last(choice); fresh {
+		wait = pageWait
+	}
+	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {
 	case p.pages.making <- struct{}{}:
@@ -83,24 +92,45 @@ func (p *Poller) Page(h http.Header) (Page, error) {
 		}
 	case <-timer.C:
 	}
-	last, ok := p.pages.served.Load(choice)
-	if !ok {
-		return Page{}, ErrNoPage
+	if last, fresh := p.pages.last(choice); fresh {
+		return last.served()
 	}
-	return last.(finished).served(), nil
+	return p.pages.withoutValues(p.Snapshot(), choice)
+}
+
+// last returns the last page in an encoding, unless its values would be stale.
+func (p *pages) last(choice exposition.Choice) (f finished, fresh bool) {
+	if last, ok := p.served.Load(choice); ok {
+		f = last.(finished)
+	}
+	return f, time.Since(f.snapshot) <= maxServedAge
+}
+
+// withoutValues is a page with the heartbeat and the clock. The heartbeat stands still while no page can be made.
+func (p *pages) withoutValues(s *Snapshot, choice exposition.Choice) Page {
+	heartbeat := s.heartbeat
+	if begun := p.begun(); begun.Before(heartbeat) {
+		heartbeat = begun
+	}
+	now := time.Now()
+	families, err := new(exposition.Encoder).Encode([]prometheus.Metric{heartbeatMetric(now, heartbeat)})
+	if err != nil {
+		panic(err) // a programming error: the metric is constant
+	}
+	page, _ := exposition.Compose(append(families, timeFamily))
+	return finished{Body: page.Encode(choice), snapshot: now}.served()
 }
 
 // make makes and encodes the page of a snapshot. The caller has put a token into making.
 func (p *pages) make(s *Snapshot, choice exposition.Choice) {
+	defer func() { <-p.making }()
 	now := time.Now()
-	p.since.Store(&now)
-	defer func() {
-		p.since.Store(nil)
-		<-p.making
-	}()
+	first := p.since.CompareAndSwap(nil, &now)
 	page, err := p.of(s)
 	if err != nil {
-		p.log.Error("the metrics page was not made", "err", err)
+		if first {
+			p.log.Error("no metrics page can be made", "err", err)
+		}
 		return
 	}
 	p.served.Store(choice, finished{page.Encode(choice), s.Time, now})
@@ -110,9 +140,10 @@ func (p *pages) make(s *Snapshot, choice exposition.Choice) {
 		}
 		return true
 	})
+	p.since.Store(nil)
 }
 
-// begun is when the page that is being made was begun; now if none is.
+// begun is since when a page is being made, or cannot be made; now if all is well.
 func (p *pages) begun() time.Time {
 	if since := p.since.Load(); since != nil {
 		return *since
@@ -167,6 +198,11 @@ func (f finished) served() Page {
 var heartbeatDesc = prometheus.NewDesc("chatstack_poll_last_completed_timestamp_seconds",
 	"Unix time of the poll loop's last heartbeat; it stops while probes are overdue.", nil, nil)
 
+// heartbeatMetric is the heartbeat by the clock at now, so that a step of the clock in between does not change its age.
+func heartbeatMetric(now, heartbeat time.Time) prometheus.Metric {
+	return exposition.NewSample(heartbeatDesc, prometheus.GaugeValue, unixSeconds(now.Add(heartbeat.Sub(now))))
+}
+
 // families returns the exporter's own families for the page of a snapshot.
 func (p *pages) families(s *Snapshot) ([]exposition.Family, error) {
 	gathered, err := p.own.Gather()
@@ -183,9 +219,7 @@ func (p *pages) families(s *Snapshot) ([]exposition.Family, error) {
 		families, encodeErr := new(exposition.Encoder).Encode(metrics)
 		own, err = append(own, families...), errors.Join(err, encodeErr)
 	}
-	encode([]prometheus.Metric{
-		prometheus.MustNewConstMetric(heartbeatDesc, prometheus.GaugeValue, unixSeconds(s.Time.Add(s.heartbeat.Sub(s.Time)))),
-	})
+	encode([]prometheus.Metric{heartbeatMetric(s.Time, s.heartbeat)})
 	if s.Judgement != nil {
 		encode(judgementMetrics(s.Judgement))
 	}

@@ -1,9 +1,9 @@
 package poll
 
 import (
+	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -101,9 +101,9 @@ func TestEachSnapshotHasOnePage(t *testing.T) {
 			var requests sync.WaitGroup
 			for _, h := range []http.Header{nil, nil, {"Accept-Encoding": {"gzip"}}, {"Accept": {"application/openmetrics-text"}}} {
 				requests.Go(func() {
-					page, err := p.Page(h)
-					if err != nil || page.ContentEncoding != h.Get("Accept-Encoding") {
-						t.Errorf("%v: got a page in %q, %v", h, page.ContentEncoding, err)
+					page := p.Page(h)
+					if page.ContentEncoding != h.Get("Accept-Encoding") {
+						t.Errorf("%v: got a page in %q", h, page.ContentEncoding)
 					}
 				})
 			}
@@ -115,7 +115,8 @@ func TestEachSnapshotHasOnePage(t *testing.T) {
 	})
 }
 
-// TestBlockedPageIsSeen blocks whoever makes the page: requests get the last one, whose heartbeat stands still, and no request piles up.
+// TestBlockedPageIsSeen blocks whoever makes the page: requests get the last one while it is fresh, then one without values, on which
+// the heartbeat stands still. No request piles up.
 func TestBlockedPageIsSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g gate
@@ -128,17 +129,28 @@ func TestBlockedPageIsSeen(t *testing.T) {
 		if err := p.Alive(); err != nil {
 			t.Errorf("before anybody asked: %v", err)
 		}
-		for begin := time.Now(); time.Since(begin) < time.Minute; time.Sleep(5 * time.Second) {
+		made, blocked := time.Now().Add(-40*time.Second), time.Now()
+		for time.Since(blocked) < time.Minute {
 			asked := time.Now()
-			if shown := shownHeartbeat(t, p); !shown.Equal(heartbeat) || time.Since(asked) != pageWait {
-				t.Errorf("got the heartbeat of %v after %v, want that of %v after %v", shown, time.Since(asked), heartbeat, pageWait)
+			page := textOf(p)
+			wait, values, want := longPageWait, false, blocked
+			if asked.Sub(made) <= maxServedAge {
+				wait = pageWait
 			}
-			_, err := p.Page(http.Header{"Accept-Encoding": {"gzip"}})
-			if !errors.Is(err, ErrNoPage) {
-				t.Errorf("an encoding that was never made: %v, want %v", err, ErrNoPage)
+			if time.Since(made) <= maxServedAge {
+				values, want = true, heartbeat
 			}
-			if err := p.Alive(); (err != nil && strings.Contains(err.Error(), "metrics page")) != (time.Since(begin) > pageStalledAfter) {
-				t.Errorf("%v after the request: %v", time.Since(begin), err)
+			if got := time.Since(asked); got != wait {
+				t.Errorf("after %v: waited for %v, want %v", asked.Sub(made), got, wait)
+			}
+			if got := strings.Contains(page, "chatstack_probe_success"); got != values {
+				t.Errorf("after %v: a page with values: %t, want %t", time.Since(made), got, values)
+			}
+			if got := heartbeatOn(t, page); !got.Equal(want) && values || got.After(want) {
+				t.Errorf("after %v: the heartbeat of %v, want at most that of %v", time.Since(made), got, want)
+			}
+			if err := p.Alive(); (err != nil && strings.Contains(err.Error(), "metrics page")) != (time.Since(blocked) > pageStalledAfter) {
+				t.Errorf("%v after the request: %v", time.Since(blocked), err)
 			}
 		}
 		if got := g.calls.Load() - calls; got != 1 {
@@ -151,6 +163,52 @@ func TestBlockedPageIsSeen(t *testing.T) {
 		}
 		if err := p.Alive(); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// failing is a Gatherer of metrics that cannot be encoded, while it is on.
+type failing struct{ on atomic.Bool }
+
+func (f *failing) Gather() ([]*dto.MetricFamily, error) {
+	if !f.on.Load() {
+		return nil, nil
+	}
+	name := "broken"
+	return []*dto.MetricFamily{{Name: &name, Type: dto.MetricType_GAUGE.Enum(), Metric: []*dto.Metric{{}}}}, nil
+}
+
+// TestFailingPageIsSeen lets every page fail: that is logged once, and unhealthy like a page that takes too long.
+func TestFailingPageIsSeen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var f failing
+		var log bytes.Buffer
+		p, err := New([]Target{idle(t, "a", "30s")}, &f, nil, slog.New(slog.NewTextHandler(&log, nil)), nil)
+		must(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { p.Run(ctx) })
+		time.Sleep(time.Minute)
+		f.on.Store(true)
+		for begin := time.Now(); time.Since(begin) < 2*time.Minute; time.Sleep(5 * time.Second) {
+			textOf(p)
+			if err := p.Alive(); (err != nil) != (time.Since(begin) > pageStalledAfter) {
+				t.Errorf("after %v: %v", time.Since(begin), err)
+			}
+		}
+		if page := textOf(p); strings.Contains(page, "chatstack_probe_success") {
+			t.Errorf("values from before are still served:\n%s", page)
+		}
+		f.on.Store(false)
+		time.Sleep(heartbeatInterval * 2)
+		wantLines(t, textOf(p), `chatstack_probe_success{target="a"} 1`)
+		if err := p.Alive(); err != nil {
+			t.Error(err)
+		}
+		cancel()
+		running.Wait()
+		if got := strings.Count(log.String(), "no metrics page can be made"); got != 1 {
+			t.Errorf("logged %d times, want once:\n%s", got, log.String())
 		}
 	})
 }
@@ -181,8 +239,12 @@ func TestBlockedJudgeStopsTheHeartbeatOnThePage(t *testing.T) {
 		if err := p.Alive(); err == nil || !strings.Contains(err.Error(), "judgement") {
 			t.Errorf("%v, want that the judgement has stalled", err)
 		}
-		if shown := shownHeartbeat(t, p); shown.After(blocked) {
+		page := textOf(p)
+		if shown := heartbeatOn(t, page); shown.After(blocked) {
 			t.Errorf("the page shows a heartbeat of %v after the judge was blocked", shown.Sub(blocked))
+		}
+		if strings.Contains(page, "chatstack_probe_success") {
+			t.Errorf("stale values are served:\n%s", page)
 		}
 		open()
 		cancel()
@@ -199,8 +261,7 @@ func TestUnusedEncodingIsForgotten(t *testing.T) {
 			p.pages.served.Range(func(any, any) bool { n++; return true })
 			return n
 		}
-		_, err := p.Page(http.Header{"Accept-Encoding": {"gzip"}})
-		must(t, err)
+		p.Page(http.Header{"Accept-Encoding": {"gzip"}})
 		for range 20 {
 			textOf(p)
 			if got := kept(); got != 2 {

@@ -78,10 +78,7 @@ func start(t *testing.T, log io.Writer, targets ...Target) (*Poller, func()) {
 }
 
 func textOf(p *Poller) string {
-	page, err := p.Page(http.Header{})
-	if err != nil {
-		return err.Error()
-	}
+	page := p.Page(http.Header{})
 	return string(page.Start) + string(page.End)
 }
 
@@ -534,10 +531,14 @@ func TestPageIsRenewedOnlyWhereNothingElseDoesSo(t *testing.T) {
 	}
 }
 
-// shownHeartbeat is the one on the page.
+// shownHeartbeat is the one on the page now, heartbeatOn that on a page.
 func shownHeartbeat(t *testing.T, p *Poller) time.Time {
 	t.Helper()
-	page := textOf(p)
+	return heartbeatOn(t, textOf(p))
+}
+
+func heartbeatOn(t *testing.T, page string) time.Time {
+	t.Helper()
 	for line := range strings.Lines(page) {
 		if value, ok := strings.CutPrefix(line, "chatstack_poll_last_completed_timestamp_seconds "); ok {
 			seconds, err := strconv.ParseFloat(strings.TrimSpace(value), 64)

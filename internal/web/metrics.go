@@ -11,7 +11,7 @@ import (
 // metricsPage has the current metrics page.
 type metricsPage interface {
 	// Page returns the page as a request with these headers wants it. It waits a few seconds at most.
-	Page(h http.Header) (poll.Page, error)
+	Page(h http.Header) poll.Page
 }
 
 // isScraper tells scrapers, such as Prometheus, from people with a browser.
@@ -34,11 +34,7 @@ func scraperName(r *http.Request) string {
 
 // serveMetrics writes the metrics page.
 func serveMetrics(w http.ResponseWriter, r *http.Request, src metricsPage) {
-	page, err := src.Page(r.Header)
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusServiceUnavailable)
-		return
-	}
+	page := src.Page(r.Header)
 	h := w.Header()
 	h.Set("Content-Type", page.ContentType)
 	h.Set("Vary", "Accept, Accept-Encoding")

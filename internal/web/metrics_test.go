@@ -26,7 +26,7 @@ type polled struct {
 	*poll.Poller
 }
 
-func (p polled) Page(h http.Header) (poll.Page, error) { return p.Poller.Page(h) }
+func (p polled) Page(h http.Header) poll.Page { return p.Poller.Page(h) }
 
 func (p polled) Alive() error { return p.Poller.Alive() }
 
