@@ -87,46 +87,63 @@ func (c *docker) recordUsage(ctx context.Context, m dockerRound, from origin, us
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if m.round <= c.failed {
-		return // it began before an outage, so its numbers are stale
+	networks := m.networkOnly && from == fromEngine
+	latest := &c.measured
+	if networks {
+		latest = &c.networkMeasured
 	}
+	if m.round <= c.failed || m.round < *latest {
+		return // it began before an outage, or before what is known, so its numbers are stale
+	}
+	*latest = m.round
+	recorded := make(map[string]runUsage, len(used))
+	if networks {
+		c.networks, c.networkErr = recorded, err
+	} else {
+		c.resources, c.source = recorded, from
+		c.noteStats(err)
+	}
+	before := c.shown
+	c.shown = make(map[string]runUsage, len(m.subjects))
+	for _, s := range m.subjects {
+		last := before[s.ID]
+		if !last.started.Equal(s.Started) {
+			last = runUsage{started: s.Started}
+		}
+		if now, ok := used[s.ID]; ok {
+			if networks {
+				now = usage.Usage{Received: now.Received, Transmitted: now.Transmitted, HasNetwork: now.HasNetwork}
+			}
+			last.show(&now, from)
+			recorded[s.ID] = runUsage{Usage: now, started: s.Started}
+		}
+		c.shown[s.ID] = last
+	}
+}
+
+// noteStats notes and logs whether resources are available. The caller holds the lock.
+func (c *docker) noteStats(err error) {
 	if changed := c.stats.err == nil != (err == nil); changed && err != nil && !c.once {
 		c.log.Warn("container resources are unavailable", "err", err, "hint", failure.HintOf(err))
 	} else if changed && !c.once {
 		c.log.Info("container resources are available again")
 	}
-	before := c.shown
-	c.stats, c.shown = feature{true, err}, make(map[string]runUsage, len(m.subjects))
-	if !m.networkOnly || from == fromFiles {
-		c.measured, c.source, c.resources = m.round, from, make(map[string]runUsage, len(used))
-	} else {
-		c.networkMeasured, c.networks = m.round, make(map[string]runUsage, len(used))
+	c.stats = feature{true, err}
+}
+
+// show removes from u the counters that are lower than those shown before from another source, and remembers the others.
+func (r *runUsage) show(u *usage.Usage, from origin) {
+	if r.from != from && u.CPUIsBelow(&r.Usage) {
+		u.HasCPU = false
 	}
-	for _, s := range m.subjects {
-		last := before[s.ID]
-		if !last.started.Equal(s.Started) {
-			last = runUsage{}
-		}
-		now, ok := used[s.ID]
-		if m.networkOnly && from == fromEngine {
-			now = usage.Usage{Received: now.Received, Transmitted: now.Transmitted, HasNetwork: now.HasNetwork}
-		}
-		c.shown[s.ID] = last
-		if !ok || last.from != from && now.IsBelow(&last.Usage) {
-			continue
-		}
-		switch run := (runUsage{now, s.Started, from}); {
-		case m.networkOnly && from == fromEngine:
-			c.networks[s.ID] = run
-			last.Received, last.Transmitted, last.HasNetwork = now.Received, now.Transmitted, now.HasNetwork
-			c.shown[s.ID] = last
-		default:
-			c.resources[s.ID] = run
-			if !now.HasNetwork {
-				run.Received, run.Transmitted, run.HasNetwork = last.Received, last.Transmitted, last.HasNetwork
-			}
-			c.shown[s.ID] = run
-		}
+	if r.networkFrom != from && u.NetworkIsBelow(&r.Usage) {
+		u.HasNetwork = false
+	}
+	if u.HasCPU {
+		r.CPUSeconds, r.HasCPU, r.from = u.CPUSeconds, true, from
+	}
+	if u.HasNetwork {
+		r.Received, r.Transmitted, r.HasNetwork, r.networkFrom = u.Received, u.Transmitted, true, from
 	}
 }
 

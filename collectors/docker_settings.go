@@ -62,7 +62,7 @@ type Docker struct {
 	// empty one is found below /host, where a container may have the host's, or else in its usual place.
 	CgroupRoot string `yaml:"cgroup_root"`
 	ProcRoot   string `yaml:"proc_root"`
-	// ResourcesParallelism is how many containers the engine is asked about at once: 1024 by default, from 1 to 1024. Engines
+	// ResourcesParallelism is how many containers the engine is asked about at once: 256 by default, from 1 to 1024. Engines
 	// answer each of these calls at their next tick of a second.
 	ResourcesParallelism int `yaml:"resources_parallelism"`
 
@@ -73,7 +73,7 @@ type Docker struct {
 func newDockerSettings() *Docker {
 	return &Docker{
 		Label: "local", Parallelism: 8, MaxContainers: 1000, MissingAfter: config.Duration(time.Minute), ForgetAfter: config.Duration(24 * time.Hour),
-		Resources: resourcesAuto, ResourcesParallelism: maxResourcesParallelism,
+		Resources: resourcesAuto, ResourcesParallelism: 256,
 	}
 }
 

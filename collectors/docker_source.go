@@ -14,7 +14,7 @@ import (
 )
 
 var containerSourceDesc = prometheus.NewDesc("chatstack_container_resources_source",
-	"1 for the source of the containers' memory, CPU and network numbers: cgroup (the kernel's files) or engine (asked at every other poll).",
+	"1 for the source of the containers' memory and CPU numbers: cgroup (the kernel's files) or engine (asked at every other poll). Network numbers come from /proc beside cgroup where it is the host's, else from the engine.",
 	[]string{"docker_host", "source"}, nil)
 
 // With resources: auto, cgroup files are the source while they have every container's numbers. The engine replaces them after
@@ -29,6 +29,7 @@ type sourceChoice struct {
 	chosen, files bool
 	bad, good     int   // rounds in a row
 	why           error // the last reason to doubt the files
+	network       error // why the files have no network numbers; nil if they have
 	// missing are the runs of containers that had no files in the last round.
 	missing map[string]time.Time
 }
@@ -77,8 +78,9 @@ func (c *docker) measureResources(ctx context.Context, m dockerRound) {
 		if ctx.Err() != nil && !c.once {
 			return // says nothing about the files
 		}
-		if _, ok := errors.AsType[*cgroup.NetworkError](err); ok {
-			err, m.networkOnly = nil, true
+		c.choice.network = nil
+		if network, ok := errors.AsType[*cgroup.NetworkError](err); ok {
+			err, m.networkOnly, c.choice.network = nil, true, network
 		}
 		doubt := c.doubtFiles(m, used, err)
 		changed := c.choice.next(doubt == nil)
@@ -118,8 +120,8 @@ func (c *docker) doubtFiles(m dockerRound, used map[string]usage.Usage, err erro
 			if before, ok := missing[s.ID]; ok && before.Equal(s.Started) || !c.choice.chosen {
 				err = failure.Errorf(failure.NotFound, "a running container has no files in %s", c.cgroups.Root)
 			}
-		} else if shown := c.shown[s.ID]; shown.from == fromEngine && shown.started.Equal(s.Started) && u.IsBelow(&shown.Usage) {
-			err = fmt.Errorf("a counter in %s is lower than the engine's", c.cgroups.Root)
+		} else if shown := c.shown[s.ID]; shown.from == fromEngine && shown.started.Equal(s.Started) && u.CPUIsBelow(&shown.Usage) {
+			err = fmt.Errorf("a CPU time in %s is lower than the engine's", c.cgroups.Root)
 		}
 	}
 	return err
@@ -131,6 +133,12 @@ func (c *docker) noteSource(b *Batch) {
 	case c.settings.Resources != resourcesAuto || !c.choice.chosen:
 	case c.choice.files:
 		b.Note("memory and CPU numbers come from cgroup files in " + c.cgroups.Root)
+		if c.choice.network != nil {
+			b.Note("network numbers come from the engine, asked at every other poll: " + withHintText(c.choice.network))
+		}
+		if c.choice.network != nil && c.networkErr != nil {
+			b.Note("network numbers are missing: " + withHintText(c.networkErr))
+		}
 	default:
 		b.Note(fmt.Sprintf("memory, CPU and network numbers come from the engine, asked at every other poll: %v", c.choice.why))
 	}

@@ -49,6 +49,7 @@ type autoWatch struct {
 	*watch
 	root, proc string
 	asked      *usage.Usage // what the engine says of each container
+	refuses    bool         // the engine refuses to say it
 	log        *bytes.Buffer
 }
 
@@ -68,6 +69,10 @@ func watchAuto(t *testing.T) *autoWatch {
 	e.answer = func(w http.ResponseWriter, r *http.Request) bool {
 		if !strings.HasSuffix(r.URL.Path, "/stats") {
 			return false
+		}
+		if a.refuses {
+			w.WriteHeader(http.StatusForbidden)
+			return true
 		}
 		engineAnswers(w, map[string]any{
 			"read": time.Now(), "memory_stats": map[string]any{"usage": a.asked.WorkingSet},
@@ -186,6 +191,7 @@ func TestSourceWithALowerCounterIsNotTaken(t *testing.T) {
 	if page := a.page(); !strings.Contains(page, autoEngine) || strings.Contains(page, "container_cpu_seconds_total{") {
 		t.Errorf("an engine behind the files: want no counter rather than a lower one:\n%s", page)
 	}
+	a.wantNow("an engine behind the files", `container_memory_working_set_bytes{container="a"} 1000`)
 	a.asked.CPUSeconds, a.asked.Received, a.asked.Transmitted = 2002, 9000, 9000
 	a.round()
 	a.round()
@@ -196,7 +202,10 @@ func TestSourceWithALowerCounterIsNotTaken(t *testing.T) {
 func TestNetworksComeFromTheEngineWhereProcIsNotTheHosts(t *testing.T) {
 	a := watchAuto(t)
 	a.writeFiles(3000)
-	cgrouptest.WriteTree(t, a.proc, map[string]string{"1/net/dev": "", "42/cgroup": "0::/\n", "42/net/dev": "eth0: 1 0 0 0 0 0 0 0 1 0\n"})
+	cgrouptest.WriteTree(t, a.proc, map[string]string{"1/net/dev": "eth0: 1 0 0 0 0 0 0 0 1 0\n", "42/cgroup": "0::/\n", "42/net/x": ""})
+	if err := os.Link(filepath.Join(a.proc, "1/net/dev"), filepath.Join(a.proc, "42/net/dev")); err != nil { // one network for all
+		t.Fatal(err)
+	}
 	asked := 0
 	for range 6 {
 		if a.round() {
@@ -207,11 +216,21 @@ func TestNetworksComeFromTheEngineWhereProcIsNotTheHosts(t *testing.T) {
 	if asked != 3 {
 		t.Errorf("the engine was asked %d times in 6 rounds, want every other", asked)
 	}
-	a.writeNetworks(5001)
+	if err := os.RemoveAll(a.proc + "/42"); err != nil {
+		t.Fatal(err)
+	}
+	a.writeNetworks(5001) // below what the engine said was transmitted
 	for range 2 {
 		a.round()
 	}
-	a.wantNow("the host's /proc", `container_network_receive_bytes_total{container="a"} 5001`)
+	if page := a.page(); strings.Contains(page, "container_network_") || !strings.Contains(page, `container_memory_working_set_bytes{container="a"}`) {
+		t.Errorf("/proc behind the engine: want no network rather than a lower number, and memory:\n%s", page)
+	}
+	a.writeNetworks(6001)
+	for range 2 {
+		a.round()
+	}
+	a.wantNow("the host's /proc", `container_network_receive_bytes_total{container="a"} 6001`)
 	for range engineRounds {
 		if a.round() {
 			t.Error("the engine is still asked")
@@ -236,4 +255,32 @@ func TestOneContainerWithoutFilesIsEnough(t *testing.T) {
 	*a.asked = usage.Usage{WorkingSet: 1, CPUSeconds: 4000, Received: 10000, Transmitted: 10000}
 	a.round()
 	a.wantNow("missing for long", autoEngine, `container_cpu_seconds_total{container="b"} 4000`)
+}
+
+// TestLateAnswerOfTheEngineIsDropped has an engine that answers after a later round has read the files.
+func TestLateAnswerOfTheEngineIsDropped(t *testing.T) {
+	a := watchAuto(t)
+	a.read()
+	late := <-a.docker.measuring
+	a.writeFiles(3000)
+	a.writeNetworks(9000)
+	for range minGoodRounds {
+		a.read()
+	}
+	a.docker.measure(t.Context(), late)
+	a.wantNow("after the late answer", autoFiles, `container_cpu_seconds_total{container="a"} 3000`)
+}
+
+// TestRefusedStatsDoNotDisturbTheFiles has files, but neither /proc nor an engine for network numbers.
+func TestRefusedStatsDoNotDisturbTheFiles(t *testing.T) {
+	a := watchAuto(t)
+	a.writeFiles(3000)
+	a.refuses = true
+	for range 6 {
+		a.round()
+		a.wantNow("", autoFiles, `docker_feature_available{docker_host="local",feature="stats"} 1`)
+	}
+	if got := strings.Count(a.log.String(), "unavailable"); got != 0 {
+		t.Errorf("the log complains %d times:\n%s", got, a.log)
+	}
 }

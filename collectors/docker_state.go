@@ -74,9 +74,10 @@ type resourceMeter struct {
 	rounds, measured, networkMeasured, failed int
 	source                                    origin // of resources
 	resources                                 map[string]runUsage
-	// networks are what the engine says where the files have no network numbers.
-	networks map[string]runUsage
-	// shown are the last known resources of each container, which a lower counter of another source does not replace.
+	// networks are what the engine says where the files have no network numbers, networkErr why it does not.
+	networks   map[string]runUsage
+	networkErr error
+	// shown are the last counters of each container, which lower ones of another source do not replace.
 	shown map[string]runUsage
 	stats feature // how the last measurement ended
 }
@@ -85,7 +86,8 @@ type resourceMeter struct {
 type runUsage struct {
 	usage.Usage
 	started time.Time
-	from    origin
+	// from and networkFrom are the sources of the CPU and network numbers that were shown.
+	from, networkFrom origin
 }
 
 // feature is whether an optional part of the engine's API is available.

@@ -52,6 +52,10 @@ func TestCgroupsGiveWhatTheEngineGives(t *testing.T) {
 	noMemory, noCPU := cgroupResources, cgroupResources
 	noMemory.HasMemory, noMemory.WorkingSet = false, 0
 	noCPU.HasCPU, noCPU.CPUSeconds = false, 0
+	podman := cgrouptest.V2("machine.slice/libpod-" + cgroupID + ".scope")
+	for file := range cgrouptest.V2("machine.slice/libpod-conmon-" + cgroupID + ".scope") {
+		podman[file] = "usage_usec 1\n"
+	}
 	for name, tt := range map[string]struct {
 		files map[string]string
 		want  usage.Usage
@@ -66,6 +70,7 @@ func TestCgroupsGiveWhatTheEngineGives(t *testing.T) {
 		"v2, engine without root, cgroupfs": {cgrouptest.V2("user.slice/user-1000.slice/user@1000.service/docker.service/docker/" + cgroupID), cgroupResources},
 		"v2, engine inside a container":     {cgrouptest.V2("docker/" + otherCgroupID + "/" + cgroupfs), cgroupResources},
 		"v2, Podman":                        {cgrouptest.V2("machine.slice/libpod-" + cgroupID + ".scope"), cgroupResources},
+		"v2, Podman beside its monitor":     {podman, cgroupResources},
 		"v1, engine inside a container":     {cgrouptest.V1("docker/" + otherCgroupID + "/" + cgroupfs), cgroupResources},
 		"v2, cgroupfs":                      {cgrouptest.V2(cgroupfs), cgroupResources},
 		"v2, systemd":                       {cgrouptest.V2(systemd), cgroupResources},
@@ -134,6 +139,11 @@ func TestTreeIsSearchedNowAndThen(t *testing.T) {
 	}
 	if got := measure(otherCgroupID, cgroupID); got != 2 {
 		t.Errorf("not found after %d measurements", searchEvery)
+	}
+	fourth := strings.Repeat("d4", 32)
+	cgrouptest.WriteTree(t, tree.Root, cgrouptest.V2("chat.slice/docker-"+fourth+".scope"))
+	if got := measure(otherCgroupID, cgroupID, fourth); got != 3 {
+		t.Errorf("a new container in a new place was not found at once")
 	}
 	third := strings.Repeat("c3", 32)
 	cgrouptest.WriteTree(t, tree.Root, cgrouptest.V2(place(third)))
@@ -377,6 +387,8 @@ func TestNetworkIsTheSumOfInterfaces(t *testing.T) {
 	}{
 		"one":                {77, netDevHeader + lo + eth0, network(1200, 340)},
 		"two":                {77, netDevHeader + lo + eth0 + eth1, network(1234, 340)},
+		"and a VPN's":        {77, netDevHeader + lo + eth0 + "  tun0: 7000 9 0 0 0 0 0 0 5000 9 0 0 0 0 0 0\n", network(1200, 340)},
+		"our own container":  {76, netDevHeader + lo + eth0, network(1200, 340)},
 		"none":               {77, netDevHeader + lo, cgroupResources},
 		"the host's":         {78, "", cgroupResources},
 		"the process ended":  {79, "", cgroupResources},
@@ -389,6 +401,7 @@ func TestNetworkIsTheSumOfInterfaces(t *testing.T) {
 			cgrouptest.WriteTree(t, tree.ProcRoot, map[string]string{
 				"1/net/dev": netDevHeader + lo + eth0,
 				"77/cgroup": "4:memory:/docker/" + cgroupID + "\n", "77/net/dev": tt.dev,
+				"76/cgroup": "4:memory:/\n0::/\n", "76/net/dev": tt.dev,
 				"78/cgroup":  "4:memory:/docker/" + cgroupID + "\n",
 				"80/cgroup":  "4:memory:/docker/" + otherCgroupID + "\n",
 				"80/net/dev": netDevHeader + lo + eth0,

@@ -4,6 +4,8 @@ import (
 	"context"
 	"io/fs"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/usage"
@@ -48,7 +50,7 @@ func (f *finder) group(ctx context.Context, id string) string {
 	if group := filepath.Join("system.slice", "docker-"+id+".scope"); isDirectory(filepath.Join(top, group)) {
 		return group
 	}
-	if path := f.unusual(id); path != "" || f.tree.unsearched > 0 {
+	if path := f.unusual(id); path != "" || f.tree.unsearched > 0 && f.tree.sought[id] {
 		return path
 	}
 	f.tree.unsearched = searchEvery
@@ -58,7 +60,7 @@ func (f *finder) group(ctx context.Context, id string) string {
 
 // unusual returns the path of a container's group where a search has found those of other containers, or "".
 func (f *finder) unusual(id string) string {
-	for pattern := range f.tree.patterns {
+	for _, pattern := range f.tree.patterns {
 		if group := strings.Replace(pattern, "*", id, 1); isDirectory(filepath.Join(f.layout.top(), group)) {
 			return group
 		}
@@ -70,10 +72,9 @@ func (f *finder) unusual(id string) string {
 // cgroup-parent are.
 func (f *finder) search(ctx context.Context) {
 	top := f.layout.top()
-	f.tree.patterns = map[string]bool{}
-	wanted := make(map[string]bool, len(f.subjects))
+	f.tree.patterns, f.tree.sought = nil, make(map[string]bool, len(f.subjects))
 	for i := range f.subjects {
-		wanted[f.subjects[i].ID] = true
+		f.tree.sought[f.subjects[i].ID] = true
 	}
 	//nolint:errcheck // unreadable directories are skipped
 	filepath.WalkDir(top, func(path string, entry fs.DirEntry, err error) error {
@@ -85,16 +86,20 @@ func (f *finder) search(ctx context.Context) {
 		case !entry.IsDir():
 			return nil
 		}
-		// Such as <id>, docker-<id>.scope and libpod-<id>.scope.
-		name := strings.TrimSuffix(entry.Name(), ".scope")
-		name = name[strings.LastIndexByte(name, '-')+1:]
-		if group, err := filepath.Rel(top, path); err == nil && wanted[name] {
-			at := strings.LastIndex(group, name) // an engine's own container may be above
-			f.tree.patterns[group[:at]+"*"+group[at+len(name):]] = true
+		// Podman's libpod-conmon-<id>.scope only has the program that watches the container.
+		name := containerGroup.FindStringSubmatch(entry.Name())
+		if group, err := filepath.Rel(top, path); err == nil && name != nil && f.tree.sought[name[1]] {
+			at := strings.LastIndex(group, name[1]) // an engine's own container may be above
+			if pattern := group[:at] + "*" + group[at+len(name[1]):]; !slices.Contains(f.tree.patterns, pattern) {
+				f.tree.patterns = append(f.tree.patterns, pattern)
+			}
 		}
 		return nil
 	})
 }
+
+// containerGroup matches the names of containers' groups: <id>, docker-<id>.scope and libpod-<id>.scope.
+var containerGroup = regexp.MustCompile(`^(?:[a-z]+-)?([0-9a-f]{64})(?:\.scope)?$`)
 
 // isContainerID reports whether s is a full container id.
 func isContainerID(s string) bool {

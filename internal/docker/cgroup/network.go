@@ -47,8 +47,8 @@ func (n *processNetworks) file(pid int) string {
 	return filepath.Join(n.procRoot, strconv.Itoa(pid), "net", "dev")
 }
 
-// read sums the traffic of the interfaces in a process's network. Like the engine, it leaves the traffic unknown on the host's
-// network and without interfaces.
+// read sums the traffic of the interfaces that the engine has put into a process's network. Like the engine, it leaves the traffic
+// unknown on the host's network and without such interfaces.
 func (n *processNetworks) read(subject *usage.Subject, r *usage.Usage) {
 	pid := subject.PID
 	if n.host == nil || pid <= 0 {
@@ -57,12 +57,15 @@ func (n *processNetworks) read(subject *usage.Subject, r *usage.Usage) {
 	n.requested++
 	// In another /proc than the host's, this may be another process.
 	groups, _, err := n.files.read(filepath.Join(n.procRoot, strconv.Itoa(pid), "cgroup"))
-	if err != nil || !strings.Contains(string(groups), subject.ID) {
+	named := strings.Contains(string(groups), subject.ID)
+	if err != nil || !named && !isRoot(string(groups)) {
 		return
 	}
 	// All processes in one network namespace have the same file.
 	if info, err := os.Stat(n.file(pid)); err == nil && os.SameFile(info, n.host) {
-		n.found++
+		if named {
+			n.found++
+		}
 		return
 	}
 	content, exists, err := n.files.read(n.file(pid))
@@ -73,6 +76,16 @@ func (n *processNetworks) read(subject *usage.Subject, r *usage.Usage) {
 	if err != nil && n.err == nil {
 		n.err = fmt.Errorf("read network of a container: %w", err)
 	}
+}
+
+// isRoot reports whether all groups of a process are called /, as in the exporter's own container.
+func isRoot(groups string) bool {
+	for line := range strings.Lines(groups) {
+		if !strings.HasSuffix(strings.TrimRight(line, "\n"), ":/") {
+			return false
+		}
+	}
+	return groups != ""
 }
 
 // failure returns the first error, or one that says that no process was found.
@@ -86,11 +99,12 @@ func (n *processNetworks) failure() error {
 	return nil
 }
 
-// sumInterfaces sums the bytes of all interfaces in a net/dev file except lo. known is false if there are none.
+// sumInterfaces sums the bytes of the interfaces that the engine makes, eth0 and so on, in a net/dev file. Others, such as a VPN's, would
+// count the same traffic again. known is false if there are none.
 func sumInterfaces(content string) (received, transmitted uint64, known bool, err error) {
 	for line := range strings.Lines(content) {
 		name, numbers, ok := strings.Cut(line, ":")
-		if name = strings.TrimSpace(name); !ok || name == "lo" {
+		if name = strings.TrimSpace(name); !ok || !strings.HasPrefix(name, "eth") {
 			continue
 		}
 		const in, out = 0, 8 // columns

@@ -18,8 +18,9 @@ type Tree struct {
 	// paths are the last known paths of groups, by container id.
 	paths map[string]string
 	// patterns are the paths of groups in unusual places, with * for the container's id.
-	patterns map[string]bool
-	// unsearched counts down the measurements until the tree may be searched again.
+	patterns []string
+	// sought are the containers that the last search was for. For these, unsearched counts down the measurements until the next.
+	sought     map[string]bool
 	unsearched int
 }
 
