@@ -121,8 +121,8 @@ func (l *dockerLab) watch(t *testing.T, name, memory string, start func(*testing
 	t.Run(fmt.Sprintf("containers=%d/%s/%s", len(l.ids), does(l.busy), name), func(t *testing.T) {
 		// What the engine uses by itself changes with what it has been asked before.
 		engine := cpuTime(l.engine...)
-		time.Sleep(l.window)
-		atRest := float64(cpuTime(l.engine...)-engine) / l.window.Seconds() // in each second
+		time.Sleep(2 * l.window)
+		atRest := float64(cpuTime(l.engine...)-engine) / (2 * l.window).Seconds() // in each second
 		begun := time.Now()
 		p, addr := start(t)
 		must(0, await(patience, func() error {

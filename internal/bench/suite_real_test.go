@@ -53,7 +53,7 @@ var (
 	wholePlan = plan{
 		interval: usualInterval, fresh: 24 * time.Hour, starts: 9,
 		sizes: sizes, turn: 100 * time.Millisecond, every: 15 * time.Second, rounds: 15, most: 20 * time.Second, leastTurns: 3,
-		containers: []int{10, 200}, window: usualInterval / 2, warm: 1, windows: 2, settled: 65 * time.Second,
+		containers: []int{10, 200}, window: usualInterval / 3, warm: 1, windows: 6, settled: 65 * time.Second,
 		growthRounds: 2, growth: []int{1, 10, 100, 1000}, growthLast: []int{10_000}, probeRounds: 2, probes: []int{16, 200, 1000},
 		profile: 3 * time.Second, profiledRound: 10 * time.Second,
 	}
