@@ -46,9 +46,10 @@ type finished struct {
 
 const (
 	// pageWait is how long a request waits for its page before it gets the last one, and longPageWait how long if the last one is older
-	// than maxServedAge: less than a scrape's usual timeout of 10 s.
+	// than maxServedAge. A scraper's timeout shortens both to waitShare of it.
 	pageWait     = 2 * time.Second
 	longPageWait = 8 * time.Second
+	waitShare    = 0.8
 	// maxServedAge is the age from which on values would be stale.
 	maxServedAge = judgementStalledAfter
 	// keepServed is how long the last page in an encoding stays in memory while pages in others are made.
@@ -76,6 +77,9 @@ func (p *Poller) Page(h http.Header) Page {
 	wait := longPageWait
 	if _, fresh := p.pages.last(choice); fresh {
 		wait = pageWait
+	}
+	if timeout, err := strconv.ParseFloat(h.Get("X-Prometheus-Scrape-Timeout-Seconds"), 64); err == nil && timeout > 0 {
+		wait = time.Duration(min(wait.Seconds(), waitShare*timeout) * float64(time.Second))
 	}
 	timer := time.NewTimer(wait)
 	defer timer.Stop()

@@ -156,6 +156,11 @@ func TestBlockedPageIsSeen(t *testing.T) {
 		if got := g.calls.Load() - calls; got != 1 {
 			t.Errorf("%d pages are being made at once, want 1", got)
 		}
+		asked := time.Now()
+		p.Page(http.Header{"X-Prometheus-Scrape-Timeout-Seconds": {"1"}})
+		if got := time.Since(asked); got != 800*time.Millisecond {
+			t.Errorf("a scraper with a timeout of a second waited for %v", got)
+		}
 		open()
 		synctest.Wait()
 		if shown := shownHeartbeat(t, p); time.Since(shown) > 2*heartbeatInterval {
