@@ -121,7 +121,7 @@ func TestNotesTellWhatCannotBeFollowed(t *testing.T) {
 	w.stop()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	for fault, want := range map[string]string{"forbidden_events": "engine events are unavailable", "forbidden_stats": "memory, CPU and network"} {
+	for fault, want := range map[string]string{"forbidden_events": "engine events are unavailable", "forbidden_stats": "memory, CPU or network"} {
 		w.fault(true, fault)
 		s := dockerSettings(w.engine.Host())
 		b := &Batch{}

@@ -121,10 +121,10 @@ var (
 		"CPU time that the container has used since it started, in seconds. Up to two poll intervals old if the engine is the source.",
 		[]string{"container", "docker_host"}, nil)
 	containerReceiveDesc = prometheus.NewDesc("chatstack_container_network_receive_bytes_total",
-		"Bytes that the container has received on all its networks since it started. Absent if it uses the host's network; up to two poll intervals old if the engine is the source.",
+		"Bytes that the container has received on all its networks since it started. Absent if it uses the host's network or none; up to two poll intervals old if the engine is the source.",
 		[]string{"container", "docker_host"}, nil)
 	containerTransmitDesc = prometheus.NewDesc("chatstack_container_network_transmit_bytes_total",
-		"Bytes that the container has sent on all its networks since it started. Absent if it uses the host's network; up to two poll intervals old if the engine is the source.",
+		"Bytes that the container has sent on all its networks since it started. Absent if it uses the host's network or none; up to two poll intervals old if the engine is the source.",
 		[]string{"container", "docker_host"}, nil)
 )
 

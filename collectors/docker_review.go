@@ -163,7 +163,7 @@ func (c *docker) addNotes(b *Batch, listed int) {
 	}
 	c.noteSource(b)
 	if err := c.stats.err; err != nil {
-		b.Note("memory, CPU and network numbers of some containers are missing: " + withHintText(err))
+		b.Note("memory, CPU or network numbers of containers are missing: " + withHintText(err))
 	}
 }
 

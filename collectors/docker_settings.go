@@ -217,12 +217,13 @@ func (s *Docker) Warnings() []string {
 
 func (s *Docker) checkResources(r *config.Report) {
 	switch s.Resources {
-	case resourcesAuto, resourcesEngine, resourcesNone:
-	case resourcesCgroup:
-		if _, err := os.Stat(s.cgroupRoot()); err != nil {
+	case resourcesEngine, resourcesNone:
+	case resourcesAuto, resourcesCgroup:
+		// With auto, only what was set must be there.
+		if _, err := os.Stat(s.cgroupRoot()); err != nil && (s.CgroupRoot != "" || s.Resources == resourcesCgroup) {
 			r.Faultf("cgroup_root", "%v; mount the host's /sys/fs/cgroup there, read-only", err)
 		}
-		if _, err := os.Stat(filepath.Join(s.procRoot(), "1")); err != nil {
+		if _, err := os.Stat(filepath.Join(s.procRoot(), "1")); err != nil && (s.ProcRoot != "" || s.Resources == resourcesCgroup) {
 			r.Faultf("proc_root", "%v; mount the host's /proc there, read-only", err)
 		}
 	default:

@@ -89,7 +89,10 @@ func (c *docker) measureResources(ctx context.Context, m dockerRound) {
 		}
 		if changed && !c.once {
 			if c.choice.files {
-				c.log.Info("container resources come from cgroup files", "cgroup_root", c.cgroups.Root, "network_from_engine", m.networkOnly)
+				c.log.Info("container resources come from cgroup files", "cgroup_root", c.cgroups.Root)
+				if network := c.choice.network; network != nil {
+					c.log.Info("network numbers come from the engine", "reason", network, "hint", failure.HintOf(network))
+				}
 			} else {
 				c.log.Info("container resources come from the engine, at every other poll", "reason", c.choice.why)
 			}
@@ -118,7 +121,7 @@ func (c *docker) doubtFiles(m dockerRound, used map[string]usage.Usage, err erro
 		if !ok {
 			c.choice.missing[s.ID] = s.Started
 			if before, ok := missing[s.ID]; ok && before.Equal(s.Started) || !c.choice.chosen {
-				err = failure.Errorf(failure.NotFound, "a running container has no files in %s", c.cgroups.Root)
+				err = failure.Errorf(failure.NotFound, "a running container has no files in %s", c.cgroups.Root).WithHint(cgroup.Hint)
 			}
 		} else if shown := c.shown[s.ID]; shown.from == fromEngine && shown.started.Equal(s.Started) && u.CPUIsBelow(&shown.Usage) {
 			err = fmt.Errorf("a CPU time in %s is lower than the engine's", c.cgroups.Root)
@@ -140,7 +143,7 @@ func (c *docker) noteSource(b *Batch) {
 			b.Note("network numbers are missing: " + withHintText(c.networkErr))
 		}
 	default:
-		b.Note(fmt.Sprintf("memory, CPU and network numbers come from the engine, asked at every other poll: %v", c.choice.why))
+		b.Note("memory, CPU and network numbers come from the engine, asked at every other poll: " + withHintText(c.choice.why))
 	}
 }
 

@@ -8,8 +8,8 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
-// hintCgroup is for a mount of another cgroup tree than the host's.
-const hintCgroup = "mount the host's /sys/fs/cgroup there, read-only, or set resources: engine"
+// Hint says what to do about a mount of another cgroup tree than the host's.
+const Hint = "in a container, mount the host's /sys/fs/cgroup at /host/sys/fs/cgroup, read-only; else correct cgroup_root, or set resources: engine"
 
 // layout has the file names of one version of cgroups.
 type layout struct {
@@ -37,7 +37,10 @@ func findLayout(root string) (layout, error) {
 	l.memory = firstDirectory(root, "memory")
 	l.cpu = firstDirectory(root, "cpuacct", "cpu,cpuacct", "cpuacct,cpu")
 	if l.memory == "" && l.cpu == "" {
-		return l, failure.Errorf(failure.NotFound, "read cgroups in %s: neither cgroup v1 nor v2 is mounted there", root).WithHint(hintCgroup)
+		if _, err := os.Stat(root); err != nil {
+			return l, failure.Errorf(failure.NotFound, "read cgroups: %w", err).WithHint(Hint)
+		}
+		return l, failure.Errorf(failure.NotFound, "read cgroups in %s: neither cgroup v1 nor v2 is mounted there", root).WithHint(Hint)
 	}
 	return l, nil
 }

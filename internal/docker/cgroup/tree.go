@@ -68,7 +68,7 @@ func (t *Tree) Measure(ctx context.Context, subjects []usage.Subject) (map[strin
 		return got, err
 	// One container may have stopped since the list, but not all of several at once.
 	case len(got) == 0 && (len(subjects) > 1 || !l.isHosts()):
-		return got, failure.Errorf(failure.NotFound, "read cgroups in %s: none of %d running containers is found there", t.Root, len(subjects)).WithHint(hintCgroup)
+		return got, failure.Errorf(failure.NotFound, "read cgroups in %s: none of %d running containers is found there", t.Root, len(subjects)).WithHint(Hint)
 	}
 	return got, nets.failure()
 }
