@@ -70,7 +70,7 @@ func (c *docker) measureResources(ctx context.Context, m dockerRound) {
 	switch c.settings.Resources {
 	case resourcesCgroup:
 		used, err := c.readFiles(ctx, m)
-		c.recordUsage(ctx, m, fromFiles, used, err)
+		c.recordUsage(ctx, m, fromFiles, used, c.splitNetwork(err))
 	case resourcesEngine:
 		c.askEngine(ctx, m)
 	case resourcesAuto:
@@ -78,10 +78,8 @@ func (c *docker) measureResources(ctx context.Context, m dockerRound) {
 		if ctx.Err() != nil && !c.once {
 			return // says nothing about the files
 		}
-		c.choice.network = nil
-		if network, ok := errors.AsType[*cgroup.NetworkError](err); ok {
-			err, m.networkOnly, c.choice.network = nil, true, network
-		}
+		err = c.splitNetwork(err)
+		m.networkOnly = c.choice.network != nil
 		doubt := c.doubtFiles(m, used, err)
 		changed := c.choice.next(doubt == nil)
 		if doubt != nil {
@@ -104,6 +102,16 @@ func (c *docker) measureResources(ctx context.Context, m dockerRound) {
 			c.askEngine(ctx, m)
 		}
 	}
+}
+
+// splitNetwork notes an error that concerns only the network numbers of the files, and returns any other.
+func (c *docker) splitNetwork(err error) error {
+	c.choice.network = nil
+	if network, ok := errors.AsType[*cgroup.NetworkError](err); ok {
+		c.choice.network = network
+		return nil
+	}
+	return err
 }
 
 // doubtFiles says why the engine should be asked instead of the files; nil if they have all numbers. A container that has just
@@ -130,9 +138,11 @@ func (c *docker) doubtFiles(m dockerRound, used map[string]usage.Usage, err erro
 	return err
 }
 
-// noteSource says where resources come from, with resources: auto.
+// noteSource says where resources come from, with resources: auto, and what the files lack.
 func (c *docker) noteSource(b *Batch) {
 	switch {
+	case c.settings.Resources == resourcesCgroup && c.choice.network != nil:
+		b.Note("network numbers are missing: " + withHintText(c.choice.network))
 	case c.settings.Resources != resourcesAuto || !c.choice.chosen:
 	case c.choice.files:
 		b.Note("memory and CPU numbers come from cgroup files in " + c.cgroups.Root)
