@@ -18,6 +18,8 @@ const maxListEntry = 1 << 20
 // hintLargeContainer is for a limit that no setting of the exporter raises.
 const hintLargeContainer = "the labels, environment or names of one container exceed what the exporter reads (1 MiB): recreate it with less"
 
+var errLargeContainer = failure.Errorf(failure.TooLarge, "one container has more than %d bytes", maxListEntry).WithHint(hintLargeContainer)
+
 // listedContainer has the fields of a container in a list that the exporter uses.
 type listedContainer struct {
 	ID      string `json:"Id"`
@@ -40,6 +42,8 @@ func readList(r io.Reader, choose func(*container.Summary)) error {
 	part := &io.LimitedReader{R: r, N: maxListEntry}
 	d := json.NewDecoder(part)
 	switch begin, err := d.Token(); {
+	case err != nil && part.N <= 0:
+		return errLargeContainer
 	case err != nil:
 		return err
 	case begin == nil: // null is an empty list
@@ -55,7 +59,7 @@ func readList(r io.Reader, choose func(*container.Summary)) error {
 		err := d.Decode(&one)
 		switch {
 		case err != nil && part.N <= 0:
-			return failure.Errorf(failure.TooLarge, "one container has more than %d bytes", maxListEntry).WithHint(hintLargeContainer)
+			return errLargeContainer
 		case errors.Is(err, io.EOF):
 			return io.ErrUnexpectedEOF
 		case err != nil:
@@ -70,6 +74,8 @@ func readList(r io.Reader, choose func(*container.Summary)) error {
 		})
 	}
 	switch _, err := d.Token(); {
+	case err != nil && part.N <= 0:
+		return errLargeContainer
 	case errors.Is(err, io.EOF):
 		return io.ErrUnexpectedEOF
 	case err != nil:
