@@ -56,7 +56,7 @@ func judgeIRC(line string) (done bool, err error) {
 	case !ircCommand.MatchString(command):
 		return false, failure.Errorf(failure.Malformed, "await the answer to CAP LS: a line that is not IRC")
 	case strings.EqualFold(command, "ERROR"):
-		return false, refusedByIRC(strings.TrimPrefix(params, ":"))
+		return false, RefusedByIRC(strings.TrimPrefix(params, ":"))
 	case command == "CAP":
 		fields := strings.Fields(params)
 		return len(fields) >= 2 && fields[1] == "LS", nil
@@ -71,8 +71,8 @@ func judgeIRC(line string) (done bool, err error) {
 // throttling matches the ERROR of a server that limits how often an address connects.
 var throttling = regexp.MustCompile(`(?i)throttled|reconnect(ing)? too fast`)
 
-// refusedByIRC returns the failure of a connection that the server ends with an ERROR line.
-func refusedByIRC(cause string) error {
+// RefusedByIRC returns the failure of a connection that the server ends with an ERROR line.
+func RefusedByIRC(cause string) error {
 	reason, hint := failure.Mismatch, "the IRC server bans this address or has too many connections from it: exempt the exporter's address by except ban, or raise maxperip of its allow block"
 	if throttling.MatchString(cause) {
 		reason, hint = failure.Throttled, IRCThrottleHint

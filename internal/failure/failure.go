@@ -35,6 +35,7 @@ const (
 	Mismatch     Reason = "mismatch"
 	TooLarge     Reason = "too_large"
 	Throttled    Reason = "throttled"
+	NotDelivered Reason = "not_delivered"
 	RPCError     Reason = "rpc_error"
 	Panic        Reason = "panic"
 	Internal     Reason = "internal"
@@ -43,7 +44,7 @@ const (
 // Reasons lists all reasons in a fixed order.
 var Reasons = []Reason{
 	DNS, Refused, Closed, Timeout, TLS, Unauthorized, Forbidden, NotFound, HTTPStatus, Malformed, Mismatch, TooLarge,
-	Throttled, RPCError, Panic, Internal,
+	Throttled, NotDelivered, RPCError, Panic, Internal,
 }
 
 // explanations say what a reason means and what to do. A test keeps README.md's table equal.
@@ -61,6 +62,7 @@ var explanations = map[Reason]string{
 	Mismatch:     "the answer is valid, but not the expected one",
 	TooLarge:     "the answer is larger than the configured limit",
 	Throttled:    "the server refuses this address because it connects too often",
+	NotDelivered: "a message of the relay check was lost or late: the bridge hangs, or drops messages" + readLog,
 	RPCError:     "the server answered the call with an error",
 	Panic:        "a bug in the exporter: its log has the stack trace, please report it",
 	Internal:     "an error of the exporter or its configuration: read the exporter's log",

@@ -1,0 +1,110 @@
+// Package chat holds conversations with chat servers as a user: it logs in, joins a channel or a room, and sends and hears messages.
+package chat
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
+)
+
+// Server is where a conversation takes place.
+type Server struct {
+	exchange.TLSServer
+	// Plain leaves TLS out; only IRC supports that.
+	Plain bool
+}
+
+// Listener is told what happens in the channel or room. It must not block.
+type Listener interface {
+	// Joined is called once, when the conversation can begin.
+	Joined(Conversation)
+	// Heard is called with the text of each message, in the server's order. That includes the messages of this conversation, once
+	// the server has accepted them.
+	Heard(text string)
+	// Refused is called when the server refuses a message of this conversation.
+	Refused(err error)
+}
+
+// Conversation is a session that is logged in and has joined. Its methods are safe for concurrent use.
+type Conversation interface {
+	// Say sends a message. It waits only for the network.
+	Say(text string) error
+	// Ping asks the server whether the session is still in the channel or room, and waits for the answer. After ErrRoomSilent, the
+	// session may still be in the room.
+	Ping(ctx context.Context) error
+}
+
+// Account is a user of a chat server.
+type Account interface {
+	// Run connects, logs in, joins, and listens until ctx is done or the session ends. The error says why; it is nil only after ctx.
+	Run(ctx context.Context, r *exchange.Record, l Listener) error
+}
+
+// ErrRoomSilent says that the XMPP server works, but not the service of the room: a component that is stopped or hangs.
+var ErrRoomSilent = errors.New("the service of the room does not answer, although the XMPP server does")
+
+const (
+	// loginTimeout bounds the time from the connection to the joined channel or room.
+	loginTimeout = 30 * time.Second
+	// writeTimeout is how long a server may read nothing.
+	writeTimeout = 10 * time.Second
+	// maxStanza bounds one line of IRC or one stanza of XMPP, in bytes.
+	maxStanza = 256 << 10
+)
+
+// converse connects and calls talk with the connection. When ctx is done, reads and writes fail.
+func (s *Server) converse(ctx context.Context, r *exchange.Record, talk func(net.Conn) error) error {
+	if !s.Plain {
+		return s.Converse(ctx, r, func(conn *tls.Conn) error { return talk(conn) })
+	}
+	conn, err := exchange.Dial(ctx, "tcp", s.Address)
+	if err != nil {
+		return fmt.Errorf("connect to %s: %w", s.Address, err)
+	}
+	defer conn.Close()                                                           //nolint:errcheck // the conversation is over
+	defer context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })() //nolint:errcheck // a closed one wakes them too
+	if err := talk(conn); err != nil {
+		return fmt.Errorf("%s: %w", s.Address, err)
+	}
+	return nil
+}
+
+// withDeadline calls login with a deadline on the connection, and removes it afterwards.
+func withDeadline(ctx context.Context, conn net.Conn, login func() error) error {
+	if err := conn.SetReadDeadline(time.Now().Add(loginTimeout)); err != nil {
+		return err
+	}
+	if err := login(); err != nil {
+		return err
+	}
+	if err := conn.SetReadDeadline(time.Time{}); err != nil {
+		return err
+	}
+	return ctx.Err() // the line before may have undone what wakes the reader
+}
+
+// write sends text, and fails if the server does not read.
+func write(conn net.Conn, text string) error {
+	if err := conn.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
+		return err
+	}
+	_, err := conn.Write([]byte(text))
+	return err
+}
+
+// ended returns what a session that was interrupted by ctx ended with: nil.
+func ended(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	if err == nil {
+		return failure.Errorf(failure.Closed, "the server ended the session")
+	}
+	return err
+}

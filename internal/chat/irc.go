@@ -1,0 +1,408 @@
+package chat
+
+import (
+	"bufio"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
+)
+
+// IRC is an account on an IRC server, or a nick without one.
+type IRC struct {
+	Server
+	Nick string
+	// User and Password log in by SASL PLAIN; without a password, the session has no account.
+	User     string
+	Password config.Secret
+	// Channel is the channel to join; "" for none.
+	Channel string
+}
+
+const (
+	// maxNicks is how many nicks are tried if the first is taken.
+	maxNicks = 5
+	// saslChunk is the length of a line of SASL; a shorter one ends the message.
+	saslChunk = 400
+	// maxNickLength is what every server accepts, in bytes.
+	maxNickLength = 9
+)
+
+// Run implements Account.
+func (a *IRC) Run(ctx context.Context, r *exchange.Record, l Listener) error {
+	return ended(ctx, a.converse(ctx, r, func(conn net.Conn) error {
+		s := &ircSession{account: a, conn: conn, lines: bufio.NewReaderSize(conn, maxStanza), nick: a.Nick, listener: l, pongs: map[string]chan struct{}{}}
+		if err := withDeadline(ctx, conn, s.login); err != nil {
+			return err
+		}
+		l.Joined(s)
+		err := s.listen()
+		if ctx.Err() != nil {
+			write(conn, "QUIT\r\n") //nolint:errcheck // the session ends anyway
+		}
+		return err
+	}))
+}
+
+// ircSession is a conversation over IRC.
+type ircSession struct {
+	account  *IRC
+	conn     net.Conn
+	lines    *bufio.Reader
+	listener Listener
+	nick     string
+	nicks    int
+	caps     []string // that the server offers
+	echoes   bool     // the server sends our own messages back
+
+	mu    sync.Mutex
+	pings int
+	pongs map[string]chan struct{}
+	// said are the messages that no answer has come for, by the ping sent after each.
+	said map[string]string
+}
+
+// ircLine is a line from the server.
+type ircLine struct {
+	source, command string
+	params          []string
+}
+
+// last returns the last parameter, which is the text of most lines.
+func (l *ircLine) last() string {
+	if len(l.params) == 0 {
+		return ""
+	}
+	return l.params[len(l.params)-1]
+}
+
+// param returns a parameter; "" if there is none.
+func (l *ircLine) param(i int) string {
+	if i >= len(l.params) {
+		return ""
+	}
+	return l.params[i]
+}
+
+// parseIRC reads a line without its tags.
+func parseIRC(line string) (parsed ircLine) {
+	if strings.HasPrefix(line, "@") {
+		_, line, _ = strings.Cut(line, " ")
+	}
+	line = strings.TrimLeft(line, " ")
+	if strings.HasPrefix(line, ":") {
+		parsed.source, line, _ = strings.Cut(line[1:], " ")
+	}
+	line, trailing, has := strings.Cut(" "+strings.TrimLeft(line, " "), " :")
+	fields := strings.Fields(line)
+	if has {
+		fields = append(fields, trailing)
+	}
+	if len(fields) > 0 {
+		parsed.command, parsed.params = strings.ToUpper(fields[0]), fields[1:]
+	}
+	return parsed
+}
+
+// next returns the next line, and answers pings.
+func (s *ircSession) next() (ircLine, error) {
+	for {
+		raw, err := s.lines.ReadSlice('\n')
+		if errors.Is(err, bufio.ErrBufferFull) {
+			return ircLine{}, failure.Errorf(failure.TooLarge, "a line of more than %d bytes", maxStanza)
+		}
+		if err != nil {
+			return ircLine{}, fmt.Errorf("read from the IRC server: %w", err)
+		}
+		line := parseIRC(strings.TrimRight(string(raw), "\r\n"))
+		if line.command != "PING" {
+			return line, nil
+		}
+		if err := s.send("PONG :" + line.last()); err != nil {
+			return ircLine{}, err
+		}
+	}
+}
+
+// send sends a line, in which a line break must not begin another one.
+func (s *ircSession) send(line string) error {
+	return write(s.conn, strings.NewReplacer("\r", " ", "\n", " ", "\x00", " ").Replace(line)+"\r\n")
+}
+
+// login registers, logs in to the account and joins the channel.
+func (s *ircSession) login() error {
+	for _, line := range []string{"CAP LS 302", "NICK " + s.nick, "USER " + s.account.Nick + " 0 * :chatstack_exporter"} {
+		if err := s.send(line); err != nil {
+			return fmt.Errorf("register: %w", err)
+		}
+	}
+	for {
+		line, err := s.next()
+		if err != nil {
+			return err
+		}
+		done, err := s.register(&line)
+		if done || err != nil {
+			return err
+		}
+	}
+}
+
+// register handles a line before the session has joined. It reports whether that is complete.
+func (s *ircSession) register(line *ircLine) (joined bool, err error) {
+	channel := s.account.Channel
+	switch line.command {
+	case "CAP":
+		return false, s.negotiate(line)
+	case "AUTHENTICATE":
+		return false, s.authenticate()
+	case "900", "908": // logged in, or a list of mechanisms
+	case "903":
+		return false, s.send("CAP END")
+	case "902", "904", "905", "906", "907":
+		return false, failure.Errorf(failure.Unauthorized, "log in as %s: %s", s.account.User, failure.OneLine(line.last())).
+			WithHint("the IRC services refuse the account or its password, or are not linked: correct irc.user and irc.password, or read the log of the services")
+	case "433", "436", "437":
+		return false, s.nextNick(line)
+	case "432":
+		return false, failure.Errorf(failure.Mismatch, "nick %s: %s", s.nick, failure.OneLine(line.last())).WithHint("set irc.nick to a nick that the IRC server accepts")
+	case "464", "465":
+		return false, failure.Errorf(failure.Forbidden, "the IRC server refuses the session: %s", failure.OneLine(line.last())).
+			WithHint("the IRC server bans the exporter's address, or requires a password for connections: exempt the address there")
+	case "001":
+		s.nick = line.param(0)
+		if channel == "" {
+			return true, nil
+		}
+		return false, s.send("JOIN " + channel)
+	case "ERROR":
+		return false, exchange.RefusedByIRC(line.last())
+	case "366":
+		return strings.EqualFold(line.param(1), channel), nil
+	default:
+		if isError(line.command) && channel != "" && strings.EqualFold(line.param(1), channel) {
+			return false, notJoined(channel, line)
+		}
+	}
+	return false, nil
+}
+
+// negotiate handles an answer about capabilities.
+func (s *ircSession) negotiate(line *ircLine) error {
+	sasl := !s.account.Password.IsZero()
+	switch line.param(1) {
+	case "LS":
+		s.caps = append(s.caps, strings.Fields(line.last())...)
+		if line.param(2) == "*" {
+			return nil // more lines follow
+		}
+		var wanted []string
+		for _, name := range []string{"sasl", "echo-message"} {
+			offered := slices.ContainsFunc(s.caps, func(c string) bool { base, _, _ := strings.Cut(c, "="); return base == name })
+			switch {
+			case offered && (name != "sasl" || sasl):
+				wanted = append(wanted, name)
+			case name == "sasl" && sasl:
+				return failure.Errorf(failure.Unauthorized, "the IRC server offers no SASL").
+					WithHint("its services are not linked, or it does not support SASL: link them, or remove irc.password to check without an account")
+			}
+		}
+		if len(wanted) == 0 {
+			return s.send("CAP END")
+		}
+		return s.send("CAP REQ :" + strings.Join(wanted, " "))
+	case "ACK":
+		acknowledged := strings.Fields(line.last())
+		s.echoes = slices.Contains(acknowledged, "echo-message")
+		if slices.Contains(acknowledged, "sasl") {
+			return s.send("AUTHENTICATE PLAIN")
+		}
+		return s.send("CAP END")
+	case "NAK":
+		if sasl {
+			return failure.Errorf(failure.Unauthorized, "the IRC server offers SASL and then refuses it")
+		}
+		return s.send("CAP END")
+	}
+	return nil
+}
+
+// authenticate sends the account's name and password by SASL PLAIN (RFC 4616).
+func (s *ircSession) authenticate() error {
+	a := s.account
+	encoded := base64.StdEncoding.EncodeToString([]byte(a.User + "\x00" + a.User + "\x00" + a.Password.Reveal()))
+	for len(encoded) >= saslChunk {
+		if err := s.send("AUTHENTICATE " + encoded[:saslChunk]); err != nil {
+			return err
+		}
+		encoded = encoded[saslChunk:]
+	}
+	if encoded == "" {
+		encoded = "+"
+	}
+	return s.send("AUTHENTICATE " + encoded)
+}
+
+// nextNick tries another nick: the server may still hold the last session.
+func (s *ircSession) nextNick(line *ircLine) error {
+	s.nicks++
+	if s.nicks >= maxNicks {
+		return failure.Errorf(failure.Mismatch, "nick %s: %s", s.nick, failure.OneLine(line.last())).
+			WithHint("nicks that begin with irc.nick are taken: set it to a free one, and let only one exporter check the bridge")
+	}
+	s.nick = fmt.Sprintf("%s%d", s.account.Nick[:min(len(s.account.Nick), maxNickLength-1)], s.nicks)
+	return s.send("NICK " + s.nick)
+}
+
+// isError reports whether a command is the numeric of an error.
+func isError(command string) bool {
+	return len(command) == 3 && (command[0] == '4' || command[0] == '5')
+}
+
+// notJoined returns why a channel cannot be joined.
+func notJoined(channel string, line *ircLine) error {
+	reason, hint := failure.Forbidden, "let the exporter's nick or account join the channel"
+	switch line.command {
+	case "403", "476":
+		reason, hint = failure.NotFound, "set irc.channel to the channel that the bridge maps, such as #bridge-check"
+	case "474":
+		hint = "the exporter is banned from the channel: remove the ban (MODE " + channel + " -b)"
+	case "473":
+		hint = "the channel is invite-only: invite the exporter's account permanently (MODE " + channel + " +I), or set -i"
+	case "477":
+		hint = "only accounts may join the channel: set irc.user and irc.password"
+	}
+	return failure.Errorf(reason, "join %s: %s", channel, failure.OneLine(line.last())).WithHint(hint)
+}
+
+// listen handles lines until the session ends.
+func (s *ircSession) listen() error {
+	for {
+		line, err := s.next()
+		if err != nil {
+			return err
+		}
+		if err := s.handle(&line); err != nil {
+			return err
+		}
+	}
+}
+
+// tooFast matches what servers say about messages that come too often.
+var tooFast = regexp.MustCompile(`(?i)flood|too (fast|many|quick)|throttl|rate|slow`)
+
+func (s *ircSession) handle(line *ircLine) error {
+	channel := s.account.Channel
+	from, _, _ := strings.Cut(line.source, "!")
+	switch line.command {
+	case "PRIVMSG", "NOTICE":
+		if channel != "" && strings.EqualFold(line.param(0), channel) {
+			s.listener.Heard(line.last())
+		}
+	case "PONG":
+		s.pong(line.last())
+	case "NICK":
+		if from == s.nick {
+			s.nick = line.param(0)
+		}
+	case "KICK":
+		if strings.EqualFold(line.param(0), channel) && line.param(1) == s.nick {
+			return failure.Errorf(failure.Forbidden, "kicked from %s: %s", channel, failure.OneLine(line.last())).
+				WithHint("somebody kicked the exporter from the channel: tell its operators what it is for")
+		}
+	case "PART":
+		if from == s.nick && strings.EqualFold(line.param(0), channel) {
+			return failure.Errorf(failure.Forbidden, "removed from %s: %s", channel, failure.OneLine(line.last()))
+		}
+	case "ERROR":
+		reason := failure.Closed
+		if tooFast.MatchString(line.last()) {
+			reason = failure.Throttled
+		}
+		return failure.Errorf(reason, "the IRC server ends the session: %s", failure.OneLine(line.last()))
+	case "FAIL":
+		if line.param(0) == "PRIVMSG" {
+			s.refuse(line.last())
+		}
+	default:
+		if isError(line.command) && channel != "" && slices.ContainsFunc(line.params, func(p string) bool { return strings.EqualFold(p, channel) }) {
+			s.refuse(line.last())
+		}
+	}
+	return nil
+}
+
+// refuse reports that the server refuses the last message.
+func (s *ircSession) refuse(cause string) {
+	s.mu.Lock()
+	clear(s.said)
+	s.mu.Unlock()
+	reason := failure.Forbidden
+	if tooFast.MatchString(cause) {
+		reason = failure.Throttled
+	}
+	s.listener.Refused(failure.Errorf(reason, "the IRC server refuses the message: %s", failure.OneLine(cause)).
+		WithHint("let the exporter speak in the channel: give it voice (MODE " + s.account.Channel + " +v), or remove the mode or ban that silences it"))
+}
+
+// pong handles the answer to a ping. A server without echo-message has then accepted the message before that ping.
+func (s *ircSession) pong(token string) {
+	s.mu.Lock()
+	text, said := s.said[token]
+	delete(s.said, token)
+	if answered := s.pongs[token]; answered != nil {
+		close(answered)
+		delete(s.pongs, token)
+	}
+	s.mu.Unlock()
+	if said && !s.echoes {
+		s.listener.Heard(text)
+	}
+}
+
+// Say implements Conversation.
+func (s *ircSession) Say(text string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pings++
+	token := fmt.Sprintf("say%d", s.pings)
+	if s.said == nil {
+		s.said = map[string]string{}
+	}
+	clear(s.said) // an answer to an earlier message is too late
+	s.said[token] = text
+	// One write, so that both are in one packet.
+	return write(s.conn, "PRIVMSG "+s.account.Channel+" :"+text+"\r\nPING :"+token+"\r\n")
+}
+
+// Ping implements Conversation.
+func (s *ircSession) Ping(ctx context.Context) error {
+	answered := make(chan struct{})
+	s.mu.Lock()
+	s.pings++
+	token := fmt.Sprintf("ping%d", s.pings)
+	s.pongs[token] = answered
+	err := s.send("PING :" + token)
+	s.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	select {
+	case <-answered:
+		return nil
+	case <-ctx.Done():
+		s.mu.Lock()
+		delete(s.pongs, token)
+		s.mu.Unlock()
+		return fmt.Errorf("ping the IRC server: %w", ctx.Err())
+	}
+}

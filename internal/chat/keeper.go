@@ -1,0 +1,130 @@
+package chat
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
+)
+
+// Keeper keeps a session of an account. After a failure it connects again, with back-off, since servers limit how often one address
+// may connect, and joining too often is noise in a channel.
+type Keeper struct {
+	// Retry is the back-off between sessions: 20 s at first, a minute at most. Set it before Run.
+	Retry backoff.BackOff
+
+	account  Account
+	listener Listener
+
+	mu           sync.Mutex
+	conversation Conversation // nil while there is none
+	err          error        // why there is none; nil before the first attempt has ended
+	last         error        // why the last session ended
+	changed      chan struct{}
+	end          func(error) // ends the session; nil without one
+}
+
+// NewKeeper returns a keeper, which does nothing until Run. heard and refused are called as Listener says.
+func NewKeeper(a Account, l Listener) *Keeper {
+	return &Keeper{account: a, listener: l, changed: make(chan struct{}),
+		Retry: &backoff.ExponentialBackOff{InitialInterval: 20 * time.Second, RandomizationFactor: 0.2, Multiplier: 1.5, MaxInterval: time.Minute}}
+}
+
+// Run keeps a session until ctx is done.
+func (k *Keeper) Run(ctx context.Context) {
+	k.Retry.Reset()
+	for {
+		err := k.session(ctx)
+		if ctx.Err() != nil {
+			k.set(nil, nil)
+			return
+		}
+		k.set(nil, err)
+		timer := time.NewTimer(k.Retry.NextBackOff())
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			k.set(nil, nil)
+			return
+		case <-timer.C:
+		}
+	}
+}
+
+// session runs one session and returns why it ended.
+func (k *Keeper) session(ctx context.Context) error {
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	k.mu.Lock()
+	k.end = end
+	k.mu.Unlock()
+	err := k.account.Run(ctx, &exchange.Record{}, &joining{k.listener, func(c Conversation) {
+		k.Retry.Reset()
+		k.set(c, nil)
+	}})
+	if cause := context.Cause(ctx); err == nil && cause != nil {
+		return cause
+	}
+	return err
+}
+
+// joining tells the keeper when its session has joined, and the listener everything.
+type joining struct {
+	Listener
+	joined func(Conversation)
+}
+
+// Joined implements Listener.
+func (j *joining) Joined(c Conversation) {
+	j.joined(c)
+	j.Listener.Joined(c)
+}
+
+func (k *Keeper) set(c Conversation, err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.conversation, k.err = c, err
+	if err != nil {
+		k.last = err
+	}
+	close(k.changed)
+	k.changed = make(chan struct{})
+}
+
+// Await returns the session's conversation, or why there is none. Before the first attempt has ended, it waits for that.
+func (k *Keeper) Await(ctx context.Context) (Conversation, error) {
+	for {
+		k.mu.Lock()
+		c, err, changed := k.conversation, k.err, k.changed
+		k.mu.Unlock()
+		if c != nil || err != nil {
+			return c, err
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, failure.Errorf(failure.Timeout, "log in and join: %w", ctx.Err())
+		}
+	}
+}
+
+// Verify returns why c hears nothing: it is not the current conversation any more, or the server does not answer. It ends a session
+// that is dead or not in its channel or room any more, so that the next one joins.
+func (k *Keeper) Verify(ctx context.Context, c Conversation) error {
+	k.mu.Lock()
+	current, end, last := k.conversation, k.end, k.last
+	k.mu.Unlock()
+	if current != c {
+		return last
+	}
+	err := c.Ping(ctx)
+	if err != nil && !errors.Is(err, ErrRoomSilent) {
+		end(err)
+	}
+	return err
+}

@@ -1,0 +1,483 @@
+package chat
+
+import (
+	"context"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
+)
+
+// XMPP is an account on an XMPP server. It sends no presence but to its room, so its contacts see nothing and no stored message arrives.
+type XMPP struct {
+	Server
+	// User is the part of the account's address before the @, Server.Domain the part behind it.
+	User     string
+	Password config.Secret
+	// Room is the address of the room to join (XEP-0045), Nick the nick there; Room is "" for none.
+	Room, Nick string
+}
+
+// The namespaces of a session.
+const (
+	nsStream  = "http://etherx.jabber.org/streams"
+	nsSASL    = "urn:ietf:params:xml:ns:xmpp-sasl"
+	nsBind    = "urn:ietf:params:xml:ns:xmpp-bind"
+	nsPing    = "urn:xmpp:ping"
+	nsRoom    = "http://jabber.org/protocol/muc"
+	nsRoomFor = "http://jabber.org/protocol/muc#user"
+	nsStanzas = "urn:ietf:params:xml:ns:xmpp-stanzas"
+	nsDelay   = "urn:xmpp:delay"
+)
+
+// Run implements Account.
+func (a *XMPP) Run(ctx context.Context, r *exchange.Record, l Listener) error {
+	return ended(ctx, a.converse(ctx, r, func(conn net.Conn) error {
+		s := &xmppSession{account: a, conn: conn, in: &io.LimitedReader{R: conn}, nick: a.Nick, listener: l, asked: map[string]chan error{}}
+		if err := withDeadline(ctx, conn, s.login); err != nil {
+			return err
+		}
+		l.Joined(s)
+		err := s.listen()
+		if ctx.Err() != nil {
+			write(conn, "</stream:stream>") //nolint:errcheck // the session ends anyway
+		}
+		return err
+	}))
+}
+
+// xmppSession is a conversation over XMPP.
+type xmppSession struct {
+	account  *XMPP
+	conn     net.Conn
+	in       *io.LimitedReader // its limit is renewed for each stanza
+	xml      *xml.Decoder
+	listener Listener
+	address  string // the full address that the server has bound
+	nick     string // in the room
+	nicks    int
+
+	mu    sync.Mutex
+	count int
+	asked map[string]chan error // requests without an answer, by id
+}
+
+// element is an element with its children.
+type element struct {
+	XMLName  xml.Name
+	Attr     []xml.Attr `xml:",any,attr"`
+	Children []element  `xml:",any"`
+	Text     string     `xml:",chardata"`
+}
+
+func (e *element) attr(name string) string {
+	for _, a := range e.Attr {
+		if a.Name.Space == "" && a.Name.Local == name {
+			return a.Value
+		}
+	}
+	return ""
+}
+
+// child returns the first child of that name; nil if there is none.
+func (e *element) child(space, local string) *element {
+	for i := range e.Children {
+		if e.Children[i].XMLName == (xml.Name{Space: space, Local: local}) {
+			return &e.Children[i]
+		}
+	}
+	return nil
+}
+
+// status reports whether a presence in a room has a status code (XEP-0045).
+func (e *element) status(codes ...string) bool {
+	x := e.child(nsRoomFor, "x")
+	if x == nil {
+		return false
+	}
+	for i := range x.Children {
+		for _, code := range codes {
+			if c := &x.Children[i]; c.XMLName.Local == "status" && c.attr("code") == code {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// condition returns the name of an error's condition and its text, if it has one.
+func (e *element) condition() (name, text string) {
+	for i := range e.Children {
+		switch c := &e.Children[i]; {
+		case c.XMLName.Local == "text":
+			text = ": " + c.Text
+		case name == "":
+			name = c.XMLName.Local
+		}
+	}
+	return name, text
+}
+
+// open begins a stream on the connection and reads its features.
+func (s *xmppSession) open() (*element, error) {
+	header := fmt.Sprintf("<?xml version='1.0'?><stream:stream to='%s' version='1.0' xml:lang='en' xmlns='jabber:client' xmlns:stream='%s'>", escape(s.account.Domain), nsStream)
+	if err := write(s.conn, header); err != nil {
+		return nil, fmt.Errorf("open the stream: %w", err)
+	}
+	s.in.N, s.xml = maxStanza, xml.NewDecoder(s.in)
+	for {
+		token, err := s.xml.Token()
+		if err != nil {
+			return nil, s.readError(err)
+		}
+		if start, ok := token.(xml.StartElement); ok {
+			if start.Name != (xml.Name{Space: nsStream, Local: "stream"}) {
+				return nil, failure.Errorf(failure.Malformed, "the server opens a %q instead of a stream", failure.OneLine(start.Name.Local))
+			}
+			break
+		}
+	}
+	features, err := s.next()
+	if err == nil && features.XMLName.Local != "features" {
+		err = failure.Errorf(failure.Malformed, "%q instead of the stream's features", failure.OneLine(features.XMLName.Local))
+	}
+	return features, err
+}
+
+// next reads a stanza. The end of the stream and a stream error are errors.
+func (s *xmppSession) next() (*element, error) {
+	for {
+		s.in.N = maxStanza
+		token, err := s.xml.Token()
+		if err != nil {
+			return nil, s.readError(err)
+		}
+		switch t := token.(type) {
+		case xml.EndElement:
+			return nil, failure.Errorf(failure.Closed, "the server closed the stream")
+		case xml.StartElement:
+			var e element
+			if err := s.xml.DecodeElement(&e, &t); err != nil {
+				return nil, s.readError(err)
+			}
+			if e.XMLName == (xml.Name{Space: nsStream, Local: "error"}) {
+				return nil, streamError(&e)
+			}
+			return &e, nil
+		}
+	}
+}
+
+// readError classifies an error of the decoder: those of the connection keep their reason.
+func (s *xmppSession) readError(err error) error {
+	if s.in.N <= 0 {
+		return failure.Errorf(failure.TooLarge, "a stanza of more than %d bytes", maxStanza)
+	}
+	if syntax, ok := errors.AsType[*xml.SyntaxError](err); ok {
+		if syntax.Msg == "unexpected EOF" {
+			return failure.Errorf(failure.Closed, "read from the XMPP server: %w", io.ErrUnexpectedEOF)
+		}
+		return failure.Errorf(failure.Malformed, "read from the XMPP server: %w", err)
+	}
+	return fmt.Errorf("read from the XMPP server: %w", err)
+}
+
+// streamError is how a server ends a session.
+func streamError(e *element) error {
+	name, text := e.condition()
+	reason := failure.Closed
+	switch name {
+	case "policy-violation", "resource-constraint":
+		reason = failure.Throttled
+	case "conflict", "not-authorized":
+		reason = failure.Mismatch
+	case "host-unknown", "host-gone":
+		reason = failure.NotFound
+	}
+	return failure.Errorf(reason, "the XMPP server ends the session: %s", failure.OneLine(name+text))
+}
+
+// login authenticates, binds a resource and joins the room.
+func (s *xmppSession) login() error {
+	features, err := s.open()
+	if err != nil {
+		return err
+	}
+	if err := s.authenticate(features); err != nil {
+		return err
+	}
+	if _, err := s.open(); err != nil {
+		return err
+	}
+	if err := s.bind(); err != nil {
+		return err
+	}
+	if s.account.Room == "" {
+		return nil
+	}
+	return s.join()
+}
+
+func (s *xmppSession) bind() error {
+	if err := write(s.conn, "<iq type='set' id='bind'><bind xmlns='"+nsBind+"'/></iq>"); err != nil {
+		return err
+	}
+	for {
+		e, err := s.next()
+		if err != nil {
+			return err
+		}
+		if e.XMLName.Local != "iq" || e.attr("id") != "bind" {
+			continue
+		}
+		if e.attr("type") != "result" {
+			return stanzaError("bind a session", e)
+		}
+		if bound := e.child(nsBind, "bind"); bound != nil && len(bound.Children) > 0 {
+			s.address = bound.Children[0].Text
+		}
+		return nil
+	}
+}
+
+// join enters the room without its history.
+func (s *xmppSession) join() error {
+	if err := s.enter(); err != nil {
+		return err
+	}
+	for {
+		e, err := s.next()
+		if err != nil {
+			return err
+		}
+		if e.XMLName.Local != "presence" {
+			if err := s.handle(e); err != nil {
+				return err
+			}
+			continue
+		}
+		room, nick, _ := strings.Cut(e.attr("from"), "/")
+		if !strings.EqualFold(room, s.account.Room) {
+			continue
+		}
+		switch {
+		case e.attr("type") == "error":
+			if fault := e.child("jabber:client", "error"); fault != nil && fault.child(nsStanzas, "conflict") != nil && s.nicks < maxNicks {
+				s.nicks++
+				s.nick = fmt.Sprintf("%s%d", s.account.Nick, s.nicks)
+				if err := s.enter(); err != nil {
+					return err
+				}
+				continue
+			}
+			return stanzaError("join "+s.account.Room, e)
+		case e.status("201"):
+			// Joining has created the room, which only its owner may do. Leaving ends it.
+			write(s.conn, "<presence type='unavailable' to='"+escape(s.account.Room+"/"+s.nick)+"'/>") //nolint:errcheck // the session ends anyway
+			return failure.Errorf(failure.NotFound, "join %s: the room does not exist", s.account.Room).
+				WithHint("create the room, make it persistent, and map it in the bridge; or correct xmpp.room")
+		case e.status("110"):
+			s.nick = nick
+			return nil
+		}
+	}
+}
+
+func (s *xmppSession) enter() error {
+	return write(s.conn, "<presence to='"+escape(s.account.Room+"/"+s.nick)+"'><x xmlns='"+nsRoom+"'><history maxstanzas='0'/></x></presence>")
+}
+
+// stanzaError returns the failure of a request that the server or the room refuses.
+func stanzaError(what string, e *element) *failure.Error {
+	fault := e.child("jabber:client", "error")
+	if fault == nil {
+		return failure.Errorf(failure.Malformed, "%s: an error without a condition", what)
+	}
+	if unreachable(fault) {
+		return failure.Errorf(failure.NotDelivered, "%s: %w", what, ErrRoomSilent).WithHint(silentHint)
+	}
+	name, text := fault.condition()
+	reason, hint := failure.Mismatch, ""
+	switch name {
+	case "registration-required", "forbidden", "not-allowed":
+		reason, hint = failure.Forbidden, "the room does not admit the exporter's account: make the account a member, and lift a ban"
+	case "not-acceptable":
+		reason, hint = failure.Forbidden, "the exporter is not in the room any more, or may not speak there: give it voice"
+	case "not-authorized":
+		reason, hint = failure.Forbidden, "the room has a password, which the exporter cannot send: remove the password, and make the room members-only if it must be closed"
+	case "item-not-found", "service-unavailable", "gone", "jid-malformed":
+		reason, hint = failure.NotFound, "set xmpp.room to the address of the room that the bridge maps, such as check@rooms.example.org"
+	case "policy-violation", "resource-constraint":
+		reason = failure.Throttled
+	}
+	return failure.Errorf(reason, "%s: %s", what, failure.OneLine(name+text)).WithHint(hint)
+}
+
+// listen handles stanzas until the session ends.
+func (s *xmppSession) listen() error {
+	for {
+		e, err := s.next()
+		if err != nil {
+			return err
+		}
+		if err := s.handle(e); err != nil {
+			return err
+		}
+	}
+}
+
+func (s *xmppSession) handle(e *element) error {
+	room, nick, _ := strings.Cut(e.attr("from"), "/")
+	inRoom := s.account.Room != "" && strings.EqualFold(room, s.account.Room)
+	switch kind := e.attr("type"); {
+	case e.XMLName.Local == "iq":
+		return s.handleIQ(e)
+	case e.XMLName.Local == "message" && inRoom && kind == "error":
+		err := stanzaError("the room refuses the message", e)
+		s.listener.Refused(err)
+		if fault := e.child("jabber:client", "error"); fault != nil && fault.child(nsStanzas, "not-acceptable") != nil {
+			return err // the session is not in the room any more, so the next one joins it
+		}
+	case e.XMLName.Local == "message" && inRoom && kind == "groupchat" && e.child(nsDelay, "delay") == nil:
+		if body := e.child("jabber:client", "body"); body != nil {
+			s.listener.Heard(body.Text)
+		}
+	case e.XMLName.Local == "presence" && inRoom && kind == "unavailable" && (nick == s.nick || e.status("110")):
+		return s.left(e)
+	}
+	return nil
+}
+
+// left returns why the session is not in the room any more; nil after a change of its nick.
+func (s *xmppSession) left(e *element) error {
+	reason, what, hint := failure.Forbidden, "removed from the room", "make the exporter's account a member of the room"
+	x := e.child(nsRoomFor, "x")
+	switch {
+	case e.status("303"):
+		if item := x.child(nsRoomFor, "item"); item != nil {
+			s.nick = item.attr("nick")
+		}
+		return nil
+	case e.status("301"):
+		what, hint = "banned from the room", "somebody banned the exporter's account: lift the ban"
+	case e.status("307"):
+		what, hint = "kicked from the room", "somebody kicked the exporter from the room: tell its owners what it is for"
+	case e.status("332"):
+		return failure.Errorf(failure.NotDelivered, "%s: %w", s.account.Room, ErrRoomSilent).WithHint(silentHint)
+	case x != nil && x.child(nsRoomFor, "destroy") != nil:
+		reason, what, hint = failure.NotFound, "the room was destroyed", "create the room again, make it persistent, and map it in the bridge"
+	}
+	return failure.Errorf(reason, "%s: %s", s.account.Room, what).WithHint(hint)
+}
+
+// handleIQ handles an answer, or answers a request.
+func (s *xmppSession) handleIQ(e *element) error {
+	id, from := e.attr("id"), e.attr("from")
+	switch e.attr("type") {
+	case "get", "set":
+		answer := fmt.Sprintf("<iq type='error' id='%s' to='%s'><error type='cancel'><service-unavailable xmlns='%s'/></error></iq>", escape(id), escape(from), nsStanzas)
+		if e.child(nsPing, "ping") != nil {
+			answer = fmt.Sprintf("<iq type='result' id='%s' to='%s'/>", escape(id), escape(from))
+		}
+		if from == "" {
+			answer = strings.Replace(answer, " to=''", "", 1)
+		}
+		return write(s.conn, answer)
+	case "result", "error":
+		s.mu.Lock()
+		answered := s.asked[id]
+		delete(s.asked, id)
+		s.mu.Unlock()
+		if answered != nil {
+			answered <- pinged(e)
+		}
+	}
+	return nil
+}
+
+// pinged judges the answer to a ping of oneself in a room (XEP-0410), or of a server. In the room, the ping comes back to this session,
+// which answers it; so every error means that the session is not there any more.
+func pinged(e *element) error {
+	fault := e.child("jabber:client", "error")
+	switch {
+	case e.attr("type") == "result":
+		return nil
+	case fault == nil:
+		return failure.Errorf(failure.Malformed, "ping: an error without a condition")
+	case unreachable(fault):
+		return failure.Errorf(failure.NotDelivered, "ping: %w", ErrRoomSilent).WithHint(silentHint)
+	}
+	return stanzaError("ping", e)
+}
+
+const silentHint = "the component that serves the room hangs or is not connected: read its log and that of the XMPP server; if it is the bridge, restart it"
+
+// unreachable reports whether an error comes from the server because it cannot reach the room's service.
+func unreachable(fault *element) bool {
+	return fault.child(nsStanzas, "remote-server-not-found") != nil || fault.child(nsStanzas, "remote-server-timeout") != nil ||
+		fault.attr("type") == "wait" && fault.child(nsStanzas, "service-unavailable") != nil
+}
+
+// Say implements Conversation. Hints keep the message out of archives (XEP-0334).
+func (s *xmppSession) Say(text string) error {
+	s.mu.Lock()
+	s.count++
+	id := fmt.Sprintf("say%d", s.count)
+	s.mu.Unlock()
+	return write(s.conn, fmt.Sprintf("<message type='groupchat' id='%s' to='%s'><body>%s</body><no-store xmlns='urn:xmpp:hints'/><no-permanent-store xmlns='urn:xmpp:hints'/></message>",
+		id, escape(s.account.Room), escape(text)))
+}
+
+// Ping implements Conversation. The server goes first, to tell which of both does not answer.
+func (s *xmppSession) Ping(ctx context.Context) error {
+	if err := s.ping(ctx, s.account.Domain); err != nil || s.account.Room == "" {
+		return err
+	}
+	err := s.ping(ctx, s.account.Room+"/"+s.nick)
+	if errors.Is(err, context.DeadlineExceeded) {
+		return failure.Errorf(failure.NotDelivered, "ping %s: %w", s.account.Room, ErrRoomSilent).WithHint(silentHint)
+	}
+	return err
+}
+
+// ping waits for an answer from to for half of the remaining time.
+func (s *xmppSession) ping(ctx context.Context, to string) error {
+	if deadline, ok := ctx.Deadline(); ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Until(deadline)/2)
+		defer cancel()
+	}
+	answered := make(chan error, 1)
+	s.mu.Lock()
+	s.count++
+	id := fmt.Sprintf("ping%d", s.count)
+	s.asked[id] = answered
+	s.mu.Unlock()
+	if err := write(s.conn, fmt.Sprintf("<iq type='get' id='%s' to='%s'><ping xmlns='%s'/></iq>", id, escape(to), nsPing)); err != nil {
+		return err
+	}
+	select {
+	case err := <-answered:
+		return err
+	case <-ctx.Done():
+		s.mu.Lock()
+		delete(s.asked, id)
+		s.mu.Unlock()
+		return fmt.Errorf("ping %s: %w", to, ctx.Err())
+	}
+}
+
+// escape makes text safe in an attribute or an element.
+func escape(text string) string {
+	var b strings.Builder
+	_ = xml.EscapeText(&b, []byte(text)) // a strings.Builder accepts everything
+	return b.String()
+}
