@@ -77,7 +77,7 @@ func (k *Stack) serveSwitchboard(w http.ResponseWriter, _ *http.Request) {
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'")
-	_ = switchboardPage.Execute(w, map[string]any{"Services": Services, "Faults": faults, "Active": len(k.Active()), "All": len(k.Faults()), "Environ": k.Environ()})
+	_ = switchboardPage.Execute(w, map[string]any{"Services": append(slices.Clone(Services), "bridge"), "Faults": faults, "Active": len(k.Active()), "All": len(k.Faults()), "Environ": k.Environ()})
 }
 
 func writeJSON(w http.ResponseWriter, status int, v any) {

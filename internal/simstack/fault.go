@@ -41,7 +41,7 @@ var knownFaults = sync.OnceValue(func() (all map[string]map[string]string) {
 func (s *service) findFaults() {
 	s.faults = map[string]string{}
 	for group, applies := range map[string]bool{
-		s.name: true, "every service": true, "services with a certificate": s.secure || s.startTLS,
+		s.name: true, "every service": s.name != "bridge", "services with a certificate": s.secure || s.startTLS,
 		"services with TLS from the beginning": s.secure, "XMPP streams": s.startTLS, "services that speak HTTP": s.speak == nil,
 	} {
 		if applies {

@@ -10,9 +10,10 @@ import (
 	"time"
 )
 
-// ircPort is the IRC server's port for clients. It speaks enough of the protocol for clients that do not register.
+// ircPort is the IRC server's port for clients. It knows one account and one channel.
 type ircPort struct {
 	service *service
+	relayed *relayed
 
 	mu    sync.Mutex
 	first time.Time // when the first connection of the period came
@@ -28,8 +29,8 @@ const (
 )
 
 // newIRCPort is the TLS port of the IRC server's clients.
-func newIRCPort() *service {
-	i := &ircPort{}
+func newIRCPort(r *relayed) *service {
+	i := &ircPort{relayed: r}
 	i.service = &service{name: "irc_tls", secure: true, speak: i.speak, refuse: i.refuse, switched: map[string]func(bool){"connect_flood": i.forget}}
 	return i.service
 }
@@ -62,14 +63,17 @@ func (i *ircPort) forget(bool) {
 }
 
 // ircCapabilities are the capabilities of the real server.
-const ircCapabilities = "unrealircd.org/link-security=2 extended-join chghost cap-notify userhost-in-names multi-prefix away-notify account-notify sasl=PLAIN tls"
+const ircCapabilities = "unrealircd.org/link-security=2 extended-join chghost cap-notify userhost-in-names multi-prefix away-notify account-notify sasl=PLAIN tls echo-message"
 
 // speak serves one client. The server is silent until the client speaks.
 func (i *ircPort) speak(ctx context.Context, conn net.Conn) {
 	in := bufio.NewScanner(conn)
-	say := func(s string) { _, _ = io.WriteString(conn, s) }
+	user := newIRCClient(i, conn)
+	defer i.relayed.part(&user.member)
+	say := func(s string) { user.say("%s", s) }
 	_ = conn.SetReadDeadline(time.Now().Add(maxIdle))
 	for in.Scan() {
+		_ = conn.SetReadDeadline(time.Now().Add(maxIdle))
 		line := strings.TrimSpace(in.Text())
 		i.service.remember(&Request{RPC: line})
 		if !i.service.delay(ctx) {
@@ -95,8 +99,8 @@ func (i *ircPort) speak(ctx context.Context, conn net.Conn) {
 			return
 		case command == "CAP" && strings.HasPrefix(params, "LS"):
 			say(answer)
-		case command != "CAP" && command != "":
-			say(":" + ircName + " 451 * :You have not registered\r\n")
+		case command != "":
+			user.command(command, params)
 		}
 	}
 }

@@ -410,6 +410,9 @@ func TestEveryFaultIsFeltAndPasses(t *testing.T) {
 	k := started(t, Options{CrashEvery: 20 * time.Millisecond})
 	before := k.Environ()
 	for _, f := range k.Faults() {
+		if f.Service == "bridge" {
+			continue // the tests of the relay check feel its faults
+		}
 		t.Run(f.Service+"/"+f.Name, func(t *testing.T) {
 			felt := commonEffects[f.Name]
 			if e := streamEffects[f.Name]; e != nil && k.service(f.Service).startTLS {

@@ -57,6 +57,7 @@ type Stack struct {
 	services []*service
 	store    *plantStore
 	engine   *Engine
+	relayed  *relayed
 	control  *http.Server
 	wg       sync.WaitGroup
 	closing  sync.Once
@@ -65,7 +66,7 @@ type Stack struct {
 	followed map[Fault]bool // which faults followed from a container's state
 }
 
-// Services are the names of a stack's services, in the order of their ports. The engine listens on a Unix socket only.
+// Services are the names of a stack's services, in the order of their ports. The bridge has only faults. The engine listens on a Unix socket only.
 var Services = []string{"xmpp", "proxy", "irc_rpc", "irc_services", "plant_store", "identity", "docs_search", "docker", "xmpp_c2s", "xmpp_s2s", "irc_tls", "web_irc", "web_panel", "log_viewer"}
 
 // Start starts a stack. When it returns, every service answers.
@@ -94,6 +95,7 @@ func (k *Stack) start() error {
 	if err := os.WriteFile(k.CAFile(), certs.caPEM, 0o644); err != nil { //nolint:gosec // a certificate is public
 		return fmt.Errorf("write authority: %w", err)
 	}
+	k.relayed = newRelayed(RelayPassword)
 	k.store = &plantStore{plants: map[int64]plant{}, token: k.opts.Token + "-plants"}
 	k.engine = newStackEngine(k.opts.CrashEvery)
 	for _, s := range []*service{
@@ -105,12 +107,13 @@ func (k *Stack) start() error {
 		newIdentity(k.opts.Token + "-identity"),
 		{name: "docs_search", handle: handleDocsSearch},
 		newDocker(k.engine, filepath.Join(k.dir, "docker.sock")),
-		newXMPPStream("xmpp_c2s", "jabber:client", "<limits xmlns='urn:xmpp:stream-limits:0'><max-bytes>10000</max-bytes><idle-seconds>840</idle-seconds></limits>"),
-		newXMPPStream("xmpp_s2s", "jabber:server", "<dialback xmlns='urn:xmpp:features:dialback'/>"),
-		newIRCPort(),
+		newXMPPStream("xmpp_c2s", "jabber:client", "<limits xmlns='urn:xmpp:stream-limits:0'><max-bytes>10000</max-bytes><idle-seconds>840</idle-seconds></limits>", k.relayed),
+		newXMPPStream("xmpp_s2s", "jabber:server", "<dialback xmlns='urn:xmpp:features:dialback'/>", nil),
+		newIRCPort(k.relayed),
 		newFrontEnd("web_irc", "Web IRC"),
 		newFrontEnd("web_panel", "Web panel"),
 		newFrontEnd("log_viewer", "Log viewer"),
+		k.relayed.service,
 	} {
 		if err := k.add(s, certs); err != nil {
 			return err
@@ -131,7 +134,7 @@ func (k *Stack) add(s *service, certs *certificates) error {
 	if s.secure || s.startTLS {
 		s.tls = certs.config(s)
 	}
-	if s.name != "docker" {
+	if s.name != "docker" && s.name != "bridge" {
 		port := 0
 		if k.opts.BasePort != 0 {
 			port = k.opts.BasePort + len(k.services) + 1

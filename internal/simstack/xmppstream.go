@@ -18,10 +18,11 @@ type xmppStream struct {
 	service *service
 	// content is the namespace of the stream's stanzas, extra has the features beside STARTTLS.
 	content, extra string
+	relayed        *relayed // nil if nobody can log in
 }
 
-func newXMPPStream(name, content, extra string) *service {
-	x := &xmppStream{content: content, extra: extra}
+func newXMPPStream(name, content, extra string, r *relayed) *service {
+	x := &xmppStream{content: content, extra: extra, relayed: r}
 	x.service = &service{name: name, startTLS: true, speak: x.speak}
 	return x.service
 }
@@ -71,7 +72,11 @@ func (x *xmppStream) speak(ctx context.Context, conn net.Conn) {
 		return
 	}
 	x.service.remember(&Request{RPC: "starttls"})
-	waitForClient(secure)
+	if x.relayed == nil {
+		waitForClient(secure)
+	} else {
+		newXMPPClient(x, secure).serve()
+	}
 	_ = secure.Close()
 }
 
