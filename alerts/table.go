@@ -25,6 +25,9 @@ const (
 	// endSources are the sources of the certificate that expires first, such as "file, leaf".
 	endSources = "{{ $ends := printf `min by (source) (chatstack_tls_certificate_not_after_timestamp_seconds{endpoint=%q," + sameEnvironment + "})` $labels.endpoint " + sameEnvironmentArgs +
 		" }}{{ range $i, $c := query (printf `%s == scalar(min(%s))` $ends $ends) | sortByLabel \"source\" }}{{ if $i }}, {{ end }}{{ $c.Labels.source }}{{ else }}unknown{{ end }}"
+	// brokenAt is where messages stop: irc, xmpp or bridge.
+	brokenAt = "{{ range $i, $r := query (printf `count by (at) (chatstack_relay_broken_at{target=%q," + sameEnvironment + "})` $labels.target " + sameEnvironmentArgs +
+		") | sortByLabel \"at\" }}{{ if $i }}, {{ end }}{{ $r.Labels.at }}{{ else }}unknown{{ end }}"
 	// downOfAll is how many targets of the alert's environment are down, such as "11 of 13".
 	downOfAll = "{{ $of := printf `max by (target) (chatstack_probe_success{" + sameEnvironment + "})` " + sameEnvironmentArgs + " }}" +
 		"{{ range query (printf `count(%s == 0)` $of) }}{{ .Value }}{{ else }}Most{{ end }} of {{ range query (printf `count(%s)` $of) }}{{ .Value }}{{ else }}the{{ end }}"
@@ -208,6 +211,7 @@ func problemAlerts(a *config.Alerts) []alert {
 			"In the last hour and in the last 5 minutes, "+share+" have failed. It is not down, but its users get an error or wait now and then."+openPage)
 	}
 	inodes := a.DataVolumeInodes
+	notRelaying := "At least three of the check's messages in a row were lost or late; they stop at: " + brokenAt + ". People on the two networks do not see each other's messages." + openPage
 	return []alert{
 		unstable(Warning, a.TargetUnstable.Warning), unstable(Critical, a.TargetUnstable.Critical),
 		of("MostTargetsDown", Warning, a.MostTargetsDown.Warning, downOfAll+" targets are down.", most),
@@ -224,6 +228,12 @@ func problemAlerts(a *config.Alerts) []alert {
 			"Disconnected"+forValue+" If it is the bridge, no message passes between the networks. First read the logs of both sides."),
 		of("XMPPComponentDisconnected", Critical, a.XMPPComponentDisconnected, "Component {{ $labels.of }} has been disconnected from the XMPP server for over "+inWords(a.XMPPComponentDisconnected.For)+".",
 			"Disconnected"+forValue+" If it is the bridge, no message passes between the networks. First read the logs of both sides."),
+		of("BridgeNotRelaying", Warning, a.BridgeNotRelaying, "Messages do not cross {{ $labels.target }} from {{ $labels.of }}.", notRelaying),
+		of("BridgeNotRelaying", Critical, a.BridgeNotRelaying, "Messages no longer cross {{ $labels.target }} from {{ $labels.of }}.", notRelaying),
+		of("BridgeSlow", Warning, a.BridgeSlow, "Messages cross {{ $labels.target }} slowly from {{ $labels.of }}.",
+			"At least half of the check's messages of the last hour were slow or lost. People's messages arrive late or not at all. First read the log of the bridge."),
+		of("RelaySessionDown", Warning, a.RelaySessionDown, "The check of {{ $labels.target }} cannot speak on {{ $labels.of }}.",
+			"This has lasted"+forValue+" Until it can, nothing shows whether messages cross the bridge. The target's last error says why."+openPage),
 		of("IRCServicesUnlinked", Warning, a.IRCServicesUnlinked, "The IRC services are not linked to the IRC server.",
 			"Unlinked"+forValue+" The services run, but nobody can log in to an account. The IRC server's log says why."),
 		of("IRCServicesUnlinked", Critical, a.IRCServicesUnlinked, "The IRC services have been unlinked from the IRC server for over "+inWords(a.IRCServicesUnlinked.For)+".",

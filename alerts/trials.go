@@ -99,6 +99,12 @@ func limits(a *config.Alerts, t *alert) float64 {
 		return seconds(a.UpstreamSeriesDropped.For)
 	case "PlaceholderCredential":
 		return seconds(a.PlaceholderCredential.For)
+	case "BridgeNotRelaying":
+		return seconds(a.BridgeNotRelaying.For)
+	case "BridgeSlow":
+		return seconds(a.BridgeSlow.For)
+	case "RelaySessionDown":
+		return seconds(a.RelaySessionDown.For)
 	case "MonitoringGap":
 		return seconds(a.MonitoringGap.For)
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"time"
 
@@ -102,6 +103,16 @@ func (b *Batch) Counter(desc *prometheus.Desc, value float64, labels ...string) 
 // KeepGauge adds a gauge that is served even if the probe fails.
 func (b *Batch) KeepGauge(desc *prometheus.Desc, value float64, labels ...string) {
 	b.kept = append(b.kept, newMetric(desc, prometheus.GaugeValue, value, labels))
+}
+
+// KeepCounter adds a counter that is served even if the probe fails.
+func (b *Batch) KeepCounter(desc *prometheus.Desc, value float64, labels ...string) {
+	b.kept = append(b.kept, newMetric(desc, prometheus.CounterValue, value, labels))
+}
+
+// KeepHistogram adds a histogram that is served even if the probe fails. buckets has the cumulative counts by upper bound.
+func (b *Batch) KeepHistogram(desc *prometheus.Desc, count uint64, sum float64, buckets map[float64]uint64, labels ...string) {
+	b.kept = append(b.kept, prometheus.MustNewConstHistogram(desc, count, sum, maps.Clone(buckets), labels...))
 }
 
 // Families adds families of a target's own metrics, which are served only if the probe succeeds.

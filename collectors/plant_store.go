@@ -81,12 +81,14 @@ func (s *PlantStore) Environ(e *config.Env) {
 // Distinction implements config.Distinct.
 func (s *PlantStore) Distinction() (key, value string) { return "", "" }
 
-// DisableWriting switches to ModeReject, for a probe without the exporter's state file, and reports whether the mode was another.
-// A store that works as documented then stores nothing.
-func (s *PlantStore) DisableWriting() bool {
-	was := s.Mode
+// DisableWriting switches to ModeReject, for a probe without the exporter's state file, and returns what that does not test. A store
+// that works as documented then stores nothing.
+func (s *PlantStore) DisableWriting() (untested string) {
+	if s.Mode == ModeReject {
+		return ""
+	}
 	s.Mode = ModeReject
-	return was != ModeReject
+	return "it used mode reject, so creating and deleting a plant was not tested"
 }
 
 // NeedsState reports whether a probe may leave a canary behind without a state file.

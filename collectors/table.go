@@ -16,6 +16,9 @@ var Kinds = []Kind{
 	newKind("xmpp_c2s", newXMPPC2SSettings, newXMPPC2S, starttlsReasons, "prosody", "ejabberd"),
 	newKind("irc_rpc", newIRCRPCSettings, newIRCRPC, rpcReasons, "unrealircd"),
 	newKind("irc_tls", newIRCTLSSettings, newIRCTLS, ircReasons, "unrealircd", "inspircd", "ngircd", "ergo", "ircd"),
+	newKind("irc_login", newIRCLoginSettings, newIRCLogin, loginReasons),
+	newKind("xmpp_login", newXMPPLoginSettings, newXMPPLogin, loginReasons),
+	newKind("relay", newRelaySettings, newRelay, relayReasons),
 	newKind("irc_services", newIRCServicesSettings, newIRCServices, rpcReasons, "atheme", "anope", "services"),
 	newKind("plant_store", newPlantStoreSettings, newPlantStore, contentReasons),
 	newKind("identity", newIdentitySettings, newIdentity, contentReasons),
@@ -43,6 +46,8 @@ var (
 	})
 	contentReasons = slices.Concat(httpReasons, []failure.Reason{failure.Mismatch})
 	rpcReasons     = slices.Concat(contentReasons, []failure.Reason{failure.RPCError})
+	loginReasons   = slices.Concat(tlsReasons, []failure.Reason{failure.Unauthorized})
+	relayReasons   = slices.Concat(loginReasons, []failure.Reason{failure.NotDelivered})
 	volumeReasons  = []failure.Reason{failure.Closed, failure.Timeout, failure.Forbidden, failure.NotFound, failure.Mismatch}
 )
 

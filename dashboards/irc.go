@@ -4,6 +4,7 @@ func (b *builder) irc() Dashboard {
 	const (
 		noRPC   = "the IRC server's RPC does not answer, or its account may not read this"
 		noStore = "no plant store is configured"
+		noRelay = "no relay check is configured, or its sessions are down"
 		// Everything that no other dashboard shows, including targets of kinds such as http and tcp.
 		kinds = `kind!~"docker|volume|xmpp_.*"`
 	)
@@ -28,6 +29,16 @@ func (b *builder) irc() Dashboard {
 			timeline("Services linked", "Whether services were linked to the IRC server. Gaps: the exporter got no answer.",
 				query{combine("min", sel("chatstack_irc_services_linked")), "linked"}).thresholds(goodAtOne()).valueTexts(yesNo()).emptyText(noRPC).size(24, 4),
 		}},
+		section{title: "Bridge", panels: []panel{
+			b.withRunbook(stat("Messages cross", "Whether the last message of the relay check arrived in time, each way.",
+				query{combine("min", sel("chatstack_relay_success")), "{{from}} to {{to}}"}).thresholds(goodAtOne()).valueTexts(yesNo()).emptyText(noRelay), "BridgeNotRelaying"),
+			b.withRunbook(stat("Sessions", "Whether the relay check's sessions have joined and may speak.",
+				query{combine("min", sel("chatstack_relay_session_up")), "{{side}}"}).thresholds(goodAtOne()).valueTexts(upDown()).emptyText(noRelay), "RelaySessionDown"),
+			b.withRunbook(chart("Delivery time", "Median time that messages of the relay check take across the bridge, each way, over an hour.",
+				query{"histogram_quantile(0.5, " + perEnvironment("sum", "rate("+sel("chatstack_relay_delivery_seconds_bucket")+"[1h])", "from", "to", "le") + ") >= 0", "{{from}} to {{to}}"}).unit("s").emptyText(noRelay).size(8, 8), "BridgeSlow"),
+			chart("Messages", "Messages of the relay check within 5 minutes, by outcome.",
+				query{combine("max", "increase("+sel("chatstack_relay_messages_total")+"[5m])"), "{{from}} to {{to}}, {{outcome}}"}).emptyText(noRelay).size(8, 8),
+		}}.folded(),
 		section{title: "Services", panels: []panel{
 			timeline("Targets", "State of every target except the XMPP server, engines and volumes.", query{successOfKinds(kinds), "{{target}}"}).thresholds(goodAtOne()).valueTexts(upDown()).emptyText(noExporter).size(24, 8),
 			chart("Probe duration", "Duration of the last probe.", query{combine("max", ofKind(sel("chatstack_probe_duration_seconds"), kinds)), "{{target}}"}).unit("s").emptyText(noExporter),

@@ -35,7 +35,7 @@ func run(args []string) int {
 	cli.Version(version.Print("chatstack_exporter"))
 	cli.HelpFlag.Short('h')
 	cli.UsageWriter(os.Stdout)
-	var fileGiven, withoutSecrets bool
+	var fileGiven, withoutSecrets, checkWrites bool
 	configFile := cli.Flag("config.file", "Configuration file. Default: exporter.yaml in the working directory if it exists, else environment variables only.").
 		Default(app.DefaultConfigFile).IsSetByUser(&fileGiven).String()
 	interval, timeout := durationFlag{name: "--poll.interval"}, durationFlag{name: "--poll.timeout"}
@@ -49,6 +49,7 @@ func run(args []string) int {
 	demo := cli.Command("demo", "Run against a simulated stack; switch its faults on at http://127.0.0.1:9656/.")
 	check := cli.Command("check", "Probe every target once; print what is wrong and what to do. Exit 1 if a target is down.")
 	output := check.Flag("output", "Output format: table or json.").Default("table").Enum("table", "json")
+	check.Flag("write", "Also send what the running exporter would send: one message each way over the bridge. Canaries are never created.").BoolVar(&checkWrites)
 	checkConfig := cli.Command("check-config", "Validate the configuration, the web configuration and the state file's location; print every error with file, line and key.")
 	checkConfig.Flag("without-secrets", "Skip the files of secrets and the state file, for users who may not read them.").BoolVar(&withoutSecrets)
 	rules := cli.Command("rules", "Print the alert rules with the configured thresholds, as a Prometheus rule file.")
@@ -77,6 +78,7 @@ func run(args []string) int {
 	case demo.FullCommand():
 		err = app.RunDemo(ctx, options, os.Stdout)
 	case check.FullCommand():
+		options.CheckWrites = checkWrites
 		err = runCheck(ctx, options, *output)
 	case checkConfig.FullCommand():
 		options.WithoutSecrets = withoutSecrets

@@ -49,6 +49,8 @@ type Options struct {
 	// Web has the listen addresses, and the file with TLS and authentication.
 	Web *toolkit.FlagConfig
 	Log *slog.Logger
+	// CheckWrites lets Check send messages over a bridge.
+	CheckWrites bool
 	// EnableLifecycle allows changes over HTTP: POST /-/reload, to set and end maintenance, and to forget containers.
 	EnableLifecycle bool
 	ServiceManager

@@ -50,8 +50,8 @@ const leftToFirst = "left to the first"
 
 // writer is implemented by settings of probes that write, which a check must not do.
 type writer interface {
-	// DisableWriting reports whether writing was enabled.
-	DisableWriting() bool
+	// DisableWriting returns what was not tested for that, "" if writing was not enabled.
+	DisableWriting() string
 }
 
 // Check probes every configured target once and returns the results, failures first. For work that only one exporter may
@@ -75,8 +75,10 @@ func Check(ctx context.Context, o Options) ([]CheckResult, error) {
 		probes.Go(func() { peers = askPeers(ctx, cfg.Peers) })
 	}
 	for i, settings := range cfg.Targets {
-		if w, ok := settings.(writer); ok && w.DisableWriting() {
-			warnings = append(warnings, Warning{settings.Common().Name, "check writes nothing, so it used mode reject; creating and deleting a plant was not tested"})
+		if w, ok := settings.(writer); ok && !(o.CheckWrites && settings.Common().Kind == "relay") {
+			if untested := w.DisableWriting(); untested != "" {
+				warnings = append(warnings, Warning{settings.Common().Name, "check writes nothing; " + untested})
+			}
 		}
 		target, err := o.newTarget(cfg, settings, memory, slog.New(slog.DiscardHandler), true)
 		if err != nil {

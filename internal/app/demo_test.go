@@ -66,7 +66,7 @@ func TestDemoWatchesEverythingAndSaysWhereToLook(t *testing.T) {
 		}
 	}
 	slices.Sort(watched)
-	if want := strings.Fields("docker docs_search identity irc_rpc irc_services irc_tls log_viewer plant_store " +
+	if want := strings.Fields("bridge docker docs_search identity irc_rpc irc_services irc_tls log_viewer plant_store " +
 		"web_irc web_panel xmpp_c2s xmpp_metrics xmpp_proxy xmpp_rest xmpp_s2s xmpp_status"); !slices.Equal(watched, want) {
 		t.Errorf("the demo watches %v, want %v", watched, want)
 	}

@@ -54,7 +54,7 @@ var (
 var connectDuty = &duty{
 	"connect to the IRC server's TLS port, which limits connections per address", "checks the IRC server's TLS port",
 	"set pair: other here", "set pair: other in all but one, unless they reach the IRC server from different addresses",
-	func(t peerTarget) bool { return t.Kind == "irc_tls" },
+	func(t peerTarget) bool { return slices.Contains([]string{"irc_tls", "irc_login", "relay"}, t.Kind) },
 }
 
 // stateful is implemented by settings of probes that create records on a target.

@@ -50,6 +50,9 @@ type Alerts struct {
 	IRCServicesUnlinked       Hold           `yaml:"irc_services_unlinked"`
 	RulesOutOfDate            Hold           `yaml:"rules_out_of_date"`
 	PlaceholderCredential     Hold           `yaml:"placeholder_credential"`
+	BridgeNotRelaying         Hold           `yaml:"bridge_not_relaying"`
+	BridgeSlow                Hold           `yaml:"bridge_slow"`
+	RelaySessionDown          Hold           `yaml:"relay_session_down"`
 	MonitoringGap             GapAlert       `yaml:"monitoring_gap"`
 	HonorLabelsOff            Hold           `yaml:"honor_labels_off"`
 	ScrapedTooSeldom          Hold           `yaml:"scraped_too_seldom"`
@@ -309,6 +312,9 @@ func DefaultAlerts() Alerts {
 		IRCServicesUnlinked:       hold(5*time.Minute, 2*time.Minute),
 		RulesOutOfDate:            hold(15*time.Minute, 0),
 		PlaceholderCredential:     hold(5*time.Minute, 0),
+		BridgeNotRelaying:         hold(0, 2*time.Minute),
+		BridgeSlow:                hold(5*time.Minute, 15*time.Minute),
+		RelaySessionDown:          hold(5*time.Minute, 2*time.Minute),
 		MonitoringGap:             GapAlert{hold(15*time.Minute, 0), []string{"xmpp"}},
 		HonorLabelsOff:            hold(15*time.Minute, 0),
 		ScrapedTooSeldom:          hold(15*time.Minute, 0),

@@ -15,6 +15,13 @@ type Env struct {
 	path    string
 }
 
+// In applies variables to the mapping under a key of the block.
+func (e *Env) In(key string) *Env {
+	inner := *e
+	inner.path = join(e.path, key)
+	return &inner
+}
+
 // Get returns the variable's value, "" if it is unset.
 func (e *Env) Get(name string) string {
 	value, _ := e.lookup(name)

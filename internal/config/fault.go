@@ -100,6 +100,16 @@ func (r *Report) Faultf(key, format string, args ...any) {
 	*r.faults = append(*r.faults, Fault{where, full, fmt.Sprintf(format, withoutCredentials(args)...)})
 }
 
+// In returns a report on the mapping under a key of the block.
+func (r *Report) In(key string) *Report {
+	inner := *r
+	inner.path = join(r.path, key)
+	if where, ok := r.origins[inner.path]; ok {
+		inner.where = where
+	}
+	return &inner
+}
+
 // hasFault reports whether a fault in one of these keys of the block is already known.
 func (r *Report) hasFault(keys ...string) bool {
 	return slices.ContainsFunc(*r.faults, func(f Fault) bool {

@@ -52,6 +52,10 @@ func eachSecret(v reflect.Value, f func(key string, s Secret)) {
 	fields := map[string]reflect.Value{}
 	collectFields(v, fields)
 	for key, field := range fields {
+		if field.Kind() == reflect.Struct && field.Type() != secretType {
+			eachSecret(field, func(inner string, s Secret) { f(join(key, inner), s) })
+			continue
+		}
 		switch value := field.Interface().(type) {
 		case Secret:
 			f(key, value)

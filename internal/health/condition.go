@@ -38,6 +38,9 @@ const (
 	AlertServedNotRenewed      = "TLSServedNotRenewed"
 	AlertCacheExhausted        = "IdentityCacheExhausted"
 	AlertPlaceholder           = "PlaceholderCredential"
+	AlertBridgeNotRelaying     = "BridgeNotRelaying"
+	AlertBridgeSlow            = "BridgeSlow"
+	AlertRelaySessionDown      = "RelaySessionDown"
 )
 
 // seenCondition is a condition and when a reading last checked it. first says that no earlier reading did, saved that it comes from the
@@ -109,7 +112,7 @@ func (r *round) judgeConditions(t *Target) {
 				c.Holds = c.Holds && c.Ends.Sub(r.now) < j.alerts.TLSServedNotRenewed.Critical.Under.Std()
 			}
 			r.judgeCondition(t, &c, Critical)
-		case AlertComponentDisconnected, AlertServicesUnlinked:
+		case AlertComponentDisconnected, AlertServicesUnlinked, AlertBridgeNotRelaying:
 			severity := Critical
 			if t.WarnOnly {
 				severity = Warning
@@ -134,7 +137,7 @@ func (r *round) judgeCondition(t *Target, c *seenCondition, severity Severity) {
 	}
 	p := r.beginProblem(problemKey{TargetSubject(t.Name), c.Alert, c.Of, severity}, r.now, c.first)
 	p.Unknown, p.condition = unknown, v
-	p.explain(r.now, func(since time.Time) (cause, bool) { return r.ofCondition(t, c.Alert, since) })
+	p.explain(r.now, func(since time.Time) (cause, bool) { return r.ofCondition(t, c.Alert, c.Of, since) })
 	if unknown {
 		p.freeze(r.judge)
 	}
@@ -142,7 +145,7 @@ func (r *round) judgeCondition(t *Target, c *seenCondition, severity Severity) {
 }
 
 // ofCondition returns what explains that a condition has held since then.
-func (r *round) ofCondition(t *Target, alert string, since time.Time) (cause, bool) {
+func (r *round) ofCondition(t *Target, alert, part string, since time.Time) (cause, bool) {
 	switch alert {
 	case AlertPlaceholder:
 		return cause{}, false
@@ -167,6 +170,16 @@ func (r *round) ofCondition(t *Target, alert string, since time.Time) (cause, bo
 			}
 		}
 		return r.ofRole("irc_services", since)
+	case AlertBridgeNotRelaying, AlertBridgeSlow:
+		if c, ok := r.ofTarget(t, since); ok {
+			return c, true
+		}
+		return r.ofRole("bridge", since)
+	case AlertRelaySessionDown:
+		if c, _ := r.ofTarget(t, since); c.Reason == ReasonMaintenance {
+			return c, true
+		}
+		return r.ofPorts(part, since)
 	}
 	// Only maintenance excuses the other conditions.
 	if c, _ := r.ofTarget(t, since); c.Reason == ReasonMaintenance {
@@ -185,6 +198,30 @@ func (r *round) ofTargetOrOutage(t *Target, since time.Time) (cause, bool) {
 		return cause{}, false
 	}
 	return cause{Excuse: Excuse{ReasonDependency, t.Name, TargetSubject(t.Name)}, since: known.Since}, true
+}
+
+// ofPorts returns why no target for clients of that side, irc or xmpp, works. If one of them works, ok is false.
+func (r *round) ofPorts(side string, since time.Time) (found cause, ok bool) {
+	for i := range r.targets {
+		t := &r.targets[i]
+		if !slices.Contains(clientPorts[side], t.Kind) {
+			continue
+		}
+		one, explained := r.ofTargetOrOutage(t, since)
+		if !explained {
+			return cause{}, false
+		}
+		if !ok {
+			found, ok = one, true
+		}
+	}
+	return found, ok
+}
+
+// clientPorts are the kinds of targets that show whether clients can reach a side of a bridge.
+var clientPorts = map[string][]string{
+	"irc":  {"irc_tls", "irc_rpc", "irc_login"},
+	"xmpp": {"xmpp_c2s", "xmpp_status", "xmpp_login"},
 }
 
 // ofRole returns why no container with that role works. If one of them works, ok is false.
@@ -236,6 +273,12 @@ func conditionHold(a *config.Alerts, alert string) time.Duration {
 		return a.PlaceholderCredential.For.Std()
 	case AlertMonitoringGap:
 		return a.MonitoringGap.For.Std()
+	case AlertBridgeNotRelaying:
+		return a.BridgeNotRelaying.For.Std()
+	case AlertBridgeSlow:
+		return a.BridgeSlow.For.Std()
+	case AlertRelaySessionDown:
+		return a.RelaySessionDown.For.Std()
 	default:
 		return never
 	}

@@ -217,7 +217,7 @@ func (r *round) judgeUnstable(t *Target, f *failures, down bool, severity Severi
 	}
 	p := r.beginProblem(key, r.now, false)
 	p.Unknown, p.condition = !t.Read, v
-	p.explain(r.now, func(since time.Time) (cause, bool) { return r.ofCondition(t, AlertTargetUnstable, since) })
+	p.explain(r.now, func(since time.Time) (cause, bool) { return r.ofCondition(t, AlertTargetUnstable, "", since) })
 	if p.Unknown {
 		p.freeze(r.judge)
 	}

@@ -121,7 +121,7 @@ func (r *round) judgeTargetValue(t *Target, c *seenCondition) {
 		}
 		p := r.beginProblem(key, since, first)
 		p.Unknown, p.condition = unknown || lost, verdict
-		p.explain(r.now, func(since time.Time) (cause, bool) { return r.ofCondition(t, c.Alert, since) })
+		p.explain(r.now, func(since time.Time) (cause, bool) { return r.ofCondition(t, c.Alert, "", since) })
 		if p.Unknown && c.Alert != AlertCertificateExpiry { // its expiry needs no new reading
 			p.freeze(r.judge)
 		}

@@ -83,6 +83,7 @@ func targetHint(t *observed, all *fleet) string {
 // servingRoles are the roles of the containers that serve each kind of target.
 var servingRoles = map[string]string{
 	"xmpp_status": "xmpp", "xmpp_metrics": "xmpp", "xmpp_rest": "xmpp", "xmpp_c2s": "xmpp", "xmpp_proxy": "xmpp_proxy",
+	"irc_login": "irc", "xmpp_login": "xmpp", "relay": "bridge",
 	"irc_rpc": "irc", "irc_tls": "irc", "irc_services": "irc_services", "plant_store": "plant_store", "identity": "identity",
 	"docs_search": "docs", "web_irc": "web_irc", "web_panel": "web_panel", "log_viewer": "log_viewer",
 }

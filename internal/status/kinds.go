@@ -4,6 +4,7 @@ package status
 var kindNames = map[string]string{
 	"xmpp_status": "XMPP server", "xmpp_metrics": "XMPP server metrics", "xmpp_proxy": "XMPP over HTTPS",
 	"xmpp_rest": "XMPP server REST API", "xmpp_c2s": "XMPP server login port", "irc_rpc": "IRC server", "irc_tls": "IRC server TLS port",
+	"irc_login": "IRC login", "xmpp_login": "XMPP login", "relay": "bridge between IRC and XMPP",
 	"irc_services": "IRC services", "plant_store": "plant store", "identity": "identity API", "docs_search": "documentation search",
 	"web_irc": "web IRC client", "web_panel": "web panel", "log_viewer": "log viewer", "http": "HTTP service", "tcp": "TCP service",
 	"openmetrics": "metrics endpoint", "volume": "data volume", "tls": "TLS certificate", "docker": "Docker Engine",

@@ -4,7 +4,7 @@ import "slices"
 
 // kindLosses and roleLosses order kinds and roles by what users lose, most first: logins and messages, then the rest.
 var (
-	kindLosses = []string{"xmpp_c2s", "xmpp_status", "irc_tls", "irc_rpc", "irc_services", "xmpp_proxy", "identity", "web_irc", "plant_store"}
+	kindLosses = []string{"xmpp_c2s", "relay", "xmpp_status", "irc_tls", "irc_rpc", "irc_services", "xmpp_proxy", "identity", "web_irc", "plant_store"}
 	roleLosses = []string{"xmpp", "irc", "irc_services", "bridge", "xmpp_proxy", "identity", "web_irc", "plant_store"}
 )
 

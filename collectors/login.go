@@ -1,0 +1,52 @@
+package collectors
+
+import (
+	"context"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/chat"
+)
+
+// login logs in to a chat server at each probe, asks for a sign of life, and logs out. It joins and writes nothing.
+type login struct{ account chat.Account }
+
+func newIRCLogin(s *IRCLogin, _ Deps) (Collector, error) { return &login{s.account("")}, nil }
+
+func newXMPPLogin(s *XMPPLogin, _ Deps) (Collector, error) { return &login{s.account("", "")}, nil }
+
+// Collect implements Collector.
+func (c *login) Collect(ctx context.Context, b *Batch) error {
+	session, logOut := context.WithCancel(ctx)
+	defer logOut()
+	v := &visit{ctx: session, logOut: logOut, pinged: make(chan error, 1)}
+	err := c.account.Run(session, &b.Record, v)
+	select {
+	case pinged := <-v.pinged:
+		return pinged
+	default:
+	}
+	if err == nil {
+		return ctx.Err()
+	}
+	return err
+}
+
+// visit is a session that ends after one ping.
+type visit struct {
+	ctx    context.Context //nolint:containedctx // of the session, for the ping
+	logOut context.CancelFunc
+	pinged chan error
+}
+
+// Joined implements chat.Listener.
+func (v *visit) Joined(c chat.Conversation) {
+	go func() {
+		v.pinged <- c.Ping(v.ctx)
+		v.logOut()
+	}()
+}
+
+// Heard implements chat.Listener.
+func (v *visit) Heard(string) {}
+
+// Refused implements chat.Listener.
+func (v *visit) Refused(error) {}

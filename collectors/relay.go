@@ -1,0 +1,463 @@
+package collectors
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"regexp"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/chat"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
+)
+
+var relayLabels = []string{"target", "from", "to"}
+
+var (
+	relaySuccessDesc = prometheus.NewDesc("chatstack_relay_success",
+		"Whether the last message of the relay check arrived before its deadline.", relayLabels, nil)
+	relayDeliveryDesc = prometheus.NewDesc("chatstack_relay_delivery_seconds",
+		"Time from sending a message of the relay check until it arrived on the other side, without lost ones, in seconds.", relayLabels, nil)
+	relayMessagesDesc = prometheus.NewDesc("chatstack_relay_messages_total",
+		"Messages of the relay check by outcome: delivered before the deadline; late; lost, if they had not arrived when the next one was sent; not_sent, if their own server did not accept them.",
+		append(slices.Clone(relayLabels), "outcome"), nil)
+	relayLastDeliveredDesc = prometheus.NewDesc("chatstack_relay_last_delivered_timestamp_seconds",
+		"Unix time when a message of the relay check last arrived, late or not.", relayLabels, nil)
+	relaySessionDesc = prometheus.NewDesc("chatstack_relay_session_up",
+		"Whether the session of the relay check is logged in, has joined, and may speak.", []string{"target", "side"}, nil)
+	relayBrokenDesc = prometheus.NewDesc("chatstack_relay_broken_at",
+		"1 for the place where messages of the relay check stop: irc, xmpp or bridge.", append(slices.Clone(relayLabels), "at"), nil)
+	relayFailuresDesc = prometheus.NewDesc("chatstack_relay_consecutive_failures",
+		"Messages of the relay check since the last one that arrived before its deadline, without those that were not sent.", relayLabels, nil)
+)
+
+// The sides of a relay, as label values.
+const (
+	sideIRC  = "irc"
+	sideXMPP = "xmpp"
+	// atBridge says that a message was lost between the sides.
+	atBridge = "bridge"
+)
+
+// The outcomes of a message.
+const (
+	relayDelivered = "delivered"
+	relayLate      = "late"
+	relayLost      = "lost"
+	relayNotSent   = "not_sent"
+)
+
+var relayOutcomes = []string{relayDelivered, relayLate, relayLost, relayNotSent}
+
+// relayBuckets are the upper bounds of the histogram, in seconds. The defaults of deadline and slow are among them.
+var relayBuckets = []float64{0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30}
+
+// relayProbe sends a marked message to each side of a bridge and waits for it on the other side. Follow keeps both sessions; Collect sends
+// and judges. Text that people or the bridge add to a message does not matter: its number identifies it.
+type relayProbe struct {
+	target         string
+	prefix, run    string // run is new for each process, so that no number is used twice
+	deadline, slow time.Duration
+	silent, once   bool
+	log            *slog.Logger
+	sides          [2]*relaySide // IRC, XMPP
+	marks          *regexp.Regexp
+
+	mu      sync.Mutex
+	number  uint64 // of the last message
+	ways    [2]*crossing
+	arrival chan struct{} // closed and renewed at each event
+}
+
+// relaySide is a session, and the listener to it.
+type relaySide struct {
+	name   string
+	relay  *relayProbe
+	keeper *chat.Keeper
+	// mute is why the last message was not accepted; nil if it was.
+	mute error
+}
+
+// crossing is one way across the bridge, with its last message and the outcomes of all.
+type crossing struct {
+	from, to *relaySide
+	// open says that the outcome of the last message is not decided.
+	open   bool
+	number uint64
+	sent   time.Time
+	// accepted is when its own server had it, arrived when the other side did; zero before that.
+	accepted, arrived time.Time
+	refused           error
+	brokenAt          string // "" while messages arrive in time
+
+	outcomes map[string]uint64
+	buckets  map[float64]uint64
+	sum      float64
+	count    uint64
+	failures uint64
+	judged   bool // the last probe sent a message and judged it
+	last     time.Time
+	recent   []recentMessage
+}
+
+// recentMessage is a message of the last hour.
+type recentMessage struct {
+	sent time.Time
+	slow bool // or lost
+}
+
+func newRelay(s *Relay, d Deps) (Collector, error) {
+	run := make([]byte, 6)
+	if _, err := rand.Read(run); err != nil {
+		return nil, fmt.Errorf("choose a number: %w", err)
+	}
+	c := &relayProbe{
+		target: s.Name, prefix: s.Prefix, run: hex.EncodeToString(run), deadline: s.Deadline.Std(), slow: s.Slow.Std(),
+		silent: s.silent, once: d.Once, log: d.Log, arrival: make(chan struct{}),
+	}
+	// Colours, which some bridges add, may stand between the words.
+	c.marks = regexp.MustCompile(`(?i)` + c.run + `[^0-9]+([0-9]{1,18})`)
+	irc, xmpp := &relaySide{name: sideIRC, relay: c}, &relaySide{name: sideXMPP, relay: c}
+	irc.keeper = chat.NewKeeper(s.IRC.account(s.IRC.Channel), irc)
+	xmpp.keeper = chat.NewKeeper(s.XMPP.account(s.XMPP.Room, s.XMPP.Nick), xmpp)
+	c.sides = [2]*relaySide{irc, xmpp}
+	c.ways = [2]*crossing{newCrossing(irc, xmpp), newCrossing(xmpp, irc)}
+	return c, nil
+}
+
+func newCrossing(from, to *relaySide) *crossing {
+	w := &crossing{from: from, to: to, outcomes: map[string]uint64{}, buckets: map[float64]uint64{}}
+	for _, bound := range relayBuckets {
+		w.buckets[bound] = 0
+	}
+	return w
+}
+
+// Follow implements Follower: it keeps both sessions.
+func (c *relayProbe) Follow(ctx context.Context, _ func()) {
+	var sessions sync.WaitGroup
+	for _, s := range c.sides {
+		sessions.Go(func() { s.keeper.Run(ctx) })
+	}
+	sessions.Wait()
+}
+
+// Present implements Follower. Collect adds everything, also after a failure.
+func (c *relayProbe) Present(*Batch) {}
+
+// Joined implements chat.Listener.
+func (s *relaySide) Joined(chat.Conversation) {
+	s.relay.log.Info("relay check has joined", "target", s.relay.target, "side", s.name)
+}
+
+// Heard implements chat.Listener: the message is our own, accepted, or it has crossed the bridge.
+func (s *relaySide) Heard(text string) {
+	c := s.relay
+	now := time.Now()
+	for _, mark := range c.marks.FindAllStringSubmatch(withoutColours(text), -1) {
+		number, err := strconv.ParseUint(mark[1], 10, 64)
+		if err != nil {
+			continue
+		}
+		c.event(func() {
+			for _, w := range c.ways {
+				switch {
+				case !w.open || w.number != number:
+				case w.from == s && w.accepted.IsZero():
+					w.accepted = now
+				case w.to == s && w.arrived.IsZero():
+					w.arrived = now
+				}
+			}
+		})
+	}
+}
+
+// Refused implements chat.Listener.
+func (s *relaySide) Refused(err error) {
+	s.relay.event(func() {
+		for _, w := range s.relay.ways {
+			if w.from == s && w.open && w.accepted.IsZero() {
+				w.refused = err
+			}
+		}
+	})
+}
+
+// event changes the state and wakes Collect.
+func (c *relayProbe) event(change func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	change()
+	close(c.arrival)
+	c.arrival = make(chan struct{})
+}
+
+// colours matches the formatting of IRC, which contains digits.
+var colours = regexp.MustCompile(`\x03([0-9]{1,2}(,[0-9]{1,2})?)?|\x04([0-9A-Fa-f]{6})?|[\x02\x0f\x11\x16\x1d-\x1f]`)
+
+func withoutColours(text string) string { return colours.ReplaceAllLiteralString(text, "") }
+
+// Collect implements Collector.
+func (c *relayProbe) Collect(ctx context.Context, b *Batch) error {
+	if c.once {
+		sessions, end := context.WithCancel(ctx)
+		var following sync.WaitGroup
+		following.Go(func() { c.Follow(sessions, nil) })
+		defer following.Wait()
+		defer end()
+	}
+	defer c.report(b)
+	c.settle()
+	var talks [2]chat.Conversation
+	var down *relaySide
+	var failed error
+	for i, s := range c.sides {
+		var err error
+		talks[i], err = s.keeper.Await(ctx)
+		c.event(func() { s.mute = err })
+		if err != nil && failed == nil {
+			down, failed = s, fmt.Errorf("%s: %w", s.name, err)
+		}
+	}
+	if failed != nil {
+		c.event(func() {
+			for _, w := range c.ways {
+				w.outcomes[relayNotSent]++
+				w.brokenAt = down.name
+				if errors.Is(failed, chat.ErrRoomSilent) {
+					w.brokenAt = atBridge
+				}
+			}
+		})
+		return failed
+	}
+	if c.silent {
+		b.Note(fmt.Sprintf("both sessions have joined; each probe sends one message each way, such as %q; check --write sends one now", c.text(1)))
+		return nil
+	}
+	c.send(talks)
+	c.wait(ctx)
+	return c.judge(ctx, talks)
+}
+
+func (c *relayProbe) text(number uint64) string {
+	return c.prefix + " " + c.run + " " + strconv.FormatUint(number, 10)
+}
+
+// settle decides on the messages of the last probe that had not arrived by their deadline.
+func (c *relayProbe) settle() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, w := range c.ways {
+		w.judged = false
+		if !w.open {
+			continue
+		}
+		w.open = false
+		if w.arrived.IsZero() {
+			w.outcomes[relayLost]++
+			continue
+		}
+		w.outcomes[relayLate]++
+		w.observe()
+	}
+}
+
+// observe records a message that has arrived.
+func (w *crossing) observe() {
+	took := w.arrived.Sub(w.sent).Seconds()
+	for bound := range w.buckets {
+		if took <= bound {
+			w.buckets[bound]++
+		}
+	}
+	w.sum += took
+	w.count++
+	w.last = w.arrived
+}
+
+// send sends one message each way.
+func (c *relayProbe) send(talks [2]chat.Conversation) {
+	for i, w := range c.ways {
+		c.mu.Lock()
+		c.number++
+		w.open, w.number, w.sent = true, c.number, time.Now()
+		w.accepted, w.arrived, w.refused = time.Time{}, time.Time{}, nil
+		text := c.text(w.number)
+		c.mu.Unlock()
+		if err := talks[i].Say(text); err != nil {
+			c.event(func() { w.refused = fmt.Errorf("send the message: %w", err) })
+		}
+	}
+}
+
+// wait waits until both messages have arrived or are refused, or the deadline has passed.
+func (c *relayProbe) wait(ctx context.Context) {
+	deadline := time.NewTimer(c.deadline)
+	defer deadline.Stop()
+	for {
+		c.mu.Lock()
+		waiting := slices.ContainsFunc(c.ways[:], func(w *crossing) bool { return w.arrived.IsZero() && w.refused == nil })
+		arrival := c.arrival
+		c.mu.Unlock()
+		if !waiting {
+			return
+		}
+		select {
+		case <-arrival:
+		case <-deadline.C:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// verifyTimeout bounds the question whether a silent session still lives. There may be two.
+const verifyTimeout = relayReserve * 4 / 10
+
+// judge decides which messages were delivered, and where the others stopped.
+func (c *relayProbe) judge(ctx context.Context, talks [2]chat.Conversation) error {
+	for i, s := range c.sides {
+		c.mu.Lock()
+		w := c.ways[i]
+		silent := w.accepted.IsZero() && w.arrived.IsZero() && w.refused == nil
+		c.mu.Unlock()
+		if silent { // its own message did not come back: the session may be dead
+			err := s.verify(ctx, talks[i])
+			c.event(func() { w.refused = err })
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var first error
+	for i, w := range c.ways {
+		w.from.mute = nil
+		if err := c.decide(w, c.ways[1-i]); err != nil && first == nil {
+			first = err
+		}
+	}
+	return first
+}
+
+// verify returns why a message that the server took was not passed on.
+func (s *relaySide) verify(ctx context.Context, c chat.Conversation) error {
+	ctx, cancel := context.WithTimeout(ctx, verifyTimeout)
+	defer cancel()
+	if err := s.keeper.Verify(ctx, c); err != nil {
+		return err
+	}
+	return failure.Errorf(failure.NotDelivered, "the server answers, but does not pass our own message on").
+		WithHint("the server drops what the exporter's account says, without an error: look for a ban, a filter or a rate limit, and read its log")
+}
+
+// stoppedAt is the place that stopped a message before the bridge had it: "" if none did. A room's own service is part of the bridge.
+func (w *crossing) stoppedAt() string {
+	switch {
+	case !w.accepted.IsZero() || !w.arrived.IsZero():
+		return ""
+	case errors.Is(w.refused, chat.ErrRoomSilent):
+		return atBridge
+	}
+	return w.from.name
+}
+
+// decide decides on one message; back is the message in the other direction, which shows whether the receiving side works. The caller
+// holds mu.
+func (c *relayProbe) decide(w, back *crossing) error {
+	took, stopped := w.arrived.Sub(w.sent), w.stoppedAt()
+	switch {
+	case !w.arrived.IsZero() && took <= c.deadline:
+		w.open, w.judged, w.failures, w.brokenAt = false, true, 0, ""
+		w.outcomes[relayDelivered]++
+		w.observe()
+		w.remember(took > c.slow)
+		return nil
+	case stopped == w.from.name:
+		w.open, w.brokenAt = false, stopped
+		w.outcomes[relayNotSent]++
+		w.from.mute = w.refused
+		return fmt.Errorf("%s: %w", w.from.name, w.refused)
+	}
+	w.brokenAt = cmp.Or(stopped, back.stoppedAt(), atBridge)
+	if w.brokenAt == atBridge { // else nobody can know what the bridge did
+		w.judged = true
+		w.failures++
+		w.remember(true)
+	}
+	err := failure.Errorf(failure.NotDelivered, "a message from %s has not arrived on %s within %s; it stops at: %s", w.from.name, w.to.name, c.deadline, w.brokenAt)
+	if w.brokenAt == atBridge {
+		return err.WithHint("both servers work, so the bridge loses messages: read its log, then restart it; check that it maps irc.channel to xmpp.room")
+	}
+	return err.WithHint("the " + w.brokenAt + " server does not pass messages on to the exporter: read its log")
+}
+
+// remember adds a message to those of the last hour.
+func (w *crossing) remember(slow bool) {
+	w.recent = append(w.recent, recentMessage{w.sent, slow})
+	old := slices.IndexFunc(w.recent, func(m recentMessage) bool { return w.sent.Sub(m.sent) < time.Hour })
+	w.recent = slices.Delete(w.recent, 0, old)
+}
+
+// minRecent is how many messages an hour must have for the bridge to count as slow.
+const minRecent = 10
+
+// isSlow reports whether at least half of the messages of the last hour were slow or lost.
+func (w *crossing) isSlow() bool {
+	slow := 0
+	for _, m := range w.recent {
+		if m.slow {
+			slow++
+		}
+	}
+	return len(w.recent) >= minRecent && 2*slow >= len(w.recent)
+}
+
+// report adds what is known of both ways, after a failure too.
+func (c *relayProbe) report(b *Batch) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, s := range c.sides {
+		b.KeepGauge(relaySessionDesc, boolValue(s.mute == nil), c.target, s.name)
+		b.KeepCondition(health.AlertRelaySessionDown, s.name, s.mute != nil)
+	}
+	for _, w := range c.ways {
+		labels := []string{c.target, w.from.name, w.to.name}
+		for _, outcome := range relayOutcomes {
+			b.KeepCounter(relayMessagesDesc, float64(w.outcomes[outcome]), append(slices.Clone(labels), outcome)...)
+		}
+		b.KeepHistogram(relayDeliveryDesc, w.count, w.sum, w.buckets, labels...)
+		b.KeepGauge(relayFailuresDesc, float64(w.failures), labels...)
+		if !w.last.IsZero() {
+			b.KeepGauge(relayLastDeliveredDesc, float64(w.last.UnixMilli())/1e3, labels...)
+		}
+		if w.judged {
+			b.KeepGauge(relaySuccessDesc, boolValue(w.failures == 0), labels...)
+		}
+		if w.brokenAt != "" {
+			b.KeepGauge(relayBrokenDesc, 1, append(slices.Clone(labels), w.brokenAt)...)
+		}
+		way := w.from.name + " to " + w.to.name
+		b.KeepCondition(health.AlertBridgeNotRelaying, way, w.failures >= relayFailuresLimit)
+		b.KeepCondition(health.AlertBridgeSlow, way, w.failures < relayFailuresLimit && w.isSlow())
+		if took := w.arrived.Sub(w.sent); w.judged && w.failures == 0 {
+			b.Note(fmt.Sprintf("%s: the last message took %s", way, took.Round(time.Millisecond)))
+		} else if w.judged {
+			b.Note(fmt.Sprintf("%s: the last %s not delivered in time, stopped at: %s", way, failure.Count(int(w.failures), "message"), w.brokenAt))
+		}
+	}
+}
+
+// relayFailuresLimit is how many messages in a row must fail one way for the bridge to count as not relaying.
+const relayFailuresLimit = 3

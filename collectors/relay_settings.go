@@ -1,0 +1,255 @@
+package collectors
+
+import (
+	"net"
+	"strings"
+	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/chat"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
+)
+
+// IRCAccount is a user of an IRC server.
+type IRCAccount struct {
+	// Address is host:port; port 6697 where it has none, or 6667 with Plain.
+	Address string `yaml:"address"`
+	// Plain connects without TLS.
+	Plain bool `yaml:"plain"`
+	// Nick is the nick; "irccheck" if unset.
+	Nick string `yaml:"nick"`
+	// User and Password log in by SASL PLAIN. User is Nick if unset; without a password, there is no login.
+	User       string        `yaml:"user"`
+	Password   config.Secret `yaml:"password"`
+	config.TLS `yaml:",inline"`
+}
+
+const (
+	ircPlainPort   = "6667"
+	xmppDirectPort = "5223"
+	// The nicks of the exporter's sessions. A bridge may use a nick on the other side too, so they differ; old servers allow 9 letters.
+	ircNick  = "irccheck"
+	xmppNick = "xmppcheck"
+)
+
+func (a *IRCAccount) account(channel string) *chat.IRC {
+	port := ircTLSPort
+	if a.Plain {
+		port = ircPlainPort
+	}
+	user := a.User
+	if user == "" {
+		user = a.Nick
+	}
+	return &chat.IRC{
+		Server: chat.Server{TLSServer: exchange.TLSServer{Address: exchange.WithPort(a.Address, port), Trust: a.TLS}, Plain: a.Plain},
+		Nick:   a.Nick, User: user, Password: a.Password, Channel: channel,
+	}
+}
+
+func (a *IRCAccount) checkAccount(r *config.Report) {
+	exchange.CheckAddress(r, a.Address, ircTLSPort)
+	if a.Nick == "" || strings.ContainsAny(a.Nick, " :@!#,*?\r\n\x00") {
+		r.Faultf("nick", "is %q, must be a nick such as %s", a.Nick, ircNick)
+	}
+	if strings.ContainsAny(a.User, " \r\n\x00") {
+		r.Faultf("user", "is %q, must be the name of an account, without spaces", a.User)
+	}
+	if a.Plain && (a.CAFile != "" || a.Fingerprint != "" || a.InsecureSkipVerify) {
+		r.Faultf("plain", "is true, so there is no certificate to check; remove it, or the TLS keys")
+	}
+	a.TLS.Check(r)
+}
+
+func (a *IRCAccount) warnings() []string {
+	if a.Plain && !a.Password.IsZero() {
+		return []string{"plain sends the password of the IRC account unencrypted; use the server's TLS port where the network is not your own"}
+	}
+	return a.TLS.Warnings()
+}
+
+// XMPPAccount is a user of an XMPP server.
+type XMPPAccount struct {
+	// Address is host:port; port 5222 where it has none, or 5223 with DirectTLS. If unset, it is the host of User.
+	Address string `yaml:"address"`
+	// DirectTLS begins with TLS at once, not with STARTTLS.
+	DirectTLS bool `yaml:"direct_tls"`
+	// User is the account's address, such as check@chat.example.org.
+	User       string        `yaml:"user"`
+	Password   config.Secret `yaml:"password"`
+	config.TLS `yaml:",inline"`
+}
+
+func (a *XMPPAccount) domain() string {
+	_, domain, _ := strings.Cut(a.User, "@")
+	return domain
+}
+
+// server is the address to connect to.
+func (a *XMPPAccount) server() string {
+	port, address := c2sPort, a.Address
+	if a.DirectTLS {
+		port = xmppDirectPort
+	}
+	if address == "" {
+		return net.JoinHostPort(a.domain(), port)
+	}
+	return exchange.WithPort(address, port)
+}
+
+func (a *XMPPAccount) account(room, nick string) *chat.XMPP {
+	server := exchange.TLSServer{Address: a.server(), StartTLS: exchange.XMPPClient, Domain: a.domain(), Trust: a.TLS}
+	if a.DirectTLS {
+		server.StartTLS = ""
+	}
+	user, _, _ := strings.Cut(a.User, "@")
+	return &chat.XMPP{Server: chat.Server{TLSServer: server}, User: user, Password: a.Password, Room: room, Nick: nick}
+}
+
+func (a *XMPPAccount) checkAccount(r *config.Report) {
+	user, domain, found := strings.Cut(a.User, "@")
+	if !found || user == "" || domain == "" || strings.ContainsAny(a.User, "/ <>&'\"\t\r\n") {
+		r.Faultf("user", "must be the address of an account, such as check@chat.example.org, without a resource")
+	} else {
+		exchange.CheckAddress(r, a.server(), c2sPort)
+	}
+	if a.Password.IsZero() {
+		r.Faultf("password", "must be set: the password of the XMPP account, in password or password_file")
+	}
+	a.TLS.Check(r)
+}
+
+// Relay is the block of a bridge between IRC and XMPP, whose relaying is checked with messages.
+type Relay struct {
+	config.Target `yaml:",inline"`
+	IRC           RelayIRC  `yaml:"irc"`
+	XMPP          RelayXMPP `yaml:"xmpp"`
+	// Prefix begins each message.
+	Prefix string `yaml:"prefix"`
+	// Deadline is how long a message may take to count as delivered. Slow is how long it may take not to count as slow.
+	Deadline config.Duration `yaml:"deadline"`
+	Slow     config.Duration `yaml:"slow"`
+
+	silent bool // a probe sends no message
+}
+
+// RelayIRC is a relay's account and channel on IRC.
+type RelayIRC struct {
+	IRCAccount `yaml:",inline"`
+	Channel    string `yaml:"channel"`
+}
+
+// RelayXMPP is a relay's account and room on XMPP.
+type RelayXMPP struct {
+	XMPPAccount `yaml:",inline"`
+	// Room is the address of the room, such as check@rooms.example.org; Nick the nick there.
+	Room string `yaml:"room"`
+	Nick string `yaml:"nick"`
+}
+
+func newRelaySettings() *Relay {
+	return &Relay{
+		Target: config.Target{Timeout: config.Duration(15 * time.Second)},
+		IRC:    RelayIRC{IRCAccount: IRCAccount{Nick: ircNick}}, XMPP: RelayXMPP{Nick: xmppNick},
+		Prefix: "chatstack check", Deadline: config.Duration(10 * time.Second), Slow: config.Duration(5 * time.Second),
+	}
+}
+
+// Environ implements config.Settings.
+func (s *Relay) Environ(e *config.Env) {
+	e.In("irc").Secret("password", "RELAY_IRC_PASSWORD", &s.IRC.Password)
+	e.In("xmpp").Secret("password", "RELAY_XMPP_PASSWORD", &s.XMPP.Password)
+}
+
+// HostName implements config.Addressed: the container of the bridge cannot be inferred from an address.
+func (s *Relay) HostName() string { return "" }
+
+// Configured implements config.Settings.
+func (s *Relay) Configured() bool { return s.IRC.Address != "" || s.XMPP.User != "" }
+
+// LeastInterval implements config.RateLimited.
+func (s *Relay) LeastInterval() time.Duration { return 0 }
+
+// DisableWriting makes a probe log in and join only, and returns what that does not test.
+func (s *Relay) DisableWriting() (untested string) {
+	s.silent = true
+	return "it joined on both sides, but sent no message; check --write sends one each way"
+}
+
+// relayReserve is what a probe may take after the deadline, to find where a message was lost.
+const relayReserve = time.Second
+
+// Check implements config.Settings.
+func (s *Relay) Check(r *config.Report) {
+	s.IRC.checkAccount(r.In("irc"))
+	s.XMPP.checkAccount(r.In("xmpp"))
+	if c := s.IRC.Channel; len(c) < 2 || !strings.ContainsAny(c[:1], "#&+!") || strings.ContainsAny(c, " ,:\a\r\n\x00") {
+		r.In("irc").Faultf("channel", "is %q, must be the channel that the bridge maps to xmpp.room, such as \"#bridge-check\" (in quotes, because # begins a comment)", c)
+	}
+	if room, host, found := strings.Cut(s.XMPP.Room, "@"); !found || room == "" || host == "" || strings.ContainsAny(s.XMPP.Room, "/ <>&'\"\t\r\n") {
+		r.In("xmpp").Faultf("room", "must be the address of the room that the bridge maps to irc.channel, such as check@rooms.example.org")
+	}
+	if s.XMPP.Nick == "" {
+		r.In("xmpp").Faultf("nick", "is empty, must be a nick such as %s", xmppNick)
+	}
+	if strings.TrimSpace(s.Prefix) == "" || len(s.Prefix) > 100 || strings.ContainsAny(s.Prefix, "\r\n\x00") {
+		r.Faultf("prefix", "must be one line of 1 to 100 bytes, which tells people what the messages are")
+	}
+	if s.Deadline.Std() < 100*time.Millisecond || s.Deadline.Std()+relayReserve > s.Timeout.Std() {
+		r.Faultf("deadline", "is %s, must be at least 100ms and %s less than timeout, which is %s", s.Deadline.Std(), relayReserve, s.Timeout.Std())
+	}
+	if s.Slow.Std() <= 0 || s.Slow > s.Deadline {
+		r.Faultf("slow", "is %s, must be more than 0 and at most deadline, which is %s", s.Slow.Std(), s.Deadline.Std())
+	}
+}
+
+// Warnings implements config.Warner.
+func (s *Relay) Warnings() []string {
+	return append(s.IRC.warnings(), s.XMPP.TLS.Warnings()...)
+}
+
+// IRCLogin is the block of a login at an IRC server.
+type IRCLogin struct {
+	config.Target `yaml:",inline"`
+	IRCAccount    `yaml:",inline"`
+}
+
+func newIRCLoginSettings() *IRCLogin { return &IRCLogin{IRCAccount: IRCAccount{Nick: ircNick}} }
+
+// Environ implements config.Settings. There are no variables, because several targets can be of this kind.
+func (s *IRCLogin) Environ(*config.Env) {}
+
+// HostName implements config.Addressed.
+func (s *IRCLogin) HostName() string { return config.HostOf(s.Address) }
+
+// Configured implements config.Settings.
+func (s *IRCLogin) Configured() bool { return s.Address != "" }
+
+// LeastInterval implements config.RateLimited.
+func (s *IRCLogin) LeastInterval() time.Duration { return ircTLSInterval }
+
+// Check implements config.Settings.
+func (s *IRCLogin) Check(r *config.Report) { s.checkAccount(r) }
+
+// Warnings implements config.Warner.
+func (s *IRCLogin) Warnings() []string { return s.warnings() }
+
+// XMPPLogin is the block of a login at an XMPP server.
+type XMPPLogin struct {
+	config.Target `yaml:",inline"`
+	XMPPAccount   `yaml:",inline"`
+}
+
+func newXMPPLoginSettings() *XMPPLogin { return &XMPPLogin{} }
+
+// Environ implements config.Settings. There are no variables, because several targets can be of this kind.
+func (s *XMPPLogin) Environ(*config.Env) {}
+
+// HostName implements config.Addressed.
+func (s *XMPPLogin) HostName() string { return config.HostOf(s.server()) }
+
+// Configured implements config.Settings.
+func (s *XMPPLogin) Configured() bool { return s.User != "" }
+
+// Check implements config.Settings.
+func (s *XMPPLogin) Check(r *config.Report) { s.checkAccount(r) }

@@ -1,0 +1,158 @@
+//go:build realservers
+
+package realstack
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"strings"
+	"testing"
+	"time"
+)
+
+// IRCChannel is a channel that every IRC server of this package keeps.
+const IRCChannel = "#check"
+
+// IRC is an IRC server without TLS: ngIRCd.
+type IRC struct {
+	*Process
+	// Host is an address of loopback that nothing else uses, since the bridge connects only to the usual port.
+	Host string
+	// Addr is host:port.
+	Addr string
+}
+
+// StartNgIRCd starts an IRC server.
+func StartNgIRCd(tb testing.TB) *IRC {
+	tb.Helper()
+	program := binary(tb, "ngircd", "ngircd")
+	i := newIRC(tb, "ngircd")
+	i.argv = []string{program, "--nodaemon", "--config", i.path("ngircd.conf")}
+	i.configure("ngircd.conf", struct{ Host, Dir string }{i.Host, i.dir})
+	i.Start()
+	return i
+}
+
+func newIRC(tb testing.TB, name string) *IRC {
+	tb.Helper()
+	host := fmt.Sprintf("127.%d.%d.%d", 1+rand.IntN(254), rand.IntN(256), 1+rand.IntN(254)) //nolint:gosec // any address will do
+	i := &IRC{Process: newProcess(tb, name, true), Host: host, Addr: net.JoinHostPort(host, "6667")}
+	i.ready = func(ctx context.Context) error {
+		c, err := dialIRC(ctx, i.Addr, fmt.Sprintf("probe%d", rand.IntN(10000))) //nolint:gosec // see above
+		if err != nil {
+			return err
+		}
+		return c.Close()
+	}
+	return i
+}
+
+// Operator is a user of an IRC server who may do everything in IRCChannel.
+type Operator struct {
+	conn net.Conn
+	in   *bufio.Scanner
+}
+
+// Operator connects as an operator and joins the channel.
+func (i *IRC) Operator() *Operator {
+	i.tb.Helper()
+	o, err := dialIRC(i.tb.Context(), i.Addr, "boss")
+	if err != nil {
+		i.tb.Fatalf("connect to %s: %v", i.name, err)
+	}
+	i.tb.Cleanup(func() { o.Close() }) //nolint:errcheck,gosec // the server may be gone
+	if err := o.Do("OPER boss pw-boss", "381"); err != nil {
+		i.tb.Fatal(err)
+	}
+	if err := o.Do("JOIN "+IRCChannel, "366"); err != nil {
+		i.tb.Fatal(err)
+	}
+	return o
+}
+
+func dialIRC(ctx context.Context, address, nick string) (*Operator, error) {
+	conn, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	o := &Operator{conn, bufio.NewScanner(conn)}
+	if err := o.Do("NICK "+nick+"\r\nUSER "+nick+" 0 * :"+nick, "001"); err != nil {
+		conn.Close() //nolint:errcheck,gosec // the error before says more
+		return nil, err
+	}
+	return o, nil
+}
+
+// Do sends a line and waits for a line with that command.
+func (o *Operator) Do(line, answer string) error {
+	if err := o.conn.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintf(o.conn, "%s\r\n", line); err != nil {
+		return err
+	}
+	for o.in.Scan() {
+		fields := strings.Fields(o.in.Text())
+		if len(fields) > 1 && fields[0] == "PING" {
+			if _, err := fmt.Fprintf(o.conn, "PONG %s\r\n", fields[1]); err != nil {
+				return err
+			}
+		}
+		if len(fields) > 1 && (fields[0] == answer || fields[1] == answer) {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s: no %s: %w", line, answer, o.in.Err())
+}
+
+// Close ends the session.
+func (o *Operator) Close() error { return errors.Join(o.Do("QUIT", "ERROR"), o.conn.Close()) }
+
+// Biboumi is a bridge: a component of the XMPP server that shows IRC channels as rooms.
+type Biboumi struct {
+	*Process
+	irc *IRC
+}
+
+// StartBiboumi starts a bridge in the place of the XMPP server's component.
+func StartBiboumi(tb testing.TB, xmpp *Prosody, irc *IRC) *Biboumi {
+	tb.Helper()
+	program := binary(tb, "biboumi", "biboumi")
+	b := &Biboumi{newProcess(tb, "biboumi", true), irc}
+	b.argv = []string{program, b.path("biboumi.cfg")}
+	b.ready = func(context.Context) error {
+		if !strings.Contains(b.Log(), "Authenticated with the XMPP server") {
+			return fmt.Errorf("the bridge is not connected")
+		}
+		return nil
+	}
+	b.ended = func() { b.removeIfThere("server.log") } // so that ready waits for the next connection
+	b.Configure(xmpp, ComponentSecret)
+	b.Start()
+	return b
+}
+
+// Configure sets the password that the bridge sends when it starts next.
+func (b *Biboumi) Configure(xmpp *Prosody, secret string) {
+	b.tb.Helper()
+	b.configure("biboumi.cfg", struct {
+		Hostname, Secret, Dir string
+		Port                  int
+	}{ComponentHost, secret, b.dir, xmpp.ports.ComponentPort})
+}
+
+// TryToStart starts the bridge without waiting until it is connected.
+func (b *Biboumi) TryToStart() {
+	b.tb.Helper()
+	connected := b.ready
+	b.ready = func(context.Context) error { return nil }
+	b.Start()
+	b.ready = connected
+}
+
+// Room is the address of the channel as a room.
+func (b *Biboumi) Room() string { return IRCChannel + "%" + b.irc.Host + "@" + ComponentHost }
