@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	versioncollector "github.com/prometheus/client_golang/prometheus/collectors/version"
 	"github.com/prometheus/common/model"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
@@ -110,16 +111,21 @@ func (p *pages) last(choice exposition.Choice) (f finished, fresh bool) {
 	return f, time.Since(f.snapshot) <= maxServedAge
 }
 
-// withoutValues is a page with the heartbeat and the clock. The heartbeat stands still while no page can be made.
+// buildInfo shows Prometheus that the exporter answers, so that ExporterDown does not fire beside PollStalled.
+var buildInfo = versioncollector.NewCollector("chatstack_exporter")
+
+// withoutValues is a page with the build, the heartbeat and the clock. The heartbeat stands still while no page can be made.
 func (p *pages) withoutValues(s *Snapshot, choice exposition.Choice) Page {
 	heartbeat := s.heartbeat
 	if begun := p.begun(); begun.Before(heartbeat) {
 		heartbeat = begun
 	}
 	now := time.Now()
-	families, err := new(exposition.Encoder).Encode([]prometheus.Metric{heartbeatMetric(now, heartbeat)})
+	metrics := make(chan prometheus.Metric, 1)
+	buildInfo.Collect(metrics)
+	families, err := new(exposition.Encoder).Encode([]prometheus.Metric{<-metrics, heartbeatMetric(now, heartbeat)})
 	if err != nil {
-		panic(err) // a programming error: the metric is constant
+		panic(err) // a programming error: the metrics are constant
 	}
 	page, _ := exposition.Compose(append(families, timeFamily))
 	return finished{Body: page.Encode(choice), snapshot: now}.served()

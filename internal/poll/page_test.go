@@ -146,6 +146,9 @@ func TestBlockedPageIsSeen(t *testing.T) {
 			if got := strings.Contains(page, "chatstack_probe_success"); got != values {
 				t.Errorf("after %v: a page with values: %t, want %t", time.Since(made), got, values)
 			}
+			if !values && !strings.Contains(page, "chatstack_exporter_build_info") {
+				t.Error("the page without values lacks the build, so ExporterDown would fire too")
+			}
 			if got := heartbeatOn(t, page); !got.Equal(want) && values || got.After(want) {
 				t.Errorf("after %v: the heartbeat of %v, want at most that of %v", time.Since(made), got, want)
 			}
