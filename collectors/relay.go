@@ -25,11 +25,11 @@ var relayLabels = []string{"target", "from", "to"}
 
 var (
 	relaySuccessDesc = prometheus.NewDesc("chatstack_relay_success",
-		"Whether the last message of the relay check arrived before its deadline.", relayLabels, nil)
+		"Whether the last check's message arrived before its deadline; 0 also if none could be sent.", relayLabels, nil)
 	relayDeliveryDesc = prometheus.NewDesc("chatstack_relay_delivery_seconds",
 		"Time from sending a message of the relay check until it arrived on the other side, without lost ones, in seconds.", relayLabels, nil)
 	relayMessagesDesc = prometheus.NewDesc("chatstack_relay_messages_total",
-		"Messages of the relay check by outcome: delivered before the deadline; late; lost, if they had not arrived when the next one was sent; not_sent, if their own server did not accept them.",
+		"Messages of the relay check by outcome: delivered before the deadline; late; lost, if they had not arrived when the next one was sent; not_sent, if there was no session or the server refused them.",
 		append(slices.Clone(relayLabels), "outcome"), nil)
 	relayLastDeliveredDesc = prometheus.NewDesc("chatstack_relay_last_delivered_timestamp_seconds",
 		"Unix time when a message of the relay check last arrived, late or not.", relayLabels, nil)
@@ -38,7 +38,7 @@ var (
 	relayBrokenDesc = prometheus.NewDesc("chatstack_relay_broken_at",
 		"1 for the place where messages of the relay check stop: irc, xmpp or bridge.", append(slices.Clone(relayLabels), "at"), nil)
 	relayFailuresDesc = prometheus.NewDesc("chatstack_relay_consecutive_failures",
-		"Messages of the relay check since the last one that arrived before its deadline, without those that were not sent.", relayLabels, nil)
+		"Relay checks in a row that failed at the bridge, since the last message that arrived before its deadline.", relayLabels, nil)
 )
 
 // The sides of a relay, as label values.
@@ -97,18 +97,24 @@ type crossing struct {
 	sent   time.Time
 	// accepted is when its own server had it, arrived when the other side did; zero before that.
 	accepted, arrived time.Time
-	refused           error
-	brokenAt          string // "" while messages arrive in time
+	// refused is why its own server did not take it, swallowed why that server took it and passed it to nobody.
+	refused, swallowed error
 
-	outcomes map[string]uint64
-	buckets  map[float64]uint64
-	sum      float64
-	count    uint64
-	failures uint64
-	judged   bool // the last probe sent a message and judged it
-	last     time.Time
-	recent   []recentMessage
+	checked, success bool   // the result of the last check
+	brokenAt         string // "" after a success
+	failures         uint64 // in a row, at the bridge
+	outcomes         map[string]uint64
+	buckets          map[float64]uint64
+	sum              float64
+	count            uint64
+	last             time.Time
+	recent           []recentMessage
+	lost             map[uint64]time.Time // when messages were sent that did not arrive, by number
+	stragglers       []time.Duration      // how long lost messages took that have arrived since the last check
 }
+
+// maxLost is how many lost messages are known by number: of the last hours.
+const maxLost = 500
 
 // recentMessage is a message of the last hour.
 type recentMessage struct {
@@ -136,7 +142,7 @@ func newRelay(s *Relay, d Deps) (Collector, error) {
 }
 
 func newCrossing(from, to *relaySide) *crossing {
-	w := &crossing{from: from, to: to, outcomes: map[string]uint64{}, buckets: map[float64]uint64{}}
+	w := &crossing{from: from, to: to, outcomes: map[string]uint64{}, buckets: map[float64]uint64{}, lost: map[uint64]time.Time{}}
 	for _, bound := range relayBuckets {
 		w.buckets[bound] = 0
 	}
@@ -171,15 +177,24 @@ func (s *relaySide) Heard(text string) {
 		}
 		c.event(func() {
 			for _, w := range c.ways {
-				switch {
-				case !w.open || w.number != number:
-				case w.from == s && w.accepted.IsZero():
-					w.accepted = now
-				case w.to == s && w.arrived.IsZero():
-					w.arrived = now
-				}
+				w.hear(s, number, now)
 			}
 		})
+	}
+}
+
+// hear records that a side has heard a message.
+func (w *crossing) hear(s *relaySide, number uint64, now time.Time) {
+	sent, lost := w.lost[number]
+	switch {
+	case w.to == s && lost:
+		w.stragglers = append(w.stragglers, now.Sub(sent))
+		delete(w.lost, number)
+	case !w.open || w.number != number:
+	case w.from == s && w.accepted.IsZero():
+		w.accepted = now
+	case w.to == s && w.arrived.IsZero():
+		w.arrived = now
 	}
 }
 
@@ -218,60 +233,67 @@ func (c *relayProbe) Collect(ctx context.Context, b *Batch) error {
 		defer end()
 	}
 	defer c.report(b)
-	c.settle()
-	var talks [2]chat.Conversation
-	var down *relaySide
-	var failed error
-	for i, s := range c.sides {
-		var err error
-		talks[i], err = s.keeper.Await(ctx)
-		c.event(func() { s.mute = err })
-		if err != nil && failed == nil {
-			down, failed = s, fmt.Errorf("%s: %w", s.name, err)
-		}
-	}
-	if failed != nil {
-		c.event(func() {
-			for _, w := range c.ways {
-				w.outcomes[relayNotSent]++
-				w.brokenAt = down.name
-				if errors.Is(failed, chat.ErrRoomSilent) {
-					w.brokenAt = atBridge
-				}
-			}
-		})
-		return failed
+	talks, err := c.join(ctx)
+	if err != nil {
+		return err
 	}
 	if c.silent {
 		b.Note(fmt.Sprintf("both sessions have joined; each probe sends one message each way, such as %q; check --write sends one now", c.text(1)))
 		return nil
+	}
+	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < c.deadline {
+		return failure.Errorf(failure.Timeout, "logging in on both sides took so long that no time was left for a message")
 	}
 	c.send(talks)
 	c.wait(ctx)
 	return c.judge(ctx, talks)
 }
 
+// join waits until both sessions have joined. If one has not, no message is sent.
+func (c *relayProbe) join(ctx context.Context) (talks [2]chat.Conversation, err error) {
+	var down *relaySide
+	for i, s := range c.sides {
+		talk, failed := s.keeper.Await(ctx)
+		c.event(func() { s.mute = failed })
+		if failed != nil && err == nil {
+			down, err = s, fmt.Errorf("%s: %w", s.name, failed)
+		}
+		talks[i] = talk
+	}
+	if err != nil {
+		c.event(func() {
+			at := down.name
+			if errors.Is(err, chat.ErrRoomSilent) {
+				at = atBridge
+			}
+			for _, w := range c.ways {
+				w.settle()
+				w.outcomes[relayNotSent]++
+				w.fail(at)
+			}
+		})
+	}
+	return talks, err
+}
+
 func (c *relayProbe) text(number uint64) string {
 	return c.prefix + " " + c.run + " " + strconv.FormatUint(number, 10)
 }
 
-// settle decides on the messages of the last probe that had not arrived by their deadline.
-func (c *relayProbe) settle() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, w := range c.ways {
-		w.judged = false
-		if !w.open {
-			continue
+// settle decides on a message that had not arrived by its deadline, before the next one is sent.
+func (w *crossing) settle() {
+	switch {
+	case !w.open:
+	case w.arrived.IsZero():
+		w.outcomes[relayLost]++
+		if len(w.lost) < maxLost {
+			w.lost[w.number] = w.sent
 		}
-		w.open = false
-		if w.arrived.IsZero() {
-			w.outcomes[relayLost]++
-			continue
-		}
+	default:
 		w.outcomes[relayLate]++
 		w.observe()
 	}
+	w.open = false
 }
 
 // observe records a message that has arrived.
@@ -287,13 +309,22 @@ func (w *crossing) observe() {
 	w.last = w.arrived
 }
 
+// fail records that a check has failed at that place. The bridge is only blamed if the servers work.
+func (w *crossing) fail(at string) {
+	w.checked, w.success, w.brokenAt = true, false, at
+	if at == atBridge {
+		w.failures++
+	}
+}
+
 // send sends one message each way.
 func (c *relayProbe) send(talks [2]chat.Conversation) {
 	for i, w := range c.ways {
 		c.mu.Lock()
+		w.settle()
 		c.number++
 		w.open, w.number, w.sent = true, c.number, time.Now()
-		w.accepted, w.arrived, w.refused = time.Time{}, time.Time{}, nil
+		w.accepted, w.arrived, w.refused, w.swallowed = time.Time{}, time.Time{}, nil, nil
 		text := c.text(w.number)
 		c.mu.Unlock()
 		if err := talks[i].Say(text); err != nil {
@@ -336,7 +367,7 @@ func (c *relayProbe) judge(ctx context.Context, talks [2]chat.Conversation) erro
 		c.mu.Unlock()
 		if silent { // its own message did not come back: the session may be dead
 			err := s.verify(ctx, talks[i])
-			c.event(func() { w.refused = err })
+			c.event(func() { w.swallowed = err })
 		}
 	}
 	c.mu.Lock()
@@ -362,12 +393,20 @@ func (s *relaySide) verify(ctx context.Context, c chat.Conversation) error {
 		WithHint("the server drops what the exporter's account says, without an error: look for a ban, a filter or a rate limit, and read its log")
 }
 
+// stopped returns why the bridge did not get a message; nil if it did, as far as its server shows.
+func (w *crossing) stopped() error {
+	if !w.accepted.IsZero() || !w.arrived.IsZero() {
+		return nil
+	}
+	return cmp.Or(w.refused, w.swallowed)
+}
+
 // stoppedAt is the place that stopped a message before the bridge had it: "" if none did. A room's own service is part of the bridge.
 func (w *crossing) stoppedAt() string {
-	switch {
-	case !w.accepted.IsZero() || !w.arrived.IsZero():
+	switch err := w.stopped(); {
+	case err == nil:
 		return ""
-	case errors.Is(w.refused, chat.ErrRoomSilent):
+	case errors.Is(err, chat.ErrRoomSilent):
 		return atBridge
 	}
 	return w.from.name
@@ -376,31 +415,32 @@ func (w *crossing) stoppedAt() string {
 // decide decides on one message; back is the message in the other direction, which shows whether the receiving side works. The caller
 // holds mu.
 func (c *relayProbe) decide(w, back *crossing) error {
-	took, stopped := w.arrived.Sub(w.sent), w.stoppedAt()
-	switch {
-	case !w.arrived.IsZero() && took <= c.deadline:
-		w.open, w.judged, w.failures, w.brokenAt = false, true, 0, ""
+	took := w.arrived.Sub(w.sent)
+	if !w.arrived.IsZero() && took <= c.deadline {
+		w.open, w.checked, w.success, w.failures, w.brokenAt = false, true, true, 0, ""
 		w.outcomes[relayDelivered]++
 		w.observe()
 		w.remember(took > c.slow)
 		return nil
-	case stopped == w.from.name:
-		w.open, w.brokenAt = false, stopped
+	}
+	if w.stopped() != nil && w.refused != nil {
+		w.open = false
 		w.outcomes[relayNotSent]++
-		w.from.mute = w.refused
-		return fmt.Errorf("%s: %w", w.from.name, w.refused)
 	}
-	w.brokenAt = cmp.Or(stopped, back.stoppedAt(), atBridge)
-	if w.brokenAt == atBridge { // else nobody can know what the bridge did
-		w.judged = true
-		w.failures++
+	w.fail(cmp.Or(w.stoppedAt(), back.stoppedAt(), atBridge))
+	switch {
+	case w.brokenAt == atBridge:
 		w.remember(true)
+		return c.notDelivered(w).WithHint("both servers work, so the bridge loses messages: read its log, then restart it; check that it maps irc.channel to xmpp.room")
+	case w.brokenAt == w.from.name:
+		w.from.mute = w.stopped()
+		return fmt.Errorf("%s: %w", w.from.name, w.stopped())
 	}
-	err := failure.Errorf(failure.NotDelivered, "a message from %s has not arrived on %s within %s; it stops at: %s", w.from.name, w.to.name, c.deadline, w.brokenAt)
-	if w.brokenAt == atBridge {
-		return err.WithHint("both servers work, so the bridge loses messages: read its log, then restart it; check that it maps irc.channel to xmpp.room")
-	}
-	return err.WithHint("the " + w.brokenAt + " server does not pass messages on to the exporter: read its log")
+	return c.notDelivered(w).WithHint("the " + w.brokenAt + " server does not pass messages on to the exporter: read its log")
+}
+
+func (c *relayProbe) notDelivered(w *crossing) *failure.Error {
+	return failure.Errorf(failure.NotDelivered, "a message from %s has not arrived on %s within %s; it stops at: %s", w.from.name, w.to.name, c.deadline, w.brokenAt)
 }
 
 // remember adds a message to those of the last hour.
@@ -430,7 +470,8 @@ func (c *relayProbe) report(b *Batch) {
 	defer c.mu.Unlock()
 	for _, s := range c.sides {
 		b.KeepGauge(relaySessionDesc, boolValue(s.mute == nil), c.target, s.name)
-		b.KeepCondition(health.AlertRelaySessionDown, s.name, s.mute != nil)
+		// A room whose bridge is silent is the bridge's own failure.
+		b.KeepCondition(health.AlertRelaySessionDown, s.name, s.mute != nil && !errors.Is(s.mute, chat.ErrRoomSilent))
 	}
 	for _, w := range c.ways {
 		labels := []string{c.target, w.from.name, w.to.name}
@@ -442,8 +483,8 @@ func (c *relayProbe) report(b *Batch) {
 		if !w.last.IsZero() {
 			b.KeepGauge(relayLastDeliveredDesc, float64(w.last.UnixMilli())/1e3, labels...)
 		}
-		if w.judged {
-			b.KeepGauge(relaySuccessDesc, boolValue(w.failures == 0), labels...)
+		if w.checked {
+			b.KeepGauge(relaySuccessDesc, boolValue(w.success), labels...)
 		}
 		if w.brokenAt != "" {
 			b.KeepGauge(relayBrokenDesc, 1, append(slices.Clone(labels), w.brokenAt)...)
@@ -451,10 +492,15 @@ func (c *relayProbe) report(b *Batch) {
 		way := w.from.name + " to " + w.to.name
 		b.KeepCondition(health.AlertBridgeNotRelaying, way, w.failures >= relayFailuresLimit)
 		b.KeepCondition(health.AlertBridgeSlow, way, w.failures < relayFailuresLimit && w.isSlow())
-		if took := w.arrived.Sub(w.sent); w.judged && w.failures == 0 {
-			b.Note(fmt.Sprintf("%s: the last message took %s", way, took.Round(time.Millisecond)))
-		} else if w.judged {
-			b.Note(fmt.Sprintf("%s: the last %s not delivered in time, stopped at: %s", way, failure.Count(int(w.failures), "message"), w.brokenAt))
+		switch {
+		case w.success:
+			b.Note(fmt.Sprintf("%s: the last message took %s", way, w.arrived.Sub(w.sent).Round(time.Millisecond)))
+		case w.failures > 0:
+			b.Note(fmt.Sprintf("%s: the last %s failed at the bridge", way, failure.Count(int(w.failures), "check")))
+		}
+		if n := len(w.stragglers); n > 0 {
+			b.Note(fmt.Sprintf("%s: %s arrived later, the last after %s", way, failure.Count(n, "lost message"), w.stragglers[n-1].Round(time.Millisecond)))
+			w.stragglers = nil
 		}
 	}
 }

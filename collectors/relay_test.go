@@ -4,39 +4,66 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
-	"github.com/cenkalti/backoff/v5"
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
 )
 
-// relayed is a relay check of a simulated stack.
+// relayed is a relay check of a simulated stack, in virtual time.
 type relayed struct {
 	t     *testing.T
+	ctx   context.Context //nolint:containedctx // of the test, with its network
 	stack *simstack.Stack
 	relay *relayProbe
 	batch *Batch
+	err   error // of the last probe
+
+	timeout time.Duration
 }
+
+const relayPoll = 30 * time.Second
 
 func relaySettings(stack *simstack.Stack) *Relay {
 	s := newRelaySettings()
-	s.Name, s.Deadline = "bridge", config.Duration(500*time.Millisecond)
-	s.IRC.Address, s.IRC.User, s.IRC.Password, s.IRC.Channel, s.IRC.CAFile = stack.IRCAddress(), simstack.RelayUser, config.NewSecret(simstack.RelayPassword), simstack.RelayChannel, stack.CAFile()
-	s.XMPP.Address, s.XMPP.User, s.XMPP.Password = stack.XMPPClientAddress(), simstack.RelayUser+"@"+simstack.XMPPDomain, config.NewSecret(simstack.RelayPassword)
-	s.XMPP.Room, s.XMPP.CAFile = simstack.RelayRoom, stack.CAFile()
+	s.Name = "bridge"
+	s.IRC.IRCAccount = ircAccount(stack)
+	s.IRC.Channel = simstack.RelayChannel
+	s.XMPP.XMPPAccount = xmppAccount(stack)
+	s.XMPP.Room = simstack.RelayRoom
 	return s
 }
 
-func startRelayed(t *testing.T) *relayed {
+func ircAccount(stack *simstack.Stack) IRCAccount {
+	return IRCAccount{
+		Address: stack.IRCAddress(), Nick: ircNick, User: simstack.RelayUser, Password: config.NewSecret(simstack.RelayPassword),
+		TLS: config.TLS{CAFile: stack.CAFile()},
+	}
+}
+
+func xmppAccount(stack *simstack.Stack) XMPPAccount {
+	return XMPPAccount{
+		Address: stack.XMPPClientAddress(), User: simstack.RelayUser + "@" + simstack.XMPPDomain, Password: config.NewSecret(simstack.RelayPassword),
+		TLS: config.TLS{CAFile: stack.CAFile()},
+	}
+}
+
+// startStackInMemory starts a simulated stack in the virtual time of a test, and returns a context in which it can be reached.
+func startStackInMemory(t *testing.T) (*simstack.Stack, context.Context) {
 	t.Helper()
-	stack, err := simstack.Start(simstack.Options{Slow: 600 * time.Millisecond})
+	var network simstack.Network
+	stack, err := simstack.Start(simstack.Options{Network: &network, Slow: 15 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,178 +72,377 @@ func startRelayed(t *testing.T) *relayed {
 			t.Error(err)
 		}
 	})
-	c, err := newRelay(relaySettings(stack), Deps{Log: slog.New(slog.DiscardHandler), State: &memory{}})
+	return stack, exchange.WithDialer(t.Context(), network.Dial)
+}
+
+func startRelayed(t *testing.T) *relayed {
+	t.Helper()
+	r := &relayed{t: t, timeout: newRelaySettings().Timeout.Std()}
+	r.stack, r.ctx = startStackInMemory(t)
+	c, err := newRelay(relaySettings(r.stack), Deps{Log: slog.New(slog.DiscardHandler), State: &memory{}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &relayed{t: t, stack: stack, relay: c.(*relayProbe)}
-	for _, s := range r.relay.sides {
-		s.keeper.Retry = backoff.NewConstantBackOff(300 * time.Millisecond)
-	}
-	ctx, stop := context.WithCancel(t.Context())
+	r.relay = c.(*relayProbe)
+	ctx, stop := context.WithCancel(r.ctx)
 	var following sync.WaitGroup
 	following.Go(func() { r.relay.Follow(ctx, func() {}) })
 	t.Cleanup(func() { stop(); following.Wait() })
+	r.works()
 	return r
 }
 
-// probe runs one probe and returns the reason of its failure, "" for none.
+// probe waits for the next poll, runs a probe, and returns the reason of its failure, "" for none.
 func (r *relayed) probe() failure.Reason {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(r.t.Context(), 20*time.Second)
+	time.Sleep(time.Until(time.Now().Truncate(relayPoll).Add(relayPoll)))
+	ctx, cancel := context.WithTimeout(r.ctx, r.timeout)
 	defer cancel()
 	r.batch = &Batch{Target: "bridge"}
-	if err := r.relay.Collect(ctx, r.batch); err != nil {
-		return failure.ReasonOf(err)
+	if r.err = r.relay.Collect(ctx, r.batch); r.err != nil {
+		return failure.ReasonOf(r.err)
 	}
 	return ""
 }
 
-// well probes until the messages arrive.
-func (r *relayed) well() {
+// works probes until the messages arrive, which takes some polls if the sessions have to join again.
+func (r *relayed) works() {
 	r.t.Helper()
-	for range 100 {
+	for range 5 {
 		if r.probe() == "" {
 			return
 		}
-		time.Sleep(50 * time.Millisecond)
 	}
-	r.t.Fatalf("messages do not cross again: %v", r.batch.Notes)
+	r.t.Fatalf("messages do not cross: %v", r.err)
 }
 
 func (r *relayed) fault(name string, on bool) {
 	r.t.Helper()
-	if err := r.stack.Switch("bridge", name, on); err != nil {
+	r.turn("bridge", name, on)
+}
+
+func (r *relayed) turn(service, fault string, on bool) {
+	r.t.Helper()
+	if err := r.stack.Switch(service, fault, on); err != nil {
 		r.t.Fatal(err)
 	}
 }
 
-// outcomes are those of one way, such as "delivered 2, lost 1".
-func (r *relayed) outcomes(from string) string {
-	r.relay.mu.Lock()
-	defer r.relay.mu.Unlock()
+// metrics are the values of a family on the last page, by their other labels, such as "irc xmpp lost".
+func (r *relayed) metrics(name string) map[string]float64 {
+	r.t.Helper()
+	values := map[string]float64{}
+	for _, m := range r.batch.kept {
+		if !strings.Contains(m.Desc().String(), `"`+name+`"`) {
+			continue
+		}
+		labels, value := labelsAndValue(r.t, m)
+		values[labels] = value
+	}
+	return values
+}
+
+// labelsAndValue returns the labels of a metric but its target's, and the value.
+func labelsAndValue(t *testing.T, m prometheus.Metric) (labels string, value float64) {
+	t.Helper()
+	var sample dto.Metric
+	if err := m.Write(&sample); err != nil {
+		t.Fatal(err)
+	}
+	byName := map[string]string{}
+	for _, l := range sample.GetLabel() {
+		byName[l.GetName()] = l.GetValue()
+	}
 	var list []string
-	for _, w := range r.relay.ways {
-		for _, outcome := range relayOutcomes {
-			if n := w.outcomes[outcome]; w.from.name == from && n > 0 {
-				list = append(list, fmt.Sprintf("%s %d", outcome, n))
-			}
+	for _, name := range []string{"side", "from", "to", "outcome", "at"} {
+		if byName[name] != "" {
+			list = append(list, byName[name])
+		}
+	}
+	switch {
+	case sample.Counter != nil:
+		value = sample.GetCounter().GetValue()
+	case sample.Histogram != nil:
+		value = float64(sample.GetHistogram().GetSampleCount())
+	default:
+		value = sample.GetGauge().GetValue()
+	}
+	return strings.Join(list, " "), value
+}
+
+// outcomes are those of one way that are not 0, such as "delivered 2, lost 1".
+func (r *relayed) outcomes(way string) string {
+	r.t.Helper()
+	counts := r.metrics("chatstack_relay_messages_total")
+	var list []string
+	for _, outcome := range relayOutcomes {
+		if n := counts[way+" "+outcome]; n > 0 {
+			list = append(list, fmt.Sprintf("%s %.0f", outcome, n))
 		}
 	}
 	return strings.Join(list, ", ")
 }
 
-// TestRelayTellsWhatTheBridgeDoes switches each fault on for two probes, and off for two.
+// holds are the conditions that hold, such as "BridgeNotRelaying irc to xmpp".
+func (r *relayed) holds() (list []string) {
+	for _, c := range r.batch.Conditions(r.err) {
+		if c.Holds {
+			list = append(list, c.Alert+" "+c.Of)
+		}
+	}
+	return list
+}
+
+const (
+	toXMPP = sideIRC + " " + sideXMPP
+	toIRC  = sideXMPP + " " + sideIRC
+)
+
+// TestRelayTellsWhatTheBridgeDoes switches each fault on for three polls, and off for two.
 func TestRelayTellsWhatTheBridgeDoes(t *testing.T) {
+	const works = "delivered 6"
+	both := []string{"BridgeNotRelaying irc to xmpp", "BridgeNotRelaying xmpp to irc"}
 	for _, tt := range []struct {
-		fault       string
-		reason      failure.Reason // of each probe
-		at          string         // for both ways, "" if messages arrive
-		irc, xmpp   string         // outcomes after all
-		alsoOneSide bool           // only messages from IRC fail
+		fault      string
+		reason     failure.Reason // of each probe
+		at         []string       // with the fault
+		holds      []string       // with the fault
+		xmpp, irc  string         // outcomes afterwards, to XMPP and to IRC
+		stragglers bool           // lost messages arrive afterwards
 	}{
-		{"frozen", failure.NotDelivered, atBridge, "delivered 3, late 1, lost 1", "delivered 3, late 1, lost 1", false},
-		{"only_to_irc", failure.NotDelivered, atBridge, "delivered 3, lost 2", "delivered 5", true},
-		{"only_to_xmpp", failure.NotDelivered, "", "delivered 5", "delivered 3, lost 2", false},
-		{"late", failure.NotDelivered, atBridge, "delivered 3, late 2", "delivered 3, late 2", false},
-		{"changes_text", "", "", "delivered 5", "delivered 5", false},
-		{"twice", "", "", "delivered 5", "delivered 5", false},
-		{"history", "", "", "delivered 5", "delivered 5", false},
-		{"throttled", failure.Throttled, sideIRC, "delivered 3, not_sent 2", "delivered 3, not_sent 2", false},
+		{"frozen", failure.NotDelivered, []string{toIRC + " bridge", toXMPP + " bridge"}, both, "delivered 3, late 1, lost 2", "delivered 3, late 1, lost 2", true},
+		{"only_to_irc", failure.NotDelivered, []string{toXMPP + " bridge"}, both[:1], "delivered 3, lost 3", works, false},
+		{"only_to_xmpp", failure.NotDelivered, []string{toIRC + " bridge"}, both[1:], works, "delivered 3, lost 3", false},
+		{"late", failure.NotDelivered, []string{toIRC + " bridge", toXMPP + " bridge"}, both, "delivered 3, late 3", "delivered 3, late 3", false},
+		{"changes_text", "", nil, nil, works, works, false},
+		{"twice", "", nil, nil, works, works, false},
+		{"history", "", nil, nil, works, works, false},
+		{"throttled", failure.Throttled, []string{toIRC + " xmpp", toXMPP + " irc"}, []string{"RelaySessionDown irc", "RelaySessionDown xmpp"}, "delivered 3, not_sent 3", "delivered 3, not_sent 3", false},
 	} {
 		t.Run(tt.fault, func(t *testing.T) {
-			t.Parallel()
-			r := startRelayed(t)
-			r.well()
-			r.fault(tt.fault, true)
-			for range 2 {
-				if got := r.probe(); got != tt.reason {
-					t.Errorf("reason %q, want %q; %v", got, tt.reason, r.batch.Notes)
+			synctest.Test(t, func(t *testing.T) {
+				r := startRelayed(t)
+				r.fault(tt.fault, true)
+				for range 3 {
+					if got := r.probe(); got != tt.reason {
+						t.Errorf("reason %q, want %q: %v", got, tt.reason, r.err)
+					}
 				}
+				r.wantState(tt.at, tt.holds)
+				r.fault(tt.fault, false)
 				if tt.fault == "late" {
-					time.Sleep(300 * time.Millisecond)
+					time.Sleep(relayPoll)
 				}
-			}
-			if got := r.relay.ways[0].brokenAt; got != tt.at {
-				t.Errorf("broken at %q, want %q", got, tt.at)
-			}
-			if got := r.relay.ways[1].brokenAt; tt.alsoOneSide && got != "" {
-				t.Errorf("the other way is broken at %q, want that it works", got)
-			}
-			r.fault(tt.fault, false)
-			time.Sleep(300 * time.Millisecond)
-			for range 2 {
-				if got := r.probe(); got != "" {
-					t.Errorf("afterwards: reason %q; %v", got, r.batch.Notes)
+				var notes []string
+				for range 2 {
+					if got := r.probe(); got != "" {
+						t.Errorf("afterwards: %v", r.err)
+					}
+					notes = append(notes, r.batch.Notes...)
 				}
-			}
-			if got := r.outcomes(sideIRC); got != tt.irc {
-				t.Errorf("from IRC: %s, want %s", got, tt.irc)
-			}
-			if got := r.outcomes(sideXMPP); got != tt.xmpp {
-				t.Errorf("from XMPP: %s, want %s", got, tt.xmpp)
-			}
-			if got, want := len(r.stack.RelayMessages()), r.sent(); got != want {
-				t.Errorf("the servers accepted %d messages, and %d are counted", got, want)
-			}
+				r.wantState(nil, nil)
+				if got := r.outcomes(toXMPP); got != tt.xmpp {
+					t.Errorf("to XMPP: %s, want %s", got, tt.xmpp)
+				}
+				if got := r.outcomes(toIRC); got != tt.irc {
+					t.Errorf("to IRC: %s, want %s", got, tt.irc)
+				}
+				if got := strings.Contains(strings.Join(notes, "\n"), "2 lost messages arrived later"); got != tt.stragglers {
+					t.Errorf("notes %q, want that lost messages arrived later: %t", notes, tt.stragglers)
+				}
+				r.wantSumOfOutcomes()
+			})
 		})
 	}
 }
 
-// sent counts the messages whose outcome is decided, apart from those that were not sent.
-func (r *relayed) sent() (n int) {
-	for _, w := range r.relay.ways {
-		n += int(w.outcomes[relayDelivered] + w.outcomes[relayLate] + w.outcomes[relayLost])
+// wantState compares where messages stop, and the alerts' conditions.
+func (r *relayed) wantState(at, holds []string) {
+	r.t.Helper()
+	var got []string
+	for labels := range r.metrics("chatstack_relay_broken_at") {
+		got = append(got, labels)
 	}
-	return n
+	slices.Sort(got)
+	slices.Sort(at)
+	if !slices.Equal(got, at) {
+		r.t.Errorf("broken at %q, want %q", got, at)
+	}
+	if got := r.holds(); !slices.Equal(got, holds) {
+		r.t.Errorf("these conditions hold: %q, want %q", got, holds)
+	}
+	for _, way := range []string{toXMPP, toIRC} {
+		broken := slices.ContainsFunc(at, func(place string) bool { return strings.HasPrefix(place, way) })
+		if got := r.metrics("chatstack_relay_success")[way]; (got == 1) == broken {
+			r.t.Errorf("success of %s is %v, but it is broken at %q", way, got, at)
+		}
+	}
+}
+
+// wantSumOfOutcomes compares the outcomes with what the simulated servers accepted. It needs decided messages.
+func (r *relayed) wantSumOfOutcomes() {
+	r.t.Helper()
+	irc, xmpp := r.stack.RelayMessages()
+	for way, accepted := range map[string]int{toXMPP: irc, toIRC: xmpp} {
+		counts := r.metrics("chatstack_relay_messages_total")
+		sent := counts[way+" delivered"] + counts[way+" late"] + counts[way+" lost"]
+		if int(sent) != accepted {
+			r.t.Errorf("%s: %v messages delivered, late or lost, but its server accepted %d", way, sent, accepted)
+		}
+		if got, want := r.metrics("chatstack_relay_delivery_seconds")[way], counts[way+" delivered"]+counts[way+" late"]; got != want {
+			r.t.Errorf("%s: the histogram has %v messages, but %v arrived", way, got, want)
+		}
+	}
 }
 
 // TestRelayCountsWhatIsLost loses each third message that the bridge gets.
 func TestRelayCountsWhatIsLost(t *testing.T) {
-	t.Parallel()
-	r := startRelayed(t)
-	r.well()
-	r.fault("drops_third", true)
-	for range 6 {
-		r.probe()
-	}
-	r.fault("drops_third", false)
-	r.well()
-	if irc, xmpp := r.outcomes(sideIRC), r.outcomes(sideXMPP); irc != "delivered 6, lost 2" || xmpp != "delivered 6, lost 2" {
-		t.Errorf("from IRC %s, from XMPP %s, want 6 delivered and 2 lost both ways", irc, xmpp)
+	synctest.Test(t, func(t *testing.T) {
+		r := startRelayed(t)
+		r.fault("drops_third", true)
+		for range 6 {
+			r.probe()
+			r.wantNoAlert()
+		}
+		r.fault("drops_third", false)
+		r.works()
+		counts := r.metrics("chatstack_relay_messages_total")
+		if got := counts[toXMPP+" lost"] + counts[toIRC+" lost"]; got != 4 {
+			t.Errorf("%v messages are lost, want 4: %v", got, counts)
+		}
+		r.wantSumOfOutcomes()
+	})
+}
+
+func (r *relayed) wantNoAlert() {
+	r.t.Helper()
+	if got := r.holds(); len(got) > 0 {
+		r.t.Errorf("these conditions hold: %q, want none", got)
 	}
 }
 
-// TestRelayTellsWhyItCannotSpeak switches on faults that end the sessions.
+// TestRelayTellsThatTheBridgeIsSlow delays messages for less than the deadline.
+func TestRelayTellsThatTheBridgeIsSlow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := startRelayed(t)
+		r.relay.slow, r.relay.deadline, r.timeout = 5*time.Second, 20*time.Second, 25*time.Second // the fault takes 15 s
+		for range 8 {
+			r.works()
+		}
+		r.fault("late", true)
+		holds := 0
+		for range 20 {
+			r.works()
+			if len(r.holds()) > 0 {
+				holds++
+			}
+		}
+		// Nine messages were fast, so half of them are slow from the ninth slow one.
+		if want := 12; holds != want {
+			t.Errorf("BridgeSlow holds in %d of 20 polls, want the last %d", holds, want)
+		}
+		r.fault("late", false)
+		time.Sleep(time.Hour)
+		r.works()
+		r.wantNoAlert()
+	})
+}
+
+// TestRelayTellsWhyItCannotSpeak switches on faults that end the sessions. No message may be sent meanwhile.
 func TestRelayTellsWhyItCannotSpeak(t *testing.T) {
-	for fault, reasons := range map[string][]failure.Reason{
-		"banned":         {failure.Forbidden},
-		"destroyed":      {failure.Forbidden, failure.NotFound},
-		"kicked":         {failure.Forbidden},
-		"wrong_password": {failure.Unauthorized},
+	for _, tt := range []struct {
+		fault   string
+		reasons []failure.Reason
+		sides   string // whose sessions are down
+	}{
+		{"banned", []failure.Reason{failure.Forbidden}, "RelaySessionDown irc, RelaySessionDown xmpp"},
+		{"destroyed", []failure.Reason{failure.Forbidden}, "RelaySessionDown irc, RelaySessionDown xmpp"},
+		{"kicked", []failure.Reason{failure.Forbidden}, "RelaySessionDown irc, RelaySessionDown xmpp"},
+		{"wrong_password", []failure.Reason{failure.Unauthorized}, "RelaySessionDown irc, RelaySessionDown xmpp"},
 	} {
-		t.Run(fault, func(t *testing.T) {
-			t.Parallel()
-			r := startRelayed(t)
-			r.well()
-			r.fault(fault, true)
-			if fault == "wrong_password" { // matters to the next session only
-				r.fault("kicked", true)
-			}
-			seen, others := false, []failure.Reason(nil)
-			for range 100 {
-				got := r.probe()
-				if seen = slices.Contains(reasons, got); seen {
-					break
+		t.Run(tt.fault, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := startRelayed(t)
+				time.Sleep(15 * time.Second) // so that a poll comes before the next session
+				r.fault(tt.fault, true)
+				if tt.fault == "wrong_password" { // it matters to the next session only
+					r.fault("kicked", true)
+					r.probe()
+					time.Sleep(time.Minute)
 				}
-				others = append(others, got)
-				time.Sleep(20 * time.Millisecond)
-			}
-			if !seen {
-				t.Errorf("no probe failed with any of %v: %v", reasons, others)
-			}
-			r.fault(fault, false)
-			r.well()
+				if got := r.probe(); !slices.Contains(tt.reasons, got) {
+					t.Errorf("reason %q, want any of %q: %v", got, tt.reasons, r.err)
+				}
+				if got := strings.Join(r.holds(), ", "); got != tt.sides {
+					t.Errorf("these conditions hold: %s, want %s", got, tt.sides)
+				}
+				if got := r.metrics("chatstack_relay_session_up"); got[sideIRC]+got[sideXMPP] != 0 {
+					t.Errorf("sessions up: %v, want none", got)
+				}
+				r.fault(tt.fault, false)
+				r.fault("kicked", false)
+				r.works()
+				r.wantState(nil, nil)
+				r.wantSumOfOutcomes()
+			})
 		})
 	}
+}
+
+// TestRelayBlamesTheServer stops one server after the other: nothing is the bridge's fault.
+func TestRelayBlamesTheServer(t *testing.T) {
+	for service, side := range map[string]string{"irc_tls": sideIRC, "xmpp_c2s": sideXMPP} {
+		t.Run(service, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := startRelayed(t)
+				r.turn(service, "stopped", true)
+				for range 10 {
+					if got := r.probe(); got == "" {
+						t.Error("a probe succeeded without the server")
+					}
+				}
+				r.wantState([]string{toIRC + " " + side, toXMPP + " " + side}, []string{"RelaySessionDown " + side})
+				r.turn(service, "stopped", false)
+				r.works()
+				r.wantState(nil, nil)
+				r.wantSumOfOutcomes()
+			})
+		})
+	}
+}
+
+// TestRelayADay switches random faults for a day. Each message that a server accepted has one outcome.
+func TestRelayADay(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // which faults come does not matter
+	synctest.Test(t, func(t *testing.T) {
+		r := startRelayed(t)
+		begin := time.Now()
+		for time.Since(begin) < 24*time.Hour {
+			name := relayFaults[random.IntN(len(relayFaults))]
+			time.Sleep(time.Duration(random.Int64N(int64(relayPoll))))
+			r.turn(name[0], name[1], true)
+			for range random.IntN(30) {
+				r.probe()
+			}
+			time.Sleep(time.Duration(random.Int64N(int64(relayPoll))))
+			r.turn(name[0], name[1], false)
+			for range random.IntN(20) {
+				r.probe()
+			}
+		}
+		for range 5 {
+			r.works()
+		}
+		r.wantState(nil, nil)
+		r.wantSumOfOutcomes()
+		t.Logf("to XMPP: %s; to IRC: %s", r.outcomes(toXMPP), r.outcomes(toIRC))
+	})
+}
+
+var relayFaults = [][2]string{
+	{"bridge", "frozen"}, {"bridge", "only_to_irc"}, {"bridge", "only_to_xmpp"}, {"bridge", "late"}, {"bridge", "drops_third"},
+	{"bridge", "changes_text"}, {"bridge", "twice"}, {"bridge", "history"}, {"bridge", "kicked"}, {"bridge", "banned"},
+	{"bridge", "destroyed"}, {"bridge", "wrong_password"}, {"bridge", "throttled"}, {"irc_tls", "stopped"}, {"xmpp_c2s", "stopped"},
 }

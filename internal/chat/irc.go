@@ -63,6 +63,7 @@ type ircSession struct {
 	nicks    int
 	caps     []string // that the server offers
 	echoes   bool     // the server sends our own messages back
+	loggedIn bool     // to the account
 
 	mu    sync.Mutex
 	pings int
@@ -167,6 +168,7 @@ func (s *ircSession) register(line *ircLine) (joined bool, err error) {
 		return false, s.authenticate()
 	case "900", "908": // logged in, or a list of mechanisms
 	case "903":
+		s.loggedIn = true
 		return false, s.send("CAP END")
 	case "902", "904", "905", "906", "907":
 		return false, failure.Errorf(failure.Unauthorized, "log in as %s: %s", s.account.User, failure.OneLine(line.last())).
@@ -179,6 +181,9 @@ func (s *ircSession) register(line *ircLine) (joined bool, err error) {
 		return false, failure.Errorf(failure.Forbidden, "the IRC server refuses the session: %s", failure.OneLine(line.last())).
 			WithHint("the IRC server bans the exporter's address, or requires a password for connections: exempt the address there")
 	case "001":
+		if !s.account.Password.IsZero() && !s.loggedIn {
+			return false, errNoSASL // the server does not know CAP
+		}
 		s.nick = line.param(0)
 		if channel == "" {
 			return true, nil
@@ -196,6 +201,9 @@ func (s *ircSession) register(line *ircLine) (joined bool, err error) {
 	return false, nil
 }
 
+var errNoSASL = failure.Errorf(failure.Unauthorized, "the IRC server offers no SASL").
+	WithHint("its services are not linked, or it does not support SASL: link them, or remove irc.password to check without an account")
+
 // negotiate handles an answer about capabilities.
 func (s *ircSession) negotiate(line *ircLine) error {
 	sasl := !s.account.Password.IsZero()
@@ -212,8 +220,7 @@ func (s *ircSession) negotiate(line *ircLine) error {
 			case offered && (name != "sasl" || sasl):
 				wanted = append(wanted, name)
 			case name == "sasl" && sasl:
-				return failure.Errorf(failure.Unauthorized, "the IRC server offers no SASL").
-					WithHint("its services are not linked, or it does not support SASL: link them, or remove irc.password to check without an account")
+				return errNoSASL
 			}
 		}
 		if len(wanted) == 0 {

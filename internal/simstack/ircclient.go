@@ -69,10 +69,8 @@ func (u *ircClient) command(command, params string) {
 
 func (u *ircClient) negotiate(params, last string) {
 	switch verb, _, _ := strings.Cut(params, " "); verb {
-	case "LS":
-		u.negotiating = true
 	case "REQ":
-		u.negotiating = true
+		u.negotiating = !u.registered
 		u.echoes = slices.Contains(strings.Fields(last), "echo-message")
 		u.say(":%s CAP * ACK :%s\r\n", ircName, last)
 	case "END":

@@ -98,6 +98,7 @@ func (i *ircPort) speak(ctx context.Context, conn net.Conn) {
 			say(answer[:len(answer)/2])
 			return
 		case command == "CAP" && strings.HasPrefix(params, "LS"):
+			user.negotiating = !user.registered
 			say(answer)
 		case command != "":
 			user.command(command, params)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -27,9 +28,11 @@ type relayed struct {
 
 	mu      sync.Mutex
 	members map[string]map[*member]bool // by side
-	count   int
+	carried int                         // by the bridge
 	held    []heldMessage
-	journal []string // what the servers accepted, by side and text
+	journal []string // the last messages that the servers accepted
+	// accepted are how many messages the servers accepted, by side.
+	accepted map[string]int
 }
 
 // member is a client in the channel or room.
@@ -58,7 +61,7 @@ func otherSide(side string) string {
 }
 
 func newRelayed(password string) *relayed {
-	r := &relayed{password: password, members: map[string]map[*member]bool{onIRC: {}, onXMPP: {}}}
+	r := &relayed{password: password, members: map[string]map[*member]bool{onIRC: {}, onXMPP: {}}, accepted: map[string]int{}}
 	r.service = &service{name: "bridge", speak: func(context.Context, net.Conn) {}, switched: map[string]func(bool){
 		"frozen": r.thaw, "kicked": r.cut("kicked"), "banned": r.cut("banned"), "destroyed": r.cut("destroyed"),
 	}}
@@ -77,8 +80,7 @@ func (r *relayed) join(m *member) {
 	defer r.mu.Unlock()
 	r.members[m.side][m] = true
 	if r.service.on("history") {
-		for _, text := range r.journal[max(0, len(r.journal)-5):] {
-			_, text, _ = strings.Cut(text, " ")
+		for _, text := range r.journal {
 			m.hear("somebody", text, true)
 		}
 	}
@@ -123,10 +125,8 @@ func (r *relayed) cut(string) func(bool) {
 func (r *relayed) accept(from *member, text string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.journal = append(r.journal, from.side+" "+text)
-	if len(r.journal) > 2*maxRequests {
-		r.journal = r.journal[maxRequests:]
-	}
+	r.accepted[from.side]++
+	r.journal = lastOf(append(r.journal, text), maxHistory)
 	r.spread(from.side, from.nick, text)
 	r.carry(from.side, text)
 }
@@ -141,13 +141,13 @@ func (r *relayed) spread(side, nick, text string) {
 // carry is what the bridge does with a message. The caller holds mu.
 func (r *relayed) carry(side, text string) {
 	s := r.service
-	r.count++
+	r.carried++
 	to := otherSide(side)
 	deliver := func() { r.spread(to, bridgeNick, "<"+RelayUser+"> "+text) }
 	switch {
 	case s.on("frozen"):
-		r.held = append(r.held, heldMessage{to, text})
-	case s.on("only_to_irc") && to == onXMPP, s.on("only_to_xmpp") && to == onIRC, s.on("drops_third") && r.count%3 == 0:
+		r.held = lastOf(append(r.held, heldMessage{to, text}), maxHeld)
+	case s.on("only_to_irc") && to == onXMPP, s.on("only_to_xmpp") && to == onIRC, s.on("drops_third") && r.carried%3 == 0:
 	case s.on("changes_text"):
 		r.spread(to, bridgeNick, "\x02[\x0304"+RelayUser+"\x03]\x02 *"+strings.ToUpper(text)+"* (edited)")
 	case s.on("late"):
@@ -178,9 +178,18 @@ func (r *relayed) thaw(on bool) {
 	r.held = nil
 }
 
-// RelayMessages returns the texts that the simulated IRC and XMPP servers accepted, each behind its side and a space.
-func (k *Stack) RelayMessages() []string {
+const (
+	// maxHistory is how many messages somebody who joins gets to see; maxHeld is how many a frozen bridge delivers afterwards.
+	maxHistory = 20
+	maxHeld    = 1000
+)
+
+// lastOf shortens a list to its last elements.
+func lastOf[T any](list []T, most int) []T { return slices.Clone(list[max(0, len(list)-most):]) }
+
+// RelayMessages returns how many messages the simulated servers accepted in the channel and in the room.
+func (k *Stack) RelayMessages() (irc, xmpp int) {
 	k.relayed.mu.Lock()
 	defer k.relayed.mu.Unlock()
-	return append([]string(nil), k.relayed.journal...)
+	return k.relayed.accepted[onIRC], k.relayed.accepted[onXMPP]
 }
