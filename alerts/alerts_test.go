@@ -128,6 +128,7 @@ func TestEveryAlertIsThere(t *testing.T) {
 		"BridgeNotRelaying":         {"critical", "warning"},
 		"BridgeSlow":                {"warning"},
 		"RelaySessionDown":          {"warning"},
+		"RelayUnwatched":            {"warning"},
 		"RulesOutOfDate":            {"warning"},
 		"PlaceholderCredential":     {"warning"},
 		"MonitoringGap":             {"warning"},
@@ -296,7 +297,7 @@ func TestExpressionsAreReadable(t *testing.T) {
 			t.Errorf("%s: label_replace", &r)
 		}
 		if r.For != "" && !slices.Contains([]string{
-			"XMPPAuthFailureRate", "ExporterDown", "RulesOutOfDate", "HonorLabelsOff", "ScrapedTooSeldom", "ClockSkew", "DataVolumeFilling", "XMPPSessionsGone", "IRCUsersGone",
+			"XMPPAuthFailureRate", "ExporterDown", "RulesOutOfDate", "HonorLabelsOff", "RelayUnwatched", "ScrapedTooSeldom", "ClockSkew", "DataVolumeFilling", "XMPPSessionsGone", "IRCUsersGone",
 		}, r.Alert) {
 			t.Errorf("%s: for: %s, although the exporter knows how long it has lasted", &r, r.For)
 		}

@@ -117,7 +117,8 @@ func thresholds(a *config.Alerts) map[string][2]string {
 		},
 		"UpstreamSeriesDropped": warning(a.UpstreamSeriesDropped),
 		"PlaceholderCredential": warning(a.PlaceholderCredential),
-		"BridgeNotRelaying": critical(a.BridgeNotRelaying), "BridgeSlow": warning(a.BridgeSlow), "RelaySessionDown": warning(a.RelaySessionDown),
+		"BridgeNotRelaying":     critical(a.BridgeNotRelaying), "BridgeSlow": warning(a.BridgeSlow), "RelaySessionDown": warning(a.RelaySessionDown),
+		"RelayUnwatched": warning(a.RelayUnwatched),
 		"ExporterDown": {
 			"one of several exporters: " + after(a.ExporterDown.Warning.For),
 			"no exporter left in an environment that had one within " + inWords(a.ExporterDown.Remember) + ", or none known at all: " + after(a.ExporterDown.Critical.For),

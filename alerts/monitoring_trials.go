@@ -44,12 +44,6 @@ func exporterTrials(a *config.Alerts, t *alert) []trial {
 		}
 	}
 	gone := []step{{value: 1}, {from: rise, value: lost}, {from: end, value: 1}}
-	with := func(labels map[string]string, series []input) []input {
-		for i := range series {
-			maps.Copy(series[i].labels, labels)
-		}
-		return series
-	}
 	// vanishes is an exporter that is known no longer for a while, beside another one that differs by a label.
 	vanishes := func(name string, checks []check) trial {
 		series := append(with(map[string]string{name: "a"}, ups(gone)), with(map[string]string{name: "b"}, ups(steady(1)))...)
@@ -86,6 +80,55 @@ func exporterTrials(a *config.Alerts, t *alert) []trial {
 	if n := p.within(a.ExporterDown.Remember); n < 200 && n > p.ceil(hold) {
 		trials = append(trials, trial{
 			name: "an environment is removed", alone: true, series: long, checks: []check{{rise - 1 + n, true}, {rise - 1 + p.beyond(a.ExporterDown.Remember) + keep, false}},
+		})
+	}
+	return trials
+}
+
+// with adds labels to series.
+func with(labels map[string]string, series []input) []input {
+	for i := range series {
+		maps.Copy(series[i].labels, labels)
+	}
+	return series
+}
+
+// relayTrials have the series of the first exporter vanish, to which another leaves the check of a bridge.
+func relayTrials(a *config.Alerts, t *alert) []trial {
+	p := pace(a.Interval)
+	checks := func(exporter int, side string, steps ...step) input {
+		return from(exporter, "chatstack_relay_session_up", map[string]string{"target": "bridge", "side": side}, steps...)
+	}
+	leaves := func(exporter int, kind string, steps ...step) input {
+		return from(exporter, "chatstack_target_left_to_first", map[string]string{"target": "bridge", "kind": kind}, steps...)
+	}
+	keep, quiet := p.ceil(t.keep), rise-1+p.within(a.Lookback)+p.ceil(t.hold)
+	fires := rise - 1 + p.beyond(a.Lookback) + p.ceil(t.hold)
+	end := fires + 2
+	gone := []step{{value: 0}, {from: rise, value: lost}, {from: end, value: 1}}
+	left := []step{{value: 1}, {from: end, value: lost}}
+	silent := []check{{quiet, false}, {fires, false}}
+	other := func(label string, series input) input {
+		return with(map[string]string{label: "b"}, []input{series})[0]
+	}
+	trials := []trial{
+		{
+			name: "the first is down", series: []input{leaves(1, "relay", steady(1)...), checks(0, "irc", gone...), checks(0, "xmpp", gone...)},
+			checks: []check{{quiet, false}, {fires, true}, {end + keep - 1, true}, {end + keep, false}},
+		},
+		{
+			name: "the other does not leave it any more", series: []input{leaves(1, "relay", left...)},
+			checks: []check{{p.ceil(t.hold) - 1, false}, {p.ceil(t.hold), true}, {end - 1 + p.within(a.Lookback) + keep, true}, {end - 1 + p.beyond(a.Lookback) + keep, false}},
+		},
+		{name: "one side of it is checked", series: []input{leaves(1, "relay", steady(1)...), checks(0, "irc", steady(0)...)}, checks: silent},
+		{name: "nobody leaves it to another", series: []input{checks(0, "irc", gone...)}, checks: silent},
+		{name: "another kind is left", series: []input{leaves(1, "irc_tls", steady(1)...)}, checks: silent},
+		{name: "two leave it", series: []input{leaves(0, "relay", steady(1)...), leaves(1, "relay", steady(1)...)}, checks: []check{{fires, true}}},
+		{name: "another target is checked", series: []input{leaves(1, "relay", steady(1)...), other("target", checks(0, "irc", steady(1)...))}, checks: []check{{fires, true}}},
+	}
+	for _, label := range environment {
+		trials = append(trials, trial{
+			name: "another " + label + " checks its own", checks: []check{{fires, true}}, series: []input{leaves(1, "relay", steady(1)...), other(label, checks(0, "irc", steady(1)...))},
 		})
 	}
 	return trials

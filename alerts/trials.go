@@ -20,6 +20,8 @@ func trialsOf(a *config.Alerts, t *alert) []trial {
 		return targetTrials(a, t)
 	case "ExporterDown":
 		return exporterTrials(a, t)
+	case "RelayUnwatched":
+		return relayTrials(a, t)
 	case "PollStalled":
 		return pollTrials(a, t)
 	case "ConfigReloadFailed":

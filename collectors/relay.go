@@ -28,6 +28,8 @@ var (
 		"Whether the last check's message arrived before its deadline; 0 also if none could be sent.", relayLabels, nil)
 	relayDeliveryDesc = prometheus.NewDesc("chatstack_relay_delivery_seconds",
 		"Time from sending a message of the relay check until it arrived on the other side, without lost ones, in seconds.", relayLabels, nil)
+	relayLastDeliveryDesc = prometheus.NewDesc("chatstack_relay_last_delivery_seconds",
+		"Time that the last message of the relay check took, if it arrived before its deadline, in seconds.", relayLabels, nil)
 	relayMessagesDesc = prometheus.NewDesc("chatstack_relay_messages_total",
 		"Messages of the relay check by outcome: delivered before the deadline; late; lost, if they had not arrived when the next one was sent; not_sent, if there was no session or the server refused them.",
 		append(slices.Clone(relayLabels), "outcome"), nil)
@@ -372,14 +374,15 @@ func (c *relayProbe) judge(ctx context.Context, talks [2]chat.Conversation) erro
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var first error
+	var failed [2]error
 	for i, w := range c.ways {
 		w.from.mute = nil
-		if err := c.decide(w, c.ways[1-i]); err != nil && first == nil {
-			first = err
-		}
+		failed[i] = c.decide(w, c.ways[1-i])
 	}
-	return first
+	if failed[0] != nil && failed[1] != nil && c.ways[0].brokenAt == atBridge && c.ways[1].brokenAt == atBridge {
+		return c.notDelivered("messages from either side have not arrived on the other", atBridge)
+	}
+	return cmp.Or(failed[0], failed[1])
 }
 
 // verify returns why a message that the server took was not passed on.
@@ -431,16 +434,19 @@ func (c *relayProbe) decide(w, back *crossing) error {
 	switch {
 	case w.brokenAt == atBridge:
 		w.remember(true)
-		return c.notDelivered(w).WithHint("both servers work, so the bridge loses messages: read its log, then restart it; check that it maps irc.channel to xmpp.room")
 	case w.brokenAt == w.from.name:
 		w.from.mute = w.stopped()
 		return fmt.Errorf("%s: %w", w.from.name, w.stopped())
 	}
-	return c.notDelivered(w).WithHint("the " + w.brokenAt + " server does not pass messages on to the exporter: read its log")
+	return c.notDelivered("a message from "+w.from.name+" has not arrived on "+w.to.name, w.brokenAt)
 }
 
-func (c *relayProbe) notDelivered(w *crossing) *failure.Error {
-	return failure.Errorf(failure.NotDelivered, "a message from %s has not arrived on %s within %s; it stops at: %s", w.from.name, w.to.name, c.deadline, w.brokenAt)
+func (c *relayProbe) notDelivered(what, at string) error {
+	hint := "the " + at + " server does not pass messages on to the exporter: read its log"
+	if at == atBridge {
+		hint = "both servers work, so the bridge loses messages: read its log, then restart it; check that it maps irc.channel to xmpp.room"
+	}
+	return failure.Errorf(failure.NotDelivered, "%s within %s; stopped at: %s", what, c.deadline, at).WithHint(hint)
 }
 
 // remember adds a message to those of the last hour.
@@ -486,17 +492,18 @@ func (c *relayProbe) report(b *Batch) {
 		if w.checked {
 			b.KeepGauge(relaySuccessDesc, boolValue(w.success), labels...)
 		}
+		took := w.arrived.Sub(w.sent)
+		if w.success {
+			b.KeepGauge(relayLastDeliveryDesc, took.Seconds(), labels...)
+		}
 		if w.brokenAt != "" {
 			b.KeepGauge(relayBrokenDesc, 1, append(slices.Clone(labels), w.brokenAt)...)
 		}
 		way := w.from.name + " to " + w.to.name
 		b.KeepCondition(health.AlertBridgeNotRelaying, way, w.failures >= relayFailuresLimit)
 		b.KeepCondition(health.AlertBridgeSlow, way, w.failures < relayFailuresLimit && w.isSlow())
-		switch {
-		case w.success:
-			b.Note(fmt.Sprintf("%s: the last message took %s", way, w.arrived.Sub(w.sent).Round(time.Millisecond)))
-		case w.failures > 0:
-			b.Note(fmt.Sprintf("%s: the last %s failed at the bridge", way, failure.Count(int(w.failures), "check")))
+		if w.success && c.once {
+			b.Note(fmt.Sprintf("%s: the message took %s", way, took.Round(100*time.Microsecond)))
 		}
 		if n := len(w.stragglers); n > 0 {
 			b.Note(fmt.Sprintf("%s: %s arrived later, the last after %s", way, failure.Count(n, "lost message"), w.stragglers[n-1].Round(time.Millisecond)))

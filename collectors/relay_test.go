@@ -99,10 +99,8 @@ func (r *relayed) probe() failure.Reason {
 	ctx, cancel := context.WithTimeout(r.ctx, r.timeout)
 	defer cancel()
 	r.batch = &Batch{Target: "bridge"}
-	if r.err = r.relay.Collect(ctx, r.batch); r.err != nil {
-		return failure.ReasonOf(r.err)
-	}
-	return ""
+	r.err = r.relay.Collect(ctx, r.batch)
+	return reasonOf(r.err)
 }
 
 // works probes until the messages arrive, which takes some polls if the sessions have to join again.

@@ -233,7 +233,7 @@ func (a *App) adopt(cfg *config.Config) error {
 		a.log.Info("targets are not configured and not polled", "targets", cfg.Unconfigured)
 	}
 	if len(cfg.LeftToFirst) > 0 {
-		a.log.Info("pair: other leaves targets to the first exporter; this one does not poll them", "targets", cfg.LeftToFirst)
+		a.log.Info("pair: other leaves targets to the first exporter; this one does not poll them", "targets", cfg.LeftToFirst.Names())
 	}
 	for _, w := range Warnings(cfg) {
 		a.log.Warn("likely mistake in the configuration", "target", w.Target, "warning", w.Text)

@@ -316,6 +316,13 @@ func tlsPortBlocks(stack *simstack.Stack) string {
 `, stack.XMPPClientAddress(), stack.XMPPServerAddress(), simstack.XMPPDomain, stack.CAFile(), stack.IRCAddress())
 }
 
+// relayBlock is a check of the stack's bridge.
+func relayBlock(stack *simstack.Stack) string {
+	return fmt.Sprintf("  - {kind: relay, name: bridge, irc: {address: '%s', user: %s, password: %s, channel: '%s', ca_file: %s}, "+
+		"xmpp: {address: '%[6]s', user: %[2]s@%[7]s, password: %[3]s, room: %[8]s, ca_file: %[5]s}, deadline: 2s, slow: 1s, timeout: 4s}\n",
+		stack.IRCAddress(), simstack.RelayUser, simstack.RelayPassword, simstack.RelayChannel, stack.CAFile(), stack.XMPPClientAddress(), simstack.XMPPDomain, simstack.RelayRoom)
+}
+
 // canaryMode also bounds pages low, so that an endless one is at its bound long before the deadline.
 const canaryMode = "limits:\n  metrics_body: 2MiB\ntargets:\n  - kind: plant_store\n    mode: canary\n"
 

@@ -108,7 +108,7 @@ func Check(ctx context.Context, o Options) ([]CheckResult, error) {
 	}
 	slices.SortStableFunc(results, func(a, b CheckResult) int { return strings.Compare(a.Verdict, b.Verdict) })
 	var unprobed []CheckResult
-	for _, name := range cfg.LeftToFirst {
+	for _, name := range cfg.LeftToFirst.Names() {
 		unprobed = append(unprobed, CheckResult{Target: name, Verdict: leftToFirst})
 	}
 	for _, name := range cfg.Unconfigured {

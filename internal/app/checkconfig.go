@@ -58,7 +58,7 @@ func CheckConfig(w io.Writer, o Options) error {
 		fmt.Fprintf(&b, ", %d are not: %v", n, cfg.Unconfigured)
 	}
 	if n := len(cfg.LeftToFirst); n > 0 {
-		fmt.Fprintf(&b, ", pair: other leaves %s to the first exporter: %v", count(n, "target"), cfg.LeftToFirst)
+		fmt.Fprintf(&b, ", pair: other leaves %s to the first exporter: %v", count(n, "target"), cfg.LeftToFirst.Names())
 	}
 	b.WriteString(".\n")
 	for _, warning := range Warnings(cfg) {

@@ -148,6 +148,40 @@ func TestOnlyTheFirstConnectsToTheIRCServer(t *testing.T) {
 	}
 }
 
+// TestOnlyTheFirstChecksTheBridge: the other of a pair opens no session and has no series of the check. It shows that it leaves the
+// check to the first, so that Prometheus can tell when nobody makes it.
+func TestOnlyTheFirstChecksTheBridge(t *testing.T) {
+	inSimulatedTime(t, func(t *testing.T) {
+		stack := startStack(t, simstack.Options{})
+		content := "targets:\n" + relayBlock(stack)
+		other := startExporter(t, nil, "pair: other\n"+content)
+		time.Sleep(time.Minute)
+		p := other.scrape(t)
+		for name := range p {
+			if strings.HasPrefix(name, "chatstack_relay_") {
+				t.Errorf("pair: other has %s", name)
+			}
+		}
+		if got := p["chatstack_target_left_to_first"].GetMetric(); len(got) != 1 || got[0].GetGauge().GetValue() != 1 {
+			t.Errorf("left to the first: %v, want the target bridge", got)
+		}
+		if got := len(stack.Requests("irc_tls")) + len(stack.Requests("xmpp_c2s")); got > 0 {
+			t.Errorf("pair: other sent %d lines to the servers", got)
+		}
+		first := startExporter(t, nil, "pair: first\n"+content)
+		p = first.wait(t, "the bridge is checked", func(p page) bool { return len(p["chatstack_relay_success"].GetMetric()) == 2 })
+		if p["chatstack_target_left_to_first"] != nil {
+			t.Error("the first leaves something to itself")
+		}
+		if len(stack.Requests("irc_tls")) == 0 || len(stack.Requests("xmpp_c2s")) == 0 {
+			t.Error("the servers do not remember what clients say")
+		}
+		if irc, xmpp := stack.RelayMessages(); irc == 0 || xmpp == 0 {
+			t.Errorf("the first sent %d messages on IRC and %d on XMPP", irc, xmpp)
+		}
+	})
+}
+
 // TestExportersWithPeersSayWhoConnectsToTheIRCServer has a file that may be on every one of them.
 func TestExportersWithPeersSayWhoConnectsToTheIRCServer(t *testing.T) {
 	o := options(nil, io.Discard).with("peers: [{targets: ['127.0.0.1:1']}]\ntargets:\n  - {kind: irc_tls, address: 'irc.test:6697'}\n")

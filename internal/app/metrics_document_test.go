@@ -32,6 +32,7 @@ const (
 var elsewhere = map[string]string{
 	"chatstack_container_exit_code":       "gauge | `container`, `docker_host` | Exit code of the container's last run. Absent unless the container is stopped.",
 	"chatstack_relay_broken_at":           "gauge | `at`, `from`, `target`, `to` | 1 for the place where messages of the relay check stop: irc, xmpp or bridge.",
+	"chatstack_target_left_to_first":      "gauge | `kind`, `target` | 1 for a target that this exporter leaves to the first of the pair, because of pair: other.",
 	"chatstack_container_removed_seconds": "gauge | `container`, `docker_host` | Seconds since somebody removed the container; absent for all other containers.",
 }
 
@@ -45,8 +46,7 @@ func TestMetricsDocumentIsUpToDate(t *testing.T) {
 			"  - {kind: volume, name: data, path: "+t.TempDir()+"}\n"+
 			"  - {kind: http, name: placeholder, url: '"+stack.ControlURL()+"', token: change_me}\n"+
 			"  - {kind: tls, name: served, address: '"+stack.IRCAddress()+"', ca_file: "+stack.CAFile()+", certificate_file: "+stack.CAFile()+"}\n"+
-			"  - {kind: relay, name: bridge, irc: {address: '"+stack.IRCAddress()+"', user: check, password: "+simstack.RelayPassword+", channel: '"+simstack.RelayChannel+"', ca_file: "+stack.CAFile()+"}, "+
-			"xmpp: {address: '"+stack.XMPPClientAddress()+"', user: check@chat.test, password: "+simstack.RelayPassword+", room: "+simstack.RelayRoom+", ca_file: "+stack.CAFile()+"}, deadline: 2s, slow: 1s, timeout: 4s}\n"+
+			relayBlock(stack)+
 			"  - {kind: tls, name: file, certificate_file: "+stack.CAFile()+"}\n"+
 			"maintenance:\n"+underMaintenance(time.Now(), "gone", "data", "xmpp_metrics", "irc_rpc"))
 		p := e.wait(t, "every target up", func(p page) bool { return allUp(p) && p.Verdict("gone") == "refused" })

@@ -21,6 +21,7 @@ type ownMetrics struct {
 	reloadedOK  prometheus.Gauge
 	reloadedAt  prometheus.Gauge
 	placeholder *prometheus.GaugeVec
+	left        *prometheus.GaugeVec
 	rules       *prometheus.GaugeVec
 }
 
@@ -39,6 +40,10 @@ func newOwnMetrics() *ownMetrics {
 			Name: "chatstack_placeholder_credential",
 			Help: "1 while a secret of the target is an obvious placeholder, such as changeme; absent otherwise.",
 		}, []string{"target"}),
+		left: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "chatstack_target_left_to_first",
+			Help: "1 for a target that this exporter leaves to the first of the pair, because of pair: other.",
+		}, []string{"target", "kind"}),
 		rules: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "chatstack_rules_info",
 			Help: "1, with the checksum of the alert rules that the command rules prints for this configuration.",
@@ -48,7 +53,7 @@ func newOwnMetrics() *ownMetrics {
 		promcollectors.NewGoCollector(),
 		promcollectors.NewProcessCollector(promcollectors.ProcessCollectorOpts{}),
 		versioncollector.NewCollector("chatstack_exporter"),
-		m.reloadedOK, m.reloadedAt, m.placeholder, m.rules,
+		m.reloadedOK, m.reloadedAt, m.placeholder, m.left, m.rules,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "chatstack_label_check", ConstLabels: alerts.LabelCheck(),
 			Help: "Always 1; Prometheus changes its labels unless the scrape configuration has honor_labels: true.",
@@ -78,6 +83,10 @@ func (m *ownMetrics) reloaded(err error) {
 func (m *ownMetrics) describe(cfg *config.Config) {
 	m.rules.Reset()
 	m.rules.WithLabelValues(alerts.Checksum(cfg.Alerts)).Set(1)
+	m.left.Reset()
+	for _, t := range cfg.LeftToFirst {
+		m.left.WithLabelValues(t.Name, t.Kind).Set(1)
+	}
 	m.placeholder.Reset()
 	for _, settings := range cfg.Targets {
 		if len(config.Placeholders(settings)) > 0 {

@@ -50,11 +50,17 @@ var (
 	}
 )
 
-// connectDuty applies to targets with config.RateLimited settings.
+// connectDuty applies to targets with config.RateLimited settings, but for relayDuty.
 var connectDuty = &duty{
 	"connect to the IRC server's TLS port, which limits connections per address", "checks the IRC server's TLS port",
 	"set pair: other here", "set pair: other in all but one, unless they reach the IRC server from different addresses",
-	func(t peerTarget) bool { return slices.Contains([]string{"irc_tls", "irc_login", "relay"}, t.Kind) },
+	func(t peerTarget) bool { return t.Kind == "irc_tls" || t.Kind == "irc_login" },
+}
+
+var relayDuty = &duty{
+	"send messages over the bridge", "sends messages over the bridge",
+	"set pair: other here", "set pair: other in all but one",
+	func(t peerTarget) bool { return t.Kind == "relay" },
 }
 
 // stateful is implemented by settings of probes that create records on a target.
@@ -68,8 +74,11 @@ func dutyOf(settings config.Settings) *duty {
 	if n, ok := settings.(stateful); ok && n.NeedsState() {
 		return canaryDuty
 	}
-	if settings.Common().Kind == "xmpp_metrics" {
+	switch settings.Common().Kind {
+	case "xmpp_metrics":
 		return statisticsDuty
+	case "relay":
+		return relayDuty
 	}
 	if _, ok := settings.(config.RateLimited); ok {
 		return connectDuty

@@ -80,8 +80,11 @@ func TestRulesNameOnlyWhatIsExported(t *testing.T) {
 			"  - {kind: http, name: placeholder, url: '"+stack.ControlURL()+"', token: change_me}\n"+
 			"  - {kind: tls, name: served, address: '"+stack.IRCAddress()+"', ca_file: "+stack.CAFile()+", certificate_file: "+stack.CAFile()+"}\n"+
 			"  - {kind: tls, name: file, certificate_file: "+stack.CAFile()+"}\n"+
+			relayBlock(stack)+
 			"maintenance:\n"+underMaintenance(now, "gone", "data", "xmpp_metrics", "irc_rpc"))
 		p := e.wait(t, "every target up", func(p page) bool { return allUp(p) && p.Verdict("gone") == "refused" })
+		const left = "chatstack_target_left_to_first"
+		p[left] = startExporter(t, nil, "pair: other\ntargets:\n"+relayBlock(stack)).scrape(t)[left]
 		var rules, recording bytes.Buffer
 		must(t, alerts.Write(&rules, alerts.Defaults()))
 		must(t, alerts.WriteRecording(&recording, alerts.Defaults()))

@@ -25,7 +25,7 @@ func (a *App) statusInput() status.Input {
 	g := a.current.Load()
 	return status.Input{
 		Snapshot: g.poller.Snapshot(), Alerts: g.cfg.Alerts, Maintenance: a.maintenance.List(), Unconfigured: g.cfg.Unconfigured,
-		LeftToFirst: g.cfg.LeftToFirst,
+		LeftToFirst: g.cfg.LeftToFirst.Names(),
 		ReloadError: a.ReloadError(), Alive: g.poller.Alive(),
 	}
 }

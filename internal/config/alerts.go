@@ -53,6 +53,7 @@ type Alerts struct {
 	BridgeNotRelaying         Hold           `yaml:"bridge_not_relaying"`
 	BridgeSlow                Hold           `yaml:"bridge_slow"`
 	RelaySessionDown          Hold           `yaml:"relay_session_down"`
+	RelayUnwatched            Hold           `yaml:"relay_unwatched"`
 	MonitoringGap             GapAlert       `yaml:"monitoring_gap"`
 	HonorLabelsOff            Hold           `yaml:"honor_labels_off"`
 	ScrapedTooSeldom          Hold           `yaml:"scraped_too_seldom"`
@@ -315,6 +316,7 @@ func DefaultAlerts() Alerts {
 		BridgeNotRelaying:         hold(0, 2*time.Minute),
 		BridgeSlow:                hold(5*time.Minute, 15*time.Minute),
 		RelaySessionDown:          hold(5*time.Minute, 2*time.Minute),
+		RelayUnwatched:            hold(15*time.Minute, 0),
 		MonitoringGap:             GapAlert{hold(15*time.Minute, 0), []string{"xmpp"}},
 		HonorLabelsOff:            hold(15*time.Minute, 0),
 		ScrapedTooSeldom:          hold(15*time.Minute, 0),

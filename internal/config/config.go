@@ -36,8 +36,8 @@ type Config struct {
 	Targets []Settings `yaml:"-"`
 	// Unconfigured are the names of the targets without an address. They are not polled, but reported.
 	Unconfigured []string `yaml:"-"`
-	// LeftToFirst are the names of the configured targets that this exporter leaves to the first of the pair.
-	LeftToFirst []string `yaml:"-"`
+	// LeftToFirst are the configured targets that this exporter leaves to the first of the pair.
+	LeftToFirst LeftTargets `yaml:"-"`
 	// Warnings are likely mistakes that leave the configuration valid.
 	Warnings []Warning `yaml:"-"`
 }
@@ -94,6 +94,17 @@ type Addressed interface {
 type Distinct interface {
 	// Distinction returns the value and the key that sets it. Without a key, the kind allows only one target.
 	Distinction() (key, value string)
+}
+
+// LeftTargets are targets that an exporter does not poll.
+type LeftTargets []Target
+
+// Names returns the targets' names.
+func (l LeftTargets) Names() (names []string) {
+	for i := range l {
+		names = append(names, l[i].Name)
+	}
+	return names
 }
 
 // RateLimited is implemented by settings of a target whose server limits connections per address.
@@ -521,7 +532,7 @@ func (l *loader) checkTarget(b block, names, distinctions map[string]string) {
 		checkDistinction(r, d, t.Kind, b.where, distinctions)
 	}
 	if isRateLimited && cfg.Pair == PairOther {
-		cfg.LeftToFirst = append(cfg.LeftToFirst, t.Name)
+		cfg.LeftToFirst = append(cfg.LeftToFirst, *t)
 		return
 	}
 	cfg.Targets = append(cfg.Targets, b.settings)

@@ -200,30 +200,6 @@ func (r *round) ofTargetOrOutage(t *Target, since time.Time) (cause, bool) {
 	return cause{Excuse: Excuse{ReasonDependency, t.Name, TargetSubject(t.Name)}, since: known.Since}, true
 }
 
-// ofPorts returns why no target for clients of that side, irc or xmpp, works. If one of them works, ok is false.
-func (r *round) ofPorts(side string, since time.Time) (found cause, ok bool) {
-	for i := range r.targets {
-		t := &r.targets[i]
-		if !slices.Contains(clientPorts[side], t.Kind) {
-			continue
-		}
-		one, explained := r.ofTargetOrOutage(t, since)
-		if !explained {
-			return cause{}, false
-		}
-		if !ok {
-			found, ok = one, true
-		}
-	}
-	return found, ok
-}
-
-// clientPorts are the kinds of targets that show whether clients can reach a side of a bridge.
-var clientPorts = map[string][]string{
-	"irc":  {"irc_tls", "irc_rpc", "irc_login"},
-	"xmpp": {"xmpp_c2s", "xmpp_status", "xmpp_login"},
-}
-
 // ofRole returns why no container with that role works. If one of them works, ok is false.
 func (x *causes) ofRole(role string, since time.Time) (found cause, ok bool) {
 	var containers []*Container

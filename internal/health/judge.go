@@ -405,7 +405,7 @@ func (r *round) judgeTarget(t *Target) {
 	case t.Read && t.Up:
 		j.changed = j.changed || !seen
 		j.lastUp[t.Name] = t.ReadAt
-	case t.Read && t.Kind == "relay" && len(t.Conditions) > 0:
+	case t.Read && t.Kind == kindRelay && len(t.Conditions) > 0:
 		// Its own alerts say more: BridgeNotRelaying and RelaySessionDown.
 	case !t.Read && known == nil:
 		v.Known = seen

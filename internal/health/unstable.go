@@ -145,6 +145,10 @@ func (r *round) countFailures(t *Target, down *record) *failures {
 	}
 	failed := t.Failed - f.seen
 	f.seen = t.Failed
+	if t.explainsItself() {
+		f.excused += failed
+		failed = 0
+	}
 	f.Streak += failed
 	f.add(r.now, t.Every, failed)
 	excused, alerted := r.verdicts[TargetSubject(t.Name)].Excuse.Holds(), down != nil && down.Alerted > Pending

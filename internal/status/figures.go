@@ -21,6 +21,8 @@ var figures = []figure{
 	{kind: "plant_store", family: "chatstack_plant_store_operation_duration_seconds", name: "creating", unit: "seconds", label: "operation", value: "create"},
 	{kind: "plant_store", family: "chatstack_plant_store_operation_duration_seconds", name: "deleting", unit: "seconds", label: "operation", value: "delete"},
 	{kind: "plant_store", family: "chatstack_plant_store_orphans", name: "test records not deleted"},
+	{kind: "relay", family: "chatstack_relay_last_delivery_seconds", name: "IRC to XMPP", unit: "seconds", label: "from", value: "irc", chart: true},
+	{kind: "relay", family: "chatstack_relay_last_delivery_seconds", name: "XMPP to IRC", unit: "seconds", label: "from", value: "xmpp", chart: true},
 	{kind: "volume", family: "chatstack_volume_available_bytes", name: "available", unit: "bytes"},
 }
 

@@ -134,6 +134,22 @@ func (v *view) Headline() string {
 	return levelWords[v.Level]
 }
 
+// Crossings says for each relay check that works how long messages take, which users of a bridge ask first.
+func (v *view) Crossings() (list []string) {
+	for i := range v.Services {
+		s := &v.Services[i]
+		if s.Kind != "relay" || s.State != "up" || len(s.Values) == 0 {
+			continue
+		}
+		var names, times []string
+		for _, value := range s.Values {
+			names, times = append(names, value.Name), append(times, value.Text)
+		}
+		list = append(list, "Messages cross "+s.Name+" in "+strings.Join(times, " / ")+" ("+strings.Join(names, " / ")+").")
+	}
+	return list
+}
+
 // Age formats how long ago a time is.
 func (v *view) Age(t time.Time) string { return age(v.Now.Sub(t)) }
 

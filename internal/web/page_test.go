@@ -205,6 +205,21 @@ func TestPageShowsProblemsFirst(t *testing.T) {
 	}
 }
 
+// TestPageBeginsWithTheBridge: whether messages cross is below the headline, unless they do not, which is a problem.
+func TestPageBeginsWithTheBridge(t *testing.T) {
+	r := healthyReport()
+	relay := status.Service{Name: "bridge", Kind: "relay", Level: status.OK, State: "up", Values: []status.Value{{Name: "IRC to XMPP", Text: "400 ms"}, {Name: "XMPP to IRC", Text: "1 s"}}}
+	r.Services = append(r.Services, relay)
+	const want = "</p>\n<p class=\"summary\">Messages cross bridge in 400 ms / 1 s (IRC to XMPP / XMPP to IRC).</p>"
+	if body := pageOf(t, r); !strings.Contains(body, want) {
+		t.Errorf("the page lacks %q", want)
+	}
+	r.Services[len(r.Services)-1].State = "down"
+	if body := pageOf(t, r); strings.Contains(body, "Messages cross") {
+		t.Error("the page says that messages cross while they do not")
+	}
+}
+
 func TestPageIsRenderedOncePerReport(t *testing.T) {
 	report := healthyReport()
 	source := &counted{shown: shown{report: report}}

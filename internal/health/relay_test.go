@@ -1,0 +1,156 @@
+package health
+
+import (
+	"testing"
+	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+)
+
+// relayWorld has a bridge in a container, the servers of both sides, and the check of the bridge.
+func relayWorld(t *testing.T) *world {
+	t.Helper()
+	w := newWorld(t)
+	w.container("bridge").Role = "bridge"
+	for _, kind := range []string{"irc_tls", "irc_rpc", "xmpp_c2s", "xmpp_status"} {
+		w.target(kind).Kind = kind
+	}
+	x := w.target("x")
+	x.Kind, x.Container, x.ContainerHost, x.Every = "relay", "bridge", "local", 10*time.Second
+	w.relay("")
+	w.pass(time.Hour)
+	return w
+}
+
+// relay sets the conditions that the last check found; holds is one of their alerts and parts, such as "BridgeSlow irc to xmpp".
+func (w *world) relay(holds ...string) {
+	x := w.target("x")
+	x.Conditions, x.Up = nil, true
+	for alert, parts := range map[string][]string{
+		AlertBridgeNotRelaying: {"irc to xmpp", "xmpp to irc"}, AlertBridgeSlow: {"irc to xmpp", "xmpp to irc"}, AlertRelaySessionDown: {"irc", "xmpp"},
+	} {
+		for _, of := range parts {
+			c := Condition{Alert: alert, Of: of}
+			for _, h := range holds {
+				c.Holds = c.Holds || h == alert+" "+of
+			}
+			x.Up = x.Up && (!c.Holds || alert == AlertBridgeSlow)
+			x.Conditions = append(x.Conditions, c)
+		}
+	}
+}
+
+// fails lets every poll of the relay check fail for that long.
+func (w *world) fails(d time.Duration) {
+	w.t.Helper()
+	for range int(d / (10 * time.Second)) {
+		w.target("x").Failed++
+		w.now = w.now.Add(10 * time.Second)
+		w.look()
+	}
+}
+
+// TestBridgeThatDoesNotRelayIsOneProblem: neither TargetDown nor TargetUnstable say it again, during the outage or after it.
+func TestBridgeThatDoesNotRelayIsOneProblem(t *testing.T) {
+	w := relayWorld(t)
+	w.relay(AlertBridgeNotRelaying + " irc to xmpp")
+	w.fails(2 * time.Hour)
+	w.want("x BridgeNotRelaying critical 1h59m50s")
+	w.wantUnstable("well/well")
+	w.relay()
+	w.pass(10 * time.Second)
+	w.want()
+	w.wantUnstable("well/well")
+
+	w = relayWorld(t)
+	w.target("x").WarnOnly = true
+	w.relay(AlertBridgeNotRelaying + " irc to xmpp")
+	w.fails(10 * time.Second)
+	w.want("x BridgeNotRelaying warning 0s")
+}
+
+// TestRelaySessionDownIsOneProblem: it is a warning, and no failure of its polls makes the target unstable meanwhile.
+func TestRelaySessionDownIsOneProblem(t *testing.T) {
+	w := relayWorld(t)
+	w.relay(AlertRelaySessionDown + " irc")
+	w.fails(5 * time.Minute)
+	w.want("x RelaySessionDown pending 4m50s")
+	w.fails(time.Hour)
+	w.want("x RelaySessionDown warning 1h4m50s")
+	w.wantUnstable("well/well")
+}
+
+// TestRelayThatLosesSomeIsUnstable: no condition of its own holds.
+func TestRelayThatLosesSomeIsUnstable(t *testing.T) {
+	w := relayWorld(t)
+	for range 120 {
+		w.target("x").Up = false
+		w.fails(10 * time.Second)
+		w.target("x").Up = true
+		w.pass(20 * time.Second)
+	}
+	w.wantUnstable("unstable/well")
+}
+
+// TestOnlyRelaysExplainThemselves: a condition of another target does not say why its readings fail.
+func TestOnlyRelaysExplainThemselves(t *testing.T) {
+	w := unsteady(t, 30*time.Second)
+	w.target("x").Conditions = []Condition{{Alert: AlertChainInvalid, Holds: true}}
+	w.readings(again("FG", 60))
+	w.wantUnstable("unstable/well")
+}
+
+// TestRelayIsExcused: what explains that the bridge loses messages, or that a session is down.
+func TestRelayIsExcused(t *testing.T) {
+	for name, tt := range map[string]struct {
+		fault func(w *world)
+		holds string
+		want  []string
+	}{
+		"bridge down": {func(w *world) { w.container("bridge").State = "exited" }, AlertBridgeNotRelaying + " irc to xmpp", []string{
+			"bridge ContainerDown warning 2m0s", "x BridgeNotRelaying pending 1m50s container(bridge)",
+		}},
+		"slow bridge down": {func(w *world) { w.container("bridge").State = "exited" }, AlertBridgeSlow + " irc to xmpp", []string{
+			"bridge ContainerDown warning 2m0s", "x BridgeSlow pending 1m50s container(bridge)",
+		}},
+		"bridge under maintenance": {func(w *world) {
+			w.Maintenance = []Subject{{Kind: config.MaintenanceContainer, Name: "bridge"}}
+		}, AlertRelaySessionDown + " irc", []string{"x RelaySessionDown pending 1m50s maintenance(bridge)"}},
+		"session down, and the bridge too": {func(w *world) { w.container("bridge").State = "exited" }, AlertRelaySessionDown + " irc", []string{
+			"bridge ContainerDown warning 2m0s", "x RelaySessionDown pending 1m50s",
+		}},
+		"IRC server down": {func(w *world) { w.target("irc_tls").Up, w.target("irc_rpc").Up = false, false }, AlertRelaySessionDown + " irc", []string{
+			"irc_rpc TargetDown pending 2m0s", "irc_tls TargetDown pending 2m0s", "x RelaySessionDown pending 1m50s dependency(irc_rpc)",
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := relayWorld(t)
+			tt.fault(w)
+			w.look()
+			w.relay(tt.holds)
+			w.fails(2 * time.Minute)
+			w.want(tt.want...)
+			w.wantUnstable("well/well")
+		})
+	}
+}
+
+// TestOnePortIsEnoughForARelaySession: if one target of the side works, or it is the other side's, a session that is down is the check's own problem.
+func TestOnePortIsEnoughForARelaySession(t *testing.T) {
+	for side, down := range map[string][]string{"irc": {"irc_rpc", "xmpp_c2s", "xmpp_status"}, "xmpp": {"xmpp_c2s", "irc_tls", "irc_rpc"}} {
+		w := relayWorld(t)
+		for _, name := range down {
+			w.target(name).Up = false
+		}
+		w.look()
+		w.relay(AlertRelaySessionDown + " " + side)
+		w.fails(6 * time.Minute)
+		found := false
+		for _, p := range w.last.Problems {
+			found = found || p.Alert == AlertRelaySessionDown && p.Severity == Warning && !p.Excuse.Holds()
+		}
+		if !found {
+			t.Errorf("%s: got %v, want that RelaySessionDown warns", side, w.last.Problems)
+		}
+	}
+}
