@@ -58,7 +58,7 @@ func TestWarningIsRepeatedBeforeTheNightIsOver(t *testing.T) {
 // TestChannelIsToldOfCriticalAlertsWithoutAWarning holds the alerts of one route against the table of the rules.
 func TestChannelIsToldOfCriticalAlertsWithoutAWarning(t *testing.T) {
 	// The warnings of these are about something else: one exporter of several, what somebody removed, and targets that do not page.
-	want := []string{"ExporterDown", "ContainerMissing", "XMPPComponentDisconnected", "IRCServicesUnlinked"}
+	want := []string{"ExporterDown", "ContainerMissing", "XMPPComponentDisconnected", "IRCServicesUnlinked", "BridgeNotRelaying"}
 	severities := map[string]string{}
 	for _, r := range rulesFor(t, alerts.Defaults()) {
 		severities[r.Alert] += r.Labels["severity"]
