@@ -420,6 +420,7 @@ func (w *crossing) stoppedAt() string {
 func (c *relayProbe) decide(w, back *crossing) error {
 	took := w.arrived.Sub(w.sent)
 	if !w.arrived.IsZero() && took <= c.deadline {
+		w.forgetOutage()
 		w.open, w.checked, w.success, w.failures, w.brokenAt = false, true, true, 0, ""
 		w.outcomes[relayDelivered]++
 		w.observe()
@@ -458,6 +459,16 @@ func (w *crossing) remember(slow bool) {
 
 // minRecent is how many messages an hour must have for the bridge to count as slow.
 const minRecent = 10
+
+// forgetOutage removes the messages of an outage that BridgeNotRelaying has reported, since they do not make the bridge slow.
+func (w *crossing) forgetOutage() {
+	if w.failures < relayFailuresLimit {
+		return
+	}
+	for n, left := len(w.recent), w.failures; n > 0 && left > 0 && w.recent[n-1].slow; n, left = n-1, left-1 {
+		w.recent = w.recent[:n-1]
+	}
+}
 
 // isSlow reports whether at least half of the messages of the last hour were slow or lost.
 func (w *crossing) isSlow() bool {
