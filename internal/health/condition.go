@@ -138,6 +138,10 @@ func (r *round) judgeCondition(t *Target, c *seenCondition, severity Severity) {
 	p := r.beginProblem(problemKey{TargetSubject(t.Name), c.Alert, c.Of, severity}, r.now, c.first)
 	p.Unknown, p.condition = unknown, v
 	p.explain(r.now, func(since time.Time) (cause, bool) { return r.ofCondition(t, c.Alert, c.Of, since) })
+	if p.cause == nil && p.record.Excuse.Holds() && (c.Alert == AlertRelaySessionDown || c.Alert == AlertComponentDisconnected) {
+		// What explained it is over. It has the whole hold to end, too: a session joins again within a minute.
+		p.record.Since, p.Since, p.Lasted = r.now, r.now, minDuration
+	}
 	if unknown {
 		p.freeze(r.judge)
 	}
@@ -157,7 +161,10 @@ func (r *round) ofCondition(t *Target, alert, part string, since time.Time) (cau
 		if c, ok := r.ofTarget(t, since); ok {
 			return c, true
 		}
-		return r.ofRole("bridge", since)
+		if c, ok := r.ofRole("bridge", since); ok {
+			return c, true
+		}
+		return r.ofAlertedBridge(t)
 	case AlertServicesUnlinked:
 		if c, ok := r.ofTarget(t, since); ok {
 			return c, true

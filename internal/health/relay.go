@@ -32,3 +32,24 @@ var clientPorts = map[string][]string{
 func (t *Target) explainsItself() bool {
 	return t.Kind == kindRelay && slices.ContainsFunc(t.Conditions, func(c Condition) bool { return c.Holds })
 }
+
+// ofAlertedBridge returns a bridge that does not relay, once its alert fires. A disconnected component is part of that, and no second page.
+func (r *round) ofAlertedBridge(t *Target) (cause, bool) {
+	for i := range r.targets {
+		relay := &r.targets[i]
+		if s := TargetSubject(relay.Name); (t.WarnOnly || !relay.WarnOnly) && r.bridgeAlerted(s) {
+			return cause{Excuse: Excuse{ReasonDependency, relay.Name, s}}, true
+		}
+	}
+	return cause{}, false
+}
+
+// bridgeAlerted reports whether an alert says that messages do not cross that target.
+func (r *round) bridgeAlerted(s Subject) bool {
+	for key, known := range r.judge.problems {
+		if key.Subject == s && key.alert == AlertBridgeNotRelaying && known.Alerted > Pending {
+			return true
+		}
+	}
+	return false
+}
