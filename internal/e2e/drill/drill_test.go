@@ -92,6 +92,9 @@ alerts:
   xmpp_module_problem: {for: 5s}
   xmpp_component_disconnected: {for: 8s, keep_firing_for: 3s}
   irc_services_unlinked: {for: 8s, keep_firing_for: 3s}
+  bridge_not_relaying: {keep_firing_for: 3s}
+  bridge_slow: {for: 5s, keep_firing_for: 3s}
+  relay_session_down: {for: 8s, keep_firing_for: 3s}
   rules_out_of_date: {for: 8s}
   placeholder_credential: {for: 5s}
 targets:
@@ -144,6 +147,9 @@ scrape_configs:
 			"settings":     r.drillSettings,
 			"stalled":      r.drillStalled,
 			"brown-out":    r.drillBrownOut,
+			"bridge":       r.drillBridge,
+			"dead-bridge":  r.drillDeadBridge,
+			"slow-bridge":  r.drillSlowBridge,
 			"chain":        r.drillChain,
 			"engines":      r.drillEngines,
 			"flapping":     r.drillFlapping,

@@ -1,0 +1,132 @@
+//go:build realservers
+
+package drill
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/realstack"
+)
+
+// bridged is a site with a real bridge between a real IRC server and a real XMPP server.
+type bridged struct {
+	*site
+	irc    *realstack.IRC
+	xmpp   *realstack.Prosody
+	bridge *realstack.Biboumi
+}
+
+// openBridged opens a site that checks a bridge with these times, and the XMPP server's status.
+func (r *rig) openBridged(t *testing.T, env, times string) *bridged {
+	t.Helper()
+	b := &bridged{xmpp: realstack.StartProsody(t, realstack.ProsodyOptions{}), irc: realstack.StartNgIRCd(t)}
+	b.xmpp.Register("check", realstack.XMPPDomain, "pw-check")
+	b.bridge = realstack.StartBiboumi(t, b.xmpp, b.irc)
+	b.site = r.open(t, env, fmt.Sprintf(`
+  - {kind: xmpp_status, url: %[1]s/status}
+  - kind: relay
+    name: bridge
+    irc: {address: %[2]q, plain: true, channel: %[3]q}
+    xmpp: {address: %[4]q, user: check@%[5]s, password: pw-check, ca_file: %[6]s, room: %[7]q}
+`+times, b.xmpp.URL(), b.irc.Addr, realstack.IRCChannel, b.xmpp.ClientAddr, realstack.XMPPDomain, b.xmpp.Authority.File, b.bridge.Room()), nil)
+	// The exporter joins again up to a minute after its session ended, and the messages of an hour decide whether a bridge is slow.
+	b.patience = 5 * time.Minute
+	return b
+}
+
+// bothWays are the notices of an alert on both directions of the bridge.
+func bothWays(alert, severity string) []notice {
+	return []notice{
+		{alert, severity, of("target", "bridge", "of", "irc to xmpp")},
+		{alert, severity, of("target", "bridge", "of", "xmpp to irc")},
+	}
+}
+
+// operate makes an operator of the IRC server say a line.
+func (b *bridged) operate(line, answer string) {
+	b.t.Helper()
+	o := b.irc.Operator()
+	if err := o.Do(line, answer); err != nil {
+		b.t.Fatal(err)
+	}
+	if err := o.Close(); err != nil {
+		b.t.Error(err)
+	}
+}
+
+// quickTimes find a lost message within 3 s, so that few checks fail until the alert fires: many make the target unstable.
+const quickTimes = `    schedule: "@every 2s"
+    deadline: 1s
+    slow: 1s
+    timeout: 2s
+`
+
+// notRelaying makes a condition: that many messages in a row were lost.
+func notRelaying(p page) bool {
+	return above(2, "chatstack_relay_consecutive_failures", "from", "irc", "to", "xmpp")(p)
+}
+
+// drillBridge is about a real bridge that hangs, and a check that may not speak.
+func (r *rig) drillBridge(t *testing.T) {
+	t.Helper()
+	b := r.openBridged(t, "bridge", quickTimes)
+	b.try(fault{
+		name: "bridge hangs", cause: b.bridge.Hang, repair: b.bridge.Resume, shown: notRelaying,
+		want: bothWays("BridgeNotRelaying", "critical"),
+	})
+	const mask = "irccheck!*@*"
+	b.try(fault{
+		name: "check of the bridge banned", shown: is(0, "chatstack_relay_session_up", "side", "irc"),
+		cause:  func() { b.operate("MODE "+realstack.IRCChannel+" +b "+mask, "MODE") },
+		repair: func() { b.operate("MODE "+realstack.IRCChannel+" -b "+mask, "MODE") },
+		want:   []notice{{"RelaySessionDown", "warning", of("target", "bridge", "of", "irc")}},
+	})
+}
+
+// drillDeadBridge is about a real bridge whose process ends. That its component is disconnected as well is no second page.
+func (r *rig) drillDeadBridge(t *testing.T) {
+	t.Helper()
+	b := r.openBridged(t, "dead-bridge", quickTimes)
+	b.try(fault{
+		name: "bridge killed", repair: b.bridge.Start, shown: notRelaying,
+		cause: func() {
+			b.bridge.Kill()
+			begun := time.Now()
+			// Longer than the hold of XMPPComponentDisconnected.
+			b.await("the end of its hold", func() bool { return time.Since(begun) > 10*time.Second })
+		},
+		want: bothWays("BridgeNotRelaying", "critical"),
+		// It tries to join again only each half minute, which is longer than the hold here.
+		may: []notice{{"RelaySessionDown", "warning", of("target", "bridge", "of", "xmpp")}},
+	})
+}
+
+// drillSlowBridge is about a real bridge that runs for a tenth of a second in two and a half.
+func (r *rig) drillSlowBridge(t *testing.T) {
+	t.Helper()
+	b := r.openBridged(t, "slow-bridge", `    schedule: "@every 5s"
+    deadline: 4s
+    slow: 500ms
+    timeout: 5s
+`)
+	stop := make(chan struct{})
+	var hanging sync.WaitGroup
+	repair := sync.OnceFunc(func() { close(stop); hanging.Wait() })
+	t.Cleanup(repair)
+	b.try(fault{
+		name: "bridge hangs for 2.4 s in 2.5", repair: repair,
+		cause: func() {
+			hanging.Go(func() { b.bridge.Flicker(2400*time.Millisecond, 100*time.Millisecond, stop) })
+		},
+		shown: func(p page) bool {
+			return slices.ContainsFunc(p.Samples("chatstack_relay_delivery_seconds"), func(m *dto.Metric) bool { return m.GetHistogram().GetSampleSum() > 0.5 })
+		},
+		want: bothWays("BridgeSlow", "warning"),
+	})
+}
