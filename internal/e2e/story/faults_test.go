@@ -31,6 +31,7 @@ func (b box) do(answers bool, act func(*simstack.Container)) {
 		act(c)
 	}
 	b.services[b.name].ended.Store(!answers)
+	b.followBridge()
 }
 
 // firstCheck is how long after its start a container passes its first health check.
@@ -47,7 +48,7 @@ func (b box) checked() {
 
 func (b box) run() {
 	if b.container() == nil {
-		all := slices.Concat(containers, wideContainers)
+		all := slices.Concat(containers, wideContainers, bridgeContainers)
 		b.engine.Run(all[slices.IndexFunc(all, func(s simstack.ContainerSpec) bool { return s.Name == b.name })])
 	}
 	b.do(true, (*simstack.Container).Start)
@@ -208,6 +209,8 @@ func (w *world) happen(what string) {
 		known = act(w, stackFaults, verb, s)
 	case name == "engine":
 		known = act(w, engineFaults, verb, s)
+	case s.chat != nil && act(w, relayFaults, what, s):
+		known = true
 	case s.services[name] != nil:
 		known = act(w, containerFaults, verb, box{s, name})
 	}

@@ -88,7 +88,7 @@ func sameNotifications(got, want []string) bool {
 }
 
 func TestScenarios(t *testing.T) {
-	for _, s := range slices.Concat(scenarios, gapScenarios, rootScenarios, unstableScenarios, valueScenarios) {
+	for _, s := range slices.Concat(scenarios, gapScenarios, rootScenarios, unstableScenarios, valueScenarios, relayScenarios) {
 		if s.lasts > *longest {
 			continue
 		}

@@ -67,6 +67,9 @@ type site struct {
 	services map[string]*service
 	// sick are the containers that pass no health check.
 	sick map[string]bool
+	// chat has the servers of a site with a bridge; nil for none. frozen says that the bridge in the container bridge hangs.
+	chat   *simstack.Stack
+	frozen bool
 }
 
 // service answers with 200 while it is well and its container runs.
@@ -126,6 +129,8 @@ type exporterSpec struct {
 	quiet string
 	// wide says that there are more containers, and five targets more that the container xmpp serves.
 	wide bool
+	// relay says that there are an IRC server, an XMPP server and the container of a bridge between them, which is checked.
+	relay bool
 }
 
 // containers are those of a site: the API needs the database, and the web client needs the API.
@@ -140,6 +145,9 @@ var containers = []simstack.ContainerSpec{
 var wideContainers = []simstack.ContainerSpec{
 	{Name: "xmpp", Restart: "always", Health: true}, {Name: "irc", Restart: "always", Health: true}, {Name: "docs", Restart: "always", Health: true},
 }
+
+// bridgeContainers are the container of a bridge.
+var bridgeContainers = []simstack.ContainerSpec{{Name: "bridge", Restart: "always", Health: true}}
 
 // served are the targets whose container is configured.
 var served = []string{"api", "web"}
@@ -193,6 +201,12 @@ func (w *world) build(first exporterSpec, needs map[string]string) {
 	if first.wide {
 		list = slices.Concat(containers, wideContainers)
 	}
+	if first.relay {
+		list = slices.Concat(list, bridgeContainers)
+		s.chat, err = simstack.Start(simstack.Options{Network: w.network, Slow: 7 * time.Second})
+		must(w.T, err)
+		w.Cleanup(func() { must(w.T, s.chat.Close()) })
+	}
 	for _, spec := range list {
 		spec.Service = spec.Name
 		if other, given := needs[spec.Name]; given {
@@ -245,6 +259,9 @@ func (e *exporter) configuration() string {
 		fmt.Fprintf(&b, "  - {kind: http, name: other, url: %q, page: %t}\n", e.site.services["other"].url, e.quiet != "other")
 		for n := 1; e.wide && n <= 5; n++ {
 			fmt.Fprintf(&b, "  - {kind: http, name: xmpp%d, url: %q, container: xmpp}\n", n, e.site.services["xmpp"].url)
+		}
+		if e.relay {
+			b.WriteString(e.site.bridgeTargets())
 		}
 	}
 	return b.String()
