@@ -109,6 +109,7 @@ var engineFaults = []fault[*site]{
 		for _, one := range s.services {
 			one.ended.Store(true)
 		}
+		s.followBridge()
 	}, func(w *world, s *site) {
 		must(w.T, s.engine.Start())
 		for name := range s.services {

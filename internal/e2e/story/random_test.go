@@ -28,7 +28,7 @@ var (
 func TestRandomScripts(t *testing.T) {
 	for i := range *seeds {
 		seed := *firstSeed + uint64(i)
-		for name, exporters := range map[string][]exporterSpec{"alone": alone, "keeping its state": keeping, "a pair": pair} {
+		for name, exporters := range map[string][]exporterSpec{"alone": alone, "keeping its state": keeping, "a pair": pair, "with a bridge": bridged} {
 			t.Run(fmt.Sprintf("%s, seed %d", name, seed), func(t *testing.T) {
 				t.Parallel()
 				script := randomScript(seed, *lasting, exporters)
@@ -90,11 +90,20 @@ func randomScript(seed uint64, lasts time.Duration, exporters []exporterSpec) st
 
 // randomFault chooses a fault and its subject. alone says that no other fault of the subject may last meanwhile.
 func randomFault(random *rand.Rand, exporters []exporterSpec) (subject, begins, ends string, alone bool) {
-	switch n := random.IntN(10); {
+	list, kinds := containers, 10
+	if exporters[0].relay {
+		list, kinds = slices.Concat(containers, bridgeContainers), 14
+	}
+	switch n := random.IntN(kinds); {
+	case n >= 10:
+		f := relayFaults[random.IntN(len(relayFaults))]
+		subject, begins, _ = strings.Cut(f.begins, " ")
+		_, ends, _ = strings.Cut(f.ends, " ")
+		return subject, begins, ends, false
 	case n < 7:
 		f := containerFaults[random.IntN(len(containerFaults))]
-		name := containers[random.IntN(len(containers))].Name
-		if strings.Contains(f.begins, "target") && name == "db" {
+		name := list[random.IntN(len(list))].Name
+		if strings.Contains(f.begins, "target") && (name == "db" || name == "bridge") {
 			name = "web" // no target has the other name
 		}
 		return name, f.begins, f.ends, false
@@ -145,6 +154,9 @@ var judged = []struct {
 }{
 	{health.AlertTargetDown, config.MaintenanceTarget, func(a *config.Alerts) config.Duration { return a.TargetDown.Critical.KeepFiringFor }},
 	{health.AlertTargetUnstable, config.MaintenanceTarget, func(a *config.Alerts) config.Duration { return a.TargetUnstable.Critical.KeepFiringFor }},
+	{health.AlertBridgeNotRelaying, config.MaintenanceTarget, func(a *config.Alerts) config.Duration { return a.BridgeNotRelaying.KeepFiringFor }},
+	{health.AlertRelaySessionDown, config.MaintenanceTarget, func(a *config.Alerts) config.Duration { return a.RelaySessionDown.KeepFiringFor }},
+	{health.AlertComponentDisconnected, config.MaintenanceTarget, func(a *config.Alerts) config.Duration { return a.XMPPComponentDisconnected.KeepFiringFor }},
 	{health.AlertContainerDown, config.MaintenanceContainer, func(a *config.Alerts) config.Duration { return a.ContainerDown.Critical.KeepFiringFor }},
 	{health.AlertContainerUnhealthy, config.MaintenanceContainer, func(a *config.Alerts) config.Duration { return a.ContainerUnhealthy.Critical.KeepFiringFor }},
 	{health.AlertContainerMissing, config.MaintenanceContainer, func(a *config.Alerts) config.Duration { return a.ContainerMissing.KeepFiringFor }},
@@ -173,15 +185,7 @@ var exceptions = []struct {
 	},
 	{
 		reason: "keep_firing_for reports a problem that comes and goes only once",
-		lasts: func(_ *observer, alert, _ string) time.Duration {
-			alerts := config.DefaultAlerts()
-			for _, j := range judged {
-				if j.alert == alert {
-					return j.keep(&alerts).Std()
-				}
-			}
-			return 0
-		},
+		lasts:  func(_ *observer, alert, _ string) time.Duration { return keptFiring(alert) },
 	},
 	{
 		reason: "how long ago a container was removed is told only while it is, and what was read last counts for two minutes",
@@ -195,12 +199,26 @@ var exceptions = []struct {
 	{
 		reason: "what was recorded before Prometheus stopped counts for five minutes, since nothing marks it as stale",
 		lasts: func(o *observer, alert, _ string) time.Duration {
-			if (alert == health.AlertTargetDown || alert == health.AlertTargetUnstable) && time.Since(o.prometheus.started) < lookbackDelta {
+			if strings.Contains(alert, "Container") {
+				return 0
+			}
+			if time.Since(o.prometheus.started) < lookbackDelta+keptFiring(alert) {
 				return lookbackDelta
 			}
 			return 0
 		},
 	},
+}
+
+// keptFiring is how long the rules keep an alert firing.
+func keptFiring(alert string) time.Duration {
+	alerts := config.DefaultAlerts()
+	for _, j := range judged {
+		if j.alert == alert {
+			return j.keep(&alerts).Std()
+		}
+	}
+	return 0
 }
 
 // longest is how long pages that are not too old to count say at most that the subject has been down.
@@ -227,7 +245,7 @@ func (o *observer) compare() {
 	}
 	for _, j := range judged {
 		for _, severity := range []health.Severity{health.Warning, health.Critical} {
-			for _, name := range append(slices.Sorted(maps.Keys(o.sites["prod"].services)), "docker") {
+			for _, name := range append(slices.Sorted(maps.Keys(o.sites["prod"].services)), "docker", "crossing", "xmpp_status", "xmpp_c2s", "irc_tls") {
 				k := key(j.alert, severity.String(), j.kind, name)
 				o.compareOne(k, j.alert, j.kind, name, severity, fires[k] != nil)
 			}
@@ -265,8 +283,11 @@ func (o *observer) compareOne(k, alert, kind, name string, severity health.Sever
 
 // opinion is what the last page says that knows the subject and that is not too old to count.
 func (e *exporter) opinion(alert, kind, name string, severity health.Severity) opinion {
-	if alert == health.AlertTargetUnstable {
+	switch alert {
+	case health.AlertTargetUnstable:
 		return e.opinionOnCondition(alert, name, severity)
+	case health.AlertBridgeNotRelaying, health.AlertRelaySessionDown, health.AlertComponentDisconnected:
+		return e.opinionOnParts(alert, name, severity)
 	}
 	s := health.TargetSubject(name)
 	if kind == config.MaintenanceContainer {
@@ -298,6 +319,31 @@ func (e *exporter) opinionOnCondition(alert, target string, severity health.Seve
 			return none
 		case page.Conditions[i].Lasted > 0:
 			return firing
+		default:
+			return well
+		}
+	}
+	return none
+}
+
+// opinionOnParts is what the last page says that has an opinion on a condition of a target's parts and that is not too old to count.
+func (e *exporter) opinionOnParts(alert, target string, severity health.Severity) opinion {
+	for _, page := range slices.Backward(e.scraped) {
+		known, excused := false, false
+		for _, c := range page.Conditions {
+			if c.Alert == alert && c.Target == target && c.Severity == severity {
+				known, excused = true, excused || c.Excused
+			}
+		}
+		fires := slices.ContainsFunc(page.Problems, func(p health.Problem) bool {
+			return p.Alert == alert && p.Subject == health.TargetSubject(target) && p.Severity == severity
+		})
+		switch {
+		case !known || time.Since(page.at) >= lookback:
+		case fires:
+			return firing
+		case excused:
+			return none
 		default:
 			return well
 		}
