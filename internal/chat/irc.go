@@ -305,7 +305,7 @@ func (s *ircSession) listen() error {
 }
 
 // tooFast matches what servers say about messages that come too often.
-var tooFast = regexp.MustCompile(`(?i)flood|too (fast|many|quick)|throttl|rate|slow`)
+var tooFast = regexp.MustCompile(`(?i)flood|too (fast|many|quick)|throttl|\brate|\bslow`)
 
 func (s *ircSession) handle(line *ircLine) error {
 	channel := s.account.Channel
