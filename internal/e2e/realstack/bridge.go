@@ -17,7 +17,7 @@ import (
 // IRCChannel is a channel that every IRC server of this package keeps.
 const IRCChannel = "#check"
 
-// IRC is an IRC server without TLS: ngIRCd.
+// IRC is an IRC server without TLS: ngIRCd, or InspIRCd, which supports echo-message.
 type IRC struct {
 	*Process
 	// Host is an address of loopback that nothing else uses, since the bridge connects only to the usual port.
@@ -29,18 +29,23 @@ type IRC struct {
 // StartNgIRCd starts an IRC server.
 func StartNgIRCd(tb testing.TB) *IRC {
 	tb.Helper()
-	program := binary(tb, "ngircd", "ngircd")
-	i := newIRC(tb, "ngircd")
-	i.argv = []string{program, "--nodaemon", "--config", i.path("ngircd.conf")}
-	i.configure("ngircd.conf", struct{ Host, Dir string }{i.Host, i.dir})
-	i.Start()
-	return i
+	return startIRC(tb, "ngircd", "--nodaemon", "--config")
 }
 
-func newIRC(tb testing.TB, name string) *IRC {
+// StartInspIRCd starts another IRC server.
+func StartInspIRCd(tb testing.TB) *IRC {
 	tb.Helper()
+	return startIRC(tb, "inspircd", "--nofork", "--config")
+}
+
+// startIRC starts the IRC server of a Debian package. The path of its configuration follows the arguments.
+func startIRC(tb testing.TB, name string, arguments ...string) *IRC {
+	tb.Helper()
+	program := binary(tb, name, name)
 	host := fmt.Sprintf("127.%d.%d.%d", 1+rand.IntN(254), rand.IntN(256), 1+rand.IntN(254)) //nolint:gosec // any address will do
 	i := &IRC{Process: newProcess(tb, name, true), Host: host, Addr: net.JoinHostPort(host, "6667")}
+	i.argv = append(append([]string{program}, arguments...), i.path(name+".conf"))
+	i.configure(name+".conf", struct{ Host, Dir string }{i.Host, i.dir})
 	i.ready = func(ctx context.Context) error {
 		c, err := dialIRC(ctx, i.Addr, fmt.Sprintf("probe%d", rand.IntN(10000))) //nolint:gosec // see above
 		if err != nil {
@@ -48,6 +53,7 @@ func newIRC(tb testing.TB, name string) *IRC {
 		}
 		return c.Close()
 	}
+	i.Start()
 	return i
 }
 

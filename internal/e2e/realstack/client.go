@@ -257,24 +257,35 @@ func (c *Client) Settle() error {
 
 // Request sends an iq of a type, and returns the type of the answer, result or error. It counts what arrives before.
 func (c *Client) Request(kind, payload string) (string, error) {
-	if err := c.Send(fmt.Sprintf("<iq type='%s' id='%s'>%s</iq>", kind, requestID, payload)); err != nil {
-		return "", err
-	}
-	for {
-		e, err := c.next()
-		if err != nil {
-			return "", err
-		}
-		switch e.XMLName.Local {
+	answer, before, err := c.exchange(iq(kind, "", payload))
+	for i := range before {
+		switch before[i].XMLName.Local {
 		case "message":
 			c.Messages++
 		case "presence":
 			c.Presences++
-		case "iq":
-			if e.attr("id") == requestID {
-				return e.attr("type"), nil
-			}
 		}
+	}
+	if err != nil {
+		return "", err
+	}
+	return answer.attr("type"), nil
+}
+
+// exchange sends an iq, and returns its answer and the stanzas that arrive before.
+func (c *Client) exchange(iq string) (answer *element, before []element, err error) {
+	if err := c.Send(iq); err != nil {
+		return nil, nil, err
+	}
+	for {
+		e, err := c.next()
+		if err != nil {
+			return nil, before, err
+		}
+		if e.XMLName.Local == "iq" && e.attr("id") == requestID {
+			return e, before, nil
+		}
+		before = append(before, *e)
 	}
 }
 

@@ -23,6 +23,8 @@ const (
 	// ComponentHost is its external component, in the bridge's place.
 	ComponentHost   = "bridge.chat.test"
 	ComponentSecret = "secret-bridge"
+	// RoomsHost is its service of rooms, with an archive of each.
+	RoomsHost = "rooms.chat.test"
 )
 
 // Loopback is the network of all servers and clients, Elsewhere a network without any client.
@@ -54,6 +56,8 @@ type ProsodyOptions struct {
 	StatisticsInterval string
 	// Modules are additional modules to load, including those in deploy/prosody. The server only logs missing ones.
 	Modules []string
+	// Rooms adds RoomsHost.
+	Rooms bool
 	// ArchiveLimit is how many items an archive of an account may hold; 0 is the server's default.
 	ArchiveLimit int
 }

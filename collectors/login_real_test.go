@@ -1,0 +1,91 @@
+//go:build realservers
+
+package collectors
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/realstack"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
+)
+
+// TestRealXMPPLogin logs in at a real XMPP server, with STARTTLS and with direct TLS.
+func TestRealXMPPLogin(t *testing.T) {
+	t.Parallel()
+	const directPort = 36223
+	server := realstack.StartProsody(t, realstack.ProsodyOptions{DirectTLSPort: directPort})
+	settings := func() *XMPPLogin {
+		s := newXMPPLoginSettings()
+		s.Address, s.User, s.Password = server.ClientAddr, realstack.XMPPUser+"@"+realstack.XMPPDomain, config.NewSecret(realstack.XMPPPassword)
+		s.CAFile = server.Authority.File
+		return s
+	}
+	for _, c := range []struct {
+		name   string
+		change func(*XMPPLogin)
+		reason failure.Reason
+	}{
+		{"STARTTLS", func(*XMPPLogin) {}, ""},
+		{"direct TLS", func(s *XMPPLogin) { s.Address, s.DirectTLS = "127.0.0.1:36223", true }, ""},
+		{"wrong password", func(s *XMPPLogin) { s.Password = config.NewSecret("wrong") }, failure.Unauthorized},
+		{"unknown account", func(s *XMPPLogin) { s.User = "nobody@" + realstack.XMPPDomain }, failure.Unauthorized},
+		{"unknown domain", func(s *XMPPLogin) { s.User = realstack.XMPPUser + "@unknown.test" }, failure.NotFound},
+		{"direct TLS at the wrong port", func(s *XMPPLogin) { s.DirectTLS = true }, failure.TLS},
+		{"another authority", func(s *XMPPLogin) { s.CAFile = realstack.NewAuthority(t).File }, failure.TLS},
+	} {
+		s := settings()
+		c.change(s)
+		collector, err := newXMPPLogin(s, Deps{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantLogin(t, c.name, probeLogin(t, collector), c.reason)
+	}
+}
+
+// TestRealIRCLogin logs in at real IRC servers, which have no services and so no accounts.
+func TestRealIRCLogin(t *testing.T) {
+	t.Parallel()
+	for _, server := range []*realstack.IRC{realstack.StartNgIRCd(t), realstack.StartInspIRCd(t)} {
+		s := newIRCLoginSettings()
+		s.Address, s.Plain = server.Addr, true
+		collector, err := newIRCLogin(s, Deps{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantLogin(t, "without an account", probeLogin(t, collector), "")
+
+		s.Password = config.NewSecret("pw")
+		collector, err = newIRCLogin(s, Deps{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		failed := probeLogin(t, collector)
+		wantLogin(t, "with an account", failed, failure.Unauthorized)
+		if failed != nil && !strings.Contains(failed.Error(), "offers no SASL") {
+			t.Errorf("with an account: %v", failed)
+		}
+	}
+}
+
+func probeLogin(t *testing.T, c Collector) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	return c.Collect(ctx, &Batch{Target: "login"})
+}
+
+func wantLogin(t *testing.T, what string, err error, want failure.Reason) {
+	t.Helper()
+	var got failure.Reason
+	if err != nil {
+		got = failure.ReasonOf(err)
+	}
+	if got != want {
+		t.Errorf("%s: got %q (%v), want %q", what, got, err, want)
+	}
+}

@@ -1,0 +1,82 @@
+//go:build realservers
+
+package collectors
+
+import (
+	"maps"
+	"testing"
+	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/realstack"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
+)
+
+// TestRealRelayNetwork delays and partitions the networks between the check and its servers.
+func TestRealRelayNetwork(t *testing.T) {
+	t.Parallel()
+	var irc, xmpp *realstack.Proxy
+	s := startBridged(t, realstack.StartNgIRCd, func(s *bridged, r *Relay) {
+		irc, xmpp = realstack.StartProxy(t, s.irc.Addr), realstack.StartProxy(t, s.xmpp.ClientAddr)
+		r.IRC.Address, r.XMPP.Address = irc.Addr, xmpp.Addr
+	})
+	s.well("at first")
+	for _, c := range []struct {
+		name  string
+		proxy *realstack.Proxy
+		way   int // the way whose messages arrive through the proxy
+		at    [2]string
+	}{{sideIRC, irc, 1, onIRC}, {sideXMPP, xmpp, 0, onXMPP}} {
+		const short, long = 300 * time.Millisecond, 1300 * time.Millisecond
+		c.proxy.Delay(short, short)
+		if reason := s.probe(); reason != "" {
+			t.Errorf("%s, %s each way: %s", c.name, short, reason)
+		}
+		if took := s.took(); took[0] < short || took[1] < short {
+			t.Errorf("%s, %s each way: the messages took %s", c.name, short, took)
+		}
+		// A message is late if it arrives before the next probe, else it is lost.
+		before := s.outcomes(c.way)
+		c.proxy.Delay(0, long)
+		for _, pause := range []time.Duration{long, 0, 2 * long} {
+			if reason := s.probe(); reason != failure.NotDelivered {
+				t.Errorf("%s, %s to the exporter: got the reason %q, want %q", c.name, long, reason, failure.NotDelivered)
+			}
+			if got, want := s.brokenAt()[c.way], atBridge; got != want {
+				t.Errorf("%s, %s to the exporter: broken at %q, want %q", c.name, long, got, want)
+			}
+			time.Sleep(pause)
+		}
+		c.proxy.Delay(0, 0)
+		s.well(c.name + ": no delay")
+		after := s.outcomes(c.way)
+		if late, lost := after[relayLate]-before[relayLate], after[relayLost]-before[relayLost]; late != 2 || lost != 1 {
+			t.Errorf("%s: late %d, lost %d, want 2 and 1", c.name, late, lost)
+		}
+
+		c.proxy.Partition()
+		s.becomes(c.name+": partition", timedOut...)
+		if got := s.brokenAt(); got != c.at {
+			t.Errorf("%s: partition: broken at %q, want %q", c.name, got, c.at)
+		}
+		c.proxy.Mend()
+		s.well(c.name + ": partition mended")
+	}
+	s.countOutcomes()
+}
+
+// outcomes are those of one way so far.
+func (s *bridged) outcomes(way int) map[string]uint64 {
+	s.relay.mu.Lock()
+	defer s.relay.mu.Unlock()
+	return maps.Clone(s.relay.ways[way].outcomes)
+}
+
+// took is how long the last messages took.
+func (s *bridged) took() (took [2]time.Duration) {
+	s.relay.mu.Lock()
+	defer s.relay.mu.Unlock()
+	for i, w := range s.relay.ways {
+		took[i] = w.arrived.Sub(w.sent)
+	}
+	return took
+}
