@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"strings"
 	"sync"
 	"time"
@@ -255,6 +256,9 @@ func (s *xmppSession) join() error {
 	}
 	for {
 		e, err := s.next()
+		if errors.Is(err, os.ErrDeadlineExceeded) { // the server has just bound the session, so it works
+			return failure.Errorf(failure.NotDelivered, "join %s: %w", s.account.Room, ErrRoomSilent).WithHint(silentHint)
+		}
 		if err != nil {
 			return err
 		}
