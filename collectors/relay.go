@@ -382,6 +382,11 @@ func (c *relayProbe) judge(ctx context.Context, talks [2]chat.Conversation) erro
 	if failed[0] != nil && failed[1] != nil && c.ways[0].brokenAt == atBridge && c.ways[1].brokenAt == atBridge {
 		return c.notDelivered("messages from either side have not arrived on the other", atBridge)
 	}
+	for i, w := range c.ways { // the way that begins on the broken side knows the cause
+		if failed[i] != nil && w.brokenAt == w.from.name {
+			return failed[i]
+		}
+	}
 	return cmp.Or(failed[0], failed[1])
 }
 
