@@ -14,11 +14,11 @@ import (
 // TestRealRelayNetwork delays and partitions the networks between the check and its servers.
 func TestRealRelayNetwork(t *testing.T) {
 	t.Parallel()
-	var irc, xmpp *realstack.Proxy
-	s := startBridged(t, realstack.StartNgIRCd, func(s *bridged, r *Relay) {
-		irc, xmpp = realstack.StartProxy(t, s.irc.Addr), realstack.StartProxy(t, s.xmpp.ClientAddr)
-		r.IRC.Address, r.XMPP.Address = irc.Addr, xmpp.Addr
-	})
+	s := startServers(t, realstack.StartInspIRCd)
+	room := s.xmpp.Room("remote")
+	realstack.StartPuppet(t, s.xmpp, s.irc, room.Address)
+	irc, xmpp := realstack.StartProxy(t, s.irc.Addr), realstack.StartProxy(t, s.xmpp.ClientAddr)
+	s.follow(room.Address, func(_ *bridged, r *Relay) { r.IRC.Address, r.XMPP.Address = irc.Addr, xmpp.Addr })
 	s.well("at first")
 	for _, c := range []struct {
 		name  string
@@ -54,7 +54,9 @@ func TestRealRelayNetwork(t *testing.T) {
 		}
 
 		c.proxy.Partition()
-		s.becomes(c.name+": partition", timedOut...)
+		if reason := s.probe(); reason != failure.Timeout {
+			t.Errorf("%s: partition: got the reason %q, want %q", c.name, reason, failure.Timeout)
+		}
 		if got := s.brokenAt(); got != c.at {
 			t.Errorf("%s: partition: broken at %q, want %q", c.name, got, c.at)
 		}

@@ -47,17 +47,22 @@ func startServers(t *testing.T, startIRC func(testing.TB) *realstack.IRC) *bridg
 	return s
 }
 
-// follow keeps the sessions of a check until the test ends.
+// follow prepares a check and keeps its sessions until the test ends.
 func (s *bridged) follow(room string, change func(*bridged, *Relay)) {
 	s.t.Helper()
-	s.relay = s.collector(room, change)
+	s.prepare(room, change)
+	s.keepSessions()
+}
+
+func (s *bridged) keepSessions() {
 	ctx, stop := context.WithCancel(s.t.Context())
 	var following sync.WaitGroup
 	following.Go(func() { s.relay.Follow(ctx, func() {}) })
 	s.t.Cleanup(func() { stop(); following.Wait() })
 }
 
-func (s *bridged) collector(room string, change func(*bridged, *Relay)) *relayProbe {
+// prepare makes a check of the bridge, which has no sessions yet.
+func (s *bridged) prepare(room string, change func(*bridged, *Relay)) {
 	s.t.Helper()
 	settings := newRelaySettings()
 	settings.Name, settings.Deadline = "bridge", config.Duration(time.Second)
@@ -75,7 +80,7 @@ func (s *bridged) collector(room string, change func(*bridged, *Relay)) *relayPr
 		// A probe must have time to see that the session is down.
 		side.keeper.Retry = backoff.NewConstantBackOff(400 * time.Millisecond)
 	}
-	return c.(*relayProbe)
+	s.relay = c.(*relayProbe)
 }
 
 // probe runs one probe and returns its reason, "" after a success.
