@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/realstack"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
@@ -18,7 +19,9 @@ func TestRealRelayNetwork(t *testing.T) {
 	room := s.xmpp.Room("remote")
 	realstack.StartPuppet(t, s.xmpp, s.irc, room.Address)
 	irc, xmpp := realstack.StartProxy(t, s.irc.Addr), realstack.StartProxy(t, s.xmpp.ClientAddr)
-	s.follow(room.Address, func(_ *bridged, r *Relay) { r.IRC.Address, r.XMPP.Address = irc.Addr, xmpp.Addr })
+	s.follow(room.Address, func(_ *bridged, r *Relay) {
+		r.IRC.Address, r.XMPP.Address, r.Deadline = irc.Addr, xmpp.Addr, config.Duration(600*time.Millisecond)
+	})
 	s.well("at first")
 	for _, c := range []struct {
 		name  string
@@ -26,7 +29,7 @@ func TestRealRelayNetwork(t *testing.T) {
 		way   int // the way whose messages arrive through the proxy
 		at    [2]string
 	}{{sideIRC, irc, 1, onIRC}, {sideXMPP, xmpp, 0, onXMPP}} {
-		const short, long = 300 * time.Millisecond, 1300 * time.Millisecond
+		const short, long = 200 * time.Millisecond, 900 * time.Millisecond
 		c.proxy.Delay(short, short)
 		if reason := s.probe(); reason != "" {
 			t.Errorf("%s, %s each way: %s", c.name, short, reason)
@@ -37,7 +40,7 @@ func TestRealRelayNetwork(t *testing.T) {
 		// A message is late if it arrives before the next probe, else it is lost.
 		before := s.outcomes(c.way)
 		c.proxy.Delay(0, long)
-		for _, pause := range []time.Duration{long, 0, 2 * long} {
+		for _, pause := range []time.Duration{long / 2, 0, long / 2} {
 			if reason := s.probe(); reason != failure.NotDelivered {
 				t.Errorf("%s, %s to the exporter: got the reason %q, want %q", c.name, long, reason, failure.NotDelivered)
 			}
