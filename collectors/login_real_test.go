@@ -4,6 +4,7 @@ package collectors
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -16,7 +17,7 @@ import (
 // TestRealXMPPLogin logs in at a real XMPP server, with STARTTLS and with direct TLS.
 func TestRealXMPPLogin(t *testing.T) {
 	t.Parallel()
-	const directPort = 36223
+	directPort := unusedPort(t)
 	server := realstack.StartProsody(t, realstack.ProsodyOptions{DirectTLSPort: directPort})
 	settings := func() *XMPPLogin {
 		s := newXMPPLoginSettings()
@@ -30,7 +31,7 @@ func TestRealXMPPLogin(t *testing.T) {
 		reason failure.Reason
 	}{
 		{"STARTTLS", func(*XMPPLogin) {}, ""},
-		{"direct TLS", func(s *XMPPLogin) { s.Address, s.DirectTLS = "127.0.0.1:36223", true }, ""},
+		{"direct TLS", func(s *XMPPLogin) { s.Address, s.DirectTLS = fmt.Sprintf("127.0.0.1:%d", directPort), true }, ""},
 		{"wrong password", func(s *XMPPLogin) { s.Password = config.NewSecret("wrong") }, failure.Unauthorized},
 		{"unknown account", func(s *XMPPLogin) { s.User = "nobody@" + realstack.XMPPDomain }, failure.Unauthorized},
 		{"unknown domain", func(s *XMPPLogin) { s.User = realstack.XMPPUser + "@unknown.test" }, failure.NotFound},

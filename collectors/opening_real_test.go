@@ -16,12 +16,7 @@ import (
 // TestRealOtherPortsOfTheXMPPServerAreNamed has the check of the clients' port connect to the others: Prosody resets the
 // connection on the one and stays silent on the other.
 func TestRealOtherPortsOfTheXMPPServerAreNamed(t *testing.T) {
-	free, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // closed at once
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := free.Addr().(*net.TCPAddr).Port
-	free.Close() //nolint:errcheck,gosec // only its number is wanted
+	port := unusedPort(t)
 	p := realstack.StartProsody(t, realstack.ProsodyOptions{DirectTLSPort: port})
 	for name, c := range map[string]struct {
 		address string
@@ -36,8 +31,19 @@ func TestRealOtherPortsOfTheXMPPServerAreNamed(t *testing.T) {
 			t.Errorf("%s: %q, hint %q", name, err, failure.HintOf(err))
 		}
 	}
-	_, err = readFails(t, ircTLSProbe(t, p.ClientAddr, config.TLS{}), failure.TLS)
+	_, err := readFails(t, ircTLSProbe(t, p.ClientAddr, config.TLS{}), failure.TLS)
 	if err != nil && !strings.Contains(err.Error(), "speaks XMPP") {
 		t.Errorf("irc_tls at the clients' port: %q", err)
 	}
+}
+
+// unusedPort returns a port of loopback that nothing listens on.
+func unusedPort(t *testing.T) int {
+	t.Helper()
+	free, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // closed at once
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer free.Close() //nolint:errcheck // only its number is wanted
+	return free.Addr().(*net.TCPAddr).Port
 }

@@ -17,7 +17,7 @@ func TestRealRelayNetwork(t *testing.T) {
 	t.Parallel()
 	s := startServers(t, realstack.StartInspIRCd)
 	room := s.xmpp.Room("remote")
-	realstack.StartPuppet(t, s.xmpp, s.irc, room.Address)
+	startPuppet(t, s.xmpp, s.irc, room.Address)
 	irc, xmpp := realstack.StartProxy(t, s.irc.Addr), realstack.StartProxy(t, s.xmpp.ClientAddr)
 	s.follow(room.Address, func(_ *bridged, r *Relay) {
 		r.IRC.Address, r.XMPP.Address, r.Deadline = irc.Addr, xmpp.Addr, config.Duration(600*time.Millisecond)

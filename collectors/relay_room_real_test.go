@@ -15,12 +15,12 @@ func TestRealRelayRoom(t *testing.T) {
 	t.Parallel()
 	s := startServers(t, realstack.StartInspIRCd)
 	room := s.xmpp.Room("bridged")
-	bridge := realstack.StartPuppet(t, s.xmpp, s.irc, room.Address)
-	room.Affiliate(realstack.PuppetUser, "admin")
+	bridge := startPuppet(t, s.xmpp, s.irc, room.Address)
+	room.Affiliate(puppetUser, "admin")
 	s.follow(room.Address, nil)
 	s.suffer([]relayFault{
-		{"bridge drops what IRC says", func() { bridge.DropIRC.Store(true) }, func() { bridge.DropIRC.Store(false) }, notDelivered, [2]string{atBridge, ""}},
-		{"bridge drops what XMPP says", func() { bridge.DropXMPP.Store(true) }, func() { bridge.DropXMPP.Store(false) }, notDelivered, [2]string{"", atBridge}},
+		{"bridge drops what IRC says", func() { bridge.dropIRC.Store(true) }, func() { bridge.dropIRC.Store(false) }, notDelivered, [2]string{atBridge, ""}},
+		{"bridge drops what XMPP says", func() { bridge.dropXMPP.Store(true) }, func() { bridge.dropXMPP.Store(false) }, notDelivered, [2]string{"", atBridge}},
 		{"kicked", func() { room.Role(xmppNick, "none") }, nothing, forbidden, onXMPP},
 		{"banned", func() { room.Affiliate("check", "outcast") }, func() { room.Affiliate("check", "none") }, forbidden, onXMPP},
 		{"without voice", func() {
@@ -30,7 +30,7 @@ func TestRealRelayRoom(t *testing.T) {
 		{"members only", func() { room.Configure("membersonly", "1") }, func() { room.Affiliate("check", "member") }, forbidden, onXMPP},
 		{"destroyed", room.Destroy, func() {
 			room.Create()
-			room.Affiliate(realstack.PuppetUser, "admin")
+			room.Affiliate(puppetUser, "admin")
 		}, []failure.Reason{failure.NotFound}, onXMPP},
 	})
 }
@@ -40,7 +40,7 @@ func TestRealRelayLeavesNoArchive(t *testing.T) {
 	t.Parallel()
 	s := startServers(t, realstack.StartInspIRCd)
 	room := s.xmpp.Room("archived")
-	realstack.StartPuppet(t, s.xmpp, s.irc, room.Address)
+	startPuppet(t, s.xmpp, s.irc, room.Address)
 	s.follow(room.Address, nil)
 	// Ordinary messages before and after those of the check show that both archives work.
 	account := s.xmpp.User("check", checkPassword)
