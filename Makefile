@@ -79,7 +79,7 @@ integration: ## Tests against real servers; needs Debian's packages, see .ci/run
 		xargs grep -n '^func Test' | grep -v 'func TestReal'; then \
 		echo 'the tests above need real servers, so their names must begin with TestReal'; exit 1; fi
 	$(GO) test -count=1 -tags realservers $(RACE) ./internal/e2e/realstack
-	$(GO) test -count=1 -timeout 20m -tags realservers $(RACE) -run '^TestReal' $(INTEGRATION) ./collectors ./internal/app ./internal/state
+	$(GO) test -count=1 -timeout 30m -tags realservers $(RACE) -run '^TestReal' $(INTEGRATION) ./collectors ./internal/app ./internal/state
 	$(GO) test -count=1 -tags realservers -run '^TestReal' $(INTEGRATION) ./dashboards
 	$(GO) test -count=1 -tags realservers -run '^TestReal' $(INTEGRATION) ./internal/web
 

@@ -96,8 +96,8 @@ func with(labels map[string]string, series []input) []input {
 // relayTrials have the series of the first exporter vanish, to which another leaves the check of a bridge.
 func relayTrials(a *config.Alerts, t *alert) []trial {
 	p := pace(a.Interval)
-	checks := func(exporter int, side string, steps ...step) input {
-		return from(exporter, "chatstack_relay_session_up", map[string]string{"target": "bridge", "side": side}, steps...)
+	checks := func(side string, steps ...step) input {
+		return from(0, "chatstack_relay_session_up", map[string]string{"target": "bridge", "side": side}, steps...)
 	}
 	leaves := func(exporter int, kind string, steps ...step) input {
 		return from(exporter, "chatstack_target_left_to_first", map[string]string{"target": "bridge", "kind": kind}, steps...)
@@ -113,22 +113,22 @@ func relayTrials(a *config.Alerts, t *alert) []trial {
 	}
 	trials := []trial{
 		{
-			name: "the first is down", series: []input{leaves(1, "relay", steady(1)...), checks(0, "irc", gone...), checks(0, "xmpp", gone...)},
+			name: "the first is down", series: []input{leaves(1, "relay", steady(1)...), checks("irc", gone...), checks("xmpp", gone...)},
 			checks: []check{{quiet, false}, {fires, true}, {end + keep - 1, true}, {end + keep, false}},
 		},
 		{
 			name: "the other does not leave it any more", series: []input{leaves(1, "relay", left...)},
 			checks: []check{{p.ceil(t.hold) - 1, false}, {p.ceil(t.hold), true}, {end - 1 + p.within(a.Lookback) + keep, true}, {end - 1 + p.beyond(a.Lookback) + keep, false}},
 		},
-		{name: "one side of it is checked", series: []input{leaves(1, "relay", steady(1)...), checks(0, "irc", steady(0)...)}, checks: silent},
-		{name: "nobody leaves it to another", series: []input{checks(0, "irc", gone...)}, checks: silent},
+		{name: "one side of it is checked", series: []input{leaves(1, "relay", steady(1)...), checks("irc", steady(0)...)}, checks: silent},
+		{name: "nobody leaves it to another", series: []input{checks("irc", gone...)}, checks: silent},
 		{name: "another kind is left", series: []input{leaves(1, "irc_tls", steady(1)...)}, checks: silent},
 		{name: "two leave it", series: []input{leaves(0, "relay", steady(1)...), leaves(1, "relay", steady(1)...)}, checks: []check{{fires, true}}},
-		{name: "another target is checked", series: []input{leaves(1, "relay", steady(1)...), other("target", checks(0, "irc", steady(1)...))}, checks: []check{{fires, true}}},
+		{name: "another target is checked", series: []input{leaves(1, "relay", steady(1)...), other("target", checks("irc", steady(1)...))}, checks: []check{{fires, true}}},
 	}
 	for _, label := range environment {
 		trials = append(trials, trial{
-			name: "another " + label + " checks its own", checks: []check{{fires, true}}, series: []input{leaves(1, "relay", steady(1)...), other(label, checks(0, "irc", steady(1)...))},
+			name: "another " + label + " checks its own", checks: []check{{fires, true}}, series: []input{leaves(1, "relay", steady(1)...), other(label, checks("irc", steady(1)...))},
 		})
 	}
 	return trials

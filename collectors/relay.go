@@ -368,8 +368,14 @@ func (c *relayProbe) judge(ctx context.Context, talks [2]chat.Conversation) erro
 		silent := w.accepted.IsZero() && w.arrived.IsZero() && w.refused == nil
 		c.mu.Unlock()
 		if silent { // its own message did not come back: the session may be dead
-			err := s.verify(ctx, talks[i])
-			c.event(func() { w.swallowed = err })
+			ended, err := s.verify(ctx, talks[i])
+			c.event(func() {
+				if ended {
+					w.refused = err
+				} else {
+					w.swallowed = err
+				}
+			})
 		}
 	}
 	c.mu.Lock()
@@ -391,13 +397,13 @@ func (c *relayProbe) judge(ctx context.Context, talks [2]chat.Conversation) erro
 }
 
 // verify returns why a message that the server took was not passed on.
-func (s *relaySide) verify(ctx context.Context, c chat.Conversation) error {
+func (s *relaySide) verify(ctx context.Context, c chat.Conversation) (ended bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, verifyTimeout)
 	defer cancel()
-	if err := s.keeper.Verify(ctx, c); err != nil {
-		return err
+	if ended, err = s.keeper.Verify(ctx, c); err != nil {
+		return ended, err
 	}
-	return failure.Errorf(failure.NotDelivered, "the server answers, but does not pass our own message on").
+	return false, failure.Errorf(failure.NotDelivered, "the server answers, but does not pass our own message on").
 		WithHint("the server drops what the exporter's account says, without an error: look for a ban, a filter or a rate limit, and read its log")
 }
 
@@ -437,10 +443,10 @@ func (c *relayProbe) decide(w, back *crossing) error {
 		w.outcomes[relayNotSent]++
 	}
 	w.fail(cmp.Or(w.stoppedAt(), back.stoppedAt(), atBridge))
-	switch {
-	case w.brokenAt == atBridge:
+	switch w.brokenAt {
+	case atBridge:
 		w.remember(true)
-	case w.brokenAt == w.from.name:
+	case w.from.name:
 		w.from.mute = w.stopped()
 		return fmt.Errorf("%s: %w", w.from.name, w.stopped())
 	}

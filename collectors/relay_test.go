@@ -440,7 +440,19 @@ func TestRelayADay(t *testing.T) {
 }
 
 var relayFaults = [][2]string{
-	{"bridge", "frozen"}, {"bridge", "only_to_irc"}, {"bridge", "only_to_xmpp"}, {"bridge", "late"}, {"bridge", "drops_third"},
-	{"bridge", "changes_text"}, {"bridge", "twice"}, {"bridge", "history"}, {"bridge", "kicked"}, {"bridge", "banned"},
-	{"bridge", "destroyed"}, {"bridge", "wrong_password"}, {"bridge", "throttled"}, {"irc_tls", "stopped"}, {"xmpp_c2s", "stopped"},
+	{"bridge", "frozen"},
+	{"bridge", "only_to_irc"},
+	{"bridge", "only_to_xmpp"},
+	{"bridge", "late"},
+	{"bridge", "drops_third"},
+	{"bridge", "changes_text"},
+	{"bridge", "twice"},
+	{"bridge", "history"},
+	{"bridge", "kicked"},
+	{"bridge", "banned"},
+	{"bridge", "destroyed"},
+	{"bridge", "wrong_password"},
+	{"bridge", "throttled"},
+	{"irc_tls", "stopped"},
+	{"xmpp_c2s", "stopped"},
 }

@@ -75,7 +75,7 @@ func Check(ctx context.Context, o Options) ([]CheckResult, error) {
 		probes.Go(func() { peers = askPeers(ctx, cfg.Peers) })
 	}
 	for i, settings := range cfg.Targets {
-		if w, ok := settings.(writer); ok && !(o.CheckWrites && settings.Common().Kind == "relay") {
+		if w, ok := settings.(writer); ok && (!o.CheckWrites || settings.Common().Kind != "relay") {
 			if untested := w.DisableWriting(); untested != "" {
 				warnings = append(warnings, Warning{settings.Common().Name, "check writes nothing; " + untested})
 			}

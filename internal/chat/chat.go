@@ -100,11 +100,13 @@ func write(conn net.Conn, text string) error {
 
 // ended returns what a session that was interrupted by ctx ended with: nil.
 func ended(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
+	select {
+	case <-ctx.Done():
 		return nil
+	default:
 	}
 	if err == nil {
-		return failure.Errorf(failure.Closed, "the server ended the session")
+		err = failure.Errorf(failure.Closed, "the server ended the session")
 	}
 	return err
 }

@@ -31,8 +31,10 @@ type Keeper struct {
 
 // NewKeeper returns a keeper, which does nothing until Run. heard and refused are called as Listener says.
 func NewKeeper(a Account, l Listener) *Keeper {
-	return &Keeper{account: a, listener: l, changed: make(chan struct{}),
-		Retry: &backoff.ExponentialBackOff{InitialInterval: 20 * time.Second, RandomizationFactor: 0.2, Multiplier: 1.5, MaxInterval: time.Minute}}
+	return &Keeper{
+		account: a, listener: l, changed: make(chan struct{}),
+		Retry: &backoff.ExponentialBackOff{InitialInterval: 20 * time.Second, RandomizationFactor: 0.2, Multiplier: 1.5, MaxInterval: time.Minute},
+	}
 }
 
 // Run keeps a session until ctx is done.
@@ -113,18 +115,19 @@ func (k *Keeper) Await(ctx context.Context) (Conversation, error) {
 	}
 }
 
-// Verify returns why c hears nothing: it is not the current conversation any more, or the server does not answer. It ends a session
-// that is dead or not in its channel or room any more, so that the next one joins.
-func (k *Keeper) Verify(ctx context.Context, c Conversation) error {
+// Verify returns why c hears nothing: its session has ended, or the server does not answer. It ends a session that is dead or not in its
+// channel or room any more, so that the next one joins. ended says that the session had ended before: since servers answer in order,
+// they did not accept what they had not confirmed.
+func (k *Keeper) Verify(ctx context.Context, c Conversation) (ended bool, err error) {
 	k.mu.Lock()
 	current, end, last := k.conversation, k.end, k.last
 	k.mu.Unlock()
 	if current != c {
-		return last
+		return true, last
 	}
-	err := c.Ping(ctx)
+	err = c.Ping(ctx)
 	if err != nil && !errors.Is(err, ErrRoomSilent) {
 		end(err)
 	}
-	return err
+	return false, err
 }

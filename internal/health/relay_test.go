@@ -56,11 +56,11 @@ func TestBridgeThatDoesNotRelayIsOneProblem(t *testing.T) {
 	w.relay(AlertBridgeNotRelaying + " irc to xmpp")
 	w.fails(2 * time.Hour)
 	w.want("x BridgeNotRelaying critical 1h59m50s")
-	w.wantUnstable("well/well")
+	w.wantUnstable("well/-")
 	w.relay()
 	w.pass(10 * time.Second)
 	w.want()
-	w.wantUnstable("well/well")
+	w.wantUnstable("well/-")
 
 	w = relayWorld(t)
 	w.target("x").WarnOnly = true
@@ -77,7 +77,7 @@ func TestRelaySessionDownIsOneProblem(t *testing.T) {
 	w.want("x RelaySessionDown pending 4m50s")
 	w.fails(time.Hour)
 	w.want("x RelaySessionDown warning 1h4m50s")
-	w.wantUnstable("well/well")
+	w.wantUnstable("well/-")
 }
 
 // TestRelayThatLosesSomeIsUnstable: no condition of its own holds.
@@ -89,7 +89,7 @@ func TestRelayThatLosesSomeIsUnstable(t *testing.T) {
 		w.target("x").Up = true
 		w.pass(20 * time.Second)
 	}
-	w.wantUnstable("unstable/well")
+	w.wantUnstable("unstable/-")
 }
 
 // TestOnlyRelaysExplainThemselves: a condition of another target does not say why its readings fail.
@@ -130,7 +130,7 @@ func TestRelayIsExcused(t *testing.T) {
 			w.relay(tt.holds)
 			w.fails(2 * time.Minute)
 			w.want(tt.want...)
-			w.wantUnstable("well/well")
+			w.wantUnstable("well/-")
 		})
 	}
 }

@@ -188,7 +188,7 @@ func (r *round) judgeFailures(t *Target) {
 	limits := &j.alerts.TargetUnstable
 	down := known != nil && known.Alerted > Pending && !t.Up
 	r.judgeUnstable(t, f, down, Warning, limits.Warning.Over)
-	if !t.WarnOnly {
+	if !t.WarnOnly && t.Kind != kindRelay { // the critical alert on a relay is BridgeNotRelaying
 		r.judgeUnstable(t, f, down, Critical, limits.Critical.Over)
 	}
 }

@@ -22,7 +22,10 @@ func newIRCClient(i *ircPort, conn net.Conn) *ircClient {
 			u.say(":%s!%s@irc.test PRIVMSG %s :%s\r\n", from, from, RelayChannel, text)
 		}
 	}
-	u.leave = func() { u.say(":operator!operator@irc.test KICK %s %s :simulated\r\n", RelayChannel, u.nick) }
+	u.leave = func() {
+		u.out.Store(true)
+		u.say(":operator!operator@irc.test KICK %s %s :simulated\r\n", RelayChannel, u.nick)
+	}
 	return u
 }
 
@@ -114,7 +117,7 @@ func (u *ircClient) speak(params, text string) {
 	channel, _, _ := strings.Cut(params, " ")
 	r := u.port.relayed
 	switch {
-	case channel != RelayChannel || !u.joined:
+	case channel != RelayChannel || !u.joined || u.out.Load():
 		u.answer("404", channel+" :No external channel messages ("+channel+")")
 	case r.service.on("throttled"):
 		u.answer("404", channel+" :You are sending messages too fast ("+channel+")")

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -40,7 +41,8 @@ type member struct {
 	side, nick, address string
 	conn                io.Writer
 	mu                  sync.Mutex
-	// leave ends the session.
+	// out says that it was removed from the channel or room; leave removes it.
+	out   atomic.Bool
 	leave func()
 	// hear writes a message of somebody in the channel or room; delayed says that it is from history.
 	hear func(from, text string, delayed bool)

@@ -55,6 +55,7 @@ func newXMPPClient(x *xmppStream, conn net.Conn) *xmppClient {
 		u.say("<message type='groupchat' from='%s/%s' to='%s'><body>%s</body>%s</message>", RelayRoom, escape(from), u.address, escape(text), delay)
 	}
 	u.leave = func() {
+		u.out.Store(true)
 		status := "<status code='307'/>"
 		if fault := x.relayed.refusal(); fault == "destroyed" {
 			status = "<destroy/>"
@@ -131,7 +132,10 @@ func (u *xmppClient) logIn() bool {
 	if err != nil {
 		return false
 	}
-	stored := known.GetStoredCredentials(scram.KeyFactors{Salt: "simulated", Iters: 4096})
+	stored, err := known.GetStoredCredentialsWithError(scram.KeyFactors{Salt: "simulated", Iters: 4096})
+	if err != nil {
+		return false
+	}
 	server, err := scram.SHA256.NewServer(func(string) (scram.StoredCredentials, error) { return stored, nil })
 	if err != nil {
 		return false
@@ -187,9 +191,15 @@ func (u *xmppClient) presence(e *xmlElement) {
 
 func (u *xmppClient) message(e *xmlElement) {
 	r := u.port.relayed
-	if r.service.on("throttled") {
-		u.say("<message type='error' from='%s' to='%s' id='%s'><error type='wait'><policy-violation xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/><text xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'>too many messages</text></error></message>",
-			RelayRoom, u.address, e.attr("id"))
+	refuse := func(kind, condition string) {
+		u.say("<message type='error' from='%s' to='%s' id='%s'><error type='%s'><%s xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></error></message>", RelayRoom, u.address, e.attr("id"), kind, condition)
+	}
+	switch {
+	case u.out.Load():
+		refuse("modify", "not-acceptable")
+		return
+	case r.service.on("throttled"):
+		refuse("wait", "policy-violation")
 		return
 	}
 	for i := range e.Children {

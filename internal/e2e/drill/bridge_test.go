@@ -12,6 +12,8 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/realstack"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack/simstacktest"
 )
 
 // bridged is a site with a real bridge between a real IRC server and a real XMPP server.
@@ -128,5 +130,27 @@ func (r *rig) drillSlowBridge(t *testing.T) {
 			return slices.ContainsFunc(p.Samples("chatstack_relay_delivery_seconds"), func(m *dto.Metric) bool { return m.GetHistogram().GetSampleSum() > 0.5 })
 		},
 		want: bothWays("BridgeSlow", "warning"),
+	})
+}
+
+// drillPair is about two exporters, of which the one that checks the bridge is gone.
+func (r *rig) drillPair(t *testing.T) {
+	t.Helper()
+	sim := simstacktest.Start(t, simstack.Options{})
+	targets := fmt.Sprintf(`
+  - kind: relay
+    name: bridge
+    irc: {address: %[1]q, user: check, password: %[2]s, channel: "#bridge-check", ca_file: %[4]s}
+    xmpp: {address: %[3]q, user: check@chat.test, password: %[2]s, room: check@rooms.chat.test, ca_file: %[4]s}
+`+quickTimes, sim.IRCAddress(), simstack.RelayPassword, sim.XMPPClientAddress(), sim.CAFile())
+	s := r.open(t, "pair", targets, nil)
+	other := *s
+	other.exporter = realstack.StartExporter(t, r.program, "pair: other\n"+settings+targets, nil)
+	other.scrape(other.exporter.Addr)
+	s.try(fault{
+		name: "first of a pair is gone from discovery", want: []notice{{"RelayUnwatched", "warning", of("target", "bridge")}},
+		shown:  func(page) bool { return s.none(fmt.Sprintf("up{instance=%q}", s.exporter.Addr)) },
+		cause:  func() { s.operators.forget(s.exporter.Addr) },
+		repair: func() { s.operators.watch(s.exporter.Addr, s.env) },
 	})
 }

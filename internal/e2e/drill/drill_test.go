@@ -95,6 +95,7 @@ alerts:
   bridge_not_relaying: {keep_firing_for: 3s}
   bridge_slow: {for: 5s, keep_firing_for: 3s}
   relay_session_down: {for: 8s, keep_firing_for: 3s}
+  relay_unwatched: {for: 8s}
   rules_out_of_date: {for: 8s}
   placeholder_credential: {for: 5s}
 targets:
@@ -153,6 +154,7 @@ scrape_configs:
 			"chain":        r.drillChain,
 			"engines":      r.drillEngines,
 			"flapping":     r.drillFlapping,
+			"pair":         r.drillPair,
 			"scrapes":      r.drillScrapes,
 			"switch":       r.drillSwitch,
 		} {

@@ -160,8 +160,6 @@ var relayScenarios = []scenario{
 		`,
 		notifications: `
 			12m30s chat: TargetUnstable warning crossing
-			47m45s page: TargetUnstable critical crossing
-			2h17m45s page: TargetUnstable critical crossing is over
 			2h22m30s chat: TargetUnstable warning crossing is over
 		`,
 	},
