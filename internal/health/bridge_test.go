@@ -3,6 +3,8 @@ package health
 import (
 	"testing"
 	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
 
 // bridged is a world with a bridge, its XMPP server and its IRC server.
@@ -68,6 +70,15 @@ func TestBridgeThatDoesNotPageExcusesNoComponentThatDoes(t *testing.T) {
 		w.pass(6 * time.Minute)
 		w.want("bridge BridgeNotRelaying warning 6m0s", want)
 	}
+}
+
+func TestBridgeWhoseAlertIsNotDueExcusesNoComponent(t *testing.T) {
+	w := bridged(t)
+	w.judge.alerts.BridgeNotRelaying.For = config.Duration(time.Hour)
+	w.relays(false)
+	w.component(false)
+	w.pass(6 * time.Minute)
+	w.want("bridge BridgeNotRelaying pending 6m0s", "status XMPPComponentDisconnected critical 6m0s")
 }
 
 func TestComponentThatIsAlertedIsNotExcusedLater(t *testing.T) {
