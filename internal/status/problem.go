@@ -196,6 +196,9 @@ var plainWords = map[string]words{
 	health.AlertSeriesDropped:         {"some of its series are dropped", "Its last probes list them."},
 	health.AlertAuthSourceMissing:     {"failed logins are not counted", "Load the module from deploy/prosody, or set auth_failure_log."},
 	health.AlertMonitoringGap:         {"%s", "Until this is fixed, alerts that depend on it cannot fire. See container: and roles: in exporter.yaml. For overdue probes, see the exporter's log."},
+	health.AlertBridgeNotRelaying:     {"messages do not arrive from %s", "Read the bridge's log, then restart it."},
+	health.AlertBridgeSlow:            {"messages arrive late from %s", "Look for load on the bridge, or a limit on how fast it may send."},
+	health.AlertRelaySessionDown:      {"the check has no session on %s", "The error says why. Nobody notices meanwhile if the bridge stops relaying."},
 	health.AlertCacheExhausted:        {"the bridge's identity cache has expired; users appear under made-up nicks", "Repair the identity API."},
 }
 
@@ -205,6 +208,8 @@ func (j *judged) describeTarget(p *Problem, t *observed, all *fleet) (text, todo
 	switch {
 	case p.Alert == health.AlertTargetDown && t.Known:
 		return explainFailure(t), targetHint(t, all)
+	case p.Alert == health.AlertBridgeNotRelaying && t.Known && !t.Up:
+		return "", targetHint(t, all)
 	case p.Alert == health.AlertTargetUnstable && known:
 		text = valueText(v, "ratio") + " of its probes failed in the last hour"
 	case p.Alert == health.AlertCertificateExpiry && known && v < 0:
