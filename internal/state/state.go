@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -254,8 +255,10 @@ func (f *File) Close() error {
 
 // removeTemporary removes the temporary files of a process that ended during a write. The number in their names distinguishes
 // them from other files.
-func (f *File) removeTemporary() {
-	dir, base := filepath.Split(f.path)
+func (f *File) removeTemporary() { removeTemporary(f.path) }
+
+func removeTemporary(path string) {
+	dir, base := filepath.Split(path)
 	entries, err := os.ReadDir(cmp.Or(dir, "."))
 	if err != nil {
 		return // the first write reports the error
@@ -322,28 +325,35 @@ func (f *File) encode() ([]byte, error) {
 
 func (f *File) replace() error {
 	raw, err := f.encode()
-	if err != nil {
-		return err
+	if err == nil {
+		err = replaceFile(f.path, func(w io.Writer) error { _, err := w.Write(raw); return err })
 	}
-	dir := filepath.Dir(f.path)
-	tmp, err := os.CreateTemp(dir, filepath.Base(f.path)+".*.tmp")
 	if err != nil {
 		return fmt.Errorf("write state file: %w", err)
 	}
-	_, err = tmp.Write(raw)
-	err = errors.Join(err, tmp.Sync(), tmp.Close())
+	return nil
+}
+
+// replaceFile replaces a file, so that at every moment the disk has the old content or the new one.
+func replaceFile(path string, write func(io.Writer) error) error {
+	dir := filepath.Dir(path)
+	tmp, err := os.CreateTemp(dir, filepath.Base(path)+".*.tmp")
+	if err != nil {
+		return err
+	}
+	err = errors.Join(write(tmp), tmp.Sync(), tmp.Close())
 	if err == nil {
-		err = os.Rename(tmp.Name(), f.path)
+		err = os.Rename(tmp.Name(), path)
 	}
 	if err != nil {
-		return fmt.Errorf("write state file: %w", errors.Join(err, os.Remove(tmp.Name())))
+		return errors.Join(err, os.Remove(tmp.Name()))
 	}
 	d, err := os.Open(dir)
-	if err != nil {
-		return fmt.Errorf("sync directory of state file: %w", err)
+	if err == nil {
+		err = errors.Join(d.Sync(), d.Close())
 	}
-	if err := errors.Join(d.Sync(), d.Close()); err != nil {
-		return fmt.Errorf("sync directory of state file: %w", err)
+	if err != nil {
+		return fmt.Errorf("sync its directory: %w", err)
 	}
 	return nil
 }
