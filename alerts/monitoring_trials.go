@@ -127,6 +127,9 @@ func relayTrials(a *config.Alerts, t *alert) []trial {
 		{name: "another target is checked", series: []input{leaves(1, "relay", steady(1)...), other("target", checks("irc", steady(1)...))}, checks: []check{{fires, true}}},
 	}
 	for _, label := range environment {
+		if label == "env" { // each trial has a value of its own
+			continue
+		}
 		trials = append(trials, trial{
 			name: "another " + label + " checks its own", checks: []check{{fires, true}}, series: []input{leaves(1, "relay", steady(1)...), other(label, checks("irc", steady(1)...))},
 		})
