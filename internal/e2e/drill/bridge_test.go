@@ -148,7 +148,7 @@ func (r *rig) drillPair(t *testing.T) {
 	other.exporter = realstack.StartExporter(t, r.program, "pair: other\n"+settings+targets, nil)
 	other.scrape(other.exporter.Addr)
 	s.try(fault{
-		name: "first of a pair is gone from discovery", want: []notice{{"RelayUnwatched", "warning", of("target", "bridge")}},
+		name: "first of a pair is gone from discovery", want: []notice{{"RelayUnwatched", "warning", of("target", "bridge", "kind", "relay")}},
 		shown:  func(page) bool { return s.none(fmt.Sprintf("up{instance=%q}", s.exporter.Addr)) },
 		cause:  func() { s.operators.forget(s.exporter.Addr) },
 		repair: func() { s.operators.watch(s.exporter.Addr, s.env) },
