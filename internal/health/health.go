@@ -193,6 +193,8 @@ type Problem struct {
 	AtLeast  bool          `json:"at_least,omitempty"`
 	Lasted   time.Duration `json:"-"`
 	Severity Severity      `json:"severity"`
+	// Cause is the subject whose problem explains this one, or fails with it as part of one server: its own subject if none does.
+	Cause Subject `json:"cause"`
 	// Excuse holds the problem back while Severity is Pending.
 	Excuse Excuse `json:"excuse,omitzero"`
 	// Also is a container that the subject needs and that is down too, without excusing the problem; "" if none.

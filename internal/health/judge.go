@@ -579,10 +579,12 @@ func (r *round) sorted() []Problem {
 		return cmp.Or(cmp.Compare(b.Severity, a.Severity), a.Since.Compare(b.Since), compareSubjects(a.Subject, b.Subject), strings.Compare(a.Alert, b.Alert))
 	})
 	seen := map[problemKey]bool{}
-	return slices.DeleteFunc(list, func(p Problem) bool {
+	list = slices.DeleteFunc(list, func(p Problem) bool {
 		key := problemKey{Subject: p.Subject, alert: p.Alert, of: p.Of}
 		again := seen[key]
 		seen[key] = true
 		return again
 	})
+	r.setCauses(list)
+	return list
 }

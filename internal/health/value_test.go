@@ -338,9 +338,9 @@ func TestProblemsAreJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	const want = `[{"kind":"container","host":"local","name":"db","alert":"ContainerDown","since":"2026-01-01T00:01:00Z","severity":"warning",` +
-		`"consequences":[{"kind":"target","name":"api"}]},` +
+		`"cause":{"kind":"container","host":"local","name":"db"},"consequences":[{"kind":"target","name":"api"}]},` +
 		`{"kind":"target","name":"api","alert":"TargetDown","since":"2026-01-01T00:01:00Z","severity":"pending",` +
-		`"excuse":{"reason":"dependency","cause":"db","root":{"kind":"container","host":"local","name":"db"}},"also":"db"}]`
+		`"cause":{"kind":"container","host":"local","name":"db"},"excuse":{"reason":"dependency","cause":"db","root":{"kind":"container","host":"local","name":"db"}},"also":"db"}]`
 	if string(got) != want {
 		t.Errorf("problems (-want +got):\n-%s\n+%s", want, got)
 	}

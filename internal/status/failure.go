@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 )
 
 // maxDetail limits the characters of an error that its text repeats.
@@ -72,18 +73,10 @@ func targetHint(t *observed, all *fleet) string {
 	}
 	container := t.Container
 	if container == "" || t.Unseen {
-		container = all.containerOfRole(servingRoles[t.Kind])
+		container = all.containerOfRole(health.ServingRole(t.Kind))
 	}
 	if advice, ok := strings.CutPrefix(failure.WhereToLook(t.Reason, t.Target, container), "; r"); ok { // read, run or resolve
 		return "R" + advice
 	}
 	return meaning
-}
-
-// servingRoles are the roles of the containers that serve each kind of target.
-var servingRoles = map[string]string{
-	"xmpp_status": "xmpp", "xmpp_metrics": "xmpp", "xmpp_rest": "xmpp", "xmpp_c2s": "xmpp", "xmpp_proxy": "xmpp_proxy",
-	"irc_login": "irc", "xmpp_login": "xmpp", "relay": "bridge",
-	"irc_rpc": "irc", "irc_tls": "irc", "irc_services": "irc_services", "plant_store": "plant_store", "identity": "identity",
-	"docs_search": "docs", "web_irc": "web_irc", "web_panel": "web_panel", "log_viewer": "log_viewer",
 }

@@ -100,7 +100,7 @@ func printable(given *health.Judgement) *health.Judgement {
 	j.Problems, j.Values, j.Verdicts = slices.Clone(j.Problems), slices.Clone(j.Values), make(map[health.Subject]health.Verdict, len(j.Verdicts))
 	for i := range j.Problems {
 		p := &j.Problems[i]
-		p.Subject, p.Of, p.Also, p.Excuse.Cause, p.Excuse.Root = subject(p.Subject), text(p.Of), text(p.Also), text(p.Excuse.Cause), subject(p.Excuse.Root)
+		p.Subject, p.Cause, p.Of, p.Also, p.Excuse.Cause, p.Excuse.Root = subject(p.Subject), subject(p.Cause), text(p.Of), text(p.Also), text(p.Excuse.Cause), subject(p.Excuse.Root)
 		p.Consequences = slices.Clone(p.Consequences)
 		for k := range p.Consequences {
 			p.Consequences[k] = subject(p.Consequences[k])
