@@ -37,6 +37,7 @@ func (m *memory) report(in Input, now time.Time) *Report {
 	if r.Stale != "" {
 		r.markStale()
 	}
+	r.Causes = FindCauses(r)
 	m.setVerdict(r, now)
 	r.Transitions = slices.Clone(orEmpty(m.transitions.list))
 	r.TransitionsLeftOut = m.transitions.dropped
@@ -101,9 +102,8 @@ func (m *memory) setVerdict(r *Report, now time.Time) {
 		m.level, m.since = worst, now
 	}
 	r.Level, r.Since = m.level, m.since
-	var began beginning
-	if r.Summary, began = summary(r); !began.at.IsZero() {
-		r.Since, r.SinceAtLeast = began.at, began.atLeast // the age is shown beside the summary, so it must be the summary's
+	if began := r.setSummary(); !began.at.IsZero() {
+		r.Since, r.SinceAtLeast = began.at, began.atLeast // the age is shown beside the headline, so it must be the headline's
 	}
 }
 

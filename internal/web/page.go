@@ -323,7 +323,7 @@ func (p *pages) container(v *view, c *status.Container, several bool) row {
 	}
 	r := row{
 		entry: entry{
-			ID: "container:" + c.DockerHost + "/" + c.Name, Kind: "container", Name: c.Name, Words: roleWords[c.Role], Text: c.Text, Hint: c.Hint,
+			ID: "container:" + c.DockerHost + "/" + c.Name, Kind: "container", Name: c.Name, Words: status.RoleName(c.Role), Text: c.Text, Hint: c.Hint,
 			Maintenance: c.Maintenance, Level: c.Level, AtLeast: c.ProblemSinceAtLeast, Since: c.Since, view: v,
 		},
 		State: state, Wrong: c.ProblemSince, Values: c.Values,

@@ -26,12 +26,6 @@ var levelWords = map[status.Level]string{
 	status.OK: "OK", status.Maintenance: "Maintenance", status.Unknown: "Unknown", status.Pending: "Pending", status.Warning: "Warning", status.Critical: "Critical",
 }
 
-// roleWords are the human names of the containers' roles.
-var roleWords = map[string]string{
-	"xmpp": "XMPP server", "xmpp_proxy": "XMPP over HTTPS", "irc": "IRC server", "irc_services": "IRC services", "bridge": "Discord-IRC-XMPP bridge",
-	"identity": "identity API", "plant_store": "plant store", "web_irc": "web IRC client", "web_panel": "web panel", "log_viewer": "log viewer", "docs": "documentation",
-}
-
 // alertWords are the titles of the table of thresholds.
 var alertWords = map[string]string{
 	"ContainerUnhealthy": "Unhealthy containers", "XMPPAuthFailureRate": "Failed XMPP logins", "TLSCertificateExpiry": "Certificate expiry",
