@@ -46,6 +46,8 @@ type Config struct {
 type Web struct {
 	// ExternalURL is the address of the status page as people reach it; "" if they cannot.
 	ExternalURL string `yaml:"external_url"`
+	// Title is the name of what is watched on the pages: "chat stack" by default.
+	Title string `yaml:"title"`
 }
 
 // Poll is when the exporter probes targets that do not set it themselves.
@@ -152,6 +154,7 @@ func (s *Source) secret(name string) (Secret, error) {
 func Load(src Source) (*Config, error) {
 	cfg := &Config{
 		Poll:   Poll{Interval: Duration(30 * time.Second)},
+		Web:    Web{Title: "chat stack"},
 		Limits: Limits{MetricsBody: 16 << 20, Body: 1 << 20, Series: 200_000, Families: 20_000, LabelBytes: 4096},
 		Alerts: DefaultAlerts(),
 	}

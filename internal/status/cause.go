@@ -45,8 +45,8 @@ type member struct {
 	problem   *Problem // the one whose cause counts; nil for a service that works only partly
 }
 
-// FindCauses groups what has a problem by cause: the worst first, then by what users lose.
-func FindCauses(r *Report) []Cause {
+// findCauses groups what has a problem by cause: the worst first, then by what users lose.
+func findCauses(r *Report) []Cause {
 	first := map[health.Subject]*Problem{}
 	var order []health.Subject
 	members := map[health.Subject][]member{}

@@ -13,6 +13,8 @@ import (
 type Report struct {
 	Edition
 	Verdict
+	// PageTitle is the name of what is watched.
+	PageTitle string `json:"title"`
 	// ConfigError says why the configuration file is not in use; empty if it is. Stale says why polling has stalled, so that
 	// everything else is out of date.
 	ConfigError string `json:"config_error,omitempty"`

@@ -15,6 +15,14 @@ type beginning struct {
 	atLeast bool
 }
 
+// Summarize sets causes, headline and summary from the rest of the report, and since when, if that is known.
+func (r *Report) Summarize() {
+	r.Causes = findCauses(r)
+	if began := r.setSummary(); !began.at.IsZero() {
+		r.Since, r.SinceAtLeast = began.at, began.atLeast // the age is shown beside the headline, so it must be the headline's
+	}
+}
+
 // setSummary sets the headline and the summary, and returns when what the headline says began.
 func (r *Report) setSummary() (began beginning) {
 	var details []string

@@ -55,6 +55,7 @@ func (s shown) Chart(name string) (status.History, bool) {
 
 // pagesOf returns the handler of a report's pages.
 func pagesOf(r *status.Report) http.Handler {
+	r.Summarize()
 	return newHandler(shown{report: r})
 }
 
@@ -74,7 +75,8 @@ func ptr(v float64) *float64 { return new(v) }
 func healthyReport() *status.Report {
 	r := &status.Report{
 		Edition:       status.Edition{Made: now(), Time: now(), Version: "1.2.3"},
-		Verdict:       status.Verdict{Level: status.OK, Since: ago(53 * time.Hour), Summary: "All systems operational: 13 targets and 9 containers."},
+		Verdict:       status.Verdict{Level: status.OK, Since: ago(53 * time.Hour)},
+		PageTitle:     "chat stack",
 		NotConfigured: []string{"web_irc", "web_panel", "log_viewer", "volume"},
 	}
 	for _, s := range []struct{ name, kind, values string }{
@@ -141,7 +143,6 @@ func goodContainer(name, role string) status.Container {
 func faultyReport(faults int) *status.Report {
 	r := healthyReport()
 	r.Level, r.Since = status.Critical, ago(12*time.Minute)
-	r.Summary = fmt.Sprintf("%d things are wrong: irc_rpc has been down for 12 min.", faults)
 	for i := len(r.Services) + len(r.Containers); i < faults+4; i++ {
 		r.Containers = append(r.Containers, goodContainer(fmt.Sprintf("chat-worker-%d", i), ""))
 	}
@@ -216,7 +217,8 @@ func largeReport() *status.Report {
 func emptyReport() *status.Report {
 	return &status.Report{
 		Edition:       status.Edition{Made: now(), Time: now(), Version: "1.2.3"},
-		Verdict:       status.Verdict{Level: status.Unknown, Since: ago(time.Minute), Summary: "Nothing is watched: no target is configured."},
+		Verdict:       status.Verdict{Level: status.Unknown, Since: ago(time.Minute)},
+		PageTitle:     "chat stack",
 		NotConfigured: []string{"xmpp_status", "xmpp_metrics", "xmpp_proxy", "irc_rpc", "irc_services", "plant_store", "identity", "docs_search", "docker"},
 	}
 }

@@ -12,7 +12,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/maintenance"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
@@ -111,7 +110,7 @@ type view struct {
 	*status.Report
 	// Now is when the page was rendered; ages refer to it.
 	Now                time.Time
-	Problems           []problem
+	Cards              []card
 	ServiceList        rows
 	ContainerList      rows
 	ThresholdRows      []thresholdRow
@@ -123,15 +122,13 @@ type view struct {
 // links are the URLs of the page's assets.
 type links struct{ Script, Style, Chart, ChartStyle, Icon, ChartLicense string }
 
-// Headline is the verdict in a few words.
-func (v *view) Headline() string {
-	if len(v.Services) == 0 && v.Level == status.Unknown {
-		return "Nothing is watched"
+// Detail is the summary without the headline.
+func (v *view) Detail() string {
+	detail := strings.TrimPrefix(strings.TrimPrefix(v.Summary, v.Headline), ": ")
+	if detail == "." {
+		return ""
 	}
-	if v.Level == status.OK {
-		return "Operational"
-	}
-	return levelWords[v.Level]
+	return detail
 }
 
 // Crossings says for each relay check that works how long messages take, which users of a bridge ask first.
@@ -214,18 +211,6 @@ func (e entry) Subtitle() string {
 // Age formats how long ago Since is.
 func (e entry) Age() string { return e.view.Age(e.Since) }
 
-// problem is a problem on the page.
-type problem struct {
-	entry
-	// Brief folds away what to do, since there are many problems.
-	Brief bool
-	// Alert is the name of the alert with the runbook; it may be empty.
-	Alert string
-}
-
-// Clock formats when the problem began.
-func (p problem) Clock() string { return p.view.Clock(p.Since) }
-
 // rows are the targets or the containers: those shown and those folded away.
 type rows struct {
 	Shown, Folded []row
@@ -274,7 +259,7 @@ func (p *pages) view(r *status.Report, now time.Time) *view {
 	for i := range r.Containers {
 		v.ContainerList.add(p.container(v, &r.Containers[i], several))
 	}
-	v.problems()
+	v.cards()
 	for i, t := range r.Transitions {
 		if i < maxRecent {
 			v.Recent = append(v.Recent, moment{t, v})
@@ -364,65 +349,6 @@ func (p *pages) addCharts(r *row, names []string) {
 	}
 }
 
-// problems collects all problems, the worst first: targets, then containers, then thresholds of other subjects.
-func (v *view) problems() {
-	listed, alerts := map[string]bool{}, v.alerts()
-	for i := range v.Report.Problems {
-		if p := &v.Report.Problems[i]; p.ExporterWide() { // first, since it explains the others
-			v.Problems = append(v.Problems, problem{entry: entry{
-				ID: "problem:exporter:" + p.Alert, Kind: p.Kind, Name: "Most targets", Text: p.Text, Hint: p.Hint, Level: p.Level(), AtLeast: p.AtLeast, Since: p.Since, view: v,
-			}, Alert: p.Alert})
-		}
-	}
-	for _, level := range []status.Level{status.Critical, status.Warning, status.Pending} {
-		for _, list := range [][]row{v.ServiceList.Shown, v.ContainerList.Shown} {
-			for _, r := range list {
-				if r.Level != level {
-					continue
-				}
-				listed[r.Name] = true
-				p := problem{entry: r.entry, Alert: alerts[r.ID]}
-				p.ID, p.Since = "problem:"+r.ID, r.Wrong
-				// The text may contain the error already.
-				if strings.Contains(p.Text, p.Error) {
-					p.Error = ""
-				}
-				v.Problems = append(v.Problems, p)
-			}
-		}
-		for i, t := range v.Thresholds {
-			if t.Level == level && !listed[t.Subject] && !listed[lastPart(t.Subject)] {
-				row := newThresholdRow(t)
-				v.Problems = append(v.Problems, problem{entry: entry{
-					ID: "problem:threshold:" + strconv.Itoa(i), Kind: "threshold", Name: row.Title, Words: t.Subject, Text: row.sentence(), Level: level, Since: t.Since, view: v,
-				}, Alert: t.Alert})
-			}
-		}
-	}
-	for i := range v.Problems {
-		v.Problems[i].Brief = i >= maxFullProblems
-	}
-	for _, t := range v.Thresholds {
-		v.ThresholdRows = append(v.ThresholdRows, newThresholdRow(t))
-	}
-}
-
-// alerts returns the worst alert of each row with a problem, by the row's ID.
-func (v *view) alerts() map[string]string {
-	worst := map[string]string{}
-	for i := range v.Report.Problems {
-		p := &v.Report.Problems[i]
-		row := "service:" + p.Name
-		if p.Kind == config.MaintenanceContainer {
-			row = "container:" + p.Host + "/" + p.Name
-		}
-		if worst[row] == "" {
-			worst[row] = p.Alert
-		}
-	}
-	return worst
-}
-
 // lastPart returns a container's name without its engine's.
 func lastPart(s string) string { return s[strings.LastIndexByte(s, '/')+1:] }
 
@@ -438,7 +364,7 @@ var pageFuncs = template.FuncMap{
 	"millis":     time.Time.UnixMilli,
 	"zero":       time.Time.IsZero,
 	"took":       took,
-	"linked":     newLinked,
+	"segments":   segments,
 	"date":       func(t time.Time) string { return t.UTC().Format("2 Jan 15:04 UTC") },
 	"plural": func(n int, one, many string) string {
 		if n == 1 {
