@@ -140,7 +140,7 @@ func WhereToLook(r Reason, target, container string) string {
 	case r == DNS:
 		return "; resolve the name where the exporter runs (getent hosts NAME), and correct it in the target's configuration"
 	case container != "":
-		return "; read the log of its container: `docker logs --tail 50 " + container + "`"
+		return "; read the log of its container: docker logs --tail 50 " + container
 	case target == "":
 		return "; read the service's log"
 	}

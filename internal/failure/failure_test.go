@@ -56,7 +56,7 @@ func TestAdviceNamesLogUnlessHintSet(t *testing.T) {
 		err             error
 		want            string
 	}{
-		{"a container", "irc-1", syscall.ECONNREFUSED, Explain(Refused) + "; read the log of its container: `docker logs --tail 50 irc-1`"},
+		{"a container", "irc-1", syscall.ECONNREFUSED, Explain(Refused) + "; read the log of its container: docker logs --tail 50 irc-1"},
 		{"no container", "", syscall.ECONNREFUSED, Explain(Refused) + "; read the service's log; the last probes are at /debug/targets/irc"},
 		{"a name of a container", "irc-1", &net.DNSError{Err: "no such host", Name: "irc"}, Explain(DNS) + "; run docker ps --all --filter name=irc-1; if the container runs, correct the name in the target's configuration"},
 		{"a name", "", &net.DNSError{Err: "no such host", Name: "irc"}, Explain(DNS) + "; resolve the name where the exporter runs (getent hosts NAME), and correct it in the target's configuration"},

@@ -141,6 +141,9 @@ func newCause(r *Report, members []member) Cause {
 	default:
 		c.State = "has a problem"
 	}
+	if isPlural(c.Title) {
+		c.State = strings.NewReplacer("is ", "are ", "has ", "have ").Replace(c.State)
+	}
 	if c.Affected == nil {
 		c.Affected = affected(members[1:], role)
 	}

@@ -118,7 +118,7 @@ func (n *mentioned) add(c *Cause) {
 // text joins the titles with the verb for one or for several; of many, only the first is named.
 func (n *mentioned) text(one, several string) string {
 	switch last := len(n.titles) - 1; {
-	case last == 0 && strings.HasPrefix(n.titles[0], "most "):
+	case last == 0 && isPlural(n.titles[0]):
 		return n.titles[0] + " " + several
 	case last == 0:
 		return n.titles[0] + " " + one
@@ -127,6 +127,11 @@ func (n *mentioned) text(one, several string) string {
 	default:
 		return fmt.Sprintf("%s and %d more %s", n.titles[0], last, several)
 	}
+}
+
+// isPlural reports whether a title takes the verb for several.
+func isPlural(title string) bool {
+	return strings.HasPrefix(title, "most ") || strings.HasSuffix(title, " services") || strings.HasSuffix(title, " metrics")
 }
 
 // quietHeadline is the headline without an alert on a target or container.
