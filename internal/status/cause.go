@@ -141,6 +141,7 @@ func newCause(r *Report, members []member) Cause {
 	default:
 		c.State = "has a problem"
 	}
+	c.Text = strings.TrimPrefix(c.Text, c.State+": ") // the title says it
 	if isPlural(c.Title) {
 		c.State = strings.NewReplacer("is ", "are ", "has ", "have ").Replace(c.State)
 	}
@@ -190,11 +191,7 @@ func (m *member) describe() (title, text, hint string) {
 	case m.service != nil:
 		return m.service.title(), m.service.Text, m.service.Hint
 	case m.container != nil:
-		title = "container " + m.container.Name
-		if name := roleNames[m.container.Role]; name != "" {
-			title = name + " (" + title + ")"
-		}
-		return title, m.container.Text, m.container.Hint
+		return cmp.Or(roleNames[m.container.Role], "container "+m.container.Name), m.container.Text, m.container.Hint
 	}
 	return "most targets", m.problem.Text, m.problem.Hint
 }
@@ -244,6 +241,9 @@ func affected(members []member, role string) []string {
 	for i := range members {
 		m := &members[i]
 		name, _, _ := m.describe()
+		if m.container != nil {
+			name = "container " + m.container.Name
+		}
 		if s := m.service; s != nil && kinds[s.Kind] > 1 && health.ServingRole(s.Kind) != "" {
 			name = count(kinds[s.Kind], shortName(s.Kind, role))
 		} else if s != nil && s.HasDefaultName() {
@@ -265,8 +265,12 @@ func shortName(kind, role string) string {
 	switch {
 	case server == "" || health.ServingRole(kind) != role:
 		return name
-	case name == server:
+	case kind == "xmpp_status":
 		return "status"
+	case kind == "irc_rpc":
+		return "RPC"
+	case name == server:
+		return "its probe"
 	}
 	return strings.TrimPrefix(name, server+" ")
 }

@@ -63,12 +63,12 @@ func TestConsequencesAreFoldedIntoTheirCause(t *testing.T) {
 	w.fail("irc_rpc", "irc_tls")
 	w.poll(0)
 	r := w.poll(10 * time.Minute)
-	wantCauses(t, r, "IRC server (container irc) is not running critical: TLS port, status, container services")
+	wantCauses(t, r, "IRC server is not running critical: TLS port, RPC, container services")
 	c := &r.Causes[0]
 	if c.Loss != "IRC clients cannot connect over TLS." || c.Alert != health.AlertContainerDown || c.Members[0] != health.ContainerSubject("local", "irc") || len(c.Members) != 4 {
 		t.Errorf("got %+v", c)
 	}
-	if r.Headline != "IRC server (container irc) is down" || r.Summary != r.Headline+": 2 of 4 targets and 2 of 2 containers." {
+	if r.Headline != "IRC server is down" || r.Summary != r.Headline+": 2 of 4 targets and 2 of 2 containers." {
 		t.Errorf("got %q, %q", r.Headline, r.Summary)
 	}
 	if !r.Since.Equal(c.Since) || c.Since.IsZero() {

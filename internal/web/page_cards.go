@@ -68,6 +68,9 @@ func (v *view) card(c *status.Cause, byID map[string]row) card {
 	if first.Name != c.Title && !strings.Contains(c.Title, first.Name) {
 		k.Words = first.Name
 	}
+	if first.Kind == "container" && k.Words != "" {
+		k.Words = "container " + k.Words
+	}
 	k.Level, k.Since, k.AtLeast, k.Text, k.Hint, k.view = c.Level, c.Since, c.SinceAtLeast, c.Text, c.Hint, v
 	if strings.Contains(k.Text, k.Error) { // the text may contain the error already
 		k.Error = ""
