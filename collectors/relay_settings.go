@@ -173,7 +173,7 @@ func (s *Relay) LeastInterval() time.Duration { return 0 }
 // DisableWriting makes a probe log in and join only, and returns what that does not test.
 func (s *Relay) DisableWriting() (untested string) {
 	s.silent = true
-	return "it joined on both sides, but sent no message; check --write sends one each way"
+	return "it sends no message; check --write sends one each way"
 }
 
 // relayReserve is what a probe may take after the deadline, to find where a message was lost.

@@ -347,7 +347,7 @@ func WriteTable(w io.Writer, results []CheckResult, colours bool) error {
 		fmt.Fprintf(&b, ", %d left to the first exporter", left)
 	}
 	b.WriteString(summary.String() + "\n")
-	if up+down == 0 {
+	if up+down+left == 0 {
 		fmt.Fprintf(&b, "%s %s\n", paint("33", "warning:"), NothingWatched)
 	}
 	_, err := io.WriteString(w, b.String())

@@ -67,7 +67,7 @@ func CheckConfig(w io.Writer, o Options) error {
 	if doubt != "" {
 		b.WriteString("warning: " + doubt + "\n")
 	}
-	if len(cfg.Targets) == 0 {
+	if len(cfg.Targets)+len(cfg.LeftToFirst) == 0 {
 		b.WriteString("warning: " + NothingWatched + "\n")
 	}
 	_, err = io.WriteString(w, b.String())

@@ -130,6 +130,8 @@ func newCause(r *Report, members []member) Cause {
 	case main.service != nil && role != "" && slices.ContainsFunc(members[1:], func(m member) bool { return m.service != nil && m.role() == role }):
 		c.Title, c.State = roleNames[role], serverState(r, role, members)
 		c.Affected = affected(members, role)
+	case main.service != nil && main.service.Kind == "relay":
+		c.State, c.down = relayState(main)
 	case main.service != nil && main.isDown():
 		c.State = "is down"
 	case main.container != nil && main.isDown():
@@ -150,6 +152,18 @@ func newCause(r *Report, members []member) Cause {
 	}
 	c.Loss = loss(members)
 	return c
+}
+
+// relayState says how a bridge is: if the check has no session, it may well work.
+func relayState(m *member) (state string, isDown bool) {
+	switch {
+	case m.problem == nil:
+	case m.problem.Alert == health.AlertBridgeNotRelaying:
+		return "does not relay", true
+	case m.problem.Alert == health.AlertRelaySessionDown:
+		return "is not checked", false
+	}
+	return "has a problem", false
 }
 
 // began returns the level of a member, and when its first problem of that level began.

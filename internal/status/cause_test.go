@@ -112,3 +112,20 @@ func TestManyCausesAreCounted(t *testing.T) {
 		t.Errorf("got %q, %q", r.Headline, causeLines(r))
 	}
 }
+
+func TestBridgeIsNotDownForLackOfACheck(t *testing.T) {
+	for alert, want := range map[string]string{
+		health.AlertRelaySessionDown:  "boss is not checked critical: |Boss has a problem: 1 of 1 target.|",
+		health.AlertBridgeNotRelaying: "boss does not relay critical: |Boss is down: 1 of 1 target.|Messages do not cross between IRC and XMPP.",
+		"":                            "boss has a problem critical: |Boss has a problem: 1 of 1 target.|",
+	} {
+		r := &Report{Verdict: Verdict{Level: Critical}, Services: []Service{{Name: "boss", Kind: "relay", State: down, Level: Critical}}}
+		if alert != "" {
+			r.Problems = []Problem{{Problem: health.Problem{Subject: health.TargetSubject("boss"), Cause: health.TargetSubject("boss"), Alert: alert}}}
+		}
+		r.Summarize()
+		if len(r.Causes) != 1 || causeLines(r)[0]+"|"+r.Summary+"|"+r.Causes[0].Loss != want {
+			t.Errorf("%s: got %q, %q, want %q", alert, causeLines(r), r.Summary, want)
+		}
+	}
+}

@@ -208,7 +208,7 @@ func (j *judged) describeTarget(p *Problem, t *observed, all *fleet) (text, todo
 	switch {
 	case p.Alert == health.AlertTargetDown && t.Known:
 		return explainFailure(t), targetHint(t, all)
-	case p.Alert == health.AlertBridgeNotRelaying && t.Known && !t.Up:
+	case (p.Alert == health.AlertBridgeNotRelaying || p.Alert == health.AlertRelaySessionDown) && t.Known && !t.Up:
 		return "", targetHint(t, all)
 	case p.Alert == health.AlertTargetUnstable && known:
 		text = valueText(v, "ratio") + " of its probes failed in the last hour"

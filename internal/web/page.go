@@ -138,11 +138,15 @@ func (v *view) Crossings() (list []string) {
 		if s.Kind != "relay" || s.State != "up" || len(s.Values) == 0 {
 			continue
 		}
+		name := s.Name
+		if s.HasDefaultName() || name == "bridge" {
+			name = "the bridge"
+		}
 		var names, times []string
 		for _, value := range s.Values {
 			names, times = append(names, value.Name), append(times, value.Text)
 		}
-		list = append(list, "Messages cross "+s.Name+" in "+strings.Join(times, " / ")+" ("+strings.Join(names, " / ")+").")
+		list = append(list, "Messages cross "+name+" in "+strings.Join(times, " / ")+" ("+strings.Join(names, " / ")+").")
 	}
 	return list
 }

@@ -210,7 +210,7 @@ func TestPageBeginsWithTheBridge(t *testing.T) {
 	r := healthyReport()
 	relay := status.Service{Name: "bridge", Kind: "relay", Level: status.OK, State: "up", Values: []status.Value{{Name: "IRC to XMPP", Text: "400 ms"}, {Name: "XMPP to IRC", Text: "1 s"}}}
 	r.Services = append(r.Services, relay)
-	const want = "</p>\n<p class=\"summary\">Messages cross bridge in 400 ms / 1 s (IRC to XMPP / XMPP to IRC).</p>"
+	const want = "</p>\n<p class=\"summary\">Messages cross the bridge in 400 ms / 1 s (IRC to XMPP / XMPP to IRC).</p>"
 	if body := pageOf(t, r); !strings.Contains(body, want) {
 		t.Errorf("the page lacks %q", want)
 	}
