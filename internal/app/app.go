@@ -58,6 +58,7 @@ type Options struct {
 	WithoutSecrets bool
 
 	configContent []byte // read instead of ConfigFile
+	switchboard   string // the URL of the demo's switchboard, for a link on the status page
 	// Listen replaces net.Listen in tests with their own network; nil otherwise.
 	Listen func(network, address string) (net.Listener, error)
 	// pace sets a target's interval and, unless 0, its timeout. Tests probe more often than a configuration allows.
@@ -170,7 +171,7 @@ func New(o Options) (_ *App, err error) {
 	stopping := make(chan struct{})
 	a.server = &http.Server{
 		Handler: web.New(a, web.Options{
-			Version: version.Version, Documents: config.Documents(version.Version), Lifecycle: o.EnableLifecycle, Log: o.Log, Stopping: stopping,
+			Version: version.Version, Documents: config.Documents(version.Version), Lifecycle: o.EnableLifecycle, Log: o.Log, Stopping: stopping, Switchboard: o.switchboard,
 			Scraped: func(who string, at time.Time) { a.current.Load().poller.Scraped(who, at) },
 		}),
 		// A client that stalls must not keep a connection forever, even one without a password.

@@ -15,7 +15,7 @@ type Subject struct {
 	// Kind is config.MaintenanceTarget, config.MaintenanceContainer, or "exporter".
 	Kind string `json:"kind"`
 	// Host is the container's docker_host; "" for a target.
-	Host string `json:"host,omitempty"`
+	Host string `json:"docker_host,omitempty"`
 	Name string `json:"name"`
 }
 
@@ -190,7 +190,7 @@ type Problem struct {
 	Of string `json:"of,omitempty"`
 	// Since is when it began; AtLeast says that it may have begun earlier.
 	Since    time.Time     `json:"since"`
-	AtLeast  bool          `json:"at_least,omitempty"`
+	AtLeast  bool          `json:"since_at_least,omitempty"`
 	Lasted   time.Duration `json:"-"`
 	Severity Severity      `json:"severity"`
 	// Cause is the subject whose problem explains this one, or fails with it as part of one server: its own subject if none does.

@@ -43,6 +43,7 @@ type Report struct {
 
 // Edition identifies a report.
 type Edition struct {
+	Schema Schema `json:"schema"`
 	// Revision counts the reports of this process; Made is when this one was made.
 	Revision uint64    `json:"revision"`
 	Made     time.Time `json:"made"`
@@ -188,6 +189,8 @@ type Transition struct {
 
 // History is a number over the last day, in steps of equal length.
 type History struct {
+	Schema Schema `json:"schema"`
+
 	Name  string `json:"name"`
 	Title string `json:"title"`
 	Unit  string `json:"unit,omitempty"`

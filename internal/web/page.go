@@ -42,6 +42,8 @@ type pages struct {
 	assets  *assets
 	log     *slog.Logger
 	now     func() time.Time
+	// switchboard is the URL of the demo's switchboard; empty for a real stack.
+	switchboard string
 
 	cached atomic.Pointer[renderedPage]
 
@@ -116,6 +118,8 @@ type view struct {
 	ThresholdRows      []thresholdRow
 	Recent, Earlier    []moment
 	Current, Announced []maintenance.Entry
+	// Switchboard is the URL of the demo's switchboard; empty for a real stack.
+	Switchboard string
 	links
 }
 
@@ -244,7 +248,7 @@ func (r row) Clock(t time.Time) string { return r.view.Clock(t) }
 // view prepares the report for the template.
 func (p *pages) view(r *status.Report, now time.Time) *view {
 	v := &view{
-		Report: r, Now: now,
+		Report: r, Now: now, Switchboard: p.switchboard,
 		links: links{
 			Script: p.assets.link("status.js"), Style: p.assets.link("style.css"), Chart: p.assets.link("uPlot.iife.min.js"),
 			ChartStyle: p.assets.link("uPlot.min.css"), ChartLicense: p.assets.link("uPlot.LICENSE.txt"), Icon: p.assets.link("icon-" + r.Level.String() + ".svg"),

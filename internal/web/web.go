@@ -32,7 +32,9 @@ type Options struct {
 	Documents string
 	// Lifecycle enables requests that change something: POST /-/reload, and POST and DELETE below /api/v1/.
 	Lifecycle bool
-	Log       *slog.Logger
+	// Switchboard is the URL of the demo's switchboard, which the status page links to; empty for a real stack.
+	Switchboard string
+	Log         *slog.Logger
 	// Scraped is called for each scrape with the scraper's name and the time. It must not block. It may be nil.
 	Scraped func(scraper string, at time.Time)
 	// Stopping is closed when the server stops, to end event streams. It may be nil.
@@ -50,7 +52,9 @@ func New(src Source, o Options) http.Handler {
 		}
 	})
 	static := newAssets()
-	mux.Handle("GET /{$}", newPages(src, src, static, o.Log))
+	pages := newPages(src, src, static, o.Log)
+	pages.switchboard = o.Switchboard
+	mux.Handle("GET /{$}", pages)
 	mux.Handle("GET /assets/{file}", static)
 	mux.HandleFunc("GET /debug/targets/{target}", func(w http.ResponseWriter, r *http.Request) { serveTarget(w, r, src, static, o.Log) })
 	books := &runbooks{src, o.Documents, static, o.Log}
