@@ -30,6 +30,7 @@ type Config struct {
 	// Peers are the exporters that GET /api/v1/discovery lists.
 	Peers       []Peers       `yaml:"peers"`
 	Web         Web           `yaml:"web"`
+	Public      Public        `yaml:"public"`
 	Alerts      Alerts        `yaml:"alerts"`
 	Maintenance []Maintenance `yaml:"maintenance"`
 	// Targets are in the order of the file, then of the table of kinds.
@@ -451,16 +452,20 @@ func (l *loader) check() {
 		l.checkTarget(b, names, distinctions)
 	}
 	l.checkMaintenance()
+	l.checkPublic()
 }
 
 // checkWeb also passes the external URL to the alerts, which link there.
 func (l *loader) checkWeb() {
 	external := strings.TrimSuffix(l.cfg.Web.ExternalURL, "/")
 	l.cfg.Alerts.ExternalURL = external
+	r := &Report{faults: &l.faults, origins: l.origins, path: "web", where: "default"}
+	if fault := checkText(l.cfg.Web.Title, maxTitle); fault != "" {
+		r.Faultf("title", "%s", fault)
+	}
 	if external == "" {
 		return
 	}
-	r := &Report{faults: &l.faults, origins: l.origins, path: "web", where: "default"}
 	CheckURL(r, "external_url", external, "http", "https")
 	if strings.ContainsAny(external, "?# ") || strings.Contains(external, "{{") {
 		r.Faultf("external_url", "is %q, must be an address without spaces, query, fragment or template", external)
