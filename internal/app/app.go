@@ -84,6 +84,7 @@ type App struct {
 	recorder    *status.Recorder
 	server      *http.Server
 	listeners   []net.Listener
+	public      publicServer
 	health      *healthServer
 	reloads     chan chan error
 	manager     *serviceManager
@@ -149,6 +150,9 @@ func New(o Options) (_ *App, err error) {
 		}
 	}()
 	if err := a.listen(o.Web); err != nil {
+		return nil, err
+	}
+	if err := a.openPublic(&cfg.Public); err != nil {
 		return nil, err
 	}
 	a.logConfigFile()
@@ -335,7 +339,7 @@ func (a *App) ReloadError() error {
 	switch {
 	case err == nil || *err == nil:
 		return nil
-	case errors.Is(*err, errStateFile):
+	case errors.Is(*err, errStateFile), errors.Is(*err, errPublic):
 		return *err
 	}
 	if faults, ok := errors.AsType[config.Faults](*err); ok {
@@ -357,28 +361,24 @@ func (a *App) listen(flags *toolkit.FlagConfig) error {
 	if flags.WebSystemdSocket != nil && *flags.WebSystemdSocket {
 		return nil // the toolkit takes the sockets that systemd hands over
 	}
-	listen := a.options.Listen
-	if listen == nil {
-		listen = net.Listen
-	}
 	for _, address := range *flags.WebListenAddresses {
-		l, err := listen("tcp", address)
+		l, err := a.bind(address, "--web.listen-address")
 		if err != nil {
-			return fmt.Errorf("listen on %s: %w; %s", address, err, listenHint(err))
+			return err
 		}
 		a.listeners = append(a.listeners, l)
 	}
 	return nil
 }
 
-func listenHint(err error) string {
+func listenHint(err error, key string) string {
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return "another process listens there: stop it, or choose another address with --web.listen-address"
+		return "another process listens there: stop it, or choose another address with " + key
 	case errors.Is(err, os.ErrPermission):
-		return "this user may not listen there: choose a port above 1023 with --web.listen-address"
+		return "this user may not listen there: choose a port above 1023 with " + key
 	default:
-		return "choose an address of this host with --web.listen-address"
+		return "choose an address of this host with " + key
 	}
 }
 
@@ -403,6 +403,7 @@ func (a *App) Run(ctx context.Context) error {
 	var others sync.WaitGroup
 	others.Go(func() { a.maintenance.Run(beside, func() { a.current.Load().poller.Refresh() }) })
 	others.Go(func() { a.recorder.Run(beside) })
+	others.Go(func() { a.public.run(a.log) })
 	// New has bound the listeners and made a page, so services that start after this one get an answer.
 	a.manager.ready("serving; the first probes are running")
 	others.Go(func() {
@@ -432,6 +433,7 @@ func (a *App) Run(ctx context.Context) error {
 	stopPolling()
 	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), 500*time.Millisecond)
 	defer cancel()
+	a.public.close(stopping)
 	if shutdownErr := a.server.Shutdown(stopping); shutdownErr != nil {
 		a.server.Close() //nolint:errcheck,gosec // the remaining clients had their chance
 	}
@@ -476,8 +478,8 @@ func (a *App) Reload(ctx context.Context) error {
 func (a *App) reload(ctx context.Context, stop func()) (func(), error) {
 	a.manager.reloading()
 	cfg, err := LoadConfig(a.options)
-	if err == nil && cfg.StateFile != a.current.Load().cfg.StateFile {
-		err = errStateFile
+	if err == nil {
+		err = a.restartFor(cfg)
 	}
 	if err == nil {
 		stop()
@@ -511,6 +513,9 @@ func (a *App) close() {
 		if err := a.state.Close(); err != nil {
 			a.log.Error("close state file", "err", err)
 		}
+	}
+	if a.public.listener != nil {
+		a.public.listener.Close() //nolint:errcheck,gosec // the server may have closed it already
 	}
 	for _, l := range a.listeners {
 		l.Close() //nolint:errcheck,gosec // the server may have closed it already

@@ -41,6 +41,9 @@ func CheckConfig(w io.Writer, o Options) error {
 	if webFile != "" {
 		faults = append(faults, webFaults(webFile, o.WithoutSecrets)...)
 	}
+	if cfg != nil && cfg.Public.WebConfigFile != "" {
+		faults = append(faults, webFaults(cfg.Public.WebConfigFile, o.WithoutSecrets)...)
+	}
 	if len(faults) > 0 {
 		return faults
 	}
