@@ -2,8 +2,11 @@ package chat
 
 import (
 	"encoding/base64"
+	"errors"
 	"fmt"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/xdg-go/scram"
@@ -28,6 +31,10 @@ func (s *xmppSession) authenticate(features *element) error {
 			WithHint("enable SCRAM in the XMPP server, for passwords and encrypted connections")
 	}
 	mechanism := mechanisms[i]
+	if mechanism == "PLAIN" && s.account.Trust.InsecureSkipVerify {
+		return failure.Errorf(failure.TLS, "log in: the server offers only PLAIN, which would show the password to whoever answers in its place").
+			WithHint("enable SCRAM in the XMPP server, or have its certificate verified: remove insecure_skip_verify")
+	}
 	first, step, err := s.begin(mechanism)
 	if err != nil {
 		return failure.Errorf(failure.Unauthorized, "log in: %w", err).WithHint("the account's name or password contains characters that SCRAM does not allow")
@@ -43,12 +50,16 @@ func (s *xmppSession) authenticate(features *element) error {
 		}
 		switch answer.XMLName.Local {
 		case "challenge", "success":
-			response, err := step(answer.Text)
+			response, proved, err := step(answer.Text)
+			success := answer.XMLName.Local == "success"
+			if success && err == nil && !proved {
+				err = errors.New("it accepts the login without a proof")
+			}
 			if err != nil {
 				return failure.Errorf(failure.Unauthorized, "log in: the server does not know the password: %w", err).
 					WithHint("something between the exporter and the XMPP server answers in its place, or the server's account data is damaged")
 			}
-			if answer.XMLName.Local == "success" {
+			if success {
 				return nil
 			}
 			request = fmt.Sprintf("<response xmlns='%s'>%s</response>", nsSASL, response)
@@ -70,13 +81,22 @@ func refusedLogin(answer *element) error {
 	return failure.Errorf(reason, "log in: %s", failure.OneLine(name+text)).WithHint(hint)
 }
 
-// begin returns a mechanism's first message, and a function that answers the server's messages. All are in base64.
-func (s *xmppSession) begin(mechanism string) (first string, step func(string) (string, error), err error) {
+// iterations matches the work that a server demands in SCRAM's first answer (RFC 5802, section 5.1).
+var iterations = regexp.MustCompile(`(?:^|,)i=([0-9]+)`)
+
+// maxIterations limits that work: a server with more would keep a processor busy for a second or longer. Prosody's default is 10,000.
+const maxIterations = 1_000_000
+
+// answerer answers a message of the server. proved says that the server knows the password.
+type answerer func(message string) (response string, proved bool, err error)
+
+// begin returns a mechanism's first message, and what answers the server's messages. All are in base64.
+func (s *xmppSession) begin(mechanism string) (first string, step answerer, err error) {
 	user, password := s.account.User, s.account.Password.Reveal()
 	hash := scram.SHA256
 	switch mechanism {
 	case "PLAIN":
-		return base64.StdEncoding.EncodeToString([]byte("\x00" + user + "\x00" + password)), func(string) (string, error) { return "", nil }, nil
+		return base64.StdEncoding.EncodeToString([]byte("\x00" + user + "\x00" + password)), func(string) (string, bool, error) { return "", true, nil }, nil
 	case "SCRAM-SHA-1":
 		hash = scram.SHA1
 	}
@@ -85,17 +105,22 @@ func (s *xmppSession) begin(mechanism string) (first string, step func(string) (
 		return "", nil, err
 	}
 	conversation := client.NewConversation()
-	step = func(message string) (string, error) {
-		if conversation.Done() { // the server has proved that it knows the password
-			return "", nil
+	step = func(message string) (string, bool, error) {
+		if conversation.Done() {
+			return "", conversation.Valid(), nil
 		}
 		text, err := base64.StdEncoding.DecodeString(strings.TrimSpace(message))
 		if err != nil {
-			return "", err
+			return "", false, err
+		}
+		if m := iterations.FindSubmatch(text); m != nil {
+			if n, err := strconv.Atoi(string(m[1])); err != nil || n > maxIterations {
+				return "", false, fmt.Errorf("it demands %s iterations, more than %d", m[1], maxIterations)
+			}
 		}
 		response, err := conversation.Step(string(text))
-		return base64.StdEncoding.EncodeToString([]byte(response)), err
+		return base64.StdEncoding.EncodeToString([]byte(response)), conversation.Valid(), err
 	}
-	first, err = step("")
+	first, _, err = step("")
 	return first, step, err
 }

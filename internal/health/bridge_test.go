@@ -105,3 +105,12 @@ func TestRelaySessionHasTimeToComeBack(t *testing.T) {
 	w.pass(time.Second)
 	w.want("bridge RelaySessionDown warning 5m1s")
 }
+
+func TestComponentThatDisconnectsLaterIsNotTheBridges(t *testing.T) {
+	w := bridged(t)
+	w.relays(false)
+	w.pass(10 * time.Minute)
+	w.component(false)
+	w.pass(6 * time.Minute)
+	w.want("bridge BridgeNotRelaying critical 16m0s", "status XMPPComponentDisconnected critical 6m0s")
+}

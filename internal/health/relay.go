@@ -28,26 +28,33 @@ var clientPorts = map[string][]string{
 	"xmpp": {"xmpp_c2s", "xmpp_status", "xmpp_login"},
 }
 
-// explainsItself reports whether the target is a relay check whose own alerts say why it fails.
-func (t *Target) explainsItself() bool {
-	return t.Kind == kindRelay && slices.ContainsFunc(t.Conditions, func(c Condition) bool { return c.Holds })
+// relayOutage returns the problem that covers the failures of a relay check, because it is alerted or excused; nil if there is none.
+func (r *round) relayOutage(s Subject) (outage *record) {
+	for key, known := range r.judge.problems {
+		outages := key.alert == AlertBridgeNotRelaying || key.alert == AlertRelaySessionDown
+		if key.Subject == s && (known.Excuse.Holds() || outages && known.Alerted > Pending) && (outage == nil || known.Since.Before(outage.Since)) {
+			outage = known
+		}
+	}
+	return outage
 }
 
-// ofAlertedBridge returns a bridge that does not relay, once its alert fires. A disconnected component is part of that, and no second page.
-func (r *round) ofAlertedBridge(t *Target) (cause, bool) {
+// ofAlertedBridge returns a bridge that does not relay, once its alert fires. A component that disconnected at about the same time is
+// part of that, and no second page.
+func (r *round) ofAlertedBridge(t *Target, since time.Time) (cause, bool) {
 	for i := range r.targets {
 		relay := &r.targets[i]
-		if s := TargetSubject(relay.Name); (t.WarnOnly || !relay.WarnOnly) && r.bridgeAlerted(s) {
+		if s := TargetSubject(relay.Name); (t.WarnOnly || !relay.WarnOnly) && r.bridgeAlerted(s, since) {
 			return cause{Excuse: Excuse{ReasonDependency, relay.Name, s}}, true
 		}
 	}
 	return cause{}, false
 }
 
-// bridgeAlerted reports whether an alert says that messages do not cross that target.
-func (r *round) bridgeAlerted(s Subject) bool {
+// bridgeAlerted reports whether an alert says that messages do not cross that target, since about then.
+func (r *round) bridgeAlerted(s Subject, since time.Time) bool {
 	for key, known := range r.judge.problems {
-		if key.Subject == s && key.alert == AlertBridgeNotRelaying && known.Alerted > Pending {
+		if key.Subject == s && key.alert == AlertBridgeNotRelaying && known.Alerted > Pending && known.Since.Sub(since).Abs() <= sameOutage {
 			return true
 		}
 	}

@@ -1,6 +1,7 @@
 package health
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -56,7 +57,7 @@ func TestBridgeThatDoesNotRelayIsOneProblem(t *testing.T) {
 	w.relay(AlertBridgeNotRelaying + " irc to xmpp")
 	w.fails(2 * time.Hour)
 	w.want("x BridgeNotRelaying critical 1h59m50s")
-	w.wantUnstable("well/-")
+	w.wantUnstable("-/-")
 	w.relay()
 	w.pass(10 * time.Second)
 	w.want()
@@ -77,6 +78,9 @@ func TestRelaySessionDownIsOneProblem(t *testing.T) {
 	w.want("x RelaySessionDown pending 4m50s")
 	w.fails(time.Hour)
 	w.want("x RelaySessionDown warning 1h4m50s")
+	w.wantUnstable("-/-")
+	w.relay()
+	w.pass(10 * time.Second)
 	w.wantUnstable("well/-")
 }
 
@@ -88,6 +92,31 @@ func TestRelayThatLosesSomeIsUnstable(t *testing.T) {
 		w.fails(10 * time.Second)
 		w.target("x").Up = true
 		w.pass(20 * time.Second)
+	}
+	w.wantUnstable("unstable/-")
+}
+
+// TestSessionThatFlapsIsUnstable: RelaySessionDown never lasts long enough, and the bridge is hardly watched.
+func TestSessionThatFlapsIsUnstable(t *testing.T) {
+	w := relayWorld(t)
+	for range 100 {
+		w.relay(AlertRelaySessionDown + " irc")
+		w.fails(30 * time.Second)
+		w.relay()
+		w.pass(10 * time.Second)
+	}
+	w.wantUnstable("unstable/-")
+}
+
+// TestSlowBridgeThatLosesIsUnstable: that it is slow does not explain what it loses.
+func TestSlowBridgeThatLosesIsUnstable(t *testing.T) {
+	w := relayWorld(t)
+	for range 100 {
+		w.relay(AlertBridgeSlow + " irc to xmpp")
+		w.target("x").Up = false
+		w.fails(20 * time.Second)
+		w.target("x").Up = true
+		w.pass(10 * time.Second)
 	}
 	w.wantUnstable("unstable/-")
 }
@@ -131,6 +160,10 @@ func TestRelayIsExcused(t *testing.T) {
 			w.fails(2 * time.Minute)
 			w.want(tt.want...)
 			w.wantUnstable("well/-")
+			w.fails(20 * time.Minute)
+			if got := w.unstable(); strings.HasPrefix(got, "unstable") {
+				t.Error("it is unstable")
+			}
 		})
 	}
 }

@@ -145,13 +145,10 @@ func (r *round) countFailures(t *Target, down *record) *failures {
 	}
 	failed := t.Failed - f.seen
 	f.seen = t.Failed
-	if t.explainsItself() {
-		f.excused += failed
-		failed = 0
-	}
 	f.Streak += failed
 	f.add(r.now, t.Every, failed)
-	excused, alerted := r.verdicts[TargetSubject(t.Name)].Excuse.Holds(), down != nil && down.Alerted > Pending
+	excused := r.verdicts[TargetSubject(t.Name)].Excuse.Holds() || t.Kind == kindRelay && down != nil && down.Excuse.Holds()
+	alerted := down != nil && down.Alerted > Pending
 	if excused || alerted {
 		f.excused += f.Streak
 		f.Streak = 0
@@ -159,7 +156,7 @@ func (r *round) countFailures(t *Target, down *record) *failures {
 		j.changed = j.changed || failed > 0
 	}
 	switch {
-	case excused && !r.excusedByWarning(t) || alerted && (down.Alerted == Critical || r.now.Sub(down.Since) > maxFlap):
+	case excused && !r.excusedByWarning(t) || alerted && (down.Alerted == Critical || r.now.Sub(down.Since) > maxFlap || t.Kind == kindRelay):
 		f.excludeOutage()
 	case excused || alerted:
 		f.markWarned()
@@ -181,6 +178,9 @@ func (r *round) excusedByWarning(t *Target) bool {
 func (r *round) judgeFailures(t *Target) {
 	j, s := r.judge, TargetSubject(t.Name)
 	known := j.problems[problemKey{Subject: s, alert: AlertTargetDown}]
+	if t.Kind == kindRelay {
+		known = r.relayOutage(s)
+	}
 	f := r.countFailures(t, known)
 	verdict := r.verdicts[s]
 	verdict.ExcusedFailures = f.excused
