@@ -243,6 +243,7 @@ func (p *Page) Headline() string {
 		return "Some services are not watched"
 	case Degraded:
 		return "Some services have problems"
+	case Partly, Outage:
 	}
 	for _, s := range p.Services {
 		if s.State != Outage {

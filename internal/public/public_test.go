@@ -28,9 +28,9 @@ func (f *fixed) Report() *status.Report { return f.report }
 
 func (f *fixed) Public() *config.Public { return &f.public }
 
-func get(t testing.TB, h http.Handler, method, path string, headers ...string) *httptest.ResponseRecorder {
-	t.Helper()
-	r := httptest.NewRequestWithContext(t.Context(), method, "http://status.test/", http.NoBody)
+func get(tb testing.TB, h http.Handler, method, path string, headers ...string) *httptest.ResponseRecorder {
+	tb.Helper()
+	r := httptest.NewRequestWithContext(tb.Context(), method, "http://status.test/", http.NoBody)
 	r.URL.Path = path
 	for i := 0; i < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
@@ -99,7 +99,7 @@ func TestHeadlineIsOfTheWorst(t *testing.T) {
 }
 
 // planted is a source whose every text but the public ones has the token.
-func planted(token string) *fixed {
+func planted() *fixed {
 	begin := time.Now().Add(-time.Hour)
 	f := &fixed{public: config.Public{
 		Title: "Our chat", ListenAddress: token, WebConfigFile: token,
@@ -131,21 +131,21 @@ func planted(token string) *fixed {
 const token = "s3kr1t-t0ken"
 
 // wantNoToken fails if a response has the token, in its body or in a header.
-func wantNoToken(t testing.TB, what string, w *httptest.ResponseRecorder) {
-	t.Helper()
+func wantNoToken(tb testing.TB, what string, w *httptest.ResponseRecorder) {
+	tb.Helper()
 	text := w.Body.String() + fmt.Sprint(w.Header())
 	if strings.Contains(strings.ToLower(text), token) {
-		t.Errorf("%s: status %d tells %s", what, w.Code, text)
+		tb.Errorf("%s: status %d tells %s", what, w.Code, text)
 	}
 	for _, name := range []string{"Last-Modified", "Server", "Date", "Location"} {
 		if w.Header().Get(name) != "" {
-			t.Errorf("%s: has the header %s", what, name)
+			tb.Errorf("%s: has the header %s", what, name)
 		}
 	}
 }
 
 func TestNothingButWhatIsConfiguredIsPublic(t *testing.T) {
-	h := New(planted(token), slog.New(slog.DiscardHandler))
+	h := New(planted(), slog.New(slog.DiscardHandler))
 	for path, want := range map[string]string{"/": "Some services do not work", "/status.json": `{"name":"Plants","state":"outage"}`, "/public.css": "--good"} {
 		w := get(t, h, http.MethodGet, path)
 		if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), want) {
@@ -188,7 +188,7 @@ func TestPageThatDoesNotRenderTellsNothing(t *testing.T) {
 	defer func() { pageTemplate = kept }()
 	pageTemplate = pageTemplate.New("broken")
 	var log strings.Builder
-	w := get(t, New(planted(token), slog.New(slog.NewTextHandler(&log, nil))), http.MethodGet, "/")
+	w := get(t, New(planted(), slog.New(slog.NewTextHandler(&log, nil))), http.MethodGet, "/")
 	if w.Code != http.StatusInternalServerError || !strings.Contains(log.String(), "public page does not render") {
 		t.Errorf("status %d, log %s", w.Code, log.String())
 	}
@@ -196,7 +196,7 @@ func TestPageThatDoesNotRenderTellsNothing(t *testing.T) {
 }
 
 func TestPageIsMadeOncePerAge(t *testing.T) {
-	f := planted(token)
+	f := planted()
 	h := &handler{source: f, log: slog.New(slog.DiscardHandler)}
 	now := time.Now()
 	h.now = func() time.Time { return now }
@@ -216,7 +216,7 @@ func FuzzRequestsLearnNothing(f *testing.F) {
 	for _, path := range []string{"/", "/status.json", "/api/v1/incidents/../../status.json", "/%2e%2e/metrics"} {
 		f.Add(http.MethodGet, path, "gzip", "*")
 	}
-	h := New(planted(token), slog.New(slog.DiscardHandler))
+	h := New(planted(), slog.New(slog.DiscardHandler))
 	f.Fuzz(func(t *testing.T, method, path, accept, tag string) {
 		if strings.Contains(strings.ToLower(path+method+accept+tag), token) {
 			t.Skip("the request has the token itself")
