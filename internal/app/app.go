@@ -23,6 +23,7 @@ import (
 
 	"github.com/chatstack-exporter/chatstack_exporter/collectors"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/history"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/maintenance"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/state"
@@ -81,6 +82,7 @@ type App struct {
 	state       *state.File
 	maintenance *maintenance.Register
 	records     *records
+	history     *history.History // its lock is that of records
 	judge       *judge
 	recorder    *status.Recorder
 	server      *http.Server
@@ -168,8 +170,10 @@ func New(o Options) (_ *App, err error) {
 		a.log.Error("saved maintenance is lost", "err", err)
 	}
 	a.own.registry.MustRegister(a.maintenance)
-	a.records = openRecords(cfg.StateFile, a.log)
+	a.history = history.New()
+	a.records = openRecords(cfg.StateFile, a.log, a.history)
 	a.judge = newJudge(&cfg.Alerts, a.maintenance, a.state.Value("problems"), a.log)
+	a.judge.observe = a.observe
 	if err := a.adopt(cfg); err != nil {
 		return nil, err
 	}

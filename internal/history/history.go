@@ -24,7 +24,7 @@ const (
 	// acceptAfter is how long a clock must stay set back until later records are dropped.
 	acceptAfter = time.Hour
 	// A heartbeat is recorded as often as the most frequent poll, within these limits.
-	minBeat, maxBeat, firstBeat = time.Second, 30 * time.Second, 5 * time.Second
+	minBeat, maxBeat = time.Second, 30 * time.Second
 )
 
 // The lengths of buckets in milliseconds, in which all times are counted.
@@ -205,14 +205,12 @@ func (h *History) Observe(f *health.Facts, j *health.Judgement, put func(any)) {
 		h.setBack(from)
 	}
 	h.rules.reset(f, j)
-	beat := maxBeat
+	beat := time.Duration(0)
 	for i := range f.Targets {
 		t := &f.Targets[i]
 		h.observeTarget(t, from, wall)
-		if t.Every > 0 {
-			beat = min(beat, t.Every)
-		} else {
-			beat = min(beat, firstBeat)
+		if t.Every > 0 && (beat == 0 || t.Every < beat) {
+			beat = t.Every
 		}
 	}
 	for i := range f.Engines {
@@ -231,7 +229,8 @@ func (h *History) Observe(f *health.Facts, j *health.Judgement, put func(any)) {
 	h.apply(&h.current)
 	p := &h.pending
 	p.To, p.Reset, p.Changes = max(p.To, wall), h.current.Reset, append(p.Changes, h.current.Changes...)
-	if len(p.Changes) > 0 || p.Reset || p.To-p.From >= max(beat, minBeat).Milliseconds() {
+	// Half of it, since a poll that comes a little early must not wait for the next.
+	if len(p.Changes) > 0 || p.Reset || p.To-p.From >= min(max(beat, minBeat), maxBeat).Milliseconds()/2 {
 		h.record(put)
 	}
 }
