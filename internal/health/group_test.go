@@ -64,6 +64,14 @@ func TestLaterFailureOfAServerIsAnotherOutage(t *testing.T) {
 	w.wantCauses(map[string]string{"status": "status", "port": "port", "metrics": "port"})
 }
 
+func TestOnlyOutagesOfAServerAreOne(t *testing.T) {
+	w := server(t)
+	w.target("status").Conditions = []Condition{{Alert: AlertChainInvalid, Holds: true}}
+	w.target("port").Conditions = []Condition{{Alert: AlertChainInvalid, Holds: true}}
+	w.down("metrics")
+	w.wantCauses(map[string]string{"status": "status", "port": "port", "metrics": "metrics"})
+}
+
 func TestTargetsOfAContainerHaveOneCause(t *testing.T) {
 	w := server(t)
 	w.container("prosody")

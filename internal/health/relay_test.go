@@ -99,8 +99,9 @@ func TestRelayThatLosesSomeIsUnstable(t *testing.T) {
 // TestSessionThatFlapsIsUnstable: RelaySessionDown never lasts long enough, and the bridge is hardly watched.
 func TestSessionThatFlapsIsUnstable(t *testing.T) {
 	w := relayWorld(t)
+	w.container("panel").State = "exited" // another target's excuse is not the check's
+	w.target("panel").Container, w.target("panel").Up = "panel", false
 	for range 100 {
-		w.target("irc_rpc").Up = false // another target's excuse is not the check's
 		w.relay(AlertRelaySessionDown + " irc")
 		w.fails(30 * time.Second)
 		w.relay()
