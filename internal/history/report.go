@@ -96,6 +96,21 @@ func (t Times) Available() (percent float64, ok bool) {
 	return 100 * float64(up) / float64(watched), true
 }
 
+// Worst returns the state to show for the whole time: any downtime shows.
+func (t *Times) Worst() State {
+	switch {
+	case t[Down] > 0:
+		return Down
+	case t[Degraded] > 0:
+		return Degraded
+	case t[Maintenance] > t[Up]:
+		return Maintenance
+	case t[Up] > 0:
+		return Up
+	}
+	return NotWatched
+}
+
 // Latency is how long successful probes took, in seconds.
 type Latency struct {
 	Mean  float64 `json:"mean"`

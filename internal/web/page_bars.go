@@ -55,7 +55,7 @@ func newBars(s *history.Subject) []bars {
 		w := &s.Windows[i]
 		worst := make([]history.State, len(w.Buckets))
 		for k := range w.Buckets {
-			worst[k] = worstState(&w.Buckets[k].Spent)
+			worst[k] = w.Buckets[k].Spent.Worst()
 		}
 		b := bars{Name: windowWords[w.Name], Steps: len(worst), Paths: barPaths(worst)}
 		parts := []string{"never watched"}
@@ -76,21 +76,6 @@ func newBars(s *history.Subject) []bars {
 		list = append(list, b)
 	}
 	return list
-}
-
-// worstState is the state that a bar shows: any downtime shows.
-func worstState(t *history.Times) history.State {
-	switch {
-	case t[history.Down] > 0:
-		return history.Down
-	case t[history.Degraded] > 0:
-		return history.Degraded
-	case t[history.Maintenance] > t[history.Up]:
-		return history.Maintenance
-	case t[history.Up] > 0:
-		return history.Up
-	}
-	return history.NotWatched
 }
 
 // barPaths draws runs of equal states, so that a row of equal bars is one short line.
