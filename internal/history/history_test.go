@@ -125,7 +125,7 @@ func TestStates(t *testing.T) {
 		change(s)
 		return s
 	}
-	as := func(s *situation) {}
+	as := func(*situation) {}
 	alert := func(severity health.Severity) func(*situation) {
 		return func(s *situation) {
 			s.Problems = []health.Problem{

@@ -106,8 +106,8 @@ func (h *History) markRecorded() {
 // Records returns values that replace all former records, and forgets subjects of which no day is kept.
 func (h *History) Records() iter.Seq[any] {
 	h.markRecorded()
-	for i := len(h.order) - 1; i >= 0; i-- {
-		if s := h.order[i]; s.state == NotWatched && s.lastHour() < h.last/hour-keptDays*24 {
+	for i, s := range slices.Backward(h.order) {
+		if s.state == NotWatched && s.lastHour() < h.last/hour-keptDays*24 {
 			h.forget(i)
 		}
 	}

@@ -177,28 +177,28 @@ func (s *subject) fill(w *Window, first, step, wall int64) {
 		i = int64(at)/per - first
 		return i, i >= 0 && i < int64(len(w.Buckets)) && int64(at)*length < wall
 	}
-	for b := len(times) - 1; b >= 0; b-- {
-		i, ok := within(times[b].at)
+	for _, b := range slices.Backward(times) {
+		i, ok := within(b.at)
 		if i < 0 {
 			break
 		}
 		if !ok {
 			continue
 		}
-		for state, milli := range times[b].content {
+		for state, milli := range b.content {
 			w.Buckets[i].Spent[state] += time.Duration(milli) * time.Millisecond
 		}
 	}
 	var sum, bucket latency
-	for b := len(latencies) - 1; b >= 0; b-- {
-		i, ok := within(latencies[b].at)
+	for b, l := range slices.Backward(latencies) {
+		i, ok := within(l.at)
 		if i < 0 {
 			break
 		}
 		if !ok {
 			continue
 		}
-		bucket.add(latencies[b].content)
+		bucket.add(l.content)
 		if b == 0 || int64(latencies[b-1].at)/per-first != i {
 			w.Buckets[i].Latency = bucket.seconds()
 			sum.add(bucket)
