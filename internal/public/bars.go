@@ -44,22 +44,22 @@ func worseState(a, b history.State) history.State {
 	return badness[max(slices.Index(badness, a), slices.Index(badness, b))]
 }
 
-// run are days in a row in one state.
-type run struct {
+// A Run is of days in a row in one state.
+type Run struct {
 	State  history.State
 	At, To int
 }
 
 // Width is the number of days.
-func (r run) Width() int { return r.To - r.At }
+func (r Run) Width() int { return r.To - r.At }
 
 // Runs are the days in runs, so that a quiet quarter is one bar.
-func (s *Service) Runs() (list []run) {
+func (s *Service) Runs() (list []Run) {
 	for i, state := range s.Days {
 		if n := len(list); n > 0 && list[n-1].State == state {
 			list[n-1].To++
 		} else {
-			list = append(list, run{state, i, i + 1})
+			list = append(list, Run{state, i, i + 1})
 		}
 	}
 	return list

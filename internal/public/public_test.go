@@ -155,11 +155,11 @@ func TestHistoryIsThatOfTheWorstTarget(t *testing.T) {
 	if got := s.Shares(); got != "available 99.72 % in 90 d" {
 		t.Errorf("got %q", got)
 	}
-	if got := s.Runs(); !slices.Equal(got, []run{{history.Up, 0, 89}, {history.Down, 89, 90}}) {
+	if got := s.Runs(); !slices.Equal(got, []Run{{history.Up, 0, 89}, {history.Down, 89, 90}}) {
 		t.Errorf("got %v", got)
 	}
 	s.addHistory([]string{"unknown"}, nil)
-	if got := s.Runs(); !slices.Equal(got, []run{{history.NotWatched, 0, 90}}) || s.Shares() != "not watched yet" {
+	if got := s.Runs(); !slices.Equal(got, []Run{{history.NotWatched, 0, 90}}) || s.Shares() != "not watched yet" {
 		t.Errorf("got %v, %q", got, s.Shares())
 	}
 }
