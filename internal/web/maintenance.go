@@ -17,8 +17,8 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
 )
 
-// maxMaintenanceBody limits the body of POST /api/v1/maintenance, in bytes.
-const maxMaintenanceBody = 4 << 10
+// maxBody limits the body of a request that changes something, in bytes.
+const maxBody = 4 << 10
 
 // maintenanceRequest is the body of POST /api/v1/maintenance.
 type maintenanceRequest struct {
@@ -45,15 +45,14 @@ func (w *maintenanceRequest) end(now time.Time) (time.Time, error) {
 	return now.Add(d.Std()), nil
 }
 
-// parseMaintenance rejects unknown keys: a mistyped key must not start an unintended maintenance.
-func parseMaintenance(w http.ResponseWriter, r *http.Request) (maintenanceRequest, int, error) {
-	var request maintenanceRequest
+// parseBody decodes the JSON object that a request carries. It rejects unknown keys: a mistyped key must not start something unintended.
+func parseBody(w http.ResponseWriter, r *http.Request, into any, what bodyKind) (code int, err error) {
 	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != "application/json" {
-		return request, http.StatusUnsupportedMediaType, errors.New("the content type must be application/json")
+		return http.StatusUnsupportedMediaType, errors.New("the content type must be application/json")
 	}
-	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxMaintenanceBody))
+	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
 	d.DisallowUnknownFields()
-	err := d.Decode(&request)
+	err = d.Decode(into)
 	if err == nil {
 		if _, more := d.Token(); !errors.Is(more, io.EOF) {
 			err = errors.New("more than one JSON value")
@@ -63,19 +62,24 @@ func parseMaintenance(w http.ResponseWriter, r *http.Request) (maintenanceReques
 		}
 	}
 	if _, long := errors.AsType[*http.MaxBytesError](err); long {
-		return request, http.StatusRequestEntityTooLarge, fmt.Errorf("the body is longer than %d bytes", maxMaintenanceBody)
+		return http.StatusRequestEntityTooLarge, fmt.Errorf("the body is longer than %d bytes", maxBody)
 	}
 	if err != nil {
-		return request, http.StatusBadRequest, fmt.Errorf("the body is not a maintenance: %s", explainBodyError(err))
+		return http.StatusBadRequest, fmt.Errorf("the body is not a %s: %s", what.name, what.explain(err))
 	}
-	return request, 0, nil
+	return 0, nil
 }
 
-// explainBodyError says what is wrong with a body without Go's terms.
-func explainBodyError(err error) string {
+// bodyKind is what a request's body is, for errors.
+type bodyKind struct{ name, example, keys string }
+
+var maintenanceBody = bodyKind{"maintenance", `{"kind": "target", "name": "irc_rpc", "duration": "1h"}`, "kind, name, duration or until, and reason"}
+
+// explain says what is wrong with a body without Go's terms.
+func (k *bodyKind) explain(err error) string {
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		if wrong.Field == "" {
-			return "it is a JSON " + wrong.Value + ", must be an object such as {\"kind\": \"target\", \"name\": \"irc_rpc\", \"duration\": \"1h\"}"
+			return "it is a JSON " + wrong.Value + ", must be an object such as " + k.example
 		}
 		return fmt.Sprintf("%s is a JSON %s, must be a string", wrong.Field, wrong.Value)
 	}
@@ -92,7 +96,7 @@ func explainBodyError(err error) string {
 		return "it ends in the middle of the JSON"
 	}
 	if key, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
-		return "unknown key " + key + "; the keys are kind, name, duration or until, and reason"
+		return "unknown key " + key + "; the keys are " + k.keys
 	}
 	return err.Error()
 }
@@ -140,7 +144,8 @@ func serveMaintenance(w http.ResponseWriter, src maintainer, log *slog.Logger) {
 
 // serveSetMaintenance puts a target or container under maintenance from now on.
 func serveSetMaintenance(w http.ResponseWriter, r *http.Request, src maintainer, log *slog.Logger) {
-	request, code, err := parseMaintenance(w, r)
+	var request maintenanceRequest
+	code, err := parseBody(w, r, &request, maintenanceBody)
 	if err != nil {
 		writeError(w, code, err, log)
 		return
@@ -193,6 +198,9 @@ func statusOf(err error) int {
 		{maintenance.ErrTooMany, http.StatusConflict},
 		{collectors.ErrContainerUnknown, http.StatusNotFound},
 		{collectors.ErrContainerNeeded, http.StatusConflict},
+		{ErrDrillInvalid, http.StatusBadRequest},
+		{ErrDrillRunning, http.StatusConflict},
+		{ErrNoDrill, http.StatusNotFound},
 	} {
 		if errors.Is(err, known.err) {
 			return known.status
