@@ -14,7 +14,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prometheus/common/model"
 	"gopkg.in/yaml.v3"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
@@ -442,8 +441,3 @@ func (p *Path) observe(ctx context.Context, plan *Plan) *Observation {
 }
 
 func seconds(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }
-
-func parseDuration(text string) (time.Duration, error) {
-	d, err := model.ParseDuration(text)
-	return time.Duration(d), err
-}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/prometheus/common/model"
 )
 
 // Expected is what the exporter's configuration says about the path.
@@ -78,12 +80,20 @@ type Setup struct {
 
 // Target is a target of Prometheus.
 type Target struct {
-	Labels     map[string]string `json:"labels"`
-	ScrapeURL  string            `json:"scrapeUrl"`
-	Health     string            `json:"health"`
-	LastError  string            `json:"lastError"`
-	LastScrape time.Time         `json:"lastScrape"`
-	Interval   string            `json:"scrapeInterval"`
+	Labels    map[string]string `json:"labels"`
+	ScrapeURL string            `json:"scrapeUrl"`
+	Health    string            `json:"health"`
+	LastError string            `json:"lastError"`
+	// Interval is missing in versions before 2.29.
+	Interval string `json:"scrapeInterval"`
+}
+
+func (t *Target) interval() time.Duration {
+	every, err := model.ParseDuration(t.Interval)
+	if err != nil {
+		return time.Minute // Prometheus' default
+	}
+	return time.Duration(every)
 }
 
 // Group is a group of rules in Prometheus.
@@ -256,22 +266,22 @@ func (f *Facts) scrape() Step {
 		}
 		return wrong(StepScrape, "add the job to prometheus.yml, as deploy/prometheus/scrape.yml shows, and reload Prometheus", "Prometheus has no target of the job %q", f.Job)
 	}
-	var up, down []string
-	var last time.Time
+	var up, down, untried []string
 	interval := time.Duration(0)
 	for _, t := range targets {
-		if t.Health != "up" {
-			down = append(down, fmt.Sprintf("%s is %s (%s)", t.ScrapeURL, t.Health, t.LastError))
-			continue
-		}
-		up = append(up, t.ScrapeURL)
-		every, _ := parseDuration(t.Interval)
-		interval = max(interval, every)
-		if t.LastScrape.After(last) {
-			last = t.LastScrape
+		switch t.Health {
+		case "up":
+			up = append(up, t.ScrapeURL)
+			interval = max(interval, t.interval())
+		case "down":
+			down = append(down, fmt.Sprintf("%s: %s", t.ScrapeURL, t.LastError))
+		default:
+			untried = append(untried, t.ScrapeURL)
 		}
 	}
 	switch {
+	case len(up)+len(down) == 0:
+		return unknown(StepScrape, "wait for the first scrape, and try again", "Prometheus has not scraped %s yet", strings.Join(untried, ", "))
 	case len(up) == 0:
 		return wrong(StepScrape, "open that address from Prometheus' machine; check its network, and the credentials in the job", "Prometheus cannot scrape the exporter: %s", strings.Join(down, "; "))
 	case !slices.ContainsFunc(f.Builds, func(l map[string]string) bool { return l["job"] == f.Job }):

@@ -155,8 +155,7 @@ func (p *Progress) settled(now time.Time) bool {
 func (p *Progress) scrape() time.Duration {
 	interval := time.Second
 	for _, t := range p.plan.Facts.ours() {
-		every, _ := parseDuration(t.Interval)
-		interval = max(interval, every)
+		interval = max(interval, t.interval())
 	}
 	return interval
 }

@@ -8,6 +8,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"strings"
 	"sync"
 	"testing"
@@ -41,6 +43,10 @@ func newDrillSite(t *testing.T) *drillSite {
 	s := &drillSite{T: t, got: map[string]int{}, answer: http.StatusOK}
 	hooks := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		io.Copy(io.Discard, r.Body) //nolint:errcheck // its arrival counts
+		if r.URL.Path == "/hang" {
+			<-r.Context().Done()
+			return
+		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.got[strings.Trim(r.URL.Path, "/")]++
@@ -53,9 +59,7 @@ func newDrillSite(t *testing.T) *drillSite {
 		defer s.mu.Unlock()
 		s.got["mail"]++
 	})
-	var rules bytes.Buffer
-	must(t, alerts.Write(&rules, alerts.Defaults()))
-	s.rules = strings.Replace(rules.String(), "interval: 30s", "interval: 1s", 1)
+	s.rules = rulesOf(t, alerts.Defaults())
 	s.prometheus = `
 global: {scrape_interval: 1s, scrape_timeout: 1s, external_labels: {env: test}}
 rule_files: [chatstack.rules.yml]
@@ -152,12 +156,13 @@ func (s *drillSite) messages(receiver string) int {
 // leftNothing fails unless the drill is gone everywhere, and only its own receiver was notified.
 func (s *drillSite) leftNothing() {
 	s.Helper()
-	for url, trace := range map[string]string{
-		s.exporter.url + "/metrics": "chatstack_drill{", s.server.URL() + "/api/v1/alerts": alerts.DrillAlert,
-		s.am.URL() + "/api/v2/alerts": alerts.DrillAlert,
-	} {
-		if bytes.Contains(fetch(s.T, url), []byte(trace)) {
-			s.Errorf("%s still has %s", url, trace)
+	traces := map[string]string{s.exporter.url + "/metrics": "chatstack_drill{", s.server.URL() + "/api/v1/alerts": alerts.DrillAlert}
+	if s.am.PID() > 0 {
+		traces[s.am.URL()+"/api/v2/alerts"] = alerts.DrillAlert
+	}
+	for address, trace := range traces {
+		if bytes.Contains(fetch(s.T, address), []byte(trace)) {
+			s.Errorf("%s still has %s", address, trace)
 		}
 	}
 	if n := s.messages("page"); n > 0 {
@@ -200,5 +205,210 @@ func TestRealDrillFindsThatAChainWorks(t *testing.T) {
 	}
 }
 
-var _ = fmt.Sprint
-var _ = config.DefaultAlerts
+// drillFault is a fault of the chain, and the step that must name it.
+type drillFault struct {
+	name  string
+	cause func(s *drillSite)
+	// after is done when the servers run.
+	after func(s *drillSite)
+	// step is wrong, and its error and its hint have these words.
+	step, err, hint string
+	// stops reports whether no test alert is raised.
+	stops bool
+	// short faults are tried at each push.
+	short bool
+}
+
+var drillFaults = []drillFault{
+	{
+		name: "wrong job name", step: "scrape", err: `as job "other", but the rules expect "chatstack_exporter"`, hint: "set job_name: chatstack_exporter", stops: true, short: true,
+		cause: func(s *drillSite) { s.with("job_name: chatstack_exporter", "job_name: other") },
+	},
+	{
+		name: "no job", step: "scrape", err: `no target of the job "chatstack_exporter"`, hint: "add the job", stops: true,
+		cause: func(s *drillSite) { s.with("[EXPORTER]", "[]") },
+	},
+	{
+		name: "wrong address", step: "scrape", err: "connection refused", hint: "open that address", stops: true,
+		cause: func(s *drillSite) { s.with("EXPORTER", "127.0.0.1:1") },
+	},
+	{
+		name: "no honor_labels", step: "labels", err: "lacks honor_labels", hint: "set honor_labels: true",
+		cause: func(s *drillSite) { s.with("    honor_labels: true\n", "") },
+	},
+	{
+		name: "no honor_labels, and a clash", step: "labels", err: `overwrites the exporter's label target with "x"`, hint: "set honor_labels: true",
+		cause: func(s *drillSite) {
+			s.with("    honor_labels: true\n", "").with("[EXPORTER]", "[EXPORTER], labels: {target: x}")
+		},
+	},
+	{
+		name: "rules missing", step: "rules", err: "has not loaded the alert rules", hint: "rule_files", stops: true,
+		cause: func(s *drillSite) { s.with("[chatstack.rules.yml]", "[]") },
+	},
+	{
+		name: "old rules", step: "rules_version", err: "do not match the exporter's configuration", hint: "chatstack_exporter rules",
+		cause: func(s *drillSite) {
+			old := alerts.Defaults()
+			old.TargetDown.Critical.For = config.Duration(time.Hour)
+			s.rules = rulesOf(s.T, old)
+		},
+	},
+	{
+		name: "rules from before drills", step: "rules", err: "ChatstackDrill is missing", hint: "chatstack_exporter rules", stops: true,
+		cause: func(s *drillSite) { s.with("alert: ChatstackDrill", "alert: Another") },
+	},
+	{
+		name: "rule error", step: "evaluation", err: "the rule ClockSkew fails: ", hint: "as `chatstack_exporter rules` prints them", stops: true,
+		cause: func(s *drillSite) {
+			s.with("expr: abs(timestamp(chatstack_exporter_time_seconds", `expr: count_values("no-label", up) or abs(timestamp(chatstack_exporter_time_seconds`)
+		},
+	},
+	{
+		name: "no Alertmanager", step: "sending", err: "knows no Alertmanager", hint: "under alerting", stops: true,
+		cause: func(s *drillSite) { s.with("[{static_configs: [{targets: [ALERTMANAGER]}]}]", "[]") },
+	},
+	{
+		name: "Prometheus cannot reach Alertmanager", step: "sending", err: "Prometheus sends to http://127.0.0.1:1/api/v2/alerts, and failed", hint: "under alerting", stops: true,
+		cause: func(s *drillSite) { s.with("ALERTMANAGER", "127.0.0.1:1") },
+	},
+	{
+		name: "Alertmanager down", step: "alertmanager", err: "connection refused", stops: true,
+		after: func(s *drillSite) { s.am.Stop() },
+	},
+	{
+		name: "Watchdog goes nowhere", step: "watchdog", err: `nobody notices when alerting stops: Watchdog goes to "heartbeat"`, hint: "outside service",
+		cause: func(s *drillSite) { s.with("    webhook_configs: [{url: 'HOOK/heartbeat'}]\n", "") },
+	},
+	{
+		name: "route to nowhere", step: "route", err: `the receiver "drill" notifies nobody`, hint: "give that receiver an integration", short: true,
+		cause: func(s *drillSite) { s.with("    email_configs: [{to: drill@example.org}]\n", "") },
+	},
+	{
+		name: "another route", step: "route", err: `goes to "heartbeat", and not to "drill"`, hint: "amtool config routes test alertname=ChatstackDrill drill=true env=test severity=none stack=chat",
+		cause: func(s *drillSite) { s.with(`'drill="true"'`, `'drill="yes"'`); s.flags.Receivers = []string{"drill"} },
+	},
+	{
+		name: "silence", step: "suppression", err: "by anna until", hint: "end what holds it back",
+		after: func(s *drillSite) {
+			now := time.Now().UTC()
+			s.am.Ask(http.MethodPost, "/api/v2/silences", fmt.Sprintf(`{"matchers": [{"name": "drill", "value": "true", "isRegex": false}], "startsAt": %q, "endsAt": %q, "createdBy": "anna", "comment": "deploy"}`,
+				now.Format(time.RFC3339), now.Add(time.Hour).Format(time.RFC3339)))
+		},
+	},
+	{
+		name: "inhibition", step: "suppression", err: `inhibited by Watchdog`, hint: "end what holds it back",
+		cause: func(s *drillSite) {
+			s.with("receivers:\n", "inhibit_rules: [{source_matchers: ['alertname=\"Watchdog\"'], target_matchers: ['drill=\"true\"']}]\nreceivers:\n")
+		},
+	},
+	{
+		name: "muted by time", step: "suppression", err: "sends only during never", hint: "at another hour",
+		cause: func(s *drillSite) {
+			s.with(`{receiver: drill, `, `{receiver: drill, active_time_intervals: [never], `).
+				with("receivers:\n", "time_intervals: [{name: never, time_intervals: [{years: ['2000']}]}]\nreceivers:\n")
+		},
+	},
+	{
+		name: "dead mail server", step: "notification", err: `the message to "drill" fails: email`, hint: "Notify for alerts failed",
+		cause: func(s *drillSite) { s.mailAddress = "127.0.0.1:1" },
+	},
+	{
+		name: "webhook answers 500", step: "notification", err: `the message to "drill" fails: webhook`, hint: "Notify for alerts failed", short: true,
+		cause: func(s *drillSite) {
+			s.answer = http.StatusInternalServerError
+			// Nobody else uses webhooks.
+			s.with("email_configs: [{to: drill@example.org}]", "webhook_configs: [{url: 'HOOK/drill'}]").with("webhook_configs: [{url: 'HOOK/heartbeat'}]", "email_configs: [{to: a@example.org}]")
+		},
+	},
+	{
+		name: "webhook hangs", step: "notification", err: "webhook does not answer", hint: "Notify for alerts failed",
+		cause: func(s *drillSite) {
+			s.with("group_interval: 10s", "group_interval: 1m").with("email_configs: [{to: drill@example.org}]", "webhook_configs: [{url: 'HOOK/hang'}]").with("webhook_configs: [{url: 'HOOK/heartbeat'}]", "email_configs: [{to: a@example.org}]")
+		},
+	},
+	{
+		name: "clocks apart", step: "clocks", err: "the clock of Alertmanager is 5m ahead of the clock of the exporter", hint: "timedatectl",
+		after: func(s *drillSite) { s.flags.Alertmanager = s.ahead(s.am.URL(), 5*time.Minute) },
+	},
+}
+
+func rulesOf(t *testing.T, a config.Alerts) string {
+	t.Helper()
+	var rules bytes.Buffer
+	must(t, alerts.Write(&rules, a))
+	return strings.Replace(rules.String(), "interval: 30s", "interval: 1s", 1)
+}
+
+// ahead is the address of a proxy that gives a server another clock.
+func (s *drillSite) ahead(of string, by time.Duration) string {
+	s.Helper()
+	target, err := url.Parse(of)
+	must(s.T, err)
+	proxy := &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) },
+		ModifyResponse: func(r *http.Response) error {
+			r.Header.Set("Date", time.Now().Add(by).UTC().Format(http.TimeFormat))
+			return nil
+		},
+	}
+	server := httptest.NewServer(proxy)
+	s.Cleanup(server.Close)
+	return server.URL
+}
+
+func TestRealDrillNamesEachFault(t *testing.T) {
+	for _, f := range drillFaults {
+		t.Run(f.name, func(t *testing.T) {
+			if testing.Short() && !f.short {
+				t.Skip("the others show that faults are found; all are tried at night")
+			}
+			t.Parallel()
+			s := newDrillSite(t)
+			if f.cause != nil {
+				f.cause(s)
+			}
+			s.start()
+			s.wait()
+			if f.after != nil {
+				f.after(s)
+			}
+			steps, ok := s.drill()
+			if ok {
+				t.Error("the drill calls the chain good")
+			}
+			for name, step := range steps {
+				if (step.State == alertpath.Wrong) != (name == f.step) {
+					t.Errorf("%s is %s: %s", name, step.State, step.Error)
+				}
+			}
+			says(t, "error", steps[f.step].Error, f.err)
+			says(t, "hint", steps[f.step].Hint, f.hint)
+			if _, raised := steps["sample"]; raised == f.stops {
+				t.Errorf("raised: %t", raised)
+			}
+			s.leftNothing()
+		})
+	}
+}
+
+// wait waits until the servers show all that the steps before the fault need.
+func (s *drillSite) wait() {
+	s.Helper()
+	health := "up"
+	if strings.Contains(s.prometheus, "[127.0.0.1:1]") {
+		health = "down"
+	}
+	if !strings.Contains(s.prometheus, "targets: []") {
+		s.settled(s.server.URL()+"/api/v1/targets", `"health":"`+health+`"`)
+	}
+	switch {
+	case strings.Contains(s.rules, "no-label"):
+		s.settled(s.server.URL()+"/api/v1/rules", `"health":"err"`)
+	case strings.Contains(s.prometheus, "127.0.0.1:1]}]}]}"):
+		s.settled(s.server.URL()+"/metrics", `prometheus_notifications_errors_total{alertmanager="http://127.0.0.1:1/api/v2/alerts"} 1`)
+	case strings.Contains(s.prometheus, "alertmanagers: []"), strings.Contains(s.prometheus, "rule_files: []"):
+	default:
+		s.settled(s.am.URL()+"/api/v2/alerts", "Watchdog")
+	}
+}
