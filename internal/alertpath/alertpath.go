@@ -29,10 +29,12 @@ type Step struct {
 	// Duration is the seconds that the step of a drill took.
 	Duration *float64 `json:"duration_seconds,omitempty"`
 	// Text is what was seen. With another state than Works it is Error, and Hint says what to do.
-	Text  string   `json:"text,omitempty"`
-	Error string   `json:"error,omitempty"`
-	Hint  string   `json:"hint,omitempty"`
-	Notes []string `json:"notes"`
+	Text string `json:"text,omitempty"`
+	// Reason is why a request of the step failed.
+	Reason failure.Reason `json:"reason,omitempty"`
+	Error  string         `json:"error,omitempty"`
+	Hint   string         `json:"hint,omitempty"`
+	Notes  []string       `json:"notes"`
 }
 
 // The names of the steps that need no drill, in order.
@@ -75,7 +77,11 @@ func unknown(name, hint, format string, args ...any) Step {
 }
 
 // refused is a step whose request failed.
-func refused(name string, err error) Step { return wrong(name, failure.HintOf(err), "%s", err) }
+func refused(name string, err error) Step {
+	step := wrong(name, failure.HintOf(err), "%s", err)
+	step.Reason = failure.ReasonOf(err)
+	return step
+}
 
 func (s Step) since(t time.Time) Step {
 	if !t.IsZero() {
