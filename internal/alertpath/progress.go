@@ -183,8 +183,8 @@ func (f *Facts) Lasts(severity string) time.Duration {
 	p := Progress{plan: &Plan{Facts: f}}
 	needed := p.scrape() + p.evaluation() + p.hold() + 2*slack
 	if f.routing != nil {
-		first, next := waits(f.routing.routesOf(f.drillLabels(severity)))
-		needed += max(first, next)
+		first, _ := waits(f.routing.routesOf(f.drillLabels(severity)))
+		needed += first
 	}
 	return min(max(needed, 2*time.Minute), 10*time.Minute)
 }
@@ -292,7 +292,11 @@ func (p *Progress) judgeNotification(now time.Time) (step Step, known bool) {
 		}
 		return step, true
 	}
-	if now.Before(p.delivered.Add(p.wait() + slack)) {
+	switch {
+	case p.joined && now.After(p.plan.Until):
+		return unknown(StepNotification, "add id to group_by of that route, or wait that long between two drills",
+			"the alert joined a group that has sent a message, and sends the next one within %s", spell(p.wait())), true
+	case now.Before(p.delivered.Add(p.wait() + slack)):
 		return Step{}, false
 	}
 	if len(waiting) > 0 {
@@ -315,12 +319,12 @@ func (p *Progress) Steps() []Step {
 	facts := p.plan.Facts
 	steps := []Step{works(StepRaise, "the exporter shows the drill %s", p.plan.ID).since(p.plan.Raised).took(p.plan.Took)}
 	if p.sampled.IsZero() {
-		step := wrong(StepSample, "see whether Prometheus scrapes this very exporter, and whether something between them serves an old page", "Prometheus has no series of the drill after %s", spell(p.last.At.Sub(p.plan.Raised)))
+		step := wrong(StepSample, "see whether Prometheus scrapes this very exporter, and whether something between them serves an old page", "Prometheus has no series of the drill after %s", p.waited(p.plan.Raised))
 		return p.finish(append(steps, step.note("Prometheus scrapes %s", targetsOf(facts.ours()))))
 	}
 	steps = append(steps, works(StepSample, "Prometheus has scraped the drill").took(p.sampled.Sub(p.plan.Raised)))
 	if p.fired.IsZero() {
-		return p.finish(append(steps, wrong(StepAlert, "open the rule on Prometheus' page /alerts", "the alert %s does not fire %s after the scrape", facts.Drill, spell(p.last.At.Sub(p.sampled)))))
+		return p.finish(append(steps, wrong(StepAlert, "open the rule on Prometheus' page /alerts", "the alert %s does not fire %s after the scrape", facts.Drill, p.waited(p.sampled))))
 	}
 	alert := works(StepAlert, "%s fires", facts.Drill).took(p.fired.Sub(p.sampled))
 	if hold := p.hold(); hold > 0 {
@@ -329,7 +333,7 @@ func (p *Progress) Steps() []Step {
 	steps = append(steps, alert)
 	if p.delivered.IsZero() {
 		step := wrong(StepDelivery, "compare the addresses: name "+facts.Alertmanager.URL+", as Prometheus reaches it, under alerting: alertmanagers: in prometheus.yml; read Prometheus' log",
-			"the alert has not arrived at %s after %s", facts.Alertmanager.URL, spell(p.last.At.Sub(p.fired)))
+			"the alert has not arrived at %s after %s", facts.Alertmanager.URL, p.waited(p.fired))
 		if facts.clocks().State == Wrong {
 			step.Hint = "first set the clocks; Alertmanager drops alerts that end in its past"
 		}
@@ -358,6 +362,14 @@ func (p *Progress) suppression() []Step {
 		return []Step{passed, unknown(StepNotification, "read Alertmanager's log", "the drill ended before a message was sent")}
 	}
 	return []Step{passed, p.verdict.took(p.notified.Sub(p.delivered))}
+}
+
+// waited is how long a step has been waited for, until the drill was ended.
+func (p *Progress) waited(since time.Time) string {
+	if !p.ended.IsZero() {
+		return spell(p.ended.Sub(since))
+	}
+	return spell(p.last.At.Sub(since))
 }
 
 // finish appends the resolution.
