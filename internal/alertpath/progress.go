@@ -112,18 +112,37 @@ func (p *Progress) See(o *Observation) (done bool) {
 			}
 		}
 	}
-	for _, group := range o.Groups {
-		for _, a := range group {
-			if a.Labels["id"] != p.plan.ID && received != nil && a.StartsAt.Before(received.StartsAt) {
-				p.joined = true
-			}
-		}
+	if received != nil {
+		p.seeGroups(o.Groups, received)
 	}
 	if !p.ended.IsZero() {
 		mark(&p.resolved, !o.Sampled && o.Alert == nil && received == nil)
 		return !p.resolved.IsZero() || o.At.After(p.ended.Add(2*p.scrape()+2*p.evaluation()+slack))
 	}
 	return p.settled(o.At)
+}
+
+// seeGroups looks at the groups of the drill's alert. Only they show time intervals that mute it, from version 0.28 on.
+func (p *Progress) seeGroups(groups [][]Received, received *Received) {
+	muted := map[string]bool{}
+	for _, group := range groups {
+		free := true
+		for _, a := range group {
+			switch {
+			case a.Labels["id"] != p.plan.ID:
+				p.joined = p.joined || a.StartsAt.Before(received.StartsAt)
+			case len(a.Status.MutedBy) > 0:
+				free = false
+				for _, name := range a.Status.MutedBy {
+					muted[name] = true
+				}
+			}
+		}
+		if free {
+			return // a message goes out here
+		}
+	}
+	p.arrived.Status.MutedBy = slices.Sorted(maps.Keys(muted))
 }
 
 // Ended says when the drill was ended. What follows is its resolution.
