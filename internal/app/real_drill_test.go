@@ -304,7 +304,7 @@ var drillFaults = []drillFault{
 		},
 	},
 	{
-		name: "muted by time", step: "suppression", err: "sends only during never", hint: "at another hour",
+		name: "muted by time", step: "suppression", err: "never",
 		cause: func(s *drillSite) {
 			s.with(`{receiver: drill, `, `{receiver: drill, active_time_intervals: [never], `).
 				with("receivers:\n", "time_intervals: [{name: never, time_intervals: [{years: ['2000']}]}]\nreceivers:\n")
