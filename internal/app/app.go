@@ -80,6 +80,7 @@ type App struct {
 	own         *ownMetrics
 	state       *state.File
 	maintenance *maintenance.Register
+	records     *records
 	judge       *judge
 	recorder    *status.Recorder
 	server      *http.Server
@@ -167,6 +168,7 @@ func New(o Options) (_ *App, err error) {
 		a.log.Error("saved maintenance is lost", "err", err)
 	}
 	a.own.registry.MustRegister(a.maintenance)
+	a.records = openRecords(cfg.StateFile, a.log)
 	a.judge = newJudge(&cfg.Alerts, a.maintenance, a.state.Value("problems"), a.log)
 	if err := a.adopt(cfg); err != nil {
 		return nil, err
@@ -404,6 +406,7 @@ func (a *App) Run(ctx context.Context) error {
 	others.Go(func() { a.maintenance.Run(beside, func() { a.current.Load().poller.Refresh() }) })
 	others.Go(func() { a.recorder.Run(beside) })
 	others.Go(func() { a.public.run(a.log) })
+	others.Go(func() { a.records.run(beside) })
 	// New has bound the listeners and made a page, so services that start after this one get an answer.
 	a.manager.ready("serving; the first probes are running")
 	others.Go(func() {
@@ -509,6 +512,9 @@ func (a *App) serve() error {
 // close releases what New has acquired.
 func (a *App) close() {
 	a.health.close()
+	if a.records != nil {
+		a.records.close()
+	}
 	if a.state != nil {
 		if err := a.state.Close(); err != nil {
 			a.log.Error("close state file", "err", err)
