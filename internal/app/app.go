@@ -82,6 +82,7 @@ type App struct {
 	maintenance *maintenance.Register
 	records     *records
 	judge       *judge
+	incidents   *incidents
 	recorder    *status.Recorder
 	server      *http.Server
 	listeners   []net.Listener
@@ -168,8 +169,11 @@ func New(o Options) (_ *App, err error) {
 		a.log.Error("saved maintenance is lost", "err", err)
 	}
 	a.own.registry.MustRegister(a.maintenance)
-	a.records = openRecords(cfg.StateFile, a.log)
+	a.incidents = newIncidents(a.log)
+	a.records = openRecords(cfg.StateFile, a.log, a.incidents)
+	a.incidents.records = a.records
 	a.judge = newJudge(&cfg.Alerts, a.maintenance, a.state.Value("problems"), a.log)
+	a.judge.observe = a.incidents.observe
 	if err := a.adopt(cfg); err != nil {
 		return nil, err
 	}

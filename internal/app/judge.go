@@ -23,6 +23,8 @@ type judge struct {
 	placeholders map[string]bool
 	missing      map[string]string // configured containers that were logged as missing, by target
 	unsaved      bool              // the last attempt to save has failed
+	// observe is called with every judgement; nil for nothing.
+	observe func(*health.Judgement)
 }
 
 // newJudge restores the memory of the former process.
@@ -66,6 +68,9 @@ func (j *judge) Judge(f *health.Facts) *health.Judgement {
 		}
 	}
 	j.saveMemory(f.Now)
+	if j.observe != nil {
+		j.observe(result)
+	}
 	return result
 }
 

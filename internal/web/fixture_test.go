@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/chatstack-exporter/chatstack_exporter/internal/incident"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/maintenance"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/web"
@@ -20,6 +21,8 @@ type shown struct {
 
 	report *status.Report
 }
+
+func (shown) Incidents() []*incident.Incident { return nil }
 
 func (s shown) Report() *status.Report { return s.report }
 

@@ -33,15 +33,16 @@ const (
 //go:embed status.html
 var statusHTML string
 
-var statusPage = template.Must(template.New("status").Funcs(pageFuncs).Parse(statusHTML))
+var statusPage = template.Must(template.Must(template.New("status").Funcs(pageFuncs).Funcs(incidentFuncs).Parse(statusHTML)).Parse(incidentsHTML))
 
 // pages renders the status page once per report and caches it, so that a page load is one write of cached bytes.
 type pages struct {
-	reports reporter
-	charts  historian
-	assets  *assets
-	log     *slog.Logger
-	now     func() time.Time
+	reports   reporter
+	charts    historian
+	incidents chronicle
+	assets    *assets
+	log       *slog.Logger
+	now       func() time.Time
 	// switchboard is the URL of the demo's switchboard; empty for a real stack.
 	switchboard string
 
@@ -59,8 +60,8 @@ type renderedPage struct {
 	plain, gzipped []byte
 }
 
-func newPages(reports reporter, charts historian, a *assets, log *slog.Logger) *pages {
-	return &pages{reports: reports, charts: charts, assets: a, log: log, now: time.Now}
+func newPages(reports reporter, charts historian, incidents chronicle, a *assets, log *slog.Logger) *pages {
+	return &pages{reports: reports, charts: charts, incidents: incidents, assets: a, log: log, now: time.Now}
 }
 
 // ServeHTTP implements http.Handler.
@@ -120,6 +121,8 @@ type view struct {
 	Current, Announced []maintenance.Entry
 	// Switchboard is the URL of the demo's switchboard; empty for a real stack.
 	Switchboard string
+	// RecentIncidents are those of the last days, newest first.
+	RecentIncidents []shownIncident
 	links
 }
 
@@ -248,7 +251,7 @@ func (r row) Clock(t time.Time) string { return r.view.Clock(t) }
 // view prepares the report for the template.
 func (p *pages) view(r *status.Report, now time.Time) *view {
 	v := &view{
-		Report: r, Now: now, Switchboard: p.switchboard,
+		Report: r, Now: now, Switchboard: p.switchboard, RecentIncidents: listed(p.incidents.Incidents(), now.Add(-recentIncidents), now),
 		links: links{
 			Script: p.assets.link("status.js"), Style: p.assets.link("style.css"), Chart: p.assets.link("uPlot.iife.min.js"),
 			ChartStyle: p.assets.link("uPlot.min.css"), ChartLicense: p.assets.link("uPlot.LICENSE.txt"), Icon: p.assets.link("icon-" + r.Level.String() + ".svg"),

@@ -22,6 +22,7 @@ type Source interface {
 	watcher
 	historian
 	library
+	chronicle
 }
 
 // Options are the settings of the handlers.
@@ -52,7 +53,7 @@ func New(src Source, o Options) http.Handler {
 		}
 	})
 	static := newAssets()
-	pages := newPages(src, src, static, o.Log)
+	pages := newPages(src, src, src, static, o.Log)
 	pages.switchboard = o.Switchboard
 	mux.Handle("GET /{$}", pages)
 	mux.Handle("GET /assets/{file}", static)
@@ -65,6 +66,18 @@ func New(src Source, o Options) http.Handler {
 		w.WriteHeader(http.StatusMovedPermanently)
 	})
 	mux.HandleFunc("GET /runbooks/{alert}", books.runbook)
+	events := &incidents{src, static, o.Log}
+	mux.HandleFunc("GET /incidents", events.list)
+	mux.HandleFunc("GET /incidents/{$}", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Location", "../incidents") // relative, like all links
+		w.WriteHeader(http.StatusMovedPermanently)
+	})
+	mux.HandleFunc("GET /incidents/{id}", events.page)
+	mux.HandleFunc("GET /incidents.atom", events.serveFeed)
+	mux.HandleFunc("GET /maintenance.ics", func(w http.ResponseWriter, r *http.Request) { serveCalendar(w, r, src) })
+	mux.HandleFunc("GET /api/v1/incidents", func(w http.ResponseWriter, _ *http.Request) { events.serveList(w) })
+	mux.HandleFunc("GET /api/v1/incidents/{id}", events.serveOne)
+	mux.HandleFunc("POST /api/v1/incidents/{id}/notes", o.changing("notes", events.serveAddNote))
 	mux.HandleFunc("POST /-/reload", o.changing("reloading", func(w http.ResponseWriter, r *http.Request) { serveReload(w, r, src) }))
 	mux.HandleFunc("GET /api/v1/discovery", func(w http.ResponseWriter, _ *http.Request) { serveDiscovery(w, src, o.Log) })
 	mux.HandleFunc("GET /api/v1/maintenance", func(w http.ResponseWriter, _ *http.Request) { serveMaintenance(w, src, o.Log) })
