@@ -38,7 +38,7 @@ func TestIncidentIsServedAsDescribed(t *testing.T) {
 		begun := time.Now()
 		time.Sleep(20 * time.Minute)
 		list := e.incidentsOf(t)
-		if len(list) != 1 || list[0].State != incident.Open || list[0].Title != "IRC services is down" || list[0].Began.Sub(begun) > time.Second || !list[0].BeganAtLeast {
+		if len(list) != 1 || list[0].State != incident.Open || list[0].Title != "IRC services are down" || list[0].Began.Sub(begun) > time.Second || !list[0].BeganAtLeast {
 			t.Fatalf("got %+v", list)
 		}
 		path := "/api/v1/incidents/" + list[0].ID
@@ -59,7 +59,7 @@ func TestIncidentIsServedAsDescribed(t *testing.T) {
 		if code, _ := e.exchange(t, http.MethodPost, "/api/v1/incidents/x/notes", `{"text": "x"}`); code != http.StatusNotFound {
 			t.Errorf("unknown incident: %d", code)
 		}
-		for path, want := range map[string]string{"/": "IRC services is down", "/incidents": "IRC services is down", "/incidents/" + list[0].ID: "The disk was full.", "/incidents.atom": "The disk was full."} {
+		for path, want := range map[string]string{"/": "IRC services are down", "/incidents": "IRC services are down", "/incidents/" + list[0].ID: "The disk was full.", "/incidents.atom": "The disk was full."} {
 			says(t, path, string(e.get(t, path, nil).body), want)
 		}
 		says(t, "the log", e.log.String(), `msg="incident has begun"`)

@@ -68,10 +68,10 @@ type Incident struct {
 	Closed  time.Time `json:"closed,omitzero"`
 	Updated time.Time `json:"updated"`
 	// MergedInto is the id of the incident that continues this one.
-	MergedInto string     `json:"merged_into,omitempty"`
-	Problems   []Problem  `json:"problems"`
-	Downtime   []Downtime `json:"downtime"`
-	Timeline   []Event    `json:"timeline"`
+	MergedInto string    `json:"merged_into,omitempty"`
+	Problems   []Problem `json:"problems"`
+	Outages    []Outage  `json:"outages"`
+	Timeline   []Event   `json:"timeline"`
 	// LeftOut is how many events in the middle of the timeline were dropped.
 	LeftOut int    `json:"timeline_left_out,omitempty"`
 	Notes   []Note `json:"notes"`
@@ -103,8 +103,8 @@ type Problem struct {
 	confirmed bool // a reading of this process has shown it last
 }
 
-// Downtime is how long the readings of a target failed.
-type Downtime struct {
+// Outage is how long the readings of a target failed.
+type Outage struct {
 	health.Subject
 	// Title is the target's human name.
 	Title string `json:"title"`
@@ -157,12 +157,12 @@ var (
 	ErrTooMany = errors.New("too many notes")
 )
 
-// At returns the incident with the downtime until now.
+// At returns the incident with the outages until now.
 func (i *Incident) At(now time.Time) *Incident {
 	shown := *i
-	shown.Downtime = slices.Clone(i.Downtime)
-	for k := range shown.Downtime {
-		if d := &shown.Downtime[k]; !d.Since.IsZero() {
+	shown.Outages = slices.Clone(i.Outages)
+	for k := range shown.Outages {
+		if d := &shown.Outages[k]; !d.Since.IsZero() {
 			d.Seconds += max(now.Sub(d.Since), 0).Seconds()
 		}
 	}
@@ -174,7 +174,7 @@ func (i *Incident) Lasts() bool { return i.State == Open || i.State == Watching 
 
 func (i *Incident) clone() *Incident {
 	c := *i
-	c.Problems, c.Downtime, c.Timeline = slices.Clone(i.Problems), slices.Clone(i.Downtime), slices.Clone(i.Timeline)
+	c.Problems, c.Outages, c.Timeline = slices.Clone(i.Problems), slices.Clone(i.Outages), slices.Clone(i.Timeline)
 	c.Notes, c.Links = slices.Clone(i.Notes), slices.Clone(i.Links)
 	return &c
 }

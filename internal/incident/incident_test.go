@@ -186,8 +186,8 @@ func TestCriticalProblemOpensAndClosesAnIncident(t *testing.T) {
 	if w.since(i.Closed) != 17*time.Minute || !i.Updated.Equal(i.Closed) {
 		t.Errorf("closed after %s, updated after %s", w.since(i.Closed), w.since(i.Updated))
 	}
-	if len(i.Downtime) != 1 || i.Downtime[0].Seconds != 360 || i.Downtime[0].AtMost {
-		t.Errorf("downtime: %+v", i.Downtime)
+	if len(i.Outages) != 1 || i.Outages[0].Seconds != 360 || i.Outages[0].AtMost {
+		t.Errorf("outages: %+v", i.Outages)
 	}
 	w.pass(time.Hour)
 	w.target("lone").Up = false
@@ -243,8 +243,8 @@ func TestCauseAndConsequencesAreOneIncident(t *testing.T) {
 	if i.Cause != health.ContainerSubject("local", "db") {
 		t.Errorf("cause: %v", i.Cause)
 	}
-	if len(i.Downtime) != 3 || i.Downtime[0].Seconds != 660 {
-		t.Errorf("downtime: %+v", i.Downtime)
+	if len(i.Outages) != 3 || i.Outages[0].Seconds != 660 {
+		t.Errorf("outages: %+v", i.Outages)
 	}
 	var told []string
 	for _, e := range i.Timeline {
@@ -289,7 +289,7 @@ func TestIncidentsOfOneCauseAreMerged(t *testing.T) {
 	w.target("web2").Container = "web"
 	w.pass(time.Minute)
 	w.want("web2 TargetDown, critical, 1m30s to now, merged: web2 TargetDown", "web TargetDown, critical, 30s to now, open: web TargetDown; web2 TargetDown")
-	if got := w.log.All(); got[0].MergedInto != older.ID || len(got[1].Downtime) != 2 || len(got[1].Notes) != 1 {
+	if got := w.log.All(); got[0].MergedInto != older.ID || len(got[1].Outages) != 2 || len(got[1].Notes) != 1 {
 		t.Errorf("got %+v, %+v", got[0], got[1])
 	}
 	if i, err := w.log.AddNote(w.Now, younger.ID, "", "another"); err != nil || i.ID != older.ID {
@@ -324,8 +324,8 @@ func TestProblemThatComesAndGoesIsOneIncident(t *testing.T) {
 	w.pass(time.Hour)
 	w.want("lone TargetDown, critical, 30s to 50m30s, closed: lone TargetDown")
 	i := w.newest()
-	if i.Downtime[0].Seconds != 5*360 {
-		t.Errorf("downtime: %+v", i.Downtime)
+	if i.Outages[0].Seconds != 5*360 {
+		t.Errorf("outages: %+v", i.Outages)
 	}
 	for _, e := range i.Timeline {
 		if want := (map[string]int{EventBegan: 5, EventAlert: 5, EventEnded: 5})[e.Kind]; e.Count != want {
@@ -373,7 +373,7 @@ func TestRestartContinuesAnIncident(t *testing.T) {
 			w.target("lone").Up = c.heals
 			w.pass(step)
 			w.want(c.want)
-			if w.newest().ID != id || c.heals && !w.newest().Downtime[0].AtMost {
+			if w.newest().ID != id || c.heals && !w.newest().Outages[0].AtMost {
 				t.Errorf("got %+v", w.newest())
 			}
 			w.target("lone").Up = true
@@ -447,8 +447,8 @@ func TestReturnedIncidentsDoNotChange(t *testing.T) {
 	if after, err := json.Marshal(i); err != nil || string(after) != string(before) {
 		t.Errorf("it was %s\nand is %s, %v", before, after, err)
 	}
-	if at := i.At(w.began.Add(time.Hour)); at.Downtime[0].Seconds != 3570 || i.Downtime[0].Seconds != 0 {
-		t.Errorf("downtime after an hour: %+v, %+v", at.Downtime, i.Downtime)
+	if at := i.At(w.began.Add(time.Hour)); at.Outages[0].Seconds != 3570 || i.Outages[0].Seconds != 0 {
+		t.Errorf("outages after an hour: %+v, %+v", at.Outages, i.Outages)
 	}
 }
 

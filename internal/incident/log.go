@@ -183,9 +183,12 @@ func (o *observation) gather() {
 	}
 }
 
-// links are the subjects that have one cause with a problem: its own, the container that serves it, its root and its consequences.
+// links are the subjects that have one cause with a problem: its own, its cause, the container that serves it, its root and its consequences.
 func (o *observation) links(p *health.Problem) []health.Subject {
 	list := []health.Subject{p.Subject}
+	if p.Cause != (health.Subject{}) {
+		list = append(list, p.Cause)
+	}
 	if server := o.Servers[p.Name]; p.Subject == health.TargetSubject(p.Name) && server.Container != "" {
 		list = append(list, health.ContainerSubject(server.Host, server.Container))
 	}
@@ -369,7 +372,7 @@ func (o *observation) openNew(l *Log, free map[health.Subject][]*health.Problem)
 		}
 		first := problems[at]
 		d := &draft{Incident: &Incident{
-			ID: l.newID(first, o.open), State: Open, Severity: first.Severity, Began: first.Since, Opened: o.now, Notes: []Note{}, Downtime: []Downtime{},
+			ID: l.newID(first, o.open), State: Open, Severity: first.Severity, Began: first.Since, Opened: o.now, Notes: []Note{}, Outages: []Outage{},
 		}}
 		for _, p := range problems {
 			o.add(d, p)
@@ -410,7 +413,7 @@ func (o *observation) merge() {
 				older.event(e)
 			}
 			older.link(younger.Links...)
-			older.addDowntime(younger.Downtime)
+			older.addOutages(younger.Outages)
 			older.Notes = append(older.Notes, younger.Notes...)
 			slices.SortStableFunc(older.Notes, func(a, b Note) int { return a.Time.Compare(b.Time) })
 			older.event(Event{Time: o.now, Kind: EventMerged, Text: "has the cause of another incident, which ends here: " + younger.Title})
@@ -420,15 +423,15 @@ func (o *observation) merge() {
 	}
 }
 
-// addDowntime adds the downtime of a merged incident.
-func (d *draft) addDowntime(list []Downtime) {
+// addOutages adds the outages of a merged incident.
+func (d *draft) addOutages(list []Outage) {
 	for _, t := range list {
-		at := slices.IndexFunc(d.Downtime, func(own Downtime) bool { return own.Subject == t.Subject })
+		at := slices.IndexFunc(d.Outages, func(own Outage) bool { return own.Subject == t.Subject })
 		if at < 0 {
-			d.Downtime = append(d.Downtime, t)
+			d.Outages = append(d.Outages, t)
 			continue
 		}
-		own := &d.Downtime[at]
+		own := &d.Outages[at]
 		own.Seconds, own.AtMost = own.Seconds+t.Seconds, own.AtMost || t.AtMost
 		if own.Since.IsZero() || !t.Since.IsZero() && t.Since.Before(own.Since) {
 			own.Since = t.Since
@@ -496,13 +499,13 @@ func (o *observation) finish(d *draft, resumed time.Time) {
 	}
 }
 
-// measure adds up the downtime of targets.
+// measure adds up the outages of targets.
 func (o *observation) measure(d *draft) {
-	type outage struct {
+	type reading struct {
 		since, cleared time.Time
 		lasts, latest  bool
 	}
-	outages := map[health.Subject]*outage{}
+	outages := map[health.Subject]*reading{}
 	for n := range d.Problems {
 		p := &d.Problems[n]
 		if !p.outage() {
@@ -510,7 +513,7 @@ func (o *observation) measure(d *draft) {
 		}
 		now := outages[p.Subject]
 		if now == nil {
-			now = &outage{}
+			now = &reading{}
 			outages[p.Subject] = now
 		}
 		if p.lasts() && (!now.lasts || p.Since.Before(now.since)) {
@@ -519,12 +522,12 @@ func (o *observation) measure(d *draft) {
 		if p.Cleared.After(now.cleared) {
 			now.cleared, now.latest = p.Cleared, p.AtLatest
 		}
-		if !slices.ContainsFunc(d.Downtime, func(t Downtime) bool { return t.Subject == p.Subject }) {
-			d.Downtime = append(d.Downtime, Downtime{Subject: p.Subject, Title: o.words.Name(p.Subject)})
+		if !slices.ContainsFunc(d.Outages, func(t Outage) bool { return t.Subject == p.Subject }) {
+			d.Outages = append(d.Outages, Outage{Subject: p.Subject, Title: o.words.Name(p.Subject)})
 		}
 	}
-	for n := range d.Downtime {
-		t := &d.Downtime[n]
+	for n := range d.Outages {
+		t := &d.Outages[n]
 		switch now := outages[t.Subject]; {
 		case now == nil:
 		case now.lasts && t.Since.IsZero():

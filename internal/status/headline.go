@@ -28,7 +28,12 @@ func Headline(given *health.Problem, kind string) string {
 	p.Of, p.Name = failure.Printable(p.Of, maxName), failure.Printable(p.Name, maxName)
 	name, text := HumanName(given.Subject, kind), plainText(&p)
 	switch verb, _, _ := strings.Cut(text, " "); verb {
-	case "is", "does", "was", "uses", "serves", "waits":
+	case "is":
+		if strings.HasSuffix(name, " services") {
+			text = "are" + strings.TrimPrefix(text, verb)
+		}
+		text = name + " " + text
+	case "does", "was", "uses", "serves", "waits":
 		text = name + " " + text
 	default:
 		if given.Subject != health.ExporterSubject {

@@ -78,7 +78,7 @@ func (i shownIncident) Span() string {
 func (i shownIncident) StateText() string {
 	switch i.State {
 	case incident.Open:
-		return "lasts since " + i.Span()
+		return "has lasted " + i.Span()
 	case incident.Watching:
 		return "over after " + i.Span() + ", still watched"
 	case incident.Merged:

@@ -57,7 +57,7 @@ func newIncident(id, state, name string, began time.Time) *incident.Incident {
 	i := &incident.Incident{
 		ID: id, Title: name + " is down", State: state, Severity: health.Critical, Cause: s, Began: began, Opened: began.Add(5 * time.Minute), Updated: began.Add(5 * time.Minute),
 		Problems: []incident.Problem{{Subject: s, Alert: "TargetDown", Of: name, Text: name + " is down", Severity: health.Critical, Since: began}},
-		Downtime: []incident.Downtime{{Subject: s, Title: name, Since: began}},
+		Outages:  []incident.Outage{{Subject: s, Title: name, Since: began}},
 		Timeline: []incident.Event{
 			{Time: began, Kind: incident.EventBegan, Subject: s, Alert: "TargetDown", Text: name + " is down", Count: 2, Until: began.Add(time.Minute)},
 			{Time: began.Add(5 * time.Minute), Kind: incident.EventAlert, Subject: s, Alert: "TargetDown", Severity: health.Critical, Text: "alert TargetDown (critical): " + name},
@@ -66,7 +66,7 @@ func newIncident(id, state, name string, began time.Time) *incident.Incident {
 	}
 	if state == incident.Closed || state == incident.Watching {
 		i.Ended, i.Updated = began.Add(20*time.Minute), began.Add(30*time.Minute)
-		i.Downtime[0] = incident.Downtime{Subject: s, Title: name, Seconds: 1200, Until: i.Ended}
+		i.Outages[0] = incident.Outage{Subject: s, Title: name, Seconds: 1200, Until: i.Ended}
 	}
 	if state == incident.Closed {
 		i.Closed = i.Updated
@@ -104,7 +104,7 @@ func TestIncidentPagesSayWhatHappened(t *testing.T) {
 	for path, wants := range map[string][]string{
 		"/incidents": {`href="incidents/20260501-00000002">second is down</a>`, "over after 20 min", `href="incidents.atom"`, `href="maintenance.ics"`},
 		"/incidents/20260501-00000002": {
-			"<h1>second is down</h1>", "Began: <time", "1 May 12:00:00 UTC", "1 May 12:20:00 UTC", "Downtime of second: 20 min", "2 times", "second line",
+			"<h1>second is down</h1>", "Began: <time", "1 May 12:00:00 UTC", "1 May 12:20:00 UTC", "Outage of second: 20 min", "2 times", "second line",
 			`href="../runbooks/TargetDown"`, `href="../incidents"`, `href="../assets/style.css`,
 		},
 	} {
