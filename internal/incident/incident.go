@@ -23,8 +23,9 @@ const (
 	// related is how much later than an incident of warnings a problem may begin and still belong to it: a certificate that has warned
 	// for days explains no outage of today.
 	related = time.Hour
-	// Retention is how long closed incidents are kept, and MaxIncidents how many there are at most.
-	Retention    = 90 * 24 * time.Hour
+	// Retention is how long closed incidents are kept.
+	Retention = 90 * 24 * time.Hour
+	// MaxIncidents is how many there are at most.
 	MaxIncidents = 500
 	// maxTimeline, maxProblems and maxNotes bound the size of an incident.
 	maxTimeline = 200

@@ -67,8 +67,8 @@ func (w *world) target(name string) *health.Target {
 	return &w.Targets[slices.IndexFunc(w.Targets, func(t health.Target) bool { return t.Name == name })]
 }
 
-func (w *world) stop(name string, stopped bool) {
-	w.container(name).State = map[bool]string{true: "exited", false: health.Running}[stopped]
+func (w *world) stopDatabase(stopped bool) {
+	w.container("db").State = map[bool]string{true: "exited", false: health.Running}[stopped]
 }
 
 // look judges now, and saves what has changed.
@@ -205,7 +205,7 @@ func TestShortAndMaintainedProblemsOpenNone(t *testing.T) {
 	w.pass(time.Hour)
 	w.Maintenance = []health.Subject{health.TargetSubject("lone"), {Kind: config.MaintenanceContainer, Name: "db"}}
 	w.target("lone").Up = false
-	w.stop("db", true)
+	w.stopDatabase(true)
 	w.target("api").Up, w.target("web").Up = false, false
 	w.pass(2 * time.Hour)
 	w.want()
@@ -226,13 +226,13 @@ func TestLastingWarningOpensAnIncident(t *testing.T) {
 func TestCauseAndConsequencesAreOneIncident(t *testing.T) {
 	w := newWorld(t)
 	w.pass(time.Minute)
-	w.stop("db", true)
+	w.stopDatabase(true)
 	w.pass(time.Minute)
 	for _, name := range []string{"api", "web", "web2"} {
 		w.target(name).Up = false
 	}
 	w.pass(10 * time.Minute)
-	w.stop("db", false)
+	w.stopDatabase(false)
 	w.pass(time.Minute)
 	for _, name := range []string{"api", "web", "web2"} {
 		w.target(name).Up = true
@@ -388,7 +388,7 @@ func TestRestartContinuesAnIncident(t *testing.T) {
 // TestUnreadContainersKeepTheirIncident has the judge forget everything, and an engine that is read late.
 func TestUnreadContainersKeepTheirIncident(t *testing.T) {
 	w := newWorld(t)
-	w.stop("db", true)
+	w.stopDatabase(true)
 	w.pass(10 * time.Minute)
 	w.restart(time.Minute)
 	alerts := config.DefaultAlerts()
@@ -399,7 +399,7 @@ func TestUnreadContainersKeepTheirIncident(t *testing.T) {
 	w.Engines[0].Read = true
 	w.pass(step)
 	w.want("db ContainerDown, critical, 30s to now, open: db ContainerDown")
-	w.stop("db", false)
+	w.stopDatabase(false)
 	w.pass(step)
 	w.want("db ContainerDown, critical, 30s to 17m0s, watching: db ContainerDown")
 }

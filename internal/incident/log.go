@@ -288,7 +288,7 @@ func (o *observation) about(p *Problem, kind string, at time.Time, text string) 
 
 // excuse says why an alert is held back.
 func (o *observation) excuse(p *health.Problem) string {
-	text, root := "", ""
+	var text, root string
 	if e := p.Excuse; e.Root.Name != "" && e.Root.Name != e.Cause {
 		root = ", because of " + o.words.Name(e.Root)
 	}

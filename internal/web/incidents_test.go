@@ -197,7 +197,7 @@ func TestNoteRequiresLifecycleAndAProgram(t *testing.T) {
 	} {
 		c := newChronicle()
 		c.incidents[0].Notes[0].Text = "first"
-		r := httptest.NewRequest(http.MethodPost, "/api/v1/incidents/20260501-00000001/notes", strings.NewReader(test.body))
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/api/v1/incidents/20260501-00000001/notes", strings.NewReader(test.body))
 		r.Header.Set("Content-Type", "application/json")
 		if test.header != "" {
 			r.Header.Set(test.header, "same-origin")

@@ -32,9 +32,10 @@ type source struct {
 func (s *source) Incidents() []*incident.Incident  { return s.incidents }
 func (s *source) Maintenance() []maintenance.Entry { return s.maintenance }
 
-func (s *source) get(path string) string {
+func (s *source) get(t *testing.T, path string) string {
+	t.Helper()
 	w := httptest.NewRecorder()
-	r := httptest.NewRequest(http.MethodGet, path, nil)
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
 	web.New(s, web.Options{Log: slog.New(slog.DiscardHandler)}).ServeHTTP(w, r)
 	return w.Body.String()
 }
@@ -55,7 +56,7 @@ func TestFeedIsRead(t *testing.T) {
 		}}, s.incidents...)
 	}
 	for range 2 {
-		feed, err := (&atom.Parser{}).Parse(strings.NewReader(s.get("/incidents.atom")))
+		feed, err := (&atom.Parser{}).Parse(strings.NewReader(s.get(t, "/incidents.atom")))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -92,7 +93,7 @@ func TestCalendarIsRead(t *testing.T) {
 			Reason: strings.Repeat("ünïcode \U0001F980, and; more\\ ", 12*n),
 		})
 	}
-	raw := s.get("/maintenance.ics")
+	raw := s.get(t, "/maintenance.ics")
 	calendar, err := ical.NewDecoder(strings.NewReader(raw)).Decode()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, raw)
@@ -128,7 +129,7 @@ func TestCalendarIsRead(t *testing.T) {
 }
 
 func TestEmptyCalendarIsValid(t *testing.T) {
-	calendar, err := ical.NewDecoder(strings.NewReader((&source{}).get("/maintenance.ics"))).Decode()
+	calendar, err := ical.NewDecoder(strings.NewReader((&source{}).get(t, "/maintenance.ics"))).Decode()
 	if err != nil {
 		t.Fatal(err)
 	}

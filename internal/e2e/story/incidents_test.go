@@ -1,7 +1,6 @@
 package story
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -180,6 +179,9 @@ type watched struct {
 	exporter *exporter
 	app      any
 	seen     map[problemID]*sighting
+	// former is what was seen of the processes before, started when this one was noticed.
+	former  map[problemID]time.Time
+	started time.Time
 }
 
 // problemID identifies a problem of an exporter.
@@ -199,12 +201,17 @@ func (c *chronicler) of(e *exporter) *watched {
 	for _, s := range c.watched {
 		if s.exporter == e {
 			if s.app != any(e.app) {
-				s.app, s.seen = e.app, map[problemID]*sighting{}
+				for id, old := range s.seen {
+					if _, known := s.former[id]; old.lasts && !known {
+						s.former[id] = old.since
+					}
+				}
+				s.app, s.seen, s.started = e.app, map[problemID]*sighting{}, time.Now()
 			}
 			return s
 		}
 	}
-	c.watched = append(c.watched, &watched{e, e.app, map[problemID]*sighting{}})
+	c.watched = append(c.watched, &watched{e, e.app, map[problemID]*sighting{}, map[problemID]time.Time{}, time.Now()})
 	return c.watched[len(c.watched)-1]
 }
 
@@ -244,7 +251,7 @@ func (c *chronicler) compareOne(e *exporter, s *watched) {
 	for _, p := range j.Problems {
 		id := problemID{p.Subject, p.Alert, p.Of}
 		present[id] = true
-		if old := s.seen[id]; old == nil || !old.lasts {
+		if old := s.seen[id]; old == nil || !old.lasts || p.Since.After(old.since) && p.Severity < health.Critical { // it was over for a moment
 			s.seen[id] = &sighting{since: p.Since, lasts: true}
 		}
 		s.seen[id].last = now
@@ -257,7 +264,7 @@ func (c *chronicler) compareOne(e *exporter, s *watched) {
 		case len(home) == 0 || counted(p.Alert):
 		case !problems[id].Cleared.IsZero() && p.Excuse.Reason != health.ReasonMaintenance:
 			c.complain(e, "%v lasts, but its incident says that it ended", id)
-		case (problems[id].Since.Sub(s.seen[id].since)).Abs() > time.Second && problems[id].Cleared.IsZero() && p.Severity < health.Critical:
+		case problems[id].Cleared.IsZero() && p.Severity < health.Critical && lastsUnread(p.Alert) && !s.since(id, problems[id].Since):
 			c.complain(e, "%v began at %s, its incident says %s", id, s.seen[id].since.Sub(c.began), problems[id].Since.Sub(c.began))
 		}
 	}
@@ -266,12 +273,25 @@ func (c *chronicler) compareOne(e *exporter, s *watched) {
 			continue
 		}
 		old.lasts = false
+		delete(s.former, id)
 		if p, known := problems[id]; known && !counted(id.alert) && !j.Verdicts[id.Subject].Unknown {
 			if p.Cleared.Before(old.last) || p.Cleared.After(now) {
 				c.complain(e, "%v ended between %s and %s, its incident says %s", id, old.last.Sub(c.began), now.Sub(c.began), p.Cleared.Sub(c.began))
 			}
 		}
 	}
+}
+
+// lastsUnread reports whether a problem stays on the page while its subject cannot be read. Others stay in their incident alone.
+func lastsUnread(alert string) bool {
+	return alert == health.AlertTargetDown || strings.HasPrefix(alert, "Container")
+}
+
+// since reports whether a problem began at that time. An exporter that lost its state forgets it, but its history does not.
+func (s *watched) since(id problemID, at time.Time) bool {
+	former, known := s.former[id]
+	unseen := !known && at.Before(s.started) && s.started.Sub(at) <= interval // since the last look at the former process
+	return at.Sub(s.seen[id].since).Abs() <= time.Second || known && at.Sub(former).Abs() <= time.Second || unseen
 }
 
 // counted reports whether an alert counts events, whose problem lasts for longer than they do.
@@ -291,7 +311,7 @@ func (c *chronicler) settled() {
 		}
 		for _, i := range e.app.Incidents() {
 			lasting := slices.ContainsFunc(i.Problems, func(p incident.Problem) bool { return p.Cleared.IsZero() })
-			if cmp.Compare(i.State, incident.Open) == 0 && !lasting {
+			if i.State == incident.Open && !lasting {
 				c.complain(e, "incident %s is open without a problem", i.Title)
 			}
 		}
