@@ -50,6 +50,8 @@ type Account interface {
 var ErrRoomSilent = errors.New("the service of the room does not answer, although the XMPP server does")
 
 const (
+	// connectTimeout bounds the time until the connection is ready, with its encryption.
+	connectTimeout = 30 * time.Second
 	// loginTimeout bounds the time from the connection to the joined channel or room.
 	loginTimeout = 30 * time.Second
 	// writeTimeout is how long a server may read nothing.
@@ -58,8 +60,25 @@ const (
 	maxStanza = 256 << 10
 )
 
-// converse connects and calls talk with the connection. When ctx is done, reads and writes fail.
+// converse connects within connectTimeout and calls talk with the connection. When ctx is done, reads and writes fail.
 func (s *Server) converse(ctx context.Context, r *exchange.Record, talk func(net.Conn) error) error {
+	session, cancel := context.WithCancel(ctx)
+	defer cancel()
+	connecting := time.AfterFunc(connectTimeout, cancel)
+	defer connecting.Stop()
+	err := s.connect(session, r, func(conn net.Conn) error {
+		connecting.Stop()
+		return talk(conn)
+	})
+	if session.Err() != nil && ctx.Err() == nil {
+		return failure.Errorf(failure.Timeout, "connect to %s: not done within %s: %w", s.Address, connectTimeout, err).
+			WithHint("the server accepts connections but does not go on, or a firewall drops them: restart the server, or read its log")
+	}
+	return err
+}
+
+// connect connects and calls talk.
+func (s *Server) connect(ctx context.Context, r *exchange.Record, talk func(net.Conn) error) error {
 	if !s.Plain {
 		return s.Converse(ctx, r, func(conn *tls.Conn) error { return talk(conn) })
 	}

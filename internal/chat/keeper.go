@@ -3,6 +3,7 @@ package chat
 import (
 	"context"
 	"errors"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -29,6 +30,9 @@ type Keeper struct {
 	end          func(error) // ends the session; nil without one
 }
 
+// steadySession is how long a session lasts after which the back-off starts over.
+const steadySession = 5 * time.Minute
+
 // NewKeeper returns a keeper, which does nothing until Run. heard and refused are called as Listener says.
 func NewKeeper(a Account, l Listener) *Keeper {
 	return &Keeper{
@@ -41,7 +45,11 @@ func NewKeeper(a Account, l Listener) *Keeper {
 func (k *Keeper) Run(ctx context.Context) {
 	k.Retry.Reset()
 	for {
+		began := time.Now()
 		err := k.session(ctx)
+		if time.Since(began) >= steadySession { // not at the join, since something may end each session just after it
+			k.Retry.Reset()
+		}
 		if ctx.Err() != nil {
 			k.set(nil, nil)
 			return
@@ -58,17 +66,19 @@ func (k *Keeper) Run(ctx context.Context) {
 	}
 }
 
-// session runs one session and returns why it ended.
-func (k *Keeper) session(ctx context.Context) error {
+// session runs one session and returns why it ended. It recovers from panics, since nothing else does in its goroutine.
+func (k *Keeper) session(ctx context.Context) (err error) {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
+	defer func() {
+		if r := recover(); r != nil {
+			err = failure.Errorf(failure.Panic, "the session panicked: %v\n%s", r, debug.Stack())
+		}
+	}()
 	k.mu.Lock()
 	k.end = end
 	k.mu.Unlock()
-	err := k.account.Run(ctx, &exchange.Record{}, &joining{k.listener, func(c Conversation) {
-		k.Retry.Reset()
-		k.set(c, nil)
-	}})
+	err = k.account.Run(ctx, &exchange.Record{}, &joining{k.listener, func(c Conversation) { k.set(c, nil) }})
 	if cause := context.Cause(ctx); err == nil && cause != nil {
 		return cause
 	}
