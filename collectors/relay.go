@@ -40,7 +40,7 @@ var (
 	relayBrokenDesc = prometheus.NewDesc("chatstack_relay_broken_at",
 		"1 for the place where messages of the relay check stop: irc, xmpp or bridge.", append(slices.Clone(relayLabels), "at"), nil)
 	relayFailuresDesc = prometheus.NewDesc("chatstack_relay_consecutive_failures",
-		"Relay checks in a row that failed at the bridge, since the last message that arrived before its deadline.", relayLabels, nil)
+		"Relay checks that failed at the bridge since the last message that arrived before its deadline; fewer than 3 start over after a check that could not test the bridge.", relayLabels, nil)
 )
 
 // The sides of a relay, as label values.
@@ -88,6 +88,9 @@ type relaySide struct {
 	keeper *chat.Keeper
 	// mute is why the last message was not accepted; nil if it was.
 	mute error
+	// known says that a session has joined, so the address of its channel or room is right. failedJoins are those that a check has counted.
+	known       bool
+	failedJoins uint64
 }
 
 // crossing is one way across the bridge, with its last message and the outcomes of all.
@@ -105,6 +108,7 @@ type crossing struct {
 	checked, success bool   // the result of the last check
 	brokenAt         string // "" after a success
 	failures         uint64 // in a row, at the bridge
+	untested         bool   // the last check shows nothing about the bridge
 	outcomes         map[string]uint64
 	buckets          map[float64]uint64
 	sum              float64
@@ -165,6 +169,7 @@ func (c *relayProbe) Present(*Batch) {}
 
 // Joined implements chat.Listener.
 func (s *relaySide) Joined(chat.Conversation) {
+	s.relay.event(func() { s.known = true })
 	s.relay.log.Info("relay check has joined", "target", s.relay.target, "side", s.name)
 }
 
@@ -254,28 +259,47 @@ func (c *relayProbe) Collect(ctx context.Context, b *Batch) error {
 // join waits until both sessions have joined. If one has not, no message is sent.
 func (c *relayProbe) join(ctx context.Context) (talks [2]chat.Conversation, err error) {
 	var down *relaySide
+	var failedJoins uint64 // of the side that is down
 	for i, s := range c.sides {
-		talk, failed := s.keeper.Await(ctx)
-		c.event(func() { s.mute = failed })
+		talk, joins, failed := s.keeper.Await(ctx)
+		c.event(func() {
+			if failed != nil {
+				failed = s.nameMisspelling(failed)
+			}
+			s.mute = failed
+		})
 		if failed != nil && err == nil {
-			down, err = s, fmt.Errorf("%s: %w", s.name, failed)
+			down, failedJoins, err = s, joins, fmt.Errorf("%s: %w", s.name, failed)
 		}
 		talks[i] = talk
 	}
 	if err != nil {
 		c.event(func() {
-			at := down.name
-			if errors.Is(err, chat.ErrRoomSilent) {
-				at = atBridge
-			}
 			for _, w := range c.ways {
 				w.settle()
 				w.outcomes[relayNotSent]++
-				w.fail(at)
+				switch {
+				case !errors.Is(err, chat.ErrRoomSilent):
+					w.failUntested(down.name)
+				case failedJoins != down.failedJoins:
+					w.failTested()
+				default: // nothing was tried since the last check
+					w.failAt(atBridge)
+				}
 			}
+			down.failedJoins = failedJoins
 		})
 	}
 	return talks, err
+}
+
+// nameMisspelling changes the error of a server that does not know the room's service, if it never did. The caller holds mu.
+func (s *relaySide) nameMisspelling(err error) error {
+	if s.known || !errors.Is(err, chat.ErrNoRoomService) {
+		return err
+	}
+	return failure.Errorf(failure.NotFound, "%s", err).
+		WithHint("set xmpp.room to the address of the room that the bridge maps, or connect the component that serves it to the XMPP server")
 }
 
 func (c *relayProbe) text(number uint64) string {
@@ -311,11 +335,22 @@ func (w *crossing) observe() {
 	w.last = w.arrived
 }
 
-// fail records that a check has failed at that place. The bridge is only blamed if the servers work.
-func (w *crossing) fail(at string) {
-	w.checked, w.success, w.brokenAt = true, false, at
-	if at == atBridge {
-		w.failures++
+// failAt records that a check has failed at that place.
+func (w *crossing) failAt(at string) { w.checked, w.success, w.brokenAt = true, false, at }
+
+// failTested records that the bridge has failed, although both servers work.
+func (w *crossing) failTested() {
+	w.failAt(atBridge)
+	w.untested = false
+	w.failures++
+}
+
+// failUntested records that a server has failed, so that nothing is known of the bridge. Failures that are no alert yet do not count then.
+func (w *crossing) failUntested(at string) {
+	w.failAt(at)
+	w.untested = true
+	if w.failures < relayFailuresLimit {
+		w.failures = 0
 	}
 }
 
@@ -432,7 +467,7 @@ func (c *relayProbe) decide(w, back *crossing) error {
 	took := w.arrived.Sub(w.sent)
 	if !w.arrived.IsZero() && took <= c.deadline {
 		w.forgetOutage()
-		w.open, w.checked, w.success, w.failures, w.brokenAt = false, true, true, 0, ""
+		w.open, w.checked, w.success, w.untested, w.failures, w.brokenAt = false, true, true, false, 0, ""
 		w.outcomes[relayDelivered]++
 		w.observe()
 		w.remember(took > c.slow)
@@ -442,11 +477,14 @@ func (c *relayProbe) decide(w, back *crossing) error {
 		w.open = false
 		w.outcomes[relayNotSent]++
 	}
-	w.fail(cmp.Or(w.stoppedAt(), back.stoppedAt(), atBridge))
-	switch w.brokenAt {
+	switch at := cmp.Or(w.stoppedAt(), back.stoppedAt(), atBridge); at {
 	case atBridge:
+		w.failTested()
 		w.remember(true)
-	case w.from.name:
+	default:
+		w.failUntested(at)
+	}
+	if w.brokenAt == w.from.name {
 		w.from.mute = w.stopped()
 		return fmt.Errorf("%s: %w", w.from.name, w.stopped())
 	}
@@ -522,7 +560,9 @@ func (c *relayProbe) report(b *Batch) {
 			b.KeepGauge(relayBrokenDesc, 1, append(slices.Clone(labels), w.brokenAt)...)
 		}
 		way := w.from.name + " to " + w.to.name
-		b.KeepCondition(health.AlertBridgeNotRelaying, way, w.failures >= relayFailuresLimit)
+		if !w.untested {
+			b.KeepCondition(health.AlertBridgeNotRelaying, way, w.failures >= relayFailuresLimit)
+		}
 		b.KeepCondition(health.AlertBridgeSlow, way, w.failures < relayFailuresLimit && w.isSlow())
 		if w.success && c.once {
 			b.Note(fmt.Sprintf("%s: the message took %s", way, took.Round(100*time.Microsecond)))

@@ -49,6 +49,9 @@ type Account interface {
 // ErrRoomSilent says that the XMPP server works, but not the service of the room: a component that is stopped or hangs.
 var ErrRoomSilent = errors.New("the service of the room does not answer, although the XMPP server does")
 
+// ErrNoRoomService is an ErrRoomSilent of a server that knows no service of that name: the component is not connected, or misspelt.
+var ErrNoRoomService = fmt.Errorf("%w: nothing serves its address", ErrRoomSilent)
+
 const (
 	// connectTimeout bounds the time until the connection is ready, with its encryption.
 	connectTimeout = 30 * time.Second

@@ -26,6 +26,7 @@ type Keeper struct {
 	conversation Conversation // nil while there is none
 	err          error        // why there is none; nil before the first attempt has ended
 	last         error        // why the last session ended
+	failed       uint64       // sessions that could not join
 	changed      chan struct{}
 	end          func(error) // ends the session; nil without one
 }
@@ -78,7 +79,16 @@ func (k *Keeper) session(ctx context.Context) (err error) {
 	k.mu.Lock()
 	k.end = end
 	k.mu.Unlock()
-	err = k.account.Run(ctx, &exchange.Record{}, &joining{k.listener, func(c Conversation) { k.set(c, nil) }})
+	joined := false
+	err = k.account.Run(ctx, &exchange.Record{}, &joining{k.listener, func(c Conversation) {
+		joined = true
+		k.set(c, nil)
+	}})
+	if !joined {
+		k.mu.Lock()
+		k.failed++
+		k.mu.Unlock()
+	}
 	if cause := context.Cause(ctx); err == nil && cause != nil {
 		return cause
 	}
@@ -108,19 +118,21 @@ func (k *Keeper) set(c Conversation, err error) {
 	k.changed = make(chan struct{})
 }
 
-// Await returns the session's conversation, or why there is none. Before the first attempt has ended, it waits for that.
-func (k *Keeper) Await(ctx context.Context) (Conversation, error) {
+// Await returns the session's conversation, or why there is none. Before the first attempt has ended, it waits for that. failed is how
+// many attempts could not join so far, since the same error is returned until the next attempt has ended.
+func (k *Keeper) Await(ctx context.Context) (c Conversation, failed uint64, err error) {
 	for {
 		k.mu.Lock()
-		c, err, changed := k.conversation, k.err, k.changed
+		c, failed, err = k.conversation, k.failed, k.err
+		changed := k.changed
 		k.mu.Unlock()
 		if c != nil || err != nil {
-			return c, err
+			return c, failed, err
 		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return nil, failure.Errorf(failure.Timeout, "log in and join: %w", ctx.Err())
+			return nil, failed, failure.Errorf(failure.Timeout, "log in and join: %w", ctx.Err())
 		}
 	}
 }

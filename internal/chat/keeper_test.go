@@ -26,9 +26,16 @@ func (deaf) Refused(error)       {}
 
 // ircServer answers what a client must have answered to log in and join #c; more answers the rest.
 func ircServer(conn net.Conn, afterJoin string, more func(line string) string) {
-	for in := bufio.NewScanner(conn); in.Scan(); {
+	lines := make(chan string, 100) // a pipe has no buffer
+	go func() {
+		defer close(lines)
+		for in := bufio.NewScanner(conn); in.Scan(); {
+			lines <- in.Text()
+		}
+	}()
+	for line := range lines {
 		answer := ""
-		switch line := in.Text(); {
+		switch {
 		case strings.HasPrefix(line, "CAP LS"):
 			answer = ":s CAP * LS :\r\n"
 		case line == "CAP END":
@@ -73,7 +80,8 @@ func (k *Keeper) state(t *testing.T) (Conversation, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	return k.Await(ctx)
+	c, _, err := k.Await(ctx)
+	return c, err
 }
 
 // TestServerThatHangsIsLeft has a server accept connections and say nothing, before or after the encryption.
@@ -97,8 +105,11 @@ func TestServerThatHangsIsLeft(t *testing.T) {
 // TestSessionsThatEndAtOnceAreRare has somebody kick the exporter from the channel whenever it joins.
 func TestSessionsThatEndAtOnceAreRare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, dials := keepIRC(t, true, func(c net.Conn) { ircServer(c, ":s 366 n #c :End\r\n:op KICK #c n :go away\r\n", nil) })
+		k, dials := keepIRC(t, true, func(c net.Conn) { ircServer(c, ":s 366 n #c :End\r\n:op KICK #c n :go away\r\n", nil) })
 		time.Sleep(time.Hour)
+		if _, err := k.state(t); failure.ReasonOf(err) != failure.Forbidden {
+			t.Errorf("got %v, want that the exporter was kicked", err)
+		}
 		if got := dials(); got < 50 || got > 80 {
 			t.Errorf("joined %d times in an hour, want about once a minute", got)
 		}

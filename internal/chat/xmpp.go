@@ -305,8 +305,8 @@ func stanzaError(what string, e *element) *failure.Error {
 	if fault == nil {
 		return failure.Errorf(failure.Malformed, "%s: an error without a condition", what)
 	}
-	if unreachable(fault) {
-		return failure.Errorf(failure.NotDelivered, "%s: %w", what, ErrRoomSilent).WithHint(silentHint)
+	if silent := silence(fault); silent != nil {
+		return failure.Errorf(failure.NotDelivered, "%s: %w", what, silent).WithHint(silentHint)
 	}
 	name, text := fault.condition()
 	reason, hint := failure.Mismatch, ""
@@ -410,24 +410,23 @@ func (s *xmppSession) handleIQ(e *element) error {
 // pinged judges the answer to a ping of oneself in a room (XEP-0410), or of a server. In the room, the ping comes back to this session,
 // which answers it; so every error means that the session is not there any more.
 func pinged(e *element) error {
-	fault := e.child("jabber:client", "error")
-	switch {
-	case e.attr("type") == "result":
+	if e.attr("type") == "result" {
 		return nil
-	case fault == nil:
-		return failure.Errorf(failure.Malformed, "ping: an error without a condition")
-	case unreachable(fault):
-		return failure.Errorf(failure.NotDelivered, "ping: %w", ErrRoomSilent).WithHint(silentHint)
 	}
 	return stanzaError("ping", e)
 }
 
 const silentHint = "the component that serves the room hangs or is not connected: read its log and that of the XMPP server; if it is the bridge, restart it"
 
-// unreachable reports whether an error comes from the server because it cannot reach the room's service.
-func unreachable(fault *element) bool {
-	return fault.child(nsStanzas, "remote-server-not-found") != nil || fault.child(nsStanzas, "remote-server-timeout") != nil ||
-		fault.attr("type") == "wait" && fault.child(nsStanzas, "service-unavailable") != nil
+// silence returns the error of a server that cannot reach the room's service; nil for other errors.
+func silence(fault *element) error {
+	switch {
+	case fault.child(nsStanzas, "remote-server-not-found") != nil:
+		return ErrNoRoomService
+	case fault.child(nsStanzas, "remote-server-timeout") != nil, fault.attr("type") == "wait" && fault.child(nsStanzas, "service-unavailable") != nil:
+		return ErrRoomSilent
+	}
+	return nil
 }
 
 // Say implements Conversation. Hints keep the message out of archives (XEP-0334).

@@ -82,7 +82,8 @@ func (j *Judge) conditionsOf(t *Target, now time.Time) []seenCondition {
 	}
 	fresh := list
 	for _, old := range j.conditions[t.Name] {
-		checked := slices.ContainsFunc(fresh, func(c seenCondition) bool { return c.Alert == old.Alert })
+		// The parts of a relay are always the same; those of others, such as virtual hosts, go away.
+		checked := slices.ContainsFunc(fresh, func(c seenCondition) bool { return c.Alert == old.Alert && (t.Kind != kindRelay || c.Of == old.Of) })
 		if old.first = false; !checked && (!t.Read || !t.Up) && now.Sub(old.at) <= unreadGrace {
 			list = append(list, old)
 		}

@@ -1,6 +1,7 @@
 package health
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -153,4 +154,18 @@ func TestOnePortIsEnoughForARelaySession(t *testing.T) {
 			t.Errorf("%s: got %v, want that RelaySessionDown warns", side, w.last.Problems)
 		}
 	}
+}
+
+// TestWayThatIsNotTestedKeepsItsAlert: meanwhile the other way works.
+func TestWayThatIsNotTestedKeepsItsAlert(t *testing.T) {
+	w := relayWorld(t)
+	w.relay(AlertBridgeNotRelaying + " irc to xmpp")
+	w.fails(time.Minute)
+	x := w.target("x")
+	x.Conditions = slices.DeleteFunc(x.Conditions, func(c Condition) bool { return c.Alert == AlertBridgeNotRelaying && c.Of == "irc to xmpp" })
+	w.fails(time.Minute)
+	w.want("x BridgeNotRelaying critical 1m50s unknown")
+	w.relay()
+	w.look()
+	w.want()
 }
