@@ -64,4 +64,4 @@ func ping(ctx context.Context, c chat.Conversation) (err error) {
 func (v *visit) Heard(string) {}
 
 // Refused implements chat.Listener.
-func (v *visit) Refused(error) {}
+func (v *visit) Refused(string, error) {}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -31,7 +32,7 @@ var (
 	relayLastDeliveryDesc = prometheus.NewDesc("chatstack_relay_last_delivery_seconds",
 		"Time that the last message of the relay check took, if it arrived before its deadline, in seconds.", relayLabels, nil)
 	relayMessagesDesc = prometheus.NewDesc("chatstack_relay_messages_total",
-		"Messages of the relay check by outcome: delivered before the deadline; late; lost, if they had not arrived when the next one was sent; not_sent, if there was no session or the server refused them.",
+		"Messages of the relay check by outcome: delivered before the deadline; late; lost, if they had not arrived when the next one was sent; not_sent, if there was no session or the server refused them; unheard, if the session on the other side ended meanwhile.",
 		append(slices.Clone(relayLabels), "outcome"), nil)
 	relayLastDeliveredDesc = prometheus.NewDesc("chatstack_relay_last_delivered_timestamp_seconds",
 		"Unix time when a message of the relay check last arrived, late or not.", relayLabels, nil)
@@ -57,9 +58,10 @@ const (
 	relayLate      = "late"
 	relayLost      = "lost"
 	relayNotSent   = "not_sent"
+	relayUnheard   = "unheard"
 )
 
-var relayOutcomes = []string{relayDelivered, relayLate, relayLost, relayNotSent}
+var relayOutcomes = []string{relayDelivered, relayLate, relayLost, relayNotSent, relayUnheard}
 
 // relayBuckets are the upper bounds of the histogram, in seconds. The defaults of deadline and slow are among them.
 var relayBuckets = []float64{0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30}
@@ -86,8 +88,8 @@ type relaySide struct {
 	name   string
 	relay  *relayProbe
 	keeper *chat.Keeper
-	// mute is why the last message was not accepted; nil if it was.
-	mute error
+	// mute is why the last message was not accepted; nil if it was. deaf is why the last one from the other side could not be heard.
+	mute, deaf error
 	// known says that a session has joined, so the address of its channel or room is right. failedJoins are those that a check has counted.
 	known       bool
 	failedJoins uint64
@@ -104,6 +106,8 @@ type crossing struct {
 	accepted, arrived time.Time
 	// refused is why its own server did not take it, swallowed why that server took it and passed it to nobody.
 	refused, swallowed error
+	// unheard says that the session on the other side ended before the message arrived.
+	unheard bool
 
 	checked, success bool   // the result of the last check
 	brokenAt         string // "" after a success
@@ -137,14 +141,18 @@ func newRelay(s *Relay, d Deps) (Collector, error) {
 		target: s.Name, prefix: s.Prefix, run: hex.EncodeToString(run), deadline: s.Deadline.Std(), slow: s.Slow.Std(),
 		silent: s.silent, once: d.Once, log: d.Log, arrival: make(chan struct{}),
 	}
-	// Colours, which some bridges add, may stand between the words.
-	c.marks = regexp.MustCompile(`(?i)` + c.run + `[^0-9]+([0-9]{1,18})`)
+	c.marks = marksOf(c.run)
 	irc, xmpp := &relaySide{name: sideIRC, relay: c}, &relaySide{name: sideXMPP, relay: c}
 	irc.keeper = chat.NewKeeper(s.IRC.account(s.IRC.Channel), irc)
 	xmpp.keeper = chat.NewKeeper(s.XMPP.account(s.XMPP.Room, s.XMPP.Nick), xmpp)
 	c.sides = [2]*relaySide{irc, xmpp}
 	c.ways = [2]*crossing{newCrossing(irc, xmpp), newCrossing(xmpp, irc)}
 	return c, nil
+}
+
+// marksOf matches the numbers of a run. Colours, which some bridges add, may stand between the words.
+func marksOf(run string) *regexp.Regexp {
+	return regexp.MustCompile(`(?i)` + run + `[^0-9]+([0-9]{1,18})`)
 }
 
 func newCrossing(from, to *relaySide) *crossing {
@@ -175,19 +183,24 @@ func (s *relaySide) Joined(chat.Conversation) {
 
 // Heard implements chat.Listener: the message is our own, accepted, or it has crossed the bridge.
 func (s *relaySide) Heard(text string) {
-	c := s.relay
 	now := time.Now()
-	for _, mark := range c.marks.FindAllStringSubmatch(withoutColours(text), -1) {
-		number, err := strconv.ParseUint(mark[1], 10, 64)
-		if err != nil {
-			continue
-		}
-		c.event(func() {
-			for _, w := range c.ways {
+	for _, number := range s.relay.numbers(text) {
+		s.relay.event(func() {
+			for _, w := range s.relay.ways {
 				w.hear(s, number, now)
 			}
 		})
 	}
+}
+
+// numbers are those of the check's messages in a text.
+func (c *relayProbe) numbers(text string) (list []uint64) {
+	for _, mark := range c.marks.FindAllStringSubmatch(withoutColours(text), -1) {
+		if number, err := strconv.ParseUint(mark[1], 10, 64); err == nil {
+			list = append(list, number)
+		}
+	}
+	return list
 }
 
 // hear records that a side has heard a message.
@@ -205,15 +218,17 @@ func (w *crossing) hear(s *relaySide, number uint64, now time.Time) {
 	}
 }
 
-// Refused implements chat.Listener.
-func (s *relaySide) Refused(err error) {
-	s.relay.event(func() {
-		for _, w := range s.relay.ways {
-			if w.from == s && w.open && w.accepted.IsZero() {
-				w.refused = err
+// Refused implements chat.Listener. A refusal may come long after its message.
+func (s *relaySide) Refused(text string, err error) {
+	for _, number := range s.relay.numbers(text) {
+		s.relay.event(func() {
+			for _, w := range s.relay.ways {
+				if w.from == s && w.open && w.number == number && w.accepted.IsZero() {
+					w.refused = err
+				}
 			}
-		}
-	})
+		})
+	}
 }
 
 // event changes the state and wakes Collect.
@@ -248,7 +263,7 @@ func (c *relayProbe) Collect(ctx context.Context, b *Batch) error {
 		b.Note(fmt.Sprintf("both sessions have joined; each probe sends one message each way, such as %q; check --write sends one now", c.text(1)))
 		return nil
 	}
-	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < c.deadline {
+	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < c.deadline+2*verifyTimeout {
 		return failure.Errorf(failure.Timeout, "logging in on both sides took so long that no time was left for a message")
 	}
 	c.send(talks)
@@ -310,11 +325,16 @@ func (c *relayProbe) text(number uint64) string {
 func (w *crossing) settle() {
 	switch {
 	case !w.open:
+	case w.arrived.IsZero() && w.accepted.IsZero() && w.refused != nil: // the refusal came after the deadline
+		w.outcomes[relayNotSent]++
+	case w.arrived.IsZero() && w.unheard:
+		w.outcomes[relayUnheard]++
 	case w.arrived.IsZero():
 		w.outcomes[relayLost]++
-		if len(w.lost) < maxLost {
-			w.lost[w.number] = w.sent
+		if len(w.lost) >= maxLost {
+			delete(w.lost, slices.Min(slices.Collect(maps.Keys(w.lost))))
 		}
+		w.lost[w.number] = w.sent
 	default:
 		w.outcomes[relayLate]++
 		w.observe()
@@ -361,7 +381,7 @@ func (c *relayProbe) send(talks [2]chat.Conversation) {
 		w.settle()
 		c.number++
 		w.open, w.number, w.sent = true, c.number, time.Now()
-		w.accepted, w.arrived, w.refused, w.swallowed = time.Time{}, time.Time{}, nil, nil
+		w.accepted, w.arrived, w.refused, w.swallowed, w.unheard = time.Time{}, time.Time{}, nil, nil, false
 		text := c.text(w.number)
 		c.mu.Unlock()
 		if err := talks[i].Say(text); err != nil {
@@ -392,25 +412,14 @@ func (c *relayProbe) wait(ctx context.Context) {
 	}
 }
 
-// verifyTimeout bounds the question whether a silent session still lives. There may be two.
-const verifyTimeout = relayReserve * 4 / 10
+// verifyTimeout bounds the question whether a session still lives. There may be two.
+const verifyTimeout = relayReserve * 45 / 100
 
 // judge decides which messages were delivered, and where the others stopped.
 func (c *relayProbe) judge(ctx context.Context, talks [2]chat.Conversation) error {
 	for i, s := range c.sides {
-		c.mu.Lock()
-		w := c.ways[i]
-		silent := w.accepted.IsZero() && w.arrived.IsZero() && w.refused == nil
-		c.mu.Unlock()
-		if silent { // its own message did not come back: the session may be dead
-			ended, err := s.verify(ctx, talks[i])
-			c.event(func() {
-				if ended {
-					w.refused = err
-				} else {
-					w.swallowed = err
-				}
-			})
+		if err := c.verify(ctx, s, talks[i], c.ways[i], c.ways[1-i]); err != nil {
+			return err
 		}
 	}
 	c.mu.Lock()
@@ -418,6 +427,9 @@ func (c *relayProbe) judge(ctx context.Context, talks [2]chat.Conversation) erro
 	var failed [2]error
 	for i, w := range c.ways {
 		w.from.mute = nil
+		if w.from.deafAt() == w.from.name {
+			w.from.mute = w.from.deaf
+		}
 		failed[i] = c.decide(w, c.ways[1-i])
 	}
 	if failed[0] != nil && failed[1] != nil && c.ways[0].brokenAt == atBridge && c.ways[1].brokenAt == atBridge {
@@ -431,15 +443,37 @@ func (c *relayProbe) judge(ctx context.Context, talks [2]chat.Conversation) erro
 	return cmp.Or(failed[0], failed[1])
 }
 
-// verify returns why a message that the server took was not passed on.
-func (s *relaySide) verify(ctx context.Context, c chat.Conversation) (ended bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, verifyTimeout)
-	defer cancel()
-	if ended, err = s.keeper.Verify(ctx, c); err != nil {
-		return ended, err
+// verify finds out whether a session still lives if its own message out was not confirmed, or the message in has not arrived there.
+func (c *relayProbe) verify(ctx context.Context, s *relaySide, talk chat.Conversation, out, in *crossing) error {
+	c.mu.Lock()
+	silent := out.accepted.IsZero() && out.arrived.IsZero() && out.refused == nil
+	missing := in.arrived.IsZero()
+	s.deaf = nil
+	c.mu.Unlock()
+	if !silent && !missing {
+		return nil
 	}
-	return false, failure.Errorf(failure.NotDelivered, "the server answers, but does not pass our own message on").
-		WithHint("the server drops what the exporter's account says, without an error: look for a ban, a filter or a rate limit, and read its log")
+	asking, cancel := context.WithTimeout(ctx, verifyTimeout)
+	defer cancel()
+	ended, err := s.keeper.Verify(asking, talk)
+	if ctx.Err() != nil {
+		return fmt.Errorf("%s: %w", s.name, ctx.Err())
+	}
+	c.event(func() {
+		s.deaf = err
+		in.unheard = s.deafAt() == s.name
+		switch {
+		case !silent:
+		case ended:
+			out.refused = err
+		case err != nil:
+			out.swallowed = err
+		default:
+			out.swallowed = failure.Errorf(failure.NotDelivered, "the server answers, but does not pass our own message on").
+				WithHint("the server drops what the exporter's account says, without an error: look for a ban, a filter or a rate limit, and read its log")
+		}
+	})
+	return nil
 }
 
 // stopped returns why the bridge did not get a message; nil if it did, as far as its server shows.
@@ -450,15 +484,21 @@ func (w *crossing) stopped() error {
 	return cmp.Or(w.refused, w.swallowed)
 }
 
-// stoppedAt is the place that stopped a message before the bridge had it: "" if none did. A room's own service is part of the bridge.
-func (w *crossing) stoppedAt() string {
-	switch err := w.stopped(); {
+// stoppedAt is the place that stopped a message before the bridge had it: "" if none did.
+func (w *crossing) stoppedAt() string { return w.from.placeOf(w.stopped()) }
+
+// deafAt is the place that keeps a side from hearing: "" if it hears.
+func (s *relaySide) deafAt() string { return s.placeOf(s.deaf) }
+
+// placeOf is where an error of that side is: a room's own service is part of the bridge. It is "" without an error.
+func (s *relaySide) placeOf(err error) string {
+	switch {
 	case err == nil:
 		return ""
 	case errors.Is(err, chat.ErrRoomSilent):
 		return atBridge
 	}
-	return w.from.name
+	return s.name
 }
 
 // decide decides on one message; back is the message in the other direction, which shows whether the receiving side works. The caller
@@ -477,7 +517,7 @@ func (c *relayProbe) decide(w, back *crossing) error {
 		w.open = false
 		w.outcomes[relayNotSent]++
 	}
-	switch at := cmp.Or(w.stoppedAt(), back.stoppedAt(), atBridge); at {
+	switch at := cmp.Or(w.stoppedAt(), back.stoppedAt(), w.to.deafAt(), atBridge); at {
 	case atBridge:
 		w.failTested()
 		w.remember(true)
@@ -487,6 +527,9 @@ func (c *relayProbe) decide(w, back *crossing) error {
 	if w.brokenAt == w.from.name {
 		w.from.mute = w.stopped()
 		return fmt.Errorf("%s: %w", w.from.name, w.stopped())
+	}
+	if w.brokenAt == w.to.deafAt() && w.brokenAt == w.to.name {
+		return fmt.Errorf("%s: %w", w.to.name, w.to.deaf)
 	}
 	return c.notDelivered("a message from "+w.from.name+" has not arrived on "+w.to.name, w.brokenAt)
 }

@@ -1,7 +1,9 @@
 package collectors
 
 import (
+	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -56,7 +58,7 @@ func TestMisspeltRoomIsNoDeadBridge(t *testing.T) {
 		r := prepareRelayed(t)
 		r.lines[1].close(chat.ErrNoRoomService)
 		r.follow()
-		for range 4 {
+		for range 2 { // the simulated IRC server ends a session that is silent for long
 			if got := r.probe(); got != failure.NotFound {
 				t.Errorf("reason %q, want %q: %v", got, failure.NotFound, r.err)
 			}
@@ -91,5 +93,68 @@ func TestFailuresBeforeAnOutageDoNotCount(t *testing.T) {
 				t.Errorf("after %d failures, an outage and one failure, BridgeNotRelaying is %t, want %t", before, got, want)
 			}
 		})
+	}
+}
+
+// TestReceiverThatRejoinsIsNoLoss cuts the session that a message is on its way to, while a slow bridge has it.
+func TestReceiverThatRejoinsIsNoLoss(t *testing.T) {
+	for i, way := range []string{toIRC, toXMPP} {
+		t.Run(way, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := startRelayed(t)
+				r.relay.deadline, r.relay.slow, r.timeout = 28*time.Second, 20*time.Second, 35*time.Second
+				r.poll = time.Minute
+				r.probe()
+				r.fault("late", true) // 15 s
+				for range 4 {
+					time.AfterFunc(time.Until(time.Now().Truncate(r.poll).Add(r.poll+2*time.Second)), func() { r.lines[i].cut(errors.New("cut")) })
+					if got := r.probe(); got == "" {
+						t.Error("a message arrived in a session that has ended")
+					}
+				}
+				if got, want := r.relay.ways[1-i].brokenAt, r.relay.sides[i].name; got != want {
+					t.Errorf("broken at %q, want %q", got, want)
+				}
+				r.fault("late", false)
+				r.works()
+				r.wantNoAlert()
+				if got := r.outcomes(way); !strings.Contains(got, "unheard") || strings.Contains(got, "lost") {
+					t.Errorf("outcomes %q, want unheard messages and no loss", got)
+				}
+				r.wantSumOfOutcomes()
+			})
+		})
+	}
+}
+
+// TestRefusalsBelongToTheirMessage has a server refuse an old message, or the last one after its deadline.
+func TestRefusalsBelongToTheirMessage(t *testing.T) {
+	now := time.Now()
+	for _, tt := range []struct {
+		refused uint64
+		want    string
+	}{{7, relayNotSent}, {6, relayLost}} {
+		c := &relayProbe{run: "abc", prefix: "check", arrival: make(chan struct{}), marks: marksOf("abc")}
+		irc, xmpp := &relaySide{name: sideIRC, relay: c}, &relaySide{name: sideXMPP, relay: c}
+		c.ways = [2]*crossing{newCrossing(irc, xmpp), newCrossing(xmpp, irc)}
+		w := c.ways[0]
+		w.open, w.number, w.sent = true, 7, now
+		irc.Refused(c.text(tt.refused), errors.New("refused"))
+		w.settle()
+		if w.outcomes[tt.want] != 1 {
+			t.Errorf("message 7 after a refusal of %d: %v, want %s", tt.refused, w.outcomes, tt.want)
+		}
+	}
+}
+
+// TestOldLossesAreForgotten keeps only the last ones.
+func TestOldLossesAreForgotten(t *testing.T) {
+	w := newCrossing(&relaySide{name: sideIRC}, &relaySide{name: sideXMPP})
+	for n := range uint64(maxLost + 10) {
+		w.open, w.number, w.sent = true, n, time.Now()
+		w.settle()
+	}
+	if _, known := w.lost[maxLost+9]; !known || len(w.lost) != maxLost {
+		t.Errorf("%d losses are known, with the last: %t; want %d", len(w.lost), known, maxLost)
 	}
 }

@@ -164,6 +164,12 @@ func (s *Relay) Environ(e *config.Env) {
 // HostName implements config.Addressed: the container of the bridge cannot be inferred from an address.
 func (s *Relay) HostName() string { return "" }
 
+// Component implements config.Bridged.
+func (s *Relay) Component() string {
+	_, host, _ := strings.Cut(s.XMPP.Room, "@")
+	return host
+}
+
 // Configured implements config.Settings.
 func (s *Relay) Configured() bool { return s.IRC.Address != "" || s.XMPP.User != "" }
 
@@ -177,7 +183,7 @@ func (s *Relay) DisableWriting() (untested string) {
 }
 
 // relayReserve is what a probe may take after the deadline, to find where a message was lost.
-const relayReserve = time.Second
+const relayReserve = 3 * time.Second
 
 // Check implements config.Settings.
 func (s *Relay) Check(r *config.Report) {

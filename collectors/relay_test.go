@@ -28,7 +28,7 @@ type relayed struct {
 	ctx   context.Context //nolint:containedctx // of the test, with its network
 	stack *simstack.Stack
 	relay *relayProbe
-	lines [2]*line // IRC, XMPP
+	lines [2]*breakable // IRC, XMPP
 	batch *Batch
 	err   error // of the last probe
 
@@ -97,7 +97,7 @@ func prepareRelayed(t *testing.T) *relayed {
 	}
 	r.relay = c.(*relayProbe)
 	for i, account := range []chat.Account{settings.IRC.account(settings.IRC.Channel), settings.XMPP.account(settings.XMPP.Room, settings.XMPP.Nick)} {
-		r.lines[i] = &line{Account: account}
+		r.lines[i] = &breakable{Account: account}
 		side := r.relay.sides[i]
 		side.keeper = chat.NewKeeper(r.lines[i], side)
 	}
@@ -112,8 +112,8 @@ func (r *relayed) follow() {
 	r.t.Cleanup(func() { stop(); following.Wait() })
 }
 
-// line is an account whose sessions a test can cut, and keep from joining.
-type line struct {
+// breakable is an account whose sessions a test can cut, and keep from joining.
+type breakable struct {
 	chat.Account
 	mu     sync.Mutex
 	end    context.CancelCauseFunc
@@ -121,7 +121,7 @@ type line struct {
 	joins  int
 }
 
-func (l *line) Run(ctx context.Context, r *exchange.Record, listener chat.Listener) error {
+func (l *breakable) Run(ctx context.Context, r *exchange.Record, listener chat.Listener) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	l.mu.Lock()
@@ -139,14 +139,14 @@ func (l *line) Run(ctx context.Context, r *exchange.Record, listener chat.Listen
 }
 
 // cut ends the session with that error.
-func (l *line) cut(err error) {
+func (l *breakable) cut(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.end(err)
 }
 
 // close makes joins fail with that error; nil opens the line again.
-func (l *line) close(err error) {
+func (l *breakable) close(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.closed = err
@@ -252,7 +252,7 @@ func (r *relayed) holds() (list []string) {
 }
 
 // attempts is how many sessions have begun.
-func (l *line) attempts() int {
+func (l *breakable) attempts() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.joins
@@ -350,9 +350,9 @@ func (r *relayed) wantSumOfOutcomes() {
 	irc, xmpp := r.stack.RelayMessages()
 	for way, accepted := range map[string]int{toXMPP: irc, toIRC: xmpp} {
 		counts := r.metrics("chatstack_relay_messages_total")
-		sent := counts[way+" delivered"] + counts[way+" late"] + counts[way+" lost"]
+		sent := counts[way+" delivered"] + counts[way+" late"] + counts[way+" lost"] + counts[way+" unheard"]
 		if int(sent) != accepted {
-			r.t.Errorf("%s: %v messages delivered, late or lost, but its server accepted %d", way, sent, accepted)
+			r.t.Errorf("%s: %v messages delivered, late, lost or unheard, but its server accepted %d", way, sent, accepted)
 		}
 		if got, want := r.metrics("chatstack_relay_delivery_seconds")[way], counts[way+" delivered"]+counts[way+" late"]; got != want {
 			r.t.Errorf("%s: the histogram has %v messages, but %v arrived", way, got, want)

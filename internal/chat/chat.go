@@ -27,8 +27,8 @@ type Listener interface {
 	// Heard is called with the text of each message, in the server's order. That includes the messages of this conversation, once
 	// the server has accepted them.
 	Heard(text string)
-	// Refused is called when the server refuses a message of this conversation.
-	Refused(err error)
+	// Refused is called with the text of a message of this conversation that the server refuses.
+	Refused(text string, err error)
 }
 
 // Conversation is a session that is logged in and has joined. Its methods are safe for concurrent use.

@@ -68,9 +68,12 @@ type ircSession struct {
 	mu    sync.Mutex
 	pings int
 	pongs map[string]chan struct{}
-	// said are the messages that no answer has come for, by the ping sent after each.
-	said map[string]string
+	// said are the messages that no answer has come for, the oldest first.
+	said []saidMessage
 }
+
+// saidMessage is a message, and the token of the ping that was sent after it.
+type saidMessage struct{ token, text string }
 
 // ircLine is a line from the server.
 type ircLine struct {
@@ -348,24 +351,32 @@ func (s *ircSession) handle(line *ircLine) error {
 	return nil
 }
 
-// refuse reports that the server refuses the last message.
+// refuse reports that the server refuses a message: the oldest without an answer, since servers answer in order.
 func (s *ircSession) refuse(cause string) {
 	s.mu.Lock()
-	clear(s.said)
+	text := ""
+	if len(s.said) > 0 {
+		text, s.said = s.said[0].text, s.said[1:]
+	}
 	s.mu.Unlock()
+	if text == "" {
+		return
+	}
 	reason := failure.Forbidden
 	if tooFast.MatchString(cause) {
 		reason = failure.Throttled
 	}
-	s.listener.Refused(failure.Errorf(reason, "the IRC server refuses the message: %s", failure.OneLine(cause)).
-		WithHint("let the exporter speak in the channel: give it voice (MODE " + s.account.Channel + " +v), or remove the mode or ban that silences it"))
+	s.listener.Refused(text, failure.Errorf(reason, "the IRC server refuses the message: %s", failure.OneLine(cause)).
+		WithHint("let the exporter speak in the channel: give it voice (MODE "+s.account.Channel+" +v), or remove the mode or ban that silences it"))
 }
 
 // pong handles the answer to a ping. A server without echo-message has then accepted the message before that ping.
 func (s *ircSession) pong(token string) {
 	s.mu.Lock()
-	text, said := s.said[token]
-	delete(s.said, token)
+	text, said := "", false
+	if i := slices.IndexFunc(s.said, func(m saidMessage) bool { return m.token == token }); i >= 0 {
+		text, said, s.said = s.said[i].text, true, s.said[i+1:]
+	}
 	if answered := s.pongs[token]; answered != nil {
 		close(answered)
 		delete(s.pongs, token)
@@ -382,11 +393,7 @@ func (s *ircSession) Say(text string) error {
 	defer s.mu.Unlock()
 	s.pings++
 	token := fmt.Sprintf("say%d", s.pings)
-	if s.said == nil {
-		s.said = map[string]string{}
-	}
-	clear(s.said) // an answer to an earlier message is too late
-	s.said[token] = text
+	s.said = append(s.said, saidMessage{token, text})
 	// One write, so that both are in one packet.
 	return write(s.conn, "PRIVMSG "+s.account.Channel+" :"+text+"\r\nPING :"+token+"\r\n")
 }

@@ -148,7 +148,7 @@ func (k *Keeper) Verify(ctx context.Context, c Conversation) (ended bool, err er
 		return true, last
 	}
 	err = c.Ping(ctx)
-	if err != nil && !errors.Is(err, ErrRoomSilent) {
+	if err != nil && !errors.Is(err, ErrRoomSilent) && !errors.Is(ctx.Err(), context.Canceled) {
 		end(err)
 	}
 	return false, err

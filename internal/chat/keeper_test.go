@@ -20,9 +20,9 @@ import (
 // deaf is a listener that ignores everything.
 type deaf struct{}
 
-func (deaf) Joined(Conversation) {}
-func (deaf) Heard(string)        {}
-func (deaf) Refused(error)       {}
+func (deaf) Joined(Conversation)   {}
+func (deaf) Heard(string)          {}
+func (deaf) Refused(string, error) {}
 
 // ircServer answers what a client must have answered to log in and join #c; more answers the rest.
 func ircServer(conn net.Conn, afterJoin string, more func(line string) string) {

@@ -62,11 +62,11 @@ func (b *bridged) operate(line, answer string) {
 	}
 }
 
-// quickTimes find a lost message within 3 s, so that few checks fail until the alert fires: many make the target unstable.
-const quickTimes = `    schedule: "@every 2s"
-    deadline: 1s
-    slow: 1s
-    timeout: 2s
+// quickTimes find a lost message within 5 s, so that few checks fail until the alert fires: many make the target unstable.
+const quickTimes = `    schedule: "@every 4s"
+    deadline: 500ms
+    slow: 500ms
+    timeout: 4s
 `
 
 // notRelaying makes a condition: that many messages in a row were lost.
@@ -112,10 +112,10 @@ func (r *rig) drillDeadBridge(t *testing.T) {
 // drillSlowBridge is about a real bridge that runs for a tenth of a second in two and a half.
 func (r *rig) drillSlowBridge(t *testing.T) {
 	t.Helper()
-	b := r.openBridged(t, "slow-bridge", `    schedule: "@every 5s"
+	b := r.openBridged(t, "slow-bridge", `    schedule: "@every 7s"
     deadline: 4s
     slow: 500ms
-    timeout: 5s
+    timeout: 7s
 `)
 	stop := make(chan struct{})
 	var hanging sync.WaitGroup
