@@ -297,14 +297,18 @@ func (o *Options) newTarget(cfg *config.Config, settings config.Settings, file *
 	if err != nil {
 		return poll.Target{}, fmt.Errorf("target %s: %w", common.Name, err)
 	}
-	dockerHost, hostName := "", ""
+	dockerHost, hostName, component := "", "", ""
 	if d, ok := settings.(*collectors.Docker); ok {
 		dockerHost = d.Label
 	}
 	if a, ok := settings.(config.Addressed); ok {
 		hostName = a.HostName()
 	}
+	if b, ok := settings.(config.Bridged); ok {
+		component = b.Component()
+	}
 	return poll.Target{
+		Component:  component,
 		DockerHost: dockerHost, Name: common.Name, Kind: common.Kind, HostName: hostName, Container: common.Container, ContainerHost: common.ContainerHost,
 		WarnOnly:  !common.Page,
 		Collector: collector, Schedule: schedule, Timeout: common.Timeout.Std(), Redact: config.Redactor(settings),

@@ -89,6 +89,12 @@ type Addressed interface {
 	HostName() string
 }
 
+// Bridged is implemented by settings of a bridge whose relaying is checked.
+type Bridged interface {
+	// Component is the host of the bridged room, which is the bridge's component if the bridge serves the room itself.
+	Component() string
+}
+
 // Distinct is implemented by settings whose metrics lack the label target. Two targets of one kind must differ in this
 // value, or their metrics would collide.
 type Distinct interface {

@@ -165,7 +165,7 @@ func (r *round) ofCondition(t *Target, alert, part string, since time.Time) (cau
 		if c, ok := r.ofRole("bridge", since); ok {
 			return c, true
 		}
-		return r.ofAlertedBridge(t)
+		return r.ofAlertedBridge(t, part)
 	case AlertServicesUnlinked:
 		if c, ok := r.ofTarget(t, since); ok {
 			return c, true

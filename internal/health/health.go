@@ -49,6 +49,8 @@ type Target struct {
 	// unknown. inferred says that they come from the target's address, not from the configuration.
 	Container, ContainerHost string
 	inferred                 bool
+	// Component is the host of the bridged room, for a relay: if the bridge serves the room itself, its component at the XMPP server.
+	Component string
 	// Engine is the docker_host of the container engine that the target is, "" for other targets.
 	Engine string
 	// WarnOnly says that the target's own problems are warnings at most.

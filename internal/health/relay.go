@@ -2,6 +2,7 @@ package health
 
 import (
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -28,16 +29,30 @@ var clientPorts = map[string][]string{
 	"xmpp": {"xmpp_c2s", "xmpp_status", "xmpp_login"},
 }
 
-// explainsItself reports whether the target is a relay check whose own alerts say why it fails.
-func (t *Target) explainsItself() bool {
-	return t.Kind == kindRelay && slices.ContainsFunc(t.Conditions, func(c Condition) bool { return c.Holds })
+// explainsItself reports whether the target is a relay check that fails because of a problem with an alert of its own, once that alert
+// fires or something excuses the problem. A bridge that is slow loses nothing.
+func (r *round) explainsItself(t *Target) bool {
+	if t.Kind != kindRelay {
+		return false
+	}
+	for key, known := range r.judge.problems {
+		if key.Subject == TargetSubject(t.Name) && (key.alert == AlertBridgeNotRelaying || key.alert == AlertRelaySessionDown) && (known.Alerted > Pending || known.Excuse.Holds()) {
+			return true
+		}
+	}
+	return false
 }
 
-// ofAlertedBridge returns a bridge that does not relay, once its alert fires. A disconnected component is part of that, and no second page.
-func (r *round) ofAlertedBridge(t *Target) (cause, bool) {
+// mute reports whether the target is a relay check without one of its sessions.
+func (t *Target) mute() bool {
+	return slices.ContainsFunc(t.Conditions, func(c Condition) bool { return c.Alert == AlertRelaySessionDown && c.Holds })
+}
+
+// ofAlertedBridge returns the bridge whose component that is, if it does not relay and its alert fires: then it is no second page.
+func (r *round) ofAlertedBridge(t *Target, component string) (cause, bool) {
 	for i := range r.targets {
 		relay := &r.targets[i]
-		if s := TargetSubject(relay.Name); (t.WarnOnly || !relay.WarnOnly) && r.bridgeAlerted(s) {
+		if s := TargetSubject(relay.Name); strings.EqualFold(relay.Component, component) && (t.WarnOnly || !relay.WarnOnly) && r.bridgeAlerted(s) {
 			return cause{Excuse: Excuse{ReasonDependency, relay.Name, s}}, true
 		}
 	}

@@ -32,12 +32,13 @@ type failures struct {
 }
 
 // count counts the failed readings from At on, while one was due Every so often. No alert covers Failed; only the warning TargetDown
-// covers Warned. Open is how many of them belong to the current outage.
+// covers Warned. Muted are those of a relay check without its session, for which nobody is called. Open is how many of them belong to the current outage.
 type count struct {
 	At     time.Time     `json:"at"`
 	Every  time.Duration `json:"every"`
 	Failed uint64        `json:"failed"`
 	Warned uint64        `json:"warned,omitempty"`
+	Muted  uint64        `json:"muted,omitempty"`
 	Open   uint64        `json:"open,omitempty"`
 }
 
@@ -46,7 +47,7 @@ func (c *count) failed(severity Severity) uint64 {
 	if severity == Critical {
 		return c.Failed + c.Warned
 	}
-	return c.Failed
+	return c.Failed + c.Muted
 }
 
 // current returns the counter that includes the failures of the current outage.
@@ -67,7 +68,7 @@ type SavedFailures struct {
 }
 
 // add counts failures of the current outage.
-func (f *failures) add(now time.Time, every time.Duration, failed uint64) {
+func (f *failures) add(now time.Time, every time.Duration, failed uint64, muted bool) {
 	if failed == 0 {
 		return
 	}
@@ -75,7 +76,11 @@ func (f *failures) add(now time.Time, every time.Duration, failed uint64) {
 		f.Counts = append(f.Counts, count{At: now, Every: every})
 	}
 	last := &f.Counts[len(f.Counts)-1]
-	*f.current(last) += failed
+	if muted {
+		last.Muted += failed
+	} else {
+		*f.current(last) += failed
+	}
 	last.Open += failed
 }
 
@@ -93,8 +98,10 @@ func (f *failures) markWarned() {
 func (f *failures) excludeOutage() {
 	for i := range f.Counts {
 		c := &f.Counts[i]
-		n := f.current(c)
-		*n -= min(*n, c.Open)
+		for _, n := range []*uint64{f.current(c), &c.Muted} {
+			part := min(*n, c.Open)
+			*n, c.Open = *n-part, c.Open-part
+		}
 		c.Open = 0
 	}
 }
@@ -145,13 +152,10 @@ func (r *round) countFailures(t *Target, down *record) *failures {
 	}
 	failed := t.Failed - f.seen
 	f.seen = t.Failed
-	if t.explainsItself() {
-		f.excused += failed
-		failed = 0
-	}
 	f.Streak += failed
-	f.add(r.now, t.Every, failed)
-	excused, alerted := r.verdicts[TargetSubject(t.Name)].Excuse.Holds(), down != nil && down.Alerted > Pending
+	f.add(r.now, t.Every, failed, t.mute())
+	excused := r.verdicts[TargetSubject(t.Name)].Excuse.Holds() || r.explainsItself(t)
+	alerted := down != nil && down.Alerted > Pending
 	if excused || alerted {
 		f.excused += f.Streak
 		f.Streak = 0
@@ -188,7 +192,7 @@ func (r *round) judgeFailures(t *Target) {
 	limits := &j.alerts.TargetUnstable
 	down := known != nil && known.Alerted > Pending && !t.Up
 	r.judgeUnstable(t, f, down, Warning, limits.Warning.Over)
-	if !t.WarnOnly && t.Kind != kindRelay { // the critical alert on a relay is BridgeNotRelaying
+	if !t.WarnOnly {
 		r.judgeUnstable(t, f, down, Critical, limits.Critical.Over)
 	}
 }

@@ -17,7 +17,7 @@ const (
 	RelayUser     = "check"
 	RelayPassword = "simulated-relay-password"
 	RelayChannel  = "#bridge-check"
-	RelayRoom     = "check@rooms." + XMPPDomain
+	RelayRoom     = "check@bridge." + XMPPDomain
 	// bridgeNick relays from the other side.
 	bridgeNick = "bridge"
 )
