@@ -2,8 +2,10 @@ package chat
 
 import (
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/xdg-go/scram"
@@ -23,12 +25,16 @@ func (s *xmppSession) authenticate(features *element) error {
 		}
 	}
 	i := slices.IndexFunc(mechanisms, func(m string) bool { return slices.Contains(offered, m) })
+	if i >= 0 && mechanisms[i] == "PLAIN" && s.account.Trust.InsecureSkipVerify {
+		return failure.Errorf(failure.Unauthorized, "log in: the server offers only PLAIN, and its certificate is not verified").
+			WithHint("PLAIN would give the password to whoever answers: set ca_file or fingerprint instead of insecure_skip_verify, or enable SCRAM in the XMPP server")
+	}
 	if i < 0 {
 		return failure.Errorf(failure.Unauthorized, "log in: the server offers none of %s", strings.Join(mechanisms, ", ")).
 			WithHint("enable SCRAM in the XMPP server, for passwords and encrypted connections")
 	}
 	mechanism := mechanisms[i]
-	first, step, err := s.begin(mechanism)
+	first, step, proved, err := s.begin(mechanism)
 	if err != nil {
 		return failure.Errorf(failure.Unauthorized, "log in: %w", err).WithHint("the account's name or password contains characters that SCRAM does not allow")
 	}
@@ -44,8 +50,11 @@ func (s *xmppSession) authenticate(features *element) error {
 		switch answer.XMLName.Local {
 		case "challenge", "success":
 			response, err := step(answer.Text)
+			if err == nil && answer.XMLName.Local == "success" && !proved() {
+				err = errors.New("it accepts the login without proof")
+			}
 			if err != nil {
-				return failure.Errorf(failure.Unauthorized, "log in: the server does not know the password: %w", err).
+				return failure.Errorf(failure.Unauthorized, "log in: the server does not prove that it knows the password: %w", err).
 					WithHint("something between the exporter and the XMPP server answers in its place, or the server's account data is damaged")
 			}
 			if answer.XMLName.Local == "success" {
@@ -70,32 +79,50 @@ func refusedLogin(answer *element) error {
 	return failure.Errorf(reason, "log in: %s", failure.OneLine(name+text)).WithHint(hint)
 }
 
-// begin returns a mechanism's first message, and a function that answers the server's messages. All are in base64.
-func (s *xmppSession) begin(mechanism string) (first string, step func(string) (string, error), err error) {
+// maxIterations bounds the time that a login computes; servers ask for some 10,000.
+const maxIterations = 1_000_000
+
+// tooManyIterations reports whether a server's message asks for more than maxIterations (RFC 5802, section 7).
+func tooManyIterations(message string) bool {
+	for field := range strings.SplitSeq(message, ",") {
+		if count, found := strings.CutPrefix(field, "i="); found {
+			n, err := strconv.Atoi(count)
+			return err != nil || n > maxIterations
+		}
+	}
+	return false
+}
+
+// begin returns a mechanism's first message, a function that answers the server's messages, all in base64, and one that reports whether
+// the server has proved that it knows the password, if the mechanism can tell.
+func (s *xmppSession) begin(mechanism string) (first string, step func(string) (string, error), proved func() bool, err error) {
 	user, password := s.account.User, s.account.Password.Reveal()
 	hash := scram.SHA256
 	switch mechanism {
 	case "PLAIN":
-		return base64.StdEncoding.EncodeToString([]byte("\x00" + user + "\x00" + password)), func(string) (string, error) { return "", nil }, nil
+		return base64.StdEncoding.EncodeToString([]byte("\x00" + user + "\x00" + password)), func(string) (string, error) { return "", nil }, func() bool { return true }, nil
 	case "SCRAM-SHA-1":
 		hash = scram.SHA1
 	}
 	client, err := hash.NewClient(user, password, "")
 	if err != nil {
-		return "", nil, err
+		return "", nil, nil, err
 	}
 	conversation := client.NewConversation()
 	step = func(message string) (string, error) {
-		if conversation.Done() { // the server has proved that it knows the password
+		if conversation.Done() {
 			return "", nil
 		}
 		text, err := base64.StdEncoding.DecodeString(strings.TrimSpace(message))
 		if err != nil {
 			return "", err
 		}
+		if tooManyIterations(string(text)) {
+			return "", fmt.Errorf("it asks for more than %d iterations", maxIterations)
+		}
 		response, err := conversation.Step(string(text))
 		return base64.StdEncoding.EncodeToString([]byte(response)), err
 	}
 	first, err = step("")
-	return first, step, err
+	return first, step, conversation.Valid, err
 }
