@@ -65,9 +65,11 @@ type ircSession struct {
 	echoes   bool     // the server sends our own messages back
 	loggedIn bool     // to the account
 
-	mu    sync.Mutex
-	pings int
-	pongs map[string]chan struct{}
+	mu sync.Mutex
+	// member says that the session was in the last list of the channel's members.
+	member bool
+	pings  int
+	pongs  map[string]chan struct{}
 	// said are the messages that no answer has come for, the oldest first.
 	said []saidMessage
 }
@@ -164,7 +166,12 @@ func (s *ircSession) login() error {
 // register handles a line before the session has joined. It reports whether that is complete.
 func (s *ircSession) register(line *ircLine) (joined bool, err error) {
 	channel := s.account.Channel
+	if isError(line.command) && channel != "" && strings.EqualFold(line.param(1), channel) {
+		return false, notJoined(channel, line) // 437 may be about a nick too
+	}
 	switch line.command {
+	case "NICK":
+		s.rename(line)
 	case "CAP":
 		return false, s.negotiate(line)
 	case "AUTHENTICATE":
@@ -196,10 +203,6 @@ func (s *ircSession) register(line *ircLine) (joined bool, err error) {
 		return false, exchange.RefusedByIRC(line.last())
 	case "366":
 		return strings.EqualFold(line.param(1), channel), nil
-	default:
-		if isError(line.command) && channel != "" && strings.EqualFold(line.param(1), channel) {
-			return false, notJoined(channel, line)
-		}
 	}
 	return false, nil
 }
@@ -321,9 +324,9 @@ func (s *ircSession) handle(line *ircLine) error {
 	case "PONG":
 		s.pong(line.last())
 	case "NICK":
-		if from == s.nick {
-			s.nick = line.param(0)
-		}
+		s.rename(line)
+	case "353":
+		s.listed(line)
 	case "KICK":
 		if strings.EqualFold(line.param(0), channel) && line.param(1) == s.nick {
 			return failure.Errorf(failure.Forbidden, "kicked from %s: %s", channel, failure.OneLine(line.last())).
@@ -349,6 +352,27 @@ func (s *ircSession) handle(line *ircLine) error {
 		}
 	}
 	return nil
+}
+
+// rename follows a change of the own nick.
+func (s *ircSession) rename(line *ircLine) {
+	if from, _, _ := strings.Cut(line.source, "!"); from == s.nick {
+		s.nick = line.param(0)
+	}
+}
+
+// listed looks for the session in a list of the channel's members, whose names have prefixes such as @.
+func (s *ircSession) listed(line *ircLine) {
+	if !strings.EqualFold(line.param(2), s.account.Channel) {
+		return
+	}
+	for name := range strings.FieldsSeq(line.last()) {
+		if strings.TrimLeft(name, "~&@%+!") == s.nick {
+			s.mu.Lock()
+			s.member = true
+			s.mu.Unlock()
+		}
+	}
 }
 
 // refuse reports that the server refuses a message: the oldest without an answer, since servers answer in order.
@@ -398,25 +422,37 @@ func (s *ircSession) Say(text string) error {
 	return write(s.conn, "PRIVMSG "+s.account.Channel+" :"+text+"\r\nPING :"+token+"\r\n")
 }
 
-// Ping implements Conversation.
+// Ping implements Conversation. Servers answer in order, so the list of members comes before the answer to the ping.
 func (s *ircSession) Ping(ctx context.Context) error {
+	channel := s.account.Channel
 	answered := make(chan struct{})
 	s.mu.Lock()
 	s.pings++
 	token := fmt.Sprintf("ping%d", s.pings)
 	s.pongs[token] = answered
-	err := s.send("PING :" + token)
+	s.member = channel == ""
+	request := "PING :" + token + "\r\n"
+	if channel != "" {
+		request = "NAMES " + channel + "\r\n" + request
+	}
+	err := write(s.conn, request)
 	s.mu.Unlock()
 	if err != nil {
 		return err
 	}
 	select {
 	case <-answered:
-		return nil
 	case <-ctx.Done():
 		s.mu.Lock()
 		delete(s.pongs, token)
 		s.mu.Unlock()
 		return fmt.Errorf("ping the IRC server: %w", ctx.Err())
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.member {
+		return failure.Errorf(failure.Forbidden, "the exporter is not in %s any more", channel).
+			WithHint("somebody removed the exporter from the channel: tell its operators what it is for")
+	}
+	return nil
 }
