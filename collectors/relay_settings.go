@@ -1,6 +1,7 @@
 package collectors
 
 import (
+	"fmt"
 	"net"
 	"strings"
 	"time"
@@ -211,7 +212,18 @@ func (s *Relay) Check(r *config.Report) {
 
 // Warnings implements config.Warner.
 func (s *Relay) Warnings() []string {
-	return append(s.IRC.warnings(), s.XMPP.TLS.Warnings()...)
+	list := append(s.IRC.warnings(), s.XMPP.TLS.Warnings()...)
+	if schedule, err := config.ParseSchedule(s.Schedule); err == nil {
+		now := time.Now()
+		last := now
+		for range minRecent {
+			last = schedule.Next(last)
+		}
+		if last.Sub(now) > time.Hour {
+			list = append(list, fmt.Sprintf("schedule sends fewer than %d messages an hour, so BridgeSlow never fires; send at least one each %s", minRecent, time.Hour/minRecent))
+		}
+	}
+	return list
 }
 
 // IRCLogin is the block of a login at an IRC server.

@@ -1,6 +1,7 @@
 package collectors
 
 import (
+	"strings"
 	"testing"
 	"time"
 )
@@ -33,6 +34,16 @@ func TestOutageDoesNotMakeTheBridgeSlow(t *testing.T) {
 		cross(time.Second)
 		if got := w.isSlow(); got != want {
 			t.Errorf("after %d lost messages, slow is %t, want %t: %v", lost, got, want, w.recent)
+		}
+	}
+}
+
+func TestRareMessagesShowNoSlowBridge(t *testing.T) {
+	for schedule, want := range map[string]bool{"@every 30s": false, "@every 6m": false, "@every 6m30s": true, "0 3 * * *": true, "*/5 * * * *": false} {
+		s := newRelaySettings()
+		s.Schedule = schedule
+		if got := strings.Contains(strings.Join(s.Warnings(), "\n"), "BridgeSlow never fires"); got != want {
+			t.Errorf("%s: a warning is %t, want %t", schedule, got, want)
 		}
 	}
 }
