@@ -211,7 +211,7 @@ func problemAlerts(a *config.Alerts) []alert {
 			"In the last hour and in the last 5 minutes, "+share+" have failed. It is not down, but its users get an error or wait now and then."+openPage)
 	}
 	inodes := a.DataVolumeInodes
-	notRelaying := "At least three of the check's messages in a row were lost or late; they stop at: " + brokenAt + ". People on the two networks do not see each other's messages." + openPage
+	notRelaying := "Three of the check's messages in a row, or half of the last hour's, were lost or late; they stop at: " + brokenAt + ". People on the two networks do not see each other's messages." + openPage
 	return []alert{
 		unstable(Warning, a.TargetUnstable.Warning), unstable(Critical, a.TargetUnstable.Critical),
 		of("MostTargetsDown", Warning, a.MostTargetsDown.Warning, downOfAll+" targets are down.", most),

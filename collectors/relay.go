@@ -32,7 +32,7 @@ var (
 	relayLastDeliveryDesc = prometheus.NewDesc("chatstack_relay_last_delivery_seconds",
 		"Time that the last message of the relay check took, if it arrived before its deadline, in seconds.", relayLabels, nil)
 	relayMessagesDesc = prometheus.NewDesc("chatstack_relay_messages_total",
-		"Messages of the relay check by outcome: delivered before the deadline; late; lost, if they had not arrived when the next one was sent; not_sent, if there was no session or the server refused them; unheard, if the session on the other side ended meanwhile.",
+		"Messages of the relay check by outcome: delivered before the deadline; late; lost, if they had not arrived when the next one was sent; not_sent, if there was no session or the server refused them.",
 		append(slices.Clone(relayLabels), "outcome"), nil)
 	relayLastDeliveredDesc = prometheus.NewDesc("chatstack_relay_last_delivered_timestamp_seconds",
 		"Unix time when a message of the relay check last arrived, late or not.", relayLabels, nil)
@@ -58,10 +58,9 @@ const (
 	relayLate      = "late"
 	relayLost      = "lost"
 	relayNotSent   = "not_sent"
-	relayUnheard   = "unheard"
 )
 
-var relayOutcomes = []string{relayDelivered, relayLate, relayLost, relayNotSent, relayUnheard}
+var relayOutcomes = []string{relayDelivered, relayLate, relayLost, relayNotSent}
 
 // relayBuckets are the upper bounds of the histogram, in seconds. The defaults of deadline and slow are among them.
 var relayBuckets = []float64{0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30}
@@ -106,8 +105,6 @@ type crossing struct {
 	accepted, arrived time.Time
 	// refused is why its own server did not take it, swallowed why that server took it and passed it to nobody.
 	refused, swallowed error
-	// unheard says that the session on the other side ended before the message arrived.
-	unheard bool
 
 	checked, success bool   // the result of the last check
 	brokenAt         string // "" after a success
@@ -128,8 +125,8 @@ const maxLost = 500
 
 // recentMessage is a message of the last hour.
 type recentMessage struct {
-	sent time.Time
-	slow bool // or lost
+	sent       time.Time
+	slow, lost bool // what is lost is slow too
 }
 
 func newRelay(s *Relay, d Deps) (Collector, error) {
@@ -327,8 +324,6 @@ func (w *crossing) settle() {
 	case !w.open:
 	case w.arrived.IsZero() && w.accepted.IsZero() && w.refused != nil: // the refusal came after the deadline
 		w.outcomes[relayNotSent]++
-	case w.arrived.IsZero() && w.unheard:
-		w.outcomes[relayUnheard]++
 	case w.arrived.IsZero():
 		w.outcomes[relayLost]++
 		if len(w.lost) >= maxLost {
@@ -381,7 +376,7 @@ func (c *relayProbe) send(talks [2]chat.Conversation) {
 		w.settle()
 		c.number++
 		w.open, w.number, w.sent = true, c.number, time.Now()
-		w.accepted, w.arrived, w.refused, w.swallowed, w.unheard = time.Time{}, time.Time{}, nil, nil, false
+		w.accepted, w.arrived, w.refused, w.swallowed = time.Time{}, time.Time{}, nil, nil
 		text := c.text(w.number)
 		c.mu.Unlock()
 		if err := talks[i].Say(text); err != nil {
@@ -461,7 +456,6 @@ func (c *relayProbe) verify(ctx context.Context, s *relaySide, talk chat.Convers
 	}
 	c.event(func() {
 		s.deaf = err
-		in.unheard = s.deafAt() == s.name
 		switch {
 		case !silent:
 		case ended:
@@ -510,7 +504,7 @@ func (c *relayProbe) decide(w, back *crossing) error {
 		w.open, w.checked, w.success, w.untested, w.failures, w.brokenAt = false, true, true, false, 0, ""
 		w.outcomes[relayDelivered]++
 		w.observe()
-		w.remember(took > c.slow)
+		w.remember(took > c.slow, false)
 		return nil
 	}
 	if w.stopped() != nil && w.refused != nil {
@@ -520,7 +514,7 @@ func (c *relayProbe) decide(w, back *crossing) error {
 	switch at := cmp.Or(w.stoppedAt(), back.stoppedAt(), w.to.deafAt(), atBridge); at {
 	case atBridge:
 		w.failTested()
-		w.remember(true)
+		w.remember(true, true)
 	default:
 		w.failUntested(at)
 	}
@@ -543,14 +537,18 @@ func (c *relayProbe) notDelivered(what, at string) error {
 }
 
 // remember adds a message to those of the last hour.
-func (w *crossing) remember(slow bool) {
-	w.recent = append(w.recent, recentMessage{w.sent, slow})
+func (w *crossing) remember(slow, lost bool) {
+	w.recent = append(w.recent, recentMessage{w.sent, slow, lost})
 	old := slices.IndexFunc(w.recent, func(m recentMessage) bool { return w.sent.Sub(m.sent) < time.Hour })
 	w.recent = slices.Delete(w.recent, 0, old)
 }
 
-// minRecent is how many messages an hour must have for the bridge to count as slow.
-const minRecent = 10
+// minRecent is how many messages an hour must have for the bridge to be judged by their share. steady is how many must arrive in a row
+// for a bridge that lost most of them to relay again.
+const (
+	minRecent = 10
+	steady    = 5
+)
 
 // forgetOutage removes the messages of an outage that BridgeNotRelaying has reported, since they do not make the bridge slow.
 func (w *crossing) forgetOutage() {
@@ -562,15 +560,24 @@ func (w *crossing) forgetOutage() {
 	}
 }
 
-// isSlow reports whether at least half of the messages of the last hour were slow or lost.
-func (w *crossing) isSlow() bool {
-	slow := 0
+// mostly reports whether at least half of the messages of the last hour are like that.
+func (w *crossing) mostly(is func(recentMessage) bool) bool {
+	n := 0
 	for _, m := range w.recent {
-		if m.slow {
-			slow++
+		if is(m) {
+			n++
 		}
 	}
-	return len(w.recent) >= minRecent && 2*slow >= len(w.recent)
+	return len(w.recent) >= minRecent && 2*n >= len(w.recent)
+}
+
+func isSlow(m recentMessage) bool { return m.slow }
+func isLost(m recentMessage) bool { return m.lost }
+
+// notRelaying reports whether the bridge counts as down: it lost the last three messages, or loses most of them.
+func (w *crossing) notRelaying() bool {
+	return w.failures >= relayFailuresLimit ||
+		w.mostly(isLost) && slices.ContainsFunc(w.recent[len(w.recent)-steady:], isLost)
 }
 
 // report adds what is known of both ways, after a failure too.
@@ -604,9 +611,9 @@ func (c *relayProbe) report(b *Batch) {
 		}
 		way := w.from.name + " to " + w.to.name
 		if !w.untested {
-			b.KeepCondition(health.AlertBridgeNotRelaying, way, w.failures >= relayFailuresLimit)
+			b.KeepCondition(health.AlertBridgeNotRelaying, way, w.notRelaying())
 		}
-		b.KeepCondition(health.AlertBridgeSlow, way, w.failures < relayFailuresLimit && w.isSlow())
+		b.KeepCondition(health.AlertBridgeSlow, way, !w.notRelaying() && w.mostly(isSlow))
 		if w.success && c.once {
 			b.Note(fmt.Sprintf("%s: the message took %s", way, took.Round(100*time.Microsecond)))
 		}

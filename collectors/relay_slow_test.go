@@ -6,23 +6,28 @@ import (
 	"time"
 )
 
+// crossings judges messages from irc to xmpp, each 30 s after the last. The function's argument is how long one takes, 0 if it is lost.
+func crossings(t *testing.T) (*crossing, func(took time.Duration)) {
+	irc, xmpp := &relaySide{name: sideIRC}, &relaySide{name: sideXMPP}
+	c := &relayProbe{deadline: 10 * time.Second, slow: 5 * time.Second}
+	w, back, now := newCrossing(irc, xmpp), newCrossing(xmpp, irc), time.Now()
+	back.accepted = now // the XMPP server works
+	return w, func(took time.Duration) {
+		now = now.Add(30 * time.Second)
+		w.sent, w.accepted, w.arrived = now, now, time.Time{}
+		if took > 0 {
+			w.arrived = now.Add(took)
+		}
+		if err := c.decide(w, back); (err == nil) != (took > 0) {
+			t.Errorf("a message that takes %s: %v", took, err)
+		}
+	}
+}
+
 // TestOutageDoesNotMakeTheBridgeSlow has a bridge that loses messages work again: those of an outage with its own alert do not count.
 func TestOutageDoesNotMakeTheBridgeSlow(t *testing.T) {
 	for lost, want := range map[int]bool{relayFailuresLimit - 1: true, relayFailuresLimit: false, 200: false} {
-		irc, xmpp := &relaySide{name: sideIRC}, &relaySide{name: sideXMPP}
-		c := &relayProbe{deadline: 10 * time.Second, slow: 5 * time.Second}
-		w, back, now := newCrossing(irc, xmpp), newCrossing(xmpp, irc), time.Now()
-		back.accepted = now // the XMPP server works
-		cross := func(took time.Duration) {
-			now = now.Add(30 * time.Second)
-			w.sent, w.accepted, w.arrived = now, now, time.Time{}
-			if took > 0 {
-				w.arrived = now.Add(took)
-			}
-			if err := c.decide(w, back); (err == nil) != (took > 0) {
-				t.Errorf("a message that takes %s: %v", took, err)
-			}
-		}
+		w, cross := crossings(t)
 		for range 4 {
 			cross(6 * time.Second)
 			cross(time.Second)
@@ -32,9 +37,42 @@ func TestOutageDoesNotMakeTheBridgeSlow(t *testing.T) {
 			cross(0)
 		}
 		cross(time.Second)
-		if got := w.isSlow(); got != want {
-			t.Errorf("after %d lost messages, slow is %t, want %t: %v", lost, got, want, w.recent)
+		if got := w.mostly(isSlow); got != want || w.notRelaying() {
+			t.Errorf("after %d lost messages, slow is %t, want %t; not relaying is %t: %v", lost, got, want, w.notRelaying(), w.recent)
 		}
+	}
+}
+
+// TestBridgeThatLosesHalfDoesNotRelay has a bridge never lose three in a row.
+func TestBridgeThatLosesHalfDoesNotRelay(t *testing.T) {
+	w, cross := crossings(t)
+	for range 120 { // an hour
+		cross(time.Second)
+	}
+	for n := range 59 {
+		cross(0)
+		if w.notRelaying() {
+			t.Fatalf("it does not relay after %d lost messages", n+1)
+		}
+		cross(time.Second)
+	}
+	cross(0)
+	if !w.notRelaying() {
+		t.Error("it relays although half of an hour's messages were lost")
+	}
+	for range 20 {
+		cross(time.Second)
+		cross(0)
+		cross(0)
+	}
+	for n := range steady {
+		if !w.notRelaying() {
+			t.Errorf("it relays after %d messages", n)
+		}
+		cross(time.Second)
+	}
+	if w.notRelaying() {
+		t.Errorf("it does not relay after %d messages", steady)
 	}
 }
 

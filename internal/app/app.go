@@ -23,6 +23,7 @@ import (
 
 	"github.com/chatstack-exporter/chatstack_exporter/collectors"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/history"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/maintenance"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/state"
@@ -58,6 +59,7 @@ type Options struct {
 	WithoutSecrets bool
 
 	configContent []byte // read instead of ConfigFile
+	switchboard   string // the URL of the demo's switchboard, for a link on the status page
 	// Listen replaces net.Listen in tests with their own network; nil otherwise.
 	Listen func(network, address string) (net.Listener, error)
 	// pace sets a target's interval and, unless 0, its timeout. Tests probe more often than a configuration allows.
@@ -79,10 +81,13 @@ type App struct {
 	own         *ownMetrics
 	state       *state.File
 	maintenance *maintenance.Register
+	records     *records
+	history     *history.History // its lock is that of records
 	judge       *judge
 	recorder    *status.Recorder
 	server      *http.Server
 	listeners   []net.Listener
+	public      publicServer
 	health      *healthServer
 	reloads     chan chan error
 	manager     *serviceManager
@@ -150,6 +155,9 @@ func New(o Options) (_ *App, err error) {
 	if err := a.listen(o.Web); err != nil {
 		return nil, err
 	}
+	if err := a.openPublic(&cfg.Public); err != nil {
+		return nil, err
+	}
 	a.logConfigFile()
 	var notice string
 	if a.state, notice, err = state.Open(cfg.StateFile); err != nil {
@@ -162,7 +170,10 @@ func New(o Options) (_ *App, err error) {
 		a.log.Error("saved maintenance is lost", "err", err)
 	}
 	a.own.registry.MustRegister(a.maintenance)
+	a.history = history.New()
+	a.records = openRecords(cfg.StateFile, a.log, a.history)
 	a.judge = newJudge(&cfg.Alerts, a.maintenance, a.state.Value("problems"), a.log)
+	a.judge.observe = a.observe
 	if err := a.adopt(cfg); err != nil {
 		return nil, err
 	}
@@ -170,7 +181,7 @@ func New(o Options) (_ *App, err error) {
 	stopping := make(chan struct{})
 	a.server = &http.Server{
 		Handler: web.New(a, web.Options{
-			Version: version.Version, Documents: config.Documents(version.Version), Lifecycle: o.EnableLifecycle, Log: o.Log, Stopping: stopping,
+			Version: version.Version, Documents: config.Documents(version.Version), Lifecycle: o.EnableLifecycle, Log: o.Log, Stopping: stopping, Switchboard: o.switchboard,
 			Scraped: func(who string, at time.Time) { a.current.Load().poller.Scraped(who, at) },
 		}),
 		// A client that stalls must not keep a connection forever, even one without a password.
@@ -297,18 +308,14 @@ func (o *Options) newTarget(cfg *config.Config, settings config.Settings, file *
 	if err != nil {
 		return poll.Target{}, fmt.Errorf("target %s: %w", common.Name, err)
 	}
-	dockerHost, hostName, component := "", "", ""
+	dockerHost, hostName := "", ""
 	if d, ok := settings.(*collectors.Docker); ok {
 		dockerHost = d.Label
 	}
 	if a, ok := settings.(config.Addressed); ok {
 		hostName = a.HostName()
 	}
-	if b, ok := settings.(config.Bridged); ok {
-		component = b.Component()
-	}
 	return poll.Target{
-		Component:  component,
 		DockerHost: dockerHost, Name: common.Name, Kind: common.Kind, HostName: hostName, Container: common.Container, ContainerHost: common.ContainerHost,
 		WarnOnly:  !common.Page,
 		Collector: collector, Schedule: schedule, Timeout: common.Timeout.Std(), Redact: config.Redactor(settings),
@@ -338,7 +345,7 @@ func (a *App) ReloadError() error {
 	switch {
 	case err == nil || *err == nil:
 		return nil
-	case errors.Is(*err, errStateFile):
+	case errors.Is(*err, errStateFile), errors.Is(*err, errPublic):
 		return *err
 	}
 	if faults, ok := errors.AsType[config.Faults](*err); ok {
@@ -360,28 +367,24 @@ func (a *App) listen(flags *toolkit.FlagConfig) error {
 	if flags.WebSystemdSocket != nil && *flags.WebSystemdSocket {
 		return nil // the toolkit takes the sockets that systemd hands over
 	}
-	listen := a.options.Listen
-	if listen == nil {
-		listen = net.Listen
-	}
 	for _, address := range *flags.WebListenAddresses {
-		l, err := listen("tcp", address)
+		l, err := a.bind(address, "--web.listen-address")
 		if err != nil {
-			return fmt.Errorf("listen on %s: %w; %s", address, err, listenHint(err))
+			return err
 		}
 		a.listeners = append(a.listeners, l)
 	}
 	return nil
 }
 
-func listenHint(err error) string {
+func listenHint(err error, key string) string {
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return "another process listens there: stop it, or choose another address with --web.listen-address"
+		return "another process listens there: stop it, or choose another address with " + key
 	case errors.Is(err, os.ErrPermission):
-		return "this user may not listen there: choose a port above 1023 with --web.listen-address"
+		return "this user may not listen there: choose a port above 1023 with " + key
 	default:
-		return "choose an address of this host with --web.listen-address"
+		return "choose an address of this host with " + key
 	}
 }
 
@@ -406,6 +409,8 @@ func (a *App) Run(ctx context.Context) error {
 	var others sync.WaitGroup
 	others.Go(func() { a.maintenance.Run(beside, func() { a.current.Load().poller.Refresh() }) })
 	others.Go(func() { a.recorder.Run(beside) })
+	others.Go(func() { a.public.run(a.log) })
+	others.Go(func() { a.records.run(beside) })
 	// New has bound the listeners and made a page, so services that start after this one get an answer.
 	a.manager.ready("serving; the first probes are running")
 	others.Go(func() {
@@ -435,6 +440,7 @@ func (a *App) Run(ctx context.Context) error {
 	stopPolling()
 	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), 500*time.Millisecond)
 	defer cancel()
+	a.public.close(stopping)
 	if shutdownErr := a.server.Shutdown(stopping); shutdownErr != nil {
 		a.server.Close() //nolint:errcheck,gosec // the remaining clients had their chance
 	}
@@ -479,8 +485,8 @@ func (a *App) Reload(ctx context.Context) error {
 func (a *App) reload(ctx context.Context, stop func()) (func(), error) {
 	a.manager.reloading()
 	cfg, err := LoadConfig(a.options)
-	if err == nil && cfg.StateFile != a.current.Load().cfg.StateFile {
-		err = errStateFile
+	if err == nil {
+		err = a.restartFor(cfg)
 	}
 	if err == nil {
 		stop()
@@ -510,10 +516,16 @@ func (a *App) serve() error {
 // close releases what New has acquired.
 func (a *App) close() {
 	a.health.close()
+	if a.records != nil {
+		a.records.close()
+	}
 	if a.state != nil {
 		if err := a.state.Close(); err != nil {
 			a.log.Error("close state file", "err", err)
 		}
+	}
+	if a.public.listener != nil {
+		a.public.listener.Close() //nolint:errcheck,gosec // the server may have closed it already
 	}
 	for _, l := range a.listeners {
 		l.Close() //nolint:errcheck,gosec // the server may have closed it already

@@ -617,7 +617,7 @@ func TestStatusPageAndHealth(t *testing.T) {
 		e.waitForPage(t, "Operational", `data-level="ok"`)
 		must(t, stack.Switch("irc_services", "stopped", true))
 		e.wait(t, "irc_services down", func(p page) bool { return p.Verdict("irc_services") == "refused" })
-		r := e.waitForPage(t, "IRC services (irc_services) is down", "nothing listens there")
+		r := e.waitForPage(t, "IRC services are down", "nothing listens there")
 		if r.header.Get("Content-Security-Policy") == "" {
 			t.Error("no content security policy")
 		}

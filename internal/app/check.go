@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/common/version"
+
 	"github.com/chatstack-exporter/chatstack_exporter/collectors"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
@@ -24,29 +26,46 @@ import (
 // checkParallelism is how many targets a check probes at once.
 const checkParallelism = 8
 
-// CheckResult is the result of checking one target.
+// CheckResult is the result of checking one target. Its fields have the names and types of a service in the status report.
 type CheckResult struct {
-	Target string `json:"target"`
-	Kind   string `json:"kind"`
-	// Verdict is "up", "down", "not configured", or "left to the first" of several exporters.
-	Verdict string `json:"verdict"`
-	// Seconds is the duration of the probe.
-	Seconds float64        `json:"seconds"`
-	Reason  failure.Reason `json:"reason,omitempty"`
-	Error   string         `json:"error,omitempty"`
-	// Todo says what the failure means and what to do.
-	Todo string `json:"todo,omitempty"`
+	Name string `json:"name"`
+	Kind string `json:"kind"`
+	// State is up or down, or one of the states of targets that are not probed, which the JSON lists by name only.
+	State string `json:"state"`
+	// Duration of the probe in seconds.
+	Duration float64        `json:"duration_seconds"`
+	Reason   failure.Reason `json:"reason,omitempty"`
+	Error    string         `json:"error,omitempty"`
+	// Hint says what the failure means and what to do.
+	Hint string `json:"hint,omitempty"`
 	// Problems are about the target and, for an engine, about its containers. A container's problem leaves the engine up.
-	Problems []status.Problem `json:"problems,omitempty"`
+	Problems []status.Problem `json:"problems"`
 	// Impairments are the parts of an up target that do not work.
-	Impairments []string `json:"impairments,omitempty"`
-	Notes       []string `json:"notes,omitempty"`
+	Impairments []string `json:"impairments"`
+	Notes       []string `json:"notes"`
 	// Warnings are likely mistakes in the target's configuration.
-	Warnings []string `json:"warnings,omitempty"`
+	Warnings []string `json:"warnings"`
 }
 
-// leftToFirst is the verdict on a target that this exporter leaves to the first of its pair.
-const leftToFirst = "left to the first"
+// The states of targets that a check does not probe.
+const (
+	notConfigured = "not configured"
+	// leftToFirst is the state of a target that this exporter leaves to the first of its pair.
+	leftToFirst = "left to the first"
+)
+
+// checkReport is the JSON of a check. What it shares with the status report has the same names and types.
+type checkReport struct {
+	Schema  status.Schema `json:"schema"`
+	Time    time.Time     `json:"time"`
+	Version string        `json:"version"`
+	// Services are the targets that were probed, those that are down first.
+	Services      []CheckResult `json:"services"`
+	NotConfigured []string      `json:"not_configured"`
+	LeftToFirst   []string      `json:"left_to_first,omitempty"`
+	// Warnings are likely mistakes in the configuration of targets that were not probed.
+	Warnings []string `json:"warnings"`
+}
 
 // writer is implemented by settings of probes that write, which a check must not do.
 type writer interface {
@@ -100,19 +119,19 @@ func Check(ctx context.Context, o Options) ([]CheckResult, error) {
 	}
 	addWarnings(results, warnings)
 	for i := range results {
-		if d := duties[results[i].Target]; d != nil {
+		if d := duties[results[i].Name]; d != nil {
 			warnings, notes := dutyConflicts(d, peers)
 			results[i].Warnings = append(results[i].Warnings, warnings...)
 			results[i].Notes = append(results[i].Notes, notes...)
 		}
 	}
-	slices.SortStableFunc(results, func(a, b CheckResult) int { return strings.Compare(a.Verdict, b.Verdict) })
+	slices.SortStableFunc(results, func(a, b CheckResult) int { return strings.Compare(a.State, b.State) })
 	var unprobed []CheckResult
 	for _, name := range cfg.LeftToFirst.Names() {
-		unprobed = append(unprobed, CheckResult{Target: name, Verdict: leftToFirst})
+		unprobed = append(unprobed, CheckResult{Name: name, State: leftToFirst})
 	}
 	for _, name := range cfg.Unconfigured {
-		unprobed = append(unprobed, CheckResult{Target: name, Verdict: "not configured"})
+		unprobed = append(unprobed, CheckResult{Name: name, State: notConfigured})
 	}
 	addWarnings(unprobed, warnings)
 	return slices.Concat(results, unprobed), nil
@@ -121,8 +140,8 @@ func Check(ctx context.Context, o Options) ([]CheckResult, error) {
 func addWarnings(results []CheckResult, warnings []Warning) {
 	for _, w := range warnings {
 		// Warnings about past maintenance belong to no target.
-		if i := slices.IndexFunc(results, func(r CheckResult) bool { return r.Target == w.Target }); i >= 0 {
-			results[i].Warnings = append(results[i].Warnings, withoutRepeatedAdvice(w.Text, results[i].Todo))
+		if i := slices.IndexFunc(results, func(r CheckResult) bool { return r.Name == w.Target }); i >= 0 {
+			results[i].Warnings = append(results[i].Warnings, withoutRepeatedAdvice(w.Text, results[i].Hint))
 		}
 	}
 }
@@ -137,11 +156,11 @@ func withoutRepeatedAdvice(warning, todo string) string {
 
 func resultOf(s poll.Status, r poll.Reading, facts health.Facts) (CheckResult, health.Facts) {
 	result := CheckResult{
-		Target: s.Target, Kind: s.Kind, Verdict: "up", Seconds: s.Duration.Seconds(),
-		Reason: s.Reason, Error: s.Error, Todo: s.Hint, Impairments: s.Impairments, Notes: r.Notes,
+		Name: s.Target, Kind: s.Kind, State: "up", Duration: s.Duration.Seconds(),
+		Reason: s.Reason, Error: s.Error, Hint: s.Hint, Impairments: s.Impairments, Notes: r.Notes,
 	}
 	if !s.Up {
-		result.Verdict = "down"
+		result.State = "down"
 	}
 	return result, facts
 }
@@ -181,13 +200,13 @@ func addProblems(results []CheckResult, facts []health.Facts, cfg *config.Config
 	judgement := newJudge(&cfg.Alerts, register, memory.Value("problems"), log).Judge(&all)
 	var unserved []string
 	for i := range results {
-		server := judgement.Servers[results[i].Target]
+		server := judgement.Servers[results[i].Name]
 		if k := results[i].Kind; server.Container == "" && len(server.Candidates) == 0 && k != "docker" && k != "volume" {
-			unserved = append(unserved, results[i].Target)
+			unserved = append(unserved, results[i].Name)
 		}
 		note := server.Warning()
 		if r := &results[i]; server.Unseen { // it has no log
-			r.Todo = strings.Replace(r.Todo, failure.WhereToLook(r.Reason, "", server.Container), failure.WhereToLook(r.Reason, "", ""), 1)
+			r.Hint = strings.Replace(r.Hint, failure.WhereToLook(r.Reason, "", server.Container), failure.WhereToLook(r.Reason, "", ""), 1)
 		}
 		if server.Inferred {
 			note = "container " + server.Origin()
@@ -197,14 +216,14 @@ func addProblems(results []CheckResult, facts []health.Facts, cfg *config.Config
 		}
 	}
 	for i := range results {
-		if results[i].Kind == "docker" && results[i].Verdict == "up" && len(unserved) > 0 {
+		if results[i].Kind == "docker" && results[i].State == "up" && len(unserved) > 0 {
 			results[i].Notes = append(results[i].Notes, fmt.Sprintf("no container found for %s; if one serves the target, set container", strings.Join(unserved, ", ")))
 		}
 	}
 	for _, p := range status.Describe(judgement) {
 		i, known := engineOf[p.Host]
 		if p.Kind == config.MaintenanceTarget {
-			i = slices.IndexFunc(results, func(r CheckResult) bool { return r.Target == p.Name })
+			i = slices.IndexFunc(results, func(r CheckResult) bool { return r.Name == p.Name })
 			known = i >= 0
 		}
 		if known {
@@ -253,14 +272,33 @@ func count(n int, thing string) string {
 
 // AllUp reports whether no target is down.
 func AllUp(results []CheckResult) bool {
-	return !slices.ContainsFunc(results, func(r CheckResult) bool { return r.Verdict == "down" })
+	return !slices.ContainsFunc(results, func(r CheckResult) bool { return r.State == "down" })
 }
 
 // WriteJSON writes results for programs.
 func WriteJSON(w io.Writer, results []CheckResult) error {
+	report := checkReport{Time: time.Now(), Version: version.Version, Services: []CheckResult{}, NotConfigured: []string{}, Warnings: []string{}}
+	for _, r := range results {
+		switch r.State {
+		case notConfigured:
+			report.NotConfigured = append(report.NotConfigured, r.Name)
+		case leftToFirst:
+			report.LeftToFirst = append(report.LeftToFirst, r.Name)
+		default:
+			r.Problems = append([]status.Problem{}, r.Problems...) // an empty list is not null
+			for _, list := range []*[]string{&r.Impairments, &r.Notes, &r.Warnings} {
+				*list = append([]string{}, *list...)
+			}
+			report.Services = append(report.Services, r)
+			continue
+		}
+		for _, text := range r.Warnings {
+			report.Warnings = append(report.Warnings, r.Name+": "+text)
+		}
+	}
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
-	return e.Encode(results)
+	return e.Encode(report)
 }
 
 // NothingWatched is the warning if no target is configured.
@@ -274,7 +312,7 @@ func printable(results []CheckResult) []CheckResult {
 	shown := slices.Clone(results)
 	for i := range shown {
 		r := &shown[i]
-		for _, text := range []*string{&r.Target, &r.Error, &r.Todo} {
+		for _, text := range []*string{&r.Name, &r.Error, &r.Hint} {
 			*text = failure.Printable(*text, maxCell)
 		}
 		for _, list := range []*[]string{&r.Impairments, &r.Notes, &r.Warnings} {
@@ -292,7 +330,7 @@ func WriteTable(w io.Writer, results []CheckResult, colours bool) error {
 	results = printable(results)
 	widest := len("TARGET")
 	for _, r := range results {
-		widest = max(widest, len(r.Target))
+		widest = max(widest, len(r.Name))
 	}
 	paint := func(code, text string) string {
 		if !colours {
@@ -306,29 +344,29 @@ func WriteTable(w io.Writer, results []CheckResult, colours bool) error {
 	fmt.Fprintf(&b, "%-*s  %-4s  %8s  REASON\n", widest, "TARGET", "IS", "TOOK")
 	indent := strings.Repeat(" ", widest+2)
 	for _, r := range results {
-		took := time.Duration(r.Seconds * float64(time.Second)).Round(100 * time.Microsecond).String()
-		switch r.Verdict {
+		took := time.Duration(r.Duration * float64(time.Second)).Round(100 * time.Microsecond).String()
+		switch r.State {
 		case "up":
 			up++
-			fmt.Fprintf(&b, "%-*s  %s  %8s", widest, r.Target, paint("32", "up  "), took)
+			fmt.Fprintf(&b, "%-*s  %s  %8s", widest, r.Name, paint("32", "up  "), took)
 			if text := problemCount(r.Problems); text != "" {
 				fmt.Fprintf(&b, "  %s", paint("33", text))
-				fmt.Fprintf(&summary, "; %s up, %s", r.Target, text)
+				fmt.Fprintf(&summary, "; %s up, %s", r.Name, text)
 			}
 			if len(r.Impairments) > 0 {
 				fmt.Fprintf(&b, "  %s", paint("33", "partly working: "+strings.Join(r.Impairments, "; ")))
-				fmt.Fprintf(&summary, "; %s up, partly working", r.Target)
+				fmt.Fprintf(&summary, "; %s up, partly working", r.Name)
 			}
 			b.WriteString("\n")
 		case "down":
 			down++
-			fmt.Fprintf(&b, "%-*s  %s  %8s  %s: %s\n", widest, r.Target, paint("31", "DOWN"), took, r.Reason, r.Error)
-			fmt.Fprintf(&b, "%s%s %s\n", indent, paint("1", "what to do:"), r.Todo)
+			fmt.Fprintf(&b, "%-*s  %s  %8s  %s: %s\n", widest, r.Name, paint("31", "DOWN"), took, r.Reason, r.Error)
+			fmt.Fprintf(&b, "%s%s %s\n", indent, paint("1", "what to do:"), r.Hint)
 		case leftToFirst:
 			left++
-			fmt.Fprintf(&b, "%-*s  -     %8s  pair: other, so only the first exporter checks it\n", widest, r.Target, "")
+			fmt.Fprintf(&b, "%-*s  -     %8s  pair: other, so only the first exporter checks it\n", widest, r.Name, "")
 		default:
-			fmt.Fprintf(&b, "%-*s  -     %8s  not configured, so not checked\n", widest, r.Target, "")
+			fmt.Fprintf(&b, "%-*s  -     %8s  not configured, so not checked\n", widest, r.Name, "")
 		}
 		for i := range r.Problems {
 			if text := problemText(&r.Problems[i]); text != "" {
@@ -347,7 +385,7 @@ func WriteTable(w io.Writer, results []CheckResult, colours bool) error {
 		fmt.Fprintf(&b, ", %d left to the first exporter", left)
 	}
 	b.WriteString(summary.String() + "\n")
-	if up+down == 0 {
+	if up+down+left == 0 {
 		fmt.Fprintf(&b, "%s %s\n", paint("33", "warning:"), NothingWatched)
 	}
 	_, err := io.WriteString(w, b.String())

@@ -41,6 +41,9 @@ func CheckConfig(w io.Writer, o Options) error {
 	if webFile != "" {
 		faults = append(faults, webFaults(webFile, o.WithoutSecrets)...)
 	}
+	if cfg != nil && cfg.Public.WebConfigFile != "" {
+		faults = append(faults, webFaults(cfg.Public.WebConfigFile, o.WithoutSecrets)...)
+	}
 	if len(faults) > 0 {
 		return faults
 	}
@@ -67,7 +70,7 @@ func CheckConfig(w io.Writer, o Options) error {
 	if doubt != "" {
 		b.WriteString("warning: " + doubt + "\n")
 	}
-	if len(cfg.Targets) == 0 {
+	if len(cfg.Targets)+len(cfg.LeftToFirst) == 0 {
 		b.WriteString("warning: " + NothingWatched + "\n")
 	}
 	_, err = io.WriteString(w, b.String())

@@ -43,9 +43,7 @@ func runDemo(ctx context.Context, o Options, out io.Writer, basePort int) (err e
 		return fmt.Errorf("make the demo's directory: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(data)) }()
-	env := stack.Environ()
-	o.ConfigFile, o.configContent = "demo.yaml", demoConfiguration(stack, data)
-	o.Lookup = func(name string) (string, bool) { v, ok := env[name]; return v, ok }
+	o = o.forDemo(stack, data)
 	for i, address := range *o.Web.WebListenAddresses {
 		if strings.HasPrefix(address, ":") {
 			(*o.Web.WebListenAddresses)[i] = "127.0.0.1" + address
@@ -56,6 +54,9 @@ func runDemo(ctx context.Context, o Options, out io.Writer, basePort int) (err e
 	a, err := New(o)
 	if err != nil {
 		return err
+	}
+	if addresses := a.Addresses(); len(addresses) > 0 && *o.Web.WebConfigFile == "" {
+		stack.LinkStatusPage("http://" + net.JoinHostPort("localhost", portOf(addresses[0])) + "/")
 	}
 	shown := make(chan struct{})
 	defer func() { <-shown }()
@@ -70,6 +71,20 @@ func runDemo(ctx context.Context, o Options, out io.Writer, basePort int) (err e
 		}
 	}()
 	return a.Run(ctx)
+}
+
+// forDemo returns options for the exporter of the demo, which keeps its data in a directory.
+func (o Options) forDemo(stack *simstack.Stack, data string) Options {
+	env := stack.Environ()
+	o.ConfigFile, o.configContent = "demo.yaml", demoConfiguration(stack, data)
+	o.Lookup = func(name string) (string, bool) { v, ok := env[name]; return v, ok }
+	o.switchboard = switchboardURL(stack)
+	return o
+}
+
+// switchboardURL is the switchboard's address as a browser on this machine opens it.
+func switchboardURL(stack *simstack.Stack) string {
+	return strings.Replace(stack.ControlURL(), "127.0.0.1", "localhost", 1)
 }
 
 // demoConfiguration fills in the addresses for which the stack has no environment variable.
@@ -109,9 +124,9 @@ func (a *App) demoAddresses(stack *simstack.Stack) string {
 		"",
 		fmt.Sprintf("  %-30s  the status page", own+"/"),
 		fmt.Sprintf("  %-30s  what Prometheus scrapes", own+"/metrics"),
-		fmt.Sprintf("  %-30s  the switchboard: cause one of %d faults", strings.Replace(stack.ControlURL(), "127.0.0.1", "localhost", 1), len(stack.Faults())),
+		fmt.Sprintf("  %-30s  the switchboard: %d stories, %d faults", switchboardURL(stack), len(simstack.Stories()), len(stack.Faults())),
 		"",
-		"A fault shows on the status page within 10 s. Restarts stay there for",
+		"Most faults show on the status page within 10 s. Restarts stay there for",
 		"10 minutes, even after you switch all faults off. Stop with Ctrl-C.",
 	}
 	width := 0

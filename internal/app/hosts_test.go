@@ -58,7 +58,7 @@ func TestPairSaysWhatOnlyOneMayDo(t *testing.T) {
 		for _, r := range results {
 			for _, text := range []string{manual, canary} {
 				if strings.Contains(strings.Join(r.Warnings, "\n"), text) {
-					checked = append(checked, r.Target+" "+text)
+					checked = append(checked, r.Name+" "+text)
 				}
 			}
 		}
@@ -105,7 +105,7 @@ func TestCheckTellsOfPeersThatDoTheSame(t *testing.T) {
 				for kind, texts := range map[string][]string{"warning": r.Warnings, "note": r.Notes} {
 					for _, text := range texts {
 						if _, after, ok := strings.Cut(text, "the peer "); ok {
-							got = append(got, r.Target+" "+kind+": "+strings.Fields(after)[0])
+							got = append(got, r.Name+" "+kind+": "+strings.Fields(after)[0])
 						}
 					}
 				}

@@ -89,10 +89,10 @@ func TestGoneContainerIsForgottenOnRequest(t *testing.T) {
 			c := containerOf(r, "web")
 			return c != nil && c.State == "missing"
 		})
-		if c := containerOf(&r, "web"); c.Level != status.Pending || !strings.Contains(c.Hint, "curl -X DELETE http://EXPORTER:PORT"+path+"web ") {
+		if c := containerOf(&r, "web"); c.Level != status.Pending || !strings.Contains(c.Hint, "`curl -X DELETE http://EXPORTER:PORT"+path+"web` ") {
 			t.Errorf("level %s, hint %q; want a pending problem that says how to forget it", c.Level, c.Hint)
 		}
-		e.waitForPage(t, "curl -X DELETE http://EXPORTER:PORT"+path+"web ")
+		e.waitForPage(t, "<code>curl -X DELETE http://EXPORTER:PORT"+path+"web</code>")
 		code, body := e.exchange(t, http.MethodDelete, path+"web", "")
 		if code != http.StatusOK {
 			t.Fatalf("status %d: %s", code, body)

@@ -231,14 +231,14 @@ func TestCheckCountsContainersBehindAnEngineThatIsUp(t *testing.T) {
 		check := func() (docker CheckResult, table string, allUp bool) {
 			t.Helper()
 			results := check(t, o)
-			i := slices.IndexFunc(results, func(r CheckResult) bool { return r.Target == "docker" })
+			i := slices.IndexFunc(results, func(r CheckResult) bool { return r.Name == "docker" })
 			if i < 0 {
 				t.Fatalf("no docker among %+v", results)
 			}
 			return results[i], tableOf(t, results), AllUp(results)
 		}
 		docker, table, _ := check()
-		if docker.Verdict != "up" || len(docker.Problems) != 1 || docker.Problems[0].Name != "chat-nobody-1" {
+		if docker.State != "up" || len(docker.Problems) != 1 || docker.Problems[0].Name != "chat-nobody-1" {
 			t.Errorf("got %+v, want chat-nobody-1", docker)
 		}
 		says(t, "the table", table, " pending: chat-nobody-1: does not exist\n", "; docker up, 1 container in trouble\n")
@@ -288,9 +288,9 @@ func TestCheckNamesEveryFault(t *testing.T) {
 		if t.Failed() {
 			t.Log(table)
 		}
-		var decoded []CheckResult
-		if err := json.Unmarshal(asJSON.Bytes(), &decoded); err != nil || len(decoded) != len(results) {
-			t.Errorf("json: %v, %d of %d results", err, len(decoded), len(results))
+		var decoded checkReport
+		if err := json.Unmarshal(asJSON.Bytes(), &decoded); err != nil || len(decoded.Services)+len(decoded.NotConfigured) != len(results) {
+			t.Errorf("json: %v, %d services and %d that are not configured of %d results", err, len(decoded.Services), len(decoded.NotConfigured), len(results))
 		}
 	})
 }
@@ -317,7 +317,7 @@ func TestPlaceholdersAreToldEverywhere(t *testing.T) {
 		told := map[string]bool{}
 		for _, r := range results {
 			for _, w := range r.Warnings {
-				told[r.Target] = told[r.Target] || strings.Contains(w, "placeholder")
+				told[r.Name] = told[r.Name] || strings.Contains(w, "placeholder")
 			}
 		}
 		if !told["irc_rpc"] || !told["plant_store"] {
@@ -332,7 +332,7 @@ func TestCheckWritesNothingToTheStoreAndSaysSo(t *testing.T) {
 		o := options(stack.Environ(), &logBuffer{}).with(canaryMode)
 		results := check(t, o)
 		for _, r := range results {
-			if r.Target == "plant_store" && !strings.Contains(strings.Join(r.Warnings, " "), "creating and deleting a plant was not tested") {
+			if r.Name == "plant_store" && !strings.Contains(strings.Join(r.Warnings, " "), "creating and deleting a plant was not tested") {
 				t.Errorf("warnings %q", r.Warnings)
 			}
 		}
@@ -347,8 +347,8 @@ func TestCheckWritesNothingToTheStoreAndSaysSo(t *testing.T) {
 func TestTableHasNoRowThatAServiceForged(t *testing.T) {
 	const forged = "x\x1b[2K\r\nxmpp_status  up    1ms\u202e\u2066\u200b\xff\u009b31m"
 	results := []CheckResult{
-		{Target: "docker", Verdict: "up", Problems: []status.Problem{{Problem: health.Problem{Subject: health.ContainerSubject("local", forged)}, Text: forged}}, Impairments: []string{forged}, Notes: []string{forged}, Warnings: []string{forged}},
-		{Target: "irc_rpc", Verdict: "down", Reason: "rpc_error", Error: forged, Todo: forged},
+		{Name: "docker", State: "up", Problems: []status.Problem{{Problem: health.Problem{Subject: health.ContainerSubject("local", forged)}, Text: forged}}, Impairments: []string{forged}, Notes: []string{forged}, Warnings: []string{forged}},
+		{Name: "irc_rpc", State: "down", Reason: "rpc_error", Error: forged, Hint: forged},
 	}
 	table := tableOf(t, results)
 	if rows := strings.Count(table, "\n"); rows != 9 {

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -81,6 +82,10 @@ func TestDescriptionIsOpenAPI(t *testing.T) {
 		must(t, err)
 		if err := openapi.Validate(d.document); err != nil {
 			t.Error(err)
+		}
+		info, _ := d.document["info"].(map[string]any)
+		if got, want := info["version"], strconv.Itoa(status.SchemaVersion); got != want {
+			t.Errorf("the description has version %v, want that of the schema, %s", got, want)
 		}
 		broken := maps.Clone(d.document)
 		delete(broken, "info")
@@ -194,6 +199,11 @@ func TestAnswersAreAsTheirDescriptionSays(t *testing.T) {
 			}
 			d.hold(t, schemaOf("/api/v1/history/{name}", "get", "200"), body)
 		}
+		_, body = e.exchange(t, http.MethodGet, "/api/v1/availability", "")
+		d.hold(t, schemaOf("/api/v1/availability", "get", "200"), body)
+		if n := strings.Count(string(body), `"window":"90d"`); n != len(report.Services)+len(report.Containers) {
+			t.Errorf("the availability of %d services and containers, want %d and %d", n, len(report.Services), len(report.Containers))
+		}
 		_, body = e.exchange(t, http.MethodGet, "/api/v1/history/none", "")
 		d.hold(t, "/components/schemas/Error", body)
 		_, body = e.exchange(t, http.MethodGet, "/api/v1/discovery", "")
@@ -271,6 +281,7 @@ func TestFaultIsOnTheStreamAndInTheReport(t *testing.T) {
 		if !slices.ContainsFunc(r.Transitions, func(t status.Transition) bool { return t.Name == "xmpp_proxy" && t.To == "down" }) {
 			t.Errorf("no transition: %+v", r.Transitions)
 		}
+		enough := time.After(time.Minute)
 		for {
 			select {
 			case data, ok := <-events:
@@ -278,12 +289,53 @@ func TestFaultIsOnTheStreamAndInTheReport(t *testing.T) {
 					t.Fatal("the stream has ended")
 				}
 				d.hold(t, "/components/schemas/Event", []byte(data))
-				if strings.Contains(data, "xmpp_proxy") {
+				if strings.Contains(data, "XMPP over HTTPS is down") {
 					return
 				}
-			case <-t.Context().Done():
+			case <-enough:
 				t.Fatal("the stream tells nothing of it")
 			}
+		}
+	})
+}
+
+// TestCheckUsesTheNamesOfTheAPI holds the JSON of check to the description, which takes its names and types from the report.
+func TestCheckUsesTheNamesOfTheAPI(t *testing.T) {
+	inSimulatedTime(t, func(t *testing.T) {
+		stack := startStack(t, simstack.Options{})
+		for _, f := range []simstack.Fault{
+			{Service: "irc_rpc", Name: "numbers_forbidden"}, {Service: "proxy", Name: "expired_certificate"}, {Service: "docker", Name: "exited"}, {Service: "identity", Name: "wrong_credentials"},
+		} {
+			must(t, stack.Switch(f.Service, f.Name, true))
+		}
+		o := options(only(stack, "IRC_RPC_", "XMPP_PROXY_", "DOCKER_", "BRIDGE_", "PLANT_"), io.Discard).with("pair: other\n" + canaryMode +
+			"  - {kind: irc_tls, address: '127.0.0.1:1'}\nmaintenance: [{kind: target, name: docs_search, from: 1999-12-31T00:00:00Z, until: 2000-01-02T00:00:00Z}]\n")
+		results := check(t, o)
+		var body bytes.Buffer
+		must(t, WriteJSON(&body, results))
+		d := describe(t, startExporter(t, only(stack, "XMPP_PROXY_"), ""))
+		d.hold(t, "/components/schemas/CheckReport", body.Bytes())
+		var report checkReport
+		must(t, json.Unmarshal(body.Bytes(), &report))
+		if !slices.Equal(report.LeftToFirst, []string{"irc_tls"}) || !slices.Contains(report.NotConfigured, "docs_search") ||
+			len(report.Warnings) != 1 || !strings.HasPrefix(report.Warnings[0], "docs_search: maintenance") || report.Services[0].State != "down" {
+			t.Errorf("got %s", body.Bytes())
+		}
+		for what, has := range map[string]func(CheckResult) bool{
+			"a hint": func(r CheckResult) bool { return r.Hint != "" && r.Reason != "" && r.Error != "" }, "impairments": func(r CheckResult) bool { return len(r.Impairments) > 0 },
+			"a container's problem": func(r CheckResult) bool { return len(r.Problems) > 0 && r.Problems[0].Host != "" }, "warnings": func(r CheckResult) bool { return len(r.Warnings) > 0 },
+		} {
+			if !slices.ContainsFunc(report.Services, has) {
+				t.Errorf("no service has %s: %s", what, body.Bytes())
+			}
+		}
+		// A key that the description does not know must fail, or this test proves nothing.
+		schema, err := d.compiler.Compile("openapi.json#/components/schemas/CheckReport")
+		must(t, err)
+		old, err := jsonschema.UnmarshalJSON(strings.NewReader(strings.Replace(body.String(), `"state"`, `"verdict"`, 1)))
+		must(t, err)
+		if schema.Validate(old) == nil {
+			t.Error("a service with verdict in the place of state passes")
 		}
 	})
 }
@@ -295,7 +347,7 @@ func TestCheckOfNothingSaysSo(t *testing.T) {
 }
 
 func TestCheckOutlivesMaintenanceThatIsOverAndOfNoTarget(t *testing.T) {
-	results := []CheckResult{{Target: "irc_rpc"}}
+	results := []CheckResult{{Name: "irc_rpc"}}
 	addWarnings(results, []Warning{{"maintenance", "is over"}, {"irc_rpc", "doubtful"}})
 	if got := results[0].Warnings; !slices.Equal(got, []string{"doubtful"}) {
 		t.Errorf("got %q", got)

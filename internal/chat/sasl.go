@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,16 +26,16 @@ func (s *xmppSession) authenticate(features *element) error {
 		}
 	}
 	i := slices.IndexFunc(mechanisms, func(m string) bool { return slices.Contains(offered, m) })
-	if i >= 0 && mechanisms[i] == "PLAIN" && s.account.Trust.InsecureSkipVerify {
-		return failure.Errorf(failure.Unauthorized, "log in: the server offers only PLAIN, and its certificate is not verified").
-			WithHint("PLAIN would give the password to whoever answers: set ca_file or fingerprint instead of insecure_skip_verify, or enable SCRAM in the XMPP server")
-	}
 	if i < 0 {
 		return failure.Errorf(failure.Unauthorized, "log in: the server offers none of %s", strings.Join(mechanisms, ", ")).
 			WithHint("enable SCRAM in the XMPP server, for passwords and encrypted connections")
 	}
 	mechanism := mechanisms[i]
-	first, step, proved, err := s.begin(mechanism)
+	if mechanism == "PLAIN" && s.account.Trust.InsecureSkipVerify {
+		return failure.Errorf(failure.TLS, "log in: the server offers only PLAIN, which would show the password to whoever answers in its place").
+			WithHint("enable SCRAM in the XMPP server, or have its certificate verified: remove insecure_skip_verify")
+	}
+	first, step, err := s.begin(mechanism)
 	if err != nil {
 		return failure.Errorf(failure.Unauthorized, "log in: %w", err).WithHint("the account's name or password contains characters that SCRAM does not allow")
 	}
@@ -49,15 +50,16 @@ func (s *xmppSession) authenticate(features *element) error {
 		}
 		switch answer.XMLName.Local {
 		case "challenge", "success":
-			response, err := step(answer.Text)
-			if err == nil && answer.XMLName.Local == "success" && !proved() {
-				err = errors.New("it accepts the login without proof")
+			response, proved, err := step(answer.Text)
+			success := answer.XMLName.Local == "success"
+			if success && err == nil && !proved {
+				err = errors.New("it accepts the login without a proof")
 			}
 			if err != nil {
-				return failure.Errorf(failure.Unauthorized, "log in: the server does not prove that it knows the password: %w", err).
+				return failure.Errorf(failure.Unauthorized, "log in: the server does not know the password: %w", err).
 					WithHint("something between the exporter and the XMPP server answers in its place, or the server's account data is damaged")
 			}
-			if answer.XMLName.Local == "success" {
+			if success {
 				return nil
 			}
 			request = fmt.Sprintf("<response xmlns='%s'>%s</response>", nsSASL, response)
@@ -79,50 +81,46 @@ func refusedLogin(answer *element) error {
 	return failure.Errorf(reason, "log in: %s", failure.OneLine(name+text)).WithHint(hint)
 }
 
-// maxIterations bounds the time that a login computes; servers ask for some 10,000.
+// iterations matches the work that a server demands in SCRAM's first answer (RFC 5802, section 5.1).
+var iterations = regexp.MustCompile(`(?:^|,)i=([0-9]+)`)
+
+// maxIterations limits that work: a server with more would keep a processor busy for a second or longer. Prosody's default is 10,000.
 const maxIterations = 1_000_000
 
-// tooManyIterations reports whether a server's message asks for more than maxIterations (RFC 5802, section 7).
-func tooManyIterations(message string) bool {
-	for field := range strings.SplitSeq(message, ",") {
-		if count, found := strings.CutPrefix(field, "i="); found {
-			n, err := strconv.Atoi(count)
-			return err != nil || n > maxIterations
-		}
-	}
-	return false
-}
+// answerer answers a message of the server. proved says that the server knows the password.
+type answerer func(message string) (response string, proved bool, err error)
 
-// begin returns a mechanism's first message, a function that answers the server's messages, all in base64, and one that reports whether
-// the server has proved that it knows the password, if the mechanism can tell.
-func (s *xmppSession) begin(mechanism string) (first string, step func(string) (string, error), proved func() bool, err error) {
+// begin returns a mechanism's first message, and what answers the server's messages. All are in base64.
+func (s *xmppSession) begin(mechanism string) (first string, step answerer, err error) {
 	user, password := s.account.User, s.account.Password.Reveal()
 	hash := scram.SHA256
 	switch mechanism {
 	case "PLAIN":
-		return base64.StdEncoding.EncodeToString([]byte("\x00" + user + "\x00" + password)), func(string) (string, error) { return "", nil }, func() bool { return true }, nil
+		return base64.StdEncoding.EncodeToString([]byte("\x00" + user + "\x00" + password)), func(string) (string, bool, error) { return "", true, nil }, nil
 	case "SCRAM-SHA-1":
 		hash = scram.SHA1
 	}
 	client, err := hash.NewClient(user, password, "")
 	if err != nil {
-		return "", nil, nil, err
+		return "", nil, err
 	}
 	conversation := client.NewConversation()
-	step = func(message string) (string, error) {
+	step = func(message string) (string, bool, error) {
 		if conversation.Done() {
-			return "", nil
+			return "", conversation.Valid(), nil
 		}
 		text, err := base64.StdEncoding.DecodeString(strings.TrimSpace(message))
 		if err != nil {
-			return "", err
+			return "", false, err
 		}
-		if tooManyIterations(string(text)) {
-			return "", fmt.Errorf("it asks for more than %d iterations", maxIterations)
+		if m := iterations.FindSubmatch(text); m != nil {
+			if n, err := strconv.Atoi(string(m[1])); err != nil || n > maxIterations {
+				return "", false, fmt.Errorf("it demands %s iterations, more than %d", m[1], maxIterations)
+			}
 		}
 		response, err := conversation.Step(string(text))
-		return base64.StdEncoding.EncodeToString([]byte(response)), err
+		return base64.StdEncoding.EncodeToString([]byte(response)), conversation.Valid(), err
 	}
-	first, err = step("")
-	return first, step, conversation.Valid, err
+	first, _, err = step("")
+	return first, step, err
 }

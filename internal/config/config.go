@@ -30,6 +30,7 @@ type Config struct {
 	// Peers are the exporters that GET /api/v1/discovery lists.
 	Peers       []Peers       `yaml:"peers"`
 	Web         Web           `yaml:"web"`
+	Public      Public        `yaml:"public"`
 	Alerts      Alerts        `yaml:"alerts"`
 	Maintenance []Maintenance `yaml:"maintenance"`
 	// Targets are in the order of the file, then of the table of kinds.
@@ -46,6 +47,8 @@ type Config struct {
 type Web struct {
 	// ExternalURL is the address of the status page as people reach it; "" if they cannot.
 	ExternalURL string `yaml:"external_url"`
+	// Title is the name of what is watched on the pages: "chat stack" by default.
+	Title string `yaml:"title"`
 }
 
 // Poll is when the exporter probes targets that do not set it themselves.
@@ -87,12 +90,6 @@ type Settings interface {
 type Addressed interface {
 	// HostName is the host of the URL or address, "" if the exporter does not resolve it itself.
 	HostName() string
-}
-
-// Bridged is implemented by settings of a bridge whose relaying is checked.
-type Bridged interface {
-	// Component is the host of the bridged room, which is the bridge's component if the bridge serves the room itself.
-	Component() string
 }
 
 // Distinct is implemented by settings whose metrics lack the label target. Two targets of one kind must differ in this
@@ -158,6 +155,7 @@ func (s *Source) secret(name string) (Secret, error) {
 func Load(src Source) (*Config, error) {
 	cfg := &Config{
 		Poll:   Poll{Interval: Duration(30 * time.Second)},
+		Web:    Web{Title: "chat stack"},
 		Limits: Limits{MetricsBody: 16 << 20, Body: 1 << 20, Series: 200_000, Families: 20_000, LabelBytes: 4096},
 		Alerts: DefaultAlerts(),
 	}
@@ -454,16 +452,20 @@ func (l *loader) check() {
 		l.checkTarget(b, names, distinctions)
 	}
 	l.checkMaintenance()
+	l.checkPublic()
 }
 
 // checkWeb also passes the external URL to the alerts, which link there.
 func (l *loader) checkWeb() {
 	external := strings.TrimSuffix(l.cfg.Web.ExternalURL, "/")
 	l.cfg.Alerts.ExternalURL = external
+	r := &Report{faults: &l.faults, origins: l.origins, path: "web", where: "default"}
+	if fault := checkText(l.cfg.Web.Title, maxTitle); fault != "" {
+		r.Faultf("title", "%s", fault)
+	}
 	if external == "" {
 		return
 	}
-	r := &Report{faults: &l.faults, origins: l.origins, path: "web", where: "default"}
 	CheckURL(r, "external_url", external, "http", "https")
 	if strings.ContainsAny(external, "?# ") || strings.Contains(external, "{{") {
 		r.Faultf("external_url", "is %q, must be an address without spaces, query, fragment or template", external)

@@ -14,7 +14,6 @@ func bridged(t *testing.T) *world {
 	for name, kind := range map[string]string{"bridge": "relay", "status": "xmpp_status", "port": "irc_tls"} {
 		w.target(name).Kind = kind
 	}
-	w.target("bridge").Component = "Bridge.test"
 	w.relays(true)
 	w.component(true)
 	w.speaks(true)
@@ -91,28 +90,6 @@ func TestComponentThatIsAlertedIsNotExcusedLater(t *testing.T) {
 	w.want("bridge BridgeNotRelaying critical 1m0s", "status XMPPComponentDisconnected critical 7m0s also(bridge)")
 }
 
-// TestBridgeExcusesOnlyItsOwnComponent has another component disconnect while the bridge does not relay.
-func TestBridgeExcusesOnlyItsOwnComponent(t *testing.T) {
-	w := bridged(t)
-	w.relays(false)
-	w.pass(10 * time.Minute)
-	w.setCondition("status", Condition{Alert: AlertComponentDisconnected, Of: "upload.test", Holds: true})
-	w.pass(6 * time.Minute)
-	w.want("bridge BridgeNotRelaying critical 16m0s", "status XMPPComponentDisconnected critical 6m0s")
-}
-
-// TestOtherAlertsOfABridgeExcuseNoComponent has the check lose its session, and another bridge not relay.
-func TestOtherAlertsOfABridgeExcuseNoComponent(t *testing.T) {
-	w := bridged(t)
-	w.target("another").Kind = kindRelay
-	w.setCondition("another", Condition{Alert: AlertBridgeNotRelaying, Of: "irc to xmpp", Holds: true})
-	w.speaks(false)
-	w.pass(10 * time.Minute)
-	w.component(false)
-	w.pass(6 * time.Minute)
-	w.want("another BridgeNotRelaying critical 16m0s", "status XMPPComponentDisconnected critical 6m0s", "bridge RelaySessionDown warning 16m0s")
-}
-
 // TestRelaySessionHasTimeToComeBack holds that the hold begins again when the server is back.
 func TestRelaySessionHasTimeToComeBack(t *testing.T) {
 	w := bridged(t)
@@ -127,4 +104,19 @@ func TestRelaySessionHasTimeToComeBack(t *testing.T) {
 	w.want("bridge RelaySessionDown pending 5m0s")
 	w.pass(time.Second)
 	w.want("bridge RelaySessionDown warning 5m1s")
+}
+
+func TestComponentThatDisconnectsLaterIsNotTheBridges(t *testing.T) {
+	for later, want := range map[time.Duration]string{
+		5 * time.Minute:             "status XMPPComponentDisconnected pending 6m0s dependency(bridge)",
+		5*time.Minute + time.Second: "status XMPPComponentDisconnected critical 6m0s",
+	} {
+		w := bridged(t)
+		w.relays(false)
+		w.look()
+		w.now = w.now.Add(later)
+		w.component(false)
+		w.pass(6 * time.Minute)
+		w.want("bridge BridgeNotRelaying critical "+(later+6*time.Minute).String(), want)
+	}
 }

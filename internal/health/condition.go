@@ -82,8 +82,7 @@ func (j *Judge) conditionsOf(t *Target, now time.Time) []seenCondition {
 	}
 	fresh := list
 	for _, old := range j.conditions[t.Name] {
-		// The parts of a relay are always the same; those of others, such as virtual hosts, go away.
-		checked := slices.ContainsFunc(fresh, func(c seenCondition) bool { return c.Alert == old.Alert && (t.Kind != kindRelay || c.Of == old.Of) })
+		checked := slices.ContainsFunc(fresh, func(c seenCondition) bool { return c.Alert == old.Alert })
 		if old.first = false; !checked && (!t.Read || !t.Up) && now.Sub(old.at) <= unreadGrace {
 			list = append(list, old)
 		}
@@ -165,7 +164,7 @@ func (r *round) ofCondition(t *Target, alert, part string, since time.Time) (cau
 		if c, ok := r.ofRole("bridge", since); ok {
 			return c, true
 		}
-		return r.ofAlertedBridge(t, part)
+		return r.ofAlertedBridge(t, since)
 	case AlertServicesUnlinked:
 		if c, ok := r.ofTarget(t, since); ok {
 			return c, true

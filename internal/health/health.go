@@ -15,7 +15,7 @@ type Subject struct {
 	// Kind is config.MaintenanceTarget, config.MaintenanceContainer, or "exporter".
 	Kind string `json:"kind"`
 	// Host is the container's docker_host; "" for a target.
-	Host string `json:"host,omitempty"`
+	Host string `json:"docker_host,omitempty"`
 	Name string `json:"name"`
 }
 
@@ -49,8 +49,6 @@ type Target struct {
 	// unknown. inferred says that they come from the target's address, not from the configuration.
 	Container, ContainerHost string
 	inferred                 bool
-	// Component is the host of the bridged room, for a relay: if the bridge serves the room itself, its component at the XMPP server.
-	Component string
 	// Engine is the docker_host of the container engine that the target is, "" for other targets.
 	Engine string
 	// WarnOnly says that the target's own problems are warnings at most.
@@ -58,6 +56,8 @@ type Target struct {
 	// Read says that there is a recent reading; Up is its verdict, ReadAt when it ended.
 	Read, Up bool
 	ReadAt   time.Time
+	// Took is how long the last reading took.
+	Took time.Duration
 	// Failed counts all failed scheduled readings. Every is the mean time between scheduled readings in the last hour; 0 if there
 	// were none.
 	Failed uint64
@@ -116,12 +116,12 @@ const (
 
 func (c *Container) subject() Subject { return ContainerSubject(c.Host, c.Name) }
 
-// down reports whether the container should run and does not. A container that waits for another one should run.
-func (c *Container) down() bool { return (c.Expected || c.WaitsFor != "") && c.State != Running }
+// Down reports whether the container should run and does not. A container that waits for another one should run.
+func (c *Container) Down() bool { return (c.Expected || c.WaitsFor != "") && c.State != Running }
 
 // available reports whether the container can serve its clients.
 func (c *Container) available() bool {
-	return !c.down() && (c.State != Running || c.Health != Starting)
+	return !c.Down() && (c.State != Running || c.Health != Starting)
 }
 
 // Severity is the severity of a problem.
@@ -192,7 +192,7 @@ type Problem struct {
 	Of string `json:"of,omitempty"`
 	// Since is when it began; AtLeast says that it may have begun earlier.
 	Since    time.Time     `json:"since"`
-	AtLeast  bool          `json:"at_least,omitempty"`
+	AtLeast  bool          `json:"since_at_least,omitempty"`
 	Lasted   time.Duration `json:"-"`
 	Severity Severity      `json:"severity"`
 	// Cause is the subject whose problem explains this one, or fails with it as part of one server: its own subject if none does.

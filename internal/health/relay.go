@@ -2,7 +2,6 @@ package health
 
 import (
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -29,40 +28,33 @@ var clientPorts = map[string][]string{
 	"xmpp": {"xmpp_c2s", "xmpp_status", "xmpp_login"},
 }
 
-// explainsItself reports whether the target is a relay check that fails because of a problem with an alert of its own, once that alert
-// fires or something excuses the problem. A bridge that is slow loses nothing.
-func (r *round) explainsItself(t *Target) bool {
-	if t.Kind != kindRelay {
-		return false
-	}
+// coversRelay reports whether a problem of a relay check covers its failures, because it is alerted or excused.
+func (r *round) coversRelay(s Subject) bool {
 	for key, known := range r.judge.problems {
-		if key.Subject == TargetSubject(t.Name) && (key.alert == AlertBridgeNotRelaying || key.alert == AlertRelaySessionDown) && (known.Alerted > Pending || known.Excuse.Holds()) {
+		outage := key.alert == AlertBridgeNotRelaying || key.alert == AlertRelaySessionDown
+		if key.Subject == s && (known.Excuse.Holds() || outage && known.Alerted > Pending) {
 			return true
 		}
 	}
 	return false
 }
 
-// mute reports whether the target is a relay check without one of its sessions.
-func (t *Target) mute() bool {
-	return slices.ContainsFunc(t.Conditions, func(c Condition) bool { return c.Alert == AlertRelaySessionDown && c.Holds })
-}
-
-// ofAlertedBridge returns the bridge whose component that is, if it does not relay and its alert fires: then it is no second page.
-func (r *round) ofAlertedBridge(t *Target, component string) (cause, bool) {
+// ofAlertedBridge returns a bridge that does not relay, once its alert fires. A component that disconnected at about the same time is
+// part of that, and no second page.
+func (r *round) ofAlertedBridge(t *Target, since time.Time) (cause, bool) {
 	for i := range r.targets {
 		relay := &r.targets[i]
-		if s := TargetSubject(relay.Name); strings.EqualFold(relay.Component, component) && (t.WarnOnly || !relay.WarnOnly) && r.bridgeAlerted(s) {
+		if s := TargetSubject(relay.Name); (t.WarnOnly || !relay.WarnOnly) && r.bridgeAlerted(s, since) {
 			return cause{Excuse: Excuse{ReasonDependency, relay.Name, s}}, true
 		}
 	}
 	return cause{}, false
 }
 
-// bridgeAlerted reports whether an alert says that messages do not cross that target.
-func (r *round) bridgeAlerted(s Subject) bool {
+// bridgeAlerted reports whether an alert says that messages do not cross that target, since about then.
+func (r *round) bridgeAlerted(s Subject, since time.Time) bool {
 	for key, known := range r.judge.problems {
-		if key.Subject == s && key.alert == AlertBridgeNotRelaying && known.Alerted > Pending {
+		if key.Subject == s && key.alert == AlertBridgeNotRelaying && known.Alerted > Pending && known.Since.Sub(since).Abs() <= sameOutage {
 			return true
 		}
 	}

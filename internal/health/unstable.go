@@ -32,13 +32,12 @@ type failures struct {
 }
 
 // count counts the failed readings from At on, while one was due Every so often. No alert covers Failed; only the warning TargetDown
-// covers Warned. Muted are those of a relay check without its session, for which nobody is called. Open is how many of them belong to the current outage.
+// covers Warned. Open is how many of them belong to the current outage.
 type count struct {
 	At     time.Time     `json:"at"`
 	Every  time.Duration `json:"every"`
 	Failed uint64        `json:"failed"`
 	Warned uint64        `json:"warned,omitempty"`
-	Muted  uint64        `json:"muted,omitempty"`
 	Open   uint64        `json:"open,omitempty"`
 }
 
@@ -47,7 +46,7 @@ func (c *count) failed(severity Severity) uint64 {
 	if severity == Critical {
 		return c.Failed + c.Warned
 	}
-	return c.Failed + c.Muted
+	return c.Failed
 }
 
 // current returns the counter that includes the failures of the current outage.
@@ -68,7 +67,7 @@ type SavedFailures struct {
 }
 
 // add counts failures of the current outage.
-func (f *failures) add(now time.Time, every time.Duration, failed uint64, muted bool) {
+func (f *failures) add(now time.Time, every time.Duration, failed uint64) {
 	if failed == 0 {
 		return
 	}
@@ -76,11 +75,7 @@ func (f *failures) add(now time.Time, every time.Duration, failed uint64, muted 
 		f.Counts = append(f.Counts, count{At: now, Every: every})
 	}
 	last := &f.Counts[len(f.Counts)-1]
-	if muted {
-		last.Muted += failed
-	} else {
-		*f.current(last) += failed
-	}
+	*f.current(last) += failed
 	last.Open += failed
 }
 
@@ -98,10 +93,8 @@ func (f *failures) markWarned() {
 func (f *failures) excludeOutage() {
 	for i := range f.Counts {
 		c := &f.Counts[i]
-		for _, n := range []*uint64{f.current(c), &c.Muted} {
-			part := min(*n, c.Open)
-			*n, c.Open = *n-part, c.Open-part
-		}
+		n := f.current(c)
+		*n -= min(*n, c.Open)
 		c.Open = 0
 	}
 }
@@ -153,8 +146,8 @@ func (r *round) countFailures(t *Target, down *record) *failures {
 	failed := t.Failed - f.seen
 	f.seen = t.Failed
 	f.Streak += failed
-	f.add(r.now, t.Every, failed, t.mute())
-	excused := r.verdicts[TargetSubject(t.Name)].Excuse.Holds() || r.explainsItself(t)
+	f.add(r.now, t.Every, failed)
+	excused := r.verdicts[TargetSubject(t.Name)].Excuse.Holds() || t.Kind == kindRelay && r.coversRelay(TargetSubject(t.Name))
 	alerted := down != nil && down.Alerted > Pending
 	if excused || alerted {
 		f.excused += f.Streak
@@ -192,7 +185,7 @@ func (r *round) judgeFailures(t *Target) {
 	limits := &j.alerts.TargetUnstable
 	down := known != nil && known.Alerted > Pending && !t.Up
 	r.judgeUnstable(t, f, down, Warning, limits.Warning.Over)
-	if !t.WarnOnly {
+	if !t.WarnOnly && t.Kind != kindRelay { // the critical alert on a relay is BridgeNotRelaying
 		r.judgeUnstable(t, f, down, Critical, limits.Critical.Over)
 	}
 }

@@ -337,10 +337,10 @@ func TestProblemsAreJSON(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const want = `[{"kind":"container","host":"local","name":"db","alert":"ContainerDown","since":"2026-01-01T00:01:00Z","severity":"warning",` +
-		`"cause":{"kind":"container","host":"local","name":"db"},"consequences":[{"kind":"target","name":"api"}]},` +
+	const want = `[{"kind":"container","docker_host":"local","name":"db","alert":"ContainerDown","since":"2026-01-01T00:01:00Z","severity":"warning",` +
+		`"cause":{"kind":"container","docker_host":"local","name":"db"},"consequences":[{"kind":"target","name":"api"}]},` +
 		`{"kind":"target","name":"api","alert":"TargetDown","since":"2026-01-01T00:01:00Z","severity":"pending",` +
-		`"cause":{"kind":"container","host":"local","name":"db"},"excuse":{"reason":"dependency","cause":"db","root":{"kind":"container","host":"local","name":"db"}},"also":"db"}]`
+		`"cause":{"kind":"container","docker_host":"local","name":"db"},"excuse":{"reason":"dependency","cause":"db","root":{"kind":"container","docker_host":"local","name":"db"}},"also":"db"}]`
 	if string(got) != want {
 		t.Errorf("problems (-want +got):\n-%s\n+%s", want, got)
 	}

@@ -28,8 +28,6 @@ type Target struct {
 	Kind string
 	// HostName is the host name in its URL or address, "" if the exporter does not resolve one.
 	HostName string
-	// Component is the host of the room of a bridge, "" for other targets.
-	Component string
 	// Container is the configured name of the container that serves it, ContainerHost the docker_host of the container's engine.
 	Container, ContainerHost string
 	// WarnOnly says that the target's own alerts are warnings at most.
@@ -451,8 +449,8 @@ func (t *target) viewAll() (Status, []exposition.Family, health.Target, *health.
 func (t *target) facts() health.Target {
 	s := &t.status
 	f := health.Target{
-		Name: s.Target, Kind: s.Kind, HostName: t.HostName, Component: t.Component, Container: t.Container, ContainerHost: t.ContainerHost,
-		Engine: t.DockerHost, WarnOnly: t.WarnOnly, Read: s.Known, Up: s.Up, ReadAt: s.LastAttempt, Overdue: t.overdue, Failed: s.Missed, Every: t.meanInterval,
+		Name: s.Target, Kind: s.Kind, HostName: t.HostName, Container: t.Container, ContainerHost: t.ContainerHost,
+		Engine: t.DockerHost, WarnOnly: t.WarnOnly, Read: s.Known, Up: s.Up, ReadAt: s.LastAttempt, Took: s.Duration, Overdue: t.overdue, Failed: s.Missed, Every: t.meanInterval,
 		Conditions: t.conditions,
 	}
 	if s.Dropped != nil {

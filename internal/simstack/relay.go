@@ -17,7 +17,7 @@ const (
 	RelayUser     = "check"
 	RelayPassword = "simulated-relay-password"
 	RelayChannel  = "#bridge-check"
-	RelayRoom     = "check@bridge." + XMPPDomain
+	RelayRoom     = "check@rooms." + XMPPDomain
 	// bridgeNick relays from the other side.
 	bridgeNick = "bridge"
 )
@@ -65,7 +65,7 @@ func otherSide(side string) string {
 func newRelayed(password string) *relayed {
 	r := &relayed{password: password, members: map[string]map[*member]bool{onIRC: {}, onXMPP: {}}, accepted: map[string]int{}}
 	r.service = &service{name: "bridge", speak: func(context.Context, net.Conn) {}, switched: map[string]func(bool){
-		"frozen": r.thaw, "kicked": r.cut("kicked"), "banned": r.cut("banned"), "destroyed": r.cut("destroyed"),
+		"frozen": r.thaw, "kicked": r.cut, "banned": r.cut, "destroyed": r.cut, "wrong_password": r.cut,
 	}}
 	return r
 }
@@ -105,20 +105,18 @@ func (r *relayed) refusal() string {
 }
 
 // cut ends all sessions in the channel and room when a fault begins.
-func (r *relayed) cut(string) func(bool) {
-	return func(on bool) {
-		r.mu.Lock()
-		var all []*member
-		for _, side := range r.members {
-			for m := range side {
-				all = append(all, m)
-			}
+func (r *relayed) cut(on bool) {
+	r.mu.Lock()
+	var all []*member
+	for _, side := range r.members {
+		for m := range side {
+			all = append(all, m)
 		}
-		r.mu.Unlock()
-		for _, m := range all {
-			if on {
-				m.leave()
-			}
+	}
+	r.mu.Unlock()
+	for _, m := range all {
+		if on {
+			m.leave()
 		}
 	}
 }

@@ -771,14 +771,18 @@ func TestSwitchboardWorksWithoutScripts(t *testing.T) {
 	browser := http.Header{"Accept": {"text/html,*/*"}}
 	_, page, _ := ask("GET", "/", browser)
 	for _, f := range k.Faults() {
-		if action := fmt.Sprintf(`action="/faults/%s/%s/on"`, f.Service, f.Name); !strings.Contains(page, action) {
+		if action := fmt.Sprintf(`formaction="/faults/%s/%s/on"`, f.Service, f.Name); !strings.Contains(page, action) {
 			t.Errorf("the page lacks %s", action)
 		}
 	}
-	if code, _, h := ask("POST", "/faults/xmpp/no_eof/on", browser); code != 303 || h.Get("Location") != "/" {
-		t.Errorf("browser: got %d to %q, want 303 to /", code, h.Get("Location"))
+	const back = "/?open=xmpp#fault-xmpp-no_eof"
+	if code, _, h := ask("POST", "/faults/xmpp/no_eof/on", browser); code != 303 || h.Get("Location") != back {
+		t.Errorf("browser: got %d to %q, want 303 to %s", code, h.Get("Location"), back)
 	}
-	if _, page, _ := ask("GET", "/", browser); !strings.Contains(page, `action="/faults/xmpp/no_eof/off"`) || !strings.Contains(page, "1 of ") {
+	if _, page, _ := ask("GET", "/?open=xmpp", browser); !strings.Contains(page, `data-service="xmpp" open>`) || strings.Count(page, " open>") != 1 {
+		t.Error("not only the group of the fault is open")
+	}
+	if _, page, _ := ask("GET", "/", browser); !strings.Contains(page, `formaction="/faults/xmpp/no_eof/off"`) || !strings.Contains(page, "1 of ") {
 		t.Error("the page does not show the fault that is on")
 	}
 	var states []switchState
@@ -800,6 +804,10 @@ func TestSwitchboardWorksWithoutScripts(t *testing.T) {
 		{"GET", "/faults/xmpp/no_eof/on", nil, 405},
 		{"POST", "/faults/xmpp/no_eof/on", http.Header{"Sec-Fetch-Site": {"cross-site"}}, 403},
 		{"POST", "/faults/docker/paused/on", nil, 204},
+		{"POST", "/stories/crash_loop/on", nil, 204},
+		{"POST", "/stories/crash_loop/maybe", nil, 404},
+		{"POST", "/stories/none/on", nil, 404},
+		{"POST", "/stories/crash_loop/off", http.Header{"Sec-Fetch-Site": {"cross-site"}}, 403},
 		{"POST", "/reset", nil, 204},
 	} {
 		if got, body, _ := ask(c.method, c.path, c.header); got != c.want {

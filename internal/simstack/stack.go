@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -64,6 +65,9 @@ type Stack struct {
 
 	coupling sync.Mutex     // held while a fault of a coupled stack is switched
 	followed map[Fault]bool // which faults followed from a container's state
+
+	stories    storySwitches
+	statusPage atomic.Value // the URL of the exporter's status page, a string
 }
 
 // Services are the names of a stack's services, in the order of their ports. The bridge has only faults. The engine listens on a Unix socket only.
@@ -204,6 +208,9 @@ func (k *Stack) ControlURL() string {
 	return "http://" + k.control.Addr + "/"
 }
 
+// LinkStatusPage makes the switchboard link to the status page of the exporter that watches the stack.
+func (k *Stack) LinkStatusPage(url string) { k.statusPage.Store(url) }
+
 // URL returns the address of a service that speaks HTTP without TLS, such as "http://127.0.0.1:9668/".
 func (k *Stack) URL(service string) string { return "http://" + k.service(service).address() + "/" }
 
@@ -253,8 +260,11 @@ func (k *Stack) Switch(service, fault string, on bool) error {
 	return s.turn(fault, on)
 }
 
-// Reset turns every fault off.
+// Reset turns every fault and story off.
 func (k *Stack) Reset() error {
+	k.stories.mu.Lock()
+	defer k.stories.mu.Unlock()
+	k.stories.switched = nil
 	var errs []error
 	for _, f := range k.Active() {
 		errs = append(errs, k.Switch(f.Service, f.Name, false))

@@ -13,7 +13,7 @@ import (
 // report makes the report from an input.
 func (m *memory) report(in Input, now time.Time) *Report {
 	r := &Report{
-		Edition: Edition{Made: now, Time: in.Snapshot.Time}, Maintenance: orEmpty(in.Maintenance), NotConfigured: orEmpty(in.Unconfigured), LeftToFirst: in.LeftToFirst,
+		Edition: Edition{Made: now, Time: in.Snapshot.Time}, Maintenance: orEmpty(in.Maintenance), NotConfigured: orEmpty(in.Unconfigured), LeftToFirst: in.LeftToFirst, PageTitle: in.Title,
 		Services: make([]Service, 0, len(in.Snapshot.Statuses)),
 	}
 	if in.ReloadError != nil {
@@ -101,10 +101,7 @@ func (m *memory) setVerdict(r *Report, now time.Time) {
 		m.level, m.since = worst, now
 	}
 	r.Level, r.Since = m.level, m.since
-	var began beginning
-	if r.Summary, began = summary(r); !began.at.IsZero() {
-		r.Since, r.SinceAtLeast = began.at, began.atLeast // the age is shown beside the summary, so it must be the summary's
-	}
+	r.Summarize()
 }
 
 // markStale sets everything to unknown, since polling has stalled.

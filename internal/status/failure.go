@@ -76,7 +76,8 @@ func targetHint(t *observed, all *fleet) string {
 		container = all.containerOfRole(health.ServingRole(t.Kind))
 	}
 	if advice, ok := strings.CutPrefix(failure.WhereToLook(t.Reason, t.Target, container), "; r"); ok { // read, run or resolve
-		return "R" + advice
+		command := "docker logs --tail 50 " + container
+		return "R" + strings.Replace(advice, command, "`"+command+"`", 1)
 	}
 	return meaning
 }

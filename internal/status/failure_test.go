@@ -39,8 +39,8 @@ func TestHintNamesContainerOfRole(t *testing.T) {
 	for _, c := range []struct {
 		name, hint, kind, container, want string
 	}{
-		{name: "role", hint: generic, kind: "irc_rpc", want: "Read the log of its container: docker logs --tail 50 chat-irc-1"},
-		{name: "configured", hint: generic, kind: "irc_rpc", container: "mine", want: "Read the log of its container: docker logs --tail 50 mine"},
+		{name: "role", hint: generic, kind: "irc_rpc", want: "Read the log of its container: `docker logs --tail 50 chat-irc-1`"},
+		{name: "configured", hint: generic, kind: "irc_rpc", container: "mine", want: "Read the log of its container: `docker logs --tail 50 mine`"},
 		{name: "no such role", hint: generic, kind: "plant_store", want: "Read the service's log; the last probes are at /debug/targets/x"},
 		{name: "several of the role", hint: generic, kind: "xmpp_rest", want: "Read the service's log; the last probes are at /debug/targets/x"},
 		{name: "its own", hint: "set the token", kind: "irc_rpc", want: "set the token"},

@@ -22,6 +22,8 @@ type Input struct {
 	LeftToFirst []string
 	// ReloadError is why the configuration file is not in use, Alive why polling has stalled; nil if all is well.
 	ReloadError, Alive error
+	// Title is the name of what is watched.
+	Title string
 }
 
 // hasNews reports whether the input differs from the one before in more than its time.

@@ -382,7 +382,7 @@ func TestThresholdSaysWhyFailedLoginsAreUnknown(t *testing.T) {
 
 func TestSummaryHasHumanNameFirst(t *testing.T) {
 	w := begin(poll.Status{Target: "irc_rpc", Kind: "irc_rpc", Reason: failure.Timeout})
-	if got := w.poll(0).Summary; got != "IRC server (irc_rpc) is down." {
+	if got := w.poll(0).Summary; got != "IRC server is down, no alert yet: 1 of 1 target." {
 		t.Errorf("got %q", got)
 	}
 }

@@ -10,16 +10,17 @@ var kindNames = map[string]string{
 	"openmetrics": "metrics endpoint", "volume": "data volume", "tls": "TLS certificate", "docker": "Docker Engine",
 }
 
+// roleNames are the human names of the roles of containers.
+var roleNames = map[string]string{
+	"xmpp": "XMPP server", "xmpp_proxy": "XMPP over HTTPS", "irc": "IRC server", "irc_services": "IRC services", "bridge": "bridge",
+	"identity": "identity API", "plant_store": "plant store", "web_irc": "web IRC client", "web_panel": "web panel", "log_viewer": "log viewer", "docs": "documentation",
+}
+
+// RoleName returns the human name of a container's role, "" for an unknown role.
+func RoleName(role string) string { return roleNames[role] }
+
 // KindName returns the human name of a kind of target, "" for an unknown kind.
 func KindName(kind string) string { return kindNames[kind] }
 
 // HasDefaultName reports whether the target has its kind's default name, so that KindName is its human name.
 func (s *Service) HasDefaultName() bool { return s.Name == s.Kind && KindName(s.Kind) != "" }
-
-// fullName is the human name with the target's own name, if they differ.
-func (s *Service) fullName() string {
-	if s.HasDefaultName() {
-		return KindName(s.Kind) + " (" + s.Name + ")"
-	}
-	return s.Name
-}

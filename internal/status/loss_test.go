@@ -28,7 +28,7 @@ func TestSummaryBeginsWithWorstPart(t *testing.T) {
 	s := w.status("docs_search")
 	s.Up, s.Reason, s.Since = false, failure.Refused, w.now
 	r := w.poll(time.Second)
-	if r.Level != Critical || !strings.HasPrefix(r.Summary, "container irc has a problem; documentation search (docs_search) is down") {
+	if r.Level != Critical || !strings.HasPrefix(r.Summary, "Container irc has a problem: 1 of 2 targets and 1 of 1 container.") {
 		t.Errorf("got %s: %s", r.Level, r.Summary)
 	}
 }

@@ -208,7 +208,7 @@ func (j *judged) describeTarget(p *Problem, t *observed, all *fleet) (text, todo
 	switch {
 	case p.Alert == health.AlertTargetDown && t.Known:
 		return explainFailure(t), targetHint(t, all)
-	case p.Alert == health.AlertBridgeNotRelaying && t.Known && !t.Up:
+	case (p.Alert == health.AlertBridgeNotRelaying || p.Alert == health.AlertRelaySessionDown) && t.Known && !t.Up:
 		return "", targetHint(t, all)
 	case p.Alert == health.AlertTargetUnstable && known:
 		text = valueText(v, "ratio") + " of its probes failed in the last hour"
@@ -228,8 +228,8 @@ func (j *judged) describeTarget(p *Problem, t *observed, all *fleet) (text, todo
 
 // describeContainer says what is wrong with a container, and what to do.
 func (j *judged) describeContainer(in *Input, p *health.Problem, f *facts, past *pastContainer) (text, todo string) {
-	now, logs := in.Snapshot.Time, "docker logs --tail 50 "+p.Name
-	forget := fmt.Sprintf("curl -X DELETE http://EXPORTER:PORT/api/v1/containers/%s/%s (requires --web.enable-lifecycle)", url.PathEscape(p.Host), url.PathEscape(p.Name))
+	now, logs := in.Snapshot.Time, "`docker logs --tail 50 "+p.Name+"`"
+	forget := fmt.Sprintf("`curl -X DELETE http://EXPORTER:PORT/api/v1/containers/%s/%s` (requires --web.enable-lifecycle)", url.PathEscape(p.Host), url.PathEscape(p.Name))
 	switch p.Alert {
 	case health.AlertContainerMissing:
 		if f.state == health.Missing && !f.expected {
@@ -246,13 +246,13 @@ func (j *judged) describeContainer(in *Input, p *health.Problem, f *facts, past 
 			}
 			return text + exitText(f, past, now), "Find out why it exited: " + logs
 		case created:
-			return "was created but never started", "Find out why it did not start, then start it: docker inspect --format '{{.State.Error}}' " + p.Name
+			return "was created but never started", "Find out why it did not start, then start it: `docker inspect --format '{{.State.Error}}' " + p.Name + "`"
 		case "":
 			return "is not running", "Find out why it exited, then start it: " + logs
 		}
 		return "is not running: " + f.state + exitText(f, past, now), "Find out why it exited, then start it: " + logs
 	case health.AlertContainerUnhealthy:
-		return "its health check fails", "Read the health check's output: docker inspect --format '{{json .State.Health}}' " + p.Name
+		return "its health check fails", "Read the health check's output: `docker inspect --format '{{json .State.Health}}' " + p.Name + "`"
 	case health.AlertContainerRestarts:
 		if todo = "Find"; p.Severity < health.Critical {
 			todo = "Unless somebody restarted it, find"
@@ -265,7 +265,7 @@ func (j *judged) describeContainer(in *Input, p *health.Problem, f *facts, past 
 	case health.AlertContainerOOMKill:
 		return fmt.Sprintf("the kernel killed one of its processes %s within %s because memory ran out; the container kept running; this counts until %s",
 				times(float64(j.Verdicts[p.Subject].RecentKills)), ago(in.Alerts.ContainerOOMKill.Window.Std()), clockUntil(now, p.Ends)),
-			"See which with dmesg or journalctl -k. Then give it more memory, or find out what uses it: docker stats " + p.Name
+			"See which with `dmesg` or `journalctl -k`. Then give it more memory, or find out what uses it: `docker stats " + p.Name + "`"
 	default: // memory
 		limit, todo := in.Alerts.ContainerMemory.Critical.Over, "Find out what uses it, or give the container a limit."
 		if f.role == "xmpp" && p.Severity < health.Critical {

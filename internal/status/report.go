@@ -13,6 +13,8 @@ import (
 type Report struct {
 	Edition
 	Verdict
+	// PageTitle is the name of what is watched.
+	PageTitle string `json:"title"`
 	// ConfigError says why the configuration file is not in use; empty if it is. Stale says why polling has stalled, so that
 	// everything else is out of date.
 	ConfigError string `json:"config_error,omitempty"`
@@ -20,6 +22,8 @@ type Report struct {
 
 	// Problems are the judgement's, the worst first, then the oldest. Services and Containers repeat them.
 	Problems []Problem `json:"problems"`
+	// Causes group what has a problem: the worst first, then by what users lose.
+	Causes []Cause `json:"causes"`
 
 	Services   []Service   `json:"services"`   // worst first, then by what users lose, then by name
 	Containers []Container `json:"containers"` // worst first, then by what users lose, then by engine and name
@@ -39,6 +43,7 @@ type Report struct {
 
 // Edition identifies a report.
 type Edition struct {
+	Schema Schema `json:"schema"`
 	// Revision counts the reports of this process; Made is when this one was made.
 	Revision uint64    `json:"revision"`
 	Made     time.Time `json:"made"`
@@ -49,12 +54,13 @@ type Edition struct {
 
 // Verdict is the state of the whole stack.
 type Verdict struct {
-	// Level is the worst of all services, containers and thresholds. Since is when the first problem in the summary began or, if
-	// that is unknown, when the level did.
+	// Level is the worst of all services, containers and thresholds. Since is when the first problem of that level began or, if that is
+	// unknown, when the level did.
 	Level Level     `json:"level"`
 	Since time.Time `json:"since"`
-	// Summary says in one sentence how the stack is.
-	Summary string `json:"summary"`
+	// Headline says in a few words how the stack is; Summary adds in the same sentence how much is affected.
+	Headline string `json:"headline"`
+	Summary  string `json:"summary"`
 	// SinceAtLeast says that the problem existed at the first probe, so it may have begun earlier.
 	SinceAtLeast bool `json:"since_at_least,omitempty"`
 }
@@ -183,6 +189,8 @@ type Transition struct {
 
 // History is a number over the last day, in steps of equal length.
 type History struct {
+	Schema Schema `json:"schema"`
+
 	Name  string `json:"name"`
 	Title string `json:"title"`
 	Unit  string `json:"unit,omitempty"`

@@ -47,6 +47,9 @@ func (m *memory) reportService(in *Input, t *observed, all *fleet, j *judged, no
 	}
 	m.recordState(&s, t, now)
 	s.Level = max(least, worst)
+	if s.State == down && s.Level == OK { // its own conditions will say what is wrong, or that it was only one reading
+		s.Level = Pending
+	}
 	s.describe(problems, t.Impairments)
 	m.addDetails(&s, t, all, j, now)
 	m.recordImpairment(&s, now)

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
+	"unicode"
+	"unicode/utf8"
 )
 
 // beginning is when a problem began, or when it was first seen, if it began earlier.
@@ -15,73 +15,171 @@ type beginning struct {
 	atLeast bool
 }
 
-// summary says in one sentence how the stack is, and when its first part began.
-func summary(r *Report) (text string, began beginning) {
-	if r.Stale != "" {
-		return "Polling has stalled: " + r.Stale + ".", beginning{}
+// Summarize sets causes, headline and summary from the rest of the report, and since when, if that is known.
+func (r *Report) Summarize() {
+	r.Causes = findCauses(r)
+	if began := r.setSummary(); !began.at.IsZero() {
+		r.Since, r.SinceAtLeast = began.at, began.atLeast // the age is shown beside the headline, so it must be the headline's
 	}
-	if len(r.Services) == 0 {
-		return "Nothing is watched: no target is configured.", beginning{}
+}
+
+// setSummary sets the headline and the summary, and returns when what the headline says began.
+func (r *Report) setSummary() (began beginning) {
+	var details []string
+	r.Headline, began = headline(r)
+	switch {
+	case r.Stale != "":
+		r.Summary = "Polling has stalled: " + r.Stale + "."
+		return beginning{}
+	case len(r.Services) == 0 && len(r.Causes) == 0:
+		r.Summary = "Nothing is watched: no target is configured."
+		return beginning{}
 	}
-	var parts []part
-	failing, unchecked, impaired := []string{}, 0, 0
-	var down, other part
+	if len(r.Causes) > 0 {
+		details = append(details, affectedCount(r))
+	}
+	unchecked, unknown := 0, 0
 	for i := range r.Services {
-		switch s := &r.Services[i]; {
-		case s.State == waiting:
+		if r.Services[i].State == waiting {
 			unchecked++
-		case s.State == "down" && s.Level > Maintenance:
-			failing = append(failing, s.fullName())
-			down.add(s.Level, beginning{s.ProblemSince, s.ProblemSinceAtLeast})
-		case s.Level > Unknown:
-			impaired++
-			other.add(s.Level, beginning{s.ProblemSince, s.ProblemSinceAtLeast})
 		}
 	}
-	if len(failing) > 0 {
-		down.text = failingText(failing, len(r.Services))
-		parts = append(parts, down)
-	}
-	if impaired > 0 {
-		other.text = haveProblems(impaired, "target")
-		parts = append(parts, other)
-	}
-	parts = append(parts, containersSummary(r.Containers)...)
-	if len(parts) == 0 {
-		for i := range r.Thresholds {
-			if t := &r.Thresholds[i]; t.Level > Unknown {
-				parts = append(parts, part{t.Level, "the threshold of " + t.Alert + " is exceeded", beginning{at: t.Since}})
-			}
+	for i := range r.Containers {
+		if r.Containers[i].Level == Unknown {
+			unknown++
 		}
 	}
 	if unchecked > 0 {
-		parts = append(parts, part{level: Unknown, text: count(unchecked, "target") + " not checked yet"})
+		details = append(details, count(unchecked, "target")+" not checked yet")
 	}
-	if r.ConfigError != "" {
-		parts = append(parts, part{level: Warning, text: "the configuration file has errors and is not used"})
+	if unknown > 0 {
+		details = append(details, count(unknown, "container")+" in an unknown state")
 	}
-	if len(parts) == 0 {
-		return operationalText(r), beginning{}
+	if r.ConfigError != "" && len(r.Causes) > 0 {
+		details = append(details, "the configuration file has errors and is not used")
 	}
-	// The part that determines the verdict comes first.
-	slices.SortStableFunc(parts, func(a, b part) int { return int(b.level - a.level) })
-	texts := make([]string, len(parts))
-	for i := range parts {
-		texts[i] = parts[i].text
+	switch r.Summary = r.Headline; {
+	case len(details) > 0:
+		r.Summary += ": " + strings.Join(details, "; ") + "."
+	case r.Level == OK:
+		r.Summary = operationalText(r)
+	default:
+		r.Summary += "."
 	}
-	return strings.Join(texts, "; ") + ".", parts[0].began
+	return began
 }
 
-// failingText names the targets that are down; of many, only the worst.
-func failingText(names []string, all int) string {
-	switch n := len(names); {
-	case n == 1:
-		return names[0] + " is down"
-	case n <= 3:
-		return strings.Join(names[:n-1], ", ") + " and " + names[n-1] + " are down"
-	default:
-		return fmt.Sprintf("%s and %d more of %s are down", names[0], n-1, count(all, "target"))
+// headline says in a few words how the stack is, and when the first problem that it names began.
+func headline(r *Report) (text string, began beginning) {
+	var failing, impaired, waiting mentioned
+	for i := range r.Causes {
+		switch c := &r.Causes[i]; {
+		case c.Level < Warning:
+			waiting.add(c)
+		case c.down:
+			failing.add(c)
+		default:
+			impaired.add(c)
+		}
 	}
+	switch {
+	case r.Stale != "":
+		text = "polling has stalled"
+	case len(r.Services) == 0 && r.Level == Unknown:
+		text = "nothing is watched"
+	case len(failing.titles) > 0 && failing.level >= impaired.level:
+		text, began = failing.text("is down", "are down"), failing.began
+	case len(impaired.titles) > 0:
+		text, began = impaired.text("has a problem", "have problems"), impaired.began
+		if len(failing.titles) > 0 {
+			text += ", " + failing.text("is down", "are down")
+		}
+	default:
+		text, began = r.quietHeadline(&waiting)
+	}
+	return upperFirst(text), began
+}
+
+// mentioned are causes of one sort, with the worst level and the earliest beginning at that level.
+type mentioned struct {
+	titles []string
+	down   bool
+	level  Level
+	began  beginning
+}
+
+func (n *mentioned) add(c *Cause) {
+	n.titles, n.down = append(n.titles, c.Title), n.down || c.down
+	if c.Level > n.level || c.Level == n.level && c.Since.Before(n.began.at) {
+		n.level, n.began = c.Level, beginning{c.Since, c.SinceAtLeast}
+	}
+}
+
+// text joins the titles with the verb for one or for several; of many, only the first is named.
+func (n *mentioned) text(one, several string) string {
+	switch last := len(n.titles) - 1; {
+	case last == 0 && isPlural(n.titles[0]):
+		return n.titles[0] + " " + several
+	case last == 0:
+		return n.titles[0] + " " + one
+	case last < 3:
+		return strings.Join(n.titles[:last], ", ") + " and " + n.titles[last] + " " + several
+	default:
+		return fmt.Sprintf("%s and %d more %s", n.titles[0], last, several)
+	}
+}
+
+// isPlural reports whether a title takes the verb for several.
+func isPlural(title string) bool {
+	return strings.HasPrefix(title, "most ") || strings.HasSuffix(title, " services") || strings.HasSuffix(title, " metrics")
+}
+
+// quietHeadline is the headline without an alert on a target or container.
+func (r *Report) quietHeadline(waiting *mentioned) (string, beginning) {
+	for i := range r.Thresholds {
+		if t := &r.Thresholds[i]; t.Level == r.Level && t.Level > Pending {
+			return "the threshold of " + t.Alert + " is exceeded", beginning{at: t.Since}
+		}
+	}
+	switch {
+	case r.ConfigError != "":
+		return "the configuration file has errors and is not used", beginning{}
+	case waiting.down:
+		return waiting.text("is down", "are down") + ", no alert yet", waiting.began
+	case len(waiting.titles) > 0:
+		return waiting.text("has a problem", "have problems") + ", no alert yet", waiting.began
+	case r.Level == OK:
+		return "operational", beginning{}
+	}
+	return r.Level.String(), beginning{}
+}
+
+func upperFirst(text string) string {
+	first, size := utf8.DecodeRuneInString(text)
+	return string(unicode.ToUpper(first)) + text[size:]
+}
+
+// affectedCount says how much of what is watched has a problem.
+func affectedCount(r *Report) string {
+	targets, containers := 0, 0
+	for i := range r.Services {
+		if r.Services[i].Level > Unknown {
+			targets++
+		}
+	}
+	for i := range r.Containers {
+		if r.Containers[i].Level > Unknown {
+			containers++
+		}
+	}
+	var parts []string
+	if targets > 0 {
+		parts = append(parts, fmt.Sprintf("%d of %s", targets, count(len(r.Services), "target")))
+	}
+	if containers > 0 {
+		parts = append(parts, fmt.Sprintf("%d of %s", containers, count(len(r.Containers)+r.ContainersLeftOut, "container")))
+	}
+	return strings.Join(parts, " and ")
 }
 
 func operationalText(r *Report) string {
@@ -92,61 +190,9 @@ func operationalText(r *Report) string {
 	return text + "."
 }
 
-// haveProblems says how many things have a problem.
-func haveProblems(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing + " has a problem"
-	}
-	return count(n, thing) + " have problems"
-}
-
-// part is a part of a summary, with the worst level of its problems and the earliest beginning of those at that level.
-type part struct {
-	level Level
-	text  string
-	began beginning
-}
-
-// add adds a problem to a part.
-func (p *part) add(level Level, began beginning) {
-	if level > p.level || level == p.level && !began.at.IsZero() && (p.began.at.IsZero() || began.at.Before(p.began.at)) {
-		p.level, p.began = level, began
-	}
-}
-
-// containersSummary returns the parts about containers.
-func containersSummary(list []Container) (parts []part) {
-	wrong, unknown := 0, 0
-	var worst part
-	for i := range list {
-		switch c := &list[i]; {
-		case c.Level > Unknown:
-			if wrong++; wrong == 1 {
-				worst.text = "container " + c.Name + " is " + c.stateText()
-				if c.State == health.Running && c.Health != health.Unhealthy {
-					worst.text = "container " + c.Name + " has a problem"
-				}
-			}
-			worst.add(c.Level, beginning{c.ProblemSince, c.ProblemSinceAtLeast})
-		case c.Level == Unknown:
-			unknown++
-		}
-	}
-	if wrong > 1 {
-		worst.text = haveProblems(wrong, "container")
-	}
-	if wrong > 0 {
-		parts = append(parts, worst)
-	}
-	if unknown > 0 {
-		parts = append(parts, part{level: Unknown, text: count(unknown, "container") + " in an unknown state"})
-	}
-	return parts
-}
-
 // differsFrom reports whether watchers must receive this report at once: more than ages and numbers has changed.
 func (r *Report) differsFrom(before *Report) bool {
-	return r.Level != before.Level || r.Summary != before.Summary || r.ConfigError != before.ConfigError || r.Stale != before.Stale ||
+	return r.Level != before.Level || r.Summary != before.Summary || !slices.EqualFunc(r.Causes, before.Causes, func(a, b Cause) bool { return a.Level == b.Level && slices.Equal(a.Members, b.Members) }) || r.ConfigError != before.ConfigError || r.Stale != before.Stale ||
 		!slices.Equal(r.Maintenance, before.Maintenance) || !slices.Equal(r.NotConfigured, before.NotConfigured) ||
 		!slices.Equal(r.LeftToFirst, before.LeftToFirst) ||
 		!slices.Equal(r.Transitions, before.Transitions) ||

@@ -26,10 +26,11 @@ const (
 
 // event is the data of a status event.
 type event struct {
-	Revision uint64       `json:"revision"`
-	Time     time.Time    `json:"time"`
-	Level    status.Level `json:"level"`
-	Summary  string       `json:"summary"`
+	Schema   status.Schema `json:"schema"`
+	Revision uint64        `json:"revision"`
+	Time     time.Time     `json:"time"`
+	Level    status.Level  `json:"level"`
+	Summary  string        `json:"summary"`
 }
 
 // watcher announces new reports.
@@ -65,7 +66,7 @@ func maxStreamsFor(files uint64) int64 { return int64(min(maxStreams, files/4)) 
 
 // message returns the event that announces a report, the same for all clients.
 func message(r *status.Report) ([]byte, error) {
-	data, err := json.Marshal(event{r.Revision, r.Time, r.Level, r.Summary})
+	data, err := json.Marshal(event{Revision: r.Revision, Time: r.Time, Level: r.Level, Summary: r.Summary})
 	if err != nil {
 		return nil, err
 	}

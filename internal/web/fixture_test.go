@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/history"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/maintenance"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/web"
@@ -22,6 +24,42 @@ type shown struct {
 }
 
 func (s shown) Report() *status.Report { return s.report }
+
+// Availability invents a history for every row of the report, with each state.
+func (s shown) Availability() *history.Report {
+	h := history.New()
+	f, j := &health.Facts{}, &health.Judgement{}
+	for i := range s.report.Services {
+		f.Targets = append(f.Targets, health.Target{Name: s.report.Services[i].Name, Took: 12 * time.Millisecond, Every: time.Minute})
+	}
+	engines := map[string]int{}
+	for i := range s.report.Containers {
+		c := &s.report.Containers[i]
+		if _, known := engines[c.DockerHost]; !known {
+			engines[c.DockerHost] = len(f.Engines)
+			f.Engines = append(f.Engines, health.Engine{Host: c.DockerHost})
+		}
+		e := &f.Engines[engines[c.DockerHost]]
+		e.Containers = append(e.Containers, health.Container{Host: c.DockerHost, Name: c.Name, Expected: true, State: health.Running})
+	}
+	for minute := range 20 * 60 {
+		f.Now = s.report.Time.Add(time.Duration(minute-20*60) * time.Minute)
+		for i := range f.Targets {
+			t := &f.Targets[i]
+			t.Read, t.Up, t.ReadAt = true, minute%900 > i, f.Now
+		}
+		j.Problems = nil
+		for i := range f.Engines {
+			e := &f.Engines[i]
+			e.Read = minute/60 != 12
+			if minute/60 == 5 && len(e.Containers) > 0 {
+				j.Problems = []health.Problem{{Subject: health.ContainerSubject(e.Host, e.Containers[0].Name), Severity: health.Warning}}
+			}
+		}
+		h.Observe(f, j, func(any) {})
+	}
+	return h.Report(s.report.Time)
+}
 
 func (s shown) Watch() (*status.Report, <-chan struct{}) { return s.report, nil }
 
@@ -55,6 +93,7 @@ func (s shown) Chart(name string) (status.History, bool) {
 
 // pagesOf returns the handler of a report's pages.
 func pagesOf(r *status.Report) http.Handler {
+	r.Summarize()
 	return newHandler(shown{report: r})
 }
 
@@ -74,7 +113,8 @@ func ptr(v float64) *float64 { return new(v) }
 func healthyReport() *status.Report {
 	r := &status.Report{
 		Edition:       status.Edition{Made: now(), Time: now(), Version: "1.2.3"},
-		Verdict:       status.Verdict{Level: status.OK, Since: ago(53 * time.Hour), Summary: "All systems operational: 13 targets and 9 containers."},
+		Verdict:       status.Verdict{Level: status.OK, Since: ago(53 * time.Hour)},
+		PageTitle:     "chat stack",
 		NotConfigured: []string{"web_irc", "web_panel", "log_viewer", "volume"},
 	}
 	for _, s := range []struct{ name, kind, values string }{
@@ -141,7 +181,6 @@ func goodContainer(name, role string) status.Container {
 func faultyReport(faults int) *status.Report {
 	r := healthyReport()
 	r.Level, r.Since = status.Critical, ago(12*time.Minute)
-	r.Summary = fmt.Sprintf("%d things are wrong: irc_rpc has been down for 12 min.", faults)
 	for i := len(r.Services) + len(r.Containers); i < faults+4; i++ {
 		r.Containers = append(r.Containers, goodContainer(fmt.Sprintf("chat-worker-%d", i), ""))
 	}
@@ -216,7 +255,8 @@ func largeReport() *status.Report {
 func emptyReport() *status.Report {
 	return &status.Report{
 		Edition:       status.Edition{Made: now(), Time: now(), Version: "1.2.3"},
-		Verdict:       status.Verdict{Level: status.Unknown, Since: ago(time.Minute), Summary: "Nothing is watched: no target is configured."},
+		Verdict:       status.Verdict{Level: status.Unknown, Since: ago(time.Minute)},
+		PageTitle:     "chat stack",
 		NotConfigured: []string{"xmpp_status", "xmpp_metrics", "xmpp_proxy", "irc_rpc", "irc_services", "plant_store", "identity", "docs_search", "docker"},
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/collectors"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/maintenance"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
 )
 
 // maxMaintenanceBody limits the body of POST /api/v1/maintenance, in bytes.
@@ -113,16 +114,35 @@ type forgetter interface {
 	ForgetContainer(dockerHost, name string) error
 }
 
+// maintenanceList is the body of the answer to GET.
+type maintenanceList struct {
+	Schema      status.Schema       `json:"schema"`
+	Maintenance []maintenance.Entry `json:"maintenance"`
+}
+
+// maintenanceSet is the body of the answer to POST.
+type maintenanceSet struct {
+	Schema      status.Schema     `json:"schema"`
+	Maintenance maintenance.Entry `json:"maintenance"`
+	Warnings    []string          `json:"warnings"`
+}
+
+// changed is the body of the answer to DELETE.
+type changed struct {
+	Schema   status.Schema `json:"schema"`
+	Warnings []string      `json:"warnings"`
+}
+
 // serveMaintenance lists current and planned maintenance.
 func serveMaintenance(w http.ResponseWriter, src maintainer, log *slog.Logger) {
-	writeJSON(w, http.StatusOK, map[string]any{"maintenance": src.Maintenance()}, log)
+	writeJSON(w, http.StatusOK, maintenanceList{Maintenance: src.Maintenance()}, log)
 }
 
 // serveSetMaintenance puts a target or container under maintenance from now on.
 func serveSetMaintenance(w http.ResponseWriter, r *http.Request, src maintainer, log *slog.Logger) {
-	request, status, err := parseMaintenance(w, r)
+	request, code, err := parseMaintenance(w, r)
 	if err != nil {
-		writeError(w, status, err, log)
+		writeError(w, code, err, log)
 		return
 	}
 	until, err := request.end(time.Now())
@@ -135,11 +155,11 @@ func serveSetMaintenance(w http.ResponseWriter, r *http.Request, src maintainer,
 		writeError(w, statusOf(err), err, log)
 		return
 	}
-	status = http.StatusCreated
+	code = http.StatusCreated
 	if replaced {
-		status = http.StatusOK
+		code = http.StatusOK
 	}
-	writeJSON(w, status, map[string]any{"maintenance": set, "warnings": orEmpty(warnings)}, log)
+	writeJSON(w, code, maintenanceSet{Maintenance: set, Warnings: orEmpty(warnings)}, log)
 }
 
 // serveEndMaintenance ends a maintenance that the API set.
@@ -149,7 +169,7 @@ func serveEndMaintenance(w http.ResponseWriter, r *http.Request, src maintainer,
 		writeError(w, statusOf(err), err, log)
 		return
 	}
-	writeJSON(w, http.StatusOK, map[string]any{"warnings": orEmpty(warnings)}, log)
+	writeJSON(w, http.StatusOK, changed{Warnings: orEmpty(warnings)}, log)
 }
 
 // serveForgetContainer forgets a container that is gone, so that it no longer counts as missing.
@@ -158,7 +178,7 @@ func serveForgetContainer(w http.ResponseWriter, r *http.Request, src forgetter,
 		writeError(w, statusOf(err), err, log)
 		return
 	}
-	writeJSON(w, http.StatusOK, map[string]any{"warnings": []string{}}, log)
+	writeJSON(w, http.StatusOK, changed{Warnings: []string{}}, log)
 }
 
 func statusOf(err error) int {

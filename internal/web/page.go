@@ -12,7 +12,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/maintenance"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
@@ -34,21 +33,26 @@ const (
 //go:embed status.html
 var statusHTML string
 
-var statusPage = template.Must(template.New("status").Funcs(pageFuncs).Parse(statusHTML))
+var statusPage = template.Must(template.Must(template.New("status").Funcs(pageFuncs).Parse(statusHTML)).Parse(barsHTML))
 
 // pages renders the status page once per report and caches it, so that a page load is one write of cached bytes.
 type pages struct {
 	reports reporter
 	charts  historian
+	history availability
 	assets  *assets
 	log     *slog.Logger
 	now     func() time.Time
+	// switchboard is the URL of the demo's switchboard; empty for a real stack.
+	switchboard string
 
 	cached atomic.Pointer[renderedPage]
 
 	mu       sync.Mutex // held while a page is rendered, so that only one request renders it
 	sparks   map[string]*spark
 	sparksAt time.Time
+	bars     map[string][]bars // by history.Subject.Key
+	barsAt   time.Time
 }
 
 // renderedPage is the page of a report. It is immutable.
@@ -58,8 +62,8 @@ type renderedPage struct {
 	plain, gzipped []byte
 }
 
-func newPages(reports reporter, charts historian, a *assets, log *slog.Logger) *pages {
-	return &pages{reports: reports, charts: charts, assets: a, log: log, now: time.Now}
+func newPages(reports reporter, charts historian, past availability, a *assets, log *slog.Logger) *pages {
+	return &pages{reports: reports, charts: charts, history: past, assets: a, log: log, now: time.Now}
 }
 
 // ServeHTTP implements http.Handler.
@@ -111,27 +115,27 @@ type view struct {
 	*status.Report
 	// Now is when the page was rendered; ages refer to it.
 	Now                time.Time
-	Problems           []problem
+	Cards              []card
 	ServiceList        rows
 	ContainerList      rows
 	ThresholdRows      []thresholdRow
 	Recent, Earlier    []moment
 	Current, Announced []maintenance.Entry
+	// Switchboard is the URL of the demo's switchboard; empty for a real stack.
+	Switchboard string
 	links
 }
 
 // links are the URLs of the page's assets.
 type links struct{ Script, Style, Chart, ChartStyle, Icon, ChartLicense string }
 
-// Headline is the verdict in a few words.
-func (v *view) Headline() string {
-	if len(v.Services) == 0 && v.Level == status.Unknown {
-		return "Nothing is watched"
+// Detail is the summary without the headline.
+func (v *view) Detail() string {
+	detail := strings.TrimPrefix(strings.TrimPrefix(v.Summary, v.Headline), ": ")
+	if detail == "." {
+		return ""
 	}
-	if v.Level == status.OK {
-		return "Operational"
-	}
-	return levelWords[v.Level]
+	return detail
 }
 
 // Crossings says for each relay check that works how long messages take, which users of a bridge ask first.
@@ -141,11 +145,15 @@ func (v *view) Crossings() (list []string) {
 		if s.Kind != "relay" || s.State != "up" || len(s.Values) == 0 {
 			continue
 		}
+		name := s.Name
+		if s.HasDefaultName() || name == "bridge" {
+			name = "the bridge"
+		}
 		var names, times []string
 		for _, value := range s.Values {
 			names, times = append(names, value.Name), append(times, value.Text)
 		}
-		list = append(list, "Messages cross "+s.Name+" in "+strings.Join(times, " / ")+" ("+strings.Join(names, " / ")+").")
+		list = append(list, "Messages cross "+name+" in "+strings.Join(times, " / ")+" ("+strings.Join(names, " / ")+").")
 	}
 	return list
 }
@@ -214,18 +222,6 @@ func (e entry) Subtitle() string {
 // Age formats how long ago Since is.
 func (e entry) Age() string { return e.view.Age(e.Since) }
 
-// problem is a problem on the page.
-type problem struct {
-	entry
-	// Brief folds away what to do, since there are many problems.
-	Brief bool
-	// Alert is the name of the alert with the runbook; it may be empty.
-	Alert string
-}
-
-// Clock formats when the problem began.
-func (p problem) Clock() string { return p.view.Clock(p.Since) }
-
 // rows are the targets or the containers: those shown and those folded away.
 type rows struct {
 	Shown, Folded []row
@@ -244,6 +240,8 @@ type row struct {
 	// Spark is the first chart, which the row itself shows.
 	Spark  *spark
 	Charts []*spark
+	// Bars are the last 24 h, 7 d, 30 d and 90 d; empty if nothing is known of them.
+	Bars []bars
 }
 
 // fact is a detail of a target or container.
@@ -255,7 +253,7 @@ func (r row) Clock(t time.Time) string { return r.view.Clock(t) }
 // view prepares the report for the template.
 func (p *pages) view(r *status.Report, now time.Time) *view {
 	v := &view{
-		Report: r, Now: now,
+		Report: r, Now: now, Switchboard: p.switchboard,
 		links: links{
 			Script: p.assets.link("status.js"), Style: p.assets.link("style.css"), Chart: p.assets.link("uPlot.iife.min.js"),
 			ChartStyle: p.assets.link("uPlot.min.css"), ChartLicense: p.assets.link("uPlot.LICENSE.txt"), Icon: p.assets.link("icon-" + r.Level.String() + ".svg"),
@@ -264,6 +262,7 @@ func (p *pages) view(r *status.Report, now time.Time) *view {
 	if now.Sub(p.sparksAt) >= sparksAge {
 		p.sparks, p.sparksAt = map[string]*spark{}, now
 	}
+	p.renewBars(now)
 	for i := range r.Services {
 		v.ServiceList.add(p.service(v, &r.Services[i]))
 	}
@@ -274,7 +273,7 @@ func (p *pages) view(r *status.Report, now time.Time) *view {
 	for i := range r.Containers {
 		v.ContainerList.add(p.container(v, &r.Containers[i], several))
 	}
-	v.problems()
+	v.cards()
 	for i, t := range r.Transitions {
 		if i < maxRecent {
 			v.Recent = append(v.Recent, moment{t, v})
@@ -313,6 +312,7 @@ func (p *pages) service(v *view, s *status.Service) row {
 	r.fact("Container", s.ContainerOrigin)
 	r.fact("Reason", s.Reason)
 	p.addCharts(&r, s.Charts)
+	r.Bars = p.barsOf("service/" + s.Name)
 	return r
 }
 
@@ -323,7 +323,7 @@ func (p *pages) container(v *view, c *status.Container, several bool) row {
 	}
 	r := row{
 		entry: entry{
-			ID: "container:" + c.DockerHost + "/" + c.Name, Kind: "container", Name: c.Name, Words: roleWords[c.Role], Text: c.Text, Hint: c.Hint,
+			ID: "container:" + c.DockerHost + "/" + c.Name, Kind: "container", Name: c.Name, Words: status.RoleName(c.Role), Text: c.Text, Hint: c.Hint,
 			Maintenance: c.Maintenance, Level: c.Level, AtLeast: c.ProblemSinceAtLeast, Since: c.Since, view: v,
 		},
 		State: state, Wrong: c.ProblemSince, Values: c.Values,
@@ -336,6 +336,7 @@ func (p *pages) container(v *view, c *status.Container, several bool) row {
 	r.fact("Role", c.Role)
 	r.fact("Engine", c.DockerHost)
 	p.addCharts(&r, c.Charts)
+	r.Bars = p.barsOf("container/" + c.DockerHost + "/" + c.Name)
 	return r
 }
 
@@ -364,65 +365,6 @@ func (p *pages) addCharts(r *row, names []string) {
 	}
 }
 
-// problems collects all problems, the worst first: targets, then containers, then thresholds of other subjects.
-func (v *view) problems() {
-	listed, alerts := map[string]bool{}, v.alerts()
-	for i := range v.Report.Problems {
-		if p := &v.Report.Problems[i]; p.ExporterWide() { // first, since it explains the others
-			v.Problems = append(v.Problems, problem{entry: entry{
-				ID: "problem:exporter:" + p.Alert, Kind: p.Kind, Name: "Most targets", Text: p.Text, Hint: p.Hint, Level: p.Level(), AtLeast: p.AtLeast, Since: p.Since, view: v,
-			}, Alert: p.Alert})
-		}
-	}
-	for _, level := range []status.Level{status.Critical, status.Warning, status.Pending} {
-		for _, list := range [][]row{v.ServiceList.Shown, v.ContainerList.Shown} {
-			for _, r := range list {
-				if r.Level != level {
-					continue
-				}
-				listed[r.Name] = true
-				p := problem{entry: r.entry, Alert: alerts[r.ID]}
-				p.ID, p.Since = "problem:"+r.ID, r.Wrong
-				// The text may contain the error already.
-				if strings.Contains(p.Text, p.Error) {
-					p.Error = ""
-				}
-				v.Problems = append(v.Problems, p)
-			}
-		}
-		for i, t := range v.Thresholds {
-			if t.Level == level && !listed[t.Subject] && !listed[lastPart(t.Subject)] {
-				row := newThresholdRow(t)
-				v.Problems = append(v.Problems, problem{entry: entry{
-					ID: "problem:threshold:" + strconv.Itoa(i), Kind: "threshold", Name: row.Title, Words: t.Subject, Text: row.sentence(), Level: level, Since: t.Since, view: v,
-				}, Alert: t.Alert})
-			}
-		}
-	}
-	for i := range v.Problems {
-		v.Problems[i].Brief = i >= maxFullProblems
-	}
-	for _, t := range v.Thresholds {
-		v.ThresholdRows = append(v.ThresholdRows, newThresholdRow(t))
-	}
-}
-
-// alerts returns the worst alert of each row with a problem, by the row's ID.
-func (v *view) alerts() map[string]string {
-	worst := map[string]string{}
-	for i := range v.Report.Problems {
-		p := &v.Report.Problems[i]
-		row := "service:" + p.Name
-		if p.Kind == config.MaintenanceContainer {
-			row = "container:" + p.Host + "/" + p.Name
-		}
-		if worst[row] == "" {
-			worst[row] = p.Alert
-		}
-	}
-	return worst
-}
-
 // lastPart returns a container's name without its engine's.
 func lastPart(s string) string { return s[strings.LastIndexByte(s, '/')+1:] }
 
@@ -438,7 +380,8 @@ var pageFuncs = template.FuncMap{
 	"millis":     time.Time.UnixMilli,
 	"zero":       time.Time.IsZero,
 	"took":       took,
-	"linked":     newLinked,
+	"segments":   segments,
+	"legend":     func() []bars { return legend },
 	"date":       func(t time.Time) string { return t.UTC().Format("2 Jan 15:04 UTC") },
 	"plural": func(n int, one, many string) string {
 		if n == 1 {

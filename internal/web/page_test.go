@@ -194,7 +194,7 @@ func TestPageShowsProblemsFirst(t *testing.T) {
 	body := pageOf(t, faultyReport(5))
 	last := -1
 	for _, want := range []string{
-		"<title>Critical", "<h1>Critical</h1>", "5 things are wrong", `id="problems"`, "irc_rpc", "nothing listens there", "What to do:", "docker compose ps",
+		"<title>IRC server, IRC services and IRC server TLS port are down", "<h1>IRC server, IRC services and IRC server TLS port are down</h1>", "3 of 13 targets and 2 of 9 containers.", `id="problems"`, "irc_rpc", "nothing listens there", "What to do:", "docker compose ps",
 		"<summary>Error</summary>", "connection refused", "debug/targets/irc_rpc", "Failed XMPP logins", `id="services"`, `id="containers"`, `id="thresholds"`, "33 /min to critical", `id="transitions"`, `id="unconfigured"`,
 	} {
 		at := strings.Index(body[last+1:], want)
@@ -210,7 +210,7 @@ func TestPageBeginsWithTheBridge(t *testing.T) {
 	r := healthyReport()
 	relay := status.Service{Name: "bridge", Kind: "relay", Level: status.OK, State: "up", Values: []status.Value{{Name: "IRC to XMPP", Text: "400 ms"}, {Name: "XMPP to IRC", Text: "1 s"}}}
 	r.Services = append(r.Services, relay)
-	const want = "</p>\n<p class=\"summary\">Messages cross bridge in 400 ms / 1 s (IRC to XMPP / XMPP to IRC).</p>"
+	const want = "</p>\n<p class=\"summary\">Messages cross the bridge in 400 ms / 1 s (IRC to XMPP / XMPP to IRC).</p>"
 	if body := pageOf(t, r); !strings.Contains(body, want) {
 		t.Errorf("the page lacks %q", want)
 	}
@@ -235,7 +235,8 @@ func TestPageIsRenderedOncePerReport(t *testing.T) {
 		t.Errorf("charts were asked for %d times, then %d times more", made, source.charts-made)
 	}
 	source.report = faultyReport(1)
-	if !bytes.Contains(fetch(t, h, "/").body, []byte("<h1>Critical</h1>")) {
+	source.report.Summarize()
+	if !bytes.Contains(fetch(t, h, "/").body, []byte("<h1>IRC server is down</h1>")) {
 		t.Error("a newer report is not shown")
 	}
 }
@@ -405,7 +406,7 @@ func TestPageSays(t *testing.T) {
 		change func(*status.Report)
 		want   []string
 	}{
-		"ages of when it is made": {faultyReport(1), func(r *status.Report) { r.Since = time.Now().Add(-90 * time.Minute) }, []string{`>1 h 30 min</time>`}},
+		"ages of when it is made": {faultyReport(1), func(r *status.Report) { r.Services[0].ProblemSince = time.Now().Add(-90 * time.Minute) }, []string{`>1 h 30 min</time>`}},
 		"that nothing is watched, which is no good news": {
 			emptyReport(), healthy, []string{"<title>Nothing is watched · chat stack</title>", "<h1>Nothing is watched</h1>", `data-level="unknown"`},
 		},

@@ -6,6 +6,8 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
 )
 
 const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
@@ -40,8 +42,14 @@ func render(w http.ResponseWriter, page page, data any, log *slog.Logger) {
 	w.Write(b.Bytes()) //nolint:errcheck // the browser is gone
 }
 
-func writeError(w http.ResponseWriter, status int, err error, log *slog.Logger) {
-	writeJSON(w, status, map[string]string{"error": err.Error()}, log)
+// errorAnswer is the body of an error.
+type errorAnswer struct {
+	Schema status.Schema `json:"schema"`
+	Error  string        `json:"error"`
+}
+
+func writeError(w http.ResponseWriter, code int, err error, log *slog.Logger) {
+	writeJSON(w, code, errorAnswer{Error: err.Error()}, log)
 }
 
 func writeJSON(w http.ResponseWriter, status int, value any, log *slog.Logger) {

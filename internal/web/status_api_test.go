@@ -144,8 +144,9 @@ func TestUnknownPathsAndMethodsAreJSONErrors(t *testing.T) {
 		if got := w.Header(); w.Code != c.code || got.Get("Allow") != c.allow || got.Get("Content-Type") != "application/json" {
 			t.Errorf("%s %s: got %d, Allow %q, %s; want %d, %q", c.method, c.path, w.Code, got.Get("Allow"), got.Get("Content-Type"), c.code, c.allow)
 		}
-		var answer map[string]string
-		if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil || len(answer) != 1 || !strings.Contains(answer["error"], "/api/v1/") {
+		var answer map[string]any
+		err := json.Unmarshal(w.Body.Bytes(), &answer)
+		if text, _ := answer["error"].(string); err != nil || len(answer) != 2 || answer["schema"] != float64(status.SchemaVersion) || !strings.Contains(text, "/api/v1/") {
 			t.Errorf("%s %s: got %v, %s", c.method, c.path, err, w.Body)
 		}
 	}

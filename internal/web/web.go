@@ -21,6 +21,7 @@ type Source interface {
 	reporter
 	watcher
 	historian
+	availability
 	library
 }
 
@@ -32,7 +33,9 @@ type Options struct {
 	Documents string
 	// Lifecycle enables requests that change something: POST /-/reload, and POST and DELETE below /api/v1/.
 	Lifecycle bool
-	Log       *slog.Logger
+	// Switchboard is the URL of the demo's switchboard, which the status page links to; empty for a real stack.
+	Switchboard string
+	Log         *slog.Logger
 	// Scraped is called for each scrape with the scraper's name and the time. It must not block. It may be nil.
 	Scraped func(scraper string, at time.Time)
 	// Stopping is closed when the server stops, to end event streams. It may be nil.
@@ -50,7 +53,9 @@ func New(src Source, o Options) http.Handler {
 		}
 	})
 	static := newAssets()
-	mux.Handle("GET /{$}", newPages(src, src, static, o.Log))
+	pages := newPages(src, src, src, static, o.Log)
+	pages.switchboard = o.Switchboard
+	mux.Handle("GET /{$}", pages)
 	mux.Handle("GET /assets/{file}", static)
 	mux.HandleFunc("GET /debug/targets/{target}", func(w http.ResponseWriter, r *http.Request) { serveTarget(w, r, src, static, o.Log) })
 	books := &runbooks{src, o.Documents, static, o.Log}
@@ -70,6 +75,8 @@ func New(src Source, o Options) http.Handler {
 	reports, streams := newReports(), newStreams(o.Stopping)
 	mux.HandleFunc("GET /api/v1/status", func(w http.ResponseWriter, r *http.Request) { serveReport(w, r, src, reports, o.Log) })
 	mux.HandleFunc("GET /api/v1/history/{name...}", func(w http.ResponseWriter, r *http.Request) { serveHistory(w, r, src, o.Log) })
+	available := &availabilityAPI{source: src, log: o.Log}
+	mux.Handle("GET /api/v1/availability", available)
 	mux.HandleFunc("GET /api/v1/events", func(w http.ResponseWriter, r *http.Request) { streams.serve(w, r, src, o.Log) })
 	mux.HandleFunc("GET /api/v1/openapi.yaml", func(w http.ResponseWriter, _ *http.Request) { serveOpenAPI(w) })
 	mux.HandleFunc(unknownPaths, func(w http.ResponseWriter, r *http.Request) { serveUnknown(w, r, mux, o.Log) })

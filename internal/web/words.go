@@ -10,26 +10,9 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
 )
 
-// linked is a text that may end with a path of this exporter, which the page shows as a link.
-type linked struct{ Text, Path string }
-
-// newLinked splits a text from the path at its end. The link is relative, like all links.
-func newLinked(text string) linked {
-	if i := strings.LastIndex(text, "/debug/targets/"); i >= 0 {
-		return linked{text[:i], text[i+1:]}
-	}
-	return linked{Text: text}
-}
-
 // levelWords are the levels' names on the page.
 var levelWords = map[status.Level]string{
 	status.OK: "OK", status.Maintenance: "Maintenance", status.Unknown: "Unknown", status.Pending: "Pending", status.Warning: "Warning", status.Critical: "Critical",
-}
-
-// roleWords are the human names of the containers' roles.
-var roleWords = map[string]string{
-	"xmpp": "XMPP server", "xmpp_proxy": "XMPP over HTTPS", "irc": "IRC server", "irc_services": "IRC services", "bridge": "Discord-IRC-XMPP bridge",
-	"identity": "identity API", "plant_store": "plant store", "web_irc": "web IRC client", "web_panel": "web panel", "log_viewer": "log viewer", "docs": "documentation",
 }
 
 // alertWords are the titles of the table of thresholds.

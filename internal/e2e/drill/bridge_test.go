@@ -141,7 +141,7 @@ func (r *rig) drillPair(t *testing.T) {
   - kind: relay
     name: bridge
     irc: {address: %[1]q, user: check, password: %[2]s, channel: "#bridge-check", ca_file: %[4]s}
-    xmpp: {address: %[3]q, user: check@chat.test, password: %[2]s, room: check@bridge.chat.test, ca_file: %[4]s}
+    xmpp: {address: %[3]q, user: check@chat.test, password: %[2]s, room: check@rooms.chat.test, ca_file: %[4]s}
 `+quickTimes, sim.IRCAddress(), simstack.RelayPassword, sim.XMPPClientAddress(), sim.CAFile())
 	s := r.open(t, "pair", targets, nil)
 	other := *s

@@ -92,11 +92,31 @@
     clocks(other);
     const focused = document.activeElement;
     morph(page, other);
+    offerCopies();
     if (focused && focused !== document.body && document.activeElement !== focused && focused.isConnected) focused.focus({ preventScroll: true });
     document.title = fresh.title;
     const icon = document.getElementById("favicon");
     if (icon.getAttribute("href") !== page.dataset.icon) icon.setAttribute("href", page.dataset.icon);
   }
+
+  // Copy buttons work where the browser has a clipboard: over HTTPS and on this machine.
+  function offerCopies() {
+    if (navigator.clipboard) for (const button of document.querySelectorAll("button.copy[hidden]")) button.hidden = false;
+  }
+  offerCopies();
+  document.addEventListener("click", async (event) => {
+    const button = event.target.closest?.("button.copy");
+    if (!button) return;
+    try {
+      await navigator.clipboard.writeText(button.previousElementSibling.textContent);
+      button.firstChild.data = "Copied";
+    } catch {
+      button.firstChild.data = "Not allowed";
+    }
+    setTimeout(() => {
+      button.firstChild.data = "Copy";
+    }, 2 * SECOND);
+  });
 
   // refresh fetches the page. All calls during a fetch together cause one more fetch.
   let busy = false;

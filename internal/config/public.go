@@ -1,0 +1,118 @@
+package config
+
+import (
+	"fmt"
+	"net"
+	"strings"
+	"unicode"
+)
+
+// Public is a page for the users of the stack, at a listener of its own.
+type Public struct {
+	// ListenAddress is where to serve it; "" for nowhere.
+	ListenAddress string `yaml:"listen_address"`
+	// WebConfigFile is a file as for --web.config.file, for this listener; "" for plain HTTP.
+	WebConfigFile string `yaml:"web_config_file"`
+	// Title is the page's title: that of Web by default.
+	Title string `yaml:"title"`
+	// Services are all that the page shows.
+	Services []PublicService `yaml:"services"`
+	// Announcements are shown between their times.
+	Announcements []Announcement `yaml:"announcements"`
+}
+
+// PublicService is a service as users know it.
+type PublicService struct {
+	// Name is what users call it.
+	Name string `yaml:"name"`
+	// Targets are the names of the targets that it needs.
+	Targets []string `yaml:"targets"`
+}
+
+// Announcement is a text for users.
+type Announcement struct {
+	From  Time   `yaml:"from"`
+	Until Time   `yaml:"until"`
+	Text  string `yaml:"text"`
+}
+
+const (
+	// maxTitle and maxAnnouncement are lengths in bytes.
+	maxTitle        = 80
+	maxAnnouncement = 500
+	// maxPublicServices limits the size of the page.
+	maxPublicServices = 100
+)
+
+// checkPublic checks the public page, and sets its default title.
+func (l *loader) checkPublic() {
+	p := &l.cfg.Public
+	if p.Title == "" {
+		p.Title = l.cfg.Web.Title
+	}
+	r := &Report{faults: &l.faults, origins: l.origins, path: "public", where: "default"}
+	if fault := checkText(p.Title, maxTitle); fault != "" {
+		r.Faultf("title", "%s", fault)
+	}
+	if p.ListenAddress == "" {
+		if len(p.Services) > 0 {
+			r.Faultf("listen_address", "is not set, so nobody sees public.services; write an address such as 127.0.0.1:9657, or remove public")
+		}
+		return
+	}
+	if _, port, err := net.SplitHostPort(p.ListenAddress); err != nil || port == "" {
+		r.Faultf("listen_address", "is %q, must be HOST:PORT or :PORT", p.ListenAddress)
+	}
+	if len(p.Services) == 0 {
+		r.Faultf("services", "is empty; list what users may see, each with name and targets")
+	}
+	if len(p.Services) > maxPublicServices {
+		r.Faultf("services", "has %d entries, must have at most %d", len(p.Services), maxPublicServices)
+	}
+	names := map[string]bool{}
+	for i := range p.Services {
+		l.checkPublicService(i, names)
+	}
+	for i := range p.Announcements {
+		a, path := &p.Announcements[i], fmt.Sprintf("public.announcements[%d]", i)
+		r := &Report{faults: &l.faults, origins: l.origins, path: path, where: l.origins[path]}
+		if fault := checkText(a.Text, maxAnnouncement); fault != "" {
+			r.Faultf("text", "%s", fault)
+		}
+		if !r.hasFault("from", "until") && !a.Until.Std().After(a.From.Std()) {
+			r.Faultf("until", "is not after from")
+		}
+	}
+}
+
+func (l *loader) checkPublicService(i int, names map[string]bool) {
+	s, path := &l.cfg.Public.Services[i], fmt.Sprintf("public.services[%d]", i)
+	r := &Report{faults: &l.faults, origins: l.origins, path: path, where: l.origins[path]}
+	if fault := checkText(s.Name, maxTitle); fault != "" {
+		r.Faultf("name", "%s", fault)
+	} else if names[s.Name] {
+		r.Faultf("name", "is %q, already used by another public service", s.Name)
+	}
+	names[s.Name] = true
+	if len(s.Targets) == 0 {
+		r.Faultf("targets", "is empty; list the targets that users of this service need")
+	}
+	for _, name := range s.Targets {
+		if !l.hasTarget(name) {
+			r.Faultf("targets", "has %q, but there is no such target; write the target's name, or its kind if it has no name", name)
+		}
+	}
+}
+
+// checkText returns what is wrong with a text of one line that people read, "" if nothing is.
+func checkText(text string, most int) string {
+	switch {
+	case strings.TrimSpace(text) == "":
+		return "is empty"
+	case len(text) > most:
+		return fmt.Sprintf("has %d bytes, must have at most %d", len(text), most)
+	case strings.ContainsFunc(text, unicode.IsControl):
+		return "has control characters; write one line"
+	}
+	return ""
+}

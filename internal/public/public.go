@@ -1,0 +1,272 @@
+// Package public is the page for the users of the stack. It shows only what the configuration names: everything on it is copied into
+// Page, and nothing else of the exporter reaches a response.
+package public
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/hex"
+	"encoding/json"
+	"html/template"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/history"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
+)
+
+// State is how a service is, for its users.
+type State string
+
+// The states, from the best to the worst.
+const (
+	Operational State = "operational"
+	Maintenance State = "maintenance"
+	Unknown     State = "unknown"
+	Degraded    State = "degraded"
+	Partly      State = "partial outage"
+	Outage      State = "outage"
+)
+
+var order = []State{Operational, Maintenance, Unknown, Degraded, Partly, Outage}
+
+// Page is everything that the page shows.
+type Page struct {
+	Title    string    `json:"title"`
+	State    State     `json:"state"`
+	Services []Service `json:"services"`
+	// Announcements are those of this time.
+	Announcements []string `json:"announcements"`
+}
+
+// Service is a service under its public name.
+type Service struct {
+	Name  string `json:"name"`
+	State State  `json:"state"`
+	// Available is the percentage of the watched time in which it was available, by window; the least of its targets. What was not
+	// watched is missing.
+	Available map[string]float64 `json:"available_percent"`
+	// Days are the worst states of the last 90 days, the oldest first, as the history names them.
+	Days []history.State `json:"days"`
+}
+
+// Source is what the page is made of.
+type Source interface {
+	// Report returns the current report.
+	Report() *status.Report
+	// Availability returns the history of all targets.
+	Availability() *history.Report
+	// Public returns the current configuration of the page.
+	Public() *config.Public
+}
+
+// pageAge is how long a page is kept: requests of strangers must cost little.
+const pageAge = 5 * time.Second
+
+//go:embed public.html
+var pageHTML string
+
+//go:embed public.css
+var style []byte
+
+var pageTemplate = template.Must(template.New("public").Parse(pageHTML))
+
+// handler serves the page. Its answers to what does not exist are constant.
+type handler struct {
+	source Source
+	log    *slog.Logger
+	now    func() time.Time
+
+	mu   sync.Mutex // held while the page is made, so that one request makes it
+	made time.Time
+	page map[string]*answer // by path
+}
+
+// answer is a response.
+type answer struct {
+	contentType, tag string
+	plain, gzipped   []byte
+}
+
+// New returns the handler of all paths of the public page.
+func New(source Source, log *slog.Logger) http.Handler {
+	return &handler{source: source, log: log, now: time.Now}
+}
+
+// ServeHTTP implements http.Handler. It has no http.ServeMux, whose redirects and errors would repeat the request.
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	header := w.Header()
+	header.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
+	header.Set("X-Content-Type-Options", "nosniff")
+	header.Set("Referrer-Policy", "no-referrer")
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		header.Set("Allow", "GET, HEAD")
+		http.Error(w, "method not allowed", http.StatusMethodNotAllowed)
+		return
+	}
+	answers, err := h.answers()
+	if err != nil {
+		h.log.Error("public page does not render", "err", err)
+		http.Error(w, "internal error", http.StatusInternalServerError)
+		return
+	}
+	a := answers[r.URL.Path]
+	if a == nil {
+		http.Error(w, "not found", http.StatusNotFound)
+		return
+	}
+	a.write(w, r)
+}
+
+// answers returns the answers of all paths, which are made anew after pageAge.
+func (h *handler) answers() (map[string]*answer, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now := h.now()
+	if h.page != nil && now.Sub(h.made) < pageAge {
+		return h.page, nil
+	}
+	p := makePage(h.source.Public(), h.source.Report(), h.source.Availability(), now)
+	var page bytes.Buffer
+	if err := pageTemplate.Execute(&page, p); err != nil {
+		return nil, err
+	}
+	data, err := json.Marshal(p)
+	if err != nil {
+		return nil, err
+	}
+	h.page, h.made = map[string]*answer{
+		"/":            newAnswer("text/html; charset=utf-8", page.Bytes()),
+		"/status.json": newAnswer("application/json", append(data, '\n')),
+		"/public.css":  newAnswer("text/css; charset=utf-8", style),
+	}, now
+	return h.page, nil
+}
+
+func newAnswer(contentType string, body []byte) *answer {
+	sum := sha256.Sum256(body)
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	w.Write(body) //nolint:errcheck // a buffer never fails
+	w.Close()     //nolint:errcheck,gosec // as above
+	return &answer{contentType, hex.EncodeToString(sum[:8]), body, b.Bytes()}
+}
+
+func (a *answer) write(w http.ResponseWriter, r *http.Request) {
+	h, body, tag := w.Header(), a.plain, a.tag
+	h.Set("Cache-Control", "no-cache")
+	h.Set("Vary", "Accept-Encoding")
+	if exposition.AcceptsGzip(r.Header) {
+		body, tag = a.gzipped, tag+"-gzip"
+	}
+	h.Set("ETag", strconv.Quote(tag))
+	if strings.Contains(r.Header.Get("If-None-Match"), strconv.Quote(tag)) {
+		w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	if tag != a.tag {
+		h.Set("Content-Encoding", "gzip")
+	}
+	h.Set("Content-Type", a.contentType)
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	w.Write(body) //nolint:errcheck // the client is gone
+}
+
+// makePage copies what the configuration names.
+func makePage(c *config.Public, r *status.Report, past *history.Report, now time.Time) *Page {
+	p := &Page{Title: c.Title, State: Operational, Services: make([]Service, 0, len(c.Services)), Announcements: []string{}}
+	targets := make(map[string]*status.Service, len(r.Services))
+	for i := range r.Services {
+		targets[r.Services[i].Name] = &r.Services[i]
+	}
+	histories := make(map[string]*history.Subject, len(past.Subjects))
+	for i := range past.Subjects {
+		if s := &past.Subjects[i]; s.Kind == "service" {
+			histories[s.Name] = s
+		}
+	}
+	for i := range c.Services {
+		s := Service{Name: c.Services[i].Name, State: stateOf(c.Services[i].Targets, targets)}
+		s.addHistory(c.Services[i].Targets, histories)
+		p.Services = append(p.Services, s)
+		p.State = worse(p.State, s.State)
+	}
+	for i := range c.Announcements {
+		if a := &c.Announcements[i]; !now.Before(a.From.Std()) && now.Before(a.Until.Std()) {
+			p.Announcements = append(p.Announcements, a.Text)
+		}
+	}
+	return p
+}
+
+func worse(a, b State) State {
+	for _, s := range order {
+		if s == a {
+			return b
+		}
+		if s == b {
+			return a
+		}
+	}
+	return b
+}
+
+// stateOf returns the state of a service that needs these targets. A problem counts once its alert fires: until then it may pass.
+func stateOf(names []string, targets map[string]*status.Service) State {
+	state, failing, known := Operational, 0, 0
+	for _, name := range names {
+		t := targets[name]
+		if t == nil || t.State == "waiting" {
+			state = worse(state, Unknown)
+			continue
+		}
+		known++
+		switch {
+		case t.Level == status.Maintenance:
+			state = worse(state, Maintenance)
+		case t.State == "down" && (t.Level >= status.Warning || t.Excuse.Holds()):
+			failing++
+			state = worse(state, Partly)
+		case t.Level == status.Critical:
+			state = worse(state, Partly)
+		case t.Level == status.Warning:
+			state = worse(state, Degraded)
+		}
+	}
+	if failing > 0 && failing == known {
+		return Outage
+	}
+	return state
+}
+
+// Headline says how the stack is.
+func (p *Page) Headline() string {
+	switch p.State {
+	case Operational:
+		return "All services work"
+	case Maintenance:
+		return "Maintenance"
+	case Unknown:
+		return "Some services are not watched"
+	case Degraded:
+		return "Some services have problems"
+	case Partly, Outage:
+	}
+	for _, s := range p.Services {
+		if s.State != Outage {
+			return "Some services do not work"
+		}
+	}
+	return "No service works"
+}
+
+// Class is the state as a class of the style sheet.
+func (s State) Class() string { return strings.ReplaceAll(string(s), " ", "-") }
