@@ -69,6 +69,7 @@ var relayBuckets = []float64{0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 2
 // and judges. Text that people or the bridge add to a message does not matter: its number identifies it.
 type relayProbe struct {
 	target         string
+	mapping        string // what the bridge must map, in words
 	prefix, run    string // run is new for each process, so that no number is used twice
 	deadline, slow time.Duration
 	silent, once   bool
@@ -135,7 +136,7 @@ func newRelay(s *Relay, d Deps) (Collector, error) {
 		return nil, fmt.Errorf("choose a number: %w", err)
 	}
 	c := &relayProbe{
-		target: s.Name, prefix: s.Prefix, run: hex.EncodeToString(run), deadline: s.Deadline.Std(), slow: s.Slow.Std(),
+		target: s.Name, mapping: s.IRC.Channel + " to " + s.XMPP.Room, prefix: s.Prefix, run: hex.EncodeToString(run), deadline: s.Deadline.Std(), slow: s.Slow.Std(),
 		silent: s.silent, once: d.Once, log: d.Log, arrival: make(chan struct{}),
 	}
 	c.marks = marksOf(c.run)
@@ -175,7 +176,7 @@ func (c *relayProbe) Present(*Batch) {}
 // Joined implements chat.Listener.
 func (s *relaySide) Joined(chat.Conversation) {
 	s.relay.event(func() { s.known = true })
-	s.relay.log.Info("relay check has joined", "target", s.relay.target, "side", s.name)
+	s.relay.log.Info("relay check has joined", "side", s.name)
 }
 
 // Heard implements chat.Listener: the message is our own, accepted, or it has crossed the bridge.
@@ -280,8 +281,12 @@ func (c *relayProbe) join(ctx context.Context) (talks [2]chat.Conversation, err 
 			}
 			s.mute = failed
 		})
-		if failed != nil && err == nil {
+		switch {
+		case failed == nil:
+		case err == nil:
 			down, failedJoins, err = s, joins, fmt.Errorf("%s: %w", s.name, failed)
+		default:
+			err = fmt.Errorf("%w; %s: %v", err, s.name, failed) //nolint:errorlint // the first is the reason
 		}
 		talks[i] = talk
 	}
@@ -530,8 +535,11 @@ func (c *relayProbe) decide(w, back *crossing) error {
 
 func (c *relayProbe) notDelivered(what, at string) error {
 	hint := "the " + at + " server does not pass messages on to the exporter: read its log"
-	if at == atBridge {
-		hint = "both servers work, so the bridge loses messages: read its log, then restart it; check that it maps irc.channel to xmpp.room"
+	switch {
+	case at == atBridge && c.ways[0].last.IsZero() && c.ways[1].last.IsZero():
+		hint = "both servers work, and nothing has crossed since the exporter started: check that the bridge maps " + c.mapping + ", then read its log"
+	case at == atBridge:
+		hint = "both servers work, so the bridge loses messages: read its log, then restart it; check that it maps " + c.mapping
 	}
 	return failure.Errorf(failure.NotDelivered, "%s within %s; stopped at: %s", what, c.deadline, at).WithHint(hint)
 }

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
 // crossings judges messages from irc to xmpp, each 30 s after the last. The function's argument is how long one takes, 0 if it is lost.
@@ -11,6 +13,7 @@ func crossings(t *testing.T) (*crossing, func(took time.Duration)) {
 	irc, xmpp := &relaySide{name: sideIRC}, &relaySide{name: sideXMPP}
 	c := &relayProbe{deadline: 10 * time.Second, slow: 5 * time.Second}
 	w, back, now := newCrossing(irc, xmpp), newCrossing(xmpp, irc), time.Now()
+	c.ways = [2]*crossing{w, back}
 	back.accepted = now // the XMPP server works
 	return w, func(took time.Duration) {
 		now = now.Add(30 * time.Second)
@@ -83,5 +86,20 @@ func TestRareMessagesShowNoSlowBridge(t *testing.T) {
 		if got := strings.Contains(strings.Join(s.Warnings(), "\n"), "BridgeSlow never fires"); got != want {
 			t.Errorf("%s: a warning is %t, want %t", schedule, got, want)
 		}
+	}
+}
+
+// TestHintNamesWhatTheBridgeMaps: as long as nothing has crossed, the mapping is the likeliest mistake.
+func TestHintNamesWhatTheBridgeMaps(t *testing.T) {
+	irc, xmpp := &relaySide{name: sideIRC}, &relaySide{name: sideXMPP}
+	c := &relayProbe{ways: [2]*crossing{newCrossing(irc, xmpp), newCrossing(xmpp, irc)}, mapping: "#check to check@rooms.test"}
+	hint := failure.HintOf(c.notDelivered("a message", atBridge))
+	if mapping, log := strings.Index(hint, c.mapping), strings.Index(hint, "read its log"); mapping < 0 || mapping > log {
+		t.Errorf("before any message crossed: %s", hint)
+	}
+	c.ways[1].last = time.Now()
+	hint = failure.HintOf(c.notDelivered("a message", atBridge))
+	if mapping, log := strings.Index(hint, c.mapping), strings.Index(hint, "read its log"); mapping < log {
+		t.Errorf("after a message crossed: %s", hint)
 	}
 }

@@ -54,9 +54,11 @@ var ErrNoRoomService = fmt.Errorf("%w: nothing serves its address", ErrRoomSilen
 
 const (
 	// connectTimeout bounds the time until the connection is ready, with its encryption.
-	connectTimeout = 30 * time.Second
+	connectTimeout = 10 * time.Second
 	// loginTimeout bounds the time from the connection to the joined channel or room.
 	loginTimeout = 30 * time.Second
+	// MaxJoin is the time until an Account has joined or failed.
+	MaxJoin = connectTimeout + loginTimeout
 	// writeTimeout is how long a server may read nothing.
 	writeTimeout = 10 * time.Second
 	// maxStanza bounds one line of IRC or one stanza of XMPP, in bytes.
@@ -75,7 +77,7 @@ func (s *Server) converse(ctx context.Context, r *exchange.Record, talk func(net
 	})
 	if session.Err() != nil && ctx.Err() == nil {
 		return failure.Errorf(failure.Timeout, "connect to %s: not done within %s: %w", s.Address, connectTimeout, err).
-			WithHint("the server accepts connections but does not go on, or a firewall drops them: restart the server, or read its log")
+			WithHint("the server accepts connections but does not go on, or a firewall drops them: restart the server, or read its log. If the port speaks IRC without TLS, as 6667 does, use the TLS port, or set plain: true")
 	}
 	return err
 }
@@ -91,10 +93,15 @@ func (s *Server) connect(ctx context.Context, r *exchange.Record, talk func(net.
 	}
 	defer conn.Close()                                                           //nolint:errcheck // the conversation is over
 	defer context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })() //nolint:errcheck // a closed one wakes them too
-	if err := talk(conn); err != nil {
-		return fmt.Errorf("%s: %w", s.Address, err)
+	err = talk(conn)
+	switch {
+	case err == nil:
+		return nil
+	case failure.ReasonOf(err) == failure.Closed && failure.HintOf(err) == "":
+		return failure.Errorf(failure.Closed, "%s: %w", s.Address, err).
+			WithHint("read the server's log; if TLS begins at once on this port, as on 6697, remove plain")
 	}
-	return nil
+	return fmt.Errorf("%s: %w", s.Address, err)
 }
 
 // withDeadline calls login with a deadline on the connection, and removes it afterwards.
