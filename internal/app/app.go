@@ -23,6 +23,7 @@ import (
 
 	"github.com/chatstack-exporter/chatstack_exporter/collectors"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/history"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/maintenance"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/state"
@@ -81,6 +82,7 @@ type App struct {
 	state       *state.File
 	maintenance *maintenance.Register
 	records     *records
+	history     *history.History // its lock is that of records
 	judge       *judge
 	incidents   *incidents
 	recorder    *status.Recorder
@@ -169,11 +171,12 @@ func New(o Options) (_ *App, err error) {
 		a.log.Error("saved maintenance is lost", "err", err)
 	}
 	a.own.registry.MustRegister(a.maintenance)
+	a.history = history.New()
 	a.incidents = newIncidents(a.log)
-	a.records = openRecords(cfg.StateFile, a.log, a.incidents)
+	a.records = openRecords(cfg.StateFile, a.log, a.history, a.incidents)
 	a.incidents.records = a.records
 	a.judge = newJudge(&cfg.Alerts, a.maintenance, a.state.Value("problems"), a.log)
-	a.judge.observe = a.incidents.observe
+	a.judge.observe = a.observe
 	if err := a.adopt(cfg); err != nil {
 		return nil, err
 	}

@@ -63,10 +63,8 @@ func (k *incidents) save(changed ...*incident.Incident) {
 	}
 }
 
-// observe brings the log up to date with a judgement.
+// observe brings the log up to date with a judgement. The caller holds the lock.
 func (k *incidents) observe(j *health.Judgement) {
-	k.records.Lock()
-	defer k.records.Unlock()
 	changed := k.log.Observe(j, words{j})
 	if len(changed) == 0 {
 		return

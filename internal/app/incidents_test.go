@@ -130,7 +130,12 @@ func closedIncident(t *testing.T, dir string) incident.Incident {
 func restored(t *testing.T, dir string) func(func(*incident.Incident) bool) {
 	t.Helper()
 	var log incident.Log
-	j, notice := state.OpenJournal(filepath.Join(dir, "state.json"+historySuffix), func(r state.Record) error { return log.Restore(r.Data) })
+	j, notice := state.OpenJournal(filepath.Join(dir, "state.json"+historySuffix), func(r state.Record) error {
+		if r.Kind != "incident" {
+			return nil
+		}
+		return log.Restore(r.Data)
+	})
 	must(t, j.Close())
 	if notice != "" {
 		t.Error(notice)

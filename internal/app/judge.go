@@ -21,10 +21,10 @@ type judge struct {
 	log         *slog.Logger
 	// placeholders are the targets with a secret that is an obvious placeholder.
 	placeholders map[string]bool
-	missing      map[string]string // configured containers that were logged as missing, by target
-	unsaved      bool              // the last attempt to save has failed
-	// observe is called with every judgement; nil for nothing.
-	observe func(*health.Judgement)
+	// observe gets each judgement with its facts; nil for nobody.
+	observe func(*health.Facts, *health.Judgement)
+	missing map[string]string // configured containers that were logged as missing, by target
+	unsaved bool              // the last attempt to save has failed
 }
 
 // newJudge restores the memory of the former process.
@@ -67,10 +67,10 @@ func (j *judge) Judge(f *health.Facts) *health.Judgement {
 			j.log.Warn("container does not exist on any engine", "target", name, "container", s.Container)
 		}
 	}
-	j.saveMemory(f.Now)
 	if j.observe != nil {
-		j.observe(result)
+		j.observe(f, result)
 	}
+	j.saveMemory(f.Now)
 	return result
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/history"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/maintenance"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
 )
@@ -21,10 +22,13 @@ import (
 // fixed is a source that does not change.
 type fixed struct {
 	report *status.Report
+	past   history.Report
 	public config.Public
 }
 
 func (f *fixed) Report() *status.Report { return f.report }
+
+func (f *fixed) Availability() *history.Report { return &f.past }
 
 func (f *fixed) Public() *config.Public { return &f.public }
 
@@ -90,7 +94,7 @@ func TestHeadlineIsOfTheWorst(t *testing.T) {
 	} {
 		p := Page{State: Operational}
 		for _, s := range c.states {
-			p.Services, p.State = append(p.Services, Service{"x", s}), worse(p.State, s)
+			p.Services, p.State = append(p.Services, Service{Name: "x", State: s}), worse(p.State, s)
 		}
 		if got := p.Headline(); got != c.want {
 			t.Errorf("%v: got %q, want %q", c.states, got, c.want)
@@ -116,6 +120,7 @@ func planted() *fixed {
 		Maintenance:   []maintenance.Entry{{Name: token, Reason: token, Active: true}},
 		NotConfigured: []string{token}, LeftToFirst: []string{token},
 	}
+	f.past.Subjects = []history.Subject{past(token+"-up", history.Up), past(token+"-down", history.Down), past(token+"-other", history.Down), {Key: token, Kind: "container", Name: token, DockerHost: token}}
 	for name, state := range map[string]string{"-up": "up", "-down": "down", "-other": "down"} {
 		s := status.Service{Name: token + name, Kind: token, Container: token, ContainerOrigin: token, State: state, Maintenance: token, Notes: []string{token}}
 		s.Text, s.Error, s.Hint, s.Reason = token, token, token, token
@@ -126,6 +131,37 @@ func planted() *fixed {
 		f.report.Services = append(f.report.Services, s)
 	}
 	return f
+}
+
+// past is a target that was up, and in another state for a quarter of the last day.
+func past(name string, last history.State) history.Subject {
+	share := 100.0
+	if last == history.Down {
+		share = 99.7222
+	}
+	w := history.Window{Name: "90d", Available: &share, Buckets: make([]history.Bucket, days)}
+	for i := range w.Buckets {
+		w.Buckets[i].Spent[history.Up] = 18 * time.Hour
+	}
+	w.Buckets[days-1].Spent[last] += 6 * time.Hour
+	return history.Subject{Kind: "service", Name: name, Windows: []history.Window{w}}
+}
+
+func TestHistoryIsThatOfTheWorstTarget(t *testing.T) {
+	a, b := past("a", history.Up), past("b", history.Down)
+	b.Windows[0].Buckets[0].Spent = history.Times{}
+	var s Service
+	s.addHistory([]string{"a", "b", "unknown"}, map[string]*history.Subject{"a": &a, "b": &b})
+	if got := s.Shares(); got != "available 99.72 % in 90 d" {
+		t.Errorf("got %q", got)
+	}
+	if got := s.Runs(); !slices.Equal(got, []Run{{history.Up, 0, 89}, {history.Down, 89, 90}}) {
+		t.Errorf("got %v", got)
+	}
+	s.addHistory([]string{"unknown"}, nil)
+	if got := s.Runs(); !slices.Equal(got, []Run{{history.NotWatched, 0, 90}}) || s.Shares() != "not watched yet" {
+		t.Errorf("got %v, %q", got, s.Shares())
+	}
 }
 
 const token = "s3kr1t-t0ken"
@@ -146,7 +182,7 @@ func wantNoToken(tb testing.TB, what string, w *httptest.ResponseRecorder) {
 
 func TestNothingButWhatIsConfiguredIsPublic(t *testing.T) {
 	h := New(planted(), slog.New(slog.DiscardHandler))
-	for path, want := range map[string]string{"/": "Some services do not work", "/status.json": `{"name":"Plants","state":"outage"}`, "/public.css": "--good"} {
+	for path, want := range map[string]string{"/": "Some services do not work", "/status.json": `{"name":"Plants","state":"outage","available_percent":{"90d":99.7222},"days":["up",`, "/public.css": "--good"} {
 		w := get(t, h, http.MethodGet, path)
 		if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), want) {
 			t.Errorf("%s: status %d, %s", path, w.Code, w.Body)

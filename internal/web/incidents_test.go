@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/history"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/incident"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/maintenance"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
@@ -31,6 +32,7 @@ type chronicle struct {
 func (c *chronicle) Incidents() []*incident.Incident             { return c.incidents }
 func (c *chronicle) Maintenance() []maintenance.Entry            { return c.maintenance }
 func (c *chronicle) Report() *status.Report                      { return emptyReport() }
+func (c *chronicle) Availability() *history.Report               { return history.New().Report(time.Now()) }
 func (c *chronicle) Chart(string) (h status.History, known bool) { return h, false }
 func (c *chronicle) Watch() (*status.Report, <-chan struct{})    { return emptyReport(), nil }
 func (c *chronicle) AddNote(id, author, text string) (*incident.Incident, error) {

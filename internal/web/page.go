@@ -33,12 +33,13 @@ const (
 //go:embed status.html
 var statusHTML string
 
-var statusPage = template.Must(template.Must(template.New("status").Funcs(pageFuncs).Funcs(incidentFuncs).Parse(statusHTML)).Parse(incidentsHTML))
+var statusPage = template.Must(template.New("status").Funcs(pageFuncs).Funcs(incidentFuncs).Parse(barsHTML + incidentsHTML + statusHTML))
 
 // pages renders the status page once per report and caches it, so that a page load is one write of cached bytes.
 type pages struct {
 	reports   reporter
 	charts    historian
+	history   availability
 	incidents chronicle
 	assets    *assets
 	log       *slog.Logger
@@ -51,6 +52,8 @@ type pages struct {
 	mu       sync.Mutex // held while a page is rendered, so that only one request renders it
 	sparks   map[string]*spark
 	sparksAt time.Time
+	bars     map[string][]bars // by history.Subject.Key
+	barsAt   time.Time
 }
 
 // renderedPage is the page of a report. It is immutable.
@@ -60,8 +63,8 @@ type renderedPage struct {
 	plain, gzipped []byte
 }
 
-func newPages(reports reporter, charts historian, incidents chronicle, a *assets, log *slog.Logger) *pages {
-	return &pages{reports: reports, charts: charts, incidents: incidents, assets: a, log: log, now: time.Now}
+func newPages(src Source, a *assets, o Options) *pages {
+	return &pages{reports: src, charts: src, history: src, incidents: src, assets: a, log: o.Log, now: time.Now}
 }
 
 // ServeHTTP implements http.Handler.
@@ -240,6 +243,8 @@ type row struct {
 	// Spark is the first chart, which the row itself shows.
 	Spark  *spark
 	Charts []*spark
+	// Bars are the last 24 h, 7 d, 30 d and 90 d; empty if nothing is known of them.
+	Bars []bars
 }
 
 // fact is a detail of a target or container.
@@ -260,6 +265,7 @@ func (p *pages) view(r *status.Report, now time.Time) *view {
 	if now.Sub(p.sparksAt) >= sparksAge {
 		p.sparks, p.sparksAt = map[string]*spark{}, now
 	}
+	p.renewBars(now)
 	for i := range r.Services {
 		v.ServiceList.add(p.service(v, &r.Services[i]))
 	}
@@ -309,6 +315,7 @@ func (p *pages) service(v *view, s *status.Service) row {
 	r.fact("Container", s.ContainerOrigin)
 	r.fact("Reason", s.Reason)
 	p.addCharts(&r, s.Charts)
+	r.Bars = p.barsOf("service/" + s.Name)
 	return r
 }
 
@@ -332,6 +339,7 @@ func (p *pages) container(v *view, c *status.Container, several bool) row {
 	r.fact("Role", c.Role)
 	r.fact("Engine", c.DockerHost)
 	p.addCharts(&r, c.Charts)
+	r.Bars = p.barsOf("container/" + c.DockerHost + "/" + c.Name)
 	return r
 }
 
@@ -376,6 +384,7 @@ var pageFuncs = template.FuncMap{
 	"zero":       time.Time.IsZero,
 	"took":       took,
 	"segments":   segments,
+	"legend":     func() []bars { return legend },
 	"date":       func(t time.Time) string { return t.UTC().Format("2 Jan 15:04 UTC") },
 	"plural": func(n int, one, many string) string {
 		if n == 1 {
