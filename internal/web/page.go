@@ -33,7 +33,10 @@ const (
 //go:embed status.html
 var statusHTML string
 
-var statusPage = template.Must(template.New("status").Funcs(pageFuncs).Parse(statusHTML))
+//go:embed thresholds.html
+var thresholdsHTML string
+
+var statusPage = template.Must(template.New("status").Funcs(pageFuncs).Parse(thresholdsHTML + statusHTML))
 
 // pages renders the status page once per report and caches it, so that a page load is one write of cached bytes.
 type pages struct {
@@ -124,7 +127,7 @@ type view struct {
 }
 
 // links are the URLs of the page's assets.
-type links struct{ Script, Style, Chart, ChartStyle, Icon, ChartLicense string }
+type links struct{ Script, ChartScript, Style, Chart, ChartStyle, Icon, ChartLicense string }
 
 // Detail is the summary without the headline.
 func (v *view) Detail() string {
@@ -250,7 +253,7 @@ func (p *pages) view(r *status.Report, now time.Time) *view {
 	v := &view{
 		Report: r, Now: now, Switchboard: p.switchboard,
 		links: links{
-			Script: p.assets.link("status.js"), Style: p.assets.link("style.css"), Chart: p.assets.link("uPlot.iife.min.js"),
+			Script: p.assets.link("status.js"), ChartScript: p.assets.link("charts.js"), Style: p.assets.link("style.css"), Chart: p.assets.link("uPlot.iife.min.js"),
 			ChartStyle: p.assets.link("uPlot.min.css"), ChartLicense: p.assets.link("uPlot.LICENSE.txt"), Icon: p.assets.link("icon-" + r.Level.String() + ".svg"),
 		},
 	}
