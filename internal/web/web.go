@@ -57,13 +57,12 @@ func New(src Source, o Options) http.Handler {
 	mux.Handle("GET /{$}", pages)
 	mux.Handle("GET /assets/{file}", static)
 	mux.HandleFunc("GET /debug/targets/{target}", func(w http.ResponseWriter, r *http.Request) { serveTarget(w, r, src, static, o.Log) })
+	mux.HandleFunc("GET /debug/targets/{$}", func(w http.ResponseWriter, r *http.Request) { serveTargets(w, r, src, static, o.Log) })
+	mux.HandleFunc("GET /debug/targets", func(w http.ResponseWriter, _ *http.Request) { redirect(w, http.StatusMovedPermanently, "targets/") })
 	books := &runbooks{src, o.Documents, static, o.Log}
 	mux.HandleFunc("GET /runbooks", books.index)
 	mux.HandleFunc("GET /runbooks.md", books.index)
-	mux.HandleFunc("GET /runbooks/{$}", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Location", "../runbooks") // relative, like all links: a proxy may add a path
-		w.WriteHeader(http.StatusMovedPermanently)
-	})
+	mux.HandleFunc("GET /runbooks/{$}", func(w http.ResponseWriter, _ *http.Request) { redirect(w, http.StatusMovedPermanently, "../runbooks") })
 	mux.HandleFunc("GET /runbooks/{alert}", books.runbook)
 	mux.HandleFunc("POST /-/reload", o.changing("reloading", func(w http.ResponseWriter, r *http.Request) { serveReload(w, r, src) }))
 	mux.HandleFunc("GET /api/v1/discovery", func(w http.ResponseWriter, _ *http.Request) { serveDiscovery(w, src, o.Log) })
