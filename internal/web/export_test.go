@@ -8,7 +8,7 @@ import (
 // NewAt is New with a fixed time for the status page.
 func NewAt(src Source, o Options, now time.Time) http.Handler {
 	look := newAssets()
-	page := newPages(src, src, look, o.Log)
+	page := newPages(src, src, look, o)
 	page.now = func() time.Time { return now }
 	mux := http.NewServeMux()
 	mux.Handle("GET /{$}", page)

@@ -6,12 +6,14 @@ import (
 	"html/template"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/maintenance"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
@@ -47,6 +49,8 @@ type pages struct {
 	now     func() time.Time
 	// switchboard is the URL of the demo's switchboard; empty for a real stack.
 	switchboard string
+	// offersForms reports whether there are forms for maintenance.
+	offersForms func() bool
 
 	cached atomic.Pointer[renderedPage]
 
@@ -62,8 +66,8 @@ type renderedPage struct {
 	plain, gzipped []byte
 }
 
-func newPages(reports reporter, charts historian, a *assets, log *slog.Logger) *pages {
-	return &pages{reports: reports, charts: charts, assets: a, log: log, now: time.Now}
+func newPages(reports reporter, charts historian, a *assets, o Options) *pages {
+	return &pages{reports: reports, charts: charts, assets: a, log: o.Log, now: time.Now, offersForms: o.offersForms}
 }
 
 // ServeHTTP implements http.Handler.
@@ -123,6 +127,8 @@ type view struct {
 	Current, Announced []maintenance.Entry
 	// Switchboard is the URL of the demo's switchboard; empty for a real stack.
 	Switchboard string
+	// Forms says that maintenance can be set and ended on a page.
+	Forms bool
 	links
 }
 
@@ -222,6 +228,18 @@ func (e entry) Subtitle() string {
 // Age formats how long ago Since is.
 func (e entry) Age() string { return e.view.Age(e.Since) }
 
+// MaintenanceForm is the URL of the form for its maintenance; empty if there is none.
+func (e entry) MaintenanceForm() string {
+	kind := config.MaintenanceTarget
+	if e.Kind == config.MaintenanceContainer {
+		kind = e.Kind
+	}
+	if !e.view.Forms {
+		return ""
+	}
+	return "maintenance?" + url.Values{"subject": {kind + "/" + e.Name}}.Encode()
+}
+
 // rows are the targets or the containers: those shown and those folded away.
 type rows struct {
 	Shown, Folded []row
@@ -251,7 +269,7 @@ func (r row) Clock(t time.Time) string { return r.view.Clock(t) }
 // view prepares the report for the template.
 func (p *pages) view(r *status.Report, now time.Time) *view {
 	v := &view{
-		Report: r, Now: now, Switchboard: p.switchboard,
+		Report: r, Now: now, Switchboard: p.switchboard, Forms: p.offersForms(),
 		links: links{
 			Script: p.assets.link("status.js"), ChartScript: p.assets.link("charts.js"), Style: p.assets.link("style.css"), Chart: p.assets.link("uPlot.iife.min.js"),
 			ChartStyle: p.assets.link("uPlot.min.css"), ChartLicense: p.assets.link("uPlot.LICENSE.txt"), Icon: p.assets.link("icon-" + r.Level.String() + ".svg"),
