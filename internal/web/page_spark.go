@@ -45,7 +45,7 @@ func newSpark(h status.History) *spark {
 	s.Last = amount(last, h.Unit)
 	s.Path = sparkPath(h.Values, lows, highs, min(*low, 0), *high)
 	if s.Path == "" {
-		s.Label = h.Title + ": too new for a chart, last " + s.Last
+		s.Label = h.Title + ": not enough data for a chart yet, last " + s.Last
 		return s
 	}
 	s.Low = amount(*low, h.Unit)

@@ -434,7 +434,7 @@ func TestProblemShowsWhenItBegan(t *testing.T) {
 	page := pageOf(t, r)
 	_, problems, _ := strings.Cut(page, `id="problems"`)
 	problems, _, _ = strings.Cut(problems, "</section>")
-	holds(t, problems, `for <time class="age" datetime="`+c.ProblemSince.UTC().Format(time.RFC3339)+`">2 min</time>, since`, "at least since <time", "watched since then")
+	holds(t, problems, `for <time class="age" datetime="`+c.ProblemSince.UTC().Format(time.RFC3339)+`">2 min</time>, since`, "at least since <time", "watching began then")
 	if strings.Contains(problems, "3 h") {
 		t.Errorf("a card tells since when the container runs: %s", problems)
 	}
@@ -465,7 +465,7 @@ func TestPageSays(t *testing.T) {
 				change := &r.Transitions[0]
 				change.Name, change.To, change.Count, change.Until = "irc-services", "restarted", 38, began
 				r.TransitionsLeftOut = 7
-			}, []string{"38 times", ` to <time class="clock" datetime="` + began.UTC().Format(time.RFC3339), "7 older changes are no longer kept"},
+			}, []string{"38 times", ` to <time class="clock" datetime="` + began.UTC().Format(time.RFC3339), "7 older changes are no longer shown"},
 		},
 	} {
 		c.change(c.report)
