@@ -63,7 +63,7 @@ var targetsText string
 
 var (
 	targetsPage  = template.Must(template.New("targets").Funcs(pageFuncs).Parse(targetsHTML))
-	targetsPlain = texttemplate.Must(texttemplate.New("targets").Funcs(texttemplate.FuncMap(pageFuncs)).Parse(targetsText))
+	targetsPlain = texttemplate.Must(texttemplate.New("targets").Funcs(pageFuncs).Parse(targetsText))
 
 	targetPage  = template.Must(template.New("target").Funcs(targetWords).Parse(targetHTML))
 	targetPlain = texttemplate.Must(texttemplate.New("target").Funcs(targetWords).Parse(targetText))

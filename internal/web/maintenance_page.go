@@ -51,7 +51,7 @@ type outcome struct {
 
 func newMaintenanceForms(reports reporter, source maintainer, a *assets, o Options) *maintenanceForms {
 	key := make([]byte, sha256.Size)
-	rand.Read(key) //nolint:errcheck // it never fails
+	rand.Read(key)
 	return &maintenanceForms{reports: reports, source: source, assets: a, options: o, key: key}
 }
 

@@ -83,12 +83,12 @@ func (v visit) send(t *testing.T, h http.Handler) reply {
 	return reply{w.Code, w.Header(), w.Body.Bytes()}
 }
 
-// tokenOf returns the token in the forms that a user gets.
-func tokenOf(t *testing.T, h http.Handler, user string) string {
+// tokenOf returns the token in the forms of alice.
+func tokenOf(t *testing.T, h http.Handler) string {
 	t.Helper()
-	m := regexp.MustCompile(`name="token" value="([0-9a-f]{64})"`).FindSubmatch(visit{user: user}.send(t, h).body)
+	m := regexp.MustCompile(`name="token" value="([0-9a-f]{64})"`).FindSubmatch(visit{user: "alice"}.send(t, h).body)
 	if m == nil {
-		t.Fatalf("%s gets no form", user)
+		t.Fatal("alice gets no form")
 	}
 	return string(m[1])
 }
@@ -118,7 +118,7 @@ func TestMaintenanceIsSetAndEndedOnThePage(t *testing.T) {
 	if policy := form.Header.Get("Content-Security-Policy"); !strings.Contains(policy, "form-action 'self'") || !strings.Contains(policy, "frame-ancestors 'none'") || form.Header.Get("Cache-Control") != "no-store" {
 		t.Errorf("headers %v", form.Header)
 	}
-	token := tokenOf(t, h, "alice")
+	token := tokenOf(t, h)
 	answer := visit{user: "alice", form: wish(token), header: map[string]string{"Origin": "http://exporter.example"}}.send(t, h)
 	location := answer.Header.Get("Location")
 	if answer.StatusCode != http.StatusSeeOther || !strings.HasPrefix(location, "maintenance?outcome=") || len(k.set()) != 1 || k.set()[0] != "target/irc_rpc upgrade" {
@@ -196,7 +196,7 @@ func TestMaintenancePageRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, free := newKept(t, true, "alice", "bob")
-			token := tokenOf(t, free, "alice")
+			token := tokenOf(t, free)
 			k, h := newKept(t, true, "alice", "bob")
 			switch {
 			case c.locked:
@@ -204,7 +204,7 @@ func TestMaintenancePageRefuses(t *testing.T) {
 			case c.open:
 				k, h = newKept(t, true)
 			default:
-				token = tokenOf(t, h, "alice")
+				token = tokenOf(t, h)
 			}
 			answer := c.visit(token).send(t, h)
 			if answer.StatusCode != c.status || !strings.Contains(string(answer.body), c.want) {

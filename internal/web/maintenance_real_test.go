@@ -122,7 +122,7 @@ func TestRealBrowserKeepsPasswordFromForeignNames(t *testing.T) {
 	browser := chromium(t)
 	k, h := newKept(t, true, "alice")
 	port := serveWithPassword(t, h)
-	token := tokenOf(t, h, "alice") // the attacker would not even have it
+	token := tokenOf(t, h) // the attacker would not even have it
 	evil := http.NewServeMux()
 	evil.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprintf(w, `<!DOCTYPE html><title>evil</title><form method="post" action="http://exporter.test:%s/maintenance">`+ //nolint:errcheck // the browser is gone
